@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* args: command-line options from a table.
+ *
+ * The rows that parse are the rows that help, man page and completion print.
+ * Options and operands may be mixed; "--" ends the options; --name=value and
+ * --name value are the same, except for OPT_STR_OPT, whose value must be attached
+ * (--env, --env=full).  Values land in a caller's struct at `off`. */
+#ifndef BASE_ARGS_H
+#define BASE_ARGS_H
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum opt_kind {
+    OPT_END = 0,
+    OPT_FLAG,    /* bool */
+    OPT_STR,     /* const char * (borrowed from argv) */
+    OPT_STR_OPT, /* const char *: "" when given without a value */
+    OPT_INT,     /* int64_t, between min and max */
+    OPT_STRS     /* struct opt_strs, may be given ARGS_REPEAT_MAX times */
+};
+
+enum { ARGS_REPEAT_MAX = 64 };
+struct opt_strs {
+    const char *items[ARGS_REPEAT_MAX];
+    size_t count;
+};
+
+struct opt {
+    char letter; /* 0: none */
+    const char *name;
+    enum opt_kind kind;
+    size_t off;
+    const char *arg;     /* "FILE", "DIR|TAR"; NULL for flags */
+    const char *choices; /* "rdma|gpu|training": checked and completed; NULL: any */
+    int64_t min, max;    /* OPT_INT */
+    const char *help;    /* lower case, no full stop */
+};
+
+/* Parses argv[1..argc); operands are gathered, in order, at the front of `argv`
+ * (argv[0..*out_count)).  RC_USAGE with a "did you mean" hint. */
+enum rc args_parse(const struct opt *opts, int argc, char **argv, void *out, int *out_count,
+                   struct err *err) MUST_USE;
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* cmd: the command table, from which the program, `stoker help`, the man pages,
+ * shell completion and the README's table all come.
+ *
+ * Adding a command: write src/cmd/NAME.c with one `const struct cmd cmd_NAME`, put
+ * it into commands[] in src/cmd/table.c (sorted), run `make docs`.  tests/cli/help.t
+ * fails until all agree.  docs/howto/add-command.md walks through it. */
+#ifndef CMD_CMD_H
+#define CMD_CMD_H
+#include "base/args.h"
+#include "base/buf.h"
+#include "base/table.h"
+
+struct cmd_ctx {          /* what main() gives a command */
+    struct term out_term; /* stdout's colour and width */
+    struct term err_term;
+    const struct cmd *cmd; /* the one that runs */
+    struct buf out;        /* the result: main() writes it to stdout when run() returns */
+    int argc;              /* operands alone, options are in opts */
+    char **argv;
+    void *opts; /* struct of cmd->opts_size bytes, filled by args_parse() */
+};
+
+struct cmd_example {
+    const char *line; /* "stoker detect --env" */
+    const char *what; /* "print the smallest right NCCL environment" */
+};
+
+struct cmd {
+    const char *name;
+    const char *summary;  /* imperative, lower case, no full stop */
+    const char *operands; /* "FILE", "[NAME]", "" */
+    int args_min, args_max;
+    const struct opt *opts; /* ends with a zero row; NULL: none */
+    size_t opts_size;
+    /* Paragraphs for help and man page, separated by blank lines. */
+    const char *about;
+    const struct cmd_example *examples; /* ends with a zero row; NULL: none */
+    const struct cmd *const *subs;      /* NULL-terminated; a command with subs has no run */
+    const char *arg_choices;            /* "a|b|c" for completion of operands; NULL: files */
+    enum rc (*run)(struct cmd_ctx *ctx, struct err *err);
+};
+
+extern const struct cmd *const commands[]; /* sorted, NULL-terminated */
+
+/* Global options, accepted before or after the command: --help, --version, --colour. */
+int cmd_main(int argc, char **argv);
+const struct cmd *cmd_find(const struct cmd *const *list, const char *name);
+
+/* All the forms the table takes. */
+void cmd_help_all(const struct term *term, struct buf *out);
+void cmd_help_one(const struct term *term, const struct cmd *parent, const struct cmd *c,
+                  struct buf *out);
+void cmd_man(const struct cmd *c, struct buf *out); /* c NULL: stoker(1) */
+void cmd_readme(struct buf *out);                   /* Markdown rows */
+enum rc cmd_completion(const char *shell, struct buf *out, struct err *err) MUST_USE;
+
+#endif

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT */
+/* hw: what is in this machine.
+ *
+ * hw_probe() reads sysfs, procfs, system calls and the NVIDIA driver below one root
+ * and returns an immutable inventory.  Nothing else in the program touches those
+ * sources, so a captured root replays a machine in a test.  A missing source leaves
+ * its fields unknown (struct maybe, NULL strings) and is a note, not an error.
+ *
+ * Every struct here has a row table in hw/schema.c: JSON (stoker.inventory/1) is
+ * written and read from it.  A field is added in three places: here, its row there,
+ * the source that fills it.
+ *
+ * All pointers belong to the inventory's arena. */
+#ifndef HW_HW_H
+#define HW_HW_H
+#include "base/fields.h"
+#include "os/root.h"
+
+/* ---- processors and memory (cpu.c, mem.c) ---- */
+struct hw_cache {
+    struct maybe level;
+    const char *type;        /* "Data", "Instruction", "Unified" */
+    struct maybe size_bytes; /* of one */
+    struct maybe count;      /* how many such caches the machine has */
+    struct maybe shared_by;  /* logical CPUs a cache */
+};
+
+struct hw_cpu {
+    const char *vendor;
+    const char *model;
+    const char *arch; /* x86_64, aarch64 */
+    struct maybe sockets;
+    struct maybe cores;   /* physical cores online */
+    struct maybe threads; /* logical CPUs online */
+    const char *online;   /* "0-127" */
+    struct maybe mhz_max;
+    const char *governor;     /* of CPU 0 */
+    const char *const *flags; /* those that matter to us: avx2, avx512f, amx_bf16, … */
+    size_t flags_count;
+    struct hw_cache *caches;
+    size_t caches_count;
+};
+
+struct hw_hugepages {
+    struct maybe size_bytes;
+    struct maybe total;
+    struct maybe free;
+};
+
+struct hw_numa {
+    struct maybe id;
+    const char *cpus; /* "0-63,128-191" */
+    struct maybe mem_total_bytes;
+    struct maybe *distances; /* to each node, in order */
+    size_t distances_count;
+    struct hw_hugepages *hugepages;
+    size_t hugepages_count;
+};
+
+struct hw_memory {
+    struct maybe total_bytes;
+    struct maybe available_bytes;
+    struct maybe swap_bytes;
+    const char *thp; /* "always", "madvise", "never" */
+    struct hw_hugepages *hugepages;
+    size_t hugepages_count;
+};
+
+/* ---- PCI (pci.c): GPUs, NVSwitches, NICs, NVMe and every bridge above them ---- */
+struct hw_pci {
+    const char *bdf;     /* "0000:1b:00.0", lower case */
+    struct maybe vendor; /* 0x10de */
+    struct maybe device;
+    struct maybe class_; /* 24 bits: 0x030200; "class" in JSON */
+    const char *driver;
+    struct maybe numa;      /* unknown when the kernel says -1 */
+    const char *parent;     /* bdf of the bridge above; NULL below the root complex */
+    const char *root;       /* "pci0000:15": the host bridge */
+    const char *physfn;     /* bdf of the physical function when this is a virtual one */
+    struct maybe vfs;       /* virtual functions enabled (sriov_numvfs) */
+    struct maybe vfs_max;   /* sriov_totalvfs */
+    const char *link_speed; /* "32.0 GT/s PCIe" as now */
+    struct maybe link_width;
+    const char *link_speed_max;
+    struct maybe link_width_max;
+    struct maybe iommu_group;
+    struct maybe
+        acs; /* 1: ACS SrcValid is on (redirects peer traffic); unknown without config space */
+    struct maybe alive; /* 0: config space reads all ones, the device does not answer */
+};
+
+/* ---- GPUs (nvml.c fills most through the driver; pci.c knows what the driver does not) ---- */
+struct hw_nvlink {
+    struct maybe link;
+    struct maybe active;
+    struct maybe version;
+    struct maybe speed_mbps; /* megabytes a second, one direction */
+    const char *remote_kind; /* "gpu", "switch", "npu", "unknown" */
+    const char *remote_bdf;
+};
+
+struct hw_mig {
+    struct maybe gi; /* GPU instance id */
+    struct maybe ci; /* compute instance id */
+    const char *uuid;
+    const char *name; /* "1g.18gb" */
+    struct maybe mem_bytes;
+    struct maybe sms;
+    struct maybe slices;
+};
+
+struct hw_gpu_err { /* a driver call that did not answer with a value */
+    const char *call;
+    struct maybe code; /* NVML return code */
+    const char *text;
+};
+
+struct hw_gpu {
+    struct maybe index; /* the driver's; unknown when only PCI knows it */
+    const char *state;  /* "ok", "lost", "hidden", "error", "unanswered", "no-driver" */
+    const char *name;
+    const char *arch; /* "Hopper", "Ampere" … */
+    const char *brand;
+    const char *uuid;
+    const char *serial;
+    const char *board_part;
+    const char *vbios;
+    const char *inforom;
+    struct maybe minor; /* /dev/nvidiaN */
+    const char *bdf;
+    struct maybe numa;
+    const char *cpus; /* CPUs near it */
+    struct maybe compute_major, compute_minor;
+    struct maybe cores;
+    struct maybe sms;
+    struct maybe mem_total_bytes;
+    struct maybe mem_reserved_bytes;
+    struct maybe mem_used_bytes;
+    struct maybe mem_bus_bits;
+    struct maybe bar1_bytes;
+    struct maybe pcie_gen, pcie_gen_max;
+    struct maybe pcie_width, pcie_width_max;
+    struct maybe clock_sm_mhz, clock_sm_max_mhz;
+    struct maybe clock_mem_mhz, clock_mem_max_mhz;
+    struct maybe clock_app_sm_mhz, clock_app_mem_mhz;
+    struct maybe power_limit_mw; /* enforced now */
+    struct maybe power_default_mw;
+    struct maybe power_min_mw, power_max_mw;
+    struct maybe power_mw; /* drawn */
+    struct maybe temp_c;
+    struct maybe temp_slowdown_c, temp_shutdown_c, temp_max_c; /* absolute thresholds */
+    struct maybe temp_margin_c;    /* to the first limit (Hopper's tlimit) */
+    struct maybe ecc, ecc_pending; /* bool */
+    struct maybe ecc_dbe_volatile, ecc_dbe_total, ecc_sbe_volatile, ecc_sbe_total;
+    struct maybe remap_correctable, remap_uncorrectable;
+    struct maybe remap_pending, remap_failed; /* bool */
+    struct maybe mig, mig_pending;            /* bool; unknown when the GPU has no MIG */
+    struct maybe persistence;                 /* bool */
+    const char *compute_mode;                 /* "default", "exclusive", "prohibited" */
+    const char *virtualization;               /* "none", "passthrough", "vgpu", … */
+    const char *recovery_action; /* "none", "reset", "reboot", "drain-p2p", "drain-reset" */
+    const char *gsp_firmware;
+    const char *fabric_state;   /* "not-supported", "not-started", "in-progress", "completed" */
+    const char *fabric_status;  /* "ok" or NVML's error text */
+    const char *fabric_cluster; /* cluster UUID */
+    struct maybe fabric_clique;
+    const char *addressing;     /* "hmm", "ats", "none" */
+    struct maybe nvlinks_total; /* links the chip has, active or not */
+    struct hw_nvlink *nvlinks;
+    size_t nvlinks_count;
+    struct maybe mig_max;
+    struct hw_mig *migs;
+    size_t migs_count;
+    struct hw_gpu_err *errors; /* except "not supported", which is just unknown */
+    size_t errors_count;
+};
+
+struct hw_gpu_pair {      /* two GPUs of hw.gpus[] */
+    struct maybe a, b;    /* positions in hw.gpus[], a < b */
+    struct maybe nvlinks; /* direct links; through switches: the lesser GPU's switch links */
+    const char *path;     /* "NV18", "PIX", "PXB", "PHB", "NODE", "SYS", "DIS" */
+    const char *p2p_read; /* NVML's word: "ok", "chipset not supported", … */
+    const char *p2p_write;
+    const char *p2p_nvlink;
+    const char *p2p_atomics;
+};
+
+struct hw_nvidia {
+    const char *driver_version;
+    struct maybe cuda_driver; /* 13000 */
+    const char *nvml_version;
+    const char *nvml_library;          /* name it was loaded under; NULL: not found */
+    const char *nvml_error;            /* why there is no answer: a missing library, an init code */
+    const char *kernel_module;         /* "open", "proprietary", NULL: not loaded */
+    struct maybe nvswitches;           /* NVSwitch PCI functions (0 when PCI was readable) */
+    const char *fabricmanager_version; /* installed */
+    struct maybe fabricmanager_running;
+    struct maybe persistenced_running;
+    struct maybe hostengine_running; /* nv-hostengine: DCGM */
+    struct maybe mps_running;
+    /* a driver call that never returned */
+    const char *hung_call; /* NULL: none */
+    struct maybe hung_pid;
+    const char *hung_state; /* "D" */
+    const char *hung_wchan;
+    const char *hung_syscall;
+};
+
+/* ---- RDMA (rdma.c) ---- */
+struct hw_gid {
+    struct maybe index;
+    const char *gid;  /* eight groups as sysfs gives them */
+    const char *type; /* "IB/RoCE v1", "RoCE v2" */
+    const char *ndev; /* network device, NULL when none in this namespace */
+};
+
+struct hw_rdma_port {
+    struct maybe port;
+    const char *state;      /* "ACTIVE", "DOWN", … */
+    const char *phys_state; /* "LinkUp", … */
+    const char *link_layer; /* "InfiniBand", "Ethernet" */
+    struct maybe rate_mbps; /* megabits a second */
+    const char *rate;       /* as the kernel writes it */
+    struct maybe lid;
+    struct maybe sm_lid;
+    struct hw_gid *gids; /* those not all zero */
+    size_t gids_count;
+};
+
+struct hw_rdma {
+    const char *name; /* "mlx5_0" */
+    const char *bdf;
+    struct maybe numa;
+    const char *node_type; /* "CA", … */
+    const char *node_guid;
+    const char *hca; /* hca_type: "MT4129" */
+    const char *board;
+    const char *firmware;
+    const char *driver;
+    struct maybe vf;            /* bool: a virtual function */
+    const char *physfn;         /* its parent's bdf */
+    const char *const *netdevs; /* network devices on the same function */
+    size_t netdevs_count;
+    struct hw_rdma_port *ports;
+    size_t ports_count;
+};
+
+/* ---- network (net.c) ---- */
+struct hw_addr {
+    const char *family; /* "inet", "inet6" */
+    const char *addr;
+    struct maybe prefix;
+};
+
+struct hw_net {
+    const char *name;
+    struct maybe ifindex;
+    const char *kind; /* "physical", "virtual", "loopback", "bond", "bridge", "vlan", "veth" … */
+    const char *mac;
+    struct maybe mtu;
+    struct maybe speed_mbps;
+    const char *operstate; /* "up", "down", "unknown" */
+    struct maybe up;       /* bool: IFF_UP */
+    struct maybe running;  /* bool: IFF_RUNNING */
+    const char *driver;
+    const char *bdf;
+    struct maybe numa;
+    const char *physfn;
+    const char *rdma;           /* RDMA device behind it, by function or by GID table */
+    struct maybe default_route; /* bool */
+    struct hw_addr *addrs;
+    size_t addrs_count;
+};
+
+struct hw_route {
+    const char *family; /* "inet", "inet6" */
+    const char *dst;    /* "0.0.0.0" for the default */
+    struct maybe prefix;
+    const char *gateway; /* NULL: on link */
+    const char *dev;
+    struct maybe metric;
+};
+
+/* ---- distances (topo.c, computed) ---- */
+struct hw_distance { /* GPU i of gpus[] to a NIC */
+    struct maybe gpu;
+    const char *nic;  /* RDMA device, or network device when it has no RDMA */
+    const char *path; /* "PIX" same switch, "PXB" several switches, "PHB" same host bridge,
+                                 "NODE" same NUMA node, "SYS" across sockets; NULL unknown */
+};
+
+/* ---- limits and kernel facts (limits.c) ---- */
+struct hw_limits {
+    struct maybe memlock_bytes; /* soft RLIMIT_MEMLOCK; -1: unlimited */
+    struct maybe memlock_hard_bytes;
+    struct maybe nofile;
+    struct maybe shm_bytes;   /* size of /dev/shm */
+    struct maybe iommu;       /* bool: groups exist */
+    const char *iommu_mode;   /* "translated", "passthrough", NULL unknown */
+    struct maybe acs_bridges; /* PCI bridges with ACS redirection on */
+    const char *peermem;      /* "nvidia_peermem", "nv_peer_mem", NULL: none seen */
+    const char *peermem_version;
+    struct maybe dmabuf;         /* bool: kernel and driver can do GPUDirect by dma-buf */
+    const char *dmabuf_why;      /* what that rests on */
+    struct maybe uverbs;         /* RDMA user device nodes in /dev/infiniband */
+    const char *cmdline;         /* kernel command line, the parts that matter */
+    struct maybe numa_balancing; /* bool */
+};
+
+/* ---- storage (storage.c) ---- */
+struct hw_disk {
+    const char *name; /* "nvme0n1" */
+    const char *model;
+    struct maybe size_bytes;
+    struct maybe rotational; /* bool */
+    const char *transport;   /* "nvme", "virtio", "sata", … */
+    const char *bdf;
+    struct maybe numa;
+    const char *scheduler;
+};
+
+struct hw_mount {
+    const char *source;
+    const char *target;
+    const char *fstype;
+    const char *options;
+    struct maybe size_bytes;
+    struct maybe avail_bytes;
+};
+
+/* ---- where it runs (place.c) ---- */
+struct hw_env {
+    const char *name;
+    const char *value;
+};
+
+struct hw_place {
+    const char *hostname;
+    const char *kernel; /* "6.1.0-18-amd64" */
+    const char *os;     /* PRETTY_NAME */
+    const char *vendor; /* DMI system vendor */
+    const char *product;
+    const char *hypervisor;       /* "kvm", "firecracker", NULL: none seen */
+    const char *container;        /* "docker", "podman", "kubernetes", "crio", "lxc", NULL: none */
+    struct maybe cgroup;          /* 1 or 2 */
+    struct maybe cpu_quota_milli; /* CPUs by cgroup quota, in thousandths; unknown: no quota */
+    struct maybe cpus_usable;     /* min of affinity, cpuset and quota, at least 1 */
+    const char *cpuset;
+    struct maybe mem_limit_bytes;
+    struct maybe pids_limit;
+    const char *k8s_pod, *k8s_namespace, *k8s_node;
+    const char *slurm_job, *slurm_nodes, *slurm_gpus, *slurm_cpus;
+    struct hw_env *env; /* variables that steer GPU work: NCCL_*, CUDA_*, UCX_*, OMP_* … */
+    size_t env_count;
+};
+
+/* ---- software (software.c) ---- */
+struct hw_soft {
+    const char *name;    /* "cuda", "cudnn", "nccl", "nvidia-container-toolkit", "docker",
+                                  "containerd", "podman", "crio", "dcgm", "fabricmanager", "rdma-core",
+                                  "ucx", "torch", "slurm", "kubelet" */
+    const char *version; /* NULL: found, version not told */
+    const char *path;    /* where it was found */
+};
+
+struct hw_note {
+    const char *source; /* "nvml", "rdma", … */
+    const char *text;
+};
+
+struct hw {
+    struct arena arena;    /* everything below lives here */
+    struct maybe captured; /* bool: read from a captured root, not from this machine */
+    struct hw_place place;
+    struct hw_cpu cpu;
+    struct hw_memory memory;
+    struct hw_numa *numa;
+    size_t numa_count;
+    struct hw_nvidia nvidia;
+    struct hw_gpu *gpus; /* in order of PCI address */
+    size_t gpus_count;
+    struct hw_gpu_pair *gpu_pairs;
+    size_t gpu_pairs_count;
+    struct hw_rdma *rdma;
+    size_t rdma_count;
+    struct hw_net *nets;
+    size_t nets_count;
+    struct hw_route *routes;
+    size_t routes_count;
+    struct hw_distance *distances;
+    size_t distances_count;
+    struct hw_limits limits;
+    struct hw_pci *pci;
+    size_t pci_count;
+    struct hw_disk *disks;
+    size_t disks_count;
+    struct hw_mount *mounts;
+    size_t mounts_count;
+    struct hw_soft *software;
+    size_t software_count;
+    struct hw_note *notes;
+    size_t notes_count;
+};
+
+extern const struct field_table hw_table; /* struct hw, for stoker.inventory/1 */
+extern const struct field_table hw_gpu_table;
+extern const struct field_table hw_nvidia_table;
+extern const struct field_table hw_gpu_pair_table;
+
+struct hw_opts {
+    const char *nvml_lib; /* library to load instead of libnvidia-ml.so.1; NULL: that one live,
+                              the capture's nvml.json on a captured root */
+    long nvml_stall_ms;   /* 0: HW_NVML_STALL_MS */
+};
+enum { HW_NVML_STALL_MS = 4000 };
+
+/* Never fails for want of hardware; an err means the root itself cannot be read. */
+enum rc hw_probe(struct root *root, const struct hw_opts *opts, struct hw **out,
+                 struct err *err) MUST_USE;
+void hw_free(struct hw *hw);
+
+void hw_write_json(const struct hw *hw, struct buf *out); /* with the schema tag */
+enum rc hw_read_json(const char *text, size_t len, struct hw **out, struct err *err) MUST_USE;
+
+/* Look-ups; NULL when there is none. */
+const struct hw_pci *hw_find_pci(const struct hw *hw, const char *bdf);
+const struct hw_net *hw_find_net(const struct hw *hw, const char *name);
+const struct hw_rdma *hw_find_rdma(const struct hw *hw, const char *name);
+const char *hw_env_get(const struct hw *hw, const char *name);
+const char *hw_soft_version(const struct hw *hw, const char *name);
+/* PCI distance between two functions: "PIX", "PXB", "PHB", "NODE", "SYS"; NULL unknown. */
+const char *hw_pci_path(const struct hw *hw, const char *bdf_a, const char *bdf_b);
+const char *hw_distance_get(const struct hw *hw, size_t gpu, const char *nic);
+
+#endif

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* clock: time as an argument's source, in one place. */
+#ifndef OS_CLOCK_H
+#define OS_CLOCK_H
+#include <stdint.h>
+
+int64_t clock_mono_ms(void); /* since boot, never steps */
+int64_t clock_unix_s(void);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* test: what every unit test includes.  cmocka needs four headers in this order;
+ * TEST_MAIN() runs the list as TAP for prove. */
+#ifndef TESTS_TEST_H
+#define TESTS_TEST_H
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/attr.h"
+
+#define TEST(name) static void name(void **state __attribute__((unused)))
+#define CHECK(cond) assert_true(cond)
+
+/* TEST_MAIN(cmocka_unit_test(a), cmocka_unit_test(b)) */
+#define TEST_MAIN(...)                                                                             \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        const struct CMUnitTest tests[] = { __VA_ARGS__ };                                         \
+        cmocka_set_message_output(CM_OUTPUT_TAP);                                                  \
+        return cmocka_run_group_tests(tests, NULL, NULL);                                          \
+    }
+
+#endif
