@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* hw_int: what the sources of hw/ share; nobody outside includes it.
+ *
+ * hw_probe() (hw.c) runs the sources in the order of its table: each reads files
+ * through b->root, fills its part of b->hw, and notes what kept it from knowing.
+ * A source never fails: a missing file is an unknown field. */
+#ifndef HW_HW_INT_H
+#define HW_HW_INT_H
+#include "hw/hw.h"
+
+/* What system calls say, in a struct with a row table so that a capture can carry
+ * it as /stoker/self.json (self.c).  Everything else comes from files. */
+struct hw_self_addr { /* getifaddrs() */
+    const char *ifname;
+    const char *family; /* "inet", "inet6" */
+    const char *addr;
+    struct maybe prefix;
+};
+
+struct hw_self_if { /* interface flags */
+    const char *name;
+    struct maybe ifindex;
+    struct maybe up;       /* bool */
+    struct maybe running;  /* bool */
+    struct maybe loopback; /* bool */
+};
+
+struct hw_self_fs { /* statvfs() of a mount point */
+    const char *target;
+    struct maybe size_bytes;
+    struct maybe avail_bytes;
+};
+
+struct hw_self {
+    const char *hostname;
+    const char *kernel;
+    const char *arch;
+    struct maybe affinity_cpus; /* CPUs in sched_getaffinity() */
+    struct maybe memlock_bytes; /* -1: unlimited */
+    struct maybe memlock_hard_bytes;
+    struct maybe nofile;
+    struct maybe uid;
+    struct hw_self_addr *addrs;
+    size_t addrs_count;
+    struct hw_self_if *ifs;
+    size_t ifs_count;
+    struct hw_self_fs *filesystems; /* of real mounts and /dev/shm alone */
+    size_t filesystems_count;
+    const char *const *daemons; /* known daemons seen in /proc: "nv-fabricmanager", … */
+    size_t daemons_count;
+    struct hw_env *env; /* the variables that steer GPU work and tell where we run */
+    size_t env_count;
+};
+extern const struct field_table hw_self_table;
+extern const struct field_table hw_env_table;
+
+struct hw_build {
+    struct hw *hw;
+    struct arena *a; /* &hw->arena */
+    struct root *root;
+    const struct hw_opts *opts;
+    struct hw_self self;
+    struct recorder *rec; /* NULL: nothing is recorded */
+};
+
+void hw_note_add(struct hw_build *b, const char *source, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* The environment variable at capture time; NULL when unset. */
+const char *hw_self_env(const struct hw_self *self, const char *name);
+bool hw_self_daemon(const struct hw_self *self, const char *name);
+
+/* The sources, in the order they run. */
+void hw_src_self(struct hw_build *b);     /* system calls, or /stoker/self.json */
+void hw_src_place(struct hw_build *b);    /* host, container, cgroup, scheduler */
+void hw_src_cpu(struct hw_build *b);      /* cpu, caches, NUMA nodes */
+void hw_src_memory(struct hw_build *b);   /* memory, hugepages */
+void hw_src_pci(struct hw_build *b);      /* PCI functions and the bridges above them */
+void hw_src_nvml(struct hw_build *b);     /* GPUs by the driver, or /stoker/nvml.json; then
+                                             merges the GPUs that PCI alone knows */
+void hw_src_net(struct hw_build *b);      /* interfaces, addresses, routes */
+void hw_src_rdma(struct hw_build *b);     /* RDMA devices, ports, GIDs; sets net.rdma */
+void hw_src_limits(struct hw_build *b);   /* memlock, shm, IOMMU, ACS, peer memory, dma-buf */
+void hw_src_storage(struct hw_build *b);  /* disks, mounts */
+void hw_src_software(struct hw_build *b); /* CUDA, cuDNN, NCCL, runtimes */
+void hw_src_topo(struct hw_build *b);     /* computed: GPU pairs, GPU-NIC distances */
+
+/* nvml.c: what the child sends and the capture holds, a JSON document of schema
+ * "stoker.nvml/1": {"schema", "nvidia": {…}, "gpus": [ … ], "pairs": [ … ]}. */
+struct hw_nvml {
+    struct hw_nvidia nvidia;
+    struct hw_gpu *gpus; /* in the driver's order */
+    size_t gpus_count;
+    struct hw_gpu_pair *pairs; /* a and b are driver indices here */
+    size_t pairs_count;
+};
+extern const struct field_table hw_nvml_table;
+
+#endif
