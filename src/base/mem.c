@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/mem.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void NORETURN out_of_memory(size_t size)
+{
+    fprintf(stderr, "stoker: out of memory asking for %zu bytes\n", size);
+    abort();
+}
+
+void *xmalloc(size_t size)
+{
+    void *p = malloc(size ? size : 1);
+
+    if (!p)
+        out_of_memory(size);
+    return p;
+}
+
+void *xcalloc(size_t count, size_t size)
+{
+    void *p = calloc(count ? count : 1, size ? size : 1);
+
+    if (!p)
+        out_of_memory(size);
+    return p;
+}
+
+void *xreallocarray(void *p, size_t count, size_t size)
+{
+    void *q = reallocarray(p, count ? count : 1, size ? size : 1);
+
+    if (!q)
+        out_of_memory(size);
+    return q;
+}
+
+char *xstrdup(const char *s)
+{
+    return xstrndup(s, strlen(s));
+}
+
+char *xstrndup(const char *s, size_t len)
+{
+    char *p = xmalloc(len + 1);
+
+    memcpy(p, s, len);
+    p[len] = '\0';
+    return p;
+}
