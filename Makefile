@@ -15,6 +15,10 @@ CUDA ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
+# make V=1 shows the commands
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
+
 # ---- where this variant is built
 variant := $(if $(filter gcc cc,$(notdir $(CC))),,$(notdir $(CC)))$(if $(SAN),-$(SAN))
 variant := $(patsubst -%,%,$(variant))
@@ -44,16 +48,16 @@ DATA := $(wildcard data/*.csv data/examples/*.yaml)
 all: $(B)/stoker
 
 $(B)/stoker: $(B)/obj/main.o $(B)/libstoker.a
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(B)/libstoker.a: $(LIB_OBJ)
-	@rm -f $@
-	ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $^
 
 $(B)/obj/%.o: src/%.c | setup-build
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 # files compiled in with .incbin do not show up in -MMD
 $(B)/obj/catalog/data.o $(B)/obj/spec/examples.o: $(DATA)
@@ -64,7 +68,8 @@ $(B)/obj/catalog/data.o $(B)/obj/spec/examples.o: $(DATA)
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/%,$(sort $(wildcard tests/unit/test_*.c)))
 $(B)/tests/%: tests/unit/%.c $(B)/libstoker.a | setup-test
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(B)/libstoker.a -lcmocka $(LIBS)
+	$(call say,TEST,$@)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(B)/libstoker.a -lcmocka $(LIBS)
 -include $(UNIT:=.d)
 .PHONY: unit
 unit: $(UNIT)

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#include "os/clock.h"
+
+#include <time.h>
+
+int64_t clock_mono_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int64_t clock_unix_s(void)
+{
+    return (int64_t)time(NULL);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "os/tree.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tree_init(struct tree *t)
+{
+    *t = (struct tree){ 0 };
+}
+
+void tree_release(struct tree *t)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        free(t->nodes[i].path);
+        free(t->nodes[i].data);
+    }
+    free(t->nodes);
+    tree_init(t);
+}
+
+/* Absolute, no empty, "." or ".." component, no trailing slash. */
+static bool path_is_clean(const char *path)
+{
+    size_t len = strlen(path);
+
+    if (path[0] != '/' || len >= ROOT_PATH_MAX)
+        return false;
+    if (len == 1)
+        return true;
+    for (const char *p = path; *p;) {
+        size_t n = strcspn(p + 1, "/");
+
+        if (!n || (n == 1 && p[1] == '.') || (n == 2 && p[1] == '.' && p[2] == '.'))
+            return false;
+        p += 1 + n;
+    }
+    return true;
+}
+
+bool tree_put(struct tree *t, const char *path, enum tree_kind kind, const void *data, size_t len,
+              int error)
+{
+    if (!path_is_clean(path) || t->count >= TREE_NODES_MAX)
+        return false;
+    VEC_GROW(t->nodes, t->count, t->cap);
+    t->nodes[t->count++] = (struct tree_node){
+        .path = xstrdup(path),
+        .kind = kind,
+        .data = xstrndup(data ? data : "", data ? len : 0),
+        .len = data ? len : 0,
+        .error = error,
+    };
+    t->sorted = false;
+    return true;
+}
+
+/* Order in which a folder's children directly follow it: '/' sorts before all else. */
+static int path_compare(const char *a, const char *b)
+{
+    while (*a && *a == *b)
+        a++, b++;
+    if (*a == *b)
+        return 0;
+    if (!*a || !*b)
+        return *a ? 1 : -1;
+    if (*a == '/' || *b == '/')
+        return *a == '/' ? -1 : 1;
+    return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
+}
+
+/* Stable, unlike qsort(): of two nodes with one path the older stays first. */
+static void merge_sort(struct tree_node *v, struct tree_node *tmp, size_t n)
+{
+    size_t half = n / 2, i = 0, j = half, k = 0;
+
+    if (n < 2)
+        return;
+    merge_sort(v, tmp, half);
+    merge_sort(v + half, tmp, n - half);
+    while (i < half && j < n)
+        tmp[k++] = path_compare(v[i].path, v[j].path) <= 0 ? v[i++] : v[j++];
+    while (i < half)
+        tmp[k++] = v[i++];
+    while (j < n)
+        tmp[k++] = v[j++];
+    memcpy(v, tmp, n * sizeof(*v));
+}
+
+/* Of two nodes with one path, does the newer tell more?  Anything beats a folder, an
+ * error beats an empty file (a name seen in a listing), bytes beat both, and of two
+ * readings the longer stays. */
+static bool tells_more(const struct tree_node *newer, const struct tree_node *older)
+{
+    if (newer->kind == TREE_DIR || older->kind == TREE_DIR)
+        return newer->kind != TREE_DIR;
+    if (newer->len != older->len)
+        return newer->len > older->len;
+    return newer->error && !older->error;
+}
+
+static void drop_doubles(struct tree *t)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < t->count; i++) {
+        struct tree_node *n = &t->nodes[i], *last = kept ? &t->nodes[kept - 1] : NULL;
+        bool same = last && !strcmp(last->path, n->path);
+        struct tree_node *loser = !same ? NULL : tells_more(n, last) ? last : n;
+
+        if (loser) {
+            free(loser->path);
+            free(loser->data);
+        }
+        if (loser == n)
+            continue;
+        if (!same)
+            kept++;
+        t->nodes[kept - 1] = *n;
+    }
+    t->count = kept;
+}
+
+static void sort_nodes(struct tree *t)
+{
+    struct tree_node *tmp = xcalloc(t->count, sizeof(*tmp));
+
+    merge_sort(t->nodes, tmp, t->count);
+    free(tmp);
+    drop_doubles(t);
+}
+
+static struct tree_node *search(struct tree *t, size_t count, const char *path)
+{
+    size_t lo = 0, hi = count;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        int c = path_compare(t->nodes[mid].path, path);
+
+        if (!c)
+            return &t->nodes[mid];
+        if (c < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return NULL;
+}
+
+/* Adds the parents of nodes[0..count) that are missing; true when any was. */
+static bool add_parents(struct tree *t, size_t count)
+{
+    char parent[ROOT_PATH_MAX];
+    bool any = false;
+
+    for (size_t i = 0; i < count; i++) {
+        const char *slash = strrchr(t->nodes[i].path, '/');
+        size_t len = (size_t)(slash - t->nodes[i].path);
+
+        if (len == 0)
+            continue;
+        memcpy(parent, t->nodes[i].path, len);
+        parent[len] = '\0';
+        if (!search(t, count, parent) && tree_put(t, parent, TREE_DIR, NULL, 0, 0))
+            any = true;
+    }
+    return any;
+}
+
+void tree_sort(struct tree *t)
+{
+    if (t->sorted)
+        return;
+    do
+        sort_nodes(t);
+    while (add_parents(t, t->count)); /* one level a round; paths are short */
+    t->sorted = true;
+}
+
+struct tree_node *tree_find(struct tree *t, const char *path)
+{
+    tree_sort(t);
+    return search(t, t->count, path);
+}
+
+size_t tree_first_below(struct tree *t, const char *path)
+{
+    struct tree_node *n = tree_find(t, path);
+
+    if (!strcmp(path, "/"))
+        return n ? 1 : 0;
+    return n ? (size_t)(n - t->nodes) + 1 : t->count;
+}
