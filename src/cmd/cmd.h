@@ -45,6 +45,7 @@ extern const struct cmd *const commands[]; /* sorted, NULL-terminated */
 
 /* Global options, accepted before or after the command: --help, --version, --colour. */
 int cmd_main(int argc, char **argv);
+const struct opt *cmd_global_opts(void); /* ends with a zero row */
 const struct cmd *cmd_find(const struct cmd *const *list, const char *name);
 
 /* All the forms the table takes. */

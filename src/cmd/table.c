@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* The commands, sorted by name.  tests/cli/help.t checks the order and the docs. */
+#include "cmd/cmd.h"
+
+extern const struct cmd cmd_completion_cmd, cmd_help;
+
+const struct cmd *const commands[] = {
+    &cmd_completion_cmd,
+    &cmd_help,
+    NULL,
+};
