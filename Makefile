@@ -14,6 +14,7 @@ endif
 CUDA ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
 PREFIX ?= /usr/local
 DESTDIR ?=
+comma := ,
 
 # make V=1 shows the commands
 Q := $(if $(V),,@)
@@ -29,9 +30,9 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototyp
         -Wpointer-arith -Wundef -Wwrite-strings -Werror
 OPT ?= -O2 -g
 SANFLAGS := $(if $(filter address,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all) \
-            $(if $(filter thread,$(SAN)),-fsanitize=thread)
-comma := ,
-override CPPFLAGS += -D_GNU_SOURCE -DSTOKER_VERSION='"$(VERSION)"' -Isrc -I$(B)/gen
+            $(if $(filter thread,$(SAN)),-fsanitize=thread) \
+            $(if $(filter fuzzer,$(SAN)),-fsanitize=fuzzer-no-link$(comma)address$(comma)undefined -fno-sanitize-recover=all)
+override CPPFLAGS += -D_GNU_SOURCE -DSTOKER_VERSION='"$(VERSION)"' -Isrc
 override CFLAGS += -std=gnu17 $(OPT) $(WARN) -fstack-protector-strong -fno-omit-frame-pointer \
                    -fPIE -include src/base/banned.h $(SANFLAGS)
 override LDFLAGS += -pie -Wl,-z,relro,-z,now $(SANFLAGS)
@@ -54,7 +55,7 @@ $(B)/stoker: $(B)/obj/main.o $(B)/libstoker.a
 $(B)/libstoker.a: $(LIB_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-$(B)/obj/%.o: src/%.c | setup-build
+$(B)/obj/%.o: src/%.c Makefile | setup-build
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
@@ -64,15 +65,113 @@ $(B)/obj/catalog/data.o $(B)/obj/spec/examples.o: $(DATA)
 
 -include $(LIB_OBJ:.o=.d) $(B)/obj/main.d
 
-# ---- unit tests: one program a file, cmocka speaking TAP
+# ---- tests
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/%,$(sort $(wildcard tests/unit/test_*.c)))
 $(B)/tests/%: tests/unit/%.c $(B)/libstoker.a | setup-test
 	@mkdir -p $(@D)
 	$(call say,TEST,$@)
 	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(B)/libstoker.a -lcmocka $(LIBS)
 -include $(UNIT:=.d)
-.PHONY: unit
+
+FUZZ := $(sort $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c)))
+# the corpus as a test: the target with a main that reads files
+$(B)/tests/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(B)/libstoker.a | setup-test
+	@mkdir -p $(@D)
+	$(call say,TEST,$@)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/fuzz -DFUZZ_CORPUS='"$(CURDIR)/tests/fuzz/corpus/$*"' $(CFLAGS) -MMD -MP \
+	    $(LDFLAGS) -o $@ tests/fuzz/fuzz_$*.c tests/fuzz/replay.c $(B)/libstoker.a $(LIBS)
+-include $(addprefix $(B)/tests/,$(FUZZ:=.d))
+
+-include $(wildcard mk/*.mk tests/*/rules.mk)
+
+MACHINES := $(B)/machines/.made
+$(MACHINES): $(wildcard tests/machines/*.py tests/machines/*.txt) tools/machine
+	@mkdir -p $(@D)
+	$(call say,MAKE,$(@D))
+	$(Q)python3 tests/machines/build.py $(@D) && touch $@
+
+TEST_PARTS = $(UNIT) $(addprefix $(B)/tests/,$(FUZZ)) $(B)/stoker $(FAKES) $(MACHINES)
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+PROVE = BUILD=$(B) prove -j$(JOBS) --exec '' --timer
+CLI := $(sort $(wildcard tests/cli/*.t))
+
+.PHONY: unit parts test check-variant test-all test-rules tidy
 unit: $(UNIT)
+parts: all $(TEST_PARTS)
+# this variant's units, corpora and command line
+check-variant: parts
+	$(PROVE) $(UNIT) $(addprefix $(B)/tests/,$(FUZZ)) $(CLI)
+# rules of the source: format, layers, both compilers' and cppcheck's opinion, documents
+test-rules: $(B)/stoker | setup-test
+	$(PROVE) $(sort $(wildcard tests/rules/*.t))
+test:
+	@$(MAKE) --no-print-directory -j$(JOBS) parts
+	@$(MAKE) --no-print-directory -j$(JOBS) SAN=address CUDA=0 parts
+	@$(MAKE) --no-print-directory test-rules
+	@$(MAKE) --no-print-directory check-variant
+	@$(MAKE) --no-print-directory SAN=address CUDA=0 check-variant
+# what takes longer: clang, threads, tidy, a minute for each fuzz target
+test-all: test
+	@$(MAKE) --no-print-directory -j$(JOBS) CUDA=0 CC=clang parts
+	@$(MAKE) --no-print-directory CUDA=0 CC=clang check-variant
+	@$(MAKE) --no-print-directory -j$(JOBS) CUDA=0 SAN=thread parts
+	@$(MAKE) --no-print-directory CUDA=0 SAN=thread check-variant
+	@$(MAKE) --no-print-directory tidy
+	@$(MAKE) --no-print-directory fuzz
+tidy: | setup-test
+	printf '%s\n' $(LIB_SRC) | xargs -P$(JOBS) -n4 sh -c \
+	    'clang-tidy --quiet "$$@" -- $(CPPFLAGS) -std=gnu17 -include src/base/banned.h 2>/dev/null' tidy
+
+# ---- fuzzing: FUZZ_SECONDS for each target; what is found becomes a corpus file
+FUZZ_SECONDS ?= 60
+FB := build/clang-fuzzer
+$(FB)/tests/fuzz_%: tests/fuzz/fuzz_%.c $(LIB_SRC) | setup-test
+	@$(MAKE) --no-print-directory CC=clang SAN=fuzzer CUDA=0 $(FB)/libstoker.a
+	@mkdir -p $(@D)
+	$(Q)clang $(CPPFLAGS) -Itests/fuzz -std=gnu17 -g -O1 -include src/base/banned.h \
+	    -fsanitize=fuzzer,address,undefined -o $@ $< $(FB)/libstoker.a $(LIBS)
+.PHONY: fuzz
+fuzz: $(addprefix $(FB)/tests/,$(FUZZ))
+	@for t in $(FUZZ); do \
+	    corpus=tests/fuzz/corpus/$${t#fuzz_}; mkdir -p $(FB)/corpus/$$t $$corpus; \
+	    echo "$$t: $(FUZZ_SECONDS) s"; \
+	    $(FB)/tests/$$t -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 \
+	        -verbosity=0 -artifact_prefix=$(FB)/ $(FB)/corpus/$$t $$corpus || exit 1; done
+
+# ---- running, measuring, documents, installing
+.PHONY: run bench docs install bundle gpu-test clean help
+run: all
+	@$(B)/stoker detect
+
+bench: all
+	@python3 tools/bench-detect $(B)/stoker
+
+gpu-test: all
+	python3 tests/gpu/compare-smi.py $(B)/stoker
+
+docs: all # rewrites what is generated and checked in
+	@python3 tools/docs $(B)/stoker
+
+man_dir = $(DESTDIR)$(PREFIX)/share/man/man1
+install: all
+	install -D -m755 $(B)/stoker $(DESTDIR)$(PREFIX)/bin/stoker
+	$(if $(filter 1,$(CUDA)),install -D -m755 $(B)/stoker-cuda.so $(DESTDIR)$(PREFIX)/lib/stoker/stoker-cuda.so)
+	mkdir -p $(man_dir)
+	$(B)/stoker help --man >$(man_dir)/stoker.1
+	for c in $$($(B)/stoker help --names); do $(B)/stoker help --man $$c >$(man_dir)/stoker-$$c.1 || exit 1; done
+	mkdir -p $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+	    $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(B)/stoker completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/stoker
+	$(B)/stoker completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_stoker
+	$(B)/stoker completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/stoker.fish
+	mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|@PREFIX@|$(PREFIX)|g' data/stoker-detect.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/stoker-detect.service
+
+# a folder that runs on a machine without any package of ours
+bundle: all
+	rm -rf $(B)/bundle && mkdir -p $(B)/bundle
+	cp $(B)/stoker $(B)/bundle/
+	$(if $(filter 1,$(CUDA)),cp $(B)/stoker-cuda.so $(B)/bundle/)
 
 # ---- set-up: installs what is missing, once; says what it does
 .PHONY: setup-build setup-test
@@ -81,6 +180,18 @@ setup-build:
 setup-test:
 	@tools/setup test
 
-.PHONY: clean
 clean:
 	rm -rf build
+
+help:
+	@echo 'make              build/stoker, and build/stoker-cuda.so where nvcc is (CUDA=0: never)'
+	@echo 'make run          build and show this machine'
+	@echo 'make test         everything CI runs; make test-all: clang, threads, tidy, fuzzing too'
+	@echo 'make SAN=address|thread [unit|check-variant]    a build under a sanitizer'
+	@echo 'make CC=clang     the other compiler'
+	@echo 'make fuzz         FUZZ_SECONDS=60 for each target'
+	@echo 'make bench        figures as RESULT lines'
+	@echo 'make docs         rewrite generated documents'
+	@echo 'make install      DESTDIR= PREFIX=/usr/local'
+	@echo 'make bundle       a folder that runs without any package'
+	@echo 'make gpu-test     compare with nvidia-smi, on a machine with a GPU'

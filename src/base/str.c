@@ -190,5 +190,8 @@ const char *str_nearest(const char *s, const char *const *names, size_t count)
             best = names[i];
         }
     }
+    for (size_t i = 0; !best && strlen(s) > 2 && i < count; i++)
+        if (str_starts(names[i], s)) /* what was meant may just be cut short */
+            best = names[i];
     return best;
 }

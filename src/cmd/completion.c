@@ -75,12 +75,10 @@ static void bash_write(struct buf *out)
                   "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
                   "        COMPREPLY=($(compgen -W '");
     command_names(commands, out);
-    buf_adds(out, "' -- \"$cur\"))\n        return\n    fi\n    case \"$path\" in\n    ");
-    for (const struct cmd *const *l = commands, *const *first = NULL; *l; l++)
-        if ((*l)->subs) {
-            buf_addf(out, "%s%s", first ? "|" : "", (*l)->name);
-            first = l;
-        }
+    buf_adds(out, "' -- \"$cur\"))\n        return\n    fi\n    case \"$path\" in\n    ''");
+    for (const struct cmd *const *l = commands; *l; l++)
+        if ((*l)->subs)
+            buf_addf(out, "|%s", (*l)->name);
     buf_adds(out, ") [ \"$COMP_CWORD\" -gt 2 ] && path=\"$path ${COMP_WORDS[2]}\" ;;\n    esac\n"
                   "    case \"$path $prev\" in\n");
     each_path(bash_choices, out);

@@ -120,7 +120,8 @@ void cmd_help_one(const struct term *term, const struct cmd *parent, const struc
         option_rows(c->opts, term, out);
     }
     if (c->examples) {
-        buf_addc(out, '\n');
+        if (c->opts || c->subs)
+            buf_addc(out, '\n');
         term_text(term, out, COLOUR_BOLD, "examples\n");
         for (const struct cmd_example *e = c->examples; e->line; e++)
             buf_addf(out, "  %s\n      %s\n", e->line, e->what);

@@ -48,7 +48,7 @@ static int node_at(struct root *r, const char *path, char link[ROOT_PATH_MAX])
 
 struct walk {
     char done[ROOT_PATH_MAX]; /* resolved so far; "" is the root */
-    char todo[ROOT_PATH_MAX]; /* what remains */
+    char left[ROOT_PATH_MAX]; /* what remains */
     int links;
 };
 
@@ -59,25 +59,25 @@ static int walk_link(struct walk *w, const char *target)
 
     if (++w->links > ROOT_LINKS_MAX)
         return -ELOOP;
-    memcpy(rest, w->todo, sizeof(rest));
+    memcpy(rest, w->left, sizeof(rest));
     if (target[0] == '/')
         w->done[0] = '\0';
-    if (snprintf(w->todo, sizeof(w->todo), "%s/%s", target, rest) >= (int)sizeof(w->todo))
+    if (snprintf(w->left, sizeof(w->left), "%s/%s", target, rest) >= (int)sizeof(w->left))
         return -ENAMETOOLONG;
     return 0;
 }
 
-/* Takes the next component off `todo`; false when none is left. */
+/* Takes the next component off `left`; false when none is left. */
 static bool walk_next(struct walk *w, char name[ROOT_PATH_MAX])
 {
-    const char *p = w->todo + strspn(w->todo, "/");
+    const char *p = w->left + strspn(w->left, "/");
     size_t len = strcspn(p, "/");
 
     if (!len)
         return false;
     memcpy(name, p, len);
     name[len] = '\0';
-    memmove(w->todo, p + len, strlen(p + len) + 1);
+    memmove(w->left, p + len, strlen(p + len) + 1);
     return true;
 }
 
@@ -90,11 +90,11 @@ static int resolve(struct root *r, const char *path, bool follow, char out[ROOT_
     char name[ROOT_PATH_MAX], link[ROOT_PATH_MAX];
 
     *kind = TREE_DIR;
-    if (!str_copy(w.todo, sizeof(w.todo), path))
+    if (!str_copy(w.left, sizeof(w.left), path))
         return -ENAMETOOLONG;
     while (walk_next(&w, name)) {
         size_t len = strlen(w.done);
-        bool last = !w.todo[strspn(w.todo, "/")];
+        bool last = !w.left[strspn(w.left, "/")];
 
         if (!strcmp(name, "."))
             continue;

@@ -12,7 +12,7 @@
 
 #include "base/attr.h"
 
-#define TEST(name) static void name(void **state __attribute__((unused)))
+#define TEST(name)  static void name(void **state __attribute__((unused)))
 #define CHECK(cond) assert_true(cond)
 
 /* TEST_MAIN(cmocka_unit_test(a), cmocka_unit_test(b)) */

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* fuzz: what every fuzz target defines. */
+#ifndef TESTS_FUZZ_H
+#define TESTS_FUZZ_H
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#endif
