@@ -237,16 +237,16 @@ enum rc units_percent_parse(const char *s, double *out, struct err *err)
     return err_set(err, RC_PARSE, "'%s' is not a percentage", s);
 }
 
-/* The largest unit of units[0..count) that divides v. */
+/* The unit that divides v with the smallest number before it: 80GB, not 78125000KiB. */
 static const char *exact_text(uint64_t v, const struct unit *units, size_t count,
                               char out[UNITS_TEXT_MAX])
 {
-    for (size_t i = 0; i < count; i++)
-        if (v % units[i].factor == 0 && (v || i == count - 1)) {
-            snprintf(out, UNITS_TEXT_MAX, "%" PRIu64 "%s", v / units[i].factor, units[i].name);
-            return out;
-        }
-    assert(!"the last unit divides everything");
+    const struct unit *best = &units[count - 1]; /* divides everything */
+
+    for (size_t i = 0; v && i < count; i++)
+        if (v % units[i].factor == 0 && units[i].factor > best->factor)
+            best = &units[i];
+    snprintf(out, UNITS_TEXT_MAX, "%" PRIu64 "%s", v / best->factor, best->name);
     return out;
 }
 

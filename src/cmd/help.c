@@ -276,7 +276,7 @@ void cmd_readme(struct buf *out)
 /* ---- the command ---- */
 
 struct help_opts {
-    bool man, readme;
+    bool man, readme, names;
 };
 
 static const struct opt help_opts[] = {
@@ -284,6 +284,8 @@ static const struct opt help_opts[] = {
       "print the manual page (roff) instead" },
     { 0, "readme", OPT_FLAG, offsetof(struct help_opts, readme), NULL, NULL, 0, 0,
       "print the table of commands as Markdown" },
+    { 0, "names", OPT_FLAG, offsetof(struct help_opts, names), NULL, NULL, 0, 0,
+      "print the names of the commands, one a line" },
     { 0 },
 };
 
@@ -300,7 +302,10 @@ static enum rc help_run(struct cmd_ctx *ctx, struct err *err)
             return err_set(err, RC_USAGE, "unknown command '%s'", ctx->argv[i]);
         }
     }
-    if (o->readme)
+    if (o->names)
+        for (const struct cmd *const *l = commands; *l; l++)
+            buf_addf(&ctx->out, "%s\n", (*l)->name);
+    else if (o->readme)
         cmd_readme(&ctx->out);
     else if (o->man)
         cmd_man(parent ? parent : c, &ctx->out);

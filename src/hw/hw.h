@@ -356,9 +356,7 @@ struct hw_place {
 
 /* ---- software (software.c) ---- */
 struct hw_soft {
-    const char *name;    /* "cuda", "cudnn", "nccl", "nvidia-container-toolkit", "docker",
-                                  "containerd", "podman", "crio", "dcgm", "fabricmanager", "rdma-core",
-                                  "ucx", "torch", "slurm", "kubelet" */
+    const char *name;    /* "cuda", "cudnn", "nccl", "torch", "docker", "dcgm", "rdma-core" … */
     const char *version; /* NULL: found, version not told */
     const char *path;    /* where it was found */
 };
