@@ -45,7 +45,7 @@ TEST(wide_columns_give_way)
 
     table_print(t, &narrow, 0, &b);
     assert_string_equal(buf_str(&b), "name    what it is     n\n"
-                                     "a       caf\xc3\xa9 with a\xe2\x80\xa6  7\n"
+                                     "a       caf\xc3\xa9 with a \xe2\x80\xa6  7\n"
                                      "longer\n");
     buf_release(&b);
     table_free(t);
