@@ -120,7 +120,7 @@ test-all: test
 	@$(MAKE) --no-print-directory fuzz
 tidy: | setup-test
 	printf '%s\n' $(LIB_SRC) | xargs -P$(JOBS) -n4 sh -c \
-	    'clang-tidy --quiet "$$@" -- $(CPPFLAGS) -std=gnu17 -include src/base/banned.h 2>/dev/null' tidy
+	    'clang-tidy --quiet "$$@" -- -D_GNU_SOURCE -DSTOKER_VERSION=\"\" -Isrc -std=gnu17 -include src/base/banned.h 2>/dev/null' tidy
 
 # ---- fuzzing: FUZZ_SECONDS for each target; what is found becomes a corpus file
 FUZZ_SECONDS ?= 60

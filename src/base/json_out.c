@@ -20,7 +20,7 @@ static void new_line(struct json_out *w)
 {
     if (w->indent) {
         buf_addc(w->buf, '\n');
-        buf_fill(w->buf, ' ', (size_t)(w->indent * w->depth));
+        buf_fill(w->buf, ' ', (size_t)w->indent * (size_t)w->depth);
     }
 }
 

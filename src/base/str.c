@@ -25,7 +25,7 @@ bool str_ends(const char *s, const char *suffix)
 {
     size_t len = s ? strlen(s) : 0, tail = strlen(suffix);
 
-    return len >= tail && !memcmp(s + len - tail, suffix, tail);
+    return s && len >= tail && !memcmp(s + len - tail, suffix, tail);
 }
 
 char *str_trim(char *s)

@@ -92,7 +92,7 @@ static void measure(const struct table *t, size_t width[TABLE_COLS_MAX])
     for (size_t c = 0; c < t->cols_count; c++)
         width[c] = utf8_width(t->cols[c].title);
     for (size_t r = 0; r < t->rows_count; r++)
-        for (size_t c = 0; c < row_cells(t, r); c++) {
+        for (size_t c = 0; c < row_cells(t, r) && c < t->cols_count; c++) {
             size_t w = utf8_width(t->cells[t->rows[r] + c].text);
 
             if (w > width[c])

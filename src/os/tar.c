@@ -219,7 +219,7 @@ static void header_write(struct buf *out, const char *name, const char *link, ch
 /* One pax record counts its own length. */
 static void pax_add(struct buf *out, const char *key, const char *value)
 {
-    size_t body = strlen(key) + strlen(value) + 3, len = body + 1;
+    size_t body = strlen(key) + strlen(value) + 3, len;
 
     for (size_t digits = 1, ten = 10;; digits++, ten *= 10)
         if (body + digits < ten) {

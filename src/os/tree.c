@@ -107,19 +107,21 @@ static void drop_doubles(struct tree *t)
     size_t kept = 0;
 
     for (size_t i = 0; i < t->count; i++) {
-        struct tree_node *n = &t->nodes[i], *last = kept ? &t->nodes[kept - 1] : NULL;
-        bool same = last && !strcmp(last->path, n->path);
-        struct tree_node *loser = !same ? NULL : tells_more(n, last) ? last : n;
+        struct tree_node n = t->nodes[i], *last = kept ? &t->nodes[kept - 1] : NULL;
 
-        if (loser) {
-            free(loser->path);
-            free(loser->data);
-        }
-        if (loser == n)
+        if (!last || strcmp(last->path, n.path)) {
+            t->nodes[kept++] = n;
             continue;
-        if (!same)
-            kept++;
-        t->nodes[kept - 1] = *n;
+        }
+        if (tells_more(&n, last)) {
+            struct tree_node older = *last;
+
+            *last = n;
+            n = older;
+        }
+        /* The analyzer takes nodes[i] of two rounds for one node. */
+        free(n.path); /* NOLINT(clang-analyzer-unix.Malloc) */
+        free(n.data); /* NOLINT(clang-analyzer-unix.Malloc) */
     }
     t->count = kept;
 }
