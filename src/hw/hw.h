@@ -409,6 +409,7 @@ struct hw_opts {
     const char *nvml_lib; /* library to load instead of libnvidia-ml.so.1; NULL: that one live,
                               the capture's nvml.json on a captured root */
     long nvml_stall_ms;   /* 0: HW_NVML_STALL_MS */
+    struct recorder *rec; /* borrowed: files read and what is no file go there; NULL: nowhere */
 };
 enum { HW_NVML_STALL_MS = 4000 };
 
