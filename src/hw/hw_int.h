@@ -50,9 +50,24 @@ struct hw_self {
     size_t daemons_count;
     struct hw_env *env; /* the variables that steer GPU work and tell where we run */
     size_t env_count;
+    struct maybe host_pids;   /* bool: /proc shows the machine's processes, not a container's */
+    struct hw_soft *packages; /* dpkg's word on the packages that matter: name and version */
+    size_t packages_count;
 };
 extern const struct field_table hw_self_table;
+extern const struct field_table hw_soft_table;
 extern const struct field_table hw_env_table;
+
+/* A line of /proc/self/mountinfo (storage.c). */
+struct hw_mountinfo {
+    const char *dev;  /* "259:2" */
+    const char *root; /* what of the file system is mounted: "/" unless a bind mount */
+    const char *target;
+    const char *options;
+    const char *fstype;
+    const char *source;
+    const char *super_options; /* of the file system: cgroup v1 lists controllers here */
+};
 
 struct hw_build {
     struct hw *hw;
@@ -61,12 +76,49 @@ struct hw_build {
     const struct hw_opts *opts;
     struct hw_self self;
     struct recorder *rec; /* NULL: nothing is recorded */
+    /* read once, by whoever asks first */
+    const char *cpuinfo;         /* hw_cpuinfo() */
+    struct hw_mountinfo *mounts; /* hw_mountinfo() */
+    size_t mounts_count;
+    bool mounts_read;
 };
 
 void hw_note_add(struct hw_build *b, const char *source, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* The environment variable at capture time; NULL when unset. */
 const char *hw_self_env(const struct hw_self *self, const char *name);
 bool hw_self_daemon(const struct hw_self *self, const char *name);
+/* 1 when seen; 0 when not seen though the machine's processes show; else unknown: in a
+ * container the machine's daemons do not show. */
+struct maybe hw_self_daemon_state(const struct hw_self *self, const char *name);
+
+/* CPU lists, "0-63,128-191" (cpu.c).  Hostile ones end the walk early. */
+enum { HW_CPU_MAX = 8192 }; /* logical CPUs; higher numbers are refused */
+/* The next range; false at the end or where the list is malformed.  *pos starts as
+ * the list and walks on. */
+bool hw_cpulist_next(const char **pos, unsigned *out_first, unsigned *out_last);
+/* CPUs in the list; unknown when it is NULL, empty or malformed. */
+struct maybe hw_cpulist_count(const char *list);
+bool hw_cpulist_has(const char *list, unsigned cpu);
+
+/* The first processor's block of /proc/cpuinfo; "" when there is none (cpu.c). */
+const char *hw_cpuinfo(struct hw_build *b);
+/* A value of it by key, in the arena; NULL when missing. */
+const char *hw_cpuinfo_get(struct hw_build *b, const char *key);
+/* Is `word` one of the blank-separated words of `text`? */
+bool hw_word_in(const char *text, const char *word);
+/* The mounts, in order of mounting, those later covered by another left out (storage.c). */
+const struct hw_mountinfo *hw_mountinfo(struct hw_build *b, size_t *out_count);
+/* Is it a file system people keep data on, or /dev/shm? */
+bool hw_mount_is_real(const struct hw_mountinfo *m);
+/* Does it live on a server or behind a daemon, so that asking it may take for ever? */
+bool hw_mount_is_remote(const struct hw_mountinfo *m);
+/* The pools below `dir` ("/sys/kernel/mm/hugepages"), in the arena (memory.c). */
+void hw_hugepages_read(struct hw_build *b, const char *dir, struct hw_hugepages **out,
+                       size_t *out_count);
+/* The [chosen] word of a sysfs file such as "always [madvise] never"; NULL when none. */
+const char *hw_choice_read(struct hw_build *b, const char *path);
+/* The value in bytes of "MemTotal:  123 kB" in a meminfo text; unknown when missing. */
+struct maybe hw_meminfo_get(const char *text, const char *key);
 
 /* The sources, in the order they run. */
 void hw_src_self(struct hw_build *b);     /* system calls, or /stoker/self.json */

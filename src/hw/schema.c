@@ -458,7 +458,7 @@ static const struct field soft_rows[] = {
     STR(version, "version; null: found, version not told"),
     STR(path, "where it was found"),
 };
-LOCAL_TABLE(soft_table, "software", soft_rows);
+TABLE(hw_soft_table, "software", soft_rows);
 #undef S
 
 #define S struct hw_note
@@ -487,7 +487,7 @@ static const struct field hw_rows[] = {
     SUBS(pci, &pci_table, "PCI functions that matter and the bridges above them"),
     SUBS(disks, &disk_table, "disks"),
     SUBS(mounts, &mount_table, "mounts"),
-    SUBS(software, &soft_table, "software found"),
+    SUBS(software, &hw_soft_table, "software found"),
     SUBS(notes, &note_table, "what kept us from knowing more"),
 };
 TABLE(hw_table, "stoker.inventory/1", hw_rows);

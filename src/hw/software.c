@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/* software: versions of what GPU work stands on, found without running anything.
+ *
+ * In order of trust: small files that carry a version (version.json, nccl.h,
+ * torch/version.py), the name a library's link points to (libnccl.so.2 →
+ * libnccl.so.2.27.3), the package manager's word (struct hw_self), and last the
+ * mere existence of a program.  A version found at two places is listed once for
+ * each place; what the packages say is added only when no file said it. */
+#include "hw/hw_int.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <assert.h>
+#include <ctype.h>
+
+enum {
+    SOFT_MAX = 96,         /* findings listed */
+    SMALL_FILE_MAX = 8192, /* bytes read of a header or version file */
+    TOOLKITS_MAX = 16,     /* CUDA toolkits */
+    PYTHON_DIRS_MAX = 48,  /* site-packages folders looked into */
+    PREFIXES_MAX = 32,     /* folders below /opt */
+    LIB_DIRS_MAX = 32,     /* library folders of LD_LIBRARY_PATH */
+    PYTHON_LIST_MAX = 16   /* python3.N below one lib folder */
+};
+
+static void soft_add(struct hw_build *b, const char *name, const char *version, const char *path)
+{
+    struct hw *hw = b->hw;
+
+    if (!hw->software)
+        hw->software = arena_array(b->a, struct hw_soft, SOFT_MAX);
+    for (size_t i = 0; i < hw->software_count; i++)
+        if (str_eq(hw->software[i].name, name) && str_eq(hw->software[i].path, path))
+            return;
+    if (hw->software_count < SOFT_MAX)
+        hw->software[hw->software_count++] = (struct hw_soft){
+            .name = name,
+            .version = arena_strdup(b->a, version),
+            .path = arena_strdup(b->a, path),
+        };
+}
+
+static bool soft_has(const struct hw *hw, const char *name)
+{
+    for (size_t i = 0; i < hw->software_count; i++)
+        if (str_eq(hw->software[i].name, name))
+            return true;
+    return false;
+}
+
+/* Does it look like a version: digits and dots, perhaps a suffix? */
+static bool is_version(const char *s)
+{
+    return s && isdigit((unsigned char)*s) && strlen(s) < 64;
+}
+
+/* ---- C headers ---- */
+/* The number of "#define NAME 12"; unknown when missing. */
+static struct maybe define_get(const char *text, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *p = text; (p = strstr(p, name)); p += len) {
+        char digits[16] = "";
+        const char *v = p + len;
+        size_t n;
+
+        if (p < text + 8 || strncmp(p - 8, "#define ", 8) || !strchr(" \t", *v))
+            continue;
+        v += strspn(v, " \t");
+        n = strspn(v, "0123456789");
+        if (!n || n >= sizeof(digits))
+            return maybe_none();
+        memcpy(digits, v, n);
+        return str_to_maybe(digits);
+    }
+    return maybe_none();
+}
+
+/* nccl.h and cudnn_version.h define PREFIX_MAJOR, _MINOR and a third. */
+static bool header_add(struct hw_build *b, const char *name, const char *path, const char *prefix,
+                       const char *third)
+{
+    char text[SMALL_FILE_MAX], key[64], version[64];
+    struct maybe v[3];
+    const char *const parts[] = { "MAJOR", "MINOR", third };
+
+    if (root_read(b->root, path, text, sizeof(text)) <= 0)
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        snprintf(key, sizeof(key), "%s_%s", prefix, parts[i]);
+        v[i] = define_get(text, key);
+        if (!v[i].known)
+            return false;
+    }
+    snprintf(version, sizeof(version), "%lld.%lld.%lld", (long long)v[0].v, (long long)v[1].v,
+             (long long)v[2].v);
+    soft_add(b, name, version, path);
+    return true;
+}
+
+/* ---- CUDA toolkits ---- */
+static const char *toolkit_version(struct hw_build *b, const char *dir)
+{
+    struct arena tree = { 0 };
+    struct json *doc = NULL;
+    char path[ROOT_PATH_MAX], text[SMALL_FILE_MAX * 2];
+    const char *version = NULL, *found = NULL;
+    ssize_t len;
+
+    snprintf(path, sizeof(path), "%s/version.json", dir);
+    len = root_read(b->root, path, text, sizeof(text));
+    if (len > 0 && json_parse(&tree, text, (size_t)len, &doc, NULL) == RC_OK)
+        version = json_str(json_get(json_get(doc, "cuda"), "version"));
+    if (is_version(version))
+        found = arena_strdup(b->a, version);
+    arena_release(&tree);
+    if (found)
+        return found;
+    found = root_str(b->root, b->a, "%s/version.txt", dir); /* "CUDA Version 10.2.89" */
+    if (str_starts(found, "CUDA Version ") && is_version(found + 13))
+        return found + 13;
+    found = strrchr(dir, '-'); /* /usr/local/cuda-12.4 */
+    return found && is_version(found + 1) ? found + 1 : NULL;
+}
+
+static void toolkit_add(struct hw_build *b, const char *dir)
+{
+    char real[ROOT_PATH_MAX];
+
+    if (root_real(b->root, dir, real, sizeof(real)))
+        return;
+    if (root_exists(b->root, "%s/version.json", real) ||
+        root_exists(b->root, "%s/version.txt", real) || root_exists(b->root, "%s/bin/nvcc", real))
+        soft_add(b, "cuda", toolkit_version(b, real), real);
+}
+
+static void toolkits_find(struct hw_build *b)
+{
+    struct arena tmp = { 0 };
+    struct root_names names;
+    char dir[ROOT_PATH_MAX];
+    const char *home = hw_self_env(&b->self, "CUDA_HOME");
+    int found = 0;
+
+    if (home && *home == '/')
+        toolkit_add(b, home);
+    if (root_list(b->root, &tmp, "/usr/local", &names) == 0)
+        for (size_t i = 0; i < names.count && found < TOOLKITS_MAX; i++)
+            if (str_starts(names.items[i], "cuda") &&
+                snprintf(dir, sizeof(dir), "/usr/local/%s", names.items[i]) < (int)sizeof(dir)) {
+                toolkit_add(b, dir);
+                found++;
+            }
+    arena_release(&tmp);
+}
+
+/* ---- libraries ---- */
+static const struct {
+    const char *soname, *name;
+} libraries[] = {
+    { "libnccl.so.2", "nccl" },
+    { "libcudnn.so.9", "cudnn" },
+    { "libcudnn.so.8", "cudnn" },
+    { "libdcgm.so.4", "dcgm" },
+    { "libdcgm.so.3", "dcgm" },
+    { "libdcgm.so.2", "dcgm" },
+    { "libnvidia-container.so.1", "nvidia-container-toolkit" },
+    { "libnvshmem_host.so.3", "nvshmem" },
+    { "libucp.so.0", "ucx" },
+    { "libibverbs.so.1", "rdma-core" },
+    { "libfabric.so.1", "libfabric" },
+    { "libnccl-net.so", "nccl-net-plugin" },
+};
+
+/* Libraries whose file name counts the interface and not the release. */
+static bool name_tells_version(const char *name)
+{
+    return !str_eq(name, "rdma-core") && !str_eq(name, "ucx") && !str_eq(name, "libfabric") &&
+           !str_eq(name, "nccl-net-plugin");
+}
+
+static void library_add(struct hw_build *b, const char *dir, size_t i)
+{
+    char path[ROOT_PATH_MAX], real[ROOT_PATH_MAX];
+    const char *file, *version;
+
+    if (snprintf(path, sizeof(path), "%s/%s", dir, libraries[i].soname) >= (int)sizeof(path) ||
+        root_real(b->root, path, real, sizeof(real)) || !root_exists(b->root, "%s", real))
+        return;
+    file = strrchr(real, '/');
+    version = file ? strstr(file, ".so.") : NULL;
+    version = version && name_tells_version(libraries[i].name) ? version + 4 : NULL;
+    /* "2" alone is the interface: the file was copied without its full name */
+    soft_add(b, libraries[i].name, is_version(version) && strchr(version, '.') ? version : NULL,
+             real);
+}
+
+static void libraries_in(struct hw_build *b, const char *dir)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(libraries); i++)
+        library_add(b, dir, i);
+}
+
+static void libraries_find(struct hw_build *b)
+{
+    static const char *const dirs[] = {
+        "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/local/lib",
+        "/usr/local/cuda/lib64",
+    };
+    const char *path = hw_self_env(&b->self, "LD_LIBRARY_PATH");
+    char dir[ROOT_PATH_MAX];
+
+    for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
+        if (root_exists(b->root, "%s", dirs[i]))
+            libraries_in(b, dirs[i]);
+    for (int n = 0; path && *path && n < LIB_DIRS_MAX; n++) {
+        size_t len = strcspn(path, ":");
+
+        if (*path == '/' && len < sizeof(dir)) {
+            memcpy(dir, path, len);
+            dir[len] = '\0';
+            if (root_exists(b->root, "%s", dir))
+                libraries_in(b, dir);
+        }
+        path += len + (path[len] == ':');
+    }
+}
+
+static void headers_find(struct hw_build *b)
+{
+    static const char *const dirs[] = { "/usr/include", "/usr/include/x86_64-linux-gnu",
+                                        "/usr/include/aarch64-linux-gnu",
+                                        "/usr/local/cuda/include" };
+    char path[ROOT_PATH_MAX];
+
+    for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+        snprintf(path, sizeof(path), "%s/nccl.h", dirs[i]);
+        if (!hw_soft_version(b->hw, "nccl"))
+            (void)header_add(b, "nccl", path, "NCCL", "PATCH");
+        snprintf(path, sizeof(path), "%s/cudnn_version.h", dirs[i]);
+        if (!hw_soft_version(b->hw, "cudnn"))
+            (void)header_add(b, "cudnn", path, "CUDNN", "PATCHLEVEL");
+    }
+}
+
+/* ---- Python ---- */
+/* "__version__ = '2.8.0+cu129'" */
+static void torch_add(struct hw_build *b, const char *site)
+{
+    char path[ROOT_PATH_MAX], text[SMALL_FILE_MAX], *p;
+
+    if (snprintf(path, sizeof(path), "%s/torch/version.py", site) >= (int)sizeof(path) ||
+        root_read(b->root, path, text, sizeof(text)) <= 0)
+        return;
+    str_make_text(text);
+    p = strstr(text, "__version__ = ");
+    if (!p)
+        return;
+    p += strlen("__version__ = ");
+    p += *p == '\'' || *p == '"';
+    p[strcspn(p, "'\"\n")] = '\0';
+    path[strlen(path) - strlen("/version.py")] = '\0';
+    soft_add(b, "torch", is_version(p) ? p : NULL, path);
+}
+
+/* "nvidia_nccl_cu12-2.27.3.dist-info" → "2.27.3" */
+static const char *dist_version(struct arena *a, const char *file, const char *package)
+{
+    static const char suffix[] = ".dist-info";
+    const char *dash;
+
+    if (!str_starts(file, package) || !str_ends(file, suffix))
+        return NULL;
+    dash = memrchr(file, '-', strlen(file) - sizeof(suffix) + 1);
+    if (!dash || !is_version(dash + 1))
+        return NULL;
+    return arena_strndup(a, dash + 1, strlen(dash + 1) - sizeof(suffix) + 1);
+}
+
+/* The wheels that torch brings: their headers first, then their folders' names. */
+static void wheels_add(struct hw_build *b, const char *site)
+{
+    char nccl[ROOT_PATH_MAX + 32], cudnn[ROOT_PATH_MAX + 48];
+    struct arena tmp = { 0 };
+    struct root_names names = { 0 };
+    bool have_nccl, have_cudnn;
+
+    snprintf(nccl, sizeof(nccl), "%s/nvidia/nccl/include/nccl.h", site);
+    snprintf(cudnn, sizeof(cudnn), "%s/nvidia/cudnn/include/cudnn_version.h", site);
+    have_nccl = header_add(b, "nccl", nccl, "NCCL", "PATCH") ||
+                !root_exists(b->root, "%s/nvidia/nccl", site);
+    have_cudnn = header_add(b, "cudnn", cudnn, "CUDNN", "PATCHLEVEL") ||
+                 !root_exists(b->root, "%s/nvidia/cudnn", site);
+    if ((!have_nccl || !have_cudnn) && root_list(b->root, &tmp, site, &names) == 0)
+        for (size_t i = 0; i < names.count; i++) {
+            const char *v = have_nccl ? NULL : dist_version(&tmp, names.items[i], "nvidia_nccl");
+
+            if (v)
+                soft_add(b, "nccl", v, site);
+            v = have_cudnn ? NULL : dist_version(&tmp, names.items[i], "nvidia_cudnn");
+            if (v)
+                soft_add(b, "cudnn", v, site);
+        }
+    arena_release(&tmp);
+}
+
+/* Looks below LIB/python3.N/{site,dist}-packages. */
+static void python_lib(struct hw_build *b, const char *lib, int *budget)
+{
+    static const char *const kinds[] = { "site-packages", "dist-packages" };
+    struct arena tmp = { 0 };
+    struct root_names names;
+    char site[ROOT_PATH_MAX];
+    int pythons = 0;
+
+    if (root_list(b->root, &tmp, lib, &names) == 0)
+        for (size_t i = 0; i<names.count && * budget> 0 && pythons < PYTHON_LIST_MAX; i++) {
+            if (!str_starts(names.items[i], "python3"))
+                continue;
+            pythons++;
+            for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
+                if (snprintf(site, sizeof(site), "%s/%s/%s", lib, names.items[i], kinds[k]) >=
+                        (int)sizeof(site) ||
+                    !root_exists(b->root, "%s", site))
+                    continue;
+                torch_add(b, site);
+                wheels_add(b, site);
+                (*budget)--;
+            }
+        }
+    arena_release(&tmp);
+}
+
+static void python_find(struct hw_build *b)
+{
+    static const char *const prefixes[] = { "VIRTUAL_ENV", "CONDA_PREFIX" };
+    static const char *const below[] = { "lib", ".venv/lib", "venv/lib" };
+    struct arena tmp = { 0 };
+    struct root_names names;
+    char lib[ROOT_PATH_MAX];
+    int budget = PYTHON_DIRS_MAX;
+
+    for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
+        const char *prefix = hw_self_env(&b->self, prefixes[i]);
+
+        if (prefix && *prefix == '/' &&
+            snprintf(lib, sizeof(lib), "%s/lib", prefix) < (int)sizeof(lib))
+            python_lib(b, lib, &budget);
+    }
+    python_lib(b, "/usr/local/lib", &budget);
+    /* /usr/lib is long; Debian's python3 keeps all versions in one folder there */
+    if (root_exists(b->root, "/usr/lib/python3/dist-packages/torch"))
+        torch_add(b, "/usr/lib/python3/dist-packages");
+    if (root_list(b->root, &tmp, "/opt", &names) == 0)
+        for (size_t i = 0; i < names.count && i < PREFIXES_MAX; i++)
+            for (size_t k = 0; k < ARRAY_SIZE(below); k++)
+                if (snprintf(lib, sizeof(lib), "/opt/%s/%s", names.items[i], below[k]) <
+                    (int)sizeof(lib))
+                    python_lib(b, lib, &budget);
+    arena_release(&tmp);
+}
+
+/* ---- packages and programs ---- */
+static const struct {
+    const char *package, *name; /* a prefix of the package's name */
+} packages[] = {
+    { "docker-ce-", NULL }, /* the command line, plug-ins: not the engine */
+    { "docker-ce", "docker" },
+    { "docker.io", "docker" },
+    { "moby-engine", "docker" },
+    { "containerd", "containerd" },
+    { "moby-containerd", "containerd" },
+    { "podman-", NULL },
+    { "podman", "podman" },
+    { "cri-o", "crio" },
+    { "nvidia-container-toolkit-", NULL },
+    { "nvidia-container-toolkit", "nvidia-container-toolkit" },
+    { "datacenter-gpu-manager", "dcgm" },
+    { "nvidia-fabricmanager-dev", NULL },
+    { "nvidia-fabricmanager", "fabricmanager" },
+    { "rdma-core", "rdma-core" },
+    { "libucx0", "ucx" },
+    { "ucx", "ucx" },
+    { "slurmd", "slurm" },
+    { "slurm-smd-slurmd", "slurm" },
+    { "kubelet", "kubelet" },
+    { "libnccl2", "nccl" },
+    { "libcudnn", "cudnn" },
+    { "mlnx-ofed", "ofed" },
+    { "doca-ofed", "ofed" },
+};
+
+static const char *package_soft(const char *package)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(packages); i++)
+        if (str_starts(package, packages[i].package))
+            return packages[i].name;
+    return NULL;
+}
+
+/* Gives a finding that has no version the package's, or adds the package. */
+static void packages_add(struct hw_build *b)
+{
+    for (size_t i = 0; i < b->self.packages_count; i++) {
+        const struct hw_soft *pkg = &b->self.packages[i];
+        const char *name = package_soft(pkg->name ? pkg->name : "");
+        bool done = false;
+
+        if (!name || hw_soft_version(b->hw, name))
+            continue;
+        for (size_t k = 0; k < b->hw->software_count && !done; k++)
+            if (str_eq(b->hw->software[k].name, name)) {
+                b->hw->software[k].version = pkg->version;
+                done = true;
+            }
+        if (!done)
+            soft_add(b, name, pkg->version, "dpkg");
+    }
+}
+
+static void programs_find(struct hw_build *b)
+{
+    static const struct {
+        const char *program, *name;
+    } programs[] = {
+        { "dockerd", "docker" },
+        { "containerd", "containerd" },
+        { "podman", "podman" },
+        { "crio", "crio" },
+        { "nvidia-ctk", "nvidia-container-toolkit" },
+        { "nvidia-container-cli", "nvidia-container-toolkit" },
+        { "nv-hostengine", "dcgm" },
+        { "nv-fabricmanager", "fabricmanager" },
+        { "slurmd", "slurm" },
+        { "kubelet", "kubelet" },
+        { "apptainer", "apptainer" },
+        { "enroot", "enroot" },
+    };
+    static const char *const dirs[] = { "/usr/bin", "/usr/sbin", "/usr/local/bin",
+                                        "/usr/local/sbin" };
+    char path[ROOT_PATH_MAX];
+
+    for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+        for (size_t d = 0; d < ARRAY_SIZE(dirs) && !soft_has(b->hw, programs[i].name); d++) {
+            snprintf(path, sizeof(path), "%s/%s", dirs[d], programs[i].program);
+            if (root_exists(b->root, "%s", path))
+                soft_add(b, programs[i].name, NULL, path);
+        }
+}
+
+void hw_src_software(struct hw_build *b)
+{
+    toolkits_find(b);
+    libraries_find(b);
+    headers_find(b);
+    python_find(b);
+    programs_find(b);
+    packages_add(b);
+    if (!b->hw->nvidia.fabricmanager_version)
+        b->hw->nvidia.fabricmanager_version = hw_soft_version(b->hw, "fabricmanager");
+}
