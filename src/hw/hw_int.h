@@ -135,6 +135,13 @@ void hw_src_storage(struct hw_build *b);  /* disks, mounts */
 void hw_src_software(struct hw_build *b); /* CUDA, cuDNN, NCCL, runtimes */
 void hw_src_topo(struct hw_build *b);     /* computed: GPU pairs, GPU-NIC distances */
 
+/* pci.c: an address of a PCI function as one number that sorts as the bus does.  Takes
+ * "0000:1b:00.0", any case and domains of up to eight digits (NVML writes eight).
+ * False, with *out untouched, for anything else. */
+bool hw_bdf_key(const char *s, uint64_t *out);
+/* The last PCI address in a resolved path ("…/0000:00:03.0/virtio0"); NULL: none. */
+const char *hw_bdf_of_path(struct arena *a, const char *path);
+
 /* nvml.c: what the child sends and the capture holds, a JSON document of schema
  * "stoker.nvml/1": {"schema", "nvidia": {…}, "gpus": [ … ], "pairs": [ … ]}. */
 struct hw_nvml {

@@ -49,6 +49,19 @@ static bool soft_has(const struct hw *hw, const char *name)
     return false;
 }
 
+/* Gives a finding that has no version this one, or adds a finding. */
+static void soft_fill(struct hw_build *b, const char *name, const char *version, const char *path)
+{
+    if (!version || hw_soft_version(b->hw, name))
+        return;
+    for (size_t i = 0; i < b->hw->software_count; i++)
+        if (str_eq(b->hw->software[i].name, name)) {
+            b->hw->software[i].version = version;
+            return;
+        }
+    soft_add(b, name, version, path);
+}
+
 /* Does it look like a version: digits and dots, perhaps a suffix? */
 static bool is_version(const char *s)
 {
@@ -78,26 +91,34 @@ static struct maybe define_get(const char *text, const char *name)
     return maybe_none();
 }
 
-/* nccl.h and cudnn_version.h define PREFIX_MAJOR, _MINOR and a third. */
-static bool header_add(struct hw_build *b, const char *name, const char *path, const char *prefix,
-                       const char *third)
+/* nccl.h and cudnn_version.h define PREFIX_MAJOR, _MINOR and a third; in the arena. */
+static const char *header_version(struct hw_build *b, const char *path, const char *prefix,
+                                  const char *third)
 {
-    char text[SMALL_FILE_MAX], key[64], version[64];
+    char text[SMALL_FILE_MAX], key[64];
     struct maybe v[3];
     const char *const parts[] = { "MAJOR", "MINOR", third };
 
     if (root_read(b->root, path, text, sizeof(text)) <= 0)
-        return false;
+        return NULL;
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
         snprintf(key, sizeof(key), "%s_%s", prefix, parts[i]);
         v[i] = define_get(text, key);
         if (!v[i].known)
-            return false;
+            return NULL;
     }
-    snprintf(version, sizeof(version), "%lld.%lld.%lld", (long long)v[0].v, (long long)v[1].v,
-             (long long)v[2].v);
-    soft_add(b, name, version, path);
-    return true;
+    return arena_printf(b->a, "%lld.%lld.%lld", (long long)v[0].v, (long long)v[1].v,
+                        (long long)v[2].v);
+}
+
+static const char *nccl_header(struct hw_build *b, const char *path)
+{
+    return header_version(b, path, "NCCL", "PATCH");
+}
+
+static const char *cudnn_header(struct hw_build *b, const char *path)
+{
+    return header_version(b, path, "CUDNN", "PATCHLEVEL");
 }
 
 /* ---- CUDA toolkits ---- */
@@ -237,11 +258,9 @@ static void headers_find(struct hw_build *b)
 
     for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
         snprintf(path, sizeof(path), "%s/nccl.h", dirs[i]);
-        if (!hw_soft_version(b->hw, "nccl"))
-            (void)header_add(b, "nccl", path, "NCCL", "PATCH");
+        soft_fill(b, "nccl", nccl_header(b, path), path);
         snprintf(path, sizeof(path), "%s/cudnn_version.h", dirs[i]);
-        if (!hw_soft_version(b->hw, "cudnn"))
-            (void)header_add(b, "cudnn", path, "CUDNN", "PATCHLEVEL");
+        soft_fill(b, "cudnn", cudnn_header(b, path), path);
     }
 }
 
@@ -279,31 +298,27 @@ static const char *dist_version(struct arena *a, const char *file, const char *p
     return arena_strndup(a, dash + 1, strlen(dash + 1) - sizeof(suffix) + 1);
 }
 
-/* The wheels that torch brings: their headers first, then their folders' names. */
-static void wheels_add(struct hw_build *b, const char *site)
+/* A wheel that torch brings: its header first, then the name of its folder. */
+static void wheel_add(struct hw_build *b, const char *site, const char *name,
+                      const char *(*header)(struct hw_build *, const char *), const char *file)
 {
-    char nccl[ROOT_PATH_MAX + 32], cudnn[ROOT_PATH_MAX + 48];
+    char path[ROOT_PATH_MAX], package[64];
     struct arena tmp = { 0 };
-    struct root_names names = { 0 };
-    bool have_nccl, have_cudnn;
+    struct root_names names;
+    const char *version;
 
-    snprintf(nccl, sizeof(nccl), "%s/nvidia/nccl/include/nccl.h", site);
-    snprintf(cudnn, sizeof(cudnn), "%s/nvidia/cudnn/include/cudnn_version.h", site);
-    have_nccl = header_add(b, "nccl", nccl, "NCCL", "PATCH") ||
-                !root_exists(b->root, "%s/nvidia/nccl", site);
-    have_cudnn = header_add(b, "cudnn", cudnn, "CUDNN", "PATCHLEVEL") ||
-                 !root_exists(b->root, "%s/nvidia/cudnn", site);
-    if ((!have_nccl || !have_cudnn) && root_list(b->root, &tmp, site, &names) == 0)
-        for (size_t i = 0; i < names.count; i++) {
-            const char *v = have_nccl ? NULL : dist_version(&tmp, names.items[i], "nvidia_nccl");
-
-            if (v)
-                soft_add(b, "nccl", v, site);
-            v = have_cudnn ? NULL : dist_version(&tmp, names.items[i], "nvidia_cudnn");
-            if (v)
-                soft_add(b, "cudnn", v, site);
-        }
+    if (snprintf(path, sizeof(path), "%s/nvidia/%s/include/%s", site, name, file) >=
+            (int)sizeof(path) ||
+        !root_exists(b->root, "%s/nvidia/%s", site, name))
+        return;
+    version = header(b, path);
+    snprintf(package, sizeof(package), "nvidia_%s", name);
+    if (!version && root_list(b->root, &tmp, site, &names) == 0)
+        for (size_t i = 0; i < names.count && !version; i++)
+            version = dist_version(b->a, names.items[i], package);
     arena_release(&tmp);
+    path[strlen(path) - strlen("/include/") - strlen(file)] = '\0';
+    soft_add(b, name, version, path);
 }
 
 /* Looks below LIB/python3.N/{site,dist}-packages. */
@@ -326,7 +341,8 @@ static void python_lib(struct hw_build *b, const char *lib, int *budget)
                     !root_exists(b->root, "%s", site))
                     continue;
                 torch_add(b, site);
-                wheels_add(b, site);
+                wheel_add(b, site, "nccl", nccl_header, "nccl.h");
+                wheel_add(b, site, "cudnn", cudnn_header, "cudnn_version.h");
                 (*budget)--;
             }
         }
@@ -400,23 +416,14 @@ static const char *package_soft(const char *package)
     return NULL;
 }
 
-/* Gives a finding that has no version the package's, or adds the package. */
 static void packages_add(struct hw_build *b)
 {
     for (size_t i = 0; i < b->self.packages_count; i++) {
         const struct hw_soft *pkg = &b->self.packages[i];
         const char *name = package_soft(pkg->name ? pkg->name : "");
-        bool done = false;
 
-        if (!name || hw_soft_version(b->hw, name))
-            continue;
-        for (size_t k = 0; k < b->hw->software_count && !done; k++)
-            if (str_eq(b->hw->software[k].name, name)) {
-                b->hw->software[k].version = pkg->version;
-                done = true;
-            }
-        if (!done)
-            soft_add(b, name, pkg->version, "dpkg");
+        if (name)
+            soft_fill(b, name, pkg->version, "dpkg");
     }
 }
 
@@ -450,8 +457,17 @@ static void programs_find(struct hw_build *b)
         }
 }
 
+static void daemons_note(const struct hw_self *self, struct hw_nvidia *nv)
+{
+    nv->fabricmanager_running = hw_self_daemon_state(self, "nv-fabricmanager");
+    nv->persistenced_running = hw_self_daemon_state(self, "nvidia-persistenced");
+    nv->hostengine_running = hw_self_daemon_state(self, "nv-hostengine");
+    nv->mps_running = hw_self_daemon_state(self, "nvidia-cuda-mps");
+}
+
 void hw_src_software(struct hw_build *b)
 {
+    daemons_note(&b->self, &b->hw->nvidia);
     toolkits_find(b);
     libraries_find(b);
     headers_find(b);

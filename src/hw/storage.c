@@ -241,22 +241,6 @@ static bool disk_is_wanted(const char *name)
     return *p != 'c';
 }
 
-/* The last PCI address among the components of a path, in the arena; NULL when none. */
-static const char *path_bdf(struct arena *a, const char *path)
-{
-    const char *found = NULL;
-
-    for (const char *p = path; (p = strchr(p, '/')); p++) {
-        unsigned dom, bus, dev, fn;
-        int len = 0;
-
-        if (sscanf(p, "/%4x:%2x:%2x.%1x%n", &dom, &bus, &dev, &fn, &len) == 4 && len == 13 &&
-            (p[13] == '/' || !p[13]))
-            found = p + 1;
-    }
-    return found ? arena_strndup(a, found, 12) : NULL;
-}
-
 static const char *path_transport(const char *name, const char *path)
 {
     static const struct {
@@ -296,7 +280,7 @@ static const char *nvme_bdf(struct hw_build *b, const char *disk_path)
                 snprintf(path, sizeof(path), "%s/%s", dir, n) >= (int)sizeof(path) ||
                 root_real(b->root, path, real, sizeof(real)))
                 continue;
-            bdf = path_bdf(b->a, real);
+            bdf = hw_bdf_of_path(b->a, real);
         }
     arena_release(&tmp);
     return bdf;
@@ -330,7 +314,7 @@ static void disk_read(struct hw_build *b, const char *name, int64_t sectors, str
     if (root_real(b->root, path, real, sizeof(real)))
         return;
     out->transport = path_transport(name, real);
-    out->bdf = path_bdf(b->a, real);
+    out->bdf = hw_bdf_of_path(b->a, real);
     if (!out->bdf && str_eq(out->transport, "nvme"))
         out->bdf = nvme_bdf(b, real);
     out->numa = disk_numa(b, out->bdf);
