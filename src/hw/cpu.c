@@ -372,7 +372,7 @@ static void caches_read(struct hw_build *b, struct hw_cpu *cpu, unsigned cpu_id,
         struct hw_cache c = { .level = root_int(b->root, CPU_DIR "/cpu%u/cache/index%d/level",
                                                 cpu_id, i) };
 
-        if (!c.level.known)
+        if (!c.level.known || c.level.v < 1)
             break;
         c.type = root_str(b->root, b->a, CPU_DIR "/cpu%u/cache/index%d/type", cpu_id, i);
         c.size_bytes =
