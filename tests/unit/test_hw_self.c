@@ -3,6 +3,11 @@
 #include "hw_box.h"
 
 #include "base/str.h"
+#include "os/clock.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 
 /* The document self.json would be. */
 static char *self_text(const struct hw_self *self)
@@ -106,6 +111,47 @@ TEST(captures_without_it)
     check_note("[]", "not usable");
 }
 
+/* A file system of our own whose daemon, we, never answers. */
+static int mount_mute(const char *dir)
+{
+    char opts[96];
+    int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+    if (fd < 0)
+        return -1;
+    snprintf(opts, sizeof(opts), "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
+    if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("mute", dir, "fuse.mute", 0, opts)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+TEST(a_server_that_is_gone_costs_a_second)
+{
+    int64_t begin = clock_mono_ms();
+    struct box x;
+    int fd;
+
+    open_live(&x);
+    fd = mount_mute(x.dir);
+    if (fd >= 0) {
+        BOX_PROBE(&x, hw_src_self);
+        assert_true(clock_mono_ms() - begin < 10000);
+        assert_int_equal(x.hw.notes_count, 1);
+        assert_non_null(strstr(x.hw.notes[0].text, x.dir));
+        assert_non_null(strstr(x.hw.notes[0].text, "does not answer"));
+        for (size_t i = 0; i < x.b.self.filesystems_count; i++)
+            assert_string_not_equal(x.b.self.filesystems[i].target, x.dir);
+        close(fd); /* the kernel now gives up on what waits for us */
+        assert_int_equal(umount2(x.dir, MNT_DETACH), 0);
+    }
+    box_release(&x);
+    if (fd < 0)
+        skip(); /* needs root and FUSE */
+}
+
 TEST(daemon_states)
 {
     const char *const names[] = { "slurmd" };
@@ -135,5 +181,6 @@ TEST(notes_are_bounded_text)
 }
 
 TEST_MAIN(cmocka_unit_test(this_machine), cmocka_unit_test(a_recording_answers_the_same),
-          cmocka_unit_test(captures_without_it), cmocka_unit_test(daemon_states),
+          cmocka_unit_test(captures_without_it),
+          cmocka_unit_test(a_server_that_is_gone_costs_a_second), cmocka_unit_test(daemon_states),
           cmocka_unit_test(notes_are_bounded_text))
