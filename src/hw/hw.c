@@ -48,6 +48,7 @@ enum rc hw_probe(struct root *root, const struct hw_opts *opts, struct hw **out,
     b.hw->captured = maybe_of(!root_is_live(root));
     for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
         sources[i].run(&b);
+    hw_clean(&hw_table, b.hw);
     *out = b.hw;
     return RC_OK;
 }

@@ -55,6 +55,9 @@ struct hw_self {
     size_t packages_count;
 };
 extern const struct field_table hw_self_table;
+/* Makes every string below `obj` printable (schema.c): a capture's documents may hold
+ * terminal escapes, and none may reach a terminal. */
+void hw_clean(const struct field_table *t, void *obj);
 extern const struct field_table hw_soft_table;
 extern const struct field_table hw_env_table;
 

@@ -21,11 +21,17 @@ enum {
     PCI_CLASS_BRIDGE = 0x06
 };
 
+/* -1 is "unlimited"; below that is no limit anybody set. */
+static struct maybe limit_of(struct maybe v)
+{
+    return v.known && v.v >= -1 ? v : maybe_none();
+}
+
 static void process_limits(const struct hw_self *self, struct hw_limits *l)
 {
-    l->memlock_bytes = self->memlock_bytes;
-    l->memlock_hard_bytes = self->memlock_hard_bytes;
-    l->nofile = self->nofile;
+    l->memlock_bytes = limit_of(self->memlock_bytes);
+    l->memlock_hard_bytes = limit_of(self->memlock_hard_bytes);
+    l->nofile = limit_of(self->nofile);
     for (size_t i = 0; i < self->filesystems_count; i++)
         if (str_eq(self->filesystems[i].target, "/dev/shm"))
             l->shm_bytes = self->filesystems[i].size_bytes;
@@ -182,12 +188,13 @@ static void driver_read(struct hw_build *b, struct hw_nvidia *nv)
         nv->driver_version = version_in(b->a, text);
 }
 
-static bool kernel_at_least(const char *release, unsigned major, unsigned minor)
+/* -1 when the release is not a number. */
+static int kernel_at_least(const char *release, unsigned major, unsigned minor)
 {
     unsigned have_major, have_minor;
 
-    if (sscanf(release, "%3u.%5u", &have_major, &have_minor) != 2)
-        return false;
+    if (!release || sscanf(release, "%3u.%5u", &have_major, &have_minor) != 2)
+        return -1;
     return have_major > major || (have_major == major && have_minor >= minor);
 }
 
@@ -195,11 +202,12 @@ static void dmabuf_judge(struct hw_build *b, struct hw_limits *l)
 {
     const struct hw_nvidia *nv = &b->hw->nvidia;
     const char *kernel = b->self.kernel;
+    int new_enough = kernel_at_least(kernel, 5, 12);
     unsigned series = 0;
 
-    if (!kernel) {
+    if (new_enough < 0) {
         l->dmabuf_why = "the kernel's release is unknown";
-    } else if (!kernel_at_least(kernel, 5, 12)) {
+    } else if (!new_enough) {
         l->dmabuf = maybe_of(0);
         l->dmabuf_why = arena_printf(b->a, "kernel %s is older than 5.12", kernel);
     } else if (!nv->kernel_module) {

@@ -493,6 +493,39 @@ static const struct field hw_rows[] = {
 TABLE(hw_table, "stoker.inventory/1", hw_rows);
 #undef S
 
+/* Text that needs no change may be a literal; what needs one came from outside and
+ * lies in an arena. */
+static void clean_str(const char *s)
+{
+    if (s && !str_is_text(s, strlen(s)))
+        str_make_text((char *)(uintptr_t)s);
+}
+
+static void clean_list(const struct field *f, void *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (f->kind == FIELD_STRS)
+            clean_str(((const char *const *)items)[i]);
+        else if (f->kind == FIELD_ARRAY)
+            hw_clean(f->sub, (char *)items + i * f->sub->size);
+    }
+}
+
+void hw_clean(const struct field_table *t, void *obj)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        const struct field *f = &t->rows[i];
+        char *p = (char *)obj + f->off;
+
+        if (f->kind == FIELD_STR)
+            clean_str(*(const char *const *)p);
+        else if (f->kind == FIELD_STRUCT)
+            hw_clean(f->sub, p);
+        else if (f->kind == FIELD_STRS || f->kind == FIELD_ARRAY)
+            clean_list(f, *(void **)p, *(size_t *)((char *)obj + f->count_off));
+    }
+}
+
 void hw_write_json(const struct hw *hw, struct buf *out)
 {
     struct json_out w;
@@ -540,9 +573,11 @@ enum rc hw_read_json(const char *text, size_t len, struct hw **out, struct err *
         rc = fields_read(&hw->arena, doc, &hw_table, hw, err);
     }
     arena_release(&tree);
-    if (rc == RC_OK)
-        *out = hw;
-    else
+    if (rc != RC_OK) {
         hw_free(hw);
-    return rc;
+        return rc;
+    }
+    hw_clean(&hw_table, hw);
+    *out = hw;
+    return RC_OK;
 }

@@ -616,8 +616,10 @@ static void self_replay(struct hw_build *b)
     else if (json_parse(&tree, text, (size_t)len, &doc, &err) ||
              fields_read(b->a, doc, &hw_self_table, &self, &err))
         hw_note_add(b, "self", "/stoker/self.json of the capture is not usable: %s", err.msg);
-    else
+    else {
+        hw_clean(&hw_self_table, &self);
         b->self = self;
+    }
     arena_release(&tree);
     free(text);
 }

@@ -416,6 +416,19 @@ static const char *package_soft(const char *package)
     return NULL;
 }
 
+/* "5:26.0.1-1~ubuntu.22.04" → "26.0.1": without epoch and packager's revision. */
+static const char *upstream_version(struct arena *a, const char *version)
+{
+    const char *end, *colon = version ? strchr(version, ':') : NULL;
+
+    if (!version)
+        return NULL;
+    if (colon && colon > version && strspn(version, "0123456789") == (size_t)(colon - version))
+        version = colon + 1;
+    end = strrchr(version, '-');
+    return end && end > version ? arena_strndup(a, version, (size_t)(end - version)) : version;
+}
+
 static void packages_add(struct hw_build *b)
 {
     for (size_t i = 0; i < b->self.packages_count; i++) {
@@ -423,7 +436,7 @@ static void packages_add(struct hw_build *b)
         const char *name = package_soft(pkg->name ? pkg->name : "");
 
         if (name)
-            soft_fill(b, name, pkg->version, "dpkg");
+            soft_fill(b, name, upstream_version(b->a, pkg->version), "dpkg");
     }
 }
 

@@ -33,6 +33,7 @@ TEST(dma_buf)
     check_dmabuf("6.8.0", closed_driver, 0, "proprietary");
     check_dmabuf("6.8.0", NULL, -1, "no NVIDIA kernel module");
     check_dmabuf(NULL, open_driver, -1, "release is unknown");
+    check_dmabuf("99999999999999999999", open_driver, -1, "release is unknown");
     check_dmabuf("6.8.0", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  510.1\n", 0,
                  "older than 515");
     check_dmabuf("6.8.0", "Open Kernel Module \xff\xfe", -1, "version is unknown");
@@ -143,6 +144,7 @@ TEST(acs_and_command_line)
     x.b.self.filesystems = &shm;
     x.b.self.filesystems_count = 1;
     x.b.self.memlock_bytes = maybe_of(-1);
+    x.b.self.nofile = maybe_of(-99);
     box_file(
         &x, "/proc/cmdline",
         "BOOT_IMAGE=/vmlinuz root=UUID=1 iommu=pt intel_iommu=on nokaslr hugepages=4 pcilike=1\n");
@@ -153,6 +155,7 @@ TEST(acs_and_command_line)
     assert_true(maybe_is(x.hw.limits.numa_balancing, 1));
     assert_int_equal(x.hw.limits.shm_bytes.v, 65536);
     assert_true(maybe_is(x.hw.limits.memlock_bytes, -1));
+    assert_false(x.hw.limits.nofile.known);
     box_release(&x);
 }
 

@@ -193,6 +193,20 @@ TEST(other_documents_are_refused)
             "gpus[0]: member 'name'");
 }
 
+TEST(terminal_escapes_do_not_pass)
+{
+    static const char text[] = "{\"schema\": \"stoker.inventory/1\", \"place\": {\"hostname\": "
+                               "\"a\\u001b]0;b\"}, \"cpu\": {\"flags\": [\"\\u0007\"]}, "
+                               "\"gpus\": [{\"name\": \"\\u007f\"}]}";
+    struct hw *hw = NULL;
+
+    assert_int_equal(hw_read_json(text, strlen(text), &hw, NULL), RC_OK);
+    assert_string_equal(hw->place.hostname, "a?]0;b");
+    assert_string_equal(hw->cpu.flags[0], "?");
+    assert_string_equal(hw->gpus[0].name, "?");
+    hw_free(hw);
+}
+
 TEST(look_ups)
 {
     struct hw_soft soft[] = { { .name = "nccl" }, { .name = "nccl", .version = "2.27.3" } };
@@ -214,4 +228,5 @@ TEST(look_ups)
 
 TEST_MAIN(cmocka_unit_test(every_byte_has_a_row), cmocka_unit_test(a_full_inventory_survives),
           cmocka_unit_test(an_empty_inventory_is_all_unknown),
-          cmocka_unit_test(other_documents_are_refused), cmocka_unit_test(look_ups))
+          cmocka_unit_test(other_documents_are_refused),
+          cmocka_unit_test(terminal_escapes_do_not_pass), cmocka_unit_test(look_ups))
