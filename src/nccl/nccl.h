@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* nccl: what NCCL will choose on an inventory, the environment that makes the
+ * choice right, and the mistakes in the environment that is there.
+ *
+ * Pure: input is `const struct hw *` alone; the variables it looks at are those
+ * of hw->place.env.  The selection follows NCCL 2.30 (docs/nccl.md says which
+ * rules, and where we decide differently).  What cannot be known is said as such:
+ * a NULL string, an unknown maybe, or a line of notes, never a made-up value.
+ *
+ * Results own an arena; their strings live there or in the inventory, which must
+ * outlive them.  *_release() takes a zeroed struct too. */
+#ifndef NCCL_NCCL_H
+#define NCCL_NCCL_H
+#include "hw/hw.h"
+
+enum { NCCL_PORTS_MAX = 32 }; /* NCCL's own limit on RDMA ports in use (MAX_IB_DEVS) */
+
+/* ---- what NCCL will choose ---- */
+struct nccl_port { /* one port of one RDMA device, in the order of hw->rdma[] */
+    const char *dev;
+    int64_t port;
+    const char *state;
+    const char *link_layer; /* "InfiniBand", "Ethernet"; NULL or other: NCCL passes it over */
+    struct maybe rate_mbps;
+    bool used;              /* NCCL takes it, given the environment */
+    const char *why;        /* ... or why it does not: full sentence */
+    bool wanted;            /* it should be used: what NCCL_IB_HCA would name */
+    const char *wanted_why; /* ... or why it should not */
+    const char *near_path; /* best distance to a GPU in NCCL's words: "PIX" … "SYS"; NULL unknown */
+    struct maybe gid_index; /* NCCL's choice; unknown when the port is not used */
+    const char *gid;        /* eight groups; NULL: the table has no such entry */
+    const char *gid_type;
+    const char *gid_ndev;
+    bool gid_ok;         /* routable on this fabric and in this network namespace */
+    const char *gid_why; /* how NCCL came to it and what is wrong with it, if anything */
+    const char *card;    /* PCI address shared by the ports NCCL fuses into one NIC */
+    size_t card_ports;   /* how many used ports share that card, this one included */
+};
+
+struct nccl_gdr { /* one GPU and one used RDMA device */
+    size_t gpu;   /* position in hw->gpus[] */
+    const char *dev;
+    const char *path; /* "PIX", "PXB", "PXN", "PHB", "SYS"; NULL unknown */
+    struct maybe use; /* bool; unknown when a fact is missing */
+    const char *why;
+};
+
+struct nccl_p2p { /* two GPUs of hw->gpus[] */
+    size_t a, b;
+    const char *path;      /* "NVL", "PIX", "PXB", "PHB", "SYS"; NULL unknown */
+    const char *transport; /* "nvlink", "p2p", "shm"; NULL unknown */
+    const char *why;
+};
+
+struct nccl_choice {
+    struct arena arena;
+    const char *nccl_version; /* found on this machine; NULL: none seen, 2.30 is assumed */
+    const char *net;          /* "rdma", "tcp", "single node only"; NULL unknown */
+    const char *net_why;
+    const char *socket_if; /* bootstrap; NULL: none */
+    const char *socket_addr;
+    const char *socket_why;
+    const char *peer_if; /* interface of the route to the other nodes; NULL: cannot tell */
+    const char *peer_why;
+    struct nccl_port *ports;
+    size_t ports_count;
+    struct nccl_gdr *gdr;
+    size_t gdr_count;
+    const char *gdr_support; /* "nvidia_peermem", "dma-buf", "none"; NULL unknown */
+    const char *gdr_level;   /* in force: the user's or NCCL's default */
+    struct nccl_p2p *p2p;
+    size_t p2p_count;
+    const char *p2p_level;
+    struct maybe gpus; /* GPUs a job here can use; unknown when they are hidden */
+    const char *gpus_why;
+    bool efa;           /* an AWS EFA device is here: NCCL itself cannot drive it */
+    const char **notes; /* what we could not know, or what the reader should */
+    size_t notes_count;
+};
+
+void nccl_choose(const struct hw *hw, struct nccl_choice *out);
+void nccl_choice_release(struct nccl_choice *c);
+/* "NCCL will choose X because Y", for people, wrapped at `width` columns (0: 90). */
+void nccl_choice_write(const struct hw *hw, const struct nccl_choice *c, int width,
+                       struct buf *out);
+
+/* ---- the environment ---- */
+enum nccl_mode {
+    NCCL_MINIMAL, /* --env: only what NCCL would not find itself */
+    NCCL_FULL     /* --env=full: every choice written down */
+};
+
+enum nccl_kind {
+    NCCL_REQUIRED,   /* NCCL would not find it itself */
+    NCCL_PINNED,     /* NCCL or the job would find it; written down in full mode */
+    NCCL_LEFT_UNSET, /* a comment says why */
+    NCCL_USER        /* set already: it wins */
+};
+
+struct nccl_var {
+    const char *name;
+    const char *value;  /* NULL: left unset */
+    const char *reason; /* one or two full sentences */
+    enum nccl_kind kind;
+};
+
+struct nccl_opts {
+    enum nccl_mode mode;
+    const char *peer; /* address of another node; NULL: MASTER_ADDR of the environment */
+};
+
+struct nccl_env {
+    struct arena arena;
+    enum nccl_mode mode;
+    struct nccl_var *vars; /* in a stable order */
+    size_t count;
+};
+
+/* `opts` may be NULL: minimal. */
+void nccl_env_make(const struct hw *hw, const struct nccl_opts *opts, struct nccl_env *out);
+void nccl_env_release(struct nccl_env *env);
+const struct nccl_var *nccl_env_find(const struct nccl_env *env, const char *name);
+/* Shell text: "# reason" lines, then "export NAME=value" or "# NAME is left unset". */
+void nccl_env_write(const struct nccl_env *env, struct buf *out);
+const char *nccl_kind_name(enum nccl_kind kind); /* "required", "pinned", "unset", "user" */
+
+/* ---- known mistakes in hw->place.env ---- */
+enum nccl_severity {
+    NCCL_INFO, /* worth knowing, works as meant here */
+    NCCL_WARN, /* slower or more fragile than it should be, or without the effect meant */
+    NCCL_ERROR /* the job will fail, or fall back to a far slower path */
+};
+
+struct nccl_lint {
+    const char *name;
+    const char *value;
+    enum nccl_severity severity;
+    const char *message; /* names the consequence; a full sentence */
+    const char *remedy;  /* a full sentence */
+};
+
+struct nccl_lints {
+    struct arena arena;
+    struct nccl_lint *items;
+    size_t count;
+};
+
+void nccl_lint_env(const struct hw *hw, struct nccl_lints *out);
+void nccl_lints_release(struct nccl_lints *l);
+const char *nccl_severity_name(enum nccl_severity s); /* "info", "warning", "error" */
+/* One "warning: NAME=value: message  remedy" paragraph each, as shell comments when
+ * `comment` is set. */
+void nccl_lints_write(const struct nccl_lints *l, bool comment, struct buf *out);
+
+/* ---- explanations and JSON ---- */
+/* Explains one variable in plain text.  RC_USAGE with "did you mean" for a name that
+ * neither NCCL nor we know. */
+enum rc nccl_why(const struct hw *hw, const char *name, struct buf *out, struct err *err) MUST_USE;
+
+/* {"schema": "stoker.nccl/1", "choice", "env", "lint"} */
+void nccl_write_json(const struct hw *hw, const struct nccl_opts *opts, struct buf *out);
+
+#endif
