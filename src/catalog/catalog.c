@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* catalog: tables from CSV to structs, and the look-ups. */
+#include "catalog/catalog.h"
+
+#include "base/str.h"
+#include "catalog/csv.h"
+#include "catalog/data.h"
+
+enum { WORD_MAX = 64 };
+
+/* Columns by name, so that the order in the file is free. */
+static enum rc columns(const struct csv *t, const char *const *names, size_t count, size_t *out,
+                       struct err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        int c = csv_col(t, names[i]);
+
+        if (c < 0)
+            return err_set(err, RC_PARSE, "there is no column '%s'", names[i]);
+        out[i] = (size_t)c;
+    }
+    return RC_OK;
+}
+
+enum rc cat_nccl_load(struct arena *a, struct cat_nccl_table *out, struct err *err)
+{
+    static const char *const names[] = {
+        "name", "default", "values", "meaning", "since", "source"
+    };
+    size_t col[ARRAY_SIZE(names)];
+    struct cat_nccl *rows;
+    struct csv t;
+
+    if (csv_parse(a, data_nccl_env_begin, (size_t)(data_nccl_env_end - data_nccl_env_begin), &t,
+                  err) ||
+        columns(&t, names, ARRAY_SIZE(names), col, err))
+        return err_ctx(err, "table 'nccl_env.csv'");
+    rows = arena_array(a, struct cat_nccl, t.rows);
+    for (size_t i = 0; i < t.rows; i++) {
+        rows[i] = (struct cat_nccl){
+            .name = csv_cell(&t, i, col[0]),
+            .dflt = csv_cell(&t, i, col[1]),
+            .values = csv_cell(&t, i, col[2]),
+            .meaning = csv_cell(&t, i, col[3]),
+            .since = csv_cell(&t, i, col[4]),
+            .source = csv_cell(&t, i, col[5]),
+        };
+        if (i && strcmp(rows[i - 1].name, rows[i].name) >= 0)
+            return err_set(err, RC_PARSE, "table 'nccl_env.csv': '%s' is out of order",
+                           rows[i].name);
+    }
+    *out = (struct cat_nccl_table){ .rows = rows, .count = t.rows };
+    return RC_OK;
+}
+
+static int name_cmp(const void *key, const void *row)
+{
+    return strcmp(key, ((const struct cat_nccl *)row)->name);
+}
+
+const struct cat_nccl *cat_nccl_find(const struct cat_nccl_table *t, const char *name)
+{
+    if (!name || !t->count)
+        return NULL;
+    return bsearch(name, t->rows, t->count, sizeof(*t->rows), name_cmp);
+}
+
+const char *cat_nccl_nearest(const struct cat_nccl_table *t, const char *name)
+{
+    enum { FAR = 4 }; /* more edits than this are another name */
+    const char *best = NULL;
+    size_t best_d = FAR;
+
+    for (size_t i = 0; i < t->count; i++) {
+        size_t d = str_distance(name, t->rows[i].name, FAR);
+        bool gone = str_eq(t->rows[i].dflt, "(removed)") || str_eq(t->rows[i].dflt, "(not NCCL)");
+
+        if (d < best_d && !gone) {
+            best = t->rows[i].name;
+            best_d = d;
+        }
+    }
+    return best;
+}
+
+/* ---- GPUs ---- */
+
+/* Empty is unknown; anything but a number is a fault of the table. */
+static enum rc number(const char *gpu, const char *s, struct maybe *out, struct err *err)
+{
+    if (!*s) {
+        *out = maybe_none();
+        return RC_OK;
+    }
+    *out = str_to_maybe(s);
+    return out->known
+               ? RC_OK
+               : err_set(err, RC_PARSE, "table 'gpus.csv': '%s': '%s' is not a number", gpu, s);
+}
+
+/* Calls `fn` for each word of `s` between `sep`; false stops and is returned. */
+static bool words(const char *s, char sep, bool (*fn)(const char *word, void *arg), void *arg)
+{
+    while (*s) {
+        const char *end = strchrnul(s, sep);
+        char word[WORD_MAX];
+        size_t len = (size_t)(end - s);
+
+        if (len >= sizeof(word))
+            return false;
+        memcpy(word, s, len);
+        word[len] = 0;
+        if (!fn(word, arg))
+            return false;
+        s = *end ? end + 1 : end;
+    }
+    return true;
+}
+
+static bool add_id(const char *word, void *arg)
+{
+    struct cat_gpu *g = arg;
+    int64_t id;
+
+    if (g->pci_ids_count == CAT_GPU_IDS_MAX || !str_to_i64(word, 16, &id))
+        return false;
+    g->pci_ids[g->pci_ids_count++] = id;
+    return true;
+}
+
+static enum rc gpu_row(const struct csv *t, size_t i, const size_t *col, struct cat_gpu *out,
+                       struct err *err)
+{
+    struct cat_gpu g = {
+        .name = csv_cell(t, i, col[0]),
+        .match = csv_cell(t, i, col[1]),
+        .arch = csv_cell(t, i, col[3]),
+        .compute = csv_cell(t, i, col[4]),
+        .source = csv_cell(t, i, col[13]),
+    };
+    struct maybe *const numbers[] = { &g.mem_gb,      &g.mem_gbps, &g.nvlink_gen,  &g.nvlink_links,
+                                      &g.nvlink_gbps, &g.tdp_w,    &g.bf16_tflops, &g.fp8_tflops };
+
+    if (!words(csv_cell(t, i, col[2]), ' ', add_id, &g))
+        return err_set(err, RC_PARSE, "table 'gpus.csv': '%s': bad PCI ids", g.name);
+    for (size_t k = 0; k < ARRAY_SIZE(numbers); k++) {
+        enum rc rc = number(g.name, csv_cell(t, i, col[5 + k]), numbers[k], err);
+        if (rc)
+            return rc;
+    }
+    *out = g;
+    return RC_OK;
+}
+
+enum rc cat_gpu_load(struct arena *a, struct cat_gpu_table *out, struct err *err)
+{
+    static const char *const names[] = { "name",         "match",       "pci_ids",  "arch",
+                                         "compute",      "mem_gb",      "mem_gbps", "nvlink_gen",
+                                         "nvlink_links", "nvlink_gbps", "tdp_w",    "bf16_tflops",
+                                         "fp8_tflops",   "source" };
+    size_t col[ARRAY_SIZE(names)];
+    struct cat_gpu *rows;
+    struct csv t;
+
+    if (csv_parse(a, data_gpus_begin, (size_t)(data_gpus_end - data_gpus_begin), &t, err) ||
+        columns(&t, names, ARRAY_SIZE(names), col, err))
+        return err_ctx(err, "table 'gpus.csv'");
+    rows = arena_array(a, struct cat_gpu, t.rows);
+    for (size_t i = 0; i < t.rows; i++) {
+        enum rc rc = gpu_row(&t, i, col, &rows[i], err);
+        if (rc)
+            return rc;
+    }
+    *out = (struct cat_gpu_table){ .rows = rows, .count = t.rows };
+    return RC_OK;
+}
+
+/* False, which ends words(), when the product holds the phrase between blanks:
+ * "H200" is in "NVIDIA H200" and not in "NVIDIA GH200 480GB". */
+static bool not_in(const char *phrase, void *arg)
+{
+    const char *product = arg;
+    size_t len = strlen(phrase);
+
+    for (const char *p = product; len && (p = strstr(p, phrase)) != NULL; p++)
+        if ((p == product || p[-1] == ' ') && (!p[len] || p[len] == ' '))
+            return false;
+    return true;
+}
+
+const struct cat_gpu *cat_gpu_find(const struct cat_gpu_table *t, struct maybe pci_device,
+                                   const char *product)
+{
+    for (size_t i = 0; pci_device.known && i < t->count; i++)
+        for (size_t k = 0; k < t->rows[i].pci_ids_count; k++)
+            if (t->rows[i].pci_ids[k] == pci_device.v)
+                return &t->rows[i];
+    /* A known id that is not in the table is another product, whatever its name. */
+    for (size_t i = 0; !pci_device.known && product && i < t->count; i++)
+        if (!words(t->rows[i].match, '|', not_in, (void *)(uintptr_t)product))
+            return &t->rows[i];
+    return NULL;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* catalog: facts about hardware and software that no machine tells by itself.
+ *
+ * The tables are CSV files in data/, compiled in; each row names its source.  A
+ * table is parsed into a caller's arena when it is asked for: a few hundred rows
+ * cost less than keeping them for a whole run.  Unknown cells stay unknown. */
+#ifndef CATALOG_CATALOG_H
+#define CATALOG_CATALOG_H
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/maybe.h"
+
+/* ---- NCCL's environment variables (data/nccl_env.csv) ---- */
+struct cat_nccl {
+    const char *name;
+    const char *dflt;    /* "(string)": none; "(removed)"; "(not NCCL)": read by others */
+    const char *values;  /* what it takes, with the unit; "" when we have no words for it */
+    const char *meaning; /* in our words; "" likewise */
+    const char *since;   /* NCCL version; "" when its guide does not say */
+    const char *source;
+};
+
+struct cat_nccl_table {
+    const struct cat_nccl *rows; /* sorted by name */
+    size_t count;
+};
+
+enum rc cat_nccl_load(struct arena *a, struct cat_nccl_table *out, struct err *err) MUST_USE;
+/* NULL when NCCL has no such variable. */
+const struct cat_nccl *cat_nccl_find(const struct cat_nccl_table *t, const char *name);
+/* The known name nearest to a misspelt one; NULL when none is near. */
+const char *cat_nccl_nearest(const struct cat_nccl_table *t, const char *name);
+
+/* ---- GPUs (data/gpus.csv) ---- */
+enum { CAT_GPU_IDS_MAX = 4 };
+struct cat_gpu {
+    const char *name;                 /* ours: "H100 SXM5 80GB" */
+    const char *match;                /* parts of the driver's product name, separated by | */
+    int64_t pci_ids[CAT_GPU_IDS_MAX]; /* device ids under vendor 0x10de */
+    size_t pci_ids_count;
+    const char *arch;          /* "Hopper" */
+    const char *compute;       /* "9.0" */
+    struct maybe mem_gb;       /* as sold */
+    struct maybe mem_gbps;     /* gigabytes a second */
+    struct maybe nvlink_gen;   /* unknown: no NVLink */
+    struct maybe nvlink_links; /* 0: none */
+    struct maybe nvlink_gbps;  /* gigabytes a second, all links, one direction */
+    struct maybe tdp_w;
+    struct maybe bf16_tflops; /* dense */
+    struct maybe fp8_tflops;  /* dense; unknown: the GPU has no fp8 */
+    const char *source;
+};
+
+struct cat_gpu_table {
+    const struct cat_gpu *rows;
+    size_t count;
+};
+
+enum rc cat_gpu_load(struct arena *a, struct cat_gpu_table *out, struct err *err) MUST_USE;
+/* By PCI device id when known, else by the product name the driver gives; NULL: not
+ * in the table. */
+const struct cat_gpu *cat_gpu_find(const struct cat_gpu_table *t, struct maybe pci_device,
+                                   const char *product);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* catalog: the CSV reader with hostile text, and the tables that are compiled in. */
+#include "test.h"
+
+#include "base/str.h"
+#include "catalog/catalog.h"
+#include "catalog/csv.h"
+
+TEST(csv_reads)
+{
+    static const char text[] = "a,b\r\n1,\"x, \"\"y\"\"\nz\"\n,\n";
+    struct arena a = { 0 };
+    struct err err = { 0 };
+    struct csv t;
+
+    assert_int_equal(csv_parse(&a, text, sizeof(text) - 1, &t, &err), RC_OK);
+    assert_int_equal(t.cols, 2);
+    assert_int_equal(t.rows, 2);
+    assert_string_equal(csv_cell(&t, 0, 0), "1");
+    assert_string_equal(csv_cell(&t, 0, 1), "x, \"y\"\nz");
+    assert_string_equal(csv_cell(&t, 1, 1), "");
+    assert_string_equal(csv_cell(&t, 9, 9), "");
+    assert_int_equal(csv_col(&t, "b"), 1);
+    assert_int_equal(csv_col(&t, "c"), -1);
+    arena_release(&a);
+}
+
+TEST(csv_refuses)
+{
+    static const struct {
+        const char *text;
+        enum rc rc;
+        const char *msg;
+    } rows[] = {
+        { "", RC_PARSE, "line 1: there is no header" },
+        { "a,b\n1\n", RC_PARSE, "line 2: 1 cells where the header has 2" },
+        { "a\n\"x", RC_PARSE, "line 2: the quoted cell has no end" },
+        { "a\n\"x\"y\n", RC_PARSE, "line 2: text after the closing quote" },
+        { "a\nx\"y\n", RC_PARSE, "line 2: a quote inside a plain cell" },
+        { "a\n\xff\n", RC_PARSE, "line 2: a cell is not UTF-8 text" },
+        { "a,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n", RC_LIMIT, "line 1: more than 32 columns" },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct arena a = { 0 };
+        struct err err = { 0 };
+        struct csv t = { .cols = 77 };
+
+        assert_int_equal(csv_parse(&a, rows[i].text, strlen(rows[i].text), &t, &err), rows[i].rc);
+        assert_string_equal(err.msg, rows[i].msg);
+        assert_int_equal(t.cols, 77); /* untouched */
+        arena_release(&a);
+    }
+}
+
+TEST(csv_limits_cells)
+{
+    struct arena a = { 0 };
+    struct err err = { 0 };
+    struct csv t;
+    char *big = malloc(CSV_CELL_MAX + 64);
+
+    memset(big, 'x', CSV_CELL_MAX + 63);
+    assert_int_equal(csv_parse(&a, big, CSV_CELL_MAX + 63, &t, &err), RC_LIMIT);
+    free(big);
+    arena_release(&a);
+}
+
+TEST(nccl_names)
+{
+    struct arena a = { 0 };
+    struct err err = { 0 };
+    struct cat_nccl_table t;
+    size_t explained = 0;
+
+    assert_int_equal(cat_nccl_load(&a, &t, &err), RC_OK);
+    CHECK(t.count >= 229);
+    for (size_t i = 0; i < t.count; i++) {
+        CHECK(str_starts(t.rows[i].name, "NCCL_"));
+        CHECK(*t.rows[i].source);
+        CHECK(*t.rows[i].dflt);
+        explained += *t.rows[i].meaning != 0;
+    }
+    CHECK(explained >= 60);
+    assert_string_equal(cat_nccl_find(&t, "NCCL_IB_GID_INDEX")->dflt, "-1");
+    assert_string_equal(cat_nccl_find(&t, "NCCL_IB_GID_INDEX")->since, "2.1.4");
+    assert_non_null(cat_nccl_find(&t, "NCCL_P2P_LEVEL"));
+    assert_null(cat_nccl_find(&t, "NCCL_IB_HCAS"));
+    assert_null(cat_nccl_find(&t, NULL));
+    assert_string_equal(cat_nccl_nearest(&t, "NCCL_IB_HCAS"), "NCCL_IB_HCA");
+    assert_string_equal(cat_nccl_nearest(&t, "NCCL_SOCKET_INFAME"), "NCCL_SOCKET_IFNAME");
+    assert_null(cat_nccl_nearest(&t, "NCCL_SOMETHING_ELSE_ALTOGETHER"));
+    arena_release(&a);
+}
+
+TEST(gpus)
+{
+    static const struct {
+        int64_t id; /* 0: unknown */
+        const char *product;
+        const char *name;
+    } rows[] = {
+        { 0x2335, "whatever", "H200 SXM 141GB" },
+        { 0, "NVIDIA H200", "H200 SXM 141GB" },
+        { 0, "NVIDIA H200 NVL", "H200 NVL 141GB" },
+        { 0, "NVIDIA GH200 480GB", NULL },
+        { 0, "NVIDIA GB200", NULL },
+        { 0x20b2, NULL, "A100 SXM4 80GB" },
+        { 0, "NVIDIA A100-SXM4-40GB", "A100 SXM4 40GB" },
+        { 0, "NVIDIA H100 80GB HBM3", "H100 SXM5 80GB" },
+        { 0x20f1, NULL, "A100 PCIe 40GB" },
+        { 0x1234, "NVIDIA H200", NULL },
+        { 0, NULL, NULL },
+    };
+    struct arena a = { 0 };
+    struct err err = { 0 };
+    struct cat_gpu_table t;
+
+    assert_int_equal(cat_gpu_load(&a, &t, &err), RC_OK);
+    CHECK(t.count >= 11);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct maybe id = rows[i].id ? maybe_of(rows[i].id) : maybe_none();
+        const struct cat_gpu *g = cat_gpu_find(&t, id, rows[i].product);
+
+        if (rows[i].name)
+            assert_string_equal(g->name, rows[i].name);
+        else
+            assert_null(g);
+    }
+    CHECK(maybe_is(cat_gpu_find(&t, maybe_of(0x2335), NULL)->mem_gbps, 4800));
+    CHECK(!cat_gpu_find(&t, maybe_of(0x20b2), NULL)->fp8_tflops.known);
+    CHECK(maybe_is(cat_gpu_find(&t, maybe_of(0x26b9), NULL)->nvlink_links, 0));
+    arena_release(&a);
+}
+
+TEST_MAIN(cmocka_unit_test(csv_reads), cmocka_unit_test(csv_refuses),
+          cmocka_unit_test(csv_limits_cells), cmocka_unit_test(nccl_names), cmocka_unit_test(gpus))
