@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* choose: the whole choice of NCCL on one inventory, and its text for people. */
+#include "nccl/nccl_int.h"
+
+#include "base/str.h"
+
+static size_t count_used(const struct nccl_choice *c)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->ports_count; i++)
+        n += c->ports[i].used;
+    return n;
+}
+
+static void choose_net(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    size_t used = count_used(c);
+
+    if (used) {
+        c->net = "rdma";
+        c->net_why = arena_printf(s->a, "%zu RDMA port%s active and not filtered out.", used,
+                                  used == 1 ? " is" : "s are");
+    } else if (!c->socket_if) {
+        c->net = s->hw->nets_count ? "single node only" : NULL;
+        c->net_why = c->socket_why;
+    } else if (iface_is_virtual(c->socket_if)) {
+        c->net = "single node only";
+        c->net_why = arena_printf(s->a, "The only interface is %s, which reaches no other node.",
+                                  c->socket_if);
+    } else {
+        c->net = "tcp";
+        c->net_why = c->ports_count == 0 ? "There is no RDMA device, so sockets carry the data."
+                                         : "No RDMA port can be used, so sockets carry the data.";
+        if (c->efa)
+            c->net_why =
+                "AWS EFA needs the aws-ofi-nccl plug-in; without it sockets carry the data.";
+    }
+}
+
+static void say_unknowns(struct sim *s)
+{
+    const struct nccl_choice *c = s->c;
+
+    if (!c->gpus.known && c->gpus_why)
+        nccl_note(s, "%s", c->gpus_why);
+    if (ports_hidden(s->hw))
+        nccl_note(s,
+                  "RDMA devices are in sysfs but /dev/infiniband has none: this container was not "
+                  "given the RDMA resource.%s",
+                  s->hw->place.container ? "  The container that trains may have it." : "");
+    if (c->net && str_eq(c->net, "rdma") && !c->gdr_support)
+        nccl_note(s, "Whether GPUDirect RDMA works cannot be told: no peer-memory module is loaded "
+                     "and dma-buf support is not known.");
+    if (c->nccl_version && nccl_older_than(s->hw, 2, 21))
+        nccl_note(s, "NCCL %s is older than 2.21 and does not search for a RoCE address itself.",
+                  c->nccl_version);
+    for (size_t i = 0; i < c->ports_count; i++)
+        if (c->ports[i].used && c->ports[i].card_ports > 1 &&
+            nccl_env_int(s->hw, "NCCL_IB_MERGE_NICS", 1) != 0) {
+            nccl_note(s, "Ports that share a PCI bus are one NIC to NCCL, with the sum of their "
+                         "speeds.");
+            break;
+        }
+}
+
+void nccl_choose_for(const struct hw *hw, const char *peer, struct nccl_choice *out)
+{
+    struct sim s = { .hw = hw, .c = out };
+
+    *out = (struct nccl_choice){ 0 };
+    s.a = &out->arena;
+    s.peer = peer ? peer : nccl_env_of(hw, "MASTER_ADDR");
+    out->nccl_version = hw_soft_version(hw, "nccl");
+    iface_choose(&s);
+    gpus_choose(&s);
+    ports_choose(&s);
+    level_choose_gdr(&s);
+    level_choose_p2p(&s);
+    choose_net(&s);
+    say_unknowns(&s);
+}
+
+void nccl_choose(const struct hw *hw, struct nccl_choice *out)
+{
+    nccl_choose_for(hw, NULL, out);
+}
+
+void nccl_choice_release(struct nccl_choice *c)
+{
+    arena_release(&c->arena);
+    *c = (struct nccl_choice){ 0 };
+}
+
+/* ---- for people ---- */
+
+static void line(struct buf *out, int width, const char *label, const char *text)
+{
+    struct buf w = { 0 };
+
+    nccl_wrap(&w, "              ", text, (size_t)width);
+    if (w.len > 14)
+        buf_addf(out, "  %-12s%s", label, w.data + 14);
+    buf_release(&w);
+}
+
+static void fact(struct buf *out, int width, const char *label, const char *value, const char *why)
+{
+    struct buf b = { 0 };
+
+    buf_addf(&b, "%s.  %s", value ? value : "unknown", why ? why : "");
+    line(out, width, label, buf_str(&b));
+    buf_release(&b);
+}
+
+static void write_ports(const struct nccl_choice *c, int width, struct buf *out)
+{
+    for (size_t i = 0; i < c->ports_count; i++) {
+        const struct nccl_port *p = &c->ports[i];
+        struct buf head = { 0 };
+
+        buf_addf(&head, "%s:%lld %s", p->dev, (long long)p->port, p->used ? "used" : "not used");
+        fact(out, width, i ? "" : "RDMA", buf_str(&head), p->why);
+        if (p->used)
+            fact(out, width, "", "GID", p->gid_why);
+        if (p->used && !p->wanted)
+            fact(out, width, "", "Better left out", p->wanted_why);
+        buf_release(&head);
+    }
+}
+
+/* One line a GPU: the nearest NIC decides what its traffic does. */
+static void write_gdr(const struct hw *hw, const struct nccl_choice *c, int width, struct buf *out)
+{
+    for (size_t gpu = 0, first = 1; gpu < hw->gpus_count; gpu++) {
+        const struct nccl_gdr *best = NULL;
+        struct buf head = { 0 };
+
+        for (size_t i = 0; i < c->gdr_count; i++) {
+            const struct nccl_gdr *g = &c->gdr[i];
+
+            if (g->gpu == gpu && (!best || (level_of_path(g->path) != LEVEL_NONE &&
+                                            level_of_path(g->path) < level_of_path(best->path))))
+                best = g;
+        }
+        if (!best)
+            continue;
+        buf_addf(&head, "GPU %zu and %s %s", gpu, best->dev,
+                 !best->use.known ? "unknown"
+                 : best->use.v    ? "direct"
+                                  : "through host memory");
+        fact(out, width, first ? "GPUDirect" : "", buf_str(&head), best->why);
+        first = 0;
+        buf_release(&head);
+    }
+}
+
+static void write_p2p(const struct nccl_choice *c, int width, struct buf *out)
+{
+    static const char *const kinds[] = { "nvlink", "p2p", "shm", NULL };
+
+    for (size_t k = 0, first = 1; k < ARRAY_SIZE(kinds); k++) {
+        const struct nccl_p2p *one = NULL;
+        size_t count = 0;
+        struct buf head = { 0 };
+
+        for (size_t i = 0; i < c->p2p_count; i++)
+            if (str_eq(c->p2p[i].transport, kinds[k])) {
+                one = &c->p2p[i];
+                count++;
+            }
+        if (!one)
+            continue;
+        buf_addf(&head, "%zu GPU pair%s by %s", count, count == 1 ? "" : "s",
+                 kinds[k] ? kinds[k] : "an unknown way");
+        fact(out, width, first ? "GPU to GPU" : "", buf_str(&head), one->why);
+        first = 0;
+        buf_release(&head);
+    }
+}
+
+void nccl_choice_write(const struct hw *hw, const struct nccl_choice *c, int width, struct buf *out)
+{
+    if (width <= 0)
+        width = 90;
+    fact(out, width, "network", c->net, c->net_why);
+    fact(out, width, "bootstrap", c->socket_if, c->socket_why);
+    if (!str_eq(c->peer_if, c->socket_if))
+        fact(out, width, "to peers", c->peer_if, c->peer_why);
+    write_ports(c, width, out);
+    write_gdr(hw, c, width, out);
+    write_p2p(c, width, out);
+    for (size_t i = 0; i < c->notes_count; i++)
+        line(out, width, i ? "" : "note", c->notes[i]);
+}

@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: MIT */
+/* env: the environment that makes NCCL's choice right.
+ *
+ * One row of steps[] a variable, in the order they are printed.  A step says what
+ * the variable should be and why, as if nobody had set it; a value that is there
+ * already wins over it.  Minimal mode keeps what NCCL would not find itself and
+ * says of the others why they stay unset; full mode writes everything down. */
+#include "nccl/nccl_int.h"
+
+#include "base/str.h"
+
+struct run {
+    const struct hw *hw;
+    struct arena *a;
+    struct nccl_choice c;
+    bool full;
+    struct nccl_env *out;
+    size_t wanted;   /* RDMA ports that should be used */
+    bool roce;       /* the wanted ports are Ethernet */
+    bool need_inet6; /* NCCL_IB_ADDR_FAMILY=AF_INET6 mends the search for a GID */
+};
+
+/* What a step decided.  All zero: the variable is not mentioned. */
+struct verdict {
+    bool said;
+    enum nccl_kind kind;
+    const char *value;
+    const char *reason;
+};
+
+static struct verdict unset(const char *reason)
+{
+    return (struct verdict){ .said = true, .kind = NCCL_LEFT_UNSET, .reason = reason };
+}
+
+static struct verdict set(enum nccl_kind kind, const char *value, const char *reason)
+{
+    return (struct verdict){ .said = true, .kind = kind, .value = value, .reason = reason };
+}
+
+/* Right already: written down in full mode, a comment in minimal mode. */
+static struct verdict pin(const struct run *r, const char *value, const char *reason)
+{
+    return r->full ? set(NCCL_PINNED, value, reason) : unset(reason);
+}
+
+static struct verdict nothing(void)
+{
+    return (struct verdict){ 0 };
+}
+
+/* "mlx5_0:1,mlx5_1:1" of the wanted ports. */
+static const char *port_list(const struct run *r, const char *prefix)
+{
+    struct buf b = { 0 };
+
+    for (size_t i = 0, n = 0; i < r->c.ports_count; i++)
+        if (r->c.ports[i].wanted)
+            buf_addf(&b, "%s%s:%lld", n++ ? "," : prefix, r->c.ports[i].dev,
+                     (long long)r->c.ports[i].port);
+    return nccl_text(r->a, &b);
+}
+
+static bool is_tcp(const struct run *r)
+{
+    return !r->wanted && !r->c.efa && !(ports_hidden(r->hw) && r->hw->place.container) &&
+           r->c.peer_if != NULL;
+}
+
+/* ---- the job ---- */
+
+static struct verdict gpus_per_node(const struct run *r)
+{
+    if (r->c.gpus.known)
+        return r->full ? set(NCCL_PINNED, arena_printf(r->a, "%lld", (long long)r->c.gpus.v),
+                             r->c.gpus_why)
+                       : nothing();
+    return r->full || r->hw->gpus_count ? unset(r->c.gpus_why) : nothing();
+}
+
+static struct verdict transport(const struct run *r)
+{
+    if (!r->full)
+        return nothing();
+    if (r->wanted)
+        return set(NCCL_PINNED, "rdma",
+                   arena_printf(r->a, "%zu RDMA port%s will carry the traffic between nodes.",
+                                r->wanted, r->wanted == 1 ? "" : "s"));
+    if (r->c.efa)
+        return unset("With the aws-ofi-nccl plug-in traffic goes over EFA, without it over TCP; "
+                     "which of the two cannot be told from here.");
+    if (is_tcp(r))
+        return set(NCCL_PINNED, "tcp",
+                   r->c.ports_count ? "No RDMA port can be used from here."
+                                    : "There is no RDMA device.");
+    return unset(ports_hidden(r->hw) ? "This container was not given the RDMA devices, so what the "
+                                       "training container will use cannot be known."
+                                     : r->c.peer_why);
+}
+
+static struct verdict omp(const struct run *r)
+{
+    int64_t cpus = maybe_or(r->hw->place.cpus_usable, 0), each;
+
+    if (!r->full)
+        return nothing();
+    if (!r->c.gpus.known)
+        return unset("It is the usable CPUs divided by the GPUs, and the number of GPUs cannot be "
+                     "known.");
+    if (cpus <= 0)
+        return unset("How many CPUs may be used here is not known.");
+    each = cpus / r->c.gpus.v;
+    return set(NCCL_PINNED, arena_printf(r->a, "%lld", (long long)(each > 0 ? each : 1)),
+               arena_printf(r->a,
+                            "%lld usable CPU%s (affinity, cpuset and quota) for %lld local "
+                            "rank%s, one for each GPU.  torchrun would set 1.",
+                            (long long)cpus, cpus == 1 ? "" : "s", (long long)r->c.gpus.v,
+                            r->c.gpus.v == 1 ? "" : "s"));
+}
+
+/* ---- RDMA devices ---- */
+
+/* Active RoCE ports, and none has an address in this namespace. */
+static bool roce_without_address(const struct run *r)
+{
+    bool active = false;
+
+    for (size_t i = 0; i < r->c.ports_count; i++)
+        active = active || r->c.ports[i].used;
+    return active && !r->wanted;
+}
+
+static struct verdict ib_disable(const struct run *r)
+{
+    if (r->c.efa)
+        return r->full
+                   ? unset("EFA is not driven by NCCL's RDMA code, which this variable is about.")
+                   : nothing();
+    if (roce_without_address(r))
+        return set(
+            NCCL_REQUIRED, "1",
+            "NCCL would take the active RoCE ports, but none of their addresses belongs to a "
+            "network device in this namespace, so every connection would fail.");
+    if (r->wanted)
+        return r->full ? set(NCCL_PINNED, "0", "RDMA ports are active and usable.") : nothing();
+    if (is_tcp(r))
+        return pin(r, "1",
+                   r->c.ports_count ? "No RDMA port can be used, and NCCL goes over TCP."
+                                    : "There is no RDMA device, and NCCL goes over TCP.");
+    return r->full ? unset("Whether RDMA can be used cannot be told from here.") : nothing();
+}
+
+static const char *dropped_text(const struct run *r)
+{
+    struct buf b = { 0 };
+    const char *why = NULL;
+
+    for (size_t i = 0; i < r->c.ports_count; i++) {
+        const struct nccl_port *p = &r->c.ports[i];
+
+        if (!p->used || p->wanted)
+            continue;
+        buf_addf(&b, "%s%s:%lld", why ? ", " : "", p->dev, (long long)p->port);
+        if (!why || !str_eq(why, p->wanted_why))
+            buf_addf(&b, " (%.*s)", (int)strlen(p->wanted_why) - 1, p->wanted_why);
+        why = p->wanted_why;
+    }
+    return nccl_text(r->a, &b);
+}
+
+static struct verdict ib_hca(const struct run *r)
+{
+    const char *rate = NULL;
+
+    if (r->c.efa)
+        return unset("This machine has AWS EFA, which NCCL's own RDMA code cannot drive.  The "
+                     "aws-ofi-nccl plug-in is needed and brings its own settings; NCCL_IB_* has no "
+                     "effect on it.");
+    if (r->c.ports_count == 0)
+        return r->full ? unset("There is no RDMA device.") : nothing();
+    if (ports_hidden(r->hw))
+        return unset(
+            "RDMA devices are in sysfs, but /dev/infiniband has none: this container cannot "
+            "open them, and which ones the training container gets cannot be known.");
+    if (!r->wanted)
+        return unset("No RDMA port can be used from here.");
+    for (size_t i = 0; i < r->c.ports_count; i++)
+        if (r->c.ports[i].wanted)
+            rate = nccl_rate_text(r->a, r->c.ports[i].rate_mbps);
+    for (size_t i = 0; i < r->c.ports_count; i++)
+        if (r->c.ports[i].used && !r->c.ports[i].wanted)
+            return set(NCCL_REQUIRED, port_list(r, "="),
+                       arena_printf(r->a,
+                                    "The %zu %s port%s of the %s fabric.  NCCL would take every "
+                                    "active port, also %s.",
+                                    r->wanted, rate, r->wanted == 1 ? "" : "s",
+                                    r->roce ? "RoCE" : "InfiniBand", dropped_text(r)));
+    return pin(r, port_list(r, "="),
+               arena_printf(r->a,
+                            "All %zu active %s port%s (%s, %s) %s the right one%s, and NCCL takes "
+                            "%s by itself.",
+                            r->wanted, r->roce ? "RoCE" : "InfiniBand", r->wanted == 1 ? "" : "s",
+                            port_list(r, ""), rate, r->wanted == 1 ? "is" : "are",
+                            r->wanted == 1 ? "" : "s", r->wanted == 1 ? "it" : "them"));
+}
+
+/* ---- GID ---- */
+
+enum { GID_TRY_MAX = 256 };
+
+/* Where the search ends on every wanted port with this rule.  True when it is a usable
+ * entry on all; *out_index is the common index, -1 when they differ. */
+static bool search_ok(const struct run *r, const struct gid_rule *rule, int64_t *out_index)
+{
+    int64_t common = -2;
+
+    for (size_t i = 0; i < r->c.ports_count; i++) {
+        const struct nccl_port *p = &r->c.ports[i];
+        const struct hw_rdma_port *hp = p->wanted ? ports_find(r->hw, p->dev, p->port) : NULL;
+        int64_t index;
+
+        if (!hp)
+            continue;
+        index = gid_scan(hp, rule);
+        if (!gid_usable(r->hw, gid_at(hp, index)))
+            return false;
+        common = common == -2 || common == index ? index : -1;
+    }
+    *out_index = common;
+    return common != -2;
+}
+
+/* An index that is usable on every wanted port, IPv4 first; -1: none. */
+static int64_t common_index(const struct run *r)
+{
+    for (int v4 = 1; v4 >= 0; v4--) {
+        for (int64_t index = 0; index < GID_TRY_MAX; index++) {
+            size_t good = 0;
+
+            for (size_t i = 0; i < r->c.ports_count; i++) {
+                const struct nccl_port *p = &r->c.ports[i];
+                const struct hw_rdma_port *hp =
+                    p->wanted ? ports_find(r->hw, p->dev, p->port) : NULL;
+                const struct hw_gid *g = hp ? gid_at(hp, index) : NULL;
+                struct gid v;
+
+                good +=
+                    g && gid_usable(r->hw, g) && gid_parse(g->gid, &v) && (!v4 || gid_is_v4(&v));
+            }
+            if (good && good == r->wanted)
+                return index;
+        }
+    }
+    return -1;
+}
+
+static const char *index_text(const struct run *r, const struct gid_rule *rule)
+{
+    struct buf b = { 0 };
+
+    for (size_t i = 0, n = 0; i < r->c.ports_count; i++) {
+        const struct nccl_port *p = &r->c.ports[i];
+        const struct hw_rdma_port *hp = p->wanted ? ports_find(r->hw, p->dev, p->port) : NULL;
+
+        if (hp)
+            buf_addf(&b, "%s%lld on %s", n++ ? ", " : "", (long long)gid_scan(hp, rule), p->dev);
+    }
+    return nccl_text(r->a, &b);
+}
+
+/* The search is right, with or without NCCL_IB_ADDR_FAMILY. */
+static struct verdict gid_found(const struct run *r, const struct gid_rule *rule, int64_t index)
+{
+    const char *with = r->need_inet6 ? "With NCCL_IB_ADDR_FAMILY=AF_INET6 " : "";
+
+    if (index < 0)
+        return unset(arena_printf(r->a,
+                                  "%sNCCL's search ends on a good RoCE v2 address on every port, "
+                                  "but at different indices (%s), so one number cannot serve "
+                                  "them all.",
+                                  with, index_text(r, rule)));
+    if (r->full)
+        return set(NCCL_PINNED, arena_printf(r->a, "%lld", (long long)index),
+                   arena_printf(r->a,
+                                "%sNCCL's search ends at index %lld on every port, a routable "
+                                "RoCE v2 address.  The index may differ between pods and "
+                                "nodes: unset is safer.",
+                                with, (long long)index));
+    return unset(arena_printf(r->a,
+                              "%sNCCL's own search ends at index %lld on every port, a routable "
+                              "RoCE v2 address of this network namespace.",
+                              with, (long long)index));
+}
+
+static struct verdict gid_pinned(const struct run *r, const char *why)
+{
+    int64_t index = common_index(r);
+
+    if (index < 0)
+        return unset(arena_printf(r->a,
+                                  "%s  No index holds a routable RoCE v2 address on every port, "
+                                  "so none can be given: RDMA will work within one Ethernet "
+                                  "segment at best.",
+                                  why));
+    return set(NCCL_REQUIRED, arena_printf(r->a, "%lld", (long long)index),
+               arena_printf(r->a,
+                            "%s  Index %lld is a routable RoCE v2 address on every port here; "
+                            "it may differ between pods and nodes, so set it on each by what is "
+                            "found there.",
+                            why, (long long)index));
+}
+
+static const char *search_fault(const struct run *r)
+{
+    for (size_t i = 0; i < r->c.ports_count; i++)
+        if (r->c.ports[i].wanted && r->c.ports[i].used && !r->c.ports[i].gid_ok)
+            return arena_printf(r->a, "NCCL's search goes wrong on %s.  %s", r->c.ports[i].dev,
+                                r->c.ports[i].gid_why);
+    return "NCCL's search does not end on a routable RoCE v2 address on every port.";
+}
+
+/* Runs before the steps are printed, so that NCCL_IB_ADDR_FAMILY knows. */
+static struct verdict gid_decide(struct run *r)
+{
+    struct gid_rule rule, six;
+    int64_t index = -1;
+
+    if (!r->wanted)
+        return r->full && !r->c.efa ? unset("No RoCE port can be used.") : nothing();
+    if (!r->roce)
+        return unset("The fabric is InfiniBand, where NCCL never reads it and uses entry 0.");
+    if (nccl_older_than(r->hw, 2, 21))
+        return gid_pinned(r, arena_printf(r->a,
+                                          "NCCL %s does not search for an address (2.21 and "
+                                          "later do) and would take index 0.",
+                                          r->c.nccl_version));
+    gid_rule_of(r->hw, &rule);
+    if (search_ok(r, &rule, &index))
+        return gid_found(r, &rule, index);
+    six = (struct gid_rule){ .family = 6, .version = rule.version };
+    if (rule.family != 6 && !nccl_env_of(r->hw, "NCCL_IB_ADDR_FAMILY") &&
+        search_ok(r, &six, &index)) {
+        r->need_inet6 = true;
+        return gid_found(r, &six, index);
+    }
+    return gid_pinned(r, search_fault(r));
+}
+
+static struct verdict addr_family(const struct run *r)
+{
+    if (!r->need_inet6)
+        return nothing();
+    return set(NCCL_REQUIRED, "AF_INET6",
+               arena_printf(r->a,
+                            "The RoCE ports have IPv6 addresses alone, and NCCL looks for IPv4: "
+                            "it would stay at index 0.  %s",
+                            search_fault(r)));
+}
+
+/* ---- distances ---- */
+
+/* The level that serves every GPU: the worst of their nearest wanted NICs, SYS set
+ * aside.  LEVEL_NONE: no distance is known; *out_sys: some GPU has nothing nearer. */
+static enum level level_needed(const struct run *r, bool *out_sys)
+{
+    enum level worst = LEVEL_NONE;
+
+    *out_sys = false;
+    for (size_t gpu = 0; gpu < r->hw->gpus_count; gpu++) {
+        enum level best = LEVEL_NONE;
+
+        if (r->c.gpus.known && !str_eq(r->hw->gpus[gpu].state, "ok"))
+            continue;
+        for (size_t i = 0; i < r->c.ports_count; i++) {
+            enum level l =
+                r->c.ports[i].wanted ? level_gpu_nic(r->hw, gpu, r->c.ports[i].dev) : LEVEL_NONE;
+            if (l != LEVEL_NONE && (best == LEVEL_NONE || l < best))
+                best = l;
+        }
+        if (best == LEVEL_SYS)
+            *out_sys = true;
+        else if (best > worst)
+            worst = best;
+    }
+    return worst;
+}
+
+static struct verdict gdr_level(const struct run *r)
+{
+    const char *support = r->c.gdr_support;
+    enum level need;
+    bool sys;
+
+    if (!r->wanted)
+        return r->full && !r->c.efa ? unset("GPUDirect RDMA needs an RDMA port.") : nothing();
+    if (str_eq(support, "none"))
+        return unset("GPUDirect RDMA is not possible here: no peer-memory module is loaded and "
+                     "dma-buf cannot be used.  Every byte is copied through host memory; on four "
+                     "400 Gb/s NICs that was measured as 35 instead of 195 GB/s.  Load "
+                     "nvidia_peermem or use the open kernel driver.");
+    need = level_needed(r, &sys);
+    if (need == LEVEL_NONE)
+        return unset(
+            sys ? "Every GPU is across the socket from its nearest NIC.  SYS would allow "
+                  "GPUDirect RDMA there, but it is often slower than host memory: set it only "
+                  "after measuring."
+                : "The PCIe distance between GPUs and NICs is not known here.");
+    if (need <= LEVEL_PXB)
+        return pin(
+            r, "PXB",
+            sys ? "Most GPUs have a NIC at PXB or nearer, which NCCL's default covers; those "
+                  "across the socket use host memory or a neighbour's NIC."
+                : arena_printf(r->a,
+                               "Every GPU has a NIC at %s or nearer, which NCCL's default "
+                               "(PXB) covers.",
+                               level_name(need)));
+    if (!support)
+        return unset(
+            "GPU and NIC meet in the root complex (PHB), beyond NCCL's default, but whether "
+            "GPUDirect RDMA is possible cannot be told: no peer-memory module is loaded and "
+            "dma-buf support is not known.");
+    return set(NCCL_REQUIRED, "PHB",
+               arena_printf(r->a,
+                            "GPU and NIC meet in the root complex (PHB), and NCCL's default stops "
+                            "at PCIe switches (PXB), so it would copy through host memory although "
+                            "%s is there.",
+                            support));
+}
+
+static struct verdict p2p_level(const struct run *r)
+{
+    size_t nvl = 0, unknown = 0;
+    enum level worst = LEVEL_NONE;
+    const char *dflt = "PXB";
+
+    for (size_t i = 0; i < r->c.p2p_count; i++) {
+        enum level l = level_of_path(r->c.p2p[i].path);
+
+        nvl += l == LEVEL_NVL;
+        unknown += l == LEVEL_NONE;
+        worst = l > worst ? l : worst;
+    }
+    if (!r->c.gpus.known)
+        return r->full || r->hw->gpus_count
+                   ? unset("The GPUs cannot be asked how they are connected.")
+                   : nothing();
+    if (r->c.gpus.v < 2)
+        return r->full ? unset("One GPU has no peer.") : nothing();
+    if (!r->c.p2p_count || unknown)
+        return unset("How the GPUs are connected is not known.");
+    if (nvl == r->c.p2p_count)
+        return pin(r, "NVL", "NVLink joins every pair of GPUs, and NCCL uses it by itself.");
+    if (str_eq(r->hw->cpu.vendor, "AuthenticAMD") && r->c.gpus.v <= 2)
+        dflt = "SYS"; /* what NCCL itself takes there */
+    if (worst <= LEVEL_PXB)
+        return pin(r, dflt,
+                   arena_printf(r->a,
+                                "%s  The farthest pair is at %s, which NCCL's default (%s) "
+                                "covers.",
+                                nvl ? "NVLink joins some pairs only." : "There is no NVLink.",
+                                level_name(worst), dflt));
+    return pin(r, dflt,
+               arena_printf(r->a,
+                            "%s  The farthest pair is at %s; NCCL's default (%s) %s there.  ACS "
+                            "or an IOMMU can break direct copies at that distance.",
+                            nvl ? "NVLink joins some pairs only." : "There is no NVLink.",
+                            level_name(worst), dflt,
+                            str_eq(dflt, "SYS") ? "allows direct copies" : "uses shared memory"));
+}
+
+/* ---- network ---- */
+
+static struct verdict socket_ifname(const struct run *r)
+{
+    const char *addr, *why = NULL;
+    const struct hw_net *n = iface_default(r->hw, &addr, &why);
+    const struct hw_net *peer = r->c.peer_if ? hw_find_net(r->hw, r->c.peer_if) : NULL;
+
+    if (!r->c.peer_if || iface_is_virtual(r->c.peer_if))
+        return unset(arena_printf(r->a,
+                                  "Which interface leads to the other nodes cannot be told.  %s  "
+                                  "NCCL would take %s.",
+                                  r->c.peer_why, n ? n->name : "none"));
+    if (n && str_eq(n->name, r->c.peer_if))
+        return pin(r, arena_printf(r->a, "=%s", r->c.peer_if),
+                   arena_printf(r->a,
+                                "%s leads to the other nodes, and NCCL takes it by itself.  %s",
+                                r->c.peer_if, r->c.peer_why));
+    return set(NCCL_REQUIRED, arena_printf(r->a, "=%s", r->c.peer_if),
+               arena_printf(r->a, "%s leads to the other nodes.  %s  NCCL would take %s%s.%s",
+                            r->c.peer_if, r->c.peer_why, n ? n->name : "none",
+                            n && iface_is_rail(r->hw, n) ? ", a rail without a gateway" : "",
+                            peer ? "" : "  That interface is not in the inventory, though."));
+}
+
+static struct verdict cross_nic(const struct run *r)
+{
+    if (!r->wanted || !ports_isolated_rails(r->hw, &r->c))
+        return nothing();
+    return set(NCCL_REQUIRED, "0",
+               arena_printf(r->a,
+                            "The %zu RoCE ports are rails, each in a subnet of its own without a "
+                            "gateway: a ring that crosses from one rail to another could not "
+                            "connect.",
+                            r->wanted));
+}
+
+static struct verdict topo_file(const struct run *r)
+{
+    const struct hw_place *p = &r->hw->place;
+
+    if (!p->vendor || !str_starts(p->vendor, "Microsoft") || !str_eq(p->product, "Virtual Machine"))
+        return nothing();
+    for (size_t i = 0; i < r->hw->gpus_count; i++) {
+        const char *name = r->hw->gpus[i].name;
+
+        if (name && (strstr(name, "A100") || strstr(name, "H100") || strstr(name, "H200")))
+            return unset(
+                "This is an Azure virtual machine, which hides its PCIe switches.  Azure's "
+                "HPC images bring a topology file for it (ndv4 or ndv5) and name it in "
+                "/etc/nccl.conf; elsewhere copy it and set this variable.");
+    }
+    return nothing();
+}
+
+static struct verdict ucx_devices(const struct run *r)
+{
+    if (!r->full || r->c.efa)
+        return nothing();
+    if (r->wanted)
+        return set(NCCL_PINNED, port_list(r, ""), "The same ports as for NCCL, in UCX's notation.");
+    if (is_tcp(r))
+        return set(NCCL_PINNED, r->c.peer_if,
+                   "Without RDMA, UCX goes by the interface to the others.");
+    return nothing();
+}
+
+static struct verdict ucx_tls(const struct run *r)
+{
+    if (!r->full || !is_tcp(r))
+        return nothing();
+    return set(NCCL_PINNED, "self,sm,tcp",
+               "Without RDMA, MPI needs shared memory and TCP alone; GPU data goes through NCCL.");
+}
+
+/* ---- the list ---- */
+
+static struct verdict gid_index(const struct run *r)
+{
+    struct run copy = *r;
+
+    return gid_decide(&copy);
+}
+
+static const struct {
+    const char *name;
+    struct verdict (*fn)(const struct run *r);
+    bool ours; /* not NCCL's: minimal mode says nothing about a value that is there */
+} steps[] = {
+    { "GPUS_PER_NODE", gpus_per_node, true },       { "STOKER_TRANSPORT", transport, true },
+    { "NCCL_IB_DISABLE", ib_disable, false },       { "NCCL_IB_HCA", ib_hca, false },
+    { "NCCL_IB_ADDR_FAMILY", addr_family, false },  { "NCCL_IB_GID_INDEX", gid_index, false },
+    { "NCCL_SOCKET_IFNAME", socket_ifname, false }, { "NCCL_NET_GDR_LEVEL", gdr_level, false },
+    { "NCCL_P2P_LEVEL", p2p_level, false },         { "NCCL_CROSS_NIC", cross_nic, false },
+    { "NCCL_TOPO_FILE", topo_file, false },         { "OMP_NUM_THREADS", omp, true },
+    { "UCX_NET_DEVICES", ucx_devices, true },       { "UCX_TLS", ucx_tls, true },
+};
+
+static const char *user_reason(const struct run *r, const struct nccl_lints *lints,
+                               const char *name)
+{
+    struct buf b = { 0 };
+
+    buf_adds(&b, "It was set before and wins.");
+    for (size_t i = 0; i < lints->count; i++)
+        if (str_eq(lints->items[i].name, name) && lints->items[i].severity != NCCL_INFO)
+            buf_addf(&b, "  %s: %s  %s",
+                     lints->items[i].severity == NCCL_ERROR ? "Error" : "Warning",
+                     lints->items[i].message, lints->items[i].remedy);
+    return nccl_text(r->a, &b);
+}
+
+static void step(struct run *r, size_t i, const struct nccl_lints *lints)
+{
+    const char *user = nccl_env_of(r->hw, steps[i].name);
+    struct verdict v = steps[i].fn(r);
+
+    if (user && (r->full || !steps[i].ours))
+        v = set(NCCL_USER, arena_strdup(r->a, user), user_reason(r, lints, steps[i].name));
+    if (!v.said)
+        return;
+    r->out->vars[r->out->count++] = (struct nccl_var){
+        .name = steps[i].name, .value = v.value, .reason = v.reason, .kind = v.kind
+    };
+}
+
+static void look(struct run *r)
+{
+    for (size_t i = 0; i < r->c.ports_count; i++) {
+        r->wanted += r->c.ports[i].wanted;
+        if (r->c.ports[i].wanted && str_eq(r->c.ports[i].link_layer, "Ethernet"))
+            r->roce = true;
+    }
+    (void)gid_decide(r); /* for need_inet6 */
+}
+
+void nccl_env_make(const struct hw *hw, const struct nccl_opts *opts, struct nccl_env *out)
+{
+    struct run r = { .hw = hw, .full = opts && opts->mode == NCCL_FULL, .out = out };
+    struct nccl_lints lints;
+
+    *out = (struct nccl_env){ .mode = r.full ? NCCL_FULL : NCCL_MINIMAL };
+    r.a = &out->arena;
+    nccl_choose_for(hw, opts ? opts->peer : NULL, &r.c);
+    nccl_lint_env(hw, &lints);
+    look(&r);
+    out->vars = arena_array(r.a, struct nccl_var, ARRAY_SIZE(steps));
+    for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
+        step(&r, i, &lints);
+    /* reasons may point into the choice: keep it as long as the list */
+    for (size_t i = 0; i < out->count; i++) {
+        out->vars[i].reason = arena_strdup(r.a, out->vars[i].reason);
+        out->vars[i].value = arena_strdup(r.a, out->vars[i].value);
+    }
+    nccl_lints_release(&lints);
+    nccl_choice_release(&r.c);
+}
+
+void nccl_env_release(struct nccl_env *env)
+{
+    arena_release(&env->arena);
+    *env = (struct nccl_env){ 0 };
+}
+
+const struct nccl_var *nccl_env_find(const struct nccl_env *env, const char *name)
+{
+    for (size_t i = 0; i < env->count; i++)
+        if (str_eq(env->vars[i].name, name))
+            return &env->vars[i];
+    return NULL;
+}

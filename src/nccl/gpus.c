@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* gpus: which GPUs a job started here can use.
+ *
+ * Those the driver calls ok, less what CUDA_VISIBLE_DEVICES and, in a container,
+ * NVIDIA_VISIBLE_DEVICES take away.  An init container sees GPUs on the PCI bus
+ * while the driver shows none: then the number is unknown, never 0. */
+#include "nccl/nccl_int.h"
+
+#include "base/str.h"
+
+enum { WORD_MAX = 96 };
+
+static size_t count_visible(const struct sim *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->hw->gpus_count; i++)
+        n += s->gpu_visible[i];
+    return n;
+}
+
+/* The ok GPU a word names: its index in the driver's order, or a UUID or the start
+ * of one; a MIG instance stands for its GPU.  -1: none. */
+static int gpu_named(const struct hw *hw, const char *word)
+{
+    int64_t index;
+    bool number = str_to_i64(word, 10, &index);
+
+    for (size_t i = 0; i < hw->gpus_count; i++) {
+        const struct hw_gpu *g = &hw->gpus[i];
+
+        if (!str_eq(g->state, "ok"))
+            continue;
+        if (number ? maybe_is(g->index, index) : g->uuid && str_starts(g->uuid, word))
+            return (int)i;
+        for (size_t k = 0; !number && k < g->migs_count; k++)
+            if (g->migs[k].uuid && str_starts(g->migs[k].uuid, word))
+                return (int)i;
+    }
+    return -1;
+}
+
+/* Marks what the list names; like CUDA it ends at the first name that is no GPU.
+ * Returns how many it could resolve. */
+static size_t mark_list(const struct hw *hw, const char *list, bool *marks, bool *out_all)
+{
+    size_t found = 0;
+
+    *out_all = true;
+    while (*list) {
+        size_t len = strcspn(list, ",");
+        char word[WORD_MAX];
+        int gpu = -1;
+
+        if (len && len < sizeof(word)) {
+            memcpy(word, list, len);
+            word[len] = 0;
+            gpu = gpu_named(hw, str_trim(word));
+        }
+        if (gpu < 0) {
+            *out_all = false;
+            return found;
+        }
+        marks[gpu] = true;
+        found++;
+        list += len + (list[len] == ',');
+    }
+    return found;
+}
+
+static void keep_marked(struct sim *s, const bool *marks)
+{
+    for (size_t i = 0; i < s->hw->gpus_count; i++)
+        s->gpu_visible[i] = s->gpu_visible[i] && marks[i];
+}
+
+/* The runtime has already hidden what it was told to, and the indices are those of
+ * the host: the list only counts when all it names are here and more are. */
+static void by_container(struct sim *s)
+{
+    const char *list = nccl_env_of(s->hw, "NVIDIA_VISIBLE_DEVICES");
+    bool *marks = arena_array(s->a, bool, s->hw->gpus_count + 1);
+    bool all;
+
+    if (!list || !s->hw->place.container || str_eq(list, "all") || str_eq(list, "none") ||
+        str_eq(list, "void"))
+        return;
+    if (mark_list(s->hw, list, marks, &all) && all)
+        keep_marked(s, marks);
+}
+
+static bool by_cuda(struct sim *s)
+{
+    const char *list = hw_env_get(s->hw, "CUDA_VISIBLE_DEVICES");
+    bool *marks = arena_array(s->a, bool, s->hw->gpus_count + 1);
+    bool all;
+
+    if (!list)
+        return false;
+    (void)mark_list(s->hw, list, marks, &all);
+    keep_marked(s, marks);
+    return true;
+}
+
+static const char *none_ok(struct sim *s)
+{
+    const struct hw_nvidia *nv = &s->hw->nvidia;
+
+    if (nv->hung_call)
+        return arena_printf(s->a,
+                            "The driver does not answer (%s never returned), so the number of "
+                            "GPUs cannot be known.",
+                            nv->hung_call);
+    if (s->hw->gpus_count)
+        return arena_printf(s->a,
+                            "%zu GPU%s on the PCI bus, but the driver shows none here%s%s%s: "
+                            "this is how an init container or a pod without the GPU resource "
+                            "looks, so the number of GPUs cannot be known.",
+                            s->hw->gpus_count, s->hw->gpus_count == 1 ? " is" : "s are",
+                            nv->nvml_error ? " (" : "", nv->nvml_error ? nv->nvml_error : "",
+                            nv->nvml_error ? ")" : "");
+    if (s->hw->place.container)
+        return "No GPU is visible in this container; another container of the same pod may have "
+               "some, so their number cannot be known.";
+    return "No NVIDIA GPU is on this machine.";
+}
+
+void gpus_choose(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    size_t ok, n;
+    bool cuda;
+
+    s->gpu_visible = arena_array(s->a, bool, s->hw->gpus_count + 1);
+    for (size_t i = 0; i < s->hw->gpus_count; i++)
+        s->gpu_visible[i] = str_eq(s->hw->gpus[i].state, "ok");
+    ok = count_visible(s);
+    if (!ok) {
+        c->gpus_why = none_ok(s);
+        return;
+    }
+    by_container(s);
+    cuda = by_cuda(s);
+    n = count_visible(s);
+    if (!n) {
+        c->gpus_why = "CUDA_VISIBLE_DEVICES hides every GPU from programs started here.";
+        return;
+    }
+    c->gpus = maybe_of((int64_t)n);
+    if (n < ok)
+        c->gpus_why = arena_printf(s->a, "%zu of the %zu GPUs that answer are left by %s.", n, ok,
+                                   cuda ? "CUDA_VISIBLE_DEVICES" : "NVIDIA_VISIBLE_DEVICES");
+    else if (ok < s->hw->gpus_count)
+        c->gpus_why = arena_printf(s->a, "%zu of %zu GPUs on the PCI bus answer here.", ok,
+                                   s->hw->gpus_count);
+    else
+        c->gpus_why = arena_printf(s->a, "%zu GPU%s here.", ok, ok == 1 ? " answers" : "s answer");
+}

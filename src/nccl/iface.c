@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/* iface: the IP interface NCCL starts over, and the one it should.
+ *
+ * NCCL walks getifaddrs(): every IPv4 address in order of interface index, then
+ * IPv6; running interfaces alone.  NCCL_SOCKET_IFNAME filters (find or fail);
+ * without it: names that begin with "ib", then the subnet of NCCL_COMM_ID, then
+ * anything but docker, lo and virbr, then those.
+ *
+ * The right one holds the route to the other nodes: that of MASTER_ADDR, else the
+ * default route.  A rail (an RDMA network without a gateway) reaches its like on
+ * other nodes at best, so it is never chosen by us. */
+#include "nccl/nccl_int.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <arpa/inet.h>
+
+bool iface_is_virtual(const char *name)
+{
+    static const char *const prefixes[] = { "docker",  "veth", "cali", "tunl", "virbr", "br-",
+                                            "flannel", "cni",  "kube", "lxc",  "vnet",  "podman" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+        if (str_starts(name, prefixes[i]))
+            return true;
+    return str_eq(name, "lo");
+}
+
+static bool has_gateway(const struct hw *hw, const char *dev)
+{
+    for (size_t i = 0; i < hw->routes_count; i++)
+        if (hw->routes[i].gateway && str_eq(hw->routes[i].dev, dev))
+            return true;
+    return false;
+}
+
+static bool is_rdma(const struct hw *hw, const struct hw_net *n)
+{
+    if (n->rdma)
+        return true;
+    for (size_t i = 0; i < hw->rdma_count; i++)
+        for (size_t k = 0; k < hw->rdma[i].netdevs_count; k++)
+            if (str_eq(hw->rdma[i].netdevs[k], n->name))
+                return true;
+    return false;
+}
+
+bool iface_is_rail(const struct hw *hw, const struct hw_net *n)
+{
+    return is_rdma(hw, n) && !has_gateway(hw, n->name) && !maybe_is(n->default_route, 1);
+}
+
+static int by_index(const void *pa, const void *pb)
+{
+    const struct hw_net *a = *(const struct hw_net *const *)pa;
+    const struct hw_net *b = *(const struct hw_net *const *)pb;
+    int64_t ia = maybe_or(a->ifindex, INT64_MAX), ib = maybe_or(b->ifindex, INT64_MAX);
+
+    if (ia != ib)
+        return ia < ib ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+/* The interfaces in the kernel's order, by index; the caller frees it. */
+static const struct hw_net **in_order(const struct hw *hw, size_t *out_count)
+{
+    const struct hw_net **list = xcalloc(hw->nets_count + 1, sizeof(*list));
+    size_t n = 0;
+
+    for (size_t i = 0; i < hw->nets_count; i++)
+        if (hw->nets[i].name)
+            list[n++] = &hw->nets[i];
+    qsort(list, n, sizeof(*list), by_index);
+    *out_count = n;
+    return list;
+}
+
+static const char *addr_of(const struct hw_net *n, const char *family)
+{
+    for (size_t i = 0; i < n->addrs_count; i++)
+        if (str_eq(n->addrs[i].family, family) && n->addrs[i].addr &&
+            !str_eq(n->addrs[i].addr, "::1"))
+            return n->addrs[i].addr;
+    return NULL;
+}
+
+const struct hw_net *iface_find(const struct hw *hw, const char *list, const char **out_addr)
+{
+    static const char *const families[] = { "inet", "inet6" };
+    const char *user = nccl_env_of(hw, "NCCL_SOCKET_FAMILY");
+    const char *only = str_eq(user, "AF_INET") ? "inet" : str_eq(user, "AF_INET6") ? "inet6" : NULL;
+    const struct hw_net *found = NULL;
+    const struct hw_net **nets;
+    struct match m;
+    size_t count;
+
+    match_parse(&m, list);
+    nets = in_order(hw, &count);
+    for (size_t f = 0; f < ARRAY_SIZE(families) && !found; f++) {
+        if (only && !str_eq(only, families[f]))
+            continue;
+        for (size_t i = 0; i < count && !found; i++) {
+            const char *addr = addr_of(nets[i], families[f]);
+
+            if (!addr || maybe_is(nets[i]->running, 0) || !match_takes(&m, nets[i]->name, -1))
+                continue;
+            *out_addr = addr;
+            found = nets[i];
+        }
+    }
+    free(nets);
+    return found;
+}
+
+/* ---- addresses and routes ---- */
+
+struct ip {
+    int family; /* AF_INET, AF_INET6 */
+    uint8_t raw[16];
+};
+
+static bool ip_parse(const char *text, struct ip *out)
+{
+    char host[INET6_ADDRSTRLEN];
+
+    if (!text)
+        return false;
+    if (*text == '[') { /* [fd00::1]:29500 */
+        const char *end = strchr(text, ']');
+        size_t len = end ? (size_t)(end - text - 1) : sizeof(host);
+
+        if (len >= sizeof(host))
+            return false;
+        memcpy(host, text + 1, len);
+        host[len] = 0;
+        text = host;
+    }
+    for (int f = 0; f < 2; f++) {
+        out->family = f ? AF_INET6 : AF_INET;
+        if (inet_pton(out->family, text, out->raw) == 1)
+            return true;
+    }
+    return false;
+}
+
+static bool same_net(const struct ip *a, const struct ip *b, int64_t bits)
+{
+    size_t size = a->family == AF_INET ? 4 : 16;
+
+    if (a->family != b->family || bits < 0 || (size_t)bits > size * 8)
+        return false;
+    for (size_t i = 0; bits > 0; i++, bits -= 8) {
+        uint8_t mask = bits >= 8 ? 0xff : (uint8_t)(0xff << (8 - bits));
+
+        if ((a->raw[i] ^ b->raw[i]) & mask)
+            return false;
+    }
+    return true;
+}
+
+static bool holds(const struct hw_net *n, const struct ip *ip, bool whole)
+{
+    for (size_t i = 0; i < n->addrs_count; i++) {
+        int64_t bits =
+            whole ? (ip->family == AF_INET ? 32 : 128) : maybe_or(n->addrs[i].prefix, -1);
+        struct ip own;
+
+        if (ip_parse(n->addrs[i].addr, &own) && same_net(ip, &own, bits))
+            return true;
+    }
+    return false;
+}
+
+/* The first interface that holds `ip` itself (whole) or an address in its subnet. */
+static const struct hw_net *net_with(const struct hw *hw, const struct ip *ip, bool whole)
+{
+    const struct hw_net *found = NULL;
+    const struct hw_net **nets;
+    size_t count;
+
+    nets = in_order(hw, &count);
+    for (size_t i = 0; i < count && !found; i++)
+        if (holds(nets[i], ip, whole))
+            found = nets[i];
+    free(nets);
+    return found;
+}
+
+/* Longest prefix, then lowest metric, as the kernel decides. */
+static const struct hw_route *route_to(const struct hw *hw, const struct ip *ip)
+{
+    const struct hw_route *best = NULL;
+
+    for (size_t i = 0; i < hw->routes_count; i++) {
+        const struct hw_route *r = &hw->routes[i];
+        struct ip dst;
+        int64_t bits = maybe_or(r->prefix, -1);
+
+        if (!r->dev || str_eq(r->dev, "lo") || !ip_parse(r->dst, &dst) || !same_net(ip, &dst, bits))
+            continue;
+        if (!best || bits > best->prefix.v ||
+            (bits == best->prefix.v && maybe_or(r->metric, 0) < maybe_or(best->metric, 0)))
+            best = r;
+    }
+    return best;
+}
+
+static const struct hw_route *default_route(const struct hw *hw)
+{
+    static const char *const any[] = { "0.0.0.0", "::" };
+
+    for (size_t f = 0; f < ARRAY_SIZE(any); f++) {
+        struct ip ip;
+        const struct hw_route *r = ip_parse(any[f], &ip) ? route_to(hw, &ip) : NULL;
+
+        if (r && maybe_is(r->prefix, 0))
+            return r;
+    }
+    return NULL;
+}
+
+/* ---- the choices ---- */
+
+static const struct hw_net *by_comm_id(const struct hw *hw, const char **out_addr)
+{
+    const char *id = nccl_env_of(hw, "NCCL_COMM_ID");
+    const char *colon = id ? strrchr(id, ':') : NULL;
+    char host[INET6_ADDRSTRLEN + 2];
+    const struct hw_net *n;
+    struct ip ip;
+
+    if (!colon || (size_t)(colon - id) >= sizeof(host))
+        return NULL;
+    memcpy(host, id, (size_t)(colon - id));
+    host[colon - id] = 0;
+    if (!ip_parse(host, &ip))
+        return NULL;
+    n = net_with(hw, &ip, false);
+    if (n)
+        *out_addr = addr_of(n, ip.family == AF_INET ? "inet" : "inet6");
+    return n;
+}
+
+const struct hw_net *iface_default(const struct hw *hw, const char **out_addr, const char **out_why)
+{
+    static const struct {
+        const char *list, *why;
+    } steps[] = {
+        { "ib", "Its name begins with \"ib\", which NCCL tries first." },
+        { NULL, "Its subnet holds the address in NCCL_COMM_ID." },
+        { "^docker,lo,virbr",
+          "It is the first running interface in kernel order that is not docker, lo or virbr." },
+        { "docker", "Nothing but docker, lo and virbr is running, and docker comes first." },
+        { "lo", "Nothing but the loopback is running." },
+        { "virbr", "Nothing but virbr is running." },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+        const struct hw_net *n =
+            steps[i].list ? iface_find(hw, steps[i].list, out_addr) : by_comm_id(hw, out_addr);
+        if (n) {
+            *out_why = steps[i].why;
+            return n;
+        }
+    }
+    return NULL;
+}
+
+static void choose_socket(struct sim *s)
+{
+    const char *user = nccl_env_of(s->hw, "NCCL_SOCKET_IFNAME");
+    struct nccl_choice *c = s->c;
+    const struct hw_net *n;
+
+    if (user && strlen(user) > 1) {
+        n = iface_find(s->hw, user, &c->socket_addr);
+        c->socket_why =
+            n ? arena_printf(s->a, "It is the first that NCCL_SOCKET_IFNAME=%s matches.", user)
+              : arena_printf(s->a,
+                             "NCCL_SOCKET_IFNAME=%s matches no running interface "
+                             "with an address, and NCCL then fails.",
+                             user);
+    } else {
+        n = iface_default(s->hw, &c->socket_addr, &c->socket_why);
+        if (!n)
+            c->socket_why = "No running interface with an address is known.";
+    }
+    c->socket_if = n ? n->name : NULL;
+}
+
+/* The one interface left when rails and virtual ones are set aside. */
+static const struct hw_net *only_plain(const struct hw *hw)
+{
+    const struct hw_net *only = NULL;
+
+    for (size_t i = 0; i < hw->nets_count; i++) {
+        const struct hw_net *n = &hw->nets[i];
+
+        if (!n->name || iface_is_virtual(n->name) || iface_is_rail(hw, n) ||
+            maybe_is(n->running, 0) || (!addr_of(n, "inet") && !addr_of(n, "inet6")))
+            continue;
+        if (only)
+            return NULL;
+        only = n;
+    }
+    return only;
+}
+
+static bool by_peer(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    const struct hw_route *r;
+    const struct hw_net *own;
+    struct ip ip;
+
+    if (!s->peer)
+        return false;
+    if (!ip_parse(s->peer, &ip)) {
+        nccl_note(s,
+                  "MASTER_ADDR=%s is a name, which is not looked up here: the default route "
+                  "stands for the route to the other nodes.",
+                  s->peer);
+        return false;
+    }
+    own = net_with(s->hw, &ip, true);
+    if (own && !str_eq(own->name, "lo")) {
+        c->peer_if = own->name;
+        c->peer_why = arena_printf(
+            s->a, "It holds %s itself, the address the other nodes are told.", s->peer);
+        return true;
+    }
+    r = own ? NULL : route_to(s->hw, &ip);
+    if (!r)
+        return false;
+    c->peer_if = r->dev;
+    c->peer_why = arena_printf(s->a, "The route to %s (%s/%lld%s%s) leaves by it.", s->peer, r->dst,
+                               (long long)r->prefix.v, r->gateway ? " via " : ", on link",
+                               r->gateway ? r->gateway : "");
+    return true;
+}
+
+static void choose_peer(struct sim *s)
+{
+    const struct hw_route *r = default_route(s->hw);
+    const struct hw_net *n = NULL;
+    struct nccl_choice *c = s->c;
+
+    if (by_peer(s))
+        return;
+    for (size_t i = 0; !r && !n && i < s->hw->nets_count; i++)
+        if (s->hw->nets[i].name && maybe_is(s->hw->nets[i].default_route, 1))
+            n = &s->hw->nets[i];
+    if (r || n) {
+        c->peer_if = r ? r->dev : n->name;
+        c->peer_why =
+            arena_printf(s->a, "The default route%s%s leaves by it.",
+                         r && r->gateway ? " via " : "", r && r->gateway ? r->gateway : "");
+        return;
+    }
+    n = only_plain(s->hw);
+    c->peer_if = n ? n->name : NULL;
+    c->peer_why = n ? "It is the only interface that is neither virtual nor an RDMA rail."
+                    : "There is no default route, and more than one interface or none could be it.";
+}
+
+void iface_choose(struct sim *s)
+{
+    choose_socket(s);
+    choose_peer(s);
+}

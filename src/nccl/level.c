@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* level: how far apart things are to NCCL, and what follows from it.
+ *
+ * NCCL's scale has one step where nvidia-smi has two: its CPU node is a NUMA node,
+ * so what meets in one root complex (PHB) and what meets in one NUMA node (NODE)
+ * are both PHB; only the way to another NUMA node is SYS. */
+#include "nccl/nccl_int.h"
+
+#include "base/str.h"
+
+#include <assert.h>
+
+static const char *const names[] = { "LOC", "NVL", "NVB", "C2C", "PIX",
+                                     "PXB", "P2C", "PXN", "PHB", "SYS" };
+static_assert(ARRAY_SIZE(names) == LEVEL_SYS + 1, "a name for every level");
+
+const char *level_name(enum level l)
+{
+    return l >= 0 && l <= LEVEL_SYS ? names[l] : NULL;
+}
+
+enum level level_of_path(const char *path)
+{
+    if (!path)
+        return LEVEL_NONE;
+    if (str_starts(path, "NV"))
+        return LEVEL_NVL;
+    if (str_eq(path, "NODE"))
+        return LEVEL_PHB;
+    for (int i = LEVEL_PIX; i <= LEVEL_SYS; i++)
+        if (str_eq(path, names[i]))
+            return (enum level)i;
+    return LEVEL_NONE;
+}
+
+enum level level_parse(const char *text)
+{
+    static const enum level old[] = { LEVEL_LOC, LEVEL_PIX, LEVEL_PXB,
+                                      LEVEL_PHB, LEVEL_SYS, LEVEL_SYS };
+    long n;
+
+    if (!text)
+        return LEVEL_NONE;
+    for (int i = 0; i <= LEVEL_SYS; i++)
+        if (str_eq(text, names[i]))
+            return (enum level)i;
+    if (*text < '0' || *text > '9')
+        return LEVEL_NONE;
+    n = strtol(text, NULL, 0);
+    return n >= 0 && n < (long)ARRAY_SIZE(old) ? old[n] : LEVEL_SYS;
+}
+
+enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic)
+{
+    return level_of_path(hw_distance_get(hw, gpu, nic));
+}
+
+enum level level_nic_best(const struct hw *hw, const char *nic)
+{
+    enum level best = LEVEL_NONE;
+
+    for (size_t i = 0; i < hw->gpus_count; i++) {
+        enum level l = level_gpu_nic(hw, i, nic);
+
+        if (l != LEVEL_NONE && (best == LEVEL_NONE || l < best))
+            best = l;
+    }
+    return best;
+}
+
+static bool nvlink_between(const struct hw *hw, size_t a, size_t b)
+{
+    for (size_t i = 0; i < hw->gpu_pairs_count; i++) {
+        const struct hw_gpu_pair *p = &hw->gpu_pairs[i];
+
+        if ((maybe_is(p->a, (int64_t)a) && maybe_is(p->b, (int64_t)b)) ||
+            (maybe_is(p->a, (int64_t)b) && maybe_is(p->b, (int64_t)a)))
+            return level_of_path(p->path) == LEVEL_NVL || maybe_or(p->nvlinks, 0) > 0;
+    }
+    return false;
+}
+
+/* ---- GPUDirect RDMA ---- */
+
+static const char *gdr_support(const struct hw *hw)
+{
+    bool dmabuf_off = nccl_env_int(hw, "NCCL_DMABUF_ENABLE", 1) == 0;
+
+    if (hw->limits.peermem)
+        return hw->limits.peermem;
+    if (dmabuf_off || maybe_is(hw->limits.dmabuf, 0))
+        return "none";
+    return hw->limits.dmabuf.known ? "dma-buf" : NULL;
+}
+
+/* The distance NCCL goes by: its own, or, through NVLink, that of a neighbour that
+ * sits at the NIC's switch (PXN). */
+static enum level effective(const struct sim *s, size_t gpu, const char *nic)
+{
+    enum level l = level_gpu_nic(s->hw, gpu, nic);
+
+    if (l == LEVEL_NONE || l <= LEVEL_PXB || nccl_env_int(s->hw, "NCCL_PXN_DISABLE", 0) == 1)
+        return l;
+    for (size_t i = 0; i < s->hw->gpus_count; i++) {
+        enum level via = level_gpu_nic(s->hw, i, nic);
+
+        if (i != gpu && s->gpu_visible[i] && via != LEVEL_NONE && via <= LEVEL_PXB &&
+            nvlink_between(s->hw, gpu, i))
+            return LEVEL_PXN;
+    }
+    return l;
+}
+
+static void gdr_one(struct sim *s, struct nccl_gdr *g, enum level limit)
+{
+    enum level l = effective(s, g->gpu, g->dev);
+    const char *support = s->c->gdr_support;
+    bool near = l != LEVEL_NONE && (l == LEVEL_PXN ? limit >= LEVEL_PXB : l <= limit);
+
+    g->path = level_name(l);
+    if (str_eq(support, "none")) {
+        g->use = maybe_of(0);
+        g->why = "Neither a peer-memory module nor dma-buf is there, so data goes through host "
+                 "memory.";
+    } else if (l == LEVEL_NONE) {
+        g->why = "The PCIe distance is not known.";
+    } else if (!near) {
+        g->use = maybe_of(0);
+        g->why = arena_printf(s->a,
+                              "The path is %s, beyond the level %s, so data goes through host "
+                              "memory.",
+                              g->path, s->c->gdr_level);
+    } else if (!support) {
+        g->why = "It cannot be told from here whether the kernel and the driver can do dma-buf.";
+    } else {
+        g->use = maybe_of(1);
+        g->why = arena_printf(s->a, "The path is %s, within the level %s, and %s is there.",
+                              g->path, s->c->gdr_level, support);
+    }
+}
+
+static bool first_port_of(const struct nccl_choice *c, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (c->ports[k].used && str_eq(c->ports[k].dev, c->ports[i].dev))
+            return false;
+    return c->ports[i].used;
+}
+
+void level_choose_gdr(struct sim *s)
+{
+    enum level user = level_parse(nccl_env_of(s->hw, "NCCL_NET_GDR_LEVEL"));
+    enum level limit = user == LEVEL_NONE ? LEVEL_PXB : user;
+    struct nccl_choice *c = s->c;
+
+    c->gdr_support = gdr_support(s->hw);
+    c->gdr_level = level_name(limit);
+    c->gdr = arena_array(s->a, struct nccl_gdr, s->hw->gpus_count * c->ports_count + 1);
+    for (size_t gpu = 0; gpu < s->hw->gpus_count; gpu++) {
+        for (size_t i = 0; s->gpu_visible[gpu] && i < c->ports_count; i++) {
+            if (!first_port_of(c, i))
+                continue;
+            c->gdr[c->gdr_count] = (struct nccl_gdr){ .gpu = gpu, .dev = c->ports[i].dev };
+            gdr_one(s, &c->gdr[c->gdr_count++], limit);
+        }
+    }
+}
+
+/* ---- P2P between GPUs ---- */
+
+static bool refused(const char *status)
+{
+    return status && !str_eq(status, "ok");
+}
+
+static void p2p_one(struct sim *s, const struct hw_gpu_pair *p, enum level limit,
+                    struct nccl_p2p *out)
+{
+    enum level l = maybe_or(p->nvlinks, 0) > 0 ? LEVEL_NVL : level_of_path(p->path);
+    bool no_shm = nccl_env_int(s->hw, "NCCL_SHM_DISABLE", 0) == 1;
+
+    out->path = level_name(l);
+    if (l == LEVEL_NONE) {
+        out->why = "The path between them is not known.";
+        return;
+    }
+    out->transport = no_shm ? NULL : "shm";
+    if (l > limit) {
+        out->why =
+            arena_printf(s->a, "The path is %s, beyond the level %s.", out->path, s->c->p2p_level);
+    } else if (refused(p->p2p_read) || refused(p->p2p_write)) {
+        out->why =
+            arena_printf(s->a, "The path is %s, but the driver refuses peer access: %s.%s",
+                         out->path, refused(p->p2p_read) ? p->p2p_read : p->p2p_write,
+                         l == LEVEL_NVL ? "  NCCL stops with an error on such NVLink pairs." : "");
+    } else {
+        out->transport = l <= LEVEL_NVB ? "nvlink" : "p2p";
+        out->why =
+            arena_printf(s->a, "The path is %s, within the level %s.", out->path, s->c->p2p_level);
+    }
+}
+
+void level_choose_p2p(struct sim *s)
+{
+    enum level user = level_parse(nccl_env_of(s->hw, "NCCL_P2P_LEVEL"));
+    enum level limit = LEVEL_PXB;
+    struct nccl_choice *c = s->c;
+
+    if (str_eq(s->hw->cpu.vendor, "AuthenticAMD") && c->gpus.known && c->gpus.v <= 2)
+        limit = LEVEL_SYS; /* NCCL trusts AMD root complexes with two GPUs */
+    if (nccl_env_int(s->hw, "NCCL_P2P_DISABLE", 0) == 1)
+        limit = LEVEL_LOC;
+    else if (user != LEVEL_NONE)
+        limit = user;
+    c->p2p_level = level_name(limit);
+    c->p2p = arena_array(s->a, struct nccl_p2p, s->hw->gpu_pairs_count + 1);
+    for (size_t i = 0; i < s->hw->gpu_pairs_count; i++) {
+        const struct hw_gpu_pair *p = &s->hw->gpu_pairs[i];
+        size_t a = (size_t)maybe_or(p->a, -1), b = (size_t)maybe_or(p->b, -1);
+
+        if (a >= s->hw->gpus_count || b >= s->hw->gpus_count || !s->gpu_visible[a] ||
+            !s->gpu_visible[b])
+            continue;
+        c->p2p[c->p2p_count] = (struct nccl_p2p){ .a = a, .b = b };
+        p2p_one(s, p, limit, &c->p2p[c->p2p_count++]);
+    }
+}

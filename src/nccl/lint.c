@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/* lint: known mistakes in the variables that are set, each with what it costs here.
+ *
+ * Every check has been seen in the field (docs/nccl.md).  A check looks at the
+ * inventory first: a pattern that happens to do no harm on this machine is worth
+ * a remark at most. */
+#include "nccl/nccl_int.h"
+
+#include "base/str.h"
+#include "catalog/catalog.h"
+
+enum { LINT_MAX = 256 };
+
+void lint_add(struct lint_run *r, const char *name, enum nccl_severity sev, const char *remedy,
+              const char *fmt, ...)
+{
+    struct nccl_lints *l = r->out;
+    struct buf b = { 0 };
+    va_list ap;
+
+    if (l->count == LINT_MAX)
+        return;
+    va_start(ap, fmt);
+    buf_vaddf(&b, fmt, ap);
+    va_end(ap);
+    l->items[l->count++] = (struct nccl_lint){
+        .name = arena_strdup(&l->arena, name),
+        .value = arena_strdup(&l->arena, hw_env_get(r->hw, name)),
+        .severity = sev,
+        .message = nccl_text(&l->arena, &b),
+        .remedy = arena_strdup(&l->arena, remedy),
+    };
+}
+
+/* RDMA that would be used if nobody had turned it off. */
+static size_t active_ports(const struct lint_run *r)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->choice.ports_count; i++) {
+        const struct nccl_port *p = &r->choice.ports[i];
+
+        n += str_eq(p->state, "ACTIVE") &&
+             (str_eq(p->link_layer, "InfiniBand") || str_eq(p->link_layer, "Ethernet"));
+    }
+    return n;
+}
+
+static bool has_nvlink(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->gpu_pairs_count; i++)
+        if (level_of_path(hw->gpu_pairs[i].path) == LEVEL_NVL ||
+            maybe_or(hw->gpu_pairs[i].nvlinks, 0) > 0)
+            return true;
+    return false;
+}
+
+static void lint_disable(struct lint_run *r)
+{
+    const char *net = nccl_env_of(r->hw, "NCCL_NET");
+    size_t n = active_ports(r);
+
+    if (nccl_env_int(r->hw, "NCCL_IB_DISABLE", 0) != 0 && n && !ports_hidden(r->hw))
+        lint_add(r, "NCCL_IB_DISABLE", NCCL_ERROR, "Unset it.",
+                 "%zu active RDMA port%s unused: traffic between nodes goes over TCP.", n,
+                 n == 1 ? " stays" : "s stay");
+    if ((str_eq(net, "Socket") || str_eq(net, "socket")) && n && !ports_hidden(r->hw))
+        lint_add(r, "NCCL_NET", NCCL_ERROR, "Unset it.",
+                 "%zu active RDMA port%s unused: traffic between nodes goes over TCP.", n,
+                 n == 1 ? " stays" : "s stay");
+}
+
+static void lint_level_text(struct lint_run *r, const char *name)
+{
+    const char *v = nccl_env_of(r->hw, name);
+    enum level l = level_parse(v);
+
+    if (!v)
+        return;
+    if (l == LEVEL_NONE)
+        lint_add(r, name, NCCL_WARN, "Use LOC, NVL, PIX, PXB, PHB or SYS, or unset it.",
+                 "NCCL has no level of that name and ignores it; its default applies.");
+    else if (*v >= '0' && *v <= '9')
+        lint_add(
+            r, name, NCCL_WARN, "Write the level by name, or unset it.",
+            "The number is an old way to write %s (0 LOC, 1 PIX, 2 PXB, 3 PHB, 4 and more SYS) "
+            "and means another distance than people expect.",
+            level_name(l));
+}
+
+static void lint_levels(struct lint_run *r)
+{
+    enum level gdr = level_parse(nccl_env_of(r->hw, "NCCL_NET_GDR_LEVEL"));
+    enum level p2p = level_parse(nccl_env_of(r->hw, "NCCL_P2P_LEVEL"));
+    bool nvlink = has_nvlink(r->hw);
+
+    lint_level_text(r, "NCCL_NET_GDR_LEVEL");
+    lint_level_text(r, "NCCL_P2P_LEVEL");
+    if (gdr == LEVEL_SYS)
+        lint_add(r, "NCCL_NET_GDR_LEVEL", NCCL_WARN,
+                 "Use PXB or PHB, or unset it, unless SYS was measured to be faster.",
+                 "SYS lets NICs reach GPUs across the sockets' interconnect, which is often slower "
+                 "than a copy through host memory.");
+    if (p2p == LEVEL_LOC && r->hw->gpu_pairs_count)
+        lint_add(r, "NCCL_P2P_LEVEL", nvlink ? NCCL_ERROR : NCCL_WARN, "Unset it.",
+                 "No two GPUs copy directly%s: data goes through host memory.",
+                 nvlink ? ", not even over NVLink" : "");
+    if ((p2p == LEVEL_NVL || p2p == LEVEL_NVB) && r->hw->gpu_pairs_count && !nvlink)
+        lint_add(r, "NCCL_P2P_LEVEL", NCCL_WARN, "Unset it.",
+                 "There is no NVLink here, so this turns direct copies between GPUs off.");
+}
+
+static void lint_p2p(struct lint_run *r)
+{
+    bool nvlink = has_nvlink(r->hw);
+
+    if (nccl_env_int(r->hw, "NCCL_P2P_DISABLE", 0) == 1)
+        lint_add(r, "NCCL_P2P_DISABLE", nvlink ? NCCL_ERROR : NCCL_WARN, "Unset it.",
+                 nvlink ? "NVLink joins the GPUs and stays unused: data between them goes through "
+                          "host memory."
+                        : "GPUs do not copy directly: data between them goes through host memory.");
+    if (nccl_env_int(r->hw, "NCCL_SHM_DISABLE", 0) == 1)
+        lint_add(r, "NCCL_SHM_DISABLE", NCCL_WARN,
+                 "Unset it, and give the container a larger /dev/shm.",
+                 "GPUs of this node without a direct path talk over the network instead of shared "
+                 "memory.");
+}
+
+static void lint_dmabuf(struct lint_run *r)
+{
+    const char *v = nccl_env_of(r->hw, "NCCL_DMABUF_ENABLE");
+
+    if (!v || nccl_env_int(r->hw, "NCCL_DMABUF_ENABLE", 1) != 0)
+        return;
+    if (!r->hw->limits.peermem)
+        lint_add(r, "NCCL_DMABUF_ENABLE", NCCL_ERROR, "Unset it, or load nvidia_peermem.",
+                 "No peer-memory module is loaded, so dma-buf is the only way to GPUDirect RDMA; "
+                 "without it four 400 Gb/s NICs were measured at 35.4 instead of 194.6 GB/s.");
+    else
+        lint_add(r, "NCCL_DMABUF_ENABLE", NCCL_INFO, "Unset it, so that either way can serve.",
+                 "GPUDirect RDMA rests on %s alone.", r->hw->limits.peermem);
+}
+
+static void lint_tuning(struct lint_run *r)
+{
+    static const char *const pinned[] = { "NCCL_ALGO", "NCCL_PROTO" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(pinned); i++)
+        if (nccl_env_of(r->hw, pinned[i]))
+            lint_add(r, pinned[i], NCCL_WARN, "Unset it except to find a fault.",
+                     "NCCL chooses by message size and topology; one fixed choice is slow for the "
+                     "others%s.",
+                     i ? ", and a forced LL128 corrupts data where it is not safe"
+                       : " and keeps NVLink SHARP and trees from being used");
+    if (str_eq(nccl_env_of(r->hw, "NCCL_DEBUG"), "TRACE"))
+        lint_add(r, "NCCL_DEBUG", NCCL_WARN, "Use WARN, or INFO to see the choices at start-up.",
+                 "TRACE prints a line for every call and slows the job down.");
+}
+
+static void lint_counts(struct lint_run *r)
+{
+    struct maybe cpus = r->hw->place.cpus_usable;
+    int64_t omp = nccl_env_int(r->hw, "OMP_NUM_THREADS", 0);
+    int64_t gpus = nccl_env_int(r->hw, "GPUS_PER_NODE", -1);
+
+    if (cpus.known && omp > cpus.v)
+        lint_add(r, "OMP_NUM_THREADS", NCCL_WARN,
+                 "Divide the usable CPUs by the ranks on the node.",
+                 "Only %lld CPU%s may be used here, so every rank's threads wait for one another.",
+                 (long long)cpus.v, cpus.v == 1 ? "" : "s");
+    if (gpus >= 0 && r->choice.gpus.known && gpus != r->choice.gpus.v)
+        lint_add(r, "GPUS_PER_NODE", NCCL_WARN, "Set it to the number of GPUs, or unset it.",
+                 "%lld GPU%s can be used here.", (long long)r->choice.gpus.v,
+                 r->choice.gpus.v == 1 ? "" : "s");
+    else if (gpus == 0)
+        lint_add(r, "GPUS_PER_NODE", NCCL_ERROR, "Set it where the GPUs can be seen.",
+                 "A launcher starts no rank at all with 0; a script that ran without access to the "
+                 "GPUs writes this.");
+}
+
+/* Names that begin with NCCL_ and that NCCL does not know. */
+static void lint_names(struct lint_run *r)
+{
+    struct arena a = { 0 };
+    struct cat_nccl_table t;
+
+    if (cat_nccl_load(&a, &t, NULL)) { /* the compiled-in table is tested; be quiet */
+        arena_release(&a);
+        return;
+    }
+    for (size_t i = 0; i < r->hw->place.env_count; i++) {
+        const char *name = r->hw->place.env[i].name;
+        const struct cat_nccl *row = name ? cat_nccl_find(&t, name) : NULL;
+        const char *near;
+
+        if (!name || !str_starts(name, "NCCL_"))
+            continue;
+        if (row && str_eq(row->dflt, "(removed)"))
+            lint_add(r, name, NCCL_WARN, "Unset it.", "NCCL does not read it any more.  %s",
+                     row->meaning);
+        if (row || str_starts(name, "NCCL_TESTS_") || str_starts(name, "NCCL_FASTRAK_"))
+            continue;
+        near = cat_nccl_nearest(&t, name);
+        if (near)
+            lint_add(r, name, NCCL_WARN, "Correct the name.",
+                     "NCCL has no such variable and ignores it; did you mean %s?", near);
+        else
+            lint_add(r, name, NCCL_INFO, "Unset it unless a plug-in reads it.",
+                     "NCCL has no such variable and ignores it.");
+    }
+    arena_release(&a);
+}
+
+void nccl_lint_env(const struct hw *hw, struct nccl_lints *out)
+{
+    struct lint_run r = { .hw = hw, .out = out };
+
+    *out = (struct nccl_lints){ 0 };
+    out->items = arena_array(&out->arena, struct nccl_lint, LINT_MAX);
+    nccl_choose(hw, &r.choice);
+    lint_disable(&r);
+    lint_hca(&r);
+    lint_gid(&r);
+    lint_sockets(&r);
+    lint_levels(&r);
+    lint_p2p(&r);
+    lint_dmabuf(&r);
+    lint_tuning(&r);
+    lint_counts(&r);
+    lint_names(&r);
+    nccl_choice_release(&r.choice);
+}
+
+void nccl_lints_release(struct nccl_lints *l)
+{
+    arena_release(&l->arena);
+    *l = (struct nccl_lints){ 0 };
+}

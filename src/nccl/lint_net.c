@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* lint_net: mistakes in the variables that choose devices, addresses and interfaces. */
+#include "nccl/nccl_int.h"
+
+#include "base/str.h"
+
+#include <arpa/inet.h>
+
+/* ---- NCCL_IB_HCA ---- */
+
+static bool is_active(const struct nccl_port *p)
+{
+    return str_eq(p->state, "ACTIVE") &&
+           (str_eq(p->link_layer, "InfiniBand") || str_eq(p->link_layer, "Ethernet"));
+}
+
+static bool looks_like_pattern(const char *v)
+{
+    return strpbrk(v, "*[](){}|$?+\\") != NULL;
+}
+
+/* One name of the list that was meant to be taken. */
+static void hca_entry(struct lint_run *r, const struct match *m, const struct match_entry *e)
+{
+    const char *down = NULL, *more = NULL;
+    bool active = false, exists = false;
+
+    for (size_t i = 0; i < r->choice.ports_count; i++) {
+        const struct nccl_port *p = &r->choice.ports[i];
+
+        if (!match_entry_takes(m, e, p->dev, p->port))
+            continue;
+        exists = true;
+        if (is_active(p))
+            active = true;
+        else
+            down = p->state ? p->state : "not active";
+        if (!m->exact && !str_eq(p->dev, e->name) && hw_find_rdma(r->hw, e->name))
+            more = p->dev;
+    }
+    if (!exists)
+        lint_add(r, "NCCL_IB_HCA",
+                 r->choice.net && str_eq(r->choice.net, "rdma") ? NCCL_WARN : NCCL_ERROR,
+                 "Name devices that exist, as stoker detect lists them.",
+                 "There is no RDMA port '%s%s' on this machine, so the entry takes nothing.",
+                 e->name, e->port >= 0 && hw_find_rdma(r->hw, e->name) ? " with that number" : "");
+    else if (!active)
+        lint_add(r, "NCCL_IB_HCA", NCCL_WARN, "Bring the port up, or leave it out.",
+                 "The port of '%s' is %s, so the entry takes nothing.", e->name, down);
+    if (more)
+        lint_add(r, "NCCL_IB_HCA", NCCL_WARN, "Put = before the list to ask for whole names.",
+                 "Without = each entry is the beginning of a name: '%s' also takes %s.", e->name,
+                 more);
+}
+
+static void hca_layers(struct lint_run *r)
+{
+    bool ib = false, eth = false;
+
+    for (size_t i = 0; i < r->choice.ports_count; i++) {
+        ib = ib || (r->choice.ports[i].used && str_eq(r->choice.ports[i].link_layer, "InfiniBand"));
+        eth = eth || (r->choice.ports[i].used && str_eq(r->choice.ports[i].link_layer, "Ethernet"));
+    }
+    if (ib && eth)
+        lint_add(
+            r, "NCCL_IB_HCA", NCCL_WARN, "Name the ports of one fabric alone.",
+            "It takes InfiniBand and Ethernet ports together, which cannot talk to each other.");
+}
+
+void lint_hca(struct lint_run *r)
+{
+    const char *v = nccl_env_of(r->hw, "NCCL_IB_HCA");
+    size_t active = 0, taken = 0, before = r->out->count;
+    struct match m;
+
+    if (!v || r->choice.efa || ports_hidden(r->hw))
+        return;
+    match_parse(&m, v);
+    for (size_t i = 0; i < r->choice.ports_count; i++) {
+        const struct nccl_port *p = &r->choice.ports[i];
+
+        active += is_active(p);
+        taken += is_active(p) && match_takes(&m, p->dev, p->port);
+    }
+    if (strstr(v, "HCA found") || strstr(v, "HCAs found")) {
+        lint_add(r, "NCCL_IB_HCA", NCCL_ERROR, "Set it to device names, or unset it.",
+                 "The heading of ibv_devinfo's list got into the value: NCCL looks for a device of "
+                 "that name.");
+    } else if (looks_like_pattern(v)) {
+        lint_add(r, "NCCL_IB_HCA", taken ? NCCL_WARN : NCCL_ERROR,
+                 "List the devices, or use the beginning of their names.",
+                 "NCCL knows no patterns: it compares the text as it stands.");
+    } else if (m.exclude && active && !taken) {
+        lint_add(r, "NCCL_IB_HCA", NCCL_ERROR, "Remove the ^, or unset it.",
+                 "A leading ^ excludes: every active RDMA port is left out, and NCCL falls back to "
+                 "TCP without an error.");
+        return;
+    } else if (!m.exclude) {
+        for (size_t i = 0; i < m.count; i++)
+            hca_entry(r, &m, &m.entries[i]);
+    }
+    if (active && !taken && r->out->count == before)
+        lint_add(r, "NCCL_IB_HCA", NCCL_ERROR, "Name active ports, or unset it.",
+                 "It leaves no active port, and NCCL falls back to TCP.");
+    hca_layers(r);
+    if (!m.exact && !m.exclude && taken && r->out->count == before)
+        lint_add(r, "NCCL_IB_HCA", NCCL_INFO, "Put = before the list to ask for whole names.",
+                 "Without = each entry is the beginning of a name; here it takes no other device, "
+                 "on a node with more devices it may.");
+}
+
+/* ---- addresses of RoCE ports ---- */
+
+static void gid_on_port(struct lint_run *r, const struct nccl_port *p, int64_t index)
+{
+    const struct hw_rdma_port *hp = ports_find(r->hw, p->dev, p->port);
+    const struct hw_gid *g = hp ? gid_at(hp, index) : NULL;
+    static const char remedy[] = "Unset it, so that NCCL searches on each port.";
+    struct gid v;
+
+    if (!hp)
+        return;
+    if (!g || !gid_parse(g->gid, &v) || !gid_is_set(&v))
+        lint_add(r, "NCCL_IB_GID_INDEX", NCCL_ERROR, remedy,
+                 "Entry %lld of %s is empty: every connection from it fails.", (long long)index,
+                 p->dev);
+    else if (gid_version(g) == 1)
+        lint_add(r, "NCCL_IB_GID_INDEX", NCCL_WARN, remedy,
+                 "Entry %lld of %s is RoCE v1, which no router forwards and many fabrics drop.",
+                 (long long)index, p->dev);
+    else if (gid_is_link_local(&v))
+        lint_add(r, "NCCL_IB_GID_INDEX", NCCL_WARN, remedy,
+                 "Entry %lld of %s is link-local, which no router forwards.", (long long)index,
+                 p->dev);
+    else if (!gid_usable(r->hw, g))
+        lint_add(r, "NCCL_IB_GID_INDEX", NCCL_ERROR, remedy,
+                 "Entry %lld of %s belongs to a network device that is not in this namespace.",
+                 (long long)index, p->dev);
+}
+
+static void lint_gid_index(struct lint_run *r)
+{
+    const char *v = nccl_env_of(r->hw, "NCCL_IB_GID_INDEX");
+    size_t before = r->out->count, ib = 0, roce = 0;
+    int64_t index;
+
+    if (!v)
+        return;
+    if (!str_to_i64(v, 0, &index)) {
+        lint_add(r, "NCCL_IB_GID_INDEX", NCCL_WARN, "Unset it.",
+                 "It is not a number; NCCL ignores it.");
+        return;
+    }
+    for (size_t i = 0; index >= 0 && i < r->choice.ports_count; i++) {
+        const struct nccl_port *p = &r->choice.ports[i];
+
+        if (!p->used)
+            continue;
+        ib += str_eq(p->link_layer, "InfiniBand");
+        roce += str_eq(p->link_layer, "Ethernet");
+        if (str_eq(p->link_layer, "Ethernet"))
+            gid_on_port(r, p, index);
+    }
+    if (ib && !roce)
+        lint_add(r, "NCCL_IB_GID_INDEX", NCCL_WARN, "Unset it.",
+                 "The fabric is InfiniBand, where NCCL never reads it: it has no effect.");
+    else if (roce && r->out->count == before)
+        lint_add(r, "NCCL_IB_GID_INDEX", NCCL_INFO, "Unset it where NCCL's own search ends well.",
+                 "The index is right here, but it may differ between pods and nodes.");
+}
+
+static void lint_range(struct lint_run *r)
+{
+    const char *v = nccl_env_of(r->hw, "NCCL_IB_ADDR_RANGE");
+    const char *family = nccl_env_of(r->hw, "NCCL_IB_ADDR_FAMILY");
+    struct gid_rule rule;
+
+    if (family && !str_eq(family, "AF_INET") && !str_eq(family, "AF_INET6"))
+        lint_add(r, "NCCL_IB_ADDR_FAMILY", NCCL_WARN, "Use AF_INET or AF_INET6.",
+                 "NCCL does not know that word and looks for IPv4.");
+    if (!v)
+        return;
+    gid_rule_of(r->hw, &rule);
+    if (strchr(v, ','))
+        lint_add(r, "NCCL_IB_ADDR_RANGE", NCCL_WARN, "Give one range that holds all, or unset it.",
+                 rule.prefix_bits
+                     ? "It takes one range only: NCCL stops at the first and leaves out "
+                       "the addresses of the others."
+                     : "It takes one range only: NCCL cannot read the list and ignores "
+                       "it.");
+    else if (!rule.prefix_bits)
+        lint_add(r, "NCCL_IB_ADDR_RANGE", NCCL_WARN, "Write it as ADDRESS/BITS, or unset it.",
+                 "It is not a range of the address family in use; NCCL ignores it.");
+}
+
+void lint_gid(struct lint_run *r)
+{
+    lint_gid_index(r);
+    lint_range(r);
+}
+
+/* ---- interfaces ---- */
+
+static bool lo_allowed(const struct match *m)
+{
+    return m->exclude && m->count && match_takes(m, "lo", -1);
+}
+
+static void ifname_entries(struct lint_run *r, const struct match *m)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        bool found = false;
+
+        for (size_t k = 0; k < r->hw->nets_count; k++)
+            found = found || match_entry_takes(m, &m->entries[i], r->hw->nets[k].name, -1);
+        if (!found)
+            lint_add(r, "NCCL_SOCKET_IFNAME", NCCL_WARN, "Name interfaces that exist.",
+                     "No interface here is called '%s'%s.", m->entries[i].name,
+                     m->exact ? "" : " or begins so");
+    }
+}
+
+static void lint_ifname(struct lint_run *r)
+{
+    const char *v = nccl_env_of(r->hw, "NCCL_SOCKET_IFNAME");
+    const struct nccl_choice *c = &r->choice;
+    const struct hw_net *n = c->socket_if ? hw_find_net(r->hw, c->socket_if) : NULL;
+    static const char remedy[] =
+        "Name the interface of the route to the other nodes with =, or unset it.";
+    struct match m;
+
+    if (!v)
+        return;
+    if (strlen(v) < 2) {
+        lint_add(r, "NCCL_SOCKET_IFNAME", NCCL_WARN, remedy,
+                 "NCCL ignores a value of one character.");
+        return;
+    }
+    match_parse(&m, v);
+    if (!c->socket_if && r->hw->nets_count)
+        lint_add(r, "NCCL_SOCKET_IFNAME", NCCL_ERROR, remedy,
+                 "No running interface with an address matches, and NCCL fails at start-up.");
+    else if (!m.exclude)
+        ifname_entries(r, &m);
+    if (lo_allowed(&m))
+        lint_add(
+            r, "NCCL_SOCKET_IFNAME", str_eq(c->socket_if, "lo") ? NCCL_ERROR : NCCL_WARN, remedy,
+            "It excludes only what it names, so the loopback, which NCCL leaves out by itself, is "
+            "let back in%s.",
+            str_eq(c->socket_if, "lo") ? " and taken: no other node can be reached" : "");
+    if (n && iface_is_rail(r->hw, n))
+        lint_add(
+            r, "NCCL_SOCKET_IFNAME", NCCL_WARN, remedy,
+            "%s is an RDMA rail whose subnet has no gateway: nodes outside that subnet cannot be "
+            "reached at start-up%s%s.",
+            n->name, c->peer_if ? "; the route to them leaves by " : "",
+            c->peer_if ? c->peer_if : "");
+}
+
+void lint_sockets(struct lint_run *r)
+{
+    const char *family = nccl_env_of(r->hw, "NCCL_SOCKET_FAMILY");
+
+    if (family && !str_eq(family, "AF_INET") && !str_eq(family, "AF_INET6"))
+        lint_add(
+            r, "NCCL_SOCKET_FAMILY", NCCL_WARN, "Use AF_INET or AF_INET6, or unset it.",
+            "NCCL knows AF_INET and AF_INET6 alone and ignores this: both families stay allowed.");
+    lint_ifname(r);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* match: the filter language of NCCL_IB_HCA and NCCL_SOCKET_IFNAME.
+ *
+ * "^" first excludes, "=" then asks for whole names; the rest is a list of
+ * name[:port[:rail[:plane]]].  Without "=" an entry takes every name that begins
+ * with it.  Entries without a name are passed over, as NCCL does. */
+#include "nccl/nccl_int.h"
+
+#include "base/str.h"
+
+static void entry_parse(struct match *m, const char *s, size_t len)
+{
+    struct match_entry *e = &m->entries[m->count];
+    const char *colon = memchr(s, ':', len);
+    size_t name = colon ? (size_t)(colon - s) : len;
+
+    if (name == 0)
+        return;
+    if (name >= sizeof(e->name))
+        name = sizeof(e->name) - 1;
+    memcpy(e->name, s, name);
+    e->name[name] = 0;
+    e->port = -1;
+    if (colon && colon + 1 < s + len && colon[1] != ':')
+        e->port = strtol(colon + 1, NULL, 10); /* no number is port 0, as NCCL reads it */
+    m->count++;
+}
+
+void match_parse(struct match *m, const char *text)
+{
+    *m = (struct match){ 0 };
+    if (!text)
+        return;
+    if (*text == '^') {
+        m->exclude = true;
+        text++;
+    }
+    if (*text == '=') {
+        m->exact = true;
+        text++;
+    }
+    while (*text && m->count < MATCH_MAX) {
+        size_t len = strcspn(text, ",");
+
+        entry_parse(m, text, len);
+        text += len + (text[len] == ',');
+    }
+}
+
+bool match_entry_takes(const struct match *m, const struct match_entry *e, const char *name,
+                       int64_t port)
+{
+    if (m->exact ? !str_eq(name, e->name) : !str_starts(name, e->name))
+        return false;
+    return port == -1 || e->port == -1 || port == e->port;
+}
+
+bool match_takes(const struct match *m, const char *name, int64_t port)
+{
+    bool hit = m->count == 0; /* no list: every name, which ^ turns round too */
+
+    for (size_t i = 0; i < m->count && !hit; i++)
+        hit = match_entry_takes(m, &m->entries[i], name, port);
+    return hit != m->exclude;
+}

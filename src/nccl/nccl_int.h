@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* nccl_int: what the files of nccl/ share; nobody outside includes it.
+ *
+ *   text.c   small helpers for sentences
+ *   match.c  NCCL's filters on names: "=mlx5_0:1,mlx5_1", "^docker,lo"
+ *   gid.c    addresses of RDMA ports and NCCL's search among them
+ *   level.c  distances as NCCL counts them; GPUDirect RDMA and P2P
+ *   iface.c  the bootstrap interface, and the route to the other nodes
+ *   ports.c  the RDMA ports NCCL takes, and those it should
+ *   gpus.c   the GPUs a job here can use
+ *   choose.c puts them together
+ *   env.c    the environment; lint.c, lint_net.c its mistakes; why.c explains;
+ *   write.c  shell text and JSON */
+#ifndef NCCL_NCCL_INT_H
+#define NCCL_NCCL_INT_H
+#include "nccl/nccl.h"
+
+/* One run over one inventory. */
+struct sim {
+    const struct hw *hw;
+    struct arena *a;
+    struct nccl_choice *c;
+    const char *peer;  /* address of another node, or NULL */
+    bool *gpu_visible; /* hw->gpus_count entries */
+};
+
+/* ---- text.c ---- */
+const char *nccl_env_of(const struct hw *hw, const char *name); /* NULL when unset or empty */
+/* The number NCCL reads from a variable, or `dflt` as NCCL takes it when it is no number. */
+int64_t nccl_env_int(const struct hw *hw, const char *name, int64_t dflt);
+void nccl_note(struct sim *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* "400 Gb/s"; "unknown rate" */
+const char *nccl_rate_text(struct arena *a, struct maybe mbps);
+/* Moves the text into the arena and empties the buf. */
+const char *nccl_text(struct arena *a, struct buf *b);
+/* Adds `text` wrapped at `width`, each line after `prefix`. */
+void nccl_wrap(struct buf *out, const char *prefix, const char *text, size_t width);
+/* True when the NCCL found here is older than major.minor; false when unknown. */
+bool nccl_older_than(const struct hw *hw, int major, int minor);
+
+/* ---- match.c ---- */
+enum { MATCH_MAX = 64, MATCH_NAME_MAX = 64 };
+struct match_entry {
+    char name[MATCH_NAME_MAX];
+    int64_t port; /* -1: any */
+};
+struct match {
+    bool exclude; /* ^ */
+    bool exact;   /* = */
+    struct match_entry entries[MATCH_MAX];
+    size_t count; /* 0: everything matches (nothing, with exclude) */
+};
+void match_parse(struct match *m, const char *text); /* NULL: no filter */
+/* `port` -1: an interface, which has none. */
+bool match_takes(const struct match *m, const char *name, int64_t port);
+/* The entry alone, without the meaning of ^. */
+bool match_entry_takes(const struct match *m, const struct match_entry *e, const char *name,
+                       int64_t port);
+
+/* ---- gid.c ---- */
+struct gid {
+    uint8_t raw[16];
+};
+enum gid_class {
+    GID_NONE,  /* nothing that this network namespace can use */
+    GID_LOCAL, /* link-local or RoCE v1 alone: one Ethernet segment */
+    GID_ROUTABLE
+};
+struct gid_rule { /* what the search is told by the environment */
+    int family;   /* 4 or 6 */
+    int version;  /* of RoCE */
+    uint8_t prefix[16];
+    int prefix_bits; /* 0: any subnet */
+};
+bool gid_parse(const char *text, struct gid *out);
+bool gid_is_v4(const struct gid *g);
+bool gid_is_link_local(const struct gid *g);
+bool gid_is_set(const struct gid *g);
+const struct hw_gid *gid_at(const struct hw_rdma_port *p, int64_t index); /* NULL: empty slot */
+int gid_version(const struct hw_gid *g);                                  /* 1, 2; -1 unknown */
+bool gid_usable(const struct hw *hw, const struct hw_gid *g); /* v2, routable, device is here */
+enum gid_class gid_port_class(const struct hw *hw, const struct hw_rdma_port *p);
+/* Address as people write it: "192.168.1.5" or "fd00::5". */
+const char *gid_text(struct arena *a, const struct hw_gid *g);
+void gid_rule_of(const struct hw *hw, struct gid_rule *out);
+int64_t gid_scan(const struct hw_rdma_port *p, const struct gid_rule *rule); /* RoCE */
+int64_t gid_ib(const struct hw *hw, const struct hw_rdma_port *p);           /* InfiniBand */
+/* Fills the gid_* members of a used port. */
+void gid_choose(struct sim *s, const struct hw_rdma_port *p, struct nccl_port *out);
+
+/* ---- level.c ---- */
+enum level { /* NCCL's order: nearer is less */
+             LEVEL_NONE = -1,
+             LEVEL_LOC,
+             LEVEL_NVL,
+             LEVEL_NVB,
+             LEVEL_C2C,
+             LEVEL_PIX,
+             LEVEL_PXB,
+             LEVEL_P2C,
+             LEVEL_PXN,
+             LEVEL_PHB,
+             LEVEL_SYS
+};
+const char *level_name(enum level l);       /* NULL for LEVEL_NONE */
+enum level level_of_path(const char *path); /* of the inventory: NODE is PHB to NCCL */
+enum level level_parse(const char *text);   /* of a variable; LEVEL_NONE: NCCL ignores it */
+enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic);
+/* Best over all GPUs, hidden ones too. */
+enum level level_nic_best(const struct hw *hw, const char *nic);
+void level_choose_gdr(struct sim *s);
+void level_choose_p2p(struct sim *s);
+
+/* ---- iface.c ---- */
+void iface_choose(struct sim *s);
+bool iface_is_rail(const struct hw *hw, const struct hw_net *n); /* RDMA, and no gateway */
+bool iface_is_virtual(const char *name);                         /* docker0, virbr0, lo, … */
+const struct hw_net *iface_find(const struct hw *hw, const char *list, const char **out_addr);
+const struct hw_net *iface_default(const struct hw *hw, const char **out_addr,
+                                   const char **out_why);
+
+/* ---- ports.c ---- */
+void ports_choose(struct sim *s);
+const struct hw_rdma_port *ports_find(const struct hw *hw, const char *dev, int64_t port);
+bool ports_is_efa(const struct hw *hw);
+bool ports_hidden(const struct hw *hw); /* devices in sysfs, but no way to open them */
+bool ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c);
+
+/* ---- gpus.c ---- */
+void gpus_choose(struct sim *s);
+
+/* ---- choose.c ---- */
+void nccl_choose_for(const struct hw *hw, const char *peer, struct nccl_choice *out);
+
+/* ---- lint.c, lint_net.c ---- */
+struct lint_run {
+    const struct hw *hw;
+    struct nccl_choice choice;
+    struct nccl_lints *out;
+    size_t cap;
+};
+void lint_add(struct lint_run *r, const char *name, enum nccl_severity sev, const char *remedy,
+              const char *fmt, ...) PRINTF_LIKE(5, 6);
+void lint_hca(struct lint_run *r);
+void lint_gid(struct lint_run *r);
+void lint_sockets(struct lint_run *r);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* text: what several files of nccl/ need to read the environment and write sentences. */
+#include "nccl/nccl_int.h"
+
+#include "base/str.h"
+
+const char *nccl_env_of(const struct hw *hw, const char *name)
+{
+    const char *v = hw_env_get(hw, name);
+
+    return v && *v ? v : NULL;
+}
+
+int64_t nccl_env_int(const struct hw *hw, const char *name, int64_t dflt)
+{
+    const char *v = nccl_env_of(hw, name);
+    int64_t n;
+
+    return v && str_to_i64(v, 0, &n) ? n : dflt;
+}
+
+void nccl_note(struct sim *s, const char *fmt, ...)
+{
+    const char **notes = arena_array(s->a, const char *, s->c->notes_count + 1);
+    struct buf b = { 0 };
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_vaddf(&b, fmt, ap);
+    va_end(ap);
+    if (s->c->notes_count)
+        memcpy(notes, s->c->notes, s->c->notes_count * sizeof(*notes));
+    notes[s->c->notes_count++] = nccl_text(s->a, &b);
+    s->c->notes = notes;
+}
+
+const char *nccl_rate_text(struct arena *a, struct maybe mbps)
+{
+    if (!mbps.known)
+        return "unknown rate";
+    if (mbps.v % 1000)
+        return arena_printf(a, "%.1f Gb/s", (double)mbps.v / 1000);
+    return arena_printf(a, "%lld Gb/s", (long long)(mbps.v / 1000));
+}
+
+const char *nccl_text(struct arena *a, struct buf *b)
+{
+    const char *text = arena_strndup(a, buf_str(b), b->len);
+
+    buf_release(b);
+    return text;
+}
+
+void nccl_wrap(struct buf *out, const char *prefix, const char *text, size_t width)
+{
+    size_t room = width > strlen(prefix) + 20 ? width - strlen(prefix) : 20;
+    size_t col = 0;
+
+    while (*text) {
+        size_t len;
+
+        while (*text == ' ' || *text == '\n')
+            text++;
+        len = strcspn(text, " \n");
+        if (!len)
+            break;
+        if (col && col + 1 + len > room) {
+            buf_addc(out, '\n');
+            col = 0;
+        }
+        buf_adds(out, col ? " " : prefix);
+        col += col ? 1 : 0;
+        buf_add(out, text, len);
+        col += len;
+        text += len;
+    }
+    if (col)
+        buf_addc(out, '\n');
+}
+
+bool nccl_older_than(const struct hw *hw, int major, int minor)
+{
+    const char *v = hw_soft_version(hw, "nccl");
+    char *end;
+    long have_major, have_minor = 0;
+
+    if (!v)
+        return false;
+    have_major = strtol(v, &end, 10);
+    if (end == v)
+        return false;
+    if (*end == '.')
+        have_minor = strtol(end + 1, NULL, 10);
+    return have_major < major || (have_major == major && have_minor < minor);
+}

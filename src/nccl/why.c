@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* why: everything about one variable on one page: what it does, what NCCL does by
+ * default, what that gives on this machine, what we print, what is set. */
+#include "nccl/nccl_int.h"
+
+#include "base/str.h"
+#include "catalog/catalog.h"
+
+enum { WIDTH = 90 };
+
+static void para(struct buf *out, const char *label, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void para(struct buf *out, const char *label, const char *fmt, ...)
+{
+    struct buf text = { 0 }, wrapped = { 0 };
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_vaddf(&text, fmt, ap);
+    va_end(ap);
+    nccl_wrap(&wrapped, "              ", buf_str(&text), WIDTH);
+    if (wrapped.len > 14)
+        buf_addf(out, "  %-12s%s", label, wrapped.data + 14);
+    buf_release(&text);
+    buf_release(&wrapped);
+}
+
+/* Variables that are not NCCL's. */
+static const struct {
+    const char *name, *meaning;
+} ours[] = {
+    { "GPUS_PER_NODE", "Ranks a launcher starts on this node: one for each GPU." },
+    { "OMP_NUM_THREADS", "Threads of each rank's CPU work (OpenMP, and with it PyTorch)." },
+    { "STOKER_TRANSPORT", "What carries the traffic between nodes: rdma or tcp." },
+    { "UCX_NET_DEVICES", "Devices UCX, and with it MPI, may use." },
+    { "UCX_TLS", "Transports UCX may use." },
+};
+
+static const char *our_meaning(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
+        if (str_eq(ours[i].name, name))
+            return ours[i].meaning;
+    return NULL;
+}
+
+/* ---- evidence of this machine ---- */
+
+static void here_ports(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+{
+    (void)hw;
+    if (!c->ports_count)
+        para(out, "here", "There is no RDMA device.");
+    for (size_t i = 0; i < c->ports_count; i++) {
+        const struct nccl_port *p = &c->ports[i];
+
+        para(out, i ? "" : "here", "%s:%lld %s.  %s  %s: %s", p->dev, (long long)p->port,
+             p->used ? "is used" : "is not used", p->why, p->wanted ? "Wanted" : "Not wanted",
+             p->wanted_why);
+    }
+}
+
+static void here_gid(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+{
+    size_t said = 0;
+
+    (void)hw;
+    for (size_t i = 0; i < c->ports_count; i++)
+        if (c->ports[i].used)
+            para(out, said++ ? "" : "here", "%s:%lld: %s", c->ports[i].dev,
+                 (long long)c->ports[i].port, c->ports[i].gid_why);
+    if (!said)
+        para(out, "here", "No RDMA port is used.");
+}
+
+static void here_socket(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+{
+    const char *addr, *why;
+    const struct hw_net *n = iface_default(hw, &addr, &why);
+
+    para(out, "here", "NCCL takes %s.  %s", c->socket_if ? c->socket_if : "no interface",
+         c->socket_why ? c->socket_why : "");
+    if (n && !str_eq(n->name, c->socket_if))
+        para(out, "", "Left alone it would take %s.  %s", n->name, why);
+    para(out, "", "The way to the other nodes: %s.  %s", c->peer_if ? c->peer_if : "unknown",
+         c->peer_why);
+}
+
+static void here_gdr(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+{
+    (void)hw;
+    para(out, "here", "GPUDirect RDMA by %s; level in force: %s.",
+         c->gdr_support ? c->gdr_support : "means that cannot be told", c->gdr_level);
+    for (size_t i = 0; i < c->gdr_count; i++)
+        if (level_of_path(c->gdr[i].path) != LEVEL_SYS || c->gdr_count <= 16)
+            para(out, "", "GPU %zu and %s: %s", c->gdr[i].gpu, c->gdr[i].dev, c->gdr[i].why);
+}
+
+static void here_p2p(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+{
+    (void)hw;
+    if (!c->p2p_count)
+        para(out, "here", "%s", c->gpus.known ? "There is no pair of GPUs." : c->gpus_why);
+    for (size_t i = 0; i < c->p2p_count; i++)
+        para(out, i ? "" : "here", "GPU %zu and GPU %zu by %s.  %s", c->p2p[i].a, c->p2p[i].b,
+             c->p2p[i].transport ? c->p2p[i].transport : "an unknown way", c->p2p[i].why);
+}
+
+static void here_gpus(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+{
+    para(out, "here", "%s", c->gpus_why);
+    if (hw->place.cpus_usable.known)
+        para(out, "", "%lld CPUs may be used.", (long long)hw->place.cpus_usable.v);
+}
+
+static void here_net(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+{
+    (void)hw;
+    para(out, "here", "Network: %s.  %s", c->net ? c->net : "unknown",
+         c->net_why ? c->net_why : "");
+}
+
+static void here_rails(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+{
+    para(out, "here",
+         ports_isolated_rails(hw, c)
+             ? "Each RDMA port is in a subnet of its own without a gateway."
+             : "Nothing says that the ports are rails kept apart from each other.");
+}
+
+static const struct {
+    const char *name;
+    const char *dflt; /* what NCCL does when it is unset */
+    void (*here)(const struct hw *hw, const struct nccl_choice *c, struct buf *out);
+} topics[] = {
+    { "GPUS_PER_NODE", NULL, here_gpus },
+    { "OMP_NUM_THREADS", "torchrun sets 1 when it starts several ranks.", here_gpus },
+    { "STOKER_TRANSPORT", NULL, here_net },
+    { "UCX_NET_DEVICES", "UCX takes every device it finds.", here_ports },
+    { "UCX_TLS", "UCX takes every transport it finds.", here_net },
+    { "NCCL_IB_DISABLE", "NCCL uses RDMA when it finds an active port.", here_net },
+    { "NCCL_NET", "NCCL tries plug-ins, then RDMA, then sockets.", here_net },
+    { "NCCL_IB_HCA",
+      "NCCL takes every active InfiniBand or Ethernet port, 32 at most, whatever its "
+      "speed and place.",
+      here_ports },
+    { "NCCL_IB_GID_INDEX",
+      "On InfiniBand NCCL uses entry 0.  On RoCE it walks the table and takes the first IPv4 "
+      "address (NCCL_IB_ADDR_FAMILY), then a RoCE v2 one (NCCL_IB_ROCE_VERSION_NUM).",
+      here_gid },
+    { "NCCL_IB_ADDR_FAMILY", "NCCL looks for an IPv4 address.", here_gid },
+    { "NCCL_IB_ADDR_RANGE", "NCCL accepts every subnet.", here_gid },
+    { "NCCL_IB_ROCE_VERSION_NUM", "NCCL prefers RoCE v2.", here_gid },
+    { "NCCL_SOCKET_IFNAME",
+      "NCCL takes the first running interface whose name begins with ib, else the first that is "
+      "not docker, lo or virbr, in the kernel's order.",
+      here_socket },
+    { "NCCL_SOCKET_FAMILY", "NCCL takes the first address it meets, IPv4 before IPv6.",
+      here_socket },
+    { "NCCL_NET_GDR_LEVEL",
+      "NICs reach GPU memory directly when no more than PCIe switches lie "
+      "between them (PXB).",
+      here_gdr },
+    { "NCCL_DMABUF_ENABLE", "NCCL uses dma-buf where kernel and driver have it.", here_gdr },
+    { "NCCL_P2P_LEVEL",
+      "GPUs copy directly over NVLink and PCIe switches (PXB); with two GPUs on an "
+      "AMD processor at any distance.",
+      here_p2p },
+    { "NCCL_P2P_DISABLE", "Direct copies are allowed.", here_p2p },
+    { "NCCL_CROSS_NIC", "NCCL avoids crossing from one NIC to another unless it is faster (2).",
+      here_rails },
+    { "NCCL_IB_MERGE_VFS", "Virtual functions at one PCI bus are ports of one card.", here_ports },
+};
+
+static void write_topic(const struct hw *hw, const char *name, struct buf *out)
+{
+    struct nccl_choice c;
+
+    nccl_choose(hw, &c);
+    for (size_t i = 0; i < ARRAY_SIZE(topics); i++) {
+        if (!str_eq(topics[i].name, name))
+            continue;
+        if (topics[i].dflt)
+            para(out, "left alone", "%s", topics[i].dflt);
+        topics[i].here(hw, &c, out);
+    }
+    nccl_choice_release(&c);
+}
+
+/* ---- what we print, what is set ---- */
+
+static void write_modes(const struct hw *hw, const char *name, struct buf *out)
+{
+    static const char *const labels[] = { "--env", "--env=full" };
+
+    for (int full = 0; full < 2; full++) {
+        struct nccl_opts opts = { .mode = full ? NCCL_FULL : NCCL_MINIMAL };
+        const struct nccl_var *v;
+        struct nccl_env env;
+
+        nccl_env_make(hw, &opts, &env);
+        v = nccl_env_find(&env, name);
+        if (!v)
+            para(out, labels[full], "does not mention it.");
+        else if (v->kind == NCCL_LEFT_UNSET)
+            para(out, labels[full], "leaves it unset.  %s", v->reason);
+        else
+            para(out, labels[full], "%s %s.  %s", v->kind == NCCL_USER ? "keeps" : "sets", v->value,
+                 v->reason);
+        nccl_env_release(&env);
+    }
+}
+
+static void write_user(const struct hw *hw, const char *name, struct buf *out)
+{
+    const char *v = hw_env_get(hw, name);
+    struct nccl_lints lints;
+
+    if (!v) {
+        para(out, "set", "It is not set.");
+        return;
+    }
+    para(out, "set", "%s=%s", name, v);
+    nccl_lint_env(hw, &lints);
+    for (size_t i = 0; i < lints.count; i++)
+        if (str_eq(lints.items[i].name, name))
+            para(out, nccl_severity_name(lints.items[i].severity), "%s  %s", lints.items[i].message,
+                 lints.items[i].remedy);
+    nccl_lints_release(&lints);
+}
+
+static enum rc unknown(const struct cat_nccl_table *t, const char *name, struct err *err)
+{
+    const char *near = cat_nccl_nearest(t, name);
+
+    for (size_t i = 0; !near && i < ARRAY_SIZE(ours); i++)
+        if (str_distance(name, ours[i].name, 3) <= 3)
+            near = ours[i].name;
+    if (near)
+        err_hint(err, "Did you mean %s?", near);
+    return err_set(err, RC_USAGE, "unknown variable '%s'", name);
+}
+
+enum rc nccl_why(const struct hw *hw, const char *name, struct buf *out, struct err *err)
+{
+    const char *meaning = our_meaning(name);
+    const struct cat_nccl *row;
+    struct cat_nccl_table t;
+    struct arena a = { 0 };
+    enum rc rc = cat_nccl_load(&a, &t, err);
+
+    if (rc)
+        goto out;
+    row = cat_nccl_find(&t, name);
+    if (!row && !meaning) {
+        rc = unknown(&t, name, err);
+        goto out;
+    }
+    buf_addf(out, "%s\n", name);
+    if (row && *row->meaning)
+        meaning = row->meaning;
+    para(out, "what", "%s", meaning ? meaning : "A variable of NCCL that seldom needs attention.");
+    if (row && *row->values)
+        para(out, "values", "%s", row->values);
+    if (row)
+        para(out, "default", "%s%s%s", str_eq(row->dflt, "(string)") ? "unset" : row->dflt,
+             *row->since ? "; known since NCCL " : "", row->since);
+    write_topic(hw, name, out);
+    write_modes(hw, name, out);
+    write_user(hw, name, out);
+out:
+    arena_release(&a);
+    return rc;
+}

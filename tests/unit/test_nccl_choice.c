@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+/* What NCCL will choose: filters, GID search, interfaces, levels, GPUs. */
+#include "nccl_machine.h"
+
+#include "nccl/nccl_int.h"
+
+TEST(filters)
+{
+    static const struct {
+        const char *list, *name;
+        int64_t port;
+        bool takes;
+    } rows[] = {
+        { NULL, "mlx5_0", 1, true },           { "mlx5_1", "mlx5_1", 1, true },
+        { "mlx5_1", "mlx5_10", 1, true }, /* a prefix */
+        { "=mlx5_1", "mlx5_10", 1, false },    { "=mlx5_1:1", "mlx5_1", 1, true },
+        { "=mlx5_1:2", "mlx5_1", 1, false },   { "=mlx5_0:1:3:0,mlx5_1::2", "mlx5_1", 7, true },
+        { "^mlx5_", "mlx5_3", 1, false },      { "^mlx5_", "bnxt_re0", 1, true },
+        { "^=mlx5_1", "mlx5_10", 1, true },    { "^", "mlx5_0", 1, false },
+        { ",,:1,mlx5_2", "mlx5_0", 1, false }, { "^docker,lo,virbr", "lo", -1, false },
+        { "^docker0", "lo", -1, true },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct match m;
+
+        match_parse(&m, rows[i].list);
+        if (match_takes(&m, rows[i].name, rows[i].port) != rows[i].takes)
+            fail_msg("row %zu: '%s' on %s", i, rows[i].list, rows[i].name);
+    }
+}
+
+#define LL  "fe80:0000:0000:0000:0c42:a1ff:fe00:0001"
+#define V4  "0000:0000:0000:0000:0000:ffff:0a00:0005"
+#define V4B "0000:0000:0000:0000:0000:ffff:0a01:0005"
+#define V6  "fd00:0000:0000:0000:0000:0000:0000:0005"
+
+TEST(gid_search)
+{
+    static const struct {
+        const char *what;
+        const char *gids[6]; /* "" is an empty slot */
+        int types[6];        /* RoCE version; 0: unreadable */
+        int family;
+        const char *range;
+        int64_t want;
+    } rows[] = {
+        { "mlx5 with IPv4", { LL, LL, V4, V4 }, { 1, 2, 1, 2 }, 4, NULL, 3 },
+        { "mlx5 with both", { LL, LL, V4, V4, V6, V6 }, { 1, 2, 1, 2, 1, 2 }, 4, NULL, 3 },
+        { "IPv6 alone, default family", { LL, LL, V6, V6 }, { 1, 2, 1, 2 }, 4, NULL, 0 },
+        { "IPv6 alone, AF_INET6", { LL, LL, V6, V6 }, { 1, 2, 1, 2 }, 6, NULL, 3 },
+        { "link-local alone", { LL, LL }, { 1, 2 }, 4, NULL, 0 },
+        { "IPv4 as RoCE v1 alone", { LL, LL, V4 }, { 1, 2, 1 }, 4, NULL, 2 },
+        { "v2 before v1, as bnxt has it", { LL, LL, V4, V4 }, { 2, 1, 2, 1 }, 4, NULL, 2 },
+        { "IPv4 first", { V4, V4 }, { 1, 2 }, 4, NULL, 1 },
+        { "holes", { "", "", "", V4, "", V4 }, { 0, 0, 0, 1, 0, 2 }, 4, NULL, 5 },
+        { "a type that cannot be read", { LL, V4, V4 }, { 1, 0, 2 }, 4, NULL, 2 },
+        { "two subnets", { LL, LL, V4, V4, V4B, V4B }, { 1, 2, 1, 2, 1, 2 }, 4, "10.1.0.0/16", 5 },
+        { "no entry in the range", { LL, LL, V4, V4 }, { 1, 2, 1, 2 }, 4, "10.9.0.0/16", 0 },
+        { "a comma list: the first counts",
+          { LL, LL, V4, V4, V4B, V4B },
+          { 1, 2, 1, 2, 1, 2 },
+          4,
+          "10.1.0.0/16,10.0.0.0/16",
+          5 },
+        { "a comma list without bits first",
+          { LL, LL, V4, V4 },
+          { 1, 2, 1, 2 },
+          4,
+          "10.9.0.0,10.1.0.0/16",
+          3 },
+        { "IPv6 wanted, none there", { V4, V4 }, { 1, 2 }, 6, NULL, 2 },
+    };
+    static const char *const types[] = { NULL, "IB/RoCE v1", "RoCE v2" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct machine *m = machine_new();
+        struct hw_rdma_port *p = m_rdma(m, "mlx5_0", "0000:01:00.0", "Ethernet", 400);
+        struct gid_rule rule;
+
+        for (int64_t k = 0; k < 6; k++)
+            if (rows[i].gids[k] && *rows[i].gids[k])
+                m_gid(p, k, rows[i].gids[k], types[rows[i].types[k]], "net1");
+        if (rows[i].family == 6)
+            m_env(m, "NCCL_IB_ADDR_FAMILY", "AF_INET6");
+        if (rows[i].range)
+            m_env(m, "NCCL_IB_ADDR_RANGE", rows[i].range);
+        gid_rule_of(&m->hw, &rule);
+        if (gid_scan(p, &rule) != rows[i].want)
+            fail_msg("%s: %lld", rows[i].what, (long long)gid_scan(p, &rule));
+        free(m);
+    }
+}
+
+TEST(gid_infiniband)
+{
+    struct machine *m = machine_dgx();
+    struct hw_rdma_port *p = &m->ports[0];
+
+    assert_int_equal(gid_ib(&m->hw, p), 0);
+    m_gid(p, 1, "fec0:0000:0012:0001:a088:c203:00ab:cdef", NULL, NULL); /* FLID 0x12 */
+    assert_int_equal(gid_ib(&m->hw, p), 1);
+    m_env(m, "NCCL_IB_ROUTABLE_FLID_GID_INDEX", "2");
+    assert_int_equal(gid_ib(&m->hw, p), 0);
+    free(m);
+}
+
+TEST(gid_text_forms)
+{
+    struct gid g;
+
+    CHECK(gid_parse(V4, &g) && gid_is_v4(&g) && gid_is_set(&g));
+    CHECK(gid_parse(LL, &g) && gid_is_link_local(&g));
+    CHECK(gid_parse("fe80:0000:0000:0000:0000:0000:0000:0000", &g) && !gid_is_set(&g));
+    CHECK(!gid_parse("", &g));
+    CHECK(!gid_parse(NULL, &g));
+    CHECK(!gid_parse("fe80:0000", &g));
+    CHECK(!gid_parse(V4 ":1", &g));
+    CHECK(!gid_parse("fe800:0000:0000:0000:0000:0000:0000:0000", &g));
+}
+
+TEST(levels)
+{
+    static const struct {
+        const char *text;
+        enum level want;
+    } rows[] = {
+        { "PHB", LEVEL_PHB },   { "0", LEVEL_LOC },    { "1", LEVEL_PIX },   { "2", LEVEL_PXB },
+        { "3", LEVEL_PHB },     { "4", LEVEL_SYS },    { "5", LEVEL_SYS },   { "99", LEVEL_SYS },
+        { "NODE", LEVEL_NONE }, { "phb", LEVEL_NONE }, { "-1", LEVEL_NONE }, { NULL, LEVEL_NONE },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        assert_int_equal(level_parse(rows[i].text), rows[i].want);
+    assert_int_equal(level_of_path("NODE"), LEVEL_PHB);
+    assert_int_equal(level_of_path("NV18"), LEVEL_NVL);
+    assert_int_equal(level_of_path("DIS"), LEVEL_NONE);
+}
+
+TEST(dgx)
+{
+    struct machine *m = machine_dgx();
+    struct nccl_choice c;
+
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.net, "rdma");
+    assert_string_equal(c.socket_if, "eno1");
+    assert_string_equal(c.peer_if, "eno1");
+    assert_int_equal(c.ports_count, 8);
+    for (size_t i = 0; i < 8; i++) {
+        CHECK(c.ports[i].used && c.ports[i].wanted && c.ports[i].gid_ok);
+        CHECK(maybe_is(c.ports[i].gid_index, 0));
+        assert_int_equal(c.ports[i].card_ports, 1);
+    }
+    CHECK(maybe_is(c.gpus, 8));
+    assert_int_equal(c.p2p_count, 28);
+    assert_string_equal(c.p2p[0].transport, "nvlink");
+    assert_int_equal(c.gdr_count, 64);
+    assert_string_equal(c.gdr[0].path, "PIX");
+    assert_string_equal(c.gdr[1].path, "PXN"); /* by NVLink to the GPU beside that NIC */
+    CHECK(maybe_is(c.gdr[1].use, 1));
+    nccl_choice_release(&c);
+
+    m_env(m, "NCCL_PXN_DISABLE", "1");
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.gdr[1].path, "PHB");
+    CHECK(maybe_is(c.gdr[1].use, 0));
+    nccl_choice_release(&c);
+    free(m);
+}
+
+TEST(pod_merges_functions_of_one_bus)
+{
+    struct machine *m = machine_pod("ok");
+    struct nccl_choice c;
+
+    m->rdma[1].bdf = "0000:1a:01.3"; /* another virtual function on the bus of the first */
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.ports[0].card, "0000:1a:00.0");
+    assert_int_equal(c.ports[0].card_ports, 2);
+    assert_int_equal(c.ports[2].card_ports, 1);
+    nccl_choice_release(&c);
+    m_env(m, "NCCL_IB_MERGE_VFS", "0");
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.ports[1].card, "0000:1a:01.0");
+    assert_int_equal(c.ports[0].card_ports, 1);
+    nccl_choice_release(&c);
+    free(m);
+}
+
+TEST(interfaces)
+{
+    struct machine *m = machine_pod("ok");
+    struct nccl_choice c;
+
+    /* virtual functions that were there before eth0 come first in the kernel's order */
+    m->nets[1].ifindex = maybe_of(99);
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.socket_if, "net1");
+    assert_string_equal(c.peer_if, "eth0");
+    nccl_choice_release(&c);
+
+    m->nets[2].running = maybe_of(0);
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.socket_if, "net2");
+    nccl_choice_release(&c);
+
+    m->nets[3].name = "ibs1";
+    m->nets[3].ifindex = maybe_of(200);
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.socket_if, "ibs1"); /* whatever its place */
+    nccl_choice_release(&c);
+
+    m_env(m, "NCCL_SOCKET_IFNAME", "=nothing");
+    nccl_choose(&m->hw, &c);
+    assert_null(c.socket_if);
+    CHECK(!c.ports[0].used); /* RDMA needs an IP interface to start */
+    assert_string_equal(c.net, "single node only");
+    nccl_choice_release(&c);
+    free(m);
+}
+
+TEST(interfaces_ipv6_come_last)
+{
+    struct machine *m = machine_new();
+    struct nccl_choice c;
+
+    m_net(m, "lo", 1, "127.0.0.1", 8);
+    m_net(m, "six0", 2, "fd00::9", 64);
+    m_net(m, "four0", 3, "10.0.0.9", 24);
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.socket_if, "four0");
+    nccl_choice_release(&c);
+    m_env(m, "NCCL_SOCKET_FAMILY", "AF_INET6");
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.socket_if, "six0");
+    nccl_choice_release(&c);
+    m_env(m, "NCCL_SOCKET_FAMILY", "4"); /* no such family: ignored */
+    m_env(m, "NCCL_COMM_ID", "[fd00::1]:29500");
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.socket_if, "six0");
+    assert_null(c.peer_if); /* two interfaces and no default route */
+    nccl_choice_release(&c);
+    free(m);
+}
+
+TEST(route_to_the_peer)
+{
+    static const struct {
+        const char *peer, *dev;
+    } rows[] = {
+        { "10.128.2.17", "eth0" },  { "10.99.1.1", "storage0" }, { "8.8.8.8", "eth0" },
+        { "192.168.2.11", "net2" }, { "10.128.3.44", "eth0" },   { "node-7.example", "eth0" },
+        { "127.0.0.1", "eth0" },
+    };
+    struct machine *m = machine_pod("ok");
+
+    m_net(m, "storage0", 40, "10.99.0.2", 16);
+    m_route(m, "10.99.0.0", 16, NULL, "storage0");
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct nccl_choice c;
+
+        m_env(m, "MASTER_ADDR", rows[i].peer);
+        nccl_choose(&m->hw, &c);
+        assert_string_equal(c.peer_if, rows[i].dev);
+        nccl_choice_release(&c);
+    }
+    free(m);
+}
+
+TEST(visible_gpus)
+{
+    static const struct {
+        const char *var, *value;
+        int64_t want; /* -1: unknown */
+    } rows[] = {
+        { "CUDA_VISIBLE_DEVICES", "0,2", 2 },      { "CUDA_VISIBLE_DEVICES", "", -1 },
+        { "CUDA_VISIBLE_DEVICES", "-1", -1 },      { "CUDA_VISIBLE_DEVICES", "1,9,2", 1 },
+        { "CUDA_VISIBLE_DEVICES", "GPU-aa,3", 2 }, { "NVIDIA_VISIBLE_DEVICES", "all", 4 },
+        { "NVIDIA_VISIBLE_DEVICES", "GPU-aa", 1 }, { "NVIDIA_VISIBLE_DEVICES", "6,7", 4 },
+        { "NVIDIA_VISIBLE_DEVICES", "void", 4 },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct machine *m = machine_pod("ok");
+        struct nccl_choice c;
+
+        m->gpus[0].uuid = "GPU-aa11";
+        m_env(m, rows[i].var, rows[i].value);
+        nccl_choose(&m->hw, &c);
+        assert_int_equal(maybe_or(c.gpus, -1), rows[i].want);
+        nccl_choice_release(&c);
+        free(m);
+    }
+}
+
+TEST(lost_gpu_is_not_counted)
+{
+    struct machine *m = machine_dgx();
+    struct nccl_choice c;
+
+    m->gpus[5].state = "lost";
+    nccl_choose(&m->hw, &c);
+    CHECK(maybe_is(c.gpus, 7));
+    assert_int_equal(c.p2p_count, 21);
+    nccl_choice_release(&c);
+    free(m);
+}
+
+TEST(gpudirect_support)
+{
+    struct machine *m = machine_pod("ok");
+    struct nccl_choice c;
+
+    m->hw.limits.peermem = NULL;
+    nccl_choose(&m->hw, &c);
+    assert_null(c.gdr_support);
+    CHECK(!c.gdr[0].use.known);
+    nccl_choice_release(&c);
+    m->hw.limits.dmabuf = maybe_of(1);
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.gdr_support, "dma-buf");
+    CHECK(maybe_is(c.gdr[0].use, 1));
+    nccl_choice_release(&c);
+    m_env(m, "NCCL_DMABUF_ENABLE", "0");
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.gdr_support, "none");
+    CHECK(maybe_is(c.gdr[0].use, 0));
+    nccl_choice_release(&c);
+    free(m);
+}
+
+TEST(peer_to_peer)
+{
+    struct machine *m = machine_new();
+    struct nccl_choice c;
+
+    m_gpus(m, 2, "ok");
+    m_pairs(m, "NODE");
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.p2p[0].path, "PHB");
+    assert_string_equal(c.p2p[0].transport, "shm");
+    nccl_choice_release(&c);
+    m->hw.cpu.vendor = "AuthenticAMD"; /* two GPUs on AMD: any distance */
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.p2p[0].transport, "p2p");
+    nccl_choice_release(&c);
+    m->pairs[0].p2p_read = "chipset not supported";
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.p2p[0].transport, "shm");
+    nccl_choice_release(&c);
+    m->pairs[0].path = NULL;
+    nccl_choose(&m->hw, &c);
+    assert_null(c.p2p[0].transport);
+    nccl_choice_release(&c);
+    free(m);
+}
+
+TEST(nothing_at_all)
+{
+    struct machine *m = machine_new();
+    struct buf out = { 0 };
+    struct nccl_choice c;
+
+    nccl_choose(&m->hw, &c);
+    assert_null(c.net);
+    CHECK(!c.gpus.known);
+    nccl_choice_write(&m->hw, &c, 0, &out);
+    CHECK(strstr(buf_str(&out), "unknown") != NULL);
+    nccl_choice_release(&c);
+    nccl_choice_release(&c); /* twice does no harm */
+    buf_release(&out);
+    free(m);
+}
+
+TEST(text_for_people)
+{
+    struct machine *m = machine_pod("ok");
+    struct buf out = { 0 };
+    struct nccl_choice c;
+
+    nccl_choose(&m->hw, &c);
+    nccl_choice_write(&m->hw, &c, 80, &out);
+    CHECK(strstr(buf_str(&out), "mlx5_6:1 used") != NULL);
+    CHECK(strstr(buf_str(&out), "Index 3 (192.168.1.10, RoCE v2 on net1)") != NULL);
+    for (const char *p = buf_str(&out); *p; p += strcspn(p, "\n") + 1)
+        CHECK(strcspn(p, "\n") <= 80);
+    nccl_choice_release(&c);
+    buf_release(&out);
+    free(m);
+}
+
+TEST_MAIN(cmocka_unit_test(filters), cmocka_unit_test(gid_search), cmocka_unit_test(gid_infiniband),
+          cmocka_unit_test(gid_text_forms), cmocka_unit_test(levels), cmocka_unit_test(dgx),
+          cmocka_unit_test(pod_merges_functions_of_one_bus), cmocka_unit_test(interfaces),
+          cmocka_unit_test(interfaces_ipv6_come_last), cmocka_unit_test(route_to_the_peer),
+          cmocka_unit_test(visible_gpus), cmocka_unit_test(lost_gpu_is_not_counted),
+          cmocka_unit_test(gpudirect_support), cmocka_unit_test(peer_to_peer),
+          cmocka_unit_test(nothing_at_all), cmocka_unit_test(text_for_people))

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: MIT */
+/* The environment: what is exported, what is left unset and why, on the machines that
+ * matter and on those that older scripts got wrong. */
+#include "nccl_machine.h"
+
+#include "base/json.h"
+#include "nccl/nccl.h"
+
+static void make(struct machine *m, enum nccl_mode mode, struct nccl_env *env)
+{
+    struct nccl_opts opts = { .mode = mode };
+
+    nccl_env_make(&m->hw, &opts, env);
+}
+
+/* The value printed for `name`; NULL when unset or not mentioned. */
+static const char *value(const struct nccl_env *env, const char *name)
+{
+    const struct nccl_var *v = nccl_env_find(env, name);
+
+    return v ? v->value : NULL;
+}
+
+static bool says(const struct nccl_env *env, const char *name, const char *text)
+{
+    const struct nccl_var *v = nccl_env_find(env, name);
+
+    if (v && strstr(v->reason, text))
+        return true;
+    print_error("%s: %s\n", name, v ? v->reason : "not mentioned");
+    return false;
+}
+
+static size_t exports(const struct nccl_env *env)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < env->count; i++)
+        n += env->vars[i].kind == NCCL_REQUIRED || env->vars[i].kind == NCCL_PINNED;
+    return n;
+}
+
+#define IS(env, name, want) assert_string_equal(value(env, name), want)
+#define UNSET(env, name)    assert_null(value(env, name))
+
+TEST(dgx_needs_nothing)
+{
+    struct machine *m = machine_dgx();
+    struct nccl_env env;
+
+    make(m, NCCL_MINIMAL, &env);
+    assert_int_equal(exports(&env), 0);
+    CHECK(says(&env, "NCCL_IB_HCA", "NCCL takes them by itself"));
+    CHECK(says(&env, "NCCL_IB_GID_INDEX", "InfiniBand, where NCCL never reads it"));
+    CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "PIX or nearer"));
+    CHECK(says(&env, "NCCL_P2P_LEVEL", "NVLink joins every pair"));
+    CHECK(says(&env, "NCCL_SOCKET_IFNAME", "eno1"));
+    nccl_env_release(&env);
+
+    make(m, NCCL_FULL, &env);
+    IS(&env, "GPUS_PER_NODE", "8");
+    IS(&env, "NCCL_IB_HCA",
+       "=mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1");
+    UNSET(&env, "NCCL_IB_GID_INDEX");
+    IS(&env, "NCCL_P2P_LEVEL", "NVL");
+    IS(&env, "NCCL_NET_GDR_LEVEL", "PXB");
+    IS(&env, "NCCL_SOCKET_IFNAME", "=eno1");
+    IS(&env, "NCCL_IB_DISABLE", "0");
+    IS(&env, "OMP_NUM_THREADS", "28");
+    IS(&env, "STOKER_TRANSPORT", "rdma");
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(pod_full)
+{
+    struct machine *m = machine_pod("ok");
+    struct nccl_env env;
+
+    make(m, NCCL_FULL, &env);
+    IS(&env, "GPUS_PER_NODE", "4");
+    IS(&env, "NCCL_IB_HCA", "=mlx5_6:1,mlx5_7:1,mlx5_10:1,mlx5_11:1");
+    IS(&env, "NCCL_IB_GID_INDEX", "3");
+    IS(&env, "NCCL_P2P_LEVEL", "NVL");
+    IS(&env, "NCCL_NET_GDR_LEVEL", "PXB");
+    IS(&env, "NCCL_SOCKET_IFNAME", "=eth0");
+    IS(&env, "OMP_NUM_THREADS", "16");
+    IS(&env, "STOKER_TRANSPORT", "rdma");
+    IS(&env, "NCCL_IB_DISABLE", "0");
+    IS(&env, "NCCL_CROSS_NIC", "0");
+    IS(&env, "UCX_NET_DEVICES", "mlx5_6:1,mlx5_7:1,mlx5_10:1,mlx5_11:1");
+    assert_null(nccl_env_find(&env, "UCX_TLS"));
+    CHECK(says(&env, "NCCL_IB_GID_INDEX", "may differ between pods"));
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(pod_minimal)
+{
+    struct machine *m = machine_pod("ok");
+    struct nccl_env env;
+
+    make(m, NCCL_MINIMAL, &env);
+    assert_int_equal(exports(&env), 1); /* isolated rails: NCCL cannot know */
+    IS(&env, "NCCL_CROSS_NIC", "0");
+    CHECK(says(&env, "NCCL_IB_GID_INDEX", "index 3"));
+    nccl_env_release(&env);
+
+    /* virtual functions that come before eth0 in the kernel's order */
+    m->nets[1].ifindex = maybe_of(99);
+    make(m, NCCL_MINIMAL, &env);
+    assert_int_equal(exports(&env), 2);
+    IS(&env, "NCCL_SOCKET_IFNAME", "=eth0");
+    CHECK(says(&env, "NCCL_SOCKET_IFNAME", "net1, a rail without a gateway"));
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(pod_with_hidden_gpus)
+{
+    struct machine *m = machine_pod("hidden");
+    struct nccl_env env;
+
+    make(m, NCCL_FULL, &env);
+    UNSET(&env, "GPUS_PER_NODE");
+    CHECK(says(&env, "GPUS_PER_NODE", "cannot be known"));
+    UNSET(&env, "OMP_NUM_THREADS");
+    UNSET(&env, "NCCL_P2P_LEVEL");
+    IS(&env, "NCCL_IB_HCA", "=mlx5_6:1,mlx5_7:1,mlx5_10:1,mlx5_11:1");
+    IS(&env, "NCCL_NET_GDR_LEVEL", "PXB"); /* the PCI bus still tells */
+    nccl_env_release(&env);
+
+    make(m, NCCL_MINIMAL, &env);
+    CHECK(says(&env, "GPUS_PER_NODE", "init container"));
+    nccl_env_release(&env);
+
+    m->hw.nvidia.hung_call = "nvmlInit_v2";
+    make(m, NCCL_FULL, &env);
+    CHECK(says(&env, "GPUS_PER_NODE", "nvmlInit_v2 never returned"));
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(container_without_the_rdma_resource)
+{
+    struct machine *m = machine_pod("ok");
+    struct nccl_env env;
+
+    m->hw.limits.uverbs = maybe_of(0);
+    make(m, NCCL_FULL, &env);
+    UNSET(&env, "NCCL_IB_HCA");
+    UNSET(&env, "STOKER_TRANSPORT");
+    UNSET(&env, "NCCL_IB_DISABLE");
+    CHECK(says(&env, "NCCL_IB_HCA", "cannot be known"));
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(roce_with_ipv6_alone)
+{
+    struct machine *m = machine_pod("ok");
+    struct nccl_env env;
+
+    for (size_t i = 0; i < 4; i++) {
+        m->gids[i][2].gid = "fd00:0000:0000:0001:0000:0000:0000:000a";
+        m->gids[i][3].gid = "fd00:0000:0000:0001:0000:0000:0000:000a";
+    }
+    make(m, NCCL_MINIMAL, &env);
+    IS(&env, "NCCL_IB_ADDR_FAMILY", "AF_INET6");
+    UNSET(&env, "NCCL_IB_GID_INDEX");
+    CHECK(says(&env, "NCCL_IB_ADDR_FAMILY", "IPv6"));
+    nccl_env_release(&env);
+    make(m, NCCL_FULL, &env);
+    IS(&env, "NCCL_IB_GID_INDEX", "3");
+    nccl_env_release(&env);
+    /* the user's word on the family is not overruled */
+    m_env(m, "NCCL_IB_ADDR_FAMILY", "AF_INET");
+    make(m, NCCL_MINIMAL, &env);
+    assert_int_equal(nccl_env_find(&env, "NCCL_IB_ADDR_FAMILY")->kind, NCCL_USER);
+    IS(&env, "NCCL_IB_GID_INDEX", "3"); /* the way out that is left */
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(gid_of_another_namespace)
+{
+    struct machine *m = machine_pod("ok");
+    struct nccl_env env;
+
+    /* a shared adapter: the first IPv4 address is another pod's, ours comes after */
+    for (size_t i = 0; i < 4; i++) {
+        m->gids[i][2].ndev = NULL;
+        m->gids[i][3].ndev = NULL;
+        m_gid(&m->ports[i], 6, "0000:0000:0000:0000:0000:ffff:c0a8:0909", "IB/RoCE v1",
+              m->nets[2 + i].name);
+        m_gid(&m->ports[i], 7, "0000:0000:0000:0000:0000:ffff:c0a8:0909", "RoCE v2",
+              m->nets[2 + i].name);
+    }
+    make(m, NCCL_MINIMAL, &env);
+    IS(&env, "NCCL_IB_GID_INDEX", "7");
+    CHECK(says(&env, "NCCL_IB_GID_INDEX", "may differ between pods"));
+    CHECK(says(&env, "NCCL_IB_GID_INDEX", "not in this network namespace"));
+    nccl_env_release(&env);
+    /* and at different places: nothing can be pinned */
+    m->gids[0][5].index = maybe_of(9);
+    make(m, NCCL_FULL, &env);
+    UNSET(&env, "NCCL_IB_GID_INDEX");
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(gid_at_different_indices)
+{
+    struct machine *m = machine_pod("ok");
+    struct nccl_env env;
+
+    m->gids[2][3].index = maybe_of(5);
+    make(m, NCCL_FULL, &env);
+    UNSET(&env, "NCCL_IB_GID_INDEX");
+    CHECK(says(&env, "NCCL_IB_GID_INDEX", "5 on mlx5_10"));
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(old_nccl_does_not_search)
+{
+    struct machine *m = machine_pod("ok");
+    struct nccl_env env;
+
+    m_nccl(m, "2.18.5");
+    make(m, NCCL_MINIMAL, &env);
+    IS(&env, "NCCL_IB_GID_INDEX", "3");
+    nccl_env_release(&env);
+    m_nccl(m, "2.21.5");
+    make(m, NCCL_MINIMAL, &env);
+    UNSET(&env, "NCCL_IB_GID_INDEX");
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(no_address_in_this_namespace)
+{
+    struct machine *m = machine_pod("ok");
+    struct nccl_env env;
+
+    for (size_t i = 0; i < 4; i++)
+        for (size_t k = 0; k < 4; k++)
+            m->gids[i][k].ndev = NULL;
+    make(m, NCCL_MINIMAL, &env);
+    IS(&env, "NCCL_IB_DISABLE", "1");
+    assert_int_equal(nccl_env_find(&env, "NCCL_IB_DISABLE")->kind, NCCL_REQUIRED);
+    nccl_env_release(&env);
+    make(m, NCCL_FULL, &env);
+    IS(&env, "STOKER_TRANSPORT", "tcp");
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(bnxt_order_of_the_table)
+{
+    struct machine *m = machine_new();
+    struct nccl_env env;
+    struct hw_rdma_port *p;
+
+    m_gpus(m, 1, "ok");
+    m_net(m, "ens1f0", 3, "10.20.0.4", 24)->rdma = "bnxt_re0";
+    m->nets[0].default_route = maybe_of(1);
+    m_route(m, "0.0.0.0", 0, "10.20.0.1", "ens1f0");
+    p = m_rdma(m, "bnxt_re0", "0000:41:00.0", "Ethernet", 200);
+    m_gid(p, 0, "fe80:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1", "ens1f0");
+    m_gid(p, 1, "fe80:0000:0000:0000:0000:0000:0000:0001", "RoCE v2", "ens1f0");
+    m_gid(p, 2, "0000:0000:0000:0000:0000:ffff:0a14:0004", "IB/RoCE v1", "ens1f0");
+    m_gid(p, 3, "0000:0000:0000:0000:0000:ffff:0a14:0004", "RoCE v2", "ens1f0");
+    m_distance(m, 0, "bnxt_re0", "PHB");
+    m->hw.limits.dmabuf = maybe_of(1);
+    make(m, NCCL_MINIMAL, &env);
+    IS(&env, "NCCL_NET_GDR_LEVEL", "PHB"); /* beyond NCCL's default */
+    assert_int_equal(exports(&env), 1);
+    nccl_env_release(&env);
+    m->hw.limits.dmabuf = maybe_none();
+    make(m, NCCL_MINIMAL, &env);
+    UNSET(&env, "NCCL_NET_GDR_LEVEL");
+    CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "cannot be told"));
+    nccl_env_release(&env);
+    m->hw.limits.dmabuf = maybe_of(0);
+    make(m, NCCL_FULL, &env);
+    UNSET(&env, "NCCL_NET_GDR_LEVEL");
+    CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "not possible"));
+    UNSET(&env, "NCCL_P2P_LEVEL"); /* one GPU */
+    nccl_env_release(&env);
+    m->hw.limits.dmabuf = maybe_of(1);
+    m->distances[0].path = "SYS";
+    make(m, NCCL_FULL, &env);
+    UNSET(&env, "NCCL_NET_GDR_LEVEL"); /* SYS is the user's to ask for */
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(infiniband_and_roce)
+{
+    struct machine *m = machine_dgx();
+    struct hw_rdma_port *p = m_rdma(m, "mlx5_bond_0", "0000:f8:00.0", "Ethernet", 200);
+    struct nccl_env env;
+
+    m_gid(p, 3, "0000:0000:0000:0000:0000:ffff:0a01:0007", "RoCE v2", "eno1");
+    make(m, NCCL_MINIMAL, &env);
+    IS(&env, "NCCL_IB_HCA",
+       "=mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1");
+    assert_int_equal(nccl_env_find(&env, "NCCL_IB_HCA")->kind, NCCL_REQUIRED);
+    CHECK(says(&env, "NCCL_IB_HCA", "mlx5_bond_0:1 (NCCL cannot join"));
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(storage_nics_are_left_out)
+{
+    struct machine *m = machine_dgx();
+    struct nccl_env env;
+
+    m_rdma(m, "mlx5_8", "0000:c8:00.0", "InfiniBand", 200); /* slower */
+    m_rdma(m, "mlx5_9", "0000:d8:00.0", "InfiniBand", 400); /* as fast, at no GPU's switch */
+    for (size_t g = 0; g < 8; g++)
+        m_distance(m, g, "mlx5_9", "NODE");
+    m_rdma(m, "mlx5_10", "0000:e8:00.0", "InfiniBand", 400)->state = "DOWN";
+    make(m, NCCL_MINIMAL, &env);
+    IS(&env, "NCCL_IB_HCA",
+       "=mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1");
+    CHECK(says(&env, "NCCL_IB_HCA", "mlx5_8:1 (It is slower"));
+    CHECK(says(&env, "NCCL_IB_HCA", "mlx5_9:1 (No GPU is at its PCIe switch"));
+    CHECK(!strstr(nccl_env_find(&env, "NCCL_IB_HCA")->reason, "mlx5_10"));
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(management_nic_is_left_out)
+{
+    struct machine *m = machine_pod("ok");
+    struct hw_rdma_port *p = m_rdma(m, "mlx5_20", "0000:e1:00.0", "Ethernet", 400);
+    struct nccl_env env;
+
+    m->nets[1].rdma = "mlx5_20"; /* eth0 has the default route */
+    m_gid(p, 3, "0000:0000:0000:0000:0000:ffff:0a80:032c", "RoCE v2", "eth0");
+    m_distance(m, 0, "mlx5_20", "PXB");
+    make(m, NCCL_MINIMAL, &env);
+    IS(&env, "NCCL_IB_HCA", "=mlx5_6:1,mlx5_7:1,mlx5_10:1,mlx5_11:1");
+    CHECK(says(&env, "NCCL_IB_HCA", "default route"));
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(no_rdma)
+{
+    struct machine *m = machine_new();
+    struct nccl_env env;
+
+    m_gpus(m, 4, "ok");
+    m_pairs(m, "SYS");
+    m_net(m, "lo", 1, "127.0.0.1", 8);
+    m_net(m, "docker0", 2, "172.17.0.1", 16);
+    m_net(m, "ens5", 3, "10.0.0.4", 24)->default_route = maybe_of(1);
+    m_route(m, "0.0.0.0", 0, "10.0.0.1", "ens5");
+    m->hw.place.cpus_usable = maybe_of(3); /* fewer than GPUs */
+    make(m, NCCL_MINIMAL, &env);
+    assert_int_equal(exports(&env), 0);
+    nccl_env_release(&env);
+    make(m, NCCL_FULL, &env);
+    IS(&env, "STOKER_TRANSPORT", "tcp");
+    IS(&env, "NCCL_IB_DISABLE", "1");
+    IS(&env, "NCCL_SOCKET_IFNAME", "=ens5");
+    IS(&env, "NCCL_P2P_LEVEL", "PXB"); /* no NVLink: never NVL */
+    IS(&env, "OMP_NUM_THREADS", "1");
+    IS(&env, "UCX_NET_DEVICES", "ens5");
+    IS(&env, "UCX_TLS", "self,sm,tcp");
+    UNSET(&env, "NCCL_IB_HCA");
+    UNSET(&env, "NCCL_IB_GID_INDEX");
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(aws_efa)
+{
+    struct machine *m = machine_new();
+    struct nccl_env env;
+
+    m_gpus(m, 8, "ok");
+    m_pairs(m, "NV18");
+    m_net(m, "ens32", 2, "10.0.0.4", 24)->default_route = maybe_of(1);
+    m_route(m, "0.0.0.0", 0, "10.0.0.1", "ens32");
+    m_rdma(m, "rdmap16s27", "0000:10:1b.0", "Unspecified", 100);
+    m->rdma[0].driver = "efa";
+    make(m, NCCL_FULL, &env);
+    UNSET(&env, "NCCL_IB_HCA");
+    UNSET(&env, "NCCL_IB_DISABLE");
+    UNSET(&env, "STOKER_TRANSPORT");
+    CHECK(says(&env, "NCCL_IB_HCA", "aws-ofi-nccl"));
+    IS(&env, "GPUS_PER_NODE", "8");
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(azure_topology_file)
+{
+    struct machine *m = machine_dgx();
+    struct nccl_env env;
+
+    make(m, NCCL_MINIMAL, &env);
+    assert_null(nccl_env_find(&env, "NCCL_TOPO_FILE"));
+    nccl_env_release(&env);
+    m->hw.place.vendor = "Microsoft Corporation";
+    m->hw.place.product = "Virtual Machine";
+    make(m, NCCL_MINIMAL, &env);
+    CHECK(says(&env, "NCCL_TOPO_FILE", "Azure"));
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(what_is_set_wins)
+{
+    struct machine *m = machine_pod("ok");
+    struct nccl_env env;
+    struct buf out = { 0 };
+
+    m_env(m, "NCCL_IB_HCA", "^mlx5_");
+    m_env(m, "GPUS_PER_NODE", "2");
+    make(m, NCCL_MINIMAL, &env);
+    assert_int_equal(nccl_env_find(&env, "NCCL_IB_HCA")->kind, NCCL_USER);
+    IS(&env, "NCCL_IB_HCA", "^mlx5_");
+    CHECK(says(&env, "NCCL_IB_HCA", "falls back to TCP"));
+    nccl_env_write(&env, &out);
+    assert_null(strstr(buf_str(&out), "export NCCL_IB_HCA"));
+    nccl_env_release(&env);
+    make(m, NCCL_FULL, &env);
+    buf_reset(&out);
+    nccl_env_write(&env, &out);
+    assert_non_null(strstr(buf_str(&out), "\nexport NCCL_IB_HCA='^mlx5_'\n"));
+    assert_non_null(strstr(buf_str(&out), "\nexport GPUS_PER_NODE=2\n"));
+    nccl_env_release(&env);
+    buf_release(&out);
+    free(m);
+}
+
+/* Every line is a comment or an export, and no value escapes its quotes. */
+TEST(shell_text_is_safe)
+{
+    struct machine *m = machine_pod("ok");
+    struct nccl_env env;
+    struct buf out = { 0 };
+
+    m_env(m, "NCCL_SOCKET_IFNAME", "eth0'; rm -rf $HOME\n#");
+    m_env(m, "NCCL_IB_HCA", "a\nb`c`");
+    make(m, NCCL_FULL, &env);
+    nccl_env_write(&env, &out);
+    assert_non_null(
+        strstr(buf_str(&out), "export NCCL_SOCKET_IFNAME='eth0'\\''; rm -rf $HOME\n#'\n"));
+    assert_non_null(strstr(buf_str(&out), "export NCCL_IB_HCA='a\nb`c`'\n"));
+    nccl_env_release(&env);
+    buf_reset(&out);
+    make(m, NCCL_MINIMAL, &env);
+    nccl_env_write(&env, &out);
+    for (const char *p = buf_str(&out); *p; p += strcspn(p, "\n") + 1) {
+        CHECK(str_starts(p, "# ") || str_starts(p, "export "));
+        CHECK(!str_starts(p, "# ") || strcspn(p, "\n") <= 90);
+    }
+    nccl_env_release(&env);
+    buf_release(&out);
+    free(m);
+}
+
+TEST(json_form)
+{
+    struct machine *m = machine_pod("hidden");
+    struct nccl_opts opts = { .mode = NCCL_FULL };
+    struct buf out = { 0 };
+    struct arena a = { 0 };
+    struct err err = { 0 };
+    struct json *doc;
+
+    m_env(m, "NCCL_DEBUG", "TRACE");
+    nccl_write_json(&m->hw, &opts, &out);
+    assert_int_equal(json_parse(&a, buf_str(&out), out.len, &doc, &err), RC_OK);
+    assert_string_equal(json_str(json_get(doc, "schema")), "stoker.nccl/1");
+    assert_string_equal(json_str(json_get(json_get(doc, "choice"), "transport")), "rdma");
+    assert_int_equal(json_get(json_get(doc, "choice"), "gpus")->type, JSON_NULL);
+    assert_int_equal(json_get(json_get(doc, "choice"), "ports")->count, 4);
+    assert_string_equal(json_str(json_get(json_at(json_get(doc, "lint"), 0), "name")),
+                        "NCCL_DEBUG");
+    CHECK(json_get(doc, "env")->count > 8);
+    arena_release(&a);
+    buf_release(&out);
+    free(m);
+}
+
+TEST(why_explains)
+{
+    struct machine *m = machine_pod("ok");
+    struct buf out = { 0 };
+    struct err err = { 0 };
+
+    m_env(m, "NCCL_IB_GID_INDEX", "1");
+    assert_int_equal(nccl_why(&m->hw, "NCCL_IB_GID_INDEX", &out, &err), RC_OK);
+    assert_non_null(strstr(buf_str(&out), "known since NCCL 2.1.4"));
+    assert_non_null(strstr(buf_str(&out), "link-local"));
+    assert_non_null(strstr(buf_str(&out), "NCCL_IB_GID_INDEX=1"));
+    buf_reset(&out);
+    assert_int_equal(nccl_why(&m->hw, "OMP_NUM_THREADS", &out, &err), RC_OK);
+    assert_non_null(strstr(buf_str(&out), "sets 16"));
+    buf_reset(&out);
+    assert_int_equal(nccl_why(&m->hw, "NCCL_WIN_STRIDE", &out, &err), RC_OK); /* no topic */
+    buf_reset(&out);
+    assert_int_equal(nccl_why(&m->hw, "NCCL_IB_HAC", &out, &err), RC_USAGE);
+    assert_int_equal(out.len, 0);
+    assert_string_equal(err.msg, "unknown variable 'NCCL_IB_HAC'");
+    assert_string_equal(err.hint, "Did you mean NCCL_IB_HCA?");
+    buf_release(&out);
+    free(m);
+}
+
+/* No machine, however empty, breaks any of the writers. */
+TEST(empty_machines)
+{
+    struct machine *m = machine_new();
+    struct buf out = { 0 };
+    struct err err = { 0 };
+    struct nccl_env env;
+
+    for (int full = 0; full < 2; full++) {
+        make(m, full ? NCCL_FULL : NCCL_MINIMAL, &env);
+        nccl_env_write(&env, &out);
+        for (size_t i = 0; i < env.count; i++) {
+            assert_null(env.vars[i].value);
+            assert_non_null(env.vars[i].reason);
+        }
+        nccl_env_release(&env);
+    }
+    nccl_write_json(&m->hw, NULL, &out);
+    m_rdma(m, "mlx5_0", NULL, NULL, 0)->state = NULL;
+    nccl_write_json(&m->hw, NULL, &out);
+    assert_int_equal(nccl_why(&m->hw, "NCCL_IB_HCA", &out, &err), RC_OK);
+    buf_release(&out);
+    free(m);
+}
+
+TEST_MAIN(cmocka_unit_test(dgx_needs_nothing), cmocka_unit_test(pod_full),
+          cmocka_unit_test(pod_minimal), cmocka_unit_test(pod_with_hidden_gpus),
+          cmocka_unit_test(container_without_the_rdma_resource),
+          cmocka_unit_test(roce_with_ipv6_alone), cmocka_unit_test(gid_of_another_namespace),
+          cmocka_unit_test(gid_at_different_indices), cmocka_unit_test(old_nccl_does_not_search),
+          cmocka_unit_test(no_address_in_this_namespace), cmocka_unit_test(bnxt_order_of_the_table),
+          cmocka_unit_test(infiniband_and_roce), cmocka_unit_test(storage_nics_are_left_out),
+          cmocka_unit_test(management_nic_is_left_out), cmocka_unit_test(no_rdma),
+          cmocka_unit_test(aws_efa), cmocka_unit_test(azure_topology_file),
+          cmocka_unit_test(what_is_set_wins), cmocka_unit_test(shell_text_is_safe),
+          cmocka_unit_test(json_form), cmocka_unit_test(why_explains),
+          cmocka_unit_test(empty_machines))
