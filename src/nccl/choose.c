@@ -45,6 +45,12 @@ static void say_unknowns(struct sim *s)
 
     if (!c->gpus.known && c->gpus_why)
         nccl_note(s, "%s", c->gpus_why);
+    for (size_t i = 0; i < s->hw->gpus_count; i++)
+        if (s->gpu_visible[i] && maybe_is(s->hw->gpus[i].mig, 1)) {
+            nccl_note(s, "MIG is on: a process sees one instance, and NCCL does not join instances "
+                         "of one GPU.");
+            break;
+        }
     if (ports_hidden(s->hw))
         nccl_note(s,
                   "RDMA devices are in sysfs but /dev/infiniband has none: this container was not "

@@ -150,20 +150,29 @@ static struct verdict ib_disable(const struct run *r)
     return r->full ? unset("Whether RDMA can be used cannot be told from here.") : nothing();
 }
 
+static bool is_dropped(const struct nccl_port *p, const char *why)
+{
+    return p->used && !p->wanted && (!why || str_eq(p->wanted_why, why));
+}
+
+/* "mlx5_8:1, mlx5_9:1 (it is slower)", one group for each reason. */
 static const char *dropped_text(const struct run *r)
 {
     struct buf b = { 0 };
-    const char *why = NULL;
 
     for (size_t i = 0; i < r->c.ports_count; i++) {
-        const struct nccl_port *p = &r->c.ports[i];
+        const char *why = r->c.ports[i].wanted_why;
+        bool said = false;
 
-        if (!p->used || p->wanted)
+        for (size_t k = 0; k < i; k++)
+            said = said || is_dropped(&r->c.ports[k], why);
+        if (said || !is_dropped(&r->c.ports[i], why))
             continue;
-        buf_addf(&b, "%s%s:%lld", why ? ", " : "", p->dev, (long long)p->port);
-        if (!why || !str_eq(why, p->wanted_why))
-            buf_addf(&b, " (%.*s)", (int)strlen(p->wanted_why) - 1, p->wanted_why);
-        why = p->wanted_why;
+        for (size_t k = i; k < r->c.ports_count; k++)
+            if (is_dropped(&r->c.ports[k], why))
+                buf_addf(&b, "%s%s:%lld", b.len ? ", " : "", r->c.ports[k].dev,
+                         (long long)r->c.ports[k].port);
+        buf_addf(&b, " (%.*s)", (int)strlen(why) - 1, why);
     }
     return nccl_text(r->a, &b);
 }

@@ -188,6 +188,29 @@ TEST(pod_merges_functions_of_one_bus)
     free(m);
 }
 
+/* sysfs shows the host's adapters too; only the pod's have a node in /dev/infiniband. */
+TEST(pod_sees_the_hosts_adapters)
+{
+    struct machine *m = machine_pod("ok");
+    struct hw_rdma_port *p = m_rdma(m, "mlx5_0", "0000:1a:00.0", "Ethernet", 400);
+    struct nccl_choice c;
+
+    m_gid(p, 3, "0000:0000:0000:0000:0000:ffff:c0a8:0101", "RoCE v2", NULL);
+    nccl_choose(&m->hw, &c);
+    CHECK(!c.ports[4].used && !c.ports[4].wanted && c.ports[0].used);
+    assert_non_null(strstr(c.ports[4].why, "cannot be opened"));
+    nccl_choice_release(&c);
+    m->hw.limits.uverbs = maybe_of(5); /* a privileged pod has them all */
+    nccl_choose(&m->hw, &c);
+    CHECK(c.ports[4].used && !c.ports[4].wanted);
+    nccl_choice_release(&c);
+    m->hw.limits.uverbs = maybe_of(2); /* cannot tell which */
+    nccl_choose(&m->hw, &c);
+    CHECK(c.ports[4].used && c.ports[0].used);
+    nccl_choice_release(&c);
+    free(m);
+}
+
 TEST(interfaces)
 {
     struct machine *m = machine_pod("ok");
@@ -392,7 +415,8 @@ TEST(text_for_people)
 
 TEST_MAIN(cmocka_unit_test(filters), cmocka_unit_test(gid_search), cmocka_unit_test(gid_infiniband),
           cmocka_unit_test(gid_text_forms), cmocka_unit_test(levels), cmocka_unit_test(dgx),
-          cmocka_unit_test(pod_merges_functions_of_one_bus), cmocka_unit_test(interfaces),
+          cmocka_unit_test(pod_merges_functions_of_one_bus),
+          cmocka_unit_test(pod_sees_the_hosts_adapters), cmocka_unit_test(interfaces),
           cmocka_unit_test(interfaces_ipv6_come_last), cmocka_unit_test(route_to_the_peer),
           cmocka_unit_test(visible_gpus), cmocka_unit_test(lost_gpu_is_not_counted),
           cmocka_unit_test(gpudirect_support), cmocka_unit_test(peer_to_peer),
