@@ -32,8 +32,8 @@ def nvswitches(m, root, config="full"):
 def hgx(m, hardware, seed, driver, kind=G.H100_SXM):
     """hardware: (bdf, numa) of each GPU; answers of an NVSwitch system in good order."""
     out = []
-    for i, (bdf, numa) in enumerate(hardware):
-        g = G.gpu(i, kind, bdf, numa, m.cpu.node_list(numa), seed + i, driver)
+    for i, (bdf, _) in enumerate(hardware):
+        g = G.gpu(i, kind, bdf, seed + i, driver)
         G.link_switches(g, kind, NVSWITCHES)
         G.fabric(g)
         out.append(g)
@@ -82,9 +82,14 @@ def dgx_h100():
                  "containerd"]
     m.cgroup2("/user.slice/user-1000.slice/session-4.scope")
     m.cuda("12.4.1", "2.21.5", "9.1.0")
-    m.tree.file("/usr/bin/nv-fabricmanager", b"")
-    m.tree.file("/usr/bin/docker", b"")
-    m.tree.file("/usr/bin/nvidia-ctk", b"")
+    m.packages = [("containerd.io", "1.6.31-1"), ("datacenter-gpu-manager", "1:3.3.6"),
+                  ("docker-ce", "5:26.0.1-1~ubuntu.22.04~jammy"), ("doca-ofed", "2.7.0-1.0.2"),
+                  ("libcudnn9-cuda-12", "9.1.0.70-1"), ("libnccl2", "2.21.5-1+cuda12.4"),
+                  ("nvidia-container-toolkit", "1.15.0-1"),
+                  ("nvidia-fabricmanager-550", "550.90.07-1"), ("rdma-core", "2404mlnx51-1")]
+    for program in ("nv-fabricmanager", "docker", "dockerd", "containerd", "nvidia-ctk", "dcgmi",
+                    "nv-hostengine"):
+        m.tree.file("/usr/bin/" + program, b"")
     return m.finish()
 
 
@@ -207,7 +212,7 @@ def gpu_lost():
     routes(m, [("eno8303", "0.0.0.0", 0, "10.41.4.1", 100),
                ("eno8303", "10.41.4.0", 22, None, 100)])
     found = hgx(m, hardware, 200, driver)
-    found[3] = G.lost(3, hardware[3][0], 3)
+    found[3] = G.lost(3)
     m.nvml = {"nvidia": nvidia(driver, 12040, "12.550.54.15"), "gpus": found,
               "pairs": G.pairs(found, nvlink="ok", apart=(3,))}
     m.nvidia_driver(driver, False, [(b, i, G.H100_SXM["name"]) for i, (b, _) in
@@ -275,10 +280,9 @@ def a100_pcie():
         root = m.host(bus, numa).bridge(bus + ":01.1", "1022:1483", speed=4, acs=ACS_ON)
         root.add(bdf, G.A100_PCIE["pci"], 0x030200, driver="nvidia", speed=4,
                  sub=G.A100_PCIE["sub"])
-        g = G.gpu(i, G.A100_PCIE, bdf, numa, cpu.node_list(numa), 300 + i, driver,
-                  persistence=False)
+        g = G.gpu(i, G.A100_PCIE, bdf, 300 + i, driver, persistence=False)
         G.link_gpus(g, G.A100_PCIE, [hardware[i ^ 1][0]], 12)
-        g.update(fabric_state="not-supported", gsp_firmware=None)
+        g.update(fabric_state="not-supported")
         found.append(g)
     m.nvml = {"nvidia": nvidia(driver, 12020, "12.535.183.06"), "gpus": found,
               "pairs": G.pairs(found, nvlink=lambda a, b: "ok" if a["index"] ^ 1 == b["index"]
@@ -292,7 +296,10 @@ def a100_pcie():
     m.daemons = ["dockerd", "containerd"]
     m.cgroup2("/user.slice/user-1000.slice/session-11.scope")
     m.cuda("12.2.2", "2.19.3", "8.9.7")
-    m.tree.file("/usr/bin/docker", b"")
+    m.packages = [("containerd", "1.6.20~ds1-1+deb12u1"), ("docker.io", "20.10.24+dfsg1-1+deb12u1"),
+                  ("nvidia-container-toolkit", "1.16.1-1")]
+    m.tree.file("/usr/bin/dockerd", b"")
+    m.tree.file("/usr/bin/nvidia-ctk", b"")
     return m.finish()
 
 
@@ -355,8 +362,8 @@ def roce_ipv6():
              roce_gids(mac, [address], name), guid="8616:0cff:fe3e:%04x" % (0x2010 + i),
              hca="Broadcom NetXtreme-C/E RoCE Driver HCA", board=None, fw="231.2.63.0")
         hardware.append(("0000:%02x:00.0" % bus, numa))
-    for i, (bdf, numa) in enumerate(hardware):
-        g = G.gpu(i, G.H100_SXM, bdf, numa, cpu.node_list(numa), 400 + i, driver)
+    for i, (bdf, _) in enumerate(hardware):
+        g = G.gpu(i, G.H100_SXM, bdf, 400 + i, driver)
         G.link_gpus(g, G.H100_SXM, [b for b, _ in hardware if b != bdf], 6)
         g.update(fabric_state="not-supported")
         found.append(g)
@@ -403,8 +410,8 @@ def ib_roce_mixed():
     loopback(m)
     hardware = mixed_rails(m)
     found = []
-    for i, (bdf, numa) in enumerate(hardware):
-        g = G.gpu(i, G.A100_SXM, bdf, numa, cpu.node_list(numa), 500 + i, driver)
+    for i, (bdf, _) in enumerate(hardware):
+        g = G.gpu(i, G.A100_SXM, bdf, 500 + i, driver)
         G.link_gpus(g, G.A100_SXM, [b for b, _ in hardware if b != bdf], 4)
         g.update(fabric_state="not-supported")
         found.append(g)

@@ -11,7 +11,7 @@ MIB = 1 << 20
 H100_SXM = dict(
     name="NVIDIA H100 80GB HBM3", arch="Hopper", brand="NVIDIA", pci="10de:2330",
     sub="10de:16c1", board_part="692-2G520-0200-000", vbios="96.00.74.00.1C",
-    inforom="G520.0200.00.05", compute=(9, 0), cores=16896, sms=132, mem_mib=81559,
+    inforom="G520.0200.00.05", compute=(9, 0), cores=16896, mem_mib=81559,
     reserved_mib=551, bus=5120, bar1_mib=131072, gen=5, sm_mhz=(345, 1980), mem_mhz=(2619, 2619),
     power_w=(200, 700, 700), draw_mw=69870, temp_c=31, margin_c=56, links=18, link_mbps=26562,
     link_version=4, mig=True)
@@ -23,7 +23,7 @@ H200_SXM = dict(
 A100_PCIE = dict(
     name="NVIDIA A100 80GB PCIe", arch="Ampere", brand="NVIDIA", pci="10de:20b5",
     sub="10de:1533", board_part="900-21001-0020-000", vbios="92.00.A0.00.05",
-    inforom="1001.0230.00.03", compute=(8, 0), cores=6912, sms=108, mem_mib=81920,
+    inforom="1001.0230.00.03", compute=(8, 0), cores=6912, mem_mib=81920,
     reserved_mib=593, bus=5120, bar1_mib=131072, gen=4, sm_mhz=(210, 1410), mem_mhz=(1512, 1512),
     power_w=(150, 300, 300), draw_mw=43120, temp_c=33, limits_c=(89, 92, 85), links=12,
     link_mbps=25000, link_version=3, mig=True)
@@ -42,16 +42,16 @@ def uuid_of(seed):
                                          0x8000 | (word & 0xFFF), word << 12 | (low & 0xFFF))
 
 
-def gpu(index, kind, bdf, numa, cpus, seed, driver, minor=None, persistence=True):
-    """One GPU that answers everything."""
+def gpu(index, kind, bdf, seed, driver, minor=None, persistence=True):
+    """One GPU that answers everything (its NUMA node and CPUs come from sysfs)."""
     k = kind
     idle, top = k["sm_mhz"]
     out = dict(
         index=index, state="ok", name=k["name"], arch=k["arch"], brand=k["brand"],
         uuid="GPU-" + uuid_of(seed), serial="165%010d" % seed, board_part=k["board_part"],
         vbios=k["vbios"], inforom=k["inforom"], minor=index if minor is None else minor, bdf=bdf,
-        numa=numa, cpus=cpus, compute_major=k["compute"][0], compute_minor=k["compute"][1],
-        cores=k["cores"], sms=k["sms"], mem_total_bytes=k["mem_mib"] * MIB,
+        compute_major=k["compute"][0], compute_minor=k["compute"][1],
+        cores=k["cores"], mem_total_bytes=k["mem_mib"] * MIB,
         mem_reserved_bytes=k["reserved_mib"] * MIB, mem_used_bytes=0, mem_bus_bits=k["bus"],
         bar1_bytes=k["bar1_mib"] * MIB, pcie_gen=k["gen"], pcie_gen_max=k["gen"], pcie_width=16,
         pcie_width_max=16, clock_sm_mhz=idle, clock_sm_max_mhz=top, clock_mem_mhz=k["mem_mhz"][0],
@@ -62,10 +62,15 @@ def gpu(index, kind, bdf, numa, cpus, seed, driver, minor=None, persistence=True
         ecc_pending=True, ecc_dbe_volatile=0, ecc_dbe_total=0, ecc_sbe_volatile=0,
         ecc_sbe_total=0, remap_correctable=0, remap_uncorrectable=0, remap_pending=False,
         remap_failed=False, persistence=persistence, compute_mode="default",
-        virtualization="none", gsp_firmware=driver, addressing="none",
-        nvlinks_total=k["links"])
+        virtualization="none", gsp_firmware=driver, nvlinks_total=k["links"])
+    series = int(driver.split(".")[0])  # later drivers answer more
+    if series >= 560:
+        out.update(recovery_action="none")
+    if series >= 580:
+        out.update(addressing="none")
     if k["arch"] == "Hopper":
-        out.update(temp_margin_c=k["margin_c"] - index % 4, recovery_action="none")
+        if series >= 570:
+            out.update(temp_margin_c=k["margin_c"] - index % 4)
     else:
         slow, stop, most = k["limits_c"]
         out.update(temp_slowdown_c=slow, temp_shutdown_c=stop, temp_max_c=most)
@@ -74,10 +79,10 @@ def gpu(index, kind, bdf, numa, cpus, seed, driver, minor=None, persistence=True
     return out
 
 
-def fabric(g, cluster="00000000-0000-0000-0000-000000000000", clique=0):
-    """Registered with the fabric manager, as on an NVSwitch system."""
-    g.update(fabric_state="completed", fabric_status="ok", fabric_cluster=cluster,
-             fabric_clique=clique)
+def fabric(g):
+    """Registered with the fabric manager, as on an NVSwitch system of one node, whose
+    cluster UUID is all zero and so unknown."""
+    g.update(fabric_state="completed", fabric_status="ok", fabric_clique=0)
 
 
 def link_switches(g, kind, switches, shares=(4, 5, 5, 4)):
@@ -105,9 +110,10 @@ def mig(g, profiles):
                  for i, (name, gi, mib, sms, slices) in enumerate(profiles)]
 
 
-def lost(index, bdf, minor):
-    """A GPU off the bus: a handle by index, then NVML_ERROR_GPU_IS_LOST everywhere."""
-    return dict(index=index, state="lost", bdf=bdf, minor=minor, errors=[
+def lost(index):
+    """A GPU off the bus: it is counted, but its handle is NVML_ERROR_GPU_IS_LOST, so
+    that not even the address is told."""
+    return dict(index=index, state="lost", errors=[
         dict(call="nvmlDeviceGetHandleByIndex_v2", code=15, text="GPU is lost")])
 
 

@@ -33,6 +33,8 @@ def hostile():
     hostile_net(m)
     hostile_rdma(m)
     hostile_rest(m)
+    for row in m.ifs:  # JSON has no way to write bytes that are no UTF-8
+        row["name"] = row["name"].replace(NOT_UTF8, "\ufffd")
     out = m.finish()
     hostile_documents(m, out)
     return out
@@ -83,8 +85,8 @@ def hostile_net(m):
     t = m.tree
     loopback(m)
     net(m, "et" + NOT_UTF8, index=2)
-    net(m, "a;rm -rf $HOME", index=3, mtu="-1", speed="-1", mac="x" * 3000)
-    net(m, "`id`", index=4, mtu=99999999999, speed=18446744073709551615)
+    net(m, "a;touch pwned", index=3, mtu="-1", speed="-1", mac="x" * 3000)
+    net(m, "`touch pwned`", index=4, mtu=99999999999, speed=18446744073709551615)
     net(m, "n" * 200, index=-5)
     for i in range(300):
         net(m, "veth%08x" % (i * 2654435761 % (1 << 32)), index=100 + i, speed=10000)

@@ -21,7 +21,7 @@ class Machine:
         self.groups = 0
         self.uverbs = 0
         self.addrs, self.ifs, self.mounts, self.fs, self.env = [], [], [], [], {}
-        self.daemons = []
+        self.daemons, self.packages, self.host_pids = [], [], True
         self.memlock = self.memlock_hard = -1
         self.nofile, self.uid, self.affinity = 1048576, 0, cpu.threads
         self.nvml = None
@@ -148,7 +148,8 @@ class Machine:
                 "arch": "x86_64", "affinity_cpus": self.affinity, "memlock_bytes": self.memlock,
                 "memlock_hard_bytes": self.memlock_hard, "nofile": self.nofile, "uid": self.uid,
                 "addrs": self.addrs, "ifs": self.ifs, "filesystems": self.fs,
-                "daemons": self.daemons,
+                "daemons": self.daemons, "host_pids": self.host_pids,
+                "packages": [{"name": n, "version": v} for n, v in self.packages],
                 "env": [{"name": k, "value": v} for k, v in sorted(self.env.items())]}
 
     def finish(self):

@@ -36,6 +36,7 @@ def openshift(name="openshift-roce", gpus=True, memlock=-1):
     cpu = spr("Intel(R) Xeon(R) Platinum 8462Y+", 2, 32, "61440K", 4100)
     m = Machine("train-worker-0", "5.14.0-427.50.1.el9_4.x86_64", cpu, iommu="identity")
     m.tree.file("/run/.containerenv", b"")
+    m.host_pids = False
     m.os("Ubuntu 22.04.4 LTS", "ubuntu", "22.04")
     m.dmi("Dell Inc.", "PowerEdge XE9680", "0MD9VP", "Dell Inc.")
     m.cmdline("BOOT_IMAGE=(hd0,gpt3)/boot/ostree/rhcos/vmlinuz-5.14.0-427.50.1.el9_4.x86_64 "
@@ -51,8 +52,8 @@ def openshift(name="openshift-roce", gpus=True, memlock=-1):
     if gpus:
         pod_gpus(m, hardware)
     else:
-        m.nvml = {"nvidia": {"nvml_error": "libnvidia-ml.so.1: cannot open shared object file: "
-                                           "No such file or directory"}, "gpus": [], "pairs": []}
+        m.nvml = {"nvidia": {"nvml_error": "library 'libnvidia-ml.so.1' not found"}, "gpus": [],
+                  "pairs": []}
         m.nvidia_driver(DRIVER, True, [])
         for path in [p for p in m.tree.nodes if p.startswith("/dev/nvidia")]:
             m.tree.remove(path)
@@ -171,8 +172,8 @@ def pod_gpus(m, hardware):
     """The first GPU below each switch is the pod's; the driver counts from 0."""
     shown = hardware[0::2]
     found = []
-    for i, (bdf, numa) in enumerate(shown):
-        g = G.gpu(i, G.H100_SXM, bdf, numa, m.cpu.node_list(numa), 600 + i, DRIVER, minor=2 * i)
+    for i, (bdf, _) in enumerate(shown):
+        g = G.gpu(i, G.H100_SXM, bdf, 600 + i, DRIVER, minor=2 * i)
         G.link_switches(g, G.H100_SXM, NVSWITCHES)
         G.fabric(g)
         found.append(g)
@@ -210,11 +211,12 @@ def mig_h200():
     virtio_disk(m, "vda", root.add("00:03.0", "1af4:1042", 0x010000, driver="virtio-pci"), 200)
     root.add("00:06.0", G.H200_SXM["pci"], 0x030200, driver="nvidia", speed=5,
              sub=G.H200_SXM["sub"])
-    g = G.gpu(0, G.H200_SXM, "0000:00:06.0", None, cpu.node_list(0), 700, driver)
+    g = G.gpu(0, G.H200_SXM, "0000:00:06.0", 700, driver)
     G.mig(g, [("2g.35gb", 3, 33280, 32, 2), ("2g.35gb", 5, 33280, 32, 2),
               ("1g.18gb", 9, 16384, 16, 1), ("1g.18gb", 10, 16384, 16, 1),
               ("1g.18gb", 11, 16384, 16, 1)])
-    g.update(virtualization="passthrough", fabric_state="not-supported", nvlinks_total=0)
+    g.update(virtualization="passthrough", fabric_state="not-supported",
+             nvlinks_total=None)
     m.nvml = {"nvidia": nvidia(driver, 13000, "13.580.95.05"), "gpus": [g], "pairs": []}
     m.nvidia_driver(driver, True, [("0000:00:06.0", 0, G.H200_SXM["name"])])
     m.modules("nvidia", "nvidia_uvm", "nvidia_modeset", "virtio_net")
@@ -225,7 +227,9 @@ def mig_h200():
     m.mount("/dev/vda1", "/", "ext4", "rw,relatime", 193, 101)
     m.mount("tmpfs", "/dev/shm", "tmpfs", "rw,nosuid,nodev", 125.9, 125.9)
     m.cuda("13.0.1", "2.27.7")
-    m.tree.file("/usr/bin/docker", b"")
+    m.packages = [("containerd", "1.7.27-0ubuntu1"), ("docker.io", "27.5.1-0ubuntu3"),
+                  ("nvidia-container-toolkit", "1.17.8-1")]
+    m.tree.file("/usr/bin/dockerd", b"")
     m.tree.file("/usr/bin/nvidia-ctk", b"")
     return m.finish()
 
@@ -256,8 +260,8 @@ def cloud_efa():
     for bdf in switches:
         m.host(bdf[5:7]).add(bdf, "10de:22a3", 0x068000, driver="nvidia-nvswitch")
     found = []
-    for i, (bdf, numa) in enumerate(hardware):
-        g = G.gpu(i, G.H100_SXM, bdf, numa if numa >= 0 else None, m.near(numa), 800 + i, driver)
+    for i, (bdf, _) in enumerate(hardware):
+        g = G.gpu(i, G.H100_SXM, bdf, 800 + i, driver)
         G.link_switches(g, G.H100_SXM, switches)
         G.fabric(g)
         g["virtualization"] = "passthrough"
