@@ -10,6 +10,9 @@ facts="$TOP/tests/machines/facts.py"
 fake="$BUILD/tests/libfakenvml.so"
 tars=$TMP/tars
 limit_s=2 # for one detect of a machine made to break it
+# folders of thousands of small files: memory is ten times as fast as a disk
+dirs=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
+trap 'rm -rf "$TMP" "$dirs"' EXIT
 
 "$build" "$tars" || {
     echo "Bail out! the machines could not be built"
@@ -76,10 +79,10 @@ for m in $machines; do
         python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' $m.svg
     "
     test_expect "$m: a folder says the same as a tar" "
-        $build --dir dirs $m && stoker detect --root dirs/$m --json >$m.dir.json &&
+        $build --dir $dirs $m && stoker detect --root $dirs/$m --json >$m.dir.json &&
         diff -u $m.inventory.json $m.dir.json
     "
-    rm -rf "$TMP/dirs"
+    rm -rf "${dirs:?}/$m"
     if driver_gpus "$m"; then
         test_expect "$m: the driver's library says the same as the capture" "
             STOKER_NVML_LIB=$fake FAKE_NVML_JSON=\$PWD/$m.nvml.json \

@@ -82,6 +82,7 @@ def dgx_h100():
                  "containerd"]
     m.cgroup2("/user.slice/user-1000.slice/session-4.scope")
     m.cuda("12.4.1", "2.21.5", "9.1.0")
+    m.verbs()
     m.packages = [("containerd.io", "1.6.31-1"), ("datacenter-gpu-manager", "1:3.3.6"),
                   ("docker-ce", "5:26.0.1-1~ubuntu.22.04~jammy"), ("doca-ofed", "2.7.0-1.0.2"),
                   ("libcudnn9-cuda-12", "9.1.0.70-1"), ("libnccl2", "2.21.5-1+cuda12.4"),
@@ -234,6 +235,7 @@ def gpu_lost():
         "09:00.0", "1344:51c0", 0x010802, driver="nvme", speed=4, width=4), 894,
         "Dell Ent NVMe CM6 RI 960GB")
     m.cuda("12.4.0", "2.20.5", lib="/usr/lib64")
+    m.verbs("/usr/lib64")
     return m.finish()
 
 
@@ -381,6 +383,9 @@ def roce_ipv6():
     m.daemons = ["nvidia-persistenced", "slurmd"]
     m.cgroup2("/user.slice/user-1004.slice/session-2.scope")
     m.cuda("12.6.1", "2.23.4")
+    m.verbs()
+    m.packages = [("libnccl2", "2.23.4-1+cuda12.6"), ("rdma-core", "50.0-2ubuntu0.2"),
+                  ("slurmd", "23.11.4-1.2ubuntu5")]
     m.base_mounts()
     m.mount("/dev/nvme0n1p2", "/", "ext4", "rw,relatime", 1720, 1504)
     m.mount("tmpfs", "/dev/shm", "tmpfs", "rw,nosuid,nodev", 503.7, 503.7)
@@ -423,6 +428,7 @@ def ib_roce_mixed():
               "ib_uverbs", "mmfs26")
     m.module_version("nv_peer_mem", "1.3-0")
     m.tree.file("/sys/kernel/mm/memory_peers/nv_mem/version", "1.3-0")
+    m.verbs("/usr/lib64")
     m.daemons = ["nvidia-persistenced", "slurmd"]
     m.cgroup2("/system.slice/sshd.service")
     m.base_mounts()

@@ -136,6 +136,9 @@ class Machine:
         if cudnn:
             self.library(lib + "/libcudnn.so." + cudnn.split(".")[0], "libcudnn.so." + cudnn)
 
+    def verbs(self, lib="/usr/lib/x86_64-linux-gnu"):
+        self.library(lib + "/libibverbs.so.1", "libibverbs.so.1.14.39.0")
+
     def library(self, path, target):
         """A shared library as it is installed: a soname link to a versioned file."""
         folder = path[: path.rfind("/")]

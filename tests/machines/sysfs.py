@@ -74,10 +74,8 @@ class Cpu:
         core = cpu % self.total_cores
         socket = core // self.cores
         siblings = cpulist(self.core_threads(core))
-        package = cpulist(self.group(socket * self.cores, self.cores))
         tree.files(path + "/topology", physical_package_id=socket, core_id=core % self.cores,
-                   thread_siblings_list=siblings, core_cpus_list=siblings,
-                   core_siblings_list=package, package_cpus_list=package, die_id=0)
+                   thread_siblings_list=siblings)
         for i, (level, kind, size) in enumerate(self.caches):
             shared = siblings
             if level == 3:
@@ -94,11 +92,11 @@ class Cpu:
         return "".join("%s\t: %s\n" % row for row in rows)
 
 
-INTEL_FLAGS = ("fpu vme de pse tsc msr sse sse2 ht ssse3 fma sse4_1 sse4_2 popcnt aes avx f16c rdrand "
-               "abm avx2 bmi2 avx512f avx512dq avx512cd avx512bw avx512vl avx_vnni avx512_bf16 "
+INTEL_FLAGS = ("fpu vme de pse tsc msr sse sse2 ht ssse3 fma sse4_1 sse4_2 popcnt aes avx f16c "
+               "rdrand abm avx2 bmi2 avx512f avx512dq avx512cd avx512bw avx512vl avx_vnni avx512_bf16 "
                "avx512_vbmi avx512_vnni amx_bf16 avx512_fp16 amx_tile amx_int8")
-AMD_FLAGS = ("fpu vme de pse tsc msr sse sse2 ht ssse3 fma sse4_1 sse4_2 popcnt aes avx f16c rdrand "
-             "abm sse4a avx2 bmi2 vaes vpclmulqdq")
+AMD_FLAGS = ("fpu vme de pse tsc msr sse sse2 ht ssse3 fma sse4_1 sse4_2 popcnt aes avx f16c "
+             "rdrand abm sse4a avx2 bmi2 vaes vpclmulqdq")
 
 
 def spr(model, sockets, cores, l3, mhz, nodes=None, smt=2):
@@ -249,6 +247,14 @@ def net(m, name, pci=None, index=2, mac="02:00:00:00:00:01", mtu=1500, speed=Non
     return path
 
 
+def virtio(m, pci, index, driver):
+    """The virtio device of a PCI function: what stands on it has this as its device."""
+    path = "%s/virtio%d" % (pci.path, index)
+    m.tree.dir("/sys/bus/virtio/drivers/" + driver)
+    m.tree.rel_link(path + "/driver", "/sys/bus/virtio/drivers/" + driver)
+    return Pci(m, path, pci.bdf, pci.numa)
+
+
 def loopback(m):
     net(m, "lo", index=1, mac="00:00:00:00:00:00", mtu=65536, state="unknown", type_=772)
     m.addr("lo", "127.0.0.1", 8)
@@ -382,11 +388,12 @@ def nvme(m, index, pci, gib, model, rotational=0):
     t.rel_link("/sys/class/block/" + name, path)
 
 
-def virtio_disk(m, name, pci, gib):
+def virtio_disk(m, name, dev, gib):
+    """dev: what virtio() gave."""
     t = m.tree
-    path = "%s/virtio2/block/%s" % (pci.path, name)
+    path = "%s/block/%s" % (dev.path, name)
     t.files(path, size=gib * 2097152, ro=0, removable=0)
     t.files(path + "/queue", rotational=1, scheduler="[none] mq-deadline")
-    t.rel_link(path + "/device", pci.path + "/virtio2")
+    t.rel_link(path + "/device", dev.path)
     t.rel_link("/sys/block/" + name, path)
     t.rel_link("/sys/class/block/" + name, path)

@@ -8,7 +8,7 @@ import gpus as G
 from bare import guid, nvidia, nvswitches, NVSWITCHES
 from machine import Machine
 from sysfs import (V1, link_local, loopback, memory, milan, net, nvme, rdma, roce_gids, routes, spr,
-                   virtio_disk)
+                   virtio, virtio_disk)
 
 # ---- OpenShift
 
@@ -163,6 +163,11 @@ def pod_place(m, memlock):
     m.module_version("nvidia_peermem", DRIVER)
     m.tree.file("/dev/infiniband/rdma_cm", b"")
     m.cuda("12.4.1", "2.21.5", "9.1.0")
+    m.verbs()
+    m.tree.file("/usr/local/lib/python3.10/dist-packages/torch/version.py",
+                "__version__ = '2.4.0a0+f70bd71a48.nv24.06'\ncuda: Optional[str] = '12.4'")
+    m.packages = [("libcudnn9-cuda-12", "9.1.0.70-1"), ("libnccl2", "2.21.5-1+cuda12.4"),
+                  ("rdma-core", "39.0-1")]
     m.env = {"KUBERNETES_SERVICE_HOST": "172.30.0.1", "KUBERNETES_SERVICE_PORT": "443",
              "HOSTNAME": m.hostname, "NODE_NAME": "gpu-node-3", "POD_NAME": m.hostname,
              "POD_NAMESPACE": "ml-training", "container": "oci"}
@@ -204,11 +209,12 @@ def mig_h200():
     loopback(m)
     root = m.host("00")
     card = root.add("00:02.0", "1af4:1041", 0x020000, driver="virtio-pci")
-    net(m, "enp0s2", card, 2, "52:54:00:ab:10:02", mtu=1500)
+    net(m, "enp0s2", virtio(m, card, 0, "virtio_net"), 2, "52:54:00:ab:10:02", mtu=1500)
     m.addr("enp0s2", "192.168.122.40", 24)
     routes(m, [("enp0s2", "0.0.0.0", 0, "192.168.122.1", 100),
                ("enp0s2", "192.168.122.0", 24, None, 100)])
-    virtio_disk(m, "vda", root.add("00:03.0", "1af4:1042", 0x010000, driver="virtio-pci"), 200)
+    disk = root.add("00:03.0", "1af4:1042", 0x010000, driver="virtio-pci")
+    virtio_disk(m, "vda", virtio(m, disk, 1, "virtio_blk"), 200)
     root.add("00:06.0", G.H200_SXM["pci"], 0x030200, driver="nvidia", speed=5,
              sub=G.H200_SXM["sub"])
     g = G.gpu(0, G.H200_SXM, "0000:00:06.0", 700, driver)
@@ -275,6 +281,8 @@ def cloud_efa():
     efa_front(m)
     m.cgroup2("/system.slice/sshd.service")
     m.cuda("12.4.1", "2.23.4", lib="/usr/lib64")
+    m.verbs("/usr/lib64")
+    m.env = {"LD_LIBRARY_PATH": "/opt/amazon/ofi-nccl/lib64:/opt/amazon/efa/lib64"}
     m.library("/opt/amazon/efa/lib64/libfabric.so.1", "libfabric.so.1.25.0")
     m.library("/opt/amazon/ofi-nccl/lib64/libnccl-net.so", "libnccl-net-ofi.so")
     return m.finish()
