@@ -181,19 +181,20 @@ def dgx_disks(m):
 
 
 def gpu_lost():
-    """Dell PowerEdge XE9680 with 8 H100 of which one has left the bus, hand-built.
+    """An 8-GPU H100 server under Slurm of which one GPU has left the bus, hand-built.
 
-    Sources: GPU addresses of XE9680 nodes in public `nvidia-smi` listings (18, 2a, 3a,
-    5d, 9a, ab, ba, db); PIX between a GPU and its NIC from the `nvidia-smi topo -m` in
-    NVIDIA/nccl issue 1264; what stays readable after XID 79 ("GPU has fallen off the
+    Sources: a Supermicro SYS-821GE-TNHR in NVIDIA/nccl issue 1264 (`nvidia-smi` with
+    driver 550.54.15 and GPUs from 18:00.0 and 2a:00.0 on, PIX between a GPU and its NIC,
+    CPUs 0-55,112-167; the other six addresses from memory of such servers); what stays
+    readable after XID 79 ("GPU has fallen off the
     bus"): the XID catalogue, NVML's NVML_ERROR_GPU_IS_LOST (15), and Linux, which
     answers all ones from configuration space, link width 63 and an unknown speed.
     """
-    cpu = spr("Intel(R) Xeon(R) Platinum 8468", 2, 48, "107520K", 3800)
-    m = Machine("xe9680-r07n3", "5.14.0-427.13.1.el9_4.x86_64", cpu, iommu="identity")
+    cpu = spr("Intel(R) Xeon(R) Platinum 8480+", 2, 56, "107520K", 3800)
+    m = Machine("h100-r07n3", "5.14.0-427.13.1.el9_4.x86_64", cpu, iommu="identity")
     driver = "550.54.15"
     m.os("Rocky Linux 9.4 (Blue Onyx)", "rocky", "9.4")
-    m.dmi("Dell Inc.", "PowerEdge XE9680", "0MD9VP", "Dell Inc.")
+    m.dmi("Supermicro", "SYS-821GE-TNHR", "X13DEG-OAD", "American Megatrends International, LLC.")
     m.cmdline("BOOT_IMAGE=(hd0,gpt2)/vmlinuz-5.14.0-427.13.1.el9_4.x86_64 ro intel_iommu=on "
               "iommu=pt crashkernel=1G-4G:192M")
     cpu.write(m.tree, governor="performance")
@@ -223,9 +224,9 @@ def gpu_lost():
     m.module_version("nvidia_peermem", driver)
     m.daemons = ["nv-fabricmanager", "nvidia-persistenced", "slurmd"]
     m.cgroup2("/system.slice/slurmstepd.scope/job_88213/step_0/user/task_0",
-              cpuset="0-191", mem="2061584302080")
-    m.env = {"SLURM_JOB_ID": "88213", "SLURM_JOB_NODELIST": "xe9680-r07n[3-4]",
-             "SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "8", "SLURM_CPUS_ON_NODE": "192",
+              cpuset="0-223", mem="2061584302080")
+    m.env = {"SLURM_JOB_ID": "88213", "SLURM_JOB_NODELIST": "h100-r07n[3-4]",
+             "SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "8", "SLURM_CPUS_ON_NODE": "224",
              "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}
     m.base_mounts()
     m.mount("/dev/nvme0n1p3", "/", "xfs", "rw,relatime,attr2,inode64", 880, 790)
@@ -233,7 +234,7 @@ def gpu_lost():
     m.mount("10.41.8.2@tcp:/work", "/work", "lustre", "rw,flock,lazystatfs", 465661, 301002)
     nvme(m, 0, m.host("00", 0).bridge("00:1d.0", "8086:1bb4", speed=4, width=4).add(
         "09:00.0", "1344:51c0", 0x010802, driver="nvme", speed=4, width=4), 894,
-        "Dell Ent NVMe CM6 RI 960GB")
+        "MTFDKCC960TFR-1BC1ZABYY")
     m.cuda("12.4.0", "2.20.5", lib="/usr/lib64")
     m.verbs("/usr/lib64")
     return m.finish()
@@ -253,7 +254,7 @@ def lost_rail(m, i, bus, numa):
     nic = up.bridge("%02x:01.0" % (bus - 1)).add("%02x:00.0" % (bus + 1), "15b3:1021", 0x020700,
                                                  driver="mlx5_core", speed=5)
     rdma(m, "mlx5_%d" % i, nic, "InfiniBand", "400 Gb/sec (4X NDR)", ib_gids(bus),
-         guid=guid(bus), lid="0x%x" % (0x80 + i), sm_lid="0x1", slots=8, board="DEL0000000046")
+         guid=guid(bus), lid="0x%x" % (0x80 + i), sm_lid="0x1", slots=8)
     ipoib(m, "ibp%ds0" % (bus + 1), nic, 10 + i, bus)
 
 

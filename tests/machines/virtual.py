@@ -193,7 +193,8 @@ def pod_gpus(m, hardware):
 def mig_h200():
     """A virtual machine with one H200 in seven slices, hand-built.
 
-    Sources: MIG User Guide, H200 profiles and placements (1g.18gb: 16 SMs, 2g.35gb: 32;
+    Sources: MIG User Guide, H200 profiles; `nvidia-smi mig -lgip` of an H200 in
+    NVIDIA/mig-parted issue 120 (1g.18gb: 16 GiB and 16 SMs, 2g.35gb: 32.25 GiB and 32;
     two 2g at 0 and 2, three 1g at 4, 5 and 6 fill the seven compute slices); all other
     figures of the GPU as a real H200 in a VM answers them (nvidia-smi -q of driver 580).
     """
@@ -218,7 +219,7 @@ def mig_h200():
     root.add("00:06.0", G.H200_SXM["pci"], 0x030200, driver="nvidia", speed=5,
              sub=G.H200_SXM["sub"])
     g = G.gpu(0, G.H200_SXM, "0000:00:06.0", 700, driver)
-    G.mig(g, [("2g.35gb", 3, 33280, 32, 2), ("2g.35gb", 5, 33280, 32, 2),
+    G.mig(g, [("2g.35gb", 3, 33024, 32, 2), ("2g.35gb", 5, 33024, 32, 2),
               ("1g.18gb", 9, 16384, 16, 1), ("1g.18gb", 10, 16384, 16, 1),
               ("1g.18gb", 11, 16384, 16, 1)])
     g.update(virtualization="passthrough", fabric_state="not-supported",
