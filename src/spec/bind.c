@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/* bind: a YAML tree into the structs, row by row of the schema.
+ *
+ * Nothing stops at the first error: whatever is wrong is reported and left at its
+ * default, so that one run shows all there is to mend.  Each value's address is noted
+ * with its place in the file (spec_where()). */
+#include "base/mem.h"
+#include "base/str.h"
+#include "spec/spec_int.h"
+
+#include <assert.h>
+
+enum {
+    BIND_ROWS_MAX = 64,    /* keys in one table */
+    BIND_KEYS_LISTED = 12, /* more are not listed in a hint */
+    BIND_PATH_MAX = 512    /* bytes of "nodes[0].gpu.memory" in a message */
+};
+
+struct bind {
+    struct load *l;
+    struct buf path; /* of the value at hand */
+};
+
+static void bind_members(struct bind *b, const struct spec_table *t, const struct yaml *y,
+                         void *obj);
+
+void bind_defaults(const struct spec_table *t, struct arena *a, void *obj)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        const struct spec_row *r = &t->rows[i];
+        void *dst = (char *)obj + r->off;
+        struct value_error e;
+
+        if (r->kind == SPEC_SECTION)
+            bind_defaults(r->sub, a, dst);
+        else if (r->dflt && !value_put(r, a, r->dflt, true, dst, &e))
+            assert(!"a default of the schema is not valid");
+    }
+}
+
+/* --- the path --- */
+static size_t path_key(struct bind *b, const char *key)
+{
+    size_t len = b->path.len;
+
+    buf_addf(&b->path, "%s%.64s", len ? "." : "", key);
+    return len;
+}
+
+static size_t path_index(struct bind *b, size_t i)
+{
+    size_t len = b->path.len;
+
+    buf_addf(&b->path, "[%zu]", i);
+    return len;
+}
+
+static void path_back(struct bind *b, size_t len)
+{
+    if (!b->path.data)
+        return;
+    b->path.over = false;
+    b->path.len = len;
+    b->path.data[len] = '\0';
+}
+
+static const char *path(const struct bind *b)
+{
+    return buf_str(&b->path);
+}
+
+/* The path without its indexes, as `stoker spec doc` takes it. */
+static void path_bare(const struct bind *b, struct buf *out)
+{
+    for (const char *p = path(b); *p; p++) {
+        if (*p == '[')
+            p += strcspn(p, "]");
+        else
+            buf_addc(out, *p);
+        if (!*p)
+            break;
+    }
+}
+
+/* --- what a place holds --- */
+static void note_origin(struct load *l, const void *at, int line, int col)
+{
+    VEC_GROW(l->origins, l->origin_count, l->origin_cap);
+    l->origins[l->origin_count++] = (struct spec_origin){ .at = at, .line = line, .col = col };
+}
+
+static const char *type_word(const struct yaml *y)
+{
+    switch (y->type) {
+    case YAML_SEQ:
+        return "a list";
+    case YAML_MAP:
+        return "a map";
+    case YAML_SCALAR:
+        return "a single value";
+    default:
+        return "empty";
+    }
+}
+
+/* Reports and returns false unless `y` is of the type that the row wants. */
+static bool want_type(struct bind *b, const struct yaml *y, enum yaml_type want, const char *word)
+{
+    if (y->type == want)
+        return true;
+    if (y->type == YAML_NULL) {
+        diag_add(b->l, y->line, y->col, "'%s' has no value", path(b));
+        if (want == YAML_MAP)
+            diag_hint(b->l, "Indent its keys below it, or write {} for the defaults.");
+        else if (want == YAML_SEQ)
+            diag_hint(b->l, "Put its items below it, each after '- ', or write [] for none.");
+        else
+            diag_hint(b->l, "Remove the key to leave it at its default.");
+        return false;
+    }
+    diag_add(b->l, y->line, y->col, "'%s' must be %s, not %s", path(b), word, type_word(y));
+    if (want == YAML_SEQ && y->type == YAML_SCALAR)
+        diag_hint(b->l, "Write it as a list: [%.60s].", y->text);
+    else if (want == YAML_SEQ)
+        diag_hint(b->l, "Start each item with '- '.");
+    else if (want == YAML_MAP && y->type == YAML_SEQ)
+        diag_hint(b->l, "Write 'key: value' lines without '- '.");
+    else if (want == YAML_MAP)
+        diag_hint(b->l, "Put a ':' and a space behind each key.");
+    return false;
+}
+
+static void bind_value(struct bind *b, const struct spec_row *r, const struct yaml *y, void *dst)
+{
+    struct buf type = { 0 };
+    struct value_error e;
+
+    if (y->type != YAML_SCALAR) {
+        spec_row_type(r, &type);
+        (void)want_type(b, y, YAML_SCALAR, buf_str(&type));
+    } else if (value_put(r, b->l->arena, y->text, y->plain, dst, &e)) {
+        note_origin(b->l, dst, y->line, y->col);
+    } else {
+        diag_add(b->l, y->line, y->col, "'%s' %s", path(b), e.msg);
+        if (e.hint[0])
+            diag_hint(b->l, "%s", e.hint);
+    }
+    buf_release(&type);
+}
+
+/* One item of a list of text. */
+static bool item_ok(struct bind *b, const struct spec_row *r, const struct yaml *y)
+{
+    if (!want_type(b, y, YAML_SCALAR, "text"))
+        return false;
+    if (r->kind == SPEC_CIDRS && !value_cidr_ok(y->text)) {
+        diag_add(b->l, y->line, y->col, "'%s' is not a subnet: '%.60s'", path(b), y->text);
+        diag_hint(b->l, "Write it like 10.0.1.0/24.");
+        return false;
+    }
+    return true;
+}
+
+static void bind_strs(struct bind *b, const struct spec_row *r, const struct yaml *y, void *dst)
+{
+    const char **items;
+    size_t n = 0, i = 0;
+
+    if (!want_type(b, y, YAML_SEQ, "a list"))
+        return;
+    items = arena_array(b->l->arena, const char *, y->count + 1);
+    for (const struct yaml *c = y->first; c; c = c->next, i++) {
+        size_t mark = path_index(b, i);
+
+        if (item_ok(b, r, c)) {
+            note_origin(b->l, &items[n], c->line, c->col);
+            items[n++] = arena_strdup(b->l->arena, c->text);
+        }
+        path_back(b, mark);
+    }
+    note_origin(b->l, dst, y->line, y->col);
+    *(struct spec_strs *)dst = (struct spec_strs){ .items = items, .count = n };
+}
+
+static void bind_pairs(struct bind *b, const struct spec_row *r, const struct yaml *y, void *dst)
+{
+    struct spec_pair *items;
+    size_t n = 0;
+
+    if (!want_type(b, y, YAML_MAP, "a map"))
+        return;
+    items = arena_array(b->l->arena, struct spec_pair, y->count + 1);
+    for (const struct yaml *c = y->first; c; c = c->next) {
+        size_t mark = path_key(b, c->key);
+
+        if (r->kind == SPEC_ENV && !value_env_name_ok(c->key)) {
+            diag_add(b->l, c->key_line, c->key_col, "'%.60s' cannot name an environment variable",
+                     c->key);
+            diag_hint(b->l, "Use letters, digits and '_', not a digit first.");
+        } else if (want_type(b, c, YAML_SCALAR, "text")) {
+            note_origin(b->l, &items[n], c->line, c->col);
+            items[n++] = (struct spec_pair){ .key = arena_strdup(b->l->arena, c->key),
+                                             .value = arena_strdup(b->l->arena, c->text) };
+        }
+        path_back(b, mark);
+    }
+    note_origin(b->l, dst, y->line, y->col);
+    *(struct spec_pairs *)dst = (struct spec_pairs){ .items = items, .count = n };
+}
+
+/* --- structs --- */
+static void bind_list(struct bind *b, const struct spec_row *r, const struct yaml *y, void *obj)
+{
+    char *items;
+    size_t i = 0;
+
+    if (!want_type(b, y, YAML_SEQ, "a list"))
+        return;
+    items = arena_array_bytes(b->l->arena, y->count + 1, r->sub->size);
+    *(void **)((char *)obj + r->off) = items;
+    *(size_t *)((char *)obj + r->count_off) = y->count;
+    for (const struct yaml *c = y->first; c; c = c->next, i++) {
+        size_t mark = path_index(b, i);
+
+        bind_defaults(r->sub, b->l->arena, items + i * r->sub->size);
+        bind_members(b, r->sub, c, items + i * r->sub->size);
+        path_back(b, mark);
+    }
+}
+
+static void bind_map(struct bind *b, const struct spec_row *r, const struct yaml *y, void *obj)
+{
+    char *items;
+    size_t i = 0;
+
+    if (!want_type(b, y, YAML_MAP, "a map of names"))
+        return;
+    items = arena_array_bytes(b->l->arena, y->count + 1, r->sub->size);
+    *(void **)((char *)obj + r->off) = items;
+    *(size_t *)((char *)obj + r->count_off) = y->count;
+    for (const struct yaml *c = y->first; c; c = c->next, i++) {
+        char *item = items + i * r->sub->size;
+        const struct spec_row name = { .kind = r->names ? r->names : SPEC_NAME,
+                                       .store = STORE_STR };
+        size_t mark = path_key(b, c->key);
+        struct value_error e;
+
+        if (value_put(&name, b->l->arena, c->key, true, item, &e)) {
+            note_origin(b->l, item, c->key_line, c->key_col);
+        } else {
+            bool long_one = strlen(c->key) > SPEC_NAME_MAX;
+
+            diag_add(b->l, c->key_line, c->key_col, "'%.80s' %s", c->key,
+                     long_one ? e.msg : "cannot be a name");
+            diag_hint(b->l, "%s", e.hint);
+            *(const char **)item = arena_strdup(b->l->arena, c->key);
+        }
+        bind_defaults(r->sub, b->l->arena, item);
+        bind_members(b, r->sub, c, item);
+        path_back(b, mark);
+    }
+}
+
+static void bind_row(struct bind *b, const struct spec_row *r, const struct yaml *y, void *obj)
+{
+    void *dst = (char *)obj + r->off, *sub;
+
+    switch (r->kind) {
+    case SPEC_STRS:
+    case SPEC_NAMES:
+    case SPEC_CIDRS:
+        bind_strs(b, r, y, dst);
+        break;
+    case SPEC_PAIRS:
+    case SPEC_ENV:
+        bind_pairs(b, r, y, dst);
+        break;
+    case SPEC_SECTION:
+        bind_members(b, r->sub, y, dst);
+        break;
+    case SPEC_OPTION:
+        sub = arena_alloc(b->l->arena, r->sub->size);
+        bind_defaults(r->sub, b->l->arena, sub);
+        bind_members(b, r->sub, y, sub);
+        *(void **)dst = sub;
+        break;
+    case SPEC_LIST:
+        bind_list(b, r, y, obj);
+        break;
+    case SPEC_MAP:
+        bind_map(b, r, y, obj);
+        break;
+    default:
+        bind_value(b, r, y, dst);
+    }
+}
+
+static void unknown_key(struct bind *b, const struct spec_table *t, const struct yaml *y)
+{
+    const char *names[BIND_ROWS_MAX], *near;
+    struct buf list;
+
+    for (size_t i = 0; i < t->count; i++)
+        names[i] = t->rows[i].key;
+    if (b->path.len)
+        diag_add(b->l, y->key_line, y->key_col, "unknown key '%.64s' in '%s'", y->key, path(b));
+    else
+        diag_add(b->l, y->key_line, y->key_col, "unknown key '%.64s'", y->key);
+    if (b->l->diags->dropped) /* nobody will see the hint */
+        return;
+    near = str_nearest(y->key, names, t->count);
+    if (near) {
+        diag_hint(b->l, "Did you mean '%s'?", near);
+        return;
+    }
+    buf_init(&list, 1024);
+    if (t->count > BIND_KEYS_LISTED) {
+        path_bare(b, &list);
+        diag_hint(b->l, "`stoker spec doc%s%s` lists the keys here.", list.len ? " " : "",
+                  buf_str(&list));
+        buf_release(&list);
+        return;
+    }
+    for (size_t i = 0; i < t->count; i++)
+        buf_addf(&list, "%s%s", i ? ", " : "", names[i]);
+    diag_hint(b->l, "The keys here are %s.", buf_str(&list));
+    buf_release(&list);
+}
+
+static void missing_key(struct bind *b, const struct spec_row *r, const struct yaml *y)
+{
+    /* a map below a key is named by the key; an item of a list by its first line */
+    int line = y->key ? y->key_line : y->line;
+    int col = y->key ? y->key_col : y->col;
+
+    diag_add(b->l, line, col, "'%s' lacks the key '%s'", path(b), r->key);
+    diag_hint(b->l, "'%s' is required: %s.", r->key, r->doc);
+}
+
+/* `obj` has its defaults already. */
+static void bind_members(struct bind *b, const struct spec_table *t, const struct yaml *y,
+                         void *obj)
+{
+    bool seen[BIND_ROWS_MAX] = { false };
+
+    assert(t->count <= BIND_ROWS_MAX);
+    if (!want_type(b, y, YAML_MAP, "a map"))
+        return;
+    for (const struct yaml *c = y->first; c; c = c->next) {
+        const struct spec_row *r = spec_row_find(t, c->key);
+        size_t mark;
+
+        if (!r) {
+            unknown_key(b, t, c);
+            continue;
+        }
+        seen[r - t->rows] = true;
+        mark = path_key(b, c->key);
+        bind_row(b, r, c, obj);
+        path_back(b, mark);
+    }
+    for (size_t i = 0; i < t->count; i++)
+        if (t->rows[i].required && !seen[i])
+            missing_key(b, &t->rows[i], y);
+}
+
+void bind_document(struct load *l, const struct yaml *root, struct spec *s)
+{
+    struct bind b = { .l = l };
+
+    buf_init(&b.path, BIND_PATH_MAX);
+    if (root->type != YAML_MAP) {
+        diag_add(l, root->line, root->col, "a spec is a map of 'key: value' lines, not %s",
+                 type_word(root));
+        diag_hint(l, "`stoker spec example` lists specs to start from.");
+    } else {
+        bind_members(&b, &spec_schema, root, s);
+    }
+    buf_release(&b.path);
+}

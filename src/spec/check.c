@@ -1,0 +1,654 @@
+/* SPDX-License-Identifier: MIT */
+/* check: what no single key can say: names that must exist, sums that must fit, values
+ * that must agree.  Runs when every key is right by itself; reports at the value that
+ * is to be mended.  Each function below is one rule, listed in rules[]. */
+#include "base/str.h"
+#include "spec/check_int.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+enum {
+    CHECK_PORTS_MAX = 4096, /* ports of a site compared with each other */
+    CHECK_GPUS_MAX = 16     /* GPUs of a node: the schema's maximum */
+};
+
+/* --- nodes --- */
+static void check_nodes(struct check *c)
+{
+    for (size_t i = 0; i < c->s->node_count; i++) {
+        const struct spec_node *n = &c->s->nodes[i];
+
+        if (n->gpus_per_node && !n->gpu) {
+            ERROR(c, &n->gpus_per_node, "node group '%s' has GPUs but does not say which", n->name);
+            diag_hint(c->l, "Add 'gpu: {model: H200}' or the like.");
+        }
+        if (n->gpu && !n->gpus_per_node) {
+            ERROR(c, &n->gpu->model, "node group '%s' describes a GPU but has none", n->name);
+            diag_hint(c->l, "Add 'gpus_per_node: 8' or the like.");
+        }
+        if (n->gpu && n->gpu->mig_profile && n->gpu->sharing != SPEC_SHARING_MIG)
+            ERROR(c, &n->gpu->mig_profile, "a MIG profile needs 'sharing: mig'");
+        if (n->gpu && n->gpu->power_limit_w.known && n->gpu->power_w.known &&
+            n->gpu->power_limit_w.v > n->gpu->power_w.v)
+            ERROR(c, &n->gpu->power_limit_w,
+                  "the power limit of %" PRId64 " W is above the board's %" PRId64 " W",
+                  n->gpu->power_limit_w.v, n->gpu->power_w.v);
+        if (n->fallback.count && n->capacity == SPEC_CAPACITY_OWNED) {
+            ERROR(c, &n->fallback,
+                  "machines that are owned have no instance types to fall back to");
+            diag_hint(c->l, "Set 'capacity' to spot, on_demand or reserved.");
+        }
+    }
+}
+
+static void check_fabrics(struct check *c)
+{
+    for (size_t i = 0; i < c->s->fabric_count; i++) {
+        const struct spec_fabric *f = &c->s->fabrics[i];
+
+        if (f->interfaces.count && (int64_t)f->interfaces.count != f->nics_per_node)
+            ERROR(c, &f->interfaces, "fabric '%s' has %zu interfaces but %" PRId64 " NICs a node",
+                  f->name, f->interfaces.count, f->nics_per_node);
+        if (f->hcas.count && (int64_t)f->hcas.count != f->nics_per_node)
+            ERROR(c, &f->hcas, "fabric '%s' has %zu RDMA devices but %" PRId64 " NICs a node",
+                  f->name, f->hcas.count, f->nics_per_node);
+        if (f->subnets.count > 1 && (int64_t)f->subnets.count != f->nics_per_node)
+            ERROR(c, &f->subnets, "fabric '%s' has %zu subnets but %" PRId64 " NICs a node",
+                  f->name, f->subnets.count, f->nics_per_node);
+        if (f->gid_index.known && f->kind != SPEC_FABRIC_ROCE)
+            ERROR(c, &f->gid_index, "only a RoCE fabric has a GID to pin");
+    }
+}
+
+/* --- GPUs --- */
+static const struct spec_node *component_node(struct check *c, const struct spec_component *k)
+{
+    const struct spec_node *n = spec_node_of(c->s, k->nodes);
+
+    if (!n && !k->nodes && k->gpus) {
+        ERROR(c, &k->gpus, "component '%s' does not say on which node group it runs", k->name);
+        diag_hint(c->l,
+                  c->s->node_count ? "Add 'nodes: %s' or another group."
+                                   : "The spec has no nodes.%s",
+                  c->s->node_count ? c->s->nodes[0].name : "");
+    }
+    return n;
+}
+
+static void check_gpus_one(struct check *c, const struct spec_component *k,
+                           const struct spec_node *n)
+{
+    if (k->gpus > n->gpus_per_node) {
+        ERROR(c, &k->gpus, "component '%s' asks for %" PRId64 " GPUs a node, but '%s' has %" PRId64,
+              k->name, k->gpus, n->name, n->gpus_per_node);
+        diag_hint(c->l, "Use 'nodes_per_replica' to span several machines.");
+    } else if (k->nodes_per_replica > n->count) {
+        ERROR(c, &k->nodes_per_replica,
+              "component '%s' spans %" PRId64 " machines, but '%s' has %" PRId64, k->name,
+              k->nodes_per_replica, n->name, n->count);
+    } else if (k->scale &&
+               k->scale->max * k->nodes_per_replica * k->gpus > n->count * n->gpus_per_node) {
+        ERROR(c, &k->scale->max,
+              "component '%s' may grow to %" PRId64 " GPUs, but '%s' has %" PRId64, k->name,
+              k->scale->max * k->nodes_per_replica * k->gpus, n->name, n->count * n->gpus_per_node);
+    }
+}
+
+/* GPUs that components hold all the time must exist; queued ones take turns. */
+static void check_gpus(struct check *c)
+{
+    struct arena a = { 0 };
+    int64_t *asked = arena_array(&a, int64_t, c->s->node_count + 1); /* by node group */
+
+    for (size_t i = 0; i < c->s->component_count; i++) {
+        const struct spec_component *k = &c->s->components[i];
+        const struct spec_node *n = spec_node_of(c->s, k->nodes);
+        int64_t want = k->gpus * k->nodes_per_replica * k->replicas, have, before;
+
+        if (!n || k->queued || want == 0)
+            continue;
+        if (k->gpus > n->gpus_per_node || k->nodes_per_replica > n->count)
+            continue; /* told already */
+        have = n->count * n->gpus_per_node;
+        before = asked[n - c->s->nodes];
+        asked[n - c->s->nodes] += want;
+        if (before > have || before + want <= have)
+            continue;
+        ERROR(c, &k->gpus, "components ask for %" PRId64 " GPUs of '%s', which has %" PRId64,
+              before + want, n->name, have);
+        diag_hint(c->l,
+                  "'%s' takes %" PRId64 " and those before it %" PRId64
+                  "; 'queued: true' leaves it to the scheduler's queue.",
+                  k->name, want, before);
+    }
+    arena_release(&a);
+}
+
+static bool target_there(const struct spec *s, enum spec_target t)
+{
+    switch (t) {
+    case SPEC_TARGET_SLURM:
+        return s->targets.slurm;
+    case SPEC_TARGET_KUBERNETES:
+        return s->targets.kubernetes;
+    case SPEC_TARGET_OPENSHIFT:
+        return s->targets.openshift;
+    case SPEC_TARGET_COMPOSE:
+        return s->targets.compose;
+    case SPEC_TARGET_SYSTEMD:
+        return s->targets.systemd;
+    default:
+        return true;
+    }
+}
+
+static bool target_is_pods(enum spec_target t)
+{
+    return t == SPEC_TARGET_KUBERNETES || t == SPEC_TARGET_OPENSHIFT;
+}
+
+static const char *target_word(enum spec_target t)
+{
+    static const char *const words[] = {
+#define WORD_(id, text) text,
+        SPEC_TARGETS(WORD_)
+#undef WORD_
+    };
+
+    return words[t];
+}
+
+static void check_target(struct check *c, const struct spec_component *k)
+{
+    bool queues = target_is_pods(k->target) || k->target == SPEC_TARGET_SLURM;
+
+    if (!target_there(c->s, k->target)) {
+        ERROR(c, &k->target, "component '%s' runs on %s, which 'targets' does not have", k->name,
+              target_word(k->target));
+        diag_hint(c->l, "Add '%s: {}' below 'targets'.", target_word(k->target));
+    }
+    if (k->queued && !queues)
+        ERROR(c, &k->queued, "component '%s' cannot be queued: %s has no queue", k->name,
+              target_word(k->target));
+    if (!k->image && (target_is_pods(k->target) || k->target == SPEC_TARGET_COMPOSE)) {
+        ERROR(c, &k->name, "component '%s' has no image, and %s needs one", k->name,
+              target_word(k->target));
+    }
+    if ((k->partition || k->qos || k->account) && k->target != SPEC_TARGET_SLURM)
+        ERROR(c,
+              k->partition ? (const void *)&k->partition
+              : k->qos     ? (const void *)&k->qos
+                           : (const void *)&k->account,
+              "component '%s' runs on %s: partition, QOS and account are Slurm's", k->name,
+              target_word(k->target));
+}
+
+static void check_scale(struct check *c, const struct spec_component *k)
+{
+    const struct spec_scale *x = k->scale;
+    struct spec_pos p;
+
+    if (!x)
+        return;
+    if (x->min > x->max)
+        ERROR(c, spec_where(c->s, &x->min).line ? &x->min : &x->max,
+              "component '%s' scales to at least %" PRId64 " but at most %" PRId64 " replicas",
+              k->name, x->min, x->max);
+    else if (k->replicas < x->min || k->replicas > x->max) {
+        p = spec_where(c->s, &k->replicas);
+        ERROR(c, p.line ? &k->replicas : &x->max,
+              "component '%s' starts with %" PRId64 " replicas, outside %" PRId64 " to %" PRId64,
+              k->name, k->replicas, x->min, x->max);
+    }
+    if (x->zero_after_ms.known && x->min != 0)
+        ERROR(c, &x->zero_after_ms, "component '%s' can only scale to zero with 'min: 0'", k->name);
+    if (x->target.known && x->target.unit != spec_metric_unit(x->metric))
+        ERROR(c, &x->target, "'%s' is not in the unit of %s", x->target.text,
+              spec_metric_name(x->metric));
+}
+
+/* The planner still chooses how a language model is spread when no size is given. */
+static bool is_planned(struct check *c, const struct spec_training *t)
+{
+    const struct spec_shape *h = spec_shape_find(c->s, t->shape);
+
+    return h && (h->kind == SPEC_SHAPE_DENSE || h->kind == SPEC_SHAPE_MOE) &&
+           !t->parallel.tensor.known && !t->parallel.pipeline.known && !t->parallel.context.known &&
+           !t->parallel.data.known;
+}
+
+static void check_batch(struct check *c, const struct spec_component *k, int64_t data)
+{
+    const struct spec_training *t = k->training;
+    int64_t copies = is_planned(c, t) ? 1 : data, whole;
+
+    if (!t->global_batch.known || !t->batch_per_gpu.known)
+        return;
+    whole = t->batch_per_gpu.v * copies;
+    if (t->global_batch.v % whole == 0)
+        return;
+    ERROR(c, &t->global_batch,
+          "global batch %" PRId64 " is no multiple of %" PRId64 " a GPU on %" PRId64
+          " data-parallel GPU%s",
+          t->global_batch.v, t->batch_per_gpu.v, copies, copies == 1 ? "" : "s");
+    diag_hint(c->l, "%" PRId64 " would be.", (t->global_batch.v / whole + 1) * whole);
+}
+
+/* Tensor x pipeline x context must divide the GPUs. */
+static void check_training(struct check *c, const struct spec_component *k)
+{
+    const struct spec_training *t = k->training;
+    int64_t gpus = k->gpus * k->nodes_per_replica, group, data;
+
+    if (!t)
+        return;
+    if (!gpus) {
+        ERROR(c, &k->name, "component '%s' trains but asks for no GPUs", k->name);
+        return;
+    }
+    group = maybe_or(t->parallel.tensor, 1) * maybe_or(t->parallel.pipeline, 1) *
+            maybe_or(t->parallel.context, 1);
+    if (gpus % group) {
+        ERROR(c,
+              t->parallel.tensor.known     ? &t->parallel.tensor
+              : t->parallel.pipeline.known ? &t->parallel.pipeline
+                                           : &t->parallel.context,
+              "tensor x pipeline x context is %" PRId64 ", which does not divide the %" PRId64
+              " GPUs of '%s'",
+              group, gpus, k->name);
+        return;
+    }
+    data = gpus / group;
+    if (t->parallel.data.known && t->parallel.data.v != data)
+        ERROR(c, &t->parallel.data,
+              "data parallel size %" PRId64 " leaves GPUs over: %" PRId64 " / %" PRId64
+              " is %" PRId64,
+              t->parallel.data.v, gpus, group, data);
+    check_batch(c, k, data);
+}
+
+static void check_mounts(struct check *c, const struct spec_component *k)
+{
+    for (size_t i = 0; i < k->mount_count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (str_eq(k->mounts[i].path, k->mounts[j].path))
+                ERROR(c, &k->mounts[i].path, "'%s' is mounted twice in component '%s'",
+                      k->mounts[i].path, k->name);
+}
+
+static void check_components(struct check *c)
+{
+    for (size_t i = 0; i < c->s->component_count; i++) {
+        const struct spec_component *k = &c->s->components[i];
+        const struct spec_node *n = component_node(c, k);
+
+        if (n)
+            check_gpus_one(c, k, n);
+        check_target(c, k);
+        check_scale(c, k);
+        check_training(c, k);
+        check_mounts(c, k);
+        for (size_t j = 0; j < k->depends_on.count; j++)
+            if (str_eq(k->depends_on.items[j], k->name))
+                ERROR(c, &k->depends_on.items[j], "component '%s' depends on itself", k->name);
+    }
+}
+
+/* --- pools --- */
+/* What pools take of each GPU; one error a node group, at the pool that overflows it. */
+static void check_pool_sums(struct check *c)
+{
+    char have[UNITS_TEXT_MAX], sum[UNITS_TEXT_MAX];
+    struct arena a = { 0 };
+    int64_t(*used)[CHECK_GPUS_MAX] =
+        arena_array_bytes(&a, c->s->node_count + 1, sizeof(int64_t[CHECK_GPUS_MAX]));
+
+    for (size_t i = 0; i < c->s->pool_count; i++) {
+        const struct spec_pool *p = &c->s->pools[i];
+        const struct spec_node *n = spec_node_of(c->s, p->nodes);
+        int64_t total = n && n->gpu ? maybe_or(n->gpu->memory_bytes, 0) : 0;
+
+        for (int64_t g = 0; total && g < n->gpus_per_node && g < CHECK_GPUS_MAX; g++) {
+            int64_t *u = &used[n - c->s->nodes][g];
+            bool was_full = *u > total;
+
+            if (!spec_range_has(p->gpus, g))
+                continue;
+            *u += p->size_bytes; /* at most 4 TiB each and 10,000 of them */
+            if (*u <= total || was_full)
+                continue;
+            ERROR(c, &p->size_bytes, "pools take %s of GPU %" PRId64 " of '%s', which has %s",
+                  units_bytes_exact((uint64_t)*u, sum), g, n->name,
+                  units_bytes_exact((uint64_t)total, have));
+            break;
+        }
+    }
+    arena_release(&a);
+}
+
+static void check_pools(struct check *c)
+{
+    for (size_t i = 0; i < c->s->pool_count; i++) {
+        const struct spec_pool *p = &c->s->pools[i];
+        const struct spec_node *n = spec_node_of(c->s, p->nodes);
+
+        if (!n && !p->nodes) {
+            ERROR(c, &p->name, "pool '%s' does not say on which node group it is", p->name);
+            diag_hint(c->l, "Add 'nodes:' with the name of a group that has GPUs.");
+        } else if (n && !n->gpus_per_node) {
+            ERROR(c, p->nodes ? (const void *)&p->nodes : (const void *)&p->name,
+                  "pool '%s' is on '%s', which has no GPUs", p->name, n->name);
+        } else if (n && p->gpus && !n->gpu) {
+            continue;
+        } else if (n && p->gpus) {
+            for (int64_t g = n->gpus_per_node; g < 1024; g++)
+                if (spec_range_has(p->gpus, g)) {
+                    ERROR(c, &p->gpus, "'%s' has no GPU %" PRId64 ", only 0 to %" PRId64, n->name,
+                          g, n->gpus_per_node - 1);
+                    break;
+                }
+        }
+    }
+    check_pool_sums(c);
+}
+
+/* --- ports --- */
+struct port_use {
+    const char *owner; /* component; NULL: the agent */
+    const struct spec_node *node;
+    int64_t port;
+    enum spec_protocol protocol;
+    bool pods; /* has an address of its own */
+    const void *at;
+};
+
+static bool ports_clash(const struct port_use *a, const struct port_use *b)
+{
+    if (a->port != b->port || a->protocol != b->protocol)
+        return false;
+    if (a->owner == b->owner)
+        return true;
+    if (a->pods || b->pods)
+        return false;
+    return !a->owner || !b->owner || a->node == b->node;
+}
+
+static void port_clash(struct check *c, const struct port_use *a, const struct port_use *b)
+{
+    bool dflt = spec_where(c->s, a->at).line == 0; /* then the other one is to be changed */
+
+    if (a->owner == b->owner)
+        ERROR(c, dflt ? b->at : a->at, "port %" PRId64 " is used twice by %s%s%s", a->port,
+              a->owner ? "component '" : "the agent", a->owner ? a->owner : "",
+              a->owner ? "'" : "");
+    else
+        ERROR(c, a->at, "port %" PRId64 " is used by component '%s' and by %s%s%s", a->port,
+              a->owner, b->owner ? "component '" : "the agent", b->owner ? b->owner : "",
+              b->owner ? "' on the same nodes" : " of every node");
+}
+
+static void check_ports(struct check *c)
+{
+    const struct spec *s = c->s;
+    struct arena a = { 0 };
+    struct port_use *v = arena_array(&a, struct port_use, CHECK_PORTS_MAX);
+    size_t n = 0;
+
+    if (s->agent.enabled) {
+        v[n++] = (struct port_use){ .port = s->agent.port, .at = &s->agent.port };
+        v[n++] = (struct port_use){ .port = s->agent.metrics_port, .at = &s->agent.metrics_port };
+    }
+    for (size_t i = 0; i < s->component_count; i++) {
+        const struct spec_component *k = &s->components[i];
+
+        for (size_t j = 0; j < k->port_count && n < CHECK_PORTS_MAX; j++)
+            v[n++] = (struct port_use){ .owner = k->name,
+                                        .node = spec_node_of(s, k->nodes),
+                                        .port = k->ports[j].port,
+                                        .protocol = k->ports[j].protocol,
+                                        .pods = target_is_pods(k->target),
+                                        .at = &k->ports[j].port };
+    }
+    for (size_t i = 1; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            if (ports_clash(&v[i], &v[j])) {
+                port_clash(c, &v[i], &v[j]);
+                break;
+            }
+    arena_release(&a);
+}
+
+/* --- models and the server --- */
+static void check_models(struct check *c)
+{
+    for (size_t i = 0; i < c->s->model_count; i++) {
+        const struct spec_model *m = &c->s->models[i];
+        const struct spec_component *k = spec_component_find(c->s, m->component);
+
+        if (k && k->kind != SPEC_COMPONENT_SERVING) {
+            ERROR(c, &m->component, "component '%s' does not serve models", k->name);
+            diag_hint(c->l, "Set its 'kind' to serving.");
+        }
+        if (m->device == SPEC_DEVICE_CPU && (m->gpus || m->pool))
+            ERROR(c, m->gpus ? (const void *)&m->gpus : (const void *)&m->pool,
+                  "model '%s' runs on the CPU and has no GPU memory", m->name);
+        if (k && m->device == SPEC_DEVICE_GPU && !k->gpus)
+            ERROR(c, &m->device, "model '%s' wants a GPU, but component '%s' has none", m->name,
+                  k->name);
+        for (size_t j = 0; j < m->aliases.count; j++)
+            for (size_t o = 0; o < c->s->model_count; o++)
+                if (str_eq(m->aliases.items[j], c->s->models[o].name))
+                    ERROR(c, &m->aliases.items[j], "alias '%s' is the name of a model",
+                          m->aliases.items[j]);
+    }
+}
+
+static bool is_loopback(const char *host)
+{
+    return str_starts(host, "127.") || str_eq(host, "::1") || str_eq(host, "localhost");
+}
+
+static void check_listen(struct check *c)
+{
+    const struct spec_serve *v = &c->s->serve;
+    const struct spec_agent *g = &c->s->agent;
+
+    if (!is_loopback(v->listen) && !v->token_file) {
+        ERROR(c, &v->listen, "the model server listens on '%s' without a token", v->listen);
+        diag_hint(c->l, "Add 'token_file', or listen on 127.0.0.1.");
+    }
+    if (!is_loopback(g->listen) && !g->token_file) {
+        ERROR(c, &g->listen, "the agent listens on '%s' without a token", g->listen);
+        diag_hint(c->l, "Add 'token_file', or listen on 127.0.0.1.");
+    }
+    if (!v->tls_cert != !v->tls_key)
+        ERROR(c, v->tls_cert ? (const void *)&v->tls_cert : (const void *)&v->tls_key,
+              "TLS needs both 'tls_cert' and 'tls_key'");
+}
+
+/* --- thresholds --- */
+static const struct {
+    enum spec_unit unit;
+    const char *word, *like;
+} unit_words[] = {
+    { SPEC_UNIT_PERCENT, "in percent", "80%" },
+    { SPEC_UNIT_CELSIUS, "in degrees Celsius", "85C" },
+    { SPEC_UNIT_WATT, "in watts", "700W" },
+    { SPEC_UNIT_BYTES, "a size", "20GB" },
+    { SPEC_UNIT_BPS, "a rate", "400Gb/s" },
+    { SPEC_UNIT_MS, "a duration", "250ms" },
+    { SPEC_UNIT_COUNT, "a count", "3" },
+    { SPEC_UNIT_MONEY, "an amount of money", "$5000" },
+    { SPEC_UNIT_PER_S, "a number a second", "1000/s" },
+};
+
+static bool check_unit(struct check *c, const struct spec_quantity *q, enum spec_metric m)
+{
+    enum spec_unit want = spec_metric_unit(m);
+
+    if (!q->known || q->unit == want)
+        return true;
+    for (size_t i = 0; i < ARRAY_SIZE(unit_words); i++)
+        if (unit_words[i].unit == want) {
+            ERROR(c, q, "%s is %s, not '%s'", spec_metric_name(m), unit_words[i].word, q->text);
+            diag_hint(c->l, "Write it like %s.", unit_words[i].like);
+        }
+    return false;
+}
+
+/* Is x further into trouble than y? */
+static bool worse(const struct spec_alert *a, double x, double y)
+{
+    return a->when == SPEC_SIDE_ABOVE ? x > y : x < y;
+}
+
+static void check_alert(struct check *c, const struct spec_alert *a)
+{
+    const char *word = a->when == SPEC_SIDE_ABOVE ? "above" : "below";
+    bool units = check_unit(c, &a->warn, a->metric);
+
+    units = check_unit(c, &a->critical, a->metric) && units;
+    units = check_unit(c, &a->clear, a->metric) && units;
+    if (!a->warn.known && !a->critical.known) {
+        ERROR(c, &a->name, "alert '%s' has no threshold", a->name);
+        diag_hint(c->l, "Add 'warn', 'critical' or both.");
+    }
+    if (!units)
+        return;
+    if (a->warn.known && a->critical.known && !worse(a, a->critical.v, a->warn.v)) {
+        ERROR(c, &a->critical, "alert '%s' warns %s %s, but is critical %s %s already", a->name,
+              word, a->warn.text, word, a->critical.text);
+        diag_hint(c->l, "'critical' must be %s 'warn' when %s values are bad.", word,
+                  a->when == SPEC_SIDE_ABOVE ? "high" : "low");
+    }
+    if (a->clear.known) {
+        const struct spec_quantity *first = a->warn.known ? &a->warn : &a->critical;
+
+        if (first->known && worse(a, a->clear.v, first->v))
+            ERROR(c, &a->clear, "alert '%s' would clear at %s, still %s its threshold %s", a->name,
+                  a->clear.text, word, first->text);
+    }
+}
+
+static void check_thresholds(struct check *c)
+{
+    for (size_t i = 0; i < c->s->alert_count; i++)
+        check_alert(c, &c->s->alerts[i]);
+    for (size_t i = 0; i < c->s->goal_count; i++) {
+        const struct spec_goal *g = &c->s->goals[i];
+
+        if (!check_unit(c, &g->min, g->metric) || !check_unit(c, &g->max, g->metric))
+            continue;
+        if (!g->min.known && !g->max.known)
+            ERROR(c, &g->name, "goal '%s' has neither 'min' nor 'max'", g->name);
+        if (g->min.known && g->max.known && g->min.v > g->max.v)
+            ERROR(c, &g->min, "goal '%s' wants at least %s but at most %s", g->name, g->min.text,
+                  g->max.text);
+    }
+}
+
+/* --- money --- */
+static void check_budget(struct check *c, const struct spec_money *day,
+                         const struct spec_money *month, const char *whose)
+{
+    char d[UNITS_TEXT_MAX], m[UNITS_TEXT_MAX];
+
+    if (!day->known || !month->known || month->micro >= day->micro)
+        return;
+    ERROR(c, month, "the budget of %s is less a month (%s) than a day (%s)", whose,
+          units_money_exact(month->micro, month->per, m),
+          units_money_exact(day->micro, day->per, d));
+}
+
+static void check_money(struct check *c)
+{
+    const struct spec_budgets *b = &c->s->budgets;
+    char whose[SPEC_NAME_MAX + 16];
+
+    check_budget(c, &b->day, &b->month, "the site");
+    for (size_t i = 0; i < b->component_count; i++) {
+        snprintf(whose, sizeof(whose), "'%s'", b->components[i].name);
+        check_budget(c, &b->components[i].day, &b->components[i].month, whose);
+    }
+}
+
+static void check_shapes(struct check *c)
+{
+    for (size_t i = 0; i < c->s->shape_count; i++) {
+        const struct spec_shape *h = &c->s->shapes[i];
+
+        if (h->heads.known && h->hidden.known && h->hidden.v % h->heads.v)
+            ERROR(c, &h->heads, "%" PRId64 " heads do not divide the hidden size %" PRId64,
+                  h->heads.v, h->hidden.v);
+        if (h->kv_heads.known && h->heads.known && h->heads.v % h->kv_heads.v)
+            ERROR(c, &h->kv_heads,
+                  "%" PRId64 " key and value heads do not divide %" PRId64 " heads", h->kv_heads.v,
+                  h->heads.v);
+        if (h->experts.known && h->kind != SPEC_SHAPE_MOE)
+            ERROR(c, &h->experts, "only a shape of kind moe has experts");
+        if (h->experts.known && h->experts_per_token.known && h->experts_per_token.v > h->experts.v)
+            ERROR(c, &h->experts_per_token,
+                  "each token goes through %" PRId64 " of %" PRId64 " experts",
+                  h->experts_per_token.v, h->experts.v);
+    }
+}
+
+static void check_traffic(struct check *c)
+{
+    for (size_t i = 0; i < c->s->traffic_count; i++) {
+        const struct spec_traffic *t = &c->s->traffic[i];
+
+        if (!t->rate_bps.known && !t->bytes_per_step.known) {
+            ERROR(c, &t->from, "traffic from '%s' to '%s' does not say how much", t->from, t->to);
+            diag_hint(c->l, "Add 'rate' or 'bytes_per_step'.");
+        }
+    }
+}
+
+static void check_slurm(struct check *c)
+{
+    const struct spec_slurm *s = c->s->targets.slurm;
+    const struct spec_partition *first = NULL;
+
+    for (size_t i = 0; s && i < s->partition_count; i++) {
+        const struct spec_partition *p = &s->partitions[i];
+
+        if (p->is_default && first)
+            ERROR(c, &p->is_default, "partitions '%s' and '%s' are both the default", first->name,
+                  p->name);
+        if (p->is_default && !first)
+            first = p;
+        if (p->time_limit_ms.known && s->backfill.enabled &&
+            p->time_limit_ms.v > s->backfill.window_ms) {
+            char w[UNITS_TEXT_MAX];
+
+            ERROR(c, &p->time_limit_ms,
+                  "jobs of partition '%s' may outlast the backfill window (%s)", p->name,
+                  units_duration_exact((uint64_t)s->backfill.window_ms, w));
+            diag_hint(c->l, "Raise 'targets.slurm.backfill.window' to the longest time limit.");
+        }
+    }
+    if (c->s->targets.lustre && strlen(c->s->targets.lustre->fsname) > 8)
+        ERROR(c, &c->s->targets.lustre->fsname,
+              "the name of a Lustre file system has at most 8 characters, not '%s'",
+              c->s->targets.lustre->fsname);
+}
+
+/* Names first: the other rules look things up by them. */
+static void (*const rules[])(struct check *c) = {
+    check_names, check_nodes,  check_fabrics, check_components, check_gpus,
+    check_pools, check_ports,  check_models,  check_listen,     check_thresholds,
+    check_money, check_shapes, check_traffic, check_slurm,
+};
+
+void spec_check(struct load *l, const struct spec *s)
+{
+    struct check c = { .l = l, .s = s };
+
+    check_refs(&c);
+    if (l->diags->count) /* the rest would only repeat it */
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
+        rules[i](&c);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* diag: the errors of one file, with the place and a way out.
+ *
+ * A person mends a file from these lines, so all errors are kept (up to a maximum), in
+ * the order of the file, each with the line itself and a caret below the place:
+ *
+ *   stoker.yaml:12:7: unknown key 'gpu_per_node' in 'nodes[0]'
+ *      12 |       gpu_per_node: 8
+ *         |       ^
+ *   Did you mean 'gpus_per_node'? */
+#include "base/mem.h"
+#include "base/str.h"
+#include "spec/spec_int.h"
+
+#include <stdlib.h>
+
+enum { DIAG_LINE_MAX = 160 }; /* bytes of a line that are shown */
+
+static struct arena *diags_arena(struct spec_diags *d)
+{
+    if (!d->mem)
+        d->mem = xcalloc(1, sizeof(*d->mem));
+    return &d->mem->arena;
+}
+
+void spec_diags_release(struct spec_diags *d)
+{
+    if (!d || !d->mem)
+        return;
+    arena_release(&d->mem->arena);
+    free(d->mem);
+    *d = (struct spec_diags){ 0 };
+}
+
+/* Cuts at a character, never inside one. */
+static size_t cut_utf8(const char *s, size_t len, size_t max)
+{
+    if (len <= max)
+        return len;
+    len = max;
+    while (len && ((unsigned char)s[len] & 0xc0) == 0x80)
+        len--;
+    return len;
+}
+
+/* The text of a line (from 1), printable; NULL when there is no such line. */
+static const char *line_text(struct load *l, int line)
+{
+    const char *p = l->text, *end = l->text + l->len, *nl;
+    size_t len;
+    char *s;
+
+    for (int i = 1; i < line; i++) {
+        p = p ? memchr(p, '\n', (size_t)(end - p)) : NULL;
+        if (!p)
+            return NULL;
+        p++;
+    }
+    if (line < 1 || !p || p >= end)
+        return NULL;
+    nl = memchr(p, '\n', (size_t)(end - p));
+    len = (size_t)((nl ? nl : end) - p);
+    if (len && p[len - 1] == '\r')
+        len--;
+    s = arena_strndup(diags_arena(l->diags), p, cut_utf8(p, len, DIAG_LINE_MAX));
+    str_make_text(s);
+    return s;
+}
+
+void diag_add(struct load *l, int line, int col, const char *fmt, ...)
+{
+    struct spec_diags *d = l->diags;
+    struct buf b;
+    char *msg;
+    va_list ap;
+
+    if (d->count == SPEC_DIAGS_MAX) {
+        d->dropped++;
+        return;
+    }
+    buf_init(&b, 1024);
+    va_start(ap, fmt);
+    buf_vaddf(&b, fmt, ap);
+    va_end(ap);
+    msg = arena_strdup(diags_arena(d), b.len ? buf_str(&b) : "a value here is too long to show");
+    buf_release(&b);
+    str_make_text(msg);
+    d->items[d->count++] = (struct spec_diag){
+        .line = line,
+        .col = col,
+        .msg = msg,
+        .text = line_text(l, line),
+    };
+}
+
+void diag_hint(struct load *l, const char *fmt, ...)
+{
+    struct spec_diags *d = l->diags;
+    struct buf b;
+    va_list ap;
+
+    if (d->dropped || !d->count)
+        return;
+    buf_init(&b, 1024);
+    va_start(ap, fmt);
+    buf_vaddf(&b, fmt, ap);
+    va_end(ap);
+    if (b.len) {
+        char *hint = arena_strdup(diags_arena(d), buf_str(&b));
+
+        str_make_text(hint);
+        d->items[d->count - 1].hint = hint;
+    }
+    buf_release(&b);
+}
+
+/* Stable, for errors on one line keep the order in which they were found. */
+void diags_sort(struct load *l)
+{
+    struct spec_diag *v = l->diags->items;
+
+    for (size_t i = 1; i < l->diags->count; i++)
+        for (size_t j = i; j > 0; j--) {
+            struct spec_diag t = v[j];
+
+            if (v[j - 1].line < t.line || (v[j - 1].line == t.line && v[j - 1].col <= t.col))
+                break;
+            v[j] = v[j - 1];
+            v[j - 1] = t;
+        }
+}
+
+/* White space as wide as the first col-1 characters of `text`: tabs stay tabs. */
+static void caret_indent(const char *text, int col, struct buf *out)
+{
+    for (int i = 1; i < col; i++) {
+        if (!*text) {
+            buf_addc(out, ' ');
+            continue;
+        }
+        buf_addc(out, *text == '\t' ? '\t' : ' ');
+        do
+            text++;
+        while (((unsigned char)*text & 0xc0) == 0x80);
+    }
+}
+
+static void diag_print(const struct spec_diag *g, const char *file, const struct term *term,
+                       struct buf *out)
+{
+    if (g->line)
+        term_text(term, out, COLOUR_BOLD, "%s:%d:%d:", file, g->line, g->col);
+    else
+        term_text(term, out, COLOUR_BOLD, "%s:", file);
+    buf_addc(out, ' ');
+    term_text(term, out, COLOUR_RED, "%s", g->msg);
+    buf_addc(out, '\n');
+    if (g->text) {
+        buf_addf(out, "%5d | %s\n      | ", g->line, g->text);
+        if (g->col <= DIAG_LINE_MAX) {
+            caret_indent(g->text, g->col, out);
+            term_text(term, out, COLOUR_GREEN, "^");
+        } else {
+            buf_adds(out, "(further right)");
+        }
+        buf_addc(out, '\n');
+    }
+    if (g->hint)
+        buf_addf(out, "%s\n", g->hint);
+}
+
+void spec_diags_print(const struct spec_diags *d, const struct term *term, struct buf *out)
+{
+    for (size_t i = 0; i < d->count; i++)
+        diag_print(&d->items[i], d->file, term, out);
+    if (d->dropped)
+        buf_addf(out, "%s: %zu more error%s\n", d->file, d->dropped, d->dropped == 1 ? "" : "s");
+}
+
+void spec_diags_json(const struct spec_diags *d, struct json_out *w)
+{
+    json_arr(w);
+    for (size_t i = 0; i < d->count; i++) {
+        const struct spec_diag *g = &d->items[i];
+
+        json_obj(w);
+        json_kv_maybe(w, "line", g->line ? maybe_of(g->line) : maybe_none());
+        json_kv_maybe(w, "column", g->line ? maybe_of(g->col) : maybe_none());
+        json_kv_str(w, "message", g->msg);
+        json_kv_str(w, "hint", g->hint);
+        json_obj_end(w);
+    }
+    json_arr_end(w);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* spec_int: what the files of spec/ share: the schema's rows, the YAML tree, the
+ * collection of errors, values from and to text. */
+#ifndef SPEC_SPEC_INT_H
+#define SPEC_SPEC_INT_H
+#include "base/arena.h"
+#include "base/json.h"
+#include "spec/spec.h"
+
+/* --- the schema: how a key is written (kind) and where it lands (store) --- */
+enum spec_kind {
+    SPEC_STR,       /* any text */
+    SPEC_NAME,      /* a name people give: a-z 0-9 - _ */
+    SPEC_LABEL,     /* a name others gave: A-Z too, and dots */
+    SPEC_REF,       /* the name of something else in the file */
+    SPEC_PATH,      /* absolute path */
+    SPEC_WORD,      /* text without white space: image, host, URL, version */
+    SPEC_RANGE,     /* 0-3,6 */
+    SPEC_BOOL,      /* true, false */
+    SPEC_INT,       /* whole number */
+    SPEC_COUNT,     /* 7B, 1.4T */
+    SPEC_FLOAT,     /* 1.25, 3e-4 */
+    SPEC_PERCENT,   /* 80% */
+    SPEC_PORT,      /* 1-65535 */
+    SPEC_BYTES,     /* 64GiB */
+    SPEC_RATE,      /* 400Gb/s: a network's, shown in bits */
+    SPEC_BANDWIDTH, /* 900GB/s: the same of memories and disks, shown in bytes */
+    SPEC_DURATION,  /* 5m */
+    SPEC_MONEY,     /* $3.50/h */
+    SPEC_QUANTITY,  /* any of these units, as the metric wants it */
+    SPEC_CHOICE,    /* one of `choices` */
+    SPEC_STRS,      /* list of text */
+    SPEC_NAMES,     /* list of SPEC_REF */
+    SPEC_CIDRS,     /* list of 10.0.0.0/24 */
+    SPEC_PAIRS,     /* map of text to text */
+    SPEC_ENV,       /* SPEC_PAIRS whose keys are environment variables */
+    SPEC_SECTION,   /* a struct inside; its keys have their defaults when it is absent */
+    SPEC_OPTION,    /* pointer to a struct; NULL when absent */
+    SPEC_LIST,      /* list of structs */
+    SPEC_MAP        /* map of name to struct, whose first member is the name */
+};
+
+enum spec_store { /* the C type of the member; the ROW macro works it out */
+                  STORE_NONE,
+                  STORE_STR,
+                  STORE_I64,
+                  STORE_BOOL,
+                  STORE_F64,
+                  STORE_ENUM,
+                  STORE_MAYBE,
+                  STORE_NUM,
+                  STORE_MONEY,
+                  STORE_QUANTITY,
+                  STORE_STRS,
+                  STORE_PAIRS
+};
+
+enum spec_per { /* the period an amount of money must have */
+                PER_ANY = 0,
+                PER_ONCE,
+                PER_HOUR,
+                PER_DAY,
+                PER_MONTH
+};
+
+struct spec_table;
+struct spec_row {
+    const char *key;
+    enum spec_kind kind;
+    enum spec_store store;
+    size_t off;
+    size_t count_off;             /* SPEC_LIST, SPEC_MAP */
+    const char *dflt;             /* as text; NULL: none */
+    int64_t min, max;             /* in the stored unit; both 0: no bound */
+    const char *const *choices;   /* SPEC_CHOICE: NULL-terminated, in the enum's order */
+    bool required;                /* no default: the file must say it */
+    enum spec_per per;            /* SPEC_MONEY */
+    enum spec_kind names;         /* SPEC_MAP: SPEC_NAME (0 too) or SPEC_LABEL */
+    const char *refers;           /* SPEC_REF, SPEC_NAMES: "nodes", "pools" ... */
+    const struct spec_table *sub; /* SPEC_SECTION, SPEC_OPTION, SPEC_LIST, SPEC_MAP */
+    const char *doc;              /* lower case, no full stop */
+};
+struct spec_table {
+    size_t size; /* of the struct */
+    const struct spec_row *rows;
+    size_t count;
+};
+extern const struct spec_table spec_schema; /* the document */
+
+bool spec_kind_is_tree(enum spec_kind k); /* has a sub-table */
+const struct spec_row *spec_row_find(const struct spec_table *t, const char *key);
+/* What a value looks like, for the reference: "size (64GiB)", "whole number, 1 to 16". */
+void spec_row_type(const struct spec_row *r, struct buf *out);
+
+/* --- the YAML tree: src/spec/yaml.c --- */
+enum yaml_type { YAML_NULL, YAML_SCALAR, YAML_SEQ, YAML_MAP };
+struct yaml {
+    enum yaml_type type;
+    bool plain;       /* YAML_SCALAR without quotes */
+    int line, col;    /* from 1, in characters */
+    const char *text; /* YAML_SCALAR; UTF-8 */
+    const char *key;  /* in a map; NULL in a list */
+    int key_line, key_col;
+    struct yaml *first, *last, *next;
+    size_t count;
+    /* for the limits */
+    size_t weight; /* values in it, each alias counted in full */
+    int height;    /* levels below it */
+    bool open;     /* still being read: an alias to it would never end */
+};
+
+struct spec_diags_mem {
+    struct arena arena;
+};
+struct load { /* one load in progress */
+    const char *text;
+    size_t len;
+    struct arena *arena; /* the spec's */
+    struct spec_diags *diags;
+    struct spec_origin *origins; /* heap while growing */
+    size_t origin_count, origin_cap;
+};
+/* NULL after an error, which is in l->diags.  The tree is in `a`. */
+struct yaml *yaml_read(struct load *l, struct arena *a);
+
+/* --- errors: src/spec/diag.c --- */
+void diag_add(struct load *l, int line, int col, const char *fmt, ...) PRINTF_LIKE(4, 5);
+/* A sentence for the error added last; ignored when that one was dropped. */
+void diag_hint(struct load *l, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void diags_sort(struct load *l);
+
+/* --- values: src/spec/value.c --- */
+/* Puts `text` into the member at `dst`.  On failure the message has its subject ('path')
+ * still to come: "must be a whole number, not 'x'". */
+struct value_error {
+    char msg[256];
+    char hint[256];
+};
+bool value_put(const struct spec_row *r, struct arena *a, const char *text, bool plain, void *dst,
+               struct value_error *e);
+/* The text that gives this value again; false when it is not set. */
+bool value_text(const struct spec_row *r, const void *src, struct buf *out);
+void value_json(const struct spec_row *r, const void *src, struct json_out *w);
+bool value_name_ok(enum spec_kind k, const char *s);
+bool value_env_name_ok(const char *s);
+bool value_cidr_ok(const char *s);
+
+/* --- binding a tree to the structs: src/spec/bind.c --- */
+void bind_defaults(const struct spec_table *t, struct arena *a, void *obj);
+void bind_document(struct load *l, const struct yaml *root, struct spec *s);
+
+struct spec_origin {
+    const void *at; /* address of the member */
+    int line, col;
+};
+struct spec_priv {
+    struct arena arena; /* holds the spec itself too */
+    const char *file;
+    struct spec_origin *origins; /* sorted by address */
+    size_t origin_count;
+};
+
+/* --- what no single key can say: src/spec/check.c --- */
+void spec_check(struct load *l, const struct spec *s);
+
+#endif
