@@ -2,10 +2,11 @@
 /* The commands, sorted by name.  tests/cli/help.t checks the order and the docs. */
 #include "cmd/cmd.h"
 
-extern const struct cmd cmd_completion_cmd, cmd_help;
+extern const struct cmd cmd_completion_cmd, cmd_help, cmd_spec;
 
 const struct cmd *const commands[] = {
     &cmd_completion_cmd,
     &cmd_help,
+    &cmd_spec,
     NULL,
 };

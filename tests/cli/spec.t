@@ -1,0 +1,116 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `stoker spec`: the five examples, every broken spec with its exact message, the ways to
+# show a spec, and the reference page.  UPDATE_GOLDEN=1 rewrites tests/spec/*.expect.
+. "$(dirname "$0")/lib.sh"
+
+for name in ai-platform-h200 driving-h200 kb-a100 llm-cluster rdma-openshift; do
+    test_expect "example $name is listed, printed unchanged and clean" '
+        stoker spec example | grep -q "^$name  " &&
+        stoker spec example $name >out.yaml && cmp out.yaml "$TOP/data/examples/$name.yaml" &&
+        stoker spec check out.yaml >out && test "$(wc -l <out)" = 1 && grep -q "^ok  out.yaml: " out
+    '
+    test_expect "example $name, shown, is a spec with the same values" '
+        stoker spec example $name >a.yaml &&
+        stoker spec show a.yaml >b.yaml && stoker spec show b.yaml >c.yaml &&
+        sed "s/ *# \(line [0-9]*\|default\)$//" b.yaml >b && sed "s/ *# \(line [0-9]*\|default\)$//" c.yaml >c &&
+        diff b c && stoker spec show --all a.yaml | stoker spec check - &&
+        stoker spec show --json a.yaml | python3 -m json.tool >/dev/null
+    '
+done
+
+# the numbers a site of each kind must have
+example_has() {
+    stoker spec example "$1" | stoker spec show - >shown || return 1
+    shift
+    for want; do grep -q -- "$want" shown || { echo "lacks: $want"; return 1; }; done
+}
+test_expect 'ai-platform-h200 has its pools, GPUs, budgets and alerts' '
+    example_has ai-platform-h200 "memory: 141GB" "memory_bandwidth: 4.8TB/s" "link_bandwidth: 900GB/s" \
+        "power: 700" "cpu_cores: 128" "memory: 2TB" "local_disk: 16TB" "rate: 400Gb/s" "kind: roce" \
+        "size: 64GB" "size: 32GB" "size: 16GB" "size: 13GB" "gpus: 4" "gpus: 2" "gpus: 1" \
+        "day: .5000/d" "month: .150000/mo" "warn: 70%" "for: 1h" "warn: 20GB" "warn: 15%" "port: 8090"
+'
+test_expect 'driving-h200 has its batch, loader and goals' '
+    example_has driving-h200 "global_batch: 256" "batch_per_gpu: 32" "precision: bf16" "workers_per_gpu: 2" \
+        "prefetch: 4" "pin_memory: true" "persistent_workers: true" "drop_last: true" "sync_batch_norm: true" \
+        "min: 80%" "min: 70%" "max: 90%" "max: 85C" "cudnn: 8.9" "cuda: 12.1"
+'
+test_expect 'llm-cluster has its scheduler, thresholds and sizes' '
+    example_has llm-cluster "fair_share: 10000" "preempt: requeue" "gang: false" "window: 7d" "warn: 50%" \
+        "warn: 95%" "critical: 85C" "warn: 700W" "metric: gpu_ecc_double_bit" "nodes_per_replica: 64" "params: 7B" \
+        "params: 175B" "notice: 2m" "metric: nvlink_rate" "metric: pcie_rate"
+'
+test_expect 'kb-a100 has its models, batches and ports' '
+    example_has kb-a100 "multilingual-e5-large-instruct:" "sbert_large_nlu_ru:" "all-mpnet-base-v2:" \
+        "bge-reranker-v2-m3:" "ms-marco-MiniLM-L-12-v2:" "batch: 128" "batch: 256" "dtype: f16" \
+        "normalize: true" "port: 8003" "port: 8002" "restart: always"
+'
+test_expect 'rdma-openshift has its NICs, replicas and volumes' '
+    example_has rdma-openshift "gpus_per_node: 4" "interfaces: .net1, net2, net3, net4" "mtu: 9000" \
+        "nics_per_node: 4" "min: 0" "max: 6" "size: 100GiB" "per_replica: true" "keep: true" \
+        "service: trainer-headless" "framework: torchtitan"
+'
+
+for file in "$TOP"/tests/spec/*.yaml; do
+    name=$(basename "$file" .yaml)
+    test_expect "broken spec $name gives its message" '
+        (cd "$TOP/tests/spec" && stoker spec check $name.yaml >"$TMP/out" 2>"$TMP/err"); status=$?
+        [ -z "${UPDATE_GOLDEN-}" ] || cp err "$TOP/tests/spec/$name.expect"
+        test $status = 1 && test ! -s out && diff -u "$TOP/tests/spec/$name.expect" err
+    '
+done
+test_expect 'there are twenty broken specs and more' 'test "$(ls "$TOP"/tests/spec/*.yaml | wc -l)" -ge 20'
+
+test_expect 'check: several files, one bad: exit 1, all reported' '
+    stoker spec example kb-a100 >good.yaml && printf "site:\n  nam: x\n" >bad.yaml
+    stoker spec check good.yaml bad.yaml good.yaml >out 2>err; test $? = 1 &&
+    test "$(grep -c "^ok  good.yaml" out)" = 2 && grep -q "^bad.yaml:2:3: unknown key .nam. in .site." err &&
+    grep -qx "stoker: 1 error in 1 of 3 files" err
+'
+test_expect 'check --json: line, column, message and hint; exit 1; nothing on stderr' '
+    printf "site:\n  nam: x\n" >bad.yaml
+    stoker spec check --json bad.yaml >out 2>err; test $? = 1 && test ! -s err &&
+    python3 -c "
+import json
+f = json.load(open(\"out\"))
+assert f[\"schema\"] == \"stoker.spec-check/1\"
+e, = f[\"files\"][0][\"errors\"]
+assert (e[\"line\"], e[\"column\"]) == (2, 3) and \"nam\" in e[\"message\"] and \"name\" in e[\"hint\"]
+"
+'
+test_expect 'check: a missing file is exit 1 and one line' '
+    stoker spec check nowhere.yaml >out 2>err; test $? = 1 && test ! -s out &&
+    grep -q "^stoker: could not open .nowhere.yaml.: No such file" err
+'
+test_expect 'check: a file above 1 MiB is exit 4' '
+    head -c 1100000 /dev/zero | tr "\0" "#" >big.yaml
+    stoker spec check big.yaml >out 2>err; test $? = 4 && grep -q "larger than 1048576 bytes" err
+'
+test_expect 'check: an endless file ends' 'stoker spec check /dev/zero >out 2>err; test $? = 4'
+test_expect 'check: colour when asked, none otherwise' '
+    printf "x: 1\n" >bad.yaml
+    stoker spec check --colour=always bad.yaml 2>&1 | grep -q "$(printf "\033")" &&
+    ! stoker spec check bad.yaml 2>&1 | grep -q "$(printf "\033")"
+'
+test_expect 'show: values say where they are from' '
+    printf "site:\n  name: kb\n" | stoker spec show - >out &&
+    grep -q "^  name: kb  *# line 2$" out && grep -q "^  port: 8090  *# default$" out
+'
+test_expect 'show: without a file, the defaults' 'stoker spec show | stoker spec check -'
+test_expect 'show: a broken spec is exit 1 with its errors' '
+    printf "x: 1\n" | stoker spec show - >out 2>err; test $? = 1 && test ! -s out &&
+    grep -q "^standard input:1:1: unknown key .x." err
+'
+test_expect 'doc: one key, a path with a name, an unknown one' '
+    stoker spec doc pools.world_model.size | grep -q "^pools.NAME.size  a size" &&
+    stoker spec doc nodes | grep -q "^nodes\[\].gpu.memory" &&
+    { stoker spec doc nodes.gpuz 2>err; test $? = 2; } && grep -q "Did you mean .gpu.?" err
+'
+test_expect 'example: an unknown one is exit 2 with the nearest' '
+    stoker spec example kb-a10 2>err; test $? = 2 && grep -q "Did you mean .kb-a100.?" err
+'
+test_expect 'docs/reference/spec.md is current (make docs)' '
+    stoker spec doc --markdown >out && diff -u "$TOP/docs/reference/spec.md" out
+'
+test_done
