@@ -103,6 +103,7 @@ static int resolve(struct root *r, const char *path, bool follow, char out[ROOT_
 
             if (slash)
                 *slash = '\0';
+            *kind = TREE_DIR; /* whatever led here: above a node is a folder */
             continue;
         }
         if (snprintf(w.done + len, sizeof(w.done) - len, "/%s", name) >=
