@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/* plugin: loads stoker-cuda.so in a child and reads its answer line by line.
+ *
+ * What the child sends, each line ended by a newline:
+ *
+ *   device TAB index TAB name TAB …     one device, as soon as it is done
+ *   error TAB text                      CUDA did not start, or the plug-in cannot be used
+ *   end                                 all was asked
+ *
+ * A child that dies or hangs leaves out "end": what it had sent before still counts. */
+#include "engine/plugin.h"
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "os/child.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- finding it ---- */
+#define PLUGIN_FILE "stoker-cuda.so"
+
+static bool try_dir(const char *dir, const char *below, char out[PLUGIN_PATH_MAX],
+                    struct buf *tried)
+{
+    char path[PLUGIN_PATH_MAX];
+    int n = snprintf(path, sizeof(path), "%s%s/%s", dir, below, PLUGIN_FILE);
+
+    buf_addf(tried, "%s%s%s", tried->len ? ", " : "", dir, below);
+    if (n < 0 || (size_t)n >= sizeof(path) || access(path, R_OK) != 0)
+        return false;
+    return str_copy(out, PLUGIN_PATH_MAX, path);
+}
+
+/* The directory this program runs from; false when /proc does not tell. */
+static bool exe_dir(char out[PLUGIN_PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", out, PLUGIN_PATH_MAX - 1);
+    char *slash;
+
+    if (n <= 0)
+        return false;
+    out[n] = '\0';
+    slash = strrchr(out, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    return true;
+}
+
+bool plugin_find(const char *dir, char out[PLUGIN_PATH_MAX], char why[PLUGIN_WHY_MAX])
+{
+    const char *env = secure_getenv("STOKER_PLUGIN_DIR");
+    char exe[PLUGIN_PATH_MAX];
+    struct buf tried = { 0 };
+    bool found;
+
+    found = (dir && try_dir(dir, "", out, &tried)) || (env && try_dir(env, "", out, &tried)) ||
+            (exe_dir(exe) &&
+             (try_dir(exe, "", out, &tried) || try_dir(exe, "/../lib/stoker", out, &tried))) ||
+            try_dir("/usr/lib/stoker", "", out, &tried);
+    if (!found)
+        snprintf(why, PLUGIN_WHY_MAX, "no " PLUGIN_FILE " in %.440s", buf_str(&tried));
+    buf_release(&tried);
+    return found;
+}
+
+/* ---- a device as a line ---- */
+enum { DEVICE_FIELDS = 18 }; /* with the word "device" */
+
+/* Tabs, newlines and what is not text would break the line. */
+static void add_field(struct buf *out, const char *text)
+{
+    char *copy = xstrdup(text);
+
+    str_make_text(copy);
+    for (char *p = copy; *p; p++)
+        if (*p == '\t' || *p == '\n')
+            *p = ' ';
+    buf_addf(out, "\t%s", copy);
+    free(copy);
+}
+
+void plugin_device_write(const struct stoker_cuda_device *d, struct buf *out)
+{
+    buf_addf(out, "device\t%d", d->index);
+    add_field(out, d->name);
+    add_field(out, d->bdf);
+    buf_addf(out, "\t%d\t%d\t%d\t%d", d->cc_major, d->cc_minor, d->sms, d->sms_used);
+    buf_addf(out, "\t%llu\t%llu\t%llu\t%llu", (unsigned long long)d->mem_bytes,
+             (unsigned long long)d->mem_free_bytes, (unsigned long long)d->l2_bytes,
+             (unsigned long long)d->shared_block_bytes);
+    buf_addf(out, "\t%d\t%d\t%llu\t%llu\t%.17g", d->driver_version, d->runtime_version,
+             (unsigned long long)d->words, (unsigned long long)d->bad_words, d->copy_gbps);
+    add_field(out, d->error);
+    buf_addc(out, '\n');
+}
+
+static bool field_int(const char *s, int *out)
+{
+    int64_t v;
+
+    if (!str_to_i64(s, 10, &v) || v < 0 || v > INT32_MAX)
+        return false;
+    *out = (int)v;
+    return true;
+}
+
+static bool read_fields(char *const f[DEVICE_FIELDS], struct stoker_cuda_device *d)
+{
+    return strcmp(f[0], "device") == 0 && field_int(f[1], &d->index) &&
+           str_copy(d->name, sizeof(d->name), f[2]) && str_copy(d->bdf, sizeof(d->bdf), f[3]) &&
+           field_int(f[4], &d->cc_major) && field_int(f[5], &d->cc_minor) &&
+           field_int(f[6], &d->sms) && field_int(f[7], &d->sms_used) &&
+           str_to_u64(f[8], 10, &d->mem_bytes) && str_to_u64(f[9], 10, &d->mem_free_bytes) &&
+           str_to_u64(f[10], 10, &d->l2_bytes) && str_to_u64(f[11], 10, &d->shared_block_bytes) &&
+           field_int(f[12], &d->driver_version) && field_int(f[13], &d->runtime_version) &&
+           str_to_u64(f[14], 10, &d->words) && str_to_u64(f[15], 10, &d->bad_words) &&
+           str_to_f64(f[16], &d->copy_gbps) && str_copy(d->error, sizeof(d->error), f[17]);
+}
+
+bool plugin_device_read(const char *line, size_t len, struct stoker_cuda_device *out)
+{
+    struct stoker_cuda_device d = { 0 };
+    char *copy = xstrndup(line, len), *f[DEVICE_FIELDS], *rest = copy;
+    size_t n = 0;
+    bool ok;
+
+    while (rest && n < DEVICE_FIELDS)
+        f[n++] = strsep(&rest, "\t");
+    ok = !rest && n == DEVICE_FIELDS && read_fields(f, &d);
+    free(copy);
+    if (ok)
+        *out = d;
+    return ok;
+}
+
+/* ---- the child ---- */
+static void send_device(void *arg, const struct stoker_cuda_device *d)
+{
+    struct buf line = { 0 };
+
+    plugin_device_write(d, &line);
+    child_send(arg, line.data, line.len);
+    buf_release(&line);
+}
+
+static void name_step(void *arg, const char *what)
+{
+    child_step(arg, "%s", what);
+}
+
+static void send_error(struct child_link *l, const char *what, const char *text)
+{
+    struct buf line = { 0 }, whole = { 0 };
+
+    buf_addf(&whole, "%s%s%s", what, text ? ": " : "", text ? text : "");
+    buf_adds(&line, "error");
+    add_field(&line, buf_str(&whole));
+    buf_addc(&line, '\n');
+    child_send(l, line.data, line.len);
+    buf_release(&line);
+    buf_release(&whole);
+}
+
+typedef int (*abi_fn)(void);
+typedef int (*probe_fn)(const struct stoker_cuda_probe_opts *, struct stoker_cuda_device *, int,
+                        int *, char *);
+
+static void child_probe(struct child_link *l, void *arg)
+{
+    static struct stoker_cuda_device devices[STOKER_CUDA_DEVICES_MAX];
+    struct stoker_cuda_probe_opts opts = { .step = name_step, .done = send_device, .arg = l };
+    char err[STOKER_CUDA_TEXT_MAX] = "no reason given";
+    abi_fn abi;
+    probe_fn probe;
+    int count = 0;
+    void *so;
+
+    child_step(l, "loading %s", (const char *)arg);
+    so = dlopen(arg, RTLD_NOW | RTLD_LOCAL);
+    if (!so) {
+        send_error(l, "the plug-in cannot be loaded", dlerror());
+        return;
+    }
+    *(void **)&abi = dlsym(so, "stoker_cuda_abi");
+    *(void **)&probe = dlsym(so, "stoker_cuda_probe");
+    if (!abi || !probe || abi() != STOKER_CUDA_ABI)
+        send_error(l, "the plug-in is of another version than this program", NULL);
+    else if (probe(&opts, devices, STOKER_CUDA_DEVICES_MAX, &count, err) != 0)
+        send_error(l, err, NULL);
+    else
+        child_send(l, "end\n", 4);
+}
+
+/* ---- the parent ---- */
+static bool read_lines(const struct buf *answer, struct plugin_probe *out)
+{
+    const char *p = buf_str(answer), *nl;
+    bool ended = false;
+
+    out->devices = xcalloc(STOKER_CUDA_DEVICES_MAX, sizeof(*out->devices));
+    for (; (nl = strchr(p, '\n')); p = nl + 1) {
+        size_t len = (size_t)(nl - p);
+
+        if (len == 3 && memcmp(p, "end", 3) == 0)
+            ended = true;
+        else if (len > 6 && memcmp(p, "error\t", 6) == 0)
+            snprintf(out->why, sizeof(out->why), "%.*s", len - 6 < 500 ? (int)(len - 6) : 500,
+                     p + 6);
+        else if (out->count < STOKER_CUDA_DEVICES_MAX &&
+                 plugin_device_read(p, len, &out->devices[out->count]))
+            out->count++;
+        else
+            snprintf(out->why, sizeof(out->why), "the plug-in's answer could not be understood");
+    }
+    return ended;
+}
+
+static void say_unfinished(const struct child_report *rep, struct plugin_probe *out)
+{
+    out->hung = rep->stalled;
+    if (rep->stalled)
+        snprintf(out->why, sizeof(out->why),
+                 "%s did not return in %d s, process %ld in state %c, asleep in %s", rep->step,
+                 PLUGIN_STALL_MS / 1000, (long)rep->pid, rep->state ? rep->state : '?',
+                 rep->wchan[0] ? rep->wchan : "an unknown place");
+    else if (WIFSIGNALED(rep->status))
+        snprintf(out->why, sizeof(out->why), "the probe died of signal %d (%s) in %s",
+                 WTERMSIG(rep->status), strsignal(WTERMSIG(rep->status)), rep->step);
+    else
+        snprintf(out->why, sizeof(out->why), "the probe ended early in %s", rep->step);
+}
+
+void plugin_cuda_probe(const char *dir, struct plugin_probe *out)
+{
+    char path[PLUGIN_PATH_MAX];
+    struct child_report rep = { 0 };
+    struct err err = { 0 };
+    struct buf answer;
+
+    assert(!out->path && !out->devices);
+    if (!plugin_find(dir, path, out->why))
+        return;
+    out->path = xstrdup(path);
+    buf_init(&answer, PLUGIN_ANSWER_MAX);
+    if (child_run(child_probe, path, PLUGIN_STALL_MS, &answer, &rep, &err))
+        snprintf(out->why, sizeof(out->why), "%.500s", err.msg);
+    else if (!read_lines(&answer, out) && !out->why[0])
+        say_unfinished(&rep, out);
+    buf_release(&answer);
+}
+
+void plugin_probe_release(struct plugin_probe *p)
+{
+    if (!p)
+        return;
+    free(p->path);
+    free(p->devices);
+    *p = (struct plugin_probe){ 0 };
+}
