@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/* checks_fabric: the GPUs together: alike, linked, reaching each other, and running
+ * CUDA, which only the plug-in can prove. */
+#include "base/str.h"
+#include "engine/plugin.h"
+#include "health/health_int.h"
+
+/* ---- several GPUs ---- */
+/* How many GPUs that answer differ from the first in a text; `*odd` is one that does. */
+static size_t count_other(const struct hw *hw, size_t off, const struct hw_gpu **odd)
+{
+    const struct hw_gpu *first = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < hw->gpus_count; i++) {
+        const struct hw_gpu *g = &hw->gpus[i];
+        const char *a, *b;
+
+        if (!facts_gpu_ok(g))
+            continue;
+        if (!first)
+            first = g;
+        memcpy(&a, (const char *)first + off, sizeof(a));
+        memcpy(&b, (const char *)g + off, sizeof(b));
+        if (a && b && !str_eq(a, b)) {
+            *odd = g;
+            n++;
+        }
+    }
+    return n;
+}
+
+static void gpu_same(const struct hw *hw, struct check_out *o)
+{
+    static const struct {
+        size_t off;
+        const char *what, *remedy;
+    } traits[] = {
+        { offsetof(struct hw_gpu, name), "models",
+          "Group them by model (CUDA_VISIBLE_DEVICES): a job runs at the slowest one's speed." },
+        { offsetof(struct hw_gpu, vbios), "VBIOS versions",
+          "Bring all to one VBIOS with the vendor's firmware package." },
+    };
+    const struct hw_gpu *odd = NULL;
+    char name[FACTS_NAME_MAX];
+    bool said = false;
+
+    if (facts_gpus_ok(hw) < 2) {
+        check_skip(o, "fewer than two GPUs answer");
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(traits); i++) {
+        const char *text;
+
+        if (count_other(hw, traits[i].off, &odd) == 0)
+            continue;
+        memcpy(&text, (const char *)odd + traits[i].off, sizeof(text));
+        check_warn(o, traits[i].remedy, "several %s: %s has %s", traits[i].what,
+                   facts_gpu_name(odd, name), text);
+        said = true;
+    }
+    if (!said)
+        check_pass(o, "one model, one VBIOS");
+}
+
+/* The lowest and highest memory of GPUs without MIG. */
+static void gpu_same_memory(const struct hw *hw, struct check_out *o)
+{
+    struct maybe lo = maybe_none(), hi = maybe_none();
+
+    if (facts_gpus_ok(hw) < 2) {
+        check_skip(o, "fewer than two GPUs answer");
+        return;
+    }
+    for (size_t i = 0; i < hw->gpus_count; i++) {
+        struct maybe m = hw->gpus[i].mem_total_bytes;
+
+        if (!facts_gpu_ok(&hw->gpus[i]))
+            continue;
+        if (!m.known) {
+            check_unknown(o, NULL, "the driver does not tell every GPU's memory");
+            return;
+        }
+        lo = !lo.known || m.v < lo.v ? m : lo;
+        hi = !hi.known || m.v > hi.v ? m : hi;
+    }
+    if (lo.v == hi.v)
+        check_pass(o, "%lld MiB on each", (long long)(lo.v >> 20));
+    else
+        check_warn(o,
+                   "Size the job for the smallest; for GPUs of one model, look for retired memory "
+                   "in `nvidia-smi -q`.",
+                   "between %lld and %lld MiB", (long long)(lo.v >> 20), (long long)(hi.v >> 20));
+}
+
+static void gpu_mig(const struct hw *hw, struct check_out *o)
+{
+    size_t on = 0, off = 0, empty = 0, pending = 0;
+
+    for (size_t i = 0; i < hw->gpus_count; i++) {
+        const struct hw_gpu *g = &hw->gpus[i];
+
+        if (!facts_gpu_ok(g) || !g->mig.known)
+            continue;
+        on += g->mig.v != 0;
+        off += g->mig.v == 0;
+        empty += g->mig.v != 0 && g->migs_count == 0;
+        pending += g->mig_pending.known && g->mig_pending.v != g->mig.v;
+    }
+    if (on + off == 0) {
+        check_skip(o, "no GPU here that can do MIG");
+        return;
+    }
+    if (pending)
+        check_warn(o, "Reset these GPUs, so that the setting takes effect.",
+                   "MIG mode of %zu GPUs changes at the next reset", pending);
+    if (empty)
+        check_fail(o,
+                   "Create instances (`nvidia-smi mig -cgi PROFILE -C`) or switch MIG off "
+                   "(`nvidia-smi -mig 0`).",
+                   "%zu GPUs are in MIG mode without an instance: CUDA sees nothing there", empty);
+    if (on && off)
+        check_warn(o,
+                   "Switch MIG on or off on all GPUs of the node, unless the mix is meant: a job "
+                   "over several GPUs cannot use the MIG ones.",
+                   "MIG is on for %zu GPUs and off for %zu", on, off);
+    if (!pending && !empty && !(on && off))
+        check_pass(o, "MIG is %s on %zu of %zu GPUs", on ? "on" : "off", on + off,
+                   facts_gpus_ok(hw));
+}
+
+/* ---- NVLink ---- */
+static size_t links_active(const struct hw_gpu *g)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < g->nvlinks_count; i++)
+        n += maybe_is(g->nvlinks[i].active, 1);
+    return n;
+}
+
+static size_t links_most(const struct hw *hw)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < hw->gpus_count; i++)
+        if (facts_gpu_ok(&hw->gpus[i]) && links_active(&hw->gpus[i]) > most)
+            most = links_active(&hw->gpus[i]);
+    return most;
+}
+
+static void gpu_nvlink(const struct hw *hw, const struct hw_gpu *g, struct check_out *o)
+{
+    size_t active = links_active(g), most = links_most(hw);
+    size_t total = (size_t)maybe_or(g->nvlinks_total, (int64_t)g->nvlinks_count);
+
+    if (total < g->nvlinks_count)
+        total = g->nvlinks_count;
+    if (total == 0 && most == 0)
+        check_skip(o, "no NVLink here");
+    else if (facts_gpus_ok(hw) < 2)
+        check_skip(o, "one GPU has no peer to link to");
+    else if (active < most)
+        check_fail(o,
+                   "Drain the node and reset all GPUs of the fabric; read `dmesg` for Xid 74 or "
+                   "144-150 and the fabric manager's log; if a link stays down, the board is bad.",
+                   "%zu of %zu links active, other GPUs have %zu", active, total, most);
+    else if (active == 0)
+        check_warn(o,
+                   "With NVSwitch start the fabric manager; with PCIe cards fit the NVLink "
+                   "bridges, or ignore this if there are none.",
+                   "no link of %zu is active", total);
+    else if (active < total)
+        check_warn(o, "Compare with the board's design; reset the GPUs if it has more links.",
+                   "%zu of %zu links active", active, total);
+    else
+        check_pass(o, "%zu links active", active);
+}
+
+static void gpu_fabric_state(const struct hw *hw, const struct hw_gpu *g, struct check_out *o)
+{
+    const char *s = g->fabric_state;
+
+    (void)hw;
+    if (!s || str_eq(s, "not-supported"))
+        check_skip(o, "no NVSwitch fabric to join");
+    else if (!str_eq(s, "completed"))
+        check_fail(o,
+                   "Start the fabric manager, wait until it has trained the links, then look at "
+                   "its log; CUDA fails with error 802 until then.",
+                   "joining the NVSwitch fabric is %s", s);
+    else if (g->fabric_status && !str_eq(g->fabric_status, "ok"))
+        check_fail(o, "Read the fabric manager's log and restart it; then reset the GPU.",
+                   "joined the fabric with an error: %s", g->fabric_status);
+    else
+        check_pass(o, "joined the NVSwitch fabric");
+}
+
+static bool fabric_joined(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->gpus_count; i++)
+        if (str_eq(hw->gpus[i].fabric_state, "completed"))
+            return true;
+    return false;
+}
+
+static void gpu_fabric_manager(const struct hw *hw, struct check_out *o)
+{
+    const struct hw_nvidia *n = &hw->nvidia;
+    const char *fm = n->fabricmanager_version;
+
+    if (maybe_or(n->nvswitches, 0) == 0)
+        check_skip(o, n->nvswitches.known ? "no NVSwitch here" : "no NVSwitch seen");
+    else if (fm && n->driver_version && !str_starts(fm, n->driver_version))
+        check_fail(o,
+                   "Install the fabric manager of the driver's own version; it refuses any other.",
+                   "fabric manager %s, driver %s", fm, n->driver_version);
+    else if (maybe_is(n->fabricmanager_running, 1))
+        check_pass(o, "runs%s%s", fm ? ", version " : "", fm ? fm : "");
+    else if (facts_in_container(hw) || !n->fabricmanager_running.known)
+        check_unknown(o, "Look on the host: `systemctl status nvidia-fabricmanager`.",
+                      "the host's daemons cannot be seen from here%s",
+                      fabric_joined(hw) ? ", but the GPUs have joined a fabric" : "");
+    else
+        check_fail(o, "Run `systemctl enable --now nvidia-fabricmanager`.",
+                   "not running, with %lld NVSwitches here", (long long)n->nvswitches.v);
+}
+
+static void gpu_p2p(const struct hw *hw, struct check_out *o)
+{
+    char name[FACTS_NAME_MAX];
+
+    if (hw->gpu_pairs_count == 0)
+        check_skip(o, "fewer than two GPUs answer");
+    for (size_t i = 0; i < hw->gpu_pairs_count; i++) {
+        const struct hw_gpu_pair *p = &hw->gpu_pairs[i];
+        const char *said = p->p2p_read && !str_eq(p->p2p_read, "ok") ? p->p2p_read : p->p2p_write;
+
+        snprintf(name, sizeof(name), "%lld-%lld", (long long)maybe_or(p->a, -1),
+                 (long long)maybe_or(p->b, -1));
+        o->object = name;
+        if (!p->p2p_read || !p->p2p_write)
+            check_unknown(o, NULL, "the driver does not tell whether they reach each other");
+        else if (str_eq(said, "ok"))
+            check_pass(o, "reach each other's memory");
+        else
+            check_warn(o,
+                       "With NVLink look at the links above; over PCIe switch ACS and the IOMMU "
+                       "off, or expect traffic through host memory.",
+                       "cannot reach each other's memory: %s", said);
+    }
+    o->object = NULL;
+}
+
+/* ---- CUDA itself: the one check that does something ---- */
+static void cuda_device(const struct stoker_cuda_device *d, struct check_out *o)
+{
+    char name[FACTS_NAME_MAX];
+
+    snprintf(name, sizeof(name), "CUDA device %d (%.20s)", d->index, d->bdf);
+    o->object = name;
+    if (d->error[0])
+        check_fail(o, "Reset the GPU; if it fails again, read `dmesg` for its Xid.", "%s",
+                   d->error);
+    else if (d->bad_words)
+        check_fail(o, "Drain the node and have the GPU's memory diagnosed (`dcgmi diag -r 3`).",
+                   "%llu wrong words in a pattern the GPU wrote", (unsigned long long)d->bad_words);
+    else if (d->copy_gbps > 0)
+        check_pass(o, "a kernel on %d of %d SMs wrote what it should; copies at %.0f GB/s",
+                   d->sms_used, d->sms, d->copy_gbps);
+    else
+        check_pass(o,
+                   "a kernel on %d of %d SMs wrote what it should; no memory free to time a copy",
+                   d->sms_used, d->sms);
+    o->object = NULL;
+}
+
+static void cuda_probe(struct check_out *o)
+{
+    struct plugin_probe p = { 0 };
+
+    plugin_cuda_probe(o->opts->plugin_dir, &p);
+    if (!p.path)
+        check_skip(o, "%s", p.why);
+    else if (p.hung)
+        check_fail(o, "Look for 'Xid' in `dmesg`, drain the node and reset the GPU or reboot.",
+                   "CUDA not answering: %s", p.why);
+    else if (p.why[0])
+        check_fail(o,
+                   "If the driver is older than the plug-in's CUDA, update it or build the plug-in "
+                   "with an older toolkit; else look at the GPU checks above.",
+                   "%s", p.why);
+    else if (p.count == 0)
+        check_fail(o, "See CUDA_VISIBLE_DEVICES and the GPU checks above.", "CUDA sees no device");
+    for (size_t i = 0; i < p.count; i++)
+        cuda_device(&p.devices[i], o);
+    plugin_probe_release(&p);
+}
+
+static void gpu_cuda_runs(const struct hw *hw, struct check_out *o)
+{
+    if (!o->opts->deep)
+        check_skip(o, "asked for with --deep alone: it runs a kernel on every GPU");
+    else if (maybe_is(hw->captured, 1))
+        check_skip(o, "a captured machine cannot run anything");
+    else
+        cuda_probe(o);
+}
+
+static const struct check rows[] = {
+    { .id = "gpu.same",
+      .groups = CHECK_GPU,
+      .title = "same model",
+      .fn = gpu_same,
+      .doc = "All GPUs are of one model and run one VBIOS: a job waits for its slowest GPU." },
+    { .id = "gpu.same-memory",
+      .groups = CHECK_GPU,
+      .title = "same memory",
+      .fn = gpu_same_memory,
+      .doc = "All GPUs have the same memory: the smallest bounds a job." },
+    { .id = "gpu.mig",
+      .groups = CHECK_GPU,
+      .title = "MIG",
+      .fn = gpu_mig,
+      .doc = "MIG is on or off on all GPUs alike, no change waits for a reset, and a GPU in MIG "
+             "mode has an instance." },
+    { .id = "gpu.nvlink",
+      .groups = CHECK_GPU,
+      .title = "NVLink",
+      .gpu = gpu_nvlink,
+      .doc = "Every NVLink is active, and every GPU has as many as the others: collectives run at "
+             "the pace of the GPU with the fewest." },
+    { .id = "gpu.fabric-manager",
+      .groups = CHECK_GPU,
+      .title = "fabric manager",
+      .fn = gpu_fabric_manager,
+      .doc = "On a machine with NVSwitches the fabric manager runs, in the driver's own version: "
+             "it refuses to start with another, and CUDA does not start without it." },
+    { .id = "gpu.fabric",
+      .groups = CHECK_GPU,
+      .title = "NVSwitch fabric",
+      .gpu = gpu_fabric_state,
+      .doc = "The GPU has joined the NVSwitch fabric without an error (Hopper and newer tell)." },
+    { .id = "gpu.p2p",
+      .groups = CHECK_GPU,
+      .title = "peer access",
+      .fn = gpu_p2p,
+      .doc = "Each pair of GPUs reaches each other's memory directly. Without, NCCL copies through "
+             "host memory." },
+    { .id = "gpu.cuda-runs",
+      .groups = CHECK_GPU | CHECK_TRAINING,
+      .title = "CUDA runs",
+      .fn = gpu_cuda_runs,
+      .doc = "With --deep, on the machine itself: the CUDA plug-in starts a kernel on every SM of "
+             "each GPU, compares what it wrote with what it should have, and times a copy in GPU "
+             "memory. It runs in a process of its own, so a GPU that hangs costs that process." },
+};
+
+const struct check_table checks_fabric = { rows, ARRAY_SIZE(rows) };

@@ -1,0 +1,746 @@
+/* SPDX-License-Identifier: MIT */
+/* checks_rdma: will GPUs of several nodes reach each other at full speed?
+ *
+ * In the order in which one debugs it: devices, their nodes in /dev, ports, addresses,
+ * limits, then the path between NIC and GPU inside the machine.  Ports of AWS EFA have
+ * neither GIDs of the RoCE kind nor a subnet manager and are left out of those checks. */
+#include "base/str.h"
+#include "base/units.h"
+#include "health/health_int.h"
+
+/* ---- thresholds ---- */
+enum {
+    /* Jumbo frames on every hop: a RoCE packet of 4096 bytes does not fit into 1500. */
+    RDMA_ROCE_MTU = 9000
+};
+#define RDMA_NO_DEVICE "no RDMA device here"
+
+/* ConnectX-7 firmware whose rate mask sends a 400 Gb/s port up at 100 (seen in the
+ * field as 54 instead of 194 GB/s over four NICs). */
+static const char *const bad_firmware[] = { "28.37.1014" };
+
+/* What the fastest card of a chip does.  Slower cards exist, so only reaching it says
+ * something when there is no second card to compare with. */
+static const struct {
+    const char *hca;
+    int64_t mbps;
+} chips[] = {
+    { "MT4115", 100000 }, { "MT4119", 100000 }, { "MT4121", 100000 },  { "MT4123", 200000 },
+    { "MT4125", 100000 }, { "MT4129", 400000 }, { "MT41692", 400000 }, { "MT4131", 800000 },
+};
+
+/* EFA devices by AWS instance type. */
+static const struct {
+    const char *prefix;
+    size_t count;
+} efa_counts[] = {
+    { "p4d.24xlarge", 4 },  { "p4de.24xlarge", 4 },  { "p5.48xlarge", 32 },
+    { "p5e.48xlarge", 32 }, { "p5en.48xlarge", 16 }, { "p6-b200.48xlarge", 8 },
+};
+
+static bool all_efa(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->rdma_count; i++)
+        if (!facts_is_efa(&hw->rdma[i]))
+            return false;
+    return hw->rdma_count > 0;
+}
+
+/* ---- devices ---- */
+static void rdma_devices(const struct hw *hw, struct check_out *o)
+{
+    struct buf names = { 0 };
+
+    for (size_t i = 0; i < hw->rdma_count; i++)
+        buf_addf(&names, "%s%s", i ? ", " : "", hw->rdma[i].name ? hw->rdma[i].name : "?");
+    if (hw->rdma_count)
+        check_pass(o, "%zu: %s", hw->rdma_count, buf_str(&names));
+    else
+        check_fail(
+            o,
+            "Without an RDMA NIC nothing: NCCL uses TCP. With one, load its driver (mlx5_ib, "
+            "efa, bnxt_re); in a pod, ask for the RDMA resource of the device plug-in.",
+            "no device in /sys/class/infiniband");
+    buf_release(&names);
+}
+
+static void rdma_uverbs(const struct hw *hw, struct check_out *o)
+{
+    struct maybe n = hw->limits.uverbs;
+    static const char remedy[] =
+        "On a host load ib_uverbs; give a container the nodes (--device=/dev/infiniband, or the "
+        "RDMA resource of the device plug-in in a pod).";
+
+    if (hw->rdma_count == 0)
+        check_skip(o, RDMA_NO_DEVICE);
+    else if (!n.known)
+        check_unknown(o, NULL, "/dev/infiniband could not be read");
+    else if (n.v == 0)
+        check_fail(o, remedy, "no uverbs node in /dev/infiniband for %zu devices", hw->rdma_count);
+    else if ((size_t)n.v >= hw->rdma_count)
+        check_pass(o, "%lld nodes in /dev/infiniband", (long long)n.v);
+    else if (facts_in_container(hw))
+        check_pass(o, "%lld nodes in /dev/infiniband; sysfs shows %zu devices of the host",
+                   (long long)n.v, hw->rdma_count);
+    else
+        check_warn(o, remedy, "%lld nodes in /dev/infiniband for %zu devices", (long long)n.v,
+                   hw->rdma_count);
+}
+
+static void rdma_verbs(const struct hw *hw, struct check_out *o)
+{
+    const struct hw_soft *s = facts_soft(hw, "rdma-core");
+
+    if (hw->rdma_count == 0)
+        check_skip(o, RDMA_NO_DEVICE);
+    else if (s)
+        check_pass(o, "rdma-core %s", s->version ? s->version : "found");
+    else
+        check_warn(o,
+                   "Install rdma-core (Debian: libibverbs1 and ibverbs-providers) where the job "
+                   "runs: NCCL loads libibverbs.so.1 at run time.",
+                   "libibverbs was not found");
+}
+
+static void rdma_efa(const struct hw *hw, struct check_out *o)
+{
+    const char *product = hw->place.product;
+    size_t have = 0, want = 0;
+
+    for (size_t i = 0; i < hw->rdma_count; i++)
+        have += facts_is_efa(&hw->rdma[i]);
+    for (size_t i = 0; product && i < ARRAY_SIZE(efa_counts); i++)
+        if (str_eq(product, efa_counts[i].prefix))
+            want = efa_counts[i].count;
+    if (have == 0 && want == 0)
+        check_skip(o, "no AWS EFA here");
+    else if (have < want)
+        check_fail(o,
+                   "Launch the instance with all its EFA interfaces; in a pod, ask for "
+                   "vpc.amazonaws.com/efa.",
+                   "%zu EFA devices, a %s has %zu", have, product, want);
+    else
+        check_pass(o,
+                   "%zu EFA devices; leave the NCCL_IB_* variables unset, the aws-ofi-nccl "
+                   "plug-in does this",
+                   have);
+}
+
+/* ---- ports ---- */
+static void rdma_port_state(const struct hw *hw, const struct hw_rdma *d,
+                            const struct hw_rdma_port *p, struct check_out *o)
+{
+    const char *phys = p->phys_state ? p->phys_state : "unknown";
+
+    (void)hw;
+    (void)d;
+    if (!p->state)
+        check_unknown(o, NULL, "the port's state could not be read");
+    else if (facts_port_active(p) && (!p->phys_state || str_eq(phys, "LinkUp")))
+        check_pass(o, "ACTIVE%s%s", p->phys_state ? ", " : "", p->phys_state ? phys : "");
+    else if (facts_port_active(p))
+        check_warn(o, "Look at the cable and the switch port.", "ACTIVE, but %s", phys);
+    else if (str_eq(p->state, "INIT") && facts_port_ib(p))
+        check_fail(o, "Start a subnet manager on the fabric (a switch's, or opensm on one node).",
+                   "INIT, %s: the link is up, no subnet manager has configured it", phys);
+    else
+        check_fail(o,
+                   "Look at the cable, the transceiver and the switch port; for RoCE bring the "
+                   "network device up (`ip link set DEV up`). NCCL leaves the port out.",
+                   "%s, %s", p->state, phys);
+}
+
+/* The highest rate of active ports on the same chip and link layer, and how many. */
+static int64_t best_rate(const struct hw *hw, const struct hw_rdma *d, const struct hw_rdma_port *p,
+                         size_t *out_ports)
+{
+    int64_t best = 0;
+
+    *out_ports = 0;
+    for (size_t i = 0; i < hw->rdma_count; i++) {
+        const struct hw_rdma *e = &hw->rdma[i];
+
+        for (size_t j = 0; j < e->ports_count; j++) {
+            const struct hw_rdma_port *q = &e->ports[j];
+
+            if (!str_eq(e->hca, d->hca) || !str_eq(q->link_layer, p->link_layer) ||
+                !facts_port_active(q) || !q->rate_mbps.known)
+                continue;
+            ++*out_ports;
+            best = q->rate_mbps.v > best ? q->rate_mbps.v : best;
+        }
+    }
+    return best;
+}
+
+static int64_t chip_rate(const char *hca)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(chips); i++)
+        if (str_eq(hca, chips[i].hca))
+            return chips[i].mbps;
+    return 0;
+}
+
+static void rdma_rate(const struct hw *hw, const struct hw_rdma *d, const struct hw_rdma_port *p,
+                      struct check_out *o)
+{
+    long long now = (long long)(p->rate_mbps.v / 1000);
+    size_t ports = 0;
+    int64_t best = best_rate(hw, d, p, &ports);
+
+    if (!facts_port_active(p))
+        check_skip(o, "the port is not active");
+    else if (!p->rate_mbps.known)
+        check_unknown(o, NULL, "the port's rate could not be read");
+    else if (p->rate_mbps.v < best)
+        check_warn(o,
+                   "Look at the cable, its transceiver and the switch port's speed; `mlxlink -d "
+                   "DEVICE` tells why the link trained lower.",
+                   "%lld Gb/s, other ports of this kind run at %lld Gb/s", now,
+                   (long long)(best / 1000));
+    else if (ports > 1)
+        check_pass(o, "%lld Gb/s, the most of its kind", now);
+    else if (chip_rate(d->hca) && p->rate_mbps.v >= chip_rate(d->hca))
+        check_pass(o, "%lld Gb/s, the most this chip does", now);
+    else
+        check_unknown(o, "Compare with the card's data sheet.",
+                      "%lld Gb/s, and no second port of its kind to compare with", now);
+}
+
+static void rdma_subnet_manager(const struct hw *hw, const struct hw_rdma *d,
+                                const struct hw_rdma_port *p, struct check_out *o)
+{
+    (void)hw;
+    (void)d;
+    if (!facts_port_ib(p))
+        check_skip(o, "no InfiniBand port");
+    else if (!p->sm_lid.known || !p->lid.known)
+        check_unknown(o, NULL, "the port's LIDs could not be read");
+    else if (p->sm_lid.v == 0)
+        check_fail(o, "Start a subnet manager on the fabric (a switch's, or opensm on one node).",
+                   "no subnet manager (sm_lid 0)");
+    else if (p->lid.v == 0 || p->lid.v == 0xffff)
+        check_fail(o, "Look at the subnet manager's log for this port's GUID.",
+                   "the subnet manager gave the port no LID");
+    else
+        check_pass(o, "a subnet manager gave it a LID");
+}
+
+/* ---- addresses ---- */
+static bool gid_link_local(const struct hw_gid *g)
+{
+    return g->gid && str_starts(g->gid, "fe80:");
+}
+
+static bool gid_usable(const struct hw_gid *g)
+{
+    return str_eq(g->type, "RoCE v2") && g->ndev && !gid_link_local(g);
+}
+
+/* What the best GID of a RoCE port lacks, most useful first. */
+struct gid_view {
+    size_t usable, v2, v2_here;
+    const struct hw_gid *first; /* first usable one */
+};
+
+static struct gid_view gid_look(const struct hw_rdma_port *p)
+{
+    struct gid_view v = { 0 };
+
+    for (size_t i = 0; i < p->gids_count; i++) {
+        const struct hw_gid *g = &p->gids[i];
+
+        v.v2 += str_eq(g->type, "RoCE v2");
+        v.v2_here += str_eq(g->type, "RoCE v2") && g->ndev;
+        if (gid_usable(g) && v.usable++ == 0)
+            v.first = g;
+    }
+    return v;
+}
+
+static void rdma_gid_roce(const struct hw *hw, const struct hw_rdma_port *p, struct check_out *o)
+{
+    struct gid_view v = gid_look(p);
+
+    if (v.first)
+        check_pass(o, "RoCE v2 GID at index %lld on a network device of this namespace",
+                   (long long)maybe_or(v.first->index, -1));
+    else if (v.v2_here)
+        check_warn(o,
+                   "Give the network device an IPv4 or a routable IPv6 address; a link-local GID "
+                   "reaches only its own subnet.",
+                   "only link-local RoCE v2 GIDs");
+    else if (v.v2 && facts_in_container(hw))
+        check_fail(o,
+                   "Attach the NIC's network device to this pod (Multus, SR-IOV) or use host "
+                   "networking: the GIDs belong to devices outside of this network namespace.",
+                   "RoCE v2 GIDs, none with a network device here");
+    else if (v.v2)
+        check_fail(o, "Bring the NIC's network device up and give it an address.",
+                   "RoCE v2 GIDs without a network device");
+    else if (p->gids_count)
+        check_fail(o, "Switch RoCE v2 on (`cma_roce_mode`, or the NIC's firmware setting).",
+                   "no RoCE v2 GID, version 1 is not routable");
+    else
+        check_fail(o, "Give the NIC's network device an address: GIDs are made from addresses.",
+                   "no GID at all");
+}
+
+static void rdma_gid(const struct hw *hw, const struct hw_rdma *d, const struct hw_rdma_port *p,
+                     struct check_out *o)
+{
+    if (facts_is_efa(d))
+        check_skip(o, "AWS EFA has addresses of its own");
+    else if (!facts_port_active(p))
+        check_skip(o, "the port is not active");
+    else if (!p->link_layer)
+        check_unknown(o, NULL, "the port's link layer could not be read");
+    else if (!facts_port_ib(p))
+        rdma_gid_roce(hw, p, o);
+    else if (p->gids_count)
+        check_pass(o, "InfiniBand GID set");
+    else
+        check_fail(o, "Look at the subnet manager: it gives a port its GID.", "no GID");
+}
+
+static void rdma_mtu(const struct hw *hw, const struct hw_rdma *d, const struct hw_rdma_port *p,
+                     struct check_out *o)
+{
+    struct gid_view v = gid_look(p);
+    const char *ndev = v.first ? v.first->ndev : d->netdevs_count ? d->netdevs[0] : NULL;
+    const struct hw_net *n = ndev ? hw_find_net(hw, ndev) : NULL;
+
+    if (facts_is_efa(d) || facts_port_ib(p))
+        check_skip(o, "no RoCE port");
+    else if (!n)
+        check_unknown(o, NULL, "no network device of it in this namespace");
+    else if (!n->mtu.known)
+        check_unknown(o, NULL, "the MTU of %s could not be read", n->name);
+    else if (n->mtu.v < RDMA_ROCE_MTU)
+        check_warn(o,
+                   check_text(o,
+                              "Set MTU %d on the device (`ip link set DEV mtu %d`, or mtu in the "
+                              "network attachment) and on every switch port of the fabric.",
+                              RDMA_ROCE_MTU, RDMA_ROCE_MTU),
+                   "MTU %lld on %s, %d is wanted for RoCE", (long long)n->mtu.v, n->name,
+                   RDMA_ROCE_MTU);
+    else
+        check_pass(o, "MTU %lld", (long long)n->mtu.v);
+}
+
+/* ---- firmware ---- */
+static bool firmware_is_bad(const char *fw)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(bad_firmware); i++)
+        if (fw && str_starts(fw, bad_firmware[i]))
+            return true;
+    return false;
+}
+
+/* The first device of the same chip and board. */
+static const struct hw_rdma *first_alike(const struct hw *hw, const struct hw_rdma *d)
+{
+    for (size_t i = 0; i < hw->rdma_count; i++)
+        if (str_eq(hw->rdma[i].hca, d->hca) && str_eq(hw->rdma[i].board, d->board))
+            return &hw->rdma[i];
+    return d;
+}
+
+static void rdma_firmware(const struct hw *hw, struct check_out *o)
+{
+    if (hw->rdma_count == 0)
+        check_skip(o, RDMA_NO_DEVICE);
+    for (size_t i = 0; i < hw->rdma_count; i++) {
+        const struct hw_rdma *d = &hw->rdma[i], *e = first_alike(hw, d);
+
+        o->object = d->name;
+        if (!d->firmware)
+            check_unknown(o, NULL, "the firmware version could not be read");
+        else if (firmware_is_bad(d->firmware))
+            check_warn(o, "Update the firmware (`mlxfwmanager`) on all nodes to one version.",
+                       "firmware %s can bring a 400 Gb/s port up at 100", d->firmware);
+        else if (e->firmware && !str_eq(d->firmware, e->firmware))
+            check_warn(o,
+                       "Bring all cards of one model, on all nodes, to one firmware "
+                       "(`mlxfwmanager`).",
+                       "firmware %s, %s of the same model has %s", d->firmware, e->name,
+                       e->firmware);
+        else
+            check_pass(o, "firmware %s", d->firmware);
+    }
+    o->object = NULL;
+}
+
+/* ---- limits ---- */
+static const char *memlock_remedy(const struct hw *hw)
+{
+    if (hw->place.k8s_pod || str_eq(hw->place.container, "kubernetes") ||
+        str_eq(hw->place.container, "crio"))
+        return "Let the pod lock memory: capability IPC_LOCK (OpenShift: through its SCC), and "
+               "LimitMEMLOCK=infinity in the runtime's unit on the node; CRI-O ignores an "
+               "annotation for it.";
+    if (facts_in_container(hw))
+        return "Start the container with --ulimit memlock=-1 (and --cap-add IPC_LOCK).";
+    if (hw->place.slurm_job)
+        return "Put LimitMEMLOCK=infinity into slurmd's unit and "
+               "PropagateResourceLimitsExcept=MEMLOCK into slurm.conf.";
+    return "Put '* - memlock unlimited' into /etc/security/limits.d/rdma.conf and log in again; "
+           "a service wants LimitMEMLOCK=infinity in its unit.";
+}
+
+static const char *limit_text(struct maybe v, char out[UNITS_TEXT_MAX])
+{
+    if (!v.known)
+        return "unknown";
+    return v.v < 0 ? "unlimited" : units_bytes_exact((uint64_t)v.v, out);
+}
+
+static void rdma_memlock(const struct hw *hw, struct check_out *o)
+{
+    const struct hw_limits *l = &hw->limits;
+    char soft[UNITS_TEXT_MAX], hard[UNITS_TEXT_MAX];
+
+    if (hw->rdma_count == 0)
+        check_skip(o, RDMA_NO_DEVICE);
+    else if (!l->memlock_bytes.known)
+        check_unknown(o, NULL, "the limit of locked memory could not be read");
+    else if (l->memlock_bytes.v < 0)
+        check_pass(o, "unlimited");
+    else
+        check_fail(o, memlock_remedy(hw), "soft limit %s, hard limit %s; unlimited is wanted",
+                   limit_text(l->memlock_bytes, soft), limit_text(l->memlock_hard_bytes, hard));
+}
+
+static void rdma_gpudirect(const struct hw *hw, struct check_out *o)
+{
+    const struct hw_limits *l = &hw->limits;
+    bool off = str_eq(hw_env_get(hw, "NCCL_DMABUF_ENABLE"), "0");
+    static const char remedy[] =
+        "Load nvidia_peermem (`modprobe nvidia_peermem`), or use the open kernel module of the "
+        "driver on Linux 5.12 or newer for dma-buf. Without, a measured 194 GB/s became 35.";
+
+    if (hw->rdma_count == 0)
+        check_skip(o, RDMA_NO_DEVICE);
+    else if (hw->gpus_count == 0)
+        check_skip(o, "no GPU here");
+    else if (l->peermem)
+        check_pass(o, "%s%s%s", l->peermem, l->peermem_version ? " " : "",
+                   l->peermem_version ? l->peermem_version : "");
+    else if (maybe_is(l->dmabuf, 1) && off)
+        check_fail(o, "Take NCCL_DMABUF_ENABLE=0 out of the environment, or load nvidia_peermem.",
+                   "dma-buf works, but NCCL_DMABUF_ENABLE=0 switches it off, and there is no "
+                   "peer-memory module");
+    else if (maybe_is(l->dmabuf, 1))
+        check_pass(o, "dma-buf%s%s", l->dmabuf_why ? ": " : "", l->dmabuf_why ? l->dmabuf_why : "");
+    else if (l->dmabuf.known)
+        check_fail(o, remedy, "no peer-memory module, and no dma-buf%s%s",
+                   l->dmabuf_why ? ": " : "", l->dmabuf_why ? l->dmabuf_why : "");
+    else
+        check_unknown(o, "Look on the host for the module nvidia_peermem.",
+                      "no peer-memory module seen, and dma-buf could not be judged%s%s",
+                      l->dmabuf_why ? ": " : "", l->dmabuf_why ? l->dmabuf_why : "");
+}
+
+static void rdma_numa_balancing(const struct hw *hw, struct check_out *o)
+{
+    struct maybe b = hw->limits.numa_balancing;
+
+    if (hw->numa_count == 1)
+        check_skip(o, "one NUMA node alone");
+    else if (!b.known)
+        check_unknown(o, NULL, "the kernel does not tell");
+    else if (b.v)
+        check_warn(o, "Run `sysctl -w kernel.numa_balancing=0` and put it into /etc/sysctl.d.",
+                   "on: the kernel unmaps and moves pages of bound processes");
+    else
+        check_pass(o, "off");
+}
+
+/* ---- the path between NIC and GPU ---- */
+enum { PATH_DEPTH_MAX = 32 }; /* bridges above one device */
+
+/* Bridges with ACS redirection above one function, added to `names`. */
+static size_t acs_above(const struct hw *hw, const char *bdf, struct buf *names)
+{
+    const struct hw_pci *p = bdf ? hw_find_pci(hw, bdf) : NULL;
+    size_t n = 0;
+
+    for (int depth = 0; p && p->parent && depth < PATH_DEPTH_MAX; depth++) {
+        p = hw_find_pci(hw, p->parent);
+        if (!p || !maybe_is(p->acs, 1) || (names->len && strstr(buf_str(names), p->bdf)))
+            continue;
+        buf_addf(names, "%s%s", names->len ? ", " : "", p->bdf);
+        n++;
+    }
+    return n;
+}
+
+static void rdma_acs(const struct hw *hw, struct check_out *o)
+{
+    struct maybe bridges = hw->limits.acs_bridges;
+    struct buf names = { 0 };
+    size_t n = 0;
+
+    if (hw->place.hypervisor || hw->gpus_count + hw->rdma_count == 0) {
+        check_skip(o, hw->place.hypervisor ? "a virtual machine: its host decides"
+                                           : "neither GPU nor RDMA device here");
+        return;
+    }
+    if (!bridges.known) {
+        check_unknown(o, "Run it as root: ACS stands in the extended configuration space.",
+                      "the bridges' ACS could not be read");
+        return;
+    }
+    for (size_t i = 0; i < hw->gpus_count; i++)
+        n += acs_above(hw, hw->gpus[i].bdf, &names);
+    for (size_t i = 0; i < hw->rdma_count; i++)
+        n += acs_above(hw, hw->rdma[i].bdf, &names);
+    if (n)
+        check_warn(o,
+                   "Switch ACS off in the BIOS, or clear it at boot (`setpci -s BRIDGE "
+                   "ECAP_ACS+0x6.w=0000`); a host of virtual machines needs it on.",
+                   "on at %zu bridges above GPUs or NICs: %s", n, buf_str(&names));
+    else
+        check_pass(o, "off at every bridge above GPUs and NICs");
+    buf_release(&names);
+}
+
+/* A virtual function has no link of its own: look at its parent. */
+static const struct hw_pci *link_of(const struct hw *hw, const struct hw_rdma *d)
+{
+    if (maybe_is(d->vf, 1) || d->physfn)
+        return d->physfn ? hw_find_pci(hw, d->physfn) : NULL;
+    return d->bdf ? hw_find_pci(hw, d->bdf) : NULL;
+}
+
+static void rdma_pcie(const struct hw *hw, struct check_out *o)
+{
+    if (hw->rdma_count == 0)
+        check_skip(o, RDMA_NO_DEVICE);
+    for (size_t i = 0; i < hw->rdma_count; i++) {
+        const struct hw_pci *p = link_of(hw, &hw->rdma[i]);
+
+        o->object = hw->rdma[i].name;
+        if (!p || !p->link_width.known || !p->link_width_max.known || !p->link_speed ||
+            !p->link_speed_max)
+            check_unknown(o, NULL, "the PCIe link of it could not be read");
+        else if (p->link_width.v < p->link_width_max.v || !str_eq(p->link_speed, p->link_speed_max))
+            check_warn(o,
+                       "Move the card to a slot that gives it all lanes, or reseat it; look in "
+                       "`dmesg` for 'available PCIe bandwidth, limited by'.",
+                       "PCIe x%lld at %s, it can do x%lld at %s", (long long)p->link_width.v,
+                       p->link_speed, (long long)p->link_width_max.v, p->link_speed_max);
+        else
+            check_pass(o, "PCIe x%lld at %s", (long long)p->link_width.v, p->link_speed);
+    }
+    o->object = NULL;
+}
+
+static bool device_active(const struct hw_rdma *d)
+{
+    for (size_t i = 0; i < d->ports_count; i++)
+        if (facts_port_active(&d->ports[i]))
+            return true;
+    return false;
+}
+
+/* The nearest active RDMA device of a GPU; -1 when no distance is known. */
+static int nearest_nic(const struct hw *hw, const struct hw_gpu *g, const char **out_nic)
+{
+    int best = -1;
+
+    for (size_t i = 0; i < hw->rdma_count; i++) {
+        const struct hw_rdma *d = &hw->rdma[i];
+        int rank = facts_path_rank(hw_distance_get(hw, (size_t)(g - hw->gpus), d->name));
+
+        if (device_active(d) && rank > best) {
+            best = rank;
+            *out_nic = d->name;
+        }
+    }
+    return best;
+}
+
+static void rdma_distance(const struct hw *hw, const struct hw_gpu *g, struct check_out *o)
+{
+    const char *nic = NULL;
+    int best = nearest_nic(hw, g, &nic);
+
+    if (!facts_rdma_active(hw))
+        check_skip(o, "no active RDMA port here");
+    else if (best < 0)
+        check_unknown(o, NULL, "the PCI tree does not tell how far the NICs are");
+    else if (best >= facts_path_rank("PXB"))
+        check_pass(o, "a NIC behind the same PCIe switch");
+    else if (best == facts_path_rank("SYS"))
+        check_warn(
+            o, "Move a NIC to this GPU's socket, or give the GPU to jobs that stay on the node.",
+            "its nearest NIC is across sockets (%s)", nic);
+    else
+        check_warn(o,
+                   "Nothing is broken: NCCL uses GPUDirect only behind one PCIe switch unless "
+                   "NCCL_NET_GDR_LEVEL=PHB says otherwise; `stoker detect --env` decides.",
+                   "its nearest NIC is behind another root port (%s, %s)", nic,
+                   hw_distance_get(hw, (size_t)(g - hw->gpus), nic));
+}
+
+static void rdma_vf(const struct hw *hw, struct check_out *o)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < hw->rdma_count; i++) {
+        const struct hw_rdma *d = &hw->rdma[i], *twin = NULL;
+
+        if (!maybe_is(d->vf, 1))
+            continue;
+        any = true;
+        for (size_t j = 0; j < hw->rdma_count; j++)
+            if (j != i && d->physfn && str_eq(hw->rdma[j].physfn, d->physfn))
+                twin = &hw->rdma[j];
+        o->object = d->name;
+        if (!d->physfn)
+            check_unknown(o, NULL, "a virtual function whose parent could not be read");
+        else if (twin)
+            check_warn(o,
+                       "Give the pod one virtual function of each physical port: two of one port "
+                       "share its bandwidth.",
+                       "shares the port %s with %s", d->physfn, twin->name);
+        else
+            check_pass(o, "a virtual function with a port of its own");
+    }
+    o->object = NULL;
+    if (!any)
+        check_skip(o, hw->rdma_count ? "no virtual function here" : RDMA_NO_DEVICE);
+}
+
+static void rdma_link_layers(const struct hw *hw, struct check_out *o)
+{
+    size_t ib = 0, eth = 0;
+
+    for (size_t i = 0; i < hw->rdma_count; i++)
+        for (size_t j = 0; j < hw->rdma[i].ports_count; j++) {
+            if (!facts_port_active(&hw->rdma[i].ports[j]))
+                continue;
+            ib += facts_port_ib(&hw->rdma[i].ports[j]);
+            eth += str_eq(hw->rdma[i].ports[j].link_layer, "Ethernet");
+        }
+    if (ib + eth == 0)
+        check_skip(o, all_efa(hw) ? "AWS EFA has a layer of its own" : "no active RDMA port here");
+    else if (ib && eth)
+        check_warn(o,
+                   "Name the NICs of the training fabric in NCCL_IB_HCA (`stoker detect --env` "
+                   "does): NCCL takes one link layer alone.",
+                   "%zu active ports are InfiniBand, %zu Ethernet", ib, eth);
+    else
+        check_pass(o, "%s", ib ? "InfiniBand" : "Ethernet (RoCE)");
+}
+
+static const struct check rows[] = {
+    { .id = "rdma.devices",
+      .groups = CHECK_RDMA,
+      .title = "RDMA devices",
+      .fn = rdma_devices,
+      .doc = "The kernel has RDMA devices (/sys/class/infiniband)." },
+    { .id = "rdma.uverbs",
+      .groups = CHECK_RDMA | CHECK_CONTAINER,
+      .title = "uverbs nodes",
+      .fn = rdma_uverbs,
+      .doc = "Programs reach the devices through /dev/infiniband/uverbsN. A container sees the "
+             "host's devices in sysfs, but can use only those whose node it was given." },
+    { .id = "rdma.verbs",
+      .groups = CHECK_RDMA,
+      .title = "verbs library",
+      .fn = rdma_verbs,
+      .doc = "libibverbs is installed: NCCL loads it at run time and falls back to TCP without." },
+    { .id = "rdma.efa",
+      .groups = CHECK_RDMA,
+      .title = "AWS EFA",
+      .fn = rdma_efa,
+      .doc = "An AWS instance has all EFA devices of its type (p4d 4, p5 and p5e 32, p5en 16, "
+             "p6-b200 8). They want the aws-ofi-nccl plug-in and no NCCL_IB_* variables." },
+    { .id = "rdma.port",
+      .groups = CHECK_RDMA,
+      .title = "port state",
+      .port = rdma_port_state,
+      .doc = "Each port is ACTIVE and its link is up. NCCL leaves out a port that is not, and "
+             "says so only at debug level INFO." },
+    { .id = "rdma.rate",
+      .groups = CHECK_RDMA,
+      .title = "port rate",
+      .port = rdma_rate,
+      .doc = "Each active port runs as fast as the fastest of its kind on this machine: a bad "
+             "cable or transceiver trains lower instead of failing." },
+    { .id = "rdma.link-layer",
+      .groups = CHECK_RDMA,
+      .title = "link layer",
+      .fn = rdma_link_layers,
+      .doc = "Active ports are all InfiniBand or all Ethernet: NCCL does not mix them." },
+    { .id = "rdma.subnet-manager",
+      .groups = CHECK_RDMA,
+      .title = "subnet manager",
+      .port = rdma_subnet_manager,
+      .doc = "Each InfiniBand port knows a subnet manager (sm_lid is not 0) and has a LID of it." },
+    { .id = "rdma.gid",
+      .groups = CHECK_RDMA,
+      .title = "GIDs",
+      .port = rdma_gid,
+      .doc = "Each RoCE port has a GID of version 2 that is routable and whose network device is "
+             "in this network namespace. In a pod, GIDs of the host's devices are visible and "
+             "useless." },
+    { .id = "rdma.mtu",
+      .groups = CHECK_RDMA,
+      .title = "MTU",
+      .port = rdma_mtu,
+      .doc = "Network devices of RoCE ports have MTU 9000; switch ports must have it too." },
+    { .id = "rdma.firmware",
+      .groups = CHECK_RDMA,
+      .title = "NIC firmware",
+      .fn = rdma_firmware,
+      .doc = "NICs of one model run one firmware, and none that is known to train slow (ConnectX-7 "
+             "28.37.1014)." },
+    { .id = "rdma.memlock",
+      .groups = CHECK_RDMA | CHECK_CONTAINER,
+      .title = "locked memory",
+      .fn = rdma_memlock,
+      .doc = "RLIMIT_MEMLOCK is unlimited: registering memory for RDMA fails without, and NCCL "
+             "with it. A pod's default is often 8 MiB or 64 KiB." },
+    { .id = "rdma.gpudirect",
+      .groups = CHECK_RDMA,
+      .title = "GPUDirect RDMA",
+      .fn = rdma_gpudirect,
+      .doc = "NICs can read GPU memory: through the module nvidia_peermem (or nv_peer_mem), or by "
+             "dma-buf (open kernel module, Linux 5.12 or newer) that NCCL_DMABUF_ENABLE does not "
+             "switch off." },
+    { .id = "rdma.acs",
+      .groups = CHECK_RDMA | CHECK_GPU,
+      .title = "ACS",
+      .fn = rdma_acs,
+      .doc = "PCI bridges between GPUs and NICs do not redirect peer traffic to the root complex "
+             "(Access Control Services): it costs bandwidth and can hang NCCL. Virtual machines "
+             "need it on their host." },
+    { .id = "rdma.pcie",
+      .groups = CHECK_RDMA,
+      .title = "NIC PCIe link",
+      .fn = rdma_pcie,
+      .doc = "Each NIC has all PCIe lanes at full speed; for a virtual function its parent is "
+             "looked at." },
+    { .id = "rdma.distance",
+      .groups = CHECK_RDMA,
+      .title = "NIC near GPU",
+      .gpu = rdma_distance,
+      .doc = "Each GPU has an active NIC behind the same PCIe switch (PIX or PXB), as NCCL's "
+             "default for GPUDirect asks." },
+    { .id = "rdma.vf",
+      .groups = CHECK_RDMA | CHECK_CONTAINER,
+      .title = "virtual functions",
+      .fn = rdma_vf,
+      .doc = "SR-IOV virtual functions of this machine or pod sit on different physical ports." },
+    { .id = "rdma.numa-balancing",
+      .groups = CHECK_RDMA | CHECK_TRAINING,
+      .title = "NUMA balancing",
+      .fn = rdma_numa_balancing,
+      .doc = "Automatic NUMA balancing is off. The kernel's own documentation says so for work "
+             "that is already bound to nodes; NVIDIA's tuning guides say it for GPU nodes." },
+};
+
+const struct check_table checks_rdma = { rows, ARRAY_SIZE(rows) };

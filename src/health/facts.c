@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* facts: small questions about an inventory that several checks ask. */
+#include "base/str.h"
+#include "health/health_int.h"
+
+#include <assert.h>
+
+const char *facts_gpu_name(const struct hw_gpu *g, char out[FACTS_NAME_MAX])
+{
+    if (g->index.known)
+        snprintf(out, FACTS_NAME_MAX, "GPU %lld", (long long)g->index.v);
+    else
+        snprintf(out, FACTS_NAME_MAX, "GPU %.40s", g->bdf ? g->bdf : "without an address");
+    return out;
+}
+
+bool facts_gpu_ok(const struct hw_gpu *g)
+{
+    return str_eq(g->state, "ok");
+}
+
+size_t facts_gpus_ok(const struct hw *hw)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < hw->gpus_count; i++)
+        n += facts_gpu_ok(&hw->gpus[i]);
+    return n;
+}
+
+struct maybe facts_gpu_mem_bytes(const struct hw *hw)
+{
+    int64_t sum = 0;
+    bool any = false;
+
+    for (size_t i = 0; i < hw->gpus_count; i++) {
+        const struct hw_gpu *g = &hw->gpus[i];
+
+        if (!facts_gpu_ok(g))
+            continue;
+        if (!g->mem_total_bytes.known)
+            return maybe_none();
+        any = true;
+        if (__builtin_add_overflow(sum, g->mem_total_bytes.v, &sum))
+            return maybe_none();
+    }
+    return any ? maybe_of(sum) : maybe_none();
+}
+
+bool facts_in_container(const struct hw *hw)
+{
+    return hw->place.container || hw->place.k8s_pod;
+}
+
+bool facts_port_active(const struct hw_rdma_port *p)
+{
+    return str_eq(p->state, "ACTIVE");
+}
+
+bool facts_port_ib(const struct hw_rdma_port *p)
+{
+    return str_eq(p->link_layer, "InfiniBand");
+}
+
+bool facts_is_efa(const struct hw_rdma *d)
+{
+    return str_eq(d->driver, "efa") || (d->name && str_starts(d->name, "efa"));
+}
+
+bool facts_rdma_active(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->rdma_count; i++)
+        for (size_t j = 0; j < hw->rdma[i].ports_count; j++)
+            if (facts_port_active(&hw->rdma[i].ports[j]))
+                return true;
+    return false;
+}
+
+const struct hw_soft *facts_soft(const struct hw *hw, const char *name)
+{
+    for (size_t i = 0; i < hw->software_count; i++)
+        if (str_eq(hw->software[i].name, name))
+            return &hw->software[i];
+    return NULL;
+}
+
+int facts_path_rank(const char *path)
+{
+    static const char *const ranks[] = { "SYS", "NODE", "PHB", "PXB", "PIX" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(ranks); i++)
+        if (str_eq(path, ranks[i]))
+            return (int)i;
+    return -1;
+}
+
+/* One number of a version: at most six digits, so that it fits any int. */
+static const char *version_part(const char *s, int *out)
+{
+    int v = 0, digits = 0;
+
+    for (; *s >= '0' && *s <= '9' && digits < 6; s++, digits++)
+        v = v * 10 + (*s - '0');
+    if (digits == 0)
+        return NULL;
+    *out = v;
+    return s;
+}
+
+bool facts_version(const char *text, int *major, int *minor)
+{
+    int ma, mi = 0;
+    const char *rest = text ? version_part(text, &ma) : NULL;
+
+    if (!rest)
+        return false;
+    if (*rest == '.' && !version_part(rest + 1, &mi))
+        return false;
+    *major = ma;
+    *minor = mi;
+    return true;
+}
+
+int facts_version_cmp(const char *text, int major, int minor)
+{
+    int ma = 0, mi = 0;
+    bool ok = facts_version(text, &ma, &mi);
+
+    assert(ok);
+    (void)ok;
+    if (ma != major)
+        return ma < major ? -1 : 1;
+    return mi == minor ? 0 : mi < minor ? -1 : 1;
+}
