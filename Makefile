@@ -48,8 +48,6 @@ DATA := $(wildcard data/*.csv data/examples/*.yaml)
 .PHONY: all
 all: $(B)/stoker
 
-include mk/cuda.mk
-
 $(B)/stoker: $(B)/obj/main.o $(B)/libstoker.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)

@@ -18,9 +18,11 @@ all: $(B)/stoker-cuda.so
 
 $(B)/obj/%.cu.o: src/%.cu $(CUDA_HDR) mk/cuda.mk
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCCFLAGS) -c -o $@ $<
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS) -c -o $@ $<
 
 $(B)/stoker-cuda.so: $(CUDA_OBJ)
-	$(NVCC) -shared $(CUDA_ARCH) -cudart static -o $@ $^ \
+	$(call say,LINK,$@)
+	$(Q)$(NVCC) -shared $(CUDA_ARCH) -cudart static -o $@ $^ \
 	    -Xlinker=--exclude-libs,ALL,-z,relro,-z,now,--as-needed
 endif

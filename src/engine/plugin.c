@@ -224,8 +224,8 @@ static void say_unfinished(const struct child_report *rep, struct plugin_probe *
     out->hung = rep->stalled;
     if (rep->stalled)
         snprintf(out->why, sizeof(out->why),
-                 "%s did not return in %d s, process %ld in state %c, asleep in %s", rep->step,
-                 PLUGIN_STALL_MS / 1000, (long)rep->pid, rep->state ? rep->state : '?',
+                 "%s did not return, process %ld in state %c, asleep in %s", rep->step,
+                 (long)rep->pid, rep->state ? rep->state : '?',
                  rep->wchan[0] ? rep->wchan : "an unknown place");
     else if (WIFSIGNALED(rep->status))
         snprintf(out->why, sizeof(out->why), "the probe died of signal %d (%s) in %s",
@@ -234,7 +234,7 @@ static void say_unfinished(const struct child_report *rep, struct plugin_probe *
         snprintf(out->why, sizeof(out->why), "the probe ended early in %s", rep->step);
 }
 
-void plugin_cuda_probe(const char *dir, struct plugin_probe *out)
+void plugin_cuda_probe(const char *dir, long stall_ms, struct plugin_probe *out)
 {
     char path[PLUGIN_PATH_MAX];
     struct child_report rep = { 0 };
@@ -246,7 +246,7 @@ void plugin_cuda_probe(const char *dir, struct plugin_probe *out)
         return;
     out->path = xstrdup(path);
     buf_init(&answer, PLUGIN_ANSWER_MAX);
-    if (child_run(child_probe, path, PLUGIN_STALL_MS, &answer, &rep, &err))
+    if (child_run(child_probe, path, stall_ms ? stall_ms : PLUGIN_STALL_MS, &answer, &rep, &err))
         snprintf(out->why, sizeof(out->why), "%.500s", err.msg);
     else if (!read_lines(&answer, out) && !out->why[0])
         say_unfinished(&rep, out);

@@ -32,9 +32,10 @@ struct plugin_probe {
 /* The plug-in's path in `out`, or false and the places looked at in `why`. */
 bool plugin_find(const char *dir, char out[PLUGIN_PATH_MAX], char why[PLUGIN_WHY_MAX]);
 
-/* Runs the probe in a child; `dir` is looked at first (NULL: the usual places alone).
- * `out` starts all zero.  Never fails: what went wrong is in out->why. */
-void plugin_cuda_probe(const char *dir, struct plugin_probe *out);
+/* Runs the probe in a child; `dir` is looked at first (NULL: the usual places alone);
+ * stall_ms 0 is PLUGIN_STALL_MS.  `out` starts all zero.  Never fails: what went wrong is
+ * in out->why. */
+void plugin_cuda_probe(const char *dir, long stall_ms, struct plugin_probe *out);
 void plugin_probe_release(struct plugin_probe *p);
 
 /* One device as the child sends it: a line of tab-separated fields.  The reader takes

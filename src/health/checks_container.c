@@ -42,7 +42,7 @@ static void container_where(const struct hw *hw, struct check_out *o)
 }
 
 /* ---- GPUs asked for and seen ---- */
-/* Entries of "0,1,2" or "GPU-…,GPU-…"; a plain number from Slurm is one entry too. */
+/* Entries of "0,1,2" or "GPU-…,GPU-…". */
 static size_t list_count(const char *s)
 {
     size_t n = 1;
@@ -119,23 +119,19 @@ static void container_cuda_visible(const struct hw *hw, struct check_out *o)
         check_pass(o, "CUDA_VISIBLE_DEVICES names %zu of %zu GPUs", list_count(v), seen);
 }
 
-/* "4" or "0,1,2,3" or "gpu:4" or "gpu:h100:4" as Slurm writes GPUs. */
-static size_t slurm_gpu_count(const char *s)
+/* "4", or "gpu:4" and "gpu:h100:4" as Slurm writes GPUs elsewhere; unknown for others. */
+static struct maybe slurm_gpu_count(const char *s)
 {
-    const char *colon = strrchr(s, ':');
-    int64_t n;
+    const char *colon = s ? strrchr(s, ':') : NULL;
 
-    if (colon)
-        s = colon + 1;
-    if (colon && str_to_i64(s, 10, &n) && n >= 0)
-        return (size_t)n;
-    return list_count(s);
+    return s ? str_to_maybe(colon ? colon + 1 : s) : maybe_none();
 }
 
 static void container_slurm(const struct hw *hw, struct check_out *o)
 {
     const char *gpus = hw->place.slurm_gpus;
-    size_t asked = gpus ? slurm_gpu_count(gpus) : 0, seen = facts_gpus_ok(hw);
+    struct maybe asked = slurm_gpu_count(gpus);
+    size_t seen = facts_gpus_ok(hw);
 
     if (!hw->place.slurm_job)
         check_skip(o, "no Slurm job");
@@ -146,14 +142,16 @@ static void container_slurm(const struct hw *hw, struct check_out *o)
                    "the job asked for no GPU and sees %zu", seen);
     else if (!gpus)
         check_fail(o, "Ask for GPUs with --gres=gpu:N.", "the job asked for no GPU");
-    else if (asked == seen)
-        check_pass(o, "%zu GPUs given, %zu seen", asked, seen);
-    else if (asked < seen)
+    else if (!asked.known)
+        check_unknown(o, NULL, "Slurm's list of GPUs could not be read: '%s'", gpus);
+    else if (asked.v == (int64_t)seen)
+        check_pass(o, "%zu GPUs given and seen", seen);
+    else if (asked.v < (int64_t)seen)
         check_warn(o, "Set ConstrainDevices=yes in cgroup.conf, so that jobs see their own alone.",
-                   "%zu GPUs given, %zu seen", asked, seen);
+                   "%lld GPUs given, %zu seen", (long long)asked.v, seen);
     else
         check_fail(o, "Compare gres.conf with the GPUs of the node; drain it if one is lost.",
-                   "%zu GPUs given, %zu seen", asked, seen);
+                   "%lld GPUs given, %zu seen", (long long)asked.v, seen);
 }
 
 /* ---- CPUs, processes, network ---- */

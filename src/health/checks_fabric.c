@@ -6,28 +6,36 @@
 #include "health/health_int.h"
 
 /* ---- several GPUs ---- */
-/* How many GPUs that answer differ from the first in a text; `*odd` is one that does. */
-static size_t count_other(const struct hw *hw, size_t off, const struct hw_gpu **odd)
+/* One text of each GPU that answers (`off` in struct hw_gpu), compared with the first. */
+struct trait_view {
+    size_t unknown;           /* GPUs that do not tell */
+    const struct hw_gpu *odd; /* one that differs; NULL: none */
+};
+
+static const char *trait_of(const struct hw_gpu *g, size_t off)
 {
-    const struct hw_gpu *first = NULL;
-    size_t n = 0;
+    const char *text;
+
+    memcpy(&text, (const char *)g + off, sizeof(text));
+    return text;
+}
+
+static struct trait_view trait_look(const struct hw *hw, size_t off)
+{
+    struct trait_view v = { 0 };
+    const char *first = NULL;
 
     for (size_t i = 0; i < hw->gpus_count; i++) {
-        const struct hw_gpu *g = &hw->gpus[i];
-        const char *a, *b;
+        const char *text = trait_of(&hw->gpus[i], off);
 
-        if (!facts_gpu_ok(g))
+        if (!facts_gpu_ok(&hw->gpus[i]))
             continue;
-        if (!first)
-            first = g;
-        memcpy(&a, (const char *)first + off, sizeof(a));
-        memcpy(&b, (const char *)g + off, sizeof(b));
-        if (a && b && !str_eq(a, b)) {
-            *odd = g;
-            n++;
-        }
+        first = first ? first : text;
+        v.unknown += !text;
+        if (text && !str_eq(text, first))
+            v.odd = &hw->gpus[i];
     }
-    return n;
+    return v;
 }
 
 static void gpu_same(const struct hw *hw, struct check_out *o)
@@ -36,31 +44,29 @@ static void gpu_same(const struct hw *hw, struct check_out *o)
         size_t off;
         const char *what, *remedy;
     } traits[] = {
-        { offsetof(struct hw_gpu, name), "models",
+        { offsetof(struct hw_gpu, name), "model",
           "Group them by model (CUDA_VISIBLE_DEVICES): a job runs at the slowest one's speed." },
-        { offsetof(struct hw_gpu, vbios), "VBIOS versions",
+        { offsetof(struct hw_gpu, vbios), "VBIOS version",
           "Bring all to one VBIOS with the vendor's firmware package." },
     };
-    const struct hw_gpu *odd = NULL;
     char name[FACTS_NAME_MAX];
-    bool said = false;
 
     if (facts_gpus_ok(hw) < 2) {
         check_skip(o, "fewer than two GPUs answer");
         return;
     }
     for (size_t i = 0; i < ARRAY_SIZE(traits); i++) {
-        const char *text;
+        struct trait_view v = trait_look(hw, traits[i].off);
 
-        if (count_other(hw, traits[i].off, &odd) == 0)
-            continue;
-        memcpy(&text, (const char *)odd + traits[i].off, sizeof(text));
-        check_warn(o, traits[i].remedy, "several %s: %s has %s", traits[i].what,
-                   facts_gpu_name(odd, name), text);
-        said = true;
+        if (v.odd)
+            check_warn(o, traits[i].remedy, "several %ss: %s has %s", traits[i].what,
+                       facts_gpu_name(v.odd, name), trait_of(v.odd, traits[i].off));
+        else if (v.unknown)
+            check_unknown(o, NULL, "the driver does not tell the %s of %zu GPUs", traits[i].what,
+                          v.unknown);
+        else
+            check_pass(o, "one %s", traits[i].what);
     }
-    if (!said)
-        check_pass(o, "one model, one VBIOS");
 }
 
 /* The lowest and highest memory of GPUs without MIG. */
@@ -279,7 +285,7 @@ static void cuda_probe(struct check_out *o)
 {
     struct plugin_probe p = { 0 };
 
-    plugin_cuda_probe(o->opts->plugin_dir, &p);
+    plugin_cuda_probe(o->opts->plugin_dir, o->opts->plugin_stall_ms, &p);
     if (!p.path)
         check_skip(o, "%s", p.why);
     else if (p.hung)

@@ -119,6 +119,11 @@ static void rdma_efa(const struct hw *hw, struct check_out *o)
                    "Launch the instance with all its EFA interfaces; in a pod, ask for "
                    "vpc.amazonaws.com/efa.",
                    "%zu EFA devices, a %s has %zu", have, product, want);
+    else if (!facts_soft(hw, "nccl-net-plugin"))
+        check_warn(o,
+                   "Install aws-ofi-nccl where the job runs: NCCL speaks to EFA through it alone, "
+                   "and uses TCP without.",
+                   "%zu EFA devices, but no libnccl-net.so was found", have);
     else
         check_pass(o,
                    "%zu EFA devices; leave the NCCL_IB_* variables unset, the aws-ofi-nccl "

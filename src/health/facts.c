@@ -76,14 +76,6 @@ bool facts_rdma_active(const struct hw *hw)
     return false;
 }
 
-const struct hw_soft *facts_soft(const struct hw *hw, const char *name)
-{
-    for (size_t i = 0; i < hw->software_count; i++)
-        if (str_eq(hw->software[i].name, name))
-            return &hw->software[i];
-    return NULL;
-}
-
 int facts_path_rank(const char *path)
 {
     static const char *const ranks[] = { "SYS", "NODE", "PHB", "PXB", "PIX" };
@@ -131,4 +123,25 @@ int facts_version_cmp(const char *text, int major, int minor)
     if (ma != major)
         return ma < major ? -1 : 1;
     return mi == minor ? 0 : mi < minor ? -1 : 1;
+}
+
+/* Is `a` of a newer version than `b`?  A version that is not told is the oldest. */
+static bool soft_newer(const struct hw_soft *a, const struct hw_soft *b)
+{
+    int major, minor, other;
+
+    if (!facts_version(a->version, &major, &minor))
+        return false;
+    return !facts_version(b->version, &other, &other) ||
+           facts_version_cmp(b->version, major, minor) < 0;
+}
+
+const struct hw_soft *facts_soft(const struct hw *hw, const char *name)
+{
+    const struct hw_soft *best = NULL;
+
+    for (size_t i = 0; i < hw->software_count; i++)
+        if (str_eq(hw->software[i].name, name) && (!best || soft_newer(&hw->software[i], best)))
+            best = &hw->software[i];
+    return best;
 }

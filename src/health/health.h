@@ -14,7 +14,7 @@
  * machine of eight GPUs needs one line a check.
  *
  * Checks live in tables (checks_gpu.c and its neighbours); the reference page
- * docs/checks.md is written from them. */
+ * docs/reference/checks.md is written from them. */
 #ifndef HEALTH_HEALTH_H
 #define HEALTH_HEALTH_H
 #include "base/table.h"
@@ -57,6 +57,7 @@ enum { HEALTH_ROWS_MAX = 4096 }; /* rows in one list; more objects than that sha
 struct health_opts {
     bool deep;              /* run the CUDA plug-in's probe when the inventory is live */
     const char *plugin_dir; /* look for the plug-in here first; NULL: the usual places */
+    long plugin_stall_ms;   /* give up when it is silent for so long; 0: PLUGIN_STALL_MS */
 };
 
 /* `list` starts all zero; opts NULL is no options.  Never fails. */
@@ -70,7 +71,7 @@ enum check_status health_worst(const struct health_list *list);
  * with one reason share a line, a summary ends it. */
 void health_print(const struct health_list *list, const struct term *term, struct buf *out);
 void health_json(const struct health_list *list, struct buf *out); /* stoker.checks/1 */
-void health_doc(struct buf *out);                                  /* Markdown: docs/checks.md */
+void health_doc(struct buf *out); /* Markdown: docs/reference/checks.md */
 
 /* "gpu", "rdma,gpu" or "all" to a set; 0 when a name is unknown. */
 unsigned health_group_parse(const char *names);

@@ -3,7 +3,7 @@
  *
  * Adding a check: write a static function, give it a row in the table of its file, add
  * a row that passes and one that does not to tests/unit/test_health_*.c, and rewrite
- * the page (UPDATE_GOLDEN=1 build/tests/test_health).
+ * the page (`make docs`).
  *
  * Texts: `seen` is lower case without a full stop and states the fact with its number;
  * a remedy is one or more full sentences that name the command or the change.  Rows
@@ -68,6 +68,7 @@ bool facts_port_ib(const struct hw_rdma_port *p);
 bool facts_is_efa(const struct hw_rdma *d);
 /* Any RDMA device with an active port? */
 bool facts_rdma_active(const struct hw *hw);
+/* The newest one found under that name. */
 const struct hw_soft *facts_soft(const struct hw *hw, const char *name);
 /* 0: "SYS" or worse … 4: "PIX"; -1 unknown. */
 int facts_path_rank(const char *path);

@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: MIT */
+/* The checks of one GPU and of the driver, and of the GPUs together. */
+#include "test_health_fixture.h"
+
+static void no_gpu(struct fx *f)
+{
+    f->hw.gpus_count = 0;
+}
+
+static void no_bus(struct fx *f)
+{
+    f->hw.gpus_count = 0;
+    f->hw.pci_count = 0;
+}
+
+static void mixed(struct fx *f)
+{
+    f->gpus[1].name = "NVIDIA H100";
+    f->gpus[1].mem_total_bytes = maybe_of(80 * FX_GIB);
+}
+
+static void hung(struct fx *f)
+{
+    f->hw.nvidia.hung_call = "nvmlDeviceGetHandleByIndex_v2(1)";
+    f->hw.nvidia.hung_pid = maybe_of(4711);
+    f->hw.nvidia.hung_state = "D";
+    f->hw.nvidia.hung_wchan = "os_acquire_rwlock_write";
+    f->gpus[1].state = "unanswered";
+}
+
+static void no_module(struct fx *f)
+{
+    f->hw.nvidia = (struct hw_nvidia){ .nvml_error = "driver not loaded" };
+}
+
+static void no_nvml(struct fx *f)
+{
+    f->hw.nvidia.nvml_library = NULL;
+    f->hw.nvidia.nvml_error = "libnvidia-ml.so.1 was not found";
+}
+
+static void mismatch(struct fx *f)
+{
+    f->hw.nvidia.nvml_error = "driver/library version mismatch";
+}
+
+static void old_driver(struct fx *f)
+{
+    f->hw.nvidia.driver_version = "525.60.13";
+    f->hw.nvidia.cuda_driver = maybe_of(11080);
+}
+
+static void odd_driver(struct fx *f)
+{
+    f->hw.nvidia.driver_version = "weird";
+}
+
+static void lost(struct fx *f)
+{
+    f->gpus[1].state = "lost";
+    f->gpus[1].index = maybe_none();
+}
+
+static void hidden_one(struct fx *f)
+{
+    fx_pod(f);
+    f->gpus[1].state = "hidden";
+}
+
+static void hidden_all(struct fx *f)
+{
+    fx_pod(f);
+    f->gpus[0].state = f->gpus[1].state = "hidden";
+}
+
+static void hidden_job(struct fx *f)
+{
+    f->hw.place.slurm_job = "7";
+    f->gpus[0].state = f->gpus[1].state = "hidden";
+}
+
+static void hidden_host(struct fx *f)
+{
+    f->gpus[1].state = "hidden";
+}
+
+static void vfio(struct fx *f)
+{
+    f->gpus[1].state = "no-driver";
+    f->pci[1].driver = "vfio-pci";
+}
+
+static void unbound(struct fx *f)
+{
+    f->gpus[1].state = "no-driver";
+    f->pci[1].driver = NULL;
+}
+
+static void in_error(struct fx *f)
+{
+    f->gpus[1].state = "error";
+    f->gpu_err = (struct hw_gpu_err){ "nvmlDeviceGetName", maybe_of(999), "unknown error" };
+    f->gpus[1].errors = &f->gpu_err;
+    f->gpus[1].errors_count = 1;
+}
+
+static void one_err(struct fx *f, int code, const char *text)
+{
+    f->gpu_err = (struct hw_gpu_err){ "nvmlDeviceGetInforomImageVersion", maybe_of(code), text };
+    f->gpus[0].errors = &f->gpu_err;
+    f->gpus[0].errors_count = 1;
+}
+
+static void inforom(struct fx *f)
+{
+    one_err(f, 14, "corrupted infoROM");
+}
+
+static void reset_required(struct fx *f)
+{
+    one_err(f, 16, "reset required");
+}
+
+static void no_permission(struct fx *f)
+{
+    one_err(f, 4, "no permission");
+}
+
+static void timeout(struct fx *f)
+{
+    one_err(f, 10, "timeout");
+}
+
+static void ecc_off(struct fx *f)
+{
+    f->gpus[1].ecc = f->gpus[1].ecc_pending = maybe_of(0);
+}
+
+static void ecc_pending(struct fx *f)
+{
+    f->gpus[1].ecc_pending = maybe_of(0);
+}
+
+static void ecc_unknown(struct fx *f)
+{
+    f->gpus[0].ecc = maybe_none();
+}
+
+static void dbe(struct fx *f)
+{
+    f->gpus[1].ecc_dbe_volatile = maybe_of(3);
+}
+
+static void dbe_old(struct fx *f)
+{
+    f->gpus[1].ecc_dbe_total = maybe_of(2);
+}
+
+static void dbe_unknown(struct fx *f)
+{
+    f->gpus[0].ecc_dbe_volatile = maybe_none();
+    f->gpus[0].mig = maybe_of(1);
+}
+
+static void remap_failed(struct fx *f)
+{
+    f->gpus[0].remap_failed = maybe_of(1);
+}
+
+static void remap_pending(struct fx *f)
+{
+    f->gpus[0].remap_pending = maybe_of(1);
+}
+
+static void remap_many(struct fx *f)
+{
+    f->gpus[0].remap_uncorrectable = maybe_of(512);
+}
+
+static void remap_some(struct fx *f)
+{
+    f->gpus[0].remap_uncorrectable = maybe_of(2);
+}
+
+static void remap_unknown(struct fx *f)
+{
+    f->gpus[0].remap_failed = f->gpus[0].remap_pending = maybe_none();
+}
+
+static void recover_reset(struct fx *f)
+{
+    f->gpus[0].recovery_action = "reset";
+}
+
+static void recover_reboot(struct fx *f)
+{
+    f->gpus[0].recovery_action = "reboot";
+}
+
+static void recover_p2p(struct fx *f)
+{
+    f->gpus[0].recovery_action = "drain-p2p";
+}
+
+static void recover_drain(struct fx *f)
+{
+    f->gpus[0].recovery_action = "drain-reset";
+}
+
+static void recover_new(struct fx *f)
+{
+    f->gpus[0].recovery_action = "recover-imex";
+}
+
+static void recover_unknown(struct fx *f)
+{
+    f->gpus[0].recovery_action = NULL;
+}
+
+static void persist_off(struct fx *f)
+{
+    f->gpus[0].persistence = maybe_of(0);
+}
+
+static void persist_daemon(struct fx *f)
+{
+    f->gpus[0].persistence = maybe_none();
+}
+
+static void persist_unknown(struct fx *f)
+{
+    persist_daemon(f);
+    f->hw.nvidia.persistenced_running = maybe_none();
+}
+
+static void narrow(struct fx *f)
+{
+    f->gpus[0].pcie_width = maybe_of(8);
+}
+
+static void width_unknown(struct fx *f)
+{
+    f->gpus[0].pcie_width = maybe_none();
+}
+
+static void slow_idle(struct fx *f)
+{
+    f->gpus[0].pcie_gen = maybe_of(1);
+}
+
+static void slow_busy(struct fx *f)
+{
+    slow_idle(f);
+    f->gpus[0].clock_sm_mhz = maybe_of(1980);
+}
+
+static void capped(struct fx *f)
+{
+    f->gpus[0].power_limit_mw = maybe_of(500000);
+}
+
+static void power_unknown(struct fx *f)
+{
+    f->gpus[0].power_limit_mw = maybe_none();
+}
+
+static void hot(struct fx *f)
+{
+    f->gpus[0].temp_c = maybe_of(86);
+}
+
+static void too_hot(struct fx *f)
+{
+    f->gpus[0].temp_c = maybe_of(89);
+}
+
+static void margin_gone(struct fx *f)
+{
+    f->gpus[0].temp_slowdown_c = maybe_none();
+    f->gpus[0].temp_margin_c = maybe_of(0);
+}
+
+static void margin_small(struct fx *f)
+{
+    f->gpus[0].temp_slowdown_c = maybe_none();
+    f->gpus[0].temp_margin_c = maybe_of(4);
+}
+
+static void exclusive(struct fx *f)
+{
+    f->gpus[0].compute_mode = "exclusive";
+}
+
+static void prohibited(struct fx *f)
+{
+    f->gpus[0].compute_mode = "prohibited";
+}
+
+static void numa_unknown(struct fx *f)
+{
+    f->gpus[0].numa = maybe_none();
+}
+
+static void numa_one(struct fx *f)
+{
+    numa_unknown(f);
+    f->hw.numa_count = 1;
+}
+
+static void closed(struct fx *f)
+{
+    f->hw.nvidia.kernel_module = "proprietary";
+}
+
+static void closed_blackwell(struct fx *f)
+{
+    closed(f);
+    f->gpus[0].arch = "Blackwell";
+}
+
+static void iommu_pt(struct fx *f)
+{
+    f->hw.limits.iommu = maybe_of(1);
+    f->hw.limits.iommu_mode = "passthrough";
+}
+
+static void iommu_on(struct fx *f)
+{
+    f->hw.limits.iommu = maybe_of(1);
+    f->hw.limits.iommu_mode = "translated";
+}
+
+static void iommu_unknown(struct fx *f)
+{
+    f->hw.limits.iommu = maybe_none();
+}
+
+static void in_vm(struct fx *f)
+{
+    f->hw.place.hypervisor = "kvm";
+}
+
+static void vbios(struct fx *f)
+{
+    f->gpus[1].vbios = "96.00.30.00.01";
+}
+
+static void one_gpu(struct fx *f)
+{
+    f->hw.gpus_count = 1;
+    f->hw.gpu_pairs_count = 0;
+}
+
+static void mig_mixed(struct fx *f)
+{
+    f->gpus[1].mig = f->gpus[1].mig_pending = maybe_of(1);
+    f->gpus[1].migs = &f->mig;
+    f->gpus[1].migs_count = 1;
+}
+
+static void mig_empty(struct fx *f)
+{
+    mig_mixed(f);
+    f->gpus[1].migs_count = 0;
+}
+
+static void mig_pending(struct fx *f)
+{
+    f->gpus[1].mig_pending = maybe_of(1);
+}
+
+static void mig_none(struct fx *f)
+{
+    f->gpus[0].mig = f->gpus[1].mig = maybe_none();
+}
+
+static void link_down(struct fx *f)
+{
+    f->links[1][0].active = maybe_of(0);
+}
+
+static void links_down(struct fx *f)
+{
+    for (size_t i = 0; i < FX_GPUS; i++)
+        for (size_t k = 0; k < FX_LINKS; k++)
+            f->links[i][k].active = maybe_of(0);
+}
+
+static void links_half(struct fx *f)
+{
+    f->links[0][1].active = f->links[1][1].active = maybe_of(0);
+}
+
+static void links_none(struct fx *f)
+{
+    for (size_t i = 0; i < FX_GPUS; i++) {
+        f->gpus[i].nvlinks_count = 0;
+        f->gpus[i].nvlinks_total = maybe_of(0);
+    }
+}
+
+static void fm_stopped(struct fx *f)
+{
+    f->hw.nvidia.fabricmanager_running = maybe_of(0);
+}
+
+static void fm_other(struct fx *f)
+{
+    f->hw.nvidia.fabricmanager_version = "570.86.15";
+}
+
+static void fm_pod(struct fx *f)
+{
+    fx_pod(f);
+    fm_stopped(f);
+}
+
+static void no_switch(struct fx *f)
+{
+    f->hw.nvidia.nvswitches = maybe_of(0);
+}
+
+static void fabric_wait(struct fx *f)
+{
+    f->gpus[0].fabric_state = "in-progress";
+}
+
+static void fabric_bad(struct fx *f)
+{
+    f->gpus[0].fabric_status = "unknown error";
+}
+
+static void fabric_none(struct fx *f)
+{
+    f->gpus[0].fabric_state = f->gpus[1].fabric_state = NULL;
+}
+
+static void p2p_off(struct fx *f)
+{
+    f->pair.p2p_read = f->pair.p2p_write = "chipset not supported";
+}
+
+static void p2p_unknown(struct fx *f)
+{
+    f->pair.p2p_read = NULL;
+}
+
+static void captured(struct fx *f)
+{
+    f->hw.captured = maybe_of(1);
+}
+
+static const struct fx_row rows[] = {
+    { "gpu.present", NULL, CHECK_PASS, "2 x NVIDIA H200" },
+    { "gpu.present", mixed, CHECK_PASS, "2 x NVIDIA GPU" },
+    { "gpu.present", no_gpu, CHECK_FAIL, "no NVIDIA GPU on the PCI bus" },
+    { "gpu.present", no_bus, CHECK_UNKNOWN, "could not be read" },
+    { "gpu.driver", NULL, CHECK_PASS, "580.95.05 answers" },
+    { "gpu.driver", hung, CHECK_FAIL, "nvmlDeviceGetHandleByIndex_v2(1) never returned" },
+    { "gpu.driver", hung, CHECK_FAIL, "process 4711 in state D, asleep in os_acquire_rwlock" },
+    { "gpu.driver", no_module, CHECK_FAIL, "kernel module is not loaded: driver not loaded" },
+    { "gpu.driver", no_nvml, CHECK_FAIL, "libnvidia-ml.so.1 was not found" },
+    { "gpu.driver", mismatch, CHECK_FAIL, "version mismatch" },
+    { "gpu.driver-version", NULL, CHECK_PASS, "driver 580.95.05" },
+    { "gpu.driver-version", old_driver, CHECK_FAIL, "525.60.13 is older than 535" },
+    { "gpu.driver-version", odd_driver, CHECK_UNKNOWN, "'weird' is no version" },
+    { "gpu.driver-version", no_module, CHECK_SKIP, "no driver version" },
+    { "gpu.cuda-driver", NULL, CHECK_PASS, "CUDA 13.0" },
+    { "gpu.cuda-driver", old_driver, CHECK_FAIL, "CUDA 11.8, 12.0 is wanted" },
+    { "gpu.visible", NULL, CHECK_PASS, "GPU 0-1: answers" },
+    { "gpu.visible", lost, CHECK_FAIL, "GPU 0000:9b:00.0: fallen off the bus at 0000:9b:00.0" },
+    { "gpu.visible", lost, CHECK_PASS, "GPU 0: answers" },
+    { "gpu.visible", hung, CHECK_FAIL, "GPU 1: the driver's call for it did not return" },
+    { "gpu.visible", hidden_one, CHECK_PASS, "GPU 1: on the bus, given to somebody else" },
+    { "gpu.visible", hidden_all, CHECK_FAIL, "GPU 0-1: on the bus, not given to this container" },
+    { "gpu.visible", hidden_job, CHECK_FAIL, "not given to this job" },
+    { "gpu.visible", hidden_host, CHECK_WARN, "does not show it to this process" },
+    { "gpu.visible", vfio, CHECK_WARN, "vfio-pci" },
+    { "gpu.visible", unbound, CHECK_FAIL, "bound to no driver" },
+    { "gpu.visible", in_error, CHECK_FAIL, "nvmlDeviceGetName: unknown error" },
+    { "gpu.visible", no_gpu, CHECK_SKIP, "no GPU here" },
+    { "gpu.errors", NULL, CHECK_PASS, "no driver call failed" },
+    { "gpu.errors", inforom, CHECK_FAIL, "corrupted infoROM" },
+    { "gpu.errors", reset_required, CHECK_FAIL, "reset required" },
+    { "gpu.errors", timeout, CHECK_WARN, "timeout" },
+    { "gpu.errors", no_permission, CHECK_PASS, "no driver call failed" },
+    { "gpu.ecc", NULL, CHECK_PASS, "GPU 0-1: ECC is on" },
+    { "gpu.ecc", ecc_off, CHECK_WARN, "GPU 1: ECC is off" },
+    { "gpu.ecc", ecc_pending, CHECK_WARN, "on and will be off" },
+    { "gpu.ecc", ecc_unknown, CHECK_UNKNOWN, "GPU 0" },
+    { "gpu.ecc", hidden_all, CHECK_SKIP, "no GPU answers" },
+    { "gpu.ecc-errors", NULL, CHECK_PASS, "no uncorrectable error" },
+    { "gpu.ecc-errors", dbe, CHECK_FAIL, "GPU 1: 3 uncorrectable" },
+    { "gpu.ecc-errors", dbe_old, CHECK_PASS, "2 in its life" },
+    { "gpu.ecc-errors", dbe_unknown, CHECK_UNKNOWN, "MIG" },
+    { "gpu.remap", NULL, CHECK_PASS, "none pending or failed" },
+    { "gpu.remap", remap_failed, CHECK_FAIL, "failed" },
+    { "gpu.remap", remap_pending, CHECK_WARN, "waits for a reset" },
+    { "gpu.remap", remap_many, CHECK_WARN, "512 rows" },
+    { "gpu.remap", remap_some, CHECK_PASS, "2 rows remapped" },
+    { "gpu.remap", remap_unknown, CHECK_UNKNOWN, "does not tell" },
+    { "gpu.recovery", NULL, CHECK_PASS, "asks for nothing" },
+    { "gpu.recovery", recover_reset, CHECK_FAIL, "GPU reset" },
+    { "gpu.recovery", recover_reboot, CHECK_FAIL, "reboot" },
+    { "gpu.recovery", recover_p2p, CHECK_FAIL, "peer-to-peer" },
+    { "gpu.recovery", recover_drain, CHECK_FAIL, "drain and reset" },
+    { "gpu.recovery", recover_new, CHECK_FAIL, "recover-imex" },
+    { "gpu.recovery", recover_unknown, CHECK_UNKNOWN, "R565" },
+    { "gpu.persistence", NULL, CHECK_PASS, "is on" },
+    { "gpu.persistence", persist_off, CHECK_WARN, "although nvidia-persistenced runs" },
+    { "gpu.persistence", persist_daemon, CHECK_PASS, "nvidia-persistenced runs" },
+    { "gpu.persistence", persist_unknown, CHECK_UNKNOWN, "does not tell" },
+    { "gpu.pcie-width", NULL, CHECK_PASS, "x16" },
+    { "gpu.pcie-width", narrow, CHECK_WARN, "x8 of x16" },
+    { "gpu.pcie-width", width_unknown, CHECK_UNKNOWN, "does not tell" },
+    { "gpu.pcie-speed", NULL, CHECK_PASS, "gen 5" },
+    { "gpu.pcie-speed", slow_idle, CHECK_UNKNOWN, "gen 1 of 5 now" },
+    { "gpu.pcie-speed", slow_busy, CHECK_WARN, "gen 1 of 5 at high clocks" },
+    { "gpu.power-limit", NULL, CHECK_PASS, "700 W" },
+    { "gpu.power-limit", capped, CHECK_WARN, "capped at 500 W, the default is 700 W" },
+    { "gpu.power-limit", power_unknown, CHECK_UNKNOWN, "does not tell" },
+    { "gpu.temperature", NULL, CHECK_PASS, "at most 32 °C" },
+    { "gpu.temperature", hot, CHECK_WARN, "86 °C" },
+    { "gpu.temperature", too_hot, CHECK_FAIL, "slows down at 89 °C" },
+    { "gpu.temperature", margin_gone, CHECK_FAIL, "past its thermal limit" },
+    { "gpu.temperature", margin_small, CHECK_WARN, "4 °C from" },
+    { "gpu.compute-mode", NULL, CHECK_PASS, "default" },
+    { "gpu.compute-mode", exclusive, CHECK_WARN, "exclusive" },
+    { "gpu.compute-mode", prohibited, CHECK_FAIL, "prohibited" },
+    { "gpu.numa", NULL, CHECK_PASS, "known" },
+    { "gpu.numa", numa_unknown, CHECK_WARN, "does not know" },
+    { "gpu.numa", numa_one, CHECK_PASS, "one NUMA node" },
+    { "gpu.module", NULL, CHECK_PASS, "open" },
+    { "gpu.module", closed, CHECK_PASS, "proprietary" },
+    { "gpu.module", closed_blackwell, CHECK_FAIL, "Blackwell needs the open one" },
+    { "gpu.iommu", NULL, CHECK_PASS, "off" },
+    { "gpu.iommu", iommu_pt, CHECK_PASS, "passing addresses through" },
+    { "gpu.iommu", iommu_on, CHECK_WARN, "translating" },
+    { "gpu.iommu", iommu_unknown, CHECK_UNKNOWN, "does not tell" },
+    { "gpu.iommu", in_vm, CHECK_SKIP, "virtual machine" },
+};
+
+static const struct fx_row fabric_rows[] = {
+    { "gpu.same", NULL, CHECK_PASS, "one model" },
+    { "gpu.same", NULL, CHECK_PASS, "one VBIOS version" },
+    { "gpu.same", mixed, CHECK_WARN, "several models: GPU 1 has NVIDIA H100" },
+    { "gpu.same", vbios, CHECK_WARN, "several VBIOS versions" },
+    { "gpu.same", one_gpu, CHECK_SKIP, "fewer than two" },
+    { "gpu.same-memory", NULL, CHECK_PASS, "143360 MiB on each" },
+    { "gpu.same-memory", mixed, CHECK_WARN, "between 81920 and 143360 MiB" },
+    { "gpu.mig", NULL, CHECK_PASS, "off on 2 of 2" },
+    { "gpu.mig", mig_mixed, CHECK_WARN, "on for 1 GPUs and off for 1" },
+    { "gpu.mig", mig_empty, CHECK_FAIL, "without an instance" },
+    { "gpu.mig", mig_pending, CHECK_WARN, "next reset" },
+    { "gpu.mig", mig_none, CHECK_SKIP, "no GPU here that can do MIG" },
+    { "gpu.nvlink", NULL, CHECK_PASS, "GPU 0-1: 2 links active" },
+    { "gpu.nvlink", link_down, CHECK_FAIL, "GPU 1: 1 of 2 links active, other GPUs have 2" },
+    { "gpu.nvlink", links_down, CHECK_WARN, "no link of 2" },
+    { "gpu.nvlink", links_half, CHECK_WARN, "1 of 2 links active" },
+    { "gpu.nvlink", links_none, CHECK_SKIP, "no NVLink here" },
+    { "gpu.nvlink", one_gpu, CHECK_SKIP, "no peer" },
+    { "gpu.fabric-manager", NULL, CHECK_PASS, "runs, version 580.95.05" },
+    { "gpu.fabric-manager", fm_stopped, CHECK_FAIL, "not running, with 4 NVSwitches" },
+    { "gpu.fabric-manager", fm_other, CHECK_FAIL, "fabric manager 570.86.15, driver 580.95.05" },
+    { "gpu.fabric-manager", fm_pod, CHECK_UNKNOWN, "cannot be seen from here" },
+    { "gpu.fabric-manager", no_switch, CHECK_SKIP, "no NVSwitch here" },
+    { "gpu.fabric", NULL, CHECK_PASS, "GPU 0-1: joined" },
+    { "gpu.fabric", fabric_wait, CHECK_FAIL, "in-progress" },
+    { "gpu.fabric", fabric_bad, CHECK_FAIL, "with an error" },
+    { "gpu.fabric", fabric_none, CHECK_SKIP, "no NVSwitch fabric" },
+    { "gpu.p2p", NULL, CHECK_PASS, "0-1: reach" },
+    { "gpu.p2p", p2p_off, CHECK_WARN, "chipset not supported" },
+    { "gpu.p2p", p2p_unknown, CHECK_UNKNOWN, "does not tell" },
+    { "gpu.p2p", one_gpu, CHECK_SKIP, "fewer than two" },
+    { "gpu.cuda-runs", NULL, CHECK_SKIP, "--deep" },
+};
+
+TEST(one_gpu_and_the_driver)
+{
+    fx_run(rows, ARRAY_SIZE(rows));
+    fx_cover(&checks_gpu, rows, ARRAY_SIZE(rows), NULL);
+}
+
+TEST(the_gpus_together)
+{
+    fx_run(fabric_rows, ARRAY_SIZE(fabric_rows));
+}
+
+/* Everything but the probe, which needs a GPU to pass: test_health_plugin.c. */
+TEST(every_check_of_the_fabric_has_rows)
+{
+    struct check_table t = checks_fabric;
+
+    assert_string_equal(t.rows[t.count - 1].id, "gpu.cuda-runs");
+    t.count--;
+    fx_cover(&t, fabric_rows, ARRAY_SIZE(fabric_rows), NULL);
+}
+
+TEST(the_probe_never_runs_for_a_captured_machine)
+{
+    static struct fx f;
+    struct health_opts opts = { .deep = true, .plugin_dir = "/nonexistent" };
+    struct health_list l = { 0 };
+
+    fx_good(&f);
+    captured(&f);
+    health_check(&f.hw, CHECK_GPU, &opts, &l);
+    assert_non_null(fx_find(&l, "gpu.cuda-runs", CHECK_SKIP, "captured"));
+    health_list_release(&l);
+}
+
+TEST_MAIN(cmocka_unit_test(one_gpu_and_the_driver), cmocka_unit_test(the_gpus_together),
+          cmocka_unit_test(every_check_of_the_fabric_has_rows),
+          cmocka_unit_test(the_probe_never_runs_for_a_captured_machine))

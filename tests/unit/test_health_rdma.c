@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+/* The RDMA checks. */
+#include "test_health_fixture.h"
+
+static void none(struct fx *f)
+{
+    f->hw.rdma_count = 0;
+}
+
+static void no_uverbs(struct fx *f)
+{
+    f->hw.limits.uverbs = maybe_of(0);
+}
+
+static void one_uverbs(struct fx *f)
+{
+    f->hw.limits.uverbs = maybe_of(1);
+}
+
+static void one_uverbs_pod(struct fx *f)
+{
+    fx_pod(f);
+    one_uverbs(f);
+}
+
+static void uverbs_unknown(struct fx *f)
+{
+    f->hw.limits.uverbs = maybe_none();
+}
+
+static void no_verbs(struct fx *f)
+{
+    fx_drop_soft(f, "rdma-core");
+}
+
+static void efa(struct fx *f)
+{
+    f->hw.place.product = "p4d.24xlarge";
+    f->hw.place.hypervisor = "kvm";
+    for (size_t i = 0; i < FX_NICS; i++) {
+        f->rdma[i].driver = "efa";
+        f->ports[i].link_layer = "Unspecified";
+    }
+}
+
+static void efa_all(struct fx *f)
+{
+    efa(f);
+    f->hw.place.product = "g6.12xlarge";
+    fx_soft(f, "nccl-net-plugin", NULL);
+}
+
+static void efa_bare(struct fx *f)
+{
+    efa(f);
+    f->hw.place.product = NULL;
+}
+
+static void down(struct fx *f)
+{
+    f->ports[1].state = "DOWN";
+    f->ports[1].phys_state = "Disabled";
+}
+
+static void init(struct fx *f)
+{
+    f->ports[1].state = "INIT";
+}
+
+static void polling(struct fx *f)
+{
+    f->ports[1].phys_state = "LinkErrorRecovery";
+}
+
+static void state_unknown(struct fx *f)
+{
+    f->ports[1].state = NULL;
+}
+
+static void slow(struct fx *f)
+{
+    f->ports[1].rate_mbps = maybe_of(100000);
+}
+
+static void rate_unknown(struct fx *f)
+{
+    f->ports[1].rate_mbps = maybe_none();
+}
+
+static void alone(struct fx *f)
+{
+    f->hw.rdma_count = 1;
+}
+
+static void alone_slow(struct fx *f)
+{
+    alone(f);
+    f->ports[0].rate_mbps = maybe_of(200000);
+}
+
+static void layers(struct fx *f)
+{
+    f->ports[1].link_layer = "Ethernet";
+}
+
+static void no_sm(struct fx *f)
+{
+    f->ports[1].sm_lid = maybe_of(0);
+}
+
+static void no_lid(struct fx *f)
+{
+    f->ports[1].lid = maybe_of(0);
+}
+
+static void lid_unknown(struct fx *f)
+{
+    f->ports[1].lid = maybe_none();
+}
+
+static void no_gid(struct fx *f)
+{
+    f->ports[1].gids_count = 0;
+}
+
+static void roce_v1(struct fx *f)
+{
+    fx_roce(f);
+    f->gids[1].type = "IB/RoCE v1";
+}
+
+static void roce_local(struct fx *f)
+{
+    fx_roce(f);
+    f->gids[1].gid = "fe80:0000:0000:0000:0000:0000:0000:0001";
+}
+
+static void roce_no_ndev(struct fx *f)
+{
+    fx_roce(f);
+    f->gids[1].ndev = NULL;
+}
+
+static void roce_no_ndev_pod(struct fx *f)
+{
+    fx_pod(f);
+    roce_no_ndev(f);
+}
+
+static void roce_no_gid(struct fx *f)
+{
+    fx_roce(f);
+    f->ports[1].gids_count = 0;
+}
+
+static void mtu(struct fx *f)
+{
+    fx_roce(f);
+    f->nets[1].mtu = maybe_of(1500);
+}
+
+static void mtu_unknown(struct fx *f)
+{
+    fx_roce(f);
+    f->nets[1].mtu = maybe_none();
+}
+
+static void mtu_elsewhere(struct fx *f)
+{
+    fx_roce(f);
+    f->hw.nets_count = 0;
+}
+
+static void fw_other(struct fx *f)
+{
+    f->rdma[1].firmware = "28.38.1002";
+}
+
+static void fw_bad(struct fx *f)
+{
+    f->rdma[0].firmware = f->rdma[1].firmware = "28.37.1014";
+}
+
+static void fw_unknown(struct fx *f)
+{
+    f->rdma[1].firmware = NULL;
+}
+
+static void fw_models(struct fx *f)
+{
+    fw_other(f);
+    f->rdma[1].board = "MT_0000000950";
+}
+
+static void memlock(struct fx *f)
+{
+    f->hw.limits.memlock_bytes = f->hw.limits.memlock_hard_bytes = maybe_of(8 << 20);
+}
+
+static void memlock_pod(struct fx *f)
+{
+    fx_pod(f);
+    memlock(f);
+}
+
+static void memlock_unknown(struct fx *f)
+{
+    f->hw.limits.memlock_bytes = maybe_none();
+}
+
+static void no_peermem(struct fx *f)
+{
+    f->hw.limits.peermem = NULL;
+    f->hw.limits.dmabuf_why = "kernel 6.8";
+}
+
+static void no_gdr(struct fx *f)
+{
+    no_peermem(f);
+    f->hw.limits.dmabuf = maybe_of(0);
+    f->hw.limits.dmabuf_why = "kernel 5.4 is older than 5.12";
+}
+
+static void gdr_env(struct fx *f)
+{
+    no_peermem(f);
+    fx_env(f, "NCCL_DMABUF_ENABLE", "0");
+}
+
+static void gdr_unknown(struct fx *f)
+{
+    no_peermem(f);
+    f->hw.limits.dmabuf = maybe_none();
+}
+
+static void no_gpu(struct fx *f)
+{
+    f->hw.gpus_count = 0;
+}
+
+static void acs(struct fx *f)
+{
+    f->pci[FX_GPUS + FX_NICS].acs = maybe_of(1);
+    f->hw.limits.acs_bridges = maybe_of(1);
+}
+
+static void acs_elsewhere(struct fx *f)
+{
+    f->hw.limits.acs_bridges = maybe_of(3);
+}
+
+static void acs_unknown(struct fx *f)
+{
+    f->hw.limits.acs_bridges = maybe_none();
+}
+
+static void in_vm(struct fx *f)
+{
+    f->hw.place.hypervisor = "kvm";
+}
+
+static void nic_narrow(struct fx *f)
+{
+    f->pci[FX_GPUS + 1].link_width = maybe_of(8);
+}
+
+static void nic_slow(struct fx *f)
+{
+    f->pci[FX_GPUS + 1].link_speed = "16.0 GT/s PCIe";
+}
+
+static void nic_unknown(struct fx *f)
+{
+    f->pci[FX_GPUS + 1].link_speed = NULL;
+}
+
+static void far(struct fx *f)
+{
+    f->distances[0].path = "SYS";
+}
+
+static void root_port(struct fx *f)
+{
+    f->distances[0].path = "PHB";
+}
+
+static void far_unknown(struct fx *f)
+{
+    f->distances[0].path = f->distances[1].path = NULL;
+}
+
+static void all_down(struct fx *f)
+{
+    f->ports[0].state = f->ports[1].state = "DOWN";
+}
+
+static void vfs(struct fx *f)
+{
+    f->rdma[0].vf = f->rdma[1].vf = maybe_of(1);
+    f->rdma[0].physfn = "0000:1c:00.0";
+    f->rdma[1].physfn = "0000:9c:00.0";
+}
+
+static void vfs_twin(struct fx *f)
+{
+    vfs(f);
+    f->rdma[1].physfn = "0000:1c:00.0";
+}
+
+static void vf_orphan(struct fx *f)
+{
+    vfs(f);
+    f->rdma[1].physfn = NULL;
+}
+
+static void balancing(struct fx *f)
+{
+    f->hw.limits.numa_balancing = maybe_of(1);
+}
+
+static void one_node(struct fx *f)
+{
+    balancing(f);
+    f->hw.numa_count = 1;
+}
+
+static const struct fx_row rows[] = {
+    { "rdma.devices", NULL, CHECK_PASS, "2: mlx5_0, mlx5_1" },
+    { "rdma.devices", none, CHECK_FAIL, "/sys/class/infiniband" },
+    { "rdma.uverbs", NULL, CHECK_PASS, "2 nodes" },
+    { "rdma.uverbs", no_uverbs, CHECK_FAIL, "no uverbs node" },
+    { "rdma.uverbs", one_uverbs, CHECK_WARN, "1 nodes in /dev/infiniband for 2 devices" },
+    { "rdma.uverbs", one_uverbs_pod, CHECK_PASS, "sysfs shows 2 devices of the host" },
+    { "rdma.uverbs", uverbs_unknown, CHECK_UNKNOWN, "could not be read" },
+    { "rdma.uverbs", none, CHECK_SKIP, "no RDMA device here" },
+    { "rdma.verbs", NULL, CHECK_PASS, "rdma-core 50.0" },
+    { "rdma.verbs", no_verbs, CHECK_WARN, "libibverbs" },
+    { "rdma.efa", NULL, CHECK_SKIP, "no AWS EFA" },
+    { "rdma.efa", efa, CHECK_FAIL, "2 EFA devices, a p4d.24xlarge has 4" },
+    { "rdma.efa", efa_all, CHECK_PASS, "2 EFA devices" },
+    { "rdma.efa", efa_bare, CHECK_WARN, "no libnccl-net.so" },
+    { "rdma.port", NULL, CHECK_PASS, "mlx5_0/1, mlx5_1/1: ACTIVE, LinkUp" },
+    { "rdma.port", down, CHECK_FAIL, "mlx5_1/1: DOWN, Disabled" },
+    { "rdma.port", init, CHECK_FAIL, "no subnet manager has configured it" },
+    { "rdma.port", polling, CHECK_WARN, "ACTIVE, but LinkErrorRecovery" },
+    { "rdma.port", state_unknown, CHECK_UNKNOWN, "mlx5_1/1" },
+    { "rdma.port", none, CHECK_SKIP, "no RDMA device here" },
+    { "rdma.rate", NULL, CHECK_PASS, "400 Gb/s, the most of its kind" },
+    { "rdma.rate", slow, CHECK_WARN, "mlx5_1/1: 100 Gb/s, other ports of this kind run at 400" },
+    { "rdma.rate", rate_unknown, CHECK_UNKNOWN, "could not be read" },
+    { "rdma.rate", alone, CHECK_PASS, "the most this chip does" },
+    { "rdma.rate", alone_slow, CHECK_UNKNOWN, "no second port" },
+    { "rdma.rate", down, CHECK_SKIP, "not active" },
+    { "rdma.link-layer", NULL, CHECK_PASS, "InfiniBand" },
+    { "rdma.link-layer", fx_roce, CHECK_PASS, "RoCE" },
+    { "rdma.link-layer", layers, CHECK_WARN, "1 active ports are InfiniBand, 1 Ethernet" },
+    { "rdma.link-layer", efa, CHECK_SKIP, "EFA" },
+    { "rdma.subnet-manager", NULL, CHECK_PASS, "LID" },
+    { "rdma.subnet-manager", no_sm, CHECK_FAIL, "sm_lid 0" },
+    { "rdma.subnet-manager", no_lid, CHECK_FAIL, "gave the port no LID" },
+    { "rdma.subnet-manager", lid_unknown, CHECK_UNKNOWN, "could not be read" },
+    { "rdma.subnet-manager", fx_roce, CHECK_SKIP, "no InfiniBand port" },
+    { "rdma.gid", NULL, CHECK_PASS, "InfiniBand GID set" },
+    { "rdma.gid", no_gid, CHECK_FAIL, "no GID" },
+    { "rdma.gid", fx_roce, CHECK_PASS, "RoCE v2 GID at index 3" },
+    { "rdma.gid", roce_v1, CHECK_FAIL, "no RoCE v2 GID" },
+    { "rdma.gid", roce_local, CHECK_WARN, "only link-local" },
+    { "rdma.gid", roce_no_ndev, CHECK_FAIL, "without a network device" },
+    { "rdma.gid", roce_no_ndev_pod, CHECK_FAIL, "none with a network device here" },
+    { "rdma.gid", roce_no_gid, CHECK_FAIL, "no GID at all" },
+    { "rdma.gid", efa, CHECK_SKIP, "EFA" },
+    { "rdma.mtu", fx_roce, CHECK_PASS, "MTU 9000" },
+    { "rdma.mtu", mtu, CHECK_WARN, "mlx5_1/1: MTU 1500 on net2" },
+    { "rdma.mtu", mtu_unknown, CHECK_UNKNOWN, "net2" },
+    { "rdma.mtu", mtu_elsewhere, CHECK_UNKNOWN, "no network device" },
+    { "rdma.mtu", NULL, CHECK_SKIP, "no RoCE port" },
+    { "rdma.firmware", NULL, CHECK_PASS, "mlx5_0, mlx5_1: firmware 28.39.1002" },
+    { "rdma.firmware", fw_other, CHECK_WARN, "28.38.1002, mlx5_0 of the same model has 28.39" },
+    { "rdma.firmware", fw_bad, CHECK_WARN, "can bring a 400 Gb/s port up at 100" },
+    { "rdma.firmware", fw_models, CHECK_PASS, "mlx5_1: firmware 28.38.1002" },
+    { "rdma.firmware", fw_unknown, CHECK_UNKNOWN, "mlx5_1" },
+    { "rdma.memlock", NULL, CHECK_PASS, "unlimited" },
+    { "rdma.memlock", memlock, CHECK_FAIL, "soft limit 8MiB, hard limit 8MiB" },
+    { "rdma.memlock", memlock_pod, CHECK_FAIL, "8MiB" },
+    { "rdma.memlock", memlock_unknown, CHECK_UNKNOWN, "could not be read" },
+    { "rdma.memlock", none, CHECK_SKIP, "no RDMA device here" },
+    { "rdma.gpudirect", NULL, CHECK_PASS, "nvidia_peermem" },
+    { "rdma.gpudirect", no_peermem, CHECK_PASS, "dma-buf: kernel 6.8" },
+    { "rdma.gpudirect", no_gdr, CHECK_FAIL, "no dma-buf: kernel 5.4" },
+    { "rdma.gpudirect", gdr_env, CHECK_FAIL, "NCCL_DMABUF_ENABLE=0" },
+    { "rdma.gpudirect", gdr_unknown, CHECK_UNKNOWN, "could not be judged" },
+    { "rdma.gpudirect", no_gpu, CHECK_SKIP, "no GPU here" },
+    { "rdma.acs", NULL, CHECK_PASS, "off at every bridge" },
+    { "rdma.acs", acs, CHECK_WARN, "on at 1 bridges above GPUs or NICs: 0000:10:00.0" },
+    { "rdma.acs", acs_elsewhere, CHECK_PASS, "off at every bridge above" },
+    { "rdma.acs", acs_unknown, CHECK_UNKNOWN, "could not be read" },
+    { "rdma.acs", in_vm, CHECK_SKIP, "virtual machine" },
+    { "rdma.pcie", NULL, CHECK_PASS, "PCIe x16 at 32.0 GT/s PCIe" },
+    { "rdma.pcie", nic_narrow, CHECK_WARN, "mlx5_1: PCIe x8 at 32.0 GT/s PCIe, it can do x16" },
+    { "rdma.pcie", nic_slow, CHECK_WARN, "16.0 GT/s" },
+    { "rdma.pcie", nic_unknown, CHECK_UNKNOWN, "mlx5_1" },
+    { "rdma.pcie", vfs, CHECK_PASS, "x16" },
+    { "rdma.pcie", vf_orphan, CHECK_UNKNOWN, "mlx5_1" },
+    { "rdma.distance", NULL, CHECK_PASS, "GPU 0-1: a NIC behind the same PCIe switch" },
+    { "rdma.distance", far, CHECK_WARN, "GPU 0: its nearest NIC is across sockets" },
+    { "rdma.distance", root_port, CHECK_WARN, "another root port (mlx5_0, PHB)" },
+    { "rdma.distance", far_unknown, CHECK_UNKNOWN, "GPU 0" },
+    { "rdma.distance", all_down, CHECK_SKIP, "no active RDMA port" },
+    { "rdma.vf", NULL, CHECK_SKIP, "no virtual function" },
+    { "rdma.vf", vfs, CHECK_PASS, "port of its own" },
+    { "rdma.vf", vfs_twin, CHECK_WARN, "shares the port 0000:1c:00.0 with mlx5_1" },
+    { "rdma.vf", vf_orphan, CHECK_UNKNOWN, "mlx5_1" },
+    { "rdma.numa-balancing", NULL, CHECK_PASS, "off" },
+    { "rdma.numa-balancing", balancing, CHECK_WARN, "on" },
+    { "rdma.numa-balancing", one_node, CHECK_SKIP, "one NUMA node" },
+};
+
+TEST(rdma)
+{
+    fx_run(rows, ARRAY_SIZE(rows));
+    fx_cover(&checks_rdma, rows, ARRAY_SIZE(rows), NULL);
+}
+
+/* The remedy for locked memory depends on who set the limit. */
+TEST(memlock_remedies)
+{
+    static const struct {
+        const char *container, *slurm, *want;
+    } cases[] = {
+        { NULL, NULL, "limits.d" },
+        { "docker", NULL, "--ulimit memlock=-1" },
+        { "crio", NULL, "CRI-O ignores" },
+        { NULL, "42", "slurm.conf" },
+    };
+    static struct fx f;
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct health_list l = { 0 };
+        const struct check_result *r;
+
+        fx_good(&f);
+        memlock(&f);
+        f.hw.place.container = cases[i].container;
+        f.hw.place.slurm_job = cases[i].slurm;
+        health_check(&f.hw, CHECK_RDMA, NULL, &l);
+        r = fx_find(&l, "rdma.memlock", CHECK_FAIL, "soft");
+        assert_non_null(r);
+        assert_non_null(strstr(r->remedy, cases[i].want));
+        health_list_release(&l);
+    }
+}
+
+TEST_MAIN(cmocka_unit_test(rdma), cmocka_unit_test(memlock_remedies))
