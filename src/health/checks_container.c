@@ -167,6 +167,11 @@ static void container_omp(const struct hw *hw, struct check_out *o)
         check_unknown(o, NULL, "how many CPUs may be used could not be read");
         return;
     }
+    if (gpus == 0 && hw->gpus_count) {
+        check_unknown(o, "Look again where the job sees its GPUs.",
+                      "no GPU answers here, so the ranks cannot be counted");
+        return;
+    }
     remedy = check_text(o, "Set OMP_NUM_THREADS=%lld: the usable CPUs over %lld ranks.",
                         (long long)(cpus.v / ranks > 0 ? cpus.v / ranks : 1), (long long)ranks);
     if (v && (!str_to_i64(v, 10, &n) || n < 1))
@@ -250,35 +255,15 @@ static void container_network(const struct hw *hw, struct check_out *o)
     buf_release(&names);
 }
 
-static bool rdma_is_here(const struct hw *hw, const struct hw_rdma *d)
-{
-    for (size_t i = 0; i < d->netdevs_count; i++)
-        if (hw_find_net(hw, d->netdevs[i]))
-            return true;
-    for (size_t i = 0; i < d->ports_count; i++)
-        for (size_t j = 0; j < d->ports[i].gids_count; j++)
-            if (d->ports[i].gids[j].ndev)
-                return true;
-    return false;
-}
-
-static bool rdma_is_ethernet(const struct hw_rdma *d)
-{
-    for (size_t i = 0; i < d->ports_count; i++)
-        if (str_eq(d->ports[i].link_layer, "Ethernet"))
-            return true;
-    return false;
-}
-
 /* RoCE devices of the host that sysfs shows, but whose network device is elsewhere. */
 static void container_rdma(const struct hw *hw, struct check_out *o)
 {
     size_t ours = 0, others = 0;
 
     for (size_t i = 0; i < hw->rdma_count; i++) {
-        if (!rdma_is_ethernet(&hw->rdma[i]))
+        if (!facts_rdma_roce(&hw->rdma[i]))
             continue;
-        if (rdma_is_here(hw, &hw->rdma[i]))
+        if (facts_rdma_here(hw, &hw->rdma[i]))
             ours++;
         else
             others++;

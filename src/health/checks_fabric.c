@@ -38,35 +38,34 @@ static struct trait_view trait_look(const struct hw *hw, size_t off)
     return v;
 }
 
-static void gpu_same(const struct hw *hw, struct check_out *o)
+static void same_text(const struct hw *hw, size_t off, const char *what, const char *remedy,
+                      struct check_out *o)
 {
-    static const struct {
-        size_t off;
-        const char *what, *remedy;
-    } traits[] = {
-        { offsetof(struct hw_gpu, name), "model",
-          "Group them by model (CUDA_VISIBLE_DEVICES): a job runs at the slowest one's speed." },
-        { offsetof(struct hw_gpu, vbios), "VBIOS version",
-          "Bring all to one VBIOS with the vendor's firmware package." },
-    };
+    struct trait_view v = trait_look(hw, off);
     char name[FACTS_NAME_MAX];
 
-    if (facts_gpus_ok(hw) < 2) {
+    if (facts_gpus_ok(hw) < 2)
         check_skip(o, "fewer than two GPUs answer");
-        return;
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(traits); i++) {
-        struct trait_view v = trait_look(hw, traits[i].off);
+    else if (v.odd)
+        check_warn(o, remedy, "several %ss: %s has %s", what, facts_gpu_name(v.odd, name),
+                   trait_of(v.odd, off));
+    else if (v.unknown)
+        check_unknown(o, NULL, "the driver does not tell the %s of %zu GPUs", what, v.unknown);
+    else
+        check_pass(o, "one %s", what);
+}
 
-        if (v.odd)
-            check_warn(o, traits[i].remedy, "several %ss: %s has %s", traits[i].what,
-                       facts_gpu_name(v.odd, name), trait_of(v.odd, traits[i].off));
-        else if (v.unknown)
-            check_unknown(o, NULL, "the driver does not tell the %s of %zu GPUs", traits[i].what,
-                          v.unknown);
-        else
-            check_pass(o, "one %s", traits[i].what);
-    }
+static void gpu_same_model(const struct hw *hw, struct check_out *o)
+{
+    same_text(hw, offsetof(struct hw_gpu, name), "model",
+              "Group them by model (CUDA_VISIBLE_DEVICES): a job runs at the slowest one's speed.",
+              o);
+}
+
+static void gpu_same_vbios(const struct hw *hw, struct check_out *o)
+{
+    same_text(hw, offsetof(struct hw_gpu, vbios), "VBIOS version",
+              "Bring all to one VBIOS with the vendor's firmware package.", o);
 }
 
 /* The lowest and highest memory of GPUs without MIG. */
@@ -232,30 +231,54 @@ static void gpu_fabric_manager(const struct hw *hw, struct check_out *o)
                    "not running, with %lld NVSwitches here", (long long)n->nvswitches.v);
 }
 
+/* The two GPUs of a pair when both answer. */
+static bool pair_gpus(const struct hw *hw, const struct hw_gpu_pair *p, const struct hw_gpu **a,
+                      const struct hw_gpu **b)
+{
+    if (!p->a.known || !p->b.known || p->a.v < 0 || p->b.v < 0 ||
+        (size_t)p->a.v >= hw->gpus_count || (size_t)p->b.v >= hw->gpus_count)
+        return false;
+    *a = &hw->gpus[p->a.v];
+    *b = &hw->gpus[p->b.v];
+    return facts_gpu_ok(*a) && facts_gpu_ok(*b);
+}
+
+static bool pair_judge(const struct hw_gpu_pair *p, struct check_out *o)
+{
+    const char *said = p->p2p_read && !str_eq(p->p2p_read, "ok") ? p->p2p_read : p->p2p_write;
+
+    if (!p->p2p_read || !p->p2p_write)
+        check_unknown(o, NULL, "the driver does not tell whether they reach each other");
+    else if (!str_eq(said, "ok"))
+        check_warn(o,
+                   "With NVLink look at the links above; over PCIe switch ACS and the IOMMU off, "
+                   "or expect traffic through host memory.",
+                   "cannot reach each other's memory: %s", said);
+    else
+        return true;
+    return false;
+}
+
 static void gpu_p2p(const struct hw *hw, struct check_out *o)
 {
-    char name[FACTS_NAME_MAX];
+    char first[FACTS_NAME_MAX], name[2 * FACTS_NAME_MAX];
+    const struct hw_gpu *a, *b;
+    size_t good = 0, all = 0;
 
-    if (hw->gpu_pairs_count == 0)
-        check_skip(o, "fewer than two GPUs answer");
     for (size_t i = 0; i < hw->gpu_pairs_count; i++) {
-        const struct hw_gpu_pair *p = &hw->gpu_pairs[i];
-        const char *said = p->p2p_read && !str_eq(p->p2p_read, "ok") ? p->p2p_read : p->p2p_write;
-
-        snprintf(name, sizeof(name), "%lld-%lld", (long long)maybe_or(p->a, -1),
-                 (long long)maybe_or(p->b, -1));
+        if (!pair_gpus(hw, &hw->gpu_pairs[i], &a, &b))
+            continue;
+        snprintf(name, sizeof(name), "%s with %lld", facts_gpu_name(a, first),
+                 (long long)maybe_or(b->index, hw->gpu_pairs[i].b.v));
         o->object = name;
-        if (!p->p2p_read || !p->p2p_write)
-            check_unknown(o, NULL, "the driver does not tell whether they reach each other");
-        else if (str_eq(said, "ok"))
-            check_pass(o, "reach each other's memory");
-        else
-            check_warn(o,
-                       "With NVLink look at the links above; over PCIe switch ACS and the IOMMU "
-                       "off, or expect traffic through host memory.",
-                       "cannot reach each other's memory: %s", said);
+        good += pair_judge(&hw->gpu_pairs[i], o);
+        all++;
     }
     o->object = NULL;
+    if (good)
+        check_pass(o, "%zu of %zu pairs reach each other's memory", good, all);
+    else if (all == 0)
+        check_skip(o, "fewer than two GPUs answer");
 }
 
 /* ---- CUDA itself: the one check that does something ---- */
@@ -281,12 +304,12 @@ static void cuda_device(const struct stoker_cuda_device *d, struct check_out *o)
     o->object = NULL;
 }
 
-static void cuda_probe(struct check_out *o)
+static void cuda_probe(const struct hw *hw, struct check_out *o)
 {
     struct plugin_probe p = { 0 };
 
     plugin_cuda_probe(o->opts->plugin_dir, o->opts->plugin_stall_ms, &p);
-    if (!p.path)
+    if (!p.path || (hw->gpus_count == 0 && p.why[0] && !p.hung))
         check_skip(o, "%s", p.why);
     else if (p.hung)
         check_fail(o, "Look for 'Xid' in `dmesg`, drain the node and reset the GPU or reboot.",
@@ -310,15 +333,20 @@ static void gpu_cuda_runs(const struct hw *hw, struct check_out *o)
     else if (maybe_is(hw->captured, 1))
         check_skip(o, "a captured machine cannot run anything");
     else
-        cuda_probe(o);
+        cuda_probe(hw, o);
 }
 
 static const struct check rows[] = {
-    { .id = "gpu.same",
+    { .id = "gpu.same-model",
       .groups = CHECK_GPU,
       .title = "same model",
-      .fn = gpu_same,
-      .doc = "All GPUs are of one model and run one VBIOS: a job waits for its slowest GPU." },
+      .fn = gpu_same_model,
+      .doc = "All GPUs are of one model: a job waits for its slowest GPU." },
+    { .id = "gpu.same-vbios",
+      .groups = CHECK_GPU,
+      .title = "same VBIOS",
+      .fn = gpu_same_vbios,
+      .doc = "All GPUs run one VBIOS version: clocks and limits come from it." },
     { .id = "gpu.same-memory",
       .groups = CHECK_GPU,
       .title = "same memory",

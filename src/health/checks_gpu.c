@@ -31,7 +31,8 @@ enum {
 /* ---- the driver ---- */
 static void gpu_present(const struct hw *hw, struct check_out *o)
 {
-    const char *name = hw->gpus_count ? hw->gpus[0].name : NULL;
+    size_t ok = facts_gpus_ok(hw);
+    const char *name = NULL;
     bool same = true;
 
     if (hw->gpus_count == 0 && hw->pci_count == 0) {
@@ -46,9 +47,18 @@ static void gpu_present(const struct hw *hw, struct check_out *o)
                    "no NVIDIA GPU on the PCI bus");
         return;
     }
-    for (size_t i = 1; i < hw->gpus_count; i++)
-        same = same && str_eq(hw->gpus[i].name, name);
-    check_pass(o, "%zu x %s", hw->gpus_count, same && name ? name : "NVIDIA GPU");
+    for (size_t i = 0; i < hw->gpus_count; i++) {
+        if (ok && !facts_gpu_ok(&hw->gpus[i]))
+            continue; /* PCI knows other names than the driver */
+        same = same && (!name || str_eq(hw->gpus[i].name, name));
+        name = hw->gpus[i].name;
+    }
+    if (!same || !name)
+        name = "NVIDIA GPU";
+    if (ok == 0 || ok == hw->gpus_count)
+        check_pass(o, "%zu x %s", hw->gpus_count, name);
+    else
+        check_pass(o, "%zu on the bus, of which %zu x %s answer", hw->gpus_count, ok, name);
 }
 
 static void driver_hung(const struct hw_nvidia *n, struct check_out *o)
@@ -483,7 +493,7 @@ static void gpu_iommu(const struct hw *hw, struct check_out *o)
     const struct hw_limits *l = &hw->limits;
 
     if (hw->place.hypervisor)
-        check_skip(o, "a virtual machine: its host decides");
+        check_skip(o, "the host of this virtual machine decides");
     else if (!l->iommu.known)
         check_unknown(o, NULL, "sysfs does not tell");
     else if (!l->iommu.v)

@@ -49,19 +49,27 @@ static bool all_efa(const struct hw *hw)
 /* ---- devices ---- */
 static void rdma_devices(const struct hw *hw, struct check_out *o)
 {
-    struct buf names = { 0 };
+    size_t ours = facts_rdma_ours_count(hw);
 
-    for (size_t i = 0; i < hw->rdma_count; i++)
-        buf_addf(&names, "%s%s", i ? ", " : "", hw->rdma[i].name ? hw->rdma[i].name : "?");
-    if (hw->rdma_count)
-        check_pass(o, "%zu: %s", hw->rdma_count, buf_str(&names));
-    else
+    for (size_t i = 0; i < hw->rdma_count; i++) {
+        if (!facts_rdma_ours(hw, &hw->rdma[i]))
+            continue;
+        o->object = hw->rdma[i].name;
+        if (ours == hw->rdma_count)
+            check_pass(o, "%zu devices", ours);
+        else
+            check_pass(o, "%zu devices; %zu more of the host belong to others", ours,
+                       hw->rdma_count - ours);
+    }
+    o->object = NULL;
+    if (hw->rdma_count == 0 && o->groups == CHECK_ALL)
+        check_skip(o, RDMA_NO_DEVICE); /* a fault only for who asked for RDMA */
+    else if (hw->rdma_count == 0)
         check_fail(
             o,
             "Without an RDMA NIC nothing: NCCL uses TCP. With one, load its driver (mlx5_ib, "
             "efa, bnxt_re); in a pod, ask for the RDMA resource of the device plug-in.",
             "no device in /sys/class/infiniband");
-    buf_release(&names);
 }
 
 static void rdma_uverbs(const struct hw *hw, struct check_out *o)
@@ -77,7 +85,7 @@ static void rdma_uverbs(const struct hw *hw, struct check_out *o)
         check_unknown(o, NULL, "/dev/infiniband could not be read");
     else if (n.v == 0)
         check_fail(o, remedy, "no uverbs node in /dev/infiniband for %zu devices", hw->rdma_count);
-    else if ((size_t)n.v >= hw->rdma_count)
+    else if ((size_t)n.v >= facts_rdma_ours_count(hw))
         check_pass(o, "%lld nodes in /dev/infiniband", (long long)n.v);
     else if (facts_in_container(hw))
         check_pass(o, "%lld nodes in /dev/infiniband; sysfs shows %zu devices of the host",
@@ -218,7 +226,7 @@ static void rdma_subnet_manager(const struct hw *hw, const struct hw_rdma *d,
     (void)hw;
     (void)d;
     if (!facts_port_ib(p))
-        check_skip(o, "no InfiniBand port");
+        check_skip(o, "not an InfiniBand port");
     else if (!p->sm_lid.known || !p->lid.known)
         check_unknown(o, NULL, "the port's LIDs could not be read");
     else if (p->sm_lid.v == 0)
@@ -316,7 +324,7 @@ static void rdma_mtu(const struct hw *hw, const struct hw_rdma *d, const struct 
     const struct hw_net *n = ndev ? hw_find_net(hw, ndev) : NULL;
 
     if (facts_is_efa(d) || facts_port_ib(p))
-        check_skip(o, "no RoCE port");
+        check_skip(o, "not a RoCE port");
     else if (!n)
         check_unknown(o, NULL, "no network device of it in this namespace");
     else if (!n->mtu.known)
@@ -346,7 +354,8 @@ static bool firmware_is_bad(const char *fw)
 static const struct hw_rdma *first_alike(const struct hw *hw, const struct hw_rdma *d)
 {
     for (size_t i = 0; i < hw->rdma_count; i++)
-        if (str_eq(hw->rdma[i].hca, d->hca) && str_eq(hw->rdma[i].board, d->board))
+        if (str_eq(hw->rdma[i].hca, d->hca) && str_eq(hw->rdma[i].board, d->board) &&
+            facts_rdma_ours(hw, &hw->rdma[i]))
             return &hw->rdma[i];
     return d;
 }
@@ -358,6 +367,8 @@ static void rdma_firmware(const struct hw *hw, struct check_out *o)
     for (size_t i = 0; i < hw->rdma_count; i++) {
         const struct hw_rdma *d = &hw->rdma[i], *e = first_alike(hw, d);
 
+        if (!facts_rdma_ours(hw, d))
+            continue;
         o->object = d->name;
         if (!d->firmware)
             check_unknown(o, NULL, "the firmware version could not be read");
@@ -487,7 +498,7 @@ static void rdma_acs(const struct hw *hw, struct check_out *o)
     size_t n = 0;
 
     if (hw->place.hypervisor || hw->gpus_count + hw->rdma_count == 0) {
-        check_skip(o, hw->place.hypervisor ? "a virtual machine: its host decides"
+        check_skip(o, hw->place.hypervisor ? "the host of this virtual machine decides"
                                            : "neither GPU nor RDMA device here");
         return;
     }
@@ -525,6 +536,8 @@ static void rdma_pcie(const struct hw *hw, struct check_out *o)
     for (size_t i = 0; i < hw->rdma_count; i++) {
         const struct hw_pci *p = link_of(hw, &hw->rdma[i]);
 
+        if (!facts_rdma_ours(hw, &hw->rdma[i]))
+            continue;
         o->object = hw->rdma[i].name;
         if (!p || !p->link_width.known || !p->link_width_max.known || !p->link_speed ||
             !p->link_speed_max)
@@ -558,7 +571,7 @@ static int nearest_nic(const struct hw *hw, const struct hw_gpu *g, const char *
         const struct hw_rdma *d = &hw->rdma[i];
         int rank = facts_path_rank(hw_distance_get(hw, (size_t)(g - hw->gpus), d->name));
 
-        if (device_active(d) && rank > best) {
+        if (device_active(d) && facts_rdma_ours(hw, d) && rank > best) {
             best = rank;
             *out_nic = d->name;
         }
@@ -573,6 +586,8 @@ static void rdma_distance(const struct hw *hw, const struct hw_gpu *g, struct ch
 
     if (!facts_rdma_active(hw))
         check_skip(o, "no active RDMA port here");
+    else if (all_efa(hw))
+        check_skip(o, "the plug-in of AWS EFA pairs NICs and GPUs itself");
     else if (best < 0)
         check_unknown(o, NULL, "the PCI tree does not tell how far the NICs are");
     else if (best >= facts_path_rank("PXB"))
@@ -596,11 +611,12 @@ static void rdma_vf(const struct hw *hw, struct check_out *o)
     for (size_t i = 0; i < hw->rdma_count; i++) {
         const struct hw_rdma *d = &hw->rdma[i], *twin = NULL;
 
-        if (!maybe_is(d->vf, 1))
+        if (!maybe_is(d->vf, 1) || !facts_rdma_ours(hw, d))
             continue;
         any = true;
         for (size_t j = 0; j < hw->rdma_count; j++)
-            if (j != i && d->physfn && str_eq(hw->rdma[j].physfn, d->physfn))
+            if (j != i && d->physfn && str_eq(hw->rdma[j].physfn, d->physfn) &&
+                facts_rdma_ours(hw, &hw->rdma[j]))
                 twin = &hw->rdma[j];
         o->object = d->name;
         if (!d->physfn)
@@ -624,13 +640,16 @@ static void rdma_link_layers(const struct hw *hw, struct check_out *o)
 
     for (size_t i = 0; i < hw->rdma_count; i++)
         for (size_t j = 0; j < hw->rdma[i].ports_count; j++) {
-            if (!facts_port_active(&hw->rdma[i].ports[j]))
+            if (!facts_port_active(&hw->rdma[i].ports[j]) || !facts_rdma_ours(hw, &hw->rdma[i]))
                 continue;
             ib += facts_port_ib(&hw->rdma[i].ports[j]);
             eth += str_eq(hw->rdma[i].ports[j].link_layer, "Ethernet");
         }
     if (ib + eth == 0)
         check_skip(o, all_efa(hw) ? "AWS EFA has a layer of its own" : "no active RDMA port here");
+    else if (ib && eth && hw_env_get(hw, "NCCL_IB_HCA"))
+        check_pass(o, "%zu active ports are InfiniBand, %zu Ethernet; NCCL_IB_HCA chooses", ib,
+                   eth);
     else if (ib && eth)
         check_warn(o,
                    "Name the NICs of the training fabric in NCCL_IB_HCA (`stoker detect --env` "

@@ -230,7 +230,7 @@ static void training_governor(const struct hw *hw, struct check_out *o)
     const char *g = hw->cpu.governor;
 
     if (!g && hw->place.hypervisor)
-        check_skip(o, "a virtual machine: its host decides");
+        check_skip(o, "the host of this virtual machine decides");
     else if (!g)
         check_unknown(o, NULL, "the kernel tells of no governor");
     else if (str_eq(g, "performance"))

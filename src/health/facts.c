@@ -67,6 +67,46 @@ bool facts_is_efa(const struct hw_rdma *d)
     return str_eq(d->driver, "efa") || (d->name && str_starts(d->name, "efa"));
 }
 
+bool facts_rdma_here(const struct hw *hw, const struct hw_rdma *d)
+{
+    for (size_t i = 0; i < d->netdevs_count; i++)
+        if (hw_find_net(hw, d->netdevs[i]))
+            return true;
+    for (size_t i = 0; i < d->ports_count; i++)
+        for (size_t j = 0; j < d->ports[i].gids_count; j++)
+            if (d->ports[i].gids[j].ndev)
+                return true;
+    return false;
+}
+
+bool facts_rdma_roce(const struct hw_rdma *d)
+{
+    for (size_t i = 0; i < d->ports_count; i++)
+        if (str_eq(d->ports[i].link_layer, "Ethernet"))
+            return true;
+    return false;
+}
+
+bool facts_rdma_ours(const struct hw *hw, const struct hw_rdma *d)
+{
+    bool any = false;
+
+    if (!facts_in_container(hw) || !facts_rdma_roce(d))
+        return true;
+    for (size_t i = 0; i < hw->rdma_count && !any; i++)
+        any = facts_rdma_roce(&hw->rdma[i]) && facts_rdma_here(hw, &hw->rdma[i]);
+    return !any || facts_rdma_here(hw, d);
+}
+
+size_t facts_rdma_ours_count(const struct hw *hw)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < hw->rdma_count; i++)
+        n += facts_rdma_ours(hw, &hw->rdma[i]);
+    return n;
+}
+
 bool facts_rdma_active(const struct hw *hw)
 {
     for (size_t i = 0; i < hw->rdma_count; i++)

@@ -161,47 +161,87 @@ const char *check_text(struct check_out *o, const char *fmt, ...)
 }
 
 /* ---- evidence: the row's objects, then the fact ---- */
-enum { OBJECTS_TEXT_MAX = 8 }; /* names written out before "and N more" */
+enum { OBJECTS_TEXT_MAX = 8 }; /* runs of names written before "and N more" */
 
-static bool gpu_number(const char *object, int64_t *out)
+/* An object's name around its number: "GPU " 3 "", "mlx5_" 11 "/1". */
+struct numbered {
+    const char *name;
+    size_t prefix; /* bytes before the number */
+    int64_t number;
+    const char *suffix;
+};
+
+static bool is_digit(char c)
 {
-    return str_starts(object, "GPU ") && str_to_i64(object + 4, 10, out);
+    return c >= '0' && c <= '9';
 }
 
-/* "GPU 0-3,5" when every object is a numbered GPU, in rising order. */
-static bool objects_gpu_text(const struct check_result *r, struct buf *b)
+static bool numbered_parse(const char *name, struct numbered *out)
 {
-    int64_t first = 0, last = 0, v;
+    size_t end = strlen(name), start;
+    const char *slash = strrchr(name, '/');
+    char digits[20];
 
-    for (size_t i = 0; i < r->objects_count; i++)
-        if (!gpu_number(r->objects[i], &v))
-            return false;
-    buf_adds(b, "GPU ");
-    for (size_t i = 0; i < r->objects_count; i++) {
-        (void)gpu_number(r->objects[i], &v);
-        if (i && v == last + 1) {
-            last = v;
-            continue;
-        }
-        if (i && last > first)
-            buf_addf(b, "-%lld", (long long)last);
-        buf_addf(b, "%s%lld", i ? "," : "", (long long)v);
-        first = last = v;
+    if (slash)
+        end = (size_t)(slash - name);
+    for (start = end; start > 0 && is_digit(name[start - 1]); start--)
+        ;
+    if (end == start || end - start >= sizeof(digits) || (name[start] == '0' && end - start > 1))
+        return false;
+    memcpy(digits, name + start, end - start);
+    digits[end - start] = '\0';
+    *out = (struct numbered){ .name = name, .prefix = start, .suffix = name + end };
+    return str_to_i64(digits, 10, &out->number);
+}
+
+static bool numbered_alike(const struct numbered *a, const struct numbered *b)
+{
+    return a->prefix == b->prefix && strncmp(a->name, b->name, a->prefix) == 0 &&
+           strcmp(a->suffix, b->suffix) == 0;
+}
+
+/* Writes objects[i] and all that follow it with the same words around a higher number:
+ * "mlx5_0-3,5/1".  Returns the next object that is not alike. */
+static size_t objects_add_run(const struct check_result *r, size_t i, struct buf *b)
+{
+    struct numbered first, next;
+    int64_t from, last;
+
+    if (!numbered_parse(r->objects[i], &first)) {
+        buf_adds(b, r->objects[i]);
+        return i + 1;
     }
-    if (last > first)
+    from = last = first.number;
+    buf_addf(b, "%.*s%lld", (int)first.prefix, first.name, (long long)from);
+    for (i++; i < r->objects_count; i++) {
+        if (!numbered_parse(r->objects[i], &next) || !numbered_alike(&first, &next) ||
+            next.number <= last)
+            break;
+        if (next.number != last + 1) {
+            if (last > from)
+                buf_addf(b, "-%lld", (long long)last);
+            buf_addf(b, ",%lld", (long long)next.number);
+            from = next.number;
+        }
+        last = next.number;
+    }
+    if (last > from)
         buf_addf(b, "-%lld", (long long)last);
-    return true;
+    buf_adds(b, first.suffix);
+    return i;
 }
 
 static void row_finish(struct arena *a, struct check_result *r)
 {
     struct buf b = { 0 };
 
-    if (r->objects_count && !objects_gpu_text(r, &b)) {
-        for (size_t i = 0; i < r->objects_count && i < OBJECTS_TEXT_MAX; i++)
-            buf_addf(&b, "%s%s", i ? ", " : "", r->objects[i]);
-        if (r->objects_count > OBJECTS_TEXT_MAX)
-            buf_addf(&b, " and %zu more", r->objects_count - OBJECTS_TEXT_MAX);
+    for (size_t i = 0, runs = 0; i < r->objects_count; runs++) {
+        if (runs == OBJECTS_TEXT_MAX) {
+            buf_addf(&b, " and %zu more", r->objects_count - i);
+            break;
+        }
+        buf_adds(&b, runs ? ", " : "");
+        i = objects_add_run(r, i, &b);
     }
     buf_addf(&b, "%s%s", r->objects_count ? ": " : "", r->seen);
     r->evidence = arena_strdup(a, buf_str(&b));
@@ -233,7 +273,7 @@ static void run_ports(const struct hw *hw, struct check_out *o)
     for (size_t i = 0; i < hw->rdma_count; i++) {
         const struct hw_rdma *d = &hw->rdma[i];
 
-        for (size_t j = 0; j < d->ports_count; j++) {
+        for (size_t j = 0; j < d->ports_count && facts_rdma_ours(hw, d); j++) {
             snprintf(name, sizeof(name), "%.40s/%lld", d->name ? d->name : "?",
                      (long long)maybe_or(d->ports[j].port, 1));
             o->object = name;
@@ -270,7 +310,7 @@ void health_check(const struct hw *hw, unsigned groups, const struct health_opts
                   struct health_list *out)
 {
     static const struct health_opts none = { 0 };
-    struct check_out o = { .list = out, .opts = opts ? opts : &none };
+    struct check_out o = { .list = out, .opts = opts ? opts : &none, .groups = groups };
 
     assert(out->rows_count == 0 && "a list is filled once");
     for (size_t g = 0; g < ARRAY_SIZE(groups_known); g++) {

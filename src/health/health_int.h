@@ -40,6 +40,7 @@ struct check_out { /* where one check's answers go */
     const struct check *check;
     const char *group;
     const struct health_opts *opts;
+    unsigned groups;    /* all that were asked for */
     const char *object; /* what check->gpu or check->port is looking at; NULL: the machine */
     size_t first;       /* the check's first row in the list */
     size_t cap;         /* rows allocated */
@@ -66,6 +67,14 @@ bool facts_in_container(const struct hw *hw);
 bool facts_port_active(const struct hw_rdma_port *p);
 bool facts_port_ib(const struct hw_rdma_port *p);
 bool facts_is_efa(const struct hw_rdma *d);
+/* Can this process use the device?  Sysfs shows all devices of the host; in a container a
+ * RoCE device is ours when its network device is in this namespace.  When that holds for
+ * none, all are taken for ours, and the checks say what they lack. */
+bool facts_rdma_ours(const struct hw *hw, const struct hw_rdma *d);
+size_t facts_rdma_ours_count(const struct hw *hw);
+/* A RoCE device with a network device in this namespace. */
+bool facts_rdma_here(const struct hw *hw, const struct hw_rdma *d);
+bool facts_rdma_roce(const struct hw_rdma *d);
 /* Any RDMA device with an active port? */
 bool facts_rdma_active(const struct hw *hw);
 /* The newest one found under that name. */

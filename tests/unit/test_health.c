@@ -125,7 +125,7 @@ TEST(gpus_with_one_answer_share_a_row)
     health_list_release(&l);
 }
 
-TEST(many_ports_end_in_a_count)
+TEST(ports_with_one_answer_share_a_row)
 {
     static struct hw_rdma devs[12];
     static struct hw_rdma_port ports[12];
@@ -134,12 +134,17 @@ TEST(many_ports_end_in_a_count)
     struct health_list l = { 0 };
 
     for (size_t i = 0; i < 12; i++) {
-        snprintf(names[i], sizeof(names[i]), "mlx5_%zu", i);
+        snprintf(names[i], sizeof(names[i]), "mlx5_%zu", i + (i > 6));
         ports[i] = (struct hw_rdma_port){ .port = maybe_of(1), .state = "DOWN" };
         devs[i] = (struct hw_rdma){ .name = names[i], .ports = &ports[i], .ports_count = 1 };
     }
     health_check(&hw, CHECK_RDMA, NULL, &l);
-    assert_non_null(fx_find(&l, "rdma.port", CHECK_FAIL, "mlx5_7/1 and 4 more: DOWN"));
+    assert_non_null(fx_find(&l, "rdma.port", CHECK_FAIL, "mlx5_0-6,8-12/1: DOWN"));
+    health_list_release(&l);
+    for (size_t i = 0; i < 12; i++)
+        snprintf(names[i], sizeof(names[i]), "rdma%c", (int)('a' + i)); /* no number to fold by */
+    health_check(&hw, CHECK_RDMA, NULL, &l);
+    assert_non_null(fx_find(&l, "rdma.port", CHECK_FAIL, "rdmah/1 and 4 more: DOWN"));
     health_list_release(&l);
 }
 
@@ -268,6 +273,6 @@ TEST_MAIN(cmocka_unit_test(groups_parse), cmocka_unit_test(every_check_is_well_f
           cmocka_unit_test(nothing_known_passes_nothing),
           cmocka_unit_test(silent_gpus_pass_nothing), cmocka_unit_test(a_check_is_answered_once),
           cmocka_unit_test(gpus_with_one_answer_share_a_row),
-          cmocka_unit_test(many_ports_end_in_a_count), cmocka_unit_test(lines_for_people),
+          cmocka_unit_test(ports_with_one_answer_share_a_row), cmocka_unit_test(lines_for_people),
           cmocka_unit_test(lines_wrap_at_the_terminal), cmocka_unit_test(json_reads_back),
           cmocka_unit_test(the_page_names_every_check), cmocka_unit_test(versions))

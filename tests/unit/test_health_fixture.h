@@ -279,7 +279,7 @@ static inline const struct check_result *fx_find(const struct health_list *l, co
     return NULL;
 }
 
-static inline void fx_run(const struct fx_row *rows, size_t count)
+static inline void fx_run(const struct fx_row *rows, size_t count, unsigned groups)
 {
     static struct fx f;
 
@@ -290,7 +290,7 @@ static inline void fx_run(const struct fx_row *rows, size_t count)
         fx_good(&f);
         if (rows[i].tweak)
             rows[i].tweak(&f);
-        health_check(&f.hw, CHECK_ALL, NULL, &l);
+        health_check(&f.hw, groups, NULL, &l);
         r = fx_find(&l, rows[i].id, rows[i].want, rows[i].seen);
         if (!r) {
             for (size_t k = 0; k < l.rows_count; k++)

@@ -453,6 +453,7 @@ static void captured(struct fx *f)
 static const struct fx_row rows[] = {
     { "gpu.present", NULL, CHECK_PASS, "2 x NVIDIA H200" },
     { "gpu.present", mixed, CHECK_PASS, "2 x NVIDIA GPU" },
+    { "gpu.present", lost, CHECK_PASS, "2 on the bus, of which 1 x NVIDIA H200 answer" },
     { "gpu.present", no_gpu, CHECK_FAIL, "no NVIDIA GPU on the PCI bus" },
     { "gpu.present", no_bus, CHECK_UNKNOWN, "could not be read" },
     { "gpu.driver", NULL, CHECK_PASS, "580.95.05 answers" },
@@ -537,15 +538,15 @@ static const struct fx_row rows[] = {
     { "gpu.iommu", iommu_pt, CHECK_PASS, "passing addresses through" },
     { "gpu.iommu", iommu_on, CHECK_WARN, "translating" },
     { "gpu.iommu", iommu_unknown, CHECK_UNKNOWN, "does not tell" },
-    { "gpu.iommu", in_vm, CHECK_SKIP, "virtual machine" },
+    { "gpu.iommu", in_vm, CHECK_SKIP, "host of this virtual machine" },
 };
 
 static const struct fx_row fabric_rows[] = {
-    { "gpu.same", NULL, CHECK_PASS, "one model" },
-    { "gpu.same", NULL, CHECK_PASS, "one VBIOS version" },
-    { "gpu.same", mixed, CHECK_WARN, "several models: GPU 1 has NVIDIA H100" },
-    { "gpu.same", vbios, CHECK_WARN, "several VBIOS versions" },
-    { "gpu.same", one_gpu, CHECK_SKIP, "fewer than two" },
+    { "gpu.same-model", NULL, CHECK_PASS, "one model" },
+    { "gpu.same-vbios", NULL, CHECK_PASS, "one VBIOS version" },
+    { "gpu.same-model", mixed, CHECK_WARN, "several models: GPU 1 has NVIDIA H100" },
+    { "gpu.same-vbios", vbios, CHECK_WARN, "several VBIOS versions" },
+    { "gpu.same-model", one_gpu, CHECK_SKIP, "fewer than two" },
     { "gpu.same-memory", NULL, CHECK_PASS, "143360 MiB on each" },
     { "gpu.same-memory", mixed, CHECK_WARN, "between 81920 and 143360 MiB" },
     { "gpu.mig", NULL, CHECK_PASS, "off on 2 of 2" },
@@ -568,8 +569,9 @@ static const struct fx_row fabric_rows[] = {
     { "gpu.fabric", fabric_wait, CHECK_FAIL, "in-progress" },
     { "gpu.fabric", fabric_bad, CHECK_FAIL, "with an error" },
     { "gpu.fabric", fabric_none, CHECK_SKIP, "no NVSwitch fabric" },
-    { "gpu.p2p", NULL, CHECK_PASS, "0-1: reach" },
-    { "gpu.p2p", p2p_off, CHECK_WARN, "chipset not supported" },
+    { "gpu.p2p", NULL, CHECK_PASS, "1 of 1 pairs reach" },
+    { "gpu.p2p", p2p_off, CHECK_WARN,
+      "GPU 0 with 1: cannot reach each other's memory: chipset not supported" },
     { "gpu.p2p", p2p_unknown, CHECK_UNKNOWN, "does not tell" },
     { "gpu.p2p", one_gpu, CHECK_SKIP, "fewer than two" },
     { "gpu.cuda-runs", NULL, CHECK_SKIP, "--deep" },
@@ -577,13 +579,13 @@ static const struct fx_row fabric_rows[] = {
 
 TEST(one_gpu_and_the_driver)
 {
-    fx_run(rows, ARRAY_SIZE(rows));
+    fx_run(rows, ARRAY_SIZE(rows), CHECK_GPU);
     fx_cover(&checks_gpu, rows, ARRAY_SIZE(rows), NULL);
 }
 
 TEST(the_gpus_together)
 {
-    fx_run(fabric_rows, ARRAY_SIZE(fabric_rows));
+    fx_run(fabric_rows, ARRAY_SIZE(fabric_rows), CHECK_GPU);
 }
 
 /* Everything but the probe, which needs a GPU to pass: test_health_plugin.c. */

@@ -60,8 +60,8 @@ TEST(other_lines_are_refused)
         "device\t-1\tname\tbdf\t9\t0\t1\t1\t1\t1\t1\t1\t1\t1\t1\t1\t1\t",      /* negative */
         "device\t0\tname\tbdf\t9\t0\t1\t1\t1\t1\t1\t1\t1\t1\t1\t1\tnan\t",     /* no number */
         "devices\t0\tname\tbdf\t9\t0\t1\t1\t1\t1\t1\t1\t1\t1\t1\t1\t1\t",      /* another word */
-        "device\t0\tname\tmuch too long for an address of PCI, all of it"
-        "\t9\t0\t1\t1\t1\t1\t1\t1\t1\t1\t1\t1\t1\t",
+        ("device\t0\tname\tmuch too long for an address of PCI, all of it"
+         "\t9\t0\t1\t1\t1\t1\t1\t1\t1\t1\t1\t1\t1\t"),
     };
     struct stoker_cuda_device d = { .index = 77 };
 
@@ -129,6 +129,18 @@ TEST(the_check_answers_for_each_kind)
     }
 }
 
+/* Without a GPU it is no fault that CUDA does not start. */
+TEST(no_gpu_no_fault)
+{
+    struct health_opts opts = { .deep = true, .plugin_dir = fake_dir("no_start") };
+    static const struct hw empty;
+    struct health_list l = { 0 };
+
+    health_check(&empty, CHECK_GPU, &opts, &l);
+    assert_non_null(fx_find(&l, "gpu.cuda-runs", CHECK_SKIP, "no CUDA driver on this machine"));
+    health_list_release(&l);
+}
+
 TEST_MAIN(cmocka_unit_test(devices_go_through_a_line_unchanged),
           cmocka_unit_test(other_lines_are_refused), cmocka_unit_test(finding_says_where_it_looked),
-          cmocka_unit_test(the_check_answers_for_each_kind))
+          cmocka_unit_test(the_check_answers_for_each_kind), cmocka_unit_test(no_gpu_no_fault))

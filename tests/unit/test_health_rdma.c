@@ -17,6 +17,18 @@ static void one_uverbs(struct fx *f)
     f->hw.limits.uverbs = maybe_of(1);
 }
 
+/* A pod that was given the second NIC: the first one is in sysfs, and no business of it. */
+static void half_pod(struct fx *f)
+{
+    fx_pod(f);
+    fx_roce(f);
+    f->nets[0] = f->nets[1];
+    f->hw.nets_count = 1;
+    f->gids[0].ndev = NULL;
+    f->rdma[0].netdevs_count = 0;
+    f->rdma[0].firmware = "28.37.1014";
+}
+
 static void one_uverbs_pod(struct fx *f)
 {
     fx_pod(f);
@@ -101,6 +113,12 @@ static void alone_slow(struct fx *f)
 static void layers(struct fx *f)
 {
     f->ports[1].link_layer = "Ethernet";
+}
+
+static void layers_chosen(struct fx *f)
+{
+    layers(f);
+    fx_env(f, "NCCL_IB_HCA", "=mlx5_0");
 }
 
 static void no_sm(struct fx *f)
@@ -325,7 +343,8 @@ static void one_node(struct fx *f)
 }
 
 static const struct fx_row rows[] = {
-    { "rdma.devices", NULL, CHECK_PASS, "2: mlx5_0, mlx5_1" },
+    { "rdma.devices", NULL, CHECK_PASS, "mlx5_0-1: 2 devices" },
+    { "rdma.devices", half_pod, CHECK_PASS, "mlx5_1: 1 devices; 1 more of the host" },
     { "rdma.devices", none, CHECK_FAIL, "/sys/class/infiniband" },
     { "rdma.uverbs", NULL, CHECK_PASS, "2 nodes" },
     { "rdma.uverbs", no_uverbs, CHECK_FAIL, "no uverbs node" },
@@ -339,7 +358,7 @@ static const struct fx_row rows[] = {
     { "rdma.efa", efa, CHECK_FAIL, "2 EFA devices, a p4d.24xlarge has 4" },
     { "rdma.efa", efa_all, CHECK_PASS, "2 EFA devices" },
     { "rdma.efa", efa_bare, CHECK_WARN, "no libnccl-net.so" },
-    { "rdma.port", NULL, CHECK_PASS, "mlx5_0/1, mlx5_1/1: ACTIVE, LinkUp" },
+    { "rdma.port", NULL, CHECK_PASS, "mlx5_0-1/1: ACTIVE, LinkUp" },
     { "rdma.port", down, CHECK_FAIL, "mlx5_1/1: DOWN, Disabled" },
     { "rdma.port", init, CHECK_FAIL, "no subnet manager has configured it" },
     { "rdma.port", polling, CHECK_WARN, "ACTIVE, but LinkErrorRecovery" },
@@ -354,15 +373,17 @@ static const struct fx_row rows[] = {
     { "rdma.link-layer", NULL, CHECK_PASS, "InfiniBand" },
     { "rdma.link-layer", fx_roce, CHECK_PASS, "RoCE" },
     { "rdma.link-layer", layers, CHECK_WARN, "1 active ports are InfiniBand, 1 Ethernet" },
+    { "rdma.link-layer", layers_chosen, CHECK_PASS, "NCCL_IB_HCA chooses" },
     { "rdma.link-layer", efa, CHECK_SKIP, "EFA" },
     { "rdma.subnet-manager", NULL, CHECK_PASS, "LID" },
     { "rdma.subnet-manager", no_sm, CHECK_FAIL, "sm_lid 0" },
     { "rdma.subnet-manager", no_lid, CHECK_FAIL, "gave the port no LID" },
     { "rdma.subnet-manager", lid_unknown, CHECK_UNKNOWN, "could not be read" },
-    { "rdma.subnet-manager", fx_roce, CHECK_SKIP, "no InfiniBand port" },
+    { "rdma.subnet-manager", fx_roce, CHECK_SKIP, "not an InfiniBand port" },
     { "rdma.gid", NULL, CHECK_PASS, "InfiniBand GID set" },
     { "rdma.gid", no_gid, CHECK_FAIL, "no GID" },
     { "rdma.gid", fx_roce, CHECK_PASS, "RoCE v2 GID at index 3" },
+    { "rdma.gid", half_pod, CHECK_PASS, "mlx5_1/1: RoCE v2 GID at index 3" },
     { "rdma.gid", roce_v1, CHECK_FAIL, "no RoCE v2 GID" },
     { "rdma.gid", roce_local, CHECK_WARN, "only link-local" },
     { "rdma.gid", roce_no_ndev, CHECK_FAIL, "without a network device" },
@@ -373,8 +394,9 @@ static const struct fx_row rows[] = {
     { "rdma.mtu", mtu, CHECK_WARN, "mlx5_1/1: MTU 1500 on net2" },
     { "rdma.mtu", mtu_unknown, CHECK_UNKNOWN, "net2" },
     { "rdma.mtu", mtu_elsewhere, CHECK_UNKNOWN, "no network device" },
-    { "rdma.mtu", NULL, CHECK_SKIP, "no RoCE port" },
-    { "rdma.firmware", NULL, CHECK_PASS, "mlx5_0, mlx5_1: firmware 28.39.1002" },
+    { "rdma.mtu", NULL, CHECK_SKIP, "not a RoCE port" },
+    { "rdma.firmware", NULL, CHECK_PASS, "mlx5_0-1: firmware 28.39.1002" },
+    { "rdma.firmware", half_pod, CHECK_PASS, "mlx5_1: firmware 28.39.1002" },
     { "rdma.firmware", fw_other, CHECK_WARN, "28.38.1002, mlx5_0 of the same model has 28.39" },
     { "rdma.firmware", fw_bad, CHECK_WARN, "can bring a 400 Gb/s port up at 100" },
     { "rdma.firmware", fw_models, CHECK_PASS, "mlx5_1: firmware 28.38.1002" },
@@ -402,9 +424,11 @@ static const struct fx_row rows[] = {
     { "rdma.pcie", vfs, CHECK_PASS, "x16" },
     { "rdma.pcie", vf_orphan, CHECK_UNKNOWN, "mlx5_1" },
     { "rdma.distance", NULL, CHECK_PASS, "GPU 0-1: a NIC behind the same PCIe switch" },
+    { "rdma.distance", half_pod, CHECK_WARN, "GPU 0: its nearest NIC is across sockets (mlx5_1)" },
     { "rdma.distance", far, CHECK_WARN, "GPU 0: its nearest NIC is across sockets" },
     { "rdma.distance", root_port, CHECK_WARN, "another root port (mlx5_0, PHB)" },
     { "rdma.distance", far_unknown, CHECK_UNKNOWN, "GPU 0" },
+    { "rdma.distance", efa, CHECK_SKIP, "EFA" },
     { "rdma.distance", all_down, CHECK_SKIP, "no active RDMA port" },
     { "rdma.vf", NULL, CHECK_SKIP, "no virtual function" },
     { "rdma.vf", vfs, CHECK_PASS, "port of its own" },
@@ -417,8 +441,18 @@ static const struct fx_row rows[] = {
 
 TEST(rdma)
 {
-    fx_run(rows, ARRAY_SIZE(rows));
+    fx_run(rows, ARRAY_SIZE(rows), CHECK_RDMA);
     fx_cover(&checks_rdma, rows, ARRAY_SIZE(rows), NULL);
+}
+
+/* No RDMA is a fault only for who asked for it. */
+TEST(a_machine_without_rdma)
+{
+    static const struct fx_row all[] = {
+        { "rdma.devices", none, CHECK_SKIP, "no RDMA device here" },
+    };
+
+    fx_run(all, ARRAY_SIZE(all), CHECK_ALL);
 }
 
 /* The remedy for locked memory depends on who set the limit. */
@@ -450,4 +484,5 @@ TEST(memlock_remedies)
     }
 }
 
-TEST_MAIN(cmocka_unit_test(rdma), cmocka_unit_test(memlock_remedies))
+TEST_MAIN(cmocka_unit_test(rdma), cmocka_unit_test(a_machine_without_rdma),
+          cmocka_unit_test(memlock_remedies))

@@ -342,6 +342,12 @@ static void omp_unknown(struct fx *f)
     f->hw.place.cpus_usable = maybe_none();
 }
 
+static void hidden(struct fx *f)
+{
+    fx_pod(f);
+    f->gpus[0].state = f->gpus[1].state = "hidden";
+}
+
 static void pids(struct fx *f)
 {
     f->hw.place.pids_limit = maybe_of(1024);
@@ -474,6 +480,7 @@ static const struct fx_row container_rows[] = {
     { "container.omp", omp_odd, CHECK_WARN, "'many' is no count" },
     { "container.omp", omp_unset, CHECK_WARN, "see 64, 16 may be used" },
     { "container.omp", omp_unknown, CHECK_UNKNOWN, "could not be read" },
+    { "container.omp", hidden, CHECK_UNKNOWN, "ranks cannot be counted" },
     { "container.pids", NULL, CHECK_PASS, "no limit" },
     { "container.pids", pids_ok, CHECK_PASS, "65536" },
     { "container.pids", pids, CHECK_WARN, "1024 processes" },
@@ -488,13 +495,13 @@ static const struct fx_row container_rows[] = {
 
 TEST(training)
 {
-    fx_run(rows, ARRAY_SIZE(rows));
+    fx_run(rows, ARRAY_SIZE(rows), CHECK_TRAINING);
     fx_cover(&checks_training, rows, ARRAY_SIZE(rows), NULL);
 }
 
 TEST(container)
 {
-    fx_run(container_rows, ARRAY_SIZE(container_rows));
+    fx_run(container_rows, ARRAY_SIZE(container_rows), CHECK_CONTAINER);
     fx_cover(&checks_container, container_rows, ARRAY_SIZE(container_rows), "container.where");
 }
 

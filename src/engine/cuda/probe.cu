@@ -249,8 +249,7 @@ void probe_device(const struct stoker_cuda_probe_opts *opts, int index, int driv
 void say_no_start(cudaError_t e, int driver, int runtime, char *err)
 {
     if (driver == 0)
-        snprintf(err, STOKER_CUDA_TEXT_MAX, "no CUDA driver on this machine (%s)",
-                 cudaGetErrorString(e));
+        snprintf(err, STOKER_CUDA_TEXT_MAX, "no CUDA driver on this machine");
     else if (driver / 1000 < runtime / 1000)
         snprintf(err, STOKER_CUDA_TEXT_MAX,
                  "the driver serves CUDA %d.%d, the plug-in was built with %d.%d", driver / 1000,
