@@ -10,7 +10,7 @@ const char *facts_gpu_name(const struct hw_gpu *g, char out[FACTS_NAME_MAX])
     if (g->index.known)
         snprintf(out, FACTS_NAME_MAX, "GPU %lld", (long long)g->index.v);
     else
-        snprintf(out, FACTS_NAME_MAX, "GPU %.40s", g->bdf ? g->bdf : "without an address");
+        snprintf(out, FACTS_NAME_MAX, "%.40s", g->bdf ? g->bdf : "a GPU without address");
     return out;
 }
 

@@ -58,7 +58,7 @@ const char *check_text(struct check_out *o, const char *fmt, ...) PRINTF_LIKE(2,
 
 /* ---- facts.c: questions several checks ask ---- */
 enum { FACTS_NAME_MAX = 64 };
-/* "GPU 3", or "GPU 0000:1b:00.0" when the driver gave it no index. */
+/* "GPU 3", or "0000:1b:00.0" when the driver gave it no index. */
 const char *facts_gpu_name(const struct hw_gpu *g, char out[FACTS_NAME_MAX]);
 bool facts_gpu_ok(const struct hw_gpu *g);
 size_t facts_gpus_ok(const struct hw *hw);

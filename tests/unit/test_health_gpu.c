@@ -469,7 +469,7 @@ static const struct fx_row rows[] = {
     { "gpu.cuda-driver", NULL, CHECK_PASS, "CUDA 13.0" },
     { "gpu.cuda-driver", old_driver, CHECK_FAIL, "CUDA 11.8, 12.0 is wanted" },
     { "gpu.visible", NULL, CHECK_PASS, "GPU 0-1: answers" },
-    { "gpu.visible", lost, CHECK_FAIL, "GPU 0000:9b:00.0: fallen off the bus at 0000:9b:00.0" },
+    { "gpu.visible", lost, CHECK_FAIL, "0000:9b:00.0: fallen off the bus at 0000:9b:00.0" },
     { "gpu.visible", lost, CHECK_PASS, "GPU 0: answers" },
     { "gpu.visible", hung, CHECK_FAIL, "GPU 1: the driver's call for it did not return" },
     { "gpu.visible", hidden_one, CHECK_PASS, "GPU 1: on the bus, given to somebody else" },
