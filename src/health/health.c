@@ -12,7 +12,8 @@
 
 #include <assert.h>
 
-static const struct check_table *const tables[] = { &checks_gpu, &checks_fabric, &checks_rdma,
+static const struct check_table *const tables[] = { &checks_gpu,      &checks_fabric,
+                                                    &checks_catalog,  &checks_rdma,
                                                     &checks_training, &checks_container };
 
 static const struct {

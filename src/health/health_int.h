@@ -32,8 +32,8 @@ struct check_table {
     const struct check *rows;
     size_t count;
 };
-extern const struct check_table checks_gpu, checks_fabric, checks_rdma, checks_training,
-    checks_container;
+extern const struct check_table checks_gpu, checks_fabric, checks_catalog, checks_rdma,
+    checks_training, checks_container;
 
 struct check_out { /* where one check's answers go */
     struct health_list *list;

@@ -5,7 +5,8 @@
 
 #include "base/json.h"
 
-static const struct check_table *const tables[] = { &checks_gpu, &checks_fabric, &checks_rdma,
+static const struct check_table *const tables[] = { &checks_gpu,      &checks_fabric,
+                                                    &checks_catalog,  &checks_rdma,
                                                     &checks_training, &checks_container };
 
 TEST(groups_parse)

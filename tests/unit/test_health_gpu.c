@@ -450,6 +450,31 @@ static void captured(struct fx *f)
     f->hw.captured = maybe_of(1);
 }
 
+static void half_memory(struct fx *f)
+{
+    f->gpus[1].mem_total_bytes = maybe_of(70 * FX_GIB);
+}
+
+static void memory_unknown(struct fx *f)
+{
+    f->gpus[1].mem_total_bytes = maybe_none();
+}
+
+static void newer(struct fx *f)
+{
+    f->gpus[1].name = "NVIDIA Z900";
+}
+
+static void low_power(struct fx *f)
+{
+    f->gpus[1].power_default_mw = maybe_of(600000);
+}
+
+static void low_unknown(struct fx *f)
+{
+    f->gpus[1].power_default_mw = maybe_none();
+}
+
 static const struct fx_row rows[] = {
     { "gpu.present", NULL, CHECK_PASS, "2 x NVIDIA H200" },
     { "gpu.present", mixed, CHECK_PASS, "2 x NVIDIA GPU" },
@@ -577,6 +602,24 @@ static const struct fx_row fabric_rows[] = {
     { "gpu.cuda-runs", NULL, CHECK_SKIP, "--deep" },
 };
 
+static const struct fx_row catalog_rows[] = {
+    { "gpu.memory-size", NULL, CHECK_PASS, "GPU 0-1: the memory of a H200 SXM" },
+    { "gpu.memory-size", half_memory, CHECK_WARN, "GPU 1: 70 GiB of memory, a H200 SXM 141GB" },
+    { "gpu.memory-size", memory_unknown, CHECK_UNKNOWN, "no memory size to compare" },
+    { "gpu.memory-size", newer, CHECK_SKIP, "NVIDIA Z900 is not in the catalogue" },
+    { "gpu.memory-size", hidden_all, CHECK_SKIP, "no GPU answers" },
+    { "gpu.memory-size", no_gpu, CHECK_SKIP, "no GPU here" },
+    { "gpu.board-power", NULL, CHECK_PASS, "the power of a H200 SXM" },
+    { "gpu.board-power", low_power, CHECK_WARN, "600 W by default, a H200 SXM 141GB has 700 W" },
+    { "gpu.board-power", low_unknown, CHECK_UNKNOWN, "no power limit" },
+};
+
+TEST(as_the_data_sheet_says)
+{
+    fx_run(catalog_rows, ARRAY_SIZE(catalog_rows), CHECK_GPU);
+    fx_cover(&checks_catalog, catalog_rows, ARRAY_SIZE(catalog_rows), NULL);
+}
+
 TEST(one_gpu_and_the_driver)
 {
     fx_run(rows, ARRAY_SIZE(rows), CHECK_GPU);
@@ -611,6 +654,6 @@ TEST(the_probe_never_runs_for_a_captured_machine)
     health_list_release(&l);
 }
 
-TEST_MAIN(cmocka_unit_test(one_gpu_and_the_driver), cmocka_unit_test(the_gpus_together),
-          cmocka_unit_test(every_check_of_the_fabric_has_rows),
+TEST_MAIN(cmocka_unit_test(one_gpu_and_the_driver), cmocka_unit_test(as_the_data_sheet_says),
+          cmocka_unit_test(the_gpus_together), cmocka_unit_test(every_check_of_the_fabric_has_rows),
           cmocka_unit_test(the_probe_never_runs_for_a_captured_machine))
