@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The commands, sorted by name.  tests/cli/help.t checks the order and the docs. */
+/* The commands, sorted by name.  tests/rules/docs.t checks the order and the docs. */
 #include "cmd/cmd.h"
 
-extern const struct cmd cmd_completion_cmd, cmd_help, cmd_spec;
+extern const struct cmd cmd_completion_cmd, cmd_detect, cmd_gather, cmd_help, cmd_spec;
 
 const struct cmd *const commands[] = {
-    &cmd_completion_cmd,
-    &cmd_help,
-    &cmd_spec,
-    NULL,
+    &cmd_completion_cmd, &cmd_detect, &cmd_gather, &cmd_help, &cmd_spec, NULL,
 };

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/* detect: `stoker detect`: probes the machine, or a captured one, and prints one
+ * form of what it found.  A form is a row of forms[]; detect_nccl.c has those that
+ * go through nccl/. */
+#include "base/str.h"
+#include "cmd/cmd.h"
+#include "cmd/detect_int.h"
+#include "health/health.h"
+#include "hw/show.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+/* ---- the forms ---- */
+static enum rc form_page(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
+{
+    (void)err;
+    detect_page(&ctx->out_term, hw, &ctx->out);
+    return RC_OK;
+}
+
+static enum rc form_json(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
+{
+    (void)err;
+    hw_write_json(hw, &ctx->out);
+    return RC_OK;
+}
+
+static enum rc form_topo(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
+{
+    (void)err;
+    hw_show_topo(hw, &ctx->out);
+    return RC_OK;
+}
+
+static enum rc write_file(const char *path, const struct buf *text, struct err *err)
+{
+    FILE *f = fopen(path, "we");
+    bool bad;
+
+    if (!f)
+        return err_sys(err, "could not create '%s'", path);
+    bad = fwrite(buf_str(text), 1, text->len, f) != text->len;
+    bad = fflush(f) != 0 || bad;
+    if (bad) {
+        err_sys(err, "could not write '%s'", path);
+        fclose(f);
+        return err->code;
+    }
+    if (fclose(f))
+        return err_sys(err, "could not write '%s'", path);
+    return RC_OK;
+}
+
+static enum rc form_svg(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
+{
+    const struct detect_opts *o = ctx->opts;
+    struct buf text = { 0 };
+    enum rc rc = RC_OK;
+
+    if (str_eq(o->svg, "-")) {
+        hw_picture(hw, &ctx->out);
+        return RC_OK;
+    }
+    hw_picture(hw, &text);
+    rc = write_file(o->svg, &text, err);
+    buf_release(&text);
+    return rc;
+}
+
+static enum rc form_env(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
+{
+    (void)err;
+    detect_env(ctx->opts, hw, &ctx->out);
+    return RC_OK;
+}
+
+static enum rc form_why(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
+{
+    const struct detect_opts *o = ctx->opts;
+
+    return nccl_why(hw, o->why, &ctx->out, err);
+}
+
+static enum rc check_groups(const struct opt_strs *names, unsigned *out, struct err *err)
+{
+    unsigned groups = 0;
+
+    for (size_t i = 0; i < names->count; i++) {
+        unsigned g = health_group_parse(names->items[i]);
+        if (!g) {
+            err_hint(err, "Choose from: gpu, rdma, training, container, all.");
+            return err_set(err, RC_USAGE, "option '--check' has no choice '%s'", names->items[i]);
+        }
+        groups |= g;
+    }
+    *out = groups;
+    return RC_OK;
+}
+
+static enum rc form_check(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
+{
+    const struct detect_opts *o = ctx->opts;
+    const struct health_opts opts = { .deep = o->deep };
+    struct health_list list = { 0 };
+    unsigned groups = 0;
+    enum rc rc = check_groups(&o->check, &groups, err);
+
+    if (rc)
+        return rc;
+    health_check(hw, groups, &opts, &list);
+    if (o->json)
+        health_json(&list, &ctx->out);
+    else
+        health_print(&list, &ctx->out_term, &ctx->out);
+    rc = health_worst(&list) == CHECK_FAIL ? RC_FAIL : RC_OK; /* told on stdout */
+    health_list_release(&list);
+    return rc;
+}
+
+/* ---- which form ---- */
+struct form {
+    const char *option; /* as the user writes it */
+    bool json;          /* may be had as JSON */
+    enum rc (*run)(struct cmd_ctx *ctx, struct hw *hw, struct err *err);
+};
+
+static const struct form form_default = { "", true, form_page };
+static const struct form form_plain_json = { "--json", true, form_json };
+static const struct form forms[] = {
+    { "--topo", false, form_topo }, { "--svg", false, form_svg },    { "--env", true, form_env },
+    { "--why", false, form_why },   { "--check", true, form_check },
+};
+
+/* Exactly one form; --json alone is the inventory, beside --env or --check its JSON. */
+static enum rc choose_form(const struct detect_opts *o, const struct form **out, struct err *err)
+{
+    const bool given[ARRAY_SIZE(forms)] = { o->topo, o->svg, o->env, o->why, o->check.count > 0 };
+    const struct form *chosen = NULL;
+
+    for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+        if (!given[i])
+            continue;
+        if (chosen)
+            return err_set(err, RC_USAGE, "options '%s' and '%s' are two different outputs",
+                           chosen->option, forms[i].option);
+        chosen = &forms[i];
+    }
+    if (chosen && o->json && !chosen->json)
+        return err_set(err, RC_USAGE, "option '%s' has no JSON form", chosen->option);
+    if (o->deep && o->check.count == 0)
+        return err_set(err, RC_USAGE, "option '--deep' needs '--check'");
+    *out = chosen ? chosen : o->json ? &form_plain_json : &form_default;
+    return RC_OK;
+}
+
+/* ---- -e VAR=VALUE: the environment as if ---- */
+static bool is_var_name(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!((s[i] >= 'A' && s[i] <= 'Z') || (s[i] >= 'a' && s[i] <= 'z') || s[i] == '_' ||
+              (i > 0 && s[i] >= '0' && s[i] <= '9')))
+            return false;
+    return len > 0;
+}
+
+static void env_put(struct hw *hw, const char *name, const char *value)
+{
+    struct hw_place *p = &hw->place;
+
+    for (size_t i = 0; i < p->env_count; i++)
+        if (str_eq(p->env[i].name, name)) {
+            p->env[i].value = value;
+            return;
+        }
+    p->env[p->env_count++] = (struct hw_env){ .name = name, .value = value };
+}
+
+static enum rc env_with(struct hw *hw, const struct opt_strs *with, struct err *err)
+{
+    struct hw_env *env = arena_array(&hw->arena, struct hw_env, hw->place.env_count + with->count);
+
+    for (size_t i = 0; i < hw->place.env_count; i++)
+        env[i] = hw->place.env[i];
+    hw->place.env = env;
+    for (size_t i = 0; i < with->count; i++) {
+        const char *s = with->items[i];
+        size_t len = strcspn(s, "=");
+        if (s[len] != '=' || !is_var_name(s, len)) {
+            err_hint(err, "Write it as VAR=VALUE, for example NCCL_IB_HCA==mlx5_0.");
+            return err_set(err, RC_USAGE, "option '--with' cannot use '%s'", s);
+        }
+        env_put(hw, arena_strndup(&hw->arena, s, len), arena_strdup(&hw->arena, s + len + 1));
+    }
+    return RC_OK;
+}
+
+enum rc detect_probe(const char *root_path, struct recorder *rec, struct hw **out, struct err *err)
+{
+    const char *lib = getenv("STOKER_NVML_LIB");
+    const struct hw_opts opts = { .nvml_lib = lib && *lib ? lib : NULL, .rec = rec };
+    struct root *root;
+    enum rc rc = root_open(root_path, &root, err);
+
+    if (rc)
+        return rc;
+    if (rec)
+        root_record(root, rec);
+    rc = hw_probe(root, &opts, out, err);
+    root_close(root);
+    return rc;
+}
+
+static enum rc run_detect(struct cmd_ctx *ctx, struct err *err)
+{
+    const struct detect_opts *o = ctx->opts;
+    const struct form *form = NULL;
+    struct hw *hw = NULL;
+    unsigned groups;
+    enum rc rc = choose_form(o, &form, err);
+
+    if (!rc && o->check.count)
+        rc = check_groups(&o->check, &groups, err); /* before a probe that may take seconds */
+    if (!rc)
+        rc = detect_probe(o->root, NULL, &hw, err);
+    if (!rc)
+        rc = env_with(hw, &o->with, err);
+    if (!rc)
+        rc = form->run(ctx, hw, err);
+    hw_free(hw);
+    return rc;
+}
+
+#define OPT(letter_, name_, kind_, member_, arg_, choices_, help_)                                 \
+    {                                                                                              \
+        .letter = (letter_), .name = (name_), .kind = OPT_##kind_,                                 \
+        .off = offsetof(struct detect_opts, member_), .arg = (arg_), .choices = (choices_),        \
+        .help = (help_)                                                                            \
+    }
+
+static const struct opt opts_detect[] = {
+    OPT(0, "json", FLAG, json, NULL, NULL,
+        "print JSON: the inventory, the environment, the checks"),
+    OPT(0, "topo", FLAG, topo, NULL, NULL, "print the matrix of distances between GPUs and NICs"),
+    OPT(0, "svg", STR, svg, "FILE", NULL, "write a picture of the machine ('-' for stdout)"),
+    OPT(0, "env", STR_OPT, env, "minimal|full", "minimal|full",
+        "print the NCCL environment with a reason a line; full pins every choice"),
+    OPT(0, "why", STR, why, "VAR", NULL, "explain one variable of that environment"),
+    OPT('e', "with", STRS, with, "VAR=VALUE", NULL,
+        "as if the environment had this variable (may be repeated)"),
+    OPT(0, "peer", STR, peer, "ADDR", NULL,
+        "address of another node of the job, to find the interface that leads there"),
+    OPT(0, "check", STRS, check, CHECK_GROUP_CHOICES, NULL,
+        "check the machine; may be repeated or a comma list; exit 1 when a check fails"),
+    OPT(0, "deep", FLAG, deep, NULL, NULL, "with --check: also run a CUDA kernel on each GPU"),
+    OPT(0, "root", STR, root, "DIR|TAR", NULL, "read a captured machine instead of this one"),
+    { 0 },
+};
+
+static const struct cmd_example examples[] = {
+    { "stoker detect", "show what this machine is" },
+    { "stoker detect --topo", "show how near GPUs and NICs are to each other" },
+    { "stoker detect --svg machine.svg", "draw it" },
+    { "eval \"$(stoker detect --env)\"", "set what NCCL would not find itself" },
+    { "stoker detect --why NCCL_IB_HCA", "say what this variable should be, and why" },
+    { "stoker detect -e NCCL_IB_HCA=mlx5_1 --env", "judge a setting before using it" },
+    { "stoker detect --check rdma,gpu", "check NICs and GPUs before a job" },
+    { "stoker detect --root node7.tar --json", "read a capture of 'stoker gather'" },
+    { 0 },
+};
+
+const struct cmd cmd_detect = {
+    .name = "detect",
+    .summary = "show what this machine is and what NCCL will do on it",
+    .operands = "",
+    .opts = opts_detect,
+    .opts_size = sizeof(struct detect_opts),
+    .about =
+        "Lists processors, memory, GPUs with their links, RDMA and network devices, storage, "
+        "limits and software, and says what NCCL will choose here. What could not be learned is "
+        "'-' in a table and null in JSON, never zero. A machine without GPUs is no error.\n"
+        "\n"
+        "--env prints shell exports: the smallest set that makes NCCL's choice right, each with "
+        "its reason; a variable that is set already wins, and known mistakes in it are warnings "
+        "on stderr. --check prints pass, warn and fail lines with evidence and remedy.\n"
+        "\n"
+        "The NVIDIA driver is asked in a child process with a deadline: a driver that hangs is "
+        "reported, not waited for. STOKER_NVML_LIB names another library to load in place of "
+        "libnvidia-ml.so.1; it is meant for tests.",
+    .examples = examples,
+    .run = run_detect,
+};
