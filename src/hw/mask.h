@@ -17,6 +17,8 @@
  *                            to 240.0.0.0/4 and fc00::/8, which nobody has.  The last
  *                            eight bits (IPv6: sixteen) stay.  Loopback, link-local
  *                            prefixes, multicast, netmasks and default routes stay.
+ *                            The first address of a range gets zeros, whatever it was,
+ *                            so one of zeros becomes itself and tells nothing.
  *
  * Kept as they are: names of files and interfaces (enx… holds its MAC), user names in
  * paths of mounts, software versions. */

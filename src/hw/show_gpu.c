@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-enum { PCI_VENDOR_NVIDIA = 0x10de, NVLINK_PEERS_MAX = 64 };
+enum { PCI_VENDOR_NVIDIA = 0x10de, NVLINK_PEERS_MAX = 64, NARROW = 92 };
 
 /* ---- the line above the table ---- */
 static const char *short_name(const struct hw_gpu *g)
@@ -140,15 +140,16 @@ static const char *on_off(struct maybe m)
     return !m.known ? "-" : m.v ? "on" : "off";
 }
 
-static void gpu_row(struct table *t, const struct hw_gpu *g)
+static void gpu_row(struct show *s, struct table *t, const struct hw_gpu *g)
 {
+    bool cut = s->term.width < NARROW && g->bdf && str_starts(g->bdf, "0000:");
     char text[UNITS_TEXT_MAX];
 
     table_row(t);
     show_cell_int(t, COLOUR_NONE, g->index, "");
     table_cell(t, COLOUR_NONE, "%s", short_name(g));
     table_cell(t, COLOUR_NONE, "%s", show_bytes(g->mem_total_bytes, text));
-    table_cell(t, COLOUR_NONE, "%s", show_str(g->bdf));
+    table_cell(t, COLOUR_NONE, "%s", show_str(g->bdf) + (cut ? strlen("0000:") : 0));
     show_cell_int(t, COLOUR_NONE, g->numa, "");
     cell_pcie(t, g);
     if (g->power_limit_mw.known)
@@ -177,7 +178,7 @@ static void gpu_table(struct show *s)
     table_col(t, "MIG", TABLE_LEFT);
     table_col(t, "STATE", TABLE_LEFT);
     for (size_t i = 0; i < s->hw->gpus_count; i++)
-        gpu_row(t, &s->hw->gpus[i]);
+        gpu_row(s, t, &s->hw->gpus[i]);
     show_table(s, t);
 }
 

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* The picture: nothing overlaps, nothing leaves the page, every device is there. */
+#include "hw/show.h"
+
+#include "base/str.h"
+#include "test.h"
+
+enum { BOXES_MAX = 512 };
+
+struct box {
+    char cls[16];
+    double x, y, w, h;
+};
+
+static size_t boxes_of(const char *svg, struct box out[BOXES_MAX])
+{
+    size_t n = 0;
+
+    for (const char *p = svg; n < BOXES_MAX && (p = strstr(p, "<rect ")); p++)
+        if (sscanf(p, "<rect class=\"%15[^\"]\" x=\"%lf\" y=\"%lf\" width=\"%lf\" height=\"%lf\"",
+                   out[n].cls, &out[n].x, &out[n].y, &out[n].w, &out[n].h) == 5)
+            n++;
+    return n;
+}
+
+static bool is_frame(const struct box *b)
+{
+    return str_eq(b->cls, "bg") || str_eq(b->cls, "numa");
+}
+
+static bool overlap(const struct box *a, const struct box *b)
+{
+    return a->x < b->x + b->w && b->x < a->x + a->w && a->y < b->y + b->h && b->y < a->y + a->h;
+}
+
+/* Boxes lie on the page and apart from each other, but in their NUMA node's frame. */
+static void check_boxes(const char *svg, size_t at_least)
+{
+    static struct box boxes[BOXES_MAX];
+    size_t n = boxes_of(svg, boxes);
+
+    CHECK(n >= at_least);
+    CHECK(str_eq(boxes[0].cls, "bg"));
+    for (size_t i = 1; i < n; i++) {
+        const struct box *a = &boxes[i];
+        CHECK(a->x >= 0 && a->y >= 0 && a->x + a->w <= boxes[0].w && a->y + a->h <= boxes[0].h);
+        for (size_t k = 1; k < i; k++)
+            CHECK(is_frame(a) != is_frame(&boxes[k]) || !overlap(a, &boxes[k]));
+    }
+}
+
+static char *draw(const struct hw *hw)
+{
+    struct buf b = { 0 };
+
+    hw_picture(hw, &b);
+    CHECK(!b.over && str_starts(buf_str(&b), "<svg ") && str_ends(buf_str(&b), "</svg>\n"));
+    return buf_take(&b);
+}
+
+TEST(a_machine_without_anything)
+{
+    struct hw hw = { 0 };
+    char *svg = draw(&hw);
+
+    CHECK(strstr(svg, "no PCI device of interest is visible here") != NULL);
+    CHECK(strstr(svg, "no NVIDIA GPU") != NULL);
+    check_boxes(svg, 2);
+    free(svg);
+}
+
+/* Root port, switch (up, two down), a GPU and a NIC below: what most servers repeat. */
+struct slot {
+    char bdf[6][16];
+    char root[16], nic[16];
+};
+
+static void fill_slot(struct slot *s, int i, struct hw_pci *pci, struct hw_gpu *g,
+                      struct hw_rdma *r, struct hw_rdma_port *port)
+{
+    static const int up[6] = { -1, 0, 1, 1, 2, 3 };
+
+    snprintf(s->root, sizeof(s->root), "pci0000:%02x", i * 16);
+    snprintf(s->nic, sizeof(s->nic), "mlx5_%d", i);
+    for (int k = 0; k < 6; k++) {
+        snprintf(s->bdf[k], sizeof(s->bdf[k]), "0000:%02x:%02x.0", i * 16 + k, 0);
+        pci[k] = (struct hw_pci){ .bdf = s->bdf[k],
+                                  .root = s->root,
+                                  .numa = maybe_of(i / 4),
+                                  .link_speed = "32.0 GT/s PCIe",
+                                  .link_width = maybe_of(16),
+                                  .parent = up[k] < 0 ? NULL : s->bdf[up[k]] };
+    }
+    *g = (struct hw_gpu){ .index = maybe_of(i),
+                          .state = "ok",
+                          .name = "NVIDIA H100 80GB HBM3",
+                          .bdf = s->bdf[4],
+                          .numa = maybe_of(i / 4) };
+    *port = (struct hw_rdma_port){ .state = "ACTIVE",
+                                   .link_layer = "InfiniBand",
+                                   .rate_mbps = maybe_of(400000) };
+    *r = (struct hw_rdma){ .name = s->nic, .bdf = s->bdf[5], .ports = port, .ports_count = 1 };
+}
+
+TEST(eight_gpus_behind_switches)
+{
+    static struct slot slots[8];
+    static struct hw_pci pci[48];
+    static struct hw_gpu gpus[8];
+    static struct hw_rdma rdma[8];
+    static struct hw_rdma_port ports[8];
+    struct hw_numa numa[] = { { .id = maybe_of(0), .cpus = "0-55" },
+                              { .id = maybe_of(1), .cpus = "56-111" } };
+    struct hw_nvlink link = { .active = maybe_of(1),
+                              .speed_mbps = maybe_of(26562),
+                              .remote_kind = "switch" };
+    struct hw hw = { .pci = pci,
+                     .pci_count = 48,
+                     .gpus = gpus,
+                     .gpus_count = 8,
+                     .rdma = rdma,
+                     .rdma_count = 8,
+                     .numa = numa,
+                     .numa_count = 2 };
+    char *svg, word[32];
+
+    for (int i = 0; i < 8; i++) {
+        fill_slot(&slots[i], i, pci + 6 * i, &gpus[i], &rdma[i], &ports[i]);
+        gpus[i].nvlinks = &link;
+        gpus[i].nvlinks_count = 1;
+    }
+    gpus[3].state = "lost";
+    ports[5].state = "DOWN";
+    hw.place.hostname = "node <7> & co";
+    hw.cpu.sockets = maybe_of(2);
+    hw.nvidia.nvswitches = maybe_of(4);
+    svg = draw(&hw);
+    check_boxes(svg, 2 + 8 * 4);
+    for (int i = 0; i < 8; i++) {
+        snprintf(word, sizeof(word), ">GPU %d<", i);
+        CHECK(strstr(svg, word) != NULL);
+        snprintf(word, sizeof(word), ">mlx5_%d<", i);
+        CHECK(strstr(svg, word) != NULL);
+    }
+    CHECK(strstr(svg, "node &lt;7&gt; &amp; co") != NULL);
+    CHECK(strstr(svg, ">LOST<") != NULL && strstr(svg, ">DOWN<") != NULL);
+    CHECK(strstr(svg, ">Socket 1, NUMA node 1<") != NULL);
+    CHECK(strstr(svg, "NVSwitch x 4: 1 link a GPU, 26.6 GB/s a link") != NULL);
+    CHECK(strstr(svg, ">gen5 x16<") != NULL && strstr(svg, ">Switch 11:00<") != NULL);
+    free(svg);
+}
+
+TEST(one_wire_is_no_switch)
+{
+    struct hw_pci pci[] = {
+        { .bdf = "0000:00:01.0", .root = "pci0000:00" },
+        { .bdf = "0000:01:00.0", .root = "pci0000:00", .parent = "0000:00:01.0" }
+    };
+    struct hw_gpu gpu = { .index = maybe_of(0), .state = "ok", .bdf = "0000:01:00.0" };
+    struct hw hw = { .pci = pci, .pci_count = 2, .gpus = &gpu, .gpus_count = 1 };
+    char *svg = draw(&hw);
+
+    CHECK(!strstr(svg, ">Switch"));
+    CHECK(strstr(svg, ">Host bridge 0000:00<") != NULL);
+    free(svg);
+}
+
+TEST(a_bridge_that_is_its_own_parent_ends)
+{
+    struct hw_pci pci[] = { { .bdf = "0000:00:01.0", .parent = "0000:00:02.0", .root = "pci0" },
+                            { .bdf = "0000:00:02.0", .parent = "0000:00:01.0", .root = "pci0" },
+                            { .bdf = "0000:01:00.0", .parent = "0000:00:01.0", .root = "pci0" } };
+    struct hw_gpu gpu = { .bdf = "0000:01:00.0", .state = "hidden" };
+    struct hw hw = { .pci = pci, .pci_count = 3, .gpus = &gpu, .gpus_count = 1 };
+    char *svg = draw(&hw);
+
+    check_boxes(svg, 3);
+    CHECK(strstr(svg, "not usable here") != NULL);
+    free(svg);
+}
+
+TEST(more_devices_than_fit_are_counted)
+{
+    static struct hw_gpu gpus[200];
+    struct hw hw = { .gpus = gpus, .gpus_count = 200 };
+    char *svg;
+
+    for (int i = 0; i < 200; i++)
+        gpus[i] = (struct hw_gpu){ .index = maybe_of(i), .state = "ok", .bdf = "0000:01:00.0" };
+    svg = draw(&hw);
+    CHECK(strstr(svg, "72 more devices are not drawn") != NULL);
+    check_boxes(svg, 100);
+    free(svg);
+}
+
+TEST_MAIN(cmocka_unit_test(a_machine_without_anything),
+          cmocka_unit_test(eight_gpus_behind_switches), cmocka_unit_test(one_wire_is_no_switch),
+          cmocka_unit_test(a_bridge_that_is_its_own_parent_ends),
+          cmocka_unit_test(more_devices_than_fit_are_counted))
