@@ -8,10 +8,6 @@
 #include "health/health.h"
 #include "hw/show.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
-
 /* ---- the forms ---- */
 static enum rc form_page(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
 {
