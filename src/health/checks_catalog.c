@@ -32,10 +32,10 @@ static void judge_memory(const struct hw_gpu *g, const struct cat_gpu *c, struct
         check_warn(o,
                    "Look for Xid 168 in `dmesg` and for reserved memory in `nvidia-smi -q`; a vGPU "
                    "has less by design.",
-                   "%s of memory, a %s has %lld GB", units_bytes_human((uint64_t)have.v, text),
+                   "%s of memory, the %s has %lld GB", units_bytes_human((uint64_t)have.v, text),
                    c->name, (long long)c->mem_gb.v);
     else
-        check_pass(o, "the memory of a %s", c->name);
+        check_pass(o, "the memory of the %s", c->name);
 }
 
 static void judge_power(const struct hw_gpu *g, const struct cat_gpu *c, struct check_out *o)
@@ -43,15 +43,15 @@ static void judge_power(const struct hw_gpu *g, const struct cat_gpu *c, struct 
     struct maybe have = g->power_default_mw;
 
     if (!have.known || !c->tdp_w.known)
-        check_unknown(o, NULL, "no power limit to compare with that of a %s", c->name);
+        check_unknown(o, NULL, "no power limit to compare with that of the %s", c->name);
     else if (have.v / 10 < c->tdp_w.v * CATALOG_PERCENT)
         check_warn(o,
                    "Ask the vendor whether the board is built for it; it will be slower than its "
                    "data sheet.",
-                   "%lld W by default, a %s has %lld W", (long long)(have.v / 1000), c->name,
+                   "%lld W by default, the %s has %lld W", (long long)(have.v / 1000), c->name,
                    (long long)c->tdp_w.v);
     else
-        check_pass(o, "the power of a %s", c->name);
+        check_pass(o, "the power of the %s", c->name);
 }
 
 /* Runs `judge` for each GPU that answers and that the catalogue knows. */

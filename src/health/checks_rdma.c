@@ -139,6 +139,14 @@ static void rdma_efa(const struct hw *hw, struct check_out *o)
                    have);
 }
 
+static bool device_active(const struct hw_rdma *d)
+{
+    for (size_t i = 0; i < d->ports_count; i++)
+        if (facts_port_active(&d->ports[i]))
+            return true;
+    return false;
+}
+
 /* ---- ports ---- */
 static void rdma_port_state(const struct hw *hw, const struct hw_rdma *d,
                             const struct hw_rdma_port *p, struct check_out *o)
@@ -146,7 +154,6 @@ static void rdma_port_state(const struct hw *hw, const struct hw_rdma *d,
     const char *phys = p->phys_state ? p->phys_state : "unknown";
 
     (void)hw;
-    (void)d;
     if (!p->state)
         check_unknown(o, NULL, "the port's state could not be read");
     else if (facts_port_active(p) && (!p->phys_state || str_eq(phys, "LinkUp")))
@@ -156,6 +163,9 @@ static void rdma_port_state(const struct hw *hw, const struct hw_rdma *d,
     else if (str_eq(p->state, "INIT") && facts_port_ib(p))
         check_fail(o, "Start a subnet manager on the fabric (a switch's, or opensm on one node).",
                    "INIT, %s: the link is up, no subnet manager has configured it", phys);
+    else if (device_active(d))
+        check_warn(o, "Nothing to do if the second port of the card is not cabled on purpose.",
+                   "%s, %s, while another port of the card is active", p->state, phys);
     else
         check_fail(o,
                    "Look at the cable, the transceiver and the switch port; for RoCE bring the "
@@ -227,6 +237,8 @@ static void rdma_subnet_manager(const struct hw *hw, const struct hw_rdma *d,
     (void)d;
     if (!facts_port_ib(p))
         check_skip(o, "not an InfiniBand port");
+    else if (str_eq(p->state, "DOWN"))
+        check_skip(o, "the port is down");
     else if (!p->sm_lid.known || !p->lid.known)
         check_unknown(o, NULL, "the port's LIDs could not be read");
     else if (p->sm_lid.v == 0)
@@ -552,14 +564,6 @@ static void rdma_pcie(const struct hw *hw, struct check_out *o)
             check_pass(o, "PCIe x%lld at %s", (long long)p->link_width.v, p->link_speed);
     }
     o->object = NULL;
-}
-
-static bool device_active(const struct hw_rdma *d)
-{
-    for (size_t i = 0; i < d->ports_count; i++)
-        if (facts_port_active(&d->ports[i]))
-            return true;
-    return false;
 }
 
 /* The nearest active RDMA device of a GPU; -1 when no distance is known. */

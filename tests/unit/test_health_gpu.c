@@ -603,14 +603,14 @@ static const struct fx_row fabric_rows[] = {
 };
 
 static const struct fx_row catalog_rows[] = {
-    { "gpu.memory-size", NULL, CHECK_PASS, "GPU 0-1: the memory of a H200 SXM" },
-    { "gpu.memory-size", half_memory, CHECK_WARN, "GPU 1: 70 GiB of memory, a H200 SXM 141GB" },
+    { "gpu.memory-size", NULL, CHECK_PASS, "GPU 0-1: the memory of the H200 SXM" },
+    { "gpu.memory-size", half_memory, CHECK_WARN, "GPU 1: 70 GiB of memory, the H200 SXM 141GB" },
     { "gpu.memory-size", memory_unknown, CHECK_UNKNOWN, "no memory size to compare" },
     { "gpu.memory-size", newer, CHECK_SKIP, "NVIDIA Z900 is not in the catalogue" },
     { "gpu.memory-size", hidden_all, CHECK_SKIP, "no GPU answers" },
     { "gpu.memory-size", no_gpu, CHECK_SKIP, "no GPU here" },
-    { "gpu.board-power", NULL, CHECK_PASS, "the power of a H200 SXM" },
-    { "gpu.board-power", low_power, CHECK_WARN, "600 W by default, a H200 SXM 141GB has 700 W" },
+    { "gpu.board-power", NULL, CHECK_PASS, "the power of the H200 SXM" },
+    { "gpu.board-power", low_power, CHECK_WARN, "600 W by default, the H200 SXM 141GB has 700 W" },
     { "gpu.board-power", low_unknown, CHECK_UNKNOWN, "no power limit" },
 };
 

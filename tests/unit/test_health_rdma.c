@@ -74,6 +74,13 @@ static void down(struct fx *f)
     f->ports[1].phys_state = "Disabled";
 }
 
+static void second_port(struct fx *f)
+{
+    f->rdma[0].ports_count = 2; /* ports[1] is its neighbour in the array */
+    f->ports[1].port = maybe_of(2);
+    down(f);
+}
+
 static void init(struct fx *f)
 {
     f->ports[1].state = "INIT";
@@ -360,6 +367,7 @@ static const struct fx_row rows[] = {
     { "rdma.efa", efa_bare, CHECK_WARN, "no libnccl-net.so" },
     { "rdma.port", NULL, CHECK_PASS, "mlx5_0-1/1: ACTIVE, LinkUp" },
     { "rdma.port", down, CHECK_FAIL, "mlx5_1/1: DOWN, Disabled" },
+    { "rdma.port", second_port, CHECK_WARN, "mlx5_0/2: DOWN, Disabled, while another port" },
     { "rdma.port", init, CHECK_FAIL, "no subnet manager has configured it" },
     { "rdma.port", polling, CHECK_WARN, "ACTIVE, but LinkErrorRecovery" },
     { "rdma.port", state_unknown, CHECK_UNKNOWN, "mlx5_1/1" },
@@ -378,6 +386,7 @@ static const struct fx_row rows[] = {
     { "rdma.subnet-manager", NULL, CHECK_PASS, "LID" },
     { "rdma.subnet-manager", no_sm, CHECK_FAIL, "sm_lid 0" },
     { "rdma.subnet-manager", no_lid, CHECK_FAIL, "gave the port no LID" },
+    { "rdma.subnet-manager", down, CHECK_SKIP, "the port is down" },
     { "rdma.subnet-manager", lid_unknown, CHECK_UNKNOWN, "could not be read" },
     { "rdma.subnet-manager", fx_roce, CHECK_SKIP, "not an InfiniBand port" },
     { "rdma.gid", NULL, CHECK_PASS, "InfiniBand GID set" },
