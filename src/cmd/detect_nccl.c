@@ -55,6 +55,8 @@ static void line_net(struct page *p, const struct nccl_choice *c, struct buf *b)
         used_ports(c, b);
     } else if (str_eq(c->net, "tcp"))
         buf_adds(b, "Between machines: TCP sockets");
+    else if (str_eq(c->net, "efa"))
+        buf_adds(b, "Between machines: AWS EFA");
     else
         buf_addf(b, "Between machines: %s", c->net);
     because(b, c->net_why);

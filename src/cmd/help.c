@@ -4,6 +4,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
+#include "health/health.h"
+#include "hw/hw.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -277,6 +279,7 @@ void cmd_readme(struct buf *out)
 
 struct help_opts {
     bool man, readme, names;
+    const char *reference;
 };
 
 static const struct opt help_opts[] = {
@@ -286,8 +289,22 @@ static const struct opt help_opts[] = {
       "print the table of commands as Markdown" },
     { 0, "names", OPT_FLAG, offsetof(struct help_opts, names), NULL, NULL, 0, 0,
       "print the names of the commands, one a line" },
+    { 0, "reference", OPT_STR, offsetof(struct help_opts, reference), "PAGE", "inventory|checks", 0,
+      0, "print a reference page as Markdown: inventory, checks" },
     { 0 },
 };
+
+static void reference_page(const char *page, struct buf *out)
+{
+    if (str_eq(page, "checks")) {
+        health_doc(out);
+        return;
+    }
+    buf_adds(out, "# The inventory\n\n`stoker detect --json` prints this document, of schema "
+                  "`stoker.inventory/1`. Every member may be\n`null`: it could not be learned. "
+                  "This page is made by `make docs` from the table that writes the JSON.\n");
+    fields_doc(out, &hw_table);
+}
 
 static enum rc help_run(struct cmd_ctx *ctx, struct err *err)
 {
@@ -302,7 +319,9 @@ static enum rc help_run(struct cmd_ctx *ctx, struct err *err)
             return err_set(err, RC_USAGE, "unknown command '%s'", ctx->argv[i]);
         }
     }
-    if (o->names)
+    if (o->reference)
+        reference_page(o->reference, &ctx->out);
+    else if (o->names)
         for (const struct cmd *const *l = commands; *l; l++)
             buf_addf(&ctx->out, "%s\n", (*l)->name);
     else if (o->readme)

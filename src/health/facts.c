@@ -91,7 +91,11 @@ bool facts_rdma_ours(const struct hw *hw, const struct hw_rdma *d)
 {
     bool any = false;
 
-    if (!facts_in_container(hw) || !facts_rdma_roce(d))
+    if (!facts_in_container(hw))
+        return true;
+    if (d->openable.known)
+        return d->openable.v != 0;
+    if (!facts_rdma_roce(d))
         return true;
     for (size_t i = 0; i < hw->rdma_count && !any; i++)
         any = facts_rdma_roce(&hw->rdma[i]) && facts_rdma_here(hw, &hw->rdma[i]);

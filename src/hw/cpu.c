@@ -20,6 +20,7 @@ enum {
     CACHE_INDEX_MAX = 16,    /* cache/indexN of one CPU */
     CACHES_MAX = 32,         /* kinds of cache */
     NUMA_NODES_MAX = 1024,   /* nodes */
+    NUMA_DISTANCE_MAX = 255, /* ACPI writes distances in one byte */
     NODE_MEMINFO_MAX = 8192, /* bytes of a node's meminfo */
     CPU_FLAGS_MAX = 48
 };
@@ -398,8 +399,11 @@ static void node_distances(struct hw_build *b, struct hw_numa *n, const char *no
     room = strlen(line) / 2 + 1;
     n->distances = arena_array(b->a, struct maybe, room);
     for (char *w = strtok_r(line, " \t", &save); w && n->distances_count < room;
-         w = strtok_r(NULL, " \t", &save))
-        n->distances[n->distances_count++] = str_to_maybe(w);
+         w = strtok_r(NULL, " \t", &save)) {
+        struct maybe d = str_to_maybe(w);
+
+        n->distances[n->distances_count++] = d.v > 0 && d.v <= NUMA_DISTANCE_MAX ? d : maybe_none();
+    }
 }
 
 static void node_read(struct hw_build *b, const char *node, int64_t id, struct hw_numa *out)
@@ -408,6 +412,8 @@ static void node_read(struct hw_build *b, const char *node, int64_t id, struct h
 
     out->id = maybe_of(id);
     out->cpus = root_str(b->root, b->a, "/sys/devices/system/node/%s/cpulist", node);
+    if (!hw_cpulist_count(out->cpus).known)
+        out->cpus = NULL; /* a node without processors, or no list at all */
     node_distances(b, out, node);
     snprintf(path, sizeof(path), "/sys/devices/system/node/%s/meminfo", node);
     if (root_read(b->root, path, text, sizeof(text)) > 0)

@@ -119,3 +119,11 @@ const char *hw_soft_version(const struct hw *hw, const char *name)
             return hw->software[i].version;
     return NULL;
 }
+
+bool hw_soft_found(const struct hw *hw, const char *name)
+{
+    for (size_t i = 0; i < hw->software_count; i++)
+        if (str_eq(hw->software[i].name, name))
+            return true;
+    return false;
+}

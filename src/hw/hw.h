@@ -239,6 +239,7 @@ struct hw_rdma {
     const char *driver;
     struct maybe vf;            /* bool: a virtual function */
     const char *physfn;         /* its parent's bdf */
+    struct maybe openable;      /* bool: its node in /dev/infiniband is here */
     const char *const *netdevs; /* network devices on the same function */
     size_t netdevs_count;
     struct hw_rdma_port *ports;
@@ -427,6 +428,7 @@ const struct hw_net *hw_find_net(const struct hw *hw, const char *name);
 const struct hw_rdma *hw_find_rdma(const struct hw *hw, const char *name);
 const char *hw_env_get(const struct hw *hw, const char *name);
 const char *hw_soft_version(const struct hw *hw, const char *name);
+bool hw_soft_found(const struct hw *hw, const char *name);
 /* PCI distance between two functions: "PIX", "PXB", "PHB", "NODE", "SYS"; NULL unknown. */
 const char *hw_pci_path(const struct hw *hw, const char *bdf_a, const char *bdf_b);
 const char *hw_distance_get(const struct hw *hw, size_t gpu, const char *nic);

@@ -142,6 +142,8 @@ void hw_src_topo(struct hw_build *b);     /* computed: GPU pairs, GPU-NIC distan
  * "0000:1b:00.0", any case and domains of up to eight digits (NVML writes eight).
  * False, with *out untouched, for anything else. */
 bool hw_bdf_key(const char *s, uint64_t *out);
+/* The physical function that DIR/physfn links to; NULL when that is no PCI address. */
+const char *hw_physfn_of(struct hw_build *b, const char *dir);
 /* The last PCI address in a resolved path ("…/0000:00:03.0/virtio0"); NULL: none. */
 const char *hw_bdf_of_path(struct arena *a, const char *path);
 

@@ -103,7 +103,7 @@ static void fill_device(struct hw_build *b, struct hw_net *n)
         root_real(b->root, link, real, sizeof(real)) < 0)
         return;
     n->driver = root_link_name(b->root, b->a, "%s/driver", real);
-    n->physfn = root_link_name(b->root, b->a, "%s/physfn", real);
+    n->physfn = hw_physfn_of(b, real);
     n->numa = root_int(b->root, "%s/numa_node", real);
     n->bdf = hw_bdf_of_path(b->a, real);
     p = n->bdf ? hw_find_pci(b->hw, n->bdf) : NULL;

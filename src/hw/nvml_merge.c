@@ -21,18 +21,18 @@ static const struct {
     const char *name;
     const char *arch;
 } known_ids[] = {
-    { 0x1db1, "NVIDIA V100-SXM2-16GB", "Volta" },
-    { 0x1db5, "NVIDIA V100-SXM2-32GB", "Volta" },
-    { 0x1eb8, "NVIDIA T4", "Turing" },
+    { 0x1db1, "Tesla V100-SXM2-16GB", "Volta" },
+    { 0x1db5, "Tesla V100-SXM2-32GB", "Volta" },
+    { 0x1eb8, "Tesla T4", "Turing" },
     { 0x20b0, "NVIDIA A100-SXM4-40GB", "Ampere" },
     { 0x20b2, "NVIDIA A100-SXM4-80GB", "Ampere" },
-    { 0x20b5, "NVIDIA A100-PCIE-80GB", "Ampere" },
+    { 0x20b5, "NVIDIA A100 80GB PCIe", "Ampere" },
     { 0x20f1, "NVIDIA A100-PCIE-40GB", "Ampere" },
     { 0x2236, "NVIDIA A10", "Ampere" },
     { 0x2321, "NVIDIA H100 NVL", "Hopper" },
-    { 0x2330, "NVIDIA H100-SXM5-80GB", "Hopper" },
-    { 0x2331, "NVIDIA H100-PCIE", "Hopper" },
-    { 0x2335, "NVIDIA H200-SXM-141GB", "Hopper" },
+    { 0x2330, "NVIDIA H100 80GB HBM3", "Hopper" },
+    { 0x2331, "NVIDIA H100 PCIe", "Hopper" },
+    { 0x2335, "NVIDIA H200", "Hopper" },
     { 0x233b, "NVIDIA H200 NVL", "Hopper" },
     { 0x2342, "NVIDIA GH200", "Hopper" },
     { 0x2684, "NVIDIA GeForce RTX 4090", "Ada" },
@@ -203,6 +203,8 @@ static void add_place(struct merge *m, struct hw_gpu *g)
         g->numa = p->numa;
     if (!g->cpus)
         g->cpus = root_str(m->b->root, m->b->a, "/sys/bus/pci/devices/%s/local_cpulist", g->bdf);
+    if (!hw_cpulist_count(g->cpus).known)
+        g->cpus = NULL;
     if (maybe_is(p->alive, 0) && str_eq(g->state, "ok"))
         g->state = "lost"; /* the driver has not noticed yet */
     name_by_id(g, p);

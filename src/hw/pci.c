@@ -115,6 +115,14 @@ static char *bdf_dup(struct arena *a, const char *s)
     return copy;
 }
 
+const char *hw_physfn_of(struct hw_build *b, const char *dir)
+{
+    const char *name = root_link_name(b->root, b->a, "%s/physfn", dir);
+    uint64_t key;
+
+    return name && hw_bdf_key(name, &key) ? name : NULL;
+}
+
 const char *hw_bdf_of_path(struct arena *a, const char *path)
 {
     char part[32] = "";
@@ -222,7 +230,7 @@ static bool is_wanted(struct maybe vendor, struct maybe class_)
 {
     int64_t sub = class_.known ? class_.v >> 8 : -1;
 
-    if (sub >> 8 == 0x02 || sub == 0x0108)
+    if (sub >> 8 == 0x01 || sub >> 8 == 0x02) /* storage, network */
         return true;
     return maybe_is(vendor, PCI_VENDOR_NVIDIA) && (sub == 0x0300 || sub == 0x0302 || sub == 0x0680);
 }
@@ -278,7 +286,7 @@ static void fill(struct hw_build *b, const char *dir, const char *bdf, struct hw
     p->class_ = root_int(b->root, "%s/class", dir);
     p->driver = root_link_name(b->root, b->a, "%s/driver", dir);
     p->numa = not_negative(root_int(b->root, "%s/numa_node", dir));
-    p->physfn = root_link_name(b->root, b->a, "%s/physfn", dir);
+    p->physfn = hw_physfn_of(b, dir);
     p->vfs = not_negative(root_int(b->root, "%s/sriov_numvfs", dir));
     p->vfs_max = not_negative(root_int(b->root, "%s/sriov_totalvfs", dir));
     p->link_speed = link_speed(b, dir, "current_link_speed");

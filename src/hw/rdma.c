@@ -303,7 +303,7 @@ static void fill_function(struct hw_build *b, const char *dir, struct hw_rdma *r
         return;
     r->bdf = hw_bdf_of_path(b->a, real);
     r->driver = root_link_name(b->root, b->a, "%s/driver", real);
-    r->physfn = root_link_name(b->root, b->a, "%s/physfn", real);
+    r->physfn = hw_physfn_of(b, real);
     r->numa = root_int(b->root, "%s/numa_node", real);
     p = r->bdf ? hw_find_pci(b->hw, r->bdf) : NULL;
     if (!r->numa.known && p)
@@ -314,6 +314,24 @@ static void fill_function(struct hw_build *b, const char *dir, struct hw_rdma *r
         r->vf = maybe_of(r->physfn != NULL);
 }
 
+/* libibverbs passes over a device whose node is not in /dev/infiniband: a container has
+ * those of its own devices alone, while sysfs shows it all of the host's. */
+static void fill_node(struct hw_build *b, const char *dir, struct hw_rdma *r)
+{
+    char verbs[ROOT_PATH_MAX];
+    struct root_names names = { 0 };
+
+    if (snprintf(verbs, sizeof(verbs), "%s/device/infiniband_verbs", dir) >= (int)sizeof(verbs) ||
+        root_list(b->root, b->a, verbs, &names) < 0)
+        return;
+    for (size_t i = 0; i < names.count; i++) {
+        bool here = root_exists(b->root, "/dev/infiniband/%s", names.items[i]);
+
+        if (str_starts(names.items[i], "uverbs") && !maybe_is(r->openable, 1))
+            r->openable = maybe_of(here);
+    }
+}
+
 static void fill_dev(struct hw_build *b, const char *dir, struct hw_rdma *r)
 {
     r->node_type = after_number(attr(b, dir, "node_type"));
@@ -322,6 +340,7 @@ static void fill_dev(struct hw_build *b, const char *dir, struct hw_rdma *r)
     r->board = attr(b, dir, "board_id");
     r->firmware = attr(b, dir, "fw_ver");
     fill_function(b, dir, r);
+    fill_node(b, dir, r);
     fill_ports(b, dir, r);
 }
 

@@ -309,6 +309,7 @@ static const struct field rdma_rows[] = {
     STR(driver, "kernel driver"),
     BOOL(vf, "it is a virtual function"),
     STR(physfn, "PCI address of the physical function"),
+    BOOL(openable, "its node is in /dev/infiniband, so that a program here can open it"),
     STRS(netdevs, "network devices on the same function"),
     SUBS(ports, &rdma_port_table, "ports"),
 };

@@ -61,7 +61,10 @@ struct show_nic {
     const struct hw_rdma *rdma; /* NULL: no RDMA */
     const struct hw_net *net;   /* NULL: none known */
 };
-/* RDMA devices first, then physical interfaces without one; at most `cap`. */
+/* In a container sysfs shows all devices of the host; those that cannot be opened, while
+ * others can, are not this container's. */
+bool show_rdma_foreign(const struct hw *hw, const struct hw_rdma *r);
+/* Our RDMA devices first, then physical interfaces without one; at most `cap`. */
 size_t show_nics(const struct hw *hw, struct show_nic *out, size_t cap);
 
 #endif

@@ -6,23 +6,28 @@
 #include <inttypes.h>
 
 /* ---- RDMA ---- */
-/* The GID a RoCE connection should use: version 2 with an IPv4 address in it, else
- * any version 2, else the first; InfiniBand uses its first. */
+/* How good a GID is for a RoCE connection: version 2, with an IPv4 address best, one
+ * that can be routed next. */
+static int gid_rank(const struct hw_gid *g)
+{
+    if (!str_eq(g->type, "RoCE v2") || !g->gid)
+        return 0;
+    if (str_starts(g->gid, "0000:0000:0000:0000:0000:ffff:"))
+        return 3;
+    return str_starts(g->gid, "fe80:") ? 1 : 2;
+}
+
+/* The GID a RoCE connection should use; InfiniBand uses its first. */
 static const struct hw_gid *port_gid(const struct hw_rdma_port *p)
 {
-    const struct hw_gid *v2 = NULL;
+    const struct hw_gid *best = p->gids_count ? &p->gids[0] : NULL;
 
     if (!str_eq(p->link_layer, "Ethernet"))
-        return p->gids_count ? &p->gids[0] : NULL;
-    for (size_t i = 0; i < p->gids_count; i++) {
-        const struct hw_gid *g = &p->gids[i];
-        if (!str_eq(g->type, "RoCE v2"))
-            continue;
-        if (g->gid && str_starts(g->gid, "0000:0000:0000:0000:0000:ffff:"))
-            return g;
-        v2 = v2 ? v2 : g;
-    }
-    return v2 ? v2 : p->gids_count ? &p->gids[0] : NULL;
+        return best;
+    for (size_t i = 1; i < p->gids_count; i++)
+        if (gid_rank(&p->gids[i]) > gid_rank(best))
+            best = &p->gids[i];
+    return best;
 }
 
 static void cell_gid(struct table *t, const struct hw_rdma_port *p)
@@ -117,6 +122,7 @@ static void rdma_faults(struct show *s, const struct hw_rdma *r)
 void show_rdma(struct show *s)
 {
     const struct hw *hw = s->hw;
+    size_t foreign = 0;
     struct table *t;
 
     if (hw->rdma_count == 0) {
@@ -127,7 +133,10 @@ void show_rdma(struct show *s)
         return;
     }
     show_section(s, "RDMA");
-    show_line(s, COLOUR_NONE, "%zu device%s", hw->rdma_count, hw->rdma_count == 1 ? "" : "s");
+    for (size_t i = 0; i < hw->rdma_count; i++)
+        foreign += show_rdma_foreign(hw, &hw->rdma[i]);
+    show_line(s, COLOUR_NONE, "%zu device%s", hw->rdma_count - foreign,
+              hw->rdma_count - foreign == 1 ? "" : "s");
     t = table_new();
     table_col(t, "DEVICE", TABLE_SHRINK);
     table_col(t, "STATE", TABLE_SHRINK);
@@ -141,14 +150,17 @@ void show_rdma(struct show *s)
         table_col(t, "NEAR GPU", TABLE_SHRINK);
     for (size_t i = 0; i < hw->rdma_count; i++) {
         const struct hw_rdma *r = &hw->rdma[i];
-        for (size_t k = 0; k < r->ports_count || k == 0; k++) {
+        for (size_t k = 0; (k < r->ports_count || k == 0) && !show_rdma_foreign(hw, r); k++) {
             table_row(t);
             rdma_row(s, t, r, r->ports_count ? &r->ports[k] : NULL);
         }
     }
     show_table(s, t);
     for (size_t i = 0; i < hw->rdma_count; i++)
-        rdma_faults(s, &hw->rdma[i]);
+        if (!show_rdma_foreign(hw, &hw->rdma[i]))
+            rdma_faults(s, &hw->rdma[i]);
+    if (foreign)
+        show_line(s, COLOUR_DIM, "%zu more of the host cannot be opened here", foreign);
 }
 
 /* ---- network ---- */

@@ -16,6 +16,15 @@ static bool nic_known(const struct show_nic *nics, size_t count, const char *bdf
     return false;
 }
 
+bool show_rdma_foreign(const struct hw *hw, const struct hw_rdma *r)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < hw->rdma_count && !any; i++)
+        any = maybe_is(hw->rdma[i].openable, 1);
+    return any && maybe_is(r->openable, 0);
+}
+
 size_t show_nics(const struct hw *hw, struct show_nic *out, size_t cap)
 {
     size_t count = 0;
@@ -23,6 +32,8 @@ size_t show_nics(const struct hw *hw, struct show_nic *out, size_t cap)
     for (size_t i = 0; i < hw->rdma_count && count < cap; i++) {
         const struct hw_rdma *r = &hw->rdma[i];
         const char *net = r->netdevs_count ? r->netdevs[0] : NULL;
+        if (show_rdma_foreign(hw, r))
+            continue;
         out[count++] = (struct show_nic){
             .name = show_str(r->name), .bdf = r->bdf, .rdma = r, .net = hw_find_net(hw, net)
         };

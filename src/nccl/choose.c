@@ -33,7 +33,10 @@ static void choose_net(struct sim *s)
         c->net = "tcp";
         c->net_why = c->ports_count == 0 ? "There is no RDMA device, so sockets carry the data."
                                          : "No RDMA port can be used, so sockets carry the data.";
-        if (c->efa)
+        if (c->efa && hw_soft_found(s->hw, "nccl-net-plugin")) {
+            c->net = "efa";
+            c->net_why = "The aws-ofi-nccl plug-in was found; NCCL speaks to EFA through it.";
+        } else if (c->efa)
             c->net_why =
                 "AWS EFA needs the aws-ofi-nccl plug-in; without it sockets carry the data.";
     }

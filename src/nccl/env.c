@@ -86,6 +86,8 @@ static struct verdict transport(const struct run *r)
         return set(NCCL_PINNED, "rdma",
                    arena_printf(r->a, "%zu RDMA port%s will carry the traffic between nodes.",
                                 r->wanted, r->wanted == 1 ? "" : "s"));
+    if (str_eq(r->c.net, "efa"))
+        return set(NCCL_PINNED, "efa", "The aws-ofi-nccl plug-in was found and drives EFA.");
     if (r->c.efa)
         return unset("With the aws-ofi-nccl plug-in traffic goes over EFA, without it over TCP; "
                      "which of the two cannot be told from here.");

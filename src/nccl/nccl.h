@@ -55,7 +55,7 @@ struct nccl_p2p { /* two GPUs of hw->gpus[] */
 struct nccl_choice {
     struct arena arena;
     const char *nccl_version; /* found on this machine; NULL: none seen, 2.30 is assumed */
-    const char *net;          /* "rdma", "tcp", "single node only"; NULL unknown */
+    const char *net;          /* "rdma", "efa", "tcp", "single node only"; NULL unknown */
     const char *net_why;
     const char *socket_if; /* bootstrap; NULL: none */
     const char *socket_addr;

@@ -46,29 +46,6 @@ bool ports_hidden(const struct hw *hw)
     return hw->rdma_count > 0 && maybe_is(hw->limits.uverbs, 0);
 }
 
-static bool has_netdev_here(const struct hw *hw, const struct hw_rdma *r)
-{
-    bool here = r->netdevs_count > 0;
-
-    for (size_t i = 0; i < r->ports_count; i++)
-        here = here || gid_port_class(hw, &r->ports[i]) != GID_NONE;
-    return here;
-}
-
-/* libibverbs passes over a device without its node in /dev/infiniband.  Which nodes a
- * container was given is known when they are as many as the devices whose network
- * devices are here. */
-static bool not_given(const struct hw *hw, const struct hw_rdma *r)
-{
-    size_t here = 0;
-
-    if (!hw->limits.uverbs.known || hw->limits.uverbs.v >= (int64_t)hw->rdma_count)
-        return false;
-    for (size_t i = 0; i < hw->rdma_count; i++)
-        here += has_netdev_here(hw, &hw->rdma[i]);
-    return (int64_t)here == hw->limits.uverbs.v && !has_netdev_here(hw, r);
-}
-
 /* ---- what NCCL takes ---- */
 
 static const char *net_off(const struct hw *hw)
@@ -91,10 +68,8 @@ static void use_one(struct sim *s, const struct hw_rdma *r, const struct hw_rdma
         p->why = off;
     else if (ports_hidden(s->hw))
         p->why = "There is no /dev/infiniband/uverbs device here, so it cannot be opened.";
-    else if (not_given(s->hw, r))
-        p->why =
-            "Its network device is not in this namespace, and /dev/infiniband has as many nodes "
-            "as there are devices that are: it cannot be opened.";
+    else if (maybe_is(r->openable, 0))
+        p->why = "Its node in /dev/infiniband is not here, so it cannot be opened.";
     else if (device_is_efa(s->hw, r))
         p->why = "It is an AWS EFA device: NCCL's own RDMA code cannot drive it, the aws-ofi-nccl "
                  "plug-in can.";
@@ -177,7 +152,7 @@ static bool is_candidate(struct sim *s, struct nccl_port *p)
     const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
 
-    if (!r || device_is_efa(s->hw, r) || ports_hidden(s->hw) || not_given(s->hw, r) ||
+    if (!r || device_is_efa(s->hw, r) || ports_hidden(s->hw) || maybe_is(r->openable, 0) ||
         !str_eq(p->state, "ACTIVE") ||
         (!str_eq(p->link_layer, "InfiniBand") && !str_eq(p->link_layer, "Ethernet"))) {
         p->wanted_why = "It cannot be used: see why.";

@@ -219,6 +219,7 @@ static inline struct machine *machine_pod(const char *gpu_state)
         m_gid(p, 2, gid_v4[i], "IB/RoCE v1", nets[i]);
         m_gid(p, 3, gid_v4[i], "RoCE v2", nets[i]);
         m->rdma[i].vf = maybe_of(1);
+        m->rdma[i].openable = maybe_of(1);
         for (size_t g = 0; g < 4; g++)
             m_distance(m, g, devs[i], g == i ? "PXB" : g / 2 == i / 2 ? "NODE" : "SYS");
     }

@@ -196,15 +196,16 @@ TEST(pod_sees_the_hosts_adapters)
     struct nccl_choice c;
 
     m_gid(p, 3, "0000:0000:0000:0000:0000:ffff:c0a8:0101", "RoCE v2", NULL);
+    m->rdma[4].openable = maybe_of(0);
     nccl_choose(&m->hw, &c);
     CHECK(!c.ports[4].used && !c.ports[4].wanted && c.ports[0].used);
     assert_non_null(strstr(c.ports[4].why, "cannot be opened"));
     nccl_choice_release(&c);
-    m->hw.limits.uverbs = maybe_of(5); /* a privileged pod has them all */
+    m->rdma[4].openable = maybe_of(1); /* a privileged pod has them all */
     nccl_choose(&m->hw, &c);
     CHECK(c.ports[4].used && !c.ports[4].wanted);
     nccl_choice_release(&c);
-    m->hw.limits.uverbs = maybe_of(2); /* cannot tell which */
+    m->rdma[4].openable = maybe_none(); /* cannot tell */
     nccl_choose(&m->hw, &c);
     CHECK(c.ports[4].used && c.ports[0].used);
     nccl_choice_release(&c);

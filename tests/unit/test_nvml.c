@@ -469,7 +469,7 @@ TEST(merge_places_a_gpu_that_would_not_open)
     assert_int_equal(r.hw.gpus_count, 8);
     assert_string_equal(r.hw.gpus[2].state, "lost");
     assert_string_equal(r.hw.gpus[2].bdf, "0000:52:00.0");
-    assert_string_equal(r.hw.gpus[2].name, "NVIDIA H100-SXM5-80GB"); /* by its id */
+    assert_string_equal(r.hw.gpus[2].name, "NVIDIA H100 80GB HBM3"); /* by its id */
     assert_string_equal(r.hw.gpus[2].arch, "Hopper");
     CHECK(maybe_is(r.hw.gpus[2].index, 2));
     assert_int_equal(r.hw.gpu_pairs_count, 21);
