@@ -143,8 +143,11 @@ fuzz: $(addprefix $(FB)/tests/,$(FUZZ))
 run: all
 	@$(B)/stoker detect
 
-bench: all
-	@python3 tools/bench-detect $(B)/stoker
+bench: all $(B)/tests/measure
+	@python3 tools/bench-detect $(B)/stoker $(B)/tests/measure
+$(B)/tests/measure: tests/bench/measure.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -D_GNU_SOURCE $(CFLAGS) -o $@ $<
 
 gpu-test: all
 	python3 tests/gpu/compare-smi.py $(B)/stoker

@@ -75,6 +75,15 @@ static enum rc mask_all(struct recorder *rec, struct buf *said, struct err *err)
     return rc;
 }
 
+/* A command line can hold anything, passwords too: what detect shows of it is enough. */
+static void trim_cmdline(struct recorder *rec, const struct hw *hw)
+{
+    const char *kept = hw->limits.cmdline;
+
+    if (kept)
+        recorder_put(rec, "/proc/cmdline", kept, strlen(kept));
+}
+
 /* ---- what the capture says of itself ---- */
 static void put_inventory(struct recorder *rec, struct hw *hw)
 {
@@ -102,6 +111,7 @@ static void put_readme(struct recorder *rec, bool masked)
         buf_adds(&text,
                  "Masked: host names, IP and MAC addresses, GUIDs, UUIDs and serial numbers\n"
                  "are not the machine's own; equal ones are still equal, and subnets hold.\n"
+                 "Of the kernel's command line only what detect shows is here.\n"
                  "Public addresses became 240.0.0.0/4 and fc00::/8.\n");
     else
         buf_adds(&text,
@@ -198,6 +208,8 @@ static enum rc run_gather(struct cmd_ctx *ctx, struct err *err)
     if (!rc) {
         put_inventory(rec, hw);
         put_readme(rec, !o->unmasked);
+        if (!o->unmasked)
+            trim_cmdline(rec, hw);
         rc = o->unmasked ? RC_OK : mask_all(rec, &masked, err);
     }
     if (!rc)

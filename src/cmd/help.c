@@ -3,6 +3,7 @@
  * the README, and the command `stoker help` that shows them. */
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "cmd/cmd.h"
 #include "health/health.h"
 #include "hw/hw.h"
@@ -132,21 +133,28 @@ void cmd_help_one(const struct term *term, const struct cmd *parent, const struc
 
 /* ---- man pages ---- */
 
-/* roff: a leading dot or quote and every backslash and minus are escaped. */
+/* roff: a leading dot or quote, every backslash and minus, and what is not ASCII are
+ * escaped. */
 static void roff_text(struct buf *out, const char *s)
 {
     bool start = true;
+    uint32_t c;
 
-    for (; *s; s++) {
-        if (start && (*s == '.' || *s == '\''))
+    for (size_t n; *s; s += n) {
+        n = utf8_decode(s, strlen(s), &c);
+        if (!n)
+            n = 1, c = '?';
+        if (start && (c == '.' || c == '\''))
             buf_adds(out, "\\&");
-        start = *s == '\n';
-        if (*s == '\\')
+        start = c == '\n';
+        if (c == '\\')
             buf_adds(out, "\\e");
-        else if (*s == '-')
+        else if (c == '-')
             buf_adds(out, "\\-");
+        else if (c > 0x7e)
+            buf_addf(out, "\\[u%04X]", c);
         else
-            buf_addc(out, *s);
+            buf_addc(out, (char)c);
     }
 }
 
@@ -252,7 +260,7 @@ void cmd_man(const struct cmd *c, struct buf *out)
     }
     buf_addf(out,
              ".TH STOKER 1 \"\" \"stoker " STOKER_VERSION "\" \"stoker\"\n.SH NAME\nstoker \\- %s\n"
-             ".SH SYNOPSIS\n.B stoker\nCOMMAND [OPTION…]\n.SH COMMANDS\n",
+             ".SH SYNOPSIS\n.B stoker\nCOMMAND [OPTION\\[u2026]]\n.SH COMMANDS\n",
              tagline);
     for (const struct cmd *const *l = commands; *l; l++) {
         buf_addf(out, ".TP\n.BR stoker\\-%s (1)\n", (*l)->name);

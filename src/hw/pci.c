@@ -286,6 +286,8 @@ static void fill(struct hw_build *b, const char *dir, const char *bdf, struct hw
     p->class_ = root_int(b->root, "%s/class", dir);
     p->driver = root_link_name(b->root, b->a, "%s/driver", dir);
     p->numa = not_negative(root_int(b->root, "%s/numa_node", dir));
+    if (!p->numa.known && b->hw->numa_count == 1)
+        p->numa = b->hw->numa[0].id; /* there is no other for it to be on */
     p->physfn = hw_physfn_of(b, dir);
     p->vfs = not_negative(root_int(b->root, "%s/sriov_numvfs", dir));
     p->vfs_max = not_negative(root_int(b->root, "%s/sriov_totalvfs", dir));

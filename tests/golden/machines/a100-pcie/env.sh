@@ -1,0 +1,6 @@
+# NCCL_IB_DISABLE is left unset. There is no RDMA device, and NCCL goes over TCP.
+# NCCL_SOCKET_IFNAME is left unset. enp161s0f0 leads to the other nodes, and NCCL takes it
+# by itself. The default route via 10.20.30.1 leaves by it.
+# NCCL_P2P_LEVEL is left unset. NVLink joins some pairs only. The farthest pair is at SYS;
+# NCCL's default (PXB) uses shared memory there. ACS or an IOMMU can break direct copies
+# at that distance.

@@ -1,0 +1,9 @@
+# GPUS_PER_NODE is left unset. 1 GPU is on the PCI bus, but the driver shows none here
+# ('/stoker/nvml.json': line 1, column 59: string without an end): this is how an init
+# container or a pod without the GPU resource looks, so the number of GPUs cannot be
+# known.
+# NCCL_IB_HCA is left unset. No RDMA port can be used from here.
+# NCCL_SOCKET_IFNAME is left unset. Which interface leads to the other nodes cannot be
+# told. There is no default route, and more than one interface or none could be it. NCCL
+# would take lo.
+# NCCL_P2P_LEVEL is left unset. The GPUs cannot be asked how they are connected.

@@ -1,0 +1,20 @@
+# 1 GPU answers here.
+export GPUS_PER_NODE=1
+# There is no RDMA device.
+export STOKER_TRANSPORT=tcp
+# There is no RDMA device, and NCCL goes over TCP.
+export NCCL_IB_DISABLE=1
+# NCCL_IB_HCA is left unset. There is no RDMA device.
+# NCCL_IB_GID_INDEX is left unset. No RoCE port can be used.
+# enp0s2 leads to the other nodes, and NCCL takes it by itself. The default route via
+# 192.168.122.1 leaves by it.
+export NCCL_SOCKET_IFNAME='=enp0s2'
+# NCCL_NET_GDR_LEVEL is left unset. GPUDirect RDMA needs an RDMA port.
+# NCCL_P2P_LEVEL is left unset. One GPU has no peer.
+# 24 usable CPUs (affinity, cpuset and quota) for 1 local rank, one for each GPU. torchrun
+# would set 1.
+export OMP_NUM_THREADS=24
+# Without RDMA, UCX goes by the interface to the others.
+export UCX_NET_DEVICES=enp0s2
+# Without RDMA, MPI needs shared memory and TCP alone; GPU data goes through NCCL.
+export UCX_TLS=self,sm,tcp

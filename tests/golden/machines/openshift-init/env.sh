@@ -1,0 +1,16 @@
+# GPUS_PER_NODE is left unset. 8 GPUs are on the PCI bus, but the driver shows none here
+# (library 'libnvidia-ml.so.1' not found): this is how an init container or a pod without
+# the GPU resource looks, so the number of GPUs cannot be known.
+# NCCL_IB_HCA is left unset. All 4 active RoCE ports
+# (mlx5_6:1,mlx5_9:1,mlx5_11:1,mlx5_12:1, 400 Gb/s) are the right ones, and NCCL takes
+# them by itself.
+# NCCL_IB_GID_INDEX is left unset. NCCL's own search ends at index 3 on every port, a
+# routable RoCE v2 address of this network namespace.
+# NCCL_SOCKET_IFNAME is left unset. eth0 leads to the other nodes, and NCCL takes it by
+# itself. The default route via 10.128.2.1 leaves by it.
+# NCCL_NET_GDR_LEVEL is left unset. Every GPU has a NIC at PIX or nearer, which NCCL's
+# default (PXB) covers.
+# NCCL_P2P_LEVEL is left unset. The GPUs cannot be asked how they are connected.
+# The 4 RoCE ports are rails, each in a subnet of its own without a gateway: a ring that
+# crosses from one rail to another could not connect.
+export NCCL_CROSS_NIC=0

@@ -1,0 +1,18 @@
+# GPUS_PER_NODE is left unset. No NVIDIA GPU is on this machine.
+# There is no RDMA device.
+export STOKER_TRANSPORT=tcp
+# There is no RDMA device, and NCCL goes over TCP.
+export NCCL_IB_DISABLE=1
+# NCCL_IB_HCA is left unset. There is no RDMA device.
+# NCCL_IB_GID_INDEX is left unset. No RoCE port can be used.
+# eth0 leads to the other nodes, and NCCL takes it by itself. The default route via
+# 240.0.0.1 leaves by it.
+export NCCL_SOCKET_IFNAME='=eth0'
+# NCCL_NET_GDR_LEVEL is left unset. GPUDirect RDMA needs an RDMA port.
+# NCCL_P2P_LEVEL is left unset. The GPUs cannot be asked how they are connected.
+# OMP_NUM_THREADS is left unset. It is the usable CPUs divided by the GPUs, and the number
+# of GPUs cannot be known.
+# Without RDMA, UCX goes by the interface to the others.
+export UCX_NET_DEVICES=eth0
+# Without RDMA, MPI needs shared memory and TCP alone; GPU data goes through NCCL.
+export UCX_TLS=self,sm,tcp
