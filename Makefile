@@ -61,7 +61,7 @@ $(B)/obj/%.o: src/%.c Makefile | setup-build
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 # files compiled in with .incbin do not show up in -MMD
-$(B)/obj/catalog/data.o $(B)/obj/spec/examples.o: $(DATA)
+$(B)/obj/catalog/catalog.o $(B)/obj/spec/examples.o: $(DATA)
 
 -include $(LIB_OBJ:.o=.d) $(B)/obj/main.d
 

@@ -2,9 +2,12 @@
 /* catalog: tables from CSV to structs, and the look-ups. */
 #include "catalog/catalog.h"
 
+#include "base/embed.h"
 #include "base/str.h"
 #include "catalog/csv.h"
-#include "catalog/data.h"
+
+EMBED(data_nccl_env, "data/nccl_env.csv");
+EMBED(data_gpus, "data/gpus.csv");
 
 enum { WORD_MAX = 64 };
 
@@ -27,12 +30,11 @@ enum rc cat_nccl_load(struct arena *a, struct cat_nccl_table *out, struct err *e
     static const char *const names[] = {
         "name", "default", "values", "meaning", "since", "source"
     };
-    size_t col[ARRAY_SIZE(names)];
+    size_t col[ARRAY_SIZE(names)] = { 0 };
     struct cat_nccl *rows;
     struct csv t;
 
-    if (csv_parse(a, data_nccl_env_begin, (size_t)(data_nccl_env_end - data_nccl_env_begin), &t,
-                  err) ||
+    if (csv_parse(a, data_nccl_env, data_nccl_env_len, &t, err) ||
         columns(&t, names, ARRAY_SIZE(names), col, err))
         return err_ctx(err, "table 'nccl_env.csv'");
     rows = arena_array(a, struct cat_nccl, t.rows);
@@ -158,11 +160,11 @@ enum rc cat_gpu_load(struct arena *a, struct cat_gpu_table *out, struct err *err
                                          "compute",      "mem_gb",      "mem_gbps", "nvlink_gen",
                                          "nvlink_links", "nvlink_gbps", "tdp_w",    "bf16_tflops",
                                          "fp8_tflops",   "source" };
-    size_t col[ARRAY_SIZE(names)];
+    size_t col[ARRAY_SIZE(names)] = { 0 };
     struct cat_gpu *rows;
     struct csv t;
 
-    if (csv_parse(a, data_gpus_begin, (size_t)(data_gpus_end - data_gpus_begin), &t, err) ||
+    if (csv_parse(a, data_gpus, data_gpus_len, &t, err) ||
         columns(&t, names, ARRAY_SIZE(names), col, err))
         return err_ctx(err, "table 'gpus.csv'");
     rows = arena_array(a, struct cat_gpu, t.rows);

@@ -222,7 +222,7 @@ static enum rc run_detect(struct cmd_ctx *ctx, struct err *err)
         rc = detect_probe(o->root, NULL, &hw, err);
     if (!rc)
         rc = env_with(hw, &o->with, err);
-    if (!rc)
+    if (!rc && form)
         rc = form->run(ctx, hw, err);
     hw_free(hw);
     return rc;

@@ -218,7 +218,7 @@ static size_t chain_of(const struct hw *hw, const struct hw_pci *pci,
 static void child_key(const struct hw_pci *const *chain, size_t n, size_t i,
                       const struct hw_pci *dev, char out[SHOW_TEXT_MAX])
 {
-    const char *bdf = i + 1 < n ? chain[i + 1]->bdf : dev->bdf;
+    const char *bdf = i + 1 < n ? chain[i + 1]->bdf : dev ? dev->bdf : NULL;
 
     snprintf(out, SHOW_TEXT_MAX, "%.*s", (int)strcspn(show_str(bdf), "."), show_str(bdf));
 }

@@ -77,7 +77,7 @@ static size_t leaves_of(const struct pic *p, size_t block)
 /* Places a block's own leaves, relative to the block; gives the area they take. */
 static void place_leaves(struct pic *p, size_t block, double *w, double *h)
 {
-    size_t n = leaves_of(p, block), cols = (n + ROWS_MAX - 1) / ROWS_MAX, rows, k = 0;
+    size_t n = leaves_of(p, block), cols = (n + ROWS_MAX - 1) / ROWS_MAX, rows, column, k = 0;
     double y = 0;
 
     *w = *h = 0;
@@ -89,7 +89,8 @@ static void place_leaves(struct pic *p, size_t block, double *w, double *h)
         if (l->block != block)
             continue;
         y = k % rows == 0 ? PIC_HEAD_H + PIC_GAP : y;
-        l->x = (double)(k / rows) * PIC_COL_W + PIC_BUS_W;
+        column = k / rows;
+        l->x = (double)column * PIC_COL_W + PIC_BUS_W;
         l->y = y;
         l->h = leaf_height(l);
         y += l->h + PIC_GAP;

@@ -21,7 +21,7 @@ bool gid_parse(const char *text, struct gid *out)
 {
     struct gid g;
 
-    for (int i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 8; i++) {
         char *end;
         unsigned long v = text ? strtoul(text, &end, 16) : 0;
 

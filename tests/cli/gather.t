@@ -75,6 +75,7 @@ for t in "$TMP"/tars/*.tar; do
         { stoker detect --root $m.tar --check all; echo \$?; } | cut -c1-40 | grep -c . >b && cmp a b
     "
     test "$m" = hostile && continue
+    tar -xOf "$t" stoker/README 2>/dev/null | grep -q '^Masked' && continue # masked when captured
     test_expect "$m: masked, nothing of the machine is left" "
         python3 -c '$secrets' $m.json >$m.secrets && mkdir -p x && tar -xf $m.tar -C x &&
         ! grep -rFwn -f $m.secrets x && rm -rf x

@@ -110,7 +110,7 @@ TEST(classes_that_are_kept)
         { "0x10de\n", "0x040300\n", false },                                     /* its sound */
         { "0x1002\n", "0x030000\n", false }, { "0x15b3\n", "0x020700\n", true },
         { "0x15b3\n", "0x020000\n", true },  { "0x144d\n", "0x010802\n", true },
-        { "0x8086\n", "0x010601\n", true }, { "0x8086\n", "0x068000\n", false },
+        { "0x8086\n", "0x010601\n", true },  { "0x8086\n", "0x068000\n", false },
         { "0x8086\n", "garbage\n", false },  { "-5\n", "-1\n", false },
         { "0x8086\n", "", false },
     };
