@@ -25,8 +25,13 @@ static enum rc form_json(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
 
 static enum rc form_topo(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
 {
+    const struct detect_opts *o = ctx->opts;
+
     (void)err;
-    hw_show_topo(hw, &ctx->out);
+    if (o->json)
+        hw_topo_json(hw, &ctx->out);
+    else
+        hw_show_topo(hw, &ctx->out);
     return RC_OK;
 }
 
@@ -76,7 +81,7 @@ static enum rc form_why(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
 {
     const struct detect_opts *o = ctx->opts;
 
-    return nccl_why(hw, o->why, &ctx->out, err);
+    return nccl_why(hw, o->why, o->json, &ctx->out, err);
 }
 
 static enum rc check_groups(const struct opt_strs *names, unsigned *out, struct err *err)
@@ -125,8 +130,8 @@ struct form {
 static const struct form form_default = { "", true, form_page };
 static const struct form form_plain_json = { "--json", true, form_json };
 static const struct form forms[] = {
-    { "--topo", false, form_topo }, { "--svg", false, form_svg },    { "--env", true, form_env },
-    { "--why", false, form_why },   { "--check", true, form_check },
+    { "--topo", true, form_topo }, { "--svg", false, form_svg },    { "--env", true, form_env },
+    { "--why", true, form_why },   { "--check", true, form_check },
 };
 
 /* Exactly one form; --json alone is the inventory, beside --env or --check its JSON. */
@@ -237,7 +242,7 @@ static enum rc run_detect(struct cmd_ctx *ctx, struct err *err)
 
 static const struct opt opts_detect[] = {
     OPT(0, "json", FLAG, json, NULL, NULL,
-        "print JSON: the inventory, the environment, the checks"),
+        "print JSON: of the inventory, or of what another option asks for"),
     OPT(0, "topo", FLAG, topo, NULL, NULL, "print the matrix of distances between GPUs and NICs"),
     OPT(0, "svg", STR, svg, "FILE", NULL, "write a picture of the machine ('-' for stdout)"),
     OPT(0, "env", STR_OPT, env, "minimal|full", "minimal|full",

@@ -2,6 +2,7 @@
 /* gather: `stoker gather`: a probe with a recorder, written as a tar that
  * `stoker detect --root` replays.  Masked unless asked otherwise; written under
  * another name first, so that OUT.tar is whole or not there. */
+#include "base/json.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "cmd/cmd.h"
@@ -17,7 +18,7 @@
 enum { GATHER_PATH_MAX = 4096 };
 
 struct gather_opts {
-    bool unmasked, force;
+    bool unmasked, force, json;
     const char *root;
 };
 
@@ -172,6 +173,25 @@ static void tally_file(void *arg, const char *path, struct buf *io)
     t->bytes += io->len;
 }
 
+static void report_json(struct cmd_ctx *ctx, const struct hw *hw, const struct tally *t)
+{
+    const struct gather_opts *o = ctx->opts;
+    struct json_out w;
+
+    json_out_init(&w, &ctx->out, 2);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.gather/1");
+    json_kv_str(&w, "path", ctx->argv[0]);
+    json_kv_int(&w, "files", (int64_t)t->files);
+    json_kv_int(&w, "bytes", (int64_t)t->bytes);
+    json_kv_bool(&w, "masked", !o->unmasked);
+    json_kv_int(&w, "gpus", (int64_t)hw->gpus_count);
+    json_kv_int(&w, "rdma", (int64_t)hw->rdma_count);
+    json_kv_int(&w, "nets", (int64_t)hw->nets_count);
+    json_obj_end(&w);
+    buf_addc(&ctx->out, '\n');
+}
+
 static void report(struct cmd_ctx *ctx, const struct hw *hw, struct recorder *rec,
                    const struct buf *masked)
 {
@@ -180,6 +200,10 @@ static void report(struct cmd_ctx *ctx, const struct hw *hw, struct recorder *re
     char size[UNITS_TEXT_MAX];
 
     recorder_each(rec, tally_file, &t);
+    if (o->json) {
+        report_json(ctx, hw, &t);
+        return;
+    }
     buf_addf(&ctx->out, "%s: %zu files, %s\n", ctx->argv[0], t.files,
              units_bytes_human(t.bytes, size));
     buf_addf(&ctx->out, "  %zu GPU%s, %zu RDMA device%s, %zu network interface%s\n", hw->gpus_count,
@@ -231,6 +255,10 @@ static const struct opt opts_gather[] = {
       .kind = OPT_FLAG,
       .off = offsetof(struct gather_opts, force),
       .help = "replace a file that exists" },
+    { .name = "json",
+      .kind = OPT_FLAG,
+      .off = offsetof(struct gather_opts, json),
+      .help = "say what was captured as JSON" },
     { .name = "root",
       .kind = OPT_STR,
       .off = offsetof(struct gather_opts, root),

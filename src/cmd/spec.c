@@ -211,8 +211,29 @@ static enum rc example_unknown(const char *name, struct err *err)
     return err_set(err, RC_USAGE, "there is no example '%s'", name);
 }
 
+static void examples_json(struct buf *out)
+{
+    struct json_out w;
+
+    json_out_init(&w, out, 2);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.spec-examples/1");
+    json_key(&w, "examples");
+    json_arr(&w);
+    for (size_t i = 0; i < spec_example_count(); i++) {
+        json_obj(&w);
+        json_kv_str(&w, "name", spec_example_at(i).name);
+        json_kv_str(&w, "what", spec_example_at(i).what);
+        json_obj_end(&w);
+    }
+    json_arr_end(&w);
+    json_obj_end(&w);
+    buf_addc(out, '\n');
+}
+
 static enum rc run_example(struct cmd_ctx *ctx, struct err *err)
 {
+    const struct spec_opts *o = ctx->opts;
     struct spec_example e;
     struct table *t;
 
@@ -220,6 +241,10 @@ static enum rc run_example(struct cmd_ctx *ctx, struct err *err)
         if (!spec_example_find(ctx->argv[0], &e))
             return example_unknown(ctx->argv[0], err);
         buf_add(&ctx->out, e.text, e.len);
+        return RC_OK;
+    }
+    if (o->json) {
+        examples_json(&ctx->out);
         return RC_OK;
     }
     t = table_new();
@@ -236,6 +261,11 @@ static enum rc run_example(struct cmd_ctx *ctx, struct err *err)
     return RC_OK;
 }
 
+static const struct opt example_opts[] = {
+    { 0, "json", OPT_FLAG, offsetof(struct spec_opts, json), NULL, NULL, 0, 0,
+      "print the list as JSON" },
+    { 0 },
+};
 static const struct cmd_example example_examples[] = {
     { "stoker spec example", "list the examples" },
     { "stoker spec example llm-cluster >stoker.yaml", "start a spec from one" },
@@ -246,6 +276,8 @@ static const struct cmd cmd_example = {
     .summary = "print a complete spec to start from",
     .operands = "[NAME]",
     .args_max = 1,
+    .opts = example_opts,
+    .opts_size = sizeof(struct spec_opts),
     .about = "Without a NAME, lists the examples.",
     .examples = example_examples,
     .arg_choices = "ai-platform-h200|driving-h200|kb-a100|llm-cluster|rdma-openshift",
@@ -257,6 +289,11 @@ static enum rc run_doc(struct cmd_ctx *ctx, struct err *err)
 {
     const struct spec_opts *o = ctx->opts;
 
+    if (o->json && o->markdown)
+        return err_set(err, RC_USAGE,
+                       "options '--json' and '--markdown' are two different outputs");
+    if (o->json)
+        return spec_doc_json(ctx->argc ? ctx->argv[0] : NULL, &ctx->out, err);
     if (!o->markdown)
         return spec_doc(ctx->argc ? ctx->argv[0] : NULL, &ctx->out_term, &ctx->out, err);
     if (ctx->argc)
@@ -266,6 +303,8 @@ static enum rc run_doc(struct cmd_ctx *ctx, struct err *err)
 }
 
 static const struct opt doc_opts[] = {
+    { 0, "json", OPT_FLAG, offsetof(struct spec_opts, json), NULL, NULL, 0, 0,
+      "print the keys as JSON" },
     { 0, "markdown", OPT_FLAG, offsetof(struct spec_opts, markdown), NULL, NULL, 0, 0,
       "print docs/reference/spec.md" },
     { 0 },

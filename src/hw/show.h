@@ -38,6 +38,7 @@ void hw_show(const struct hw *hw, const struct term *term, const struct show_sec
 
 /* The distance matrix as readers of `nvidia-smi topo -m` know it. */
 void hw_show_topo(const struct hw *hw, struct buf *out);
+void hw_topo_json(const struct hw *hw, struct buf *out); /* schema stoker.topo/1 */
 
 /* An SVG of sockets, host bridges, switches, GPUs, NICs and the links between. */
 void hw_picture(const struct hw *hw, struct buf *out);

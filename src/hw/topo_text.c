@@ -2,6 +2,7 @@
 /* topo_text: the distance matrix, in the words and the order of `nvidia-smi topo -m`:
  * GPUs, then NICs, as rows and as columns; then the CPUs and the NUMA node near each
  * GPU.  A GPU the driver gave no number stands by its PCI address, "(3b:00)". */
+#include "base/json.h"
 #include "base/str.h"
 #include "hw/show_int.h"
 
@@ -126,6 +127,52 @@ static void matrix_print(const struct matrix *m, struct buf *out)
     table_free(t);
 }
 
+static void json_device(const struct matrix *m, size_t i, struct json_out *w)
+{
+    const struct hw_gpu *g = i < m->gpus ? &m->hw->gpus[i] : NULL;
+    const struct show_nic *n = g ? NULL : &m->nics[i - m->gpus];
+    char name[SHOW_TEXT_MAX];
+
+    label(m, i, name);
+    json_obj(w);
+    json_kv_str(w, "label", name);
+    json_kv_str(w, "kind", g ? "gpu" : "nic");
+    json_kv_str(w, "name", g ? g->name : n->name);
+    json_kv_str(w, "bdf", g ? g->bdf : n->bdf);
+    json_kv_maybe(w, "numa", g ? g->numa : n->rdma ? n->rdma->numa : n->net->numa);
+    json_kv_str(w, "cpus", g ? g->cpus : NULL);
+    json_obj_end(w);
+}
+
+static void matrix_json(const struct matrix *m, struct buf *out)
+{
+    size_t all = m->gpus + m->nic_count;
+    struct json_out w;
+
+    json_out_init(&w, out, 2);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.topo/1");
+    json_key(&w, "devices");
+    json_arr(&w);
+    for (size_t i = 0; i < all; i++)
+        json_device(m, i, &w);
+    json_arr_end(&w);
+    json_key(&w, "paths"); /* a row a device; null where nothing is known */
+    json_arr(&w);
+    for (size_t r = 0; r < all; r++) {
+        json_arr(&w);
+        for (size_t c = 0; c < all; c++) {
+            const char *word = matrix_word(m, r, c);
+
+            json_add_str(&w, str_eq(word, "-") ? NULL : word);
+        }
+        json_arr_end(&w);
+    }
+    json_arr_end(&w);
+    json_obj_end(&w);
+    buf_addc(out, '\n');
+}
+
 /* ---- legends ---- */
 static void legend_names(const struct matrix *m, struct buf *out)
 {
@@ -160,14 +207,29 @@ static const char legend_words[] =
     "  NV#  = over NVLink, # links\n"
     "  -    = unknown\n";
 
+static void matrix_init(const struct hw *hw, struct matrix *m)
+{
+    size_t room;
+
+    *m = (struct matrix){ .hw = hw };
+    m->gpus = hw->gpus_count < SHOW_MATRIX_MAX ? hw->gpus_count : SHOW_MATRIX_MAX;
+    room = SHOW_MATRIX_MAX - m->gpus;
+    m->nic_count = show_nics(hw, m->nics, room < SHOW_NICS_MAX ? room : SHOW_NICS_MAX);
+}
+
+void hw_topo_json(const struct hw *hw, struct buf *out)
+{
+    struct matrix m;
+
+    matrix_init(hw, &m);
+    matrix_json(&m, out);
+}
+
 void hw_show_topo(const struct hw *hw, struct buf *out)
 {
-    struct matrix m = { .hw = hw };
-    size_t all;
+    struct matrix m;
 
-    m.gpus = hw->gpus_count < SHOW_MATRIX_MAX ? hw->gpus_count : SHOW_MATRIX_MAX;
-    all = SHOW_MATRIX_MAX - m.gpus;
-    m.nic_count = show_nics(hw, m.nics, all < SHOW_NICS_MAX ? all : SHOW_NICS_MAX);
+    matrix_init(hw, &m);
     if (m.gpus + m.nic_count == 0) {
         buf_adds(out, "no GPU and no PCI network device: there is no distance to show\n");
         return;

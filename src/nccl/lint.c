@@ -39,8 +39,9 @@ static size_t active_ports(const struct lint_run *r)
 
     for (size_t i = 0; i < r->choice.ports_count; i++) {
         const struct nccl_port *p = &r->choice.ports[i];
+        const struct hw_rdma *d = hw_find_rdma(r->hw, p->dev);
 
-        n += str_eq(p->state, "ACTIVE") &&
+        n += str_eq(p->state, "ACTIVE") && d && !maybe_is(d->openable, 0) &&
              (str_eq(p->link_layer, "InfiniBand") || str_eq(p->link_layer, "Ethernet"));
     }
     return n;

@@ -141,7 +141,7 @@ static void gid_on_port(struct lint_run *r, const struct nccl_port *p, int64_t i
 static void lint_gid_index(struct lint_run *r)
 {
     const char *v = nccl_env_of(r->hw, "NCCL_IB_GID_INDEX");
-    size_t before = r->out->count, ib = 0, roce = 0;
+    size_t before = r->out->count, ib = 0, roce = 0, wanted_ib = 0;
     int64_t index;
 
     if (!v)
@@ -156,12 +156,13 @@ static void lint_gid_index(struct lint_run *r)
 
         if (!p->used)
             continue;
+        wanted_ib += p->wanted && str_eq(p->link_layer, "InfiniBand");
         ib += str_eq(p->link_layer, "InfiniBand");
         roce += str_eq(p->link_layer, "Ethernet");
         if (str_eq(p->link_layer, "Ethernet"))
             gid_on_port(r, p, index);
     }
-    if (ib && !roce)
+    if (wanted_ib || (ib && !roce))
         lint_add(r, "NCCL_IB_GID_INDEX", NCCL_WARN, "Unset it.",
                  "The fabric is InfiniBand, where NCCL never reads it: it has no effect.");
     else if (roce && r->out->count == before)

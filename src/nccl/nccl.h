@@ -155,7 +155,8 @@ void nccl_lints_write(const struct nccl_lints *l, bool comment, struct buf *out)
 /* ---- explanations and JSON ---- */
 /* Explains one variable in plain text.  RC_USAGE with "did you mean" for a name that
  * neither NCCL nor we know. */
-enum rc nccl_why(const struct hw *hw, const char *name, struct buf *out, struct err *err) MUST_USE;
+enum rc nccl_why(const struct hw *hw, const char *name, bool json, struct buf *out,
+                 struct err *err) MUST_USE; /* JSON: schema stoker.why/1 */
 
 /* {"schema": "stoker.nccl/1", "choice", "env", "lint"} */
 void nccl_write_json(const struct hw *hw, const struct nccl_opts *opts, struct buf *out);

@@ -3,25 +3,82 @@
  * default, what that gives on this machine, what we print, what is set. */
 #include "nccl/nccl_int.h"
 
+#include "base/json.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "catalog/catalog.h"
 
 enum { WIDTH = 90 };
 
-static void para(struct buf *out, const char *label, const char *fmt, ...) PRINTF_LIKE(3, 4);
-static void para(struct buf *out, const char *label, const char *fmt, ...)
+/* The page is gathered as labelled paragraphs first, then printed as text or JSON. */
+struct why_para {
+    const char *label; /* "" goes on with the last */
+    char *text;        /* owned */
+};
+
+struct why {
+    struct why_para *items; /* owned */
+    size_t count, cap;
+};
+
+static void para(struct why *w, const char *label, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void para(struct why *w, const char *label, const char *fmt, ...)
 {
-    struct buf text = { 0 }, wrapped = { 0 };
+    struct buf text = { 0 };
     va_list ap;
 
     va_start(ap, fmt);
     buf_vaddf(&text, fmt, ap);
     va_end(ap);
-    nccl_wrap(&wrapped, "              ", buf_str(&text), WIDTH);
-    if (wrapped.len > 14)
-        buf_addf(out, "  %-12s%s", label, wrapped.data + 14);
-    buf_release(&text);
+    VEC_GROW(w->items, w->count, w->cap);
+    w->items[w->count++] = (struct why_para){ .label = label, .text = buf_take(&text) };
+}
+
+static void why_release(struct why *w)
+{
+    for (size_t i = 0; i < w->count; i++)
+        free(w->items[i].text);
+    free(w->items);
+}
+
+static void why_text(const struct why *w, const char *name, struct buf *out)
+{
+    struct buf wrapped = { 0 };
+
+    buf_addf(out, "%s\n", name);
+    for (size_t i = 0; i < w->count; i++) {
+        buf_reset(&wrapped);
+        nccl_wrap(&wrapped, "              ", w->items[i].text, WIDTH);
+        if (wrapped.len > 14)
+            buf_addf(out, "  %-12s%s", w->items[i].label, wrapped.data + 14);
+    }
     buf_release(&wrapped);
+}
+
+static void why_json(const struct why *w, const char *name, struct buf *out)
+{
+    struct json_out j;
+
+    json_out_init(&j, out, 2);
+    json_obj(&j);
+    json_kv_str(&j, "schema", "stoker.why/1");
+    json_kv_str(&j, "variable", name);
+    json_key(&j, "says");
+    json_arr(&j);
+    for (size_t i = 0, k; i < w->count; i = k) {
+        json_obj(&j);
+        json_kv_str(&j, "about", w->items[i].label);
+        json_key(&j, "text");
+        json_arr(&j);
+        json_add_str(&j, w->items[i].text);
+        for (k = i + 1; k < w->count && !w->items[k].label[0]; k++)
+            json_add_str(&j, w->items[k].text);
+        json_arr_end(&j);
+        json_obj_end(&j);
+    }
+    json_arr_end(&j);
+    json_obj_end(&j);
+    buf_addc(out, '\n');
 }
 
 /* Variables that are not NCCL's. */
@@ -45,7 +102,7 @@ static const char *our_meaning(const char *name)
 
 /* ---- evidence of this machine ---- */
 
-static void here_ports(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+static void here_ports(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
     (void)hw;
     if (!c->ports_count)
@@ -59,7 +116,7 @@ static void here_ports(const struct hw *hw, const struct nccl_choice *c, struct 
     }
 }
 
-static void here_gid(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+static void here_gid(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
     size_t said = 0;
 
@@ -72,7 +129,7 @@ static void here_gid(const struct hw *hw, const struct nccl_choice *c, struct bu
         para(out, "here", "No RDMA port is used.");
 }
 
-static void here_socket(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+static void here_socket(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
     const char *addr, *why;
     const struct hw_net *n = iface_default(hw, &addr, &why);
@@ -85,7 +142,7 @@ static void here_socket(const struct hw *hw, const struct nccl_choice *c, struct
          c->peer_why);
 }
 
-static void here_gdr(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+static void here_gdr(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
     (void)hw;
     para(out, "here", "GPUDirect RDMA by %s; level in force: %s.",
@@ -95,7 +152,7 @@ static void here_gdr(const struct hw *hw, const struct nccl_choice *c, struct bu
             para(out, "", "GPU %zu and %s: %s", c->gdr[i].gpu, c->gdr[i].dev, c->gdr[i].why);
 }
 
-static void here_p2p(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+static void here_p2p(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
     (void)hw;
     if (!c->p2p_count)
@@ -105,21 +162,21 @@ static void here_p2p(const struct hw *hw, const struct nccl_choice *c, struct bu
              c->p2p[i].transport ? c->p2p[i].transport : "an unknown way", c->p2p[i].why);
 }
 
-static void here_gpus(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+static void here_gpus(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
     para(out, "here", "%s", c->gpus_why);
     if (hw->place.cpus_usable.known)
         para(out, "", "%lld CPUs may be used.", (long long)hw->place.cpus_usable.v);
 }
 
-static void here_net(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+static void here_net(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
     (void)hw;
     para(out, "here", "Network: %s.  %s", c->net ? c->net : "unknown",
          c->net_why ? c->net_why : "");
 }
 
-static void here_rails(const struct hw *hw, const struct nccl_choice *c, struct buf *out)
+static void here_rails(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
     para(out, "here",
          ports_isolated_rails(hw, c)
@@ -130,7 +187,7 @@ static void here_rails(const struct hw *hw, const struct nccl_choice *c, struct 
 static const struct {
     const char *name;
     const char *dflt; /* what NCCL does when it is unset */
-    void (*here)(const struct hw *hw, const struct nccl_choice *c, struct buf *out);
+    void (*here)(const struct hw *hw, const struct nccl_choice *c, struct why *out);
 } topics[] = {
     { "GPUS_PER_NODE", NULL, here_gpus },
     { "OMP_NUM_THREADS", "torchrun sets 1 when it starts several ranks.", here_gpus },
@@ -171,7 +228,7 @@ static const struct {
     { "NCCL_IB_MERGE_VFS", "Virtual functions at one PCI bus are ports of one card.", here_ports },
 };
 
-static void write_topic(const struct hw *hw, const char *name, struct buf *out)
+static void write_topic(const struct hw *hw, const char *name, struct why *out)
 {
     struct nccl_choice c;
 
@@ -188,7 +245,7 @@ static void write_topic(const struct hw *hw, const char *name, struct buf *out)
 
 /* ---- what we print, what is set ---- */
 
-static void write_modes(const struct hw *hw, const char *name, struct buf *out)
+static void write_modes(const struct hw *hw, const char *name, struct why *out)
 {
     static const char *const labels[] = { "--env", "--env=full" };
 
@@ -210,7 +267,7 @@ static void write_modes(const struct hw *hw, const char *name, struct buf *out)
     }
 }
 
-static void write_user(const struct hw *hw, const char *name, struct buf *out)
+static void write_user(const struct hw *hw, const char *name, struct why *out)
 {
     const char *v = hw_env_get(hw, name);
     struct nccl_lints lints;
@@ -240,8 +297,9 @@ static enum rc unknown(const struct cat_nccl_table *t, const char *name, struct 
     return err_set(err, RC_USAGE, "unknown variable '%s'", name);
 }
 
-enum rc nccl_why(const struct hw *hw, const char *name, struct buf *out, struct err *err)
+enum rc nccl_why(const struct hw *hw, const char *name, bool json, struct buf *out, struct err *err)
 {
+    struct why w = { 0 };
     const char *meaning = our_meaning(name);
     const struct cat_nccl *row;
     struct cat_nccl_table t;
@@ -255,19 +313,23 @@ enum rc nccl_why(const struct hw *hw, const char *name, struct buf *out, struct 
         rc = unknown(&t, name, err);
         goto out;
     }
-    buf_addf(out, "%s\n", name);
     if (row && *row->meaning)
         meaning = row->meaning;
-    para(out, "what", "%s", meaning ? meaning : "A variable of NCCL that seldom needs attention.");
+    para(&w, "what", "%s", meaning ? meaning : "A variable of NCCL that seldom needs attention.");
     if (row && *row->values)
-        para(out, "values", "%s", row->values);
+        para(&w, "values", "%s", row->values);
     if (row)
-        para(out, "default", "%s%s%s", str_eq(row->dflt, "(string)") ? "unset" : row->dflt,
+        para(&w, "default", "%s%s%s", str_eq(row->dflt, "(string)") ? "unset" : row->dflt,
              *row->since ? "; known since NCCL " : "", row->since);
-    write_topic(hw, name, out);
-    write_modes(hw, name, out);
-    write_user(hw, name, out);
+    write_topic(hw, name, &w);
+    write_modes(hw, name, &w);
+    write_user(hw, name, &w);
+    if (json)
+        why_json(&w, name, out);
+    else
+        why_text(&w, name, out);
 out:
+    why_release(&w);
     arena_release(&a);
     return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* doc: the reference of stoker.yaml, for a terminal and as docs/reference/spec.md.
  * Everything in it comes from the rows of schema.c. */
+#include "base/json.h"
 #include "base/str.h"
 #include "spec/spec_int.h"
 
@@ -85,40 +86,63 @@ static const char *row_items(const struct spec_row *r)
     return r->kind == SPEC_LIST ? "[]" : r->kind == SPEC_MAP ? ".NAME" : "";
 }
 
-/* --- terminal --- */
-static void doc_row(const struct term *term, const char *path, const struct spec_row *r,
-                    struct buf *out)
+/* --- terminal and JSON --- */
+struct doc_to {
+    const struct term *term;
+    struct buf *out;
+    struct json_out *json; /* NULL: text */
+};
+
+static void row_text(const struct doc_to *to, const char *path, const char *type,
+                     const struct spec_row *r)
+{
+    term_text(to->term, to->out, COLOUR_BOLD, "%s", path);
+    buf_addf(to->out, "  %s", type);
+    if (r->required)
+        term_text(to->term, to->out, COLOUR_YELLOW, " (required)");
+    else if (r->dflt)
+        buf_addf(to->out, " (default %s)", r->dflt);
+    buf_addc(to->out, '\n');
+    term_wrap(to->term, to->out, 4, r->doc);
+}
+
+static void row_json(struct json_out *w, const char *path, const char *type,
+                     const struct spec_row *r)
+{
+    json_obj(w);
+    json_kv_str(w, "key", path);
+    json_kv_str(w, "value", type);
+    json_kv_str(w, "default", r->dflt);
+    json_kv_bool(w, "required", r->required);
+    json_kv_str(w, "meaning", r->doc);
+    json_obj_end(w);
+}
+
+static void doc_row(const struct doc_to *to, const char *path, const struct spec_row *r)
 {
     struct buf type = { 0 };
 
     spec_row_type(r, &type);
     if (r->kind != SPEC_CHOICE)
         row_bounds(r, &type);
-    term_text(term, out, COLOUR_BOLD, "%s", path);
-    buf_addf(out, "  %s", buf_str(&type));
-    if (r->required)
-        term_text(term, out, COLOUR_YELLOW, " (required)");
-    else if (r->dflt)
-        buf_addf(out, " (default %s)", r->dflt);
-    buf_addc(out, '\n');
-    term_wrap(term, out, 4, r->doc);
-    if (out->len && out->data[out->len - 1] != '\n')
-        buf_addc(out, '\n');
+    if (to->json)
+        row_json(to->json, path, buf_str(&type), r);
+    else
+        row_text(to, path, buf_str(&type), r);
     buf_release(&type);
 }
 
-static void doc_table(const struct term *term, const char *prefix, const struct spec_table *t,
-                      struct buf *out)
+static void doc_table(const struct doc_to *to, const char *prefix, const struct spec_table *t)
 {
     for (size_t i = 0; i < t->count; i++) {
         const struct spec_row *r = &t->rows[i];
         struct buf path = { 0 };
 
         buf_addf(&path, "%s%s%s", prefix, *prefix ? "." : "", r->key);
-        doc_row(term, buf_str(&path), r, out);
+        doc_row(to, buf_str(&path), r);
         if (spec_kind_is_tree(r->kind)) {
             buf_adds(&path, row_items(r));
-            doc_table(term, buf_str(&path), r->sub, out);
+            doc_table(to, buf_str(&path), r->sub);
         }
         buf_release(&path);
     }
@@ -155,7 +179,7 @@ static enum rc doc_unknown(const struct spec_table *t, const char *part, const c
     return err_set(err, RC_USAGE, "there is no key '%s' in '%s'", part, path);
 }
 
-enum rc spec_doc(const char *path, const struct term *term, struct buf *out, struct err *err)
+static enum rc doc_path(const char *path, const struct doc_to *to, struct err *err)
 {
     const struct spec_table *t = &spec_schema;
     const struct spec_row *r = NULL;
@@ -183,13 +207,41 @@ enum rc spec_doc(const char *path, const struct term *term, struct buf *out, str
         t = r->sub;
     }
     if (r)
-        doc_row(term, buf_str(&full), r, out);
+        doc_row(to, buf_str(&full), r);
     if (t) {
         buf_adds(&full, r ? row_items(r) : "");
-        doc_table(term, buf_str(&full), t, out);
+        doc_table(to, buf_str(&full), t);
     }
     buf_release(&full);
     return RC_OK;
+}
+
+enum rc spec_doc(const char *path, const struct term *term, struct buf *out, struct err *err)
+{
+    const struct doc_to to = { .term = term, .out = out };
+
+    return doc_path(path, &to, err);
+}
+
+enum rc spec_doc_json(const char *path, struct buf *out, struct err *err)
+{
+    struct buf text = { 0 };
+    struct json_out w;
+    const struct doc_to to = { .json = &w };
+    enum rc rc;
+
+    json_out_init(&w, &text, 2);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.spec-keys/1");
+    json_key(&w, "keys");
+    json_arr(&w);
+    rc = doc_path(path, &to, err);
+    json_arr_end(&w);
+    json_obj_end(&w);
+    if (!rc)
+        buf_addf(out, "%s\n", buf_str(&text));
+    buf_release(&text);
+    return rc;
 }
 
 /* --- Markdown --- */

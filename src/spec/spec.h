@@ -737,6 +737,7 @@ void spec_show_json(const struct spec *s, struct buf *out);
 enum rc spec_doc(const char *path, const struct term *term, struct buf *out,
                  struct err *err) MUST_USE;
 /* docs/reference/spec.md */
+enum rc spec_doc_json(const char *path, struct buf *out, struct err *err) MUST_USE;
 void spec_doc_markdown(struct buf *out);
 
 /* --- examples, compiled in --- */

@@ -92,4 +92,11 @@ test_expect 'masked, NCCL still finds the interface to the other nodes' '
     grep "^export" a >a.vars && grep "^export" b >b.vars && diff -u a.vars b.vars
 '
 
+test_expect '--json says what was captured' '
+    stoker gather --json said.tar | python3 -c "
+import json, sys
+d = json.load(sys.stdin)
+assert d[\"schema\"] == \"stoker.gather/1\" and d[\"masked\"] and d[\"files\"] > 20, d
+"
+'
 test_done

@@ -113,4 +113,14 @@ test_expect 'example: an unknown one is exit 2 with the nearest' '
 test_expect 'docs/reference/spec.md is current (make docs)' '
     stoker spec doc --markdown >out && diff -u "$TOP/docs/reference/spec.md" out
 '
+test_expect 'doc --json: the keys below a path, with meaning' '
+    stoker spec doc --json nodes.gpu.memory | python3 -c "
+import json, sys
+d = json.load(sys.stdin)
+assert d[\"schema\"] == \"stoker.spec-keys/1\" and d[\"keys\"][0][\"key\"] == \"nodes[].gpu.memory\", d
+" && ! stoker spec doc --json nosuch
+'
+test_expect 'example --json: a list' '
+    test "$(stoker spec example --json | python3 -c "import json, sys; print(len(json.load(sys.stdin)[\"examples\"]))")" = 5
+'
 test_done

@@ -497,17 +497,17 @@ TEST(why_explains)
     struct err err = { 0 };
 
     m_env(m, "NCCL_IB_GID_INDEX", "1");
-    assert_int_equal(nccl_why(&m->hw, "NCCL_IB_GID_INDEX", &out, &err), RC_OK);
+    assert_int_equal(nccl_why(&m->hw, "NCCL_IB_GID_INDEX", false, &out, &err), RC_OK);
     assert_non_null(strstr(buf_str(&out), "known since NCCL 2.1.4"));
     assert_non_null(strstr(buf_str(&out), "link-local"));
     assert_non_null(strstr(buf_str(&out), "NCCL_IB_GID_INDEX=1"));
     buf_reset(&out);
-    assert_int_equal(nccl_why(&m->hw, "OMP_NUM_THREADS", &out, &err), RC_OK);
+    assert_int_equal(nccl_why(&m->hw, "OMP_NUM_THREADS", false, &out, &err), RC_OK);
     assert_non_null(strstr(buf_str(&out), "sets 16"));
     buf_reset(&out);
-    assert_int_equal(nccl_why(&m->hw, "NCCL_WIN_STRIDE", &out, &err), RC_OK); /* no topic */
+    assert_int_equal(nccl_why(&m->hw, "NCCL_WIN_STRIDE", false, &out, &err), RC_OK); /* no topic */
     buf_reset(&out);
-    assert_int_equal(nccl_why(&m->hw, "NCCL_IB_HAC", &out, &err), RC_USAGE);
+    assert_int_equal(nccl_why(&m->hw, "NCCL_IB_HAC", false, &out, &err), RC_USAGE);
     assert_int_equal(out.len, 0);
     assert_string_equal(err.msg, "unknown variable 'NCCL_IB_HAC'");
     assert_string_equal(err.hint, "Did you mean NCCL_IB_HCA?");
@@ -535,7 +535,7 @@ TEST(empty_machines)
     nccl_write_json(&m->hw, NULL, &out);
     m_rdma(m, "mlx5_0", NULL, NULL, 0)->state = NULL;
     nccl_write_json(&m->hw, NULL, &out);
-    assert_int_equal(nccl_why(&m->hw, "NCCL_IB_HCA", &out, &err), RC_OK);
+    assert_int_equal(nccl_why(&m->hw, "NCCL_IB_HCA", false, &out, &err), RC_OK);
     buf_release(&out);
     free(m);
 }
