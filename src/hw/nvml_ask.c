@@ -577,7 +577,7 @@ void nvml_child(struct child_link *l, void *arg)
         arena_release(&arena);
         return;
     }
-    nv.nvml_library = api.library;
+    nv.nvml_library = api.soname;
     send_driver(&q, &nv, 0); /* should the first call hang */
     if (ask_driver(&q, &nv, &count) != NVML_OK)
         count = 0;

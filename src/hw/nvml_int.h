@@ -28,7 +28,7 @@ enum {
 
 /* ---- nvml_load.c ---- */
 struct nvml_api {
-    const char *library;             /* the library's own name ("libnvidia-ml.so.1") */
+    const char *soname;              /* the library's own name ("libnvidia-ml.so.1") */
     const char *(*ErrorString)(int); /* NULL when the library has none */
 #define NVML_POINTER(name, params) int(*name) params; /* NULL: this driver lacks it */
     NVML_CALLS(NVML_POINTER)

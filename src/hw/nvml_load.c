@@ -72,7 +72,7 @@ enum rc nvml_load(struct arena *a, const char *lib, struct nvml_api *out, struct
             return err_set(err, RC_NODEV, "library '%s' not found", name);
         return err_set(err, RC_FAIL, "could not load library '%s': %s", name, why);
     }
-    api.library = arena_strdup(a, own_name(handle, name));
+    api.soname = arena_strdup(a, own_name(handle, name));
     for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
         void *p = dlsym(handle, symbols[i].name);
 

@@ -128,18 +128,18 @@ class Machine:
         t.link("/usr/local/cuda", "cuda-" + short)
         t.file(home + "/version.json", json.dumps(
             {"cuda": {"name": "CUDA SDK", "version": version}}, indent=3))
-        self.library("%s/targets/x86_64-linux/lib/libcudart.so.%s" % (home, short.split(".")[0]),
+        self.shared_lib("%s/targets/x86_64-linux/lib/libcudart.so.%s" % (home, short.split(".")[0]),
                      "libcudart.so." + version)
         t.link(home + "/lib64", "targets/x86_64-linux/lib")
         if nccl:
-            self.library(lib + "/libnccl.so.2", "libnccl.so." + nccl)
+            self.shared_lib(lib + "/libnccl.so.2", "libnccl.so." + nccl)
         if cudnn:
-            self.library(lib + "/libcudnn.so." + cudnn.split(".")[0], "libcudnn.so." + cudnn)
+            self.shared_lib(lib + "/libcudnn.so." + cudnn.split(".")[0], "libcudnn.so." + cudnn)
 
     def verbs(self, lib="/usr/lib/x86_64-linux-gnu"):
-        self.library(lib + "/libibverbs.so.1", "libibverbs.so.1.14.39.0")
+        self.shared_lib(lib + "/libibverbs.so.1", "libibverbs.so.1.14.39.0")
 
-    def library(self, path, target):
+    def shared_lib(self, path, target):
         """A shared library as it is installed: a soname link to a versioned file."""
         folder = path[: path.rfind("/")]
         self.tree.link(path, target)

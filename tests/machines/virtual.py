@@ -284,8 +284,8 @@ def cloud_efa():
     m.cuda("12.4.1", "2.23.4", lib="/usr/lib64")
     m.verbs("/usr/lib64")
     m.env = {"LD_LIBRARY_PATH": "/opt/amazon/ofi-nccl/lib64:/opt/amazon/efa/lib64"}
-    m.library("/opt/amazon/efa/lib64/libfabric.so.1", "libfabric.so.1.25.0")
-    m.library("/opt/amazon/ofi-nccl/lib64/libnccl-net.so", "libnccl-net-ofi.so")
+    m.shared_lib("/opt/amazon/efa/lib64/libfabric.so.1", "libfabric.so.1.25.0")
+    m.shared_lib("/opt/amazon/ofi-nccl/lib64/libnccl-net.so", "libnccl-net-ofi.so")
     return m.finish()
 
 
