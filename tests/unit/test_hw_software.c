@@ -60,25 +60,25 @@ TEST(libraries_and_headers)
 
 TEST(python)
 {
-    struct hw_env env[] = { { .name = "VIRTUAL_ENV", .value = "/work/venv" } };
+    struct hw_env env[] = { { .name = "VIRTUAL_ENV", .value = "/srv/venv" } };
     struct box x;
 
     box_init(&x);
     x.b.self.env = env;
     x.b.self.env_count = 1;
-    box_file(&x, "/work/venv/lib/python3.12/site-packages/torch/version.py",
+    box_file(&x, "/srv/venv/lib/python3.12/site-packages/torch/version.py",
              "from typing import Optional\n__version__ = '2.8.0+cu129'\ncuda = '12.9'\n");
-    box_file(&x, "/work/venv/lib/python3.12/site-packages/nvidia/nccl/include/nccl.h",
+    box_file(&x, "/srv/venv/lib/python3.12/site-packages/nvidia/nccl/include/nccl.h",
              "#define NCCL_MAJOR 2\n#define NCCL_MINOR 27\n#define NCCL_PATCH 3\n");
-    box_dir(&x, "/work/venv/lib/python3.12/site-packages/nvidia/cudnn/lib");
-    box_dir(&x, "/work/venv/lib/python3.12/site-packages/nvidia_cudnn_cu12-9.10.2.21.dist-info");
+    box_dir(&x, "/srv/venv/lib/python3.12/site-packages/nvidia/cudnn/lib");
+    box_dir(&x, "/srv/venv/lib/python3.12/site-packages/nvidia_cudnn_cu12-9.10.2.21.dist-info");
     box_file(&x, "/opt/conda/lib/python3.11/site-packages/torch/version.py", "garbage\xff\n");
     box_file(&x, "/opt/app/.venv/lib/python3.10/site-packages/torch/version.py",
              "__version__ = \"2.1.0\"\n");
     BOX_PROBE(&x, hw_src_software);
     assert_string_equal(find(&x.hw, "torch", 0)->version, "2.8.0+cu129");
     assert_string_equal(find(&x.hw, "torch", 0)->path,
-                        "/work/venv/lib/python3.12/site-packages/torch");
+                        "/srv/venv/lib/python3.12/site-packages/torch");
     assert_string_equal(find(&x.hw, "torch", 1)->version, "2.1.0");
     assert_string_equal(hw_soft_version(&x.hw, "nccl"), "2.27.3");
     assert_string_equal(hw_soft_version(&x.hw, "cudnn"), "9.10.2.21");
