@@ -21,7 +21,8 @@
  *   PXB when it has more on either side
  *
  * NCCL reaches the same by climbing two bridges at a time, each step one switch.
- * It differs in three points, none of which changes a default of its own:
+ * It differs in three points, of which the third alone can change what it does (a
+ * virtual machine with a conventional PCI bridge):
  *   1. it knows no NODE: PHB there means one NUMA node, whatever the host bridges;
  *   2. Broadcom switches that show two levels count as one (PIX, here PXB);
  *   3. a function next to another behind one root port goes over the CPU (PHB, here

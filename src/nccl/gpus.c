@@ -134,6 +134,7 @@ void gpus_choose(struct sim *s)
     s->gpu_visible = arena_array(s->a, bool, s->hw->gpus_count + 1);
     for (size_t i = 0; i < s->hw->gpus_count; i++)
         s->gpu_visible[i] = str_eq(s->hw->gpus[i].state, "ok");
+    c->gpu_used = s->gpu_visible;
     ok = count_visible(s);
     if (!ok) {
         c->gpus_why = none_ok(s);

@@ -27,6 +27,16 @@ bool iface_is_virtual(const char *name)
     return str_eq(name, "lo");
 }
 
+bool iface_is_side(const struct hw_net *n)
+{
+    static const char *const kinds[] = { "bridge", "veth", "tun", "dummy", "vxlan", "wireguard" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+        if (str_eq(n->kind, kinds[i]))
+            return true;
+    return iface_is_virtual(n->name);
+}
+
 static bool has_gateway(const struct hw *hw, const char *dev)
 {
     for (size_t i = 0; i < hw->routes_count; i++)
@@ -85,28 +95,39 @@ static const char *addr_of(const struct hw_net *n, const char *family)
     return NULL;
 }
 
-const struct hw_net *iface_find(const struct hw *hw, const char *list, const char **out_addr)
+static bool among(const struct hw_net *const *list, size_t count, const struct hw_net *n)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i] == n)
+            return true;
+    return false;
+}
+
+/* The interfaces a list takes, in NCCL's order, each once; *out_addr is the first's. */
+static size_t find_all(const struct hw *hw, const char *list, const struct hw_net **out, size_t max,
+                       const char **out_addr)
 {
     static const char *const families[] = { "inet", "inet6" };
     const char *user = nccl_env_of(hw, "NCCL_SOCKET_FAMILY");
     const char *only = str_eq(user, "AF_INET") ? "inet" : str_eq(user, "AF_INET6") ? "inet6" : NULL;
-    const struct hw_net *found = NULL;
     const struct hw_net **nets;
     struct match m;
-    size_t count;
+    size_t count, found = 0;
 
-    match_parse(&m, list);
+    match_parse(&m, list, MATCH_IFS);
     nets = in_order(hw, &count);
-    for (size_t f = 0; f < ARRAY_SIZE(families) && !found; f++) {
+    for (size_t f = 0; f < ARRAY_SIZE(families); f++) {
         if (only && !str_eq(only, families[f]))
             continue;
-        for (size_t i = 0; i < count && !found; i++) {
+        for (size_t i = 0; i < count && found < max; i++) {
             const char *addr = addr_of(nets[i], families[f]);
 
-            if (!addr || maybe_is(nets[i]->running, 0) || !match_takes(&m, nets[i]->name, -1))
+            if (!addr || maybe_is(nets[i]->running, 0) || !match_takes(&m, nets[i]->name, -1) ||
+                among(out, found, nets[i]))
                 continue;
-            *out_addr = addr;
-            found = nets[i];
+            if (found == 0)
+                *out_addr = addr;
+            out[found++] = nets[i];
         }
     }
     free(nets);
@@ -159,7 +180,8 @@ static bool same_net(const struct ip *a, const struct ip *b, int64_t bits)
     return true;
 }
 
-static bool holds(const struct hw_net *n, const struct ip *ip, bool whole)
+/* The address of `n` that is `ip` (whole) or in its subnet; NULL: none. */
+static const char *holds(const struct hw_net *n, const struct ip *ip, bool whole)
 {
     for (size_t i = 0; i < n->addrs_count; i++) {
         int64_t bits =
@@ -167,9 +189,9 @@ static bool holds(const struct hw_net *n, const struct ip *ip, bool whole)
         struct ip own;
 
         if (ip_parse(n->addrs[i].addr, &own) && same_net(ip, &own, bits))
-            return true;
+            return n->addrs[i].addr;
     }
-    return false;
+    return NULL;
 }
 
 /* The first interface that holds `ip` itself (whole) or an address in its subnet. */
@@ -222,27 +244,29 @@ static const struct hw_route *default_route(const struct hw *hw)
 
 /* ---- the choices ---- */
 
+/* NCCL looks at neither the family nor whether the interface is running here. */
 static const struct hw_net *by_comm_id(const struct hw *hw, const char **out_addr)
 {
     const char *id = nccl_env_of(hw, "NCCL_COMM_ID");
-    const char *colon = id ? strrchr(id, ':') : NULL;
-    char host[INET6_ADDRSTRLEN + 2];
+    size_t len = !id ? 0 : *id == '[' ? strlen(id) : strcspn(id, ":");
+    char host[INET6_ADDRSTRLEN + 16];
     const struct hw_net *n;
     struct ip ip;
 
-    if (!colon || (size_t)(colon - id) >= sizeof(host))
+    if (!len || len >= sizeof(host))
         return NULL;
-    memcpy(host, id, (size_t)(colon - id));
-    host[colon - id] = 0;
+    memcpy(host, id, len);
+    host[len] = 0;
     if (!ip_parse(host, &ip))
         return NULL;
     n = net_with(hw, &ip, false);
     if (n)
-        *out_addr = addr_of(n, ip.family == AF_INET ? "inet" : "inet6");
+        *out_addr = holds(n, &ip, false);
     return n;
 }
 
-const struct hw_net *iface_default(const struct hw *hw, const char **out_addr, const char **out_why)
+static size_t default_all(const struct hw *hw, const struct hw_net **out, size_t max,
+                          const char **out_addr, const char **out_why)
 {
     static const struct {
         const char *list, *why;
@@ -257,14 +281,32 @@ const struct hw_net *iface_default(const struct hw *hw, const char **out_addr, c
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-        const struct hw_net *n =
-            steps[i].list ? iface_find(hw, steps[i].list, out_addr) : by_comm_id(hw, out_addr);
-        if (n) {
+        size_t found;
+
+        if (steps[i].list)
+            found = find_all(hw, steps[i].list, out, max, out_addr);
+        else
+            found = (out[0] = by_comm_id(hw, out_addr)) != NULL;
+        if (found) {
             *out_why = steps[i].why;
-            return n;
+            return found;
         }
     }
-    return NULL;
+    return 0;
+}
+
+size_t iface_default_all(const struct hw *hw, const struct hw_net **out, size_t max)
+{
+    const char *addr, *why;
+
+    return default_all(hw, out, max, &addr, &why);
+}
+
+const struct hw_net *iface_default(const struct hw *hw, const char **out_addr, const char **out_why)
+{
+    const struct hw_net *n;
+
+    return default_all(hw, &n, 1, out_addr, out_why) ? n : NULL;
 }
 
 static void choose_socket(struct sim *s)
@@ -274,7 +316,8 @@ static void choose_socket(struct sim *s)
     const struct hw_net *n;
 
     if (user && strlen(user) > 1) {
-        n = iface_find(s->hw, user, &c->socket_addr);
+        if (!find_all(s->hw, user, &n, 1, &c->socket_addr))
+            n = NULL;
         c->socket_why =
             n ? arena_printf(s->a, "It is the first that NCCL_SOCKET_IFNAME=%s matches.", user)
               : arena_printf(s->a,

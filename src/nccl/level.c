@@ -50,9 +50,31 @@ enum level level_parse(const char *text)
     return n >= 0 && n < (long)ARRAY_SIZE(old) ? old[n] : LEVEL_SYS;
 }
 
+/* GPUs with a chip-to-chip link to their CPU: what meets there is P2C, not PHB. */
+static bool on_c2c(const struct hw *hw, size_t gpu)
+{
+    static const char *const models[] = { "GH200", "GB200", "GB300" };
+    const char *name = hw->gpus[gpu].name;
+
+    for (size_t i = 0; name && i < ARRAY_SIZE(models); i++)
+        if (strstr(name, models[i]))
+            return !nccl_older_than(hw, 2, 26) && nccl_env_int(hw, "NCCL_NET_GDR_C2C", 1) != 0;
+    return false;
+}
+
 enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic)
 {
-    return level_of_path(hw_distance_get(hw, gpu, nic));
+    enum level l = level_of_path(hw_distance_get(hw, gpu, nic));
+
+    return l == LEVEL_PHB && on_c2c(hw, gpu) ? LEVEL_P2C : l;
+}
+
+enum level level_gdr_default(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->gpus_count; i++)
+        if (on_c2c(hw, i))
+            return LEVEL_P2C;
+    return LEVEL_PXB;
 }
 
 enum level level_nic_best(const struct hw *hw, const char *nic)
@@ -86,25 +108,27 @@ static const char *gdr_support(const struct hw *hw)
 {
     bool dmabuf_off = nccl_env_int(hw, "NCCL_DMABUF_ENABLE", 1) == 0;
 
+    if (!dmabuf_off && maybe_is(hw->limits.dmabuf, 1))
+        return "dma-buf"; /* NCCL prefers it to the module */
     if (hw->limits.peermem)
         return hw->limits.peermem;
-    if (dmabuf_off || maybe_is(hw->limits.dmabuf, 0))
-        return "none";
-    return hw->limits.dmabuf.known ? "dma-buf" : NULL;
+    return dmabuf_off || hw->limits.dmabuf.known ? "none" : NULL;
 }
 
 /* The distance NCCL goes by: its own, or, through NVLink, that of a neighbour that
- * sits at the NIC's switch (PXN). */
-static enum level effective(const struct sim *s, size_t gpu, const char *nic)
+ * sits at the NIC's switch (PXN) and itself gets GPUDirect RDMA there. */
+static enum level effective(const struct sim *s, size_t gpu, const char *nic, enum level limit)
 {
+    enum level far = limit < LEVEL_P2C ? limit : LEVEL_P2C;
     enum level l = level_gpu_nic(s->hw, gpu, nic);
 
-    if (l == LEVEL_NONE || l <= LEVEL_PXB || nccl_env_int(s->hw, "NCCL_PXN_DISABLE", 0) == 1)
+    if (l <= LEVEL_PXN || str_eq(s->c->gdr_support, "none") ||
+        nccl_env_int(s->hw, "NCCL_PXN_DISABLE", 0) == 1)
         return l;
     for (size_t i = 0; i < s->hw->gpus_count; i++) {
         enum level via = level_gpu_nic(s->hw, i, nic);
 
-        if (i != gpu && s->gpu_visible[i] && via != LEVEL_NONE && via <= LEVEL_PXB &&
+        if (i != gpu && s->gpu_visible[i] && via != LEVEL_NONE && via <= far &&
             nvlink_between(s->hw, gpu, i))
             return LEVEL_PXN;
     }
@@ -113,9 +137,9 @@ static enum level effective(const struct sim *s, size_t gpu, const char *nic)
 
 static void gdr_one(struct sim *s, struct nccl_gdr *g, enum level limit)
 {
-    enum level l = effective(s, g->gpu, g->dev);
+    enum level l = effective(s, g->gpu, g->dev, limit);
     const char *support = s->c->gdr_support;
-    bool near = l != LEVEL_NONE && (l == LEVEL_PXN ? limit >= LEVEL_PXB : l <= limit);
+    bool near = l == LEVEL_PXN || l <= limit; /* a PXN neighbour is within the limit */
 
     g->path = level_name(l);
     if (str_eq(support, "none")) {
@@ -134,7 +158,11 @@ static void gdr_one(struct sim *s, struct nccl_gdr *g, enum level limit)
         g->why = "It cannot be told from here whether the kernel and the driver can do dma-buf.";
     } else {
         g->use = maybe_of(1);
-        g->why = arena_printf(s->a, "The path is %s, within the level %s, and %s is there.",
+        g->why = arena_printf(s->a,
+                              l == LEVEL_PXN
+                                  ? "NVLink leads to a GPU nearer to the NIC (%s), which is within "
+                                    "the level %s, and %s is there."
+                                  : "The path is %s, within the level %s, and %s is there.",
                               g->path, s->c->gdr_level, support);
     }
 }
@@ -150,7 +178,7 @@ static bool first_port_of(const struct nccl_choice *c, size_t i)
 void level_choose_gdr(struct sim *s)
 {
     enum level user = level_parse(nccl_env_of(s->hw, "NCCL_NET_GDR_LEVEL"));
-    enum level limit = user == LEVEL_NONE ? LEVEL_PXB : user;
+    enum level limit = user == LEVEL_NONE ? level_gdr_default(s->hw) : user;
     struct nccl_choice *c = s->c;
 
     c->gdr_support = gdr_support(s->hw);
@@ -178,6 +206,10 @@ static void p2p_one(struct sim *s, const struct hw_gpu_pair *p, enum level limit
 {
     enum level l = maybe_or(p->nvlinks, 0) > 0 ? LEVEL_NVL : level_of_path(p->path);
     bool no_shm = nccl_env_int(s->hw, "NCCL_SHM_DISABLE", 0) == 1;
+    int64_t ignore = nccl_env_int(s->hw, "NCCL_IGNORE_DISABLED_P2P", 0);
+    const char *instead = no_shm ? "  Shared memory is turned off, so data goes over the "
+                                   "network."
+                                 : "";
 
     out->path = level_name(l);
     if (l == LEVEL_NONE) {
@@ -186,13 +218,14 @@ static void p2p_one(struct sim *s, const struct hw_gpu_pair *p, enum level limit
     }
     out->transport = no_shm ? NULL : "shm";
     if (l > limit) {
-        out->why =
-            arena_printf(s->a, "The path is %s, beyond the level %s.", out->path, s->c->p2p_level);
-    } else if (refused(p->p2p_read) || refused(p->p2p_write)) {
-        out->why =
-            arena_printf(s->a, "The path is %s, but the driver refuses peer access: %s.%s",
-                         out->path, refused(p->p2p_read) ? p->p2p_read : p->p2p_write,
-                         l == LEVEL_NVL ? "  NCCL stops with an error on such NVLink pairs." : "");
+        out->why = arena_printf(s->a, "The path is %s, beyond the level %s.%s", out->path,
+                                s->c->p2p_level, instead);
+    } else if (ignore != 2 && (refused(p->p2p_read) || refused(p->p2p_write))) {
+        out->why = arena_printf(s->a, "The path is %s, but the driver refuses peer access: %s.%s",
+                                out->path, refused(p->p2p_read) ? p->p2p_read : p->p2p_write,
+                                l == LEVEL_NVL && !ignore
+                                    ? "  NCCL stops with an error on such NVLink pairs."
+                                    : instead);
     } else {
         out->transport = l <= LEVEL_NVB ? "nvlink" : "p2p";
         out->why =

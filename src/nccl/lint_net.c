@@ -75,7 +75,7 @@ void lint_hca(struct lint_run *r)
 
     if (!v || r->choice.efa || ports_hidden(r->hw))
         return;
-    match_parse(&m, v);
+    match_parse(&m, v, MATCH_HCAS);
     for (size_t i = 0; i < r->choice.ports_count; i++) {
         const struct nccl_port *p = &r->choice.ports[i];
 
@@ -237,7 +237,7 @@ static void lint_ifname(struct lint_run *r)
                  "NCCL ignores a value of one character.");
         return;
     }
-    match_parse(&m, v);
+    match_parse(&m, v, MATCH_IFS);
     if (!c->socket_if && r->hw->nets_count)
         lint_add(r, "NCCL_SOCKET_IFNAME", NCCL_ERROR, remedy,
                  "No running interface with an address matches, and NCCL fails at start-up.");

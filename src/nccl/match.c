@@ -3,7 +3,8 @@
  *
  * "^" first excludes, "=" then asks for whole names; the rest is a list of
  * name[:port[:rail[:plane]]].  Without "=" an entry takes every name that begins
- * with it.  Entries without a name are passed over, as NCCL does. */
+ * with it.  Entries without a name are passed over, and those beyond NCCL's limit
+ * are without effect, as in NCCL. */
 #include "nccl/nccl_int.h"
 
 #include "base/str.h"
@@ -26,7 +27,7 @@ static void entry_parse(struct match *m, const char *s, size_t len)
     m->count++;
 }
 
-void match_parse(struct match *m, const char *text)
+void match_parse(struct match *m, const char *text, size_t max)
 {
     *m = (struct match){ 0 };
     if (!text)
@@ -39,7 +40,7 @@ void match_parse(struct match *m, const char *text)
         m->exact = true;
         text++;
     }
-    while (*text && m->count < MATCH_MAX) {
+    while (*text && m->count < max && m->count < MATCH_MAX) {
         size_t len = strcspn(text, ",");
 
         entry_parse(m, text, len);

@@ -40,7 +40,7 @@ struct nccl_port { /* one port of one RDMA device, in the order of hw->rdma[] */
 struct nccl_gdr { /* one GPU and one used RDMA device */
     size_t gpu;   /* position in hw->gpus[] */
     const char *dev;
-    const char *path; /* "PIX", "PXB", "PXN", "PHB", "SYS"; NULL unknown */
+    const char *path; /* "PIX", "PXB", "P2C", "PXN", "PHB", "SYS"; NULL unknown */
     struct maybe use; /* bool; unknown when a fact is missing */
     const char *why;
 };
@@ -48,7 +48,7 @@ struct nccl_gdr { /* one GPU and one used RDMA device */
 struct nccl_p2p { /* two GPUs of hw->gpus[] */
     size_t a, b;
     const char *path;      /* "NVL", "PIX", "PXB", "PHB", "SYS"; NULL unknown */
-    const char *transport; /* "nvlink", "p2p", "shm"; NULL unknown */
+    const char *transport; /* "nvlink", "p2p", "shm"; NULL unknown or none of these */
     const char *why;
 };
 
@@ -66,15 +66,16 @@ struct nccl_choice {
     size_t ports_count;
     struct nccl_gdr *gdr;
     size_t gdr_count;
-    const char *gdr_support; /* "nvidia_peermem", "dma-buf", "none"; NULL unknown */
+    const char *gdr_support; /* "dma-buf", "nvidia_peermem", "none"; NULL unknown */
     const char *gdr_level;   /* in force: the user's or NCCL's default */
     struct nccl_p2p *p2p;
     size_t p2p_count;
     const char *p2p_level;
     struct maybe gpus; /* GPUs a job here can use; unknown when they are hidden */
     const char *gpus_why;
-    bool efa;           /* an AWS EFA device is here: NCCL itself cannot drive it */
-    const char **notes; /* what we could not know, or what the reader should */
+    const bool *gpu_used; /* for each of hw->gpus[]: a job here can use it */
+    bool efa;             /* an AWS EFA device is here: NCCL itself cannot drive it */
+    const char **notes;   /* what we could not know, or what the reader should */
     size_t notes_count;
 };
 

@@ -26,7 +26,8 @@ struct sim {
 
 /* ---- text.c ---- */
 const char *nccl_env_of(const struct hw *hw, const char *name); /* NULL when unset or empty */
-/* The number NCCL reads from a variable, or `dflt` as NCCL takes it when it is no number. */
+/* The number NCCL reads from a variable: the digits it begins with, 0 without any
+ * ("true" is 0), `dflt` when unset or too great. */
 int64_t nccl_env_int(const struct hw *hw, const char *name, int64_t dflt);
 void nccl_note(struct sim *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* "400 Gb/s"; "unknown rate" */
@@ -39,7 +40,12 @@ void nccl_wrap(struct buf *out, const char *prefix, const char *text, size_t wid
 bool nccl_older_than(const struct hw *hw, int major, int minor);
 
 /* ---- match.c ---- */
-enum { MATCH_MAX = 64, MATCH_NAME_MAX = 64 };
+enum { /* as many entries as NCCL reads; the rest is without effect */
+       MATCH_HCAS = 32,
+       MATCH_IFS = 16,
+       MATCH_MAX = 32,
+       MATCH_NAME_MAX = 64
+};
 struct match_entry {
     char name[MATCH_NAME_MAX];
     int64_t port; /* -1: any */
@@ -50,7 +56,7 @@ struct match {
     struct match_entry entries[MATCH_MAX];
     size_t count; /* 0: everything matches (nothing, with exclude) */
 };
-void match_parse(struct match *m, const char *text); /* NULL: no filter */
+void match_parse(struct match *m, const char *text, size_t max); /* NULL: no filter */
 /* `port` -1: an interface, which has none. */
 bool match_takes(const struct match *m, const char *name, int64_t port);
 /* The entry alone, without the meaning of ^. */
@@ -106,6 +112,7 @@ const char *level_name(enum level l);       /* NULL for LEVEL_NONE */
 enum level level_of_path(const char *path); /* of the inventory: NODE is PHB to NCCL */
 enum level level_parse(const char *text);   /* of a variable; LEVEL_NONE: NCCL ignores it */
 enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic);
+enum level level_gdr_default(const struct hw *hw); /* PXB; P2C with GPUs on a chip-to-chip link */
 /* Best over all GPUs, hidden ones too. */
 enum level level_nic_best(const struct hw *hw, const char *nic);
 void level_choose_gdr(struct sim *s);
@@ -115,7 +122,10 @@ void level_choose_p2p(struct sim *s);
 void iface_choose(struct sim *s);
 bool iface_is_rail(const struct hw *hw, const struct hw_net *n); /* RDMA, and no gateway */
 bool iface_is_virtual(const char *name);                         /* docker0, virbr0, lo, … */
-const struct hw_net *iface_find(const struct hw *hw, const char *list, const char **out_addr);
+bool iface_is_side(const struct hw_net *n); /* virtual, and inside this machine */
+/* Those NCCL takes with no NCCL_SOCKET_IFNAME, in its order: the first for bootstrap,
+ * all for data when there is no RDMA. */
+size_t iface_default_all(const struct hw *hw, const struct hw_net **out, size_t max);
 const struct hw_net *iface_default(const struct hw *hw, const char **out_addr,
                                    const char **out_why);
 

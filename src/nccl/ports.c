@@ -9,6 +9,8 @@
 
 #include "base/str.h"
 
+#include <strings.h>
+
 enum { PCI_VENDOR_AMAZON = 0x1d0f, PCI_EFA_FIRST = 0xefa0, PCI_EFA_LAST = 0xefaf };
 
 const struct hw_rdma_port *ports_find(const struct hw *hw, const char *dev, int64_t port)
@@ -54,7 +56,7 @@ static const char *net_off(const struct hw *hw)
 
     if (nccl_env_int(hw, "NCCL_IB_DISABLE", 0) != 0)
         return "NCCL_IB_DISABLE turns RDMA off.";
-    if (str_eq(net, "Socket") || str_eq(net, "socket"))
+    if (net && !strcasecmp(net, "Socket"))
         return "NCCL_NET=Socket turns RDMA off.";
     return NULL;
 }
@@ -114,7 +116,7 @@ static void use_all(struct sim *s)
     for (size_t i = 0; i < s->hw->rdma_count; i++)
         total += s->hw->rdma[i].ports_count;
     c->ports = arena_array(s->a, struct nccl_port, total + 1);
-    match_parse(&m, nccl_env_of(s->hw, "NCCL_IB_HCA"));
+    match_parse(&m, nccl_env_of(s->hw, "NCCL_IB_HCA"), MATCH_HCAS);
     for (size_t i = 0; i < s->hw->rdma_count; i++) {
         const struct hw_rdma *r = &s->hw->rdma[i];
 

@@ -4,6 +4,8 @@
 
 #include "base/str.h"
 
+#include <errno.h>
+
 const char *nccl_env_of(const struct hw *hw, const char *name)
 {
     const char *v = hw_env_get(hw, name);
@@ -14,9 +16,13 @@ const char *nccl_env_of(const struct hw *hw, const char *name)
 int64_t nccl_env_int(const struct hw *hw, const char *name, int64_t dflt)
 {
     const char *v = nccl_env_of(hw, name);
-    int64_t n;
+    long long n;
 
-    return v && str_to_i64(v, 0, &n) ? n : dflt;
+    if (!v)
+        return dflt;
+    errno = 0;
+    n = strtoll(v, NULL, 0);
+    return errno ? dflt : n;
 }
 
 void nccl_note(struct sim *s, const char *fmt, ...)
@@ -70,7 +76,8 @@ void nccl_wrap(struct buf *out, const char *prefix, const char *text, size_t wid
         }
         buf_adds(out, col ? " " : prefix);
         col += col ? 1 : 0;
-        buf_add(out, text, len);
+        for (size_t i = 0; i < len; i++) /* what others wrote must not steer a terminal */
+            buf_addc(out, (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i]);
         col += len;
         text += len;
     }

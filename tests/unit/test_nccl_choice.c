@@ -24,7 +24,7 @@ TEST(filters)
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         struct match m;
 
-        match_parse(&m, rows[i].list);
+        match_parse(&m, rows[i].list, MATCH_HCAS);
         if (match_takes(&m, rows[i].name, rows[i].port) != rows[i].takes)
             fail_msg("row %zu: '%s' on %s", i, rows[i].list, rows[i].name);
     }
@@ -346,7 +346,15 @@ TEST(gpudirect_support)
     assert_string_equal(c.gdr_support, "dma-buf");
     CHECK(maybe_is(c.gdr[0].use, 1));
     nccl_choice_release(&c);
+    m->hw.limits.peermem = "nvidia_peermem"; /* both: NCCL prefers dma-buf */
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.gdr_support, "dma-buf");
+    nccl_choice_release(&c);
     m_env(m, "NCCL_DMABUF_ENABLE", "0");
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.gdr_support, "nvidia_peermem");
+    nccl_choice_release(&c);
+    m->hw.limits.peermem = NULL;
     nccl_choose(&m->hw, &c);
     assert_string_equal(c.gdr_support, "none");
     CHECK(maybe_is(c.gdr[0].use, 0));
@@ -378,6 +386,104 @@ TEST(peer_to_peer)
     assert_null(c.p2p[0].transport);
     nccl_choice_release(&c);
     free(m);
+}
+
+TEST(filters_end_where_nccl_stops_reading)
+{
+    struct buf b = { 0 };
+    struct match m;
+
+    for (int i = 0; i < 40; i++)
+        buf_addf(&b, "%sdev%d", i ? "," : "=", i);
+    match_parse(&m, buf_str(&b), MATCH_HCAS);
+    CHECK(match_takes(&m, "dev31", 1));
+    CHECK(!match_takes(&m, "dev32", 1));
+    match_parse(&m, buf_str(&b), MATCH_IFS);
+    CHECK(match_takes(&m, "dev15", -1));
+    CHECK(!match_takes(&m, "dev16", -1));
+    buf_release(&b);
+}
+
+/* strtoll() as NCCL uses it: "true" is 0, "4M" is 4. */
+TEST(numbers_as_nccl_reads_them)
+{
+    static const struct {
+        const char *text;
+        int64_t want;
+    } rows[] = { { "1", 1 },     { "true", 0 }, { "yes", 0 }, { "4M", 4 },
+                 { "0x10", 16 }, { " 7 ", 7 },  { "", -2 },   { "99999999999999999999", -2 } };
+    struct machine *m = machine_pod("ok");
+    struct nccl_choice c;
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        m_env(m, "NCCL_X", rows[i].text);
+        assert_int_equal(nccl_env_int(&m->hw, "NCCL_X", -2), rows[i].want);
+    }
+    m_env(m, "NCCL_IB_DISABLE", "true"); /* disables nothing */
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.net, "rdma");
+    nccl_choice_release(&c);
+    m_env(m, "NCCL_NET", "SOCKET"); /* any case */
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.net, "tcp");
+    nccl_choice_release(&c);
+    free(m);
+}
+
+TEST(comm_id)
+{
+    struct machine *m = machine_new();
+    struct nccl_choice c;
+
+    m_net(m, "eth0", 2, "10.0.0.4", 24);
+    m_net(m, "eth1", 3, "10.9.9.9", 32);
+    m->addrs[1][1] =
+        (struct hw_addr){ .family = "inet", .addr = "10.5.0.4", .prefix = maybe_of(16) };
+    m->nets[1].addrs_count = 2;
+    m_env(m, "NCCL_COMM_ID", "10.5.7.7"); /* the port may be missing */
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.socket_if, "eth1");
+    assert_string_equal(c.socket_addr, "10.5.0.4");
+    nccl_choice_release(&c);
+    free(m);
+}
+
+static const struct nccl_gdr *gdr_of(const struct nccl_choice *c, size_t gpu, const char *dev)
+{
+    for (size_t i = 0; i < c->gdr_count; i++)
+        if (c->gdr[i].gpu == gpu && str_eq(c->gdr[i].dev, dev))
+            return &c->gdr[i];
+    fail_msg("no pair of GPU %zu and %s", gpu, dev);
+    return NULL;
+}
+
+/* By way of a neighbour only where that neighbour gets GPUDirect RDMA itself. */
+TEST(neighbours_nic)
+{
+    static const struct {
+        const char *name, *value, *path;
+        bool use;
+    } rows[] = {
+        { "NCCL_NET_GDR_LEVEL", "PXB", "PXN", true },  { "NCCL_NET_GDR_LEVEL", "PIX", "PXN", true },
+        { "NCCL_NET_GDR_LEVEL", "LOC", "SYS", false }, { "NCCL_PXN_DISABLE", "1", "SYS", false },
+        { "NCCL_DMABUF_ENABLE", "0", "SYS", false }, /* no module either */
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct machine *m = machine_dgx();
+        const struct nccl_gdr *g;
+        struct nccl_choice c;
+
+        m->hw.limits.peermem = NULL;
+        m->hw.limits.dmabuf = maybe_of(1);
+        m_env(m, rows[i].name, rows[i].value);
+        nccl_choose(&m->hw, &c);
+        g = gdr_of(&c, 0, "mlx5_7");
+        assert_string_equal(g->path, rows[i].path);
+        assert_int_equal(maybe_or(g->use, -1), rows[i].use);
+        nccl_choice_release(&c);
+        free(m);
+    }
 }
 
 TEST(nothing_at_all)
@@ -421,4 +527,7 @@ TEST_MAIN(cmocka_unit_test(filters), cmocka_unit_test(gid_search), cmocka_unit_t
           cmocka_unit_test(interfaces_ipv6_come_last), cmocka_unit_test(route_to_the_peer),
           cmocka_unit_test(visible_gpus), cmocka_unit_test(lost_gpu_is_not_counted),
           cmocka_unit_test(gpudirect_support), cmocka_unit_test(peer_to_peer),
-          cmocka_unit_test(nothing_at_all), cmocka_unit_test(text_for_people))
+          cmocka_unit_test(filters_end_where_nccl_stops_reading),
+          cmocka_unit_test(numbers_as_nccl_reads_them), cmocka_unit_test(comm_id),
+          cmocka_unit_test(neighbours_nic), cmocka_unit_test(nothing_at_all),
+          cmocka_unit_test(text_for_people))
