@@ -9,6 +9,9 @@
 #include "base/str.h"
 #include "catalog/catalog.h"
 
+#include <errno.h>
+#include <strings.h>
+
 enum { LINT_MAX = 256 };
 
 void lint_add(struct lint_run *r, const char *name, enum nccl_severity sev, const char *remedy,
@@ -41,8 +44,11 @@ static size_t active_ports(const struct lint_run *r)
         const struct nccl_port *p = &r->choice.ports[i];
         const struct hw_rdma *d = hw_find_rdma(r->hw, p->dev);
 
-        n += str_eq(p->state, "ACTIVE") && d && !maybe_is(d->openable, 0) &&
-             (str_eq(p->link_layer, "InfiniBand") || str_eq(p->link_layer, "Ethernet"));
+        const struct hw_rdma_port *hp = ports_find(r->hw, p->dev, p->port);
+
+        n += str_eq(p->state, "ACTIVE") && d && hp && !maybe_is(d->openable, 0) &&
+             (str_eq(p->link_layer, "InfiniBand") ||
+              (str_eq(p->link_layer, "Ethernet") && gid_port_class(r->hw, hp) != GID_NONE));
     }
     return n;
 }
@@ -65,7 +71,11 @@ static void lint_disable(struct lint_run *r)
         lint_add(r, "NCCL_IB_DISABLE", NCCL_ERROR, "Unset it.",
                  "%zu active RDMA port%s unused: traffic between nodes goes over TCP.", n,
                  n == 1 ? " stays" : "s stay");
-    if ((str_eq(net, "Socket") || str_eq(net, "socket")) && n && !ports_hidden(r->hw))
+    if (net && !strcasecmp(net, "IB") && !r->choice.efa && !ports_hidden(r->hw) &&
+        !str_eq(r->choice.net, "rdma"))
+        lint_add(r, "NCCL_NET", NCCL_ERROR, "Unset it, or find out why no port can be used.",
+                 "No RDMA port can be used here, and NCCL fails instead of going over TCP.");
+    if (net && !strcasecmp(net, "Socket") && n && !ports_hidden(r->hw))
         lint_add(r, "NCCL_NET", NCCL_ERROR, "Unset it.",
                  "%zu active RDMA port%s unused: traffic between nodes goes over TCP.", n,
                  n == 1 ? " stays" : "s stay");
@@ -161,9 +171,14 @@ static void lint_tuning(struct lint_run *r)
 static void lint_counts(struct lint_run *r)
 {
     struct maybe cpus = r->hw->place.cpus_usable;
-    int64_t omp = nccl_env_int(r->hw, "OMP_NUM_THREADS", 0);
-    int64_t gpus = nccl_env_int(r->hw, "GPUS_PER_NODE", -1);
+    const char *omp_text = nccl_env_of(r->hw, "OMP_NUM_THREADS");
+    const char *gpus_text = nccl_env_of(r->hw, "GPUS_PER_NODE");
+    int64_t omp, gpus;
 
+    if (!omp_text || !str_to_i64(omp_text, 10, &omp))
+        omp = 0;
+    if (!gpus_text || !str_to_i64(gpus_text, 10, &gpus))
+        gpus = -1;
     if (cpus.known && omp > cpus.v)
         lint_add(r, "OMP_NUM_THREADS", NCCL_WARN,
                  "Divide the usable CPUs by the ranks on the node.",
@@ -179,7 +194,29 @@ static void lint_counts(struct lint_run *r)
                  "GPUs writes this.");
 }
 
-/* Names that begin with NCCL_ and that NCCL does not know. */
+/* Text where NCCL reads a number: it takes the digits in front, and 0 when there are
+ * none, so NCCL_IB_DISABLE=true disables nothing and NCCL_BUFFSIZE=4M is 4 bytes. */
+static void lint_number(struct lint_run *r, const struct cat_nccl *row, const char *name)
+{
+    const char *v = nccl_env_of(r->hw, name);
+    bool number = row->dflt[0] == '-' || (row->dflt[0] >= '0' && row->dflt[0] <= '9') ||
+                  str_eq(row->dflt, "(by the program)");
+    char *end;
+
+    if (!v || !number)
+        return;
+    errno = 0;
+    (void)strtoll(v, &end, 0);
+    if (errno)
+        lint_add(r, name, NCCL_WARN, "Write a smaller number, or unset it.",
+                 "The number is too great; NCCL takes its default.");
+    else if (end == v || end[strspn(end, " \t\n")])
+        lint_add(r, name, NCCL_WARN, "Write a plain number, or unset it.",
+                 "It is not a number: NCCL takes the digits it begins with and reads %lld.",
+                 (long long)nccl_env_int(r->hw, name, 0));
+}
+
+/* Names that begin with NCCL_ and that NCCL does not know, and values it cannot read. */
 static void lint_names(struct lint_run *r)
 {
     struct arena a = { 0 };
@@ -199,6 +236,8 @@ static void lint_names(struct lint_run *r)
         if (row && str_eq(row->dflt, "(removed)"))
             lint_add(r, name, NCCL_WARN, "Unset it.", "NCCL does not read it any more.  %s",
                      row->meaning);
+        else if (row)
+            lint_number(r, row, name);
         if (row || str_starts(name, "NCCL_TESTS_") || str_starts(name, "NCCL_FASTRAK_"))
             continue;
         near = cat_nccl_nearest(&t, name);

@@ -5,6 +5,7 @@
 #include "base/str.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 
 /* ---- NCCL_IB_HCA ---- */
 
@@ -17,6 +18,18 @@ static bool is_active(const struct nccl_port *p)
 static bool looks_like_pattern(const char *v)
 {
     return strpbrk(v, "*[](){}|$?+\\") != NULL;
+}
+
+/* Whether a prefix that reads like a whole name ("mlx5_1") takes another device
+ * ("mlx5_10"); "mlx5" and "mlx5_" are meant as they are. */
+static bool takes_more(const struct hw *hw, const char *prefix, const char *dev)
+{
+    size_t len = strlen(prefix);
+
+    if (str_eq(prefix, dev))
+        return false;
+    return hw_find_rdma(hw, prefix) ||
+           (isdigit((unsigned char)prefix[len - 1]) && isdigit((unsigned char)dev[len]));
 }
 
 /* One name of the list that was meant to be taken. */
@@ -35,7 +48,7 @@ static void hca_entry(struct lint_run *r, const struct match *m, const struct ma
             active = true;
         else
             down = p->state ? p->state : "not active";
-        if (!m->exact && !str_eq(p->dev, e->name) && hw_find_rdma(r->hw, e->name))
+        if (!m->exact && takes_more(r->hw, e->name, p->dev))
             more = p->dev;
     }
     if (!exists)
@@ -49,8 +62,8 @@ static void hca_entry(struct lint_run *r, const struct match *m, const struct ma
                  "The port of '%s' is %s, so the entry takes nothing.", e->name, down);
     if (more)
         lint_add(r, "NCCL_IB_HCA", NCCL_WARN, "Put = before the list to ask for whole names.",
-                 "Without = each entry is the beginning of a name: '%s' also takes %s.", e->name,
-                 more);
+                 "Without = each entry is the beginning of a name: '%s' %s takes %s.", e->name,
+                 hw_find_rdma(r->hw, e->name) ? "also" : "is no device here and", more);
 }
 
 static void hca_layers(struct lint_run *r)
@@ -140,17 +153,9 @@ static void gid_on_port(struct lint_run *r, const struct nccl_port *p, int64_t i
 
 static void lint_gid_index(struct lint_run *r)
 {
-    const char *v = nccl_env_of(r->hw, "NCCL_IB_GID_INDEX");
+    int64_t index = nccl_env_int(r->hw, "NCCL_IB_GID_INDEX", -1);
     size_t before = r->out->count, ib = 0, roce = 0, wanted_ib = 0;
-    int64_t index;
 
-    if (!v)
-        return;
-    if (!str_to_i64(v, 0, &index)) {
-        lint_add(r, "NCCL_IB_GID_INDEX", NCCL_WARN, "Unset it.",
-                 "It is not a number; NCCL ignores it.");
-        return;
-    }
     for (size_t i = 0; index >= 0 && i < r->choice.ports_count; i++) {
         const struct nccl_port *p = &r->choice.ports[i];
 
@@ -249,6 +254,10 @@ static void lint_ifname(struct lint_run *r)
             "It excludes only what it names, so the loopback, which NCCL leaves out by itself, is "
             "let back in%s.",
             str_eq(c->socket_if, "lo") ? " and taken: no other node can be reached" : "");
+    else if (n && iface_is_virtual(n->name))
+        lint_add(r, "NCCL_SOCKET_IFNAME", NCCL_WARN, remedy,
+                 "%s stays inside this machine: a job over several nodes cannot start by it.",
+                 n->name);
     if (n && iface_is_rail(r->hw, n))
         lint_add(
             r, "NCCL_SOCKET_IFNAME", NCCL_WARN, remedy,
@@ -256,6 +265,15 @@ static void lint_ifname(struct lint_run *r)
             "reached at start-up%s%s.",
             n->name, c->peer_if ? "; the route to them leaves by " : "",
             c->peer_if ? c->peer_if : "");
+}
+
+static void lint_cross_nic(struct lint_run *r)
+{
+    if (nccl_env_of(r->hw, "NCCL_CROSS_NIC") && nccl_env_int(r->hw, "NCCL_CROSS_NIC", 2) != 0 &&
+        ports_isolated_rails(r->hw, &r->choice))
+        lint_add(r, "NCCL_CROSS_NIC", NCCL_WARN, "Set it to 0.",
+                 "Each RDMA port is in a subnet of its own without a gateway: a ring that crosses "
+                 "from one to another cannot connect.");
 }
 
 void lint_sockets(struct lint_run *r)
@@ -267,4 +285,5 @@ void lint_sockets(struct lint_run *r)
             r, "NCCL_SOCKET_FAMILY", NCCL_WARN, "Use AF_INET or AF_INET6, or unset it.",
             "NCCL knows AF_INET and AF_INET6 alone and ignores this: both families stay allowed.");
     lint_ifname(r);
+    lint_cross_nic(r);
 }

@@ -4,7 +4,7 @@
 
 #include "nccl/nccl.h"
 
-enum where { POD, DGX, PCIE, LATE_ETH0 };
+enum where { POD, DGX, PCIE, LATE_ETH0, DOWN };
 
 static struct machine *machine(enum where w)
 {
@@ -18,6 +18,8 @@ static struct machine *machine(enum where w)
     if (w == LATE_ETH0) { /* the address of eth0 is gone: net1 is first */
         m->nets[1].addrs_count = 0;
     }
+    for (size_t i = 0; w == DOWN && i < m->hw.rdma_count; i++)
+        m->ports[i].state = "DOWN";
     return m;
 }
 
@@ -28,7 +30,9 @@ static const struct {
     const char *says; /* NULL: nothing may be said */
 } rows[] = {
     { POD, "NCCL_IB_HCA", "^mlx5_", NCCL_ERROR, "falls back to TCP" },
-    { POD, "NCCL_IB_HCA", "mlx5_1", NCCL_INFO, "on a node with more devices it may" },
+    { POD, "NCCL_IB_HCA", "mlx5_1", NCCL_WARN, "is no device here and takes mlx5_11" },
+    { POD, "NCCL_IB_HCA", "mlx5", NCCL_INFO, "on a node with more devices it may" },
+    { POD, "NCCL_IB_HCA", "mlx5_", NCCL_INFO, "on a node with more devices it may" },
     { DGX, "NCCL_IB_HCA", "mlx5_0,mlx5_1", NCCL_INFO, "takes no other device" },
     { DGX, "NCCL_IB_HCA", "=mlx5_0,mlx5_1", NCCL_INFO, NULL },
     { DGX, "NCCL_IB_HCA", "=mlx5_0,mlx5_12", NCCL_WARN, "no RDMA port 'mlx5_12'" },
@@ -43,6 +47,34 @@ static const struct {
     { POD, "NCCL_IB_GID_INDEX", "1", NCCL_WARN, "link-local" },
     { POD, "NCCL_IB_GID_INDEX", "9", NCCL_ERROR, "is empty" },
     { POD, "NCCL_IB_GID_INDEX", "three", NCCL_WARN, "not a number" },
+    { POD, "NCCL_IB_GID_INDEX", "three", NCCL_WARN, "Entry 0 of mlx5_6 is RoCE v1" },
+    { POD, "NCCL_IB_DISABLE", "true", NCCL_WARN, "reads 0" },
+    { POD, "NCCL_P2P_DISABLE", "yes", NCCL_WARN, "reads 0" },
+    { POD, "NCCL_BUFFSIZE", "4M", NCCL_WARN, "reads 4" },
+    { POD, "NCCL_MAX_CTAS", "many", NCCL_WARN, "reads 0" },
+    { POD, "NCCL_IB_TIMEOUT", "99999999999999999999", NCCL_WARN, "too great" },
+    { POD, "NCCL_CROSS_NIC", "1", NCCL_WARN, "cannot connect" },
+    { POD, "NCCL_CROSS_NIC", "0", NCCL_INFO, NULL },
+    { DGX, "NCCL_CROSS_NIC", "1", NCCL_INFO, NULL },
+    { POD, "NCCL_NET", "IB", NCCL_INFO, NULL },
+    { POD, "NCCL_NET", "SOCKET", NCCL_ERROR, "over TCP" },
+    { DOWN, "NCCL_NET", "IB", NCCL_ERROR, "NCCL fails" },
+    { POD, "NCCL_SOCKET_IFNAME", "lo", NCCL_WARN, "stays inside this machine" },
+    { POD, "NCCL_SOCKET_IFNAME", "eth", NCCL_INFO, NULL },
+    { POD, "NCCL_IB_HCA", "=mlx5_6:1", NCCL_INFO, NULL },
+    { POD, "NCCL_IB_HCA", "=mlx5_6:1,mlx5_7:1,mlx5_10:1,mlx5_11:1", NCCL_INFO, NULL },
+    { POD, "NCCL_IB_TIMEOUT", "22", NCCL_INFO, NULL },
+    { POD, "NCCL_IB_RETRY_CNT", "7", NCCL_INFO, NULL },
+    { POD, "NCCL_IB_TC", "106", NCCL_INFO, NULL },
+    { POD, "NCCL_IB_SL", "0x3", NCCL_INFO, NULL },
+    { POD, "NCCL_IB_QPS_PER_CONNECTION", "4", NCCL_INFO, NULL },
+    { POD, "NCCL_IB_ADAPTIVE_ROUTING", "1", NCCL_INFO, NULL },
+    { POD, "NCCL_NVLS_ENABLE", "0", NCCL_INFO, NULL },
+    { POD, "NCCL_CUMEM_ENABLE", "0", NCCL_INFO, NULL },
+    { POD, "NCCL_BUFFSIZE", "8388608", NCCL_INFO, NULL },
+    { POD, "NCCL_NET_PLUGIN", "none", NCCL_INFO, NULL },
+    { POD, "NCCL_DEBUG_SUBSYS", "INIT,NET", NCCL_INFO, NULL },
+    { POD, "NCCL_ASYNC_ERROR_HANDLING", "1", NCCL_INFO, NULL },
     { POD, "NCCL_IB_GID_INDEX", "-1", NCCL_INFO, NULL },
     { DGX, "NCCL_IB_GID_INDEX", "3", NCCL_WARN, "never reads it" },
     { POD, "NCCL_IB_ADDR_RANGE", "192.168.1.0/24,192.168.2.0/24", NCCL_WARN, "stops at the first" },
