@@ -9,6 +9,8 @@
 
 #include "base/str.h"
 
+#include <ctype.h>
+
 struct run {
     const struct hw *hw;
     struct arena *a;
@@ -107,8 +109,10 @@ static struct verdict omp(const struct run *r)
     if (!r->full)
         return nothing();
     if (!r->c.gpus.known)
-        return unset("It is the usable CPUs divided by the GPUs, and the number of GPUs cannot be "
-                     "known.");
+        return unset(r->hw->gpus_count || r->hw->place.container
+                         ? "It is the usable CPUs divided by the GPUs, and the number of GPUs "
+                           "cannot be known."
+                         : r->c.gpus_why);
     if (cpus <= 0)
         return unset("How many CPUs may be used here is not known.");
     each = cpus / r->c.gpus.v;
@@ -174,7 +178,9 @@ static const char *dropped_text(const struct run *r)
             if (is_dropped(&r->c.ports[k], why))
                 buf_addf(&b, "%s%s:%lld", b.len ? ", " : "", r->c.ports[k].dev,
                          (long long)r->c.ports[k].port);
-        buf_addf(&b, " (%.*s)", (int)strlen(why) - 1, why);
+        /* "It is slower." inside a sentence: "(it is slower)"; NCCL stays NCCL */
+        buf_addf(&b, " (%c%.*s)", islower((unsigned char)why[1]) ? tolower(why[0]) : why[0],
+                 (int)strlen(why) - 2, why + 1);
     }
     return nccl_text(r->a, &b);
 }
@@ -202,17 +208,21 @@ static struct verdict ib_hca(const struct run *r)
         if (r->c.ports[i].used && !r->c.ports[i].wanted)
             return set(NCCL_REQUIRED, port_list(r, "="),
                        arena_printf(r->a,
-                                    "The %zu %s port%s of the %s fabric.  NCCL would take every "
+                                    "The %zu port%s of the %s fabric at %s.  NCCL would take every "
                                     "active port, also %s.",
-                                    r->wanted, rate, r->wanted == 1 ? "" : "s",
-                                    r->roce ? "RoCE" : "InfiniBand", dropped_text(r)));
+                                    r->wanted, r->wanted == 1 ? "" : "s",
+                                    r->roce ? "RoCE" : "InfiniBand", rate, dropped_text(r)));
+    if (r->wanted == 1)
+        return pin(r, port_list(r, "="),
+                   arena_printf(r->a,
+                                "The one active %s port (%s, %s) is the right one, and NCCL takes "
+                                "it by itself.",
+                                r->roce ? "RoCE" : "InfiniBand", port_list(r, ""), rate));
     return pin(r, port_list(r, "="),
                arena_printf(r->a,
-                            "All %zu active %s port%s (%s, %s) %s the right one%s, and NCCL takes "
-                            "%s by itself.",
-                            r->wanted, r->roce ? "RoCE" : "InfiniBand", r->wanted == 1 ? "" : "s",
-                            port_list(r, ""), rate, r->wanted == 1 ? "is" : "are",
-                            r->wanted == 1 ? "" : "s", r->wanted == 1 ? "it" : "them"));
+                            "All %zu active %s ports (%s, %s) are the right ones, and NCCL takes "
+                            "them by itself.",
+                            r->wanted, r->roce ? "RoCE" : "InfiniBand", port_list(r, ""), rate));
 }
 
 /* ---- GID ---- */
@@ -363,24 +373,29 @@ static struct verdict addr_family(const struct run *r)
         return nothing();
     return set(NCCL_REQUIRED, "AF_INET6",
                arena_printf(r->a,
-                            "The RoCE ports have IPv6 addresses alone, and NCCL looks for IPv4: "
-                            "it would stay at index 0.  %s",
+                            "NCCL looks for an IPv4 address, and not every port has one of RoCE "
+                            "v2; each has an IPv6 one.  %s",
                             search_fault(r)));
 }
 
 /* ---- distances ---- */
 
-/* The level that serves every GPU: the worst of their nearest wanted NICs, SYS set
- * aside.  LEVEL_NONE: no distance is known; *out_sys: some GPU has nothing nearer. */
-static enum level level_needed(const struct run *r, bool *out_sys)
-{
-    enum level worst = LEVEL_NONE;
+struct need {
+    enum level level; /* serves every GPU: the worst of their nearest wanted NICs, SYS set
+                       * aside; LEVEL_NONE: no distance is known */
+    bool sys;         /* some GPU has nothing nearer */
+    enum level dflt;  /* what NCCL allows by itself */
+    bool some;        /* ... which is enough for some GPU */
+};
 
-    *out_sys = false;
+static struct need level_needed(const struct run *r)
+{
+    struct need n = { .level = LEVEL_NONE, .dflt = level_gdr_default(r->hw) };
+
     for (size_t gpu = 0; gpu < r->hw->gpus_count; gpu++) {
         enum level best = LEVEL_NONE;
 
-        if (r->c.gpus.known && !str_eq(r->hw->gpus[gpu].state, "ok"))
+        if (r->c.gpus.known && !r->c.gpu_used[gpu])
             continue;
         for (size_t i = 0; i < r->c.ports_count; i++) {
             enum level l =
@@ -388,19 +403,37 @@ static enum level level_needed(const struct run *r, bool *out_sys)
             if (l != LEVEL_NONE && (best == LEVEL_NONE || l < best))
                 best = l;
         }
-        if (best == LEVEL_SYS)
-            *out_sys = true;
-        else if (best > worst)
-            worst = best;
+        n.sys = n.sys || best == LEVEL_SYS;
+        n.some = n.some || (best != LEVEL_NONE && best <= n.dflt);
+        if (best != LEVEL_SYS && best > n.level)
+            n.level = best;
     }
-    return worst;
+    return n;
+}
+
+/* Near enough for NCCL's default. */
+static struct verdict gdr_covered(const struct run *r, const struct need *n)
+{
+    const char *dflt = level_name(n->dflt);
+
+    if (n->sys)
+        return pin(r, dflt,
+                   arena_printf(r->a,
+                                "Some GPUs have a NIC at %s or nearer, which NCCL's default (%s) "
+                                "covers; data of those that have NICs across the sockets alone "
+                                "goes through host memory or a neighbour's NIC.",
+                                level_name(n->level), dflt));
+    return pin(r, dflt,
+               arena_printf(r->a,
+                            "Every GPU has a NIC at %s or nearer, which NCCL's default (%s) "
+                            "covers.",
+                            level_name(n->level), dflt));
 }
 
 static struct verdict gdr_level(const struct run *r)
 {
     const char *support = r->c.gdr_support;
-    enum level need;
-    bool sys;
+    struct need need;
 
     if (!r->wanted)
         return r->full && !r->c.efa ? unset("GPUDirect RDMA needs an RDMA port.") : nothing();
@@ -409,22 +442,18 @@ static struct verdict gdr_level(const struct run *r)
                      "dma-buf cannot be used.  Every byte is copied through host memory; on four "
                      "400 Gb/s NICs that was measured as 35 instead of 195 GB/s.  Load "
                      "nvidia_peermem or use the open kernel driver.");
-    need = level_needed(r, &sys);
-    if (need == LEVEL_NONE)
+    need = level_needed(r);
+    if (need.level == LEVEL_NONE)
         return unset(
-            sys ? "Every GPU is across the socket from its nearest NIC.  SYS would allow "
-                  "GPUDirect RDMA there, but it is often slower than host memory: set it only "
-                  "after measuring."
-                : "The PCIe distance between GPUs and NICs is not known here.");
-    if (need <= LEVEL_PXB)
-        return pin(
-            r, "PXB",
-            sys ? "Most GPUs have a NIC at PXB or nearer, which NCCL's default covers; those "
-                  "across the socket use host memory or a neighbour's NIC."
-                : arena_printf(r->a,
-                               "Every GPU has a NIC at %s or nearer, which NCCL's default "
-                               "(PXB) covers.",
-                               level_name(need)));
+            need.sys ? "Every GPU is across the socket from its nearest NIC.  SYS would allow "
+                       "GPUDirect RDMA there, but it is often slower than host memory: set it only "
+                       "after measuring."
+                     : "The PCIe distance between GPUs and NICs is not known here.");
+    if (need.level <= need.dflt)
+        return gdr_covered(r, &need);
+    if (nccl_env_of(r->hw, "NCCL_TOPO_FILE"))
+        return unset("NCCL takes the distances from NCCL_TOPO_FILE and not from this machine, so "
+                     "whether its default reaches far enough cannot be told from here.");
     if (!support)
         return unset(
             "GPU and NIC meet in the root complex (PHB), beyond NCCL's default, but whether "
@@ -432,9 +461,10 @@ static struct verdict gdr_level(const struct run *r)
             "dma-buf support is not known.");
     return set(NCCL_REQUIRED, "PHB",
                arena_printf(r->a,
-                            "GPU and NIC meet in the root complex (PHB), and NCCL's default stops "
-                            "at PCIe switches (PXB), so it would copy through host memory although "
-                            "%s is there.",
+                            "%s meet in the root complex (PHB), and NCCL's default stops at PCIe "
+                            "switches (PXB), so it would copy through host memory although %s is "
+                            "there.",
+                            need.some ? "Some GPUs and their nearest NIC" : "GPU and NIC",
                             support));
 }
 
@@ -453,7 +483,8 @@ static struct verdict p2p_level(const struct run *r)
     }
     if (!r->c.gpus.known)
         return r->full || r->hw->gpus_count
-                   ? unset("The GPUs cannot be asked how they are connected.")
+                   ? unset(r->hw->gpus_count ? "The GPUs cannot be asked how they are connected."
+                                             : r->c.gpus_why)
                    : nothing();
     if (r->c.gpus.v < 2)
         return r->full ? unset("One GPU has no peer.") : nothing();
@@ -481,6 +512,58 @@ static struct verdict p2p_level(const struct run *r)
 
 /* ---- network ---- */
 
+/* Without RDMA every interface NCCL takes carries data, not the first alone. */
+struct carriers {
+    const char *list;  /* "=eth0,eth1": those that may */
+    const char *other; /* "eth1": besides the one to the other nodes; NULL: none */
+    const char *side;  /* "cni0, flannel.1": those that must not; NULL: none */
+};
+
+static struct carriers carriers_of(const struct run *r)
+{
+    const struct hw_net *nets[MATCH_IFS];
+    bool tcp = is_tcp(r) || (str_eq(r->c.net, "tcp") && !r->c.efa && !ports_hidden(r->hw));
+    size_t count = tcp ? iface_default_all(r->hw, nets, ARRAY_SIZE(nets)) : 0;
+    struct buf list = { 0 }, other = { 0 }, side = { 0 };
+    struct carriers c = { 0 };
+
+    buf_addf(&list, "=%s", r->c.peer_if);
+    for (size_t i = 0; i < count; i++) {
+        bool bad = iface_is_side(nets[i]);
+        struct buf *b = bad ? &side : &other;
+
+        if (str_eq(nets[i]->name, r->c.peer_if))
+            continue;
+        buf_addf(b, "%s%s", b->len ? ", " : "", nets[i]->name);
+        if (!bad)
+            buf_addf(&list, ",%s", nets[i]->name);
+    }
+    c.other = other.len ? nccl_text(r->a, &other) : NULL;
+    c.side = side.len ? nccl_text(r->a, &side) : NULL;
+    c.list = nccl_text(r->a, &list);
+    return c;
+}
+
+/* NCCL's first interface is the right one. */
+static struct verdict socket_found(const struct run *r)
+{
+    struct carriers c = carriers_of(r);
+
+    if (c.side)
+        return set(NCCL_REQUIRED, c.list,
+                   arena_printf(r->a,
+                                "%s leads to the other nodes.  %s  Without RDMA NCCL carries data "
+                                "over every running interface, also over the virtual %s, where "
+                                "connections between nodes hang or fail.",
+                                r->c.peer_if, r->c.peer_why, c.side));
+    return pin(
+        r, c.list,
+        arena_printf(r->a, "%s leads to the other nodes, and NCCL takes it by itself.  %s%s%s%s",
+                     r->c.peer_if, r->c.peer_why,
+                     c.other ? "  Without RDMA data goes over every running interface, also " : "",
+                     c.other ? c.other : "", c.other ? "." : ""));
+}
+
 static struct verdict socket_ifname(const struct run *r)
 {
     const char *addr, *why = NULL;
@@ -493,10 +576,7 @@ static struct verdict socket_ifname(const struct run *r)
                                   "NCCL would take %s.",
                                   r->c.peer_why, n ? n->name : "none"));
     if (n && str_eq(n->name, r->c.peer_if))
-        return pin(r, arena_printf(r->a, "=%s", r->c.peer_if),
-                   arena_printf(r->a,
-                                "%s leads to the other nodes, and NCCL takes it by itself.  %s",
-                                r->c.peer_if, r->c.peer_why));
+        return socket_found(r);
     return set(NCCL_REQUIRED, arena_printf(r->a, "=%s", r->c.peer_if),
                arena_printf(r->a, "%s leads to the other nodes.  %s  NCCL would take %s%s.%s",
                             r->c.peer_if, r->c.peer_why, n ? n->name : "none",
@@ -596,7 +676,9 @@ static void step(struct run *r, size_t i, const struct nccl_lints *lints)
     const char *user = nccl_env_of(r->hw, steps[i].name);
     struct verdict v = steps[i].fn(r);
 
-    if (user && (r->full || !steps[i].ours))
+    if (user && !r->full && steps[i].ours)
+        return;
+    if (user)
         v = set(NCCL_USER, arena_strdup(r->a, user), user_reason(r, lints, steps[i].name));
     if (!v.said)
         return;
@@ -613,6 +695,8 @@ static void look(struct run *r)
             r->roce = true;
     }
     (void)gid_decide(r); /* for need_inet6 */
+    if (nccl_env_int(r->hw, "NCCL_IB_GID_INDEX", -1) >= 0)
+        r->need_inet6 = false; /* then NCCL does not search */
 }
 
 void nccl_env_make(const struct hw *hw, const struct nccl_opts *opts, struct nccl_env *out)

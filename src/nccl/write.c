@@ -29,9 +29,9 @@ const char *nccl_severity_name(enum nccl_severity s)
 static bool plain(const char *s)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                               "_=:,./+-@%";
+                               "_:,./+-@%";
 
-    return *s && *s != '=' && s[strspn(s, safe)] == 0; /* zsh reads a leading = as a command */
+    return *s && s[strspn(s, safe)] == 0; /* no =: zsh reads =ls as a command, also after : */
 }
 
 static void shell_quote(struct buf *out, const char *s)

@@ -325,8 +325,8 @@ TEST(storage_nics_are_left_out)
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_IB_HCA",
        "=mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1");
-    CHECK(says(&env, "NCCL_IB_HCA", "mlx5_8:1 (It is slower"));
-    CHECK(says(&env, "NCCL_IB_HCA", "mlx5_9:1 (No GPU is at its PCIe switch"));
+    CHECK(says(&env, "NCCL_IB_HCA", "mlx5_8:1 (it is slower"));
+    CHECK(says(&env, "NCCL_IB_HCA", "mlx5_9:1 (no GPU is at its PCIe switch"));
     CHECK(!strstr(nccl_env_find(&env, "NCCL_IB_HCA")->reason, "mlx5_10"));
     nccl_env_release(&env);
     free(m);
@@ -375,6 +375,145 @@ TEST(no_rdma)
     UNSET(&env, "NCCL_IB_GID_INDEX");
     nccl_env_release(&env);
     free(m);
+}
+
+/* Sockets carry data over every interface NCCL takes, not the first alone. */
+TEST(no_rdma_and_virtual_networks)
+{
+    struct machine *m = machine_new();
+    struct nccl_env env;
+
+    m_gpus(m, 4, "ok");
+    m_net(m, "lo", 1, "127.0.0.1", 8);
+    m_net(m, "ens5", 2, "10.0.0.4", 24)->default_route = maybe_of(1);
+    m_net(m, "ens6", 3, "10.0.1.4", 24);
+    m_net(m, "docker0", 4, "172.17.0.1", 16); /* NCCL leaves it out by itself */
+    m_route(m, "0.0.0.0", 0, "10.0.0.1", "ens5");
+    make(m, NCCL_MINIMAL, &env);
+    assert_int_equal(exports(&env), 0);
+    CHECK(says(&env, "NCCL_SOCKET_IFNAME", "every running interface, also ens6."));
+    nccl_env_release(&env);
+    make(m, NCCL_FULL, &env);
+    IS(&env, "NCCL_SOCKET_IFNAME", "=ens5,ens6");
+    nccl_env_release(&env);
+
+    m_net(m, "br-5f2c", 5, "172.18.0.1", 16)->kind = "bridge";
+    m_net(m, "nodelocaldns", 6, "169.254.20.10", 32)->kind = "dummy";
+    make(m, NCCL_MINIMAL, &env);
+    assert_int_equal(exports(&env), 1);
+    IS(&env, "NCCL_SOCKET_IFNAME", "=ens5,ens6");
+    CHECK(says(&env, "NCCL_SOCKET_IFNAME", "virtual br-5f2c, nodelocaldns, where"));
+    nccl_env_release(&env);
+    free(m);
+
+    m = machine_dgx(); /* with RDMA the first alone counts */
+    m_net(m, "br-5f2c", 30, "172.18.0.1", 16)->kind = "bridge";
+    make(m, NCCL_MINIMAL, &env);
+    assert_int_equal(exports(&env), 0);
+    nccl_env_release(&env);
+    free(m);
+}
+
+static void all_at(struct machine *m, const char *path)
+{
+    for (size_t i = 0; i < m->hw.distances_count; i++)
+        m->distances[i].path = path;
+}
+
+TEST(level_of_the_gpus_in_use)
+{
+    struct machine *m = machine_dgx();
+    struct nccl_env env;
+
+    all_at(m, "PHB");
+    m->distances[0].path = "PIX"; /* GPU 0 and mlx5_0 */
+    make(m, NCCL_MINIMAL, &env);
+    IS(&env, "NCCL_NET_GDR_LEVEL", "PHB");
+    CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "Some GPUs and their nearest NIC"));
+    nccl_env_release(&env);
+    m_env(m, "CUDA_VISIBLE_DEVICES", "0"); /* the others do not matter */
+    make(m, NCCL_MINIMAL, &env);
+    UNSET(&env, "NCCL_NET_GDR_LEVEL");
+    nccl_env_release(&env);
+    free(m);
+
+    m = machine_dgx();
+    all_at(m, "PHB");
+    m_env(m, "NCCL_TOPO_FILE", "/opt/microsoft/ndv5-topo.xml");
+    make(m, NCCL_MINIMAL, &env);
+    UNSET(&env, "NCCL_NET_GDR_LEVEL");
+    CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "NCCL_TOPO_FILE"));
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(chip_to_chip_link_needs_no_level)
+{
+    struct machine *m = machine_dgx();
+    struct nccl_env env;
+
+    all_at(m, "NODE");
+    for (size_t i = 0; i < 8; i++)
+        m->gpus[i].name = "NVIDIA GH200 480GB";
+    make(m, NCCL_MINIMAL, &env);
+    UNSET(&env, "NCCL_NET_GDR_LEVEL");
+    CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "P2C"));
+    nccl_env_release(&env);
+    m_nccl(m, "2.25.1"); /* does not know it */
+    make(m, NCCL_MINIMAL, &env);
+    IS(&env, "NCCL_NET_GDR_LEVEL", "PHB");
+    nccl_env_release(&env);
+    free(m);
+}
+
+/* Whoever uses what we print must get neither a warning nor another answer. */
+static void check_own_words(struct machine *m, enum nccl_mode mode)
+{
+    struct nccl_env env, again;
+    struct nccl_lints l;
+
+    make(m, mode, &env);
+    for (size_t i = 0; i < env.count; i++)
+        if (env.vars[i].value)
+            m_env(m, env.vars[i].name, env.vars[i].value);
+    nccl_lint_env(&m->hw, &l);
+    for (size_t i = 0; i < l.count; i++) {
+        if (l.items[i].severity != NCCL_INFO)
+            print_error("%s=%s: %s\n", l.items[i].name, l.items[i].value, l.items[i].message);
+        assert_int_equal(l.items[i].severity, NCCL_INFO);
+    }
+    nccl_lints_release(&l);
+    make(m, NCCL_MINIMAL, &again);
+    assert_int_equal(exports(&again), 0);
+    nccl_env_release(&again);
+    nccl_env_release(&env); /* m's environment pointed into it */
+    free(m);
+}
+
+static struct machine *nth_machine(int n)
+{
+    struct machine *m = n < 2 ? machine_dgx() : machine_pod("ok");
+
+    if (n == 1)
+        all_at(m, "PHB");
+    if (n == 3)
+        for (size_t i = 0; i < 4; i++) /* addresses of another namespace */
+            for (size_t k = 0; k < m->ports[i].gids_count; k++)
+                m->gids[i][k].ndev = NULL;
+    if (n == 4)
+        for (size_t i = 0; i < 4; i++) /* IPv6 alone */
+            m->gids[i][2].gid = m->gids[i][3].gid = "fd00:0000:0000:0001:0000:0000:0000:000a";
+    if (n == 5)
+        m->nets[1].ifindex = maybe_of(99); /* rails come first */
+    return m;
+}
+
+TEST(our_own_words_pass)
+{
+    for (int n = 0; n < 6; n++) {
+        check_own_words(nth_machine(n), NCCL_MINIMAL);
+        check_own_words(nth_machine(n), NCCL_FULL);
+    }
 }
 
 TEST(aws_efa)
@@ -440,6 +579,27 @@ TEST(what_is_set_wins)
 }
 
 /* Every line is a comment or an export, and no value escapes its quotes. */
+TEST(set_by_hand_is_never_left_unset)
+{
+    struct machine *m = machine_pod("hidden");
+    struct nccl_env env;
+
+    m_env(m, "GPUS_PER_NODE", "4");
+    make(m, NCCL_MINIMAL, &env);
+    assert_null(nccl_env_find(&env, "GPUS_PER_NODE"));
+    nccl_env_release(&env);
+    free(m);
+
+    m = machine_pod("ok"); /* a fixed index: NCCL does not search, so it needs no family */
+    for (size_t i = 0; i < 4; i++)
+        m->gids[i][2].gid = m->gids[i][3].gid = "fd00:0000:0000:0001:0000:0000:0000:000a";
+    m_env(m, "NCCL_IB_GID_INDEX", "3");
+    make(m, NCCL_MINIMAL, &env);
+    assert_null(nccl_env_find(&env, "NCCL_IB_ADDR_FAMILY"));
+    nccl_env_release(&env);
+    free(m);
+}
+
 TEST(shell_text_is_safe)
 {
     struct machine *m = machine_pod("ok");
@@ -448,11 +608,14 @@ TEST(shell_text_is_safe)
 
     m_env(m, "NCCL_SOCKET_IFNAME", "eth0'; rm -rf $HOME\n#");
     m_env(m, "NCCL_IB_HCA", "a\nb`c`");
+    m_env(m, "NCCL_P2P_LEVEL", "a:=ls");       /* zsh: the path of ls */
+    m_env(m, "NCCL_NET_GDR_LEVEL", "\033[2J"); /* clears a terminal */
     make(m, NCCL_FULL, &env);
     nccl_env_write(&env, &out);
     assert_non_null(
         strstr(buf_str(&out), "export NCCL_SOCKET_IFNAME='eth0'\\''; rm -rf $HOME\n#'\n"));
     assert_non_null(strstr(buf_str(&out), "export NCCL_IB_HCA='a\nb`c`'\n"));
+    assert_non_null(strstr(buf_str(&out), "export NCCL_P2P_LEVEL='a:=ls'\n"));
     nccl_env_release(&env);
     buf_reset(&out);
     make(m, NCCL_MINIMAL, &env);
@@ -460,6 +623,7 @@ TEST(shell_text_is_safe)
     for (const char *p = buf_str(&out); *p; p += strcspn(p, "\n") + 1) {
         CHECK(str_starts(p, "# ") || str_starts(p, "export "));
         CHECK(!str_starts(p, "# ") || strcspn(p, "\n") <= 90);
+        CHECK(!memchr(p, '\033', strcspn(p, "\n")));
     }
     nccl_env_release(&env);
     buf_release(&out);
@@ -548,7 +712,10 @@ TEST_MAIN(cmocka_unit_test(dgx_needs_nothing), cmocka_unit_test(pod_full),
           cmocka_unit_test(no_address_in_this_namespace), cmocka_unit_test(bnxt_order_of_the_table),
           cmocka_unit_test(infiniband_and_roce), cmocka_unit_test(storage_nics_are_left_out),
           cmocka_unit_test(management_nic_is_left_out), cmocka_unit_test(no_rdma),
-          cmocka_unit_test(aws_efa), cmocka_unit_test(azure_topology_file),
-          cmocka_unit_test(what_is_set_wins), cmocka_unit_test(shell_text_is_safe),
-          cmocka_unit_test(json_form), cmocka_unit_test(why_explains),
-          cmocka_unit_test(empty_machines))
+          cmocka_unit_test(no_rdma_and_virtual_networks),
+          cmocka_unit_test(level_of_the_gpus_in_use),
+          cmocka_unit_test(chip_to_chip_link_needs_no_level), cmocka_unit_test(our_own_words_pass),
+          cmocka_unit_test(set_by_hand_is_never_left_unset), cmocka_unit_test(aws_efa),
+          cmocka_unit_test(azure_topology_file), cmocka_unit_test(what_is_set_wins),
+          cmocka_unit_test(shell_text_is_safe), cmocka_unit_test(json_form),
+          cmocka_unit_test(why_explains), cmocka_unit_test(empty_machines))

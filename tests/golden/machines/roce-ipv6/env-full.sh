@@ -7,10 +7,10 @@ export NCCL_IB_DISABLE=0
 # All 4 active RoCE ports (bnxt_re0:1,bnxt_re1:1,bnxt_re2:1,bnxt_re3:1, 400 Gb/s) are the
 # right ones, and NCCL takes them by itself.
 export NCCL_IB_HCA='=bnxt_re0:1,bnxt_re1:1,bnxt_re2:1,bnxt_re3:1'
-# The RoCE ports have IPv6 addresses alone, and NCCL looks for IPv4: it would stay at
-# index 0. NCCL's search goes wrong on bnxt_re0. Index 0 (fe80::8616:cff:fe3e:2010,
-# IB/RoCE v1 on ens11np0): NCCL's search for an IPv4 address and RoCE v2 ends there, but
-# it is RoCE v1, which no router forwards.
+# NCCL looks for an IPv4 address, and not every port has one of RoCE v2; each has an IPv6
+# one. NCCL's search goes wrong on bnxt_re0. Index 0 (fe80::8616:cff:fe3e:2010, IB/RoCE v1
+# on ens11np0): NCCL's search for an IPv4 address and RoCE v2 ends there, but it is RoCE
+# v1, which no router forwards.
 export NCCL_IB_ADDR_FAMILY=AF_INET6
 # With NCCL_IB_ADDR_FAMILY=AF_INET6 NCCL's search ends at index 3 on every port, a
 # routable RoCE v2 address. The index may differ between pods and nodes: unset is safer.

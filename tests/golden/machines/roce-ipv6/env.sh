@@ -1,10 +1,10 @@
 # NCCL_IB_HCA is left unset. All 4 active RoCE ports
 # (bnxt_re0:1,bnxt_re1:1,bnxt_re2:1,bnxt_re3:1, 400 Gb/s) are the right ones, and NCCL
 # takes them by itself.
-# The RoCE ports have IPv6 addresses alone, and NCCL looks for IPv4: it would stay at
-# index 0. NCCL's search goes wrong on bnxt_re0. Index 0 (fe80::8616:cff:fe3e:2010,
-# IB/RoCE v1 on ens11np0): NCCL's search for an IPv4 address and RoCE v2 ends there, but
-# it is RoCE v1, which no router forwards.
+# NCCL looks for an IPv4 address, and not every port has one of RoCE v2; each has an IPv6
+# one. NCCL's search goes wrong on bnxt_re0. Index 0 (fe80::8616:cff:fe3e:2010, IB/RoCE v1
+# on ens11np0): NCCL's search for an IPv4 address and RoCE v2 ends there, but it is RoCE
+# v1, which no router forwards.
 export NCCL_IB_ADDR_FAMILY=AF_INET6
 # NCCL_IB_GID_INDEX is left unset. With NCCL_IB_ADDR_FAMILY=AF_INET6 NCCL's own search
 # ends at index 3 on every port, a routable RoCE v2 address of this network namespace.

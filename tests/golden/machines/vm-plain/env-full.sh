@@ -9,9 +9,8 @@ export NCCL_IB_DISABLE=1
 # 240.0.0.1 leaves by it.
 export NCCL_SOCKET_IFNAME='=eth0'
 # NCCL_NET_GDR_LEVEL is left unset. GPUDirect RDMA needs an RDMA port.
-# NCCL_P2P_LEVEL is left unset. The GPUs cannot be asked how they are connected.
-# OMP_NUM_THREADS is left unset. It is the usable CPUs divided by the GPUs, and the number
-# of GPUs cannot be known.
+# NCCL_P2P_LEVEL is left unset. No NVIDIA GPU is on this machine.
+# OMP_NUM_THREADS is left unset. No NVIDIA GPU is on this machine.
 # Without RDMA, UCX goes by the interface to the others.
 export UCX_NET_DEVICES=eth0
 # Without RDMA, MPI needs shared memory and TCP alone; GPU data goes through NCCL.
