@@ -102,31 +102,65 @@ static const char *our_meaning(const char *name)
 
 /* ---- evidence of this machine ---- */
 
+/* What is true of a name; names of which the same is true are said together. */
+struct said {
+    const char *name, *text;
+};
+
+static void para_said(struct why *out, const char *label, const struct said *s, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct buf names = { 0 };
+        bool before = false;
+
+        for (size_t k = 0; k < i; k++)
+            before = before || str_eq(s[k].text, s[i].text);
+        for (size_t k = i; !before && k < count; k++)
+            if (str_eq(s[k].text, s[i].text))
+                buf_addf(&names, "%s%s", names.len ? ", " : "", s[k].name);
+        if (!before) {
+            para(out, label, "%s: %s", buf_str(&names), s[i].text);
+            label = "";
+        }
+        buf_release(&names);
+    }
+}
+
 static void here_ports(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
+    struct arena a = { 0 };
+    struct said *s = arena_array(&a, struct said, c->ports_count + 1);
+
     (void)hw;
     if (!c->ports_count)
         para(out, "here", "There is no RDMA device.");
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
 
-        para(out, i ? "" : "here", "%s:%lld %s.  %s  %s: %s", p->dev, (long long)p->port,
-             p->used ? "is used" : "is not used", p->why, p->wanted ? "Wanted" : "Not wanted",
-             p->wanted_why);
+        s[i].name = arena_printf(&a, "%s:%lld", p->dev, (long long)p->port);
+        s[i].text = arena_printf(&a, "%s.  %s  %s: %s", p->used ? "used" : "not used", p->why,
+                                 p->wanted ? "Wanted" : "Not wanted", p->wanted_why);
     }
+    para_said(out, "here", s, c->ports_count);
+    arena_release(&a);
 }
 
 static void here_gid(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
-    size_t said = 0;
+    struct arena a = { 0 };
+    struct said *s = arena_array(&a, struct said, c->ports_count + 1);
+    size_t n = 0;
 
     (void)hw;
     for (size_t i = 0; i < c->ports_count; i++)
-        if (c->ports[i].used)
-            para(out, said++ ? "" : "here", "%s:%lld: %s", c->ports[i].dev,
-                 (long long)c->ports[i].port, c->ports[i].gid_why);
-    if (!said)
+        if (c->ports[i].used) {
+            s[n].name = arena_printf(&a, "%s:%lld", c->ports[i].dev, (long long)c->ports[i].port);
+            s[n++].text = c->ports[i].gid_why;
+        }
+    if (!n)
         para(out, "here", "No RDMA port is used.");
+    para_said(out, "here", s, n);
+    arena_release(&a);
 }
 
 static void here_socket(const struct hw *hw, const struct nccl_choice *c, struct why *out)
@@ -144,22 +178,41 @@ static void here_socket(const struct hw *hw, const struct nccl_choice *c, struct
 
 static void here_gdr(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
+    struct arena a = { 0 };
+    struct said *s = arena_array(&a, struct said, c->gdr_count + 1);
+
     (void)hw;
     para(out, "here", "GPUDirect RDMA by %s; level in force: %s.",
          c->gdr_support ? c->gdr_support : "means that cannot be told", c->gdr_level);
-    for (size_t i = 0; i < c->gdr_count; i++)
-        if (level_of_path(c->gdr[i].path) != LEVEL_SYS || c->gdr_count <= 16)
-            para(out, "", "GPU %zu and %s: %s", c->gdr[i].gpu, c->gdr[i].dev, c->gdr[i].why);
+    for (size_t i = 0; i < c->gdr_count; i++) {
+        s[i].name = arena_printf(&a, "%zu-%s", c->gdr[i].gpu, c->gdr[i].dev);
+        s[i].text = c->gdr[i].why;
+    }
+    if (c->gdr_count)
+        para(out, "", "The pairs of GPU and NIC:");
+    para_said(out, "", s, c->gdr_count);
+    arena_release(&a);
 }
 
 static void here_p2p(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
+    struct arena a = { 0 };
+    struct said *s = arena_array(&a, struct said, c->p2p_count + 1);
+
     (void)hw;
     if (!c->p2p_count)
         para(out, "here", "%s", c->gpus.known ? "There is no pair of GPUs." : c->gpus_why);
-    for (size_t i = 0; i < c->p2p_count; i++)
-        para(out, i ? "" : "here", "GPU %zu and GPU %zu by %s.  %s", c->p2p[i].a, c->p2p[i].b,
-             c->p2p[i].transport ? c->p2p[i].transport : "an unknown way", c->p2p[i].why);
+    else
+        para(out, "here", "The pairs of GPUs:");
+    for (size_t i = 0; i < c->p2p_count; i++) {
+        const struct nccl_p2p *p = &c->p2p[i];
+
+        s[i].name = arena_printf(&a, "%zu-%zu", p->a, p->b);
+        s[i].text = arena_printf(&a, "%s%s%s", p->transport ? p->transport : "",
+                                 p->transport ? ".  " : "", p->why);
+    }
+    para_said(out, "", s, c->p2p_count);
+    arena_release(&a);
 }
 
 static void here_gpus(const struct hw *hw, const struct nccl_choice *c, struct why *out)
@@ -209,15 +262,17 @@ static const struct {
     { "NCCL_IB_ROCE_VERSION_NUM", "NCCL prefers RoCE v2.", here_gid },
     { "NCCL_SOCKET_IFNAME",
       "NCCL takes the first running interface whose name begins with ib, else the first that is "
-      "not docker, lo or virbr, in the kernel's order.",
+      "not docker, lo or virbr, in the kernel's order.  Without RDMA, data goes over all of "
+      "them.",
       here_socket },
     { "NCCL_SOCKET_FAMILY", "NCCL takes the first address it meets, IPv4 before IPv6.",
       here_socket },
     { "NCCL_NET_GDR_LEVEL",
       "NICs reach GPU memory directly when no more than PCIe switches lie "
-      "between them (PXB).",
+      "between them (PXB), or the CPU where it shares a chip-to-chip link with the GPU (P2C).",
       here_gdr },
-    { "NCCL_DMABUF_ENABLE", "NCCL uses dma-buf where kernel and driver have it.", here_gdr },
+    { "NCCL_DMABUF_ENABLE",
+      "NCCL uses dma-buf where kernel and driver have it, before a peer-memory module.", here_gdr },
     { "NCCL_P2P_LEVEL",
       "GPUs copy directly over NVLink and PCIe switches (PXB); with two GPUs on an "
       "AMD processor at any distance.",
