@@ -110,6 +110,7 @@ static void line_p2p(struct page *p, const struct nccl_choice *c, struct buf *b)
     } rows[] = { { "nvlink", "NVLink" },
                  { "p2p", "PCIe" },
                  { "shm", "shared host memory" },
+                 { "net", "the network" },
                  { NULL, "unknown" } };
     const char *sep = ": ";
 

@@ -167,7 +167,7 @@ static void write_gdr(const struct hw *hw, const struct nccl_choice *c, int widt
 
 static void write_p2p(const struct nccl_choice *c, int width, struct buf *out)
 {
-    static const char *const kinds[] = { "nvlink", "p2p", "shm", NULL };
+    static const char *const kinds[] = { "nvlink", "p2p", "shm", "net", NULL };
 
     for (size_t k = 0, first = 1; k < ARRAY_SIZE(kinds); k++) {
         const struct nccl_p2p *one = NULL;

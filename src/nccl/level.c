@@ -216,7 +216,7 @@ static void p2p_one(struct sim *s, const struct hw_gpu_pair *p, enum level limit
         out->why = "The path between them is not known.";
         return;
     }
-    out->transport = no_shm ? NULL : "shm";
+    out->transport = no_shm ? "net" : "shm";
     if (l > limit) {
         out->why = arena_printf(s->a, "The path is %s, beyond the level %s.%s", out->path,
                                 s->c->p2p_level, instead);

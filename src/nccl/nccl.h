@@ -48,7 +48,7 @@ struct nccl_gdr { /* one GPU and one used RDMA device */
 struct nccl_p2p { /* two GPUs of hw->gpus[] */
     size_t a, b;
     const char *path;      /* "NVL", "PIX", "PXB", "PHB", "SYS"; NULL unknown */
-    const char *transport; /* "nvlink", "p2p", "shm"; NULL unknown or none of these */
+    const char *transport; /* "nvlink", "p2p", "shm", "net"; NULL unknown */
     const char *why;
 };
 
