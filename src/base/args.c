@@ -79,7 +79,7 @@ static enum rc store(const struct opt *o, const char *value, void *out, struct e
         *(bool *)p = true;
         return RC_OK;
     }
-    if (o->choices && *value && !is_choice(o->choices, value)) {
+    if (o->choices && (*value || o->kind != OPT_STR_OPT) && !is_choice(o->choices, value)) {
         err_hint(err, "Choose one of: %s.", o->choices);
         return err_set(err, RC_USAGE, "option '--%s' has no choice '%s'", o->name, value);
     }

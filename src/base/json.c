@@ -13,6 +13,7 @@ struct parser {
     struct arena *a;
     const char *text, *p, *end;
     struct err *err;
+    size_t values; /* read so far */
 };
 
 static enum rc fail_at(struct parser *ps, const char *at, const char *what)
@@ -245,6 +246,8 @@ static enum rc read_child(struct parser *ps, struct level *l, struct json **out)
         ps->p++;
         skip_space(ps);
     }
+    if (++ps->values > JSON_VALUES_MAX)
+        return fail(ps, "too many values");
     child = arena_new(ps->a, struct json);
     if (object) {
         size_t len;

@@ -17,7 +17,10 @@
 #include "base/maybe.h"
 
 enum json_type { JSON_NULL, JSON_BOOL, JSON_NUM, JSON_STR, JSON_ARR, JSON_OBJ };
-enum { JSON_DEPTH_MAX = 64 };
+enum {
+    JSON_DEPTH_MAX = 64,
+    JSON_VALUES_MAX = 1 << 20 /* values in one document: two bytes of text can make one of 72 */
+};
 
 struct json {
     enum json_type type;

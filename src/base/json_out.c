@@ -95,7 +95,7 @@ static void add_quoted(struct buf *b, const char *s, size_t len)
             buf_adds(b, "\\n");
         else if (c == '\t')
             buf_adds(b, "\\t");
-        else if (c < 0x20 || c == 0x7f) {
+        else if (c < 0x20 || (c >= 0x7f && c < 0xa0)) { /* terminals act on these */
             const char esc[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
 
             buf_add(b, esc, sizeof(esc));

@@ -5,11 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void NORETURN out_of_memory(size_t size)
 {
     fprintf(stderr, "stoker: out of memory asking for %zu bytes\n", size);
-    abort();
+    _exit(4); /* a limit was reached */
 }
 
 void *xmalloc(size_t size)
@@ -26,7 +27,7 @@ void *xcalloc(size_t count, size_t size)
     void *p = calloc(count ? count : 1, size ? size : 1);
 
     if (!p)
-        out_of_memory(size);
+        out_of_memory(count * size);
     return p;
 }
 
@@ -35,7 +36,7 @@ void *xreallocarray(void *p, size_t count, size_t size)
     void *q = reallocarray(p, count ? count : 1, size ? size : 1);
 
     if (!q)
-        out_of_memory(size);
+        out_of_memory(count * size);
     return q;
 }
 

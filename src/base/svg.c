@@ -12,9 +12,9 @@ void svg_escape(struct buf *b, const char *s)
 
     for (size_t i = 0, n; i < len; i += n) {
         n = utf8_decode(s + i, len - i, &c);
-        if (!n || (c < 0x20 && c != '\t' && c != '\n')) {
+        if (!n || (c < 0x20 && c != '\t' && c != '\n') || c == 0xfffe || c == 0xffff) {
             buf_adds(b, "?"); /* XML has no way to write these */
-            n = 1;
+            n = n ? n : 1;
         } else if (c == '&')
             buf_adds(b, "&amp;");
         else if (c == '<')

@@ -121,21 +121,24 @@ static void shrink(const struct table *t, size_t room, size_t width[TABLE_COLS_M
 /* The text cut to `room` columns, its last one an ellipsis when cut. */
 static void add_cut(struct buf *out, const char *text, size_t room)
 {
-    const char *p = text;
-    size_t used = 0;
+    size_t len = strlen(text), at = 0, used = 0;
 
     if (utf8_width(text) <= room) {
         buf_adds(out, text);
         return;
     }
-    while (*p && used + 1 < room) {
-        p++;
-        while (((unsigned char)*p & 0xc0) == 0x80)
-            p++;
-        used++;
+    while (at < len) {
+        size_t n, cols = utf8_columns(text + at, len - at, &n);
+
+        if (used + cols + 1 > room)
+            break;
+        used += cols;
+        at += n;
     }
-    buf_add(out, text, (size_t)(p - text));
+    buf_add(out, text, at);
     buf_adds(out, "…");
+    if (used + 1 < room) /* a wide one did not fit */
+        buf_fill(out, ' ', room - used - 1);
 }
 
 static void add_cell(struct buf *out, const struct term *term, const char *text,
@@ -211,14 +214,8 @@ void term_wrap(const struct term *term, struct buf *out, int indent, const char 
     if (term->width && term->width - indent < 20)
         room = 20;
     while (*text) {
-        size_t len = strcspn(text, " \n"), cols;
-        char word[256];
+        size_t len = strcspn(text, " \n"), cols = utf8_width_n(text, len);
 
-        if (len >= sizeof(word))
-            len = sizeof(word) - 1;
-        memcpy(word, text, len);
-        word[len] = '\0';
-        cols = utf8_width(word);
         if (used && used + 1 + cols > room) {
             buf_addc(out, '\n');
             used = 0;
@@ -227,7 +224,7 @@ void term_wrap(const struct term *term, struct buf *out, int indent, const char 
             buf_fill(out, ' ', (size_t)indent);
         else
             buf_addc(out, ' ');
-        buf_adds(out, word);
+        buf_add(out, text, len);
         used += cols + (used ? 1 : 0);
         text += len;
         text += strspn(text, " \n");

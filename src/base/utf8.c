@@ -56,11 +56,42 @@ size_t utf8_encode(uint32_t c, char out[4])
     return 4;
 }
 
-size_t utf8_width(const char *s)
+/* What terminals draw over the character before, and what they give two columns: the
+ * blocks of Unicode's East Asian Width and the emoji, not every exception. */
+static const struct {
+    uint32_t first, last;
+    size_t columns;
+} widths[] = {
+    { 0x0300, 0x036f, 0 },   { 0x1100, 0x115f, 2 },   { 0x200b, 0x200f, 0 },
+    { 0x202a, 0x202e, 0 },   { 0x2060, 0x2064, 0 },   { 0x2e80, 0xa4cf, 2 },
+    { 0xac00, 0xd7a3, 2 },   { 0xf900, 0xfaff, 2 },   { 0xfe00, 0xfe0f, 0 },
+    { 0xfe30, 0xfe6f, 2 },   { 0xfeff, 0xfeff, 0 },   { 0xff00, 0xff60, 2 },
+    { 0xffe0, 0xffe6, 2 },   { 0x1f300, 0x1f64f, 2 }, { 0x1f680, 0x1f6ff, 2 },
+    { 0x1f900, 0x1faff, 2 }, { 0x20000, 0x3fffd, 2 },
+};
+
+size_t utf8_columns(const char *s, size_t len, size_t *out_step)
+{
+    uint32_t c;
+    size_t n = utf8_decode(s, len, &c);
+
+    *out_step = n ? n : 1;
+    for (size_t i = 0; c >= widths[0].first && i < sizeof(widths) / sizeof(widths[0]); i++)
+        if (c >= widths[i].first && c <= widths[i].last)
+            return widths[i].columns;
+    return 1;
+}
+
+size_t utf8_width_n(const char *s, size_t len)
 {
     size_t width = 0;
 
-    for (; *s; s++)
-        width += ((unsigned char)*s & 0xc0) != 0x80;
+    for (size_t i = 0, n; i < len; i += n)
+        width += utf8_columns(s + i, len - i, &n);
     return width;
+}
+
+size_t utf8_width(const char *s)
+{
+    return utf8_width_n(s, strlen(s));
 }

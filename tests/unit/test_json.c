@@ -5,6 +5,7 @@
 #include "base/fields.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct json *parse(struct arena *a, const char *text)
@@ -189,7 +190,39 @@ TEST(tables_document_themselves)
     buf_release(&b);
 }
 
-TEST_MAIN(cmocka_unit_test(values_are_read), cmocka_unit_test(wrong_text_is_refused_with_its_place),
+TEST(values_are_counted)
+{
+    size_t len = 2 * (size_t)JSON_VALUES_MAX + 3;
+    char *text = malloc(len + 1);
+    struct arena a = { 0 };
+    struct json *v = NULL;
+    struct err err = { 0 };
+
+    assert_non_null(text);
+    for (size_t i = 0; i < len; i++)
+        text[i] = i % 2 ? '1' : ',';
+    text[0] = '[';
+    text[len - 1] = ']';
+    text[len] = '\0';
+    assert_int_equal(json_parse(&a, text, len, &v, &err), RC_PARSE);
+    assert_non_null(strstr(err.msg, "too many values"));
+    free(text);
+    arena_release(&a);
+}
+
+TEST(what_terminals_act_on_is_escaped)
+{
+    struct buf b = { 0 };
+    struct json_out w;
+
+    json_out_init(&w, &b, 0);
+    json_add_str(&w, "\x1b\x7f\xc2\x9b\u00a0");
+    assert_string_equal(buf_str(&b), "\"\\u001b\\u007f\\u009b\u00a0\"");
+    buf_release(&b);
+}
+
+TEST_MAIN(cmocka_unit_test(values_are_counted), cmocka_unit_test(what_terminals_act_on_is_escaped),
+          cmocka_unit_test(values_are_read), cmocka_unit_test(wrong_text_is_refused_with_its_place),
           cmocka_unit_test(depth_is_bounded), cmocka_unit_test(writer_escapes_and_indents),
           cmocka_unit_test(tables_go_both_ways), cmocka_unit_test(wrong_members_are_named),
           cmocka_unit_test(tables_document_themselves))

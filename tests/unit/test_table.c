@@ -4,6 +4,7 @@
 
 #include "base/svg.h"
 #include "base/table.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -81,6 +82,52 @@ TEST(svg_text_is_escaped)
     buf_release(&b);
 }
 
-TEST_MAIN(cmocka_unit_test(columns_line_up), cmocka_unit_test(wide_columns_give_way),
-          cmocka_unit_test(colour_only_where_it_shows), cmocka_unit_test(words_wrap),
-          cmocka_unit_test(svg_text_is_escaped))
+TEST(what_xml_has_no_way_to_write)
+{
+    struct buf b = { 0 };
+
+    svg_escape(&b, "a\xef\xbf\xbf"
+                   "b\xef\xbf\xbe"
+                   "c\x1b"
+                   "d\xff\xef\xbf\xbd");
+    assert_string_equal(buf_str(&b), "a?b?c?d?\xef\xbf\xbd");
+    buf_release(&b);
+}
+
+TEST(long_words_stay_whole)
+{
+    const struct term small = { .width = 40 };
+    struct buf b = { 0 }, word = { 0 };
+
+    buf_addc(&word, 'x'); /* so that no multiple of two ends a character */
+    for (int i = 0; i < 300; i++)
+        buf_adds(&word, "é");
+    term_wrap(&small, &b, 0, buf_str(&word));
+    assert_int_equal(b.len, word.len + 1);
+    assert_memory_equal(b.data, word.data, word.len);
+    buf_release(&b);
+    buf_release(&word);
+}
+
+TEST(wide_characters_take_two_columns)
+{
+    const struct term small = { .width = 8 };
+    struct table *t = table_new();
+    struct buf b = { 0 };
+
+    assert_int_equal(utf8_width("a\u0301\u65e5\U0001f600"), 5);
+    table_col(t, NULL, TABLE_SHRINK);
+    table_col(t, NULL, TABLE_LEFT);
+    table_row(t);
+    table_cell(t, COLOUR_NONE, "\u65e5\u672c\u8a9e\u65e5"); /* eight columns, six are left */
+    table_cell(t, COLOUR_NONE, "|");
+    table_print(t, &small, 0, &b);
+    assert_string_equal(buf_str(&b), "\u65e5\u672c…   |\n");
+    buf_release(&b);
+    table_free(t);
+}
+
+TEST_MAIN(cmocka_unit_test(what_xml_has_no_way_to_write), cmocka_unit_test(long_words_stay_whole),
+          cmocka_unit_test(wide_characters_take_two_columns), cmocka_unit_test(columns_line_up),
+          cmocka_unit_test(wide_columns_give_way), cmocka_unit_test(colour_only_where_it_shows),
+          cmocka_unit_test(words_wrap), cmocka_unit_test(svg_text_is_escaped))
