@@ -69,7 +69,7 @@ static void errors_store(struct tree *t)
 
     tree_sort(t);
     for (size_t i = 0; i < t->count; i++)
-        if (t->nodes[i].error)
+        if (t->nodes[i].error && !strpbrk(t->nodes[i].path, "\t\n")) /* no way to write those */
             buf_addf(&text, "%s\t%d\n", t->nodes[i].path, t->nodes[i].error);
     if (text.len)
         (void)tree_put(t, "/stoker/errors", TREE_FILE, text.data, text.len, 0);
@@ -93,6 +93,18 @@ static enum rc write_all(int fd, const char *p, size_t len, const char *path, st
     return RC_OK;
 }
 
+/* A new file, whatever stood there: writing through a link that somebody put into a
+ * shared folder would overwrite a file of his choice. */
+static int create_new(const char *path)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    int fd = open(path, flags, 0644);
+
+    if (fd < 0 && errno == EEXIST && !unlink(path))
+        fd = open(path, flags, 0644);
+    return fd;
+}
+
 enum rc recorder_write(struct recorder *rec, const char *path, struct err *err)
 {
     struct buf out;
@@ -106,7 +118,7 @@ enum rc recorder_write(struct recorder *rec, const char *path, struct err *err)
         rc = err_set(err, RC_LIMIT, "the capture is larger than %d bytes", ROOT_TAR_MAX);
         goto out_release;
     }
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    fd = create_new(path);
     if (fd < 0) {
         rc = err_sys(err, "could not create '%s'", path);
         goto out_release;

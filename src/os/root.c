@@ -36,7 +36,9 @@ static int node_at(struct root *r, const char *path, char link[ROOT_PATH_MAX])
     }
     if (!path[1])
         return TREE_DIR;
-    n = readlinkat(r->fd, path + 1, link, ROOT_PATH_MAX - 1);
+    n = readlinkat(r->fd, path + 1, link, ROOT_PATH_MAX);
+    if (n == ROOT_PATH_MAX)
+        return -ENAMETOOLONG;
     if (n >= 0) {
         link[n] = '\0';
         return TREE_LINK;
@@ -170,20 +172,30 @@ static ssize_t read_fd(int fd, char *buf, size_t cap)
     return (ssize_t)len;
 }
 
+static int regular(const struct stat *st)
+{
+    return S_ISREG(st->st_mode) ? 0 : S_ISDIR(st->st_mode) ? -EISDIR : -ENOTSUP;
+}
+
+/* Looked at before it is opened, since opening a device may start something (a watchdog,
+ * a tape), and after, since it may be another one by then. */
 static ssize_t read_disk(struct root *r, const char *real, char *buf, size_t cap)
 {
-    int fd = openat(r->fd, real + 1, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (r->live ? 0 : O_NOFOLLOW);
     struct stat st;
     ssize_t n;
+    int fd, rc;
 
+    if (fstatat(r->fd, real + 1, &st, r->live ? 0 : AT_SYMLINK_NOFOLLOW))
+        return -errno;
+    rc = regular(&st);
+    if (rc)
+        return rc;
+    fd = openat(r->fd, real + 1, flags);
     if (fd < 0)
         return -errno;
-    if (fstat(fd, &st))
-        n = -errno;
-    else if (!S_ISREG(st.st_mode))
-        n = S_ISDIR(st.st_mode) ? -EISDIR : -ENOTSUP;
-    else
-        n = read_fd(fd, buf, cap);
+    rc = fstat(fd, &st) ? -errno : regular(&st);
+    n = rc ? rc : read_fd(fd, buf, cap);
     close(fd);
     return n;
 }
@@ -444,15 +456,15 @@ int root_list(struct root *r, struct arena *a, const char *path, struct root_nam
 
 /* ---- opening ---- */
 
-static void error_set(struct root *r, const char *path, int error)
+/* A path without a node goes to `more`: a tree that grew would be sorted at each look-up. */
+static void error_set(struct root *r, struct tree *more, const char *path, int error)
 {
-    /* A folder's tree holds nothing but these: no look-up, no sorting after each. */
     struct tree_node *n = r->in_memory ? tree_find(&r->tree, path) : NULL;
 
     if (n)
         n->error = error;
     else
-        (void)tree_put(&r->tree, path, TREE_FILE, NULL, 0, error);
+        (void)tree_put(more, path, TREE_FILE, NULL, 0, error);
 }
 
 /* "/stoker/errors": reading PATH fails with ERRNO. */
@@ -460,6 +472,7 @@ static void errors_load(struct root *r)
 {
     enum { ERRORS_MAX = 1 << 20 };
     char *text = xmalloc(ERRORS_MAX), *save = NULL;
+    struct tree more = { 0 };
 
     if (root_read(r, "/stoker/errors", text, ERRORS_MAX) > 0)
         for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
@@ -470,8 +483,11 @@ static void errors_load(struct root *r)
                 continue;
             *tab = '\0';
             if (str_to_i64(tab + 1, 10, &no) && no > 0 && no < 4096)
-                error_set(r, line, (int)no);
+                error_set(r, &more, line, (int)no);
         }
+    for (size_t i = 0; i < more.count; i++)
+        (void)tree_put(&r->tree, more.nodes[i].path, TREE_FILE, NULL, 0, more.nodes[i].error);
+    tree_release(&more);
     free(text);
 }
 

@@ -3,8 +3,8 @@
  *
  * Reading takes what tar programs write: ustar with prefix, GNU long names (L, K)
  * and pax headers (x; path and linkpath).  Device nodes, sockets and FIFOs are
- * passed over; hard links are read as empty files.  A damaged header is an error,
- * a file cut at the end of the archive too.
+ * passed over; hard links are read as empty files.  A damaged header is an error, and
+ * so is an archive that was cut: half a machine must not pass for a whole one.
  *
  * Writing gives the same bytes for the same tree: sorted, time zero, owner zero. */
 #include "base/mem.h"
@@ -60,21 +60,33 @@ static unsigned header_sum(const struct tar_header *h)
     return sum;
 }
 
+/* "LEN " at the start of a record that ends with a newline: its length, with *body behind
+ * the blank; 0 when it is none.  A length cannot be shorter than what it counts. */
+static size_t pax_record(const char *p, const char *end, const char **body)
+{
+    size_t n = 0;
+    const char *q = p;
+
+    for (; q < end && *q >= '0' && *q <= '9' && n <= (size_t)(end - p); q++)
+        n = n * 10 + (size_t)(*q - '0');
+    if (q == p || q == end || *q != ' ' || n > (size_t)(end - p) || n <= (size_t)(q + 1 - p) ||
+        p[n - 1] != '\n')
+        return 0;
+    *body = q + 1;
+    return n;
+}
+
 /* "LEN key=value\n" records; the last of each key wins. */
 static void pax_read(const char *p, size_t len, char path[ROOT_PATH_MAX], char link[ROOT_PATH_MAX])
 {
     const char *end = p + len;
 
     while (p < end) {
-        char *rest;
-        unsigned long n = strtoul(p, &rest, 10);
-        const char *eq;
+        const char *rest = NULL, *eq;
+        size_t n = pax_record(p, end, &rest);
         char *to = NULL;
 
-        if (n < 5 || n > (size_t)(end - p) || *rest != ' ' || p[n - 1] != '\n')
-            return;
-        rest++;
-        eq = memchr(rest, '=', (size_t)(p + n - rest));
+        eq = n ? memchr(rest, '=', (size_t)(p + n - rest)) : NULL;
         if (!eq)
             return;
         if (eq - rest == 4 && !memcmp(rest, "path", 4))
@@ -160,8 +172,9 @@ static bool block_is_zero(const char *p)
 enum rc tar_read(const char *data, size_t len, struct tree *out, struct err *err)
 {
     struct tar_names names = { 0 };
+    size_t at = 0;
 
-    for (size_t at = 0; at + TAR_BLOCK <= len && !block_is_zero(data + at);) {
+    while (at + TAR_BLOCK <= len && !block_is_zero(data + at)) {
         const struct tar_header *h = (const struct tar_header *)(data + at);
         uint64_t size, sum;
 
@@ -176,20 +189,20 @@ enum rc tar_read(const char *data, size_t len, struct tree *out, struct err *err
         at += TAR_BLOCK;
         if (size > len - at)
             return err_set(err, RC_PARSE, "tar ends inside a file, at byte %zu", at);
-        if (h->typeflag == 'x' || h->typeflag == 'g')
+        if (h->typeflag == 'x')
             pax_read(data + at, size, names.path, names.link);
         else if (h->typeflag == 'L')
             name_take(names.path, data + at, size);
         else if (h->typeflag == 'K')
             name_take(names.link, data + at, size);
-        else
+        else if (h->typeflag != 'g') /* about the archive: no entry */
             entry_add(h, data + at, size, &names, out);
         at += (size + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
-        if (at > len)
-            break;
     }
     if (!out->count)
         return err_set(err, RC_PARSE, "not a tar archive, or an empty one");
+    if (at + TAR_BLOCK > len)
+        return err_set(err, RC_PARSE, "tar without its end mark, cut at byte %zu", len);
     tree_sort(out);
     return RC_OK;
 }

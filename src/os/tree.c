@@ -153,22 +153,32 @@ static struct tree_node *search(struct tree *t, size_t count, const char *path)
     return NULL;
 }
 
-/* Adds the parents of nodes[0..count) that are missing; true when any was. */
+/* Is the first `len` bytes' folder the node `path`, or above it? */
+static bool leads_to(const char *folder, size_t len, const char *path)
+{
+    return path && !strncmp(path, folder, len) && (!path[len] || path[len] == '/');
+}
+
+/* Adds the parents of the sorted nodes[0..count) that are missing; true when any was.
+ * A folder stands right before what is below it, so one that does not lead to the node
+ * before is not there, nor has the node before added it. */
 static bool add_parents(struct tree *t, size_t count)
 {
     char parent[ROOT_PATH_MAX];
     bool any = false;
 
     for (size_t i = 0; i < count; i++) {
-        const char *slash = strrchr(t->nodes[i].path, '/');
-        size_t len = (size_t)(slash - t->nodes[i].path);
+        const char *path = t->nodes[i].path, *before = i ? t->nodes[i - 1].path : NULL;
+        const char *slash = path + strlen(path);
 
-        if (len == 0)
-            continue;
-        memcpy(parent, t->nodes[i].path, len);
-        parent[len] = '\0';
-        if (!search(t, count, parent) && tree_put(t, parent, TREE_DIR, NULL, 0, 0))
+        while ((slash = memrchr(path, '/', (size_t)(slash - path))) && slash > path &&
+               !leads_to(path, (size_t)(slash - path), before)) {
+            memcpy(parent, path, (size_t)(slash - path));
+            parent[slash - path] = '\0';
+            if (!tree_put(t, parent, TREE_DIR, NULL, 0, 0))
+                break; /* full */
             any = true;
+        }
     }
     return any;
 }
@@ -177,9 +187,9 @@ void tree_sort(struct tree *t)
 {
     if (t->sorted)
         return;
-    do
+    sort_nodes(t);
+    if (add_parents(t, t->count))
         sort_nodes(t);
-    while (add_parents(t, t->count)); /* one level a round; paths are short */
     t->sorted = true;
 }
 

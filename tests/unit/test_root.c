@@ -187,6 +187,126 @@ TEST(damaged_tars_are_refused)
     tree_release(&t);
 }
 
+/* An archive of one extension header with this body, one file behind it and the end. */
+static void pax_tar(const char *body, struct buf *out)
+{
+    struct tree t;
+    struct buf file = { 0 };
+    unsigned sum = 0;
+
+    tree_init(&t);
+    CHECK(tree_put(&t, "/pax", TREE_FILE, body, strlen(body), 0));
+    tar_write(&t, out);
+    out->data[156] = 'x';
+    memset(out->data + 148, ' ', 8);
+    for (int i = 0; i < 512; i++)
+        sum += (unsigned char)out->data[i];
+    snprintf(out->data + 148, 8, "%06o", sum);
+    out->len -= 1024; /* the end mark comes last */
+    tree_release(&t);
+    CHECK(tree_put(&t, "/file", TREE_FILE, "x", 1, 0));
+    tar_write(&t, &file);
+    buf_add(out, file.data, file.len);
+    buf_release(&file);
+    tree_release(&t);
+}
+
+TEST(extension_headers_that_lie)
+{
+    static const struct {
+        const char *body, *path; /* where the file behind it is found */
+    } rows[] = {
+        { "9 path=a\n", "/a" },
+        { "9 path=a\n11 path=bcd\n", "/file" }, /* too long */
+        { "     \n6 path=aaaa\n", "/file" },    /* a length that ends before its own text */
+        { "\n\n\n\n\n\n\n8 path=aaaaaaaaaa", "/file" },
+        { "-5 path=abc\n", "/file" },
+        { "2 \n=", "/file" },
+        { "99999999999999999999999999 path=a\n", "/file" },
+        { "", "/file" },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct buf tar = { 0 };
+        struct tree t;
+
+        tree_init(&t);
+        pax_tar(rows[i].body, &tar);
+        assert_int_equal(tar_read(tar.data, tar.len, &t, NULL), RC_OK);
+        if (i != 1)
+            assert_non_null(tree_find(&t, rows[i].path));
+        tree_release(&t);
+        buf_release(&tar);
+    }
+}
+
+TEST(a_tar_cut_anywhere_is_refused)
+{
+    struct tree t;
+    struct buf out = { 0 };
+
+    tree_init(&t);
+    CHECK(tree_put(&t, "/a/b", TREE_FILE, "x", 1, 0));
+    CHECK(tree_put(&t, "/a/c", TREE_LINK, "b", 1, 0));
+    tar_write(&t, &out);
+    for (size_t len = 0; len + 1024 < out.len; len += 256) {
+        struct tree back;
+        char *cut = malloc(len + 1); /* its end is where a sanitizer looks */
+
+        assert_non_null(cut);
+        memcpy(cut, out.data, len);
+        cut[len] = '\0';
+        tree_init(&back);
+        assert_int_equal(tar_read(cut, len, &back, NULL), RC_PARSE);
+        tree_release(&back);
+        free(cut);
+    }
+    tree_release(&t);
+    buf_release(&out);
+}
+
+TEST(parents_are_added_once_at_any_depth)
+{
+    char path[900] = "/top";
+    struct tree t;
+    size_t depth = 2;
+
+    tree_init(&t);
+    for (; depth < 400; depth++)
+        snprintf(path + strlen(path), sizeof(path) - strlen(path), "/a");
+    CHECK(tree_put(&t, path, TREE_FILE, "x", 1, 0));
+    CHECK(tree_put(&t, "/top-2/b", TREE_FILE, "x", 1, 0));
+    CHECK(tree_put(&t, "/top/a/b", TREE_FILE, "x", 1, 0));
+    CHECK(tree_put(&t, "/top/a", TREE_DIR, NULL, 0, 0));
+    assert_int_equal(tree_find(&t, "/top")->kind, TREE_DIR);
+    assert_int_equal(tree_find(&t, "/top/a/a/a")->kind, TREE_DIR);
+    assert_int_equal(tree_find(&t, "/top-2")->kind, TREE_DIR);
+    assert_int_equal(t.count, depth - 1 + 1 + 2); /* the path and its parents, b, top-2 and b */
+    tree_release(&t);
+}
+
+TEST(a_capture_is_not_written_through_a_link)
+{
+    struct recorder *rec = recorder_new();
+    char tar[96], victim[96], text[16] = "";
+    FILE *f;
+
+    snprintf(tar, sizeof(tar), "%s/link.tar", dir);
+    snprintf(victim, sizeof(victim), "%s/victim", dir);
+    put("/victim", "precious");
+    put_link("/link.tar", victim);
+    recorder_put(rec, "/stoker/x", "1", 1);
+    assert_int_equal(recorder_write(rec, tar, NULL), RC_OK);
+    f = fopen(victim, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(text, sizeof(text), f));
+    fclose(f);
+    assert_string_equal(text, "precious");
+    recorder_free(rec);
+    unlink(tar);
+    unlink(victim);
+}
+
 TEST(odd_roots_are_errors)
 {
     struct err err = { 0 };
@@ -202,9 +322,16 @@ TEST(odd_roots_are_errors)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folder_answers),           cmocka_unit_test(recorded_tar_answers_the_same),
-        cmocka_unit_test(system_tar_is_read),       cmocka_unit_test(long_paths_survive_a_tar),
-        cmocka_unit_test(damaged_tars_are_refused), cmocka_unit_test(odd_roots_are_errors),
+        cmocka_unit_test(folder_answers),
+        cmocka_unit_test(recorded_tar_answers_the_same),
+        cmocka_unit_test(system_tar_is_read),
+        cmocka_unit_test(long_paths_survive_a_tar),
+        cmocka_unit_test(damaged_tars_are_refused),
+        cmocka_unit_test(odd_roots_are_errors),
+        cmocka_unit_test(extension_headers_that_lie),
+        cmocka_unit_test(a_tar_cut_anywhere_is_refused),
+        cmocka_unit_test(parents_are_added_once_at_any_depth),
+        cmocka_unit_test(a_capture_is_not_written_through_a_link),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
