@@ -87,19 +87,36 @@ static void note_sleep(struct child_report *rep)
         rep->state = paren[2];
 }
 
+/* A stuck child must not keep the reader of our own output waiting, whichever of our
+ * descriptors that reads: all but `fd` are let go.  Where it is now: above the three,
+ * which it may be one of when we were started without them. */
+static int let_go(int fd)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int keep = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+    if (keep < 0)
+        _exit(1);
+    if (null < 0) /* a bare root: whatever takes the place of the three */
+        null = open("/", O_PATH | O_CLOEXEC);
+    for (int std = 0; std <= STDERR_FILENO; std++)
+        if (null < 0 || dup2(null, std) < 0)
+            close(std);
+    if (keep > STDERR_FILENO + 1)
+        (void)close_range(STDERR_FILENO + 1, (unsigned)keep - 1, 0);
+    (void)close_range((unsigned)keep + 1, ~0U, 0);
+    return keep;
+}
+
 static void NORETURN child_main(void (*fn)(struct child_link *l, void *arg), void *arg, int fd,
                                 struct shared *shared, pid_t parent)
 {
     struct child_link l = { .fd = fd, .shared = shared };
 
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
-    /* A stuck child must not keep the reader of our own output waiting. */
-    for (int std = 0; null >= 0 && std < 3; std++)
-        dup2(null, std);
+    l.fd = let_go(fd);
     signal(SIGPIPE, SIG_IGN);
     fn(&l, arg);
     _exit(0);
