@@ -600,6 +600,22 @@ static void self_ask(struct hw_build *b)
     ask_packages(&b->self, b->a);
 }
 
+/* A capture may hold no more than asking would have given. */
+static void self_bound(struct hw_self *self)
+{
+    const struct {
+        size_t *count, max;
+    } lists[] = {
+        { &self->addrs_count, SELF_ADDRS_MAX },        { &self->ifs_count, SELF_IFS_MAX },
+        { &self->filesystems_count, SELF_FS_MAX },     { &self->env_count, SELF_ENV_MAX },
+        { &self->daemons_count, ARRAY_SIZE(daemons) }, { &self->packages_count, SELF_PACKAGES_MAX },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+        if (*lists[i].count > lists[i].max)
+            *lists[i].count = lists[i].max;
+}
+
 static void self_replay(struct hw_build *b)
 {
     struct arena tree = { 0 };
@@ -617,6 +633,7 @@ static void self_replay(struct hw_build *b)
              fields_read(b->a, doc, &hw_self_table, &self, &err))
         hw_note_add(b, "self", "/stoker/self.json of the capture is not usable: %s", err.msg);
     else {
+        self_bound(&self);
         hw_clean(&hw_self_table, &self);
         b->self = self;
     }
