@@ -10,6 +10,7 @@
  *   Did you mean 'gpus_per_node'? */
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "spec/spec_int.h"
 
 #include <stdlib.h>
@@ -133,15 +134,17 @@ void diags_sort(struct load *l)
 /* White space as wide as the first col-1 characters of `text`: tabs stay tabs. */
 static void caret_indent(const char *text, int col, struct buf *out)
 {
+    size_t len = strlen(text);
+
     for (int i = 1; i < col; i++) {
-        if (!*text) {
-            buf_addc(out, ' ');
-            continue;
-        }
-        buf_addc(out, *text == '\t' ? '\t' : ' ');
-        do
-            text++;
-        while (((unsigned char)*text & 0xc0) == 0x80);
+        size_t n, columns = len ? utf8_columns(text, len, &n) : 1;
+
+        if (len && *text == '\t')
+            buf_addc(out, '\t');
+        else
+            buf_fill(out, ' ', columns);
+        text += len ? n : 0;
+        len -= len ? n : 0;
     }
 }
 

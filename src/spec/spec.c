@@ -100,6 +100,10 @@ enum rc spec_parse(const char *text, size_t len, const char *name, struct spec *
     const struct yaml *root;
     enum rc rc = RC_OK;
 
+    if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) { /* a byte order mark has no column */
+        l.text += 3;
+        l.len -= 3;
+    }
     arena_init(&tree);
     l.diags->mem = xcalloc(1, sizeof(*l.diags->mem));
     l.diags->file = arena_strdup(&l.diags->mem->arena, name);
