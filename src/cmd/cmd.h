@@ -43,7 +43,7 @@ struct cmd {
 
 extern const struct cmd *const commands[]; /* sorted, NULL-terminated */
 
-/* Global options, accepted before or after the command: --help, --version, --colour. */
+/* Global options, accepted behind every command: --help, --version, --colour. */
 int cmd_main(int argc, char **argv);
 const struct opt *cmd_global_opts(void); /* ends with a zero row */
 const struct cmd *cmd_find(const struct cmd *const *list, const char *name);

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "cmd/cmd.h"
 
+#include <ctype.h>
 #include <string.h>
 
 static void option_words(const struct opt *o, struct buf *out)
@@ -24,25 +25,54 @@ static void command_names(const struct cmd *const *list, struct buf *out)
         buf_addf(out, "%s%s", l == list ? "" : " ", (*l)->name);
 }
 
-/* ---- bash ---- */
-
-static void bash_choices(const struct cmd *c, const char *path, struct buf *out)
+/* The words a value may be: its choices, or an argument written as such ("gpu|rdma", which
+ * may be a comma list; capitals are no words).  NULL: anything, so files are offered. */
+static const char *value_words(const struct opt *o)
 {
-    for (const struct opt *o = c->opts; o && o->kind != OPT_END; o++)
-        if (o->choices) {
-            buf_addf(out, "        '%s --%s') words='", path, o->name);
-            choice_words(o->choices, out);
-            buf_adds(out, "' ;;\n");
-        }
+    if (o->choices)
+        return o->choices;
+    return o->arg && strchr(o->arg, '|') && islower((unsigned char)o->arg[0]) ? o->arg : NULL;
 }
 
+/* ---- bash ---- */
+
+static void bash_values(const struct opt *o, const char *path, struct buf *out)
+{
+    for (; o && o->kind != OPT_END; o++) {
+        if (o->kind == OPT_FLAG)
+            continue;
+        buf_addf(out, "        %s' --%s'", path, o->name);
+        if (o->letter)
+            buf_addf(out, "|%s' -%c'", path, o->letter);
+        buf_adds(out, ") words='");
+        if (value_words(o))
+            choice_words(value_words(o), out);
+        buf_adds(out, "' ;;\n");
+    }
+}
+
+static void bash_command_values(const struct cmd *c, const char *path, struct buf *out)
+{
+    struct buf quoted = { 0 };
+
+    buf_addf(&quoted, "'%s'", path);
+    bash_values(c->opts, buf_str(&quoted), out);
+    buf_release(&quoted);
+}
+
+/* Options where a '-' asks for them, and where a command takes nothing else. */
 static void bash_case(const struct cmd *c, const char *path, struct buf *out)
 {
     buf_addf(out, "        '%s') words='", path);
     if (c->subs)
         command_names(c->subs, out);
+    else if (!strcmp(path, "help"))
+        command_names(commands, out);
     else if (c->arg_choices)
         choice_words(c->arg_choices, out);
+    if (!c->subs && c->args_max == 0)
+        option_words(c->opts, out);
+    buf_adds(out, "'; options='");
     option_words(c->opts, out);
     option_words(cmd_global_opts(), out);
     buf_adds(out, "' ;;\n");
@@ -69,7 +99,7 @@ static void bash_write(struct buf *out)
     buf_adds(out, "# bash completion for stoker, made from its command table\n"
                   "_stoker() {\n"
                   "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-                  "    local path=${COMP_WORDS[1]} words= i\n"
+                  "    local path=${COMP_WORDS[1]} words= options=\n"
                   "    [ \"$cur\" = = ] && cur=\n"
                   "    [ \"$prev\" = = ] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
                   "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
@@ -81,10 +111,13 @@ static void bash_write(struct buf *out)
             buf_addf(out, "|%s", (*l)->name);
     buf_adds(out, ") [ \"$COMP_CWORD\" -gt 2 ] && path=\"$path ${COMP_WORDS[2]}\" ;;\n    esac\n"
                   "    case \"$path $prev\" in\n");
-    each_path(bash_choices, out);
+    each_path(bash_command_values, out);
+    bash_values(cmd_global_opts(), "*", out);
     buf_adds(out, "        *)\n        case \"$path\" in\n");
     each_path(bash_case, out);
-    buf_adds(out, "        esac ;;\n    esac\n"
+    buf_adds(out, "        esac\n"
+                  "        case \"$cur\" in -*) words=$options ;; esac ;;\n"
+                  "    esac\n"
                   "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
                   "}\ncomplete -o default -F _stoker stoker\n");
 }
@@ -114,9 +147,9 @@ static void fish_options(const struct cmd *c, const char *path, struct buf *out)
                  strchr(path, ' ') ? strchr(path, ' ') + 1 : path, o->name);
         if (o->letter)
             buf_addf(out, " -s %c", o->letter);
-        if (o->choices) {
+        if (value_words(o)) {
             buf_adds(out, " -x -a '");
-            choice_words(o->choices, out);
+            choice_words(value_words(o), out);
             buf_addc(out, '\'');
         } else if (o->arg)
             buf_adds(out, " -r");

@@ -188,11 +188,15 @@ static enum rc env_with(struct hw *hw, const struct opt_strs *with, struct err *
     for (size_t i = 0; i < with->count; i++) {
         const char *s = with->items[i];
         size_t len = strcspn(s, "=");
+        char *value;
+
         if (s[len] != '=' || !is_var_name(s, len)) {
             err_hint(err, "Write it as VAR=VALUE, for example NCCL_IB_HCA==mlx5_0.");
             return err_set(err, RC_USAGE, "option '--with' cannot use '%s'", s);
         }
-        env_put(hw, arena_strndup(&hw->arena, s, len), arena_strdup(&hw->arena, s + len + 1));
+        value = arena_strdup(&hw->arena, s + len + 1);
+        str_make_text(value); /* as the environment's own are taken */
+        env_put(hw, arena_strndup(&hw->arena, s, len), value);
     }
     return RC_OK;
 }

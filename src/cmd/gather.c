@@ -225,8 +225,12 @@ static enum rc run_gather(struct cmd_ctx *ctx, struct err *err)
     struct stat st;
     enum rc rc;
 
-    if (!o->force && !lstat(ctx->argv[0], &st))
-        return exists_error(ctx->argv[0], err);
+    if (!lstat(ctx->argv[0], &st)) {
+        if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)) /* a rename would replace /dev/null */
+            return err_set(err, RC_FAIL, "'%s' exists and is no file", ctx->argv[0]);
+        if (!o->force)
+            return exists_error(ctx->argv[0], err);
+    }
     rec = recorder_new();
     rc = detect_probe(o->root, rec, &hw, err);
     if (!rc) {

@@ -18,6 +18,8 @@
 
 enum { CMD_NAMES_MAX = 64 };
 
+static const char version_line[] = "stoker " STOKER_VERSION "\n";
+
 struct global_opts { /* options every command takes */
     bool help, version;
     const char *colour;
@@ -65,10 +67,13 @@ static struct term term_of(int fd, const char *colour)
     return t;
 }
 
-static void print_error(const struct err *err, const struct term *term)
+/* What a message names may hold anything: a path, an argument, a device's own words. */
+static void print_error(struct err *err, const struct term *term)
 {
     struct buf text = { 0 };
 
+    str_make_text(err->msg);
+    str_make_text(err->hint);
     term_text(term, &text, COLOUR_RED, "stoker:");
     buf_addf(&text, " %s\n", err->msg);
     if (err->hint[0])
@@ -101,8 +106,10 @@ static int print_out(const struct buf *out, const struct term *term)
     return fail(&err, term);
 }
 
-static int unknown_command(const struct cmd *const *list, const char *name, const struct term *term)
+/* `parent`: whose subcommands were looked through; NULL: all commands. */
+static int unknown_command(const struct cmd *parent, const char *name, const struct term *term)
 {
+    const struct cmd *const *list = parent ? parent->subs : commands;
     const char *names[CMD_NAMES_MAX], *near;
     struct err err = { 0 };
     size_t count = 0;
@@ -113,8 +120,10 @@ static int unknown_command(const struct cmd *const *list, const char *name, cons
     if (near)
         err_hint(&err, "Did you mean '%s'?", near);
     else
-        err_hint(&err, "Run 'stoker help' for the list of commands.");
-    err_set(&err, RC_USAGE, "unknown command '%s'", name);
+        err_hint(&err, "Run 'stoker help%s%s' for the list of commands.", parent ? " " : "",
+                 parent ? parent->name : "");
+    err_set(&err, RC_USAGE, "unknown command '%s%s%s'", parent ? parent->name : "",
+            parent ? " " : "", name);
     return fail(&err, term);
 }
 
@@ -137,16 +146,18 @@ static struct opt *joined_opts(const struct cmd *c, size_t own_size)
     return all;
 }
 
-static enum rc check_operands(const struct cmd *c, int count, struct err *err)
+static enum rc check_operands(const struct cmd_ctx *ctx, const struct cmd *parent, struct err *err)
 {
-    if (count >= c->args_min && count <= c->args_max)
+    const struct cmd *c = ctx->cmd;
+    const char *top = parent ? parent->name : "", *gap = parent ? " " : "";
+
+    if (ctx->argc >= c->args_min && ctx->argc <= c->args_max)
         return RC_OK;
-    err_hint(err, "Run 'stoker help %s' for its usage.", c->name);
-    if (count < c->args_min)
-        return err_set(err, RC_USAGE, "command '%s' needs %s", c->name, c->operands);
-    return err_set(err, RC_USAGE, "command '%s' takes %s %s", c->name,
-                   c->args_max ? "no operand beyond" : "no operands",
-                   c->args_max ? c->operands : "");
+    err_hint(err, "Run 'stoker help %s%s%s' for its usage.", top, gap, c->name);
+    if (ctx->argc < c->args_min)
+        return err_set(err, RC_USAGE, "command '%s%s%s' needs %s", top, gap, c->name, c->operands);
+    return err_set(err, RC_USAGE, "command '%s%s%s' has no use for operand '%s'", top, gap, c->name,
+                   ctx->argv[c->args_max]);
 }
 
 static enum rc run_parsed(struct cmd_ctx *ctx, const struct cmd *parent,
@@ -156,7 +167,11 @@ static enum rc run_parsed(struct cmd_ctx *ctx, const struct cmd *parent,
         cmd_help_one(&ctx->out_term, parent, ctx->cmd, &ctx->out);
         return RC_OK;
     }
-    if (check_operands(ctx->cmd, ctx->argc, err))
+    if (g->version) {
+        buf_adds(&ctx->out, version_line);
+        return RC_OK;
+    }
+    if (check_operands(ctx, parent, err))
         return err->code;
     return ctx->cmd->run(ctx, err);
 }
@@ -196,7 +211,7 @@ static int top_level(const char *arg, const struct term *err_term)
     int status;
 
     if (str_eq(arg, "-V") || str_eq(arg, "--version"))
-        buf_adds(&out, "stoker " STOKER_VERSION "\n");
+        buf_adds(&out, version_line);
     else if (!arg || str_eq(arg, "-h") || str_eq(arg, "--help"))
         cmd_help_all(&out_term, &out);
     else {
@@ -210,12 +225,22 @@ static int top_level(const char *arg, const struct term *err_term)
 }
 
 /* `stoker spec` alone: its subcommands are what the user needs to see. */
-static int show_subs(const struct cmd *c, bool asked, const struct term *err_term)
+static int show_subs(const struct cmd *c, const char *arg, const struct term *err_term)
 {
     struct term out_term = term_of(STDOUT_FILENO, NULL);
+    bool asked = str_eq(arg, "-h") || str_eq(arg, "--help");
     struct buf out = { 0 };
     int status;
 
+    if (str_eq(arg, "-V") || str_eq(arg, "--version"))
+        return top_level(arg, err_term);
+    if (arg && !asked) {
+        struct err err = { 0 };
+
+        err_hint(&err, "Run 'stoker help %s' for the list of commands.", c->name);
+        err_set(&err, RC_USAGE, "unknown option '%s' before a command of '%s'", arg, c->name);
+        return fail(&err, err_term);
+    }
     cmd_help_one(&out_term, NULL, c, &out);
     status = print_out(&out, err_term);
     buf_release(&out);
@@ -232,13 +257,13 @@ int cmd_main(int argc, char **argv)
         return top_level(argc < 2 ? NULL : argv[1], &err_term);
     c = cmd_find(commands, argv[1]);
     if (!c)
-        return unknown_command(commands, argv[1], &err_term);
+        return unknown_command(NULL, argv[1], &err_term);
     if (!c->subs)
         return run_command(NULL, c, argc - 1, argv + 1);
     if (argc < 3 || argv[2][0] == '-')
-        return show_subs(c, argc > 2, &err_term);
+        return show_subs(c, argc > 2 ? argv[2] : NULL, &err_term);
     sub = cmd_find(c->subs, argv[2]);
     if (!sub)
-        return unknown_command(c->subs, argv[2], &err_term);
+        return unknown_command(c, argv[2], &err_term);
     return run_command(c, sub, argc - 2, argv + 2);
 }

@@ -176,6 +176,8 @@ static enum rc doc_unknown(const struct spec_table *t, const char *part, const c
         err_hint(err, "Did you mean '%s'?", near);
     else
         err_hint(err, "`stoker spec doc` lists every key.");
+    if (str_eq(part, path))
+        return err_set(err, RC_USAGE, "there is no key '%s'", part);
     return err_set(err, RC_USAGE, "there is no key '%s' in '%s'", part, path);
 }
 
