@@ -495,11 +495,17 @@ TABLE(hw_table, "stoker.inventory/1", hw_rows);
 #undef S
 
 /* Text that needs no change may be a literal; what needs one came from outside and
- * lies in an arena. */
+ * lies in an arena.  A name of two lines could pass for a line of ours. */
 static void clean_str(const char *s)
 {
-    if (s && !str_is_text(s, strlen(s)))
-        str_make_text((char *)(uintptr_t)s);
+    char *w = (char *)(uintptr_t)s;
+
+    if (!s)
+        return;
+    if (!str_is_text(s, strlen(s)))
+        str_make_text(w);
+    for (size_t i = strcspn(s, "\t\n"); s[i]; i += strcspn(s + i, "\t\n"))
+        w[i] = '?';
 }
 
 static void clean_list(const struct field *f, void *items, size_t count)
