@@ -253,6 +253,7 @@ int cmd_main(int argc, char **argv)
     const struct cmd *c, *sub;
 
     signal(SIGPIPE, SIG_IGN); /* a reader that left shows as EPIPE in print_out() */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
     if (argc < 2 || argv[1][0] == '-')
         return top_level(argc < 2 ? NULL : argv[1], &err_term);
     c = cmd_find(commands, argv[1]);
