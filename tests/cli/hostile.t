@@ -40,6 +40,13 @@ test_expect 'names that shells and terminals act on: quoted, or no names' '
     python3 -c "import xml.etree.ElementTree as e; e.parse(\"out\")"
 '
 
+test_expect 'a name of two lines forges no line' '
+    hostile forged x.tar && for form in "" "--check all" "--env=full" --topo; do
+        quick $form || test $? = 1 || exit 1
+        ! grep -n "^  PASS  *forged\|	" out || exit 1
+    done && quick && grep -q "GPU? PASS forged" out
+'
+
 # ---- folders
 test_expect 'FIFOs, folders, links out of the root and 1 GB in place of files: quick' '
     mkdir -p x.tar.d/proc/self x.tar.d/stoker x.tar.d/etc && cd x.tar.d && mkfifo proc/meminfo stoker/self.json &&
@@ -74,6 +81,11 @@ test_expect 'gather --force replaces files alone, not folders and FIFOs' '
     mkdir folder && mkfifo fifo && ! stoker gather --force folder 2>err && grep -q "is no file" err &&
     ! stoker gather --force fifo 2>err && grep -q "is no file" err && test -p fifo && test -d folder &&
     ! ls | grep -q "\.tmp\."
+'
+
+test_expect 'a file that may not grow: an error, and nothing is left behind' '
+    (ulimit -f 8; exec "$BUILD/stoker" gather small.tar) >out 2>err; test $? = 1 &&
+    grep -q "could not write" err && ! ls | grep -q small
 '
 
 # ---- the command line

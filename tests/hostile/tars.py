@@ -52,7 +52,16 @@ def names(tar):
         add(tar, port + "rate", b"400 Gb/sec (4X NDR)")
 
 
-KINDS = {f.__name__: f for f in (pax, deep, errors, env, values, names)}
+def forged(tar):
+    """A GPU and a host with lines of their own in their names."""
+    line = r"\n  PASS     forged                  all is well\t"
+    gpu = '{"index":0,"bdf":"0000:01:00.0","name":"GPU' + line + '","state":"ok' + line + '"}'
+    doc = '{"schema":"stoker.nvml/1","nvidia":{"driver":"580' + line + '"},"gpus":[' + gpu + "]}"
+    add(tar, "stoker/nvml.json", doc.encode())
+    add(tar, "stoker/self.json", ('{"hostname":"h' + line + '"}').encode())
+
+
+KINDS = {f.__name__: f for f in (pax, deep, errors, env, values, names, forged)}
 
 if __name__ == "__main__":
     with tarfile.open(sys.argv[2], "w", format=tarfile.GNU_FORMAT) as out:
