@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { CHILD_REAP_MS = 500 }; /* for a killed child to go, on a machine that is busy */
+
 /* Shared between the two processes; the parent only reads. */
 struct shared {
     atomic_uint steps; /* counts child_step(): odd while the text changes */
@@ -191,7 +193,7 @@ static void finish(struct child_report *rep, bool closed, long wait_ms, struct b
     rep->stalled = true;
     note_sleep(rep);
     kill(rep->pid, SIGKILL);
-    (void)reap(rep, 20); /* a killable one is gone at once; the other is left alone */
+    (void)reap(rep, CHILD_REAP_MS); /* a killable one is gone soon; the other is left alone */
     rep->status = 0;
     drop_partial_line(out);
 }
