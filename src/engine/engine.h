@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* engine: encoders on devices.
+ *
+ * A device turns packed batches (sequences one behind the other, no padding) into
+ * sentence vectors, scores or token vectors.  The same text gives the same bits
+ * whatever shares its batch.  eng_load() packs the weights into memory of its own and
+ * lets the files go. */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+#include "model/model.h"
+
+enum eng_dtype { ENG_AUTO, ENG_F32, ENG_BF16, ENG_I8 };
+
+struct eng_opts {
+    const char *device;   /* "ref", "cpu"; NULL: the best that can run here */
+    enum eng_dtype dtype; /* of weights and products; sums, LN and softmax stay f32 */
+    int threads;          /* 0: one for each usable CPU */
+    const char *isa;      /* "avx2", "avx512", "amx" …: for tests; NULL: the best */
+};
+
+struct eng_batch {
+    const uint32_t *ids;    /* [tokens] */
+    const uint8_t *types;   /* [tokens]; NULL: all 0 */
+    const uint32_t *starts; /* [sequences + 1]: sequence s is ids[starts[s] .. starts[s+1]) */
+    size_t sequences;
+};
+
+enum eng_want {
+    ENG_VECTORS, /* [sequences][dim]: pooled, dense layers applied, normalised if the model is */
+    ENG_SCORES,  /* [sequences][labels]: head's logits, no activation */
+    ENG_TOKENS   /* [tokens][hidden]: last hidden states */
+};
+
+struct eng; /* one loaded model on one device; calls from one thread at a time */
+
+/* What an implementation fills in; (optional) entries may be NULL. */
+struct eng_ops {
+    const char *name;   /* "ref", "cpu" */
+    int (*score)(void); /* 0: cannot run here; higher is better */
+    enum rc (*load)(const struct model *m, const struct eng_opts *o, struct eng **out,
+                    struct err *err);
+    void (*unload)(struct eng *e); /* NULL is fine */
+    enum rc (*run)(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
+                   struct err *err);
+    uint64_t (*memory)(const struct model *m, const struct eng_opts *o); /* bytes it will take */
+    void (*describe)(const struct eng *e, char *out, size_t cap); /* "avx512 bf16, 2 threads" */
+};
+extern const struct eng_ops eng_ref, eng_cpu;
+
+enum rc eng_load(const struct model *m, const struct eng_opts *o, struct eng **out,
+                 struct err *err) MUST_USE;
+void eng_free(struct eng *e);
+/* Checks ids, lengths (1 .. positions) and finiteness of what comes out. */
+enum rc eng_run(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
+                struct err *err) MUST_USE;
+size_t eng_dim(const struct model *m); /* floats a vector: hidden, or the last dense layer's */
+const struct eng_ops *eng_ops_of(const struct eng *e);
+
+/* Every implementation's struct begins with this. */
+struct eng {
+    const struct eng_ops *ops;
+    const struct model *model; /* borrowed; must outlive it */
+};
+
+/* ---- weights.c: the tensors of a model by role, as f32, for implementations ---- */
+enum eng_role {
+    W_WORD,
+    W_POSITION,
+    W_TYPE,
+    W_EMB_LN_G,
+    W_EMB_LN_B,
+    W_REL_BIAS, /* of the whole model */
+    W_Q,
+    W_Q_B,
+    W_K,
+    W_K_B,
+    W_V,
+    W_V_B,
+    W_O,
+    W_O_B,
+    W_ATT_LN_G,
+    W_ATT_LN_B,
+    W_FFN1,
+    W_FFN1_B,
+    W_FFN2,
+    W_FFN2_B,
+    W_OUT_LN_G,
+    W_OUT_LN_B, /* of each layer */
+    W_HEAD1,
+    W_HEAD1_B,
+    W_HEAD2,
+    W_HEAD2_B /* pooler/dense, classifier */
+};
+/* Reads a whole tensor as f32 into `out` (its expected element count is checked):
+ * matrices are [out][in] row-major. `layer` is ignored for roles of the whole model. */
+enum rc eng_weight(const struct model *m, enum eng_role role, size_t layer, float *out,
+                   size_t count, struct err *err) MUST_USE;
+enum rc eng_dense_weight(const struct model *m, size_t i, float *w, float *bias,
+                         struct err *err) MUST_USE;
+/* MPNet: the bias of each relative distance j - i, clamped to ±MPNET_REACH, a row a head:
+ * out[head][MPNET_REACH + (j - i)]. */
+enum { MPNET_REACH = 128 };
+enum rc eng_rel_bias(const struct model *m, float *out, struct err *err) MUST_USE;
+
+/* ---- pool.c: from token vectors to what was asked (f32, fixed order of sums) ---- */
+void eng_pool(enum model_pool kind, const float *tokens, size_t count, size_t hidden, float *out);
+void eng_normalize(float *v, size_t n); /* x / max(|x|, 1e-12) */
+/* Matryoshka: the first `keep` numbers, normalised again. */
+void eng_truncate(float *v, size_t keep);
+float eng_score(enum model_score kind, float logit);
+
+#endif

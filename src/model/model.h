@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* model: a Hugging Face directory as it is: what network it holds and how its outputs
+ * become vectors or scores.  model_open() reads the small JSON files and the tensor
+ * headers and checks them against each other; weights are read later, by an engine. */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+#include "base/arena.h"
+#include "base/err.h"
+#include "model/safetensors.h"
+
+enum model_arch { MODEL_BERT, MODEL_XLMR, MODEL_MPNET, MODEL_DISTILBERT }; /* XLMR: RoBERTa too */
+enum model_act { MODEL_GELU, MODEL_GELU_TANH, MODEL_RELU };                /* GELU is the erf one */
+enum model_pool {
+    MODEL_POOL_MEAN,
+    MODEL_POOL_CLS,
+    MODEL_POOL_MAX,
+    MODEL_POOL_LAST,
+    MODEL_POOL_MEAN_SQRT
+};
+enum model_head {
+    MODEL_HEAD_NONE,   /* sentence vectors */
+    MODEL_HEAD_POOLER, /* BERT: classifier(tanh(pooler(h[CLS]))) */
+    MODEL_HEAD_DENSE   /* RoBERTa, MPNet: out_proj(tanh(dense(h[<s>]))); DistilBERT with relu */
+};
+enum model_score { MODEL_SCORE_RAW, MODEL_SCORE_SIGMOID };
+
+struct model_dense { /* sentence-transformers Dense after pooling */
+    const char *dir; /* "2_Dense" */
+    size_t in, out;
+    bool bias;
+    enum { MODEL_DENSE_IDENTITY, MODEL_DENSE_TANH, MODEL_DENSE_RELU, MODEL_DENSE_GELU } act;
+};
+
+struct model_prompt {
+    const char *name, *text;
+};
+
+enum {
+    MODEL_DENSE_MAX = 4,
+    MODEL_PROMPTS_MAX = 64,
+    MODEL_LAYERS_MAX = 256,
+    MODEL_HIDDEN_MAX = 16384,
+    MODEL_LABELS_MAX = 1024
+};
+
+struct model {
+    struct arena arena;
+    const char *dir, *name; /* name: last part of dir */
+    enum model_arch arch;
+    const char *arch_name; /* "XLMRobertaForSequenceClassification", from config.json */
+    size_t layers, hidden, heads, head_dim, ffn, vocab;
+    size_t positions;      /* rows of the position table */
+    size_t position_first; /* position of the first token: 0, or pad_id + 1 */
+    size_t types;          /* rows of the token type table; 0: none */
+    uint32_t pad_id;
+    float ln_eps;
+    enum model_act act;
+    size_t rel_buckets; /* MPNet: 32, else 0 */
+    const char *prefix; /* of tensor names: "", "bert.", "roberta." … */
+    size_t max_tokens;  /* the limit for one text, specials included */
+    bool lower;         /* sentence_bert_config do_lower_case */
+    enum model_pool pool;
+    bool normalize;
+    struct model_dense dense[MODEL_DENSE_MAX];
+    size_t dense_count;
+    struct model_prompt *prompts;
+    size_t prompts_count;
+    const char *default_prompt; /* NULL: none */
+    enum model_head head;
+    size_t labels;
+    enum model_score score;
+    uint64_t parameters;
+    struct st *tensors; /* owned */
+};
+
+enum rc model_open(const char *dir, struct model **out, struct err *err) MUST_USE;
+void model_close(struct model *m);
+const char *model_prompt(const struct model *m, const char *name); /* NULL: no such prompt */
+const char *model_arch_label(enum model_arch a);                   /* "BERT" … */
+/* A tensor by the name without prefix; tries prefix, gamma/beta spellings.  NULL: none. */
+const struct st_tensor *model_tensor(const struct model *m, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* unicode: what tokenizers need to know of a code point.
+ *
+ * The tables are made by tools/unicode from what the reference `tokenizers` library
+ * does, code point by code point, not from the newest standard: exactness means being
+ * as old as it is.  All functions take any value up to 0x10FFFF. */
+#ifndef MODEL_UNICODE_H
+#define MODEL_UNICODE_H
+#include "base/utf8.h"
+
+#include <stdbool.h>
+
+enum {
+    UNI_LOWER_MAX = 3,  /* code points one lower-cases to, at most */
+    UNI_DECOMP_MAX = 18 /* code points one decomposes to (NFKD), at most */
+};
+
+bool uni_is_space(uint32_t c);           /* Rust's char::is_whitespace */
+bool uni_is_other(uint32_t c);           /* Cc, Cf, Co of crate unicode_categories */
+bool uni_is_mark_nonspacing(uint32_t c); /* Mn of it */
+bool uni_is_punct(uint32_t c);           /* P* of it */
+bool uni_is_chinese(uint32_t c); /* the ranges BertNormalizer pads, its typing error included */
+/* Full lower case, as Rust's char::to_lowercase; returns how many were written. */
+size_t uni_lower(uint32_t c, uint32_t out[UNI_LOWER_MAX]);
+/* Canonical (compat false) or compatibility decomposition of one code point. */
+size_t uni_decompose(uint32_t c, bool compat, uint32_t out[UNI_DECOMP_MAX]);
+unsigned uni_combining_class(uint32_t c);
+/* The primary composite of two, or 0. */
+uint32_t uni_compose(uint32_t a, uint32_t b);
+
+/* Bytes of the extended grapheme cluster at the start of valid UTF-8; 0 when len is 0. */
+size_t uni_grapheme(const char *s, size_t len);
+
+#endif
