@@ -28,6 +28,27 @@ unsigned uni_combining_class(uint32_t c);
 /* The primary composite of two, or 0. */
 uint32_t uni_compose(uint32_t a, uint32_t b);
 
+/* Normal forms with the alignment the reference library keeps: source[i] is the index in
+ * the input of what code[i] stands for.  As there, one that was put in by decomposing
+ * belongs to the one before it, a composite to the first it was made of, and marks that
+ * were put in order keep their places' alignment, not their own. */
+enum uni_form { UNI_NFC, UNI_NFD, UNI_NFKC, UNI_NFKD };
+enum { UNI_NORM_MAX = 64 << 20 }; /* code points of one input; the callers see to it */
+struct uni_norm {                 /* all zero is an empty one; memory is kept from call to call */
+    uint32_t *code;
+    int32_t *source;
+    size_t count;
+    uint8_t *class; /* the rest is the function's own */
+    struct uni_norm_item {
+        uint32_t code;
+        int32_t change;
+        uint8_t class;
+    } * spare;
+    size_t cap, spare_cap;
+};
+void uni_normalize(enum uni_form form, const uint32_t *in, size_t count, struct uni_norm *out);
+void uni_norm_release(struct uni_norm *n); /* NULL is fine */
+
 /* Bytes of the extended grapheme cluster at the start of valid UTF-8; 0 when len is 0. */
 size_t uni_grapheme(const char *s, size_t len);
 
