@@ -14,7 +14,13 @@ struct unigram_piece {
     double score;
 };
 
-enum { UNIGRAM_PIECES_MAX = 4 << 20 };
+enum {
+    UNIGRAM_PIECES_MAX = 4 << 20,
+    UNIGRAM_PIECE_BYTES_MAX = 4096,
+    UNIGRAM_TEXT_MAX = 1 << 30 /* bytes of a pre-token; the callers see to it */
+};
+/* RC_LIMIT for more than that, RC_PARSE for no pieces, `unk_id` outside them or a score
+ * that is no finite number.  Of equal pieces the last one counts, as in the library. */
 enum rc unigram_new(const struct unigram_piece *pieces, size_t count, uint32_t unk_id,
                     bool byte_fallback, struct unigram **out, struct err *err) MUST_USE;
 void unigram_free(struct unigram *u);
@@ -32,12 +38,16 @@ size_t unigram_encode(const struct unigram *u, struct unigram_scratch *s, const 
 
 /* ---- Precompiled ---- */
 struct precompiled;
-/* The blob of "precompiled_charsmap", base64 already taken off; checked, copied. */
+enum { PRECOMPILED_BYTES_MAX = 64 << 20 };
+/* The blob of "precompiled_charsmap", base64 already taken off; checked, copied.  RC_PARSE
+ * for one that lies about itself. */
 enum rc precompiled_new(const void *blob, size_t len, struct precompiled **out,
                         struct err *err) MUST_USE;
 void precompiled_free(struct precompiled *p);
-/* Calls emit(arg, src_begin, src_len, text, text_len) for each chunk in order: the bytes
- * src_begin.. of `s` become `text` (the same bytes when nothing changes). */
+/* Calls emit(arg, src, src_len, text, text_len) in order of the text, which it covers
+ * without gaps.  Either `text` is `s + src` itself: these bytes, one character or many,
+ * stay; or the bytes were replaced as one chunk (a character or a grapheme cluster) by
+ * `text`, which may be empty.  `s` is UTF-8; of other bytes each stays. */
 void precompiled_apply(const struct precompiled *p, const char *s, size_t len,
                        void (*emit)(void *arg, size_t src, size_t src_len, const char *text,
                                     size_t text_len),
