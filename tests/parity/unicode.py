@@ -3,7 +3,7 @@
 """Our Unicode functions against the `tokenizers` library: every code point, every pair
 that could compose, and random hostile sequences.  Wants zero differences.
 
-    tests/parity/unicode.py build/tests/unicode_main
+    tests/parity/unicode.py build/tests/parity-unicode
 """
 import importlib.machinery
 import importlib.util

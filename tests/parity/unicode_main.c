@@ -97,6 +97,6 @@ int main(int argc, char **argv)
         return normalize();
     if (strcmp(what, "clusters") == 0)
         return clusters();
-    fprintf(stderr, "usage: unicode_main props|normalize|clusters\n");
+    fprintf(stderr, "usage: parity-unicode props|normalize|clusters\n");
     return 2;
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Our Unigram and Precompiled against the `tokenizers` library.
 
-    unigram.py [--driver build/tests/unigram_main] [--work DIR] [--pieces N] [--lines N]
+    unigram.py [--driver build/tests/parity-unigram] [--work DIR] [--pieces N] [--lines N]
                [--fixture] [--bench]
 
 Gathers text in many languages from the message catalogues of this machine (Debian's
@@ -98,13 +98,13 @@ def hostile_lines(count, rng, clean):
 
 
 # ---- model
-def train(lines, pieces, byte_fallback=False):
+def train(lines, pieces, byte_fallback=False, coverage=0.9995):
     import sentencepiece
     from sentencepiece import sentencepiece_model_pb2 as pb
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(s for s in lines if "\0" not in s), model_writer=model, model_type="unigram",
-        vocab_size=pieces, normalization_rule_name="nmt_nfkc", character_coverage=0.9995,
+        vocab_size=pieces, normalization_rule_name="nmt_nfkc", character_coverage=coverage,
         byte_fallback=byte_fallback, hard_vocab_limit=False, num_threads=2, minloglevel=2,
         input_sentence_size=2_000_000, shuffle_input_sentence=False, max_sentence_length=4000,
         seed_sentencepiece_size=max(4 * pieces, 200_000))
@@ -173,7 +173,7 @@ def write_fixture(langs, rng):
     small = sample(langs, 40_000, rng)
     model = TOP / "tests/fixtures/unigram-small.json"
     model.parent.mkdir(exist_ok=True)
-    text = json.dumps(tokenizer_json(train(small, 3000)), ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(tokenizer_json(train(small, 3000, coverage=0.98)), ensure_ascii=False, separators=(",", ":"))
     model.write_text(text + "\n", encoding="utf-8")
     t = Tokenizer.from_file(str(model))
     lines = [s[:120] for s in rng.sample(small, 120) + hostile_lines(180, rng, small)]
@@ -185,7 +185,7 @@ def write_fixture(langs, rng):
 
 def main():
     ap = argparse.ArgumentParser()
-    ap.add_argument("--driver", default=str(TOP / "build/tests/unigram_main"))
+    ap.add_argument("--driver", default=str(TOP / "build/tests/parity-unigram"))
     ap.add_argument("--work", default=str(TOP / "build/parity"))
     ap.add_argument("--pieces", type=int, default=8000)
     ap.add_argument("--lines", type=int, default=200_000)

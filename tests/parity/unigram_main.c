@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Our Unigram and Precompiled on lines, for tests/parity/unigram.py.
  *
- *   unigram_main ids TOKENIZER.json        stdin lines to lines of ids
- *   unigram_main normalize TOKENIZER.json  stdin lines to normalised lines
- *   unigram_main time TOKENIZER.json       stdin lines; prints build and encode times */
+ *   parity-unigram ids TOKENIZER.json        stdin lines to lines of ids
+ *   parity-unigram normalize TOKENIZER.json  stdin lines to normalised lines
+ *   parity-unigram time TOKENIZER.json       stdin lines; prints ms of the map, of all */
 #include "../unit/unigram_fixture.h"
 
 #include <inttypes.h>
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     size_t len;
 
     if (argc != 3 || fixture_load(argv[2], &f, &err)) {
-        fprintf(stderr, "unigram_main: %s\n", argc == 3 ? err.msg : "two arguments");
+        fprintf(stderr, "parity-unigram: %s\n", argc == 3 ? err.msg : "two arguments");
         return 1;
     }
     len = read_stdin(&text);
