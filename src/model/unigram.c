@@ -104,6 +104,12 @@ static uint64_t stamp_make(const struct unigram *u)
         memcpy(&v, &u->trie.units[i], sizeof(v));
         h = mix(h, v);
     }
+    for (size_t i = 0; i + sizeof(v) <= u->trie.tails_len; i += sizeof(v)) {
+        memcpy(&v, u->trie.tails + i, sizeof(v));
+        h = mix(h, v);
+    }
+    for (size_t i = u->trie.tails_len & ~(sizeof(v) - 1); i < u->trie.tails_len; i++)
+        h = mix(h, u->trie.tails[i]);
     for (size_t i = 0; i < u->trie.leaf_count; i++) {
         memcpy(&v, &u->scores[i], sizeof(v));
         h = mix(h, v ^ u->trie.ids[i]);
@@ -118,8 +124,8 @@ static uint32_t piece_find(const struct unigram *u, const char *text, size_t len
     uint32_t base = u->trie.root;
     int32_t leaf = 0;
 
-    for (size_t i = 0; i < len; i++) {
-        leaf = trie_step(&u->trie, &base, (unsigned char)text[i]);
+    for (size_t at = 0; at < len;) {
+        leaf = trie_step(&u->trie, &base, text, len, &at);
         if (leaf < 0)
             return 0;
     }
@@ -223,10 +229,9 @@ static void viterbi(const struct unigram *u, struct best *best, const char *text
 
         chars = char_bytes((unsigned char)text[start], len - start);
         for (size_t i = start; i < len;) {
-            int32_t leaf = trie_step(&u->trie, &base, (unsigned char)text[i]);
+            int32_t leaf = trie_step(&u->trie, &base, text, len, &i);
             if (leaf < 0)
                 break;
-            i++;
             if (leaf == 0)
                 continue;
             path_offer(&best[i], u->scores[leaf - 1] + here, start, (uint32_t)leaf);

@@ -54,21 +54,30 @@ static inline void fixture_base64(const char *s, struct buf *out)
     }
 }
 
-static inline enum rc fixture_model(struct fixture *f, const struct json *model, struct err *err)
+/* The caller frees the array; its texts are the tree's. */
+static inline struct unigram_piece *fixture_pieces(const struct json *model, size_t *count)
 {
     const struct json *vocab = json_get(model, "vocab");
-    size_t n = 0, count = vocab ? vocab->count : 0;
-    struct unigram_piece *pieces = xcalloc(count + 1, sizeof(*pieces));
-    enum rc rc;
+    size_t n = 0;
 
+    *count = vocab ? vocab->count : 0;
+    struct unigram_piece *pieces = xcalloc(*count + 1, sizeof(*pieces));
     for (const struct json *v = vocab ? vocab->first : NULL; v; v = v->next, n++) {
         const struct json *text = json_at(v, 0);
         if (text)
             pieces[n] = (struct unigram_piece){ text->text, text->len, json_num(json_at(v, 1), 0) };
     }
-    rc = unigram_new(pieces, count, (uint32_t)maybe_or(json_int(json_get(model, "unk_id")), 0),
-                     maybe_or(json_bool(json_get(model, "byte_fallback")), 0) == 1, &f->unigram,
-                     err);
+    return pieces;
+}
+
+static inline enum rc fixture_model(struct fixture *f, const struct json *model, struct err *err)
+{
+    size_t count;
+    struct unigram_piece *pieces = fixture_pieces(model, &count);
+    uint32_t unk = (uint32_t)maybe_or(json_int(json_get(model, "unk_id")), 0);
+    bool bytes = maybe_is(json_bool(json_get(model, "byte_fallback")), 1);
+    enum rc rc = unigram_new(pieces, count, unk, bytes, &f->unigram, err);
+
     free(pieces);
     return rc;
 }
