@@ -45,8 +45,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (unigram_new(pieces, count, size ? data[0] >> 1 : 0, size && data[0] & 1, &u, NULL))
         return 0;
     s = unigram_scratch_new();
-    for (int round = 0; round < 2; round++)
-        check(t, unigram_encode(u, s, (const char *)data + at, size - at, &t), size - at);
+    for (int round = 0; round < 2; round++) {
+        size_t n = unigram_encode(u, s, (const char *)data + at, size - at, &t);
+        check(t, n, size - at);
+    }
     unigram_scratch_free(s);
     unigram_free(u);
     return 0;
