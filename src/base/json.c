@@ -6,12 +6,15 @@
 #include "base/str.h"
 #include "base/utf8.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
 struct parser {
     struct arena *a;
     const char *text, *p, *end;
+    const char *around; /* json_parse_around(): members of this name are not read; or NULL */
+    bool walk;          /* numbers are borrowed, containers not read */
     struct err *err;
     size_t values; /* read so far */
 };
@@ -122,6 +125,11 @@ static enum rc read_string(struct parser *ps, const char **out, size_t *out_len)
         uint32_t cp;
         size_t n;
 
+        if (c >= 0x20 && c < 0x80 && c != '\\') {
+            *w++ = (char)c;
+            ps->p++;
+            continue;
+        }
         if (c == '\\') {
             ps->p++;
             if (read_escape(ps, &w))
@@ -176,9 +184,39 @@ static enum rc read_number(struct parser *ps, struct json *v)
     }
     v->type = JSON_NUM;
     v->len = (size_t)(p - start);
-    v->text = arena_strndup(ps->a, start, v->len);
+    v->text = ps->walk ? start : arena_strndup(ps->a, start, v->len);
     ps->p = p;
     return RC_OK;
+}
+
+/* At the opening bracket: the value's text up to its closing one, unread. */
+static enum rc skip_container(struct parser *ps, struct json *v)
+{
+    static const bool marks[256] = {
+        ['"'] = true, ['{'] = true, ['['] = true, ['}'] = true, [']'] = true
+    };
+    const char *open = ps->p;
+    size_t depth = 0;
+
+    for (; ps->p < ps->end; ps->p++) {
+        if (!marks[(unsigned char)*ps->p])
+            continue;
+        if (*ps->p == '"') {
+            const char *close = string_end(ps->p + 1, ps->end);
+
+            if (!close)
+                return fail(ps, "string without an end");
+            ps->p = close;
+        } else if (*ps->p == '{' || *ps->p == '[') {
+            if (depth++ == JSON_DEPTH_MAX)
+                return fail(ps, "nested too deeply");
+        } else if (--depth == 0) {
+            v->text = open;
+            v->len = (size_t)(++ps->p - open);
+            return RC_OK;
+        }
+    }
+    return fail_at(ps, open, "a value without an end");
 }
 
 static bool take_word(struct parser *ps, const char *word)
@@ -228,40 +266,74 @@ struct level {
     struct json *last; /* its newest child */
 };
 
-/* The next child of an open container, or NULL when it closes here. */
-static enum rc read_child(struct parser *ps, struct level *l, struct json **out)
+/* Before an element: passes the comma and a member's name (into *out_key).  *out_more false,
+ * and the closing bracket passed, when there is none. */
+static enum rc next_element(struct parser *ps, bool object, bool begun, const char **out_key,
+                            bool *out_more)
 {
-    bool object = l->v->type == JSON_OBJ;
-    struct json *child;
+    size_t len;
 
-    *out = NULL;
+    *out_more = false;
     skip_space(ps);
     if (ps->p < ps->end && *ps->p == (object ? '}' : ']')) {
         ps->p++;
         return RC_OK;
     }
-    if (l->last) {
+    if (begun) {
         if (ps->p == ps->end || *ps->p != ',')
             return fail(ps, object ? "expected ',' or '}'" : "expected ',' or ']'");
         ps->p++;
         skip_space(ps);
     }
+    *out_more = true;
+    if (!object)
+        return RC_OK;
+    if (ps->p == ps->end || *ps->p != '"')
+        return fail(ps, "expected a member name in quotes");
+    if (read_string(ps, out_key, &len))
+        return RC_PARSE;
+    skip_space(ps);
+    if (ps->p == ps->end || *ps->p != ':')
+        return fail(ps, "expected ':'");
+    ps->p++;
+    return RC_OK;
+}
+
+/* Is this value to be left unread? */
+static bool left_out(const struct parser *ps, const struct json *v, size_t depth)
+{
+    bool container = ps->p < ps->end && (*ps->p == '{' || *ps->p == '[');
+
+    return container &&
+           (ps->walk || (ps->around && depth == 2 && v->key && !strcmp(v->key, ps->around)));
+}
+
+static enum rc read_element(struct parser *ps, struct json *v, size_t depth)
+{
+    skip_space(ps);
+    if (!left_out(ps, v, depth))
+        return read_value(ps, v);
+    v->type = *ps->p == '{' ? JSON_OBJ : JSON_ARR;
+    return skip_container(ps, v);
+}
+
+/* The next child of an open container, or NULL when it closes here. */
+static enum rc read_child(struct parser *ps, struct level *l, size_t depth, struct json **out)
+{
+    const char *key = NULL;
+    struct json *child;
+    bool more;
+
+    *out = NULL;
+    if (next_element(ps, l->v->type == JSON_OBJ, l->last, &key, &more))
+        return RC_PARSE;
+    if (!more)
+        return RC_OK;
     if (++ps->values > JSON_VALUES_MAX)
         return fail(ps, "too many values");
     child = arena_new(ps->a, struct json);
-    if (object) {
-        size_t len;
-
-        if (ps->p == ps->end || *ps->p != '"')
-            return fail(ps, "expected a member name in quotes");
-        if (read_string(ps, &child->key, &len))
-            return RC_PARSE;
-        skip_space(ps);
-        if (ps->p == ps->end || *ps->p != ':')
-            return fail(ps, "expected ':'");
-        ps->p++;
-    }
-    if (read_value(ps, child))
+    child->key = key;
+    if (read_element(ps, child, depth))
         return RC_PARSE;
     if (l->last)
         l->last->next = child;
@@ -273,34 +345,102 @@ static enum rc read_child(struct parser *ps, struct level *l, struct json **out)
     return RC_OK;
 }
 
-enum rc json_parse(struct arena *a, const char *text, size_t len, struct json **out,
-                   struct err *err)
+static enum rc parse(struct parser *ps, struct json **out)
 {
-    struct parser ps = { .a = a, .text = text, .p = text, .end = text + len, .err = err };
     struct level stack[JSON_DEPTH_MAX];
-    struct json *root = arena_new(a, struct json), *v = root;
+    struct json *root = arena_new(ps->a, struct json), *v = root;
     size_t depth = 0;
 
-    if (read_value(&ps, root))
+    if (read_value(ps, root))
         return RC_PARSE;
     for (;;) {
-        if (v && (v->type == JSON_OBJ || v->type == JSON_ARR)) {
+        if (v && (v->type == JSON_OBJ || v->type == JSON_ARR) && !v->text) {
             if (depth == JSON_DEPTH_MAX)
-                return fail(&ps, "nested too deeply");
+                return fail(ps, "nested too deeply");
             stack[depth++] = (struct level){ .v = v };
         }
         if (!depth)
             break;
-        if (read_child(&ps, &stack[depth - 1], &v))
+        if (read_child(ps, &stack[depth - 1], depth, &v))
             return RC_PARSE;
         if (!v)
             depth--;
     }
-    skip_space(&ps);
-    if (ps.p != ps.end)
-        return fail(&ps, "text after the end of the document");
+    skip_space(ps);
+    if (ps->p != ps->end)
+        return fail(ps, "text after the end of the document");
     *out = root;
     return RC_OK;
+}
+
+enum rc json_parse(struct arena *a, const char *text, size_t len, struct json **out,
+                   struct err *err)
+{
+    struct parser ps = { .a = a, .text = text, .p = text, .end = text + len, .err = err };
+
+    return parse(&ps, out);
+}
+
+enum rc json_parse_around(struct arena *a, const char *text, size_t len, const char *key,
+                          struct json **out, struct err *err)
+{
+    struct parser ps = {
+        .a = a, .text = text, .p = text, .end = text + len, .around = key, .err = err
+    };
+
+    return parse(&ps, out);
+}
+
+void json_walk_init(struct json_walk *w, const char *doc, const struct json *v)
+{
+    assert((v->type == JSON_ARR || v->type == JSON_OBJ) && v->text && v->len >= 2);
+    *w =
+        (struct json_walk){ doc, v->text + 1, v->text + v->len, v->type == JSON_OBJ, false, false };
+}
+
+enum rc json_walk_next(struct json_walk *w, struct arena *a, struct json *out, bool *out_more,
+                       struct err *err)
+{
+    struct parser ps = {
+        .a = a, .text = w->doc, .p = w->p, .end = w->end, .walk = true, .err = err
+    };
+    struct json v = { 0 };
+    bool more;
+
+    if (next_element(&ps, w->object, w->begun, &v.key, &more))
+        return RC_PARSE;
+    if (!more && !w->inside && ps.p != ps.end)
+        return fail(&ps, "a bracket of the other kind was expected");
+    if (more && read_element(&ps, &v, 0))
+        return RC_PARSE;
+    w->p = ps.p;
+    w->begun = true;
+    *out = v;
+    *out_more = more;
+    return RC_OK;
+}
+
+enum rc json_walk_enter(struct json_walk *w, struct json_walk *out_inner, bool *out_more,
+                        struct err *err)
+{
+    struct parser ps = { .text = w->doc, .p = w->p, .end = w->end, .walk = true, .err = err };
+
+    assert(!w->object);
+    if (next_element(&ps, false, w->begun, NULL, out_more))
+        return RC_PARSE;
+    skip_space(&ps);
+    if (*out_more && (ps.p == ps.end || *ps.p != '['))
+        return fail(&ps, "expected an array");
+    w->p = ps.p;
+    w->begun = true;
+    if (*out_more)
+        *out_inner = (struct json_walk){ w->doc, ps.p + 1, w->end, false, false, true };
+    return RC_OK;
+}
+
+void json_walk_leave(struct json_walk *w, const struct json_walk *inner)
+{
+    w->p = inner->p;
 }
 
 const struct json *json_get(const struct json *obj, const char *key)

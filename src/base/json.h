@@ -37,6 +37,28 @@ struct json {
 enum rc json_parse(struct arena *a, const char *text, size_t len, struct json **out,
                    struct err *err) MUST_USE;
 
+/* For documents with one huge member (a vocabulary): the same, but arrays and objects that
+ * are the member `key` of a member of the root are not read.  Such a value has no children;
+ * its text, brackets included, is at text[0..len), borrowed from the document.  json_walk
+ * reads it element by element without a tree. */
+enum rc json_parse_around(struct arena *a, const char *text, size_t len, const char *key,
+                          struct json **out, struct err *err) MUST_USE;
+struct json_walk { /* the fields are json.c's */
+    const char *doc, *p, *end;
+    bool object, begun;
+    bool inside; /* json_walk_enter() made it: the text goes on behind its end */
+};
+void json_walk_init(struct json_walk *w, const char *doc, const struct json *v); /* v: unread */
+/* The next element, its strings in the arena; *out_more false at the end.  An element that
+ * is an array or object is unread itself; numbers are borrowed and end at len, not at NUL. */
+enum rc json_walk_next(struct json_walk *w, struct arena *a, struct json *out, bool *out_more,
+                       struct err *err) MUST_USE;
+/* The next element, which must be an array: walk it with `out_inner` to its end, then
+ * json_walk_leave().  Reads a list of rows once instead of twice. */
+enum rc json_walk_enter(struct json_walk *w, struct json_walk *out_inner, bool *out_more,
+                        struct err *err) MUST_USE;
+void json_walk_leave(struct json_walk *w, const struct json_walk *inner);
+
 /* Look-ups take NULL and wrong types and answer NULL / unknown / the default. */
 const struct json *json_get(const struct json *obj, const char *key);
 const struct json *json_at(const struct json *arr, size_t i); /* O(i) */
