@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum st_dtype { ST_F64, ST_F32, ST_F16, ST_BF16, ST_I64, ST_I32, ST_I16, ST_I8, ST_U8, ST_BOOL };
-enum { ST_DIMS_MAX = 8, ST_TENSORS_MAX = 65536, ST_SHARDS_MAX = 512, ST_HEADER_MAX = 100 << 20 };
+enum { ST_DIMS_MAX = 8, ST_TENSORS_MAX = 65536, ST_SHARDS_MAX = 512, ST_HEADER_MAX = 32 << 20 };
 
 struct st_tensor {
     const char *name;
@@ -31,9 +31,11 @@ void st_close(struct st *s);
 size_t st_count(const struct st *s);
 const struct st_tensor *st_at(const struct st *s, size_t i);           /* sorted by name */
 const struct st_tensor *st_find(const struct st *s, const char *name); /* NULL: none */
+size_t st_shards(const struct st *s);                                  /* files */
+const char *st_shard_path(const struct st *s, size_t i);
 const char *st_dtype_name(enum st_dtype d);
 size_t st_dtype_bytes(enum st_dtype d);
-/* Elements [first, first+count) as f32; integers are converted too. */
+/* Elements [first, first+count) as f32; integers are converted too, f64 is rounded. */
 enum rc st_read_f32(const struct st *s, const struct st_tensor *t, uint64_t first, uint64_t count,
                     float *out, struct err *err) MUST_USE;
 /* Raw bytes. */

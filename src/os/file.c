@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+#include "os/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* One system call moves at most this much: the kernel's own limit is just below 2 GiB. */
+enum { FILE_CALL_MAX = 1 << 30 };
+
+enum rc file_open(const char *path, int *out_fd, uint64_t *out_size, struct err *err)
+{
+    /* O_NONBLOCK: opening a FIFO must not wait for a writer */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+
+    if (fd < 0)
+        return err_sys(err, "cannot open '%s'", path);
+    if (fstat(fd, &st)) {
+        err_sys(err, "cannot look at '%s'", path);
+        close(fd);
+        return RC_FAIL;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        close(fd);
+        return err_set(err, RC_FAIL, "'%s' is not a regular file", path);
+    }
+    *out_fd = fd;
+    if (out_size)
+        *out_size = (uint64_t)st.st_size;
+    return RC_OK;
+}
+
+enum rc file_pread(int fd, const char *path, uint64_t offset, void *out, size_t count,
+                   struct err *err)
+{
+    char *to = out;
+
+    while (count) {
+        size_t want = count < FILE_CALL_MAX ? count : FILE_CALL_MAX;
+        ssize_t n = pread(fd, to, want, (off_t)offset);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(err, "cannot read '%s'", path);
+        if (n == 0)
+            return err_set(err, RC_FAIL, "cannot read '%s': the file ends at byte %llu", path,
+                           (unsigned long long)offset);
+        to += n;
+        offset += (uint64_t)n;
+        count -= (size_t)n;
+    }
+    return RC_OK;
+}
+
+enum rc file_read(const char *path, size_t max, struct buf *out, struct err *err)
+{
+    char chunk[16384];
+    size_t total = 0;
+    enum rc rc;
+    int fd;
+
+    rc = file_open(path, &fd, NULL, err);
+    if (rc)
+        return rc;
+    for (;;) {
+        ssize_t n = read(fd, chunk, sizeof(chunk));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            rc = err_sys(err, "cannot read '%s'", path);
+        if (n <= 0)
+            break;
+        total += (size_t)n;
+        if (total <= max)
+            buf_add(out, chunk, (size_t)n);
+        if (total > max || out->over) {
+            rc = err_set(err, RC_LIMIT, "'%s' is longer than %zu bytes", path, max);
+            break;
+        }
+    }
+    close(fd);
+    return rc;
+}
+
+enum rc file_write(int fd, const char *path, const void *p, size_t count, struct err *err)
+{
+    const char *from = p;
+
+    while (count) {
+        size_t want = count < FILE_CALL_MAX ? count : FILE_CALL_MAX;
+        ssize_t n = write(fd, from, want);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(err, "cannot write '%s'", path);
+        from += n;
+        count -= (size_t)n;
+    }
+    return RC_OK;
+}
+
+bool file_exists(const char *path)
+{
+    struct stat st;
+
+    return !stat(path, &st) && S_ISREG(st.st_mode);
+}
+
+bool file_is_dir(const char *path)
+{
+    struct stat st;
+
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+enum rc file_join(char *out, size_t cap, const char *dir, const char *name, struct err *err)
+{
+    size_t len = strlen(dir);
+    const char *slash = len && dir[len - 1] == '/' ? "" : "/";
+    char text[FILE_PATH_MAX];
+    int n = snprintf(text, sizeof(text), "%s%s%s", dir, slash, name);
+
+    if (n < 0 || (size_t)n >= sizeof(text) || (size_t)n >= cap)
+        return err_set(err, RC_LIMIT, "path of '%s' in a folder is longer than %zu bytes", name,
+                       cap < sizeof(text) ? cap : sizeof(text));
+    memcpy(out, text, (size_t)n + 1);
+    return RC_OK;
+}
