@@ -40,12 +40,19 @@ enum {
     MODEL_PROMPTS_MAX = 64,
     MODEL_LAYERS_MAX = 256,
     MODEL_HIDDEN_MAX = 16384,
-    MODEL_LABELS_MAX = 1024
+    MODEL_FFN_MAX = 65536,
+    MODEL_VOCAB_MAX = 1 << 22,
+    MODEL_POSITIONS_MAX = 1 << 20,
+    MODEL_TYPES_MAX = 256,
+    MODEL_LABELS_MAX = 1024,
+    MODEL_JSON_MAX = 4 << 20 /* bytes of config.json and its like */
 };
 
 struct model {
     struct arena arena;
     const char *dir, *name; /* name: last part of dir */
+    const char *net_dir;    /* holds config.json, weights and tokenizer.json: dir, or its
+                             * "0_Transformer" where modules.json says so */
     enum model_arch arch;
     const char *arch_name; /* "XLMRobertaForSequenceClassification", from config.json */
     size_t layers, hidden, heads, head_dim, ffn, vocab;
@@ -65,18 +72,24 @@ struct model {
     size_t dense_count;
     struct model_prompt *prompts;
     size_t prompts_count;
-    const char *default_prompt; /* NULL: none */
+    const char *default_prompt; /* its name, one of prompts; NULL: none */
     enum model_head head;
     size_t labels;
     enum model_score score;
-    uint64_t parameters;
-    struct st *tensors; /* owned */
+    uint64_t parameters; /* floating point numbers in the files, dense layers included */
+    struct st *tensors;  /* owned */
 };
 
 enum rc model_open(const char *dir, struct model **out, struct err *err) MUST_USE;
+/* The folder of a model that a user names: a folder as it is, or the name of one that
+ * `stoker model get` put below $XDG_DATA_HOME/stoker/models (~/.local/share/stoker/models). */
+enum rc model_find(const char *name_or_dir, char *out, size_t cap, struct err *err) MUST_USE;
+enum rc model_home(char *out, size_t cap, struct err *err) MUST_USE; /* that folder's parent */
 void model_close(struct model *m);
 const char *model_prompt(const struct model *m, const char *name); /* NULL: no such prompt */
 const char *model_arch_label(enum model_arch a);                   /* "BERT" … */
+const char *model_act_label(enum model_act a);                     /* "gelu", "gelu_tanh", "relu" */
+const char *model_pool_label(enum model_pool p);                   /* "mean", "cls" … */
 /* A tensor by the name without prefix; tries prefix, gamma/beta spellings.  NULL: none. */
 const struct st_tensor *model_tensor(const struct model *m, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

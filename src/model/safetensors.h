@@ -42,6 +42,21 @@ enum rc st_read_f32(const struct st *s, const struct st_tensor *t, uint64_t firs
 enum rc st_read(const struct st *s, const struct st_tensor *t, uint64_t first_byte, uint64_t count,
                 void *out, struct err *err) MUST_USE;
 
+/* --- writing --- */
+struct st_new { /* a tensor to write */
+    const char *name;
+    enum st_dtype dtype;
+    size_t dims[ST_DIMS_MAX], ndim;
+};
+struct st_source {
+    /* Gives bytes [first, first + count) of list[i]; count is a multiple of the type's size. */
+    enum rc (*fill)(void *arg, size_t i, uint64_t first, void *out, size_t count, struct err *err);
+    void *arg;
+};
+/* Writes a whole file or none: to a file beside it, flushed to the disk, then renamed. */
+enum rc st_write(const char *path, const struct st_new *list, size_t count,
+                 const struct st_source *from, struct err *err) MUST_USE;
+
 /* Conversions, exact. */
 float st_f16_to_f32(uint16_t h);
 float st_bf16_to_f32(uint16_t h);

@@ -104,6 +104,37 @@ enum rc file_write(int fd, const char *path, const void *p, size_t count, struct
     return RC_OK;
 }
 
+enum rc file_new_open(struct file_new *f, const char *path, struct err *err)
+{
+    mode_t mask = umask(077);
+
+    umask(mask);
+    if (snprintf(f->path, sizeof(f->path), "%s", path) >= (int)sizeof(f->path) ||
+        snprintf(f->temp, sizeof(f->temp), "%s.XXXXXX", path) >= (int)sizeof(f->temp))
+        return err_set(err, RC_LIMIT, "path '%.200s' is too long", path);
+    f->fd = mkostemp(f->temp, O_CLOEXEC);
+    if (f->fd < 0)
+        return err_sys(err, "cannot create '%s'", path);
+    if (fchmod(f->fd, 0666 & ~mask)) {
+        err_sys(err, "cannot create '%s'", path);
+        return file_new_close(f, RC_FAIL, err);
+    }
+    return RC_OK;
+}
+
+enum rc file_new_close(struct file_new *f, enum rc rc, struct err *err)
+{
+    if (!rc && fsync(f->fd))
+        rc = err_sys(err, "cannot write '%s'", f->path);
+    if (close(f->fd) && !rc)
+        rc = err_sys(err, "cannot write '%s'", f->path);
+    if (!rc && rename(f->temp, f->path))
+        rc = err_sys(err, "cannot put '%s' in place", f->path);
+    if (rc)
+        unlink(f->temp);
+    return rc;
+}
+
 bool file_exists(const char *path)
 {
     struct stat st;

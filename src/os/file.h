@@ -22,6 +22,14 @@ enum rc file_pread(int fd, const char *path, uint64_t offset, void *out, size_t 
                    struct err *err) MUST_USE;
 /* Exactly `count` bytes at the file's place. */
 enum rc file_write(int fd, const char *path, const void *p, size_t count, struct err *err) MUST_USE;
+/* A file that appears whole or not at all: written beside `path`, renamed when closed well. */
+struct file_new {
+    int fd;
+    char path[FILE_PATH_MAX], temp[FILE_PATH_MAX];
+};
+enum rc file_new_open(struct file_new *f, const char *path, struct err *err) MUST_USE;
+/* With `rc` RC_OK: to the disk, then in place; else it is thrown away.  Returns the first fault. */
+enum rc file_new_close(struct file_new *f, enum rc rc, struct err *err) MUST_USE;
 bool file_exists(const char *path); /* a regular file, links followed */
 bool file_is_dir(const char *path); /* a folder, links followed */
 /* "dir/name"; RC_LIMIT past `cap`. */

@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: MIT */
+/* model: puts a directory's files together and checks them against each other: every
+ * tensor the network needs is there, has a floating type and the shape config.json says. */
+#include "model/model.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "model/model_int.h"
+#include "os/file.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+enum { TENSOR_NAME_MAX = 1200, SHAPE_TEXT_MAX = 256 };
+
+static const char word_table[] = "embeddings.word_embeddings.weight";
+
+/* --- labels --- */
+const char *model_arch_label(enum model_arch a)
+{
+    static const char *const names[] = { [MODEL_BERT] = "BERT",
+                                         [MODEL_XLMR] = "XLM-RoBERTa",
+                                         [MODEL_MPNET] = "MPNet",
+                                         [MODEL_DISTILBERT] = "DistilBERT" };
+
+    assert((size_t)a < ARRAY_SIZE(names));
+    return names[a];
+}
+
+const char *model_act_label(enum model_act a)
+{
+    static const char *const names[] = {
+        [MODEL_GELU] = "gelu", [MODEL_GELU_TANH] = "gelu_tanh", [MODEL_RELU] = "relu"
+    };
+
+    assert((size_t)a < ARRAY_SIZE(names));
+    return names[a];
+}
+
+const char *model_prompt(const struct model *m, const char *name)
+{
+    for (size_t i = 0; i < m->prompts_count; i++) {
+        if (!strcmp(m->prompts[i].name, name))
+            return m->prompts[i].text;
+    }
+    return NULL;
+}
+
+/* --- tensors by name --- */
+/* `name` as it is, or with the words older checkpoints have for a LayerNorm's two. */
+static const struct st_tensor *find_spelled(const struct st *s, const char *name)
+{
+    const struct st_tensor *t = st_find(s, name);
+    const char *dot = strrchr(name, '.');
+    char old[TENSOR_NAME_MAX];
+
+    if (t || !dot || (!strstr(name, "LayerNorm.") && !strstr(name, "layer_norm.")))
+        return t;
+    snprintf(old, sizeof(old), "%.*s.%s", (int)(dot - name), name,
+             strcmp(dot, ".weight") ? "beta" : "gamma");
+    return st_find(s, old);
+}
+
+const struct st_tensor *model_tensor(const struct model *m, const char *fmt, ...)
+{
+    char name[TENSOR_NAME_MAX];
+    size_t len = strlen(m->prefix);
+    const struct st_tensor *t;
+    va_list ap;
+    int n;
+
+    if (len >= sizeof(name))
+        return NULL;
+    memcpy(name, m->prefix, len);
+    va_start(ap, fmt);
+    n = vsnprintf(name + len, sizeof(name) - len, fmt, ap);
+    va_end(ap);
+    if (n < 0 || (size_t)n >= sizeof(name) - len)
+        return NULL;
+    t = find_spelled(m->tensors, name);
+    return t || !len ? t : find_spelled(m->tensors, name + len);
+}
+
+/* What stands before the word table's name stands before all of the network's. */
+static enum rc prefix_find(struct model *m, struct err *err)
+{
+    const char *found = NULL;
+
+    for (size_t i = 0; i < st_count(m->tensors); i++) {
+        const char *name = st_at(m->tensors, i)->name;
+        size_t len = strlen(name), tail = sizeof(word_table) - 1;
+
+        if (!str_ends(name, word_table) || (len > tail && name[len - tail - 1] != '.'))
+            continue;
+        if (found)
+            return err_set(err, RC_PARSE, "there are two networks: '%s%s' and '%.200s'", found,
+                           word_table, name);
+        found = arena_strndup(&m->arena, name, len - tail);
+    }
+    if (!found)
+        return err_set(err, RC_PARSE, "tensor '%s' is missing", word_table);
+    m->prefix = found;
+    return RC_OK;
+}
+
+/* --- shapes --- */
+/* A tensor and its dimensions, a letter each: V vocabulary, P positions, T types,
+ * H hidden, F feed-forward, B buckets, A heads, L labels. */
+struct shape_row {
+    const char *fmt, *dims;
+};
+
+static const struct shape_row rows_embed[] = {
+    { "embeddings.word_embeddings.weight", "VH" },
+    { "embeddings.position_embeddings.weight", "PH" },
+    { "embeddings.LayerNorm.weight", "H" },
+    { "embeddings.LayerNorm.bias", "H" },
+};
+static const struct shape_row rows_types[] = { { "embeddings.token_type_embeddings.weight",
+                                                 "TH" } };
+static const struct shape_row rows_bias[] = { { "encoder.relative_attention_bias.weight", "BA" } };
+
+static const struct shape_row layer_bert[] = {
+    { "encoder.layer.%zu.attention.self.query.weight", "HH" },
+    { "encoder.layer.%zu.attention.self.query.bias", "H" },
+    { "encoder.layer.%zu.attention.self.key.weight", "HH" },
+    { "encoder.layer.%zu.attention.self.key.bias", "H" },
+    { "encoder.layer.%zu.attention.self.value.weight", "HH" },
+    { "encoder.layer.%zu.attention.self.value.bias", "H" },
+    { "encoder.layer.%zu.attention.output.dense.weight", "HH" },
+    { "encoder.layer.%zu.attention.output.dense.bias", "H" },
+    { "encoder.layer.%zu.attention.output.LayerNorm.weight", "H" },
+    { "encoder.layer.%zu.attention.output.LayerNorm.bias", "H" },
+    { "encoder.layer.%zu.intermediate.dense.weight", "FH" },
+    { "encoder.layer.%zu.intermediate.dense.bias", "F" },
+    { "encoder.layer.%zu.output.dense.weight", "HF" },
+    { "encoder.layer.%zu.output.dense.bias", "H" },
+    { "encoder.layer.%zu.output.LayerNorm.weight", "H" },
+    { "encoder.layer.%zu.output.LayerNorm.bias", "H" },
+};
+static const struct shape_row layer_mpnet[] = {
+    { "encoder.layer.%zu.attention.attn.q.weight", "HH" },
+    { "encoder.layer.%zu.attention.attn.q.bias", "H" },
+    { "encoder.layer.%zu.attention.attn.k.weight", "HH" },
+    { "encoder.layer.%zu.attention.attn.k.bias", "H" },
+    { "encoder.layer.%zu.attention.attn.v.weight", "HH" },
+    { "encoder.layer.%zu.attention.attn.v.bias", "H" },
+    { "encoder.layer.%zu.attention.attn.o.weight", "HH" },
+    { "encoder.layer.%zu.attention.attn.o.bias", "H" },
+    { "encoder.layer.%zu.attention.LayerNorm.weight", "H" },
+    { "encoder.layer.%zu.attention.LayerNorm.bias", "H" },
+    { "encoder.layer.%zu.intermediate.dense.weight", "FH" },
+    { "encoder.layer.%zu.intermediate.dense.bias", "F" },
+    { "encoder.layer.%zu.output.dense.weight", "HF" },
+    { "encoder.layer.%zu.output.dense.bias", "H" },
+    { "encoder.layer.%zu.output.LayerNorm.weight", "H" },
+    { "encoder.layer.%zu.output.LayerNorm.bias", "H" },
+};
+static const struct shape_row layer_distil[] = {
+    { "transformer.layer.%zu.attention.q_lin.weight", "HH" },
+    { "transformer.layer.%zu.attention.q_lin.bias", "H" },
+    { "transformer.layer.%zu.attention.k_lin.weight", "HH" },
+    { "transformer.layer.%zu.attention.k_lin.bias", "H" },
+    { "transformer.layer.%zu.attention.v_lin.weight", "HH" },
+    { "transformer.layer.%zu.attention.v_lin.bias", "H" },
+    { "transformer.layer.%zu.attention.out_lin.weight", "HH" },
+    { "transformer.layer.%zu.attention.out_lin.bias", "H" },
+    { "transformer.layer.%zu.sa_layer_norm.weight", "H" },
+    { "transformer.layer.%zu.sa_layer_norm.bias", "H" },
+    { "transformer.layer.%zu.ffn.lin1.weight", "FH" },
+    { "transformer.layer.%zu.ffn.lin1.bias", "F" },
+    { "transformer.layer.%zu.ffn.lin2.weight", "HF" },
+    { "transformer.layer.%zu.ffn.lin2.bias", "H" },
+    { "transformer.layer.%zu.output_layer_norm.weight", "H" },
+    { "transformer.layer.%zu.output_layer_norm.bias", "H" },
+};
+
+static const struct shape_row head_bert[] = {
+    { "pooler.dense.weight", "HH" },
+    { "pooler.dense.bias", "H" },
+    { "classifier.weight", "LH" },
+    { "classifier.bias", "L" },
+};
+static const struct shape_row head_roberta[] = {
+    { "classifier.dense.weight", "HH" },
+    { "classifier.dense.bias", "H" },
+    { "classifier.out_proj.weight", "LH" },
+    { "classifier.out_proj.bias", "L" },
+};
+static const struct shape_row head_distil[] = {
+    { "pre_classifier.weight", "HH" },
+    { "pre_classifier.bias", "H" },
+    { "classifier.weight", "LH" },
+    { "classifier.bias", "L" },
+};
+
+static size_t dim_of(const struct model *m, char letter)
+{
+    switch (letter) {
+    case 'V':
+        return m->vocab;
+    case 'P':
+        return m->positions;
+    case 'T':
+        return m->types;
+    case 'H':
+        return m->hidden;
+    case 'F':
+        return m->ffn;
+    case 'B':
+        return m->rel_buckets;
+    case 'A':
+        return m->heads;
+    default:
+        assert(letter == 'L');
+        return m->labels;
+    }
+}
+
+static const char *shape_text(const size_t *dims, size_t ndim, char out[SHAPE_TEXT_MAX])
+{
+    size_t at = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < ndim && at < SHAPE_TEXT_MAX; i++)
+        at += (size_t)snprintf(out + at, SHAPE_TEXT_MAX - at, "%s%zu", i ? ", " : "", dims[i]);
+    return out;
+}
+
+static bool is_float(enum st_dtype d)
+{
+    return d == ST_F32 || d == ST_F16 || d == ST_BF16 || d == ST_F64;
+}
+
+/* A tensor found (or not) against the shape it must have. */
+static enum rc shape_check(const struct st *s, const struct st_tensor *t, const char *name,
+                           const size_t *dims, size_t ndim, struct err *err)
+{
+    char want[SHAPE_TEXT_MAX], have[SHAPE_TEXT_MAX];
+
+    shape_text(dims, ndim, want);
+    if (!t)
+        return err_set(err, RC_PARSE, "'%s': tensor '%s' of shape [%s] is missing",
+                       st_shard_path(s, 0), name, want);
+    if (t->ndim != ndim || memcmp(t->dims, dims, ndim * sizeof(*dims)))
+        return err_set(err, RC_PARSE, "'%s': tensor '%s' has shape [%s], expected [%s]",
+                       st_shard_path(s, t->shard), t->name, shape_text(t->dims, t->ndim, have),
+                       want);
+    if (!is_float(t->dtype))
+        return err_set(err, RC_PARSE, "'%s': tensor '%s' has dtype %s, expected a floating one",
+                       st_shard_path(s, t->shard), t->name, st_dtype_name(t->dtype));
+    return RC_OK;
+}
+
+static enum rc rows_check(const struct model *m, const struct shape_row *rows, size_t count,
+                          size_t layer, struct err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t ndim = strlen(rows[i].dims), dims[ST_DIMS_MAX];
+        char name[TENSOR_NAME_MAX];
+        const char *mark = strstr(rows[i].fmt, "%zu");
+        enum rc rc;
+
+        for (size_t d = 0; d < ndim; d++)
+            dims[d] = dim_of(m, rows[i].dims[d]);
+        if (mark)
+            snprintf(name, sizeof(name), "%.*s%zu%s", (int)(mark - rows[i].fmt), rows[i].fmt, layer,
+                     mark + strlen("%zu"));
+        else
+            snprintf(name, sizeof(name), "%s", rows[i].fmt);
+        rc = shape_check(m->tensors, model_tensor(m, "%s", name), name, dims, ndim, err);
+        if (rc)
+            return rc;
+    }
+    return RC_OK;
+}
+
+static enum rc layers_check(const struct model *m, struct err *err)
+{
+    const struct shape_row *rows = layer_bert;
+    enum rc rc = RC_OK;
+
+    static_assert(ARRAY_SIZE(layer_bert) == ARRAY_SIZE(layer_mpnet) &&
+                      ARRAY_SIZE(layer_bert) == ARRAY_SIZE(layer_distil),
+                  "a layer has the same parts in every family");
+    if (m->arch == MODEL_MPNET)
+        rows = layer_mpnet;
+    if (m->arch == MODEL_DISTILBERT)
+        rows = layer_distil;
+    for (size_t i = 0; i < m->layers && !rc; i++)
+        rc = rows_check(m, rows, ARRAY_SIZE(layer_bert), i, err);
+    return rc;
+}
+
+static enum rc head_check(const struct model *m, struct err *err)
+{
+    if (m->head == MODEL_HEAD_NONE)
+        return RC_OK;
+    if (m->head == MODEL_HEAD_POOLER)
+        return rows_check(m, head_bert, ARRAY_SIZE(head_bert), 0, err);
+    if (m->arch == MODEL_DISTILBERT)
+        return rows_check(m, head_distil, ARRAY_SIZE(head_distil), 0, err);
+    return rows_check(m, head_roberta, ARRAY_SIZE(head_roberta), 0, err);
+}
+
+static enum rc tensors_check(struct model *m, struct err *err)
+{
+    enum rc rc = prefix_find(m, err);
+
+    if (rc)
+        return err_ctx(err, "'%s'", st_shard_path(m->tensors, 0));
+    rc = rows_check(m, rows_embed, ARRAY_SIZE(rows_embed), 0, err);
+    if (!rc && m->types)
+        rc = rows_check(m, rows_types, ARRAY_SIZE(rows_types), 0, err);
+    if (!rc && m->rel_buckets)
+        rc = rows_check(m, rows_bias, ARRAY_SIZE(rows_bias), 0, err);
+    if (!rc)
+        rc = layers_check(m, err);
+    if (!rc)
+        rc = head_check(m, err);
+    return rc;
+}
+
+static void count_parameters(struct model *m, const struct st *s)
+{
+    for (size_t i = 0; i < st_count(s); i++) {
+        const struct st_tensor *t = st_at(s, i);
+
+        if (is_float(t->dtype))
+            m->parameters += t->count;
+    }
+}
+
+/* --- files --- */
+/* *out is NULL when there is no such file. */
+static enum rc json_load(struct arena *a, const char *dir, const char *name, struct json **out,
+                         struct err *err)
+{
+    struct buf text = { 0 };
+    char path[FILE_PATH_MAX];
+    enum rc rc = file_join(path, sizeof(path), dir, name, err);
+
+    *out = NULL;
+    if (rc || access(path, F_OK))
+        return rc;
+    rc = file_read(path, MODEL_JSON_MAX, &text, err);
+    if (!rc) {
+        rc = json_parse(a, buf_str(&text), text.len, out, err);
+        if (rc)
+            err_ctx(err, "'%s'", path);
+    }
+    buf_release(&text);
+    return rc;
+}
+
+/* One file: read, and given to what understands it. */
+#define WITH_FILE(rc, dir, name, cfg, call)                                                        \
+    do {                                                                                           \
+        (rc) = json_load(a, (dir), (name), &(cfg), err);                                           \
+        if (!(rc) && (cfg)) {                                                                      \
+            (rc) = (call);                                                                         \
+            if (rc)                                                                                \
+                err_ctx(err, "'%s/%s'", (dir), (name));                                            \
+        }                                                                                          \
+    } while (0)
+
+static enum rc dense_tensors(struct model *m, const char *dir, const struct model_dense *d,
+                             struct err *err)
+{
+    struct st *s;
+    enum rc rc = st_open(dir, &s, err);
+
+    if (rc)
+        return rc;
+    rc = shape_check(s, st_find(s, "linear.weight"), "linear.weight", (size_t[]){ d->out, d->in },
+                     2, err);
+    if (!rc && d->bias)
+        rc = shape_check(s, st_find(s, "linear.bias"), "linear.bias", &d->out, 1, err);
+    if (!rc)
+        count_parameters(m, s);
+    st_close(s);
+    return rc;
+}
+
+static enum rc dense_open(struct model *m, struct arena *a, const char *name, struct err *err)
+{
+    const char *dir = arena_printf(a, "%s/%s", m->dir, name);
+    struct model_dense *d = &m->dense[m->dense_count];
+    size_t in = m->dense_count ? d[-1].out : m->hidden;
+    struct json *cfg;
+    enum rc rc;
+
+    if (m->dense_count == MODEL_DENSE_MAX)
+        return err_set(err, RC_LIMIT, "more than %d Dense modules", MODEL_DENSE_MAX);
+    d->dir = arena_strdup(&m->arena, name);
+    WITH_FILE(rc, dir, "config.json", cfg, config_dense(cfg, d, err));
+    if (rc)
+        return rc;
+    if (!cfg)
+        return err_set(err, RC_NODEV, "there is no config.json in '%s'", dir);
+    if (d->in != in)
+        return err_set(err, RC_PARSE,
+                       "'%s/config.json': 'in_features' is %zu, what comes in has "
+                       "%zu",
+                       dir, d->in, in);
+    m->dense_count++;
+    return dense_tensors(m, dir, d, err);
+}
+
+static enum rc pool_open(struct model *m, struct arena *a, const char *name, struct err *err)
+{
+    const char *dir = arena_printf(a, "%s/%s", m->dir, name);
+    struct json *cfg;
+    enum rc rc;
+
+    WITH_FILE(rc, dir, "config.json", cfg, config_pool(m, cfg, err));
+    if (!rc && !cfg)
+        return err_set(err, RC_NODEV, "there is no config.json in '%s'", dir);
+    return rc;
+}
+
+static enum rc modules_open(struct model *m, struct arena *a, const struct modules *mods,
+                            struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < mods->count && !rc; i++) {
+        if (mods->items[i].kind == MODULE_POOL)
+            rc = pool_open(m, a, mods->items[i].path, err);
+        if (mods->items[i].kind == MODULE_DENSE)
+            rc = dense_open(m, a, mods->items[i].path, err);
+    }
+    return rc;
+}
+
+static enum rc lengths_open(struct model *m, struct arena *a, struct err *err)
+{
+    static const char *const names[] = { "sentence_bert_config.json",
+                                         "sentence_roberta_config.json",
+                                         "sentence_distilbert_config.json",
+                                         "sentence_camembert_config.json",
+                                         "sentence_xlm-roberta_config.json" };
+    struct json *sentence = NULL, *tokenizer;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < ARRAY_SIZE(names) && !rc && !sentence; i++)
+        rc = json_load(a, m->net_dir, names[i], &sentence, err);
+    if (!rc)
+        rc = json_load(a, m->net_dir, "tokenizer_config.json", &tokenizer, err);
+    if (!rc)
+        rc = config_lengths(m, sentence, tokenizer, err);
+    return rc;
+}
+
+/* The network and what stands around it, all from small files. */
+static enum rc configs_open(struct model *m, struct arena *a, struct err *err)
+{
+    struct modules mods = { 0 };
+    struct json *cfg;
+    enum rc rc;
+
+    WITH_FILE(rc, m->dir, "modules.json", cfg, config_modules(m, cfg, &mods, err));
+    if (rc)
+        return rc;
+    if (mods.count && mods.items[0].path[0])
+        m->net_dir = arena_printf(&m->arena, "%s/%s", m->dir, mods.items[0].path);
+    WITH_FILE(rc, m->net_dir, "config.json", cfg, config_net(m, cfg, err));
+    if (!rc && !cfg)
+        return err_set(err, RC_NODEV, "there is no config.json in '%s'", m->net_dir);
+    if (!rc && mods.pools)
+        m->head = MODEL_HEAD_NONE; /* sentence vectors are what the modules make */
+    if (!rc && m->head == MODEL_HEAD_NONE)
+        m->labels = 0;
+    if (!rc)
+        WITH_FILE(rc, m->dir, "config_sentence_transformers.json", cfg,
+                  config_prompts(m, cfg, err));
+    if (!rc)
+        rc = modules_open(m, a, &mods, err);
+    if (!rc)
+        rc = lengths_open(m, a, err);
+    return rc;
+}
+
+static const char *last_part(struct arena *a, const char *dir)
+{
+    size_t end = strlen(dir), at;
+
+    while (end > 1 && dir[end - 1] == '/')
+        end--;
+    for (at = end; at && dir[at - 1] != '/';)
+        at--;
+    return arena_strndup(a, dir + at, end - at);
+}
+
+/* The folder's own name even when it is given as "." */
+static const char *name_of(struct arena *a, const char *dir)
+{
+    char *real = realpath(dir, NULL);
+    const char *name = last_part(a, real && (str_ends(dir, ".")) ? real : dir);
+
+    free(real);
+    return name;
+}
+
+enum rc model_open(const char *dir, struct model **out, struct err *err)
+{
+    struct arena a = { 0 };
+    struct model *m;
+    enum rc rc;
+
+    if (!file_is_dir(dir))
+        return err_set(err, RC_NODEV, "there is no folder '%s'", dir);
+    m = xcalloc(1, sizeof(*m));
+    m->dir = m->net_dir = arena_strdup(&m->arena, dir);
+    m->name = name_of(&m->arena, dir);
+    m->prefix = "";
+    rc = configs_open(m, &a, err);
+    arena_release(&a);
+    if (!rc)
+        rc = st_open(m->net_dir, &m->tensors, err);
+    if (!rc)
+        rc = tensors_check(m, err);
+    if (rc) {
+        model_close(m);
+        return rc;
+    }
+    count_parameters(m, m->tensors);
+    *out = m;
+    return RC_OK;
+}
+
+void model_close(struct model *m)
+{
+    if (!m)
+        return;
+    st_close(m->tensors);
+    arena_release(&m->arena);
+    free(m);
+}

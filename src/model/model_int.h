@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* model_int: between the files that read a model directory.
+ *
+ * The config_* functions are pure: a parsed document in, fields of the model out.  They
+ * name the field that is wrong; the caller that read the file names the file. */
+#ifndef MODEL_MODEL_INT_H
+#define MODEL_MODEL_INT_H
+#include "base/json.h"
+#include "model/model.h"
+
+/* config.json of the network. */
+enum rc config_net(struct model *m, const struct json *cfg, struct err *err) MUST_USE;
+
+/* What the small files beside it say, before it is put together by model_open(). */
+enum { MODULES_MAX = 16 }; /* entries of modules.json */
+enum module_kind { MODULE_NET, MODULE_POOL, MODULE_DENSE, MODULE_NORMALIZE, MODULE_DROPOUT };
+struct module {
+    enum module_kind kind;
+    const char *path; /* "1_Pooling"; "" for the folder itself */
+};
+struct modules {
+    struct module items[MODULES_MAX];
+    size_t count;
+    bool pools; /* one of them is a Pooling */
+};
+enum rc config_modules(struct model *m, const struct json *cfg, struct modules *out,
+                       struct err *err) MUST_USE;
+enum rc config_pool(struct model *m, const struct json *cfg, struct err *err) MUST_USE;
+enum rc config_dense(const struct json *cfg, struct model_dense *out, struct err *err) MUST_USE;
+/* config_sentence_transformers.json: prompts, and the score's activation. */
+enum rc config_prompts(struct model *m, const struct json *cfg, struct err *err) MUST_USE;
+/* sentence_bert_config.json and tokenizer_config.json; 0: it does not say. */
+enum rc config_lengths(struct model *m, const struct json *sentence, const struct json *tokenizer,
+                       struct err *err) MUST_USE;
+
+/* The whole number `key` between min and max; `dflt` when missing or null, an error then
+ * when `dflt` is SIZE_MAX. */
+enum rc config_size(const struct json *cfg, const char *key, size_t min, size_t max, size_t dflt,
+                    size_t *out, struct err *err) MUST_USE;
+/* Missing and null are `dflt`; other than true and false an error. */
+enum rc config_flag(const struct json *cfg, const char *key, bool dflt, bool *out,
+                    struct err *err) MUST_USE;
+/* Missing and null are NULL; other than a string without NUL an error. */
+enum rc config_str(const struct json *cfg, const char *key, const char **out,
+                   struct err *err) MUST_USE;
+/* "torch.nn.modules.activation.Sigmoid", as a config of sentence-transformers writes it. */
+enum rc config_score(struct model *m, const char *path, struct err *err) MUST_USE;
+
+#endif

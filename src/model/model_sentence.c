@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/* model_sentence: the files that sentence-transformers puts beside a network: which
+ * modules follow it (modules.json), how tokens become one vector (Pooling), layers behind
+ * it (Dense, Normalize), prompts, the longest text. */
+#include "base/str.h"
+#include "model/model_int.h"
+
+#include <math.h>
+
+enum { PATH_PART_MAX = 128 }; /* bytes of a module's folder name */
+
+static const struct {
+    const char *name; /* the class, whatever package it moved to */
+    enum module_kind kind;
+} kinds[] = {
+    { "Transformer", MODULE_NET },     { "Pooling", MODULE_POOL },    { "Dense", MODULE_DENSE },
+    { "Normalize", MODULE_NORMALIZE }, { "Dropout", MODULE_DROPOUT },
+};
+
+/* --- modules.json --- */
+static bool path_ok(const char *path)
+{
+    return path && strlen(path) < PATH_PART_MAX && path[0] != '.' && !strchr(path, '/');
+}
+
+static enum rc module_read(struct model *m, const struct json *v, struct module *out,
+                           struct err *err)
+{
+    const char *type = json_str(json_get(v, "type")), *path = json_str(json_get(v, "path"));
+    const char *dot = type ? strrchr(type, '.') : NULL;
+
+    if (!dot || !path)
+        return err_set(err, RC_PARSE, "a module has no 'type' or no 'path'");
+    if (!path_ok(path))
+        return err_set(err, RC_PARSE, "'path' '%.64s' is not a folder of the model", path);
+    for (size_t i = 0; str_starts(type, "sentence_transformers.") && i < ARRAY_SIZE(kinds); i++) {
+        if (!strcmp(dot + 1, kinds[i].name)) {
+            out->kind = kinds[i].kind;
+            out->path = arena_strdup(&m->arena, path);
+            return RC_OK;
+        }
+    }
+    return err_set(err, RC_USAGE, "module '%.100s' is not supported", type);
+}
+
+/* Transformer, Pooling, Dense..., Normalize: the order in which we compute. */
+static enum rc order_check(const struct modules *mods, struct err *err)
+{
+    bool pooled = false, normal = false;
+
+    if (!mods->count || mods->items[0].kind != MODULE_NET)
+        return err_set(err, RC_USAGE, "the first module is not a Transformer");
+    for (size_t i = 1; i < mods->count; i++) {
+        enum module_kind k = mods->items[i].kind;
+
+        if (k == MODULE_NET || (k == MODULE_POOL && pooled) ||
+            ((k == MODULE_DENSE || k == MODULE_NORMALIZE) && !pooled) ||
+            (k == MODULE_DENSE && normal))
+            return err_set(err, RC_USAGE, "module '%s' stands where it is not supported",
+                           mods->items[i].path);
+        pooled = pooled || k == MODULE_POOL;
+        normal = normal || k == MODULE_NORMALIZE;
+    }
+    return RC_OK;
+}
+
+enum rc config_modules(struct model *m, const struct json *cfg, struct modules *out,
+                       struct err *err)
+{
+    struct modules mods = { 0 };
+    enum rc rc;
+
+    if (!cfg || cfg->type != JSON_ARR)
+        return err_set(err, RC_PARSE, "it is not a list of modules");
+    if (cfg->count > MODULES_MAX)
+        return err_set(err, RC_LIMIT, "%zu modules; at most %d are supported", cfg->count,
+                       MODULES_MAX);
+    for (const struct json *v = cfg->first; v; v = v->next) {
+        struct module *mod = &mods.items[mods.count];
+
+        rc = module_read(m, v, mod, err);
+        if (rc)
+            return rc;
+        mods.count++;
+        mods.pools = mods.pools || mod->kind == MODULE_POOL;
+        m->normalize = m->normalize || mod->kind == MODULE_NORMALIZE;
+    }
+    rc = order_check(&mods, err);
+    if (!rc)
+        *out = mods;
+    return rc;
+}
+
+/* --- Pooling --- */
+static const struct {
+    const char *flag, *name;
+    enum model_pool pool;
+    bool known;
+} pools[] = {
+    { "pooling_mode_cls_token", "cls", MODEL_POOL_CLS, true },
+    { "pooling_mode_max_tokens", "max", MODEL_POOL_MAX, true },
+    { "pooling_mode_mean_tokens", "mean", MODEL_POOL_MEAN, true },
+    { "pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", MODEL_POOL_MEAN_SQRT, true },
+    { "pooling_mode_weightedmean_tokens", "weightedmean", 0, false },
+    { "pooling_mode_lasttoken", "lasttoken", MODEL_POOL_LAST, true },
+};
+
+const char *model_pool_label(enum model_pool p)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(pools); i++) {
+        if (pools[i].known && pools[i].pool == p)
+            return pools[i].name;
+    }
+    return "?";
+}
+
+/* The one mode the flags of older files ask for; none of them means mean. */
+static enum rc pool_flags(const struct json *cfg, const char **out, struct err *err)
+{
+    const char *found = NULL;
+
+    for (size_t i = 0; i < ARRAY_SIZE(pools); i++) {
+        bool on;
+        enum rc rc = config_flag(cfg, pools[i].flag, false, &on, err);
+
+        if (rc)
+            return rc;
+        if (on && found)
+            return err_set(err, RC_USAGE, "pooling '%s' joined with '%s' is not supported", found,
+                           pools[i].name);
+        if (on)
+            found = pools[i].name;
+    }
+    *out = found ? found : "mean";
+    return RC_OK;
+}
+
+static enum rc pool_name(const struct json *cfg, const char **out, struct err *err)
+{
+    const struct json *v = json_get(cfg, "pooling_mode");
+
+    if (!v || v->type == JSON_NULL)
+        return pool_flags(cfg, out, err);
+    if (v->type == JSON_ARR && v->count == 1)
+        v = v->first;
+    if (v->type == JSON_ARR)
+        return err_set(err, RC_USAGE, "'pooling_mode' with %zu modes is not supported", v->count);
+    *out = json_str(v);
+    return *out ? RC_OK : err_set(err, RC_PARSE, "'pooling_mode' is not a text");
+}
+
+enum rc config_pool(struct model *m, const struct json *cfg, struct err *err)
+{
+    const char *name, *key = "embedding_dimension";
+    bool prompt;
+    size_t dim;
+    enum rc rc = pool_name(cfg, &name, err);
+
+    if (!rc)
+        rc = config_flag(cfg, "include_prompt", true, &prompt, err);
+    if (!rc && !prompt)
+        rc = err_set(err, RC_USAGE, "'include_prompt' is false, which is not supported");
+    if (!rc && json_get(cfg, "word_embedding_dimension"))
+        key = "word_embedding_dimension";
+    if (!rc)
+        rc = config_size(cfg, key, 1, MODEL_HIDDEN_MAX, m->hidden, &dim, err);
+    if (rc)
+        return rc;
+    if (dim != m->hidden)
+        return err_set(err, RC_PARSE, "'%s' is %zu, the network's vectors have %zu", key, dim,
+                       m->hidden);
+    for (size_t i = 0; i < ARRAY_SIZE(pools); i++) {
+        if (pools[i].known && !strcmp(name, pools[i].name)) {
+            m->pool = pools[i].pool;
+            return RC_OK;
+        }
+    }
+    return err_set(err, RC_USAGE, "pooling '%.64s' is not supported", name);
+}
+
+/* --- Dense --- */
+static const struct {
+    const char *path;
+    int act;
+} dense_acts[] = {
+    { "torch.nn.modules.linear.Identity", MODEL_DENSE_IDENTITY },
+    { "torch.nn.modules.activation.Tanh", MODEL_DENSE_TANH },
+    { "torch.nn.modules.activation.ReLU", MODEL_DENSE_RELU },
+    { "torch.nn.modules.activation.GELU", MODEL_DENSE_GELU },
+};
+
+static enum rc dense_act(const char *path, struct model_dense *d, struct err *err)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(dense_acts); i++) {
+        if (!strcmp(path, dense_acts[i].path)) {
+            d->act = dense_acts[i].act;
+            return RC_OK;
+        }
+    }
+    return err_set(err, RC_USAGE, "'activation_function' '%.100s' is not supported", path);
+}
+
+/* Where the layer reads and writes: the sentence's vector, not a token's. */
+static enum rc dense_place(const struct json *cfg, struct err *err)
+{
+    static const char *const keys[] = { "module_input_name", "module_output_name" };
+    const char *name;
+    bool residual;
+    enum rc rc = config_flag(cfg, "use_residual", false, &residual, err);
+
+    if (!rc && residual)
+        rc = err_set(err, RC_USAGE, "'use_residual' is true, which is not supported");
+    for (size_t i = 0; !rc && i < ARRAY_SIZE(keys); i++) {
+        rc = config_str(cfg, keys[i], &name, err);
+        if (!rc && name && strcmp(name, "sentence_embedding"))
+            rc = err_set(err, RC_USAGE, "'%s' '%.64s' is not supported", keys[i], name);
+    }
+    return rc;
+}
+
+enum rc config_dense(const struct json *cfg, struct model_dense *out, struct err *err)
+{
+    struct model_dense d = { .dir = out->dir };
+    const char *act;
+    enum rc rc = config_size(cfg, "in_features", 1, MODEL_HIDDEN_MAX, SIZE_MAX, &d.in, err);
+
+    if (!rc)
+        rc = config_size(cfg, "out_features", 1, MODEL_HIDDEN_MAX, SIZE_MAX, &d.out, err);
+    if (!rc)
+        rc = config_flag(cfg, "bias", true, &d.bias, err);
+    if (!rc)
+        rc = dense_place(cfg, err);
+    if (!rc)
+        rc = config_str(cfg, "activation_function", &act, err);
+    if (!rc)
+        rc = dense_act(act ? act : "torch.nn.modules.activation.Tanh", &d, err);
+    if (!rc)
+        *out = d;
+    return rc;
+}
+
+/* --- prompts and the score's activation --- */
+enum rc config_prompts(struct model *m, const struct json *cfg, struct err *err)
+{
+    const struct json *prompts = json_get(cfg, "prompts");
+    const char *dflt, *act;
+    enum rc rc = config_str(cfg, "default_prompt_name", &dflt, err);
+
+    if (!rc)
+        rc = config_str(cfg, "activation_fn", &act, err);
+    if (!rc && act && m->head != MODEL_HEAD_NONE)
+        rc = config_score(m, act, err);
+    if (rc)
+        return rc;
+    if (prompts && prompts->type != JSON_OBJ && prompts->type != JSON_NULL)
+        return err_set(err, RC_PARSE, "'prompts' is not an object");
+    if (prompts && prompts->count > MODEL_PROMPTS_MAX)
+        return err_set(err, RC_LIMIT, "'prompts' has %zu entries; at most %d are supported",
+                       prompts->count, MODEL_PROMPTS_MAX);
+    m->prompts = arena_array(&m->arena, struct model_prompt, prompts ? prompts->count : 0);
+    for (const struct json *v = prompts ? prompts->first : NULL; v; v = v->next) {
+        if (v->type != JSON_STR || strlen(v->text) != v->len)
+            return err_set(err, RC_PARSE, "prompt '%.64s' is not a text", v->key);
+        m->prompts[m->prompts_count++] =
+            (struct model_prompt){ .name = arena_strdup(&m->arena, v->key),
+                                   .text = arena_strdup(&m->arena, v->text) };
+    }
+    if (dflt && !model_prompt(m, dflt))
+        return err_set(err, RC_PARSE, "'default_prompt_name' '%.64s' is not one of 'prompts'",
+                       dflt);
+    m->default_prompt = arena_strdup(&m->arena, dflt);
+    return RC_OK;
+}
+
+/* --- the longest text --- */
+/* What a file says, when it says something sensible: tokenizers without a limit write 1e30. */
+static size_t length_of(const struct json *cfg, const char *key)
+{
+    double n = json_num(json_get(cfg, key), 0);
+
+    return n >= 1 && n <= MODEL_POSITIONS_MAX && n == floor(n) ? (size_t)n : 0;
+}
+
+enum rc config_lengths(struct model *m, const struct json *sentence, const struct json *tokenizer,
+                       struct err *err)
+{
+    size_t own = length_of(sentence, "max_seq_length");
+    size_t limit = own ? own : length_of(tokenizer, "model_max_length");
+    enum rc rc = config_flag(sentence, "do_lower_case", false, &m->lower, err);
+
+    if (rc)
+        return rc;
+    /* as the reference: max_seq_length stands in for the tokenizer's own limit */
+    if (limit && limit < m->max_tokens)
+        m->max_tokens = limit;
+    if (m->max_tokens < 3)
+        return err_set(err, RC_PARSE, "a limit of %zu tokens leaves no room for text",
+                       m->max_tokens);
+    return RC_OK;
+}
