@@ -214,6 +214,10 @@ static enum rc header_read(struct st *s, size_t shard, struct arena *a, struct e
     rc = file_pread(f->fd, f->path, 0, &len, sizeof(len), err);
     if (rc)
         return rc;
+    if (!memcmp(&len, "version ", ST_LEN_BYTES)) {
+        err_hint(err, "Run 'git lfs pull' in the folder it came from.");
+        return err_set(err, RC_PARSE, "it is a pointer of Git LFS, not the file itself");
+    }
     if (len > f->size - ST_LEN_BYTES)
         return err_set(err, RC_PARSE, "the header wants %llu bytes, the file has %llu",
                        (unsigned long long)len, (unsigned long long)(f->size - ST_LEN_BYTES));

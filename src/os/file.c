@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -161,4 +162,39 @@ enum rc file_join(char *out, size_t cap, const char *dir, const char *name, stru
                        cap < sizeof(text) ? cap : sizeof(text));
     memcpy(out, text, (size_t)n + 1);
     return RC_OK;
+}
+
+enum rc file_make_dirs(const char *path, struct err *err)
+{
+    char part[FILE_PATH_MAX];
+    size_t len = strlen(path);
+
+    if (!len || len >= sizeof(part))
+        return err_set(err, RC_LIMIT, "path '%.200s' is empty or too long", path);
+    memcpy(part, path, len + 1);
+    for (size_t i = 1; i <= len; i++) {
+        if (part[i] != '/' && part[i] != '\0')
+            continue;
+        part[i] = '\0';
+        if (mkdir(part, 0777) && errno != EEXIST)
+            return err_sys(err, "cannot make folder '%s'", part);
+        part[i] = path[i];
+    }
+    if (!file_is_dir(path))
+        return err_set(err, RC_FAIL, "'%s' is not a folder", path);
+    return RC_OK;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+    (void)st;
+    (void)kind;
+    (void)ftw;
+    (void)remove(path); /* the caller cannot do more about it either */
+    return 0;
+}
+
+void file_remove_tree(const char *path)
+{
+    (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }

@@ -36,4 +36,9 @@ bool file_is_dir(const char *path); /* a folder, links followed */
 enum rc file_join(char *out, size_t cap, const char *dir, const char *name,
                   struct err *err) MUST_USE;
 
+/* A folder and the folders above it; fine when they are there. */
+enum rc file_make_dirs(const char *path, struct err *err) MUST_USE;
+/* A folder with all below it, links not followed; what cannot go stays. */
+void file_remove_tree(const char *path);
+
 #endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* model_info: what a model is, as text and as JSON. */
+#include "base/json.h"
+#include "base/units.h"
+#include "cmd/model_int.h"
+#include "model/model.h"
+#include "model/verify.h"
+#include "os/file.h"
+
+enum { DTYPES = ST_BOOL + 1, TEXT_MAX = 256 };
+
+/* Bytes of the weights once an engine has packed them: matrices in the type of the
+ * products (int8 with a scale a row), tables in half of a float or a float, the rest in
+ * floats. */
+struct footprint {
+    uint64_t f32, bf16, int8;
+};
+
+static struct footprint footprint_of(const struct model *m)
+{
+    uint64_t h = m->hidden, f = m->ffn, layers = m->layers;
+    uint64_t matrices = layers * (4 * h * h + 2 * h * f), rows = layers * (5 * h + f);
+    uint64_t tables = (m->vocab + m->positions + m->types) * h + m->rel_buckets * m->heads;
+    uint64_t rest = layers * (4 * h + 5 * h + f) + 2 * h;
+
+    if (m->head != MODEL_HEAD_NONE) {
+        matrices += h * h + h * m->labels;
+        rows += h + m->labels;
+        rest += h + m->labels;
+    }
+    for (size_t i = 0; i < m->dense_count; i++) {
+        matrices += (uint64_t)m->dense[i].in * m->dense[i].out;
+        rows += m->dense[i].out;
+        rest += m->dense[i].bias ? m->dense[i].out : 0;
+    }
+    return (struct footprint){ .f32 = 4 * (matrices + tables + rest),
+                               .bf16 = 2 * matrices + 2 * tables + 4 * rest,
+                               .int8 = matrices + 4 * rows + 2 * tables + 4 * rest };
+}
+
+static void dtypes_count(const struct model *m, uint64_t out[DTYPES])
+{
+    for (size_t i = 0; i < st_count(m->tensors); i++)
+        out[st_at(m->tensors, i)->dtype] += st_at(m->tensors, i)->count;
+}
+
+static const char *head_label(enum model_head h)
+{
+    return h == MODEL_HEAD_POOLER ? "pooler" : h == MODEL_HEAD_DENSE ? "dense" : NULL;
+}
+
+static const char *dense_label(int act)
+{
+    static const char *const names[] = { "identity", "tanh", "relu", "gelu" };
+
+    return names[act];
+}
+
+static size_t vector_size(const struct model *m)
+{
+    return m->dense_count ? m->dense[m->dense_count - 1].out : m->hidden;
+}
+
+/* --- text --- */
+static void row(struct table *t, const char *key, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void row(struct table *t, const char *key, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    table_row(t);
+    table_cell(t, COLOUR_DIM, "%s", key);
+    table_cell(t, COLOUR_NONE, "%s", text);
+}
+
+static void net_rows(struct table *t, const struct model *m)
+{
+    uint64_t types[DTYPES] = { 0 };
+    char text[TEXT_MAX];
+    size_t at = 0;
+
+    dtypes_count(m, types);
+    text[0] = '\0';
+    for (int i = 0; i < DTYPES && at < sizeof(text); i++) {
+        if (types[i])
+            at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", at ? ", " : "",
+                                   st_dtype_name((enum st_dtype)i));
+    }
+    row(t, "architecture", "%s (%s)", m->arch_name, model_arch_label(m->arch));
+    row(t, "parameters", "%llu (%.1f million)", (unsigned long long)m->parameters,
+        (double)m->parameters / 1e6);
+    row(t, "stored as", "%s", text);
+    row(t, "size", "%zu layers, hidden %zu, %zu heads of %zu, feed-forward %zu, vocabulary %zu",
+        m->layers, m->hidden, m->heads, m->head_dim, m->ffn, m->vocab);
+    row(t, "activation", "%s", model_act_label(m->act));
+    row(t, "longest text", "%zu tokens of %zu positions", m->max_tokens,
+        m->positions - m->position_first);
+}
+
+static void use_rows(struct table *t, const struct model *m)
+{
+    if (m->head == MODEL_HEAD_NONE) {
+        row(t, "gives", "vectors of %zu numbers, pooling %s%s", vector_size(m),
+            model_pool_label(m->pool), m->normalize ? ", normalised" : ", not normalised");
+        for (size_t i = 0; i < m->dense_count; i++)
+            row(t, "dense", "%s: %zu to %zu, %s%s", m->dense[i].dir, m->dense[i].in,
+                m->dense[i].out, dense_label(m->dense[i].act), m->dense[i].bias ? "" : ", no bias");
+    } else {
+        row(t, "gives", "scores of %zu label%s, %s head, %s", m->labels, m->labels == 1 ? "" : "s",
+            head_label(m->head), m->score == MODEL_SCORE_SIGMOID ? "sigmoid" : "raw");
+    }
+    if (m->lower)
+        row(t, "text", "lower case first");
+    for (size_t i = 0; i < m->prompts_count; i++)
+        row(t, i ? "" : "prompts", "%s: \"%s\"%s", m->prompts[i].name, m->prompts[i].text,
+            m->default_prompt && !strcmp(m->default_prompt, m->prompts[i].name) ? " (default)"
+                                                                                : "");
+}
+
+static void info_text(struct cmd_ctx *ctx, const struct model *m, const struct verify *files)
+{
+    struct table *t = table_new();
+    struct footprint mem = footprint_of(m);
+    char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX], c[UNITS_TEXT_MAX];
+
+    term_text(&ctx->out_term, &ctx->out, COLOUR_BOLD, "%s", m->name);
+    buf_addf(&ctx->out, "  %s\n", m->dir);
+    table_col(t, NULL, TABLE_LEFT);
+    table_col(t, NULL, TABLE_LEFT | TABLE_SHRINK);
+    net_rows(t, m);
+    use_rows(t, m);
+    row(t, "weights on CPU", "%s f32, %s bf16, %s int8 (estimate)", units_bytes_human(mem.f32, a),
+        units_bytes_human(mem.bf16, b), units_bytes_human(mem.int8, c));
+    for (size_t i = 0; i < files->files_count; i++)
+        row(t, i ? "" : "files", "%s  %s", files->files[i].name,
+            units_bytes_human(files->files[i].bytes, a));
+    table_print(t, &ctx->out_term, 2, &ctx->out);
+    table_free(t);
+}
+
+/* --- JSON --- */
+static void net_json(struct json_out *w, const struct model *m)
+{
+    uint64_t types[DTYPES] = { 0 };
+
+    dtypes_count(m, types);
+    json_kv_str(w, "architecture", m->arch_name);
+    json_kv_str(w, "family", model_arch_label(m->arch));
+    json_kv_int(w, "parameters", (int64_t)m->parameters);
+    json_key(w, "dtypes");
+    json_obj(w);
+    for (int i = 0; i < DTYPES; i++) {
+        if (types[i])
+            json_kv_int(w, st_dtype_name((enum st_dtype)i), (int64_t)types[i]);
+    }
+    json_obj_end(w);
+    json_kv_int(w, "layers", (int64_t)m->layers);
+    json_kv_int(w, "hidden", (int64_t)m->hidden);
+    json_kv_int(w, "heads", (int64_t)m->heads);
+    json_kv_int(w, "head_dim", (int64_t)m->head_dim);
+    json_kv_int(w, "ffn", (int64_t)m->ffn);
+    json_kv_int(w, "vocab", (int64_t)m->vocab);
+    json_kv_int(w, "positions", (int64_t)m->positions);
+    json_kv_int(w, "position_first", (int64_t)m->position_first);
+    json_kv_int(w, "token_types", (int64_t)m->types);
+    json_kv_int(w, "pad_id", (int64_t)m->pad_id);
+    json_kv_str(w, "activation", model_act_label(m->act));
+    json_kv_int(w, "max_tokens", (int64_t)m->max_tokens);
+    json_kv_bool(w, "lower_case", m->lower);
+}
+
+static void vectors_json(struct json_out *w, const struct model *m)
+{
+    json_key(w, "vectors");
+    if (m->head != MODEL_HEAD_NONE) {
+        json_add_null(w);
+        return;
+    }
+    json_obj(w);
+    json_kv_int(w, "size", (int64_t)vector_size(m));
+    json_kv_str(w, "pooling", model_pool_label(m->pool));
+    json_kv_bool(w, "normalize", m->normalize);
+    json_key(w, "dense");
+    json_arr(w);
+    for (size_t i = 0; i < m->dense_count; i++) {
+        json_obj(w);
+        json_kv_str(w, "dir", m->dense[i].dir);
+        json_kv_int(w, "in", (int64_t)m->dense[i].in);
+        json_kv_int(w, "out", (int64_t)m->dense[i].out);
+        json_kv_bool(w, "bias", m->dense[i].bias);
+        json_kv_str(w, "activation", dense_label(m->dense[i].act));
+        json_obj_end(w);
+    }
+    json_arr_end(w);
+    json_obj_end(w);
+}
+
+static void scores_json(struct json_out *w, const struct model *m)
+{
+    json_key(w, "scores");
+    if (m->head == MODEL_HEAD_NONE) {
+        json_add_null(w);
+        return;
+    }
+    json_obj(w);
+    json_kv_str(w, "head", head_label(m->head));
+    json_kv_int(w, "labels", (int64_t)m->labels);
+    json_kv_str(w, "activation", m->score == MODEL_SCORE_SIGMOID ? "sigmoid" : "raw");
+    json_obj_end(w);
+}
+
+static void around_json(struct json_out *w, const struct model *m, const struct verify *files)
+{
+    struct footprint mem = footprint_of(m);
+
+    json_key(w, "prompts");
+    json_obj(w);
+    for (size_t i = 0; i < m->prompts_count; i++)
+        json_kv_str(w, m->prompts[i].name, m->prompts[i].text);
+    json_obj_end(w);
+    json_kv_str(w, "default_prompt", m->default_prompt);
+    json_key(w, "memory_bytes");
+    json_obj(w);
+    json_kv_int(w, "cpu_f32", (int64_t)mem.f32);
+    json_kv_int(w, "cpu_bf16", (int64_t)mem.bf16);
+    json_kv_int(w, "cpu_int8", (int64_t)mem.int8);
+    json_obj_end(w);
+    json_key(w, "files");
+    json_arr(w);
+    for (size_t i = 0; i < files->files_count; i++) {
+        json_obj(w);
+        json_kv_str(w, "name", files->files[i].name);
+        json_kv_int(w, "bytes", (int64_t)files->files[i].bytes);
+        json_obj_end(w);
+    }
+    json_arr_end(w);
+}
+
+static void info_json(struct cmd_ctx *ctx, const struct model *m, const struct verify *files)
+{
+    struct json_out w;
+
+    json_out_init(&w, &ctx->out, 2);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.model-info/1");
+    json_kv_str(&w, "name", m->name);
+    json_kv_str(&w, "dir", m->dir);
+    net_json(&w, m);
+    vectors_json(&w, m);
+    scores_json(&w, m);
+    around_json(&w, m, files);
+    json_obj_end(&w);
+    buf_addc(&ctx->out, '\n');
+}
+
+enum rc model_info_run(struct cmd_ctx *ctx, bool json, struct err *err)
+{
+    struct verify files = { 0 };
+    char dir[FILE_PATH_MAX];
+    struct model *m;
+    enum rc rc = model_find(ctx->argv[0], dir, sizeof(dir), err);
+
+    if (!rc)
+        rc = model_open(dir, &m, err);
+    if (rc)
+        return rc;
+    rc = verify_list(dir, &files, err);
+    if (!rc && json)
+        info_json(ctx, m, &files);
+    else if (!rc)
+        info_text(ctx, m, &files);
+    verify_release(&files);
+    model_close(m);
+    return rc;
+}
