@@ -70,3 +70,36 @@ uint16_t st_f32_to_f16(float f)
         return (uint16_t)sign;
     return (uint16_t)(sign | shift_even(mant, 126 - exp));
 }
+
+/* Blocks of a fixed length: compilers make vector code of them. */
+enum { BLOCK = 16 };
+
+void st_f16s_to_f32(const void *from, size_t n, float *out)
+{
+    const unsigned char *p = from;
+    uint16_t h[BLOCK];
+
+    for (; n >= BLOCK; n -= BLOCK, p += sizeof(h), out += BLOCK) {
+        memcpy(h, p, sizeof(h));
+        for (size_t i = 0; i < BLOCK; i++)
+            out[i] = st_f16_to_f32(h[i]);
+    }
+    memcpy(h, p, n * sizeof(*h));
+    for (size_t i = 0; i < n; i++)
+        out[i] = st_f16_to_f32(h[i]);
+}
+
+void st_bf16s_to_f32(const void *from, size_t n, float *out)
+{
+    const unsigned char *p = from;
+    uint16_t h[BLOCK];
+
+    for (; n >= BLOCK; n -= BLOCK, p += sizeof(h), out += BLOCK) {
+        memcpy(h, p, sizeof(h));
+        for (size_t i = 0; i < BLOCK; i++)
+            out[i] = st_bf16_to_f32(h[i]);
+    }
+    memcpy(h, p, n * sizeof(*h));
+    for (size_t i = 0; i < n; i++)
+        out[i] = st_bf16_to_f32(h[i]);
+}

@@ -470,9 +470,11 @@ static void widen(enum st_dtype d, const unsigned char *from, size_t n, float *o
         memcpy(out, from, n * sizeof(*out));
         break;
     case ST_F16:
-        WIDEN(uint16_t, st_f16_to_f32(x));
+        st_f16s_to_f32(from, n, out);
+        break;
     case ST_BF16:
-        WIDEN(uint16_t, st_bf16_to_f32(x));
+        st_bf16s_to_f32(from, n, out);
+        break;
     case ST_I64:
         WIDEN(int64_t, (float)x);
     case ST_I32:

@@ -60,6 +60,9 @@ enum rc st_write(const char *path, const struct st_new *list, size_t count,
 /* Conversions, exact. */
 float st_f16_to_f32(uint16_t h);
 float st_bf16_to_f32(uint16_t h);
+/* Many at once; `from` needs no alignment. */
+void st_f16s_to_f32(const void *from, size_t n, float *out);
+void st_bf16s_to_f32(const void *from, size_t n, float *out);
 uint16_t st_f32_to_bf16(float f); /* round to nearest even, NaN stays NaN */
 uint16_t st_f32_to_f16(float f);
 

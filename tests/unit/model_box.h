@@ -93,7 +93,10 @@ static inline enum rc box_fill(void *arg, size_t i, uint64_t first, void *out, s
                            : t->dtype == ST_F32 ? (const void *)&f
                                                 : (const void *)&h;
 
-        memcpy((char *)out + at * size, from, size);
+        if (t->dtype > ST_BF16) /* integers are all 0 */
+            memset((char *)out + at * size, 0, size);
+        else
+            memcpy((char *)out + at * size, from, size);
     }
     return RC_OK;
 }
