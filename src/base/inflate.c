@@ -200,7 +200,7 @@ static enum rc length_run(struct state *s, uint8_t *lens, size_t *at, size_t n)
     static const struct {
         int bits, base;
     } runs[] = { { 2, 3 }, { 3, 3 }, { 7, 11 } };
-    uint32_t sym, more;
+    uint32_t sym = 0, more = 0;
     enum rc rc = symbol(s, &s->lengths, &sym);
 
     if (rc)
@@ -227,7 +227,7 @@ static enum rc codes_dynamic(struct state *s)
     static const uint8_t order[19] = { 16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
                                        11, 4,  12, 3, 13, 2, 14, 1, 15 };
     uint8_t lens[LITERALS_MAX + DISTANCES_MAX] = { 0 }, short_lens[19] = { 0 };
-    uint32_t nlit = 0, ndist = 0, nlen = 0, v;
+    uint32_t nlit = 0, ndist = 0, nlen = 0, v = 0;
     size_t at = 0;
     enum rc rc = bits(s, 5, &nlit);
 
@@ -270,7 +270,7 @@ static const uint8_t dist_bits[30] = { 0, 0, 0, 0, 1, 1, 2, 2,  3,  3,  4,  4,  
 
 static enum rc match(struct state *s, uint32_t sym)
 {
-    uint32_t more, far, dist;
+    uint32_t more = 0, far = 0, dist = 0;
     enum rc rc;
 
     if (sym > 285)
@@ -289,7 +289,7 @@ static enum rc match(struct state *s, uint32_t sym)
 static enum rc block_coded(struct state *s)
 {
     for (;;) {
-        uint32_t sym;
+        uint32_t sym = 0;
         enum rc rc = symbol(s, &s->literals, &sym);
 
         if (rc)
@@ -304,7 +304,7 @@ static enum rc block_coded(struct state *s)
 
 static enum rc block_stored(struct state *s)
 {
-    uint32_t drop, len, check, byte;
+    uint32_t drop = 0, len = 0, check = 0, byte = 0;
     enum rc rc = bits(s, s->held & 7, &drop);
 
     if (!rc)
@@ -323,7 +323,7 @@ static enum rc block_stored(struct state *s)
 
 static enum rc block(struct state *s, bool *last)
 {
-    uint32_t final, kind;
+    uint32_t final = 0, kind = 0;
     enum rc rc = bits(s, 1, &final);
 
     if (!rc)

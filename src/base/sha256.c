@@ -23,7 +23,7 @@ static void block_add(uint32_t h[8], const uint8_t *p)
 {
     uint32_t w[64], v[8];
 
-    for (int i = 0; i < 16; i++)
+    for (size_t i = 0; i < 16; i++)
         w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 |
                (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
     for (int i = 16; i < 64; i++) {
@@ -94,10 +94,10 @@ const char *sha256_hex(const uint8_t sum[SHA256_BYTES], char out[SHA256_HEX])
 {
     static const char digits[] = "0123456789abcdef";
 
-    for (int i = 0; i < SHA256_BYTES; i++) {
+    for (size_t i = 0; i < SHA256_BYTES; i++) {
         out[2 * i] = digits[sum[i] >> 4];
         out[2 * i + 1] = digits[sum[i] & 15];
     }
-    out[2 * SHA256_BYTES] = '\0';
+    out[SHA256_HEX - 1] = '\0';
     return out;
 }

@@ -282,7 +282,7 @@ static enum rc entries_unpack(struct getting *g, const char *folder, struct err 
 static enum rc list_write(struct getting *g, struct err *err)
 {
     char path[FILE_PATH_MAX];
-    struct file_new f;
+    struct file_new f = { .fd = -1 };
     enum rc rc = file_join(path, sizeof(path), g->model, "SHA256SUMS", err);
 
     if (!rc)

@@ -125,7 +125,7 @@ static const struct arch_row *type_find(const char *type)
 
 static enum rc arch_read(struct model *m, const struct json *cfg, struct err *err)
 {
-    const char *name = json_str(json_at(json_get(cfg, "architectures"), 0)), *type;
+    const char *name = json_str(json_at(json_get(cfg, "architectures"), 0)), *type = NULL;
     const struct arch_row *row, *of_type;
     enum rc rc = config_str(cfg, "model_type", &type, err);
 
@@ -154,7 +154,7 @@ static enum rc arch_read(struct model *m, const struct json *cfg, struct err *er
 
 static enum rc act_read(struct model *m, const struct json *cfg, const char *key, struct err *err)
 {
-    const char *name;
+    const char *name = NULL;
     enum rc rc = config_str(cfg, key, &name, err);
 
     if (rc)
@@ -212,9 +212,9 @@ static enum rc variants_refuse(const struct json *cfg, struct err *err)
 {
     static const char *const flags[] = { "is_decoder", "add_cross_attention",
                                          "is_encoder_decoder" };
-    const char *kind;
+    const char *kind = NULL;
     enum rc rc = config_str(cfg, "position_embedding_type", &kind, err);
-    bool on;
+    bool on = false;
 
     if (rc)
         return rc;
@@ -236,7 +236,7 @@ static enum rc variants_refuse(const struct json *cfg, struct err *err)
 static enum rc positions_read(struct model *m, const struct json *cfg, struct err *err)
 {
     bool after_pad = m->arch == MODEL_XLMR || m->arch == MODEL_MPNET;
-    size_t pad, buckets;
+    size_t pad = 0, buckets = 0;
     enum rc rc = config_size(cfg, "pad_token_id", 0, m->vocab - 1, after_pad ? 1 : 0, &pad, err);
 
     if (rc)
@@ -313,7 +313,7 @@ enum rc config_score(struct model *m, const char *path, struct err *err)
 static enum rc score_read(struct model *m, const struct json *cfg, struct err *err)
 {
     const struct json *st = field(cfg, "sentence_transformers");
-    const char *path;
+    const char *path = NULL;
     enum rc rc = config_str(st, "activation_fn", &path, err);
 
     if (!rc && !path)

@@ -120,7 +120,7 @@ static enum rc pool_flags(const struct json *cfg, const char **out, struct err *
     const char *found = NULL;
 
     for (size_t i = 0; i < ARRAY_SIZE(pools); i++) {
-        bool on;
+        bool on = false;
         enum rc rc = config_flag(cfg, pools[i].flag, false, &on, err);
 
         if (rc)
@@ -151,9 +151,9 @@ static enum rc pool_name(const struct json *cfg, const char **out, struct err *e
 
 enum rc config_pool(struct model *m, const struct json *cfg, struct err *err)
 {
-    const char *name, *key = "embedding_dimension";
-    bool prompt;
-    size_t dim;
+    const char *name = "", *key = "embedding_dimension";
+    bool prompt = true;
+    size_t dim = 0;
     enum rc rc = pool_name(cfg, &name, err);
 
     if (!rc)
@@ -204,8 +204,8 @@ static enum rc dense_act(const char *path, struct model_dense *d, struct err *er
 static enum rc dense_place(const struct json *cfg, struct err *err)
 {
     static const char *const keys[] = { "module_input_name", "module_output_name" };
-    const char *name;
-    bool residual;
+    const char *name = NULL;
+    bool residual = false;
     enum rc rc = config_flag(cfg, "use_residual", false, &residual, err);
 
     if (!rc && residual)
@@ -221,7 +221,7 @@ static enum rc dense_place(const struct json *cfg, struct err *err)
 enum rc config_dense(const struct json *cfg, struct model_dense *out, struct err *err)
 {
     struct model_dense d = { .dir = out->dir };
-    const char *act;
+    const char *act = NULL;
     enum rc rc = config_size(cfg, "in_features", 1, MODEL_HIDDEN_MAX, SIZE_MAX, &d.in, err);
 
     if (!rc)
@@ -243,7 +243,7 @@ enum rc config_dense(const struct json *cfg, struct model_dense *out, struct err
 enum rc config_prompts(struct model *m, const struct json *cfg, struct err *err)
 {
     const struct json *prompts = json_get(cfg, "prompts");
-    const char *dflt, *act;
+    const char *dflt = NULL, *act = NULL;
     enum rc rc = config_str(cfg, "default_prompt_name", &dflt, err);
 
     if (!rc)

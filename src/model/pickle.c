@@ -73,7 +73,7 @@ static enum rc take_uint(struct machine *m, size_t bytes, uint64_t *out)
     uint64_t v = 0;
     enum rc rc = take(m, bytes, &p);
 
-    for (size_t i = 0; !rc && i < bytes; i++)
+    for (size_t i = 0; !rc && p && i < bytes; i++)
         v |= (uint64_t)p[i] << (8 * i);
     *out = v;
     return rc;
@@ -118,12 +118,14 @@ static enum rc push_old(struct machine *m, struct value *v)
     return RC_OK;
 }
 
-static enum rc pop(struct machine *m, struct value **out)
+/* NULL, with the error set, when there is none. */
+static struct value *pop(struct machine *m)
 {
-    if (!m->depth || m->stack[m->depth - 1]->kind == V_MARK)
-        return bad(m, "the stack is empty");
-    *out = m->stack[--m->depth];
-    return RC_OK;
+    if (!m->depth || m->stack[m->depth - 1]->kind == V_MARK) {
+        bad(m, "the stack is empty");
+        return NULL;
+    }
+    return m->stack[--m->depth];
 }
 
 /* The place of the topmost mark. */
@@ -226,7 +228,7 @@ static enum rc memo_get(struct machine *m, uint64_t i)
 /* --- names and calls, of which none happens --- */
 static enum rc op_global(struct machine *m)
 {
-    const char *module, *name;
+    const char *module = "", *name = "";
     enum rc rc = take_line(m, &module);
 
     if (!rc)
@@ -248,11 +250,10 @@ static enum rc op_global(struct machine *m)
 /* ("storage", class, key, place, elements) */
 static enum rc op_persid(struct machine *m)
 {
-    struct value *v;
-    enum rc rc = pop(m, &v);
+    const struct value *v = pop(m);
 
-    if (rc)
-        return rc;
+    if (!v)
+        return RC_PARSE;
     if (v->kind != V_LIST || v->count != 5 || v->items[0]->kind != V_STR ||
         strcmp(v->items[0]->text, "storage") || v->items[1]->kind != V_GLOBAL ||
         v->items[1]->global != G_STORAGE || v->items[2]->kind != V_STR ||
@@ -317,13 +318,10 @@ static enum rc rebuild_tensor(struct machine *m, const struct value *args)
 
 static enum rc op_reduce(struct machine *m)
 {
-    struct value *args, *what;
-    enum rc rc = pop(m, &args);
+    const struct value *args = pop(m), *what = args ? pop(m) : NULL;
 
-    if (!rc)
-        rc = pop(m, &what);
-    if (rc)
-        return rc;
+    if (!what)
+        return RC_PARSE;
     if (what->kind != V_GLOBAL || args->kind != V_LIST)
         return bad(m, "a call of something that is no name");
     if (what->global == G_ORDERED_DICT && !args->count)
@@ -338,11 +336,10 @@ static enum rc op_reduce(struct machine *m)
 /* The state of a dictionary is what torch notes about versions: passed over. */
 static enum rc op_build(struct machine *m)
 {
-    struct value *state;
-    enum rc rc = pop(m, &state);
+    const struct value *state = pop(m);
 
-    if (rc)
-        return rc;
+    if (!state)
+        return RC_PARSE;
     if (!m->depth || m->stack[m->depth - 1]->kind != V_DICT || state->kind != V_DICT)
         return bad(m, "it sets the state of something other than a dictionary");
     return RC_OK;
@@ -357,7 +354,7 @@ static enum rc op_text(struct machine *m)
 
     if (!rc)
         rc = take(m, (size_t)n, &p);
-    if (rc)
+    if (rc || !p)
         return rc;
     if (n > PICKLE_NAME_MAX || memchr(p, 0, (size_t)n))
         return bad(m, "a text too long for a name, or with a NUL");
@@ -446,7 +443,8 @@ static enum rc op_other(struct machine *m, uint8_t op)
     case 'b':
         return op_build(m);
     case '.':
-        return pop(m, &m->result);
+        m->result = pop(m);
+        return m->result ? RC_OK : RC_PARSE;
     default:
         return bad(m, "no opcode of a dictionary of tensors");
     }

