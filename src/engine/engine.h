@@ -54,6 +54,8 @@ void eng_free(struct eng *e);
 enum rc eng_run(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
                 struct err *err) MUST_USE;
 size_t eng_dim(const struct model *m); /* floats a vector: hidden, or the last dense layer's */
+size_t eng_width(const struct model *m, enum eng_want want); /* floats a row of the output */
+size_t eng_tokens_max(const struct model *m); /* tokens a sequence: rows of the position table */
 const struct eng_ops *eng_ops_of(const struct eng *e);
 
 /* Every implementation's struct begins with this. */
@@ -91,6 +93,14 @@ enum eng_role {
     W_HEAD2,
     W_HEAD2_B /* pooler/dense, classifier */
 };
+enum { W_ROLES = W_HEAD2_B + 1 };
+
+/* What a role looks like in this model: rows (1 for vectors) and columns; a role that the
+ * model does not have (token types of MPNet, a head of an embedding model) has 0 rows. */
+struct eng_shape {
+    size_t rows, cols;
+};
+struct eng_shape eng_weight_shape(const struct model *m, enum eng_role role);
 /* Reads a whole tensor as f32 into `out` (its expected element count is checked):
  * matrices are [out][in] row-major. `layer` is ignored for roles of the whole model. */
 enum rc eng_weight(const struct model *m, enum eng_role role, size_t layer, float *out,
@@ -101,6 +111,11 @@ enum rc eng_dense_weight(const struct model *m, size_t i, float *w, float *bias,
  * out[head][MPNET_REACH + (j - i)]. */
 enum { MPNET_REACH = 128 };
 enum rc eng_rel_bias(const struct model *m, float *out, struct err *err) MUST_USE;
+/* The row of the bias table for a distance j - i. */
+size_t eng_rel_bucket(ptrdiff_t distance);
+/* Rows of the position table for one sequence.  RoBERTa and MPNet count from pad + 1; a
+ * literal pad in the text has the position `pad` and does not advance the count. */
+void eng_positions(const struct model *m, const uint32_t *ids, size_t count, uint32_t *out);
 
 /* ---- pool.c: from token vectors to what was asked (f32, fixed order of sums) ---- */
 void eng_pool(enum model_pool kind, const float *tokens, size_t count, size_t hidden, float *out);
@@ -108,5 +123,17 @@ void eng_normalize(float *v, size_t n); /* x / max(|x|, 1e-12) */
 /* Matryoshka: the first `keep` numbers, normalised again. */
 void eng_truncate(float *v, size_t keep);
 float eng_score(enum model_score kind, float logit);
+
+/* What follows the last layer: pooling, dense layers and normalising for vectors, the head
+ * for scores.  It looks at one sequence and takes little time beside the layers, so every
+ * implementation can use this one. */
+struct eng_tail;
+enum rc eng_tail_load(const struct model *m, struct eng_tail **out, struct err *err) MUST_USE;
+void eng_tail_free(struct eng_tail *t); /* NULL is fine */
+uint64_t eng_tail_bytes(const struct model *m);
+/* tokens [count][hidden] of one sequence; out: one row of what is wanted, all its tokens
+ * for ENG_TOKENS. */
+void eng_tail_run(const struct eng_tail *t, enum eng_want want, const float *tokens, size_t count,
+                  float *out);
 
 #endif

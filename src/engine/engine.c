@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* engine: finds the implementation that was asked for and keeps bad batches from it.
+ *
+ * An implementation may rely on what eng_run() has checked: at least one sequence, none
+ * empty, none longer than the position table, ids and types inside their tables. */
+#include "engine/engine.h"
+#include "base/str.h"
+
+#include <assert.h>
+#include <math.h>
+
+static const struct eng_ops *const registry[] = {
+    &eng_ref, /* the definition: always built, always last */
+};
+
+static const struct eng_ops *find_named(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(registry); i++)
+        if (str_eq(registry[i]->name, name))
+            return registry[i];
+    return NULL;
+}
+
+static const struct eng_ops *find_best(void)
+{
+    const struct eng_ops *best = NULL;
+    int best_score = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(registry); i++) {
+        int score = registry[i]->score();
+
+        if (score > best_score) {
+            best = registry[i];
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+static void hint_names(struct err *err)
+{
+    char list[128] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(registry) && used < sizeof(list); i++)
+        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s'%s'", i ? ", " : "",
+                                 registry[i]->name);
+    err_hint(err, "This program has %s.", list);
+}
+
+enum rc eng_load(const struct model *m, const struct eng_opts *o, struct eng **out, struct err *err)
+{
+    static const struct eng_opts none = { 0 };
+    const struct eng_ops *ops;
+
+    o = o ? o : &none;
+    ops = o->device ? find_named(o->device) : find_best();
+    if (!ops) {
+        hint_names(err);
+        return err_set(err, RC_USAGE, "unknown device '%s'", o->device ? o->device : "");
+    }
+    if (ops->score() <= 0)
+        return err_set(err, RC_NODEV, "device '%s' cannot run on this machine", ops->name);
+    return ops->load(m, o, out, err);
+}
+
+void eng_free(struct eng *e)
+{
+    if (e)
+        e->ops->unload(e);
+}
+
+const struct eng_ops *eng_ops_of(const struct eng *e)
+{
+    return e->ops;
+}
+
+size_t eng_dim(const struct model *m)
+{
+    return m->dense_count ? m->dense[m->dense_count - 1].out : m->hidden;
+}
+
+size_t eng_width(const struct model *m, enum eng_want want)
+{
+    if (want == ENG_SCORES)
+        return m->labels;
+    return want == ENG_VECTORS ? eng_dim(m) : m->hidden;
+}
+
+size_t eng_tokens_max(const struct model *m)
+{
+    return m->positions > m->position_first ? m->positions - m->position_first : 0;
+}
+
+static enum rc check_sequence(const struct model *m, const struct eng_batch *b, size_t s,
+                              struct err *err)
+{
+    size_t types = m->types ? m->types : 1; /* without a table every type must be 0 */
+
+    if (b->starts[s + 1] <= b->starts[s])
+        return err_set(err, RC_USAGE, "sequence %zu of the batch has no tokens", s);
+    if (b->starts[s + 1] - b->starts[s] > eng_tokens_max(m)) {
+        err_hint(err, "Truncate the text to %zu tokens.", eng_tokens_max(m));
+        return err_set(err, RC_LIMIT, "sequence %zu has %u tokens and model '%s' takes %zu at most",
+                       s, (unsigned)(b->starts[s + 1] - b->starts[s]), m->name, eng_tokens_max(m));
+    }
+    for (size_t i = b->starts[s]; i < b->starts[s + 1]; i++) {
+        if (b->ids[i] >= m->vocab)
+            return err_set(err, RC_USAGE,
+                           "token %zu of sequence %zu is %u and model '%s' has %zu tokens",
+                           i - b->starts[s], s, (unsigned)b->ids[i], m->name, m->vocab);
+        if (b->types && b->types[i] >= types)
+            return err_set(err, RC_USAGE,
+                           "token %zu of sequence %zu has type %u and model '%s' has %zu types",
+                           i - b->starts[s], s, b->types[i], m->name, m->types);
+    }
+    return RC_OK;
+}
+
+static enum rc check_batch(const struct model *m, const struct eng_batch *b, enum eng_want want,
+                           struct err *err)
+{
+    if (want == ENG_SCORES && m->head == MODEL_HEAD_NONE)
+        return err_set(err, RC_USAGE, "model '%s' has no head that gives scores", m->name);
+    if (b->sequences == 0)
+        return err_set(err, RC_USAGE, "the batch has no sequences");
+    if (b->starts[0] != 0)
+        return err_set(err, RC_USAGE, "the batch starts at token %u, not 0",
+                       (unsigned)b->starts[0]);
+    for (size_t s = 0; s < b->sequences; s++) {
+        enum rc rc = check_sequence(m, b, s, err);
+
+        if (rc != RC_OK)
+            return rc;
+    }
+    return RC_OK;
+}
+
+/* A NaN in the weights or an overflow shows here, before anyone stores it. */
+static enum rc check_output(const struct eng *e, const struct eng_batch *b, enum eng_want want,
+                            const float *out, struct err *err)
+{
+    size_t width = eng_width(e->model, want);
+
+    for (size_t s = 0; s < b->sequences; s++) {
+        size_t first = want == ENG_TOKENS ? b->starts[s] : s;
+        size_t end = want == ENG_TOKENS ? b->starts[s + 1] : s + 1;
+
+        for (size_t i = first * width; i < end * width; i++)
+            if (!isfinite(out[i]))
+                return err_set(err, RC_FAIL,
+                               "sequence %zu: model '%s' on device '%s' gave %s, not a number", s,
+                               e->model->name, e->ops->name, isnan(out[i]) ? "NaN" : "infinity");
+    }
+    return RC_OK;
+}
+
+enum rc eng_run(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
+                struct err *err)
+{
+    enum rc rc = check_batch(e->model, b, want, err);
+
+    if (rc == RC_OK)
+        rc = e->ops->run(e, b, want, out, err);
+    if (rc == RC_OK)
+        rc = check_output(e, b, want, out, err);
+    return rc;
+}
