@@ -1,17 +1,42 @@
 # SPDX-License-Identifier: MIT
-# Comparisons with the Python reference, by an interpreter that has tokenizers and
-# sentencepiece: make parity-unicode parity-unigram PYTHON=venv/bin/python
+# Comparisons with the Python reference, by an interpreter that has tokenizers, sentencepiece,
+# torch, transformers and sentence-transformers; what is missing is skipped and said:
+#
+#   make parity PYTHON=venv/bin/python PARITY_MODEL=path/of/all-MiniLM-L6-v2
+#   make parity-vectors PARITY_DEVICE=cpu PARITY_DTYPE=bf16
+#   make parity-overlap PARITY_DEVICE=cpu PARITY_DTYPE=i8 PARITY_MODEL=...   a search, against f32
+#   make parity-shapes        real depth and width; needs 10 GB of memory, 2.3 GB of disk
 PYTHON ?= python3
+PARITY_MODEL ?=
+PARITY_DEVICE ?= ref
+PARITY_DTYPE ?= f32
+VECTORS = $(PYTHON) tests/parity/vectors.py --driver $(B)/tests/parity-vectors \
+          --device $(PARITY_DEVICE) --dtype $(PARITY_DTYPE)
+TOKENS = $(PYTHON) tests/parity/tokens.py
 
-$(B)/tests/parity-unicode $(B)/tests/parity-unigram: $(B)/tests/parity-%: tests/parity/%_main.c $(B)/libstoker.a
+PARITY_DRIVERS := $(addprefix $(B)/tests/parity-,unicode unigram vectors tokens)
+$(PARITY_DRIVERS): $(B)/tests/parity-%: tests/parity/%_main.c $(B)/libstoker.a | setup-build
 	@mkdir -p $(@D)
 	$(call say,TEST,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(B)/libstoker.a $(LIBS)
--include $(B)/tests/parity-unicode.d $(B)/tests/parity-unigram.d
+-include $(PARITY_DRIVERS:=.d)
 
-.PHONY: parity parity-unicode parity-unigram
-parity: parity-unicode parity-unigram
+.PHONY: parity parity-unicode parity-unigram parity-tokens parity-vectors parity-shapes parity-overlap
+parity: parity-unicode parity-unigram parity-tokens parity-vectors
 parity-unicode: $(B)/tests/parity-unicode
 	$(PYTHON) tests/parity/unicode.py $<
 parity-unigram: $(B)/tests/parity-unigram
 	$(PYTHON) tests/parity/unigram.py --driver $< --work $(B)/parity --bench
+parity-tokens: $(B)/stoker $(B)/tests/parity-tokens
+	@mkdir -p $(B)/parity
+	$(TOKENS) corpus $(B)/parity/corpus.txt
+	$(TOKENS) compare $(B)/stoker $(PARITY_MODEL) $(B)/parity/corpus.txt
+	$(TOKENS) speed $(B)/tests/parity-tokens $(PARITY_MODEL) $(B)/parity/corpus.txt --ascii
+parity-vectors: $(B)/tests/parity-vectors
+	$(VECTORS) tiny
+	$(VECTORS) minilm $(PARITY_MODEL)
+parity-shapes: $(B)/tests/parity-vectors
+	@mkdir -p $(B)/parity
+	$(VECTORS) --tmp $(B)/parity shapes
+parity-overlap: $(B)/tests/parity-vectors
+	$(VECTORS) overlap $(PARITY_MODEL)

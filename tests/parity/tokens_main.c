@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tokens_bench: processor seconds to load a tokenizer.json and to encode the lines of stdin on one
+/* tokens_main: processor seconds to load a tokenizer.json and to encode the lines of stdin on one
  * thread, reading them not counted: "ENCODE LOAD TOKENS". */
 #include "base/buf.h"
 #include "model/tokenizer.h"
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     ssize_t n;
 
     if (argc != 2 || tokenizer_load(argv[1], &t, &err)) {
-        fprintf(stderr, "tokens_bench: %s\n", err.msg);
+        fprintf(stderr, "tokens_main: %s\n", err.msg);
         return 1;
     }
     load = now() - start;

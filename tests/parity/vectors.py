@@ -1,0 +1,362 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compares our encoder with transformers and sentence-transformers in f32.
+
+    vectors.py fixtures            writes the tiny models below tests/fixtures/models
+    vectors.py tiny                those models, against the outputs kept beside them
+    vectors.py minilm DIR          all-MiniLM-L6-v2 against sentence-transformers
+    vectors.py shapes [NAME ...]   real depth and width with random weights
+
+Options: --driver build/tests/parity-vectors, --device ref|cpu, --dtype f32|bf16|i8, --isa.
+Each comparison ends in a line `RESULT name value unit target ok|short`; the exit status is
+1 when one is short.  `tiny` needs numpy alone; the others need torch.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+TOP = pathlib.Path(__file__).resolve().parent.parent.parent
+FIXTURES = TOP / "tests/fixtures/models"
+# largest difference of an f32 vector and of a score; least cosine for the smaller types
+VECTOR_MAX, SCORE_MAX = 2e-5, 1e-4
+COSINE_MIN = {"bf16": 0.9995, "i8": 0.99}
+POOLS = ["mean", "cls", "max", "lasttoken", "mean_sqrt_len_tokens"]
+SEED = 20240229
+
+# name: class, configuration, options.  Sizes differ on purpose: head dimensions of 8, 16
+# and 12, a feed-forward layer that is no multiple of 16.
+SMALL = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+             vocab_size=100, max_position_embeddings=66)
+DISTIL = dict(dim=32, n_layers=2, n_heads=2, hidden_dim=48, vocab_size=100, max_position_embeddings=64)
+ROBERTA = dict(SMALL, pad_token_id=1, bos_token_id=0, eos_token_id=2, type_vocab_size=1, layer_norm_eps=1e-5)
+MPNET = dict(SMALL, hidden_size=24, num_attention_heads=2, max_position_embeddings=152, layer_norm_eps=1e-5,
+             pad_token_id=1)
+TINY = {
+    "bert": ("BertModel", dict(SMALL), dict(pools=POOLS, types=2)),
+    "bert-dense": ("BertModel", dict(SMALL, num_hidden_layers=1), dict(dense=True, normalize=True, types=2, dtype="float16")),
+    "bert-score": ("BertForSequenceClassification", dict(SMALL, num_labels=1, hidden_act="gelu_new"),
+                   dict(dtype="float16", types=2, gamma=True)),
+    "xlmr": ("XLMRobertaModel", ROBERTA, dict(dtype="bfloat16", normalize=True, pools=["mean", "cls"])),
+    "xlmr-score": ("XLMRobertaForSequenceClassification", dict(ROBERTA, num_labels=1), dict(dtype="float16")),
+    "roberta-score": ("RobertaForSequenceClassification",
+                      dict(ROBERTA, hidden_size=48, num_attention_heads=3, num_hidden_layers=1, num_labels=3,
+                           intermediate_size=52), dict(dtype="float16")),
+    "mpnet": ("MPNetModel", MPNET, dict(normalize=True, long=True, dtype="bfloat16")),
+    "mpnet-score": ("MPNetForSequenceClassification", dict(MPNET, num_labels=2), dict(dtype="float16", long=True)),
+    "distilbert": ("DistilBertModel", dict(DISTIL), dict(pools=["cls", "mean"], dtype="bfloat16")),
+    "distilbert-score": ("DistilBertForSequenceClassification",
+                         dict(DISTIL, num_labels=2, activation="relu"), dict(dtype="float16")),
+}
+
+# The six models of the README at their real size.  Weights: normal(0, 0.02), LayerNorm 1/0.
+XLMR_LARGE = dict(vocab_size=250002, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16,
+                  intermediate_size=4096, type_vocab_size=1, pad_token_id=1, bos_token_id=0, eos_token_id=2,
+                  layer_norm_eps=1e-5)
+MINILM = dict(vocab_size=30522, hidden_size=384, num_attention_heads=12, intermediate_size=1536,
+              max_position_embeddings=512)
+SHAPES = {
+    "all-MiniLM-L6-v2": ("BertModel", dict(MINILM, num_hidden_layers=6), dict(normalize=True)),
+    "ms-marco-MiniLM-L-12-v2": ("BertForSequenceClassification", dict(MINILM, num_hidden_layers=12, num_labels=1),
+                                dict(types=2)),
+    "all-mpnet-base-v2": ("MPNetModel", dict(vocab_size=30527, hidden_size=768, num_hidden_layers=12,
+                                             num_attention_heads=12, intermediate_size=3072,
+                                             max_position_embeddings=514, layer_norm_eps=1e-5, pad_token_id=1),
+                          dict(normalize=True)),
+    "sbert_large_nlu_ru": ("BertModel", dict(vocab_size=120138, hidden_size=1024, num_hidden_layers=24,
+                                             num_attention_heads=16, intermediate_size=4096,
+                                             max_position_embeddings=512), dict(normalize=True)),
+    "multilingual-e5-large-instruct": ("XLMRobertaModel", dict(XLMR_LARGE, max_position_embeddings=514),
+                                       dict(normalize=True)),
+    "bge-reranker-v2-m3": ("XLMRobertaForSequenceClassification",
+                           dict(XLMR_LARGE, max_position_embeddings=8194, num_labels=1), {}),
+}
+
+TEXTS = """\
+The cat sits on the mat.
+A feline rests upon a rug.
+Quantum chromodynamics describes the strong interaction.
+How do I reset my password?
+I forgot my login credentials; what now?
+The stock market fell sharply on Monday.
+It's raining cats and dogs!
+def fibonacci(n): return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+SELECT name, COUNT(*) FROM users GROUP BY name HAVING COUNT(*) > 1;
+naïve café déjà vu façade
+Der schnelle braune Fuchs springt über den faulen Hund.
+Le vif renard brun saute par-dessus le chien paresseux.
+Быстрая коричневая лиса прыгает через ленивую собаку.
+素早い茶色の狐がのろまな犬を飛び越える
+敏捷的棕色狐狸跳过了懒狗
+빠른 갈색 여우가 게으른 개를 뛰어넘는다
+الثعلب البني السريع يقفز فوق الكلب الكسول
+🙂 👍🏽 👨‍👩‍👧‍👦 emoji sequences
+3.14159 2.71828 1.41421 0.57721
+http://example.com/a/b?c=d&e=f#g
+a
+.
+[MASK] [SEP] [CLS] [PAD] [UNK]
+Supercalifragilisticexpialidocious
+e = mc²; ∑ᵢ xᵢ ≠ ∫ f(t) dt
+""".splitlines()
+
+
+def token_ids(seed, vocab, lengths, kinds=1, pad=None):
+    """Random sequences; for models with a pad id one of them has it inside the text."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for i, n in enumerate(lengths):
+        ids = rng.integers(4, vocab, n)
+        if pad and i == 1:
+            ids[[2, 3, n - 2]] = pad
+        types = np.sort(rng.integers(0, kinds, n))
+        out.append((ids.tolist(), types.tolist()))
+    return out
+
+
+# ---- our side
+
+def ours(args, model, sequences, want, width, batch=4):
+    with tempfile.TemporaryDirectory() as tmp:
+        ids, out = pathlib.Path(tmp, "ids"), pathlib.Path(tmp, "out")
+        ids.write_text("".join(" ".join(f"{i}:{t}" for i, t in zip(*s)) + "\n" for s in sequences))
+        subprocess.run([args.driver, model, ids, out, want, args.device, args.dtype, args.isa, str(batch)], check=True,
+                       stderr=None if args.verbose else subprocess.DEVNULL)
+        return np.fromfile(out, np.float32).reshape(-1, width)
+
+
+class Verdict:
+    failed = False
+
+    @classmethod
+    def line(cls, name, value, unit, target, ok):
+        cls.failed |= not ok
+        print(f"RESULT {name} {value:.3g} {unit} {target:g} {'ok' if ok else 'short'}", flush=True)
+
+    @classmethod
+    def compare(cls, args, name, got, want, bound):
+        got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+        if args.dtype in COSINE_MIN and want.shape[1] > 1:
+            cos = (got * want).sum(1) / np.linalg.norm(got, axis=1) / np.linalg.norm(want, axis=1)
+            least = COSINE_MIN[args.dtype]
+            return cls.line(f"parity.{name}.cosine", cos.min(), "min", least, cos.min() >= least)
+        worst = np.abs(got - want).max()
+        if args.dtype in COSINE_MIN:  # single scores: stated, no bound
+            return cls.line(f"parity.{name}.diff", worst, "max", np.inf, np.isfinite(worst))
+        return cls.line(f"parity.{name}.diff", worst, "max", bound, worst <= bound)
+
+
+# ---- the reference's side
+
+def build(cls, config, seed, wide):
+    """A model with random weights: `wide` draws every parameter far enough from its usual
+    start value that leaving out a bias or a gain shows."""
+    import torch
+    import transformers
+    torch.manual_seed(seed)
+    kind = getattr(transformers, cls)
+    cfg = kind.config_class(**config)
+    model = kind(cfg, add_pooling_layer=False) if cls.endswith("Model") and cls != "DistilBertModel" else kind(cfg)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            norm = "LayerNorm" in name or "layer_norm" in name
+            if wide:
+                p.normal_(1.0 if norm and name.endswith("weight") else 0.0, 0.2 if p.ndim > 1 else 0.1)
+            elif norm:
+                p.fill_(1.0 if name.endswith("weight") else 0.0)
+            elif p.ndim > 1:
+                p.normal_(0.0, 0.02)
+            else:
+                p.zero_()
+    return model.eval()
+
+
+def hidden_states(model, sequences):
+    """Last hidden states, one sequence at a time: no padding, no mask."""
+    import torch
+    base = getattr(model, model.base_model_prefix, model)
+    out = []
+    for ids, types in sequences:
+        with torch.no_grad():
+            out.append(base(**inputs(model, ids, types)).last_hidden_state[0])
+    return out
+
+
+def inputs(model, ids, types):
+    import torch
+    x = dict(input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long))
+    if getattr(model.config, "type_vocab_size", 0) and model.config.model_type not in ("mpnet", "distilbert"):
+        x["token_type_ids"] = torch.tensor([types])
+    return x
+
+
+def scores(model, sequences):
+    import torch
+    with torch.no_grad():
+        return np.stack([model(**inputs(model, *s)).logits[0].numpy() for s in sequences])
+
+
+def modules(opts, width, pool, seed):
+    """What follows the transformer, as sentence-transformers' own modules."""
+    import torch
+    from sentence_transformers import models
+    torch.manual_seed(seed)
+    out = [models.Pooling(width, pooling_mode=pool)]
+    if opts.get("dense"):
+        out.append(models.Dense(width, 40, activation_function=torch.nn.Tanh()))
+        out.append(models.Dense(40, 20, bias=False, activation_function=torch.nn.Identity()))
+    if opts.get("normalize"):
+        out.append(models.Normalize())
+    return out
+
+
+def pooled(mods, states):
+    import torch
+    rows = []
+    for h in states:
+        x = dict(token_embeddings=h[None], attention_mask=torch.ones(1, len(h), dtype=torch.long))
+        with torch.no_grad():
+            for mod in mods:
+                x = mod(x)
+        rows.append(x["sentence_embedding"][0].numpy())
+    return np.stack(rows)
+
+
+# ---- writing model directories
+
+def save(model, path, opts, mods):
+    import torch
+    from safetensors.torch import load_file, save_file
+    path.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(path)
+    if opts.get("gamma"):  # the spelling of old checkpoints
+        w = load_file(path / "model.safetensors")
+        w = {k.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): v
+             for k, v in w.items()}
+        save_file(w, path / "model.safetensors", metadata={"format": "pt"})
+    if not mods:
+        return
+    kinds = [dict(idx=0, name="0", path="", type="sentence_transformers.models.Transformer")]
+    for i, mod in enumerate(mods, 1):
+        name = type(mod).__name__
+        kinds.append(dict(idx=i, name=str(i), path=f"{i}_{name}", type=f"sentence_transformers.models.{name}"))
+        sub = path / f"{i}_{name}"
+        if name != "Normalize":
+            sub.mkdir(exist_ok=True)
+            with torch.no_grad():
+                mod.save(str(sub))
+    (path / "modules.json").write_text(json.dumps(kinds, indent=1) + "\n")
+
+
+def short(rows):
+    return [[float(f"{float(x):.9g}") for x in row] for row in rows]
+
+
+def fixtures(args):
+    import torch
+    for name, (cls, config, opts) in TINY.items():
+        model = build(cls, config, SEED, wide=True)
+        if "dtype" in opts:  # round the weights once, so that the file and the reference agree
+            dtype = getattr(torch, opts["dtype"])
+            model = model.to(dtype)
+        width = getattr(model.config, "hidden_size", None) or model.config.dim
+        lengths = [7, 13, 1, 33] + ([150] if opts.get("long") else [62])
+        pad = model.config.pad_token_id if name.startswith(("xlmr", "roberta", "mpnet")) else None
+        seqs = token_ids(SEED, 100, lengths, opts.get("types", 1), pad)
+        pools = opts.get("pools", ["mean"])
+        head = "score" in name
+        mods = None if head else modules(opts, width, pools[0], SEED)
+        save(model, FIXTURES / name, opts, mods)
+        model = model.float()
+        doc = dict(ids=[s[0] for s in seqs], types=[s[1] for s in seqs])
+        states = hidden_states(model, seqs)
+        doc["tokens"] = short(states[0].numpy())
+        if head:
+            doc["scores"] = short(scores(model, seqs))
+        else:
+            doc["vectors"] = {p: short(pooled(mods if p == pools[0] else modules(opts, width, p, SEED), states))
+                              for p in pools}
+        text = json.dumps(doc).replace("]], ", "]],\n ").replace("], ", "],\n  ")
+        (FIXTURES / name / "expected.json").write_text(text + "\n")
+        print(name, sum(f.stat().st_size for f in (FIXTURES / name).rglob("*") if f.is_file()), "bytes")
+
+
+# ---- the comparisons
+
+def tiny(args):
+    for name in TINY:
+        doc = json.loads((FIXTURES / name / "expected.json").read_text())
+        seqs = list(zip(doc["ids"], doc["types"]))
+        if "scores" in doc:
+            want = np.array(doc["scores"])
+            got = ours(args, FIXTURES / name, seqs, "scores", want.shape[1])
+            Verdict.compare(args, f"tiny.{name}", got, want, SCORE_MAX)
+        else:
+            want = np.array(next(iter(doc["vectors"].values())))
+            got = ours(args, FIXTURES / name, seqs, "vectors", want.shape[1])
+            Verdict.compare(args, f"tiny.{name}", got, want, VECTOR_MAX)
+        want = np.array(doc["tokens"])
+        got = ours(args, FIXTURES / name, seqs[:1], "tokens", want.shape[1])
+        Verdict.compare(args, f"tiny.{name}.tokens", got, want, VECTOR_MAX)
+
+
+def minilm(args):
+    if not args.names or not pathlib.Path(args.names[0], "model.safetensors").exists():
+        print("skip: no all-MiniLM-L6-v2 directory (vectors.py minilm DIR)")
+        return
+    from sentence_transformers import SentenceTransformer
+    path = args.names[0]
+    st = SentenceTransformer(path, device="cpu")
+    texts = TEXTS + [" ".join(TEXTS[i:i + 4]) for i in range(20)] + [" ".join(TEXTS) * k for k in (1, 2)]
+    texts += ["", " "]
+    want = np.stack([st.encode([t], batch_size=1)[0] for t in texts])
+    tok = st.tokenizer
+    seqs = []
+    for t in texts:
+        enc = tok(t, truncation=True, max_length=st.max_seq_length)
+        seqs.append((enc["input_ids"], enc.get("token_type_ids", [0] * len(enc["input_ids"]))))
+    got = ours(args, path, seqs, "vectors", want.shape[1])
+    print(f"{len(texts)} texts, {sum(len(s[0]) for s in seqs)} tokens")
+    Verdict.compare(args, "minilm.real", got, want, VECTOR_MAX)
+
+
+def shapes(args):
+    for name in args.names or SHAPES:
+        cls, config, opts = SHAPES[name]
+        model = build(cls, config, SEED, wide=False)
+        seqs = token_ids(SEED, config["vocab_size"], [16, 9], opts.get("types", 1))
+        head = "num_labels" in config
+        mods = None if head else modules(opts, config["hidden_size"], "mean", SEED)
+        want = scores(model, seqs) if head else pooled(mods, hidden_states(model, seqs))
+        with tempfile.TemporaryDirectory(dir=args.tmp) as tmp:
+            path = pathlib.Path(tmp, name)
+            save(model, path, opts, mods)
+            del model
+            got = ours(args, path, seqs, "scores" if head else "vectors", want.shape[1])
+        Verdict.compare(args, f"shapes.{name}", got, want, SCORE_MAX if head else VECTOR_MAX)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("what", choices=["fixtures", "tiny", "minilm", "shapes"])
+    p.add_argument("names", nargs="*")
+    p.add_argument("--driver", default=str(TOP / "build/tests/parity-vectors"))
+    p.add_argument("--device", default="ref")
+    p.add_argument("--dtype", default="f32")
+    p.add_argument("--isa", default="-")
+    p.add_argument("--tmp", help="where `shapes` puts up to 2.3 GB")
+    p.add_argument("--verbose", action="store_true")
+    args = p.parse_args()
+    try:
+        globals()[args.what](args)
+    except ModuleNotFoundError as e:
+        print(f"skip: {args.what} needs the Python package {e.name}")
+    return 1 if Verdict.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
