@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <math.h>
 
-enum { NAME_MAX_BYTES = 128, PATH_MAX_BYTES = 4096 };
+enum { WEIGHT_NAME_MAX = 128, WEIGHT_PATH_MAX = 4096 };
 
 /* Columns follow enum model_arch: BERT, XLM-R and RoBERTa, MPNet, DistilBERT.  %zu is
  * the layer's number; NULL: the architecture has no such tensor. */
@@ -139,7 +139,7 @@ enum rc eng_weight(const struct model *m, enum eng_role role, size_t layer, floa
 {
     struct eng_shape want = eng_weight_shape(m, role);
     const struct st_tensor *t;
-    char name[NAME_MAX_BYTES];
+    char name[WEIGHT_NAME_MAX];
     enum rc rc;
 
     assert(want.rows > 0 && count == want.rows * want.cols);
@@ -169,7 +169,7 @@ static enum rc dense_read(const struct st *s, const char *name, struct eng_shape
 enum rc eng_dense_weight(const struct model *m, size_t i, float *w, float *bias, struct err *err)
 {
     const struct model_dense *d = &m->dense[i];
-    char path[PATH_MAX_BYTES];
+    char path[WEIGHT_PATH_MAX];
     struct st *s = NULL;
     enum rc rc;
 

@@ -29,7 +29,7 @@ POOLS = ["mean", "cls", "max", "lasttoken", "mean_sqrt_len_tokens"]
 SEED = 20240229
 
 # name: class, configuration, options.  Sizes differ on purpose: head dimensions of 8, 16
-# and 12, a feed-forward layer that is no multiple of 16.
+# and 12, feed-forward layers that are no multiple of 32.
 SMALL = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
              vocab_size=100, max_position_embeddings=66)
 DISTIL = dict(dim=32, n_layers=2, n_heads=2, hidden_dim=48, vocab_size=100, max_position_embeddings=64)
@@ -38,7 +38,8 @@ MPNET = dict(SMALL, hidden_size=24, num_attention_heads=2, max_position_embeddin
              pad_token_id=1)
 TINY = {
     "bert": ("BertModel", dict(SMALL), dict(pools=POOLS, types=2)),
-    "bert-dense": ("BertModel", dict(SMALL, num_hidden_layers=1), dict(dense=True, normalize=True, types=2, dtype="float16")),
+    "bert-dense": ("BertModel", dict(SMALL, num_hidden_layers=1, layer_norm_eps=1e-3),
+                   dict(dense=True, normalize=True, types=2, dtype="float16")),
     "bert-score": ("BertForSequenceClassification", dict(SMALL, num_labels=1, hidden_act="gelu_new"),
                    dict(dtype="float16", types=2, gamma=True)),
     "xlmr": ("XLMRobertaModel", ROBERTA, dict(dtype="bfloat16", normalize=True, pools=["mean", "cls"])),
@@ -53,7 +54,7 @@ TINY = {
                          dict(DISTIL, num_labels=2, activation="relu"), dict(dtype="float16")),
 }
 
-# The six models of the README at their real size.  Weights: normal(0, 0.02), LayerNorm 1/0.
+# Six models of use at their real size.  Weights: normal(0, 0.02), LayerNorm 1/0.
 XLMR_LARGE = dict(vocab_size=250002, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16,
                   intermediate_size=4096, type_vocab_size=1, pad_token_id=1, bos_token_id=0, eos_token_id=2,
                   layer_norm_eps=1e-5)

@@ -5,7 +5,8 @@
  * is compared with this one.  Weights, activations and results are f32; inside a sum, a
  * softmax or a LayerNorm numbers are double and run in index order, so that what is left
  * is the rounding of the f32 values that pass from one step to the next, and the bits of
- * a sequence cannot depend on its neighbours in a batch.
+ * a sequence cannot depend on its neighbours in a batch.  (Measured against torch's f32 on
+ * real MiniLM weights: 1.5e-7 at most with sums in double, 2.9e-7 with sums in f32.)
  *
  * With x [n][hidden] the block is post-norm:
  *
