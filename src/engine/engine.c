@@ -6,31 +6,32 @@
 #include "engine/engine.h"
 #include "base/str.h"
 
-#include <assert.h>
 #include <math.h>
 
 static const struct eng_ops *const registry[] = {
     &eng_ref, /* the definition: always built, always last */
 };
 
-static const struct eng_ops *find_named(const char *name)
+/* Place in the registry, or its size when there is none. */
+static size_t find_named(const char *name)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(registry); i++)
-        if (str_eq(registry[i]->name, name))
-            return registry[i];
-    return NULL;
+    size_t i = 0;
+
+    while (i < ARRAY_SIZE(registry) && !str_eq(registry[i]->name, name))
+        i++;
+    return i;
 }
 
-static const struct eng_ops *find_best(void)
+static size_t find_best(void)
 {
-    const struct eng_ops *best = NULL;
+    size_t best = ARRAY_SIZE(registry);
     int best_score = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(registry); i++) {
         int score = registry[i]->score();
 
         if (score > best_score) {
-            best = registry[i];
+            best = i;
             best_score = score;
         }
     }
@@ -52,13 +53,15 @@ enum rc eng_load(const struct model *m, const struct eng_opts *o, struct eng **o
 {
     static const struct eng_opts none = { 0 };
     const struct eng_ops *ops;
+    size_t at;
 
     o = o ? o : &none;
-    ops = o->device ? find_named(o->device) : find_best();
-    if (!ops) {
+    at = o->device ? find_named(o->device) : find_best();
+    if (at == ARRAY_SIZE(registry)) {
         hint_names(err);
         return err_set(err, RC_USAGE, "unknown device '%s'", o->device ? o->device : "");
     }
+    ops = registry[at];
     if (ops->score() <= 0)
         return err_set(err, RC_NODEV, "device '%s' cannot run on this machine", ops->name);
     return ops->load(m, o, out, err);
@@ -136,6 +139,14 @@ static enum rc check_batch(const struct model *m, const struct eng_batch *b, enu
     return RC_OK;
 }
 
+static enum rc bad_output(const struct eng *e, size_t sequence, float x, struct err *err)
+{
+    err_hint(err, "A weight may be damaged: 'stoker model verify %s' looks at each.",
+             e->model->dir);
+    return err_set(err, RC_FAIL, "sequence %zu: model '%s' gave %s on device '%s'", sequence,
+                   e->model->name, isnan(x) ? "NaN" : "infinity", e->ops->name);
+}
+
 /* A NaN in the weights or an overflow shows here, before anyone stores it. */
 static enum rc check_output(const struct eng *e, const struct eng_batch *b, enum eng_want want,
                             const float *out, struct err *err)
@@ -148,9 +159,7 @@ static enum rc check_output(const struct eng *e, const struct eng_batch *b, enum
 
         for (size_t i = first * width; i < end * width; i++)
             if (!isfinite(out[i]))
-                return err_set(err, RC_FAIL,
-                               "sequence %zu: model '%s' on device '%s' gave %s, not a number", s,
-                               e->model->name, e->ops->name, isnan(out[i]) ? "NaN" : "infinity");
+                return bad_output(e, s, out[i], err);
     }
     return RC_OK;
 }
