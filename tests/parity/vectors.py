@@ -6,17 +6,24 @@
     vectors.py tiny                those models, against the outputs kept beside them
     vectors.py minilm DIR          all-MiniLM-L6-v2 against sentence-transformers
     vectors.py shapes [NAME ...]   real depth and width with random weights
+    vectors.py overlap DIR         top 10 of 1,000 queries over 20,000 sentences: --dtype
+                                   against f32 on the same device
 
 Options: --driver build/tests/parity-vectors, --device ref|cpu, --dtype f32|bf16|i8, --isa.
 Each comparison ends in a line `RESULT name value unit target ok|short`; the exit status is
-1 when one is short.  `tiny` needs numpy alone; the others need torch.
+1 when one is short.  `tiny` needs numpy alone, `overlap` tokenizers too; the others torch.
 """
 import argparse
+import ast
+import importlib.util
 import json
 import pathlib
+import re
 import subprocess
 import sys
+import sysconfig
 import tempfile
+import warnings
 
 import numpy as np
 
@@ -25,6 +32,8 @@ FIXTURES = TOP / "tests/fixtures/models"
 # largest difference of an f32 vector and of a score; least cosine for the smaller types
 VECTOR_MAX, SCORE_MAX = 2e-5, 1e-4
 COSINE_MIN = {"bf16": 0.9995, "i8": 0.99}
+OVERLAP_MIN = {"f32": 1.0, "bf16": 0.995, "i8": 0.97}  # of the ten nearest sentences
+QUERIES, SENTENCES, NEAREST = 1000, 20000, 10
 POOLS = ["mean", "cls", "max", "lasttoken", "mean_sqrt_len_tokens"]
 SEED = 20240229
 
@@ -136,7 +145,7 @@ class Verdict:
     @classmethod
     def line(cls, name, value, unit, target, ok):
         cls.failed |= not ok
-        print(f"RESULT {name} {value:.3g} {unit} {target:g} {'ok' if ok else 'short'}", flush=True)
+        print(f"RESULT {name} {value:.5g} {unit} {target:g} {'ok' if ok else 'short'}", flush=True)
 
     @classmethod
     def compare(cls, args, name, got, want, bound):
@@ -341,9 +350,61 @@ def shapes(args):
         Verdict.compare(args, f"shapes.{name}", got, want, SCORE_MAX if head else VECTOR_MAX)
 
 
+def sentences():
+    """Sentences of the docstrings that every Python brings along, and of what is installed
+    beside it: English enough for a search, and nothing to download."""
+    roots = [pathlib.Path(sysconfig.get_paths()["stdlib"])]
+    roots += [pathlib.Path(s.origin).parent for s in map(importlib.util.find_spec, ["numpy", "transformers"]) if s]
+    found = set()
+    for f in sorted(f for r in roots for f in r.rglob("*.py")):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = ast.parse(f.read_text(encoding="utf-8"))
+        except (OSError, SyntaxError, ValueError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                parts = re.split(r"(?<=[.!?])\s+|\n\s*\n", ast.get_docstring(node) or "")
+                found.update(" ".join(p.split()) for p in parts if 5 <= len(p.split()) <= 60)
+        if len(found) > 4 * SENTENCES:
+            break
+    return sorted(found)
+
+
+def overlap(args):
+    from tokenizers import Tokenizer
+    path, texts = args.names[0], sentences()
+    if len(texts) < QUERIES + SENTENCES:
+        print(f"skip: only {len(texts)} sentences here")
+        return
+    picked = np.random.default_rng(SEED).choice(len(texts), QUERIES + SENTENCES, replace=False)
+    tok = Tokenizer.from_file(str(pathlib.Path(path, "tokenizer.json")))
+    tok.no_padding()
+    tok.enable_truncation(256)
+    seqs = [(e.ids, e.type_ids) for e in tok.encode_batch([texts[i] for i in picked])]
+    order = sorted(range(len(seqs)), key=lambda i: len(seqs[i][0]))
+    width = json.loads(pathlib.Path(path, "config.json").read_text())["hidden_size"]
+
+    def nearest(dtype):
+        kind = argparse.Namespace(**dict(vars(args), dtype=dtype))
+        v = np.empty((len(seqs), width), np.float32)
+        v[order] = ours(kind, path, [seqs[i] for i in order], "vectors", width, batch=64)
+        q, docs = v[:QUERIES], v[QUERIES:]
+        return v, np.argsort(-(q @ docs.T), axis=1, kind="stable")[:, :NEAREST]
+
+    (v32, want), (v, got) = nearest("f32"), nearest(args.dtype)
+    share = np.mean([len(set(a) & set(b)) for a, b in zip(want, got)]) / NEAREST
+    cos = (v32 * v).sum(1).min()
+    least = COSINE_MIN.get(args.dtype, 1 - 1e-6)
+    Verdict.line(f"parity.overlap.{args.dtype}.top{NEAREST}", share, "share", OVERLAP_MIN[args.dtype],
+                 share >= OVERLAP_MIN[args.dtype])
+    Verdict.line(f"parity.overlap.{args.dtype}.cosine", cos, "min", least, cos >= least)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=["fixtures", "tiny", "minilm", "shapes"])
+    p.add_argument("what", choices=["fixtures", "tiny", "minilm", "shapes", "overlap"])
     p.add_argument("names", nargs="*")
     p.add_argument("--driver", default=str(TOP / "build/tests/parity-vectors"))
     p.add_argument("--device", default="ref")
@@ -351,7 +412,7 @@ def main():
     p.add_argument("--isa", default="-")
     p.add_argument("--tmp", help="where `shapes` puts up to 2.3 GB")
     p.add_argument("--verbose", action="store_true")
-    args = p.parse_args()
+    args = p.parse_intermixed_args()
     try:
         globals()[args.what](args)
     except ModuleNotFoundError as e:
