@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* gemm_amx: products of bfloat16 and of bytes on AMX tiles.
+ *
+ * Eight tiles of 16 rows of 64 bytes: a block is 32 rows by 32 columns in tiles 0..3 (sums),
+ * 4 and 5 (A, 16 rows each) and 6 and 7 (B, 16 columns each).  One step of k is four
+ * tile products (16 x 16 x 32 of bfloat16, 64 of bytes) for four loads of 1 KiB.
+ *
+ *           B6    B7          A: rows `lda` bytes apart, as the other kernels read it
+ *      A4   c0    c1          B: a panel's step is 16 lines of 128 bytes: 16 columns for
+ *      A5   c2    c3             tile 6, 16 for tile 7
+ *
+ * The vector units would idle while tiles multiply and the tiles while an epilogue runs, so
+ * the epilogue of the block before is spread over the steps of the next one.  A low block
+ * (16 rows or fewer) uses the upper half alone; a tile product treats rows independently, so
+ * a row has the same bits in both.
+ *
+ * The tests compile this file with AMX_EMULATED, which gives the five tile operations as
+ * plain C, to check it on machines without tiles. */
+#include "engine/cpu/cpu_int.h"
+#include "engine/cpu/simd_target.h"
+
+#define SIMD_CVT_BF16
+enum { TILE = 16, MR = 32, NR = 32, LINE_B = 128, STEP_B = 16 * LINE_B, C_BYTES = NR * 4 };
+
+struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t line_bytes[16];
+    uint8_t rows[16];
+};
+_Static_assert(sizeof(struct tile_config) == 64, "the layout of LDTILECFG");
+
+#ifndef AMX_EMULATED
+#define AMX_TARGET ",amx-tile,amx-bf16,amx-int8"
+#else
+#define AMX_TARGET ""
+#include "amx_emulated.h"
+#endif
+
+SIMD_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma,f16c" AMX_TARGET)
+#include "engine/cpu/simd_avx512.h"
+
+#include "engine/cpu/epilogue.h"
+
+/* Tile loads read memory behind the compiler's back. */
+#define MEMORY_FENCE __asm__ volatile("" ::: "memory")
+
+/* A finished block whose epilogue is still due. */
+struct due {
+    const void *c; /* [MR][NR] */
+    size_t m0, n0, rows, done;
+};
+
+static void config_tiles(void)
+{
+    struct tile_config cfg = { .palette = 1 };
+
+    for (int i = 0; i < 8; i++) {
+        cfg.line_bytes[i] = 64;
+        cfg.rows[i] = TILE;
+    }
+    _tile_loadconfig(&cfg);
+}
+
+INLINE void due_some(const struct cpu_job *j, struct due *d, size_t rows)
+{
+    size_t end = d->done + rows < d->rows ? d->done + rows : d->rows;
+
+    if (d->done < end)
+        epilogue(j, d->c, NR, d->m0, d->n0, d->done, end);
+    d->done = end;
+}
+
+#define PRODUCT(c, a, b)                                                                           \
+    do {                                                                                           \
+        if (bytes)                                                                                 \
+            _tile_dpbusd(c, a, b);                                                                 \
+        else                                                                                       \
+            _tile_dpbf16ps(c, a, b);                                                               \
+    } while (0)
+
+/* 32 rows; `each` rows of the block before are finished in every step. */
+INLINE void block_high(const char *a, size_t lda, const char *b, size_t steps, bool bytes,
+                       const struct cpu_job *j, struct due *d, size_t each)
+{
+    const char *low = a + TILE * lda;
+
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (size_t s = 0; s < steps; s++) {
+        _tile_loadd(6, b + s * STEP_B, LINE_B);
+        _tile_loadd(4, a + s * 64, lda);
+        PRODUCT(0, 4, 6);
+        _tile_loadd(7, b + s * STEP_B + 64, LINE_B);
+        PRODUCT(1, 4, 7);
+        _tile_loadd(5, low + s * 64, lda);
+        PRODUCT(2, 5, 6);
+        PRODUCT(3, 5, 7);
+        due_some(j, d, each);
+    }
+}
+
+INLINE void block_low(const char *a, size_t lda, const char *b, size_t steps, bool bytes,
+                      const struct cpu_job *j, struct due *d, size_t each)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    for (size_t s = 0; s < steps; s++) {
+        _tile_loadd(6, b + s * STEP_B, LINE_B);
+        _tile_loadd(4, a + s * 64, lda);
+        PRODUCT(0, 4, 6);
+        _tile_loadd(7, b + s * STEP_B + 64, LINE_B);
+        PRODUCT(1, 4, 7);
+        due_some(j, d, each);
+    }
+}
+
+/* One block into `c`, rows `ldc` bytes apart. */
+INLINE void block(const struct cpu_job *j, size_t m0, size_t rows, const char *b, bool bytes,
+                  struct due *d, char *c, size_t ldc)
+{
+    const char *a = (const char *)j->a + m0 * j->lda;
+    size_t steps = j->k / (bytes ? 64 : 32), each = (MR + steps - 1) / steps;
+
+    if (rows > TILE)
+        block_high(a, j->lda, b, steps, bytes, j, d, each);
+    else
+        block_low(a, j->lda, b, steps, bytes, j, d, each);
+    due_some(j, d, MR);
+    _tile_stored(0, c, ldc);
+    _tile_stored(1, c + 64, ldc);
+    if (rows > TILE) {
+        _tile_stored(2, c + TILE * ldc, ldc);
+        _tile_stored(3, c + TILE * ldc + 64, ldc);
+    }
+}
+
+/* The bare product into memory that has room for whole blocks. */
+INLINE void run_whole(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
+{
+    struct due none = { .rows = 0 };
+
+    for (size_t p = p0; p < p1; p++)
+        for (size_t m = m0; m < m1; m += MR)
+            block(j, m, m1 - m < MR ? m1 - m : MR, (const char *)j->b + p * NR * j->k * 2, false,
+                  &none, (char *)((float *)j->out + m * j->ldo + p * NR), j->ldo * 4);
+}
+
+INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1, bool bytes)
+{
+    _Alignas(CPU_LINE) float c[2][MR * NR];
+    struct due due = { .rows = 0 };
+    size_t turn = 0;
+
+    for (size_t p = p0; p < p1; p++)
+        for (size_t m = m0; m < m1; m += MR, turn ^= 1) {
+            size_t rows = m1 - m < MR ? m1 - m : MR;
+            const char *b = (const char *)j->b + p * NR * j->k * (bytes ? 1 : 2);
+            block(j, m, rows, b, bytes, &due, (char *)c[turn], C_BYTES);
+            due = (struct due){ .c = c[turn], .m0 = m, .n0 = p * NR, .rows = rows };
+        }
+    due_some(j, &due, MR);
+}
+
+static void run_bf16(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
+{
+    MEMORY_FENCE;
+    config_tiles();
+    if (j->whole)
+        run_whole(j, m0, m1, p0, p1);
+    else
+        run(j, m0, m1, p0, p1, false);
+    _tile_release();
+}
+
+static void run_i8(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
+{
+    MEMORY_FENCE;
+    config_tiles();
+    run(j, m0, m1, p0, p1, true);
+    _tile_release();
+}
+
+/* Numbers that are not zero: a product of zeros is faster than any other. */
+static void peak_fill(uint16_t *tiles, uint16_t first)
+{
+    for (size_t i = 0; i < 4 * 512; i++)
+        tiles[i] = (uint16_t)(first + i * 37 % 101);
+    MEMORY_FENCE;
+    config_tiles();
+    _tile_loadd(4, tiles, 64);
+    _tile_loadd(5, tiles + 512, 64);
+    _tile_loadd(6, tiles + 1024, 64);
+    _tile_loadd(7, tiles + 1536, 64);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+}
+
+INLINE float peak(size_t n, bool bytes)
+{
+    _Alignas(CPU_LINE) uint16_t tiles[4 * 512];
+
+    peak_fill(tiles, bytes ? 0x0102 : 0x3c00);
+    for (size_t k = 0; k < n; k++) {
+        PRODUCT(0, 4, 6);
+        PRODUCT(1, 4, 7);
+        PRODUCT(2, 5, 6);
+        PRODUCT(3, 5, 7);
+    }
+    _tile_stored(0, tiles, 64);
+    _tile_release();
+    return (float)tiles[0];
+}
+
+static float peak_bf16(size_t n)
+{
+    return peak(n, false);
+}
+
+static float peak_i8(size_t n)
+{
+    return peak(n, true);
+}
+SIMD_END
+
+const struct cpu_gemm cpu_amx_bf16 = {
+    .name = "amx bf16",
+    .isa = CPU_AMX,
+    .a = CPU_E_BF16,
+    .b = CPU_E_BF16,
+    .mr = MR,
+    .nr = NR,
+    .kg = 2,
+    .kstep = 32,
+    .run = run_bf16,
+    .peak = peak_bf16,
+    .peak_ops = 4.0 * 16 * 16 * 32 * 2,
+};
+const struct cpu_gemm cpu_amx_i8 = {
+    .name = "amx int8",
+    .isa = CPU_AMX,
+    .a = CPU_E_U8,
+    .b = CPU_E_S8,
+    .mr = MR,
+    .nr = NR,
+    .kg = 4,
+    .kstep = 64,
+    .run = run_i8,
+    .peak = peak_i8,
+    .peak_ops = 4.0 * 16 * 16 * 64 * 2,
+};

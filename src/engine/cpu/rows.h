@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* rows: the functions of struct cpu_vec, written once for both vector widths.
+ * To be included between SIMD_BEGIN and SIMD_END, after the vocabulary and epilogue.h.
+ * Sums run over one vector of partial sums, lane by lane, so their order depends on the
+ * length of the row alone. */
+#ifndef ENGINE_CPU_ROWS_H
+#define ENGINE_CPU_ROWS_H
+
+static void rows_layernorm(const float *x, size_t n, const float *g, const float *b, float eps,
+                           float *y, uint16_t *out)
+{
+    vf sum = vf_zero(), sq = vf_zero();
+
+    for (size_t i = 0; i < n; i += VW)
+        sum = vf_add(sum, vf_load_n(x + i, n - i));
+    float mean = vf_sum(sum) / (float)n;
+    for (size_t i = 0; i < n; i += VW) {
+        vf d = vf_first_n(vf_sub(vf_load_n(x + i, n - i), vf_set(mean)), n - i, 0.0f);
+        sq = vf_fma(d, d, sq);
+    }
+    float inv = 1.0f / sqrtf(vf_sum(sq) / (float)n + eps);
+    for (size_t i = 0; i < n; i += VW) {
+        vf d = vf_mul(vf_sub(vf_load_n(x + i, n - i), vf_set(mean)), vf_set(inv));
+        vf v = vf_fma(d, vf_load_n(g + i, n - i), vf_load_n(b + i, n - i));
+        vf_store_n(y + i, v, n - i);
+        if (out)
+            vf_store_bf16_n(out + i, v, n - i);
+    }
+}
+
+INLINE vf rows_load(const void *x, enum cpu_elem elem, size_t i, size_t n)
+{
+    if (elem == CPU_E_F32)
+        return vf_load_n((const float *)x + i, n - i);
+    if (elem == CPU_E_F16)
+        return vf_load_f16_n((const uint16_t *)x + i, n - i);
+    return vf_load_bf16_n((const uint16_t *)x + i, n - i);
+}
+
+/* The range always holds 0, so that 0 is exact. */
+static void rows_quantize(const void *x, enum cpu_elem elem, size_t n, uint8_t *q, float *scale,
+                          int32_t *zero)
+{
+    vf hi = vf_zero(), lo = vf_zero(); /* lanes behind the end load as 0 */
+
+    for (size_t i = 0; i < n; i += VW) {
+        vf v = rows_load(x, elem, i, n);
+        hi = vf_max(hi, v);
+        lo = vf_min(lo, v);
+    }
+    float least = vf_least(lo), range = vf_greatest(hi) - least;
+    float step = range > 0.0f ? range / 255.0f : 1.0f;
+    float inv = 1.0f / step, z = rintf(-least * inv);
+    for (size_t i = 0; i < n; i += VW) {
+        vf v = vf_fma(rows_load(x, elem, i, n), vf_set(inv), vf_set(z));
+        vf_store_u8_n(q + i, vf_max(vf_zero(), vf_min(vf_set(255.0f), v)), n - i);
+    }
+    *scale = step;
+    *zero = (int32_t)z;
+}
+
+INLINE vf scores_load(const float *s, size_t i, size_t n, float mul, const float *bias)
+{
+    vf v = vf_mul(vf_load_n(s + i, n - i), vf_set(mul));
+    return bias ? vf_add(v, vf_load_n(bias + i, n - i)) : v;
+}
+
+static float rows_softmax(const float *s, size_t n, size_t padded, float mul, const float *bias,
+                          void *p, enum cpu_elem elem)
+{
+    vf top = vf_set(-INFINITY), sum = vf_zero();
+
+    for (size_t i = 0; i < n; i += VW)
+        top = vf_max(top, vf_first_n(scores_load(s, i, n, mul, bias), n - i, -INFINITY));
+    vf most = vf_set(vf_greatest(top));
+    for (size_t i = 0; i < n; i += VW) {
+        vf v = vf_exp(vf_sub(scores_load(s, i, n, mul, bias), most));
+        v = vf_first_n(v, n - i, 0.0f);
+        sum = vf_add(sum, v);
+        if (elem == CPU_E_F32)
+            vf_store_n((float *)p + i, v, padded - i);
+        else
+            vf_store_bf16_n((uint16_t *)p + i, v, padded - i);
+    }
+    size_t done = (n + VW - 1) / VW * VW;
+    if (done < padded) /* the last vector stored zeros up to `done` */
+        memset((char *)p + done * (elem == CPU_E_F32 ? 4 : 2), 0,
+               (padded - done) * (elem == CPU_E_F32 ? 4 : 2));
+    return 1.0f / vf_sum(sum);
+}
+
+static void rows_pack_keys(const void *src, size_t ld, size_t rows, size_t words,
+                           size_t words_padded, size_t nr, uint32_t *dst)
+{
+    for (size_t j0 = 0; j0 < rows; j0 += nr, dst += words_padded * nr)
+        for (size_t j = j0; j < j0 + nr; j += VW)
+            for (size_t w = 0; w < words_padded; w += VW) {
+                const char *from = (const char *)src + j * ld + w * 4;
+                uint32_t *to = dst + w * nr + (j - j0);
+                if (j + VW <= rows && w + VW <= words) {
+                    transpose_block(from, ld, to, nr);
+                    continue;
+                }
+                for (size_t b = 0; b < VW && w + b < words_padded; b++)
+                    for (size_t a = 0; a < VW; a++) {
+                        uint32_t v = 0;
+                        if (j + a < rows && w + b < words)
+                            memcpy(&v, from + a * ld + b * 4, 4);
+                        to[b * nr + a] = v;
+                    }
+            }
+}
+
+static void rows_pack_values(const void *src, size_t ld, size_t rows, size_t rows_padded,
+                             size_t cols, size_t nr, enum cpu_elem elem, void *dst)
+{
+    for (size_t c0 = 0; c0 < cols; c0 += nr) {
+        for (size_t r = 0; r < rows_padded; r += elem == CPU_E_F32 ? 1 : 2) {
+            const char *from = (const char *)src + (r < rows ? r : 0) * ld;
+            for (size_t c = c0; c < c0 + nr; c += VW) {
+                size_t n = c < cols && r < rows ? cols - c : 0;
+                size_t at = (c0 * rows_padded + r * nr + (c - c0) * (elem == CPU_E_F32 ? 1 : 2));
+                if (elem == CPU_E_F32) {
+                    vf_store((float *)dst + at, vf_load_n((const float *)from + (n ? c : 0), n));
+                } else {
+                    const uint16_t *a = (const uint16_t *)from + (n ? c : 0);
+                    const uint16_t *b = r + 1 < rows ? (const uint16_t *)(from + ld) + c : NULL;
+                    interleave_bf16_n(a, n ? b : NULL, n, (uint16_t *)dst + at);
+                }
+            }
+        }
+    }
+}
+
+static void rows_embed(const void *word, enum cpu_elem elem, const float *type,
+                       const float *position, size_t n, float *y)
+{
+    for (size_t i = 0; i < n; i += VW) {
+        vf v = rows_load(word, elem, i, n);
+        if (type)
+            v = vf_add(v, vf_load_n(type + i, n - i));
+        vf_store_n(y + i, vf_add(v, vf_load_n(position + i, n - i)), n - i);
+    }
+}
+
+static float rows_dot(const float *a, const float *b, size_t n)
+{
+    vf sum = vf_zero();
+
+    for (size_t i = 0; i < n; i += VW)
+        sum = vf_fma(vf_load_n(a + i, n - i), vf_load_n(b + i, n - i), sum);
+    return vf_sum(sum);
+}
+
+static void rows_act(enum cpu_act act, float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += VW)
+        vf_store_n(x + i, vf_act(act, vf_load_n(x + i, n - i)), n - i);
+}
+
+#define ROWS_FUNCTIONS                                                                             \
+    .layernorm = rows_layernorm, .quantize = rows_quantize, .softmax = rows_softmax,               \
+    .pack_keys = rows_pack_keys, .pack_values = rows_pack_values, .embed = rows_embed,             \
+    .dot = rows_dot, .act = rows_act
+
+#endif
