@@ -55,13 +55,13 @@ struct cpu_job {
     size_t ld_add;
     const float *row_mul; /* [m] or NULL */
     void *out;
-    size_t ldo;              /* elements from a row to the next */
-    enum cpu_elem out_elem;  /* CPU_E_F32 or CPU_E_BF16 */
-    bool whole;              /* out has room for whole blocks, and wants the bare product */
-    const float *scale;      /* [m] of A as bytes; NULL otherwise */
-    const int32_t *zero;     /* [m] */
-    const float *col_scale;  /* [n], to the end of the last panel */
-    const int32_t *col_sum;  /* [n], likewise */
+    size_t ldo;             /* elements from a row to the next */
+    enum cpu_elem out_elem; /* CPU_E_F32 or CPU_E_BF16 */
+    bool whole;             /* out has room for whole blocks, and wants the bare product */
+    const float *scale;     /* [m] of A as bytes; NULL otherwise */
+    const int32_t *zero;    /* [m] */
+    const float *col_scale; /* [n], to the end of the last panel */
+    const int32_t *col_sum; /* [n], likewise */
 };
 
 /* A way to multiply.  Layout of B: panels of `nr` columns one behind the other; inside,
@@ -131,7 +131,6 @@ void cpu_pack(const struct cpu_gemm *g, const float *w, size_t n, size_t k, size
 
 /* ---- threads.c: a pool of pinned threads, the caller being the first */
 struct cpu_pool;
-struct cpu_barrier;
 typedef void cpu_task(void *arg, size_t rank);
 /* threads 0: one for each CPU that this process may use, CPU_THREADS_MAX at most. */
 enum { CPU_THREADS_MAX = 256 };

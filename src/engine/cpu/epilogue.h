@@ -7,8 +7,8 @@
 /* x / (1 + e^-2u), u = sqrt(2 / pi) (x + 0.044715 x^3): the tanh form. */
 INLINE vf vf_gelu_tanh(vf x)
 {
-    vf u = vf_mul(x, vf_fma(vf_mul(x, x), vf_set(-2 * 0.79788456f * 0.044715f),
-                            vf_set(-2 * 0.79788456f)));
+    vf u = vf_mul(
+        x, vf_fma(vf_mul(x, x), vf_set(-2 * 0.79788456f * 0.044715f), vf_set(-2 * 0.79788456f)));
     return vf_div(x, vf_add(vf_set(1.0f), vf_exp(vf_min(vf_set(88.0f), u))));
 }
 

@@ -28,18 +28,24 @@ size_t cpu_pack_bytes(const struct cpu_gemm *g, size_t n, size_t k)
     return cpu_round_up(n, g->nr) * cpu_round_up(k, g->kstep) * elem_bytes(g->b);
 }
 
-/* The scale that takes the row's greatest absolute value to 127. */
+/* The scale that takes the row's greatest absolute value to 127; NaN where there is one, so
+ * that bytes do not hide it. */
 static float row_scale(const float *w, size_t k)
 {
     float top = 0.0f;
 
-    for (size_t i = 0; i < k; i++)
+    for (size_t i = 0; i < k; i++) {
+        if (isnan(w[i]))
+            return NAN;
         top = fmaxf(top, fabsf(w[i]));
+    }
     return top > 0.0f ? top / 127.0f : 1.0f;
 }
 
 static int8_t to_byte(float x)
 {
+    if (isnan(x))
+        return 0;
     return (int8_t)(x > 127.0f ? 127.0f : x < -127.0f ? -127.0f : rintf(x));
 }
 
@@ -51,7 +57,7 @@ void cpu_pack(const struct cpu_gemm *g, const float *w, size_t n, size_t k, size
     for (size_t i = 0; i < n; i++) {
         const float *row = w + i * k;
         size_t col = first + i, panel = col / g->nr * g->nr * kp;
-        float inv = g->b == CPU_E_S8 ? 1.0f / row_scale(row, k) : 1.0f;
+        float scale = g->b == CPU_E_S8 ? row_scale(row, k) : 1.0f, inv = 1.0f / scale;
         int32_t sum = 0;
         for (size_t x = 0; x < k; x++) {
             size_t at = panel + (x / g->kg * g->nr + col % g->nr) * g->kg + x % g->kg;
@@ -64,7 +70,7 @@ void cpu_pack(const struct cpu_gemm *g, const float *w, size_t n, size_t k, size
         }
         if (g->b == CPU_E_S8) {
             assert(col_scale && col_sum);
-            col_scale[col] = row_scale(row, k);
+            col_scale[col] = scale;
             col_sum[col] = sum;
         }
     }

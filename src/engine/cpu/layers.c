@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/* layers: spans of sequences through the network.
+ *
+ * A span is worked on by one thread alone, in its own room, or by the whole team in the
+ * first room with a barrier between steps.  Alone is faster when there are enough spans:
+ * activations stay in the core's own cache and nobody waits.  The team serves what is
+ * left: one text, or few short ones, where every thread then reads its share of each
+ * weight.  Both give the same bits: the team divides columns and heads, never a sum. */
+#include "engine/cpu/net_int.h"
+
+#include <math.h>
+
+/* Who works on a span, and where. */
+struct team {
+    const struct net *e;
+    const struct net_room *room;
+    const struct net_att *att; /* this thread's */
+    size_t rank, size;
+};
+
+static void meet(const struct team *t)
+{
+    if (t->size > 1)
+        cpu_pool_barrier(t->e->pool);
+}
+
+/* This member's part of n things. */
+static void share(const struct team *t, size_t n, size_t *first, size_t *end)
+{
+    *first = n * t->rank / t->size;
+    *end = n * (t->rank + 1) / t->size;
+}
+
+/* Columns are divided first: a member then reads its part of the weights and no more.  With
+ * more members than panels rows are divided too. */
+static void multiply(const struct team *t, const struct cpu_gemm *g, const struct cpu_job *j)
+{
+    size_t panels = (j->n + g->nr - 1) / g->nr;
+    size_t by_col = t->size < panels ? t->size : panels, by_row = t->size / by_col;
+    size_t col = t->rank % by_col, row = t->rank / by_col;
+
+    if (row < by_row && j->m * row / by_row < j->m * (row + 1) / by_row)
+        g->run(j, j->m * row / by_row, j->m * (row + 1) / by_row, panels * col / by_col,
+               panels * (col + 1) / by_col);
+}
+
+static struct cpu_job linear_job(const struct net_linear *l, size_t m)
+{
+    return (struct cpu_job){ .b = l->b,
+                             .k = l->k,
+                             .n = l->n,
+                             .m = m,
+                             .bias = l->bias,
+                             .col_scale = l->col_scale,
+                             .col_sum = l->col_sum };
+}
+
+/* A = rows of x in the type that the linear kernel reads. */
+static void from_x(const struct team *t, struct cpu_job *j, size_t row)
+{
+    const struct net *e = t->e;
+
+    if (e->lin->a == CPU_E_F32) {
+        j->a = t->room->x + row * e->ld_x;
+        j->lda = e->ld_x * sizeof(float);
+    } else if (e->lin->a == CPU_E_BF16) {
+        j->a = t->room->half + row * e->ld_half;
+        j->lda = e->ld_half * sizeof(uint16_t);
+    } else {
+        j->a = t->room->bytes + row * e->ld_bytes;
+        j->lda = e->ld_bytes;
+        j->scale = t->room->scale + row;
+        j->zero = t->room->zero + row;
+    }
+}
+
+/* x = LN(y) for rows [first, end), and x once more as the linear kernel wants it. */
+static void normalize(const struct team *t, const struct net_norm *n, size_t first, size_t end)
+{
+    const struct net *e = t->e;
+    const struct net_room *r = t->room;
+    size_t hidden = e->base.model->hidden;
+
+    for (size_t i = first; i < end; i++) {
+        float *x = r->x + i * e->ld_x;
+        e->vec->layernorm(r->y + i * e->ld_x, hidden, n->gain, n->bias, e->base.model->ln_eps, x,
+                          r->half ? r->half + i * e->ld_half : NULL);
+        if (r->bytes)
+            e->vec->quantize(x, CPU_E_F32, hidden, r->bytes + i * e->ld_bytes, r->scale + i,
+                             r->zero + i);
+    }
+}
+
+static void embed(const struct team *t, const struct eng_batch *b, size_t base, size_t first,
+                  size_t end)
+{
+    const struct net *e = t->e;
+    size_t hidden = e->base.model->hidden, word = e->table == CPU_E_F32 ? 4 : 2;
+
+    for (size_t i = first; i < end; i++) {
+        size_t type = b->types ? b->types[base + i] : 0;
+        e->vec->embed((const char *)e->word + b->ids[base + i] * hidden * word, e->table,
+                      e->type ? e->type + type * hidden : NULL,
+                      e->position + t->room->positions[i] * hidden, hidden,
+                      t->room->y + i * e->ld_x);
+    }
+    normalize(t, &e->emb, first, end);
+}
+
+/* ---- attention */
+
+/* One head of one sequence: rows [row, row + n) of qkv. */
+struct head {
+    size_t row, n, head;
+};
+
+static const void *head_part(const struct team *t, const struct head *h, size_t part)
+{
+    const struct net *e = t->e;
+    size_t bytes = e->act == CPU_E_F32 ? 4 : 2;
+    size_t at = h->row * e->ld_qkv + part * e->wide + h->head * e->base.model->head_dim;
+
+    return (const char *)t->room->qkv + at * bytes;
+}
+
+/* bias[n - 1 + (j - i)], so that a query's row is contiguous. */
+static void spread_bias(const struct team *t, const struct head *h)
+{
+    const float *row = t->e->rel + h->head * (2 * MPNET_REACH + 1);
+
+    for (size_t x = 0; x < 2 * h->n - 1; x++) {
+        ptrdiff_t d = (ptrdiff_t)x - (ptrdiff_t)(h->n - 1);
+        d = d > MPNET_REACH ? MPNET_REACH : d < -MPNET_REACH ? -MPNET_REACH : d;
+        t->att->bias[x] = row[MPNET_REACH + d];
+    }
+}
+
+/* Queries [q, q + rows): scores, softmax, the weighted sum of values. */
+static void attend_queries(const struct team *t, const struct head *h, size_t q, size_t rows)
+{
+    const struct net *e = t->e;
+    const struct cpu_gemm *g = e->att;
+    size_t d = e->base.model->head_dim, act = e->act == CPU_E_F32 ? 4 : 2;
+    size_t kn = cpu_round_up(h->n, g->kstep);
+    struct cpu_job s = { .a = (const char *)head_part(t, h, 0) + q * e->ld_qkv * act,
+                         .lda = e->ld_qkv * act,
+                         .b = t->att->keys,
+                         .k = cpu_round_up(d, g->kstep),
+                         .n = h->n,
+                         .m = rows,
+                         .out = t->att->scores,
+                         .ldo = e->ld_scores,
+                         .whole = true };
+    struct cpu_job v = { .a = t->att->probs,
+                         .lda = e->ld_scores * act,
+                         .b = t->att->values,
+                         .k = kn,
+                         .n = d,
+                         .m = rows,
+                         .row_mul = t->att->sums,
+                         .out_elem = e->act,
+                         .ldo = e->ld_ctx };
+
+    g->run(&s, 0, rows, 0, (h->n + g->nr - 1) / g->nr);
+    for (size_t i = 0; i < rows; i++)
+        t->att->sums[i] =
+            e->vec->softmax(t->att->scores + i * e->ld_scores, h->n, kn, 1.0f / sqrtf((float)d),
+                            t->att->bias ? t->att->bias + (h->n - 1 - (q + i)) : NULL,
+                            (char *)t->att->probs + i * e->ld_scores * act, e->act);
+    v.out = (char *)t->room->ctx + ((h->row + q) * e->ld_ctx + h->head * d) * act;
+    g->run(&v, 0, rows, 0, (d + g->nr - 1) / g->nr);
+}
+
+static void attend(const struct team *t, const struct head *h)
+{
+    const struct net *e = t->e;
+    const struct cpu_gemm *g = e->att;
+    size_t d = e->base.model->head_dim, act = e->act == CPU_E_F32 ? 4 : 2;
+    size_t at_once = NET_QUERIES / g->mr * g->mr;
+
+    e->vec->pack_keys(head_part(t, h, 1), e->ld_qkv * act, h->n, d / g->kg,
+                      cpu_round_up(d, g->kstep) / g->kg, g->nr, t->att->keys);
+    e->vec->pack_values(head_part(t, h, 2), e->ld_qkv * act, h->n, cpu_round_up(h->n, g->kstep), d,
+                        g->nr, e->act, t->att->values);
+    if (t->att->bias)
+        spread_bias(t, h);
+    for (size_t q = 0; q < h->n; q += at_once)
+        attend_queries(t, h, q, h->n - q < at_once ? h->n - q : at_once);
+}
+
+static void attention(const struct team *t, const struct eng_batch *b, const struct net_span *s)
+{
+    size_t heads = t->e->base.model->heads, turn = 0;
+
+    for (size_t i = s->first; i < s->end; i++)
+        for (size_t h = 0; h < heads; h++)
+            if (turn++ % t->size == t->rank)
+                attend(t, &(struct head){ .row = b->starts[i] - b->starts[s->first],
+                                          .n = b->starts[i + 1] - b->starts[i],
+                                          .head = h });
+}
+
+/* ---- the layer */
+
+/* A = rows of ctx, first made bytes where the kernel wants them. */
+static void output_product(const struct team *t, const struct net_layer *l, size_t row, size_t m)
+{
+    const struct net *e = t->e;
+    const struct net_room *r = t->room;
+    size_t act = e->act == CPU_E_F32 ? 4 : 2, first, end;
+    struct cpu_job j = linear_job(&l->o, m);
+
+    j.a = (const char *)r->ctx + row * e->ld_ctx * act;
+    j.lda = e->ld_ctx * act;
+    if (r->bytes) {
+        share(t, m, &first, &end);
+        for (size_t i = row + first; i < row + end; i++)
+            e->vec->quantize((const char *)r->ctx + i * e->ld_ctx * act, e->act, e->wide,
+                             r->bytes + i * e->ld_bytes, r->scale + i, r->zero + i);
+        meet(t);
+        from_x(t, &j, row);
+    }
+    j.add = r->x + row * e->ld_x;
+    j.ld_add = e->ld_x;
+    j.out = r->y + row * e->ld_x;
+    j.ldo = e->ld_x;
+    multiply(t, e->lin, &j);
+    meet(t);
+    share(t, m, &first, &end);
+    normalize(t, &l->att, row + first, row + end);
+    meet(t);
+}
+
+static void feed_forward(const struct team *t, const struct net_layer *l, size_t row, size_t m)
+{
+    const struct net *e = t->e;
+    const struct net_room *r = t->room;
+    size_t act = e->act == CPU_E_F32 ? 4 : 2, first, end;
+    struct cpu_job up = linear_job(&l->ffn1, m), down = linear_job(&l->ffn2, m);
+
+    from_x(t, &up, row);
+    up.act = e->ffn_act;
+    up.out = r->mid;
+    up.ldo = e->ld_mid;
+    up.out_elem = e->act;
+    multiply(t, e->lin, &up);
+    meet(t);
+    share(t, m, &first, &end);
+    down.a = r->mid;
+    down.lda = e->ld_mid * act;
+    if (r->mid_bytes) {
+        for (size_t i = first; i < end; i++)
+            e->vec->quantize((const char *)r->mid + i * e->ld_mid * act, e->act, l->ffn1.n,
+                             r->mid_bytes + i * e->ld_mid_bytes, r->scale + row + i,
+                             r->zero + row + i);
+        meet(t);
+        down.a = r->mid_bytes;
+        down.lda = e->ld_mid_bytes;
+        down.scale = r->scale + row;
+        down.zero = r->zero + row;
+    }
+    down.add = r->x + row * e->ld_x;
+    down.ld_add = e->ld_x;
+    down.out = r->y + row * e->ld_x;
+    down.ldo = e->ld_x;
+    multiply(t, e->lin, &down);
+    meet(t);
+    normalize(t, &l->out, row + first, row + end);
+    meet(t);
+}
+
+static void layer(const struct team *t, const struct net_layer *l, const struct eng_batch *b,
+                  const struct net_span *s)
+{
+    const struct net *e = t->e;
+    size_t m = b->starts[s->end] - b->starts[s->first];
+    struct cpu_job j = linear_job(&l->qkv, m);
+
+    from_x(t, &j, 0);
+    j.out = t->room->qkv;
+    j.ldo = e->ld_qkv;
+    j.out_elem = e->act;
+    multiply(t, e->lin, &j);
+    meet(t);
+    attention(t, b, s);
+    meet(t);
+    for (size_t row = 0; row < m; row += NET_ROWS) {
+        size_t some = m - row < NET_ROWS ? m - row : NET_ROWS;
+        output_product(t, l, row, some);
+        feed_forward(t, l, row, some);
+    }
+}
+
+/* ---- spans */
+
+/* The tail wants rows without gaps: y is free by then. */
+static void finish(const struct team *t, const struct net_work *w, const struct net_span *s)
+{
+    const struct net *e = t->e;
+    size_t hidden = e->base.model->hidden, width = eng_width(e->base.model, w->want), turn = 0;
+
+    for (size_t i = s->first; i < s->end; i++) {
+        size_t n = w->batch->starts[i + 1] - w->batch->starts[i];
+        size_t row = w->batch->starts[i] - w->batch->starts[s->first];
+        size_t at = w->want == ENG_TOKENS ? w->batch->starts[i] : i;
+        float *to = t->room->y + row * e->ld_x;
+        if (turn++ % t->size != t->rank)
+            continue;
+        for (size_t k = 0; k < n; k++)
+            memcpy(to + k * hidden, t->room->x + (row + k) * e->ld_x, hidden * sizeof(*to));
+        eng_tail_run(e->tail, w->want, to, n, w->out + at * width);
+    }
+}
+
+static void run_span(const struct team *t, const struct net_work *w, const struct net_span *s)
+{
+    const struct eng_batch *b = w->batch;
+    size_t base = b->starts[s->first], m = b->starts[s->end] - base, first, end;
+
+    for (size_t i = s->first; t->rank == 0 && i < s->end; i++)
+        eng_positions(t->e->base.model, b->ids + b->starts[i], b->starts[i + 1] - b->starts[i],
+                      t->room->positions + (b->starts[i] - base));
+    meet(t);
+    share(t, m, &first, &end);
+    embed(t, b, base, first, end);
+    meet(t);
+    for (size_t i = 0; i < t->e->base.model->layers; i++)
+        layer(t, &t->e->layers[i], b, s);
+    finish(t, w, s);
+    meet(t);
+}
+
+void net_work_task(void *work, size_t rank)
+{
+    struct net_work *w = work;
+    const struct net *e = w->e;
+    struct team all = { e, &e->rooms[0], &e->heads[rank], rank, e->threads };
+    struct team alone = { e, &e->rooms[rank], &e->heads[rank], 0, 1 };
+
+    for (size_t i = 0; i < e->spans_count; i++)
+        if (e->spans[i].team)
+            run_span(&all, w, &e->spans[i]);
+    for (;;) {
+        size_t i = atomic_fetch_add(&w->next, 1);
+        if (i >= e->spans_count)
+            return;
+        if (!e->spans[i].team)
+            run_span(&alone, w, &e->spans[i]);
+    }
+}

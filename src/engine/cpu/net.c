@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/* net: chooses kernels for a model, lays out its memory and packs its weights. */
+#include "engine/cpu/net_int.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <math.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 << 20, LOAD_ROWS = 1024 };
+
+/* ---- choosing */
+
+static const struct cpu_gemm *linear_kernel(enum cpu_isa isa, enum eng_dtype dtype)
+{
+    if (dtype == ENG_I8)
+        return isa == CPU_AMX ? &cpu_amx_i8 : isa >= CPU_VNNI ? &cpu_vnni_i8 : &cpu_avx2_i8;
+    if (dtype == ENG_BF16)
+        return isa == CPU_AMX      ? &cpu_amx_bf16
+               : isa == CPU_BF16   ? &cpu_dpbf16
+               : isa >= CPU_AVX512 ? &cpu_avx512_bf16
+                                   : &cpu_avx2_bf16;
+    return isa >= CPU_AVX512 ? &cpu_avx512_f32 : &cpu_avx2_f32;
+}
+
+static const struct cpu_gemm *attention_kernel(enum cpu_isa isa, enum eng_dtype dtype)
+{
+    if (dtype != ENG_F32 && isa == CPU_AMX)
+        return &cpu_amx_bf16;
+    if (dtype != ENG_F32 && isa == CPU_BF16)
+        return &cpu_dpbf16;
+    return isa >= CPU_AVX512 ? &cpu_avx512_f32 : &cpu_avx2_f32;
+}
+
+/* A stride of at least n elements whose bytes are an odd number of cache lines. */
+static size_t stride(size_t n, size_t bytes)
+{
+    size_t lines = cpu_round_up(n * bytes, CPU_LINE) / CPU_LINE;
+
+    return (lines | 1) * CPU_LINE / bytes;
+}
+
+static size_t act_bytes(const struct net *e)
+{
+    return e->act == CPU_E_F32 ? 4 : 2;
+}
+
+static void choose_strides(struct net *e, const struct model *m)
+{
+    size_t b = act_bytes(e);
+
+    e->ld_x = stride(m->hidden, 4);
+    e->ld_half = stride(m->hidden, 2);
+    e->ld_bytes = stride(m->hidden > e->wide ? m->hidden : e->wide, 1);
+    e->ld_qkv = stride(3 * e->wide, b);
+    e->ld_ctx = stride(e->wide, b);
+    e->ld_mid = stride(m->ffn, b);
+    e->ld_mid_bytes = stride(m->ffn, 1);
+}
+
+static enum rc choose_isa(struct net *e, const struct eng_opts *o, struct err *err)
+{
+    enum cpu_isa best = cpu_isa_best();
+
+    e->isa = o->isa ? cpu_isa_parse(o->isa) : best;
+    if (o->isa && e->isa == CPU_NONE) {
+        err_hint(err, "Known are avx2, avx512, avx512vnni, avx512bf16 and amx.");
+        return err_set(err, RC_USAGE, "unknown instruction set '%s'", o->isa);
+    }
+    if (e->isa > best || e->isa == CPU_NONE)
+        return err_set(err, RC_NODEV, "this CPU does not have '%s', its best is '%s'",
+                       o->isa ? o->isa : "avx2", cpu_isa_name(best));
+    return RC_OK;
+}
+
+enum rc net_choose(struct net *e, const struct model *m, const struct eng_opts *o, struct err *err)
+{
+    static const enum cpu_act acts[] = {
+        [MODEL_GELU] = CPU_ACT_GELU,
+        [MODEL_GELU_TANH] = CPU_ACT_GELU_TANH,
+        [MODEL_RELU] = CPU_ACT_RELU,
+    };
+    enum rc rc = choose_isa(e, o, err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (o->threads < 0 || o->threads > CPU_THREADS_MAX)
+        return err_set(err, RC_USAGE, "%d threads asked for, not 0 to %d", o->threads,
+                       CPU_THREADS_MAX);
+    e->threads = o->threads ? (size_t)o->threads : cpu_pool_default();
+    e->base.model = m;
+    /* bfloat16 is taken unasked only where the CPU multiplies it: elsewhere it saves memory
+     * and costs exactness for little speed */
+    e->dtype = o->dtype != ENG_AUTO ? o->dtype : e->isa >= CPU_BF16 ? ENG_BF16 : ENG_F32;
+    if (m->head_dim % 2 && o->dtype != ENG_AUTO && o->dtype != ENG_F32)
+        return err_set(err, RC_USAGE, "model '%s' has heads of %zu numbers: f32 alone is possible",
+                       m->dir, m->head_dim);
+    if (m->head_dim % 2) /* bfloat16 is multiplied by pairs */
+        e->dtype = ENG_F32;
+    e->lin = linear_kernel(e->isa, e->dtype);
+    e->att = attention_kernel(e->isa, e->dtype);
+    e->vec = e->isa >= CPU_AVX512 ? &cpu_vec_avx512 : &cpu_vec_avx2;
+    e->act = e->att->a;
+    e->table = e->dtype == ENG_F32 ? CPU_E_F32 : CPU_E_BF16;
+    e->ffn_act = acts[m->act];
+    e->wide = m->heads * m->head_dim;
+    e->tokens_max = eng_tokens_max(m);
+    choose_strides(e, m);
+    assert(e->lin->a == e->act || e->lin->a == CPU_E_U8);
+    return RC_OK;
+}
+
+/* ---- laying out */
+
+static void *cut(struct net_block *b, size_t bytes)
+{
+    void *at = b->base ? b->base + b->used : NULL;
+
+    b->used += cpu_round_up(bytes, CPU_LINE);
+    return at;
+}
+
+static void cut_linear(const struct net *e, struct net_block *b, struct net_linear *l, size_t n,
+                       size_t k)
+{
+    size_t padded = cpu_round_up(n, e->lin->nr);
+
+    l->n = n;
+    l->k = cpu_round_up(k, e->lin->kstep);
+    l->b = cut(b, cpu_pack_bytes(e->lin, n, k));
+    l->bias = cut(b, padded * sizeof(float));
+    if (e->lin->b == CPU_E_S8) {
+        l->col_scale = cut(b, padded * sizeof(float));
+        l->col_sum = cut(b, padded * sizeof(int32_t));
+    }
+}
+
+static void cut_norm(const struct net *e, struct net_block *b, struct net_norm *n)
+{
+    n->gain = cut(b, e->base.model->hidden * sizeof(float));
+    n->bias = cut(b, e->base.model->hidden * sizeof(float));
+}
+
+/* `layers` NULL: counts. */
+static void layout_weights(struct net *e, struct net_block *b)
+{
+    const struct model *m = e->base.model;
+    struct net_layer any, *layers = e->layers;
+
+    e->word = cut(b, m->vocab * m->hidden * (e->table == CPU_E_F32 ? 4 : 2));
+    e->position = cut(b, m->positions * m->hidden * sizeof(float));
+    e->type = m->types ? cut(b, m->types * m->hidden * sizeof(float)) : NULL;
+    e->rel = m->rel_buckets ? cut(b, m->heads * (2 * MPNET_REACH + 1) * sizeof(float)) : NULL;
+    cut_norm(e, b, &e->emb);
+    for (size_t i = 0; i < m->layers; i++) {
+        struct net_layer *l = layers ? &layers[i] : &any;
+        cut_linear(e, b, &l->qkv, 3 * e->wide, m->hidden);
+        cut_linear(e, b, &l->o, m->hidden, e->wide);
+        cut_linear(e, b, &l->ffn1, m->ffn, m->hidden);
+        cut_linear(e, b, &l->ffn2, m->hidden, m->ffn);
+        cut_norm(e, b, &l->att);
+        cut_norm(e, b, &l->out);
+    }
+}
+
+static void layout_room(const struct net *e, struct net_block *b, struct net_room *r, size_t tokens)
+{
+    size_t rows = tokens + CPU_ROWS_SLACK, half = e->lin->a == CPU_E_BF16;
+    size_t bytes = e->lin->a == CPU_E_U8, act = act_bytes(e), mid = NET_ROWS + CPU_ROWS_SLACK;
+
+    r->rows = tokens;
+    r->x = cut(b, rows * e->ld_x * sizeof(float));
+    r->y = cut(b, rows * e->ld_x * sizeof(float));
+    r->half = half ? cut(b, rows * e->ld_half * sizeof(uint16_t)) : NULL;
+    r->bytes = bytes ? cut(b, rows * e->ld_bytes) : NULL;
+    r->qkv = cut(b, rows * e->ld_qkv * act);
+    r->ctx = cut(b, rows * e->ld_ctx * act);
+    r->mid = cut(b, mid * e->ld_mid * act);
+    r->mid_bytes = bytes ? cut(b, mid * e->ld_mid_bytes) : NULL;
+    r->scale = bytes ? cut(b, rows * sizeof(float)) : NULL;
+    r->zero = bytes ? cut(b, rows * sizeof(int32_t)) : NULL;
+    r->positions = cut(b, rows * sizeof(uint32_t));
+}
+
+static void layout_att(const struct net *e, struct net_block *b, struct net_att *a, size_t tokens)
+{
+    const struct cpu_gemm *g = e->att;
+    size_t ld = stride(cpu_round_up(tokens, CPU_PANEL_MAX * 2), 4);
+    size_t keys = cpu_pack_bytes(g, tokens, e->base.model->head_dim);
+
+    a->keys = cut(b, keys);
+    a->values = cut(b, cpu_pack_bytes(g, e->base.model->head_dim, tokens));
+    a->scores = cut(b, NET_QUERIES * ld * sizeof(float));
+    a->probs = g->a == CPU_E_F32 ? (void *)a->scores : cut(b, NET_QUERIES * ld * 2);
+    a->sums = cut(b, NET_QUERIES * sizeof(float));
+    a->bias = e->rel || e->base.model->rel_buckets ? cut(b, 2 * tokens * sizeof(float)) : NULL;
+}
+
+/* The first room is the team's and holds the longest sequence. */
+static void layout_scratch(struct net *e, struct net_block *b, size_t tokens)
+{
+    size_t longest = tokens > NET_CHUNK ? tokens : NET_CHUNK;
+    struct net_room room;
+    struct net_att att;
+
+    e->ld_scores = stride(cpu_round_up(tokens, CPU_PANEL_MAX * 2), 4);
+    for (size_t t = 0; t < e->threads; t++) {
+        layout_room(e, b, e->rooms ? &e->rooms[t] : &room, t ? NET_CHUNK : longest);
+        layout_att(e, b, e->heads ? &e->heads[t] : &att, tokens);
+    }
+}
+
+uint64_t net_bytes(struct net *e, size_t tokens)
+{
+    struct net_block w = { 0 }, s = { 0 };
+
+    assert(!e->layers);
+    layout_weights(e, &w);
+    layout_scratch(e, &s, tokens < e->tokens_max ? tokens : e->tokens_max);
+    return (uint64_t)w.used + s.used + eng_tail_bytes(e->base.model);
+}
+
+/* ---- packing */
+
+/* Reads a role and packs it behind the `first` rows that are there already. */
+static enum rc pack_role(const struct net *e, enum eng_role role, size_t layer, size_t first,
+                         struct net_linear *l, float *tmp, struct err *err)
+{
+    struct eng_shape s = eng_weight_shape(e->base.model, role);
+    enum rc rc = eng_weight(e->base.model, role, layer, tmp, s.rows * s.cols, err);
+
+    if (rc != RC_OK)
+        return rc;
+    cpu_pack(e->lin, tmp, s.rows, s.cols, first, l->b, l->col_scale, l->col_sum);
+    return eng_weight(e->base.model, role + 1, layer, l->bias + first, s.rows, err);
+}
+
+static enum rc load_norm(const struct net *e, enum eng_role role, size_t layer,
+                         const struct net_norm *n, struct err *err)
+{
+    size_t hidden = e->base.model->hidden;
+    enum rc rc = eng_weight(e->base.model, role, layer, n->gain, hidden, err);
+
+    return rc == RC_OK ? eng_weight(e->base.model, role + 1, layer, n->bias, hidden, err) : rc;
+}
+
+static enum rc load_layer(const struct net *e, size_t i, float *tmp, struct err *err)
+{
+    struct net_layer *l = &e->layers[i];
+    const struct {
+        enum eng_role role;
+        size_t first;
+        struct net_linear *into;
+    } rows[] = {
+        { W_Q, 0, &l->qkv }, { W_K, e->wide, &l->qkv }, { W_V, 2 * e->wide, &l->qkv },
+        { W_O, 0, &l->o },   { W_FFN1, 0, &l->ffn1 },   { W_FFN2, 0, &l->ffn2 },
+    };
+    enum rc rc = RC_OK;
+
+    for (size_t r = 0; r < ARRAY_SIZE(rows) && rc == RC_OK; r++)
+        rc = pack_role(e, rows[r].role, i, rows[r].first, rows[r].into, tmp, err);
+    if (rc == RC_OK)
+        rc = load_norm(e, W_ATT_LN_G, i, &l->att, err);
+    return rc == RC_OK ? load_norm(e, W_OUT_LN_G, i, &l->out, err) : rc;
+}
+
+/* The word table is the largest tensor: some rows at a time. */
+static enum rc load_words(const struct net *e, float *tmp, struct err *err)
+{
+    const struct model *m = e->base.model;
+    const struct st_tensor *t = model_tensor(m, "embeddings.word_embeddings.weight");
+
+    if (!t || t->count != (uint64_t)m->vocab * m->hidden)
+        return err_set(err, RC_PARSE, "model '%s' has no word table of %zu by %zu", m->dir,
+                       m->vocab, m->hidden);
+    for (size_t row = 0; row < m->vocab; row += LOAD_ROWS) {
+        size_t n = (m->vocab - row < LOAD_ROWS ? m->vocab - row : LOAD_ROWS) * m->hidden;
+        size_t at = row * m->hidden;
+        float *to = e->table == CPU_E_F32 ? (float *)e->word + at : tmp;
+        enum rc rc = st_read_f32(m->tensors, t, at, n, to, err);
+        if (rc != RC_OK)
+            return err_ctx(err, "model '%s'", m->dir);
+        for (size_t i = 0; to == tmp && i < n; i++)
+            ((uint16_t *)e->word)[at + i] = st_f32_to_bf16(tmp[i]);
+    }
+    return RC_OK;
+}
+
+static enum rc load_tables(const struct net *e, float *tmp, struct err *err)
+{
+    const struct model *m = e->base.model;
+    enum rc rc = load_words(e, tmp, err);
+
+    if (rc == RC_OK)
+        rc = eng_weight(m, W_POSITION, 0, e->position, m->positions * m->hidden, err);
+    if (rc == RC_OK && e->type)
+        rc = eng_weight(m, W_TYPE, 0, e->type, m->types * m->hidden, err);
+    if (rc == RC_OK && e->rel)
+        rc = eng_rel_bias(m, e->rel, err);
+    return rc == RC_OK ? load_norm(e, W_EMB_LN_G, 0, &e->emb, err) : rc;
+}
+
+static size_t tmp_floats(const struct net *e)
+{
+    const struct model *m = e->base.model;
+    size_t most = LOAD_ROWS * m->hidden;
+
+    most = e->wide * m->hidden > most ? e->wide * m->hidden : most;
+    return m->ffn * m->hidden > most ? m->ffn * m->hidden : most;
+}
+
+/* Zeroed memory; large pages where the kernel has them. */
+static enum rc map(struct net_block *b, size_t bytes, size_t *size, struct err *err)
+{
+    size_t len = cpu_round_up(bytes, HUGE_PAGE);
+    void *p =
+        mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (p == MAP_FAILED)
+        return err_sys(err, "could not reserve %zu bytes", len);
+    (void)madvise(p, len, MADV_HUGEPAGE);
+    *b = (struct net_block){ .base = p };
+    *size = len;
+    return RC_OK;
+}
+
+static enum rc map_all(struct net *e, struct err *err)
+{
+    struct net_block w = { 0 }, s = { 0 };
+    enum rc rc;
+
+    layout_weights(e, &w);
+    layout_scratch(e, &s, e->tokens_max);
+    rc = map(&e->weights, w.used, &e->weights_size, err);
+    if (rc == RC_OK)
+        rc = map(&e->scratch, s.used, &e->scratch_size, err);
+    if (rc != RC_OK)
+        return rc;
+    e->layers = xcalloc(e->base.model->layers, sizeof(*e->layers));
+    e->rooms = xcalloc(e->threads, sizeof(*e->rooms));
+    e->heads = xcalloc(e->threads, sizeof(*e->heads));
+    layout_weights(e, &e->weights);
+    layout_scratch(e, &e->scratch, e->tokens_max);
+    assert(e->weights.used == w.used && e->scratch.used == s.used);
+    return RC_OK;
+}
+
+enum rc net_load(struct net *e, struct err *err)
+{
+    float *tmp;
+    enum rc rc;
+
+    e->pool = cpu_pool_new(e->threads);
+    if (!e->pool)
+        return err_set(err, RC_FAIL, "could not start %zu threads", e->threads);
+    e->threads = cpu_pool_size(e->pool);
+    rc = map_all(e, err);
+    if (rc != RC_OK)
+        return rc;
+    tmp = xmalloc(tmp_floats(e) * sizeof(*tmp));
+    rc = load_tables(e, tmp, err);
+    for (size_t i = 0; i < e->base.model->layers && rc == RC_OK; i++)
+        rc = load_layer(e, i, tmp, err);
+    free(tmp);
+    return rc == RC_OK ? eng_tail_load(e->base.model, &e->tail, err) : rc;
+}
+
+void net_release(struct net *e)
+{
+    cpu_pool_free(e->pool);
+    if (e->weights.base)
+        (void)munmap(e->weights.base, e->weights_size);
+    if (e->scratch.base)
+        (void)munmap(e->scratch.base, e->scratch_size);
+    eng_tail_free(e->tail);
+    free(e->layers);
+    free(e->rooms);
+    free(e->heads);
+    free(e->spans);
+}
