@@ -80,12 +80,12 @@ INLINE void blocks(const char *a, size_t lda, const void *b, size_t kn, float *c
 
 #include "engine/cpu/gemm_loop.h"
 
-static void blocks_f32(const char *a, size_t lda, const void *b, size_t kn, void *c, size_t rows)
+APART void blocks_f32(const char *a, size_t lda, const void *b, size_t kn, void *c, size_t rows)
 {
     blocks(a, lda, b, kn, c, rows, true);
 }
 
-static void blocks_bf16(const char *a, size_t lda, const void *b, size_t kn, void *c, size_t rows)
+APART void blocks_bf16(const char *a, size_t lda, const void *b, size_t kn, void *c, size_t rows)
 {
     blocks(a, lda, b, kn, c, rows, false);
 }
@@ -105,13 +105,16 @@ static float peak(size_t n)
     vf acc[24], x = vf_set(1.0001f), y = vf_set(0.9999f);
 
     UNROLL
-    for (int i = 0; i < 24; i++)
+    for (int i = 0; i < 24; i++) {
         acc[i] = vf_set((float)i);
+        HIDE_VALUE(acc[i]);
+    }
     for (size_t k = 0; k < n; k++) {
         UNROLL
         for (int i = 0; i < 24; i++)
             acc[i] = vf_fma(acc[i], x, y);
     }
+    UNROLL
     for (int i = 1; i < 24; i++)
         acc[0] = vf_add(acc[0], acc[i]);
     return vf_sum(acc[0]);

@@ -58,13 +58,16 @@ static float peak(size_t n)
     vi x = _mm512_set1_epi32(0x3f813f7e), y = _mm512_set1_epi32(0x3e113e91);
 
     UNROLL
-    for (int i = 0; i < 24; i++)
+    for (int i = 0; i < 24; i++) {
         acc[i] = vf_set((float)i);
+        HIDE_VALUE(acc[i]);
+    }
     for (size_t k = 0; k < n; k++) {
         UNROLL
         for (int i = 0; i < 24; i++)
             acc[i] = dot2(acc[i], x, y);
     }
+    UNROLL
     for (int i = 1; i < 24; i++)
         acc[0] = vf_add(acc[0], acc[i]);
     return vf_sum(acc[0]);

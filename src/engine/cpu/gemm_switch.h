@@ -9,7 +9,7 @@
         block(a, lda, b, kn, c, rows);                                                             \
         break
 
-static void blocks(const char *a, size_t lda, const void *b, size_t kn, void *c, size_t rows)
+APART void blocks(const char *a, size_t lda, const void *b, size_t kn, void *c, size_t rows)
 {
     switch (rows) {
         BLOCK(1);

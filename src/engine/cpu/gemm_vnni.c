@@ -51,13 +51,16 @@ static float peak(size_t n)
     vi acc[24], x = _mm512_set1_epi32(0x03010204), y = _mm512_set1_epi32(0x01fe0301);
 
     UNROLL
-    for (int i = 0; i < 24; i++)
+    for (int i = 0; i < 24; i++) {
         acc[i] = _mm512_set1_epi32(i);
+        HIDE_VALUE(acc[i]);
+    }
     for (size_t k = 0; k < n; k++) {
         UNROLL
         for (int i = 0; i < 24; i++)
             acc[i] = _mm512_dpbusd_epi32(acc[i], x, y);
     }
+    UNROLL
     for (int i = 1; i < 24; i++)
         acc[0] = _mm512_add_epi32(acc[0], acc[i]);
     return (float)_mm512_reduce_add_epi32(acc[0]);

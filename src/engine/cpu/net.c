@@ -218,7 +218,8 @@ uint64_t net_bytes(struct net *e, size_t tokens)
     assert(!e->layers);
     layout_weights(e, &w);
     layout_scratch(e, &s, tokens < e->tokens_max ? tokens : e->tokens_max);
-    return (uint64_t)w.used + s.used + eng_tail_bytes(e->base.model);
+    return (uint64_t)cpu_round_up(w.used, HUGE_PAGE) + cpu_round_up(s.used, HUGE_PAGE) +
+           eng_tail_bytes(e->base.model);
 }
 
 /* ---- packing */
@@ -348,7 +349,8 @@ static enum rc map_all(struct net *e, struct err *err)
 
 enum rc net_load(struct net *e, struct err *err)
 {
-    float *tmp;
+    struct net_block tmp = { 0 };
+    size_t tmp_size = 0;
     enum rc rc;
 
     e->pool = cpu_pool_new(e->threads);
@@ -356,13 +358,14 @@ enum rc net_load(struct net *e, struct err *err)
         return err_set(err, RC_FAIL, "could not start %zu threads", e->threads);
     e->threads = cpu_pool_size(e->pool);
     rc = map_all(e, err);
+    if (rc == RC_OK) /* a mapping of its own goes back to the system at once */
+        rc = map(&tmp, tmp_floats(e) * sizeof(float), &tmp_size, err);
     if (rc != RC_OK)
         return rc;
-    tmp = xmalloc(tmp_floats(e) * sizeof(*tmp));
-    rc = load_tables(e, tmp, err);
+    rc = load_tables(e, (float *)(void *)tmp.base, err);
     for (size_t i = 0; i < e->base.model->layers && rc == RC_OK; i++)
-        rc = load_layer(e, i, tmp, err);
-    free(tmp);
+        rc = load_layer(e, i, (float *)(void *)tmp.base, err);
+    (void)munmap(tmp.base, tmp_size);
     return rc == RC_OK ? eng_tail_load(e->base.model, &e->tail, err) : rc;
 }
 

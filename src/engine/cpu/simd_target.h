@@ -19,6 +19,10 @@
 #define SIMD_END        _Pragma("GCC pop_options")
 #define UNROLL          _Pragma("GCC unroll 32")
 #endif
-#define INLINE static inline __attribute__((always_inline, unused))
+/* The compiler must not know what is in a register. */
+#define HIDE_VALUE(v) __asm__ volatile("" : "+v"(v))
+#define INLINE        static inline __attribute__((always_inline, unused))
+/* A function of its own, so that nothing around it takes registers from its sums. */
+#define APART static __attribute__((noinline))
 
 #endif
