@@ -95,7 +95,7 @@ static void product_row(struct product *p, size_t r)
         row[i] = st_bf16_to_f32(((uint16_t *)(void *)to)[i]);
     }
     if (p->g->a == CPU_E_U8)
-        cpu_vec_avx2.quantize(row, CPU_E_F32, p->k, (uint8_t *)to, &p->scale[r], &p->zero[r]);
+        cpu_vec_avx2.quantize(row, CPU_E_F32, NULL, p->k, (uint8_t *)to, &p->scale[r], &p->zero[r]);
 }
 
 static void product_init(struct product *p, const struct cpu_gemm *g, size_t m, size_t n, size_t k)
@@ -127,7 +127,7 @@ static void product_init(struct product *p, const struct cpu_gemm *g, size_t m, 
         p->add[i] = noise();
     for (size_t i = 0; i < m; i++)
         p->row_mul[i] = 1.0f + noise() * 0.5f;
-    cpu_pack(g, p->w, n, k, 0, p->b, p->col_scale, p->col_sum);
+    cpu_pack(g, p->w, n, k, p->b, p->col_scale, p->col_sum);
 }
 
 static void product_release(struct product *p)
@@ -413,12 +413,18 @@ TEST(bytes_mean_what_they_should)
             int32_t zero;
             for (size_t i = 0; i < len; i++)
                 x[i] = noise() * 4 + 1.5f;
-            vs[v]->quantize(x, CPU_E_F32, len, q, &scale, &zero);
+            vs[v]->quantize(x, CPU_E_F32, NULL, len, q, &scale, &zero);
             CHECK(zero >= 0 && zero <= 255);
             for (size_t i = 0; i < len; i++)
                 CHECK(fabsf((float)(q[i] - zero) * scale - x[i]) <= scale * 1.01f);
+            float mul[300];
+            for (size_t i = 0; i < len; i++)
+                mul[i] = 0.5f + (float)(i % 5);
+            vs[v]->quantize(x, CPU_E_F32, mul, len, q, &scale, &zero);
+            for (size_t i = 0; i < len; i++)
+                CHECK(fabsf((float)(q[i] - zero) * scale - x[i] * mul[i]) <= scale * 1.01f);
             memset(x, 0, sizeof(x));
-            vs[v]->quantize(x, CPU_E_F32, len, q, &scale, &zero);
+            vs[v]->quantize(x, CPU_E_F32, NULL, len, q, &scale, &zero);
             CHECK(scale > 0 && q[0] == zero);
         }
 }
@@ -456,11 +462,11 @@ TEST(heads_are_packed_as_the_layout_says)
                     else
                         memcpy(raw + r * ld + c * 2, &half, 2);
                 }
-            cpu_pack(g, src, rows, d, 0, want, NULL, NULL);
+            cpu_pack(g, src, rows, d, want, NULL, NULL);
             v->pack_keys(raw, ld, rows, d / g->kg, cpu_round_up(d, g->kstep) / g->kg, g->nr, got);
             assert_memory_equal(got, want, cpu_pack_bytes(g, rows, d));
             memset(want, 0, cpu_pack_bytes(g, d, rows));
-            cpu_pack(g, turned, d, rows, 0, want, NULL, NULL);
+            cpu_pack(g, turned, d, rows, want, NULL, NULL);
             v->pack_values(raw, ld, rows, cpu_round_up(rows, g->kstep), d, g->nr, g->a, got);
             assert_memory_equal(got, want, cpu_pack_bytes(g, d, rows));
             free(src);

@@ -87,9 +87,9 @@ struct cpu_vec {
     /* y = LN(x) * g + b; `out` (NULL: none) gets y as bfloat16. x and y may be one. */
     void (*layernorm)(const float *x, size_t n, const float *g, const float *b, float eps, float *y,
                       uint16_t *out);
-    /* A row as bytes: x = (q - zero) * scale. */
-    void (*quantize)(const void *x, enum cpu_elem elem, size_t n, uint8_t *q, float *scale,
-                     int32_t *zero);
+    /* A row as bytes: x * mul = (q - zero) * scale; mul [n] may be NULL. */
+    void (*quantize)(const void *x, enum cpu_elem elem, const float *mul, size_t n, uint8_t *q,
+                     float *scale, int32_t *zero);
     /* p[j] = exp((s[j] * mul + bias[j]) - greatest), zeros up to `padded`; bias may be NULL.
      * Returns 1 / sum.  `p` is f32 or bf16 by `elem`, and may be `s` itself as f32. */
     float (*softmax)(const float *s, size_t n, size_t padded, float mul, const float *bias, void *p,
@@ -123,10 +123,8 @@ extern const struct cpu_gemm *const cpu_gemms[];
 /* ---- pack.c: weights as B */
 size_t cpu_round_up(size_t n, size_t to);
 size_t cpu_pack_bytes(const struct cpu_gemm *g, size_t n, size_t k);
-/* Rows [first, first + n) of the whole W come from `w`, [n][k] row-major; `first` is a multiple
- * of nothing: panels are filled column by column, so that Q, K and V can follow each other.
- * dst must be zeroed before.  For bytes col_scale and col_sum are written, else may be NULL. */
-void cpu_pack(const struct cpu_gemm *g, const float *w, size_t n, size_t k, size_t first, void *dst,
+/* W is [n][k] row-major, dst zeroed before.  For bytes col_scale and col_sum are written, else may be NULL. */
+void cpu_pack(const struct cpu_gemm *g, const float *w, size_t n, size_t k, void *dst,
               float *col_scale, int32_t *col_sum);
 
 /* ---- threads.c: a pool of pinned threads, the caller being the first */

@@ -55,8 +55,9 @@ INLINE void epilogue_rows(const struct cpu_job *j, const void *c, size_t width, 
 {
     for (size_t r = r0; r < r1; r++)
         for (size_t i = 0; i < width && n0 + i < j->n; i += VW) {
-            const char *at = (const char *)c + (r * width + i) * 4;
-            vf v = j->scale ? vi_load_float((const int32_t *)at) : vf_load((const float *)at);
+            size_t at = r * width + i;
+            vf v =
+                j->scale ? vi_load_float((const int32_t *)c + at) : vf_load((const float *)c + at);
             epilogue_vec(j, v, m0 + r, n0 + i, j->n - n0 - i, act);
         }
 }

@@ -40,7 +40,7 @@ INLINE void block(const char *a, size_t lda, const void *b, size_t kn, float *c,
         load_b(b, k, wide, &b0, &b1);
         UNROLL
         for (int r = 0; r < rows; r++) {
-            vf x = vf_set(((const float *)(a + (size_t)r * lda))[k]);
+            vf x = vf_set(((const float *)(const void *)(a + (size_t)r * lda))[k]);
             acc[r][0] = vf_fma(x, b0, acc[r][0]);
             acc[r][1] = vf_fma(x, b1, acc[r][1]);
         }

@@ -74,8 +74,10 @@ static void from_x(const struct team *t, struct cpu_job *j, size_t row)
     }
 }
 
-/* x = LN(y) for rows [first, end), and x once more as the linear kernel wants it. */
-static void normalize(const struct team *t, const struct net_norm *n, size_t first, size_t end)
+/* x = LN(y) for rows [first, end), and x once more as the linear kernel wants it, with the
+ * columns multiplied by `mul` for bytes. */
+static void normalize(const struct team *t, const struct net_norm *n, const float *mul,
+                      size_t first, size_t end)
 {
     const struct net *e = t->e;
     const struct net_room *r = t->room;
@@ -86,7 +88,7 @@ static void normalize(const struct team *t, const struct net_norm *n, size_t fir
         e->vec->layernorm(r->y + i * e->ld_x, hidden, n->gain, n->bias, e->base.model->ln_eps, x,
                           r->half ? r->half + i * e->ld_half : NULL);
         if (r->bytes)
-            e->vec->quantize(x, CPU_E_F32, hidden, r->bytes + i * e->ld_bytes, r->scale + i,
+            e->vec->quantize(x, CPU_E_F32, mul, hidden, r->bytes + i * e->ld_bytes, r->scale + i,
                              r->zero + i);
     }
 }
@@ -104,7 +106,7 @@ static void embed(const struct team *t, const struct eng_batch *b, size_t base, 
                       e->position + t->room->positions[i] * hidden, hidden,
                       t->room->y + i * e->ld_x);
     }
-    normalize(t, &e->emb, first, end);
+    normalize(t, &e->emb, e->layers[0].qkv.mul, first, end);
 }
 
 /* ---- attention */
@@ -215,7 +217,7 @@ static void output_product(const struct team *t, const struct net_layer *l, size
     if (r->bytes) {
         share(t, m, &first, &end);
         for (size_t i = row + first; i < row + end; i++)
-            e->vec->quantize((const char *)r->ctx + i * e->ld_ctx * act, e->act, e->wide,
+            e->vec->quantize((const char *)r->ctx + i * e->ld_ctx * act, e->act, NULL, e->wide,
                              r->bytes + i * e->ld_bytes, r->scale + i, r->zero + i);
         meet(t);
         from_x(t, &j, row);
@@ -227,7 +229,7 @@ static void output_product(const struct team *t, const struct net_layer *l, size
     multiply(t, e->lin, &j);
     meet(t);
     share(t, m, &first, &end);
-    normalize(t, &l->att, row + first, row + end);
+    normalize(t, &l->att, l->ffn1.mul, row + first, row + end);
     meet(t);
 }
 
@@ -235,6 +237,8 @@ static void feed_forward(const struct team *t, const struct net_layer *l, size_t
 {
     const struct net *e = t->e;
     const struct net_room *r = t->room;
+    bool last = l == &e->layers[e->base.model->layers - 1];
+    const float *next = last ? NULL : l[1].qkv.mul;
     size_t act = e->act == CPU_E_F32 ? 4 : 2, first, end;
     struct cpu_job up = linear_job(&l->ffn1, m), down = linear_job(&l->ffn2, m);
 
@@ -250,7 +254,7 @@ static void feed_forward(const struct team *t, const struct net_layer *l, size_t
     down.lda = e->ld_mid * act;
     if (r->mid_bytes) {
         for (size_t i = first; i < end; i++)
-            e->vec->quantize((const char *)r->mid + i * e->ld_mid * act, e->act, l->ffn1.n,
+            e->vec->quantize((const char *)r->mid + i * e->ld_mid * act, e->act, NULL, l->ffn1.n,
                              r->mid_bytes + i * e->ld_mid_bytes, r->scale + row + i,
                              r->zero + row + i);
         meet(t);
@@ -265,7 +269,7 @@ static void feed_forward(const struct team *t, const struct net_layer *l, size_t
     down.ldo = e->ld_x;
     multiply(t, e->lin, &down);
     meet(t);
-    normalize(t, &l->out, row + first, row + end);
+    normalize(t, &l->out, next, row + first, row + end);
     meet(t);
 }
 

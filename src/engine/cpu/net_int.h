@@ -29,6 +29,9 @@ struct net_linear { /* [n][k] */
     float *bias;    /* [n], padded to whole panels */
     float *col_scale;
     int32_t *col_sum; /* for bytes, else NULL */
+    /* For bytes made of a LayerNorm's output: what each column of A is multiplied by first,
+     * and the column of the weights divided by; else NULL. */
+    float *mul;
 };
 
 struct net_norm {

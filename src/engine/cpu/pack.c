@@ -49,14 +49,14 @@ static int8_t to_byte(float x)
     return (int8_t)(x > 127.0f ? 127.0f : x < -127.0f ? -127.0f : rintf(x));
 }
 
-void cpu_pack(const struct cpu_gemm *g, const float *w, size_t n, size_t k, size_t first, void *dst,
+void cpu_pack(const struct cpu_gemm *g, const float *w, size_t n, size_t k, void *dst,
               float *col_scale, int32_t *col_sum)
 {
     size_t kp = cpu_round_up(k, g->kstep);
 
-    for (size_t i = 0; i < n; i++) {
-        const float *row = w + i * k;
-        size_t col = first + i, panel = col / g->nr * g->nr * kp;
+    for (size_t col = 0; col < n; col++) {
+        const float *row = w + col * k;
+        size_t panel = col / g->nr * g->nr * kp;
         float scale = g->b == CPU_E_S8 ? row_scale(row, k) : 1.0f, inv = 1.0f / scale;
         int32_t sum = 0;
         for (size_t x = 0; x < k; x++) {

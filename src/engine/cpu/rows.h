@@ -37,14 +37,21 @@ INLINE vf rows_load(const void *x, enum cpu_elem elem, size_t i, size_t n)
     return vf_load_bf16_n((const uint16_t *)x + i, n - i);
 }
 
+INLINE vf rows_scaled(const void *x, enum cpu_elem elem, const float *mul, size_t i, size_t n)
+{
+    vf v = rows_load(x, elem, i, n);
+
+    return mul ? vf_mul(v, vf_load_n(mul + i, n - i)) : v;
+}
+
 /* The range always holds 0, so that 0 is exact. */
-static void rows_quantize(const void *x, enum cpu_elem elem, size_t n, uint8_t *q, float *scale,
-                          int32_t *zero)
+static void rows_quantize(const void *x, enum cpu_elem elem, const float *mul, size_t n, uint8_t *q,
+                          float *scale, int32_t *zero)
 {
     vf hi = vf_zero(), lo = vf_zero(); /* lanes behind the end load as 0 */
 
     for (size_t i = 0; i < n; i += VW) {
-        vf v = rows_load(x, elem, i, n);
+        vf v = rows_scaled(x, elem, mul, i, n);
         hi = vf_max(hi, v);
         lo = vf_min(lo, v);
     }
@@ -52,7 +59,7 @@ static void rows_quantize(const void *x, enum cpu_elem elem, size_t n, uint8_t *
     float step = range > 0.0f ? range / 255.0f : 1.0f;
     float inv = 1.0f / step, z = rintf(-least * inv);
     for (size_t i = 0; i < n; i += VW) {
-        vf v = vf_fma(rows_load(x, elem, i, n), vf_set(inv), vf_set(z));
+        vf v = vf_fma(rows_scaled(x, elem, mul, i, n), vf_set(inv), vf_set(z));
         vf_store_u8_n(q + i, vf_max(vf_zero(), vf_min(vf_set(255.0f), v)), n - i);
     }
     *scale = step;
@@ -116,7 +123,8 @@ static void rows_pack_values(const void *src, size_t ld, size_t rows, size_t row
 {
     for (size_t c0 = 0; c0 < cols; c0 += nr) {
         for (size_t r = 0; r < rows_padded; r += elem == CPU_E_F32 ? 1 : 2) {
-            const char *from = (const char *)src + (r < rows ? r : 0) * ld;
+            const void *from = (const char *)src + (r < rows ? r : 0) * ld;
+            const void *next = (const char *)from + ld;
             for (size_t c = c0; c < c0 + nr; c += VW) {
                 size_t n = c < cols && r < rows ? cols - c : 0;
                 size_t at = (c0 * rows_padded + r * nr + (c - c0) * (elem == CPU_E_F32 ? 1 : 2));
@@ -124,7 +132,7 @@ static void rows_pack_values(const void *src, size_t ld, size_t rows, size_t row
                     vf_store((float *)dst + at, vf_load_n((const float *)from + (n ? c : 0), n));
                 } else {
                     const uint16_t *a = (const uint16_t *)from + (n ? c : 0);
-                    const uint16_t *b = r + 1 < rows ? (const uint16_t *)(from + ld) + c : NULL;
+                    const uint16_t *b = r + 1 < rows ? (const uint16_t *)next + c : NULL;
                     interleave_bf16_n(a, n ? b : NULL, n, (uint16_t *)dst + at);
                 }
             }
