@@ -477,6 +477,54 @@ TEST(heads_are_packed_as_the_layout_says)
         }
 }
 
+TEST(fast_packing_is_packing)
+{
+    const struct cpu_vec *vs[2];
+    const struct cpu_gemm *gs[GEMMS_MAX];
+    size_t n = vecs(vs), count = usable(gs);
+
+    for (size_t s = 0; s < ARRAY_SIZE(shapes); s++)
+        for (size_t x = 0; x < n * count; x++) {
+            const struct cpu_gemm *g = gs[x / n];
+            struct product p;
+            product_init(&p, g, 1, shapes[s].n, shapes[s].k);
+            size_t bytes = cpu_pack_bytes(g, p.n, p.k);
+            void *got = lines(bytes);
+            float *scale = lines(p.np * 4);
+            int32_t *sum = lines(p.np * 4);
+            cpu_pack_fast(g, vs[x % n], p.w, p.n, p.k, got, scale, sum);
+            assert_memory_equal(got, p.b, bytes);
+            assert_memory_equal(scale, p.col_scale, p.np * 4);
+            assert_memory_equal(sum, p.col_sum, p.np * 4);
+            free(got);
+            free(scale);
+            free(sum);
+            product_release(&p);
+        }
+}
+
+TEST(narrow_numbers_are_rounded_as_the_exact_conversions_do)
+{
+    const struct cpu_vec *vs[2];
+    size_t n = vecs(vs);
+
+    for (size_t v = 0; v < n; v++)
+        for (size_t len = 1; len < 40; len++) {
+            float x[40], top = 0;
+            uint16_t out[40];
+            for (size_t i = 0; i < len; i++) {
+                x[i] = noise() * ldexpf(1.0f, (int)(i % 24) - 12);
+                top = fmaxf(top, fabsf(x[i]));
+            }
+            CHECK(vs[v]->narrow(x, len, CPU_E_BF16, out) == top);
+            for (size_t i = 0; i < len; i++)
+                CHECK(out[i] == st_f32_to_bf16(x[i]));
+            CHECK(vs[v]->narrow(x, len, CPU_E_F16, out) == top);
+            for (size_t i = 0; i < len; i++)
+                CHECK(out[i] == st_f32_to_f16(x[i]));
+        }
+}
+
 /* ---- threads */
 
 struct count {
@@ -580,8 +628,10 @@ TEST(speed)
         { 16, 1152, 384, CPU_ACT_NONE },   { 512, 3072, 1024, CPU_ACT_NONE },
         { 128, 1024, 4096, CPU_ACT_NONE },
     };
-    if (!getenv("STOKER_BENCH"))
-        skip();
+    if (!getenv("STOKER_BENCH")) {
+        printf("# skipped: STOKER_BENCH is not set\n");
+        return;
+    }
     for (size_t g = 0; cpu_gemms[g]; g++)
         for (size_t c = 0; cpu_gemms[g]->isa <= cpu_isa_best() && c < ARRAY_SIZE(cases); c++)
             bench_product(cpu_gemms[g], cases[c].m, cases[c].n, cases[c].k, cases[c].act);
@@ -592,5 +642,8 @@ TEST_MAIN(cmocka_unit_test(products_match_plain_loops),
           cmocka_unit_test(rows_do_not_depend_on_their_neighbours),
           cmocka_unit_test(gelu_is_within_a_millionth), cmocka_unit_test(softmax_matches),
           cmocka_unit_test(layernorm_matches), cmocka_unit_test(bytes_mean_what_they_should),
-          cmocka_unit_test(heads_are_packed_as_the_layout_says), cmocka_unit_test(threads_meet),
-          cmocka_unit_test(names_of_instruction_sets), cmocka_unit_test(speed))
+          cmocka_unit_test(heads_are_packed_as_the_layout_says),
+          cmocka_unit_test(fast_packing_is_packing),
+          cmocka_unit_test(narrow_numbers_are_rounded_as_the_exact_conversions_do),
+          cmocka_unit_test(threads_meet), cmocka_unit_test(names_of_instruction_sets),
+          cmocka_unit_test(speed))

@@ -104,7 +104,8 @@ struct cpu_vec {
     /* y = (word + type) + position; type may be NULL. */
     void (*embed)(const void *word, enum cpu_elem elem, const float *type, const float *position,
                   size_t n, float *y);
-    float (*dot)(const float *a, const float *b, size_t n);
+    /* To CPU_E_BF16 or CPU_E_F16; `out` may be where x is. Returns the greatest |x|. */
+    float (*narrow)(const float *x, size_t n, enum cpu_elem elem, uint16_t *out);
     void (*act)(enum cpu_act act, float *x, size_t n);
 };
 
@@ -126,6 +127,10 @@ size_t cpu_pack_bytes(const struct cpu_gemm *g, size_t n, size_t k);
 /* W is [n][k] row-major, dst zeroed before.  For bytes col_scale and col_sum are written, else may be NULL. */
 void cpu_pack(const struct cpu_gemm *g, const float *w, size_t n, size_t k, void *dst,
               float *col_scale, int32_t *col_sum);
+
+/* The same for a kernel that wants words of 32 bits, several times as fast; w is lost. */
+void cpu_pack_fast(const struct cpu_gemm *g, const struct cpu_vec *v, float *w, size_t n, size_t k,
+                   void *dst, float *col_scale, int32_t *col_sum);
 
 /* ---- threads.c: a pool of pinned threads, the caller being the first */
 struct cpu_pool;

@@ -276,7 +276,7 @@ static enum rc pack_parts(const struct net *e, const struct parts *p, size_t lay
         return rc;
     if (l->mul)
         balance(p->from, tmp, p->count * s.rows, s.cols, (p->count - 1) * s.rows, l->mul);
-    cpu_pack(e->lin, tmp, p->count * s.rows, s.cols, l->b, l->col_scale, l->col_sum);
+    cpu_pack_fast(e->lin, e->vec, tmp, p->count * s.rows, s.cols, l->b, l->col_scale, l->col_sum);
     return RC_OK;
 }
 
@@ -308,19 +308,6 @@ static enum rc load_layer(const struct net *e, size_t i, float *tmp, struct err 
     return rc == RC_OK ? pack_parts(e, &ffn2, i, &l->ffn2, tmp, err) : rc;
 }
 
-/* Some rows of the word table in its type.  False: a number does not fit. */
-static bool store_words(const struct net *e, const float *from, size_t at, size_t n)
-{
-    uint16_t *to = (uint16_t *)e->word + at;
-
-    for (size_t i = 0; i < n; i++) {
-        if (e->table == CPU_E_F16 && fabsf(from[i]) > HALF_MAX)
-            return false;
-        to[i] = e->table == CPU_E_F16 ? st_f32_to_f16(from[i]) : st_f32_to_bf16(from[i]);
-    }
-    return true;
-}
-
 /* The word table is the largest tensor: some rows at a time.  Sixteen bits are a half, with
  * three bits more than bfloat16, unless the file has bfloat16 or larger numbers. */
 static enum rc load_words(struct net *e, float *tmp, struct err *err)
@@ -340,7 +327,8 @@ static enum rc load_words(struct net *e, float *tmp, struct err *err)
         enum rc rc = st_read_f32(m->tensors, t, at, n, to, err);
         if (rc != RC_OK)
             return err_ctx(err, "model '%s'", m->dir);
-        if (to == tmp && !store_words(e, tmp, at, n)) {
+        if (to == tmp && e->vec->narrow(tmp, n, e->table, (uint16_t *)e->word + at) > HALF_MAX &&
+            e->table == CPU_E_F16) {
             e->table = CPU_E_BF16;
             return load_words(e, tmp, err);
         }

@@ -49,6 +49,35 @@ static int8_t to_byte(float x)
     return (int8_t)(x > 127.0f ? 127.0f : x < -127.0f ? -127.0f : rintf(x));
 }
 
+/* A row as bytes, where the row is. */
+static int32_t row_to_bytes(const float *row, size_t k, float scale, int8_t *out)
+{
+    float inv = 1.0f / scale;
+    int32_t sum = 0;
+
+    for (size_t x = 0; x < k; x++)
+        sum += out[x] = to_byte(row[x] * inv);
+    return sum;
+}
+
+void cpu_pack_fast(const struct cpu_gemm *g, const struct cpu_vec *v, float *w, size_t n, size_t k,
+                   void *dst, float *col_scale, int32_t *col_sum)
+{
+    size_t bytes = elem_bytes(g->b);
+
+    if (bytes * g->kg != 4 || k % g->kg != 0) {
+        cpu_pack(g, w, n, k, dst, col_scale, col_sum);
+        return;
+    }
+    if (g->b == CPU_E_BF16)
+        (void)v->narrow(w, n * k, CPU_E_BF16, (uint16_t *)(void *)w);
+    for (size_t i = 0; g->b == CPU_E_S8 && i < n; i++) {
+        col_scale[i] = row_scale(w + i * k, k);
+        col_sum[i] = row_to_bytes(w + i * k, k, col_scale[i], (int8_t *)(void *)w + i * k);
+    }
+    v->pack_keys(w, k * bytes, n, k / g->kg, cpu_round_up(k, g->kstep) / g->kg, g->nr, dst);
+}
+
 void cpu_pack(const struct cpu_gemm *g, const float *w, size_t n, size_t k, void *dst,
               float *col_scale, int32_t *col_sum)
 {

@@ -151,13 +151,19 @@ static void rows_embed(const void *word, enum cpu_elem elem, const float *type,
     }
 }
 
-static float rows_dot(const float *a, const float *b, size_t n)
+static float rows_narrow(const float *x, size_t n, enum cpu_elem elem, uint16_t *out)
 {
-    vf sum = vf_zero();
+    vf top = vf_zero();
 
-    for (size_t i = 0; i < n; i += VW)
-        sum = vf_fma(vf_load_n(a + i, n - i), vf_load_n(b + i, n - i), sum);
-    return vf_sum(sum);
+    for (size_t i = 0; i < n; i += VW) {
+        vf v = vf_load_n(x + i, n - i);
+        top = vf_max(top, vf_max(v, vf_sub(vf_zero(), v)));
+        if (elem == CPU_E_F16)
+            vf_store_f16_n(out + i, v, n - i);
+        else
+            vf_store_bf16_n(out + i, v, n - i);
+    }
+    return vf_greatest(top);
 }
 
 static void rows_act(enum cpu_act act, float *x, size_t n)
@@ -169,6 +175,6 @@ static void rows_act(enum cpu_act act, float *x, size_t n)
 #define ROWS_FUNCTIONS                                                                             \
     .layernorm = rows_layernorm, .quantize = rows_quantize, .softmax = rows_softmax,               \
     .pack_keys = rows_pack_keys, .pack_values = rows_pack_values, .embed = rows_embed,             \
-    .dot = rows_dot, .act = rows_act
+    .narrow = rows_narrow, .act = rows_act
 
 #endif

@@ -191,6 +191,14 @@ INLINE vf vf_load_bf16_n(const uint16_t *p, size_t n)
     return vf_load_bf16(part);
 }
 
+INLINE void vf_store_f16_n(uint16_t *p, vf v, size_t n)
+{
+    uint16_t part[8];
+
+    _mm_storeu_si128((__m128i *)part, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+    memcpy(p, part, (n < 8 ? n : 8) * sizeof(*p));
+}
+
 INLINE vf vf_load_f16_n(const uint16_t *p, size_t n)
 {
     uint16_t part[8] = { 0 };

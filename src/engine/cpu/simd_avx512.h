@@ -200,6 +200,11 @@ INLINE vf vf_load_bf16_n(const uint16_t *p, size_t n)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
+INLINE void vf_store_f16_n(uint16_t *p, vf v, size_t n)
+{
+    _mm256_mask_storeu_epi16(p, lanes(n), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
 INLINE vf vf_load_f16_n(const uint16_t *p, size_t n)
 {
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes(n), p));
