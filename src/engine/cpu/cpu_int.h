@@ -124,7 +124,8 @@ extern const struct cpu_gemm *const cpu_gemms[];
 /* ---- pack.c: weights as B */
 size_t cpu_round_up(size_t n, size_t to);
 size_t cpu_pack_bytes(const struct cpu_gemm *g, size_t n, size_t k);
-/* W is [n][k] row-major, dst zeroed before.  For bytes col_scale and col_sum are written, else may be NULL. */
+/* W is [n][k] row-major, dst zeroed before.  For bytes col_scale and col_sum are written, for
+ * others they may be NULL. */
 void cpu_pack(const struct cpu_gemm *g, const float *w, size_t n, size_t k, void *dst,
               float *col_scale, int32_t *col_sum);
 

@@ -154,7 +154,7 @@ static void attend_queries(const struct team *t, const struct head *h, size_t q,
                          .ldo = e->ld_scores,
                          .whole = true };
     struct cpu_job v = { .a = t->att->probs,
-                         .lda = e->ld_scores * act,
+                         .lda = e->ld_probs * act,
                          .b = t->att->values,
                          .k = kn,
                          .n = d,
@@ -168,7 +168,7 @@ static void attend_queries(const struct team *t, const struct head *h, size_t q,
         t->att->sums[i] =
             e->vec->softmax(t->att->scores + i * e->ld_scores, h->n, kn, 1.0f / sqrtf((float)d),
                             t->att->bias ? t->att->bias + (h->n - 1 - (q + i)) : NULL,
-                            (char *)t->att->probs + i * e->ld_scores * act, e->act);
+                            (char *)t->att->probs + i * e->ld_probs * act, e->act);
     v.out = (char *)t->room->ctx + ((h->row + q) * e->ld_ctx + h->head * d) * act;
     g->run(&v, 0, rows, 0, (d + g->nr - 1) / g->nr);
 }

@@ -191,13 +191,12 @@ static void layout_room(const struct net *e, struct net_block *b, struct net_roo
 static void layout_att(const struct net *e, struct net_block *b, struct net_att *a, size_t tokens)
 {
     const struct cpu_gemm *g = e->att;
-    size_t ld = stride(cpu_round_up(tokens, CPU_PANEL_MAX * 2), 4);
     size_t keys = cpu_pack_bytes(g, tokens, e->base.model->head_dim);
 
     a->keys = cut(b, keys);
     a->values = cut(b, cpu_pack_bytes(g, e->base.model->head_dim, tokens));
-    a->scores = cut(b, NET_QUERIES * ld * sizeof(float));
-    a->probs = g->a == CPU_E_F32 ? (void *)a->scores : cut(b, NET_QUERIES * ld * 2);
+    a->scores = cut(b, NET_QUERIES * e->ld_scores * sizeof(float));
+    a->probs = g->a == CPU_E_F32 ? (void *)a->scores : cut(b, NET_QUERIES * e->ld_probs * 2);
     a->sums = cut(b, NET_QUERIES * sizeof(float));
     a->bias = e->rel || e->base.model->rel_buckets ? cut(b, 2 * tokens * sizeof(float)) : NULL;
 }
@@ -210,6 +209,7 @@ static void layout_scratch(struct net *e, struct net_block *b, size_t tokens)
     struct net_att att = { 0 };
 
     e->ld_scores = stride(cpu_round_up(tokens, CPU_PANEL_MAX * 2), 4);
+    e->ld_probs = stride(cpu_round_up(tokens, CPU_PANEL_MAX * 2), act_bytes(e));
     for (size_t t = 0; t < e->threads; t++) {
         layout_room(e, b, e->rooms ? &e->rooms[t] : &room, t ? NET_CHUNK : longest);
         layout_att(e, b, e->heads ? &e->heads[t] : &att, tokens);

@@ -83,11 +83,11 @@ struct net {
     enum cpu_elem act;   /* of activations: CPU_E_F32 or CPU_E_BF16 */
     enum cpu_elem table; /* of the word table */
     enum cpu_act ffn_act;
-    size_t wide;                    /* heads * head_dim */
-    size_t ld_x, ld_half, ld_bytes; /* elements; of rows of hidden */
-    size_t ld_qkv, ld_ctx, ld_mid;  /* elements */
-    size_t ld_mid_bytes, ld_scores; /* elements */
-    size_t tokens_max;              /* of one sequence */
+    size_t wide;                              /* heads * head_dim */
+    size_t ld_x, ld_half, ld_bytes;           /* elements; of rows of hidden */
+    size_t ld_qkv, ld_ctx, ld_mid;            /* elements */
+    size_t ld_mid_bytes, ld_scores, ld_probs; /* elements */
+    size_t tokens_max;                        /* of one sequence */
     struct cpu_pool *pool;
     size_t threads;
     struct net_block weights, scratch; /* owned mappings */
