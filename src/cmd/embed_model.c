@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* embed_model: from the name of a model to something that turns texts into rows. */
+#include "base/str.h"
+#include "cmd/embed_int.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <unistd.h>
+
+enum {
+    ENCODER_SCRATCH_KEEP = 1 << 20, /* bytes of a text whose scratch memory is kept */
+    ENCODER_SAMPLE = 16             /* values of each tensor that its fingerprint holds */
+};
+
+static enum eng_dtype dtype_of(const char *name)
+{
+    if (str_eq(name, "f32"))
+        return ENG_F32;
+    if (str_eq(name, "bf16"))
+        return ENG_BF16;
+    return str_eq(name, "int8") ? ENG_I8 : ENG_AUTO;
+}
+
+/* A reranker gives no vectors and the other way round: say so before loading it. */
+static enum rc check_kind(const struct model *m, const struct encoder_opts *o, struct err *err)
+{
+    if (o->head && m->head == MODEL_HEAD_NONE) {
+        err_hint(err, "Use 'stoker embed' with it, or another model.");
+        return err_set(err, RC_USAGE, "model '%s' is no reranker: it has no classification head",
+                       m->name);
+    }
+    if (o->head && m->labels != 1)
+        return err_set(err, RC_USAGE, "model '%s' is no reranker: it gives %zu scores a text",
+                       m->name, m->labels);
+    if (!o->head && m->head != MODEL_HEAD_NONE) {
+        err_hint(err, "Use 'stoker rerank' with it, or another model.");
+        return err_set(err, RC_USAGE, "model '%s' gives scores, not vectors: it is a %s", m->name,
+                       m->arch_name);
+    }
+    return RC_OK;
+}
+
+static enum rc choose_tokens(const struct model *m, size_t asked, size_t *out, struct err *err)
+{
+    size_t most = m->positions - m->position_first;
+
+    if (asked > most)
+        return err_set(err, RC_USAGE, "model '%s' has positions for %zu tokens, not %zu", m->name,
+                       most, asked);
+    *out = asked ? asked : m->max_tokens < most ? m->max_tokens : most;
+    return RC_OK;
+}
+
+static enum rc load_parts(const struct encoder_opts *o, struct encoder *e, struct err *err)
+{
+    struct eng_opts eo = { .device = o->device,
+                           .dtype = dtype_of(o->dtype),
+                           .threads = o->threads };
+    char dir[PATH_MAX], path[PATH_MAX + 32];
+
+    if (model_find(o->model, dir, sizeof(dir), err) || model_open(dir, &e->model, err) ||
+        check_kind(e->model, o, err) || choose_tokens(e->model, o->max_tokens, &e->max_tokens, err))
+        return err->code;
+    if (o->normalize != ENCODER_AS_MODEL)
+        e->model->normalize = o->normalize == ENCODER_NORMALIZE;
+    e->text.lower = e->model->lower;
+    snprintf(path, sizeof(path), "%s/tokenizer.json", dir);
+    if (tokenizer_load(path, &e->tok, err))
+        return err->code;
+    return eng_load(e->model, &eo, &e->eng, err);
+}
+
+enum rc encoder_open(const struct encoder_opts *o, struct encoder *out, struct err *err)
+{
+    struct encoder e = { 0 };
+
+    if (load_parts(o, &e, err)) {
+        encoder_close(&e);
+        return err->code;
+    }
+    e.scratch = tok_scratch_new();
+    e.width = o->head ? e.model->labels : eng_dim(e.model);
+    *out = e;
+    return RC_OK;
+}
+
+void encoder_close(struct encoder *e)
+{
+    if (e->eng)
+        eng_free(e->eng);
+    tok_scratch_free(e->scratch);
+    tokenizer_free(e->tok);
+    model_close(e->model);
+    buf_release(&e->prepared);
+    *e = (struct encoder){ 0 };
+}
+
+void encoder_trim(struct encoder *e, size_t len)
+{
+    if (len <= ENCODER_SCRATCH_KEEP)
+        return;
+    tok_scratch_free(e->scratch);
+    e->scratch = tok_scratch_new();
+    buf_release(&e->prepared);
+}
+
+void encoder_add(struct encoder *e, struct tok_text t, struct batch *b)
+{
+    struct tok_opts to = { .max_tokens = e->max_tokens, .truncate = TOK_LONGEST_FIRST };
+    struct err err = { 0 };
+    struct tok_out out;
+
+    if (tokenizer_encode(e->tok, e->scratch, text_prepare(t, &e->text, &e->prepared), NULL, &to,
+                         &out, &err))
+        batch_add_failed(b, err.msg);
+    else if (!out.count)
+        batch_add_failed(b, "the text has no tokens");
+    else
+        batch_add(b, out.ids, out.types, out.count, out.truncated);
+    encoder_trim(e, t.len);
+}
+
+void encoder_describe(const struct encoder *e, char *out, size_t cap)
+{
+    const struct eng_ops *ops = eng_ops_of(e->eng);
+
+    if (ops->describe)
+        ops->describe(e->eng, out, cap);
+    else
+        snprintf(out, cap, "%s", ops->name);
+}
+
+/* ---- fingerprint ---- */
+static uint64_t hash_number(uint64_t h, uint64_t v)
+{
+    return hash_bytes(h, &v, sizeof(v));
+}
+
+static uint64_t hash_file(uint64_t h, const char *path)
+{
+    char chunk[64 << 10];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n;
+
+    if (fd < 0)
+        return hash_number(h, 0);
+    while ((n = read(fd, chunk, sizeof(chunk))) > 0)
+        h = hash_bytes(h, chunk, (size_t)n);
+    close(fd);
+    return h;
+}
+
+static uint64_t hash_tensors(uint64_t h, const struct st *st)
+{
+    for (size_t i = 0; i < st_count(st); i++) {
+        const struct st_tensor *t = st_at(st, i);
+        float some[ENCODER_SAMPLE] = { 0 };
+        uint64_t n = t->count < ENCODER_SAMPLE ? t->count : ENCODER_SAMPLE;
+        struct err ignored = { 0 };
+
+        h = hash_bytes(h, t->name, strlen(t->name));
+        h = hash_bytes(h, t->dims, t->ndim * sizeof(t->dims[0]));
+        h = hash_number(h, (uint64_t)t->dtype);
+        if (!st_read_f32(st, t, (t->count - n) / 2, n, some, &ignored))
+            h = hash_bytes(h, some, sizeof(some));
+    }
+    return h;
+}
+
+uint64_t encoder_fingerprint(const struct encoder *e)
+{
+    static const char *const files[] = { "config.json", "tokenizer.json" };
+    const struct model *m = e->model;
+    char path[PATH_MAX + 32];
+    uint64_t h = HASH_START;
+
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        snprintf(path, sizeof(path), "%s/%s", m->dir, files[i]);
+        h = hash_file(h, path);
+    }
+    h = hash_number(h, (uint64_t)m->pool << 8 | (uint64_t)m->normalize << 1 | m->lower);
+    h = hash_number(h, m->dense_count);
+    return hash_tensors(h, m->tensors);
+}

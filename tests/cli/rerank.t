@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `stoker rerank`: documents, best first.  The model is a tiny one of random weights.
+. "$(dirname "$0")/lib.sh"
+
+cp -r "$TOP/tests/fixtures/models/bert-score" m && chmod -R u+w m
+cp "$TOP/tests/fixtures/tokenizers/tiny-bert.json" m/tokenizer.json
+cat >docs <<'EOF'
+the cat sat on the mat
+how do magnets work
+
+water and fire
+the house is red and the tree is green
+the cat sat on the mat
+EOF
+Q='how do magnets work?'
+rerank() { stoker rerank -m m --quiet "$@"; }
+get() { python3 -c "import json, sys; d = json.load(open('$1')); r = d['results']; print($2)"; }
+
+test_expect 'a table, best first' '
+    rerank -q "$Q" docs >out && head -1 out | grep -q "rank *score *index *text" && test "$(wc -l <out)" = 7 &&
+    tail -n +2 out | awk "{ print \$2 }" >scores && sort -c -rn scores && tail -n +2 out | awk "{ print \$1 }" | sort -c -n'
+test_expect 'JSON: every document once, equal ones in their order' '
+    rerank -q "$Q" --json docs >j && test "$(get j "sorted(x[\"index\"] for x in r)")" = "[0, 1, 2, 3, 4, 5]" &&
+    get j "d[\"schema\"], d[\"query\"], d[\"documents\"]" | grep -q "stoker.rerank/1.*how do magnets work?.* 6" &&
+    get j "[x[\"index\"] for x in r if x[\"index\"] in (0, 5)]" | grep -qx "\[0, 5\]" &&
+    get j "len({x[\"score\"] for x in r if x[\"index\"] in (0, 5)})" | grep -qx 1 &&
+    get j "[x[\"text\"] for x in r if x[\"index\"] == 3]" | grep -q "water and fire"'
+test_expect '--top keeps the best' '
+    rerank -q "$Q" --top 2 --json docs >t && get j "[(x[\"index\"], x[\"score\"]) for x in r[:2]]" >a &&
+    get t "[(x[\"index\"], x[\"score\"]) for x in r]" | cmp a - && rerank -q "$Q" --top 100 --json docs | cmp - j'
+test_expect '--top of many is the head of all' '
+    awk "BEGIN { for (i = 0; i < 700; i++) { s = \"\"; for (k = 0; k <= i % 23; k++) s = s substr(\"abcdefghijklmnopqrstuvwxyz\", (i * 7 + k * i) % 26 + 1, 1) \" \"; print s } }" >many &&
+    rerank -q "$Q" --json many >a && for n in 1 10 699 700; do rerank -q "$Q" --top $n --json many >b &&
+        get a "[(x[\"index\"], x[\"score\"]) for x in r[:$n]]" >x && get b "[(x[\"index\"], x[\"score\"]) for x in r]" | cmp x - || exit 1; done'
+test_expect 'scores are sigmoids of --raw-scores' '
+    rerank -q "$Q" --raw-scores --json docs >raw && python3 -c "
+import json, math
+a, b = (json.load(open(f))[\"results\"] for f in (\"j\", \"raw\"))
+assert [x[\"index\"] for x in a] == [x[\"index\"] for x in b]
+assert all(abs(x[\"score\"] - 1 / (1 + math.exp(-y[\"score\"]))) < 1e-5 for x, y in zip(a, b))"'
+test_expect 'the same score whatever shares the batch' '
+    rerank -q "$Q" --json --batch-tokens 9 docs | cmp - j &&
+    sed -n 4p docs | rerank -q "$Q" --json >x && test "$(get x "r[0][\"score\"]")" = "$(get j "[x[\"score\"] for x in r if x[\"index\"] == 3][0]")"'
+test_expect 'stdin and JSON lines' '
+    rerank -q "$Q" --json <docs | cmp - j &&
+    python3 -c "import json
+for line in open(\"docs\"): print(json.dumps({\"body\": line.rstrip()}))" >l && rerank -q "$Q" --jsonl --field body --json l | cmp - j'
+test_expect 'a long document is cut, the query is not' '
+    { cat docs; yes "the cat sat on" | head -c 100000 | tr "\n" " "; echo; } | rerank -q "$Q" --json >x &&
+    get x "[(x[\"tokens\"], x[\"truncated\"]) for x in r if x[\"index\"] == 6]" | grep -qx "\[(66, True)\]" &&
+    test "$(get x "sum(x[\"truncated\"] for x in r)")" = 1'
+test_expect 'a query that fills the model is cut too' '
+    long=$(yes "how do magnets work" | head -40 | tr "\n" " ") &&
+    rerank -q "$long" --json docs >x && get x "all(x[\"truncated\"] and x[\"tokens\"] <= 66 for x in r)" | grep -qx True'
+test_expect 'a bad line costs itself alone' '
+    printf "%s\n" "{\"text\":\"cat\"}" "{" "\"dog\"" | rerank -q "$Q" --jsonl --json >x 2>err; test $? = 1 &&
+    get x "sorted(x[\"index\"] for x in r), d[\"failed\"]" | grep -qx "\[0, 2\] 1" &&
+    grep -q "^stoker: stdin:2: not JSON" err && grep -q "^stoker: 1 of 3 documents failed" err'
+test_expect 'control characters do not reach the terminal' '
+    printf "cat \033[31m dog\t\000mat\n" | rerank -q "$Q" >x && ! grep -q "$(printf "\033")" x && grep -q "mat" x'
+test_expect 'no documents, no table' 'rerank -q "$Q" </dev/null >x && test ! -s x'
+test_expect 'the figures stand on stderr' '
+    stoker rerank -m m -q "$Q" docs 2>err >/dev/null && grep -q "^6 documents, .* tokens/s (" err'
+test_expect 'wrong use: exit 2' '
+    for args in "-m m" "-q x" "-m m -q x --top 0" "-m m -q x --field y"; do
+        stoker rerank $args docs >x 2>err; test $? = 2 && test ! -s x && test -s err || exit 1; done'
+test_expect 'a model without a head is no reranker' '
+    cp -r "$TOP/tests/fixtures/models/bert" e && chmod -R u+w e && cp m/tokenizer.json e/ &&
+    { stoker rerank -m e -q x docs 2>err; test $? = 2; } && grep -q "is no reranker" err'
+test_done
