@@ -142,6 +142,8 @@ fuzz: $(addprefix $(FB)/tests/,$(FUZZ))
 .PHONY: run bench docs install bundle gpu-test clean help
 run: all
 	@$(B)/stoker detect
+	@echo
+	@tools/try-embed $(B)/stoker
 
 bench: all $(B)/tests/measure
 	@python3 tools/bench-detect $(B)/stoker $(B)/tests/measure
@@ -188,12 +190,12 @@ clean:
 
 help:
 	@echo 'make              build/stoker, and build/stoker-cuda.so where nvcc is (CUDA=0: never)'
-	@echo 'make run          build and show this machine'
+	@echo 'make run          build, show this machine, embed a few sentences'
 	@echo 'make test         everything CI runs; make test-all: clang, threads, tidy, fuzzing too'
 	@echo 'make SAN=address|thread [unit|check-variant]    a build under a sanitizer'
 	@echo 'make CC=clang     the other compiler'
 	@echo 'make fuzz         FUZZ_SECONDS=60 for each target'
-	@echo 'make bench        figures as RESULT lines'
+	@echo 'make bench        figures as RESULT lines; make bench-embed: vectors, beside other engines'
 	@echo 'make docs         rewrite generated documents'
 	@echo 'make install      DESTDIR= PREFIX=/usr/local'
 	@echo 'make bundle       a folder that runs without any package'
