@@ -87,7 +87,7 @@ static size_t lay_out(const char *digits, int count, int e, char *out)
 /* `d` holds `n` digits, or is 10^n when rounding carried. */
 static size_t print_digits(uint64_t d, int n, int exp10, char *out)
 {
-    char digits[DIGITS_MAX + 2];
+    char digits[DIGITS_MAX + 2] = "0";
     int count = 0;
     uint64_t left;
 

@@ -50,7 +50,7 @@ struct job {
     int64_t begun_ms, drawn_ms;
     uint64_t window_bytes, window_done; /* bytes read before this window; tokens run of it */
     bool bar;                           /* stderr is a terminal */
-    struct similarity *similar;         /* --similarity; NULL: not asked */
+    struct similarity similar;          /* --similarity */
 };
 
 /* ---- options ---- */
@@ -331,13 +331,13 @@ static enum rc fill_window(struct job *j, bool *out_end, struct err *err)
     batch_reset(&j->batch);
     j->window_bytes = source_bytes(j->src);
     j->window_done = 0;
-    while (!batch_full(&j->batch) && !(j->similar && j->similar->count > SIMILARITY_TEXTS_MAX)) {
+    while (!batch_full(&j->batch) && j->similar.count <= SIMILARITY_TEXTS_MAX) {
         if (source_next(j->src, j->batch.count == 0, &got, &rec, err))
             return err->code;
         if (got == SOURCE_END || got == SOURCE_LATER)
             break;
-        if (j->similar)
-            similarity_label(j->similar, rec.text);
+        if (j->o->similarity)
+            similarity_label(&j->similar, rec.text);
         j->origins[j->batch.count] = (struct origin){ rec.file, rec.line };
         j->hash = hash_bytes(j->hash, rec.text.p, rec.text.len);
         j->hash = hash_bytes(j->hash, "\n", 1);
@@ -438,8 +438,9 @@ static enum rc write_vectors(struct job *j, struct err *err)
 }
 
 /* ---- similarity ---- */
-static enum rc gather_similar(struct job *j, struct similarity *s, struct err *err)
+static enum rc gather_similar(struct job *j, struct err *err)
 {
+    struct similarity *s = &j->similar;
     bool end = false;
 
     while (!end) {
@@ -458,18 +459,17 @@ static enum rc gather_similar(struct job *j, struct similarity *s, struct err *e
 
 static enum rc show_similarity(struct job *j, struct err *err)
 {
-    struct similarity s = { .width = j->width };
+    struct similarity *s = &j->similar;
     enum rc rc;
 
     j->begun_ms = clock_mono_ms();
-    j->similar = &s;
-    rc = gather_similar(j, &s, err);
+    s->width = j->width;
+    rc = gather_similar(j, err);
     clear_bar(j);
     if (!rc && j->o->json)
-        similarity_json(&s, &j->ctx->out);
+        similarity_json(s, &j->ctx->out);
     else if (!rc)
-        similarity_print(&s, &j->ctx->out_term, &j->ctx->out);
-    similarity_release(&s);
+        similarity_print(s, &j->ctx->out_term, &j->ctx->out);
     if (!rc && j->failed)
         rc = err_set(err, RC_FAIL, "%" PRIu64 " of %" PRIu64 " texts failed", j->failed, j->texts);
     return rc;
@@ -482,6 +482,7 @@ static void job_release(struct job *j)
     source_close(j->src);
     batch_release(&j->batch);
     buf_release(&j->prompt);
+    similarity_release(&j->similar);
     free(j->rows);
     free(j);
 }
