@@ -227,21 +227,51 @@ static size_t count_chars(const char *p, size_t len)
     return n;
 }
 
+struct chunks { /* what precompiled_apply() says, on its way to alt */
+    struct tok_scratch *s;
+    size_t len;  /* of s->bytes */
+    size_t next; /* of cur: the first that is not done */
+    bool same;   /* all of it stays */
+};
+
+/* Code points of cur that stay as they are. */
+static void stay(struct chunks *k, size_t src_len)
+{
+    struct tok_scratch *s = k->s;
+
+    tok_chars_room(&s->alt, src_len);
+    for (size_t i = 0; i < src_len;) {
+        uint32_t c = s->cur.v[k->next++].c;
+
+        s->alt.v[s->alt.n++] = (struct tok_char){ c, 0, 0 };
+        i += c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    }
+}
+
 /* The reference's way to write a chunk's replacement: too many are new at the end, too few
  * take the rest away with the last one (of any chunk before, when this one is empty). */
 static void precompiled_chunk(void *arg, size_t src, size_t src_len, const char *text,
                               size_t text_len)
 {
-    struct tok_scratch *s = arg;
-    size_t old = count_chars(s->bytes + src, src_len), n = count_chars(text, text_len), k = 0;
+    struct chunks *k = arg;
+    struct tok_scratch *s = k->s;
+    size_t old, n = 0;
 
-    for (size_t i = 0; i < text_len; k++) {
+    if (text == s->bytes + src) {
+        k->same = src_len == k->len;
+        if (!k->same)
+            stay(k, src_len);
+        return;
+    }
+    old = count_chars(s->bytes + src, src_len);
+    k->next += old;
+    for (size_t i = 0; i < text_len; n++) {
         uint32_t c;
         size_t step = utf8_decode(text + i, text_len - i, &c);
 
         if (!step)
             break; /* precompiled_new() checked its pool */
-        push_change(&s->alt, c, k >= old);
+        push_change(&s->alt, c, n >= old);
         i += step;
     }
     if (n < old && !s->alt.n)
@@ -255,13 +285,21 @@ static void precompiled_chunk(void *arg, size_t src, size_t src_len, const char 
 
 static void norm_precompiled(struct tok_scratch *s, const struct precompiled *p)
 {
-    size_t len = 0;
+    struct chunks k = { .s = s };
 
+    if (!s->cur.n)
+        return;
     TOK_ROOM(s->bytes, (size_t)0, s->bytes_cap, s->cur.n * 4);
-    for (size_t i = 0; i < s->cur.n; i++)
-        len += utf8_encode(s->cur.v[i].c, s->bytes + len);
-    precompiled_apply(p, s->bytes, len, precompiled_chunk, s);
-    if (s->cur.n)
+    for (size_t i = 0; i < s->cur.n; i++) {
+        uint32_t c = s->cur.v[i].c;
+
+        if (c < 0x80)
+            s->bytes[k.len++] = (char)c;
+        else
+            k.len += utf8_encode(c, s->bytes + k.len);
+    }
+    precompiled_apply(p, s->bytes, k.len, precompiled_chunk, &k);
+    if (!k.same)
         place(s);
 }
 

@@ -10,6 +10,11 @@ bool tok_is_punct(uint32_t c)
     return c < 0x80 ? tok_ascii_punct(c) : uni_is_punct(c);
 }
 
+static bool is_space(uint32_t c)
+{
+    return c < 0x80 ? c == ' ' || (c >= '\t' && c <= '\r') : uni_is_space(c);
+}
+
 static void add(struct tok_ranges *r, size_t begin, size_t end)
 {
     if (begin == end)
@@ -84,7 +89,7 @@ static void split_class(struct tok_scratch *s, bool (*is)(uint32_t c), enum pre_
 /* ---- Whitespace: \w+|[^\w\s]+ ---- */
 static int word_class(uint32_t c)
 {
-    if (uni_is_space(c))
+    if (is_space(c))
         return 0;
     return tok_is_word(c) ? 1 : 2;
 }
@@ -154,7 +159,7 @@ void tok_pretokenize(const struct pre *steps, size_t count, struct tok_scratch *
     for (size_t i = 0; i < count; i++) {
         switch (steps[i].kind) {
         case PRE_WHITESPACE_SPLIT:
-            split_class(s, uni_is_space, PRE_REMOVED);
+            split_class(s, is_space, PRE_REMOVED);
             break;
         case PRE_WHITESPACE:
             split_words(s);
