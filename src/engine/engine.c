@@ -9,8 +9,7 @@
 #include <math.h>
 
 static const struct eng_ops *const registry[] = {
-    &eng_cpu,
-    &eng_ref, /* the definition: always built, always last */
+    &eng_cpu, &eng_ref, /* the definition: always built, always last */
 };
 
 /* Place in the registry, or its size when there is none. */
