@@ -63,6 +63,7 @@ static size_t lay_out(const char *digits, int count, int e, char *out)
 {
     size_t len = 0;
 
+    assert(count > 0 && digits[0] >= '0'); /* print_digits() wrote at least one */
     if (e < FIXED_LEAST || e >= DIGITS_MAX) {
         out[len++] = digits[0];
         if (count > 1) {

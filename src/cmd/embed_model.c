@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "cmd/embed_int.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <unistd.h>
@@ -78,6 +79,7 @@ enum rc encoder_open(const struct encoder_opts *o, struct encoder *out, struct e
         encoder_close(&e);
         return err->code;
     }
+    assert(e.model); /* load_parts() opened it */
     e.scratch = tok_scratch_new();
     e.width = o->head ? e.model->labels : eng_dim(e.model);
     *out = e;

@@ -148,6 +148,7 @@ static enum rc run_items(const struct batch *b, const struct batch_runner *r, co
     uint32_t at = 0;
     enum rc rc;
 
+    assert(p->starts && p->ids && p->types); /* packed_reserve() made room for n */
     for (size_t i = 0; i < n; i++) {
         const struct batch_item *it = &b->items[which[i]];
 
