@@ -31,7 +31,7 @@ void tokenizer_free(struct tokenizer *t)
 
 static enum rc build(struct tokenizer *t, const char *doc, const struct json *root, struct err *err)
 {
-    if (root->type != JSON_OBJ)
+    if (!root || root->type != JSON_OBJ)
         return err_set(err, RC_PARSE, "the document is not an object");
     if (tok_read_members(t, root, err) || tok_read_model(t, doc, json_get(root, "model"), err) ||
         tok_read_added(t, json_get(root, "added_tokens"), err))
