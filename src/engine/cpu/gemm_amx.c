@@ -21,6 +21,10 @@
 
 #define SIMD_CVT_BF16
 enum { TILE = 16, MR = 32, NR = 32, LINE_B = 128, STEP_B = 16 * LINE_B, C_BYTES = NR * 4 };
+enum {
+    PANEL_BYTES = 32 << 10, /* of a panel that stays in a first cache of 48 KiB */
+    GROUP_BYTES = 1 << 20   /* of panels that stay in a second cache of 2 MiB */
+};
 
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
@@ -61,12 +65,18 @@ static void config_tiles(void)
     _tile_loadconfig(&cfg);
 }
 
+/* Rows of the block before, up to `end`; apart, since it stands in many places. */
+APART void due_rows(const struct cpu_job *j, const struct due *d, size_t end)
+{
+    epilogue(j, d->c, NR, d->m0, d->n0, d->done, end);
+}
+
 INLINE void due_some(const struct cpu_job *j, struct due *d, size_t rows)
 {
     size_t end = d->done + rows < d->rows ? d->done + rows : d->rows;
 
     if (d->done < end)
-        epilogue(j, d->c, NR, d->m0, d->n0, d->done, end);
+        due_rows(j, d, end);
     d->done = end;
 }
 
@@ -89,12 +99,12 @@ INLINE void block_high(const char *a, size_t lda, const char *b, size_t steps, b
     _tile_zero(2);
     _tile_zero(3);
     for (size_t s = 0; s < steps; s++) {
-        _tile_loadd(6, b + s * STEP_B, LINE_B);
         _tile_loadd(4, a + s * 64, lda);
-        PRODUCT(0, 4, 6);
+        _tile_loadd(6, b + s * STEP_B, LINE_B);
         _tile_loadd(7, b + s * STEP_B + 64, LINE_B);
-        PRODUCT(1, 4, 7);
         _tile_loadd(5, low + s * 64, lda);
+        PRODUCT(0, 4, 6);
+        PRODUCT(1, 4, 7);
         PRODUCT(2, 5, 6);
         PRODUCT(3, 5, 7);
         due_some(j, d, each);
@@ -147,19 +157,40 @@ INLINE void run_whole(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, 
                   &none, (char *)((float *)j->out + m * j->ldo + p * NR), j->ldo * 4);
 }
 
+/* The order of blocks.  A panel that stays in the first cache is kept and the rows pass by.
+ * A longer one has to come from the second cache anyhow: as many panels as fit there pass by
+ * 32 rows, and what is read and written beside A moves along its rows. */
+struct order {
+    size_t groups, m_step; /* panels are divided into groups; rows are taken m_step at a time */
+};
+
+static struct order order_of(size_t m, size_t panels, size_t panel_bytes)
+{
+    size_t fit = GROUP_BYTES / panel_bytes;
+
+    if (panel_bytes <= PANEL_BYTES || m <= MR)
+        return (struct order){ panels, m };
+    return (struct order){ fit ? (panels + fit - 1) / fit : panels, MR };
+}
+
 INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1, bool bytes)
 {
     _Alignas(CPU_LINE) float c[2][MR * NR];
     struct due due = { .rows = 0 };
-    size_t turn = 0;
+    size_t turn = 0, panel_bytes = NR * j->k * (bytes ? 1 : 2);
+    struct order o = order_of(m1 - m0, p1 - p0, panel_bytes);
 
-    for (size_t p = p0; p < p1; p++)
-        for (size_t m = m0; m < m1; m += MR, turn ^= 1) {
-            size_t rows = m1 - m < MR ? m1 - m : MR;
-            const char *b = (const char *)j->b + p * NR * j->k * (bytes ? 1 : 2);
-            block(j, m, rows, b, bytes, &due, (char *)c[turn], C_BYTES);
-            due = (struct due){ .c = c[turn], .m0 = m, .n0 = p * NR, .rows = rows };
-        }
+    for (size_t g = 0; g < o.groups; g++) {
+        size_t first = p0 + (p1 - p0) * g / o.groups, end = p0 + (p1 - p0) * (g + 1) / o.groups;
+        for (size_t row = m0; row < m1; row += o.m_step)
+            for (size_t p = first; p < end; p++)
+                for (size_t m = row; m < m1 && m < row + o.m_step; m += MR, turn ^= 1) {
+                    size_t rows = m1 - m < MR ? m1 - m : MR;
+                    const char *b = (const char *)j->b + p * panel_bytes;
+                    block(j, m, rows, b, bytes, &due, (char *)c[turn], C_BYTES);
+                    due = (struct due){ .c = c[turn], .m0 = m, .n0 = p * NR, .rows = rows };
+                }
+    }
     due_some(j, &due, MR);
 }
 

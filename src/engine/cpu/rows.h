@@ -169,7 +169,7 @@ static float rows_narrow(const float *x, size_t n, enum cpu_elem elem, uint16_t 
 static void rows_act(enum cpu_act act, float *x, size_t n)
 {
     for (size_t i = 0; i < n; i += VW)
-        vf_store_n(x + i, vf_act(act, vf_load_n(x + i, n - i)), n - i);
+        vf_store_n(x + i, vf_act(act, false, vf_load_n(x + i, n - i)), n - i);
 }
 
 #define ROWS_FUNCTIONS                                                                             \
