@@ -125,8 +125,16 @@ tidy: | setup-test
 # ---- fuzzing: FUZZ_SECONDS for each target; what is found becomes a corpus file
 FUZZ_SECONDS ?= 60
 FB := build/clang-fuzzer
-$(FB)/tests/fuzz_%: tests/fuzz/fuzz_%.c $(LIB_SRC) | setup-test
+# one make of its own builds the library, once for all targets, whatever -j says
+ifneq ($(B),$(FB))
+.PHONY: fuzz-library
+fuzz-library:
 	@$(MAKE) --no-print-directory CC=clang SAN=fuzzer CUDA=0 $(FB)/libstoker.a
+$(FB)/libstoker.a: fuzz-library
+	@:
+endif
+$(FB)/tests/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FB)/libstoker.a | setup-test
+	$(call say,FUZZ,$@)
 	@mkdir -p $(@D)
 	$(Q)clang $(CPPFLAGS) -Itests/fuzz -std=gnu17 -g -O1 -include src/base/banned.h \
 	    -fsanitize=fuzzer,address,undefined -o $@ $< $(FB)/libstoker.a $(LIBS)

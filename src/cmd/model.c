@@ -7,7 +7,7 @@
 #include "cmd/cmd.h"
 #include "cmd/model_int.h"
 #include "model/get.h"
-#include "model/pickle.h"
+#include "model/torch_file.h"
 #include "model/verify.h"
 #include "os/file.h"
 
@@ -238,19 +238,23 @@ static void convert_progress(uint64_t done, uint64_t total)
 static enum rc convert_dir(struct cmd_ctx *ctx, const char *dir, size_t *count, struct err *err)
 {
     const struct model_opts *o = ctx->opts;
-    char from[FILE_PATH_MAX], to[FILE_PATH_MAX];
+    char to[FILE_PATH_MAX], index[FILE_PATH_MAX];
     size_t tensors;
-    enum rc rc = file_join(from, sizeof(from), dir, "pytorch_model.bin", err);
+    enum rc rc = file_join(to, sizeof(to), dir, "model.safetensors", err);
 
     if (!rc)
-        rc = file_join(to, sizeof(to), dir, "model.safetensors", err);
-    if (rc || !file_exists(from))
+        rc = file_join(index, sizeof(index), dir, "model.safetensors.index.json", err);
+    if (rc || !torch_found(dir))
         return rc;
+    if (file_exists(index)) { /* it would be read in place of what is written here */
+        err_hint(err, "The weights are safetensors already; remove the index to convert anyway.");
+        return err_set(err, RC_USAGE, "'%s' is there already", index);
+    }
     if (file_exists(to) && !o->force) {
         err_hint(err, "Give --force to write it again.");
         return err_set(err, RC_USAGE, "'%s' is there already", to);
     }
-    rc = pickle_convert(dir, &tensors, isatty(STDERR_FILENO) ? convert_progress : NULL, err);
+    rc = torch_convert(dir, &tensors, isatty(STDERR_FILENO) ? convert_progress : NULL, err);
     if (rc)
         return rc;
     buf_addf(&ctx->out, "%s: %zu tensor%s\n", to, tensors, tensors == 1 ? "" : "s");
@@ -284,7 +288,8 @@ static enum rc run_convert(struct cmd_ctx *ctx, struct err *err)
     }
     free(list);
     if (!rc && !count)
-        rc = err_set(err, RC_NODEV, "there is no pytorch_model.bin in '%s'", dir);
+        rc = err_set(err, RC_NODEV,
+                     "there is no pytorch_model.bin or pytorch_model.bin.index.json in '%s'", dir);
     return rc;
 }
 
@@ -305,10 +310,12 @@ static const struct cmd cmd_convert = {
     .args_max = 1,
     .opts = convert_opts,
     .opts_size = sizeof(struct model_opts),
-    .about = "Reads pytorch_model.bin of DIR and of the folders in it (torch 1.6 and newer, a "
-             "dictionary of tensors that lie in one piece) and writes model.safetensors beside "
-             "it. A pickle is a program; none of it is run: whatever is not a tensor is refused "
-             "with its place.",
+    .about =
+        "Reads pytorch_model.bin of DIR and of the folders in it, or the shards that "
+        "pytorch_model.bin.index.json names, and writes one model.safetensors beside it, "
+        "number for number. Files of every torch since 0.4 are read; a view becomes the "
+        "tensor it shows. A pickle is a program; none of it is run: whatever is not a tensor is refused "
+        "with its place.",
     .examples = convert_examples,
     .run = run_convert,
 };

@@ -1,192 +1,253 @@
 /* SPDX-License-Identifier: MIT */
-/* convert: pytorch_model.bin to model.safetensors.
+/* convert: pytorch_model.bin, in one file or in shards, to model.safetensors.
  *
- * Since version 1.6 torch writes a zip with one folder: data.pkl, which names the tensors,
- * data/<key> with a storage each, byteorder.  Bytes are copied as they are. */
+ * Numbers are copied as they are.  A view is written as the tensor it shows, a tensor under
+ * two names twice.  Memory holds one tensor at most, and only when it does not lie in one
+ * piece. */
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "model/pickle.h"
+#include "model/torch_file.h"
 #include "os/file.h"
-#include "os/zip.h"
 
 #include <unistd.h>
 
-struct conversion {
-    struct zip *zip;
-    struct pickle pickle;
-    uint64_t *places; /* of each tensor's first byte in the archive */
-    void (*progress)(uint64_t done, uint64_t total);
-    uint64_t done, total;
+static const char one_name[] = "pytorch_model.bin", index_name[] = "pytorch_model.bin.index.json";
+
+enum { CONVERT_TIMES_MAX = 8, CONVERT_INDEX_MAX = 32 << 20 }; /* output to input; index's bytes */
+
+struct source { /* of a tensor to write */
+    size_t file, tensor;
 };
 
-static enum rc to_buf(void *arg, const void *p, size_t len, struct err *err)
+struct conversion {
+    struct torch_file *files;
+    size_t files_count, files_cap;
+    struct st_new *list;
+    struct source *from;   /* beside list */
+    struct st_new *sorted; /* list by name */
+    size_t count;
+    void (*progress)(uint64_t done, uint64_t total);
+    uint64_t done, total;
+    unsigned char *span; /* of tensor `span_of` */
+    size_t span_of;
+};
+
+/* --- opening --- */
+static enum rc file_add(struct conversion *c, const char *dir, const char *name, struct err *err)
 {
-    struct buf *b = arg;
+    char path[FILE_PATH_MAX];
+    enum rc rc = file_join(path, sizeof(path), dir, name, err);
 
-    buf_add(b, p, len);
-    return b->over ? err_set(err, RC_LIMIT, "an entry is longer than %zu bytes", b->max) : RC_OK;
-}
-
-static enum rc entry_text(const struct zip *z, const struct zip_entry *e, size_t max,
-                          struct buf *out, struct err *err)
-{
-    struct zip_sink sink = { .write = to_buf, .arg = out };
-
-    buf_init(out, max);
-    if (e->size > max)
-        return err_set(err, RC_LIMIT, "entry '%.200s' is longer than %zu bytes", e->name, max);
-    return zip_read(z, e, &sink, err);
-}
-
-/* The folder everything lies in: what stands before "/data.pkl". */
-static enum rc folder_find(const struct zip *z, char *out, size_t cap, struct err *err)
-{
-    for (size_t i = 0; i < zip_count(z); i++) {
-        const char *name = zip_at(z, i)->name, *slash = strchr(name, '/');
-
-        if (slash && !strcmp(slash, "/data.pkl") && (size_t)(slash - name) < cap) {
-            memcpy(out, name, (size_t)(slash - name));
-            out[slash - name] = '\0';
-            return RC_OK;
-        }
-    }
-    return err_set(err, RC_PARSE, "it has no data.pkl");
-}
-
-static enum rc order_check(const struct zip *z, const char *folder, struct err *err)
-{
-    char name[ZIP_NAME_MAX + 16];
-    const struct zip_entry *e;
-    struct buf text = { 0 };
-    enum rc rc;
-
-    snprintf(name, sizeof(name), "%s/byteorder", folder);
-    e = zip_find(z, name);
-    if (!e)
-        return RC_OK; /* written before torch noted it: little */
-    rc = entry_text(z, e, 64, &text, err);
-    if (!rc && strcmp(buf_str(&text), "little"))
-        rc = err_set(err, RC_PARSE, "its numbers are not little-endian");
-    buf_release(&text);
+    if (rc)
+        return rc;
+    VEC_GROW(c->files, c->files_count, c->files_cap);
+    rc = torch_file_open(&c->files[c->files_count], path, err);
+    if (!rc)
+        c->files_count++;
     return rc;
 }
 
-static enum rc places_find(struct conversion *c, const char *folder, struct err *err)
+static const char *last_part(const char *path)
 {
-    c->places = xcalloc(c->pickle.count, sizeof(*c->places));
-    for (size_t i = 0; i < c->pickle.count; i++) {
-        const struct pickle_tensor *t = &c->pickle.tensors[i];
-        uint64_t size = st_dtype_bytes(t->dtype), bytes;
-        char name[2 * ZIP_NAME_MAX + 16];
-        const struct zip_entry *e;
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static enum rc shards_add(struct conversion *c, const char *dir, const struct json *map,
+                          struct err *err)
+{
+    if (!map || map->type != JSON_OBJ || !map->count)
+        return err_set(err, RC_PARSE, "'weight_map' is not an object with tensors");
+    if (map->count > ST_TENSORS_MAX)
+        return err_set(err, RC_LIMIT, "'weight_map' has more than %d tensors", ST_TENSORS_MAX);
+    for (const struct json *v = map->first; v; v = v->next) {
+        const char *name = json_str(v);
+        size_t i = 0;
         enum rc rc;
 
-        snprintf(name, sizeof(name), "%s/data/%s", folder, t->storage);
-        e = zip_find(c->zip, name);
-        if (!e || e->deflated)
-            return err_set(err, RC_PARSE, "tensor '%.200s': its storage '%.64s' is %s", t->name,
-                           t->storage, e ? "compressed" : "missing");
-        if (__builtin_mul_overflow(t->storage_count, size, &bytes) || bytes != e->size)
-            return err_set(err, RC_PARSE,
-                           "tensor '%.200s': storage '%.64s' has %llu bytes, not "
-                           "%llu numbers of %s",
-                           t->name, t->storage, (unsigned long long)e->size,
-                           (unsigned long long)t->storage_count, st_dtype_name(t->dtype));
-        rc = zip_place(c->zip, e, &c->places[i], err);
+        if (!st_shard_name_ok(name))
+            return err_set(err, RC_PARSE, "'weight_map' gives no file name for tensor '%.200s'",
+                           v->key);
+        while (i < c->files_count && strcmp(last_part(c->files[i].path), name))
+            i++;
+        if (i < c->files_count)
+            continue;
+        if (i == ST_SHARDS_MAX)
+            return err_set(err, RC_LIMIT, "more than %d shards", ST_SHARDS_MAX);
+        rc = file_add(c, dir, name, err);
         if (rc)
             return rc;
-        c->places[i] += t->first * size;
-        c->total += t->count * size;
     }
     return RC_OK;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct st_new *x = a, *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+/* Every tensor that the index names must have come. */
+static enum rc index_check(const struct conversion *c, const struct json *map, struct err *err)
+{
+    for (const struct json *v = map->first; v; v = v->next) {
+        struct st_new key = { .name = v->key };
+
+        if (!bsearch(&key, c->sorted, c->count, sizeof(key), by_name))
+            return err_set(err, RC_PARSE, "tensor '%.200s' is not in its shard '%s'", v->key,
+                           json_str(v));
+    }
+    return RC_OK;
+}
+
+/* --- the list of what is written --- */
+static enum rc names_check(struct conversion *c, struct err *err)
+{
+    const struct st_new *t = c->sorted = xcalloc(c->count, sizeof(*c->sorted));
+
+    memcpy(c->sorted, c->list, c->count * sizeof(*c->sorted));
+    qsort(c->sorted, c->count, sizeof(*c->sorted), by_name);
+    for (size_t i = 0; i < c->count; i++) {
+        if (i && !strcmp(t[i - 1].name, t[i].name))
+            return err_set(err, RC_PARSE, "tensor '%.200s' is there twice", t[i].name);
+        if (!strcmp(t[i].name, "__metadata__"))
+            return err_set(err, RC_PARSE, "a tensor has the name '%s'", t[i].name);
+    }
+    return RC_OK;
+}
+
+/* Many names for one storage must not fill a disk. */
+static enum rc size_check(const struct conversion *c, struct err *err)
+{
+    const uint64_t least = 64 << 20;
+    uint64_t read = 0;
+
+    for (size_t i = 0; i < c->files_count; i++)
+        read += c->files[i].size;
+    if (c->total <= least || c->total / CONVERT_TIMES_MAX <= read)
+        return RC_OK;
+    return err_set(err, RC_LIMIT, "its tensors would take %llu bytes, above %d times the file",
+                   (unsigned long long)c->total, CONVERT_TIMES_MAX);
+}
+
+static enum rc list_make(struct conversion *c, struct err *err)
+{
+    size_t all = 0;
+    enum rc rc;
+
+    for (size_t i = 0; i < c->files_count; i++)
+        all += c->files[i].pickle.count;
+    if (all > ST_TENSORS_MAX)
+        return err_set(err, RC_LIMIT, "more than %d tensors", ST_TENSORS_MAX);
+    c->list = xcalloc(all, sizeof(*c->list));
+    c->from = xcalloc(all, sizeof(*c->from));
+    for (size_t i = 0; i < c->files_count; i++) {
+        for (size_t k = 0; k < c->files[i].pickle.count; k++) {
+            const struct pickle_tensor *t = &c->files[i].pickle.tensors[k];
+            struct st_new *n = &c->list[c->count];
+            uint64_t bytes;
+
+            *n = (struct st_new){ .name = t->name, .dtype = t->dtype, .ndim = t->ndim };
+            memcpy(n->dims, t->dims, sizeof(t->dims));
+            c->from[c->count++] = (struct source){ .file = i, .tensor = k };
+            if (__builtin_mul_overflow(t->count, (uint64_t)st_dtype_bytes(t->dtype), &bytes) ||
+                __builtin_add_overflow(c->total, bytes, &c->total))
+                return err_set(err, RC_LIMIT, "tensor '%.200s' is larger than any file", t->name);
+        }
+    }
+    rc = names_check(c, err);
+    return rc ? rc : size_check(c, err);
+}
+
+static enum rc index_open(struct conversion *c, const char *dir, const char *path, struct err *err)
+{
+    struct buf text = { 0 };
+    struct arena a = { 0 };
+    struct json *index;
+    enum rc rc;
+
+    buf_init(&text, CONVERT_INDEX_MAX);
+    rc = file_read(path, CONVERT_INDEX_MAX, &text, err);
+    if (!rc) {
+        rc = json_parse(&a, buf_str(&text), text.len, &index, err);
+        if (!rc)
+            rc = shards_add(c, dir, json_get(index, "weight_map"), err);
+        if (!rc)
+            rc = list_make(c, err);
+        if (!rc)
+            rc = index_check(c, json_get(index, "weight_map"), err);
+        if (rc)
+            err_ctx(err, "'%s'", path);
+    }
+    buf_release(&text);
+    arena_release(&a);
+    return rc;
+}
+
+/* --- writing --- */
 static enum rc fill(void *arg, size_t i, uint64_t first, void *out, size_t count, struct err *err)
 {
     struct conversion *c = arg;
+    size_t size = st_dtype_bytes(c->list[i].dtype);
 
     c->done += count;
     if (c->progress)
         c->progress(c->done, c->total);
-    return file_pread(zip_fd(c->zip), zip_path(c->zip), c->places[i] + first, out, count, err);
-}
-
-static enum rc tensors_write(struct conversion *c, const char *path, struct err *err)
-{
-    struct st_new *list = xcalloc(c->pickle.count, sizeof(*list));
-    struct st_source from = { .fill = fill, .arg = c };
-    enum rc rc;
-
-    for (size_t i = 0; i < c->pickle.count; i++) {
-        const struct pickle_tensor *t = &c->pickle.tensors[i];
-
-        list[i] = (struct st_new){ .name = t->name, .dtype = t->dtype, .ndim = t->ndim };
-        memcpy(list[i].dims, t->dims, sizeof(t->dims));
+    if (i != c->span_of) {
+        free(c->span);
+        c->span = NULL;
+        c->span_of = i;
     }
-    rc = st_write(path, list, c->pickle.count, &from, err);
-    free(list);
-    return rc;
+    return torch_file_read(&c->files[c->from[i].file], c->from[i].tensor, first / size,
+                           count / size, out, &c->span, err);
 }
 
-static enum rc archive_read(struct conversion *c, struct err *err)
+static void conversion_release(struct conversion *c)
 {
-    char folder[ZIP_NAME_MAX], name[ZIP_NAME_MAX + 16];
-    struct buf text = { 0 };
-    enum rc rc = folder_find(c->zip, folder, sizeof(folder), err);
-
-    if (!rc)
-        rc = order_check(c->zip, folder, err);
-    if (rc)
-        return rc;
-    snprintf(name, sizeof(name), "%s/data.pkl", folder);
-    rc = entry_text(c->zip, zip_find(c->zip, name), PICKLE_BYTES_MAX, &text, err);
-    if (!rc)
-        rc = pickle_parse((const uint8_t *)buf_str(&text), text.len, &c->pickle, err);
-    buf_release(&text);
-    return rc ? rc : places_find(c, folder, err);
+    for (size_t i = 0; i < c->files_count; i++)
+        torch_file_close(&c->files[i]);
+    free(c->files);
+    free(c->list);
+    free(c->from);
+    free(c->sorted);
+    free(c->span);
 }
 
-/* Files of torch before 1.6 begin with a pickle. */
-static bool is_old(const char *path)
+bool torch_found(const char *dir)
 {
-    uint8_t head[2] = { 0 };
-    int fd;
+    char path[FILE_PATH_MAX];
 
-    if (file_open(path, &fd, NULL, NULL))
-        return false;
-    if (file_pread(fd, path, 0, head, sizeof(head), NULL))
-        head[0] = 0;
-    close(fd);
-    return head[0] == 0x80;
+    return (!file_join(path, sizeof(path), dir, one_name, NULL) && file_exists(path)) ||
+           (!file_join(path, sizeof(path), dir, index_name, NULL) && file_exists(path));
 }
 
-enum rc pickle_convert(const char *dir, size_t *out_count,
-                       void (*progress)(uint64_t done, uint64_t total), struct err *err)
+enum rc torch_convert(const char *dir, size_t *out_count,
+                      void (*progress)(uint64_t done, uint64_t total), struct err *err)
 {
     struct conversion c = { .progress = progress };
-    char from[FILE_PATH_MAX], to[FILE_PATH_MAX];
-    enum rc rc = file_join(from, sizeof(from), dir, "pytorch_model.bin", err);
+    struct st_source from = { .fill = fill, .arg = &c };
+    char path[FILE_PATH_MAX], to[FILE_PATH_MAX];
+    enum rc rc = file_join(path, sizeof(path), dir, index_name, err);
 
     if (!rc)
         rc = file_join(to, sizeof(to), dir, "model.safetensors", err);
-    if (rc)
-        return rc;
-    if (is_old(from)) {
-        err_hint(err, "Load it with torch.load() and write it again with torch.save().");
-        return err_set(err, RC_PARSE, "'%s' is of torch before 1.6; its files are not read", from);
+    if (!rc && file_exists(path)) {
+        rc = index_open(&c, dir, path, err);
+    } else if (!rc) {
+        rc = file_add(&c, dir, one_name, err);
+        if (!rc) {
+            rc = list_make(&c, err);
+            if (rc)
+                err_ctx(err, "'%s'", c.files[0].path);
+        }
     }
-    rc = zip_open(from, &c.zip, err);
-    if (rc)
-        return rc;
-    rc = archive_read(&c, err);
-    if (rc)
-        err_ctx(err, "'%s'", from);
     if (!rc)
-        rc = tensors_write(&c, to, err);
+        rc = st_write(to, c.list, c.count, &from, err);
     if (!rc)
-        *out_count = c.pickle.count;
-    free(c.places);
-    pickle_release(&c.pickle);
-    zip_close(c.zip);
+        *out_count = c.count;
+    conversion_release(&c);
     return rc;
 }

@@ -4,14 +4,27 @@
 
 #include <assert.h>
 
-enum kind { V_NONE, V_BOOL, V_INT, V_STR, V_MARK, V_LIST, V_DICT, V_GLOBAL, V_STORAGE, V_TENSOR };
+enum kind {
+    V_NONE,
+    V_BOOL,
+    V_INT,
+    V_BIG,
+    V_FLOAT,
+    V_STR,
+    V_MARK,
+    V_LIST,
+    V_DICT,
+    V_GLOBAL,
+    V_STORAGE,
+    V_TENSOR
+};
 enum global { G_ORDERED_DICT, G_REBUILD_TENSOR, G_REBUILD_PARAMETER, G_STORAGE };
 
 /* A value of the machine, in the arena.  Tuples and lists are both V_LIST. */
 struct value {
     enum kind kind;
     int64_t num;          /* V_BOOL, V_INT; V_STORAGE: elements */
-    const char *text;     /* V_STR; V_STORAGE: its key */
+    const char *text;     /* V_STR; V_STORAGE: its key; V_BIG: `count` bytes */
     struct value **items; /* V_LIST; V_DICT: key, value, key, value... */
     size_t count, cap;
     enum global global;         /* V_GLOBAL */
@@ -25,9 +38,11 @@ struct machine {
     size_t len, at, op_at; /* op_at: of the opcode that runs */
     struct value **stack;  /* on the heap */
     size_t depth, stack_cap;
-    struct value **memo; /* on the heap */
-    size_t memo_cap, values;
+    struct value **memo;                /* on the heap */
+    size_t memo_cap, memo_next, values; /* memo_next: of MEMOIZE */
     struct value *result;
+    struct pickle_storage *storages; /* on the heap */
+    size_t storages_count, storages_cap;
     struct err *err;
 };
 
@@ -226,15 +241,8 @@ static enum rc memo_get(struct machine *m, uint64_t i)
 }
 
 /* --- names and calls, of which none happens --- */
-static enum rc op_global(struct machine *m)
+static enum rc global_find(struct machine *m, const char *module, const char *name)
 {
-    const char *module = "", *name = "";
-    enum rc rc = take_line(m, &module);
-
-    if (!rc)
-        rc = take_line(m, &name);
-    if (rc)
-        return rc;
     for (size_t i = 0; i < ARRAY_SIZE(globals); i++) {
         if (!strcmp(module, globals[i].module) && !strcmp(name, globals[i].name))
             return push(m, (struct value){ .kind = V_GLOBAL,
@@ -243,51 +251,85 @@ static enum rc op_global(struct machine *m)
     }
     return err_set(
         m->err, RC_PARSE,
-        "pickle: opcode 0x63 at byte %zu asks for '%.100s.%.100s'; only tensors are read", m->op_at,
-        module, name);
+        "pickle: opcode 0x%02x at byte %zu asks for '%.100s.%.100s'; only tensors are read",
+        m->data[m->op_at], m->op_at, module, name);
 }
 
-/* ("storage", class, key, place, elements) */
+static enum rc op_global(struct machine *m)
+{
+    const char *module = "", *name = "";
+    enum rc rc = take_line(m, &module);
+
+    if (!rc)
+        rc = take_line(m, &name);
+    return rc ? rc : global_find(m, module, name);
+}
+
+static enum rc op_stack_global(struct machine *m)
+{
+    const struct value *name = pop(m), *module = name ? pop(m) : NULL;
+
+    if (!module)
+        return RC_PARSE;
+    if (module->kind != V_STR || name->kind != V_STR)
+        return bad(m, "a name that is no text");
+    return global_find(m, module->text, name->text);
+}
+
+/* ("storage", class, key, place, elements); torch before 1.6 adds what view it is: None */
 static enum rc op_persid(struct machine *m)
 {
     const struct value *v = pop(m);
+    struct pickle_storage s;
 
     if (!v)
         return RC_PARSE;
-    if (v->kind != V_LIST || v->count != 5 || v->items[0]->kind != V_STR ||
+    if (v->kind != V_LIST || v->count < 5 || v->count > 6 || v->items[0]->kind != V_STR ||
         strcmp(v->items[0]->text, "storage") || v->items[1]->kind != V_GLOBAL ||
         v->items[1]->global != G_STORAGE || v->items[2]->kind != V_STR ||
-        v->items[4]->kind != V_INT || v->items[4]->num < 0)
-        return bad(m, "a reference to something other than a storage");
-    return push(m, (struct value){ .kind = V_STORAGE,
-                                   .dtype = v->items[1]->dtype,
-                                   .text = v->items[2]->text,
-                                   .num = v->items[4]->num });
+        v->items[4]->kind != V_INT || v->items[4]->num < 0 ||
+        (v->count == 6 && v->items[5]->kind != V_NONE))
+        return bad(m, "it refers to something other than a storage");
+    s = (struct pickle_storage){ .key = v->items[2]->text,
+                                 .dtype = v->items[1]->dtype,
+                                 .count = (uint64_t)v->items[4]->num };
+    VEC_GROW(m->storages, m->storages_count, m->storages_cap);
+    m->storages[m->storages_count++] = s;
+    return push(m,
+                (struct value){
+                    .kind = V_STORAGE, .dtype = s.dtype, .text = s.key, .num = v->items[4]->num });
 }
 
-/* Shape and stride agree when the elements lie one behind the other. */
+/* Dimensions and strides, and how far behind the first the last element lies. */
 static enum rc shape_take(struct machine *m, const struct value *size, const struct value *stride,
                           struct pickle_tensor *t)
 {
-    uint64_t count = 1;
+    uint64_t count = 1, last = 0;
 
     if (size->kind != V_LIST || stride->kind != V_LIST || size->count != stride->count)
         return bad(m, "a tensor without shape and stride");
     if (size->count > ST_DIMS_MAX)
         return bad(m, "a tensor of too many dimensions");
     t->ndim = size->count;
+    t->in_one_piece = true;
     for (size_t i = t->ndim; i-- > 0;) {
         const struct value *dim = size->items[i], *step = stride->items[i];
+        uint64_t reach;
 
-        if (dim->kind != V_INT || step->kind != V_INT || dim->num < 0)
-            return bad(m, "a tensor whose shape is not of whole numbers");
-        if (count && dim->num > 1 && step->num != (int64_t)count)
-            return bad(m, "a tensor that does not lie in one piece");
-        if (__builtin_mul_overflow(count, (uint64_t)dim->num, &count) || count > INT64_MAX)
+        if (dim->kind != V_INT || step->kind != V_INT || dim->num < 0 || step->num < 0)
+            return bad(m, "a tensor whose shape or stride is not of whole numbers");
+        if (dim->num > 1 && (uint64_t)step->num != count)
+            t->in_one_piece = false;
+        if (__builtin_mul_overflow(count, (uint64_t)dim->num, &count) || count > INT64_MAX ||
+            __builtin_mul_overflow(dim->num ? (uint64_t)dim->num - 1 : 0, (uint64_t)step->num,
+                                   &reach) ||
+            __builtin_add_overflow(last, reach, &last) || last > INT64_MAX)
             return bad(m, "a tensor larger than any file");
         t->dims[i] = (size_t)dim->num;
+        t->strides[i] = (uint64_t)step->num;
     }
     t->count = count;
+    t->span = count ? last + 1 : 0;
     return RC_OK;
 }
 
@@ -307,8 +349,13 @@ static enum rc rebuild_tensor(struct machine *m, const struct value *args)
     rc = shape_take(m, args->items[2], args->items[3], t);
     if (rc)
         return rc;
-    if (first->num > s->num || t->count > (uint64_t)(s->num - first->num))
+    if (first->num > s->num || t->span > (uint64_t)(s->num - first->num))
         return bad(m, "a tensor that reaches beyond its storage");
+    if (t->count > (uint64_t)s->num && t->count > PICKLE_REPEAT_MAX)
+        return err_set(m->err, RC_LIMIT,
+                       "pickle: at byte %zu: a tensor that repeats its storage has more than %d "
+                       "numbers",
+                       m->op_at, PICKLE_REPEAT_MAX);
     t->dtype = s->dtype;
     t->storage = s->text;
     t->first = (uint64_t)first->num;
@@ -346,11 +393,12 @@ static enum rc op_build(struct machine *m)
 }
 
 /* --- values --- */
-static enum rc op_text(struct machine *m)
+/* Text behind its length of `bytes` bytes. */
+static enum rc op_text(struct machine *m, size_t bytes)
 {
     const uint8_t *p = NULL;
     uint64_t n;
-    enum rc rc = take_uint(m, 4, &n);
+    enum rc rc = take_uint(m, bytes, &n);
 
     if (!rc)
         rc = take(m, (size_t)n, &p);
@@ -362,14 +410,21 @@ static enum rc op_text(struct machine *m)
                                    .text = arena_strndup(m->arena, (const char *)p, (size_t)n) });
 }
 
-/* LONG1: two's complement of as many bytes as it says. */
+/* LONG1: two's complement of as many bytes as it says.  Nothing but the mark of old files
+ * is longer than 64 bits. */
 static enum rc op_long(struct machine *m)
 {
+    const uint8_t *p = NULL;
     uint64_t n, v;
     enum rc rc = take_uint(m, 1, &n);
 
-    if (!rc && n > 8)
-        rc = bad(m, "a number of more than 64 bits");
+    if (!rc && n > 8) {
+        rc = take(m, (size_t)n, &p);
+        return rc ? rc
+                  : push(m, (struct value){ .kind = V_BIG,
+                                            .text = arena_memdup(m->arena, p, (size_t)n),
+                                            .count = (size_t)n });
+    }
     if (!rc)
         rc = take_uint(m, (size_t)n, &v);
     if (rc)
@@ -423,9 +478,27 @@ static enum rc op_proto(struct machine *m)
     uint64_t v;
     enum rc rc = take_uint(m, 1, &v);
 
-    if (!rc && v != 2)
-        return err_set(m->err, RC_PARSE, "pickle: protocol %llu; only 2 is read",
+    if (!rc && (v < 2 || v > 5))
+        return err_set(m->err, RC_PARSE, "pickle: protocol %llu; 2 to 5 are read",
                        (unsigned long long)v);
+    return rc;
+}
+
+/* Bytes that say nothing here: the length of a frame, a floating point number. */
+static enum rc op_skip(struct machine *m, size_t bytes, bool number)
+{
+    const uint8_t *p;
+    enum rc rc = take(m, bytes, &p);
+
+    return rc || !number ? rc : push(m, (struct value){ .kind = V_FLOAT });
+}
+
+/* MEMOIZE: under the number that comes next. */
+static enum rc op_memoize(struct machine *m)
+{
+    enum rc rc = memo_put(m, m->memo_next);
+
+    m->memo_next++;
     return rc;
 }
 
@@ -434,6 +507,14 @@ static enum rc op_other(struct machine *m, uint8_t op)
     switch (op) {
     case 0x80:
         return op_proto(m);
+    case 0x93:
+        return op_stack_global(m);
+    case 0x94:
+        return op_memoize(m);
+    case 0x95:
+        return op_skip(m, 8, false);
+    case 'G':
+        return op_skip(m, 8, true);
     case 'c':
         return op_global(m);
     case 'Q':
@@ -481,7 +562,12 @@ static enum rc step(struct machine *m, uint8_t op)
     case 's':
         return op_add(m, V_DICT, 2);
     case 'X':
-        return op_text(m);
+        return op_text(m, 4);
+    case 'U':
+    case 0x8c:
+        return op_text(m, 1);
+    case 0x8d:
+        return op_text(m, 8);
     case 'J':
         return op_int(m, 4);
     case 'K':
@@ -500,7 +586,35 @@ static enum rc step(struct machine *m, uint8_t op)
     }
 }
 
-static enum rc result_take(struct machine *m, struct pickle *out)
+static int storage_by_key(const void *a, const void *b)
+{
+    const struct pickle_storage *x = a, *y = b;
+
+    return strcmp(x->key, y->key);
+}
+
+/* Each storage once; two tensors of one must agree about it. */
+static enum rc storages_take(struct machine *m, struct pickle *out)
+{
+    size_t n = 0;
+
+    out->storages = arena_array(m->arena, struct pickle_storage, m->storages_count);
+    if (m->storages_count)
+        qsort(m->storages, m->storages_count, sizeof(*m->storages), storage_by_key);
+    for (size_t i = 0; i < m->storages_count; i++) {
+        const struct pickle_storage *s = &m->storages[i];
+
+        if (!n || strcmp(out->storages[n - 1].key, s->key))
+            out->storages[n++] = *s;
+        else if (out->storages[n - 1].dtype != s->dtype || out->storages[n - 1].count != s->count)
+            return err_set(m->err, RC_PARSE, "pickle: storage '%.64s' is described in two ways",
+                           s->key);
+    }
+    out->storages_count = n;
+    return RC_OK;
+}
+
+static enum rc tensors_take(struct machine *m, struct pickle *out)
 {
     const struct value *d = m->result;
 
@@ -519,34 +633,157 @@ static enum rc result_take(struct machine *m, struct pickle *out)
         out->tensors[out->count] = *t->made;
         out->tensors[out->count++].name = name->text;
     }
-    return out->count ? RC_OK : err_set(m->err, RC_PARSE, "pickle: it holds no tensor");
+    return out->count ? storages_take(m, out)
+                      : err_set(m->err, RC_PARSE, "pickle: it holds no tensor");
+}
+
+/* --- whole programs --- */
+static void machine_init(struct machine *m, struct arena *a, const uint8_t *data, size_t len,
+                         struct err *err)
+{
+    *m = (struct machine){ .arena = a, .data = data, .len = len, .err = err };
+}
+
+static void machine_release(struct machine *m)
+{
+    free(m->stack);
+    free(m->memo);
+    free(m->storages);
+}
+
+/* Runs from m->at to the opcode that stops it; what was made before is forgotten. */
+static enum rc machine_run(struct machine *m)
+{
+    enum rc rc = RC_OK;
+
+    m->result = NULL;
+    m->depth = m->memo_next = 0;
+    if (m->memo)
+        memset(m->memo, 0, m->memo_cap * sizeof(*m->memo));
+    while (!rc && !m->result) {
+        m->op_at = m->at < m->len ? m->at : m->len - 1;
+        if (m->at == m->len)
+            rc = bad(m, "the data ends before it stops");
+        else
+            rc = step(m, m->data[m->at++]);
+    }
+    return rc;
 }
 
 enum rc pickle_parse(const uint8_t *data, size_t len, struct pickle *out, struct err *err)
 {
     struct pickle p = { 0 };
-    struct machine m = { .arena = &p.arena, .data = data, .len = len, .err = err };
-    enum rc rc = RC_OK;
+    struct machine m;
+    enum rc rc;
 
     if (!len || len > PICKLE_BYTES_MAX)
         return err_set(err, RC_PARSE, "pickle: it is empty or longer than %d bytes",
                        PICKLE_BYTES_MAX);
-    while (!rc && !m.result) {
-        m.op_at = m.at < len ? m.at : len - 1;
-        if (m.at == len)
-            rc = bad(&m, "the data ends before it stops");
-        else
-            rc = step(&m, data[m.at++]);
-    }
+    machine_init(&m, &p.arena, data, len, err);
+    rc = machine_run(&m);
     if (!rc)
-        rc = result_take(&m, &p);
-    free(m.stack);
-    free(m.memo);
+        rc = tensors_take(&m, &p);
+    machine_release(&m);
     if (rc)
         arena_release(&p.arena);
     else
         *out = p;
     return rc;
+}
+
+/* --- files of torch before 1.6: five pickles one behind the other --- */
+static enum rc old_head(struct machine *m)
+{
+    static const uint8_t mark[] = { 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
+    enum { VERSION = 1001 };
+    enum rc rc = machine_run(m);
+
+    if (rc)
+        return rc;
+    if (m->result->kind != V_BIG || m->result->count != sizeof(mark) ||
+        memcmp(m->result->text, mark, sizeof(mark)))
+        return err_set(m->err, RC_PARSE,
+                       "pickle: it does not begin with the mark of torch's files");
+    rc = machine_run(m);
+    if (!rc && (m->result->kind != V_INT || m->result->num != VERSION))
+        rc = err_set(m->err, RC_PARSE, "pickle: a version of torch's files other than %d", VERSION);
+    return rc;
+}
+
+/* What the machine that wrote it was like. */
+static enum rc old_system(struct machine *m)
+{
+    enum rc rc = machine_run(m);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; m->result->kind == V_DICT && i < m->result->count; i += 2) {
+        const struct value *key = m->result->items[i], *v = m->result->items[i + 1];
+
+        if (key->kind == V_STR && !strcmp(key->text, "little_endian") && v->kind == V_BOOL &&
+            v->num)
+            return RC_OK;
+    }
+    return err_set(m->err, RC_PARSE, "pickle: its numbers are not little-endian");
+}
+
+/* The storages in the order in which they follow. */
+static enum rc old_keys(struct machine *m, struct pickle *p)
+{
+    enum rc rc = machine_run(m);
+    const struct value *list = m->result;
+    struct pickle_storage *order;
+
+    if (rc)
+        return rc;
+    if (list->kind != V_LIST || list->count != p->storages_count)
+        return err_set(m->err, RC_PARSE, "pickle: its list of storages is not that of its tensors");
+    order = arena_array(m->arena, struct pickle_storage, list->count);
+    for (size_t i = 0; i < list->count; i++) {
+        struct pickle_storage want = { .key = list->items[i]->text };
+        struct pickle_storage *s =
+            list->items[i]->kind != V_STR
+                ? NULL
+                : bsearch(&want, p->storages, p->storages_count, sizeof(want), storage_by_key);
+
+        if (!s || s->listed)
+            return err_set(m->err, RC_PARSE, "pickle: its list of storages names one %s",
+                           s ? "twice" : "that no tensor has");
+        s->listed = true;
+        order[i] = *s;
+    }
+    p->storages = order;
+    return RC_OK;
+}
+
+enum rc pickle_parse_old(const uint8_t *data, size_t len, struct pickle *out, size_t *out_end,
+                         struct err *err)
+{
+    struct pickle p = { 0 };
+    struct machine m;
+    enum rc rc;
+
+    if (!len || len > PICKLE_BYTES_MAX)
+        return err_set(err, RC_PARSE, "pickle: it is empty or longer than %d bytes",
+                       PICKLE_BYTES_MAX);
+    machine_init(&m, &p.arena, data, len, err);
+    rc = old_head(&m);
+    if (!rc)
+        rc = old_system(&m);
+    if (!rc)
+        rc = machine_run(&m);
+    if (!rc)
+        rc = tensors_take(&m, &p);
+    if (!rc)
+        rc = old_keys(&m, &p);
+    machine_release(&m);
+    if (rc) {
+        arena_release(&p.arena);
+        return rc;
+    }
+    *out = p;
+    *out_end = m.at;
+    return RC_OK;
 }
 
 void pickle_release(struct pickle *p)

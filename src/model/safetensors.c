@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "model/torch_file.h"
 #include "os/file.h"
 
 #include <assert.h>
@@ -287,8 +288,7 @@ enum rc st_open_file(const char *path, struct st **out, struct err *err)
 }
 
 /* --- shards --- */
-/* A shard is a file beside the index: its name must not lead elsewhere. */
-static bool shard_name_ok(const char *name)
+bool st_shard_name_ok(const char *name)
 {
     return name && name[0] && name[0] != '.' && !strchr(name, '/') && strlen(name) <= 255;
 }
@@ -325,7 +325,7 @@ static enum rc index_open(struct st *s, const char *dir, const struct json *map,
     if (map->count > ST_TENSORS_MAX)
         return err_set(err, RC_LIMIT, "'weight_map' has more than %d tensors", ST_TENSORS_MAX);
     for (const struct json *v = map->first; v; v = v->next) {
-        if (!shard_name_ok(json_str(v)))
+        if (!st_shard_name_ok(json_str(v)))
             return err_set(err, RC_PARSE, "'weight_map' gives no file name for tensor '%.200s'",
                            v->key);
         rc = shard_find(s, dir, json_str(v), &shard, err);
@@ -389,8 +389,7 @@ enum rc st_open(const char *dir, struct st **out, struct err *err)
         return rc;
     if (file_exists(path))
         return st_open_file(path, out, err);
-    rc = file_join(path, sizeof(path), dir, "pytorch_model.bin", err);
-    if (!rc && file_exists(path))
+    if (torch_found(dir))
         err_hint(err, "Run 'stoker model convert %s' to make one of pytorch_model.bin.", dir);
     return err_set(err, RC_NODEV, "there is no model.safetensors in '%s'", dir);
 }

@@ -33,6 +33,8 @@ const struct st_tensor *st_at(const struct st *s, size_t i);           /* sorted
 const struct st_tensor *st_find(const struct st *s, const char *name); /* NULL: none */
 size_t st_shards(const struct st *s);                                  /* files */
 const char *st_shard_path(const struct st *s, size_t i);
+/* A shard is a file beside the index: its name must not lead elsewhere.  NULL is none. */
+bool st_shard_name_ok(const char *name);
 const char *st_dtype_name(enum st_dtype d);
 size_t st_dtype_bytes(enum st_dtype d);
 /* Elements [first, first+count) as f32; integers are converted too, f64 is rounded. */

@@ -21,8 +21,10 @@ $(PARITY_DRIVERS): $(B)/tests/parity-%: tests/parity/%_main.c $(B)/libstoker.a |
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(B)/libstoker.a $(LIBS)
 -include $(PARITY_DRIVERS:=.d)
 
-.PHONY: parity parity-unicode parity-unigram parity-tokens parity-vectors parity-shapes parity-overlap
-parity: parity-unicode parity-unigram parity-tokens parity-vectors
+.PHONY: parity-convert parity parity-unicode parity-unigram parity-tokens parity-vectors parity-shapes parity-overlap
+parity: parity-unicode parity-unigram parity-tokens parity-vectors parity-convert
+parity-convert: $(B)/stoker
+	$(PYTHON) tests/parity/convert.py $<
 parity-unicode: $(B)/tests/parity-unicode
 	$(PYTHON) tests/parity/unicode.py $<
 parity-unigram: $(B)/tests/parity-unigram
