@@ -3,39 +3,78 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "cmd/model_int.h"
+#include "engine/batch.h"
+#include "engine/engine.h"
 #include "model/model.h"
 #include "model/verify.h"
 #include "os/file.h"
 
-enum { DTYPES = ST_BOOL + 1, TEXT_MAX = 256 };
+enum { DTYPES = ST_BOOL + 1, TEXT_MAX = 256, USES_MAX = 16 };
 
-/* Bytes of the weights once an engine has packed them: matrices in the type of the
- * products (int8 with a scale a row), tables in half of a float or a float, the rest in
- * floats. */
-struct footprint {
-    uint64_t f32, bf16, int8;
+/* What each device of this machine takes for a model: weights as it packs them and room to
+ * work in, by the device's own count. */
+struct use {
+    const struct eng_ops *ops;
+    enum eng_dtype dtype;
+    uint64_t bytes;
+    bool chosen; /* what --device auto --dtype auto takes */
 };
 
-static struct footprint footprint_of(const struct model *m)
-{
-    uint64_t h = m->hidden, f = m->ffn, layers = m->layers;
-    uint64_t matrices = layers * (4 * h * h + 2 * h * f), rows = layers * (5 * h + f);
-    uint64_t tables = (m->vocab + m->positions + m->types) * h + m->rel_buckets * m->heads;
-    uint64_t rest = layers * (4 * h + 5 * h + f) + 2 * h;
+static const char *const dtype_names[] = {
+    [ENG_AUTO] = "auto", [ENG_F32] = "f32", [ENG_BF16] = "bf16", [ENG_I8] = "int8"
+};
 
-    if (m->head != MODEL_HEAD_NONE) {
-        matrices += h * h + h * m->labels;
-        rows += h + m->labels;
-        rest += h + m->labels;
+/* Entries of a device that can run; `ref` has f32 alone. */
+static size_t uses_of(const struct model *m, const struct eng_ops *ops, bool best, struct use *out)
+{
+    uint64_t automatic = ops->memory(m, &(struct eng_opts){ .dtype = ENG_AUTO });
+    bool found = false;
+    size_t n = 0;
+
+    for (int d = ENG_F32; d <= ENG_I8; d++) {
+        struct eng_opts o = { .dtype = (enum eng_dtype)d };
+        uint64_t bytes = ops == &eng_ref && d != ENG_F32 ? 0 : ops->memory(m, &o);
+
+        if (!bytes)
+            continue;
+        out[n] = (struct use){ .ops = ops, .dtype = o.dtype, .bytes = bytes };
+        out[n].chosen = best && !found && bytes == automatic;
+        found = found || out[n].chosen;
+        n++;
     }
-    for (size_t i = 0; i < m->dense_count; i++) {
-        matrices += (uint64_t)m->dense[i].in * m->dense[i].out;
-        rows += m->dense[i].out;
-        rest += m->dense[i].bias ? m->dense[i].out : 0;
+    return n;
+}
+
+static size_t uses_find(const struct model *m, struct use out[USES_MAX])
+{
+    const struct eng_ops *ops, *best = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; (ops = eng_device(i)); i++) {
+        if (ops->score() > (best ? best->score() : 0))
+            best = ops;
     }
-    return (struct footprint){ .f32 = 4 * (matrices + tables + rest),
-                               .bf16 = 2 * matrices + 2 * tables + 4 * rest,
-                               .int8 = matrices + 4 * rows + 2 * tables + 4 * rest };
+    for (size_t i = 0; (ops = eng_device(i)) && n + ENG_I8 <= USES_MAX; i++) {
+        if (ops->score() > 0)
+            n += uses_of(m, ops, ops == best, out + n);
+    }
+    return n;
+}
+
+/* Beside the engine: the program, the vocabulary (four times its file, as measured) and one
+ * full window of texts and results. */
+static uint64_t beside_bytes(const struct model *m, const struct verify *files)
+{
+    const uint64_t program = 4 << 20, texts = 4 << 20;
+    uint64_t results = (uint64_t)BATCH_WINDOW_MAX * sizeof(float) *
+                       (m->head == MODEL_HEAD_NONE ? eng_dim(m) : m->labels);
+    uint64_t words = 0;
+
+    for (size_t i = 0; i < files->files_count; i++) {
+        if (!strcmp(files->files[i].name, "tokenizer.json"))
+            words = 4 * files->files[i].bytes;
+    }
+    return program + words + texts + results;
 }
 
 static void dtypes_count(const struct model *m, uint64_t out[DTYPES])
@@ -54,11 +93,6 @@ static const char *dense_label(int act)
     static const char *const names[] = { "identity", "tanh", "relu", "gelu" };
 
     return names[act];
-}
-
-static size_t vector_size(const struct model *m)
-{
-    return m->dense_count ? m->dense[m->dense_count - 1].out : m->hidden;
 }
 
 /* --- text --- */
@@ -103,7 +137,7 @@ static void net_rows(struct table *t, const struct model *m)
 static void use_rows(struct table *t, const struct model *m)
 {
     if (m->head == MODEL_HEAD_NONE) {
-        row(t, "gives", "vectors of %zu numbers, pooling %s%s", vector_size(m),
+        row(t, "gives", "vectors of %zu numbers, pooling %s%s", eng_dim(m),
             model_pool_label(m->pool), m->normalize ? ", normalised" : ", not normalised");
         for (size_t i = 0; i < m->dense_count; i++)
             row(t, "dense", "%s: %zu to %zu, %s%s", m->dense[i].dir, m->dense[i].in,
@@ -120,11 +154,34 @@ static void use_rows(struct table *t, const struct model *m)
                                                                                 : "");
 }
 
+static void memory_rows(struct table *t, const struct model *m, const struct verify *files)
+{
+    struct use uses[USES_MAX];
+    size_t n = uses_find(m, uses), at = 0;
+    char text[TEXT_MAX], bytes[UNITS_TEXT_MAX];
+
+    for (size_t i = 0; i < n; i++) {
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s %s%s", at ? ", " : "",
+                               units_bytes_human(uses[i].bytes, bytes), dtype_names[uses[i].dtype],
+                               uses[i].chosen ? " (auto)" : "");
+        if (at >= sizeof(text))
+            at = sizeof(text) - 1;
+        if (i + 1 == n || uses[i + 1].ops != uses[i].ops) {
+            char key[64];
+
+            snprintf(key, sizeof(key), "memory on %s", uses[i].ops->name);
+            row(t, key, "%s", text);
+            at = 0;
+        }
+    }
+    row(t, "", "and up to %s for program, vocabulary and texts",
+        units_bytes_human(beside_bytes(m, files), bytes));
+}
+
 static void info_text(struct cmd_ctx *ctx, const struct model *m, const struct verify *files)
 {
     struct table *t = table_new();
-    struct footprint mem = footprint_of(m);
-    char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX], c[UNITS_TEXT_MAX];
+    char a[UNITS_TEXT_MAX];
 
     term_text(&ctx->out_term, &ctx->out, COLOUR_BOLD, "%s", m->name);
     buf_addf(&ctx->out, "  %s\n", m->dir);
@@ -132,8 +189,7 @@ static void info_text(struct cmd_ctx *ctx, const struct model *m, const struct v
     table_col(t, NULL, TABLE_LEFT | TABLE_SHRINK);
     net_rows(t, m);
     use_rows(t, m);
-    row(t, "weights on CPU", "%s f32, %s bf16, %s int8 (estimate)", units_bytes_human(mem.f32, a),
-        units_bytes_human(mem.bf16, b), units_bytes_human(mem.int8, c));
+    memory_rows(t, m, files);
     for (size_t i = 0; i < files->files_count; i++)
         row(t, i ? "" : "files", "%s  %s", files->files[i].name,
             units_bytes_human(files->files[i].bytes, a));
@@ -180,7 +236,7 @@ static void vectors_json(struct json_out *w, const struct model *m)
         return;
     }
     json_obj(w);
-    json_kv_int(w, "size", (int64_t)vector_size(m));
+    json_kv_int(w, "size", (int64_t)eng_dim(m));
     json_kv_str(w, "pooling", model_pool_label(m->pool));
     json_kv_bool(w, "normalize", m->normalize);
     json_key(w, "dense");
@@ -214,7 +270,8 @@ static void scores_json(struct json_out *w, const struct model *m)
 
 static void around_json(struct json_out *w, const struct model *m, const struct verify *files)
 {
-    struct footprint mem = footprint_of(m);
+    struct use uses[USES_MAX];
+    size_t n = uses_find(m, uses);
 
     json_key(w, "prompts");
     json_obj(w);
@@ -224,10 +281,14 @@ static void around_json(struct json_out *w, const struct model *m, const struct 
     json_kv_str(w, "default_prompt", m->default_prompt);
     json_key(w, "memory_bytes");
     json_obj(w);
-    json_kv_int(w, "cpu_f32", (int64_t)mem.f32);
-    json_kv_int(w, "cpu_bf16", (int64_t)mem.bf16);
-    json_kv_int(w, "cpu_int8", (int64_t)mem.int8);
+    for (size_t i = 0; i < n; i++) {
+        char key[64];
+
+        snprintf(key, sizeof(key), "%s_%s", uses[i].ops->name, dtype_names[uses[i].dtype]);
+        json_kv_int(w, key, (int64_t)uses[i].bytes);
+    }
     json_obj_end(w);
+    json_kv_int(w, "memory_beside_bytes", (int64_t)beside_bytes(m, files));
     json_key(w, "files");
     json_arr(w);
     for (size_t i = 0; i < files->files_count; i++) {

@@ -22,6 +22,11 @@ static size_t find_named(const char *name)
     return i;
 }
 
+const struct eng_ops *eng_device(size_t i)
+{
+    return i < ARRAY_SIZE(registry) ? registry[i] : NULL;
+}
+
 static size_t find_best(void)
 {
     size_t best = ARRAY_SIZE(registry);

