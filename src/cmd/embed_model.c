@@ -65,7 +65,7 @@ static enum rc load_parts(const struct encoder_opts *o, struct encoder *e, struc
     if (o->normalize != ENCODER_AS_MODEL)
         e->model->normalize = o->normalize == ENCODER_NORMALIZE;
     e->text.lower = e->model->lower;
-    snprintf(path, sizeof(path), "%s/tokenizer.json", dir);
+    snprintf(path, sizeof(path), "%s/tokenizer.json", e->model->net_dir);
     if (tokenizer_load(path, &e->tok, err))
         return err->code;
     return eng_load(e->model, &eo, &e->eng, err);
@@ -177,7 +177,7 @@ uint64_t encoder_fingerprint(const struct encoder *e)
     uint64_t h = HASH_START;
 
     for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-        snprintf(path, sizeof(path), "%s/%s", m->dir, files[i]);
+        snprintf(path, sizeof(path), "%s/%s", m->net_dir, files[i]);
         h = hash_file(h, path);
     }
     h = hash_number(h, (uint64_t)m->pool << 8 | (uint64_t)m->normalize << 1 | m->lower);

@@ -146,10 +146,10 @@ static enum rc check_batch(const struct model *m, const struct eng_batch *b, enu
 
 static enum rc bad_output(const struct eng *e, size_t sequence, float x, struct err *err)
 {
-    err_hint(err, "A weight may be damaged: 'stoker model verify %s' looks at each.",
-             e->model->dir);
-    return err_set(err, RC_FAIL, "sequence %zu: model '%s' gave %s on device '%s'", sequence,
-                   e->model->name, isnan(x) ? "NaN" : "infinity", e->ops->name);
+    return err_set(err, RC_FAIL,
+                   "sequence %zu: model '%s' gave %s on device '%s'; a weight may be damaged: "
+                   "'stoker model verify' looks at each",
+                   sequence, e->model->name, isnan(x) ? "NaN" : "infinity", e->ops->name);
 }
 
 /* A NaN in the weights or an overflow shows here, before anyone stores it. */

@@ -156,6 +156,8 @@ static enum rc cover_check(struct st_tensor *t, size_t n, uint64_t base, uint64_
 
     qsort(t, n, sizeof(*t), by_place);
     for (size_t i = 0; i < n; i++) {
+        if (i && !strcmp(t[i].name, t[i - 1].name))
+            return err_set(err, RC_PARSE, "tensor '%.200s' is there twice", t[i].name);
         if (t[i].offset < at && t[i].bytes)
             return err_set(err, RC_PARSE, "tensor '%s' overlaps tensor '%s'", t[i].name,
                            i ? t[i - 1].name : "");

@@ -86,7 +86,7 @@ static enum rc read_all(int fd, const char *path, size_t size, char *out, struct
 
 enum rc tokenizer_load(const char *path, struct tokenizer **out, struct err *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not wait */
     struct stat st;
     char *text;
     enum rc rc;
