@@ -441,15 +441,18 @@ static enum rc lengths_open(struct model *m, struct arena *a, struct err *err)
                                          "sentence_camembert_config.json",
                                          "sentence_xlm-roberta_config.json" };
     struct json *sentence = NULL, *tokenizer;
-    enum rc rc = RC_OK;
+    const char *name = "tokenizer_config.json";
+    enum rc rc = json_load(a, m->net_dir, name, &tokenizer, err);
 
-    for (size_t i = 0; i < ARRAY_SIZE(names) && !rc && !sentence; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(names) && !rc && !sentence; i++) {
         rc = json_load(a, m->net_dir, names[i], &sentence, err);
-    if (!rc)
-        rc = json_load(a, m->net_dir, "tokenizer_config.json", &tokenizer, err);
-    if (!rc)
-        rc = config_lengths(m, sentence, tokenizer, err);
-    return rc;
+        if (sentence)
+            name = names[i];
+    }
+    if (rc)
+        return rc;
+    rc = config_lengths(m, sentence, tokenizer, err);
+    return rc ? err_ctx(err, "'%s/%s'", m->net_dir, name) : RC_OK;
 }
 
 /* The network and what stands around it, all from small files. */

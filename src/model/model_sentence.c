@@ -281,15 +281,32 @@ static size_t length_of(const struct json *cfg, const char *key)
     return n >= 1 && n <= MODEL_POSITIONS_MAX && n == floor(n) ? (size_t)n : 0;
 }
 
+/* 0: none is given.  Unlike the tokenizer's limit, where 10^30 stands for none, it is meant. */
+static enum rc own_length(const struct json *sentence, size_t *out, struct err *err)
+{
+    const struct json *v = json_get(sentence, "max_seq_length");
+    double n = json_num(v, NAN);
+
+    *out = 0;
+    if (!v || v->type == JSON_NULL)
+        return RC_OK;
+    if (!(n >= 1 && n == floor(n)))
+        return err_set(err, RC_PARSE, "'max_seq_length' is not a whole number above 0");
+    *out = n < MODEL_POSITIONS_MAX ? (size_t)n : MODEL_POSITIONS_MAX;
+    return RC_OK;
+}
+
 enum rc config_lengths(struct model *m, const struct json *sentence, const struct json *tokenizer,
                        struct err *err)
 {
-    size_t own = length_of(sentence, "max_seq_length");
-    size_t limit = own ? own : length_of(tokenizer, "model_max_length");
-    enum rc rc = config_flag(sentence, "do_lower_case", false, &m->lower, err);
+    size_t own = 0, limit;
+    enum rc rc = own_length(sentence, &own, err);
 
+    if (!rc)
+        rc = config_flag(sentence, "do_lower_case", false, &m->lower, err);
     if (rc)
         return rc;
+    limit = own ? own : length_of(tokenizer, "model_max_length");
     /* as the reference: max_seq_length stands in for the tokenizer's own limit */
     if (limit && limit < m->max_tokens)
         m->max_tokens = limit;
