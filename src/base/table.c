@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TABLE_GAP = 2, TABLE_SHRUNK_MIN = 6 };
+enum { TABLE_GAP = 2, TABLE_SHRUNK_MIN = 6, TABLE_CUT_MIN = 4, TABLE_WRAPPED_MIN = 16 };
 
 struct cell {
     char *text; /* owned */
@@ -100,15 +100,25 @@ static void measure(const struct table *t, size_t width[TABLE_COLS_MAX])
         }
 }
 
-/* Takes from the widest shrinkable column until the row fits or none can give. */
-static void shrink(const struct table *t, size_t room, size_t width[TABLE_COLS_MAX])
+static bool can_give(int flags, size_t width, bool all)
+{
+    if (flags & TABLE_WRAP)
+        return width > TABLE_WRAPPED_MIN;
+    if (width <= (size_t)(all ? TABLE_CUT_MIN : TABLE_SHRUNK_MIN))
+        return false;
+    return (flags & TABLE_SHRINK) || (all && !(flags & (TABLE_WHOLE | TABLE_RIGHT)));
+}
+
+/* Takes from the widest shrinkable column, or from any of text when `all`, until the row fits
+ * or none can give. */
+static void shrink(const struct table *t, size_t room, bool all, size_t width[TABLE_COLS_MAX])
 {
     for (;;) {
         size_t total = 0, widest = t->cols_count;
 
         for (size_t c = 0; c < t->cols_count; c++) {
             total += width[c] + (c ? TABLE_GAP : 0);
-            if ((t->cols[c].flags & TABLE_SHRINK) && width[c] > TABLE_SHRUNK_MIN &&
+            if (can_give(t->cols[c].flags, width[c], all) &&
                 (widest == t->cols_count || width[c] > width[widest]))
                 widest = c;
         }
@@ -158,18 +168,69 @@ static void add_cell(struct buf *out, const struct term *term, const char *text,
         buf_fill(out, ' ', pad);
 }
 
+/* Bytes of the words at the front of `text` that fit into `room`; a longer word is cut. */
+static size_t fitting(const char *text, size_t room)
+{
+    size_t len = strlen(text), at = 0, used = 0, space = 0;
+
+    while (at < len) {
+        size_t n, cols = utf8_columns(text + at, len - at, &n);
+
+        if (used + cols > room)
+            return space ? space : at ? at : n;
+        if (text[at] == ' ')
+            space = at;
+        used += cols;
+        at += n;
+    }
+    return len;
+}
+
+/* The last cell of a row, in as many lines as it takes, `before` columns from the left. */
+static void add_wrapped(struct buf *out, const struct term *term, const struct cell *cell,
+                        size_t width, size_t before)
+{
+    const char *text = cell->text;
+    bool first = true;
+
+    do {
+        size_t n = fitting(text, width), shown = n;
+
+        while (shown && text[shown - 1] == ' ')
+            shown--;
+        if (!first) {
+            buf_addc(out, '\n');
+            buf_fill(out, ' ', before);
+        }
+        if (term->colour)
+            buf_adds(out, colour_codes[cell->colour]);
+        buf_add(out, text, shown);
+        if (term->colour && cell->colour != COLOUR_NONE)
+            buf_adds(out, "\033[0m");
+        text += n;
+        text += strspn(text, " ");
+        first = false;
+    } while (*text);
+}
+
 static void add_row(const struct table *t, const struct term *term, int indent,
                     const size_t width[TABLE_COLS_MAX], const struct cell *cells, size_t count,
                     struct buf *out)
 {
+    size_t before = (size_t)indent;
+
     while (count > 1 && !cells[count - 1].text[0])
         count--; /* no blanks at the end of a line */
     buf_fill(out, ' ', (size_t)indent);
     for (size_t c = 0; c < count; c++) {
         if (c)
             buf_fill(out, ' ', TABLE_GAP);
-        add_cell(out, term, cells[c].text, cells[c].colour, t->cols[c].flags, width[c],
-                 c + 1 == count);
+        before += c ? width[c - 1] + TABLE_GAP : 0;
+        if (t->cols[c].flags & TABLE_WRAP)
+            add_wrapped(out, term, &cells[c], width[c], before);
+        else
+            add_cell(out, term, cells[c].text, cells[c].colour, t->cols[c].flags, width[c],
+                     c + 1 == count);
     }
     buf_addc(out, '\n');
 }
@@ -181,8 +242,10 @@ void table_print(const struct table *t, const struct term *term, int indent, str
     bool titled = false;
 
     measure(t, width);
-    if (term->width > indent)
-        shrink(t, (size_t)(term->width - indent), width);
+    if (term->width > indent) {
+        shrink(t, (size_t)(term->width - indent), false, width);
+        shrink(t, (size_t)(term->width - indent), true, width);
+    }
     for (size_t c = 0; c < t->cols_count; c++) {
         head[c] = (struct cell){ .text = t->cols[c].title, .colour = COLOUR_DIM };
         titled = titled || t->cols[c].title[0];

@@ -3,7 +3,9 @@
  *
  * Columns are as wide as their widest cell (counted in code points); when the whole
  * is wider than the terminal, columns marked TABLE_SHRINK are cut with "…", widest
- * first.  Colour is asked for a cell and printed only when `colour` is on. */
+ * first, and then all others
+ * of text but TABLE_WHOLE.  A TABLE_WRAP column must be the last; it goes on below itself.
+ * Colour is asked for a cell and printed only when `colour` is on. */
 #ifndef BASE_TABLE_H
 #define BASE_TABLE_H
 #include "base/buf.h"
@@ -18,7 +20,7 @@ enum table_colour {
     COLOUR_BLUE,
     COLOUR_CYAN
 };
-enum { TABLE_LEFT = 0, TABLE_RIGHT = 1, TABLE_SHRINK = 2 };
+enum { TABLE_LEFT = 0, TABLE_RIGHT = 1, TABLE_SHRINK = 2, TABLE_WHOLE = 4, TABLE_WRAP = 8 };
 enum { TABLE_COLS_MAX = 80 };
 
 struct term { /* where the text goes */
@@ -29,7 +31,7 @@ struct term { /* where the text goes */
 struct table;
 struct table *table_new(void);
 void table_free(struct table *t);
-/* `flags`: TABLE_LEFT|RIGHT, TABLE_SHRINK.  A NULL or "" title on every column: no header. */
+/* `flags`: TABLE_LEFT|RIGHT, TABLE_SHRINK|WHOLE|WRAP.  A NULL or "" title on every column: no header. */
 void table_col(struct table *t, const char *title, int flags);
 /* Cells fill rows from left to right; table_row() starts the next row. */
 void table_row(struct table *t);

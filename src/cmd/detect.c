@@ -8,6 +8,8 @@
 #include "health/health.h"
 #include "hw/show.h"
 
+#include <arpa/inet.h>
+
 /* ---- the forms ---- */
 static enum rc form_page(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
 {
@@ -217,6 +219,28 @@ enum rc detect_probe(const char *root_path, struct recorder *rec, struct hw **ou
     return rc;
 }
 
+/* An address, as NCCL's route is looked up by; a name would be passed over in silence. */
+static enum rc peer_check(const struct detect_opts *o, struct err *err)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in6_addr six;
+    struct in_addr four;
+
+    if (!o->peer)
+        return RC_OK;
+    if (!o->env) {
+        err_hint(err, "Use it with --env.");
+        return err_set(err, RC_USAGE, "option '--peer' is about the environment for NCCL alone");
+    }
+    if (str_copy(text, sizeof(text), o->peer)) {
+        text[strcspn(text, "%")] = '\0'; /* fe80::1%eth0 */
+        if (inet_pton(AF_INET, text, &four) == 1 || inet_pton(AF_INET6, text, &six) == 1)
+            return RC_OK;
+    }
+    err_hint(err, "Give the address itself, as 10.0.0.2 or fd00::2: names are not looked up.");
+    return err_set(err, RC_USAGE, "option '--peer' takes an IP address, not '%.200s'", o->peer);
+}
+
 static enum rc run_detect(struct cmd_ctx *ctx, struct err *err)
 {
     const struct detect_opts *o = ctx->opts;
@@ -225,6 +249,8 @@ static enum rc run_detect(struct cmd_ctx *ctx, struct err *err)
     unsigned groups;
     enum rc rc = choose_form(o, &form, err);
 
+    if (!rc)
+        rc = peer_check(o, err);
     if (!rc && o->check.count)
         rc = check_groups(&o->check, &groups, err); /* before a probe that may take seconds */
     if (!rc)

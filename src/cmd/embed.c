@@ -22,7 +22,8 @@ enum {
 };
 
 struct embed_opts {
-    const char *model, *out, *format, *field, *prompt, *prompt_text, *instruction, *dtype, *device;
+    const char *model, *out, *format, *field, *id, *prompt, *prompt_text, *instruction, *dtype,
+        *device;
     bool jsonl, no_normalize, normalize, resume, force, similarity, json, quiet;
     int64_t dims, threads, batch_tokens, max_tokens;
 };
@@ -30,6 +31,7 @@ struct embed_opts {
 struct origin { /* where a text came from */
     const char *file;
     uint64_t line;
+    const char *id; /* in job's `ids` */
 };
 
 struct job {
@@ -41,7 +43,8 @@ struct job {
     struct resume resume;
     struct batch batch;
     struct origin origins[BATCH_WINDOW_MAX];
-    float *rows; /* [BATCH_WINDOW_MAX][enc.width] */
+    struct arena ids; /* of this window */
+    float *rows;      /* [BATCH_WINDOW_MAX][enc.width] */
     size_t rows_cap;
     struct buf prompt; /* --instruction's */
     char about[EMBED_ABOUT_MAX];
@@ -78,6 +81,10 @@ static enum rc check_opts(const struct embed_opts *o, struct err *err)
         return err_set(err, RC_USAGE, "--similarity prints a matrix and takes no -o or --format");
     if (o->json && !o->similarity)
         return err_set(err, RC_USAGE, "--json belongs to --similarity; vectors have --format");
+    if (o->id && (!o->jsonl || format_of(o->format) != SINK_JSONL))
+        return err_set(err, RC_USAGE,
+                       "--id is a member of JSON lines: it needs --jsonl, and no "
+                       "--format but jsonl");
     if (o->field && !o->jsonl)
         return err_set(err, RC_USAGE, "--field names a member of JSON lines: give --jsonl too");
     if (!o->out && !o->similarity && format_of(o->format) != SINK_JSONL && isatty(STDOUT_FILENO))
@@ -164,12 +171,22 @@ static uint64_t options_key(struct job *j)
     int len;
 
     encoder_describe(&j->enc, device, sizeof(device));
-    len = snprintf(j->about, sizeof(j->about), "%s, %zu numbers, %s, %s, %zu tokens at most%s",
-                   j->enc.model->name, j->width, j->o->format ? j->o->format : "jsonl",
-                   j->o->dtype ? j->o->dtype : "auto", j->enc.max_tokens,
-                   j->enc.model->normalize ? ", normalised" : "");
+    len =
+        snprintf(j->about, sizeof(j->about), "%s, %zu numbers, %s, %s, %zu tokens at most%s%s%.64s",
+                 j->enc.model->name, j->width, j->o->format ? j->o->format : "jsonl",
+                 j->o->dtype ? j->o->dtype : "auto", j->enc.max_tokens,
+                 j->enc.model->normalize ? ", normalised" : "", j->o->id ? ", id " : "",
+                 j->o->id ? j->o->id : "");
     return hash_bytes(hash_bytes(encoder_fingerprint(&j->enc), j->about, (size_t)len), prompt,
                       strlen(prompt) + 1);
+}
+
+static void hash_record(struct job *j, const struct source_record *rec)
+{
+    j->hash = hash_bytes(j->hash, rec->text.p, rec->text.len);
+    j->hash = hash_bytes(j->hash, "\n", 1);
+    if (rec->id)
+        j->hash = hash_bytes(j->hash, rec->id, strlen(rec->id) + 1);
 }
 
 /* Passes over the records that the file holds already. */
@@ -184,8 +201,7 @@ static enum rc skip_done(struct job *j, struct err *err)
             return err->code;
         if (got == SOURCE_END)
             return err_set(err, RC_FAIL, "'%s' holds more records than the input", j->o->out);
-        j->hash = hash_bytes(j->hash, rec.text.p, rec.text.len);
-        j->hash = hash_bytes(j->hash, "\n", 1);
+        hash_record(j, &rec);
         if (i + 1 == noted && j->hash != hash)
             return err_set(err, RC_FAIL, "'%s' was begun with another input", j->o->out);
     }
@@ -329,6 +345,7 @@ static enum rc fill_window(struct job *j, bool *out_end, struct err *err)
     enum source_got got = SOURCE_TEXT;
 
     batch_reset(&j->batch);
+    arena_release(&j->ids);
     j->window_bytes = source_bytes(j->src);
     j->window_done = 0;
     while (!batch_full(&j->batch) && j->similar.count <= SIMILARITY_TEXTS_MAX) {
@@ -338,9 +355,9 @@ static enum rc fill_window(struct job *j, bool *out_end, struct err *err)
             break;
         if (j->o->similarity)
             similarity_label(&j->similar, rec.text);
-        j->origins[j->batch.count] = (struct origin){ rec.file, rec.line };
-        j->hash = hash_bytes(j->hash, rec.text.p, rec.text.len);
-        j->hash = hash_bytes(j->hash, "\n", 1);
+        j->origins[j->batch.count] =
+            (struct origin){ rec.file, rec.line, arena_strdup(&j->ids, rec.id) };
+        hash_record(j, &rec);
         if (got == SOURCE_BAD)
             batch_add_failed(&j->batch, rec.why);
         else
@@ -382,7 +399,8 @@ static enum rc write_window(struct job *j, struct err *err)
                                 .values = j->rows + i * j->enc.width,
                                 .tokens = it->tokens,
                                 .truncated = it->truncated,
-                                .why = it->why };
+                                .why = it->why,
+                                .id = j->origins[i].id };
 
         if (sink_add(&j->sink, &row, err))
             return err->code;
@@ -481,6 +499,7 @@ static void job_release(struct job *j)
     encoder_close(&j->enc);
     source_close(j->src);
     batch_release(&j->batch);
+    arena_release(&j->ids);
     buf_release(&j->prompt);
     similarity_release(&j->similar);
     free(j->rows);
@@ -490,7 +509,7 @@ static void job_release(struct job *j)
 static enum rc run_embed(struct cmd_ctx *ctx, struct err *err)
 {
     const struct embed_opts *o = ctx->opts;
-    struct source_opts so = { ctx->argv, (size_t)ctx->argc, o->jsonl, o->field };
+    struct source_opts so = { ctx->argv, (size_t)ctx->argc, o->jsonl, o->field, o->id };
     struct job *j;
     enum rc rc;
 
@@ -536,6 +555,7 @@ static const struct opt opts_embed[] = {
            "jsonl (the default), raw (f32, nothing else) or npy"),
     ROW(0, "jsonl", FLAG, jsonl, NULL, "read one JSON value a line instead of plain lines"),
     ROW(0, "field", STR, field, "NAME", "member that holds the text (default: text)"),
+    ROW(0, "id", STR, id, "NAME", "copy this member of each JSON object into its record"),
     NUMBER("dims", dims, MODEL_HIDDEN_MAX, "keep the first N numbers and normalise again"),
     ROW(0, "normalize", FLAG, normalize, NULL, "give every vector length 1"),
     ROW(0, "no-normalize", FLAG, no_normalize, NULL, "leave the length as it comes"),
@@ -562,6 +582,8 @@ static const struct cmd_example examples[] = {
     { "stoker embed -m all-MiniLM-L6-v2 --format npy -o v.npy *.txt", "one array for NumPy" },
     { "stoker embed -m DIR --jsonl --field body --resume -o v.npy docs.jsonl",
       "go on where an earlier run ended" },
+    { "stoker embed -m DIR --jsonl --field body --id id docs.jsonl >v.jsonl",
+      "keep each document's own id" },
     { "stoker embed -m DIR --similarity <texts.txt", "compare a few texts" },
     { 0 },
 };

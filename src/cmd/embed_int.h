@@ -43,7 +43,7 @@ void encoder_describe(const struct encoder *e, char *out, size_t cap);
 uint64_t encoder_fingerprint(const struct encoder *e);
 
 /* ---- embed_read.c: records from files or stdin, one a line ---- */
-enum { SOURCE_PATHS_MAX = 4096 };
+enum { SOURCE_PATHS_MAX = 4096, SOURCE_ID_MAX = 1024 }; /* an id's bytes */
 struct source;
 enum source_got {
     SOURCE_TEXT,  /* a record */
@@ -55,6 +55,7 @@ struct source_record { /* borrowed until the next call */
     struct tok_text text;
     const char *file; /* "-" for stdin */
     uint64_t line;    /* from 1, in its file */
+    const char *id;   /* JSON text of the member --id names; NULL: not asked for */
     char why[256];    /* SOURCE_BAD */
 };
 struct source_opts {
@@ -62,6 +63,7 @@ struct source_opts {
     size_t count;
     bool jsonl;
     const char *field; /* "text" when NULL */
+    const char *id;    /* member to hand on; NULL: none */
 };
 /* Opens the first file and checks that the others can be read. */
 enum rc source_open(const struct source_opts *o, struct source **out, struct err *err) MUST_USE;
@@ -92,6 +94,7 @@ struct sink_row {
     size_t tokens;
     bool truncated;
     const char *why; /* NULL: it worked */
+    const char *id;  /* JSON text; NULL: none */
 };
 /* `keep`: continue what is there, cut to whole records (counted in ->rows). */
 enum rc sink_open(struct sink *s, const char *path, bool keep, struct err *err) MUST_USE;

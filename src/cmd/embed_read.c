@@ -246,6 +246,28 @@ static bool is_blank(struct tok_text t)
     return true;
 }
 
+/* The member as JSON text in the arena: a string or a number; anything else is null. */
+static bool take_id(struct source *s, const struct json *v, struct source_record *r)
+{
+    const struct json *id = v->type == JSON_OBJ ? json_get(v, s->o.id) : NULL;
+    struct buf text = { 0 };
+    struct json_out w;
+
+    if (id && id->len > SOURCE_ID_MAX) {
+        snprintf(r->why, sizeof(r->why), "member '%.80s' is longer than %d bytes", s->o.id,
+                 SOURCE_ID_MAX);
+        return false;
+    }
+    json_out_init(&w, &text, 0);
+    if (id && (id->type == JSON_STR || id->type == JSON_NUM))
+        json_add_value(&w, id);
+    else
+        json_add_null(&w);
+    r->id = arena_strdup(&s->arena, buf_str(&text));
+    buf_release(&text);
+    return true;
+}
+
 /* A line of JSON: an object with the field, or a string. */
 static enum source_got from_json(struct source *s, struct source_record *r)
 {
@@ -258,6 +280,8 @@ static enum source_got from_json(struct source *s, struct source_record *r)
         snprintf(r->why, sizeof(r->why), "not JSON: %.200s", err.msg);
         return SOURCE_BAD;
     }
+    if (s->o.id && !take_id(s, v, r))
+        return SOURCE_BAD;
     text = v->type == JSON_STR ? v : json_get(v, s->o.field);
     if (!text || text->type != JSON_STR) {
         snprintf(r->why, sizeof(r->why),

@@ -169,6 +169,8 @@ static void add_json(struct buf *b, const struct sink *s, const struct sink_row 
     struct json_out w;
 
     buf_addf(b, "{\"index\":%" PRIu64, row->index);
+    if (row->id)
+        buf_addf(b, ",\"id\":%s", row->id);
     if (row->why) {
         buf_adds(b, ",\"error\":");
         json_out_init(&w, b, 0);

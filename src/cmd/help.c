@@ -17,7 +17,7 @@ static const char tagline[] = "look after GPU machines, from one box to a cluste
 
 static const char *const exit_codes[][2] = {
     { "0", "it worked" },
-    { "1", "it failed, or a check found a fault" },
+    { "1", "it failed, a file is damaged, or a check found a fault" },
     { "2", "the command line or a file was wrong" },
     { "3", "a device, library or file is missing" },
     { "4", "a limit was reached" },
@@ -29,8 +29,8 @@ static void command_rows(const struct cmd *const *list, const struct term *term,
 {
     struct table *t = table_new();
 
-    table_col(t, NULL, TABLE_LEFT);
-    table_col(t, NULL, TABLE_SHRINK);
+    table_col(t, NULL, TABLE_WHOLE);
+    table_col(t, NULL, TABLE_WRAP);
     for (; *list; list++) {
         table_row(t);
         table_cell(t, COLOUR_BOLD, "%s", (*list)->name);
@@ -62,7 +62,8 @@ static void option_head(const struct opt *o, struct buf *out)
 
 static void option_rows(const struct opt *o, const struct term *term, struct buf *out)
 {
-    enum { HEAD_WIDTH = 26 };
+    enum { HEAD_WIDTH = 26, NARROW = 56, NARROW_INDENT = 6 };
+    bool narrow = term->width && term->width < NARROW; /* help goes below its option */
     struct buf head = { 0 };
 
     for (; o && o->kind != OPT_END; o++) {
@@ -70,12 +71,12 @@ static void option_rows(const struct opt *o, const struct term *term, struct buf
 
         buf_reset(&head);
         option_head(o, &head);
-        buf_addf(out, "  %-*s", HEAD_WIDTH - 2, buf_str(&head));
-        if (head.len > HEAD_WIDTH - 4) {
-            buf_addc(out, '\n');
-            term_wrap(term, out, HEAD_WIDTH, o->help);
+        if (narrow || head.len > HEAD_WIDTH - 4) {
+            buf_addf(out, "  %s\n", buf_str(&head));
+            term_wrap(term, out, narrow ? NARROW_INDENT : HEAD_WIDTH, o->help);
             continue;
         }
+        buf_addf(out, "  %-*s", HEAD_WIDTH - 2, buf_str(&head));
         term_wrap(term, &text, HEAD_WIDTH, o->help);
         buf_adds(out, buf_str(&text) + HEAD_WIDTH); /* the first line's indent is the head */
         buf_release(&text);

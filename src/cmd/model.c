@@ -98,10 +98,10 @@ static void verify_text(struct cmd_ctx *ctx, const struct model *m, const struct
                  (unsigned long long)v->faults[i].index, (double)v->faults[i].value);
     for (size_t i = 0; i < v->missing_count; i++)
         buf_addf(&ctx->out, "file '%s' is listed in SHA256SUMS and missing\n", v->missing[i]);
-    table_col(t, "SHA256", TABLE_LEFT);
-    table_col(t, "FILE", TABLE_LEFT);
-    table_col(t, "LIST", TABLE_LEFT);
-    table_col(t, "SUM", TABLE_LEFT);
+    table_col(t, "SHA256", TABLE_WHOLE);
+    table_col(t, "FILE", TABLE_WHOLE);
+    table_col(t, "LIST", TABLE_WHOLE);
+    table_col(t, "SUM", TABLE_WHOLE);
     for (size_t i = 0; i < v->files_count; i++) {
         const struct verify_file *f = &v->files[i];
 
@@ -421,7 +421,7 @@ static void list_text(struct cmd_ctx *ctx, const struct listed *list, size_t cou
 {
     struct table *t = table_new();
 
-    table_col(t, "MODEL", TABLE_LEFT);
+    table_col(t, "MODEL", TABLE_WHOLE);
     table_col(t, "FOLDER", TABLE_LEFT);
     table_col(t, "WHAT", TABLE_LEFT | TABLE_SHRINK);
     for (size_t i = 0; i < count; i++) {

@@ -185,8 +185,8 @@ static void info_text(struct cmd_ctx *ctx, const struct model *m, const struct v
 
     term_text(&ctx->out_term, &ctx->out, COLOUR_BOLD, "%s", m->name);
     buf_addf(&ctx->out, "  %s\n", m->dir);
-    table_col(t, NULL, TABLE_LEFT);
-    table_col(t, NULL, TABLE_LEFT | TABLE_SHRINK);
+    table_col(t, NULL, TABLE_WHOLE);
+    table_col(t, NULL, TABLE_WRAP);
     net_rows(t, m);
     use_rows(t, m);
     memory_rows(t, m, files);

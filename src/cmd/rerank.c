@@ -25,7 +25,7 @@ enum {
 };
 
 struct rerank_opts {
-    const char *model, *query, *field, *dtype, *device;
+    const char *model, *query, *field, *id, *dtype, *device;
     bool jsonl, json, raw, quiet;
     int64_t top, threads, batch_tokens, max_tokens;
 };
@@ -36,6 +36,7 @@ struct doc {
     size_t tokens;
     bool truncated;
     char *text; /* owned */
+    char *id;   /* owned JSON text; NULL: none */
     size_t len;
     const char *file; /* where it came from */
     uint64_t line;
@@ -182,7 +183,8 @@ static void drop_text(struct rank *r, struct doc *d)
 {
     r->text_bytes -= d->text ? d->len : 0;
     free(d->text);
-    d->text = NULL;
+    free(d->id);
+    d->text = d->id = NULL;
 }
 
 /* Takes `d` over, or lets it go when --top is full of better ones. */
@@ -201,7 +203,7 @@ static enum rc keep_doc(struct rank *r, struct doc *d, struct err *err)
     }
     VEC_GROW(r->docs, r->count, r->cap);
     r->docs[r->count++] = *d;
-    d->text = NULL;
+    d->text = d->id = NULL;
     if (r->o->top)
         sift_up(r);
     return RC_OK;
@@ -255,6 +257,7 @@ static enum rc fill_window(struct rank *r, bool *out_end, struct err *err)
             batch_add_failed(&r->batch, rec.why);
             continue;
         }
+        d->id = rec.id ? xstrdup(rec.id) : NULL;
         if (keep_text(r, d, rec.text, err))
             return err->code;
         add_doc(r, rec.text);
@@ -309,6 +312,12 @@ static void print_json(const struct rank *r, struct buf *out)
         json_obj(&w);
         json_kv_int(&w, "rank", (int64_t)i + 1);
         json_kv_int(&w, "index", (int64_t)d->index);
+        if (d->id) {
+            struct json id = { .type = JSON_NUM, .text = d->id, .len = strlen(d->id) };
+
+            json_key(&w, "id");
+            json_add_value(&w, &id); /* numbers are printed as they stand */
+        }
         json_key(&w, "score");
         json_add_value(&w, &number);
         json_kv_int(&w, "tokens", (int64_t)d->tokens);
@@ -369,7 +378,7 @@ static void tell_end(const struct rank *r, int64_t begun_ms)
 static enum rc open_all(struct rank *r, struct cmd_ctx *ctx, struct err *err)
 {
     const struct rerank_opts *o = r->o;
-    struct source_opts so = { ctx->argv, (size_t)ctx->argc, o->jsonl, o->field };
+    struct source_opts so = { ctx->argv, (size_t)ctx->argc, o->jsonl, o->field, o->id };
     struct encoder_opts eo = { .model = o->model,
                                .device = o->device,
                                .dtype = o->dtype,
@@ -411,9 +420,9 @@ static enum rc rank_all(struct rank *r, struct cmd_ctx *ctx, struct err *err)
 static void rank_release(struct rank *r)
 {
     for (size_t i = 0; i < r->count; i++)
-        free(r->docs[i].text);
+        drop_text(r, &r->docs[i]);
     for (size_t i = 0; i < BATCH_WINDOW_MAX; i++)
-        free(r->window[i].text);
+        drop_text(r, &r->window[i]);
     encoder_close(&r->enc);
     source_close(r->src);
     batch_release(&r->batch);
@@ -436,6 +445,8 @@ static enum rc run_rerank(struct cmd_ctx *ctx, struct err *err)
         return err_set(err, RC_USAGE, "no model: give -m with a folder or a name");
     if (!o->query)
         return err_set(err, RC_USAGE, "no query: give it with -q");
+    if (o->id && (!o->jsonl || !o->json))
+        return err_set(err, RC_USAGE, "--id goes from JSON lines to JSON: give --jsonl and --json");
     if (o->field && !o->jsonl)
         return err_set(err, RC_USAGE, "--field names a member of JSON lines: give --jsonl too");
     r = xcalloc(1, sizeof(*r));
@@ -467,6 +478,7 @@ static const struct opt opts_rerank[] = {
     ROW(0, "json", FLAG, json, NULL, "print JSON instead of a table"),
     ROW(0, "jsonl", FLAG, jsonl, NULL, "read one JSON value a line instead of plain lines"),
     ROW(0, "field", STR, field, "NAME", "member that holds the text (default: text)"),
+    ROW(0, "id", STR, id, "NAME", "with --json, copy this member of each document"),
     { .name = "dtype",
       .kind = OPT_STR,
       .off = offsetof(struct rerank_opts, dtype),

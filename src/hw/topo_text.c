@@ -103,14 +103,14 @@ static void matrix_print(const struct matrix *m, struct buf *out)
     size_t all = m->gpus + m->nic_count;
     char name[SHOW_TEXT_MAX];
 
-    table_col(t, "", TABLE_LEFT);
+    table_col(t, "", TABLE_WHOLE);
     for (size_t i = 0; i < all; i++) {
         label(m, i, name);
-        table_col(t, name, TABLE_LEFT);
+        table_col(t, name, TABLE_WHOLE);
     }
     if (m->gpus) {
-        table_col(t, "CPU Affinity", TABLE_LEFT);
-        table_col(t, "NUMA Affinity", TABLE_LEFT);
+        table_col(t, "CPU Affinity", TABLE_WHOLE);
+        table_col(t, "NUMA Affinity", TABLE_WHOLE);
     }
     for (size_t r = 0; r < all; r++) {
         table_row(t);

@@ -40,7 +40,7 @@ struct getting {
     size_t files;
 };
 
-static const struct get_model *known_find(const char *name)
+const struct get_model *get_known(const char *name)
 {
     for (const struct get_model *m = get_models; m->name; m++) {
         if (!strcmp(m->name, name))
@@ -433,7 +433,7 @@ static enum rc target_choose(const struct get_opts *o, char *out, size_t cap, st
 
 enum rc get_model(const struct get_opts *o, char *out, size_t cap, bool *out_there, struct err *err)
 {
-    struct getting g = { .o = o, .known = known_find(o->name) };
+    struct getting g = { .o = o, .known = get_known(o->name) };
     char target[FILE_PATH_MAX], config[FILE_PATH_MAX];
     bool there;
     enum rc rc;

@@ -22,7 +22,8 @@ struct get_model { /* a model we know a package for */
     const char *weights_sha; /* of model.safetensors, in hex */
     const char *tokenizer_sha;
 };
-extern const struct get_model get_models[]; /* ends with a zero row */
+extern const struct get_model get_models[];          /* ends with a zero row */
+const struct get_model *get_known(const char *name); /* NULL: none */
 
 struct get_opts {
     const char *name;

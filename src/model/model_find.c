@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* model_find: from what a user calls a model to its folder. */
 #include "base/str.h"
+#include "model/get.h"
 #include "model/model.h"
 #include "os/file.h"
 
@@ -44,6 +45,12 @@ enum rc model_find(const char *name_or_dir, char *out, size_t cap, struct err *e
         return found(path, out, cap, err);
     if (file_is_dir(name_or_dir)) /* model_open() says what it lacks */
         return found(name_or_dir, out, cap, err);
-    err_hint(err, "Give the folder of a model, or a name 'stoker model list' shows.");
+    if (get_known(name_or_dir))
+        err_hint(err, "Fetch it with 'stoker model get %s'.", name_or_dir);
+    else
+        err_hint(err,
+                 "Give the folder of a model, or a name 'stoker model list' shows; 'stoker "
+                 "model get %s' fetches one.",
+                 get_models[0].name);
     return err_set(err, RC_NODEV, "there is no model '%.200s'", name_or_dir);
 }

@@ -342,10 +342,16 @@ static void write_user(const struct hw *hw, const char *name, struct why *out)
 
 static enum rc unknown(const struct cat_nccl_table *t, const char *name, struct err *err)
 {
-    const char *near = cat_nccl_nearest(t, name);
+    char upper[64];
+    size_t n = 0;
+    const char *near;
 
+    for (; name[n] && n + 1 < sizeof(upper); n++)
+        upper[n] = (char)(name[n] >= 'a' && name[n] <= 'z' ? name[n] - 'a' + 'A' : name[n]);
+    upper[n] = '\0';
+    near = cat_nccl_nearest(t, upper);
     for (size_t i = 0; !near && i < ARRAY_SIZE(ours); i++)
-        if (str_distance(name, ours[i].name, 3) <= 3)
+        if (str_distance(upper, ours[i].name, 3) <= 3)
             near = ours[i].name;
     if (near)
         err_hint(err, "Did you mean %s?", near);

@@ -158,4 +158,16 @@ here = [s for s in d[\"says\"] if s[\"about\"] == \"here\"][0]
 assert d[\"variable\"] == \"NCCL_IB_GID_INDEX\" and len(here[\"text\"]) == 4, here
 "
 '
+test_expect '--peer wants an address, and --env' '
+    { stoker detect --env --peer bogus >x 2>err; test $? = 2; } && test ! -s x && grep -q "takes an IP address, not .bogus." err &&
+    { stoker detect --peer 10.0.0.2 2>err >x; test $? = 2; } && grep -q "with --env" err &&
+    for a in 10.0.0.2 fd00::2 fe80::1%eth0; do stoker detect --env --peer $a >x || exit 1; done'
+test_expect '--why knows a variable in small letters' '
+    { stoker detect --why nccl_ib_hca 2>err; test $? = 2; } && grep -q "Did you mean NCCL_IB_HCA?" err'
+test_expect 'a narrow terminal: nothing is wider' '
+    for w in 40 60; do for c in "detect" "help" "model list" "embed --help"; do COLUMNS=$w stoker $c >x &&
+        python3 -c "
+import sys
+long = [l for l in open(\"x\", encoding=\"utf-8\").read().splitlines() if len(l) > $w and not l.lstrip().startswith(\"stoker \")]
+assert len(long) <= 2, long" || exit 1; done; done'
 test_done

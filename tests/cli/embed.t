@@ -88,6 +88,19 @@ assert list(raw) == text"'
 test_expect 'JSON lines: a field, or a string' '
     printf "%s\n" "{\"id\":1,\"body\":\"hello world\"}" "" "\"hello world\"" | embed --jsonl --field body >x &&
     test "$(wc -l <x)" = 2 && head -1 out | cut -d, -f2- >want && cut -d, -f2- x | sort -u | cmp want -'
+test_expect '--id hands a member on, as it was' '
+    printf "%s\n" "{\"id\":\"a\\\"b\",\"text\":\"hello world\"}" "{\"id\":12345678901234567890,\"text\":\"cat\"}" "{\"text\":\"dog\"}" \
+        "{\"id\":[1],\"text\":\"mat\"}" "{\"id\":7,\"text\":8}" "\"tree\"" >ids &&
+    { embed --jsonl --id id ids >x 2>err; test $? = 1; } && cut -d, -f2 x >y &&
+    printf "%s\n" "\"id\":\"a\\\"b\"" "\"id\":12345678901234567890" "\"id\":null" "\"id\":null" "\"id\":7" "\"id\":null" | cmp - y &&
+    python3 -c "import json; [json.loads(l) for l in open(\"x\")]" && head -1 out | cut -d, -f2- >want && head -1 x | cut -d, -f3- | cmp want -'
+test_expect '--id: wrong use, and one too long' '
+    for args in "--id id" "--jsonl --id id --format raw"; do embed $args ids >x 2>err; test $? = 2 && grep -q -- --id err || exit 1; done
+    python3 -c "import json; print(json.dumps({\"id\": \"x\" * 1025, \"text\": \"a\"}))" | embed --jsonl --id id 2>err >x; test $? = 1 && grep -q "longer than 1024 bytes" err'
+test_expect '--resume minds the ids' '
+    rm -f r r.resume; grep -v ":8}" ids >good && embed --jsonl --id id --resume -o r good &&
+    { sed "s/12345678901234567890/5/" good | embed --jsonl --id id --resume -o r 2>err; test $? = 1; } && grep -q "another input" err &&
+    { embed --jsonl --resume -o r good 2>err; test $? = 1; } && grep -q "other options" err'
 test_expect 'a bad line costs itself alone: exit 1, its number on stderr' '
     printf "%s\n" "{\"text\":\"hello world\"}" "{oops" "{\"text\":3}" "{\"other\":1}" "{\"text\":\"\"}" >bad &&
     embed --jsonl bad >x 2>err; test $? = 1 && test "$(wc -l <x)" = 5 &&
@@ -155,6 +168,11 @@ test_expect 'an endless input ends when the reader leaves' '
 test_expect 'an output that exists is not replaced' '
     echo precious >f && embed -o f texts 2>err; test $? = 1 && grep -q "exists already" err && grep -q precious f &&
     embed --force -o f texts && cmp f out'
+test_expect 'a tokenizer beside the network, below 0_Transformer' '
+    mkdir z z/1_Pooling && cp -r m z/0_Transformer && cp m/1_Pooling/config.json z/1_Pooling/ 2>/dev/null
+    echo "{\"pooling_mode_mean_tokens\": true}" >z/1_Pooling/config.json
+    echo "[{\"path\": \"0_Transformer\", \"type\": \"sentence_transformers.models.Transformer\"}, {\"path\": \"1_Pooling\", \"type\": \"sentence_transformers.models.Pooling\"}]" >z/modules.json
+    rm -f z/0_Transformer/modules.json; stoker embed -m z --quiet --no-normalize texts >x && embed --no-normalize texts | cmp - x'
 for format in jsonl raw npy; do
     lines 40 >in
     embed --format $format -o full.$format in
@@ -185,7 +203,9 @@ test_expect 'wrong use: exit 2' '
     for args in "" "-m m --resume" "-m m --similarity -o x" "-m m --json" "-m m --field x" "-m m --format xml" \
         "-m m --normalize --no-normalize" "-m m --prompt a --prompt-text b" "-m m --threads 0" "-m m --dtype f8"; do
         stoker embed $args texts >x 2>err; test $? = 2 && test ! -s x && test -s err || exit 1; done'
-test_expect 'a model that is not there: exit 3' 'stoker embed -m nix texts 2>err; test $? = 3 && grep -q "no model .nix." err'
+test_expect 'a model that is not there: exit 3, and what to do' '
+    stoker embed -m nix texts 2>err; test $? = 3 && grep -q "no model .nix." err && grep -q "stoker model get" err &&
+    { XDG_DATA_HOME="$TMP/none" stoker embed -m all-MiniLM-L6-v2 texts 2>err; test $? = 3; } && grep -q "Fetch it with .stoker model get all-MiniLM-L6-v2." err'
 test_expect 'an input that is not there: exit 1, before the model is read' '
     embed texts nix 2>err >x; test $? = 1 && test ! -s x && grep -q "could not read .nix." err'
 test_expect 'a reranker gives no vectors' '

@@ -53,6 +53,11 @@ test_expect 'a long document is cut, the query is not' '
 test_expect 'a query that fills the model is cut too' '
     long=$(yes "how do magnets work" | head -40 | tr "\n" " ") &&
     rerank -q "$long" --json docs >x && get x "all(x[\"truncated\"] and x[\"tokens\"] <= 66 for x in r)" | grep -qx True'
+test_expect '--id hands a member on' '
+    printf "%s\n" "{\"id\":\"a\",\"text\":\"cat\"}" "{\"id\":2,\"text\":\"dog\"}" "{\"text\":\"mat\"}" >ids &&
+    rerank -q "$Q" --jsonl --json --id id ids >x && test "$(get x "sorted((x[\"index\"], x[\"id\"]) for x in r)")" = "[(0, '\''a'\''), (1, 2), (2, None)]" &&
+    rerank -q "$Q" --jsonl --json --id id --top 1 ids >y && test "$(get y "r[0][\"id\"]")" = "$(get x "r[0][\"id\"]")" &&
+    { rerank -q "$Q" --jsonl --id id ids 2>err; test $? = 2; }'
 test_expect 'a bad line costs itself alone' '
     printf "%s\n" "{\"text\":\"cat\"}" "{" "\"dog\"" | rerank -q "$Q" --jsonl --json >x 2>err; test $? = 1 &&
     get x "sorted(x[\"index\"] for x in r), d[\"failed\"]" | grep -qx "\[0, 2\] 1" &&

@@ -52,6 +52,48 @@ TEST(wide_columns_give_way)
     table_free(t);
 }
 
+TEST(others_give_way_next)
+{
+    static const struct term tight = { .width = 20 };
+    struct table *t = table_new();
+    struct buf b = { 0 };
+
+    table_col(t, "name", TABLE_LEFT);
+    table_col(t, "sum", TABLE_WHOLE);
+    table_row(t);
+    table_cell(t, COLOUR_NONE, "a name that is long");
+    table_cell(t, COLOUR_NONE, "0123456789");
+    table_print(t, &tight, 0, &b);
+    assert_string_equal(buf_str(&b), "name      sum\n"
+                                     "a name \xe2\x80\xa6  0123456789\n");
+    buf_release(&b);
+    table_free(t);
+}
+
+TEST(last_column_wraps)
+{
+    static const struct term tight = { .width = 22 };
+    struct table *t = table_new();
+    struct buf b = { 0 };
+
+    table_col(t, NULL, TABLE_WHOLE);
+    table_col(t, NULL, TABLE_WRAP);
+    table_row(t);
+    table_cell(t, COLOUR_DIM, "k");
+    table_cell(t, COLOUR_NONE, "one two three  four aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    table_row(t);
+    table_cell(t, COLOUR_DIM, "l");
+    table_cell(t, COLOUR_NONE, "short");
+    table_print(t, &tight, 1, &b);
+    assert_string_equal(buf_str(&b), " k  one two three\n"
+                                     "    four\n"
+                                     "    aaaaaaaaaaaaaaaaaa\n"
+                                     "    aaaaaaaaaaaa\n"
+                                     " l  short\n");
+    buf_release(&b);
+    table_free(t);
+}
+
 TEST(colour_only_where_it_shows)
 {
     struct buf b = { 0 };
@@ -129,5 +171,6 @@ TEST(wide_characters_take_two_columns)
 
 TEST_MAIN(cmocka_unit_test(what_xml_has_no_way_to_write), cmocka_unit_test(long_words_stay_whole),
           cmocka_unit_test(wide_characters_take_two_columns), cmocka_unit_test(columns_line_up),
-          cmocka_unit_test(wide_columns_give_way), cmocka_unit_test(colour_only_where_it_shows),
+          cmocka_unit_test(wide_columns_give_way), cmocka_unit_test(others_give_way_next),
+          cmocka_unit_test(last_column_wraps), cmocka_unit_test(colour_only_where_it_shows),
           cmocka_unit_test(words_wrap), cmocka_unit_test(svg_text_is_escaped))
