@@ -283,6 +283,8 @@ enum rc torch_file_read(const struct torch_file *f, size_t i, uint64_t first, si
     enum rc rc = RC_OK;
 
     assert(first <= t->count && count <= t->count - first);
+    if (!count)
+        return RC_OK;
     if (t->in_one_piece)
         return file_pread(f->fd, f->path, f->places[i] + first * size, out, count * size, err);
     if (bytes > SPAN_BYTES_MAX)

@@ -153,7 +153,7 @@ TEST(long_words_stay_whole)
 
 TEST(wide_characters_take_two_columns)
 {
-    const struct term small = { .width = 8 };
+    const struct term small = { .width = 9 };
     struct table *t = table_new();
     struct buf b = { 0 };
 
