@@ -31,7 +31,8 @@ struct term { /* where the text goes */
 struct table;
 struct table *table_new(void);
 void table_free(struct table *t);
-/* `flags`: TABLE_LEFT|RIGHT, TABLE_SHRINK|WHOLE|WRAP.  A NULL or "" title on every column: no header. */
+/* `flags`: TABLE_LEFT|RIGHT, TABLE_SHRINK|WHOLE|WRAP.  A NULL or "" title on every column:
+ * no header. */
 void table_col(struct table *t, const char *title, int flags);
 /* Cells fill rows from left to right; table_row() starts the next row. */
 void table_row(struct table *t);

@@ -313,9 +313,9 @@ static const struct cmd cmd_convert = {
     .about =
         "Reads pytorch_model.bin of DIR and of the folders in it, or the shards that "
         "pytorch_model.bin.index.json names, and writes one model.safetensors beside it, "
-        "number for number. Files of every torch since 0.4 are read; a view becomes the "
-        "tensor it shows. A pickle is a program; none of it is run: whatever is not a tensor is refused "
-        "with its place.",
+        "number for number. Archives are read and the form torch wrote before 1.6; a view becomes "
+        "the tensor it shows. A pickle is a program; none of it is run: whatever is not a tensor "
+        "is refused with its place.",
     .examples = convert_examples,
     .run = run_convert,
 };

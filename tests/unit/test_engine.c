@@ -228,10 +228,12 @@ TEST(results_that_are_no_numbers_are_errors)
     e = (struct eng){ .ops = &ops, .model = box.model };
     poison = NAN;
     expect_refused(&e, &b, ENG_VECTORS, RC_FAIL,
-                   "sequence 2: model 'bert' gave NaN on device 'poison'");
+                   "sequence 2: model 'bert' gave NaN on device 'poison'; a weight may be damaged: "
+                   "'stoker model verify' looks at each");
     poison = -INFINITY;
     expect_refused(&e, &b, ENG_TOKENS, RC_FAIL,
-                   "sequence 1: model 'bert' gave infinity on device 'poison'");
+                   "sequence 1: model 'bert' gave infinity on device 'poison'; a weight may be "
+                   "damaged: 'stoker model verify' looks at each");
     box_close(&box);
 }
 
