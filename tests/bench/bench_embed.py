@@ -11,7 +11,8 @@ random weights and cut vocabulary are made here.  Then the start of the program,
 Every contender is a process with its model loaded.  In each round every one runs for the same time, one
 after the other while the rest are stopped, in an order that turns, so that a slow phase of the machine
 meets all alike.  A slice's rate is all of its tokens by all of its time.  Figures are medians over the
-rounds; a ratio is the median of the rounds' ratios.  Tokenising is included on both sides.  Ours is timed
+rounds; a ratio is the median of the rounds' ratios.  Tokens for each second of CPU time (waiting threads
+that spin included) are told beside them, which other work on the machine disturbs less.  Tokenising is included on both sides.  Ours is timed
 from here, the pipe to it and back included; a peer times itself, from Python strings to vectors.
 
 Peers need Python packages: onnxruntime, tokenizers and numpy (with torch, transformers and onnx to make
@@ -124,6 +125,11 @@ class Contender:
         self.process = subprocess.Popen(cmd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
                                         preexec_fn=bench_peers.end_with_parent, **kw)
         running.append(self)
+
+    def cpu_seconds(self):
+        """Of the process, all threads; a server that a peer asks is not counted."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def signal(self, number):
         if self.process.poll() is None:
@@ -298,11 +304,14 @@ def tune(label, those, texts, counts):
 def rounds(args, those, count, seconds, groups, tokens, warm):
     """speeds[name][round].  `groups` of texts are run in turn; each contender goes on where it was."""
     speeds, at = {c.name: [] for c in those}, {c.name: 0 for c in those}
+    for c in those:
+        c.by_cpu = []
     for i in range(count):
         for c in those[i % len(those):] + those[:i % len(those)]:
             with Awake(c):
                 for _ in range(warm):
                     c.run(groups[:1], 0, c.batch)
+                cpu_begun = c.cpu_seconds()
                 if warm:
                     times = c.run(groups, seconds, c.batch)
                     done = [tokens[k % len(groups)] for k in range(len(times))]
@@ -313,6 +322,7 @@ def rounds(args, those, count, seconds, groups, tokens, warm):
                         times += c.run([groups[k]], 0, c.batch)
                         done.append(tokens[k])
                         at[c.name] += 1
+                c.by_cpu.append(sum(done) / max(c.cpu_seconds() - cpu_begun, 0.01))
             speeds[c.name].append(sum(done) / sum(times))
     return speeds
 
@@ -320,8 +330,9 @@ def rounds(args, those, count, seconds, groups, tokens, warm):
 def report(args, label, those, speeds, wrong):
     for c in those:
         v = speeds[c.name]
+        paid = "" if c.name.startswith("llama") else f", {statistics.median(c.by_cpu):.0f} a CPU second"
         close = f"cosine {c.cosine:.4f}, " if getattr(c, "cosine", None) else ""
-        say(f"{label:>13} {c.name:>12} {statistics.median(v):9.0f} tokens/s ({min(v):.0f} to {max(v):.0f})  {close}{c.about}")
+        say(f"{label:>13} {c.name:>12} {statistics.median(v):9.0f} tokens/s ({min(v):.0f} to {max(v):.0f}{paid})  {close}{c.about}")
     ratio = {}
     for us in (c.name for c in those if isinstance(c, Us)):
         for peer in (c.name for c in those if not isinstance(c, Us)):
