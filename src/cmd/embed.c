@@ -100,16 +100,12 @@ static enum rc choose_prompt(struct job *j, struct err *err)
 
     if (j->o->instruction) {
         text_instruction(j->o->instruction, &j->prompt);
-        j->enc.text.prompt = buf_str(&j->prompt);
-        return RC_OK;
+        return encoder_prompt(&j->enc, buf_str(&j->prompt), err);
     }
-    if (j->o->prompt_text || !name) {
-        j->enc.text.prompt = j->o->prompt_text;
-        return RC_OK;
-    }
-    j->enc.text.prompt = model_prompt(m, name);
-    if (j->enc.text.prompt)
-        return RC_OK;
+    if (j->o->prompt_text || !name)
+        return encoder_prompt(&j->enc, j->o->prompt_text, err);
+    if (model_prompt(m, name))
+        return encoder_prompt(&j->enc, model_prompt(m, name), err);
     if (!m->prompts_count)
         err_hint(err, "It has none; use --prompt-text.");
     else

@@ -28,10 +28,13 @@ struct encoder {
     size_t width;      /* floats a text: the vector's, or 1 */
     struct buf prepared;
     struct text_opts text;
+    size_t skip; /* tokens of the prompt that pooling leaves out */
 };
 
 enum rc encoder_open(const struct encoder_opts *o, struct encoder *out, struct err *err) MUST_USE;
 void encoder_close(struct encoder *e);
+/* Puts `prompt` (borrowed; NULL: none) before every text from here on. */
+enum rc encoder_prompt(struct encoder *e, const char *prompt, struct err *err) MUST_USE;
 /* Appends one text to the batch; what is wrong with it is noted there. */
 void encoder_add(struct encoder *e, struct tok_text t, struct batch *b);
 /* After a very long text: gives its memory back. */

@@ -97,6 +97,26 @@ void encoder_close(struct encoder *e)
     *e = (struct encoder){ 0 };
 }
 
+/* As the reference counts what is the prompt's: its tokens without a text, the template's
+ * first included and its last left out. */
+enum rc encoder_prompt(struct encoder *e, const char *prompt, struct err *err)
+{
+    struct tok_opts to = { .max_tokens = e->max_tokens, .truncate = TOK_LONGEST_FIRST };
+    struct text_opts alone = { .lower = e->text.lower };
+    struct tok_text t = { prompt, prompt ? strlen(prompt) : 0 };
+    struct tok_out out;
+
+    e->text.prompt = prompt;
+    e->skip = 0;
+    if (!e->model->prompt_apart || !t.len)
+        return RC_OK;
+    t = text_prepare(t, &alone, &e->prepared);
+    if (tokenizer_encode(e->tok, e->scratch, t, NULL, &to, &out, err))
+        return err_ctx(err, "could not tokenise the prompt");
+    e->skip = out.count && out.special[out.count - 1] ? out.count - 1 : out.count;
+    return RC_OK;
+}
+
 void encoder_trim(struct encoder *e, size_t len)
 {
     if (len <= ENCODER_SCRATCH_KEEP)
@@ -117,8 +137,10 @@ void encoder_add(struct encoder *e, struct tok_text t, struct batch *b)
         batch_add_failed(b, err.msg);
     else if (!out.count)
         batch_add_failed(b, "the text has no tokens");
-    else
+    else {
         batch_add(b, out.ids, out.types, out.count, out.truncated);
+        batch_skip(b, e->skip);
+    }
     encoder_trim(e, t.len);
 }
 
@@ -180,7 +202,9 @@ uint64_t encoder_fingerprint(const struct encoder *e)
         snprintf(path, sizeof(path), "%s/%s", m->net_dir, files[i]);
         h = hash_file(h, path);
     }
-    h = hash_number(h, (uint64_t)m->pool << 8 | (uint64_t)m->normalize << 1 | m->lower);
+    h = hash_number(h, (uint64_t)m->pool << 8 | (uint64_t)m->prompt_apart << 2 |
+                           (uint64_t)m->normalize << 1 | m->lower);
+    h = hash_bytes(h, m->joined, m->joined_count * sizeof(m->joined[0]));
     h = hash_number(h, m->dense_count);
     return hash_tensors(h, m->tensors);
 }

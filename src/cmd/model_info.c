@@ -134,11 +134,25 @@ static void net_rows(struct table *t, const struct model *m)
         m->positions - m->position_first);
 }
 
+/* "cls" or, where vectors are joined, "cls+mean". */
+static void pools_text(const struct model *m, char out[TEXT_MAX])
+{
+    size_t used = (size_t)snprintf(out, TEXT_MAX, "%s", model_pool_label(m->pool));
+
+    for (size_t i = 0; i < m->joined_count && used < TEXT_MAX; i++)
+        used +=
+            (size_t)snprintf(out + used, TEXT_MAX - used, "+%s", model_pool_label(m->joined[i]));
+}
+
 static void use_rows(struct table *t, const struct model *m)
 {
+    char pools[TEXT_MAX];
+
+    pools_text(m, pools);
     if (m->head == MODEL_HEAD_NONE) {
-        row(t, "gives", "vectors of %zu numbers, pooling %s%s", eng_dim(m),
-            model_pool_label(m->pool), m->normalize ? ", normalised" : ", not normalised");
+        row(t, "gives", "vectors of %zu numbers, pooling %s%s%s", eng_dim(m), pools,
+            m->prompt_apart ? " without the prompt" : "",
+            m->normalize ? ", normalised" : ", not normalised");
         for (size_t i = 0; i < m->dense_count; i++)
             row(t, "dense", "%s: %zu to %zu, %s%s", m->dense[i].dir, m->dense[i].in,
                 m->dense[i].out, dense_label(m->dense[i].act), m->dense[i].bias ? "" : ", no bias");
@@ -230,6 +244,8 @@ static void net_json(struct json_out *w, const struct model *m)
 
 static void vectors_json(struct json_out *w, const struct model *m)
 {
+    char pools[TEXT_MAX];
+
     json_key(w, "vectors");
     if (m->head != MODEL_HEAD_NONE) {
         json_add_null(w);
@@ -237,7 +253,9 @@ static void vectors_json(struct json_out *w, const struct model *m)
     }
     json_obj(w);
     json_kv_int(w, "size", (int64_t)eng_dim(m));
-    json_kv_str(w, "pooling", model_pool_label(m->pool));
+    pools_text(m, pools);
+    json_kv_str(w, "pooling", pools);
+    json_kv_bool(w, "include_prompt", !m->prompt_apart);
     json_kv_bool(w, "normalize", m->normalize);
     json_key(w, "dense");
     json_arr(w);

@@ -58,6 +58,12 @@ void batch_add(struct batch *b, const uint32_t *ids, const uint8_t *types, size_
     b->tokens += count;
 }
 
+void batch_skip(struct batch *b, size_t tokens)
+{
+    assert(b->count > 0 && tokens <= UINT32_MAX);
+    b->items[b->count - 1].skip = (uint32_t)tokens;
+}
+
 void batch_add_failed(struct batch *b, const char *why)
 {
     VEC_GROW(b->items, b->count, b->items_cap);
@@ -71,7 +77,7 @@ bool batch_full(const struct batch *b)
 
 /* ---- running ---- */
 struct packed { /* room for one batch */
-    uint32_t *ids, *starts;
+    uint32_t *ids, *starts, *skip;
     uint8_t *types;
     float *out;
     size_t ids_cap, starts_cap;
@@ -82,6 +88,7 @@ static void packed_release(struct packed *p)
     free(p->ids);
     free(p->types);
     free(p->starts);
+    free(p->skip);
     free(p->out);
 }
 
@@ -95,6 +102,7 @@ static void packed_reserve(struct packed *p, size_t tokens, size_t sequences, si
     if (sequences + 1 > p->starts_cap) {
         p->starts_cap = sequences + 1;
         p->starts = xreallocarray(p->starts, p->starts_cap, sizeof(*p->starts));
+        p->skip = xreallocarray(p->skip, p->starts_cap, sizeof(*p->skip));
         p->out = xreallocarray(p->out, p->starts_cap, width * sizeof(*p->out));
     }
 }
@@ -148,17 +156,18 @@ static enum rc run_items(const struct batch *b, const struct batch_runner *r, co
     uint32_t at = 0;
     enum rc rc;
 
-    assert(p->starts && p->ids && p->types); /* packed_reserve() made room for n */
+    assert(p->starts && p->skip && p->ids && p->types); /* packed_reserve() made room for n */
     for (size_t i = 0; i < n; i++) {
         const struct batch_item *it = &b->items[which[i]];
 
         p->starts[i] = at;
+        p->skip[i] = it->skip;
         memcpy(p->ids + at, b->ids + it->first, it->tokens * sizeof(*p->ids));
         memcpy(p->types + at, b->types + it->first, it->tokens);
         at += it->tokens;
     }
     p->starts[n] = at;
-    eb = (struct eng_batch){ p->ids, p->types, p->starts, n };
+    eb = (struct eng_batch){ p->ids, p->types, p->starts, n, p->skip };
     rc = r->run(r->arg, &eb, p->out, err);
     for (size_t i = 0; !rc && i < n; i++)
         memcpy(rows + which[i] * r->width, p->out + i * r->width, r->width * sizeof(*rows));

@@ -26,6 +26,7 @@ enum {
 struct batch_item {
     size_t first;    /* of its ids */
     uint32_t tokens; /* 0: it failed before it had any */
+    uint32_t skip;   /* first tokens that pooling leaves out: a prompt's */
     bool truncated;
     char *why; /* what went wrong with it; owned; NULL: nothing */
 };
@@ -47,6 +48,8 @@ void batch_reset(struct batch *b); /* empties it, keeps the memory */
 /* Appends a text's ids (copied; `types` NULL: all 0). */
 void batch_add(struct batch *b, const uint32_t *ids, const uint8_t *types, size_t count,
                bool truncated);
+/* Pooling leaves out the first tokens of the text that was added last. */
+void batch_skip(struct batch *b, size_t tokens);
 /* Appends a text that has no ids, and why. */
 void batch_add_failed(struct batch *b, const char *why);
 bool batch_full(const struct batch *b); /* time to run it */

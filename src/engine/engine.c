@@ -85,7 +85,7 @@ const struct eng_ops *eng_ops_of(const struct eng *e)
 
 size_t eng_dim(const struct model *m)
 {
-    return m->dense_count ? m->dense[m->dense_count - 1].out : m->hidden;
+    return m->dense_count ? m->dense[m->dense_count - 1].out : model_pool_width(m);
 }
 
 size_t eng_width(const struct model *m, enum eng_want want)

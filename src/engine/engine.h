@@ -23,6 +23,7 @@ struct eng_batch {
     const uint8_t *types;   /* [tokens]; NULL: all 0 */
     const uint32_t *starts; /* [sequences + 1]: sequence s is ids[starts[s] .. starts[s+1]) */
     size_t sequences;
+    const uint32_t *skip; /* [sequences]: first tokens that pooling leaves out; NULL: none */
 };
 
 enum eng_want {
@@ -120,7 +121,12 @@ size_t eng_rel_bucket(ptrdiff_t distance);
 void eng_positions(const struct model *m, const uint32_t *ids, size_t count, uint32_t *out);
 
 /* ---- pool.c: from token vectors to what was asked (f32, fixed order of sums) ---- */
-void eng_pool(enum model_pool kind, const float *tokens, size_t count, size_t hidden, float *out);
+struct eng_rows {   /* the last hidden states of one sequence */
+    const float *x; /* [count][ld], of which `hidden` columns count */
+    size_t ld, count;
+    size_t skip; /* first rows that pooling leaves out: a prompt's; may be all */
+};
+void eng_pool(enum model_pool kind, const struct eng_rows *r, size_t hidden, float *out);
 void eng_normalize(float *v, size_t n); /* x / max(|x|, 1e-12) */
 /* Matryoshka: the first `keep` numbers, normalised again. */
 void eng_truncate(float *v, size_t keep);
@@ -133,9 +139,10 @@ struct eng_tail;
 enum rc eng_tail_load(const struct model *m, struct eng_tail **out, struct err *err) MUST_USE;
 void eng_tail_free(struct eng_tail *t); /* NULL is fine */
 uint64_t eng_tail_bytes(const struct model *m);
-/* tokens [count][hidden] of one sequence; out: one row of what is wanted, all its tokens
- * for ENG_TOKENS. */
-void eng_tail_run(const struct eng_tail *t, enum eng_want want, const float *tokens, size_t count,
-                  float *out);
+size_t eng_tail_room(const struct model *m); /* floats of scratch that a run wants */
+/* One row of what is wanted, all rows for ENG_TOKENS.  Threads may run one tail together,
+ * each with its own room. */
+void eng_tail_run(const struct eng_tail *t, enum eng_want want, const struct eng_rows *r,
+                  float *room, float *out);
 
 #endif

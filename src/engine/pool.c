@@ -1,68 +1,126 @@
 /* SPDX-License-Identifier: MIT */
 /* pool: from the last hidden states of one sequence to a vector or scores.
  *
- * Sums run in double, in the order of the tokens, whatever the device computed before:
- * the result depends on the sequence alone. */
+ * Every sum has one order, whatever the device computed before: the result depends on the
+ * sequence alone.  Pooling sums over tokens in double; a layer's output is four sums in
+ * f32, of every fourth product.
+ *
+ * Nothing here allocates or keeps state once loaded: threads that bring their own room
+ * may run one tail together. */
 #include "base/mem.h"
 #include "engine/engine.h"
 
 #include <assert.h>
 #include <math.h>
 
-enum { POOL_BLOCK = 16 }; /* columns summed together: one cache line of f32 */
+enum {
+    LANES = 16, /* floats of a cache line */
+    SPLIT = 4,  /* sums that an output is made of */
+    BLOCK = 4   /* lines of a row that pooling sums together */
+};
 
-/* Sum over tokens of `width` neighbouring columns, times `scale`. */
-static void sum_columns(const float *tokens, size_t count, size_t hidden, size_t width,
-                        double divisor, float *out)
+/* LANES neighbours, wherever they begin; compilers cut them to what the CPU has. */
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
+typedef double wide __attribute__((vector_size(LANES * sizeof(double))));
+
+/* Compiled for each of these too; the loader takes the best that this CPU has. */
+#if defined(__x86_64__) && !defined(__clang__)
+#define CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define CLONES
+#endif
+
+/* ---- pooling */
+
+/* `lines` lines of columns from `at` on: the sum of the rows, row t times t + 1 when
+ * `weighted`, divided. */
+static inline __attribute__((always_inline)) void sum_columns(const struct eng_rows *r, size_t at,
+                                                              size_t lines, bool weighted,
+                                                              double divisor, float *out)
 {
-    double sum[POOL_BLOCK] = { 0 };
+    wide sum[BLOCK] = { 0 };
 
-    for (size_t t = 0; t < count; t++)
-        for (size_t c = 0; c < width; c++)
-            sum[c] += (double)tokens[t * hidden + c];
-    for (size_t c = 0; c < width; c++)
-        out[c] = (float)(sum[c] / divisor);
+    for (size_t t = r->skip; t < r->count; t++) {
+        const float *x = r->x + t * r->ld + at;
+#pragma GCC unroll 4
+        for (size_t i = 0; i < lines; i++) {
+            wide v = __builtin_convertvector(*(const lanes *)(x + i * LANES), wide);
+
+            sum[i] += weighted ? v * (double)(t + 1) : v;
+        }
+    }
+    for (size_t i = 0; i < lines; i++)
+        *(lanes *)(out + at + i * LANES) = __builtin_convertvector(sum[i] / divisor, lanes);
 }
 
-static void pool_sum(const float *tokens, size_t count, size_t hidden, double divisor, float *out)
+CLONES static void pool_sum(const struct eng_rows *r, size_t hidden, bool weighted, double divisor,
+                            float *out)
 {
-    for (size_t c = 0; c < hidden; c += POOL_BLOCK) {
-        size_t width = hidden - c < POOL_BLOCK ? hidden - c : POOL_BLOCK;
+    size_t c = 0;
 
-        sum_columns(tokens + c, count, hidden, width, divisor, out + c);
+    for (; c + BLOCK * LANES <= hidden; c += BLOCK * LANES)
+        sum_columns(r, c, BLOCK, weighted, divisor, out);
+    for (; c + LANES <= hidden; c += LANES)
+        sum_columns(r, c, 1, weighted, divisor, out);
+    for (; c < hidden; c++) {
+        double sum = 0;
+
+        for (size_t t = r->skip; t < r->count; t++)
+            sum += (double)r->x[t * r->ld + c] * (weighted ? (double)(t + 1) : 1);
+        out[c] = (float)(sum / divisor);
     }
 }
 
-static void pool_max(const float *tokens, size_t count, size_t hidden, float *out)
+static void pool_max(const struct eng_rows *r, size_t hidden, float *out)
 {
-    memcpy(out, tokens, hidden * sizeof(*out));
-    for (size_t t = 1; t < count; t++)
+    for (size_t c = 0; c < hidden; c++)
+        out[c] = -INFINITY;
+    for (size_t t = r->skip; t < r->count; t++)
         for (size_t c = 0; c < hidden; c++) {
-            float x = tokens[t * hidden + c];
+            float x = r->x[t * r->ld + c];
 
             if (x > out[c] || isnan(x)) /* a NaN must not vanish here */
                 out[c] = x;
         }
 }
 
-void eng_pool(enum model_pool kind, const float *tokens, size_t count, size_t hidden, float *out)
+/* Weights are places counted from 1, a prompt's too: the sum of skip + 1 .. count. */
+static double weights_sum(const struct eng_rows *r)
 {
-    assert(count > 0); /* so the reference's clamp of the count to 1e-9 never acts */
+    double n = (double)r->count, skip = (double)r->skip;
+
+    return (n * (n + 1) - skip * (skip + 1)) / 2;
+}
+
+/* Where a prompt leaves no token at all, the reference divides a sum of nothing by a clamped
+ * count: zeros; and CLS is the first token. */
+void eng_pool(enum model_pool kind, const struct eng_rows *r, size_t hidden, float *out)
+{
+    size_t skip = r->skip < r->count ? r->skip : r->count;
+    struct eng_rows kept = { .x = r->x, .ld = r->ld, .count = r->count, .skip = skip };
+    double n = (double)(r->count - skip);
+
+    assert(r->count > 0);
     switch (kind) {
     case MODEL_POOL_MEAN:
-        pool_sum(tokens, count, hidden, (double)count, out);
+        pool_sum(&kept, hidden, false, fmax(n, 1), out);
         break;
     case MODEL_POOL_MEAN_SQRT:
-        pool_sum(tokens, count, hidden, sqrt((double)count), out);
+        pool_sum(&kept, hidden, false, fmax(sqrt(n), 1), out);
+        break;
+    case MODEL_POOL_WEIGHTED:
+        pool_sum(&kept, hidden, true, fmax(weights_sum(&kept), 1), out);
         break;
     case MODEL_POOL_MAX:
-        pool_max(tokens, count, hidden, out);
+        pool_max(&kept, hidden, out);
         break;
     case MODEL_POOL_CLS:
-        memcpy(out, tokens, hidden * sizeof(*out));
+        memcpy(out, r->x + (n > 0 ? skip : 0) * r->ld, hidden * sizeof(*out));
         break;
     case MODEL_POOL_LAST:
-        memcpy(out, tokens + (count - 1) * hidden, hidden * sizeof(*out));
+        memcpy(out, r->x + (r->count - 1) * r->ld, hidden * sizeof(*out));
+        if (n == 0)
+            memset(out, 0, hidden * sizeof(*out));
         break;
     }
 }
@@ -93,8 +151,9 @@ float eng_score(enum model_score kind, float logit)
 enum tail_act { TAIL_IDENTITY, TAIL_TANH, TAIL_RELU, TAIL_GELU };
 
 struct tail_linear {
-    float *w;    /* [out][in], owned */
-    float *bias; /* [out], owned; zeros where the layer has none */
+    void *owned;
+    float *w;    /* [out / LANES][in][LANES]: begins on a line, zeros behind the last output */
+    float *bias; /* [out], then zeros; all zeros where the layer has none */
     size_t in, out;
     enum tail_act act;
 };
@@ -103,49 +162,78 @@ struct eng_tail {
     const struct model *model; /* borrowed */
     struct tail_linear dense[MODEL_DENSE_MAX];
     struct tail_linear head[2]; /* [0].in is 0: no head */
-    size_t wide;                /* the widest row that passes through */
 };
+
+static size_t linear_floats(size_t in, size_t out)
+{
+    return (in + 1) * ((out + LANES - 1) / LANES * LANES);
+}
 
 static void linear_init(struct tail_linear *l, size_t in, size_t out, enum tail_act act)
 {
+    size_t line = LANES * sizeof(float);
+
     *l = (struct tail_linear){ .in = in, .out = out, .act = act };
-    l->w = xcalloc(in * out, sizeof(*l->w));
-    l->bias = xcalloc(out, sizeof(*l->bias));
+    l->owned = xcalloc(linear_floats(in, out) + LANES, sizeof(float));
+    l->bias = (float *)(((uintptr_t)l->owned + line - 1) / line * line);
+    l->w = l->bias + linear_floats(0, out);
 }
 
-static void linear_release(struct tail_linear *l)
+/* From rows [out][in] as files have them. */
+static void linear_pack(struct tail_linear *l, const float *rows)
 {
-    free(l->w);
-    free(l->bias);
+    for (size_t o = 0; o < l->out; o++)
+        for (size_t k = 0; k < l->in; k++)
+            l->w[(o / LANES * l->in + k) * LANES + o % LANES] = rows[o * l->in + k];
 }
 
-static float activate(enum tail_act act, double x)
+static void activate(enum tail_act act, float *y, size_t n)
 {
     switch (act) {
     case TAIL_TANH:
-        return (float)tanh(x);
+        for (size_t i = 0; i < n; i++)
+            y[i] = (float)tanh((double)y[i]);
+        break;
     case TAIL_RELU:
-        return (float)(x > 0 ? x : 0);
+        for (size_t i = 0; i < n; i++)
+            y[i] = y[i] > 0 || isnan(y[i]) ? y[i] : 0;
+        break;
     case TAIL_GELU:
-        return (float)(0.5 * x * (1.0 + erf(x * M_SQRT1_2)));
+        for (size_t i = 0; i < n; i++)
+            y[i] = (float)(0.5 * (double)y[i] * (1.0 + erf((double)y[i] * M_SQRT1_2)));
+        break;
     case TAIL_IDENTITY:
         break;
     }
-    return (float)x;
+}
+
+/* y = w x + bias.  Each output is SPLIT sums, of every SPLIT-th product. */
+CLONES static void multiply(const struct tail_linear *l, const float *x, float *y)
+{
+    for (size_t o = 0; o < l->out; o += LANES) {
+        const float *w = l->w + o * l->in;
+        size_t some = l->out - o < LANES ? l->out - o : LANES;
+        lanes sum[SPLIT] = { *(const lanes *)(l->bias + o) };
+        size_t k = 0;
+
+        for (; k + SPLIT <= l->in; k += SPLIT)
+#pragma GCC unroll 4
+            for (size_t i = 0; i < SPLIT; i++)
+                sum[i] += *(const lanes *)(w + (k + i) * LANES) * x[k + i];
+        for (; k < l->in; k++)
+            sum[0] += *(const lanes *)(w + k * LANES) * x[k];
+        sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        memcpy(y + o, &sum[0], some * sizeof(*y));
+    }
 }
 
 static void linear_run(const struct tail_linear *l, const float *x, float *y)
 {
-    for (size_t o = 0; o < l->out; o++) {
-        double sum = 0;
-
-        for (size_t i = 0; i < l->in; i++)
-            sum += (double)l->w[o * l->in + i] * (double)x[i];
-        y[o] = activate(l->act, sum + (double)l->bias[o]);
-    }
+    multiply(l, x, y);
+    activate(l->act, y, l->out);
 }
 
-static enum rc load_dense(struct eng_tail *t, struct err *err)
+static enum rc load_dense(struct eng_tail *t, float *rows, struct err *err)
 {
     static const enum tail_act acts[] = {
         [MODEL_DENSE_IDENTITY] = TAIL_IDENTITY,
@@ -158,16 +246,28 @@ static enum rc load_dense(struct eng_tail *t, struct err *err)
     for (size_t i = 0; i < m->dense_count; i++) {
         const struct model_dense *d = &m->dense[i];
 
-        assert(d->in == (i ? m->dense[i - 1].out : m->hidden));
+        assert(d->in == (i ? m->dense[i - 1].out : model_pool_width(m)));
         linear_init(&t->dense[i], d->in, d->out, acts[d->act]);
-        if (eng_dense_weight(m, i, t->dense[i].w, t->dense[i].bias, err) != RC_OK)
+        if (eng_dense_weight(m, i, rows, t->dense[i].bias, err) != RC_OK)
             return err_ctx(err, "model '%s'", m->dir);
-        t->wide = d->out > t->wide ? d->out : t->wide;
+        linear_pack(&t->dense[i], rows);
     }
     return RC_OK;
 }
 
-static enum rc load_head(struct eng_tail *t, struct err *err)
+static enum rc load_linear(const struct model *m, enum eng_role role, struct tail_linear *l,
+                           float *rows, struct err *err)
+{
+    enum rc rc = eng_weight(m, role, 0, rows, l->in * l->out, err);
+
+    if (rc == RC_OK)
+        rc = eng_weight(m, role + 1, 0, l->bias, l->out, err);
+    if (rc == RC_OK)
+        linear_pack(l, rows);
+    return rc;
+}
+
+static enum rc load_head(struct eng_tail *t, float *rows, struct err *err)
 {
     const struct model *m = t->model;
     enum tail_act act = m->arch == MODEL_DISTILBERT ? TAIL_RELU : TAIL_TANH;
@@ -177,26 +277,34 @@ static enum rc load_head(struct eng_tail *t, struct err *err)
         return RC_OK;
     linear_init(&t->head[0], m->hidden, m->hidden, act);
     linear_init(&t->head[1], m->hidden, m->labels, TAIL_IDENTITY);
-    rc = eng_weight(m, W_HEAD1, 0, t->head[0].w, m->hidden * m->hidden, err);
-    if (rc == RC_OK)
-        rc = eng_weight(m, W_HEAD1_B, 0, t->head[0].bias, m->hidden, err);
-    if (rc == RC_OK)
-        rc = eng_weight(m, W_HEAD2, 0, t->head[1].w, m->labels * m->hidden, err);
-    if (rc == RC_OK)
-        rc = eng_weight(m, W_HEAD2_B, 0, t->head[1].bias, m->labels, err);
-    return rc;
+    rc = load_linear(m, W_HEAD1, &t->head[0], rows, err);
+    return rc == RC_OK ? load_linear(m, W_HEAD2, &t->head[1], rows, err) : rc;
+}
+
+/* Numbers of the largest matrix; 0: there is none. */
+static size_t matrix_max(const struct model *m)
+{
+    size_t most = m->head == MODEL_HEAD_NONE ? 0
+                  : m->labels > m->hidden    ? m->labels * m->hidden
+                                             : m->hidden * m->hidden;
+
+    for (size_t i = 0; i < m->dense_count; i++)
+        if (m->dense[i].in * m->dense[i].out > most)
+            most = m->dense[i].in * m->dense[i].out;
+    return most;
 }
 
 enum rc eng_tail_load(const struct model *m, struct eng_tail **out, struct err *err)
 {
     struct eng_tail *t = xcalloc(1, sizeof(*t));
+    float *rows = matrix_max(m) ? xcalloc(matrix_max(m), sizeof(*rows)) : NULL;
     enum rc rc;
 
     t->model = m;
-    t->wide = m->hidden;
-    rc = load_dense(t, err);
+    rc = load_dense(t, rows, err);
     if (rc == RC_OK)
-        rc = load_head(t, err);
+        rc = load_head(t, rows, err);
+    free(rows);
     if (rc != RC_OK) {
         eng_tail_free(t);
         return rc;
@@ -210,9 +318,9 @@ void eng_tail_free(struct eng_tail *t)
     if (!t)
         return;
     for (size_t i = 0; i < ARRAY_SIZE(t->dense); i++)
-        linear_release(&t->dense[i]);
+        free(t->dense[i].owned);
     for (size_t i = 0; i < ARRAY_SIZE(t->head); i++)
-        linear_release(&t->head[i]);
+        free(t->head[i].owned);
     free(t);
 }
 
@@ -221,19 +329,35 @@ uint64_t eng_tail_bytes(const struct model *m)
     uint64_t floats = 0;
 
     for (size_t i = 0; i < m->dense_count; i++)
-        floats += (uint64_t)m->dense[i].out * (m->dense[i].in + 1);
+        floats += linear_floats(m->dense[i].in, m->dense[i].out);
     if (m->head != MODEL_HEAD_NONE)
-        floats += ((uint64_t)m->hidden + m->labels) * (m->hidden + 1);
+        floats += linear_floats(m->hidden, m->hidden) + linear_floats(m->hidden, m->labels);
     return floats * sizeof(float);
 }
 
-static void run_vector(const struct eng_tail *t, const float *tokens, size_t count, float *out)
+/* The widest row that passes through. */
+static size_t row_max(const struct model *m)
+{
+    size_t most = model_pool_width(m);
+
+    for (size_t i = 0; i < m->dense_count; i++)
+        most = m->dense[i].out > most ? m->dense[i].out : most;
+    return most;
+}
+
+size_t eng_tail_room(const struct model *m)
+{
+    return 2 * row_max(m);
+}
+
+static void run_vector(const struct eng_tail *t, const struct eng_rows *r, float *room, float *out)
 {
     const struct model *m = t->model;
-    float *room = xcalloc(2 * t->wide, sizeof(*room));
-    float *x = room, *y = room + t->wide;
+    float *x = room, *y = room + row_max(m);
 
-    eng_pool(m->pool, tokens, count, m->hidden, x);
+    eng_pool(m->pool, r, m->hidden, x);
+    for (size_t i = 0; i < m->joined_count; i++)
+        eng_pool(m->joined[i], r, m->hidden, x + (i + 1) * m->hidden);
     for (size_t i = 0; i < m->dense_count; i++) {
         float *was = x;
 
@@ -244,31 +368,25 @@ static void run_vector(const struct eng_tail *t, const float *tokens, size_t cou
     if (m->normalize)
         eng_normalize(x, eng_dim(m));
     memcpy(out, x, eng_dim(m) * sizeof(*out));
-    free(room);
 }
 
-static void run_scores(const struct eng_tail *t, const float *first, float *out)
+void eng_tail_run(const struct eng_tail *t, enum eng_want want, const struct eng_rows *r,
+                  float *room, float *out)
 {
-    float *x = xcalloc(t->wide, sizeof(*x));
+    size_t hidden = t->model->hidden;
 
-    assert(t->head[0].in > 0);
-    linear_run(&t->head[0], first, x);
-    linear_run(&t->head[1], x, out);
-    free(x);
-}
-
-void eng_tail_run(const struct eng_tail *t, enum eng_want want, const float *tokens, size_t count,
-                  float *out)
-{
     switch (want) {
     case ENG_VECTORS:
-        run_vector(t, tokens, count, out);
+        run_vector(t, r, room, out);
         break;
-    case ENG_SCORES:
-        run_scores(t, tokens, out); /* every head looks at the first token */
+    case ENG_SCORES: /* every head looks at the first token */
+        assert(t->head[0].in > 0);
+        linear_run(&t->head[0], r->x, room);
+        linear_run(&t->head[1], room, out);
         break;
     case ENG_TOKENS:
-        memcpy(out, tokens, count * t->model->hidden * sizeof(*out));
+        for (size_t i = 0; i < r->count; i++)
+            memcpy(out + i * hidden, r->x + i * r->ld, hidden * sizeof(*out));
         break;
     }
 }

@@ -386,7 +386,7 @@ static enum rc dense_open(struct model *m, struct arena *a, const char *name, st
 {
     const char *dir = arena_printf(a, "%s/%s", m->dir, name);
     struct model_dense *d = &m->dense[m->dense_count];
-    size_t in = m->dense_count ? d[-1].out : m->hidden;
+    size_t in = m->dense_count ? d[-1].out : model_pool_width(m);
     struct json *cfg;
     enum rc rc;
 

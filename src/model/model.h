@@ -15,7 +15,8 @@ enum model_pool {
     MODEL_POOL_CLS,
     MODEL_POOL_MAX,
     MODEL_POOL_LAST,
-    MODEL_POOL_MEAN_SQRT
+    MODEL_POOL_MEAN_SQRT,
+    MODEL_POOL_WEIGHTED /* a mean with the tokens' places as weights */
 };
 enum model_head {
     MODEL_HEAD_NONE,   /* sentence vectors */
@@ -37,6 +38,7 @@ struct model_prompt {
 
 enum {
     MODEL_DENSE_MAX = 4,
+    MODEL_JOINED_MAX = 5, /* poolings behind the first */
     MODEL_PROMPTS_MAX = 64,
     MODEL_LAYERS_MAX = 256,
     MODEL_HIDDEN_MAX = 16384,
@@ -67,6 +69,9 @@ struct model {
     size_t max_tokens;  /* the limit for one text, specials included */
     bool lower;         /* sentence_bert_config do_lower_case */
     enum model_pool pool;
+    enum model_pool joined[MODEL_JOINED_MAX]; /* whose vectors stand behind that of `pool` */
+    size_t joined_count;
+    bool prompt_apart; /* pooling leaves the prompt's tokens out */
     bool normalize;
     struct model_dense dense[MODEL_DENSE_MAX];
     size_t dense_count;
@@ -90,6 +95,7 @@ const char *model_prompt(const struct model *m, const char *name); /* NULL: no s
 const char *model_arch_label(enum model_arch a);                   /* "BERT" … */
 const char *model_act_label(enum model_act a);                     /* "gelu", "gelu_tanh", "relu" */
 const char *model_pool_label(enum model_pool p);                   /* "mean", "cls" … */
+size_t model_pool_width(const struct model *m);                    /* floats that pooling gives */
 /* A tensor by the name without prefix; tries prefix, gamma/beta spellings.  NULL: none. */
 const struct st_tensor *model_tensor(const struct model *m, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "model/model_int.h"
 
+#include <assert.h>
 #include <math.h>
 
 enum { PATH_PART_MAX = 128 }; /* bytes of a module's folder name */
@@ -92,32 +93,43 @@ enum rc config_modules(struct model *m, const struct json *cfg, struct modules *
 }
 
 /* --- Pooling --- */
+/* In the order in which the flags of older files join them. */
 static const struct {
     const char *flag, *name;
     enum model_pool pool;
-    bool known;
 } pools[] = {
-    { "pooling_mode_cls_token", "cls", MODEL_POOL_CLS, true },
-    { "pooling_mode_max_tokens", "max", MODEL_POOL_MAX, true },
-    { "pooling_mode_mean_tokens", "mean", MODEL_POOL_MEAN, true },
-    { "pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", MODEL_POOL_MEAN_SQRT, true },
-    { "pooling_mode_weightedmean_tokens", "weightedmean", 0, false },
-    { "pooling_mode_lasttoken", "lasttoken", MODEL_POOL_LAST, true },
+    { "pooling_mode_cls_token", "cls", MODEL_POOL_CLS },
+    { "pooling_mode_max_tokens", "max", MODEL_POOL_MAX },
+    { "pooling_mode_mean_tokens", "mean", MODEL_POOL_MEAN },
+    { "pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", MODEL_POOL_MEAN_SQRT },
+    { "pooling_mode_weightedmean_tokens", "weightedmean", MODEL_POOL_WEIGHTED },
+    { "pooling_mode_lasttoken", "lasttoken", MODEL_POOL_LAST },
 };
 
 const char *model_pool_label(enum model_pool p)
 {
     for (size_t i = 0; i < ARRAY_SIZE(pools); i++) {
-        if (pools[i].known && pools[i].pool == p)
+        if (pools[i].pool == p)
             return pools[i].name;
     }
     return "?";
 }
 
-/* The one mode the flags of older files ask for; none of them means mean. */
-static enum rc pool_flags(const struct json *cfg, const char **out, struct err *err)
+size_t model_pool_width(const struct model *m)
 {
-    const char *found = NULL;
+    return m->hidden * (1 + m->joined_count);
+}
+
+/* Poolings in their order, before they are the model's. */
+struct pool_list {
+    enum model_pool items[1 + MODEL_JOINED_MAX];
+    size_t count;
+};
+
+/* The flags of older files; none of them means mean. */
+static enum rc pool_flags(const struct json *cfg, struct pool_list *out, struct err *err)
+{
+    static_assert(ARRAY_SIZE(pools) <= ARRAY_SIZE(out->items), "each flag once");
 
     for (size_t i = 0; i < ARRAY_SIZE(pools); i++) {
         bool on = false;
@@ -125,41 +137,57 @@ static enum rc pool_flags(const struct json *cfg, const char **out, struct err *
 
         if (rc)
             return rc;
-        if (on && found)
-            return err_set(err, RC_USAGE, "pooling '%s' joined with '%s' is not supported", found,
-                           pools[i].name);
         if (on)
-            found = pools[i].name;
+            out->items[out->count++] = pools[i].pool;
     }
-    *out = found ? found : "mean";
+    if (!out->count)
+        out->items[out->count++] = MODEL_POOL_MEAN;
     return RC_OK;
 }
 
-static enum rc pool_name(const struct json *cfg, const char **out, struct err *err)
+static enum rc pool_name(const struct json *v, struct pool_list *out, struct err *err)
+{
+    const char *name = json_str(v);
+
+    if (!name)
+        return err_set(err, RC_PARSE, "'pooling_mode' is not a text");
+    for (size_t i = 0; i < ARRAY_SIZE(pools); i++) {
+        if (!strcmp(name, pools[i].name)) {
+            out->items[out->count++] = pools[i].pool;
+            return RC_OK;
+        }
+    }
+    return err_set(err, RC_USAGE, "pooling '%.64s' is not supported", name);
+}
+
+/* One name, or a list of names whose vectors are joined. */
+static enum rc pool_modes(const struct json *cfg, struct pool_list *out, struct err *err)
 {
     const struct json *v = json_get(cfg, "pooling_mode");
+    enum rc rc = RC_OK;
 
     if (!v || v->type == JSON_NULL)
         return pool_flags(cfg, out, err);
-    if (v->type == JSON_ARR && v->count == 1)
-        v = v->first;
-    if (v->type == JSON_ARR)
-        return err_set(err, RC_USAGE, "'pooling_mode' with %zu modes is not supported", v->count);
-    *out = json_str(v);
-    return *out ? RC_OK : err_set(err, RC_PARSE, "'pooling_mode' is not a text");
+    if (v->type != JSON_ARR)
+        return pool_name(v, out, err);
+    if (!v->count || v->count > ARRAY_SIZE(out->items))
+        return err_set(err, RC_LIMIT, "'pooling_mode' has %zu modes, not 1 to %zu", v->count,
+                       ARRAY_SIZE(out->items));
+    for (const struct json *x = v->first; x && !rc; x = x->next)
+        rc = pool_name(x, out, err);
+    return rc;
 }
 
 enum rc config_pool(struct model *m, const struct json *cfg, struct err *err)
 {
-    const char *name = "", *key = "embedding_dimension";
+    const char *key = "embedding_dimension";
+    struct pool_list list = { 0 };
     bool prompt = true;
     size_t dim = 0;
-    enum rc rc = pool_name(cfg, &name, err);
+    enum rc rc = pool_modes(cfg, &list, err);
 
     if (!rc)
         rc = config_flag(cfg, "include_prompt", true, &prompt, err);
-    if (!rc && !prompt)
-        rc = err_set(err, RC_USAGE, "'include_prompt' is false, which is not supported");
     if (!rc && json_get(cfg, "word_embedding_dimension"))
         key = "word_embedding_dimension";
     if (!rc)
@@ -169,13 +197,11 @@ enum rc config_pool(struct model *m, const struct json *cfg, struct err *err)
     if (dim != m->hidden)
         return err_set(err, RC_PARSE, "'%s' is %zu, the network's vectors have %zu", key, dim,
                        m->hidden);
-    for (size_t i = 0; i < ARRAY_SIZE(pools); i++) {
-        if (pools[i].known && !strcmp(name, pools[i].name)) {
-            m->pool = pools[i].pool;
-            return RC_OK;
-        }
-    }
-    return err_set(err, RC_USAGE, "pooling '%.64s' is not supported", name);
+    m->pool = list.items[0];
+    m->joined_count = list.count - 1;
+    memcpy(m->joined, list.items + 1, m->joined_count * sizeof(m->joined[0]));
+    m->prompt_apart = !prompt;
+    return RC_OK;
 }
 
 /* --- Dense --- */

@@ -34,7 +34,8 @@ static void one(int which, struct model *m, const struct json *v)
         break;
     case 2:
         m->hidden = 32;
-        if (!config_pool(m, v, NULL) && m->pool > MODEL_POOL_MEAN_SQRT)
+        if (!config_pool(m, v, NULL) &&
+            (m->pool > MODEL_POOL_WEIGHTED || m->joined_count > MODEL_JOINED_MAX))
             abort();
         break;
     case 3:

@@ -207,12 +207,14 @@ TEST(modules_refused)
              "\"2_Dense\"}]",
              t, t);
     refuse(b, "modules.json", text, "stands where");
-    refuse(b, "1_Pooling/config.json", "{\"pooling_mode\": \"weightedmean\"}", "weightedmean");
-    refuse(b, "1_Pooling/config.json", "{\"pooling_mode\": [\"cls\", \"mean\"]}", "2 modes");
+    refuse(b, "1_Pooling/config.json", "{\"pooling_mode\": \"median\"}", "'median'");
+    refuse(b, "1_Pooling/config.json", "{\"pooling_mode\": []}", "0 modes");
+    refuse(b, "1_Pooling/config.json", "{\"pooling_mode\": [\"cls\", 1]}", "not a text");
     refuse(b, "1_Pooling/config.json",
-           "{\"pooling_mode_cls_token\": true, \"pooling_mode_mean_tokens\": true}", "joined");
+           "{\"pooling_mode\": [\"cls\",\"cls\",\"cls\",\"cls\",\"cls\",\"cls\",\"cls\"]}",
+           "7 modes");
     refuse(b, "1_Pooling/config.json", "{\"word_embedding_dimension\": 64}", "is 64");
-    refuse(b, "1_Pooling/config.json", "{\"include_prompt\": false}", "include_prompt");
+    refuse(b, "1_Pooling/config.json", "{\"include_prompt\": 0}", "include_prompt");
     refuse(b, "2_Dense/config.json", "{\"in_features\": 32}", "'out_features' is missing");
     refuse(b, "2_Dense/config.json", "{\"in_features\": 16, \"out_features\": 8}", "what comes in");
     refuse(b, "2_Dense/config.json",
@@ -237,6 +239,8 @@ TEST(pooling_flags)
         { "{}", MODEL_POOL_MEAN },
         { "{\"pooling_mode\": \"lasttoken\"}", MODEL_POOL_LAST },
         { "{\"pooling_mode\": [\"max\"]}", MODEL_POOL_MAX },
+        { "{\"pooling_mode\": \"weightedmean\"}", MODEL_POOL_WEIGHTED },
+        { "{\"pooling_mode_weightedmean_tokens\": true}", MODEL_POOL_WEIGHTED },
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -248,6 +252,36 @@ TEST(pooling_flags)
         box_put(dir, "1_Pooling/config.json", cases[i].text);
         assert_int_equal(model_open(dir, &m, &err), RC_OK);
         assert_int_equal(m->pool, cases[i].pool);
+        CHECK(m->joined_count == 0 && !m->prompt_apart && model_pool_width(m) == m->hidden);
+        model_close(m);
+        box_remove(dir);
+    }
+}
+
+/* Flags join in the order of the reference's list, names in their own. */
+TEST(joined_pooling)
+{
+    static const struct {
+        const char *text;
+        enum model_pool first, second;
+    } cases[] = {
+        { "{\"pooling_mode_mean_tokens\": true, \"pooling_mode_cls_token\": true}", MODEL_POOL_CLS,
+          MODEL_POOL_MEAN },
+        { "{\"pooling_mode\": [\"mean\", \"max\"], \"include_prompt\": false}", MODEL_POOL_MEAN,
+          MODEL_POOL_MAX },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct box b = { .pool = "mean" };
+        char *dir = box_make(&b);
+        struct err err = { 0 };
+        struct model *m;
+
+        box_put(dir, "1_Pooling/config.json", cases[i].text);
+        assert_int_equal(model_open(dir, &m, &err), RC_OK);
+        CHECK(m->pool == cases[i].first && m->joined[0] == cases[i].second);
+        CHECK(m->joined_count == 1 && model_pool_width(m) == 2 * m->hidden);
+        CHECK(m->prompt_apart == (i == 1));
         model_close(m);
         box_remove(dir);
     }
@@ -372,5 +406,6 @@ TEST(verify_finds)
 TEST_MAIN(cmocka_unit_test(families_open), cmocka_unit_test(types_and_prefixes),
           cmocka_unit_test(sentence_files), cmocka_unit_test(configs_refused),
           cmocka_unit_test(shapes_refused), cmocka_unit_test(modules_refused),
-          cmocka_unit_test(pooling_flags), cmocka_unit_test(score_activation),
-          cmocka_unit_test(names_are_found), cmocka_unit_test(verify_finds))
+          cmocka_unit_test(pooling_flags), cmocka_unit_test(joined_pooling),
+          cmocka_unit_test(score_activation), cmocka_unit_test(names_are_found),
+          cmocka_unit_test(verify_finds))

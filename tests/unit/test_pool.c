@@ -9,6 +9,11 @@ enum { TOKENS = 7, HIDDEN = 37 }; /* no multiple of any block */
 
 static float numbers[TOKENS * HIDDEN];
 
+static void pool(enum model_pool kind, size_t count, size_t skip, float *out)
+{
+    eng_pool(kind, &(struct eng_rows){ numbers, HIDDEN, count, skip }, HIDDEN, out);
+}
+
 static void fill(unsigned seed)
 {
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
@@ -19,13 +24,14 @@ static void fill(unsigned seed)
 
 TEST(one_token_is_its_own_pool)
 {
-    static const enum model_pool all[] = { MODEL_POOL_MEAN, MODEL_POOL_CLS, MODEL_POOL_MAX,
-                                           MODEL_POOL_LAST, MODEL_POOL_MEAN_SQRT };
+    static const enum model_pool all[] = { MODEL_POOL_MEAN,      MODEL_POOL_CLS,
+                                           MODEL_POOL_MAX,       MODEL_POOL_LAST,
+                                           MODEL_POOL_MEAN_SQRT, MODEL_POOL_WEIGHTED };
     float out[HIDDEN];
 
     fill(1);
     for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-        eng_pool(all[i], numbers, 1, HIDDEN, out);
+        pool(all[i], 1, 0, out);
         assert_memory_equal(out, numbers, sizeof(out));
     }
 }
@@ -35,9 +41,9 @@ TEST(first_last_and_largest)
     float cls[HIDDEN], last[HIDDEN], max[HIDDEN];
 
     fill(2);
-    eng_pool(MODEL_POOL_CLS, numbers, TOKENS, HIDDEN, cls);
-    eng_pool(MODEL_POOL_LAST, numbers, TOKENS, HIDDEN, last);
-    eng_pool(MODEL_POOL_MAX, numbers, TOKENS, HIDDEN, max);
+    pool(MODEL_POOL_CLS, TOKENS, 0, cls);
+    pool(MODEL_POOL_LAST, TOKENS, 0, last);
+    pool(MODEL_POOL_MAX, TOKENS, 0, max);
     assert_memory_equal(cls, numbers, sizeof(cls));
     assert_memory_equal(last, numbers + (TOKENS - 1) * HIDDEN, sizeof(last));
     for (size_t c = 0; c < HIDDEN; c++) {
@@ -56,8 +62,8 @@ TEST(mean_times_root_of_count_is_mean_sqrt)
     float mean[HIDDEN], root[HIDDEN];
 
     fill(3);
-    eng_pool(MODEL_POOL_MEAN, numbers, TOKENS, HIDDEN, mean);
-    eng_pool(MODEL_POOL_MEAN_SQRT, numbers, TOKENS, HIDDEN, root);
+    pool(MODEL_POOL_MEAN, TOKENS, 0, mean);
+    pool(MODEL_POOL_MEAN_SQRT, TOKENS, 0, root);
     for (size_t c = 0; c < HIDDEN; c++) {
         double sum = 0;
 
@@ -68,6 +74,79 @@ TEST(mean_times_root_of_count_is_mean_sqrt)
     }
 }
 
+TEST(weights_are_places)
+{
+    float out[HIDDEN], rest[HIDDEN];
+
+    fill(8);
+    pool(MODEL_POOL_WEIGHTED, TOKENS, 0, out);
+    pool(MODEL_POOL_WEIGHTED, TOKENS, 2, rest); /* the places stay those of the whole */
+    for (size_t c = 0; c < HIDDEN; c++) {
+        double sum = 0, weights = 0;
+
+        for (size_t t = TOKENS; t-- > 0;) {
+            sum += (double)(t + 1) * (double)numbers[t * HIDDEN + c];
+            weights += (double)(t + 1);
+            if (t == 2)
+                CHECK(fabs(sum / weights - (double)rest[c]) < 1e-6);
+        }
+        CHECK(fabs(sum / weights - (double)out[c]) < 1e-6);
+    }
+}
+
+/* Rows that are skipped might as well not be there, but for the weights above. */
+TEST(skipped_tokens_do_not_count)
+{
+    static const enum model_pool all[] = { MODEL_POOL_MEAN, MODEL_POOL_CLS, MODEL_POOL_MAX,
+                                           MODEL_POOL_LAST, MODEL_POOL_MEAN_SQRT };
+    float with[HIDDEN], without[HIDDEN];
+
+    fill(9);
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+        struct eng_rows rest = { numbers + 3 * HIDDEN, HIDDEN, TOKENS - 3, 0 };
+
+        pool(all[i], TOKENS, 3, with);
+        eng_pool(all[i], &rest, HIDDEN, without);
+        assert_memory_equal(with, without, sizeof(with));
+    }
+}
+
+/* What the reference gives when a prompt is all that is left of a text. */
+TEST(nothing_but_a_prompt)
+{
+    static const enum model_pool zeros[] = { MODEL_POOL_MEAN, MODEL_POOL_MEAN_SQRT,
+                                             MODEL_POOL_WEIGHTED, MODEL_POOL_LAST };
+    float out[HIDDEN];
+
+    fill(10);
+    for (size_t i = 0; i < ARRAY_SIZE(zeros); i++)
+        for (size_t skip = TOKENS; skip < TOKENS + 2; skip++) {
+            pool(zeros[i], TOKENS, skip, out);
+            for (size_t c = 0; c < HIDDEN; c++)
+                CHECK(out[c] == 0);
+        }
+    pool(MODEL_POOL_CLS, TOKENS, TOKENS, out);
+    assert_memory_equal(out, numbers, sizeof(out));
+    pool(MODEL_POOL_MAX, TOKENS, TOKENS, out);
+    CHECK(out[0] == -INFINITY); /* which the engine refuses to give */
+}
+
+TEST(gaps_between_rows_do_not_count)
+{
+    enum { LD = HIDDEN + 5 };
+    static float apart[TOKENS * LD];
+    float want[HIDDEN], got[HIDDEN];
+
+    fill(11);
+    for (size_t i = 0; i < ARRAY_SIZE(apart); i++)
+        apart[i] = i % LD < HIDDEN ? numbers[i / LD * HIDDEN + i % LD] : NAN;
+    for (int kind = MODEL_POOL_MEAN; kind <= MODEL_POOL_WEIGHTED; kind++) {
+        pool((enum model_pool)kind, TOKENS, 1, want);
+        eng_pool((enum model_pool)kind, &(struct eng_rows){ apart, LD, TOKENS, 1 }, HIDDEN, got);
+        assert_memory_equal(got, want, sizeof(got));
+    }
+}
+
 TEST(mean_of_equal_tokens_is_the_token)
 {
     float out[HIDDEN];
@@ -75,20 +154,21 @@ TEST(mean_of_equal_tokens_is_the_token)
     fill(4);
     for (size_t t = 1; t < TOKENS; t++)
         memcpy(numbers + t * HIDDEN, numbers, HIDDEN * sizeof(float));
-    eng_pool(MODEL_POOL_MEAN, numbers, TOKENS, HIDDEN, out);
+    pool(MODEL_POOL_MEAN, TOKENS, 0, out);
     assert_memory_equal(out, numbers, sizeof(out));
 }
 
 TEST(not_a_number_survives_every_pool)
 {
-    static const enum model_pool all[] = { MODEL_POOL_MEAN, MODEL_POOL_MAX, MODEL_POOL_MEAN_SQRT };
+    static const enum model_pool all[] = { MODEL_POOL_MEAN, MODEL_POOL_MAX, MODEL_POOL_MEAN_SQRT,
+                                           MODEL_POOL_WEIGHTED };
     float out[HIDDEN];
 
     for (size_t i = 0; i < ARRAY_SIZE(all); i++)
         for (size_t t = 0; t < TOKENS; t++) {
             fill(5);
             numbers[t * HIDDEN + 20] = NAN;
-            eng_pool(all[i], numbers, TOKENS, HIDDEN, out);
+            pool(all[i], TOKENS, 0, out);
             CHECK(isnan(out[20]) && !isnan(out[19]));
         }
 }
@@ -144,6 +224,8 @@ TEST(scores)
 
 TEST_MAIN(cmocka_unit_test(one_token_is_its_own_pool), cmocka_unit_test(first_last_and_largest),
           cmocka_unit_test(mean_times_root_of_count_is_mean_sqrt),
+          cmocka_unit_test(weights_are_places), cmocka_unit_test(skipped_tokens_do_not_count),
+          cmocka_unit_test(nothing_but_a_prompt), cmocka_unit_test(gaps_between_rows_do_not_count),
           cmocka_unit_test(mean_of_equal_tokens_is_the_token),
           cmocka_unit_test(not_a_number_survives_every_pool),
           cmocka_unit_test(normalised_vectors_have_length_one),

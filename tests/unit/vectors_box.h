@@ -147,6 +147,7 @@ static inline void box_pool_set(struct box *b, const char *name)
         { "max", MODEL_POOL_MAX },
         { "lasttoken", MODEL_POOL_LAST },
         { "mean_sqrt_len_tokens", MODEL_POOL_MEAN_SQRT },
+        { "weightedmean", MODEL_POOL_WEIGHTED },
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(pools); i++)

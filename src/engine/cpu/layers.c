@@ -297,22 +297,19 @@ static void layer(const struct team *t, const struct net_layer *l, const struct 
 
 /* ---- spans */
 
-/* The tail wants rows without gaps: y is free by then. */
 static void finish(const struct team *t, const struct net_work *w, const struct net_span *s)
 {
     const struct net *e = t->e;
-    size_t hidden = e->base.model->hidden, width = eng_width(e->base.model, w->want), turn = 0;
+    const struct eng_batch *b = w->batch;
+    size_t width = eng_width(e->base.model, w->want);
 
-    for (size_t i = s->first; i < s->end; i++) {
-        size_t n = w->batch->starts[i + 1] - w->batch->starts[i];
-        size_t row = w->batch->starts[i] - w->batch->starts[s->first];
-        size_t at = w->want == ENG_TOKENS ? w->batch->starts[i] : i;
-        float *to = t->room->y + row * e->ld_x;
-        if (turn++ % t->size != t->rank)
-            continue;
-        for (size_t k = 0; k < n; k++)
-            memcpy(to + k * hidden, t->room->x + (row + k) * e->ld_x, hidden * sizeof(*to));
-        eng_tail_run(e->tail, w->want, to, n, w->out + at * width);
+    for (size_t i = s->first + t->rank; i < s->end; i += t->size) {
+        size_t at = w->want == ENG_TOKENS ? b->starts[i] : i;
+        struct eng_rows rows = { .x = t->room->x + (b->starts[i] - b->starts[s->first]) * e->ld_x,
+                                 .ld = e->ld_x,
+                                 .count = b->starts[i + 1] - b->starts[i],
+                                 .skip = b->skip ? b->skip[i] : 0 };
+        eng_tail_run(e->tail, w->want, &rows, t->att->tail, w->out + at * width);
     }
 }
 

@@ -199,6 +199,7 @@ static void layout_att(const struct net *e, struct net_block *b, struct net_att 
     a->probs = g->a == CPU_E_F32 ? (void *)a->scores : cut(b, NET_QUERIES * e->ld_probs * 2);
     a->sums = cut(b, NET_QUERIES * sizeof(float));
     a->bias = e->rel || e->base.model->rel_buckets ? cut(b, 2 * tokens * sizeof(float)) : NULL;
+    a->tail = cut(b, eng_tail_room(e->base.model) * sizeof(float));
 }
 
 /* The first room is the team's and holds the longest sequence. */

@@ -60,13 +60,14 @@ struct net_room {
     uint32_t *positions; /* [rows] */
 };
 
-/* One thread's room for one head of one sequence. */
+/* One thread's room for one head of one sequence, and for what follows the layers. */
 struct net_att {
     void *keys, *values; /* packed */
     float *scores;       /* [NET_QUERIES][ld_scores] */
     void *probs;         /* the same place when they are f32 */
     float *sums;         /* [NET_QUERIES]: 1 / sum */
     float *bias;         /* [2 tokens - 1]: by distance; NULL: none */
+    float *tail;         /* [eng_tail_room()] */
 };
 
 struct net_span { /* sequences [first, end) that go through the layers together */

@@ -40,6 +40,7 @@ struct ref_room {
     float *ffn;             /* [n][ffn] */
     double *scores;         /* [n] one query's */
     uint32_t *positions;    /* [n] */
+    float *tail;            /* eng_tail_room() */
 };
 
 static void room_init(struct ref_room *r, const struct model *m, size_t n)
@@ -55,6 +56,7 @@ static void room_init(struct ref_room *r, const struct model *m, size_t n)
     r->ffn = xcalloc(n * m->ffn, sizeof(float));
     r->scores = xcalloc(n, sizeof(double));
     r->positions = xcalloc(n, sizeof(uint32_t));
+    r->tail = xcalloc(eng_tail_room(m), sizeof(float));
 }
 
 static void room_release(struct ref_room *r)
@@ -68,6 +70,7 @@ static void room_release(struct ref_room *r)
     free(r->ffn);
     free(r->scores);
     free(r->positions);
+    free(r->tail);
 }
 
 /* y[n][out] = x[n][in] w[out][in]' + bias[out].  Each sum runs over k from 0: taking
@@ -230,13 +233,15 @@ static enum rc ref_run(struct eng *base, const struct eng_batch *b, enum eng_wan
     for (size_t s = 0; s < b->sequences; s++) {
         size_t first = b->starts[s], n = b->starts[s + 1] - first;
         size_t row = want == ENG_TOKENS ? first : s;
+        struct eng_rows rows = { .ld = m->hidden, .count = n, .skip = b->skip ? b->skip[s] : 0 };
         struct ref_room room;
 
         room_init(&room, m, n);
         embed(e, b->ids + first, b->types ? b->types + first : NULL, n, &room);
         for (size_t l = 0; l < m->layers; l++)
             layer_run(e, e->layers[l], &room, n);
-        eng_tail_run(e->tail, want, room.x, n, out + row * width);
+        rows.x = room.x;
+        eng_tail_run(e->tail, want, &rows, room.tail, out + row * width);
         room_release(&room);
     }
     return RC_OK;
