@@ -3,15 +3,17 @@
 # torch, transformers and sentence-transformers; what is missing is skipped and said:
 #
 #   make parity PYTHON=venv/bin/python PARITY_MODEL=path/of/all-MiniLM-L6-v2
-#   make parity-vectors PARITY_DEVICE=cpu PARITY_DTYPE=bf16
+#   make parity-vectors       tiny models and all-MiniLM-L6-v2, every device and type
+#   make parity-texts         embed and rerank, from text to numbers, against sentence-transformers
 #   make parity-overlap PARITY_DEVICE=cpu PARITY_DTYPE=i8 PARITY_MODEL=...   a search, against f32
 #   make parity-shapes        real depth and width; needs 10 GB of memory, 2.3 GB of disk
 PYTHON ?= python3
 PARITY_MODEL ?=
 PARITY_DEVICE ?= ref
 PARITY_DTYPE ?= f32
-VECTORS = $(PYTHON) tests/parity/vectors.py --driver $(B)/tests/parity-vectors \
+VECTORS = $(PYTHON) -W ignore tests/parity/vectors.py --driver $(B)/tests/parity-vectors \
           --device $(PARITY_DEVICE) --dtype $(PARITY_DTYPE)
+TEXTS = $(PYTHON) -W ignore tests/parity/vectors_cmd.py --stoker $(B)/stoker --tmp $(B)/parity
 TOKENS = $(PYTHON) tests/parity/tokens.py
 
 PARITY_DRIVERS := $(addprefix $(B)/tests/parity-,unicode unigram vectors tokens)
@@ -21,8 +23,10 @@ $(PARITY_DRIVERS): $(B)/tests/parity-%: tests/parity/%_main.c $(B)/libstoker.a |
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(B)/libstoker.a $(LIBS)
 -include $(PARITY_DRIVERS:=.d)
 
-.PHONY: parity-convert parity parity-unicode parity-unigram parity-tokens parity-vectors parity-shapes parity-overlap
-parity: parity-unicode parity-unigram parity-tokens parity-vectors parity-convert
+.PHONY: parity parity-unicode parity-unigram parity-tokens parity-vectors parity-texts parity-shapes \
+        parity-overlap parity-convert
+parity: parity-unicode parity-unigram parity-tokens parity-convert parity-vectors parity-texts \
+        parity-shapes
 parity-convert: $(B)/stoker
 	$(PYTHON) tests/parity/convert.py $<
 parity-unicode: $(B)/tests/parity-unicode
@@ -35,10 +39,15 @@ parity-tokens: $(B)/stoker $(B)/tests/parity-tokens
 	$(TOKENS) compare $(B)/stoker $(PARITY_MODEL) $(B)/parity/corpus.txt
 	$(TOKENS) speed $(B)/tests/parity-tokens $(PARITY_MODEL) $(B)/parity/corpus.txt --ascii
 parity-vectors: $(B)/tests/parity-vectors
-	$(VECTORS) tiny
-	$(VECTORS) minilm $(PARITY_MODEL)
+	$(VECTORS) --all tiny
+	$(VECTORS) --all minilm $(PARITY_MODEL)
+parity-texts: $(B)/stoker
+	@mkdir -p $(B)/parity
+	$(TEXTS) pools
+	$(TEXTS) pairs $(PARITY_MODEL)
+	$(TEXTS) same $(PARITY_MODEL)
 parity-shapes: $(B)/tests/parity-vectors
 	@mkdir -p $(B)/parity
-	$(VECTORS) --tmp $(B)/parity shapes
+	$(VECTORS) --all --tmp $(B)/parity shapes
 parity-overlap: $(B)/tests/parity-vectors
 	$(VECTORS) overlap $(PARITY_MODEL)

@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: MIT
 """Compares our encoder with transformers and sentence-transformers in f32.
 
-    vectors.py fixtures            writes the tiny models below tests/fixtures/models
+    vectors.py fixtures [NAME ...] writes the tiny models below tests/fixtures/models
     vectors.py tiny                those models, against the outputs kept beside them
     vectors.py minilm DIR          all-MiniLM-L6-v2 against sentence-transformers
     vectors.py shapes [NAME ...]   real depth and width with random weights
     vectors.py overlap DIR         top 10 of 1,000 queries over 20,000 sentences: --dtype
                                    against f32 on the same device
 
-Options: --driver build/tests/parity-vectors, --device ref|cpu, --dtype f32|bf16|i8, --isa.
+Options: --driver build/tests/parity-vectors, --device ref|cpu, --dtype f32|bf16|i8, --isa;
+--all: every device with every type it has, instead of these.
 Each comparison ends in a line `RESULT name value unit target ok|short`; the exit status is
 1 when one is short.  `tiny` needs numpy alone, `overlap` tokenizers too; the others torch.
 """
@@ -34,7 +35,11 @@ VECTOR_MAX, SCORE_MAX = 2e-5, 1e-4
 COSINE_MIN = {"bf16": 0.9995, "i8": 0.99}
 OVERLAP_MIN = {"f32": 1.0, "bf16": 0.995, "i8": 0.97}  # of the ten nearest sentences
 QUERIES, SENTENCES, NEAREST = 1000, 20000, 10
-POOLS = ["mean", "cls", "max", "lasttoken", "mean_sqrt_len_tokens"]
+KINDS = [("ref", "f32"), ("cpu", "f32"), ("cpu", "bf16"), ("cpu", "i8")]  # for --all
+POOLS = ["mean", "cls", "max", "lasttoken", "mean_sqrt_len_tokens", "weightedmean"]
+JOINED = ["cls", "mean", "weightedmean"]
+LENGTHS = [3, 17, 64, 200, 512]  # of the sequences that `shapes` puts in one batch
+REF_TOKENS = 100  # of them that the scalar engine runs through a large model
 SEED = 20240229
 
 # name: class, configuration, options.  Sizes differ on purpose: head dimensions of 8, 16
@@ -48,7 +53,10 @@ MPNET = dict(SMALL, hidden_size=24, num_attention_heads=2, max_position_embeddin
 TINY = {
     "bert": ("BertModel", dict(SMALL), dict(pools=POOLS, types=2)),
     "bert-dense": ("BertModel", dict(SMALL, num_hidden_layers=1, layer_norm_eps=1e-3),
-                   dict(dense=True, normalize=True, types=2, dtype="float16")),
+                   dict(dense=40, normalize=True, types=2, dtype="float16")),
+    # layers of 37 numbers: no multiple of anything; a prompt of three tokens that is not pooled
+    "bert-joined": ("BertModel", dict(SMALL, num_hidden_layers=1),
+                    dict(pools=[JOINED], skip=3, dense=37, normalize=True, types=2, dtype="bfloat16")),
     "bert-score": ("BertForSequenceClassification", dict(SMALL, num_labels=1, hidden_act="gelu_new"),
                    dict(dtype="float16", types=2, gamma=True)),
     "xlmr": ("XLMRobertaModel", ROBERTA, dict(dtype="bfloat16", normalize=True, pools=["mean", "cls"])),
@@ -63,7 +71,7 @@ TINY = {
                          dict(DISTIL, num_labels=2, activation="relu"), dict(dtype="float16")),
 }
 
-# Six models of use at their real size.  Weights: normal(0, 0.02), LayerNorm 1/0.
+# Six models of use at their real size, and DistilBERT.  Weights: normal(0, 0.02), LayerNorm 1/0.
 XLMR_LARGE = dict(vocab_size=250002, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16,
                   intermediate_size=4096, type_vocab_size=1, pad_token_id=1, bos_token_id=0, eos_token_id=2,
                   layer_norm_eps=1e-5)
@@ -84,6 +92,8 @@ SHAPES = {
                                        dict(normalize=True)),
     "bge-reranker-v2-m3": ("XLMRobertaForSequenceClassification",
                            dict(XLMR_LARGE, max_position_embeddings=8194, num_labels=1), {}),
+    "distilbert-base": ("DistilBertModel", dict(dim=768, n_layers=6, n_heads=12, hidden_dim=3072, vocab_size=30522,
+                                                max_position_embeddings=512), dict(normalize=True)),
 }
 
 TEXTS = """\
@@ -130,10 +140,17 @@ def token_ids(seed, vocab, lengths, kinds=1, pad=None):
 
 # ---- our side
 
-def ours(args, model, sequences, want, width, batch=4):
+def kinds(args):
+    """The runs asked for, each as arguments with one device and type."""
+    for device, dtype in KINDS if args.all else [(args.device, args.dtype)]:
+        yield argparse.Namespace(**dict(vars(args), device=device, dtype=dtype))
+
+
+def ours(args, model, sequences, want, width, batch=4, skip=0):
     with tempfile.TemporaryDirectory() as tmp:
         ids, out = pathlib.Path(tmp, "ids"), pathlib.Path(tmp, "out")
-        ids.write_text("".join(" ".join(f"{i}:{t}" for i, t in zip(*s)) + "\n" for s in sequences))
+        ids.write_text("".join(f"skip={skip} " + " ".join(f"{i}:{t}" for i, t in zip(*s)) + "\n"
+                               for s in sequences))
         subprocess.run([args.driver, model, ids, out, want, args.device, args.dtype, args.isa, str(batch)], check=True,
                        stderr=None if args.verbose else subprocess.DEVNULL)
         return np.fromfile(out, np.float32).reshape(-1, width)
@@ -145,18 +162,20 @@ class Verdict:
     @classmethod
     def line(cls, name, value, unit, target, ok):
         cls.failed |= not ok
-        print(f"RESULT {name} {value:.5g} {unit} {target:g} {'ok' if ok else 'short'}", flush=True)
+        print(f"RESULT {name} {value:.6g} {unit} {target:g} {'ok' if ok else 'short'}", flush=True)
 
     @classmethod
-    def compare(cls, args, name, got, want, bound):
+    def compare(cls, args, name, got, want, scores=False):
         got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
-        if args.dtype in COSINE_MIN and want.shape[1] > 1:
+        name = f"{name}.{args.device}.{args.dtype}"
+        if args.dtype in COSINE_MIN and not scores:
             cos = (got * want).sum(1) / np.linalg.norm(got, axis=1) / np.linalg.norm(want, axis=1)
             least = COSINE_MIN[args.dtype]
             return cls.line(f"parity.{name}.cosine", cos.min(), "min", least, cos.min() >= least)
         worst = np.abs(got - want).max()
-        if args.dtype in COSINE_MIN:  # single scores: stated, no bound
+        if args.dtype in COSINE_MIN:  # scores have no angle: stated, no bound
             return cls.line(f"parity.{name}.diff", worst, "max", np.inf, np.isfinite(worst))
+        bound = SCORE_MAX if scores else VECTOR_MAX
         return cls.line(f"parity.{name}.diff", worst, "max", bound, worst <= bound)
 
 
@@ -167,6 +186,8 @@ def build(cls, config, seed, wide):
     start value that leaving out a bias or a gain shows."""
     import torch
     import transformers
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     torch.manual_seed(seed)
     kind = getattr(transformers, cls)
     cfg = kind.config_class(**config)
@@ -210,25 +231,44 @@ def scores(model, sequences):
         return np.stack([model(**inputs(model, *s)).logits[0].numpy() for s in sequences])
 
 
+def padded(model, sequences):
+    """The same as one batch with padding and a mask: hidden states, and scores if it has a head."""
+    import torch
+    n, most = len(sequences), max(len(s[0]) for s in sequences)
+    ids = torch.full((n, most), model.config.pad_token_id or 0)
+    mask, types = torch.zeros(n, most, dtype=torch.long), torch.zeros(n, most, dtype=torch.long)
+    for i, s in enumerate(sequences):
+        ids[i, :len(s[0])], types[i, :len(s[0])], mask[i, :len(s[0])] = torch.tensor(s[0]), torch.tensor(s[1]), 1
+    x = dict(inputs(model, *sequences[0]), input_ids=ids, attention_mask=mask)
+    if "token_type_ids" in x:
+        x["token_type_ids"] = types
+    with torch.no_grad():
+        if hasattr(model, "classifier"):
+            return None, model(**x).logits.numpy()
+        states = model(**x).last_hidden_state
+    return [h[:len(s[0])] for h, s in zip(states, sequences)], None
+
+
 def modules(opts, width, pool, seed):
     """What follows the transformer, as sentence-transformers' own modules."""
     import torch
     from sentence_transformers import models
     torch.manual_seed(seed)
-    out = [models.Pooling(width, pooling_mode=pool)]
+    out = [models.Pooling(width, pooling_mode=pool, include_prompt="skip" not in opts)]
     if opts.get("dense"):
-        out.append(models.Dense(width, 40, activation_function=torch.nn.Tanh()))
-        out.append(models.Dense(40, 20, bias=False, activation_function=torch.nn.Identity()))
+        width = out[0].get_embedding_dimension()
+        out.append(models.Dense(width, opts["dense"], activation_function=torch.nn.Tanh()))
+        out.append(models.Dense(opts["dense"], 20, bias=False, activation_function=torch.nn.Identity()))
     if opts.get("normalize"):
         out.append(models.Normalize())
     return out
 
 
-def pooled(mods, states):
+def pooled(mods, states, skip=0):
     import torch
     rows = []
     for h in states:
-        x = dict(token_embeddings=h[None], attention_mask=torch.ones(1, len(h), dtype=torch.long))
+        x = dict(token_embeddings=h[None], attention_mask=torch.ones(1, len(h), dtype=torch.long), prompt_length=skip)
         with torch.no_grad():
             for mod in mods:
                 x = mod(x)
@@ -269,6 +309,8 @@ def short(rows):
 def fixtures(args):
     import torch
     for name, (cls, config, opts) in TINY.items():
+        if args.names and name not in args.names:
+            continue
         model = build(cls, config, SEED, wide=True)
         if "dtype" in opts:  # round the weights once, so that the file and the reference agree
             dtype = getattr(torch, opts["dtype"])
@@ -283,13 +325,15 @@ def fixtures(args):
         save(model, FIXTURES / name, opts, mods)
         model = model.float()
         doc = dict(ids=[s[0] for s in seqs], types=[s[1] for s in seqs])
+        if "skip" in opts:
+            doc["skip"] = opts["skip"]
         states = hidden_states(model, seqs)
         doc["tokens"] = short(states[0].numpy())
         if head:
             doc["scores"] = short(scores(model, seqs))
         else:
-            doc["vectors"] = {p: short(pooled(mods if p == pools[0] else modules(opts, width, p, SEED), states))
-                              for p in pools}
+            doc["vectors"] = {"+".join(p) if p is JOINED else p: short(pooled(
+                mods if p == pools[0] else modules(opts, width, p, SEED), states, opts.get("skip", 0))) for p in pools}
         text = json.dumps(doc).replace("]], ", "]],\n ").replace("], ", "],\n  ")
         (FIXTURES / name / "expected.json").write_text(text + "\n")
         print(name, sum(f.stat().st_size for f in (FIXTURES / name).rglob("*") if f.is_file()), "bytes")
@@ -301,17 +345,14 @@ def tiny(args):
     for name in TINY:
         doc = json.loads((FIXTURES / name / "expected.json").read_text())
         seqs = list(zip(doc["ids"], doc["types"]))
-        if "scores" in doc:
-            want = np.array(doc["scores"])
-            got = ours(args, FIXTURES / name, seqs, "scores", want.shape[1])
-            Verdict.compare(args, f"tiny.{name}", got, want, SCORE_MAX)
-        else:
-            want = np.array(next(iter(doc["vectors"].values())))
-            got = ours(args, FIXTURES / name, seqs, "vectors", want.shape[1])
-            Verdict.compare(args, f"tiny.{name}", got, want, VECTOR_MAX)
-        want = np.array(doc["tokens"])
-        got = ours(args, FIXTURES / name, seqs[:1], "tokens", want.shape[1])
-        Verdict.compare(args, f"tiny.{name}.tokens", got, want, VECTOR_MAX)
+        what = "scores" if "scores" in doc else "vectors"
+        want = np.array(doc["scores"] if what == "scores" else next(iter(doc["vectors"].values())))
+        tokens = np.array(doc["tokens"])
+        for kind in kinds(args):
+            got = ours(kind, FIXTURES / name, seqs, what, want.shape[1], skip=doc.get("skip", 0))
+            Verdict.compare(kind, f"tiny.{name}", got, want, what == "scores")
+            got = ours(kind, FIXTURES / name, seqs[:1], "tokens", tokens.shape[1])
+            Verdict.compare(kind, f"tiny.{name}.tokens", got, tokens)
 
 
 def minilm(args):
@@ -329,25 +370,39 @@ def minilm(args):
     for t in texts:
         enc = tok(t, truncation=True, max_length=st.max_seq_length)
         seqs.append((enc["input_ids"], enc.get("token_type_ids", [0] * len(enc["input_ids"]))))
-    got = ours(args, path, seqs, "vectors", want.shape[1])
     print(f"{len(texts)} texts, {sum(len(s[0]) for s in seqs)} tokens")
-    Verdict.compare(args, "minilm.real", got, want, VECTOR_MAX)
+    for kind in kinds(args):
+        Verdict.compare(kind, "minilm.real", ours(kind, path, seqs, "vectors", want.shape[1]), want)
 
 
 def shapes(args):
     for name in args.names or SHAPES:
         cls, config, opts = SHAPES[name]
         model = build(cls, config, SEED, wide=False)
-        seqs = token_ids(SEED, config["vocab_size"], [16, 9], opts.get("types", 1))
+        seqs = token_ids(SEED, config["vocab_size"], LENGTHS, opts.get("types", 1))
         head = "num_labels" in config
-        mods = None if head else modules(opts, config["hidden_size"], "mean", SEED)
-        want = scores(model, seqs) if head else pooled(mods, hidden_states(model, seqs))
+        width = config.get("hidden_size") or config["dim"]
+        mods = None if head else modules(opts, width, "mean", SEED)
+        states = hidden_states(model, seqs)
+        tokens = np.concatenate([h.numpy() for h in states])
+        want = dict(alone=scores(model, seqs) if head else pooled(mods, states))
+        states, logits = padded(model, seqs)
+        want["padded"] = logits if head else pooled(mods, states)
+        large = sum(p.numel() for p in model.parameters()) > 2e8
         with tempfile.TemporaryDirectory(dir=args.tmp) as tmp:
             path = pathlib.Path(tmp, name)
             save(model, path, opts, mods)
             del model
-            got = ours(args, path, seqs, "scores" if head else "vectors", want.shape[1])
-        Verdict.compare(args, f"shapes.{name}", got, want, SCORE_MAX if head else VECTOR_MAX)
+            for kind in kinds(args):
+                few = len(seqs)
+                while large and kind.device == "ref" and sum(LENGTHS[:few]) > REF_TOKENS:
+                    few -= 1
+                got = ours(kind, path, seqs[:few], "scores" if head else "vectors", want["alone"].shape[1], len(seqs))
+                for how, rows in want.items():
+                    Verdict.compare(kind, f"shapes.{name}.{how}", got, rows[:few], head)
+                if head and kind.dtype in COSINE_MIN:  # one number has no angle, what the head reads has
+                    got = ours(kind, path, seqs, "tokens", width, len(seqs))
+                    Verdict.compare(kind, f"shapes.{name}.tokens", got, tokens)
 
 
 def sentences():
@@ -410,6 +465,7 @@ def main():
     p.add_argument("--device", default="ref")
     p.add_argument("--dtype", default="f32")
     p.add_argument("--isa", default="-")
+    p.add_argument("--all", action="store_true")
     p.add_argument("--tmp", help="where `shapes` puts up to 2.3 GB")
     p.add_argument("--verbose", action="store_true")
     args = p.parse_intermixed_args()

@@ -4,7 +4,8 @@
  *
  *     parity-vectors MODEL-DIR IDS OUT WANT [DEVICE [DTYPE [ISA [BATCH]]]]
  *
- * IDS has a line for each sequence, "101:0 2023:0 102:1": id and token type.  WANT is
+ * IDS has a line for each sequence, "101:0 2023:0 102:1": id and token type; "skip=2" before
+ * them leaves two tokens out of pooling.  WANT is
  * vectors, scores or tokens; DTYPE auto, f32, bf16 or i8; "-" leaves a choice to the
  * program.  BATCH sequences go to the device together (default 8). */
 #include "base/mem.h"
@@ -20,8 +21,8 @@ struct input {
     uint32_t *ids;
     uint8_t *types;
     size_t tokens, cap;
-    uint32_t *starts;
-    size_t sequences, starts_cap;
+    uint32_t *starts, *skip;
+    size_t sequences, starts_cap, skip_cap;
 };
 
 static enum rc add_token(struct input *in, const char *word, struct err *err)
@@ -54,8 +55,15 @@ static enum rc add_line(struct input *in, char *line, struct err *err)
 
     if (in->sequences == SEQUENCES_MAX)
         return err_set(err, RC_LIMIT, "more than %d sequences", SEQUENCES_MAX);
+    VEC_GROW(in->skip, in->sequences, in->skip_cap);
+    in->skip[in->sequences] = 0;
     for (char *w = strtok_r(line, " \n", &save); w; w = strtok_r(NULL, " \n", &save)) {
-        enum rc rc = add_token(in, w, err);
+        enum rc rc = RC_OK;
+
+        if (str_starts(w, "skip="))
+            in->skip[in->sequences] = (uint32_t)strtoul(w + 5, NULL, 10);
+        else
+            rc = add_token(in, w, err);
 
         if (rc != RC_OK)
             return err_ctx(err, "sequence %zu", in->sequences);
@@ -92,7 +100,8 @@ static enum rc run_batch(struct eng *e, const struct input *in, size_t first, si
     struct eng_batch b = { .ids = in->ids + in->starts[first],
                            .types = in->types + in->starts[first],
                            .starts = starts,
-                           .sequences = count };
+                           .sequences = count,
+                           .skip = in->skip + first };
     size_t rows, floats;
     float *room;
     enum rc rc;
@@ -181,6 +190,7 @@ int main(int argc, char **argv)
     free(in.ids);
     free(in.types);
     free(in.starts);
+    free(in.skip);
     if (rc != RC_OK)
         (void)fprintf(stderr, "parity-vectors: %s\n", err.msg);
     return rc_exit(rc);

@@ -102,49 +102,82 @@ TEST(bits_do_not_depend_on_the_batch)
     for_each(check_invariance);
 }
 
-/* Alone, by a team, in spans of many sizes: a batch of enough tokens for each way. */
+/* Many sequences of a model, more than fit one span. */
+enum { MANY = 24, MANY_LONGEST = 62 };
+struct many {
+    uint32_t ids[MANY * MANY_LONGEST], starts[MANY + 1], skip[MANY];
+};
+
+static void many_fill(struct many *w, const struct model *m)
+{
+    w->starts[0] = 0;
+    for (size_t s = 0; s < MANY; s++) {
+        w->starts[s + 1] = w->starts[s] + 1 + (uint32_t)(s * 37 % MANY_LONGEST);
+        w->skip[s] = (uint32_t)(s % 5);
+        for (size_t i = w->starts[s]; i < w->starts[s + 1]; i++)
+            w->ids[i] = (uint32_t)(i * 2654435761u >> 8) % (uint32_t)m->vocab;
+    }
+}
+
+/* Batches of `size` sequences, in their order or from the last one on: rows as `out` has them. */
+static void many_run(const struct many *w, struct eng *e, size_t size, bool back, float *out)
+{
+    enum eng_want want = e->model->head == MODEL_HEAD_NONE ? ENG_VECTORS : ENG_SCORES;
+    size_t width = eng_width(e->model, want);
+
+    for (size_t first = 0; first < MANY; first += size) {
+        size_t n = MANY - first < size ? MANY - first : size;
+        uint32_t ids[MANY * MANY_LONGEST], starts[MANY + 1] = { 0 }, skip[MANY];
+        struct eng_batch b = { .ids = ids, .starts = starts, .sequences = n, .skip = skip };
+        float *got;
+
+        for (size_t i = 0; i < n; i++) {
+            size_t s = back ? MANY - 1 - first - i : first + i;
+            size_t len = w->starts[s + 1] - w->starts[s];
+            memcpy(ids + starts[i], w->ids + w->starts[s], len * sizeof(*ids));
+            starts[i + 1] = starts[i] + (uint32_t)len;
+            skip[i] = w->skip[s];
+        }
+        got = box_run(e, &b, want);
+        for (size_t i = 0; i < n; i++) {
+            size_t s = back ? MANY - 1 - first - i : first + i;
+            memcpy(out + s * width, got + i * width, width * sizeof(*out));
+        }
+        free(got);
+    }
+}
+
+static void check_threads(const struct box *b, const struct eng_opts *o)
+{
+    static const size_t sizes[] = { MANY, 1, 7 };
+    size_t floats = MANY * eng_width(b->model, what(b));
+    float *first = xcalloc(floats, sizeof(*first)), *got = xcalloc(floats, sizeof(*got));
+    struct many w;
+
+    if (o->dtype == ENG_AUTO) { /* it is one of the others */
+        free(first);
+        free(got);
+        return;
+    }
+    many_fill(&w, b->model);
+    for (int threads = 1; threads <= 4; threads++) {
+        struct eng_opts mine = { .dtype = o->dtype, .isa = o->isa, .threads = threads };
+        struct eng *e = load(b->model, &mine);
+        for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+            many_run(&w, e, sizes[i], i % 2, threads == 1 && i == 0 ? first : got);
+            if (threads > 1 || i > 0)
+                assert_memory_equal(got, first, floats * sizeof(*got));
+        }
+        eng_free(e);
+    }
+    free(first);
+    free(got);
+}
+
+/* Alone, by a team, in spans and batches of many sizes, in another order. */
 TEST(bits_do_not_depend_on_threads_or_spans)
 {
-    enum { SEQUENCES = 64, LONGEST = 64 };
-    static uint32_t ids[SEQUENCES * LONGEST], starts[SEQUENCES + 1];
-    struct box b;
-
-    box_open(&b, "bert");
-    for (size_t s = 0; s < SEQUENCES; s++) {
-        starts[s + 1] = starts[s] + 1 + (uint32_t)(s * 37 % LONGEST);
-        for (size_t i = starts[s]; i < starts[s + 1]; i++)
-            ids[i] = (uint32_t)(i * 2654435761u >> 8) % (uint32_t)b.model->vocab;
-    }
-    for (enum cpu_isa isa = CPU_AVX2; isa <= cpu_isa_best(); isa++)
-        for (enum eng_dtype t = ENG_F32; t <= ENG_I8; t++) {
-            float *first = NULL;
-            for (int threads = 1; threads <= 4; threads++) {
-                struct eng_opts o = { .dtype = t, .isa = cpu_isa_name(isa), .threads = threads };
-                struct eng *e = load(b.model, &o);
-                struct eng_batch all = { .ids = ids, .starts = starts, .sequences = SEQUENCES };
-                float *got = box_run(e, &all, ENG_TOKENS);
-                size_t hidden = b.model->hidden;
-                if (first)
-                    assert_memory_equal(got, first, starts[SEQUENCES] * hidden * sizeof(*got));
-                for (size_t s = 0; s < SEQUENCES; s += 7) {
-                    uint32_t alone[2] = { 0, starts[s + 1] - starts[s] };
-                    struct eng_batch one = { .ids = ids + starts[s],
-                                             .starts = alone,
-                                             .sequences = 1 };
-                    float *x = box_run(e, &one, ENG_TOKENS);
-                    assert_memory_equal(x, got + starts[s] * hidden,
-                                        alone[1] * hidden * sizeof(*x));
-                    free(x);
-                }
-                if (first)
-                    free(got);
-                else
-                    first = got;
-                eng_free(e);
-            }
-            free(first);
-        }
-    box_close(&b);
+    for_each(check_threads);
 }
 
 TEST(bad_options_are_refused)

@@ -64,7 +64,7 @@ TEST(vectors_of_every_pooling_match)
         eng_free(e);
         box_close(&b);
     }
-    assert_int_equal(seen, 11);
+    assert_int_equal(seen, 13);
 }
 
 TEST(bits_do_not_depend_on_the_batch)

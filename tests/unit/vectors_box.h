@@ -12,8 +12,9 @@
 enum { BOX_FILE_MAX = 1 << 20, BOX_SEQUENCES_MAX = 16, BOX_TOKENS_MAX = 1024 };
 
 static const char *const box_names[] = {
-    "bert",          "bert-dense", "bert-score",  "xlmr",       "xlmr-score",
-    "roberta-score", "mpnet",      "mpnet-score", "distilbert", "distilbert-score",
+    "bert",        "bert-dense", "bert-joined",      "bert-score",
+    "xlmr",        "xlmr-score", "roberta-score",    "mpnet",
+    "mpnet-score", "distilbert", "distilbert-score",
 };
 
 struct box {
@@ -22,7 +23,7 @@ struct box {
     const struct json *doc; /* expected.json */
     uint32_t ids[BOX_TOKENS_MAX];
     uint8_t types[BOX_TOKENS_MAX];
-    uint32_t starts[BOX_SEQUENCES_MAX + 1];
+    uint32_t starts[BOX_SEQUENCES_MAX + 1], skip[BOX_SEQUENCES_MAX];
     struct eng_batch batch; /* every sequence of the fixture */
 };
 
@@ -54,11 +55,13 @@ static inline void box_sequences(struct box *b)
             b->ids[n] = (uint32_t)json_num(i, -1);
             b->types[n++] = (uint8_t)json_num(t, 255);
         }
+        b->skip[s] = (uint32_t)json_num(json_get(b->doc, "skip"), 0);
         b->starts[++s] = (uint32_t)n;
         types = types->next;
     }
-    b->batch =
-        (struct eng_batch){ .ids = b->ids, .types = b->types, .starts = b->starts, .sequences = s };
+    b->batch = (struct eng_batch){
+        .ids = b->ids, .types = b->types, .starts = b->starts, .sequences = s, .skip = b->skip
+    };
 }
 
 static inline void box_open(struct box *b, const char *name)
@@ -136,6 +139,7 @@ static inline double box_cosine(const float *got, const struct json *rows, size_
     return least;
 }
 
+/* "cls" or, where the model joins vectors, "cls+mean": the first of them. */
 static inline void box_pool_set(struct box *b, const char *name)
 {
     static const struct {
@@ -151,7 +155,8 @@ static inline void box_pool_set(struct box *b, const char *name)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(pools); i++)
-        if (!strcmp(pools[i].name, name)) {
+        if (!strncmp(pools[i].name, name, strcspn(name, "+")) &&
+            !pools[i].name[strcspn(name, "+")]) {
             b->model->pool = pools[i].pool;
             return;
         }
@@ -163,9 +168,11 @@ static inline void box_check_invariance(const struct box *b, struct eng *e, enum
 {
     size_t n = b->batch.sequences, width = eng_width(e->model, want);
     float *all = box_run(e, &b->batch, want);
-    uint32_t ids[BOX_TOKENS_MAX], starts[BOX_SEQUENCES_MAX + 1] = { 0 };
+    uint32_t ids[BOX_TOKENS_MAX], starts[BOX_SEQUENCES_MAX + 1] = { 0 }, skip[BOX_SEQUENCES_MAX];
     uint8_t types[BOX_TOKENS_MAX];
-    struct eng_batch back = { .ids = ids, .types = types, .starts = starts, .sequences = n };
+    struct eng_batch back = {
+        .ids = ids, .types = types, .starts = starts, .sequences = n, .skip = skip
+    };
     float *reversed;
 
     for (size_t s = 0; s < n; s++) {
@@ -174,6 +181,7 @@ static inline void box_check_invariance(const struct box *b, struct eng *e, enum
         memcpy(ids + starts[s], b->ids + from, len * sizeof(*ids));
         memcpy(types + starts[s], b->types + from, len);
         starts[s + 1] = starts[s] + (uint32_t)len;
+        skip[s] = b->skip[n - 1 - s];
     }
     reversed = box_run(e, &back, want);
     for (size_t s = 0; s < n; s++) {
@@ -181,7 +189,8 @@ static inline void box_check_invariance(const struct box *b, struct eng *e, enum
         struct eng_batch one = { .ids = b->ids + b->starts[s],
                                  .types = b->types + b->starts[s],
                                  .starts = alone,
-                                 .sequences = 1 };
+                                 .sequences = 1,
+                                 .skip = b->skip + s };
         float *got = box_run(e, &one, want);
 
         assert_memory_equal(got, all + s * width, width * sizeof(*got));
