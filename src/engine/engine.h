@@ -20,7 +20,7 @@ struct eng_opts {
 
 struct eng_batch {
     const uint32_t *ids;    /* [tokens] */
-    const uint8_t *types;   /* [tokens]; NULL: all 0 */
+    const uint8_t *types;   /* [tokens]; NULL: all 0; not looked at by a model without types */
     const uint32_t *starts; /* [sequences + 1]: sequence s is ids[starts[s] .. starts[s+1]) */
     size_t sequences;
     const uint32_t *skip; /* [sequences]: first tokens that pooling leaves out; NULL: none */

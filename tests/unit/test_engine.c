@@ -101,6 +101,34 @@ TEST(types_left_out_are_zero)
     box_close(&b);
 }
 
+/* Architectures without a table do not look at what a tokenizer of BERT gives to pairs. */
+TEST(types_without_a_table_mean_nothing)
+{
+    static const char *const models[] = { "mpnet-score", "distilbert-score" };
+    static const char *const devices[] = { "ref", NULL };
+
+    for (size_t i = 0; i < ARRAY_SIZE(models) * ARRAY_SIZE(devices); i++) {
+        const struct eng_opts o = { .device = devices[i / 2], .dtype = ENG_F32 };
+        uint8_t ones[BOX_TOKENS_MAX];
+        struct box b;
+        struct eng *e;
+        float *with, *without;
+
+        memset(ones, 1, sizeof(ones));
+        box_open(&b, models[i % 2]);
+        e = box_load(&b, &o);
+        b.batch.types = ones;
+        with = box_run(e, &b.batch, ENG_SCORES);
+        b.batch.types = NULL;
+        without = box_run(e, &b.batch, ENG_SCORES);
+        assert_memory_equal(with, without, b.batch.sequences * b.model->labels * sizeof(*with));
+        free(with);
+        free(without);
+        eng_free(e);
+        box_close(&b);
+    }
+}
+
 /* ---- errors */
 
 static void expect_refused(struct eng *e, const struct eng_batch *b, enum eng_want want,
@@ -354,8 +382,10 @@ TEST(relative_bias_is_the_table_by_bucket)
 TEST_MAIN(cmocka_unit_test(fixtures_match_the_python_reference),
           cmocka_unit_test(vectors_of_every_pooling_match),
           cmocka_unit_test(bits_do_not_depend_on_the_batch),
-          cmocka_unit_test(types_left_out_are_zero), cmocka_unit_test(bad_batches_are_refused),
-          cmocka_unit_test(limits_of_length), cmocka_unit_test(devices_and_types_that_do_not_exist),
+          cmocka_unit_test(types_left_out_are_zero),
+          cmocka_unit_test(types_without_a_table_mean_nothing),
+          cmocka_unit_test(bad_batches_are_refused), cmocka_unit_test(limits_of_length),
+          cmocka_unit_test(devices_and_types_that_do_not_exist),
           cmocka_unit_test(best_device_is_found),
           cmocka_unit_test(results_that_are_no_numbers_are_errors),
           cmocka_unit_test(shapes_by_role), cmocka_unit_test(tensors_that_do_not_fit_are_named),
