@@ -16,7 +16,8 @@ test_expect 'info as JSON' '
 import json
 d = json.load(open(\"out\"))
 assert d[\"schema\"] == \"stoker.model-info/1\" and d[\"layers\"] == 1 and d[\"max_tokens\"] == 12
-assert d[\"vectors\"] == {\"size\": 8, \"pooling\": \"cls\", \"normalize\": True, \"dense\": []}, d
+assert d[\"vectors\"] == {\"size\": 8, \"pooling\": \"cls\", \"include_prompt\": True,
+    \"normalize\": True, \"dense\": []}, d
 assert d[\"scores\"] is None and d[\"prompts\"] == {\"query\": \"query: \"}
 m = d[\"memory_bytes\"]
 assert m[\"ref_f32\"] == 4 * d[\"parameters\"] and all(v > 0 for v in m.values()) and d[\"memory_beside_bytes\"] > 0, m

@@ -196,8 +196,34 @@ TEST(a_window_ends)
     free(many);
 }
 
+static enum rc skip_run(void *arg, const struct eng_batch *b, float *out, struct err *err)
+{
+    (void)arg;
+    (void)err;
+    for (size_t s = 0; s < b->sequences; s++)
+        out[s] = (float)b->skip[s];
+    return RC_OK;
+}
+
+TEST(prompts_travel)
+{
+    static const char *const texts[] = { "a", "a b c", "", "a b" };
+    struct batch b = { 0 };
+    float rows[ARRAY_SIZE(texts)];
+
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        add_words(&b, texts[i]);
+        if (i) /* without a word of it, none */
+            batch_skip(&b, i);
+    }
+    assert_int_equal(batch_run(&b, &(struct batch_runner){ skip_run, NULL, 1, 8 }, rows, NULL), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        CHECK(rows[i] == (float)i);
+    batch_release(&b);
+}
+
 TEST_MAIN(cmocka_unit_test(rows_come_back_in_order), cmocka_unit_test(budget_is_filled),
           cmocka_unit_test(one_bad_text_costs_itself),
           cmocka_unit_test(an_engine_that_never_works_is_an_error),
           cmocka_unit_test(nothing_to_run), cmocka_unit_test(types_travel),
-          cmocka_unit_test(a_window_ends))
+          cmocka_unit_test(prompts_travel), cmocka_unit_test(a_window_ends))
