@@ -308,7 +308,8 @@ TEST(rows_do_not_depend_on_their_neighbours)
 
 /* ---- rows */
 
-static size_t vecs(const struct cpu_vec **out)
+enum { VECS_MAX = 3 };
+static size_t vecs(const struct cpu_vec *out[VECS_MAX])
 {
     enum cpu_isa best = cpu_isa_best();
     size_t n = 0;
@@ -317,12 +318,14 @@ static size_t vecs(const struct cpu_vec **out)
         out[n++] = &cpu_vec_avx2;
     if (best >= CPU_AVX512)
         out[n++] = &cpu_vec_avx512;
+    if (best >= CPU_BF16)
+        out[n++] = &cpu_vec_bf16;
     return n;
 }
 
 TEST(gelu_is_within_a_millionth)
 {
-    const struct cpu_vec *vs[2];
+    const struct cpu_vec *vs[VECS_MAX];
     size_t n = vecs(vs);
 
     for (size_t v = 0; v < n; v++) {
@@ -387,7 +390,7 @@ TEST(gelu_of_narrow_results_is_finer_than_their_rounding)
 TEST(softmax_matches)
 {
     static const size_t lengths[] = { 1, 2, 7, 8, 15, 16, 17, 31, 33, 100, 512, 777 };
-    const struct cpu_vec *vs[2];
+    const struct cpu_vec *vs[VECS_MAX];
     size_t n = vecs(vs);
 
     for (size_t v = 0; v < n; v++)
@@ -415,7 +418,7 @@ TEST(softmax_matches)
 TEST(layernorm_matches)
 {
     static const size_t lengths[] = { 1, 5, 16, 24, 32, 48, 384, 1024, 1031 };
-    const struct cpu_vec *vs[2];
+    const struct cpu_vec *vs[VECS_MAX];
     size_t n = vecs(vs);
 
     for (size_t v = 0; v < n; v++)
@@ -444,7 +447,7 @@ TEST(layernorm_matches)
 
 TEST(bytes_mean_what_they_should)
 {
-    const struct cpu_vec *vs[2];
+    const struct cpu_vec *vs[VECS_MAX];
     size_t n = vecs(vs);
 
     for (size_t v = 0; v < n; v++)
@@ -478,7 +481,7 @@ TEST(heads_are_packed_as_the_layout_says)
     } heads[] = {
         { 1, 8 }, { 3, 12 }, { 16, 32 }, { 33, 64 }, { 70, 32 }, { 31, 20 }, { 128, 64 }
     };
-    const struct cpu_vec *vs[2];
+    const struct cpu_vec *vs[VECS_MAX];
     const struct cpu_gemm *gs[GEMMS_MAX];
     size_t n = vecs(vs), count = usable(gs);
 
@@ -520,7 +523,7 @@ TEST(heads_are_packed_as_the_layout_says)
 
 TEST(fast_packing_is_packing)
 {
-    const struct cpu_vec *vs[2];
+    const struct cpu_vec *vs[VECS_MAX];
     const struct cpu_gemm *gs[GEMMS_MAX];
     size_t n = vecs(vs), count = usable(gs);
 
@@ -546,7 +549,7 @@ TEST(fast_packing_is_packing)
 
 TEST(narrow_numbers_are_rounded_as_the_exact_conversions_do)
 {
-    const struct cpu_vec *vs[2];
+    const struct cpu_vec *vs[VECS_MAX];
     size_t n = vecs(vs);
 
     for (size_t v = 0; v < n; v++)

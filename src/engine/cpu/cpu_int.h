@@ -74,6 +74,8 @@ struct cpu_gemm {
     size_t mr, nr, kg, kstep; /* kstep: B's k is padded to a multiple of it */
     /* Rows [m0, m1) of panels [p0, p1). */
     void (*run)(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1);
+    /* (optional) This thread multiplies no more for some time: gives back what it holds. */
+    void (*rest)(void);
     /* Does `n` rounds of nothing but multiply-adds on registers; operations of one round
      * are `peak_ops`.  For measuring what is possible. */
     float (*peak)(size_t n);
@@ -118,7 +120,7 @@ enum cpu_isa cpu_isa_parse(const char *name); /* CPU_NONE: no such name */
 extern const struct cpu_gemm cpu_avx2_f32, cpu_avx2_bf16, cpu_avx2_i8;
 extern const struct cpu_gemm cpu_avx512_f32, cpu_avx512_bf16, cpu_vnni_i8, cpu_dpbf16;
 extern const struct cpu_gemm cpu_amx_bf16, cpu_amx_i8;
-extern const struct cpu_vec cpu_vec_avx2, cpu_vec_avx512;
+extern const struct cpu_vec cpu_vec_avx2, cpu_vec_avx512, cpu_vec_bf16;
 extern const struct cpu_gemm *const cpu_gemms[];
 
 /* ---- pack.c: weights as B */

@@ -12,6 +12,20 @@ INLINE vf vf_gelu_tanh(vf x)
     return vf_div(x, vf_add(vf_set(1.0f), vf_exp(vf_min(vf_set(88.0f), u))));
 }
 
+/* 2^t for t <= 0 (below -126 that of -126), 3e-6: for results that are rounded to bfloat16.
+ * The whole part of t is read from the low bits of t + 1.5 * 2^23. */
+INLINE vf vf_exp2_short(vf t)
+{
+    const vf magic = vf_set(12582912.0f);
+    t = vf_max(vf_set(-126.0f), t);
+    vf n = vf_add(t, magic), f = vf_sub(t, vf_sub(n, magic));
+    vf p = vf_fma(vf_set(0.0095700976f), f, vf_set(0.0559179038f));
+    p = vf_fma(p, f, vf_set(0.240247458f));
+    p = vf_fma(p, f, vf_set(0.693121791f));
+    p = vf_fma(p, f, vf_set(0.999999285f));
+    return vf_add_exponent(p, n);
+}
+
 /* x * Phi(x) for results that are rounded to 8 bits of mantissa: Phi(x) = 1/2 + x P(x^2) up to
  * 4.25, constant beyond.  Greatest error 4e-5 of 1, or of x where that is more (checked by
  * test_cpu_kernels); no table, and three quarters of vf_gelu's instructions. */
@@ -91,6 +105,7 @@ INLINE void epilogue_known(const struct cpu_job *j, const void *c, size_t width,
 
     for (size_t r = r0; r < r1; r++) {
         size_t at = (m0 + r) * j->ldo + n0, from = (m0 + r) * j->ld_add + n0;
+        vf before = vf_zero();
         UNROLL
         for (size_t i = 0; i < width; i += VW) {
             const char *p = (const char *)c + (r * width + i) * sizeof(float);
@@ -99,10 +114,11 @@ INLINE void epilogue_known(const struct cpu_job *j, const void *c, size_t width,
             v = vf_act(act, narrow, vf_add(v, vf_load(j->bias + n0 + i)));
             if (add)
                 v = vf_add(v, vf_load(j->add + from + i));
-            if (narrow)
-                vf_store_bf16((uint16_t *)j->out + at + i, v);
-            else
+            if (!narrow)
                 vf_store((float *)j->out + at + i, v);
+            else if (i / VW % 2)
+                vf_store_bf16_two((uint16_t *)j->out + at + i - VW, before, v);
+            before = v;
         }
     }
 }

@@ -10,7 +10,9 @@
  *      A5   c2    c3             tile 6, 16 for tile 7
  *
  * The vector units would idle while tiles multiply and the tiles while an epilogue runs, so
- * the epilogue of the block before is spread over the steps of the next one.  A low block
+ * the epilogue of the block before is spread over the steps of the next one.  Weights come
+ * from far away: what follows in B is fetched in the same steps, a share of the next panel
+ * where many blocks use this one, the panel itself some steps ahead where one block does.  A low block
  * (16 rows or fewer) uses the upper half alone; a tile product treats rows independently, so
  * a row has the same bits in both.
  *
@@ -22,8 +24,10 @@
 #define SIMD_CVT_BF16
 enum { TILE = 16, MR = 32, NR = 32, LINE_B = 128, STEP_B = 16 * LINE_B, C_BYTES = NR * 4 };
 enum {
-    PANEL_BYTES = 32 << 10, /* of a panel that stays in a first cache of 48 KiB */
-    GROUP_BYTES = 1 << 20   /* of panels that stay in a second cache of 2 MiB */
+    FAR_BYTES = 128 << 10, /* of B from which on it is not in a near cache already */
+    GROUP_BYTES = 1 << 20, /* of panels that stay in a second cache of 2 MiB */
+    ROWS_BYTES = 3 << 19,  /* of A that stay there beside a panel */
+    AHEAD = 8,             /* steps of k fetched ahead by a block that is alone with its panel */
 };
 
 struct tile_config {
@@ -54,6 +58,26 @@ struct due {
     size_t m0, n0, rows, done;
 };
 
+/* What is fetched while a block multiplies: `lines` cache lines from `from`, spread over its
+ * steps; or, with `ahead`, the block's own panel that many steps before it is read. */
+struct fetch {
+    const char *from;
+    size_t lines;
+    bool ahead;
+};
+
+INLINE void fetch_some(const struct fetch *f, const char *b, size_t s, size_t steps, size_t *done)
+{
+    if (f->ahead) {
+        UNROLL
+        for (size_t i = 0; i < STEP_B / CPU_LINE; i++)
+            _mm_prefetch(b + (s + AHEAD) * STEP_B + i * CPU_LINE, _MM_HINT_T1);
+        return;
+    }
+    for (size_t end = f->lines * (s + 1) / steps; *done < end; ++*done)
+        _mm_prefetch(f->from + *done * CPU_LINE, _MM_HINT_T1);
+}
+
 static void config_tiles(void)
 {
     struct tile_config cfg = { .palette = 1 };
@@ -69,6 +93,17 @@ static void config_tiles(void)
 APART void due_rows(const struct cpu_job *j, const struct due *d, size_t end)
 {
     epilogue(j, d->c, NR, d->m0, d->n0, d->done, end);
+}
+
+/* Configuring costs as much as a small product: once for each thread and run of the network. */
+static _Thread_local bool tiles_ready;
+
+static void ready_tiles(void)
+{
+    MEMORY_FENCE;
+    if (!tiles_ready)
+        config_tiles();
+    tiles_ready = true;
 }
 
 INLINE void due_some(const struct cpu_job *j, struct due *d, size_t rows)
@@ -90,15 +125,17 @@ INLINE void due_some(const struct cpu_job *j, struct due *d, size_t rows)
 
 /* 32 rows; `each` rows of the block before are finished in every step. */
 INLINE void block_high(const char *a, size_t lda, const char *b, size_t steps, bool bytes,
-                       const struct cpu_job *j, struct due *d, size_t each)
+                       const struct cpu_job *j, struct due *d, size_t each, const struct fetch *f)
 {
     const char *low = a + TILE * lda;
+    size_t fetched = 0;
 
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
     for (size_t s = 0; s < steps; s++) {
+        fetch_some(f, b, s, steps, &fetched);
         _tile_loadd(4, a + s * 64, lda);
         _tile_loadd(6, b + s * STEP_B, LINE_B);
         _tile_loadd(7, b + s * STEP_B + 64, LINE_B);
@@ -112,15 +149,18 @@ INLINE void block_high(const char *a, size_t lda, const char *b, size_t steps, b
 }
 
 INLINE void block_low(const char *a, size_t lda, const char *b, size_t steps, bool bytes,
-                      const struct cpu_job *j, struct due *d, size_t each)
+                      const struct cpu_job *j, struct due *d, size_t each, const struct fetch *f)
 {
+    size_t fetched = 0;
+
     _tile_zero(0);
     _tile_zero(1);
     for (size_t s = 0; s < steps; s++) {
-        _tile_loadd(6, b + s * STEP_B, LINE_B);
+        fetch_some(f, b, s, steps, &fetched);
         _tile_loadd(4, a + s * 64, lda);
-        PRODUCT(0, 4, 6);
+        _tile_loadd(6, b + s * STEP_B, LINE_B);
         _tile_loadd(7, b + s * STEP_B + 64, LINE_B);
+        PRODUCT(0, 4, 6);
         PRODUCT(1, 4, 7);
         due_some(j, d, each);
     }
@@ -128,15 +168,15 @@ INLINE void block_low(const char *a, size_t lda, const char *b, size_t steps, bo
 
 /* One block into `c`, rows `ldc` bytes apart. */
 INLINE void block(const struct cpu_job *j, size_t m0, size_t rows, const char *b, bool bytes,
-                  struct due *d, char *c, size_t ldc)
+                  struct due *d, char *c, size_t ldc, const struct fetch *f)
 {
     const char *a = (const char *)j->a + m0 * j->lda;
     size_t steps = j->k / (bytes ? 64 : 32), each = (MR + steps - 1) / steps;
 
     if (rows > TILE)
-        block_high(a, j->lda, b, steps, bytes, j, d, each);
+        block_high(a, j->lda, b, steps, bytes, j, d, each, f);
     else
-        block_low(a, j->lda, b, steps, bytes, j, d, each);
+        block_low(a, j->lda, b, steps, bytes, j, d, each, f);
     due_some(j, d, MR);
     _tile_stored(0, c, ldc);
     _tile_stored(1, c + 64, ldc);
@@ -150,27 +190,41 @@ INLINE void block(const struct cpu_job *j, size_t m0, size_t rows, const char *b
 INLINE void run_whole(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
 {
     struct due none = { .rows = 0 };
+    const struct fetch nothing = { 0 };
 
     for (size_t p = p0; p < p1; p++)
         for (size_t m = m0; m < m1; m += MR)
             block(j, m, m1 - m < MR ? m1 - m : MR, (const char *)j->b + p * NR * j->k * 2, false,
-                  &none, (char *)((float *)j->out + m * j->ldo + p * NR), j->ldo * 4);
+                  &none, (char *)((float *)j->out + m * j->ldo + p * NR), j->ldo * 4, &nothing);
 }
 
-/* The order of blocks.  A panel that stays in the first cache is kept and the rows pass by.
- * A longer one has to come from the second cache anyhow: as many panels as fit there pass by
- * 32 rows, and what is read and written beside A moves along its rows. */
+/* The order of blocks.  A panel is kept and the rows pass by it, as long as the rows stay in
+ * the second cache; while they pass, the next panel is fetched.  Wider rows are kept 32 at a
+ * time and as many panels as fit pass by them; so are the rows of a small product with a
+ * residual, whose other operands then move along their rows. */
 struct order {
     size_t groups, m_step; /* panels are divided into groups; rows are taken m_step at a time */
 };
 
-static struct order order_of(size_t m, size_t panels, size_t panel_bytes)
+static struct order order_of(const struct cpu_job *j, size_t m, size_t panels, size_t panel_bytes)
 {
-    size_t fit = GROUP_BYTES / panel_bytes;
+    size_t fit = GROUP_BYTES / panel_bytes, rows_bytes = m * panel_bytes / NR;
 
-    if (panel_bytes <= PANEL_BYTES || m <= MR)
+    if (m <= MR || (rows_bytes <= ROWS_BYTES && !(j->add && panels <= fit)))
         return (struct order){ panels, m };
     return (struct order){ fit ? (panels + fit - 1) / fit : panels, MR };
+}
+
+/* While the rows from m on of `count` are multiplied by the panel at b. */
+INLINE struct fetch fetch_for(const char *b, size_t panel_bytes, size_t m, size_t count, bool far)
+{
+    size_t blocks = (count + MR - 1) / MR, lines = (panel_bytes / CPU_LINE + blocks - 1) / blocks;
+
+    if (!far)
+        return (struct fetch){ 0 };
+    if (count <= MR)
+        return (struct fetch){ .ahead = true };
+    return (struct fetch){ .from = b + panel_bytes + m / MR * lines * CPU_LINE, .lines = lines };
 }
 
 INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1, bool bytes)
@@ -178,7 +232,8 @@ INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t
     _Alignas(CPU_LINE) float c[2][MR * NR];
     struct due due = { .rows = 0 };
     size_t turn = 0, panel_bytes = NR * j->k * (bytes ? 1 : 2);
-    struct order o = order_of(m1 - m0, p1 - p0, panel_bytes);
+    struct order o = order_of(j, m1 - m0, p1 - p0, panel_bytes);
+    bool far = (p1 - p0) * panel_bytes >= FAR_BYTES;
 
     for (size_t g = 0; g < o.groups; g++) {
         size_t first = p0 + (p1 - p0) * g / o.groups, end = p0 + (p1 - p0) * (g + 1) / o.groups;
@@ -187,7 +242,10 @@ INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t
                 for (size_t m = row; m < m1 && m < row + o.m_step; m += MR, turn ^= 1) {
                     size_t rows = m1 - m < MR ? m1 - m : MR;
                     const char *b = (const char *)j->b + p * panel_bytes;
-                    block(j, m, rows, b, bytes, &due, (char *)c[turn], C_BYTES);
+                    struct fetch f = { 0 };
+                    if (o.m_step >= m1 - m0)
+                        f = fetch_for(b, panel_bytes, m - m0, m1 - m0, far);
+                    block(j, m, rows, b, bytes, &due, (char *)c[turn], C_BYTES, &f);
                     due = (struct due){ .c = c[turn], .m0 = m, .n0 = p * NR, .rows = rows };
                 }
     }
@@ -196,21 +254,19 @@ INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t
 
 static void run_bf16(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
 {
-    MEMORY_FENCE;
-    config_tiles();
+    ready_tiles();
     if (j->whole)
         run_whole(j, m0, m1, p0, p1);
     else
         run(j, m0, m1, p0, p1, false);
-    _tile_release();
+    MEMORY_FENCE;
 }
 
 static void run_i8(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
 {
-    MEMORY_FENCE;
-    config_tiles();
+    ready_tiles();
     run(j, m0, m1, p0, p1, true);
-    _tile_release();
+    MEMORY_FENCE;
 }
 
 /* Numbers that are not zero: a product of zeros is faster than any other. */
@@ -218,8 +274,7 @@ static void peak_fill(uint16_t *tiles, uint16_t first)
 {
     for (size_t i = 0; i < 4 * 512; i++)
         tiles[i] = (uint16_t)(first + i * 37 % 101);
-    MEMORY_FENCE;
-    config_tiles();
+    ready_tiles();
     _tile_loadd(4, tiles, 64);
     _tile_loadd(5, tiles + 512, 64);
     _tile_loadd(6, tiles + 1024, 64);
@@ -242,7 +297,6 @@ INLINE float peak(size_t n, bool bytes)
         PRODUCT(3, 5, 7);
     }
     _tile_stored(0, tiles, 64);
-    _tile_release();
     return (float)tiles[0];
 }
 
@@ -254,6 +308,13 @@ static float peak_bf16(size_t n)
 static float peak_i8(size_t n)
 {
     return peak(n, true);
+}
+
+static void release_tiles(void)
+{
+    if (tiles_ready)
+        _tile_release();
+    tiles_ready = false;
 }
 SIMD_END
 
@@ -267,6 +328,7 @@ const struct cpu_gemm cpu_amx_bf16 = {
     .kg = 2,
     .kstep = 32,
     .run = run_bf16,
+    .rest = release_tiles,
     .peak = peak_bf16,
     .peak_ops = 4.0 * 16 * 16 * 32 * 2,
 };
@@ -280,6 +342,7 @@ const struct cpu_gemm cpu_amx_i8 = {
     .kg = 4,
     .kstep = 64,
     .run = run_i8,
+    .rest = release_tiles,
     .peak = peak_i8,
     .peak_ops = 4.0 * 16 * 16 * 64 * 2,
 };

@@ -341,11 +341,11 @@ void net_work_task(void *work, size_t rank)
     for (size_t i = 0; i < e->spans_count; i++)
         if (e->spans[i].team)
             run_span(&all, w, &e->spans[i]);
-    for (;;) {
-        size_t i = atomic_fetch_add(&w->next, 1);
-        if (i >= e->spans_count)
-            return;
+    for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < e->spans_count;)
         if (!e->spans[i].team)
             run_span(&alone, w, &e->spans[i]);
-    }
+    if (e->lin->rest)
+        e->lin->rest();
+    if (e->att->rest)
+        e->att->rest();
 }

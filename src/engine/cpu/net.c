@@ -101,7 +101,9 @@ enum rc net_choose(struct net *e, const struct model *m, const struct eng_opts *
         e->dtype = ENG_F32;
     e->lin = linear_kernel(e->isa, e->dtype);
     e->att = attention_kernel(e->isa, e->dtype);
-    e->vec = e->isa >= CPU_AVX512 ? &cpu_vec_avx512 : &cpu_vec_avx2;
+    e->vec = e->isa >= CPU_BF16     ? &cpu_vec_bf16
+             : e->isa >= CPU_AVX512 ? &cpu_vec_avx512
+                                    : &cpu_vec_avx2;
     e->act = e->att->a;
     e->table = e->dtype == ENG_F32 ? CPU_E_F32 : CPU_E_F16;
     e->ffn_act = acts[m->act];

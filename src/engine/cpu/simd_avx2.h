@@ -134,6 +134,13 @@ INLINE vf vf_exp(vf x)
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), e));
 }
 
+/* p * 2^k, k being the low bits of n. */
+INLINE vf vf_add_exponent(vf p, vf n)
+{
+    return _mm256_castsi256_ps(
+        _mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_castps_si256(n), 23)));
+}
+
 /* x * Phi(x) = max(x, 0) - |x| * Q(|x|), with Q(t) = erfc(t / sqrt 2) / 2 after Abramowitz
  * and Stegun 7.1.26, greatest error 1e-7. */
 INLINE vf vf_gelu(vf x)
@@ -167,6 +174,12 @@ INLINE __m128i vf_to_bf16(vf v)
 INLINE void vf_store_bf16(uint16_t *p, vf v)
 {
     _mm_storeu_si128((__m128i *)p, vf_to_bf16(v));
+}
+
+INLINE void vf_store_bf16_two(uint16_t *p, vf a, vf b)
+{
+    vf_store_bf16(p, a);
+    vf_store_bf16(p + VW, b);
 }
 
 INLINE void vf_store_bf16_n(uint16_t *p, vf v, size_t n)

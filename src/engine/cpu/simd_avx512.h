@@ -125,6 +125,13 @@ INLINE vf vf_exp(vf x)
     return _mm512_scalef_ps(p, n);
 }
 
+/* p * 2^k, k being the low bits of n. */
+INLINE vf vf_add_exponent(vf p, vf n)
+{
+    return _mm512_castsi512_ps(
+        _mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
+}
+
 /* The normal distribution's upper tail Q(t) = erfc(t / sqrt 2) / 2 on [0, 5.5] in 16 pieces,
  * each the polynomial of degree 4 through the Chebyshev nodes, in u = place in the piece,
  * -0.5 .. 0.5.  Greatest error of Q 1.2e-7, of t * Q 1.2e-7 (checked by test_cpu_kernels). */
@@ -181,6 +188,17 @@ INLINE __m256i vf_to_bf16(vf v)
 INLINE void vf_store_bf16(uint16_t *p, vf v)
 {
     _mm256_storeu_si256((__m256i *)p, vf_to_bf16(v));
+}
+
+/* 32 numbers to bfloat16. */
+INLINE void vf_store_bf16_two(uint16_t *p, vf a, vf b)
+{
+#ifdef SIMD_CVT_BF16
+    _mm512_storeu_si512(p, (vi)_mm512_cvtne2ps_pbh(b, a));
+#else
+    vf_store_bf16(p, a);
+    vf_store_bf16(p + VW, b);
+#endif
 }
 
 INLINE void vf_store_bf16_n(uint16_t *p, vf v, size_t n)
