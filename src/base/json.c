@@ -13,8 +13,8 @@
 struct parser {
     struct arena *a;
     const char *text, *p, *end;
-    const char *around; /* json_parse_around(): members of this name are not read; or NULL */
-    bool walk;          /* numbers are borrowed, containers not read */
+    const struct json_reader *reader; /* json_parse_reading(), or NULL */
+    bool walk;                        /* numbers are borrowed, containers not read */
     struct err *err;
     size_t values; /* read so far */
 };
@@ -299,22 +299,40 @@ static enum rc next_element(struct parser *ps, bool object, bool begun, const ch
     return RC_OK;
 }
 
-/* Is this value to be left unread? */
-static bool left_out(const struct parser *ps, const struct json *v, size_t depth)
-{
-    bool container = ps->p < ps->end && (*ps->p == '{' || *ps->p == '[');
-
-    return container &&
-           (ps->walk || (ps->around && depth == 2 && v->key && !strcmp(v->key, ps->around)));
-}
-
-static enum rc read_element(struct parser *ps, struct json *v, size_t depth)
+/* json_walk's: containers are left unread. */
+static enum rc walk_element(struct parser *ps, struct json *v)
 {
     skip_space(ps);
-    if (!left_out(ps, v, depth))
+    if (ps->p == ps->end || (*ps->p != '{' && *ps->p != '['))
         return read_value(ps, v);
     v->type = *ps->p == '{' ? JSON_OBJ : JSON_ARR;
     return skip_container(ps, v);
+}
+
+/* At a bracket: has the value read by json_parse_reading()'s caller. */
+static enum rc hand_over(struct parser *ps, struct json *v)
+{
+    struct json_walk w = { ps->text, ps->p + 1, ps->end, *ps->p == '{', false };
+
+    v->type = *ps->p == '{' ? JSON_OBJ : JSON_ARR;
+    v->text = ps->p;
+    if (ps->reader->read(ps->reader->arg, &w, ps->err))
+        return RC_PARSE;
+    ps->p = w.p;
+    v->len = (size_t)(w.p - v->text);
+    return RC_OK;
+}
+
+static bool handed_over(struct parser *ps, const struct json *parent, const struct json *v,
+                        size_t depth)
+{
+    const struct json_reader *r = ps->reader;
+
+    if (!r || depth != 2 || !parent->key || !v->key || strcmp(parent->key, r->parent) ||
+        strcmp(v->key, r->key))
+        return false;
+    skip_space(ps);
+    return ps->p < ps->end && (*ps->p == '{' || *ps->p == '[');
 }
 
 /* The next child of an open container, or NULL when it closes here. */
@@ -333,7 +351,7 @@ static enum rc read_child(struct parser *ps, struct level *l, size_t depth, stru
         return fail(ps, "too many values");
     child = arena_new(ps->a, struct json);
     child->key = key;
-    if (read_element(ps, child, depth))
+    if (handed_over(ps, l->v, child, depth) ? hand_over(ps, child) : read_value(ps, child))
         return RC_PARSE;
     if (l->last)
         l->last->next = child;
@@ -381,21 +399,15 @@ enum rc json_parse(struct arena *a, const char *text, size_t len, struct json **
     return parse(&ps, out);
 }
 
-enum rc json_parse_around(struct arena *a, const char *text, size_t len, const char *key,
-                          struct json **out, struct err *err)
+enum rc json_parse_reading(struct arena *a, const char *text, size_t len,
+                           const struct json_reader *r, struct json **out, struct err *err)
 {
     struct parser ps = {
-        .a = a, .text = text, .p = text, .end = text + len, .around = key, .err = err
+        .a = a, .text = text, .p = text, .end = text + len, .reader = r, .err = err
     };
+    enum rc rc = parse(&ps, out);
 
-    return parse(&ps, out);
-}
-
-void json_walk_init(struct json_walk *w, const char *doc, const struct json *v)
-{
-    assert((v->type == JSON_ARR || v->type == JSON_OBJ) && v->text && v->len >= 2);
-    *w =
-        (struct json_walk){ doc, v->text + 1, v->text + v->len, v->type == JSON_OBJ, false, false };
+    return rc && err && err->code ? err->code : rc;
 }
 
 enum rc json_walk_next(struct json_walk *w, struct arena *a, struct json *out, bool *out_more,
@@ -409,9 +421,7 @@ enum rc json_walk_next(struct json_walk *w, struct arena *a, struct json *out, b
 
     if (next_element(&ps, w->object, w->begun, &v.key, &more))
         return RC_PARSE;
-    if (!more && !w->inside && ps.p != ps.end)
-        return fail(&ps, "a bracket of the other kind was expected");
-    if (more && read_element(&ps, &v, 0))
+    if (more && walk_element(&ps, &v))
         return RC_PARSE;
     w->p = ps.p;
     w->begun = true;
@@ -434,7 +444,7 @@ enum rc json_walk_enter(struct json_walk *w, struct json_walk *out_inner, bool *
     w->p = ps.p;
     w->begun = true;
     if (*out_more)
-        *out_inner = (struct json_walk){ w->doc, ps.p + 1, w->end, false, false, true };
+        *out_inner = (struct json_walk){ w->doc, ps.p + 1, w->end, false, false };
     return RC_OK;
 }
 

@@ -37,20 +37,24 @@ struct json {
 enum rc json_parse(struct arena *a, const char *text, size_t len, struct json **out,
                    struct err *err) MUST_USE;
 
-/* For documents with one huge member (a vocabulary): the same, but arrays and objects that
- * are the member `key` of a member of the root are not read.  Such a value has no children;
- * its text, brackets included, is at text[0..len), borrowed from the document.  json_walk
- * reads it element by element without a tree. */
-enum rc json_parse_around(struct arena *a, const char *text, size_t len, const char *key,
-                          struct json **out, struct err *err) MUST_USE;
+/* For documents with one huge member (a vocabulary): the same, but the array or object that
+ * is the member `key` of the root's member `parent` is given to read(), which walks it to its
+ * end where it stands.  The tree has it without children. */
 struct json_walk { /* the fields are json.c's */
     const char *doc, *p, *end;
     bool object, begun;
-    bool inside; /* json_walk_enter() made it: the text goes on behind its end */
 };
-void json_walk_init(struct json_walk *w, const char *doc, const struct json *v); /* v: unread */
+struct json_reader {
+    const char *parent, *key;
+    enum rc (*read)(void *arg, struct json_walk *w, struct err *err);
+    void *arg;
+};
+enum rc json_parse_reading(struct arena *a, const char *text, size_t len,
+                           const struct json_reader *r, struct json **out,
+                           struct err *err) MUST_USE;
 /* The next element, its strings in the arena; *out_more false at the end.  An element that
- * is an array or object is unread itself; numbers are borrowed and end at len, not at NUL. */
+ * is an array or object is not read: its text, brackets included, is text[0..len), borrowed
+ * as that of numbers is, which ends at len, not at NUL. */
 enum rc json_walk_next(struct json_walk *w, struct arena *a, struct json *out, bool *out_more,
                        struct err *err) MUST_USE;
 /* The next element, which must be an array: walk it with `out_inner` to its end, then

@@ -14,10 +14,8 @@ static void free_parts(struct tokenizer *t)
     for (size_t i = 0; t->norms && i < t->norms_count; i++)
         precompiled_free(t->norms[i].precompiled);
     wordpiece_free(t->wordpiece);
-    wordpiece_free(t->lookup);
     unigram_free(t->unigram);
-    free(t->vocab.text);
-    free(t->vocab.len);
+    vocab_release(&t->vocab);
     arena_release(&t->arena);
 }
 
@@ -29,16 +27,17 @@ void tokenizer_free(struct tokenizer *t)
     free(t);
 }
 
-static enum rc build(struct tokenizer *t, const char *doc, const struct json *root, struct err *err)
+static enum rc build(struct tokenizer *t, const struct json *root, struct err *err)
 {
     if (!root || root->type != JSON_OBJ)
         return err_set(err, RC_PARSE, "the document is not an object");
-    if (tok_read_members(t, root, err) || tok_read_model(t, doc, json_get(root, "model"), err) ||
+    if (tok_read_members(t, root, err) || tok_read_model(t, json_get(root, "model"), err) ||
         tok_read_added(t, json_get(root, "added_tokens"), err))
         return err->code;
     added_set_build(&t->arena, &t->raw, t->added, t->added_count, false);
     added_set_build(&t->arena, &t->normal, t->added, t->added_count, true);
     tok_bert_prepare(t);
+    tok_plain_prepare(t);
     return RC_OK;
 }
 
@@ -47,6 +46,7 @@ enum rc tokenizer_parse(const char *json, size_t len, const char *name, struct t
 {
     struct tokenizer *t = xcalloc(1, sizeof(*t));
     struct err own = { 0 }, *e = err ? err : &own;
+    struct json_reader vocab = { "model", "vocab", tok_read_vocab, t };
     struct arena tree = { 0 };
     struct json *root = NULL;
     enum rc rc;
@@ -54,9 +54,9 @@ enum rc tokenizer_parse(const char *json, size_t len, const char *name, struct t
     if (len > TOK_FILE_MAX)
         rc = err_set(e, RC_LIMIT, "larger than %d bytes", TOK_FILE_MAX);
     else
-        rc = json_parse_around(&tree, json, len, "vocab", &root, e);
+        rc = json_parse_reading(&tree, json, len, &vocab, &root, e);
     if (!rc)
-        rc = build(t, json, root, e);
+        rc = build(t, root, e);
     arena_release(&tree);
     if (rc) {
         tokenizer_free(t);
@@ -115,8 +115,10 @@ size_t tokenizer_vocab_size(const struct tokenizer *t)
 
 const char *tokenizer_token(const struct tokenizer *t, uint32_t id)
 {
-    if (id < t->vocab.size && t->vocab.text[id])
-        return t->vocab.text[id];
+    const struct vocab_entry *e = vocab_get(&t->vocab, id);
+
+    if (e)
+        return e->text;
     for (size_t i = 0; i < t->added_count; i++)
         if (t->added[i].id == id)
             return t->added[i].content;

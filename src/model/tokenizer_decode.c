@@ -91,6 +91,7 @@ enum rc tokenizer_decode(const struct tokenizer *t, const uint32_t *ids, size_t 
                          bool skip_special, struct buf *out, struct err *err)
 {
     const struct decoder *d = &t->decoder;
+    const struct vocab_entry *e;
     bool first = true;
 
     if (d->kind == DECODE_UNKNOWN)
@@ -100,9 +101,9 @@ enum rc tokenizer_decode(const struct tokenizer *t, const uint32_t *ids, size_t 
         const char *s = a ? a->pattern : NULL;
         size_t len = a ? a->pattern_len : 0;
 
-        if (!a && ids[i] < t->vocab.size && t->vocab.text[ids[i]]) {
-            s = t->vocab.text[ids[i]];
-            len = t->vocab.len[ids[i]];
+        if (!a && (e = vocab_get(&t->vocab, ids[i]))) {
+            s = e->text;
+            len = e->len;
         }
         if (!s || (skip_special && is_special(t, s, len)))
             continue;

@@ -11,7 +11,10 @@
 
 #include <assert.h>
 
-enum { CHUNK_MIN = 256 }; /* bytes of a piece before a place to cut it is looked for */
+enum {
+    CHUNK_MIN = 256,    /* bytes of a piece before a place to cut it is looked for */
+    SPLITS_AT_ONCE = 64 /* given to the Unigram together */
+};
 
 /* ---- valid UTF-8 ---- */
 /* Bytes of the bad sequence at p that one U+FFFD stands for: the longest start of a good
@@ -135,12 +138,11 @@ static void to_bytes(struct tok_scratch *s)
     s->pos[s->cur.n] = (uint32_t)len;
 }
 
-/* Items from `first` on have offsets in bytes of the split that starts at cur[at]: puts the
- * text's in their place. */
-static void place_items(struct tok_scratch *s, size_t first, size_t at)
+/* Items from `first` on, none before cur[at], have offsets from `base` on: puts the text's in
+ * their place. */
+static void place_items(struct tok_scratch *s, size_t first, size_t at, uint32_t base)
 {
     struct tok_items *out = &s->items[s->side];
-    uint32_t base = s->pos[at];
     size_t i = at;
 
     for (size_t k = first; k < out->n; k++) {
@@ -160,23 +162,32 @@ static void place_items(struct tok_scratch *s, size_t first, size_t at)
     }
 }
 
-static void model_split(const struct tokenizer *t, struct tok_scratch *s, struct tok_range r)
+/* Splits that follow each other, all at once. */
+static void unigram_splits(const struct tokenizer *t, struct tok_scratch *s,
+                           const struct tok_range *r, size_t count)
+{
+    struct unigram_span spans[SPLITS_AT_ONCE];
+    struct tok_items *out = &s->items[s->side];
+    const struct unigram_token *v;
+    size_t n, first = out->n;
+
+    for (size_t i = 0; i < count; i++)
+        spans[i] = (struct unigram_span){ s->pos[r[i].begin], s->pos[r[i].end] };
+    n = unigram_encode_all(t->unigram, s->unigram, s->bytes, spans, count, &v);
+    TOK_ROOM(out->v, out->n, out->cap, n);
+    for (size_t i = 0; i < n; i++)
+        out->v[out->n++] = (struct tok_item){ v[i].id, v[i].begin, v[i].end };
+    place_items(s, first, r[0].begin, 0);
+}
+
+static void wordpiece_split(const struct tokenizer *t, struct tok_scratch *s, struct tok_range r)
 {
     struct tok_items *out = &s->items[s->side];
-    const char *p = s->bytes + s->pos[r.begin];
-    size_t len = s->pos[r.end] - s->pos[r.begin], first = out->n;
+    uint32_t base = s->pos[r.begin];
+    size_t first = out->n;
 
-    if (t->wordpiece)
-        wordpiece_encode(t->wordpiece, p, len, out);
-    else {
-        const struct unigram_token *v;
-        size_t n = unigram_encode(t->unigram, s->unigram, p, len, &v);
-
-        TOK_ROOM(out->v, out->n, out->cap, n);
-        for (size_t i = 0; i < n; i++)
-            out->v[out->n++] = (struct tok_item){ v[i].id, v[i].begin, v[i].end };
-    }
-    place_items(s, first, r.begin);
+    wordpiece_encode(t->wordpiece, s->bytes + base, s->pos[r.end] - base, out);
+    place_items(s, first, r.begin, base);
 }
 
 /* cur is normalised and holds no added token. */
@@ -184,8 +195,15 @@ static void words(const struct tokenizer *t, struct tok_scratch *s)
 {
     tok_pretokenize(t->pres, t->pres_count, s);
     to_bytes(s);
-    for (size_t i = 0; i < s->splits.n; i++)
-        model_split(t, s, s->splits.v[i]);
+    for (size_t i = 0, n; i < s->splits.n; i += n) {
+        n = 1;
+        if (t->wordpiece) {
+            wordpiece_split(t, s, s->splits.v[i]);
+            continue;
+        }
+        n = s->splits.n - i < SPLITS_AT_ONCE ? s->splits.n - i : SPLITS_AT_ONCE;
+        unigram_splits(t, s, s->splits.v + i, n);
+    }
 }
 
 /* White space at both ends of a match, in code points. */
@@ -341,6 +359,11 @@ static void long_way(const struct tokenizer *t, struct tok_scratch *s, size_t be
 
     s->shifted = false;
     for (; at < end; at = stop) {
+        stop = t->plain ? tok_plain_end(t, s->at, at, end) : at;
+        if (stop > at) {
+            tok_plain_encode(t, s, at, stop);
+            continue;
+        }
         stop = t->chunks ? chunk_end(s->at, at, end) : end;
         tok_piece(t, s, at, stop);
         if (s->shifted && at == begin && stop < end) { /* it moves what follows too */

@@ -119,18 +119,23 @@ static enum rc read_replace(struct tokenizer *t, const struct json *v, const str
     return RC_OK;
 }
 
-static int base64_value(char c)
+/* 1 + the value of each digit; 0: none. */
+static const uint8_t *base64_digits(uint8_t out[256])
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *p = c ? strchr(digits, c) : NULL;
 
-    return p ? (int)(p - digits) : -1;
+    memset(out, 0, 256);
+    for (uint8_t i = 0; i < 64; i++)
+        out[(unsigned char)digits[i]] = i + 1;
+    return out;
 }
 
 static enum rc read_precompiled(struct tokenizer *t, const struct json *v, const struct where *w,
                                 struct norm *out, struct err *err)
 {
     const struct json *map = json_get(v, "precompiled_charsmap");
+    uint8_t digits[256];
+    const uint8_t *value = base64_digits(digits);
     unsigned char *blob;
     uint32_t bits = 0;
     size_t n = 0, have = 0, len;
@@ -142,11 +147,11 @@ static enum rc read_precompiled(struct tokenizer *t, const struct json *v, const
         len--;
     blob = arena_alloc(&t->arena, len + 1);
     for (size_t i = 0; i < len; i++) {
-        int d = base64_value(map->text[i]);
+        unsigned d = value[(unsigned char)map->text[i]];
 
-        if (d < 0)
+        if (!d)
             return lacks(w, "precompiled_charsmap", "base64", err);
-        bits = bits << 6 | (uint32_t)d;
+        bits = bits << 6 | (d - 1);
         have += 6;
         if (have >= 8) {
             have -= 8;

@@ -6,9 +6,9 @@
  *
  * Text on its way is an array of code points, each with the bytes of the text it came
  * from (struct tok_char): a split or a token is a range of it, its offsets are those of
- * its first and last code point.  Two short cuts leave out the array where it cannot
- * matter: tokenizer_bert.c for words of plain ASCII, and pieces that are cut at spaces
- * between ASCII letters (tokenizer_encode.c), which keeps a long text in the cache.
+ * its first and last code point.  Short cuts leave out the array where it cannot matter,
+ * tokenizer_bert.c and tokenizer_plain.c for words of plain ASCII; and pieces are cut at
+ * spaces between ASCII letters (tokenizer_encode.c), which keeps a long text in the cache.
  *
  * Invariants
  *  1. Behind tokenizer_encode()'s first step all text is valid UTF-8; offsets are into
@@ -23,6 +23,7 @@
 #include "model/tokenizer.h"
 #include "model/unicode.h"
 #include "model/unigram.h"
+#include "model/vocab.h"
 
 enum {
     TOK_FILE_MAX = 256 << 20, /* bytes of a tokenizer.json */
@@ -221,14 +222,7 @@ void added_set_build(struct arena *a, struct added_set *set, const struct added 
 
 /* ---- WordPiece ---- */
 struct wordpiece;
-struct vocab {         /* id to text; texts NUL-terminated */
-    const char **text; /* owned, as len; the texts are in the arena */
-    uint32_t *len;
-    size_t size, cap; /* ids are below size; text is NULL where there is none */
-    size_t count;     /* texts */
-};
-
-/* The vocabulary's texts are borrowed. */
+/* The vocabulary is borrowed.  NULL: its hashes collide. */
 struct wordpiece *wordpiece_new(const struct vocab *v, const char *prefix, size_t max_chars);
 void wordpiece_set_unk(struct wordpiece *w, uint32_t id); /* 0 until then */
 void wordpiece_free(struct wordpiece *w);
@@ -285,25 +279,29 @@ struct tokenizer {
     struct vocab vocab;           /* the model's */
     size_t size;                  /* texts, added ones included */
     struct wordpiece *wordpiece;  /* owned; NULL: Unigram */
-    struct wordpiece *lookup;     /* owned; a Unigram's texts, when many are looked up */
     struct unigram *unigram;      /* owned */
     struct template one, two;
     bool trim, prefix_space; /* RobertaProcessing's offsets */
     struct decoder decoder;
-    bool bert;          /* the short cut of tokenizer_bert.c is exact */
-    uint8_t ascii[128]; /* its classes, enum bert_class */
-    char lower[128];    /* and what a letter becomes */
-    bool chunks;        /* a piece may be cut at a space between ASCII letters */
+    bool bert;            /* the short cut of tokenizer_bert.c is exact */
+    uint8_t ascii[128];   /* its classes, enum bert_class */
+    char lower[128];      /* and what a letter becomes */
+    bool chunks;          /* a piece may be cut at a space between ASCII letters */
+    bool plain;           /* the short cut of tokenizer_plain.c is exact */
+    bool plain_split;     /* WhitespaceSplit comes before Metaspace */
+    bool plain_byte[256]; /* what a plain word is made of */
+    char mark[4];         /* Metaspace's */
+    size_t mark_len;
 };
 
 /* tokenizer_file.c: every member but the model's vocabulary's content. */
 enum rc tok_read_members(struct tokenizer *t, const struct json *root, struct err *err) MUST_USE;
 enum rc tok_read_template(struct tokenizer *t, const struct json *v, struct err *err) MUST_USE;
 enum rc tok_read_decoder(struct tokenizer *t, const struct json *v, struct err *err) MUST_USE;
-/* tokenizer_model.c */
-/* `doc` is the file's text, from which the tree left the vocabulary out. */
-enum rc tok_read_model(struct tokenizer *t, const char *doc, const struct json *v,
-                       struct err *err) MUST_USE;
+/* tokenizer_vocab.c: model.vocab into t->vocab, where it stands in the file. */
+enum rc tok_read_vocab(void *tokenizer, struct json_walk *w, struct err *err) MUST_USE;
+/* tokenizer_model.c: the rest of the model. */
+enum rc tok_read_model(struct tokenizer *t, const struct json *v, struct err *err) MUST_USE;
 enum rc tok_read_added(struct tokenizer *t, const struct json *v, struct err *err) MUST_USE;
 bool tok_model_id(const struct tokenizer *t, const char *s, size_t len, uint32_t *out);
 
@@ -311,6 +309,12 @@ bool tok_model_id(const struct tokenizer *t, const char *s, size_t len, uint32_t
 void tok_bert_prepare(struct tokenizer *t);
 /* One piece without added tokens as written: bytes [begin, end) of s->at. */
 void tok_bert_encode(const struct tokenizer *t, struct tok_scratch *s, size_t begin, size_t end);
+
+/* tokenizer_plain.c */
+void tok_plain_prepare(struct tokenizer *t);
+/* The end of the plain stretch at `begin`, which is `begin` when there is none. */
+size_t tok_plain_end(const struct tokenizer *t, const char *p, size_t begin, size_t end);
+void tok_plain_encode(const struct tokenizer *t, struct tok_scratch *s, size_t begin, size_t end);
 
 /* tokenizer_encode.c: the long way for one piece; tokenizer_post.c: the rest of the way. */
 void tok_piece(const struct tokenizer *t, struct tok_scratch *s, size_t begin, size_t end);

@@ -23,7 +23,13 @@ enum {
  * that is no finite number.  Of equal pieces the last one counts, as in the library. */
 enum rc unigram_new(const struct unigram_piece *pieces, size_t count, uint32_t unk_id,
                     bool byte_fallback, struct unigram **out, struct err *err) MUST_USE;
+/* The same with a vocabulary whose ids are 0, 1, 2 …, which is borrowed for good. */
+struct vocab;
+enum rc unigram_of(const struct vocab *v, uint32_t unk_id, bool byte_fallback, struct unigram **out,
+                   struct err *err) MUST_USE;
 void unigram_free(struct unigram *u);
+/* The id of the piece with this text. */
+bool unigram_find(const struct unigram *u, const char *text, size_t len, uint32_t *out);
 
 struct unigram_token {
     uint32_t id;
@@ -32,7 +38,15 @@ struct unigram_token {
 struct unigram_scratch; /* one a thread, grows */
 struct unigram_scratch *unigram_scratch_new(void);
 void unigram_scratch_free(struct unigram_scratch *s);
-/* Viterbi over one pre-token; tokens are borrowed from the scratch until its next use. */
+/* Viterbi over each of some pre-tokens of a text; tokens are borrowed from the scratch until
+ * its next use. */
+struct unigram_span {
+    uint32_t begin, end;
+};
+size_t unigram_encode_all(const struct unigram *u, struct unigram_scratch *s, const char *text,
+                          const struct unigram_span *spans, size_t count,
+                          const struct unigram_token **out);
+/* The whole text as one pre-token. */
 size_t unigram_encode(const struct unigram *u, struct unigram_scratch *s, const char *text,
                       size_t len, const struct unigram_token **out);
 

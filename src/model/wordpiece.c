@@ -16,24 +16,16 @@ enum {
     PAIRS = 4096
 };
 
-struct slot {
-    uint32_t tag; /* upper half of the hash */
-    uint32_t id1; /* id + 1; 0: free */
-};
-
 struct side {
-    struct slot *slots;
-    uint64_t mask;
+    struct vocab_table table;
     size_t longest;
-    uint32_t skip;           /* bytes of the vocabulary's text before ours: the prefix */
     uint64_t lengths[PAIRS]; /* bit min(len, 63), by the first two bytes */
     bool alone[256];         /* a byte that is a piece */
 };
 
 struct wordpiece {
     struct side first, next;
-    const char *const *text; /* borrowed, as len */
-    const uint32_t *len;
+    const struct vocab *vocab; /* borrowed */
     size_t max_chars;
     uint32_t unk;
 };
@@ -58,20 +50,10 @@ static inline unsigned pair_of(const char *s)
 }
 
 /* The piece with this text, or NULL. */
-static inline const struct slot *find(const struct wordpiece *w, const struct side *d,
-                                      const char *s, size_t len, uint64_t hash)
+static inline const struct vocab_entry *find(const struct wordpiece *w, const struct side *d,
+                                             const char *s, size_t len, uint64_t hash)
 {
-    uint64_t h = mix(hash);
-
-    for (uint64_t i = h;; i++) {
-        const struct slot *e = &d->slots[i & d->mask];
-
-        if (!e->id1)
-            return NULL;
-        if (e->tag == (uint32_t)(h >> 32) && w->len[e->id1 - 1] - d->skip == len &&
-            !memcmp(w->text[e->id1 - 1] + d->skip, s, len))
-            return e;
-    }
+    return vocab_find(w->vocab, &d->table, mix(hash), s, len);
 }
 
 static inline unsigned length_bit(size_t len)
@@ -79,15 +61,14 @@ static inline unsigned length_bit(size_t len)
     return len < LENGTHS - 1 ? (unsigned)len : LENGTHS - 1;
 }
 
-static void put(struct side *d, const char *text, size_t len, uint32_t id)
+static void put(struct vocab_fill *f, struct side *d, const struct vocab_entry *e, uint32_t unit)
 {
-    uint64_t h = mix(hash_of(text, len)), i = h;
+    const char *text = e->text + d->table.skip;
+    size_t len = e->len - d->table.skip;
 
-    if (!len || len > TOK_PIECE_MAX)
-        return; /* no word is empty, and the caller refuses longer pieces */
-    while (d->slots[i & d->mask].id1)
-        i++;
-    d->slots[i & d->mask] = (struct slot){ (uint32_t)(h >> 32), id + 1 };
+    if (!len)
+        return; /* no word is empty */
+    vocab_fill_add(f, mix(hash_of(text, len)), unit);
     if (len > d->longest)
         d->longest = len;
     if (len == 1)
@@ -96,42 +77,37 @@ static void put(struct side *d, const char *text, size_t len, uint32_t id)
         d->lengths[pair_of(text)] |= UINT64_C(1) << length_bit(len);
 }
 
-static void side_init(struct side *d, size_t count)
+static bool continues(const struct vocab_entry *e, const char *prefix, size_t prefix_len)
 {
-    size_t size = 16;
-
-    while (size < count * 2)
-        size *= 2;
-    d->slots = xcalloc(size, sizeof(*d->slots));
-    d->mask = size - 1;
-}
-
-static bool continues(const struct vocab *v, size_t i, const char *prefix, size_t prefix_len)
-{
-    return v->text[i] && v->len[i] > prefix_len && !memcmp(v->text[i], prefix, prefix_len);
+    return e->len > prefix_len && !memcmp(e->text, prefix, prefix_len);
 }
 
 struct wordpiece *wordpiece_new(const struct vocab *v, const char *prefix, size_t max_chars)
 {
     struct wordpiece *w = xcalloc(1, sizeof(*w));
-    size_t next = 0, prefix_len = strlen(prefix);
+    struct vocab_fill first = { .t = &w->first.table, .v = v };
+    struct vocab_fill next = { .t = &w->next.table, .v = v };
+    size_t count = 0, prefix_len = strlen(prefix);
+    const struct vocab_entry *e;
 
-    w->text = v->text;
-    w->len = v->len;
-    w->next.skip = (uint32_t)prefix_len;
+    w->vocab = v;
     w->max_chars = max_chars;
-    for (size_t i = 0; i < v->size; i++)
-        next += continues(v, i, prefix, prefix_len);
-    side_init(&w->first, v->count);
-    side_init(&w->next, next);
-    for (size_t i = 0; i < v->size; i++) {
-        const char *s = v->text[i];
-
-        if (!s)
+    for (uint32_t i = 0; i < v->size; i++)
+        count += (e = vocab_get(v, i)) && continues(e, prefix, prefix_len);
+    vocab_table_init(&w->first.table, v->count, 0);
+    vocab_table_init(&w->next.table, count, (uint32_t)prefix_len);
+    for (uint32_t i = 0; i < v->size; i++) {
+        e = vocab_get(v, i);
+        if (!e)
             continue;
-        put(&w->first, s, v->len[i], (uint32_t)i);
-        if (continues(v, i, prefix, prefix_len))
-            put(&w->next, s + prefix_len, v->len[i] - prefix_len, (uint32_t)i);
+        put(&first, &w->first, e, v->at[i]);
+        if (continues(e, prefix, prefix_len))
+            put(&next, &w->next, e, v->at[i]);
+    }
+    bool fair = vocab_fill_end(&first);
+    if (!vocab_fill_end(&next) || !fair) {
+        wordpiece_free(w);
+        return NULL;
     }
     return w;
 }
@@ -140,8 +116,8 @@ void wordpiece_free(struct wordpiece *w)
 {
     if (!w)
         return;
-    free(w->first.slots);
-    free(w->next.slots);
+    vocab_table_release(&w->first.table);
+    vocab_table_release(&w->next.table);
     free(w);
 }
 
@@ -158,10 +134,10 @@ size_t wordpiece_max_chars(const struct wordpiece *w)
 bool wordpiece_whole(const struct wordpiece *w, const char *s, size_t len, uint64_t hash,
                      uint32_t *out)
 {
-    const struct slot *e = len <= w->first.longest ? find(w, &w->first, s, len, hash) : NULL;
+    const struct vocab_entry *e = len <= w->first.longest ? find(w, &w->first, s, len, hash) : NULL;
 
     if (e)
-        *out = e->id1 - 1;
+        *out = e->id;
     return e;
 }
 
@@ -186,14 +162,14 @@ static size_t longest(const struct wordpiece *w, const struct side *d, const cha
     for (size_t i = 0; i < n; i++)
         hashes[i + 1] = h = wordpiece_step(h, (unsigned char)s[i]);
     for (; n; n--) {
-        const struct slot *e;
+        const struct vocab_entry *e;
 
         if (!(lengths >> length_bit(n) & 1))
             continue;
         e = find(w, d, s, n, hashes[n]);
         if (!e)
             continue;
-        *out = e->id1 - 1;
+        *out = e->id;
         return n;
     }
     return 0;

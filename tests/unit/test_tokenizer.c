@@ -93,38 +93,136 @@ TEST(reference_answers)
 }
 
 /* ---- threads ---- */
+/* A sum over ids, types and offsets of many lines, alone and in truncated pairs. */
 static void *encode_many(void *arg)
 {
+    static const char *const words[] = { "caf\xc3\xa9", "привет мир",    "你好世界",
+                                         "สวัสดี",        "e\xcc\x81\xff", "unbelievable [MASK]" };
     const struct tokenizer *t = arg;
     struct tok_scratch *s = tok_scratch_new();
+    struct tok_opts o = { .max_tokens = 12, .truncate = TOK_LONGEST_FIRST };
     struct tok_out r;
     size_t sum = 0;
 
-    for (int i = 0; i < 200; i++) {
-        char line[64];
+    for (size_t i = 0; i < 400; i++) {
+        char line[128];
+        struct tok_text b = text(words[i / 2 % ARRAY_SIZE(words)]);
 
-        snprintf(line, sizeof(line), "caf\xc3\xa9 number %d, привет", i);
-        if (tokenizer_encode(t, s, text(line), NULL, NULL, &r, NULL) == RC_OK)
-            for (size_t k = 0; k < r.count; k++)
-                sum += r.ids[k] * (k + 1);
+        snprintf(line, sizeof(line), "%s number %zu, %s", words[i % ARRAY_SIZE(words)], i,
+                 "word word");
+        if (tokenizer_encode(t, s, text(line), i % 2 ? &b : NULL, i % 2 ? &o : NULL, &r, NULL))
+            return NULL;
+        for (size_t k = 0; k < r.count; k++)
+            sum = sum * 31 + r.ids[k] + r.types[k] + r.offsets[k].begin * 7 + r.offsets[k].end;
     }
     tok_scratch_free(s);
-    return (void *)sum;
+    return (void *)(sum | 1);
+}
+
+static void check_threads(const char *path)
+{
+    struct tokenizer *t = load(path);
+    pthread_t threads[4];
+    void *alone = encode_many(t), *sum;
+
+    assert_non_null(alone);
+    for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, encode_many, t), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(threads); i++) {
+        assert_int_equal(pthread_join(threads[i], &sum), 0);
+        CHECK(sum == alone);
+    }
+    tokenizer_free(t);
 }
 
 TEST(one_tokenizer_many_threads)
 {
-    struct tokenizer *t = load("tests/fixtures/tokens-uncased.json");
-    pthread_t threads[4];
-    void *sums[4];
+    check_threads("tests/fixtures/tokens-uncased.json");
+    check_threads("tests/fixtures/tokens-mpnet.json");
+    check_threads("tests/fixtures/unigram-small.json");
+}
 
-    for (size_t i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, encode_many, t), 0);
-    for (size_t i = 0; i < 4; i++)
-        assert_int_equal(pthread_join(threads[i], &sums[i]), 0);
-    for (size_t i = 1; i < 4; i++)
-        CHECK(sums[i] == sums[0]);
+/* ---- vocabularies ---- */
+#define UNIGRAM(vocab)                                                                             \
+    "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"▁\","                          \
+    "\"prepend_scheme\":\"always\",\"split\":true},"                                               \
+    "\"model\":{\"vocab\":[" vocab "],\"type\":\"Unigram\",\"unk_id\":0}}"
+
+static void check_unigram(const char *json, const char *in, const char *want)
+{
+    struct tok_scratch *s = tok_scratch_new();
+    struct tokenizer *t = NULL;
+    struct buf got = { 0 };
+    struct err err = { 0 };
+    struct tok_out r;
+
+    if (tokenizer_parse(json, strlen(json), "test", &t, &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(tokenizer_encode(t, s, text(in), NULL, NULL, &r, NULL), RC_OK);
+    written(&r, &got);
+    assert_string_equal(buf_str(&got), want);
+    buf_release(&got);
     tokenizer_free(t);
+    tok_scratch_free(s);
+}
+
+/* Nothing but the last bits of the scores, as the reference reads them, decides where the
+ * four single dashes go. */
+TEST(scores_as_the_reference_reads_them)
+{
+    char dashes[96];
+
+    memset(dashes, '-', 95);
+    dashes[95] = '\0';
+    check_unigram(UNIGRAM("[\"<unk>\",0.0],[\"-\",-4.470136642456055],"
+                          "[\"----------\",-13.870627403259277],"
+                          "[\"▁-----------\",-13.880918502807617]"),
+                  dashes,
+                  "3:0-11 2:11-21 2:21-31 1:31-32 1:32-33 1:33-34 1:34-35 2:35-45 2:45-55 2:55-65 "
+                  "2:65-75 2:75-85 2:85-95");
+}
+
+TEST(vocabularies_written_differently)
+{
+    static const char want[] = "2:0-2 3:2-3 1:3-5", in[] = "abc d";
+
+    check_unigram(UNIGRAM("[\"<unk>\",0],[\"▁d\",-2.5],[\"▁ab\",-1.5],[\"c\",-3]"), in, want);
+    check_unigram(
+        UNIGRAM(" [ \"<unk>\" , 0e5 ] ,\n[\"\\u2581d\",-25e-1],\t[\"▁\\u0061b\" ,-0.15E+1],"
+                "[\"c\",-3.00000000000000000000000000]"),
+        in, want);
+    /* of equal pieces the last one counts */
+    check_unigram(UNIGRAM("[\"<unk>\",0],[\"▁d\",-2.5],[\"▁ab\",-1.5],[\"c\",-3],[\"c\",-4]"), in,
+                  "2:0-2 4:2-3 1:3-5");
+}
+
+TEST(vocabularies_that_lie)
+{
+    static const char *const rows[][2] = {
+        { UNIGRAM("[\"<unk>\",0],[\"a\",01]"), "vocab[1]" },
+        { UNIGRAM("[\"<unk>\",0],[\"a\",1.]"), "vocab[1]" },
+        { UNIGRAM("[\"<unk>\",0],[\"a\",1e999]"), "vocab[1]" },
+        { UNIGRAM("[\"<unk>\",0],[\"a\",-]"), "vocab[1]" },
+        { UNIGRAM("[\"<unk>\",0],[\"\xe2\x82\",1]"), "vocab[1]" },
+        { UNIGRAM("[\"<unk>\",0],[\"a\n\",1]"), "vocab[1]" },
+        { UNIGRAM("[\"<unk>\",0],[\"a\",1],,[\"b\",1]"), "vocab[2]" },
+        { UNIGRAM("[\"<unk>\",0],[\"a\",1,2]"), "vocab[1]" },
+        { "{\"model\":{\"vocab\":[[\"a\",0]],\"vocab\":[[\"b\",0]]}}", "twice" },
+        { "{\"model\":{\"vocab\":{\"a\":1,\"b\":1}}}", "same id" },
+        { "{\"model\":{\"vocab\":{\"a\":01,\"b\":1}}}", "" },
+        { "{\"model\":{\"vocab\":{\"a\":1}", "" },
+        { "{\"model\":{\"vocab\":[[\"a\",1]", "" },
+        { "{\"model\":{\"vocab\":[[\"a", "" },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct tokenizer *t = NULL;
+        struct err err = { 0 };
+
+        CHECK(tokenizer_parse(rows[i][0], strlen(rows[i][0]), "test", &t, &err) != RC_OK);
+        if (!strstr(err.msg, rows[i][1]))
+            fail_msg("row %zu: %s", i, err.msg);
+    }
 }
 
 /* ---- truncation ---- */
@@ -406,7 +504,9 @@ TEST(added_ids)
 }
 
 TEST_MAIN(cmocka_unit_test(reference_answers), cmocka_unit_test(one_tokenizer_many_threads),
-          cmocka_unit_test(truncate_longest_first), cmocka_unit_test(truncate_one_side),
-          cmocka_unit_test(text_over_the_limit), cmocka_unit_test(long_text),
-          cmocka_unit_test(questions), cmocka_unit_test(decoding), cmocka_unit_test(bad_files),
-          cmocka_unit_test(missing_file), cmocka_unit_test(added_ids))
+          cmocka_unit_test(scores_as_the_reference_reads_them),
+          cmocka_unit_test(vocabularies_written_differently),
+          cmocka_unit_test(vocabularies_that_lie), cmocka_unit_test(truncate_longest_first),
+          cmocka_unit_test(truncate_one_side), cmocka_unit_test(text_over_the_limit),
+          cmocka_unit_test(long_text), cmocka_unit_test(questions), cmocka_unit_test(decoding),
+          cmocka_unit_test(bad_files), cmocka_unit_test(missing_file), cmocka_unit_test(added_ids))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* unigram: the rules that decide between paths, one model each, and the ids of 300 tricky
- * lines that the reference library gave (tests/parity/unigram.py --fixture). */
+ * lines that the reference library gave (tests/parity/tokens.py fixtures). */
 #include "test.h"
 
 #include "unigram_fixture.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* unigram_fixture: a Unigram tokenizer.json read just far enough to test our two parts of
  * it: Precompiled, then split at white space, U+2581 before each word, then the model.
- * tests/parity/unigram.py builds the same pipeline with the reference library. */
+ * tests/parity/tokens.py builds the same pipeline with the reference library. */
 #ifndef TESTS_UNIGRAM_FIXTURE_H
 #define TESTS_UNIGRAM_FIXTURE_H
 #include "base/arena.h"
