@@ -4,186 +4,36 @@
 
 The reference is the `tokenizers` package; nothing of `make test` needs it.
 
-    tokens.py corpus OUT [--lines N]          lines of many languages, and hostile ones
-    tokens.py compare STOKER MODEL CORPUS     ids and offsets of every line, several tokenizers
-    tokens.py speed STOKER MODEL CORPUS       both on one thread, in turns
-    tokens.py fixtures                        rewrites tests/fixtures/tokens-*
-    tokens.py tables                          rewrites src/model/tokenizer_tables.c
+    tokens.py compare STOKER WORK    ids and offsets of every line, several tokenizers; pairs
+    tokens.py speed DRIVER WORK      both on one thread, in turns; and how long ours takes to load
+    tokens.py hashes DRIVER WORK     rewrites tests/fixtures/hashes from the reference's ids
+    tokens.py fixtures WORK          rewrites tests/fixtures/tokens-* and unigram-small*
+    tokens.py tables                 rewrites src/model/tokenizer_tables.c
 
-MODEL is a BERT-like directory with a tokenizer.json, whose vocabulary the variants (cased,
-MPNet, other normalizers) borrow.
+WORK is what `tools/setup parity` made: corpus.txt and the tokenizers (corpus.py).
 """
 import argparse
 import codecs
-import gettext
-import glob
-import gzip
 import hashlib
 import json
 import os
 import pathlib
 import random
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 
+import corpus
+
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 BLOCK = 1000  # lines of a hash
-
-
-# ---- corpus
-def mo_lines(path):
-    try:
-        with open(path, "rb") as f:
-            catalog = gettext.GNUTranslations(f)._catalog
-    except (OSError, UnicodeDecodeError, ValueError, IndexError, KeyError, struct.error):
-        return
-    for text in catalog.values():
-        if isinstance(text, str):
-            yield from text.splitlines()
-
-
-def text_lines(path):
-    try:
-        with (gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")) as f:
-            data = f.read(1 << 20)
-    except (OSError, EOFError):
-        return
-    for line in data.split(b"\n"):
-        yield line  # bytes: whatever encoding it has is a test too
-
-
-def natural(limit):
-    """Lines a package carries, spread over languages: at most `each` of a file."""
-    files = sorted(glob.glob("/usr/share/locale/*/LC_MESSAGES/*.mo"))
-    random.Random(7).shuffle(files)
-    for path in files:
-        for n, line in enumerate(mo_lines(path)):
-            if n == 120:
-                break
-            yield line.encode("utf-8", "replace")
-    texts = sorted(glob.glob("/usr/share/common-licenses/*") + glob.glob("/usr/share/i18n/locales/*")
-                   + glob.glob("/usr/share/doc/*/*") + glob.glob("/usr/share/perl/*/unicore/*.txt")
-                   + glob.glob(os.path.dirname(os.__file__) + "/**/*.txt", recursive=True)
-                   + glob.glob(os.path.dirname(os.__file__) + "/*.py"))
-    for path in texts:
-        if os.path.isfile(path):
-            for n, line in enumerate(text_lines(path)):
-                if n == 400:
-                    break
-                yield line
-
-
-def every_code_point():
-    """Each code point once in a word and once alone, a few to a line."""
-    step = 16
-    for first in range(0, 0x110000, step):
-        chars = [chr(c) for c in range(first, first + step) if not 0xD800 <= c < 0xE000 and c != 10]
-        if first >= 0x30000 and first % 0x400 and first < 0xE0000:
-            continue  # empty planes: one row in 64
-        if 0xF0000 <= first and first % 0x1000:
-            continue
-        yield "".join("ab%scd " % c for c in chars).encode()
-        yield " ".join(chars).encode()
-
-
-POOLS = [
-    [chr(c) for c in range(0x20, 0x7F)],
-    [chr(c) for c in range(0xA0, 0x250)],
-    [chr(c) for c in range(0x300, 0x370)],  # combining marks
-    [chr(c) for c in range(0x370, 0x530)],
-    [chr(c) for c in range(0x590, 0x700)],  # Hebrew, Arabic
-    [chr(c) for c in range(0x900, 0xE80)],  # Indic, Thai, Lao
-    [chr(c) for c in range(0x1100, 0x1200)],  # jamo
-    [chr(c) for c in range(0x1E00, 0x2000)],
-    [chr(c) for c in range(0x2000, 0x2070)],  # spaces, zero width, direction
-    [chr(c) for c in range(0x3040, 0x3100)],
-    [chr(c) for c in range(0x4E00, 0x4F00)],
-    [chr(c) for c in range(0xAC00, 0xAD00)],
-    [chr(c) for c in range(0xF900, 0xFA00)],
-    [chr(c) for c in range(0xFB00, 0xFE10)],
-    [chr(c) for c in range(0xFE20, 0xFFF0)],
-    [chr(c) for c in range(0x1D100, 0x1D200)],
-    [chr(c) for c in range(0x1F300, 0x1F700)],
-    ["\u200d", "\ufe0f", "\u20e3", "\U0001F468", "\U0001F469", "\U0001F466", "\U0001F3FD", "\u2764"],
-    [chr(c) for c in range(0, 0x20) if c != 10] + ["\x7f", "\x80", "\x85", "\xad", "\ufeff", "\ufffd"],
-    ["\u2F81A", "\U0002B820", "\U0002B920", "\U0002CEAF", "\U00030000", "\u0378", "\uFFFE", "\U0010FFFF"],
-    ["İ", "ı", "ß", "ẞ", "Σ", "ς", "ǅ", "ﬃ", "℻", "™", "Ǆ", "é", "e\u0301", "Å", "Å", "각", "각"],
-    [" ", "  ", "\t", "\u00a0", "\u3000", "\u2028", "\u1680", "\r"],
-]
-SPECIALS = ["[CLS]", "[SEP]", "[MASK]", "[UNK]", "[PAD]", "[cls]", "[ SEP]", "<s>", "</s>", "<mask>",
-            "<pad>", "<unk>", "<MASK>", "##ing", "##", "[", "]]", "[[SEP]]", "</s", "s>", "Ġ", "Ġa", "▁", "▁▁a",
-            "New", "york", "New York", "!!"]
-
-
-def random_line(rng, marks_only=False):
-    out = []
-    for _ in range(rng.randrange(1, 14)):
-        kind = rng.random()
-        if kind < 0.12:
-            out.append(rng.choice(["", " ", "  ", "\u3000"]) + rng.choice(SPECIALS) + rng.choice(["", " ", "\t "]))
-        elif kind < 0.2:
-            out.append(" ")
-        else:
-            pool = rng.choice(POOLS[2:4] if marks_only else POOLS)
-            out.append("".join(rng.choice(pool) for _ in range(rng.randrange(1, 7))))
-    return "".join(out).replace("\n", "")
-
-
-def hostile():
-    rng = random.Random(1)
-    for n in list(range(95, 106)) + [199, 255, 256, 257, 300, 1000, 5000]:
-        for unit in ("a", "é", "я", "中", "e\u0301", "\U0001F600", "-", "ab1", "X"):
-            yield (unit * n).encode()
-            yield ("x " + unit * n + " y").encode()
-    for _ in range(30000):
-        yield random_line(rng).encode()
-    for _ in range(4000):
-        yield random_line(rng, marks_only=True).encode()
-    for _ in range(300):
-        yield ("a" + "".join(rng.choice(POOLS[2]) for _ in range(rng.randrange(1, 60)))).encode()
-    for _ in range(12000):  # broken UTF-8
-        line = bytearray(random_line(rng).encode())
-        for _ in range(rng.randrange(1, 5)):
-            if line:
-                i = rng.randrange(len(line))
-                if rng.random() < 0.5:
-                    line[i] = rng.randrange(256)
-                else:
-                    del line[i]
-        yield bytes(line)
-    for lead in range(0x80, 0x100):
-        for tail in (b"", b"a", b"\x80", b"\xbf\xbf", b"\xa0\x80", b"\x90\x80\x80", b"\x8f\xbf\xbf", b"\x9f\xbf"):
-            yield b"x" + bytes([lead]) + tail + b" y"
-
-
-def build_corpus(out, lines):
-    seen, count = set(), 0
-    with open(out, "wb") as f:
-        def put(line):
-            nonlocal count
-            line = line.replace(b"\n", b" ")
-            key = hashlib.blake2b(line, digest_size=8).digest()
-            if key in seen:
-                return
-            seen.add(key)
-            f.write(line + b"\n")
-            count += 1
-
-        for line in hostile():
-            put(line)
-        for line in every_code_point():
-            put(line)
-        special = count
-        for line in natural(lines):
-            if count >= lines:
-                break
-            put(line)
-    print(f"{out}: {count} lines, {special} of them made up")
+NAMES = ("uncased", "cased", "mpnet", "unigram")
+SMALL = {"uncased": "tokens-uncased", "cased": "tokens-cased", "mpnet": "tokens-mpnet", "unigram": "unigram-small"}
+SMALL_LINES = 4000
+FOLDER = TOP / "tests" / "fixtures"
 
 
 # ---- the reference
@@ -215,27 +65,21 @@ def expected(enc, line, text, spans):
     return " ".join("%d:%d-%d" % (i, places[b], places[e]) for i, (b, e) in zip(enc.ids, enc.offsets))
 
 
-def variants(model):
-    """Tokenizers that share the model's vocabulary, by name."""
-    base = json.loads((pathlib.Path(model) / "tokenizer.json").read_text())
-    base["truncation"] = base["padding"] = None
-
-    def changed(**members):
-        d = json.loads(json.dumps(base))
-        d.update(members)
-        return d
-
+def variants(work):
+    """The tokenizers of the issue of exactness, and more that share a vocabulary with one."""
+    read = lambda name: json.loads((work / f"{name}.json").read_text())
+    base, unigram = read("uncased"), read("unigram")
     bert = dict(type="BertNormalizer", clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True)
-    yield "uncased", base
-    yield "cased", changed(normalizer=dict(bert, lowercase=False, strip_accents=False))
-    yield "mpnet", mpnet(base, bert, normalized=False)
-    yield "mpnet-normalized", mpnet(base, bert, normalized=True)
-    yield "raw", changed(normalizer=dict(bert, clean_text=False, handle_chinese_chars=False))
+    yield from ((name, read(name)) for name in NAMES)
+    yield "mpnet-normalized", corpus.mpnet(base, bert, normalized=True)
+    yield "raw", dict(base, normalizer=dict(bert, clean_text=False, handle_chinese_chars=False))
+    split = dict(type="Sequence", pretokenizers=[dict(type="WhitespaceSplit"), unigram["pre_tokenizer"]])
+    yield "unigram-split", dict(unigram, normalizer=unigram["normalizer"]["normalizers"][0], pre_tokenizer=split)
 
 
 def xlmr_variants():
     """XLM-R's two forms over the small Unigram fixture."""
-    base = json.loads((TOP / "tests" / "fixtures" / "unigram-small.json").read_text())
+    base = json.loads((FOLDER / "unigram-small.json").read_text())
     precompiled, pieces = base["normalizer"], len(base["model"]["vocab"])
     special = lambda name, n, **flags: dict(dict(id=n, content=name, single_word=False, lstrip=False, rstrip=False,
                                                  normalized=False, special=True), **flags)
@@ -248,6 +92,10 @@ def xlmr_variants():
         pair=[part("<s>"), text("A"), part("</s>"), part("</s>"), text("B"), part("</s>")],
         special_tokens={n: dict(id=n, ids=[i], tokens=[n]) for n, i in (("<s>", 0), ("</s>", 2))})
     yield "xlmr", base
+    bytes_ = [["<0x%02X>" % b, -15.0 - b / 64] for b in range(256)]
+    model = dict(base["model"], vocab=base["model"]["vocab"] + bytes_, byte_fallback=True)
+    added = [dict(a, id=a["id"] + (256 if a["content"] == "<mask>" else 0)) for a in base["added_tokens"]]
+    yield "xlmr-bytes", dict(base, model=model, added_tokens=added)
     meta = dict(type="Metaspace", replacement="▁", prepend_scheme="always", split=True)
     spaces = lambda c: dict(type="Replace", pattern=dict(Regex=" {2,}"), content=c)
     strip = dict(type="Strip", strip_left=False, strip_right=True)
@@ -255,21 +103,6 @@ def xlmr_variants():
                         ("albert", [dict(type="Replace", pattern=dict(String="''"), content="\""), dict(type="NFKD"),
                                     dict(type="StripAccents"), dict(type="Lowercase"), precompiled, spaces(" ")])):
         yield "xlmr-" + name, dict(base, normalizer=dict(type="Sequence", normalizers=steps), pre_tokenizer=meta)
-
-
-def mpnet(base, bert, normalized):
-    d = json.loads(json.dumps(base))
-    names = {"[PAD]": "<pad>", "[CLS]": "<s>", "[SEP]": "</s>", "[MASK]": "<mask>"}
-    d["model"]["vocab"] = {names.get(k, k): v for k, v in d["model"]["vocab"].items()}
-    ids = d["model"]["vocab"]
-    d["added_tokens"] = [
-        dict(id=ids[n], content=n, single_word=False, lstrip=n == "<mask>", rstrip=False, special=True,
-             normalized=normalized and n in ("<mask>", "[UNK]"))
-        for n in ("<s>", "<pad>", "</s>", "[UNK]", "<mask>")]
-    d["normalizer"] = bert
-    d["post_processor"] = dict(type="RobertaProcessing", sep=["</s>", ids["</s>"]], cls=["<s>", ids["<s>"]],
-                               trim_offsets=True, add_prefix_space=False)
-    return d
 
 
 def letters_model(corpus):
@@ -387,56 +220,151 @@ def expected_pair(enc, lines, sides):
 
 
 def compare(args):
-    corpus = pathlib.Path(args.corpus).read_bytes().split(b"\n")[:-1]
+    path = args.work / "corpus.txt"
+    lines = path.read_bytes().split(b"\n")[:-1]
     differ = 0
-    for name, spec in [*variants(args.model), *xlmr_variants()]:
+    for name, spec in [*variants(args.work), *xlmr_variants()]:
         if args.only in name:
-            differ += compare_one(args.stoker, name, spec, corpus, args.corpus)
+            differ += compare_one(args.stoker, name, spec, lines, path)
     if args.only:
         return differ
     rng = random.Random(3)
     with tempfile.TemporaryDirectory() as d:
         short = os.path.join(d, "short")
-        some = [l for l in corpus if len(l) < 2000]
-        lines = rng.sample(some, min(args.pipeline_lines, len(some)))
-        pathlib.Path(short).write_bytes(b"".join(l + b"\n" for l in lines))
-        for name, spec in pipelines(lines):
-            differ += compare_one(args.stoker, name, spec, lines, short)
+        some = [l for l in lines if len(l) < 2000]
+        few = rng.sample(some, min(args.pipeline_lines, len(some)))
+        pathlib.Path(short).write_bytes(b"".join(l + b"\n" for l in few))
+        for name, spec in pipelines(few):
+            differ += compare_one(args.stoker, name, spec, few, short)
         pairs = [a.replace(b"\t", b" ") + b"\t" + b for a, b in zip(rng.choices(some, k=4000), rng.choices(some, k=4000))]
-        pathlib.Path(short).write_bytes(b"".join(l + b"\n" for l in pairs))
-        base = dict(variants(args.model))
-        for name in ("uncased", "mpnet", "mpnet-normalized"):
-            for side in ("right", "left"):
-                for most in (None, 4, 7, 16, 33):
-                    flags = ["--pair"] + (["--max", str(most)] if most else []) + (["--left"] if side == "left" else [])
-                    limit = dict(max_length=most, strategy="longest_first", direction=side) if most else None
-                    differ += compare_one(args.stoker, f"pair-{name}-{side}-{most}", base[name], pairs, short, True, flags, limit)
+        base = dict(variants(args.work))
+        for name in ("uncased", "mpnet", "mpnet-normalized", "unigram"):
+            differ += sum(compare_pairs(args.stoker, name, base[name], pairs, short, *how) for how in TRUNCATIONS)
     return differ
+
+
+TRUNCATIONS = [(None, "right", None)] + [(which, side, most) for which in ("longest", "first", "second")
+                                         for side in ("right", "left") for most in (4, 5, 7, 16, 33)]
+STRATEGIES = {"longest": "longest_first", "first": "only_first", "second": "only_second"}
+
+
+def refuses(oracle, pair):
+    """Is the text that should give way shorter than what must go?  The reference raises then."""
+    try:
+        oracle.encode(*(bad_spans(x)[0] for x in pair.split(b"\t", 1)))
+    except Exception as e:
+        assert "too short" in str(e), e
+        return True
+    return False
+
+
+def compare_pairs(stoker, name, spec, pairs, short, which, side, most):
+    """Pairs, truncated or not.  Those the reference refuses we must refuse too: by an error of their own."""
+    from tokenizers import Tokenizer
+    flags = ["--pair"] + (["--max", str(most), "--truncate", which] if most else []) + (["--left"] if side == "left" else [])
+    limit = dict(max_length=most, strategy=STRATEGIES[which], direction=side) if most else None
+    refused = []
+    if which in ("first", "second"):
+        oracle = Tokenizer.from_str(json.dumps(spec))
+        oracle.enable_truncation(**limit)
+        refused = [p for p in pairs if refuses(oracle, p)]
+        pairs = [p for p in pairs if p not in set(refused)]
+    pathlib.Path(short).write_bytes(b"".join(l + b"\n" for l in pairs))
+    title = f"pair-{name}-{which}-{side}-{most}"
+    differ = compare_one(stoker, title, spec, pairs, short, True, flags, limit) if pairs else 0
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "tokenizer.json")
+        pathlib.Path(path).write_text(json.dumps(spec))
+        for p in refused[:20]:
+            run = subprocess.run([stoker, "tokenize", "-m", path, "--ids", *flags], input=p + b"\n", capture_output=True)
+            if run.returncode == 0 or b"must go to keep to the limit" not in run.stderr or run.stdout:
+                differ += 1
+                print(f"# {title} should refuse {p[:200]!r}: {run}")
+    return differ
+
+
+# ---- hashes
+def reference_hashes(oracle, lines):
+    for first in range(0, len(lines), BLOCK):
+        batch = oracle.encode_batch([l.decode("utf-8", "replace") for l in lines[first:first + BLOCK]])
+        text = "".join(" ".join(map(str, e.ids)) + "\n" for e in batch)
+        yield hashlib.sha256(text.encode()).hexdigest()[:16] + "\n"
+
+
+def hashes(args):
+    """The first line says of what; the others are one hash each for 1,000 lines."""
+    from tokenizers import Tokenizer
+    folder = FOLDER / "hashes"
+    folder.mkdir(exist_ok=True)
+    text = args.work / "corpus.txt"
+    lines = text.read_bytes().split(b"\n")[:-1]
+    for name in NAMES:
+        path = args.work / f"{name}.json"
+        head = f"corpus {corpus.digest(text)} tokenizer {corpus.digest(path)}\n"
+        (folder / f"{name}.txt").write_text(head + "".join(reference_hashes(Tokenizer.from_file(str(path)), lines)))
+    made = subprocess.run([args.stoker, "lines", FOLDER / "unigram-small.json", str(SMALL_LINES)], stdout=subprocess.PIPE, check=True)
+    lines = made.stdout.split(b"\n")[:-1]
+    for name, file in SMALL.items():
+        oracle = Tokenizer.from_file(str(FOLDER / f"{file}.json"))
+        head = f"lines {hashlib.sha256(made.stdout).hexdigest()}\n"
+        (folder / f"small-{name}.txt").write_text(head + "".join(reference_hashes(oracle, lines)))
+    return 0
 
 
 # ---- speed
 def speed(args):
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    from tokenizers import Tokenizer
-    corpus = pathlib.Path(args.corpus).read_bytes().split(b"\n")[:-1]
-    lines = [l for l in corpus if l.isascii() and len(l) > 40][:args.lines] if args.ascii else corpus[-args.lines:]
-    texts = [l.decode("utf-8", "replace") for l in lines]
-    size = sum(map(len, lines))
-    path = os.path.join(args.model, "tokenizer.json") if os.path.isdir(args.model) else args.model
-    oracle = Tokenizer.from_file(path)
-    oracle.no_truncation()
-    oracle.no_padding()
+    os.environ.update(TOKENIZERS_PARALLELISM="false", RAYON_NUM_THREADS="1")
+    import tokenizers
+    lines = (args.work / "corpus.txt").read_bytes().split(b"\n")[:-1]
+    written = lines[-args.lines:]  # by people, of all languages; and ASCII alone
+    texts = {"": written, ".ascii": [l for l in lines if l.isascii() and len(l) > 40][-args.lines:]}
+    print(f"# tokenizers {tokenizers.__version__}, one thread each, processor time, medians of {args.rounds} rounds in turns")
+    for name, file in (("wordpiece", "uncased"), ("unigram", "unigram")):
+        oracle = tokenizers.Tokenizer.from_file(str(args.work / f"{file}.json"))
+        for kind, some in texts.items():
+            speed_one(args, oracle, f"tokenize.{name}.vs_hf{kind}", args.work / f"{file}.json", some)
+        load(args, name, big_vocabulary(args.work) if name == "wordpiece" else args.work / "unigram.json")
+
+
+def run_ours(args, path, lines):
+    out = subprocess.run([args.stoker, "time", path], input=b"".join(l + b"\n" for l in lines), stdout=subprocess.PIPE, check=True)
+    return tuple(map(float, out.stdout.split()))
+
+
+def speed_one(args, oracle, name, path, lines):
+    decoded, size = [l.decode("utf-8", "replace") for l in lines], sum(map(len, lines))
     mine, theirs = [], []
     for _ in range(args.rounds):
-        run = subprocess.run([args.bench, path], input=b"".join(l + b"\n" for l in lines), stdout=subprocess.PIPE, check=True)
-        mine.append(float(run.stdout.split()[0]))
+        mine.append(run_ours(args, path, lines)[0])
         start = time.process_time()
-        oracle.encode_batch_fast(texts)
+        oracle.encode_batch_fast(decoded)
         theirs.append(time.process_time() - start)
     a, b = statistics.median(mine), statistics.median(theirs)
-    print(f"# {len(lines)} lines, {size} bytes: ours {a * 1e3:.1f} ms ({size / a / 1e6:.1f} MB/s), reference {b * 1e3:.1f} ms ({size / b / 1e6:.1f} MB/s)")
-    print(f"RESULT {args.name} {b / a:.1f} x 10 {'ok' if b / a >= 10 else 'short'}")
-    return 0
+    print(f"# {len(lines)} lines, {size} bytes: ours {size / a / 1e6:.1f} MB/s, reference {size / b / 1e6:.1f} MB/s")
+    print(f"RESULT {name} {b / a:.1f} x 10 {'ok' if b / a >= 10 else 'short'}", flush=True)
+
+
+def big_vocabulary(work):
+    """A WordPiece of as many pieces as the Unigram has: its texts."""
+    path = work / "wordpiece-large.json"
+    if not path.exists():
+        spec = json.loads((work / "uncased.json").read_text())
+        vocab = spec["model"]["vocab"]
+        for text, _ in json.loads((work / "unigram.json").read_text())["model"]["vocab"]:
+            if len(vocab) < corpus.PIECES:
+                vocab.setdefault(text[1:] if text.startswith("▁") and len(text) > 1 else "##" + text, len(vocab))
+        for text in list(vocab):  # what begins a word and continues one was one piece above
+            if len(vocab) < corpus.PIECES and not text.startswith("##"):
+                vocab.setdefault("##" + text, len(vocab))
+        path.write_text(json.dumps(spec, ensure_ascii=False, separators=(",", ":")))
+    return path
+
+
+def load(args, name, path):
+    took = statistics.median(run_ours(args, path, [])[1] for _ in range(3 * args.rounds)) * 1e3
+    pieces = len(json.loads(pathlib.Path(path).read_text())["model"]["vocab"])
+    print(f"# loading {pieces} pieces, {os.path.getsize(path)} bytes")
+    print(f"RESULT tokenize.load_ms.{name} {took:.1f} ms 50 {'ok' if took < 50 else 'short'}", flush=True)
 
 
 # ---- fixtures
@@ -451,9 +379,9 @@ def tricky():
                 "مرحبا بالعالم".encode(), "สวัสดีชาวโลก".encode(), "नमस्ते दुनिया".encode(), "Ψάχνω ΣΊΣΥΦΟΣ".encode(),
                 "Tiếng Việt: đường phố".encode(), "Ĳssel ǆ Ǆ".encode(), "\U0002b820\U0002b920\uf900".encode()]
     for _ in range(170):
-        yield random_line(rng).encode()
+        yield corpus.random_line(rng).encode()
     for _ in range(40):
-        line = bytearray(random_line(rng).encode())
+        line = bytearray(corpus.random_line(rng).encode())
         if line:
             line[rng.randrange(len(line))] = rng.randrange(256)
         yield bytes(line)
@@ -463,13 +391,13 @@ def escape(line):
     return "".join(chr(b) if 0x20 <= b < 0x7F and b != 0x5C else "\\x%02x" % b for b in line)
 
 
-def fixtures(_):
+def fixtures(args):
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers, decoders
     tok = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tok.normalizer = normalizers.BertNormalizer()
     tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    texts = [l.decode("utf-8", "replace") for l in natural(0)][::40]
+    texts = corpus.sample(corpus.languages(corpus.fetch(args.work)), 10000)
     tok.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=2500, special_tokens=names, limit_alphabet=700,
                                                              show_progress=False))
     tok.post_processor = processors.TemplateProcessing(
@@ -480,13 +408,29 @@ def fixtures(_):
     cased = json.loads(json.dumps(uncased))
     cased["normalizer"].update(lowercase=False, strip_accents=False)
     bert = uncased["normalizer"]
-    folder = TOP / "tests" / "fixtures"
-    folder.mkdir(exist_ok=True)
-    for name, spec in (("uncased", uncased), ("cased", cased), ("mpnet", mpnet(uncased, bert, True))):
+    folder = FOLDER
+    for name, spec in (("uncased", uncased), ("cased", cased), ("mpnet", corpus.mpnet(uncased, bert, True))):
         (folder / f"tokens-{name}.json").write_text(json.dumps(spec, ensure_ascii=False, separators=(",", ":")) + "\n")
         write_answers(Tokenizer.from_str(json.dumps(spec)), folder / f"tokens-{name}.tsv")
+    write_unigram(texts, folder / "unigram-small.json")
     write_answers(Tokenizer.from_file(str(folder / "unigram-small.json")), folder / "tokens-xlmr.tsv")
     return 0
+
+
+def write_unigram(texts, path):
+    """A small one in the form of XLM-R's own file, and what the reference makes of some lines."""
+    from tokenizers import Tokenizer
+    with tempfile.TemporaryDirectory() as d:
+        whole = pathlib.Path(d) / "whole.json"
+        corpus.convert(corpus.train(texts, 3000, coverage=0.98), whole)
+        spec = json.loads(whole.read_text())
+    split = dict(type="Sequence", pretokenizers=[dict(type="WhitespaceSplit"), spec["pre_tokenizer"]])
+    spec.update(added_tokens=[], post_processor=None, normalizer=spec["normalizer"]["normalizers"][0], pre_tokenizer=split)
+    path.write_text(json.dumps(spec, ensure_ascii=False, separators=(",", ":")) + "\n")
+    t, rng = Tokenizer.from_file(str(path)), random.Random(7)
+    lines = [s[:120] for s in texts[:120]] + [corpus.random_line(rng) for _ in range(180)]
+    rows = [{"text": s, "normal": t.normalizer.normalize_str(s), "ids": t.encode(s, add_special_tokens=False).ids} for s in lines]
+    path.with_suffix(".jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="ascii")
 
 
 def write_answers(oracle, path):
@@ -534,28 +478,22 @@ def tables(_):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sub = p.add_subparsers(dest="what", required=True)
-    c = sub.add_parser("corpus")
-    c.add_argument("out")
-    c.add_argument("--lines", type=int, default=260000)
-    c = sub.add_parser("compare")
-    for a in ("stoker", "model", "corpus"):
-        c.add_argument(a)
-    c.add_argument("--pipeline-lines", type=int, default=20000)
-    c.add_argument("--only", default="", help="the large tokenizers whose name has this in it, and nothing else")
-    c = sub.add_parser("speed")
-    for a in ("bench", "model", "corpus"):
-        c.add_argument(a)
-    c.add_argument("--lines", type=int, default=20000)
-    c.add_argument("--rounds", type=int, default=5)
-    c.add_argument("--ascii", action="store_true")
-    c.add_argument("--name", default="tokenize.wordpiece.vs_hf")
-    sub.add_parser("fixtures")
-    sub.add_parser("tables")
+    run = {"compare": compare, "speed": speed, "hashes": hashes, "fixtures": fixtures, "tables": tables}
+    for name in run:
+        c = sub.add_parser(name)
+        if name in ("compare", "speed", "hashes"):
+            c.add_argument("stoker")
+        if name != "tables":
+            c.add_argument("work", type=pathlib.Path)
+        if name == "compare":
+            c.add_argument("--pipeline-lines", type=int, default=20000)
+            c.add_argument("--only", default="", help="the large tokenizers whose name has this in it, and nothing else")
+        if name == "speed":
+            c.add_argument("--lines", type=int, default=20000)
+            c.add_argument("--rounds", type=int, default=5)
     args = p.parse_args()
-    if args.what == "corpus":
-        build_corpus(args.out, args.lines)
-        return 0
-    return 1 if {"compare": compare, "speed": speed, "fixtures": fixtures, "tables": tables}[args.what](args) else 0
+    corpus.check()
+    return 1 if run[args.what](args) else 0
 
 
 if __name__ == "__main__":
