@@ -204,6 +204,7 @@ help:
 	@echo 'make CC=clang     the other compiler'
 	@echo 'make fuzz         FUZZ_SECONDS=60 for each target'
 	@echo 'make bench        figures as RESULT lines; make bench-embed: vectors, beside other engines'
+	@echo 'make bench-tokenize   tokens a second beside the reference, and loading; PYTHON='
 	@echo 'make docs         rewrite generated documents'
 	@echo 'make install      DESTDIR= PREFIX=/usr/local'
 	@echo 'make bundle       a folder that runs without any package'

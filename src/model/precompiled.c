@@ -15,7 +15,7 @@
  * long as its key, so cycles in the array end too. */
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "model/unicode.h"
+#include "model/unicode_int.h"
 #include "model/unigram.h"
 
 enum {
@@ -31,7 +31,8 @@ struct precompiled {
     size_t unit_count;
     char *pool; /* owned, NUL behind it */
     size_t pool_len;
-    bool plain[128]; /* ASCII that the map leaves as it is when it stands alone */
+    struct uni_set plain; /* what the map leaves as it is and joins none of them in a cluster */
+    bool ascii[256];      /* the same, of single bytes */
 };
 
 static uint64_t unit_offset(uint32_t u)
@@ -112,6 +113,30 @@ static enum rc blob_check(const unsigned char *b, size_t len, size_t *units, str
     return RC_OK;
 }
 
+/* Between two of these a cluster ends always, so each of them is looked up by itself. */
+static bool breaks(uint32_t c)
+{
+    enum uni_break b = (enum uni_break)(uni_kind(c) >> UNI_K_BREAK_SHIFT);
+
+    return b == UNI_B_ANY || b == UNI_B_LV || b == UNI_B_LVT;
+}
+
+static void plain_find(struct precompiled *p)
+{
+    char utf8[4];
+
+    for (uint32_t c = 1; c < UNI_SET_END; c++)
+        if (breaks(c) && !map_find(p, utf8, utf8_encode(c, utf8)))
+            uni_set_add(&p->plain, c);
+    for (uint32_t c = 0; c < 0x80; c++)
+        p->ascii[c] = uni_set_has(&p->plain, c);
+}
+
+const struct uni_set *precompiled_plain(const struct precompiled *p)
+{
+    return &p->plain;
+}
+
 enum rc precompiled_new(const void *blob, size_t len, struct precompiled **out, struct err *err)
 {
     const unsigned char *b = blob;
@@ -135,8 +160,7 @@ enum rc precompiled_new(const void *blob, size_t len, struct precompiled **out, 
         precompiled_free(p);
         return rc;
     }
-    for (unsigned c = 0; c < ARRAY_SIZE(p->plain); c++)
-        p->plain[c] = c != '\r' && !map_find(p, (const char[]){ (char)c }, 1);
+    plain_find(p);
     *out = p;
     return RC_OK;
 }
@@ -186,11 +210,16 @@ void precompiled_apply(const struct precompiled *p, const char *s, size_t len,
     size_t at = 0;
 
     while (at < len) {
-        unsigned char c = (unsigned char)s[at];
-        if (c < 0x80 && p->plain[c] && (at + 1 == len || (unsigned char)s[at + 1] < 0x80)) {
-            at++; /* between ASCII characters a cluster ends, but for CR LF */
-            continue;
+        while (at + 1 < len && p->ascii[(unsigned char)s[at]] && p->ascii[(unsigned char)s[at + 1]])
+            at++;
+        for (size_t m = uni_set_step(&p->plain, s + at, len - at), next; m; m = next) {
+            next = uni_set_step(&p->plain, s + at + m, len - at - m);
+            if (!next && at + m < len)
+                break; /* it may join what follows */
+            at += m;
         }
+        if (at == len)
+            break;
         size_t n = uni_grapheme(s + at, len - at), end = at + n;
         if (n <= CLUSTER_BYTES_MAX && replace(p, &k, at, n)) {
             at = end;

@@ -7,7 +7,7 @@
  * Text on its way is an array of code points, each with the bytes of the text it came
  * from (struct tok_char): a split or a token is a range of it, its offsets are those of
  * its first and last code point.  Short cuts leave out the array where it cannot matter,
- * tokenizer_bert.c and tokenizer_plain.c for words of plain ASCII; and pieces are cut at
+ * tokenizer_bert.c and tokenizer_plain.c for plain words; and pieces are cut at
  * spaces between ASCII letters (tokenizer_encode.c), which keeps a long text in the cache.
  *
  * Invariants
@@ -283,14 +283,15 @@ struct tokenizer {
     struct template one, two;
     bool trim, prefix_space; /* RobertaProcessing's offsets */
     struct decoder decoder;
-    bool bert;            /* the short cut of tokenizer_bert.c is exact */
-    uint8_t ascii[128];   /* its classes, enum bert_class */
-    char lower[128];      /* and what a letter becomes */
-    bool chunks;          /* a piece may be cut at a space between ASCII letters */
-    bool plain;           /* the short cut of tokenizer_plain.c is exact */
-    bool plain_split;     /* WhitespaceSplit comes before Metaspace */
-    bool plain_byte[256]; /* what a plain word is made of */
-    char mark[4];         /* Metaspace's */
+    bool bert;                /* the short cut of tokenizer_bert.c is exact */
+    uint8_t ascii[128];       /* its classes, enum bert_class */
+    char lower[128];          /* and what a letter becomes */
+    bool chunks;              /* a piece may be cut at a space between ASCII letters */
+    bool plain;               /* the short cut of tokenizer_plain.c is exact */
+    bool plain_split;         /* WhitespaceSplit comes before Metaspace */
+    struct uni_set plain_set; /* what a plain word is made of */
+    bool plain_byte[256];     /* the ASCII of it */
+    char mark[4];             /* Metaspace's */
     size_t mark_len;
 };
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* tokenizer_plain: the short way for Unigram tokenizers whose steps leave ASCII words with
+/* tokenizer_plain: the short way for Unigram tokenizers whose steps leave most words with
  * single spaces between them as they are, apart from Metaspace's mark before each: XLM-R's
  * and those like it.
  *
  * Such a stretch needs no code points with their places: its words are copied with their
- * marks, and a token's offsets follow from those of its word.  It ends where the long way
- * may begin, before a space between ASCII letters (tokenizer_bert.c: can_chunk). */
+ * marks, and a token's offsets follow from those of its word.  It ends at the end of the
+ * text or before a space between two plain characters: no step looks over such a place. */
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "model/tokenizer_int.h"
 
 enum {
-    WORDS = 64,        /* given to the model together */
-    STRETCH_MIN = 1024 /* bytes after which a stretch ends at the first place */
+    WORDS = 64,         /* given to the model together */
+    STRETCH_MIN = 1024, /* bytes after which a stretch ends at the first place */
+    SPACES_END = 0x3000 /* the last white space */
 };
 
 struct word { /* where it, and what its mark stands for, is in the text */
@@ -26,33 +27,11 @@ struct words {
 };
 
 /* ---- is it exact? ---- */
-struct unchanged {
-    const char *p;
-    bool yes;
-};
-
-static void see_change(void *arg, size_t src, size_t src_len, const char *text, size_t text_len)
-{
-    struct unchanged *u = arg;
-
-    (void)src_len;
-    (void)text_len;
-    u->yes = u->yes && text == u->p + src;
-}
-
-static bool stays(const struct precompiled *map, char c)
-{
-    struct unchanged u = { &c, true };
-
-    precompiled_apply(map, &c, 1, see_change, &u);
-    return u.yes;
-}
-
 /* A step that does nothing to plain words? */
 static bool norm_fits(const struct norm *m)
 {
     switch (m->kind) {
-    case NORM_PRECOMPILED: /* asked byte by byte */
+    case NORM_PRECOMPILED: /* the words are made of what it leaves */
         return true;
     case NORM_STRIP:
         return !m->left;
@@ -63,13 +42,32 @@ static bool norm_fits(const struct norm *m)
     }
 }
 
-static bool byte_fits(const struct tokenizer *t, char c)
+/* What the first Precompiled leaves, or ASCII; without spaces, the mark and what an added
+ * token begins with. */
+static bool set_find(struct tokenizer *t, uint32_t mark)
 {
-    if (t->normal.first[(unsigned char)c])
-        return false;
-    for (size_t i = 0; i < t->norms_count; i++)
-        if (t->norms[i].kind == NORM_PRECOMPILED && !stays(t->norms[i].precompiled, c))
+    const struct precompiled *map = NULL;
+
+    for (size_t i = 0; i < t->norms_count; i++) {
+        if (!norm_fits(&t->norms[i]) || (map && t->norms[i].precompiled))
             return false;
+        map = map ? map : t->norms[i].precompiled;
+    }
+    for (uint32_t c = ' '; !map && c < 0x7f; c++)
+        uni_set_add(&t->plain_set, c);
+    if (map)
+        t->plain_set = *precompiled_plain(map);
+    if (!uni_set_has(&t->plain_set, ' '))
+        return false;
+    for (uint32_t c = 0; c <= SPACES_END; c++)
+        if (uni_is_space(c) || (c < 0x80 && t->normal.first[c]))
+            uni_set_remove(&t->plain_set, c);
+    uni_set_remove(&t->plain_set, mark);
+    for (uint32_t b = 0x80; b < 0x100; b++)
+        if (t->normal.first[b] || t->normal.first[' '])
+            return false;
+    for (uint32_t c = 0; c < 0x80; c++)
+        t->plain_byte[c] = uni_set_has(&t->plain_set, c);
     return true;
 }
 
@@ -83,37 +81,32 @@ void tok_plain_prepare(struct tokenizer *t)
     t->plain_split = t->pres_count == 2 && t->pres[0].kind == PRE_WHITESPACE_SPLIT;
     if (t->pres_count > 1 && !t->plain_split)
         return;
-    for (size_t i = 0; i < t->norms_count; i++)
-        if (!norm_fits(&t->norms[i]))
-            return;
-    if (!byte_fits(t, ' '))
-        return;
-    for (char c = '!'; c <= '~'; c++)
-        t->plain_byte[(unsigned char)c] = byte_fits(t, c);
     t->mark_len = utf8_encode(meta->replacement, t->mark);
-    t->plain = true;
+    t->plain = set_find(t, meta->replacement);
 }
 
 /* ---- where ---- */
-static bool ascii_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
 size_t tok_plain_end(const struct tokenizer *t, const char *p, size_t begin, size_t end)
 {
     size_t last = begin, i = begin;
 
-    for (; i < end; i++) {
-        if (t->plain_byte[(unsigned char)p[i]])
+    while (i < end) {
+        size_t space, n;
+
+        if (t->plain_byte[(unsigned char)p[i]]) {
+            i++;
             continue;
-        if (p[i] != ' ' || i + 1 == end || !t->plain_byte[(unsigned char)p[i + 1]])
+        }
+        space = p[i] == ' ' ? 1 : 0;
+        n = uni_set_step(&t->plain_set, p + i + space, end - i - space);
+        if (!n)
             return last;
-        if (i > begin && ascii_letter(p[i - 1]) && ascii_letter(p[i + 1])) {
-            last = i;
+        if (space && i > begin) {
+            last = i; /* a space between plain characters */
             if (i - begin >= STRETCH_MIN)
                 return i;
         }
+        i += space + n;
     }
     return end;
 }
@@ -141,6 +134,14 @@ static void flush(const struct tokenizer *t, struct tok_scratch *s, struct words
     w->n = 0;
 }
 
+/* A mark that stands for nothing has the place of the word's first character. */
+static size_t behind_first(const char *p, size_t word)
+{
+    unsigned char lead = (unsigned char)p[word];
+
+    return word + (lead < 0x80 ? 1 : lead < 0xe0 ? 2 : 3);
+}
+
 void tok_plain_encode(const struct tokenizer *t, struct tok_scratch *s, size_t begin, size_t end)
 {
     struct words w = { .n = 0 };
@@ -158,7 +159,7 @@ void tok_plain_encode(const struct tokenizer *t, struct tok_scratch *s, size_t b
             s->bytes[len++] = s->at[i];
         w.spans[w.n] = (struct unigram_span){ start, len };
         w.from[w.n++] = (struct word){ (uint32_t)word, (uint32_t)(own ? word - 1 : word),
-                                       (uint32_t)(own ? word : word + 1) };
+                                       (uint32_t)(own ? word : behind_first(s->at, word)) };
         if (w.n == WORDS)
             flush(t, s, &w);
     }

@@ -52,4 +52,48 @@ void uni_norm_release(struct uni_norm *n); /* NULL is fine */
 /* Bytes of the extended grapheme cluster at the start of valid UTF-8; 0 when len is 0. */
 size_t uni_grapheme(const char *s, size_t len);
 
+/* ---- sets of characters below the surrogates ---- */
+enum { UNI_SET_END = 0xd800 };
+struct uni_set {
+    uint64_t bits[UNI_SET_END / 64];
+};
+
+static inline bool uni_set_has(const struct uni_set *s, uint32_t c)
+{
+    return c < UNI_SET_END && s->bits[c >> 6] >> (c & 63) & 1;
+}
+
+static inline void uni_set_add(struct uni_set *s, uint32_t c)
+{
+    s->bits[c >> 6] |= UINT64_C(1) << (c & 63);
+}
+
+static inline void uni_set_remove(struct uni_set *s, uint32_t c)
+{
+    if (c < UNI_SET_END)
+        s->bits[c >> 6] &= ~(UINT64_C(1) << (c & 63));
+}
+
+/* Bytes of the character that text begins with when the set has it; 0 for others, for what is
+ * not UTF-8 and at the end. */
+static inline size_t uni_set_step(const struct uni_set *s, const char *text, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    uint32_t c;
+
+    if (!len)
+        return 0;
+    if (p[0] < 0x80)
+        return uni_set_has(s, p[0]);
+    if (p[0] < 0xe0) {
+        if (len < 2 || p[0] < 0xc2 || (p[1] & 0xc0) != 0x80)
+            return 0;
+        return uni_set_has(s, (uint32_t)(p[0] & 0x1f) << 6 | (p[1] & 0x3f)) ? 2 : 0;
+    }
+    if (p[0] >= 0xf0 || len < 3 || (p[1] & 0xc0) != 0x80 || (p[2] & 0xc0) != 0x80)
+        return 0;
+    c = (uint32_t)(p[0] & 0x0f) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
+    return c >= 0x800 && uni_set_has(s, c) ? 3 : 0;
+}
+
 #endif

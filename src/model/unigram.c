@@ -634,7 +634,7 @@ static size_t group_encode(const struct unigram *u, struct unigram_scratch *s, c
         size_t len = spans[i].end - spans[i].begin;
 
         p->known = m && m->hash == p->hash && m->len == len &&
-                   memcmp(m->key, text + spans[i].begin, len) == 0;
+                   vocab_same(m->key, text + spans[i].begin, len);
         p->first = node;
         p->last = p->known ? node : prepare(s, text, spans[i], node);
         node = p->last + 1;

@@ -58,6 +58,9 @@ enum { PRECOMPILED_BYTES_MAX = 64 << 20 };
 enum rc precompiled_new(const void *blob, size_t len, struct precompiled **out,
                         struct err *err) MUST_USE;
 void precompiled_free(struct precompiled *p);
+/* Characters that stay as they are wherever none but these stand beside them. */
+struct uni_set;
+const struct uni_set *precompiled_plain(const struct precompiled *p);
 /* Calls emit(arg, src, src_len, text, text_len) in order of the text, which it covers
  * without gaps.  Either `text` is `s + src` itself: these bytes, one character or many,
  * stay; or the bytes were replaced as one chunk (a character or a grapheme cluster) by

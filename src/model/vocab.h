@@ -83,30 +83,35 @@ void vocab_table_release(struct vocab_table *t);
 void vocab_fill_add(struct vocab_fill *f, uint64_t hash, uint32_t unit);
 bool vocab_fill_end(struct vocab_fill *f) MUST_USE; /* false: crowded */
 
-/* memcmp() for texts that are short and mostly equal. */
-static inline bool vocab_same(const char *a, const char *b, size_t len)
+static inline bool vocab_same8(const char *a, const char *b)
 {
     uint64_t x, y;
-    uint32_t v, w;
 
-    if (len > 2 * sizeof(x) || len < sizeof(v))
-        return memcmp(a, b, len) == 0;
-    if (len < sizeof(x)) {
-        memcpy(&v, a, sizeof(v));
-        memcpy(&w, b, sizeof(w));
-        if (v != w)
-            return false;
-        memcpy(&v, a + len - sizeof(v), sizeof(v));
-        memcpy(&w, b + len - sizeof(w), sizeof(w));
-        return v == w;
-    }
     memcpy(&x, a, sizeof(x));
     memcpy(&y, b, sizeof(y));
-    if (x != y)
-        return false;
-    memcpy(&x, a + len - sizeof(x), sizeof(x));
-    memcpy(&y, b + len - sizeof(y), sizeof(y));
     return x == y;
+}
+
+static inline bool vocab_same4(const char *a, const char *b)
+{
+    uint32_t x, y;
+
+    memcpy(&x, a, sizeof(x));
+    memcpy(&y, b, sizeof(y));
+    return x == y;
+}
+
+/* memcmp() for texts that are short and mostly equal: no call. */
+static inline bool vocab_same(const char *a, const char *b, size_t len)
+{
+    if (len < 4)
+        return !len || (a[0] == b[0] && a[len / 2] == b[len / 2] && a[len - 1] == b[len - 1]);
+    if (len < 8)
+        return vocab_same4(a, b) && vocab_same4(a + len - 4, b + len - 4);
+    for (size_t i = 0; i + 8 < len; i += 8)
+        if (!vocab_same8(a + i, b + i))
+            return false;
+    return vocab_same8(a + len - 8, b + len - 8);
 }
 
 /* Two steps of a look-up, for who wants to have many on their way: the slots, and the unit

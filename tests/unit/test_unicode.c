@@ -177,7 +177,40 @@ TEST(grapheme_clusters)
         assert_int_equal(uni_grapheme(rows[i].text, strlen(rows[i].text)), rows[i].first);
 }
 
-TEST_MAIN(cmocka_unit_test(kinds), cmocka_unit_test(lower), cmocka_unit_test(decompose_and_compose),
-          cmocka_unit_test(normal_forms_and_alignment),
+TEST(sets_of_characters)
+{
+    static const struct {
+        const char *text;
+        size_t len, want;
+    } rows[] = {
+        { "a", 1, 1 },
+        { "b", 1, 0 },
+        { "", 0, 0 },
+        { "\xd0\xb6x", 3, 2 },
+        { "\xd0", 1, 0 },
+        { "\xd0x", 2, 0 },
+        { "\xe4\xb8\xad", 3, 3 },
+        { "\xe4\xb8", 2, 0 },
+        { "\xe4\xb8x", 3, 0 },
+        { "\xc1\xa1", 2, 0 },
+        /* 'a', too long */ { "\xe0\x81\xa1", 3, 0 },
+        { "\xed\xa0\x80", 3, 0 },
+        { "\xf0\x9f\x98\x80", 4, 0 },
+        { "\xff", 1, 0 },
+    };
+    static struct uni_set s;
+
+    uni_set_add(&s, 'a');
+    uni_set_add(&s, 0x436);
+    uni_set_add(&s, 0x4e2d);
+    uni_set_add(&s, 'b');
+    uni_set_remove(&s, 'b');
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        assert_int_equal(uni_set_step(&s, rows[i].text, rows[i].len), rows[i].want);
+    CHECK(!uni_set_has(&s, UNI_SET_END) && !uni_set_has(&s, 0x10ffff));
+}
+
+TEST_MAIN(cmocka_unit_test(sets_of_characters), cmocka_unit_test(kinds), cmocka_unit_test(lower),
+          cmocka_unit_test(decompose_and_compose), cmocka_unit_test(normal_forms_and_alignment),
           cmocka_unit_test(long_runs_of_marks_are_sorted_alike),
           cmocka_unit_test(grapheme_clusters))
