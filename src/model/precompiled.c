@@ -123,11 +123,13 @@ static bool breaks(uint32_t c)
 
 static void plain_find(struct precompiled *p)
 {
-    char utf8[4];
+    for (uint32_t c = 1; c < UNI_SET_END; c++) {
+        char utf8[4] = "";
+        size_t n = utf8_encode(c, utf8);
 
-    for (uint32_t c = 1; c < UNI_SET_END; c++)
-        if (breaks(c) && !map_find(p, utf8, utf8_encode(c, utf8)))
+        if (breaks(c) && !map_find(p, utf8, n))
             uni_set_add(&p->plain, c);
+    }
     for (uint32_t c = 0; c < 0x80; c++)
         p->ascii[c] = uni_set_has(&p->plain, c);
 }
