@@ -110,11 +110,11 @@ static void timed_layernorm(const float *x, size_t n, const float *g, const floa
 }
 
 static void timed_quantize(const void *x, enum cpu_elem elem, const float *mul, size_t n,
-                           uint8_t *q, float *scale, int32_t *zero)
+                           size_t block, float *room, uint8_t *q, float *scale, int32_t *zero)
 {
     uint64_t t = __rdtsc();
 
-    real_vec->quantize(x, elem, mul, n, q, scale, zero);
+    real_vec->quantize(x, elem, mul, n, block, room, q, scale, zero);
     count(QUANTIZE, t);
 }
 

@@ -80,6 +80,11 @@ static void *lines(size_t bytes)
     return p;
 }
 
+static bool by_integers(const struct cpu_gemm *g)
+{
+    return g->a == CPU_E_U8 || g->a == CPU_E_S16;
+}
+
 /* A row in the kernel's type, and the f32 numbers that this type then means. */
 static void product_row(struct product *p, size_t r)
 {
@@ -87,7 +92,7 @@ static void product_row(struct product *p, size_t r)
     char *to = (char *)p->a_packed + r * p->job.lda;
 
     for (size_t i = 0; i < p->k; i++)
-        row[i] = noise() + (p->g->a == CPU_E_U8 ? 0.3f : 0.0f);
+        row[i] = noise() + (by_integers(p->g) ? 0.3f : 0.0f);
     if (p->g->a == CPU_E_F32)
         memcpy(to, row, p->k * sizeof(*row));
     for (size_t i = 0; p->g->a == CPU_E_BF16 && i < p->k; i++) {
@@ -95,13 +100,16 @@ static void product_row(struct product *p, size_t r)
         row[i] = st_bf16_to_f32(((uint16_t *)(void *)to)[i]);
     }
     if (p->g->a == CPU_E_U8)
-        cpu_vec_avx2.quantize(row, CPU_E_F32, NULL, p->k, (uint8_t *)to, &p->scale[r], &p->zero[r]);
+        cpu_vec_avx2.quantize(row, CPU_E_F32, NULL, p->k, 1, NULL, (uint8_t *)to, &p->scale[r],
+                              &p->zero[r]);
+    if (p->g->a == CPU_E_S16)
+        cpu_vec_avx2.words(row, CPU_E_F32, p->k, (int16_t *)(void *)to, &p->scale[r]);
 }
 
 static void product_init(struct product *p, const struct cpu_gemm *g, size_t m, size_t n, size_t k)
 {
     size_t np = cpu_round_up(n, g->nr), kp = cpu_round_up(k, g->kstep);
-    size_t elem = g->a == CPU_E_F32 ? 4 : g->a == CPU_E_BF16 ? 2 : 1;
+    size_t elem = g->a == CPU_E_F32 ? 4 : g->a == CPU_E_U8 ? 1 : 2;
 
     *p = (struct product){ .g = g, .m = m, .n = n, .k = k, .kp = kp, .np = np };
     p->job.lda = cpu_round_up(kp * elem, CPU_LINE) + CPU_LINE;
@@ -147,10 +155,12 @@ static double product_sum(const struct product *p, size_t r, size_t c, double *a
     *absolute = 0;
     for (size_t i = 0; i < p->k; i++) {
         double a = (double)p->a[r * p->k + i], w = (double)p->w[c * p->k + i], x;
-        if (p->g->a == CPU_E_U8) {
-            const uint8_t *q = (const uint8_t *)p->a_packed + r * p->job.lda;
+        if (by_integers(p->g)) {
+            const char *row = (const char *)p->a_packed + r * p->job.lda;
             double s = (double)p->col_scale[c];
-            a = ((double)q[i] - p->zero[r]) * (double)p->scale[r];
+            double q = p->g->a == CPU_E_U8 ? ((const uint8_t *)row)[i] - p->zero[r]
+                                           : ((const int16_t *)(const void *)row)[i];
+            a = q * (double)p->scale[r];
             w = (double)rintf(p->w[c * p->k + i] * (1.0f / p->col_scale[c])) * s;
         } else if (p->g->b == CPU_E_BF16) {
             w = (double)st_bf16_to_f32(st_f32_to_bf16((float)w));
@@ -210,9 +220,9 @@ static void product_job(struct product *p, enum cpu_act act, bool parts, enum cp
                                .out = p->out,
                                .ldo = p->np,
                                .out_elem = out };
-    if (p->g->a == CPU_E_U8) {
+    if (by_integers(p->g)) {
         p->job.scale = p->scale;
-        p->job.zero = p->zero;
+        p->job.zero = p->g->a == CPU_E_U8 ? p->zero : NULL;
         p->job.col_scale = p->col_scale;
         p->job.col_sum = p->col_sum;
     }
@@ -269,7 +279,7 @@ TEST(bare_products_stay_in_whole_blocks)
 
     for (size_t g = 0; g < n; g++) {
         struct product p;
-        if (gs[g]->a == CPU_E_U8)
+        if (by_integers(gs[g]))
             continue;
         product_init(&p, gs[g], 21, 37, 32);
         product_job(&p, CPU_ACT_NONE, false, CPU_E_F32);
@@ -457,19 +467,169 @@ TEST(bytes_mean_what_they_should)
             int32_t zero;
             for (size_t i = 0; i < len; i++)
                 x[i] = noise() * 4 + 1.5f;
-            vs[v]->quantize(x, CPU_E_F32, NULL, len, q, &scale, &zero);
+            vs[v]->quantize(x, CPU_E_F32, NULL, len, 1, NULL, q, &scale, &zero);
             CHECK(zero >= 0 && zero <= 255);
             for (size_t i = 0; i < len; i++)
                 CHECK(fabsf((float)(q[i] - zero) * scale - x[i]) <= scale * 1.01f);
             float mul[300];
             for (size_t i = 0; i < len; i++)
                 mul[i] = 0.5f + (float)(i % 5);
-            vs[v]->quantize(x, CPU_E_F32, mul, len, q, &scale, &zero);
+            vs[v]->quantize(x, CPU_E_F32, mul, len, 1, NULL, q, &scale, &zero);
             for (size_t i = 0; i < len; i++)
                 CHECK(fabsf((float)(q[i] - zero) * scale - x[i] * mul[i]) <= scale * 1.01f);
             memset(x, 0, sizeof(x));
-            vs[v]->quantize(x, CPU_E_F32, NULL, len, q, &scale, &zero);
+            vs[v]->quantize(x, CPU_E_F32, NULL, len, 1, NULL, q, &scale, &zero);
             CHECK(scale > 0 && q[0] == zero);
+        }
+}
+
+/* Row r of a Hadamard matrix: the sign of column c is the parity of the bits that both have. */
+static double turned(const float *x, size_t r, size_t block)
+{
+    double sum = 0;
+
+    for (size_t c = 0; c < block; c++)
+        sum += __builtin_parityl(r & c) ? -(double)x[c] : (double)x[c];
+    return sum;
+}
+
+TEST(rows_are_turned_by_a_hadamard_matrix)
+{
+    static const size_t lengths[] = { 16, 48, 32, 96, 64, 192, 128, 384 };
+    const struct cpu_vec *vs[VECS_MAX];
+    size_t n = vecs(vs);
+
+    CHECK(cpu_turn_block(384) == 128 && cpu_turn_block(1536) == 128 && cpu_turn_block(96) == 32);
+    CHECK(cpu_turn_block(48) == 16 && cpu_turn_block(24) == 1 && cpu_turn_block(33) == 1);
+    CHECK(cpu_turn_block(1) == 1 && cpu_turn_block(0) == 1);
+    for (size_t v = 0; v < n; v++)
+        for (size_t l = 0; l < ARRAY_SIZE(lengths); l++) {
+            size_t len = lengths[l], block = cpu_turn_block(len);
+            float x[384], y[384];
+            for (size_t i = 0; i < len; i++)
+                x[i] = noise();
+            vs[v]->turn(x, len, block, y);
+            for (size_t i = 0; i < len; i++)
+                CHECK(fabs((double)y[i] - turned(x + i / block * block, i % block, block)) < 2e-5);
+            vs[v]->turn(y, len, block, y);
+            for (size_t i = 0; i < len; i++)
+                CHECK(fabsf(y[i] / (float)block - x[i]) < 1e-6f);
+        }
+}
+
+/* One number far outside of the others' range costs a turned row little. */
+TEST(turned_bytes_stand_an_outlier)
+{
+    enum { N = 384 };
+    const struct cpu_vec *vs[VECS_MAX];
+    size_t n = vecs(vs);
+
+    for (size_t v = 0; v < n; v++) {
+        double error[2] = { 0 };
+        for (int turn = 0; turn < 2; turn++) {
+            float x[N], mul[N], room[N], back[N], scale;
+            uint8_t q[N];
+            int32_t zero;
+            for (size_t i = 0; i < N; i++) {
+                x[i] = noise();
+                mul[i] = 0.75f + (float)(i % 3) * 0.25f;
+            }
+            x[77] = 40.0f;
+            vs[v]->quantize(x, CPU_E_F32, mul, N, turn ? 128 : 1, turn ? room : NULL, q, &scale,
+                            &zero);
+            for (size_t i = 0; i < N; i++)
+                back[i] = (float)(q[i] - zero) * scale / (turn ? 128.0f : 1.0f);
+            if (turn)
+                vs[v]->turn(back, N, 128, back);
+            for (size_t i = 0; i < N; i++)
+                error[turn] += pow((double)back[i] - (double)(x[i] * mul[i]), 2);
+        }
+        CHECK(error[1] < error[0] / 8);
+    }
+}
+
+TEST(words_mean_what_they_should)
+{
+    enum { N = 1536 };
+    const struct cpu_vec *vs[VECS_MAX];
+    size_t n = vecs(vs);
+
+    for (size_t v = 0; v < n; v++)
+        for (size_t len = 1; len <= N; len = len * 3 / 2 + 1) {
+            float x[N], scale;
+            uint16_t half[N];
+            int16_t q[N];
+            double norm = 0;
+            for (size_t i = 0; i < len; i++) {
+                half[i] = st_f32_to_bf16(noise() * 3 + (i == 7 ? 100.0f : 0.0f));
+                x[i] = st_bf16_to_f32(half[i]);
+            }
+            vs[v]->words(half, CPU_E_BF16, len, q, &scale);
+            for (size_t i = 0; i < len; i++) {
+                CHECK(fabsf((float)q[i] * scale - x[i]) <= scale * 0.51f);
+                norm += (double)q[i] * (double)q[i];
+            }
+            CHECK(norm < 45100.0 * 45100.0);
+            vs[v]->words(x, CPU_E_F32, len, (int16_t *)(void *)x, &scale); /* in place */
+            assert_memory_equal(x, q, len * sizeof(*q));
+        }
+    for (size_t v = 0; v < n; v++) {
+        float x[20] = { 0 }, scale;
+        int16_t q[20];
+        vs[v]->words(x, CPU_E_F32, 20, q, &scale);
+        CHECK(scale == 1.0f && q[0] == 0 && q[19] == 0);
+        x[3] = 1e-25f;
+        vs[v]->words(x, CPU_E_F32, 20, q, &scale);
+        CHECK(scale == 1.0f && q[3] == 0);
+        x[4] = NAN;
+        vs[v]->words(x, CPU_E_F32, 20, q, &scale);
+        CHECK(isnan(scale));
+    }
+}
+
+TEST(weights_that_are_no_numbers_show)
+{
+    const struct cpu_vec *vs[VECS_MAX];
+    size_t n = vecs(vs);
+
+    for (size_t v = 0; v < n; v++)
+        for (size_t at = 0; at < 40; at += 3) {
+            float w[40], scale;
+            int8_t q[40];
+            for (size_t i = 0; i < 40; i++)
+                w[i] = noise();
+            CHECK(vs[v]->bytes(w, 40, q, &scale) != 0 && scale > 0);
+            w[at] = at % 2 ? NAN : INFINITY;
+            CHECK(vs[v]->bytes(w, 40, q, &scale) == 0 && isnan(scale));
+        }
+}
+
+/* Rows that point the way of their column give the greatest sums there are. */
+TEST(words_never_leave_32_bits)
+{
+    static const size_t ks[] = { 2, 64, 384, 1536, 4096 };
+
+    if (cpu_isa_best() < CPU_VNNI)
+        return;
+    for (size_t x = 0; x < ARRAY_SIZE(ks); x++)
+        for (int form = 0; form < 2; form++) {
+            struct product p;
+            product_init(&p, &cpu_vnni_i16, 2, 32, ks[x]);
+            for (size_t i = 0; i < p.k; i++) {
+                float to = form ? noise() : i % 3 ? 1.0f : -1.0f;
+                for (size_t c = 0; c < p.n; c++)
+                    p.w[c * p.k + i] = c % 2 ? to : -to;
+                p.a[i] = p.a[p.k + i] = to;
+            }
+            for (size_t r = 0; r < 2; r++)
+                cpu_vec_avx512.words(p.a + r * p.k, CPU_E_F32, p.k,
+                                     (int16_t *)(void *)((char *)p.a_packed + r * p.job.lda),
+                                     &p.scale[r]);
+            cpu_pack(p.g, p.w, p.n, p.k, p.b, p.col_scale, p.col_sum);
+            product_job(&p, CPU_ACT_NONE, false, CPU_E_F32);
+            p.g->run(&p.job, 0, p.m, 0, 1);
+            CHECK(product_error(&p) <= 1);
+            product_release(&p);
         }
 }
 
@@ -491,7 +651,7 @@ TEST(heads_are_packed_as_the_layout_says)
             const struct cpu_gemm *g = gs[x / n];
             size_t rows = heads[h].rows, d = heads[h].d,
                    ld = (d + 16) * (g->a == CPU_E_F32 ? 4 : 2);
-            if (g->a == CPU_E_U8 || g->a != g->b)
+            if (by_integers(g) || g->a != g->b)
                 continue;
             float *src = lines(rows * d * 4), *turned = lines(rows * d * 4);
             char *raw = lines((rows + 1) * ld);
@@ -521,6 +681,15 @@ TEST(heads_are_packed_as_the_layout_says)
         }
 }
 
+static void check_words(const int16_t *got, const int16_t *want, size_t n, const float *scale,
+                        const float *want_scale, size_t scales)
+{
+    for (size_t i = 0; i < n; i++)
+        CHECK(abs(got[i] - want[i]) <= 1);
+    for (size_t i = 0; i < scales; i++)
+        CHECK(fabsf(scale[i] - want_scale[i]) <= 1e-6f * want_scale[i]);
+}
+
 TEST(fast_packing_is_packing)
 {
     const struct cpu_vec *vs[VECS_MAX];
@@ -537,8 +706,12 @@ TEST(fast_packing_is_packing)
             float *scale = lines(p.np * 4);
             int32_t *sum = lines(p.np * 4);
             cpu_pack_fast(g, vs[x % n], p.w, p.n, p.k, got, scale, sum);
-            assert_memory_equal(got, p.b, bytes);
-            assert_memory_equal(scale, p.col_scale, p.np * 4);
+            if (g->b == CPU_E_S16) { /* the norm is summed in another order */
+                check_words(got, p.b, bytes / 2, scale, p.col_scale, p.np);
+            } else {
+                assert_memory_equal(got, p.b, bytes);
+                assert_memory_equal(scale, p.col_scale, p.np * 4);
+            }
             assert_memory_equal(sum, p.col_sum, p.np * 4);
             free(got);
             free(scale);
@@ -720,6 +893,11 @@ TEST_MAIN(cmocka_unit_test(products_match_plain_loops),
           cmocka_unit_test(gelu_of_narrow_results_is_finer_than_their_rounding),
           cmocka_unit_test(softmax_matches), cmocka_unit_test(layernorm_matches),
           cmocka_unit_test(bytes_mean_what_they_should),
+          cmocka_unit_test(rows_are_turned_by_a_hadamard_matrix),
+          cmocka_unit_test(turned_bytes_stand_an_outlier),
+          cmocka_unit_test(words_mean_what_they_should),
+          cmocka_unit_test(words_never_leave_32_bits),
+          cmocka_unit_test(weights_that_are_no_numbers_show),
           cmocka_unit_test(heads_are_packed_as_the_layout_says),
           cmocka_unit_test(fast_packing_is_packing),
           cmocka_unit_test(narrow_numbers_are_rounded_as_the_exact_conversions_do),

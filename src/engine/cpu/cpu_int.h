@@ -10,7 +10,7 @@
  *  1. An element of C is a sum over k in one fixed order that does not depend on the
  *     number of rows, on the row's place in its block, or on the number of threads: the
  *     same text gives the same bits whatever shares its batch.
- *  2. Sums are f32 (int32 for int8); LayerNorm, softmax and activations are f32.
+ *  2. Sums are f32 (int32 for integers); LayerNorm, softmax and activations are f32.
  *  3. Rows of A may be read up to CPU_ROWS_SLACK beyond the last one, and W is padded
  *     with zeros to whole panels and k-steps; what those rows hold never reaches a result.
  *  4. Nothing here allocates, logs or takes a lock while a batch runs. */
@@ -31,18 +31,20 @@ enum cpu_isa {
     CPU_AMX,    /* tiles: bfloat16 and bytes */
     CPU_ISAS
 };
-enum cpu_elem { CPU_E_F32, CPU_E_BF16, CPU_E_F16, CPU_E_U8, CPU_E_S8 };
+enum cpu_elem { CPU_E_F32, CPU_E_BF16, CPU_E_F16, CPU_E_U8, CPU_E_S8, CPU_E_S16 };
 enum cpu_act { CPU_ACT_NONE, CPU_ACT_GELU, CPU_ACT_GELU_TANH, CPU_ACT_RELU };
 
 enum {
     CPU_ROWS_SLACK = 32, /* rows that a kernel may read behind the last of A */
     CPU_PANEL_MAX = 32,  /* columns of the widest panel */
     CPU_MR_MAX = 32,     /* rows of the highest block */
-    CPU_LINE = 64        /* bytes of a cache line; every buffer and panel starts on one */
+    CPU_TURN_MIN = 16,   /* numbers of a row that are turned together, see `quantize` */
+    CPU_TURN_MAX = 128,
+    CPU_LINE = 64 /* bytes of a cache line; every buffer and panel starts on one */
 };
 
 /* One product, C[m][n] = A[m][k] * B[k][n], and what is done to each element:
- *   v = product, for bytes (product - zero[row] * col_sum[col]) * scale[row] * col_scale[col]
+ *   v = product, for integers (product - zero[row] * col_sum[col]) * scale[row] * col_scale[col]
  *   v += bias[col];  v = act(v);  v += add[row][col];  v *= row_mul[row];  out[row][col] = v */
 struct cpu_job {
     const void *a;
@@ -58,8 +60,8 @@ struct cpu_job {
     size_t ldo;             /* elements from a row to the next */
     enum cpu_elem out_elem; /* CPU_E_F32 or CPU_E_BF16 */
     bool whole;             /* out has room for whole blocks, and wants the bare product */
-    const float *scale;     /* [m] of A as bytes; NULL otherwise */
-    const int32_t *zero;    /* [m] */
+    const float *scale;     /* [m] of A as integers; NULL otherwise */
+    const int32_t *zero;    /* [m]; NULL: all are 0 */
     const float *col_scale; /* [n], to the end of the last panel */
     const int32_t *col_sum; /* [n], likewise */
 };
@@ -89,9 +91,18 @@ struct cpu_vec {
     /* y = LN(x) * g + b; `out` (NULL: none) gets y as bfloat16. x and y may be one. */
     void (*layernorm)(const float *x, size_t n, const float *g, const float *b, float eps, float *y,
                       uint16_t *out);
-    /* A row as bytes: x * mul = (q - zero) * scale; mul [n] may be NULL. */
-    void (*quantize)(const void *x, enum cpu_elem elem, const float *mul, size_t n, uint8_t *q,
-                     float *scale, int32_t *zero);
+    /* A row as bytes: turn(x * mul) = (q - zero) * scale; mul [n] may be NULL.  turn() is that
+     * of `turn` below, and none for a block of 1; `room` holds n numbers, or is NULL then. */
+    void (*quantize)(const void *x, enum cpu_elem elem, const float *mul, size_t n, size_t block,
+                     float *room, uint8_t *q, float *scale, int32_t *zero);
+    /* A row of weights as bytes: x = q * scale, q in -127 .. 127; the scale is NaN where x has one.
+     * Returns the sum of q, which may be where x is. */
+    int32_t (*bytes)(const float *x, size_t n, int8_t *q, float *scale);
+    /* A row as words: x = q * scale, with the sum of q^2 below CPU_WORDS_NORM^2. q may be x. */
+    void (*words)(const void *x, enum cpu_elem elem, size_t n, int16_t *q, float *scale);
+    /* Each `block` numbers by a Hadamard matrix of 1 and -1; twice is `block` times x. x may be
+     * y; the block is one that cpu_turn_block() gives, not 1. */
+    void (*turn)(const float *x, size_t n, size_t block, float *y);
     /* p[j] = exp((s[j] * mul + bias[j]) - greatest), zeros up to `padded`; bias may be NULL.
      * Returns 1 / sum.  `p` is f32 or bf16 by `elem`, and may be `s` itself as f32. */
     float (*softmax)(const float *s, size_t n, size_t padded, float mul, const float *bias, void *p,
@@ -118,16 +129,24 @@ enum cpu_isa cpu_isa_parse(const char *name); /* CPU_NONE: no such name */
 
 /* ---- kernels, each in a file of its own; `cpu_gemms` ends with NULL */
 extern const struct cpu_gemm cpu_avx2_f32, cpu_avx2_bf16, cpu_avx2_i8;
-extern const struct cpu_gemm cpu_avx512_f32, cpu_avx512_bf16, cpu_vnni_i8, cpu_dpbf16;
+extern const struct cpu_gemm cpu_avx512_f32, cpu_avx512_bf16, cpu_vnni_i8, cpu_vnni_i16, cpu_dpbf16;
 extern const struct cpu_gemm cpu_amx_bf16, cpu_amx_i8;
 extern const struct cpu_vec cpu_vec_avx2, cpu_vec_avx512, cpu_vec_bf16;
 extern const struct cpu_gemm *const cpu_gemms[];
 
+/* Words of 16 bits: rows of A and columns of B have a Euclidean norm below this, so that no
+ * part of any sum of their products leaves 32 bits (Cauchy and Schwarz), and so many numbers
+ * of 12 or 13 bits instead of the 8 that bfloat16 has. */
+#define CPU_WORDS_NORM 45000.0f
+#define CPU_WORDS_TOP  32767.0f
+
 /* ---- pack.c: weights as B */
 size_t cpu_round_up(size_t n, size_t to);
 size_t cpu_pack_bytes(const struct cpu_gemm *g, size_t n, size_t k);
-/* W is [n][k] row-major, dst zeroed before.  For bytes col_scale and col_sum are written, for
- * others they may be NULL. */
+/* How many neighbours of a row of k numbers `turn` mixes; 1: too few to be of use. */
+size_t cpu_turn_block(size_t k);
+/* W is [n][k] row-major, dst zeroed before.  For integers col_scale and col_sum are written,
+ * for others they may be NULL. */
 void cpu_pack(const struct cpu_gemm *g, const float *w, size_t n, size_t k, void *dst,
               float *col_scale, int32_t *col_sum);
 

@@ -55,19 +55,22 @@ INLINE vf vf_act(enum cpu_act act, bool narrow, vf v)
     return v;
 }
 
-/* Sums of bytes as numbers. */
-INLINE vf epilogue_bytes(const struct cpu_job *j, const int32_t *c, size_t row, size_t col)
+/* A vector of sums at `c` as numbers, with the bias. */
+INLINE vf epilogue_sum(const struct cpu_job *j, const void *c, size_t row, size_t col)
 {
-    vf v = vf_fma(vi_load_float(j->col_sum + col), vf_set(-(float)j->zero[row]), vi_load_float(c));
+    vf bias = j->bias ? vf_load(j->bias + col) : vf_zero();
 
-    return vf_mul(vf_mul(v, vf_load(j->col_scale + col)), vf_set(j->scale[row]));
+    if (!j->scale)
+        return vf_add(vf_load((const float *)c), bias);
+    vf v = vi_load_float((const int32_t *)c);
+    if (j->zero)
+        v = vf_fma(vi_load_float(j->col_sum + col), vf_set(-(float)j->zero[row]), v);
+    return vf_fma(vf_mul(v, vf_load(j->col_scale + col)), vf_set(j->scale[row]), bias);
 }
 
 /* One vector of row `row`, columns from `col`; `n` of its lanes exist. */
 INLINE void epilogue_vec(const struct cpu_job *j, vf v, size_t row, size_t col, size_t n)
 {
-    if (j->bias)
-        v = vf_add(v, vf_load(j->bias + col));
     v = vf_act(j->act, j->out_elem == CPU_E_BF16, v);
     if (j->add)
         v = vf_add(v, vf_load_n(j->add + row * j->ld_add + col, n));
@@ -83,16 +86,14 @@ INLINE void epilogue_vec(const struct cpu_job *j, vf v, size_t row, size_t col, 
 }
 
 /* Rows [r0, r1) of a block whose first row is m0 and first column n0; `c` holds f32 or,
- * for a job of bytes, int32, `width` numbers a row. */
+ * for a job of integers, int32, `width` numbers a row. */
 INLINE void epilogue_rows(const struct cpu_job *j, const void *c, size_t width, size_t m0,
                           size_t n0, size_t r0, size_t r1)
 {
     for (size_t r = r0; r < r1; r++)
         for (size_t i = 0; i < width && n0 + i < j->n; i += VW) {
-            size_t at = r * width + i;
-            vf v = j->scale ? epilogue_bytes(j, (const int32_t *)c + at, m0 + r, n0 + i)
-                            : vf_load((const float *)c + at);
-            epilogue_vec(j, v, m0 + r, n0 + i, j->n - n0 - i);
+            const float *at = (const float *)c + r * width + i;
+            epilogue_vec(j, epilogue_sum(j, at, m0 + r, n0 + i), m0 + r, n0 + i, j->n - n0 - i);
         }
 }
 
@@ -101,17 +102,13 @@ INLINE void epilogue_rows(const struct cpu_job *j, const void *c, size_t width, 
 INLINE void epilogue_known(const struct cpu_job *j, const void *c, size_t width, size_t m0,
                            size_t n0, size_t r0, size_t r1, bool narrow, bool add, enum cpu_act act)
 {
-    bool bytes = j->scale != NULL;
-
     for (size_t r = r0; r < r1; r++) {
         size_t at = (m0 + r) * j->ldo + n0, from = (m0 + r) * j->ld_add + n0;
         vf before = vf_zero();
         UNROLL
         for (size_t i = 0; i < width; i += VW) {
-            const char *p = (const char *)c + (r * width + i) * sizeof(float);
-            vf v = bytes ? epilogue_bytes(j, (const int32_t *)(const void *)p, m0 + r, n0 + i)
-                         : vf_load((const float *)(const void *)p);
-            v = vf_act(act, narrow, vf_add(v, vf_load(j->bias + n0 + i)));
+            const float *p = (const float *)c + r * width + i;
+            vf v = vf_act(act, narrow, epilogue_sum(j, p, m0 + r, n0 + i));
             if (add)
                 v = vf_add(v, vf_load(j->add + from + i));
             if (!narrow)

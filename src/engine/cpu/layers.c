@@ -55,6 +55,13 @@ static struct cpu_job linear_job(const struct net_linear *l, size_t m)
                              .col_sum = l->col_sum };
 }
 
+/* Scales of rows from `row` on. */
+static void scales(const struct team *t, struct cpu_job *j, size_t row)
+{
+    j->scale = t->room->scale + row;
+    j->zero = t->room->zero ? t->room->zero + row : NULL;
+}
+
 /* A = rows of x in the type that the linear kernel reads. */
 static void from_x(const struct team *t, struct cpu_job *j, size_t row)
 {
@@ -67,16 +74,28 @@ static void from_x(const struct team *t, struct cpu_job *j, size_t row)
         j->a = t->room->half + row * e->ld_half;
         j->lda = e->ld_half * sizeof(uint16_t);
     } else {
-        j->a = t->room->bytes + row * e->ld_bytes;
-        j->lda = e->ld_bytes;
-        j->scale = t->room->scale + row;
-        j->zero = t->room->zero + row;
+        j->a = t->room->ints + row * e->ld_ints;
+        j->lda = e->ld_ints;
+        scales(t, j, row);
     }
 }
 
-/* x = LN(y) for rows [first, end), and x once more as the linear kernel wants it, with the
- * columns multiplied by `mul` for bytes. */
-static void normalize(const struct team *t, const struct net_norm *n, const float *mul,
+/* A row of `l`'s A as the integers that the linear kernel reads; `row` is its place in `scale`. */
+static void to_integers(const struct team *t, const struct net_linear *l, const void *x,
+                        enum cpu_elem elem, size_t n, void *q, size_t row)
+{
+    const struct net *e = t->e;
+    const struct net_room *r = t->room;
+
+    if (e->lin->a == CPU_E_S16)
+        e->vec->words(x, elem, n, q, r->scale + row);
+    else
+        e->vec->quantize(x, elem, l->mul, n, l->block, t->att->turned, q, r->scale + row,
+                         r->zero + row);
+}
+
+/* x = LN(y) for rows [first, end), and x once more as A of `next`, if there is a next. */
+static void normalize(const struct team *t, const struct net_norm *n, const struct net_linear *next,
                       size_t first, size_t end)
 {
     const struct net *e = t->e;
@@ -86,10 +105,9 @@ static void normalize(const struct team *t, const struct net_norm *n, const floa
     for (size_t i = first; i < end; i++) {
         float *x = r->x + i * e->ld_x;
         e->vec->layernorm(r->y + i * e->ld_x, hidden, n->gain, n->bias, e->base.model->ln_eps, x,
-                          r->half ? r->half + i * e->ld_half : NULL);
-        if (r->bytes)
-            e->vec->quantize(x, CPU_E_F32, mul, hidden, r->bytes + i * e->ld_bytes, r->scale + i,
-                             r->zero + i);
+                          r->half && next ? r->half + i * e->ld_half : NULL);
+        if (r->ints && next)
+            to_integers(t, next, x, CPU_E_F32, hidden, r->ints + i * e->ld_ints, i);
     }
 }
 
@@ -106,7 +124,7 @@ static void embed(const struct team *t, const struct eng_batch *b, size_t base, 
                       e->position + t->room->positions[i] * hidden, hidden,
                       t->room->y + i * e->ld_x);
     }
-    normalize(t, &e->emb, e->layers[0].qkv.mul, first, end);
+    normalize(t, &e->emb, &e->layers[0].qkv, first, end);
 }
 
 /* ---- attention */
@@ -204,7 +222,7 @@ static void attention(const struct team *t, const struct eng_batch *b, const str
 
 /* ---- the layer */
 
-/* A = rows of ctx, first made bytes where the kernel wants them. */
+/* A = rows of ctx, first made integers where the kernel wants them. */
 static void output_product(const struct team *t, const struct net_layer *l, size_t row, size_t m)
 {
     const struct net *e = t->e;
@@ -214,11 +232,11 @@ static void output_product(const struct team *t, const struct net_layer *l, size
 
     j.a = (const char *)r->ctx + row * e->ld_ctx * act;
     j.lda = e->ld_ctx * act;
-    if (r->bytes) {
+    if (r->ints) {
         share(t, m, &first, &end);
         for (size_t i = row + first; i < row + end; i++)
-            e->vec->quantize((const char *)r->ctx + i * e->ld_ctx * act, e->act, NULL, e->wide,
-                             r->bytes + i * e->ld_bytes, r->scale + i, r->zero + i);
+            to_integers(t, &l->o, (const char *)r->ctx + i * e->ld_ctx * act, e->act, e->wide,
+                        r->ints + i * e->ld_ints, i);
         meet(t);
         from_x(t, &j, row);
     }
@@ -229,7 +247,7 @@ static void output_product(const struct team *t, const struct net_layer *l, size
     multiply(t, e->lin, &j);
     meet(t);
     share(t, m, &first, &end);
-    normalize(t, &l->att, l->ffn1.mul, row + first, row + end);
+    normalize(t, &l->att, &l->ffn1, row + first, row + end);
     meet(t);
 }
 
@@ -238,7 +256,7 @@ static void feed_forward(const struct team *t, const struct net_layer *l, size_t
     const struct net *e = t->e;
     const struct net_room *r = t->room;
     bool last = l == &e->layers[e->base.model->layers - 1];
-    const float *next = last ? NULL : l[1].qkv.mul;
+    const struct net_linear *next = last ? NULL : &l[1].qkv;
     size_t act = e->act == CPU_E_F32 ? 4 : 2, first, end;
     struct cpu_job up = linear_job(&l->ffn1, m), down = linear_job(&l->ffn2, m);
 
@@ -252,16 +270,14 @@ static void feed_forward(const struct team *t, const struct net_layer *l, size_t
     share(t, m, &first, &end);
     down.a = r->mid;
     down.lda = e->ld_mid * act;
-    if (r->mid_bytes) {
+    if (r->mid_ints) {
         for (size_t i = first; i < end; i++)
-            e->vec->quantize((const char *)r->mid + i * e->ld_mid * act, e->act, NULL, l->ffn1.n,
-                             r->mid_bytes + i * e->ld_mid_bytes, r->scale + row + i,
-                             r->zero + row + i);
+            to_integers(t, &l->ffn2, (const char *)r->mid + i * e->ld_mid * act, e->act, l->ffn1.n,
+                        r->mid_ints + i * e->ld_mid_ints, row + i);
         meet(t);
-        down.a = r->mid_bytes;
-        down.lda = e->ld_mid_bytes;
-        down.scale = r->scale + row;
-        down.zero = r->zero + row;
+        down.a = r->mid_ints;
+        down.lda = e->ld_mid_ints;
+        scales(t, &down, row);
     }
     down.add = r->x + row * e->ld_x;
     down.ld_add = e->ld_x;

@@ -28,7 +28,8 @@ struct net_linear { /* [n][k] */
     size_t n, k;    /* k as padded */
     float *bias;    /* [n], padded to whole panels */
     float *col_scale;
-    int32_t *col_sum; /* for bytes, else NULL */
+    int32_t *col_sum; /* for integers, else NULL */
+    size_t block;     /* of rows that are turned before they become bytes; 1: not */
     /* For bytes made of a LayerNorm's output: what each column of A is multiplied by first,
      * and the column of the weights divided by; else NULL. */
     float *mul;
@@ -50,13 +51,13 @@ struct net_room {
     float *x;            /* [rows] the hidden states */
     float *y;            /* [rows] a sub-layer's output with the residual added */
     uint16_t *half;      /* [rows] x as bfloat16, for kernels that want it; else NULL */
-    uint8_t *bytes;      /* [rows] x, or what attention gave, as bytes; else NULL */
+    uint8_t *ints;       /* [rows] x, or what attention gave, as bytes or words; else NULL */
     void *qkv;           /* [rows] f32 or bfloat16 */
     void *ctx;           /* [rows] likewise: what attention gave */
     void *mid;           /* [NET_ROWS of each thread] likewise */
-    uint8_t *mid_bytes;  /* of mid; else NULL */
-    float *scale;        /* [rows] of bytes and mid_bytes */
-    int32_t *zero;       /* likewise */
+    uint8_t *mid_ints;   /* of mid; else NULL */
+    float *scale;        /* [rows] of ints and mid_ints */
+    int32_t *zero;       /* likewise, for bytes; else NULL */
     uint32_t *positions; /* [rows] */
 };
 
@@ -66,6 +67,7 @@ struct net_att {
     float *scores;       /* [NET_QUERIES][ld_scores] */
     void *probs;         /* the same place when they are f32 */
     float *sums;         /* [NET_QUERIES]: 1 / sum */
+    float *turned;       /* a row on its way to bytes */
     float *bias;         /* [2 tokens - 1]: by distance; NULL: none */
     float *tail;         /* [eng_tail_room()] */
 };
@@ -84,11 +86,12 @@ struct net {
     enum cpu_elem act;   /* of activations: CPU_E_F32 or CPU_E_BF16 */
     enum cpu_elem table; /* of the word table */
     enum cpu_act ffn_act;
-    size_t wide;                              /* heads * head_dim */
-    size_t ld_x, ld_half, ld_bytes;           /* elements; of rows of hidden */
-    size_t ld_qkv, ld_ctx, ld_mid;            /* elements */
-    size_t ld_mid_bytes, ld_scores, ld_probs; /* elements */
-    size_t tokens_max;                        /* of one sequence */
+    size_t wide;                   /* heads * head_dim */
+    size_t ld_x, ld_half;          /* elements; of rows of hidden */
+    size_t ld_qkv, ld_ctx, ld_mid; /* elements */
+    size_t ld_ints, ld_mid_ints;   /* bytes */
+    size_t ld_scores, ld_probs;    /* elements */
+    size_t tokens_max;             /* of one sequence */
     struct cpu_pool *pool;
     size_t threads;
     struct net_block weights, scratch; /* owned mappings */

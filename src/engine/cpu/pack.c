@@ -9,8 +9,9 @@
 #include <math.h>
 
 const struct cpu_gemm *const cpu_gemms[] = {
-    &cpu_avx2_f32, &cpu_avx2_bf16, &cpu_avx2_i8,  &cpu_avx512_f32, &cpu_avx512_bf16,
-    &cpu_vnni_i8,  &cpu_dpbf16,    &cpu_amx_bf16, &cpu_amx_i8,     NULL,
+    &cpu_avx2_f32,    &cpu_avx2_bf16, &cpu_avx2_i8,  &cpu_avx512_f32,
+    &cpu_avx512_bf16, &cpu_vnni_i8,   &cpu_vnni_i16, &cpu_dpbf16,
+    &cpu_amx_bf16,    &cpu_amx_i8,    NULL,
 };
 
 size_t cpu_round_up(size_t n, size_t to)
@@ -20,7 +21,7 @@ size_t cpu_round_up(size_t n, size_t to)
 
 static size_t elem_bytes(enum cpu_elem e)
 {
-    return e == CPU_E_F32 ? 4 : e == CPU_E_BF16 || e == CPU_E_F16 ? 2 : 1;
+    return e == CPU_E_F32 ? 4 : e == CPU_E_BF16 || e == CPU_E_F16 || e == CPU_E_S16 ? 2 : 1;
 }
 
 size_t cpu_pack_bytes(const struct cpu_gemm *g, size_t n, size_t k)
@@ -28,36 +29,42 @@ size_t cpu_pack_bytes(const struct cpu_gemm *g, size_t n, size_t k)
     return cpu_round_up(n, g->nr) * cpu_round_up(k, g->kstep) * elem_bytes(g->b);
 }
 
-/* The scale that takes the row's greatest absolute value to 127; NaN where there is one, so
- * that bytes do not hide it. */
-static float row_scale(const float *w, size_t k)
+size_t cpu_turn_block(size_t k)
 {
-    float top = 0.0f;
+    size_t b = 1;
+
+    while (b < CPU_TURN_MAX && k > 0 && k % (2 * b) == 0)
+        b *= 2;
+    return b < CPU_TURN_MIN ? 1 : b;
+}
+
+static bool is_integer(enum cpu_elem e)
+{
+    return e == CPU_E_S8 || e == CPU_E_S16;
+}
+
+/* For bytes the scale that takes the row's greatest absolute value to 127, for words that of
+ * struct cpu_vec's `words`; NaN where there is one, so that integers do not hide it. */
+static float row_scale(const float *w, size_t k, enum cpu_elem elem)
+{
+    float top = 0.0f, sq = 0.0f;
 
     for (size_t i = 0; i < k; i++) {
         if (isnan(w[i]))
             return NAN;
         top = fmaxf(top, fabsf(w[i]));
+        sq += w[i] * w[i];
     }
+    if (elem == CPU_E_S16)
+        return sq < 1e-30f ? 1.0f : fmaxf(sqrtf(sq) / CPU_WORDS_NORM, top / CPU_WORDS_TOP);
     return top > 0.0f ? top / 127.0f : 1.0f;
 }
 
-static int8_t to_byte(float x)
+static int32_t to_integer(float x, float top)
 {
     if (isnan(x))
         return 0;
-    return (int8_t)(x > 127.0f ? 127.0f : x < -127.0f ? -127.0f : rintf(x));
-}
-
-/* A row as bytes, where the row is. */
-static int32_t row_to_bytes(const float *row, size_t k, float scale, int8_t *out)
-{
-    float inv = 1.0f / scale;
-    int32_t sum = 0;
-
-    for (size_t x = 0; x < k; x++)
-        sum += out[x] = to_byte(row[x] * inv);
-    return sum;
+    return (int32_t)(x > top ? top : x < -top ? -top : rintf(x));
 }
 
 void cpu_pack_fast(const struct cpu_gemm *g, const struct cpu_vec *v, float *w, size_t n, size_t k,
@@ -71,13 +78,29 @@ void cpu_pack_fast(const struct cpu_gemm *g, const struct cpu_vec *v, float *w, 
     }
     if (g->b == CPU_E_BF16)
         (void)v->narrow(w, n * k, CPU_E_BF16, (uint16_t *)(void *)w);
-    for (size_t i = 0; g->b == CPU_E_S8 && i < n; i++) {
-        col_scale[i] = row_scale(w + i * k, k);
-        col_sum[i] = row_to_bytes(w + i * k, k, col_scale[i], (int8_t *)(void *)w + i * k);
+    for (size_t i = 0; g->b == CPU_E_S8 && i < n; i++)
+        col_sum[i] = v->bytes(w + i * k, k, (int8_t *)(void *)w + i * k, &col_scale[i]);
+    for (size_t i = 0; g->b == CPU_E_S16 && i < n; i++) {
+        v->words(w + i * k, CPU_E_F32, k, (int16_t *)(void *)w + i * k, &col_scale[i]);
+        col_sum[i] = 0;
     }
     v->pack_keys(w, k * bytes, n, k / g->kg, cpu_round_up(k, g->kstep) / g->kg, g->nr, dst);
 }
 
+static int32_t pack_one(const struct cpu_gemm *g, float x, float inv, void *dst, size_t at)
+{
+    if (g->b == CPU_E_F32)
+        ((float *)dst)[at] = x;
+    else if (g->b == CPU_E_BF16)
+        ((uint16_t *)dst)[at] = st_f32_to_bf16(x);
+    else if (g->b == CPU_E_S16)
+        ((int16_t *)dst)[at] = (int16_t)to_integer(x * inv, CPU_WORDS_TOP);
+    else
+        return ((int8_t *)dst)[at] = (int8_t)to_integer(x * inv, 127.0f);
+    return 0;
+}
+
+/* col_sum is wanted only where A has a zero point: for bytes. */
 void cpu_pack(const struct cpu_gemm *g, const float *w, size_t n, size_t k, void *dst,
               float *col_scale, int32_t *col_sum)
 {
@@ -86,18 +109,12 @@ void cpu_pack(const struct cpu_gemm *g, const float *w, size_t n, size_t k, void
     for (size_t col = 0; col < n; col++) {
         const float *row = w + col * k;
         size_t panel = col / g->nr * g->nr * kp;
-        float scale = g->b == CPU_E_S8 ? row_scale(row, k) : 1.0f, inv = 1.0f / scale;
+        float scale = is_integer(g->b) ? row_scale(row, k, g->b) : 1.0f, inv = 1.0f / scale;
         int32_t sum = 0;
-        for (size_t x = 0; x < k; x++) {
-            size_t at = panel + (x / g->kg * g->nr + col % g->nr) * g->kg + x % g->kg;
-            if (g->b == CPU_E_F32)
-                ((float *)dst)[at] = row[x];
-            else if (g->b == CPU_E_BF16)
-                ((uint16_t *)dst)[at] = st_f32_to_bf16(row[x]);
-            else
-                sum += ((int8_t *)dst)[at] = to_byte(row[x] * inv);
-        }
-        if (g->b == CPU_E_S8) {
+        for (size_t x = 0; x < k; x++)
+            sum += pack_one(g, row[x], inv, dst,
+                            panel + (x / g->kg * g->nr + col % g->nr) * g->kg + x % g->kg);
+        if (is_integer(g->b)) {
             assert(col_scale && col_sum);
             col_scale[col] = scale;
             col_sum[col] = sum;

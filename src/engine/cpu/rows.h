@@ -44,13 +44,75 @@ INLINE vf rows_scaled(const void *x, enum cpu_elem elem, const float *mul, size_
     return mul ? vf_mul(v, vf_load_n(mul + i, n - i)) : v;
 }
 
+/* `count` vectors by a Hadamard matrix, all of them in registers. */
+INLINE void turn_vectors(vf *v, int count)
+{
+    UNROLL
+    for (int i = 0; i < count; i++)
+        v[i] = vf_turn(v[i]);
+    UNROLL
+    for (int half = 1; half < count; half *= 2)
+        UNROLL
+    for (int i = 0; i < count; i++)
+        if (!(i & half)) {
+            vf a = v[i], b = v[i + half];
+            v[i] = vf_add(a, b);
+            v[i + half] = vf_sub(a, b);
+        }
+}
+
+/* The blocks of a row to y, and the greatest and least number. */
+INLINE void turn_row(const void *x, enum cpu_elem elem, const float *mul, size_t n, int count,
+                     float *y, vf *hi, vf *lo)
+{
+    for (size_t at = 0; at < n; at += (size_t)count * VW) {
+        vf v[CPU_TURN_MAX / VW];
+        UNROLL
+        for (int i = 0; i < count; i++)
+            v[i] = rows_scaled(x, elem, mul, at + (size_t)i * VW, n);
+        turn_vectors(v, count);
+        UNROLL
+        for (int i = 0; i < count; i++) {
+            *hi = vf_max(*hi, v[i]);
+            *lo = vf_min(*lo, v[i]);
+            vf_store(y + at + (size_t)i * VW, v[i]);
+        }
+    }
+}
+
+INLINE void turn_blocks(const void *x, enum cpu_elem elem, const float *mul, size_t n, size_t block,
+                        float *y, vf *hi, vf *lo)
+{
+    if (block == 128)
+        turn_row(x, elem, mul, n, 128 / VW, y, hi, lo);
+    else if (block == 64)
+        turn_row(x, elem, mul, n, 64 / VW, y, hi, lo);
+    else if (block == 32)
+        turn_row(x, elem, mul, n, 32 / VW, y, hi, lo);
+    else
+        turn_row(x, elem, mul, n, 16 / VW, y, hi, lo);
+}
+
+static void rows_turn(const float *x, size_t n, size_t block, float *y)
+{
+    vf hi = vf_zero(), lo = vf_zero();
+
+    turn_blocks(x, CPU_E_F32, NULL, n, block, y, &hi, &lo);
+}
+
 /* The range always holds 0, so that 0 is exact. */
-static void rows_quantize(const void *x, enum cpu_elem elem, const float *mul, size_t n, uint8_t *q,
-                          float *scale, int32_t *zero)
+INLINE void quantize_as(const void *x, enum cpu_elem elem, const float *mul, size_t n, size_t block,
+                        float *room, uint8_t *q, float *scale, int32_t *zero)
 {
     vf hi = vf_zero(), lo = vf_zero(); /* lanes behind the end load as 0 */
 
-    for (size_t i = 0; i < n; i += VW) {
+    if (block > 1) {
+        turn_blocks(x, elem, mul, n, block, room, &hi, &lo);
+        x = room;
+        elem = CPU_E_F32;
+        mul = NULL;
+    }
+    for (size_t i = 0; block == 1 && i < n; i += VW) {
         vf v = rows_scaled(x, elem, mul, i, n);
         hi = vf_max(hi, v);
         lo = vf_min(lo, v);
@@ -64,6 +126,63 @@ static void rows_quantize(const void *x, enum cpu_elem elem, const float *mul, s
     }
     *scale = step;
     *zero = (int32_t)z;
+}
+
+static void rows_quantize(const void *x, enum cpu_elem elem, const float *mul, size_t n,
+                          size_t block, float *room, uint8_t *q, float *scale, int32_t *zero)
+{
+    if (elem == CPU_E_F32)
+        quantize_as(x, CPU_E_F32, mul, n, block, room, q, scale, zero);
+    else
+        quantize_as(x, CPU_E_BF16, mul, n, block, room, q, scale, zero);
+}
+
+/* What is no number makes `bad` NaN; vf_max() alone would lose it. */
+static int32_t rows_bytes(const float *x, size_t n, int8_t *q, float *scale)
+{
+    vf top = vf_zero(), bad = vf_zero(), sum = vf_zero();
+
+    for (size_t i = 0; i < n; i += VW) {
+        vf v = vf_load_n(x + i, n - i);
+        top = vf_max(top, vf_max(v, vf_sub(vf_zero(), v)));
+        bad = vf_fma(v, vf_zero(), bad);
+    }
+    float most = vf_greatest(top), step = most > 0.0f ? most / 127.0f : 1.0f, inv = 1.0f / step;
+    for (size_t i = 0; i < n; i += VW) {
+        vf v = vf_round(vf_mul(vf_load_n(x + i, n - i), vf_set(inv)));
+        v = vf_max(vf_set(-127.0f), vf_min(vf_set(127.0f), v));
+        sum = vf_add(sum, v);
+        vf_store_s8_n(q + i, v, n - i);
+    }
+    *scale = step + vf_sum(bad);
+    return isnan(*scale) ? 0 : (int32_t)vf_sum(sum); /* whole numbers below 2^24 */
+}
+
+/* A row whose squares are too small to be summed counts as zeros. */
+INLINE void words_as(const void *x, enum cpu_elem elem, size_t n, int16_t *q, float *scale)
+{
+    vf top = vf_zero(), sq = vf_zero();
+
+    for (size_t i = 0; i < n; i += VW) {
+        vf v = rows_load(x, elem, i, n);
+        top = vf_max(top, vf_max(v, vf_sub(vf_zero(), v)));
+        sq = vf_fma(v, v, sq);
+    }
+    float sum = vf_sum(sq), step = sqrtf(sum) * (1.0f / CPU_WORDS_NORM);
+    float by_top = vf_greatest(top) * (1.0f / CPU_WORDS_TOP);
+    step = sum < 1e-30f ? 1.0f : step < by_top ? by_top : step; /* a NaN stays */
+    vf inv = vf_set(1.0f / step);
+    for (size_t i = 0; i < n; i += VW)
+        vf_store_s16_n(q + i, vf_mul(rows_load(x, elem, i, n), inv), n - i);
+    *scale = step;
+}
+
+static void rows_words(const void *x, enum cpu_elem elem, size_t n, int16_t *q, float *scale)
+{
+    if (elem == CPU_E_F32)
+        words_as(x, CPU_E_F32, n, q, scale);
+    else
+        words_as(x, CPU_E_BF16, n, q, scale);
 }
 
 INLINE vf scores_load(const float *s, size_t i, size_t n, float mul, const float *bias)
@@ -206,8 +325,8 @@ static void rows_act(enum cpu_act act, float *x, size_t n)
 }
 
 #define ROWS_FUNCTIONS                                                                             \
-    .layernorm = rows_layernorm, .quantize = rows_quantize, .softmax = rows_softmax,               \
-    .pack_keys = rows_pack_keys, .pack_values = rows_pack_values, .embed = rows_embed,             \
-    .narrow = rows_narrow, .act = rows_act
+    .layernorm = rows_layernorm, .quantize = rows_quantize, .words = rows_words,                   \
+    .bytes = rows_bytes, .turn = rows_turn, .softmax = rows_softmax, .pack_keys = rows_pack_keys,  \
+    .pack_values = rows_pack_values, .embed = rows_embed, .narrow = rows_narrow, .act = rows_act
 
 #endif

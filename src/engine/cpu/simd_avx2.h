@@ -113,6 +113,16 @@ INLINE float vf_least(vf v)
     return _mm_cvtss_f32(_mm_min_ss(h, _mm_movehdup_ps(h)));
 }
 
+/* The lanes by a Hadamard matrix: at each step (a, b) becomes (a + b, a - b). */
+INLINE vf vf_turn(vf v)
+{
+    const vf one = _mm256_set1_ps(1.0f), minus = _mm256_set1_ps(-1.0f);
+
+    v = _mm256_fmadd_ps(v, _mm256_blend_ps(one, minus, 0xaa), _mm256_permute_ps(v, 0xb1));
+    v = _mm256_fmadd_ps(v, _mm256_blend_ps(one, minus, 0xcc), _mm256_permute_ps(v, 0x4e));
+    return _mm256_fmadd_ps(v, _mm256_blend_ps(one, minus, 0xf0), _mm256_permute2f128_ps(v, v, 1));
+}
+
 /* e^x for x <= 88, 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2, a polynomial for e^r.  Below
  * -87 the result is that of -87, 1e-38. */
 INLINE vf vf_exp(vf x)
@@ -229,6 +239,33 @@ INLINE void vf_store_u8_n(uint8_t *p, vf v, size_t n)
 
     _mm_storeu_si128((__m128i *)part, _mm_packus_epi16(w, w));
     memcpy(p, part, n < 8 ? n : 8);
+}
+
+INLINE vf vf_round(vf v)
+{
+    return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* v as bytes; v is in -128 .. 127. */
+INLINE void vf_store_s8_n(int8_t *p, vf v, size_t n)
+{
+    int8_t part[16];
+    vi i = _mm256_cvtps_epi32(v);
+    __m128i w = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
+
+    _mm_storeu_si128((__m128i *)part, _mm_packs_epi16(w, w));
+    memcpy(p, part, n < 8 ? n : 8);
+}
+
+/* round(v) as words; what does not fit becomes the greatest or the least. */
+INLINE void vf_store_s16_n(int16_t *p, vf v, size_t n)
+{
+    int16_t part[8];
+    vi i = _mm256_cvtps_epi32(v);
+
+    _mm_storeu_si128((__m128i *)part,
+                     _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1)));
+    memcpy(p, part, (n < 8 ? n : 8) * sizeof(*p));
 }
 
 /* An 8 x 8 block of 32-bit words, rows `ld` bytes apart, transposed. */

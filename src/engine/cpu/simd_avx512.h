@@ -106,6 +106,19 @@ INLINE float vf_least(vf v)
     return _mm512_reduce_min_ps(v);
 }
 
+/* The lanes by a Hadamard matrix: at each step (a, b) becomes (a + b, a - b). */
+INLINE vf vf_turn(vf v)
+{
+    const vf one = _mm512_set1_ps(1.0f), minus = _mm512_set1_ps(-1.0f);
+
+    v = _mm512_fmadd_ps(v, _mm512_mask_mov_ps(one, 0xaaaa, minus), _mm512_permute_ps(v, 0xb1));
+    v = _mm512_fmadd_ps(v, _mm512_mask_mov_ps(one, 0xcccc, minus), _mm512_permute_ps(v, 0x4e));
+    v = _mm512_fmadd_ps(v, _mm512_mask_mov_ps(one, 0xf0f0, minus),
+                        _mm512_shuffle_f32x4(v, v, 0xb1));
+    return _mm512_fmadd_ps(v, _mm512_mask_mov_ps(one, 0xff00, minus),
+                           _mm512_shuffle_f32x4(v, v, 0x4e));
+}
+
 /* e^x for x <= 88, 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2, a polynomial for e^r. */
 INLINE vf vf_exp(vf x)
 {
@@ -232,6 +245,23 @@ INLINE vf vf_load_f16_n(const uint16_t *p, size_t n)
 INLINE void vf_store_u8_n(uint8_t *p, vf v, size_t n)
 {
     _mm_mask_storeu_epi8(p, lanes(n), _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(v)));
+}
+
+INLINE vf vf_round(vf v)
+{
+    return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* v as bytes; v is in -128 .. 127. */
+INLINE void vf_store_s8_n(int8_t *p, vf v, size_t n)
+{
+    _mm_mask_storeu_epi8(p, lanes(n), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)));
+}
+
+/* round(v) as words; what does not fit becomes the greatest or the least. */
+INLINE void vf_store_s16_n(int16_t *p, vf v, size_t n)
+{
+    _mm256_mask_storeu_epi16(p, lanes(n), _mm512_cvtsepi32_epi16(_mm512_cvtps_epi32(v)));
 }
 
 /* A 16 x 16 block of 32-bit words, rows `ld` bytes apart, transposed. */
