@@ -135,8 +135,8 @@ extern const struct cpu_vec cpu_vec_avx2, cpu_vec_avx512, cpu_vec_bf16;
 extern const struct cpu_gemm *const cpu_gemms[];
 
 /* Words of 16 bits: rows of A and columns of B have a Euclidean norm below this, so that no
- * part of any sum of their products leaves 32 bits (Cauchy and Schwarz), and so many numbers
- * of 12 or 13 bits instead of the 8 that bfloat16 has. */
+ * part of any sum of their products leaves 32 bits (Cauchy and Schwarz).  A usual number then
+ * has 11 or 12 bits and a sign, where bfloat16 has 8. */
 #define CPU_WORDS_NORM 45000.0f
 #define CPU_WORDS_TOP  32767.0f
 

@@ -96,9 +96,9 @@ enum rc net_choose(struct net *e, const struct model *m, const struct eng_opts *
                        CPU_THREADS_MAX);
     e->threads = o->threads ? (size_t)o->threads : cpu_pool_default();
     e->base.model = m;
-    /* bfloat16 is taken unasked only where the CPU multiplies it: elsewhere it saves memory
-     * and costs exactness for little speed */
-    e->dtype = o->dtype != ENG_AUTO ? o->dtype : e->isa >= CPU_BF16 ? ENG_BF16 : ENG_F32;
+    /* 16 bits are taken unasked only where the CPU multiplies them: elsewhere they save memory
+     * and cost exactness for little speed */
+    e->dtype = o->dtype != ENG_AUTO ? o->dtype : e->isa >= CPU_VNNI ? ENG_BF16 : ENG_F32;
     if (m->head_dim % 2 && o->dtype != ENG_AUTO && o->dtype != ENG_F32)
         return err_set(err, RC_USAGE, "model '%s' has heads of %zu numbers: f32 alone is possible",
                        m->dir, m->head_dim);
