@@ -2,9 +2,9 @@
 /* gemm_words: products of 16-bit integers with AVX512_VNNI (vpdpwssd), sums in int32.
  *
  * As fast as products of bfloat16 and as small in memory, but with 12 or 13 bits for a number,
- * the sign included, instead of 8: rows of A and columns of B share a scale each, that of their Euclidean norm
- * (CPU_WORDS_NORM), which also keeps every sum inside 32 bits.  Sums are exact, so their
- * order is of no matter. */
+ * the sign included, instead of 8: rows of A and columns of B share a scale each, that of their
+ * Euclidean norm (CPU_WORDS_NORM), which also keeps every sum inside 32 bits.  Sums are exact,
+ * so their order is of no matter. */
 #include "engine/cpu/cpu_int.h"
 #include "engine/cpu/simd_target.h"
 
