@@ -76,6 +76,7 @@ struct cpu_gemm {
     size_t mr, nr, kg, kstep; /* kstep: B's k is padded to a multiple of it */
     /* Rows [m0, m1) of panels [p0, p1). */
     void (*run)(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1);
+    bool bare; /* it stores a bare product (`whole`) faster than one with anything added */
     /* (optional) This thread multiplies no more for some time: gives back what it holds. */
     void (*rest)(void);
     /* Does `n` rounds of nothing but multiply-adds on registers; operations of one round
@@ -88,6 +89,8 @@ struct cpu_gemm {
 struct cpu_vec {
     const char *name;
     enum cpu_isa isa;
+    /* y += x + bias: what a bare product left out. */
+    void (*residual)(float *y, const float *x, const float *bias, size_t n);
     /* y = LN(x) * g + b; `out` (NULL: none) gets y as bfloat16. x and y may be one. */
     void (*layernorm)(const float *x, size_t n, const float *g, const float *b, float eps, float *y,
                       uint16_t *out);

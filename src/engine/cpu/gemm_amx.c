@@ -12,9 +12,9 @@
  * The vector units would idle while tiles multiply and the tiles while an epilogue runs, so
  * the epilogue of the block before is spread over the steps of the next one.  Weights come
  * from far away: what follows in B is fetched in the same steps, a share of the next panel
- * where many blocks use this one, the panel itself some steps ahead where one block does.  A low block
- * (16 rows or fewer) uses the upper half alone; a tile product treats rows independently, so
- * a row has the same bits in both.
+ * where many blocks use this one, the panel itself some steps ahead where one block does.  A
+ * low block (16 rows or fewer) uses the upper half alone; a tile product treats rows
+ * independently, so a row has the same bits in both.
  *
  * The tests compile this file with AMX_EMULATED, which gives the five tile operations as
  * plain C, to check it on machines without tiles. */
@@ -186,18 +186,6 @@ INLINE void block(const struct cpu_job *j, size_t m0, size_t rows, const char *b
     }
 }
 
-/* The bare product into memory that has room for whole blocks. */
-INLINE void run_whole(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
-{
-    struct due none = { .rows = 0 };
-    const struct fetch nothing = { 0 };
-
-    for (size_t p = p0; p < p1; p++)
-        for (size_t m = m0; m < m1; m += MR)
-            block(j, m, m1 - m < MR ? m1 - m : MR, (const char *)j->b + p * NR * j->k * 2, false,
-                  &none, (char *)((float *)j->out + m * j->ldo + p * NR), j->ldo * 4, &nothing);
-}
-
 /* The order of blocks.  A panel is kept and the rows pass by it, as long as the rows stay in
  * the second cache; while they pass, the next panel is fetched.  Wider rows are kept 32 at a
  * time and as many panels as fit pass by them; so are the rows of a small product with a
@@ -227,7 +215,9 @@ INLINE struct fetch fetch_for(const char *b, size_t panel_bytes, size_t m, size_
     return (struct fetch){ .from = b + panel_bytes + m / MR * lines * CPU_LINE, .lines = lines };
 }
 
-INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1, bool bytes)
+/* `whole`: the bare product goes straight to memory that has room for whole blocks. */
+INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1, bool bytes,
+                bool whole)
 {
     _Alignas(CPU_LINE) float c[2][MR * NR];
     struct due due = { .rows = 0 };
@@ -245,6 +235,11 @@ INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t
                     struct fetch f = { 0 };
                     if (o.m_step >= m1 - m0)
                         f = fetch_for(b, panel_bytes, m - m0, m1 - m0, far);
+                    if (whole) {
+                        block(j, m, rows, b, bytes, &due,
+                              (char *)((float *)j->out + m * j->ldo + p * NR), j->ldo * 4, &f);
+                        continue;
+                    }
                     block(j, m, rows, b, bytes, &due, (char *)c[turn], C_BYTES, &f);
                     due = (struct due){ .c = c[turn], .m0 = m, .n0 = p * NR, .rows = rows };
                 }
@@ -256,16 +251,16 @@ static void run_bf16(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, s
 {
     ready_tiles();
     if (j->whole)
-        run_whole(j, m0, m1, p0, p1);
+        run(j, m0, m1, p0, p1, false, true);
     else
-        run(j, m0, m1, p0, p1, false);
+        run(j, m0, m1, p0, p1, false, false);
     MEMORY_FENCE;
 }
 
 static void run_i8(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
 {
     ready_tiles();
-    run(j, m0, m1, p0, p1, true);
+    run(j, m0, m1, p0, p1, true, false);
     MEMORY_FENCE;
 }
 
@@ -328,6 +323,7 @@ const struct cpu_gemm cpu_amx_bf16 = {
     .kg = 2,
     .kstep = 32,
     .run = run_bf16,
+    .bare = true,
     .rest = release_tiles,
     .peak = peak_bf16,
     .peak_ops = 4.0 * 16 * 16 * 32 * 2,

@@ -32,15 +32,17 @@ static void share(const struct team *t, size_t n, size_t *first, size_t *end)
 }
 
 /* Columns are divided first: a member then reads its part of the weights and no more.  With
- * more members than panels rows are divided too. */
+ * more members than panels rows are divided too, between blocks: a bare product is stored by
+ * whole ones. */
 static void multiply(const struct team *t, const struct cpu_gemm *g, const struct cpu_job *j)
 {
     size_t panels = (j->n + g->nr - 1) / g->nr;
     size_t by_col = t->size < panels ? t->size : panels, by_row = t->size / by_col;
-    size_t col = t->rank % by_col, row = t->rank / by_col;
+    size_t col = t->rank % by_col, row = t->rank / by_col, blocks = (j->m + g->mr - 1) / g->mr;
+    size_t first = blocks * row / by_row * g->mr, end = blocks * (row + 1) / by_row * g->mr;
 
-    if (row < by_row && j->m * row / by_row < j->m * (row + 1) / by_row)
-        g->run(j, j->m * row / by_row, j->m * (row + 1) / by_row, panels * col / by_col,
+    if (row < by_row && first < end)
+        g->run(j, first, end < j->m ? end : j->m, panels * col / by_col,
                panels * (col + 1) / by_col);
 }
 
@@ -94,9 +96,26 @@ static void to_integers(const struct team *t, const struct net_linear *l, const 
                          r->zero + row);
 }
 
-/* x = LN(y) for rows [first, end), and x once more as A of `next`, if there is a next. */
-static void normalize(const struct team *t, const struct net_norm *n, const struct net_linear *next,
-                      size_t first, size_t end)
+/* y = a product + x, or the product alone where that is faster: normalize() adds the rest. */
+static void onto_y(const struct team *t, struct cpu_job *j, size_t row)
+{
+    const struct net *e = t->e;
+
+    j->out = t->room->y + row * e->ld_x;
+    j->ldo = e->ld_x;
+    j->whole = e->bare;
+    if (e->bare) {
+        j->bias = NULL;
+        return;
+    }
+    j->add = t->room->x + row * e->ld_x;
+    j->ld_add = e->ld_x;
+}
+
+/* x = LN(y) for rows [first, end), and x once more as A of `next`, if there is a next.  `from`
+ * is the layer that gave y, NULL: none did. */
+static void normalize(const struct team *t, const struct net_norm *n, const struct net_linear *from,
+                      const struct net_linear *next, size_t first, size_t end)
 {
     const struct net *e = t->e;
     const struct net_room *r = t->room;
@@ -104,6 +123,8 @@ static void normalize(const struct team *t, const struct net_norm *n, const stru
 
     for (size_t i = first; i < end; i++) {
         float *x = r->x + i * e->ld_x;
+        if (e->bare && from)
+            e->vec->residual(r->y + i * e->ld_x, x, from->bias, hidden);
         e->vec->layernorm(r->y + i * e->ld_x, hidden, n->gain, n->bias, e->base.model->ln_eps, x,
                           r->half && next ? r->half + i * e->ld_half : NULL);
         if (r->ints && next)
@@ -124,7 +145,7 @@ static void embed(const struct team *t, const struct eng_batch *b, size_t base, 
                       e->position + t->room->positions[i] * hidden, hidden,
                       t->room->y + i * e->ld_x);
     }
-    normalize(t, &e->emb, &e->layers[0].qkv, first, end);
+    normalize(t, &e->emb, NULL, &e->layers[0].qkv, first, end);
 }
 
 /* ---- attention */
@@ -240,14 +261,11 @@ static void output_product(const struct team *t, const struct net_layer *l, size
         meet(t);
         from_x(t, &j, row);
     }
-    j.add = r->x + row * e->ld_x;
-    j.ld_add = e->ld_x;
-    j.out = r->y + row * e->ld_x;
-    j.ldo = e->ld_x;
+    onto_y(t, &j, row);
     multiply(t, e->lin, &j);
     meet(t);
     share(t, m, &first, &end);
-    normalize(t, &l->att, &l->ffn1, row + first, row + end);
+    normalize(t, &l->att, &l->o, &l->ffn1, row + first, row + end);
     meet(t);
 }
 
@@ -279,13 +297,10 @@ static void feed_forward(const struct team *t, const struct net_layer *l, size_t
         down.lda = e->ld_mid_ints;
         scales(t, &down, row);
     }
-    down.add = r->x + row * e->ld_x;
-    down.ld_add = e->ld_x;
-    down.out = r->y + row * e->ld_x;
-    down.ldo = e->ld_x;
+    onto_y(t, &down, row);
     multiply(t, e->lin, &down);
     meet(t);
-    normalize(t, &l->out, next, row + first, row + end);
+    normalize(t, &l->out, &l->ffn2, next, row + first, row + end);
     meet(t);
 }
 

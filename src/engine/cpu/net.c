@@ -114,6 +114,7 @@ enum rc net_choose(struct net *e, const struct model *m, const struct eng_opts *
     e->ffn_act = acts[m->act];
     e->wide = m->heads * m->head_dim;
     e->tokens_max = eng_tokens_max(m);
+    e->bare = e->lin->bare && m->hidden % e->lin->nr == 0;
     choose_strides(e, m);
     assert(e->lin->a == e->act || by_integers(e));
     return RC_OK;

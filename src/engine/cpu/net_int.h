@@ -86,6 +86,7 @@ struct net {
     enum cpu_elem act;   /* of activations: CPU_E_F32 or CPU_E_BF16 */
     enum cpu_elem table; /* of the word table */
     enum cpu_act ffn_act;
+    bool bare;                     /* residual and bias are added behind the product, not in it */
     size_t wide;                   /* heads * head_dim */
     size_t ld_x, ld_half;          /* elements; of rows of hidden */
     size_t ld_qkv, ld_ctx, ld_mid; /* elements */

@@ -6,6 +6,14 @@
 #ifndef ENGINE_CPU_ROWS_H
 #define ENGINE_CPU_ROWS_H
 
+static void rows_residual(float *y, const float *x, const float *bias, size_t n)
+{
+    for (size_t i = 0; i < n; i += VW) {
+        vf v = vf_add(vf_load_n(y + i, n - i), vf_load_n(bias + i, n - i));
+        vf_store_n(y + i, vf_add(v, vf_load_n(x + i, n - i)), n - i);
+    }
+}
+
 static void rows_layernorm(const float *x, size_t n, const float *g, const float *b, float eps,
                            float *y, uint16_t *out)
 {
@@ -325,8 +333,9 @@ static void rows_act(enum cpu_act act, float *x, size_t n)
 }
 
 #define ROWS_FUNCTIONS                                                                             \
-    .layernorm = rows_layernorm, .quantize = rows_quantize, .words = rows_words,                   \
-    .bytes = rows_bytes, .turn = rows_turn, .softmax = rows_softmax, .pack_keys = rows_pack_keys,  \
-    .pack_values = rows_pack_values, .embed = rows_embed, .narrow = rows_narrow, .act = rows_act
+    .residual = rows_residual, .layernorm = rows_layernorm, .quantize = rows_quantize,             \
+    .words = rows_words, .bytes = rows_bytes, .turn = rows_turn, .softmax = rows_softmax,          \
+    .pack_keys = rows_pack_keys, .pack_values = rows_pack_values, .embed = rows_embed,             \
+    .narrow = rows_narrow, .act = rows_act
 
 #endif
