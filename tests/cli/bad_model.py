@@ -302,7 +302,6 @@ beside("modules.json", "a module nobody knows", 2, "Weird", [{"path": "", "type"
 beside("modules.json", "leads outside", 1, "path", [
     {"path": "", "type": "sentence_transformers.models.Transformer"},
     {"path": "../x", "type": "sentence_transformers.models.Pooling"}])
-beside("1_Pooling/config.json", "two ways at once", 2, "pooling", {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True})
 beside("sentence_bert_config.json", "a length below zero", (1, 4), "max_seq_length", {"max_seq_length": -1})
 beside("sentence_bert_config.json", "a length as text", 1, "max_seq_length", {"max_seq_length": "512"})
 beside("config_sentence_transformers.json", "prompts that are a list", 1, "prompts", {"prompts": ["a"]})

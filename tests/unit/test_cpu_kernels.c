@@ -843,6 +843,7 @@ static double bench_product(const struct cpu_gemm *g, size_t m, const struct ben
     printf("# %-18s %5zu x %4zu x %4zu %s %8.1f GFLOP/s, %.2f of the peak\n", g->name, m, b->n,
            b->k,
            b->act == CPU_ACT_GELU ? "gelu"
+           : p.job.whole          ? "bare"
            : b->add               ? "add "
                                   : "    ",
            rate[SLICES / 2], ratio[SLICES / 2]);
