@@ -76,6 +76,18 @@ void buf_fill(struct buf *b, char c, size_t count)
     b->data[b->len] = '\0';
 }
 
+char *buf_reserve(struct buf *b, size_t len)
+{
+    return buf_room(b, len) ? b->data + b->len : NULL;
+}
+
+void buf_commit(struct buf *b, size_t len)
+{
+    assert(b->len + len < b->cap);
+    b->len += len;
+    b->data[b->len] = '\0';
+}
+
 void buf_vaddf(struct buf *b, const char *fmt, va_list ap)
 {
     va_list again;

@@ -32,6 +32,11 @@ void buf_fill(struct buf *b, char c, size_t count);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_vaddf(struct buf *b, const char *fmt, va_list ap);
 
+/* Room for `len` more bytes at the end, to be written by the caller; NULL: over.  Then
+ * buf_commit() with how many there are. */
+char *buf_reserve(struct buf *b, size_t len);
+void buf_commit(struct buf *b, size_t len);
+
 const char *buf_str(const struct buf *b); /* never NULL; borrowed until the next append */
 char *buf_take(struct buf *b);            /* the caller owns it; the buf is empty after */
 

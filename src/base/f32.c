@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* f32: shortest decimal text of a float, fast for the magnitudes that vectors hold.
  *
- * Nine digits always suffice.  A candidate of n digits is the integer d nearest to
- * v * 10^k; it is right when (float)(d / 10^k) is v.  d and 10^k are exact as doubles
- * (d < 2^53, k <= 22), so the quotient is the nearest double, and rounding it to float
- * is the nearest float unless the quotient lies exactly between two floats: such rare
- * values, and magnitudes with larger powers, go through the C library instead. */
+ * Nine digits always suffice.  v times a power of ten (exact as a double up to 10^22) has
+ * nine digits before its point and is off by less than 2^-23; so is the distance to the
+ * middle between v and its neighbours, times the same power.  Every number nearer than that
+ * reads back as v: the one that ends in most zeros is the shortest.  Where a candidate lies
+ * so near to a middle that doubles cannot tell, and for magnitudes with larger powers, the C
+ * library decides instead. */
 #include "base/f32.h"
 
 #include <assert.h>
@@ -16,42 +17,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIGITS_MAX = 9, POWER_MAX = 22, FIXED_LEAST = -5 /* 0.00001 is the last one without e */ };
+enum {
+    DIGITS_MAX = 9,
+    DIGITS_END = 1000000000, /* the first number with more */
+    POWER_MAX = 22,
+    FIXED_LEAST = -5 /* 0.00001 is the last one without e */
+};
+#define DOUBT 1e-6 /* of a number below 10^9 as a double: well above what it can be off */
 
 static const double pow10_table[POWER_MAX + 1] = {
     1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 };
-
-enum verdict { NO, YES, UNSURE }; /* UNSURE: doubles cannot tell */
-
-/* Does d * 10^-k read back as `f`? */
-static enum verdict reads_back(uint64_t d, int k, float f)
-{
-    double q = k < 0 ? (double)d * pow10_table[-k] : (double)d / pow10_table[k];
-    uint64_t bits;
-
-    memcpy(&bits, &q, sizeof(bits));
-    if (k > 0 && (bits & 0x1fffffff) == 0x10000000) /* between two floats */
-        return UNSURE;
-    return (float)q == f ? YES : NO;
-}
-
-/* The integer of `n` digits nearest to v, and whether it reads back.  At a power of two
- * the floats below are twice as dense, so a neighbour may do where the nearest does not. */
-static enum verdict candidate(double v, int exp10, int n, float f, uint64_t *out)
-{
-    int k = n - 1 - exp10;
-    enum verdict is;
-
-    assert(k > -DIGITS_MAX && k <= POWER_MAX);
-    *out = (uint64_t)((k < 0 ? v / pow10_table[-k] : v * pow10_table[k]) + 0.5);
-    is = reads_back(*out, k, f);
-    if (is != NO)
-        return is;
-    ++*out;
-    return reads_back(*out, k, f);
-}
 
 static size_t put_exponent(int e, char *out)
 {
@@ -85,29 +62,50 @@ static size_t lay_out(const char *digits, int count, int e, char *out)
     return len;
 }
 
-/* `d` holds `n` digits, or is 10^n when rounding carried. */
-static size_t print_digits(uint64_t d, int n, int exp10, char *out)
+static inline void put_pair(char *out, uint32_t v)
 {
-    char digits[DIGITS_MAX + 2] = "0";
-    int count = 0;
-    uint64_t left;
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
 
-    for (left = d; left; left /= 10)
-        count++;
-    assert(count == n || count == n + 1);
-    exp10 += count - n;
-    left = d;
-    for (int i = count; i-- > 0; left /= 10)
-        digits[i] = (char)('0' + left % 10);
-    while (count > 1 && digits[count - 1] == '0')
-        count--;
+    memcpy(out, pairs + (size_t)v * 2, 2);
+}
+
+static inline void put_nine(char *out, uint32_t d)
+{
+    out[0] = (char)('0' + d / 100000000);
+    put_pair(out + 1, d / 1000000 % 100);
+    put_pair(out + 3, d / 10000 % 100);
+    put_pair(out + 5, d / 100 % 100);
+    put_pair(out + 7, d % 100);
+}
+
+/* `d` has nine digits, of which `count` are told; the first is worth 10^exp10.  Or it is
+ * 10^9 when rounding carried. */
+static size_t print_digits(uint32_t d, int count, int exp10, char *out)
+{
+    char digits[DIGITS_MAX];
+
+    if (d == DIGITS_END) {
+        d /= 10;
+        count = 1;
+        exp10++;
+    }
+    assert(d >= DIGITS_END / 10 && d < DIGITS_END);
+    if (exp10 < 0 && exp10 >= FIXED_LEAST) { /* what vectors hold; the tail is cut */
+        memcpy(out, "0.000000", 8);
+        put_nine(out + 1 - exp10, d);
+        return (size_t)(1 - exp10 + count);
+    }
+    put_nine(digits, d);
     return lay_out(digits, count, exp10, out);
 }
 
 /* Through the C library: any magnitude, any tie. */
 static size_t print_slow(float f, char *out)
 {
-    char text[32], digits[DIGITS_MAX];
+    char text[32], digits[DIGITS_MAX] = "";
     int count = 0, exp10;
     const char *p;
 
@@ -126,53 +124,88 @@ static size_t print_slow(float f, char *out)
     return lay_out(digits, count, exp10, out);
 }
 
-/* The exponent of the first decimal digit: 10^e <= v < 10^(e+1). */
-static int decimal_exponent(double v)
+/* Half the distance to the next float above, and below, where a power of two is twice as
+ * near. */
+static void half_gaps(float f, double *above, double *below)
 {
-    int e = 0;
+    uint32_t bits, gap;
+    float ulp;
 
-    if (v >= 1) {
-        while (e < POWER_MAX && v >= pow10_table[e + 1])
-            e++;
-        return e;
-    }
-    while (e < POWER_MAX && v * pow10_table[e] < 1)
-        e++;
-    return -e;
+    memcpy(&bits, &f, sizeof(bits));
+    gap = (bits & 0x7f800000) - (23u << 23); /* normal: 1e-12 is far above the least */
+    memcpy(&ulp, &gap, sizeof(ulp));
+    *above = (double)ulp / 2;
+    *below = bits & 0x7fffff ? *above : *above / 2;
+}
+
+/* A number times a power of ten, and how far from it others read back as the same. */
+struct scaled {
+    double v, above, below;
+    int exp10; /* 10^exp10 is what the first of its nine digits is worth */
+};
+
+static struct scaled scale(float f)
+{
+    struct scaled s;
+    uint32_t bits;
+    double by;
+
+    memcpy(&bits, &f, sizeof(bits));
+    s.exp10 = (((int)(bits >> 23) - 127) * 1233) >> 12; /* log10 of 2 is 1233 / 4096 */
+    s.exp10 += (double)f * pow10_table[DIGITS_MAX - 1 - s.exp10] >= DIGITS_END;
+    by = pow10_table[DIGITS_MAX - 1 - s.exp10];
+    half_gaps(f, &s.above, &s.below);
+    s.v = (double)f * by;
+    s.above *= by;
+    s.below *= by;
+    return s;
+}
+
+/* Puts the multiple of `unit` nearest to s that reads back into *best, if there is one.
+ * Written without branches: which way it goes is as random as the numbers are. */
+static inline bool nearest(const struct scaled *s, uint32_t unit, uint32_t *best, bool *unsure)
+{
+    uint32_t low = (uint32_t)s->v / unit * unit;
+    double down = s->v - (double)low, up = (double)(low + unit) - s->v;
+    bool is_low = down < s->below, is_high = up < s->above;
+    bool high = is_high & ((up <= down) | !is_low), any = is_low | is_high;
+
+    *unsure |= (fabs(down - s->below) < DOUBT) | (fabs(up - s->above) < DOUBT);
+    *best = any ? low + unit * high : *best;
+    return any;
 }
 
 static size_t print_positive(float f, char *out)
 {
-    double v = (double)f;
-    uint64_t best = 0, d;
-    enum verdict is = YES;
-    int e, digits = DIGITS_MAX;
+    static const uint32_t units[] = { 10000, 100000, 1000000, 10000000, 100000000 };
+    bool unsure = false, shorter;
+    uint32_t best;
+    int zeros;
 
-    if (v < 1e-12 || v >= 1e9)
+    if (f < 1e-12f || f >= 1e9f)
         return print_slow(f, out);
-    e = decimal_exponent(v);
-    for (int n = DIGITS_MAX - 1; n > 0; n--) {
-        is = candidate(v, e, n, f, &d);
-        if (is != YES)
-            break;
-        best = d;
-        digits = n;
-    }
-    if (is == NO && !best)
-        is = candidate(v, e, DIGITS_MAX, f, &best) == YES ? YES : UNSURE;
-    return is == UNSURE ? print_slow(f, out) : print_digits(best, digits, e, out);
+    struct scaled s = scale(f);
+    best = (uint32_t)(s.v + 0.5);
+    zeros = nearest(&s, 10, &best, &unsure); /* a multiple of 100 is one of 10 too */
+    zeros += nearest(&s, 100, &best, &unsure);
+    zeros += shorter = nearest(&s, 1000, &best, &unsure);
+    for (size_t i = 0; shorter && i < sizeof(units) / sizeof(units[0]); i++)
+        zeros += shorter = nearest(&s, units[i], &best, &unsure);
+    if (unsure)
+        return print_slow(f, out);
+    return print_digits(best, DIGITS_MAX - zeros, s.exp10, out);
 }
 
 size_t f32_print(float f, char out[F32_TEXT_MAX])
 {
-    size_t len = 0;
+    size_t len;
 
     if (!isfinite(f)) {
         memcpy(out, "null", 5);
         return 4;
     }
-    if (signbit(f))
-        out[len++] = '-';
+    out[0] = '-';
+    len = signbit(f) != 0;
     if (f == 0.0f)
         out[len++] = '0';
     else

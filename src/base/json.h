@@ -95,6 +95,8 @@ void json_add_bool(struct json_out *w, bool v);
 void json_add_null(struct json_out *w);
 void json_add_maybe(struct json_out *w, struct maybe v);
 void json_add_value(struct json_out *w, const struct json *v); /* a parsed tree, as it was */
+/* Before a value whose text the caller appends to the buf himself. */
+struct buf *json_raw(struct json_out *w);
 /* key + value in one line */
 void json_kv_str(struct json_out *w, const char *key, const char *s);
 void json_kv_int(struct json_out *w, const char *key, int64_t v);

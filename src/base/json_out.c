@@ -5,7 +5,6 @@
 #include "base/utf8.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,6 +76,16 @@ void json_arr_end(struct json_out *w)
     close_level(w, ']');
 }
 
+/* Bytes at the start that need no look: printable ASCII but quote and backslash. */
+static size_t plain_run(const char *s, size_t len)
+{
+    size_t n = 0;
+
+    while (n < len && s[n] >= 0x20 && s[n] < 0x7f && s[n] != '"' && s[n] != '\\')
+        n++;
+    return n;
+}
+
 static void add_quoted(struct buf *b, const char *s, size_t len)
 {
     static const char hex[] = "0123456789abcdef";
@@ -84,6 +93,11 @@ static void add_quoted(struct buf *b, const char *s, size_t len)
 
     buf_addc(b, '"');
     for (size_t i = 0, n; i < len; i += n) {
+        n = plain_run(s + i, len - i);
+        if (n) {
+            buf_add(b, s + i, n);
+            continue;
+        }
         n = utf8_decode(s + i, len - i, &c);
         if (!n) {
             buf_adds(b, "\xef\xbf\xbd"); /* U+FFFD */
@@ -127,16 +141,35 @@ void json_add_str(struct json_out *w, const char *s)
         json_add_null(w);
 }
 
+static void add_decimal(struct buf *b, bool minus, uint64_t v)
+{
+    char text[24];
+    size_t at = sizeof(text);
+
+    do
+        text[--at] = (char)('0' + v % 10);
+    while (v /= 10);
+    if (minus)
+        text[--at] = '-';
+    buf_add(b, text + at, sizeof(text) - at);
+}
+
 void json_add_int(struct json_out *w, int64_t v)
 {
     value_starts(w);
-    buf_addf(w->buf, "%" PRId64, v);
+    add_decimal(w->buf, v < 0, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
 void json_add_uint(struct json_out *w, uint64_t v)
 {
     value_starts(w);
-    buf_addf(w->buf, "%" PRIu64, v);
+    add_decimal(w->buf, false, v);
+}
+
+struct buf *json_raw(struct json_out *w)
+{
+    value_starts(w);
+    return w->buf;
 }
 
 void json_add_num(struct json_out *w, double v)

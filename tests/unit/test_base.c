@@ -42,6 +42,19 @@ TEST(system_errors_say_why)
     assert_int_equal(rc_exit(RC_LIMIT), 4);
 }
 
+TEST(room_is_written_by_the_caller)
+{
+    struct buf b;
+
+    buf_init(&b, 10);
+    memcpy(buf_reserve(&b, 8), "abcdefgh", 8);
+    buf_commit(&b, 3);
+    assert_string_equal(buf_str(&b), "abc");
+    CHECK(!b.over && !buf_reserve(&b, 8) && b.over);
+    assert_int_equal(b.len, 3);
+    buf_release(&b);
+}
+
 /* ---- arena and buf ---- */
 
 TEST(arena_is_aligned_and_zeroed)
@@ -314,7 +327,8 @@ TEST(wrong_options_are_told)
     }
 }
 
-TEST_MAIN(cmocka_unit_test(first_error_wins_and_takes_context),
+TEST_MAIN(cmocka_unit_test(room_is_written_by_the_caller),
+          cmocka_unit_test(first_error_wins_and_takes_context),
           cmocka_unit_test(system_errors_say_why), cmocka_unit_test(arena_is_aligned_and_zeroed),
           cmocka_unit_test(buf_stops_at_its_maximum), cmocka_unit_test(numbers_are_whole_strings),
           cmocka_unit_test(floats_are_finite), cmocka_unit_test(text_is_made_printable),

@@ -221,8 +221,27 @@ TEST(what_terminals_act_on_is_escaped)
     buf_release(&b);
 }
 
-TEST_MAIN(cmocka_unit_test(values_are_counted), cmocka_unit_test(what_terminals_act_on_is_escaped),
-          cmocka_unit_test(values_are_read), cmocka_unit_test(wrong_text_is_refused_with_its_place),
+TEST(whole_numbers_at_their_ends)
+{
+    struct buf b = { 0 };
+    struct json_out w;
+
+    json_out_init(&w, &b, 0);
+    json_arr(&w);
+    json_add_int(&w, INT64_MIN);
+    json_add_int(&w, INT64_MAX);
+    json_add_int(&w, 0);
+    json_add_uint(&w, UINT64_MAX);
+    buf_adds(json_raw(&w), "1e5");
+    json_arr_end(&w);
+    assert_string_equal(buf_str(&b), "[-9223372036854775808,9223372036854775807,0,"
+                                     "18446744073709551615,1e5]");
+    buf_release(&b);
+}
+
+TEST_MAIN(cmocka_unit_test(whole_numbers_at_their_ends), cmocka_unit_test(values_are_counted),
+          cmocka_unit_test(what_terminals_act_on_is_escaped), cmocka_unit_test(values_are_read),
+          cmocka_unit_test(wrong_text_is_refused_with_its_place),
           cmocka_unit_test(depth_is_bounded), cmocka_unit_test(writer_escapes_and_indents),
           cmocka_unit_test(tables_go_both_ways), cmocka_unit_test(wrong_members_are_named),
           cmocka_unit_test(tables_document_themselves))
