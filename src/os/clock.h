@@ -5,6 +5,8 @@
 #include <stdint.h>
 
 int64_t clock_mono_ms(void); /* since boot, never steps */
+int64_t clock_mono_ns(void);
 int64_t clock_unix_s(void);
+int64_t clock_unix_ms(void);
 
 #endif

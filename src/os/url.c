@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+#include "os/url.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+static enum rc bad(const char *text, const char *why, struct err *err)
+{
+    err_hint(err, "Write it as http://127.0.0.1:8003 or unix:/run/server.sock.");
+    return err_set(err, RC_USAGE, "could not understand the address '%s': %s", text, why);
+}
+
+static enum rc parse_unix(const char *text, struct url *u, struct err *err)
+{
+    if (!*(text + 5) || !str_copy(u->socket, sizeof(u->socket), text + 5))
+        return bad(text, "a socket's path has 1 to 107 bytes", err);
+    return RC_OK;
+}
+
+/* Letters, digits and what addresses are written with: nothing that could end a header. */
+static bool host_ok(const char *s)
+{
+    return *s && strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:%") ==
+                     strlen(s);
+}
+
+/* "host", "host:port", "[v6]:port" of `len` bytes. */
+static enum rc parse_authority(const char *text, const char *p, size_t len, struct url *u,
+                               struct err *err)
+{
+    const char *end = p + len, *host_end, *port;
+    uint64_t number = 80;
+
+    if (len && *p == '[') {
+        p++;
+        host_end = memchr(p, ']', (size_t)(end - p));
+        if (!host_end)
+            return bad(text, "']' is missing", err);
+        port = host_end + 1;
+    } else {
+        host_end = memchr(p, ':', len);
+        if (!host_end)
+            host_end = end;
+        port = host_end;
+    }
+    if ((size_t)(host_end - p) >= sizeof(u->host))
+        return bad(text, "the name is too long", err);
+    memcpy(u->host, p, (size_t)(host_end - p));
+    if (!host_ok(u->host))
+        return bad(text, "it has no name of a host", err);
+    if (port < end && *port == ':' && end - port - 1 < (ptrdiff_t)sizeof(u->port)) {
+        memcpy(u->port, port + 1, (size_t)(end - port - 1));
+        if (!str_to_u64(u->port, 10, &number) || !number || number > 65535)
+            return bad(text, "its port is not a number from 1 to 65535", err);
+    } else if (port < end) {
+        return bad(text, "its port is not a number from 1 to 65535", err);
+    }
+    snprintf(u->port, sizeof(u->port), "%u", (unsigned)number);
+    return RC_OK;
+}
+
+enum rc url_parse(const char *text, struct url *out, struct err *err)
+{
+    const char *p = text;
+    struct url u = { 0 };
+    size_t len;
+
+    if (str_starts(text, "unix:")) {
+        if (parse_unix(text, &u, err))
+            return err ? err->code : RC_USAGE;
+        *out = u;
+        return RC_OK;
+    }
+    if (str_starts(text, "https://")) {
+        err_hint(err, "Give the server's plain port, or put a proxy that ends TLS before it.");
+        return err_set(err, RC_USAGE, "https is not spoken here: '%s'", text);
+    }
+    if (str_starts(text, "http://"))
+        p += 7;
+    else if (strstr(text, "://"))
+        return bad(text, "it is not http", err);
+    len = strcspn(p, "/?#");
+    if (p[len] == '?' || p[len] == '#' || strpbrk(p + len, "?# \t\r\n"))
+        return bad(text, "it has a query or a space", err);
+    if (parse_authority(text, p, len, &u, err))
+        return RC_USAGE;
+    if (!str_copy(u.prefix, sizeof(u.prefix), p + len))
+        return bad(text, "its path is too long", err);
+    for (len = strlen(u.prefix); len && u.prefix[len - 1] == '/'; len--)
+        u.prefix[len - 1] = '\0';
+    *out = u;
+    return RC_OK;
+}
+
+const char *url_authority(const struct url *u, char out[URL_AUTHORITY_MAX])
+{
+    bool v6 = strchr(u->host, ':') != NULL;
+
+    if (u->socket[0])
+        snprintf(out, URL_AUTHORITY_MAX, "localhost");
+    else
+        snprintf(out, URL_AUTHORITY_MAX, v6 ? "[%s]:%s" : "%s:%s", u->host, u->port);
+    return out;
+}
