@@ -80,6 +80,7 @@ struct model {
     const char *default_prompt; /* its name, one of prompts; NULL: none */
     enum model_head head;
     size_t labels;
+    const char **label_names; /* [labels] of id2label, NULL for one without; NULL: none given */
     enum model_score score;
     uint64_t parameters; /* floating point numbers in the files, dense layers included */
     struct st *tensors;  /* owned */

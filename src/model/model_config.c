@@ -277,6 +277,16 @@ static enum rc eps_read(struct model *m, const struct json *cfg, struct err *err
 }
 
 /* --- the head --- */
+static void label_names_read(struct model *m, const struct json *ids)
+{
+    m->label_names = arena_array(&m->arena, const char *, ids->count);
+    for (const struct json *v = ids->first; v; v = v->next) {
+        uint64_t i;
+        if (v->type == JSON_STR && str_to_u64(v->key, 10, &i) && i < ids->count)
+            m->label_names[i] = arena_strdup(&m->arena, v->text);
+    }
+}
+
 static enum rc labels_read(struct model *m, const struct json *cfg, struct err *err)
 {
     const struct json *ids = field(cfg, "id2label");
@@ -289,6 +299,7 @@ static enum rc labels_read(struct model *m, const struct json *cfg, struct err *
         return err_set(err, RC_LIMIT, "'id2label' has %zu labels; at most %d are supported",
                        ids->count, MODEL_LABELS_MAX);
     m->labels = ids->count;
+    label_names_read(m, ids);
     return RC_OK;
 }
 

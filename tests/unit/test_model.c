@@ -403,9 +403,25 @@ TEST(verify_finds)
     box_remove(dir);
 }
 
-TEST_MAIN(cmocka_unit_test(families_open), cmocka_unit_test(types_and_prefixes),
-          cmocka_unit_test(sentence_files), cmocka_unit_test(configs_refused),
-          cmocka_unit_test(shapes_refused), cmocka_unit_test(modules_refused),
-          cmocka_unit_test(pooling_flags), cmocka_unit_test(joined_pooling),
-          cmocka_unit_test(score_activation), cmocka_unit_test(names_are_found),
-          cmocka_unit_test(verify_finds))
+TEST(labels_have_names)
+{
+    struct box b = { .labels = 2,
+                     .config_add = ", \"id2label\": {\"1\": \"good\", \"7\": \"far\"}" };
+    char *dir = box_make(&b);
+    struct err err = { 0 };
+    struct model *m = NULL;
+
+    assert_int_equal(model_open(dir, &m, &err), RC_OK);
+    assert_int_equal(m->labels, 2);
+    assert_null(m->label_names[0]);
+    assert_string_equal(m->label_names[1], "good");
+    model_close(m);
+    box_remove(dir);
+}
+
+TEST_MAIN(cmocka_unit_test(labels_have_names), cmocka_unit_test(families_open),
+          cmocka_unit_test(types_and_prefixes), cmocka_unit_test(sentence_files),
+          cmocka_unit_test(configs_refused), cmocka_unit_test(shapes_refused),
+          cmocka_unit_test(modules_refused), cmocka_unit_test(pooling_flags),
+          cmocka_unit_test(joined_pooling), cmocka_unit_test(score_activation),
+          cmocka_unit_test(names_are_found), cmocka_unit_test(verify_finds))
