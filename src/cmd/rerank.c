@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* rerank: `stoker rerank`: documents in the order of how well they answer a query.
  *
- * The query is tokenised once: the pair template is taken apart into what stands before
- * the document's tokens and what stands behind them, and each document is put between.
- * A document is cut to the room that is left and never eats the query; only when the
- * query alone fills the model are both cut, the longer first. */
+ * The query is tokenised once and never cut for a document's sake: engine/pair.h. */
 #include "base/f32.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/str.h"
 #include "cmd/embed_int.h"
+#include "engine/pair.h"
 #include "os/clock.h"
 
 #include <assert.h>
@@ -42,14 +40,6 @@ struct doc {
     uint64_t line;
 };
 
-struct pair {      /* the template with the query in it */
-    uint32_t *ids; /* before the document, then behind it; owned */
-    uint8_t *types;
-    size_t before, behind;
-    uint8_t doc_type;
-    bool whole; /* the query alone is too long: each pair is encoded as a whole */
-};
-
 struct rank {
     const struct rerank_opts *o;
     struct encoder enc;
@@ -67,74 +57,23 @@ struct rank {
     uint64_t index, failed, tokens, truncated;
 };
 
-/* ---- the template ---- */
-/* Encodes the query with a document of one letter and looks where that went. */
-static enum rc take_apart(struct rank *r, struct err *err)
+/* ---- pairs ---- */
+static struct pair_opts pair_limits(const struct rank *r)
 {
-    static const struct tok_text probe = { "a", 1 };
-    struct tok_opts to = { .truncate = TOK_NEVER };
-    struct pair *p = &r->pair;
-    struct tok_out t;
-    size_t first = 0, last;
-
-    if (tokenizer_encode(r->enc.tok, r->enc.scratch, r->query, &probe, &to, &t, err))
-        return err_ctx(err, "could not tokenise the query");
-    while (first < t.count && t.sequence[first] != 1)
-        first++;
-    for (last = t.count; last > first && t.sequence[last - 1] != 1; last--)
-        ;
-    if (first == last)
-        return err_set(err, RC_PARSE, "the tokenizer of model '%s' makes no pairs",
-                       r->enc.model->name);
-    p->before = first;
-    p->behind = t.count - last;
-    p->doc_type = t.types[first];
-    p->whole = p->before + p->behind >= r->enc.max_tokens;
-    p->ids = xcalloc(p->before + p->behind, sizeof(*p->ids));
-    p->types = xcalloc(p->before + p->behind, 1);
-    memcpy(p->ids, t.ids, first * sizeof(*p->ids));
-    memcpy(p->types, t.types, first);
-    memcpy(p->ids + first, t.ids + last, p->behind * sizeof(*p->ids));
-    memcpy(p->types + first, t.types + last, p->behind);
-    return RC_OK;
-}
-
-static void add_between(struct rank *r, const struct tok_out *t)
-{
-    const struct pair *p = &r->pair;
-    size_t count = p->before + t->count + p->behind;
-
-    assert(count <= r->enc.max_tokens);
-    memcpy(r->ids, p->ids, p->before * sizeof(*p->ids));
-    memcpy(r->types, p->types, p->before);
-    memcpy(r->ids + p->before, t->ids, t->count * sizeof(*t->ids));
-    memset(r->types + p->before, p->doc_type, t->count);
-    memcpy(r->ids + p->before + t->count, p->ids + p->before, p->behind * sizeof(*p->ids));
-    memcpy(r->types + p->before + t->count, p->types + p->before, p->behind);
-    batch_add(&r->batch, r->ids, r->types, count, t->truncated);
+    return (struct pair_opts){ .max_tokens = r->enc.max_tokens };
 }
 
 static void add_doc(struct rank *r, struct tok_text text)
 {
-    struct tok_opts to = { .max_tokens = r->enc.max_tokens, .truncate = TOK_LONGEST_FIRST };
+    struct pair_opts o = pair_limits(r);
     struct tok_text doc = text_prepare(text, &r->enc.text, &r->enc.prepared);
     struct err err = { 0 };
-    struct tok_out t;
-    enum rc rc;
+    struct pair_out out;
 
-    if (r->pair.whole) {
-        rc = tokenizer_encode(r->enc.tok, r->enc.scratch, r->query, &doc, &to, &t, &err);
-    } else {
-        to.no_specials = true;
-        to.max_tokens -= r->pair.before + r->pair.behind;
-        rc = tokenizer_encode(r->enc.tok, r->enc.scratch, doc, NULL, &to, &t, &err);
-    }
-    if (rc)
+    if (pair_encode(&r->pair, r->enc.tok, r->enc.scratch, doc, &o, r->ids, r->types, &out, &err))
         batch_add_failed(&r->batch, err.msg);
-    else if (r->pair.whole)
-        batch_add(&r->batch, t.ids, t.types, t.count, t.truncated);
     else
-        add_between(r, &t);
+        batch_add(&r->batch, r->ids, r->types, out.count, out.truncated);
     encoder_trim(&r->enc, text.len);
 }
 
@@ -392,7 +331,8 @@ static enum rc open_all(struct rank *r, struct cmd_ctx *ctx, struct err *err)
                             &r->query_lower);
     r->ids = xcalloc(r->enc.max_tokens, sizeof(*r->ids));
     r->types = xcalloc(r->enc.max_tokens, 1);
-    return take_apart(r, err);
+    struct pair_opts limits = pair_limits(r);
+    return pair_open(&r->pair, r->enc.tok, r->enc.scratch, r->query, &limits, err);
 }
 
 static enum rc rank_all(struct rank *r, struct cmd_ctx *ctx, struct err *err)
@@ -427,8 +367,7 @@ static void rank_release(struct rank *r)
     source_close(r->src);
     batch_release(&r->batch);
     buf_release(&r->query_lower);
-    free(r->pair.ids);
-    free(r->pair.types);
+    pair_close(&r->pair);
     free(r->docs);
     free(r->ids);
     free(r->types);

@@ -45,6 +45,7 @@ struct eng_ops {
                    struct err *err);
     uint64_t (*memory)(const struct model *m, const struct eng_opts *o); /* bytes it will take */
     void (*describe)(const struct eng *e, char *out, size_t cap); /* "avx512 bf16, 2 threads" */
+    const char *(*kind)(void); /* (optional) which one this machine has: "cpu amx"; static */
 };
 extern const struct eng_ops eng_ref, eng_cpu;
 

@@ -107,6 +107,20 @@ static void cpu_describe(const struct eng *base, char *out, size_t cap)
                    e->threads, e->threads == 1 ? "" : "s");
 }
 
+static const char *cpu_kind(void)
+{
+    static const char *const names[CPU_ISAS] = {
+        [CPU_NONE] = "cpu",
+        [CPU_AVX2] = "cpu avx2",
+        [CPU_AVX512] = "cpu avx512",
+        [CPU_VNNI] = "cpu avx512vnni",
+        [CPU_BF16] = "cpu avx512bf16",
+        [CPU_AMX] = "cpu amx",
+    };
+
+    return names[cpu_isa_best()];
+}
+
 const struct eng_ops eng_cpu = {
     .name = "cpu",
     .score = cpu_score,
@@ -115,4 +129,5 @@ const struct eng_ops eng_cpu = {
     .run = cpu_run,
     .memory = cpu_memory,
     .describe = cpu_describe,
+    .kind = cpu_kind,
 };
