@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* http: an HTTP/1.1 server that knows nothing of models or GPUs.
+ *
+ * One thread turns an epoll loop over all connections; it parses, calls the handler of a
+ * route once the whole request is there, and writes replies.  A handler answers at once
+ * or keeps the exchange and answers later from any thread.  While it waits, the
+ * connection is still watched: a client that goes away is told to the handler's owner
+ * through http_on_gone(), so that work nobody wants any more can be dropped.
+ *
+ *     loop thread                 other threads
+ *     parse ─► handler(x) ──────► …work…
+ *     write ◄─ eventfd ◄───────── http_reply(x, …)
+ *
+ * Ownership: the server owns the exchange until the reply is written or the client is
+ * gone; a handler that keeps it holds one reference, which http_reply() gives back.
+ * Every exchange is answered exactly once, also when the client is gone (the reply is
+ * then thrown away).  Pipelined requests are answered in their order.
+ *
+ * A client that ends its side of the connection (FIN), even by shutdown(SHUT_WR) after a
+ * whole request, counts as gone: there is no way to tell the two apart, and work for nobody
+ * is what a busy server can do without.  Replies that are already there are still written.
+ * What it sent before the FIN is read first, unless HTTP_PIPELINE_MAX requests wait already.
+ *
+ * A request that is refused before its body is read (401, 404, 405, 413, …) is answered at
+ * once; its connection is kept when the body is small, else closed after the client had
+ * time to read the reply.
+ *
+ * Every limit has a name below, and a field in struct http_opts where a caller may want
+ * another; a request beyond one is answered 4xx and never grows memory past it. */
+#ifndef HTTP_HTTP_H
+#define HTTP_HTTP_H
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdint.h>
+
+enum {
+    HTTP_FIELDS_MAX = 100,              /* header fields of a request */
+    HTTP_HEAD_BYTES_MAX = 64 << 10,     /* request line and fields together: 431 beyond */
+    HTTP_TARGET_MAX = 8 << 10,          /* 414 beyond */
+    HTTP_BODY_BYTES_DEFAULT = 32 << 20, /* 413 beyond */
+    HTTP_CONNECTIONS_DEFAULT = 10000,   /* further ones wait in the listen queue */
+    HTTP_LISTENERS_MAX = 16,            /* addresses a server listens on */
+    HTTP_PIPELINE_MAX = 16,             /* requests read ahead on one connection */
+    HTTP_HEAD_MS_DEFAULT = 10000,       /* for a whole head, from its first byte: 408 */
+    HTTP_BODY_MS_DEFAULT = 30000,       /* between two reads of a body: 408 */
+    HTTP_IDLE_MS_DEFAULT = 75000,       /* of a keep-alive connection: closed */
+    HTTP_WRITE_MS_DEFAULT = 30000,      /* without progress of a reply: closed */
+    HTTP_BODIES_BYTES_MAX = 1 << 30     /* bodies of all requests together: 503 beyond */
+};
+
+enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_OPTIONS };
+
+struct http_field {
+    const char *name; /* as sent; compare without case */
+    const char *value;
+};
+
+struct http_request { /* borrowed from the exchange */
+    enum http_method method;
+    const char *path;  /* percent-decoded, without the query; begins with '/' */
+    const char *query; /* raw, without '?'; "" when there is none */
+    const struct http_field *fields;
+    size_t field_count;
+    const char *body; /* NUL-terminated behind body_len; chunked bodies are joined */
+    size_t body_len;
+    const char *peer; /* "127.0.0.1:53122" */
+    int port;         /* the local one it came in on */
+    bool tls;
+    uint64_t id;         /* of this request, from 1 */
+    int64_t begun_ns;    /* monotonic: its first byte was there */
+    int64_t complete_ns; /* its last byte was there */
+};
+
+struct http_exchange;
+struct http_server;
+typedef void http_handler(void *arg, struct http_exchange *x);
+
+struct http_route {
+    enum http_method method;
+    const char *path; /* exact; HEAD follows GET by itself */
+    http_handler *run;
+    void *arg;
+    bool open; /* needs no token */
+};
+
+struct http_opts {
+    const struct http_route *routes; /* borrowed for the server's life */
+    size_t route_count;
+    size_t body_bytes_max, connections_max; /* 0: the defaults above */
+    size_t bodies_bytes_max;                /* of all requests together; 0: the default above */
+    int head_ms;                            /* for a whole head, from its first byte; 0: 10 s */
+    int body_ms;       /* between two reads of a body; longer ones need 1 KiB/s too; 0: 30 s */
+    int idle_ms;       /* of a keep-alive connection; 0: 75 s */
+    int write_ms;      /* without progress of a reply; 0: 30 s */
+    const char *token; /* bearer token; NULL: none is asked */
+    const char *tls_cert, *tls_key; /* PEM files; NULL: plain */
+    const char *server_name;        /* of the Server field; NULL: none */
+    /* Bodies of replies the server makes itself (400, 401, 404, 405, 408, 413, 414, 417, 431,
+     * 501, 503, 505): NULL gives {"error": why}.  Called on the loop thread.  `path` is "" when
+     * the request line could not be read. */
+    void (*error_body)(void *arg, const char *path, int status, const char *why, struct buf *out);
+    /* Called on the loop thread when a reply has left or its client is gone; for logs.  `status`
+     * is 499 when the client left before there was a reply. */
+    void (*on_done)(void *arg, const struct http_request *req, int status, size_t bytes_out,
+                    int64_t end_ns, bool gone);
+    void *arg;
+};
+
+enum rc http_server_new(const struct http_opts *o, struct http_server **out,
+                        struct err *err) MUST_USE;
+/* "127.0.0.1", "::1", "0.0.0.0", "unix:/path"; port 0 takes a free one, written to *out_port. */
+enum rc http_listen(struct http_server *s, const char *address, int port, int *out_port,
+                    struct err *err) MUST_USE;
+/* Its loop thread.  Raises the limit of open files to the hard one first: RC_LIMIT when
+ * connections_max was given and cannot be held; the default is lowered to what can. */
+enum rc http_start(struct http_server *s, struct err *err) MUST_USE;
+/* No new connections, keep-alive ends with the next reply; returns when all exchanges are
+ * answered and written or `ms` have passed (how many were cut: *out_cut). Any thread. */
+void http_drain(struct http_server *s, int ms, size_t *out_cut);
+/* Ends the loop at once; NULL is fine.  Exchanges that are still kept are gone from then on:
+ * their callbacks have run when this returns, http_request() stays readable, and each must
+ * still be answered, which frees it.  So whoever keeps exchanges may end before or after. */
+void http_server_free(struct http_server *s);
+size_t http_connections(const struct http_server *s);
+
+const struct http_request *http_request(const struct http_exchange *x);
+const char *http_field(const struct http_request *r, const char *name); /* NULL: none */
+/* The value of a query parameter, percent-decoded; false: not there or over cap. */
+bool http_query(const struct http_request *r, const char *name, char *out, size_t cap);
+
+/* Answers: takes what is in `body` (empty after), `type` is the Content-Type (NULL: none),
+ * `fields` holds extra lines "Name: value\r\n" (NULL: none).  Any thread, once. */
+void http_reply(struct http_exchange *x, int status, const char *type, struct buf *body,
+                const char *fields);
+bool http_gone(const struct http_exchange *x); /* its client has left; any thread */
+/* Calls fn(arg) on the loop thread once, if the client leaves before there is a reply; at once,
+ * on this thread, when it already has.  http_reply() ends it: fn is not called after that
+ * returns, and a reply waits for an fn that runs (so fn takes no lock that is held around
+ * http_reply).  fn may answer the exchange itself. */
+void http_on_gone(struct http_exchange *x, void (*fn)(void *arg), void *arg);
+
+const char *http_status_text(int status);
+
+#endif

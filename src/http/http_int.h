@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/* http_int: what the files of http/ share.
+ *
+ *     parse.c   bytes to a request; pure, knows no socket
+ *     route.c   which route, is the token right, bodies of our own errors
+ *     reply.c   exchanges: made, answered from any thread, thrown away
+ *     conn.c    one connection: reading, waiting, writing, closing
+ *     timer.c   deadlines: one sorted list a kind
+ *     tls.c     OpenSSL, opened at run time
+ *     listen.c  addresses and accepting
+ *     server.c  the loop
+ *
+ * Threads: everything here belongs to the loop thread, but struct hub and the members of an
+ * exchange that say so.  The hub outlives the server while exchanges of it are kept. */
+#ifndef HTTP_HTTP_INT_H
+#define HTTP_HTTP_INT_H
+#include "http/http.h"
+
+#include <assert.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+enum {
+    HTTP_LINE_MAX = HTTP_TARGET_MAX + 64, /* bytes of a request line: 414 beyond */
+    HTTP_CHUNK_LINE_MAX = 256,            /* bytes of a chunk's size and extensions */
+    HTTP_REFUSED_BODY_MAX = 64 << 10,     /* read of a refused request, to keep its connection */
+    HTTP_LINGER_BYTES_MAX = 64 << 20,     /* thrown away behind a last reply */
+    HTTP_SERVER_NAME_MAX = 64,            /* bytes of the Server field; the rest is cut */
+    HTTP_READ_BYTES_MAX = 64 << 10,       /* of one read; the buffer is the loop's */
+    HTTP_TURN_BYTES_MAX = 1 << 20,        /* written on one connection before others' turn */
+    HTTP_TLS_WRITE_MAX = 16 << 10,        /* of one record */
+    HTTP_IOV_MAX = 64,                    /* pieces of one write */
+    HTTP_ACCEPTS_MAX = 64,                /* connections accepted before others' turn */
+    HTTP_EVENTS_MAX = 256,                /* taken from the kernel at a time */
+    HTTP_WHY_MAX = 512,                   /* bytes of the reason in an error's body */
+    HTTP_PEER_MAX = 64,                   /* bytes of "address:port" */
+    HTTP_SPARE_FILES_MAX = 64,            /* descriptors left for everything but connections */
+    HTTP_BODY_RATE_MIN = 1024,            /* bytes a second, over the time above body_ms */
+    HTTP_LINGER_MS = 2000,                /* for the client to read our last reply */
+    HTTP_DRAIN_IDLE_MS = 200,             /* requests on their way when a drain begins */
+    HTTP_ACCEPT_PAUSE_MS = 100,           /* after EMFILE and its like */
+    HTTP_BACKLOG = 4096,
+    HTTP_PREFIX_BYTES = 256 /* of a reply's head that the loop writes: status, date, … */
+};
+
+/* ---- parse.c */
+enum http_step {
+    HTTP_MORE,      /* all bytes are taken, the request is not whole */
+    HTTP_HEAD_DONE, /* once for each request, when its fields are known */
+    HTTP_DONE,      /* http_parser_take() gives it */
+    HTTP_BAD        /* status and why say it; nothing can follow on this connection */
+};
+
+struct http_span { /* offsets in the head */
+    uint32_t name, value;
+};
+
+/* At rest it owns nothing: head, spans and body are there while a request is read. */
+struct http_parser {
+    char *head; /* NUL-terminated pieces of it are the request's strings */
+    char *body;
+    struct http_span *spans;
+    const char *why; /* HTTP_BAD; static text */
+    size_t body_len, body_cap;
+    size_t body_max;
+    uint64_t left;     /* of the body or the chunk */
+    uint32_t head_len; /* bytes in head */
+    uint32_t head_cap;
+    uint32_t line;        /* where the line begins that is being read */
+    uint32_t path, query; /* offsets in head; query 0: none */
+    uint32_t extra;       /* bytes of trailers and of the chunk's line */
+    uint16_t span_count, span_cap, status;
+    uint8_t state, method, minor, hosts;
+    bool has_line, skipped_line;        /* the request line is there; an empty one was */
+    bool has_length, chunked, te;       /* of the body */
+    bool close, keep, expect, has_body; /* keep, close: what Connection said */
+};
+
+struct http_parsed { /* owned by the exchange */
+    char *head;
+    struct http_field *fields;
+    char *body;
+};
+
+void http_parser_init(struct http_parser *p, size_t body_max);
+void http_parser_release(struct http_parser *p);
+/* Takes bytes up to the next step; returns how many.  With len 0 it may still step. */
+size_t http_parse(struct http_parser *p, const char *data, size_t len, enum http_step *out);
+/* The request of HTTP_DONE (or what is there of one after HTTP_BAD): strings in *own. */
+void http_parser_take(struct http_parser *p, struct http_request *req, struct http_parsed *own);
+bool http_parser_idle(const struct http_parser *p); /* no byte of a request is there */
+bool http_parser_in_body(const struct http_parser *p);
+bool http_parser_keeps(const struct http_parser *p); /* the connection may live on */
+/* Percent-decodes; '+' is a space where `plus`.  False: a bad escape or a control character. */
+bool http_decode(const char *in, size_t len, bool plus, char *out, size_t cap, size_t *out_len);
+
+/* ---- timer.c */
+enum timer_kind { TIMER_HEAD, TIMER_BODY, TIMER_IDLE, TIMER_LINGER, TIMER_WRITE, TIMER_KINDS };
+
+struct timer {
+    struct timer *prev, *next; /* NULL: not armed */
+    struct conn *conn;
+    int64_t due_ns;
+    enum timer_kind kind;
+};
+
+/* One list a kind: all of a kind wait equally long, so appending keeps it sorted. */
+struct timers {
+    struct timer list[TIMER_KINDS]; /* heads of rings */
+    int64_t ns[TIMER_KINDS];
+};
+
+void timers_init(struct timers *t);
+void timer_arm(struct timers *t, struct timer *m, enum timer_kind kind, int64_t now_ns);
+void timer_stop(struct timer *m);
+int64_t timers_next(const struct timers *t);                /* INT64_MAX: none */
+struct timer *timers_due(struct timers *t, int64_t now_ns); /* one, stopped; NULL: none */
+
+/* ---- reply.c */
+struct hub { /* what exchanges and the server share */
+    pthread_mutex_t lock;
+    pthread_cond_t called;               /* a callback returned */
+    struct http_exchange *first, **last; /* answered, not yet taken by the loop */
+    int wake_fd;                         /* -1: the loop has ended */
+    bool woken;                          /* wake_fd was written and not yet read */
+    pthread_t loop;
+    bool has_loop;
+    atomic_size_t refs; /* the server and every exchange */
+    atomic_size_t body_bytes;
+};
+
+struct http_exchange {
+    struct http_request req;
+    struct http_parsed own;
+    struct hub *hub;
+    /* the loop's */
+    struct conn *conn;          /* NULL: let go */
+    struct http_exchange *next; /* later on the same connection */
+    size_t body_bytes;          /* counted in the hub */
+    bool answered, interim, prefixed, close, kept_alive;
+    bool handed; /* a handler has it */
+    /* the reply: the replier's, then the loop's */
+    int status;
+    char *head;               /* owned; the first HTTP_PREFIX_BYTES are the loop's */
+    size_t head_at, head_len; /* what is to be written: head[head_at..head_len) */
+    struct buf body;
+    size_t sent; /* of head and body together */
+    /* under the hub's lock */
+    struct http_exchange *next_reply;
+    void (*on_gone)(void *arg);
+    void *gone_arg;
+    bool replied, calling;
+    atomic_bool gone;
+    char peer[HTTP_PEER_MAX];
+};
+
+struct hub *hub_new(void);
+void hub_unref(struct hub *h);
+struct http_exchange *exchange_new(struct hub *h, struct conn *c);
+void exchange_free(struct http_exchange *x);
+/* The loop lets go of it: frees it, or tells its keeper that the client is gone. */
+void exchange_detach(struct http_exchange *x);
+/* All replies since the last call, in order; the loop owns them. */
+struct http_exchange *hub_take(struct hub *h);
+/* The reply's head behind the prefix, and its body; no lock, no queue. */
+void exchange_answer(struct http_exchange *x, int status, const char *type, struct buf *body,
+                     const char *fields);
+/* Status line, date and what the connection needs; on the loop, before the first write. */
+void exchange_prefix(struct http_exchange *x, const char *common, size_t common_len);
+size_t exchange_bytes(const struct http_exchange *x); /* of head and body to be sent */
+
+/* ---- route.c */
+struct router {
+    const struct http_route **sorted; /* by path, then method */
+    size_t count;
+    const char **paths; /* each once, for hints */
+    size_t path_count;
+};
+void router_init(struct router *r, const struct http_route *routes, size_t count);
+void router_release(struct router *r);
+/* NULL: *status is 404 or 405, and of 405 *allow lists the methods (in `allow`, cap bytes). */
+const struct http_route *router_find(const struct router *r, const char *path,
+                                     enum http_method method, int *status, char *allow, size_t cap);
+bool router_open(const struct router *r, const char *path); /* some route there needs no token */
+const char *router_nearest(const struct router *r, const char *path);
+bool token_equal(const char *authorization, const char *token);
+void error_json(const char *why, struct buf *out);
+
+/* ---- tls.c */
+struct tls;
+enum { TLS_AGAIN_READ = -1, TLS_AGAIN_WRITE = -2, TLS_ERROR = -3 };
+enum rc tls_new(const char *cert, const char *key, struct tls **out, struct err *err) MUST_USE;
+void tls_free(struct tls *t);
+void *tls_open(struct tls *t, int fd); /* NULL: no memory */
+void tls_close(struct tls *t, void *ssl, bool polite);
+int tls_handshake(struct tls *t, void *ssl);                       /* 1: done, else TLS_* */
+ssize_t tls_read(struct tls *t, void *ssl, void *out, size_t cap); /* 0: end, else bytes or TLS_* */
+ssize_t tls_write(struct tls *t, void *ssl, const void *p, size_t len);
+
+/* ---- conn.c */
+struct conn {
+    struct http_server *s;
+    struct conn *prev, *next;            /* all connections */
+    struct conn *next_flush, *next_dead; /* lists of one turn of the loop */
+    struct http_exchange *first, *last;  /* in order of the requests */
+    struct timer read_timer, write_timer;
+    struct http_parser parser;
+    const struct http_route *route; /* of the request being read; NULL: refused */
+    void *ssl;                      /* NULL: plain */
+    char *spare;                    /* read while too many requests waited */
+    size_t spare_at, spare_len;
+    size_t lingered;  /* bytes thrown away */
+    size_t counted;   /* of the body being read, in the hub */
+    int64_t begun_ns; /* first byte of the request being read */
+    int64_t body_ns;  /* first byte of its body */
+    uint32_t events;  /* epoll's */
+    int fd;
+    uint16_t port;
+    uint16_t count;   /* requests in the list */
+    uint16_t refusal; /* 401, 404, 405 of the request being read; 0: none */
+    bool handshaking; /* TLS's */
+    bool stop;        /* no more requests are read */
+    bool eof;         /* the client sends no more */
+    bool lingering;   /* our last reply is out; only its end is waited for */
+    bool blocked;     /* a write waits for room */
+    bool flushing, dead;
+    bool read_wants_write, write_wants_read; /* TLS must do the other first */
+    char peer[HTTP_PEER_MAX];
+};
+static_assert(sizeof(struct conn) < 640, "10,000 connections at rest are a few megabytes");
+
+void conn_open(struct http_server *s, int fd, const char *peer, int port);
+void conn_event(struct conn *c, uint32_t events);
+void conn_timeout(struct conn *c, enum timer_kind kind);
+void conn_answered(struct http_exchange *x); /* a reply came from the hub */
+void conn_flush(struct conn *c);
+void conn_close(struct conn *c);      /* at once; its exchanges are let go */
+bool conn_busy(const struct conn *c); /* a request is being read, worked on or answered */
+
+/* ---- server.c */
+struct listener {
+    int fd;
+    int port;
+    char *path; /* of a unix socket, removed at the end; NULL: none */
+};
+
+struct http_server {
+    struct http_opts o;
+    struct router router;
+    struct hub *hub;
+    struct tls *tls; /* NULL: plain */
+    struct timers timers;
+    struct listener listeners[HTTP_LISTENERS_MAX];
+    size_t listener_count;
+    int epoll_fd;
+    pthread_t thread;
+    bool started, connections_fixed; /* the caller gave connections_max */
+    /* the loop's */
+    struct conn *conns;        /* list */
+    struct conn *flush, *dead; /* lists of this turn */
+    int64_t now_ns;            /* of this turn */
+    int64_t accept_again_ns;   /* 0: accepting, or too many connections */
+    bool accepting, draining;
+    int64_t drain_idle_ns, drain_cut_ns; /* close the idle; cut the rest; INT64_MAX: never */
+    uint64_t next_id;
+    int64_t date_s;
+    char common[HTTP_PREFIX_BYTES]; /* "Date: …\r\nServer: …\r\n" */
+    size_t common_len;
+    char *read_buf, *write_buf;
+    atomic_size_t conn_count;
+    size_t lingering; /* connections of them that only wait for their end */
+    /* under the hub's lock */
+    pthread_cond_t drained;
+    bool ending, drain_asked, is_drained;
+    int64_t drain_end_ns;
+    size_t cut;
+};
+
+void server_note_flush(struct http_server *s, struct conn *c);
+void server_note_dead(struct http_server *s, struct conn *c);
+void server_take_replies(struct http_server *s); /* marks them; flushes nothing */
+void server_date(struct http_server *s);         /* keeps s->common of this second */
+
+/* ---- listen.c */
+enum rc listener_open(struct listener *l, const char *address, int port, struct err *err) MUST_USE;
+void listener_close(struct listener *l);
+/* RC_OK: *out_fd and peer; RC_TIMEOUT: none waits; RC_LIMIT: no descriptor or memory is left. */
+enum rc listener_accept(const struct listener *l, int *out_fd, char *peer, size_t cap);
+/* Raises the limit of open files; lowers *connections when `fixed` is not set. */
+enum rc files_raise(size_t *connections, bool fixed, struct err *err) MUST_USE;
+
+#endif

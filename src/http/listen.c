@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* listen: addresses, sockets that listen, and how many files may be open.
+ *
+ * Options are set on the listening socket: what it accepts inherits them. */
+#include "http/http_int.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { KEEPALIVE_IDLE_S = 60, KEEPALIVE_EVERY_S = 15, KEEPALIVE_COUNT = 4 };
+
+static void set(int fd, int level, int name, int value)
+{
+    (void)setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+/* A peer whose machine died sends no FIN: keep-alive probes find out. */
+static void tune(int fd)
+{
+    set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_EVERY_S);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+}
+
+static int port_of(const struct sockaddr_storage *a)
+{
+    if (a->ss_family == AF_INET)
+        return ntohs(((const struct sockaddr_in *)a)->sin_port);
+    if (a->ss_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *)a)->sin6_port);
+    return 0;
+}
+
+static enum rc bind_and_listen(struct listener *l, const struct sockaddr *a, socklen_t len,
+                               const char *name, struct err *err)
+{
+    struct sockaddr_storage got = { 0 };
+    socklen_t got_len = sizeof(got);
+    int fd = socket(a->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return err_sys(err, "could not open a socket for '%s'", name);
+    if (a->sa_family != AF_UNIX)
+        tune(fd);
+    if (bind(fd, a, len) != 0 || listen(fd, HTTP_BACKLOG) != 0 ||
+        getsockname(fd, (struct sockaddr *)&got, &got_len) != 0) {
+        (void)err_sys(err, "could not listen on '%s'", name);
+        close(fd);
+        return RC_FAIL;
+    }
+    l->fd = fd;
+    l->port = port_of(&got);
+    return RC_OK;
+}
+
+/* A socket file nobody listens on is what a killed server left behind. */
+static void remove_stale(const struct sockaddr_un *a)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct stat st;
+
+    if (fd < 0)
+        return;
+    if (stat(a->sun_path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+        connect(fd, (const struct sockaddr *)a, sizeof(*a)) != 0 && errno == ECONNREFUSED)
+        unlink(a->sun_path);
+    close(fd);
+}
+
+static enum rc open_unix(struct listener *l, const char *path, struct err *err)
+{
+    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    enum rc rc;
+
+    if (!*path || !str_copy(a.sun_path, sizeof(a.sun_path), path))
+        return err_set(err, RC_USAGE, "could not listen on 'unix:%s': a path has 1 to %zu bytes",
+                       path, sizeof(a.sun_path) - 1);
+    remove_stale(&a);
+    rc = bind_and_listen(l, (const struct sockaddr *)&a, sizeof(a), path, err);
+    if (!rc)
+        l->path = xstrdup(path);
+    return rc;
+}
+
+enum rc listener_open(struct listener *l, const char *address, int port, struct err *err)
+{
+    struct addrinfo want = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+                             .ai_socktype = SOCK_STREAM };
+    struct addrinfo *found = NULL;
+    char service[16], name[128];
+    enum rc rc;
+
+    if (str_starts(address, "unix:"))
+        return open_unix(l, address + 5, err);
+    if (port < 0 || port > 65535)
+        return err_set(err, RC_USAGE, "could not listen on port %d: ports are 0 to 65535", port);
+    snprintf(service, sizeof(service), "%d", port);
+    if (getaddrinfo(address, service, &want, &found) != 0 || !found) {
+        err_hint(err, "Give a number such as 127.0.0.1 or ::1, or unix:/path.");
+        return err_set(err, RC_USAGE, "could not listen on '%s': not an address", address);
+    }
+    snprintf(name, sizeof(name), strchr(address, ':') ? "[%s]:%d" : "%s:%d", address, port);
+    rc = bind_and_listen(l, found->ai_addr, found->ai_addrlen, name, err);
+    freeaddrinfo(found);
+    return rc;
+}
+
+void listener_close(struct listener *l)
+{
+    if (l->fd >= 0)
+        close(l->fd);
+    l->fd = -1;
+    if (l->path)
+        unlink(l->path);
+    free(l->path);
+    l->path = NULL;
+}
+
+static void say_peer(const struct sockaddr_storage *a, char *out, size_t cap)
+{
+    char text[INET6_ADDRSTRLEN] = "";
+
+    if (a->ss_family == AF_INET) {
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)a)->sin_addr, text, sizeof(text));
+        snprintf(out, cap, "%s:%d", text, port_of(a));
+    } else if (a->ss_family == AF_INET6) {
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)a)->sin6_addr, text, sizeof(text));
+        if (str_starts(text, "::ffff:") && strchr(text, '.')) /* IPv4 on a socket for both */
+            snprintf(out, cap, "%s:%d", text + 7, port_of(a));
+        else
+            snprintf(out, cap, "[%s]:%d", text, port_of(a));
+    } else {
+        snprintf(out, cap, "unix");
+    }
+}
+
+enum rc listener_accept(const struct listener *l, int *out_fd, char *peer, size_t cap)
+{
+    struct sockaddr_storage a = { 0 };
+    socklen_t len = sizeof(a);
+    int fd = accept4(l->fd, (struct sockaddr *)&a, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            return RC_LIMIT;
+        return errno == EAGAIN ? RC_TIMEOUT : RC_FAIL; /* RC_FAIL: this one left; try the next */
+    }
+    say_peer(&a, peer, cap);
+    *out_fd = fd;
+    return RC_OK;
+}
+
+enum rc files_raise(size_t *connections, bool fixed, struct err *err)
+{
+    struct rlimit r;
+    size_t most;
+
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0)
+        return err_sys(err, "could not read the limit of open files");
+    if (r.rlim_cur < r.rlim_max) {
+        r.rlim_cur = r.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &r);
+        (void)getrlimit(RLIMIT_NOFILE, &r);
+    }
+    if (r.rlim_cur == RLIM_INFINITY || r.rlim_cur >= *connections + HTTP_SPARE_FILES_MAX)
+        return RC_OK;
+    most = r.rlim_cur > 2 * HTTP_SPARE_FILES_MAX ? r.rlim_cur - HTTP_SPARE_FILES_MAX
+                                                 : (size_t)r.rlim_cur / 2;
+    if (fixed) {
+        err_hint(err, "Raise it (ulimit -n, LimitNOFILE=) or ask for at most %zu connections.",
+                 most);
+        return err_set(err, RC_LIMIT,
+                       "could not hold %zu connections: open files are limited to %llu",
+                       *connections, (unsigned long long)r.rlim_cur);
+    }
+    *connections = most;
+    return RC_OK;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* reply: exchanges, and how replies come from other threads to the loop.
+ *
+ * Who owns an exchange, and who frees it:
+ *
+ *     made ─► handler has it ─► http_reply() ─► hub's list ─► loop writes ─► freed by the loop
+ *                  └─ client gone: the loop lets go ─► http_reply() ─► freed there
+ *
+ * The hub's lock decides between the two: `gone` and `replied` change under it.  The hub is
+ * counted by the server and by every exchange, so that a reply may come after
+ * http_server_free(): it finds the loop ended and frees the exchange.
+ *
+ * A callback of http_on_gone() runs without the lock, with `calling` set; http_reply() of
+ * another thread waits for it, of the callback itself leaves the freeing to the loop. */
+#include "http/http_int.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <strings.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct hub *hub_new(void)
+{
+    struct hub *h = xcalloc(1, sizeof(*h));
+
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->called, NULL);
+    h->last = &h->first;
+    h->wake_fd = -1;
+    atomic_init(&h->refs, 1);
+    return h;
+}
+
+void hub_unref(struct hub *h)
+{
+    if (atomic_fetch_sub(&h->refs, 1) != 1)
+        return;
+    pthread_cond_destroy(&h->called);
+    pthread_mutex_destroy(&h->lock);
+    free(h);
+}
+
+struct http_exchange *exchange_new(struct hub *h, struct conn *c)
+{
+    struct http_exchange *x = xcalloc(1, sizeof(*x));
+
+    atomic_fetch_add(&h->refs, 1);
+    x->hub = h;
+    x->conn = c;
+    x->req.path = x->req.query = x->req.body = x->req.peer = "";
+    return x;
+}
+
+void exchange_free(struct http_exchange *x)
+{
+    if (x->body_bytes)
+        atomic_fetch_sub(&x->hub->body_bytes, x->body_bytes);
+    hub_unref(x->hub);
+    free(x->own.head);
+    free(x->own.fields);
+    free(x->own.body);
+    free(x->head);
+    buf_release(&x->body);
+    free(x);
+}
+
+void exchange_detach(struct http_exchange *x)
+{
+    struct hub *h = x->hub;
+    void (*fn)(void *arg);
+    bool ours;
+
+    pthread_mutex_lock(&h->lock);
+    x->conn = NULL;
+    atomic_store(&x->gone, true);
+    ours = !x->handed || x->answered; /* nobody else has it, nor is it in the list */
+    fn = x->replied ? NULL : x->on_gone;
+    if (fn && !ours) {
+        x->calling = true;
+        pthread_mutex_unlock(&h->lock);
+        fn(x->gone_arg);
+        pthread_mutex_lock(&h->lock);
+        x->calling = false;
+        x->on_gone = NULL;
+        ours = x->replied; /* inside fn */
+        pthread_cond_broadcast(&h->called);
+    }
+    pthread_mutex_unlock(&h->lock);
+    if (ours)
+        exchange_free(x);
+}
+
+struct http_exchange *hub_take(struct hub *h)
+{
+    struct http_exchange *all;
+
+    pthread_mutex_lock(&h->lock);
+    all = h->first;
+    h->first = NULL;
+    h->last = &h->first;
+    pthread_mutex_unlock(&h->lock);
+    return all;
+}
+
+/* ---- the reply's text */
+static char *put(char *p, const char *s)
+{
+    return mempcpy(p, s, strlen(s));
+}
+
+static char *put_number(char *p, uint64_t n)
+{
+    char digits[24];
+    size_t i = sizeof(digits);
+
+    do {
+        digits[--i] = (char)('0' + n % 10);
+        n /= 10;
+    } while (n);
+    memcpy(p, digits + i, sizeof(digits) - i);
+    return p + sizeof(digits) - i;
+}
+
+void exchange_answer(struct http_exchange *x, int status, const char *type, struct buf *body,
+                     const char *fields)
+{
+    bool bodiless = status < 200 || status == 204 || status == 304;
+    size_t room = (type ? strlen(type) : 0) + (fields ? strlen(fields) : 0) + 128;
+    char *p = x->head = xmalloc(HTTP_PREFIX_BYTES + room);
+
+    if (body) {
+        x->body = *body;
+        body->data = NULL;
+        buf_init(body, body->max);
+    }
+    x->status = status;
+    p += HTTP_PREFIX_BYTES;
+    if (type) {
+        p = put(put(put(p, "Content-Type: "), type), "\r\n");
+    }
+    if (!bodiless)
+        p = put(put_number(put(p, "Content-Length: "), x->body.len), "\r\n");
+    if (fields)
+        p = put(p, fields);
+    p = put(p, "\r\n");
+    x->head_at = HTTP_PREFIX_BYTES;
+    x->head_len = (size_t)(p - x->head);
+    if (bodiless || x->req.method == HTTP_HEAD)
+        buf_release(&x->body);
+}
+
+void exchange_prefix(struct http_exchange *x, const char *common, size_t common_len)
+{
+    char text[HTTP_PREFIX_BYTES + 96], *p = text;
+    size_t len;
+
+    p = put_number(put(p, "HTTP/1.1 "), (uint64_t)x->status);
+    p = put(put(put(p, " "), http_status_text(x->status)), "\r\n");
+    memcpy(p, common, common_len);
+    p += common_len;
+    if (x->close)
+        p = put(p, "Connection: close\r\n");
+    else if (x->kept_alive)
+        p = put(p, "Connection: keep-alive\r\n");
+    len = (size_t)(p - text);
+    assert(len <= HTTP_PREFIX_BYTES);
+    x->head_at = HTTP_PREFIX_BYTES - len;
+    memcpy(x->head + x->head_at, text, len);
+}
+
+size_t exchange_bytes(const struct http_exchange *x)
+{
+    return x->head_len - x->head_at + x->body.len;
+}
+
+/* ---- the public side */
+const struct http_request *http_request(const struct http_exchange *x)
+{
+    return &x->req;
+}
+
+const char *http_field(const struct http_request *r, const char *name)
+{
+    for (size_t i = 0; i < r->field_count; i++)
+        if (!strcasecmp(r->fields[i].name, name))
+            return r->fields[i].value;
+    return NULL;
+}
+
+bool http_query(const struct http_request *r, const char *name, char *out, size_t cap)
+{
+    char key[256];
+    size_t len;
+
+    for (const char *p = r->query; *p; p += *p == '&') {
+        size_t all = strcspn(p, "&"), k = strcspn(p, "&=");
+
+        if (http_decode(p, k, true, key, sizeof(key), &len) && !strcmp(key, name)) {
+            const char *value = p + k + (k < all);
+
+            return cap && http_decode(value, all - k - (k < all), true, out, cap, &len);
+        }
+        p += all;
+    }
+    return false;
+}
+
+static void wake(struct hub *h)
+{
+    uint64_t one = 1;
+
+    if (h->woken)
+        return;
+    h->woken = true;
+    while (write(h->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+        ;
+}
+
+void http_reply(struct http_exchange *x, int status, const char *type, struct buf *body,
+                const char *fields)
+{
+    static const char too_long[] = "{\"error\":\"the reply grew past its limit\"}";
+    struct hub *h = x->hub;
+    bool on_loop, ours;
+
+    if (body && body->over) {
+        buf_release(body);
+        buf_adds(body, too_long);
+        status = 500;
+        type = "application/json";
+    }
+    assert(status >= 200 && status <= 999);
+    exchange_answer(x, status, type, body, fields);
+    pthread_mutex_lock(&h->lock);
+    on_loop = h->has_loop && pthread_equal(h->loop, pthread_self());
+    while (x->calling && !on_loop)
+        pthread_cond_wait(&h->called, &h->lock);
+    assert(!x->replied);
+    x->replied = true;
+    x->on_gone = NULL;
+    ours = atomic_load(&x->gone) && !x->calling;
+    if (!atomic_load(&x->gone)) {
+        x->next_reply = NULL;
+        *h->last = x;
+        h->last = &x->next_reply;
+        if (!on_loop)
+            wake(h);
+    }
+    pthread_mutex_unlock(&h->lock);
+    if (ours)
+        exchange_free(x);
+}
+
+bool http_gone(const struct http_exchange *x)
+{
+    return atomic_load(&x->gone);
+}
+
+void http_on_gone(struct http_exchange *x, void (*fn)(void *arg), void *arg)
+{
+    bool gone;
+
+    pthread_mutex_lock(&x->hub->lock);
+    gone = atomic_load(&x->gone);
+    x->on_gone = gone ? NULL : fn;
+    x->gone_arg = arg;
+    pthread_mutex_unlock(&x->hub->lock);
+    if (gone && fn)
+        fn(arg);
+}

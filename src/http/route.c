@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* route: which handler a path has, who may call it, and what our own errors say.
+ *
+ * Paths are exact, so a sorted table and a binary search do.  HEAD follows GET.  OPTIONS is
+ * a method like others: no route, no CORS. */
+#include "http/http_int.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <strings.h>
+
+enum { HINT_PATH_MAX = 128 }; /* bytes of a path that is compared with ours */
+
+static const char *const method_names[] = { "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS" };
+
+static int by_path(const void *a, const void *b)
+{
+    const struct http_route *x = *(const struct http_route *const *)a;
+    const struct http_route *y = *(const struct http_route *const *)b;
+    int cmp = strcmp(x->path, y->path);
+
+    return cmp ? cmp : (int)x->method - (int)y->method;
+}
+
+void router_init(struct router *r, const struct http_route *routes, size_t count)
+{
+    r->count = count;
+    r->sorted = xcalloc(count + 1, sizeof(*r->sorted));
+    r->paths = xcalloc(count + 1, sizeof(*r->paths));
+    for (size_t i = 0; i < count; i++)
+        r->sorted[i] = &routes[i];
+    if (count)
+        qsort(r->sorted, count, sizeof(*r->sorted), by_path);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || strcmp(r->sorted[i - 1]->path, r->sorted[i]->path) != 0)
+            r->paths[r->path_count++] = r->sorted[i]->path;
+}
+
+void router_release(struct router *r)
+{
+    free(r->sorted);
+    free(r->paths);
+}
+
+/* The first route of this path; r->count: none. */
+static size_t first_of(const struct router *r, const char *path)
+{
+    size_t low = 0, high = r->count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (strcmp(r->sorted[mid]->path, path) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < r->count && !strcmp(r->sorted[low]->path, path) ? low : r->count;
+}
+
+static bool same_path(const struct router *r, size_t i, const char *path)
+{
+    return i < r->count && !strcmp(r->sorted[i]->path, path);
+}
+
+static void add_method(char *allow, size_t cap, enum http_method m)
+{
+    size_t len = strlen(allow);
+
+    snprintf(allow + len, cap - len, "%s%s", len ? ", " : "", method_names[m]);
+}
+
+const struct http_route *router_find(const struct router *r, const char *path,
+                                     enum http_method method, int *status, char *allow, size_t cap)
+{
+    enum http_method other = method == HTTP_HEAD ? HTTP_GET : method;
+    size_t first = first_of(r, path);
+    const struct http_route *found = NULL;
+
+    for (size_t i = first; same_path(r, i, path); i++)
+        if (r->sorted[i]->method == method || (r->sorted[i]->method == other && !found))
+            found = r->sorted[i];
+    if (found)
+        return found;
+    *status = first == r->count ? 404 : 405;
+    allow[0] = '\0';
+    for (size_t i = first; same_path(r, i, path); i++) {
+        add_method(allow, cap, r->sorted[i]->method);
+        if (r->sorted[i]->method == HTTP_GET &&
+            !(same_path(r, i + 1, path) && r->sorted[i + 1]->method == HTTP_HEAD))
+            add_method(allow, cap, HTTP_HEAD);
+    }
+    return NULL;
+}
+
+bool router_open(const struct router *r, const char *path)
+{
+    for (size_t i = first_of(r, path); same_path(r, i, path); i++)
+        if (r->sorted[i]->open)
+            return true;
+    return false;
+}
+
+const char *router_nearest(const struct router *r, const char *path)
+{
+    return strlen(path) > HINT_PATH_MAX ? NULL : str_nearest(path, r->paths, r->path_count);
+}
+
+/* "Bearer TOKEN", in time that depends on the length of what was sent alone. */
+bool token_equal(const char *authorization, const char *token)
+{
+    size_t want = strlen(token), len;
+    unsigned diff = 0;
+
+    if (!authorization || strncasecmp(authorization, "bearer ", 7) != 0)
+        return false;
+    authorization += 7;
+    authorization += strspn(authorization, " ");
+    len = strlen(authorization);
+    for (size_t i = 0; i < len; i++)
+        diff |=
+            (unsigned char)authorization[i] ^ (unsigned)(unsigned char)token[want ? i % want : 0];
+    return (diff | (len != want)) == 0;
+}
+
+void error_json(const char *why, struct buf *out)
+{
+    struct json_out w;
+
+    json_out_init(&w, out, 0);
+    json_obj(&w);
+    json_kv_str(&w, "error", why);
+    json_obj_end(&w);
+}
+
+const char *http_status_text(int status)
+{
+    static const struct {
+        int status;
+        const char *text;
+    } rows[] = {
+        { 100, "Continue" },
+        { 200, "OK" },
+        { 201, "Created" },
+        { 202, "Accepted" },
+        { 204, "No Content" },
+        { 206, "Partial Content" },
+        { 301, "Moved Permanently" },
+        { 302, "Found" },
+        { 303, "See Other" },
+        { 304, "Not Modified" },
+        { 307, "Temporary Redirect" },
+        { 308, "Permanent Redirect" },
+        { 400, "Bad Request" },
+        { 401, "Unauthorized" },
+        { 403, "Forbidden" },
+        { 404, "Not Found" },
+        { 405, "Method Not Allowed" },
+        { 406, "Not Acceptable" },
+        { 408, "Request Timeout" },
+        { 409, "Conflict" },
+        { 410, "Gone" },
+        { 411, "Length Required" },
+        { 413, "Content Too Large" },
+        { 414, "URI Too Long" },
+        { 415, "Unsupported Media Type" },
+        { 417, "Expectation Failed" },
+        { 422, "Unprocessable Content" },
+        { 424, "Failed Dependency" },
+        { 429, "Too Many Requests" },
+        { 431, "Request Header Fields Too Large" },
+        { 499, "Client Closed Request" },
+        { 500, "Internal Server Error" },
+        { 501, "Not "
+               "Implemented" },
+        { 502, "Bad Gateway" },
+        { 503, "Service Unavailable" },
+        { 504, "Gateway Timeout" },
+        { 505, "HTTP Version Not Supported" },
+        { 507, "Insufficient Storage" },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (rows[i].status == status)
+            return rows[i].text;
+    return "Unknown";
+}
