@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+#include "serve/admin.h"
+
+#include "base/json.h"
+#include "base/str.h"
+#include "os/clock.h"
+#include "serve/call.h"
+#include "serve/page.h"
+
+#include <inttypes.h>
+
+/* ---- replies */
+
+static void reply_json(struct http_exchange *x, int status, struct buf *body)
+{
+    buf_addc(body, '\n');
+    http_reply(x, status, "application/json", body, NULL);
+    buf_release(body);
+}
+
+static void reply_error(struct http_exchange *x, int status, enum ask_error kind, const char *why)
+{
+    struct ask_fault f = { .kind = kind };
+    struct buf body = { 0 };
+
+    (void)ask_fault(&f, kind, NULL, "%s", why);
+    (void)api_error(API_OPENAI, &f, &body);
+    http_reply(x, status, "application/json", &body, NULL);
+    buf_release(&body);
+}
+
+/* ---- health */
+
+static void on_health(void *arg, struct http_exchange *x)
+{
+    struct serve *s = arg;
+    bool ready = serve_ready(s);
+    struct json_out w;
+    struct buf body = { 0 };
+
+    json_out_init(&w, &body, 0);
+    json_obj(&w);
+    json_kv_str(&w, "status", ready ? "ok" : atomic_load(&s->stopping) ? "stopping" : "loading");
+    json_kv_int(&w, "unix", clock_unix_s());
+    json_obj_end(&w);
+    reply_json(x, ready ? 200 : 503, &body);
+}
+
+/* ---- models */
+
+static void on_models(void *arg, struct http_exchange *x)
+{
+    struct serve *s = arg;
+    struct json_out w;
+    struct buf body = { 0 };
+
+    json_out_init(&w, &body, 0);
+    models_openai_json(s->models, &w);
+    reply_json(x, 200, &body);
+}
+
+static void on_pools(void *arg, struct http_exchange *x)
+{
+    struct serve *s = arg;
+    struct json_out w;
+    struct buf body = { 0 };
+
+    json_out_init(&w, &body, 0);
+    json_obj(&w);
+    json_key(&w, "pools");
+    pools_json(s->models, &w);
+    json_key(&w, "models");
+    models_json(s->models, &w);
+    json_obj_end(&w);
+    reply_json(x, 200, &body);
+}
+
+static const char *kind_of(const struct model *m)
+{
+    return m->head == MODEL_HEAD_NONE ? "embedding" : m->labels == 1 ? "reranker" : "classifier";
+}
+
+static void info_limits(struct json_out *w, const struct serve *s, const struct served *m)
+{
+    json_kv_int(w, "max_concurrent_requests",
+                (int64_t)(s->o.queue_jobs_max ? s->o.queue_jobs_max : SCHED_QUEUE_JOBS_DEFAULT));
+    json_kv_int(w, "max_input_length", (int64_t)m->max_tokens);
+    json_kv_int(w, "max_batch_tokens", (int64_t)m->batch_tokens);
+    json_key(w, "max_batch_requests");
+    json_add_null(w);
+    json_kv_int(w, "max_client_batch_size", (int64_t)s->o.items_max);
+    json_kv_bool(w, "auto_truncate", true);
+    json_kv_int(w, "tokenization_workers", (int64_t)s->o.front_threads);
+    json_kv_str(w, "version", STOKER_VERSION);
+    json_key(w, "sha");
+    json_add_null(w);
+    json_key(w, "docker_label");
+    json_add_null(w);
+}
+
+/* TEI's shape. */
+static void info_json(struct json_out *w, const struct serve *s, const struct served *m)
+{
+    json_obj(w);
+    json_kv_str(w, "model_id", m->model->dir);
+    json_key(w, "model_sha");
+    json_add_null(w);
+    json_kv_str(w, "model_dtype", m->dtype);
+    json_kv_str(w, "served_model_name", m->name);
+    json_key(w, "model_type");
+    json_obj(w);
+    json_key(w, kind_of(m->model));
+    json_obj(w);
+    if (m->model->head == MODEL_HEAD_NONE)
+        json_kv_str(w, "pooling", model_pool_label(m->model->pool));
+    json_obj_end(w);
+    json_obj_end(w);
+    info_limits(w, s, m);
+    json_obj_end(w);
+}
+
+static void on_info(void *arg, struct http_exchange *x)
+{
+    struct serve *s = arg;
+    char name[MODELS_NAME_MAX] = "";
+    struct served *m = NULL;
+    struct err err = { 0 };
+    struct json_out w;
+    struct buf body = { 0 };
+
+    (void)http_query(http_request(x), "model", name, sizeof(name));
+    switch (models_acquire(s->models, name, ASK_IDS, &m, &err)) {
+    case MODELS_READY:
+        json_out_init(&w, &body, 0);
+        info_json(&w, s, m);
+        served_release(m);
+        reply_json(x, 200, &body);
+        return;
+    case MODELS_LOADING:
+        reply_error(x, 503, ASK_E_LOADING, "the model is being loaded");
+        return;
+    case MODELS_NONE:
+        reply_error(x, 404, ASK_E_NO_MODEL, err.msg);
+        return;
+    case MODELS_FAILED:
+        reply_error(x, 500, ASK_E_BACKEND, err.msg);
+        return;
+    }
+}
+
+/* ---- figures */
+
+static void on_metrics(void *arg, struct http_exchange *x)
+{
+    struct serve *s = arg;
+    struct buf body = { 0 };
+
+    metrics_write(s->metrics, &body);
+    http_reply(x, 200, "text/plain; version=0.0.4; charset=utf-8", &body, NULL);
+    buf_release(&body);
+}
+
+static void on_batches(void *arg, struct http_exchange *x)
+{
+    struct serve *s = arg;
+    char format[16] = "";
+    struct json_out w;
+    struct buf body = { 0 };
+
+    if (http_query(http_request(x), "format", format, sizeof(format)) && str_eq(format, "svg")) {
+        sched_batches_svg(s->sched, &body);
+        http_reply(x, 200, "image/svg+xml", &body, NULL);
+        buf_release(&body);
+        return;
+    }
+    json_out_init(&w, &body, 0);
+    sched_batches_json(s->sched, &w);
+    reply_json(x, 200, &body);
+}
+
+/* ---- loading */
+
+static enum rc read_priority(const char *name, enum models_priority *out, struct err *err)
+{
+    static const char *const names[] = { "low", "medium", "high" };
+
+    *out = MODELS_MEDIUM;
+    for (size_t i = 0; name && i < ARRAY_SIZE(names); i++)
+        if (str_eq(name, names[i])) {
+            *out = (enum models_priority)i;
+            return RC_OK;
+        }
+    return name ? err_set(err, RC_USAGE, "priority '%s' is not low, medium or high", name) : RC_OK;
+}
+
+static enum rc read_dtype(const char *name, enum eng_dtype *out, struct err *err)
+{
+    static const char *const names[] = { "auto", "f32", "bf16", "int8" };
+
+    *out = ENG_AUTO;
+    for (size_t i = 0; name && i < ARRAY_SIZE(names); i++)
+        if (str_eq(name, names[i])) {
+            *out = (enum eng_dtype)i;
+            return RC_OK;
+        }
+    return name ? err_set(err, RC_USAGE, "dtype '%s' is not auto, f32, bf16 or int8", name) : RC_OK;
+}
+
+static enum rc read_load(const struct json *b, struct model_opts *o, struct err *err)
+{
+    const struct json *aliases = json_get(b, "aliases");
+    struct maybe batch = json_int(json_get(b, "batch_tokens"));
+    struct maybe most = json_int(json_get(b, "max_tokens"));
+
+    o->name = json_str(json_get(b, "model"));
+    o->dir = json_str(json_get(b, "source"));
+    if (!o->name || !o->name[0] || !o->dir || !o->dir[0])
+        return err_set(err, RC_USAGE, "\"model\" (a name) and \"source\" (a folder) are needed");
+    o->device = json_str(json_get(b, "device"));
+    o->pool = json_str(json_get(b, "pool"));
+    o->batch_tokens = batch.known && batch.v > 0 ? (size_t)batch.v : 0;
+    o->max_tokens = most.known && most.v > 0 ? (size_t)most.v : 0;
+    for (const struct json *a = aliases ? aliases->first : NULL; a; a = a->next)
+        if (json_str(a) && o->alias_count < MODELS_ALIASES_MAX)
+            o->aliases[o->alias_count++] = json_str(a);
+    enum rc rc = read_priority(json_str(json_get(b, "priority")), &o->priority, err);
+    return rc == RC_OK ? read_dtype(json_str(json_get(b, "dtype")), &o->dtype, err) : rc;
+}
+
+static void on_load(void *arg, struct http_exchange *x)
+{
+    struct serve *s = arg;
+    const struct http_request *r = http_request(x);
+    struct model_opts o = { 0 };
+    struct arena a = { 0 };
+    struct json *b = NULL;
+    struct err err = { 0 };
+    enum rc rc = json_parse(&a, r->body, r->body_len, &b, &err);
+
+    if (rc == RC_OK)
+        rc = read_load(b, &o, &err);
+    if (rc == RC_OK)
+        rc = models_load(s->models, &o, false, &err);
+    if (rc == RC_OK) {
+        struct buf body = { 0 };
+        struct json_out w;
+        json_out_init(&w, &body, 0);
+        json_obj(&w);
+        json_kv_str(&w, "model", o.name);
+        json_kv_str(&w, "status", "loading");
+        json_obj_end(&w);
+        reply_json(x, 202, &body);
+    } else {
+        reply_error(x, rc == RC_LIMIT ? 507 : 400, rc == RC_LIMIT ? ASK_E_NO_MEMORY : ASK_E_INVALID,
+                    err.msg);
+    }
+    arena_release(&a);
+}
+
+static void on_unload(void *arg, struct http_exchange *x)
+{
+    struct serve *s = arg;
+    const struct http_request *r = http_request(x);
+    struct arena a = { 0 };
+    struct json *b = NULL;
+    struct err err = { 0 };
+    enum rc rc = json_parse(&a, r->body, r->body_len, &b, &err);
+    const char *name = rc == RC_OK ? json_str(json_get(b, "model")) : NULL;
+
+    if (rc == RC_OK && !name)
+        rc = err_set(&err, RC_USAGE, "\"model\" (a name) is needed");
+    if (rc == RC_OK)
+        rc = models_unload(s->models, name, &err);
+    if (rc == RC_OK) {
+        struct buf body = { 0 };
+        struct json_out w;
+        json_out_init(&w, &body, 0);
+        json_obj(&w);
+        json_kv_str(&w, "model", name);
+        json_kv_str(&w, "status", "unloading");
+        json_obj_end(&w);
+        reply_json(x, 202, &body);
+    } else {
+        reply_error(x, rc == RC_NODEV ? 404 : 400, rc == RC_NODEV ? ASK_E_NO_MODEL : ASK_E_INVALID,
+                    err.msg);
+    }
+    arena_release(&a);
+}
+
+/* ---- the page */
+
+static void on_page(void *arg, struct http_exchange *x)
+{
+    struct buf body = { 0 };
+
+    (void)arg;
+    page_write(&body);
+    http_reply(x, 200, page_type, &body, page_fields);
+    buf_release(&body);
+}
+
+static void on_openapi(void *arg, struct http_exchange *x)
+{
+    struct buf body = { 0 };
+
+    (void)arg;
+    openapi_write(&body);
+    http_reply(x, 200, "application/json", &body, NULL);
+    buf_release(&body);
+}
+
+static void on_routes(void *arg, struct http_exchange *x)
+{
+    struct buf body = { 0 };
+
+    (void)arg;
+    openapi_routes(api_at, &body);
+    http_reply(x, 200, "application/json", &body, NULL);
+    buf_release(&body);
+}
+
+/* ---- the access log of what never became a call; front.c logs those */
+
+static bool is_refusal(int status)
+{
+    return status == 401 || status == 404 || status == 405 || status == 408 ||
+           (status >= 411 && status <= 417) || status == 431 || status >= 501;
+}
+
+void admin_on_done(void *serve, const struct http_request *req, int status, size_t bytes_out,
+                   int64_t end_ns, bool gone)
+{
+    static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS" };
+    struct serve *s = serve;
+    struct access_record a = { .unix_ms = clock_unix_ms(),
+                               .id = req->id,
+                               .method = methods[req->method],
+                               .status = status,
+                               .gone = gone,
+                               .bytes_in = req->body_len,
+                               .bytes_out = bytes_out,
+                               .queue_ns = -1,
+                               .run_ns = -1,
+                               .total_ns = end_ns - req->begun_ns };
+
+    if (!s->access || (req->method == HTTP_POST && api_find(req->path) && !is_refusal(status)))
+        return;
+    access_text(a.peer, sizeof(a.peer), req->peer);
+    access_text(a.path, sizeof(a.path), req->path);
+    (void)access_put(s->access, &a);
+}
+
+const struct http_route admin_routes[] = {
+    { .method = HTTP_GET, .path = "/health", .run = on_health, .open = true },
+    { .method = HTTP_GET, .path = "/ping", .run = on_health, .open = true },
+    { .method = HTTP_GET, .path = "/info", .run = on_info },
+    { .method = HTTP_GET, .path = "/v1/models", .run = on_models },
+    { .method = HTTP_GET, .path = "/models", .run = on_models },
+    { .method = HTTP_GET, .path = "/v1/pools", .run = on_pools },
+    { .method = HTTP_POST, .path = "/v1/models/load", .run = on_load },
+    { .method = HTTP_POST, .path = "/v1/models/unload", .run = on_unload },
+    { .method = HTTP_GET, .path = "/metrics", .run = on_metrics },
+    { .method = HTTP_GET, .path = "/debug/batches", .run = on_batches },
+    { .method = HTTP_GET, .path = "/", .run = on_page, .open = true },
+    { .method = HTTP_GET, .path = "/openapi.json", .run = on_openapi, .open = true },
+    { .method = HTTP_GET, .path = "/api-doc/openapi.json", .run = on_openapi, .open = true },
+    { .method = HTTP_GET, .path = "/api/routes", .run = on_routes, .open = true },
+    { .path = NULL },
+};

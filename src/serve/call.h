@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* call: one request on its way through the server, and the stages it passes.
+ *
+ *   loop thread    front threads                       lane's thread
+ *   handler ─────► parse, model, tokenise, submit ───► batches
+ *                  finish, write, reply ◄───────────── done
+ *
+ * A call belongs to exactly one of them at a time; what others may touch is atomic. */
+#ifndef SERVE_CALL_H
+#define SERVE_CALL_H
+#include "http/http.h"
+#include "metrics/access.h"
+#include "serve/api.h"
+#include "serve/sched.h"
+#include "serve/serve.h"
+#include "serve/stats.h"
+
+#include <stdatomic.h>
+
+struct front;
+
+struct serve {
+    struct serve_opts o; /* strings owned by serve.c */
+    struct metrics *metrics;
+    struct stats *stats;
+    struct sched *sched;
+    struct models *models;
+    struct front *front;
+    struct http_server *http;
+    struct access *access; /* NULL: no log is kept */
+    int ports[SERVE_LISTEN_MAX];
+    _Atomic bool stopping;
+    struct serve_own *own; /* serve.c's */
+};
+
+struct call {
+    struct serve *s;
+    struct http_exchange *x;
+    const struct api *api;
+    struct call *next; /* in the queue that holds it */
+    enum { CALL_PARSE, CALL_MODEL, CALL_FINISH } stage;
+    struct ask ask; /* arena: everything of this call */
+    struct ask_fault fault;
+    struct served *model; /* a reference, or NULL */
+    struct job job;
+    float *rows;       /* [..][width], owned: too large for an arena's life */
+    size_t full_width; /* floats a row as computed */
+    struct answer answer;
+    enum rc why; /* how the job ended */
+    struct err err;
+    int64_t tokenize_ns;
+};
+
+/* What a front thread keeps from call to call. */
+struct front_own {
+    struct tok_scratch *scratch;
+    struct buf prepared;
+};
+
+/* ---- front.c: the threads */
+enum rc front_new(struct serve *s, size_t threads, struct front **out, struct err *err) MUST_USE;
+void front_free(struct front *f); /* when no call is left; NULL is fine */
+/* A request for a row of the tables; on the loop's thread. */
+void front_take(struct front *f, const struct api *api, struct http_exchange *x);
+void front_wake_parked(struct front *f); /* a model became ready or failed */
+size_t front_calls(struct front *f);     /* not yet answered */
+
+/* ---- encode.c: inputs as ids; false: c->fault says why */
+bool call_encode(struct call *c, struct front_own *own);
+bool call_tokenize(struct call *c, struct front_own *own); /* ASK_IDS, ASK_TEXTS: all there is */
+
+/* ---- finish.c: rows as the client wants them; false: c->fault */
+bool call_finish(struct call *c);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/* encode: the inputs of a call as token ids, ready for the queue.
+ *
+ * Texts are prepared as sentence-transformers prepares them (engine/text.h), with the prompt
+ * that the request names; ids that a client gives are checked and passed on as they are. */
+#include "base/str.h"
+#include "engine/pair.h"
+#include "engine/text.h"
+#include "serve/call.h"
+
+#include <assert.h>
+
+enum { ENCODE_SCRATCH_KEEP = 1 << 20 }; /* bytes of a text whose scratch memory is kept */
+
+/* ---- prompts */
+
+static const char *prompt_of(const struct served *m, const char *name)
+{
+    for (size_t i = 0; i < m->prompt_count; i++)
+        if (str_eq(m->prompts[i].name, name))
+            return m->prompts[i].text;
+    return NULL;
+}
+
+/* What kinds of input are called by different APIs, and the names that prompts have then. */
+static const char *prompt_of_type(const struct served *m, const char *type)
+{
+    static const struct {
+        const char *type, *names[4];
+    } kinds[] = {
+        { "query", { "query", NULL } },
+        { "search_query", { "query", NULL } },
+        { "document", { "document", "passage", "corpus", NULL } },
+        { "passage", { "passage", "document", "corpus", NULL } },
+        { "search_document", { "document", "passage", "corpus", NULL } },
+    };
+    const char *text = prompt_of(m, type);
+
+    for (size_t i = 0; !text && i < ARRAY_SIZE(kinds); i++)
+        for (size_t k = 0; !text && str_eq(kinds[i].type, type) && kinds[i].names[k]; k++)
+            text = prompt_of(m, kinds[i].names[k]);
+    return text;
+}
+
+static bool choose_prompt(struct call *c, const char **out)
+{
+    const struct served *m = c->model;
+
+    *out = NULL;
+    if (c->ask.instruction) {
+        struct buf b = { 0 };
+        text_instruction(c->ask.instruction, &b);
+        *out = arena_strdup(&c->ask.arena, buf_str(&b));
+        buf_release(&b);
+    } else if (c->ask.prompt_name) {
+        *out = prompt_of(m, c->ask.prompt_name);
+        if (!*out)
+            return ask_fault(&c->fault, ASK_E_INVALID, "prompt_name",
+                             "model '%s' has no prompt '%s'", m->name, c->ask.prompt_name);
+    } else if (c->ask.input_type) {
+        *out = prompt_of_type(m, c->ask.input_type);
+    } else if (m->model->default_prompt) {
+        *out = prompt_of(m, m->model->default_prompt);
+    }
+    if (*out && (*out)[0] && m->model->prompt_apart && c->ask.what == ASK_VECTORS)
+        return ask_fault(&c->fault, ASK_E_MODEL_KIND, "prompt_name",
+                         "model '%s' leaves prompts out of its pooling, which is done by 'stoker "
+                         "embed' alone: send texts without a prompt",
+                         m->name);
+    return true;
+}
+
+/* ---- one input */
+
+static size_t limit_of(const struct call *c)
+{
+    size_t max = c->model->max_tokens;
+
+    return c->ask.max_tokens && c->ask.max_tokens < max ? c->ask.max_tokens : max;
+}
+
+static bool too_long(struct call *c, size_t i, size_t tokens, size_t max)
+{
+    return ask_fault(&c->fault, ASK_E_TOO_LONG, NULL,
+                     "input %zu has %zu tokens, %zu at most; truncation was refused", i, tokens,
+                     max);
+}
+
+static void keep_ids(struct call *c, size_t i, const uint32_t *ids, const uint8_t *types, size_t n)
+{
+    struct job_item *it = &c->job.items[i];
+
+    it->ids = arena_memdup(&c->ask.arena, ids, n * sizeof(*ids));
+    it->types = types ? arena_memdup(&c->ask.arena, types, n) : NULL;
+    it->tokens = (uint32_t)n;
+}
+
+static bool take_ids(struct call *c, size_t i)
+{
+    const struct ask_input *in = &c->ask.inputs[i];
+    size_t max = limit_of(c), n = in->id_count;
+    struct answer_item *it = &c->answer.items[i];
+
+    for (size_t k = 0; k < n; k++)
+        if (in->ids[k] >= c->model->model->vocab)
+            return ask_fault(&c->fault, ASK_E_INVALID, "input",
+                             "id %u of input %zu is not in the vocabulary of model '%s' (%zu)",
+                             in->ids[k], i, c->model->name, c->model->model->vocab);
+    if (n > max && c->ask.truncate == ASK_NO)
+        return too_long(c, i, n, max);
+    *it = (struct answer_item){ .tokens = (uint32_t)(n < max ? n : max),
+                                .untruncated = (uint32_t)n,
+                                .truncated = n > max };
+    keep_ids(c, i, in->ids + (c->ask.left ? n - it->tokens : 0), NULL, it->tokens);
+    return true;
+}
+
+static bool take_text(struct call *c, struct front_own *own, size_t i, const struct text_opts *to)
+{
+    const struct ask_input *in = &c->ask.inputs[i];
+    struct tok_opts o = { .max_tokens = limit_of(c),
+                          .truncate = c->ask.truncate == ASK_NO ? TOK_NEVER : TOK_LONGEST_FIRST,
+                          .left = c->ask.left,
+                          .no_specials = c->ask.no_specials };
+    struct tok_text first = text_prepare(in->text, to, &own->prepared);
+    struct tok_out out;
+
+    if (tokenizer_encode(c->model->tok, own->scratch, first, in->pair.p ? &in->pair : NULL, &o,
+                         &out, &c->err))
+        return ask_fault(&c->fault, ASK_E_TOKENIZER, NULL, "input %zu: %s", i, c->err.msg);
+    if (!out.count)
+        return ask_fault(&c->fault, ASK_E_EMPTY, NULL, "input %zu has no tokens", i);
+    if (out.count > o.max_tokens)
+        return too_long(c, i, out.count, o.max_tokens);
+    c->answer.items[i] = (struct answer_item){ .tokens = (uint32_t)out.count,
+                                               .untruncated = (uint32_t)out.untruncated,
+                                               .truncated = out.truncated,
+                                               .cut = out.cut[0] };
+    keep_ids(c, i, out.ids, out.types, out.count);
+    return true;
+}
+
+/* ---- pairs of one query */
+
+static bool take_pairs(struct call *c, struct front_own *own)
+{
+    size_t max = limit_of(c);
+    struct pair_opts o = { .max_tokens = max,
+                           .max_query_tokens = c->ask.max_tokens_query,
+                           .max_doc_tokens = c->ask.max_tokens_doc,
+                           .never = c->ask.truncate == ASK_NO,
+                           .left = c->ask.left };
+    struct text_opts to = { .lower = c->model->model->lower };
+    struct tok_text query = text_prepare(c->ask.query, &to, &own->prepared);
+    uint32_t *ids = arena_array(&c->ask.arena, uint32_t, max);
+    uint8_t *types = arena_array(&c->ask.arena, uint8_t, max);
+    struct pair p = { 0 };
+    bool ok = true;
+
+    query.p = arena_strndup(&c->ask.arena, query.p, query.len);
+    if (pair_open(&p, c->model->tok, own->scratch, query, &o, &c->err))
+        return ask_fault(&c->fault, ASK_E_TOKENIZER, "query", "%s", c->err.msg);
+    for (size_t i = 0; ok && i < c->ask.count; i++) {
+        struct tok_text doc = text_prepare(c->ask.inputs[i].text, &to, &own->prepared);
+        struct pair_out out;
+        enum rc rc =
+            pair_encode(&p, c->model->tok, own->scratch, doc, &o, ids, types, &out, &c->err);
+        if (rc != RC_OK) {
+            ok = ask_fault(&c->fault, rc == RC_LIMIT ? ASK_E_TOO_LONG : ASK_E_TOKENIZER, NULL,
+                           "document %zu: %s", i, c->err.msg);
+            break;
+        }
+        c->answer.items[i] = (struct answer_item){ .tokens = (uint32_t)out.count,
+                                                   .untruncated = (uint32_t)out.untruncated,
+                                                   .truncated = out.truncated,
+                                                   .cut = out.cut };
+        keep_ids(c, i, ids, types, out.count);
+    }
+    pair_close(&p);
+    return ok;
+}
+
+/* ---- all of them */
+
+static size_t rows_of(const struct call *c, size_t i)
+{
+    return c->job.want == ENG_TOKENS ? c->answer.items[i].tokens : 1;
+}
+
+/* Room for what comes out, in the order of the inputs. */
+static bool make_rows(struct call *c)
+{
+    size_t rows = 0;
+
+    c->full_width = eng_width(c->model->model, c->job.want);
+    for (size_t i = 0; i < c->ask.count; i++) {
+        c->answer.items[i].row = rows;
+        c->answer.items[i].row_count = rows_of(c, i);
+        c->answer.tokens_total += c->answer.items[i].tokens;
+        rows += c->answer.items[i].row_count;
+    }
+    if (rows > SERVE_ROW_BYTES_MAX / sizeof(float) / c->full_width)
+        return ask_fault(&c->fault, ASK_E_TOO_MANY, NULL,
+                         "the reply would hold %zu rows of %zu numbers: ask for fewer at a time",
+                         rows, c->full_width);
+    c->rows = malloc(rows * c->full_width * sizeof(float));
+    if (!c->rows)
+        return ask_fault(&c->fault, ASK_E_NO_MEMORY, NULL, "no memory for %zu rows", rows);
+    for (size_t i = 0; i < c->ask.count; i++)
+        c->job.items[i].out = c->rows + c->answer.items[i].row * c->full_width;
+    return true;
+}
+
+bool call_encode(struct call *c, struct front_own *own)
+{
+    struct text_opts to = { .lower = c->model->model->lower };
+    size_t longest = 0;
+    bool ok = true;
+
+    assert(c->ask.count);
+    c->job.items = arena_array(&c->ask.arena, struct job_item, c->ask.count);
+    c->job.count = c->ask.count;
+    c->answer.items = arena_array(&c->ask.arena, struct answer_item, c->ask.count);
+    if (c->ask.what == ASK_RANK) {
+        ok = take_pairs(c, own);
+    } else {
+        ok = choose_prompt(c, &to.prompt);
+        for (size_t i = 0; ok && i < c->ask.count; i++)
+            ok = c->ask.inputs[i].text.p ? take_text(c, own, i, &to) : take_ids(c, i);
+    }
+    for (size_t i = 0; i < c->ask.count; i++)
+        longest = c->ask.inputs[i].text.len > longest ? c->ask.inputs[i].text.len : longest;
+    if (longest > ENCODE_SCRATCH_KEEP) {
+        tok_scratch_free(own->scratch);
+        own->scratch = tok_scratch_new();
+        buf_release(&own->prepared);
+    }
+    return ok && make_rows(c);
+}
+
+/* ---- tokens for their own sake */
+
+static bool list_tokens(struct call *c, struct front_own *own, size_t i, const struct text_opts *to)
+{
+    struct tok_opts o = { .no_specials = c->ask.no_specials, .truncate = TOK_NEVER };
+    struct arena *a = &c->ask.arena;
+    struct tok_out out;
+
+    if (tokenizer_encode(c->model->tok, own->scratch,
+                         text_prepare(c->ask.inputs[i].text, to, &own->prepared), NULL, &o, &out,
+                         &c->err))
+        return ask_fault(&c->fault, ASK_E_TOKENIZER, NULL, "input %zu: %s", i, c->err.msg);
+    struct answer_token *t = arena_array(a, struct answer_token, out.count ? out.count : 1);
+    for (size_t k = 0; k < out.count; k++)
+        t[k] = (struct answer_token){ .id = out.ids[k],
+                                      .text = tokenizer_token(c->model->tok, out.ids[k]),
+                                      .special = out.special[k],
+                                      .begin = out.offsets[k].begin,
+                                      .end = out.offsets[k].end };
+    c->answer.tokens[i] = t;
+    c->answer.items[i].tokens = (uint32_t)out.count;
+    c->answer.tokens_total += out.count;
+    return true;
+}
+
+static bool list_text(struct call *c, size_t i)
+{
+    const struct ask_input *in = &c->ask.inputs[i];
+    struct buf b = { 0 };
+    enum rc rc =
+        tokenizer_decode(c->model->tok, in->ids, in->id_count, c->ask.skip_specials, &b, &c->err);
+
+    if (rc == RC_OK)
+        c->answer.texts[i] = arena_strndup(&c->ask.arena, buf_str(&b), b.len);
+    else
+        (void)ask_fault(&c->fault, ASK_E_TOKENIZER, NULL, "ids %zu: %s", i, c->err.msg);
+    buf_release(&b);
+    return rc == RC_OK;
+}
+
+bool call_tokenize(struct call *c, struct front_own *own)
+{
+    struct text_opts to = { .lower = c->model->model->lower };
+    struct arena *a = &c->ask.arena;
+    bool ok = c->ask.what == ASK_TEXTS || choose_prompt(c, &to.prompt);
+
+    c->answer.model = c->model->name;
+    c->answer.net = c->model->model;
+    c->answer.items = arena_array(a, struct answer_item, c->ask.count);
+    c->answer.tokens = arena_array(a, struct answer_token *, c->ask.count);
+    c->answer.texts = arena_array(a, const char *, c->ask.count);
+    for (size_t i = 0; ok && i < c->ask.count; i++)
+        ok = c->ask.what == ASK_TEXTS ? list_text(c, i) : list_tokens(c, own, i, &to);
+    return ok;
+}

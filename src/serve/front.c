@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: MIT */
+/* front: the threads that take calls from the HTTP loop, make jobs of them, and answer.
+ *
+ * Finished jobs go before new calls: an answer that is ready frees memory and a client; a
+ * new call only adds to the queue.  A call whose model is being loaded is parked, so that no
+ * thread waits for a disk. */
+#include "base/mem.h"
+#include "os/clock.h"
+#include "serve/call.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+
+struct queue {
+    struct call *first, **last;
+};
+
+struct front {
+    struct serve *s;
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct queue done, fresh, parked;
+    size_t parked_count, calls;
+    bool stop;
+    size_t threads;
+    pthread_t ids[];
+};
+
+static void put(struct queue *q, struct call *c)
+{
+    c->next = NULL;
+    *q->last = c;
+    q->last = &c->next;
+}
+
+static struct call *take(struct queue *q)
+{
+    struct call *c = q->first;
+
+    if (c && !(q->first = c->next))
+        q->last = &q->first;
+    return c;
+}
+
+static void queue_init(struct queue *q)
+{
+    q->first = NULL;
+    q->last = &q->first;
+}
+
+static void push(struct front *f, struct queue *q, struct call *c)
+{
+    pthread_mutex_lock(&f->lock);
+    put(q, c);
+    pthread_cond_signal(&f->more);
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* ---- answering */
+
+static void call_free(struct call *c)
+{
+    struct front *f = c->s->front;
+
+    if (c->model)
+        served_release(c->model);
+    free(c->rows);
+    arena_release(&c->ask.arena);
+    free(c);
+    pthread_mutex_lock(&f->lock);
+    f->calls--;
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* The fields that TEI's clients know, and ours. */
+static void reply_fields(const struct call *c, bool ok, struct buf *out)
+{
+    const struct answer_times *t = &c->answer.times;
+
+    if (c->fault.retry_after_s)
+        buf_addf(out, "Retry-After: %d\r\n", c->fault.retry_after_s);
+    if (!c->answer.items)
+        return;
+    buf_addf(out,
+             "x-compute-type: %s\r\nx-compute-tokens: %" PRIu64 "\r\n"
+             "x-total-time: %" PRId64 "\r\nx-tokenization-time: %" PRId64 "\r\n"
+             "x-queue-time: %" PRId64 "\r\nx-inference-time: %" PRId64 "\r\n",
+             c->answer.device ? c->answer.device : "cpu", c->answer.tokens_total,
+             t->total / 1000000, t->tokenize / 1000000, t->queue / 1000000, t->run / 1000000);
+    if (c->answer.fell_back)
+        buf_adds(out, "x-stoker-fallback: cpu\r\n");
+    if (ok && c->api->fields)
+        c->api->fields(&c->ask, &c->answer, out);
+}
+
+static void log_call(const struct call *c, int status, size_t bytes_out)
+{
+    const struct http_request *r = http_request(c->x);
+    const struct answer_times *t = &c->answer.times;
+    struct access_record a = { .unix_ms = clock_unix_ms(),
+                               .id = r->id,
+                               .method = "POST",
+                               .error = status >= 400 ? stats_error_name(c->fault.kind) : NULL,
+                               .status = status,
+                               .gone = http_gone(c->x),
+                               .items = c->ask.count,
+                               .tokens = c->answer.tokens_total,
+                               .bytes_in = r->body_len,
+                               .bytes_out = bytes_out,
+                               .queue_ns = c->job.submitted_ns ? t->queue : -1,
+                               .run_ns = c->job.submitted_ns ? t->run : -1,
+                               .total_ns = t->total };
+
+    access_text(a.peer, sizeof(a.peer), r->peer);
+    access_text(a.path, sizeof(a.path), r->path);
+    access_text(a.model, sizeof(a.model), c->model ? c->model->name : "");
+    (void)access_put(c->s->access, &a);
+}
+
+static void answer(struct call *c, bool ok)
+{
+    struct buf body, fields = { 0 };
+    const char *type = "application/json";
+    int status = 200;
+
+    buf_init(&body, SERVE_REPLY_BYTES_MAX);
+    c->answer.times.total = clock_mono_ns() - http_request(c->x)->begun_ns;
+    c->answer.unix_s = clock_unix_s();
+    if (ok && !http_gone(c->x)) {
+        type = c->api->write(&c->ask, &c->answer, &body);
+        if (body.over) {
+            buf_release(&body);
+            ok = ask_fault(&c->fault, ASK_E_TOO_MANY, NULL,
+                           "the reply is larger than %d bytes: ask for less at a time",
+                           SERVE_REPLY_BYTES_MAX);
+        }
+    }
+    if (!ok) {
+        type = "application/json";
+        status = api_error(c->api->family, &c->fault, &body);
+    }
+    reply_fields(c, ok, &fields);
+    stats_call(c->s->stats, c, status);
+    if (c->s->access)
+        log_call(c, status, body.len);
+    http_reply(c->x, status, type, &body, buf_str(&fields));
+    buf_release(&fields);
+    buf_release(&body);
+    call_free(c);
+}
+
+/* ---- jobs */
+
+static void on_job_done(struct job *j, enum rc why, const struct err *err)
+{
+    struct call *c = j->arg;
+
+    c->why = why;
+    if (err)
+        c->err = *err;
+    c->stage = CALL_FINISH;
+    push(c->s->front, &c->s->front->done, c);
+}
+
+static bool job_failed(struct call *c)
+{
+    if (c->why == RC_TIMEOUT)
+        return ask_fault(&c->fault, ASK_E_DEADLINE, NULL, "the deadline passed");
+    if (c->why == RC_LIMIT)
+        return ask_fault(&c->fault, atomic_load(&c->s->stopping) ? ASK_E_STOPPING : ASK_E_DEADLINE,
+                         NULL, "the request was cancelled");
+    return ask_fault(&c->fault, ASK_E_BACKEND, NULL, "%s",
+                     c->err.msg[0] ? c->err.msg : "the engine failed");
+}
+
+static void finish(struct call *c)
+{
+    c->answer.times.tokenize = c->tokenize_ns;
+    c->answer.times.queue = c->job.started_ns ? c->job.started_ns - c->job.submitted_ns : 0;
+    c->answer.times.run = c->job.started_ns ? c->job.ended_ns - c->job.started_ns : 0;
+    answer(c, c->why == RC_OK ? call_finish(c) : job_failed(c));
+}
+
+static void submit(struct call *c)
+{
+    int retry_s = 0;
+    struct err err = { 0 };
+
+    c->job.model = c->model;
+    c->job.class = c->ask.class;
+    c->job.deadline_ns = c->ask.deadline_ns;
+    c->job.done = on_job_done;
+    c->job.arg = c;
+    enum rc rc = sched_submit(c->s->sched, &c->job, &retry_s, &err);
+    if (rc == RC_OK)
+        return; /* it may be gone by now */
+    c->fault.retry_after_s = retry_s ? retry_s : 1;
+    answer(c, ask_fault(&c->fault, ASK_E_OVERLOADED, NULL, "model '%s' is overloaded: %s",
+                        c->model->name, err.msg));
+}
+
+/* ---- a new call */
+
+static bool check_kind(struct call *c)
+{
+    const struct model *m = c->model->model;
+    bool head = m->head != MODEL_HEAD_NONE;
+
+    if (c->ask.what == ASK_RANK && (!head || m->labels != 1))
+        return ask_fault(&c->fault, ASK_E_MODEL_KIND, "model", "model '%s' is no reranker",
+                         c->model->name);
+    if (c->ask.what == ASK_CLASSES && !head)
+        return ask_fault(&c->fault, ASK_E_MODEL_KIND, "model", "model '%s' is no classifier",
+                         c->model->name);
+    if ((c->ask.what == ASK_VECTORS || c->ask.what == ASK_TOKENS) && head)
+        return ask_fault(&c->fault, ASK_E_MODEL_KIND, "model",
+                         "model '%s' gives scores, not vectors", c->model->name);
+    if (c->ask.what == ASK_VECTORS && c->ask.dimensions > eng_dim(m))
+        return ask_fault(&c->fault, ASK_E_INVALID, "dimensions",
+                         "model '%s' gives %zu numbers, not %zu", c->model->name, eng_dim(m),
+                         c->ask.dimensions);
+    return true;
+}
+
+static void run_model(struct call *c, struct front_own *own)
+{
+    int64_t begun = clock_mono_ns();
+    bool ok = check_kind(c);
+
+    if (ok && (c->ask.what == ASK_IDS || c->ask.what == ASK_TEXTS)) {
+        answer(c, call_tokenize(c, own));
+        return;
+    }
+    c->job.want = c->ask.what == ASK_VECTORS  ? ENG_VECTORS
+                  : c->ask.what == ASK_TOKENS ? ENG_TOKENS
+                                              : ENG_SCORES;
+    ok = ok && call_encode(c, own);
+    c->tokenize_ns = clock_mono_ns() - begun;
+    if (ok)
+        submit(c);
+    else
+        answer(c, false);
+}
+
+static void park(struct call *c)
+{
+    struct front *f = c->s->front;
+    bool full;
+
+    c->stage = CALL_MODEL;
+    pthread_mutex_lock(&f->lock);
+    full = f->parked_count >= SERVE_PARKED_MAX;
+    if (!full) {
+        put(&f->parked, c);
+        f->parked_count++;
+    }
+    pthread_mutex_unlock(&f->lock);
+    if (full) {
+        c->fault.retry_after_s = 1;
+        answer(c, ask_fault(&c->fault, ASK_E_LOADING, "model", "the model is being loaded"));
+    }
+}
+
+/* What depends on the model, and the count, which that may change. */
+static bool settle(struct call *c)
+{
+    if (c->api->settle && !c->api->settle(&c->ask, c->model->model, &c->fault))
+        return false;
+    if (c->ask.count > c->s->o.items_max)
+        return ask_fault(&c->fault, ASK_E_TOO_MANY, NULL, "%zu inputs in one call, %zu at most",
+                         c->ask.count, c->s->o.items_max);
+    return true;
+}
+
+static void find_model(struct call *c, struct front_own *own)
+{
+    struct err err = { 0 };
+
+    if (clock_mono_ns() > c->ask.deadline_ns) {
+        answer(c, ask_fault(&c->fault, ASK_E_DEADLINE, NULL,
+                            "the deadline passed while the model was loading"));
+        return;
+    }
+    switch (models_acquire(c->s->models, c->ask.model, c->ask.what, &c->model, &err)) {
+    case MODELS_READY:
+        if (settle(c))
+            run_model(c, own);
+        else
+            answer(c, false);
+        return;
+    case MODELS_LOADING:
+        park(c);
+        return;
+    case MODELS_NONE:
+        (void)ask_fault(&c->fault, ASK_E_NO_MODEL, "model", "%s", err.msg);
+        break;
+    case MODELS_FAILED:
+        (void)ask_fault(&c->fault, err.code == RC_LIMIT ? ASK_E_NO_MEMORY : ASK_E_BACKEND, "model",
+                        "%s", err.msg);
+        break;
+    }
+    answer(c, false);
+}
+
+static bool parse(struct call *c)
+{
+    const struct http_request *r = http_request(c->x);
+    struct json *body = NULL;
+    struct err err = { 0 };
+
+    c->ask.encodings = ASK_FLOAT;
+    c->ask.norm_p = 2;
+    c->ask.deadline_ns = r->begun_ns + (int64_t)c->s->o.timeout_ms * 1000000;
+    if (json_parse(&c->ask.arena, r->body, r->body_len, &body, &err))
+        return ask_fault(&c->fault, ASK_E_JSON, NULL, "the body is no JSON: %s", err.msg);
+    if (!c->api->parse(r, body, &c->ask, &c->fault))
+        return false;
+    if (!c->ask.count)
+        return ask_fault(&c->fault, ASK_E_EMPTY, NULL, "there are no inputs");
+    return true;
+}
+
+static void work(struct call *c, struct front_own *own)
+{
+    if (c->stage == CALL_FINISH)
+        finish(c);
+    else if (http_gone(c->x)) /* nobody waits: the reply goes nowhere */
+        answer(c, ask_fault(&c->fault, ASK_E_DEADLINE, NULL, "the client went away"));
+    else if (c->stage == CALL_MODEL || parse(c))
+        find_model(c, own);
+    else
+        answer(c, false);
+}
+
+static void *front_main(void *arg)
+{
+    struct front *f = arg;
+    struct front_own own = { .scratch = tok_scratch_new() };
+
+    pthread_mutex_lock(&f->lock);
+    for (;;) {
+        struct call *c = take(&f->done);
+        if (!c)
+            c = take(&f->fresh);
+        if (!c && f->stop)
+            break;
+        if (!c) {
+            pthread_cond_wait(&f->more, &f->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&f->lock);
+        work(c, &own);
+        pthread_mutex_lock(&f->lock);
+    }
+    pthread_mutex_unlock(&f->lock);
+    tok_scratch_free(own.scratch);
+    buf_release(&own.prepared);
+    return NULL;
+}
+
+/* ---- from outside */
+
+/* On the loop's thread, before http_reply() has returned: the call is alive. */
+static void on_gone(void *arg)
+{
+    struct call *c = arg;
+
+    atomic_store(&c->job.cancelled, true);
+}
+
+void front_take(struct front *f, const struct api *api, struct http_exchange *x)
+{
+    struct call *c = xcalloc(1, sizeof(*c));
+
+    c->s = f->s;
+    c->x = x;
+    c->api = api;
+    c->stage = CALL_PARSE;
+    pthread_mutex_lock(&f->lock);
+    f->calls++;
+    pthread_mutex_unlock(&f->lock);
+    http_on_gone(x, on_gone, c);
+    push(f, &f->fresh, c);
+}
+
+void front_wake_parked(struct front *f)
+{
+    pthread_mutex_lock(&f->lock);
+    for (struct call *c; (c = take(&f->parked));)
+        put(&f->fresh, c);
+    f->parked_count = 0;
+    pthread_cond_broadcast(&f->more);
+    pthread_mutex_unlock(&f->lock);
+}
+
+size_t front_calls(struct front *f)
+{
+    pthread_mutex_lock(&f->lock);
+    size_t n = f->calls;
+    pthread_mutex_unlock(&f->lock);
+    return n;
+}
+
+enum rc front_new(struct serve *s, size_t threads, struct front **out, struct err *err)
+{
+    struct front *f = xcalloc(1, sizeof(*f) + threads * sizeof(f->ids[0]));
+
+    assert(threads && threads <= SERVE_FRONT_THREADS_MAX);
+    f->s = s;
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_cond_init(&f->more, NULL);
+    queue_init(&f->done);
+    queue_init(&f->fresh);
+    queue_init(&f->parked);
+    for (; f->threads < threads; f->threads++)
+        if (pthread_create(&f->ids[f->threads], NULL, front_main, f) != 0)
+            break;
+    if (!f->threads) {
+        front_free(f);
+        return err_set(err, RC_FAIL, "could not start a thread for requests");
+    }
+    *out = f;
+    return RC_OK;
+}
+
+void front_free(struct front *f)
+{
+    if (!f)
+        return;
+    pthread_mutex_lock(&f->lock);
+    f->stop = true;
+    pthread_cond_broadcast(&f->more);
+    pthread_mutex_unlock(&f->lock);
+    for (size_t i = 0; i < f->threads; i++)
+        (void)pthread_join(f->ids[i], NULL);
+    pthread_cond_destroy(&f->more);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* models: which models are loaded, where, at what cost, and who may use them now.
+ *
+ * A name stands for a slot; a slot has a current version (struct served) and perhaps one
+ * that is being loaded.  A version is counted by references: requests take one for their
+ * whole life, so a swap or an unload never pulls a model from under a request.  Loading
+ * is done by one thread of the manager, never by a thread that answers requests.
+ *
+ *     absent ─load─► loading ─► ready ─unload─► leaving ─last reference─► absent
+ *                       └─► failed (with its reason)      ready ─swap─► loading beside ready
+ *
+ * Memory: each model takes its bytes from a named pool before it loads (eng_ops.memory,
+ * the tokenizer and a margin).  A full pool lets its least recently used models of lower
+ * or equal priority leave, then refuses, naming the bytes asked, free, and held by whom.
+ * A model that left comes back at its next request. */
+#ifndef SERVE_MODELS_H
+#define SERVE_MODELS_H
+#include "engine/engine.h"
+#include "metrics/metrics.h"
+#include "model/tokenizer.h"
+#include "serve/ask.h"
+
+enum {
+    MODELS_MAX = 256,        /* names */
+    MODELS_ALIASES_MAX = 16, /* of one model */
+    POOLS_MAX = 64,
+    MODELS_NAME_MAX = 128 /* bytes of a name, an alias or a pool's name, and its NUL */
+};
+
+enum models_priority { MODELS_LOW, MODELS_MEDIUM, MODELS_HIGH };
+
+struct pool_opts {
+    const char *name; /* "default" is always there */
+    uint64_t bytes;   /* 0: all the memory of the machine */
+    enum models_priority priority;
+};
+
+struct model_opts { /* strings are copied */
+    const char *name, *dir;
+    const char *aliases[MODELS_ALIASES_MAX];
+    size_t alias_count;
+    const char *device;   /* NULL: the best here */
+    enum eng_dtype dtype; /* ENG_AUTO: from settings */
+    const char *pool;     /* NULL: "default" */
+    enum models_priority priority;
+    size_t batch_tokens;   /* 0: from settings */
+    size_t max_tokens;     /* 0: the model's own */
+    uint64_t memory_bytes; /* 0: counted */
+    int threads;
+    bool pinned;                        /* never leaves a full pool */
+    const struct model_prompt *prompts; /* added to the model's own, winning over them */
+    size_t prompt_count;
+};
+
+struct lane; /* sched.h */
+
+/* One loaded version. Read-only for everyone but its lane. */
+struct served {
+    const char *name;
+    struct model *model; /* normalize is off: front.c normalises as the request asks */
+    bool normalize;      /* what the model's own modules say */
+    struct tokenizer *tok;
+    struct eng *eng; /* of the lane's thread alone */
+    struct lane *lane;
+    const char *device, *dtype; /* "cpu", "bf16" */
+    size_t max_tokens, batch_tokens;
+    uint64_t bytes; /* counted against its pool */
+    uint64_t version;
+    int64_t loaded_unix_s;
+    uint64_t key;                 /* differs when the vectors do: for caches */
+    struct model_prompt *prompts; /* all: the model's and the operator's */
+    size_t prompt_count;
+    const char *settings; /* where dtype and batch_tokens come from, with the reason */
+};
+
+struct models;
+struct models_opts {
+    const struct pool_opts *pools;
+    size_t pool_count;
+    uint64_t memory_bytes;   /* for all pools together; 0: what the machine has available */
+    struct metrics *metrics; /* NULL: nobody reads them */
+    struct sched *sched;     /* where lanes are; NULL: there are none */
+    /* Called when a model became ready or failed, on the manager's thread. */
+    void (*on_change)(void *arg, const char *name);
+    void *arg;
+    /* For tests: instead of eng_load. */
+    enum rc (*load)(const struct model *m, const struct eng_opts *o, struct eng **out,
+                    struct err *err);
+};
+enum rc models_new(const struct models_opts *o, struct models **out, struct err *err) MUST_USE;
+/* Loads nothing more, once the load at hand is over: what waits has failed.  on_change is not
+ * called after this returns. */
+void models_stop(struct models *m);
+void models_free(struct models *m); /* stops, and waits for references; NULL is fine */
+
+/* Asks for it to be loaded, or swapped when the name is taken; returns at once.  `wait`:
+ * returns when it is ready or failed. */
+enum rc models_load(struct models *m, const struct model_opts *o, bool wait,
+                    struct err *err) MUST_USE;
+enum rc models_unload(struct models *m, const char *name, struct err *err) MUST_USE;
+
+enum models_got { MODELS_READY, MODELS_LOADING, MODELS_NONE, MODELS_FAILED };
+/* By name or alias; NULL or "" is the only model of the kind `what` needs, else the first.
+ * A model that left its pool begins to come back: MODELS_LOADING.  A reference is taken when
+ * it is ready. */
+enum models_got models_acquire(struct models *m, const char *name, enum ask_what what,
+                               struct served **out, struct err *err);
+void served_ref(struct served *s);
+void served_release(struct served *s);
+/* Waits until the name is ready or failed, or the deadline; for front threads that hold a
+ * request whose model comes back. */
+enum models_got models_wait(struct models *m, const char *name, enum ask_what what,
+                            int64_t deadline_ns, struct served **out, struct err *err);
+bool models_all_ready(struct models *m); /* every model asked for at start, once */
+/* Waits until every model that was asked for is ready; the first that failed is the error. */
+enum rc models_wait_all(struct models *m, struct err *err) MUST_USE;
+/* Makes the list of models this one: loads what is new, swaps what changed (other options, or
+ * files with another size or time), unloads what is gone; returns at once.  Nothing changes
+ * when an entry cannot be. */
+enum rc models_reload(struct models *m, const struct model_opts *list, size_t count,
+                      struct err *err) MUST_USE;
+
+/* For /v1/models, /info and the page: name, aliases, state, bytes, pool, dtype, device, … */
+struct json_out;
+void models_json(struct models *m, struct json_out *w);        /* our own form: a list */
+void models_openai_json(struct models *m, struct json_out *w); /* "data": [{"id",…}] */
+void pools_json(struct models *m, struct json_out *w);
+
+/* ---- settings.c: what data/serve.csv says for a device and a model, each with its reason */
+struct serve_setting {
+    enum eng_dtype dtype;
+    size_t batch_tokens; /* for each thread, if so */
+    bool per_thread;
+    const char *reason; /* in the arena */
+};
+/* `device_kind` is "cpu amx", "NVIDIA H100 80GB HBM3" …; the row that says most of device and
+ * model is taken. */
+enum rc settings_of(const char *device_kind, const struct model *m, struct arena *a,
+                    struct serve_setting *out, struct err *err) MUST_USE;
+
+#endif

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT */
+/* models_load: the thread that loads versions, one after the other, and the one that frees
+ * them.
+ *
+ *     files as they are ─ open, check ─ count bytes, take them ─ tokenizer, weights ─ the
+ *     files are the same still? ─ publish
+ *
+ * Loading one at a time keeps the count of memory simple and the disk busy with one reader.
+ * Freeing has a thread of its own: the loader may wait for it, and a model that leaves is not
+ * kept by one that loads. */
+#include "base/str.h"
+#include "os/clock.h"
+#include "os/file.h"
+#include "serve/models_int.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <sys/stat.h>
+
+enum {
+    LOAD_DESCRIBE_MAX = 128,
+    /* Bytes a tokenizer takes for each byte of its tokenizer.json, as measured. */
+    LOAD_TOKENIZER_FACTOR = 4,
+    LOAD_MARGIN_BYTES = 1 << 20, /* what nobody counts: threads, headers, labels */
+    LOAD_MARGIN_SHARE = 64       /* and this part of the whole: pages that are not full */
+};
+
+static const char *const dtype_names[] = {
+    [ENG_AUTO] = "auto", [ENG_F32] = "f32", [ENG_BF16] = "bf16", [ENG_I8] = "int8"
+};
+
+/* A version on its way, and what it needs besides. */
+struct load {
+    struct models *m;
+    struct slot *slot;
+    const struct wish *wish;
+    struct version *v;
+    const struct eng_ops *ops;
+    struct eng_opts eo;
+    char tok_path[FILE_PATH_MAX];
+};
+
+/* ---- freeing */
+
+static void free_engine(void *arg)
+{
+    struct version *v = arg;
+
+    eng_free(v->s.eng);
+    v->s.eng = NULL;
+}
+
+/* What is large, while lists may show the version still; a half-built one is fine. */
+static void version_empty(struct version *v)
+{
+    if (v->s.eng && v->s.lane)
+        sched_on_lane(v->s.lane, free_engine, v);
+    else
+        free_engine(v);
+    tokenizer_free(v->s.tok);
+    v->s.tok = NULL;
+    model_close(v->s.model);
+    v->s.model = NULL;
+}
+
+/* When no list has it any more. */
+static void version_free(struct version *v)
+{
+    files_free(v->files);
+    arena_release(&v->arena);
+    free(v);
+}
+
+/* The lock is held at both ends. */
+static void free_dead(struct models *m, struct version *v)
+{
+    struct version **at = &m->living;
+
+    assert(!v->slot && !atomic_load(&v->refs));
+    pthread_mutex_unlock(&m->lock);
+    version_empty(v);
+    pthread_mutex_lock(&m->lock);
+    while (*at != v)
+        at = &(*at)->next;
+    *at = v->next;
+    pools_give(m, v->pool, v->s.bytes);
+    meter_name(m, v->s.name);
+    version_free(v);
+    pthread_cond_broadcast(&m->changed);
+}
+
+void *models_free_main(void *arg)
+{
+    struct models *m = arg;
+
+    pthread_mutex_lock(&m->lock);
+    while (m->dead || !m->end) {
+        struct version *v = m->dead;
+        if (v) {
+            m->dead = v->dead;
+            free_dead(m, v);
+        } else {
+            pthread_cond_wait(&m->dying, &m->lock);
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
+
+/* ---- choosing */
+
+/* The one asked for, or the best that can run here; NULL: none. */
+static const struct eng_ops *choose_ops(const char *device)
+{
+    const struct eng_ops *ops, *best = NULL;
+
+    for (size_t i = 0; (ops = eng_device(i)); i++) {
+        if (device && str_eq(ops->name, device))
+            return ops;
+        if (!device && ops->score() > (best ? best->score() : 0))
+            best = ops;
+    }
+    return best;
+}
+
+static enum rc choose_tokens(struct load *l, struct err *err)
+{
+    struct served *s = &l->v->s;
+    size_t most = eng_tokens_max(s->model), asked = l->wish->o.max_tokens;
+
+    if (asked > most)
+        return err_set(err, RC_USAGE, "it has positions for %zu tokens, not %zu", most, asked);
+    s->max_tokens = asked ? asked : s->model->max_tokens < most ? s->model->max_tokens : most;
+    return RC_OK;
+}
+
+static size_t tokens_of(const struct serve_setting *set, int threads)
+{
+    cpu_set_t cpus;
+    size_t n = threads > 0                                      ? (size_t)threads
+               : sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (size_t)CPU_COUNT(&cpus)
+                                                                : 1;
+    size_t tokens = set->per_thread ? set->batch_tokens * n : set->batch_tokens;
+
+    return tokens < MODELS_BATCH_TOKENS_MAX ? tokens : MODELS_BATCH_TOKENS_MAX;
+}
+
+/* Device, type and batch size: what was asked for goes before what the table says. */
+static enum rc choose_settings(struct load *l, struct err *err)
+{
+    const struct model_opts *o = &l->wish->o;
+    struct served *s = &l->v->s;
+    struct serve_setting set;
+
+    l->ops = choose_ops(o->device);
+    if (!l->ops || l->ops->score() <= 0)
+        return err_set(err, RC_NODEV, "device '%s' cannot run on this machine",
+                       o->device ? o->device : "");
+    if (settings_of(l->ops->kind ? l->ops->kind() : l->ops->name, s->model, &l->v->arena, &set,
+                    err))
+        return err->code;
+    l->eo = (struct eng_opts){ .device = l->ops->name,
+                               .dtype = o->dtype != ENG_AUTO ? o->dtype : set.dtype,
+                               .threads = o->threads };
+    s->device = l->ops->name;
+    s->batch_tokens = o->batch_tokens ? o->batch_tokens : tokens_of(&set, o->threads);
+    s->settings = arena_printf(&l->v->arena, "%s%s%s", set.reason,
+                               o->dtype != ENG_AUTO ? "; the operator chose the type" : "",
+                               o->batch_tokens ? "; the operator chose the tokens a batch" : "");
+    return RC_OK;
+}
+
+static bool operator_has(const struct model_opts *o, const char *name)
+{
+    for (size_t i = 0; i < o->prompt_count; i++)
+        if (str_eq(o->prompts[i].name, name))
+            return true;
+    return false;
+}
+
+static void choose_prompts(struct load *l)
+{
+    const struct model_opts *o = &l->wish->o;
+    const struct model *net = l->v->s.model;
+    struct served *s = &l->v->s;
+    struct arena *a = &l->v->arena;
+
+    s->prompts = arena_array(a, struct model_prompt, o->prompt_count + net->prompts_count + 1);
+    for (size_t i = 0; i < o->prompt_count; i++)
+        s->prompts[s->prompt_count++] =
+            (struct model_prompt){ arena_strdup(a, o->prompts[i].name),
+                                   arena_strdup(a, o->prompts[i].text) };
+    for (size_t i = 0; i < net->prompts_count; i++)
+        if (!operator_has(o, net->prompts[i].name))
+            s->prompts[s->prompt_count++] =
+                (struct model_prompt){ arena_strdup(a, net->prompts[i].name),
+                                       arena_strdup(a, net->prompts[i].text) };
+}
+
+/* ---- memory */
+
+static uint64_t bytes_of(const struct load *l)
+{
+    uint64_t bytes = l->ops->memory(l->v->s.model, &l->eo);
+    struct stat st;
+
+    if (l->wish->o.memory_bytes)
+        return l->wish->o.memory_bytes;
+    if (stat(l->tok_path, &st) == 0)
+        bytes += (uint64_t)st.st_size * LOAD_TOKENIZER_FACTOR;
+    return bytes + bytes / LOAD_MARGIN_SHARE + LOAD_MARGIN_BYTES;
+}
+
+static enum rc take_bytes(struct load *l, struct err *err)
+{
+    uint64_t bytes = bytes_of(l);
+
+    pthread_mutex_lock(&l->m->lock);
+    l->v->pool = pools_find(l->m, l->wish->o.pool);
+    assert(l->v->pool); /* it was checked when it was asked for */
+    enum rc rc = pools_take(l->m, l->slot, l->wish, l->v->pool, bytes, err);
+    pthread_mutex_unlock(&l->m->lock);
+    if (rc == RC_OK)
+        l->v->s.bytes = bytes;
+    return rc;
+}
+
+/* ---- reading */
+
+static enum rc open_model(struct load *l, struct err *err)
+{
+    struct served *s = &l->v->s;
+    char dir[FILE_PATH_MAX];
+
+    if (model_find(l->wish->o.dir, dir, sizeof(dir), err) || files_look(dir, &l->v->files, err) ||
+        model_open(dir, &s->model, err) || choose_tokens(l, err) || choose_settings(l, err))
+        return err->code;
+    s->normalize = s->model->normalize;
+    s->model->normalize = false;
+    l->v->kind = models_kind_of(s->model);
+    choose_prompts(l);
+    return file_join(l->tok_path, sizeof(l->tok_path), s->model->net_dir, "tokenizer.json", err);
+}
+
+/* "avx512 bf16, 2 threads" says it; an engine that does not has what it was asked for. */
+static const char *dtype_of(const struct load *l)
+{
+    char text[LOAD_DESCRIBE_MAX] = "", *save = NULL;
+    const struct eng *e = l->v->s.eng;
+
+    if (eng_ops_of(e)->describe)
+        eng_ops_of(e)->describe(e, text, sizeof(text));
+    for (char *w = strtok_r(text, " ,", &save); w; w = strtok_r(NULL, " ,", &save))
+        for (size_t i = ENG_F32; i < ARRAY_SIZE(dtype_names); i++)
+            if (str_eq(w, dtype_names[i]))
+                return dtype_names[i];
+    return dtype_names[l->eo.dtype];
+}
+
+static enum rc read_parts(struct load *l, struct err *err)
+{
+    struct served *s = &l->v->s;
+    enum rc rc = tokenizer_load(l->tok_path, &s->tok, err);
+
+    if (rc == RC_OK)
+        rc = l->m->o.load(s->model, &l->eo, &s->eng, err);
+    if (rc == RC_OK)
+        s->dtype = dtype_of(l);
+    return rc;
+}
+
+/* A file that was written while it was read may have given half of the old and half of the
+ * new.  A load that failed for that reason says so too. */
+static enum rc check_files(struct load *l, enum rc rc, struct err *err)
+{
+    struct files *now = NULL;
+    const char *name;
+
+    if (files_look(l->v->s.model->dir, &now, NULL))
+        return rc != RC_OK ? rc : err_set(err, RC_FAIL, "its folder went while it was loading");
+    name = files_differ(l->v->files, now);
+    if (name && rc == RC_OK)
+        rc = err_set(err, RC_FAIL, "file '%s' changed while the model was loading", name);
+    else if (name)
+        (void)err_ctx(err, "file '%s' changed while the model was loading", name);
+    files_free(now);
+    return rc;
+}
+
+static uint64_t key_of(const struct version *v)
+{
+    uint64_t h = files_hash(v->files) ^ v->s.version * 0x9e3779b97f4a7c15u;
+    const char *const words[] = { v->s.dtype, v->s.device };
+
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        for (const char *c = words[i]; *c; c++)
+            h = (h ^ (unsigned char)*c) * 1099511628211u;
+    return h ^ h >> 29;
+}
+
+static enum rc load_version(struct load *l, struct err *err)
+{
+    struct served *s = &l->v->s;
+    enum rc rc = open_model(l, err);
+
+    if (rc == RC_OK)
+        rc = take_bytes(l, err);
+    if (rc == RC_OK)
+        rc = check_files(l, read_parts(l, err), err);
+    if (rc == RC_OK && l->m->o.sched) {
+        s->lane = sched_lane(l->m->o.sched, s->device);
+        if (!s->lane)
+            rc = err_set(err, RC_LIMIT, "there is no lane for device '%s'", s->device);
+    }
+    if (rc != RC_OK)
+        return rc;
+    st_close(s->model->tensors); /* the files are nobody's business any more */
+    s->model->tensors = NULL;
+    s->loaded_unix_s = clock_unix_s();
+    return RC_OK;
+}
+
+/* ---- publishing; the lock is held */
+
+static void publish(struct models *m, struct slot *s, struct version *v)
+{
+    struct wish *w = s->loading;
+    struct version *old = s->current;
+    uint64_t identity = files_hash(v->files);
+
+    /* One that comes back from the same files is the same: what caches hold of it is good. */
+    if (!(s->away && w == s->serving && identity == s->identity))
+        s->version++;
+    s->identity = identity;
+    v->s.version = s->version;
+    v->s.key = key_of(v);
+    v->priority = w->o.priority;
+    v->pinned = w->o.pinned;
+    v->used = ++m->turn;
+    v->slot = s;
+    s->current = v;
+    s->kind = v->kind;
+    s->away = false;
+    s->was_ready = true;
+    s->error = (struct err){ 0 };
+    if (s->serving != w) {
+        wish_drop(s->serving);
+        s->serving = wish_ref(w);
+    }
+    if (old) {
+        old->slot = NULL;
+        version_drop(old);
+        meter_swap(m, s->name);
+    }
+    names_build(m);
+}
+
+/* A version that is current stays; one that left can come back, but not at once. */
+static void fail(struct slot *s, const struct err *err)
+{
+    s->error = *err;
+    s->retry_ns =
+        s->loading == s->serving ? clock_mono_ns() + (int64_t)MODELS_RETRY_MS * 1000000 : 0;
+}
+
+static void finish(struct models *m, struct load *l, enum rc rc, const struct err *err,
+                   double seconds)
+{
+    struct slot *s = l->slot;
+
+    if (rc == RC_OK) {
+        l->v->next = m->living;
+        m->living = l->v;
+        if (s->gone)
+            version_drop(l->v);
+        else
+            publish(m, s, l->v);
+    } else {
+        pools_give(m, l->v->pool, l->v->s.bytes);
+        version_free(l->v);
+        if (!s->gone)
+            fail(s, err);
+    }
+    meter_load(m, s->name, rc == RC_OK, seconds);
+    if (s->done < s->loading->ticket)
+        s->done = s->loading->ticket;
+    wish_drop(s->loading);
+    s->loading = NULL;
+    meter_name(m, s->name);
+    pthread_cond_broadcast(&m->changed);
+    slot_free_if_gone(s);
+}
+
+/* ---- the thread */
+
+static const struct wish *waiting(const struct slot *s)
+{
+    return s->wanted ? s->wanted : s->returning ? s->serving : NULL;
+}
+
+/* The one that was asked for first. */
+static struct slot *next_slot(const struct models *m)
+{
+    struct slot *best = NULL;
+
+    for (size_t i = 0; i < m->slot_count; i++)
+        if (waiting(m->slots[i]) && (!best || waiting(m->slots[i])->ticket < waiting(best)->ticket))
+            best = m->slots[i];
+    return best;
+}
+
+/* The lock is held at both ends. */
+static void load_next(struct models *m, struct slot *s)
+{
+    struct load l = { .m = m, .slot = s, .v = xcalloc(1, sizeof(*l.v)) };
+    char name[MODELS_NAME_MAX];
+    struct err err = { 0 };
+    int64_t begun = clock_mono_ns();
+
+    s->loading = s->wanted ? s->wanted : wish_ref(s->serving);
+    s->wanted = NULL;
+    s->returning = false;
+    l.wish = s->loading;
+    l.v->m = m;
+    atomic_init(&l.v->refs, 1);
+    (void)str_copy(name, sizeof(name), s->name);
+    l.v->s.name = arena_strdup(&l.v->arena, name);
+    pthread_mutex_unlock(&m->lock);
+    enum rc rc = load_version(&l, &err);
+    if (rc != RC_OK) {
+        (void)err_ctx(&err, "model '%s'", name);
+        version_empty(l.v);
+    }
+    pthread_mutex_lock(&m->lock);
+    finish(m, &l, rc, &err, (double)(clock_mono_ns() - begun) * 1e-9);
+    pthread_mutex_unlock(&m->lock);
+    if (m->o.on_change)
+        m->o.on_change(m->o.arg, name);
+    pthread_mutex_lock(&m->lock);
+}
+
+void *models_load_main(void *arg)
+{
+    struct models *m = arg;
+
+    pthread_mutex_lock(&m->lock);
+    while (!m->stop) {
+        struct slot *s = next_slot(m);
+        if (s)
+            load_next(m, s);
+        else
+            pthread_cond_wait(&m->work, &m->lock);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return NULL;
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT */
+/* sched: see sched.h, and sched_int.h for how its files share the work.
+ *
+ * This one is what others call: it makes and ends lanes, and takes jobs in.  Hashing and
+ * looking into the cache are done by the thread that submits, before the lane's lock. */
+#include "serve/sched.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "os/clock.h"
+#include "serve/sched_int.h"
+
+#include <assert.h>
+#include <math.h>
+#include <sys/random.h>
+
+/* ---- lanes */
+
+static struct lane *lane_new(struct sched *s, const char *device)
+{
+    struct lane *l = xcalloc(1, sizeof(*l));
+
+    l->sched = s;
+    l->device = xstrdup(device);
+    l->index = s->lane_count;
+    l->table = xcalloc(SCHED_TABLE, sizeof(struct text *));
+    l->ended_end = &l->ended;
+    l->deadline_ns = INT64_MAX;
+    l->stopping = s->stopping;
+    l->busy = metrics_counter(s->families.busy, device);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->wake, NULL);
+    pthread_cond_init(&l->changed, NULL);
+    return l;
+}
+
+static void lane_free(struct lane *l)
+{
+    struct batch *b = &l->batch;
+
+    assert(!l->works && !l->calls && !l->open);
+    queues_tidy(l);
+    for (struct lane_queue *q = l->spare, *next; q; q = next) {
+        next = q->next;
+        free(q);
+    }
+    for (struct seen *m = l->seen, *next; m; m = next) {
+        next = m->next;
+        free(m);
+    }
+    free(b->texts);
+    free(b->ids);
+    free(b->types);
+    free(b->starts);
+    free(b->out);
+    pthread_cond_destroy(&l->changed);
+    pthread_cond_destroy(&l->wake);
+    pthread_mutex_destroy(&l->lock);
+    free(l->table);
+    free(l->device);
+    free(l);
+}
+
+struct lane *sched_lane(struct sched *s, const char *device)
+{
+    struct lane *l = NULL;
+
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; !l && i < s->lane_count; i++)
+        if (str_eq(s->lanes[i]->device, device))
+            l = s->lanes[i];
+    if (!l && s->lane_count < SCHED_LANES_MAX) {
+        l = lane_new(s, device);
+        if (pthread_create(&l->thread, NULL, lane_main, l) == 0) {
+            s->lanes[s->lane_count++] = l;
+        } else {
+            lane_free(l);
+            l = NULL;
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+    return l;
+}
+
+/* With the lock; gives it back. */
+static void unlock_and_wake(struct lane *l)
+{
+    bool asleep = l->asleep;
+
+    pthread_mutex_unlock(&l->lock);
+    if (asleep)
+        pthread_cond_signal(&l->wake);
+}
+
+void sched_on_lane(struct lane *l, void (*fn)(void *arg), void *arg)
+{
+    struct lane_call c = { .fn = fn, .arg = arg }, **at = &l->calls;
+
+    if (pthread_equal(pthread_self(), l->thread)) {
+        fn(arg);
+        return;
+    }
+    pthread_mutex_lock(&l->lock);
+    while (*at)
+        at = &(*at)->next;
+    *at = &c;
+    unlock_and_wake(l);
+    pthread_mutex_lock(&l->lock);
+    while (!c.over)
+        pthread_cond_wait(&l->changed, &l->lock);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- life */
+
+enum rc sched_new(const struct sched_opts *o, struct sched **out, struct err *err)
+{
+    struct sched *s = xcalloc(1, sizeof(*s));
+
+    s->o = *o;
+    s->o.queue_tokens_max = o->queue_tokens_max ? o->queue_tokens_max : SCHED_QUEUE_TOKENS_DEFAULT;
+    s->o.queue_jobs_max = o->queue_jobs_max ? o->queue_jobs_max : SCHED_QUEUE_JOBS_DEFAULT;
+    s->o.run = o->run ? o->run : eng_run;
+    if (getrandom(&s->seed, sizeof(s->seed), 0) != (ssize_t)sizeof(s->seed)) {
+        free(s);
+        return err_sys(err, "could not get random bytes");
+    }
+    s->own_metrics = o->metrics ? NULL : metrics_new();
+    s->o.metrics = o->metrics ? o->metrics : s->own_metrics;
+    meter_families(s);
+    s->cache = o->cache_bytes ? cache_new(o->cache_bytes) : NULL;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->note_lock, NULL);
+    *out = s;
+    return RC_OK;
+}
+
+/* The lanes there are; they stay until sched_free(). */
+static size_t lanes_of(struct sched *s, struct lane **out)
+{
+    pthread_mutex_lock(&s->lock);
+    size_t n = s->lane_count;
+    memcpy(out, s->lanes, n * sizeof(struct lane *));
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+void sched_stop(struct sched *s)
+{
+    struct lane *lanes[SCHED_LANES_MAX];
+
+    pthread_mutex_lock(&s->lock);
+    s->stopping = true; /* of lanes that are made from here on */
+    pthread_mutex_unlock(&s->lock);
+    size_t n = lanes_of(s, lanes);
+    for (size_t i = 0; i < n; i++) {
+        pthread_mutex_lock(&lanes[i]->lock);
+        lanes[i]->stopping = true;
+        unlock_and_wake(lanes[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        pthread_mutex_lock(&lanes[i]->lock);
+        while (lanes[i]->open)
+            pthread_cond_wait(&lanes[i]->changed, &lanes[i]->lock);
+        pthread_mutex_unlock(&lanes[i]->lock);
+    }
+}
+
+void sched_free(struct sched *s)
+{
+    if (!s)
+        return;
+    sched_stop(s);
+    for (size_t i = 0; i < s->lane_count; i++) {
+        pthread_mutex_lock(&s->lanes[i]->lock);
+        s->lanes[i]->ending = true;
+        unlock_and_wake(s->lanes[i]);
+        (void)pthread_join(s->lanes[i]->thread, NULL);
+    }
+    for (size_t i = 0; i < s->lane_count; i++)
+        lane_free(s->lanes[i]);
+    cache_free(s->cache);
+    metrics_free(s->own_metrics);
+    pthread_mutex_destroy(&s->note_lock);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+void sched_expect_model(struct sched *s, const char *name)
+{
+    struct meter m;
+
+    meter_make(s, name, &m);
+}
+
+size_t sched_waiting_tokens(struct sched *s)
+{
+    struct lane *lanes[SCHED_LANES_MAX];
+    size_t n = lanes_of(s, lanes), sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        pthread_mutex_lock(&lanes[i]->lock);
+        sum += lanes[i]->tokens;
+        pthread_mutex_unlock(&lanes[i]->lock);
+    }
+    return sum;
+}
+
+size_t sched_jobs(struct sched *s)
+{
+    struct lane *lanes[SCHED_LANES_MAX];
+    size_t n = lanes_of(s, lanes), sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        pthread_mutex_lock(&lanes[i]->lock);
+        sum += lanes[i]->open;
+        pthread_mutex_unlock(&lanes[i]->lock);
+    }
+    return sum;
+}
+
+void sched_cancel(struct sched *s, struct job *j)
+{
+    (void)s;
+    atomic_store(&j->cancelled, true);
+    atomic_store(&j->model->lane->sweep, true); /* it is awake: this job is not over */
+}
+
+/* ---- taking a job in: before the lock */
+
+static uint64_t mixed(uint64_t h)
+{
+    h ^= h >> 32;
+    h *= UINT64_C(0xd6e8feb86659fd93);
+    h ^= h >> 32;
+    h *= UINT64_C(0xd6e8feb86659fd93);
+    return h ^ (h >> 32);
+}
+
+/* Two sums over the tokens that share no step; seeded, so that nobody can aim at one chain. */
+static void hash_text(const struct sched *s, const struct job *j, struct text *t)
+{
+    const struct job_item *it = t->item;
+    uint64_t a = s->seed ^ j->model->key, b = ~a + (uint64_t)j->want;
+
+    t->hash[0] = t->hash[1] = 0;
+    if (s->o.one_hash)
+        return;
+    for (uint32_t i = 0; i < it->tokens; i++) {
+        uint64_t x = (uint64_t)it->ids[i] << 8 | (t->types ? t->types[i] : 0);
+        a = (a ^ x) * UINT64_C(0x9e3779b97f4a7c15);
+        a ^= a >> 29;
+        b = (b + x) * UINT64_C(0xc2b2ae3d27d4eb4f);
+        b ^= b >> 32;
+    }
+    t->hash[0] = mixed(a ^ it->tokens);
+    t->hash[1] = mixed(b + it->tokens);
+}
+
+/* Types that are all 0 are as good as none, and shall look the same. */
+static const uint8_t *types_of(const struct job_item *it)
+{
+    for (uint32_t i = 0; it->types && i < it->tokens; i++)
+        if (it->types[i])
+            return it->types;
+    return NULL;
+}
+
+static bool look_up(struct sched *s, const struct job *j, const struct text *t)
+{
+    struct cache_key k = { .hash = { t->hash[0], t->hash[1] },
+                           .model = j->model->key,
+                           .want = j->want,
+                           .tokens = t->item->tokens,
+                           .ids = t->item->ids,
+                           .types = t->types };
+
+    return s->cache && j->want != ENG_TOKENS &&
+           cache_get(s->cache, &k, t->item->out, eng_width(j->model->model, j->want));
+}
+
+static struct work *work_new(struct sched *s, struct job *j)
+{
+    struct work *w = xmalloc(sizeof(*w) + j->count * sizeof(w->texts[0]));
+
+    memset(w, 0, sizeof(*w));
+    w->job = j;
+    for (size_t i = 0; i < j->count; i++) {
+        struct text *t = &w->texts[w->count];
+        struct job_item *it = &j->items[i];
+        assert(it->tokens);
+        *t = (struct text){ .work = w, .item = it, .types = types_of(it), .class = j->class };
+        it->failed = it->shared = false;
+        hash_text(s, j, t);
+        it->cached = look_up(s, j, t);
+        w->count += !it->cached;
+    }
+    w->left = w->count;
+    return w;
+}
+
+/* ---- taking a job in: under the lock */
+
+/* How long what waits in front of this class takes, as far as it is known. */
+static double backlog_ns(const struct lane *l, enum ask_class class)
+{
+    double sum = 0;
+
+    for (const struct lane_queue *q = l->queues; q; q = q->next) {
+        double tokens = (double)q->classes[ASK_INTERACTIVE].tokens, bulk;
+        bulk = (double)q->classes[ASK_BULK].tokens;
+        /* bulk has its share of turns even when others hurry */
+        tokens += class == ASK_BULK ? bulk : fmin(bulk, tokens / (SCHED_BULK_EVERY - 1));
+        tokens += q == l->batch.queue ? (double)l->running_tokens : 0;
+        sum += tokens * seen_ns_per_token(q->seen, q->budget);
+    }
+    return sum;
+}
+
+static size_t tokens_of(const struct work *w)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < w->count; i++)
+        n += w->texts[i].item->tokens;
+    return n;
+}
+
+/* Would it end in time?  A fifth is left for what is not known.  One whose deadline is over
+ * already comes in, and goes at once with the right word. */
+static bool in_time(const struct lane *l, const struct work *w, double own_ns)
+{
+    const struct job *j = w->job;
+    double left = (double)(j->deadline_ns - j->submitted_ns);
+
+    if (!j->deadline_ns || left <= 0 || !l->tokens)
+        return true;
+    return backlog_ns(l, j->class) + own_ns <= 0.8 * left;
+}
+
+static enum rc admit(const struct lane *l, const struct work *w, enum sched_refuse *out_why,
+                     struct err *err)
+{
+    const struct sched_opts *o = &l->sched->o;
+    size_t tokens = tokens_of(w);
+    double own_ns = (double)tokens * seen_ns_per_token(w->queue->seen, w->queue->budget);
+
+    *out_why = REFUSE_STOPPED;
+    if (l->stopping)
+        return err_set(err, RC_LIMIT, "the server is stopping");
+    *out_why = REFUSE_JOBS;
+    if (l->jobs >= o->queue_jobs_max)
+        return err_set(err, RC_LIMIT, "%zu requests wait already, %zu at most", l->jobs,
+                       o->queue_jobs_max);
+    *out_why = REFUSE_TOKENS;
+    if (l->tokens && l->tokens + tokens > o->queue_tokens_max)
+        return err_set(err, RC_LIMIT, "%zu tokens wait already; %zu more would be above %zu",
+                       l->tokens, tokens, o->queue_tokens_max);
+    *out_why = REFUSE_DEADLINE;
+    if (!in_time(l, w, own_ns))
+        return err_set(err, RC_LIMIT, "what waits already would end behind the deadline");
+    return RC_OK;
+}
+
+/* When there will be room: not before the backlog, and half of it is a fair guess. */
+static int retry_s(const struct lane *l, enum ask_class class)
+{
+    double s = ceil(backlog_ns(l, class) * 0.5e-9);
+
+    return s < 1 ? 1 : s > SCHED_RETRY_S_MAX ? SCHED_RETRY_S_MAX : (int)s;
+}
+
+static void enter(struct lane *l, struct work *w)
+{
+    struct job *j = w->job;
+    struct seen *m = w->queue->seen;
+    size_t shared = 0;
+
+    w->next = l->works;
+    if (l->works)
+        l->works->prev = w;
+    l->works = w;
+    l->jobs++;
+    l->open++;
+    w->queue->jobs++;
+    m->jobs[j->class]++;
+    for (size_t i = 0; i < w->count; i++) {
+        text_enter(l, &w->texts[i]);
+        shared += w->texts[i].state == TEXT_FOLLOWING;
+    }
+    if (j->deadline_ns && j->deadline_ns < l->deadline_ns)
+        l->deadline_ns = j->deadline_ns;
+    if (work_dead(w, j->submitted_ns) != RC_OK)
+        atomic_store(&l->sweep, true);
+    meter_queue(m);
+    counter_add(m->meter.coalesced, shared);
+    if (l->sched->cache && j->want != ENG_TOKENS) {
+        counter_add(m->meter.hits, j->count - w->count);
+        counter_add(m->meter.misses, w->count);
+    }
+}
+
+static void refuse(struct work *w)
+{
+    for (size_t i = 0; i < w->job->count; i++)
+        w->job->items[i].cached = false;
+    w->job->own = NULL;
+    free(w);
+}
+
+/* Everything was in the cache. */
+static void found_all(struct lane *l, struct work *w)
+{
+    struct job *j = w->job;
+
+    pthread_mutex_lock(&l->lock);
+    counter_add(seen_of(l, j->model->name)->meter.hits, j->count);
+    pthread_mutex_unlock(&l->lock);
+    free(w);
+    j->own = NULL;
+    j->started_ns = j->submitted_ns;
+    j->ended_ns = clock_mono_ns();
+    j->done(j, RC_OK, NULL);
+}
+
+enum rc sched_submit(struct sched *s, struct job *j, int *out_retry_s, struct err *err)
+{
+    struct lane *l = j->model->lane;
+    enum sched_refuse why;
+
+    assert(j->count && j->done);
+    j->submitted_ns = clock_mono_ns();
+    j->started_ns = j->ended_ns = 0;
+    j->fell_back = false;
+    struct work *w = work_new(s, j);
+    j->own = w;
+    if (!w->count) {
+        found_all(l, w);
+        return RC_OK;
+    }
+    pthread_mutex_lock(&l->lock);
+    w->queue = queue_of(l, j->model, j->want);
+    enum rc rc = admit(l, w, &why, err);
+    if (rc == RC_OK) {
+        enter(l, w);
+        unlock_and_wake(l);
+        return RC_OK;
+    }
+    counter_add(w->queue->seen->meter.refused[why], 1);
+    *out_retry_s = retry_s(l, j->class);
+    pthread_mutex_unlock(&l->lock);
+    refuse(w);
+    return rc;
+}

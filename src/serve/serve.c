@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/* serve: starts the parts in the order in which each needs the one before, and stops them in
+ * the other order.
+ *
+ *     metrics ─ sched (lanes) ─ models ─ front ─ http          start
+ *     http stops listening ─ calls are answered ─ lanes end    stop */
+#include "serve/serve.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "os/clock.h"
+#include "serve/admin.h"
+#include "serve/call.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+enum { SERVE_TICK_MS = 200, SERVE_TIMEOUT_DEFAULT_MS = 30000, SERVE_DRAIN_DEFAULT_MS = 30000 };
+
+struct call_route { /* the argument of a table's row */
+    struct serve *s;
+    const struct api *api;
+};
+
+struct serve_own {
+    struct http_route *routes; /* owned */
+    struct call_route *calls;  /* owned */
+    size_t route_count;
+    pthread_t ticker;
+    bool ticking;
+    pthread_mutex_t lock;
+    pthread_cond_t tick, change;
+    bool stop;
+    char *token, *tls_cert, *tls_key, *listen; /* owned */
+};
+
+/* ---- routes */
+
+static void on_call(void *arg, struct http_exchange *x)
+{
+    const struct call_route *r = arg;
+
+    if (!atomic_load(&r->s->stopping)) {
+        front_take(r->s->front, r->api, x);
+        return;
+    }
+    struct ask_fault f = { .kind = ASK_E_STOPPING };
+    struct buf body = { 0 };
+    (void)ask_fault(&f, ASK_E_STOPPING, NULL, "the server is stopping");
+    http_reply(x, api_error(r->api->family, &f, &body), "application/json", &body, NULL);
+    buf_release(&body);
+}
+
+static void make_routes(struct serve *s)
+{
+    struct serve_own *own = s->own;
+    size_t apis = 0, admin = 0;
+
+    while (api_at(apis))
+        apis++;
+    while (admin_routes[admin].path)
+        admin++;
+    own->route_count = apis + admin;
+    own->routes = xcalloc(own->route_count, sizeof(*own->routes));
+    own->calls = xcalloc(apis ? apis : 1, sizeof(*own->calls));
+    for (size_t i = 0; i < apis; i++) {
+        own->calls[i] = (struct call_route){ s, api_at(i) };
+        own->routes[i] = (struct http_route){
+            .method = HTTP_POST, .path = api_at(i)->path, .run = on_call, .arg = &own->calls[i]
+        };
+    }
+    for (size_t i = 0; i < admin; i++) {
+        own->routes[apis + i] = admin_routes[i];
+        own->routes[apis + i].arg = s;
+    }
+}
+
+/* Errors that the HTTP server finds itself look like those of the route they hit. */
+static void error_body(void *arg, const char *path, int status, const char *why, struct buf *out)
+{
+    const struct api *api = path ? api_find(path) : NULL;
+    struct ask_fault f = { .kind = status >= 500 ? ASK_E_BACKEND : ASK_E_INVALID,
+                           .status = status };
+
+    (void)arg;
+    (void)ask_fault(&f, f.kind, NULL, "%s", why);
+    (void)api_error(api ? api->family : API_OPENAI, &f, out);
+}
+
+/* ---- time and changes */
+
+static void *tick_main(void *arg)
+{
+    struct serve *s = arg;
+    struct serve_own *own = s->own;
+
+    pthread_mutex_lock(&own->lock);
+    while (!own->stop) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        int64_t ns = t.tv_nsec + (int64_t)SERVE_TICK_MS * 1000000;
+        t.tv_sec += ns / 1000000000;
+        t.tv_nsec = ns % 1000000000;
+        (void)pthread_cond_timedwait(&own->tick, &own->lock, &t);
+        pthread_mutex_unlock(&own->lock);
+        front_wake_parked(s->front); /* their deadlines pass too */
+        pthread_mutex_lock(&own->lock);
+    }
+    pthread_mutex_unlock(&own->lock);
+    return NULL;
+}
+
+static void on_model_change(void *arg, const char *name)
+{
+    struct serve *s = arg;
+
+    stats_expect_model(s->stats, name);
+    sched_expect_model(s->sched, name);
+    if (s->front)
+        front_wake_parked(s->front);
+}
+
+/* ---- starting */
+
+static void take_opts(struct serve *s, const struct serve_opts *o)
+{
+    struct serve_own *own = s->own;
+
+    s->o = *o;
+    own->listen = xstrdup(o->listen ? o->listen : "127.0.0.1");
+    own->token = o->token ? xstrdup(o->token) : NULL;
+    own->tls_cert = o->tls_cert ? xstrdup(o->tls_cert) : NULL;
+    own->tls_key = o->tls_key ? xstrdup(o->tls_key) : NULL;
+    s->o.items_max = o->items_max ? o->items_max : SERVE_ITEMS_DEFAULT;
+    s->o.timeout_ms = o->timeout_ms ? o->timeout_ms : SERVE_TIMEOUT_DEFAULT_MS;
+    s->o.drain_ms = o->drain_ms ? o->drain_ms : SERVE_DRAIN_DEFAULT_MS;
+    s->o.models = NULL; /* borrowed for the start alone */
+    s->o.pools = NULL;
+}
+
+/* Anyone who can reach the port can use the machine: beyond loopback a token is needed. */
+static enum rc check_open(const struct serve_opts *o, struct err *err)
+{
+    const char *a = o->listen ? o->listen : "127.0.0.1";
+
+    if (str_eq(a, "localhost") || !strncmp(a, "127.", 4) || str_eq(a, "::1") ||
+        !strncmp(a, "unix:", 5) || o->token || o->allow_anyone)
+        return RC_OK;
+    err_hint(err, "Give --token-file, or --insecure if every host that reaches it may use it.");
+    return err_set(err, RC_USAGE, "refusing to listen on '%s' without a token", a);
+}
+
+static size_t front_threads(const struct serve_opts *o)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 2;
+
+    n = o->front_threads ? o->front_threads : n < 2 ? 2 : n > 8 ? 8 : n;
+    return (size_t)(n > SERVE_FRONT_THREADS_MAX ? SERVE_FRONT_THREADS_MAX : n);
+}
+
+static enum rc start_log(struct serve *s, const struct serve_opts *o, struct err *err)
+{
+    struct access_opts ao = { .path = o->access_log, .metrics = s->metrics };
+
+    return o->access_log ? access_open(&ao, &s->access, err) : RC_OK;
+}
+
+static enum rc start_parts(struct serve *s, const struct serve_opts *o, struct err *err)
+{
+    struct sched_opts so = { .queue_tokens_max = o->queue_tokens_max,
+                             .queue_jobs_max = o->queue_jobs_max,
+                             .cache_bytes = o->cache_bytes,
+                             .metrics = s->metrics };
+    enum rc rc = start_log(s, o, err);
+    if (rc == RC_OK)
+        rc = sched_new(&so, &s->sched, err);
+    struct models_opts mo = { .pools = o->pools,
+                              .pool_count = o->pool_count,
+                              .metrics = s->metrics,
+                              .sched = s->sched,
+                              .on_change = on_model_change,
+                              .arg = s };
+
+    if (rc == RC_OK)
+        rc = front_new(s, front_threads(o), &s->front, err);
+    if (rc == RC_OK)
+        rc = models_new(&mo, &s->models, err);
+    for (size_t i = 0; rc == RC_OK && i < o->model_count; i++)
+        rc = models_load(s->models, &o->models[i], false, err);
+    return rc;
+}
+
+static enum rc start_http(struct serve *s, struct err *err)
+{
+    struct serve_own *own = s->own;
+    struct http_opts ho = { .routes = own->routes,
+                            .route_count = own->route_count,
+                            .body_bytes_max = s->o.body_bytes_max,
+                            .connections_max = s->o.connections_max,
+                            .token = own->token,
+                            .tls_cert = own->tls_cert,
+                            .tls_key = own->tls_key,
+                            .server_name = "stoker",
+                            .error_body = error_body,
+                            .on_done = admin_on_done,
+                            .arg = s };
+    enum rc rc = http_server_new(&ho, &s->http, err);
+
+    for (size_t i = 0; rc == RC_OK && i < s->o.port_count; i++)
+        rc = http_listen(s->http, own->listen, s->o.ports[i], &s->ports[i], err);
+    return rc == RC_OK ? http_start(s->http, err) : rc;
+}
+
+enum rc serve_start(const struct serve_opts *o, struct serve **out, struct err *err)
+{
+    enum rc rc = check_open(o, err);
+
+    if (rc != RC_OK)
+        return rc;
+    struct serve *s = xcalloc(1, sizeof(*s));
+    s->own = xcalloc(1, sizeof(*s->own));
+    pthread_mutex_init(&s->own->lock, NULL);
+    pthread_cond_init(&s->own->tick, NULL);
+    take_opts(s, o);
+    s->metrics = metrics_new();
+    s->stats = stats_new(s->metrics, o->te_metrics);
+    make_routes(s);
+    rc = start_parts(s, o, err);
+    if (rc == RC_OK)
+        rc = start_http(s, err);
+    if (rc == RC_OK && pthread_create(&s->own->ticker, NULL, tick_main, s) != 0)
+        rc = err_set(err, RC_FAIL, "could not start a thread");
+    s->own->ticking = rc == RC_OK;
+    if (rc != RC_OK) {
+        serve_free(s);
+        return rc;
+    }
+    *out = s;
+    return RC_OK;
+}
+
+int serve_port(const struct serve *s, size_t i)
+{
+    assert(i < s->o.port_count);
+    return s->ports[i];
+}
+
+bool serve_ready(const struct serve *s)
+{
+    return !atomic_load(&s->stopping) && models_all_ready(s->models);
+}
+
+enum rc serve_wait_ready(struct serve *s, struct err *err)
+{
+    return models_wait_all(s->models, err);
+}
+
+enum rc serve_reload(struct serve *s, const struct model_opts *models, size_t count,
+                     struct err *err)
+{
+    return models_reload(s->models, models, count, err);
+}
+
+/* ---- stopping */
+
+void serve_stop(struct serve *s, size_t *out_cut)
+{
+    if (atomic_exchange(&s->stopping, true))
+        return;
+    front_wake_parked(s->front);
+    http_drain(s->http, s->o.drain_ms, out_cut);
+}
+
+void serve_free(struct serve *s)
+{
+    if (!s)
+        return;
+    struct serve_own *own = s->own;
+    if (own->ticking) {
+        pthread_mutex_lock(&own->lock);
+        own->stop = true;
+        pthread_cond_signal(&own->tick);
+        pthread_mutex_unlock(&own->lock);
+        (void)pthread_join(own->ticker, NULL);
+    }
+    if (s->models)
+        models_stop(s->models); /* nothing is loaded any more, nobody is told */
+    if (s->sched)
+        sched_stop(s->sched); /* waiting jobs end, their calls are answered */
+    front_free(s->front);
+    http_server_free(s->http);
+    models_free(s->models);
+    sched_free(s->sched);
+    access_close(s->access);
+    stats_free(s->stats);
+    metrics_free(s->metrics);
+    pthread_cond_destroy(&own->tick);
+    pthread_mutex_destroy(&own->lock);
+    free(own->routes);
+    free(own->calls);
+    free(own->token);
+    free(own->tls_cert);
+    free(own->tls_key);
+    free(own->listen);
+    free(own);
+    free(s);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* serve: the model server: HTTP routes, models, queues and metrics wired together. */
+#ifndef SERVE_SERVE_H
+#define SERVE_SERVE_H
+#include "http/http.h"
+#include "serve/models.h"
+#include "serve/sched.h"
+
+enum {
+    SERVE_LISTEN_MAX = 8,
+    SERVE_ITEMS_DEFAULT = 1024,         /* inputs or documents a call */
+    SERVE_FRONT_THREADS_MAX = 64,       /* that parse, tokenise and write */
+    SERVE_ROW_BYTES_MAX = 512 << 20,    /* of numbers in one reply */
+    SERVE_REPLY_BYTES_MAX = 2000 << 20, /* of one reply */
+    SERVE_PARKED_MAX = 4096             /* calls that wait for a model to load */
+};
+
+struct serve_opts {
+    const char *listen; /* address; NULL: 127.0.0.1 */
+    int ports[SERVE_LISTEN_MAX];
+    size_t port_count;
+    const struct model_opts *models;
+    size_t model_count;
+    const struct pool_opts *pools;
+    size_t pool_count;
+    size_t items_max, body_bytes_max, connections_max, queue_tokens_max, queue_jobs_max;
+    int timeout_ms, drain_ms;
+    uint64_t cache_bytes;
+    const char *token, *tls_cert, *tls_key;
+    bool allow_anyone;      /* beyond loopback without a token */
+    bool te_metrics;        /* TEI's names too */
+    const char *access_log; /* file, "-" for stdout; NULL: none */
+    int front_threads;      /* 0: by the machine */
+};
+
+struct serve;
+/* Listens, starts to load the models and answers from then on (503 until ready). */
+enum rc serve_start(const struct serve_opts *o, struct serve **out, struct err *err) MUST_USE;
+int serve_port(const struct serve *s, size_t i); /* the one taken for ports[i] */
+bool serve_ready(const struct serve *s);
+/* Waits until every model asked for is ready or one failed. */
+enum rc serve_wait_ready(struct serve *s, struct err *err) MUST_USE;
+/* A changed list of models: loads, swaps and unloads what differs. */
+enum rc serve_reload(struct serve *s, const struct model_opts *models, size_t count,
+                     struct err *err) MUST_USE;
+/* Stops taking requests, answers those it has within the drain time. */
+void serve_stop(struct serve *s, size_t *out_cut);
+void serve_free(struct serve *s); /* NULL is fine */
+
+#endif

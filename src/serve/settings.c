@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* settings: which type and how many tokens a batch suit a device and a model.
+ *
+ * data/serve.csv has a pattern for the device's kind (the driver's product name, or "cpu" and
+ * its best instructions), a size or an architecture of model, and a reason a row.  Of the rows
+ * that fit, the one whose device pattern has most letters wins, then one for an architecture,
+ * then one for a size; that is, the one that says most. */
+#include "base/embed.h"
+#include "base/str.h"
+#include "catalog/csv.h"
+#include "serve/models_int.h"
+
+#include <fnmatch.h>
+
+EMBED(data_serve, "data/serve.csv");
+
+enum { COL_DEVICE, COL_MODEL, COL_DTYPE, COL_BATCH, COL_REASON, COLS };
+enum { SETTINGS_SMALL_MAX = 50000000, SETTINGS_BASE_MAX = 250000000 }; /* parameters */
+
+static const char *size_of(const struct model *m)
+{
+    return m->parameters <= SETTINGS_SMALL_MAX  ? "small"
+           : m->parameters <= SETTINGS_BASE_MAX ? "base"
+                                                : "large";
+}
+
+/* How much a row says of this device and model; 0: it is about others. */
+static size_t fit(const char *device, const char *model, const char *kind, const struct model *m)
+{
+    size_t letters = 1;
+
+    if (fnmatch(device, kind, FNM_CASEFOLD) != 0)
+        return 0;
+    for (const char *c = device; *c; c++)
+        letters += *c != '*';
+    if (str_eq(model, "*"))
+        return 4 * letters;
+    if (str_eq(model, size_of(m)))
+        return 4 * letters + 1;
+    return str_eq(model, model_arch_label(m->arch)) ? 4 * letters + 2 : 0;
+}
+
+/* float16 is what a GPU would be given; engines that do not have it choose for themselves. */
+static bool dtype_of(const char *name, enum eng_dtype *out)
+{
+    static const struct {
+        const char *name;
+        enum eng_dtype dtype;
+    } rows[] = { { "auto", ENG_AUTO },
+                 { "f16", ENG_AUTO },
+                 { "f32", ENG_F32 },
+                 { "bf16", ENG_BF16 },
+                 { "int8", ENG_I8 } };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (str_eq(rows[i].name, name)) {
+            *out = rows[i].dtype;
+            return true;
+        }
+    return false;
+}
+
+/* "8192", or "512/thread" where a machine with more cores wants more. */
+static bool batch_of(const char *text, struct serve_setting *out)
+{
+    static const char per[] = "/thread";
+    char digits[24];
+    uint64_t batch;
+
+    out->per_thread = str_ends(text, per);
+    if (!str_copy(digits, sizeof(digits), text))
+        return false;
+    if (out->per_thread)
+        digits[strlen(digits) - (sizeof(per) - 1)] = '\0';
+    if (!str_to_u64(digits, 10, &batch) || !batch || batch > MODELS_BATCH_TOKENS_MAX)
+        return false;
+    out->batch_tokens = (size_t)batch;
+    return true;
+}
+
+static enum rc read_row(const struct csv *t, size_t row, const size_t *col,
+                        struct serve_setting *out, struct err *err)
+{
+    if (!dtype_of(csv_cell(t, row, col[COL_DTYPE]), &out->dtype) ||
+        !batch_of(csv_cell(t, row, col[COL_BATCH]), out))
+        return err_set(err, RC_PARSE, "table 'serve.csv': row %zu has a bad type or batch",
+                       row + 1);
+    out->reason = csv_cell(t, row, col[COL_REASON]);
+    return RC_OK;
+}
+
+static enum rc columns(const struct csv *t, size_t *col, struct err *err)
+{
+    static const char *const names[COLS] = {
+        [COL_DEVICE] = "device",      [COL_MODEL] = "model",   [COL_DTYPE] = "dtype",
+        [COL_BATCH] = "batch_tokens", [COL_REASON] = "reason",
+    };
+
+    for (size_t i = 0; i < COLS; i++) {
+        int c = csv_col(t, names[i]);
+        if (c < 0)
+            return err_set(err, RC_PARSE, "table 'serve.csv': there is no column '%s'", names[i]);
+        col[i] = (size_t)c;
+    }
+    return RC_OK;
+}
+
+enum rc settings_of(const char *device_kind, const struct model *m, struct arena *a,
+                    struct serve_setting *out, struct err *err)
+{
+    size_t col[COLS] = { 0 }, best = 0, row = 0;
+    struct serve_setting s;
+    struct csv t;
+    enum rc rc = csv_parse(a, data_serve, data_serve_len, &t, err);
+
+    if (rc == RC_OK)
+        rc = columns(&t, col, err);
+    for (size_t i = 0; rc == RC_OK && i < t.rows; i++) {
+        size_t says =
+            fit(csv_cell(&t, i, col[COL_DEVICE]), csv_cell(&t, i, col[COL_MODEL]), device_kind, m);
+        if (says > best) {
+            best = says;
+            row = i;
+        }
+    }
+    if (rc == RC_OK && !best)
+        rc = err_set(err, RC_PARSE, "table 'serve.csv' has no row for device '%s'", device_kind);
+    if (rc == RC_OK)
+        rc = read_row(&t, row, col, &s, err);
+    if (rc != RC_OK)
+        return rc;
+    if (m->head_dim % 2 && s.dtype != ENG_F32) { /* such heads cannot be multiplied by pairs */
+        s.dtype = ENG_AUTO;
+        s.reason = "heads of an odd size: float32 alone is possible";
+    }
+    *out = s;
+    return RC_OK;
+}

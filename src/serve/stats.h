@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* stats: the server's own figures, under our names and, when asked, under TEI's. */
+#ifndef SERVE_STATS_H
+#define SERVE_STATS_H
+#include "metrics/metrics.h"
+#include "serve/ask.h"
+
+struct call;
+struct stats;
+
+struct stats *stats_new(struct metrics *m, bool te_names);
+void stats_free(struct stats *s);
+/* Every route's and model's series, so that they are there before the first request. */
+void stats_expect_model(struct stats *s, const char *model);
+/* A call that was answered, with its status. */
+void stats_call(struct stats *s, const struct call *c, int status);
+const char *stats_error_name(enum ask_error e); /* "overloaded" … */
+
+#endif

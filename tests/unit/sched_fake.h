@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* sched_fake: an engine for tests of the scheduler.  A row is a function of its ids and types
+ * alone; some ids fail, give NaN or take long; a gate lets batches through one by one, so that
+ * a test decides what waits while one runs. */
+#ifndef TESTS_SCHED_FAKE_H
+#define TESTS_SCHED_FAKE_H
+#include "base/mem.h"
+#include "os/clock.h"
+#include "serve/sched.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum {
+    FAKE_WIDTH = 4,
+    FAKE_FAILS = 66601, /* an id: the batch fails */
+    FAKE_NAN = 66602,   /* an id: its row is not finite */
+    FAKE_LOG = 20000    /* batches that are remembered */
+};
+
+struct fake_batch {
+    size_t sequences, tokens, longest;
+    uint32_t first; /* first id of the first text */
+    struct eng *eng;
+};
+
+static struct {
+    _Atomic bool gated;
+    sem_t entered, go;
+    _Atomic int64_t sleep_ns, sleep_per_token_ns;
+    _Atomic size_t batches, sequences, tokens;
+    _Atomic int64_t last_begun_ns;
+    struct fake_batch log[FAKE_LOG];
+    /* each text that ran: told with the number of its batch */
+    void (*on_text)(size_t batch, uint32_t first, size_t tokens);
+} fake;
+
+static inline void fake_reset(void)
+{
+    atomic_store(&fake.gated, false);
+    sem_init(&fake.entered, 0, 0);
+    sem_init(&fake.go, 0, 0);
+    atomic_store(&fake.sleep_ns, 0);
+    atomic_store(&fake.sleep_per_token_ns, 0);
+    atomic_store(&fake.batches, 0);
+    atomic_store(&fake.sequences, 0);
+    atomic_store(&fake.tokens, 0);
+    fake.on_text = NULL;
+}
+
+static inline void fake_row(const uint32_t *ids, const uint8_t *types, size_t n, float *out)
+{
+    uint32_t h = 2166136261u;
+
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (ids[i] + (types ? types[i] * 7919u : 0))) * 16777619u;
+    for (size_t k = 0; k < FAKE_WIDTH; k++, h = h * 1664525u + 1013904223u)
+        out[k] = (float)(h >> 8);
+}
+
+/* All rows of one text. */
+static inline void fake_text(const uint32_t *ids, const uint8_t *types, size_t n,
+                             enum eng_want want, float *out)
+{
+    fake_row(ids, types, n, out);
+    for (size_t i = 0; want == ENG_TOKENS && i < n; i++)
+        fake_row(ids, types, i + 1, out + i * FAKE_WIDTH);
+    if (want == ENG_SCORES)
+        out[0] = -out[0];
+}
+
+static inline void fake_sleep(int64_t ns)
+{
+    struct timespec t = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+
+    if (ns > 0)
+        nanosleep(&t, NULL);
+}
+
+static inline enum rc fake_run(struct eng *e, const struct eng_batch *b, enum eng_want want,
+                               float *out, struct err *err)
+{
+    size_t tokens = b->starts[b->sequences], longest = 0, at = atomic_fetch_add(&fake.batches, 1);
+    bool fails = false;
+
+    atomic_store(&fake.last_begun_ns, clock_mono_ns());
+    atomic_fetch_add(&fake.sequences, b->sequences);
+    atomic_fetch_add(&fake.tokens, tokens);
+    for (size_t s = 0; s < b->sequences; s++) {
+        const uint32_t *ids = b->ids + b->starts[s];
+        size_t n = b->starts[s + 1] - b->starts[s];
+        float *row = out + (want == ENG_TOKENS ? b->starts[s] : s) * FAKE_WIDTH;
+        longest = n > longest ? n : longest;
+        fake_text(ids, b->types ? b->types + b->starts[s] : NULL, n, want, row);
+        if (fake.on_text)
+            fake.on_text(at, ids[0], n);
+        for (size_t i = 0; i < n; i++) {
+            fails |= ids[i] == FAKE_FAILS;
+            if (ids[i] == FAKE_NAN)
+                row[FAKE_WIDTH - 1] = NAN;
+        }
+    }
+    if (at < FAKE_LOG)
+        fake.log[at] = (struct fake_batch){ b->sequences, tokens, longest, b->ids[0], e };
+    if (atomic_load(&fake.gated)) {
+        sem_post(&fake.entered);
+        while (sem_wait(&fake.go) != 0)
+            ;
+    }
+    fake_sleep(fake.sleep_ns + fake.sleep_per_token_ns * (int64_t)tokens);
+    return fails ? err_set(err, RC_FAIL, "a text that cannot be computed") : RC_OK;
+}
+
+/* ---- a model and its lane */
+
+static inline struct sched *fake_sched(struct sched_opts o)
+{
+    struct sched *s = NULL;
+
+    fake_reset();
+    o.run = fake_run;
+    return sched_new(&o, &s, NULL) == RC_OK ? s : NULL;
+}
+
+struct fake_model {
+    struct model net;
+    struct served served;
+};
+
+static inline void fake_model(struct fake_model *m, struct sched *s, const char *name,
+                              const char *device, size_t budget)
+{
+    *m = (struct fake_model){ .net = { .hidden = FAKE_WIDTH, .labels = FAKE_WIDTH } };
+    m->served = (struct served){ .name = name,
+                                 .model = &m->net,
+                                 .lane = sched_lane(s, device),
+                                 .batch_tokens = budget,
+                                 .key = (uint64_t)(uintptr_t)name };
+}
+
+/* ---- jobs */
+
+struct fake_job {
+    struct job job;
+    struct job_item items[64];
+    uint32_t ids[64][512];
+    uint8_t types[64][512];
+    float *out;
+    sem_t over;
+    enum rc why;
+    char msg[128];
+    _Atomic int calls; /* of done() */
+    void (*then)(struct fake_job *j);
+};
+
+static inline void fake_done(struct job *j, enum rc why, const struct err *err)
+{
+    struct fake_job *f = j->arg;
+
+    f->why = why;
+    f->msg[0] = '\0';
+    if (err)
+        snprintf(f->msg, sizeof(f->msg), "%.*s", (int)sizeof(f->msg) - 1, err->msg);
+    atomic_fetch_add(&f->calls, 1);
+    if (f->then)
+        f->then(f);
+    sem_post(&f->over);
+}
+
+static inline struct fake_job *fake_job(struct fake_model *m, enum eng_want want)
+{
+    struct fake_job *f = xcalloc(1, sizeof(*f));
+
+    f->job = (struct job){
+        .model = &m->served, .want = want, .items = f->items, .done = fake_done, .arg = f
+    };
+    sem_init(&f->over, 0, 0);
+    return f;
+}
+
+/* One more text: `first` and then as many others as make `tokens`. */
+static inline uint32_t *fake_add(struct fake_job *f, uint32_t first, size_t tokens)
+{
+    size_t i = f->job.count++;
+
+    for (size_t k = 0; k < tokens; k++)
+        f->ids[i][k] = k ? (uint32_t)(first * 31 + k) % 60000 : first;
+    f->items[i] = (struct job_item){ .ids = f->ids[i], .tokens = (uint32_t)tokens };
+    return f->ids[i];
+}
+
+static inline enum rc fake_submit(struct sched *s, struct fake_job *f, int *retry_s)
+{
+    size_t rows = 0;
+    struct err err = { 0 };
+
+    for (size_t i = 0; i < f->job.count; i++)
+        rows += f->job.want == ENG_TOKENS ? f->items[i].tokens : 1;
+    free(f->out);
+    f->out = xcalloc(rows, FAKE_WIDTH * sizeof(float));
+    rows = 0;
+    for (size_t i = 0; i < f->job.count; i++) {
+        f->items[i].out = f->out + rows * FAKE_WIDTH;
+        rows += f->job.want == ENG_TOKENS ? f->items[i].tokens : 1;
+    }
+    return sched_submit(s, &f->job, retry_s, &err);
+}
+
+/* A job of one text, submitted. */
+static inline struct fake_job *fake_one(struct sched *s, struct fake_model *m, uint32_t first,
+                                        size_t tokens, enum ask_class class)
+{
+    struct fake_job *f = fake_job(m, ENG_VECTORS);
+    int retry_s = 0;
+
+    f->job.class = class;
+    (void)fake_add(f, first, tokens);
+    if (fake_submit(s, f, &retry_s) != RC_OK)
+        f->why = RC_USAGE;
+    return f;
+}
+
+static inline enum rc fake_wait(struct fake_job *f)
+{
+    while (sem_wait(&f->over) != 0)
+        ;
+    return f->why;
+}
+
+static inline bool fake_rows_right(const struct fake_job *f)
+{
+    float *want = xcalloc(512, FAKE_WIDTH * sizeof(float));
+    bool same = true;
+
+    for (size_t i = 0; i < f->job.count; i++) {
+        const struct job_item *it = &f->items[i];
+        size_t rows = f->job.want == ENG_TOKENS ? it->tokens : 1;
+        fake_text(it->ids, it->types, it->tokens, f->job.want, want);
+        same = same && !memcmp(want, it->out, rows * FAKE_WIDTH * sizeof(float));
+    }
+    free(want);
+    return same;
+}
+
+static inline void fake_free(struct fake_job *f)
+{
+    sem_destroy(&f->over);
+    free(f->out);
+    free(f);
+}
+
+/* ---- the gate: batches wait for fake_go() */
+static inline void fake_gate(void)
+{
+    atomic_store(&fake.gated, true);
+}
+
+static inline void fake_entered(void) /* a batch stands at the gate */
+{
+    while (sem_wait(&fake.entered) != 0)
+        ;
+}
+
+static inline void fake_go(void)
+{
+    sem_post(&fake.go);
+}
+
+static inline void fake_open(void) /* lets everything through, the one at the gate too */
+{
+    atomic_store(&fake.gated, false);
+    sem_post(&fake.go);
+}
+
+#endif

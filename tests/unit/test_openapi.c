@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/* The OpenAPI document describes what is served: every route stands in it, whole, and every
+ * reference in it leads somewhere.  The page is small and asks nobody outside. */
+#include "base/json.h"
+#include "base/str.h"
+#include "serve/page.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PAGE_BYTES_MAX = 30000 };
+
+/* Every route a client may rely on. */
+static const struct {
+    const char *method, *path;
+} promised[] = {
+    { "post", "/embed" },
+    { "post", "/embed_all" },
+    { "post", "/rerank" },
+    { "post", "/predict" },
+    { "post", "/similarity" },
+    { "post", "/tokenize" },
+    { "post", "/decode" },
+    { "get", "/info" },
+    { "get", "/health" },
+    { "post", "/v1/embeddings" },
+    { "get", "/v1/models" },
+    { "post", "/v2/embed" },
+    { "post", "/v2/rerank" },
+    { "post", "/v1/rerank" },
+    { "post", "/score" },
+    { "post", "/embedding" },
+    { "post", "/v1/models/load" },
+    { "post", "/v1/models/unload" },
+    { "get", "/metrics" },
+    { "get", "/debug/batches" },
+    { "get", "/openapi.json" },
+    { "get", "/api/routes" },
+    { "get", "/" },
+    { "post", "/" },
+    { "post", "/embeddings" },
+    { "post", "/invocations" },
+    { "post", "/reranking" },
+    { "post", "/v1/embed" },
+    { "post", "/v1/score" },
+    { "post", "/classify" },
+};
+
+static struct arena arena;
+static const struct json *doc;
+
+static struct json *parsed(const struct buf *b)
+{
+    struct err err = { 0 };
+    struct json *v = NULL;
+
+    assert_int_equal(json_parse(&arena, buf_str(b), b->len, &v, &err), RC_OK);
+    return v;
+}
+
+static int read_doc(void **state __attribute__((unused)))
+{
+    struct buf text = { 0 };
+
+    openapi_write(&text);
+    doc = parsed(&text);
+    buf_release(&text);
+    return 0;
+}
+
+static int release_doc(void **state __attribute__((unused)))
+{
+    arena_release(&arena);
+    return 0;
+}
+
+TEST(head)
+{
+    assert_string_equal(json_str(json_get(doc, "openapi")), "3.1.0");
+    assert_string_equal(json_str(json_get(json_get(doc, "info"), "version")), STOKER_VERSION);
+}
+
+TEST(every_route_stands_in_it)
+{
+    const struct json *paths = json_get(doc, "paths");
+    size_t operations = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(promised); i++) {
+        if (!json_get(json_get(paths, promised[i].path), promised[i].method))
+            fail_msg("%s %s is missing", promised[i].method, promised[i].path);
+    }
+    for (const struct json *p = paths->first; p; p = p->next)
+        operations += p->count;
+    assert_int_equal(operations, ARRAY_SIZE(promised)); /* and nothing that is not served */
+}
+
+/* "#/components/schemas/Input" */
+static const struct json *pointed_at(const char *ref)
+{
+    const struct json *v = doc;
+    char part[128];
+
+    assert_true(str_starts(ref, "#/"));
+    for (ref += 2; v && *ref; ref += *ref == '/') {
+        size_t len = strcspn(ref, "/");
+
+        snprintf(part, sizeof(part), "%.*s", (int)len, ref);
+        v = json_get(v, part);
+        ref += len;
+    }
+    return v;
+}
+
+static size_t check_refs(const struct json *v)
+{
+    const char *ref = json_str(json_get(v, "$ref"));
+    size_t count = 0;
+
+    if (ref && !pointed_at(ref))
+        fail_msg("%s leads nowhere", ref);
+    for (const struct json *c = v->first; c; c = c->next)
+        count += check_refs(c);
+    return count + (ref != NULL);
+}
+
+TEST(references_lead_somewhere)
+{
+    assert_true(check_refs(doc) > 100);
+}
+
+/* Schemas that nothing refers to would be left-overs. */
+TEST(every_part_is_used)
+{
+    const struct json *schemas = json_get(json_get(doc, "components"), "schemas");
+    struct buf text = { 0 };
+    char want[160];
+
+    openapi_write(&text);
+    for (const struct json *s = schemas->first; s; s = s->next) {
+        snprintf(want, sizeof(want), "\"#/components/schemas/%s\"", s->key);
+        if (!strstr(text.data, want))
+            fail_msg("schema %s is not used", s->key);
+    }
+    buf_release(&text);
+}
+
+static void check_operation(const char *path, const struct json *o)
+{
+    const struct json *responses = json_get(o, "responses");
+    const struct json *body = json_get(o, "requestBody");
+    const struct json *content = json_get(json_get(body, "content"), "application/json");
+
+    if (!json_str(json_get(o, "summary")) || !json_str(json_get(o, "operationId")))
+        fail_msg("%s %s has no summary or name", o->key, path);
+    if (!json_get(responses, "200"))
+        fail_msg("%s %s has no good end", o->key, path);
+    if (!json_get(responses, "401") && !json_get(o, "security"))
+        fail_msg("%s %s neither wants a token nor is open", o->key, path);
+    if (str_eq(o->key, "post") && (!json_get(content, "schema") || !json_get(content, "example")))
+        fail_msg("%s %s has no schema or example of its body", o->key, path);
+}
+
+TEST(operations_are_whole)
+{
+    for (const struct json *p = json_get(doc, "paths")->first; p; p = p->next)
+        for (const struct json *o = p->first; o; o = o->next)
+            check_operation(p->key, o);
+}
+
+TEST(names_are_unique)
+{
+    const char *seen[ARRAY_SIZE(promised)];
+    size_t count = 0;
+
+    for (const struct json *p = json_get(doc, "paths")->first; p; p = p->next)
+        for (const struct json *o = p->first; o; o = o->next) {
+            const char *id = json_str(json_get(o, "operationId"));
+
+            for (size_t i = 0; i < count; i++)
+                assert_string_not_equal(seen[i], id);
+            assert_true(count < ARRAY_SIZE(seen));
+            seen[count++] = id;
+        }
+}
+
+/* ---- the list of routes */
+
+static const struct json *route(const struct json *list, const char *method, const char *path)
+{
+    const struct json *found = NULL;
+
+    for (const struct json *r = list->first; r; r = r->next)
+        if (str_eq(json_str(json_get(r, "method")), method) &&
+            str_eq(json_str(json_get(r, "path")), path)) {
+            assert_null(found); /* each once */
+            found = r;
+        }
+    return found;
+}
+
+static const struct json *routes_with(const struct api *(*at)(size_t i))
+{
+    struct buf text = { 0 };
+    const struct json *list;
+
+    openapi_routes(at, &text);
+    list = parsed(&text);
+    buf_release(&text);
+    return list;
+}
+
+TEST(routes_from_the_document)
+{
+    const struct json *list = routes_with(NULL);
+    struct buf text = { 0 };
+
+    assert_int_equal(list->count, ARRAY_SIZE(promised));
+    for (const struct json *r = list->first; r; r = r->next) {
+        const char *example = json_str(json_get(r, "example"));
+
+        assert_non_null(json_str(json_get(r, "summary")));
+        assert_int_equal(example != NULL, str_eq(json_str(json_get(r, "method")), "POST"));
+        if (example) { /* a body that is JSON */
+            buf_reset(&text);
+            buf_adds(&text, example);
+            assert_int_equal(parsed(&text)->type, JSON_OBJ);
+        }
+    }
+    buf_release(&text);
+}
+
+static const struct api *some_rows(size_t i)
+{
+    static const struct api rows[] = {
+        { .path = "/embed", .summary = "of the table", .example = "{\"inputs\":\"x\"}" },
+        { .path = "/v9/new", .summary = "not in the document", .example = "{}" },
+        { .path = "/v9/new", .summary = "twice", .example = "{}" },
+    };
+
+    return i < ARRAY_SIZE(rows) ? &rows[i] : NULL;
+}
+
+TEST(routes_of_the_tables_win)
+{
+    const struct json *list = routes_with(some_rows);
+    const struct json *r = route(list, "POST", "/embed");
+
+    assert_int_equal(list->count, ARRAY_SIZE(promised) + 1);
+    assert_string_equal(json_str(json_get(r, "summary")), "of the table");
+    assert_string_equal(json_str(json_get(r, "example")), "{\"inputs\":\"x\"}");
+    r = route(list, "POST", "/v9/new");
+    assert_string_equal(json_str(json_get(r, "summary")), "not in the document");
+}
+
+/* What the API tables serve is described too; built once the tables are part of the tree. */
+TEST(every_row_of_the_tables_stands_in_it)
+{
+#if __has_include("serve/api_tei.c")
+    const struct api *a;
+
+    for (size_t i = 0; (a = api_at(i)); i++)
+        if (!json_get(json_get(json_get(doc, "paths"), a->path), "post"))
+            fail_msg("post %s is missing", a->path);
+#endif
+}
+
+/* ---- the page */
+
+TEST(page_stands_alone)
+{
+    struct buf page = { 0 };
+    const char *p;
+
+    page_write(&page);
+    assert_true(page.len > 1000 && page.len < PAGE_BYTES_MAX);
+    assert_int_equal(strlen(page.data), page.len);
+    assert_true(str_starts(page.data, "<!doctype html>"));
+    /* no address but the name space of SVG, no script or style from elsewhere, no raw HTML */
+    for (p = page.data; (p = strstr(p, "://")); p += 3)
+        assert_true(str_starts(p, "://www.w3.org/2000/svg\""));
+    assert_null(strstr(page.data, " src="));
+    assert_null(strstr(page.data, "rel=\"stylesheet\""));
+    assert_null(strstr(page.data, "@import"));
+    assert_null(strstr(page.data, "innerHTML"));
+    buf_release(&page);
+    /* the fields are whole lines */
+    assert_true(str_ends(page_fields, "\r\n"));
+    assert_null(strstr(page_fields, "\r\n\r\n"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(head),
+        cmocka_unit_test(every_route_stands_in_it),
+        cmocka_unit_test(references_lead_somewhere),
+        cmocka_unit_test(every_part_is_used),
+        cmocka_unit_test(operations_are_whole),
+        cmocka_unit_test(names_are_unique),
+        cmocka_unit_test(routes_from_the_document),
+        cmocka_unit_test(routes_of_the_tables_win),
+        cmocka_unit_test(every_row_of_the_tables_stands_in_it),
+        cmocka_unit_test(page_stands_alone),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, read_doc, release_doc);
+}
