@@ -23,8 +23,9 @@ enum {
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 typedef double wide __attribute__((vector_size(LANES * sizeof(double))));
 
-/* Compiled for each of these too; the loader takes the best that this CPU has. */
-#if defined(__x86_64__) && !defined(__clang__)
+/* Compiled for each of these too; the loader takes the best that this CPU has.  It chooses
+ * before ThreadSanitizer is there, whose checks in the chooser then end the program. */
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define CLONES
