@@ -8,6 +8,12 @@ BENCH_MODEL ?= all-MiniLM-L6-v2
 BENCH_PYTHON ?= python3
 BENCH_ARGS ?=
 
-.PHONY: bench-embed
+.PHONY: bench-embed bench-serve
 bench-embed: all $(B)/tests/measure
 	@PYTHONDONTWRITEBYTECODE=1 $(BENCH_PYTHON) tests/bench/bench_embed.py $(B)/stoker $(B)/tests/measure --model $(BENCH_MODEL) --cache $(B)/bench $(BENCH_ARGS)
+
+# Peers run already, as docs/bench.md says:
+#
+#   make bench-serve BENCH_MODEL=all-MiniLM-L6-v2 BENCH_ARGS='--peer infinity=http://127.0.0.1:7997'
+bench-serve: all
+	@PYTHONDONTWRITEBYTECODE=1 $(BENCH_PYTHON) tests/bench/bench_serve.py $(B)/stoker --model $(BENCH_MODEL) $(BENCH_ARGS)
