@@ -42,7 +42,7 @@ def result(name, value, unit, target, ok):
 class Server:
     def __init__(self, args, folder):
         self.p = subprocess.Popen([args.stoker, "serve", "-m", f"m={folder}", "--port", "0", "--threads", str(args.threads),
-                                   "--dtype", args.dtype], stderr=subprocess.PIPE, text=True)
+                                   "--dtype", args.dtype, *args.serve.split()], stderr=subprocess.PIPE, text=True)
         self.port = 0
         for line in self.p.stderr:
             found = re.search(r"://[0-9.]+:(\d+)", line)
@@ -93,6 +93,7 @@ def main():
     ap.add_argument("--dtype", default="auto")
     ap.add_argument("--seconds", type=int, default=20)
     ap.add_argument("--rounds", type=int, default=3)
+    ap.add_argument("--serve", default="", help="further options of stoker serve")
     ap.add_argument("--peer", action="append", default=[], help="NAME=URL of a server that runs")
     args = ap.parse_args()
     folder = bench_embed.model_dir(args.model)

@@ -409,9 +409,10 @@ TEST(settings_by_device_and_model)
     } rows[] = {
         { "cpu amx", 22000000, ENG_BF16, 2048, true },
         { "cpu amx", 560000000, ENG_BF16, 512, true },
-        { "cpu avx512bf16", 22000000, ENG_BF16, 1024, true },
+        { "cpu avx512bf16", 22000000, ENG_BF16, 2048, true },
+        { "cpu avx512bf16", 110000000, ENG_BF16, 1024, true },
         { "cpu avx512bf16", 560000000, ENG_BF16, 512, true },
-        { "cpu avx512vnni", 22000000, ENG_F32, 512, true },
+        { "cpu avx512vnni", 22000000, ENG_BF16, 1024, true },
         { "cpu avx512", 22000000, ENG_F32, 512, true },
         { "cpu avx2", 22000000, ENG_F32, 512, true },
         { "cpu avx2", 560000000, ENG_F32, 256, true },
