@@ -146,22 +146,22 @@ def about(s):
 
 def errors(s):
     for what, path, body, status in [
-            ("no JSON", "/embed", "{", 400), ("not the shape", "/embed", {"inputs": 5}, (400, 422)),
-            ("nothing to embed", "/embed", {"inputs": []}, (400, 422)), ("an empty text", "/embed", {"inputs": ""}, 400),
+            ("no JSON", "/embed", "{", 400), ("not the shape", "/embed", {"inputs": 5}, 422),
+            ("nothing to embed", "/embed", {"inputs": []}, 400), ("an empty text", "/embed", {"inputs": ""}, 400),
             ("no such model", "/v1/embeddings", {"input": "a", "model": "nope"}, 404),
-            ("a reranker asked for vectors", "/v1/embeddings", {"input": "a", "model": "rank"}, (400, 424)),
-            ("an embedding model asked to rank", "/rerank", {"query": "a", "documents": ["b"], "model": "emb"}, (400, 424)),
-            ("too long, and no cutting", "/embed", {"inputs": "hello " * 600, "truncate": False}, (413, 422)),
-            ("too many inputs", "/embed", {"inputs": ["a"] * 1025}, (413, 422)),
+            ("a reranker asked for vectors", "/v1/embeddings", {"input": "a", "model": "rank"}, 400),
+            ("an embedding model asked to rank", "/rerank", {"query": "a", "documents": ["b"], "model": "emb"}, 400),
+            ("too long, and no cutting", "/embed", {"inputs": "hello " * 600, "truncate": False}, 422),
+            ("too many inputs", "/embed", {"inputs": ["a"] * 1025}, 422),
             ("too many dimensions", "/v1/embeddings", {"input": "a", "dimensions": 100000}, 400),
             ("an id beyond the vocabulary", "/v1/embeddings", {"input": [99999999]}, 400),
             ("a bomb of brackets", "/embed", "[" * 100000, 400),
-            ("invalid UTF-8", "/embed", b'{"inputs":"\xff\xfe"}', (200, 400)),
-            ("a deadline that cannot be held", "/embed", {"inputs": "a"}, (408, 504))]:
+            ("invalid UTF-8", "/embed", b'{"inputs":"\xff\xfe"}', 400),
+            ("a deadline that cannot be held", "/embed", {"inputs": "a"}, 504)]:
         head = {"x-request-timeout": "1ms"} if "deadline" in what else {}
         body = {"inputs": [f"{i} hello world " * 100 for i in range(1000)]} if "deadline" in what else body
         st, v, _ = s.ask(path, body, head)
-        check(f"{what}: {status}", st == status or (isinstance(status, tuple) and st in status), st, v)
+        check(f"{what}: {status}", st == status, st, v)
     check("no such path: 404", s.ask("/nope", {})[0] == 404)
     check("GET of a POST: 405", s.ask("/embed")[0] == 405)
     check("and it still answers", s.ask("/embed", {"inputs": "a"})[0] == 200)
