@@ -13,15 +13,6 @@ enum {
     ENCODER_SAMPLE = 16             /* values of each tensor that its fingerprint holds */
 };
 
-static enum eng_dtype dtype_of(const char *name)
-{
-    if (str_eq(name, "f32"))
-        return ENG_F32;
-    if (str_eq(name, "bf16"))
-        return ENG_BF16;
-    return str_eq(name, "int8") ? ENG_I8 : ENG_AUTO;
-}
-
 /* A reranker gives no vectors and the other way round: say so before loading it. */
 static enum rc check_kind(const struct model *m, const struct encoder_opts *o, struct err *err)
 {
@@ -54,11 +45,10 @@ static enum rc choose_tokens(const struct model *m, size_t asked, size_t *out, s
 
 static enum rc load_parts(const struct encoder_opts *o, struct encoder *e, struct err *err)
 {
-    struct eng_opts eo = { .device = o->device,
-                           .dtype = dtype_of(o->dtype),
-                           .threads = o->threads };
+    struct eng_opts eo = { .device = o->device, .threads = o->threads }; /* dtype: auto */
     char dir[PATH_MAX], path[PATH_MAX + 32];
 
+    (void)eng_dtype_parse(o->dtype, &eo.dtype); /* the option has a list of choices */
     if (model_find(o->model, dir, sizeof(dir), err) || model_open(dir, &e->model, err) ||
         check_kind(e->model, o, err) || choose_tokens(e->model, o->max_tokens, &e->max_tokens, err))
         return err->code;

@@ -20,10 +20,6 @@ struct use {
     bool chosen; /* what --device auto --dtype auto takes */
 };
 
-static const char *const dtype_names[] = {
-    [ENG_AUTO] = "auto", [ENG_F32] = "f32", [ENG_BF16] = "bf16", [ENG_I8] = "int8"
-};
-
 /* Entries of a device that can run; `ref` has f32 alone. */
 static size_t uses_of(const struct model *m, const struct eng_ops *ops, bool best, struct use *out)
 {
@@ -176,8 +172,8 @@ static void memory_rows(struct table *t, const struct model *m, const struct ver
 
     for (size_t i = 0; i < n; i++) {
         at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s %s%s", at ? ", " : "",
-                               units_bytes_human(uses[i].bytes, bytes), dtype_names[uses[i].dtype],
-                               uses[i].chosen ? " (auto)" : "");
+                               units_bytes_human(uses[i].bytes, bytes),
+                               eng_dtype_name(uses[i].dtype), uses[i].chosen ? " (auto)" : "");
         if (at >= sizeof(text))
             at = sizeof(text) - 1;
         if (i + 1 == n || uses[i + 1].ops != uses[i].ops) {
@@ -302,7 +298,7 @@ static void around_json(struct json_out *w, const struct model *m, const struct 
     for (size_t i = 0; i < n; i++) {
         char key[64];
 
-        snprintf(key, sizeof(key), "%s_%s", uses[i].ops->name, dtype_names[uses[i].dtype]);
+        snprintf(key, sizeof(key), "%s_%s", uses[i].ops->name, eng_dtype_name(uses[i].dtype));
         json_kv_int(w, key, (int64_t)uses[i].bytes);
     }
     json_obj_end(w);

@@ -154,10 +154,7 @@ static enum rc model_of_arg(struct plan *p, const char *arg, const struct serve_
                                         .priority = MODELS_MEDIUM,
                                         .threads = (int)a->threads,
                                         .batch_tokens = (size_t)a->batch_tokens };
-    p->models[i].dtype = str_eq(a->dtype, "f32")    ? ENG_F32
-                         : str_eq(a->dtype, "bf16") ? ENG_BF16
-                         : str_eq(a->dtype, "int8") ? ENG_I8
-                                                    : ENG_AUTO;
+    (void)eng_dtype_parse(a->dtype, &p->models[i].dtype); /* the option has a list of choices */
     p->o.model_count++;
     return RC_OK;
 }

@@ -8,7 +8,28 @@
 #include "engine/engine.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <math.h>
+
+static const char *const dtype_names[ENG_DTYPES] = {
+    [ENG_AUTO] = "auto", [ENG_F32] = "f32", [ENG_BF16] = "bf16", [ENG_I8] = "int8"
+};
+
+const char *eng_dtype_name(enum eng_dtype t)
+{
+    assert((size_t)t < ENG_DTYPES);
+    return dtype_names[t];
+}
+
+bool eng_dtype_parse(const char *name, enum eng_dtype *out)
+{
+    for (size_t i = 0; i < ENG_DTYPES; i++)
+        if (str_eq(name, dtype_names[i])) {
+            *out = (enum eng_dtype)i;
+            return true;
+        }
+    return false;
+}
 
 static const struct eng_ops *const registry[] = {
     &eng_cpu, &eng_ref, /* the definition: always built, always last */

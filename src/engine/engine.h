@@ -11,6 +11,10 @@
 
 enum eng_dtype { ENG_AUTO, ENG_F32, ENG_BF16, ENG_I8 };
 
+enum { ENG_DTYPES = ENG_I8 + 1 };
+const char *eng_dtype_name(enum eng_dtype t);                /* "auto", "f32", "bf16", "int8" */
+bool eng_dtype_parse(const char *name, enum eng_dtype *out); /* false: no such name */
+
 struct eng_opts {
     const char *device;   /* "ref", "cpu"; NULL: the best that can run here */
     enum eng_dtype dtype; /* of weights and products; sums, LN and softmax stay f32 */

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "os/clock.h"
 #include "serve/call.h"
+#include "serve/models_int.h"
 #include "serve/page.h"
 
 #include <inttypes.h>
@@ -75,11 +76,6 @@ static void on_pools(void *arg, struct http_exchange *x)
     reply_json(x, 200, &body);
 }
 
-static const char *kind_of(const struct model *m)
-{
-    return m->head == MODEL_HEAD_NONE ? "embedding" : m->labels == 1 ? "reranker" : "classifier";
-}
-
 static void info_limits(struct json_out *w, const struct serve *s, const struct served *m)
 {
     json_kv_int(w, "max_concurrent_requests",
@@ -109,7 +105,7 @@ static void info_json(struct json_out *w, const struct serve *s, const struct se
     json_kv_str(w, "served_model_name", m->name);
     json_key(w, "model_type");
     json_obj(w);
-    json_key(w, kind_of(m->model));
+    json_key(w, models_kind_name(models_kind_of(m->model)));
     json_obj(w);
     if (m->model->head == MODEL_HEAD_NONE)
         json_kv_str(w, "pooling", model_pool_label(m->model->pool));
@@ -195,15 +191,10 @@ static enum rc read_priority(const char *name, enum models_priority *out, struct
 
 static enum rc read_dtype(const char *name, enum eng_dtype *out, struct err *err)
 {
-    static const char *const names[] = { "auto", "f32", "bf16", "int8" };
-
     *out = ENG_AUTO;
-    for (size_t i = 0; name && i < ARRAY_SIZE(names); i++)
-        if (str_eq(name, names[i])) {
-            *out = (enum eng_dtype)i;
-            return RC_OK;
-        }
-    return name ? err_set(err, RC_USAGE, "dtype '%s' is not auto, f32, bf16 or int8", name) : RC_OK;
+    if (!name || eng_dtype_parse(name, out))
+        return RC_OK;
+    return err_set(err, RC_USAGE, "dtype '%s' is not auto, f32, bf16 or int8", name);
 }
 
 static enum rc read_load(const struct json *b, struct model_opts *o, struct err *err)

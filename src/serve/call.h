@@ -63,7 +63,6 @@ void front_free(struct front *f); /* when no call is left; NULL is fine */
 /* A request for a row of the tables; on the loop's thread. */
 void front_take(struct front *f, const struct api *api, struct http_exchange *x);
 void front_wake_parked(struct front *f); /* a model became ready or failed */
-size_t front_calls(struct front *f);     /* not yet answered */
 
 /* ---- encode.c: inputs as ids; false: c->fault says why */
 bool call_encode(struct call *c, struct front_own *own);

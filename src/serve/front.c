@@ -21,7 +21,7 @@ struct front {
     pthread_mutex_t lock;
     pthread_cond_t more;
     struct queue done, fresh, parked;
-    size_t parked_count, calls;
+    size_t parked_count;
     bool stop;
     size_t threads;
     pthread_t ids[];
@@ -61,16 +61,11 @@ static void push(struct front *f, struct queue *q, struct call *c)
 
 static void call_free(struct call *c)
 {
-    struct front *f = c->s->front;
-
     if (c->model)
         served_release(c->model);
     free(c->rows);
     arena_release(&c->ask.arena);
     free(c);
-    pthread_mutex_lock(&f->lock);
-    f->calls--;
-    pthread_mutex_unlock(&f->lock);
 }
 
 /* The fields that TEI's clients know, and ours. */
@@ -377,9 +372,6 @@ void front_take(struct front *f, const struct api *api, struct http_exchange *x)
     c->x = x;
     c->api = api;
     c->stage = CALL_PARSE;
-    pthread_mutex_lock(&f->lock);
-    f->calls++;
-    pthread_mutex_unlock(&f->lock);
     http_on_gone(x, on_gone, c);
     push(f, &f->fresh, c);
 }
@@ -392,14 +384,6 @@ void front_wake_parked(struct front *f)
     f->parked_count = 0;
     pthread_cond_broadcast(&f->more);
     pthread_mutex_unlock(&f->lock);
-}
-
-size_t front_calls(struct front *f)
-{
-    pthread_mutex_lock(&f->lock);
-    size_t n = f->calls;
-    pthread_mutex_unlock(&f->lock);
-    return n;
 }
 
 enum rc front_new(struct serve *s, size_t threads, struct front **out, struct err *err)

@@ -25,10 +25,6 @@ enum {
     LOAD_MARGIN_SHARE = 64       /* and this part of the whole: pages that are not full */
 };
 
-static const char *const dtype_names[] = {
-    [ENG_AUTO] = "auto", [ENG_F32] = "f32", [ENG_BF16] = "bf16", [ENG_I8] = "int8"
-};
-
 /* A version on its way, and what it needs besides. */
 struct load {
     struct models *m;
@@ -247,14 +243,14 @@ static const char *dtype_of(const struct load *l)
 {
     char text[LOAD_DESCRIBE_MAX] = "", *save = NULL;
     const struct eng *e = l->v->s.eng;
+    enum eng_dtype dtype;
 
     if (eng_ops_of(e)->describe)
         eng_ops_of(e)->describe(e, text, sizeof(text));
     for (char *w = strtok_r(text, " ,", &save); w; w = strtok_r(NULL, " ,", &save))
-        for (size_t i = ENG_F32; i < ARRAY_SIZE(dtype_names); i++)
-            if (str_eq(w, dtype_names[i]))
-                return dtype_names[i];
-    return dtype_names[l->eo.dtype];
+        if (eng_dtype_parse(w, &dtype) && dtype != ENG_AUTO)
+            return eng_dtype_name(dtype);
+    return eng_dtype_name(l->eo.dtype);
 }
 
 static enum rc read_parts(struct load *l, struct err *err)

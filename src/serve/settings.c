@@ -43,21 +43,10 @@ static size_t fit(const char *device, const char *model, const char *kind, const
 /* float16 is what a GPU would be given; engines that do not have it choose for themselves. */
 static bool dtype_of(const char *name, enum eng_dtype *out)
 {
-    static const struct {
-        const char *name;
-        enum eng_dtype dtype;
-    } rows[] = { { "auto", ENG_AUTO },
-                 { "f16", ENG_AUTO },
-                 { "f32", ENG_F32 },
-                 { "bf16", ENG_BF16 },
-                 { "int8", ENG_I8 } };
-
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        if (str_eq(rows[i].name, name)) {
-            *out = rows[i].dtype;
-            return true;
-        }
-    return false;
+    if (!str_eq(name, "f16"))
+        return eng_dtype_parse(name, out);
+    *out = ENG_AUTO;
+    return true;
 }
 
 /* "8192", or "512/thread" where a machine with more cores wants more. */

@@ -98,12 +98,9 @@ static enum rc cpu_run(struct eng *base, const struct eng_batch *b, enum eng_wan
 
 static void cpu_describe(const struct eng *base, char *out, size_t cap)
 {
-    static const char *const names[] = {
-        [ENG_AUTO] = "auto", [ENG_F32] = "f32", [ENG_BF16] = "bf16", [ENG_I8] = "int8"
-    };
     const struct net *e = (const struct net *)base;
 
-    (void)snprintf(out, cap, "%s %s, %zu thread%s", cpu_isa_name(e->isa), names[e->dtype],
+    (void)snprintf(out, cap, "%s %s, %zu thread%s", cpu_isa_name(e->isa), eng_dtype_name(e->dtype),
                    e->threads, e->threads == 1 ? "" : "s");
 }
 
