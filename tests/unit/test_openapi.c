@@ -153,7 +153,7 @@ static void check_operation(const char *path, const struct json *o)
 
     if (!json_str(json_get(o, "summary")) || !json_str(json_get(o, "operationId")))
         fail_msg("%s %s has no summary or name", o->key, path);
-    if (!json_get(responses, "200"))
+    if (!json_get(responses, "200") && !json_get(responses, "202"))
         fail_msg("%s %s has no good end", o->key, path);
     if (!json_get(responses, "401") && !json_get(o, "security"))
         fail_msg("%s %s neither wants a token nor is open", o->key, path);
