@@ -66,15 +66,17 @@ static void emu_busd(int c, int a, int b)
 #undef _tile_release
 #undef _tile_zero
 #undef _tile_loadd
+#undef _tile_stream_loadd
 #undef _tile_stored
 #undef _tile_dpbf16ps
 #undef _tile_dpbusd
-#define _tile_loadconfig(cfg)   ((void)(cfg))
-#define _tile_release()         ((void)0)
-#define _tile_zero(t)           emu_zero(t)
-#define _tile_loadd(t, p, s)    emu_load(t, p, s)
-#define _tile_stored(t, p, s)   emu_store(t, p, s)
-#define _tile_dpbf16ps(c, a, b) emu_bf16(c, a, b)
-#define _tile_dpbusd(c, a, b)   emu_busd(c, a, b)
+#define _tile_loadconfig(cfg)       ((void)(cfg))
+#define _tile_release()             ((void)0)
+#define _tile_zero(t)               emu_zero(t)
+#define _tile_loadd(t, p, s)        emu_load(t, p, s)
+#define _tile_stream_loadd(t, p, s) emu_load(t, p, s)
+#define _tile_stored(t, p, s)       emu_store(t, p, s)
+#define _tile_dpbf16ps(c, a, b)     emu_bf16(c, a, b)
+#define _tile_dpbusd(c, a, b)       emu_busd(c, a, b)
 
 #endif

@@ -26,28 +26,42 @@ INLINE vf vf_exp2_short(vf t)
     return vf_add_exponent(p, n);
 }
 
-/* x * Phi(x) for results that are rounded to 8 bits of mantissa: Phi(x) = 1/2 + x P(x^2) up to
- * 4.25, constant beyond.  Greatest error 4e-5 of 1, or of x where that is more (checked by
- * test_cpu_kernels); no table, and three quarters of vf_gelu's instructions. */
-INLINE vf vf_gelu_short(vf x)
+/* x * Phi(x) of `n` vectors for results that are rounded to 8 bits of mantissa: Phi(x) = 1/2 +
+ * x P(x^2) up to 4.25, constant beyond.  Greatest error 4e-5 of 1, or of x where that is more
+ * (checked by test_cpu_kernels); no table, and three quarters of vf_gelu's instructions.  A
+ * vector's steps each wait for the one before: several vectors go side by side. */
+enum { GELU_MANY = 4 };
+INLINE void vf_gelu_short(vf *x, size_t n)
 {
     static const float p[] = { 0.39881921f,    -0.066190258f,   0.0097187646f,
                                -0.0010790734f, 8.8488305e-05f,  -5.1474262e-06f,
                                1.9861061e-07f, -4.5151332e-09f, 4.5468452e-11f };
-    vf low = vf_max(vf_set(-4.25f), x), c = vf_min(vf_set(4.25f), low);
-    vf t = vf_mul(c, c), v = vf_set(p[8]);
+    vf c[GELU_MANY], t[GELU_MANY], v[GELU_MANY];
 
     UNROLL
+    for (size_t k = 0; k < n; k++) {
+        x[k] = vf_max(vf_set(-4.25f), x[k]);
+        c[k] = vf_min(vf_set(4.25f), x[k]);
+        t[k] = vf_mul(c[k], c[k]);
+        v[k] = vf_set(p[8]);
+    }
+    UNROLL
     for (int i = 7; i >= 0; i--)
-        v = vf_fma(v, t, vf_set(p[i]));
-    return vf_mul(low, vf_fma(c, v, vf_set(0.5f)));
+        UNROLL
+    for (size_t k = 0; k < n; k++)
+        v[k] = vf_fma(v[k], t[k], vf_set(p[i]));
+    UNROLL
+    for (size_t k = 0; k < n; k++)
+        x[k] = vf_mul(x[k], vf_fma(c[k], v[k], vf_set(0.5f)));
 }
 
 /* `narrow`: the result is rounded to bfloat16 next. */
 INLINE vf vf_act(enum cpu_act act, bool narrow, vf v)
 {
-    if (act == CPU_ACT_GELU)
-        return narrow ? vf_gelu_short(v) : vf_gelu(v);
+    if (act == CPU_ACT_GELU && narrow)
+        vf_gelu_short(&v, 1);
+    else if (act == CPU_ACT_GELU)
+        return vf_gelu(v);
     if (act == CPU_ACT_GELU_TANH)
         return vf_gelu_tanh(v);
     if (act == CPU_ACT_RELU)
@@ -97,26 +111,52 @@ INLINE void epilogue_rows(const struct cpu_job *j, const void *c, size_t width, 
         }
 }
 
+/* `n` vectors of a row from `col` on, of a job that is known: see epilogue_known. */
+INLINE void epilogue_few(const struct cpu_job *j, const float *c, size_t row, size_t col, size_t n,
+                         bool narrow, bool add, enum cpu_act act, vf *v)
+{
+    UNROLL
+    for (size_t i = 0; i < n; i++)
+        v[i] = epilogue_sum(j, c + i * VW, row, col + i * VW);
+    if (act == CPU_ACT_GELU && narrow)
+        return; /* later, of several rows together */
+    UNROLL
+    for (size_t i = 0; i < n; i++) {
+        v[i] = vf_act(act, narrow, v[i]);
+        if (add)
+            v[i] = vf_add(v[i], vf_load(j->add + row * j->ld_add + col + i * VW));
+    }
+}
+
+INLINE void epilogue_store(const struct cpu_job *j, size_t row, size_t col, size_t n, bool narrow,
+                           const vf *v)
+{
+    size_t at = row * j->ldo + col;
+
+    UNROLL
+    for (size_t i = 0; i < n; i++)
+        if (!narrow)
+            vf_store((float *)j->out + at + i * VW, v[i]);
+        else if (i % 2)
+            vf_store_bf16_two((uint16_t *)j->out + at + (i - 1) * VW, v[i - 1], v[i]);
+}
+
 /* What the layers of an encoder ask for, with nothing left to be asked inside the loop: a
- * bias, whole vectors, no factor for a row. */
+ * bias, whole vectors, no factor for a row.  Rows go by twos: `width` is two vectors. */
 INLINE void epilogue_known(const struct cpu_job *j, const void *c, size_t width, size_t m0,
                            size_t n0, size_t r0, size_t r1, bool narrow, bool add, enum cpu_act act)
 {
-    for (size_t r = r0; r < r1; r++) {
-        size_t at = (m0 + r) * j->ldo + n0, from = (m0 + r) * j->ld_add + n0;
-        vf before = vf_zero();
-        UNROLL
-        for (size_t i = 0; i < width; i += VW) {
-            const float *p = (const float *)c + r * width + i;
-            vf v = vf_act(act, narrow, epilogue_sum(j, p, m0 + r, n0 + i));
-            if (add)
-                v = vf_add(v, vf_load(j->add + from + i));
-            if (!narrow)
-                vf_store((float *)j->out + at + i, v);
-            else if (i / VW % 2)
-                vf_store_bf16_two((uint16_t *)j->out + at + i - VW, before, v);
-            before = v;
-        }
+    for (size_t r = r0; r < r1; r += 2) {
+        const float *p = (const float *)c + r * width;
+        bool two = r + 1 < r1;
+        vf v[GELU_MANY];
+        epilogue_few(j, p, m0 + r, n0, 2, narrow, add, act, v);
+        epilogue_few(j, two ? p + width : p, m0 + r + two, n0, 2, narrow, add, act, v + 2);
+        if (act == CPU_ACT_GELU && narrow)
+            vf_gelu_short(v, 4);
+        epilogue_store(j, m0 + r, n0, 2, narrow, v);
+        if (two)
+            epilogue_store(j, m0 + r + 1, n0, 2, narrow, v + 2);
     }
 }
 

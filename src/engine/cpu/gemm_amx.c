@@ -9,6 +9,14 @@
  *      A4   c0    c1          B: a panel's step is 16 lines of 128 bytes: 16 columns for
  *      A5   c2    c3             tile 6, 16 for tile 7
  *
+ * The four loads of a step leave the products no time to wait for the second cache twice, so
+ * the order is all: a panel, or as much of its k as fits, stays in the first cache and the
+ * rows of A pass by it from the second.  They are loaded as a stream: a plain load would put
+ * them where the panel is, and the panel would be gone before the next rows come (with it:
+ * 0.69 of what the tiles can do, without: 0.49).  A panel with more k than that is multiplied
+ * by slices, and the sums of its blocks wait in memory between them; a tile's sums are added
+ * in the order of k either way, so the bits are the same.
+ *
  * The vector units would idle while tiles multiply and the tiles while an epilogue runs, so
  * the epilogue of the block before is spread over the steps of the next one.  Weights come
  * from far away: what follows in B is fetched in the same steps, a share of the next panel
@@ -16,8 +24,8 @@
  * low block (16 rows or fewer) uses the upper half alone; a tile product treats rows
  * independently, so a row has the same bits in both.
  *
- * The tests compile this file with AMX_EMULATED, which gives the five tile operations as
- * plain C, to check it on machines without tiles. */
+ * The tests compile this file with AMX_EMULATED, which gives the tile operations as plain C,
+ * to check it on machines without tiles. */
 #include "engine/cpu/cpu_int.h"
 #include "engine/cpu/simd_target.h"
 
@@ -25,8 +33,10 @@
 enum { TILE = 16, MR = 32, NR = 32, LINE_B = 128, STEP_B = 16 * LINE_B, C_BYTES = NR * 4 };
 enum {
     FAR_BYTES = 128 << 10, /* of B from which on it is not in a near cache already */
-    GROUP_BYTES = 1 << 20, /* of panels that stay in a second cache of 2 MiB */
-    ROWS_BYTES = 3 << 19,  /* of A that stay there beside a panel */
+    NEAR_BYTES = 16 << 10, /* of A that stay in the first cache beside a panel */
+    SLICE = 16,            /* steps of k of a panel that stay there: 32 KiB of 48 */
+    ROWS_MAX = 512,        /* rows that pass by a panel: what their sums need waits in 64 KiB */
+    ROWS_BYTES = 1 << 20,  /* of A that stay in a second cache of 2 MiB */
     AHEAD = 8,             /* steps of k fetched ahead by a block that is alone with its panel */
 };
 
@@ -106,12 +116,13 @@ static void ready_tiles(void)
     tiles_ready = true;
 }
 
-INLINE void due_some(const struct cpu_job *j, struct due *d, size_t rows)
+/* Up to `end` of its rows, or to the last. */
+INLINE void due_until(const struct cpu_job *j, struct due *d, size_t end)
 {
-    size_t end = d->done + rows < d->rows ? d->done + rows : d->rows;
-
-    if (d->done < end)
-        due_rows(j, d, end);
+    end = end < d->rows ? end : d->rows;
+    if (d->done >= end)
+        return;
+    due_rows(j, d, end);
     d->done = end;
 }
 
@@ -123,144 +134,237 @@ INLINE void due_some(const struct cpu_job *j, struct due *d, size_t rows)
             _tile_dpbf16ps(c, a, b);                                                               \
     } while (0)
 
-/* 32 rows; `each` rows of the block before are finished in every step. */
-INLINE void block_high(const char *a, size_t lda, const char *b, size_t steps, bool bytes,
-                       const struct cpu_job *j, struct due *d, size_t each, const struct fetch *f)
+#define LOAD_A(t, from, ld)                                                                        \
+    do {                                                                                           \
+        if (stream)                                                                                \
+            _tile_stream_loadd(t, from, ld);                                                       \
+        else                                                                                       \
+            _tile_loadd(t, from, ld);                                                              \
+    } while (0)
+
+/* Steps of k of a block: its A and B, and what else is done meanwhile. */
+struct steps {
+    const char *a, *b;
+    size_t lda, count;
+    struct fetch fetch;
+};
+
+/* Rows of the block before that are due by the end of step s: by twos, spread evenly. */
+INLINE size_t due_by(size_t s, size_t steps)
 {
-    const char *low = a + TILE * lda;
+    return (uint32_t)(MR / 2 * (s + 1)) / (uint32_t)steps * 2;
+}
+
+INLINE void steps_high(const struct steps *k, const struct cpu_job *j, struct due *d, bool bytes,
+                       bool stream)
+{
+    const char *low = k->a + TILE * k->lda;
     size_t fetched = 0;
 
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-    for (size_t s = 0; s < steps; s++) {
-        fetch_some(f, b, s, steps, &fetched);
-        _tile_loadd(4, a + s * 64, lda);
-        _tile_loadd(6, b + s * STEP_B, LINE_B);
-        _tile_loadd(7, b + s * STEP_B + 64, LINE_B);
-        _tile_loadd(5, low + s * 64, lda);
+    for (size_t s = 0; s < k->count; s++) {
+        fetch_some(&k->fetch, k->b, s, k->count, &fetched);
+        LOAD_A(4, k->a + s * 64, k->lda);
+        _tile_loadd(6, k->b + s * STEP_B, LINE_B);
+        _tile_loadd(7, k->b + s * STEP_B + 64, LINE_B);
+        LOAD_A(5, low + s * 64, k->lda);
         PRODUCT(0, 4, 6);
         PRODUCT(1, 4, 7);
         PRODUCT(2, 5, 6);
         PRODUCT(3, 5, 7);
-        due_some(j, d, each);
+        due_until(j, d, due_by(s, k->count));
     }
 }
 
-INLINE void block_low(const char *a, size_t lda, const char *b, size_t steps, bool bytes,
-                      const struct cpu_job *j, struct due *d, size_t each, const struct fetch *f)
+INLINE void steps_low(const struct steps *k, const struct cpu_job *j, struct due *d, bool bytes,
+                      bool stream)
 {
     size_t fetched = 0;
 
-    _tile_zero(0);
-    _tile_zero(1);
-    for (size_t s = 0; s < steps; s++) {
-        fetch_some(f, b, s, steps, &fetched);
-        _tile_loadd(4, a + s * 64, lda);
-        _tile_loadd(6, b + s * STEP_B, LINE_B);
-        _tile_loadd(7, b + s * STEP_B + 64, LINE_B);
+    for (size_t s = 0; s < k->count; s++) {
+        fetch_some(&k->fetch, k->b, s, k->count, &fetched);
+        LOAD_A(4, k->a + s * 64, k->lda);
+        _tile_loadd(6, k->b + s * STEP_B, LINE_B);
+        _tile_loadd(7, k->b + s * STEP_B + 64, LINE_B);
         PRODUCT(0, 4, 6);
         PRODUCT(1, 4, 7);
-        due_some(j, d, each);
+        due_until(j, d, due_by(s, k->count));
     }
 }
 
-/* One block into `c`, rows `ldc` bytes apart. */
-INLINE void block(const struct cpu_job *j, size_t m0, size_t rows, const char *b, bool bytes,
-                  struct due *d, char *c, size_t ldc, const struct fetch *f)
-{
-    const char *a = (const char *)j->a + m0 * j->lda;
-    size_t steps = j->k / (bytes ? 64 : 32), each = (MR + steps - 1) / steps;
-
-    if (rows > TILE)
-        block_high(a, j->lda, b, steps, bytes, j, d, each, f);
-    else
-        block_low(a, j->lda, b, steps, bytes, j, d, each, f);
-    due_some(j, d, MR);
-    _tile_stored(0, c, ldc);
-    _tile_stored(1, c + 64, ldc);
-    if (rows > TILE) {
-        _tile_stored(2, c + TILE * ldc, ldc);
-        _tile_stored(3, c + TILE * ldc + 64, ldc);
-    }
-}
-
-/* The order of blocks.  A panel is kept and the rows pass by it, as long as the rows stay in
- * the second cache; while they pass, the next panel is fetched.  Wider rows are kept 32 at a
- * time and as many panels as fit pass by them; so are the rows of a small product with a
- * residual, whose other operands then move along their rows. */
-struct order {
-    size_t groups, m_step; /* panels are divided into groups; rows are taken m_step at a time */
+/* Sums of a block in memory. */
+struct sums {
+    char *at;
+    size_t ld; /* bytes from a row to the next */
 };
 
-static struct order order_of(const struct cpu_job *j, size_t m, size_t panels, size_t panel_bytes)
+INLINE void sums_load(const struct sums *c, bool high)
 {
-    size_t fit = GROUP_BYTES / panel_bytes, rows_bytes = m * panel_bytes / NR;
-
-    if (m <= MR || (rows_bytes <= ROWS_BYTES && !(j->add && panels <= fit)))
-        return (struct order){ panels, m };
-    return (struct order){ fit ? (panels + fit - 1) / fit : panels, MR };
+    _tile_loadd(0, c->at, c->ld);
+    _tile_loadd(1, c->at + 64, c->ld);
+    if (high) {
+        _tile_loadd(2, c->at + TILE * c->ld, c->ld);
+        _tile_loadd(3, c->at + TILE * c->ld + 64, c->ld);
+    }
 }
 
-/* While the rows from m on of `count` are multiplied by the panel at b. */
-INLINE struct fetch fetch_for(const char *b, size_t panel_bytes, size_t m, size_t count, bool far)
+INLINE void sums_store(const struct sums *c, bool high)
 {
-    size_t blocks = (count + MR - 1) / MR, lines = (panel_bytes / CPU_LINE + blocks - 1) / blocks;
+    _tile_stored(0, c->at, c->ld);
+    _tile_stored(1, c->at + 64, c->ld);
+    if (high) {
+        _tile_stored(2, c->at + TILE * c->ld, c->ld);
+        _tile_stored(3, c->at + TILE * c->ld + 64, c->ld);
+    }
+}
 
-    if (!far)
+/* A block, or a slice of one: sums of the slices before are at `from` (NULL: there are none). */
+INLINE void block(const struct cpu_job *j, const struct steps *k, struct due *d, bool high,
+                  bool bytes, bool stream, const struct sums *from, const struct sums *to)
+{
+    if (from) {
+        sums_load(from, high);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    if (high)
+        steps_high(k, j, d, bytes, stream);
+    else
+        steps_low(k, j, d, bytes, stream);
+    due_until(j, d, MR);
+    sums_store(to, high);
+}
+
+/* How a product is cut.  Rows whose A fits into the second cache pass by all panels; where a
+ * bare product has too many of them for their k, its k is cut first and sums wait in the
+ * result itself. */
+struct plan {
+    size_t rows;         /* at a time */
+    size_t outer, inner; /* steps of k at a time: of all panels, of a panel */
+    bool stream, far;
+};
+
+static struct plan plan_of(size_t m, size_t panels, size_t steps, bool whole)
+{
+    size_t row_bytes = steps * 64, fit = ROWS_BYTES / row_bytes / MR * MR;
+    struct plan p = { .rows = m < ROWS_MAX ? m : ROWS_MAX, .outer = steps };
+    size_t bytes = p.rows * row_bytes, slices;
+
+    if (bytes > ROWS_BYTES && whole)
+        p.outer = SLICE;
+    else if (bytes > ROWS_BYTES)
+        p.rows = fit > MR ? fit : MR;
+    slices = p.rows <= MR ? 1 : (p.outer + SLICE - 1) / SLICE;
+    p.inner = (p.outer + slices - 1) / slices;
+    p.stream = p.rows > MR && bytes > NEAR_BYTES;
+    p.far = panels * steps * STEP_B >= FAR_BYTES;
+    return p;
+}
+
+/* A walk through the blocks of a product. */
+struct walk {
+    const struct cpu_job *j;
+    struct plan plan;
+    size_t steps;    /* of k in all */
+    size_t row, end; /* rows that pass by */
+    struct due due;  /* of the block before */
+    size_t turn;     /* which of `c` is next */
+    float (*c)[MR * NR];
+    float (*wait)[MR * NR]; /* sums between slices, a block each */
+};
+
+/* What is fetched while block `turn` of `turns` is multiplied by a part of `steps` steps. */
+INLINE struct fetch fetch_for(const struct walk *w, const char *b, size_t steps, size_t turn,
+                              size_t turns)
+{
+    size_t lines = (steps * (STEP_B / CPU_LINE) + turns - 1) / turns;
+
+    if (!w->plan.far)
         return (struct fetch){ 0 };
-    if (count <= MR)
+    if (w->end - w->row <= MR)
         return (struct fetch){ .ahead = true };
-    return (struct fetch){ .from = b + panel_bytes + m / MR * lines * CPU_LINE, .lines = lines };
+    return (struct fetch){ .from = b + w->steps * STEP_B + turn * lines * CPU_LINE,
+                           .lines = lines };
+}
+
+/* The rows pass by steps [first, end) of panel p; of [k0, k1), which is multiplied in one go. */
+INLINE void pass(struct walk *w, size_t p, size_t k0, size_t k1, size_t first, size_t end,
+                 bool bytes, bool whole, bool stream)
+{
+    const struct cpu_job *j = w->j;
+    const char *panel = (const char *)j->b + p * w->steps * STEP_B;
+    size_t blocks = (w->end - w->row + MR - 1) / MR;
+    size_t turns = blocks * ((k1 - k0 + w->plan.inner - 1) / w->plan.inner);
+    size_t turn = (first - k0) / w->plan.inner * blocks;
+
+    for (size_t m = w->row, i = 0; m < w->end; m += MR, i++) {
+        size_t rows = w->end - m < MR ? w->end - m : MR;
+        struct sums out = { (char *)((float *)j->out + m * j->ldo + p * NR), j->ldo * 4 };
+        struct sums wait = { (char *)w->wait[i], C_BYTES }, c = { (char *)w->c[w->turn], C_BYTES };
+        const struct sums *from = first > k0 ? &wait : first ? &out : NULL;
+        const struct sums *to = end < k1 ? &wait : whole ? &out : &c;
+        struct steps k = { .a = (const char *)j->a + m * j->lda + first * 64,
+                           .b = panel + first * STEP_B,
+                           .lda = j->lda,
+                           .count = end - first,
+                           .fetch = fetch_for(w, panel + k0 * STEP_B, k1 - k0, turn + i, turns) };
+        block(j, &k, &w->due, rows > TILE, bytes, stream, from, to);
+        if (to != &c)
+            continue;
+        w->due = (struct due){ .c = w->c[w->turn], .m0 = m, .n0 = p * NR, .rows = rows };
+        w->turn ^= 1;
+    }
 }
 
 /* `whole`: the bare product goes straight to memory that has room for whole blocks. */
 INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1, bool bytes,
-                bool whole)
+                bool whole, bool stream, const struct plan *plan)
 {
-    _Alignas(CPU_LINE) float c[2][MR * NR];
-    struct due due = { .rows = 0 };
-    size_t turn = 0, panel_bytes = NR * j->k * (bytes ? 1 : 2);
-    struct order o = order_of(j, m1 - m0, p1 - p0, panel_bytes);
-    bool far = (p1 - p0) * panel_bytes >= FAR_BYTES;
+    _Alignas(CPU_LINE) float c[2][MR * NR], wait[ROWS_MAX / MR][MR * NR];
+    struct walk w = {
+        .j = j, .plan = *plan, .steps = j->k / (bytes ? 64 : 32), .c = c, .wait = wait
+    };
 
-    for (size_t g = 0; g < o.groups; g++) {
-        size_t first = p0 + (p1 - p0) * g / o.groups, end = p0 + (p1 - p0) * (g + 1) / o.groups;
-        for (size_t row = m0; row < m1; row += o.m_step)
-            for (size_t p = first; p < end; p++)
-                for (size_t m = row; m < m1 && m < row + o.m_step; m += MR, turn ^= 1) {
-                    size_t rows = m1 - m < MR ? m1 - m : MR;
-                    const char *b = (const char *)j->b + p * panel_bytes;
-                    struct fetch f = { 0 };
-                    if (o.m_step >= m1 - m0)
-                        f = fetch_for(b, panel_bytes, m - m0, m1 - m0, far);
-                    if (whole) {
-                        block(j, m, rows, b, bytes, &due,
-                              (char *)((float *)j->out + m * j->ldo + p * NR), j->ldo * 4, &f);
-                        continue;
-                    }
-                    block(j, m, rows, b, bytes, &due, (char *)c[turn], C_BYTES, &f);
-                    due = (struct due){ .c = c[turn], .m0 = m, .n0 = p * NR, .rows = rows };
-                }
+    for (w.row = m0; w.row < m1; w.row = w.end) {
+        w.end = m1 - w.row < plan->rows ? m1 : w.row + plan->rows;
+        for (size_t k0 = 0; k0 < w.steps; k0 += plan->outer) {
+            size_t k1 = w.steps - k0 < plan->outer ? w.steps : k0 + plan->outer;
+            for (size_t p = p0; p < p1; p++)
+                for (size_t k = k0; k < k1; k += plan->inner)
+                    pass(&w, p, k0, k1, k, k1 - k < plan->inner ? k1 : k + plan->inner, bytes,
+                         whole, stream);
+        }
     }
-    due_some(j, &due, MR);
+    due_until(j, &w.due, MR);
 }
 
 static void run_bf16(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
 {
+    struct plan p = plan_of(m1 - m0, p1 - p0, j->k / 32, j->whole);
+
     ready_tiles();
-    if (j->whole)
-        run(j, m0, m1, p0, p1, false, true);
+    if (j->whole && p.stream)
+        run(j, m0, m1, p0, p1, false, true, true, &p);
+    else if (j->whole)
+        run(j, m0, m1, p0, p1, false, true, false, &p);
+    else if (p.stream)
+        run(j, m0, m1, p0, p1, false, false, true, &p);
     else
-        run(j, m0, m1, p0, p1, false, false);
+        run(j, m0, m1, p0, p1, false, false, false, &p);
     MEMORY_FENCE;
 }
 
 static void run_i8(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
 {
+    struct plan p = plan_of(m1 - m0, p1 - p0, j->k / 64, false);
+
     ready_tiles();
-    run(j, m0, m1, p0, p1, true, false);
+    if (p.stream)
+        run(j, m0, m1, p0, p1, true, false, true, &p);
+    else
+        run(j, m0, m1, p0, p1, true, false, false, &p);
     MEMORY_FENCE;
 }
 
