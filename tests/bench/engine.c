@@ -10,7 +10,8 @@
  *
  * A second pass asks where the time goes: the kernels of a loaded model are replaced by
  * functions that read the cycle counter around them.  `linear` is the operations of the
- * linear layers over the time inside their kernel, of the peak again. */
+ * linear layers over the time inside their kernels, of the peak again; where two kernels serve
+ * them, each by its own peak (one of split words is three products of bytes). */
 #include "engine/cpu/net_int.h"
 
 #include <time.h>
@@ -74,7 +75,7 @@ enum part { LINEAR, ATT_PRODUCTS, LAYERNORM, QUANTIZE, SOFTMAX, ATT_PACKING, PAR
 static const char *const part_names[] = { "linear",  "attention products", "layernorm", "quantize",
                                           "softmax", "attention packing" };
 static _Atomic uint64_t cycles_in[PARTS], linear_ops;
-static const struct cpu_gemm *real_lin, *real_att;
+static const struct cpu_gemm *real_lin, *real_normed, *real_att;
 static const struct cpu_vec *real_vec;
 
 static void count(enum part part, uint64_t since)
@@ -82,14 +83,26 @@ static void count(enum part part, uint64_t since)
     atomic_fetch_add_explicit(&cycles_in[part], __rdtsc() - since, memory_order_relaxed);
 }
 
-static void timed_lin(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
+static void timed(const struct cpu_gemm *g, const struct cpu_job *j, size_t m0, size_t m1,
+                  size_t p0, size_t p1)
 {
     uint64_t t = __rdtsc();
 
-    real_lin->run(j, m0, m1, p0, p1);
+    g->run(j, m0, m1, p0, p1);
     count(LINEAR, t);
-    size_t cols = (p1 * real_lin->nr < j->n ? p1 * real_lin->nr : j->n) - p0 * real_lin->nr;
-    atomic_fetch_add_explicit(&linear_ops, 2 * (m1 - m0) * cols * j->k, memory_order_relaxed);
+    size_t cols = (p1 * g->nr < j->n ? p1 * g->nr : j->n) - p0 * g->nr;
+    double ops = 2.0 * (double)((m1 - m0) * cols * j->k) * real_lin->peak_ops / g->peak_ops;
+    atomic_fetch_add_explicit(&linear_ops, (uint64_t)ops, memory_order_relaxed);
+}
+
+static void timed_lin(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
+{
+    timed(real_lin, j, m0, m1, p0, p1);
+}
+
+static void timed_normed(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
+{
+    timed(real_normed, j, m0, m1, p0, p1);
 }
 
 static void timed_att(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
@@ -115,6 +128,15 @@ static void timed_quantize(const void *x, enum cpu_elem elem, const float *mul, 
     uint64_t t = __rdtsc();
 
     real_vec->quantize(x, elem, mul, n, block, room, q, scale, zero);
+    count(QUANTIZE, t);
+}
+
+static void timed_split(const void *x, enum cpu_elem elem, size_t n, size_t apart, int8_t *q,
+                        float *scale)
+{
+    uint64_t t = __rdtsc();
+
+    real_vec->split(x, elem, n, apart, q, scale);
     count(QUANTIZE, t);
 }
 
@@ -161,18 +183,19 @@ static double peak_a_cycle(const struct cpu_gemm *g, uint64_t ops)
 static enum rc profile(struct net *e, const struct eng_batch *b, const char *name, double seconds,
                        float *out, struct err *err)
 {
-    struct cpu_gemm lin = *e->lin, att = *e->att;
+    struct cpu_gemm lin = *e->lin, normed = *e->lin_normed, att = *e->att;
     struct cpu_vec vec = *e->vec;
     static double ratio[RUNS_MAX];
     uint64_t all = 0;
     size_t runs = 0;
     enum rc rc = RC_OK;
 
-    real_lin = e->lin, real_att = e->att, real_vec = e->vec;
-    lin.run = timed_lin, att.run = timed_att;
-    vec.layernorm = timed_layernorm, vec.quantize = timed_quantize, vec.softmax = timed_softmax;
+    real_lin = e->lin, real_normed = e->lin_normed, real_att = e->att, real_vec = e->vec;
+    lin.run = timed_lin, normed.run = timed_normed, att.run = timed_att;
+    vec.layernorm = timed_layernorm, vec.quantize = timed_quantize, vec.split = timed_split,
+    vec.softmax = timed_softmax;
     vec.pack_keys = timed_keys, vec.pack_values = timed_values;
-    e->lin = &lin, e->att = &att, e->vec = &vec;
+    e->lin = &lin, e->lin_normed = &normed, e->att = &att, e->vec = &vec;
     memset(cycles_in, 0, sizeof(cycles_in));
     for (double end = now() + seconds; rc == RC_OK && runs < RUNS_MAX && now() < end; runs++) {
         uint64_t before = cycles_in[LINEAR], ops = linear_ops, t = __rdtsc();
@@ -183,7 +206,7 @@ static enum rc profile(struct net *e, const struct eng_batch *b, const char *nam
         rate = (double)ops / (double)(cycles_in[LINEAR] - before);
         ratio[runs] = rate / peak_a_cycle(real_lin, ops / e->threads);
     }
-    e->lin = real_lin, e->att = real_att, e->vec = real_vec;
+    e->lin = real_lin, e->lin_normed = real_normed, e->att = real_att, e->vec = real_vec;
     if (rc != RC_OK || !runs)
         return rc;
     uint64_t rest = all;

@@ -50,14 +50,18 @@ static void emu_bf16(int c, int a, int b)
         }
 }
 
-static void emu_busd(int c, int a, int b)
+/* A's bytes are signed or not, B's are signed. */
+static void emu_bytes(int c, int a, int b, int is_signed)
 {
     for (size_t r = 0; r < 16; r++)
         for (size_t n = 0; n < 16; n++) {
             int32_t sum;
             memcpy(&sum, emu_tiles[c].line[r] + n * 4, 4);
-            for (size_t k = 0; k < 64; k++)
-                sum += emu_tiles[a].line[r][k] * (int8_t)emu_tiles[b].line[k / 4][n * 4 + k % 4];
+            for (size_t k = 0; k < 64; k++) {
+                unsigned char x = emu_tiles[a].line[r][k];
+                sum +=
+                    (is_signed ? (int8_t)x : x) * (int8_t)emu_tiles[b].line[k / 4][n * 4 + k % 4];
+            }
             memcpy(emu_tiles[c].line[r] + n * 4, &sum, 4);
         }
 }
@@ -70,6 +74,7 @@ static void emu_busd(int c, int a, int b)
 #undef _tile_stored
 #undef _tile_dpbf16ps
 #undef _tile_dpbusd
+#undef _tile_dpbssd
 #define _tile_loadconfig(cfg)       ((void)(cfg))
 #define _tile_release()             ((void)0)
 #define _tile_zero(t)               emu_zero(t)
@@ -77,6 +82,7 @@ static void emu_busd(int c, int a, int b)
 #define _tile_stream_loadd(t, p, s) emu_load(t, p, s)
 #define _tile_stored(t, p, s)       emu_store(t, p, s)
 #define _tile_dpbf16ps(c, a, b)     emu_bf16(c, a, b)
-#define _tile_dpbusd(c, a, b)       emu_busd(c, a, b)
+#define _tile_dpbusd(c, a, b)       emu_bytes(c, a, b, 0)
+#define _tile_dpbssd(c, a, b)       emu_bytes(c, a, b, 1)
 
 #endif

@@ -31,7 +31,15 @@ enum cpu_isa {
     CPU_AMX,    /* tiles: bfloat16 and bytes */
     CPU_ISAS
 };
-enum cpu_elem { CPU_E_F32, CPU_E_BF16, CPU_E_F16, CPU_E_U8, CPU_E_S8, CPU_E_S16 };
+enum cpu_elem {
+    CPU_E_F32,
+    CPU_E_BF16,
+    CPU_E_F16,
+    CPU_E_U8,
+    CPU_E_S8,
+    CPU_E_S16,
+    CPU_E_SPLIT /* 16 bits as an upper and a lower byte, both signed, that stand apart */
+};
 enum cpu_act { CPU_ACT_NONE, CPU_ACT_GELU, CPU_ACT_GELU_TANH, CPU_ACT_RELU };
 
 enum {
@@ -103,6 +111,10 @@ struct cpu_vec {
     int32_t (*bytes)(const float *x, size_t n, int8_t *q, float *scale);
     /* A row as words: x = q * scale, with the sum of q^2 below CPU_WORDS_NORM^2. q may be x. */
     void (*words)(const void *x, enum cpu_elem elem, size_t n, int16_t *q, float *scale);
+    /* A row as split words: x = (256 q[i] + q[apart + i]) * scale; the scale is NaN where x has
+     * one. */
+    void (*split)(const void *x, enum cpu_elem elem, size_t n, size_t apart, int8_t *q,
+                  float *scale);
     /* Each `block` numbers by a Hadamard matrix of 1 and -1; twice is `block` times x. x may be
      * y; the block is one that cpu_turn_block() gives, not 1. */
     void (*turn)(const float *x, size_t n, size_t block, float *y);
@@ -133,7 +145,7 @@ enum cpu_isa cpu_isa_parse(const char *name); /* CPU_NONE: no such name */
 /* ---- kernels, each in a file of its own; `cpu_gemms` ends with NULL */
 extern const struct cpu_gemm cpu_avx2_f32, cpu_avx2_bf16, cpu_avx2_i8;
 extern const struct cpu_gemm cpu_avx512_f32, cpu_avx512_bf16, cpu_vnni_i8, cpu_vnni_i16, cpu_dpbf16;
-extern const struct cpu_gemm cpu_amx_bf16, cpu_amx_i8;
+extern const struct cpu_gemm cpu_amx_bf16, cpu_amx_i8, cpu_amx_split;
 extern const struct cpu_vec cpu_vec_avx2, cpu_vec_avx512, cpu_vec_bf16;
 extern const struct cpu_gemm *const cpu_gemms[];
 
@@ -142,6 +154,7 @@ extern const struct cpu_gemm *const cpu_gemms[];
  * has 11 or 12 bits and a sign, where bfloat16 has 8. */
 #define CPU_WORDS_NORM 45000.0f
 #define CPU_WORDS_TOP  32767.0f
+#define CPU_SPLIT_TOP  32639.0f /* 127 * 256 + 127 */
 
 /* ---- pack.c: weights as B */
 size_t cpu_round_up(size_t n, size_t to);

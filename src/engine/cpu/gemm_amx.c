@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gemm_amx: products of bfloat16 and of bytes on AMX tiles.
+/* gemm_amx: products of bfloat16, of bytes and of split words on AMX tiles.
  *
  * Eight tiles of 16 rows of 64 bytes: a block is 32 rows by 32 columns in tiles 0..3 (sums),
  * 4 and 5 (A, 16 rows each) and 6 and 7 (B, 16 columns each).  One step of k is four
@@ -24,20 +24,26 @@
  * low block (16 rows or fewer) uses the upper half alone; a tile product treats rows
  * independently, so a row has the same bits in both.
  *
+ * A split word is 256 u + l with signed bytes u and l.  A block is then 16 rows: tiles 0 and 1
+ * sum u u', 2 and 3 sum u l' + l u', and l l' is left out, which is less than the rounding of
+ * the words unless nearly all of a row is far below its greatest number.  Three products of
+ * bytes take the time of one and a half of bfloat16, for eight times its exactness.
+ *
  * The tests compile this file with AMX_EMULATED, which gives the tile operations as plain C,
  * to check it on machines without tiles. */
 #include "engine/cpu/cpu_int.h"
 #include "engine/cpu/simd_target.h"
 
 #define SIMD_CVT_BF16
-enum { TILE = 16, MR = 32, NR = 32, LINE_B = 128, STEP_B = 16 * LINE_B, C_BYTES = NR * 4 };
+enum { TILE = 16, MR = 32, NR = 32, LINE_B = 128, TILES_B = 16 * LINE_B, C_BYTES = NR * 4 };
+enum kind { HALVES, BYTES, SPLIT };
 enum {
-    FAR_BYTES = 128 << 10, /* of B from which on it is not in a near cache already */
-    NEAR_BYTES = 16 << 10, /* of A that stay in the first cache beside a panel */
-    SLICE = 16,            /* steps of k of a panel that stay there: 32 KiB of 48 */
-    ROWS_MAX = 512,        /* rows that pass by a panel: what their sums need waits in 64 KiB */
-    ROWS_BYTES = 1 << 20,  /* of A that stay in a second cache of 2 MiB */
-    AHEAD = 8,             /* steps of k fetched ahead by a block that is alone with its panel */
+    FAR_BYTES = 128 << 10,  /* of B from which on it is not in a near cache already */
+    NEAR_BYTES = 16 << 10,  /* of A that stay in the first cache beside a panel */
+    SLICE_BYTES = 32 << 10, /* of a panel that stay there: of 48 KiB */
+    BLOCKS_MAX = 16,        /* that pass by a panel: their sums wait in 64 KiB */
+    ROWS_BYTES = 1 << 20,   /* of A that stay in a second cache of 2 MiB */
+    AHEAD = 8,              /* steps of k fetched ahead by a block that is alone with its panel */
 };
 
 struct tile_config {
@@ -64,9 +70,25 @@ SIMD_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma,f16c" AMX_TARGET)
 
 /* A finished block whose epilogue is still due. */
 struct due {
-    const void *c; /* [MR][NR] */
+    float *c; /* [MR][NR], of any 32 bits */
     size_t m0, n0, rows, done;
 };
+
+/* Rows of a block, and the bytes of a step of k in a panel and in a row. */
+INLINE size_t mr_of(enum kind kind)
+{
+    return kind == SPLIT ? TILE : MR;
+}
+
+INLINE size_t step_bytes(enum kind kind)
+{
+    return kind == SPLIT ? 2 * TILES_B : TILES_B;
+}
+
+INLINE size_t step_k(enum kind kind)
+{
+    return kind == HALVES ? 32 : 64;
+}
 
 /* What is fetched while a block multiplies: `lines` cache lines from `from`, spread over its
  * steps; or, with `ahead`, the block's own panel that many steps before it is read. */
@@ -76,12 +98,13 @@ struct fetch {
     bool ahead;
 };
 
-INLINE void fetch_some(const struct fetch *f, const char *b, size_t s, size_t steps, size_t *done)
+INLINE void fetch_some(const struct fetch *f, const char *b, size_t step, size_t s, size_t steps,
+                       size_t *done)
 {
     if (f->ahead) {
         UNROLL
-        for (size_t i = 0; i < STEP_B / CPU_LINE; i++)
-            _mm_prefetch(b + (s + AHEAD) * STEP_B + i * CPU_LINE, _MM_HINT_T1);
+        for (size_t i = 0; i < step / CPU_LINE; i++)
+            _mm_prefetch(b + (s + AHEAD) * step + i * CPU_LINE, _MM_HINT_T1);
         return;
     }
     for (size_t end = f->lines * (s + 1) / steps; *done < end; ++*done)
@@ -105,6 +128,24 @@ APART void due_rows(const struct cpu_job *j, const struct due *d, size_t end)
     epilogue(j, d->c, NR, d->m0, d->n0, d->done, end);
 }
 
+/* Of split words: the two sums become one number, and the rest is that of any number. */
+APART void due_split(const struct cpu_job *j, struct due *d, size_t end)
+{
+    struct cpu_job plain = *j;
+
+    plain.scale = NULL;
+    for (size_t r = d->done; r < end; r++)
+        for (size_t i = 0; i < NR; i += VW) {
+            float *c = d->c + r * NR + i;
+            vf upper = vi_load_float((const int32_t *)(const void *)c);
+            vf both = vi_load_float((const int32_t *)(const void *)(c + TILE * NR));
+            both = vf_fma(upper, vf_set(256.0f), both);
+            both = vf_mul(both, vf_set(256.0f * j->scale[d->m0 + r]));
+            vf_store(c, vf_mul(both, vf_load(j->col_scale + d->n0 + i)));
+        }
+    epilogue(&plain, d->c, NR, d->m0, d->n0, d->done, end);
+}
+
 /* Configuring costs as much as a small product: once for each thread and run of the network. */
 static _Thread_local bool tiles_ready;
 
@@ -117,19 +158,24 @@ static void ready_tiles(void)
 }
 
 /* Up to `end` of its rows, or to the last. */
-INLINE void due_until(const struct cpu_job *j, struct due *d, size_t end)
+INLINE void due_until(const struct cpu_job *j, struct due *d, size_t end, enum kind kind)
 {
     end = end < d->rows ? end : d->rows;
     if (d->done >= end)
         return;
-    due_rows(j, d, end);
+    if (kind == SPLIT)
+        due_split(j, d, end);
+    else
+        due_rows(j, d, end);
     d->done = end;
 }
 
 #define PRODUCT(c, a, b)                                                                           \
     do {                                                                                           \
-        if (bytes)                                                                                 \
+        if (kind == BYTES)                                                                         \
             _tile_dpbusd(c, a, b);                                                                 \
+        else if (kind == SPLIT)                                                                    \
+            _tile_dpbssd(c, a, b);                                                                 \
         else                                                                                       \
             _tile_dpbf16ps(c, a, b);                                                               \
     } while (0)
@@ -145,49 +191,74 @@ INLINE void due_until(const struct cpu_job *j, struct due *d, size_t end)
 /* Steps of k of a block: its A and B, and what else is done meanwhile. */
 struct steps {
     const char *a, *b;
-    size_t lda, count;
+    size_t lda, apart; /* apart: from upper bytes of a row to lower ones */
+    size_t count;
     struct fetch fetch;
 };
 
 /* Rows of the block before that are due by the end of step s: by twos, spread evenly. */
-INLINE size_t due_by(size_t s, size_t steps)
+INLINE size_t due_by(size_t s, size_t steps, enum kind kind)
 {
-    return (uint32_t)(MR / 2 * (s + 1)) / (uint32_t)steps * 2;
+    return (uint32_t)(mr_of(kind) / 2 * (s + 1)) / (uint32_t)steps * 2;
 }
 
-INLINE void steps_high(const struct steps *k, const struct cpu_job *j, struct due *d, bool bytes,
-                       bool stream)
+INLINE void steps_high(const struct steps *k, const struct cpu_job *j, struct due *d,
+                       enum kind kind, bool stream)
 {
     const char *low = k->a + TILE * k->lda;
     size_t fetched = 0;
 
     for (size_t s = 0; s < k->count; s++) {
-        fetch_some(&k->fetch, k->b, s, k->count, &fetched);
+        fetch_some(&k->fetch, k->b, TILES_B, s, k->count, &fetched);
         LOAD_A(4, k->a + s * 64, k->lda);
-        _tile_loadd(6, k->b + s * STEP_B, LINE_B);
-        _tile_loadd(7, k->b + s * STEP_B + 64, LINE_B);
+        _tile_loadd(6, k->b + s * TILES_B, LINE_B);
+        _tile_loadd(7, k->b + s * TILES_B + 64, LINE_B);
         LOAD_A(5, low + s * 64, k->lda);
         PRODUCT(0, 4, 6);
         PRODUCT(1, 4, 7);
         PRODUCT(2, 5, 6);
         PRODUCT(3, 5, 7);
-        due_until(j, d, due_by(s, k->count));
+        due_until(j, d, due_by(s, k->count, kind), kind);
     }
 }
 
-INLINE void steps_low(const struct steps *k, const struct cpu_job *j, struct due *d, bool bytes,
+INLINE void steps_low(const struct steps *k, const struct cpu_job *j, struct due *d, enum kind kind,
                       bool stream)
 {
     size_t fetched = 0;
 
     for (size_t s = 0; s < k->count; s++) {
-        fetch_some(&k->fetch, k->b, s, k->count, &fetched);
+        fetch_some(&k->fetch, k->b, TILES_B, s, k->count, &fetched);
         LOAD_A(4, k->a + s * 64, k->lda);
-        _tile_loadd(6, k->b + s * STEP_B, LINE_B);
-        _tile_loadd(7, k->b + s * STEP_B + 64, LINE_B);
+        _tile_loadd(6, k->b + s * TILES_B, LINE_B);
+        _tile_loadd(7, k->b + s * TILES_B + 64, LINE_B);
         PRODUCT(0, 4, 6);
         PRODUCT(1, 4, 7);
-        due_until(j, d, due_by(s, k->count));
+        due_until(j, d, due_by(s, k->count, kind), kind);
+    }
+}
+
+INLINE void steps_split(const struct steps *k, const struct cpu_job *j, struct due *d, bool stream)
+{
+    enum kind kind = SPLIT;
+    size_t fetched = 0;
+
+    for (size_t s = 0; s < k->count; s++) {
+        const char *b = k->b + s * 2 * TILES_B;
+        fetch_some(&k->fetch, k->b, 2 * TILES_B, s, k->count, &fetched);
+        LOAD_A(5, k->a + k->apart + s * 64, k->lda);
+        _tile_loadd(6, b, LINE_B);
+        _tile_loadd(7, b + 64, LINE_B);
+        LOAD_A(4, k->a + s * 64, k->lda);
+        PRODUCT(2, 5, 6);
+        PRODUCT(3, 5, 7);
+        PRODUCT(0, 4, 6);
+        PRODUCT(1, 4, 7);
+        _tile_loadd(6, b + TILES_B, LINE_B);
+        _tile_loadd(7, b + TILES_B + 64, LINE_B);
+        PRODUCT(2, 4, 6);
+        PRODUCT(3, 4, 7);
+        due_until(j, d, due_by(s, k->count, kind), kind);
     }
 }
 
@@ -217,24 +288,27 @@ INLINE void sums_store(const struct sums *c, bool high)
     }
 }
 
-/* A block, or a slice of one: sums of the slices before are at `from` (NULL: there are none). */
-INLINE void block(const struct cpu_job *j, const struct steps *k, struct due *d, bool high,
-                  bool bytes, bool stream, const struct sums *from, const struct sums *to)
+/* A block, or a slice of one: sums of the slices before are at `from` (NULL: there are none).
+ * A low block has tiles 0 and 1 alone. */
+INLINE void block(const struct cpu_job *j, const struct steps *k, struct due *d, bool low,
+                  enum kind kind, bool stream, const struct sums *from, const struct sums *to)
 {
     if (from) {
-        sums_load(from, high);
+        sums_load(from, !low);
     } else {
         _tile_zero(0);
         _tile_zero(1);
         _tile_zero(2);
         _tile_zero(3);
     }
-    if (high)
-        steps_high(k, j, d, bytes, stream);
+    if (kind == SPLIT)
+        steps_split(k, j, d, stream);
+    else if (low)
+        steps_low(k, j, d, kind, stream);
     else
-        steps_low(k, j, d, bytes, stream);
-    due_until(j, d, MR);
-    sums_store(to, high);
+        steps_high(k, j, d, kind, stream);
+    due_until(j, d, MR, kind);
+    sums_store(to, !low);
 }
 
 /* How a product is cut.  Rows whose A fits into the second cache pass by all panels; where a
@@ -246,20 +320,21 @@ struct plan {
     bool stream, far;
 };
 
-static struct plan plan_of(size_t m, size_t panels, size_t steps, bool whole)
+static struct plan plan_of(size_t m, size_t panels, size_t steps, enum kind kind, bool whole)
 {
-    size_t row_bytes = steps * 64, fit = ROWS_BYTES / row_bytes / MR * MR;
-    struct plan p = { .rows = m < ROWS_MAX ? m : ROWS_MAX, .outer = steps };
+    size_t mr = mr_of(kind), row_bytes = steps * (kind == SPLIT ? 128 : 64);
+    size_t slice = SLICE_BYTES / step_bytes(kind), fit = ROWS_BYTES / row_bytes / mr * mr;
+    struct plan p = { .rows = m < BLOCKS_MAX * mr ? m : BLOCKS_MAX * mr, .outer = steps };
     size_t bytes = p.rows * row_bytes, slices;
 
     if (bytes > ROWS_BYTES && whole)
-        p.outer = SLICE;
+        p.outer = slice;
     else if (bytes > ROWS_BYTES)
-        p.rows = fit > MR ? fit : MR;
-    slices = p.rows <= MR ? 1 : (p.outer + SLICE - 1) / SLICE;
+        p.rows = fit > mr ? fit : mr;
+    slices = p.rows <= mr ? 1 : (p.outer + slice - 1) / slice;
     p.inner = (p.outer + slices - 1) / slices;
-    p.stream = p.rows > MR && bytes > NEAR_BYTES;
-    p.far = panels * steps * STEP_B >= FAR_BYTES;
+    p.stream = p.rows > mr && bytes > NEAR_BYTES;
+    p.far = panels * steps * step_bytes(kind) >= FAR_BYTES;
     return p;
 }
 
@@ -277,40 +352,42 @@ struct walk {
 
 /* What is fetched while block `turn` of `turns` is multiplied by a part of `steps` steps. */
 INLINE struct fetch fetch_for(const struct walk *w, const char *b, size_t steps, size_t turn,
-                              size_t turns)
+                              size_t turns, enum kind kind)
 {
-    size_t lines = (steps * (STEP_B / CPU_LINE) + turns - 1) / turns;
+    size_t lines = (steps * (step_bytes(kind) / CPU_LINE) + turns - 1) / turns;
 
     if (!w->plan.far)
         return (struct fetch){ 0 };
-    if (w->end - w->row <= MR)
+    if (w->end - w->row <= mr_of(kind))
         return (struct fetch){ .ahead = true };
-    return (struct fetch){ .from = b + w->steps * STEP_B + turn * lines * CPU_LINE,
+    return (struct fetch){ .from = b + w->steps * step_bytes(kind) + turn * lines * CPU_LINE,
                            .lines = lines };
 }
 
 /* The rows pass by steps [first, end) of panel p; of [k0, k1), which is multiplied in one go. */
 INLINE void pass(struct walk *w, size_t p, size_t k0, size_t k1, size_t first, size_t end,
-                 bool bytes, bool whole, bool stream)
+                 enum kind kind, bool whole, bool stream)
 {
     const struct cpu_job *j = w->j;
-    const char *panel = (const char *)j->b + p * w->steps * STEP_B;
-    size_t blocks = (w->end - w->row + MR - 1) / MR;
+    size_t mr = mr_of(kind), step = step_bytes(kind), blocks = (w->end - w->row + mr - 1) / mr;
     size_t turns = blocks * ((k1 - k0 + w->plan.inner - 1) / w->plan.inner);
     size_t turn = (first - k0) / w->plan.inner * blocks;
+    const char *panel = (const char *)j->b + p * w->steps * step;
 
-    for (size_t m = w->row, i = 0; m < w->end; m += MR, i++) {
-        size_t rows = w->end - m < MR ? w->end - m : MR;
+    for (size_t m = w->row, i = 0; m < w->end; m += mr, i++) {
+        size_t rows = w->end - m < mr ? w->end - m : mr;
         struct sums out = { (char *)((float *)j->out + m * j->ldo + p * NR), j->ldo * 4 };
         struct sums wait = { (char *)w->wait[i], C_BYTES }, c = { (char *)w->c[w->turn], C_BYTES };
         const struct sums *from = first > k0 ? &wait : first ? &out : NULL;
         const struct sums *to = end < k1 ? &wait : whole ? &out : &c;
         struct steps k = { .a = (const char *)j->a + m * j->lda + first * 64,
-                           .b = panel + first * STEP_B,
+                           .b = panel + first * step,
                            .lda = j->lda,
+                           .apart = j->k,
                            .count = end - first,
-                           .fetch = fetch_for(w, panel + k0 * STEP_B, k1 - k0, turn + i, turns) };
-        block(j, &k, &w->due, rows > TILE, bytes, stream, from, to);
+                           .fetch =
+                               fetch_for(w, panel + k0 * step, k1 - k0, turn + i, turns, kind) };
+        block(j, &k, &w->due, kind != SPLIT && rows <= TILE, kind, stream, from, to);
         if (to != &c)
             continue;
         w->due = (struct due){ .c = w->c[w->turn], .m0 = m, .n0 = p * NR, .rows = rows };
@@ -319,13 +396,11 @@ INLINE void pass(struct walk *w, size_t p, size_t k0, size_t k1, size_t first, s
 }
 
 /* `whole`: the bare product goes straight to memory that has room for whole blocks. */
-INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1, bool bytes,
+INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1, enum kind kind,
                 bool whole, bool stream, const struct plan *plan)
 {
-    _Alignas(CPU_LINE) float c[2][MR * NR], wait[ROWS_MAX / MR][MR * NR];
-    struct walk w = {
-        .j = j, .plan = *plan, .steps = j->k / (bytes ? 64 : 32), .c = c, .wait = wait
-    };
+    _Alignas(CPU_LINE) float c[2][MR * NR], wait[BLOCKS_MAX][MR * NR];
+    struct walk w = { .j = j, .plan = *plan, .steps = j->k / step_k(kind), .c = c, .wait = wait };
 
     for (w.row = m0; w.row < m1; w.row = w.end) {
         w.end = m1 - w.row < plan->rows ? m1 : w.row + plan->rows;
@@ -333,39 +408,43 @@ INLINE void run(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t
             size_t k1 = w.steps - k0 < plan->outer ? w.steps : k0 + plan->outer;
             for (size_t p = p0; p < p1; p++)
                 for (size_t k = k0; k < k1; k += plan->inner)
-                    pass(&w, p, k0, k1, k, k1 - k < plan->inner ? k1 : k + plan->inner, bytes,
-                         whole, stream);
+                    pass(&w, p, k0, k1, k, k1 - k < plan->inner ? k1 : k + plan->inner, kind, whole,
+                         stream);
         }
     }
-    due_until(j, &w.due, MR);
+    due_until(j, &w.due, MR, kind);
+}
+
+/* With what is the same for all blocks as constants. */
+INLINE void run_kind(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1,
+                     enum kind kind, bool whole)
+{
+    struct plan p = plan_of(m1 - m0, p1 - p0, j->k / step_k(kind), kind, whole);
+
+    ready_tiles();
+    if (p.stream)
+        run(j, m0, m1, p0, p1, kind, whole, true, &p);
+    else
+        run(j, m0, m1, p0, p1, kind, whole, false, &p);
+    MEMORY_FENCE;
 }
 
 static void run_bf16(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
 {
-    struct plan p = plan_of(m1 - m0, p1 - p0, j->k / 32, j->whole);
-
-    ready_tiles();
-    if (j->whole && p.stream)
-        run(j, m0, m1, p0, p1, false, true, true, &p);
-    else if (j->whole)
-        run(j, m0, m1, p0, p1, false, true, false, &p);
-    else if (p.stream)
-        run(j, m0, m1, p0, p1, false, false, true, &p);
+    if (j->whole)
+        run_kind(j, m0, m1, p0, p1, HALVES, true);
     else
-        run(j, m0, m1, p0, p1, false, false, false, &p);
-    MEMORY_FENCE;
+        run_kind(j, m0, m1, p0, p1, HALVES, false);
 }
 
 static void run_i8(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
 {
-    struct plan p = plan_of(m1 - m0, p1 - p0, j->k / 64, false);
+    run_kind(j, m0, m1, p0, p1, BYTES, false);
+}
 
-    ready_tiles();
-    if (p.stream)
-        run(j, m0, m1, p0, p1, true, false, true, &p);
-    else
-        run(j, m0, m1, p0, p1, true, false, false, &p);
-    MEMORY_FENCE;
+static void run_split(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, size_t p1)
+{
+    run_kind(j, m0, m1, p0, p1, SPLIT, false);
 }
 
 /* Numbers that are not zero: a product of zeros is faster than any other. */
@@ -384,11 +463,11 @@ static void peak_fill(uint16_t *tiles, uint16_t first)
     _tile_zero(3);
 }
 
-INLINE float peak(size_t n, bool bytes)
+INLINE float peak(size_t n, enum kind kind)
 {
     _Alignas(CPU_LINE) uint16_t tiles[4 * 512];
 
-    peak_fill(tiles, bytes ? 0x0102 : 0x3c00);
+    peak_fill(tiles, kind == HALVES ? 0x3c00 : 0x0102);
     for (size_t k = 0; k < n; k++) {
         PRODUCT(0, 4, 6);
         PRODUCT(1, 4, 7);
@@ -401,12 +480,12 @@ INLINE float peak(size_t n, bool bytes)
 
 static float peak_bf16(size_t n)
 {
-    return peak(n, false);
+    return peak(n, HALVES);
 }
 
 static float peak_i8(size_t n)
 {
-    return peak(n, true);
+    return peak(n, BYTES);
 }
 
 static void release_tiles(void)
@@ -445,4 +524,18 @@ const struct cpu_gemm cpu_amx_i8 = {
     .rest = release_tiles,
     .peak = peak_i8,
     .peak_ops = 4.0 * 16 * 16 * 64 * 2,
+};
+const struct cpu_gemm cpu_amx_split = {
+    .name = "amx split int16",
+    .isa = CPU_AMX,
+    .a = CPU_E_SPLIT,
+    .b = CPU_E_SPLIT,
+    .mr = TILE,
+    .nr = NR,
+    .kg = 4,
+    .kstep = 64,
+    .run = run_split,
+    .rest = release_tiles,
+    .peak = peak_i8,
+    .peak_ops = 4.0 * 16 * 16 * 64 * 2 / 3, /* three products of bytes make one */
 };

@@ -64,15 +64,16 @@ static void scales(const struct team *t, struct cpu_job *j, size_t row)
     j->zero = t->room->zero ? t->room->zero + row : NULL;
 }
 
-/* A = rows of x in the type that the linear kernel reads. */
-static void from_x(const struct team *t, struct cpu_job *j, size_t row)
+/* A of `l` = rows of x in the type that its kernel reads. */
+static void from_x(const struct team *t, const struct net_linear *l, struct cpu_job *j, size_t row)
 {
     const struct net *e = t->e;
+    enum cpu_elem a = net_kernel(e, l)->a;
 
-    if (e->lin->a == CPU_E_F32) {
+    if (a == CPU_E_F32) {
         j->a = t->room->x + row * e->ld_x;
         j->lda = e->ld_x * sizeof(float);
-    } else if (e->lin->a == CPU_E_BF16) {
+    } else if (a == CPU_E_BF16) {
         j->a = t->room->half + row * e->ld_half;
         j->lda = e->ld_half * sizeof(uint16_t);
     } else {
@@ -82,15 +83,18 @@ static void from_x(const struct team *t, struct cpu_job *j, size_t row)
     }
 }
 
-/* A row of `l`'s A as the integers that the linear kernel reads; `row` is its place in `scale`. */
+/* A row of `l`'s A as the integers that its kernel reads; `row` is its place in `scale`. */
 static void to_integers(const struct team *t, const struct net_linear *l, const void *x,
                         enum cpu_elem elem, size_t n, void *q, size_t row)
 {
     const struct net *e = t->e;
     const struct net_room *r = t->room;
+    enum cpu_elem a = net_kernel(e, l)->a;
 
-    if (e->lin->a == CPU_E_S16)
+    if (a == CPU_E_S16)
         e->vec->words(x, elem, n, q, r->scale + row);
+    else if (a == CPU_E_SPLIT)
+        e->vec->split(x, elem, n, l->k, q, r->scale + row);
     else
         e->vec->quantize(x, elem, l->mul, n, l->block, t->att->turned, q, r->scale + row,
                          r->zero + row);
@@ -253,13 +257,13 @@ static void output_product(const struct team *t, const struct net_layer *l, size
 
     j.a = (const char *)r->ctx + row * e->ld_ctx * act;
     j.lda = e->ld_ctx * act;
-    if (r->ints) {
+    if (net_by_integers(e->lin)) {
         share(t, m, &first, &end);
         for (size_t i = row + first; i < row + end; i++)
             to_integers(t, &l->o, (const char *)r->ctx + i * e->ld_ctx * act, e->act, e->wide,
                         r->ints + i * e->ld_ints, i);
         meet(t);
-        from_x(t, &j, row);
+        from_x(t, &l->o, &j, row);
     }
     onto_y(t, &j, row);
     multiply(t, e->lin, &j);
@@ -278,12 +282,12 @@ static void feed_forward(const struct team *t, const struct net_layer *l, size_t
     size_t act = e->act == CPU_E_F32 ? 4 : 2, first, end;
     struct cpu_job up = linear_job(&l->ffn1, m), down = linear_job(&l->ffn2, m);
 
-    from_x(t, &up, row);
+    from_x(t, &l->ffn1, &up, row);
     up.act = e->ffn_act;
     up.out = r->mid;
     up.ldo = e->ld_mid;
     up.out_elem = e->act;
-    multiply(t, e->lin, &up);
+    multiply(t, e->lin_normed, &up);
     meet(t);
     share(t, m, &first, &end);
     down.a = r->mid;
@@ -311,11 +315,11 @@ static void layer(const struct team *t, const struct net_layer *l, const struct 
     size_t m = b->starts[s->end] - b->starts[s->first];
     struct cpu_job j = linear_job(&l->qkv, m);
 
-    from_x(t, &j, 0);
+    from_x(t, &l->qkv, &j, 0);
     j.out = t->room->qkv;
     j.ldo = e->ld_qkv;
     j.out_elem = e->act;
-    multiply(t, e->lin, &j);
+    multiply(t, e->lin_normed, &j);
     meet(t);
     attention(t, b, s);
     meet(t);

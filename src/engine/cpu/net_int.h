@@ -24,6 +24,7 @@ struct net_block {
 };
 
 struct net_linear { /* [n][k] */
+    bool normed;    /* A is a LayerNorm's output: see net_kernel() */
     void *b;        /* packed */
     size_t n, k;    /* k as padded */
     float *bias;    /* [n], padded to whole panels */
@@ -81,7 +82,8 @@ struct net {
     struct eng base;
     enum cpu_isa isa;
     enum eng_dtype dtype;
-    const struct cpu_gemm *lin, *att; /* of linear layers, of attention */
+    /* Of linear layers, of those among them that read a LayerNorm's output, of attention. */
+    const struct cpu_gemm *lin, *lin_normed, *att;
     const struct cpu_vec *vec;
     enum cpu_elem act;   /* of activations: CPU_E_F32 or CPU_E_BF16 */
     enum cpu_elem table; /* of the word table */
@@ -108,6 +110,16 @@ struct net {
     struct net_span *spans;
     size_t spans_count, spans_cap;
 };
+
+static inline const struct cpu_gemm *net_kernel(const struct net *e, const struct net_linear *l)
+{
+    return l->normed ? e->lin_normed : e->lin;
+}
+
+static inline bool net_by_integers(const struct cpu_gemm *g)
+{
+    return g->a == CPU_E_U8 || g->a == CPU_E_S16 || g->a == CPU_E_SPLIT;
+}
 
 /* ---- net.c */
 enum rc net_choose(struct net *e, const struct model *m, const struct eng_opts *o, struct err *err);

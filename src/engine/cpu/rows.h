@@ -193,6 +193,45 @@ static void rows_words(const void *x, enum cpu_elem elem, size_t n, int16_t *q, 
         words_as(x, CPU_E_BF16, n, q, scale);
 }
 
+/* The lower byte is signed too, so that products of two lower bytes, which kernels leave out,
+ * have no mean.  A row of numbers too small to be divided counts as zeros. */
+INLINE void split_as(const void *x, enum cpu_elem elem, size_t n, size_t apart, int8_t *q,
+                     float *scale)
+{
+    enum { SOME = 64 };
+    vf top = vf_zero(), bad = vf_zero();
+
+    for (size_t i = 0; i < n; i += VW) {
+        vf v = rows_load(x, elem, i, n);
+        top = vf_max(top, vf_max(v, vf_sub(vf_zero(), v)));
+        bad = vf_fma(v, vf_zero(), bad);
+    }
+    float most = vf_greatest(top), step = most > 1e-30f ? most / CPU_SPLIT_TOP : 1.0f;
+    vf inv = vf_set(1.0f / step), end = vf_set(CPU_SPLIT_TOP);
+    for (size_t i = 0; i < n; i += SOME) {
+        _Alignas(64) int16_t word[SOME] = { 0 };
+        size_t some = n - i < SOME ? n - i : SOME;
+        for (size_t k = 0; k < some; k += VW) {
+            vf v = vf_mul(rows_load(x, elem, i + k, n), inv);
+            vf_store_s16_n(word + k, vf_max(vf_sub(vf_zero(), end), vf_min(end, v)), some - k);
+        }
+        for (size_t k = 0; k < some; k++) {
+            q[i + k] = (int8_t)((word[k] + 128) >> 8);
+            q[apart + i + k] = (int8_t)(word[k] & 0xff);
+        }
+    }
+    *scale = step + vf_sum(bad);
+}
+
+static void rows_split(const void *x, enum cpu_elem elem, size_t n, size_t apart, int8_t *q,
+                       float *scale)
+{
+    if (elem == CPU_E_F32)
+        split_as(x, CPU_E_F32, n, apart, q, scale);
+    else
+        split_as(x, CPU_E_BF16, n, apart, q, scale);
+}
+
 INLINE vf scores_load(const float *s, size_t i, size_t n, float mul, const float *bias)
 {
     vf v = vf_mul(vf_load_n(s + i, n - i), vf_set(mul));
@@ -334,8 +373,8 @@ static void rows_act(enum cpu_act act, float *x, size_t n)
 
 #define ROWS_FUNCTIONS                                                                             \
     .residual = rows_residual, .layernorm = rows_layernorm, .quantize = rows_quantize,             \
-    .words = rows_words, .bytes = rows_bytes, .turn = rows_turn, .softmax = rows_softmax,          \
-    .pack_keys = rows_pack_keys, .pack_values = rows_pack_values, .embed = rows_embed,             \
-    .narrow = rows_narrow, .act = rows_act
+    .words = rows_words, .split = rows_split, .bytes = rows_bytes, .turn = rows_turn,              \
+    .softmax = rows_softmax, .pack_keys = rows_pack_keys, .pack_values = rows_pack_values,         \
+    .embed = rows_embed, .narrow = rows_narrow, .act = rows_act
 
 #endif
