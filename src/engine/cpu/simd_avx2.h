@@ -34,6 +34,28 @@ INLINE vf vf_load_n(const float *p, size_t n)
     return _mm256_maskload_ps(p, lanes(n));
 }
 
+INLINE vi vi_zero(void)
+{
+    return _mm256_setzero_si256();
+}
+
+INLINE void vi_store(int32_t *p, vi v)
+{
+    _mm256_storeu_si256((vi *)p, v);
+}
+
+INLINE vi vi_add(vi a, vi b)
+{
+    return _mm256_add_epi32(a, b);
+}
+
+INLINE int32_t vi_sum(vi v)
+{
+    __m128i h = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    h = _mm_add_epi32(h, _mm_shuffle_epi32(h, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xb1)));
+}
+
 INLINE vf vi_load_float(const int32_t *p)
 {
     return _mm256_cvtepi32_ps(_mm256_loadu_si256((const vi *)p));

@@ -33,6 +33,40 @@ INLINE vf vf_load_n(const float *p, size_t n)
     return _mm512_maskz_loadu_ps(lanes(n), p);
 }
 
+INLINE vi vi_zero(void)
+{
+    return _mm512_setzero_si512();
+}
+
+/* The 32 bits at p, whatever they are, in every lane. */
+INLINE vi vi_set_bits(const void *p)
+{
+    int32_t bits;
+
+    memcpy(&bits, p, sizeof(bits));
+    return _mm512_set1_epi32(bits);
+}
+
+INLINE vi vi_load(const void *p)
+{
+    return _mm512_loadu_si512(p);
+}
+
+INLINE void vi_store(int32_t *p, vi v)
+{
+    _mm512_storeu_si512(p, v);
+}
+
+INLINE vi vi_add(vi a, vi b)
+{
+    return _mm512_add_epi32(a, b);
+}
+
+INLINE int32_t vi_sum(vi v)
+{
+    return _mm512_reduce_add_epi32(v);
+}
+
 INLINE vf vi_load_float(const int32_t *p)
 {
     return _mm512_cvtepi32_ps(_mm512_loadu_si512(p));

@@ -7,6 +7,7 @@
 #ifndef ENGINE_CPU_SIMD_TARGET_H
 #define ENGINE_CPU_SIMD_TARGET_H
 #include <immintrin.h>
+#include <string.h>
 
 #define SIMD_PRAGMA(x) _Pragma(#x)
 #ifdef __clang__
