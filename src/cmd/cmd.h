@@ -11,6 +11,8 @@
 #include "base/buf.h"
 #include "base/table.h"
 
+#include <sys/types.h>
+
 struct cmd_ctx {          /* what main() gives a command */
     struct term out_term; /* stdout's colour and width */
     struct term err_term;
@@ -47,6 +49,11 @@ extern const struct cmd *const commands[]; /* sorted, NULL-terminated */
 int cmd_main(int argc, char **argv);
 const struct opt *cmd_global_opts(void); /* ends with a zero row */
 const struct cmd *cmd_find(const struct cmd *const *list, const char *name);
+
+/* Writes `out` to stdout and empties it.  `gone` becomes true when the reader has left, which is
+ * no error.  A plain file that does not take all of it is left as it was. */
+enum rc out_write(struct buf *out, bool *gone, struct err *err) MUST_USE;
+off_t out_place(void); /* where stdout is being written; -1: not a plain file that can be cut */
 
 /* All the forms the table takes. */
 void cmd_help_all(const struct term *term, struct buf *out);

@@ -125,13 +125,10 @@ static enum rc check_seekable(const struct sink *s, struct err *err)
 
 static void open_stdout(struct sink *s)
 {
-    int flags = fcntl(STDOUT_FILENO, F_GETFL);
-    off_t at = lseek(STDOUT_FILENO, 0, SEEK_CUR);
-    struct stat st;
+    off_t at = out_place();
 
     s->fd = STDOUT_FILENO;
-    s->seekable =
-        at >= 0 && flags >= 0 && !(flags & O_APPEND) && !fstat(s->fd, &st) && S_ISREG(st.st_mode);
+    s->seekable = at >= 0;
     s->base = s->seekable ? (uint64_t)at : 0;
 }
 

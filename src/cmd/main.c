@@ -8,7 +8,6 @@
 #include "base/str.h"
 #include "cmd/cmd.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,20 +89,17 @@ static int fail(struct err *err, const struct term *term)
 }
 
 /* Writes the result; 0 or the exit status of a stdout that did not take it. */
-static int print_out(const struct buf *out, const struct term *term)
+static int print_out(struct buf *out, const struct term *term)
 {
     struct err err = { 0 };
+    bool gone = false; /* the reader had enough, as in `stoker detect | head -1` */
 
     if (out->over) {
-        err_set(&err, RC_LIMIT, "the output is larger than %d bytes", BUF_MAX_DEFAULT);
+        err_set(&err, RC_LIMIT, "the output is larger than %zu bytes",
+                out->max ? out->max : (size_t)BUF_MAX_DEFAULT);
         return fail(&err, term);
     }
-    if (fwrite(buf_str(out), 1, out->len, stdout) == out->len && !fflush(stdout) && !ferror(stdout))
-        return 0;
-    if (errno == EPIPE)
-        return 0; /* the reader had enough, as in `stoker detect | head -1` */
-    err_sys(&err, "could not write the output");
-    return fail(&err, term);
+    return out_write(out, &gone, &err) ? fail(&err, term) : 0;
 }
 
 /* `parent`: whose subcommands were looked through; NULL: all commands. */

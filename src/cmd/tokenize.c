@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,18 +44,10 @@ struct job {
 /* ---- output ---- */
 static enum rc flush(struct job *j, struct err *err)
 {
-    size_t len = j->out->len;
-
     if (j->out->over)
         return err_set(err, RC_LIMIT, "the result of line %zu of '%s' is too long", j->line,
                        j->name);
-    if (fwrite(buf_str(j->out), 1, len, stdout) != len || fflush(stdout)) {
-        if (errno != EPIPE)
-            return err_sys(err, "could not write the output");
-        j->closed = true;
-    }
-    buf_reset(j->out);
-    return RC_OK;
+    return out_write(j->out, &j->closed, err);
 }
 
 static const char *token_text(const struct job *j, uint32_t id)

@@ -113,11 +113,20 @@ test_expect 'npy: a bad line is a row of NaN' '
 import math, struct
 v = struct.unpack(\"<160f\", open(\"bad.npy\", \"rb\").read()[128:])
 assert not math.isnan(v[0]) and all(map(math.isnan, v[32:128])) and not math.isnan(v[128])"'
-test_expect 'NUL bytes and bad UTF-8 are text' '
-    printf "hello\000 world\n\377\376 cat\nhello \303 world\n" | embed >x && test "$(wc -l <x)" = 3 && ! grep -q error x'
+test_expect 'a NUL byte is dropped, each bad sequence of bytes is a U+FFFD' '
+    printf "hello\000 world\n\377\376\302\n\342\202 cat\n" | embed --no-normalize >x &&
+    printf "hello world\n\357\277\275\357\277\275\357\277\275\n\357\277\275 cat\n" | embed --no-normalize | cmp - x && test "$(wc -l <x)" = 3'
+test_expect 'in JSON a NUL character is text; bad UTF-8 costs its line' '
+    printf "%s\n" "\"hello\\u0000 world\"" >in0 && printf "{\"text\":\"a\377\"}\n\"\\ud800\"\n\"hello\000 world\"\n\"\"\n" >>in0 &&
+    embed --jsonl in0 >x 2>err; test $? = 1 && head -1 out >want && head -1 x | cmp - want && grep -q "^stoker: in0:2: .*not UTF-8" err &&
+    grep -q "^stoker: in0:3: .*surrogate" err && grep -q "^stoker: in0:4: .*control character" err && sed -n 5p x | grep -q "\"tokens\":2,"'
 test_expect 'a line of 10 MB is cut, and says so' '
     { yes "the cat sat on" | head -c 10000000 | tr "\n" " "; echo; echo hello world; } | embed >x &&
     head -1 x | grep -q "\"tokens\":6[46],\"truncated\":true" && tail -1 x | cut -d, -f2- >y && head -1 out | cut -d, -f2- | cmp - y'
+test_expect 'a line above 64 MiB costs itself alone' '
+    { head -c 67108865 /dev/zero | tr "\000" a; echo; echo hello world; } | embed >x 2>err; test $? = 1 && test "$(wc -l <x)" = 2 &&
+    head -1 x | grep -q "^{\"index\":0,\"error\":\"the line is longer than 67108864 bytes\"}" && grep -q "^stoker: stdin:1: " err &&
+    tail -1 x | cut -d, -f2- >y && head -1 out | cut -d, -f2- | cmp - y'
 test_expect '--max-tokens cuts' '
     embed --max-tokens 4 texts >x && sed -n 2p x | grep -q "\"tokens\":4,\"truncated\":true" &&
     head -1 x >y && head -1 out | cmp - y'
@@ -198,6 +207,11 @@ test_expect 'resume without a side file is refused, without a file it begins' '
     echo x >q && { embed --resume -o q texts 2>err; test $? = 1; } && grep -q "could not continue" err &&
     rm q && embed --resume -o q texts && cmp q out'
 test_expect 'a full stdout is an error' 'embed texts >/dev/full 2>err; test $? = 1 && grep -q "could not write" err'
+test_expect 'a full disk below stdout: exit 1, whole records alone' '
+    for format in jsonl raw npy; do
+        (trap "" XFSZ; ulimit -f 6; embed --format $format in >disk 2>err; echo $? >rc)
+        test "$(cat rc)" = 1 && grep -q "could not write" err && test $(($(wc -c <disk) % 128)) = 0 &&
+            { test $format = raw || whole disk >rows; } || exit 1; done'
 
 test_expect 'wrong use: exit 2' '
     for args in "" "-m m --resume" "-m m --similarity -o x" "-m m --json" "-m m --field x" "-m m --format xml" \

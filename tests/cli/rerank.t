@@ -50,6 +50,25 @@ test_expect 'a long document is cut, the query is not' '
     { cat docs; yes "the cat sat on" | head -c 100000 | tr "\n" " "; echo; } | rerank -q "$Q" --json >x &&
     get x "[(x[\"tokens\"], x[\"truncated\"]) for x in r if x[\"index\"] == 6]" | grep -qx "\[(66, True)\]" &&
     test "$(get x "sum(x[\"truncated\"] for x in r)")" = 1'
+test_expect 'an empty document, 10 MB, a NUL byte, bad UTF-8' '
+    { printf "the cat\n\nthe\000 cat\nthe \377cat\nthe \357\277\275cat\n"; yes "the cat sat on" | head -c 10000000 | tr "\n" " "; echo; } >odd &&
+    rerank -q "$Q" --json odd >x && python3 -c "
+import json
+r = {d[\"index\"]: d for d in json.load(open(\"x\", encoding=\"utf-8\"))[\"results\"]}
+assert len(r) == 6 and r[0][\"score\"] == r[2][\"score\"] and r[3][\"score\"] == r[4][\"score\"]
+assert r[1][\"text\"] == \"\" and not r[1][\"truncated\"] and r[2][\"text\"] == \"the\\0 cat\" and r[3][\"text\"] == r[4][\"text\"]
+assert r[5][\"truncated\"] and len(r[5][\"text\"]) == 10000000"'
+test_expect 'a document above 64 MiB costs itself alone' '
+    { head -c 67108865 /dev/zero | tr "\000" a; echo; echo the cat; } | rerank -q "$Q" --json >x 2>err; test $? = 1 &&
+    get x "[x[\"index\"] for x in r], d[\"failed\"]" | grep -qx "\[1\] 1" && grep -q "^stoker: stdin:1: the line is longer than" err'
+test_expect 'an empty query and one of bad UTF-8 are texts' '
+    rerank -q "" --json docs >x && rerank -q "  " --json docs | grep -v "\"query\"" >y && grep -v "\"query\"" x | cmp - y &&
+    rerank -q "$(printf "a\377")" --json docs >x && rerank -q "$(printf "a\357\277\275")" --json docs | cmp - x'
+test_expect 'a full disk: exit 1, and no half of a result' '
+    { rerank -q "$Q" docs >/dev/full 2>err; test $? = 1; } && grep -q "could not write" err &&
+    for form in "" --json; do
+        (trap "" XFSZ; ulimit -f 2; rerank -q "$Q" $form many >disk 2>err; echo $? >rc)
+        test "$(cat rc)" = 1 && grep -q "could not write" err && test ! -s disk || exit 1; done'
 test_expect 'a query that fills the model is cut too' '
     long=$(yes "how do magnets work" | head -40 | tr "\n" " ") &&
     rerank -q "$long" --json docs >x && get x "all(x[\"truncated\"] and x[\"tokens\"] <= 66 for x in r)" | grep -qx True'

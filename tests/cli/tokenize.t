@@ -78,4 +78,8 @@ test_expect 'a full disk is an error; a reader that left is not' '
     ! stoker tokenize -m "$M" in >/dev/full 2>err && grep -q "could not write the output" err &&
     stoker tokenize -m "$M" in 2>err | head -1 >out && test ! -s err
 '
+test_expect 'a full disk below a file: whole lines alone, told once' '
+    (trap "" XFSZ; ulimit -f 1000; stoker tokenize -m "$M" in >out 2>err; echo $? >rc); test "$(cat rc)" = 1 && test "$(wc -l <err)" = 1 &&
+    test -s out && stoker tokenize -m "$M" in | head -$(wc -l <out) | cmp - out
+'
 test_done
