@@ -78,7 +78,7 @@ typedef void http_handler(void *arg, struct http_exchange *x);
 
 struct http_route {
     enum http_method method;
-    const char *path; /* exact; HEAD follows GET by itself */
+    const char *path; /* exact; a star behind the last slash: all below; HEAD follows GET */
     http_handler *run;
     void *arg;
     bool open; /* needs no token */

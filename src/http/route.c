@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* route: which handler a path has, who may call it, and what our own errors say.
  *
- * Paths are exact, so a sorted table and a binary search do.  HEAD follows GET.  OPTIONS is
- * a method like others: no route, no CORS. */
+ * Paths are exact, so a sorted table and a binary search do; the few that end in a star are
+ * tried when nothing else fits.  HEAD follows GET.  OPTIONS is a method like others: no
+ * route, no CORS. */
 #include "http/http_int.h"
 
 #include "base/json.h"
@@ -44,8 +45,8 @@ void router_release(struct router *r)
     free(r->paths);
 }
 
-/* The first route of this path; r->count: none. */
-static size_t first_of(const struct router *r, const char *path)
+/* The first route of this very path; r->count: none. */
+static size_t first_exact(const struct router *r, const char *path)
 {
     size_t low = 0, high = r->count;
 
@@ -58,6 +59,21 @@ static size_t first_of(const struct router *r, const char *path)
             high = mid;
     }
     return low < r->count && !strcmp(r->sorted[low]->path, path) ? low : r->count;
+}
+
+/* The first route that serves *path; one with a star at its end takes its place in *path. */
+static size_t first_of(const struct router *r, const char **path)
+{
+    size_t first = first_exact(r, *path);
+
+    for (size_t i = 0; first == r->count && i < r->path_count; i++) {
+        size_t len = strlen(r->paths[i]);
+
+        if (str_ends(r->paths[i], "/*") && !strncmp(r->paths[i], *path, len - 1) &&
+            (*path)[len - 1])
+            first = first_exact(r, *path = r->paths[i]);
+    }
+    return first;
 }
 
 static bool same_path(const struct router *r, size_t i, const char *path)
@@ -76,7 +92,7 @@ const struct http_route *router_find(const struct router *r, const char *path,
                                      enum http_method method, int *status, char *allow, size_t cap)
 {
     enum http_method other = method == HTTP_HEAD ? HTTP_GET : method;
-    size_t first = first_of(r, path);
+    size_t first = first_of(r, &path);
     const struct http_route *found = NULL;
 
     for (size_t i = first; same_path(r, i, path); i++)
@@ -97,7 +113,7 @@ const struct http_route *router_find(const struct router *r, const char *path,
 
 bool router_open(const struct router *r, const char *path)
 {
-    for (size_t i = first_of(r, path); same_path(r, i, path); i++)
+    for (size_t i = first_of(r, &path); same_path(r, i, path); i++)
         if (r->sorted[i]->open)
             return true;
     return false;

@@ -115,8 +115,9 @@ static inline void box_open_at(struct box *b, struct http_opts *o, const char *a
     routes[4] = (struct http_route){ HTTP_GET, "/thread", box_thread, b, false };
     routes[5] = (struct http_route){ HTTP_GET, "/health", box_hello, b, true };
     routes[6] = (struct http_route){ HTTP_PUT, "/echo", box_echo, b, false };
+    routes[7] = (struct http_route){ HTTP_GET, "/hello/*", box_hello, b, true };
     o->routes = routes;
-    o->route_count = 7;
+    o->route_count = 8;
     o->on_done = box_done;
     o->arg = b;
     if (http_server_new(o, &b->s, &err) || http_listen(b->s, address, 0, &b->port, &err) ||

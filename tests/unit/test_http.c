@@ -221,6 +221,14 @@ TEST(routes)
     a = hear(fd);
     CHECK(a.status == 405 && strstr(a.head, "Allow: GET, HEAD\r\n"));
     answer_free(&a);
+    CHECK(say(fd, GET("/hello/a/b")));
+    assert_int_equal(hear_status(fd), 200);
+    CHECK(say(fd, GET("/hello/")));
+    assert_int_equal(hear_status(fd), 404);
+    CHECK(say(fd, "PUT /hello/a HTTP/1.1\r\nHost: a\r\n\r\n"));
+    a = hear(fd);
+    CHECK(a.status == 405 && strstr(a.head, "Allow: GET, HEAD\r\n"));
+    answer_free(&a);
     CHECK(say(fd, GET("/hello?x=y"))); /* still the same connection */
     assert_int_equal(hear_status(fd), 200);
     close(fd);
@@ -245,6 +253,8 @@ TEST(tokens)
     CHECK(say(fd, GET("/nothing"))); /* paths are nobody's business */
     assert_int_equal(hear_status(fd), 401);
     CHECK(say(fd, GET("/health")));
+    assert_int_equal(hear_status(fd), 200);
+    CHECK(say(fd, GET("/hello/a")));
     assert_int_equal(hear_status(fd), 200);
     CHECK(say(fd, "GET /hello HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\r\n\r\n"));
     assert_int_equal(hear_status(fd), 200);
