@@ -117,6 +117,40 @@ void text_lower(struct tok_text t, struct buf *out)
     }
 }
 
+/* Bytes of `t` whose lower case has `at` bytes. */
+static size_t before_lower(struct tok_text t, size_t at)
+{
+    struct buf low = { 0 };
+    size_t done = 0;
+    uint32_t c;
+
+    while (done < t.len && low.len < at) {
+        size_t n = utf8_decode(t.p + done, t.len - done, &c);
+
+        if (n)
+            lower_one(t, done, n, c, &low);
+        else
+            buf_addc(&low, t.p[done]);
+        done += n ? n : 1;
+    }
+    buf_release(&low);
+    return done;
+}
+
+size_t text_origin(struct tok_text t, const struct text_opts *o, size_t at)
+{
+    size_t prompt = o->prompt ? strlen(o->prompt) : 0;
+    struct buf joined = { .max = TEXT_BYTES_MAX };
+
+    if (prompt)
+        buf_adds(&joined, o->prompt);
+    buf_add(&joined, t.p, t.len);
+    struct tok_text all = { buf_str(&joined), joined.len }, kept = text_strip(all);
+    at = (size_t)(kept.p - all.p) + (o->lower ? before_lower(kept, at) : at);
+    buf_release(&joined);
+    return at <= prompt ? 0 : at - prompt < t.len ? at - prompt : t.len;
+}
+
 struct tok_text text_prepare(struct tok_text t, const struct text_opts *o, struct buf *scratch)
 {
     struct buf joined = { .max = TEXT_BYTES_MAX };

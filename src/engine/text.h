@@ -21,6 +21,8 @@ struct tok_text text_strip(struct tok_text t);
 void text_lower(struct tok_text t, struct buf *out);
 /* All of it.  The result is borrowed from `t` or from `scratch` until either changes. */
 struct tok_text text_prepare(struct tok_text t, const struct text_opts *o, struct buf *scratch);
+/* The byte of `t` where byte `at` of what was prepared comes from. */
+size_t text_origin(struct tok_text t, const struct text_opts *o, size_t at);
 /* The prompt of e5-instruct models for a task. */
 void text_instruction(const char *task, struct buf *out);
 

@@ -62,6 +62,33 @@ TEST(prompt_comes_before_the_cut)
     check_prepared(" y", 2, &o, "y");
 }
 
+/* Where a byte of what was prepared stands in the text as it came. */
+TEST(origin_of_a_byte)
+{
+    static const struct {
+        const char *text, *prompt;
+        bool lower;
+        size_t at, want;
+    } rows[] = {
+        { "hello", NULL, false, 3, 3 },
+        { "  hello ", NULL, false, 3, 5 },
+        { " hello", "query: ", false, 10, 3 }, /* "query:  he" */
+        { "hello", "query: ", false, 4, 0 },   /* inside the prompt */
+        { "hello", "query: ", false, 99, 5 },
+        { "hello", "  q ", false, 3, 1 }, /* the prompt was stripped */
+        { " HELLO", NULL, true, 2, 3 },
+        { "\xc4\xb0X", NULL, true, 3, 2 }, /* a dotted I has three bytes when it is small */
+        { "\xc4\xb0X", "Q", true, 5, 3 },
+        { "", "", false, 0, 0 },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct text_opts o = { .prompt = rows[i].prompt, .lower = rows[i].lower };
+        struct tok_text t = { rows[i].text, strlen(rows[i].text) };
+        assert_int_equal(text_origin(t, &o, rows[i].at), rows[i].want);
+    }
+}
+
 TEST(lower_case)
 {
     static const struct {
@@ -95,5 +122,5 @@ TEST(instruction)
 }
 
 TEST_MAIN(cmocka_unit_test(strips_what_python_strips), cmocka_unit_test(nul_is_a_character),
-          cmocka_unit_test(prompt_comes_before_the_cut), cmocka_unit_test(lower_case),
-          cmocka_unit_test(instruction))
+          cmocka_unit_test(prompt_comes_before_the_cut), cmocka_unit_test(origin_of_a_byte),
+          cmocka_unit_test(lower_case), cmocka_unit_test(instruction))
