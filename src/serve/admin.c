@@ -60,6 +60,23 @@ static void on_models(void *arg, struct http_exchange *x)
     reply_json(x, 200, &body);
 }
 
+static void on_model(void *arg, struct http_exchange *x)
+{
+    struct serve *s = arg;
+    const char *name = http_request(x)->path + sizeof("/v1/models/") - 1;
+    struct json_out w;
+    struct buf body = { 0 };
+    char why[ERR_MSG_MAX];
+
+    json_out_init(&w, &body, 0);
+    if (models_openai_one(s->models, name, &w)) {
+        reply_json(x, 200, &body);
+        return;
+    }
+    snprintf(why, sizeof(why), "no model is called '%.200s'", name);
+    reply_error(x, 404, ASK_E_NO_MODEL, why);
+}
+
 static void on_pools(void *arg, struct http_exchange *x)
 {
     struct serve *s = arg;
@@ -94,6 +111,31 @@ static void info_limits(struct json_out *w, const struct serve *s, const struct 
     json_add_null(w);
 }
 
+static const char *label_of(const struct model *m, size_t i, char *text, size_t cap)
+{
+    snprintf(text, cap, "LABEL_%zu", i);
+    return m->label_names && m->label_names[i] ? m->label_names[i] : text;
+}
+
+/* {"0": "name"} and {"name": 0}, as TEI has them. */
+static void info_labels(struct json_out *w, const struct model *m)
+{
+    char text[32], number[24];
+
+    json_key(w, "id2label");
+    json_obj(w);
+    for (size_t i = 0; i < m->labels; i++) {
+        snprintf(number, sizeof(number), "%zu", i);
+        json_kv_str(w, number, label_of(m, i, text, sizeof(text)));
+    }
+    json_obj_end(w);
+    json_key(w, "label2id");
+    json_obj(w);
+    for (size_t i = 0; i < m->labels; i++)
+        json_kv_int(w, label_of(m, i, text, sizeof(text)), (int64_t)i);
+    json_obj_end(w);
+}
+
 /* TEI's shape. */
 static void info_json(struct json_out *w, const struct serve *s, const struct served *m)
 {
@@ -109,6 +151,8 @@ static void info_json(struct json_out *w, const struct serve *s, const struct se
     json_obj(w);
     if (m->model->head == MODEL_HEAD_NONE)
         json_kv_str(w, "pooling", model_pool_label(m->model->pool));
+    else
+        info_labels(w, m->model);
     json_obj_end(w);
     json_obj_end(w);
     info_limits(w, s, m);
@@ -347,6 +391,7 @@ const struct http_route admin_routes[] = {
     { .method = HTTP_GET, .path = "/info", .run = on_info },
     { .method = HTTP_GET, .path = "/v1/models", .run = on_models },
     { .method = HTTP_GET, .path = "/models", .run = on_models },
+    { .method = HTTP_GET, .path = "/v1/models/*", .run = on_model },
     { .method = HTTP_GET, .path = "/v1/pools", .run = on_pools },
     { .method = HTTP_POST, .path = "/v1/models/load", .run = on_load },
     { .method = HTTP_POST, .path = "/v1/models/unload", .run = on_unload },

@@ -403,12 +403,25 @@ static bool read_timeout(const struct http_request *req, struct ask *ask, struct
     return true;
 }
 
+/* The body's, else the query's: a client that has nothing but a URL can choose too. */
+static bool read_model(const struct http_request *req, const struct json *body, struct ask *ask,
+                       struct ask_fault *f)
+{
+    char name[API_NAME_MAX + 1];
+
+    if (!api_name(body, "model", API_NAME_MAX, &ask->model, f))
+        return false;
+    if ((!ask->model || !ask->model[0]) && http_query(req, "model", name, sizeof(name)))
+        ask->model = arena_strdup(&ask->arena, name);
+    return true;
+}
+
 bool api_extras(const struct http_request *req, const struct json *body, struct ask *ask,
                 struct ask_fault *f)
 {
     ask->id =
         arena_printf(&ask->arena, "stoker-%" PRIx64 "-%" PRIx64, (uint64_t)req->begun_ns, req->id);
-    return api_is(body, f) && api_name(body, "model", API_NAME_MAX, &ask->model, f) &&
+    return api_is(body, f) && read_model(req, body, ask, f) &&
            api_name(body, "prompt_name", API_NAME_MAX, &ask->prompt_name, f) &&
            api_name(body, "input_type", API_NAME_MAX, &ask->input_type, f) &&
            api_name(body, "instruction", API_INSTRUCTION_MAX, &ask->instruction, f) &&

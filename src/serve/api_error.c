@@ -44,7 +44,7 @@ static const struct word openai[KINDS] = {
     [ASK_E_NO_MODEL] = { 404, "invalid_request_error", "model_not_found" },
     [ASK_E_MODEL_KIND] = { 400, "invalid_request_error", "model_not_supported" },
     [ASK_E_LOADING] = { 503, "server_error", "model_loading" },
-    [ASK_E_OVERLOADED] = { 429, "rate_limit_error", "rate_limit_exceeded" },
+    [ASK_E_OVERLOADED] = { 429, "tokens", "rate_limit_exceeded" },
     [ASK_E_DEADLINE] = { 504, "server_error", "timeout" },
     [ASK_E_TOKENIZER] = { 400, "invalid_request_error", NULL },
     [ASK_E_BACKEND] = { 500, "server_error", NULL },
@@ -52,21 +52,22 @@ static const struct word openai[KINDS] = {
     [ASK_E_STOPPING] = { 503, "server_error", "shutting_down" },
 };
 
+/* What that server finds itself has a name; what its HTTP layer says has the status's words. */
 static const struct word vllm[KINDS] = {
-    [ASK_E_JSON] = { 400, "BadRequestError", NULL },
+    [ASK_E_JSON] = { 400, "Bad Request", NULL },
     [ASK_E_EMPTY] = { 400, "BadRequestError", NULL },
     [ASK_E_INVALID] = { 400, "BadRequestError", NULL },
     [ASK_E_TOO_LONG] = { 400, "BadRequestError", NULL },
     [ASK_E_TOO_MANY] = { 400, "BadRequestError", NULL },
     [ASK_E_NO_MODEL] = { 404, "NotFoundError", NULL },
     [ASK_E_MODEL_KIND] = { 400, "BadRequestError", NULL },
-    [ASK_E_LOADING] = { 503, "ServiceUnavailableError", NULL },
-    [ASK_E_OVERLOADED] = { 429, "TooManyRequestsError", NULL },
-    [ASK_E_DEADLINE] = { 504, "GatewayTimeoutError", NULL },
+    [ASK_E_LOADING] = { 503, "Service Unavailable", NULL },
+    [ASK_E_OVERLOADED] = { 429, "Too Many Requests", NULL },
+    [ASK_E_DEADLINE] = { 504, "Gateway Timeout", NULL },
     [ASK_E_TOKENIZER] = { 400, "BadRequestError", NULL },
     [ASK_E_BACKEND] = { 500, "InternalServerError", NULL },
-    [ASK_E_NO_MEMORY] = { 503, "ServiceUnavailableError", NULL },
-    [ASK_E_STOPPING] = { 503, "ServiceUnavailableError", NULL },
+    [ASK_E_NO_MEMORY] = { 503, "Service Unavailable", NULL },
+    [ASK_E_STOPPING] = { 503, "Service Unavailable", NULL },
 };
 
 static const struct word llama[KINDS] = {
@@ -91,6 +92,27 @@ static const struct word *const words[FAMILIES] = {
     [API_COHERE] = openai, /* the same codes; no words are written */
     [API_VLLM] = vllm,     [API_LLAMA] = llama,
 };
+
+/* What the HTTP server refuses before a route sees it, where an API has a word for it. */
+static const struct {
+    enum api_family family;
+    struct word word;
+} refusals[] = {
+    { API_OPENAI, { 401, "invalid_request_error", "invalid_api_key" } },
+    { API_VLLM, { 401, "Unauthorized", NULL } },
+    { API_LLAMA, { 401, "authentication_error", NULL } },
+    { API_OPENAI, { 405, "invalid_request_error", "method_not_supported" } },
+    { API_VLLM, { 405, "Method Not Allowed", NULL } },
+    { API_VLLM, { 413, "Request Entity Too Large", NULL } },
+};
+
+static const struct word *word_of(enum api_family family, const struct ask_fault *f)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
+        if (refusals[i].family == family && refusals[i].word.status == f->status)
+            return &refusals[i].word;
+    return &words[family][f->kind];
+}
 
 bool ask_fault(struct ask_fault *f, enum ask_error kind, const char *param, const char *fmt, ...)
 {
@@ -140,7 +162,7 @@ int api_error(enum api_family family, const struct ask_fault *f, struct buf *out
     if (f->family)
         family = (enum api_family)(f->family - 1);
     assert((unsigned)family < FAMILIES && (unsigned)f->kind < KINDS);
-    const struct word *word = &words[family][f->kind];
+    const struct word *word = word_of(family, f);
     int status = f->status ? f->status : word->status;
     json_out_init(&w, out, 0);
     json_obj(&w);

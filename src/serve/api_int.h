@@ -70,7 +70,9 @@ void api_fields_octets(const struct ask *ask, const struct answer *a, struct buf
 bool api_tei_rerank(const struct http_request *req, const struct json *body, struct ask *ask,
                     struct ask_fault *f);
 const char *api_tei_write_rerank(const struct ask *ask, const struct answer *a, struct buf *out);
-/* ---- api_rank.c, for Cohere and llama.cpp: query, documents, top_n, … */
+/* ---- api_rank.c, for Cohere and llama.cpp: query, documents, top_n, …; header lines where
+ * the reply has TEI's shape */
+void api_fields_rerank(const struct ask *ask, const struct answer *a, struct buf *out);
 bool api_rank_body(const struct http_request *req, const struct json *body, struct ask *ask,
                    struct ask_fault *f);
 /* ---- api_llama.c, for /embeddings with "content" */

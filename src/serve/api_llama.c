@@ -115,6 +115,7 @@ const struct api api_llama[] = {
       .summary = "documents by their raw score for a query",
       .parse = parse_reranking,
       .write = write_reranking,
+      .fields = api_fields_rerank,
       .example = "{\"query\":\"What is deep learning?\",\"documents\":"
                  "[\"A kind of machine learning.\",\"A kind of cheese.\"]}" },
     { .path = NULL },

@@ -15,6 +15,18 @@ static const char *const json_type = "application/json";
 
 /* ---- rerank */
 
+/* A list of documents, or one bare text. */
+static bool read_documents(const struct json *v, const char *name, struct ask *ask,
+                           struct ask_fault *f)
+{
+    if (!v || v->type != JSON_STR)
+        return api_documents(ask, v, name, f);
+    ask->inputs = arena_new(&ask->arena, struct ask_input);
+    ask->inputs[0].text = (struct tok_text){ v->text, v->len };
+    ask->count = 1;
+    return true;
+}
+
 bool api_rank_body(const struct http_request *req, const struct json *body, struct ask *ask,
                    struct ask_fault *f)
 {
@@ -25,7 +37,7 @@ bool api_rank_body(const struct http_request *req, const struct json *body, stru
         return ask_fault(f, ASK_E_INVALID, "query", "'query' is missing");
     if (api_get(body, "texts"))
         return ask_fault(f, ASK_E_INVALID, "texts", "give 'documents' or 'texts', not both");
-    return api_documents(ask, json_get(body, "documents"), "documents", f) &&
+    return read_documents(json_get(body, "documents"), "documents", ask, f) &&
            api_cuts(body, ask, f) && api_count(body, "top_n", API_COUNT_MAX, &ask->top_n, f) &&
            api_count(body, "max_tokens_per_doc", API_COUNT_MAX, &ask->max_tokens_doc, f) &&
            api_count(body, "max_tokens_per_query", API_COUNT_MAX, &ask->max_tokens_query, f) &&
@@ -94,7 +106,7 @@ static const char *write_rerank(const struct ask *ask, const struct answer *a, s
     return json_type;
 }
 
-static void fields_rerank(const struct ask *ask, const struct answer *a, struct buf *out)
+void api_fields_rerank(const struct ask *ask, const struct answer *a, struct buf *out)
 {
     if (api_owned(ask)->tei)
         api_fields(ask, a, out);
@@ -119,12 +131,7 @@ static bool read_side(const struct json *body, const char *const names[3], struc
             name = names[i];
         }
     }
-    if (!v || v->type != JSON_STR)
-        return api_documents(ask, v, name, f);
-    ask->inputs = arena_new(&ask->arena, struct ask_input);
-    ask->inputs[0].text = (struct tok_text){ v->text, v->len };
-    ask->count = 1;
-    return true;
+    return read_documents(v, name, ask, f);
 }
 
 /* As many on the left as on the right: pair by pair. */
@@ -224,7 +231,7 @@ static const char *write_score(const struct ask *ask, const struct answer *a, st
 
 #define RERANK                                                                                     \
     .family = API_VLLM, .summary = "documents or texts by their relevance to a query",             \
-    .parse = parse_rerank, .write = write_rerank, .fields = fields_rerank,                         \
+    .parse = parse_rerank, .write = write_rerank, .fields = api_fields_rerank,                     \
     .example = "{\"query\":\"What is deep learning?\",\"documents\":"                              \
                "[\"A kind of machine learning.\",\"A kind of cheese.\"]}"
 #define SCORE                                                                                      \

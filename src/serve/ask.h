@@ -79,7 +79,8 @@ struct ask {
 struct answer_item {
     uint32_t tokens;      /* used */
     uint32_t untruncated; /* it would have been */
-    uint32_t cut;         /* byte of the text behind (left: before) the last token kept */
+    uint32_t cut;         /* byte of the client's text behind (left: before) the last token
+                           * kept; of ids: how many are before it */
     bool truncated, cached;
     size_t row; /* first row in `rows` */
     size_t row_count;

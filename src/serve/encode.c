@@ -42,6 +42,7 @@ static const char *prompt_of_type(const struct served *m, const char *type)
     return text;
 }
 
+/* Of pairs it is the first text's.  'stoker rerank' puts none before a query unless asked. */
 static bool choose_prompt(struct call *c, const char **out)
 {
     const struct served *m = c->model;
@@ -59,7 +60,7 @@ static bool choose_prompt(struct call *c, const char **out)
                              "model '%s' has no prompt '%s'", m->name, c->ask.prompt_name);
     } else if (c->ask.input_type) {
         *out = prompt_of_type(m, c->ask.input_type);
-    } else if (m->model->default_prompt) {
+    } else if (m->model->default_prompt && m->model->head == MODEL_HEAD_NONE) {
         *out = prompt_of(m, m->model->default_prompt);
     }
     if (*out && (*out)[0] && m->model->prompt_apart && c->ask.what == ASK_VECTORS)
@@ -110,7 +111,10 @@ static bool take_ids(struct call *c, size_t i)
         return too_long(c, i, n, max);
     *it = (struct answer_item){ .tokens = (uint32_t)(n < max ? n : max),
                                 .untruncated = (uint32_t)n,
-                                .truncated = n > max };
+                                .truncated = n > max,
+                                .cut = (uint32_t)(n <= max      ? 0
+                                                  : c->ask.left ? n - max
+                                                                : max) };
     keep_ids(c, i, in->ids + (c->ask.left ? n - it->tokens : 0), NULL, it->tokens);
     return true;
 }
@@ -132,10 +136,11 @@ static bool take_text(struct call *c, struct front_own *own, size_t i, const str
         return ask_fault(&c->fault, ASK_E_EMPTY, NULL, "input %zu has no tokens", i);
     if (out.count > o.max_tokens)
         return too_long(c, i, out.count, o.max_tokens);
+    uint32_t cut = out.truncated ? (uint32_t)text_origin(in->text, to, out.cut[0]) : 0;
     c->answer.items[i] = (struct answer_item){ .tokens = (uint32_t)out.count,
                                                .untruncated = (uint32_t)out.untruncated,
                                                .truncated = out.truncated,
-                                               .cut = out.cut[0] };
+                                               .cut = cut };
     keep_ids(c, i, out.ids, out.types, out.count);
     return true;
 }
@@ -150,13 +155,15 @@ static bool take_pairs(struct call *c, struct front_own *own)
                            .max_doc_tokens = c->ask.max_tokens_doc,
                            .never = c->ask.truncate == ASK_NO,
                            .left = c->ask.left };
-    struct text_opts to = { .lower = c->model->model->lower };
-    struct tok_text query = text_prepare(c->ask.query, &to, &own->prepared);
+    struct text_opts to = { .lower = c->model->model->lower }, first = to;
     uint32_t *ids = arena_array(&c->ask.arena, uint32_t, max);
     uint8_t *types = arena_array(&c->ask.arena, uint8_t, max);
     struct pair p = { 0 };
     bool ok = true;
 
+    if (!choose_prompt(c, &first.prompt))
+        return false;
+    struct tok_text query = text_prepare(c->ask.query, &first, &own->prepared);
     query.p = arena_strndup(&c->ask.arena, query.p, query.len);
     if (pair_open(&p, c->model->tok, own->scratch, query, &o, &c->err))
         return ask_fault(&c->fault, ASK_E_TOKENIZER, "query", "%s", c->err.msg);
@@ -170,10 +177,11 @@ static bool take_pairs(struct call *c, struct front_own *own)
                            "document %zu: %s", i, c->err.msg);
             break;
         }
+        size_t cut = out.truncated ? text_origin(c->ask.inputs[i].text, &to, out.cut) : 0;
         c->answer.items[i] = (struct answer_item){ .tokens = (uint32_t)out.count,
                                                    .untruncated = (uint32_t)out.untruncated,
                                                    .truncated = out.truncated,
-                                                   .cut = out.cut };
+                                                   .cut = (uint32_t)cut };
         keep_ids(c, i, ids, types, out.count);
     }
     pair_close(&p);

@@ -124,6 +124,8 @@ enum rc models_reload(struct models *m, const struct model_opts *list, size_t co
 struct json_out;
 void models_json(struct models *m, struct json_out *w);        /* our own form: a list */
 void models_openai_json(struct models *m, struct json_out *w); /* "data": [{"id",…}] */
+/* One of them by name or alias; false: there is none, and nothing was written. */
+bool models_openai_one(struct models *m, const char *name, struct json_out *w);
 void pools_json(struct models *m, struct json_out *w);
 
 /* ---- settings.c: what data/serve.csv says for a device and a model, each with its reason */

@@ -106,6 +106,20 @@ void models_json(struct models *m, struct json_out *w)
     pthread_mutex_unlock(&m->lock);
 }
 
+static void write_openai(struct json_out *w, const struct slot *s)
+{
+    json_obj(w);
+    json_kv_str(w, "id", s->name);
+    json_kv_str(w, "object", "model");
+    json_kv_int(w, "created", s->current ? s->current->s.loaded_unix_s : s->asked_unix_s);
+    json_kv_str(w, "owned_by", "stoker");
+    json_key(w, "stoker");
+    json_obj(w);
+    write_common(w, s);
+    json_obj_end(w);
+    json_obj_end(w);
+}
+
 void models_openai_json(struct models *m, struct json_out *w)
 {
     pthread_mutex_lock(&m->lock);
@@ -113,22 +127,21 @@ void models_openai_json(struct models *m, struct json_out *w)
     json_kv_str(w, "object", "list");
     json_key(w, "data");
     json_arr(w);
-    for (size_t i = 0; i < m->slot_count; i++) {
-        const struct slot *s = m->slots[i];
-        json_obj(w);
-        json_kv_str(w, "id", s->name);
-        json_kv_str(w, "object", "model");
-        json_kv_int(w, "created", s->current ? s->current->s.loaded_unix_s : s->asked_unix_s);
-        json_kv_str(w, "owned_by", "stoker");
-        json_key(w, "stoker");
-        json_obj(w);
-        write_common(w, s);
-        json_obj_end(w);
-        json_obj_end(w);
-    }
+    for (size_t i = 0; i < m->slot_count; i++)
+        write_openai(w, m->slots[i]);
     json_arr_end(w);
     json_obj_end(w);
     pthread_mutex_unlock(&m->lock);
+}
+
+bool models_openai_one(struct models *m, const char *name, struct json_out *w)
+{
+    pthread_mutex_lock(&m->lock);
+    const struct slot *s = names_find(m, name);
+    if (s)
+        write_openai(w, s);
+    pthread_mutex_unlock(&m->lock);
+    return s != NULL;
 }
 
 static void write_pool(struct json_out *w, const struct models *m, const struct pool *p)

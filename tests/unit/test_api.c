@@ -415,6 +415,9 @@ static const struct row rank_bodies_rows[] = {
     { "/rerank", "{`query`:`q`,`documents`:[`a`],`texts`:[`b`]}",
       "fault 2 texts: give 'documents' or 'texts', not both" },
     { "/rerank", "{`query`:`q`}", "fault 2 documents: 'documents' is missing" },
+    { "/rerank", "{`query`:`q`,`documents`:`a`}", "rank 'q': 'a' texts=1" },
+    { "/rerank", "{`query`:`q`,`documents`:5}",
+      "fault 2 documents: 'documents' must be a list of strings" },
     { "/rerank", "{`query`:`q`,`documents`:[`a`],`top_n`:1.5}",
       "fault 2 top_n: 'top_n' must be a whole number from 0 to 1073741824" },
     { "/v1/rerank",
@@ -462,6 +465,59 @@ TEST(llama_bodies)
     check_rows(llama_bodies_rows, ARRAY_SIZE(llama_bodies_rows));
 }
 
+/* ---- what every route takes */
+
+TEST(a_model_may_stand_in_the_url)
+{
+    static const struct {
+        const char *query, *body, *want;
+    } rows[] = {
+        { "model=a%2Fb", "{\"inputs\":\"x\"}", "a/b" },
+        { "x=y&model=n", "{\"inputs\":\"x\",\"model\":\"m\"}", "m" },
+        { "", "{\"inputs\":\"x\"}", NULL },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct http_request req = { .method = HTTP_POST, .path = "/embed", .query = rows[i].query };
+        struct ask ask = { .encodings = ASK_FLOAT };
+        struct ask_fault f = { 0 };
+        struct json *tree;
+
+        CHECK(json_parse(&ask.arena, rows[i].body, strlen(rows[i].body), &tree, NULL) == RC_OK);
+        CHECK(api_find("/embed")->parse(&req, tree, &ask, &f));
+        if (rows[i].want)
+            assert_string_equal(ask.model, rows[i].want);
+        else
+            assert_null(ask.model);
+        arena_release(&ask.arena);
+    }
+}
+
+static void check_extras(const struct api *row)
+{
+    static const char extra[] =
+        ",\"prompt_name\":\"p\",\"input_type\":\"t\",\"instruction\":\"i\",\"priority\":\"bulk\"}";
+    struct buf body = { 0 };
+    struct box b;
+
+    buf_add(&body, row->example, strlen(row->example) - 1);
+    buf_adds(&body, extra);
+    CHECK(box_parse(&b, row->path, body.data, body.len, NULL, 0));
+    assert_string_equal(b.ask.prompt_name, "p");
+    assert_string_equal(b.ask.input_type,
+                        strstr(row->example, "input_type") ? "search_document" : "t");
+    assert_string_equal(b.ask.instruction, "i");
+    CHECK(b.ask.class == ASK_BULK);
+    box_release(&b);
+    buf_release(&body);
+}
+
+TEST(every_route_takes_prompts_and_a_priority)
+{
+    for (size_t i = 0; api_at(i); i++)
+        check_extras(api_at(i));
+}
+
 /* ---- one table */
 
 TEST(every_route_is_found_once_and_its_example_works)
@@ -479,7 +535,9 @@ TEST(every_route_is_found_once_and_its_example_works)
     CHECK(api_at(19) && !api_at(20));
 }
 
-TEST_MAIN(cmocka_unit_test(tei_bodies), cmocka_unit_test(root_bodies),
-          cmocka_unit_test(openai_bodies), cmocka_unit_test(cohere_bodies),
-          cmocka_unit_test(rank_bodies), cmocka_unit_test(llama_bodies),
+TEST_MAIN(cmocka_unit_test(a_model_may_stand_in_the_url),
+          cmocka_unit_test(every_route_takes_prompts_and_a_priority), cmocka_unit_test(tei_bodies),
+          cmocka_unit_test(root_bodies), cmocka_unit_test(openai_bodies),
+          cmocka_unit_test(cohere_bodies), cmocka_unit_test(rank_bodies),
+          cmocka_unit_test(llama_bodies),
           cmocka_unit_test(every_route_is_found_once_and_its_example_works))

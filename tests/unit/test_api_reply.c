@@ -230,7 +230,7 @@ TEST(times_to_answer_in)
 TEST(a_time_never_moves_the_servers_limit)
 {
     struct http_field field = { "x-request-timeout", "10s" };
-    struct http_request req = { .fields = &field, .field_count = 1, .begun_ns = 100 };
+    struct http_request req = { .query = "", .fields = &field, .field_count = 1, .begun_ns = 100 };
     struct ask ask = { .deadline_ns = 5000 };
     struct json body = { .type = JSON_OBJ };
     struct ask_fault f = { 0 };
@@ -513,12 +513,15 @@ TEST(error_bodies)
         { API_OPENAI, ASK_E_NO_MODEL,
           "{\"error\":{\"message\":\"no\",\"type\":\"invalid_request_error\",\"param\":\"model\","
           "\"code\":\"model_not_found\"}}" },
+        { API_OPENAI, ASK_E_OVERLOADED,
+          "{\"error\":{\"message\":\"no\",\"type\":\"tokens\",\"param\":\"model\","
+          "\"code\":\"rate_limit_exceeded\"}}" },
         { API_OPENAI, ASK_E_BACKEND,
           "{\"error\":{\"message\":\"no\",\"type\":\"server_error\",\"param\":\"model\","
           "\"code\":null}}" },
         { API_COHERE, ASK_E_INVALID, "{\"message\":\"no\"}" },
         { API_VLLM, ASK_E_OVERLOADED,
-          "{\"error\":{\"message\":\"no\",\"type\":\"TooManyRequestsError\",\"param\":\"model\","
+          "{\"error\":{\"message\":\"no\",\"type\":\"Too Many Requests\",\"param\":\"model\","
           "\"code\":429}}" },
         { API_LLAMA, ASK_E_TOO_LONG,
           "{\"error\":{\"code\":400,\"message\":\"no\",\"type\":\"exceed_context_size_error\"}}" },
@@ -529,6 +532,41 @@ TEST(error_bodies)
         struct buf out = { 0 };
         (void)ask_fault(&f, rows[i].kind, "model", "no");
         (void)api_error(rows[i].family, &f, &out);
+        assert_string_equal(buf_str(&out), rows[i].want);
+        buf_release(&out);
+    }
+}
+
+/* What the HTTP server refuses itself. */
+TEST(refusals_have_the_words_of_their_api)
+{
+    static const struct {
+        enum api_family family;
+        int status;
+        const char *want;
+    } rows[] = {
+        { API_TEI, 401, "{\"error\":\"no\",\"error_type\":\"Validation\"}" },
+        { API_OPENAI, 401,
+          "{\"error\":{\"message\":\"no\",\"type\":\"invalid_request_error\",\"param\":null,"
+          "\"code\":\"invalid_api_key\"}}" },
+        { API_COHERE, 401, "{\"message\":\"no\"}" },
+        { API_VLLM, 401,
+          "{\"error\":{\"message\":\"no\",\"type\":\"Unauthorized\",\"param\":null,"
+          "\"code\":401}}" },
+        { API_LLAMA, 401,
+          "{\"error\":{\"code\":401,\"message\":\"no\",\"type\":\"authentication_error\"}}" },
+        { API_OPENAI, 404,
+          "{\"error\":{\"message\":\"no\",\"type\":\"invalid_request_error\",\"param\":null,"
+          "\"code\":null}}" },
+        { API_VLLM, 405,
+          "{\"error\":{\"message\":\"no\",\"type\":\"Method Not Allowed\",\"param\":null,"
+          "\"code\":405}}" },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct ask_fault f = { .kind = ASK_E_INVALID, .message = "no", .status = rows[i].status };
+        struct buf out = { 0 };
+        assert_int_equal(api_error(rows[i].family, &f, &out), rows[i].status);
         assert_string_equal(buf_str(&out), rows[i].want);
         buf_release(&out);
     }
@@ -570,4 +608,5 @@ TEST_MAIN(cmocka_unit_test(answers_as_bytes), cmocka_unit_test(times_to_answer_i
           cmocka_unit_test(scores_pass_the_activation_that_the_model_or_the_api_says),
           cmocka_unit_test(numbers_read_back_bit_for_bit), cmocka_unit_test(vectors_at_their_edges),
           cmocka_unit_test(errors_family_by_kind), cmocka_unit_test(error_bodies),
+          cmocka_unit_test(refusals_have_the_words_of_their_api),
           cmocka_unit_test(the_body_tells_whose_errors_are_wanted))

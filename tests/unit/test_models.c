@@ -636,6 +636,12 @@ TEST(lists_for_clients)
     assert_string_equal(json_str(json_get(own, "pool")), "default");
     assert_string_equal(json_str(json_get(own, "dtype")), "f32");
     assert_string_equal(json_str(json_at(json_get(own, "aliases"), 0)), "t");
+    buf_reset(&b);
+    json_out_init(&w, &b, 0);
+    CHECK(!models_openai_one(m, "nobody", &w) && !b.len);
+    CHECK(models_openai_one(m, "t", &w)); /* an alias */
+    CHECK(json_parse(&a, b.data, b.len, &v, NULL) == RC_OK);
+    assert_string_equal(json_str(json_get(v, "id")), "tiny");
     assert_int_equal(json_int(json_get(own, "max_tokens")).v, 10);
     assert_int_equal(json_int(json_get(own, "batch_tokens")).v, 100);
     assert_int_equal(json_int(json_get(own, "version")).v, 1);
