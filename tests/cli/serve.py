@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import re
-import select
 import shutil
 import signal
 import socket
@@ -17,62 +16,10 @@ import sys
 import threading
 import time
 
+import serve_box
+from serve_box import Server, check, lines
+
 STOKER, EMB, RANK = sys.argv[1:4]
-count = failed = 0
-
-
-def check(what, ok, *why):
-    global count, failed
-    count += 1
-    failed += not ok
-    print(f"{'ok' if ok else 'not ok'} {count} - {what}")
-    if not ok:
-        for w in why:
-            print("# " + str(w)[:400].replace("\n", "\n# "))
-    sys.stdout.flush()
-
-
-class Server:
-    def __init__(self, *args):
-        self.p = subprocess.Popen([STOKER, "serve", "--port", "0", *args], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        self.text, self.port = "", 0
-        end = time.time() + 60
-        while time.time() < end and "ready" not in self.text and self.p.poll() is None:
-            if select.select([self.p.stderr], [], [], 0.2)[0]:
-                got = os.read(self.p.stderr.fileno(), 65536).decode()
-                if not got:
-                    break
-                self.text += got
-                found = re.search(r"://[0-9.]+:(\d+)", self.text)
-                self.port = int(found[1]) if found else self.port
-
-    def ask(self, path, body=None, headers=None, method=None, timeout=30):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-        data = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
-        c.request(method or ("GET" if body is None else "POST"), path, data, headers or {})
-        r = c.getresponse()
-        raw = r.read()
-        c.close()
-        try:
-            return r.status, json.loads(raw), r
-        except ValueError:
-            return r.status, raw, r
-
-    def stop(self, sig=signal.SIGTERM):
-        self.p.send_signal(sig)
-        try:
-            rest = self.p.communicate(timeout=30)[1].decode()
-        except subprocess.TimeoutExpired:
-            self.p.kill()
-            return None, "did not stop"
-        return self.p.returncode, rest
-
-
-def lines(model, texts, *args):
-    p = subprocess.run([STOKER, "embed", "-m", model, "--quiet", *args], input="\n".join(texts) + "\n", capture_output=True, text=True)
-    return [json.loads(x)["embedding"] for x in p.stdout.splitlines()]
-
-
 TEXTS = ["hello world", "a", "the quick brown fox", "hello hello hello world"]
 
 
@@ -314,5 +261,4 @@ if s.port:
             part()
         except Exception as e:
             check(f"{part.__name__} ends", False, repr(e))
-print(f"1..{count}")
-sys.exit(1 if failed else 0)
+serve_box.done()
