@@ -202,6 +202,7 @@ help:
 	@echo 'make              build/stoker, and build/stoker-cuda.so where nvcc is (CUDA=0: never)'
 	@echo 'make run          build, show this machine, embed a few sentences'
 	@echo 'make test         everything CI runs; make test-all: clang, threads, tidy, fuzzing too'
+	@echo 'make test-clients the official OpenAI, Cohere and Hugging Face clients, from PyPI, against the server'
 	@echo 'make SAN=address|thread [unit|check-variant]    a build under a sanitizer'
 	@echo 'make CC=clang     the other compiler'
 	@echo 'make fuzz         FUZZ_SECONDS=60 for each target'
