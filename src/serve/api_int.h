@@ -61,7 +61,7 @@ void api_usage(struct json_out *w, const struct answer *a); /* "usage": {…} */
 /* Every label of an input with its score, best first, as a list. */
 void api_classes(struct json_out *w, const struct ask *ask, const struct answer *a, size_t i);
 float api_cosine(const struct answer *a, size_t i, size_t k);
-/* x-stoker-tokens, x-stoker-truncated, x-stoker-cuts, x-stoker-shape. */
+/* x-compute-time, x-compute-characters, x-stoker-tokens, -truncated, -cuts, -shape. */
 void api_fields(const struct ask *ask, const struct answer *a, struct buf *out);
 /* The same when the body is nothing but numbers. */
 void api_fields_octets(const struct ask *ask, const struct answer *a, struct buf *out);

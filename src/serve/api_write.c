@@ -8,6 +8,7 @@
 #include "serve/api_int.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -338,10 +339,33 @@ void api_item_extras(struct json_out *w, const struct answer_item *it)
         json_kv_int(w, "cut", it->cut);
 }
 
+static uint64_t characters(struct tok_text t)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < t.len; i++)
+        n += ((unsigned char)t.p[i] & 0xc0) != 0x80; /* all but the bytes that go on */
+    return n;
+}
+
+/* As TEI counts them: ids as one each, the query with every document. */
+static uint64_t characters_of(const struct ask *ask)
+{
+    uint64_t n = ask->what == ASK_RANK ? characters(ask->query) * ask->count : 0;
+
+    for (size_t i = 0; i < ask->count; i++) {
+        const struct ask_input *in = &ask->inputs[i];
+        n += in->text.p ? characters(in->text) + characters(in->pair) : in->id_count;
+    }
+    return n;
+}
+
 void api_fields(const struct ask *ask, const struct answer *a, struct buf *out)
 {
     size_t told = ask->count < API_FIELD_ITEMS_MAX ? ask->count : API_FIELD_ITEMS_MAX, cut = 0;
 
+    buf_addf(out, "x-compute-time: %" PRId64 "\r\nx-compute-characters: %" PRIu64 "\r\n",
+             a->times.total / 1000000, characters_of(ask));
     buf_adds(out, "x-stoker-tokens: ");
     for (size_t i = 0; i < told; i++)
         buf_addf(out, "%s%u", i ? ", " : "", a->items[i].tokens);

@@ -279,6 +279,8 @@ def cuts(s):
     for path, body in (("/predict", {"inputs": [[LONG], ["a"]]}), ("/classify", {"input": [LONG, "a"]})):
         r = s.ask(path, {**body, "model": "class"})[2]
         check(f"{path}: in header lines", r.getheader("x-stoker-tokens") == "66, 3" and r.getheader("x-stoker-cuts") == f"0;at={at}", r.getheaders())
+    r = s.ask("/embed", {"inputs": ["h\u00e9llo", [5, 6]]})[2]
+    check("/embed: the characters, as TEI counts them", r.getheader("x-compute-characters") == "7" and r.getheader("x-compute-time").isdigit(), r.getheaders())
     r = s.ask("/similarity", {"inputs": {"source_sentence": "a", "sentences": [LONG]}})[2]
     check("/similarity: in header lines, the source first", r.getheader("x-stoker-tokens") == "3, 66" and r.getheader("x-stoker-cuts") == f"1;at={at}", r.getheaders())
 
@@ -400,10 +402,11 @@ def document(s):
             check(f"{path}: its examples are what it takes", not why, why)
         elif method == "POST":
             bodies = [{"model": "other", "source": os.path.abspath("emb")}] if path.endswith("/load") else [{"model": "other"}]
-        for body in bodies:
+        octets = "application/octet-stream" in op["responses"].get("200", {}).get("content", {})
+        for body, accept in [(b, "*/*") for b in bodies] + ([(bodies[0], "application/octet-stream")] if octets else []):
             model = "class" if path == "/classify" else "rank" if path == "/predict" else None
             url = path.replace("{model}", "emb") + (f"?model={model}" if model else "")
-            st, v, reply = s.ask(url, body)
+            st, v, reply = s.ask(url, body, {"Accept": accept})
             spec = resolved(doc, op["responses"].get(str(st), {}))
             kind = (reply.getheader("content-type") or "").split(";")[0]
             content = {k.split(";")[0]: c for k, c in spec.get("content", {}).items()}
@@ -411,6 +414,8 @@ def document(s):
             why = f"{st} with {kind} is not described" if kind not in content else \
                 unfit(doc, schema, v, "reply") if kind == "application/json" else None
             check(f"{method} {path}: the reply is as described", st in (200, 202) and not why, st, why, v)
+            if accept != "*/*":
+                check(f"{method} {path}: octets to who asks for them", kind == accept, kind)
             for h, _ in reply.getheaders():
                 h = h.lower()
                 if h.startswith(("x-stoker-", "x-compute-")) or h.endswith("-time"):

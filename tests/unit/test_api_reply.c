@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "api_box.h"
+#include "base/str.h"
 #include "engine/engine.h"
 
 #include <math.h>
@@ -264,11 +265,39 @@ TEST(octets_by_accept_and_what_the_header_says)
     assert_int_equal(out.len, 3 * 4 * sizeof(float));
     assert_memory_equal(out.data, b.rows, out.len);
     b.api->fields(&b.ask, &b.answer, &fields);
-    assert_string_equal(buf_str(&fields), "x-stoker-tokens: 4, 5, 6\r\nx-stoker-truncated: 1\r\n"
+    assert_string_equal(buf_str(&fields), "x-compute-time: 0\r\nx-compute-characters: 3\r\n"
+                                          "x-stoker-tokens: 4, 5, 6\r\nx-stoker-truncated: 1\r\n"
                                           "x-stoker-cuts: 2;at=9\r\nx-stoker-shape: 3, 4\r\n");
     buf_release(&out);
     buf_release(&fields);
     box_release(&b);
+}
+
+TEST(characters_are_counted_as_tei_does)
+{
+    static const struct {
+        const char *path, *body, *want;
+    } rows[] = {
+        { "/embed", "{`inputs`:[`h\xc3\xa9llo`,`\xf0\x9f\x98\x80`]}", ": 6\r\n" },
+        { "/embed", "{`inputs`:[[1,2,3],`a`]}", ": 4\r\n" },
+        { "/rerank", "{`query`:`ab`,`texts`:[`c`,``]}", ": 5\r\n" },
+        { "/predict", "{`inputs`:[[`a`,`bc`],[`d`]]}", ": 4\r\n" },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        char *body = box_quotes(rows[i].body), *at;
+        struct buf fields = { 0 };
+        struct box b;
+
+        CHECK(box_parse(&b, rows[i].path, body, strlen(body), NULL, 0));
+        box_answer(&b, 1);
+        b.api->fields(&b.ask, &b.answer, &fields);
+        at = strstr(buf_str(&fields), "x-compute-characters");
+        CHECK(at && str_starts(at + strlen("x-compute-characters"), rows[i].want));
+        free(body);
+        buf_release(&fields);
+        box_release(&b);
+    }
 }
 
 TEST(header_lines_stay_short)
@@ -600,6 +629,7 @@ TEST_MAIN(cmocka_unit_test(answers_as_bytes), cmocka_unit_test(times_to_answer_i
           cmocka_unit_test(a_time_never_moves_the_servers_limit),
           cmocka_unit_test(classes_by_field),
           cmocka_unit_test(octets_by_accept_and_what_the_header_says),
+          cmocka_unit_test(characters_are_counted_as_tei_does),
           cmocka_unit_test(header_lines_stay_short),
           cmocka_unit_test(the_root_does_what_the_model_can),
           cmocka_unit_test(score_of_a_model_of_vectors_is_the_cosine),
