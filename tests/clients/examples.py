@@ -3,7 +3,8 @@
 
 Each line is run by a shell as it stands, but for the port, and the comment under it is the
 reply: a status when it is not 200, then JSON in which `…` ends a list of more of the same.
-Members, kinds of values and the words that are constants must be those; numbers may differ."""
+Members, kinds of values and the words that are constants must be those.  Numbers may differ;
+with a real model those of vectors are near what is shown, which is f32."""
 import json
 import os
 import re
@@ -18,6 +19,8 @@ from serve_box import Server, check  # noqa: E402
 
 WORDS = {"object", "type", "error_type", "code", "response_type", "model", "param"}  # compared as they are
 MORE = "…"
+NEAR = 0.02  # of a vector's numbers, whatever type computed them
+REAL = len(sys.argv) > 2
 
 
 def examples(path):
@@ -44,12 +47,13 @@ def reply_of(text):
     return status, json.loads(re.sub(r'(?<![^\s,\[])…(?=[\]\s])', f'"{MORE}"', text)) if text else None
 
 
-def unlike(shown, got, at="reply", word=False):
+def unlike(shown, got, at="reply", word=False, near=REAL):
+    """Why `got` is not of the shape that is shown, or None; `near`: this is the very place."""
     if isinstance(shown, dict) and isinstance(got, dict):
         for name, x in shown.items():
             if name not in got:
                 return f"{at}: no {name}"
-            if why := unlike(x, got[name], f"{at}.{name}", name in WORDS):
+            if why := unlike(x, got[name], f"{at}.{name}", name in WORDS, near):
                 return why
         return None
     if isinstance(shown, list) and isinstance(got, list):
@@ -57,7 +61,11 @@ def unlike(shown, got, at="reply", word=False):
         shown = [x for x in shown if x != MORE]
         if len(got) != len(shown) and not (more and len(got) > len(shown)):
             return f"{at}: {len(got)} elements"
-        return next((why for i, x in enumerate(got) if (why := unlike(shown[min(i, len(shown) - 1)], x, f"{at}[{i}]"))), None)
+        if near and any(isinstance(a, float) and isinstance(b, float) and abs(a - b) > NEAR for a, b in zip(shown, got)):
+            return f"{at}: not near {shown}"
+        last = len(shown) - 1
+        tries = (unlike(shown[min(i, last)], x, f"{at}[{i}]", near=near and i <= last) for i, x in enumerate(got))
+        return next(filter(None, tries), None)
     if isinstance(shown, str) and isinstance(got, str):
         return f"{at}: {got!r}" if word and MORE not in shown and shown != got else None
     number = (int, float)
@@ -84,7 +92,7 @@ def main():
     with open("bin/curl", "w") as f:
         f.write(f'#!/bin/sh\nexec {curl} --noproxy "*" -w "%{{stderr}}%{{http_code}}" "$@"\n')
     os.chmod("bin/curl", 0o755)
-    model = sys.argv[2] if len(sys.argv) > 2 else serve_models.vectors("emb", vocab=30522)
+    model = sys.argv[2] if REAL else serve_models.vectors("emb", vocab=30522)
     s = Server("-m", f"all-MiniLM-L6-v2={model}", "-m", f"reranker={serve_models.ranker('rank')}", "-m",
                f"classifier={serve_models.classifier('class')}")
     check("it starts", s.port > 0 and "ready" in s.text, s.text)
