@@ -87,24 +87,16 @@ void encoder_close(struct encoder *e)
     *e = (struct encoder){ 0 };
 }
 
-/* As the reference counts what is the prompt's: its tokens without a text, the template's
- * first included and its last left out. */
 enum rc encoder_prompt(struct encoder *e, const char *prompt, struct err *err)
 {
     struct tok_opts to = { .max_tokens = e->max_tokens, .truncate = TOK_LONGEST_FIRST };
-    struct text_opts alone = { .lower = e->text.lower };
-    struct tok_text t = { prompt, prompt ? strlen(prompt) : 0 };
-    struct tok_out out;
 
     e->text.prompt = prompt;
     e->skip = 0;
-    if (!e->model->prompt_apart || !t.len)
+    if (!e->model->prompt_apart || !prompt || !prompt[0])
         return RC_OK;
-    t = text_prepare(t, &alone, &e->prepared);
-    if (tokenizer_encode(e->tok, e->scratch, t, NULL, &to, &out, err))
-        return err_ctx(err, "could not tokenise the prompt");
-    e->skip = out.count && out.special[out.count - 1] ? out.count - 1 : out.count;
-    return RC_OK;
+    return text_prompt_tokens(e->tok, e->scratch, prompt, e->text.lower, &to, &e->prepared,
+                              &e->skip, err);
 }
 
 void encoder_trim(struct encoder *e, size_t len)

@@ -7,6 +7,7 @@
  * to pairs, and the reference drops them. */
 #include "engine/engine.h"
 #include "base/str.h"
+#include "engine/plugin.h"
 
 #include <assert.h>
 #include <math.h>
@@ -77,22 +78,47 @@ static void hint_names(struct err *err)
     err_hint(err, "This program has %s.", list);
 }
 
+static enum rc check_number(const char *device, const struct eng_ops *ops, struct err *err)
+{
+    const char *colon = strchr(device, ':');
+    size_t have = ops->count ? ops->count() : 1;
+    uint64_t number = 0;
+
+    if (colon && !str_to_u64(colon + 1, 10, &number))
+        return err_set(err, RC_USAGE, "unknown device '%.64s'", device);
+    if (number < have)
+        return RC_OK;
+    return err_set(err, RC_NODEV, "there is no device '%s': this machine has %zu", device, have);
+}
+
+enum rc eng_find(const char *device, const struct eng_ops **out, struct err *err)
+{
+    size_t at = device ? find_named(device) : find_best();
+    const struct eng_ops *ops = at < ARRAY_SIZE(registry) ? registry[at] : NULL;
+    enum rc rc = RC_OK;
+
+    if (!ops && device)
+        rc = plugin_engine(device, &ops, err);
+    if (rc == RC_USAGE)
+        hint_names(err);
+    if (rc == RC_OK && (!ops || ops->score() <= 0))
+        rc = err_set(err, RC_NODEV, "device '%s' cannot run on this machine", device ? device : "");
+    if (rc == RC_OK && at == ARRAY_SIZE(registry))
+        rc = check_number(device, ops, err);
+    if (rc == RC_OK)
+        *out = ops;
+    return rc;
+}
+
 enum rc eng_load(const struct model *m, const struct eng_opts *o, struct eng **out, struct err *err)
 {
     static const struct eng_opts none = { 0 };
     const struct eng_ops *ops;
-    size_t at;
+    enum rc rc;
 
     o = o ? o : &none;
-    at = o->device ? find_named(o->device) : find_best();
-    if (at == ARRAY_SIZE(registry)) {
-        hint_names(err);
-        return err_set(err, RC_USAGE, "unknown device '%s'", o->device ? o->device : "");
-    }
-    ops = registry[at];
-    if (ops->score() <= 0)
-        return err_set(err, RC_NODEV, "device '%s' cannot run on this machine", ops->name);
-    return ops->load(m, o, out, err);
+    rc = eng_find(o->device, &ops, err);
+    return rc == RC_OK ? ops->load(m, o, out, err) : rc;
 }
 
 void eng_free(struct eng *e)
@@ -190,14 +216,22 @@ static enum rc check_output(const struct eng *e, const struct eng_batch *b, enum
     return RC_OK;
 }
 
+static enum rc device_failed(const struct eng *e, enum rc rc, struct err *err)
+{
+    (void)err_set(err, rc, "it gave no reason");
+    (void)err_ctx(err, "device '%s' failed", e->ops->name);
+    if (err)
+        err->code = RC_NODEV;
+    return RC_NODEV;
+}
+
 enum rc eng_run(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
                 struct err *err)
 {
     enum rc rc = check_batch(e->model, b, want, err);
 
-    if (rc == RC_OK)
-        rc = e->ops->run(e, b, want, out, err);
-    if (rc == RC_OK)
-        rc = check_output(e, b, want, out, err);
-    return rc;
+    if (rc != RC_OK)
+        return rc;
+    rc = e->ops->run(e, b, want, out, err);
+    return rc == RC_OK ? check_output(e, b, want, out, err) : device_failed(e, rc, err);
 }

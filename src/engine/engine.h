@@ -16,7 +16,7 @@ const char *eng_dtype_name(enum eng_dtype t);                /* "auto", "f32", "
 bool eng_dtype_parse(const char *name, enum eng_dtype *out); /* false: no such name */
 
 struct eng_opts {
-    const char *device;   /* "ref", "cpu"; NULL: the best that can run here */
+    const char *device;   /* "ref", "cpu", "cuda:1"; NULL: the best that is compiled in */
     enum eng_dtype dtype; /* of weights and products; sums, LN and softmax stay f32 */
     int threads;          /* 0: one for each usable CPU */
     const char *isa;      /* "avx2", "avx512", "amx" …: for tests; NULL: the best */
@@ -40,7 +40,7 @@ struct eng; /* one loaded model on one device; calls from one thread at a time *
 
 /* What an implementation fills in; (optional) entries may be NULL. */
 struct eng_ops {
-    const char *name;   /* "ref", "cpu" */
+    const char *name;   /* "ref", "cpu"; a plug-in's: "cuda" */
     int (*score)(void); /* 0: cannot run here; higher is better */
     enum rc (*load)(const struct model *m, const struct eng_opts *o, struct eng **out,
                     struct err *err);
@@ -50,15 +50,22 @@ struct eng_ops {
     uint64_t (*memory)(const struct model *m, const struct eng_opts *o); /* bytes it will take */
     void (*describe)(const struct eng *e, char *out, size_t cap); /* "avx512 bf16, 2 threads" */
     const char *(*kind)(void); /* (optional) which one this machine has: "cpu amx"; static */
+    size_t (*count)(void);     /* (optional) devices of this kind: NAME:0 …; default: 1 */
 };
 extern const struct eng_ops eng_ref, eng_cpu;
 
 /* Implementation `i` of this program, best first; NULL past the last.  Look at score(). */
 const struct eng_ops *eng_device(size_t i);
+/* The implementation of a device's name ("cpu", "cuda:1"; NULL: the best that is compiled in):
+ * one of this program's, else a plug-in's.  RC_USAGE: there is none of that name; RC_NODEV: it
+ * cannot run here, or has no device of that number. */
+enum rc eng_find(const char *device, const struct eng_ops **out, struct err *err) MUST_USE;
 enum rc eng_load(const struct model *m, const struct eng_opts *o, struct eng **out,
                  struct err *err) MUST_USE;
 void eng_free(struct eng *e);
-/* Checks ids, lengths (1 .. positions) and finiteness of what comes out. */
+/* Checks ids, lengths (1 .. positions) and finiteness of what comes out.  RC_USAGE, RC_LIMIT:
+ * the batch is bad; RC_FAIL: the numbers are; RC_NODEV: the device failed, and the same batch
+ * may run on another. */
 enum rc eng_run(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
                 struct err *err) MUST_USE;
 size_t eng_dim(const struct model *m); /* floats a vector: hidden, or the last dense layer's */

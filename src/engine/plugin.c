@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "engine/engine_plugin.h"
 #include "os/child.h"
 
 #include <assert.h>
@@ -22,11 +23,11 @@
 /* ---- finding it ---- */
 #define PLUGIN_FILE "stoker-cuda.so"
 
-static bool try_dir(const char *dir, const char *below, char out[PLUGIN_PATH_MAX],
+static bool try_dir(const char *dir, const char *below, const char *file, char out[PLUGIN_PATH_MAX],
                     struct buf *tried)
 {
     char path[PLUGIN_PATH_MAX];
-    int n = snprintf(path, sizeof(path), "%s%s/%s", dir, below, PLUGIN_FILE);
+    int n = snprintf(path, sizeof(path), "%s%s/%s", dir, below, file);
 
     buf_addf(tried, "%s%s%s", tried->len ? ", " : "", dir, below);
     if (n < 0 || (size_t)n >= sizeof(path) || access(path, R_OK) != 0)
@@ -50,21 +51,94 @@ static bool exe_dir(char out[PLUGIN_PATH_MAX])
     return true;
 }
 
-bool plugin_find(const char *dir, char out[PLUGIN_PATH_MAX], char why[PLUGIN_WHY_MAX])
+static bool find_file(const char *dir, const char *file, char out[PLUGIN_PATH_MAX],
+                      char why[PLUGIN_WHY_MAX])
 {
     const char *env = secure_getenv("STOKER_PLUGIN_DIR");
     char exe[PLUGIN_PATH_MAX];
     struct buf tried = { 0 };
     bool found;
 
-    found = (dir && try_dir(dir, "", out, &tried)) || (env && try_dir(env, "", out, &tried)) ||
-            (exe_dir(exe) &&
-             (try_dir(exe, "", out, &tried) || try_dir(exe, "/../lib/stoker", out, &tried))) ||
-            try_dir("/usr/lib/stoker", "", out, &tried);
+    found = (dir && try_dir(dir, "", file, out, &tried)) ||
+            (env && try_dir(env, "", file, out, &tried)) ||
+            (exe_dir(exe) && (try_dir(exe, "", file, out, &tried) ||
+                              try_dir(exe, "/../lib/stoker", file, out, &tried))) ||
+            try_dir("/usr/lib/stoker", "", file, out, &tried);
     if (!found)
-        snprintf(why, PLUGIN_WHY_MAX, "no " PLUGIN_FILE " in %.440s", buf_str(&tried));
+        snprintf(why, PLUGIN_WHY_MAX, "no %s in %.440s", file, buf_str(&tried));
     buf_release(&tried);
     return found;
+}
+
+bool plugin_find(const char *dir, char out[PLUGIN_PATH_MAX], char why[PLUGIN_WHY_MAX])
+{
+    return find_file(dir, PLUGIN_FILE, out, why);
+}
+
+/* ---- a device to run models on ---- */
+static const struct eng_host host = {
+    .fail = err_set,
+    .ref = &eng_ref,
+    .cpu = &eng_cpu,
+    .weight_shape = eng_weight_shape,
+    .weight = eng_weight,
+    .dense_weight = eng_dense_weight,
+    .rel_bias = eng_rel_bias,
+    .positions = eng_positions,
+    .tail_load = eng_tail_load,
+    .tail_free = eng_tail_free,
+    .tail_bytes = eng_tail_bytes,
+    .tail_room = eng_tail_room,
+    .tail_run = eng_tail_run,
+};
+
+/* "stoker-NAME.so" of "NAME:3"; a name is what cannot leave the folder. */
+static bool file_of(const char *device, char *out, size_t cap)
+{
+    size_t len = strspn(device, "abcdefghijklmnopqrstuvwxyz0123456789");
+
+    if (!len || len > PLUGIN_NAME_MAX || (device[len] && device[len] != ':'))
+        return false;
+    snprintf(out, cap, "stoker-%.*s.so", (int)len, device);
+    return true;
+}
+
+static enum rc ask_engine(void *so, const char *path, const struct eng_ops **out, struct err *err)
+{
+    int (*abi)(void);
+    const struct eng_ops *(*engine)(const struct eng_host *);
+
+    *(void **)&abi = dlsym(so, "stoker_engine_abi");
+    *(void **)&engine = dlsym(so, "stoker_engine");
+    if (!abi || !engine)
+        return err_set(err, RC_NODEV, "plug-in '%s' has no engine to run models with", path);
+    if (abi() != STOKER_ENGINE_ABI)
+        return err_set(err, RC_NODEV, "plug-in '%s' is of version %d, and this program of %d", path,
+                       abi(), STOKER_ENGINE_ABI);
+    *out = engine(&host);
+    return *out ? RC_OK : err_set(err, RC_NODEV, "plug-in '%s' found no device", path);
+}
+
+enum rc plugin_engine(const char *device, const struct eng_ops **out, struct err *err)
+{
+    char file[PLUGIN_NAME_MAX + 16], path[PLUGIN_PATH_MAX], why[PLUGIN_WHY_MAX];
+    const struct eng_ops *ops = NULL;
+
+    if (!file_of(device, file, sizeof(file)))
+        return err_set(err, RC_USAGE, "unknown device '%.64s'", device);
+    if (!find_file(NULL, file, path, why)) {
+        err_hint(err, "This program has 'cpu' and 'ref', and there is %.400s.", why);
+        return err_set(err, RC_USAGE, "unknown device '%s'", device);
+    }
+    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!so)
+        return err_set(err, RC_NODEV, "plug-in '%s' cannot be loaded: %s", path, dlerror());
+    enum rc rc = ask_engine(so, path, &ops, err);
+    if (rc == RC_OK)
+        *out = ops; /* it stays loaded: what it handed out is in use from here on */
+    else
+        (void)dlclose(so);
+    return rc;
 }
 
 /* ---- a device as a line ---- */

@@ -3,11 +3,15 @@
  *
  * stoker-cuda.so is looked for in $STOKER_PLUGIN_DIR, beside the program, in
  * ../lib/stoker from there, and in /usr/lib/stoker.  It is never loaded into this
- * process: a wedged GPU or a broken driver costs the child alone.  That it is absent is
- * an answer, not an error. */
+ * process for that: a wedged GPU or a broken driver costs the child alone.  That it is absent
+ * is an answer, not an error.
+ *
+ * A device to run models on may come as a plug-in too (engine_plugin.h): that one is loaded by
+ * whoever asks for the device by name. */
 #ifndef ENGINE_PLUGIN_H
 #define ENGINE_PLUGIN_H
 #include "base/attr.h"
+#include "base/err.h"
 #include "engine/cuda/cuda_plugin.h"
 
 #include <stdbool.h>
@@ -15,6 +19,7 @@
 enum {
     PLUGIN_PATH_MAX = 1024,
     PLUGIN_WHY_MAX = 512,
+    PLUGIN_NAME_MAX = 16, /* letters of a device's name */
     /* Between two steps.  Creating a context on a node of eight GPUs without
      * persistence mode takes several seconds; a wedged one takes for ever. */
     PLUGIN_STALL_MS = 20000,
@@ -37,6 +42,11 @@ bool plugin_find(const char *dir, char out[PLUGIN_PATH_MAX], char why[PLUGIN_WHY
  * in out->why. */
 void plugin_cuda_probe(const char *dir, long stall_ms, struct plugin_probe *out);
 void plugin_probe_release(struct plugin_probe *p);
+
+/* The engine of device "NAME" or "NAME:NUMBER" from stoker-NAME.so, loaded into this process.
+ * RC_USAGE: there is no such plug-in; RC_NODEV: it is of another version, or has no engine. */
+struct eng_ops;
+enum rc plugin_engine(const char *device, const struct eng_ops **out, struct err *err) MUST_USE;
 
 /* One device as the child sends it: a line of tab-separated fields.  The reader takes
  * exactly what the writer makes, and refuses anything else. */

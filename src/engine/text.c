@@ -173,6 +173,21 @@ struct tok_text text_prepare(struct tok_text t, const struct text_opts *o, struc
     return t;
 }
 
+enum rc text_prompt_tokens(const struct tokenizer *t, struct tok_scratch *s, const char *prompt,
+                           bool lower, const struct tok_opts *o, struct buf *scratch, size_t *out,
+                           struct err *err)
+{
+    struct text_opts alone = { .lower = lower };
+    struct tok_text text =
+        text_prepare((struct tok_text){ prompt, strlen(prompt) }, &alone, scratch);
+    struct tok_out got;
+
+    if (tokenizer_encode(t, s, text, NULL, o, &got, err))
+        return err_ctx(err, "could not tokenise the prompt");
+    *out = got.count && got.special[got.count - 1] ? got.count - 1 : got.count;
+    return RC_OK;
+}
+
 void text_instruction(const char *task, struct buf *out)
 {
     buf_addf(out, "Instruct: %s\nQuery: ", task);

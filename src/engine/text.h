@@ -23,6 +23,12 @@ void text_lower(struct tok_text t, struct buf *out);
 struct tok_text text_prepare(struct tok_text t, const struct text_opts *o, struct buf *scratch);
 /* The byte of `t` where byte `at` of what was prepared comes from. */
 size_t text_origin(struct tok_text t, const struct text_opts *o, size_t at);
+/* How many tokens of a text that begins with the prompt are the prompt's, as the reference
+ * counts them for models that pool without it: the prompt's tokens without a text, the
+ * template's first included and its last left out. */
+enum rc text_prompt_tokens(const struct tokenizer *t, struct tok_scratch *s, const char *prompt,
+                           bool lower, const struct tok_opts *o, struct buf *scratch, size_t *out,
+                           struct err *err) MUST_USE;
 /* The prompt of e5-instruct models for a task. */
 void text_instruction(const char *task, struct buf *out);
 

@@ -11,3 +11,11 @@ $(B)/tests/plugin/%/stoker-cuda.so: tests/plugin/fake_cuda.c src/engine/cuda/cud
 	$(Q)$(CC) $(CPPFLAGS) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -DFAKE_KIND=FAKE_$(call upper,$*) -o $@ $<
 
 $(B)/tests/test_health_plugin: | $(FAKE_PLUGINS)
+
+# a device to run models on, which fails on demand
+FAKE_ENGINE := $(B)/tests/plugin/engine/stoker-cuda.so
+FAKES += $(FAKE_ENGINE)
+$(FAKE_ENGINE): tests/plugin/fake_engine.c src/engine/engine_plugin.h src/engine/engine.h
+	@mkdir -p $(@D)
+	$(call say,FAKE,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -o $@ $<

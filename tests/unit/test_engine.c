@@ -194,6 +194,57 @@ TEST(limits_of_length)
     box_close(&box);
 }
 
+TEST(devices_by_name)
+{
+    static const struct {
+        const char *name;
+        enum rc rc;
+    } rows[] = {
+        { "cpu", RC_OK },    { "ref", RC_OK },           { NULL, RC_OK },
+        { "", RC_USAGE },    { "abacus:1", RC_USAGE },   { "../../tmp/x", RC_USAGE },
+        { "a/b", RC_USAGE }, { "ABACUS", RC_USAGE },     { "cpu ", RC_USAGE },
+        { ":0", RC_USAGE },  { "abacus,cpu", RC_USAGE }, { "a-name-that-is-too-long", RC_USAGE },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        const struct eng_ops *ops = NULL;
+        struct err err = { 0 };
+
+        assert_int_equal(eng_find(rows[i].name, &ops, &err), rows[i].rc);
+        CHECK((ops != NULL) == (rows[i].rc == RC_OK));
+        CHECK(rows[i].rc == RC_OK || strstr(err.msg, "unknown device"));
+    }
+}
+
+static enum rc run_broken(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
+                          struct err *err)
+{
+    (void)e, (void)b, (void)want, (void)out;
+    return err_set(err, RC_LIMIT, "it is on fire");
+}
+
+TEST(a_device_that_fails_is_told_from_a_bad_batch)
+{
+    static const struct eng_ops broken = { .name = "broken", .run = run_broken };
+    const uint32_t id = 1, none = UINT32_MAX, starts[] = { 0, 1 };
+    struct eng_batch good = { .ids = &id, .starts = starts, .sequences = 1 }, bad = good;
+    struct err err = { 0 };
+    float *out;
+    struct box b;
+
+    box_open(&b, "bert");
+    struct eng e = { .ops = &broken, .model = b.model };
+    out = xcalloc(eng_dim(b.model), sizeof(*out));
+    assert_int_equal(eng_run(&e, &good, ENG_VECTORS, out, &err), RC_NODEV);
+    assert_int_equal(err.code, RC_NODEV);
+    assert_string_equal(err.msg, "device 'broken' failed: it is on fire");
+    bad.ids = &none;
+    err = (struct err){ 0 };
+    assert_int_equal(eng_run(&e, &bad, ENG_VECTORS, out, &err), RC_USAGE);
+    free(out);
+    box_close(&b);
+}
+
 TEST(devices_and_types_that_do_not_exist)
 {
     const struct eng_opts no_device = { .device = "abacus" };
@@ -385,6 +436,8 @@ TEST_MAIN(cmocka_unit_test(fixtures_match_the_python_reference),
           cmocka_unit_test(types_left_out_are_zero),
           cmocka_unit_test(types_without_a_table_mean_nothing),
           cmocka_unit_test(bad_batches_are_refused), cmocka_unit_test(limits_of_length),
+          cmocka_unit_test(devices_by_name),
+          cmocka_unit_test(a_device_that_fails_is_told_from_a_bad_batch),
           cmocka_unit_test(devices_and_types_that_do_not_exist),
           cmocka_unit_test(best_device_is_found),
           cmocka_unit_test(results_that_are_no_numbers_are_errors),

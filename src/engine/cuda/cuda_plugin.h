@@ -6,7 +6,7 @@
  * header; the layout of the structs is the contract, and STOKER_CUDA_ABI counts its
  * changes.  A program that finds another number uses nothing else of the plug-in.
  *
- * Only engine/plugin.c loads it, always in a child process: any call may hang. */
+ * Only engine/plugin.c loads it, for a probe always in a child process: any call may hang. */
 #ifndef ENGINE_CUDA_CUDA_PLUGIN_H
 #define ENGINE_CUDA_CUDA_PLUGIN_H
 #include <stddef.h>

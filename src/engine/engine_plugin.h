@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* engine_plugin: what stoker and a device that comes as a shared object say to each other.
+ *
+ * A device "NAME" or "NAME:3" that is not compiled in is looked for as stoker-NAME.so in the
+ * plug-in folders (plugin.h).  The object links nothing of ours: it is handed `struct eng_host`,
+ * the functions it may call, and hands back its `struct eng_ops`, both good for the life of the
+ * process.  It is built with the headers of the same source; STOKER_ENGINE_ABI counts changes of
+ * their layout, and a program that finds another number uses nothing else of the object.
+ *
+ * Unlike the probe of a plug-in, an engine runs in the process that asked for it. */
+#ifndef ENGINE_ENGINE_PLUGIN_H
+#define ENGINE_ENGINE_PLUGIN_H
+#include "engine/engine.h"
+
+#define STOKER_ENGINE_ABI 1
+
+struct eng_host {
+    enum rc (*fail)(struct err *err, enum rc code, const char *fmt, ...); /* err_set() */
+    const struct eng_ops *ref, *cpu;
+    struct eng_shape (*weight_shape)(const struct model *m, enum eng_role role);
+    enum rc (*weight)(const struct model *m, enum eng_role role, size_t layer, float *out,
+                      size_t count, struct err *err);
+    enum rc (*dense_weight)(const struct model *m, size_t i, float *w, float *bias,
+                            struct err *err);
+    enum rc (*rel_bias)(const struct model *m, float *out, struct err *err);
+    void (*positions)(const struct model *m, const uint32_t *ids, size_t count, uint32_t *out);
+    enum rc (*tail_load)(const struct model *m, struct eng_tail **out, struct err *err);
+    void (*tail_free)(struct eng_tail *t);
+    uint64_t (*tail_bytes)(const struct model *m);
+    size_t (*tail_room)(const struct model *m);
+    void (*tail_run)(const struct eng_tail *t, enum eng_want want, const struct eng_rows *r,
+                     float *room, float *out);
+};
+
+int stoker_engine_abi(void);
+/* NULL: it has no engine. */
+const struct eng_ops *stoker_engine(const struct eng_host *host);
+
+#endif
