@@ -55,6 +55,8 @@ static enum rc bind_and_listen(struct listener *l, const struct sockaddr *a, soc
         tune(fd);
     if (bind(fd, a, len) != 0 || listen(fd, HTTP_BACKLOG) != 0 ||
         getsockname(fd, (struct sockaddr *)&got, &got_len) != 0) {
+        if (errno == EADDRINUSE)
+            err_hint(err, "Another program listens there: end it, or choose another port.");
         (void)err_sys(err, "could not listen on '%s'", name);
         close(fd);
         return RC_FAIL;

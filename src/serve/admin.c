@@ -241,6 +241,36 @@ static enum rc read_dtype(const char *name, enum eng_dtype *out, struct err *err
     return err_set(err, RC_USAGE, "dtype '%s' is not auto, f32, bf16 or int8", name);
 }
 
+static enum rc read_choice(const struct json *b, const char *name, enum ask_choice *out,
+                           struct err *err)
+{
+    const struct json *v = json_get(b, name);
+    struct maybe is = json_bool(v);
+
+    *out = ASK_DEFAULT;
+    if (is.known)
+        *out = is.v ? ASK_YES : ASK_NO;
+    else if (v && v->type != JSON_NULL)
+        return err_set(err, RC_USAGE, "'%s' must be true or false", name);
+    return RC_OK;
+}
+
+/* What its vectors are, and where they are computed when its device fails. */
+static enum rc read_rest(const struct json *b, struct model_opts *o, struct err *err)
+{
+    enum ask_choice early;
+
+    o->fallback = json_str(json_get(b, "fallback"));
+    o->pooling = json_str(json_get(b, "pooling"));
+    if (o->pooling && !models_pooling_known(o->pooling))
+        return err_set(err, RC_USAGE, "there is no pooling '%.64s'", o->pooling);
+    if (read_choice(b, "normalize", &o->normalize, err) ||
+        read_choice(b, "fallback_at_start", &early, err))
+        return err->code;
+    o->fallback_at_start = early == ASK_YES;
+    return RC_OK;
+}
+
 static enum rc read_load(const struct json *b, struct model_opts *o, struct err *err)
 {
     const struct json *aliases = json_get(b, "aliases");
@@ -259,7 +289,9 @@ static enum rc read_load(const struct json *b, struct model_opts *o, struct err 
         if (json_str(a) && o->alias_count < MODELS_ALIASES_MAX)
             o->aliases[o->alias_count++] = json_str(a);
     enum rc rc = read_priority(json_str(json_get(b, "priority")), &o->priority, err);
-    return rc == RC_OK ? read_dtype(json_str(json_get(b, "dtype")), &o->dtype, err) : rc;
+    if (rc == RC_OK)
+        rc = read_dtype(json_str(json_get(b, "dtype")), &o->dtype, err);
+    return rc == RC_OK ? read_rest(b, o, err) : rc;
 }
 
 static void on_load(void *arg, struct http_exchange *x)

@@ -18,6 +18,7 @@ static bool read_norm(const struct json *body, struct ask *ask, struct ask_fault
         return ask_fault(f, ASK_E_INVALID, "embd_normalize",
                          "'embd_normalize' must be a whole number from -1 to %d", API_COUNT_MAX);
     ask->normalize = v && n.v < 0 ? ASK_NO : ASK_YES;
+    ask->normalize_said = v != NULL;
     ask->norm_p = v && n.v >= 0 ? (double)n.v : 2;
     return true;
 }

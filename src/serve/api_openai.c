@@ -19,6 +19,8 @@ static bool read_normalize(const struct json *body, struct ask *ask, struct ask_
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (!api_bool(body, names[i], unit, &unit, f))
             return false;
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        ask->normalize_said |= api_get(body, names[i]) != NULL;
     ask->normalize = unit ? ASK_YES : ASK_NO;
     return true;
 }

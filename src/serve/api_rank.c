@@ -185,6 +185,7 @@ static void split_pairs(struct ask *ask)
     ask->count += firsts;
     ask->what = ASK_VECTORS;
     ask->normalize = ASK_YES;
+    ask->normalize_said = true; /* cosines are of vectors of length one */
     api_own(ask)->cosine = true;
 }
 

@@ -32,6 +32,7 @@ static bool vector_options(const struct http_request *req, const struct json *bo
     if (api_get(body, "dimensions") && !ask->dimensions)
         return ask_fault(f, ASK_E_INVALID, "dimensions", "'dimensions' must be above 0");
     ask->normalize = unit ? ASK_YES : ASK_NO;
+    ask->normalize_said = api_get(body, "normalize") != NULL;
     return true;
 }
 
@@ -212,6 +213,7 @@ static bool parse_similarity(const struct http_request *req, const struct json *
 
     ask->what = ASK_VECTORS;
     ask->normalize = ASK_YES;
+    ask->normalize_said = true; /* cosines are of vectors of length one */
     if (!api_extras(req, body, ask, f))
         return false;
     if (!in || in->type != JSON_OBJ || (how && how->type != JSON_OBJ))

@@ -61,6 +61,7 @@ struct ask {
     size_t max_tokens_doc;     /* 0: what the query leaves */
     size_t max_tokens_query;   /* 0: no own limit */
     enum ask_choice normalize; /* default: the API's own rule */
+    bool normalize_said;       /* by the request, not by the API's rule */
     double norm_p;             /* length by this norm: 2 unless the API says; 0: greatest |x| */
     size_t dimensions;         /* 0: all */
     bool no_specials;          /* ids without [CLS] and [SEP] */
@@ -106,8 +107,9 @@ struct answer {
     struct answer_token **tokens; /* ASK_IDS: [count][items[i].tokens] */
     const char **texts;           /* ASK_TEXTS: [count] */
     uint64_t tokens_total;
-    const char *device; /* "cpu", "cuda:0" */
-    bool fell_back;     /* computed elsewhere after a failure */
+    const char *device;        /* "cpu", "cuda:0" */
+    bool fell_back;            /* computed there after a failure of another */
+    const char *failed_device; /* that one; NULL: none failed */
     struct answer_times times;
     int64_t unix_s; /* when it was answered: "created" */
 };

@@ -20,7 +20,7 @@ struct row {
     struct row *chain;         /* the same place in the table */
     struct row *newer, *older; /* by last use */
     uint64_t hash[2], model;
-    uint32_t want, tokens, width;
+    uint32_t want, tokens, skip, width;
     bool typed;
     uint32_t words[]; /* [tokens] ids, [width] floats, then types if typed */
 };
@@ -106,7 +106,8 @@ static struct shard *shard_of(struct cache *c, const struct cache_key *k)
 static bool same(struct row *r, const struct cache_key *k)
 {
     return r->hash[0] == k->hash[0] && r->hash[1] == k->hash[1] && r->model == k->model &&
-           r->want == k->want && r->tokens == k->tokens && r->typed == (k->types != NULL) &&
+           r->want == k->want && r->tokens == k->tokens && r->skip == k->skip &&
+           r->typed == (k->types != NULL) &&
            !memcmp(r->words, k->ids, k->tokens * sizeof(*k->ids)) &&
            (!r->typed || !memcmp(row_types(r), k->types, k->tokens));
 }
@@ -194,6 +195,7 @@ static struct row *row_new(const struct cache_key *k, const float *numbers, size
                        .model = k->model,
                        .want = k->want,
                        .tokens = k->tokens,
+                       .skip = k->skip,
                        .width = (uint32_t)width,
                        .typed = k->types != NULL };
     memcpy(r->words, k->ids, k->tokens * sizeof(*k->ids));

@@ -22,6 +22,7 @@ struct cache_key {
     uint64_t model;   /* served.key */
     uint32_t want;    /* enum eng_want */
     uint32_t tokens;
+    uint32_t skip; /* of them left out of the pooling */
     const uint32_t *ids;
     const uint8_t *types; /* NULL: all 0; never an array of zeros */
 };

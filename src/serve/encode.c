@@ -63,11 +63,6 @@ static bool choose_prompt(struct call *c, const char **out)
     } else if (m->model->default_prompt && m->model->head == MODEL_HEAD_NONE) {
         *out = prompt_of(m, m->model->default_prompt);
     }
-    if (*out && (*out)[0] && m->model->prompt_apart && c->ask.what == ASK_VECTORS)
-        return ask_fault(&c->fault, ASK_E_MODEL_KIND, "prompt_name",
-                         "model '%s' leaves prompts out of its pooling, which is done by 'stoker "
-                         "embed' alone: send texts without a prompt",
-                         m->name);
     return true;
 }
 
@@ -119,7 +114,34 @@ static bool take_ids(struct call *c, size_t i)
     return true;
 }
 
-static bool take_text(struct call *c, struct front_own *own, size_t i, const struct text_opts *to)
+/* Tokens of the prompt for models that pool without it. */
+static bool count_prompt(struct call *c, struct front_own *own, const struct text_opts *to,
+                         size_t *out)
+{
+    struct tok_opts o = { .max_tokens = limit_of(c),
+                          .truncate = TOK_LONGEST_FIRST,
+                          .no_specials = c->ask.no_specials };
+
+    *out = 0;
+    if (!to->prompt || !to->prompt[0] || !c->model->model->prompt_apart ||
+        c->ask.what != ASK_VECTORS)
+        return true;
+    if (text_prompt_tokens(c->model->tok, own->scratch, to->prompt, to->lower, &o, &own->prepared,
+                           out, &c->err))
+        return ask_fault(&c->fault, ASK_E_TOKENIZER, "prompt_name", "%s", c->err.msg);
+    return true;
+}
+
+/* A cut at the left takes the prompt first, but not the special token before it. */
+static size_t prompt_left(size_t skip, size_t gone, bool special)
+{
+    size_t lead = special && skip ? 1 : 0;
+
+    return skip - lead > gone ? skip - gone : lead;
+}
+
+static bool take_text(struct call *c, struct front_own *own, size_t i, const struct text_opts *to,
+                      size_t skip)
 {
     const struct ask_input *in = &c->ask.inputs[i];
     struct tok_opts o = { .max_tokens = limit_of(c),
@@ -141,7 +163,9 @@ static bool take_text(struct call *c, struct front_own *own, size_t i, const str
                                                .untruncated = (uint32_t)out.untruncated,
                                                .truncated = out.truncated,
                                                .cut = cut };
+    size_t gone = o.left && out.truncated ? out.untruncated - out.count : 0;
     keep_ids(c, i, out.ids, out.types, out.count);
+    c->job.items[i].skip = (uint32_t)prompt_left(skip, gone, out.special[0]);
     return true;
 }
 
@@ -222,7 +246,7 @@ static bool make_rows(struct call *c)
 bool call_encode(struct call *c, struct front_own *own)
 {
     struct text_opts to = { .lower = c->model->model->lower };
-    size_t longest = 0;
+    size_t longest = 0, skip = 0;
     bool ok = true;
 
     assert(c->ask.count);
@@ -232,9 +256,9 @@ bool call_encode(struct call *c, struct front_own *own)
     if (c->ask.what == ASK_RANK) {
         ok = take_pairs(c, own);
     } else {
-        ok = choose_prompt(c, &to.prompt);
+        ok = choose_prompt(c, &to.prompt) && count_prompt(c, own, &to, &skip);
         for (size_t i = 0; ok && i < c->ask.count; i++)
-            ok = c->ask.inputs[i].text.p ? take_text(c, own, i, &to) : take_ids(c, i);
+            ok = c->ask.inputs[i].text.p ? take_text(c, own, i, &to, skip) : take_ids(c, i);
     }
     for (size_t i = 0; i < c->ask.count; i++)
         longest = c->ask.inputs[i].text.len > longest ? c->ask.inputs[i].text.len : longest;

@@ -42,10 +42,17 @@ static void normalize(const struct call *c, float *v, size_t n)
         v[i] = (float)((double)v[i] / norm);
 }
 
+/* What the request says, else the operator, else the API, else the model. */
+static bool normalizes(const struct call *c)
+{
+    if (c->ask.normalize == ASK_DEFAULT || (c->model->normalize_set && !c->ask.normalize_said))
+        return c->model->normalize;
+    return c->ask.normalize == ASK_YES;
+}
+
 static void finish_vectors(struct call *c)
 {
-    bool unit =
-        c->ask.normalize == ASK_YES || (c->ask.normalize == ASK_DEFAULT && c->model->normalize);
+    bool unit = normalizes(c);
     size_t keep = c->ask.dimensions ? c->ask.dimensions : c->full_width;
 
     for (size_t i = 0; i < c->ask.count; i++) {
@@ -64,7 +71,8 @@ bool call_finish(struct call *c)
 {
     c->answer.model = c->model->name;
     c->answer.net = c->model->model;
-    c->answer.device = c->model->device;
+    c->answer.device = c->job.device ? c->job.device : c->model->device;
+    c->answer.failed_device = c->job.failed_device;
     c->answer.fell_back = c->job.fell_back;
     c->answer.rows = c->rows;
     c->answer.width = c->full_width;

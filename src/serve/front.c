@@ -84,7 +84,8 @@ static void reply_fields(const struct call *c, bool ok, struct buf *out)
              c->answer.device ? c->answer.device : "cpu", c->answer.tokens_total,
              t->total / 1000000, t->tokenize / 1000000, t->queue / 1000000, t->run / 1000000);
     if (c->answer.fell_back)
-        buf_adds(out, "x-stoker-fallback: cpu\r\n");
+        buf_addf(out, "x-stoker-device: %s; fallback-from=%s\r\n", c->answer.device,
+                 c->answer.failed_device);
     if (ok && c->api->fields)
         c->api->fields(&c->ask, &c->answer, out);
 }

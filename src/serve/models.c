@@ -256,29 +256,43 @@ bool models_all_ready(struct models *m)
     return all;
 }
 
-enum rc models_wait_all(struct models *m, struct err *err)
+/* The first that failed, and whether one is loading.  The lock is held. */
+static enum rc look_at_all(struct models *m, bool *out_busy, struct err *err)
 {
-    enum rc rc = RC_OK;
-    bool busy = true;
+    *out_busy = false;
+    for (size_t i = 0; i < m->slot_count; i++) {
+        struct slot *s = m->slots[i];
+
+        if (s->was_ready)
+            continue;
+        if (slot_state(s) != STATE_LOADING) {
+            if (err && !err->code)
+                *err = s->error;
+            return s->error.code ? s->error.code : RC_FAIL;
+        }
+        *out_busy = true;
+    }
+    return RC_OK;
+}
+
+enum rc models_check_all(struct models *m, struct err *err)
+{
+    bool busy;
 
     pthread_mutex_lock(&m->lock);
-    while (busy && rc == RC_OK) {
-        busy = false;
-        for (size_t i = 0; i < m->slot_count && rc == RC_OK; i++) {
-            struct slot *s = m->slots[i];
-            if (s->was_ready)
-                continue;
-            if (slot_state(s) == STATE_LOADING) {
-                busy = true;
-            } else {
-                rc = s->error.code ? s->error.code : RC_FAIL;
-                if (err && !err->code)
-                    *err = s->error;
-            }
-        }
-        if (busy && rc == RC_OK)
-            changed_wait(m, 0);
-    }
+    enum rc rc = look_at_all(m, &busy, err);
+    pthread_mutex_unlock(&m->lock);
+    return rc;
+}
+
+enum rc models_wait_all(struct models *m, struct err *err)
+{
+    enum rc rc;
+    bool busy;
+
+    pthread_mutex_lock(&m->lock);
+    while ((rc = look_at_all(m, &busy, err)) == RC_OK && busy)
+        changed_wait(m, 0);
     pthread_mutex_unlock(&m->lock);
     return rc;
 }

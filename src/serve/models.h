@@ -20,11 +20,14 @@
 #include "model/tokenizer.h"
 #include "serve/ask.h"
 
+#include <stdatomic.h>
+
 enum {
     MODELS_MAX = 256,        /* names */
     MODELS_ALIASES_MAX = 16, /* of one model */
     POOLS_MAX = 64,
-    MODELS_NAME_MAX = 128 /* bytes of a name, an alias or a pool's name, and its NUL */
+    MODELS_REPLICAS_MAX = 16, /* devices of one model */
+    MODELS_NAME_MAX = 128     /* bytes of a name, an alias or a pool's name, and its NUL */
 };
 
 enum models_priority { MODELS_LOW, MODELS_MEDIUM, MODELS_HIGH };
@@ -39,9 +42,13 @@ struct model_opts { /* strings are copied */
     const char *name, *dir;
     const char *aliases[MODELS_ALIASES_MAX];
     size_t alias_count;
-    const char *device;   /* NULL: the best here */
-    enum eng_dtype dtype; /* ENG_AUTO: from settings */
-    const char *pool;     /* NULL: "default" */
+    const char *device;        /* "cpu", or several: "cuda:0,cuda:1"; NULL: the best here */
+    enum eng_dtype dtype;      /* ENG_AUTO: from settings */
+    const char *fallback;      /* device when that one fails; "none"; NULL: from settings */
+    bool fallback_at_start;    /* load it at once; else when it is needed first */
+    enum ask_choice normalize; /* ASK_DEFAULT: as each API does; a request may say otherwise */
+    const char *pooling;       /* "mean", "cls", "last" …; NULL: the model's own */
+    const char *pool;          /* NULL: "default" */
     enum models_priority priority;
     size_t batch_tokens;   /* 0: from settings */
     size_t max_tokens;     /* 0: the model's own */
@@ -54,14 +61,27 @@ struct model_opts { /* strings are copied */
 
 struct lane; /* sched.h */
 
+/* A version on one device.  Of its lane's thread alone, but for `device` and `retry_ns`. */
+struct replica {
+    const char *device; /* "cpu", "cuda:1" */
+    struct eng *eng;
+    struct lane *lane;
+    _Atomic int64_t retry_ns; /* it failed: not tried before; 0: it works */
+    int64_t wait_ns;          /* the last one between two tries */
+};
+
 /* One loaded version. Read-only for everyone but its lane. */
 struct served {
     const char *name;
     struct model *model; /* normalize is off: front.c normalises as the request asks */
-    bool normalize;      /* what the model's own modules say */
+    bool normalize;      /* what the model's own modules say, or the operator */
+    bool normalize_set;  /* the operator: it goes before an API's rule */
     struct tokenizer *tok;
-    struct eng *eng; /* of the lane's thread alone */
+    struct eng *eng; /* those of the first replica */
     struct lane *lane;
+    struct replica replicas[MODELS_REPLICAS_MAX];
+    size_t replica_count;       /* 0 (tests): eng and lane are all there is */
+    struct spare *spare;        /* another device for when one fails; NULL: none */
     const char *device, *dtype; /* "cpu", "bf16" */
     size_t max_tokens, batch_tokens;
     uint64_t bytes; /* counted against its pool */
@@ -72,6 +92,20 @@ struct served {
     size_t prompt_count;
     const char *settings; /* where dtype and batch_tokens come from, with the reason */
 };
+
+bool models_pooling_known(const char *name); /* a value of model_opts.pooling? */
+
+/* What a model would run with and where that comes from; nothing is loaded.  Texts are in the
+ * arena or static. */
+enum models_source { MODELS_OPERATOR, MODELS_TABLE, MODELS_FILES, MODELS_MACHINE };
+struct models_setting {
+    const char *name, *value, *reason;
+    enum models_source source;
+};
+enum { MODELS_SETTINGS_MAX = 16 };
+enum rc models_explain(const struct model_opts *o, struct arena *a,
+                       struct models_setting out[MODELS_SETTINGS_MAX], size_t *out_count,
+                       struct err *err) MUST_USE;
 
 struct models;
 struct models_opts {
@@ -114,6 +148,8 @@ enum models_got models_wait(struct models *m, const char *name, enum ask_what wh
 bool models_all_ready(struct models *m); /* every model asked for at start, once */
 /* Waits until every model that was asked for is ready; the first that failed is the error. */
 enum rc models_wait_all(struct models *m, struct err *err) MUST_USE;
+/* The same without waiting: RC_OK while one is still loading. */
+enum rc models_check_all(struct models *m, struct err *err) MUST_USE;
 /* Makes the list of models this one: loads what is new, swaps what changed (other options, or
  * files with another size or time), unloads what is gone; returns at once.  Nothing changes
  * when an entry cannot be. */
@@ -128,12 +164,20 @@ void models_openai_json(struct models *m, struct json_out *w); /* "data": [{"id"
 bool models_openai_one(struct models *m, const char *name, struct json_out *w);
 void pools_json(struct models *m, struct json_out *w);
 
+/* ---- models_spare.c: the device that computes while a model's own does not.  On a lane's
+ * thread. */
+/* Its engine, loaded at the first call, the caller's until spare_done(); NULL: *err says why. */
+struct eng *spare_take(struct served *s, struct err *err);
+void spare_done(struct served *s);
+const char *spare_device(const struct served *s); /* NULL: there is none */
+
 /* ---- settings.c: what data/serve.csv says for a device and a model, each with its reason */
 struct serve_setting {
     enum eng_dtype dtype;
     size_t batch_tokens; /* for each thread, if so */
     bool per_thread;
-    const char *reason; /* in the arena */
+    const char *fallback; /* "cpu", "none"; in the arena, as those that follow */
+    const char *dtype_why, *batch_why, *fallback_why;
 };
 /* `device_kind` is "cpu amx", "NVIDIA H100 80GB HBM3" …; the row that says most of device and
  * model is taken. */

@@ -27,6 +27,8 @@ static struct wish *wish_new(const struct model_opts *o)
     w->o.name = keep(&w->arena, o->name);
     w->o.dir = keep(&w->arena, o->dir);
     w->o.device = keep(&w->arena, o->device);
+    w->o.fallback = keep(&w->arena, o->fallback);
+    w->o.pooling = keep(&w->arena, o->pooling);
     w->o.pool = keep(&w->arena, o->pool ? o->pool : "default");
     for (size_t i = 0; i < o->alias_count; i++)
         w->o.aliases[i] = keep(&w->arena, o->aliases[i]);
@@ -68,6 +70,8 @@ static bool same_version(const struct model_opts *a, const struct model_opts *b)
         !str_eq(a->pool ? a->pool : "default", b->pool ? b->pool : "default") ||
         a->batch_tokens != b->batch_tokens || a->max_tokens != b->max_tokens ||
         a->memory_bytes != b->memory_bytes || a->threads != b->threads ||
+        !str_eq(a->fallback, b->fallback) || a->fallback_at_start != b->fallback_at_start ||
+        a->normalize != b->normalize || !str_eq(a->pooling, b->pooling) ||
         a->prompt_count != b->prompt_count)
         return false;
     for (size_t i = 0; i < a->prompt_count; i++)
@@ -138,21 +142,6 @@ static enum rc check_name(const char *what, const char *name, struct err *err)
     return RC_OK;
 }
 
-static enum rc check_device(const char *device, struct err *err)
-{
-    const struct eng_ops *ops = NULL;
-    struct buf names = { 0 };
-
-    for (size_t i = 0; device && (ops = eng_device(i)) && !str_eq(ops->name, device); i++)
-        buf_addf(&names, "%s'%s'", i ? ", " : "", ops->name);
-    if (device && !ops) {
-        err_hint(err, "This program has %s.", buf_str(&names));
-        (void)err_set(err, RC_USAGE, "unknown device '%.64s'", device);
-    }
-    buf_release(&names);
-    return device && !ops ? RC_USAGE : RC_OK;
-}
-
 /* What can be said of options without looking at other models or at the disk. */
 static enum rc check_alone(struct models *m, const struct model_opts *o, struct err *err)
 {
@@ -173,8 +162,6 @@ static enum rc check_alone(struct models *m, const struct model_opts *o, struct 
     if (o->batch_tokens > MODELS_BATCH_TOKENS_MAX)
         return err_set(err, RC_LIMIT, "model '%s': %zu tokens a batch, %d at most", o->name,
                        o->batch_tokens, MODELS_BATCH_TOKENS_MAX);
-    if (check_device(o->device, err))
-        return err_ctx(err, "model '%s'", o->name);
     return RC_OK;
 }
 
@@ -286,8 +273,10 @@ enum rc models_load(struct models *m, const struct model_opts *o, bool wait, str
     enum rc rc;
 
     err = err ? err : &own;
-    pthread_mutex_lock(&m->lock);
     rc = check_alone(m, o, err);
+    if (rc == RC_OK)
+        rc = place_check(o, err);
+    pthread_mutex_lock(&m->lock);
     if (rc == RC_OK)
         rc = check_beside(m, o, err);
     if (rc == RC_OK && m->stop)
@@ -354,6 +343,8 @@ static enum rc check_list(struct models *m, const struct model_opts *list, size_
 
     for (size_t i = 0; i < count && rc == RC_OK; i++) {
         rc = check_alone(m, &list[i], err);
+        if (rc == RC_OK)
+            rc = place_check(&list[i], err);
         if (rc == RC_OK && !file_is_dir(list[i].dir))
             rc = err_set(err, RC_NODEV, "model '%s': there is no folder '%.400s'", list[i].name,
                          list[i].dir);

@@ -4,6 +4,8 @@
  *   models.c         life, references, finding a model for a request
  *   models_ask.c     what is asked for: load, unload, reload; names and aliases
  *   models_load.c    the thread that loads, and the one that frees
+ *   models_place.c   on which devices, and how: settings, overrides
+ *   models_spare.c   the device that computes while a model's own does not
  *   models_files.c   which files a version was read from, and whether they are the same still
  *   models_meter.c   metrics;  models_json.c: lists
  *   pools.c          who has which bytes, who leaves, what the machine has
@@ -32,7 +34,8 @@ enum {
     MODELS_RETRY_MS = 1000,  /* after a model that left could not come back */
     MODELS_FILES_MAX = 2048, /* files of one model */
     MODELS_TOLD_MAX = 16,    /* names in one message */
-    MODELS_BATCH_TOKENS_MAX = 1 << 24
+    MODELS_BATCH_TOKENS_MAX = 1 << 24,
+    MODELS_DEVICE_MAX = 32 /* bytes of a device's name and its NUL */
 };
 
 /* ---- what was asked for; shared by reference counts under the lock */
@@ -63,7 +66,8 @@ struct version {
     enum models_kind kind;
     enum models_priority priority;
     bool pinned;
-    uint64_t used; /* turn of its last request */
+    uint64_t used;     /* turn of its last request */
+    struct wish *wish; /* what it was loaded for */
     struct files *files;
     struct arena arena;          /* strings and prompts of `s` */
     struct version *next, *dead; /* in lists of struct models */
@@ -148,6 +152,35 @@ void wish_drop(struct wish *w); /* NULL is fine */
 void *models_load_main(void *models);
 void *models_free_main(void *models);
 
+/* ---- models_place.c */
+/* The devices of a list and the fallback: do they exist?  Without the lock: it may load a
+ * plug-in. */
+enum rc place_check(const struct model_opts *o, struct err *err) MUST_USE;
+struct place {
+    char devices[MODELS_REPLICAS_MAX][MODELS_DEVICE_MAX];
+    size_t count;
+    const struct eng_ops *ops; /* of the first; the others' are the same */
+    struct serve_setting set;  /* what the table says */
+    struct eng_opts eo;        /* of the first */
+    size_t batch_tokens;
+    const char *fallback; /* NULL: none; in the arena */
+};
+/* Where and how a model runs: what was asked for goes before what the table says. */
+enum rc place_choose(const struct model_opts *o, const struct model *m, struct arena *a,
+                     struct place *out, struct err *err) MUST_USE;
+/* What the operator wants otherwise than the model's files. */
+enum rc place_override(const struct model_opts *o, struct model *m, struct err *err) MUST_USE;
+uint64_t place_margin(uint64_t bytes); /* on top: what nobody counts */
+
+/* ---- models_spare.c */
+/* Begins unloaded; `bytes`: what it will take. */
+struct spare *spare_new(const char *device);
+enum rc spare_bytes(const struct wish *w, const struct model *m, const char *device, uint64_t *out,
+                    struct err *err) MUST_USE;
+/* Reads it; the bytes are taken by the caller. */
+enum rc spare_load(struct version *v, struct err *err) MUST_USE;
+void spare_free(struct spare *s); /* NULL is fine */
+
 /* ---- pools.c; the lock is held */
 enum rc pools_init(struct models *m, const struct models_opts *o, struct err *err) MUST_USE;
 struct pool *pools_find(struct models *m, const char *name); /* NULL: none */
@@ -155,6 +188,9 @@ struct pool *pools_find(struct models *m, const char *name); /* NULL: none */
  * The lock is given back while it waits. */
 enum rc pools_take(struct models *m, struct slot *s, const struct wish *w, struct pool *p,
                    uint64_t bytes, struct err *err) MUST_USE;
+/* Takes them if they are free now; nobody leaves for them. */
+enum rc pools_take_now(struct models *m, const struct wish *w, struct pool *p, uint64_t bytes,
+                       uint64_t available, struct err *err) MUST_USE;
 void pools_give(struct models *m, struct pool *p, uint64_t bytes);
 /* What models may take of the memory of the machine now, or of its copy below `root` ("": this
  * one): what is available, below the limits of our control groups, less a reserve. */

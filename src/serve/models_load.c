@@ -14,15 +14,12 @@
 #include "serve/models_int.h"
 
 #include <assert.h>
-#include <sched.h>
 #include <sys/stat.h>
 
 enum {
     LOAD_DESCRIBE_MAX = 128,
     /* Bytes a tokenizer takes for each byte of its tokenizer.json, as measured. */
-    LOAD_TOKENIZER_FACTOR = 4,
-    LOAD_MARGIN_BYTES = 1 << 20, /* what nobody counts: threads, headers, labels */
-    LOAD_MARGIN_SHARE = 64       /* and this part of the whole: pages that are not full */
+    LOAD_TOKENIZER_FACTOR = 4
 };
 
 /* A version on its way, and what it needs besides. */
@@ -31,8 +28,7 @@ struct load {
     struct slot *slot;
     const struct wish *wish;
     struct version *v;
-    const struct eng_ops *ops;
-    struct eng_opts eo;
+    struct place place;
     char tok_path[FILE_PATH_MAX];
 };
 
@@ -40,29 +36,36 @@ struct load {
 
 static void free_engine(void *arg)
 {
-    struct version *v = arg;
+    struct replica *r = arg;
 
-    eng_free(v->s.eng);
-    v->s.eng = NULL;
+    eng_free(r->eng);
+    r->eng = NULL;
 }
 
 /* What is large, while lists may show the version still; a half-built one is fine. */
 static void version_empty(struct version *v)
 {
-    if (v->s.eng && v->s.lane)
-        sched_on_lane(v->s.lane, free_engine, v);
-    else
-        free_engine(v);
+    for (size_t i = 0; i < v->s.replica_count; i++) {
+        struct replica *r = &v->s.replicas[i];
+        if (r->eng && r->lane)
+            sched_on_lane(r->lane, free_engine, r);
+        else
+            free_engine(r);
+    }
+    v->s.eng = NULL;
+    spare_free(v->s.spare);
+    v->s.spare = NULL;
     tokenizer_free(v->s.tok);
     v->s.tok = NULL;
     model_close(v->s.model);
     v->s.model = NULL;
 }
 
-/* When no list has it any more. */
+/* When no list has it any more; the lock is held. */
 static void version_free(struct version *v)
 {
     files_free(v->files);
+    wish_drop(v->wish);
     arena_release(&v->arena);
     free(v);
 }
@@ -105,20 +108,6 @@ void *models_free_main(void *arg)
 
 /* ---- choosing */
 
-/* The one asked for, or the best that can run here; NULL: none. */
-static const struct eng_ops *choose_ops(const char *device)
-{
-    const struct eng_ops *ops, *best = NULL;
-
-    for (size_t i = 0; (ops = eng_device(i)); i++) {
-        if (device && str_eq(ops->name, device))
-            return ops;
-        if (!device && ops->score() > (best ? best->score() : 0))
-            best = ops;
-    }
-    return best;
-}
-
 static enum rc choose_tokens(struct load *l, struct err *err)
 {
     struct served *s = &l->v->s;
@@ -130,39 +119,23 @@ static enum rc choose_tokens(struct load *l, struct err *err)
     return RC_OK;
 }
 
-static size_t tokens_of(const struct serve_setting *set, int threads)
-{
-    cpu_set_t cpus;
-    size_t n = threads > 0                                      ? (size_t)threads
-               : sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (size_t)CPU_COUNT(&cpus)
-                                                                : 1;
-    size_t tokens = set->per_thread ? set->batch_tokens * n : set->batch_tokens;
-
-    return tokens < MODELS_BATCH_TOKENS_MAX ? tokens : MODELS_BATCH_TOKENS_MAX;
-}
-
-/* Device, type and batch size: what was asked for goes before what the table says. */
+/* Device, type and batch size. */
 static enum rc choose_settings(struct load *l, struct err *err)
 {
     const struct model_opts *o = &l->wish->o;
     struct served *s = &l->v->s;
-    struct serve_setting set;
+    struct arena *a = &l->v->arena;
 
-    l->ops = choose_ops(o->device);
-    if (!l->ops || l->ops->score() <= 0)
-        return err_set(err, RC_NODEV, "device '%s' cannot run on this machine",
-                       o->device ? o->device : "");
-    if (settings_of(l->ops->kind ? l->ops->kind() : l->ops->name, s->model, &l->v->arena, &set,
-                    err))
+    if (place_choose(o, s->model, a, &l->place, err))
         return err->code;
-    l->eo = (struct eng_opts){ .device = l->ops->name,
-                               .dtype = o->dtype != ENG_AUTO ? o->dtype : set.dtype,
-                               .threads = o->threads };
-    s->device = l->ops->name;
-    s->batch_tokens = o->batch_tokens ? o->batch_tokens : tokens_of(&set, o->threads);
-    s->settings = arena_printf(&l->v->arena, "%s%s%s", set.reason,
-                               o->dtype != ENG_AUTO ? "; the operator chose the type" : "",
-                               o->batch_tokens ? "; the operator chose the tokens a batch" : "");
+    for (; s->replica_count < l->place.count; s->replica_count++)
+        s->replicas[s->replica_count].device = arena_strdup(a, l->place.devices[s->replica_count]);
+    s->device = s->replicas[0].device;
+    s->batch_tokens = l->place.batch_tokens;
+    s->settings = arena_printf(
+        a, "%s; %s", o->dtype != ENG_AUTO ? "the operator chose the type" : l->place.set.dtype_why,
+        o->batch_tokens ? "the operator chose the tokens a batch" : l->place.set.batch_why);
+    s->spare = l->place.fallback ? spare_new(l->place.fallback) : NULL;
     return RC_OK;
 }
 
@@ -195,22 +168,28 @@ static void choose_prompts(struct load *l)
 
 /* ---- memory */
 
-static uint64_t bytes_of(const struct load *l)
+static enum rc bytes_of(const struct load *l, uint64_t *out, struct err *err)
 {
-    uint64_t bytes = l->ops->memory(l->v->s.model, &l->eo);
+    const struct place *p = &l->place;
+    uint64_t bytes = p->ops->memory(l->v->s.model, &p->eo) * p->count, spare = 0;
     struct stat st;
 
-    if (l->wish->o.memory_bytes)
-        return l->wish->o.memory_bytes;
+    if (l->wish->o.fallback_at_start && p->fallback &&
+        spare_bytes(l->wish, l->v->s.model, p->fallback, &spare, err))
+        return err->code;
     if (stat(l->tok_path, &st) == 0)
         bytes += (uint64_t)st.st_size * LOAD_TOKENIZER_FACTOR;
-    return bytes + bytes / LOAD_MARGIN_SHARE + LOAD_MARGIN_BYTES;
+    bytes += place_margin(bytes) + spare;
+    *out = l->wish->o.memory_bytes ? l->wish->o.memory_bytes : bytes;
+    return RC_OK;
 }
 
 static enum rc take_bytes(struct load *l, struct err *err)
 {
-    uint64_t bytes = bytes_of(l);
+    uint64_t bytes = 0;
 
+    if (bytes_of(l, &bytes, err))
+        return err->code;
     pthread_mutex_lock(&l->m->lock);
     l->v->pool = pools_find(l->m, l->wish->o.pool);
     assert(l->v->pool); /* it was checked when it was asked for */
@@ -229,8 +208,10 @@ static enum rc open_model(struct load *l, struct err *err)
     char dir[FILE_PATH_MAX];
 
     if (model_find(l->wish->o.dir, dir, sizeof(dir), err) || files_look(dir, &l->v->files, err) ||
-        model_open(dir, &s->model, err) || choose_tokens(l, err) || choose_settings(l, err))
+        model_open(dir, &s->model, err) || place_override(&l->wish->o, s->model, err) ||
+        choose_tokens(l, err) || choose_settings(l, err))
         return err->code;
+    s->normalize_set = l->wish->o.normalize != ASK_DEFAULT;
     s->normalize = s->model->normalize;
     s->model->normalize = false;
     l->v->kind = models_kind_of(s->model);
@@ -250,7 +231,7 @@ static const char *dtype_of(const struct load *l)
     for (char *w = strtok_r(text, " ,", &save); w; w = strtok_r(NULL, " ,", &save))
         if (eng_dtype_parse(w, &dtype) && dtype != ENG_AUTO)
             return eng_dtype_name(dtype);
-    return eng_dtype_name(l->eo.dtype);
+    return eng_dtype_name(l->place.eo.dtype);
 }
 
 static enum rc read_parts(struct load *l, struct err *err)
@@ -258,8 +239,14 @@ static enum rc read_parts(struct load *l, struct err *err)
     struct served *s = &l->v->s;
     enum rc rc = tokenizer_load(l->tok_path, &s->tok, err);
 
-    if (rc == RC_OK)
-        rc = l->m->o.load(s->model, &l->eo, &s->eng, err);
+    for (size_t i = 0; rc == RC_OK && i < s->replica_count; i++) {
+        struct eng_opts eo = l->place.eo;
+        eo.device = s->replicas[i].device;
+        rc = l->m->o.load(s->model, &eo, &s->replicas[i].eng, err);
+    }
+    s->eng = s->replicas[0].eng;
+    if (rc == RC_OK && s->spare && l->wish->o.fallback_at_start)
+        rc = spare_load(l->v, err);
     if (rc == RC_OK)
         s->dtype = dtype_of(l);
     return rc;
@@ -303,11 +290,12 @@ static enum rc load_version(struct load *l, struct err *err)
         rc = take_bytes(l, err);
     if (rc == RC_OK)
         rc = check_files(l, read_parts(l, err), err);
-    if (rc == RC_OK && l->m->o.sched) {
-        s->lane = sched_lane(l->m->o.sched, s->device);
-        if (!s->lane)
-            rc = err_set(err, RC_LIMIT, "there is no lane for device '%s'", s->device);
+    for (size_t i = 0; rc == RC_OK && l->m->o.sched && i < s->replica_count; i++) {
+        s->replicas[i].lane = sched_lane(l->m->o.sched, s->replicas[i].device);
+        if (!s->replicas[i].lane)
+            rc = err_set(err, RC_LIMIT, "there is no lane for device '%s'", s->replicas[i].device);
     }
+    s->lane = s->replicas[0].lane;
     if (rc != RC_OK)
         return rc;
     st_close(s->model->tensors); /* the files are nobody's business any more */
@@ -417,6 +405,7 @@ static void load_next(struct models *m, struct slot *s)
     s->wanted = NULL;
     s->returning = false;
     l.wish = s->loading;
+    l.v->wish = wish_ref(s->loading);
     l.v->m = m;
     atomic_init(&l.v->refs, 1);
     (void)str_copy(name, sizeof(name), s->name);

@@ -309,7 +309,7 @@ static enum rc refuse(const struct models *m, const struct ask_room *a, const st
     list_holders(m, a, machine, &who);
     units_bytes_human(a->bytes, asked);
     units_bytes_human(bytes, left);
-    if (a->slot->current)
+    if (a->slot && a->slot->current)
         err_hint(err, "The old version stays until the new one is ready: unload it first, or give "
                       "the pool more.");
     if (machine)
@@ -353,6 +353,19 @@ static bool look(struct models *m, const struct ask_room *a, uint64_t available,
     *out_now = now;
     *out_hope = enough(&busy_too, a);
     return enough(&now, a);
+}
+
+enum rc pools_take_now(struct models *m, const struct wish *w, struct pool *p, uint64_t bytes,
+                       uint64_t available, struct err *err)
+{
+    struct ask_room a = { NULL, w, p, bytes };
+    struct room now = { pool_free(p), machine_free(m, available) };
+
+    if (!enough(&now, &a))
+        return refuse(m, &a, &now, err);
+    p->used += bytes;
+    meter_pools(m);
+    return RC_OK;
 }
 
 enum rc pools_take(struct models *m, struct slot *s, const struct wish *w, struct pool *p,

@@ -51,6 +51,7 @@ static void lane_free(struct lane *l)
     free(b->texts);
     free(b->ids);
     free(b->types);
+    free(b->skips);
     free(b->starts);
     free(b->out);
     pthread_cond_destroy(&l->changed);
@@ -241,7 +242,7 @@ static uint64_t mixed(uint64_t h)
 static void hash_text(const struct sched *s, const struct job *j, struct text *t)
 {
     const struct job_item *it = t->item;
-    uint64_t a = s->seed ^ j->model->key, b = ~a + (uint64_t)j->want;
+    uint64_t a = s->seed ^ j->model->key, b = ~a + (uint64_t)j->want + ((uint64_t)it->skip << 8);
 
     t->hash[0] = t->hash[1] = 0;
     if (s->o.one_hash)
@@ -272,6 +273,7 @@ static bool look_up(struct sched *s, const struct job *j, const struct text *t)
                            .model = j->model->key,
                            .want = j->want,
                            .tokens = t->item->tokens,
+                           .skip = t->item->skip,
                            .ids = t->item->ids,
                            .types = t->types };
 
@@ -423,15 +425,37 @@ static void found_all(struct lane *l, struct work *w)
     j->done(j, RC_OK, NULL);
 }
 
+/* Of a model's devices the one with the fewest tokens, those that failed last. */
+static struct lane *lane_of(struct served *m)
+{
+    struct lane *best = m->lane;
+    int64_t now = m->replica_count > 1 ? clock_mono_ns() : 0;
+    size_t least = SIZE_MAX;
+
+    for (size_t i = 0; m->replica_count > 1 && i < m->replica_count; i++) {
+        struct lane *l = m->replicas[i].lane;
+        bool down = atomic_load(&m->replicas[i].retry_ns) > now;
+        pthread_mutex_lock(&l->lock);
+        size_t tokens = l->tokens + l->running_tokens + (down ? SIZE_MAX / 2 : 0);
+        pthread_mutex_unlock(&l->lock);
+        if (tokens < least) {
+            least = tokens;
+            best = l;
+        }
+    }
+    return best;
+}
+
 enum rc sched_submit(struct sched *s, struct job *j, int *out_retry_s, struct err *err)
 {
-    struct lane *l = j->model->lane;
+    struct lane *l = lane_of(j->model);
     enum sched_refuse why;
 
     assert(j->count && j->done);
     j->submitted_ns = clock_mono_ns();
     j->started_ns = j->ended_ns = 0;
     j->fell_back = false;
+    j->device = j->failed_device = NULL;
     struct work *w = work_new(s, j);
     j->own = w;
     if (!w->count) {

@@ -31,7 +31,8 @@ struct job_item {
     const uint32_t *ids;  /* borrowed until done() */
     const uint8_t *types; /* NULL: all 0 */
     uint32_t tokens;
-    float *out; /* [width], or [tokens][width] for ENG_TOKENS; borrowed until done() */
+    uint32_t skip; /* first tokens that pooling leaves out: a prompt's */
+    float *out;    /* [width], or [tokens][width] for ENG_TOKENS; borrowed until done() */
     bool failed, cached, shared;
 };
 
@@ -51,6 +52,9 @@ struct job {
     void *arg;
     /* filled in */
     int64_t submitted_ns, started_ns, ended_ns;
+    const char *device; /* where rows were computed, the fallback if some were there; NULL: all
+                         * were cached.  Good as long as the model's reference */
+    const char *failed_device; /* whose fallback that is; NULL: none failed */
     bool fell_back;
     void *own; /* sched.c's */
 };

@@ -36,7 +36,9 @@ enum {
     SCHED_KEEP_BYTES_MAX = 64 << 20,   /* of results, from batch to batch */
     SCHED_SWEEP_NS = 5000000,          /* between looks at who cancelled */
     SCHED_RETRY_S_MAX = 60,
-    SCHED_RATE_WINDOW = 8 /* full batches that a lane's speed is measured over */
+    SCHED_DEVICE_WAIT_MS = 500,       /* before a device that failed is tried again; doubles … */
+    SCHED_DEVICE_WAIT_MS_MAX = 60000, /* … up to this */
+    SCHED_RATE_WINDOW = 8             /* full batches that a lane's speed is measured over */
 };
 
 enum sched_drop { DROP_DEADLINE, DROP_CANCELLED, DROP_FAILED, DROP_STOPPED, DROP_REASONS };
@@ -44,7 +46,7 @@ enum sched_refuse { REFUSE_TOKENS, REFUSE_JOBS, REFUSE_DEADLINE, REFUSE_STOPPED,
 
 /* A model's series. */
 struct meter {
-    struct counter *batches, *failures, *coalesced, *hits, *misses;
+    struct counter *batches, *failures, *device_failures, *fallbacks, *coalesced, *hits, *misses;
     struct counter *dropped[DROP_REASONS], *refused[REFUSE_REASONS];
     struct histogram *fill, *sequences, *tokens, *seconds, *age[SCHED_CLASSES];
     struct gauge *queue_tokens[SCHED_CLASSES], *queue_jobs[SCHED_CLASSES];
@@ -104,6 +106,7 @@ struct class_queue {
 struct lane_queue { /* one version of a model and one kind of result; gone with its last job */
     struct lane_queue *next;
     struct served *model;
+    struct replica *replica; /* the model on this lane; NULL: it has no list of them */
     struct seen *seen;
     enum eng_want want;
     size_t budget, width;
@@ -118,11 +121,14 @@ struct batch { /* the lane's thread's own; memory is kept */
     size_t count, cap;
     size_t tokens;
     uint32_t *ids, *starts;
+    uint32_t *skips;      /* [count] */
+    bool typed, skipping; /* a type, a skip is not 0 */
     uint8_t *types;
-    size_t tokens_cap, starts_cap;
+    size_t tokens_cap, starts_cap, skips_cap;
     float *out;
     size_t out_cap; /* floats */
     size_t failures;
+    bool fell_back; /* it ran on the model's fallback */
     int64_t begun_ns, ended_ns;
 };
 
@@ -162,7 +168,8 @@ struct lane {
 };
 
 struct sched_families {
-    struct metrics_family *batches, *failures, *coalesced, *hits, *misses, *dropped, *refused;
+    struct metrics_family *batches, *failures, *device_failures, *fallbacks, *coalesced, *hits,
+        *misses, *dropped, *refused;
     struct metrics_family *fill, *sequences, *tokens, *seconds, *age, *queue_tokens, *queue_jobs;
     struct metrics_family *busy; /* seconds, by device */
     struct counter *evictions;
@@ -173,6 +180,7 @@ struct sched_note { /* one batch, for /debug/batches */
     const struct seen *model;
     enum eng_want want;
     size_t lane, sequences, bulk, tokens, bulk_tokens, budget, shortest, longest, shared, failures;
+    bool fell_back;
     int64_t begun_ns, run_ns, wait_ns; /* wait: of the one that waited longest */
     int64_t unix_ms;
 };

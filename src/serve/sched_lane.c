@@ -47,30 +47,32 @@ static void make_room(struct batch *b)
         b->ids = grown(b->ids, b->tokens, &b->tokens_cap, sizeof(*b->ids));
     }
     b->starts = grown(b->starts, b->count + 1, &b->starts_cap, sizeof(*b->starts));
+    b->skips = grown(b->skips, b->count, &b->skips_cap, sizeof(*b->skips));
     b->out = grown(b->out, rows * b->queue->width, &b->out_cap, sizeof(*b->out));
 }
 
-/* Copies ids and types behind one another; true: some type is not 0. */
-static bool pack(struct batch *b)
+/* Copies ids and types behind one another. */
+static void pack(struct batch *b)
 {
     uint32_t at = 0;
-    bool typed = false;
 
+    b->typed = b->skipping = false;
     for (size_t i = 0; i < b->count; i++) {
         const struct text *t = b->texts[i];
         uint32_t n = t->item->tokens;
         b->starts[i] = at;
+        b->skips[i] = t->item->skip;
         memcpy(b->ids + at, t->item->ids, n * sizeof(*b->ids));
         if (t->types)
             memcpy(b->types + at, t->types, n);
         else
             memset(b->types + at, 0, n);
-        typed |= t->types != NULL;
+        b->typed |= t->types != NULL;
+        b->skipping |= t->item->skip != 0;
         at += n;
     }
     b->starts[b->count] = at;
     assert(at == b->tokens);
-    return typed;
 }
 
 static bool all_finite(const float *v, size_t n)
@@ -103,19 +105,28 @@ static void fail_text(struct batch *b, size_t i, const struct err *err)
     b->failures++;
 }
 
-static void run_singly(struct lane *l, bool typed)
+static struct eng_batch texts_of(const struct batch *b)
+{
+    return (struct eng_batch){ .ids = b->ids,
+                               .types = b->typed ? b->types : NULL,
+                               .starts = b->starts,
+                               .sequences = b->count,
+                               .skip = b->skipping ? b->skips : NULL };
+}
+
+static void run_singly(struct lane *l, struct eng *e)
 {
     struct batch *b = &l->batch;
 
     for (size_t i = 0; i < b->count; i++) {
         uint32_t at = b->starts[i], starts[2] = { 0, b->starts[i + 1] - at };
         struct eng_batch one = { .ids = b->ids + at,
-                                 .types = typed ? b->types + at : NULL,
+                                 .types = b->typed ? b->types + at : NULL,
                                  .starts = starts,
-                                 .sequences = 1 };
+                                 .sequences = 1,
+                                 .skip = b->skipping ? b->skips + i : NULL };
         struct err err = { 0 };
-        enum rc rc =
-            l->sched->o.run(b->queue->model->eng, &one, b->queue->want, rows_of(b, i), &err);
+        enum rc rc = l->sched->o.run(e, &one, b->queue->want, rows_of(b, i), &err);
         if (rc == RC_OK)
             rc = check_finite(b, i, &err);
         else
@@ -125,38 +136,122 @@ static void run_singly(struct lane *l, bool typed)
     }
 }
 
+static enum rc run_all(struct lane *l, struct eng *e, struct err *err)
+{
+    struct batch *b = &l->batch;
+    struct eng_batch all = texts_of(b);
+    enum rc rc = l->sched->o.run(e, &all, b->queue->want, b->out, err);
+
+    for (size_t i = 0; rc == RC_OK && i < b->count; i++)
+        rc = check_finite(b, i, err);
+    return rc;
+}
+
+/* What a failure costs: the one text, or each on its own. */
+static void settle(struct lane *l, struct eng *e, enum rc rc, struct err *err)
+{
+    if (rc == RC_OK)
+        return;
+    if (l->batch.count > 1) {
+        run_singly(l, e);
+        return;
+    }
+    (void)err_set(err, rc, "the engine failed");
+    fail_text(&l->batch, 0, err);
+}
+
+/* The device failed: it is left alone for a while, each time for longer. */
+static void device_down(const struct batch *b)
+{
+    struct replica *r = b->queue->replica;
+    int64_t most = (int64_t)SCHED_DEVICE_WAIT_MS_MAX * 1000000;
+
+    r->wait_ns = r->wait_ns ? r->wait_ns * 2 : (int64_t)SCHED_DEVICE_WAIT_MS * 1000000;
+    r->wait_ns = r->wait_ns < most ? r->wait_ns : most;
+    atomic_store(&r->retry_ns, clock_mono_ns() + r->wait_ns);
+    counter_add(b->queue->seen->meter.device_failures, 1);
+}
+
+static void device_up(struct replica *r)
+{
+    r->wait_ns = 0;
+    atomic_store(&r->retry_ns, 0);
+}
+
+/* On the fallback; false: there is none to be had, and *err says why. */
+static bool run_elsewhere(struct lane *l, struct err *err)
+{
+    struct batch *b = &l->batch;
+    struct served *m = b->queue->model;
+    struct err own = { 0 };
+    struct eng *e = spare_take(m, err);
+
+    if (!e)
+        return false;
+    b->fell_back = true;
+    settle(l, e, run_all(l, e, &own), &own);
+    spare_done(m);
+    return true;
+}
+
+/* A model with a fallback.  A device that failed is not tried before its time, unless the
+ * fallback cannot be had. */
+static void run_either(struct lane *l)
+{
+    struct batch *b = &l->batch;
+    struct replica *r = b->queue->replica;
+    struct err err = { 0 }, other = { 0 };
+
+    if (atomic_load(&r->retry_ns) > b->begun_ns && run_elsewhere(l, &other))
+        return;
+    enum rc rc = run_all(l, r->eng, &err);
+    if (rc != RC_NODEV) {
+        device_up(r);
+        settle(l, r->eng, rc, &err);
+        return;
+    }
+    device_down(b);
+    if (other.code || !run_elsewhere(l, &other)) {
+        (void)err_ctx(&other, "%s", err.msg);
+        for (size_t i = 0; i < b->count; i++)
+            fail_text(b, i, &other);
+    }
+}
+
 static void run(struct lane *l)
 {
     struct batch *b = &l->batch;
+    struct replica *r = b->queue->replica;
+    struct eng *e = r ? r->eng : b->queue->model->eng;
     struct err err = { 0 };
 
     make_room(b);
-    bool typed = pack(b);
-    struct eng_batch all = {
-        .ids = b->ids, .types = typed ? b->types : NULL, .starts = b->starts, .sequences = b->count
-    };
+    pack(b);
+    b->fell_back = false;
     b->begun_ns = clock_mono_ns();
-    enum rc rc = l->sched->o.run(b->queue->model->eng, &all, b->queue->want, b->out, &err);
-    for (size_t i = 0; rc == RC_OK && i < b->count; i++)
-        rc = check_finite(b, i, &err);
-    if (rc != RC_OK && b->count > 1) {
-        run_singly(l, typed);
-    } else if (rc != RC_OK) {
-        (void)err_set(&err, rc, "the engine failed");
-        fail_text(b, 0, &err);
-    }
+    if (r && b->queue->model->spare)
+        run_either(l);
+    else
+        settle(l, e, run_all(l, e, &err), &err);
     b->ended_ns = clock_mono_ns();
 }
 
 /* ---- handing out */
 
-static void deliver(const struct batch *b, struct text *t, size_t i, const struct err *why)
+static void deliver(const struct lane *l, struct text *t, size_t i, const struct err *why)
 {
+    const struct batch *b = &l->batch;
     struct work *w = t->work;
     struct job *j = w->job;
 
     if (!j->started_ns)
         j->started_ns = j->submitted_ns > b->begun_ns ? j->submitted_ns : b->begun_ns;
+    if (b->fell_back || !j->device)
+        j->device = b->fell_back ? spare_device(b->queue->model) : l->device;
+    if (b->fell_back) {
+        j->fell_back = true;
+        j->failed_device = l->device;
+    }
     if (why) {
         t->item->failed = true;
         if (!w->err) {
@@ -177,6 +272,7 @@ static void keep(struct sched *s, const struct batch *b, const struct text *t, s
                            .model = b->queue->model->key,
                            .want = b->queue->want,
                            .tokens = t->item->tokens,
+                           .skip = t->item->skip,
                            .ids = t->item->ids,
                            .types = t->types };
 
@@ -187,7 +283,8 @@ static void keep(struct sched *s, const struct batch *b, const struct text *t, s
 static void deliver_all(struct lane *l)
 {
     struct batch *b = &l->batch;
-    bool cached = l->sched->cache && b->queue->want != ENG_TOKENS;
+    /* another device's bits are not those that the key stands for */
+    bool cached = l->sched->cache && b->queue->want != ENG_TOKENS && !b->fell_back;
 
     for (size_t i = 0; i < b->count; i++) {
         struct text *t = b->texts[i];
@@ -195,9 +292,9 @@ static void deliver_all(struct lane *l)
             keep(l->sched, b, t, i);
         for (struct text *f = t->followers; f; f = f->next) {
             f->item->shared = true;
-            deliver(b, f, i, t->err);
+            deliver(l, f, i, t->err);
         }
-        deliver(b, t, i, t->err);
+        deliver(l, t, i, t->err);
     }
     if (cached)
         gauge_set(l->sched->families.cache_bytes, (double)cache_stats(l->sched->cache).bytes);

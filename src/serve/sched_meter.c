@@ -46,6 +46,10 @@ void meter_families(struct sched *s)
     f->batches = counter(s, "stoker_batches_total", "Batches that were run.", "model");
     f->failures = counter(s, "stoker_batch_failures_total",
                           "Texts that could not be computed, or gave what is not finite.", "model");
+    f->device_failures = counter(s, "stoker_device_failures_total",
+                                 "Batches that a model's device could not run.", "model");
+    f->fallbacks = counter(s, "stoker_fallback_batches_total",
+                           "Batches that ran on the fallback instead.", "model");
     f->fill = histogram(s, "stoker_batch_fill", "Tokens of a batch by its budget.", "model", fills,
                         ARRAY_SIZE(fills));
     f->sequences = histogram(s, "stoker_batch_sequences", "Texts of a batch.", "model", counts,
@@ -79,6 +83,8 @@ void meter_make(struct sched *s, const char *model, struct meter *out)
 
     *out = (struct meter){ .batches = metrics_counter(f->batches, model),
                            .failures = metrics_counter(f->failures, model),
+                           .device_failures = metrics_counter(f->device_failures, model),
+                           .fallbacks = metrics_counter(f->fallbacks, model),
                            .coalesced = metrics_counter(f->coalesced, model),
                            .hits = metrics_counter(f->hits, model),
                            .misses = metrics_counter(f->misses, model),
@@ -105,6 +111,7 @@ void meter_batch(const struct lane *l)
 
     counter_add(m->batches, 1);
     counter_add(m->failures, b->failures);
+    counter_add(m->fallbacks, b->fell_back);
     histogram_add(m->fill, (double)b->tokens / (double)b->queue->budget);
     histogram_add(m->sequences, (double)b->count);
     histogram_add(m->tokens, (double)b->tokens);

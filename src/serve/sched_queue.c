@@ -48,6 +48,9 @@ static void queue_init(struct lane *l, struct lane_queue *q, struct served *m, e
                               .budget =
                                   m->batch_tokens ? m->batch_tokens : SCHED_BATCH_TOKENS_DEFAULT,
                               .width = eng_width(m->model, want) };
+    for (size_t i = 0; i < m->replica_count; i++)
+        if (m->replicas[i].lane == l)
+            q->replica = &m->replicas[i];
     /* as if it had just run: others that wait go first, once */
     for (size_t c = 0; c < SCHED_CLASSES; c++)
         q->classes[c].ran = l->batches;
@@ -159,8 +162,8 @@ static bool same(const struct text *a, const struct text *b)
     const struct job_item *x = a->item, *y = b->item;
 
     return a->hash[0] == b->hash[0] && a->hash[1] == b->hash[1] &&
-           a->work->queue == b->work->queue && x->tokens == y->tokens && !a->types == !b->types &&
-           !memcmp(x->ids, y->ids, x->tokens * sizeof(*x->ids)) &&
+           a->work->queue == b->work->queue && x->tokens == y->tokens && x->skip == y->skip &&
+           !a->types == !b->types && !memcmp(x->ids, y->ids, x->tokens * sizeof(*x->ids)) &&
            (!a->types || !memcmp(a->types, b->types, x->tokens));
 }
 

@@ -17,6 +17,7 @@ void trace_add(const struct lane *l)
                             .budget = b->queue->budget,
                             .shortest = SIZE_MAX,
                             .failures = b->failures,
+                            .fell_back = b->fell_back,
                             .begun_ns = b->begun_ns,
                             .run_ns = b->ended_ns - b->begun_ns };
 
@@ -78,6 +79,7 @@ static void write_note(struct sched *s, struct json_out *w, const struct sched_n
     json_kv_int(w, "oldest_wait_us", n->wait_ns / 1000);
     json_kv_int(w, "run_us", n->run_ns / 1000);
     json_kv_int(w, "failures", (int64_t)n->failures);
+    json_kv_bool(w, "fell_back", n->fell_back);
     json_obj_end(w);
 }
 

@@ -124,6 +124,17 @@ static void on_model_change(void *arg, const char *name)
 
 /* ---- starting */
 
+void serve_defaults(struct serve_opts *o)
+{
+    o->items_max = o->items_max ? o->items_max : SERVE_ITEMS_DEFAULT;
+    o->body_bytes_max = o->body_bytes_max ? o->body_bytes_max : HTTP_BODY_BYTES_DEFAULT;
+    o->connections_max = o->connections_max ? o->connections_max : HTTP_CONNECTIONS_DEFAULT;
+    o->queue_tokens_max = o->queue_tokens_max ? o->queue_tokens_max : SCHED_QUEUE_TOKENS_DEFAULT;
+    o->queue_jobs_max = o->queue_jobs_max ? o->queue_jobs_max : SCHED_QUEUE_JOBS_DEFAULT;
+    o->timeout_ms = o->timeout_ms ? o->timeout_ms : SERVE_TIMEOUT_DEFAULT_MS;
+    o->drain_ms = o->drain_ms ? o->drain_ms : SERVE_DRAIN_DEFAULT_MS;
+}
+
 static void take_opts(struct serve *s, const struct serve_opts *o)
 {
     struct serve_own *own = s->own;
@@ -133,10 +144,10 @@ static void take_opts(struct serve *s, const struct serve_opts *o)
     own->token = o->token ? xstrdup(o->token) : NULL;
     own->tls_cert = o->tls_cert ? xstrdup(o->tls_cert) : NULL;
     own->tls_key = o->tls_key ? xstrdup(o->tls_key) : NULL;
-    s->o.items_max = o->items_max ? o->items_max : SERVE_ITEMS_DEFAULT;
-    s->o.timeout_ms = o->timeout_ms ? o->timeout_ms : SERVE_TIMEOUT_DEFAULT_MS;
-    s->o.drain_ms = o->drain_ms ? o->drain_ms : SERVE_DRAIN_DEFAULT_MS;
-    s->o.models = NULL; /* borrowed for the start alone */
+    serve_defaults(&s->o);
+    s->o.body_bytes_max = o->body_bytes_max;   /* the HTTP server has a rule for those it is not */
+    s->o.connections_max = o->connections_max; /* given: it takes what the machine can hold */
+    s->o.models = NULL;                        /* borrowed for the start alone */
     s->o.pools = NULL;
 }
 
@@ -209,8 +220,14 @@ static enum rc start_http(struct serve *s, struct err *err)
                             .arg = s };
     enum rc rc = http_server_new(&ho, &s->http, err);
 
-    for (size_t i = 0; rc == RC_OK && i < s->o.port_count; i++)
-        rc = http_listen(s->http, own->listen, s->o.ports[i], &s->ports[i], err);
+    for (size_t i = 0; rc == RC_OK && i < s->o.port_count; i++) {
+        struct err taken = { 0 };
+        rc = http_listen(s->http, own->listen, s->o.ports[i], &s->ports[i], &taken);
+        if (rc == RC_FAIL && s->o.free_port && s->o.ports[i])
+            rc = http_listen(s->http, own->listen, 0, &s->ports[i], err);
+        else if (rc != RC_OK && err)
+            *err = taken;
+    }
     return rc == RC_OK ? http_start(s->http, err) : rc;
 }
 
@@ -253,9 +270,9 @@ bool serve_ready(const struct serve *s)
     return !atomic_load(&s->stopping) && models_all_ready(s->models);
 }
 
-enum rc serve_wait_ready(struct serve *s, struct err *err)
+enum rc serve_check(struct serve *s, struct err *err)
 {
-    return models_wait_all(s->models, err);
+    return models_check_all(s->models, err);
 }
 
 enum rc serve_reload(struct serve *s, const struct model_opts *models, size_t count,

@@ -28,18 +28,22 @@ struct serve_opts {
     uint64_t cache_bytes;
     const char *token, *tls_cert, *tls_key;
     bool allow_anyone;      /* beyond loopback without a token */
+    bool free_port;         /* a port that is taken becomes a free one: serve_port() tells */
     bool te_metrics;        /* TEI's names too */
     const char *access_log; /* file, "-" for stdout; NULL: none */
     int front_threads;      /* 0: by the machine */
 };
+
+/* Every limit that is 0 as it will be. */
+void serve_defaults(struct serve_opts *o);
 
 struct serve;
 /* Listens, starts to load the models and answers from then on (503 until ready). */
 enum rc serve_start(const struct serve_opts *o, struct serve **out, struct err *err) MUST_USE;
 int serve_port(const struct serve *s, size_t i); /* the one taken for ports[i] */
 bool serve_ready(const struct serve *s);
-/* Waits until every model asked for is ready or one failed. */
-enum rc serve_wait_ready(struct serve *s, struct err *err) MUST_USE;
+/* RC_OK while every model asked for at start is ready or on its way; else why one is not. */
+enum rc serve_check(struct serve *s, struct err *err) MUST_USE;
 /* A changed list of models: loads, swaps and unloads what differs. */
 enum rc serve_reload(struct serve *s, const struct model_opts *models, size_t count,
                      struct err *err) MUST_USE;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* settings: which type and how many tokens a batch suit a device and a model.
+/* settings: which type and how many tokens a batch suit a device and a model, and who takes
+ * over when the device fails.
  *
  * data/serve.csv has a pattern for the device's kind (the driver's product name, or "cpu" and
- * its best instructions), a size or an architecture of model, and a reason a row.  Of the rows
+ * its best instructions), a size or an architecture of model, and a reason for each setting.  Of the rows
  * that fit, the one whose device pattern has most letters wins, then one for an architecture,
  * then one for a size; that is, the one that says most. */
 #include "base/embed.h"
@@ -14,7 +15,17 @@
 
 EMBED(data_serve, "data/serve.csv");
 
-enum { COL_DEVICE, COL_MODEL, COL_DTYPE, COL_BATCH, COL_REASON, COLS };
+enum {
+    COL_DEVICE,
+    COL_MODEL,
+    COL_DTYPE,
+    COL_DTYPE_WHY,
+    COL_BATCH,
+    COL_BATCH_WHY,
+    COL_FALLBACK,
+    COL_FALLBACK_WHY,
+    COLS
+};
 enum { SETTINGS_SMALL_MAX = 50000000, SETTINGS_BASE_MAX = 250000000 }; /* parameters */
 
 static const char *size_of(const struct model *m)
@@ -74,15 +85,20 @@ static enum rc read_row(const struct csv *t, size_t row, const size_t *col,
         !batch_of(csv_cell(t, row, col[COL_BATCH]), out))
         return err_set(err, RC_PARSE, "table 'serve.csv': row %zu has a bad type or batch",
                        row + 1);
-    out->reason = csv_cell(t, row, col[COL_REASON]);
+    out->fallback = csv_cell(t, row, col[COL_FALLBACK]);
+    out->dtype_why = csv_cell(t, row, col[COL_DTYPE_WHY]);
+    out->batch_why = csv_cell(t, row, col[COL_BATCH_WHY]);
+    out->fallback_why = csv_cell(t, row, col[COL_FALLBACK_WHY]);
     return RC_OK;
 }
 
 static enum rc columns(const struct csv *t, size_t *col, struct err *err)
 {
     static const char *const names[COLS] = {
-        [COL_DEVICE] = "device",      [COL_MODEL] = "model",   [COL_DTYPE] = "dtype",
-        [COL_BATCH] = "batch_tokens", [COL_REASON] = "reason",
+        [COL_DEVICE] = "device",      [COL_MODEL] = "model",
+        [COL_DTYPE] = "dtype",        [COL_DTYPE_WHY] = "dtype_reason",
+        [COL_BATCH] = "batch_tokens", [COL_BATCH_WHY] = "batch_reason",
+        [COL_FALLBACK] = "fallback",  [COL_FALLBACK_WHY] = "fallback_reason",
     };
 
     for (size_t i = 0; i < COLS; i++) {
@@ -120,7 +136,7 @@ enum rc settings_of(const char *device_kind, const struct model *m, struct arena
         return rc;
     if (m->head_dim % 2 && s.dtype != ENG_F32) { /* such heads cannot be multiplied by pairs */
         s.dtype = ENG_AUTO;
-        s.reason = "heads of an odd size: float32 alone is possible";
+        s.dtype_why = "heads of an odd size: float32 alone is possible";
     }
     *out = s;
     return RC_OK;

@@ -200,7 +200,8 @@ enum spec_model_kind { SPEC_MODEL_KINDS(SPEC_ENUM_) };
 enum spec_device { SPEC_DEVICES(SPEC_ENUM_) };
 
 #define SPEC_DTYPES(X)                                                                             \
-    X(DTYPE_AUTO, "auto") X(DTYPE_F32, "f32") X(DTYPE_F16, "f16") X(DTYPE_BF16, "bf16")
+    X(DTYPE_AUTO, "auto")                                                                          \
+    X(DTYPE_F32, "f32") X(DTYPE_F16, "f16") X(DTYPE_BF16, "bf16") X(DTYPE_INT8, "int8")
 enum spec_dtype { SPEC_DTYPES(SPEC_ENUM_) };
 
 #define SPEC_POOLINGS(X)                                                                           \
@@ -465,6 +466,8 @@ struct spec_model {
     enum spec_device device;
     enum spec_dtype dtype;
     const char *gpus, *pool;
+    const char *fallback; /* "auto", "none" or a device */
+    bool fallback_at_start;
     int64_t batch;
     struct maybe batch_tokens, max_tokens, memory_bytes;
     bool normalize;

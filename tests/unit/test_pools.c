@@ -436,7 +436,7 @@ TEST(settings_by_device_and_model)
         CHECK(s.dtype == rows[i].dtype);
         assert_int_equal(s.batch_tokens, rows[i].batch_tokens);
         CHECK(s.per_thread == rows[i].per_thread);
-        CHECK(strlen(s.reason) > 20);
+        CHECK(strlen(s.dtype_why) > 20 && strlen(s.batch_why) > 20 && strlen(s.fallback_why) > 20);
         m.head_dim = 5;
         CHECK(settings_of(rows[i].kind, &m, &a, &s, &err) == RC_OK);
         CHECK(s.dtype == ENG_AUTO || s.dtype == ENG_F32);

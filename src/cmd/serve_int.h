@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* serve_int: what the files of `stoker serve` share.
+ *
+ *   serve.c          options, signals, the life of the server
+ *   serve_plan.c     what to serve: from the spec, then from options
+ *   serve_explain.c  --explain: every setting, its value, where it comes from and why
+ *   serve_try.c      --try: one request of its own */
+#ifndef CMD_SERVE_INT_H
+#define CMD_SERVE_INT_H
+#include "cmd/cmd.h"
+#include "serve/serve.h"
+#include "spec/spec.h"
+
+#include <limits.h>
+
+enum {
+    SERVE_PORT = 8003,
+    SERVE_PORT_RERANK = 8002,
+    SERVE_TOKEN_BYTES_MAX = 4096,  /* of a token file */
+    SERVE_DEVICES_BYTES_MAX = 512, /* of a list of devices */
+    SERVE_GPU_INDEX_MAX = 1024     /* numbers of GPUs looked for in a range */
+};
+
+struct serve_args {
+    struct opt_strs models;
+    const char *spec, *listen, *token_file, *tls_cert, *tls_key, *dtype, *device, *cache, *body;
+    const char *timeout, *drain, *access_log, *port, *rerank_port;
+    int64_t threads, items, connections, batch_tokens, front_threads;
+    const char *fallback;
+    bool insecure, te_metrics, quiet, explain, json, try_it, free_port, fallback_at_start;
+};
+
+/* Everything that serve_opts borrows. */
+struct plan {
+    struct spec *spec; /* NULL: none */
+    struct serve_opts o;
+    struct model_opts models[MODELS_MAX];
+    char *names[MODELS_MAX]; /* owned: NAME of NAME=DIR */
+    char dirs[MODELS_MAX][PATH_MAX];
+    struct model_prompt *prompts[MODELS_MAX]; /* owned */
+    char devices[MODELS_MAX][SERVE_DEVICES_BYTES_MAX];
+    const struct spec_model *of_spec[MODELS_MAX]; /* NULL: an option's */
+    struct pool_opts pools[POOLS_MAX];
+    char token[SERVE_TOKEN_BYTES_MAX];
+};
+
+/* ---- serve_plan.c */
+enum rc plan_make(struct cmd_ctx *ctx, struct plan **out, struct err *err) MUST_USE;
+void plan_free(struct plan *p);
+
+/* ---- serve_explain.c: into ctx->out */
+enum rc serve_explain(struct cmd_ctx *ctx, const struct plan *p, struct err *err) MUST_USE;
+
+/* ---- serve_try.c */
+enum { SERVE_TRY_SHOWN_MAX = 160 }; /* bytes of a reply that are shown */
+struct serve_sample {
+    const char *path, *body;
+};
+void serve_sample(const struct plan *p, struct serve_sample *out); /* that suits the first model */
+void serve_address(const struct plan *p, int port, struct buf *out); /* "http://127.0.0.1:8003" */
+void serve_curl(const struct plan *p, const struct serve_args *a, int port, struct buf *out);
+/* Asks the running server itself and prints the reply. */
+enum rc serve_try(const struct serve *s, const struct plan *p, struct err *err) MUST_USE;
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/* serve_plan: what to serve and how: the spec first, then options, which win. */
+#include "cmd/serve_int.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "os/file.h"
+
+#include <assert.h>
+#include <limits.h>
+
+/* ---- from the spec */
+
+static enum models_priority priority_of(enum spec_priority p)
+{
+    return p == SPEC_PRIORITY_HIGH  ? MODELS_HIGH
+           : p == SPEC_PRIORITY_LOW ? MODELS_LOW
+                                    : MODELS_MEDIUM;
+}
+
+/* "FILE:LINE:COLUMN: " and the message of `err`. */
+static enum rc at_spec(const struct plan *p, const void *member, struct err *err)
+{
+    struct spec_pos at = spec_where(p->spec, member);
+
+    return err_ctx(err, "%.400s:%d:%d", spec_file(p->spec), at.line, at.col);
+}
+
+static enum rc dtype_of(const struct plan *p, const struct spec_model *m, enum eng_dtype *out,
+                        struct err *err)
+{
+    static const enum eng_dtype types[] = { [SPEC_DTYPE_AUTO] = ENG_AUTO,
+                                            [SPEC_DTYPE_F32] = ENG_F32,
+                                            [SPEC_DTYPE_BF16] = ENG_BF16,
+                                            [SPEC_DTYPE_INT8] = ENG_I8 };
+
+    if (m->dtype == SPEC_DTYPE_F16) {
+        err_hint(err, "bf16 is as small, and auto chooses by the device.");
+        (void)err_set(err, RC_USAGE, "model '%s': no engine of this program computes in f16",
+                      m->name);
+        return at_spec(p, &m->dtype, err);
+    }
+    *out = types[m->dtype];
+    return RC_OK;
+}
+
+/* Devices of the plug-in for GPUs, as a list of names; `gpus` NULL: all there are. */
+static enum rc gpus_of(const struct plan *p, const struct spec_model *m, char *out, size_t cap,
+                       struct err *err)
+{
+    const void *member = m->gpus ? (const void *)&m->gpus : (const void *)&m->device;
+    const struct eng_ops *ops = NULL;
+    size_t used = 0, have, count = 0;
+
+    if (eng_find("cuda", &ops, err)) {
+        (void)err_ctx(err, "model '%s' wants a GPU", m->name);
+        return at_spec(p, member, err);
+    }
+    have = ops->count ? ops->count() : 1;
+    for (int64_t i = 0; i < SERVE_GPU_INDEX_MAX; i++) {
+        if (m->gpus ? !spec_range_has(m->gpus, i) : (size_t)i >= have)
+            continue;
+        if ((size_t)i >= have || ++count > MODELS_REPLICAS_MAX) {
+            (void)err_set(err, RC_NODEV, "model '%s' wants GPU %d: %s %zu", m->name, (int)i,
+                          (size_t)i >= have ? "the number of GPUs here is"
+                                            : "one model takes at most",
+                          (size_t)i >= have ? have : (size_t)MODELS_REPLICAS_MAX);
+            return at_spec(p, member, err);
+        }
+        used += (size_t)snprintf(out + used, cap - used, "%scuda:%d", used ? "," : "", (int)i);
+    }
+    return RC_OK;
+}
+
+static enum rc device_of(struct plan *p, size_t i, const struct spec_model *m, struct err *err)
+{
+    bool gpu = m->device == SPEC_DEVICE_GPU || m->gpus;
+
+    static_assert(MODELS_REPLICAS_MAX * 12 < SERVE_DEVICES_BYTES_MAX, "a list has room");
+    if (m->device == SPEC_DEVICE_CPU || !gpu) {
+        p->models[i].device = m->device == SPEC_DEVICE_CPU ? "cpu" : NULL;
+        return RC_OK;
+    }
+    p->models[i].device = p->devices[i];
+    return gpus_of(p, m, p->devices[i], sizeof(p->devices[i]), err);
+}
+
+/* What the file says of vectors; what it does not say is the model's and the APIs' affair. */
+static void vectors_of(const struct plan *p, const struct spec_model *m, struct model_opts *o)
+{
+    static const char *const poolings[] = {
+        [SPEC_POOLING_MEAN] = "mean", [SPEC_POOLING_CLS] = "cls", [SPEC_POOLING_LAST] = "last"
+    };
+
+    o->pooling = m->pooling == SPEC_POOLING_AUTO ? NULL : poolings[m->pooling];
+    if (spec_where(p->spec, &m->normalize).line)
+        o->normalize = m->normalize ? ASK_YES : ASK_NO;
+}
+
+/* Options go before the file. */
+static void options_win(struct model_opts *o, const struct serve_args *a)
+{
+    (void)eng_dtype_parse(a->dtype, &o->dtype); /* the option has a list of choices */
+    o->device = a->device ? a->device : o->device;
+    o->fallback = a->fallback ? a->fallback : o->fallback;
+    o->fallback_at_start |= a->fallback_at_start;
+    o->threads = a->threads ? (int)a->threads : o->threads;
+    o->batch_tokens = a->batch_tokens ? (size_t)a->batch_tokens : o->batch_tokens;
+}
+
+static enum rc model_of_spec(struct plan *p, const struct spec_model *m, const struct serve_args *a,
+                             struct err *err)
+{
+    size_t i = p->o.model_count;
+    struct model_opts *o = &p->models[i];
+    enum eng_dtype dtype = ENG_AUTO;
+
+    if (i >= MODELS_MAX)
+        return err_set(err, RC_LIMIT, "more than %d models", MODELS_MAX);
+    if (model_find(m->source, p->dirs[i], sizeof(p->dirs[i]), err)) {
+        (void)err_ctx(err, "model '%s'", m->name);
+        return at_spec(p, &m->source, err);
+    }
+    if ((!a->dtype && dtype_of(p, m, &dtype, err)) || (!a->device && device_of(p, i, m, err)))
+        return err->code;
+    p->of_spec[i] = m;
+    *o = (struct model_opts){ .name = m->name,
+                              .dir = p->dirs[i],
+                              .device = o->device,
+                              .dtype = dtype,
+                              .fallback = str_eq(m->fallback, "auto") ? NULL : m->fallback,
+                              .fallback_at_start = m->fallback_at_start,
+                              .pool = m->pool,
+                              .priority = priority_of(m->priority),
+                              .batch_tokens = (size_t)maybe_or(m->batch_tokens, 0),
+                              .max_tokens = (size_t)maybe_or(m->max_tokens, 0),
+                              .memory_bytes = (uint64_t)maybe_or(m->memory_bytes, 0) };
+    for (size_t k = 0; k < m->aliases.count && k < MODELS_ALIASES_MAX; k++)
+        o->aliases[o->alias_count++] = m->aliases.items[k];
+    p->prompts[i] = xcalloc(m->prompts.count ? m->prompts.count : 1, sizeof(*p->prompts[i]));
+    for (size_t k = 0; k < m->prompts.count; k++)
+        p->prompts[i][k] =
+            (struct model_prompt){ m->prompts.items[k].key, m->prompts.items[k].value };
+    o->prompts = p->prompts[i];
+    o->prompt_count = m->prompts.count;
+    vectors_of(p, m, o);
+    options_win(o, a);
+    p->o.model_count++;
+    return RC_OK;
+}
+
+static void serve_of_spec(struct plan *p, const struct spec_serve *s)
+{
+    p->o.listen = s->listen;
+    p->o.ports[0] = (int)s->port;
+    p->o.ports[1] = (int)s->rerank_port;
+    p->o.items_max = (size_t)s->items_max;
+    p->o.body_bytes_max = (size_t)s->body_bytes_max;
+    p->o.queue_jobs_max = (size_t)s->queue_max;
+    if (spec_where(p->spec, &s->connections_max).line) /* else as many as the machine can hold */
+        p->o.connections_max = (size_t)s->connections_max;
+    p->o.timeout_ms = (int)s->timeout_ms;
+    p->o.drain_ms = s->drain_ms ? (int)s->drain_ms : 1; /* 0 would be the default */
+    p->o.cache_bytes = (uint64_t)s->cache_bytes;
+    p->o.tls_cert = s->tls_cert;
+    p->o.tls_key = s->tls_key;
+}
+
+static enum rc from_spec(struct plan *p, const char *path, struct cmd_ctx *ctx, struct err *err)
+{
+    struct spec_diags diags = { 0 };
+    struct buf text = { 0 };
+    enum rc rc = spec_load(path, &p->spec, &diags, err);
+
+    if (rc != RC_OK && diags.count) {
+        spec_diags_print(&diags, &ctx->err_term, &text);
+        (void)fwrite(buf_str(&text), 1, text.len, stderr);
+        buf_release(&text);
+        *err = (struct err){ 0 }; /* its first message has been told with the others */
+        (void)err_set(err, rc, "could not read '%s'", path);
+    }
+    spec_diags_release(&diags);
+    if (rc != RC_OK)
+        return rc;
+    serve_of_spec(p, &p->spec->serve);
+    for (size_t i = 0; i < p->spec->pool_count && i < POOLS_MAX; i++)
+        p->pools[p->o.pool_count++] =
+            (struct pool_opts){ p->spec->pools[i].name, (uint64_t)p->spec->pools[i].size_bytes,
+                                priority_of(p->spec->pools[i].priority) };
+    for (size_t i = 0; rc == RC_OK && i < p->spec->model_count; i++)
+        rc = model_of_spec(p, &p->spec->models[i], ctx->opts, err);
+    return rc;
+}
+
+/* ---- from options */
+
+static enum rc model_of_arg(struct plan *p, const char *arg, const struct serve_args *a,
+                            struct err *err)
+{
+    size_t i = p->o.model_count;
+    const char *eq = strchr(arg, '='), *dir = eq ? eq + 1 : arg, *base;
+
+    if (i >= MODELS_MAX)
+        return err_set(err, RC_LIMIT, "more than %d models", MODELS_MAX);
+    if (model_find(dir, p->dirs[i], sizeof(p->dirs[i]), err))
+        return err->code;
+    for (size_t n = strlen(p->dirs[i]); n > 1 && p->dirs[i][n - 1] == '/'; n--)
+        p->dirs[i][n - 1] = '\0';
+    base = strrchr(p->dirs[i], '/');
+    p->names[i] = eq ? xstrndup(arg, (size_t)(eq - arg)) : xstrdup(base ? base + 1 : p->dirs[i]);
+    p->models[i] =
+        (struct model_opts){ .name = p->names[i], .dir = p->dirs[i], .priority = MODELS_MEDIUM };
+    options_win(&p->models[i], a);
+    p->o.model_count++;
+    return RC_OK;
+}
+
+static enum rc read_token(struct plan *p, const char *path, struct err *err)
+{
+    struct buf b = { 0 };
+    enum rc rc = file_read(path, SERVE_TOKEN_BYTES_MAX - 1, &b, err);
+
+    if (rc == RC_OK && b.data)
+        (void)str_copy(p->token, sizeof(p->token), str_trim(b.data));
+    if (rc == RC_OK && !p->token[0])
+        rc = err_set(err, RC_USAGE, "token file '%s' is empty", path);
+    buf_release(&b);
+    p->o.token = p->token;
+    return rc;
+}
+
+static enum rc sizes_of_args(struct plan *p, const struct serve_args *a, struct err *err)
+{
+    uint64_t v;
+
+    if (a->cache && units_bytes_parse(a->cache, &p->o.cache_bytes, err))
+        return err_ctx(err, "--cache");
+    if (a->body) {
+        if (units_bytes_parse(a->body, &v, err))
+            return err_ctx(err, "--body-max");
+        p->o.body_bytes_max = (size_t)v;
+    }
+    if (a->timeout) {
+        if (units_duration_parse(a->timeout, &v, err))
+            return err_ctx(err, "--timeout");
+        p->o.timeout_ms = v > INT_MAX ? INT_MAX : (int)v;
+    }
+    if (a->drain) {
+        if (units_duration_parse(a->drain, &v, err))
+            return err_ctx(err, "--drain");
+        p->o.drain_ms = v > INT_MAX ? INT_MAX : v ? (int)v : 1;
+    }
+    return RC_OK;
+}
+
+static enum rc port_of(const char *arg, int dflt, int *port, struct err *err)
+{
+    uint64_t v;
+
+    if (!arg) {
+        *port = *port ? *port : dflt;
+        return RC_OK;
+    }
+    if (!str_to_u64(arg, 10, &v) || v > 65535)
+        return err_set(err, RC_USAGE, "'%s' is no port: 0 (a free one) to 65535", arg);
+    *port = (int)v;
+    return RC_OK;
+}
+
+/* One port when that alone was asked for; a socket file has none. */
+static enum rc ports_of_args(struct plan *p, const struct serve_args *a, struct err *err)
+{
+    bool one = (a->port && !a->rerank_port) || (p->o.listen && str_starts(p->o.listen, "unix:"));
+
+    p->o.port_count = one ? 1 : 2;
+    if (port_of(a->port, SERVE_PORT, &p->o.ports[0], err) ||
+        port_of(a->rerank_port, SERVE_PORT_RERANK, &p->o.ports[1], err))
+        return err->code;
+    return RC_OK;
+}
+
+static enum rc from_args(struct plan *p, const struct serve_args *a, struct err *err)
+{
+    const char *token = a->token_file ? a->token_file : p->spec ? p->spec->serve.token_file : NULL;
+    enum rc rc = sizes_of_args(p, a, err);
+
+    p->o.listen = a->listen ? a->listen : p->o.listen;
+    p->o.tls_cert = a->tls_cert ? a->tls_cert : p->o.tls_cert;
+    p->o.tls_key = a->tls_key ? a->tls_key : p->o.tls_key;
+    if (rc == RC_OK)
+        rc = ports_of_args(p, a, err);
+    p->o.items_max = a->items ? (size_t)a->items : p->o.items_max;
+    p->o.connections_max = a->connections ? (size_t)a->connections : p->o.connections_max;
+    p->o.front_threads = (int)a->front_threads;
+    p->o.allow_anyone = a->insecure;
+    p->o.te_metrics = a->te_metrics;
+    p->o.free_port = a->free_port;
+    p->o.access_log = a->access_log;
+    for (size_t i = 0; rc == RC_OK && i < a->models.count; i++)
+        rc = model_of_arg(p, a->models.items[i], a, err);
+    if (rc == RC_OK && token)
+        rc = read_token(p, token, err);
+    if (rc == RC_OK && !p->o.model_count) {
+        err_hint(err,
+                 "Give -m NAME=DIR, or models in a spec with -f; 'stoker model get' fetches one.");
+        rc = err_set(err, RC_USAGE, "no model to serve");
+    }
+    p->o.models = p->models;
+    p->o.pools = p->pools;
+    return rc;
+}
+
+void plan_free(struct plan *p)
+{
+    for (size_t i = 0; i < MODELS_MAX; i++) {
+        free(p->names[i]);
+        free(p->prompts[i]);
+    }
+    if (p->spec)
+        spec_free(p->spec);
+    free(p);
+}
+
+enum rc plan_make(struct cmd_ctx *ctx, struct plan **out, struct err *err)
+{
+    const struct serve_args *a = ctx->opts;
+    struct plan *p = xcalloc(1, sizeof(*p));
+    enum rc rc = a->spec ? from_spec(p, a->spec, ctx, err) : RC_OK;
+
+    if (rc == RC_OK)
+        rc = from_args(p, a, err);
+    if (rc != RC_OK) {
+        plan_free(p);
+        return rc;
+    }
+    *out = p;
+    return RC_OK;
+}
