@@ -151,9 +151,7 @@ fuzz: $(addprefix $(FB)/tests/,$(FUZZ))
 # ---- running, measuring, documents, installing
 .PHONY: run bench docs install bundle gpu-test clean help
 run: all
-	@$(B)/stoker detect
-	@echo
-	@tools/try-embed $(B)/stoker
+	@tools/run $(B)/stoker
 
 bench: all $(B)/tests/measure
 	@python3 tools/bench-detect $(B)/stoker $(B)/tests/measure
@@ -200,7 +198,7 @@ clean:
 
 help:
 	@echo 'make              build/stoker, and build/stoker-cuda.so where nvcc is (CUDA=0: never)'
-	@echo 'make run          build, show this machine, embed a few sentences'
+	@echo 'make run          build, show this machine, embed a few sentences, serve the default model'
 	@echo 'make test         everything CI runs; make test-all: clang, threads, tidy, fuzzing too'
 	@echo 'make test-clients the official OpenAI, Cohere and Hugging Face clients, from PyPI, against the server'
 	@echo 'make SAN=address|thread [unit|check-variant]    a build under a sanitizer'
