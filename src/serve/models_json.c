@@ -24,10 +24,22 @@ static void write_aliases(struct json_out *w, const struct slot *s)
     json_arr_end(w);
 }
 
+/* As a list was asked for: "cuda:0,cuda:1". */
+static void write_devices(struct json_out *w, const struct served *s)
+{
+    struct buf list = { 0 };
+
+    for (size_t i = 0; i < s->replica_count; i++)
+        buf_addf(&list, "%s%s", i ? "," : "", s->replicas[i].device);
+    json_kv_str(w, "device", buf_str(&list));
+    buf_release(&list);
+}
+
 /* What is known of a loaded version alone; null while there is none. */
 static void write_version(struct json_out *w, const struct version *v)
 {
-    static const char *const unknown[] = { "device", "dtype", "max_tokens", "batch_tokens" };
+    static const char *const unknown[] = { "device", "fallback", "dtype", "max_tokens",
+                                           "batch_tokens" };
 
     kv_uint(w, "bytes", v ? v->s.bytes : 0);
     for (size_t i = 0; !v && i < ARRAY_SIZE(unknown); i++) {
@@ -35,7 +47,8 @@ static void write_version(struct json_out *w, const struct version *v)
         json_add_null(w);
     }
     if (v) {
-        json_kv_str(w, "device", v->s.device);
+        write_devices(w, &v->s);
+        json_kv_str(w, "fallback", spare_device(&v->s));
         json_kv_str(w, "dtype", v->s.dtype);
         kv_uint(w, "max_tokens", v->s.max_tokens);
         kv_uint(w, "batch_tokens", v->s.batch_tokens);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What tests of a running `stoker serve` share.  Only the standard library."""
+import atexit
 import http.client
 import json
 import os
@@ -41,7 +42,8 @@ class Server:
 
     def __init__(self, *args, env=None, tls=None, want="ready"):
         self.p = subprocess.Popen([STOKER, "serve", "--port", "0", *args], stderr=subprocess.PIPE,
-                                  stdin=subprocess.DEVNULL, env=dict(os.environ, **(env or {})))
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=dict(os.environ, **(env or {})))
+        atexit.register(self.p.kill)  # a test that breaks off leaves nobody behind
         self.text, self.port, self.tls = "", 0, tls
         end = time.time() + 60
         while time.time() < end and want not in self.text and self.p.poll() is None:

@@ -11,6 +11,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 
 from serve_lib import Server, check, done, embed, run, skip
@@ -139,6 +140,8 @@ def gpus():
     on_ref = embed("bert", TEXTS, "--normalize", "--device", "ref")
     st, v, r = s.ask("/embed", {"inputs": TEXTS})
     check("gpus: a replica each", st == 200 and v == on_ref and r.getheader("x-compute-type") in ("cuda:0", "cuda:1"), st, s.text)
+    v = s.ask("/v1/models")[1]["data"][0]["stoker"]
+    check("/v1/models tells devices and fallback", (v["device"], v["fallback"]) == ("cuda:0,cuda:1", "cpu"), v)
     fail("0")
     got = [s.ask("/embed", {"inputs": f"text {i}"}) for i in range(8)]
     where = [(r.getheader("x-compute-type"), r.getheader("x-stoker-device")) for _, _, r in got]
@@ -149,6 +152,34 @@ def gpus():
     s = Server("-f", spec("all.yaml", {"b": model(device="gpu")}), env=ENV)
     check("device gpu is all of them", s.ask("/embed", {"inputs": "a"})[2].getheader("x-compute-type", "").startswith("cuda:"), s.text)
     s.stop()
+
+
+def storm():
+    """Devices that fail and come back under load: every reply is a 200 with the bits of the device it names."""
+    texts = [f"hello {w}" for w in ("world", "fox", "brown", "quick", "the", "a")]
+    bits = dict(cpu=embed("bert", texts, "--normalize"), cuda=embed("bert", texts, "--normalize", "--device", "ref"))
+    s = Server("-m", "bert", "--device", "cuda:0,cuda:1", env=ENV)
+    odd, seen, end = [], set(), time.time() + 4
+
+    def client(k):
+        while time.time() < end:
+            st, v, r = s.ask("/embed", {"inputs": texts[k]})
+            where, field = r.getheader("x-compute-type"), r.getheader("x-stoker-device")
+            seen.add((where, bool(field)))
+            if st != 200 or v[0] != bits[where.split(":")[0]][k] or (where == "cpu") != bool(field):
+                odd.append((st, v, where, field))
+
+    those = [threading.Thread(target=client, args=(k,)) for k in range(len(texts))]
+    for t in those:
+        t.start()
+    for numbers in ("0", None, "", None, "1", None, "", None):
+        heal() if numbers is None else fail(numbers)
+        time.sleep(0.45)
+    for t in those:
+        t.join()
+    heal()
+    check("devices that come and go under load", not odd and ("cpu", True) in seen, odd[:2], seen)
+    check("and the server ends well", s.stop()[0] == 0)
 
 
 def overrides():
@@ -323,6 +354,6 @@ def tries():
     check("--free-port takes another and says so", p.returncode == 0 and f"port {port} is taken" in p.stderr, p.returncode, p.stderr)
 
 
-for part in (fallback, without_fallback, gpus, overrides, asked_later, prompts, manager, safety, explain, tries):
+for part in (fallback, without_fallback, gpus, storm, overrides, asked_later, prompts, manager, safety, explain, tries):
     part()
 done()
