@@ -3,9 +3,9 @@
  * over when the device fails.
  *
  * data/serve.csv has a pattern for the device's kind (the driver's product name, or "cpu" and
- * its best instructions), a size or an architecture of model, and a reason for each setting.  Of the rows
- * that fit, the one whose device pattern has most letters wins, then one for an architecture,
- * then one for a size; that is, the one that says most. */
+ * its best instructions), a size or an architecture of model, and a reason for each setting.
+ * Of the rows that fit, the one whose device pattern has most letters wins, then one for an
+ * architecture, then one for a size; that is, the one that says most. */
 #include "base/embed.h"
 #include "base/str.h"
 #include "catalog/csv.h"
