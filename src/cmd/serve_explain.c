@@ -100,14 +100,14 @@ static void server_addresses(struct explain *x, const struct spec_serve *s)
     server_row(x, "listen", o->listen ? o->listen : "127.0.0.1", x->a->listen,
                s ? &s->listen : NULL, "this machine alone; beyond it a token is wanted");
     server_number(x, "port", (uint64_t)o->ports[0], x->a->port, s ? &s->port : NULL,
-                  "where clients of embedding servers of this kind look");
+                  "its own port, for every API");
     if (o->port_count > 1)
         server_number(x, "rerank_port", (uint64_t)o->ports[1], x->a->rerank_port,
-                      s ? &s->rerank_port : NULL, "where clients of rerankers look");
+                      s ? &s->rerank_port : NULL, "the same routes, for clients of rerankers");
     server_row(x, "token", o->token ? "wanted" : "none", x->a->token_file,
                s ? &s->token_file : NULL, "on loopback whoever is on the machine may ask");
     server_row(x, "tls", o->tls_cert ? o->tls_cert : "off", x->a->tls_cert, s ? &s->tls_cert : NULL,
-               "on loopback nobody listens in");
+               "loopback stays on this machine");
 }
 
 static void server_limits(struct explain *x, const struct spec_serve *s)
@@ -125,11 +125,11 @@ static void server_limits(struct explain *x, const struct spec_serve *s)
                   s ? &s->connections_max : NULL,
                   "fewer where the machine lets a process open less");
     server_ms(x, "timeout", o.timeout_ms, x->a->timeout, s ? &s->timeout_ms : NULL,
-              "what most clients wait");
+              "for a request that names none");
     server_ms(x, "drain", o.drain_ms, x->a->drain, s ? &s->drain_ms : NULL,
-              "as long as a request may take");
+              "as long as a request may take by default");
     server_bytes(x, "cache", o.cache_bytes, x->a->cache, s ? &s->cache_bytes : NULL,
-                 "off: few loads repeat their texts");
+                 "off unless asked for");
 }
 
 /* ---- models */
