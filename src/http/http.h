@@ -116,7 +116,8 @@ enum rc http_listen(struct http_server *s, const char *address, int port, int *o
  * connections_max was given and cannot be held; the default is lowered to what can. */
 enum rc http_start(struct http_server *s, struct err *err) MUST_USE;
 /* No new connections, keep-alive ends with the next reply; returns when all exchanges are
- * answered and written or `ms` have passed (how many were cut: *out_cut). Any thread. */
+ * answered and written or `ms` have passed (how many were cut: *out_cut). Any thread; called
+ * again while one waits it can make the time shorter, never longer. */
 void http_drain(struct http_server *s, int ms, size_t *out_cut);
 /* Ends the loop at once; NULL is fine.  Exchanges that are still kept are gone from then on:
  * their callbacks have run when this returns, http_request() stays readable, and each must

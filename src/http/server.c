@@ -209,6 +209,8 @@ static bool woken(struct http_server *s)
     pthread_mutex_unlock(&s->hub->lock);
     if (drain && !s->draining)
         drain_begin(s, end_ns);
+    else if (drain && s->drain_cut_ns != INT64_MAX) /* INT64_MAX: it is over */
+        s->drain_cut_ns = end_ns;
     return ending;
 }
 
@@ -432,14 +434,17 @@ static void poke(struct http_server *s)
 
 void http_drain(struct http_server *s, int ms, size_t *out_cut)
 {
+    int64_t end_ns;
+
     if (out_cut)
         *out_cut = 0;
     if (!s->started)
         return;
     pthread_mutex_lock(&s->hub->lock);
-    if (!s->drain_asked) {
+    end_ns = clock_mono_ns() + (int64_t)(ms > 0 ? ms : 0) * MS;
+    if (!s->drain_asked || end_ns < s->drain_end_ns) {
         s->drain_asked = true;
-        s->drain_end_ns = clock_mono_ns() + (int64_t)(ms > 0 ? ms : 0) * MS;
+        s->drain_end_ns = end_ns;
         poke(s);
     }
     while (!s->is_drained)

@@ -542,6 +542,30 @@ TEST(drain_cuts_at_its_end)
     box_close(&b);
 }
 
+TEST(drain_can_be_made_shorter)
+{
+    struct http_opts o = { 0 };
+    struct box b;
+    pthread_t t;
+    size_t cut = 99;
+    void *first;
+    int fd;
+
+    box_open(&b, &o);
+    fd = dial(&b);
+    CHECK(say(fd, GET("/keep")));
+    box_wait(&b.kept_count, 1);
+    CHECK(pthread_create(&t, NULL, drain_main, &b) == 0); /* would wait for 5 s */
+    http_drain(b.s, 0, &cut);
+    pthread_join(t, &first);
+    assert_int_equal(cut, 1);
+    assert_int_equal((uintptr_t)first, 1);
+    assert_int_equal(b.gone_count, 1);
+    CHECK(hear_end(fd));
+    close(fd);
+    box_close(&b);
+}
+
 TEST(replies_after_the_end)
 {
     struct http_opts o = { 0 };
@@ -571,4 +595,5 @@ TEST_MAIN(cmocka_unit_test(many_idle_connections), cmocka_unit_test(a_killed_cli
           cmocka_unit_test(connections_beyond_the_limit_wait), cmocka_unit_test(no_descriptor_left),
           cmocka_unit_test(bodies_of_all_together),
           cmocka_unit_test(drain_answers_all_that_was_taken),
-          cmocka_unit_test(drain_cuts_at_its_end), cmocka_unit_test(replies_after_the_end))
+          cmocka_unit_test(drain_cuts_at_its_end), cmocka_unit_test(drain_can_be_made_shorter),
+          cmocka_unit_test(replies_after_the_end))
