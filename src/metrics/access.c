@@ -54,7 +54,10 @@ struct access {
     /* the consumer's */
     size_t taken; /* its next place */
     int fd;
-    bool torn; /* the last write ended within a line */
+    bool torn;     /* the last write ended within a line */
+    uint64_t away; /* records lost since the last that was written */
+    void (*on_trouble)(void *arg, const char *path, const char *why, uint64_t lost);
+    void *arg;
     struct buf text;
     size_t text_records;
     _Alignas(CACHE_LINE) _Atomic size_t put; /* next place of a producer */
@@ -229,15 +232,27 @@ static bool write_all(struct access *a, const char *p, size_t len)
     return true;
 }
 
+/* Says when it stops and begins to work; e: errno of a write that failed, 0: it did not. */
+static void tell(struct access *a, size_t records, int e)
+{
+    uint64_t away = a->away;
+
+    a->away = e ? away + records : 0;
+    if (a->on_trouble && (e ? !away : away > 0))
+        a->on_trouble(a->arg, a->path, e ? strerror(e) : NULL, away);
+}
+
 /* Lines that are not written whole are lost; the next batch starts on a line of its own. */
 static void batch_write(struct access *a)
 {
+    bool whole;
+
     if (a->text_records == 0)
         return;
-    if ((!a->torn || write_all(a, "\n", 1)) && write_all(a, a->text.data, a->text.len))
-        counter_add(a->written, a->text_records);
-    else
-        counter_add(a->lost, a->text_records);
+    errno = 0;
+    whole = (!a->torn || write_all(a, "\n", 1)) && write_all(a, a->text.data, a->text.len);
+    tell(a, a->text_records, whole ? 0 : errno ? errno : EIO);
+    counter_add(whole ? a->written : a->lost, a->text_records);
     a->text_records = 0;
     buf_reset(&a->text);
 }
@@ -372,6 +387,8 @@ enum rc access_open(const struct access_opts *o, struct access **out, struct err
     a->fd = a->wake_fd = -1;
     buf_init(&a->text, BATCH_BYTES + LINE_BYTES_MAX);
     a->path = xstrdup(o->path);
+    a->on_trouble = o->on_trouble;
+    a->arg = o->arg;
     a->fd = file_for(a->path);
     if (a->fd < 0) {
         rc = err_sys(err, "could not open access log '%s'", a->path);

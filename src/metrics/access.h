@@ -39,6 +39,10 @@ struct access_opts {
     const char *path;        /* appended to; "-": stdout.  Copied */
     size_t ring;             /* records, rounded up to a power of two; 0: the default */
     struct metrics *metrics; /* borrowed, outlives the log; NULL: an own one */
+    /* (optional) Called on the log's thread when lines begin to be lost (why: strerror's text)
+     * and when they are written again (why NULL; lost: how many were not). */
+    void (*on_trouble)(void *arg, const char *path, const char *why, uint64_t lost);
+    void *arg;
 };
 enum rc access_open(const struct access_opts *o, struct access **out, struct err *err) MUST_USE;
 void access_close(struct access *a); /* writes what waits; NULL is fine */

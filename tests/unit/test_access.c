@@ -8,6 +8,7 @@
 #include "os/file.h"
 #include "test.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,6 +250,55 @@ TEST(a_name_that_went_away_keeps_the_old_file)
     metrics_free(m);
 }
 
+struct troubles { /* the log's thread alone writes it; read when that has ended */
+    int began, ended;
+    uint64_t lost;
+    char why[64];
+};
+
+static void on_trouble(void *arg, const char *path, const char *why, uint64_t lost)
+{
+    struct troubles *t = arg;
+
+    assert_non_null(path);
+    t->began += why != NULL;
+    t->ended += why == NULL;
+    t->lost += lost;
+    if (why)
+        snprintf(t->why, sizeof(t->why), "%s", why);
+}
+
+TEST(a_full_disk_is_told_once)
+{
+    struct troubles t = { 0 };
+    struct metrics *m = metrics_new();
+    struct access_opts o = {
+        .path = in_dir("full"), .metrics = m, .on_trouble = on_trouble, .arg = &t
+    };
+    struct access_record r = record_of(1);
+    struct access *a = NULL;
+
+    if (access("/dev/full", W_OK) == 0) {
+        assert_int_equal(symlink("/dev/full", o.path), 0);
+        assert_int_equal(access_open(&o, &a, NULL), RC_OK);
+        for (uint64_t i = 1; i <= 3; i++) {
+            access_put(a, &r);
+            wait_for(m, "stoker_access_log_lost_total", i);
+        }
+        assert_int_equal(unlink(in_dir("full")), 0); /* room again */
+        access_reopen(a);
+        wait_for(m, "stoker_access_log_reopened_total", 1);
+        access_put(a, &r);
+        access_close(a);
+        assert_int_equal(t.began, 1);
+        assert_string_equal(t.why, strerror(ENOSPC));
+        assert_int_equal(t.ended, 1);
+        assert_int_equal(t.lost, 3);
+        assert_int_equal(count_of(m, "stoker_access_log_written_total"), 1);
+    }
+    metrics_free(m);
+}
+
 TEST(faults)
 {
     struct access_opts o = { .path = "/nowhere/at/all" };
@@ -330,6 +380,7 @@ int main(void)
         cmocka_unit_test(texts_from_outside_stay_on_their_line),
         cmocka_unit_test(written_in_order_and_appended),
         cmocka_unit_test(full_ring_drops_and_counts),
+        cmocka_unit_test(a_full_disk_is_told_once),
         cmocka_unit_test(rotation),
         cmocka_unit_test(a_name_that_went_away_keeps_the_old_file),
         cmocka_unit_test(faults),
