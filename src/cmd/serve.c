@@ -7,15 +7,20 @@
 #include "os/clock.h"
 #include "os/notify.h"
 
+#include <malloc.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 enum {
     SERVE_THREADS_MAX = 1024,
-    SERVE_TURN_MS = 1000,   /* between two looks at the watchdog */
-    SERVE_LOAD_TURN_MS = 20 /* while models load */
+    SERVE_TURN_MS = 1000,      /* between two looks at the watchdog */
+    SERVE_LOAD_TURN_MS = 20,   /* while models load */
+    SERVE_SECOND_MS = 50,      /* between two looks whether the drain is over */
+    SERVE_HEAP_BYTES = 1 << 20 /* blocks of so much go back to the machine when they are freed */
 };
 
 /* ---- running */
@@ -128,19 +133,66 @@ static enum rc wait_for_end(struct cmd_ctx *ctx, struct serve *s, struct plan **
     }
 }
 
-static enum rc stop(struct serve *s, enum rc rc, bool quiet, struct err *err)
+/* While serve_stop() waits: a second signal ends that. */
+struct second {
+    struct serve *s;
+    int fd;
+    _Atomic bool over;
+};
+
+static void *watch_second(void *arg)
 {
+    struct second *w = arg;
+
+    while (!atomic_load(&w->over)) {
+        struct pollfd p = { .fd = w->fd, .events = POLLIN };
+        struct signalfd_siginfo si;
+        if (poll(&p, 1, SERVE_SECOND_MS) == 1 && read(w->fd, &si, sizeof(si)) == sizeof(si) &&
+            si.ssi_signo != SIGHUP) {
+            serve_hurry(w->s);
+            break;
+        }
+    }
+    return NULL;
+}
+
+/* Returns how many requests were cut off. */
+static size_t drain(struct serve *s, int fd)
+{
+    struct second w = { .s = s, .fd = fd };
+    pthread_t thread;
     size_t cut = 0;
+    bool on = pthread_create(&thread, NULL, watch_second, &w) == 0;
+
+    serve_stop(s, &cut);
+    atomic_store(&w.over, true);
+    if (on)
+        (void)pthread_join(thread, NULL);
+    return cut;
+}
+
+static enum rc stop(struct serve *s, int fd, enum rc rc, bool quiet, struct err *err)
+{
+    size_t cut;
 
     notify_send("STOPPING=1");
     if (!quiet)
         (void)fprintf(stderr, "stoker serve: stopping, requests under way are answered first\n");
-    serve_stop(s, &cut);
+    cut = drain(s, fd);
     if (cut && rc == RC_OK)
         rc = err_set(err, RC_TIMEOUT, "%zu requests were cut off by the drain limit", cut);
     if (!quiet && rc == RC_OK)
         (void)fprintf(stderr, "stoker serve: stopped\n");
     return rc;
+}
+
+/* By itself malloc raises that limit to the largest block it saw freed, up to 32 MiB: one large
+ * request would make all later ones be cut from heaps, which never shrink for what still lives
+ * above. */
+static void bound_heap(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, SERVE_HEAP_BYTES);
+    (void)mallopt(M_TRIM_THRESHOLD, SERVE_HEAP_BYTES);
 }
 
 static enum rc serve_plan(struct cmd_ctx *ctx, struct plan **p, struct err *err)
@@ -150,13 +202,14 @@ static enum rc serve_plan(struct cmd_ctx *ctx, struct plan **p, struct err *err)
     int fd = -1;
     enum rc rc = watch_signals(&fd, err);
 
+    bound_heap();
     if (rc == RC_OK)
         rc = serve_start(&(*p)->o, &s, err);
     if (rc == RC_OK && !a->quiet)
         tell_start(s, *p, a);
     if (rc == RC_OK) {
         rc = wait_for_end(ctx, s, p, fd, err);
-        rc = stop(s, rc, a->quiet, err);
+        rc = stop(s, fd, rc, a->quiet, err);
     }
     serve_free(s);
     if (fd >= 0)
@@ -226,6 +279,8 @@ static const struct opt opts_serve[] = {
     ROW(0, "cache", STR, cache, "SIZE", "keep that much of computed vectors (default: none)"),
     ROW(0, "timeout", STR, timeout, "TIME", "of a request that names none (default: 30s)"),
     ROW(0, "drain", STR, drain, "TIME", "for running requests when stopped (default: 30s)"),
+    ROW(0, "head-timeout", STR, head_timeout, "TIME", "for a request's head (default: 10s)"),
+    ROW(0, "body-timeout", STR, body_timeout, "TIME", "between parts of its body (default: 30s)"),
     NUMBER("items-max", items, 1, 1000000, "inputs a call (default: 1024)"),
     ROW(0, "body-max", STR, body, "SIZE", "of a request (default: 32MiB)"),
     NUMBER("connections-max", connections, 1, 1000000,
@@ -263,7 +318,8 @@ const struct cmd cmd_serve = {
              "\n"
              "SIGHUP reads the spec again and loads, swaps and unloads what changed without a "
              "failed request. SIGTERM and SIGINT stop it: requests that were accepted are "
-             "answered first, within --drain, and the exit status is 0.\n"
+             "answered first, within --drain, and the exit status is 0; a second signal cuts them "
+             "off.\n"
              "\n"
              "Settings come from the table data/serve.csv by device and model, then from the spec, "
              "then from options, for every model; --explain prints them with their reasons. When "

@@ -24,7 +24,7 @@ enum {
 struct serve_args {
     struct opt_strs models;
     const char *spec, *listen, *token_file, *tls_cert, *tls_key, *dtype, *device, *cache, *body;
-    const char *timeout, *drain, *access_log, *port, *rerank_port;
+    const char *timeout, *drain, *head_timeout, *body_timeout, *access_log, *port, *rerank_port;
     int64_t threads, items, connections, batch_tokens, front_threads;
     const char *fallback;
     bool insecure, te_metrics, quiet, explain, json, try_it, free_port, fallback_at_start;

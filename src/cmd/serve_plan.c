@@ -230,6 +230,19 @@ static enum rc read_token(struct plan *p, const char *path, struct err *err)
     return rc;
 }
 
+/* Milliseconds of an option, 1 for none at all (0 is the default's); without it *ms stays. */
+static enum rc time_of(const char *arg, const char *name, int *ms, struct err *err)
+{
+    uint64_t v;
+
+    if (!arg)
+        return RC_OK;
+    if (units_duration_parse(arg, &v, err))
+        return err_ctx(err, "%s", name);
+    *ms = v > INT_MAX ? INT_MAX : v ? (int)v : 1;
+    return RC_OK;
+}
+
 static enum rc sizes_of_args(struct plan *p, const struct serve_args *a, struct err *err)
 {
     uint64_t v;
@@ -241,16 +254,11 @@ static enum rc sizes_of_args(struct plan *p, const struct serve_args *a, struct 
             return err_ctx(err, "--body-max");
         p->o.body_bytes_max = (size_t)v;
     }
-    if (a->timeout) {
-        if (units_duration_parse(a->timeout, &v, err))
-            return err_ctx(err, "--timeout");
-        p->o.timeout_ms = v > INT_MAX ? INT_MAX : (int)v;
-    }
-    if (a->drain) {
-        if (units_duration_parse(a->drain, &v, err))
-            return err_ctx(err, "--drain");
-        p->o.drain_ms = v > INT_MAX ? INT_MAX : v ? (int)v : 1;
-    }
+    if (time_of(a->timeout, "--timeout", &p->o.timeout_ms, err) ||
+        time_of(a->drain, "--drain", &p->o.drain_ms, err) ||
+        time_of(a->head_timeout, "--head-timeout", &p->o.head_ms, err) ||
+        time_of(a->body_timeout, "--body-timeout", &p->o.body_ms, err))
+        return err->code;
     return RC_OK;
 }
 

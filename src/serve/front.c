@@ -5,6 +5,7 @@
  * new call only adds to the queue.  A call whose model is being loaded is parked, so that no
  * thread waits for a disk. */
 #include "base/mem.h"
+#include "base/str.h"
 #include "os/clock.h"
 #include "serve/call.h"
 
@@ -159,6 +160,21 @@ static void on_job_done(struct job *j, enum rc why, const struct err *err)
     push(c->s->front, &c->s->front->done, c);
 }
 
+/* The engine counts within what it ran; a client counts the inputs of its own. */
+static bool engine_failed(struct call *c)
+{
+    const char *why = c->err.msg[0] ? c->err.msg : "the engine failed";
+    size_t i = 0;
+
+    while (i < c->job.count && !c->job.items[i].failed)
+        i++;
+    if (i == c->job.count)
+        return ask_fault(&c->fault, ASK_E_BACKEND, NULL, "%s", why);
+    if (str_starts(why, "sequence ") && strstr(why, ": "))
+        why = strstr(why, ": ") + 2;
+    return ask_fault(&c->fault, ASK_E_BACKEND, NULL, "input %zu: %s", i, why);
+}
+
 static bool job_failed(struct call *c)
 {
     if (c->why == RC_TIMEOUT)
@@ -166,8 +182,7 @@ static bool job_failed(struct call *c)
     if (c->why == RC_LIMIT)
         return ask_fault(&c->fault, atomic_load(&c->s->stopping) ? ASK_E_STOPPING : ASK_E_DEADLINE,
                          NULL, "the request was cancelled");
-    return ask_fault(&c->fault, ASK_E_BACKEND, NULL, "%s",
-                     c->err.msg[0] ? c->err.msg : "the engine failed");
+    return engine_failed(c);
 }
 
 static void finish(struct call *c)
@@ -419,6 +434,8 @@ void front_free(struct front *f)
     pthread_mutex_unlock(&f->lock);
     for (size_t i = 0; i < f->threads; i++)
         (void)pthread_join(f->ids[i], NULL);
+    for (struct call *c; (c = take(&f->parked));) /* their model never came */
+        answer(c, ask_fault(&c->fault, ASK_E_STOPPING, NULL, "the server is stopping"));
     pthread_cond_destroy(&f->more);
     pthread_mutex_destroy(&f->lock);
     free(f);

@@ -256,6 +256,17 @@ bool models_all_ready(struct models *m)
     return all;
 }
 
+bool models_last_error(struct models *m, const char *name, struct err *out)
+{
+    pthread_mutex_lock(&m->lock);
+    const struct slot *s = names_find(m, name);
+    bool failed = s && s->error.code != RC_OK;
+    if (failed)
+        *out = s->error;
+    pthread_mutex_unlock(&m->lock);
+    return failed;
+}
+
 /* The first that failed, and whether one is loading.  The lock is held. */
 static enum rc look_at_all(struct models *m, bool *out_busy, struct err *err)
 {

@@ -145,6 +145,8 @@ void served_release(struct served *s);
  * request whose model comes back. */
 enum models_got models_wait(struct models *m, const char *name, enum ask_what what,
                             int64_t deadline_ns, struct served **out, struct err *err);
+/* Why its last load failed, though an older version may still serve; false: it did not. */
+bool models_last_error(struct models *m, const char *name, struct err *out);
 bool models_all_ready(struct models *m); /* every model asked for at start, once */
 /* Waits until every model that was asked for is ready; the first that failed is the error. */
 enum rc models_wait_all(struct models *m, struct err *err) MUST_USE;

@@ -14,6 +14,7 @@
 #include "serve/models_int.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <sys/stat.h>
 
 enum {
@@ -78,6 +79,7 @@ static void free_dead(struct models *m, struct version *v)
     assert(!v->slot && !atomic_load(&v->refs));
     pthread_mutex_unlock(&m->lock);
     version_empty(v);
+    (void)malloc_trim(0); /* a tokenizer is many small blocks */
     pthread_mutex_lock(&m->lock);
     while (*at != v)
         at = &(*at)->next;

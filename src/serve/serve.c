@@ -6,6 +6,7 @@
  *     http stops listening ─ calls are answered ─ lanes end    stop */
 #include "serve/serve.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"
@@ -14,6 +15,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -42,15 +44,7 @@ static void on_call(void *arg, struct http_exchange *x)
 {
     const struct call_route *r = arg;
 
-    if (!atomic_load(&r->s->stopping)) {
-        front_take(r->s->front, r->api, x);
-        return;
-    }
-    struct ask_fault f = { .kind = ASK_E_STOPPING };
-    struct buf body = { 0 };
-    (void)ask_fault(&f, ASK_E_STOPPING, NULL, "the server is stopping");
-    http_reply(x, api_error(r->api->family, &f, &body), "application/json", &body, NULL);
-    buf_release(&body);
+    front_take(r->s->front, r->api, x); /* while it stops too: its connection was accepted */
 }
 
 static void make_routes(struct serve *s)
@@ -115,7 +109,11 @@ static void *tick_main(void *arg)
 static void on_model_change(void *arg, const char *name)
 {
     struct serve *s = arg;
+    struct err err = { 0 };
 
+    /* the command tells of those that fail at the start */
+    if (models_all_ready(s->models) && models_last_error(s->models, name, &err))
+        log_warn("%s", err.msg);
     stats_expect_model(s->stats, name);
     sched_expect_model(s->sched, name);
     if (s->front)
@@ -172,9 +170,21 @@ static size_t front_threads(const struct serve_opts *o)
     return (size_t)(n > SERVE_FRONT_THREADS_MAX ? SERVE_FRONT_THREADS_MAX : n);
 }
 
+static void on_log_trouble(void *arg, const char *path, const char *why, uint64_t lost)
+{
+    (void)arg;
+    if (why)
+        log_warn("could not write access log '%s': %s; requests go on without it", path, why);
+    else
+        log_info("access log '%s' is written again; %" PRIu64 " requests are missing in it", path,
+                 lost);
+}
+
 static enum rc start_log(struct serve *s, const struct serve_opts *o, struct err *err)
 {
-    struct access_opts ao = { .path = o->access_log, .metrics = s->metrics };
+    struct access_opts ao = { .path = o->access_log,
+                              .metrics = s->metrics,
+                              .on_trouble = on_log_trouble };
 
     return o->access_log ? access_open(&ao, &s->access, err) : RC_OK;
 }
@@ -211,6 +221,8 @@ static enum rc start_http(struct serve *s, struct err *err)
                             .route_count = own->route_count,
                             .body_bytes_max = s->o.body_bytes_max,
                             .connections_max = s->o.connections_max,
+                            .head_ms = s->o.head_ms,
+                            .body_ms = s->o.body_ms,
                             .token = own->token,
                             .tls_cert = own->tls_cert,
                             .tls_key = own->tls_key,
@@ -278,6 +290,7 @@ enum rc serve_check(struct serve *s, struct err *err)
 enum rc serve_reload(struct serve *s, const struct model_opts *models, size_t count,
                      struct err *err)
 {
+    access_reopen(s->access); /* whoever moved the file away says so by the same signal */
     return models_reload(s->models, models, count, err);
 }
 
@@ -289,6 +302,11 @@ void serve_stop(struct serve *s, size_t *out_cut)
         return;
     front_wake_parked(s->front);
     http_drain(s->http, s->o.drain_ms, out_cut);
+}
+
+void serve_hurry(struct serve *s)
+{
+    http_drain(s->http, 0, NULL);
 }
 
 void serve_free(struct serve *s)

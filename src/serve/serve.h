@@ -25,6 +25,7 @@ struct serve_opts {
     size_t pool_count;
     size_t items_max, body_bytes_max, connections_max, queue_tokens_max, queue_jobs_max;
     int timeout_ms, drain_ms;
+    int head_ms, body_ms; /* of http_opts; 0: its defaults */
     uint64_t cache_bytes;
     const char *token, *tls_cert, *tls_key;
     bool allow_anyone;      /* beyond loopback without a token */
@@ -49,6 +50,8 @@ enum rc serve_reload(struct serve *s, const struct model_opts *models, size_t co
                      struct err *err) MUST_USE;
 /* Stops taking requests, answers those it has within the drain time. */
 void serve_stop(struct serve *s, size_t *out_cut);
+/* For another thread, while serve_stop() waits: what is not answered yet is cut off. */
+void serve_hurry(struct serve *s);
 void serve_free(struct serve *s); /* NULL is fine */
 
 #endif
