@@ -205,6 +205,8 @@ help:
 	@echo 'make CC=clang     the other compiler'
 	@echo 'make fuzz         FUZZ_SECONDS=60 for each target'
 	@echo 'make bench        figures as RESULT lines; make bench-embed: vectors, beside other engines'
+	@echo 'make bench-soak   a million requests: does the server grow?  make bench-overload: ten times its rate'
+	@echo 'make test-threads the server under ThreadSanitizer'
 	@echo 'make bench-tokenize   tokens a second beside the reference, and loading; PYTHON='
 	@echo 'make docs         rewrite generated documents'
 	@echo 'make install      DESTDIR= PREFIX=/usr/local'

@@ -16,8 +16,8 @@ import sys
 import threading
 import time
 
-import serve_box
-from serve_box import Server, check, lines
+import serve_test
+from serve_test import Server, check, lines
 
 STOKER, EMB, RANK = sys.argv[1:4]
 TEXTS = ["hello world", "a", "the quick brown fox", "hello hello hello world"]
@@ -261,4 +261,4 @@ if s.port:
             part()
         except Exception as e:
             check(f"{part.__name__} ends", False, repr(e))
-serve_box.done()
+serve_test.done()

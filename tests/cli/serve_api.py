@@ -9,9 +9,9 @@ import math
 import os
 import struct
 
-import serve_box
+import serve_test
 import serve_models
-from serve_box import Server, check, lines, part, ranks
+from serve_test import Server, check, lines, part, ranks
 
 TEXTS = ["hello world", "a", "the cat sat on the mat", "how do magnets work"]
 DOCS = ["hello world", "fire", "the dog runs fast"]
@@ -446,4 +446,4 @@ if s.port:
         part(one, s)
     rc, rest = s.stop()
     check("it stops", rc == 0, rc, rest)
-serve_box.done()
+serve_test.done()

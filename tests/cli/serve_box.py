@@ -1,66 +1,52 @@
 # SPDX-License-Identifier: MIT
-"""What tests of `stoker serve` share: TAP, a server on a free port, what `stoker embed` and
-`stoker rerank` say.  Only the standard library."""
+"""A `stoker serve` process on a free port, for tests and measurements.  Standard library alone."""
+import atexit
 import http.client
 import json
 import os
 import re
-import select
 import signal
+import socket
 import subprocess
-import sys
+import threading
 import time
 
-STOKER = sys.argv[1]
-count = failed = 0
+living = []
 
 
-def check(what, ok, *why):
-    global count, failed
-    count += 1
-    failed += not ok
-    print(f"{'ok' if ok else 'not ok'} {count} - {what}")
-    if not ok:
-        for w in why:
-            print("# " + str(w)[:400].replace("\n", "\n# "))
-    sys.stdout.flush()
-
-
-def skip(what, why):
-    global count
-    count += 1
-    print(f"ok {count} - {what} # SKIP {why}")
-
-
-def part(fn, *args):
-    """Whatever happens in one part, the others run."""
-    try:
-        fn(*args)
-    except Exception as e:
-        check(f"{fn.__name__} ends", False, repr(e))
-
-
-def done():
-    print(f"1..{count}")
-    sys.exit(1 if failed else 0)
+@atexit.register
+def end_all():
+    for p in living:
+        if p.poll() is None:
+            p.kill()
 
 
 class Server:
-    def __init__(self, *args):
-        self.p = subprocess.Popen([STOKER, "serve", "--port", "0", *args], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        self.text, self.port = "", 0
-        end = time.time() + 60
-        while time.time() < end and "ready" not in self.text and self.p.poll() is None:
-            if select.select([self.p.stderr], [], [], 0.2)[0]:
-                got = os.read(self.p.stderr.fileno(), 65536).decode()
-                if not got:
-                    break
-                self.text += got
-                found = re.search(r"://[0-9.]+:(\d+)", self.text)
-                self.port = int(found[1]) if found else self.port
+    """Ends up ready, or dead with its words in `text`.  `tls` is the client's ssl context."""
 
-    def ask(self, path, body=None, headers=None, method=None, timeout=30):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+    def __init__(self, stoker, *args, ready=True, port=0, env=None, tls=None):
+        self.p = subprocess.Popen([stoker, "serve", "--port", str(port), *args], stderr=subprocess.PIPE,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=dict(os.environ, **(env or {})))
+        living.append(self.p)
+        self.text, self.port, self.tls = "", 0, tls
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+        self.wait_text("stoker serve: ready" if ready else "http")
+
+    def read(self):
+        for line in self.p.stderr:
+            self.text += line.decode(errors="replace")
+            found = re.search(r"serve: https?://[0-9.]+:(\d+)", self.text)
+            self.port = self.port or (int(found[1]) if found else 0)
+
+    def wait_text(self, words, seconds=60):
+        return wait(lambda: words in self.text or self.p.poll() is not None, seconds) and words in self.text
+
+    def ask(self, path, body=None, headers=None, method=None, timeout=60):
+        if self.tls:
+            c = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=self.tls)
+        else:
+            c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         data = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
         c.request(method or ("GET" if body is None else "POST"), path, data, headers or {})
         r = c.getresponse()
@@ -71,23 +57,72 @@ class Server:
         except ValueError:
             return r.status, raw, r
 
-    def stop(self, sig=signal.SIGTERM):
-        self.p.send_signal(sig)
+    def connect(self, timeout=60):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
+
+    def metric(self, name, *labels):
+        """The sum of a name's series that have these labels ('reason="cancelled"')."""
+        text, total = self.ask("/metrics")[1].decode(), 0.0
+        for line in text.splitlines():
+            series, _, value = line.rpartition(" ")
+            if series.partition("{")[0] == name and all(x in series for x in labels):
+                total += float(value)
+        return total
+
+    def fds(self):
+        return len(os.listdir(f"/proc/{self.p.pid}/fd"))
+
+    def rss_kb(self):
+        with open(f"/proc/{self.p.pid}/status") as f:
+            return int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])
+
+    def sanitized(self):
+        """Its memory says nothing then, and it is slow."""
+        with open(f"/proc/{self.p.pid}/maps") as f:
+            return bool(re.search(r"lib[at]san|libubsan", f.read()))
+
+    def stop(self, sig=signal.SIGTERM, seconds=60):
+        if self.p.poll() is None:
+            self.p.send_signal(sig)
         try:
-            rest = self.p.communicate(timeout=30)[1].decode()
+            rc = self.p.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             self.p.kill()
-            return None, "did not stop"
-        return self.p.returncode, rest
+            self.p.wait()
+            return None
+        self.reader.join(10)
+        return rc
 
 
-def lines(model, texts, *args):
-    p = subprocess.run([STOKER, "embed", "-m", model, "--quiet", *args], input="\n".join(texts) + "\n", capture_output=True, text=True)
-    return [json.loads(x)["embedding"] for x in p.stdout.splitlines()]
+def wait(what, seconds=60):
+    """Until it holds; what() is asked again and again."""
+    end = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
 
 
-def ranks(model, query, docs, *args):
-    """(index, score), best first."""
-    p = subprocess.run([STOKER, "rerank", "-m", model, "-q", query, "--json", "--quiet", *args],
-                       input="\n".join(docs) + "\n", capture_output=True, text=True)
-    return [(r["index"], r["score"]) for r in json.loads(p.stdout)["results"]]
+def request(path, body, *fields):
+    """The bytes of a POST."""
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    head = [f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *fields, "", ""]
+    return "\r\n".join(head).encode() + body
+
+
+def reply(c):
+    """Status, fields and body of the next reply on a socket; (None, {}, b"") when it closed."""
+    f = c.makefile("rb")
+    try:
+        line = f.readline()
+        fields = {}
+        while line:
+            field = f.readline().strip()
+            if not field:
+                break
+            name, _, value = field.decode().partition(":")
+            fields[name.lower()] = value.strip()
+        return (int(line.split()[1]), fields, f.read(int(fields.get("content-length", 0)))) if line else (None, {}, b"")
+    except ConnectionError:
+        return None, {}, b""

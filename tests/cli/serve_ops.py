@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-from serve_lib import Server, check, done, embed, run, skip
+from serve_test import Server, check, done, embed, run, skip
 
 PLUGIN, PROMPTS = sys.argv[2], json.load(open(sys.argv[3]))
 FAILS = os.path.abspath("fails")

@@ -24,9 +24,9 @@ from huggingface_hub import AsyncInferenceClient, InferenceClient  # noqa: E402
 from huggingface_hub.errors import HfHubHTTPError  # noqa: E402
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
-import serve_box  # noqa: E402
+import serve_test  # noqa: E402
 import serve_models  # noqa: E402
-from serve_box import Server, check, lines, part, ranks  # noqa: E402
+from serve_test import Server, check, lines, part, ranks  # noqa: E402
 
 MODEL = sys.argv[2]
 NAME = "all-MiniLM-L6-v2"
@@ -137,7 +137,7 @@ def openai_overload(s):
         e = limited[0]
         check("openai: RateLimitError tells when to come again", e.code == "rate_limit_exceeded" and int(e.response.headers["retry-after"]) >= 1, repr(e))
     else:
-        serve_box.skip("openai: RateLimitError tells when to come again", "the queue was never full")
+        serve_test.skip("openai: RateLimitError tells when to come again", "the queue was never full")
 
 
 # ---- Cohere
@@ -269,7 +269,7 @@ def main():
     for x in (s, t, p):
         x.url = f"http://127.0.0.1:{x.port}"
     check("the servers start", all(x.port and "ready" in x.text for x in (s, t, p)), s.text, t.text, p.text)
-    if not serve_box.failed:
+    if not serve_test.failed:
         want = bits(lines(MODEL, TEXTS, "--normalize"))
         check("stoker embed says what they must be", len(want) == 3 and len(want[0]) == 384 * 4)
         for fn, args in ((openai_vectors, (s, want)), (openai_async, (s, want)), (openai_errors, (s, t)), (cohere_vectors, (s, want)),
@@ -279,7 +279,7 @@ def main():
     for x in (s, t, p):
         rc, rest = x.stop()
         check("a server stops", rc == 0, rc, rest)
-    serve_box.done()
+    serve_test.done()
 
 
 main()

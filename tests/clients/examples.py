@@ -13,9 +13,9 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
-import serve_box  # noqa: E402
+import serve_test  # noqa: E402
 import serve_models  # noqa: E402
-from serve_box import Server, check  # noqa: E402
+from serve_test import Server, check  # noqa: E402
 
 WORDS = {"object", "type", "error_type", "code", "response_type", "model", "param"}  # compared as they are
 MORE = "…"
@@ -112,7 +112,7 @@ def main():
     check("each chapter has some", want <= have, want - have)
     if s.port:
         s.stop()
-    serve_box.done()
+    serve_test.done()
 
 
 main()

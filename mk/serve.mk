@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+# The model server over a longer time:
+#
+#   make bench-soak SOAK_REQUESTS=1000000     does it grow?
+#   make bench-overload OVERLOAD_SECONDS=60   ten times what it can do
+#   make test-threads                         the server's tests under ThreadSanitizer
+SOAK_REQUESTS ?= 1000000
+SOAK_ARGS ?=
+OVERLOAD_SECONDS ?= 60
+OVERLOAD_ARGS ?=
+
+.PHONY: bench-soak bench-overload test-threads
+bench-soak: all
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/bench/soak.py $(B)/stoker --requests $(SOAK_REQUESTS) $(SOAK_ARGS)
+bench-overload: all
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/bench/overload.py $(B)/stoker --seconds $(OVERLOAD_SECONDS) $(OVERLOAD_ARGS)
+
+SERVER_UNITS := $(filter %/test_http %/test_http_faults %/test_sched %/test_sched_load %/test_models %/test_models_lanes %/test_access,$(UNIT))
+.PHONY: server-variant
+server-variant: all $(SERVER_UNITS)
+	BUILD=$(B) prove --exec '' --timer $(SERVER_UNITS) tests/cli/serve.t tests/cli/serve_faults.t
+test-threads:
+	@$(MAKE) --no-print-directory -j$(JOBS) CUDA=0 SAN=thread server-variant
