@@ -235,6 +235,7 @@ static bool make_rows(struct call *c)
         return ask_fault(&c->fault, ASK_E_TOO_MANY, NULL,
                          "the reply would hold %zu rows of %zu numbers: ask for fewer at a time",
                          rows, c->full_width);
+    c->row_count = rows;
     c->rows = malloc(rows * c->full_width * sizeof(float));
     if (!c->rows)
         return ask_fault(&c->fault, ASK_E_NO_MEMORY, NULL, "no memory for %zu rows", rows);

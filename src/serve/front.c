@@ -3,7 +3,11 @@
  *
  * Finished jobs go before new calls: an answer that is ready frees memory and a client; a
  * new call only adds to the queue.  A call whose model is being loaded is parked, so that no
- * thread waits for a disk. */
+ * thread waits for a disk.
+ *
+ * A wake-up of another thread takes as long as all the rest of a short request.  So the only
+ * call of an idle server stays where it is: the loop's thread makes its job, the lane's thread
+ * writes its answer.  Both are short by the limits below, and nobody else waits for either. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"
@@ -12,6 +16,11 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
+
+enum {
+    FRONT_ALONE_BODY_MAX = 4 << 10,  /* bytes of a request that skips the front threads */
+    FRONT_ALONE_FLOATS_MAX = 4 << 10 /* numbers of its answer */
+};
 
 struct queue {
     struct call *first, **last;
@@ -24,6 +33,8 @@ struct front {
     struct queue done, fresh, parked;
     size_t parked_count;
     bool stop;
+    _Atomic size_t open;  /* calls that are not answered */
+    struct front_own own; /* the loop's thread's */
     size_t threads;
     pthread_t ids[];
 };
@@ -50,6 +61,14 @@ static void queue_init(struct queue *q)
     q->last = &q->first;
 }
 
+/* Is it the only call, and a short one? */
+static bool alone(const struct call *c)
+{
+    return atomic_load(&c->s->front->open) == 1 &&
+           http_request(c->x)->body_len <= FRONT_ALONE_BODY_MAX &&
+           c->row_count * c->full_width <= FRONT_ALONE_FLOATS_MAX;
+}
+
 static void push(struct front *f, struct queue *q, struct call *c)
 {
     pthread_mutex_lock(&f->lock);
@@ -66,6 +85,7 @@ static void call_free(struct call *c)
         served_release(c->model);
     free(c->rows);
     arena_release(&c->ask.arena);
+    atomic_fetch_sub(&c->s->front->open, 1);
     free(c);
 }
 
@@ -149,17 +169,6 @@ static void answer(struct call *c, bool ok)
 
 /* ---- jobs */
 
-static void on_job_done(struct job *j, enum rc why, const struct err *err)
-{
-    struct call *c = j->arg;
-
-    c->why = why;
-    if (err)
-        c->err = *err;
-    c->stage = CALL_FINISH;
-    push(c->s->front, &c->s->front->done, c);
-}
-
 /* The engine counts within what it ran; a client counts the inputs of its own. */
 static bool engine_failed(struct call *c)
 {
@@ -191,6 +200,21 @@ static void finish(struct call *c)
     c->answer.times.queue = c->job.started_ns ? c->job.started_ns - c->job.submitted_ns : 0;
     c->answer.times.run = c->job.started_ns ? c->job.ended_ns - c->job.started_ns : 0;
     answer(c, c->why == RC_OK ? call_finish(c) : job_failed(c));
+}
+
+/* On the lane's thread, or on the submitter's when the cache had it all. */
+static void on_job_done(struct job *j, enum rc why, const struct err *err)
+{
+    struct call *c = j->arg;
+
+    c->why = why;
+    if (err)
+        c->err = *err;
+    c->stage = CALL_FINISH;
+    if (alone(c))
+        finish(c);
+    else
+        push(c->s->front, &c->s->front->done, c);
 }
 
 static void submit(struct call *c)
@@ -384,12 +408,16 @@ void front_take(struct front *f, const struct api *api, struct http_exchange *x)
 {
     struct call *c = xcalloc(1, sizeof(*c));
 
+    atomic_fetch_add(&f->open, 1);
     c->s = f->s;
     c->x = x;
     c->api = api;
     c->stage = CALL_PARSE;
     http_on_gone(x, on_gone, c);
-    push(f, &f->fresh, c);
+    if (alone(c))
+        work(c, &f->own);
+    else
+        push(f, &f->fresh, c);
 }
 
 void front_wake_parked(struct front *f)
@@ -413,6 +441,7 @@ enum rc front_new(struct serve *s, size_t threads, struct front **out, struct er
     queue_init(&f->done);
     queue_init(&f->fresh);
     queue_init(&f->parked);
+    f->own.scratch = tok_scratch_new();
     for (; f->threads < threads; f->threads++)
         if (pthread_create(&f->ids[f->threads], NULL, front_main, f) != 0)
             break;
@@ -436,6 +465,8 @@ void front_free(struct front *f)
         (void)pthread_join(f->ids[i], NULL);
     for (struct call *c; (c = take(&f->parked));) /* their model never came */
         answer(c, ask_fault(&c->fault, ASK_E_STOPPING, NULL, "the server is stopping"));
+    tok_scratch_free(f->own.scratch);
+    buf_release(&f->own.prepared);
     pthread_cond_destroy(&f->more);
     pthread_mutex_destroy(&f->lock);
     free(f);
