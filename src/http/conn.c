@@ -125,8 +125,9 @@ static void report(struct conn *c, struct http_exchange *x, bool gone)
 {
     const struct http_opts *o = &c->s->o;
 
-    if (o->on_done && !x->interim)
-        o->on_done(o->arg, &x->req, x->answered ? x->status : 499, x->sent, clock_mono_ns(), gone);
+    if (o->on_done && !x->interim) /* what is not answered may be its replier's now */
+        o->on_done(o->arg, &x->req, x->answered ? x->status : 499, x->answered ? x->sent : 0,
+                   x->answered && x->sent_ns ? x->sent_ns : clock_mono_ns(), gone);
 }
 
 /* Lets go of the requests from `*at` on. */
@@ -139,6 +140,7 @@ static void drop_from(struct conn *c, struct http_exchange **at, struct http_exc
     for (; x; x = next) {
         next = x->next;
         c->count -= x->interim ? 0 : 1;
+        c->s->out -= x->handed && !x->answered;
         report(c, x, true);
         exchange_detach(x);
     }
@@ -223,10 +225,14 @@ static void conn_eof(struct conn *c)
 /* ---- requests */
 static void append(struct conn *c, struct http_exchange *x)
 {
-    if (c->last)
+    if (c->last) {
+        pthread_mutex_lock(&c->s->hub->lock);
+        c->first->followed = true;
+        pthread_mutex_unlock(&c->s->hub->lock);
         c->last->next = x;
-    else
+    } else {
         c->first = x;
+    }
     c->last = x;
 }
 
@@ -380,6 +386,9 @@ static void on_request(struct conn *c)
         return;
     }
     x->handed = true;
+    c->s->out++;
+    if (c->first == x && !c->ssl && !x->close)
+        x->direct_fd = c->fd;
     c->route->run(c->route->arg, x);
 }
 
@@ -506,13 +515,11 @@ static void prepare(struct conn *c, struct http_exchange *x)
 {
     if (x->prefixed)
         return;
-    x->prefixed = true;
     if (c->s->draining && x == c->last && http_parser_idle(&c->parser) && !c->spare) {
         x->close = c->stop = true;
         x->kept_alive = false;
     }
-    server_date(c->s);
-    exchange_prefix(x, c->s->common, c->s->common_len);
+    exchange_prefix(x);
 }
 
 /* The unsent pieces of the replies that may be written now. */
@@ -598,6 +605,7 @@ static bool write_replies(struct conn *c)
     size_t turn = 0, count;
 
     c->blocked = false;
+    (void)sent(c, 0); /* replies that their own threads sent */
     while ((count = gather(c, iov, HTTP_IOV_MAX)) > 0) {
         ssize_t n = send_some(c, iov, count);
 
@@ -634,16 +642,22 @@ void conn_flush(struct conn *c)
         return;
     }
     conn_resume(c);
+    if (c->s->drain_idle_ns == INT64_MAX && !conn_busy(c)) { /* its reply did not say so */
+        conn_close(c);
+        return;
+    }
     conn_update(c);
 }
 
 void conn_answered(struct http_exchange *x)
 {
     x->answered = true;
-    if (x->conn)
-        server_note_flush(x->conn->s, x->conn);
-    else
+    if (!x->conn) {
         exchange_free(x);
+        return;
+    }
+    x->conn->s->out--;
+    server_note_flush(x->conn->s, x->conn);
 }
 
 /* ---- events */

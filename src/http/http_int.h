@@ -40,10 +40,12 @@ enum {
     HTTP_SPARE_FILES_MAX = 64,            /* descriptors left for everything but connections */
     HTTP_BODY_RATE_MIN = 1024,            /* bytes a second, over the time above body_ms */
     HTTP_LINGER_MS = 2000,                /* for the client to read our last reply */
+    HTTP_REAP_MS = 50,                    /* until the loop sees a reply that was sent without it */
     HTTP_DRAIN_IDLE_MS = 200,             /* requests on their way when a drain begins */
     HTTP_ACCEPT_PAUSE_MS = 100,           /* after EMFILE and its like */
     HTTP_BACKLOG = 4096,
-    HTTP_PREFIX_BYTES = 256 /* of a reply's head that the loop writes: status, date, … */
+    HTTP_DIRECT_BYTES_MAX = 256 << 10, /* of a reply that its own thread may send */
+    HTTP_PREFIX_BYTES = 256            /* of a reply's head that is made last: status, date, … */
 };
 
 /* ---- parse.c */
@@ -122,13 +124,18 @@ struct timer *timers_due(struct timers *t, int64_t now_ns); /* one, stopped; NUL
 /* ---- reply.c */
 struct hub { /* what exchanges and the server share */
     pthread_mutex_t lock;
-    pthread_cond_t called;               /* a callback returned */
+    pthread_cond_t called;               /* a callback or a send returned */
     struct http_exchange *first, **last; /* answered, not yet taken by the loop */
     int wake_fd;                         /* -1: the loop has ended */
     bool woken;                          /* wake_fd was written and not yet read */
     pthread_t loop;
     bool has_loop;
-    atomic_size_t refs; /* the server and every exchange */
+    bool draining; /* http_drain() was called */
+    int64_t date_s;
+    char common[HTTP_PREFIX_BYTES]; /* "Date: …\r\nServer: …\r\n" of that second */
+    size_t common_len;
+    char server_name[HTTP_SERVER_NAME_MAX + 1]; /* "": none */
+    atomic_size_t refs;                         /* the server and every exchange */
     atomic_size_t body_bytes;
 };
 
@@ -141,23 +148,26 @@ struct http_exchange {
     struct http_exchange *next; /* later on the same connection */
     size_t body_bytes;          /* counted in the hub */
     bool answered, interim, prefixed, close, kept_alive;
-    bool handed; /* a handler has it */
+    bool handed;   /* a handler has it */
+    int direct_fd; /* the replier may send there by itself; -1: the loop does.  Fixed once handed */
     /* the reply: the replier's, then the loop's */
     int status;
     char *head;               /* owned; the first HTTP_PREFIX_BYTES are the loop's */
     size_t head_at, head_len; /* what is to be written: head[head_at..head_len) */
     struct buf body;
-    size_t sent; /* of head and body together */
+    size_t sent;     /* of head and body together */
+    int64_t sent_ns; /* when a replier had sent all of it; 0: the loop did */
     /* under the hub's lock */
     struct http_exchange *next_reply;
     void (*on_gone)(void *arg);
     void *gone_arg;
-    bool replied, calling;
+    bool replied, calling, sending;
+    bool followed; /* others wait behind it on its connection */
     atomic_bool gone;
     char peer[HTTP_PEER_MAX];
 };
 
-struct hub *hub_new(void);
+struct hub *hub_new(const char *server_name);
 void hub_unref(struct hub *h);
 struct http_exchange *exchange_new(struct hub *h, struct conn *c);
 void exchange_free(struct http_exchange *x);
@@ -168,8 +178,8 @@ struct http_exchange *hub_take(struct hub *h);
 /* The reply's head behind the prefix, and its body; no lock, no queue. */
 void exchange_answer(struct http_exchange *x, int status, const char *type, struct buf *body,
                      const char *fields);
-/* Status line, date and what the connection needs; on the loop, before the first write. */
-void exchange_prefix(struct http_exchange *x, const char *common, size_t common_len);
+/* Status line, date and what the connection needs; before the first write. */
+void exchange_prefix(struct http_exchange *x);
 size_t exchange_bytes(const struct http_exchange *x); /* of head and body to be sent */
 
 /* ---- route.c */
@@ -266,12 +276,10 @@ struct http_server {
     bool accepting, draining;
     int64_t drain_idle_ns, drain_cut_ns; /* close the idle; cut the rest; INT64_MAX: never */
     uint64_t next_id;
-    int64_t date_s;
-    char common[HTTP_PREFIX_BYTES]; /* "Date: …\r\nServer: …\r\n" */
-    size_t common_len;
     char *read_buf, *write_buf;
     atomic_size_t conn_count;
     size_t lingering; /* connections of them that only wait for their end */
+    size_t out;       /* exchanges that handlers have, or that wait in the hub */
     /* under the hub's lock */
     pthread_cond_t drained;
     bool ending, drain_asked, is_drained;
@@ -282,7 +290,6 @@ struct http_server {
 void server_note_flush(struct http_server *s, struct conn *c);
 void server_note_dead(struct http_server *s, struct conn *c);
 void server_take_replies(struct http_server *s); /* marks them; flushes nothing */
-void server_date(struct http_server *s);         /* keeps s->common of this second */
 
 /* ---- listen.c */
 enum rc listener_open(struct listener *l, const char *address, int port, struct err *err) MUST_USE;

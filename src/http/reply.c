@@ -10,22 +10,35 @@
  * counted by the server and by every exchange, so that a reply may come after
  * http_server_free(): it finds the loop ended and frees the exchange.
  *
+ * A reply to the first request of a plain connection is sent by the thread that gives it, with
+ * `sending` set, so that its client need not wait for the loop to wake.  Nothing else writes
+ * there meanwhile: the loop writes replies in order and does not know of this one yet.  It then
+ * comes to the loop like any other, all or some of it sent; when all is, and nothing waits
+ * behind it, the loop is not woken but finds it on its next turn, HTTP_REAP_MS away at most.
+ * Before the loop closes the connection it waits for a send.
+ *
  * A callback of http_on_gone() runs without the lock, with `calling` set; http_reply() of
  * another thread waits for it, of the callback itself leaves the freeing to the loop. */
 #include "http/http_int.h"
 
 #include "base/mem.h"
+#include "os/clock.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <strings.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
-struct hub *hub_new(void)
+struct hub *hub_new(const char *server_name)
 {
     struct hub *h = xcalloc(1, sizeof(*h));
 
+    if (server_name)
+        (void)snprintf(h->server_name, sizeof(h->server_name), "%s", server_name);
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->called, NULL);
     h->last = &h->first;
@@ -50,6 +63,7 @@ struct http_exchange *exchange_new(struct hub *h, struct conn *c)
     atomic_fetch_add(&h->refs, 1);
     x->hub = h;
     x->conn = c;
+    x->direct_fd = -1;
     x->req.path = x->req.query = x->req.body = x->req.peer = "";
     return x;
 }
@@ -74,6 +88,8 @@ void exchange_detach(struct http_exchange *x)
     bool ours;
 
     pthread_mutex_lock(&h->lock);
+    while (x->sending) /* its descriptor is about to be closed; a send never waits */
+        pthread_cond_wait(&h->called, &h->lock);
     x->conn = NULL;
     atomic_store(&x->gone, true);
     ours = !x->handed || x->answered; /* nobody else has it, nor is it in the list */
@@ -152,15 +168,41 @@ void exchange_answer(struct http_exchange *x, int status, const char *type, stru
         buf_release(&x->body);
 }
 
-void exchange_prefix(struct http_exchange *x, const char *common, size_t common_len)
+/* The lock is held. */
+static void keep_date(struct hub *h)
+{
+    static const char days[][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
+    static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+    int64_t now = clock_unix_s();
+    time_t t = (time_t)now;
+    struct tm tm;
+    int n;
+
+    if (now == h->date_s || !gmtime_r(&t, &tm))
+        return;
+    h->date_s = now;
+    n = snprintf(h->common, sizeof(h->common), "Date: %s, %02d %s %04d %02d:%02d:%02d GMT\r\n",
+                 days[tm.tm_wday], tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour,
+                 tm.tm_min, tm.tm_sec);
+    if (h->server_name[0])
+        n += snprintf(h->common + n, sizeof(h->common) - (size_t)n, "Server: %s\r\n",
+                      h->server_name);
+    h->common_len = (size_t)n;
+}
+
+void exchange_prefix(struct http_exchange *x)
 {
     char text[HTTP_PREFIX_BYTES + 96], *p = text;
+    struct hub *h = x->hub;
     size_t len;
 
     p = put_number(put(p, "HTTP/1.1 "), (uint64_t)x->status);
     p = put(put(put(p, " "), http_status_text(x->status)), "\r\n");
-    memcpy(p, common, common_len);
-    p += common_len;
+    pthread_mutex_lock(&h->lock);
+    keep_date(h);
+    p = mempcpy(p, h->common, h->common_len);
+    pthread_mutex_unlock(&h->lock);
     if (x->close)
         p = put(p, "Connection: close\r\n");
     else if (x->kept_alive)
@@ -169,6 +211,7 @@ void exchange_prefix(struct http_exchange *x, const char *common, size_t common_
     assert(len <= HTTP_PREFIX_BYTES);
     x->head_at = HTTP_PREFIX_BYTES - len;
     memcpy(x->head + x->head_at, text, len);
+    x->prefixed = true;
 }
 
 size_t exchange_bytes(const struct http_exchange *x)
@@ -219,6 +262,38 @@ static void wake(struct hub *h)
         ;
 }
 
+/* What the client takes at once; the loop sends the rest, and sees faults when it does. */
+static void send_direct(struct http_exchange *x)
+{
+    struct iovec iov[2];
+    struct msghdr m = { .msg_iov = iov, .msg_iovlen = 1 };
+    ssize_t n;
+
+    exchange_prefix(x);
+    iov[0] = (struct iovec){ x->head + x->head_at, x->head_len - x->head_at };
+    if (x->body.len)
+        iov[m.msg_iovlen++] = (struct iovec){ x->body.data, x->body.len };
+    n = sendmsg(x->direct_fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    x->sent = n > 0 ? (size_t)n : 0;
+    x->sent_ns = x->sent == exchange_bytes(x) ? clock_mono_ns() : 0;
+}
+
+/* The lock is held at both ends, not between. */
+static void try_direct(struct http_exchange *x)
+{
+    struct hub *h = x->hub;
+
+    if (x->direct_fd < 0 || h->draining || atomic_load(&x->gone) ||
+        exchange_bytes(x) > HTTP_DIRECT_BYTES_MAX)
+        return;
+    x->sending = true;
+    pthread_mutex_unlock(&h->lock);
+    send_direct(x);
+    pthread_mutex_lock(&h->lock);
+    x->sending = false;
+    pthread_cond_broadcast(&h->called);
+}
+
 void http_reply(struct http_exchange *x, int status, const char *type, struct buf *body,
                 const char *fields)
 {
@@ -241,12 +316,14 @@ void http_reply(struct http_exchange *x, int status, const char *type, struct bu
     assert(!x->replied);
     x->replied = true;
     x->on_gone = NULL;
+    if (!on_loop)
+        try_direct(x);
     ours = atomic_load(&x->gone) && !x->calling;
     if (!atomic_load(&x->gone)) {
         x->next_reply = NULL;
         *h->last = x;
         h->last = &x->next_reply;
-        if (!on_loop)
+        if (!on_loop && (!x->sent_ns || x->followed))
             wake(h);
     }
     pthread_mutex_unlock(&h->lock);

@@ -6,7 +6,7 @@
  *     wait ─► each event: accept, read, note what to write ─► replies from other threads
  *          ─► timers that are due ─► drain ─► free closed connections
  *
- * Replies are taken and written after each event, so a handler that answers at once is
+ * Replies are taken and written before and after each event, so a handler that answers at once is
  * answered at once, and never inside a function that still holds the connection.  Closed
  * connections are freed at the end of the turn: events of the same turn may name them.
  *
@@ -40,28 +40,6 @@ void server_note_dead(struct http_server *s, struct conn *c)
 {
     c->next_dead = s->dead;
     s->dead = c;
-}
-
-void server_date(struct http_server *s)
-{
-    static const char days[][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
-    static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
-    int64_t now = clock_unix_s();
-    time_t t = (time_t)now;
-    struct tm tm;
-    int n;
-
-    if (now == s->date_s || !gmtime_r(&t, &tm))
-        return;
-    s->date_s = now;
-    n = snprintf(s->common, sizeof(s->common), "Date: %s, %02d %s %04d %02d:%02d:%02d GMT\r\n",
-                 days[tm.tm_wday], tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour,
-                 tm.tm_min, tm.tm_sec);
-    if (s->o.server_name)
-        n += snprintf(s->common + n, sizeof(s->common) - (size_t)n, "Server: %.*s\r\n",
-                      HTTP_SERVER_NAME_MAX, s->o.server_name);
-    s->common_len = (size_t)n;
 }
 
 /* ---- replies */
@@ -218,6 +196,8 @@ static int wait_ms(const struct http_server *s)
 {
     int64_t due = timers_next(&s->timers), left;
 
+    if (s->out && s->now_ns + (int64_t)HTTP_REAP_MS * MS < due)
+        due = s->now_ns + (int64_t)HTTP_REAP_MS * MS;
     if (s->accept_again_ns && s->accept_again_ns < due)
         due = s->accept_again_ns;
     if (s->draining && s->drain_idle_ns < due)
@@ -247,6 +227,7 @@ static bool turn(struct http_server *s)
     bool ending = false;
 
     s->now_ns = clock_mono_ns();
+    write_replies(s); /* so that a next request finds the one before it gone */
     for (int i = 0; i < n; i++) {
         void *p = events[i].data.ptr;
 
@@ -346,7 +327,7 @@ enum rc http_server_new(const struct http_opts *o, struct http_server **out, str
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&s->drained, &attr);
     pthread_condattr_destroy(&attr);
-    s->hub = hub_new();
+    s->hub = hub_new(o->server_name);
     s->hub->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (s->hub->wake_fd < 0 || s->epoll_fd < 0)
@@ -443,7 +424,7 @@ void http_drain(struct http_server *s, int ms, size_t *out_cut)
     pthread_mutex_lock(&s->hub->lock);
     end_ns = clock_mono_ns() + (int64_t)(ms > 0 ? ms : 0) * MS;
     if (!s->drain_asked || end_ns < s->drain_end_ns) {
-        s->drain_asked = true;
+        s->drain_asked = s->hub->draining = true;
         s->drain_end_ns = end_ns;
         poke(s);
     }
