@@ -28,7 +28,6 @@ enum {
     SCHED_CLASSES = 2,    /* of enum ask_class */
     SCHED_BUCKETS = 64,   /* of lengths, four an octave */
     SCHED_BULK_EVERY = 4, /* batches: one of so many is bulk's when both classes wait */
-    SCHED_SLACK = 4,      /* batches that a text may be passed over beyond its turn */
     SCHED_LOOK_MAX = 16,  /* texts of a bucket looked at for one that fits */
     SCHED_TABLE = 1 << 15,
     SCHED_MODELS_SEEN_MAX = 1024,      /* names that a lane has figures of */

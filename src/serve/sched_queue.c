@@ -5,11 +5,13 @@
  * octave.  So the oldest is at hand, and so are the oldest of nearly the same length.
  *
  * `due` is the turn of its class by which a text would have run first come, first served, and
- * SCHED_SLACK more.  It never falls from one text to the next, so when a text is due all
- * older ones are too; batch_fill() takes due ones by age.  Two batches together take more than
- * one budget of due tokens, so with T tokens in front of it a text runs at the latest in turn
+ * not later: a simulation of 64 clients that wait for their answers had the same fill with four
+ * turns more, and the slowest percent took 1.6 times the mean instead of 1.1 to 1.3.  `due` never
+ * falls from one text to the next, so when a text is due all older ones are too; batch_fill()
+ * takes due ones by age.  Two batches together take more than one budget of due tokens, so with
+ * T tokens in front of it a text runs at the latest in turn
  *
- *     T / budget + SCHED_SLACK + 2 * (T / budget) + 2     after it came,
+ *     T / budget + 2 * (T / budget) + 2     after it came,
  *
  * whatever comes behind it. */
 #include "base/mem.h"
@@ -119,7 +121,7 @@ static void wait_in_queue(struct lane *l, struct text *t)
     size_t b = bucket_of(t->item->tokens);
 
     t->state = TEXT_WAITING;
-    t->due = c->turn + 1 + c->tokens / q->budget + SCHED_SLACK;
+    t->due = c->turn + 1 + c->tokens / q->budget;
     t->due = t->due < c->last_due ? c->last_due : t->due;
     c->last_due = t->due;
     t->newer = NULL;
