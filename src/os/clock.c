@@ -16,6 +16,14 @@ int64_t clock_mono_ms(void)
     return clock_mono_ns() / 1000000;
 }
 
+int64_t clock_thread_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 int64_t clock_unix_s(void)
 {
     return (int64_t)time(NULL);

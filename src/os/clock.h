@@ -6,6 +6,7 @@
 
 int64_t clock_mono_ms(void); /* since boot, never steps */
 int64_t clock_mono_ns(void);
+int64_t clock_thread_ns(void); /* CPU time of this thread */
 int64_t clock_unix_s(void);
 int64_t clock_unix_ms(void);
 

@@ -96,6 +96,7 @@ struct answer_token { /* ASK_IDS */
 
 struct answer_times { /* nanoseconds */
     int64_t total, tokenize, queue, run;
+    int64_t parse, write; /* CPU time, not the clock's: of the body as JSON, and of the reply */
 };
 
 struct answer {

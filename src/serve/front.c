@@ -145,7 +145,9 @@ static void answer(struct call *c, bool ok)
     c->answer.times.total = clock_mono_ns() - http_request(c->x)->begun_ns;
     c->answer.unix_s = clock_unix_s();
     if (ok && !http_gone(c->x)) {
+        int64_t begun = clock_thread_ns();
         type = c->api->write(&c->ask, &c->answer, &body);
+        c->answer.times.write = clock_thread_ns() - begun;
         if (body.over) {
             buf_release(&body);
             ok = ask_fault(&c->fault, ASK_E_TOO_MANY, NULL,
@@ -356,13 +358,22 @@ static bool parse(struct call *c)
     return true;
 }
 
+static bool parse_timed(struct call *c)
+{
+    int64_t begun = clock_thread_ns();
+    bool ok = parse(c);
+
+    c->answer.times.parse = clock_thread_ns() - begun;
+    return ok;
+}
+
 static void work(struct call *c, struct front_own *own)
 {
     if (c->stage == CALL_FINISH)
         finish(c);
     else if (http_gone(c->x)) /* nobody waits: the reply goes nowhere */
         answer(c, ask_fault(&c->fault, ASK_E_DEADLINE, NULL, "the client went away"));
-    else if (c->stage == CALL_MODEL || parse(c))
+    else if (c->stage == CALL_MODEL || parse_timed(c))
         find_model(c, own);
     else
         answer(c, false);

@@ -91,7 +91,9 @@ struct stats *stats_new(struct metrics *m, bool te_names)
     s->truncated = counts(m, "stoker_truncated_total", "Texts that were cut.", "model");
     s->cached = counts(m, "stoker_cached_total", "Texts found in the cache.", "model");
     s->stages =
-        times(m, "stoker_stage_seconds", "Seconds of a request in each stage.", "model,stage");
+        times(m, "stoker_stage_seconds",
+              "Seconds of a request in each stage; of parse and write, seconds of CPU time.",
+              "model,stage");
     if (te_names)
         make_te(s, m);
     for (size_t i = 0; i < ARRAY_SIZE(error_names); i++)
@@ -110,7 +112,7 @@ void stats_free(struct stats *s)
 
 void stats_expect_model(struct stats *s, const char *model)
 {
-    static const char *const stages[] = { "tokenize", "queue", "run" };
+    static const char *const stages[] = { "parse", "tokenize", "queue", "run", "write" };
 
     (void)metrics_counter(s->items, model);
     (void)metrics_counter(s->tokens, model);
@@ -141,9 +143,11 @@ static void count_work(struct stats *s, const struct call *c)
     counter_add(metrics_counter(s->tokens, model), c->answer.tokens_total);
     counter_add(metrics_counter(s->truncated, model), cut);
     counter_add(metrics_counter(s->cached, model), found);
+    histogram_add(metrics_histogram(s->stages, model, "parse"), seconds(t->parse));
     histogram_add(metrics_histogram(s->stages, model, "tokenize"), seconds(t->tokenize));
     histogram_add(metrics_histogram(s->stages, model, "queue"), seconds(t->queue));
     histogram_add(metrics_histogram(s->stages, model, "run"), seconds(t->run));
+    histogram_add(metrics_histogram(s->stages, model, "write"), seconds(t->write));
     if (s->te_tokenize) {
         histogram_add(metrics_histogram(s->te_tokenize), seconds(t->tokenize));
         histogram_add(metrics_histogram(s->te_queue), seconds(t->queue));
