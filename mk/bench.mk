@@ -12,8 +12,8 @@ BENCH_ARGS ?=
 bench-embed: all $(B)/tests/measure
 	@PYTHONDONTWRITEBYTECODE=1 $(BENCH_PYTHON) tests/bench/bench_embed.py $(B)/stoker $(B)/tests/measure --model $(BENCH_MODEL) --cache $(B)/bench $(BENCH_ARGS)
 
-# Peers run already, as docs/bench.md says:
+# Other servers run beside ours when BENCH_PYTHON has their packages (tests/bench/peers/requirements.txt):
 #
-#   make bench-serve BENCH_MODEL=all-MiniLM-L6-v2 BENCH_ARGS='--peer infinity=http://127.0.0.1:7997'
+#   make bench-serve BENCH_MODEL=all-MiniLM-L6-v2 BENCH_PYTHON=venv/bin/python BENCH_ARGS='--rounds 5'
 bench-serve: all
 	@PYTHONDONTWRITEBYTECODE=1 $(BENCH_PYTHON) tests/bench/bench_serve.py $(B)/stoker --model $(BENCH_MODEL) $(BENCH_ARGS)

@@ -9,7 +9,7 @@
  *
  *     loop thread                 other threads
  *     parse ─► handler(x) ──────► …work…
- *     write ◄─ eventfd ◄───────── http_reply(x, …)
+ *     write ◄─ eventfd ◄───────── http_reply(x, …) ─► straight to the socket, where it can
  *
  * Ownership: the server owns the exchange until the reply is written or the client is
  * gone; a handler that keeps it holds one reference, which http_reply() gives back.
