@@ -33,6 +33,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import bench_embed  # noqa: E402
 import bench_models  # noqa: E402
+import bench_peers  # noqa: E402
 import serve_peers  # noqa: E402
 
 CLIENTS, TEXTS = 64, 2048
@@ -52,7 +53,8 @@ def result(name, value, unit, target, ok):
 class Server:
     def __init__(self, args, folder, dtype):
         self.p = subprocess.Popen([args.stoker, "serve", "-m", f"m={folder}", "--port", "0", "--threads", str(args.threads),
-                                   "--dtype", dtype, *args.serve.split()], stderr=subprocess.PIPE, text=True)
+                                   "--dtype", dtype, *args.serve.split()], stderr=subprocess.PIPE, text=True,
+                                  preexec_fn=bench_peers.end_with_parent)
         self.port = 0
         for line in self.p.stderr:
             found = re.search(r"://[0-9.]+:(\d+)", line)
@@ -169,11 +171,9 @@ def start_peers(args, folder, path):
         if why:
             say(f"{name}: not measured, {args.peers_python} cannot run it: {why}")
         elif name == "infinity":
-            way = serve_peers.fastest_infinity(args.peers_python, folder,
-                                               lambda p: load_all(args, p.url, path, TRIAL_S)["requests_per_s"], say)
-            if way:
-                say(f"infinity: '{way}' is measured")
-                peers.append(serve_peers.infinity_peer(args.peers_python, folder, way))
+            peer = serve_peers.fastest_infinity(args.peers_python, folder,
+                                                lambda p: load_all(args, p.url, path, TRIAL_S)["requests_per_s"], say)
+            peers += [peer] if peer else []
         else:
             peers.append(serve_peers.fastapi_peer(args.peers_python, folder, args.threads))
         for p in peers:
