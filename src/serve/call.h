@@ -6,7 +6,8 @@
  *                  finish, write, reply ◄───────────── done
  *
  * The only call of an idle server skips the front threads: the loop's thread parses it and the
- * lane's answers it.  A call belongs to exactly one of them at a time; what others may touch is atomic. */
+ * lane's answers it.  A call belongs to exactly one of them at a time; what others may touch is
+ * atomic. */
 #ifndef SERVE_CALL_H
 #define SERVE_CALL_H
 #include "http/http.h"
@@ -44,7 +45,7 @@ struct call {
     struct ask_fault fault;
     struct served *model; /* a reference, or NULL */
     struct job job;
-    float *rows;       /* [row_count][width], owned: too large for an arena's life */
+    float *rows; /* [row_count][width], owned: too large for an arena's life */
     size_t row_count;
     size_t full_width; /* floats a row as computed */
     struct answer answer;
