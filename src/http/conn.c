@@ -387,7 +387,8 @@ static void on_request(struct conn *c)
     }
     x->handed = true;
     c->s->out++;
-    if (c->first == x && !c->ssl && !x->close)
+    x->foremost = c->first == x;
+    if (!c->ssl && !x->close)
         x->direct_fd = c->fd;
     c->route->run(c->route->arg, x);
 }
@@ -572,6 +573,19 @@ static ssize_t send_some(struct conn *c, struct iovec *iov, size_t count)
     return n >= 0 ? n : errno == EAGAIN ? TLS_AGAIN_WRITE : errno == EINTR ? 0 : TLS_ERROR;
 }
 
+/* The first of the list is written: the next one's replier may send. */
+static void shift(struct conn *c)
+{
+    c->first = c->first->next;
+    if (!c->first) {
+        c->last = NULL;
+        return;
+    }
+    pthread_mutex_lock(&c->s->hub->lock);
+    c->first->foremost = true;
+    pthread_mutex_unlock(&c->s->hub->lock);
+}
+
 /* `n` more bytes have left; true: the last reply of this connection is out. */
 static bool sent(struct conn *c, size_t n)
 {
@@ -587,9 +601,7 @@ static bool sent(struct conn *c, size_t n)
         }
         n -= part;
         x->sent += part;
-        c->first = x->next;
-        if (!c->first)
-            c->last = NULL;
+        shift(c);
         c->count -= x->interim ? 0 : 1;
         closes = x->close;
         report(c, x, false);

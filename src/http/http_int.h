@@ -149,7 +149,7 @@ struct http_exchange {
     size_t body_bytes;          /* counted in the hub */
     bool answered, interim, prefixed, close, kept_alive;
     bool handed;   /* a handler has it */
-    int direct_fd; /* the replier may send there by itself; -1: the loop does.  Fixed once handed */
+    int direct_fd; /* where the replier may send by itself; -1: nowhere.  Fixed once handed */
     /* the reply: the replier's, then the loop's */
     int status;
     char *head;               /* owned; the first HTTP_PREFIX_BYTES are the loop's */
@@ -162,7 +162,8 @@ struct http_exchange {
     void (*on_gone)(void *arg);
     void *gone_arg;
     bool replied, calling, sending;
-    bool followed; /* others wait behind it on its connection */
+    bool foremost; /* all replies before it on its connection have left */
+    bool followed; /* others wait behind it there */
     atomic_bool gone;
     char peer[HTTP_PEER_MAX];
 };

@@ -10,12 +10,12 @@
  * counted by the server and by every exchange, so that a reply may come after
  * http_server_free(): it finds the loop ended and frees the exchange.
  *
- * A reply to the first request of a plain connection is sent by the thread that gives it, with
- * `sending` set, so that its client need not wait for the loop to wake.  Nothing else writes
- * there meanwhile: the loop writes replies in order and does not know of this one yet.  It then
- * comes to the loop like any other, all or some of it sent; when all is, and nothing waits
- * behind it, the loop is not woken but finds it on its next turn, HTTP_REAP_MS away at most.
- * Before the loop closes the connection it waits for a send.
+ * The foremost reply of a plain connection is sent by the thread that gives it, with `sending`
+ * set, so that its client need not wait for the loop to wake.  Nothing else writes there
+ * meanwhile: the loop writes replies in order and does not know of this one yet.  It then comes
+ * to the loop like any other, all or some of it sent; when all is, and nothing waits behind it,
+ * the loop is not woken but finds it on its next turn, HTTP_REAP_MS away at most.  Before the
+ * loop closes the connection it waits for a send.
  *
  * A callback of http_on_gone() runs without the lock, with `calling` set; http_reply() of
  * another thread waits for it, of the callback itself leaves the freeing to the loop. */
@@ -283,7 +283,7 @@ static void try_direct(struct http_exchange *x)
 {
     struct hub *h = x->hub;
 
-    if (x->direct_fd < 0 || h->draining || atomic_load(&x->gone) ||
+    if (x->direct_fd < 0 || !x->foremost || h->draining || atomic_load(&x->gone) ||
         exchange_bytes(x) > HTTP_DIRECT_BYTES_MAX)
         return;
     x->sending = true;

@@ -85,7 +85,6 @@ static void call_free(struct call *c)
         served_release(c->model);
     free(c->rows);
     arena_release(&c->ask.arena);
-    atomic_fetch_sub(&c->s->front->open, 1);
     free(c);
 }
 
@@ -163,6 +162,7 @@ static void answer(struct call *c, bool ok)
     stats_call(c->s->stats, c, status);
     if (c->s->access)
         log_call(c, status, body.len);
+    atomic_fetch_sub(&c->s->front->open, 1); /* its client may ask again before this returns */
     http_reply(c->x, status, type, &body, buf_str(&fields));
     buf_release(&fields);
     buf_release(&body);
