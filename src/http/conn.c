@@ -227,7 +227,7 @@ static void append(struct conn *c, struct http_exchange *x)
 {
     if (c->last) {
         pthread_mutex_lock(&c->s->hub->lock);
-        c->first->followed = true;
+        c->last->follower = x;
         pthread_mutex_unlock(&c->s->hub->lock);
         c->last->next = x;
     } else {
@@ -387,9 +387,12 @@ static void on_request(struct conn *c)
     }
     x->handed = true;
     c->s->out++;
-    x->foremost = c->first == x;
-    if (!c->ssl && !x->close)
+    if (!c->ssl && !x->close && c->count <= HTTP_DIRECT_AHEAD_MAX)
         x->direct_fd = c->fd;
+    pthread_mutex_lock(&c->s->hub->lock);
+    x->quiet = x->direct_fd >= 0;
+    x->foremost = x->foremost || c->first == x;
+    pthread_mutex_unlock(&c->s->hub->lock);
     c->route->run(c->route->arg, x);
 }
 

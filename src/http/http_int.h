@@ -45,6 +45,7 @@ enum {
     HTTP_ACCEPT_PAUSE_MS = 100,           /* after EMFILE and its like */
     HTTP_BACKLOG = 4096,
     HTTP_DIRECT_BYTES_MAX = 256 << 10, /* of a reply that its own thread may send */
+    HTTP_DIRECT_AHEAD_MAX = 2,         /* requests of a connection whose repliers may send */
     HTTP_PREFIX_BYTES = 256            /* of a reply's head that is made last: status, date, … */
 };
 
@@ -163,7 +164,8 @@ struct http_exchange {
     void *gone_arg;
     bool replied, calling, sending;
     bool foremost; /* all replies before it on its connection have left */
-    bool followed; /* others wait behind it there */
+    bool quiet;    /* a handler has it: its own reply will wake the loop or leave */
+    struct http_exchange *follower; /* behind it there; NULL: none */
     atomic_bool gone;
     char peer[HTTP_PEER_MAX];
 };

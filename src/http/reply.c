@@ -13,9 +13,10 @@
  * The foremost reply of a plain connection is sent by the thread that gives it, with `sending`
  * set, so that its client need not wait for the loop to wake.  Nothing else writes there
  * meanwhile: the loop writes replies in order and does not know of this one yet.  It then comes
- * to the loop like any other, all or some of it sent; when all is, and nothing waits behind it,
- * the loop is not woken but finds it on its next turn, HTTP_REAP_MS away at most.  Before the
- * loop closes the connection it waits for a send.
+ * to the loop like any other, all or some of it sent; when all is, and no reply waits behind it,
+ * the loop is not woken but finds it on its next turn, HTTP_REAP_MS away at most.  A client that
+ * asks again before that finds its next request foremost.  Before the loop closes the connection
+ * it waits for a send.
  *
  * A callback of http_on_gone() runs without the lock, with `calling` set; http_reply() of
  * another thread waits for it, of the callback itself leaves the freeing to the loop. */
@@ -294,6 +295,17 @@ static void try_direct(struct http_exchange *x)
     pthread_cond_broadcast(&h->called);
 }
 
+/* All of it has left: the next one may.  False: the loop has to see to that one now.  The lock is
+ * held; the follower is there, as the loop lets go of exchanges in their order. */
+static bool pass_on(struct http_exchange *x)
+{
+    struct http_exchange *f = x->follower;
+
+    if (f)
+        f->foremost = true;
+    return !f || (f->quiet && !f->replied);
+}
+
 void http_reply(struct http_exchange *x, int status, const char *type, struct buf *body,
                 const char *fields)
 {
@@ -323,7 +335,7 @@ void http_reply(struct http_exchange *x, int status, const char *type, struct bu
         x->next_reply = NULL;
         *h->last = x;
         h->last = &x->next_reply;
-        if (!on_loop && (!x->sent_ns || x->followed))
+        if (!on_loop && !(x->sent_ns && pass_on(x)))
             wake(h);
     }
     pthread_mutex_unlock(&h->lock);
