@@ -100,8 +100,9 @@ struct http_opts {
      * 501, 503, 505): NULL gives {"error": why}.  Called on the loop thread.  `path` is "" when
      * the request line could not be read. */
     void (*error_body)(void *arg, const char *path, int status, const char *why, struct buf *out);
-    /* Called on the loop thread when a reply has left or its client is gone; for logs.  `status`
-     * is 499 when the client left before there was a reply. */
+    /* Called on the loop thread when a reply has left or its client is gone; for logs, as it may
+     * come some milliseconds after `end_ns`.  `status` is 499 when the client left before there
+     * was a reply. */
     void (*on_done)(void *arg, const struct http_request *req, int status, size_t bytes_out,
                     int64_t end_ns, bool gone);
     void *arg;

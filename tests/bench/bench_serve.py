@@ -39,6 +39,7 @@ import serve_peers  # noqa: E402
 CLIENTS, TEXTS = 64, 2048
 SHORT_RUNS, SHORT_REQUESTS = 20, 500  # of one short text; fewer than /debug/batches keeps
 TRIAL_S = 6  # of each way to run a peer
+REPLY_S = 120  # for one reply: a peer may compile first
 results = []
 
 
@@ -115,7 +116,7 @@ def load(args, url, texts, clients, *more):
 
 
 def load_all(args, url, path, seconds):
-    return load(args, url, path, CLIENTS, "--duration", f"{seconds}s", "--warmup", "2s")
+    return load(args, url, path, CLIENTS, "--duration", f"{seconds}s", "--warmup", "2s", "--timeout", f"{REPLY_S}s")
 
 
 def offline(args, folder, path, tokens):
