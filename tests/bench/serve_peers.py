@@ -26,6 +26,7 @@ INFINITY_WAYS = {
     "torch": ["--engine", "torch", "--no-compile", "--no-bettertransformer"],
     "torch, BetterTransformer": ["--engine", "torch", "--no-compile", "--bettertransformer"],
     "torch, batches of 8": ["--engine", "torch", "--no-compile", "--no-bettertransformer", "--batch-size", "8"],
+    "torch, BetterTransformer, batches of 8": ["--engine", "torch", "--no-compile", "--bettertransformer", "--batch-size", "8"],
     "torch, compiled": ["--engine", "torch", "--compile", "--no-bettertransformer"],
     "optimum": ["--engine", "optimum", "--no-compile"],
 }
