@@ -17,14 +17,15 @@ EXTERNAL_MIN = 1024 # bytes of a tensor that stands outside of the graph
 RECIPE = "recipe.json"
 
 
-def export(folder, to):
-    """to/f32.onnx and to/int8.onnx, once, with to/about.json, which says what was fused."""
+def export(folder, to, layers=None):
+    """to/f32.onnx and to/int8.onnx, once, with to/about.json, which says what was fused; of the first
+    `layers` layers when they are given, else of all."""
     to = pathlib.Path(to)
     if (to / "about.json").exists():
         return to
     import onnx
     to.mkdir(parents=True, exist_ok=True)
-    heads, hidden = plain_graph(folder, to / "plain.onnx")
+    heads, hidden = plain_graph(folder, to / "plain.onnx", layers)
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.transformers import optimizer
     fused = optimizer.optimize_model(str(to / "plain.onnx"), model_type="bert", num_heads=heads, hidden_size=hidden, opt_level=0)
@@ -61,11 +62,12 @@ def fusions(about, kind):
     return "fused: " + (", ".join(f"{ops[k]} {k}" for k in FUSIONS if k in ops) or "nothing")
 
 
-def plain_graph(folder, path):
+def plain_graph(folder, path, layers):
     """torch's export of tokens to one normalised vector: pooling is part of the graph."""
     import torch
     import transformers
-    model = transformers.AutoModel.from_pretrained(str(folder), attn_implementation="eager").eval()
+    less = {"num_hidden_layers": layers} if layers else {}
+    model = transformers.AutoModel.from_pretrained(str(folder), attn_implementation="eager", **less).eval()
     ids = torch.full((2, 8), 5)
     names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (model.config.type_vocab_size > 1)
 
