@@ -172,7 +172,7 @@ def start_peers(args, folder, path):
         if why:
             say(f"{name}: not measured, {args.peers_python} cannot run it: {why}")
         elif name == "infinity":
-            peer = serve_peers.fastest_infinity(args.peers_python, folder,
+            peer = serve_peers.fastest_infinity(args.peers_python, folder, args.infinity_ways,
                                                 lambda p: load_all(args, p.url, path, TRIAL_S)["requests_per_s"], say)
             peers += [peer] if peer else []
         else:
@@ -221,6 +221,7 @@ def arguments():
     ap.add_argument("--serve", default="", help="further options of stoker serve")
     ap.add_argument("--peers-python", default=sys.executable, help="a Python that has the peers' packages")
     ap.add_argument("--peers", default="infinity,fastapi", help="which to start; '' for none")
+    ap.add_argument("--infinity-ways", default="", help="try these alone, ';' between them (default: all)")
     ap.add_argument("--peer", action="append", default=[], help="NAME=URL of a server that runs")
     ap.add_argument("--only-peers", action="store_true", help="leave out what needs no peer")
     return ap.parse_args()

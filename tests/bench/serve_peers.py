@@ -105,10 +105,13 @@ def infinity_peer(python, folder, way):
                              str(port), *INFINITY_WAYS[way]], port)
 
 
-def all_infinities(python, folder, say):
+def all_infinities(python, folder, ways, say):
     """{way: a peer that runs, stopped}"""
-    peers = {}
+    peers, wanted = {}, [w.strip() for w in ways.split(";") if w.strip()]
     for way in INFINITY_WAYS:
+        if wanted and way not in wanted:
+            say(f"infinity ({way}): not asked for")
+            continue
         if way == "optimum" and not (pathlib.Path(folder) / "onnx").is_dir():
             say("infinity (optimum): the model's folder has no onnx/")
             continue
@@ -120,9 +123,9 @@ def all_infinities(python, folder, say):
     return peers
 
 
-def fastest_infinity(python, folder, measure, say):
+def fastest_infinity(python, folder, ways, measure, say):
     """The peer with most requests a second, of two turns the better; measure(peer) gives them.  None: none runs."""
-    peers = all_infinities(python, folder, say)
+    peers = all_infinities(python, folder, ways, say)
     best = dict.fromkeys(peers, 0)
     for _ in range(TRIALS):
         for way, peer in peers.items():
