@@ -113,12 +113,12 @@ static void timed_att(const struct cpu_job *j, size_t m0, size_t m1, size_t p0, 
     count(ATT_PRODUCTS, t);
 }
 
-static void timed_layernorm(const float *x, size_t n, const float *g, const float *b, float eps,
-                            float *y, uint16_t *out)
+static void timed_layernorm(float *x, const float *add, const float *add_bias, size_t n,
+                            const float *g, const float *b, float eps, float *y, uint16_t *out)
 {
     uint64_t t = __rdtsc();
 
-    real_vec->layernorm(x, n, g, b, eps, y, out);
+    real_vec->layernorm(x, add, add_bias, n, g, b, eps, y, out);
     count(LAYERNORM, t);
 }
 

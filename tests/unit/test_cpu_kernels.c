@@ -493,13 +493,19 @@ TEST(layernorm_matches)
             }
             for (size_t i = 0; i < len; i++)
                 var += pow((double)x[i] - mean, 2) / (double)len;
-            vs[v]->layernorm(x, len, g, b, 1e-5f, y, half);
+            vs[v]->layernorm(x, NULL, NULL, len, g, b, 1e-5f, y, half);
             for (size_t i = 0; i < len; i++) {
                 double want =
                     ((double)x[i] - mean) / sqrt(var + 1e-5) * (double)g[i] + (double)b[i];
                 CHECK(fabs((double)y[i] - want) < 3e-6);
                 CHECK(half[i] == st_f32_to_bf16(y[i]));
             }
+            float sum[1040], late[1040]; /* what is added inside has the bits of outside */
+            for (size_t i = 0; i < len; i++)
+                sum[i] = x[i] + g[i] + b[i];
+            vs[v]->layernorm(x, b, g, len, g, b, 1e-5f, late, NULL);
+            vs[v]->layernorm(sum, NULL, NULL, len, g, b, 1e-5f, y, NULL);
+            assert_memory_equal(late, y, len * sizeof(*y));
         }
 }
 

@@ -97,11 +97,10 @@ struct cpu_gemm {
 struct cpu_vec {
     const char *name;
     enum cpu_isa isa;
-    /* y += x + bias: what a bare product left out. */
-    void (*residual)(float *y, const float *x, const float *bias, size_t n);
-    /* y = LN(x) * g + b; `out` (NULL: none) gets y as bfloat16. x and y may be one. */
-    void (*layernorm)(const float *x, size_t n, const float *g, const float *b, float eps, float *y,
-                      uint16_t *out);
+    /* y = LN(x) * g + b; `out` (NULL: none) gets y as bfloat16.  With `add`, x += add_bias + add
+     * comes first: what a bare product left out.  x, y and add may be one. */
+    void (*layernorm)(float *x, const float *add, const float *add_bias, size_t n, const float *g,
+                      const float *b, float eps, float *y, uint16_t *out);
     /* A row as bytes: turn(x * mul) = (q - zero) * scale; mul [n] may be NULL.  turn() is that
      * of `turn` below, and none for a block of 1; `room` holds n numbers, or is NULL then. */
     void (*quantize)(const void *x, enum cpu_elem elem, const float *mul, size_t n, size_t block,

@@ -127,9 +127,9 @@ static void normalize(const struct team *t, const struct net_norm *n, const stru
 
     for (size_t i = first; i < end; i++) {
         float *x = r->x + i * e->ld_x;
-        if (e->bare && from)
-            e->vec->residual(r->y + i * e->ld_x, x, from->bias, hidden);
-        e->vec->layernorm(r->y + i * e->ld_x, hidden, n->gain, n->bias, e->base.model->ln_eps, x,
+        bool late = e->bare && from;
+        e->vec->layernorm(r->y + i * e->ld_x, late ? x : NULL, late ? from->bias : NULL, hidden,
+                          n->gain, n->bias, e->base.model->ln_eps, x,
                           r->half && next ? r->half + i * e->ld_half : NULL);
         if (r->ints && next)
             to_integers(t, next, x, CPU_E_F32, hidden, r->ints + i * e->ld_ints, i);

@@ -6,21 +6,19 @@
 #ifndef ENGINE_CPU_ROWS_H
 #define ENGINE_CPU_ROWS_H
 
-static void rows_residual(float *y, const float *x, const float *bias, size_t n)
-{
-    for (size_t i = 0; i < n; i += VW) {
-        vf v = vf_add(vf_load_n(y + i, n - i), vf_load_n(bias + i, n - i));
-        vf_store_n(y + i, vf_add(v, vf_load_n(x + i, n - i)), n - i);
-    }
-}
-
-static void rows_layernorm(const float *x, size_t n, const float *g, const float *b, float eps,
-                           float *y, uint16_t *out)
+static void rows_layernorm(float *x, const float *add, const float *add_bias, size_t n,
+                           const float *g, const float *b, float eps, float *y, uint16_t *out)
 {
     vf sum = vf_zero(), sq = vf_zero();
 
-    for (size_t i = 0; i < n; i += VW)
-        sum = vf_add(sum, vf_load_n(x + i, n - i));
+    for (size_t i = 0; i < n; i += VW) {
+        vf v = vf_load_n(x + i, n - i);
+        if (add) {
+            v = vf_add(vf_add(v, vf_load_n(add_bias + i, n - i)), vf_load_n(add + i, n - i));
+            vf_store_n(x + i, v, n - i);
+        }
+        sum = vf_add(sum, v);
+    }
     float mean = vf_sum(sum) / (float)n;
     for (size_t i = 0; i < n; i += VW) {
         vf d = vf_first_n(vf_sub(vf_load_n(x + i, n - i), vf_set(mean)), n - i, 0.0f);
@@ -193,34 +191,40 @@ static void rows_words(const void *x, enum cpu_elem elem, size_t n, int16_t *q, 
         words_as(x, CPU_E_BF16, n, q, scale);
 }
 
+/* The greatest absolute value of a row; NaN where one of its numbers is none.  Four vectors go
+ * side by side, since each step waits for the one before. */
+INLINE float rows_top(const void *x, enum cpu_elem elem, size_t n)
+{
+    enum { MANY = 4 };
+    vf top[MANY] = { vf_zero(), vf_zero(), vf_zero(), vf_zero() };
+    vf bad[MANY] = { vf_zero(), vf_zero(), vf_zero(), vf_zero() };
+
+    for (size_t i = 0; i < n; i += MANY * VW) {
+        UNROLL
+        for (size_t k = 0; k < MANY; k++) {
+            size_t at = i + k * VW < n ? i + k * VW : i;
+            vf v = rows_load(x, elem, at, n);
+            top[k] = vf_max(top[k], vf_max(v, vf_sub(vf_zero(), v)));
+            bad[k] = vf_fma(v, vf_zero(), bad[k]);
+        }
+    }
+    return vf_greatest(vf_max(vf_max(top[0], top[1]), vf_max(top[2], top[3]))) +
+           vf_sum(vf_add(vf_add(bad[0], bad[1]), vf_add(bad[2], bad[3])));
+}
+
 /* The lower byte is signed too, so that products of two lower bytes, which kernels leave out,
  * have no mean.  A row of numbers too small to be divided counts as zeros. */
 INLINE void split_as(const void *x, enum cpu_elem elem, size_t n, size_t apart, int8_t *q,
                      float *scale)
 {
-    enum { SOME = 64 };
-    vf top = vf_zero(), bad = vf_zero();
+    float top = rows_top(x, elem, n), step = top < 1e-30f ? 1.0f : top / CPU_SPLIT_TOP;
+    vf inv = vf_set(1.0f / step), most = vf_set(CPU_SPLIT_TOP), least = vf_set(-CPU_SPLIT_TOP);
 
     for (size_t i = 0; i < n; i += VW) {
-        vf v = rows_load(x, elem, i, n);
-        top = vf_max(top, vf_max(v, vf_sub(vf_zero(), v)));
-        bad = vf_fma(v, vf_zero(), bad);
+        vf v = vf_mul(rows_load(x, elem, i, n), inv);
+        vf_store_split_n(q + i, q + apart + i, vf_max(least, vf_min(most, v)), n - i);
     }
-    float most = vf_greatest(top), step = most > 1e-30f ? most / CPU_SPLIT_TOP : 1.0f;
-    vf inv = vf_set(1.0f / step), end = vf_set(CPU_SPLIT_TOP);
-    for (size_t i = 0; i < n; i += SOME) {
-        _Alignas(64) int16_t word[SOME] = { 0 };
-        size_t some = n - i < SOME ? n - i : SOME;
-        for (size_t k = 0; k < some; k += VW) {
-            vf v = vf_mul(rows_load(x, elem, i + k, n), inv);
-            vf_store_s16_n(word + k, vf_max(vf_sub(vf_zero(), end), vf_min(end, v)), some - k);
-        }
-        for (size_t k = 0; k < some; k++) {
-            q[i + k] = (int8_t)((word[k] + 128) >> 8);
-            q[apart + i + k] = (int8_t)(word[k] & 0xff);
-        }
-    }
-    *scale = step + vf_sum(bad);
+    *scale = step; /* a NaN stays */
 }
 
 static void rows_split(const void *x, enum cpu_elem elem, size_t n, size_t apart, int8_t *q,
@@ -372,9 +376,9 @@ static void rows_act(enum cpu_act act, float *x, size_t n)
 }
 
 #define ROWS_FUNCTIONS                                                                             \
-    .residual = rows_residual, .layernorm = rows_layernorm, .quantize = rows_quantize,             \
-    .words = rows_words, .split = rows_split, .bytes = rows_bytes, .turn = rows_turn,              \
-    .softmax = rows_softmax, .pack_keys = rows_pack_keys, .pack_values = rows_pack_values,         \
-    .embed = rows_embed, .narrow = rows_narrow, .act = rows_act
+    .layernorm = rows_layernorm, .quantize = rows_quantize, .words = rows_words,                   \
+    .split = rows_split, .bytes = rows_bytes, .turn = rows_turn, .softmax = rows_softmax,          \
+    .pack_keys = rows_pack_keys, .pack_values = rows_pack_values, .embed = rows_embed,             \
+    .narrow = rows_narrow, .act = rows_act
 
 #endif

@@ -290,6 +290,18 @@ INLINE void vf_store_s16_n(int16_t *p, vf v, size_t n)
     memcpy(p, part, (n < 8 ? n : 8) * sizeof(*p));
 }
 
+/* round(v) = 256 upper + lower, both signed bytes; v is of a size that has such. */
+INLINE void vf_store_split_n(int8_t *upper, int8_t *lower, vf v, size_t n)
+{
+    int32_t q[8];
+
+    _mm256_storeu_si256((vi *)q, _mm256_cvtps_epi32(v));
+    for (size_t i = 0; i < 8 && i < n; i++) {
+        upper[i] = (int8_t)((q[i] + 128) >> 8);
+        lower[i] = (int8_t)(q[i] & 0xff);
+    }
+}
+
 /* An 8 x 8 block of 32-bit words, rows `ld` bytes apart, transposed. */
 INLINE void transpose_block(const char *src, size_t ld, uint32_t *dst, size_t ld_dst)
 {

@@ -298,6 +298,16 @@ INLINE void vf_store_s16_n(int16_t *p, vf v, size_t n)
     _mm256_mask_storeu_epi16(p, lanes(n), _mm512_cvtsepi32_epi16(_mm512_cvtps_epi32(v)));
 }
 
+/* round(v) = 256 upper + lower, both signed bytes; v is of a size that has such. */
+INLINE void vf_store_split_n(int8_t *upper, int8_t *lower, vf v, size_t n)
+{
+    vi q = _mm512_cvtps_epi32(v),
+       u = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
+
+    _mm_mask_storeu_epi8(upper, lanes(n), _mm512_cvtepi32_epi8(u));
+    _mm_mask_storeu_epi8(lower, lanes(n), _mm512_cvtepi32_epi8(q));
+}
+
 /* A 16 x 16 block of 32-bit words, rows `ld` bytes apart, transposed. */
 INLINE void transpose_block(const char *src, size_t ld, uint32_t *dst, size_t ld_dst)
 {
