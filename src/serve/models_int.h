@@ -179,7 +179,8 @@ enum rc spare_bytes(const struct wish *w, const struct model *m, const char *dev
                     struct err *err) MUST_USE;
 /* Reads it; the bytes are taken by the caller. */
 enum rc spare_load(struct version *v, struct err *err) MUST_USE;
-void spare_free(struct spare *s); /* NULL is fine */
+void spare_empty(struct spare *s); /* what is large; NULL is fine, here and below */
+void spare_free(struct spare *s);
 
 /* ---- pools.c; the lock is held */
 enum rc pools_init(struct models *m, const struct models_opts *o, struct err *err) MUST_USE;

@@ -54,8 +54,7 @@ static void version_empty(struct version *v)
             free_engine(r);
     }
     v->s.eng = NULL;
-    spare_free(v->s.spare);
-    v->s.spare = NULL;
+    spare_empty(v->s.spare); /* lists ask it for its device */
     tokenizer_free(v->s.tok);
     v->s.tok = NULL;
     model_close(v->s.model);
@@ -65,6 +64,7 @@ static void version_empty(struct version *v)
 /* When no list has it any more; the lock is held. */
 static void version_free(struct version *v)
 {
+    spare_free(v->s.spare);
     files_free(v->files);
     wish_drop(v->wish);
     arena_release(&v->arena);

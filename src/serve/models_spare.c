@@ -33,12 +33,21 @@ struct spare *spare_new(const char *device)
     return s;
 }
 
-void spare_free(struct spare *s)
+void spare_empty(struct spare *s)
 {
     if (!s)
         return;
     eng_free(s->eng);
+    s->eng = NULL;
     model_close(s->model);
+    s->model = NULL;
+}
+
+void spare_free(struct spare *s)
+{
+    if (!s)
+        return;
+    spare_empty(s);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
