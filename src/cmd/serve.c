@@ -73,13 +73,18 @@ static void tell_reloading(void)
     notify_send(text);
 }
 
-static void reload(struct cmd_ctx *ctx, struct serve *s, struct plan **plan)
+/* `first` is what the server was started with, *plan what its models come from now. */
+static void reload(struct cmd_ctx *ctx, struct serve *s, const struct plan *first,
+                   struct plan **plan)
 {
     struct err err = { 0 };
     struct plan *fresh = NULL;
 
     tell_reloading();
     enum rc rc = plan_make(ctx, &fresh, &err);
+    const char *late = rc == RC_OK ? plan_needs_start(first, fresh) : NULL;
+    if (late)
+        log_warn("%s of the spec have changed: they count from the next start on", late);
     if (rc == RC_OK)
         rc = serve_reload(s, fresh->models, fresh->o.model_count, &err);
     if (rc != RC_OK) {
@@ -88,7 +93,8 @@ static void reload(struct cmd_ctx *ctx, struct serve *s, struct plan **plan)
             plan_free(fresh);
     } else {
         log_info("models were read again");
-        plan_free(*plan);
+        if (*plan != first)
+            plan_free(*plan);
         *plan = fresh;
     }
     notify_send("READY=1");
@@ -102,24 +108,27 @@ static void tell_ready(bool quiet)
 }
 
 /* Until a signal ends it, a model cannot be loaded at first, or --try has its reply. */
-static enum rc wait_for_end(struct cmd_ctx *ctx, struct serve *s, struct plan **plan, int fd,
+static enum rc wait_for_end(struct cmd_ctx *ctx, struct serve *s, struct plan *first, int fd,
                             struct err *err)
 {
     const struct serve_args *a = ctx->opts;
     uint64_t dog_us = notify_watchdog_us();
     int turn = dog_us && dog_us / 2000 < SERVE_TURN_MS ? (int)(dog_us / 2000) : SERVE_TURN_MS;
-    bool told = false;
+    struct plan *plan = first;
+    enum rc rc = RC_OK;
 
-    for (;;) {
+    for (bool told = false;;) {
         struct pollfd p = { .fd = fd, .events = POLLIN };
         struct signalfd_siginfo si;
-        if (!told && serve_check(s, err))
-            return err->code;
+        if (!told && (rc = serve_check(s, err)) != RC_OK)
+            break;
         if (!told && serve_ready(s)) {
             tell_ready(a->quiet);
             told = true;
-            if (a->try_it)
-                return serve_try(s, *plan, err);
+            if (a->try_it) {
+                rc = serve_try(s, plan, err);
+                break;
+            }
         }
         if (dog_us)
             notify_send("WATCHDOG=1");
@@ -128,9 +137,12 @@ static enum rc wait_for_end(struct cmd_ctx *ctx, struct serve *s, struct plan **
         if (read(fd, &si, sizeof(si)) != (ssize_t)sizeof(si))
             continue;
         if (si.ssi_signo != SIGHUP)
-            return RC_OK;
-        reload(ctx, s, plan);
+            break;
+        reload(ctx, s, first, &plan);
     }
+    if (plan != first)
+        plan_free(plan);
+    return rc;
 }
 
 /* While serve_stop() waits: a second signal ends that. */
@@ -195,7 +207,7 @@ static void bound_heap(void)
     (void)mallopt(M_TRIM_THRESHOLD, SERVE_HEAP_BYTES);
 }
 
-static enum rc serve_plan(struct cmd_ctx *ctx, struct plan **p, struct err *err)
+static enum rc serve_plan(struct cmd_ctx *ctx, struct plan *p, struct err *err)
 {
     const struct serve_args *a = ctx->opts;
     struct serve *s = NULL;
@@ -204,9 +216,9 @@ static enum rc serve_plan(struct cmd_ctx *ctx, struct plan **p, struct err *err)
 
     bound_heap();
     if (rc == RC_OK)
-        rc = serve_start(&(*p)->o, &s, err);
+        rc = serve_start(&p->o, &s, err);
     if (rc == RC_OK && !a->quiet)
-        tell_start(s, *p, a);
+        tell_start(s, p, a);
     if (rc == RC_OK) {
         rc = wait_for_end(ctx, s, p, fd, err);
         rc = stop(s, fd, rc, a->quiet, err);
@@ -230,7 +242,7 @@ static enum rc run_serve(struct cmd_ctx *ctx, struct err *err)
     else if (a->try_it && p->o.tls_cert)
         rc = err_set(err, RC_USAGE, "--try speaks no TLS");
     else
-        rc = a->explain ? serve_explain(ctx, p, err) : serve_plan(ctx, &p, err);
+        rc = a->explain ? serve_explain(ctx, p, err) : serve_plan(ctx, p, err);
     plan_free(p);
     return rc;
 }

@@ -47,6 +47,8 @@ struct plan {
 /* ---- serve_plan.c */
 enum rc plan_make(struct cmd_ctx *ctx, struct plan **out, struct err *err) MUST_USE;
 void plan_free(struct plan *p);
+/* What of `b` a server that runs by `a` cannot take without a new start; NULL: nothing. */
+const char *plan_needs_start(const struct plan *a, const struct plan *b);
 
 /* ---- serve_explain.c: into ctx->out */
 enum rc serve_explain(struct cmd_ctx *ctx, const struct plan *p, struct err *err) MUST_USE;

@@ -330,6 +330,37 @@ void plan_free(struct plan *p)
     free(p);
 }
 
+static bool same_pools(const struct serve_opts *a, const struct serve_opts *b)
+{
+    bool same = a->pool_count == b->pool_count;
+
+    for (size_t i = 0; same && i < a->pool_count; i++)
+        same = str_eq(a->pools[i].name, b->pools[i].name) &&
+               a->pools[i].bytes == b->pools[i].bytes &&
+               a->pools[i].priority == b->pools[i].priority;
+    return same;
+}
+
+const char *plan_needs_start(const struct plan *p, const struct plan *q)
+{
+    const struct serve_opts *a = &p->o, *b = &q->o;
+
+    if (!same_pools(a, b))
+        return "pools";
+    if (!str_eq(a->listen, b->listen) || a->port_count != b->port_count ||
+        memcmp(a->ports, b->ports, a->port_count * sizeof(*a->ports)) != 0)
+        return "addresses and ports";
+    if (!str_eq(a->token, b->token) || !str_eq(a->tls_cert, b->tls_cert) ||
+        !str_eq(a->tls_key, b->tls_key))
+        return "token and TLS files";
+    if (a->items_max != b->items_max || a->body_bytes_max != b->body_bytes_max ||
+        a->connections_max != b->connections_max || a->queue_jobs_max != b->queue_jobs_max ||
+        a->timeout_ms != b->timeout_ms || a->drain_ms != b->drain_ms || a->head_ms != b->head_ms ||
+        a->body_ms != b->body_ms || a->cache_bytes != b->cache_bytes)
+        return "limits";
+    return NULL;
+}
+
 enum rc plan_make(struct cmd_ctx *ctx, struct plan **out, struct err *err)
 {
     const struct serve_args *a = ctx->opts;

@@ -481,6 +481,14 @@ def spec_again():
     write_spec([("a", "changed", ""), ("c", EMB, ", aliases: [cc]")])
     hup()
     check("SIGHUP swaps one that has another folder", wait(lambda: s.metric("stoker_model_swaps_total", 'model="a"') > 0))
+    with open("spec.yaml") as f:
+        kept = f.read()
+    with open("spec.yaml", "a") as f:
+        f.write("serve: {items_max: 7}\n")
+    check("limits that have changed: the log says that they wait for a start", "limits of the spec have changed" in hup(), s.text)
+    with open("spec.yaml", "w") as f:
+        f.write(kept)
+    hup()
     for what, text, at in [("no YAML", "models:\n  a: {source: [\n", "spec.yaml:"), ("a key that is none", "models:\n  a: {source: x, kind: embedding, colour: red}\n", "spec.yaml:2:35"),
                            ("a kind that is none", "models:\n  a:\n    source: x\n    kind: poem\n", "spec.yaml:4:11")]:
         with open("spec.yaml", "w") as f:
