@@ -65,8 +65,10 @@ test_expect 'own texts, and two servers in turn' '
     grep -q "^ratio of requests/s: [0-9.]* (median of 2 slices)" out && grep -q "^RESULT t.vs.rps [0-9.]* x$" out &&
     grep -q "^RESULT t.vs.p99 [0-9.]* x$" out && grep -q "^RESULT t.vs.second.rps [0-9.]* requests/s$" out'
 test_expect 'an end that is asked for prints what was measured' '
-    "$BUILD/stoker" bench serve "$tei" --warmup 0s -d 60s >out 2>err & p=$!; sleep 1; kill -TERM $p; wait $p; test $? = 1 &&
-    grep -q "^requests  *[1-9]" out && grep -q "^stoker: stopped: the figures are of" err'
+    "$BUILD/stoker" bench serve "$tei" --warmup 0s -d 120s --progress >out 2>err & p=$!; i=0
+    until tr "\\r" "\\n" <err | grep -q "^measuring .* [1-9][0-9.,]* requests/s" || test $i = 100; do sleep 0.2; i=$((i + 1)); done
+    kill -TERM $p; wait $p; test $? = 1 &&
+    grep -q "^requests  *[1-9]" out && grep -q "stoker: stopped: the figures are of" err'
 test_expect 'progress' '
     bench "$tei" -d 600ms --progress 2>err >/dev/null && grep -q "^measuring .*requests/s .*p50 .*p99 .* 0 errors" err &&
     bench "$tei" -n 5 2>err >/dev/null && test ! -s err'
