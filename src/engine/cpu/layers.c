@@ -127,9 +127,9 @@ static void normalize(const struct team *t, const struct net_norm *n, const stru
 
     for (size_t i = first; i < end; i++) {
         float *x = r->x + i * e->ld_x;
-        bool late = e->bare && from;
-        e->vec->layernorm(r->y + i * e->ld_x, late ? x : NULL, late ? from->bias : NULL, hidden,
-                          n->gain, n->bias, e->base.model->ln_eps, x,
+        const float *late = e->bare && from ? from->bias : NULL;
+        e->vec->layernorm(r->y + i * e->ld_x, late ? x : NULL, late, hidden, n->gain, n->bias,
+                          e->base.model->ln_eps, x,
                           r->half && next ? r->half + i * e->ld_half : NULL);
         if (r->ints && next)
             to_integers(t, next, x, CPU_E_F32, hidden, r->ints + i * e->ld_ints, i);
