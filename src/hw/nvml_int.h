@@ -2,6 +2,7 @@
 /* nvml_int: what the files that speak with NVIDIA's driver share.
  *
  *   nvml_abi.h    layouts and numbers of the library
+ *   nvml.h        its functions and words, for the GPU collector too
  *   nvml_load.c   finds the library and its functions
  *   nvml_ask.c    asks, in a child process that may hang or crash
  *   nvml_link.c   its questions about NVLink, MIG instances and pairs
@@ -15,48 +16,14 @@
 #ifndef HW_NVML_INT_H
 #define HW_NVML_INT_H
 #include "hw/hw_int.h"
-#include "hw/nvml_abi.h"
+#include "hw/nvml.h"
 #include "os/child.h"
 
 enum {
-    NVML_GPUS_MAX = 64,                                       /* GPUs of a machine */
     NVML_PAIRS_MAX = NVML_GPUS_MAX * (NVML_GPUS_MAX - 1) / 2, /* pairs of them */
-    NVML_MIGS_MAX = 64,                                       /* MIG instances of a GPU */
     NVML_ERRORS_MAX = 32,                                     /* failed calls kept a GPU */
     NVML_DOC_MAX = 8 << 20                                    /* bytes of a stoker.nvml/1 */
 };
-
-/* ---- nvml_load.c ---- */
-struct nvml_api {
-    const char *soname;              /* the library's own name ("libnvidia-ml.so.1") */
-    const char *(*ErrorString)(int); /* NULL when the library has none */
-#define NVML_POINTER(name, params) int(*name) params; /* NULL: this driver lacks it */
-    NVML_CALLS(NVML_POINTER)
-#undef NVML_POINTER
-};
-
-/* Loads `lib`, or with NULL the library under its usual name and places.  The
- * library stays loaded.  RC_NODEV when there is none. */
-enum rc nvml_load(struct arena *a, const char *lib, struct nvml_api *out, struct err *err) MUST_USE;
-
-/* ---- nvml_words.c: the library's numbers as words ---- */
-struct nvml_word {
-    int code;
-    const char *word; /* NULL ends a table */
-};
-extern const struct nvml_word nvml_brands[], nvml_archs[], nvml_compute_modes[],
-    nvml_virtualizations[], nvml_recoveries[], nvml_fabric_states[], nvml_addressings[],
-    nvml_link_ends[], nvml_p2p_states[];
-
-/* The word, or "code N" (in the arena) for a number that the table lacks. */
-const char *nvml_word(struct arena *a, const struct nvml_word *table, int code);
-/* The number of a word that nvml_word() gave; false for anything else. */
-bool nvml_code(const struct nvml_word *table, const char *word, int *out);
-
-enum { NVML_BDF_MAX = 24 };
-/* "00000000:1B:00.0" to sysfs's "0000:1b:00.0"; false when it is no address, and for
- * all ones, the driver's way to say none. */
-bool nvml_bdf(const char *text, char out[NVML_BDF_MAX]);
 
 /* ---- nvml_ask.c: inside the child ---- */
 enum { ASK_NO_SUB = -1 }; /* the call has no argument beside the device */

@@ -58,6 +58,11 @@ void child_send(struct child_link *l, const void *p, size_t len)
     }
 }
 
+int child_fd(const struct child_link *l)
+{
+    return l->fd;
+}
+
 /* One small file of /proc/PID, bounded; these reads do not block on a stuck process. */
 static void proc_line(pid_t pid, const char *name, char *out, size_t cap)
 {

@@ -20,6 +20,8 @@ struct child_link; /* the child's end */
 void child_step(struct child_link *l, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* In the child: sends bytes; ends the child when the parent is gone. */
 void child_send(struct child_link *l, const void *p, size_t len);
+/* In the child: where it sends to, for a program that is put in its place (it closes on exec). */
+int child_fd(const struct child_link *l);
 
 struct child_report {
     bool finished; /* the function returned and the pipe closed */

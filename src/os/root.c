@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -177,13 +178,13 @@ static int regular(const struct stat *st)
     return S_ISREG(st->st_mode) ? 0 : S_ISDIR(st->st_mode) ? -EISDIR : -ENOTSUP;
 }
 
-/* Looked at before it is opened, since opening a device may start something (a watchdog,
- * a tape), and after, since it may be another one by then. */
-static ssize_t read_disk(struct root *r, const char *real, char *buf, size_t cap)
+/* An open regular file at a resolved path.  Looked at before it is opened, since opening a
+ * device may start something (a watchdog, a tape), and after, since it may be another one by
+ * then. */
+static int open_disk(struct root *r, const char *real)
 {
     int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (r->live ? 0 : O_NOFOLLOW);
     struct stat st;
-    ssize_t n;
     int fd, rc;
 
     if (fstatat(r->fd, real + 1, &st, r->live ? 0 : AT_SYMLINK_NOFOLLOW))
@@ -195,7 +196,20 @@ static ssize_t read_disk(struct root *r, const char *real, char *buf, size_t cap
     if (fd < 0)
         return -errno;
     rc = fstat(fd, &st) ? -errno : regular(&st);
-    n = rc ? rc : read_fd(fd, buf, cap);
+    if (!rc)
+        return fd;
+    close(fd);
+    return rc;
+}
+
+static ssize_t read_disk(struct root *r, const char *real, char *buf, size_t cap)
+{
+    int fd = open_disk(r, real);
+    ssize_t n;
+
+    if (fd < 0)
+        return fd;
+    n = read_fd(fd, buf, cap);
     close(fd);
     return n;
 }
@@ -239,6 +253,40 @@ ssize_t root_read(struct root *r, const char *path, char *buf, size_t cap)
     else if (len != -ENOENT && len != -ENOTDIR && len != -EISDIR)
         record(r, real, TREE_FILE, NULL, 0, (int)-len);
     return len;
+}
+
+static int open_memory(const struct tree_node *n)
+{
+    int fd;
+
+    if (!n)
+        return -ENOENT;
+    if (n->kind != TREE_FILE)
+        return -EISDIR;
+    fd = memfd_create("stoker-captured", MFD_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (n->len && pwrite(fd, n->data, n->len, 0) != (ssize_t)n->len) {
+        int no = errno;
+
+        close(fd);
+        return -no;
+    }
+    return fd;
+}
+
+int root_open_file(struct root *r, const char *path)
+{
+    char real[ROOT_PATH_MAX];
+    struct tree_node *n;
+    int rc = path[0] == '/' ? locate(r, path, true, real) : -EINVAL;
+
+    if (rc)
+        return rc;
+    n = r->live ? NULL : tree_find(&r->tree, real);
+    if (n && n->error)
+        return -n->error;
+    return r->in_memory ? open_memory(n) : open_disk(r, real);
 }
 
 static bool path_format(char out[ROOT_PATH_MAX], const char *fmt, va_list ap)

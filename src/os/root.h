@@ -45,6 +45,9 @@ struct recorder *root_recorder(const struct root *r); /* NULL: none */
 
 /* Bytes read (at most cap-1, NUL-terminated) or -errno. */
 ssize_t root_read(struct root *r, const char *path, char *buf, size_t cap);
+/* An open file for repeated reading from its start (pread), or -errno; of a tar it is a copy in
+ * memory.  Not recorded: for files that are read over and over. */
+int root_open_file(struct root *r, const char *path);
 /* The first line, trimmed, made printable UTF-8; length or -errno. */
 ssize_t root_line(struct root *r, char *buf, size_t cap, const char *fmt, ...) PRINTF_LIKE(4, 5);
 /* The first line in the arena; NULL when missing or empty. */

@@ -97,12 +97,33 @@ static void check_answers(struct root *r)
     arena_release(&a);
 }
 
+/* A kept file reads from its start as often as it is asked, of a folder and of a tar. */
+static void check_kept(struct root *r)
+{
+    char text[16] = "";
+    int fd = root_open_file(r, "/sys/class/net/eth0/mtu");
+
+    assert_true(fd >= 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pread(fd, text, sizeof(text), 0), 5);
+        assert_memory_equal(text, "9000\n", 5);
+    }
+    close(fd);
+    assert_int_equal(root_open_file(r, "/sys/gid/3"), -EINVAL); /* as it was captured */
+    assert_int_equal(root_open_file(r, "/sys/class/net/nowhere"), -ENOENT);
+    assert_int_equal(root_open_file(r, "/sys/class/net/eth0"), -EISDIR);
+    assert_int_equal(root_open_file(r, "/sys/class/net/loop"), -ELOOP);
+    assert_int_equal(root_open_file(r, "/sys/class/net/out"), -ENOENT); /* not the host's */
+    assert_int_equal(root_open_file(r, "sys"), -EINVAL);
+}
+
 TEST(folder_answers)
 {
     struct root *r = NULL;
 
     assert_int_equal(root_open(dir, &r, NULL), RC_OK);
     check_answers(r);
+    check_kept(r);
     root_close(r);
 }
 
@@ -123,6 +144,7 @@ TEST(recorded_tar_answers_the_same)
     r = NULL;
     assert_int_equal(root_open(tar, &r, NULL), RC_OK);
     check_answers(r);
+    check_kept(r);
     root_close(r);
     unlink(tar);
 }
