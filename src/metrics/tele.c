@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT */
+/* tele: series and their latest values; see tele.h.
+ *
+ * A batch gathers in `stage` and reaches `values` at its end under the lock, all at once: a reader
+ * never sees half of one.  There, every series of the source takes what was staged, NaN where
+ * nothing was. */
+#include "base/mem.h"
+#include "base/str.h"
+#include "metrics/tele_int.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS_PER_SERIES = 2, STRINGS_MIN = 1024 };
+
+/* Percent of the budget at which new series of a priority are refused. */
+static const unsigned share_pct[TELE_PRIORITY_LAST + 1] = { 100, 95, 85, 70, 50 };
+
+/* ---- text */
+
+void tele_text(char *dst, size_t cap, const char *s)
+{
+    (void)str_copy(dst, cap, s ? s : "");
+    str_make_text(dst);
+}
+
+static bool name_char(char c, bool first, bool colon)
+{
+    return isalpha((unsigned char)c) || c == '_' || (colon && c == ':') ||
+           (!first && isdigit((unsigned char)c));
+}
+
+static void label_name(char *dst, size_t cap, const char *s)
+{
+    (void)str_copy(dst, cap, s && *s ? s : "_");
+    for (char *c = dst; *c; c++)
+        if (!name_char(*c, c == dst, false))
+            *c = '_';
+}
+
+static bool metric_name_ok(const char *s)
+{
+    if (!s || !*s || strlen(s) >= TELE_NAME_MAX)
+        return false;
+    for (const char *c = s; *c; c++)
+        if (!name_char(*c, c == s, true))
+            return false;
+    return true;
+}
+
+static uint64_t hash_add(uint64_t h, const char *s)
+{
+    enum { PRIME_LOW = 0x1b3 };
+    const uint64_t prime = (UINT64_C(1) << 40) + PRIME_LOW; /* FNV-1a */
+
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * prime;
+    return (h ^ 0xff) * prime;
+}
+
+static uint64_t hash_mix(uint64_t h) /* FNV's low bits alone are poor */
+{
+    h ^= h >> 32;
+    h *= UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ (h >> 29);
+}
+
+static const uint64_t hash_start = UINT64_C(0xcbf29ce484222325);
+
+/* ---- strings, each once: a model's name is in the labels of hundreds of series */
+
+static void strings_put(const char **set, size_t cap, const char *s)
+{
+    size_t i = hash_mix(hash_add(hash_start, s)) & (cap - 1);
+
+    while (set[i])
+        i = (i + 1) & (cap - 1);
+    set[i] = s;
+}
+
+static void strings_grow(struct tele *t)
+{
+    size_t cap = t->string_cap ? t->string_cap * 2 : STRINGS_MIN;
+    const char **set = xcalloc(cap, sizeof(*set));
+
+    for (size_t i = 0; i < t->string_cap; i++)
+        if (t->strings[i])
+            strings_put(set, cap, t->strings[i]);
+    free(t->strings);
+    t->strings = set;
+    t->string_cap = cap;
+}
+
+static const char *intern(struct tele *t, const char *s)
+{
+    size_t i;
+
+    if (t->string_count * 2 >= t->string_cap)
+        strings_grow(t);
+    i = hash_mix(hash_add(hash_start, s)) & (t->string_cap - 1);
+    for (; t->strings[i]; i = (i + 1) & (t->string_cap - 1))
+        if (strcmp(t->strings[i], s) == 0)
+            return t->strings[i];
+    t->string_count++;
+    return t->strings[i] = arena_strdup(&t->arena, s);
+}
+
+/* ---- life */
+
+static size_t power_of_two(size_t n)
+{
+    size_t p = 1;
+
+    while (p < n)
+        p *= 2;
+    return p;
+}
+
+static double *unknowns(size_t n)
+{
+    double *v = xcalloc(n, sizeof(*v));
+
+    for (size_t i = 0; i < n; i++)
+        v[i] = NAN;
+    return v;
+}
+
+struct tele *tele_new(size_t series_max)
+{
+    struct tele *t = xcalloc(1, sizeof(*t));
+    size_t slots;
+
+    t->max = series_max ? series_max : TELE_SERIES_DEFAULT;
+    if (t->max > TELE_SERIES_MAX)
+        t->max = TELE_SERIES_MAX;
+    slots = power_of_two(t->max * SLOTS_PER_SERIES);
+    pthread_mutex_init(&t->lock, NULL);
+    t->series = xcalloc(t->max, sizeof(const struct tele_series *));
+    t->slots = xcalloc(slots, sizeof(*t->slots));
+    t->slot_mask = slots - 1;
+    t->stage = unknowns(t->max);
+    t->values = unknowns(t->max);
+    return t;
+}
+
+void tele_free(struct tele *t)
+{
+    if (!t)
+        return;
+    tele_events_release(t);
+    free(t->values);
+    free(t->stage);
+    free(t->refused_seen);
+    free(t->slots);
+    free(t->strings);
+    free(t->series);
+    arena_release(&t->arena);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+/* ---- sources */
+
+unsigned tele_source(struct tele *t, const char *name)
+{
+    unsigned n = atomic_load_explicit(&t->source_count, memory_order_relaxed);
+    char text[TELE_NAME_MAX];
+
+    tele_text(text, sizeof(text), name);
+    for (unsigned i = 0; i < n; i++)
+        if (str_eq(t->sources[i].name, text))
+            return i;
+    if (n == TELE_SOURCES_MAX)
+        return TELE_SOURCES_MAX;
+    t->sources[n].name = arena_strdup(&t->arena, text);
+    t->sources[n].time_ns = -1;
+    atomic_store_explicit(&t->source_count, n + 1, memory_order_release);
+    return n;
+}
+
+const char *tele_source_name(const struct tele *t, unsigned source)
+{
+    unsigned n = atomic_load_explicit(&t->source_count, memory_order_acquire);
+
+    return source < n ? t->sources[source].name : "";
+}
+
+int64_t tele_time_ns(struct tele *t, unsigned source)
+{
+    int64_t then = -1;
+
+    if (source >= atomic_load_explicit(&t->source_count, memory_order_acquire))
+        return -1;
+    pthread_mutex_lock(&t->lock);
+    then = t->sources[source].time_ns;
+    pthread_mutex_unlock(&t->lock);
+    return then;
+}
+
+int64_t tele_age_ns(struct tele *t, unsigned source, int64_t now_ns)
+{
+    int64_t then = tele_time_ns(t, source);
+
+    if (then < 0)
+        return -1;
+    return now_ns > then ? now_ns - then : 0; /* the clock may have been set back */
+}
+
+/* ---- series */
+
+struct wanted { /* a series that was asked for, made valid */
+    const struct tele_metric *metric;
+    struct tele_label labels[TELE_LABELS_MAX];
+    size_t count;
+    char names[TELE_LABELS_MAX][TELE_NAME_MAX];
+    char values[TELE_LABELS_MAX][TELE_VALUE_MAX];
+    uint64_t hash;
+};
+
+static bool has_label(const struct wanted *w, const char *name)
+{
+    for (size_t i = 0; i < w->count; i++)
+        if (strcmp(w->labels[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static void want(struct wanted *w, const struct tele_metric *m, const struct tele_label *labels,
+                 size_t count)
+{
+    w->metric = m;
+    w->count = 0;
+    w->hash = hash_add(hash_start, m->id);
+    for (size_t i = 0; i < count && w->count < TELE_LABELS_MAX; i++) {
+        char *name = w->names[w->count], *value = w->values[w->count];
+
+        label_name(name, TELE_NAME_MAX, labels[i].name);
+        if (has_label(w, name))
+            continue;
+        tele_text(value, TELE_VALUE_MAX, labels[i].value);
+        w->hash = hash_add(hash_add(w->hash, name), value);
+        w->labels[w->count++] = (struct tele_label){ .name = name, .value = value };
+    }
+    w->hash = hash_mix(w->hash);
+}
+
+static bool same(const struct tele_series *s, const struct wanted *w)
+{
+    if (s->metric != w->metric || s->label_count != w->count)
+        return false;
+    for (size_t i = 0; i < w->count; i++)
+        if (strcmp(s->labels[i].name, w->labels[i].name) != 0 ||
+            strcmp(s->labels[i].value, w->labels[i].value) != 0)
+            return false;
+    return true;
+}
+
+/* Counts a refused series once, however often it is asked for. */
+static void refuse(struct tele *t, uint64_t hash)
+{
+    enum { SLOTS = 2 * TELE_REFUSED_MAX };
+    size_t i = hash & (SLOTS - 1);
+
+    if (!t->refused_seen)
+        t->refused_seen = xcalloc(SLOTS, sizeof(*t->refused_seen));
+    hash |= 1; /* 0 is a free slot */
+    for (; t->refused_seen[i]; i = (i + 1) & (SLOTS - 1))
+        if (t->refused_seen[i] == hash)
+            return;
+    if (atomic_load_explicit(&t->refused, memory_order_relaxed) >= TELE_REFUSED_MAX)
+        return;
+    t->refused_seen[i] = hash;
+    atomic_fetch_add_explicit(&t->refused, 1, memory_order_relaxed);
+}
+
+static bool within_budget(const struct tele *t, int priority, size_t count)
+{
+    int p = priority < 0 ? 0 : priority > TELE_PRIORITY_LAST ? TELE_PRIORITY_LAST : priority;
+
+    return count * 100 < t->max * share_pct[p];
+}
+
+static uint32_t add_series(struct tele *t, unsigned source, const struct wanted *w, size_t slot)
+{
+    size_t id = atomic_load_explicit(&t->count, memory_order_relaxed);
+    struct tele_label *labels = arena_array(&t->arena, struct tele_label, w->count);
+    struct tele_series *s = arena_new(&t->arena, struct tele_series);
+
+    for (size_t i = 0; i < w->count; i++) {
+        labels[i].name = intern(t, w->labels[i].name);
+        labels[i].value = intern(t, w->labels[i].value);
+    }
+    *s = (struct tele_series){
+        .metric = w->metric, .labels = labels, .label_count = w->count, .source = source
+    };
+    t->series[id] = s;
+    t->slots[slot] = (uint32_t)id + 1;
+    atomic_store_explicit(&t->count, id + 1, memory_order_release);
+    return (uint32_t)id;
+}
+
+uint32_t tele_series(struct tele *t, unsigned source, const struct tele_metric *m,
+                     const struct tele_label *labels, size_t count)
+{
+    size_t have = atomic_load_explicit(&t->count, memory_order_relaxed), i;
+    struct wanted w;
+
+    if (!m || source >= atomic_load_explicit(&t->source_count, memory_order_relaxed))
+        return TELE_NONE;
+    want(&w, m, labels, count);
+    for (i = w.hash & t->slot_mask; t->slots[i]; i = (i + 1) & t->slot_mask)
+        if (same(t->series[t->slots[i] - 1], &w))
+            return t->slots[i] - 1;
+    if (!within_budget(t, m->priority, have)) {
+        refuse(t, w.hash);
+        return TELE_NONE;
+    }
+    return add_series(t, source, &w, i);
+}
+
+const struct tele_metric *tele_foreign(struct tele *t, const char *name, const char *help,
+                                       enum tele_kind kind)
+{
+    struct tele_metric *m;
+
+    if (!metric_name_ok(name))
+        return NULL;
+    for (size_t i = 0; i < t->foreign_count; i++)
+        if (strcmp(t->foreign[i]->id, name) == 0)
+            return t->foreign[i];
+    if (t->foreign_count == TELE_FOREIGN_MAX)
+        return NULL;
+    m = arena_new(&t->arena, struct tele_metric);
+    m->id = m->prom = intern(t, name);
+    m->entity = TELE_APP;
+    m->kind = kind;
+    m->unit = "1";
+    if (help && *help) {
+        char text[TELE_VALUE_MAX];
+
+        tele_text(text, sizeof(text), help);
+        m->help = intern(t, text);
+    }
+    m->scale = 1;
+    m->priority = TELE_PRIORITY_LAST;
+    m->labels = "";
+    m->source = "application";
+    return t->foreign[t->foreign_count++] = m;
+}
+
+/* ---- batches */
+
+void tele_begin(struct tele *t, unsigned source, int64_t time_ns)
+{
+    assert(!t->in_batch);
+    t->in_batch = true;
+    t->batch = source;
+    t->batch_ns = time_ns;
+}
+
+void tele_set(struct tele *t, uint32_t id, double value)
+{
+    assert(t->in_batch);
+    if (id < atomic_load_explicit(&t->count, memory_order_relaxed) &&
+        t->series[id]->source == t->batch)
+        t->stage[id] = value;
+}
+
+void tele_end(struct tele *t)
+{
+    size_t count = atomic_load_explicit(&t->count, memory_order_relaxed);
+
+    assert(t->in_batch);
+    t->in_batch = false;
+    if (t->batch >= atomic_load_explicit(&t->source_count, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&t->lock);
+    for (size_t i = 0; i < count; i++) {
+        if (t->series[i]->source != t->batch)
+            continue;
+        t->values[i] = t->stage[i];
+        t->stage[i] = NAN;
+    }
+    t->sources[t->batch].time_ns = t->batch_ns;
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- reading */
+
+size_t tele_count(const struct tele *t)
+{
+    return atomic_load_explicit(&t->count, memory_order_acquire);
+}
+
+const struct tele_series *tele_get(const struct tele *t, uint32_t id)
+{
+    return id < tele_count(t) ? t->series[id] : NULL;
+}
+
+size_t tele_copy(struct tele *t, double *out, size_t cap)
+{
+    size_t count;
+
+    pthread_mutex_lock(&t->lock);
+    count = tele_count(t);
+    memcpy(out, t->values, (count < cap ? count : cap) * sizeof(*out));
+    pthread_mutex_unlock(&t->lock);
+    return count;
+}
+
+double tele_value(struct tele *t, uint32_t id)
+{
+    double v = NAN;
+
+    if (id >= tele_count(t))
+        return v;
+    pthread_mutex_lock(&t->lock);
+    v = t->values[id];
+    pthread_mutex_unlock(&t->lock);
+    return v;
+}
+
+uint64_t tele_refused(const struct tele *t)
+{
+    return atomic_load_explicit(&t->refused, memory_order_relaxed);
+}
