@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* collect: sources of telemetry.
+ *
+ * Host sources read files below a root (os/root.h, so that captured machines and tests work) and
+ * are called in turn by the agent's collector thread; none may block longer than its deadline.
+ * What may block for ever (the driver, a dead NFS server) runs in a child: collect_gpu. */
+#ifndef METRICS_COLLECT_H
+#define METRICS_COLLECT_H
+#include "metrics/tele.h"
+#include "os/root.h"
+
+/* A host source: reads, and writes one batch into `t`. */
+struct collector {
+    const char *name;
+    int period_ms; /* default */
+    /* State between calls (rates, previous counters); NULL: none. */
+    void *(*open)(const struct root *root, struct tele *t);
+    void (*sample)(void *state, struct tele *t, int64_t now_ns);
+    void (*close)(void *state);
+};
+extern const struct collector collect_cpu, collect_memory, collect_pressure, collect_disk,
+    collect_net, collect_rdma, collect_lustre, collect_nfs, collect_mounts, collect_self;
+extern const struct collector *const collectors[]; /* ends with NULL */
+
+/* ---- kmsg: lines of /dev/kmsg (or a file of a test) become events; never blocks */
+struct kmsg;
+struct kmsg *kmsg_open(const struct root *root, const char *path); /* path NULL: /dev/kmsg */
+size_t kmsg_poll(struct kmsg *k, struct tele *t); /* events added; a flood is counted and cut */
+void kmsg_close(struct kmsg *k);
+/* XID or SXID of a kernel line: false when it has none.  gpu is its PCI address as text. */
+bool kmsg_xid(const char *line, int *code, char bdf[24], char *text, size_t cap);
+/* Is the code an NVSwitch's (SXID)?  They begin where a GPU's end. */
+bool xid_is_switch(int code);
+/* What a code means (data/xid.csv); false: not in the table. */
+enum xid_severity { XID_INFO, XID_WARNING, XID_CRITICAL };
+struct xid_info {
+    int code;
+    enum xid_severity severity;
+    char mnemonic[64], action[24], text[128];
+};
+bool xid_find(int code, struct xid_info *out);
+struct kmsg_stats {
+    uint64_t lines, lost, cut; /* read; gone before they were read; events left out in a flood */
+};
+void kmsg_stats(const struct kmsg *k, struct kmsg_stats *out);
+
+/* ---- whose is this process */
+struct owner {
+    char slurm_job[32], pod_uid[40], container[72], unit[128], user[64], command[64];
+};
+bool owner_of(const struct root *root, int pid, struct owner *out);
+
+/* ---- Prometheus text of an application into the table (A6's custom metrics) */
+enum rc promtext_take(struct tele *t, unsigned source, const char *text, size_t len, int64_t now_ns,
+                      const struct tele_label *extra, size_t extra_count, struct err *err) MUST_USE;
+
+/* ---- GPUs: a child process that alone speaks with the driver and sends a stream (stream.h) */
+struct gpu_child_opts {
+    const char *library;     /* NULL: libnvidia-ml.so.1 */
+    int period_ms;           /* 1000 */
+    int hang_ms;             /* without a sign of life: hung; 5000 */
+    const struct root *root; /* for owners of processes */
+};
+enum gpu_child_state {
+    GPU_CHILD_OFF,
+    GPU_CHILD_RUNS,
+    GPU_CHILD_HUNG,
+    GPU_CHILD_RELEASED,
+    GPU_CHILD_NO_DRIVER
+};
+struct gpu_child;
+struct gpu_child *gpu_child_new(const struct gpu_child_opts *o, struct tele *t);
+/* To be called in turn with the host sources: reads what came, watches, restarts with backoff.
+ * Never blocks. */
+void gpu_child_turn(struct gpu_child *c, int64_t now_ns);
+int gpu_child_fd(const struct gpu_child *c); /* readable when there is something; -1: none */
+enum gpu_child_state gpu_child_state(const struct gpu_child *c);
+/* The call that hangs, since when, and where the kernel has it (wchan, syscall); "" when none. */
+void gpu_child_why(const struct gpu_child *c, struct buf *out);
+void gpu_child_release(struct gpu_child *c); /* lets go of the driver: for resets and upgrades */
+void gpu_child_attach(struct gpu_child *c);
+void gpu_child_free(struct gpu_child *c);
+/* What the child runs (stoker agent --gpu-child FD). */
+int gpu_child_main(const struct gpu_child_opts *o, int fd);
+/* One full sample as JSON with the cost of each call, made by this very process (stoker agent
+ * --gpu-sample): it takes two periods and hangs when the driver does. */
+enum rc gpu_sample_json(const struct gpu_child_opts *o, struct buf *out, struct err *err) MUST_USE;
+
+#endif

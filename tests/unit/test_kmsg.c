@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernel's log: XIDs in every format known, other lines that matter, floods, losses. */
+#include "host.h"
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "catalog/csv.h"
+
+enum { EVENTS = 512 };
+
+struct log {
+    struct host h;
+    struct kmsg *k;
+    struct tele_event *events;
+    size_t count;
+};
+
+/* Reads a text as the log; the events are in order. */
+static void log_read(struct log *l, const char *text)
+{
+    char path[128];
+
+    host_open(&l->h, NULL);
+    host_put(&l->h, "/log", text);
+    snprintf(path, sizeof(path), "%s/log", l->h.dir);
+    l->k = kmsg_open(l->h.root, path);
+    l->events = calloc(EVENTS, sizeof(*l->events));
+    kmsg_poll(l->k, l->h.t);
+    l->count = tele_events(l->h.t, INT64_MIN, l->events, EVENTS);
+}
+
+static void log_close(struct log *l)
+{
+    kmsg_close(l->k);
+    free(l->events);
+    host_close(&l->h);
+}
+
+TEST(xid_formats)
+{
+    static const struct {
+        const char *line;
+        int code; /* 0: none */
+        const char *bdf, *text;
+    } rows[] = {
+        { "NVRM: Xid (PCI:0000:0a:00): 79, pid=1234, name=python, GPU has fallen off the bus.", 79,
+          "0000:0a:00", "pid=1234, name=python, GPU has fallen off the bus." },
+        { "NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, Contained: CE User Channel", 94,
+          "0000:01:00", "pid=7194, Contained: CE User Channel" },
+        { "NVRM: Xid (0000:03:00): 14, Channel 00000001", 14, "0000:03:00", "Channel 00000001" },
+        { "NVRM: Xid (PCI:00000000:3B:00): 48, pid='<unknown>', name=<unknown>", 48,
+          "00000000:3b:00", "pid='<unknown>', name=<unknown>" },
+        { "NVRM: Xid (PCI:0000:01:00) 31, Ch 00000010, intr 10000000", 31, "0000:01:00",
+          "Ch 00000010, intr 10000000" },
+        { "NVRM: Xid (PCI:0000:9b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 "
+          "(Node Reboot Required)",
+          154, "0000:9b:00",
+          "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)" },
+        { "NVRM: Xid (PCI:0000:c3:00): 145, RLW_REMAP Nonfatal XC0 i0 Link 10 (0x00000004 0x1)",
+          145, "0000:c3:00", "RLW_REMAP Nonfatal XC0 i0 Link 10 (0x00000004 0x1)" },
+        { "NVRM: Xid (PCI:0000:02:00): 43", 43, "0000:02:00", "" },
+        { "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumbstore",
+          28006, "0000:c1:00.0", "Non-fatal, Link 46 MC TS crumbstore" },
+        { "nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20009, Non-fatal, Link 04 RX Short Error",
+          20009, "0000:a9:00.0", "Non-fatal, Link 04 RX Short Error" },
+        /* details of the line before, and what is none */
+        { "nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20009, Severity 0 Engine instance 04", 0,
+          NULL, NULL },
+        { "nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20009, Data {0x00000003}", 0, NULL, NULL },
+        { "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): garbled, Fatal", 0, NULL, NULL },
+        { "NVRM: Xid (PCI:0000:01:00): 99999999999, x", 0, NULL, NULL },
+        { "NVRM: Xid (PCI:0000:01:00): 79x", 0, NULL, NULL },
+        { "NVRM: Xid (PCI:0000:01:00", 0, NULL, NULL },
+        { "NVRM: Xid (", 0, NULL, NULL },
+        { "NVRM: Xid (): 79", 0, NULL, NULL },
+        { "NVRM: Xid (PCI:0000000000000000000000000000:01:00): 79", 0, NULL, NULL },
+        { "NVRM: Xid (PCI:0000:01:00): 20009, no GPU has such a code", 0, NULL, NULL },
+        { "audit: someone wrote about an Xid", 0, NULL, NULL },
+        { "", 0, NULL, NULL },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        char bdf[24] = "", text[256] = "";
+        int code = 0;
+
+        if (kmsg_xid(rows[i].line, &code, bdf, text, sizeof(text)) != (rows[i].code != 0))
+            fail_msg("'%s'", rows[i].line);
+        assert_int_equal(code, rows[i].code);
+        if (!rows[i].code)
+            continue;
+        assert_string_equal(bdf, rows[i].bdf);
+        assert_string_equal(text, rows[i].text);
+    }
+}
+
+TEST(codes_have_a_meaning)
+{
+    struct xid_info x;
+
+    CHECK(xid_find(79, &x) && x.severity == XID_CRITICAL);
+    assert_string_equal(x.action, "reboot");
+    CHECK(strstr(x.text, "fallen off the bus"));
+    CHECK(xid_find(45, &x) && x.severity == XID_INFO); /* never evidence alone */
+    CHECK(xid_find(63, &x) && x.severity == XID_WARNING);
+    CHECK(xid_find(94, &x) && x.severity == XID_WARNING);
+    CHECK(xid_find(12028, &x) && x.severity == XID_WARNING);
+    CHECK(xid_find(23001, &x) && x.severity == XID_CRITICAL);
+    CHECK(!xid_find(0, &x) && !xid_find(7777, &x) && !xid_find(-1, &x));
+}
+
+/* xid_find() reads rows without a CSV reader: the file must not need one. */
+TEST(the_table_is_plain)
+{
+    FILE *f = fopen("data/xid.csv", "r");
+    struct arena a = { 0 };
+    struct buf b = { 0 };
+    struct csv t;
+    int c;
+
+    assert_non_null(f);
+    while ((c = fgetc(f)) != EOF)
+        buf_addc(&b, (char)c);
+    fclose(f);
+    CHECK(!strchr(buf_str(&b), '"'));
+    assert_int_equal(csv_parse(&a, b.data, b.len, &t, NULL), RC_OK);
+    CHECK(t.rows > 250);
+    for (size_t i = 0; i < t.rows; i++) {
+        struct xid_info x;
+        const char *severity = csv_cell(&t, i, 3);
+        int code = (int)strtol(csv_cell(&t, i, 1), NULL, 10);
+
+        CHECK(xid_find(code, &x));
+        assert_string_equal(x.mnemonic, csv_cell(&t, i, 2));
+        assert_string_equal(x.action, csv_cell(&t, i, 4));
+        assert_string_equal(x.text, csv_cell(&t, i, 5));
+        CHECK(x.severity == (str_eq(severity, "critical")  ? XID_CRITICAL
+                             : str_eq(severity, "warning") ? XID_WARNING
+                                                           : XID_INFO));
+        CHECK(xid_is_switch(code) == str_eq(csv_cell(&t, i, 0), "sxid"));
+    }
+    arena_release(&a);
+    buf_release(&b);
+}
+
+TEST(lines_become_events)
+{
+    static const struct {
+        const char *line;
+        int kind; /* -1: none */
+    } rows[] = {
+        { "NVRM: Xid (PCI:0000:0a:00): 79, GPU has fallen off the bus.", TELE_EVENT_XID },
+        { "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46", TELE_EVENT_SXID },
+        { "NVRM: GPU 0000:0a:00.0: GPU has fallen off the bus.", TELE_EVENT_GPU },
+        { "NVRM: The NVIDIA GPU 0000:9b:00.0\\x0aNVRM: (PCI ID: 10de:2330) installed in this "
+          "system has\\x0aNVRM: fallen off the bus and is not responding to commands.",
+          TELE_EVENT_GPU },
+        { "NVRM: API mismatch: the client has the version 550.1", TELE_EVENT_GPU },
+        { "Out of memory: Killed process 1234 (python) total-vm:1kB, anon-rss:1kB",
+          TELE_EVENT_KERNEL },
+        { "Memory cgroup out of memory: Killed process 77 (python3) total-vm:1kB",
+          TELE_EVENT_KERNEL },
+        { "mlx5_core 0000:1a:00.0 eth2: Link down", TELE_EVENT_LINK },
+        { "mlx5_core 0000:1a:00.0 eth2: Link up", TELE_EVENT_LINK },
+        { "igb 0000:01:00.0 eno1: igb: eno1 NIC Link is Down", TELE_EVENT_LINK },
+        { "ixgbe 0000:01:00.0 eth0: NIC Link is Up 10 Gbps, Flow Control: RX/TX", TELE_EVENT_LINK },
+        { "mlx5_core 0000:1a:00.0: Port module event: module 0, Cable unplugged", TELE_EVENT_LINK },
+        { "mlx4_core 0000:05:00.0: mlx4_0: Port: 1 Link DOWN", TELE_EVENT_LINK },
+        { "nvme nvme0: I/O 12 QID 3 timeout, aborting", TELE_EVENT_KERNEL },
+        { "nvme nvme0: Disabling device after reset failure: -19", TELE_EVENT_KERNEL },
+        { "nvme nvme0: controller is down; will reset: CSTS=0xffffffff", TELE_EVENT_KERNEL },
+        { "EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm ls",
+          TELE_EVENT_KERNEL },
+        { "EXT4-fs (sda1): Remounting filesystem read-only", TELE_EVENT_KERNEL },
+        { "XFS (nvme0n1): Metadata corruption detected at xfs_buf", TELE_EVENT_KERNEL },
+        { "blk_update_request: I/O error, dev sdb, sector 123", TELE_EVENT_KERNEL },
+        { "Buffer I/O error on dev sda1, logical block 1, lost async page write",
+          TELE_EVENT_KERNEL },
+        { "nfs: server filer not responding, still trying", TELE_EVENT_KERNEL },
+        { "nfs: server filer OK", TELE_EVENT_KERNEL },
+        { "LustreError: 11-0: scratch-OST0001-osc: operation ost_connect failed",
+          TELE_EVENT_KERNEL },
+        { "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0", TELE_EVENT_KERNEL },
+        { "pcieport 0000:00:01.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=x",
+          TELE_EVENT_KERNEL },
+        { "pcieport 0000:00:03.1: pciehp: Slot(3): Link Down", TELE_EVENT_KERNEL },
+        { "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0", TELE_EVENT_KERNEL },
+        { "watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python:1]", TELE_EVENT_KERNEL },
+        { "INFO: task python:123 blocked for more than 120 seconds.", TELE_EVENT_KERNEL },
+        { "pt_main_thread[25]: segfault at 7f7 ip 00 sp 00 error 4 in libnccl.so.2[7f]",
+          TELE_EVENT_KERNEL },
+        { "eth0: renamed from veth12", -1 },
+        { "usb 1-1: new high-speed USB device number 2", -1 },
+        { "device eth0 entered promiscuous mode", -1 },
+        { "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.148.08", -1 },
+        { "systemd[1]: Started a thing", -1 },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct log l;
+        char text[1024];
+
+        snprintf(text, sizeof(text),
+                 "4,1,5000000,-;%s\n SUBSYSTEM=pci\n DEVICE=+pci:0000:0a:00.0\n", rows[i].line);
+        log_read(&l, text);
+        if (l.count != (rows[i].kind >= 0))
+            fail_msg("%zu events of '%s'", l.count, rows[i].line);
+        if (l.count)
+            assert_int_equal(l.events[0].kind, rows[i].kind);
+        log_close(&l);
+    }
+}
+
+TEST(an_event_says_what_when_and_where)
+{
+    struct log l;
+    const struct tele_metric *m;
+    struct tele_label labels[] = { { "gpu", "3" }, { "pci_bus_id", "00000000:9B:00.0" } };
+    char path[128];
+
+    host_open(&l.h, NULL);
+    m = tele_metric("gpu.temp");
+    assert_non_null(m);
+    tele_series(l.h.t, tele_source(l.h.t, "gpu"), m, labels, 2);
+    host_put(&l.h, "/proc/stat", "cpu 1 1 1 1\nbtime 1700000000\n");
+    host_put(&l.h, "/log",
+             "3,7,2500000,-;NVRM: Xid (PCI:0000:9b:00): 154, GPU recovery action changed from 0x0 "
+             "(None) to 0x1 (GPU Reset Required)\n");
+    snprintf(path, sizeof(path), "%s/log", l.h.dir);
+    l.k = kmsg_open(l.h.root, path);
+    l.events = calloc(EVENTS, sizeof(*l.events));
+    CHECK(kmsg_poll(l.k, l.h.t) == 2);
+    l.count = tele_events(l.h.t, 0, l.events, EVENTS);
+    assert_int_equal(l.count, 2);
+    CHECK(l.events[0].kind == TELE_EVENT_XID && l.events[1].kind == TELE_EVENT_RECOVERY);
+    CHECK(l.events[0].gpu == 3 && l.events[0].code == 154);
+    CHECK(l.events[0].time_ns == 1700000002 * SECOND + SECOND / 2);
+    CHECK(str_starts(l.events[0].text, "XID 154 at 0000:9b:00: the driver changed"));
+    CHECK(strstr(l.events[0].text, "GPU Reset Required"));
+    log_close(&l);
+}
+
+TEST(daemons_are_not_the_kernel)
+{
+    struct log l;
+
+    log_read(&l,
+             "30,1,5000000,-;daemon: NVRM: Xid (PCI:0000:0a:00): 79, quoted\n" /* LOG_DAEMON */
+             "12,2,5000000,-;NVRM: Xid (PCI:0000:0a:00): 43, injected for a test\n"); /* LOG_USER */
+    assert_int_equal(l.count, 1);
+    assert_int_equal(l.events[0].code, 43);
+    log_close(&l);
+}
+
+TEST(a_flood_is_cut_and_counted)
+{
+    enum { LINES = 5000 };
+    struct buf b = { 0 };
+    struct kmsg_stats st;
+    struct log l;
+    size_t xids = 0, links = 0, told = 0;
+
+    for (int i = 0; i < LINES; i++)
+        buf_addf(&b, "4,%d,%d,-;NVRM: Xid (PCI:0000:0a:00): 13, Graphics Exception %d\n", i + 1,
+                 1000000 + i, i);
+    buf_addf(&b, "4,%d,2000000,-;eth0: Link down\n", LINES + 1); /* another kind is not held back */
+    buf_addf(&b, "4,%d,90000000,-;NVRM: Xid (PCI:0000:0a:00): 13, later\n", LINES + 2);
+    log_read(&l, buf_str(&b));
+    for (int i = 0; i < 4; i++)
+        kmsg_poll(l.k, l.h.t);
+    l.count = tele_events(l.h.t, INT64_MIN, l.events, EVENTS);
+    for (size_t i = 0; i < l.count; i++) {
+        xids += l.events[i].kind == TELE_EVENT_XID;
+        links += l.events[i].kind == TELE_EVENT_LINK;
+        told += strstr(l.events[i].text, "more lines of the kernel log like 'XID 13'") != NULL;
+    }
+    CHECK(xids == 17 && links == 1 && told == 1); /* a burst of 16, and the later one */
+    kmsg_stats(l.k, &st);
+    CHECK(st.lines == LINES + 2 && st.cut == LINES - 16 && st.lost == 0);
+    CHECK(host_value(&l.h, "stoker_kmsg_dropped_total", "") == LINES - 16);
+    CHECK(host_value(&l.h, "stoker_kmsg_lines_total", "") == LINES + 2);
+    buf_release(&b);
+    log_close(&l);
+}
+
+TEST(lost_messages_are_told)
+{
+    struct kmsg_stats st;
+    struct log l;
+
+    log_read(&l, "6,10,1,-;a\n6,11,2,-;b\n6,52,3,-;c\n");
+    assert_int_equal(l.count, 1);
+    CHECK(str_starts(l.events[0].text, "40 messages of the kernel log were lost"));
+    kmsg_stats(l.k, &st);
+    CHECK(st.lost == 40);
+    log_close(&l);
+}
+
+TEST(odd_lines)
+{
+    struct log l;
+
+    log_read(&l, "[   12.500000] NVRM: Xid (PCI:0000:0a:00): 31, of dmesg\n"
+                 "NVRM: Xid (PCI:0000:0a:00): 31, a bare line\n"
+                 "4,1,99999999999999999999,-;eth0: Link down\n"
+                 "4,1,x;eth1: Link down\n"
+                 ";\n\n4,\n\\x\n[\n"
+                 "4,2,5,-;eth2: Link \\x1b[31mdown\\xff eth2: Link down\\x00\n"
+                 "4,3,6,-;an unfinished line about eth9: Link down");
+    assert_int_equal(l.count, 5);
+    for (size_t i = 0; i < l.count; i++)
+        CHECK(str_is_text(l.events[i].text, strlen(l.events[i].text)));
+    log_close(&l);
+}
+
+TEST(no_log)
+{
+    struct host h;
+    struct kmsg *k;
+
+    host_open(&h, HOST_NODE);
+    k = kmsg_open(h.root, NULL); /* a captured machine has none */
+    CHECK(kmsg_poll(k, h.t) == 0);
+    kmsg_close(k);
+    kmsg_close(NULL);
+    host_close(&h);
+}
+
+TEST_MAIN(cmocka_unit_test(xid_formats), cmocka_unit_test(codes_have_a_meaning),
+          cmocka_unit_test(the_table_is_plain), cmocka_unit_test(lines_become_events),
+          cmocka_unit_test(an_event_says_what_when_and_where),
+          cmocka_unit_test(daemons_are_not_the_kernel),
+          cmocka_unit_test(a_flood_is_cut_and_counted), cmocka_unit_test(lost_messages_are_told),
+          cmocka_unit_test(odd_lines), cmocka_unit_test(no_log))
