@@ -239,7 +239,6 @@ FAKE_UINT(GATE, DeviceGetMaxPcieLinkWidth, pcie_width_max)
 FAKE_UINT(GATE, DeviceGetEnforcedPowerLimit, power_limit_mw)
 FAKE_UINT(GATE, DeviceGetPowerManagementLimit, power_limit_mw)
 FAKE_UINT(GATE, DeviceGetPowerManagementDefaultLimit, power_default_mw)
-FAKE_UINT(GATE, DeviceGetPowerUsage, power_mw)
 FAKE_UINT(GATE_NEW, DeviceGetMaxMigDeviceCount, mig_max)
 FAKE_INT(DeviceGetPersistenceMode, persistence)
 FAKE_CODE(DeviceGetBrand, nvml_brands, brand)
@@ -293,6 +292,13 @@ static struct maybe total_memory(const struct nvml_dev *d)
     return d->mig ? d->mig->mem_bytes : d->gpu->mem_total_bytes;
 }
 
+static int64_t used_memory(const struct nvml_dev *d)
+{
+    struct maybe now = fake_live_number(d, "used_bytes");
+
+    return now.known && !d->mig ? now.v : maybe_or(d->gpu->mem_used_bytes, 0);
+}
+
 int nvmlDeviceGetMemoryInfo_v2(struct nvml_dev *d, struct nvml_memory_v2 *out)
 {
     struct maybe total = total_memory(d);
@@ -306,7 +312,7 @@ int nvmlDeviceGetMemoryInfo_v2(struct nvml_dev *d, struct nvml_memory_v2 *out)
         return NVML_NOT_SUPPORTED;
     out->total = (unsigned long long)total.v;
     out->reserved = (unsigned long long)maybe_or(d->gpu->mem_reserved_bytes, 0);
-    out->used = (unsigned long long)maybe_or(d->gpu->mem_used_bytes, 0);
+    out->used = (unsigned long long)used_memory(d);
     out->free = out->total - out->reserved - out->used;
     return NVML_OK;
 }
@@ -319,7 +325,7 @@ int nvmlDeviceGetMemoryInfo(struct nvml_dev *d, struct nvml_memory *out)
     if (!total.known)
         return NVML_NOT_SUPPORTED;
     out->total = (unsigned long long)total.v;
-    out->used = (unsigned long long)maybe_or(d->gpu->mem_used_bytes, 0);
+    out->used = (unsigned long long)used_memory(d);
     out->free = out->total - out->used;
     return NVML_OK;
 }
@@ -334,6 +340,14 @@ int nvmlDeviceGetBAR1MemoryInfo(struct nvml_dev *d, struct nvml_bar1 *out)
 }
 
 /* ---- clocks, power, heat ---- */
+/* A value of the live document, else of the other. */
+static struct maybe newer(const struct nvml_dev *d, const char *key, struct maybe dflt)
+{
+    struct maybe now = fake_live_number(d, key);
+
+    return now.known ? now : dflt;
+}
+
 static struct maybe clock_of(int type, struct maybe sm, struct maybe mem)
 {
     return type == NVML_CLOCK_MEM ? mem : sm;
@@ -342,7 +356,9 @@ static struct maybe clock_of(int type, struct maybe sm, struct maybe mem)
 int nvmlDeviceGetClockInfo(struct nvml_dev *d, int type, unsigned *out)
 {
     GATE(DeviceGetClockInfo, d, type);
-    return give_uint(clock_of(type, d->gpu->clock_sm_mhz, d->gpu->clock_mem_mhz), out);
+    return give_uint(newer(d, type == NVML_CLOCK_MEM ? "clock_mem" : "clock_sm",
+                           clock_of(type, d->gpu->clock_sm_mhz, d->gpu->clock_mem_mhz)),
+                     out);
 }
 
 int nvmlDeviceGetMaxClockInfo(struct nvml_dev *d, int type, unsigned *out)
@@ -365,6 +381,12 @@ int nvmlDeviceGetClock(struct nvml_dev *d, int type, int id, unsigned *out)
     return give_uint(clock_of(type, d->gpu->clock_app_sm_mhz, d->gpu->clock_app_mem_mhz), out);
 }
 
+int nvmlDeviceGetPowerUsage(struct nvml_dev *d, unsigned *out)
+{
+    GATE(DeviceGetPowerUsage, d, ASK_NO_SUB);
+    return give_uint(newer(d, "power_mw", d->gpu->power_mw), out);
+}
+
 int nvmlDeviceGetPowerManagementLimitConstraints(struct nvml_dev *d, unsigned *min, unsigned *max)
 {
     int rc;
@@ -379,7 +401,7 @@ int nvmlDeviceGetTemperatureV(struct nvml_dev *d, struct nvml_temperature *out)
     GATE_NEW(DeviceGetTemperatureV, d, ASK_NO_SUB);
     if (out->version != NVML_VERSION(nvml_temperature, 1))
         return NVML_VERSION_MISMATCH;
-    return give_int(d->gpu->temp_c, &out->celsius);
+    return give_int(newer(d, "temp", d->gpu->temp_c), &out->celsius);
 }
 
 int nvmlDeviceGetTemperature(struct nvml_dev *d, int sensor, unsigned *out)
@@ -581,11 +603,14 @@ int nvmlDeviceGetFieldValues(struct nvml_dev *d, int count, struct nvml_field_va
     for (int i = 0; i < count; i++) {
         struct nvml_field_value *f = &values[i];
         int scope = f->id == NVML_FI_LINK_SPEED ? (int)f->scope : -1;
-        struct maybe v = fake_is_old() ? old_field_value(d->gpu, f) : field_value(d->gpu, f);
+        struct maybe v = fake_is_old() ? old_field_value(d->gpu, f) : field_value(d->gpu, f), now;
 
         f->rc = fake_gate_scope("nvmlDeviceGetFieldValues", d, (int)f->id, scope);
         if (f->rc)
             continue;
+        now = fake_live_field(d, f);
+        if (now.known)
+            v = now;
         f->rc = v.known ? NVML_OK : NVML_NOT_SUPPORTED;
         f->type = NVML_TYPE_ULLONG;
         f->value.ull = (unsigned long long)v.v;

@@ -15,7 +15,16 @@
  *   lose:GPU            that GPU is off the bus: 15 for whatever asks it
  *   old                 a driver of 2019: calls and struct versions since then fail
  *
- * A document with a hung call hangs there. */
+ * A document with a hung call hangs there.
+ *
+ * FAKE_NVML_LIVE names a second document with what changes by the second: fields, performance
+ * counters, processes (live.c says its form).  FAKE_NVML_CONTROL names a file whose faults
+ * hold beside those above and are read anew at every call: a test writes and empties it while
+ * the program runs, and a hang ends when its fault does.  There, too:
+ *
+ *   xid:GPU:CODE:NUMBER  an event, once for each number
+ *   skew                 library and driver are of two versions: 18 for every call
+ *   reload               the driver went away underneath: 1 for every call but the first ones */
 #ifndef FAKENVML_H
 #define FAKENVML_H
 #include "hw/nvml_int.h"
@@ -29,13 +38,24 @@ struct nvml_dev { /* what the library's handles point to */
 
 enum { FAKE_NO_GPU = -1, FAKE_FAULTS_MAX = 16, FAKE_CODES_MAX = 64 };
 
-enum fake_kind { FAKE_HANG, FAKE_CRASH, FAKE_SLOW, FAKE_RC, FAKE_LOSE, FAKE_OLD };
+enum fake_kind {
+    FAKE_HANG,
+    FAKE_CRASH,
+    FAKE_SLOW,
+    FAKE_RC,
+    FAKE_LOSE,
+    FAKE_OLD,
+    FAKE_ALL, /* every call returns the code */
+    FAKE_XID
+};
 
 struct fake_fault {
     enum fake_kind kind;
     char call[80];
-    int gpu; /* FAKE_NO_GPU: any */
-    int arg; /* code or milliseconds */
+    int gpu;      /* FAKE_NO_GPU: any */
+    int arg;      /* code or milliseconds */
+    int number;   /* of an event */
+    bool control; /* comes from the file */
 };
 
 struct fake {
@@ -50,6 +70,12 @@ struct fake {
     size_t codes_count;
 };
 extern struct fake fake;
+
+/* live.c: the value of a field now; unknown: ask the other document */
+struct maybe fake_live_field(const struct nvml_dev *d, const struct nvml_field_value *f);
+struct maybe fake_live_number(const struct nvml_dev *d, const char *key);
+/* fault.c: the faults of the control file, as they are now */
+void fake_control(void);
 
 /* fault.c */
 bool fake_load(void); /* reads both variables; false without a document */

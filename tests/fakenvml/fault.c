@@ -107,9 +107,16 @@ static void parse_fault(char *text)
     }
     if (str_eq(word[0], "old"))
         add_fault(FAKE_OLD, "", FAKE_NO_GPU, 0);
+    else if (str_eq(word[0], "skew"))
+        add_fault(FAKE_ALL, "", FAKE_NO_GPU, NVML_SKEW);
+    else if (str_eq(word[0], "reload"))
+        add_fault(FAKE_ALL, "", FAKE_NO_GPU, NVML_UNINITIALIZED);
     else if (!word[1])
         return;
-    else if (str_eq(word[0], "hang"))
+    else if (str_eq(word[0], "xid")) {
+        add_fault(FAKE_XID, "", number(word[1]), number(word[2]));
+        fake.faults[fake.faults_count - 1].number = number(word[3]);
+    } else if (str_eq(word[0], "hang"))
         add_fault(FAKE_HANG, word[1], number(word[2]), 0);
     else if (str_eq(word[0], "crash"))
         add_fault(FAKE_CRASH, word[1], number(word[2]), 0);
@@ -125,6 +132,8 @@ static void parse_faults(const char *list)
 {
     char *text = xstrdup(list), *next;
 
+    text[strcspn(text, "\n")] = '\0';
+
     for (char *p = text; p; p = next) {
         next = strchr(p, ',');
         if (next)
@@ -132,6 +141,28 @@ static void parse_faults(const char *list)
         parse_fault(p);
     }
     free(text);
+}
+
+void fake_control(void)
+{
+    const char *path = getenv("FAKE_NVML_CONTROL");
+    FILE *f = path ? fopen(path, "re") : NULL;
+    char text[512] = "";
+    size_t keep = 0, before;
+
+    if (!path)
+        return;
+    if (f) {
+        text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+        fclose(f);
+    }
+    for (size_t i = 0; i < fake.faults_count; i++)
+        if (!fake.faults[i].control)
+            fake.faults[keep++] = fake.faults[i];
+    before = fake.faults_count = keep;
+    parse_faults(text);
+    for (size_t i = before; i < fake.faults_count; i++)
+        fake.faults[i].control = true;
 }
 
 bool fake_is_old(void)
@@ -156,12 +187,34 @@ static void NORETURN crash(void)
     _exit(1);
 }
 
+/* The fault with this number, as it was found: is it still there? */
+static bool still(const struct fake_fault *was)
+{
+    fake_control();
+    for (size_t i = 0; i < fake.faults_count; i++)
+        if (fake.faults[i].kind == was->kind && str_eq(fake.faults[i].call, was->call) &&
+            fake.faults[i].gpu == was->gpu)
+            return true;
+    return false;
+}
+
+static void hang(const struct fake_fault *f)
+{
+    struct fake_fault was = *f;
+
+    if (!f->control)
+        for (;;)
+            pause();
+    while (still(&was))
+        nap_ms(5);
+}
+
 static int misbehave(const struct fake_fault *f)
 {
     switch (f->kind) {
     case FAKE_HANG:
-        for (;;)
-            pause();
+        hang(f);
+        return NVML_OK;
     case FAKE_CRASH:
         crash();
     case FAKE_SLOW:
@@ -169,8 +222,10 @@ static int misbehave(const struct fake_fault *f)
         return NVML_OK;
     case FAKE_RC:
     case FAKE_LOSE:
+    case FAKE_ALL:
         return f->arg;
     case FAKE_OLD:
+    case FAKE_XID:
         break;
     }
     return NVML_OK;
@@ -180,12 +235,15 @@ static int gate_faults(const char *call, int gpu)
 {
     int rc = NVML_OK;
 
+    fake_control();
     for (size_t i = 0; i < fake.faults_count && rc == NVML_OK; i++) {
         const struct fake_fault *f = &fake.faults[i];
 
-        if (f->gpu != FAKE_NO_GPU && f->gpu != gpu)
+        if (f->kind == FAKE_XID || (f->gpu != FAKE_NO_GPU && f->gpu != gpu))
             continue;
-        if (f->kind == FAKE_LOSE || str_eq(f->call, call))
+        if (f->kind == FAKE_ALL && f->arg == NVML_UNINITIALIZED && str_starts(call, "nvmlInit"))
+            continue; /* the driver is back by the time it is asked for */
+        if (f->kind == FAKE_LOSE || f->kind == FAKE_ALL || str_eq(f->call, call))
             rc = misbehave(f);
     }
     return rc;
