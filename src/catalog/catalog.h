@@ -62,4 +62,8 @@ enum rc cat_gpu_load(struct arena *a, struct cat_gpu_table *out, struct err *err
 const struct cat_gpu *cat_gpu_find(const struct cat_gpu_table *t, struct maybe pci_device,
                                    const char *product);
 
+/* ---- default alerts (data/alerts.csv) ---- */
+struct csv;
+enum rc cat_alerts_load(struct arena *a, struct csv *out, struct err *err) MUST_USE;
+
 #endif

@@ -16,7 +16,8 @@ struct check {
         diag_add((c)->l, pos_.line, pos_.col, __VA_ARGS__);                                        \
     } while (0)
 
-void check_refs(struct check *c);  /* names that must exist */
-void check_names(struct check *c); /* names that must differ */
+void check_refs(struct check *c);       /* names that must exist */
+void check_names(struct check *c);      /* names that must differ */
+void check_thresholds(struct check *c); /* check_alerts.c */
 
 #endif

@@ -39,6 +39,8 @@ WORDS(model_kinds, SPEC_MODEL_KINDS);
 WORDS(devices, SPEC_DEVICES);
 WORDS(dtypes, SPEC_DTYPES);
 WORDS(poolings, SPEC_POOLINGS);
+WORDS(hows, SPEC_HOWS);
+WORDS(severities, SPEC_SEVERITIES);
 WORDS(sides, SPEC_SIDES);
 WORDS(overruns, SPEC_OVERRUNS);
 WORDS(dcgm_names, SPEC_DCGM_NAMES);
@@ -643,6 +645,12 @@ TABLE(goal_table, struct spec_goal, goal_rows);
 static const struct spec_row alert_rows[] = {
     ROW(CHOICE, "metric", struct spec_alert, metric, .required = true, .choices = metrics,
         .doc = "what is measured"),
+    ROW(WORD, "series", struct spec_alert, series,
+        .doc = "of metric custom: a metric of the node (data/telemetry.csv) or of an application"),
+    ROW(CHOICE, "how", struct spec_alert, how, .dflt = "value", .choices = hows,
+        .doc = "of metric custom: what is compared, over the window"),
+    ROW(DURATION, "window", struct spec_alert, window_ms, .min = SEC, .max = 30 * DAY,
+        .doc = "of a rate, an increase or a mean; unset: as suits the metric"),
     ROW(CHOICE, "when", struct spec_alert, when, .dflt = "above", .choices = sides,
         .doc = "the side of the threshold that is bad"),
     ROW(QUANTITY, "warn", struct spec_alert, warn, .doc = "threshold of a warning"),
@@ -651,6 +659,8 @@ static const struct spec_row alert_rows[] = {
         .doc = "where it ends again; unset: at the threshold"),
     ROW(DURATION, "for", struct spec_alert, for_ms, .dflt = "1m", .min = 0, .max = 30 * DAY,
         .doc = "how long it must hold"),
+    ROW(DURATION, "keep", struct spec_alert, keep_ms, .dflt = "0s", .min = 0, .max = 30 * DAY,
+        .doc = "how long it must be over before it ends"),
     ROW(NAMES, "nodes", struct spec_alert, nodes, .refers = "nodes",
         .doc = "node groups it is for; unset: all"),
     ROW(NAMES, "components", struct spec_alert, components, .refers = "components",
@@ -659,6 +669,25 @@ static const struct spec_row alert_rows[] = {
     ROW(WORD, "runbook", struct spec_alert, runbook, .doc = "address of what to do"),
 };
 TABLE(alert_table, struct spec_alert, alert_rows);
+
+static const struct spec_row default_alert_rows[] = {
+    ROW(BOOL, "off", struct spec_default_alert, off, .dflt = "false",
+        .doc = "the rule is not used"),
+    ROW(QUANTITY, "threshold", struct spec_default_alert, threshold,
+        .doc = "another threshold; unset: the rule's own"),
+    ROW(QUANTITY, "clear", struct spec_default_alert, clear,
+        .doc = "where it ends again; unset: the rule's own, or the threshold when that is changed"),
+    ROW(DURATION, "for", struct spec_default_alert, for_ms, .min = 0, .max = 30 * DAY,
+        .doc = "how long it must hold; unset: the rule's own"),
+    ROW(DURATION, "keep", struct spec_default_alert, keep_ms, .min = 0, .max = 30 * DAY,
+        .doc = "how long it must be over before it ends; unset: the rule's own"),
+    ROW(CHOICE, "severity", struct spec_default_alert, severity, .dflt = "unchanged",
+        .choices = severities, .doc = "how bad it is"),
+    ROW(STR, "summary", struct spec_default_alert, summary,
+        .doc = "one line for the person woken up, with {value} and labels such as {gpu}"),
+    ROW(WORD, "runbook", struct spec_default_alert, runbook, .doc = "address of what to do"),
+};
+TABLE(default_alert_table, struct spec_default_alert, default_alert_rows);
 
 static const struct spec_row notify_rows[] = {
     ROW(WORD, "alertmanager", struct spec_notify, alertmanager, .doc = "Alertmanager's address"),
@@ -747,6 +776,9 @@ static const struct spec_row document_rows[] = {
         .doc = "what `stoker monitor` reports against, by name"),
     TREES(MAP, "alerts", struct spec, alerts, alert_count, alert_table,
         .doc = "when somebody is told, by name"),
+    TREES(MAP, "default_alerts", struct spec, default_alerts, default_alert_count,
+        default_alert_table, .names = SPEC_LABEL,
+        .doc = "changes to the rules that hold without a spec (docs/alerts.md), by their name"),
     TREE(SECTION, "notify", struct spec, notify, notify_table, .doc = "where alerts go"),
     TREE(SECTION, "prices", struct spec, prices, price_table, .doc = "what things cost"),
     TREE(SECTION, "budgets", struct spec, budgets, budget_table, .doc = "what may be spent"),

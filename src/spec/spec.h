@@ -238,9 +238,21 @@ enum spec_pooling { SPEC_POOLINGS(SPEC_ENUM_) };
     X(METRIC_ERROR_RATE, "error_rate", PERCENT)                                                    \
     X(METRIC_COST_DAY, "cost_per_day", MONEY)                                                      \
     X(METRIC_COST_TASK_RISE, "cost_per_task_rise", PERCENT)                                        \
-    X(METRIC_POOL_USED, "pool_used", PERCENT)
+    X(METRIC_POOL_USED, "pool_used", PERCENT)                                                      \
+    X(METRIC_CUSTOM, "custom", COUNT)
 #define SPEC_ENUM3_(id, text, unit) SPEC_##id,
 enum spec_metric { SPEC_METRICS(SPEC_ENUM3_) };
+
+#define SPEC_HOWS(X)                                                                               \
+    X(HOW_VALUE, "value")                                                                          \
+    X(HOW_RATE, "rate")                                                                            \
+    X(HOW_INCREASE, "increase") X(HOW_MEAN, "mean") X(HOW_ABSENT, "absent")
+enum spec_how { SPEC_HOWS(SPEC_ENUM_) };
+
+#define SPEC_SEVERITIES(X)                                                                         \
+    X(SEVERITY_UNCHANGED, "unchanged")                                                             \
+    X(SEVERITY_INFO, "info") X(SEVERITY_WARNING, "warning") X(SEVERITY_CRITICAL, "critical")
+enum spec_severity { SPEC_SEVERITIES(SPEC_ENUM_) };
 
 #define SPEC_SIDES(X) X(SIDE_ABOVE, "above") X(SIDE_BELOW, "below")
 enum spec_side { SPEC_SIDES(SPEC_ENUM_) };
@@ -503,9 +515,20 @@ struct spec_alert {
     const char *name;
     enum spec_metric metric;
     enum spec_side when;
+    const char *series; /* of metric custom: its id or name */
+    enum spec_how how;  /* of metric custom */
+    struct maybe window_ms;
     struct spec_quantity warn, critical, clear;
-    int64_t for_ms;
+    int64_t for_ms, keep_ms;
     struct spec_strs nodes, components;
+    const char *summary, *runbook;
+};
+struct spec_default_alert { /* what is changed of a rule of data/alerts.csv */
+    const char *name;
+    bool off;
+    struct spec_quantity threshold, clear;
+    struct maybe for_ms, keep_ms;
+    enum spec_severity severity;
     const char *summary, *runbook;
 };
 struct spec_notify {
@@ -669,6 +692,8 @@ struct spec {
     size_t goal_count;
     struct spec_alert *alerts;
     size_t alert_count;
+    struct spec_default_alert *default_alerts;
+    size_t default_alert_count;
     struct spec_notify notify;
     struct spec_prices prices;
     struct spec_budgets budgets;

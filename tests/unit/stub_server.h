@@ -97,20 +97,31 @@ static inline void *stub_accept(void *arg)
     return NULL;
 }
 
-static inline void stub_start(struct stub *s,
-                              bool (*answer)(struct stub *s, int fd, const char *request, int nth))
+/* At a port; 0: a free one. */
+static inline void stub_start_at(struct stub *s, int port,
+                                 bool (*answer)(struct stub *s, int fd, const char *request,
+                                                int nth))
 {
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t len = sizeof(a);
+    int on = 1;
 
     memset(s, 0, sizeof(*s));
     s->answer = answer;
     s->fd = socket(AF_INET, SOCK_STREAM, 0);
+    a.sin_port = htons((uint16_t)port);
+    setsockopt(s->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(s->fd, (struct sockaddr *)&a, sizeof(a)) || listen(s->fd, 512) ||
         getsockname(s->fd, (struct sockaddr *)&a, &len))
         abort();
     s->port = ntohs(a.sin_port);
     pthread_create(&s->acceptor, NULL, stub_accept, s);
+}
+
+static inline void stub_start(struct stub *s,
+                              bool (*answer)(struct stub *s, int fd, const char *request, int nth))
+{
+    stub_start_at(s, 0, answer);
 }
 
 static inline void stub_stop(struct stub *s)

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* alert: rules over a table of telemetry, and what is firing.
+ *
+ * Rules are rows of data/alerts.csv, changed or switched off by the spec's `default_alerts` and
+ * added to by its `alerts`.  They live here, below the renderers, so that the same rules are
+ * evaluated by the agent and written as Prometheus rules.  A rule looks at every series of its
+ * metric: it fires when the condition has held for `for`, and is resolved when the clearing
+ * condition has (hysteresis).  A value that becomes unknown neither fires nor resolves a rule,
+ * unless the rule asks for absence.  docs/alerts.md. */
+#ifndef METRICS_ALERT_H
+#define METRICS_ALERT_H
+#include "base/arena.h"
+#include "catalog/csv.h"
+#include "metrics/expo.h"
+#include "metrics/tele.h"
+#include "spec/spec.h"
+
+enum {
+    ALERT_RULES_MAX = 512,    /* rules of a node */
+    ALERT_ACTIVE_MAX = 4096,  /* pending, firing and lately resolved */
+    ALERT_TRACKS_MAX = 65536, /* pairs of a rule and a series that are watched */
+    ALERT_NAME_MAX = 64       /* bytes of a rule's name and its NUL */
+};
+enum alert_how {
+    ALERT_VALUE,
+    ALERT_RATE,
+    ALERT_INCREASE,
+    ALERT_MEAN,
+    ALERT_ABSENT
+}; /* over `window` */
+enum alert_op { ALERT_ABOVE, ALERT_BELOW, ALERT_EQUAL, ALERT_NOT_EQUAL };
+enum alert_severity { ALERT_INFO, ALERT_WARNING, ALERT_CRITICAL };
+
+struct alert_rule {
+    const char *name;   /* "GpuTemperatureHigh" */
+    const char *metric; /* id of the table */
+    const char *of;     /* divides it, series by series with the same labels; NULL: nothing does */
+    const char *where;  /* "xid=48|79": only series whose label is one of them; "xid!=…": the
+                         * others; NULL: all */
+    enum alert_how how;
+    bool from_zero;    /* of ALERT_INCREASE: a series that appears later has come from zero, as a
+                        * count of errors that is made by the first one */
+    int64_t window_ns; /* of how; 0: the latest value */
+    enum alert_op op;
+    double threshold, clear; /* clear NaN: the threshold */
+    int64_t for_ns, keep_ns; /* must hold so long; must be clear so long */
+    /* Only while this metric of the same thing is so; NULL: always.  When it is not, the rule is
+     * clear; when it is unknown, so is the rule. */
+    const char *guard;
+    enum alert_op guard_op;
+    double guard_than;
+    enum alert_severity severity;
+    const char *unit;    /* of the threshold: % ratio ns/s C W B B/s s /s 1 */
+    const char *summary; /* with {label} and {value} */
+    const char *why;     /* the reason of the threshold */
+    const char *source;  /* where it comes from */
+    const char *runbook; /* address of what to do; NULL: none */
+    bool off;
+};
+/* The default rules. */
+const struct alert_rule *alert_defaults(size_t *count);
+/* Rules from a table like data/alerts.csv, in the arena. */
+enum rc alert_rules_read(struct arena *a, const struct csv *t, const struct alert_rule **out,
+                         size_t *out_count, struct err *err) MUST_USE;
+/* The default rules as a spec changes them, then its own; those that are off are left out.  A
+ * spec's alert with both thresholds gives two rules of one name.  `s` NULL: the default rules.
+ * Errors are "FILE:LINE:COL: message".  Borrows from `s` and `a`. */
+enum rc alert_rules_of(const struct spec *s, struct arena *a, const struct alert_rule **out,
+                       size_t *out_count, struct err *err) MUST_USE;
+/* Does the agent measure what this alert is about?  Cost, shares of errors and pools it does not:
+ * alert_rules_of() leaves those out, and who starts the agent should say so. */
+bool alert_is_watched(const struct spec_alert *x);
+const char *alert_severity_word(enum alert_severity s); /* "critical" */
+const char *alert_how_word(enum alert_how h);
+const char *alert_op_word(enum alert_op o);
+
+enum alert_state { ALERT_PENDING, ALERT_FIRING, ALERT_RESOLVED };
+struct alert_active {
+    const struct alert_rule *rule;
+    uint32_t series;
+    enum alert_state state;
+    int64_t since_ns, fired_ns, resolved_ns;
+    double value;
+    char summary[TELE_VALUE_MAX];
+};
+struct alerts;
+struct alerts *alerts_new(const struct alert_rule *rules, size_t count, struct tele *t);
+void alerts_free(struct alerts *a);
+/* Once a second, on the writer's thread.  `changed` is called for each that fires or resolves. */
+void alerts_turn(struct alerts *a, int64_t now_ns,
+                 void (*changed)(void *arg, const struct alert_active *x), void *arg);
+/* Those pending, firing or resolved lately; any thread. */
+size_t alerts_list(struct alerts *a, struct alert_active *out, size_t cap);
+const char *alert_state_word(enum alert_state s);
+struct alerts_stats {
+    size_t tracks, active; /* pairs of rule and series; those that alerts_list() would give */
+    uint64_t refused;      /* beyond ALERT_TRACKS_MAX or ALERT_ACTIVE_MAX */
+};
+void alerts_stats(struct alerts *a, struct alerts_stats *out); /* any thread */
+
+/* ---- the same rules for Prometheus */
+/* A rules file: what the agent evaluates, under the names that it exports (expo.h).  Rules of
+ * which Prometheus sees nothing are left out, with a comment. */
+void alert_prom_write(const struct alert_rule *rules, size_t count, enum expo_names names,
+                      struct buf *out);
+
+/* ---- delivery: each target has a thread and a bounded queue, retries with backoff; none is lost
+ * while the queue lasts, and none waits for another's target */
+enum {
+    ALERT_QUEUE_MAX = 4096,          /* waiting for one target; then the oldest go, counted */
+    ALERT_BATCH_MAX = 64,            /* alerts of one request to Alertmanager */
+    ALERT_REPLY_MAX = 4096,          /* bytes kept of a command's output */
+    ALERT_TIMEOUT_MS_DEFAULT = 5000, /* for a request or a command */
+    ALERT_RESEND_MS_DEFAULT = 60000, /* Alertmanager is told again of what fires */
+    ALERT_BACKOFF_MS_DEFAULT = 500,  /* after the first failure; doubles */
+    ALERT_BACKOFF_MS_MAX = 30000
+};
+struct alert_targets {
+    const char *alertmanager; /* http://host:9093, NULL: none */
+    const char *webhook;      /* a URL that is POSTed the same JSON */
+    const char *command;      /* run by sh with the JSON on standard input */
+    bool log;
+    const char *hostname;  /* label `hostname` of every alert; NULL: this machine's */
+    const char *generator; /* generatorURL: the agent's page; NULL: none */
+    int timeout_ms, resend_ms, backoff_ms; /* 0: the defaults above */
+};
+/* What a spec's `notify` says; strings borrowed from `s` and `a`. */
+void alert_targets_of(const struct spec *s, struct arena *a, struct alert_targets *out);
+
+struct alert_sender;
+/* RC_USAGE when an address is none; that nobody is there is no error. */
+enum rc alert_sender_new(const struct alert_targets *to, struct alert_sender **out,
+                         struct err *err) MUST_USE;
+/* Never blocks.  On the writer's thread, since it reads the series. */
+void alert_sender_add(struct alert_sender *s, const struct tele *t, const struct alert_active *x);
+struct alert_sender_stats {
+    uint64_t sent, failed, dropped, waiting;
+};
+/* Sums over the targets: delivered; given up since the receiver refused them for good; lost to a
+ * full queue; still to go. */
+void alert_sender_stats(struct alert_sender *s, struct alert_sender_stats *out);
+/* Gives what waits wait_ms to go.  NULL is fine. */
+void alert_sender_free(struct alert_sender *s, int wait_ms);
+
+#endif

@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: MIT */
+/* The engine of the alerts under a simulated clock: every form of rule, each default rule, values
+ * that flap, are unknown or begin again, clocks that jump, thousands of series, other threads. */
+#include "test.h"
+
+#include "alert_sim.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define TEMP                                                                                       \
+    .name = "Hot", .metric = "gpu.temp", .threshold = 85, .clear = NAN, .unit = "C",               \
+    .summary = "GPU {gpu} at {value}"
+
+/* ---- states */
+TEST(fires_after_for_and_resolves)
+{
+    struct alert_rule r = { TEMP, .for_ns = 60 * SEC };
+    struct alert_active x[4];
+    struct sim s;
+
+    sim_start(&s, &r, 1);
+    sim_series(&s, "gpu.temp", "gpu", "3", NULL);
+    s.value[0] = 85;
+    sim_run(&s, 300);
+    CHECK(s.fired == 0 && alerts_list(s.a, x, 4) == 0); /* 85 is not above 85 */
+    s.value[0] = 91;
+    sim_step(&s, SEC);
+    CHECK(alerts_list(s.a, x, 4) == 1 && x[0].state == ALERT_PENDING);
+    CHECK(x[0].since_ns == s.now);
+    sim_run(&s, 59);
+    CHECK(s.fired == 0);
+    sim_step(&s, SEC);
+    CHECK(s.fired == 1 && s.last.fired_ns == s.now && s.last.value == 91);
+    CHECK(!strcmp(s.last.summary, "GPU 3 at 91 °C"));
+    s.value[0] = 85;
+    sim_step(&s, SEC);
+    CHECK(s.resolved == 1 && s.last.resolved_ns == s.now && s.last.fired_ns == s.now - SEC);
+    CHECK(alerts_list(s.a, x, 4) == 1 && x[0].state == ALERT_RESOLVED);
+    sim_run(&s, 900);
+    CHECK(alerts_list(s.a, x, 4) == 0 && s.fired == 1 && s.resolved == 1);
+    sim_end(&s);
+}
+
+TEST(hysteresis_and_keep)
+{
+    struct alert_rule r = { TEMP, .keep_ns = 30 * SEC };
+    struct sim s;
+
+    r.clear = 80;
+    sim_start(&s, &r, 1);
+    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
+    s.value[0] = 86;
+    sim_step(&s, SEC);
+    CHECK(s.fired == 1); /* without a `for`: at once */
+    s.value[0] = 81;
+    sim_run(&s, 600);
+    CHECK(s.resolved == 0); /* neither bad nor clear */
+    s.value[0] = 80;
+    sim_run(&s, 30);
+    CHECK(s.resolved == 0);
+    s.value[0] = 82; /* the time of `keep` begins again */
+    sim_step(&s, SEC);
+    s.value[0] = 80;
+    sim_run(&s, 30);
+    CHECK(s.resolved == 0);
+    sim_step(&s, SEC);
+    CHECK(s.resolved == 1 && s.fired == 1);
+    sim_end(&s);
+}
+
+TEST(flapping_never_fires_nor_resolves)
+{
+    struct alert_rule r = { TEMP, .for_ns = 10 * SEC, .keep_ns = 10 * SEC };
+    struct sim s;
+
+    sim_start(&s, &r, 1);
+    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
+    for (int i = 0; i < 1000; i++) {
+        s.value[0] = i % 8 ? 90 : 70;
+        sim_step(&s, SEC);
+    }
+    CHECK(s.fired == 0);
+    s.value[0] = 90;
+    sim_run(&s, 20);
+    CHECK(s.fired == 1);
+    for (int i = 0; i < 1000; i++) {
+        s.value[0] = i % 8 ? 70 : 90;
+        sim_step(&s, SEC);
+    }
+    CHECK(s.fired == 1 && s.resolved == 0);
+    sim_end(&s);
+}
+
+TEST(unknown_neither_fires_nor_resolves)
+{
+    struct alert_rule r = { TEMP, .for_ns = 10 * SEC, .keep_ns = 10 * SEC };
+    struct alert_active x[2];
+    struct sim s;
+
+    sim_start(&s, &r, 1);
+    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
+    s.value[0] = 90;
+    sim_run(&s, 6); /* held 5 s */
+    s.value[0] = NAN;
+    sim_run(&s, 300);
+    CHECK(s.fired == 0 && alerts_list(s.a, x, 2) == 1 && x[0].state == ALERT_PENDING);
+    s.value[0] = 90;
+    sim_run(&s, 4);
+    CHECK(s.fired == 0);
+    sim_step(&s, SEC);
+    CHECK(s.fired == 1);
+    s.value[0] = 60;
+    sim_run(&s, 6); /* clear for 5 s */
+    s.value[0] = NAN;
+    sim_run(&s, 3000);
+    CHECK(s.resolved == 0);
+    s.value[0] = 60;
+    sim_run(&s, 4);
+    CHECK(s.resolved == 0);
+    sim_step(&s, SEC);
+    CHECK(s.resolved == 1);
+    s.value[0] = 90; /* a pending one whose value stays away is forgotten */
+    sim_run(&s, 3);
+    s.value[0] = NAN;
+    sim_run(&s, 700);
+    CHECK(alerts_list(s.a, x, 2) == 0 && s.fired == 1);
+    sim_end(&s);
+}
+
+TEST(clock_jumps)
+{
+    struct alert_rule r = { TEMP, .for_ns = 300 * SEC };
+    struct sim s;
+
+    sim_start(&s, &r, 1);
+    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
+    s.value[0] = 90;
+    sim_run(&s, 10);
+    sim_step(&s, 86400 * SEC); /* a day ahead: no more than a minute has passed */
+    CHECK(s.fired == 0);
+    sim_step(&s, -2 * 86400 * SEC); /* and back */
+    sim_run(&s, 230);
+    CHECK(s.fired == 0);
+    sim_run(&s, 2);
+    CHECK(s.fired == 1);
+    sim_end(&s);
+}
+
+/* ---- forms */
+TEST(rate_with_resets_and_gaps)
+{
+    struct alert_rule r = { .name = "R",
+                            .metric = "port.symbol_error",
+                            .how = ALERT_RATE,
+                            .window_ns = 60 * SEC,
+                            .threshold = 10,
+                            .clear = NAN,
+                            .unit = "/s",
+                            .summary = "{value} on {device}/{port}, {nothing} {" };
+    struct sim s;
+
+    sim_start(&s, &r, 1);
+    sim_series(&s, "port.symbol_error", "device", "mlx5_0", "port", "1", NULL);
+    s.value[0] = 1e9; /* what was counted before we came is no rate */
+    sim_run(&s, 120);
+    CHECK(s.fired == 0);
+    for (int i = 0; i < 200; i++) {
+        s.value[0] += 9;
+        sim_step(&s, SEC);
+    }
+    CHECK(s.fired == 0);
+    s.value[0] = 0; /* the counter begins again: no negative rate, no huge one */
+    for (int i = 0; i < 200; i++) {
+        s.value[0] += 9;
+        sim_step(&s, SEC);
+    }
+    CHECK(s.fired == 0);
+    s.value[0] = NAN; /* what came in a gap is spread over the gap */
+    sim_run(&s, 30);
+    s.value[0] = 9 * 231;
+    sim_step(&s, SEC);
+    CHECK(s.fired == 0);
+    for (int i = 0; i < 100; i++) {
+        s.value[0] += 12;
+        sim_step(&s, SEC);
+    }
+    CHECK(s.fired == 1);
+    CHECK(!strcmp(s.last.summary + strcspn(s.last.summary, " "), " on mlx5_0/1, ? {"));
+    sim_run(&s, 120);
+    CHECK(s.resolved == 1);
+    sim_end(&s);
+}
+
+TEST(increase_from_zero_counts_what_appears)
+{
+    struct alert_rule r[2] = {
+        { .name = "Xid",
+          .metric = "gpu.xid.total",
+          .where = "xid=48|79",
+          .how = ALERT_INCREASE,
+          .from_zero = true,
+          .window_ns = 600 * SEC,
+          .clear = NAN,
+          .unit = "1",
+          .summary = "{xid}" },
+        { .name = "Other",
+          .metric = "gpu.xid.total",
+          .where = "xid!=48|79",
+          .how = ALERT_INCREASE,
+          .window_ns = 600 * SEC,
+          .clear = NAN,
+          .unit = "1",
+          .summary = "{xid}" },
+    };
+    struct sim s;
+
+    sim_start(&s, r, 2);
+    sim_series(&s, "gpu.xid.total", "gpu", "0", "xid", "79", NULL);
+    s.value[0] = 3;
+    sim_run(&s, 60);
+    CHECK(s.fired == 0); /* it was there when we came */
+    sim_series(&s, "gpu.xid.total", "gpu", "1", "xid", "48", NULL);
+    sim_series(&s, "gpu.xid.total", "gpu", "1", "xid", "13", NULL);
+    s.value[1] = s.value[2] = 1;
+    sim_step(&s, SEC);
+    CHECK(s.fired == 1 && !strcmp(s.last.summary, "48"));
+    s.value[2] = 2;
+    sim_step(&s, SEC);
+    CHECK(s.fired == 2 && !strcmp(s.last.rule->name, "Other"));
+    sim_run(&s, 660);
+    CHECK(s.resolved == 2);
+    sim_end(&s);
+}
+
+TEST(mean_waits_for_half_a_window)
+{
+    struct alert_rule r = { .name = "M",
+                            .metric = "gpu.util",
+                            .how = ALERT_MEAN,
+                            .window_ns = 600 * SEC,
+                            .op = ALERT_BELOW,
+                            .threshold = 50,
+                            .clear = NAN,
+                            .unit = "%",
+                            .summary = "{value}" };
+    struct sim s;
+
+    sim_start(&s, &r, 1);
+    sim_series(&s, "gpu.util", "gpu", "0", NULL);
+    s.value[0] = 10;
+    sim_run(&s, 298);
+    CHECK(s.fired == 0);
+    sim_run(&s, 5);
+    CHECK(s.fired == 1);
+    sim_end(&s);
+    sim_start(&s, &r, 1);
+    sim_series(&s, "gpu.util", "gpu", "0", NULL);
+    for (int i = 0; i < 3000; i++) { /* half of the time at 100, half at 2 */
+        s.value[0] = i % 2 ? 100 : 2;
+        sim_step(&s, SEC);
+    }
+    CHECK(s.fired == 0);
+    sim_end(&s);
+}
+
+TEST(absent_means_known_once)
+{
+    struct alert_rule r = { .name = "A",
+                            .metric = "gpu.temp",
+                            .how = ALERT_ABSENT,
+                            .clear = NAN,
+                            .for_ns = 60 * SEC,
+                            .unit = "C",
+                            .summary = "GPU {gpu}: {value}" };
+    struct sim s;
+
+    sim_start(&s, &r, 1);
+    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
+    sim_run(&s, 600);
+    CHECK(s.fired == 0); /* never known */
+    s.value[0] = 40;
+    sim_run(&s, 10);
+    s.value[0] = NAN;
+    sim_run(&s, 61);
+    CHECK(s.fired == 1 && !strcmp(s.last.summary, "GPU 0: unknown"));
+    s.value[0] = 40;
+    sim_step(&s, SEC);
+    CHECK(s.resolved == 1);
+    sim_end(&s);
+}
+
+TEST(ratio_and_guard_come_late)
+{
+    struct alert_rule r = { .name = "Full",
+                            .metric = "gpu.fb.used",
+                            .of = "gpu.fb.total",
+                            .threshold = 0.95,
+                            .clear = NAN,
+                            .unit = "ratio",
+                            .guard = "gpu.processes",
+                            .guard_op = ALERT_ABOVE,
+                            .summary = "{value}" };
+    struct sim s;
+
+    sim_start(&s, &r, 1);
+    sim_series(&s, "gpu.fb.used", "gpu", "1", NULL);
+    s.value[0] = 97e9;
+    sim_run(&s, 10);
+    CHECK(s.fired == 0); /* of what? */
+    sim_series(&s, "gpu.fb.total", "gpu", "0", NULL);
+    sim_series(&s, "gpu.fb.total", "gpu", "1", NULL);
+    s.value[1] = 50e9;
+    s.value[2] = 100e9;
+    sim_run(&s, 10);
+    CHECK(s.fired == 0); /* the guard is unknown */
+    sim_series(&s, "gpu.processes", "gpu", "1", "device", "nvidia1", NULL);
+    s.value[3] = 0;
+    sim_run(&s, 10);
+    CHECK(s.fired == 0);
+    s.value[3] = 1;
+    sim_step(&s, SEC);
+    CHECK(s.fired == 1 && !strcmp(s.last.summary, "97 %"));
+    s.value[3] = NAN;
+    sim_run(&s, 100);
+    CHECK(s.resolved == 0);
+    s.value[3] = 0; /* with nobody there it is over */
+    sim_step(&s, SEC);
+    CHECK(s.resolved == 1);
+    s.value[2] = 0; /* nothing is a share of nothing */
+    s.value[3] = 1;
+    sim_run(&s, 10);
+    CHECK(s.fired == 1);
+    sim_end(&s);
+}
+
+TEST(rules_that_are_off_are_not_there)
+{
+    struct alert_rule r = { TEMP, .off = true };
+    struct alerts_stats st;
+    struct sim s;
+
+    sim_start(&s, &r, 1);
+    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
+    s.value[0] = 200;
+    sim_run(&s, 10);
+    alerts_stats(s.a, &st);
+    CHECK(s.fired == 0 && st.tracks == 0);
+    sim_end(&s);
+}
+
+/* ---- each default rule */
+static bool counts(const struct alert_rule *r)
+{
+    return r->how == ALERT_RATE || r->how == ALERT_INCREASE;
+}
+
+/* The labels that the table says, with a value that `where` takes. */
+static size_t rule_labels(const struct alert_rule *r, const char *metric, struct tele_label *out,
+                          char names[TELE_LABELS_MAX][TELE_NAME_MAX], char *value)
+{
+    const char *p = tele_metric(metric)->labels;
+    size_t n = 0;
+
+    while (p && *p) {
+        size_t len = strcspn(p, ",");
+
+        snprintf(names[n], TELE_NAME_MAX, "%.*s", (int)len, p);
+        out[n] = (struct tele_label){ names[n], "7" };
+        if (r->where && !strncmp(r->where, names[n], len) && strchr("!=", r->where[len])) {
+            const char *first = r->where + len + 1;
+
+            snprintf(value, TELE_NAME_MAX, "%.*s", (int)strcspn(first, "|"), first);
+            if (r->where[len] == '=')
+                out[n].value = value;
+        }
+        n++;
+        p += len + (p[len] == ',');
+    }
+    return n;
+}
+
+static size_t rule_series(struct sim *s, const struct alert_rule *r, const char *metric)
+{
+    char names[TELE_LABELS_MAX][TELE_NAME_MAX], value[TELE_NAME_MAX];
+    struct tele_label l[TELE_LABELS_MAX];
+    size_t n = rule_labels(r, metric, l, names, value);
+
+    s->id[s->count] = tele_series(s->t, s->source, tele_metric(metric), l, n);
+    s->value[s->count] = NAN;
+    return s->count++;
+}
+
+/* A value on the bad side of `than`, or on the edge and so not bad. */
+static double side(enum alert_op op, double than, bool is_bad)
+{
+    double far = fabs(than) * 0.01 + (than == floor(than) && fabs(than) < 1e6 ? 1 : 1e-4);
+
+    switch (op) {
+    case ALERT_ABOVE:
+        return is_bad ? than + far : than;
+    case ALERT_BELOW:
+        return is_bad ? than - far : than;
+    case ALERT_EQUAL:
+        return is_bad ? than : than + 1;
+    case ALERT_NOT_EQUAL:
+        return is_bad ? than + 1 : than;
+    }
+    return NAN;
+}
+
+enum { UNITS_OF = 1000 }; /* of a ratio's divisor */
+
+/* Lives through `seconds` with a series that crosses the rule's threshold, or just does not. */
+static void live(struct sim *s, const struct alert_rule *r, bool is_bad, double than,
+                 int64_t seconds, int64_t step_s)
+{
+    double v = side(r->op, than, is_bad);
+
+    if (r->how == ALERT_INCREASE && r->op == ALERT_ABOVE && seconds > 0) {
+        s->value[0] = isnan(s->value[0]) ? v : s->value[0] + v; /* all at once */
+        v = 0;
+    } else if (r->how == ALERT_INCREASE) { /* a step for every half of the window, or none */
+        v = is_bad ? 0 : 2.2 / ((double)r->window_ns / 1e9);
+    } else if (r->how == ALERT_RATE && !is_bad) {
+        v *= 0.99;
+    }
+    for (int64_t at = 0; at < seconds; at += step_s) {
+        if (counts(r))
+            s->value[0] += v * (double)step_s;
+        else
+            s->value[0] = r->how == ALERT_ABSENT && is_bad ? NAN : r->of ? v * UNITS_OF : v;
+        sim_step(s, step_s * SEC);
+    }
+}
+
+static void sim_of_rule(struct sim *s, const struct alert_rule *r)
+{
+    sim_start(s, r, 1);
+    sim_run(s, 20); /* the table is there before its series */
+    rule_series(s, r, r->metric);
+    if (r->of)
+        s->value[rule_series(s, r, r->of)] = UNITS_OF;
+    if (r->guard && strcmp(r->guard, r->metric) != 0)
+        s->value[rule_series(s, r, r->guard)] = side(r->guard_op, r->guard_than, true);
+    if (counts(r) && !r->from_zero) {
+        s->value[0] = strcmp(r->metric, "mount.readonly") ? 5 : 0;
+        sim_run(s, 2);
+    }
+}
+
+/* Beyond what sums of fractions may be off. */
+static double well_clear(const struct alert_rule *r)
+{
+    double clear = isnan(r->clear) ? r->threshold : r->clear;
+
+    return r->op == ALERT_BELOW   ? clear + fabs(clear) * 1e-6
+           : r->op == ALERT_ABOVE ? clear - fabs(clear) * 1e-6
+                                  : clear;
+}
+
+TEST(each_default_rule_fires_and_does_not)
+{
+    size_t n;
+    const struct alert_rule *all = alert_defaults(&n);
+
+    CHECK(n > 60);
+    for (size_t i = 0; i < n; i++) {
+        const struct alert_rule *r = &all[i];
+        int64_t window = r->window_ns / SEC, step = window > 3600 ? 60 : 1;
+        int64_t bad_s = window + r->for_ns / SEC + 60;
+        struct sim s;
+
+        assert_non_null(tele_metric(r->metric));
+        sim_of_rule(&s, r);
+        live(&s, r, false, r->threshold, bad_s + r->keep_ns / SEC, step);
+        if (s.fired)
+            fail_msg("%s fires on the edge", r->name);
+        sim_end(&s);
+
+        sim_of_rule(&s, r);
+        if (r->how == ALERT_ABSENT)
+            live(&s, r, false, 40, 10, 1);
+        live(&s, r, true, r->threshold, bad_s, step);
+        if (s.fired != 1)
+            fail_msg("%s fired %d times", r->name, s.fired);
+        if (s.last.rule->severity != r->severity || strchr(s.last.summary, '?'))
+            fail_msg("%s says '%s'", r->name, s.last.summary);
+        if (r->how == ALERT_INCREASE && r->op == ALERT_ABOVE)
+            sim_run(&s, (int)(window / 15 + window + r->keep_ns / SEC + 60));
+        else
+            live(&s, r, false, well_clear(r), 2 * window + r->keep_ns / SEC + 120, step);
+        if (s.resolved != 1)
+            fail_msg("%s resolved %d times", r->name, s.resolved);
+        sim_end(&s);
+    }
+}
+
+/* ---- many */
+TEST(thousands_of_series)
+{
+    enum { MANY = 8000 };
+    struct alert_rule r[2] = {
+        { .name = "V",
+          .metric = "process.gpu.memory",
+          .threshold = 10,
+          .clear = NAN,
+          .unit = "B",
+          .summary = "{pid}" },
+        { .name = "M",
+          .metric = "process.gpu.memory",
+          .how = ALERT_MEAN,
+          .window_ns = 60 * SEC,
+          .threshold = 10,
+          .clear = NAN,
+          .unit = "B",
+          .summary = "{pid}" },
+    };
+    const struct tele_metric *m = tele_metric("process.gpu.memory");
+    struct tele *t = tele_new(TELE_SERIES_MAX);
+    unsigned source = tele_source(t, "gpu");
+    struct alerts *a = alerts_new(r, 2, t);
+    struct alert_active *x = xcalloc(ALERT_ACTIVE_MAX + 1, sizeof(*x));
+    struct alerts_stats st;
+    char pid[16];
+
+    for (int turn = 0; turn < 100; turn++) {
+        int64_t now = BEGIN_NS + turn * SEC;
+
+        tele_begin(t, source, now);
+        for (int i = 0; i < MANY; i++) {
+            struct tele_label l = { "pid", pid };
+
+            snprintf(pid, sizeof(pid), "%d", i);
+            tele_set(t, tele_series(t, source, m, &l, 1), turn < 90 ? 11 + i : 0);
+        }
+        tele_end(t);
+        alerts_turn(a, now, NULL, NULL);
+        if (turn == 80) {
+            alerts_stats(a, &st);
+            CHECK(st.active == ALERT_ACTIVE_MAX && st.refused > 0);
+            CHECK(alerts_list(a, x, ALERT_ACTIVE_MAX + 1) == ALERT_ACTIVE_MAX);
+        }
+    }
+    alerts_stats(a, &st);
+    CHECK(st.tracks == 2 * MANY);
+    CHECK(alerts_list(a, x, 5) == 5 && x[0].state == ALERT_RESOLVED);
+    free(x);
+    alerts_free(a);
+    tele_free(t);
+}
+
+struct looker {
+    struct alerts *a;
+    atomic_bool stop;
+    size_t most;
+};
+
+static void *look(void *arg)
+{
+    struct looker *l = arg;
+    struct alert_active x[8];
+    struct alerts_stats st;
+
+    while (!atomic_load(&l->stop)) {
+        size_t n = alerts_list(l->a, x, 8);
+
+        alerts_stats(l->a, &st);
+        l->most = n > l->most ? n : l->most;
+    }
+    return NULL;
+}
+
+TEST(lists_from_another_thread)
+{
+    struct alert_rule r = { TEMP };
+    struct looker l = { 0 };
+    pthread_t thread;
+    struct sim s;
+
+    sim_start(&s, &r, 1);
+    l.a = s.a;
+    CHECK(!pthread_create(&thread, NULL, look, &l));
+    for (int i = 0; i < 8; i++) {
+        char gpu[4];
+
+        snprintf(gpu, sizeof(gpu), "%d", i);
+        sim_series(&s, "gpu.temp", "gpu", gpu, NULL);
+        for (int k = 0; k < 200; k++) {
+            s.value[i] = k % 2 ? 90 : 40;
+            sim_step(&s, SEC);
+        }
+    }
+    atomic_store(&l.stop, true);
+    pthread_join(thread, NULL);
+    CHECK(s.fired == 800 && s.fired - s.resolved <= 8);
+    sim_end(&s);
+}
+
+TEST_MAIN(cmocka_unit_test(fires_after_for_and_resolves), cmocka_unit_test(hysteresis_and_keep),
+          cmocka_unit_test(flapping_never_fires_nor_resolves),
+          cmocka_unit_test(unknown_neither_fires_nor_resolves), cmocka_unit_test(clock_jumps),
+          cmocka_unit_test(rate_with_resets_and_gaps),
+          cmocka_unit_test(increase_from_zero_counts_what_appears),
+          cmocka_unit_test(mean_waits_for_half_a_window), cmocka_unit_test(absent_means_known_once),
+          cmocka_unit_test(ratio_and_guard_come_late),
+          cmocka_unit_test(rules_that_are_off_are_not_there),
+          cmocka_unit_test(each_default_rule_fires_and_does_not),
+          cmocka_unit_test(thousands_of_series), cmocka_unit_test(lists_from_another_thread))
