@@ -126,7 +126,8 @@ static void report(struct conn *c, struct http_exchange *x, bool gone)
     const struct http_opts *o = &c->s->o;
 
     if (o->on_done && !x->interim) /* what is not answered may be its replier's now */
-        o->on_done(o->arg, &x->req, x->answered ? x->status : 499, x->answered ? x->sent : 0,
+        o->on_done(o->arg, &x->req, x->answered ? x->status : 499,
+                   x->answered ? x->passed + x->sent : 0,
                    x->answered && x->sent_ns ? x->sent_ns : clock_mono_ns(), gone);
 }
 
@@ -179,9 +180,10 @@ void conn_close(struct conn *c)
     server_note_dead(c->s, c);
 }
 
-/* The last reply is written. */
+/* The last reply is written; behind a stream's there may be requests that get none. */
 static void conn_finish(struct conn *c)
 {
+    drop_from(c, &c->first, NULL);
     forget_input(c);
     if (c->eof) {
         conn_close(c);
@@ -210,7 +212,7 @@ static void conn_eof(struct conn *c)
     }
     server_take_replies(c->s); /* what handlers answered while its last bytes were read */
     c->eof = c->stop = true;
-    while (*at && (*at)->answered) {
+    while (*at && (*at)->answered && !(*at)->stream) {
         before = *at;
         at = &(*at)->next;
     }
@@ -579,11 +581,13 @@ static ssize_t send_some(struct conn *c, struct iovec *iov, size_t count)
 /* The first of the list is written: the next one's replier may send. */
 static void shift(struct conn *c)
 {
+    bool ends = c->first->close; /* who stands behind it is not answered */
+
     c->first = c->first->next;
-    if (!c->first) {
+    if (!c->first)
         c->last = NULL;
+    if (!c->first || ends)
         return;
-    }
     pthread_mutex_lock(&c->s->hub->lock);
     c->first->foremost = true;
     pthread_mutex_unlock(&c->s->hub->lock);
@@ -598,17 +602,24 @@ static bool sent(struct conn *c, size_t n)
         struct http_exchange *x = c->first;
         size_t part = exchange_bytes(x) - x->sent;
 
+        if (x->stream)
+            stream_sent(x, n < part ? n : part);
         if (n < part) {
             x->sent += n;
             return false;
         }
         n -= part;
         x->sent += part;
+        if (x->stream && !x->over)
+            return false;
         shift(c);
         c->count -= x->interim ? 0 : 1;
         closes = x->close;
         report(c, x, false);
-        exchange_free(x);
+        if (x->stream)
+            stream_leave(x);
+        else
+            exchange_free(x);
     }
     return closes;
 }
@@ -620,7 +631,10 @@ static bool write_replies(struct conn *c)
     size_t turn = 0, count;
 
     c->blocked = false;
-    (void)sent(c, 0); /* replies that their own threads sent */
+    if (sent(c, 0)) { /* replies that their own threads sent; a stream that ended */
+        conn_finish(c);
+        return false;
+    }
     while ((count = gather(c, iov, HTTP_IOV_MAX)) > 0) {
         ssize_t n = send_some(c, iov, count);
 
@@ -666,13 +680,37 @@ void conn_flush(struct conn *c)
 
 void conn_answered(struct http_exchange *x)
 {
+    struct conn *c = x->conn;
+
     x->answered = true;
-    if (!x->conn) {
-        exchange_free(x);
-        return;
+    if (c) {
+        c->s->out--;
+        c->stop = c->stop || x->stream;
+        x->over = x->over || (x->stream && c->s->draining);
+        server_note_flush(c->s, c);
     }
-    x->conn->s->out--;
-    server_note_flush(x->conn->s, x->conn);
+    if (x->stream)
+        stream_drop(x);
+    else if (!c)
+        exchange_free(x);
+}
+
+void conn_stream(struct http_exchange *x, bool flooded)
+{
+    if (x->conn && flooded)
+        conn_close(x->conn);
+    else if (x->conn)
+        server_note_flush(x->conn->s, x->conn);
+    stream_drop(x);
+}
+
+void conn_end_streams(struct conn *c)
+{
+    for (struct http_exchange *x = c->first; x; x = x->next)
+        if (x->answered && x->stream) {
+            x->over = true;
+            server_note_flush(c->s, c);
+        }
 }
 
 /* ---- events */

@@ -25,6 +25,11 @@
  * once; its connection is kept when the body is small, else closed after the client had
  * time to read the reply.
  *
+ * A reply may also be a stream without a length (server-sent events): http_stream_begin(), then
+ * http_stream_send() from any thread as often as there is something, then http_stream_end().
+ * Its connection ends with it.  A client that does not read is dropped, and so is one that
+ * leaves; sending then says so.
+ *
  * Every limit has a name below, and a field in struct http_opts where a caller may want
  * another; a request beyond one is answered 4xx and never grows memory past it. */
 #ifndef HTTP_HTTP_H
@@ -46,7 +51,8 @@ enum {
     HTTP_BODY_MS_DEFAULT = 30000,       /* between two reads of a body: 408 */
     HTTP_IDLE_MS_DEFAULT = 75000,       /* of a keep-alive connection: closed */
     HTTP_WRITE_MS_DEFAULT = 30000,      /* without progress of a reply: closed */
-    HTTP_BODIES_BYTES_MAX = 1 << 30     /* bodies of all requests together: 503 beyond */
+    HTTP_BODIES_BYTES_MAX = 1 << 30,    /* bodies of all requests together: 503 beyond */
+    HTTP_STREAM_BYTES_MAX = 1 << 20     /* of a stream that wait for its client: dropped beyond */
 };
 
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_OPTIONS };
@@ -141,6 +147,18 @@ bool http_gone(const struct http_exchange *x); /* its client has left; any threa
  * returns, and a reply waits for an fn that runs (so fn takes no lock that is held around
  * http_reply).  fn may answer the exchange itself. */
 void http_on_gone(struct http_exchange *x, void (*fn)(void *arg), void *arg);
+
+/* ---- streams
+ * Answers with 200 and a head that has no length: what is sent follows until the end.  Instead of
+ * http_reply(), once, any thread; the exchange is then held until http_stream_end().  A request
+ * for the head alone gets it, and its stream counts as gone. */
+void http_stream_begin(struct http_exchange *x, const char *type, const char *fields);
+/* Copies `data`; all of it goes out, in order, or the stream ends.  False: the client has left,
+ * does not read (HTTP_STREAM_BYTES_MAX wait for it) or the server drains: end the stream.  Never
+ * waits.  Any thread, but not two at a time. */
+bool http_stream_send(struct http_exchange *x, const void *data, size_t len) MUST_USE;
+/* What was sent before still goes out.  Once, also when the client is gone; `x` is no more. */
+void http_stream_end(struct http_exchange *x);
 
 const char *http_status_text(int status);
 

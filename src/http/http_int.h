@@ -4,6 +4,7 @@
  *     parse.c   bytes to a request; pure, knows no socket
  *     route.c   which route, is the token right, bodies of our own errors
  *     reply.c   exchanges: made, answered from any thread, thrown away
+ *     stream.c  replies without an end
  *     conn.c    one connection: reading, waiting, writing, closing
  *     timer.c   deadlines: one sorted list a kind
  *     tls.c     OpenSSL, opened at run time
@@ -127,6 +128,7 @@ struct hub { /* what exchanges and the server share */
     pthread_mutex_t lock;
     pthread_cond_t called;               /* a callback or a send returned */
     struct http_exchange *first, **last; /* answered, not yet taken by the loop */
+    struct http_exchange *streams;       /* that have something new for the loop */
     int wake_fd;                         /* -1: the loop has ended */
     bool woken;                          /* wake_fd was written and not yet read */
     pthread_t loop;
@@ -150,6 +152,8 @@ struct http_exchange {
     size_t body_bytes;          /* counted in the hub */
     bool answered, interim, prefixed, close, kept_alive;
     bool handed;   /* a handler has it */
+    bool over;     /* of a stream: it ends when all that is there has left */
+    size_t passed; /* bytes of a stream that have left and are forgotten */
     int direct_fd; /* where the replier may send by itself; -1: nowhere.  Fixed once handed */
     /* the reply: the replier's, then the loop's */
     int status;
@@ -166,6 +170,13 @@ struct http_exchange {
     bool foremost; /* all replies before it on its connection have left */
     bool quiet;    /* a handler has it: its own reply will wake the loop or leave */
     struct http_exchange *follower; /* behind it there; NULL: none */
+    /* a stream's, under the hub's lock too; see stream.c */
+    bool stream; /* written before the loop knows of the reply: the loop may read it then */
+    bool ended, flooded, queued;
+    unsigned holds;                    /* whoever knows it: the last one frees it */
+    struct buf more;                   /* sent, not yet taken by the loop */
+    struct http_exchange *next_stream; /* in the hub's list */
+    atomic_size_t waiting;             /* bytes sent that the client has not taken */
     atomic_bool gone;
     char peer[HTTP_PEER_MAX];
 };
@@ -181,9 +192,24 @@ struct http_exchange *hub_take(struct hub *h);
 /* The reply's head behind the prefix, and its body; no lock, no queue. */
 void exchange_answer(struct http_exchange *x, int status, const char *type, struct buf *body,
                      const char *fields);
+/* The head alone, without a length. */
+void exchange_answer_head(struct http_exchange *x, const char *type, const char *fields);
+/* It has its reply: into the hub's list, unless the client is gone.  The lock is held. */
+void hub_put(struct hub *h, struct http_exchange *x);
+void hub_wake(struct hub *h); /* the lock is held */
 /* Status line, date and what the connection needs; before the first write. */
 void exchange_prefix(struct http_exchange *x);
 size_t exchange_bytes(const struct http_exchange *x); /* of head and body to be sent */
+
+/* ---- stream.c: the loop's side */
+/* The connection lets go of it. */
+void stream_leave(struct http_exchange *x);
+void stream_drop(struct http_exchange *x); /* one of its holds */
+/* Bytes of it have left. */
+void stream_sent(struct http_exchange *x, size_t n);
+/* All streams with something new, one after another; NULL: no more.  *out_flooded: its client
+ * does not read.  Each has one hold, to be dropped. */
+struct http_exchange *stream_next(struct hub *h, bool *out_flooded);
 
 /* ---- route.c */
 struct router {
@@ -248,7 +274,9 @@ static_assert(sizeof(struct conn) < 640, "10,000 connections at rest are a few m
 void conn_open(struct http_server *s, int fd, const char *peer, int port);
 void conn_event(struct conn *c, uint32_t events);
 void conn_timeout(struct conn *c, enum timer_kind kind);
-void conn_answered(struct http_exchange *x); /* a reply came from the hub */
+void conn_answered(struct http_exchange *x);             /* a reply came from the hub */
+void conn_stream(struct http_exchange *x, bool flooded); /* a stream has something new */
+void conn_end_streams(struct conn *c);                   /* the server drains */
 void conn_flush(struct conn *c);
 void conn_close(struct conn *c);      /* at once; its exchanges are let go */
 bool conn_busy(const struct conn *c); /* a request is being read, worked on or answered */

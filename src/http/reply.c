@@ -79,6 +79,7 @@ void exchange_free(struct http_exchange *x)
     free(x->own.body);
     free(x->head);
     buf_release(&x->body);
+    buf_release(&x->more);
     free(x);
 }
 
@@ -86,7 +87,7 @@ void exchange_detach(struct http_exchange *x)
 {
     struct hub *h = x->hub;
     void (*fn)(void *arg);
-    bool ours;
+    bool ours, streams;
 
     pthread_mutex_lock(&h->lock);
     while (x->sending) /* its descriptor is about to be closed; a send never waits */
@@ -95,6 +96,7 @@ void exchange_detach(struct http_exchange *x)
     atomic_store(&x->gone, true);
     ours = !x->handed || x->answered; /* nobody else has it, nor is it in the list */
     fn = x->replied ? NULL : x->on_gone;
+    streams = x->stream;
     if (fn && !ours) {
         x->calling = true;
         pthread_mutex_unlock(&h->lock);
@@ -102,11 +104,14 @@ void exchange_detach(struct http_exchange *x)
         pthread_mutex_lock(&h->lock);
         x->calling = false;
         x->on_gone = NULL;
-        ours = x->replied; /* inside fn */
+        ours = x->replied && !x->stream; /* inside fn */
+        streams = false;                 /* begun by fn: it is its streamer's */
         pthread_cond_broadcast(&h->called);
     }
     pthread_mutex_unlock(&h->lock);
-    if (ours)
+    if (streams)
+        stream_drop(x);
+    else if (ours)
         exchange_free(x);
 }
 
@@ -167,6 +172,18 @@ void exchange_answer(struct http_exchange *x, int status, const char *type, stru
     x->head_len = (size_t)(p - x->head);
     if (bodiless || x->req.method == HTTP_HEAD)
         buf_release(&x->body);
+}
+
+void exchange_answer_head(struct http_exchange *x, const char *type, const char *fields)
+{
+    size_t room = strlen(type) + (fields ? strlen(fields) : 0) + 64;
+    char *p = x->head = xmalloc(HTTP_PREFIX_BYTES + room);
+
+    x->status = 200;
+    p = put(put(put(p + HTTP_PREFIX_BYTES, "Content-Type: "), type), "\r\n");
+    p = put(put(p, fields ? fields : ""), "\r\n");
+    x->head_at = HTTP_PREFIX_BYTES;
+    x->head_len = (size_t)(p - x->head);
 }
 
 /* The lock is held. */
@@ -252,7 +269,7 @@ bool http_query(const struct http_request *r, const char *name, char *out, size_
     return false;
 }
 
-static void wake(struct hub *h)
+void hub_wake(struct hub *h)
 {
     uint64_t one = 1;
 
@@ -261,6 +278,13 @@ static void wake(struct hub *h)
     h->woken = true;
     while (write(h->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
         ;
+}
+
+void hub_put(struct hub *h, struct http_exchange *x)
+{
+    x->next_reply = NULL;
+    *h->last = x;
+    h->last = &x->next_reply;
 }
 
 /* What the client takes at once; the loop sends the rest, and sees faults when it does. */
@@ -332,11 +356,9 @@ void http_reply(struct http_exchange *x, int status, const char *type, struct bu
         try_direct(x);
     ours = atomic_load(&x->gone) && !x->calling;
     if (!atomic_load(&x->gone)) {
-        x->next_reply = NULL;
-        *h->last = x;
-        h->last = &x->next_reply;
+        hub_put(h, x);
         if (!on_loop && !(x->sent_ns && pass_on(x)))
-            wake(h);
+            hub_wake(h);
     }
     pthread_mutex_unlock(&h->lock);
     if (ours)

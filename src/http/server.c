@@ -46,11 +46,14 @@ void server_note_dead(struct http_server *s, struct conn *c)
 void server_take_replies(struct http_server *s)
 {
     struct http_exchange *x = hub_take(s->hub), *next;
+    bool flooded;
 
     for (; x; x = next) {
         next = x->next_reply;
         conn_answered(x);
     }
+    while ((x = stream_next(s->hub, &flooded)) != NULL)
+        conn_stream(x, flooded);
 }
 
 static void write_replies(struct http_server *s)
@@ -127,6 +130,8 @@ static void drain_begin(struct http_server *s, int64_t end_ns)
     s->listener_count = 0;
     s->accepting = false;
     s->accept_again_ns = 0;
+    for (struct conn *c = s->conns; c; c = c->next)
+        conn_end_streams(c);
 }
 
 /* Closes all connections, or those that have nothing to do; how many requests that cut. */

@@ -150,6 +150,42 @@ TEST(a_client_that_leaves)
     box_close(&b);
 }
 
+/* More than fits into a record or the kernel at once, in pieces that do not line up. */
+TEST(a_stream)
+{
+    enum { PIECE = 40000, PIECES = 20 };
+    struct http_opts o = { .tls_cert = cert, .tls_key = key };
+    char command[256], *piece, out[4096];
+    size_t all = 0, n;
+    struct box b;
+    FILE *f;
+
+    if (skipped())
+        return;
+    box_open(&b, &o);
+    snprintf(command, sizeof(command),
+             "printf 'GET /keep HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n' | " CLIENT, b.port);
+    f = popen(command, "r");
+    CHECK(f != NULL);
+    box_wait(&b.kept_count, 1);
+    http_stream_begin(b.kept[0], "text/plain", NULL);
+    piece = malloc(PIECE);
+    memset(piece, 'x', PIECE);
+    for (int i = 0; i < PIECES; i++) {
+        CHECK(http_stream_send(b.kept[0], piece, PIECE));
+        usleep(1000);
+    }
+    http_stream_end(b.kept[0]);
+    b.kept[0] = NULL;
+    while ((n = fread(out, 1, sizeof(out), f)) > 0)
+        for (size_t i = 0; i < n; i++)
+            all += out[i] == 'x';
+    CHECK(all >= (size_t)PIECE * PIECES && all < (size_t)PIECE * PIECES + 4);
+    pclose(f);
+    free(piece);
+    box_close(&b);
+}
+
 TEST(certificates_that_cannot_be)
 {
     struct http_opts o = { .tls_cert = "/nowhere/cert.pem", .tls_key = "/nowhere/key.pem" };
@@ -172,6 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(requests_and_replies),
                                         cmocka_unit_test(a_client_that_leaves),
+                                        cmocka_unit_test(a_stream),
                                         cmocka_unit_test(certificates_that_cannot_be) };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
