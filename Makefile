@@ -64,6 +64,8 @@ $(B)/obj/%.o: src/%.c Makefile | setup-build
 $(B)/obj/catalog/catalog.o $(B)/obj/spec/examples.o $(B)/obj/serve/settings.o: $(DATA)
 $(B)/obj/serve/openapi.o: data/openapi.json
 $(B)/obj/serve/page.o: web/serve.html
+$(B)/obj/agent/replay.o: data/demo.rec
+$(B)/obj/agent/api_page.o: web/agent.html data/openapi-agent.json
 
 -include $(LIB_OBJ:.o=.d) $(B)/obj/main.d
 
@@ -178,7 +180,8 @@ install: all
 	$(B)/stoker completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_stoker
 	$(B)/stoker completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/stoker.fish
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system
-	sed 's|@PREFIX@|$(PREFIX)|g' data/stoker-detect.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/stoker-detect.service
+	for u in stoker-detect stoker-agent; do \
+	    sed 's|@PREFIX@|$(PREFIX)|g' data/$$u.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$u.service || exit 1; done
 
 # a folder that runs on a machine without any package of ours
 bundle: all
@@ -198,15 +201,18 @@ clean:
 
 help:
 	@echo 'make              build/stoker, and build/stoker-cuda.so where nvcc is (CUDA=0: never)'
-	@echo 'make run          build, show this machine, embed a few sentences, serve the default model'
+	@echo 'make run          build, show this machine, embed a few sentences, run stoker up with the default model'
 	@echo 'make test         everything CI runs; make test-all: clang, threads, tidy, fuzzing too'
 	@echo 'make test-clients the official OpenAI, Cohere and Hugging Face clients, from PyPI, against the server'
+	@echo 'make test-prometheus  alerts with Debian'"'"'s promtool and Alertmanager'
 	@echo 'make SAN=address|thread [unit|check-variant]    a build under a sanitizer'
 	@echo 'make CC=clang     the other compiler'
 	@echo 'make fuzz         FUZZ_SECONDS=60 for each target'
 	@echo 'make bench        figures as RESULT lines; make bench-embed: vectors, beside other engines'
 	@echo 'make bench-soak   a million requests: does the server grow?  make bench-overload: ten times its rate'
+	@echo 'make test-page    the page of the agent in headless Chromium; screenshots in build/page'
 	@echo 'make test-threads the server under ThreadSanitizer'
+	@echo 'make bench-ring   the history: bytes a sample, a query; make test-ring-kill: kill -9 for a minute'
 	@echo 'make bench-tokenize   tokens a second beside the reference, and loading; PYTHON='
 	@echo 'make docs         rewrite generated documents'
 	@echo 'make install      DESTDIR= PREFIX=/usr/local'

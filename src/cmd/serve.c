@@ -100,10 +100,21 @@ static void reload(struct cmd_ctx *ctx, struct serve *s, const struct plan *firs
     notify_send("READY=1");
 }
 
-static void tell_ready(bool quiet)
+/* `stoker up` shows the rest. */
+static void tell_ready(const struct serve *s, const struct plan *p, const struct serve_args *a)
 {
-    notify_send("READY=1\nSTATUS=serving");
-    if (!quiet)
+    struct buf text = { 0 };
+
+    buf_adds(&text, "READY=1\nSTATUS=serving\nX_STOKER_URL=");
+    serve_address(p, serve_port(s, 0), &text);
+    buf_adds(&text, "\nX_STOKER_TRY=");
+    serve_curl(p, a, serve_port(s, 0), &text);
+    buf_adds(&text, "\nX_STOKER_MODELS=");
+    for (size_t i = 0; i < p->o.model_count; i++)
+        buf_addf(&text, "%s%s", i ? ", " : "", p->models[i].name);
+    notify_send(buf_str(&text));
+    buf_release(&text);
+    if (!a->quiet)
         (void)fprintf(stderr, "stoker serve: ready\n");
 }
 
@@ -123,7 +134,7 @@ static enum rc wait_for_end(struct cmd_ctx *ctx, struct serve *s, struct plan *f
         if (!told && (rc = serve_check(s, err)) != RC_OK)
             break;
         if (!told && serve_ready(s)) {
-            tell_ready(a->quiet);
+            tell_ready(s, plan, a);
             told = true;
             if (a->try_it) {
                 rc = serve_try(s, plan, err);

@@ -2,10 +2,11 @@
 /* The commands, sorted by name.  tests/rules/docs.t checks the order and the docs. */
 #include "cmd/cmd.h"
 
-extern const struct cmd cmd_bench, cmd_completion_cmd, cmd_detect, cmd_embed, cmd_gather, cmd_help,
-    cmd_model, cmd_rerank, cmd_serve, cmd_spec, cmd_tokenize;
+extern const struct cmd cmd_agent, cmd_bench, cmd_completion_cmd, cmd_detect, cmd_embed, cmd_gather,
+    cmd_help, cmd_model, cmd_rerank, cmd_serve, cmd_spec, cmd_tokenize, cmd_up;
 
 const struct cmd *const commands[] = {
-    &cmd_bench, &cmd_completion_cmd, &cmd_detect, &cmd_embed, &cmd_gather,   &cmd_help,
-    &cmd_model, &cmd_rerank,         &cmd_serve,  &cmd_spec,  &cmd_tokenize, NULL,
+    &cmd_agent, &cmd_bench, &cmd_completion_cmd, &cmd_detect, &cmd_embed, &cmd_gather,
+    &cmd_help,  &cmd_model, &cmd_rerank,         &cmd_serve,  &cmd_spec,  &cmd_tokenize,
+    &cmd_up,    NULL,
 };

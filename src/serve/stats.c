@@ -112,7 +112,7 @@ void stats_free(struct stats *s)
 
 void stats_expect_model(struct stats *s, const char *model)
 {
-    static const char *const stages[] = { "parse", "tokenize", "queue", "run", "write" };
+    static const char *const stages[] = { "parse", "tokenize", "queue", "run", "write", "total" };
 
     (void)metrics_counter(s->items, model);
     (void)metrics_counter(s->tokens, model);
@@ -148,6 +148,7 @@ static void count_work(struct stats *s, const struct call *c)
     histogram_add(metrics_histogram(s->stages, model, "queue"), seconds(t->queue));
     histogram_add(metrics_histogram(s->stages, model, "run"), seconds(t->run));
     histogram_add(metrics_histogram(s->stages, model, "write"), seconds(t->write));
+    histogram_add(metrics_histogram(s->stages, model, "total"), seconds(t->total));
     if (s->te_tokenize) {
         histogram_add(metrics_histogram(s->te_tokenize), seconds(t->tokenize));
         histogram_add(metrics_histogram(s->te_queue), seconds(t->queue));

@@ -1,5 +1,6 @@
 #!/bin/sh
-# data/openapi.json is a valid document of OpenAPI 3.1 and its examples fit their schemas.
+# data/openapi.json is a valid document of OpenAPI 3.1 and its examples fit their schemas; the
+# agent's is valid too.
 # Needs the Python package openapi-spec-validator (PYTHON names an interpreter that has it).
 cd "$(dirname "$0")/../.." || exit 1
 python=${PYTHON:-python3}
@@ -7,7 +8,7 @@ if ! "$python" -c 'import openapi_spec_validator, jsonschema' 2>/dev/null; then
     echo '1..0 # SKIP the Python package openapi-spec-validator is not installed'
     exit 0
 fi
-echo 1..2
+echo 1..3
 failed=0
 check() { # number, title, program
     if log=$("$python" -c "$3" 2>&1); then echo "ok $1 - $2"; else
@@ -31,4 +32,7 @@ for path, operations in doc["paths"].items():
             jsonschema.Draft202012Validator(schema).validate(body["example"])
             count += 1
 assert count > 10, count'
+check 3 'the document of the agent is valid' '
+import json, openapi_spec_validator
+openapi_spec_validator.validate(json.load(open("data/openapi-agent.json")))'
 exit $failed

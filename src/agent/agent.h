@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* agent: the node daemon.  One thread samples (host sources, the GPU child's stream), evaluates
+ * alerts and appends to the ring once a second; HTTP threads answer from copies.
+ *
+ *   :9400  /metrics                        Prometheus text, DCGM's names
+ *   :8090  /                               the page
+ *          /api/v1/node /series /query /events /alerts /processes /models /topology /live (SSE)
+ *          /health
+ */
+#ifndef AGENT_AGENT_H
+#define AGENT_AGENT_H
+#include "metrics/alert.h"
+#include "metrics/collect.h"
+#include "metrics/expo.h"
+#include "metrics/ring.h"
+
+enum { AGENT_PORT = 8090, AGENT_METRICS_PORT = 9400 };
+
+/* Strings and lists are borrowed for the agent's life. */
+struct agent_opts {
+    const char *listen;     /* NULL: 127.0.0.1 */
+    int port, metrics_port; /* 0: a free one; -1: none */
+    const char *token, *tls_cert, *tls_key;
+    bool open_metrics, allow_anyone; /* /metrics without a token; beyond loopback without one */
+    bool free_port;                  /* a free port where one is taken */
+    int period_ms;                   /* 1000 */
+    const char *ring_path;           /* NULL: no history */
+    uint64_t ring_bytes;
+    const char *record, *replay; /* files; NULL: none */
+    bool demo;
+    double replay_speed; /* 1; 0: as fast as it goes */
+    uint64_t seconds;    /* of values to show, then it holds still; 0: no end */
+    bool no_gpu;         /* no child for the driver */
+    size_t series_max;
+    struct expo_opts expo;
+    const struct alert_rule *rules;
+    size_t rule_count;
+    struct alert_targets alerts;
+    const char *const *scrape; /* URLs of applications, NULL-terminated */
+    const char *serve_url;     /* of our model server, for its figures; NULL: none */
+    const char *const *fleet;  /* other agents' addresses, NULL-terminated */
+    struct gpu_child_opts gpu;
+    const struct root *root;
+};
+struct agent;
+/* The history: a file that is no ring, or a port that is taken, is an error; a disk that is full
+ * or may not be written is told, and the agent goes on without history and tries again. */
+enum rc agent_start(const struct agent_opts *o, struct agent **out, struct err *err) MUST_USE;
+int agent_port(const struct agent *a, bool metrics);
+void agent_release_gpus(struct agent *a);
+void agent_attach_gpus(struct agent *a);
+/* Rules, where alerts go, endpoints to scrape and the names of metrics become those of `o`, which
+ * is borrowed from then on; the rest needs a new start. */
+enum rc agent_reload(struct agent *a, const struct agent_opts *o, struct err *err) MUST_USE;
+void agent_stop(struct agent *a); /* NULL is fine */
+
+/* ---- what it shows; any thread */
+uint64_t agent_seconds(const struct agent *a); /* shown so far */
+bool agent_ready(const struct agent *a);       /* the first second, or all up to now */
+bool agent_ended(const struct agent *a);       /* opts.seconds or the replay are over */
+bool agent_alive(const struct agent *a);       /* its sampling thread turns */
+enum gpu_child_state agent_driver(const struct agent *a);
+void agent_metrics(struct agent *a, struct buf *out); /* the text of /metrics */
+void agent_values(struct agent *a, struct buf *out);  /* JSON, stoker.telemetry/1 */
+void agent_status(struct agent *a, struct buf *out);  /* JSON, stoker.agent/1 */
+/* A tar of the last minutes: values as a recording, events, alerts, status, kernel log. */
+enum { AGENT_BUNDLE_MS_DEFAULT = 15 * 60 * 1000 };
+enum rc agent_bundle(struct agent *a, int64_t back_ms, struct buf *out, struct err *err) MUST_USE;
+
+#endif

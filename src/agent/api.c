@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: MIT */
+/* api: the routes, the threads that answer what needs the disk or the network, and the small
+ * documents. */
+#include "agent/api_int.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "hw/show.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { VALUE_DIGITS = 7 }; /* of a number in a reply */
+
+static const char json_type[] = "application/json";
+static const char no_store[] = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n";
+
+/* ---- what all answers use */
+int64_t api_now_ns(const struct api *a)
+{
+    struct timespec t;
+
+    if (a->o.now_ns)
+        return a->o.now_ns();
+    clock_gettime(CLOCK_REALTIME, &t);
+    return t.tv_sec * API_SECOND + t.tv_nsec;
+}
+
+void api_enter(struct api *a, struct api_view *out)
+{
+    *out = a->o.view;
+    if (a->o.enter)
+        a->o.enter(a->o.arg, out);
+}
+
+void api_leave(struct api *a)
+{
+    if (a->o.enter && a->o.leave)
+        a->o.leave(a->o.arg);
+}
+
+void api_add_value(struct json_out *w, double v)
+{
+    char text[40];
+
+    if (!isfinite(v)) {
+        json_add_null(w);
+        return;
+    }
+    if (v == floor(v) && fabs(v) < 9e15)
+        snprintf(text, sizeof(text), "%.0f", v == 0 ? 0.0 : v);
+    else
+        snprintf(text, sizeof(text), "%.*g", VALUE_DIGITS, v);
+    buf_adds(json_raw(w), text);
+}
+
+void api_add_time(struct json_out *w, const char *key, int64_t ns)
+{
+    json_kv_maybe(w, key, ns ? maybe_of(ns / 1000000) : maybe_none());
+}
+
+void api_add_doc(struct api *a, struct json_out *w, const char *key, const char *name)
+{
+    struct buf doc = { .max = API_BODY_MAX / 2 };
+
+    json_key(w, key);
+    if (tele_doc_copy(a->o.tele, name, &doc) && doc.len && !doc.over)
+        buf_add(json_raw(w), doc.data, doc.len);
+    else
+        json_add_null(w);
+    buf_release(&doc);
+}
+
+/* ---- /api/v1/node */
+/* What a card of a fleet shows of a GPU. */
+static const char *const brief[] = {
+    "gpu.util",  "gpu.prof.tensor", "gpu.fb.used", "gpu.fb.total",     "gpu.temp",
+    "gpu.power", "gpu.power.limit", "gpu.lost",    "gpu.clock_events", "gpu.processes",
+};
+
+struct gpu_brief {
+    const struct tele_series *first; /* whose labels are shown; NULL: no such GPU */
+    double now[ARRAY_SIZE(brief)];
+};
+
+static void gather_gpus(struct api *a, struct gpu_brief *gpus, const double *values, size_t count)
+{
+    for (size_t i = 0; i < API_GPUS_MAX; i++)
+        for (size_t k = 0; k < ARRAY_SIZE(brief); k++)
+            gpus[i].now[k] = NAN;
+    for (uint32_t id = 0; id < count; id++) {
+        const struct tele_series *s = tele_get(a->o.tele, id);
+        const char *text = s && s->metric->entity == TELE_GPU ? api_label(s, "gpu") : NULL;
+        uint64_t gpu;
+
+        if (!text || !str_to_u64(text, 10, &gpu) || gpu >= API_GPUS_MAX)
+            continue;
+        if (!gpus[gpu].first)
+            gpus[gpu].first = s;
+        for (size_t k = 0; k < ARRAY_SIZE(brief); k++)
+            if (str_eq(s->metric->id, brief[k]))
+                gpus[gpu].now[k] = values[id];
+    }
+}
+
+static void add_gpus(struct api *a, struct json_out *w)
+{
+    struct gpu_brief *gpus = xcalloc(API_GPUS_MAX, sizeof(*gpus));
+    double *values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
+
+    gather_gpus(a, gpus, values, tele_copy(a->o.tele, values, TELE_SERIES_MAX));
+    json_key(w, "gpus");
+    json_arr(w);
+    for (size_t i = 0; i < API_GPUS_MAX; i++) {
+        if (!gpus[i].first)
+            continue;
+        json_obj(w);
+        json_kv_int(w, "gpu", (int64_t)i);
+        json_key(w, "labels");
+        api_add_labels(w, gpus[i].first);
+        json_key(w, "now");
+        json_obj(w);
+        for (size_t k = 0; k < ARRAY_SIZE(brief); k++) {
+            json_key(w, brief[k]);
+            api_add_value(w, gpus[i].now[k]);
+        }
+        json_obj_end(w);
+        json_obj_end(w);
+    }
+    json_arr_end(w);
+    free(values);
+    free(gpus);
+}
+
+static void add_sources(struct api *a, struct json_out *w, int64_t now)
+{
+    json_key(w, "sources");
+    json_arr(w);
+    for (unsigned i = 0; i < TELE_SOURCES_MAX && *tele_source_name(a->o.tele, i); i++) {
+        int64_t age = tele_age_ns(a->o.tele, i, now);
+
+        json_obj(w);
+        json_kv_str(w, "name", tele_source_name(a->o.tele, i));
+        json_kv_maybe(w, "age_ms", age < 0 ? maybe_none() : maybe_of(age / 1000000));
+        json_obj_end(w);
+    }
+    json_arr_end(w);
+}
+
+static void add_history(struct api *a, struct json_out *w)
+{
+    struct ring_stats r = { 0 };
+    struct api_view view;
+
+    api_enter(a, &view);
+    if (view.ring)
+        ring_stats(view.ring, &r);
+    api_leave(a);
+    json_key(w, "history");
+    if (!view.ring) {
+        json_add_null(w);
+        return;
+    }
+    json_obj(w);
+    json_kv_int(w, "bytes", (int64_t)r.bytes);
+    json_kv_int(w, "used_bytes", (int64_t)r.used);
+    json_kv_int(w, "samples", (int64_t)r.samples);
+    json_kv_int(w, "bad_blocks", (int64_t)r.bad_blocks);
+    api_add_time(w, "oldest_ms", r.oldest_ns);
+    api_add_time(w, "oldest_minute_ms", r.oldest_minute_ns);
+    api_add_time(w, "newest_ms", r.newest_ns);
+    json_obj_end(w);
+}
+
+static void add_counts(struct api *a, struct json_out *w, size_t series)
+{
+    size_t firing[ALERT_CRITICAL + 1];
+
+    json_key(w, "series");
+    json_obj(w);
+    json_kv_int(w, "count", (int64_t)series);
+    json_kv_int(w, "refused", (int64_t)tele_refused(a->o.tele));
+    json_obj_end(w);
+    api_alert_counts(a, firing);
+    json_key(w, "firing");
+    json_obj(w);
+    for (int i = ALERT_CRITICAL; i >= ALERT_INFO; i--)
+        json_kv_int(w, api_severities[i], (int64_t)firing[i]);
+    json_obj_end(w);
+}
+
+static enum rc answer_node(struct api *a, const struct api_params *p, struct buf *out,
+                           struct err *err)
+{
+    static const char *const names[] = { NULL };
+    size_t count = tele_count(a->o.tele);
+    int64_t now = api_now_ns(a);
+    struct json_out w;
+    enum rc rc = api_params_check(p, names, err);
+
+    if (rc)
+        return rc;
+    json_out_init(&w, out, 0);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.node/1");
+    json_kv_str(&w, "host", a->o.host);
+    json_kv_str(&w, "version", STOKER_VERSION);
+    json_kv_bool(&w, "demo", a->o.demo);
+    json_kv_str(&w, "note", a->o.note);
+    api_add_time(&w, "time_ms", now);
+    api_add_time(&w, "begun_ms", a->o.begun_ns);
+    json_kv_int(&w, "period_ms", a->o.period_ms ? a->o.period_ms : 1000);
+    add_gpus(a, &w);
+    add_sources(a, &w, now);
+    add_history(a, &w);
+    add_counts(a, &w, count);
+    json_kv_int(&w, "fleet", (int64_t)(a->o.fleet && a->o.fleet[0]));
+    json_key(&w, "agent");
+    if (a->o.status)
+        a->o.status(a->o.arg, &w);
+    else
+        json_add_null(&w);
+    json_obj_end(&w);
+    return RC_OK;
+}
+
+/* ---- documents */
+static enum rc answer_processes(struct api *a, const struct api_params *p, struct buf *out,
+                                struct err *err)
+{
+    static const char *const names[] = { NULL };
+    struct json_out w;
+    enum rc rc = api_params_check(p, names, err);
+
+    if (rc)
+        return rc;
+    json_out_init(&w, out, 0);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.gpu-processes/1");
+    api_add_time(&w, "time_ms", api_now_ns(a));
+    api_add_processes(a, &w);
+    api_add_doc(a, &w, "jobs", "jobs");
+    json_obj_end(&w);
+    return RC_OK;
+}
+
+static enum rc read_inventory(struct api *a, struct hw **out, struct err *err)
+{
+    struct buf doc = { .max = API_BODY_MAX / 2 };
+    enum rc rc;
+
+    if (!tele_doc_copy(a->o.tele, "inventory", &doc) || !doc.len)
+        rc = err_set(err, RC_NODEV, "the inventory of this machine is not known");
+    else
+        rc = hw_read_json(doc.data, doc.len, out, err);
+    buf_release(&doc);
+    return rc;
+}
+
+static enum rc answer_topology(struct api *a, const struct api_params *p, struct buf *out,
+                               struct err *err)
+{
+    static const char *const names[] = { NULL };
+    struct buf svg = { 0 }, topo = { 0 };
+    struct hw *hw = NULL;
+    struct json_out w;
+    enum rc rc = api_params_check(p, names, err);
+
+    if (!rc)
+        rc = read_inventory(a, &hw, err);
+    if (rc)
+        return rc;
+    hw_picture(hw, &svg);
+    hw_topo_json(hw, &topo);
+    hw_free(hw);
+    json_out_init(&w, out, 0);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.topology/1");
+    json_key(&w, "svg");
+    json_add_strn(&w, buf_str(&svg), svg.len);
+    json_key(&w, "topo");
+    if (topo.len)
+        buf_add(json_raw(&w), topo.data, topo.len);
+    else
+        json_add_null(&w);
+    json_obj_end(&w);
+    buf_release(&svg);
+    buf_release(&topo);
+    return RC_OK;
+}
+
+/* ---- answering */
+static void reply_error(struct http_exchange *x, int status, const struct err *err)
+{
+    struct buf body = { 0 };
+    struct json_out w;
+
+    json_out_init(&w, &body, 0);
+    json_obj(&w);
+    json_kv_str(&w, "error", err->msg);
+    if (err->hint[0])
+        json_kv_str(&w, "hint", err->hint);
+    json_obj_end(&w);
+    http_reply(x, status, json_type, &body, no_store);
+}
+
+static void reply(struct api *a, struct api_job job)
+{
+    struct buf body = { .max = API_BODY_MAX };
+    struct api_params p;
+    struct err err = { 0 };
+    enum rc rc = api_params_read(http_request(job.x)->query, &p, &err);
+
+    if (!rc)
+        rc = job.answer(a, &p, &body, &err);
+    if (!rc) {
+        http_reply(job.x, 200, json_type, &body, no_store);
+        return;
+    }
+    buf_release(&body);
+    reply_error(job.x, rc == RC_USAGE ? 400 : rc == RC_NODEV ? 404 : 503, &err);
+}
+
+static void reply_busy(struct http_exchange *x)
+{
+    struct err err = { 0 };
+
+    (void)err_set(&err, RC_LIMIT, "too many questions wait already");
+    reply_error(x, 503, &err);
+}
+
+/* Into the queue of a thread. */
+static void later(struct api *a, int lane, struct api_job job)
+{
+    struct api_lane *l = &a->lanes[lane];
+    bool full;
+
+    pthread_mutex_lock(&a->lock);
+    full = a->ending || l->count == API_QUEUE_MAX;
+    if (!full) {
+        l->queue[(l->first + l->count++) % API_QUEUE_MAX] = job;
+        pthread_cond_signal(&l->come);
+    }
+    pthread_mutex_unlock(&a->lock);
+    if (full)
+        reply_busy(job.x);
+}
+
+static void *work(void *arg)
+{
+    struct api_lane *l = arg;
+    struct api *a = l->a;
+
+    for (;;) {
+        struct api_job job;
+        bool ending;
+
+        pthread_mutex_lock(&a->lock);
+        while (!l->count && !a->ending)
+            pthread_cond_wait(&l->come, &a->lock);
+        if (!l->count) {
+            pthread_mutex_unlock(&a->lock);
+            return NULL;
+        }
+        job = l->queue[l->first];
+        l->first = (l->first + 1) % API_QUEUE_MAX;
+        l->count--;
+        ending = a->ending;
+        pthread_mutex_unlock(&a->lock);
+        if (ending || http_gone(job.x))
+            reply_busy(job.x);
+        else
+            reply(a, job);
+    }
+}
+
+#define NOW(name, fn)                                                                              \
+    static void name(void *arg, struct http_exchange *x)                                           \
+    {                                                                                              \
+        reply(arg, (struct api_job){ x, fn });                                                     \
+    }
+#define LATER(name, lane, fn)                                                                      \
+    static void name(void *arg, struct http_exchange *x)                                           \
+    {                                                                                              \
+        later(arg, lane, (struct api_job){ x, fn });                                               \
+    }
+NOW(on_node, answer_node)
+NOW(on_series, api_series)
+NOW(on_models, api_models)
+NOW(on_alerts, api_alerts)
+NOW(on_processes, answer_processes)
+LATER(on_topology, API_DISK, answer_topology)
+LATER(on_query, API_DISK, api_history)
+LATER(on_events, API_DISK, api_events)
+LATER(on_fleet, API_NETWORK, api_fleet)
+
+/* ---- the public side */
+static void set_routes(struct api *a)
+{
+    const struct http_route rows[API_ROUTES] = {
+        { HTTP_GET, "/", api_page, a, true },
+        { HTTP_GET, "/openapi.json", api_openapi, a, true },
+        { HTTP_GET, "/api/v1/node", on_node, a, false },
+        { HTTP_GET, "/api/v1/series", on_series, a, false },
+        { HTTP_GET, "/api/v1/query", on_query, a, false },
+        { HTTP_GET, "/api/v1/events", on_events, a, false },
+        { HTTP_GET, "/api/v1/alerts", on_alerts, a, false },
+        { HTTP_GET, "/api/v1/processes", on_processes, a, false },
+        { HTTP_GET, "/api/v1/models", on_models, a, false },
+        { HTTP_GET, "/api/v1/topology", on_topology, a, false },
+        { HTTP_GET, "/api/v1/fleet", on_fleet, a, false },
+        { HTTP_GET, "/api/v1/live", api_live, a, false },
+    };
+
+    memcpy(a->routes, rows, sizeof(rows));
+}
+
+static enum rc start(struct api *a, struct err *err)
+{
+    sigset_t all, old;
+    int e = 0;
+
+    sigfillset(&all); /* signals are the program's */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    for (size_t i = 0; i < API_LANES && !e; i++) {
+        e = pthread_create(&a->lanes[i].thread, NULL, work, &a->lanes[i]);
+        a->lanes[i].on = !e;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errno = e;
+    return e ? err_sys(err, "could not start a thread") : RC_OK;
+}
+
+enum rc api_new(const struct api_opts *o, struct api **out, struct err *err)
+{
+    struct api *a = xcalloc(1, sizeof(*a));
+    enum rc rc;
+
+    a->o = *o;
+    set_routes(a);
+    pthread_mutex_init(&a->lock, NULL);
+    for (size_t i = 0; i < API_LANES; i++) {
+        a->lanes[i].a = a;
+        pthread_cond_init(&a->lanes[i].come, NULL);
+    }
+    a->values = xcalloc(TELE_SERIES_MAX, sizeof(*a->values));
+    a->before = xcalloc(TELE_SERIES_MAX, sizeof(*a->before));
+    a->event_ns = api_now_ns(a);
+    rc = start(a, err);
+    if (rc)
+        api_free(a);
+    else
+        *out = a;
+    return rc;
+}
+
+const struct http_route *api_routes(struct api *a, size_t *count)
+{
+    *count = API_ROUTES;
+    return a->routes;
+}
+
+void api_free(struct api *a)
+{
+    if (!a)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->ending = true;
+    for (size_t i = 0; i < API_LANES; i++)
+        pthread_cond_signal(&a->lanes[i].come);
+    pthread_mutex_unlock(&a->lock);
+    for (size_t i = 0; i < API_LANES; i++)
+        if (a->lanes[i].on)
+            pthread_join(a->lanes[i].thread, NULL);
+    api_live_free(a);
+    for (size_t i = 0; i < API_LANES; i++)
+        pthread_cond_destroy(&a->lanes[i].come);
+    pthread_mutex_destroy(&a->lock);
+    buf_release(&a->fleet);
+    free(a->values);
+    free(a->before);
+    free(a);
+}

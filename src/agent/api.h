@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* api: what the agent knows, as JSON and as a page.
+ *
+ *     GET /                    the page (web/agent.html)
+ *     GET /openapi.json        this list, in full (data/openapi-agent.json)
+ *     GET /api/v1/node         the machine, its GPUs, sources, history, counts of alerts
+ *     GET /api/v1/series       what is measured, with labels and latest values
+ *     GET /api/v1/query        one metric over time, on a grid of steps with min, mean and max
+ *     GET /api/v1/events       what happened
+ *     GET /api/v1/alerts       what is pending, firing, lately resolved
+ *     GET /api/v1/processes    who uses the GPUs, and the jobs
+ *     GET /api/v1/models       the models served, with their figures
+ *     GET /api/v1/topology     the machine as an SVG and as a matrix
+ *     GET /api/v1/fleet        other agents, asked by this one
+ *     GET /api/v1/live         server-sent events: values each second, events, alerts
+ *
+ * An unknown value is null or left out, never 0.  A question that cannot be answered is a 400
+ * that says which parameter is wrong and what would be right.  Every reply is bounded.
+ *
+ * Threads: what needs no disk is answered on the server's loop; history and the fleet on two
+ * threads of the api's own, with bounded queues; live events go out from api_tick(). */
+#ifndef AGENT_API_H
+#define AGENT_API_H
+#include "base/json.h"
+#include "http/http.h"
+#include "metrics/alert.h"
+#include "metrics/ring.h"
+#include "metrics/tele.h"
+
+enum {
+    API_SERIES_MAX = 512,         /* series in a reply of /query */
+    API_CELLS_MAX = 400000,       /* series times steps of such a reply: 400 beyond */
+    API_STEPS_MAX = 20000,        /* steps of a series */
+    API_POINTS_DEFAULT = 720,     /* steps, when neither step nor points are given */
+    API_EVENTS_DEFAULT = 500,     /* events in a reply */
+    API_EVENTS_MAX = 4096,        /* and at most */
+    API_BODY_MAX = 48 << 20,      /* bytes of a reply */
+    API_LIVE_MAX = 64,            /* clients of /live: 503 beyond */
+    API_QUEUE_MAX = 64,           /* questions that wait for the thread: 503 beyond */
+    API_FLEET_MAX = 64,           /* agents of a fleet */
+    API_FLEET_MS = 3000,          /* for an agent to answer */
+    API_FLEET_KEEP_MS = 3000,     /* what they said is given again for so long */
+    API_FLEET_BODY_MAX = 1 << 20, /* bytes of what one says */
+    API_GPUS_MAX = 256,           /* of a node */
+    API_PROCESSES_MAX = 4096,     /* of a node, on GPUs */
+    API_PARAMS_MAX = 24,          /* parameters of a question */
+    API_PARAM_NAME_MAX = 160      /* bytes of a parameter's name */
+};
+
+/* History and alerts, which an agent may open and close while it runs. */
+struct api_view {
+    struct ring *ring;     /* NULL: no history is kept */
+    struct alerts *alerts; /* NULL: none */
+};
+
+/* Strings and lists are borrowed for the api's life. */
+struct api_opts {
+    struct tele *tele;
+    struct api_view view; /* fixed, unless there is `enter` */
+    /* Around every use of a view; any thread.  NULL: the one above. */
+    void (*enter)(void *arg, struct api_view *out);
+    void (*leave)(void *arg);
+    /* More members of the node's document, after its key is written: an object.  NULL: none */
+    void (*status)(void *arg, struct json_out *w);
+    void *arg;
+    const char *host;
+    bool demo;                /* every view of the page says so */
+    const char *note;         /* what is replayed, for people; NULL: none */
+    int period_ms;            /* 0: 1000 */
+    int64_t begun_ns;         /* wall clock: the agent's start; 0: unknown */
+    const char *const *fleet; /* addresses of other agents, NULL-terminated; NULL: none */
+    const char *fleet_token;  /* that they ask for; NULL: none */
+    int64_t (*now_ns)(void);  /* the wall clock; NULL: the real one */
+};
+
+struct api;
+enum rc api_new(const struct api_opts *o, struct api **out, struct err *err) MUST_USE;
+/* The routes of http_opts; valid for the api's life. */
+const struct http_route *api_routes(struct api *a, size_t *count);
+/* Once a second has been shown: sends it to everybody who listens.  One thread. */
+void api_tick(struct api *a, int64_t time_ns);
+/* Ends the streams and the threads, and answers what waits; after http_server_free(), which ends
+ * the calls of its routes.  NULL is fine. */
+void api_free(struct api *a);
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/* api_series: the series of the table and their latest values, and the models among them. */
+#include "agent/api_int.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const kind_words[] = { [TELE_GAUGE] = "gauge", [TELE_COUNTER] = "counter" };
+
+void api_add_labels(struct json_out *w, const struct tele_series *s)
+{
+    json_obj(w);
+    for (size_t i = 0; i < s->label_count; i++)
+        json_kv_str(w, s->labels[i].name, s->labels[i].value);
+    json_obj_end(w);
+}
+
+const char *api_label(const struct tele_series *s, const char *name)
+{
+    for (size_t i = 0; i < s->label_count; i++)
+        if (str_eq(s->labels[i].name, name))
+            return s->labels[i].value;
+    return NULL;
+}
+
+/* What is asked of a list of series. */
+struct choice {
+    const char *metric; /* NULL: all; a star at its end: all that begin so */
+    unsigned entities;
+    uint64_t limit, offset;
+};
+
+static bool chosen(const struct choice *c, const struct tele_series *s)
+{
+    size_t len = c->metric ? strlen(c->metric) : 0;
+
+    if (!(c->entities & 1U << s->metric->entity))
+        return false;
+    if (!c->metric)
+        return true;
+    if (len && c->metric[len - 1] == '*')
+        return !strncmp(s->metric->id, c->metric, len - 1);
+    return str_eq(s->metric->id, c->metric);
+}
+
+static void add_series(struct api *a, struct json_out *w, uint32_t id, const struct tele_series *s,
+                       double value)
+{
+    json_obj(w);
+    json_kv_int(w, "id", id);
+    json_kv_str(w, "metric", s->metric->id);
+    json_kv_str(w, "source", tele_source_name(a->o.tele, s->source));
+    json_key(w, "labels");
+    api_add_labels(w, s);
+    json_key(w, "value");
+    api_add_value(w, value);
+    json_obj_end(w);
+}
+
+static void add_metric(struct json_out *w, const struct tele_metric *m)
+{
+    json_key(w, m->id);
+    json_obj(w);
+    json_kv_str(w, "entity", tele_entity_word(m->entity));
+    json_kv_str(w, "kind", kind_words[m->kind]);
+    json_kv_str(w, "unit", m->unit);
+    json_kv_str(w, "help", m->help);
+    json_obj_end(w);
+}
+
+/* Each metric of a chosen series once. */
+static void add_metrics(struct api *a, struct json_out *w, const struct choice *c, size_t count)
+{
+    const struct tele_metric **seen = xcalloc(count + 1, sizeof(*seen));
+    size_t n = 0;
+
+    json_key(w, "metrics");
+    json_obj(w);
+    for (uint32_t id = 0; id < count; id++) {
+        const struct tele_series *s = tele_get(a->o.tele, id);
+        size_t i = n;
+
+        if (!s || !chosen(c, s))
+            continue;
+        while (i > 0 && seen[i - 1] != s->metric) /* series of a metric stand together mostly */
+            i--;
+        if (i)
+            continue;
+        seen[n++] = s->metric;
+        add_metric(w, s->metric);
+    }
+    json_obj_end(w);
+    free(seen);
+}
+
+enum rc api_series(struct api *a, const struct api_params *p, struct buf *out, struct err *err)
+{
+    static const char *const names[] = { "metric", "entity", "limit", "offset", NULL };
+    struct choice c = { .metric = api_param(p, "metric") };
+    uint64_t matched = 0;
+    struct json_out w;
+    double *values;
+    size_t count;
+    enum rc rc = api_params_check(p, names, err);
+
+    if (!rc)
+        rc = api_param_entities(p, "entity", ~0U, &c.entities, err);
+    if (!rc)
+        rc = api_param_uint(p, "limit", 1, TELE_SERIES_MAX, TELE_SERIES_MAX, &c.limit, err);
+    if (!rc)
+        rc = api_param_uint(p, "offset", 0, TELE_SERIES_MAX, 0, &c.offset, err);
+    if (rc)
+        return rc;
+    values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
+    count = tele_copy(a->o.tele, values, TELE_SERIES_MAX);
+    json_out_init(&w, out, 0);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.series/1");
+    api_add_time(&w, "time_ms", api_now_ns(a));
+    add_metrics(a, &w, &c, count);
+    json_key(&w, "series");
+    json_arr(&w);
+    for (uint32_t id = 0; id < count; id++) {
+        const struct tele_series *s = tele_get(a->o.tele, id);
+
+        if (!s || !chosen(&c, s))
+            continue;
+        if (matched >= c.offset && matched - c.offset < c.limit)
+            add_series(a, &w, id, s, values[id]);
+        matched++;
+    }
+    json_arr_end(&w);
+    json_kv_int(&w, "count", (int64_t)count); /* of the table: more than before means new ones */
+    json_kv_int(&w, "matched", (int64_t)matched);
+    json_obj_end(&w);
+    free(values);
+    return RC_OK;
+}
+
+/* ---- models: the series of one `model` label as one object */
+static bool first_of_model(struct api *a, uint32_t id, const char *model)
+{
+    for (uint32_t i = 0; i < id; i++) {
+        const struct tele_series *s = tele_get(a->o.tele, i);
+
+        if (s && s->metric->entity == TELE_MODEL && str_eq(api_label(s, "model"), model))
+            return false;
+    }
+    return true;
+}
+
+static void add_model(struct api *a, struct json_out *w, const char *model, const double *values,
+                      size_t count)
+{
+    json_obj(w);
+    json_kv_str(w, "model", model);
+    json_key(w, "series");
+    json_arr(w);
+    for (uint32_t id = 0; id < count; id++) {
+        const struct tele_series *s = tele_get(a->o.tele, id);
+
+        if (s && s->metric->entity == TELE_MODEL && str_eq(api_label(s, "model"), model))
+            add_series(a, w, id, s, values[id]);
+    }
+    json_arr_end(w);
+    json_obj_end(w);
+}
+
+enum rc api_models(struct api *a, const struct api_params *p, struct buf *out, struct err *err)
+{
+    static const char *const names[] = { NULL };
+    struct json_out w;
+    double *values;
+    size_t count;
+    enum rc rc = api_params_check(p, names, err);
+
+    if (rc)
+        return rc;
+    values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
+    count = tele_copy(a->o.tele, values, TELE_SERIES_MAX);
+    json_out_init(&w, out, 0);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.models/1");
+    api_add_time(&w, "time_ms", api_now_ns(a));
+    json_key(&w, "models");
+    json_arr(&w);
+    for (uint32_t id = 0; id < count; id++) {
+        const struct tele_series *s = tele_get(a->o.tele, id);
+        const char *model = s && s->metric->entity == TELE_MODEL ? api_label(s, "model") : NULL;
+
+        if (model && first_of_model(a, id, model))
+            add_model(a, &w, model, values, count);
+    }
+    json_arr_end(&w);
+    api_add_doc(a, &w, "server", "models");
+    json_obj_end(&w);
+    free(values);
+    return RC_OK;
+}
+
+/* ---- processes: the series of one GPU and pid as one object */
+struct process {
+    const struct tele_series *series; /* whose labels name it */
+    double memory, util;
+};
+
+static bool same_process(const struct tele_series *a, const struct tele_series *b)
+{
+    return str_eq(api_label(a, "gpu"), api_label(b, "gpu")) &&
+           str_eq(api_label(a, "pid"), api_label(b, "pid"));
+}
+
+static void take_process(struct process *list, size_t *count, const struct tele_series *s,
+                         double value)
+{
+    size_t i = *count;
+
+    while (i > 0 && !same_process(list[i - 1].series, s))
+        i--;
+    if (!i) {
+        if (*count == API_PROCESSES_MAX)
+            return;
+        list[*count] = (struct process){ s, NAN, NAN };
+        i = ++*count;
+    }
+    if (str_eq(s->metric->id, "process.gpu.memory"))
+        list[i - 1].memory = value;
+    else if (str_eq(s->metric->id, "process.gpu.util"))
+        list[i - 1].util = value;
+}
+
+void api_add_processes(struct api *a, struct json_out *w)
+{
+    struct process *list = xcalloc(API_PROCESSES_MAX, sizeof(*list));
+    double *values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
+    size_t count = tele_copy(a->o.tele, values, TELE_SERIES_MAX), n = 0;
+
+    for (uint32_t id = 0; id < count; id++) {
+        const struct tele_series *s = tele_get(a->o.tele, id);
+
+        if (s && s->metric->entity == TELE_PROCESS && !isnan(values[id])) /* it ended: unknown */
+            take_process(list, &n, s, values[id]);
+    }
+    json_key(w, "processes");
+    json_arr(w);
+    for (size_t i = 0; i < n; i++) {
+        json_obj(w);
+        json_key(w, "labels");
+        api_add_labels(w, list[i].series);
+        json_key(w, "memory_bytes");
+        api_add_value(w, list[i].memory);
+        json_key(w, "util_pct");
+        api_add_value(w, list[i].util);
+        json_obj_end(w);
+    }
+    json_arr_end(w);
+    free(values);
+    free(list);
+}

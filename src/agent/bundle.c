@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/* bundle: the last minutes in one tar, for whoever has to find out what happened.
+ *
+ *     history.rec   values of the time as a recording: stoker agent --replay history.rec
+ *     events.json   status.json   metrics.txt   alerts.json   kernel.log
+ *     processes.json, inventory.json … the documents, as they are now
+ *
+ * An incident (an XID, a hang, a critical alert) freezes one beside the history; the newest few
+ * are kept. */
+#include "agent/agent_int.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "os/file.h"
+#include "os/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/klog.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    BUNDLE_SLICE_S = 300,          /* seconds gathered at a time */
+    BUNDLE_KERNEL_BYTES = 1 << 20, /* of the kernel's log */
+    BUNDLE_BYTES_MAX = 256 << 20,  /* of a tar */
+    BUNDLE_BACK_MS_MAX = 24 * 3600 * 1000,
+    BUNDLE_EVENTS_MAX = 4096
+};
+
+static void put_file(struct tree *t, const char *name, const struct buf *b)
+{
+    char path[FILE_PATH_MAX];
+
+    (void)snprintf(path, sizeof(path), "/stoker-bundle/%s", name);
+    (void)tree_put(t, path, TREE_FILE, buf_str(b), b->len, 0);
+}
+
+/* ---- history as a recording */
+
+struct gather {
+    struct tele *t; /* gives the series ids */
+    unsigned source;
+    double *values;      /* [BUNDLE_SLICE_S][cap] */
+    size_t cap, written; /* series told in the stream */
+    int64_t from_ns;
+    struct stream_writer *w;
+};
+
+static bool take_series(void *arg, const struct tele_series *s, const struct ring_point *p,
+                        size_t n)
+{
+    struct gather *g = arg;
+    const struct tele_metric *m = tele_metric(s->metric->id);
+    uint32_t id;
+
+    if (!m)
+        m = tele_foreign(g->t, s->metric->id, s->metric->help, s->metric->kind);
+    id = tele_series(g->t, g->source, m, s->labels, s->label_count);
+    for (size_t i = 0; id < g->cap && i < n; i++) {
+        int64_t at = (p[i].time_ns - g->from_ns) / 1000000000;
+        if (p[i].count && at >= 0 && at < BUNDLE_SLICE_S)
+            g->values[(size_t)at * g->cap + id] = p[i].last;
+    }
+    return true;
+}
+
+static void write_slice(struct gather *g, uint32_t *ids, double *row)
+{
+    for (size_t n = tele_count(g->t); g->written < n; g->written++)
+        stream_series(g->w, g->source, (uint32_t)g->written, tele_get(g->t, (uint32_t)g->written),
+                      "agent");
+    for (size_t at = 0; at < BUNDLE_SLICE_S; at++) {
+        size_t n = 0;
+        for (size_t i = 0; i < g->written; i++)
+            if (!isnan(g->values[at * g->cap + i])) {
+                ids[n] = (uint32_t)i;
+                row[n++] = g->values[at * g->cap + i];
+            }
+        if (!n)
+            continue;
+        stream_batch(g->w, g->source, g->from_ns + (int64_t)at * 1000000000, ids, row, n);
+    }
+}
+
+/* Each metric once, in the order of the table shown. */
+static void read_slice(struct agent *a, struct gather *g)
+{
+    size_t n = tele_count(a->shown);
+    const struct tele_metric **seen = xcalloc(n ? n : 1, sizeof(const struct tele_metric *));
+    size_t metrics = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct tele_metric *m = tele_get(a->shown, (uint32_t)i)->metric;
+        size_t k = 0;
+        while (k < metrics && seen[k] != m)
+            k++;
+        if (k < metrics)
+            continue;
+        seen[metrics++] = m;
+        struct ring_query q = { .metric = m->id,
+                                .from_ns = g->from_ns,
+                                .to_ns = g->from_ns + (int64_t)BUNDLE_SLICE_S * 1000000000 };
+        pthread_rwlock_rdlock(&a->view);
+        if (a->ring)
+            (void)!ring_read(a->ring, &q, take_series, g, NULL);
+        pthread_rwlock_unlock(&a->view);
+    }
+    free(seen);
+}
+
+static void put_history(struct agent *a, int64_t from_ns, int64_t to_ns, struct tree *t)
+{
+    struct gather g = { .t = tele_new(TELE_SERIES_MAX), .cap = tele_count(a->shown) * 2 + 64 };
+    struct buf out = { .max = BUNDLE_BYTES_MAX }, head = { 0 };
+    uint32_t *ids;
+    double *row;
+
+    g.cap = g.cap > TELE_SERIES_MAX ? TELE_SERIES_MAX : g.cap;
+    g.values = xcalloc(g.cap * BUNDLE_SLICE_S, sizeof(*g.values));
+    ids = xcalloc(g.cap, sizeof(*ids));
+    row = xcalloc(g.cap, sizeof(*row));
+    g.source = tele_source(g.t, "agent"); /* whose batches mark seconds */
+    buf_addf(&head,
+             "{\"schema\":\"stoker.tele/1\",\"host\":\"%s\",\"begin\":%lld,\"from\":\"bundle\"}",
+             a->host, (long long)(from_ns / 1000000000));
+    g.w = stream_writer_new(buf_str(&head), &out);
+    for (g.from_ns = from_ns; g.from_ns < to_ns;
+         g.from_ns += (int64_t)BUNDLE_SLICE_S * 1000000000) {
+        for (size_t i = 0; i < g.cap * BUNDLE_SLICE_S; i++)
+            g.values[i] = NAN;
+        read_slice(a, &g);
+        write_slice(&g, ids, row);
+    }
+    put_file(t, "history.rec", &out);
+    stream_writer_free(g.w);
+    tele_free(g.t);
+    free(g.values);
+    free(ids);
+    free(row);
+    buf_release(&head);
+    buf_release(&out);
+}
+
+/* ---- the rest */
+
+static bool add_event(void *arg, const struct tele_event *e)
+{
+    struct json_out *w = arg;
+
+    json_obj(w);
+    json_key(w, "time");
+    json_add_num(w, (double)(e->time_ns / 1000000) / 1e3);
+    json_kv_str(w, "kind", tele_event_word(e->kind));
+    if (e->gpu >= 0)
+        json_kv_int(w, "gpu", e->gpu);
+    if (e->code)
+        json_kv_int(w, "code", e->code);
+    json_kv_str(w, "text", e->text);
+    json_obj_end(w);
+    return true;
+}
+
+/* Of the history, or where there is none of memory. */
+static void put_events(struct agent *a, int64_t from_ns, int64_t to_ns, struct tree *t)
+{
+    struct buf out = { 0 };
+    struct json_out w;
+    bool kept = false;
+
+    json_out_init(&w, &out, 1);
+    json_arr(&w);
+    pthread_rwlock_rdlock(&a->view);
+    if (a->ring)
+        kept = ring_events(a->ring, from_ns, to_ns, add_event, &w, NULL) == RC_OK;
+    pthread_rwlock_unlock(&a->view);
+    if (!kept) {
+        struct tele_event *list = xcalloc(BUNDLE_EVENTS_MAX, sizeof(*list));
+        size_t n = tele_events(a->shown, from_ns, list, BUNDLE_EVENTS_MAX);
+        for (size_t i = 0; i < n; i++)
+            (void)add_event(&w, &list[i]);
+        free(list);
+    }
+    json_arr_end(&w);
+    buf_addc(&out, '\n');
+    put_file(t, "events.json", &out);
+    buf_release(&out);
+}
+
+static void put_alerts(struct agent *a, struct tree *t)
+{
+    static const char *const words[] = { "pending", "firing", "resolved" };
+    struct alert_active *list = xcalloc(ALERT_ACTIVE_MAX, sizeof(*list));
+    struct buf out = { 0 };
+    struct json_out w;
+    size_t n;
+
+    json_out_init(&w, &out, 1);
+    json_arr(&w);
+    pthread_rwlock_rdlock(&a->view);
+    n = alerts_list(a->alerts, list, ALERT_ACTIVE_MAX);
+    for (size_t i = 0; i < n; i++) {
+        json_obj(&w);
+        json_kv_str(&w, "rule", list[i].rule->name);
+        json_kv_str(&w, "state", words[list[i].state]);
+        json_kv_int(&w, "since", list[i].since_ns / 1000000000);
+        json_kv_str(&w, "summary", list[i].summary);
+        json_obj_end(&w);
+    }
+    pthread_rwlock_unlock(&a->view);
+    json_arr_end(&w);
+    buf_addc(&out, '\n');
+    put_file(t, "alerts.json", &out);
+    buf_release(&out);
+    free(list);
+}
+
+static void put_kernel(struct tree *t)
+{
+    enum { READ_ALL = 3 }; /* of syslog(2) */
+    char *log = xmalloc(BUNDLE_KERNEL_BYTES);
+    struct buf out = { 0 };
+    int n = klogctl(READ_ALL, log, BUNDLE_KERNEL_BYTES);
+
+    if (n >= 0)
+        buf_add(&out, log, (size_t)n);
+    else
+        buf_addf(&out, "the kernel's log could not be read: %s\n", strerror(errno));
+    put_file(t, "kernel.log", &out);
+    buf_release(&out);
+    free(log);
+}
+
+static void put_doc(void *arg, const char *name, const char *json)
+{
+    char file[TELE_NAME_MAX + 8];
+    struct buf b = { 0 };
+
+    if (!json || strchr(name, '/') || name[0] == '.')
+        return;
+    (void)snprintf(file, sizeof(file), "%s.json", name);
+    buf_adds(&b, json);
+    put_file(arg, file, &b);
+    buf_release(&b);
+}
+
+static void put_now(struct agent *a, struct tree *t)
+{
+    struct buf b = { 0 };
+
+    agent_status(a, &b);
+    put_file(t, "status.json", &b);
+    buf_reset(&b);
+    agent_metrics(a, &b);
+    put_file(t, "metrics.txt", &b);
+    buf_release(&b);
+    (void)tele_docs_after(a->shown, 0, put_doc, t);
+}
+
+enum rc agent_bundle(struct agent *a, int64_t back_ms, struct buf *out, struct err *err)
+{
+    int64_t to = agent_wall_ns(), from;
+    struct tree t;
+
+    if (back_ms > BUNDLE_BACK_MS_MAX)
+        back_ms = BUNDLE_BACK_MS_MAX;
+    from = to - to % 1000000000 - back_ms * AGENT_MS;
+    tree_init(&t);
+    put_now(a, &t);
+    put_events(a, from, to, &t);
+    put_alerts(a, &t);
+    put_kernel(&t);
+    put_history(a, from, to, &t);
+    buf_init(out, BUNDLE_BYTES_MAX);
+    tar_write(&t, out);
+    tree_release(&t);
+    return out->over
+               ? err_set(err, RC_LIMIT, "the bundle is larger than %d bytes", BUNDLE_BYTES_MAX)
+               : RC_OK;
+}
+
+/* ---- frozen by an incident */
+
+static int only_bundles(const struct dirent *d)
+{
+    return str_starts(d->d_name, "incident-") && str_ends(d->d_name, ".tar");
+}
+
+static void remove_old(const char *dir)
+{
+    struct dirent **list;
+    int n = scandir(dir, &list, only_bundles, alphasort); /* names hold the time */
+
+    for (int i = 0; i < n; i++) {
+        char path[FILE_PATH_MAX];
+        if (i + AGENT_BUNDLES_MAX <= n &&
+            file_join(path, sizeof(path), dir, list[i]->d_name, NULL) == RC_OK)
+            (void)unlink(path);
+        free(list[i]);
+    }
+    if (n >= 0)
+        free(list);
+}
+
+static enum rc freeze(struct agent *a, char *path, size_t cap, struct err *err)
+{
+    char name[64], dir[FILE_PATH_MAX];
+    time_t now = (time_t)(agent_wall_ns() / 1000000000);
+    struct buf out = { 0 };
+    struct file_new f;
+    struct tm tm;
+    enum rc rc;
+
+    (void)snprintf(dir, sizeof(dir), "%s.bundles", a->ring_path);
+    gmtime_r(&now, &tm);
+    (void)strftime(name, sizeof(name), "incident-%Y%m%dT%H%M%SZ.tar", &tm);
+    if (file_make_dirs(dir, err) || file_join(path, cap, dir, name, err))
+        return err->code;
+    remove_old(dir);
+    rc = agent_bundle(a, AGENT_BUNDLE_MS_DEFAULT, &out, err);
+    if (rc == RC_OK)
+        rc = file_new_open(&f, path, err);
+    if (rc == RC_OK) {
+        rc = file_write(f.fd, path, buf_str(&out), out.len, err);
+        rc = file_new_close(&f, rc, err);
+    }
+    buf_release(&out);
+    return rc;
+}
+
+/* On a thread of its own: the next second does not wait. */
+struct freezer {
+    struct agent *a;
+    pthread_t thread;
+    char path[FILE_PATH_MAX];
+    struct err err;
+    enum rc rc;
+    _Atomic bool done;
+};
+
+static void *freeze_main(void *arg)
+{
+    struct freezer *z = arg;
+
+    z->rc = freeze(z->a, z->path, sizeof(z->path), &z->err);
+    atomic_store(&z->done, true);
+    return NULL;
+}
+
+void bundle_freeze(struct agent *a)
+{
+    struct freezer *z;
+
+    if (!a->ring_path || a->temp_ring || a->freezer)
+        return;
+    z = xcalloc(1, sizeof(*z));
+    z->a = a;
+    if (thread_start(&z->thread, freeze_main, z, &z->err) == RC_OK)
+        a->freezer = z;
+    else
+        free(z);
+}
+
+void bundle_look(struct agent *a, bool wait)
+{
+    struct freezer *z = a->freezer;
+
+    if (!z || (!wait && !atomic_load(&z->done)))
+        return;
+    (void)pthread_join(z->thread, NULL);
+    if (z->rc != RC_OK) {
+        log_warn("no bundle of the incident: %s", z->err.msg);
+        agent_event(a, TELE_EVENT_AGENT, -1, 0, "no bundle of the incident: %.180s", z->err.msg);
+    } else {
+        agent_event(a, TELE_EVENT_AGENT, -1, 0, "the incident is kept in '%.180s'", z->path);
+    }
+    a->freezer = NULL;
+    free(z);
+}

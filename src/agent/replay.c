@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* replay: a recording in the place of all sources.
+ *
+ * A recording is what an agent showed (show.c writes it): batches of its sources, and last in each
+ * second the batch of source "agent", which marks the second's end.  Playing goes from mark to
+ * mark.  Times are shifted so that the recording begins now; played faster than it was made it
+ * ends now instead, so that no time lies in the future.
+ *
+ * The demo plays one recorded GPU as eight: eight readers over one recording, each begins at
+ * another place of it, and each has a feed whose labels are renamed.  It begins some minutes ago
+ * and catches up, so that charts have something to show, and goes round for ever. */
+#include "agent/agent_int.h"
+
+#include "base/embed.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "os/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+EMBED(demo_recording, "data/demo.rec");
+
+enum {
+    PLAY_HEAD_BYTES = 8,       /* "STKTELE1" */
+    PLAY_RECORD_HEAD = 8,      /* length and checksum */
+    PLAY_DEMO_BACK_MS = 900000 /* the demo begins so long ago */
+};
+
+struct play { /* a reader with its place in the file */
+    struct player *p;
+    FILE *file;
+    struct stream_reader *r; /* NULL: at the beginning, nothing read */
+    struct tele *t;          /* borrowed */
+    unsigned mark;           /* number of source "agent" there */
+    bool marked;
+    int64_t mark_ns;
+    int gpu;      /* it is played as */
+    char uuid[8]; /* what its UUID ends with then */
+};
+struct player {
+    struct agent *a;
+    struct play plays[AGENT_DEMO_GPUS];
+    size_t count;
+    int64_t first_ns, last_ns, shift_ns;
+    uint64_t marks;   /* seconds of the recording */
+    int64_t demo_ns;  /* the demo's next second */
+    int64_t begun_ns; /* monotonic */
+    struct buf record;
+    char *head; /* owned JSON */
+};
+
+static bool on_batch(void *arg, unsigned source, int64_t time_ns)
+{
+    struct play *y = arg;
+
+    if (source == y->mark) {
+        y->marked = true;
+        y->mark_ns = time_ns;
+    }
+    return true;
+}
+
+/* ---- records */
+
+static bool take(struct play *y, size_t len)
+{
+    char *to = buf_reserve(&y->p->record, len);
+
+    if (!to || fread(to, 1, len, y->file) != len)
+        return false;
+    buf_commit(&y->p->record, len);
+    return true;
+}
+
+/* The head, with its line end. */
+static bool take_head(struct play *y)
+{
+    int c;
+
+    if (!take(y, PLAY_HEAD_BYTES))
+        return false;
+    do {
+        c = getc(y->file);
+        if (c != EOF)
+            buf_addc(&y->p->record, (char)c);
+    } while (c != EOF && c != '\n' && y->p->record.len < STREAM_HEAD_MAX);
+    return c == '\n';
+}
+
+static bool take_record(struct play *y)
+{
+    uint32_t len;
+
+    if (!take(y, PLAY_RECORD_HEAD))
+        return false;
+    const unsigned char *h = (const unsigned char *)y->p->record.data;
+    len = (uint32_t)h[0] | (uint32_t)h[1] << 8 | (uint32_t)h[2] << 16 | (uint32_t)h[3] << 24;
+    return len <= STREAM_RECORD_MAX && take(y, len);
+}
+
+static void rewind_play(struct play *y)
+{
+    stream_reader_free(y->r);
+    y->r = NULL;
+    rewind(y->file);
+}
+
+/* To the next mark; RC_NODEV at the end. */
+static enum rc to_mark(struct play *y, struct err *err)
+{
+    struct stream_reader_opts ro = { .into = y->t,
+                                     .shift_ns = y->p->shift_ns,
+                                     .gpu_shift = y->gpu,
+                                     .uuid_suffix = y->uuid[0] ? y->uuid : NULL,
+                                     .on_batch = on_batch,
+                                     .arg = y };
+
+    y->marked = false;
+    while (!y->marked) {
+        bool first = !y->r;
+        buf_reset(&y->p->record);
+        if (first)
+            y->r = stream_reader_new(&ro);
+        if (first ? !take_head(y) : !take_record(y))
+            return err_set(err, RC_NODEV, "the recording ends here");
+        if (stream_feed(y->r, buf_str(&y->p->record), y->p->record.len, err))
+            return err->code;
+    }
+    return RC_OK;
+}
+
+/* ---- opening */
+
+static FILE *open_file(const struct agent *a)
+{
+    if (a->o.replay)
+        return fopen(a->o.replay, "re");
+    return fmemopen((void *)(uintptr_t)demo_recording, demo_recording_len, "r");
+}
+
+/* How long it is, and from when. */
+static enum rc survey(struct player *p, struct err *err)
+{
+    struct tele *t = tele_new(0);
+    struct play y = { .p = p, .file = open_file(p->a), .t = t, .mark = tele_source(t, "agent") };
+    enum rc rc = RC_OK;
+
+    if (!y.file) {
+        tele_free(t);
+        return err_sys(err, "could not open recording '%s'", p->a->o.replay);
+    }
+    while ((rc = to_mark(&y, err)) == RC_OK) {
+        p->first_ns = p->marks++ ? p->first_ns : y.mark_ns;
+        p->last_ns = y.mark_ns;
+    }
+    if (y.r && stream_head(y.r))
+        p->head = xstrdup(stream_head(y.r));
+    stream_reader_free(y.r);
+    (void)fclose(y.file);
+    tele_free(t);
+    if (p->marks) /* what follows is torn: what is whole is played */
+        return RC_OK;
+    *err = (struct err){ 0 };
+    return err_set(err, RC_PARSE, "'%s' is no recording of telemetry, or an empty one",
+                   p->a->o.replay);
+}
+
+/* What is shown has the name of the machine it was measured on. */
+static void take_host(struct player *p)
+{
+    struct arena a = { 0 };
+    struct json *d;
+    const char *host;
+
+    if (p->head && json_parse(&a, p->head, strlen(p->head), &d, NULL) == RC_OK) {
+        host = json_str(json_get(d, "host"));
+        if (host && *host)
+            (void)str_copy(p->a->host, sizeof(p->a->host), host);
+    }
+    arena_release(&a);
+}
+
+static void begin_at(struct player *p)
+{
+    struct agent *a = p->a;
+    bool fast = a->o.replay_speed != 1;
+
+    p->begun_ns = a->begun_ns;
+    p->shift_ns = a->begun_wall_ns - (fast ? p->last_ns : p->first_ns);
+    p->demo_ns = a->begun_wall_ns - a->begun_wall_ns % 1000000000 -
+                 (fast ? 0 : PLAY_DEMO_BACK_MS * AGENT_MS);
+}
+
+static enum rc open_play(struct player *p, size_t i, struct err *err)
+{
+    struct play *y = &p->plays[i];
+    size_t feed = feed_add(p->a, p->a->o.series_max);
+    enum rc rc = RC_OK;
+
+    p->a->feeds[feed].again = i > 0;
+    *y = (struct play){ .p = p, .file = open_file(p->a), .t = p->a->feeds[feed].t, .gpu = (int)i };
+    if (p->a->o.demo)
+        (void)snprintf(y->uuid, sizeof(y->uuid), "-%zu", i);
+    y->mark = tele_source(y->t, "agent");
+    p->count = i + 1;
+    if (!y->file)
+        return err_sys(err, "could not open recording '%s'", p->a->o.replay);
+    for (uint64_t k = 0; rc == RC_OK && k < p->marks * i / AGENT_DEMO_GPUS; k++)
+        rc = to_mark(y, err);
+    return rc;
+}
+
+enum rc player_open(struct agent *a, struct err *err)
+{
+    struct player *p = xcalloc(1, sizeof(*p));
+    enum rc rc;
+
+    a->player = p;
+    p->a = a;
+    buf_init(&p->record, STREAM_RECORD_MAX + STREAM_HEAD_MAX);
+    rc = survey(p, err);
+    if (rc != RC_OK)
+        return rc;
+    take_host(p);
+    begin_at(p);
+    for (size_t i = 0; rc == RC_OK && i < (a->o.demo ? AGENT_DEMO_GPUS : 1); i++)
+        rc = open_play(p, i, err);
+    return rc;
+}
+
+/* ---- playing */
+
+bool player_step(struct player *p, int64_t *out_time_ns)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        struct err err = { 0 };
+        if (to_mark(&p->plays[i], &err) == RC_OK)
+            continue;
+        if (!p->a->o.demo)
+            return false;
+        rewind_play(&p->plays[i]);
+        if (to_mark(&p->plays[i], &err))
+            return false;
+    }
+    if (p->a->o.demo) {
+        *out_time_ns = p->demo_ns;
+        p->demo_ns += 1000000000;
+    } else {
+        *out_time_ns = p->plays[0].mark_ns;
+    }
+    return true;
+}
+
+int64_t player_due_ns(const struct player *p, int64_t time_ns)
+{
+    double speed = p->a->o.replay_speed;
+    int64_t begin = p->a->o.demo || speed == 1 ? p->a->begun_wall_ns : p->first_ns + p->shift_ns;
+
+    return speed > 0 ? p->begun_ns + (int64_t)((double)(time_ns - begin) / speed) : 0;
+}
+
+void player_describe(const struct player *p, struct json_out *w)
+{
+    json_obj(w);
+    json_kv_str(w, "file", p->a->o.replay);
+    json_key(w, "speed");
+    json_add_num(w, p->a->o.replay_speed);
+    json_kv_int(w, "seconds", (int64_t)p->marks);
+    json_kv_int(w, "recorded", p->first_ns / 1000000000);
+    json_key(w, "head");
+    if (p->head)
+        buf_adds(json_raw(w), p->head);
+    else
+        json_add_null(w);
+    json_obj_end(w);
+}
+
+void player_free(struct player *p)
+{
+    if (!p)
+        return;
+    for (size_t i = 0; i < p->count; i++) {
+        stream_reader_free(p->plays[i].r);
+        if (p->plays[i].file)
+            (void)fclose(p->plays[i].file);
+    }
+    buf_release(&p->record);
+    free(p->head);
+    free(p);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/* scrape: asks applications, and our own model server, for their Prometheus text.
+ *
+ * One thread asks all of them in turn, each within its deadline; one that is not there is asked
+ * more and more seldom.  What they say is theirs: names and labels are checked by promtext, the
+ * series budget takes theirs last. */
+#include "agent/agent_int.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "os/client.h"
+#include "os/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+    SCRAPE_SERIES = 8192,
+    SCRAPE_PERIOD_MS = 5000,
+    SCRAPE_TIMEOUT_MS = 2000,   /* of one request, connecting included */
+    SCRAPE_WAIT_MS_MAX = 60000, /* between two tries of one that is not there */
+    SCRAPE_BODY_MAX = 16 << 20  /* bytes of a reply; a longer one counts as failed */
+};
+
+struct scraper {
+    struct agent *a;
+    struct tele *t; /* borrowed: the feed's */
+    pthread_t thread;
+    bool on;
+    pthread_mutex_t lock; /* the list */
+    pthread_cond_t change;
+    struct scrape_target *list[AGENT_SCRAPES_MAX];
+    size_t count;
+    bool stop;
+    struct models_shown *models;       /* the thread's */
+    struct buf text;                   /* the thread's: the last reply */
+    int status;                        /* and its status; 0: none came */
+    const struct scrape_target *asked; /* under way; NULL: none */
+};
+
+/* ---- one request */
+
+static void on_done(void *arg, const struct client_done *d)
+{
+    struct scraper *s = arg;
+
+    s->status = d->fault == CLIENT_OK ? d->reply->status : 0;
+    if (d->fault == CLIENT_OK && d->body && d->body->len <= SCRAPE_BODY_MAX && !d->body->over)
+        buf_add(&s->text, buf_str(d->body), d->body->len);
+    else
+        s->status = 0;
+}
+
+/* Our own server asks for our own token. */
+static void make_request(const struct scraper *s, const struct scrape_target *t,
+                         const struct url *u, struct buf *out)
+{
+    char host[URL_AUTHORITY_MAX];
+
+    buf_addf(out, "GET %s HTTP/1.1\r\nHost: %s\r\nAccept: text/plain\r\nConnection: close\r\n",
+             u->prefix[0] ? u->prefix : "/metrics", url_authority(u, host));
+    if (str_eq(t->name, "serve") && s->a->o.token)
+        buf_addf(out, "Authorization: Bearer %s\r\n", s->a->o.token);
+    buf_adds(out, "\r\n");
+}
+
+static enum rc fetch(struct scraper *s, const struct scrape_target *t, struct err *err)
+{
+    struct buf request = { 0 };
+    struct url u;
+    int64_t until = clock_mono_ns() + SCRAPE_TIMEOUT_MS * AGENT_MS;
+    struct client_opts o = { .url = &u,
+                             .slots = 1,
+                             .timeout_ns = SCRAPE_TIMEOUT_MS * AGENT_MS,
+                             .keep_bodies = true,
+                             .on_done = on_done,
+                             .arg = s };
+    struct client *c = NULL;
+    enum rc rc = url_parse(t->url, &u, err);
+
+    if (rc == RC_OK)
+        rc = client_new(&o, &c, err);
+    if (rc != RC_OK)
+        return rc;
+    make_request(s, t, &u, &request);
+    s->status = 0;
+    buf_reset(&s->text);
+    client_send(c, 0, buf_str(&request), request.len, 0);
+    while (rc == RC_OK && client_in_flight(c) && clock_mono_ns() < until)
+        rc = client_poll(c, until, err);
+    client_free(c);
+    buf_release(&request);
+    if (rc == RC_OK && s->status != 200)
+        rc = err_set(err, RC_FAIL, "'%s' answered %d", t->url, s->status);
+    return rc;
+}
+
+static void ask(struct scraper *s, struct scrape_target *t)
+{
+    int64_t begun = clock_mono_ns();
+    struct err err = { 0 };
+    enum rc rc = fetch(s, t, &err);
+
+    if (rc == RC_OK)
+        rc = promtext_take(s->t, tele_source(s->t, t->name), buf_str(&s->text), s->text.len,
+                           agent_wall_ns(), NULL, 0, &err);
+    if (rc == RC_OK && str_eq(t->name, "serve"))
+        models_shown_take(s->models, s->t, buf_str(&s->text), agent_wall_ns());
+    atomic_store(&t->cost_ns, clock_mono_ns() - begun);
+    atomic_store(&t->up, rc == RC_OK);
+    if (rc == RC_OK) {
+        atomic_store(&t->done_ns, clock_mono_ns());
+        t->wait_ns = SCRAPE_PERIOD_MS * AGENT_MS;
+    } else {
+        atomic_fetch_add(&t->failed, 1);
+        t->wait_ns = t->wait_ns ? t->wait_ns * 2 : SCRAPE_PERIOD_MS * AGENT_MS / 4;
+        if (t->wait_ns > SCRAPE_WAIT_MS_MAX * AGENT_MS)
+            t->wait_ns = SCRAPE_WAIT_MS_MAX * AGENT_MS;
+    }
+    t->next_ns = begun + t->wait_ns;
+}
+
+/* ---- the thread */
+
+/* The next that is due; NULL: none, and how long to wait.  With the lock held. */
+static struct scrape_target *next_due(struct scraper *s, int64_t now, int64_t *out_due)
+{
+    struct scrape_target *first = NULL;
+
+    for (size_t i = 0; i < s->count; i++)
+        if (!first || s->list[i]->next_ns < first->next_ns)
+            first = s->list[i];
+    *out_due = first ? first->next_ns : now + SCRAPE_WAIT_MS_MAX * AGENT_MS;
+    return first && first->next_ns <= now ? first : NULL;
+}
+
+static void *scrape_main(void *arg)
+{
+    struct scraper *s = arg;
+
+    pthread_mutex_lock(&s->lock);
+    while (!s->stop) {
+        int64_t due;
+        struct scrape_target *t = next_due(s, clock_mono_ns(), &due);
+        if (t) {
+            s->asked = t;
+            pthread_mutex_unlock(&s->lock);
+            ask(s, t);
+            pthread_mutex_lock(&s->lock);
+            s->asked = NULL;
+            pthread_cond_broadcast(&s->change);
+            continue;
+        }
+        struct timespec until = { due / 1000000000, due % 1000000000 };
+        (void)pthread_cond_timedwait(&s->change, &s->lock, &until);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* ---- the list */
+
+static void target_free(struct scrape_target *t)
+{
+    free(t->url);
+    free(t->name);
+    free(t);
+}
+
+static void add(struct scraper *s, const char *prefix, const char *url)
+{
+    struct buf name = { 0 };
+    struct url u;
+
+    for (size_t i = 0; i < s->count; i++)
+        if (str_eq(s->list[i]->url, url))
+            return;
+    if (s->count == AGENT_SCRAPES_MAX)
+        return;
+    if (*prefix && url_parse(url, &u, NULL) == RC_OK)
+        buf_addf(&name, "%s%s:%s%s", prefix, u.host[0] ? u.host : "unix", u.port, u.prefix);
+    else
+        buf_adds(&name, *prefix ? url : "serve");
+    s->list[s->count] = xcalloc(1, sizeof(struct scrape_target));
+    s->list[s->count]->url = xstrdup(url);
+    s->list[s->count++]->name = buf_take(&name);
+}
+
+static void fill(struct scraper *s, const struct agent_opts *o)
+{
+    if (o->serve_url)
+        add(s, "", o->serve_url);
+    for (size_t i = 0; o->scrape && o->scrape[i]; i++)
+        add(s, "app:", o->scrape[i]);
+}
+
+void scrape_reload(struct agent *a, const struct agent_opts *o)
+{
+    struct scraper *s = a->scraper;
+
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    while (s->asked)
+        pthread_cond_wait(&s->change, &s->lock);
+    while (s->count)
+        target_free(s->list[--s->count]);
+    fill(s, o);
+    pthread_cond_broadcast(&s->change);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void scrape_each(struct scraper *s, void (*fn)(void *arg, struct scrape_target *t), void *arg)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->count; i++)
+        fn(arg, s->list[i]);
+    pthread_mutex_unlock(&s->lock);
+}
+
+enum rc scrape_start(struct agent *a, struct err *err)
+{
+    struct scraper *s = xcalloc(1, sizeof(*s));
+    pthread_condattr_t mono;
+    enum rc rc;
+
+    s->a = a;
+    s->models = models_shown_new();
+    s->t = a->feeds[feed_add(a, SCRAPE_SERIES)].t;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_condattr_init(&mono);
+    pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->change, &mono);
+    pthread_condattr_destroy(&mono);
+    fill(s, &a->o);
+    a->scraper = s;
+    rc = thread_start(&s->thread, scrape_main, s, err);
+    s->on = rc == RC_OK;
+    return rc;
+}
+
+void scrape_stop(struct scraper *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    pthread_cond_broadcast(&s->change);
+    pthread_mutex_unlock(&s->lock);
+    if (s->on)
+        (void)pthread_join(s->thread, NULL);
+    while (s->count)
+        target_free(s->list[--s->count]);
+    buf_release(&s->text);
+    models_shown_free(s->models);
+    pthread_cond_destroy(&s->change);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/* show: from what came in to what is shown.
+ *
+ * Invariant: a value is in the history, synced, before any reader of `shown` can see it.  So the
+ * feeds' latest values are gathered in `next` under the ids of `shown`, appended, and only then
+ * put in place; the recording, which is a client like others, comes last.
+ *
+ * A source that is silent for too long becomes unknown: a number that nobody measures any more is
+ * not shown as if it were.  Time since its last batch is taken from the monotonic clock, so that
+ * setting the clock neither hides nor keeps anything. */
+#include "agent/agent_int.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "os/clock.h"
+#include "os/file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- feeds */
+
+size_t feed_add(struct agent *a, size_t series_max)
+{
+    struct feed *f = &a->feeds[a->feed_count];
+
+    assert(a->feed_count < AGENT_FEEDS_MAX);
+    *f = (struct feed){ .t = tele_new(series_max) };
+    return a->feed_count++;
+}
+
+static int64_t stale_after(int64_t period_ns)
+{
+    int64_t three = 3 * period_ns;
+
+    return three > AGENT_STALE_MS * AGENT_MS ? three : AGENT_STALE_MS * AGENT_MS;
+}
+
+/* Only before its writer runs: it makes the source. */
+void feed_stale(struct agent *a, size_t feed, const char *source, int64_t period_ns)
+{
+    unsigned s = tele_source(a->feeds[feed].t, source);
+
+    if (s < TELE_SOURCES_MAX)
+        a->feeds[feed].sources[s].stale_ns = stale_after(period_ns);
+}
+
+/* ---- ids */
+
+static bool has_label(const struct tele_series *s, const char *name)
+{
+    for (size_t i = 0; i < s->label_count; i++)
+        if (str_eq(s->labels[i].name, name))
+            return true;
+    return false;
+}
+
+static uint32_t place_series(struct agent *a, const struct feed *f, const struct tele_series *s,
+                             unsigned source)
+{
+    const struct tele_metric *m = tele_metric(s->metric->id);
+
+    if (f->again && !has_label(s, "gpu"))
+        return TELE_NONE; /* the machine's own are played once */
+    if (!m)
+        m = tele_foreign(a->shown, s->metric->id, s->metric->help, s->metric->kind);
+    return tele_series(a->shown, source, m, s->labels, s->label_count);
+}
+
+static void place_new(struct agent *a, struct feed *f)
+{
+    size_t n = tele_count(f->t);
+
+    if (n > f->cap) {
+        f->cap = n + n / 2;
+        f->map = xreallocarray(f->map, f->cap, sizeof(*f->map));
+    }
+    for (; f->mapped < n; f->mapped++) {
+        const struct tele_series *s = tele_get(f->t, (uint32_t)f->mapped);
+        struct feed_source *fs = &f->sources[s->source];
+        if (!fs->used) {
+            fs->used = true;
+            fs->shown = tele_source(a->shown, tele_source_name(f->t, s->source));
+            fs->stale_ns = fs->stale_ns ? fs->stale_ns : stale_after(0);
+        }
+        f->map[f->mapped] = place_series(a, f, s, fs->shown);
+    }
+}
+
+static void note_sources(struct agent *a)
+{
+    for (size_t n = tele_count(a->shown); a->placed < n; a->placed++)
+        a->source_of[a->placed] = (unsigned char)tele_get(a->shown, (uint32_t)a->placed)->source;
+}
+
+/* ---- values */
+
+/* Which sources have a new batch, and which have fallen silent. */
+static void look_at_sources(struct agent *a, struct feed *f, int64_t mono_ns)
+{
+    for (unsigned i = 0; i < TELE_SOURCES_MAX; i++) {
+        struct feed_source *fs = &f->sources[i];
+        int64_t batch = fs->used ? tele_time_ns(f->t, i) : -1;
+        if (batch < 0 || fs->shown >= TELE_SOURCES_MAX)
+            continue;
+        if (batch != fs->batch_ns) {
+            fs->batch_ns = batch;
+            fs->changed_ns = mono_ns;
+            fs->stale = false;
+            a->dirty[fs->shown] = true;
+        } else if (!fs->stale && !a->player && mono_ns - fs->changed_ns > fs->stale_ns) {
+            fs->stale = true;
+            a->dirty[fs->shown] = true;
+        }
+        if (batch > a->batch_ns[fs->shown])
+            a->batch_ns[fs->shown] = batch;
+    }
+}
+
+static void gather(struct agent *a)
+{
+    int64_t mono = clock_mono_ns();
+
+    memset(a->dirty, 0, sizeof(a->dirty));
+    memset(a->batch_ns, 0, sizeof(a->batch_ns));
+    for (size_t i = 0; i < TELE_SERIES_MAX; i++)
+        a->next[i] = NAN;
+    for (size_t k = 0; k < a->feed_count; k++) {
+        struct feed *f = &a->feeds[k];
+        size_t n;
+        place_new(a, f);
+        look_at_sources(a, f, mono);
+        n = tele_copy(f->t, a->copy, TELE_SERIES_MAX);
+        n = n < f->mapped ? n : f->mapped;
+        for (size_t i = 0; i < n; i++)
+            if (f->map[i] != TELE_NONE && !isnan(a->copy[i]) &&
+                !f->sources[tele_get(f->t, (uint32_t)i)->source].stale)
+                a->next[f->map[i]] = a->copy[i];
+    }
+}
+
+static void put_in_place(struct agent *a, int64_t time_ns)
+{
+    size_t count = a->placed;
+
+    pthread_mutex_lock(&a->show);
+    for (unsigned s = 0; s < TELE_SOURCES_MAX; s++) {
+        if (!a->dirty[s])
+            continue;
+        tele_begin(a->shown, s, a->batch_ns[s] && !a->o.demo ? a->batch_ns[s] : time_ns);
+        for (size_t i = 0; i < count; i++)
+            if (a->source_of[i] == s)
+                tele_set(a->shown, (uint32_t)i, a->next[i]);
+        tele_end(a->shown);
+    }
+    pthread_mutex_unlock(&a->show);
+}
+
+/* ---- history */
+
+enum rc show_ring_open(struct agent *a, struct err *err)
+{
+    struct ring_opts ro = { .path = a->ring_path,
+                            .bytes = a->temp_ring ? AGENT_REPLAY_RING_BYTES : a->o.ring_bytes,
+                            .no_sync = a->temp_ring };
+    struct ring *r = NULL;
+    enum rc rc = ring_open(&ro, &r, err);
+
+    if (rc == RC_OK) {
+        pthread_rwlock_wrlock(&a->view);
+        a->ring = r;
+        pthread_rwlock_unlock(&a->view);
+    }
+    pthread_mutex_lock(&a->lock);
+    (void)str_copy(a->ring_why, sizeof(a->ring_why), rc == RC_OK ? "" : err->msg);
+    pthread_mutex_unlock(&a->lock);
+    a->ring_retry_ns = clock_mono_ns() + AGENT_RING_RETRY_MS * AGENT_MS;
+    return rc;
+}
+
+/* Without history, until a later try. */
+static void lose_ring(struct agent *a, const struct err *err)
+{
+    struct ring *r = a->ring;
+
+    pthread_rwlock_wrlock(&a->view);
+    a->ring = NULL;
+    pthread_rwlock_unlock(&a->view);
+    ring_close(r);
+    pthread_mutex_lock(&a->lock);
+    (void)str_copy(a->ring_why, sizeof(a->ring_why), err->msg);
+    pthread_mutex_unlock(&a->lock);
+    atomic_fetch_add(&a->ring_errors, 1);
+    a->ring_retry_ns = clock_mono_ns() + AGENT_RING_RETRY_MS * AGENT_MS;
+    log_warn("%s; the agent goes on without history and tries again in %d s", err->msg,
+             AGENT_RING_RETRY_MS / 1000);
+    agent_event(a, TELE_EVENT_AGENT, -1, 0, "no history: %.200s", err->msg);
+}
+
+void show_ring_retry(struct agent *a)
+{
+    struct err err = { 0 };
+
+    if (a->ring || !a->ring_path || clock_mono_ns() < a->ring_retry_ns)
+        return;
+    if (show_ring_open(a, &err) == RC_OK) {
+        log_info("history is kept again in '%s'", a->ring_path);
+        agent_event(a, TELE_EVENT_AGENT, -1, 0, "history is kept again");
+    }
+}
+
+static void append(struct agent *a, int64_t time_ns)
+{
+    int64_t begun = clock_mono_ns();
+    struct err err = { 0 };
+
+    if (a->ring && ring_append(a->ring, a->shown, time_ns, a->next, a->placed, &err))
+        lose_ring(a, &err);
+    atomic_store(&a->sync_ns, clock_mono_ns() - begun);
+}
+
+/* ---- recording: what was shown, in the order in which it was */
+
+enum rc show_record_open(struct agent *a, struct err *err)
+{
+    struct buf head = { 0 };
+    struct json_out w;
+
+    a->record_fd = open(a->o.record, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (a->record_fd < 0)
+        return err_sys(err, "could not write recording '%s'", a->o.record);
+    json_out_init(&w, &head, 0);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.tele/1");
+    json_kv_str(&w, "host", a->host);
+    json_kv_int(&w, "begin", agent_wall_ns() / 1000000000);
+    json_kv_int(&w, "period_ms", a->o.period_ms);
+    json_kv_str(&w, "version", STOKER_VERSION);
+    json_obj_end(&w);
+    a->record = stream_writer_new(buf_str(&head), &a->record_buf);
+    buf_release(&head);
+    return RC_OK;
+}
+
+static void record_stop(struct agent *a, const char *why)
+{
+    log_warn("recording '%s' ends here: %s", a->o.record, why);
+    close(a->record_fd);
+    a->record_fd = -1;
+    stream_writer_free(a->record);
+    a->record = NULL;
+    buf_release(&a->record_buf);
+    agent_event(a, TELE_EVENT_AGENT, -1, 0, "recording '%.100s' ended: %.100s", a->o.record, why);
+}
+
+static void record_flush(struct agent *a)
+{
+    struct err err = { 0 };
+
+    if (a->record_buf.over) {
+        record_stop(a, "a second is too large");
+    } else if (file_write(a->record_fd, a->o.record, buf_str(&a->record_buf), a->record_buf.len,
+                          &err)) {
+        record_stop(a, err.msg);
+    } else {
+        atomic_fetch_add(&a->record_bytes, a->record_buf.len);
+        buf_reset(&a->record_buf);
+    }
+}
+
+static void record_source(struct agent *a, unsigned s, int64_t time_ns, uint32_t *ids,
+                          double *values)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < a->placed; i++)
+        if (a->source_of[i] == s && !isnan(a->next[i])) {
+            ids[n] = (uint32_t)i;
+            values[n++] = a->next[i];
+        }
+    stream_batch(a->record, s, a->batch_ns[s] ? a->batch_ns[s] : time_ns, ids, values, n);
+}
+
+/* Our own source comes last: it marks the end of the second. */
+static void record_second(struct agent *a, int64_t time_ns)
+{
+    uint32_t *ids;
+
+    if (!a->record)
+        return;
+    for (; a->recorded < a->placed; a->recorded++) {
+        const struct tele_series *s = tele_get(a->shown, (uint32_t)a->recorded);
+        stream_series(a->record, s->source, (uint32_t)a->recorded, s,
+                      tele_source_name(a->shown, s->source));
+    }
+    ids = xcalloc(a->placed ? a->placed : 1, sizeof(*ids));
+    for (unsigned s = 0; s < TELE_SOURCES_MAX; s++)
+        if (a->dirty[s] && s != a->self)
+            record_source(a, s, time_ns, ids, a->copy);
+    if (a->dirty[a->self])
+        record_source(a, a->self, time_ns, ids, a->copy);
+    free(ids);
+    record_flush(a);
+}
+
+void show_record_event(struct agent *a, const struct tele_event *e)
+{
+    if (a->record)
+        stream_event(a->record, e);
+}
+
+/* ---- events and documents of the feeds */
+
+static void take_events(struct agent *a)
+{
+    static_assert(AGENT_EVENTS_TURN_MAX * sizeof(struct tele_event) < AGENT_STACK_BYTES * 2,
+                  "they have room");
+    struct tele_event *list = xcalloc(AGENT_EVENTS_TURN_MAX, sizeof(*list));
+
+    for (size_t k = 0; k < a->feed_count; k++) {
+        struct feed *f = &a->feeds[k];
+        size_t n = tele_events_after(f->t, &f->events, list, AGENT_EVENTS_TURN_MAX);
+        for (size_t i = 0; i < n; i++)
+            if (!f->again || list[i].gpu >= 0)
+                agent_take_event(a, &list[i]);
+    }
+    free(list);
+}
+
+static void take_doc(void *arg, const char *name, const char *json)
+{
+    struct agent *a = arg;
+
+    tele_doc(a->shown, name, json);
+    if (a->record && json)
+        stream_doc(a->record, name, json);
+}
+
+static void take_docs(struct agent *a)
+{
+    for (size_t k = 0; k < a->feed_count; k++)
+        if (!a->feeds[k].again)
+            a->feeds[k].docs = tele_docs_after(a->feeds[k].t, a->feeds[k].docs, take_doc, a);
+}
+
+void show_second(struct agent *a, int64_t time_ns)
+{
+    gather(a);
+    self_values(a, time_ns);
+    note_sources(a);
+    append(a, time_ns);
+    take_events(a);
+    put_in_place(a, time_ns);
+    take_docs(a);
+    record_second(a, time_ns);
+    atomic_fetch_add(&a->seconds, 1);
+}
+
+void show_free(struct agent *a)
+{
+    if (a->record) {
+        if (a->record_buf.len)
+            record_flush(a); /* events after the last second */
+        stream_writer_free(a->record);
+    }
+    if (a->record_fd >= 0)
+        close(a->record_fd);
+    buf_release(&a->record_buf);
+    for (size_t i = 0; i < a->feed_count; i++) {
+        tele_free(a->feeds[i].t);
+        free(a->feeds[i].map);
+    }
+    tele_free(a->shown);
+    free(a->next);
+    free(a->copy);
+    free(a->source_of);
+}

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: MIT */
+/* stoker agent: the node's daemon, and the words that are said to it while it runs. */
+#include "cmd/agent_int.h"
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "os/clock.h"
+#include "os/notify.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { AGENT_TURN_MS = 1000, AGENT_START_TURN_MS = 20, AGENT_SERIES_MIN = 256 };
+
+/* ---- running */
+
+static void address_of(const struct agent_plan *p, int port, struct buf *out)
+{
+    const char *l = p->o.listen ? p->o.listen : "127.0.0.1";
+    bool any = str_eq(l, "0.0.0.0") || str_eq(l, "::"), six = strchr(l, ':') && !any;
+
+    if (str_starts(l, "unix:"))
+        buf_adds(out, l);
+    else
+        buf_addf(out, "%s://%s%s%s:%d", p->o.tls_cert ? "https" : "http", six ? "[" : "",
+                 any ? "127.0.0.1" : l, six ? "]" : "", port);
+}
+
+static void tell_start(struct agent *a, const struct agent_plan *p)
+{
+    struct buf at = { 0 };
+
+    if (agent_port(a, false) >= 0) {
+        address_of(p, agent_port(a, false), &at);
+        (void)fprintf(stderr, "stoker agent: page %s/\n", buf_str(&at));
+    }
+    if (agent_port(a, true) >= 0) {
+        buf_reset(&at);
+        address_of(p, agent_port(a, true), &at);
+        (void)fprintf(stderr, "stoker agent: metrics %s/metrics\n", buf_str(&at));
+    }
+    if (p->o.demo)
+        (void)fprintf(stderr, "stoker agent: this is a demo: a recorded H200, played as eight\n");
+    else if (p->o.replay)
+        (void)fprintf(stderr, "stoker agent: replays '%s'\n", p->o.replay);
+    buf_release(&at);
+}
+
+static void tell_ready(struct agent *a, const struct agent_plan *p, bool quiet)
+{
+    struct buf text = { 0 };
+
+    buf_adds(&text, "READY=1\nSTATUS=watching");
+    if (agent_port(a, false) >= 0) {
+        buf_adds(&text, "\nX_STOKER_PAGE=");
+        address_of(p, agent_port(a, false), &text);
+    }
+    if (agent_port(a, true) >= 0) {
+        buf_adds(&text, "\nX_STOKER_METRICS=");
+        address_of(p, agent_port(a, true), &text);
+    }
+    notify_send(buf_str(&text));
+    buf_release(&text);
+    if (!quiet)
+        (void)fprintf(stderr, "stoker agent: ready\n");
+}
+
+/* Signals as something to wait for; they are blocked before any thread is made. */
+static enum rc watch_signals(int *out_fd, struct err *err)
+{
+    sigset_t set;
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+        return err_sys(err, "could not block signals");
+    *out_fd = signalfd(-1, &set, SFD_CLOEXEC);
+    return *out_fd < 0 ? err_sys(err, "could not watch signals") : RC_OK;
+}
+
+static void reload(struct cmd_ctx *ctx, struct agent *a, struct agent_plan **plan)
+{
+    struct agent_plan *fresh = NULL;
+    struct err err = { 0 };
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld",
+                   (long long)(clock_mono_ns() / 1000));
+    notify_send(text);
+    if (agent_plan_make(ctx, &fresh, &err) || agent_reload(a, &fresh->o, &err)) {
+        log_warn("what is watched stays as it was: %s", err.msg);
+        agent_plan_free(fresh);
+    } else {
+        log_info("the spec was read again");
+        struct agent_plan *old = *plan;
+        fresh->older = old->older ? old->older : old; /* the first: much is borrowed from it */
+        if (old->older) {
+            old->older = NULL;
+            agent_plan_free(old);
+        }
+        *plan = fresh;
+    }
+    notify_send("READY=1");
+}
+
+struct running {
+    struct agent *a;
+    struct agent_plan **plan;
+    int signals, control; /* control -1: none */
+};
+
+static void wait_for_end(struct cmd_ctx *ctx, const struct running *r)
+{
+    const struct agent_args *args = ctx->opts;
+    uint64_t dog_us = notify_watchdog_us();
+    int turn = dog_us && dog_us / 2000 < AGENT_TURN_MS ? (int)(dog_us / 2000) : AGENT_TURN_MS;
+    bool told = false, ends = args->duration && !args->replay;
+
+    for (;;) {
+        struct pollfd p[2] = { { .fd = r->signals, .events = POLLIN },
+                               { .fd = r->control, .events = POLLIN } };
+        struct signalfd_siginfo si;
+        if (!told && agent_ready(r->a)) {
+            tell_ready(r->a, *r->plan, args->quiet);
+            told = true;
+        }
+        if (ends && agent_ended(r->a))
+            return;
+        if (dog_us && agent_alive(r->a)) /* a sampling thread that stands still is worth an end */
+            notify_send("WATCHDOG=1");
+        if (poll(p, 2, !told || ends ? AGENT_START_TURN_MS : turn ? turn : 1) <= 0)
+            continue;
+        if (p[1].revents & POLLIN)
+            control_answer(r->control, r->a);
+        if (!(p[0].revents & POLLIN) || read(r->signals, &si, sizeof(si)) != (ssize_t)sizeof(si))
+            continue;
+        if (si.ssi_signo != SIGHUP)
+            return;
+        reload(ctx, r->a, r->plan);
+    }
+}
+
+/* Without one the agent runs as well. */
+static int open_control(const struct agent_args *a, char path[FILE_PATH_MAX])
+{
+    struct err err = { 0 };
+    int fd = -1;
+
+    if (str_eq(a->control, "none") || control_path(a->control, path, FILE_PATH_MAX, &err) ||
+        control_listen(path, &fd, &err)) {
+        if (err.msg[0] && !a->quiet)
+            log_warn("no control socket: %s", err.msg);
+        return -1;
+    }
+    return fd;
+}
+
+static enum rc run_daemon(struct cmd_ctx *ctx, struct agent_plan **plan, struct err *err)
+{
+    const struct agent_args *args = ctx->opts;
+    struct running r = { .plan = plan, .signals = -1, .control = -1 };
+    char path[FILE_PATH_MAX];
+    enum rc rc = watch_signals(&r.signals, err);
+
+    if (rc == RC_OK)
+        rc = agent_start(&(*plan)->o, &r.a, err);
+    if (rc == RC_OK) {
+        r.control = open_control(args, path);
+        if (!args->quiet)
+            tell_start(r.a, *plan);
+        wait_for_end(ctx, &r);
+        notify_send("STOPPING=1");
+        if (r.control >= 0)
+            (void)unlink(path);
+        agent_stop(r.a);
+        if (!args->quiet)
+            (void)fprintf(stderr, "stoker agent: stopped\n");
+    }
+    if (r.control >= 0)
+        close(r.control);
+    if (r.signals >= 0)
+        close(r.signals);
+    return rc;
+}
+
+/* ---- once */
+
+static enum rc run_once(struct cmd_ctx *ctx, struct agent_plan *p, struct err *err)
+{
+    const struct agent_args *args = ctx->opts;
+    struct agent *a = NULL;
+    int fd = -1;
+    enum rc rc = watch_signals(&fd, err);
+
+    if (rc == RC_OK)
+        rc = agent_start(&p->o, &a, err);
+    while (rc == RC_OK && !agent_ended(a)) {
+        struct pollfd w = { .fd = fd, .events = POLLIN };
+        if (poll(&w, 1, AGENT_START_TURN_MS) == 1)
+            rc = err_set(err, RC_FAIL, "ended by a signal");
+    }
+    if (rc == RC_OK && args->json)
+        agent_values(a, &ctx->out);
+    else if (rc == RC_OK)
+        agent_metrics(a, &ctx->out);
+    agent_stop(a);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+/* ---- words to a running one */
+
+static enum rc write_bundle(const char *path, const struct buf *tar, struct err *err)
+{
+    struct file_new f;
+    enum rc rc = file_new_open(&f, path, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = file_write(f.fd, path, buf_str(tar), tar->len, err);
+    return file_new_close(&f, rc, err);
+}
+
+static enum rc say_bundle(struct cmd_ctx *ctx, const char *socket, struct err *err)
+{
+    const struct agent_args *args = ctx->opts;
+    const char *path = ctx->argc > 1 ? ctx->argv[1] : "stoker-bundle.tar";
+    struct buf tar = { 0 };
+    uint64_t ms = AGENT_BUNDLE_MS_DEFAULT;
+    char line[64], size[UNITS_TEXT_MAX];
+
+    if (args->last && units_duration_parse(args->last, &ms, err))
+        return err_ctx(err, "--last");
+    (void)snprintf(line, sizeof(line), "bundle %llu", (unsigned long long)ms);
+    enum rc rc = control_ask(socket, line, &tar, err);
+    if (rc == RC_OK)
+        rc = write_bundle(path, &tar, err);
+    if (rc == RC_OK)
+        buf_addf(&ctx->out, "%s: %s\n", path, units_bytes_human(tar.len, size));
+    buf_release(&tar);
+    return rc;
+}
+
+static void text_line(struct buf *out, const char *name, const char *value)
+{
+    if (value)
+        buf_addf(out, "%-10s %s\n", name, value);
+}
+
+static void status_text(const struct json *d, struct buf *out)
+{
+    const struct json *history = json_get(d, "history"), *driver = json_get(d, "driver");
+    const char *why = json_str(json_get(history, "why")),
+               *gpu_why = json_str(json_get(driver, "why"));
+
+    text_line(out, "host", json_str(json_get(d, "host")));
+    if (maybe_is(json_bool(json_get(d, "demo")), 1))
+        text_line(out, "demo", "a recorded H200, played as eight");
+    text_line(out, "sampling", maybe_is(json_bool(json_get(d, "alive")), 1) ? "yes" : "no");
+    buf_addf(out, "%-10s %.0f s\n", "up", json_num(json_get(d, "uptime_s"), 0));
+    buf_addf(out, "%-10s %lld\n", "series",
+             (long long)maybe_or(json_int(json_get(d, "series")), 0));
+    buf_addf(out, "%-10s %s%s%s\n", "driver", json_str(json_get(driver, "state")),
+             gpu_why ? ": " : "", gpu_why ? gpu_why : "");
+    if (maybe_is(json_bool(json_get(history, "kept")), 1))
+        text_line(out, "history", json_str(json_get(history, "file")));
+    else
+        text_line(out, "history", why ? why : "none");
+    for (const struct json *s = json_get(d, "sources") ? json_get(d, "sources")->first : NULL; s;
+         s = s->next)
+        if (maybe_is(json_bool(json_get(s, "hangs")), 1))
+            text_line(out, "hangs", json_str(json_get(s, "name")));
+}
+
+static enum rc say_status(struct cmd_ctx *ctx, const char *socket, struct err *err)
+{
+    const struct agent_args *args = ctx->opts;
+    struct buf said = { 0 };
+    struct arena a = { 0 };
+    struct json *d;
+    enum rc rc = control_ask(socket, "status", &said, err);
+
+    if (rc == RC_OK && args->json)
+        buf_add(&ctx->out, buf_str(&said), said.len);
+    else if (rc == RC_OK && (rc = json_parse(&a, buf_str(&said), said.len, &d, err)) == RC_OK)
+        status_text(d, &ctx->out);
+    arena_release(&a);
+    buf_release(&said);
+    return rc;
+}
+
+static enum rc say(struct cmd_ctx *ctx, struct err *err)
+{
+    const struct agent_args *args = ctx->opts;
+    const char *word = ctx->argv[0];
+    char path[FILE_PATH_MAX];
+    struct buf none = { 0 };
+    enum rc rc = control_path(args->control, path, sizeof(path), err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (ctx->argc > 1 && !str_eq(word, "bundle"))
+        return err_set(err, RC_USAGE, "'stoker agent %s' has no use for operand '%s'", word,
+                       ctx->argv[1]);
+    if (str_eq(word, "bundle"))
+        return say_bundle(ctx, path, err);
+    if (str_eq(word, "status"))
+        return say_status(ctx, path, err);
+    if (!str_eq(word, "release") && !str_eq(word, "attach")) {
+        err_hint(err, "It knows release, attach, bundle and status.");
+        return err_set(err, RC_USAGE, "unknown word '%s' for the agent", word);
+    }
+    rc = control_ask(path, word, &none, err);
+    if (rc == RC_OK)
+        buf_addf(&ctx->out, "the driver is %s\n",
+                 str_eq(word, "release") ? "released" : "attached");
+    buf_release(&none);
+    return rc;
+}
+
+/* ---- what speaks with the driver */
+
+/* The collector's status tells the agent why it ended, so it is the process's own. */
+static enum rc run_driver(struct cmd_ctx *ctx, struct err *err)
+{
+    const struct agent_args *args = ctx->opts;
+    const char *library = args->gpu_library ? args->gpu_library : getenv("STOKER_NVML_LIB");
+    struct gpu_child_opts go = { .library = library };
+    struct root *root = NULL;
+    enum rc rc = root_open(args->root, &root, err);
+
+    go.root = root;
+    if (rc == RC_OK && args->gpu_child)
+        _exit(gpu_child_main(&go, (int)args->gpu_child));
+    if (rc == RC_OK)
+        rc = gpu_sample_json(&go, &ctx->out, err);
+    if (root)
+        root_close(root);
+    return rc;
+}
+
+/* ---- the command */
+
+static enum rc run_agent(struct cmd_ctx *ctx, struct err *err)
+{
+    const struct agent_args *args = ctx->opts;
+    struct agent_plan *p = NULL;
+    enum rc rc;
+
+    if (args->gpu_child || args->gpu_sample)
+        return run_driver(ctx, err);
+    if (ctx->argc)
+        return say(ctx, err);
+    if (args->json && !args->once)
+        return err_set(err, RC_USAGE, "--json is for --once and for status");
+    rc = agent_plan_make(ctx, &p, err);
+    if (rc == RC_OK)
+        rc = args->once ? run_once(ctx, p, err) : run_daemon(ctx, &p, err);
+    agent_plan_free(p);
+    return rc;
+}
+
+#define ROW(letter_, name_, kind_, member_, arg_, help_)                                           \
+    {                                                                                              \
+        .letter = (letter_), .name = (name_), .kind = OPT_##kind_,                                 \
+        .off = offsetof(struct agent_args, member_), .arg = (arg_), .help = (help_)                \
+    }
+
+static const struct opt opts_agent[] = {
+    ROW('f', "file", STR, spec, "SPEC", "sources, alerts and limits of a spec"),
+    ROW(0, "listen", STR, listen, "ADDRESS", "listen there (default: 127.0.0.1)"),
+    ROW(0, "port", STR, port, "N", "page and API (default: 8090; 0: a free one; none: none)"),
+    ROW(0, "metrics-port", STR, metrics_port, "N",
+        "/metrics for Prometheus (default: 9400; 0: a free one; none: none)"),
+    ROW(0, "free-port", FLAG, free_port, NULL, "take a free port where one is taken"),
+    ROW(0, "token-file", STR, token_file, "FILE", "ask clients for this bearer token"),
+    ROW(0, "open-metrics", FLAG, open_metrics, NULL, "/metrics needs no token"),
+    ROW(0, "insecure", FLAG, insecure, NULL, "listen beyond this machine without a token"),
+    ROW(0, "tls-cert", STR, tls_cert, "FILE", "certificate chain, PEM"),
+    ROW(0, "tls-key", STR, tls_key, "FILE", "its private key, PEM"),
+    ROW(0, "interval", STR, interval, "TIME", "between samples (default: 1s)"),
+    ROW(0, "history", STR, history, "FILE",
+        "keep history there (default: history.ring of the state folder)"),
+    ROW(0, "history-size", STR, history_size, "SIZE", "of that file (default: 256MiB)"),
+    ROW(0, "no-history", FLAG, no_history, NULL, "keep none"),
+    ROW(0, "record", STR, record, "FILE", "write what is shown to a recording"),
+    ROW(0, "replay", STR, replay, "FILE", "show a recording instead of this machine"),
+    ROW(0, "demo", FLAG, demo, NULL, "show a recorded H200, played as eight GPUs"),
+    ROW(0, "speed", STR, speed, "N|max", "of a replay (default: 1)"),
+    ROW(0, "duration", STR, duration, "TIME", "end after so long"),
+    { .name = "metric-names",
+      .kind = OPT_STR,
+      .off = offsetof(struct agent_args, names),
+      .arg = "WHICH",
+      .choices = "old|new|both",
+      .help = "DCGM's names before 4.6, since then, or both (default: old)" },
+    ROW(0, "lower-hostname", FLAG, lower_hostname, NULL,
+        "label hostname instead of Hostname, as newer exporters have it"),
+    { .name = "series-max",
+      .kind = OPT_INT,
+      .off = offsetof(struct agent_args, series_max),
+      .arg = "N",
+      .min = AGENT_SERIES_MIN,
+      .max = TELE_SERIES_MAX,
+      .help = "series kept (default: 8192)" },
+    ROW(0, "scrape", STRS, scrape, "URL", "an application's Prometheus text; may be repeated"),
+    ROW(0, "serve", STR, serve, "URL", "our model server, for its figures"),
+    ROW(0, "peer", STRS, peers, "URL", "another agent, for the fleet view; may be repeated"),
+    ROW(0, "no-gpu", FLAG, no_gpu, NULL, "leave the driver alone"),
+    ROW(0, "root", STR, root, "DIR|TAR", "read the files of a captured machine"),
+    ROW(0, "control", STR, control, "SOCKET", "the socket of release, attach, bundle and status"),
+    ROW(0, "last", STR, last, "TIME", "of bundle: how far back (default: 15m)"),
+    ROW(0, "once", FLAG, once, NULL, "print the values of one moment as /metrics does, and end"),
+    ROW(0, "json", FLAG, json, NULL, "of --once and status: JSON"),
+    ROW(0, "quiet", FLAG, quiet, NULL, "no lines on standard error but warnings"),
+    { .name = "gpu-child",
+      .kind = OPT_INT,
+      .off = offsetof(struct agent_args, gpu_child),
+      .arg = "FD",
+      .min = 1,
+      .max = INT32_MAX,
+      .help = "how the agent starts its collector; not for people" },
+    ROW(0, "gpu-sample", FLAG, gpu_sample, NULL,
+        "print one full sample of the GPUs with the cost of each call, and end"),
+    ROW(0, "gpu-library", STR, gpu_library, "FILE", "the driver's library"),
+    { 0 },
+};
+
+static const struct cmd_example examples[] = {
+    { "stoker agent", "page on 127.0.0.1:8090, metrics on :9400" },
+    { "stoker agent --demo", "eight GPUs without having one" },
+    { "stoker agent --once --json", "everything it measures, once" },
+    { "stoker agent --record node.rec --duration 10m", "ten minutes to look at elsewhere" },
+    { "stoker agent --replay node.rec --speed 10", "what another agent recorded" },
+    { "stoker agent release", "let go of the driver before a reset or an upgrade" },
+    { "stoker agent bundle", "the last 15 minutes in one tar" },
+    { 0 },
+};
+
+const struct cmd cmd_agent = {
+    .name = "agent",
+    .summary = "watch this node: metrics, history, alerts, a page",
+    .operands = "[release|attach|bundle [FILE]|status]",
+    .args_max = 2,
+    .opts = opts_agent,
+    .opts_size = sizeof(struct agent_args),
+    .arg_choices = "release|attach|bundle|status",
+    .about =
+        "Samples GPUs, CPUs, memory, disks, networks, RDMA ports, file systems, the kernel's log "
+        "and applications once a second. /metrics on :9400 has the names of DCGM's exporter and of "
+        "node_exporter; a page and a JSON API are on :8090.\n"
+        "\n"
+        "A second is in the history file, synced, before anybody is shown it, so what was seen "
+        "survives kill -9. When the disk is full the agent goes on without history, says so and "
+        "tries again.\n"
+        "\n"
+        "Only a child process speaks with the driver. When a call hangs, the rest goes on and the "
+        "call is named. 'stoker agent release' lets go of the driver, 'attach' takes it again, "
+        "'bundle' writes the last minutes into one tar, 'status' says how it is.\n"
+        "\n"
+        "SIGHUP reads the spec again: alerts, where they go, applications and names of metrics "
+        "change at once, the rest with the next start. SIGTERM and SIGINT end it.\n"
+        "\n"
+        "Beyond loopback it wants a token (--token-file) unless --insecure is given; /health never "
+        "needs one.",
+    .examples = examples,
+    .run = run_agent,
+};

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* api_fakes: a fake history and fake alerts for tests of the agent's API, in the place of
+ * src/metrics/ring.c and alert.c: what they give stands in the test, second by second. */
+#ifndef TESTS_API_FAKES_H
+#define TESTS_API_FAKES_H
+#include "base/str.h"
+#include "metrics/alert.h"
+#include "metrics/ring.h"
+#include "test.h"
+
+#define NS INT64_C(1000000000)
+
+static struct {
+    struct tele *table;
+    size_t extra; /* made-up series beside those of the table */
+    struct alert_active alerts[4];
+    size_t alert_count;
+    struct tele_event events[8];
+    size_t event_count;
+    enum rc rc; /* of ring_read */
+} fake;
+
+/* Second s of series id has the value 10 * id + s % 10; every seventh is unknown. */
+enum rc ring_read(struct ring *r, const struct ring_query *q, ring_take *take, void *arg,
+                  struct err *err)
+{
+    (void)r;
+    if (fake.rc)
+        return err_set(err, fake.rc, "a fake fault of the disk");
+    for (uint32_t id = 0; id < tele_count(fake.table) + fake.extra; id++) {
+        const struct tele_series *s = tele_get(fake.table, id);
+        struct ring_point p[64];
+        size_t n = 0;
+
+        if (id >= tele_count(fake.table))
+            s = tele_get(fake.table, 0);
+        if (!str_eq(s->metric->id, q->metric))
+            continue;
+        for (int64_t t = q->from_ns; t < q->to_ns && n < ARRAY_SIZE(p); t += NS) {
+            double v = 10.0 * id + (double)(t / NS % 10);
+
+            if (t / NS % 7)
+                p[n++] = (struct ring_point){ t, v, v, v, v, 1 };
+        }
+        if (!take(arg, s, p, n))
+            break;
+    }
+    return RC_OK;
+}
+
+enum rc ring_events(struct ring *r, int64_t from_ns, int64_t to_ns,
+                    bool (*take)(void *arg, const struct tele_event *e), void *arg, struct err *err)
+{
+    (void)r;
+    (void)err;
+    for (size_t i = 0; i < fake.event_count; i++)
+        if (fake.events[i].time_ns >= from_ns && fake.events[i].time_ns <= to_ns &&
+            !take(arg, &fake.events[i]))
+            break;
+    return RC_OK;
+}
+
+void ring_stats(struct ring *r, struct ring_stats *out)
+{
+    (void)r;
+    *out = (struct ring_stats){ .bytes = 4096, .used = 100, .samples = 7, .newest_ns = 9 * NS };
+}
+
+size_t alerts_list(struct alerts *a, struct alert_active *out, size_t cap)
+{
+    size_t n = fake.alert_count < cap ? fake.alert_count : cap;
+
+    (void)a;
+    for (size_t i = 0; i < n; i++)
+        out[i] = fake.alerts[i];
+    return n;
+}
+
+#endif
