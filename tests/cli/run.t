@@ -20,6 +20,10 @@ if ! command -v python3 >/dev/null; then
     test_skip "on a terminal" "python3 is not here"
     test_done
 fi
+if ! python3 -c 'import pty; pty.openpty()' 2>/dev/null; then
+    test_skip "on a terminal" "there is none to be had here: is /dev/pts mounted?"
+    test_done
+fi
 cat >terminal.py <<'E2'
 """Runs a command on a terminal of its own, types Ctrl-C when it tells of that: what it said, its status."""
 import os, pty, select, sys, time
