@@ -63,7 +63,7 @@ static const char *const gpu_live[] = {
     "gpu.clock.sm",     "gpu.util",           "gpu.mem.util",       "gpu.fb.used",
     "gpu.fb.free",      "gpu.energy",         "gpu.prof.graphics",  "gpu.prof.sm",
     "gpu.prof.tensor",  "gpu.prof.dram",      "gpu.prof.occupancy", "gpu.prof.pcie_tx",
-    "gpu.prof.pcie_rx", "gpu.prof.nvlink_tx", "gpu.prof.nvlink_rx", "gpu.driver.call"
+    "gpu.prof.pcie_rx", "gpu.prof.nvlink_tx", "gpu.prof.nvlink_rx", "gpu.driver.call.peak"
 };
 static const char *const host_live[] = { "host.load1",      "host.context_switches",
                                          "host.interrupts", "host.cpu.util",
