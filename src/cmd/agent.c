@@ -334,7 +334,7 @@ static enum rc run_driver(struct cmd_ctx *ctx, struct err *err)
 {
     const struct agent_args *args = ctx->opts;
     const char *library = args->gpu_library ? args->gpu_library : getenv("STOKER_NVML_LIB");
-    struct gpu_child_opts go = { .library = library };
+    struct gpu_child_opts go = { .nvml = library };
     struct root *root = NULL;
     enum rc rc = root_open(args->root, &root, err);
 

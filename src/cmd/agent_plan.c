@@ -67,20 +67,6 @@ static enum rc from_spec(struct agent_plan *p, struct err *err)
 
 /* ---- options */
 
-static enum rc read_token(struct agent_plan *p, const char *path, struct err *err)
-{
-    struct buf b = { 0 };
-    enum rc rc = file_read(path, AGENT_TOKEN_BYTES_MAX - 1, &b, err);
-
-    if (rc == RC_OK && b.data)
-        (void)str_copy(p->token, sizeof(p->token), str_trim(b.data));
-    if (rc == RC_OK && !p->token[0])
-        rc = err_set(err, RC_USAGE, "token file '%s' is empty", path);
-    buf_release(&b);
-    p->o.token = p->token;
-    return rc;
-}
-
 static enum rc port_of(const char *arg, int *port, struct err *err)
 {
     uint64_t v;
@@ -186,7 +172,7 @@ static void plain_of(struct agent_plan *p, const struct agent_args *a)
     p->o.series_max = (size_t)a->series_max;
     p->o.no_gpu = a->no_gpu;
     p->o.serve_url = a->serve;
-    p->o.gpu.library = a->gpu_library ? a->gpu_library : getenv("STOKER_NVML_LIB");
+    p->o.gpu.nvml = a->gpu_library ? a->gpu_library : getenv("STOKER_NVML_LIB");
     p->o.expo.lower_hostname = a->lower_hostname;
     if (a->names)
         p->o.expo.names = str_eq(a->names, "new")    ? EXPO_NEW
@@ -207,9 +193,11 @@ static enum rc from_args(struct agent_plan *p, const struct agent_args *a, struc
     plain_of(p, a);
     if (port_of(a->port, &p->o.port, err) || port_of(a->metrics_port, &p->o.metrics_port, err) ||
         times_of(p, a, err) || speed_of(p, a, err) || history_of(p, a, err) ||
-        root_open(a->root, &p->root, err) || (token && read_token(p, token, err)))
+        root_open(a->root, &p->root, err) ||
+        (token && cmd_token(token, p->token, sizeof(p->token), err)))
         return err->code;
     p->o.root = p->root;
+    p->o.token = token ? p->token : NULL;
     return RC_OK;
 }
 

@@ -55,6 +55,9 @@ const struct cmd *cmd_find(const struct cmd *const *list, const char *name);
 enum rc out_write(struct buf *out, bool *gone, struct err *err) MUST_USE;
 off_t out_place(void); /* where stdout is being written; -1: not a plain file that can be cut */
 
+/* The token in a file, without blanks around it; one that is empty is an error. */
+enum rc cmd_token(const char *path, char *out, size_t cap, struct err *err) MUST_USE;
+
 /* All the forms the table takes. */
 void cmd_help_all(const struct term *term, struct buf *out);
 void cmd_help_one(const struct term *term, const struct cmd *parent, const struct cmd *c,

@@ -216,20 +216,6 @@ static enum rc model_of_arg(struct plan *p, const char *arg, const struct serve_
     return RC_OK;
 }
 
-static enum rc read_token(struct plan *p, const char *path, struct err *err)
-{
-    struct buf b = { 0 };
-    enum rc rc = file_read(path, SERVE_TOKEN_BYTES_MAX - 1, &b, err);
-
-    if (rc == RC_OK && b.data)
-        (void)str_copy(p->token, sizeof(p->token), str_trim(b.data));
-    if (rc == RC_OK && !p->token[0])
-        rc = err_set(err, RC_USAGE, "token file '%s' is empty", path);
-    buf_release(&b);
-    p->o.token = p->token;
-    return rc;
-}
-
 /* Milliseconds of an option, 1 for none at all (0 is the default's); without it *ms stays. */
 static enum rc time_of(const char *arg, const char *name, int *ms, struct err *err)
 {
@@ -307,8 +293,9 @@ static enum rc from_args(struct plan *p, const struct serve_args *a, struct err 
     p->o.access_log = a->access_log;
     for (size_t i = 0; rc == RC_OK && i < a->models.count; i++)
         rc = model_of_arg(p, a->models.items[i], a, err);
+    p->o.token = token ? p->token : NULL;
     if (rc == RC_OK && token)
-        rc = read_token(p, token, err);
+        rc = cmd_token(token, p->token, sizeof(p->token), err);
     if (rc == RC_OK && !p->o.model_count) {
         err_hint(err,
                  "Give -m NAME=DIR, or models in a spec with -f; 'stoker model get' fetches one.");

@@ -56,7 +56,7 @@ enum rc promtext_take(struct tele *t, unsigned source, const char *text, size_t 
 
 /* ---- GPUs: a child process that alone speaks with the driver and sends a stream (stream.h) */
 struct gpu_child_opts {
-    const char *library;     /* NULL: libnvidia-ml.so.1 */
+    const char *nvml;        /* the library; NULL: libnvidia-ml.so.1 */
     int period_ms;           /* 1000 */
     int hang_ms;             /* without a sign of life: hung; 5000 */
     const struct root *root; /* for owners of processes */

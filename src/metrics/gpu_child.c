@@ -424,9 +424,9 @@ struct gpu_child *gpu_child_new(const struct gpu_child_opts *o, struct tele *t)
     struct gpu_child *c = xcalloc(1, sizeof(*c));
 
     c->opts = *o;
-    if (o->library)
-        c->library = xstrdup(o->library);
-    c->opts.library = c->library;
+    if (o->nvml)
+        c->library = xstrdup(o->nvml);
+    c->opts.nvml = c->library;
     if (c->opts.period_ms <= 0)
         c->opts.period_ms = GPU_PERIOD_DEFAULT;
     if (c->opts.period_ms > GPU_PERIOD_MS_MAX)

@@ -162,7 +162,7 @@ enum rc gpu_sample_json(const struct gpu_child_opts *o, struct buf *out, struct 
     int apart = o->period_ms > 0 ? o->period_ms : GPU_PERIOD_DEFAULT;
     enum rc rc = RC_OK;
 
-    str_copy(page->library, sizeof(page->library), o->library ? o->library : "");
+    str_copy(page->library, sizeof(page->library), o->nvml ? o->nvml : "");
     if (gpu_sampler_open(s) != GPU_EXIT_ASKED)
         rc = err_set(err, RC_NODEV, "could not ask the driver: %s", page->reason);
     else

@@ -89,7 +89,7 @@ static void machine(const char *doc, const char *live, const char *text)
 
 static struct box begin_with(const char *library, int hang_ms)
 {
-    struct gpu_child_opts o = { .library = library, .period_ms = PERIOD_MS, .hang_ms = hang_ms };
+    struct gpu_child_opts o = { .nvml = library, .period_ms = PERIOD_MS, .hang_ms = hang_ms };
     struct box b = { .t = tele_new(0) };
 
     b.c = gpu_child_new(&o, b.t);
@@ -620,7 +620,7 @@ TEST(every_row_has_a_metric)
 
 TEST(a_sample_by_call)
 {
-    struct gpu_child_opts o = { .library = lib, .period_ms = 1 };
+    struct gpu_child_opts o = { .nvml = lib, .period_ms = 1 };
     struct buf out = { 0 };
     struct arena a = { 0 };
     struct json *doc;
@@ -639,7 +639,7 @@ TEST(a_sample_by_call)
 /* ---- the program ---- */
 static int print_sample(const char *library)
 {
-    struct gpu_child_opts o = { .library = library };
+    struct gpu_child_opts o = { .nvml = library };
     struct buf out = { 0 };
     struct err err = { 0 };
     enum rc rc = gpu_sample_json(&o, &out, &err);
