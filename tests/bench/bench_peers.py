@@ -5,8 +5,10 @@
     bench_peers.py NAME THREADS MODEL-FOLDER [GRAPHS|SERVER]
 
 Reads one JSON value a line: {"groups": [[text, …], …], "seconds": s, "batch": b} encodes group after
-group, each timed from texts to vectors, until s seconds have passed, and answers {"times": […]}; with "vectors" true it answers the vectors of the first group too.  What it prints
-first is {"about": "…"}.  {"count": [text, …]} answers the number of tokens of each."""
+group, each timed from texts to vectors, until s seconds have passed, and answers {"times": […],
+"inside": […]}, the second without tokenising where the peer can tell it; with "vectors" true it answers the
+vectors of the first group too.  What it prints first is {"about": "…"}.  {"count": [text, …]} answers the
+number of tokens of each."""
 import ctypes
 import importlib
 import json
@@ -43,7 +45,7 @@ class Ort:
         opts.intra_op_num_threads, opts.inter_op_num_threads = threads, 1
         self.session = ort.InferenceSession(str(graphs / f"{kind}.onnx"), opts, providers=["CPUExecutionProvider"])
         self.inputs = [i.name for i in self.session.get_inputs()]
-        self.tok = tokenizer(folder)
+        self.tok, self.inside = tokenizer(folder), 0.0
         self.about = f"onnxruntime {ort.__version__}, {threads} threads, {fusions(graphs, kind)}"
 
     def encode(self, texts, batch):
@@ -54,7 +56,10 @@ class Ort:
                     "attention_mask": np.array([e.attention_mask for e in enc], dtype=np.int64)}
             if "token_type_ids" in self.inputs:
                 feed["token_type_ids"] = np.zeros_like(feed["input_ids"])
-            for k, v in zip(places, self.session.run(None, feed)[0]):
+            begun = time.perf_counter()
+            rows = self.session.run(None, feed)[0]
+            self.inside += time.perf_counter() - begun
+            for k, v in zip(places, rows):
                 out[k] = v
         return out
 
@@ -138,12 +143,13 @@ KINDS = {"ort": Ort, "st": SentenceTransformers, "llama": Llama}
 def serve(peer, ask):
     if "count" in ask:
         return {"tokens": [sum(e.attention_mask) for e in peer.tok.encode_batch(ask["count"])]}
-    times, until, groups = [], time.perf_counter() + ask["seconds"], ask["groups"]
+    times, inside, until, groups = [], [], time.perf_counter() + ask["seconds"], ask["groups"]
     while not times or time.perf_counter() < until:
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), getattr(peer, "inside", None)
         got = peer.encode(groups[len(times) % len(groups)], ask["batch"])
         times.append(time.perf_counter() - begun)
-    out = {"times": times}
+        inside.append(times[-1] if before is None else peer.inside - before)
+    out = {"times": times, "inside": inside}
     if ask.get("vectors"):
         out["vectors"] = [[float(x) for x in row] for row in got]
     return out
