@@ -193,6 +193,15 @@ static enum rc run_daemon(struct cmd_ctx *ctx, struct agent_plan **plan, struct 
 
 /* ---- once */
 
+/* Without a driver there is no later second to wait for. */
+static bool once_done(const struct agent *a, const struct agent_args *args)
+{
+    bool waits = args->duration || args->replay || args->demo;
+
+    return agent_ended(a) || (!waits && agent_seconds(a) >= AGENT_ONCE_SECONDS &&
+                              agent_driver(a) != GPU_CHILD_RUNS);
+}
+
 static enum rc run_once(struct cmd_ctx *ctx, struct agent_plan *p, struct err *err)
 {
     const struct agent_args *args = ctx->opts;
@@ -202,7 +211,7 @@ static enum rc run_once(struct cmd_ctx *ctx, struct agent_plan *p, struct err *e
 
     if (rc == RC_OK)
         rc = agent_start(&p->o, &a, err);
-    while (rc == RC_OK && !agent_ended(a)) {
+    while (rc == RC_OK && !once_done(a, args)) {
         struct pollfd w = { .fd = fd, .events = POLLIN };
         if (poll(&w, 1, AGENT_START_TURN_MS) == 1)
             rc = err_set(err, RC_FAIL, "ended by a signal");

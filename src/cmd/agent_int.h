@@ -12,7 +12,11 @@
 #include "os/file.h"
 #include "spec/spec.h"
 
-enum { AGENT_TOKEN_BYTES_MAX = 4096 }; /* of a token file */
+enum {
+    AGENT_TOKEN_BYTES_MAX = 4096, /* of a token file */
+    AGENT_ONCE_SECONDS = 2,       /* of --once: rates need two */
+    AGENT_ONCE_GPU_SECONDS = 4    /* with GPUs: the driver opens, then its monitor needs two */
+};
 
 struct agent_args {
     const char *spec, *listen, *port, *metrics_port, *token_file, *tls_cert, *tls_key, *interval;

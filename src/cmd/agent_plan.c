@@ -102,7 +102,7 @@ static enum rc times_of(struct agent_plan *p, const struct agent_args *a, struct
         p->o.seconds = p->o.seconds ? p->o.seconds : 1;
     }
     if (a->once && !a->duration && !a->replay)
-        p->o.seconds = 2; /* rates need two */
+        p->o.seconds = a->demo ? AGENT_ONCE_SECONDS : AGENT_ONCE_GPU_SECONDS;
     return RC_OK;
 }
 

@@ -155,10 +155,10 @@ void gpu_processes_ask(struct gpu_sampler *s)
 
     if (gpu_due(s, GPU_MEDIUM) || s->gpu->graphics)
         s->gpu->graphics = list(s, true);
-    if (told)
-        ask_use(s);
     for (size_t i = 0; i < s->process_count; i++)
         count += s->processes[i].seen && s->processes[i].gpu == s->gpu->index;
+    if (told && count) /* the dearest call of all, 2.6 ms on an H200 */
+        ask_use(s);
     s->gpu->values.v[GPU_ROW_PROCESSES] = told ? (double)count : (double)NAN;
 }
 
