@@ -198,8 +198,8 @@ static bool once_done(const struct agent *a, const struct agent_args *args)
 {
     bool waits = args->duration || args->replay || args->demo;
 
-    return agent_ended(a) || (!waits && agent_seconds(a) >= AGENT_ONCE_SECONDS &&
-                              agent_driver(a) != GPU_CHILD_RUNS);
+    return agent_ended(a) ||
+           (!waits && agent_seconds(a) >= AGENT_ONCE_SECONDS && agent_driver(a) != GPU_CHILD_RUNS);
 }
 
 static enum rc run_once(struct cmd_ctx *ctx, struct agent_plan *p, struct err *err)
