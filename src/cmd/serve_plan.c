@@ -2,6 +2,7 @@
 /* serve_plan: what to serve and how: the spec first, then options, which win. */
 #include "cmd/serve_int.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/units.h"
@@ -98,6 +99,24 @@ static void vectors_of(const struct plan *p, const struct spec_model *m, struct 
         o->normalize = m->normalize ? ASK_YES : ASK_NO;
 }
 
+/* The hub's cache names a folder after its commit: snapshots/COMMIT.  Others do not say it. */
+static enum rc revision_of(struct plan *p, const struct spec_model *m, const char *dir,
+                           struct err *err)
+{
+    static const char mark[] = "/snapshots/";
+    char path[PATH_MAX];
+    const char *at = m->revision && realpath(dir, path) ? strstr(path, mark) : NULL;
+
+    if (m->revision && !at)
+        log_warn("model '%s': '%s' does not tell its commit, so revision '%s' was not checked",
+                 m->name, dir, m->revision);
+    if (!at || str_starts(at + sizeof(mark) - 1, m->revision))
+        return RC_OK;
+    (void)err_set(err, RC_USAGE, "model '%s': folder '%s' holds commit %.40s, not '%s'", m->name,
+                  dir, at + sizeof(mark) - 1, m->revision);
+    return at_spec(p, &m->revision, err);
+}
+
 /* Options go before the file. */
 static void options_win(struct model_opts *o, const struct serve_args *a)
 {
@@ -115,6 +134,9 @@ static enum rc model_of_spec(struct plan *p, const struct spec_model *m, const s
     size_t i = p->o.model_count;
     struct model_opts *o = &p->models[i];
     enum eng_dtype dtype = ENG_AUTO;
+    static const char *const kinds[] = { [SPEC_MODEL_EMBEDDING] = "embedding",
+                                         [SPEC_MODEL_RERANK] = "reranker",
+                                         [SPEC_MODEL_CLASSIFY] = "classifier" };
 
     if (i >= MODELS_MAX)
         return err_set(err, RC_LIMIT, "more than %d models", MODELS_MAX);
@@ -122,7 +144,8 @@ static enum rc model_of_spec(struct plan *p, const struct spec_model *m, const s
         (void)err_ctx(err, "model '%s'", m->name);
         return at_spec(p, &m->source, err);
     }
-    if ((!a->dtype && dtype_of(p, m, &dtype, err)) || (!a->device && device_of(p, i, m, err)))
+    if ((!a->dtype && dtype_of(p, m, &dtype, err)) || (!a->device && device_of(p, i, m, err)) ||
+        revision_of(p, m, p->dirs[i], err))
         return err->code;
     p->of_spec[i] = m;
     *o = (struct model_opts){ .name = m->name,
@@ -132,6 +155,8 @@ static enum rc model_of_spec(struct plan *p, const struct spec_model *m, const s
                               .fallback = str_eq(m->fallback, "auto") ? NULL : m->fallback,
                               .fallback_at_start = m->fallback_at_start,
                               .pool = m->pool,
+                              .kind = kinds[m->kind],
+                              .batch_texts = (size_t)maybe_or(m->batch, 0),
                               .priority = priority_of(m->priority),
                               .batch_tokens = (size_t)maybe_or(m->batch_tokens, 0),
                               .max_tokens = (size_t)maybe_or(m->max_tokens, 0),

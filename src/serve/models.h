@@ -49,7 +49,9 @@ struct model_opts { /* strings are copied */
     enum ask_choice normalize; /* ASK_DEFAULT: as each API does; a request may say otherwise */
     const char *pooling;       /* "mean", "cls", "last" …; NULL: the model's own */
     const char *pool;          /* NULL: "default" */
+    const char *kind;          /* that it must be: "embedding", "reranker" …; NULL: any */
     enum models_priority priority;
+    size_t batch_texts;    /* 0: as many as batch_tokens hold */
     size_t batch_tokens;   /* 0: from settings */
     size_t max_tokens;     /* 0: the model's own */
     uint64_t memory_bytes; /* 0: counted */
@@ -84,7 +86,8 @@ struct served {
     struct spare *spare;        /* another device for when one fails; NULL: none */
     const char *device, *dtype; /* "cpu", "bf16" */
     size_t max_tokens, batch_tokens;
-    uint64_t bytes; /* counted against its pool */
+    size_t batch_texts; /* 0: as many as batch_tokens hold */
+    uint64_t bytes;     /* counted against its pool */
     uint64_t version;
     int64_t loaded_unix_s;
     uint64_t key;                 /* differs when the vectors do: for caches */

@@ -30,6 +30,7 @@ static struct wish *wish_new(const struct model_opts *o)
     w->o.fallback = keep(&w->arena, o->fallback);
     w->o.pooling = keep(&w->arena, o->pooling);
     w->o.pool = keep(&w->arena, o->pool ? o->pool : "default");
+    w->o.kind = keep(&w->arena, o->kind);
     for (size_t i = 0; i < o->alias_count; i++)
         w->o.aliases[i] = keep(&w->arena, o->aliases[i]);
     for (size_t i = 0; i < o->prompt_count; i++)
@@ -68,7 +69,8 @@ static bool same_version(const struct model_opts *a, const struct model_opts *b)
 {
     if (!str_eq(a->dir, b->dir) || !str_eq(a->device, b->device) || a->dtype != b->dtype ||
         !str_eq(a->pool ? a->pool : "default", b->pool ? b->pool : "default") ||
-        a->batch_tokens != b->batch_tokens || a->max_tokens != b->max_tokens ||
+        a->batch_tokens != b->batch_tokens || a->batch_texts != b->batch_texts ||
+        !str_eq(a->kind, b->kind) || a->max_tokens != b->max_tokens ||
         a->memory_bytes != b->memory_bytes || a->threads != b->threads ||
         !str_eq(a->fallback, b->fallback) || a->fallback_at_start != b->fallback_at_start ||
         a->normalize != b->normalize || !str_eq(a->pooling, b->pooling) ||

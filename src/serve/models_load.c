@@ -134,6 +134,7 @@ static enum rc choose_settings(struct load *l, struct err *err)
         s->replicas[s->replica_count].device = arena_strdup(a, l->place.devices[s->replica_count]);
     s->device = s->replicas[0].device;
     s->batch_tokens = l->place.batch_tokens;
+    s->batch_texts = o->batch_texts;
     s->settings = arena_printf(
         a, "%s; %s", o->dtype != ENG_AUTO ? "the operator chose the type" : l->place.set.dtype_why,
         o->batch_tokens ? "the operator chose the tokens a batch" : l->place.set.batch_why);
@@ -217,6 +218,9 @@ static enum rc open_model(struct load *l, struct err *err)
     s->normalize = s->model->normalize;
     s->model->normalize = false;
     l->v->kind = models_kind_of(s->model);
+    if (l->wish->o.kind && !str_eq(l->wish->o.kind, models_kind_name(l->v->kind)))
+        return err_set(err, RC_USAGE, "its files are of a model of kind %s, not %s",
+                       models_kind_name(l->v->kind), l->wish->o.kind);
     choose_prompts(l);
     return file_join(l->tok_path, sizeof(l->tok_path), s->model->net_dir, "tokenizer.json", err);
 }

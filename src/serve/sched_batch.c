@@ -51,7 +51,8 @@ static struct lane_queue *choose(struct lane *l, enum ask_class *out)
 
 static bool fits(const struct batch *b, const struct text *t)
 {
-    return !b->count || b->tokens + t->item->tokens <= b->queue->budget;
+    return !b->count ||
+           (b->count < b->queue->texts_max && b->tokens + t->item->tokens <= b->queue->budget);
 }
 
 /* A dead job's text is not taken: the job ends, and something else stands in its place. */

@@ -109,6 +109,7 @@ struct lane_queue { /* one version of a model and one kind of result; gone with 
     struct seen *seen;
     enum eng_want want;
     size_t budget, width;
+    size_t texts_max; /* of a batch */
     size_t jobs;
     struct class_queue classes[SCHED_CLASSES];
 };

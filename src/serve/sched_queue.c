@@ -49,6 +49,7 @@ static void queue_init(struct lane *l, struct lane_queue *q, struct served *m, e
                               .want = want,
                               .budget =
                                   m->batch_tokens ? m->batch_tokens : SCHED_BATCH_TOKENS_DEFAULT,
+                              .texts_max = m->batch_texts ? m->batch_texts : SIZE_MAX,
                               .width = eng_width(m->model, want) };
     for (size_t i = 0; i < m->replica_count; i++)
         if (m->replicas[i].lane == l)

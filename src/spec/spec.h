@@ -480,8 +480,7 @@ struct spec_model {
     const char *gpus, *pool;
     const char *fallback; /* "auto", "none" or a device */
     bool fallback_at_start;
-    int64_t batch;
-    struct maybe batch_tokens, max_tokens, memory_bytes;
+    struct maybe batch, batch_tokens, max_tokens, memory_bytes;
     bool normalize;
     enum spec_pooling pooling;
     enum spec_priority priority;

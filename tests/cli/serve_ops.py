@@ -204,7 +204,19 @@ def overrides():
     length = sum(x * x for x in tokens[0][-1]) ** 0.5
     check("pooling: last", st == 200 and max(abs(a - b / length) for a, b in zip(v[0], tokens[0][-1])) < 1e-5, st)
     s.stop()
-    for what, keys, word in (("pooling on a reranker", model("rerank", "bert-score", pooling="cls"), "it gives scores"),
+    s = Server("-f", spec("few.yaml", {"b": model(batch="2")}))
+    st, v, _ = s.ask("/embed", {"inputs": ["a " * (i + 1) for i in range(9)]})
+    most = max(b["sequences"] for b in s.ask("/debug/batches")[1]["batches"])
+    check("batch: no batch has more texts", st == 200 and len(v) == 9 and most == 2, st, most)
+    s.stop()
+    commit = pathlib.Path("hub/snapshots/0123456789abcdef")
+    shutil.copytree("bert", commit)
+    s = Server("-f", spec("commit.yaml", {"b": model(source=str(commit), revision="01234567")}))
+    check("revision: the commit of a folder of the hub's cache", s.ask("/embed", {"inputs": "a"})[0] == 200, s.text)
+    s.stop()
+    for what, keys, word in (("a folder of another revision", model(source=str(commit), revision="feed"), "holds commit 0123456789abcdef, not 'feed'"),
+                             ("a reranker that is to be an embedding model", model("embedding", "bert-score"), "of kind reranker, not embedding"),
+                             ("pooling on a reranker", model("rerank", "bert-score", pooling="cls"), "it gives scores"),
                              ("normalize on a reranker", model("rerank", "bert-score", normalize="true"), "it gives scores"),
                              ("one pooling for a model that joins three", model(source="bert-joined", pooling="cls"), "joins 3"),
                              ("f16", model(dtype="f16"), "bad.yaml:7:")):
