@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* recording: a file of `stoker agent --record` from its beginning to its end, as fast as it can be
+ * read.  For analysis; the agent's replay keeps time instead. */
+#ifndef METRICS_RECORDING_H
+#define METRICS_RECORDING_H
+#include "metrics/stream.h"
+
+struct recording_opts {
+    const char *path;
+    struct tele *into; /* what is known at each second */
+    /* After each second, which the batch of source "agent" ends; false: enough. */
+    bool (*on_second)(void *arg, struct tele *t, int64_t time_ns);
+    void *arg;
+};
+struct recording_end {
+    uint64_t seconds;
+    bool torn;                 /* the file ends in the middle of something, or is damaged */
+    char host[TELE_VALUE_MAX]; /* where it was made; "" */
+};
+/* A file that is torn is read as far as it is whole; RC_PARSE: it has not one second. */
+enum rc recording_read(const struct recording_opts *o, struct recording_end *out,
+                       struct err *err) MUST_USE;
+
+#endif
