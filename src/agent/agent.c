@@ -201,6 +201,8 @@ static void end_turn(struct agent *a, int64_t time_ns)
     alerts_turn(a->alerts, time_ns, on_alert, a);
     if (a->api)
         api_tick(a->api, time_ns);
+    if (a->o.on_second)
+        a->o.on_second(a->o.arg, a->shown, time_ns);
     bundle_look(a, false);
     if (a->incident_ns && clock_mono_ns() >= a->incident_ns) {
         bundle_freeze(a);

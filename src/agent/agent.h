@@ -41,6 +41,9 @@ struct agent_opts {
     const char *const *fleet;  /* other agents' addresses, NULL-terminated */
     struct gpu_child_opts gpu;
     const struct root *root;
+    /* After each second was shown, on the sampling thread: it must not block.  NULL: none. */
+    void (*on_second)(void *arg, struct tele *t, int64_t time_ns);
+    void *arg;
 };
 struct agent;
 /* The history: a file that is no ring, or a port that is taken, is an error; a disk that is full

@@ -396,6 +396,7 @@ NOW(on_processes, answer_processes)
 LATER(on_topology, API_DISK, answer_topology)
 LATER(on_query, API_DISK, api_history)
 LATER(on_events, API_DISK, api_events)
+LATER(on_limits, API_DISK, api_limits)
 LATER(on_fleet, API_NETWORK, api_fleet)
 
 /* ---- the public side */
@@ -412,6 +413,7 @@ static void set_routes(struct api *a)
         { HTTP_GET, "/api/v1/processes", on_processes, a, false },
         { HTTP_GET, "/api/v1/models", on_models, a, false },
         { HTTP_GET, "/api/v1/topology", on_topology, a, false },
+        { HTTP_GET, "/api/v1/limits", on_limits, a, false },
         { HTTP_GET, "/api/v1/fleet", on_fleet, a, false },
         { HTTP_GET, "/api/v1/live", api_live, a, false },
     };

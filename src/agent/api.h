@@ -11,6 +11,7 @@
  *     GET /api/v1/processes    who uses the GPUs, and the jobs
  *     GET /api/v1/models       the models served, with their figures
  *     GET /api/v1/topology     the machine as an SVG and as a matrix
+ *     GET /api/v1/limits       what limits the node and each GPU, with evidence and advice
  *     GET /api/v1/fleet        other agents, asked by this one
  *     GET /api/v1/live         server-sent events: values each second, events, alerts
  *

@@ -5,6 +5,7 @@
  *     api_params.c  query strings; pure
  *     api_series.c  series and their latest values, models
  *     api_query.c   history and events
+ *     api_limits.c  what limits the node
  *     api_live.c    server-sent events
  *     api_fleet.c   other agents
  *     api_page.c    the page and the OpenAPI document, compiled in */
@@ -14,7 +15,7 @@
 
 #include <pthread.h>
 
-enum { API_ROUTES = 12, API_ENTITIES = TELE_APP + 1 };
+enum { API_ROUTES = 13, API_ENTITIES = TELE_APP + 1 };
 #define API_SECOND INT64_C(1000000000)
 
 /* ---- api_params.c */
@@ -113,6 +114,7 @@ enum rc api_models(struct api *a, const struct api_params *p, struct buf *out, s
 enum rc api_events(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
 enum rc api_alerts(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
 enum rc api_history(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
+enum rc api_limits(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
 enum rc api_fleet(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
 void api_add_processes(struct api *a, struct json_out *w); /* key and list */
 void api_add_event(struct json_out *w, const struct tele_event *e);

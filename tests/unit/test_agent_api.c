@@ -188,6 +188,12 @@ TEST(history)
                 "\"mean\":[null,null,1,1,1,1,1,1,null,1,null,1]}"); /* joined over one, no fall */
     expect_part(&n, "/api/v1/query?metric=gpu.power&from=20&to=24&step=1", 200,
                 "\"series\":[],\"unit\":\"W\"}");
+    expect_part(&n, "/api/v1/limits?from=20&to=30", 200,
+                "{\"schema\":\"stoker.limits/1\",\"from_ms\":");
+    expect_part(&n, "/api/v1/limits?from=20&to=30", 200, "\"missing\":[{\"fact\":");
+    expect_part(&n, "/api/v1/limits?from=30&to=20", 400, "'from' must be before 'to'");
+    expect_part(&n, "/api/v1/limits?from=-3d", 400, "more than a day");
+    expect_part(&n, "/api/v1/limits?since=1", 400, "since");
     expect_part(&n, "/api/v1/query?metric=gpu.powr", 400, "no metric 'gpu.powr'");
     expect_part(&n, "/api/v1/node", 200,
                 "\"history\":{\"bytes\":4096,\"used_bytes\":100,\"samples\":7,\"bad_blocks\":0,"
@@ -207,6 +213,7 @@ TEST(no_history)
 
     node_open(&n, &o);
     expect_part(&n, "/api/v1/query?metric=gpu.util", 404, "no history is kept");
+    expect_part(&n, "/api/v1/limits", 404, "no history is kept");
     expect_part(&n, "/api/v1/topology", 404, "is not known");
     tele_doc(n.t, "inventory", "{\"schema\":\"stoker.other/1\"}");
     expect_part(&n, "/api/v1/topology", 503, "error");
