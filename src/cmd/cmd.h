@@ -21,6 +21,7 @@ struct cmd_ctx {          /* what main() gives a command */
     int argc;              /* operands alone, options are in opts */
     char **argv;
     void *opts; /* struct of cmd->opts_size bytes, filled by args_parse() */
+    int status; /* of the process where all went well: that of a command it ran; 0 */
 };
 
 struct cmd_example {

@@ -191,7 +191,7 @@ static int run_command(const struct cmd *parent, const struct cmd *c, int argc, 
     printed = print_out(&ctx.out, &ctx.err_term);
     if (rc && err.code == RC_OK)
         err.code = rc; /* a result that is a failure, already told on stdout */
-    status = rc ? fail(&err, &ctx.err_term) : printed;
+    status = rc ? fail(&err, &ctx.err_term) : printed ? printed : ctx.status;
     buf_release(&ctx.out);
     free(opts);
     free(values);
