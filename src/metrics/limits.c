@@ -25,12 +25,21 @@ static bool holds(const struct limits_row *r, double v)
     return r->above ? v > r->threshold : v < r->threshold;
 }
 
-/* Known and against it: the class is out. */
+static bool too_little(const struct limits_facts *f)
+{
+    return f->no_gpu ? isnan(f->at[LIMITS_F_CPU])
+                     : isnan(f->at[LIMITS_F_UTIL]) && isnan(f->at[LIMITS_F_SM]);
+}
+
+/* Known and against it: the class is out.  That a GPU waits must be known before its host or the
+ * loading of data is blamed for it. */
 static bool refuted(const struct limits_facts *f, enum limits_class c)
 {
     size_t n;
     const struct limits_row *r = limits_rows(&n);
 
+    if (too_little(f) && (c == LIMITS_DATA || c == LIMITS_HOST))
+        return true;
     for (size_t i = 0; i < n; i++)
         if (r[i].limit == c &&
             (r[i].role == LIMITS_NEED || (r[i].role == LIMITS_ALONE && f->no_gpu)) &&
@@ -121,12 +130,6 @@ static double missing_share(const struct limits_facts *f, struct limits_verdict 
         missing += isnan(f->at[r[i].fact]) ? r[i].weight : 0;
     }
     return all > 0 ? missing / all : 1;
-}
-
-static bool too_little(const struct limits_facts *f)
-{
-    return f->no_gpu ? isnan(f->at[LIMITS_F_CPU])
-                     : isnan(f->at[LIMITS_F_UTIL]) && isnan(f->at[LIMITS_F_SM]);
 }
 
 /* Without a sign of anything. */

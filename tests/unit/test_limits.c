@@ -145,6 +145,10 @@ TEST(what_is_missing_is_named_and_lowers_confidence)
     /* unknown is not zero: a GPU of which only its use is known is not idle, and not compute */
     none.at[LIMITS_F_UTIL] = 1;
     CHECK(judge(&none).limit == LIMITS_NONE && judge(&none).confidence < 0.3);
+    /* nobody is blamed for a GPU of which nothing is known */
+    none.at[LIMITS_F_UTIL] = NAN;
+    none.at[LIMITS_F_CPU] = none.at[LIMITS_F_PRESSURE_IO] = 1;
+    CHECK(judge(&none).limit == LIMITS_UNKNOWN);
     f.seconds = 1;
     CHECK(judge(&f).confidence < all.confidence);
 }
