@@ -243,6 +243,7 @@ static enum rc answer_processes(struct api *a, const struct api_params *p, struc
     json_kv_str(&w, "schema", "stoker.gpu-processes/1");
     api_add_time(&w, "time_ms", api_now_ns(a));
     api_add_processes(a, &w);
+    api_add_doc(a, &w, "gpu_labels", "gpu_labels");
     api_add_doc(a, &w, "jobs", "jobs");
     json_obj_end(&w);
     return RC_OK;

@@ -338,7 +338,7 @@ static void take_doc(void *arg, const char *name, const char *json)
     struct agent *a = arg;
 
     tele_doc(a->shown, name, json);
-    if (a->record && json)
+    if (a->record)
         stream_doc(a->record, name, json);
 }
 

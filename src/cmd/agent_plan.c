@@ -197,6 +197,7 @@ static enum rc from_args(struct agent_plan *p, const struct agent_args *a, struc
         (token && cmd_token(token, p->token, sizeof(p->token), err)))
         return err->code;
     p->o.root = p->root;
+    p->o.gpu.root_path = a->root;
     p->o.token = token ? p->token : NULL;
     return RC_OK;
 }

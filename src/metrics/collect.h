@@ -47,6 +47,7 @@ void kmsg_stats(const struct kmsg *k, struct kmsg_stats *out);
 /* ---- whose is this process */
 struct owner {
     char slurm_job[32], pod_uid[40], container[72], unit[128], user[64], command[64];
+    char pod[254], pod_namespace[64], pod_container[64]; /* names, "": not known */
 };
 bool owner_of(const struct root *root, int pid, struct owner *out);
 
@@ -60,6 +61,7 @@ struct gpu_child_opts {
     int period_ms;           /* 1000 */
     int hang_ms;             /* without a sign of life: hung; 5000 */
     const struct root *root; /* for owners of processes */
+    const char *root_path;   /* of a captured one, which the child opens by itself; NULL: none */
 };
 enum gpu_child_state {
     GPU_CHILD_OFF,

@@ -84,5 +84,9 @@ void mounts_ask_free(struct mounts_ask *a); /* never waits for a stuck one */
 
 /* ---- a process' cgroup file (owner.c); for tests and fuzzing */
 void owner_cgroup(const char *text, struct owner *out);
+/* Names from what a kubelet calls a pod's folder of logs and a container's log; false: it is not
+ * that of the pod, the container in `io`. */
+bool owner_pod_folder(const char *name, struct owner *io);
+bool owner_container_log(const char *name, struct owner *io);
 
 #endif

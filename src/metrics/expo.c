@@ -185,11 +185,20 @@ static bool label_name_ok(const char *s)
 /* The job, pod, … that has the GPU now. */
 static size_t put_job(const struct page *p, struct line_label *all, size_t count)
 {
+    const char *index = NULL, *instance = NULL;
     const struct json *gpu = NULL;
+    char key[64];
 
-    for (size_t i = 0; p->gpus && i < count && !gpu; i++)
+    for (size_t i = 0; p->gpus && i < count; i++) {
         if (strcmp(all[i].name, "gpu") == 0)
-            gpu = json_get(p->gpus, all[i].value);
+            index = all[i].value;
+        else if (strcmp(all[i].name, "GPU_I_ID") == 0)
+            instance = all[i].value;
+    }
+    if (index && instance)
+        (void)snprintf(key, sizeof(key), "%s.%s", index, instance);
+    if (index)
+        gpu = json_get(p->gpus, instance ? key : index);
     for (const struct json *l = gpu && gpu->type == JSON_OBJ ? gpu->first : NULL; l; l = l->next)
         if (json_str(l) && label_name_ok(l->key))
             count = put_label(all, count, l->key, json_str(l));

@@ -103,6 +103,7 @@ static void forget(struct gpu_child *c, int64_t now_ns)
     tele_begin(c->t, c->source, now_ns);
     tele_end(c->t);
     tele_doc(c->t, "processes", NULL);
+    tele_doc(c->t, "gpu_labels", NULL);
 }
 
 static void tell_state(struct gpu_child *c, int64_t now_ns, int64_t now_ms)

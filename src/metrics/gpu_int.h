@@ -218,6 +218,7 @@ struct gpu_page {
     unsigned magic;
     int period_ms;
     char library[GPU_LIBRARY_MAX]; /* "": the usual one */
+    char root[ROOT_PATH_MAX];      /* "": what the child was given */
     /* the agent's, at any time */
     atomic_uint end;    /* the child is asked to end */
     atomic_ullong skip; /* a bit a GPU: do not touch it, a call of it hangs */
@@ -360,6 +361,7 @@ struct gpu_sampler {
     size_t process_count, process_cap;
     unsigned process_ids; /* series of processes told so far */
     uint64_t document;    /* hash of the document sent last */
+    uint64_t labels;      /* of that with the labels of GPUs */
     /* what is to be sent */
     struct buf out;
     struct stream_writer *writer;
@@ -402,6 +404,13 @@ void gpu_gpm_release(struct gpu_sampler *s, struct gpu_gpm *g);
 void gpu_processes_begin(struct gpu_sampler *s);
 void gpu_processes_ask(struct gpu_sampler *s);
 void gpu_processes_end(struct gpu_sampler *s); /* series and document */
+
+/* A document, when it is another than the one of this hash. */
+void gpu_document_send(struct gpu_sampler *s, const char *name, const struct buf *text,
+                       uint64_t *io_hash);
+
+/* gpu_owner.c: whose each GPU is, for the labels of its metrics */
+void gpu_owners_send(struct gpu_sampler *s);
 
 /* gpu_event.c */
 void gpu_events_open(struct gpu_sampler *s);

@@ -34,6 +34,7 @@ int gpu_page_new(const struct gpu_child_opts *o, const struct gpu_page *old, str
     p->magic = GPU_PAGE_MAGIC;
     p->period_ms = o->period_ms;
     str_copy(p->library, sizeof(p->library), o->nvml ? o->nvml : "");
+    str_copy(p->root, sizeof(p->root), o->root_path ? o->root_path : "");
     for (size_t i = 0; old && i < NVML_GPUS_MAX; i++)
         if (old->carry[i].uuid[0]) /* the rest stays untouched: no memory is used for it */
             p->carry[i] = old->carry[i];

@@ -186,9 +186,11 @@ static void put(struct gpu_sampler *s, struct gpu_process *p)
     const struct owner *o = &p->owner;
     const struct {
         const char *name, *value;
-    } from[] = { { "command", o->command },     { "user", o->user },
-                 { "slurm_job", o->slurm_job }, { "pod_uid", o->pod_uid },
-                 { "container", o->container }, { "unit", o->unit } };
+    } from[] = {
+        { "command", o->command },     { "user", o->user }, { "slurm_job", o->slurm_job },
+        { "pod_uid", o->pod_uid },     { "pod", o->pod },   { "namespace", o->pod_namespace },
+        { "container", o->container }, { "unit", o->unit }
+    };
     struct tele_label labels[GPU_LABELS_MAX];
     char index[12], pid[12], gi[12];
     size_t n = 0;
@@ -239,6 +241,9 @@ static void write_one(struct json_out *w, const struct gpu_sampler *s, const str
     write_text(w, "user", p->owner.user);
     write_text(w, "slurm_job", p->owner.slurm_job);
     write_text(w, "pod_uid", p->owner.pod_uid);
+    write_text(w, "pod", p->owner.pod);
+    write_text(w, "namespace", p->owner.pod_namespace);
+    write_text(w, "pod_container", p->owner.pod_container);
     write_text(w, "container", p->owner.container);
     write_text(w, "unit", p->owner.unit);
     json_obj_end(w);
@@ -253,11 +258,20 @@ static uint64_t hash(const char *text, size_t len)
     return h;
 }
 
+void gpu_document_send(struct gpu_sampler *s, const char *name, const struct buf *text,
+                       uint64_t *io_hash)
+{
+    uint64_t h = hash(buf_str(text), text->len);
+
+    if (!text->over && h != *io_hash && s->writer)
+        stream_doc(s->writer, name, buf_str(text));
+    *io_hash = h;
+}
+
 static void send_document(struct gpu_sampler *s)
 {
     struct buf text = { .max = PROCESS_DOC_MAX };
     struct json_out w;
-    uint64_t h;
 
     json_out_init(&w, &text, 0);
     json_obj(&w);
@@ -268,10 +282,7 @@ static void send_document(struct gpu_sampler *s)
         write_one(&w, s, &s->processes[i]);
     json_arr_end(&w);
     json_obj_end(&w);
-    h = hash(buf_str(&text), text.len);
-    if (!text.over && h != s->document && s->writer)
-        stream_doc(s->writer, "processes", buf_str(&text));
-    s->document = h;
+    gpu_document_send(s, "processes", &text, &s->document);
     buf_release(&text);
 }
 
@@ -289,4 +300,5 @@ void gpu_processes_end(struct gpu_sampler *s)
         put(s, &s->processes[i]);
     }
     send_document(s);
+    gpu_owners_send(s);
 }

@@ -27,7 +27,8 @@ struct gpu_sampler *gpu_sampler_new(struct gpu_page *page, const struct root *ro
 
     s->page = page;
     s->root = root;
-    if (!root && root_open(NULL, &s->own_root, NULL) == RC_OK)
+    if ((!root || page->root[0]) &&
+        root_open(page->root[0] ? page->root : NULL, &s->own_root, NULL) == RC_OK)
         s->root = s->own_root;
     s->out.max = GPU_OUT_MAX;
     memset(s->stat_ids, 0xff, sizeof(s->stat_ids)); /* TELE_NONE */

@@ -12,6 +12,9 @@
  *   containers  docker-ID.scope, crio-ID.scope, libpod-ID.scope, /docker/ID, …
  *   systemd     the deepest NAME.service or NAME.scope that is no container
  *
+ * A pod's name is in no cgroup, but in what its kubelet calls its logs:
+ * /var/log/pods/NAMESPACE_POD_UID/CONTAINER, /var/log/containers/POD_NAMESPACE_CONTAINER-ID.log.
+ *
  * With systemd's driver a pod's UID has _ for -.  User names come from /etc/passwd alone: a
  * directory service may take for ever to answer. */
 #include "base/mem.h"
@@ -239,6 +242,57 @@ static void user_read(const struct root *root, int pid, char *text, struct owner
         snprintf(o->user, sizeof(o->user), "%llu", (unsigned long long)uid);
 }
 
+/* ---- pods */
+
+/* The text before '_', which no name of Kubernetes has; NULL: there is none, or it is too long. */
+static const char *part(const char *s, char *out, size_t cap)
+{
+    const char *end = strchr(s, '_');
+
+    return end && end > s && scan_copy(out, cap, s, (size_t)(end - s)) ? end + 1 : NULL;
+}
+
+bool owner_pod_folder(const char *name, struct owner *io)
+{
+    char in[sizeof(io->pod_namespace)], pod[sizeof(io->pod)];
+    const char *rest = part(name, in, sizeof(in));
+
+    rest = rest ? part(rest, pod, sizeof(pod)) : NULL;
+    if (!rest || !io->pod_uid[0] || strcmp(rest, io->pod_uid) != 0)
+        return false;
+    memcpy(io->pod_namespace, in, sizeof(in));
+    memcpy(io->pod, pod, sizeof(pod));
+    return true;
+}
+
+bool owner_container_log(const char *name, struct owner *io)
+{
+    char in[sizeof(io->pod_namespace)], pod[sizeof(io->pod)];
+    const char *rest = part(name, pod, sizeof(pod));
+    size_t len, tail = CONTAINER_LEN + strlen("-.log");
+
+    rest = rest ? part(rest, in, sizeof(in)) : NULL;
+    len = rest ? strlen(rest) : 0;
+    if (len <= tail || rest[len - tail] != '-' || !str_ends(rest, ".log") || !io->container[0] ||
+        memcmp(rest + len - tail + 1, io->container, CONTAINER_LEN) != 0)
+        return false;
+    return scan_copy(io->pod_container, sizeof(io->pod_container), rest, len - tail);
+}
+
+static void pod_names(const struct root *root, struct owner *o)
+{
+    struct arena a = { 0 };
+    struct root_names names;
+
+    if (collect_list(root, &a, "/var/log/pods", &names) == 0)
+        for (size_t i = 0; i < names.count && !owner_pod_folder(names.items[i], o); i++)
+            ;
+    if (o->container[0] && collect_list(root, &a, "/var/log/containers", &names) == 0)
+        for (size_t i = 0; i < names.count && !owner_container_log(names.items[i], o); i++)
+            ;
+    arena_release(&a);
+}
+
 bool owner_of(const struct root *root, int pid, struct owner *out)
 {
     char *text = xmalloc(OWNER_TEXT_MAX);
@@ -252,6 +306,8 @@ bool owner_of(const struct root *root, int pid, struct owner *out)
         command_read(root, pid, text, &o);
         user_read(root, pid, text, &o);
     }
+    if (o.pod_uid[0])
+        pod_names(root, &o);
     free(text);
     if (!o.command[0] && !o.user[0])
         return false; /* gone, or not ours to see */

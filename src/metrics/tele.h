@@ -143,11 +143,12 @@ size_t tele_events_after(struct tele *t, uint64_t *io_seen, struct tele_event *o
 
 /* ---- things that are no numbers: one JSON document a name ("processes", "inventory", "jobs").
  * "gpu_labels" is what a GPU has for a time, so that it is in outputs and no part of a series:
- * {"0": {"hpc_job": "17"}, "1": {"container": …, "namespace": …, "pod": …, "pod_uid": …}} */
+ * {"0": {"hpc_job": "17"}, "1": {"container": …, "namespace": …, "pod": …, "pod_uid": …},
+ *  "2.3": {…}}, the last one of MIG instance 3 of GPU 2 */
 void tele_doc(struct tele *t, const char *name, const char *json); /* replaces; NULL removes */
 bool tele_doc_copy(struct tele *t, const char *name, struct buf *out);
-/* Calls for each document put since change number `since` (0: all), with the table's lock held;
- * returns the number of the last change.  Any thread. */
+/* Calls for each document put or removed (json NULL) since change number `since` (0: all), with
+ * the table's lock held; returns the number of the last change.  Any thread. */
 uint64_t tele_docs_after(struct tele *t, uint64_t since,
                          void (*take)(void *arg, const char *name, const char *json), void *arg);
 

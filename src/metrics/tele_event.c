@@ -77,6 +77,7 @@ size_t tele_events_after(struct tele *t, uint64_t *io_seen, struct tele_event *o
 
 /* ---- documents */
 
+/* One that was removed has no text: who asks for changes is told of that too. */
 static struct tele_document *find(struct tele *t, const char *name)
 {
     for (size_t i = 0; i < t->doc_count; i++)
@@ -88,8 +89,23 @@ static struct tele_document *find(struct tele *t, const char *name)
 static void replace(struct tele_document *d, const char *json, size_t len)
 {
     free(d->json);
-    d->json = xstrndup(json, len);
+    d->json = json ? xstrndup(json, len) : NULL;
     d->len = len;
+}
+
+/* A place for one more, if need be that of one that was removed; NULL: there are too many. */
+static struct tele_document *room(struct tele *t)
+{
+    struct tele_document *d = t->doc_count < TELE_DOCS_MAX ? &t->docs[t->doc_count] : NULL;
+
+    for (size_t i = 0; !d && i < t->doc_count; i++)
+        if (!t->docs[i].json)
+            d = &t->docs[i];
+    if (d == &t->docs[t->doc_count])
+        t->doc_count++;
+    if (d)
+        *d = (struct tele_document){ 0 };
+    return d;
 }
 
 void tele_doc(struct tele *t, const char *name, const char *json)
@@ -103,15 +119,9 @@ void tele_doc(struct tele *t, const char *name, const char *json)
     tele_text(text, sizeof(text), name);
     pthread_mutex_lock(&t->lock);
     d = find(t, text);
-    if (!json && d) {
-        free(d->json);
-        *d = t->docs[--t->doc_count];
-    } else if (json && !d && t->doc_count < TELE_DOCS_MAX) {
-        d = &t->docs[t->doc_count++];
-        *d = (struct tele_document){ 0 };
+    if (json && !d && (d = room(t)))
         (void)str_copy(d->name, sizeof(d->name), text);
-    }
-    if (json && d) {
+    if (d && (json || d->json)) {
         replace(d, json, len);
         d->change = ++t->doc_change;
     }
@@ -124,6 +134,8 @@ bool tele_doc_copy(struct tele *t, const char *name, struct buf *out)
 
     pthread_mutex_lock(&t->lock);
     d = find(t, name);
+    if (d && !d->json)
+        d = NULL;
     if (d)
         buf_add(out, d->json, d->len);
     pthread_mutex_unlock(&t->lock);

@@ -25,7 +25,7 @@ struct tele_source {
 
 struct tele_document {
     char name[TELE_NAME_MAX];
-    char *json; /* owned */
+    char *json; /* owned; NULL: it was removed */
     size_t len;
     uint64_t change; /* when it was put */
 };

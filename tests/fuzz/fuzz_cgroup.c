@@ -30,6 +30,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(o.pod_uid, sizeof(o.pod_uid), "0123456789abcdef-");
     check(o.container, sizeof(o.container), "0123456789abcdefABCDEF");
     check(o.unit, sizeof(o.unit), NULL);
+    (void)owner_pod_folder(text, &o);
+    (void)owner_container_log(text, &o);
+    check(o.pod, sizeof(o.pod), NULL);
+    check(o.pod_namespace, sizeof(o.pod_namespace), NULL);
+    check(o.pod_container, sizeof(o.pod_container), NULL);
     free(text);
     return 0;
 }

@@ -217,6 +217,9 @@ TEST(a_gpu_has_the_labels_of_its_job)
     CHECK(has(&b, "Hostname=\"h\",DCGM_FI_DRIVER_VERSION=\"580.159.04\",container=\"c\","
                   "hpc_job=\"17\",namespace=\"ml\",pod=\"train-0\"} 54\n"));
     CHECK(!has(&b, "bad name") && !has(&b, "gpu=\"9\"") && !has(&b, "\"z\"") && !has(&b, "__x"));
+    tele_doc(t, "gpu_labels", "{\"0.1\":{\"pod\":\"of-an-instance\"}}");
+    write_to(&b, t, (struct expo_opts){ .hostname = "h" });
+    CHECK(!has(&b, "pod="));
     tele_doc(t, "gpu_labels", "[\"no object\"]");
     write_to(&b, t, (struct expo_opts){ .hostname = "h" });
     CHECK(has(&b, "DCGM_FI_DEV_GPU_TEMP{") && !has(&b, "pod="));

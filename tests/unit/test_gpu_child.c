@@ -297,6 +297,11 @@ TEST(processes_are_a_document)
     CHECK(json_get(p, "unit")->type == JSON_NULL); /* unknown */
     CHECK(value(&b, "process.gpu.memory", "slurm_job", "4711") == 1048576000);
     CHECK(value(&b, "process.gpu.memory", "command", "python3") == 1048576000);
+    buf_reset(&doc);
+    UNTIL(&b, tele_doc_copy(b.t, "gpu_labels", &doc));
+    assert_string_equal(buf_str(&doc), "{\"0\":{\"hpc_job\":\"4711\"}}");
+    gpu_child_release(b.c);
+    UNTIL(&b, !tele_doc_copy(b.t, "gpu_labels", &doc)); /* nobody knows any more */
     buf_release(&doc);
     arena_release(&a);
     end(&b);

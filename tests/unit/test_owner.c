@@ -100,4 +100,42 @@ TEST(processes)
     host_close(&h);
 }
 
-TEST_MAIN(cmocka_unit_test(layouts), cmocka_unit_test(processes))
+#define POD "12345678-1234-1234-1234-123456789abc"
+
+/* A pod's name is in what its kubelet calls its logs. */
+TEST(pods_have_names)
+{
+    static const struct {
+        const char *name;
+        bool ok;
+    } folders[] = { { "ml_llama-0_" POD, true },
+                    { "ml_llama-0_" POD "0", false },
+                    { "ml_llama-0", false },
+                    { "_llama_" POD, false },
+                    { "ml__" POD, false },
+                    { "ml_a_b_" POD, false },
+                    { POD, false },
+                    { "", false } },
+      logs[] = { { "llama-0_ml_trainer-" ID ".log", true },
+                 { "llama-0_ml_-" ID ".log", false },
+                 { "llama-0_ml_trainer" ID ".log", false },
+                 { "llama-0_ml_trainer-" ID, false },
+                 { "x-" ID ".log", false },
+                 { "", false } };
+
+    for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+        struct owner o = { .pod_uid = POD };
+
+        CHECK(owner_pod_folder(folders[i].name, &o) == folders[i].ok);
+        CHECK(str_eq(o.pod, folders[i].ok ? "llama-0" : ""));
+        CHECK(str_eq(o.pod_namespace, folders[i].ok ? "ml" : ""));
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(logs); i++) {
+        struct owner o = { .container = ID };
+
+        CHECK(owner_container_log(logs[i].name, &o) == logs[i].ok);
+        CHECK(str_eq(o.pod_container, logs[i].ok ? "trainer" : ""));
+    }
+}
+
+TEST_MAIN(cmocka_unit_test(layouts), cmocka_unit_test(processes), cmocka_unit_test(pods_have_names))

@@ -348,6 +348,12 @@ TEST(the_newest_events_oldest_first)
     tele_free(t);
 }
 
+static void is_removed(void *arg, const char *name, const char *json)
+{
+    (void)arg;
+    CHECK(str_eq(name, "jobs") && !json);
+}
+
 TEST(documents_are_replaced_and_removed)
 {
     struct tele *t = tele_new(0);
@@ -367,6 +373,7 @@ TEST(documents_are_replaced_and_removed)
     tele_doc(t, "jobs", NULL);
     tele_doc(t, "never", NULL);
     CHECK(!tele_doc_copy(t, "jobs", &b));
+    CHECK(tele_docs_after(t, 0, is_removed, NULL) == 3); /* whoever has a copy hears of it */
     for (int i = 0; i < TELE_DOCS_MAX + 1; i++) {
         (void)snprintf(name, sizeof(name), "d%d", i);
         tele_doc(t, name, "{}");

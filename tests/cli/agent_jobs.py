@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""TAP of jobs as `stoker agent` sees them: agent_jobs.py STOKER FAKE-NVML DOCS, in an empty folder.  Standard library alone."""
+import json
+import pathlib
+import re
+import sys
+
+import agent_box
+from agent_box import wait
+from serve_test import STOKER, check, done, part
+
+FAKE, DOCS = sys.argv[2], sys.argv[3]
+POD = "12345678-1234-1234-1234-123456789abc"
+OTHER = "aaaaaaaa-1234-1234-1234-123456789abc"
+CONTAINER = "ab" * 32
+
+
+def put(root, path, text):
+    p = pathlib.Path(root, path)
+    p.parent.mkdir(parents=True, exist_ok=True)
+    p.with_name(p.name + ".new").write_text(text)
+    p.with_name(p.name + ".new").rename(p)  # in one step, so that nobody sees half of it
+
+
+def process(root, pid, cgroup):
+    put(root, f"proc/{pid}/cgroup", f"0::{cgroup}\n")
+    put(root, f"proc/{pid}/cmdline", "python3\0train.py\0")
+    put(root, f"proc/{pid}/status", "Name:\tpython3\nUid:\t0\t0\t0\t0\n")
+
+
+def pod(uid, container="cd" * 32):
+    return f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{uid.replace('-', '_')}.slice/cri-containerd-{container}.scope"
+
+
+def on_gpus(*pids):
+    """The fake driver's processes, a list a GPU."""
+    return json.dumps({"gpus": [{"index": i, "temp": 40, "processes": [{"pid": p, "memory": 1 << 30} for p in list_]} for i, list_ in enumerate(pids)]})
+
+
+def start(root, *args, live, doc="dgx-h100", **env):
+    put(".", "live.json", live)
+    pathlib.Path("control").touch()
+    env = dict(FAKE_NVML_JSON=f"{DOCS}/{doc}.json", FAKE_NVML_LIVE="live.json", FAKE_NVML_CONTROL="control", STOKER_NVML_LIB=FAKE, **env)
+    return agent_box.Agent(STOKER, "--no-history", "--root", root, *args, env=env)
+
+
+def labels(a, gpu, name="DCGM_FI_DEV_GPU_TEMP"):
+    """The labels of jobs that a GPU's series has; None: there is no such series, or more than one."""
+    found = re.findall(r'^%s{gpu="%d",(.*)} ' % (name, gpu), a.metrics(), re.M)
+    all_ = dict(re.findall(r'(\w+)="([^"]*)"', found[0])) if len(found) == 1 else None
+    return all_ and {k: v for k, v in all_.items() if k in ("hpc_job", "pod", "namespace", "container", "pod_uid", "unit")}
+
+
+def owners():
+    root = "machine"
+    process(root, 11, "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0")
+    process(root, 12, pod(POD, CONTAINER))
+    process(root, 13, pod(OTHER))
+    process(root, 14, "/system.slice/train.service")
+    process(root, 15, f"/docker/{CONTAINER}")
+    put(root, f"var/log/pods/ml_llama-0_{POD}/trainer/0.log", "")
+    put(root, f"var/log/pods/ml_other-1_{OTHER}/web/0.log", "")
+    put(root, f"var/log/containers/llama-0_ml_trainer-{CONTAINER}.log", "")
+    a = start(root, live=on_gpus([11], [12], [12, 13], [14], [15], [99], []))
+    of_pod = {"pod": "llama-0", "namespace": "ml", "container": "trainer", "pod_uid": POD}
+    wait(lambda: labels(a, 0), 60)
+    check("a Slurm job's GPU has hpc_job", labels(a, 0) == {"hpc_job": "4711"}, a.metrics()[:2000])
+    check("a pod's has pod, namespace, container", labels(a, 1) == of_pod, labels(a, 1))
+    check("one that two pods share has what they agree on, and stays one series", labels(a, 2) == {"namespace": "ml"}, labels(a, 2))
+    check("a unit's has unit, a container's the beginning of its id",
+          labels(a, 3) == {"unit": "train.service"} and labels(a, 4) == {"container": CONTAINER[:12]}, labels(a, 3), labels(a, 4))
+    check("one with a process that cannot be seen, or none, has no more than before", labels(a, 5) == {} and labels(a, 6) == {})
+    check("who has which part is with the processes", a.value("stoker_process_gpu_memory_bytes", 'gpu="2"', 'pod="llama-0"') == 1 << 30 and
+          a.value("stoker_process_gpu_memory_bytes", 'gpu="2"', 'pod="other-1"') == 1 << 30, a.metrics()[-3000:])
+    d = a.ask("/api/v1/processes")[1]
+    check("the API has the same", d["gpu_labels"]["0"] == {"hpc_job": "4711"} and d["gpu_labels"]["1"] == of_pod and "5" not in d["gpu_labels"], d["gpu_labels"])
+    put(".", "live.json", on_gpus([], [12]))
+    a.stop()
+
+
+def instances():
+    root = "mig"
+    process(root, 21, pod(POD))
+    process(root, 22, pod(OTHER))
+    put(root, f"var/log/pods/a_one_{POD}/x/0.log", "")
+    put(root, f"var/log/pods/b_two_{OTHER}/x/0.log", "")
+    live = {"gpus": [{"index": 0, "temp": 40, "processes": [{"pid": 21, "memory": 1, "gi": 1, "ci": 0}, {"pid": 22, "memory": 1, "gi": 5, "ci": 0}]}]}
+    a = start(root, live=json.dumps(live), doc="h200-mig")
+    wait(lambda: 'pod="two"' in a.metrics(), 60)
+    mine = [l for l in a.metrics().splitlines() if 'GPU_I_ID="1"' in l and l.startswith("DCGM_")]
+    theirs = [l for l in a.metrics().splitlines() if 'GPU_I_ID="5"' in l and l.startswith("DCGM_")]
+    check("an instance of MIG has the labels of its own pod", mine and theirs and all('pod="one"' in l for l in mine) and all('pod="two"' in l for l in theirs),
+          mine[:3], theirs[:3])
+    check("the whole GPU, which two share, has neither", not re.search(r'^DCGM_FI_DEV_GPU_TEMP{(?!.*GPU_I_ID).*pod="', a.metrics(), re.M))
+    a.stop()
+
+
+for fn in (owners, instances):
+    part(fn)
+done()
