@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 const struct collector *const collectors[] = {
-    &collect_cpu,    &collect_memory, &collect_pressure, &collect_disk, &collect_net, &collect_rdma,
-    &collect_lustre, &collect_nfs,    &collect_mounts,   &collect_self, NULL,
+    &collect_cpu,    &collect_memory, &collect_pressure, &collect_disk,
+    &collect_net,    &collect_rdma,   &collect_lustre,   &collect_nfs,
+    &collect_mounts, &collect_jobs,   &collect_self,     NULL,
 };
 
 /* ---- files ---- */

@@ -19,7 +19,8 @@ struct collector {
     void (*close)(void *state);
 };
 extern const struct collector collect_cpu, collect_memory, collect_pressure, collect_disk,
-    collect_net, collect_rdma, collect_lustre, collect_nfs, collect_mounts, collect_self;
+    collect_net, collect_rdma, collect_lustre, collect_nfs, collect_mounts, collect_jobs,
+    collect_self;
 extern const struct collector *const collectors[]; /* ends with NULL */
 
 /* ---- kmsg: lines of /dev/kmsg (or a file of a test) become events; never blocks */

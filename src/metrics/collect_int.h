@@ -82,6 +82,17 @@ void mounts_ask_turn(struct mounts_ask *a, struct mounts_answer *list, size_t co
 size_t mounts_ask_stuck(const struct mounts_ask *a);
 void mounts_ask_free(struct mounts_ask *a); /* never waits for a stuck one */
 
+/* ---- what a training job says of itself (collect_jobs.c, docs/jobs.md) */
+enum { JOB_STATES = 8 };
+struct job { /* numbers NaN, texts "": not told */
+    char name[128], kind[32], user[64], message[TELE_VALUE_MAX];
+    unsigned state;
+    double pid, gpus, started_s, updated_s, step, steps, step_seconds, tokens_per_second, loss, mfu,
+        restarts, checkpoint_step, checkpoint_s;
+};
+enum rc job_parse(const char *bytes, size_t len, struct job *out, struct err *err) MUST_USE;
+const char *job_state_word(unsigned state); /* "running"; "": there is no such */
+
 /* ---- a process' cgroup file (owner.c); for tests and fuzzing */
 void owner_cgroup(const char *text, struct owner *out);
 /* Names from what a kubelet calls a pod's folder of logs and a container's log; false: it is not

@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 import sys
+import time
 
 import agent_box
 from agent_box import wait
@@ -95,6 +96,21 @@ def instances():
     a.stop()
 
 
-for fn in (owners, instances):
+def training():
+    root = "trained"
+    put(root, "run/stoker/jobs/llama.json", json.dumps(dict(schema="stoker.job/1", job="llama", user="alice", updated=time.time(), step=7, loss=2.5, mfu=0.4, gpus=[0, 1])))
+    put(root, "run/stoker/jobs/half.json", '{"schema":')
+    a = start(root, "--no-gpu", live="{}")
+    wait(lambda: a.value("stoker_job_step", 'job="llama"'), 60)
+    check("a job's file becomes metrics", a.value("stoker_job_step", 'job="llama"', 'kind="training"', 'user="alice"') == 7 and a.value("stoker_job_mfu_ratio") == 0.4 and
+          a.value("stoker_job_state", 'state="running"') == 1 and a.value("stoker_job_tokens_per_second") is None, a.metrics()[-2000:])
+    jobs = {j["file"]: j for j in a.ask("/api/v1/processes")[1]["jobs"]["jobs"]}
+    check("and JSON, with the reason for a file that is none", jobs["llama.json"]["step"] == 7 and jobs["llama.json"]["steps"] is None and jobs["half.json"]["error"], jobs)
+    pathlib.Path(root, "run/stoker/jobs/llama.json").unlink()
+    check("a file that is removed is no job any more", wait(lambda: a.value("stoker_job_step") is None, 60))
+    a.stop()
+
+
+for fn in (owners, instances, training):
     part(fn)
 done()
