@@ -343,6 +343,7 @@ static void make_tables(struct agent *a)
     a->copy = xcalloc(TELE_SERIES_MAX, sizeof(*a->copy));
     a->source_of = xcalloc(TELE_SERIES_MAX, sizeof(*a->source_of));
     a->self = tele_source(a->shown, "agent");
+    a->xids = xids_new();
 }
 
 static void make_gpu_feed(struct agent *a)
@@ -566,6 +567,7 @@ void agent_stop(struct agent *a)
     if (!lanes_stop(a))
         return; /* one hangs in the kernel and may still write: its memory stays */
     show_free(a);
+    xids_free(a->xids);
     buf_release(&a->text);
     free(a->routes);
     if (a->wake_fd >= 0)

@@ -9,6 +9,7 @@
  *   replay.c   a recording, or the demo, in the place of all sources
  *   bundle.c   the last minutes as a tar
  *   front.c    HTTP: /metrics, /health, and the API's routes
+ *   xids.c     XIDs that two sources tell, counted once
  *   status.c   the agent about itself, as values and as JSON
  *
  * Every writer has a table of its own (a feed), so that one that hangs holds up no other.  The
@@ -128,7 +129,8 @@ struct agent {
     struct alert_sender *sender;
     const struct alert_rule *rules; /* of alerts */
     struct player *player;          /* NULL: live */
-    int record_fd;                  /* -1: none */
+    struct xids *xids;
+    int record_fd; /* -1: none */
     struct stream_writer *record;
     struct buf record_buf;
     size_t recorded; /* series written */
@@ -190,7 +192,16 @@ void show_record_event(struct agent *a, const struct tele_event *e);
 enum rc show_ring_open(struct agent *a, struct err *err) MUST_USE;
 void show_ring_retry(struct agent *a);
 
+/* ---- xids.c */
+struct xids *xids_new(void);
+void xids_free(struct xids *x); /* NULL is fine */
+/* An event of a feed, the kernel's log or the driver's; false: it was told already. */
+bool xids_take(struct agent *a, struct tele_event *e, bool of_log);
+void xids_put(struct agent *a, int64_t time_ns); /* into a->next */
+
 /* ---- status.c */
+void self_put(struct agent *a, const char *metric, const struct tele_label *labels, size_t count,
+              double value);
 void self_values(struct agent *a, int64_t time_ns); /* into a->next */
 void status_members(void *arg, struct json_out *w); /* an object's; any thread */
 

@@ -327,7 +327,8 @@ static void take_events(struct agent *a)
         struct feed *f = &a->feeds[k];
         size_t n = tele_events_after(f->t, &f->events, list, AGENT_EVENTS_TURN_MAX);
         for (size_t i = 0; i < n; i++)
-            if (!f->again || list[i].gpu >= 0)
+            if ((!f->again || list[i].gpu >= 0) &&
+                xids_take(a, &list[i], !a->gpu || k != a->gpu_feed))
                 agent_take_event(a, &list[i]);
     }
     free(list);

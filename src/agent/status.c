@@ -11,8 +11,8 @@
 
 /* ---- values */
 
-static void put(struct agent *a, const char *metric, const struct tele_label *labels, size_t count,
-                double value)
+void self_put(struct agent *a, const char *metric, const struct tele_label *labels, size_t count,
+              double value)
 {
     uint32_t id = tele_series(a->shown, a->self, tele_metric(metric), labels, count);
 
@@ -22,7 +22,7 @@ static void put(struct agent *a, const char *metric, const struct tele_label *la
 
 static void put_one(struct agent *a, const char *metric, double value)
 {
-    put(a, metric, NULL, 0, value);
+    self_put(a, metric, NULL, 0, value);
 }
 
 static void put_named(struct agent *a, const char *metric, const char *label, const char *name,
@@ -30,7 +30,7 @@ static void put_named(struct agent *a, const char *metric, const char *label, co
 {
     struct tele_label l = { label, name };
 
-    put(a, metric, &l, 1, value);
+    self_put(a, metric, &l, 1, value);
 }
 
 static double seconds(int64_t ns)
@@ -117,7 +117,7 @@ static void put_alerts(struct agent *a)
     for (size_t s = 0; s < 2; s++)
         for (size_t k = 0; k < 3; k++) {
             struct tele_label l[] = { { "state", states[s] }, { "severity", severities[k] } };
-            put(a, "agent.alerts", l, 2, (double)counts[s][k]);
+            self_put(a, "agent.alerts", l, 2, (double)counts[s][k]);
         }
     if (!a->sender)
         return;
@@ -161,6 +161,7 @@ void self_values(struct agent *a, int64_t time_ns)
     put_ring(a, time_ns);
     put_alerts(a);
     put_counts(a);
+    xids_put(a, time_ns);
     a->dirty[a->self] = true;
     a->batch_ns[a->self] = time_ns;
 }

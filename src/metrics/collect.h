@@ -45,6 +45,27 @@ struct kmsg_stats {
 };
 void kmsg_stats(const struct kmsg *k, struct kmsg_stats *out);
 
+/* The GPU that a line of the log is about, by the addresses of GPUs that `t` has; its address as
+ * the log has it, "": it names none. */
+void kmsg_locate(const struct tele *t, struct tele_event *io, char bdf[24]);
+
+/* ---- XIDs that two sources tell, each counted once (xid_count.c); one thread */
+enum { XID_COUNT_WINDOW_MS = 300000 }; /* as DCGM's exporter counts them */
+struct xid_count {
+    int gpu; /* -1: only its address is known */
+    char bdf[24];
+    int code;
+    double total, window; /* since the beginning, in the last XID_COUNT_WINDOW_MS */
+};
+struct xid_counts;
+struct xid_counts *xid_counts_new(void);
+/* False: the other side told of it already. */
+bool xid_counts_take(struct xid_counts *x, int gpu, const char *bdf, int code, bool of_log,
+                     int64_t time_ns);
+/* NULL behind the last; valid until it is asked for again. */
+const struct xid_count *xid_counts_get(struct xid_counts *x, size_t i, int64_t now_ns);
+void xid_counts_free(struct xid_counts *x); /* NULL is fine */
+
 /* ---- whose is this process */
 struct owner {
     char slurm_job[32], pod_uid[40], container[72], unit[128], user[64], command[64];

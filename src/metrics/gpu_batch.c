@@ -84,24 +84,6 @@ static void put_links(struct gpu_sampler *s, struct gpu_dev *g)
     }
 }
 
-static void put_xids(struct gpu_sampler *s, struct gpu_dev *g, const struct gpu_label_text *text)
-{
-    char code[12];
-    struct tele_label labels[4] = {
-        { "gpu", text->index }, { "UUID", g->uuid }, { "pci_bus_id", g->bus }, { "xid", code }
-    };
-
-    for (size_t i = 0; i < GPU_XIDS_MAX && g->carry->xids[i].code; i++) {
-        if (g->xid_series[i].code != g->carry->xids[i].code) {
-            g->xid_series[i].code = g->carry->xids[i].code;
-            g->xid_series[i].id = TELE_NONE;
-        }
-        snprintf(code, sizeof(code), "%d", g->carry->xids[i].code);
-        gpu_put(s, &g->xid_series[i].id, "gpu.xid.total", labels, ARRAY_SIZE(labels),
-                g->carry->xids[i].count);
-    }
-}
-
 void gpu_put_gpu(struct gpu_sampler *s, struct gpu_dev *g)
 {
     struct gpu_label_text text = { 0 };
@@ -111,10 +93,8 @@ void gpu_put_gpu(struct gpu_sampler *s, struct gpu_dev *g)
         return;
     (void)gpu_labels(s, g, NULL, &text, labels);
     gpu_put(s, &g->lost_id, "gpu.lost", labels, 3, g->lost || !g->dev);
-    put_xids(s, g, &text);
     if (g->lost || !g->dev)
         return;
-    g->values.v[GPU_ROW_XID_LAST] = g->carry->xid_last;
     put_values(s, g, NULL);
     put_links(s, g);
     for (size_t i = 0; i < g->mig_count; i++)

@@ -55,19 +55,6 @@ void gpu_event_tell(struct gpu_sampler *s, enum tele_event_kind kind, int code, 
         stream_event(s->writer, &e);
 }
 
-/* ---- XIDs ---- */
-static void count_xid(struct gpu_carry *c, int code)
-{
-    c->xid_last = code;
-    for (size_t i = 0; i < GPU_XIDS_MAX; i++) {
-        if (c->xids[i].code && c->xids[i].code != code)
-            continue;
-        c->xids[i].code = code;
-        c->xids[i].count++;
-        return;
-    }
-}
-
 static void take_event(struct gpu_sampler *s, const struct nvml_event *e)
 {
     for (unsigned i = 0; i < s->gpu_count; i++)
@@ -76,8 +63,6 @@ static void take_event(struct gpu_sampler *s, const struct nvml_event *e)
     if (e->type & NVML_EVENT_XID) {
         int code = e->data <= INT32_MAX ? (int)e->data : 0;
 
-        if (s->gpu && s->gpu->carry)
-            count_xid(s->gpu->carry, code);
         gpu_event_tell(s, TELE_EVENT_XID, code, "XID %d", code);
     }
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)

@@ -43,7 +43,6 @@ enum {
     GPU_REASON_MAX = 200,       /* bytes of the reason that a child leaves behind */
     GPU_UUID_MAX = 64,          /* bytes of a GPU's UUID */
     GPU_ABANDONED_MAX = 3,      /* children that hang and were left alone; then no new one */
-    GPU_XIDS_MAX = 32,          /* XID codes counted a GPU */
     GPU_PROCESSES_MAX = 1024,   /* processes told a GPU */
     GPU_PROCESS_UTIL_MAX = 512, /* samples of processes' utilisation taken a call */
     GPU_OUT_MAX = 8 << 20       /* bytes of one sample */
@@ -120,7 +119,6 @@ enum gpu_row { /* of a GPU or a MIG instance */
                GPU_ROW_LINK_REPLAY,
                GPU_ROW_LINK_RECOVERY,
                GPU_ROW_RECOVERY_ACTION,
-               GPU_ROW_XID_LAST,
                GPU_ROW_LINKS_UP,
                GPU_ROW_LINK0_RATE,
                GPU_ROW_POWER_DEFAULT,
@@ -203,11 +201,6 @@ struct gpu_carry { /* what must outlive a child, of one GPU */
     char uuid[GPU_UUID_MAX];
     struct gpu_carry_value rows[GPU_ROW_COUNT];
     struct gpu_carry_value links[NVML_LINKS_MAX][GPU_LINK_ROWS];
-    struct {
-        int code; /* 0: free */
-        double count;
-    } xids[GPU_XIDS_MAX];
-    int xid_last;
     int recovery; /* action told last */
     bool lost;    /* told as an event already */
 };
@@ -287,11 +280,6 @@ struct gpu_link {
 
 enum { GPU_CALL_WORDS = (GPU_CALL_COUNT + 63) / 64 };
 
-struct gpu_xid_series {
-    int code;
-    uint32_t id;
-};
-
 struct gpu_dev {
     unsigned index;
     struct nvml_dev *dev;             /* NULL: not attached */
@@ -315,7 +303,6 @@ struct gpu_dev {
     uint32_t lost_id;
     struct gpu_mig *migs; /* owned, mig_count */
     size_t mig_count;
-    struct gpu_xid_series xid_series[GPU_XIDS_MAX];
     bool graphics;              /* it has a list of graphics processes */
     unsigned long long seen_us; /* newest sample of processes' utilisation */
     struct gpu_carry *carry;    /* in the page */

@@ -61,7 +61,6 @@ const char *const gpu_row_ids[GPU_ROW_COUNT] = {
     [GPU_ROW_LINK_REPLAY] = "gpu.nvlink.replay",
     [GPU_ROW_LINK_RECOVERY] = "gpu.nvlink.recovery",
     [GPU_ROW_RECOVERY_ACTION] = "gpu.recovery_action",
-    [GPU_ROW_XID_LAST] = "gpu.xid.last",
     [GPU_ROW_LINKS_UP] = "gpu.nvlink.links",
     [GPU_ROW_LINK0_RATE] = "gpu.nvlink.bandwidth_l0",
     [GPU_ROW_POWER_DEFAULT] = "gpu.power.limit.default",

@@ -243,11 +243,14 @@ struct kmsg *kmsg_open(const struct root *root, const char *path)
 {
     struct kmsg *k = xcalloc(1, sizeof(*k));
     bool live = !path && root_is_live(root);
+    struct cfile captured = { .fd = -1 };
     struct stat st;
 
+    if (!path && !live)
+        cfile_open(&captured, root, "/dev/kmsg"); /* lines that a test appends */
     k->fd = path || live
                 ? open(path ? path : "/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
-                : -1;
+                : captured.fd;
     k->is_file = k->fd >= 0 && !fstat(k->fd, &st) && S_ISREG(st.st_mode);
     k->boot_ns = boot_of(root, live);
     return k;
@@ -459,18 +462,27 @@ static size_t xid_tell(struct kmsg *k, struct tele *t, const struct kmsg_line *l
     return 2;
 }
 
-/* "NVRM: GPU 0000:01:00.0: …", "NVRM: The NVIDIA GPU 0000:01:00.0 …", "… at PCI:0000:01:00: …" */
-static int gpu_in(const struct tele *t, const char *line)
+/* "NVRM: GPU 0000:01:00.0: …", "NVRM: The NVIDIA GPU 0000:01:00.0 …", "… at PCI:0000:01:00: …",
+ * and our own "XID 79 at 0000:01:00: …" */
+void kmsg_locate(const struct tele *t, struct tele_event *io, char bdf[24])
 {
-    const char *at = strstr(line, "GPU ");
-    char bdf[24];
+    bool own = io->kind == TELE_EVENT_XID || io->kind == TELE_EVENT_RECOVERY;
+    const char *at = strstr(io->text, own ? " at " : "GPU ");
 
-    if (!at)
-        return -1;
+    bdf[0] = '\0';
+    if (!at || (!own && io->kind != TELE_EVENT_GPU))
+        return;
     at += 4;
     if (str_starts(at, "at "))
         at += 3;
-    return bdf_read(&at, bdf) ? gpu_at(t, bdf) : -1;
+    if (!bdf_read(&at, bdf)) {
+        bdf[0] = '\0';
+        return;
+    }
+    if (bdf[strlen(bdf) - 1] == ':') /* what follows it in a text */
+        bdf[strlen(bdf) - 1] = '\0';
+    if (io->gpu < 0)
+        io->gpu = gpu_at(t, bdf);
 }
 
 static size_t line_take(struct kmsg *k, struct tele *t, const struct kmsg_line *l)
@@ -497,10 +509,9 @@ static size_t line_take(struct kmsg *k, struct tele *t, const struct kmsg_line *
     if (!r || !slot_take(k, t, (size_t)(r - rules), r->word, l->us))
         return 0;
     e.kind = r->kind;
-    if (r->kind == TELE_EVENT_GPU)
-        e.gpu = gpu_in(t, l->text);
     snprintf(e.text, sizeof(e.text), "%.*s", (int)sizeof(e.text) - 1, l->text);
     str_make_text(e.text);
+    kmsg_locate(t, &e, bdf);
     tell(k, t, l->us, &e);
     return 1;
 }

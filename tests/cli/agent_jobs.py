@@ -64,7 +64,7 @@ def owners():
     put(root, f"var/log/containers/llama-0_ml_trainer-{CONTAINER}.log", "")
     a = start(root, live=on_gpus([11], [12], [12, 13], [14], [15], [99], []))
     of_pod = {"pod": "llama-0", "namespace": "ml", "container": "trainer", "pod_uid": POD}
-    wait(lambda: labels(a, 0), 60)
+    wait(lambda: labels(a, 0), 20)
     check("a Slurm job's GPU has hpc_job", labels(a, 0) == {"hpc_job": "4711"}, a.metrics()[:2000])
     check("a pod's has pod, namespace, container", labels(a, 1) == of_pod, labels(a, 1))
     check("one that two pods share has what they agree on, and stays one series", labels(a, 2) == {"namespace": "ml"}, labels(a, 2))
@@ -87,7 +87,7 @@ def instances():
     put(root, f"var/log/pods/b_two_{OTHER}/x/0.log", "")
     live = {"gpus": [{"index": 0, "temp": 40, "processes": [{"pid": 21, "memory": 1, "gi": 1, "ci": 0}, {"pid": 22, "memory": 1, "gi": 5, "ci": 0}]}]}
     a = start(root, live=json.dumps(live), doc="h200-mig")
-    wait(lambda: 'pod="two"' in a.metrics(), 60)
+    wait(lambda: 'pod="two"' in a.metrics(), 20)
     mine = [l for l in a.metrics().splitlines() if 'GPU_I_ID="1"' in l and l.startswith("DCGM_")]
     theirs = [l for l in a.metrics().splitlines() if 'GPU_I_ID="5"' in l and l.startswith("DCGM_")]
     check("an instance of MIG has the labels of its own pod", mine and theirs and all('pod="one"' in l for l in mine) and all('pod="two"' in l for l in theirs),
@@ -101,16 +101,57 @@ def training():
     put(root, "run/stoker/jobs/llama.json", json.dumps(dict(schema="stoker.job/1", job="llama", user="alice", updated=time.time(), step=7, loss=2.5, mfu=0.4, gpus=[0, 1])))
     put(root, "run/stoker/jobs/half.json", '{"schema":')
     a = start(root, "--no-gpu", live="{}")
-    wait(lambda: a.value("stoker_job_step", 'job="llama"'), 60)
+    wait(lambda: a.value("stoker_job_step", 'job="llama"'), 20)
     check("a job's file becomes metrics", a.value("stoker_job_step", 'job="llama"', 'kind="training"', 'user="alice"') == 7 and a.value("stoker_job_mfu_ratio") == 0.4 and
           a.value("stoker_job_state", 'state="running"') == 1 and a.value("stoker_job_tokens_per_second") is None, a.metrics()[-2000:])
     jobs = {j["file"]: j for j in a.ask("/api/v1/processes")[1]["jobs"]["jobs"]}
     check("and JSON, with the reason for a file that is none", jobs["llama.json"]["step"] == 7 and jobs["llama.json"]["steps"] is None and jobs["half.json"]["error"], jobs)
     pathlib.Path(root, "run/stoker/jobs/llama.json").unlink()
-    check("a file that is removed is no job any more", wait(lambda: a.value("stoker_job_step") is None, 60))
+    check("a file that is removed is no job any more", wait(lambda: a.value("stoker_job_step") is None, 20))
     a.stop()
 
 
-for fn in (owners, instances, training):
+def xids():
+    """The driver (fake) and the kernel's log (a file) tell of the same XIDs."""
+    root = "faulty"
+    put(root, "dev/kmsg", "")
+    a = start(root, live=on_gpus([], [], []))
+    wait(lambda: a.value("DCGM_FI_DEV_XID_ERRORS", 'gpu="2"') == 0, 20)
+    bus = re.search(r'^DCGM_FI_DEV_GPU_TEMP{gpu="2",.*pci_bus_id="0000([^"]*)\.0"', a.metrics(), re.M)[1].lower()
+
+    def kernel(code, text="pid=7, name=python3"):
+        with open(f"{root}/dev/kmsg", "a") as f:
+            f.write(f"NVRM: Xid (PCI:{bus}): {code}, {text}\n")
+
+    def driver(*told):  # code and number of each: a number is told once
+        put(".", "control", ",".join(f"xid:2:{c}:{n}" for c, n in told))
+
+    def total(code):
+        return a.value("stoker_gpu_xid_errors_total", 'gpu="2"', f'xid="{code}"')
+
+    def events(code, kind="xid"):
+        return [e for e in a.ask("/api/v1/events?from=-1h&kind=" + kind)[1]["events"] if f"XID {code}" in e["text"]]
+    driver((31, 1))
+    wait(lambda: total(31) == 1, 20)
+    kernel(31)
+    check("the driver first, then the log: one XID, and the log's words are kept", wait(lambda: events(31, "kernel"), 20) and total(31) == 1 and
+          len(events(31)) == 1 and events(31, "kernel")[0]["gpu"] == 2, events(31), events(31, "kernel"), a.metrics()[-1500:])
+    kernel(48)
+    wait(lambda: total(48) == 1, 20)
+    driver((31, 1), (48, 2), (13, 3))  # 13 comes behind 48: when it is there, so is 48
+    check("the log first, then the driver: one XID", wait(lambda: total(13) == 1, 20) and total(48) == 1 and len(events(48)) == 1, events(48))
+    kernel(79, "GPU has fallen off the bus.")
+    check("the log alone counts", wait(lambda: total(79) == 1, 20) and a.value("DCGM_FI_DEV_XID_ERRORS", 'gpu="2"') == 79)
+    check("the driver alone does", total(13) == 1)
+    check("DCGM's window has them", a.value("DCGM_EXP_XID_ERRORS_COUNT", 'gpu="2"', 'xid="31"', 'window_size_in_ms="300000"') == 1)
+    check("another GPU has none", a.value("DCGM_FI_DEV_XID_ERRORS", 'gpu="0"') == 0 and a.value("stoker_gpu_xid_errors_total", 'gpu="0"') is None)
+    kernels = bus
+    bus = "0000:ff:00"
+    kernel(62)
+    check("one at an address that is no known GPU's counts there", wait(lambda: a.value("stoker_gpu_xid_errors_total", 'pci_bus_id="0000:ff:00"', 'xid="62"') == 1, 20), kernels)
+    a.stop()
+
+
+for fn in (owners, instances, training, xids):
     part(fn)
 done()
