@@ -60,10 +60,14 @@ struct feed_source {
     int64_t stale_ns;   /* silent for so long: unknown */
     bool stale, used;
 };
+struct feed_place {
+    uint32_t id;            /* shown; TELE_NONE: left out */
+    uint32_t born, id_born; /* of its own series and the one shown, when it was placed */
+};
 struct feed {
-    struct tele *t; /* owned */
-    bool again;     /* of the demo: a further GPU of the same recording */
-    uint32_t *map;  /* owned: its ids to those shown; TELE_NONE: left out */
+    struct tele *t;         /* owned */
+    bool again;             /* of the demo: a further GPU of the same recording */
+    struct feed_place *map; /* owned: its ids to those shown */
     size_t mapped, cap;
     struct feed_source sources[TELE_SOURCES_MAX];
     uint64_t events; /* taken so far */
@@ -114,6 +118,7 @@ struct agent {
     double *next, *copy;      /* owned: values to show, values of a feed; TELE_SERIES_MAX each */
     unsigned char *source_of; /* owned: of each series shown */
     size_t placed;            /* series shown that source_of knows */
+    uint64_t renewed;         /* of `shown`, when source_of was filled */
     bool dirty[TELE_SOURCES_MAX];
     int64_t batch_ns[TELE_SOURCES_MAX];
     unsigned self;         /* our own source */
@@ -133,7 +138,9 @@ struct agent {
     int record_fd; /* -1: none */
     struct stream_writer *record;
     struct buf record_buf;
-    size_t recorded; /* series written */
+    size_t recorded;         /* series written */
+    uint32_t *recorded_born; /* owned: by id, tele_born() then; TELE_SERIES_MAX */
+    uint64_t recorded_renewed;
     uint64_t record_events;
     int64_t incident_ns, bundled_ns; /* monotonic: a bundle is due, was begun; 0: none */
     struct freezer *freezer;         /* makes it; NULL: none does */

@@ -112,6 +112,7 @@ static void add_gpus(struct api *a, struct json_out *w)
     struct gpu_brief *gpus = xcalloc(API_GPUS_MAX, sizeof(*gpus));
     double *values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
 
+    tele_hold(a->o.tele);
     gather_gpus(a, gpus, values, tele_copy(a->o.tele, values, TELE_SERIES_MAX));
     json_key(w, "gpus");
     json_arr(w);
@@ -132,6 +133,7 @@ static void add_gpus(struct api *a, struct json_out *w)
         json_obj_end(w);
     }
     json_arr_end(w);
+    tele_let(a->o.tele);
     free(values);
     free(gpus);
 }

@@ -148,6 +148,7 @@ static void values_text(struct api *a, int64_t time_ns, unsigned entities, bool 
     json_obj(&w);
     api_add_time(&w, "time_ms", time_ns);
     json_kv_int(&w, "count", (int64_t)count);
+    json_kv_int(&w, "renewed", (int64_t)tele_renewed(a->o.tele));
     json_kv_bool(&w, "full", full);
     add_part(a, &w, entities, full, count, true);
     add_part(a, &w, entities, full, count, false);

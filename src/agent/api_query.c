@@ -294,8 +294,10 @@ static const char *const states[] = {
 
 static void add_alert(struct api *a, struct json_out *w, const struct alert_active *x)
 {
-    const struct tele_series *s = x->series == TELE_NONE ? NULL : tele_get(a->o.tele, x->series);
+    const struct tele_series *s;
 
+    tele_hold(a->o.tele);
+    s = x->series == TELE_NONE ? NULL : tele_get(a->o.tele, x->series);
     json_obj(w);
     json_kv_str(w, "name", x->rule->name);
     json_kv_str(w, "severity", api_severities[x->rule->severity]);
@@ -306,6 +308,7 @@ static void add_alert(struct api *a, struct json_out *w, const struct alert_acti
         api_add_labels(w, s);
     else
         json_add_null(w);
+    tele_let(a->o.tele);
     api_add_time(w, "since_ms", x->since_ns);
     api_add_time(w, "fired_ms", x->fired_ns);
     api_add_time(w, "resolved_ms", x->resolved_ns);

@@ -115,6 +115,7 @@ enum rc api_series(struct api *a, const struct api_params *p, struct buf *out, s
     if (rc)
         return rc;
     values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
+    tele_hold(a->o.tele);
     count = tele_copy(a->o.tele, values, TELE_SERIES_MAX);
     json_out_init(&w, out, 0);
     json_obj(&w);
@@ -134,6 +135,8 @@ enum rc api_series(struct api *a, const struct api_params *p, struct buf *out, s
     }
     json_arr_end(&w);
     json_kv_int(&w, "count", (int64_t)count); /* of the table: more than before means new ones */
+    json_kv_int(&w, "renewed", (int64_t)tele_renewed(a->o.tele)); /* ids given to others so far */
+    tele_let(a->o.tele);
     json_kv_int(&w, "matched", (int64_t)matched);
     json_obj_end(&w);
     free(values);
@@ -180,6 +183,7 @@ enum rc api_models(struct api *a, const struct api_params *p, struct buf *out, s
     if (rc)
         return rc;
     values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
+    tele_hold(a->o.tele);
     count = tele_copy(a->o.tele, values, TELE_SERIES_MAX);
     json_out_init(&w, out, 0);
     json_obj(&w);
@@ -195,6 +199,7 @@ enum rc api_models(struct api *a, const struct api_params *p, struct buf *out, s
             add_model(a, &w, model, values, count);
     }
     json_arr_end(&w);
+    tele_let(a->o.tele);
     api_add_doc(a, &w, "server", "models");
     json_obj_end(&w);
     free(values);
@@ -236,8 +241,10 @@ void api_add_processes(struct api *a, struct json_out *w)
 {
     struct process *list = xcalloc(API_PROCESSES_MAX, sizeof(*list));
     double *values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
-    size_t count = tele_copy(a->o.tele, values, TELE_SERIES_MAX), n = 0;
+    size_t count, n = 0;
 
+    tele_hold(a->o.tele);
+    count = tele_copy(a->o.tele, values, TELE_SERIES_MAX);
     for (uint32_t id = 0; id < count; id++) {
         const struct tele_series *s = tele_get(a->o.tele, id);
 
@@ -257,6 +264,7 @@ void api_add_processes(struct api *a, struct json_out *w)
         json_obj_end(w);
     }
     json_arr_end(w);
+    tele_let(a->o.tele);
     free(values);
     free(list);
 }

@@ -95,8 +95,11 @@ static void read_slice(struct agent *a, struct gather *g)
     size_t metrics = 0;
 
     for (size_t i = 0; i < n; i++) {
-        const struct tele_metric *m = tele_get(a->shown, (uint32_t)i)->metric;
+        const struct tele_metric *m;
         size_t k = 0;
+        tele_hold(a->shown);
+        m = tele_get(a->shown, (uint32_t)i)->metric;
+        tele_let(a->shown);
         while (k < metrics && seen[k] != m)
             k++;
         if (k < metrics)

@@ -73,6 +73,22 @@ static uint32_t place_series(struct agent *a, const struct feed *f, const struct
     return tele_series(a->shown, source, m, s->labels, s->label_count);
 }
 
+static void place(struct agent *a, struct feed *f, uint32_t i)
+{
+    const struct tele_series *s = tele_get(f->t, i);
+    struct feed_source *fs = &f->sources[s->source];
+    struct feed_place *p = &f->map[i];
+
+    if (!fs->used) {
+        fs->used = true;
+        fs->shown = tele_source(a->shown, tele_source_name(f->t, s->source));
+        fs->stale_ns = fs->stale_ns ? fs->stale_ns : stale_after(0);
+    }
+    p->id = place_series(a, f, s, fs->shown);
+    p->born = tele_born(f->t, i);
+    p->id_born = tele_born(a->shown, p->id);
+}
+
 static void place_new(struct agent *a, struct feed *f)
 {
     size_t n = tele_count(f->t);
@@ -81,20 +97,30 @@ static void place_new(struct agent *a, struct feed *f)
         f->cap = n + n / 2;
         f->map = xreallocarray(f->map, f->cap, sizeof(*f->map));
     }
-    for (; f->mapped < n; f->mapped++) {
-        const struct tele_series *s = tele_get(f->t, (uint32_t)f->mapped);
-        struct feed_source *fs = &f->sources[s->source];
-        if (!fs->used) {
-            fs->used = true;
-            fs->shown = tele_source(a->shown, tele_source_name(f->t, s->source));
-            fs->stale_ns = fs->stale_ns ? fs->stale_ns : stale_after(0);
-        }
-        f->map[f->mapped] = place_series(a, f, s, fs->shown);
-    }
+    for (; f->mapped < n; f->mapped++)
+        place(a, f, (uint32_t)f->mapped);
+}
+
+/* Either id may have been given to another series meanwhile; a process that found no room before
+ * may find some now. */
+static uint32_t place_of(struct agent *a, struct feed *f, uint32_t i)
+{
+    const struct feed_place *p = &f->map[i];
+    bool lapsed = p->born != tele_born(f->t, i) ||
+                  (p->id != TELE_NONE && p->id_born != tele_born(a->shown, p->id)) ||
+                  (p->id == TELE_NONE && tele_passes(tele_get(f->t, i)->metric));
+
+    if (lapsed)
+        place(a, f, i);
+    return p->id;
 }
 
 static void note_sources(struct agent *a)
 {
+    if (a->renewed != tele_renewed(a->shown)) {
+        a->renewed = tele_renewed(a->shown);
+        a->placed = 0;
+    }
     for (size_t n = tele_count(a->shown); a->placed < n; a->placed++)
         a->source_of[a->placed] = (unsigned char)tele_get(a->shown, (uint32_t)a->placed)->source;
 }
@@ -134,14 +160,21 @@ static void gather(struct agent *a)
     for (size_t k = 0; k < a->feed_count; k++) {
         struct feed *f = &a->feeds[k];
         size_t n;
+        tele_hold(f->t);
         place_new(a, f);
         look_at_sources(a, f, mono);
         n = tele_copy(f->t, a->copy, TELE_SERIES_MAX);
         n = n < f->mapped ? n : f->mapped;
-        for (size_t i = 0; i < n; i++)
-            if (f->map[i] != TELE_NONE && !isnan(a->copy[i]) &&
-                !f->sources[tele_get(f->t, (uint32_t)i)->source].stale)
-                a->next[f->map[i]] = a->copy[i];
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t id;
+
+            if (isnan(a->copy[i]) || f->sources[tele_get(f->t, i)->source].stale)
+                continue;
+            id = place_of(a, f, i);
+            if (id != TELE_NONE)
+                a->next[id] = a->copy[i];
+        }
+        tele_let(f->t);
     }
 }
 
@@ -287,6 +320,25 @@ static void record_source(struct agent *a, unsigned s, int64_t time_ns, uint32_t
     stream_batch(a->record, s, a->batch_ns[s] ? a->batch_ns[s] : time_ns, ids, values, n);
 }
 
+/* New ones, and ids that are another series' now. */
+static void record_series(struct agent *a)
+{
+    if (!a->recorded_born)
+        a->recorded_born = xcalloc(TELE_SERIES_MAX, sizeof(*a->recorded_born));
+    if (a->recorded == a->placed && a->recorded_renewed == tele_renewed(a->shown))
+        return;
+    a->recorded_renewed = tele_renewed(a->shown);
+    for (uint32_t i = 0; i < a->placed; i++) {
+        const struct tele_series *s = tele_get(a->shown, i);
+
+        if (i < a->recorded && a->recorded_born[i] == tele_born(a->shown, i))
+            continue;
+        a->recorded_born[i] = tele_born(a->shown, i);
+        stream_series(a->record, s->source, i, s, tele_source_name(a->shown, s->source));
+    }
+    a->recorded = a->placed;
+}
+
 /* Our own source comes last: it marks the end of the second. */
 static void record_second(struct agent *a, int64_t time_ns)
 {
@@ -294,11 +346,7 @@ static void record_second(struct agent *a, int64_t time_ns)
 
     if (!a->record)
         return;
-    for (; a->recorded < a->placed; a->recorded++) {
-        const struct tele_series *s = tele_get(a->shown, (uint32_t)a->recorded);
-        stream_series(a->record, s->source, (uint32_t)a->recorded, s,
-                      tele_source_name(a->shown, s->source));
-    }
+    record_series(a);
     ids = xcalloc(a->placed ? a->placed : 1, sizeof(*ids));
     for (unsigned s = 0; s < TELE_SOURCES_MAX; s++)
         if (a->dirty[s] && s != a->self)
@@ -381,4 +429,5 @@ void show_free(struct agent *a)
     free(a->next);
     free(a->copy);
     free(a->source_of);
+    free(a->recorded_born);
 }

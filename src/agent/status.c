@@ -334,6 +334,7 @@ void agent_values(struct agent *a, struct buf *out)
     size_t n;
 
     pthread_mutex_lock(&a->show);
+    tele_hold(a->shown); /* until the last of them is written */
     n = tele_copy(a->shown, values, TELE_SERIES_MAX);
     pthread_mutex_unlock(&a->show);
     json_out_init(&w, out, 1);
@@ -347,6 +348,7 @@ void agent_values(struct agent *a, struct buf *out)
     for (size_t i = 0; i < n; i++)
         if (!isnan(values[i]))
             value_json(tele_get(a->shown, (uint32_t)i), values[i], &w);
+    tele_let(a->shown);
     json_arr_end(&w);
     json_obj_end(&w);
     buf_addc(out, '\n');

@@ -52,6 +52,8 @@ struct alerts {
     struct track *tracks; /* owned */
     size_t count, cap;
     size_t series_seen, active;
+    uint32_t *born; /* owned: tele_born() of the series seen, value_cap entries */
+    uint64_t renewed;
     uint64_t refused;
     int64_t mono_ns, wall_ns; /* wall 0: no turn yet */
     double *values;           /* owned; of the last turn */
@@ -112,6 +114,7 @@ void alerts_free(struct alerts *a)
     free(a->tracks);
     free(a->rules);
     free(a->values);
+    free(a->born);
     free(a->changes);
     pthread_mutex_destroy(&a->lock);
     free(a);
@@ -192,20 +195,64 @@ static void watch(struct alerts *a, size_t rule, uint32_t series)
 }
 
 /* New series get their tracks; what a track divides by or is guarded by may come later. */
+static void watch_series(struct alerts *a, uint32_t i)
+{
+    const struct tele_series *s = tele_get(a->t, i);
+
+    a->born[i] = tele_born(a->t, i);
+    for (size_t r = 0; r < a->rule_count; r++)
+        if (str_eq(s->metric->id, a->rules[r].metric) &&
+            alert_where(a->rules[r].where, s->labels, s->label_count))
+            watch(a, r, i);
+}
+
+/* What is known of a series ends with it: its labels are gone, so that nothing can be told of its
+ * end; a receiver that heard of it forgets it by its time. */
+static void drop_tracks(struct alerts *a, uint32_t series)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < a->count; i++) {
+        struct track *k = &a->tracks[i];
+
+        if (k->series == series) {
+            a->active -= k->state != TRACK_IDLE;
+            free(k->win);
+            free(k->summary);
+            continue;
+        }
+        k->of = k->of == series ? TELE_NONE : k->of;
+        k->guard = k->guard == series ? TELE_NONE : k->guard;
+        a->tracks[kept++] = *k;
+    }
+    a->count = kept;
+}
+
+/* Ids that were given to other series. */
+static void look_at_renewed(struct alerts *a)
+{
+    if (a->renewed == tele_renewed(a->t))
+        return;
+    a->renewed = tele_renewed(a->t);
+    for (uint32_t i = 0; i < a->series_seen; i++)
+        if (a->born[i] != tele_born(a->t, i)) {
+            drop_tracks(a, i);
+            watch_series(a, i);
+        }
+    for (size_t i = 0; i < a->count; i++)
+        find_partners(a, &a->tracks[i], 0);
+}
+
 static void discover(struct alerts *a)
 {
-    size_t n = tele_count(a->t), from = a->series_seen, tracks = a->count;
+    size_t n = tele_count(a->t), from = a->series_seen, tracks;
 
+    look_at_renewed(a);
+    tracks = a->count;
     if (n == from)
         return;
-    for (uint32_t i = (uint32_t)from; i < n; i++) {
-        const struct tele_series *s = tele_get(a->t, i);
-
-        for (size_t r = 0; r < a->rule_count; r++)
-            if (str_eq(s->metric->id, a->rules[r].metric) &&
-                alert_where(a->rules[r].where, s->labels, s->label_count))
-                watch(a, r, i);
-    }
+    for (uint32_t i = (uint32_t)from; i < n; i++)
+        watch_series(a, i);
     a->series_seen = n;
     for (size_t i = 0; i < a->count; i++)
         find_partners(a, &a->tracks[i], i < tracks ? from : 0);
@@ -432,6 +479,7 @@ static void copy_values(struct alerts *a)
     if (n > a->value_cap) {
         a->value_cap = n;
         a->values = xreallocarray(a->values, n, sizeof(*a->values));
+        a->born = xreallocarray(a->born, n, sizeof(*a->born));
     }
     if (n)
         (void)tele_copy(a->t, a->values, a->value_cap);

@@ -500,6 +500,7 @@ void expo_write(struct tele *t, const struct expo_opts *o, struct buf *out)
     p.rows = tele_metrics(&p.row_count);
     p.counted = tele_metric("agent.series.left_out");
     p.values = xcalloc(cap + 1, sizeof(*p.values));
+    tele_hold(t);
     p.count = tele_copy(t, p.values, cap);
     if (p.count > cap) /* series that were made meanwhile come next time */
         p.count = cap;
@@ -509,6 +510,7 @@ void expo_write(struct tele *t, const struct expo_opts *o, struct buf *out)
         add_metric(&p, &p.rows[i], p.first[i]);
     for (size_t i = 0; i < p.foreign_count; i++)
         add_metric(&p, p.foreign[i], p.first[p.row_count + i]);
+    tele_let(t);
     add_left_out(&p);
     free(p.first);
     free(p.next);

@@ -317,7 +317,8 @@ struct gpu_process {
     bool owned; /* owner is known */
     int64_t asked_ns;
     struct owner owner;
-    uint32_t ids[2]; /* memory, utilisation */
+    uint32_t ids[2];  /* memory, utilisation */
+    unsigned told[2]; /* round in which each was told last */
 };
 
 struct gpu_sampler {

@@ -180,6 +180,19 @@ static void find_owner(struct gpu_sampler *s, struct gpu_process *p)
         p->ids[0] = p->ids[1] = TELE_NONE; /* other labels: another series */
 }
 
+/* One that was unknown for a while may have lost its id to another: it is told anew. */
+static void put_value(struct gpu_sampler *s, struct gpu_process *p, int k, const char *metric,
+                      const struct tele_label *labels, size_t count, double v)
+{
+    if (isnan(v))
+        return;
+    if (s->round - p->told[k] + 1 >= TELE_REST_BATCHES)
+        p->ids[k] = TELE_NONE;
+    p->told[k] = s->round;
+    s->process_ids += p->ids[k] == TELE_NONE;
+    gpu_put(s, &p->ids[k], metric, labels, count, v);
+}
+
 static void put(struct gpu_sampler *s, struct gpu_process *p)
 {
     const struct gpu_dev *g = &s->gpus[p->gpu];
@@ -207,9 +220,8 @@ static void put(struct gpu_sampler *s, struct gpu_process *p)
     for (size_t i = 0; i < ARRAY_SIZE(from); i++)
         if (from[i].value[0])
             labels[n++] = (struct tele_label){ from[i].name, from[i].value };
-    s->process_ids += (p->ids[0] == TELE_NONE) + (p->ids[1] == TELE_NONE && !isnan(p->sm));
-    gpu_put(s, &p->ids[0], "process.gpu.memory", labels, n, p->memory_bytes);
-    gpu_put(s, &p->ids[1], "process.gpu.util", labels, n, p->sm);
+    put_value(s, p, 0, "process.gpu.memory", labels, n, p->memory_bytes);
+    put_value(s, p, 1, "process.gpu.util", labels, n, p->sm);
 }
 
 static void write_text(struct json_out *w, const char *key, const char *text)

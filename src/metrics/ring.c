@@ -146,6 +146,14 @@ void ring_forget_map(struct ring *r)
         memset(r->ids, 0, r->map_cap * sizeof(*r->ids));
 }
 
+/* The last series that stays: those that pass change under their ids. */
+static const struct tele_series *last_fixed(const struct tele *t, size_t count)
+{
+    while (count > 1 && tele_passes(tele_get(t, (uint32_t)count - 1)->metric))
+        count--;
+    return count ? tele_get(t, (uint32_t)count - 1) : NULL;
+}
+
 /* Its address is not enough: a table may lie where another lay. */
 static bool same_table(const struct ring *r, const struct tele *t, size_t count)
 {
@@ -156,8 +164,22 @@ static bool same_table(const struct ring *r, const struct tele *t, size_t count)
     if (!r->table_count)
         return true;
     first = tele_get(t, 0);
-    last = tele_get(t, (uint32_t)r->table_count - 1);
+    last = last_fixed(t, r->table_count);
     return first && last && r->table_hash == (ring_dict_hash(first) ^ ring_dict_hash(last) << 1);
+}
+
+/* Ids that were given to other series: these have ids of the dictionary of their own. */
+static void map_renewed(struct ring *r, const struct tele *t, size_t count)
+{
+    r->renewed = tele_renewed(t);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t born = tele_born(t, (uint32_t)i);
+
+        if (r->born[i] == born)
+            continue;
+        r->born[i] = born;
+        r->ids[i] = r->slots[i] = 0;
+    }
 }
 
 static void map_table(struct ring *r, const struct tele *t, size_t count)
@@ -170,10 +192,13 @@ static void map_table(struct ring *r, const struct tele *t, size_t count)
             memset(r->slots, 0, r->map_cap * sizeof(*r->slots));
         r->search = true;
         r->table = t;
+        r->renewed = tele_renewed(t);
+        for (size_t i = 0; i < r->map_cap && i < count; i++)
+            r->born[i] = tele_born(t, (uint32_t)i);
     }
     if (r->table_count != count || r->search) {
         first = count ? tele_get(t, 0) : NULL;
-        last = count ? tele_get(t, (uint32_t)count - 1) : NULL;
+        last = last_fixed(t, count);
         r->table_hash = first && last ? ring_dict_hash(first) ^ ring_dict_hash(last) << 1 : 0;
         r->table_count = count;
     }
@@ -183,10 +208,15 @@ static void map_table(struct ring *r, const struct tele *t, size_t count)
         r->ids = xreallocarray(r->ids, cap, sizeof(*r->ids));
         r->slots = xreallocarray(r->slots, cap, sizeof(*r->slots));
         r->keep = xreallocarray(r->keep, cap, sizeof(*r->keep));
+        r->born = xreallocarray(r->born, cap, sizeof(*r->born));
+        for (size_t i = r->map_cap; i < cap; i++)
+            r->born[i] = tele_born(t, (uint32_t)i);
         memset(r->ids + r->map_cap, 0, (cap - r->map_cap) * sizeof(*r->ids));
         memset(r->slots + r->map_cap, 0, (cap - r->map_cap) * sizeof(*r->slots));
         r->map_cap = cap;
     }
+    if (r->renewed != tele_renewed(t))
+        map_renewed(r, t, count);
 }
 
 /* Counters, points in time and what applications measure are kept to the last bit. */
@@ -227,7 +257,7 @@ static bool map_slot(struct ring *r, size_t i)
     struct ring_rows *rows = &r->rows;
     size_t slot = rows->slots;
 
-    if (r->search)
+    if (r->search || r->born[i]) /* a series that passed may have come back */
         for (slot = 0; slot < rows->slots && rows->ids[slot] != r->ids[i]; slot++)
             ;
     if (slot == rows->slot_cap)
@@ -433,6 +463,7 @@ static void ring_release(struct ring *r)
     free(r->ids);
     free(r->slots);
     free(r->keep);
+    free(r->born);
     free(r->row);
     pthread_mutex_destroy(&r->writer);
     pthread_mutex_destroy(&r->lock);

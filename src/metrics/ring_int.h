@@ -270,6 +270,8 @@ struct ring {
     uint32_t *ids;       /* by its id: ours; 0: not asked yet; UINT32_MAX: refused */
     uint32_t *slots;     /* by its id: slot + 1 in r->rows; 0: none */
     uint8_t *keep;       /* by its id: rounded or not */
+    uint32_t *born;      /* by its id: tele_born() when it was mapped */
+    uint64_t renewed;    /* of the table, when it was looked at */
     size_t map_cap;
     double *row; /* [slot_cap] */
     uint64_t event_seq;

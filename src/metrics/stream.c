@@ -26,7 +26,8 @@ struct stream_reader {
     bool stopped;
     char wrong[ERR_MSG_MAX]; /* "": nothing */
     unsigned sources[TELE_SOURCES_MAX];
-    uint32_t *ids; /* the table's by the stream's; grown */
+    uint32_t *ids;  /* the table's by the stream's; grown */
+    uint32_t *born; /* tele_born() of these, when they were told */
     size_t id_count;
 };
 
@@ -48,6 +49,7 @@ void stream_reader_free(struct stream_reader *r)
     buf_release(&r->pending);
     free(r->head);
     free(r->ids);
+    free(r->born);
     free(r);
 }
 
@@ -194,11 +196,15 @@ static void map_id(struct stream_reader *r, uint32_t id, uint32_t mine)
         while (count <= id)
             count *= 2;
         r->ids = xreallocarray(r->ids, count, sizeof(*r->ids));
-        for (size_t i = r->id_count; i < count; i++)
+        r->born = xreallocarray(r->born, count, sizeof(*r->born));
+        for (size_t i = r->id_count; i < count; i++) {
             r->ids[i] = TELE_NONE;
+            r->born[i] = 0;
+        }
         r->id_count = count;
     }
     r->ids[id] = mine;
+    r->born[id] = tele_born(r->o.into, mine);
 }
 
 static unsigned source_of(struct stream_reader *r, const char *name)
@@ -262,7 +268,8 @@ static const char *batch(struct stream_reader *r, struct cursor *c)
         double v;
 
         memcpy(&v, &bits, sizeof(v));
-        tele_set(r->o.into, id < r->id_count ? r->ids[id] : TELE_NONE, v);
+        if (id < r->id_count && r->born[id] == tele_born(r->o.into, r->ids[id]))
+            tele_set(r->o.into, r->ids[id], v); /* else the id is another series' now */
     }
     tele_end(r->o.into);
     if (r->o.on_batch && !r->o.on_batch(r->o.arg, source, time_ns))

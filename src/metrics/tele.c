@@ -128,6 +128,17 @@ static double *unknowns(size_t n)
     return v;
 }
 
+/* A writer that waits comes before further readers: a hundred scrapers do not keep it out. */
+static void names_init(pthread_rwlock_t *l)
+{
+    pthread_rwlockattr_t attr;
+
+    pthread_rwlockattr_init(&attr);
+    (void)pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(l, &attr);
+    pthread_rwlockattr_destroy(&attr);
+}
+
 struct tele *tele_new(size_t series_max)
 {
     struct tele *t = xcalloc(1, sizeof(*t));
@@ -138,7 +149,10 @@ struct tele *tele_new(size_t series_max)
         t->max = TELE_SERIES_MAX;
     slots = power_of_two(t->max * SLOTS_PER_SERIES);
     pthread_mutex_init(&t->lock, NULL);
+    names_init(&t->names);
     t->series = xcalloc(t->max, sizeof(const struct tele_series *));
+    t->born = xcalloc(t->max, sizeof(*t->born));
+    t->passing = xcalloc(t->max, sizeof(struct tele_passing *));
     t->slots = xcalloc(slots, sizeof(*t->slots));
     t->slot_mask = slots - 1;
     t->stage = unknowns(t->max);
@@ -156,7 +170,12 @@ void tele_free(struct tele *t)
     free(t->refused_seen);
     free(t->slots);
     free(t->strings);
+    for (size_t i = 0; i < t->max; i++)
+        free(t->passing[i]);
+    free(t->passing);
+    free(t->born);
     free(t->series);
+    pthread_rwlock_destroy(&t->names);
     arena_release(&t->arena);
     pthread_mutex_destroy(&t->lock);
     free(t);
@@ -283,6 +302,124 @@ static bool within_budget(const struct tele *t, int priority, size_t count)
     return count * 100 < t->max * share_pct[p];
 }
 
+/* ---- series that pass */
+
+bool tele_passes(const struct tele_metric *m)
+{
+    return m->entity == TELE_PROCESS || m->entity == TELE_JOB;
+}
+
+static struct tele_passing *passing_new(struct tele *t, unsigned source, const struct wanted *w)
+{
+    struct tele_passing *p;
+    size_t bytes = 0, at = 0;
+
+    for (size_t i = 0; i < w->count; i++)
+        bytes += strlen(w->labels[i].value) + 1;
+    p = xcalloc(1, sizeof(*p) + bytes);
+    for (size_t i = 0; i < w->count; i++) {
+        size_t len = strlen(w->labels[i].value) + 1;
+
+        memcpy(p->text + at, w->labels[i].value, len);
+        p->labels[i] = (struct tele_label){ intern(t, w->labels[i].name), p->text + at };
+        at += len;
+    }
+    p->series = (struct tele_series){
+        .metric = w->metric, .labels = p->labels, .label_count = w->count, .source = source
+    };
+    return p;
+}
+
+static uint64_t series_hash(const struct tele_series *s)
+{
+    uint64_t h = hash_add(hash_start, s->metric->id);
+
+    for (size_t i = 0; i < s->label_count; i++)
+        h = hash_add(hash_add(h, s->labels[i].name), s->labels[i].value);
+    return hash_mix(h);
+}
+
+/* Takes an id out of the hash table; those behind it close up, so that none is lost. */
+static void slot_remove(struct tele *t, uint32_t id)
+{
+    size_t hole = series_hash(t->series[id]) & t->slot_mask, at;
+
+    while (t->slots[hole] != id + 1)
+        hole = (hole + 1) & t->slot_mask;
+    for (at = (hole + 1) & t->slot_mask; t->slots[at]; at = (at + 1) & t->slot_mask) {
+        size_t home = series_hash(t->series[t->slots[at] - 1]) & t->slot_mask;
+
+        if (((at - home) & t->slot_mask) < ((at - hole) & t->slot_mask))
+            continue;
+        t->slots[hole] = t->slots[at];
+        hole = at;
+    }
+    t->slots[hole] = 0;
+}
+
+static size_t slot_free(const struct tele *t, uint64_t hash)
+{
+    size_t i = hash & t->slot_mask;
+
+    while (t->slots[i])
+        i = (i + 1) & t->slot_mask;
+    return i;
+}
+
+/* The id of the one that has been unknown longest; TELE_NONE: all are in use. */
+static uint32_t resting(const struct tele *t)
+{
+    size_t count = atomic_load_explicit(&t->count, memory_order_relaxed);
+    uint32_t best = TELE_NONE, rest = TELE_REST_BATCHES;
+
+    for (size_t i = 0; i < count; i++)
+        if (t->passing[i] && t->passing[i]->rest >= rest) {
+            rest = t->passing[i]->rest + 1;
+            best = (uint32_t)i;
+        }
+    return best;
+}
+
+static void renew(struct tele *t, unsigned source, const struct wanted *w, uint32_t id)
+{
+    struct tele_passing *old = t->passing[id], *p = passing_new(t, source, w);
+
+    slot_remove(t, id);
+    pthread_rwlock_wrlock(&t->names);
+    t->passing[id] = p;
+    t->series[id] = &p->series;
+    atomic_fetch_add_explicit(&t->born[id], 1, memory_order_release);
+    atomic_fetch_add_explicit(&t->renewed, 1, memory_order_release);
+    pthread_rwlock_unlock(&t->names);
+    t->slots[slot_free(t, w->hash)] = id + 1;
+    t->stage[id] = NAN;
+    free(old);
+}
+
+static uint32_t add_passing(struct tele *t, unsigned source, const struct wanted *w, size_t slot)
+{
+    size_t id = atomic_load_explicit(&t->count, memory_order_relaxed);
+    uint32_t old;
+
+    if (t->passing_count * 100 < t->max * TELE_PASSING_PCT &&
+        within_budget(t, w->metric->priority, id)) {
+        t->passing[id] = passing_new(t, source, w);
+        t->passing_count++;
+        t->series[id] = &t->passing[id]->series;
+        t->slots[slot] = (uint32_t)id + 1;
+        atomic_store_explicit(&t->count, id + 1, memory_order_release);
+        return (uint32_t)id;
+    }
+    old = resting(t);
+    if (old == TELE_NONE)
+        refuse(t, w->hash);
+    else
+        renew(t, source, w, old);
+    return old;
+}
+
+/* ---- series that stay */
+
 static uint32_t add_series(struct tele *t, unsigned source, const struct wanted *w, size_t slot)
 {
     size_t id = atomic_load_explicit(&t->count, memory_order_relaxed);
@@ -314,6 +451,8 @@ uint32_t tele_series(struct tele *t, unsigned source, const struct tele_metric *
     for (i = w.hash & t->slot_mask; t->slots[i]; i = (i + 1) & t->slot_mask)
         if (same(t->series[t->slots[i] - 1], &w))
             return t->slots[i] - 1;
+    if (tele_passes(m))
+        return add_passing(t, source, &w, i);
     if (!within_budget(t, m->priority, have)) {
         refuse(t, w.hash);
         return TELE_NONE;
@@ -382,6 +521,8 @@ void tele_end(struct tele *t)
         if (t->series[i]->source != t->batch)
             continue;
         t->values[i] = t->stage[i];
+        if (t->passing[i])
+            t->passing[i]->rest = isnan(t->stage[i]) ? t->passing[i]->rest + 1 : 0;
         t->stage[i] = NAN;
     }
     t->sources[t->batch].time_ns = t->batch_ns;
@@ -421,6 +562,26 @@ double tele_value(struct tele *t, uint32_t id)
     v = t->values[id];
     pthread_mutex_unlock(&t->lock);
     return v;
+}
+
+uint32_t tele_born(const struct tele *t, uint32_t id)
+{
+    return id < tele_count(t) ? atomic_load_explicit(&t->born[id], memory_order_acquire) : 0;
+}
+
+uint64_t tele_renewed(const struct tele *t)
+{
+    return atomic_load_explicit(&t->renewed, memory_order_acquire);
+}
+
+void tele_hold(struct tele *t)
+{
+    pthread_rwlock_rdlock(&t->names);
+}
+
+void tele_let(struct tele *t)
+{
+    pthread_rwlock_unlock(&t->names);
 }
 
 uint64_t tele_refused(const struct tele *t)

@@ -9,7 +9,12 @@
  *
  * One thread writes; readers copy under a lock (tele_copy).  Series keep their ids for the life
  * of the table: ids are dense, so that a frame is an array.  A budget bounds them: beyond it new
- * series of metrics with the lowest priority are refused first, and counted. */
+ * series of metrics with the lowest priority are refused first, and counted.
+ *
+ * Series of processes and jobs pass: they may fill a quarter of the budget, then the id of the one
+ * that has been unknown longest is given again, to another series.  Who keeps anything by id looks
+ * at tele_renewed() and tele_born(); who reads series on another thread than the writer's does so
+ * between tele_hold() and tele_let(). */
 #ifndef METRICS_TELE_H
 #define METRICS_TELE_H
 #include "base/buf.h"
@@ -21,6 +26,8 @@ enum {
     TELE_SERIES_MAX = 16384, /* of a table; the default budget is lower */
     TELE_SERIES_DEFAULT = 8192,
     TELE_LABELS_MAX = 16,    /* of a series */
+    TELE_PASSING_PCT = 25,   /* of the budget may be series of processes and jobs */
+    TELE_REST_BATCHES = 5,   /* batches of its source in which one was unknown: its id is free */
     TELE_VALUE_MAX = 256,    /* bytes of a label value and its NUL: longer ones are cut */
     TELE_NAME_MAX = 128,     /* of a metric or label name */
     TELE_SOURCES_MAX = 64,   /* sources of a table */
@@ -104,6 +111,14 @@ void tele_set(struct tele *t, uint32_t id, double value); /* TELE_NONE and NaN a
 void tele_end(struct tele *t);
 
 size_t tele_count(const struct tele *t);
+/* How often an id was given again, and all ids together.  Any thread. */
+uint32_t tele_born(const struct tele *t, uint32_t id);
+uint64_t tele_renewed(const struct tele *t);
+bool tele_passes(const struct tele_metric *m); /* of a process or a job */
+/* No id is given again meanwhile.  Any thread but the writer's; not twice by one, and only for as
+ * long as memory takes: the writer waits. */
+void tele_hold(struct tele *t);
+void tele_let(struct tele *t);
 const struct tele_series *tele_get(const struct tele *t, uint32_t id);
 /* All latest values by id into out[0..cap), NaN where unknown; returns how many there are.
  * Any thread. */

@@ -3,8 +3,9 @@
  *
  * Who may touch what: series, sources, foreign metrics and the staged batch belong to the writer's
  * thread.  Readers on other threads see a series or source once its count has been published
- * (release and acquire), and neither moves afterwards.  Values, batch times, events and documents
- * are under `lock`. */
+ * (release and acquire), and neither moves afterwards, but for series that pass: those are replaced
+ * with `names` held for writing, and lie in blocks of their own.  Values, batch times, events and
+ * documents are under `lock`. */
 #ifndef METRICS_TELE_INT_H
 #define METRICS_TELE_INT_H
 #include "base/arena.h"
@@ -30,18 +31,30 @@ struct tele_document {
     uint64_t change; /* when it was put */
 };
 
+struct tele_passing {
+    struct tele_series series; /* its labels' values are in `text`, their names are kept by all */
+    struct tele_label labels[TELE_LABELS_MAX];
+    uint32_t rest; /* batches of its source since it was known */
+    char text[];
+};
+
 struct tele {
     pthread_mutex_t lock;
     size_t max; /* the budget */
     struct arena arena;
 
+    pthread_rwlock_t names; /* held by readers of series on other threads */
     /* the writer's, readable below `count` */
     const struct tele_series **series; /* max entries */
+    atomic_uint *born;                 /* max entries: how often an id was given again */
+    atomic_uint_fast64_t renewed;
     atomic_size_t count;
     struct tele_source sources[TELE_SOURCES_MAX];
     atomic_uint source_count;
 
     /* the writer's alone */
+    struct tele_passing **passing; /* by id, owned; NULL: it stays */
+    size_t passing_count;
     uint32_t *slots; /* series by hash of metric and labels: id + 1, 0 is free */
     size_t slot_mask;
     const char **strings; /* label names and values, each kept once */

@@ -147,7 +147,7 @@ TEST(series_and_models)
            "{\"entity\":\"gpu\",\"kind\":\"gauge\",\"unit\":\"%\","
            "\"help\":\"GPU utilization (in %).\"}},\"series\":[{\"id\":1,\"metric\":\"gpu.util\","
            "\"source\":\"gpu\",\"labels\":{\"gpu\":\"1\"},\"value\":3.25}],\"count\":7,"
-           "\"matched\":2}");
+           "\"renewed\":0,\"matched\":2}");
     expect_part(&n, "/api/v1/series?metric=gpu.*", 200, "\"matched\":3}");
     expect_part(&n, "/api/v1/series?entity=host,model", 200, "\"matched\":2}");
     expect_part(&n, "/api/v1/series?entity=hots", 400, "'entity' is a list of host, gpu");
@@ -159,7 +159,7 @@ TEST(series_and_models)
     expect(&n, "/api/v1/processes", 200,
            "{\"schema\":\"stoker.gpu-processes/1\",\"time_ms\":1700000000000,\"processes\":["
            "{\"labels\":{\"gpu\":\"0\",\"pid\":\"77\"},\"memory_bytes\":4096,\"util_pct\":12}],"
-           "\"jobs\":null}");
+           "\"gpu_labels\":null,\"jobs\":null}");
     tele_doc(n.t, "jobs", "[{\"job\":1}]");
     expect_part(&n, "/api/v1/processes", 200, "\"jobs\":[{\"job\":1}]}");
     node_close(&n);
@@ -343,30 +343,40 @@ TEST(live)
     fd = listen_to(&n, "/api/v1/live");
     expect_event(fd, hello);
     api_tick(n.api, 1700000001 * NS);
-    expect_event(fd, "event: values\ndata: {\"time_ms\":1700000001000,\"count\":7,\"full\":true,"
-                     "\"id\":[0,1,2,5,6],\"value\":[95,3.25,61,0.5,4]}");
+    expect_event(
+        fd,
+        "event: values\ndata: {\"time_ms\":1700000001000,\"count\":7,\"renewed\":0,\"full\":true,"
+        "\"id\":[0,1,2,5,6],\"value\":[95,3.25,61,0.5,4]}");
     fill(&n, 97);
     late = listen_to(&n, "/api/v1/live?entity=process");
     expect_event(late, hello);
     api_tick(n.api, 1700000002 * NS);
-    expect_event(fd, "event: values\ndata: {\"time_ms\":1700000002000,\"count\":7,\"full\":false,"
-                     "\"id\":[0],\"value\":[97]}");
-    expect_event(late, "event: values\ndata: {\"time_ms\":1700000002000,\"count\":7,\"full\":true,"
-                       "\"id\":[3,4],\"value\":[4096,12]}");
+    expect_event(
+        fd,
+        "event: values\ndata: {\"time_ms\":1700000002000,\"count\":7,\"renewed\":0,\"full\":false,"
+        "\"id\":[0],\"value\":[97]}");
+    expect_event(
+        late,
+        "event: values\ndata: {\"time_ms\":1700000002000,\"count\":7,\"renewed\":0,\"full\":true,"
+        "\"id\":[3,4],\"value\":[4096,12]}");
     add_event(n.t, 1700000002, TELE_EVENT_XID, 3, 79, "bus");
     make_alert(ALERT_FIRING);
     fill(&n, NAN);
     api_tick(n.api, 1700000003 * NS);
-    expect_event(fd, "event: values\ndata: {\"time_ms\":1700000003000,\"count\":7,\"full\":false,"
-                     "\"id\":[0],\"value\":[null]}");
+    expect_event(
+        fd,
+        "event: values\ndata: {\"time_ms\":1700000003000,\"count\":7,\"renewed\":0,\"full\":false,"
+        "\"id\":[0],\"value\":[null]}");
     expect_event(fd, "event: event\ndata: {\"time_ms\":1700000002000,\"kind\":\"xid\",\"gpu\":3,"
                      "\"code\":79,\"text\":\"bus\"}");
     buf_addf(&want, "event: alerts\ndata: %s", alert_json);
     expect_event(fd, want.data);
     add_event(n.t, 1700000002, TELE_EVENT_XID, 3, 45, "same second");
     api_tick(n.api, 1700000004 * NS);
-    expect_event(fd, "event: values\ndata: {\"time_ms\":1700000004000,\"count\":7,\"full\":false,"
-                     "\"id\":[],\"value\":[]}");
+    expect_event(
+        fd,
+        "event: values\ndata: {\"time_ms\":1700000004000,\"count\":7,\"renewed\":0,\"full\":false,"
+        "\"id\":[],\"value\":[]}");
     expect_event(fd, "event: event\ndata: {\"time_ms\":1700000002000,\"kind\":\"xid\",\"gpu\":3,"
                      "\"code\":45,\"text\":\"same second\"}");
     close(late);

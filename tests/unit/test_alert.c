@@ -502,13 +502,13 @@ TEST(thousands_of_series)
     enum { MANY = 8000 };
     struct alert_rule r[2] = {
         { .name = "V",
-          .metric = "process.gpu.memory",
+          .metric = "gpu.fb.used",
           .threshold = 10,
           .clear = NAN,
           .unit = "B",
           .summary = "{pid}" },
         { .name = "M",
-          .metric = "process.gpu.memory",
+          .metric = "gpu.fb.used",
           .how = ALERT_MEAN,
           .window_ns = 60 * SEC,
           .threshold = 10,
@@ -516,7 +516,7 @@ TEST(thousands_of_series)
           .unit = "B",
           .summary = "{pid}" },
     };
-    const struct tele_metric *m = tele_metric("process.gpu.memory");
+    const struct tele_metric *m = tele_metric("gpu.fb.used");
     struct tele *t = tele_new(TELE_SERIES_MAX);
     unsigned source = tele_source(t, "gpu");
     struct alerts *a = alerts_new(r, 2, t);
