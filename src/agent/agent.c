@@ -90,22 +90,50 @@ static void on_alert(void *arg, const struct alert_active *x)
         note_incident(a);
 }
 
+static bool same_targets(const struct alert_targets *a, const struct alert_targets *b)
+{
+    return str_eq(a->alertmanager, b->alertmanager) && str_eq(a->webhook, b->webhook) &&
+           str_eq(a->command, b->command) && str_eq(a->hostname, b->hostname) &&
+           str_eq(a->generator, b->generator) && a->log == b->log &&
+           a->timeout_ms == b->timeout_ms && a->resend_ms == b->resend_ms &&
+           a->backoff_ms == b->backoff_ms;
+}
+
+/* Others than before hear of what fires already. */
+static void tell_firing(struct agent *a)
+{
+    struct alert_active *list = xcalloc(ALERT_ACTIVE_MAX, sizeof(*list));
+    size_t n = alerts_list(a->alerts, list, ALERT_ACTIVE_MAX);
+
+    for (size_t i = 0; i < n && a->sender; i++)
+        if (list[i].state == ALERT_FIRING)
+            alert_sender_add(a->sender, a->shown, &list[i]);
+    free(list);
+}
+
 static enum rc open_alerts(struct agent *a, const struct agent_opts *o, struct err *err)
 {
     size_t count = o->rule_count;
     const struct alert_rule *rules = o->rules ? o->rules : alert_defaults(&count);
+    struct alerts *old = a->alerts, *fresh;
     struct alert_sender *sender = NULL;
-    struct alerts *old;
+    bool keep = a->sender && same_targets(&o->alerts, &a->o.alerts);
 
-    if (!a->player && alert_sender_new(&o->alerts, &sender, err))
+    if (!a->player && !keep && alert_sender_new(&o->alerts, &sender, err))
         return err_ctx(err, "alerts");
-    alert_sender_free(a->sender, 0);
-    a->sender = sender;
-    old = a->alerts;
+    if (!keep) {
+        alert_sender_free(a->sender, 0);
+        a->sender = sender;
+    }
+    fresh = alerts_new(rules, count, a->shown);
     pthread_rwlock_wrlock(&a->view);
-    a->alerts = alerts_new(rules, count, a->shown);
+    if (old)
+        alerts_inherit(fresh, old);
+    a->alerts = fresh;
     pthread_rwlock_unlock(&a->view);
     alerts_free(old);
+    if (!keep)
+        tell_firing(a);
     return RC_OK;
 }
 

@@ -258,6 +258,89 @@ static void discover(struct alerts *a)
         find_partners(a, &a->tracks[i], i < tracks ? from : 0);
 }
 
+/* ---- a new set of rules */
+static bool same_number(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/* Words for people may differ. */
+static bool same_rule(const struct alert_rule *a, const struct alert_rule *b)
+{
+    return str_eq(a->name, b->name) && str_eq(a->metric, b->metric) && str_eq(a->of, b->of) &&
+           str_eq(a->where, b->where) && str_eq(a->guard, b->guard) && a->how == b->how &&
+           a->from_zero == b->from_zero && a->window_ns == b->window_ns && a->op == b->op &&
+           same_number(a->threshold, b->threshold) && same_number(a->clear, b->clear) &&
+           a->for_ns == b->for_ns && a->keep_ns == b->keep_ns && a->guard_op == b->guard_op &&
+           same_number(a->guard_than, b->guard_than) && a->severity == b->severity;
+}
+
+static size_t rule_like(const struct alerts *a, const struct alert_rule *r)
+{
+    size_t i = 0;
+
+    while (i < a->rule_count && !same_rule(&a->rules[i], r))
+        i++;
+    return i;
+}
+
+static void take_tracks(struct alerts *a, struct alerts *old)
+{
+    for (size_t i = 0; i < old->count; i++) {
+        struct track *k = &old->tracks[i];
+        size_t r = rule_like(a, &old->rules[k->rule]);
+
+        if (r == a->rule_count) {
+            free(k->win);
+            free(k->summary);
+            continue;
+        }
+        k->rule = (uint16_t)r;
+        a->active += k->state != TRACK_IDLE;
+        VEC_GROW(a->tracks, a->count, a->cap);
+        a->tracks[a->count++] = *k;
+    }
+    old->count = old->active = 0;
+}
+
+/* Series were there before the rule: their counters have not come from zero. */
+static void watch_old_series(struct alerts *a, size_t rule)
+{
+    for (uint32_t i = 0; i < a->series_seen; i++) {
+        const struct tele_series *s = tele_get(a->t, i);
+        size_t before = a->count;
+
+        if (str_eq(s->metric->id, a->rules[rule].metric) &&
+            alert_where(a->rules[rule].where, s->labels, s->label_count))
+            watch(a, rule, i);
+        if (a->count > before)
+            a->tracks[before].born = false;
+    }
+}
+
+void alerts_inherit(struct alerts *a, struct alerts *old)
+{
+    assert(a->t == old->t && !a->count && !a->wall_ns);
+    pthread_mutex_lock(&old->lock); /* others may list it */
+    a->mono_ns = old->mono_ns;
+    a->wall_ns = old->wall_ns;
+    a->renewed = old->renewed;
+    a->series_seen = old->series_seen;
+    a->refused = old->refused;
+    a->value_cap = old->value_cap;
+    a->values = xcalloc(a->value_cap ? a->value_cap : 1, sizeof(*a->values));
+    a->born = xcalloc(a->value_cap ? a->value_cap : 1, sizeof(*a->born));
+    if (a->series_seen)
+        memcpy(a->born, old->born, a->series_seen * sizeof(*a->born));
+    take_tracks(a, old);
+    for (size_t r = 0; r < a->rule_count; r++)
+        if (rule_like(old, &a->rules[r]) == old->rule_count)
+            watch_old_series(a, r);
+    for (size_t i = 0; i < a->count; i++)
+        find_partners(a, &a->tracks[i], 0);
+    pthread_mutex_unlock(&old->lock);
+}
+
 /* ---- what a rule compares */
 static double latest(const struct alerts *a, uint32_t series)
 {

@@ -85,6 +85,10 @@ struct alert_active {
 };
 struct alerts;
 struct alerts *alerts_new(const struct alert_rule *rules, size_t count, struct tele *t);
+/* Before the first turn: rules that are the same go on where `old`, of the same table, was
+ * (pending since, firing, windows); others look at all series as if they had always been there.
+ * `old` is empty afterwards. */
+void alerts_inherit(struct alerts *a, struct alerts *old);
 void alerts_free(struct alerts *a);
 /* Once a second, on the writer's thread.  `changed` is called for each that fires or resolves. */
 void alerts_turn(struct alerts *a, int64_t now_ns,

@@ -497,6 +497,85 @@ TEST(each_default_rule_fires_and_does_not)
 }
 
 /* ---- many */
+/* Rules are read again: those that are the same go on, others begin. */
+TEST(a_new_set_of_rules_inherits)
+{
+    struct alert_rule r[] = {
+        { .name = "Same",
+          .metric = "gpu.temp",
+          .op = ALERT_ABOVE,
+          .threshold = 80,
+          .clear = NAN,
+          .for_ns = 10 * SEC,
+          .unit = "C",
+          .summary = "{value}" },
+        { .name = "Other",
+          .metric = "gpu.temp",
+          .op = ALERT_ABOVE,
+          .threshold = 80,
+          .clear = NAN,
+          .for_ns = 10 * SEC,
+          .unit = "C",
+          .summary = "{value}" },
+        { .name = "Fires",
+          .metric = "gpu.power",
+          .op = ALERT_ABOVE,
+          .threshold = 1,
+          .clear = NAN,
+          .unit = "W",
+          .summary = "{value}" },
+        { .name = "New",
+          .metric = "gpu.xid.total",
+          .how = ALERT_INCREASE,
+          .from_zero = true,
+          .window_ns = 60 * SEC,
+          .op = ALERT_ABOVE,
+          .threshold = 0,
+          .clear = NAN,
+          .unit = "1",
+          .summary = "{value}" },
+    };
+    static const char *const metrics[] = { "gpu.temp", "gpu.power", "gpu.xid.total" };
+    struct tele *t = tele_new(0);
+    unsigned source = tele_source(t, "gpu");
+    struct alerts *a = alerts_new(r, 3, t), *b;
+    struct alert_active x[8];
+    size_t n = 0, fired = 0;
+
+    for (int s = 0; s < 24; s++) {
+        tele_begin(t, source, BEGIN_NS + s * SEC);
+        for (size_t i = 0; i < 3; i++)
+            tele_set(t, tele_series(t, source, tele_metric(metrics[i]), NULL, 0), 100);
+        tele_end(t);
+        if (s == 6) {
+            r[1].threshold = 70;
+            b = alerts_new(r, 4, t);
+            alerts_inherit(b, a);
+            alerts_free(a);
+            a = b;
+        }
+        alerts_turn(a, BEGIN_NS + s * SEC, NULL, NULL);
+        if (s == 12) { /* ten seconds behind the first, six behind the new rules */
+            n = alerts_list(a, x, ARRAY_SIZE(x));
+            for (size_t i = 0; i < n; i++) {
+                bool same = !strcmp(x[i].rule->name, "Same");
+                bool fires = !strcmp(x[i].rule->name, "Fires");
+
+                CHECK(x[i].state == (same || fires ? ALERT_FIRING : ALERT_PENDING));
+                if (same || fires)
+                    CHECK(x[i].since_ns == BEGIN_NS);
+                fired += same || fires;
+            }
+            CHECK(n == 3 && fired == 2); /* an old count is no increase */
+        }
+    }
+    n = alerts_list(a, x, ARRAY_SIZE(x));
+    CHECK(n == 3 && x[0].state == ALERT_FIRING && x[1].state == ALERT_FIRING &&
+          x[2].state == ALERT_FIRING);
+    alerts_free(a);
+    tele_free(t);
+}
+
 TEST(thousands_of_series)
 {
     enum { MANY = 8000 };
@@ -606,4 +685,5 @@ TEST_MAIN(cmocka_unit_test(fires_after_for_and_resolves), cmocka_unit_test(hyste
           cmocka_unit_test(ratio_and_guard_come_late),
           cmocka_unit_test(rules_that_are_off_are_not_there),
           cmocka_unit_test(each_default_rule_fires_and_does_not),
-          cmocka_unit_test(thousands_of_series), cmocka_unit_test(lists_from_another_thread))
+          cmocka_unit_test(a_new_set_of_rules_inherits), cmocka_unit_test(thousands_of_series),
+          cmocka_unit_test(lists_from_another_thread))
