@@ -29,6 +29,7 @@ struct agent_opts {
     const char *record, *replay; /* files; NULL: none */
     bool demo;
     double replay_speed; /* 1; 0: as fast as it goes */
+    bool replay_loop;    /* from the beginning again at its end, in later seconds */
     uint64_t seconds;    /* of values to show, then it holds still; 0: no end */
     bool no_gpu;         /* no child for the driver */
     size_t series_max;

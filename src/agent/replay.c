@@ -4,7 +4,8 @@
  * A recording is what an agent showed (show.c writes it): batches of its sources, and last in each
  * second the batch of source "agent", which marks the second's end.  Playing goes from mark to
  * mark.  Times are shifted so that the recording begins now; played faster than it was made it
- * ends now instead, so that no time lies in the future.
+ * ends now instead, so that no time lies in the future.  Played in a loop it goes on in later
+ * seconds; then the end is that of opts.seconds, where there is one.
  *
  * The demo plays one recorded GPU as eight: eight readers over one recording, each begins at
  * another place of it, and each has a feed whose labels are renamed.  It begins some minutes ago
@@ -43,6 +44,8 @@ struct player {
     struct play plays[AGENT_DEMO_GPUS];
     size_t count;
     int64_t first_ns, last_ns, shift_ns;
+    int64_t step_ns;  /* from a mark to the next, on average */
+    int64_t begin_ns; /* the first mark, as it is shown */
     uint64_t marks;   /* seconds of the recording */
     int64_t demo_ns;  /* the demo's next second */
     int64_t begun_ns; /* monotonic */
@@ -187,7 +190,11 @@ static void begin_at(struct player *p)
     bool fast = a->o.replay_speed != 1;
 
     p->begun_ns = a->begun_ns;
+    p->step_ns = p->marks > 1 ? (p->last_ns - p->first_ns) / (int64_t)(p->marks - 1) : 1000000000;
     p->shift_ns = a->begun_wall_ns - (fast ? p->last_ns : p->first_ns);
+    if (fast && a->o.replay_loop && a->o.seconds)
+        p->shift_ns = a->begun_wall_ns - p->first_ns - (int64_t)(a->o.seconds - 1) * p->step_ns;
+    p->begin_ns = p->first_ns + p->shift_ns;
     p->demo_ns = a->begun_wall_ns - a->begun_wall_ns % 1000000000 -
                  (fast ? 0 : PLAY_DEMO_BACK_MS * AGENT_MS);
 }
@@ -237,8 +244,10 @@ bool player_step(struct player *p, int64_t *out_time_ns)
         struct err err = { 0 };
         if (to_mark(&p->plays[i], &err) == RC_OK)
             continue;
-        if (!p->a->o.demo)
+        if (!p->a->o.demo && !p->a->o.replay_loop)
             return false;
+        if (!p->a->o.demo)
+            p->shift_ns += p->last_ns - p->first_ns + p->step_ns;
         rewind_play(&p->plays[i]);
         if (to_mark(&p->plays[i], &err))
             return false;
@@ -255,7 +264,7 @@ bool player_step(struct player *p, int64_t *out_time_ns)
 int64_t player_due_ns(const struct player *p, int64_t time_ns)
 {
     double speed = p->a->o.replay_speed;
-    int64_t begin = p->a->o.demo || speed == 1 ? p->a->begun_wall_ns : p->first_ns + p->shift_ns;
+    int64_t begin = p->a->o.demo || speed == 1 ? p->a->begun_wall_ns : p->begin_ns;
 
     return speed > 0 ? p->begun_ns + (int64_t)((double)(time_ns - begin) / speed) : 0;
 }

@@ -336,27 +336,6 @@ static enum rc say(struct cmd_ctx *ctx, struct err *err)
     return rc;
 }
 
-/* ---- what speaks with the driver */
-
-/* The collector's status tells the agent why it ended, so it is the process's own. */
-static enum rc run_driver(struct cmd_ctx *ctx, struct err *err)
-{
-    const struct agent_args *args = ctx->opts;
-    const char *library = args->gpu_library ? args->gpu_library : getenv("STOKER_NVML_LIB");
-    struct gpu_child_opts go = { .nvml = library };
-    struct root *root = NULL;
-    enum rc rc = root_open(args->root, &root, err);
-
-    go.root = root;
-    if (rc == RC_OK && args->gpu_child)
-        _exit(gpu_child_main(&go, (int)args->gpu_child));
-    if (rc == RC_OK)
-        rc = gpu_sample_json(&go, &ctx->out, err);
-    if (root)
-        root_close(root);
-    return rc;
-}
-
 /* ---- the command */
 
 static enum rc run_agent(struct cmd_ctx *ctx, struct err *err)
@@ -366,11 +345,11 @@ static enum rc run_agent(struct cmd_ctx *ctx, struct err *err)
     enum rc rc;
 
     if (args->gpu_child || args->gpu_sample)
-        return run_driver(ctx, err);
+        return agent_run_driver(ctx, err);
     if (ctx->argc)
         return say(ctx, err);
     if (args->json && !args->once)
-        return err_set(err, RC_USAGE, "--json is for --once and for status");
+        return err_set(err, RC_USAGE, "--json is for --once, status and --gpu-sample");
     rc = agent_plan_make(ctx, &p, err);
     if (rc == RC_OK)
         rc = args->once ? run_once(ctx, p, err) : run_daemon(ctx, &p, err);
@@ -405,6 +384,7 @@ static const struct opt opts_agent[] = {
     ROW(0, "replay", STR, replay, "FILE", "show a recording instead of this machine"),
     ROW(0, "demo", FLAG, demo, NULL, "show a recorded H200, played as eight GPUs"),
     ROW(0, "speed", STR, speed, "N|max", "of a replay (default: 1)"),
+    ROW(0, "loop", FLAG, loop, NULL, "begin a replay again when it is over"),
     ROW(0, "duration", STR, duration, "TIME", "end after so long"),
     { .name = "metric-names",
       .kind = OPT_STR,
@@ -429,7 +409,7 @@ static const struct opt opts_agent[] = {
     ROW(0, "control", STR, control, "SOCKET", "the socket of release, attach, bundle and status"),
     ROW(0, "last", STR, last, "TIME", "of bundle: how far back (default: 15m)"),
     ROW(0, "once", FLAG, once, NULL, "print the values of one moment as /metrics does, and end"),
-    ROW(0, "json", FLAG, json, NULL, "of --once and status: JSON"),
+    ROW(0, "json", FLAG, json, NULL, "of --once, status and --gpu-sample: JSON"),
     ROW(0, "quiet", FLAG, quiet, NULL, "no lines on standard error but warnings"),
     { .name = "gpu-child",
       .kind = OPT_INT,
@@ -439,7 +419,7 @@ static const struct opt opts_agent[] = {
       .max = INT32_MAX,
       .help = "how the agent starts its collector; not for people" },
     ROW(0, "gpu-sample", FLAG, gpu_sample, NULL,
-        "print one full sample of the GPUs with the cost of each call, and end"),
+        "print what each call of the driver costs in a sample, and end"),
     ROW(0, "gpu-library", STR, gpu_library, "FILE", "the driver's library"),
     { 0 },
 };

@@ -3,6 +3,7 @@
  *
  *   agent.c          options, signals, the life of the agent
  *   agent_plan.c     what to watch: from the spec, then from options
+ *   agent_sample.c   the driver asked by this program itself: the collector, the cost of calls
  *   agent_control.c  the socket through which `stoker agent release` and others speak with it */
 #ifndef CMD_AGENT_INT_H
 #define CMD_AGENT_INT_H
@@ -25,7 +26,7 @@ struct agent_args {
     struct opt_strs scrape, peers;
     int64_t series_max, gpu_child;
     bool insecure, open_metrics, free_port, no_history, demo, lower_hostname, no_gpu, once, json;
-    bool quiet, gpu_sample;
+    bool quiet, gpu_sample, loop;
 };
 
 /* Everything that agent_opts borrows. */
@@ -40,6 +41,10 @@ struct agent_plan {
 };
 enum rc agent_plan_make(struct cmd_ctx *ctx, struct agent_plan **out, struct err *err) MUST_USE;
 void agent_plan_free(struct agent_plan *p); /* NULL is fine */
+
+/* ---- agent_sample.c */
+/* --gpu-child, which does not return, or --gpu-sample */
+enum rc agent_run_driver(struct cmd_ctx *ctx, struct err *err) MUST_USE;
 
 /* ---- agent_control.c */
 /* Where the socket is: `given`, or the place for this user. */

@@ -112,6 +112,8 @@ static enum rc speed_of(struct agent_plan *p, const struct agent_args *a, struct
 
     if (a->speed && !a->replay && !a->demo)
         return err_set(err, RC_USAGE, "--speed is for --replay and --demo");
+    if (a->loop && !a->replay)
+        return err_set(err, RC_USAGE, "--loop is for --replay");
     if (a->replay && a->demo)
         return err_set(err, RC_USAGE, "--demo plays its own recording: it takes no --replay");
     if (str_eq(speed, "max")) {
@@ -169,6 +171,7 @@ static void plain_of(struct agent_plan *p, const struct agent_args *a)
     p->o.record = a->record;
     p->o.replay = a->replay;
     p->o.demo = a->demo;
+    p->o.replay_loop = a->loop;
     p->o.series_max = (size_t)a->series_max;
     p->o.no_gpu = a->no_gpu;
     p->o.serve_url = a->serve;
