@@ -61,6 +61,15 @@ def record():
     pathlib.Path("no.rec").write_text("hello")
     q = run("agent", "--once", "--replay", "no.rec")
     check("a file that is none is refused", q.returncode not in (0, None) and "no recording" in q.stderr and not q.stdout, q.stderr)
+    a = agent("--replay", "one.rec", "--loop", "--speed", "max", "--duration", "1h")
+    n = a.ask("/api/v1/node")[1]
+    check("--loop begins again, as often as it takes", n["agent"]["seconds"] == 3600, n["agent"], a.text)
+    q = a.ask("/api/v1/query?metric=host.mem.total&from=-2h&step=1")[1]
+    known = [q["from_ms"] + i * 1000 for i, v in enumerate(q["series"][0]["mean"]) if v is not None]
+    check("in later seconds, up to now", len(known) >= 3598 and known[-1] <= time.time() * 1000, len(known), known[-1:], time.time())
+    a.stop()
+    q = run("agent", "--once", "--loop")
+    check("--loop alone is refused", q.returncode == 2 and "--replay" in q.stderr, q.stderr)
     q = run("agent", "--once", "--replay", "missing.rec")
     check("and one that is not there", q.returncode == 3 and "missing.rec" in q.stderr, q.stderr)
     p = run("agent", "--once", "--no-gpu", "--record", "/dev/full")
@@ -266,6 +275,16 @@ def manager():
     check("stopping too", True)
 
 
+def sample():
+    p = run("agent", "--gpu-sample", env=dict(os.environ, **GPU))
+    rows = [l.split() for l in p.stdout.splitlines()]
+    check("--gpu-sample: a table of the driver's calls, dearest first", p.returncode == 0 and rows[0][:2] == ["call", "usual"] and len(rows) > 20 and
+          float(rows[1][3]) >= float(rows[2][3]) and rows[-1][0] == "the", p.stdout[:600], p.stderr)
+    p = run("agent", "--gpu-sample", "--json", env=dict(os.environ, **GPU))
+    d = json.loads(p.stdout)
+    check("with --json all there is", d["schema"] == "stoker.gpu-sample/1" and len(d["gpus"]) == 8 and d["usual"]["calls"], p.stdout[:300])
+
+
 def hang():
     a = agent("--no-history", env=dict(GPU, FAKE_NVML_FAULT="hang:nvmlDeviceGetTemperatureV:3"))
     check("a driver that hangs is told", wait(lambda: a.value("stoker_driver_hung") == 1 or a.ask("/health")[1]["driver_hung"], 40), a.ask("/health"), a.text)
@@ -273,6 +292,6 @@ def hang():
     check("and it ends well", a.stop() == 0, a.text)
 
 
-for fn in (once, record, demo, live, security, history, full_disk, scrapers, application, reload, manager, hang):
+for fn in (once, record, demo, live, security, history, full_disk, scrapers, application, reload, manager, sample, hang):
     part(fn)
 done()
