@@ -2,10 +2,10 @@
 /* What the history costs: bytes a sample, and the time of a query.  On made-up series, and on a
  * recording.
  *
- * Made up are eight GPUs and their host, as recorded on an H200: idle at 80 W with noise of a few hundredths,
- * 130 W when a model lies in memory, 300 to 690 W under load, in phases of minutes; temperatures
- * that follow slowly; ratios with all their digits; counters of energy and bytes; and beside them
- * what hardly ever changes, which is most.  With a fixed seed.
+ * Made up are eight GPUs and their host, as recorded on an H200: idle at 80 W with noise of a few
+ * hundredths, 130 W when a model lies in memory, 300 to 690 W under load, in phases of minutes;
+ * temperatures that follow slowly; ratios with all their digits; counters of energy and bytes; and
+ * beside them what hardly ever changes, which is most.  With a fixed seed.
  *
  * A recording (`stoker agent --record`) goes round until the hours are over; one of a single GPU
  * is played as eight, each at another place of it, as the demo is.  A sample counts when its series
