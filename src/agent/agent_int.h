@@ -4,6 +4,7 @@
  *   agent.c    start and stop, the sampling thread's turn, events
  *   show.c     from what came in to what is shown: history first, then everybody
  *   lanes.c    threads that run host sources
+ *   inventory.c  what this machine is, from `stoker detect`, once
  *   scrape.c   the thread that asks applications
  *   models.c   what our model server says, as the table's own metrics
  *   replay.c   a recording, or the demo, in the place of all sources
@@ -217,6 +218,9 @@ void lanes_plan(struct agent *a); /* which sources, on which lane */
 enum rc lanes_start(struct agent *a, struct err *err) MUST_USE;
 void lanes_watch(struct agent *a); /* tells what hangs */
 bool lanes_stop(struct agent *a);  /* false: one does not end */
+
+/* ---- inventory.c */
+void inventory_take(struct agent *a, struct tele *t); /* as a document; may take seconds */
 
 /* ---- scrape.c */
 enum rc scrape_start(struct agent *a, struct err *err) MUST_USE;

@@ -81,6 +81,8 @@ static void *lane_main(void *arg)
     for (size_t i = 0; i < a->source_count; i++)
         if (a->sources[i].lane == l->index && a->sources[i].c->open)
             a->sources[i].state = a->sources[i].c->open(a->o.root, t);
+    if (l->index == LANE_MOUNTS && (a->o.port >= 0 || a->o.record))
+        inventory_take(a, t);
     while (!atomic_load(&a->stop)) {
         int64_t now = clock_mono_ns();
         for (size_t i = 0; i < a->source_count && !atomic_load(&a->stop); i++) {

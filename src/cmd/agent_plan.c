@@ -141,7 +141,8 @@ static enum rc history_of(struct agent_plan *p, const struct agent_args *a, stru
         p->o.ring_path = a->history;
         return RC_OK;
     }
-    if (a->no_history || a->once || a->replay || a->demo) /* a replay has one of its own */
+    if (a->no_history || a->once || a->print_rules || a->replay ||
+        a->demo) /* a replay has one of its own */
         return RC_OK;
     if (state && *state)
         (void)str_copy(dir, sizeof(dir), state);
