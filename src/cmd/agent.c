@@ -226,6 +226,15 @@ static enum rc run_once(struct cmd_ctx *ctx, struct agent_plan *p, struct err *e
     return rc;
 }
 
+/* ---- rules */
+
+/* A site whose own Prometheus wakes people gives it this file. */
+static void print_rules(const struct agent_plan *p, struct buf *out)
+{
+    alert_prom_write(p->o.rules, p->o.rule_count, p->o.expo.names == EXPO_NEW ? EXPO_NEW : EXPO_OLD,
+                     out);
+}
+
 /* ---- words to a running one */
 
 static enum rc write_bundle(const char *path, const struct buf *tar, struct err *err)
@@ -350,8 +359,13 @@ static enum rc run_agent(struct cmd_ctx *ctx, struct err *err)
         return say(ctx, err);
     if (args->json && !args->once)
         return err_set(err, RC_USAGE, "--json is for --once, status and --gpu-sample");
+    if (args->print_rules && (args->once || args->replay || args->demo || args->record))
+        return err_set(err, RC_USAGE,
+                       "--print-rules watches nothing: it takes -f and --metric-names");
     rc = agent_plan_make(ctx, &p, err);
-    if (rc == RC_OK)
+    if (rc == RC_OK && args->print_rules)
+        print_rules(p, &ctx->out);
+    else if (rc == RC_OK)
         rc = args->once ? run_once(ctx, p, err) : run_daemon(ctx, &p, err);
     agent_plan_free(p);
     return rc;
@@ -409,6 +423,8 @@ static const struct opt opts_agent[] = {
     ROW(0, "control", STR, control, "SOCKET", "the socket of release, attach, bundle and status"),
     ROW(0, "last", STR, last, "TIME", "of bundle: how far back (default: 15m)"),
     ROW(0, "once", FLAG, once, NULL, "print the values of one moment as /metrics does, and end"),
+    ROW(0, "print-rules", FLAG, print_rules, NULL,
+        "print the alerts as a rules file for Prometheus, and end"),
     ROW(0, "json", FLAG, json, NULL, "of --once, status and --gpu-sample: JSON"),
     ROW(0, "quiet", FLAG, quiet, NULL, "no lines on standard error but warnings"),
     { .name = "gpu-child",
@@ -430,6 +446,7 @@ static const struct cmd_example examples[] = {
     { "stoker agent --once --json", "everything it measures, once" },
     { "stoker agent --record node.rec --duration 10m", "ten minutes to look at elsewhere" },
     { "stoker agent --replay node.rec --speed 10", "what another agent recorded" },
+    { "stoker agent --print-rules -f cluster.yaml", "the same alerts, for Prometheus to evaluate" },
     { "stoker agent release", "let go of the driver before a reset or an upgrade" },
     { "stoker agent bundle", "the last 15 minutes in one tar" },
     { 0 },

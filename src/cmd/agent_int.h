@@ -26,7 +26,7 @@ struct agent_args {
     struct opt_strs scrape, peers;
     int64_t series_max, gpu_child;
     bool insecure, open_metrics, free_port, no_history, demo, lower_hostname, no_gpu, once, json;
-    bool quiet, gpu_sample, loop;
+    bool quiet, gpu_sample, loop, print_rules;
 };
 
 /* Everything that agent_opts borrows. */

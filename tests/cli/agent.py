@@ -47,6 +47,18 @@ def once():
     check("--json alone is refused", p.returncode == 2 and "--once" in p.stderr, p.stderr)
 
 
+def rules():
+    p = run("agent", "--print-rules")
+    check("--print-rules: the alerts as a file for Prometheus", p.returncode == 0 and p.stdout.count("- alert: ") > 50 and
+          '- alert: "GpuXidFatal"' in p.stdout and "DCGM_FI_DEV_GPU_TEMP " in p.stdout, p.stdout[:300], p.stderr)
+    pathlib.Path("rules.yaml").write_text("default_alerts:\n  GpuUnderused: {off: true}\nalerts:\n  hot: {metric: gpu_temperature, warn: 70C}\n")
+    q = run("agent", "--print-rules", "-f", "rules.yaml", "--metric-names", "new")
+    check("as the spec changes them, under the names asked for", q.returncode == 0 and "GpuUnderused" not in q.stdout and '- alert: "hot"' in q.stdout and
+          "DCGM_FI_DEV_GPU_TEMP_CELSIUS > 70" in q.stdout, q.stdout[-600:], q.stderr)
+    q = run("agent", "--print-rules", "--demo")
+    check("with --demo it is refused", q.returncode == 2 and "--print-rules" in q.stderr and not q.stdout, q.stderr)
+
+
 def record():
     p = run("agent", "--once", "--no-gpu", "--record", "one.rec")
     q = run("agent", "--once", "--replay", "one.rec")
@@ -102,6 +114,7 @@ def live():
     check("it starts", a.metrics_port and a.port, a.text)
     check("host metrics are there", (a.value("node_memory_MemTotal_bytes") or 0) > 0)
     check("the GPUs of the driver too", wait(lambda: a.metrics().count("\nDCGM_FI_DEV_GPU_TEMP{") == 8, 30), a.metrics()[:1500], a.text)
+    check("it knows how the machine is put together", wait(lambda: a.ask("/api/v1/topology")[0] == 200, 30), a.ask("/api/v1/topology"))
     check("/metrics is on both ports", a.ask("/metrics")[0] == 200)
     st, h = a.ask("/health")
     check("/health says ok", st == 200 and h["status"] == "ok" and h["history"] is True, h)
@@ -292,6 +305,6 @@ def hang():
     check("and it ends well", a.stop() == 0, a.text)
 
 
-for fn in (once, record, demo, live, security, history, full_disk, scrapers, application, reload, manager, sample, hang):
+for fn in (once, rules, record, demo, live, security, history, full_disk, scrapers, application, reload, manager, sample, hang):
     part(fn)
 done()
