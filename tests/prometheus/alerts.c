@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* alerts: what alerts.t gives to a real promtool and a real Alertmanager.
+/* alerts: what alerts.t gives to a real Alertmanager.
  *
- *   alerts rules old|new       the default rules as a file for Prometheus
- *   alerts fire URL            a GPU that is too hot: fires, waits for a line of input, resolves */
+ *   alerts URL    a GPU that is too hot: fires, waits for a line of input, resolves */
 #include "base/str.h"
 #include "metrics/alert.h"
 
@@ -10,18 +9,6 @@
 
 #define SEC INT64_C(1000000000)
 enum { LAST_WORDS_MS = 30000 };
-
-static int rules(const char *names)
-{
-    struct buf out = { 0 };
-    size_t n;
-    const struct alert_rule *all = alert_defaults(&n);
-
-    alert_prom_write(all, n, str_eq(names, "new") ? EXPO_NEW : EXPO_OLD, &out);
-    fputs(buf_str(&out), stdout);
-    buf_release(&out);
-    return 0;
-}
 
 struct fake_node {
     struct tele *t;
@@ -84,10 +71,8 @@ static int fire(const char *url)
 
 int main(int argc, char **argv)
 {
-    if (argc == 3 && str_eq(argv[1], "rules"))
-        return rules(argv[2]);
-    if (argc == 3 && str_eq(argv[1], "fire"))
-        return fire(argv[2]);
-    fputs("usage: alerts rules old|new | fire URL\n", stderr);
+    if (argc == 2)
+        return fire(argv[1]);
+    fputs("usage: alerts URL\n", stderr);
     return 2;
 }
