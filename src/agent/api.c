@@ -102,8 +102,11 @@ static void gather_gpus(struct api *a, struct gpu_brief *gpus, const double *val
         if (!gpus[gpu].first)
             gpus[gpu].first = s;
         for (size_t k = 0; k < ARRAY_SIZE(brief); k++)
-            if (str_eq(s->metric->id, brief[k]))
+            if (str_eq(s->metric->id, brief[k])) {
                 gpus[gpu].now[k] = values[id];
+                if (!api_label(gpus[gpu].first, "modelName") && api_label(s, "modelName"))
+                    gpus[gpu].first = s; /* some metrics lack the name */
+            }
     }
 }
 

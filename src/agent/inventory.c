@@ -38,10 +38,10 @@ static void run_detect(struct child_link *l, void *arg)
 }
 
 /* Our environment with the driver's library that the agent was given; one that is to leave the
- * driver alone gets a name that no library has. */
+ * driver alone gets a name that no library has.  A capture has its own answers. */
 static char **environment(const struct agent *a, char **out_library)
 {
-    const char *library = a->o.no_gpu ? "none" : a->o.gpu.nvml;
+    const char *library = !a->o.no_gpu ? a->o.gpu.nvml : a->o.root_path ? NULL : "none";
     struct buf b = { 0 };
     size_t n = 0, keep = 0;
     char **list;
@@ -50,7 +50,7 @@ static char **environment(const struct agent *a, char **out_library)
         n++;
     list = xcalloc(n + 2, sizeof(*list));
     for (size_t i = 0; i < n; i++)
-        if (!library || strncmp(environ[i], INVENTORY_LIBRARY, strlen(INVENTORY_LIBRARY)) != 0)
+        if (strncmp(environ[i], INVENTORY_LIBRARY, strlen(INVENTORY_LIBRARY)) != 0)
             list[keep++] = environ[i];
     if (library) {
         buf_addf(&b, INVENTORY_LIBRARY "%s", library);

@@ -374,10 +374,16 @@ static void take_events(struct agent *a)
     for (size_t k = 0; k < a->feed_count; k++) {
         struct feed *f = &a->feeds[k];
         size_t n = tele_events_after(f->t, &f->events, list, AGENT_EVENTS_TURN_MAX);
-        for (size_t i = 0; i < n; i++)
-            if ((!f->again || list[i].gpu >= 0) &&
-                xids_take(a, &list[i], !a->gpu || k != a->gpu_feed))
+        for (size_t i = 0; i < n; i++) {
+            if (f->again && list[i].gpu < 0)
+                continue;
+            if (a->o.demo && list[i].kind == TELE_EVENT_AGENT)
+                continue; /* the recording agent's own, again at every round */
+            if (a->o.demo)
+                list[i].time_ns = a->last_time_ns;
+            if (xids_take(a, &list[i], !a->gpu || k != a->gpu_feed))
                 agent_take_event(a, &list[i]);
+        }
     }
     free(list);
 }
