@@ -204,7 +204,7 @@ help:
 	@echo 'make run          build, show this machine, embed a few sentences, run stoker up with the default model'
 	@echo 'make test         everything CI runs; make test-all: clang, threads, tidy, fuzzing too'
 	@echo 'make test-clients the official OpenAI, Cohere and Hugging Face clients, from PyPI, against the server'
-	@echo 'make test-prometheus  alerts with Debian'"'"'s promtool and Alertmanager'
+	@echo 'make test-prometheus  metrics, rules and alerts with Debian'"'"'s Prometheus and Alertmanager'
 	@echo 'make SAN=address|thread [unit|check-variant]    a build under a sanitizer'
 	@echo 'make CC=clang     the other compiler'
 	@echo 'make fuzz         FUZZ_SECONDS=60 for each target'

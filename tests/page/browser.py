@@ -160,5 +160,6 @@ class Browser:
             self.js("scrollTo(0, 0)")
             size = self.call("Page.getLayoutMetrics")["cssContentSize"]
             more = {"captureBeyondViewport": True, "clip": {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 6000), "scale": 1}}
-        data = self.call("Page.captureScreenshot", format="png", **more)["data"]
+        kind = {"format": "webp", "quality": 78} if str(path).endswith(".webp") else {"format": "png"}
+        data = self.call("Page.captureScreenshot", **kind, **more)["data"]
         pathlib.Path(path).write_bytes(base64.b64decode(data))

@@ -1,26 +1,46 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The agent's page in headless Chromium, against fake_agent, as TAP.
+"""The agent's page in headless Chromium, against real agents that play recordings, as TAP.
 
-    tests/page/page.py BUILD [--keep]
+    tests/page/page.py BUILD [--keep] [--docs]
 
-Screenshots go to BUILD/page/.  --keep leaves the fake running, to look at.
+demo     the demo, with the next one and a dead address as its fleet
+fault    a node of a fake driver, recorded here: GPU 5 falls off the bus and comes back
+long     six hours of eight GPUs at one second, made up by fake_node
+
+Screenshots go to BUILD/page/; --docs writes those of docs/pictures; --keep leaves the agents
+running, to look at.  RESULT page.frame_ms (a pointer moves over six hours of eight
+GPUs) and page.redraw_ms (all ten charts anew) are measurements and decide nothing.
 """
+import json
+import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import traceback
 import urllib.request
 
-import browser
-
-build = pathlib.Path(sys.argv[1])
 top = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(top / "tests/cli"))
+import agent_box  # noqa: E402
+import browser  # noqa: E402
+import serve_box  # noqa: E402
+from agent_box import wait  # noqa: E402
+
+build = pathlib.Path(sys.argv[1]).resolve()
+STOKER = str(build / "stoker")
 shots = build / "page"
+pictures = top / "docs/pictures"
 count = failed = 0
 VIEWS = ["overview", "charts", "processes", "events", "models", "topology", "fleet"]
+LOST = 5           # the GPU that falls off the bus
+HEALTHY_S, LOST_S, AFTER_S = 12, 16, 20  # a lost GPU is tried again each 30 s
+LONG_S = 6 * 3600  # of the made-up node
 
 CONTRAST = r"""
 (() => {
@@ -51,25 +71,66 @@ def check(title, ok, why=""):
             print("#", line)
 
 
-class Fake:
-    def __init__(self, *args, port=0):
-        self.child = subprocess.Popen([build / "tests" / "fake_agent", "--port", str(port), *args], stdout=subprocess.PIPE, text=True)
-        self.url = self.child.stdout.readline().strip()
+# ---- the agents
 
-    def press(self, what):
-        urllib.request.urlopen(self.url + "fake/" + what).read()
-
-    def end(self):
-        if self.child.poll() is None:
-            self.child.send_signal(signal.SIGTERM)
-            self.child.wait(20)
+def agent(*args, **more):
+    a = agent_box.Agent(STOKER, *args, **more)
+    a.url = f"http://127.0.0.1:{a.port}/"
+    return a
 
 
-def inventory():
-    path = build / "page" / "inventory.json"
-    made = subprocess.run([build / "stoker", "detect", "--root", build / "machines" / "dgx-h100.tar", "--json"], stdout=path.open("w"), check=False)
-    return ["--inventory", str(path)] if made.returncode == 0 else []
+def driver_doc():
+    """Eight GPUs at work, one of them held back for heat; the process on them is this one."""
+    one = json.loads((top / "tests/fixtures/gpu/h200-gemm.json").read_text())["gpus"][0]
+    gpus = []
+    for i in range(8):
+        processes = [{"pid": os.getpid(), "memory": (40 + i) << 30, "sm": 90}] if i else []
+        gpus.append({**one, "index": i, "links": 18, "temp": 44 + 3 * i, "reasons": 0x20 if i == 3 else 4, "used_bytes": (44 + i) << 30,
+                     "utilization": [100 - 2 * i, 40], "processes": processes})
+    return {"gpus": gpus}
 
+
+class Fault:
+    """Records a node whose GPU is lost for a while, on a thread, with a model server beside it."""
+
+    def __init__(self, folder):
+        self.file, self.control = folder / "fault.rec", folder / "control"
+        (folder / "live.json").write_text(json.dumps(driver_doc()))
+        self.control.write_text("")
+        shutil.copytree(top / "tests/fixtures/models/bert", folder / "bert")
+        shutil.copy(top / "tests/fixtures/tokenizers/tiny-bert.json", folder / "bert/tokenizer.json")
+        self.env = dict(FAKE_NVML_JSON=str(top / "tests/fakenvml/dgx-h100.json"), FAKE_NVML_LIVE=str(folder / "live.json"),
+                        FAKE_NVML_CONTROL=str(self.control), STOKER_NVML_LIB=str(build / "tests/libfakenvml.so"))
+        self.folder, self.text = folder, ""
+        self.thread = threading.Thread(target=self.record, daemon=True)
+        self.thread.start()
+
+    def use(self, server, seconds):
+        """The model at work."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            server.ask("/v1/embeddings", {"input": ["a", "b"], "model": "bert"})
+            time.sleep(0.05)
+
+    def record(self):
+        server = serve_box.Server(STOKER, "-m", str(self.folder / "bert"))
+        a = agent_box.Agent(STOKER, "--no-history", "--record", str(self.file), "--serve", f"http://127.0.0.1:{server.port}", env=self.env)
+        wait(lambda: a.metrics().count("\nDCGM_FI_DEV_GPU_TEMP{") == 8, 60)
+        self.use(server, HEALTHY_S)
+        self.control.write_text(f"xid:{LOST}:79:1,lose:{LOST}")
+        self.use(server, LOST_S)
+        self.control.write_text("")
+        self.use(server, AFTER_S)
+        self.text = a.text + server.text
+        a.stop()
+        server.stop()
+
+    def play(self, **more):
+        self.thread.join(180)
+        return agent("--replay", str(self.file), **more)
+
+
+# ---- the page
 
 def go(b, view):
     b.js(f"location.hash = '{view}'; scrollTo(0, 0)")
@@ -80,55 +141,108 @@ def theme(b, name):
     b.js(f"themeSet('{name}')")
 
 
-def overview(b, fake):
-    b.until("document.querySelectorAll('.card').length === 8 && document.getElementById('status').className === 'live'")
-    check("eight GPUs have a card each", b.js("document.querySelectorAll('#cards .card').length") == 8)
-    check("the page is live", b.js("document.getElementById('status').textContent") == "live")
-    text = b.js("document.getElementById('gpu-0').innerText")
-    wanted = ["Utilisation", "Tensor activity", "Memory", "Temperature", "Power", "SM MHz", "ECC", "NVLink", "PCIe", "python3", "job 88121"]
-    check("a card has utilisation, memory by process, clocks, ECC and links", all(w in text for w in wanted), text)
-    check("throttle reasons have words", "thermal (SW)" in b.js("document.getElementById('gpu-3').innerText"))
-    check("sparklines are drawn", b.js(INK + "('#gpu-0 canvas')") > 200)
-    before = b.js("document.getElementById('gpu-6').innerText")
-    check("values change by themselves", b.until(f"document.getElementById('gpu-6').innerText !== {before!r}" if "'" not in before else "true"))
-    fake.press("lose")
-    check("a GPU that is not read is unknown, not zero", b.until("(t => t.includes('unknown') && t.includes('no data') && !/\\b0 %/.test(t))(document.getElementById('gpu-5').innerText)"),
-          b.js("document.getElementById('gpu-5').innerText"))
-    b.shot(shots / "overview-lost.png", whole=True)
-    fake.press("find")
-    check("and is back when it is read again", b.until("!document.getElementById('gpu-5').innerText.includes('no data')"))
+def shown(view):
+    return f"document.getElementById('v-{view}').innerText"
+
+
+def span(b, name):
+    b.js(f"[...document.querySelectorAll('#spans button')].find(x => x.textContent === '{name}').click()")
+
+
+def picture(b, name, width=1440, height=900, phone=False):
+    """One of docs/."""
+    if "--docs" in sys.argv:
+        pictures.mkdir(exist_ok=True)
+        b.size(width, height, phone)
+        b.js("scrollTo(0, 0)")
+        time.sleep(1.5)
+        b.shot(pictures / f"{name}.webp")
+        b.size(1440, 900)
+
+
+def open_page(b, a, gpus=8):
+    b.open(a.url)
+    return b.until(f"document.querySelectorAll('#cards .card').length === {gpus} && document.getElementById('status').className === 'live'", 40)
+
+
+def overview(b, demo):
+    check("eight GPUs have a card each, and the page is live", open_page(b, demo), demo.text)
+    text = b.js("document.getElementById('gpu-1').innerText")
+    wanted = ["H200", "Utilisation", "Tensor activity", "Memory", "Temperature", "Power", "SM MHz", "ECC", "NVLink", "PCIe"]
+    check("a card has utilisation, memory, clocks, ECC and links", all(w in text for w in wanted), text)
+    check("the first line says that nothing is wrong", "Nothing is wrong" in b.js("document.getElementById('firing').innerText"), b.js("document.getElementById('firing').innerText"))
+    check("sparklines are drawn", b.until(INK + "('#gpu-1 canvas') > 200"))
+    power = "[...document.querySelectorAll('.card')].map(c => c.innerText).join()"
+    before = json.dumps(b.js(power))
+    check("values change by themselves", b.until(f"{power} !== {before}"))
+    st, node = demo.ask("/api/v1/node")
+    used = sum(g["now"]["gpu.fb.used"] or 0 for g in node["gpus"]) if st == 200 else 0
+    check("a sum on the page is the API's", st == 200 and used > 0 and b.until("document.getElementById('sum').innerText.includes('GiB')"))
     for t in ("light", "dark"):
         theme(b, t)
         b.shot(shots / f"overview-{t}.png", whole=True)
+    picture(b, "agent-overview-dark", height=955)
 
 
-def alerts(b, fake):
-    fake.press("alert")
-    check("an alert appears without a reload", b.until("document.getElementById('firing').innerText.includes('GpuTemperatureHigh')"))
-    check("it is counted beside its view", b.js("document.getElementById('n-events').textContent") == "2")
-    fake.press("xid")
-    go(b, "events")
-    check("an event appears without a reload", b.until("document.getElementById('v-events').innerText.includes('contained ECC error')"))
-    b.shot(shots / "events.png", whole=True)
-    fake.press("resolve")
-    check("a resolved alert says so", b.until("document.getElementById('v-events').innerText.includes('resolved')"))
-
-
-def charts(b):
+def charts(b, demo):
     go(b, "charts")
-    b.js("[...document.querySelectorAll('#spans button')].find(x => x.textContent === '6 h').click()")
-    check("charts of six hours of eight GPUs", b.until("CHARTS[0].data && CHARTS[0].data.series.length === 8 && CHARTS[0].data.steps > 300 && CHARTS.every(c => c.data)"))
-    check("curves are drawn", all(b.js(INK + f"('#charts figure:nth-child({i}) canvas')") > 1500 for i in (1, 2, 5)))
-    check("alerts and events stand on the same axis", b.js("document.getElementById('lane').getAttribute('aria-label')").count(";") >= 3)
-    print("# ms to draw all charts:", b.js("(() => { const t = performance.now(); for (let i = 0; i < 10; i++) drawCharts(); return ((performance.now() - t) / 10).toFixed(1); })()"))
+    span(b, "15 min")
+    check("charts have the recording's data", b.until("CHARTS.slice(0, 6).every(c => c.data && c.data.series.length === 8 && c.data.series[0].mean.some(known))"))
+    check("curves are drawn", b.until(INK + "('#charts figure:nth-child(1) canvas') > 1500") and b.js(INK + "('#charts figure:nth-child(4) canvas')") > 1500)
+    b.key("h", "KeyH")
+    check("or a row of shades a GPU", b.until("form === 'heat' && " + INK + "('#charts figure:nth-child(1) canvas') > 20000"))
+    theme(b, "dark")
+    b.shot(shots / "charts-heat-dark.png", whole=True)
+    picture(b, "agent-charts", height=1130)
+    b.key("h", "KeyH")
+    span(b, "5 min")
+    first = b.until("CHARTS[0].data && CHARTS[0].data.step_ms === 1000 && CHARTS[0].data.from_ms + CHARTS[0].data.steps * 1000")
+    check("charts go on by themselves", b.until(f"CHARTS[0].data.from_ms + CHARTS[0].data.steps * 1000 > {first} + 2500"))
+    check("a chart that goes on has no hole", b.js("CHARTS[3].data.series[0].mean.slice(5, -4).every(v => v !== null)"))
+
+
+# what a pointer's move costs, and a new range: milliseconds a frame, and of those in our code
+FRAMES = """(what => new Promise(done => {
+  const spent = [], gaps = []; let last = 0, n = 0;
+  const step = t => {
+    if (last) gaps.push(t - last);
+    last = t;
+    const a = performance.now();
+    cursorSet(seen().from + (seen().to - seen().from) * (n % 60) / 60);
+    if (what === "redraw") drawCharts(); else tipShow(CHARTS[0], 300 + n, 300);
+    spent.push(performance.now() - a);
+    if (++n < 60) requestAnimationFrame(step);
+    else { cursorSet(null); tipHide(); const q = (l, p) => l.sort((x, y) => x - y)[Math.floor(p * (l.length - 1))]; done([q(gaps, .5), q(gaps, .95), q(spent, .5)]); }
+  };
+  requestAnimationFrame(step);
+}))"""
+
+
+def long_charts(b, a):
+    """Six hours at one second: what the page draws, how fast, and how it is used."""
+    check("a node of six hours", open_page(b, a), a.text)
+    name = b.js("document.getElementById('gpu-0').innerText")
+    check("text from outside is text", "<img src=x onerror" in name and b.js("document.querySelectorAll('#cards img').length") == 0, name)
+    go(b, "charts")
+    b.js("formSet('lines')")
+    span(b, "6 h")
+    check("charts of six hours of eight GPUs", b.until("CHARTS[0].data && CHARTS[0].data.series.length === 8 && CHARTS[0].data.steps > 300 && CHARTS[0].data.series.every(s => s.mean.filter(known).length > 300)"),
+          b.js("JSON.stringify(CHARTS.map(c => c.data && [c.data.step_ms, c.data.steps, c.data.series.length]))"))
+    check("what was unknown is a gap", b.js("CHARTS[0].data.series.find(s => s.labels.gpu === '7').mean.slice(10, -10).filter(v => v === null).length") > 10)
+    for form in ("lines", "heat"):
+        b.js(f"formSet('{form}')")
+        for what, name, bound in (("hover", "frame_ms", 34), ("redraw", "redraw_ms", 100)):
+            gap, gap95, spent = b.js(FRAMES + f"('{what}')")
+            print(f"# {form}, {what}, 8 GPUs x 6 h: a frame every {gap:.1f} ms, p95 {gap95:.1f} ms, {spent:.1f} ms of it drawing")
+            print(f"RESULT page.{name}{'' if form == 'lines' else '.heat'} {gap:.4g} ms {bound} {'ok' if gap <= bound else 'short'}")
+    b.js("formSet('lines')")
     for t in ("dark", "light"):
         theme(b, t)
         b.shot(shots / f"charts-{t}.png", whole=True)
     box = b.js("(r => [r.left, r.top, r.width, r.height])(CHARTS[0].plot.getBoundingClientRect())")
-    x, y = box[0] + box[2] * .5, box[1] + box[3] * .5
+    x, y = box[0] + box[2] * .3, box[1] + box[3] * .5
     b.mouse("mouseMoved", x, y)
     check("hovering gives values of all GPUs", b.until("(t => !t.hidden && t.innerText.includes('GPU 7') && t.innerText.includes('%'))(document.getElementById('tip'))"))
-    b.shot(shots / "charts-hover.png")
     b.mouse("mousePressed", x, y, button="left", clickCount=1)
     b.mouse("mouseMoved", x + 60, y, button="left")
     b.mouse("mouseReleased", x + 60, y, button="left", clickCount=1)
@@ -138,42 +252,85 @@ def charts(b):
     b.js("CHARTS[1].plot.focus()")
     b.key("ArrowLeft")
     check("arrow keys give values", b.until("!document.getElementById('tip').hidden && cursor !== null"))
-    b.key("2", "Digit2")
+    b.key("ArrowLeft", shift=True)
+    check("Shift and an arrow go back in time", b.until("range && range.to < now() - 3600e3"))
     b.key("3", "Digit3")
     check("numbers change the view", b.until("location.hash === '#processes'"))
-    go(b, "charts")
-    b.js("[...document.querySelectorAll('#spans button')].find(x => x.textContent === '5 min').click()")
-    first = b.until("CHARTS[0].data && CHARTS[0].data.step_ms === 1000 && CHARTS[0].data.from_ms + CHARTS[0].data.steps * 1000")
-    check("charts go on by themselves", b.until(f"CHARTS[0].data.from_ms + CHARTS[0].data.steps * 1000 > {first} + 2500"))
-    check("a chart that goes on has no hole", b.js("CHARTS[0].data.series[0].mean.slice(5, -4).every(v => v !== null)"))
+    b.key("?", "Slash", shift=True)
+    check("? tells the keys", b.until("document.getElementById('help').open"))
+    b.js("document.getElementById('help').close()")
 
 
-def others(b):
-    go(b, "processes")
-    check("jobs and processes", b.until("(t => t.includes('88121') && t.includes('mira') && t.includes('stoker-serve.service'))(document.getElementById('v-processes').innerText)"))
-    b.shot(shots / "processes.png")
+def fault(b, a):
+    check("a replay is shown as it goes", open_page(b, a), a.text)
+    card = f"document.getElementById('gpu-{LOST}').innerText"
+    check("before the fault nothing is wrong", b.until("document.getElementById('firing').innerText.includes('Nothing is wrong')") and "no data" not in b.js(card), b.js("document.getElementById('firing').innerText"))
+    check("throttle reasons have words", "thermal (SW)" in b.js("document.getElementById('gpu-3').innerText"), b.js("document.getElementById('gpu-3').innerText"))
+    check("memory is told by process", b.until("document.getElementById('gpu-2').innerText.includes('python')"), b.js("document.getElementById('gpu-2').innerText"))
+    check("an alert appears without a reload", b.until("document.getElementById('firing').innerText.includes('GpuXidFatal')", HEALTHY_S + 30), b.js("document.getElementById('firing').innerText"))
+    check("it is counted beside its view", b.until("document.getElementById('n-events').textContent >= '1' && !document.getElementById('n-events').hidden"))
+    check("a GPU that is not read is unknown, not zero", b.until(f"(t => t.includes('unknown') && /lost|no data/.test(t) && !/\\b0 %/.test(t))({card})"), b.js(card))
+    check("its card is marked", b.until(f"document.getElementById('gpu-{LOST}').classList.contains('critical')"))
+    theme(b, "light")
+    b.shot(shots / "overview-fault.png", whole=True)
+    check("that it is lost becomes an alert", b.until("document.getElementById('firing').innerText.includes('GpuLost')", LOST_S + 20))
+    picture(b, "agent-overview-light", height=1070)
     go(b, "models")
-    check("models with latency and throughput", b.until("(t => t.includes('all-MiniLM-L6-v2') && t.includes('212/s') && t.includes(' ms') && t.includes('ready'))(document.getElementById('v-models').innerText)"),
-          b.js("document.getElementById('v-models').innerText"))
+    check("models with latency and throughput", b.until(f"(t => t.includes('bert') && t.includes('ready') && /\\/s/.test(t) && /(ms|µs)/.test(t))({shown('models')})"), b.js(shown("models")))
     b.shot(shots / "models.png")
-    go(b, "topology")
-    check("the topology is a picture and a matrix", b.until("(i => i && i.complete && i.naturalWidth > 300)(document.querySelector('#picture img')) && document.querySelectorAll('.matrix tr').length > 8"))
-    b.shot(shots / "topology.png", whole=True)
+    go(b, "events")
+    check("events came without a reload", b.until(f"(t => t.includes('79') && t.includes('xid') && t.includes('GPU {LOST}'))({shown('events')})"), b.js(shown("events")))
+    check("it is back when it is read again, and the alert resolved", b.until(f"{shown('events')}.includes('resolved')", AFTER_S + LOST_S + 30), b.js(shown("events")))
+    b.shot(shots / "events.png", whole=True)
+    go(b, "overview")
+    check("and its card has values again", b.until(f"!/no data|lost/.test({card})"), b.js(card))
+    go(b, "charts")
+    span(b, "5 min")
+    check("alerts and events stand on the charts' axis", b.until("/GpuXidFatal/.test(document.getElementById('lane').getAttribute('aria-label'))"), b.js("document.getElementById('lane').getAttribute('aria-label')"))
+    go(b, "processes")
+    check("jobs and processes", b.until(f"(t => t.includes('python') && t.includes('{os.getpid()}'))({shown('processes')})"), b.js(shown("processes")))
+    b.shot(shots / "processes.png")
+
+
+def fleet(b, demo):
     go(b, "fleet")
-    check("the fleet shows who answers and who does not", b.until("(t => t.includes('no answer') && document.querySelectorAll('#nodes .card').length === 3 && document.querySelectorAll('#nodes .cells').length === 2)(document.getElementById('v-fleet').innerText)"),
-          b.js("document.getElementById('v-fleet').innerText"))
+    check("the fleet shows who answers and who does not", b.until(f"(t => t.includes('no answer') && document.querySelectorAll('#nodes .card').length === 3 && document.querySelectorAll('#nodes .cells').length === 2)({shown('fleet')})"),
+          b.js(shown("fleet")))
+    check("and what is wrong there", b.until(f"/critical/.test({shown('fleet')})"), b.js(shown("fleet")))
     b.shot(shots / "fleet.png")
 
 
-def everywhere(b):
+def topology(b, folder):
+    """Of a captured machine, by a live agent."""
+    a = agent("--no-history", "--no-gpu", "--root", str(build / "machines/dgx-h100.tar"))
+    b.open(a.url)
+    check("a node without a GPU says so", b.until("document.getElementById('cards').innerText.includes('No GPU is known')", 30))
+    check("and is no demo", b.js("document.getElementById('demo').hidden"))
+    go(b, "topology")
+    check("the topology is a picture and a matrix", b.until("(i => i && i.complete && i.naturalWidth > 300)(document.querySelector('#picture img')) && document.querySelectorAll('.matrix tr').length > 8", 30), b.js(shown("topology")))
+    b.shot(shots / "topology.png", whole=True)
+    a.stop()
+
+
+def token(b, folder):
+    (folder / "token").write_text("a-secret-for-the-page\n")
+    a = agent("--demo", "--token-file", str(folder / "token"))
+    b.open(a.url)
+    check("an agent with a token asks for it", b.until("document.getElementById('ask').open"))
+    b.js("document.getElementById('token').value = 'a-secret-for-the-page'; document.querySelector('#ask form button').click()")
+    check("and is shown then", b.until("document.querySelectorAll('#cards .card').length === 8", 30))
+    b.js("sessionStorage.clear()")
+    a.stop()
+
+
+def everywhere(b, demo):
     missing, wide, contrast = [], [], []
     for width, phone in ((1440, False), (390, True)):
         b.size(width, 900, phone)
         for view in VIEWS:
             go(b, view)
             time.sleep(0.6)
-            shown = "(e => !e.hidden && e.getBoundingClientRect().top < innerHeight && e.innerText.includes('DEMO'))(document.getElementById('demo'))"
-            if not b.js(shown):
+            if not b.js("(e => !e.hidden && e.getBoundingClientRect().top < innerHeight && e.innerText.includes('DEMO'))(document.getElementById('demo'))"):
                 missing.append(f"{view} at {width}")
             over = b.js("document.scrollingElement.scrollWidth - innerWidth")
             if over > 0:
@@ -188,36 +345,63 @@ def everywhere(b):
     check("text has the contrast of WCAG AA, light and dark", not contrast, "\n".join(contrast))
     unnamed = b.js("[...document.querySelectorAll('button, a, canvas[role=img], [tabindex=\"0\"]')].filter(e => e.checkVisibility() && !(e.innerText || '').trim() && !e.getAttribute('aria-label')).map(e => e.outerHTML.slice(0, 80))")
     check("everything that can be used has a name", not unnamed, unnamed)
+    go(b, "overview")
+    theme(b, "dark")
+    picture(b, "agent-phone", 390, 844, True)
+    b.size(1440, 900)
 
 
-def run(b):
+def broken(b, demo):
+    """An agent that stands still, and one that is gone."""
+    go(b, "overview")
+    demo.p.send_signal(signal.SIGSTOP)
+    check("an agent that stands still is told", b.until("/no news/.test(document.getElementById('status').textContent)", 30))
+    demo.p.send_signal(signal.SIGCONT)
+    check("and when it goes on", b.until("document.getElementById('status').className === 'live'", 30))
+    port = demo.port
+    demo.stop()
+    check("a lost agent is told", b.until("document.getElementById('status').className === 'lost'"))
+    again = agent("--demo", ports=(port, 0))
+    check("and found again", b.until("document.getElementById('status').className === 'live'", 30))
+    return again
+
+
+def policy(b, demo):
+    """Last, since what it tries is an error on the console."""
+    with urllib.request.urlopen(demo.url) as r:
+        csp = r.headers.get("Content-Security-Policy", "")
+    check("the page's policy allows nobody else", "default-src 'none'" in csp and "http" not in csp.replace("data:", ""), csp)
+    said = b.js("new Promise(done => { addEventListener('securitypolicyviolation', e => done('refused ' + e.violatedDirective)); fetch('http://127.0.0.2:1/').catch(() => {}); setTimeout(() => done('went'), 4000); })")
+    check("and the browser keeps to it", said.startswith("refused connect-src"), said)
+
+
+def run(b, folder):
     shots.mkdir(parents=True, exist_ok=True)
-    other = Fake()
-    fake = Fake("--demo", *inventory(), "--fleet", other.url, "--fleet", "http://127.0.0.1:1")
-    try:
-        b.size(1440, 900)
-        b.open(fake.url)
-        overview(b, fake)
-        alerts(b, fake)
-        charts(b)
-        others(b)
-        everywhere(b)
-        b.size(1440, 900)
-        go(b, "overview")
-        port = int(fake.url.rstrip("/").rsplit(":", 1)[1])
-        fake.end()
-        check("a lost agent is told", b.until("document.getElementById('status').className === 'lost'"))
-        fake = Fake("--demo", port=port)
-        check("and found again", b.until("document.getElementById('status').className === 'live'", 30))
-        check("nobody but the agent was asked", all(u.startswith((fake.url, "data:", "blob:", "about:")) for u in b.urls),
-              "\n".join(sorted({u for u in b.urls if not u.startswith(fake.url)})))
-        check("the console has no error", not b.faults, "\n".join(b.faults))
-        if "--keep" in sys.argv:
-            print("# the fake runs at", fake.url, "until Enter")
-            input()
-    finally:
-        fake.end()
-        other.end()
+    recorded = Fault(folder)
+    subprocess.run([build / "tests/fake_node", str(LONG_S), folder / "long.rec"], check=True)
+    b.size(1440, 900)
+    lasting = agent("--replay", str(folder / "long.rec"), "--speed", "max")
+    long_charts(b, lasting)
+    lasting.stop()
+    topology(b, folder)
+    token(b, folder)
+    faulty = recorded.play()
+    fault(b, faulty)
+    demo = agent("--demo", "--peer", faulty.url, "--peer", "http://127.0.0.1:1")
+    overview(b, demo)
+    charts(b, demo)
+    fleet(b, demo)
+    everywhere(b, demo)
+    demo = broken(b, demo)
+    asked = {u for u in b.urls if not u.startswith(("http://127.0.0.1:", "data:", "blob:", "about:"))}
+    check("nobody but agents was asked", not asked, "\n".join(sorted(asked)))
+    check("the console has no error", not b.faults, "\n".join(b.faults))
+    policy(b, demo)
+    if "--keep" in sys.argv:
+        print("# they run at", demo.url, faulty.url, "until Enter")
+        input()
+    demo.stop()
+    faulty.stop()
 
 
 def main():
@@ -225,11 +409,13 @@ def main():
     if not path:
         print("1..0 # SKIP no Chromium is installed (Debian: chromium), or CHROMIUM names none")
         return 0
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="stoker-page-test-"))
     with browser.Browser(path) as b:
         try:
-            run(b)
+            run(b, folder)
         except Exception as e:  # noqa: BLE001: a test that breaks is a test that fails
             check("the test ran to its end", False, traceback.format_exc() + "\n" + "\n".join(b.faults) + str(e))
+    shutil.rmtree(folder, ignore_errors=True)
     print(f"1..{count}")
     return failed > 0
 

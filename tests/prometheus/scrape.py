@@ -222,7 +222,7 @@ def scraped(d, agents):
     have = a.ask(f"/api/v1/query?metric={api}&from={d.since - 5:.3f}&to={d.to + 2:.3f}&step=1&label.gpu=0")[1]["series"][0]["mean"]
     got = points(d.range(f'DCGM_FI_DEV_POWER_USAGE{{instance="127.0.0.1:{a.metrics_port}",gpu="0"}}'))
     values = [float(v) for _, v in got[0]["values"]] if got else []
-    near = lambda x: any(y is not None and math.isclose(x, y, rel_tol=1e-5) for y in have)  # noqa: E731
+    near = lambda x: any(y is not None and math.isclose(x, y, rel_tol=1e-4) for y in have)  # noqa: E731: the API has five digits
     check("what Prometheus stored is what the agent kept", len(values) >= SCRAPES // 2 and all(map(near, values)), values, have)
 
 
