@@ -32,6 +32,7 @@ struct agent_opts {
     bool replay_loop;    /* from the beginning again at its end, in later seconds */
     uint64_t seconds;    /* of values to show, then it holds still; 0: no end */
     bool no_gpu;         /* no child for the driver */
+    bool ask;            /* agent_ask() answers also when there is no port */
     size_t series_max;
     struct expo_opts expo;
     const struct alert_rule *rules;
@@ -65,8 +66,10 @@ bool agent_ended(const struct agent *a);       /* opts.seconds or the replay are
 bool agent_alive(const struct agent *a);       /* its sampling thread turns */
 enum gpu_child_state agent_driver(const struct agent *a);
 void agent_metrics(struct agent *a, struct buf *out); /* the text of /metrics */
-void agent_values(struct agent *a, struct buf *out);  /* JSON, stoker.telemetry/1 */
-void agent_status(struct agent *a, struct buf *out);  /* JSON, stoker.agent/1 */
+/* What "/api/v1/node" and the others (api.h) answer, without HTTP: for an agent with opts.ask. */
+enum rc agent_ask(struct agent *a, const char *path, struct buf *out, struct err *err) MUST_USE;
+void agent_values(struct agent *a, struct buf *out); /* JSON, stoker.telemetry/1 */
+void agent_status(struct agent *a, struct buf *out); /* JSON, stoker.agent/1 */
 /* A tar of the last minutes: values as a recording, events, alerts, status, kernel log. */
 enum { AGENT_BUNDLE_MS_DEFAULT = 15 * 60 * 1000 };
 enum rc agent_bundle(struct agent *a, int64_t back_ms, struct buf *out, struct err *err) MUST_USE;

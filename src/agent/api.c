@@ -394,6 +394,35 @@ static void *work(void *arg)
     {                                                                                              \
         later(arg, lane, (struct api_job){ x, fn });                                               \
     }
+/* The same answers for a caller in this process. */
+enum rc api_ask(struct api *a, const char *path, struct buf *out, struct err *err)
+{
+    static const struct {
+        const char *path;
+        enum rc (*answer)(struct api *, const struct api_params *, struct buf *, struct err *);
+    } rows[] = {
+        { "/api/v1/node", answer_node },  { "/api/v1/series", api_series },
+        { "/api/v1/query", api_history }, { "/api/v1/events", api_events },
+        { "/api/v1/alerts", api_alerts }, { "/api/v1/processes", answer_processes },
+        { "/api/v1/models", api_models }, { "/api/v1/topology", answer_topology },
+    };
+    size_t len = strcspn(path, "?");
+    struct api_params *p;
+    enum rc rc;
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        if (strlen(rows[i].path) != len || memcmp(rows[i].path, path, len) != 0)
+            continue;
+        p = xcalloc(1, sizeof(*p));
+        rc = api_params_read(path[len] ? path + len + 1 : "", p, err);
+        if (!rc)
+            rc = rows[i].answer(a, p, out, err);
+        free(p);
+        return rc;
+    }
+    return err_set(err, RC_NODEV, "the API has no '%.*s'", (int)len, path);
+}
+
 NOW(on_node, answer_node)
 NOW(on_series, api_series)
 NOW(on_models, api_models)

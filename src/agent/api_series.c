@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "metrics/collect.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,22 +29,26 @@ const char *api_label(const struct tele_series *s, const char *name)
 
 /* What is asked of a list of series. */
 struct choice {
-    const char *metric; /* NULL: all; a star at its end: all that begin so */
+    const char *metric; /* NULL: all; a list, a star at the end of one: all that begin so */
     unsigned entities;
     uint64_t limit, offset;
 };
 
 static bool chosen(const struct choice *c, const struct tele_series *s)
 {
-    size_t len = c->metric ? strlen(c->metric) : 0;
+    const char *p = c->metric;
 
     if (!(c->entities & 1U << s->metric->entity))
         return false;
-    if (!c->metric)
-        return true;
-    if (len && c->metric[len - 1] == '*')
-        return !strncmp(s->metric->id, c->metric, len - 1);
-    return str_eq(s->metric->id, c->metric);
+    while (p && *p) {
+        size_t len = strcspn(p, ",");
+
+        if (len && p[len - 1] == '*' ? !strncmp(s->metric->id, p, len - 1)
+                                     : !strncmp(s->metric->id, p, len) && !s->metric->id[len])
+            return true;
+        p += len + (p[len] == ',');
+    }
+    return !c->metric;
 }
 
 static void add_series(struct api *a, struct json_out *w, uint32_t id, const struct tele_series *s,
@@ -210,6 +215,7 @@ enum rc api_models(struct api *a, const struct api_params *p, struct buf *out, s
 struct process {
     const struct tele_series *series; /* whose labels name it */
     double memory, util;
+    const char *type; /* NULL: unknown */
 };
 
 static bool same_process(const struct tele_series *a, const struct tele_series *b)
@@ -228,7 +234,7 @@ static void take_process(struct process *list, size_t *count, const struct tele_
     if (!i) {
         if (*count == API_PROCESSES_MAX)
             return;
-        list[*count] = (struct process){ s, NAN, NAN };
+        list[*count] = (struct process){ s, NAN, NAN, NULL };
         i = ++*count;
     }
     if (str_eq(s->metric->id, "process.gpu.memory"))
@@ -237,8 +243,67 @@ static void take_process(struct process *list, size_t *count, const struct tele_
         list[i - 1].util = value;
 }
 
+static bool is_process(const struct process *p, struct maybe gpu, struct maybe pid)
+{
+    const char *g = api_label(p->series, "gpu"), *i = api_label(p->series, "pid");
+    uint64_t number, id;
+
+    return g && i && str_to_u64(g, 10, &number) && str_to_u64(i, 10, &id) &&
+           maybe_is(gpu, (int64_t)number) && maybe_is(pid, (int64_t)id);
+}
+
+/* What the collector's document says beside its series; both are in one order mostly. */
+static void take_types(struct api *a, struct process *list, size_t count, struct arena *arena)
+{
+    struct buf doc = { .max = TELE_DOC_MAX };
+    struct err ignored = { 0 };
+    struct json *root = NULL;
+    const struct json *rows;
+    size_t at = 0;
+
+    if (tele_doc_copy(a->o.tele, "processes", &doc) && !doc.over &&
+        !json_parse(arena, buf_str(&doc), doc.len, &root, &ignored) &&
+        (rows = json_get(root, "processes")))
+        for (const struct json *r = rows->first; r; r = r->next) {
+            struct maybe gpu = json_int(json_get(r, "gpu")), pid = json_int(json_get(r, "pid"));
+            size_t tried = 0;
+
+            while (tried < count && !is_process(&list[(at + tried) % count], gpu, pid))
+                tried++;
+            if (tried == count)
+                continue;
+            at = (at + tried) % count;
+            list[at++].type = json_str(json_get(r, "type"));
+        }
+    buf_release(&doc);
+}
+
+static void add_process(struct api *a, struct json_out *w, const struct process *p)
+{
+    struct process_use use = { NAN, NAN };
+    const char *text = api_label(p->series, "pid");
+    uint64_t pid;
+
+    if (a->o.root && text && str_to_u64(text, 10, &pid) && pid <= INT32_MAX)
+        (void)process_use(a->o.root, (int)pid, &use);
+    json_obj(w);
+    json_key(w, "labels");
+    api_add_labels(w, p->series);
+    json_key(w, "memory_bytes");
+    api_add_value(w, p->memory);
+    json_key(w, "util_pct");
+    api_add_value(w, p->util);
+    json_kv_str(w, "type", p->type);
+    json_key(w, "cpu_seconds");
+    api_add_value(w, use.cpu_s);
+    json_key(w, "rss_bytes");
+    api_add_value(w, use.rss_bytes);
+    json_obj_end(w);
+}
+
 void api_add_processes(struct api *a, struct json_out *w)
 {
+    struct arena arena = { 0 };
     struct process *list = xcalloc(API_PROCESSES_MAX, sizeof(*list));
     double *values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
     size_t count, n = 0;
@@ -251,20 +316,14 @@ void api_add_processes(struct api *a, struct json_out *w)
         if (s && s->metric->entity == TELE_PROCESS && !isnan(values[id])) /* it ended: unknown */
             take_process(list, &n, s, values[id]);
     }
+    take_types(a, list, n, &arena);
     json_key(w, "processes");
     json_arr(w);
-    for (size_t i = 0; i < n; i++) {
-        json_obj(w);
-        json_key(w, "labels");
-        api_add_labels(w, list[i].series);
-        json_key(w, "memory_bytes");
-        api_add_value(w, list[i].memory);
-        json_key(w, "util_pct");
-        api_add_value(w, list[i].util);
-        json_obj_end(w);
-    }
+    for (size_t i = 0; i < n; i++)
+        add_process(a, w, &list[i]);
     json_arr_end(w);
     tele_let(a->o.tele);
+    arena_release(&arena);
     free(values);
     free(list);
 }

@@ -102,9 +102,16 @@ static enum rc make_api(struct agent *a, struct err *err)
                            .period_ms = a->o.period_ms,
                            .begun_ns = a->begun_wall_ns,
                            .fleet = a->o.fleet,
-                           .fleet_token = a->o.token };
+                           .fleet_token = a->o.token,
+                           .root = a->player ? NULL : a->o.root };
 
     return api_new(&ao, &a->api, err);
+}
+
+enum rc agent_ask(struct agent *a, const char *path, struct buf *out, struct err *err)
+{
+    return a->api ? api_ask(a->api, path, out, err)
+                  : err_set(err, RC_USAGE, "this agent answers no questions");
 }
 
 /* ---- the servers */
@@ -156,7 +163,7 @@ enum rc front_start(struct agent *a, struct err *err)
     enum rc rc = RC_OK;
 
     a->port = a->metrics_port = -1;
-    if (a->o.port < 0 && a->o.metrics_port < 0)
+    if (a->o.port < 0 && a->o.metrics_port < 0 && !a->o.ask)
         return RC_OK;
     rc = make_api(a, err);
     if (rc != RC_OK)

@@ -72,6 +72,11 @@ struct owner {
     char pod[254], pod_namespace[64], pod_container[64]; /* names, "": not known */
 };
 bool owner_of(const struct root *root, int pid, struct owner *out);
+/* What it takes of the host; false, with *out untouched, when it is gone or may not be read. */
+struct process_use {
+    double cpu_s, rss_bytes; /* CPU time of its own so far, children left out; resident memory */
+};
+bool process_use(const struct root *root, int pid, struct process_use *out);
 
 /* ---- Prometheus text of an application into the table (A6's custom metrics) */
 enum rc promtext_take(struct tele *t, unsigned source, const char *text, size_t len, int64_t now_ns,

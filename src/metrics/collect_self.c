@@ -18,8 +18,9 @@
 
 enum {
     SELF_TEXT_MAX = 4096,
-    SELF_FIELD_UTIME = 14,  /* of /proc/PID/stat, as proc(5) counts them; with those of ended */
-    SELF_FIELD_CSTIME = 17, /* children up to here */
+    SELF_FIELD_UTIME = 14,  /* of /proc/PID/stat, as proc(5) counts them; */
+    SELF_FIELD_STIME = 15,  /* its own up to here, */
+    SELF_FIELD_CSTIME = 17, /* with those of ended children up to here */
     SELF_FIELD_THREADS = 20,
     SELF_FIELD_START = 22,
     SELF_NAMES_MAX = 4096,  /* open files or threads looked at */
@@ -38,7 +39,8 @@ struct self {
 
 /* Of one process. */
 struct usage {
-    double cpu_s, threads, start_ticks, rss_pages, anon_pages;
+    double cpu_s, own_cpu_s; /* with ended children; without */
+    double threads, start_ticks, rss_pages, anon_pages;
 };
 
 static double boot_time(const struct root *root)
@@ -100,7 +102,7 @@ static void self_close(void *state)
 }
 
 /* The name, second field, may hold anything: fields are counted from its last parenthesis. */
-static bool stat_read(const struct self *s, const char *text, struct usage *u)
+static bool stat_read(double tick_s, const char *text, struct usage *u)
 {
     const char *p = strrchr(text, ')'), *word;
     uint64_t v;
@@ -117,7 +119,9 @@ static bool stat_read(const struct self *s, const char *text, struct usage *u)
         if (!scan_u64(&at, &v))
             continue;
         if (field >= SELF_FIELD_UTIME && field <= SELF_FIELD_CSTIME)
-            u->cpu_s += (double)v * s->tick_s;
+            u->cpu_s += (double)v * tick_s;
+        if (field >= SELF_FIELD_UTIME && field <= SELF_FIELD_STIME)
+            u->own_cpu_s += (double)v * tick_s;
         if (field == SELF_FIELD_THREADS)
             u->threads = (double)v;
         if (field == SELF_FIELD_START)
@@ -163,6 +167,31 @@ static size_t each_name(int fd, void (*each)(void *arg, const char *name), void 
     return count;
 }
 
+static bool usage_read(const struct root *root, double tick_s, uint64_t pid, struct usage *u)
+{
+    char path[64], text[SELF_TEXT_MAX];
+
+    snprintf(path, sizeof(path), "/proc/%llu/stat", (unsigned long long)pid);
+    if (collect_read(root, path, text, sizeof(text)) <= 0 || !stat_read(tick_s, text, u))
+        return false;
+    snprintf(path, sizeof(path), "/proc/%llu/statm", (unsigned long long)pid);
+    return collect_read(root, path, text, sizeof(text)) > 0 && statm_read(text, u);
+}
+
+bool process_use(const struct root *root, int pid, struct process_use *out)
+{
+    bool live = root_is_live(root);
+    double tick_s = live ? 1.0 / (double)sysconf(_SC_CLK_TCK) : 0.01;
+    struct usage u = { 0 };
+
+    if (pid <= 0 || !usage_read(root, tick_s, (uint64_t)pid, &u))
+        return false;
+    *out = (struct process_use){ .cpu_s = u.own_cpu_s,
+                                 .rss_bytes =
+                                     u.rss_pages * (live ? (double)sysconf(_SC_PAGESIZE) : 4096) };
+    return true;
+}
+
 struct children {
     const struct self *s;
     struct usage sum;
@@ -171,14 +200,9 @@ struct children {
 
 static void child_add(struct children *c, uint64_t pid)
 {
-    char path[64], text[SELF_TEXT_MAX];
     struct usage u = { 0 };
 
-    snprintf(path, sizeof(path), "/proc/%llu/stat", (unsigned long long)pid);
-    if (collect_read(c->s->root, path, text, sizeof(text)) <= 0 || !stat_read(c->s, text, &u))
-        return;
-    snprintf(path, sizeof(path), "/proc/%llu/statm", (unsigned long long)pid);
-    if (collect_read(c->s->root, path, text, sizeof(text)) <= 0 || !statm_read(text, &u))
+    if (!usage_read(c->s->root, c->s->tick_s, pid, &u))
         return;
     c->sum.cpu_s += u.cpu_s;
     c->sum.anon_pages += u.anon_pages;
@@ -238,7 +262,7 @@ static void self_sample(void *state, struct tele *t, int64_t now_ns)
 
     tele_begin(t, s->source, now_ns);
     (void)each_name(s->tasks, task_children, &c);
-    if (cfile_read(&s->stat, text, sizeof(text)) > 0 && stat_read(s, text, &u)) {
+    if (cfile_read(&s->stat, text, sizeof(text)) > 0 && stat_read(s->tick_s, text, &u)) {
         tele_set(t, s->cpu, u.cpu_s + c.sum.cpu_s);
         tele_set(t, s->threads, u.threads);
         if (s->boot_s > 0)

@@ -149,6 +149,7 @@ TEST(series_and_models)
            "\"source\":\"gpu\",\"labels\":{\"gpu\":\"1\"},\"value\":3.25}],\"count\":7,"
            "\"renewed\":0,\"matched\":2}");
     expect_part(&n, "/api/v1/series?metric=gpu.*", 200, "\"matched\":3}");
+    expect_part(&n, "/api/v1/series?metric=gpu.util,gpu.te*,gpu.uti,,x", 200, "\"matched\":3}");
     expect_part(&n, "/api/v1/series?entity=host,model", 200, "\"matched\":2}");
     expect_part(&n, "/api/v1/series?entity=hots", 400, "'entity' is a list of host, gpu");
     expect_part(&n, "/api/v1/series?limit=0", 400, "from 1 to 16384");
@@ -158,11 +159,66 @@ TEST(series_and_models)
            "\"labels\":{\"model\":\"tiny\",\"device\":\"cpu\"},\"value\":4}]}],\"server\":null}");
     expect(&n, "/api/v1/processes", 200,
            "{\"schema\":\"stoker.gpu-processes/1\",\"time_ms\":1700000000000,\"processes\":["
-           "{\"labels\":{\"gpu\":\"0\",\"pid\":\"77\"},\"memory_bytes\":4096,\"util_pct\":12}],"
+           "{\"labels\":{\"gpu\":\"0\",\"pid\":\"77\"},\"memory_bytes\":4096,\"util_pct\":12,"
+           "\"type\":null,\"cpu_seconds\":null,\"rss_bytes\":null}],"
            "\"gpu_labels\":null,\"jobs\":null}");
+    tele_doc(n.t, "processes",
+             "{\"processes\":[{\"gpu\":1,\"pid\":77,\"type\":\"compute\"},"
+             "{\"gpu\":0,\"pid\":77,\"type\":\"graphics\"}]}");
+    expect_part(&n, "/api/v1/processes", 200, "\"type\":\"graphics\"");
     tele_doc(n.t, "jobs", "[{\"job\":1}]");
     expect_part(&n, "/api/v1/processes", 200, "\"jobs\":[{\"job\":1}]}");
     node_close(&n);
+}
+
+/* Without a server: the same bodies, and errors as codes. */
+TEST(asked_in_this_process)
+{
+    static const char *const paths[] = { "/api/v1/node", "/api/v1/series?metric=gpu.*",
+                                         "/api/v1/processes", "/api/v1/alerts" };
+    struct api_opts o = { 0 };
+    struct buf body = { 0 };
+    struct err err = { 0 };
+    struct node n;
+
+    node_open(&n, &o);
+    for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+        buf_reset(&body);
+        assert_int_equal(api_ask(n.api, paths[i], &body, &err), RC_OK);
+        expect(&n, paths[i], 200, buf_str(&body));
+    }
+    assert_int_equal(api_ask(n.api, "/api/v1/series?limit=0", &body, &err), RC_USAGE);
+    err = (struct err){ 0 };
+    assert_int_equal(api_ask(n.api, "/api/v1/nod", &body, &err), RC_NODEV);
+    assert_string_equal(err.msg, "the API has no '/api/v1/nod'");
+    err = (struct err){ 0 };
+    assert_int_equal(api_ask(n.api, "/api/v1/topology", &body, &err), RC_NODEV);
+    buf_release(&body);
+    node_close(&n);
+}
+
+/* A process' own use of the host, where it runs on this machine. */
+TEST(processes_use_the_host)
+{
+    struct api_opts o = { 0 };
+    struct root *root = NULL;
+    struct err err = { 0 };
+    char pid[16];
+    struct node n;
+
+    CHECK(!root_open(NULL, &root, &err));
+    o.root = root;
+    node_open(&n, &o);
+    snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    tele_begin(n.t, tele_source(n.t, "gpu"), fixed_now());
+    set(n.t, tele_source(n.t, "gpu"), "process.gpu.memory", "0", pid, 4096);
+    tele_end(n.t);
+    struct answer a = ask(&n, "/api/v1/processes");
+    CHECK(a.status == 200 && !strstr(a.body, "\"rss_bytes\":null") &&
+          !strstr(a.body, "\"cpu_seconds\":null"));
+    answer_free(&a);
+    node_close(&n);
+    root_close(root);
 }
 
 /* Steps of two seconds over values that are made up in api_fakes.h. */
@@ -491,6 +547,7 @@ TEST(every_route_is_described)
 }
 
 TEST_MAIN(cmocka_unit_test(the_node), cmocka_unit_test(series_and_models),
+          cmocka_unit_test(asked_in_this_process), cmocka_unit_test(processes_use_the_host),
           cmocka_unit_test(history), cmocka_unit_test(no_history),
           cmocka_unit_test(events_from_memory_and_from_the_history), cmocka_unit_test(alerts),
           cmocka_unit_test(live), cmocka_unit_test(too_many_listeners), cmocka_unit_test(fleet),
