@@ -147,13 +147,13 @@ static enum rc survey(struct player *p, struct err *err)
 {
     struct tele *t = tele_new(0);
     struct play y = { .p = p, .file = open_file(p->a), .t = t, .mark = tele_source(t, "agent") };
-    enum rc rc = RC_OK;
+    struct err end = { 0 }; /* where it ends is no fault of the start */
 
     if (!y.file) {
         tele_free(t);
         return err_sys(err, "could not open recording '%s'", p->a->o.replay);
     }
-    while ((rc = to_mark(&y, err)) == RC_OK) {
+    while (to_mark(&y, &end) == RC_OK) {
         p->first_ns = p->marks++ ? p->first_ns : y.mark_ns;
         p->last_ns = y.mark_ns;
     }
@@ -164,7 +164,6 @@ static enum rc survey(struct player *p, struct err *err)
     tele_free(t);
     if (p->marks) /* what follows is torn: what is whole is played */
         return RC_OK;
-    *err = (struct err){ 0 };
     return err_set(err, RC_PARSE, "'%s' is no recording of telemetry, or an empty one",
                    p->a->o.replay);
 }
