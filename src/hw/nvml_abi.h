@@ -395,6 +395,7 @@ static_assert(sizeof(struct nvml_gpm_support) == 8, "layout");
     X(DeviceGetEncoderUtilization, (struct nvml_dev *, unsigned *, unsigned *))                    \
     X(DeviceGetDecoderUtilization, (struct nvml_dev *, unsigned *, unsigned *))                    \
     X(DeviceGetPerformanceState, (struct nvml_dev *, int *))                                       \
+    X(DeviceGetFanSpeed, (struct nvml_dev *, unsigned *))                                          \
     X(DeviceGetCurrentClocksEventReasons, (struct nvml_dev *, unsigned long long *))               \
     X(DeviceGetCurrentClocksThrottleReasons, (struct nvml_dev *, unsigned long long *))            \
     X(DeviceGetRowRemapperHistogram, (struct nvml_dev *, struct nvml_banks *))                     \

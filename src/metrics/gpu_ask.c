@@ -222,16 +222,23 @@ static void ask_memory(struct gpu_sampler *s, struct nvml_dev *dev, double *v)
     }
 }
 
+enum { FAN_PERCENT_MAX = 200 }; /* more than all of it is possible; more than that is no speed */
+
 static void ask_heat(struct gpu_sampler *s, struct gpu_dev *g)
 {
     struct nvml_temperature t = { .version = NVML_VERSION(nvml_temperature, 1),
                                   .sensor = NVML_SENSOR_GPU };
     int rc = GPU_ASK(s, -1, DeviceGetTemperatureV, (g->dev, &t));
+    unsigned fan = 0;
 
     if (older(rc))
         ASK_UINT_OF(s, g, DeviceGetTemperature, NVML_SENSOR_GPU, GPU_ROW_TEMP);
     else
         g->values.v[GPU_ROW_TEMP] = known(rc == NVML_OK, t.celsius);
+    if (gpu_due(s, GPU_MEDIUM)) { /* cards for data centres have none: not supported */
+        rc = GPU_ASK(s, -1, DeviceGetFanSpeed, (g->dev, &fan));
+        g->values.v[GPU_ROW_FAN] = known(rc == NVML_OK && fan <= FAN_PERCENT_MAX, fan);
+    }
 }
 
 static void ask_use(struct gpu_sampler *s, struct gpu_dev *g)

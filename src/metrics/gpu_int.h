@@ -83,6 +83,7 @@ enum gpu_row { /* of a GPU or a MIG instance */
                GPU_ROW_CLOCK_MEMORY,
                GPU_ROW_REASONS,
                GPU_ROW_PSTATE,
+               GPU_ROW_FAN,
                GPU_ROW_HELD_POWER,
                GPU_ROW_HELD_HEAT,
                GPU_ROW_HELD_SYNC,

@@ -25,6 +25,7 @@ const char *const gpu_row_ids[GPU_ROW_COUNT] = {
     [GPU_ROW_CLOCK_MEMORY] = "gpu.clock.mem",
     [GPU_ROW_REASONS] = "gpu.clock_events",
     [GPU_ROW_PSTATE] = "gpu.pstate",
+    [GPU_ROW_FAN] = "gpu.fan",
     [GPU_ROW_HELD_POWER] = "gpu.violation.power",
     [GPU_ROW_HELD_HEAT] = "gpu.violation.thermal",
     [GPU_ROW_HELD_SYNC] = "gpu.violation.sync_boost",
