@@ -36,9 +36,9 @@ override CPPFLAGS += -D_GNU_SOURCE -DSTOKER_VERSION='"$(VERSION)"' -Isrc
 override CFLAGS += -std=gnu17 $(OPT) $(WARN) -fstack-protector-strong -fno-omit-frame-pointer \
                    -fPIE -include src/base/banned.h $(SANFLAGS)
 override LDFLAGS += -pie -Wl,-z,relro,-z,now $(SANFLAGS)
-# libfyaml is linked from its archive: the binary then needs libc alone and runs on a node
-# that has no package of ours (docs/DEPENDENCIES.md).
-LIBS := -Wl,-Bstatic -lfyaml -Wl,-Bdynamic -lpthread -ldl -lm
+# libfyaml and ncurses are linked from their archives: the binary then needs libc alone and runs
+# on a node that has no package of ours (docs/DEPENDENCIES.md).
+LIBS := -Wl,-Bstatic -lfyaml -lncursesw -ltinfo -Wl,-Bdynamic -lpthread -ldl -lm
 
 # ---- sources: every .c below src/ but main.c is in the library
 LIB_SRC := $(sort $(wildcard src/*/*.c src/*/*/*.c))
