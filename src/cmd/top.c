@@ -74,18 +74,19 @@ static void use_url(struct top *t, const char *token_file)
 /* The agent of this machine, when one runs and lets us look. */
 static bool try_local(struct top *t, const char *token_file)
 {
-    struct err ignored = { 0 };
+    struct err why = { 0 };
     char text[32];
 
     (void)snprintf(text, sizeof(text), "127.0.0.1:%d", AGENT_PORT);
-    if (url_parse(text, &t->url, &ignored))
+    if (url_parse(text, &t->url, &why))
         return false;
     use_url(t, token_file);
-    if (top_ask_once(&t->source, NULL, &t->snap, &ignored)) {
-        t->source = (struct top_source_opts){ 0 };
-        return false;
-    }
-    return true;
+    if (top_ask_once(&t->source, NULL, &t->snap, &why) == RC_OK)
+        return true;
+    t->source = (struct top_source_opts){ 0 };
+    (void)snprintf(t->from, sizeof(t->from), "sampled here%s",
+                   why.code == RC_USAGE ? ": the agent asks for its token" : ", no agent answers");
+    return false;
 }
 
 /* An agent in this process: no port, no history but a replay's own. */
@@ -109,8 +110,8 @@ static enum rc start_agent(struct cmd_ctx *ctx, struct top *t, struct err *err)
     t->plan->o.ask = true;
     rc = agent_start(&t->plan->o, &t->agent, err);
     t->source.agent = t->agent;
-    (void)str_copy(t->from, sizeof(t->from),
-                   a->demo || a->replay ? "a recording" : "sampled here, no agent runs");
+    if (!t->from[0])
+        (void)str_copy(t->from, sizeof(t->from), a->sample ? "sampled here" : "a recording");
     return rc;
 }
 
@@ -178,14 +179,20 @@ static struct top_frame frame_of(struct top *t)
                                .age_s = (double)(clock_mono_ms() - t->got_ms) / 1000 };
 }
 
-/* Two seconds when there are rates to be had; a driver is waited for a while at first. */
+/* Has an agent of our own not seen the driver, or the two seconds that its rates need? */
+static bool unripe(const struct top *t, const struct top_snap *s)
+{
+    return (!s->gpu_count && !s->driver[0]) || (t->local && agent_seconds(t->agent) < 2);
+}
+
+/* Two seconds when there are rates to be had; our own agent is waited for a while at first. */
 static enum rc ask_for_once(struct top *t, struct err *err)
 {
     int64_t until = clock_mono_ms() + TOP_FIRST_MS;
     struct top_snap *s = NULL, *first;
     enum rc rc = top_ask_once(&t->source, NULL, &s, err);
 
-    while (!rc && t->agent && !s->gpu_count && !s->driver[0] && clock_mono_ms() < until) {
+    while (!rc && t->agent && unripe(t, s) && clock_mono_ms() < until) {
         top_snap_free(s);
         wait_ms(100);
         rc = top_ask_once(&t->source, NULL, &s, err);

@@ -5,9 +5,10 @@
  *   {"gpus": [{"index": 0,
  *     "fields": {"82": 47}, "field_steps": {"83": 693683},     a step is added at each reading
  *     "links": 18, "link_fields": {"138": 1000}, "link_steps": {"138": 1024},
- *     "gpm": {"1": 98.93}, "utilization": [100, 40], "encoder": 0, "decoder": 0, "pstate": 0, "fan": 30,
- *     "reasons": 4, "replay": 0, "banks": [3072, 0, 0, 0, 0], "temp": 47, "power_mw": 693683,
- *     "used_bytes": 1059913728, "processes": [{"pid": 1, "memory": 2, "sm": 3, "gi": 4}]}]}
+ *     "gpm": {"1": 98.93}, "utilization": [100, 40], "encoder": 0, "decoder": 0, "pstate": 0,
+ *     "fan": 30, "reasons": 4, "replay": 0, "banks": [3072, 0, 0, 0, 0], "temp": 47,
+ *     "power_mw": 693683, "used_bytes": 1059913728,
+ *     "processes": [{"pid": 1, "memory": 2, "sm": 3, "gi": 4}]}]}
  *
  * What it does not say is not supported. */
 #include "fakenvml.h"
