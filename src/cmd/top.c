@@ -21,7 +21,7 @@ enum {
     TOP_COLS_DEFAULT = 80, /* of --once without COLUMNS */
     TOP_TURN_MS = 1000,    /* between two looks at the clock */
     TOP_ONCE_MS = 1000,    /* between the two seconds that rates need */
-    TOP_FIRST_MS = 3000    /* for GPUs to answer at first */
+    TOP_FIRST_MS = 10000   /* for GPUs to answer at first */
 };
 
 struct top_args {

@@ -34,6 +34,7 @@ enum {
     SOURCE_STOP_MS = 500,   /* for the thread to end: a name that is being resolved may take long */
     SOURCE_TURN_MS = 100,   /* between two looks whether to end */
     SOURCE_REQUEST_MAX = 8192, /* bytes of a request, its token included */
+    SOURCE_LOOK_MS = 10,       /* between two looks at something that has no file to wait for */
     SOURCE_FILL = 900          /* samples asked of the agent's memory */
 };
 #define MS INT64_C(1000000)
@@ -172,7 +173,7 @@ enum rc top_ask_once(const struct top_source_opts *o, const struct top_snap *bef
 
     asker_open(&a, o);
     while (o->agent && !agent_ready(o->agent) && clock_mono_ms() < until)
-        pause_ms(20);
+        pause_ms(SOURCE_LOOK_MS);
     rc = ask_second(&a, before, out, err);
     client_free(a.client);
     return rc;
@@ -182,7 +183,7 @@ enum rc top_ask_once(const struct top_source_opts *o, const struct top_snap *bef
 struct top_source {
     struct asker asker;
     pthread_t thread;
-    _Atomic bool stop;
+    _Atomic bool stop, ended; /* ended: the thread does nothing more */
     int wake_fd, news_fd;
     pthread_mutex_t lock;  /* what follows */
     struct top_snap *snap; /* owned: not taken yet; NULL: none */
@@ -290,7 +291,7 @@ static void *run(void *arg)
     s->asker.stop = &s->stop;
     while (s->asker.agent && !agent_ready(s->asker.agent) && !atomic_load(&s->stop) &&
            clock_mono_ms() < until)
-        pause_ms(20);
+        pause_ms(SOURCE_LOOK_MS);
     while (!atomic_load(&s->stop)) {
         struct pollfd p = { .fd = s->wake_fd, .events = POLLIN };
         int64_t wait = one_second(s, &retry);
@@ -299,6 +300,7 @@ static void *run(void *arg)
         if (wait > 0)
             (void)poll(&p, 1, (int)wait);
     }
+    atomic_store(&s->ended, true);
     return NULL;
 }
 
@@ -328,19 +330,18 @@ enum rc top_source_new(const struct top_source_opts *o, struct top_source **out,
 
 void top_source_free(struct top_source *s)
 {
-    struct timespec until;
+    int64_t until = clock_mono_ms() + SOURCE_STOP_MS;
 
     if (!s)
         return;
     if (s->thread) {
         atomic_store(&s->stop, true);
         tell(s->wake_fd);
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += SOURCE_STOP_MS * MS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        if (pthread_clockjoin_np(s->thread, NULL, CLOCK_MONOTONIC, &until))
+        while (!atomic_load(&s->ended) && clock_mono_ms() < until)
+            pause_ms(SOURCE_LOOK_MS);
+        if (!atomic_load(&s->ended))
             return; /* a name is being resolved: its memory stays until the program ends */
+        (void)pthread_join(s->thread, NULL);
     }
     client_free(s->asker.client);
     top_snap_free(s->snap);

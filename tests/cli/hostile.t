@@ -134,6 +134,6 @@ fi
 test_expect 'set-up without the means says what is missing and how to go on' '
     mkdir bin && printf "#!/bin/sh\nexit 100\n" >bin/apt-get && cp bin/apt-get bin/dpkg-query &&
     cp bin/apt-get bin/sudo && chmod +x bin/* && PATH=$PWD/bin:$PATH "$TOP/tools/setup" build >out 2>err
-    test $? = 1 && grep -q "could not install libfyaml-dev: apt-get" err && grep -q "by hand" err
+    test $? = 1 && grep -q "could not install libfyaml-dev libncurses-dev: apt-get" err && grep -q "by hand" err
 '
 test_done
