@@ -41,7 +41,7 @@ static void run_detect(struct child_link *l, void *arg)
  * driver alone gets a name that no library has.  A capture has its own answers. */
 static char **environment(const struct agent *a, char **out_library)
 {
-    const char *library = !a->o.no_gpu ? a->o.gpu.nvml : a->o.root_path ? NULL : "none";
+    const char *library = !a->o.no_gpu ? a->o.gpu.nvml : a->o.gpu.root_path ? NULL : "none";
     struct buf b = { 0 };
     size_t n = 0, keep = 0;
     char **list;

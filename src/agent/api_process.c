@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* api_process: processes on GPUs, the series of one GPU and pid as one object, with what /proc says
+ * of them.  The table's names are copied and let go of first: its writer never waits for /proc. */
+#include "agent/api_int.h"
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "metrics/collect.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct process {
+    struct tele_series series; /* whose labels name it: our own copy */
+    double memory, util;
+    const char *type; /* NULL: unknown */
+};
+
+static bool same_process(const struct tele_series *a, const struct tele_series *b)
+{
+    return str_eq(api_label(a, "gpu"), api_label(b, "gpu")) &&
+           str_eq(api_label(a, "pid"), api_label(b, "pid"));
+}
+
+/* A series may be another one's as soon as the table is let go of. */
+static struct tele_series own_copy(const struct tele_series *s, struct arena *arena)
+{
+    struct tele_label *labels = arena_array(arena, struct tele_label, s->label_count + 1);
+    struct tele_series out = *s;
+
+    for (size_t i = 0; i < s->label_count; i++)
+        labels[i] = (struct tele_label){ arena_strdup(arena, s->labels[i].name),
+                                         arena_strdup(arena, s->labels[i].value) };
+    out.labels = labels;
+    return out;
+}
+
+static void take_process(struct process *list, size_t *count, const struct tele_series *s,
+                         double value, struct arena *arena)
+{
+    size_t i = *count;
+
+    while (i > 0 && !same_process(&list[i - 1].series, s))
+        i--;
+    if (!i) {
+        if (*count == API_PROCESSES_MAX)
+            return;
+        list[*count] = (struct process){ own_copy(s, arena), NAN, NAN, NULL };
+        i = ++*count;
+    }
+    if (str_eq(s->metric->id, "process.gpu.memory"))
+        list[i - 1].memory = value;
+    else if (str_eq(s->metric->id, "process.gpu.util"))
+        list[i - 1].util = value;
+}
+
+static bool is_process(const struct process *p, struct maybe gpu, struct maybe pid)
+{
+    const char *g = api_label(&p->series, "gpu"), *i = api_label(&p->series, "pid");
+    uint64_t number, id;
+
+    return g && i && str_to_u64(g, 10, &number) && str_to_u64(i, 10, &id) &&
+           maybe_is(gpu, (int64_t)number) && maybe_is(pid, (int64_t)id);
+}
+
+/* What the collector's document says beside its series; both are in one order mostly. */
+static void take_types(struct api *a, struct process *list, size_t count, struct arena *arena)
+{
+    struct buf doc = { .max = TELE_DOC_MAX };
+    struct err ignored = { 0 };
+    struct json *root = NULL;
+    const struct json *rows;
+    size_t at = 0;
+
+    if (tele_doc_copy(a->o.tele, "processes", &doc) && !doc.over &&
+        !json_parse(arena, buf_str(&doc), doc.len, &root, &ignored) &&
+        (rows = json_get(root, "processes")))
+        for (const struct json *r = rows->first; r; r = r->next) {
+            struct maybe gpu = json_int(json_get(r, "gpu")), pid = json_int(json_get(r, "pid"));
+            size_t tried = 0;
+
+            while (tried < count && !is_process(&list[(at + tried) % count], gpu, pid))
+                tried++;
+            if (tried == count)
+                continue;
+            at = (at + tried) % count;
+            list[at++].type = json_str(json_get(r, "type"));
+        }
+    buf_release(&doc);
+}
+
+static void add_process(struct api *a, struct json_out *w, const struct process *p)
+{
+    struct process_use use = { NAN, NAN };
+    const char *text = api_label(&p->series, "pid");
+    uint64_t pid;
+
+    if (a->o.root && text && str_to_u64(text, 10, &pid) && pid <= INT32_MAX)
+        (void)process_use(a->o.root, (int)pid, &use);
+    json_obj(w);
+    json_key(w, "labels");
+    api_add_labels(w, &p->series);
+    json_key(w, "memory_bytes");
+    api_add_value(w, p->memory);
+    json_key(w, "util_pct");
+    api_add_value(w, p->util);
+    json_kv_str(w, "type", p->type);
+    json_key(w, "cpu_seconds");
+    api_add_value(w, use.cpu_s);
+    json_key(w, "rss_bytes");
+    api_add_value(w, use.rss_bytes);
+    json_obj_end(w);
+}
+
+static size_t take_all(struct api *a, struct process *list, struct arena *arena)
+{
+    double *values = xcalloc(TELE_SERIES_MAX, sizeof(*values));
+    size_t count, n = 0;
+
+    tele_hold(a->o.tele);
+    count = tele_copy(a->o.tele, values, TELE_SERIES_MAX);
+    for (uint32_t id = 0; id < count; id++) {
+        const struct tele_series *s = tele_get(a->o.tele, id);
+
+        if (s && s->metric->entity == TELE_PROCESS && !isnan(values[id])) /* it ended: unknown */
+            take_process(list, &n, s, values[id], arena);
+    }
+    tele_let(a->o.tele);
+    free(values);
+    return n;
+}
+
+void api_add_processes(struct api *a, struct json_out *w)
+{
+    struct arena arena = { 0 };
+    struct process *list = xcalloc(API_PROCESSES_MAX, sizeof(*list));
+    size_t n = take_all(a, list, &arena);
+
+    take_types(a, list, n, &arena);
+    json_key(w, "processes");
+    json_arr(w);
+    for (size_t i = 0; i < n; i++)
+        add_process(a, w, &list[i]);
+    json_arr_end(w);
+    arena_release(&arena);
+    free(list);
+}
