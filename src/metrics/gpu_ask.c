@@ -12,8 +12,9 @@
 
 #include <string.h>
 
-#define GPM_APART_NS 100000000 /* the driver's own limit */
-#define SECOND_NS    1000000000
+#define GPM_APART_NS    100000000 /* the driver's own limit */
+#define GPM_SHARE_STEPS 1e6       /* digits of a share */
+#define SECOND_NS       1000000000
 
 /* ---- values ---- */
 void gpu_values_clear(struct gpu_values *v, bool ids)
@@ -350,6 +351,14 @@ static bool gpm_ready(struct gpu_sampler *s, struct nvml_dev *dev, struct gpu_gp
            GPU_ASK(s, -1, GpmSampleAlloc, (&g->samples[1])) == NVML_OK;
 }
 
+/* Shares have six digits and rates whole bytes, as /metrics shows them: what lies below is noise
+ * that the history would keep for as many bits again. */
+static double gpm_value(double value, double factor)
+{
+    return factor < 1 ? round(value * factor * GPM_SHARE_STEPS) / GPM_SHARE_STEPS
+                      : round(value * factor);
+}
+
 static void gpm_compare(struct gpu_sampler *s, struct gpu_gpm *g, double *v)
 {
     struct nvml_gpm_get get = { .version = 1, .count = (unsigned)gpu_gpm_rows_count };
@@ -363,7 +372,7 @@ static void gpm_compare(struct gpu_sampler *s, struct gpu_gpm *g, double *v)
     for (size_t i = 0; i < gpu_gpm_rows_count; i++) {
         bool ok = rc == NVML_OK && get.metrics[i].rc == NVML_OK && isfinite(get.metrics[i].value);
 
-        v[gpu_gpm_rows[i].row] = known(ok, get.metrics[i].value * gpu_gpm_rows[i].factor);
+        v[gpu_gpm_rows[i].row] = known(ok, gpm_value(get.metrics[i].value, gpu_gpm_rows[i].factor));
     }
     g->unsupported = rc == NVML_VERSION_MISMATCH || rc == NVML_NOT_SUPPORTED;
 }
@@ -380,7 +389,7 @@ static void add_bytes(struct gpu_dev *g, double seconds)
         struct gpu_carry_value *c = &g->carry->rows[rows[i][1]];
 
         if (!isnan(rate))
-            c->base += rate * seconds;
+            c->base += round(rate * seconds);
         g->values.v[rows[i][1]] = isnan(rate) ? NAN : c->base;
     }
 }
