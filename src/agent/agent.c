@@ -442,9 +442,9 @@ static enum rc start_parts(struct agent *a, struct err *err)
         lanes_plan(a);
         rc = lanes_start(a, err);
         if (rc == RC_OK)
-            rc = scrape_start(a, err);
+            make_gpu_feed(a); /* before DCGM's: of two values the first feed's is shown */
         if (rc == RC_OK)
-            make_gpu_feed(a);
+            rc = scrape_start(a, err);
     }
     return rc;
 }

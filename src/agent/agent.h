@@ -40,6 +40,7 @@ struct agent_opts {
     struct alert_targets alerts;
     const char *const *scrape; /* URLs of applications, NULL-terminated */
     const char *serve_url;     /* of our model server, for its figures; NULL: none */
+    const char *dcgm_url;      /* of DCGM's exporter, for what the driver does not tell; NULL */
     const char *const *fleet;  /* other agents' addresses, NULL-terminated */
     struct gpu_child_opts gpu;
     const struct root *root;

@@ -229,6 +229,10 @@ void scrape_reload(struct agent *a, const struct agent_opts *o);
 /* Calls for each target with the lock held. */
 void scrape_each(struct scraper *s, void (*fn)(void *arg, struct scrape_target *t), void *arg);
 
+/* ---- dcgm.c */
+enum rc dcgm_take(struct agent *a, struct tele *t, const char *text, size_t len,
+                  struct err *err) MUST_USE;
+
 /* ---- models.c */
 struct models_shown;
 struct models_shown *models_shown_new(void);

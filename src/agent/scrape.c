@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* scrape: asks applications, and our own model server, for their Prometheus text.
+/* scrape: asks applications, our own model server and DCGM's exporter for their Prometheus text.
  *
  * One thread asks all of them in turn, each within its deadline; one that is not there is asked
  * more and more seldom.  What they say is theirs: names and labels are checked by promtext, the
@@ -102,7 +102,9 @@ static void ask(struct scraper *s, struct scrape_target *t)
     struct err err = { 0 };
     enum rc rc = fetch(s, t, &err);
 
-    if (rc == RC_OK)
+    if (rc == RC_OK && str_eq(t->name, "dcgm"))
+        rc = dcgm_take(s->a, s->t, buf_str(&s->text), s->text.len, &err);
+    else if (rc == RC_OK)
         rc = promtext_take(s->t, tele_source(s->t, t->name), buf_str(&s->text), s->text.len,
                            agent_wall_ns(), NULL, 0, &err);
     if (rc == RC_OK && str_eq(t->name, "serve"))
@@ -168,7 +170,8 @@ static void target_free(struct scrape_target *t)
     free(t);
 }
 
-static void add(struct scraper *s, const char *prefix, const char *url)
+/* As source `as`; NULL: app:HOST:PORT/PATH. */
+static void add(struct scraper *s, const char *as, const char *url)
 {
     struct buf name = { 0 };
     struct url u;
@@ -178,10 +181,10 @@ static void add(struct scraper *s, const char *prefix, const char *url)
             return;
     if (s->count == AGENT_SCRAPES_MAX)
         return;
-    if (*prefix && url_parse(url, &u, NULL) == RC_OK)
-        buf_addf(&name, "%s%s:%s%s", prefix, u.host[0] ? u.host : "unix", u.port, u.prefix);
+    if (as || url_parse(url, &u, NULL))
+        buf_adds(&name, as ? as : url);
     else
-        buf_adds(&name, *prefix ? url : "serve");
+        buf_addf(&name, "app:%s:%s%s", u.host[0] ? u.host : "unix", u.port, u.prefix);
     s->list[s->count] = xcalloc(1, sizeof(struct scrape_target));
     s->list[s->count]->url = xstrdup(url);
     s->list[s->count++]->name = buf_take(&name);
@@ -190,9 +193,11 @@ static void add(struct scraper *s, const char *prefix, const char *url)
 static void fill(struct scraper *s, const struct agent_opts *o)
 {
     if (o->serve_url)
-        add(s, "", o->serve_url);
+        add(s, "serve", o->serve_url);
+    if (o->dcgm_url)
+        add(s, "dcgm", o->dcgm_url);
     for (size_t i = 0; o->scrape && o->scrape[i]; i++)
-        add(s, "app:", o->scrape[i]);
+        add(s, NULL, o->scrape[i]);
 }
 
 void scrape_reload(struct agent *a, const struct agent_opts *o)

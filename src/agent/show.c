@@ -171,8 +171,11 @@ static void gather(struct agent *a)
             if (isnan(a->copy[i]) || f->sources[tele_get(f->t, i)->source].stale)
                 continue;
             id = place_of(a, f, i);
-            if (id != TELE_NONE)
-                a->next[id] = a->copy[i];
+            if (id == TELE_NONE || !isnan(a->next[id]))
+                continue; /* the driver's word comes first, DCGM's of the same series later */
+            a->next[id] = a->copy[i];
+            if (id < a->placed)
+                a->dirty[a->source_of[id]] |= a->dirty[f->sources[tele_get(f->t, i)->source].shown];
         }
         tele_let(f->t);
     }

@@ -417,6 +417,7 @@ static const struct opt opts_agent[] = {
       .help = "series kept (default: 8192)" },
     ROW(0, "scrape", STRS, scrape, "URL", "an application's Prometheus text; may be repeated"),
     ROW(0, "serve", STR, serve, "URL", "our model server, for its figures"),
+    ROW(0, "dcgm", STR, dcgm, "URL", "DCGM's exporter, for what the driver does not tell"),
     ROW(0, "peer", STRS, peers, "URL", "another agent, for the fleet view; may be repeated"),
     ROW(0, "no-gpu", FLAG, no_gpu, NULL, "leave the driver alone"),
     ROW(0, "root", STR, root, "DIR|TAR", "read the files of a captured machine"),

@@ -22,7 +22,7 @@ enum {
 struct agent_args {
     const char *spec, *listen, *port, *metrics_port, *token_file, *tls_cert, *tls_key, *interval;
     const char *history, *history_size, *record, *replay, *speed, *duration, *names, *serve, *root;
-    const char *control, *last, *gpu_library;
+    const char *control, *last, *gpu_library, *dcgm;
     struct opt_strs scrape, peers;
     int64_t series_max, gpu_child;
     bool insecure, open_metrics, free_port, no_history, demo, lower_hostname, no_gpu, once, json;

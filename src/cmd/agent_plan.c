@@ -59,6 +59,7 @@ static enum rc from_spec(struct agent_plan *p, struct err *err)
     p->o.period_ms = (int)s->interval_ms;
     p->o.ring_bytes = (uint64_t)s->history_bytes;
     p->o.expo.names = names[s->dcgm_names];
+    p->o.dcgm_url = s->dcgm;
     add_list(p->scrape, ARRAY_SIZE(p->scrape) - 1, s->scrape.items, s->scrape.count);
     add_list(p->fleet, ARRAY_SIZE(p->fleet) - 1, s->peers.items, s->peers.count);
     alert_targets_of(p->spec, &p->arena, &p->o.alerts);
@@ -176,6 +177,8 @@ static void plain_of(struct agent_plan *p, const struct agent_args *a)
     p->o.series_max = (size_t)a->series_max;
     p->o.no_gpu = a->no_gpu;
     p->o.serve_url = a->serve;
+    if (a->dcgm)
+        p->o.dcgm_url = a->dcgm;
     p->o.gpu.nvml = a->gpu_library ? a->gpu_library : getenv("STOKER_NVML_LIB");
     p->o.expo.lower_hostname = a->lower_hostname;
     if (a->names)

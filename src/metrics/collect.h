@@ -81,6 +81,16 @@ bool process_use(const struct root *root, int pid, struct process_use *out);
 /* ---- Prometheus text of an application into the table (A6's custom metrics) */
 enum rc promtext_take(struct tele *t, unsigned source, const char *text, size_t len, int64_t now_ns,
                       const struct tele_label *extra, size_t extra_count, struct err *err) MUST_USE;
+/* Only its samples, one after the other; what `s` points to is valid in the call. */
+struct promtext_sample {
+    const char *name;
+    const struct tele_label *labels;
+    size_t label_count;
+    double value;
+};
+enum rc promtext_each(const char *text, size_t len,
+                      void (*fn)(void *arg, const struct promtext_sample *s), void *arg,
+                      struct err *err) MUST_USE;
 
 /* ---- GPUs: a child process that alone speaks with the driver and sends a stream (stream.h) */
 struct gpu_child_opts {

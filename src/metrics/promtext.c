@@ -38,6 +38,8 @@ struct prom {
     enum prom_type type;
     char help_of[TELE_NAME_MAX], help[TELE_VALUE_MAX];
     size_t good, bad;
+    void (*fn)(void *arg, const struct promtext_sample *s); /* instead of the table; NULL: none */
+    void *arg;
 };
 
 struct prom_sample {
@@ -240,6 +242,10 @@ static bool sample_set(struct prom *x, struct prom_sample *s)
     enum tele_kind kind = kind_of(x, s->name);
     const struct tele_metric *m;
 
+    if (x->fn) {
+        x->fn(x->arg, &(struct promtext_sample){ s->name, s->labels, s->count, s->value });
+        return true;
+    }
     if (snprintf(name, sizeof(name), "%s%s", is_ours(s->name) ? "app_" : "", s->name) >=
         (int)sizeof(name))
         return false;
@@ -359,6 +365,25 @@ static void lines_take(struct prom *x, const char *text, size_t len)
     }
 }
 
+static enum rc verdict(const struct prom *x, struct err *err)
+{
+    if (x->bad && !x->good)
+        return err_set(err, RC_PARSE, "the text has no metrics (%zu lines are none)", x->bad);
+    return RC_OK;
+}
+
+enum rc promtext_each(const char *text, size_t len,
+                      void (*fn)(void *arg, const struct promtext_sample *s), void *arg,
+                      struct err *err)
+{
+    struct prom x = { .fn = fn, .arg = arg };
+
+    if (len > PROMTEXT_MAX)
+        return err_set(err, RC_LIMIT, "metrics of %zu bytes are more than %d", len, PROMTEXT_MAX);
+    lines_take(&x, text, len);
+    return verdict(&x, err);
+}
+
 enum rc promtext_take(struct tele *t, unsigned source, const char *text, size_t len, int64_t now_ns,
                       const struct tele_label *extra, size_t extra_count, struct err *err)
 {
@@ -371,7 +396,5 @@ enum rc promtext_take(struct tele *t, unsigned source, const char *text, size_t 
     tele_begin(t, source, now_ns);
     lines_take(&x, text, len);
     tele_end(t);
-    if (x.bad && !x.good)
-        return err_set(err, RC_PARSE, "the text has no metrics (%zu lines are none)", x.bad);
-    return RC_OK;
+    return verdict(&x, err);
 }

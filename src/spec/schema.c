@@ -629,6 +629,8 @@ static const struct spec_row agent_rows[] = {
         .max = TB, .doc = "size of the history file"),
     ROW(CHOICE, "dcgm_names", struct spec_agent, dcgm_names, .dflt = "old",
         .choices = dcgm_names, .doc = "which DCGM metric names are exported"),
+    ROW(WORD, "dcgm", struct spec_agent, dcgm,
+        .doc = "DCGM's exporter (http://HOST:PORT/metrics), for what the driver does not tell"),
     ROW(STRS, "scrape", struct spec_agent, scrape,
         .doc = "Prometheus text endpoints of the application, collected too"),
     ROW(STRS, "peers", struct spec_agent, peers, .doc = "other agents shown in the fleet view"),

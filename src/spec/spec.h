@@ -498,7 +498,7 @@ struct spec_serve {
 /* --- how it is watched --- */
 struct spec_agent {
     bool enabled;
-    const char *listen, *token_file;
+    const char *listen, *token_file, *dcgm;
     int64_t port, metrics_port, interval_ms, fine_ms, coarse_ms, history_bytes;
     bool open_metrics;
     enum spec_dcgm_names dcgm_names;

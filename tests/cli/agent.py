@@ -233,9 +233,8 @@ def scrapers():
     a.stop()
 
 
-def application():
-    class Box:
-        text = "# TYPE app_steps_total counter\napp_steps_total{rank=\"0\"} 41\n"
+def exporter(text):
+    """A server that answers everybody with a text: its socket, and its URL."""
     s = socket.create_server(("127.0.0.1", 0))
 
     def serve():
@@ -245,11 +244,53 @@ def application():
             except OSError:
                 return
             c.recv(4096)
-            body = Box.text.encode()
+            body = text.encode()
             c.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
             c.close()
     threading.Thread(target=serve, daemon=True).start()
-    url = f"http://127.0.0.1:{s.getsockname()[1]}/metrics"
+    return s, f"http://127.0.0.1:{s.getsockname()[1]}/metrics"
+
+
+def dcgm():
+    """A fake of DCGM's exporter beside a fake driver that has no performance monitor."""
+    a = agent("--no-history", env=GPU)
+    wait(lambda: "\nDCGM_FI_DEV_GPU_TEMP{" in a.metrics(), 30)
+    temp = next(l for l in lines(a.metrics()) if l.startswith("DCGM_FI_DEV_GPU_TEMP{gpu=\"0\""))
+    a.stop()
+    uuid = re.search('UUID="([^"]+)"', temp)[1]
+    who = f'gpu="0",UUID="{uuid}",device="nvidia0",modelName="NVIDIA H200",Hostname="other",pod="p"'
+    s, url = exporter(f'''# TYPE DCGM_FI_DEV_GPU_TEMP gauge
+DCGM_FI_DEV_GPU_TEMP{{{who}}} 999
+# TYPE DCGM_FI_PROF_PIPE_FP64_ACTIVE gauge
+DCGM_FI_PROF_PIPE_FP64_ACTIVE{{{who}}} 0.125
+DCGM_FI_DEV_VGPU_LICENSE_STATUS{{{who}}} 1
+DCGM_FI_DEV_FB_USED{{gpu="9",UUID="GPU-of-another",device="nvidia9",modelName="NVIDIA A100"}} 3
+DCGM_FI_PROF_PIPE_FP16_ACTIVE{{{who},GPU_I_ID="3",GPU_I_PROFILE="1g.10gb"}} 0.5
+DCGM_EXP_GPU_HEALTH_STATUS{{{who},health_watch="PCIE",health_error_code=""}} 10
+DCGM_FI_DEV_ENC_UTIL{{{who}}} 9223372036854775794
+DCGM_FI_DEV_SOMETHING_NEW{{{who}}} 7
+node_load1 99
+''')
+    a = agent("--no-history", "--dcgm", url, env=GPU)
+    check("what the driver does not tell comes from DCGM's exporter",
+          wait(lambda: "DCGM_FI_DEV_VGPU_LICENSE_STATUS{" in a.metrics() and "\nDCGM_FI_DEV_GPU_TEMP{" in a.metrics(), 30), a.text)
+    text = a.metrics()
+    own = re.search(r"^DCGM_FI_DEV_GPU_TEMP(\{gpu=\"0\".*\}) (\S+)$", text, re.M)
+    check("with the labels of the GPU's other series", f"\nDCGM_FI_DEV_VGPU_LICENSE_STATUS{own[1]} 1\n" in text,
+          [l for l in lines(text) if "LICENSE" in l], own[1])
+    check("what the driver tells stays the driver's", float(own[2]) < 200 and text.count('DCGM_FI_DEV_GPU_TEMP{gpu="0"') == 1, own[0])
+    check("labels beyond a GPU's are kept", 'health_watch="PCIE"' in text)
+    check("in DCGM's units, of GPUs that the driver does not have too", re.search(r'DCGM_FI_DEV_FB_USED\{gpu="9",UUID="GPU-of-another".*\} 3$', text, re.M))
+    check("its unknown, its new names and its other metrics are left out", "SOMETHING_NEW" not in text and "9223372036854775" not in text and
+          a.value("node_load1") != 99)
+    s.close()
+    check("and it is gone with the exporter", wait(lambda: "VGPU_LICENSE" not in a.metrics(), 40), a.text)
+    check("while the driver's own go on", "\nDCGM_FI_DEV_GPU_TEMP{" in a.metrics())
+    a.stop()
+
+
+def application():
+    s, url = exporter("# TYPE app_steps_total counter\napp_steps_total{rank=\"0\"} 41\n")
     a = agent("--no-history", "--no-gpu", "--scrape", url, "--scrape", "http://127.0.0.1:1/metrics")
     check("an application's own metrics are taken in", wait(lambda: a.value("app_steps_total", 'rank="0"') == 41, 30), a.metrics()[-800:])
     up = [l for l in lines(a.metrics()) if l.startswith("stoker_app_up")]
@@ -305,6 +346,6 @@ def hang():
     check("and it ends well", a.stop() == 0, a.text)
 
 
-for fn in (once, rules, record, demo, live, security, history, full_disk, scrapers, application, reload, manager, sample, hang):
+for fn in (once, rules, record, demo, live, security, history, full_disk, scrapers, application, dcgm, reload, manager, sample, hang):
     part(fn)
 done()
