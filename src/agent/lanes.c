@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <time.h>
 
-enum { LANE_FILES, LANE_MOUNTS, LANE_SERIES = 4096 };
+enum { LANE_FILES, LANE_MOUNTS, LANE_SERIES = 4096, LANE_JOIN_NAP_MS = 5 };
 
 static size_t lane_of(const struct collector *c)
 {
@@ -128,18 +128,27 @@ void lanes_watch(struct agent *a)
     }
 }
 
+/* By the monotonic clock: the other one may be set while we wait. */
+static bool join_until(pthread_t thread, int64_t until_ns)
+{
+    const struct timespec nap = { .tv_nsec = LANE_JOIN_NAP_MS * AGENT_MS };
+    int rc;
+
+    while ((rc = pthread_tryjoin_np(thread, NULL)) == EBUSY && clock_mono_ns() < until_ns)
+        nanosleep(&nap, NULL);
+    return rc == 0;
+}
+
 bool lanes_stop(struct agent *a)
 {
-    struct timespec until;
+    int64_t until = clock_mono_ns() + AGENT_STOP_MS * AGENT_MS;
     bool all = true;
 
     pthread_mutex_lock(&a->lock);
     pthread_cond_broadcast(&a->halt);
     pthread_mutex_unlock(&a->lock);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += AGENT_STOP_MS / 1000;
     for (size_t i = 0; i < AGENT_LANES; i++)
-        if (a->lanes[i].on && pthread_timedjoin_np(a->lanes[i].thread, NULL, &until) != 0) {
+        if (a->lanes[i].on && !join_until(a->lanes[i].thread, until)) {
             (void)pthread_detach(a->lanes[i].thread);
             all = false;
         }
