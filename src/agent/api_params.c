@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "base/units.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -199,7 +200,7 @@ static enum rc read_step(const struct api_params *p, struct api_query *q, struct
 {
     const char *text = api_param(p, "step");
     struct err ignored = { 0 };
-    uint64_t points, ms = 0, s;
+    uint64_t points = API_POINTS_DEFAULT, ms = 0, s;
     enum rc rc = api_param_uint(p, "points", 1, API_STEPS_MAX, API_POINTS_DEFAULT, &points, err);
 
     if (rc)
@@ -241,6 +242,7 @@ static enum rc read_grid(struct api_query *q, struct err *err)
 
     if (q->from_ns >= q->to_ns)
         return err_set(err, RC_USAGE, "'from' must be before 'to'");
+    assert(q->step_ns > 0);
     q->from_ns -= q->from_ns % q->step_ns;
     steps = (q->to_ns - q->from_ns + q->step_ns - 1) / q->step_ns;
     if (steps > API_STEPS_MAX)

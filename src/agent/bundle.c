@@ -154,10 +154,11 @@ static void put_history(struct agent *a, int64_t from_ns, int64_t to_ns, struct 
 static bool add_event(void *arg, const struct tele_event *e)
 {
     struct json_out *w = arg;
+    int64_t ms = e->time_ns / 1000000;
 
     json_obj(w);
     json_key(w, "time");
-    json_add_num(w, (double)(e->time_ns / 1000000) / 1e3);
+    json_add_num(w, (double)ms / 1e3);
     json_kv_str(w, "kind", tele_event_word(e->kind));
     if (e->gpu >= 0)
         json_kv_int(w, "gpu", e->gpu);

@@ -85,6 +85,7 @@ static inline void put_nine(char *out, uint32_t d)
  * 10^9 when rounding carried. */
 static size_t print_digits(uint32_t d, int count, int exp10, char *out)
 {
+    static const char zeros[] = { '0', '.', '0', '0', '0', '0', '0', '0' };
     char digits[DIGITS_MAX];
 
     if (d == DIGITS_END) {
@@ -94,9 +95,9 @@ static size_t print_digits(uint32_t d, int count, int exp10, char *out)
     }
     assert(d >= DIGITS_END / 10 && d < DIGITS_END);
     if (exp10 < 0 && exp10 >= FIXED_LEAST) { /* what vectors hold; the tail is cut */
-        memcpy(out, "0.000000", 8);
+        memcpy(out, zeros, sizeof(zeros));
         put_nine(out + 1 - exp10, d);
-        return (size_t)(1 - exp10 + count);
+        return (size_t)count + 1 + (size_t)-exp10;
     }
     put_nine(digits, d);
     return lay_out(digits, count, exp10, out);

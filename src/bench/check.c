@@ -179,8 +179,8 @@ static enum rc close_level(struct scan *s)
 
 static enum rc scan_key(struct scan *s)
 {
-    const char *key;
-    size_t len;
+    const char *key = NULL;
+    size_t len = 0;
 
     if (*s->p != '"')
         return wrong(s, "a member has no name");

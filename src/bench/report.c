@@ -138,7 +138,9 @@ static void cell_ms(struct table *t, const struct hist *h, double ns)
         table_cell(t, COLOUR_NONE, "-");
 }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): it declares its second argument */
 #define EACH(r, s) for (const struct report_side *s = (r)->sides; s < (r)->sides + (r)->count; s++)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static void text_requests(const struct report *r, struct table *t)
 {

@@ -67,7 +67,7 @@ void texts_make(const struct texts_law *law, size_t count, uint64_t seed, struct
     struct buf all = { .max = TEXTS_FILE_MAX };
     uint64_t state = seed;
 
-    assert(count <= TEXTS_MAX && law->least > TEXTS_SPECIALS);
+    assert(word_count && count <= TEXTS_MAX && law->least > TEXTS_SPECIALS);
     starts = xcalloc(count + 1, sizeof(*starts));
     for (size_t i = 0; i < count && !all.over; i++) {
         size_t n = length_of(law, &state) - TEXTS_SPECIALS;

@@ -109,8 +109,8 @@ static void time_axis(struct plot *p, bool words)
     double low = p->top + PLOT_PANEL - PLOT_GAP;
 
     step = round_step(span / PLOT_TICKS);
-    for (double s = 0; s <= span; s += step) {
-        double x = x_of(p, p->m->begun_ns + (int64_t)(s * 1e9));
+    for (int i = 0; i <= 2 * PLOT_TICKS && i * step <= span; i++) {
+        double s = i * step, x = x_of(p, p->m->begun_ns + (int64_t)(s * 1e9));
         long long t = (long long)s;
         svg_line(p->out, "g", x, p->top, x, low);
         if (words)
@@ -338,8 +338,10 @@ void monitor_plot(const struct monitor *m, struct buf *out)
     svg_begin(out, PLOT_WIDTH, PLOT_TOP + (int)count * PLOT_PANEL, "stoker monitor");
     svg_style(out, style);
     draw_head(&p);
-    for (size_t i = 0; m->gpu_count && i < ARRAY_SIZE(panels); i++, p.top += PLOT_PANEL)
+    for (size_t i = 0; m->gpu_count && i < ARRAY_SIZE(panels); i++) {
         draw_panel(&p, &panels[i]);
+        p.top += PLOT_PANEL;
+    }
     if (m->gpu_count)
         draw_processes(&p);
     else

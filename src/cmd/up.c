@@ -174,7 +174,6 @@ static enum rc plan_models(struct up *u, struct part *p, struct err *err)
         rc = spec_load(u->args->spec, &spec, NULL, err);
         if (rc != RC_OK)
             return rc;
-        count += spec->model_count;
         if (!spec->model_count && !u->args->models.count)
             u->no_model = "the spec names no model";
         spec_free(spec);

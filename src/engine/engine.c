@@ -80,10 +80,13 @@ static void hint_names(struct err *err)
 
 static enum rc check_number(const char *device, const struct eng_ops *ops, struct err *err)
 {
-    const char *colon = strchr(device, ':');
-    size_t have = ops->count ? ops->count() : 1;
+    const char *colon;
+    size_t have;
     uint64_t number = 0;
 
+    assert(device && ops);
+    colon = strchr(device, ':');
+    have = ops->count ? ops->count() : 1;
     if (colon && !str_to_u64(colon + 1, 10, &number))
         return err_set(err, RC_USAGE, "unknown device '%.64s'", device);
     if (number < have)

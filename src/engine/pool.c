@@ -183,6 +183,7 @@ static void linear_init(struct tail_linear *l, size_t in, size_t out, enum tail_
 /* From rows [out][in] as files have them. */
 static void linear_pack(struct tail_linear *l, const float *rows)
 {
+    assert(rows);
     for (size_t o = 0; o < l->out; o++)
         for (size_t k = 0; k < l->in; k++)
             l->w[(o / LANES * l->in + k) * LANES + o % LANES] = rows[o * l->in + k];

@@ -141,8 +141,10 @@ bool scan_f64(const char **p, double *out)
         return false;
     v = (double)whole;
     if (*s == '.')
-        for (s++; *s >= '0' && *s <= '9'; s++, step /= 10)
+        for (s++; *s >= '0' && *s <= '9'; s++) {
             v += step * (*s - '0');
+            step /= 10;
+        }
     *p = s;
     *out = v;
     return true;

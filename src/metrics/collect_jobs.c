@@ -108,7 +108,7 @@ enum rc job_parse(const char *bytes, size_t len, struct job *out, struct err *er
 {
     struct job job = { 0 };
     struct arena a = { 0 };
-    struct json *tree;
+    struct json *tree = NULL;
     enum rc rc = len > JOB_FILE_MAX ? err_set(err, RC_LIMIT, "longer than %d bytes", JOB_FILE_MAX)
                                     : json_parse(&a, bytes, len, &tree, err);
 
@@ -254,7 +254,7 @@ static void take_file(struct jobs *s, struct tele *t, const char *folder, const 
 {
     char path[ROOT_PATH_MAX];
     struct err err = { 0 };
-    struct job job;
+    struct job job = { 0 };
     ssize_t n;
 
     if (!str_ends(name, ".json") || name[0] == '.' ||

@@ -38,8 +38,10 @@ static int by_cost(const void *a, const void *b)
 
 static void write_us(struct json_out *w, const char *key, int64_t ns)
 {
+    int64_t tenths = ns / 100;
+
     json_key(w, key);
-    json_add_num(w, (double)(ns / 100) / 10);
+    json_add_num(w, (double)tenths / 10);
 }
 
 static void write_costs(struct json_out *w, const char *key, const struct gpu_sampler *s,

@@ -470,8 +470,8 @@ static const uint8_t *get_whole(const uint8_t *p, const uint8_t *end, unsigned h
 
     if (p == end)
         return NULL;
-    *exponent = (int8_t)*p++;
-    if (*exponent < 0 || *exponent > DECIMALS_MAX || !get_varint(&p, end, &base))
+    *exponent = *p++; /* none is below 0 */
+    if (*exponent > DECIMALS_MAX || !get_varint(&p, end, &base))
         return NULL;
     v[0] = unzigzag(base);
     if (mode == MODE_CONST) {
@@ -601,6 +601,7 @@ double ring_round(double v)
     if (a >= tens[KEEP_DIGITS]) { /* more digits before the point than are kept */
         while (a >= tens[e + 1])
             e++;
+        assert(e >= KEEP_DIGITS - 1);
         r = tens[e - (KEEP_DIGITS - 1)];
         return copysign((double)(int64_t)(a / r + 0.5) * r, v);
     }

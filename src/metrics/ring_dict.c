@@ -251,6 +251,7 @@ static enum rc write_anew(struct ring *r, struct buf *bytes, struct err *err)
         struct buf one = { .data = bytes->data + d->items[i].at };
         struct entry e;
 
+        assert(bytes->data); /* it has what the items say */
         memcpy(&e, one.data, sizeof(e));
         one.len = e.len;
         seal_entry(r, &one, d->items[i].id, d->items[i].seen);
@@ -340,6 +341,7 @@ static void unite(struct ring *r, const struct loaded l[2], const char *const p[
             struct ring_series s = l[copy].items[i];
             struct entry e;
 
+            assert(p[copy]);
             memcpy(&e, p[copy] + s.at, sizeof(e));
             if (d->count == RING_SERIES_MAX || out->len + e.len > r->file.map.dict[0].size)
                 break;

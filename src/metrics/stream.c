@@ -151,7 +151,7 @@ static void shift_number(char *value, size_t cap, size_t skip, int by)
     int64_t n;
 
     if (strlen(value) > skip && str_to_i64(value + skip, 10, &n) && n >= 0 && n < INT32_MAX)
-        (void)snprintf(value + skip, cap - skip, "%lld", (long long)(n + by));
+        (void)snprintf(value + skip, cap - skip, "%lld", (long long)n + by);
 }
 
 /* 00000000:06:00.0: the bus is the second part. */

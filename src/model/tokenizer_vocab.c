@@ -121,7 +121,7 @@ static bool ten_to(int exponent, double *out)
 
 static bool scaled(uint64_t digits, int64_t exponent, double *out)
 {
-    double f = (double)digits, ten;
+    double f = (double)digits, ten = 1;
 
     for (; exponent < -EXPONENT_MAX && f != 0; exponent += EXPONENT_MAX)
         f /= 1e308;

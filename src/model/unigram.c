@@ -642,7 +642,7 @@ static size_t group_encode(const struct unigram *u, struct unigram_scratch *s, c
     viterbi(u, s, text, parts, count);
     for (size_t i = 0; i < count; i++) {
         struct part *p = &parts[i];
-        struct unigram_token *out = s->tokens + n;
+        struct unigram_token *out = s->tokens ? s->tokens + n : NULL; /* no text, no tokens */
 
         p->tokens = n;
         p->count =

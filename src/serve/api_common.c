@@ -231,7 +231,7 @@ static bool read_truncate(const struct json *v, struct ask *ask, struct ask_faul
 static bool read_side(const struct json *body, const char *name, struct ask *ask,
                       struct ask_fault *f)
 {
-    const char *s;
+    const char *s = NULL;
 
     if (!api_name(body, name, API_NAME_MAX, &s, f))
         return false;
@@ -301,7 +301,7 @@ bool api_encoding_of(const struct json *v, const char *name, unsigned *out, stru
 /* vLLM's: the type of the numbers inside base64, and their order. */
 static bool read_dtype(const struct json *body, struct ask *ask, struct ask_fault *f)
 {
-    const char *type, *order;
+    const char *type = NULL, *order = NULL;
 
     if (!api_name(body, "embed_dtype", API_NAME_MAX, &type, f) ||
         !api_name(body, "endianness", API_NAME_MAX, &order, f))

@@ -122,7 +122,7 @@ static bool read_sequence(const struct json *v, struct ask_input *out, struct as
 {
     const struct json *one = v->first, *two = one ? one->next : NULL;
 
-    if (v->type != JSON_ARR || v->count < 1 || v->count > 2 || one->type != JSON_STR ||
+    if (v->type != JSON_ARR || !one || v->count > 2 || one->type != JSON_STR ||
         (two && two->type != JSON_STR))
         return ask_fault(f, ASK_E_INVALID, "inputs",
                          "'inputs' must be a string, a pair of strings, or a list of lists that "

@@ -240,8 +240,10 @@ static struct slot *want(struct models *m, struct wish *w)
     s->returning = false;
     s->asked_unix_s = clock_unix_s();
     if (!s->current && !s->away) { /* nothing serves, or could again, under the old options */
-        wish_drop(s->serving);
+        struct wish *old = s->serving;
+
         s->serving = wish_ref(w);
+        wish_drop(old);
     }
     names_build(m);
     meter_name(m, s->name);
