@@ -5,6 +5,6 @@
 BENCH_AGENT_ARGS ?=
 
 .PHONY: bench-agent
-bench-agent: all $(FAKENVML)
+bench-agent: all $(B)/tests/libfakenvml.so
 	@tools/setup bench-agent || true # without it there is nothing to compare with, which is told
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/bench/agent.py $(B)/stoker $(FAKENVML) $(BENCH_AGENT_ARGS)
