@@ -70,22 +70,6 @@ static void tell_ready(struct agent *a, const struct agent_plan *p, bool quiet)
         (void)fprintf(stderr, "stoker agent: ready\n");
 }
 
-/* Signals as something to wait for; they are blocked before any thread is made. */
-static enum rc watch_signals(int *out_fd, struct err *err)
-{
-    sigset_t set;
-
-    (void)signal(SIGPIPE, SIG_IGN);
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
-        return err_sys(err, "could not block signals");
-    *out_fd = signalfd(-1, &set, SFD_CLOEXEC);
-    return *out_fd < 0 ? err_sys(err, "could not watch signals") : RC_OK;
-}
-
 static void reload(struct cmd_ctx *ctx, struct agent *a, struct agent_plan **plan)
 {
     struct agent_plan *fresh = NULL;
@@ -168,7 +152,7 @@ static enum rc run_daemon(struct cmd_ctx *ctx, struct agent_plan **plan, struct 
     const struct agent_args *args = ctx->opts;
     struct running r = { .plan = plan, .signals = -1, .control = -1 };
     char path[FILE_PATH_MAX];
-    enum rc rc = watch_signals(&r.signals, err);
+    enum rc rc = cmd_signals(&r.signals, err);
 
     if (rc == RC_OK)
         rc = agent_start(&(*plan)->o, &r.a, err);
@@ -207,7 +191,7 @@ static enum rc run_once(struct cmd_ctx *ctx, struct agent_plan *p, struct err *e
     const struct agent_args *args = ctx->opts;
     struct agent *a = NULL;
     int fd = -1;
-    enum rc rc = watch_signals(&fd, err);
+    enum rc rc = cmd_signals(&fd, err);
 
     if (rc == RC_OK)
         rc = agent_start(&p->o, &a, err);

@@ -56,6 +56,10 @@ const struct cmd *cmd_find(const struct cmd *const *list, const char *name);
 enum rc out_write(struct buf *out, bool *gone, struct err *err) MUST_USE;
 off_t out_place(void); /* where stdout is being written; -1: not a plain file that can be cut */
 
+/* SIGTERM, SIGINT and SIGHUP as something to wait for, SIGPIPE ignored; call it before any thread
+ * is made. */
+enum rc cmd_signals(int *out_fd, struct err *err) MUST_USE;
+
 /* The token in a file, without blanks around it; one that is empty is an error. */
 enum rc cmd_token(const char *path, char *out, size_t cap, struct err *err) MUST_USE;
 

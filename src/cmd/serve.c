@@ -47,22 +47,6 @@ static void tell_start(const struct serve *s, const struct plan *p, const struct
     buf_release(&curl);
 }
 
-/* Signals as something to wait for; they are blocked before any thread is made. */
-static enum rc watch_signals(int *out_fd, struct err *err)
-{
-    sigset_t set;
-
-    (void)signal(SIGPIPE, SIG_IGN);
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
-        return err_sys(err, "could not block signals");
-    *out_fd = signalfd(-1, &set, SFD_CLOEXEC);
-    return *out_fd < 0 ? err_sys(err, "could not watch signals") : RC_OK;
-}
-
 /* systemd wants the time with it, so that an older answer does not count. */
 static void tell_reloading(void)
 {
@@ -223,7 +207,7 @@ static enum rc serve_plan(struct cmd_ctx *ctx, struct plan *p, struct err *err)
     const struct serve_args *a = ctx->opts;
     struct serve *s = NULL;
     int fd = -1;
-    enum rc rc = watch_signals(&fd, err);
+    enum rc rc = cmd_signals(&fd, err);
 
     bound_heap();
     if (rc == RC_OK)
