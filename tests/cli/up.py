@@ -13,6 +13,14 @@ from serve_box import wait
 from serve_test import STOKER, check, done, part, run
 
 
+def words_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline") as f:
+            return f.read().split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 class Up:
     def __init__(self, *args, ready=True):
         self.p = subprocess.Popen([STOKER, "up", "--free-port", "--history", "up.ring", "--history-size", "8MiB", *args], stderr=subprocess.PIPE,
@@ -39,12 +47,14 @@ class Up:
         return r.status, r.read().decode(errors="replace")
 
     def children(self):
+        """By their command; one that has just ended has no words left, or is gone."""
         out = {}
         for task in os.listdir(f"/proc/{self.p.pid}/task"):
             with open(f"/proc/{self.p.pid}/task/{task}/children") as f:
                 for pid in f.read().split():
-                    with open(f"/proc/{pid}/cmdline") as g:
-                        out[g.read().split("\0")[1]] = int(pid)
+                    words = words_of(pid)
+                    if len(words) > 1:
+                        out[words[1]] = int(pid)
         return out
 
     def stop(self, sig=signal.SIGTERM):
