@@ -168,6 +168,9 @@ void conn_close(struct conn *c)
     forget_input(c);
     if (c->ssl)
         tls_close(c->s->tls, c->ssl, false);
+    /* a process that is being started has it too for a moment, and while it does the kernel would
+     * go on to tell of it */
+    (void)epoll_ctl(c->s->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
     close(c->fd);
     if (c->prev)
         c->prev->next = c->next;
