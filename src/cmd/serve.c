@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "engine/worker.h"
 #include "os/clock.h"
 #include "os/notify.h"
 
@@ -65,7 +66,7 @@ static void reload(struct cmd_ctx *ctx, struct serve *s, const struct plan *firs
     struct plan *fresh = NULL;
 
     tell_reloading();
-    enum rc rc = plan_make(ctx, &fresh, &err);
+    enum rc rc = plan_make(ctx, first->o.workers, &fresh, &err);
     const char *late = rc == RC_OK ? plan_needs_start(first, fresh) : NULL;
     if (late)
         log_warn("%s of the spec have changed: they count from the next start on", late);
@@ -224,11 +225,28 @@ static enum rc serve_plan(struct cmd_ctx *ctx, struct plan *p, struct err *err)
     return rc;
 }
 
-static enum rc run_serve(struct cmd_ctx *ctx, struct err *err)
+static void say_worker(void *arg, const char *line)
+{
+    (void)arg;
+    log_warn("%s", line);
+}
+
+/* Whatever a driver does, it does it in one of these: also while the plan is made. */
+static enum rc start_workers(const struct serve_args *a, struct workers **out, struct err *err)
+{
+    struct workers_opts o = { .say = say_worker };
+    int ms = 0;
+    enum rc rc = plan_device_ms(a, &ms, err);
+
+    o.batch_ms = ms;
+    return rc == RC_OK ? workers_new(&o, out, err) : rc;
+}
+
+static enum rc run_plan(struct cmd_ctx *ctx, struct workers *w, struct err *err)
 {
     const struct serve_args *a = ctx->opts;
     struct plan *p = NULL;
-    enum rc rc = plan_make(ctx, &p, err);
+    enum rc rc = plan_make(ctx, w, &p, err);
 
     if (rc != RC_OK)
         return rc;
@@ -239,6 +257,20 @@ static enum rc run_serve(struct cmd_ctx *ctx, struct err *err)
     else
         rc = a->explain ? serve_explain(ctx, p, err) : serve_plan(ctx, p, err);
     plan_free(p);
+    return rc;
+}
+
+static enum rc run_serve(struct cmd_ctx *ctx, struct err *err)
+{
+    const struct serve_args *a = ctx->opts;
+    struct workers *w = NULL;
+
+    if (a->worker)
+        _exit(worker_main((int)a->worker));
+    enum rc rc = start_workers(a, &w, err);
+    if (rc == RC_OK)
+        rc = run_plan(ctx, w, err);
+    workers_free(w);
     return rc;
 }
 
@@ -280,6 +312,8 @@ static const struct opt opts_serve[] = {
         "compute there while that device fails (default: cpu behind others); none: nowhere"),
     ROW(0, "fallback-at-start", FLAG, fallback_at_start, NULL,
         "load the fallback at once, not when it is needed first"),
+    ROW(0, "device-timeout", STR, device_timeout, "TIME",
+        "a plug-in's device that has not answered a batch for so long is lost (default: 30s)"),
     NUMBER("threads", threads, 1, SERVE_THREADS_MAX, "threads of the CPU (default: all)"),
     NUMBER("batch-tokens", batch_tokens, 1, 1 << 20,
            "tokens a batch (default: by device and model)"),
@@ -301,6 +335,13 @@ static const struct opt opts_serve[] = {
     ROW(0, "json", FLAG, json, NULL, "the same as JSON"),
     ROW(0, "try", FLAG, try_it, NULL, "answer one request of its own, print the reply and stop"),
     ROW(0, "quiet", FLAG, quiet, NULL, "no lines on standard error but errors"),
+    { .name = "worker",
+      .kind = OPT_INT,
+      .off = offsetof(struct serve_args, worker),
+      .arg = "FD",
+      .min = 1,
+      .max = INT32_MAX,
+      .help = "how the server starts the process of a device; not for people" },
     { 0 },
 };
 
@@ -331,7 +372,8 @@ const struct cmd cmd_serve = {
              "Settings come from the table data/serve.csv by device and model, then from the spec, "
              "then from options, for every model; --explain prints them with their reasons. When "
              "a plug-in's device fails, batches run on the fallback, and replies say so in the "
-             "field x-stoker-device.\n"
+             "field x-stoker-device. Such a device runs in a process of its own, which is started "
+             "again when it dies or hangs.\n"
              "\n"
              "Beyond loopback it wants a token (--token-file) unless --insecure is given.",
     .examples = examples,

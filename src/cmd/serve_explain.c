@@ -186,7 +186,7 @@ static enum rc tell_models(struct explain *x, struct err *err)
         struct models_setting list[MODELS_SETTINGS_MAX];
         struct arena a = { 0 };
         size_t count = 0;
-        rc = models_explain(&x->p->models[i], &a, list, &count, err);
+        rc = models_explain(x->p->o.workers, &x->p->models[i], &a, list, &count, err);
         for (size_t k = 0; rc == RC_OK && k < count; k++)
             model_row(x, i, &list[k]);
         arena_release(&a);

@@ -26,7 +26,8 @@ struct serve_args {
     const char *spec, *listen, *token_file, *tls_cert, *tls_key, *dtype, *device, *cache, *body;
     const char *timeout, *drain, *head_timeout, *body_timeout, *access_log, *port, *rerank_port;
     int64_t threads, items, connections, batch_tokens, front_threads;
-    const char *fallback;
+    const char *fallback, *device_timeout;
+    int64_t worker;
     bool insecure, te_metrics, quiet, explain, json, try_it, free_port, fallback_at_start;
 };
 
@@ -45,7 +46,10 @@ struct plan {
 };
 
 /* ---- serve_plan.c */
-enum rc plan_make(struct cmd_ctx *ctx, struct plan **out, struct err *err) MUST_USE;
+enum rc plan_make(struct cmd_ctx *ctx, struct workers *w, struct plan **out,
+                  struct err *err) MUST_USE;
+/* --device-timeout; 0: it was not given. */
+enum rc plan_device_ms(const struct serve_args *a, int *out, struct err *err) MUST_USE;
 void plan_free(struct plan *p);
 /* What of `b` a server that runs by `a` cannot take without a new start; NULL: nothing. */
 const char *plan_needs_start(const struct plan *a, const struct plan *b);

@@ -54,11 +54,11 @@ static enum rc gpus_of(const struct plan *p, const struct spec_model *m, char *o
     const struct eng_ops *ops = NULL;
     size_t used = 0, have, count = 0;
 
-    if (eng_find("cuda", &ops, err)) {
+    if (eng_find_in(p->o.workers, "cuda", &ops, err)) {
         (void)err_ctx(err, "model '%s' wants a GPU", m->name);
         return at_spec(p, member, err);
     }
-    have = ops->count ? ops->count() : 1;
+    have = eng_ops_count(ops);
     for (int64_t i = 0; i < SERVE_GPU_INDEX_MAX; i++) {
         if (m->gpus ? !spec_range_has(m->gpus, i) : (size_t)i >= have)
             continue;
@@ -373,12 +373,21 @@ const char *plan_needs_start(const struct plan *p, const struct plan *q)
     return NULL;
 }
 
-enum rc plan_make(struct cmd_ctx *ctx, struct plan **out, struct err *err)
+enum rc plan_device_ms(const struct serve_args *a, int *out, struct err *err)
+{
+    *out = 0;
+    return time_of(a->device_timeout, "--device-timeout", out, err);
+}
+
+enum rc plan_make(struct cmd_ctx *ctx, struct workers *w, struct plan **out, struct err *err)
 {
     const struct serve_args *a = ctx->opts;
     struct plan *p = xcalloc(1, sizeof(*p));
-    enum rc rc = a->spec ? from_spec(p, a->spec, ctx, err) : RC_OK;
+    enum rc rc = RC_OK;
 
+    p->o.workers = w;
+    if (a->spec)
+        rc = from_spec(p, a->spec, ctx, err);
     if (rc == RC_OK)
         rc = from_args(p, a, err);
     if (rc != RC_OK) {

@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "base/str.h"
 #include "engine/plugin.h"
+#include "engine/worker.h"
 
 #include <assert.h>
 #include <math.h>
@@ -51,6 +52,25 @@ const struct eng_ops *eng_device(size_t i)
     return i < ARRAY_SIZE(registry) ? registry[i] : NULL;
 }
 
+int eng_ops_score(const struct eng_ops *ops)
+{
+    return ops->about ? ops->about->score : ops->score();
+}
+
+const char *eng_ops_kind(const struct eng_ops *ops)
+{
+    if (ops->about)
+        return ops->about->kind;
+    return ops->kind ? ops->kind() : ops->name;
+}
+
+size_t eng_ops_count(const struct eng_ops *ops)
+{
+    if (ops->about)
+        return ops->about->count;
+    return ops->count ? ops->count() : 1;
+}
+
 static size_t find_best(void)
 {
     size_t best = ARRAY_SIZE(registry);
@@ -86,7 +106,7 @@ static enum rc check_number(const char *device, const struct eng_ops *ops, struc
 
     assert(device && ops);
     colon = strchr(device, ':');
-    have = ops->count ? ops->count() : 1;
+    have = eng_ops_count(ops);
     if (colon && !str_to_u64(colon + 1, 10, &number))
         return err_set(err, RC_USAGE, "unknown device '%.64s'", device);
     if (number < have)
@@ -94,17 +114,23 @@ static enum rc check_number(const char *device, const struct eng_ops *ops, struc
     return err_set(err, RC_NODEV, "there is no device '%s': this machine has %zu", device, have);
 }
 
-enum rc eng_find(const char *device, const struct eng_ops **out, struct err *err)
+/* `wait`: for what a worker has to say; else *out may stay NULL when it has not said it yet. */
+static enum rc find(struct workers *w, const char *device, bool wait, const struct eng_ops **out,
+                    struct err *err)
 {
     size_t at = device ? find_named(device) : find_best();
     const struct eng_ops *ops = at < ARRAY_SIZE(registry) ? registry[at] : NULL;
     enum rc rc = RC_OK;
 
-    if (!ops && device)
+    if (!ops && device && w)
+        rc = wait ? workers_find(w, device, &ops, err) : workers_known(w, device, &ops, err);
+    else if (!ops && device)
         rc = plugin_engine(device, &ops, err);
+    if (!wait && rc == RC_OK && !ops && device)
+        return RC_OK; /* not known yet */
     if (rc == RC_USAGE)
         hint_names(err);
-    if (rc == RC_OK && (!ops || ops->score() <= 0))
+    if (rc == RC_OK && (!ops || eng_ops_score(ops) <= 0))
         rc = err_set(err, RC_NODEV, "device '%s' cannot run on this machine", device ? device : "");
     if (rc == RC_OK && at == ARRAY_SIZE(registry))
         rc = check_number(device, ops, err);
@@ -113,14 +139,32 @@ enum rc eng_find(const char *device, const struct eng_ops **out, struct err *err
     return rc;
 }
 
+enum rc eng_find_in(struct workers *w, const char *device, const struct eng_ops **out,
+                    struct err *err)
+{
+    return find(w, device, true, out, err);
+}
+
+enum rc eng_find(const char *device, const struct eng_ops **out, struct err *err)
+{
+    return find(NULL, device, true, out, err);
+}
+
+enum rc eng_check_in(struct workers *w, const char *device, struct err *err)
+{
+    const struct eng_ops *ops = NULL;
+
+    return find(w, device, false, &ops, err);
+}
+
 enum rc eng_load(const struct model *m, const struct eng_opts *o, struct eng **out, struct err *err)
 {
     static const struct eng_opts none = { 0 };
-    const struct eng_ops *ops;
+    const struct eng_ops *ops = NULL;
     enum rc rc;
 
     o = o ? o : &none;
-    rc = eng_find(o->device, &ops, err);
+    rc = eng_find_in(o->workers, o->device, &ops, err);
     return rc == RC_OK ? ops->load(m, o, out, err) : rc;
 }
 
@@ -237,4 +281,38 @@ enum rc eng_run(struct eng *e, const struct eng_batch *b, enum eng_want want, fl
         return rc;
     rc = e->ops->run(e, b, want, out, err);
     return rc == RC_OK ? check_output(e, b, want, out, err) : device_failed(e, rc, err);
+}
+
+bool eng_can_submit(const struct eng *e)
+{
+    return e->ops->submit && e->ops->collect;
+}
+
+enum rc eng_submit(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
+                   struct err *err)
+{
+    enum rc rc = check_batch(e->model, b, want, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = e->ops->submit(e, b, want, out, err);
+    return rc == RC_OK || rc == RC_LIMIT ? rc : device_failed(e, rc, err);
+}
+
+enum rc eng_collect(struct eng *e, const struct eng_batch *b, enum eng_want want, const float *out,
+                    bool *out_done, struct err *err)
+{
+    bool done = false;
+    enum rc rc = e->ops->collect(e, &done, err);
+
+    *out_done = done || rc != RC_OK;
+    if (rc != RC_OK)
+        return device_failed(e, rc, err);
+    return done ? check_output(e, b, want, out, err) : RC_OK;
+}
+
+void eng_nudge(struct eng *e)
+{
+    if (e->ops->nudge)
+        e->ops->nudge(e);
 }

@@ -20,6 +20,10 @@ struct eng_opts {
     enum eng_dtype dtype; /* of weights and products; sums, LN and softmax stay f32 */
     int threads;          /* 0: one for each usable CPU */
     const char *isa;      /* "avx2", "avx512", "amx" …: for tests; NULL: the best */
+    /* Who runs a plug-in's device in a process of its own (worker.h); NULL: the plug-in is loaded
+     * into this one.  A command that ends with its work has nothing to lose by that; a server has
+     * all its other devices and everyone who asks. */
+    struct workers *workers;
 };
 
 struct eng_batch {
@@ -38,6 +42,15 @@ enum eng_want {
 
 struct eng; /* one loaded model on one device; calls from one thread at a time */
 
+/* What a device that lives in another process said of itself once. */
+struct eng_about {
+    int score;
+    size_t count;
+    const char *kind;
+};
+
+enum { ENG_IN_FLIGHT = 2 }; /* batches that a device with submit() has room for, at least */
+
 /* What an implementation fills in; (optional) entries may be NULL. */
 struct eng_ops {
     const char *name;   /* "ref", "cpu"; a plug-in's: "cuda" */
@@ -45,13 +58,28 @@ struct eng_ops {
     enum rc (*load)(const struct model *m, const struct eng_opts *o, struct eng **out,
                     struct err *err);
     void (*unload)(struct eng *e); /* NULL is fine */
+    /* RC_NODEV: the device is lost to this process; another code: this batch failed. */
     enum rc (*run)(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
                    struct err *err);
     uint64_t (*memory)(const struct model *m, const struct eng_opts *o); /* bytes it will take */
     void (*describe)(const struct eng *e, char *out, size_t cap); /* "avx512 bf16, 2 threads" */
     const char *(*kind)(void); /* (optional) which one this machine has: "cpu amx"; static */
     size_t (*count)(void);     /* (optional) devices of this kind: NAME:0 …; default: 1 */
+
+    /* (optional, both or none) run() in two halves, so that the next batch is on the device while
+     * one runs.  What the batch points to and `out` stay untouched until collect() has ended it;
+     * `b` itself may go.  RC_LIMIT: there is no room, and nothing was taken. */
+    enum rc (*submit)(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
+                      struct err *err);
+    /* Waits for the oldest batch and ends it: its rows are in its `out`, or an error is its own.
+     * *out_done false: nudge() called it away, nothing ended. */
+    enum rc (*collect)(struct eng *e, bool *out_done, struct err *err);
+    void (*nudge)(struct eng *e);  /* (optional) any thread, while one waits in collect() */
+    const struct eng_about *about; /* (optional) the answers of score(), kind() and count() */
 };
+int eng_ops_score(const struct eng_ops *ops);
+const char *eng_ops_kind(const struct eng_ops *ops); /* the name, if it says nothing */
+size_t eng_ops_count(const struct eng_ops *ops);
 extern const struct eng_ops eng_ref, eng_cpu;
 
 /* Implementation `i` of this program, best first; NULL past the last.  Look at score(). */
@@ -60,6 +88,12 @@ const struct eng_ops *eng_device(size_t i);
  * one of this program's, else a plug-in's.  RC_USAGE: there is none of that name; RC_NODEV: it
  * cannot run here, or has no device of that number. */
 enum rc eng_find(const char *device, const struct eng_ops **out, struct err *err) MUST_USE;
+/* The same; a plug-in's device is one of these workers (NULL: of this process). */
+enum rc eng_find_in(struct workers *w, const char *device, const struct eng_ops **out,
+                    struct err *err) MUST_USE;
+/* The same question, for those who cannot wait: a plug-in's device whose kind no worker has told
+ * of yet passes when there is such a plug-in. */
+enum rc eng_check_in(struct workers *w, const char *device, struct err *err) MUST_USE;
 enum rc eng_load(const struct model *m, const struct eng_opts *o, struct eng **out,
                  struct err *err) MUST_USE;
 void eng_free(struct eng *e);
@@ -68,6 +102,14 @@ void eng_free(struct eng *e);
  * may run on another. */
 enum rc eng_run(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
                 struct err *err) MUST_USE;
+/* eng_run() in two halves, where the device has them; collect with what was submitted.  The
+ * oldest first; `b`, what it points to and `out` stay as they are until *out_done. */
+bool eng_can_submit(const struct eng *e);
+enum rc eng_submit(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
+                   struct err *err) MUST_USE;
+enum rc eng_collect(struct eng *e, const struct eng_batch *b, enum eng_want want, const float *out,
+                    bool *out_done, struct err *err) MUST_USE;
+void eng_nudge(struct eng *e);         /* any thread: a collect() that waits returns early */
 size_t eng_dim(const struct model *m); /* floats a vector: hidden, or the last dense layer's */
 size_t eng_width(const struct model *m, enum eng_want want); /* floats a row of the output */
 size_t eng_tokens_max(const struct model *m); /* tokens a sequence: rows of the position table */

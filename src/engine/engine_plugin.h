@@ -7,12 +7,14 @@
  * process.  It is built with the headers of the same source; STOKER_ENGINE_ABI counts changes of
  * their layout, and a program that finds another number uses nothing else of the object.
  *
- * Unlike the probe of a plug-in, an engine runs in the process that asked for it. */
+ * An engine runs in the process that asked for it, or in a worker of that device alone
+ * (worker.h): load(), memory() and describe() are called by one thread, everything that runs
+ * batches by another. */
 #ifndef ENGINE_ENGINE_PLUGIN_H
 #define ENGINE_ENGINE_PLUGIN_H
 #include "engine/engine.h"
 
-#define STOKER_ENGINE_ABI 1
+#define STOKER_ENGINE_ABI 2
 
 struct eng_host {
     enum rc (*fail)(struct err *err, enum rc code, const char *fmt, ...); /* err_set() */

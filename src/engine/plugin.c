@@ -119,10 +119,9 @@ static enum rc ask_engine(void *so, const char *path, const struct eng_ops **out
     return *out ? RC_OK : err_set(err, RC_NODEV, "plug-in '%s' found no device", path);
 }
 
-enum rc plugin_engine(const char *device, const struct eng_ops **out, struct err *err)
+static enum rc find_engine(const char *device, char path[PLUGIN_PATH_MAX], struct err *err)
 {
-    char file[PLUGIN_NAME_MAX + 16], path[PLUGIN_PATH_MAX], why[PLUGIN_WHY_MAX];
-    const struct eng_ops *ops = NULL;
+    char file[PLUGIN_NAME_MAX + 16], why[PLUGIN_WHY_MAX];
 
     if (!file_of(device, file, sizeof(file)))
         return err_set(err, RC_USAGE, "unknown device '%.64s'", device);
@@ -130,6 +129,23 @@ enum rc plugin_engine(const char *device, const struct eng_ops **out, struct err
         err_hint(err, "This program has 'cpu' and 'ref', and there is %.400s.", why);
         return err_set(err, RC_USAGE, "unknown device '%s'", device);
     }
+    return RC_OK;
+}
+
+enum rc plugin_check(const char *device, struct err *err)
+{
+    char path[PLUGIN_PATH_MAX];
+
+    return find_engine(device, path, err);
+}
+
+enum rc plugin_engine(const char *device, const struct eng_ops **out, struct err *err)
+{
+    char path[PLUGIN_PATH_MAX];
+    const struct eng_ops *ops = NULL;
+
+    if (find_engine(device, path, err))
+        return RC_USAGE;
     void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!so)
         return err_set(err, RC_NODEV, "plug-in '%s' cannot be loaded: %s", path, dlerror());

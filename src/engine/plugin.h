@@ -7,7 +7,7 @@
  * is an answer, not an error.
  *
  * A device to run models on may come as a plug-in too (engine_plugin.h): that one is loaded by
- * whoever asks for the device by name. */
+ * whoever asks for the device by name: a command, or a server's worker (worker.h). */
 #ifndef ENGINE_PLUGIN_H
 #define ENGINE_PLUGIN_H
 #include "base/attr.h"
@@ -47,6 +47,8 @@ void plugin_probe_release(struct plugin_probe *p);
  * RC_USAGE: there is no such plug-in; RC_NODEV: it is of another version, or has no engine. */
 struct eng_ops;
 enum rc plugin_engine(const char *device, const struct eng_ops **out, struct err *err) MUST_USE;
+/* Is there such a plug-in?  Nothing is loaded.  RC_USAGE: there is none. */
+enum rc plugin_check(const char *device, struct err *err) MUST_USE;
 
 /* One device as the child sends it: a line of tab-separated fields.  The reader takes
  * exactly what the writer makes, and refuses anything else. */

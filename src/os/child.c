@@ -80,7 +80,7 @@ static void proc_line(pid_t pid, const char *name, char *out, size_t cap)
     out[strcspn(out, "\n")] = '\0';
 }
 
-static void note_sleep(struct child_report *rep)
+void child_note_sleep(struct child_report *rep)
 {
     char stat[512], *paren;
 
@@ -196,7 +196,7 @@ static void finish(struct child_report *rep, bool closed, long wait_ms, struct b
     if (closed)
         str_copy(rep->step, sizeof(rep->step), "process exit");
     rep->stalled = true;
-    note_sleep(rep);
+    child_note_sleep(rep);
     kill(rep->pid, SIGKILL);
     (void)reap(rep, CHILD_REAP_MS); /* a killable one is gone soon; the other is left alone */
     rep->status = 0;

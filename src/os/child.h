@@ -35,6 +35,9 @@ struct child_report {
     long elapsed_ms;
 };
 
+/* Where rep->pid sleeps: wchan, state and syscall, as far as they are told. */
+void child_note_sleep(struct child_report *rep);
+
 /* Runs fn(link, arg) in a child and gathers what it sends in `out` (complete lines
  * alone when it stalled).  RC_OK even when it stalled or died: see the report. */
 enum rc child_run(void (*fn)(struct child_link *l, void *arg), void *arg, long stall_ms,

@@ -99,14 +99,14 @@ struct served {
 bool models_pooling_known(const char *name); /* a value of model_opts.pooling? */
 
 /* What a model would run with and where that comes from; nothing is loaded.  Texts are in the
- * arena or static. */
+ * arena or static.  `w`: as models_opts.workers. */
 enum models_source { MODELS_OPERATOR, MODELS_TABLE, MODELS_FILES, MODELS_MACHINE };
 struct models_setting {
     const char *name, *value, *reason;
     enum models_source source;
 };
 enum { MODELS_SETTINGS_MAX = 16 };
-enum rc models_explain(const struct model_opts *o, struct arena *a,
+enum rc models_explain(struct workers *w, const struct model_opts *o, struct arena *a,
                        struct models_setting out[MODELS_SETTINGS_MAX], size_t *out_count,
                        struct err *err) MUST_USE;
 
@@ -117,6 +117,7 @@ struct models_opts {
     uint64_t memory_bytes;   /* for all pools together; 0: what the machine has available */
     struct metrics *metrics; /* NULL: nobody reads them */
     struct sched *sched;     /* where lanes are; NULL: there are none */
+    struct workers *workers; /* who run plug-ins' devices; NULL: they run in this process */
     /* Called when a model became ready or failed, on the manager's thread. */
     void (*on_change)(void *arg, const char *name);
     void *arg;

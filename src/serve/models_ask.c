@@ -279,7 +279,7 @@ enum rc models_load(struct models *m, const struct model_opts *o, bool wait, str
     err = err ? err : &own;
     rc = check_alone(m, o, err);
     if (rc == RC_OK)
-        rc = place_check(o, err);
+        rc = place_check(m->o.workers, o, err);
     pthread_mutex_lock(&m->lock);
     if (rc == RC_OK)
         rc = check_beside(m, o, err);
@@ -348,7 +348,7 @@ static enum rc check_list(struct models *m, const struct model_opts *list, size_
     for (size_t i = 0; i < count && rc == RC_OK; i++) {
         rc = check_alone(m, &list[i], err);
         if (rc == RC_OK)
-            rc = place_check(&list[i], err);
+            rc = place_check(m->o.workers, &list[i], err);
         if (rc == RC_OK && !file_is_dir(list[i].dir))
             rc = err_set(err, RC_NODEV, "model '%s': there is no folder '%.400s'", list[i].name,
                          list[i].dir);

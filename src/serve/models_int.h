@@ -6,7 +6,6 @@
  *   models_load.c    the thread that loads, and the one that frees
  *   models_place.c   on which devices, and how: settings, overrides
  *   models_spare.c   the device that computes while a model's own does not
- *   models_files.c   which files a version was read from, and whether they are the same still
  *   models_meter.c   metrics;  models_json.c: lists
  *   pools.c          who has which bytes, who leaves, what the machine has
  *   settings.c       data/serve.csv
@@ -22,6 +21,7 @@
 #ifndef SERVE_MODELS_INT_H
 #define SERVE_MODELS_INT_H
 #include "base/mem.h"
+#include "model/files.h"
 #include "serve/models.h"
 #include "serve/sched.h"
 
@@ -31,9 +31,8 @@
 enum {
     MODELS_ROOM_WAIT_MS = 5000, /* for versions that leave, and for busy ones to become idle */
     MODELS_ROOM_POLL_MS = 5,
-    MODELS_RETRY_MS = 1000,  /* after a model that left could not come back */
-    MODELS_FILES_MAX = 2048, /* files of one model */
-    MODELS_TOLD_MAX = 16,    /* names in one message */
+    MODELS_RETRY_MS = 1000, /* after a model that left could not come back */
+    MODELS_TOLD_MAX = 16,   /* names in one message */
     MODELS_BATCH_TOKENS_MAX = 1 << 24,
     MODELS_DEVICE_MAX = 32 /* bytes of a device's name and its NUL */
 };
@@ -45,14 +44,6 @@ struct wish {
     size_t refs;
     uint64_t ticket; /* rising; order of loading */
 };
-
-/* ---- files: size, time and number of each that a model consists of */
-struct files;
-enum rc files_look(const char *dir, struct files **out, struct err *err) MUST_USE;
-void files_free(struct files *f); /* NULL is fine */
-/* The name of a file that differs, or NULL; borrowed from either. */
-const char *files_differ(const struct files *a, const struct files *b);
-uint64_t files_hash(const struct files *f);
 
 enum models_kind { KIND_UNKNOWN, KIND_EMBEDDING, KIND_RERANKER, KIND_CLASSIFIER };
 
@@ -153,9 +144,9 @@ void *models_load_main(void *models);
 void *models_free_main(void *models);
 
 /* ---- models_place.c */
-/* The devices of a list and the fallback: do they exist?  Without the lock: it may load a
- * plug-in. */
-enum rc place_check(const struct model_opts *o, struct err *err) MUST_USE;
+/* The devices of a list and the fallback: do they exist, as far as it can be told at once?
+ * Without the lock: it may load a plug-in. */
+enum rc place_check(struct workers *w, const struct model_opts *o, struct err *err) MUST_USE;
 struct place {
     char devices[MODELS_REPLICAS_MAX][MODELS_DEVICE_MAX];
     size_t count;
@@ -166,8 +157,8 @@ struct place {
     const char *fallback; /* NULL: none; in the arena */
 };
 /* Where and how a model runs: what was asked for goes before what the table says. */
-enum rc place_choose(const struct model_opts *o, const struct model *m, struct arena *a,
-                     struct place *out, struct err *err) MUST_USE;
+enum rc place_choose(struct workers *w, const struct model_opts *o, const struct model *m,
+                     struct arena *a, struct place *out, struct err *err) MUST_USE;
 /* What the operator wants otherwise than the model's files. */
 enum rc place_override(const struct model_opts *o, struct model *m, struct err *err) MUST_USE;
 uint64_t place_margin(uint64_t bytes); /* on top: what nobody counts */
@@ -175,8 +166,8 @@ uint64_t place_margin(uint64_t bytes); /* on top: what nobody counts */
 /* ---- models_spare.c */
 /* Begins unloaded; `bytes`: what it will take. */
 struct spare *spare_new(const char *device);
-enum rc spare_bytes(const struct wish *w, const struct model *m, const char *device, uint64_t *out,
-                    struct err *err) MUST_USE;
+enum rc spare_bytes(struct workers *ws, const struct wish *w, const struct model *m,
+                    const char *device, uint64_t *out, struct err *err) MUST_USE;
 /* Reads it; the bytes are taken by the caller. */
 enum rc spare_load(struct version *v, struct err *err) MUST_USE;
 void spare_empty(struct spare *s); /* what is large; NULL is fine, here and below */

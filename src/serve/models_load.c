@@ -128,7 +128,7 @@ static enum rc choose_settings(struct load *l, struct err *err)
     struct served *s = &l->v->s;
     struct arena *a = &l->v->arena;
 
-    if (place_choose(o, s->model, a, &l->place, err))
+    if (place_choose(l->m->o.workers, o, s->model, a, &l->place, err))
         return err->code;
     for (; s->replica_count < l->place.count; s->replica_count++)
         s->replicas[s->replica_count].device = arena_strdup(a, l->place.devices[s->replica_count]);
@@ -178,7 +178,7 @@ static enum rc bytes_of(const struct load *l, uint64_t *out, struct err *err)
     struct stat st;
 
     if (l->wish->o.fallback_at_start && p->fallback &&
-        spare_bytes(l->wish, l->v->s.model, p->fallback, &spare, err))
+        spare_bytes(l->m->o.workers, l->wish, l->v->s.model, p->fallback, &spare, err))
         return err->code;
     if (stat(l->tok_path, &st) == 0)
         bytes += (uint64_t)st.st_size * LOAD_TOKENIZER_FACTOR;

@@ -36,35 +36,55 @@ static enum rc split(const char *list, struct place *p, struct err *err)
     return RC_OK;
 }
 
-static enum rc find_all(const char *list, struct place *p, struct err *err)
+/* The name before the number. */
+static bool same_kind(const char *a, const char *b)
 {
+    size_t n = strcspn(a, ":");
+
+    return n == strcspn(b, ":") && !memcmp(a, b, n);
+}
+
+static enum rc check_names(const struct place *p, struct err *err)
+{
+    for (size_t i = 1; i < p->count; i++) {
+        if (!same_kind(p->devices[0], p->devices[i]))
+            return err_set(err, RC_USAGE, "devices '%s' and '%s' are not of one kind",
+                           p->devices[0], p->devices[i]);
+        for (size_t k = 0; k < i; k++)
+            if (str_eq(p->devices[i], p->devices[k]))
+                return err_set(err, RC_USAGE, "device '%s' stands there twice", p->devices[i]);
+    }
+    return RC_OK;
+}
+
+static enum rc find_all(struct workers *w, const char *list, struct place *p, struct err *err)
+{
+    const struct eng_ops *ops = NULL;
     enum rc rc = split(list, p, err);
 
     if (rc == RC_OK)
-        rc = eng_find(p->count ? p->devices[0] : NULL, &p->ops, err);
-    for (size_t i = 1; rc == RC_OK && i < p->count; i++) {
-        const struct eng_ops *ops = NULL;
-        rc = eng_find(p->devices[i], &ops, err);
-        if (rc == RC_OK && ops != p->ops)
-            rc = err_set(err, RC_USAGE, "devices '%s' and '%s' are not of one kind", p->devices[0],
-                         p->devices[i]);
-        for (size_t k = 0; rc == RC_OK && k < i; k++)
-            if (str_eq(p->devices[i], p->devices[k]))
-                rc = err_set(err, RC_USAGE, "device '%s' stands there twice", p->devices[i]);
-    }
+        rc = check_names(p, err);
+    if (rc == RC_OK)
+        rc = eng_find_in(w, p->count ? p->devices[0] : NULL, &p->ops, err);
+    for (size_t i = 1; rc == RC_OK && i < p->count; i++)
+        rc = eng_find_in(w, p->devices[i], &ops, err);
     if (rc == RC_OK && !p->count)
         (void)str_copy(p->devices[p->count++], MODELS_DEVICE_MAX, p->ops->name);
     return rc;
 }
 
-enum rc place_check(const struct model_opts *o, struct err *err)
+enum rc place_check(struct workers *w, const struct model_opts *o, struct err *err)
 {
     struct place p = { 0 };
-    const struct eng_ops *ops;
+    enum rc rc = split(o->device, &p, err);
 
-    if (find_all(o->device, &p, err))
+    if (rc == RC_OK)
+        rc = check_names(&p, err);
+    for (size_t i = 0; rc == RC_OK && i < p.count; i++)
+        rc = eng_check_in(w, p.devices[i], err);
+    if (rc != RC_OK)
         return err_ctx(err, "model '%s'", o->name);
-    if (o->fallback && !str_eq(o->fallback, "none") && eng_find(o->fallback, &ops, err))
+    if (o->fallback && !str_eq(o->fallback, "none") && eng_check_in(w, o->fallback, err))
         return err_ctx(err, "model '%s': fallback", o->name);
     return RC_OK;
 }
@@ -93,21 +113,20 @@ static const char *fallback_of(const struct model_opts *o, const struct place *p
     return str_eq(name, "none") ? NULL : arena_strdup(a, name);
 }
 
-enum rc place_choose(const struct model_opts *o, const struct model *m, struct arena *a,
-                     struct place *out, struct err *err)
+enum rc place_choose(struct workers *w, const struct model_opts *o, const struct model *m,
+                     struct arena *a, struct place *out, struct err *err)
 {
     struct place p = { 0 };
-    const struct eng_ops *ops;
 
-    if (find_all(o->device, &p, err))
+    if (find_all(w, o->device, &p, err))
         return err->code;
-    ops = p.ops;
-    if (settings_of(ops->kind ? ops->kind() : ops->name, m, a, &p.set, err))
+    if (settings_of(eng_ops_kind(p.ops), m, a, &p.set, err))
         return err->code;
     *out = p;
     out->eo = (struct eng_opts){ .device = out->devices[0],
                                  .dtype = o->dtype != ENG_AUTO ? o->dtype : p.set.dtype,
-                                 .threads = o->threads };
+                                 .threads = o->threads,
+                                 .workers = w };
     out->batch_tokens = o->batch_tokens ? o->batch_tokens : tokens_of(&p.set, o->threads);
     out->fallback = fallback_of(o, &p, a);
     return RC_OK;
@@ -174,7 +193,7 @@ static void tell_place(struct tell *t, const struct model_opts *o, const struct 
 {
     static const char asked[] = "asked for";
     const char *list = o->device ? o->device : p->devices[0];
-    const char *kind = p->ops->kind ? p->ops->kind() : p->ops->name;
+    const char *kind = eng_ops_kind(p->ops);
 
     tell(t, "device", list, o->device ? MODELS_OPERATOR : MODELS_MACHINE,
          o->device ? asked : arena_printf(t->a, "the best that this program has here: %s", kind));
@@ -221,19 +240,19 @@ static enum rc tell_rest(struct tell *t, const struct model_opts *o, const struc
     return RC_OK;
 }
 
-enum rc models_explain(const struct model_opts *o, struct arena *a,
+enum rc models_explain(struct workers *w, const struct model_opts *o, struct arena *a,
                        struct models_setting out[MODELS_SETTINGS_MAX], size_t *out_count,
                        struct err *err)
 {
     struct tell t = { .a = a, .out = out };
     struct model *m = NULL;
-    struct place p;
+    struct place p = { 0 };
     enum rc rc = model_open(o->dir, &m, err);
 
     if (rc == RC_OK)
         rc = place_override(o, m, err);
     if (rc == RC_OK)
-        rc = place_choose(o, m, a, &p, err);
+        rc = place_choose(w, o, m, a, &p, err);
     if (rc == RC_OK) {
         tell_place(&t, o, &p);
         tell_vectors(&t, o, m);

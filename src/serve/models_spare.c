@@ -60,22 +60,22 @@ const char *spare_device(const struct served *s)
 /* ---- loading */
 
 /* The same options on the other device; a type that was chosen for the first stays. */
-static enum rc choose(const struct wish *w, const struct model *m, const char *device,
-                      struct arena *a, struct place *out, struct err *err)
+static enum rc choose(struct workers *ws, const struct wish *w, const struct model *m,
+                      const char *device, struct arena *a, struct place *out, struct err *err)
 {
     struct model_opts o = w->o;
 
     o.device = device;
     o.fallback = "none";
-    return place_choose(&o, m, a, out, err);
+    return place_choose(ws, &o, m, a, out, err);
 }
 
-enum rc spare_bytes(const struct wish *w, const struct model *m, const char *device, uint64_t *out,
-                    struct err *err)
+enum rc spare_bytes(struct workers *ws, const struct wish *w, const struct model *m,
+                    const char *device, uint64_t *out, struct err *err)
 {
     struct arena a = { 0 };
     struct place p;
-    enum rc rc = choose(w, m, device, &a, &p, err);
+    enum rc rc = choose(ws, w, m, device, &a, &p, err);
 
     if (rc == RC_OK) {
         uint64_t bytes = p.ops->memory(m, &p.eo);
@@ -115,7 +115,7 @@ enum rc spare_load(struct version *v, struct err *err)
     if (rc == RC_OK)
         rc = place_override(&v->wish->o, m, err);
     if (rc == RC_OK)
-        rc = choose(v->wish, m, s->device, &a, &p, err);
+        rc = choose(v->m->o.workers, v->wish, m, s->device, &a, &p, err);
     if (rc == RC_OK) {
         m->normalize = false; /* as in the version: finish.c does it */
         rc = eng_load(m, &p.eo, &e, err);
@@ -140,7 +140,7 @@ static enum rc load_now(struct version *v, struct err *err)
 {
     struct models *m = v->m;
     uint64_t bytes = 0, available = m->o.memory_bytes ? 0 : pools_machine_bytes("");
-    enum rc rc = spare_bytes(v->wish, v->s.model, v->s.spare->device, &bytes, err);
+    enum rc rc = spare_bytes(m->o.workers, v->wish, v->s.model, v->s.spare->device, &bytes, err);
 
     if (rc != RC_OK)
         return rc;

@@ -25,6 +25,7 @@ static struct lane *lane_new(struct sched *s, const char *device)
     l->index = s->lane_count;
     l->table = xcalloc(SCHED_TABLE, sizeof(struct text *));
     l->ended_end = &l->ended;
+    l->batch = &l->slots[0];
     l->deadline_ns = INT64_MAX;
     l->stopping = s->stopping;
     l->busy = metrics_counter(s->families.busy, device);
@@ -36,9 +37,7 @@ static struct lane *lane_new(struct sched *s, const char *device)
 
 static void lane_free(struct lane *l)
 {
-    struct batch *b = &l->batch;
-
-    assert(!l->works && !l->calls && !l->open);
+    assert(!l->works && !l->calls && !l->open && !l->flying);
     queues_tidy(l);
     for (struct lane_queue *q = l->spare, *next; q; q = next) {
         next = q->next;
@@ -48,12 +47,15 @@ static void lane_free(struct lane *l)
         next = m->next;
         free(m);
     }
-    free(b->texts);
-    free(b->ids);
-    free(b->types);
-    free(b->skips);
-    free(b->starts);
-    free(b->out);
+    for (size_t i = 0; i < ARRAY_SIZE(l->slots); i++) {
+        struct batch *b = &l->slots[i];
+        free(b->texts);
+        free(b->ids);
+        free(b->types);
+        free(b->skips);
+        free(b->starts);
+        free(b->out);
+    }
     pthread_cond_destroy(&l->changed);
     pthread_cond_destroy(&l->wake);
     pthread_mutex_destroy(&l->lock);
@@ -313,7 +315,7 @@ static double backlog_ns(const struct lane *l, enum ask_class class)
         bulk = (double)q->classes[ASK_BULK].tokens;
         /* bulk has its share of turns even when others hurry */
         tokens += class == ASK_BULK ? bulk : fmin(bulk, tokens / (SCHED_BULK_EVERY - 1));
-        tokens += q == l->batch.queue ? (double)l->running_tokens : 0;
+        tokens += (double)q->running;
         sum += tokens * seen_ns_per_token(q->seen, q->budget);
     }
     return sum;
@@ -394,6 +396,8 @@ static void enter(struct lane *l, struct work *w)
         l->deadline_ns = j->deadline_ns;
     if (work_dead(w, j->submitted_ns) != RC_OK)
         atomic_store(&l->sweep, true);
+    if (l->waits && queue_full(w->queue))
+        eng_nudge(l->waits); /* the next batch need not wait for this one */
     meter_queue(m);
     counter_add(m->meter.coalesced, shared);
     if (l->sched->cache && j->want != ENG_TOKENS) {

@@ -58,7 +58,7 @@ static bool fits(const struct batch *b, const struct text *t)
 /* A dead job's text is not taken: the job ends, and something else stands in its place. */
 static void take(struct lane *l, struct text *t, int64_t now_ns)
 {
-    struct batch *b = &l->batch;
+    struct batch *b = l->batch;
     enum rc why = t->work->running ? RC_OK : work_dead(t->work, now_ns);
 
     if (why != RC_OK) {
@@ -75,7 +75,7 @@ static void take(struct lane *l, struct text *t, int64_t now_ns)
 
 static void fill_by_age(struct lane *l, struct class_queue *c, int64_t now_ns)
 {
-    struct batch *b = &l->batch;
+    struct batch *b = l->batch;
 
     for (struct text *t; (t = c->oldest) && (!b->count || t->due <= c->turn) && fits(b, t);)
         take(l, t, now_ns);
@@ -104,7 +104,7 @@ static size_t nearest(uint64_t used, size_t at)
 
 static void fill_by_length(struct lane *l, struct class_queue *c, int64_t now_ns)
 {
-    struct batch *b = &l->batch;
+    struct batch *b = l->batch;
     uint64_t closed = 0; /* buckets that had nothing that fits: there is less room from here on */
 
     if (!b->count)
@@ -122,7 +122,7 @@ static void fill_by_length(struct lane *l, struct class_queue *c, int64_t now_ns
 
 static void fill(struct lane *l, struct lane_queue *q, enum ask_class class, int64_t now_ns)
 {
-    struct batch *b = &l->batch;
+    struct batch *b = l->batch;
     struct class_queue *mine = &q->classes[class], *other = &q->classes[!class];
 
     b->queue = q;
@@ -148,9 +148,27 @@ bool batch_fill(struct lane *l, int64_t now_ns)
     struct lane_queue *q;
 
     static_assert(ASK_INTERACTIVE == 0 && ASK_BULK == 1, "the other class is !class");
-    l->batch.count = 0;
-    while (!l->batch.count && (q = choose(l, &class)))
+    assert(l->batch->state == BATCH_EMPTY);
+    l->batch->count = 0;
+    while (!l->batch->count && (q = choose(l, &class)))
         fill(l, q, class, now_ns);
-    l->running_tokens = l->batch.count ? l->batch.tokens : 0;
-    return l->batch.count > 0;
+    if (!l->batch->count)
+        return false;
+    l->batch->state = BATCH_FILLED;
+    l->batch->queue->running += l->batch->tokens;
+    l->running_tokens += l->batch->tokens;
+    return true;
+}
+
+bool queue_full(const struct lane_queue *q)
+{
+    return q->classes[ASK_INTERACTIVE].tokens + q->classes[ASK_BULK].tokens >= q->budget;
+}
+
+bool batch_full_waits(const struct lane *l)
+{
+    for (const struct lane_queue *q = l->queues; q; q = q->next)
+        if (queue_full(q))
+            return true;
+    return false;
 }

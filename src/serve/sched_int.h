@@ -4,7 +4,8 @@
  *   sched.c          from outside: lanes, submit, stop
  *   sched_queue.c    texts in queues: in, out, shared, dropped
  *   sched_batch.c    which texts make the next batch
- *   sched_lane.c     the lane's thread: runs batches, hands rows out
+ *   sched_lane.c     the lane's thread: batches out and back, rows to those who wait
+ *   sched_run.c      one batch: on its device, on the fallback, text by text
  *   sched_meter.c    metrics
  *   sched_trace.c    the last batches, as JSON;  sched_picture.c: as SVG
  *
@@ -15,7 +16,9 @@
  *     running (in the lane's batch) or over.  Waiting and running ones are in the table.
  *  3. Once submitted, a job is touched by its lane's thread alone, but for `cancelled`, and
  *     for followers that join its texts (under the lock).
- *  4. A job leaves between batches only, so no text of a running batch loses its memory. */
+ *  4. A job with a text in a batch does not leave, so no text of a batch loses its memory.
+ *  5. Of ENG_IN_FLIGHT batches, those that fly are in the order they were submitted; what the
+ *     thread calls `batch` is the one it fills, runs or hands out. */
 #ifndef SERVE_SCHED_INT_H
 #define SERVE_SCHED_INT_H
 #include "serve/cache.h"
@@ -85,7 +88,7 @@ struct work { /* job.own */
     struct work *prev, *next; /* of the lane */
     struct work *ended;       /* in a list of those that are */
     size_t count, left;       /* texts; not yet over */
-    size_t running;           /* in the batch */
+    size_t running;           /* in batches */
     bool over;
     enum rc why;
     struct err *err; /* owned; with RC_FAIL */
@@ -111,10 +114,17 @@ struct lane_queue { /* one version of a model and one kind of result; gone with 
     size_t budget, width;
     size_t texts_max; /* of a batch */
     size_t jobs;
+    size_t running; /* tokens in batches */
     struct class_queue classes[SCHED_CLASSES];
 };
 
-struct batch { /* the lane's thread's own; memory is kept */
+/* The lane's thread's own; memory is kept.
+ *
+ *     empty ─fill─► filled ─submit─► flying ─collect─► over ─delivered─► empty
+ *                      └─────────run, here or on the fallback─┘ */
+enum batch_state { BATCH_EMPTY, BATCH_FILLED, BATCH_FLYING };
+struct batch {
+    enum batch_state state;
     struct lane_queue *queue;
     enum ask_class class; /* that it began with */
     struct text **texts;
@@ -157,14 +167,18 @@ struct lane {
     struct lane_call *calls; /* first come, first run; each on its caller's stack */
     size_t jobs, tokens;     /* admitted and not over; waiting */
     size_t open;             /* jobs whose done() has not returned */
-    size_t running_tokens;   /* of the batch */
+    size_t running_tokens;   /* of batches */
     struct counter *busy;
     uint64_t batches;
     unsigned since_bulk;
     int64_t swept_ns;
     int64_t deadline_ns;             /* no job's is earlier */
     struct work *ended, **ended_end; /* the thread's own: done() comes next */
-    struct batch batch;
+    struct batch slots[ENG_IN_FLIGHT];
+    struct batch *batch;  /* the one at hand */
+    size_t flying, first; /* on the device; which is the oldest */
+    int64_t ended_ns;     /* when the last one was over */
+    struct eng *waits;    /* the thread waits for rows of this one, and may be called away */
 };
 
 struct sched_families {
@@ -212,10 +226,28 @@ void text_forget(struct lane *l, struct text *t); /* the table */
 void work_end(struct lane *l, struct work *w, enum rc why);
 
 /* ---- sched_batch.c; the lane's lock is held */
-/* Takes the texts of the next batch into l->batch; false: nothing waits. */
+/* Takes the texts of the next batch into l->batch, which is empty; false: nothing waits. */
 bool batch_fill(struct lane *l, int64_t now_ns);
+/* Is there enough in a queue for a whole batch? */
+bool batch_full_waits(const struct lane *l);
+bool queue_full(const struct lane_queue *q);
 /* RC_OK, or why it need not be computed any more. */
 enum rc work_dead(const struct work *w, int64_t now_ns);
+
+/* ---- sched_run.c; on the lane's thread */
+void batch_prepare(struct batch *b); /* packs it and makes room for its rows */
+struct eng *batch_eng(const struct batch *b);
+struct eng_batch batch_texts(const struct batch *b); /* as an engine wants them */
+size_t batch_row_count(const struct batch *b, const struct text *t);
+float *batch_rows(const struct batch *b, size_t i); /* of text i */
+/* Its device failed and is left alone, while there is a fallback. */
+bool batch_rests(const struct batch *b);
+/* rc, or RC_FAIL when a number is not finite. */
+enum rc batch_check(const struct batch *b, enum rc rc, struct err *err);
+/* What the model's own device said of l->batch; a failure is made good, or its texts fail.
+ * *other: why there is no fallback, if that is known already. */
+void batch_judge(struct lane *l, enum rc rc, struct err *err, struct err *other);
+void batch_compute(struct lane *l); /* l->batch, from its begin to its end */
 
 /* ---- sched_lane.c */
 void *lane_main(void *arg);

@@ -105,7 +105,7 @@ void meter_make(struct sched *s, const char *model, struct meter *out)
 
 void meter_batch(const struct lane *l)
 {
-    const struct batch *b = &l->batch;
+    const struct batch *b = l->batch;
     const struct meter *m = &b->queue->seen->meter;
     double run = (double)(b->ended_ns - b->begun_ns) * 1e-9;
 

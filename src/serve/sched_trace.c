@@ -7,7 +7,7 @@
 
 void trace_add(const struct lane *l)
 {
-    const struct batch *b = &l->batch;
+    const struct batch *b = l->batch;
     struct sched *s = l->sched;
     struct sched_note n = { .model = b->queue->seen,
                             .want = b->queue->want,

@@ -9,9 +9,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "engine/worker.h"
 #include "os/clock.h"
 #include "serve/admin.h"
 #include "serve/call.h"
+#include "serve/devices.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -35,6 +37,7 @@ struct serve_own {
     pthread_mutex_t lock;
     pthread_cond_t tick, change;
     bool stop;
+    struct devices *devices;
     char *token, *tls_cert, *tls_key, *listen; /* owned */
 };
 
@@ -189,6 +192,24 @@ static enum rc start_log(struct serve *s, const struct serve_opts *o, struct err
     return o->access_log ? access_open(&ao, &s->access, err) : RC_OK;
 }
 
+/* At the start there is time to hear what a plug-in has to say, before anyone can ask us; later
+ * that is the loader's affair. */
+static enum rc meet_devices(const struct serve_opts *o, struct err *err)
+{
+    for (size_t i = 0; o->workers && i < o->model_count; i++) {
+        const char *list = o->models[i].device;
+        const struct eng_ops *ops = NULL;
+        char first[WORKER_DEVICE_MAX];
+
+        if (!list || strcspn(list, ",") >= sizeof(first))
+            continue;
+        (void)snprintf(first, sizeof(first), "%.*s", (int)strcspn(list, ","), list);
+        if (eng_find_in(o->workers, first, &ops, err))
+            return err_ctx(err, "model '%s'", o->models[i].name);
+    }
+    return RC_OK;
+}
+
 static enum rc start_parts(struct serve *s, const struct serve_opts *o, struct err *err)
 {
     struct sched_opts so = { .queue_tokens_max = o->queue_tokens_max,
@@ -197,11 +218,14 @@ static enum rc start_parts(struct serve *s, const struct serve_opts *o, struct e
                              .metrics = s->metrics };
     enum rc rc = start_log(s, o, err);
     if (rc == RC_OK)
+        rc = meet_devices(o, err);
+    if (rc == RC_OK)
         rc = sched_new(&so, &s->sched, err);
     struct models_opts mo = { .pools = o->pools,
                               .pool_count = o->pool_count,
                               .metrics = s->metrics,
                               .sched = s->sched,
+                              .workers = o->workers,
                               .on_change = on_model_change,
                               .arg = s };
 
@@ -256,6 +280,7 @@ enum rc serve_start(const struct serve_opts *o, struct serve **out, struct err *
     take_opts(s, o);
     s->metrics = metrics_new();
     s->stats = stats_new(s->metrics, o->te_metrics);
+    s->own->devices = o->workers ? devices_new(s->metrics, o->workers) : NULL;
     make_routes(s);
     rc = start_parts(s, o, err);
     if (rc == RC_OK)
@@ -321,6 +346,8 @@ void serve_free(struct serve *s)
         pthread_mutex_unlock(&own->lock);
         (void)pthread_join(own->ticker, NULL);
     }
+    if (s->o.workers)
+        workers_hurry(s->o.workers); /* a load may never end */
     if (s->models)
         models_stop(s->models); /* nothing is loaded any more, nobody is told */
     if (s->sched)
@@ -332,6 +359,7 @@ void serve_free(struct serve *s)
     access_close(s->access);
     stats_free(s->stats);
     metrics_free(s->metrics);
+    devices_free(own->devices);
     pthread_cond_destroy(&own->tick);
     pthread_mutex_destroy(&own->lock);
     free(own->routes);

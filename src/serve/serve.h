@@ -33,6 +33,9 @@ struct serve_opts {
     bool te_metrics;        /* TEI's names too */
     const char *access_log; /* file, "-" for stdout; NULL: none */
     int front_threads;      /* 0: by the machine */
+    /* Who run plug-ins' devices; theirs is the longer life.  NULL: those run in this process,
+     * which is then lost with a device that hangs: for tests. */
+    struct workers *workers;
 };
 
 /* Every limit that is 0 as it will be. */

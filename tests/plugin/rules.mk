@@ -19,3 +19,4 @@ $(FAKE_ENGINE): tests/plugin/fake_engine.c src/engine/engine_plugin.h src/engine
 	@mkdir -p $(@D)
 	$(call say,FAKE,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -o $@ $<
+$(B)/tests/test_worker: | $(FAKE_ENGINE) $(B)/stoker

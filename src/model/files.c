@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* models_files: which files a model consists of: name, size, time and number of each.
- *
- * Looked at before and after a load, they tell whether someone wrote there meanwhile; kept,
- * they tell a reload whether there is anything new.  All JSON and weight files of the folder
- * and of its folders count (1_Pooling, 2_Dense, 0_Transformer); links are followed, so a cache
- * that links to its blobs is seen as what it links to.  Reading and hashing whole weights would
- * take longer than loading them. */
-#include "serve/models_int.h"
+/* All JSON and weight files of the folder and of its folders count (1_Pooling, 2_Dense,
+ * 0_Transformer); links are followed, so a cache that links to its blobs is seen as what it links
+ * to.  Reading and hashing whole weights would take longer than loading them. */
+#include "model/files.h"
 
+#include "base/arena.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "os/file.h"
 
@@ -35,8 +33,8 @@ static bool counts(const char *name)
 static enum rc add(struct files *f, const char *name, const struct stat *st, const char *dir,
                    struct err *err)
 {
-    if (f->count == MODELS_FILES_MAX)
-        return err_set(err, RC_LIMIT, "'%s' holds more than %d files", dir, MODELS_FILES_MAX);
+    if (f->count == MODEL_FILES_MAX)
+        return err_set(err, RC_LIMIT, "'%s' holds more than %d files", dir, MODEL_FILES_MAX);
     VEC_GROW(f->list, f->count, f->cap);
     f->list[f->count++] =
         (struct file){ .name = arena_strdup(&f->arena, name),
