@@ -89,12 +89,14 @@ struct gk_attn {
     const float *rel; /* [heads][2 * GK_REACH + 1] by distance key - query, clamped; NULL */
     const struct gk_tile *tiles; /* device; longest sequences first */
     int tile_max;                /* tiles, at most */
+    int tile_rows;               /* of a tile: GK_ATTN_ROWS (or 0) or GK_ATTN_ROWS_LONG */
     const int32_t *tile_count;   /* device; NULL: tile_max */
     const float *out_scale;      /* [1], for e4m3 */
     bool pdl;
 };
-/* Query rows of a tile, which whoever makes `tiles` must know. */
-enum { GK_ATTN_ROWS = 64 };
+/* Query rows of a tile, which whoever makes `tiles` must know.  Long tiles read keys and values
+ * half as often; the numbers have the same bits either way. */
+enum { GK_ATTN_ROWS = 64, GK_ATTN_ROWS_LONG = 128 };
 cudaError_t gk_attn_sm90(const struct gk_attn *a, cudaStream_t s);
 cudaError_t gk_attn_sm80(const struct gk_attn *a, cudaStream_t s);
 
@@ -135,6 +137,27 @@ struct gk_norm { /* x = LN(x + y), y being a product's output or the parts of on
     bool pdl;
 };
 cudaError_t gk_add_norm(const struct gk_norm *n, cudaStream_t s);
+
+/* ---- a feed-forward block in one kernel: x = LN(x + w2 act(w1 x + b1) + b2) ---- */
+struct gk_ffn {
+    enum gk_type type; /* of x, w1 and w2: f16 or bf16; sums are f32 */
+    enum gk_act act;   /* GELU (erf) alone */
+    int m;             /* rows, at most */
+    const int32_t *rows;
+    int hidden, ffn;      /* hidden: 256 or 384, without padding; ffn: a multiple of GK_PAD */
+    size_t ld;            /* of x */
+    void *x;              /* in and out */
+    const void *w1, *w2;  /* [ffn][hidden], [hidden][ffn] */
+    const float *b1, *b2; /* [ffn], [hidden]; 16-byte aligned */
+    const float *gamma, *beta;
+    float eps;
+    bool pdl;
+};
+/* Whether gk_ffn_sm90() serves such a block; looks at type, act, hidden and ffn alone.  It takes
+ * the same time for any number of rows up to 128 a multiprocessor, then for twice that, and so
+ * on: on an H200 it pays from some 14000 rows on, most with few left over from 16896. */
+bool gk_ffn_sm90_can(const struct gk_ffn *f);
+cudaError_t gk_ffn_sm90(const struct gk_ffn *f, cudaStream_t s);
 
 /* ---- after the last layer, all in f32 ---- */
 enum gk_pool_kind {
