@@ -40,8 +40,8 @@ override LDFLAGS += -pie -Wl,-z,relro,-z,now $(SANFLAGS)
 # on a node that has no package of ours (docs/DEPENDENCIES.md).
 LIBS := -Wl,-Bstatic -lfyaml -lncursesw -ltinfo -Wl,-Bdynamic -lpthread -ldl -lm
 
-# ---- sources: every .c below src/ but main.c is in the library
-LIB_SRC := $(sort $(wildcard src/*/*.c src/*/*/*.c))
+# ---- sources: every .c below src/ but main.c is in the library; mk/cuda.mk has the plug-in's
+LIB_SRC := $(sort $(filter-out src/engine/cuda/%,$(wildcard src/*/*.c src/*/*/*.c)))
 LIB_OBJ := $(LIB_SRC:src/%.c=$(B)/obj/%.o)
 DATA := $(wildcard data/*.csv data/examples/*.yaml)
 
@@ -50,7 +50,7 @@ all: $(B)/stoker
 
 $(B)/stoker: $(B)/obj/main.o $(B)/libstoker.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/lib' -o $@ $^ $(LIBS)
 
 $(B)/libstoker.a: $(LIB_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -151,7 +151,7 @@ fuzz: $(addprefix $(FB)/tests/,$(FUZZ))
 	        -verbosity=0 -artifact_prefix=$(FB)/ $(FB)/corpus/$$t $$corpus || exit 1; done
 
 # ---- running, measuring, documents, installing
-.PHONY: run bench docs install bundle gpu-test clean help
+.PHONY: run bench docs install clean help
 run: all
 	@tools/run $(B)/stoker
 
@@ -160,9 +160,6 @@ bench: all $(B)/tests/measure
 $(B)/tests/measure: tests/bench/measure.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -D_GNU_SOURCE $(CFLAGS) -o $@ $<
-
-gpu-test: all
-	python3 tests/gpu/compare-smi.py $(B)/stoker
 
 docs: all # rewrites what is generated and checked in
 	@python3 tools/docs $(B)/stoker
@@ -182,12 +179,6 @@ install: all
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system
 	for u in stoker-detect stoker-agent; do \
 	    sed 's|@PREFIX@|$(PREFIX)|g' data/$$u.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$u.service || exit 1; done
-
-# a folder that runs on a machine without any package of ours
-bundle: all
-	rm -rf $(B)/bundle && mkdir -p $(B)/bundle
-	cp $(B)/stoker $(B)/bundle/
-	$(if $(filter 1,$(CUDA)),cp $(B)/stoker-cuda.so $(B)/bundle/)
 
 # ---- set-up: installs what is missing, once; says what it does
 .PHONY: setup-build setup-test
@@ -218,5 +209,5 @@ help:
 	@echo 'make bench-tokenize   tokens a second beside the reference, and loading; PYTHON='
 	@echo 'make docs         rewrite generated documents'
 	@echo 'make install      DESTDIR= PREFIX=/usr/local'
-	@echo 'make bundle       a folder that runs without any package'
-	@echo 'make gpu-test     compare with nvidia-smi, on a machine with a GPU'
+	@echo 'make bundle       a folder that runs without any package, with the tests for a GPU'
+	@echo 'make gpu-test     on a machine with a GPU: is its engine right?  make gpu-bench: how fast, beside PyTorch?'

@@ -24,7 +24,7 @@ enum {
 struct embed_opts {
     const char *model, *out, *format, *field, *id, *prompt, *prompt_text, *instruction, *dtype,
         *device;
-    bool jsonl, no_normalize, normalize, resume, force, similarity, json, quiet;
+    bool jsonl, no_normalize, normalize, resume, force, similarity, json, quiet, invariant;
     int64_t dims, threads, batch_tokens, max_tokens;
 };
 
@@ -129,6 +129,7 @@ static enum rc open_encoder(struct job *j, struct err *err)
         .device = j->o->device,
         .dtype = j->o->dtype,
         .threads = (int)j->o->threads,
+        .invariant = j->o->invariant,
         .max_tokens = (size_t)j->o->max_tokens,
         .normalize = j->o->normalize      ? ENCODER_NORMALIZE
                      : j->o->no_normalize ? ENCODER_RAW
@@ -559,8 +560,10 @@ static const struct opt opts_embed[] = {
     ROW(0, "prompt-text", STR, prompt_text, "TEXT", "put TEXT before each text; '' for none"),
     ROW(0, "instruction", STR, instruction, "TASK",
         "put 'Instruct: TASK' and 'Query: ' before each text, as e5-instruct wants"),
-    CHOICE("dtype", dtype, "TYPE", "auto|f32|bf16|int8", "type of weights and products"),
+    CHOICE("dtype", dtype, "TYPE", "auto|f32|bf16|int8|f16|fp8", "type of weights and products"),
     ROW(0, "device", STR, device, "NAME", "run there (cpu, ref) instead of the best device here"),
+    ROW(0, "invariant", FLAG, invariant, NULL,
+        "the same bits for a text whatever shares its batch, on a GPU at a cost"),
     NUMBER("threads", threads, EMBED_THREADS_MAX, "threads of the CPU (default: all)"),
     NUMBER("batch-tokens", batch_tokens, BATCH_TOKENS_MAX, "tokens a batch (default: 8192)"),
     NUMBER("max-tokens", max_tokens, BATCH_TOKENS_MAX,

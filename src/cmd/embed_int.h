@@ -12,9 +12,10 @@
 struct encoder_opts {
     const char *model;  /* a directory, or the name of an installed model */
     const char *device; /* NULL: the best here */
-    const char *dtype;  /* "f32", "bf16", "int8", "auto"; NULL: auto */
+    const char *dtype;  /* "f32", "bf16" …; NULL: auto */
     int threads;        /* 0: one a usable CPU */
     size_t max_tokens;  /* 0: the model's own */
+    bool invariant;     /* eng_opts.invariant */
     bool head;          /* it must score pairs; otherwise it must give vectors */
     enum { ENCODER_AS_MODEL, ENCODER_NORMALIZE, ENCODER_RAW } normalize;
 };

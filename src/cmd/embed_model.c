@@ -45,10 +45,10 @@ static enum rc choose_tokens(const struct model *m, size_t asked, size_t *out, s
 
 static enum rc load_parts(const struct encoder_opts *o, struct encoder *e, struct err *err)
 {
-    struct eng_opts eo = { .device = o->device, .threads = o->threads }; /* dtype: auto */
+    struct eng_opts eo = { .device = o->device, .threads = o->threads, .invariant = o->invariant };
     char dir[PATH_MAX], path[PATH_MAX + 32];
 
-    (void)eng_dtype_parse(o->dtype, &eo.dtype); /* the option has a list of choices */
+    (void)eng_dtype_parse(o->dtype, &eo.dtype); /* a list of choices; not given: auto */
     if (model_find(o->model, dir, sizeof(dir), err) || model_open(dir, &e->model, err) ||
         check_kind(e->model, o, err) || choose_tokens(e->model, o->max_tokens, &e->max_tokens, err))
         return err->code;

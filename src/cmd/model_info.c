@@ -27,7 +27,7 @@ static size_t uses_of(const struct model *m, const struct eng_ops *ops, bool bes
     bool found = false;
     size_t n = 0;
 
-    for (int d = ENG_F32; d <= ENG_I8; d++) {
+    for (int d = ENG_F32; d < ENG_DTYPES; d++) {
         struct eng_opts o = { .dtype = (enum eng_dtype)d };
         uint64_t bytes = ops == &eng_ref && d != ENG_F32 ? 0 : ops->memory(m, &o);
 
@@ -50,7 +50,7 @@ static size_t uses_find(const struct model *m, struct use out[USES_MAX])
         if (ops->score() > (best ? best->score() : 0))
             best = ops;
     }
-    for (size_t i = 0; (ops = eng_device(i)) && n + ENG_I8 <= USES_MAX; i++) {
+    for (size_t i = 0; (ops = eng_device(i)) && n + ENG_DTYPES <= USES_MAX; i++) {
         if (ops->score() > 0)
             n += uses_of(m, ops, ops == best, out + n);
     }

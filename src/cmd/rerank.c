@@ -24,7 +24,7 @@ enum {
 
 struct rerank_opts {
     const char *model, *query, *field, *id, *dtype, *device;
-    bool jsonl, json, raw, quiet;
+    bool jsonl, json, raw, quiet, invariant;
     int64_t top, threads, batch_tokens, max_tokens;
 };
 
@@ -322,6 +322,7 @@ static enum rc open_all(struct rank *r, struct cmd_ctx *ctx, struct err *err)
                                .device = o->device,
                                .dtype = o->dtype,
                                .threads = (int)o->threads,
+                               .invariant = o->invariant,
                                .max_tokens = (size_t)o->max_tokens,
                                .head = true };
 
@@ -422,9 +423,11 @@ static const struct opt opts_rerank[] = {
       .kind = OPT_STR,
       .off = offsetof(struct rerank_opts, dtype),
       .arg = "TYPE",
-      .choices = "auto|f32|bf16|int8",
+      .choices = "auto|f32|bf16|int8|f16|fp8",
       .help = "type of weights and products" },
     ROW(0, "device", STR, device, "NAME", "run there (cpu, ref) instead of the best device here"),
+    ROW(0, "invariant", FLAG, invariant, NULL,
+        "the same bits for a text whatever shares its batch, on a GPU at a cost"),
     NUMBER(0, "threads", threads, RERANK_THREADS_MAX, "threads of the CPU (default: all)"),
     NUMBER(0, "batch-tokens", batch_tokens, BATCH_TOKENS_MAX, "tokens a batch (default: 8192)"),
     NUMBER(0, "max-tokens", max_tokens, BATCH_TOKENS_MAX,

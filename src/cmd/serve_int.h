@@ -29,6 +29,7 @@ struct serve_args {
     const char *fallback, *device_timeout;
     int64_t worker;
     bool insecure, te_metrics, quiet, explain, json, try_it, free_port, fallback_at_start;
+    bool invariant;
 };
 
 /* Everything that serve_opts borrows. */

@@ -28,22 +28,27 @@ static enum rc at_spec(const struct plan *p, const void *member, struct err *err
     return err_ctx(err, "%.400s:%d:%d", spec_file(p->spec), at.line, at.col);
 }
 
-static enum rc dtype_of(const struct plan *p, const struct spec_model *m, enum eng_dtype *out,
-                        struct err *err)
+static enum eng_dtype dtype_of(const struct spec_model *m)
 {
-    static const enum eng_dtype types[] = { [SPEC_DTYPE_AUTO] = ENG_AUTO,
-                                            [SPEC_DTYPE_F32] = ENG_F32,
-                                            [SPEC_DTYPE_BF16] = ENG_BF16,
-                                            [SPEC_DTYPE_INT8] = ENG_I8 };
+    static const enum eng_dtype types[] = {
+        [SPEC_DTYPE_AUTO] = ENG_AUTO, [SPEC_DTYPE_F32] = ENG_F32, [SPEC_DTYPE_F16] = ENG_F16,
+        [SPEC_DTYPE_BF16] = ENG_BF16, [SPEC_DTYPE_INT8] = ENG_I8, [SPEC_DTYPE_FP8] = ENG_FP8
+    };
 
-    if (m->dtype == SPEC_DTYPE_F16) {
-        err_hint(err, "bf16 is as small, and auto chooses by the device.");
-        (void)err_set(err, RC_USAGE, "model '%s': no engine of this program computes in f16",
-                      m->name);
-        return at_spec(p, &m->dtype, err);
-    }
-    *out = types[m->dtype];
-    return RC_OK;
+    return types[m->dtype];
+}
+
+/* f16 and fp8 are for GPUs; an option may choose another device or type. */
+static enum rc check_dtype(const struct plan *p, const struct spec_model *m, const char *device,
+                           struct err *err)
+{
+    if ((m->dtype != SPEC_DTYPE_F16 && m->dtype != SPEC_DTYPE_FP8) ||
+        (device && str_starts(device, "cuda")))
+        return RC_OK;
+    err_hint(err, "bf16 is as small as f16 on a CPU, and auto chooses by the device.");
+    (void)err_set(err, RC_USAGE, "model '%s': device '%s' does not compute in %s", m->name,
+                  device ? device : "cpu", eng_dtype_name(dtype_of(m)));
+    return at_spec(p, &m->dtype, err);
 }
 
 /* Devices of the plug-in for GPUs, as a list of names; `gpus` NULL: all there are. */
@@ -124,6 +129,7 @@ static void options_win(struct model_opts *o, const struct serve_args *a)
     o->device = a->device ? a->device : o->device;
     o->fallback = a->fallback ? a->fallback : o->fallback;
     o->fallback_at_start |= a->fallback_at_start;
+    o->invariant |= a->invariant;
     o->threads = a->threads ? (int)a->threads : o->threads;
     o->batch_tokens = a->batch_tokens ? (size_t)a->batch_tokens : o->batch_tokens;
 }
@@ -133,7 +139,6 @@ static enum rc model_of_spec(struct plan *p, const struct spec_model *m, const s
 {
     size_t i = p->o.model_count;
     struct model_opts *o = &p->models[i];
-    enum eng_dtype dtype = ENG_AUTO;
     static const char *const kinds[] = { [SPEC_MODEL_EMBEDDING] = "embedding",
                                          [SPEC_MODEL_RERANK] = "reranker",
                                          [SPEC_MODEL_CLASSIFY] = "classifier" };
@@ -144,14 +149,15 @@ static enum rc model_of_spec(struct plan *p, const struct spec_model *m, const s
         (void)err_ctx(err, "model '%s'", m->name);
         return at_spec(p, &m->source, err);
     }
-    if ((!a->dtype && dtype_of(p, m, &dtype, err)) || (!a->device && device_of(p, i, m, err)) ||
+    if ((!a->device && device_of(p, i, m, err)) ||
+        (!a->dtype && check_dtype(p, m, a->device ? a->device : o->device, err)) ||
         revision_of(p, m, p->dirs[i], err))
         return err->code;
     p->of_spec[i] = m;
     *o = (struct model_opts){ .name = m->name,
                               .dir = p->dirs[i],
                               .device = o->device,
-                              .dtype = dtype,
+                              .dtype = a->dtype ? ENG_AUTO : dtype_of(m),
                               .fallback = str_eq(m->fallback, "auto") ? NULL : m->fallback,
                               .fallback_at_start = m->fallback_at_start,
                               .pool = m->pool,

@@ -14,7 +14,8 @@
 #include <math.h>
 
 static const char *const dtype_names[ENG_DTYPES] = {
-    [ENG_AUTO] = "auto", [ENG_F32] = "f32", [ENG_BF16] = "bf16", [ENG_I8] = "int8"
+    [ENG_AUTO] = "auto", [ENG_F32] = "f32", [ENG_BF16] = "bf16",
+    [ENG_I8] = "int8",   [ENG_F16] = "f16", [ENG_FP8] = "fp8",
 };
 
 const char *eng_dtype_name(enum eng_dtype t)

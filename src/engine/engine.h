@@ -3,16 +3,18 @@
  *
  * A device turns packed batches (sequences one behind the other, no padding) into
  * sentence vectors, scores or token vectors.  The same text gives the same bits
- * whatever shares its batch.  eng_load() packs the weights into memory of its own and
- * lets the files go. */
+ * whatever shares its batch, on a GPU where eng_opts asks for it.  eng_load() packs the weights
+ * into memory of its own and lets the files go. */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 #include "model/model.h"
 
-enum eng_dtype { ENG_AUTO, ENG_F32, ENG_BF16, ENG_I8 };
+enum eng_dtype { ENG_AUTO, ENG_F32, ENG_BF16, ENG_I8, ENG_F16, ENG_FP8 };
 
-enum { ENG_DTYPES = ENG_I8 + 1 };
-const char *eng_dtype_name(enum eng_dtype t);                /* "auto", "f32", "bf16", "int8" */
+enum { ENG_DTYPES = ENG_FP8 + 1 };
+/* "auto", "f32", "bf16", "int8", "f16", "fp8".  The CPU has the first four, GPUs auto, bf16 and
+ * the last two. */
+const char *eng_dtype_name(enum eng_dtype t);
 bool eng_dtype_parse(const char *name, enum eng_dtype *out); /* false: no such name */
 
 struct eng_opts {
@@ -20,6 +22,9 @@ struct eng_opts {
     enum eng_dtype dtype; /* of weights and products; sums, LN and softmax stay f32 */
     int threads;          /* 0: one for each usable CPU */
     const char *isa;      /* "avx2", "avx512", "amx" …: for tests; NULL: the best */
+    bool invariant;       /* the same bits whatever shares a batch, at whatever cost it has;
+                           * "cpu" and "ref" do so always */
+    bool timed;           /* the device measures its runs: eng_ops.device_ms */
     /* Who runs a plug-in's device in a process of its own (worker.h); NULL: the plug-in is loaded
      * into this one.  A command that ends with its work has nothing to lose by that; a server has
      * all its other devices and everyone who asks. */
@@ -65,6 +70,9 @@ struct eng_ops {
     void (*describe)(const struct eng *e, char *out, size_t cap); /* "avx512 bf16, 2 threads" */
     const char *(*kind)(void); /* (optional) which one this machine has: "cpu amx"; static */
     size_t (*count)(void);     /* (optional) devices of this kind: NAME:0 …; default: 1 */
+    /* (optional) Milliseconds of the last run as the device measured them, from the first kernel to
+     * the end of the last; NAN: not known.  Loaded with `timed`. */
+    double (*device_ms)(const struct eng *e);
 
     /* (optional, both or none) run() in two halves, so that the next batch is on the device while
      * one runs.  What the batch points to and `out` stay untouched until collect() has ended it;
@@ -76,6 +84,11 @@ struct eng_ops {
     enum rc (*collect)(struct eng *e, bool *out_done, struct err *err);
     void (*nudge)(struct eng *e);  /* (optional) any thread, while one waits in collect() */
     const struct eng_about *about; /* (optional) the answers of score(), kind() and count() */
+
+    /* (optional, both or none) Weights out to pinned host memory, so that their place on the
+     * device is free, and back.  Between the two run() is not called. */
+    enum rc (*swap_out)(struct eng *e, struct err *err);
+    enum rc (*swap_in)(struct eng *e, struct err *err);
 };
 int eng_ops_score(const struct eng_ops *ops);
 const char *eng_ops_kind(const struct eng_ops *ops); /* the name, if it says nothing */
@@ -162,6 +175,9 @@ struct eng_shape eng_weight_shape(const struct model *m, enum eng_role role);
  * matrices are [out][in] row-major. `layer` is ignored for roles of the whole model. */
 enum rc eng_weight(const struct model *m, enum eng_role role, size_t layer, float *out,
                    size_t count, struct err *err) MUST_USE;
+/* The tensor itself, its shape checked, for those who read its bytes as they are. */
+enum rc eng_weight_tensor(const struct model *m, enum eng_role role, size_t layer,
+                          const struct st_tensor **out, struct err *err) MUST_USE;
 enum rc eng_dense_weight(const struct model *m, size_t i, float *w, float *bias,
                          struct err *err) MUST_USE;
 /* MPNet: the bias of each relative distance j - i, clamped to ±MPNET_REACH, a row a head:

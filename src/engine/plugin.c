@@ -76,13 +76,30 @@ bool plugin_find(const char *dir, char out[PLUGIN_PATH_MAX], char why[PLUGIN_WHY
 }
 
 /* ---- a device to run models on ---- */
+static enum rc tensor_bytes(const struct model *m, const struct st_tensor *t, uint64_t first,
+                            uint64_t count, void *out, struct err *err)
+{
+    return st_read(m->tensors, t, first, count, out, err);
+}
+
+static enum rc tensor_f32(const struct model *m, const struct st_tensor *t, uint64_t first,
+                          uint64_t count, float *out, struct err *err)
+{
+    return st_read_f32(m->tensors, t, first, count, out, err);
+}
+
 static const struct eng_host host = {
     .fail = err_set,
+    .hint = err_hint,
+    .alloc = xcalloc,
     .ref = &eng_ref,
     .cpu = &eng_cpu,
     .weight_shape = eng_weight_shape,
     .weight = eng_weight,
     .dense_weight = eng_dense_weight,
+    .weight_tensor = eng_weight_tensor,
+    .tensor_bytes = tensor_bytes,
+    .tensor_f32 = tensor_f32,
     .rel_bias = eng_rel_bias,
     .positions = eng_positions,
     .tail_load = eng_tail_load,

@@ -134,23 +134,35 @@ static enum rc check_shape(const struct st_tensor *t, struct eng_shape want, str
                    want.rows, want.cols);
 }
 
-enum rc eng_weight(const struct model *m, enum eng_role role, size_t layer, float *out,
-                   size_t count, struct err *err)
+enum rc eng_weight_tensor(const struct model *m, enum eng_role role, size_t layer,
+                          const struct st_tensor **out, struct err *err)
 {
     struct eng_shape want = eng_weight_shape(m, role);
     const struct st_tensor *t;
     char name[WEIGHT_NAME_MAX];
-    enum rc rc;
 
-    assert(want.rows > 0 && count == want.rows * want.cols);
+    assert(want.rows > 0);
     assert(layer < m->layers || !strchr(names[role][m->arch], '%'));
     (void)snprintf(name, sizeof(name), names[role][m->arch], layer);
     t = model_tensor(m, "%s", name);
     if (!t)
         return err_set(err, RC_PARSE, "model '%s' has no tensor '%s%s'", m->dir, m->prefix, name);
-    rc = check_shape(t, want, err);
-    if (rc == RC_OK)
-        rc = st_read_f32(m->tensors, t, 0, count, out, err);
+    if (check_shape(t, want, err) != RC_OK)
+        return err_ctx(err, "model '%s'", m->dir);
+    *out = t;
+    return RC_OK;
+}
+
+enum rc eng_weight(const struct model *m, enum eng_role role, size_t layer, float *out,
+                   size_t count, struct err *err)
+{
+    const struct st_tensor *t = NULL;
+    enum rc rc = eng_weight_tensor(m, role, layer, &t, err);
+
+    if (rc != RC_OK)
+        return rc;
+    assert(count == t->count);
+    rc = st_read_f32(m->tensors, t, 0, count, out, err);
     return rc == RC_OK ? RC_OK : err_ctx(err, "model '%s'", m->dir);
 }
 

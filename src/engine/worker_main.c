@@ -113,7 +113,9 @@ static struct eng_opts opts_of(const struct msg_ask *ask)
     return (struct eng_opts){ .device = ask->device,
                               .dtype = (enum eng_dtype)ask->dtype,
                               .threads = ask->threads,
-                              .isa = ask->isa[0] ? ask->isa : NULL };
+                              .isa = ask->isa[0] ? ask->isa : NULL,
+                              .invariant = ask->invariant,
+                              .timed = ask->timed };
 }
 
 /* Weights that were written while they were read may be half of the one and half of the other. */

@@ -24,13 +24,15 @@ void msg_answer_init(struct msg_answer *m, enum msg_kind kind)
 enum rc msg_ask_model(struct msg_ask *m, const struct model *net, const struct eng_opts *o,
                       struct err *err)
 {
-    static_assert(sizeof(struct eng_opts) == 32, "an option that is new must travel too");
+    static_assert(sizeof(struct eng_opts) == 40, "an option that is new must travel too");
     if (!str_copy(m->dir, sizeof(m->dir), net->dir) ||
         !str_copy(m->isa, sizeof(m->isa), o->isa ? o->isa : "") ||
         !str_copy(m->device, sizeof(m->device), o->device ? o->device : ""))
         return err_set(err, RC_LIMIT, "folder '%.200s…' has a name that is too long", net->dir);
     m->dtype = (uint32_t)o->dtype;
     m->threads = o->threads;
+    m->invariant = o->invariant;
+    m->timed = o->timed;
     m->pool = (uint32_t)net->pool;
     m->normalize = net->normalize;
     return RC_OK;
@@ -59,8 +61,8 @@ bool msg_ask_read(const void *data, size_t len, struct msg_ask *out)
     memcpy(&m, data, sizeof(m));
     if (m.magic != MSG_MAGIC || m.kind < MSG_SETUP || m.kind > MSG_MEMORY ||
         m.dtype >= ENG_DTYPES || m.pool > MODEL_POOL_WEIGHTED || m.normalize > 1 || m.threads < 0 ||
-        !ends(m.device, sizeof(m.device)) || !ends(m.isa, sizeof(m.isa)) ||
-        !ends(m.dir, sizeof(m.dir)))
+        m.invariant > 1 || m.timed > 1 || !ends(m.device, sizeof(m.device)) ||
+        !ends(m.isa, sizeof(m.isa)) || !ends(m.dir, sizeof(m.dir)))
         return false;
     *out = m;
     return true;

@@ -26,6 +26,7 @@ struct msg_ask { /* to the worker */
     uint32_t magic, kind, number, handle;
     uint32_t dtype, pool, normalize;
     int32_t threads;
+    uint32_t invariant, timed; /* 0 or 1 */
     char device[WORKER_DEVICE_MAX];
     char isa[MSG_WORD_MAX]; /* "": the best */
     char dir[MSG_DIR_MAX];

@@ -238,7 +238,7 @@ static enum rc read_dtype(const char *name, enum eng_dtype *out, struct err *err
     *out = ENG_AUTO;
     if (!name || eng_dtype_parse(name, out))
         return RC_OK;
-    return err_set(err, RC_USAGE, "dtype '%s' is not auto, f32, bf16 or int8", name);
+    return err_set(err, RC_USAGE, "dtype '%s' is not auto, f32, bf16, int8, f16 or fp8", name);
 }
 
 static enum rc read_choice(const struct json *b, const char *name, enum ask_choice *out,

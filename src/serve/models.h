@@ -46,6 +46,7 @@ struct model_opts { /* strings are copied */
     enum eng_dtype dtype;      /* ENG_AUTO: from settings */
     const char *fallback;      /* device when that one fails; "none"; NULL: from settings */
     bool fallback_at_start;    /* load it at once; else when it is needed first */
+    bool invariant;            /* eng_opts.invariant */
     enum ask_choice normalize; /* ASK_DEFAULT: as each API does; a request may say otherwise */
     const char *pooling;       /* "mean", "cls", "last" …; NULL: the model's own */
     const char *pool;          /* NULL: "default" */

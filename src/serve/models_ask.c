@@ -73,8 +73,8 @@ static bool same_version(const struct model_opts *a, const struct model_opts *b)
         !str_eq(a->kind, b->kind) || a->max_tokens != b->max_tokens ||
         a->memory_bytes != b->memory_bytes || a->threads != b->threads ||
         !str_eq(a->fallback, b->fallback) || a->fallback_at_start != b->fallback_at_start ||
-        a->normalize != b->normalize || !str_eq(a->pooling, b->pooling) ||
-        a->prompt_count != b->prompt_count)
+        a->invariant != b->invariant || a->normalize != b->normalize ||
+        !str_eq(a->pooling, b->pooling) || a->prompt_count != b->prompt_count)
         return false;
     for (size_t i = 0; i < a->prompt_count; i++)
         if (!str_eq(a->prompts[i].name, b->prompts[i].name) ||

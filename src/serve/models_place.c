@@ -126,6 +126,7 @@ enum rc place_choose(struct workers *w, const struct model_opts *o, const struct
     out->eo = (struct eng_opts){ .device = out->devices[0],
                                  .dtype = o->dtype != ENG_AUTO ? o->dtype : p.set.dtype,
                                  .threads = o->threads,
+                                 .invariant = o->invariant,
                                  .workers = w };
     out->batch_tokens = o->batch_tokens ? o->batch_tokens : tokens_of(&p.set, o->threads);
     out->fallback = fallback_of(o, &p, a);

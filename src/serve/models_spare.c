@@ -59,7 +59,8 @@ const char *spare_device(const struct served *s)
 
 /* ---- loading */
 
-/* The same options on the other device; a type that was chosen for the first stays. */
+/* The same options on the other device; a type that was chosen for the first stays, unless GPUs
+ * alone have it. */
 static enum rc choose(struct workers *ws, const struct wish *w, const struct model *m,
                       const char *device, struct arena *a, struct place *out, struct err *err)
 {
@@ -67,6 +68,8 @@ static enum rc choose(struct workers *ws, const struct wish *w, const struct mod
 
     o.device = device;
     o.fallback = "none";
+    if ((o.dtype == ENG_F16 || o.dtype == ENG_FP8) && !str_starts(device, "cuda"))
+        o.dtype = ENG_AUTO;
     return place_choose(ws, &o, m, a, out, err);
 }
 

@@ -51,15 +51,6 @@ static size_t fit(const char *device, const char *model, const char *kind, const
     return str_eq(model, model_arch_label(m->arch)) ? 4 * letters + 2 : 0;
 }
 
-/* float16 is what a GPU would be given; engines that do not have it choose for themselves. */
-static bool dtype_of(const char *name, enum eng_dtype *out)
-{
-    if (!str_eq(name, "f16"))
-        return eng_dtype_parse(name, out);
-    *out = ENG_AUTO;
-    return true;
-}
-
 /* "8192", or "512/thread" where a machine with more cores wants more. */
 static bool batch_of(const char *text, struct serve_setting *out)
 {
@@ -81,7 +72,7 @@ static bool batch_of(const char *text, struct serve_setting *out)
 static enum rc read_row(const struct csv *t, size_t row, const size_t *col,
                         struct serve_setting *out, struct err *err)
 {
-    if (!dtype_of(csv_cell(t, row, col[COL_DTYPE]), &out->dtype) ||
+    if (!eng_dtype_parse(csv_cell(t, row, col[COL_DTYPE]), &out->dtype) ||
         !batch_of(csv_cell(t, row, col[COL_BATCH]), out))
         return err_set(err, RC_PARSE, "table 'serve.csv': row %zu has a bad type or batch",
                        row + 1);

@@ -549,7 +549,7 @@ static const struct spec_row model_rows[] = {
     ROW(CHOICE, "device", struct spec_model, device, .dflt = "auto", .choices = devices,
         .doc = "where `stoker serve` runs it; auto: GPUs if `gpus` names some, else the CPU"),
     ROW(CHOICE, "dtype", struct spec_model, dtype, .dflt = "auto", .choices = dtypes,
-        .doc = "number format; auto: bf16 where the device multiplies it faster, else f32"),
+        .doc = "number format; auto: f16 on a GPU, bf16 where a CPU is faster so, else f32"),
     ROW(RANGE, "gpus", struct spec_model, gpus,
         .doc = "GPU indexes it is loaded on, once each; unset: all, on device gpu"),
     ROW(WORD, "fallback", struct spec_model, fallback, .dflt = "auto",

@@ -201,7 +201,8 @@ enum spec_device { SPEC_DEVICES(SPEC_ENUM_) };
 
 #define SPEC_DTYPES(X)                                                                             \
     X(DTYPE_AUTO, "auto")                                                                          \
-    X(DTYPE_F32, "f32") X(DTYPE_F16, "f16") X(DTYPE_BF16, "bf16") X(DTYPE_INT8, "int8")
+    X(DTYPE_F32, "f32")                                                                            \
+    X(DTYPE_F16, "f16") X(DTYPE_BF16, "bf16") X(DTYPE_INT8, "int8") X(DTYPE_FP8, "fp8")
 enum spec_dtype { SPEC_DTYPES(SPEC_ENUM_) };
 
 #define SPEC_POOLINGS(X)                                                                           \

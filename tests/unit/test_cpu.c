@@ -189,6 +189,8 @@ TEST(bad_options_are_refused)
         { { .isa = "sse9" }, RC_USAGE },
         { { .threads = -1 }, RC_USAGE },
         { { .threads = CPU_THREADS_MAX + 1 }, RC_USAGE },
+        { { .dtype = ENG_F16 }, RC_USAGE }, /* for GPUs */
+        { { .dtype = ENG_FP8 }, RC_USAGE },
     };
     struct box b;
 

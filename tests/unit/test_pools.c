@@ -418,10 +418,11 @@ TEST(settings_by_device_and_model)
         { "cpu avx2", 560000000, ENG_F32, 256, true },
         { "cpu", 22000000, ENG_F32, 512, true },
         { "ref", 22000000, ENG_F32, 512, false },
-        { "NVIDIA A100-SXM4-80GB", 22000000, ENG_BF16, 16384, false },
-        { "NVIDIA A100-SXM4-80GB", 560000000, ENG_BF16, 8192, false },
-        { "NVIDIA H100 80GB HBM3", 22000000, ENG_BF16, 32768, false },
-        { "NVIDIA H200", 560000000, ENG_BF16, 16384, false },
+        { "NVIDIA A100-SXM4-80GB", 22000000, ENG_F16, 16384, false },
+        { "NVIDIA A100-SXM4-80GB", 560000000, ENG_F16, 8192, false },
+        { "NVIDIA H100 80GB HBM3", 22000000, ENG_F16, 32768, false },
+        { "NVIDIA H200", 22000000, ENG_F16, 16384, false },
+        { "NVIDIA H200", 560000000, ENG_F16, 8192, false },
         { "something new", 22000000, ENG_AUTO, 8192, false },
     };
 

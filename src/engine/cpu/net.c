@@ -96,6 +96,11 @@ enum rc net_choose(struct net *e, const struct model *m, const struct eng_opts *
 
     if (rc != RC_OK)
         return rc;
+    if (o->dtype == ENG_F16 || o->dtype == ENG_FP8) {
+        err_hint(err, "bf16 is as small as f16, int8 as fp8; auto takes what this CPU is best at.");
+        return err_set(err, RC_USAGE, "device 'cpu' does not compute in %s: that is for GPUs",
+                       eng_dtype_name(o->dtype));
+    }
     if (o->threads < 0 || o->threads > CPU_THREADS_MAX)
         return err_set(err, RC_USAGE, "%d threads asked for, not 0 to %d", o->threads,
                        CPU_THREADS_MAX);

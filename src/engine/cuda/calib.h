@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* calib: how far the numbers of a matrix reach, for the scales of fp8. */
+#ifndef ENGINE_CUDA_CALIB_H
+#define ENGINE_CUDA_CALIB_H
+#include "engine/cuda/gk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raises *largest (device, not negative) to the largest |number| of x [m][ld], of which n columns
+ * count; n and ld are multiples of GK_PAD.  f16 and bf16. */
+cudaError_t gk_amax(enum gk_type type, const void *x, size_t ld, int m, int n, float *largest,
+                    cudaStream_t s);
+/* Each of `count` numbers times `factor`, and never below `least`. */
+cudaError_t gk_scale(float *x, int count, float factor, float least, cudaStream_t s);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

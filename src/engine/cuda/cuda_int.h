@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/* cuda_int: the encoder engine on NVIDIA GPUs, between its own files.
+ *
+ *   ops.c      struct eng_ops, GPUs of this machine, errors
+ *   arena.c    memory of a GPU, through its virtual-memory API
+ *   net.c      sizes of a model as kernels want them, places of its weights
+ *   load.c     weights from files into those places, several threads
+ *   fp8.c      scales of activations, weights as e4m3, which products stay in 16 bit
+ *   forward.c  one pass through the layers, as launches on a stream
+ *   graph.c    small passes as CUDA graphs
+ *   run.c      batches in, vectors out
+ *   swap.c     weights out to the host and back
+ *   profile.c  where the time goes
+ *
+ * Kernels stand behind gk.h.  Nothing of the program is linked: what is needed of it comes
+ * through struct eng_host. */
+#ifndef ENGINE_CUDA_CUDA_INT_H
+#define ENGINE_CUDA_CUDA_INT_H
+#include "engine/cuda/cuda_report.h"
+#include "engine/cuda/gk.h"
+#include "engine/engine_plugin.h"
+
+#include <cuda.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    CU_GPUS_MAX = 64,
+    CU_NAME_MAX = 96,
+    CU_WHY_MAX = 256,
+    CU_PASS_TOKENS = 65536,   /* of one pass; a longer batch is cut */
+    CU_PASS_SEQUENCES = 8192, /* likewise */
+    CU_ROOM_TOKENS = 2048,    /* room that is made at load */
+    CU_GRAPH_TOKENS = 2048,   /* passes up to there are graphs */
+    CU_GRAPHS_MAX = 128,      /* kept */
+    CU_GRAPH_BACK = 32 << 10, /* bytes of results that kernels write to the host themselves */
+    CU_SLOTS = 2,             /* passes under way: one computes, one is staged */
+    CU_ALIGN = 256            /* of every buffer */
+};
+
+/* ---- ops.c ---- */
+struct cu_arena {
+    pthread_mutex_t lock;
+    bool ready;
+    size_t grain; /* bytes that memory comes in */
+    uint64_t reserved, committed, used, regions;
+};
+
+struct gpu {
+    int index; /* CUDA's number */
+    char name[CU_NAME_MAX];
+    int major, minor, sms;
+    int sm; /* 90 or 80: whose kernels are used */
+    uint64_t bytes;
+    struct cu_arena arena;
+    atomic_bool lost; /* an error that does not go away: every call fails from then on */
+};
+
+const struct eng_host *cu_host(void);
+extern const struct eng_ops cu_ops;
+
+/* A row of CUDA calls on one GPU, of which the first that fails is told. */
+struct cu_try {
+    struct gpu *gpu;
+    struct err *err; /* may be NULL */
+    enum rc rc;
+};
+/* True when the call worked and all before did; `what` is the object in words. */
+bool cu_ok(struct cu_try *t, cudaError_t e, const char *call, const char *what);
+static inline size_t cu_round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+static inline size_t cu_min(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+static inline size_t cu_max(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+size_t cu_type_bytes(enum gk_type t);
+
+/* ---- arena.c ---- */
+/* A range of addresses whose first `committed` bytes have memory.  It grows where it stands:
+ * pointers into it stay good, and so do graphs that hold them. */
+struct region {
+    struct gpu *gpu; /* NULL: not open */
+    const char *what;
+    unsigned char *base;
+    size_t reserved, committed, used;
+    CUmemGenericAllocationHandle *handles; /* owned */
+    size_t *sizes;                         /* owned, of each handle */
+    size_t handle_count;
+};
+enum rc region_open(struct gpu *g, const char *what, size_t reserve, struct region *out,
+                    struct err *err) MUST_USE;
+/* Memory for `bytes` from the start on.  What is new of it is all zeros. */
+enum rc region_commit(struct region *r, size_t bytes, cudaStream_t s, struct err *err) MUST_USE;
+/* Gives the memory back and keeps the addresses: commit() puts memory there again. */
+void region_empty(struct region *r);
+void region_close(struct region *r); /* fine when it is not open */
+
+/* ---- net.c ---- */
+enum cu_product { CU_QKV, CU_O, CU_FFN1, CU_FFN2, CU_PRODUCTS };
+struct cu_linear {
+    enum gk_type type;
+    int n, k;     /* padded */
+    void *w;      /* [n][k] */
+    float *scale; /* [n], for e4m3 */
+    float *bias;  /* [n] */
+};
+struct cu_norm {
+    float *gain, *bias; /* [ld] */
+};
+struct cu_layer {
+    struct cu_linear product[CU_PRODUCTS];
+    struct cu_norm att, out;
+    float *ctx_scale, *mid_scale; /* [1], for e4m3: of what attention and the activation give */
+};
+struct cu_dense { /* f32 */
+    int in, out;
+    float *w, *bias; /* bias NULL: none */
+    enum gk_dense_act act;
+};
+
+/* What passes through the layers, each in a region of its own. */
+struct cu_room {
+    struct region x, y, x8, x8_scale;
+    struct region wide; /* q, k and v; then what the activation gives */
+    struct region ctx;
+    struct region partial;
+    struct region tail[2];
+    struct region rows32; /* f32 rows of ENG_TOKENS, some at a time */
+    size_t tokens, sequences;
+};
+
+/* Where the parts of a batch stand in one block, in bytes. */
+struct cu_layout {
+    size_t ids, positions, types, starts, skip, tiles, bytes;
+};
+struct cu_counts { /* at the head of the block */
+    int32_t tokens, sequences, tiles, spare;
+};
+
+/* One pass: a batch, or a part of one, on its way. */
+struct cu_slot {
+    struct region block;  /* the batch on the device */
+    unsigned char *stage; /* pinned: the same bytes */
+    size_t stage_bytes;
+    float *back; /* pinned: what comes back */
+    size_t back_bytes;
+    float *graph_back;   /* pinned, of one size for good, since graphs hold it: small results */
+    const float *result; /* of the pass under way: back or graph_back */
+    cudaEvent_t done;
+    bool busy;
+    float *out; /* where the results go, `out_floats` of them */
+    size_t out_floats;
+};
+
+struct cu_key { /* what a graph was captured for */
+    int tokens, sequences;
+    enum eng_want want;
+    bool normalize;
+    enum model_pool pool;
+    int slot;
+};
+struct cu_graph {
+    struct cu_key key;
+    cudaGraphExec_t exec;
+    uint64_t used;
+};
+
+/* An event behind every step of a pass. */
+struct cu_profile {
+    cudaEvent_t *events; /* owned */
+    unsigned char *steps;
+    size_t count, cap;
+    double ms[STOKER_CUDA_STEPS];
+};
+
+struct net {
+    struct eng base;
+    struct gpu *gpu;
+    cudaStream_t stream;
+    enum eng_dtype dtype;
+    enum gk_type type; /* of 16 bits: tables and activations */
+    bool invariant;    /* one algorithm a matrix */
+    bool pdl;
+    /* sizes as kernels see them */
+    size_t ld;              /* hidden, padded */
+    size_t heads, head_dim; /* 32 or 64; an even number of heads of 32 */
+    size_t wide;            /* heads * head_dim */
+    size_t ffn;             /* padded */
+    size_t tokens_max;      /* of a sequence */
+    size_t pass_tokens;     /* of a pass, at most: CU_PASS_TOKENS, or one longer sequence */
+    size_t cut_tokens;      /* where a batch is cut into passes */
+    float scale;
+    /* weights */
+    struct region small, matrices;
+    void *word, *position, *token_type;
+    float *rel;
+    struct cu_norm emb;
+    struct cu_layer *layers; /* owned */
+    struct cu_dense dense[MODEL_DENSE_MAX], head[2];
+    char kept[CU_WHY_MAX]; /* fp8: products that stay in 16 bit, in words; "" none */
+    /* running */
+    struct cu_room room;
+    struct cu_slot slots[CU_SLOTS];
+    int flights[CU_SLOTS]; /* batches submitted, oldest first: slots; -1: one that has ended */
+    size_t flight_count;
+    int slot_next;
+    struct cu_graph graphs[CU_GRAPHS_MAX];
+    size_t graph_count;
+    uint64_t graph_clock, graph_replays;
+    uint32_t *order, *buckets; /* owned: for sorting sequences by length */
+    bool eager;                /* no graphs: while matrices are weighed, or where capturing fails */
+    unsigned char *aside;      /* pinned, owned: weights that were swapped out once; NULL: never */
+    size_t small_bytes, matrices_bytes;
+    bool away; /* their memory on the device is given back */
+    bool timed;
+    cudaEvent_t began, ended;
+    double forward_ms;
+    struct cu_profile *profile; /* owned; NULL: none asked for */
+};
+
+enum rc net_choose(struct net *e, const struct model *m, const struct eng_opts *o,
+                   struct err *err) MUST_USE;
+/* Places of everything; with a base of NULL it counts alone. */
+size_t net_layout_small(struct net *e, unsigned char *base);
+size_t net_layout_matrices(struct net *e, unsigned char *base);
+uint64_t net_bytes(struct net *e, size_t tokens);
+enum rc net_room(struct net *e, size_t tokens, size_t sequences, struct err *err) MUST_USE;
+void net_release(struct net *e);
+size_t net_pool_width(const struct model *m);
+size_t net_width(const struct model *m, enum eng_want want);
+
+/* ---- load.c ---- */
+enum rc net_load(struct net *e, struct err *err) MUST_USE;
+
+/* ---- forward.c ---- */
+struct cu_pass {
+    int tokens, sequences, tiles; /* at most */
+    bool counted;                 /* how many there are stands in the block */
+    int tile_rows;                /* query rows of a tile of attention */
+    const unsigned char *block;   /* on the device */
+    struct cu_layout at;
+    enum eng_want want;
+    float *to; /* (optional) pinned: where the last kernel leaves the results */
+    /* (optional) after each product whose output fp8 gives a scale of its own */
+    cudaError_t (*seen)(void *arg, size_t layer, enum cu_product of, const void *x, size_t ld,
+                        int n);
+    void *arg;
+};
+cudaError_t net_forward(struct net *e, const struct cu_pass *p);
+float *net_result(struct net *e, enum eng_want want); /* where it left vectors or scores */
+size_t net_tail_row(const struct model *m);           /* floats of the widest row of the tail */
+struct cu_layout net_layout_batch(size_t tokens, size_t sequences, size_t tiles);
+size_t net_tiles_max(size_t tokens, size_t sequences);
+
+/* ---- profile.c ---- */
+enum rc profile_open(struct net *e, struct err *err) MUST_USE; /* when it is asked for */
+void profile_close(struct net *e);
+void profile_begin(struct net *e);
+cudaError_t profile_mark(struct net *e, int step); /* that ended; -1: before the first */
+enum rc profile_read(struct net *e, struct err *err) MUST_USE;
+
+/* ---- graph.c ---- */
+/* Puts the pass on the stream: replays its graph, or launches it and keeps a graph. */
+enum rc graph_run(struct net *e, const struct cu_pass *p, int slot, struct err *err) MUST_USE;
+void graph_release(struct net *e);
+/* Sizes that graphs are captured for. */
+size_t graph_tokens(size_t tokens);
+size_t graph_sequences(size_t sequences, size_t tokens);
+
+/* ---- run.c ---- */
+enum rc net_slots_open(struct net *e, struct err *err) MUST_USE;
+void net_slots_close(struct net *e);
+enum rc net_run(struct net *e, const struct eng_batch *b, enum eng_want want, float *out,
+                struct err *err) MUST_USE;
+/* The same in two halves, for CU_SLOTS batches at a time (RC_LIMIT: no room); the oldest ends
+ * first. */
+enum rc net_submit(struct net *e, const struct eng_batch *b, enum eng_want want, float *out,
+                   struct err *err) MUST_USE;
+enum rc net_collect(struct net *e, struct err *err) MUST_USE;
+
+/* ---- swap.c ---- */
+enum rc net_swap_out(struct net *e, struct err *err) MUST_USE;
+enum rc net_swap_in(struct net *e, struct err *err) MUST_USE;
+
+/* ---- fp8.c ---- */
+enum rc net_to_fp8(struct net *e, struct err *err) MUST_USE;
+
+#endif

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+/* run: batches in, vectors out.
+ *
+ * A batch is cut into passes of whole sequences.  All that the device must know of a pass stands
+ * in one block of pinned memory (counts, ids, positions, starts, tiles of attention, types),
+ * which one copy takes over; one copy brings the results back.  (Kernels do both where there is
+ * little to copy.)  There are two such slots: while the device works on one pass the next is
+ * staged.
+ *
+ *     stage 0 | copy, layers, copy back 0 .....|
+ *               stage 1 | (waits on the stream) | copy, layers, copy back 1 .....
+ *
+ * In the steady state nothing is allocated: room grows with the largest pass so far. */
+#include "engine/cuda/cuda_int.h"
+#include "engine/cuda/fetch.h"
+
+#include <assert.h>
+
+enum {
+    LENGTH_STEP = 8, /* tokens that one bucket of lengths spans */
+    LONG_MEAN = 384  /* tokens of a sequence, in the mean, from which long tiles of attention pay */
+};
+
+/* ---- slots ---- */
+static size_t length_buckets(const struct net *e)
+{
+    return e->tokens_max / LENGTH_STEP + 1;
+}
+
+static enum rc pinned(struct net *e, void **p, size_t *have, size_t want, struct err *err)
+{
+    struct cu_try t = { e->gpu, err, RC_OK };
+    void *more = NULL;
+
+    if (want <= *have)
+        return RC_OK;
+    want = cu_round_up(cu_max(want, *have * 2), 1 << 16);
+    if (!cu_ok(&t, cudaHostAlloc(&more, want, cudaHostAllocDefault), "cudaHostAlloc",
+               "a batch's pinned memory"))
+        return t.rc;
+    if (*p)
+        (void)cudaFreeHost(*p);
+    *p = more;
+    *have = want;
+    return RC_OK;
+}
+
+enum rc net_slots_open(struct net *e, struct err *err)
+{
+    size_t tokens = e->pass_tokens, sequences = CU_PASS_SEQUENCES;
+    size_t most = net_layout_batch(tokens, sequences, net_tiles_max(tokens, sequences)).bytes;
+    struct cu_try t = { e->gpu, err, RC_OK };
+
+    e->order = cu_host()->alloc(CU_PASS_SEQUENCES, sizeof(*e->order));
+    e->buckets = cu_host()->alloc(length_buckets(e) + 1, sizeof(*e->buckets));
+    for (size_t i = 0; i < CU_SLOTS && t.rc == RC_OK; i++) {
+        struct cu_slot *s = &e->slots[i];
+
+        t.rc = region_open(e->gpu, "batches", most, &s->block, err);
+        if (t.rc == RC_OK)
+            t.rc = region_commit(&s->block, most, e->stream, err);
+        if (t.rc == RC_OK)
+            (void)(cu_ok(&t, cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming),
+                         "cudaEventCreate", "a batch") &&
+                   cu_ok(
+                       &t,
+                       cudaHostAlloc((void **)&s->graph_back, CU_GRAPH_BACK, cudaHostAllocDefault),
+                       "cudaHostAlloc", "vectors"));
+    }
+    return t.rc;
+}
+
+void net_slots_close(struct net *e)
+{
+    for (size_t i = 0; i < CU_SLOTS; i++) {
+        struct cu_slot *s = &e->slots[i];
+
+        region_close(&s->block);
+        if (s->stage)
+            (void)cudaFreeHost(s->stage);
+        if (s->back)
+            (void)cudaFreeHost(s->back);
+        if (s->graph_back)
+            (void)cudaFreeHost(s->graph_back);
+        if (s->done)
+            (void)cudaEventDestroy(s->done);
+        *s = (struct cu_slot){ 0 };
+    }
+}
+
+/* Waits for what the slot has under way and hands it over. */
+static bool collect(struct net *e, struct cu_slot *s, struct cu_try *t)
+{
+    (void)e;
+    if (!s->busy)
+        return t->rc == RC_OK;
+    s->busy = false;
+    if (!cu_ok(t, cudaEventSynchronize(s->done), "cudaEventSynchronize", "a batch"))
+        return false;
+    memcpy(s->out, s->result, s->out_floats * sizeof(float));
+    return true;
+}
+
+/* ---- staging ---- */
+
+/* Sequences first .. end of a batch. */
+struct part {
+    const struct eng_batch *b;
+    size_t first, end;
+};
+
+static size_t part_tokens(const struct part *p)
+{
+    return p->b->starts[p->end] - p->b->starts[p->first];
+}
+
+static size_t part_length(const struct part *p, size_t s)
+{
+    return p->b->starts[p->first + s + 1] - p->b->starts[p->first + s];
+}
+
+/* e->order: the part's sequences, the longest first, by steps of LENGTH_STEP tokens. */
+static void sort_lengths(struct net *e, const struct part *p)
+{
+    size_t n = p->end - p->first, buckets = length_buckets(e);
+
+    memset(e->buckets, 0, (buckets + 1) * sizeof(*e->buckets));
+    for (size_t s = 0; s < n; s++)
+        e->buckets[buckets - part_length(p, s) / LENGTH_STEP]++;
+    for (size_t i = 0, sum = 0; i <= buckets; i++) {
+        size_t here = e->buckets[i];
+
+        e->buckets[i] = (uint32_t)sum;
+        sum += here;
+    }
+    for (size_t s = 0; s < n; s++)
+        e->order[e->buckets[buckets - part_length(p, s) / LENGTH_STEP]++] = (uint32_t)s;
+}
+
+static size_t stage_tiles(struct net *e, const struct part *p, size_t rows, struct gk_tile *out)
+{
+    size_t sequences = p->end - p->first, n = 0;
+
+    if (sequences > 1)
+        sort_lengths(e, p);
+    else
+        e->order[0] = 0;
+    for (size_t i = 0; i < sequences; i++) {
+        size_t s = e->order[i], count = part_length(p, s);
+        uint32_t first = p->b->starts[p->first + s] - p->b->starts[p->first];
+
+        for (size_t q = 0; q < count; q += rows)
+            out[n++] =
+                (struct gk_tile){ .first = first, .count = (uint32_t)count, .q = (uint32_t)q };
+    }
+    return n;
+}
+
+static void stage(struct net *e, const struct part *p, const struct cu_pass *pass,
+                  unsigned char *to)
+{
+    const struct cu_layout *at = &pass->at;
+    const struct eng_batch *b = p->b;
+    size_t sequences = p->end - p->first, tokens = part_tokens(p), from = b->starts[p->first];
+    struct cu_counts *counts = (struct cu_counts *)(void *)to;
+    uint32_t *ids = (uint32_t *)(void *)(to + at->ids);
+    uint32_t *positions = (uint32_t *)(void *)(to + at->positions);
+    uint32_t *starts = (uint32_t *)(void *)(to + at->starts);
+    uint32_t *skip = (uint32_t *)(void *)(to + at->skip);
+
+    memcpy(ids, b->ids + from, tokens * sizeof(*ids));
+    for (size_t s = 0; s < sequences; s++) {
+        size_t begin = b->starts[p->first + s] - from;
+
+        cu_host()->positions(e->base.model, ids + begin, part_length(p, s), positions + begin);
+        starts[s] = (uint32_t)begin;
+        skip[s] = b->skip ? b->skip[p->first + s] : 0;
+    }
+    starts[sequences] = (uint32_t)tokens;
+    if (e->token_type && b->types)
+        memcpy(to + at->types, b->types + from, tokens);
+    else if (e->token_type)
+        memset(to + at->types, 0, tokens);
+    counts->tokens = (int32_t)tokens;
+    counts->sequences = (int32_t)sequences;
+    counts->tiles = (int32_t)stage_tiles(e, p, (size_t)pass->tile_rows,
+                                         (struct gk_tile *)(void *)(to + at->tiles));
+}
+
+/* The next power of two: room then grows a few times and no more. */
+static size_t roomy(size_t n, size_t most)
+{
+    size_t size = 256;
+
+    while (size < n)
+        size *= 2;
+    return cu_max(cu_min(size, most), n);
+}
+
+static size_t part_tiles(const struct part *p, size_t rows)
+{
+    size_t n = 0;
+
+    for (size_t s = 0; s < p->end - p->first; s++)
+        n += (part_length(p, s) + rows - 1) / rows;
+    return n;
+}
+
+/* Sizes of the pass and memory for it: those of its bucket, or its own. */
+static enum rc prepare(struct net *e, const struct part *part, enum eng_want want,
+                       struct cu_slot *s, struct cu_pass *out, struct err *err)
+{
+    size_t tokens = part_tokens(part), sequences = part->end - part->first, tiles;
+    size_t width = net_width(e->base.model, want);
+    struct cu_pass p = { .want = want, .counted = tokens <= CU_GRAPH_TOKENS };
+    enum rc rc;
+
+    if (p.counted) {
+        tokens = graph_tokens(tokens);
+        sequences = graph_sequences(sequences, tokens);
+    }
+    p.tile_rows = GK_ATTN_ROWS;
+    if (!p.counted && tokens / sequences >= LONG_MEAN)
+        p.tile_rows = GK_ATTN_ROWS_LONG;
+    tiles = p.counted ? net_tiles_max(tokens, sequences) : part_tiles(part, (size_t)p.tile_rows);
+    p.tokens = (int)tokens;
+    p.sequences = (int)sequences;
+    p.tiles = (int)tiles;
+    p.at = net_layout_batch(tokens, sequences, tiles);
+    p.block = s->block.base;
+    if (p.counted && want != ENG_TOKENS && sequences * width * sizeof(float) <= CU_GRAPH_BACK)
+        p.to = s->graph_back;
+    rc = net_room(e, roomy(tokens, e->pass_tokens), roomy(sequences, CU_PASS_SEQUENCES), err);
+    if (rc == RC_OK)
+        rc = pinned(e, (void **)&s->stage, &s->stage_bytes, p.at.bytes, err);
+    if (rc == RC_OK && want != ENG_TOKENS && !p.to)
+        rc = pinned(e, (void **)&s->back, &s->back_bytes,
+                    (part->end - part->first) * width * sizeof(float), err);
+    if (rc == RC_OK)
+        *out = p;
+    return rc;
+}
+
+/* ---- running ---- */
+
+/* The rows as f32, some at a time. */
+static enum rc fetch_rows(struct net *e, struct cu_slot *s, size_t rows, float *out,
+                          struct err *err)
+{
+    struct cu_try t = { e->gpu, err, RC_OK };
+    size_t hidden = e->base.model->hidden, some = e->room.rows32.used / (hidden * sizeof(float));
+    float *wide = (float *)(void *)e->room.rows32.base;
+
+    t.rc = pinned(e, (void **)&s->back, &s->back_bytes, cu_min(some, rows) * hidden * sizeof(float),
+                  err);
+    for (size_t at = 0; at < rows && t.rc == RC_OK; at += some) {
+        size_t n = cu_min(some, rows - at), bytes = n * hidden * sizeof(float);
+        const void *x = e->room.x.base + at * e->ld * cu_type_bytes(e->type);
+
+        if (cu_ok(&t, gk_widen(e->type, x, e->ld, (int)n, (int)hidden, wide, e->stream), "launch",
+                  "token vectors") &&
+            cu_ok(&t, cudaMemcpyAsync(s->back, wide, bytes, cudaMemcpyDeviceToHost, e->stream),
+                  "cudaMemcpyAsync", "token vectors") &&
+            cu_ok(&t, cudaStreamSynchronize(e->stream), "cudaStreamSynchronize", "token vectors"))
+            memcpy(out + at * hidden, s->back, bytes);
+    }
+    return t.rc;
+}
+
+static bool launch(struct net *e, const struct cu_pass *p, int slot, struct cu_try *t)
+{
+    if (p->counted)
+        t->rc = graph_run(e, p, slot, t->err);
+    else
+        (void)cu_ok(t, net_forward(e, p), "launch", "the layers");
+    if (e->timed)
+        (void)cu_ok(t, cudaEventRecord(e->ended, e->stream), "cudaEventRecord", "a batch");
+    return t->rc == RC_OK;
+}
+
+/* The batch onto the device: a small one by a kernel, which starts sooner than a copy. */
+static bool send(struct net *e, const struct cu_pass *p, struct cu_slot *s, struct cu_try *t)
+{
+    size_t bytes = e->token_type ? p->at.bytes : p->at.types;
+
+    if (p->counted)
+        return cu_ok(t, gk_fetch(s->stage, s->block.base, bytes, e->stream), "launch", "a batch");
+    return cu_ok(t,
+                 cudaMemcpyAsync(s->block.base, s->stage, bytes, cudaMemcpyHostToDevice, e->stream),
+                 "cudaMemcpyAsync", "a batch");
+}
+
+/* The results back, where the last kernel does not leave them there. */
+static bool take(struct net *e, const struct cu_pass *p, struct cu_slot *s, struct cu_try *t)
+{
+    s->result = p->to ? p->to : s->back;
+    return (p->to ||
+            cu_ok(t,
+                  cudaMemcpyAsync(s->back, net_result(e, p->want), s->out_floats * sizeof(float),
+                                  cudaMemcpyDeviceToHost, e->stream),
+                  "cudaMemcpyAsync", "vectors")) &&
+           cu_ok(t, cudaEventRecord(s->done, e->stream), "cudaEventRecord", "a batch");
+}
+
+static enum rc run_part(struct net *e, const struct part *part, enum eng_want want, int slot,
+                        float *out, struct err *err)
+{
+    struct cu_slot *s = &e->slots[slot];
+    struct cu_try t = { e->gpu, err, RC_OK };
+    struct cu_pass p;
+
+    if (!collect(e, s, &t))
+        return t.rc;
+    t.rc = prepare(e, part, want, s, &p, err);
+    if (t.rc != RC_OK)
+        return t.rc;
+    stage(e, part, &p, s->stage);
+    if (!send(e, &p, s, &t) ||
+        (e->timed && part->first == 0 &&
+         !cu_ok(&t, cudaEventRecord(e->began, e->stream), "cudaEventRecord", "a batch")) ||
+        !launch(e, &p, slot, &t))
+        return t.rc;
+    if (want == ENG_TOKENS)
+        return fetch_rows(e, s, part_tokens(part), out, err);
+    s->out = out;
+    s->out_floats = (part->end - part->first) * net_width(e->base.model, want);
+    s->busy = take(e, &p, s, &t);
+    return t.rc;
+}
+
+/* As many whole sequences as a pass takes, and at least one. */
+static size_t part_end(const struct net *e, const struct eng_batch *b, size_t first)
+{
+    size_t end = first + 1;
+
+    while (end < b->sequences && end - first < CU_PASS_SEQUENCES &&
+           b->starts[end + 1] - b->starts[first] <= e->cut_tokens)
+        end++;
+    return end;
+}
+
+static void read_times(struct net *e, struct cu_try *t)
+{
+    float ms = 0;
+
+    if (e->timed && cu_ok(t, cudaEventSynchronize(e->ended), "cudaEventSynchronize", "a batch") &&
+        cu_ok(t, cudaEventElapsedTime(&ms, e->began, e->ended), "cudaEventElapsedTime", "a batch"))
+        e->forward_ms = (double)ms;
+}
+
+enum rc net_run(struct net *e, const struct eng_batch *b, enum eng_want want, float *out,
+                struct err *err)
+{
+    size_t width = net_width(e->base.model, want), parts = 0;
+    struct cu_try t = { e->gpu, err, RC_OK };
+
+    profile_begin(e);
+    for (size_t first = 0, end; first < b->sequences && t.rc == RC_OK; first = end, parts++) {
+        struct part part = { .b = b, .first = first };
+        size_t row = want == ENG_TOKENS ? b->starts[first] : first;
+
+        part.end = end = part_end(e, b, first);
+        t.rc = run_part(e, &part, want, (int)(parts % CU_SLOTS), out + row * width, err);
+    }
+    for (size_t i = 0; i < CU_SLOTS; i++)
+        (void)collect(e, &e->slots[(parts + i) % CU_SLOTS], &t);
+    if (t.rc == RC_OK)
+        read_times(e, &t);
+    if (t.rc == RC_OK)
+        t.rc = profile_read(e, err);
+    if (t.rc != RC_OK) /* what is still under way ends before its memory is used again */
+        (void)cudaStreamSynchronize(e->stream);
+    return t.rc;
+}
+
+/* A batch of several passes, or one of tokens, runs at once: what is under way before it ends
+ * with it, and is handed over when it is asked for. */
+enum rc net_submit(struct net *e, const struct eng_batch *b, enum eng_want want, float *out,
+                   struct err *err)
+{
+    struct part all = { .b = b, .first = 0, .end = b->sequences };
+    int slot = -1;
+    enum rc rc;
+
+    if (e->flight_count == CU_SLOTS)
+        return cu_host()->fail(err, RC_LIMIT, "%d batches are on the GPU already", CU_SLOTS);
+    if (part_end(e, b, 0) < b->sequences || want == ENG_TOKENS) {
+        rc = net_run(e, b, want, out, err);
+    } else {
+        slot = e->slot_next;
+        rc = run_part(e, &all, want, slot, out, err);
+        e->slot_next = (slot + 1) % CU_SLOTS;
+    }
+    if (rc == RC_OK)
+        e->flights[e->flight_count++] = slot;
+    return rc;
+}
+
+enum rc net_collect(struct net *e, struct err *err)
+{
+    struct cu_try t = { e->gpu, err, RC_OK };
+    int slot = e->flights[0];
+
+    assert(e->flight_count > 0);
+    e->flight_count--;
+    memmove(e->flights, e->flights + 1, e->flight_count * sizeof(*e->flights));
+    if (slot >= 0)
+        (void)collect(e, &e->slots[slot], &t);
+    return t.rc;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* fake_gpu: a GPU without hardware, to test the host side of the CUDA engine on any machine.
+ *
+ * "Device" memory is that of the host, every call works at once, kernels are plain loops over
+ * the definitions of gk.h.  What is captured is kept as a list of launches that a graph repeats.
+ * Memory that the contract leaves undefined is filled with NaN, so that who reads it shows. */
+#ifndef TESTS_GPU_FAKE_GPU_H
+#define TESTS_GPU_FAKE_GPU_H
+#include "engine/cuda/calib.h"
+#include "engine/cuda/fetch.h"
+#include "engine/cuda/gk.h"
+
+enum fake_kind {
+    FAKE_GEMM,
+    FAKE_SKINNY,
+    FAKE_ATTN,
+    FAKE_EMBED,
+    FAKE_NORM,
+    FAKE_POOL,
+    FAKE_DENSE,
+    FAKE_FETCH
+};
+struct fake_launch {
+    enum fake_kind kind;
+    union {
+        struct gk_gemm gemm;
+        struct gk_attn attn;
+        struct gk_embed embed;
+        struct gk_norm norm;
+        struct gk_pool pool;
+        struct gk_dense dense;
+        struct {
+            const void *from;
+            void *to;
+            size_t bytes;
+        } fetch;
+    };
+    float *partial; /* FAKE_SKINNY */
+    int splits;
+};
+/* Runs it, or keeps it while a stream is captured. */
+cudaError_t fake_launch(const struct fake_launch *l);
+void fake_run(const struct fake_launch *l); /* fake_kernels.c */
+
+#endif
