@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "bench/report.h"
-#include "cmd/cmd.h"
+#include "cmd/bench_int.h"
 #include "os/file.h"
 
 #include <inttypes.h>
@@ -441,10 +441,10 @@ static const struct cmd cmd_bench_serve = {
     .run = run_serve,
 };
 
-static const struct cmd *const subs[] = { &cmd_bench_serve, NULL };
+static const struct cmd *const subs[] = { &cmd_bench_engine, &cmd_bench_serve, NULL };
 const struct cmd cmd_bench = {
     .name = "bench",
-    .summary = "measure servers under load",
+    .summary = "measure models and servers",
     .operands = "",
     .about = "Measurements that need nothing but this program.",
     .subs = subs,

@@ -78,4 +78,34 @@ test_expect 'wrong use: exit 2' '
     for args in "" "https://h" "x://h" "$tei --rate 0" "$tei --rate x" "$tei --uniform" "$tei --duration 5" "$tei --slices 2" "$tei --docs 3" \
         "$tei --api nope" "$tei --json --result-prefix x" "$tei --max-errors x" "$tei --token a --token-file b" "$tei --compare x --requests 1"; do
         stoker bench serve $args >out 2>err; test $? = 2 && test ! -s out && test -s err || { echo "$args"; cat err; exit 1; }; done'
+# ---- bench engine
+model=$TOP/tests/fixtures/models/bert ranker=$TOP/tests/fixtures/models/bert-score
+engine() { stoker bench engine "$@" --passes 2; }
+test_expect 'engine: a table' '
+    engine "$model" --device ref -c 2x7 -c 1x3 >out && cat out && head -1 out | grep -q "^bert: 2 layers of 32, on " &&
+    grep -q "^2x7  *2  *14  *1  *2  *[0-9.]*  *[0-9,]*  *[0-9.e+-]*$" out && grep -q "^1x3 " out'
+test_expect 'engine: JSON' '
+    engine "$model" -c 2x7 --json >j && python3 -c "
+import json; d = json.load(open(\"j\")); c = d[\"cases\"][0]
+assert (d[\"schema\"], c[\"texts\"], c[\"tokens\"], c[\"steady\"]) == (\"stoker.bench-engine/1\", 2, 14, True), d
+assert c[\"device_ms\"] is None and c[\"cosine_least\"] is None and c[\"ms_least\"] <= c[\"ms\"]"'
+test_expect 'engine: vectors of two devices, and of two ways to batch' '
+    printf "3\n20\n1\n20\n" >lens && engine "$model" --device ref -c @lens --save v.npy >/dev/null && test $(wc -c <v.npy) = $((128 + 4 * 32 * 4)) &&
+    engine "$model" --device cpu --dtype f32 --batch-tokens 1 -c @lens --check v.npy >out && cat out &&
+    grep -q "^@lens  *4  *44  *4 " out && grep -Eq "least cosine (0.99999|1.0)" out'
+test_expect 'engine: a device that takes the next batch while one runs' '
+    test -e "$BUILD/tests/plugin/engine/stoker-cuda.so" || exit 0
+    engine "$model" --device ref -c @lens --save v.npy >/dev/null &&
+    FAKE_DEVICE_SUBMITS=1 STOKER_PLUGIN_DIR=$BUILD/tests/plugin/engine engine "$model" --device cuda -c @lens --batch-tokens 20 --check v.npy >out &&
+    cat out && grep -q "^@lens  *4  *44  *3 " out && grep -q "largest difference 0$" out && ! grep -q "differ in their bits" out'
+test_expect 'engine: scores of a reranker, and its tokens' '
+    engine "$ranker" -c 5x9 --save s.npy >/dev/null && test $(wc -c <s.npy) = $((128 + 5 * 4)) &&
+    engine "$ranker" -c 5x9 --want tokens --save t.npy >/dev/null && test $(wc -c <t.npy) = $((128 + 45 * 32 * 4))'
+test_expect 'engine: what cannot be' '
+    { engine "$model" -c 3y4 2>err; test $? = 2; } && grep -q "unknown case" err &&
+    { engine "$model" -c 1x67 2>err; test $? = 4; } && grep -q "takes 66 at most" err &&
+    { engine "$model" -c 1x2 -c 1x3 --save v.npy 2>err; test $? = 2; } &&
+    { engine "$model" -c 1x2 --swap 2>err; test $? = 2; } && grep -q "does not swap" err &&
+    { engine "$model" -c 1x2 --dtype f33 2>err; test $? = 2; } && grep -q "unknown type" err &&
+    { engine "$model" -c 1x2 --check v.npy 2>err; test $? = 2; } && grep -q "does not hold 1 rows" err'
 test_done
