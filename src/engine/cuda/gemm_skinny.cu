@@ -76,16 +76,6 @@ __device__ __forceinline__ void copies_pace(void)
 {
     asm volatile("cp.async.commit_group;\ncp.async.wait_group 1;" ::: "memory");
 }
-/* From L2: what another kernel wrote must not come out of an old line of L1. */
-__device__ __forceinline__ uint4 load16(const void *p)
-{
-    uint4 v;
-    asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(p)
-                 : "memory");
-    return v;
-}
 /* How many rows there are, which nothing waits for before it is used. */
 __device__ __forceinline__ int load_rows(const int32_t *rows, int most)
 {
@@ -216,7 +206,7 @@ __device__ __forceinline__ void multiply(const struct skinny_args &p, struct str
 
 #pragma unroll
         for (int h = 0; h < MT * 2; h++)
-            x[h / 2][h % 2] = load16(a + h * 8 * p.lda);
+            x[h / 2][h % 2] = gk_load16(a + h * 8 * p.lda);
         __syncwarp(); /* keeps the loads above together: the compiler would wait between them */
         copies_wait();
 #pragma unroll

@@ -138,6 +138,18 @@ __device__ __forceinline__ void gk_let_next(void)
 #endif
 }
 
+/* ---- memory ---- */
+/* From L2: what another kernel wrote must not come out of an old line of L1. */
+__device__ __forceinline__ uint4 gk_load16(const void *p)
+{
+    uint4 v;
+    asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p)
+                 : "memory");
+    return v;
+}
+
 /* ---- mma.sync m16n8k16: c += a b, f32 sums ---- */
 template <typename T>
 __device__ __forceinline__ void gk_mma(float c[4], const uint32_t a[4], const uint32_t b[2]);

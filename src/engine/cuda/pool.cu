@@ -81,16 +81,6 @@ __device__ struct rows_wanted rows_of(int kind, uint32_t count, uint32_t skip)
     return r;
 }
 
-/* From L2: what another kernel wrote must not come out of an old line of L1. */
-__device__ __forceinline__ uint4 load16(const void *p)
-{
-    uint4 v;
-    asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(p)
-                 : "memory");
-    return v;
-}
 __device__ __forceinline__ float larger(float was, float x) /* a NaN stays */
 {
     return x > was || x != x ? x : was;
@@ -111,7 +101,7 @@ __device__ __forceinline__ void pool_rows(const T *x, size_t ld, struct rows_wan
 
 #pragma unroll
         for (int a = 0; a < ROWS_AHEAD; a++)
-            u[a] = load16(x + min(t + a * step, r.to - 1) * ld);
+            u[a] = gk_load16(x + min(t + a * step, r.to - 1) * ld);
 #pragma unroll
         for (int a = 0; a < ROWS_AHEAD; a++) {
             uint32_t at = t + a * step, w[4] = { u[a].x, u[a].y, u[a].z, u[a].w };

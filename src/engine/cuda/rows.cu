@@ -60,16 +60,6 @@ struct embed_args {
 
 /* ---- a lane's 8 columns ---- */
 
-/* From L2: what another kernel wrote must not come out of an old line of L1. */
-__device__ __forceinline__ uint4 load16(const void *p)
-{
-    uint4 v;
-    asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(p)
-                 : "memory");
-    return v;
-}
 __device__ __forceinline__ void store16(void *p, uint4 v, bool real)
 {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n"
@@ -266,7 +256,7 @@ __device__ __forceinline__ void add_parts(const float *from, size_t step, float 
     for (int s = 0; s < PARTS; s++)
 #pragma unroll
         for (int h = 0; h < 2; h++)
-            part[s][h] = load16(from + s * step + h * 4);
+            part[s][h] = gk_load16(from + s * step + h * 4);
     __syncwarp(); /* keeps the loads together: the compiler would wait between them */
 #pragma unroll
     for (int s = 0; s < PARTS; s++)
@@ -370,10 +360,10 @@ __global__ void __launch_bounds__(CHUNKS * 32, CHUNKS <= 4 ? 4 : 1)
         if (pass == 1) {
             gk_wait_before();
             rows = load_rows(p.norm);
-            uint4 was = load16((const T *)p.norm.x + at);
+            uint4 was = gk_load16((const T *)p.norm.x + at);
 
             if (p.y)
-                widen8<T>(load16((const T *)p.y + at), v);
+                widen8<T>(gk_load16((const T *)p.y + at), v);
             else
                 add_all_parts(p.partial + at, p.norm.m * p.norm.ld, p.splits, v);
             widen8<T>(was, x);
@@ -465,8 +455,8 @@ __global__ void __launch_bounds__(WARP_FORM_WARPS * 32) add_warp_kernel(const st
 
         x[c] = y[c] = make_uint4(0, 0, 0, 0);
         if (c * CHUNK + lane * LANE < p.norm.ld) {
-            x[c] = load16((const T *)p.norm.x + at);
-            y[c] = load16((const T *)p.y + at);
+            x[c] = gk_load16((const T *)p.norm.x + at);
+            y[c] = gk_load16((const T *)p.y + at);
         }
     }
 #pragma unroll
