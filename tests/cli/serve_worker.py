@@ -331,7 +331,7 @@ def stops_under_load():
     those = [threading.Thread(target=lambda i=i: got.append(s.ask("/embed", {"inputs": f"text {i}"})[0])) for i in range(20)]
     for t in those:
         t.start()
-    wait(lambda: s.metric("stoker_queue_jobs") > 1)
+    wait(lambda: len(got) + s.metric("stoker_queue_jobs") >= 20)  # all have come
     rc, _ = s.stop()
     for t in those:
         t.join()
