@@ -14,7 +14,10 @@
 
 #define MAGIC "stoker-cuda-choices 1 "
 
-enum { FIELD_MAX = 24, US_MAX = 10000000 /* ten seconds of one product */ };
+enum {
+    FIELD_MAX = 24,   /* bytes of a field */
+    US_MAX = 10000000 /* of one product: ten seconds */
+};
 
 /* In the order of the enums of gk.h. */
 static const char *const type_names[] = { "f16", "bf16", "e4m3" };
