@@ -20,12 +20,13 @@ endif
 ifeq ($(CUDA),1)
 GPU_TESTS := $(patsubst tests/gpu/%.cu,$(B)/tests/gpu/%,$(sort $(wildcard tests/gpu/test_*.cu)))
 GPU_KERNELS := $(B)/tests/gpu/kernels.a
-$(GPU_KERNELS): $(CUDA_SRC:src/%.cu=$(B)/obj/%.cu.o)
+GPU_CHOICE := choose choose_gemm gemm_lt # the C beside them: which product is fastest
+$(GPU_KERNELS): $(CUDA_SRC:src/%.cu=$(B)/obj/%.cu.o) $(GPU_CHOICE:%=$(B)/obj/engine/cuda/%.cuda.o) mk/gpu.mk
 	@mkdir -p $(@D)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 $(GPU_TESTS): $(B)/tests/gpu/%: tests/gpu/%.cu $(wildcard tests/gpu/*.cuh) $(GPU_KERNELS)
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCCFLAGS) -Itests -o $@ $< $(GPU_KERNELS)
+	$(Q)$(NVCC) $(NVCCFLAGS) -Itests -o $@ $< $(GPU_KERNELS) -ldl
 endif
 
 .PHONY: bundle gpu-test gpu-bench gpu-tests
