@@ -242,15 +242,22 @@ enum rc worker_call(struct worker *w, struct msg_ask *ask, struct msg_answer *an
 
 /* ---- from outside */
 
+/* The same of a device whose plug-in is there. */
+static enum rc split_known(const char *device, char name[WORKER_NAME_MAX], uint64_t *number,
+                           struct err *err)
+{
+    enum rc rc = split(device, name, number, err);
+
+    return rc == RC_OK ? plugin_check(device, err) : rc;
+}
+
 enum rc workers_find(struct workers *ws, const char *device, const struct eng_ops **out,
                      struct err *err)
 {
     char name[WORKER_NAME_MAX];
     uint64_t number;
-    enum rc rc = split(device, name, &number, err);
+    enum rc rc = split_known(device, name, &number, err);
 
-    if (rc == RC_OK)
-        rc = plugin_check(device, err);
     if (rc != RC_OK)
         return rc;
     pthread_mutex_lock(&ws->lock);
@@ -275,10 +282,8 @@ enum rc workers_known(struct workers *ws, const char *device, const struct eng_o
 {
     char name[WORKER_NAME_MAX];
     uint64_t number;
-    enum rc rc = split(device, name, &number, err);
+    enum rc rc = split_known(device, name, &number, err);
 
-    if (rc == RC_OK)
-        rc = plugin_check(device, err);
     if (rc != RC_OK)
         return rc;
     pthread_mutex_lock(&ws->lock);
