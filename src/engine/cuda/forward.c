@@ -264,7 +264,7 @@ static bool ffn_fused(struct way *w, const struct cu_layer *l, enum gk_act act)
         .pdl = e->pdl,
     };
 
-    if (e->gpu->sm != 90 || e->invariant || e->dtype == ENG_FP8 || w->p->seen ||
+    if (e->gpu->sm != 90 || e->invariant || w->p->seen ||
         w->p->tokens < FFN_FULL * rounds * round || !gk_ffn_sm90_can(&g))
         return false;
     if (!w->error)
@@ -393,9 +393,7 @@ cudaError_t net_forward(struct net *e, const struct cu_pass *p)
         w.sequences = &counts(p)->sequences;
         w.tiles = &counts(p)->tiles;
     }
-    /* A difference in the last bit of 16 may be one of 8 bits behind the next rounding: with fp8
-     * the bits are always the same. */
-    w.skinny = p->tokens <= GK_SKINNY_ROWS && !e->invariant && e->dtype != ENG_FP8;
+    w.skinny = p->tokens <= GK_SKINNY_ROWS && !e->invariant;
     mark(&w, -1);
     embed(&w);
     mark(&w, STOKER_CUDA_EMBED);

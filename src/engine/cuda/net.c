@@ -54,7 +54,9 @@ enum rc net_choose(struct net *e, const struct model *m, const struct eng_opts *
                                "model '%s' has heads of %zu numbers, and a GPU takes 64 at most",
                                m->dir, m->head_dim);
     e->base.model = m;
-    e->invariant = o->invariant;
+    /* A sum in another order moves one value in some thousand across a rounding of 8 or fewer bits,
+     * and the next layer doubles that: only f16 is fine enough to have two ways. */
+    e->invariant = o->invariant || e->dtype != ENG_F16;
     e->pdl = e->gpu->sm == 90 && !(pdl && pdl[0] == '0');
     e->head_dim = m->head_dim <= 32 ? 32 : 64;
     e->heads = cu_round_up(m->heads, GK_PAD / e->head_dim);
