@@ -13,6 +13,7 @@
                sentences for 1,000 queries, against f32
     sanitizer  a small model under compute-sanitizer, where that is installed
     smi        what `stoker detect` says, against nvidia-smi
+    faults     a server on one GPU that plays two: its replicas, a worker killed, one that hangs, no memory left
 
 Rows are compared by their angle: vectors of texts, and of all tokens for some shapes; of a reranker those of all
 tokens, since a score has no angle: its largest difference stands beside them.
@@ -33,6 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import faults as serving  # noqa: E402
 import models  # noqa: E402
 from gpulib import HERE, TOP, Budget, EngineFailed, Results, engine, say, stoker_path, work_folder  # noqa: E402
 
@@ -42,7 +44,7 @@ SCORES = 0.99  # correlation of a reranker's scores
 OVERLAP = {"f16": 0.99, "bf16": 0.98, "fp8": 0.97}
 QUERIES, SENTENCES, NEAREST, SEED = 1000, 20000, 10, 20240229
 TYPES = ("f16", "bf16", "fp8")
-PARTS = ["types", "batches", "sm80", "real", "smi", "kernels", "sanitizer"]
+PARTS = ["types", "batches", "sm80", "real", "smi", "faults", "kernels", "sanitizer"]
 DEEP_MAX = 4096  # tokens through all layers
 SIDE_BY_SIDE = 3  # of each of two kinds
 BATCHED = ["xlmr", "mpnet", "minilm", "bge"]  # one of each kind
@@ -224,7 +226,7 @@ def guarded(run, what, fn):
     """A run that fails is short, and leaves the others."""
     try:
         fn()
-    except (EngineFailed, OSError, ValueError) as e:
+    except (EngineFailed, OSError, ValueError, subprocess.SubprocessError) as e:
         run.results.add(f"{what}.failed", 1, "runs", 0, False)
         say(f"# {what}: {e}")
 
@@ -386,6 +388,11 @@ def smi(run):
     return None
 
 
+def faults(run):
+    if run.budget.fits("faults", 40):
+        guarded(run, "gpu.faults", lambda: serving.run_all(run))
+
+
 def run_parts(run, parts):
     """Whole models first, side by side, since a right answer does not take its time; what waits for the CPU's
     reference in threads of its own.  Then the rest, one by one."""
@@ -398,7 +405,7 @@ def run_parts(run, parts):
             f.result()
     say(f"# models: {run.budget.used():.1f} s")
     for part in parts:
-        if part in ("kernels", "sanitizer", "smi"):
+        if part in ("kernels", "sanitizer", "smi", "faults"):
             start = run.budget.used()
             globals()[part](run)
             say(f"# {part}: {run.budget.used() - start:.1f} s")
