@@ -153,7 +153,7 @@ def broken(run, server, texts, want, name, sent):
 
 def no_memory(run):
     """Another program holds the GPU's memory: an error with bytes asked for and free, and nothing hangs."""
-    hold = "import torch,sys\nf,_=torch.cuda.mem_get_info(); x=torch.empty(f-(300<<20),dtype=torch.uint8,device='cuda'); " \
+    hold = "import torch,sys\nf,_=torch.cuda.mem_get_info(); x=torch.empty(f-(1000<<20),dtype=torch.uint8,device='cuda'); " \
            "print('held',flush=True); sys.stdin.read()"
     holder = subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
