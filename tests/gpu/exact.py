@@ -16,7 +16,8 @@
     faults     a server on one GPU that plays two: its replicas, a worker killed, one that hangs, no memory left
 
 Rows are compared by their angle: vectors of texts, and of all tokens for some shapes; of a reranker those of all
-tokens, since a score has no angle: its largest difference stands beside them.
+tokens, since a score has no angle: its largest difference stands beside them.  With fp8 bounds hold for what users
+get, the vectors of texts and of a reranker the first token's, which its head reads; all tokens are printed.
 Ends in lines RESULT name value unit target ok|short; the exit status is 1 when one is short.  Needs numpy, and
 torch to write the models fast.
 """

@@ -572,3 +572,34 @@ cudaError_t gk_scale(float *x, int count, float factor, float least, cudaStream_
         x[i] = fmaxf(x[i] * factor, least);
     return cudaSuccess;
 }
+
+cudaError_t gk_mean(enum gk_type type, const void *x, size_t ld, int m, int n, float *mean,
+                    cudaStream_t s)
+{
+    (void)s;
+    for (int c = 0; c < n; c++) {
+        float sum = 0;
+
+        for (int i = 0; i < m; i++)
+            sum += get(type, x, (size_t)i * ld + (size_t)c);
+        mean[c] = sum / (float)m;
+    }
+    return cudaSuccess;
+}
+
+cudaError_t gk_rebias(const float *w, const void *w8, const float *scale, int n, int k,
+                      const float *mean, const float *from, float *to, cudaStream_t s)
+{
+    (void)s;
+    for (int i = 0; i < n; i++) {
+        float sum = from[i];
+
+        for (int j = 0; j < k; j++) {
+            size_t at = (size_t)i * (size_t)k + (size_t)j;
+
+            sum += (w[at] - scale[i] * get(GK_E4M3, w8, at)) * mean[j];
+        }
+        to[i] = sum;
+    }
+    return cudaSuccess;
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* test_rows: embedding, residual + LayerNorm, packing, pooling and dense layers against plain
  * loops in double on the host; then how fast they are. */
+#include "engine/cuda/calib.h"
 #include "gpu/gk_test.cuh"
 
 #include <string.h>
@@ -398,6 +399,47 @@ template <typename T> void check_widen(int m, int hidden)
     MUST(cudaFree(out));
 }
 
+/* The mean of rows, and the bias with which rounded weights give for it what others gave. */
+template <typename T> void check_rebias(int m, int n, int k)
+{
+    const size_t all = (size_t)n * k;
+    T *x = gk_random<T>((size_t)m * k, 1, 1);
+    float *w = gk_random<float>(all, 0.05f, 2), *from = gk_random<float>(n, 1, 3);
+    float *mean = gk_poisoned<float>(k), *to = gk_poisoned<float>(n);
+    float *scale = gk_poisoned<float>(n);
+    __nv_fp8_e4m3 *w8 = gk_poisoned<__nv_fp8_e4m3>(all);
+    double worst = 0, off = 0;
+
+    MUST(gk_pack(GK_E4M3, w, n, k, n, k, w8, scale, true, 0));
+    MUST(gk_mean(type_of<T>(), x, (size_t)k, m, k, mean, 0));
+    MUST(gk_rebias(w, w8, scale, n, k, mean, from, to, 0));
+    std::vector<T> hx = gk_host(x, (size_t)m * k);
+    std::vector<float> hm = gk_host(mean, k), hw = gk_host(w, all), hs = gk_host(scale, n);
+    std::vector<float> hf = gk_host(from, n), ht = gk_host(to, n);
+    std::vector<__nv_fp8_e4m3> h8 = gk_host(w8, all);
+    for (int j = 0; j < k; j++) {
+        double sum = 0;
+
+        for (int i = 0; i < m; i++)
+            sum += float(hx[(size_t)i * k + j]);
+        worst = fmax(worst, isfinite(hm[j]) ? fabs(hm[j] - sum / m) : INFINITY);
+    }
+    for (int i = 0; i < n; i++) {
+        double was = hf[i], is = ht[i];
+
+        for (int j = 0; j < k; j++) {
+            was += (double)hw[(size_t)i * k + j] * hm[j];
+            is += (double)float(h8[(size_t)i * k + j]) * hs[i] * hm[j];
+        }
+        off = fmax(off, isfinite(is) ? fabs(is - was) : INFINITY);
+    }
+    gk_ok(worst <= 1e-5 && off <= 1e-5, "mean of %d rows, bias of %d x %d: %.2g, %.2g", m, n, k,
+          worst, off);
+    for (void *p : { (void *)x, (void *)w, (void *)from, (void *)mean, (void *)to, (void *)scale,
+                     (void *)w8 })
+        MUST(cudaFree(p));
+}
+
 /* ---- speed ---- */
 /* us of one launch in a chain of them that follow each other in a graph, overlapped */
 template <typename F> float in_chain(F launch)
@@ -559,6 +601,8 @@ int main(void)
     check_pack<__nv_bfloat16>(65, 64, false);
     check_widen<__half>(33, 333);
     check_widen<__nv_bfloat16>(33, 384);
+    check_rebias<__half>(351, 192, 1088);
+    check_rebias<__nv_bfloat16>(7, 64, 64);
     for (int hidden : { 1024, 768, 384 }) {
         speed_norm(65536, hidden, 0, false);
         speed_norm(65536, hidden, 0, true);

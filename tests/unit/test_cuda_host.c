@@ -153,6 +153,44 @@ TEST(fp8_is_near)
     check_model("mpnet", &(struct eng_opts){ .device = "cuda", .dtype = ENG_FP8 }, fp8_min);
 }
 
+/* Short texts and longer ones of one batch run in two passes: each comes back in its place, with
+ * the bits it has alone. */
+TEST(fp8_short_texts_and_others)
+{
+    struct box b;
+    struct big big;
+    struct eng *gpu;
+    float *all, *tokens;
+
+    if (!have_fake())
+        return;
+    box_open(&b, "bert");
+    gpu = box_load(&b, &(struct eng_opts){ .device = "cuda", .dtype = ENG_FP8 });
+    big_make(&b, 40, BOX_TOKENS_MAX, &big);
+    all = box_run(gpu, &big.batch, ENG_VECTORS);
+    tokens = box_run(gpu, &big.batch, ENG_TOKENS);
+    for (size_t s = 0; s < 40; s++) {
+        uint32_t first = big.starts[s], starts[2] = { 0, big.starts[s + 1] - first };
+        struct eng_batch one = { .ids = big.ids + first,
+                                 .types = big.types + first,
+                                 .starts = starts,
+                                 .skip = big.skip + s,
+                                 .sequences = 1 };
+        size_t dim = eng_dim(b.model), hidden = b.model->hidden;
+        float *v = box_run(gpu, &one, ENG_VECTORS), *t = box_run(gpu, &one, ENG_TOKENS);
+
+        CHECK(memcmp(v, all + s * dim, dim * sizeof(float)) == 0);
+        CHECK(memcmp(t, tokens + first * hidden, starts[1] * hidden * sizeof(float)) == 0);
+        free(v);
+        free(t);
+    }
+    free(all);
+    free(tokens);
+    big_release(&big);
+    eng_free(gpu);
+    box_close(&b);
+}
+
 TEST(a_batch_of_several_passes)
 {
     struct box b;
@@ -173,7 +211,7 @@ TEST(a_batch_of_several_passes)
 }
 
 /* Two batches at a time, and one of several passes between them. */
-TEST(batches_in_two_halves)
+static void check_halves(enum eng_dtype dtype)
 {
     static const size_t sizes[] = { 3, 1, 9000, 40, 2, 1 };
     struct box b;
@@ -183,13 +221,11 @@ TEST(batches_in_two_halves)
     float *want[ARRAY_SIZE(sizes)], *got[ARRAY_SIZE(sizes)];
     bool done = false;
 
-    if (!have_fake())
-        return;
     box_open(&b, "bert");
-    gpu = box_load(&b, &(struct eng_opts){ .device = "cuda" });
+    gpu = box_load(&b, &(struct eng_opts){ .device = "cuda", .dtype = dtype });
     assert_true(eng_can_submit(gpu));
     for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
-        big_make(&b, sizes[i], 2, &big[i]);
+        big_make(&b, sizes[i], sizes[i] > 40 ? 2 : 7, &big[i]);
         want[i] = box_run(gpu, &big[i].batch, ENG_VECTORS);
         got[i] = xcalloc(sizes[i] * eng_dim(b.model), sizeof(float));
     }
@@ -214,16 +250,22 @@ TEST(batches_in_two_halves)
     box_close(&b);
 }
 
-TEST(weights_go_out_and_come_back)
+TEST(batches_in_two_halves)
+{
+    if (!have_fake())
+        return;
+    check_halves(ENG_F16);
+    check_halves(ENG_FP8);
+}
+
+static void check_swap(enum eng_dtype dtype)
 {
     struct box b;
     struct eng *gpu;
     float *before, *after;
 
-    if (!have_fake())
-        return;
     box_open(&b, "xlmr");
-    gpu = box_load(&b, &(struct eng_opts){ .device = "cuda" });
+    gpu = box_load(&b, &(struct eng_opts){ .device = "cuda", .dtype = dtype });
     before = box_run(gpu, &b.batch, ENG_VECTORS);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(gpu->ops->swap_out(gpu, NULL), RC_OK);
@@ -236,6 +278,14 @@ TEST(weights_go_out_and_come_back)
     free(before);
     eng_free(gpu);
     box_close(&b);
+}
+
+TEST(weights_go_out_and_come_back)
+{
+    if (!have_fake())
+        return;
+    check_swap(ENG_F16);
+    check_swap(ENG_FP8);
 }
 
 TEST(types_and_numbers_that_do_not_exist)
@@ -301,8 +351,8 @@ TEST(an_error_that_stays_loses_the_device)
 }
 
 TEST_MAIN(cmocka_unit_test(every_model_matches_the_scalar_engine), cmocka_unit_test(fp8_is_near),
-          cmocka_unit_test(a_batch_of_several_passes), cmocka_unit_test(batches_in_two_halves),
-          cmocka_unit_test(weights_go_out_and_come_back),
+          cmocka_unit_test(fp8_short_texts_and_others), cmocka_unit_test(a_batch_of_several_passes),
+          cmocka_unit_test(batches_in_two_halves), cmocka_unit_test(weights_go_out_and_come_back),
           cmocka_unit_test(types_and_numbers_that_do_not_exist),
           cmocka_unit_test(memory_that_is_not_there_is_an_error),
           cmocka_unit_test(an_error_that_stays_loses_the_device))

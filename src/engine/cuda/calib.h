@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* calib: how far the numbers of a matrix reach, for the scales of fp8. */
+/* calib: how far the numbers of a matrix reach and what they are in the mean, for fp8. */
 #ifndef ENGINE_CUDA_CALIB_H
 #define ENGINE_CUDA_CALIB_H
 #include "engine/cuda/gk.h"
@@ -14,6 +14,13 @@ cudaError_t gk_amax(enum gk_type type, const void *x, size_t ld, int m, int n, f
                     cudaStream_t s);
 /* Each of `count` numbers times `factor`, and never below `least`. */
 cudaError_t gk_scale(float *x, int count, float factor, float least, cudaStream_t s);
+/* mean[n]: of the rows of x [m][ld], column by column; n and ld as above. */
+cudaError_t gk_mean(enum gk_type type, const void *x, size_t ld, int m, int n, float *mean,
+                    cudaStream_t s);
+/* The bias [n] of a product whose weights w [n][k] became w8 by the scales of its rows, such that
+ * the row `mean` [k] gives what it gave: to = from + (w - w8 * scale) mean. */
+cudaError_t gk_rebias(const float *w, const void *w8, const float *scale, int n, int k,
+                      const float *mean, const float *from, float *to, cudaStream_t s);
 
 #ifdef __cplusplus
 }

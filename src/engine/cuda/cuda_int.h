@@ -5,7 +5,7 @@
  *   arena.c    memory of a GPU, through its virtual-memory API
  *   net.c      sizes of a model as kernels want them, places of its weights
  *   load.c     weights from files into those places, several threads
- *   fp8.c      scales of activations, weights as e4m3, which products stay in 16 bit
+ *   fp8.c      scales of activations, weights as e4m3, which products stay in 16 bits
  *   forward.c  one pass through the layers, as launches on a stream
  *   graph.c    small passes as CUDA graphs
  *   run.c      batches in, vectors out
@@ -34,6 +34,7 @@ enum {
     CU_GRAPH_TOKENS = 2048,   /* passes up to there are graphs */
     CU_GRAPHS_MAX = 128,      /* kept */
     CU_GRAPH_BACK = 32 << 10, /* bytes of results that kernels write to the host themselves */
+    CU_WEIGHT_REGIONS = 3,    /* that are swapped */
     CU_SLOTS = 2,             /* passes under way: one computes, one is staged */
     CU_ALIGN = 256            /* of every buffer */
 };
@@ -108,7 +109,7 @@ struct cu_linear {
     int n, k;     /* padded */
     void *w;      /* [n][k] */
     float *scale; /* [n], for e4m3 */
-    float *bias;  /* [n] */
+    float *bias;  /* [n]; e4m3 has one of its own */
 };
 struct cu_norm {
     float *gain, *bias; /* [ld] */
@@ -154,8 +155,10 @@ struct cu_slot {
     const float *result; /* of the pass under way: back or graph_back */
     cudaEvent_t done;
     bool busy;
-    float *out; /* where the results go, `out_floats` of them */
-    size_t out_floats;
+    uint32_t *pick; /* owned: the batch's sequences in this pass, in their order */
+    size_t picked;
+    float *out; /* of the batch: where the results go, `width` numbers a sequence */
+    size_t width;
 };
 
 struct cu_key { /* what a graph was captured for */
@@ -163,6 +166,7 @@ struct cu_key { /* what a graph was captured for */
     enum eng_want want;
     bool normalize;
     enum model_pool pool;
+    bool in16;
     int slot;
 };
 struct cu_graph {
@@ -197,11 +201,13 @@ struct net {
     size_t cut_tokens;      /* where a batch is cut into passes */
     float scale;
     /* weights */
-    struct region small, matrices;
+    struct region small, matrices, matrices8; /* the last: fp8 alone */
     void *word, *position, *token_type;
     float *rel;
     struct cu_norm emb;
-    struct cu_layer *layers; /* owned */
+    struct cu_layer *layers;   /* owned */
+    struct cu_layer *layers16; /* owned; fp8: the same in 16 bits, for short texts */
+    size_t short_tokens;       /* fp8: texts up to there run in 16 bits; else 0 */
     struct cu_dense dense[MODEL_DENSE_MAX], head[2];
     char kept[CU_WHY_MAX]; /* fp8: products that stay in 16 bit, in words; "" none */
     /* running */
@@ -216,7 +222,7 @@ struct net {
     uint32_t *order, *buckets; /* owned: for sorting sequences by length */
     bool eager;                /* no graphs: while matrices are weighed, or where capturing fails */
     unsigned char *aside;      /* pinned, owned: weights that were swapped out once; NULL: never */
-    size_t small_bytes, matrices_bytes;
+    size_t weight_bytes[CU_WEIGHT_REGIONS];
     bool away; /* their memory on the device is given back */
     bool timed;
     cudaEvent_t began, ended;
@@ -228,7 +234,8 @@ enum rc net_choose(struct net *e, const struct model *m, const struct eng_opts *
                    struct err *err) MUST_USE;
 /* Places of everything; with a base of NULL it counts alone. */
 size_t net_layout_small(struct net *e, unsigned char *base);
-size_t net_layout_matrices(struct net *e, unsigned char *base);
+size_t net_layout_matrices(struct net *e, unsigned char *base);  /* of 16 bits */
+size_t net_layout_matrices8(struct net *e, unsigned char *base); /* of e4m3 */
 uint64_t net_bytes(struct net *e, size_t tokens);
 enum rc net_room(struct net *e, size_t tokens, size_t sequences, struct err *err) MUST_USE;
 void net_release(struct net *e);
@@ -242,14 +249,14 @@ enum rc net_load(struct net *e, struct err *err) MUST_USE;
 struct cu_pass {
     int tokens, sequences, tiles; /* at most */
     bool counted;                 /* how many there are stands in the block */
+    bool in16;                    /* fp8: by the matrices of 16 bits */
     int tile_rows;                /* query rows of a tile of attention */
     const unsigned char *block;   /* on the device */
     struct cu_layout at;
     enum eng_want want;
     float *to; /* (optional) pinned: where the last kernel leaves the results */
-    /* (optional) after each product whose output fp8 gives a scale of its own */
-    cudaError_t (*seen)(void *arg, size_t layer, enum cu_product of, const void *x, size_t ld,
-                        int n);
+    /* (optional) before each product: the rows it takes, [tokens][n], 16 bits */
+    cudaError_t (*seen)(void *arg, size_t layer, enum cu_product of, const void *x, int n);
     void *arg;
 };
 cudaError_t net_forward(struct net *e, const struct cu_pass *p);

@@ -54,7 +54,7 @@ struct way {
     struct net *e;
     const struct cu_pass *p;
     const int32_t *rows, *sequences, *tiles; /* device; NULL: as many as the pass says */
-    bool skinny;
+    bool skinny, fp8;
     cudaError_t error; /* the first */
 };
 
@@ -80,7 +80,6 @@ static void embed(struct way *w)
 {
     struct net *e = w->e;
     const struct cu_pass *p = w->p;
-    bool fp8 = e->dtype == ENG_FP8;
     struct gk_embed g = {
         .type = e->type,
         .m = p->tokens,
@@ -97,8 +96,8 @@ static void embed(struct way *w)
         .beta = e->emb.bias,
         .eps = e->base.model->ln_eps,
         .x = e->room.x.base,
-        .x8 = fp8 ? e->room.x8.base : NULL,
-        .x8_scale = fp8 ? (float *)(void *)e->room.x8_scale.base : NULL,
+        .x8 = w->fp8 ? e->room.x8.base : NULL,
+        .x8_scale = w->fp8 ? (float *)(void *)e->room.x8_scale.base : NULL,
     };
 
     (void)good(w, gk_embed(&g, e->stream));
@@ -149,7 +148,7 @@ static void product(struct way *w, const struct cu_linear *l, const struct sides
 
     if (w->error)
         return;
-    if (w->skinny && l->type != GK_E4M3)
+    if (w->skinny)
         (void)good(w, gk_gemm_skinny(&g, NULL, 1, stream));
     else if (w->e->gpu->sm == 90)
         (void)good(w, gk_gemm_sm90(&g, stream));
@@ -162,8 +161,7 @@ static void product_norm(struct way *w, const struct cu_linear *l, struct sides 
                          const struct cu_norm *n, int step)
 {
     struct net *e = w->e;
-    bool fp8 = e->dtype == ENG_FP8, cut = w->skinny && l->type != GK_E4M3;
-    int splits = cut ? gk_skinny_splits(l->n, l->k, e->gpu->sms) : 1;
+    int splits = w->skinny ? gk_skinny_splits(l->n, l->k, e->gpu->sms) : 1;
     float *partial = (float *)(void *)e->room.partial.base;
     struct gk_norm g = {
         .type = e->type,
@@ -175,8 +173,8 @@ static void product_norm(struct way *w, const struct cu_linear *l, struct sides 
         .gamma = n->gain,
         .beta = n->bias,
         .eps = e->base.model->ln_eps,
-        .x8 = fp8 ? e->room.x8.base : NULL,
-        .x8_scale = fp8 ? (float *)(void *)e->room.x8_scale.base : NULL,
+        .x8 = w->fp8 ? e->room.x8.base : NULL,
+        .x8_scale = w->fp8 ? (float *)(void *)e->room.x8_scale.base : NULL,
         .pdl = e->pdl,
     };
 
@@ -203,7 +201,7 @@ static void product_norm(struct way *w, const struct cu_linear *l, struct sides 
 static void seen(struct way *w, size_t layer, enum cu_product of, const void *x, size_t n)
 {
     if (w->p->seen && !w->error)
-        (void)good(w, w->p->seen(w->p->arg, layer, of, x, n, (int)n));
+        (void)good(w, w->p->seen(w->p->arg, layer, of, x, (int)n));
 }
 
 static void attention(struct way *w, const struct cu_layer *l)
@@ -281,7 +279,7 @@ static void layer(struct way *w, size_t i)
         [MODEL_RELU] = GK_ACT_RELU,
     };
     struct net *e = w->e;
-    const struct cu_layer *l = &e->layers[i];
+    const struct cu_layer *l = &(w->p->in16 ? e->layers16 : e->layers)[i];
     bool mid8 = l->product[CU_FFN2].type == GK_E4M3;
     struct cu_room *r = &e->room;
     const float *row_scale = (const float *)(const void *)r->x8_scale.base;
@@ -294,6 +292,7 @@ static void layer(struct way *w, size_t i)
     struct sides ctx = { .a = r->ctx.base, .a8 = r->ctx.base, .a_scale = l->ctx_scale };
     struct sides mid = { .a = r->wide.base, .a8 = r->wide.base, .a_scale = l->mid_scale };
 
+    seen(w, i, CU_QKV, r->x.base, e->ld);
     product(w, &l->product[CU_QKV], &normed);
     mark(w, STOKER_CUDA_QKV);
     attention(w, l);
@@ -305,6 +304,7 @@ static void layer(struct way *w, size_t i)
     normed.ldout = e->ffn;
     normed.act = acts[e->base.model->act];
     normed.out_scale = mid8 ? l->mid_scale : NULL;
+    seen(w, i, CU_FFN1, r->x.base, e->ld);
     product(w, &l->product[CU_FFN1], &normed);
     mark(w, STOKER_CUDA_FFN1);
     seen(w, i, CU_FFN2, r->wide.base, e->ffn);
@@ -393,6 +393,7 @@ cudaError_t net_forward(struct net *e, const struct cu_pass *p)
         w.sequences = &counts(p)->sequences;
         w.tiles = &counts(p)->tiles;
     }
+    w.fp8 = e->dtype == ENG_FP8 && !p->in16;
     w.skinny = p->tokens <= GK_SKINNY_ROWS && !e->invariant;
     mark(&w, -1);
     embed(&w);

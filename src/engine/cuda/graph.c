@@ -33,7 +33,8 @@ size_t graph_sequences(size_t sequences, size_t tokens)
 static bool same(const struct cu_key *a, const struct cu_key *b)
 {
     return a->tokens == b->tokens && a->sequences == b->sequences && a->want == b->want &&
-           a->normalize == b->normalize && a->pool == b->pool && a->slot == b->slot;
+           a->normalize == b->normalize && a->pool == b->pool && a->in16 == b->in16 &&
+           a->slot == b->slot;
 }
 
 static struct cu_graph *find(struct net *e, const struct cu_key *key)
@@ -97,6 +98,7 @@ enum rc graph_run(struct net *e, const struct cu_pass *p, int slot, struct err *
                           .want = p->want,
                           .normalize = e->base.model->normalize,
                           .pool = e->base.model->pool,
+                          .in16 = p->in16,
                           .slot = slot };
     struct cu_graph *g = e->eager ? NULL : find(e, &key);
 

@@ -493,9 +493,6 @@ static enum rc make_places(struct net *e, struct err *err)
     struct cu_try t = { e->gpu, err, RC_OK };
     size_t small, matrices;
 
-    for (size_t i = 0; i < e->base.model->layers; i++)
-        for (int p = 0; p < CU_PRODUCTS; p++)
-            e->layers[i].product[p].type = e->type;
     small = net_layout_small(e, NULL);
     matrices = net_layout_matrices(e, NULL);
     t.rc = region_open(e->gpu, "tables", small, &e->small, err);

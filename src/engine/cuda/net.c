@@ -5,8 +5,8 @@
  * number of heads of 32 gets one more, of zeros, so that all heads together are a multiple of
  * GK_PAD too.  A head of zeros gives zeros, which meet zeros in the next matrix.
  *
- * Weights stand in two regions: matrices of the layers, which fp8 replaces by smaller ones, and
- * everything else. */
+ * Weights stand in two regions: matrices of the layers and everything else.  fp8 has a third, of
+ * the matrices in 8 bits. */
 #include "engine/cuda/cuda_int.h"
 
 #include <assert.h>
@@ -150,8 +150,7 @@ size_t net_layout_small(struct net *e, unsigned char *base)
     return c.used;
 }
 
-/* By the types that the products have. */
-size_t net_layout_matrices(struct net *e, unsigned char *base)
+static size_t layout_products(struct net *e, enum gk_type type, unsigned char *base)
 {
     struct cutter c = { .base = base };
 
@@ -162,13 +161,27 @@ size_t net_layout_matrices(struct net *e, unsigned char *base)
         for (int p = 0; p < CU_PRODUCTS; p++) {
             struct cu_linear *l = &e->layers[i].product[p];
 
+            l->type = type;
             l->n = (int)n[p];
             l->k = (int)k[p];
-            l->w = cut(&c, n[p] * k[p] * cu_type_bytes(l->type));
-            l->scale = l->type == GK_E4M3 ? cut_floats(&c, n[p]) : NULL;
+            l->w = cut(&c, n[p] * k[p] * cu_type_bytes(type));
+            if (type != GK_E4M3)
+                continue;
+            l->scale = cut_floats(&c, n[p]);
+            l->bias = cut_floats(&c, n[p]);
         }
     }
     return c.used;
+}
+
+size_t net_layout_matrices(struct net *e, unsigned char *base)
+{
+    return layout_products(e, e->type, base);
+}
+
+size_t net_layout_matrices8(struct net *e, unsigned char *base)
+{
+    return layout_products(e, GK_E4M3, base);
 }
 
 /* ---- room for what passes through ---- */
@@ -230,10 +243,9 @@ uint64_t net_bytes(struct net *e, size_t tokens)
     uint64_t sum = net_layout_small(e, NULL);
 
     assert(!e->matrices.gpu);
-    for (size_t i = 0; i < e->base.model->layers; i++)
-        for (int p = 0; p < CU_PRODUCTS; p++)
-            e->layers[i].product[p].type = e->dtype == ENG_FP8 ? GK_E4M3 : e->type;
     sum += net_layout_matrices(e, NULL);
+    if (e->dtype == ENG_FP8)
+        sum += net_layout_matrices8(e, NULL);
     room_sizes(e, tokens, cu_min(tokens, CU_PASS_SEQUENCES), sizes);
     for (size_t i = 0; i < ROOM_REGIONS; i++)
         sum += sizes[i];
@@ -280,6 +292,7 @@ void net_release(struct net *e)
         region_close(room_region(&e->room, i));
     region_close(&e->small);
     region_close(&e->matrices);
+    region_close(&e->matrices8);
     if (e->began)
         (void)cudaEventDestroy(e->began);
     if (e->ended)
@@ -289,6 +302,7 @@ void net_release(struct net *e)
     if (e->aside)
         (void)cudaFreeHost(e->aside);
     free(e->layers);
+    free(e->layers16);
     free(e->order);
     free(e->buckets);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* run: batches in, vectors out.
  *
- * A batch is cut into passes of whole sequences.  All that the device must know of a pass stands
+ * A batch is cut into passes of whole sequences, with fp8 those of short texts, which run in 16
+ * bits, behind the others: how a text runs depends on its own length alone.  All that the device must know of a pass stands
  * in one block of pinned memory (counts, ids, positions, starts, tiles of attention, types),
  * which one copy takes over; one copy brings the results back.  (Kernels do both where there is
  * little to copy.)  There are two such slots: while the device works on one pass the next is
@@ -56,6 +57,7 @@ enum rc net_slots_open(struct net *e, struct err *err)
     for (size_t i = 0; i < CU_SLOTS && t.rc == RC_OK; i++) {
         struct cu_slot *s = &e->slots[i];
 
+        s->pick = cu_host()->alloc(CU_PASS_SEQUENCES, sizeof(*s->pick));
         t.rc = region_open(e->gpu, "batches", most, &s->block, err);
         if (t.rc == RC_OK)
             t.rc = region_commit(&s->block, most, e->stream, err);
@@ -84,6 +86,7 @@ void net_slots_close(struct net *e)
             (void)cudaFreeHost(s->graph_back);
         if (s->done)
             (void)cudaEventDestroy(s->done);
+        free(s->pick);
         *s = (struct cu_slot){ 0 };
     }
 }
@@ -97,32 +100,71 @@ static bool collect(struct net *e, struct cu_slot *s, struct cu_try *t)
     s->busy = false;
     if (!cu_ok(t, cudaEventSynchronize(s->done), "cudaEventSynchronize", "a batch"))
         return false;
-    memcpy(s->out, s->result, s->out_floats * sizeof(float));
+    for (size_t i = 0; i < s->picked; i++)
+        memcpy(s->out + s->pick[i] * s->width, s->result + i * s->width, s->width * sizeof(float));
     return true;
 }
 
 /* ---- staging ---- */
 
-/* Sequences first .. end of a batch. */
+/* Some sequences of a batch, which one pass takes. */
 struct part {
     const struct eng_batch *b;
-    size_t first, end;
+    const uint32_t *pick; /* the slot's */
+    size_t sequences, tokens;
+    bool in16;
+    bool first; /* of its batch */
 };
 
-static size_t part_tokens(const struct part *p)
+static size_t length_of(const struct eng_batch *b, size_t s)
 {
-    return p->b->starts[p->end] - p->b->starts[p->first];
+    return b->starts[s + 1] - b->starts[s];
 }
 
 static size_t part_length(const struct part *p, size_t s)
 {
-    return p->b->starts[p->first + s + 1] - p->b->starts[p->first + s];
+    return length_of(p->b, p->pick[s]);
+}
+
+static bool runs_in16(const struct net *e, const struct eng_batch *b, size_t s)
+{
+    return e->short_tokens && length_of(b, s) <= e->short_tokens;
+}
+
+/* As many sequences from *at on as a pass takes, and at least one if there is one of that kind. */
+static struct part next_part(struct net *e, const struct eng_batch *b, bool in16, size_t *at,
+                             struct cu_slot *s)
+{
+    struct part p = { .b = b, .pick = s->pick, .in16 = in16 };
+
+    for (; *at < b->sequences; ++*at) {
+        size_t n = length_of(b, *at);
+
+        if (runs_in16(e, b, *at) != in16)
+            continue;
+        if (p.sequences == CU_PASS_SEQUENCES || (p.sequences && p.tokens + n > e->cut_tokens))
+            break;
+        s->pick[p.sequences++] = (uint32_t)*at;
+        p.tokens += n;
+    }
+    s->picked = p.sequences;
+    return p;
+}
+
+static bool one_part(const struct net *e, const struct eng_batch *b)
+{
+    bool alike = true;
+
+    for (size_t s = 1; s < b->sequences && alike; s++)
+        alike = runs_in16(e, b, s) == runs_in16(e, b, 0);
+    return alike && b->sequences <= CU_PASS_SEQUENCES &&
+           (b->sequences == 1 || b->starts[b->sequences] - b->starts[0] <= e->cut_tokens);
 }
 
 /* e->order: the part's sequences, the longest first, by steps of LENGTH_STEP tokens. */
 static void sort_lengths(struct net *e, const struct part *p)
 {
-    size_t n = p->end - p->first, buckets = length_buckets(e);
+    size_t n = p->sequences, buckets = length_buckets(e);
 
     memset(e->buckets, 0, (buckets + 1) * sizeof(*e->buckets));
     for (size_t s = 0; s < n; s++)
@@ -137,21 +179,22 @@ static void sort_lengths(struct net *e, const struct part *p)
         e->order[e->buckets[buckets - part_length(p, s) / LENGTH_STEP]++] = (uint32_t)s;
 }
 
-static size_t stage_tiles(struct net *e, const struct part *p, size_t rows, struct gk_tile *out)
+/* `starts`: of the part's sequences in the pass. */
+static size_t stage_tiles(struct net *e, const struct part *p, const uint32_t *starts, size_t rows,
+                          struct gk_tile *out)
 {
-    size_t sequences = p->end - p->first, n = 0;
+    size_t n = 0;
 
-    if (sequences > 1)
+    if (p->sequences > 1)
         sort_lengths(e, p);
     else
         e->order[0] = 0;
-    for (size_t i = 0; i < sequences; i++) {
+    for (size_t i = 0; i < p->sequences; i++) {
         size_t s = e->order[i], count = part_length(p, s);
-        uint32_t first = p->b->starts[p->first + s] - p->b->starts[p->first];
 
         for (size_t q = 0; q < count; q += rows)
             out[n++] =
-                (struct gk_tile){ .first = first, .count = (uint32_t)count, .q = (uint32_t)q };
+                (struct gk_tile){ .first = starts[s], .count = (uint32_t)count, .q = (uint32_t)q };
     }
     return n;
 }
@@ -161,29 +204,30 @@ static void stage(struct net *e, const struct part *p, const struct cu_pass *pas
 {
     const struct cu_layout *at = &pass->at;
     const struct eng_batch *b = p->b;
-    size_t sequences = p->end - p->first, tokens = part_tokens(p), from = b->starts[p->first];
+    size_t begin = 0;
     struct cu_counts *counts = (struct cu_counts *)(void *)to;
     uint32_t *ids = (uint32_t *)(void *)(to + at->ids);
     uint32_t *positions = (uint32_t *)(void *)(to + at->positions);
     uint32_t *starts = (uint32_t *)(void *)(to + at->starts);
     uint32_t *skip = (uint32_t *)(void *)(to + at->skip);
 
-    memcpy(ids, b->ids + from, tokens * sizeof(*ids));
-    for (size_t s = 0; s < sequences; s++) {
-        size_t begin = b->starts[p->first + s] - from;
+    for (size_t s = 0; s < p->sequences; s++) {
+        size_t n = part_length(p, s), from = b->starts[p->pick[s]];
 
-        cu_host()->positions(e->base.model, ids + begin, part_length(p, s), positions + begin);
+        memcpy(ids + begin, b->ids + from, n * sizeof(*ids));
+        cu_host()->positions(e->base.model, ids + begin, n, positions + begin);
         starts[s] = (uint32_t)begin;
-        skip[s] = b->skip ? b->skip[p->first + s] : 0;
+        skip[s] = b->skip ? b->skip[p->pick[s]] : 0;
+        if (e->token_type && b->types)
+            memcpy(to + at->types + begin, b->types + from, n);
+        begin += n;
     }
-    starts[sequences] = (uint32_t)tokens;
-    if (e->token_type && b->types)
-        memcpy(to + at->types, b->types + from, tokens);
-    else if (e->token_type)
-        memset(to + at->types, 0, tokens);
-    counts->tokens = (int32_t)tokens;
-    counts->sequences = (int32_t)sequences;
-    counts->tiles = (int32_t)stage_tiles(e, p, (size_t)pass->tile_rows,
+    starts[p->sequences] = (uint32_t)begin;
+    if (e->token_type && !b->types)
+        memset(to + at->types, 0, begin);
+    counts->tokens = (int32_t)begin;
+    counts->sequences = (int32_t)p->sequences;
+    counts->tiles = (int32_t)stage_tiles(e, p, starts, (size_t)pass->tile_rows,
                                          (struct gk_tile *)(void *)(to + at->tiles));
 }
 
@@ -201,7 +245,7 @@ static size_t part_tiles(const struct part *p, size_t rows)
 {
     size_t n = 0;
 
-    for (size_t s = 0; s < p->end - p->first; s++)
+    for (size_t s = 0; s < p->sequences; s++)
         n += (part_length(p, s) + rows - 1) / rows;
     return n;
 }
@@ -210,9 +254,9 @@ static size_t part_tiles(const struct part *p, size_t rows)
 static enum rc prepare(struct net *e, const struct part *part, enum eng_want want,
                        struct cu_slot *s, struct cu_pass *out, struct err *err)
 {
-    size_t tokens = part_tokens(part), sequences = part->end - part->first, tiles;
+    size_t tokens = part->tokens, sequences = part->sequences, tiles;
     size_t width = net_width(e->base.model, want);
-    struct cu_pass p = { .want = want, .counted = tokens <= CU_GRAPH_TOKENS };
+    struct cu_pass p = { .want = want, .counted = tokens <= CU_GRAPH_TOKENS, .in16 = part->in16 };
     enum rc rc;
 
     if (p.counted) {
@@ -234,8 +278,8 @@ static enum rc prepare(struct net *e, const struct part *part, enum eng_want wan
     if (rc == RC_OK)
         rc = pinned(e, (void **)&s->stage, &s->stage_bytes, p.at.bytes, err);
     if (rc == RC_OK && want != ENG_TOKENS && !p.to)
-        rc = pinned(e, (void **)&s->back, &s->back_bytes,
-                    (part->end - part->first) * width * sizeof(float), err);
+        rc = pinned(e, (void **)&s->back, &s->back_bytes, part->sequences * width * sizeof(float),
+                    err);
     if (rc == RC_OK)
         *out = p;
     return rc;
@@ -243,12 +287,29 @@ static enum rc prepare(struct net *e, const struct part *part, enum eng_want wan
 
 /* ---- running ---- */
 
+/* Rows at .. at + n of the pass to where they stand in the batch. */
+static void place_rows(const struct part *p, size_t at, size_t n, const float *from, size_t hidden,
+                       float *out)
+{
+    for (size_t s = 0, row = 0, count; s < p->sequences; s++, row += count) {
+        size_t first, end;
+
+        count = part_length(p, s);
+        first = cu_max(at, row);
+        end = cu_min(at + n, row + count);
+        if (first < end)
+            memcpy(out + (p->b->starts[p->pick[s]] + first - row) * hidden,
+                   from + (first - at) * hidden, (end - first) * hidden * sizeof(float));
+    }
+}
+
 /* The rows as f32, some at a time. */
-static enum rc fetch_rows(struct net *e, struct cu_slot *s, size_t rows, float *out,
+static enum rc fetch_rows(struct net *e, struct cu_slot *s, const struct part *p, float *out,
                           struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
-    size_t hidden = e->base.model->hidden, some = e->room.rows32.used / (hidden * sizeof(float));
+    size_t hidden = e->base.model->hidden, rows = p->tokens,
+           some = e->room.rows32.used / (hidden * sizeof(float));
     float *wide = (float *)(void *)e->room.rows32.base;
 
     t.rc = pinned(e, (void **)&s->back, &s->back_bytes, cu_min(some, rows) * hidden * sizeof(float),
@@ -262,7 +323,7 @@ static enum rc fetch_rows(struct net *e, struct cu_slot *s, size_t rows, float *
             cu_ok(&t, cudaMemcpyAsync(s->back, wide, bytes, cudaMemcpyDeviceToHost, e->stream),
                   "cudaMemcpyAsync", "token vectors") &&
             cu_ok(&t, cudaStreamSynchronize(e->stream), "cudaStreamSynchronize", "token vectors"))
-            memcpy(out + at * hidden, s->back, bytes);
+            place_rows(p, at, n, s->back, hidden, out);
     }
     return t.rc;
 }
@@ -294,11 +355,11 @@ static bool send(struct net *e, const struct cu_pass *p, struct cu_slot *s, stru
 static bool take(struct net *e, const struct cu_pass *p, struct cu_slot *s, struct cu_try *t)
 {
     s->result = p->to ? p->to : s->back;
-    return (p->to ||
-            cu_ok(t,
-                  cudaMemcpyAsync(s->back, net_result(e, p->want), s->out_floats * sizeof(float),
-                                  cudaMemcpyDeviceToHost, e->stream),
-                  "cudaMemcpyAsync", "vectors")) &&
+    return (p->to || cu_ok(t,
+                           cudaMemcpyAsync(s->back, net_result(e, p->want),
+                                           s->picked * s->width * sizeof(float),
+                                           cudaMemcpyDeviceToHost, e->stream),
+                           "cudaMemcpyAsync", "vectors")) &&
            cu_ok(t, cudaEventRecord(s->done, e->stream), "cudaEventRecord", "a batch");
 }
 
@@ -309,34 +370,22 @@ static enum rc run_part(struct net *e, const struct part *part, enum eng_want wa
     struct cu_try t = { e->gpu, err, RC_OK };
     struct cu_pass p;
 
-    if (!collect(e, s, &t))
-        return t.rc;
+    assert(!s->busy);
     t.rc = prepare(e, part, want, s, &p, err);
     if (t.rc != RC_OK)
         return t.rc;
     stage(e, part, &p, s->stage);
     if (!send(e, &p, s, &t) ||
-        (e->timed && part->first == 0 &&
+        (e->timed && part->first &&
          !cu_ok(&t, cudaEventRecord(e->began, e->stream), "cudaEventRecord", "a batch")) ||
         !launch(e, &p, slot, &t))
         return t.rc;
     if (want == ENG_TOKENS)
-        return fetch_rows(e, s, part_tokens(part), out, err);
+        return fetch_rows(e, s, part, out, err);
     s->out = out;
-    s->out_floats = (part->end - part->first) * net_width(e->base.model, want);
+    s->width = net_width(e->base.model, want);
     s->busy = take(e, &p, s, &t);
     return t.rc;
-}
-
-/* As many whole sequences as a pass takes, and at least one. */
-static size_t part_end(const struct net *e, const struct eng_batch *b, size_t first)
-{
-    size_t end = first + 1;
-
-    while (end < b->sequences && end - first < CU_PASS_SEQUENCES &&
-           b->starts[end + 1] - b->starts[first] <= e->cut_tokens)
-        end++;
-    return end;
 }
 
 static void read_times(struct net *e, struct cu_try *t)
@@ -351,16 +400,27 @@ static void read_times(struct net *e, struct cu_try *t)
 enum rc net_run(struct net *e, const struct eng_batch *b, enum eng_want want, float *out,
                 struct err *err)
 {
-    size_t width = net_width(e->base.model, want), parts = 0;
     struct cu_try t = { e->gpu, err, RC_OK };
+    size_t parts = 0, at = 0;
+    bool in16 = false;
 
     profile_begin(e);
-    for (size_t first = 0, end; first < b->sequences && t.rc == RC_OK; first = end, parts++) {
-        struct part part = { .b = b, .first = first };
-        size_t row = want == ENG_TOKENS ? b->starts[first] : first;
+    while (t.rc == RC_OK) {
+        int slot = (int)(parts % CU_SLOTS);
+        struct part part;
 
-        part.end = end = part_end(e, b, first);
-        t.rc = run_part(e, &part, want, (int)(parts % CU_SLOTS), out + row * width, err);
+        if (!collect(e, &e->slots[slot], &t))
+            break;
+        part = next_part(e, b, in16, &at, &e->slots[slot]);
+        if (!part.sequences && in16)
+            break;
+        if (!part.sequences) {
+            in16 = true;
+            at = 0;
+            continue;
+        }
+        part.first = parts++ == 0;
+        t.rc = run_part(e, &part, want, slot, out, err);
     }
     for (size_t i = 0; i < CU_SLOTS; i++)
         (void)collect(e, &e->slots[(parts + i) % CU_SLOTS], &t);
@@ -378,22 +438,26 @@ enum rc net_run(struct net *e, const struct eng_batch *b, enum eng_want want, fl
 enum rc net_submit(struct net *e, const struct eng_batch *b, enum eng_want want, float *out,
                    struct err *err)
 {
-    struct part all = { .b = b, .first = 0, .end = b->sequences };
+    struct cu_try t = { e->gpu, err, RC_OK };
     int slot = -1;
-    enum rc rc;
 
     if (e->flight_count == CU_SLOTS)
         return cu_host()->fail(err, RC_LIMIT, "%d batches are on the GPU already", CU_SLOTS);
-    if (part_end(e, b, 0) < b->sequences || want == ENG_TOKENS) {
-        rc = net_run(e, b, want, out, err);
-    } else {
+    if (!one_part(e, b) || want == ENG_TOKENS) {
+        t.rc = net_run(e, b, want, out, err);
+    } else if (collect(e, &e->slots[e->slot_next], &t)) {
+        struct part all;
+        size_t at = 0;
+
         slot = e->slot_next;
-        rc = run_part(e, &all, want, slot, out, err);
+        all = next_part(e, b, runs_in16(e, b, 0), &at, &e->slots[slot]);
+        all.first = true;
+        t.rc = run_part(e, &all, want, slot, out, err);
         e->slot_next = (slot + 1) % CU_SLOTS;
     }
-    if (rc == RC_OK)
+    if (t.rc == RC_OK)
         e->flights[e->flight_count++] = slot;
-    return rc;
+    return t.rc;
 }
 
 enum rc net_collect(struct net *e, struct err *err)

@@ -6,44 +6,61 @@
  * once stays on the host, and going out again copies nothing. */
 #include "engine/cuda/cuda_int.h"
 
-/* Both regions of weights, one behind the other. */
-static bool copy_all(struct net *e, size_t small, size_t matrices, bool out, struct cu_try *t)
+enum { REGIONS = CU_WEIGHT_REGIONS };
+
+static void regions_of(struct net *e, struct region *out[REGIONS])
+{
+    out[0] = &e->small;
+    out[1] = &e->matrices;
+    out[2] = &e->matrices8; /* not open but with fp8 */
+}
+
+/* All regions of weights, one behind the other. */
+static bool copy_all(struct net *e, bool out, struct cu_try *t)
 {
     enum cudaMemcpyKind kind = out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
-    unsigned char *host = e->aside, *host2 = e->aside + small;
-    unsigned char *gpu = e->small.base, *gpu2 = e->matrices.base;
+    unsigned char *host = e->aside;
+    struct region *all[REGIONS];
 
-    return cu_ok(t, cudaMemcpyAsync(out ? host : gpu, out ? gpu : host, small, kind, e->stream),
-                 "cudaMemcpyAsync", "tables") &&
-           cu_ok(t,
-                 cudaMemcpyAsync(out ? host2 : gpu2, out ? gpu2 : host2, matrices, kind, e->stream),
-                 "cudaMemcpyAsync", "matrices") &&
-           cu_ok(t, cudaStreamSynchronize(e->stream), "cudaStreamSynchronize", "weights");
+    regions_of(e, all);
+    for (size_t i = 0; i < REGIONS; i++) {
+        unsigned char *gpu = all[i]->base;
+        size_t bytes = e->weight_bytes[i];
+
+        if (bytes &&
+            !cu_ok(t, cudaMemcpyAsync(out ? host : gpu, out ? gpu : host, bytes, kind, e->stream),
+                   "cudaMemcpyAsync", "weights"))
+            return false;
+        host += bytes;
+    }
+    return cu_ok(t, cudaStreamSynchronize(e->stream), "cudaStreamSynchronize", "weights");
 }
 
 enum rc net_swap_out(struct net *e, struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
+    struct region *all[REGIONS];
+    size_t bytes = 0;
 
     if (e->away)
         return RC_OK;
-    e->small_bytes = e->small.used;
-    e->matrices_bytes = e->matrices.used;
+    regions_of(e, all);
+    for (size_t i = 0; i < REGIONS; i++)
+        bytes += e->weight_bytes[i] = all[i]->used;
     if (!cu_ok(&t, cudaStreamSynchronize(e->stream), "cudaStreamSynchronize", "a batch"))
         return t.rc;
     if (!e->aside &&
-        cu_ok(&t,
-              cudaHostAlloc((void **)&e->aside, e->small_bytes + e->matrices_bytes,
-                            cudaHostAllocDefault),
-              "cudaHostAlloc", "weights") &&
-        !copy_all(e, e->small_bytes, e->matrices_bytes, true, &t)) {
+        cu_ok(&t, cudaHostAlloc((void **)&e->aside, bytes, cudaHostAllocDefault), "cudaHostAlloc",
+              "weights") &&
+        !copy_all(e, true, &t)) {
         (void)cudaFreeHost(e->aside);
         e->aside = NULL;
     }
     if (t.rc != RC_OK)
         return t.rc;
-    region_empty(&e->small);
-    region_empty(&e->matrices);
+    for (size_t i = 0; i < REGIONS; i++)
+        if (all[i]->gpu)
+            region_empty(all[i]);
     e->away = true;
     return RC_OK;
 }
@@ -51,14 +68,16 @@ enum rc net_swap_out(struct net *e, struct err *err)
 enum rc net_swap_in(struct net *e, struct err *err)
 {
     struct cu_try t = { e->gpu, err, RC_OK };
+    struct region *all[REGIONS];
 
     if (!e->away)
         return RC_OK;
-    t.rc = region_commit(&e->small, e->small_bytes, e->stream, err);
+    regions_of(e, all);
+    for (size_t i = 0; i < REGIONS && t.rc == RC_OK; i++)
+        if (all[i]->gpu)
+            t.rc = region_commit(all[i], e->weight_bytes[i], e->stream, err);
     if (t.rc == RC_OK)
-        t.rc = region_commit(&e->matrices, e->matrices_bytes, e->stream, err);
-    if (t.rc == RC_OK)
-        (void)copy_all(e, e->small_bytes, e->matrices_bytes, false, &t);
+        (void)copy_all(e, false, &t);
     if (t.rc == RC_OK)
         e->away = false;
     return t.rc;
