@@ -271,24 +271,11 @@ __device__ __forceinline__ void facts_share(const struct column_facts<BN> *f, ui
     group_sync(group);
 }
 
-/* GELU of a chunk: of each 16 columns the first 8 one way, the others the other, so that both kinds
- * of unit have work; by column, since a row's bits must not depend on where it stands. */
-__device__ __forceinline__ void chunk_gelu(float *d)
-{
-#pragma unroll
-    for (int i = 0; i < CHUNK_SUMS; i += 2)
-        if (i / 4 % 2) {
-            d[i] = gelu_smooth(d[i]);
-            d[i + 1] = gelu_smooth(d[i + 1]);
-        } else {
-            gelu_pair(&d[i], &d[i + 1]);
-        }
-}
 template <int ACT> __device__ __forceinline__ void chunk_act(float *d)
 {
 #pragma unroll
     for (int i = 0; i < CHUNK_SUMS; i++)
-        d[i] = gk_act<ACT>(d[i]);
+        d[i] = ACT == GK_ACT_GELU ? gk_gelu_lean(d[i]) : gk_act<ACT>(d[i]);
 }
 
 /* Those of the columns of a chunk that a thread has; `at`: of the first of them. */
@@ -324,7 +311,7 @@ __device__ __forceinline__ void chunk_scale(float *d, const struct chunk_facts *
 __device__ __forceinline__ void chunk_activate(float *d, enum gk_act act)
 {
     if (act == GK_ACT_GELU)
-        chunk_gelu(d);
+        chunk_act<GK_ACT_GELU>(d);
     else if (act == GK_ACT_GELU_TANH)
         chunk_act<GK_ACT_GELU_TANH>(d);
     else if (act == GK_ACT_RELU)
