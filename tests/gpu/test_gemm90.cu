@@ -14,7 +14,8 @@
 #include <string.h>
 
 enum { SHAPES = GEMM90_SHAPES };
-static const char *const shape_names[] = { "turns2", "turns", "128x128", "64x128", "64x64" };
+static const char *const shape_names[] = { "turns2",  "turns",  "wide2", "wide",
+                                           "128x128", "64x128", "64x64" };
 static const char *const type_names[] = { "f16", "bf16", "e4m3" };
 enum { GUARD_ROWS = 300, LD_EXTRA = 64 };
 
@@ -433,7 +434,8 @@ static const struct size large[] = {
     { 32768, 2304, 768, GK_ACT_NONE, false },  { 32768, 768, 768, GK_ACT_NONE, false },
     { 32768, 3072, 768, GK_ACT_GELU, false },  { 32768, 768, 3072, GK_ACT_NONE, false },
 };
-static const int large_variants[] = { LT, CHOSEN, GEMM90_TURNS_PAIR, GEMM90_TURNS, GEMM90_128X128 };
+static const int large_variants[] = { LT,           CHOSEN,           GEMM90_TURNS_PAIR,
+                                      GEMM90_TURNS, GEMM90_WIDE_PAIR, GEMM90_WIDE };
 static const int small_variants[] = { LT,           CHOSEN,         GEMM90_TURNS_PAIR,
                                       GEMM90_TURNS, GEMM90_128X128, GEMM90_64X128,
                                       GEMM90_64X64 };

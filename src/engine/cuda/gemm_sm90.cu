@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* gemm_sm90: products on Hopper, with scales, bias and activation in the same pass.
  *
- * One block a SM stays for the whole product and walks over tiles of the output, 128 x 128 each.  A
- * block is one producer thread that keeps the copy engine busy, and two warpgroups that take turns:
+ * One block a SM stays for the whole product and walks over tiles of the output, 128 x 128 or
+ * 128 x 192 each.  A block is one producer thread that keeps the copy engine busy, and two
+ * warpgroups that take turns:
  *
  *   copy engine   A and W of tile 0, 1, 2 ... -> ring of stages in shared memory
  *   warpgroup 0   [ sums 0 ][ epilogue 0 ......][ sums 2 ][ epilogue 2 ......]
@@ -13,7 +14,9 @@
  * 1024, 7000 with GELU, and letting one fall behind the other by what the ring can hold won
  * little of it back.)  Two blocks with neighbouring rows form a cluster: each fetches half of the
  * W tile for both.  Tiles are handed out columns first: all of W stays in L2 and A comes from
- * memory once.
+ * memory once.  Wide tiles read shared memory and L2 less for a sum.  They pay most with GELU,
+ * beside which the sums of a 128 x 128 tile take a tenth longer; theirs fill 192 of a thread's
+ * 240 registers, and their results leave in two goes.
  *
  * Where there are too few tiles to give each SM two, both warpgroups share a tile (128X128), or a
  * block has one warpgroup and a smaller tile.
@@ -47,7 +50,10 @@ enum {
     STAGES_MAX = 8,
     /* registers a thread: 65536 for a SM, with 168 for each of 384 threads at the start */
     PRODUCER_REGS = 40,
-    CONSUMER_REGS = 232
+    CONSUMER_REGS = 232,
+    PRODUCER_REGS_WIDE = 24,
+    CONSUMER_REGS_WIDE = 240,
+    WIDE = 192 /* columns */
 };
 
 struct args {
@@ -71,8 +77,9 @@ template <int GROUPS, int PARTS, int BN, bool APART> struct layout {
     static constexpr int group_rows = PARTS * PART;
     static constexpr int rows = APART ? group_rows : GROUPS * group_rows;
     static constexpr int a_bytes = rows * ROW_BYTES * sub;
-    static constexpr int stage = a_bytes + BN * ROW_BYTES * sub; /* A, then W */
-    static constexpr int rooms = PARTS * BN / CHUNK;             /* of a warp, for a chunk each */
+    static constexpr int stage = a_bytes + BN * ROW_BYTES * sub;   /* A, then W */
+    static constexpr int chunks = PARTS * BN / CHUNK;              /* of a warp */
+    static constexpr int rooms = BN == WIDE ? chunks / 2 : chunks; /* for a chunk each */
     static constexpr int staging = GROUPS * 4 * rooms * CHUNK_BYTES;
     static constexpr int facts = GROUPS * 2 * BN * 4; /* bias and scales of columns */
     static constexpr int room = (SHARED_MAX - BARRIER_BYTES - staging - facts) / stage;
@@ -271,24 +278,11 @@ __device__ __forceinline__ void facts_share(const struct column_facts<BN> *f, ui
     group_sync(group);
 }
 
-/* GELU of a chunk: of each 16 columns the first 8 one way, the others the other, so that both kinds
- * of unit have work; by column, since a row's bits must not depend on where it stands. */
-__device__ __forceinline__ void chunk_gelu(float *d)
-{
-#pragma unroll
-    for (int i = 0; i < CHUNK_SUMS; i += 2)
-        if (i / 4 % 2) {
-            d[i] = gelu_smooth(d[i]);
-            d[i + 1] = gelu_smooth(d[i + 1]);
-        } else {
-            gelu_pair(&d[i], &d[i + 1]);
-        }
-}
 template <int ACT> __device__ __forceinline__ void chunk_act(float *d)
 {
 #pragma unroll
     for (int i = 0; i < CHUNK_SUMS; i++)
-        d[i] = gk_act<ACT>(d[i]);
+        d[i] = ACT == GK_ACT_GELU ? gk_gelu_lean(d[i]) : gk_act<ACT>(d[i]);
 }
 
 /* Those of the columns of a chunk that a thread has; `at`: of the first of them. */
@@ -324,7 +318,7 @@ __device__ __forceinline__ void chunk_scale(float *d, const struct chunk_facts *
 __device__ __forceinline__ void chunk_activate(float *d, enum gk_act act)
 {
     if (act == GK_ACT_GELU)
-        chunk_gelu(d);
+        chunk_act<GK_ACT_GELU>(d);
     else if (act == GK_ACT_GELU_TANH)
         chunk_act<GK_ACT_GELU_TANH>(d);
     else if (act == GK_ACT_RELU)
@@ -439,10 +433,18 @@ __device__ __forceinline__ void chunk_out(float *d, const struct finish *f, uint
     }
 }
 
+/* What the warp's last stores came from may be written again. */
+__device__ __forceinline__ void rooms_free(void)
+{
+    if (threadIdx.x % 32 == 0)
+        stores_read();
+    __syncwarp();
+}
+
 /* The epilogue of a warp's rows from chunk C on, whose facts are `x`; those of the next columns
  * are fetched as soon as these are used.  (A recursion, since every place in d must be known when
  * compiling.) */
-template <int TYPE, int PARTS, int BN, int C>
+template <int TYPE, class L, int PARTS, int BN, int C>
 __device__ __forceinline__ void finish_tile(float (&d)[PARTS][BN / 2], const struct finish *f,
                                             struct chunk_facts *x, int row, int col, int rows)
 {
@@ -453,11 +455,15 @@ __device__ __forceinline__ void finish_tile(float (&d)[PARTS][BN / 2], const str
         if (C + 1 < BN / CHUNK)
             facts_get<TYPE, BN>(x, f->facts + (C + 1) * CHUNK * 4);
 #pragma unroll
-        for (int h = 0; h < PARTS; h++)
+        for (int h = 0; h < PARTS; h++) {
+            if (C * PARTS + h == L::rooms)
+                rooms_free();
             if (row + h * PART < rows && col < f->p->n)
-                chunk_out<TYPE>(d[h] + C * CHUNK_SUMS, f, f->at + (C * PARTS + h) * CHUNK_BYTES,
-                                row + h * PART, col, rows);
-        finish_tile<TYPE, PARTS, BN, C + 1>(d, f, x, row, col + CHUNK, rows);
+                chunk_out<TYPE>(d[h] + C * CHUNK_SUMS, f,
+                                f->at + (C * PARTS + h) % L::rooms * CHUNK_BYTES, row + h * PART,
+                                col, rows);
+        }
+        finish_tile<TYPE, L, PARTS, BN, C + 1>(d, f, x, row, col + CHUNK, rows);
     }
 }
 
@@ -515,10 +521,8 @@ __device__ __forceinline__ void consume(const struct walk *w, const struct args 
         multiply<TYPE, L, PARTS, BN, APART, CL>(d, w, group, &at);
         facts_share<TYPE>(&facts, facts_at, group);
         facts_get<TYPE, BN>(&first, f.facts);
-        if (threadIdx.x % 32 == 0)
-            stores_read(); /* of the tile before */
-        __syncwarp();
-        finish_tile<TYPE, PARTS, BN, 0>(d, &f, &first, row, col, w->rows);
+        rooms_free(); /* of the tile before */
+        finish_tile<TYPE, L, PARTS, BN, 0>(d, &f, &first, row, col, w->rows);
     }
     if (threadIdx.x % 32 == 0)
         stores_done();
@@ -566,7 +570,7 @@ __global__ void __launch_bounds__((GROUPS + 1) * GROUP, 1)
     /* Two ways that never meet again: only so may the registers differ. */
     if (group == GROUPS) {
         if (GROUPS > 1)
-            registers_give<PRODUCER_REGS>();
+            registers_give<BN == WIDE ? PRODUCER_REGS_WIDE : PRODUCER_REGS>();
         if (threadIdx.x == producer)
             produce<TYPE, L, BN, CL>(&w, &ma, &mw);
         __syncwarp();
@@ -574,7 +578,7 @@ __global__ void __launch_bounds__((GROUPS + 1) * GROUP, 1)
             cluster_sync(); /* what the other block sends here finds us */
     } else {
         if (GROUPS > 1)
-            registers_take<CONSUMER_REGS>();
+            registers_take<BN == WIDE ? CONSUMER_REGS_WIDE : CONSUMER_REGS>();
         consume<TYPE, L, PARTS, BN, APART, CL>(&w, &p, &mo, group);
         if (CL > 1)
             cluster_sync();
@@ -583,6 +587,9 @@ __global__ void __launch_bounds__((GROUPS + 1) * GROUP, 1)
 }
 
 /* ---- host ---- */
+/* Columns of a wide tile: e4m3 has none, since scales would take the registers it lives on. */
+template <int TYPE> constexpr int columns_wide = TYPE == GK_E4M3 ? 128 : WIDE;
+
 /* The driver's cuTensorMapEncodeTiled(), looked up once. */
 using encode_fn = decltype(&cuTensorMapEncodeTiled);
 encode_fn encoder(void)
@@ -690,6 +697,10 @@ cudaError_t launch_shape(const struct gk_gemm *g, int shape, int sms, cudaStream
         return launch<TYPE, 2, 2, 128, true, 2>(g, sms, s);
     case GEMM90_TURNS:
         return launch<TYPE, 2, 2, 128, true, 1>(g, sms, s);
+    case GEMM90_WIDE_PAIR:
+        return launch<TYPE, 2, 2, columns_wide<TYPE>, true, 2>(g, sms, s);
+    case GEMM90_WIDE:
+        return launch<TYPE, 2, 2, columns_wide<TYPE>, true, 1>(g, sms, s);
     case GEMM90_128X128:
         return launch<TYPE, 2, 1, 128, false, 1>(g, sms, s);
     case GEMM90_64X128:
@@ -701,26 +712,31 @@ cudaError_t launch_shape(const struct gk_gemm *g, int shape, int sms, cudaStream
     }
 }
 
-/* The shape whose rounds over the SMs cost least.  `each`: what a round costs, `once`: what there
- * is besides, both in tenths of a microsecond as measured with f16 and k = 1024 on a H200.
- * Fetching W in pairs pays from that k on. */
+/* The shape whose rounds over the SMs cost least.  `each`: what a round costs, `gelu`: what that
+ * adds to it, `once`: what there is besides, all in tenths of a microsecond as measured with
+ * k = 1024 on a H200.  With a small k neither pairs nor wide tiles pay, with e4m3 wide ones
+ * never. */
 int shape_choose(const struct gk_gemm *g, int sms)
 {
     static const struct {
-        int rows, cols, blocks, each, once;
+        int rows, cols, blocks, each, gelu, once;
     } shapes[GEMM90_SHAPES] = {
-        { 128, 128, 2, 60, 30 }, { 128, 128, 1, 61, 24 }, { 128, 128, 1, 68, 12 },
-        { 64, 128, 1, 48, 10 },  { 64, 64, 1, 24, 24 },
+        { 128, 128, 2, 60, 6, 30 },  { 128, 128, 1, 61, 6, 24 }, { 128, WIDE, 2, 89, 2, 40 },
+        { 128, WIDE, 1, 90, 2, 40 }, { 128, 128, 1, 68, 7, 12 }, { 64, 128, 1, 48, 5, 10 },
+        { 64, 64, 1, 24, 3, 24 },
     };
-    bool pairs = g->k * (g->type == GK_E4M3 ? 1 : 2) >= 2048;
+    bool e4m3 = g->type == GK_E4M3, deep = g->k * (e4m3 ? 1 : 2) >= 1536;
     int choice = GEMM90_TURNS;
     long best = 0;
 
-    for (int i = pairs ? GEMM90_TURNS_PAIR : GEMM90_TURNS; i < GEMM90_SHAPES; i++) {
+    for (int i = 0; i < GEMM90_SHAPES; i++) {
         int slots = sms / shapes[i].blocks, rows = shapes[i].rows * shapes[i].blocks;
         long down = (g->m + rows - 1) / rows, across = (g->n + shapes[i].cols - 1) / shapes[i].cols;
-        long cost = (down * across + slots - 1) / slots * shapes[i].each + shapes[i].once;
-        if (!best || cost < best) {
+        long each = shapes[i].each + (g->act == GK_ACT_GELU ? shapes[i].gelu : 0);
+        long cost = (down * across + slots - 1) / slots * each + shapes[i].once;
+        bool wide = shapes[i].cols == WIDE;
+        bool can = (deep || (shapes[i].blocks == 1 && !wide)) && !(e4m3 && wide);
+        if (can && (!best || cost < best)) {
             best = cost;
             choice = i;
         }

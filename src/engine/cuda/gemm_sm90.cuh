@@ -4,12 +4,14 @@
 #define ENGINE_CUDA_GEMM_SM90_CUH
 #include "engine/cuda/gk.h"
 
-/* Tiles of 128 x 128 with warpgroups that take turns, in clusters of two blocks or without; then
- * rows x columns of a tile that all of a block work on. */
+/* Tiles of 128 x 128 with warpgroups that take turns, in clusters of two blocks or without; the
+ * same of 128 x 192; then rows x columns of a tile that all of a block work on. */
 enum gemm90_shape {
     GEMM90_CHOSEN = -1,
     GEMM90_TURNS_PAIR,
     GEMM90_TURNS,
+    GEMM90_WIDE_PAIR,
+    GEMM90_WIDE,
     GEMM90_128X128,
     GEMM90_64X128,
     GEMM90_64X64,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* gemm_sm90_core: the Hopper instructions that the product is made of, one small function each:
- * barriers in shared memory, the tensor copy engine, warpgroup products, and the GELU of their
- * epilogue.
+ * barriers in shared memory, the tensor copy engine, warpgroup products, and the GELU that leaves
+ * as e4m3 (gk_dev.cuh has the other).
  *
  * Shared addresses are the 32-bit ones of the shared window.  Every tile in shared memory has
  * rows of 128 bytes in the 128-byte swizzle: the 16-byte piece c of row r stands at piece
@@ -279,60 +279,7 @@ template <int REGS> __device__ __forceinline__ void registers_give(void)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGS));
 }
 
-/* ---- GELU ---- */
-__device__ __forceinline__ float exp2_fast(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-__device__ __forceinline__ float inverse_fast(float x)
-{
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-/* 2^-x q(x^2), which makes 1 / (1 + that) the normal distribution's Phi(x): q is the polynomial
- * whose error in x Phi(x) is smallest, 3.1e-6 over all x, far less than 16 bits show; it grows
- * with x, so nothing is cut off but what would overflow. */
-__device__ __forceinline__ float gelu_power(float x)
-{
-    float u = x * x;
-    float q = fmaf(3.2290396e-6f, u, -8.8239219e-5f);
-
-    q = fmaf(q, u, -3.6026728e-4f);
-    q = fmaf(q, u, 0.105226671f);
-    q = fmaf(q, u, 2.3020454f);
-    return exp2_fast(fminf(-x * q, 60.0f));
-}
-/* x Phi(x) with erf, of two numbers: one division for both, since the unit that divides and
- * takes powers is the narrow one here. */
-__device__ __forceinline__ void gelu_pair(float *x, float *y)
-{
-    float a = 1.0f + gelu_power(*x), b = 1.0f + gelu_power(*y);
-    float r = inverse_fast(a * b);
-
-    *x *= b * r;
-    *y *= a * r;
-}
-
-/* The same without that unit: Phi as a polynomial between -4.2 and 4.2; error below 6.1e-5 for all
- * x and below 9e-5 of the result for |x| < 0.5, where the rounding of f16 is 2.4e-4. */
-__device__ __forceinline__ float gelu_smooth(float x)
-{
-    float c = fminf(fmaxf(x, -4.2f), 4.2f), t = c * c;
-    float q = fmaf(4.92551937e-11f, t, -4.79665063e-9f);
-
-    q = fmaf(q, t, 2.07272677e-7f);
-    q = fmaf(q, t, -5.28991586e-6f);
-    q = fmaf(q, t, 8.98388607e-5f);
-    q = fmaf(q, t, -1.08647335e-3f);
-    q = fmaf(q, t, 9.74097941e-3f);
-    q = fmaf(q, t, -6.62221313e-2f);
-    q = fmaf(q, t, 0.398834616f);
-    return x * __saturatef(fmaf(c, q, 0.5f));
-}
-
+/* ---- results ---- */
 /* Beyond the largest number stands that number. */
 __device__ __forceinline__ uint32_t pair_f16(float lo, float hi)
 {

@@ -77,20 +77,19 @@ __device__ __forceinline__ float gk_gelu(float x)
     float phi = x >= 0.0f ? fmaf(-0.5f, tail, 1.0f) : 0.5f * tail;
     return x * phi;
 }
-/* The same in half the instructions, for finite x: max(x, 0) - |x| (1 - Phi(|x|)), the bracket by
- * the same formula.  Numbers below the smallest normal one count as 0. */
+/* The same in eight instructions, for finite x: max(x, 0) - a Phi(-a), where a = |x|.  Phi(-a) is 2
+ * to the power of a polynomial in a, whose error in the result is below 7e-7 for all x and below
+ * 3e-5 of the result for |x| < 0.5; its last coefficient brings it to 0 however large a is. */
 __device__ __forceinline__ float gk_gelu_lean(float x)
 {
-    float t, e, p;
+    float a = fabsf(x), q = fmaf(-4.7330931e-4f, a, 7.0845573e-3f), e;
 
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(t) : "f"(fmaf(0.23164188f, fabsf(x), 1.0f)));
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(-0.72134752f * x * x));
-    p = fmaf(0.5307027145f, t, -0.7265760135f);
-    p = fmaf(p, t, 0.7107068705f);
-    p = fmaf(p, t, -0.142248368f);
-    p = fmaf(p, t, 0.127414796f);
-    p *= t * fabsf(x);
-    return fmaf(-p, e, fmaxf(x, 0.0f));
+    q = fmaf(q, a, -5.1827382e-2f);
+    q = fmaf(q, a, -0.45999244f);
+    q = fmaf(q, a, -1.1507878f);
+    q = fmaf(q, a, -1.0000377f);
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(q));
+    return fmaf(-a, e, fmaxf(x, 0.0f));
 }
 __device__ __forceinline__ float gk_gelu_tanh(float x)
 {
