@@ -44,6 +44,8 @@ enum rc net_swap_out(struct net *e, struct err *err)
         return t.rc;
     region_empty(&e->small);
     region_empty(&e->matrices);
+    if (e->products.room.gpu)
+        region_empty(&e->products.room);
     e->away = true;
     return RC_OK;
 }
@@ -57,6 +59,8 @@ enum rc net_swap_in(struct net *e, struct err *err)
     t.rc = region_commit(&e->small, e->small_bytes, e->stream, err);
     if (t.rc == RC_OK)
         t.rc = region_commit(&e->matrices, e->matrices_bytes, e->stream, err);
+    if (t.rc == RC_OK && e->products.room.gpu)
+        t.rc = region_commit(&e->products.room, GK_LT_WORKSPACE_BYTES, e->stream, err);
     if (t.rc == RC_OK)
         (void)copy_all(e, e->small_bytes, e->matrices_bytes, false, &t);
     if (t.rc == RC_OK)
