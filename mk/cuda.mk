@@ -34,7 +34,7 @@ $(B)/obj/%.cuda.o: src/%.c Makefile mk/cuda.mk
 
 # The host side over a GPU that is plain loops, for tests on any machine (tests/gpu/fake_gpu.h).
 FAKE_HOST := $(B)/tests/plugin/host/stoker-cuda.so
-FAKE_HOST_C := $(filter-out %/gemm_lt.c %/choose_gemm.c %/choose.c,$(CUDA_C))
+FAKE_HOST_C := $(filter-out %/gemm_lt.c,$(CUDA_C))
 FAKES += $(FAKE_HOST)
 $(FAKE_HOST): $(FAKE_HOST_C) $(wildcard src/engine/cuda/*.h tests/gpu/fake_*.[ch]) src/engine/engine_plugin.h \
               src/engine/engine.h mk/cuda.mk

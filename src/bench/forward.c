@@ -430,6 +430,18 @@ static void json_case(struct json_out *w, const struct forward_figures *f)
     json_obj_end(w);
 }
 
+static void json_choices(struct json_out *w, const struct eng *e)
+{
+    const struct eng_ops *ops = e ? eng_ops_of(e) : NULL;
+    char line[FORWARD_CHOICE_MAX];
+
+    json_key(w, "choices");
+    json_arr(w);
+    for (size_t i = 0; ops && ops->choice && ops->choice(e, i, line, sizeof(line)); i++)
+        json_add_str(w, line);
+    json_arr_end(w);
+}
+
 void forward_json(const struct forward_report *r, struct buf *out)
 {
     struct json_out w;
@@ -446,6 +458,7 @@ void forward_json(const struct forward_report *r, struct buf *out)
     kv_num(&w, "load_ms", r->start.load_ms);
     kv_num(&w, "swap_out_ms", r->swap.done ? r->swap.out_ms : NAN);
     kv_num(&w, "swap_in_ms", r->swap.done ? r->swap.in_ms : NAN);
+    json_choices(&w, r->e);
     json_key(&w, "cases");
     json_arr(&w);
     for (size_t i = 0; i < r->count; i++)

@@ -14,6 +14,7 @@ enum {
     FORWARD_CASES_MAX = 64,
     FORWARD_PASSES_MAX = 100000,
     FORWARD_OUT_MAX = 1 << 30, /* floats of one case's output */
+    FORWARD_CHOICE_MAX = 256,  /* bytes of a line of what the device chose */
     FORWARD_SWAPS = 3          /* the first makes the room in host memory */
 };
 
@@ -65,6 +66,7 @@ struct forward_report {
     struct forward_swap swap;
     struct forward_figures cases[FORWARD_CASES_MAX];
     size_t count;
+    struct eng *e; /* borrowed: whose choices are told */
 };
 void forward_text(const struct forward_report *r, const struct term *term, struct buf *out);
 void forward_json(const struct forward_report *r, struct buf *out);

@@ -122,6 +122,7 @@ static enum rc run_engine(struct cmd_ctx *ctx, struct err *err)
     }
     if (rc == RC_OK) {
         r->model = m;
+        r->e = e;
         r->dtype = o->dtype ? o->dtype : "auto";
         if (o->json)
             forward_json(r, &ctx->out);

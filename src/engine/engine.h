@@ -89,6 +89,10 @@ struct eng_ops {
      * device is free, and back.  Between the two run() is not called. */
     enum rc (*swap_out)(struct eng *e, struct err *err);
     enum rc (*swap_in)(struct eng *e, struct err *err);
+
+    /* (optional) The i-th line of what the device chose for this model: "qkv 512x3072x1024: …";
+     * false: there are fewer. */
+    bool (*choice)(const struct eng *e, size_t i, char *out, size_t cap);
 };
 int eng_ops_score(const struct eng_ops *ops);
 const char *eng_ops_kind(const struct eng_ops *ops); /* the name, if it says nothing */

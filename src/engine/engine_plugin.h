@@ -14,7 +14,7 @@
 #define ENGINE_ENGINE_PLUGIN_H
 #include "engine/engine.h"
 
-#define STOKER_ENGINE_ABI 2
+#define STOKER_ENGINE_ABI 3
 
 struct eng_host {
     enum rc (*fail)(struct err *err, enum rc code, const char *fmt, ...); /* err_set() */

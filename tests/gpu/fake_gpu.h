@@ -12,6 +12,7 @@
 
 enum fake_kind {
     FAKE_GEMM,
+    FAKE_LT, /* all m rows, whatever is there */
     FAKE_SKINNY,
     FAKE_ATTN,
     FAKE_EMBED,
@@ -37,7 +38,11 @@ struct fake_launch {
     };
     float *partial; /* FAKE_SKINNY */
     int splits;
+    const void *bias16; /* FAKE_LT; NULL: none */
+    double us;          /* that it takes by the events' clock */
 };
+/* What an environment variable says, or `us`. */
+double fake_us(const char *variable, double us);
 /* Runs it, or keeps it while a stream is captured. */
 cudaError_t fake_launch(const struct fake_launch *l);
 void fake_run(const struct fake_launch *l); /* fake_kernels.c */

@@ -3,6 +3,8 @@
  * numbers are stored as the real kernels store them, saturating. */
 #include "fake_gpu.h"
 
+#include "engine/cuda/gemm_split90.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -162,6 +164,18 @@ static void run_gemm(const struct gk_gemm *g, float *partial, int splits)
                     dot(&s, i, j, part * step, part + 1 == splits ? g->k : (part + 1) * step);
     free(s.a);
     free(s.w);
+}
+
+/* As cuBLASLt does it: a bias of 16 bits. */
+static void run_lt(const struct fake_launch *l)
+{
+    struct gk_gemm g = l->gemm;
+    float *bias = l->bias16 ? floats(g.out_type, l->bias16, (size_t)g.n, 1, g.n) : NULL;
+
+    assert(!g.rows);
+    g.bias = bias ? bias : g.bias;
+    run_gemm(&g, NULL, 1);
+    free(bias);
 }
 
 /* ---- attention ---- */
@@ -378,6 +392,9 @@ void fake_run(const struct fake_launch *l)
     case FAKE_GEMM:
         run_gemm(&l->gemm, NULL, 1);
         break;
+    case FAKE_LT:
+        run_lt(l);
+        break;
     case FAKE_SKINNY:
         assert(l->gemm.m <= GK_SKINNY_ROWS && l->splits <= GK_SPLITS_MAX);
         run_gemm(&l->gemm, l->partial, l->splits);
@@ -407,7 +424,17 @@ void fake_run(const struct fake_launch *l)
 cudaError_t gk_gemm_sm90(const struct gk_gemm *g, cudaStream_t s)
 {
     (void)s;
-    return fake_launch(&(struct fake_launch){ .kind = FAKE_GEMM, .gemm = *g });
+    return fake_launch(
+        &(struct fake_launch){ .kind = FAKE_GEMM, .gemm = *g, .us = fake_us("FAKE_SM90_US", 10) });
+}
+
+/* The fewer parts, the faster. */
+cudaError_t gk_gemm_split90(const struct gk_gemm *g, int splits, cudaStream_t s)
+{
+    (void)s;
+    assert(splits <= GK_SPLIT90_MAX && splits <= g->k / GK_PAD);
+    return fake_launch(&(struct fake_launch){
+        .kind = FAKE_GEMM, .gemm = *g, .us = fake_us("FAKE_SPLIT90_US", 20) + splits });
 }
 
 cudaError_t gk_gemm_sm80(const struct gk_gemm *g, cudaStream_t s)
@@ -418,8 +445,11 @@ cudaError_t gk_gemm_sm80(const struct gk_gemm *g, cudaStream_t s)
 cudaError_t gk_gemm_skinny(const struct gk_gemm *g, float *partial, int splits, cudaStream_t s)
 {
     (void)s;
-    return fake_launch(&(struct fake_launch){
-        .kind = FAKE_SKINNY, .gemm = *g, .partial = partial, .splits = splits });
+    return fake_launch(&(struct fake_launch){ .kind = FAKE_SKINNY,
+                                              .gemm = *g,
+                                              .partial = partial,
+                                              .splits = splits,
+                                              .us = fake_us("FAKE_SKINNY_US", 50) });
 }
 
 int gk_skinny_splits(int n, int k, int sms)

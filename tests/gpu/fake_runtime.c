@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* fake_runtime: the calls of the CUDA runtime and driver that the engine makes (fake_gpu.h).
  * FAKE_GPU_BYTES is all the memory there is; FAKE_GPU_FAILS=N makes the N-th launch fail, and
- * everything behind it: an error that stays. */
+ * everything behind it: an error that stays; FAKE_GPU_NAME is what it is called; FAKE_GPU_IDLE=1:
+ * it computes nothing.  Its clock, for events, runs by what launches say they take. */
 #include "fake_gpu.h"
 
 #include <assert.h>
 #include <cuda.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,6 +23,7 @@ struct CUgraph_st {
 static struct CUgraph_st *captured; /* NULL: nothing is captured */
 static atomic_size_t memory_used;
 static long launches;
+static double clock_us;
 static bool broken;
 
 static size_t memory_all(void)
@@ -35,6 +38,13 @@ static cudaError_t state(void)
     return broken ? cudaErrorIllegalAddress : cudaSuccess;
 }
 
+double fake_us(const char *variable, double us)
+{
+    const char *text = getenv(variable);
+
+    return text ? strtod(text, NULL) : us;
+}
+
 /* ---- launches and graphs ---- */
 cudaError_t fake_launch(const struct fake_launch *l)
 {
@@ -45,7 +55,9 @@ cudaError_t fake_launch(const struct fake_launch *l)
     if (broken)
         return state();
     if (!captured) {
-        fake_run(l);
+        if (!getenv("FAKE_GPU_IDLE"))
+            fake_run(l);
+        clock_us += l->us;
         return cudaSuccess;
     }
     assert(captured->count < LAUNCHES_MAX);
@@ -119,12 +131,20 @@ cudaError_t cudaDeviceGetAttribute(int *v, enum cudaDeviceAttr a, int device)
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
 {
+    const char *name = getenv("FAKE_GPU_NAME");
+
     (void)device;
     memset(p, 0, sizeof(*p));
-    memcpy(p->name, "Fake H200", sizeof("Fake H200"));
+    (void)snprintf(p->name, sizeof(p->name), "%s", name ? name : "Fake H200");
     p->major = 9;
     p->multiProcessorCount = 132;
     p->totalGlobalMem = memory_all();
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = 13000;
     return cudaSuccess;
 }
 
@@ -180,7 +200,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 
 cudaError_t cudaEventCreate(cudaEvent_t *e)
 {
-    *e = malloc(1);
+    double *at = calloc(1, sizeof(*at));
+
+    *e = (cudaEvent_t)(void *)at;
     return state();
 }
 
@@ -198,7 +220,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t e)
 
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
-    (void)e, (void)s;
+    (void)s;
+    *(double *)(void *)e = clock_us;
     return state();
 }
 
@@ -210,8 +233,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b)
 {
-    (void)a, (void)b;
-    *ms = 1;
+    *ms = (float)((*(double *)(void *)b - *(double *)(void *)a) * 1e-3);
     return state();
 }
 

@@ -275,15 +275,17 @@ static void lt_time(const struct lt *l, int m, int n, int k, enum gk_act act)
 static void choose_one(const struct lt *l, int m, int n, int k, enum gk_act act)
 {
     static struct choose c;
-    static const char *const names[] = { "sm90", "sm80", "lt" };
+    static const char *const names[] = { "sm90", "sm80", "lt", "split90" };
     __half *a = gk_random<__half>((size_t)m * k, 1.0f, 1),
            *w = gk_random<__half>((size_t)n * k, 0.05f, 2);
     __half *out = gk_poisoned<__half>((size_t)m * n);
     char err[GK_LT_TEXT_MAX] = "";
     struct choose_way way;
-    struct gk_gemm g = {};
+    struct gemm_one one = {};
+    struct gk_gemm &g = one.g;
     struct gemm_ways ways = {};
 
+    MUST(cudaStreamCreate(&ways.stream));
     g.type = g.out_type = GK_F16;
     g.act = act;
     g.m = m;
@@ -295,15 +297,17 @@ static void choose_one(const struct lt *l, int m, int n, int k, enum gk_act act)
     ways.sm80 = gk_gemm_sm80;
     ways.lt = l->lib;
     ways.room = l->room;
-    ways.g = &g;
+    ways.list = &one;
+    ways.count = 1;
     choose_init(&c, "test");
     struct choose_key key = gemm_key(&g);
     struct choose_ops ops = gemm_choose_ops(&ways);
     bool good = choose_best(&c, &key, &ops, &way) && choose_find(&c, &key) &&
-                gemm_by(&ways, &way, &g, NULL, 0, err);
+                gemm_by(&ways, &way, &one, ways.stream, err);
     MUST(cudaDeviceSynchronize());
     gk_ok(good, "chosen for %dx%dx%d act %d: %s, %.1f us %s", m, n, k, (int)act,
           good ? names[way.impl] : "none", good ? c.entries[0].us : 0, err);
+    MUST(cudaStreamDestroy(ways.stream));
     MUST(cudaFree(a));
     MUST(cudaFree(w));
     MUST(cudaFree(out));

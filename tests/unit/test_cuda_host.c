@@ -6,6 +6,11 @@
 
 #include "vectors_box.h"
 
+#include <dirent.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const double half_min = 0.9995, fp8_min = 0.99;
@@ -18,6 +23,7 @@ static bool have_fake(void)
     (void)snprintf(dir, sizeof(dir), "%s/tests/plugin/host", build ? build : "build");
     (void)snprintf(file, sizeof(file), "%s/stoker-cuda.so", dir);
     (void)setenv("STOKER_PLUGIN_DIR", dir, 1);
+    (void)setenv("STOKER_CUDA_PRODUCTS", "plain", 0); /* measuring takes a while without a GPU */
     if (access(file, R_OK) == 0)
         return true;
     print_message("# skipped: there is no %s\n", file);
@@ -328,6 +334,332 @@ TEST(memory_that_is_not_there_is_an_error)
     box_close(&b);
 }
 
+/* ---- which product is the fastest, and the file that keeps it ---- */
+enum {
+    CHOICES = 24,    /* of a model */
+    CHOICES_LT = 12, /* of them those that cuBLASLt may win: without GELU, from 256 rows on */
+    CHOICES_TEXT = 1 << 16
+};
+
+struct cache {
+    char folder[64], file[400], library[80]; /* library: what plays cuBLASLt */
+};
+
+static void cache_open(struct cache *c)
+{
+    *c = (struct cache){ .folder = "/tmp/stoker-choices-XXXXXX" };
+    assert_non_null(mkdtemp(c->folder));
+    (void)setenv("STOKER_CACHE", c->folder, 1);
+}
+
+/* A library of so many bytes that takes `us` for a product. */
+static void cache_library(struct cache *c, size_t bytes, const char *us)
+{
+    FILE *f;
+
+    (void)snprintf(c->library, sizeof(c->library), "%s.so", c->folder);
+    f = fopen(c->library, "wb");
+    assert_non_null(f);
+    for (size_t i = 0; i < bytes; i++)
+        (void)fputc('x', f);
+    (void)fclose(f);
+    (void)setenv("FAKE_LT", c->library, 1);
+    (void)setenv("FAKE_LT_US", us, 1);
+}
+
+/* Files there; the path of the last in c->file. */
+static size_t cache_files(struct cache *c)
+{
+    DIR *d = opendir(c->folder);
+    size_t n = 0;
+
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (e->d_name[0] != '.') {
+            (void)snprintf(c->file, sizeof(c->file), "%s/%s", c->folder, e->d_name);
+            n++;
+        }
+    if (d)
+        (void)closedir(d);
+    return n;
+}
+
+static void cache_text(struct cache *c, char out[CHOICES_TEXT])
+{
+    FILE *f;
+    size_t n;
+
+    assert_int_equal(cache_files(c), 1);
+    f = fopen(c->file, "rb");
+    assert_non_null(f);
+    n = fread(out, 1, CHOICES_TEXT - 1, f);
+    out[n] = '\0';
+    (void)fclose(f);
+}
+
+static void cache_put(const struct cache *c, const char *text, size_t len)
+{
+    FILE *f = fopen(c->file, "wb");
+
+    assert_non_null(f);
+    CHECK(fwrite(text, 1, len, f) == len && fclose(f) == 0);
+}
+
+static void cache_close(struct cache *c)
+{
+    static const char *const ours[] = { "FAKE_LT", "FAKE_LT_US", "FAKE_SPLIT90_US",
+                                        "FAKE_SKINNY_US", "STOKER_CACHE" };
+
+    while (cache_files(c))
+        CHECK(unlink(c->file) == 0);
+    CHECK(rmdir(c->folder) == 0);
+    if (c->library[0])
+        (void)unlink(c->library);
+    for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
+        (void)unsetenv(ours[i]);
+}
+
+/* With a GPU that computes nothing while it is measured. */
+static struct eng *load_choosing(const struct box *b, const struct eng_opts *o)
+{
+    struct eng *e;
+
+    (void)setenv("STOKER_CUDA_PRODUCTS", "all", 1);
+    (void)setenv("FAKE_GPU_IDLE", "1", 1);
+    e = box_load(b, o);
+    (void)unsetenv("FAKE_GPU_IDLE");
+    (void)setenv("STOKER_CUDA_PRODUCTS", "plain", 1);
+    return e;
+}
+
+/* Choices whose line has that word in it. */
+static size_t choices_with(const struct eng *e, const char *word)
+{
+    char line[256];
+    size_t n = 0;
+
+    for (size_t i = 0; e->ops->choice(e, i, line, sizeof(line)); i++)
+        n += strstr(line, word) != NULL;
+    return n;
+}
+
+static size_t choices_loaded(const struct box *b, const char *word)
+{
+    struct eng *e = load_choosing(b, &(struct eng_opts){ .device = "cuda" });
+    size_t n = choices_with(e, word);
+
+    eng_free(e);
+    return n;
+}
+
+/* Passes of several buckets, twice each: launched, then replayed. */
+static void compare_buckets(const struct box *b, struct eng *gpu)
+{
+    static const size_t sizes[] = { 6, 12, 40, 90, 12 };
+    struct eng *ref = box_load(b, &(struct eng_opts){ .device = "ref" });
+
+    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+        struct big big;
+
+        big_make(b, sizes[i], BOX_TOKENS_MAX, &big);
+        compare(ref, gpu, &big.batch, ENG_VECTORS, half_min);
+        compare(ref, gpu, &big.batch, ENG_VECTORS, half_min);
+        big_release(&big);
+    }
+    eng_free(ref);
+}
+
+/* The first test: a GPU has its name for the life of a process. */
+TEST(another_gpu_has_another_file)
+{
+    struct cache cache;
+    struct box b;
+    int status = -1;
+    pid_t child;
+
+    if (!have_fake())
+        return;
+    cache_open(&cache);
+    box_open(&b, "bert");
+    child = fork();
+    if (child == 0) {
+        (void)setenv("FAKE_GPU_NAME", "Fake/B300", 1);
+        _exit(choices_loaded(&b, ": sm90") == CHOICES ? 0 : 1);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(cache_files(&cache) == 1 && strstr(cache.file, "/cuda-Fake_B300-13000"));
+    CHECK(choices_loaded(&b, ": sm90") == CHOICES && cache_files(&cache) == 2);
+    box_close(&b);
+    cache_close(&cache);
+}
+
+TEST(choices_are_kept_and_read_again)
+{
+    static char first[CHOICES_TEXT], again[CHOICES_TEXT];
+    struct cache cache;
+    struct box b;
+    struct eng *e;
+
+    if (!have_fake())
+        return;
+    cache_open(&cache);
+    box_open(&b, "bert");
+    cache_library(&cache, 10, "5");
+    e = load_choosing(&b, &(struct eng_opts){ .device = "cuda" });
+    CHECK(choices_with(e, ": cublaslt, 5.00 us") == CHOICES_LT);
+    cache_text(&cache, first);
+    CHECK(strstr(first, " lt 5.00 0000000000000042 0000000000000000"));
+    CHECK(strstr(first, "\nlibrary 000000000000000a ") && strstr(first, cache.library));
+    compare_buckets(&b, e);
+    eng_free(e);
+    (void)setenv("FAKE_LT_US", "100", 1); /* what is known is not measured again */
+    CHECK(choices_loaded(&b, ": cublaslt, 5.00 us") == CHOICES_LT);
+    cache_text(&cache, again);
+    CHECK(strcmp(first, again) == 0);
+    cache_library(&cache, 11, "100"); /* another version of it */
+    CHECK(choices_loaded(&b, ": sm90, 10.00 us") == CHOICES);
+    cache_text(&cache, again);
+    CHECK(strstr(again, "\nlibrary 000000000000000b ") && !strstr(again, " lt "));
+    (void)setenv("FAKE_LT_US", "5", 1); /* it is the same, so nothing is measured */
+    CHECK(choices_loaded(&b, ": sm90, 10.00 us") == CHOICES);
+    (void)unlink(cache.library); /* it is gone, and comes again */
+    (void)unsetenv("FAKE_LT");
+    CHECK(choices_loaded(&b, ": sm90") == CHOICES);
+    cache_text(&cache, again);
+    CHECK(strstr(again, "\nlibrary none\n"));
+    cache_library(&cache, 10, "5");
+    CHECK(choices_loaded(&b, ": cublaslt, 5.00 us") == CHOICES_LT);
+    box_close(&b);
+    cache_close(&cache);
+}
+
+TEST(a_damaged_file_is_measured_anew)
+{
+    static char text[CHOICES_TEXT], again[CHOICES_TEXT];
+    struct cache cache;
+    struct box b;
+    size_t len;
+
+    if (!have_fake())
+        return;
+    cache_open(&cache);
+    box_open(&b, "bert");
+    CHECK(choices_loaded(&b, ": sm90") == CHOICES);
+    cache_text(&cache, text);
+    len = strlen(text);
+    (void)setenv("FAKE_SPLIT90_US", "1", 1); /* which shows that it was measured */
+    for (size_t i = 0; i < 4; i++) {
+        static const size_t cuts[] = { 0, 30, 200 };
+        char was = text[len / 2];
+
+        text[len / 2] = i == 3 ? '7' + (was == '7') : was;
+        cache_put(&cache, text, i == 3 ? len : cuts[i]);
+        text[len / 2] = was;
+        CHECK(choices_loaded(&b, ": split in ") == CHOICES);
+        cache_text(&cache, again);
+        CHECK(strstr(again, " split90 ") && strlen(again) > len);
+    }
+    box_close(&b);
+    cache_close(&cache);
+}
+
+TEST(a_product_in_parts)
+{
+    struct cache cache;
+    struct box b;
+    struct eng *e;
+
+    if (!have_fake())
+        return;
+    cache_open(&cache);
+    box_open(&b, "xlmr");
+    (void)setenv("FAKE_SPLIT90_US", "1", 1);
+    e = load_choosing(&b, &(struct eng_opts){ .device = "cuda" });
+    CHECK(choices_with(e, ": split in ") > CHOICES / 2);
+    compare_buckets(&b, e);
+    eng_free(e);
+    cache_files(&cache);
+    CHECK(unlink(cache.file) == 0);
+    (void)setenv("FAKE_SKINNY_US", "0.5", 1); /* where there are few rows */
+    e = load_choosing(&b, &(struct eng_opts){ .device = "cuda" });
+    CHECK(choices_with(e, ": skinny, 0.50 us") == 4);
+    compare_buckets(&b, e);
+    eng_free(e);
+    box_close(&b);
+    cache_close(&cache);
+}
+
+/* A disk without room: every load measures, and says why. */
+TEST(choices_that_cannot_be_written)
+{
+    struct rlimit was, none;
+    struct cache cache;
+    struct box b;
+
+    if (!have_fake())
+        return;
+    cache_open(&cache);
+    box_open(&b, "bert");
+    CHECK(getrlimit(RLIMIT_FSIZE, &was) == 0 && signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    none = was;
+    none.rlim_cur = 0;
+    CHECK(setrlimit(RLIMIT_FSIZE, &none) == 0);
+    size_t told = choices_loaded(&b, "measured at every load: could not write");
+    CHECK(setrlimit(RLIMIT_FSIZE, &was) == 0 && signal(SIGXFSZ, SIG_DFL) != SIG_ERR);
+    CHECK(told == 1 && cache_files(&cache) == 0);
+    (void)setenv("STOKER_CACHE", "/proc/none", 1);
+    CHECK(choices_loaded(&b, "measured at every load: could not make the folder") == 1);
+    box_close(&b);
+    cache_close(&cache);
+}
+
+/* What it was chosen for does not work any more: our own kernels then. */
+TEST(a_library_that_fails_later)
+{
+    struct cache cache;
+    struct box b;
+    struct eng *e;
+
+    if (!have_fake())
+        return;
+    cache_open(&cache);
+    box_open(&b, "bert");
+    cache_library(&cache, 10, "5");
+    e = load_choosing(&b, &(struct eng_opts){ .device = "cuda" });
+    CHECK(choices_with(e, ": cublaslt") == CHOICES_LT);
+    (void)setenv("FAKE_LT_FAILS", "1", 1);
+    compare_buckets(&b, e);
+    (void)unsetenv("FAKE_LT_FAILS");
+    CHECK(choices_with(e, ": cublaslt") < CHOICES_LT);
+    eng_free(e);
+    box_close(&b);
+    cache_close(&cache);
+}
+
+TEST(the_same_bits_leave_nothing_to_choose)
+{
+    const struct eng_opts opts[] = { { .device = "cuda", .invariant = true },
+                                     { .device = "cuda", .dtype = ENG_FP8 } };
+    struct cache cache;
+    struct box b;
+
+    if (!have_fake())
+        return;
+    cache_open(&cache);
+    box_open(&b, "bert");
+    cache_library(&cache, 10, "5");
+    for (size_t i = 0; i < ARRAY_SIZE(opts); i++) {
+        struct eng *e = NULL;
+
+        (void)setenv("STOKER_CUDA_PRODUCTS", "all", 1);
+        e = box_load(&b, &opts[i]);
+        (void)setenv("STOKER_CUDA_PRODUCTS", "plain", 1);
+        CHECK(choices_with(e, "") == 0 && cache_files(&cache) == 0);
+        eng_free(e);
+    }
+    box_close(&b);
+    cache_close(&cache);
+}
+
 /* The last test: the fake GPU is lost to this process. */
 TEST(an_error_that_stays_loses_the_device)
 {
@@ -350,9 +682,15 @@ TEST(an_error_that_stays_loses_the_device)
     box_close(&b);
 }
 
-TEST_MAIN(cmocka_unit_test(every_model_matches_the_scalar_engine), cmocka_unit_test(fp8_is_near),
+TEST_MAIN(cmocka_unit_test(another_gpu_has_another_file),
+          cmocka_unit_test(every_model_matches_the_scalar_engine), cmocka_unit_test(fp8_is_near),
           cmocka_unit_test(fp8_short_texts_and_others), cmocka_unit_test(a_batch_of_several_passes),
           cmocka_unit_test(batches_in_two_halves), cmocka_unit_test(weights_go_out_and_come_back),
           cmocka_unit_test(types_and_numbers_that_do_not_exist),
           cmocka_unit_test(memory_that_is_not_there_is_an_error),
+          cmocka_unit_test(choices_are_kept_and_read_again),
+          cmocka_unit_test(a_damaged_file_is_measured_anew), cmocka_unit_test(a_product_in_parts),
+          cmocka_unit_test(choices_that_cannot_be_written),
+          cmocka_unit_test(a_library_that_fails_later),
+          cmocka_unit_test(the_same_bits_leave_nothing_to_choose),
           cmocka_unit_test(an_error_that_stays_loses_the_device))

@@ -12,17 +12,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC "stoker-cuda-choices 1 "
+#define MAGIC "stoker-cuda-choices 2 "
+#define SUM   "sum "
 
 enum {
-    FIELD_MAX = 24,   /* bytes of a field */
-    US_MAX = 10000000 /* of one product: ten seconds */
+    FIELD_MAX = 24,    /* bytes of a field */
+    US_MAX = 10000000, /* of one product: ten seconds */
+    PARTS_MAX = 64,    /* of sums */
+    SUM_BYTES = sizeof(SUM) - 1 + 16 + 1
 };
 
 /* In the order of the enums of gk.h. */
 static const char *const type_names[] = { "f16", "bf16", "e4m3" };
 static const char *const act_names[] = { "none", "gelu", "gelu_tanh", "relu" };
-static const char *const impl_names[CHOOSE_IMPLS] = { "sm90", "sm80", "lt" };
+static const char *const impl_names[CHOOSE_IMPLS] = { "sm90", "sm80", "lt", "split90", "skinny" };
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -68,23 +71,66 @@ void choose_init(struct choose *c, const char *stamp)
     copy_plain(c->stamp, sizeof(c->stamp), *stamp ? stamp : "_");
 }
 
+/* Zeros where there is no such file, or its name does not fit a line. */
+static struct choose_library library_of(const char *path)
+{
+    struct choose_library l = { .path = "" };
+    struct stat st;
+
+    if (!path || path[0] != '/' || strlen(path) >= sizeof(l.path) || strchr(path, '\n') ||
+        stat(path, &st))
+        return l;
+    memcpy(l.path, path, strlen(path) + 1);
+    l.size = (uint64_t)st.st_size;
+    l.changed_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
+    return l;
+}
+
+static bool library_same(const struct choose_library *a, const struct choose_library *b)
+{
+    return !strcmp(a->path, b->path) && a->size == b->size && a->changed_ns == b->changed_ns;
+}
+
+bool choose_library_same(const struct choose *c)
+{
+    struct choose_library now = library_of(c->library.path);
+
+    return library_same(&now, &c->library);
+}
+
+void choose_use_library(struct choose *c, const char *path)
+{
+    struct choose_library l = library_of(path);
+
+    if (library_same(&l, &c->library))
+        return;
+    c->library = l;
+    c->changed = c->changed || c->count > 0;
+    c->count = 0;
+}
+
 bool choose_path(char out[CHOOSE_PATH_MAX], const char *gpu, const char *driver,
                  char err[CHOOSE_TEXT_MAX])
 {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    bool own = cache && cache[0] == '/';
+    static const struct {
+        const char *variable, *below;
+    } places[] = { { "STOKER_CACHE", "" },
+                   { "XDG_CACHE_HOME", "/stoker" },
+                   { "HOME", "/.cache/stoker" } };
     char g[CHOOSE_STAMP_MAX], d[CHOOSE_STAMP_MAX];
-    int n;
 
-    if (!own && (!home || home[0] != '/'))
-        return say(err, "no folder for choices", "neither XDG_CACHE_HOME nor HOME is a path");
     copy_plain(g, sizeof(g), gpu);
     copy_plain(d, sizeof(d), driver);
-    n = snprintf(out, CHOOSE_PATH_MAX, "%s%s/stoker/cuda-%s-%s.txt", own ? cache : home,
-                 own ? "" : "/.cache", g, d);
-    if (n < 0 || n >= CHOOSE_PATH_MAX)
-        return say(err, "the path is too long", own ? cache : home);
-    return true;
+    for (size_t i = 0; i < COUNT(places); i++) {
+        const char *at = getenv(places[i].variable);
+        int n;
+
+        if (!at || at[0] != '/')
+            continue;
+        n = snprintf(out, CHOOSE_PATH_MAX, "%s%s/cuda-%s-%s.txt", at, places[i].below, g, d);
+        return (n > 0 && n < CHOOSE_PATH_MAX) || say(err, "the path is too long", at);
+    }
+    return say(err, "no folder for choices", "no XDG_CACHE_HOME or HOME is a path");
 }
 
 /* ---- a line ---- */
@@ -203,6 +249,8 @@ static bool parse_line(const char *p, const char *end, struct choose_entry *e)
     for (size_t i = 0; impl == CHOOSE_LT && i < CHOOSE_WORDS; i++)
         if (!field_word(&c, &e->way.words[i]))
             return false;
+    if (impl == CHOOSE_SPLIT90 && !field_number(&c, PARTS_MAX, &e->way.parts))
+        return false;
     return c.p == end && choose_bucket(e->key.bucket) == e->key.bucket;
 }
 
@@ -221,6 +269,33 @@ const struct choose_entry *choose_find(const struct choose *c, const struct choo
     return NULL;
 }
 
+/* FNV-1a. */
+static uint64_t sum_of(const char *text, size_t len)
+{
+    uint64_t h = 0xcbf29ce484222325ULL;
+
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (unsigned char)text[i]) * 0x100000001b3ULL;
+    return h;
+}
+
+static void sum_line(const char *text, size_t len, char out[SUM_BYTES + 1])
+{
+    (void)snprintf(out, SUM_BYTES + 1, SUM "%016llx\n", (unsigned long long)sum_of(text, len));
+}
+
+/* What stands before the last line, when that is its sum; else 0. */
+static size_t summed(const char *text, size_t len)
+{
+    char line[SUM_BYTES + 1];
+
+    if (len <= SUM_BYTES)
+        return 0;
+    len -= SUM_BYTES;
+    sum_line(text, len, line);
+    return memcmp(text + len, line, SUM_BYTES) ? 0 : len;
+}
+
 /* Past the first line, when it is ours. */
 static const char *skip_head(const struct choose *c, const char *text, size_t len)
 {
@@ -232,14 +307,56 @@ static const char *skip_head(const struct choose *c, const char *text, size_t le
     return text + n;
 }
 
+#define LIBRARY "library "
+
+/* "library none", or its size, its time and its path, which is the rest of the line. */
+static bool parse_library(const char *p, const char *end, struct choose_library *out)
+{
+    struct cursor c = { p + sizeof(LIBRARY) - 1, end };
+    size_t left;
+
+    *out = (struct choose_library){ .path = "" };
+    if (end - p <= (ptrdiff_t)sizeof(LIBRARY) - 1 || memcmp(p, LIBRARY, sizeof(LIBRARY) - 1))
+        return false;
+    if (end - c.p == 4 && !memcmp(c.p, "none", 4))
+        return true;
+    if (!field_word(&c, &out->size) || !field_word(&c, &out->changed_ns))
+        return false;
+    left = (size_t)(end - c.p);
+    if (!left || left >= sizeof(out->path) || *c.p != '/' || memchr(c.p, '\0', left))
+        return false;
+    memcpy(out->path, c.p, left);
+    return true;
+}
+
+static size_t format_library(const struct choose_library *l, char *out, size_t cap)
+{
+    int n = l->path[0]
+                ? snprintf(out, cap, LIBRARY "%016llx %016llx %s\n", (unsigned long long)l->size,
+                           (unsigned long long)l->changed_ns, l->path)
+                : snprintf(out, cap, LIBRARY "none\n");
+
+    return n > 0 ? (size_t)n : cap;
+}
+
 bool choose_parse(struct choose *c, const char *text, size_t len, char err[CHOOSE_TEXT_MAX])
 {
-    const char *end = text + len, *p = skip_head(c, text, len);
+    size_t body = summed(text, len);
+    const char *end = text + body, *p = skip_head(c, text, body);
+    const char *line = p ? memchr(p, '\n', (size_t)(end - p)) : NULL;
 
     c->count = 0;
     c->changed = false;
+    c->library = (struct choose_library){ .path = "" };
+    if (!body)
+        return say(err, "choices are damaged:", "the sum is not that of the lines");
     if (!p)
         return say(err, "choices are of another version than", c->stamp);
+    if (!line || !parse_library(p, line, &c->library)) {
+        c->library = (struct choose_library){ .path = "" };
+        return say(err, "choices are not understood:", "line 2");
+    }
+    p = line + 1;
     while (p < end) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         struct choose_entry e;
@@ -247,7 +364,7 @@ bool choose_parse(struct choose *c, const char *text, size_t len, char err[CHOOS
         if (!stop || c->count == CHOOSE_ENTRIES_MAX || !parse_line(p, stop, &e) ||
             choose_find(c, &e.key)) {
             (void)snprintf(err, CHOOSE_TEXT_MAX, "choices: line %zu is not understood",
-                           c->count + 2);
+                           c->count + 3);
             c->count = 0;
             return false;
         }
@@ -257,11 +374,28 @@ bool choose_parse(struct choose *c, const char *text, size_t len, char err[CHOOS
     return true;
 }
 
+static size_t format_way(const struct choose_way *w, char *out, size_t cap)
+{
+    size_t used = 0;
+    int n = 0;
+
+    if (w->impl == CHOOSE_SPLIT90)
+        n = snprintf(out, cap, " %d", w->parts);
+    used = n >= 0 ? (size_t)n : cap;
+    for (size_t i = 0; w->impl == CHOOSE_LT && i < CHOOSE_WORDS && used < cap; i++) {
+        n = snprintf(out + used, cap - used, " %016llx", (unsigned long long)w->words[i]);
+        used += n > 0 ? (size_t)n : cap;
+    }
+    return used;
+}
+
 size_t choose_format(const struct choose *c, char *out, size_t cap)
 {
     int n = snprintf(out, cap, MAGIC "%s\n", c->stamp);
     size_t used = n > 0 ? (size_t)n : cap;
 
+    if (used < cap)
+        used += format_library(&c->library, out + used, cap - used);
     for (size_t i = 0; i < c->count && used < cap; i++) {
         const struct choose_entry *e = &c->entries[i];
 
@@ -269,18 +403,16 @@ size_t choose_format(const struct choose *c, char *out, size_t cap)
                      type_names[e->key.out_type], act_names[e->key.act], e->key.n, e->key.k,
                      e->key.bucket, impl_names[e->way.impl], e->us);
         used += n > 0 ? (size_t)n : cap;
-        for (size_t w = 0; e->way.impl == CHOOSE_LT && w < CHOOSE_WORDS && used < cap; w++) {
-            n = snprintf(out + used, cap - used, " %016llx", (unsigned long long)e->way.words[w]);
-            used += n > 0 ? (size_t)n : cap;
-        }
+        if (used < cap)
+            used += format_way(&e->way, out + used, cap - used);
         if (used + 1 < cap)
             out[used] = '\n';
         used++;
     }
-    if (used >= cap)
+    if (used + SUM_BYTES >= cap)
         return 0;
-    out[used] = '\0';
-    return used;
+    sum_line(out, used, out + used);
+    return used + SUM_BYTES;
 }
 
 bool choose_read(struct choose *c, const char *path, char err[CHOOSE_TEXT_MAX])
@@ -377,6 +509,21 @@ bool choose_write(struct choose *c, const char *path, char err[CHOOSE_TEXT_MAX])
     return true;
 }
 
+void choose_merge(struct choose *c, const char *path)
+{
+    struct choose *other = malloc(sizeof(*other));
+    char why[CHOOSE_TEXT_MAX];
+
+    if (!other)
+        return;
+    choose_init(other, c->stamp);
+    if (choose_read(other, path, why) && library_same(&other->library, &c->library))
+        for (size_t i = 0; i < other->count && c->count < CHOOSE_ENTRIES_MAX; i++)
+            if (!choose_find(c, &other->entries[i].key))
+                c->entries[c->count++] = other->entries[i];
+    free(other);
+}
+
 /* ---- choosing ---- */
 static void remember(struct choose *c, const struct choose_key *key, const struct choose_way *way,
                      double us)
@@ -392,8 +539,8 @@ bool choose_best(struct choose *c, const struct choose_key *key, const struct ch
                  struct choose_way *out)
 {
     const struct choose_entry *known = choose_find(c, key);
-    struct choose_way ways[CHOOSE_WAYS_MAX], best = { 0 };
-    double least = -1;
+    struct choose_way ways[CHOOSE_WAYS_MAX], best = { 0 }, sure = { 0 };
+    double least = -1, surely = -1;
     size_t count;
 
     if (known) {
@@ -405,13 +552,23 @@ bool choose_best(struct choose *c, const struct choose_key *key, const struct ch
     for (size_t i = 0; i < count && i < CHOOSE_WAYS_MAX; i++) {
         double us = ops->measure(ops->arg, key, &ways[i]);
 
-        if (isfinite(us) && us >= 0 && (least < 0 || us < least)) {
+        if (!isfinite(us) || us < 0)
+            continue;
+        if (surely < 0) {
+            surely = us;
+            sure = ways[i];
+        }
+        if (least < 0 || us < least) {
             least = us;
             best = ways[i];
         }
     }
     if (least < 0)
         return false;
+    if (least > surely * (1 - CHOOSE_GAIN)) {
+        least = surely;
+        best = sure;
+    }
     remember(c, key, &best, least);
     *out = best;
     return true;

@@ -3,13 +3,18 @@
  *
  * What can be measured, and how, comes through struct choose_ops: this file knows no CUDA and its
  * tests need no GPU.  Choices are kept in a small text file, one line each, that belongs to one GPU
- * model, one driver and one stamp (whatever else makes old choices worthless: versions).  A file
- * that is missing, old or broken is as good as an empty one; it is replaced as a whole, by a
- * rename, so that two processes that measure at once do each other no harm.
+ * model, one driver, one stamp (whatever else makes old choices worthless: versions) and one
+ * library beside our own kernels, which is known by its file, since opening it takes longer than
+ * loading most models.  A file that is missing, old or broken is as good as an empty one; it is
+ * replaced as a whole, by a rename, so that two processes that measure at once do each other no
+ * harm.
  *
- *     stoker-cuda-choices 1 STAMP
+ *     stoker-cuda-choices 2 STAMP
+ *     library 0000000020481690 186e9a1b2c3d4e5f /usr/lib/libcublasLt.so.13     (or "library none")
  *     f16 f16 gelu 1536 384 16384 sm90 61.25
+ *     f16 f16 none 384 1536 512 split90 5.50 4
  *     f16 f16 none 384 1536 16384 lt 58.50 0000000000000042 ... (eight words)
+ *     sum 0123456789abcdef                                      (of all before it)
  *
  * A product's key holds a bucket of rows, not their number: the next power of two. */
 #ifndef ENGINE_CUDA_CHOOSE_H
@@ -25,21 +30,29 @@ extern "C" {
 enum {
     CHOOSE_ENTRIES_MAX = 512, /* choices remembered; more are measured each time */
     CHOOSE_LINE_MAX = 256,    /* bytes of a line */
-    CHOOSE_FILE_MAX = CHOOSE_LINE_MAX * (CHOOSE_ENTRIES_MAX + 1),
-    CHOOSE_WAYS_MAX = 12, /* ways of making one product */
-    CHOOSE_WORDS = 8,     /* of an algorithm's description */
-    CHOOSE_STAMP_MAX = 64,
     CHOOSE_PATH_MAX = 4096,
+    CHOOSE_FILE_MAX = CHOOSE_LINE_MAX * (CHOOSE_ENTRIES_MAX + 2) + CHOOSE_PATH_MAX,
+    CHOOSE_WAYS_MAX = 24, /* ways of making one product */
+    CHOOSE_WORDS = 8,     /* of an algorithm's description */
+    CHOOSE_STAMP_MAX = 96,
     CHOOSE_TEXT_MAX = 256,
     CHOOSE_SIDE_MAX = 1 << 20, /* the largest n and k */
     CHOOSE_ROWS_MAX = 1 << 30, /* the largest bucket */
     CHOOSE_BUCKET_MIN = 16     /* the smallest */
 };
 
-enum choose_impl { CHOOSE_SM90, CHOOSE_SM80, CHOOSE_LT, CHOOSE_IMPLS };
+enum choose_impl {
+    CHOOSE_SM90,
+    CHOOSE_SM80,
+    CHOOSE_LT,
+    CHOOSE_SPLIT90,
+    CHOOSE_SKINNY,
+    CHOOSE_IMPLS
+};
 
 struct choose_way {
     enum choose_impl impl;
+    int parts;                    /* of sums, for CHOOSE_SPLIT90; else 0 */
     uint64_t words[CHOOSE_WORDS]; /* of CHOOSE_LT's algorithm; else 0 */
 };
 
@@ -55,9 +68,16 @@ struct choose_entry {
     double us;
 };
 
+/* A file as it was: the same size and the same time of its last change. */
+struct choose_library {
+    char path[CHOOSE_PATH_MAX]; /* "": there is none */
+    uint64_t size, changed_ns;
+};
+
 struct choose {
     struct choose_entry entries[CHOOSE_ENTRIES_MAX];
     size_t count;
+    struct choose_library library;
     char stamp[CHOOSE_STAMP_MAX];
     bool changed; /* since it was read or written */
 };
@@ -75,8 +95,13 @@ int choose_bucket(int m); /* the next power of two, CHOOSE_BUCKET_MIN at least *
 /* No choices yet.  Characters of the stamp other than letters, digits, '.', '_', '-' become '_'. */
 void choose_init(struct choose *c, const char *stamp);
 
-/* Where the file is: $XDG_CACHE_HOME/stoker or ~/.cache/stoker, cuda-GPU-DRIVER.txt, odd characters
- * as '_'.  False, and why, when neither variable names an absolute path. */
+/* Takes `path` ("" or NULL: none) for the library; what was chosen beside another is forgotten. */
+void choose_use_library(struct choose *c, const char *path);
+/* Whether the library is the file that it was; so too when there was none. */
+bool choose_library_same(const struct choose *c);
+
+/* Where the file is: $STOKER_CACHE, $XDG_CACHE_HOME/stoker or ~/.cache/stoker, cuda-GPU-DRIVER.txt,
+ * odd characters as '_'.  False, and why, when no variable names an absolute path. */
 bool choose_path(char out[CHOOSE_PATH_MAX], const char *gpu, const char *driver,
                  char err[CHOOSE_TEXT_MAX]);
 
@@ -89,12 +114,16 @@ size_t choose_format(const struct choose *c, char *out, size_t cap);
 /* The same with a file.  choose_write() makes the folder where there is none. */
 bool choose_read(struct choose *c, const char *path, char err[CHOOSE_TEXT_MAX]);
 bool choose_write(struct choose *c, const char *path, char err[CHOOSE_TEXT_MAX]);
+/* Adds what another process has written there meanwhile; what is known here stays. */
+void choose_merge(struct choose *c, const char *path);
 
 /* What was chosen for `key`, or NULL. */
 const struct choose_entry *choose_find(const struct choose *c, const struct choose_key *key);
 
-/* The best way for `key`: the remembered one, else measured over all there are and remembered.
- * False when none works. */
+/* The best way for `key`: the remembered one, else measured over all there are and remembered.  The
+ * first that works is left for one that is CHOOSE_GAIN faster: less is noise, or lost again beside
+ * other neighbours than it was measured with.  False when none works. */
+#define CHOOSE_GAIN 0.05
 bool choose_best(struct choose *c, const struct choose_key *key, const struct choose_ops *ops,
                  struct choose_way *out);
 

@@ -12,24 +12,42 @@
 extern "C" {
 #endif
 
-struct gemm_ways {
-    cudaError_t (*sm90)(const struct gk_gemm *g, cudaStream_t s); /* NULL: not here */
-    cudaError_t (*sm80)(const struct gk_gemm *g, cudaStream_t s); /* NULL: not here */
-    struct gk_lt *lt;                                             /* NULL: not here */
-    struct gk_lt_room room;                                       /* for lt */
-    cudaStream_t stream;                                          /* where it is measured */
-    /* What is measured: a product with buffers that may be overwritten (m its bucket's rows or
-     * fewer), and its bias in out_type or NULL. */
-    const struct gk_gemm *g;
+/* A product, and its bias in out_type or NULL. */
+struct gemm_one {
+    struct gk_gemm g;
     const void *bias16;
 };
 
+struct gemm_ways {
+    cudaError_t (*sm90)(const struct gk_gemm *g, cudaStream_t s); /* NULL: not here */
+    cudaError_t (*sm80)(const struct gk_gemm *g, cudaStream_t s); /* NULL: not here */
+    /* gk_gemm_split90(); NULL: not here */
+    cudaError_t (*split90)(const struct gk_gemm *g, int parts, cudaStream_t s);
+    /* gk_gemm_skinny(), for few rows; where its parts go, and how many; NULL: not here */
+    cudaError_t (*skinny)(const struct gk_gemm *g, float *partial, int splits, cudaStream_t s);
+    float *partial;
+    int splits;
+    int sms;
+    struct gk_lt *lt;       /* NULL: not here */
+    struct gk_lt_room room; /* for lt */
+    cudaStream_t stream;    /* where it is measured */
+    /* What is measured: products of one key, of different weights, whose buffers may be
+     * overwritten.  They run one behind the other, as often as it takes for a chain. */
+    const struct gemm_one *list;
+    int count;
+    /* (optional) What follows each of them, launched as in a pass: how a product begins and ends
+     * beside its neighbours is part of its time. */
+    cudaError_t (*after)(void *arg, const struct choose_way *way);
+    void *arg;
+};
+
 struct choose_key gemm_key(const struct gk_gemm *g);
-/* `w` is borrowed, and its g must have the key that is asked for. */
+/* `w` is borrowed, and its list must have the key that is asked for.  Measuring waits for the
+ * stream, which must not be under capture. */
 struct choose_ops gemm_choose_ops(struct gemm_ways *w);
 /* Makes a product in the way chosen; false with the reason in err. */
-bool gemm_by(const struct gemm_ways *w, const struct choose_way *way, const struct gk_gemm *g,
-             const void *bias16, cudaStream_t s, char err[GK_LT_TEXT_MAX]);
+bool gemm_by(const struct gemm_ways *w, const struct choose_way *way, const struct gemm_one *one,
+             cudaStream_t s, char err[GK_LT_TEXT_MAX]);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@
  *   load.c     weights from files into those places, several threads
  *   fp8.c      scales of activations, weights as e4m3, which products stay in 16 bits
  *   forward.c  one pass through the layers, as launches on a stream
+ *   products.c which way of making a product is the fastest, measured once and kept on disk
  *   graph.c    small passes as CUDA graphs
  *   run.c      batches in, vectors out
  *   swap.c     weights out to the host and back
@@ -16,6 +17,7 @@
  * through struct eng_host. */
 #ifndef ENGINE_CUDA_CUDA_INT_H
 #define ENGINE_CUDA_CUDA_INT_H
+#include "engine/cuda/choose_gemm.h"
 #include "engine/cuda/cuda_report.h"
 #include "engine/cuda/gk.h"
 #include "engine/engine_plugin.h"
@@ -106,10 +108,12 @@ void region_close(struct region *r); /* fine when it is not open */
 enum cu_product { CU_QKV, CU_O, CU_FFN1, CU_FFN2, CU_PRODUCTS };
 struct cu_linear {
     enum gk_type type;
+    enum cu_product of;
     int n, k;     /* padded */
     void *w;      /* [n][k] */
     float *scale; /* [n], for e4m3 */
     float *bias;  /* [n]; e4m3 has one of its own */
+    void *bias16; /* [n] of 16 bits, where cuBLASLt is used; else NULL */
 };
 struct cu_norm {
     float *gain, *bias; /* [ld] */
@@ -175,6 +179,25 @@ struct cu_graph {
     uint64_t used;
 };
 
+/* Ways of making products, by bucket of rows: CU_WAYS_ROWS, twice that … CU_GRAPH_TOKENS. */
+enum { CU_WAYS = 6, CU_WAYS_ROWS = GK_SKINNY_ROWS };
+struct cu_chosen {
+    struct choose_way way;
+    double us; /* of one and a LayerNorm behind it, when it was measured */
+    bool there;
+};
+struct cu_products {
+    struct cu_chosen chosen[CU_PRODUCTS][CU_WAYS];
+    struct gk_lt *lt;     /* owned; NULL: not here, or not chosen for anything */
+    struct region room;   /* for it: memory of its own */
+    struct region bias16; /* and biases */
+    pthread_t opener;     /* opens it while weights are read */
+    bool opening;
+    struct choose *known;       /* owned, while the model is loaded */
+    char path[CHOOSE_PATH_MAX]; /* of the choices' file; "": none */
+    char unkept[CU_WHY_MAX];    /* why choices could not be written; "": they were */
+};
+
 /* An event behind every step of a pass. */
 struct cu_profile {
     cudaEvent_t *events; /* owned */
@@ -210,6 +233,7 @@ struct net {
     size_t short_tokens;       /* fp8: texts up to there run in 16 bits; else 0 */
     struct cu_dense dense[MODEL_DENSE_MAX], head[2];
     char kept[CU_WHY_MAX]; /* fp8: products that stay in 16 bit, in words; "" none */
+    struct cu_products products;
     /* running */
     struct cu_room room;
     struct cu_slot slots[CU_SLOTS];
@@ -260,10 +284,26 @@ struct cu_pass {
     void *arg;
 };
 cudaError_t net_forward(struct net *e, const struct cu_pass *p);
+enum gk_act net_act(const struct net *e);
 float *net_result(struct net *e, enum eng_want want); /* where it left vectors or scores */
 size_t net_tail_row(const struct model *m);           /* floats of the widest row of the tail */
 struct cu_layout net_layout_batch(size_t tokens, size_t sequences, size_t tiles);
 size_t net_tiles_max(size_t tokens, size_t sequences);
+
+/* ---- products.c ---- */
+/* What there is to know before the weights are there. */
+void net_products_begin(struct net *e);
+/* Chooses, once there is room for CU_GRAPH_TOKENS; waits for the stream.  An error is one of the
+ * GPU alone. */
+enum rc net_products_open(struct net *e, struct err *err) MUST_USE;
+void net_products_close(struct net *e);
+/* Whether a product of few rows is best made by gk_gemm_skinny(). */
+bool net_product_skinny(const struct net *e, const struct cu_linear *l, int rows);
+/* A product in the way chosen for its rows, when it is not that one. */
+cudaError_t net_product(struct net *e, const struct cu_linear *l, const struct gk_gemm *g);
+size_t net_products_count(const struct net *e, enum choose_impl impl);
+/* The i-th choice in words; false: there are fewer. */
+bool net_products_tell(const struct net *e, size_t i, char *out, size_t cap);
 
 /* ---- profile.c ---- */
 enum rc profile_open(struct net *e, struct err *err) MUST_USE; /* when it is asked for */

@@ -10,8 +10,8 @@
  *     pooling, dense layers, head: f32
  *
  * Up to GK_SKINNY_ROWS rows the products are those that read weights fastest, and the two before
- * a LayerNorm are cut along k: it adds the parts up.  With `invariant` there is one kernel a
- * matrix for every number of rows.
+ * a LayerNorm are cut along k: it adds the parts up.  Beyond them products.c says which one.  With
+ * `invariant` there is one kernel a matrix for every number of rows.
  *
  * A product in e4m3 takes rows of 8 bits that the LayerNorm before it wrote, or what attention
  * and the activation wrote by a scale measured at load (fp8.c).
@@ -144,16 +144,13 @@ static struct gk_gemm gemm_of(const struct way *w, const struct cu_linear *l, co
 static void product(struct way *w, const struct cu_linear *l, const struct sides *s)
 {
     struct gk_gemm g = gemm_of(w, l, s);
-    cudaStream_t stream = w->e->stream;
 
     if (w->error)
         return;
-    if (w->skinny)
-        (void)good(w, gk_gemm_skinny(&g, NULL, 1, stream));
-    else if (w->e->gpu->sm == 90)
-        (void)good(w, gk_gemm_sm90(&g, stream));
+    if (w->skinny && net_product_skinny(w->e, l, g.m))
+        (void)good(w, gk_gemm_skinny(&g, NULL, 1, w->e->stream));
     else
-        (void)good(w, gk_gemm_sm80(&g, stream));
+        (void)good(w, net_product(w->e, l, &g));
 }
 
 /* y = a W' + b, then x = LN(x + y). */
@@ -161,7 +158,8 @@ static void product_norm(struct way *w, const struct cu_linear *l, struct sides 
                          const struct cu_norm *n, int step)
 {
     struct net *e = w->e;
-    int splits = w->skinny ? gk_skinny_splits(l->n, l->k, e->gpu->sms) : 1;
+    bool cut = w->skinny && net_product_skinny(e, l, w->p->tokens);
+    int splits = cut ? gk_skinny_splits(l->n, l->k, e->gpu->sms) : 1;
     float *partial = (float *)(void *)e->room.partial.base;
     struct gk_norm g = {
         .type = e->type,
@@ -271,13 +269,19 @@ static bool ffn_fused(struct way *w, const struct cu_layer *l, enum gk_act act)
     return true;
 }
 
-static void layer(struct way *w, size_t i)
+enum gk_act net_act(const struct net *e)
 {
     static const enum gk_act acts[] = {
         [MODEL_GELU] = GK_ACT_GELU,
         [MODEL_GELU_TANH] = GK_ACT_GELU_TANH,
         [MODEL_RELU] = GK_ACT_RELU,
     };
+
+    return acts[e->base.model->act];
+}
+
+static void layer(struct way *w, size_t i)
+{
     struct net *e = w->e;
     const struct cu_layer *l = &(w->p->in16 ? e->layers16 : e->layers)[i];
     bool mid8 = l->product[CU_FFN2].type == GK_E4M3;
@@ -299,10 +303,10 @@ static void layer(struct way *w, size_t i)
     mark(w, STOKER_CUDA_ATTENTION);
     seen(w, i, CU_O, r->ctx.base, e->wide);
     product_norm(w, &l->product[CU_O], &ctx, &l->att, STOKER_CUDA_O);
-    if (ffn_fused(w, l, acts[e->base.model->act]))
+    if (ffn_fused(w, l, net_act(e)))
         return;
     normed.ldout = e->ffn;
-    normed.act = acts[e->base.model->act];
+    normed.act = net_act(e);
     normed.out_scale = mid8 ? l->mid_scale : NULL;
     seen(w, i, CU_FFN1, r->x.base, e->ld);
     product(w, &l->product[CU_FFN1], &normed);

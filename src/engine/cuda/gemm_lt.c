@@ -131,6 +131,15 @@ const char *gk_lt_name(const struct gk_lt *lt)
     return lt->name;
 }
 
+const char *gk_lt_path(const struct gk_lt *lt)
+{
+    const void *inside;
+    Dl_info from;
+
+    memcpy(&inside, &lt->Create, sizeof(inside));
+    return dladdr(inside, &from) && from.dli_fname ? from.dli_fname : "";
+}
+
 /* ---- describing a product ---- */
 struct plan {
     cublasLtMatmulDesc_t desc;
@@ -407,6 +416,12 @@ size_t gk_lt_version(const struct gk_lt *lt)
 }
 
 const char *gk_lt_name(const struct gk_lt *lt)
+{
+    (void)lt;
+    return "";
+}
+
+const char *gk_lt_path(const struct gk_lt *lt)
 {
     (void)lt;
     return "";

@@ -43,6 +43,7 @@ bool gk_lt_open(struct gk_lt **out, char err[GK_LT_TEXT_MAX]);
 void gk_lt_close(struct gk_lt *lt);             /* NULL is fine */
 size_t gk_lt_version(const struct gk_lt *lt);   /* 130000: 13.0.0 */
 const char *gk_lt_name(const struct gk_lt *lt); /* "libcublasLt.so.13" */
+const char *gk_lt_path(const struct gk_lt *lt); /* of its file; "" where that is not known */
 
 /* The algorithms that the library thinks best for g, best first, at most GK_LT_ALGOS_MAX. */
 int gk_lt_algos(struct gk_lt *lt, const struct gk_gemm *g, const void *bias16,

@@ -162,6 +162,7 @@ static size_t layout_products(struct net *e, enum gk_type type, unsigned char *b
             struct cu_linear *l = &e->layers[i].product[p];
 
             l->type = type;
+            l->of = (enum cu_product)p;
             l->n = (int)n[p];
             l->k = (int)k[p];
             l->w = cut(&c, n[p] * k[p] * cu_type_bytes(type));
@@ -249,6 +250,8 @@ uint64_t net_bytes(struct net *e, size_t tokens)
     room_sizes(e, tokens, cu_min(tokens, CU_PASS_SEQUENCES), sizes);
     for (size_t i = 0; i < ROOM_REGIONS; i++)
         sum += sizes[i];
+    if (!e->invariant && e->dtype != ENG_FP8)
+        sum += GK_LT_WORKSPACE_BYTES;
     return sum;
 }
 
@@ -287,6 +290,7 @@ void net_release(struct net *e)
 {
     graph_release(e);
     net_slots_close(e);
+    net_products_close(e);
     profile_close(e);
     for (size_t i = 0; i < ROOM_REGIONS; i++)
         region_close(room_region(&e->room, i));

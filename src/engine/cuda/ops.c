@@ -190,6 +190,8 @@ static enum rc op_load(const struct model *m, const struct eng_opts *o, struct e
     if (rc == RC_OK)
         rc = open_gpu(e, err);
     if (rc == RC_OK)
+        net_products_begin(e);
+    if (rc == RC_OK)
         rc = net_load(e, err);
     if (rc == RC_OK)
         rc = net_slots_open(e, err);
@@ -197,6 +199,8 @@ static enum rc op_load(const struct model *m, const struct eng_opts *o, struct e
         rc = net_room(e, cu_min(CU_ROOM_TOKENS, e->pass_tokens), CU_ROOM_TOKENS, err);
     if (rc == RC_OK && e->dtype == ENG_FP8)
         rc = net_to_fp8(e, err);
+    if (rc == RC_OK)
+        rc = net_products_open(e, err);
     if (rc == RC_OK)
         rc = profile_open(e, err);
     if (rc != RC_OK) {
@@ -278,9 +282,18 @@ static void op_describe(const struct eng *base, char *out, size_t cap)
         [ENG_F16] = "f16", [ENG_BF16] = "bf16", [ENG_FP8] = "fp8"
     };
     const struct net *e = (const struct net *)base;
+    size_t lt = net_products_count(e, CHOOSE_LT), split = net_products_count(e, CHOOSE_SPLIT90);
+    char chosen[64] = "";
 
-    (void)snprintf(out, cap, "%s, %s, sm_%d%s%s%s", e->gpu->name, names[e->dtype], e->gpu->sm,
-                   e->invariant ? ", invariant" : "", e->kept[0] ? ", " : "", e->kept);
+    if (lt + split > 0)
+        (void)snprintf(chosen, sizeof(chosen), ", products: %zu split, %zu cuBLASLt", split, lt);
+    (void)snprintf(out, cap, "%s, %s, sm_%d%s%s%s%s", e->gpu->name, names[e->dtype], e->gpu->sm,
+                   e->invariant ? ", invariant" : "", chosen, e->kept[0] ? ", " : "", e->kept);
+}
+
+static bool op_choice(const struct eng *base, size_t i, char *out, size_t cap)
+{
+    return net_products_tell((const struct net *)base, i, out, cap);
 }
 
 static double op_device_ms(const struct eng *base)
@@ -305,6 +318,7 @@ const struct eng_ops cu_ops = {
     .collect = op_collect,
     .swap_out = op_swap_out,
     .swap_in = op_swap_in,
+    .choice = op_choice,
 };
 
 /* ---- what is exported ---- */

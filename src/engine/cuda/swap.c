@@ -61,6 +61,8 @@ enum rc net_swap_out(struct net *e, struct err *err)
     for (size_t i = 0; i < REGIONS; i++)
         if (all[i]->gpu)
             region_empty(all[i]);
+    if (e->products.room.gpu)
+        region_empty(&e->products.room);
     e->away = true;
     return RC_OK;
 }
@@ -76,6 +78,8 @@ enum rc net_swap_in(struct net *e, struct err *err)
     for (size_t i = 0; i < REGIONS && t.rc == RC_OK; i++)
         if (all[i]->gpu)
             t.rc = region_commit(all[i], e->weight_bytes[i], e->stream, err);
+    if (t.rc == RC_OK && e->products.room.gpu)
+        t.rc = region_commit(&e->products.room, GK_LT_WORKSPACE_BYTES, e->stream, err);
     if (t.rc == RC_OK)
         (void)copy_all(e, false, &t);
     if (t.rc == RC_OK)
