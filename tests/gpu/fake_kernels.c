@@ -176,10 +176,13 @@ static void attend(const struct gk_attn *a, const struct gk_tile *t, int head, u
         ptrdiff_t far = (ptrdiff_t)j - (ptrdiff_t)q;
 
         far = far > GK_REACH ? GK_REACH : far < -GK_REACH ? -GK_REACH : far;
+        far += GK_REL_REACH;
         for (int c = 0; c < d; c++)
             p[j] += (double)qkv[0][(int)q * d + c] * (double)qkv[1][(int)j * d + c];
         p[j] = p[j] * (double)a->scale +
-               (a->rel ? (double)a->rel[head * (2 * GK_REACH + 1) + GK_REACH + far] : 0);
+               (a->rel ? (double)(a->rel[head * GK_REL + far % 2 * 2 * GK_REL_PAIRS + far / 2 * 2] /
+                                  GK_LOG2E)
+                       : 0);
         max = fmax(max, p[j]);
     }
     for (uint32_t j = 0; j < t->count; j++)

@@ -14,8 +14,9 @@
  * Softmax is done in f32, in powers of two: the scale takes log2(e) in.  The subtrahend m of a row
  * is its first block's maximum and moves only when a score exceeds it by more than ATTN_SLACK:
  * probabilities then reach 2^ATTN_SLACK instead of 1, which 16 bits hold as exactly, and most
- * blocks need neither an exchange between lanes nor a pass over the sums.  What a row does depends
- * on nothing but its own sequence: its bits are the same in every batch. */
+ * blocks need neither an exchange between lanes nor a pass over the sums.  (On sm_90 it does not
+ * move at all in a first attempt.)  What a row does depends on nothing but its own sequence: its
+ * bits are the same in every batch. */
 #ifndef ENGINE_CUDA_ATTN_CUH
 #define ENGINE_CUDA_ATTN_CUH
 #include "engine/cuda/gk_dev.cuh"
@@ -42,16 +43,14 @@ struct attn_args {
 };
 
 /* The block's tile and head; heads run fastest, so that neighbours in time are neighbours in
- * memory.  False: there is no such tile. */
+ * memory.  False: there is no such tile; it is read all the same, beside the count, not after. */
 __device__ __forceinline__ bool attn_work(const struct attn_args &a, struct gk_tile &t, int &head)
 {
     int tile = (int)(blockIdx.x / (unsigned)a.heads);
 
     head = (int)(blockIdx.x % (unsigned)a.heads);
-    if (a.tile_count && tile >= *a.tile_count)
-        return false;
     t = a.tiles[tile];
-    return true;
+    return !a.tile_count || tile < *a.tile_count;
 }
 
 __device__ __forceinline__ float attn_exp2(float x)
@@ -94,26 +93,32 @@ __device__ __forceinline__ void attn_transpose(uint32_t (&w)[4])
 
 /* 16 rows of q as A operands, straight from memory; rows from `rows` on are zeros.  The four lanes
  * of a row read 16 bytes each and then hand each other the words they need. */
+template <int D> struct attn_q {
+    uint4 x[2][D / 32];
+};
 template <int D>
-__device__ __forceinline__ void attn_load_q(uint32_t (&q)[D / 16][4], const uint16_t *row0,
-                                            size_t ld, int rows)
+__device__ __forceinline__ void attn_read_q(struct attn_q<D> &r, const uint16_t *row0, size_t ld,
+                                            int rows)
 {
     int g = (int)(threadIdx.x & 31) >> 2, c = (int)threadIdx.x & 3;
-    uint4 x[2][D / 32];
 
 #pragma unroll
     for (int i = 0; i < 2; i++)
 #pragma unroll
         for (int k = 0; k < D / 32; k++) {
-            x[i][k] = make_uint4(0, 0, 0, 0);
+            r.x[i][k] = make_uint4(0, 0, 0, 0);
             if (g + 8 * i < rows)
-                x[i][k] = *(const uint4 *)(row0 + (size_t)(g + 8 * i) * ld + 32 * k + 8 * c);
+                r.x[i][k] = *(const uint4 *)(row0 + (size_t)(g + 8 * i) * ld + 32 * k + 8 * c);
         }
+}
+template <int D>
+__device__ __forceinline__ void attn_turn_q(uint32_t (&q)[D / 16][4], const struct attn_q<D> &r)
+{
 #pragma unroll
     for (int i = 0; i < 2; i++)
 #pragma unroll
         for (int k = 0; k < D / 32; k++) {
-            uint32_t w[4] = { x[i][k].x, x[i][k].y, x[i][k].z, x[i][k].w };
+            uint32_t w[4] = { r.x[i][k].x, r.x[i][k].y, r.x[i][k].z, r.x[i][k].w };
             attn_transpose(w);
             q[2 * k][i] = w[0];
             q[2 * k][i + 2] = w[1];
@@ -124,50 +129,25 @@ __device__ __forceinline__ void attn_load_q(uint32_t (&q)[D / 16][4], const uint
 
 /* ---- relative bias ---- */
 /* A lane's distances key - query step by 8 from group to group and are all odd or all even, and
- * row g + 8 meets in group n what row g met in group n - 1: with the table stored as pairs of
- * neighbours, once for each parity, a block costs a lane nine loads of 8 bytes.
- * pairs[p][k] = the bias of distances 2 k + p - ATTN_BIAS_REACH and one more.  The table goes as
- * far beyond GK_REACH as a warp's block can: nothing is clamped in the loop.  A block all beyond it
- * has one bias, which is part of the scaling. */
+ * row g + 8 meets in group n what row g met in group n - 1: with the table of gk_rel_spread() a
+ * block costs a lane nine loads of 8 bytes.  Blocks all beyond the reach read one that just is:
+ * there is no branch. */
 enum {
-    ATTN_BIAS_REACH = GK_REACH + ATTN_KEYS + 16,
-    ATTN_BIAS_PAIRS = ATTN_BIAS_REACH + 1,
-    ATTN_BIAS_BYTES = 2 * ATTN_BIAS_PAIRS * 8
+    ATTN_REL_BYTES = GK_REL * sizeof(float),
+    ATTN_REL_LEAST = -(GK_REACH + ATTN_KEYS), /* key - query of such blocks; multiples of 16 */
+    ATTN_REL_MOST = GK_REACH + 16
 };
+static_assert((int)GK_REL_REACH >= (int)GK_REACH + (int)ATTN_KEYS + 16, "they are in the table");
 
-__device__ __forceinline__ void attn_bias_fill(float2 *pairs, const float *rel, int thread,
-                                               int threads)
-{
-    const float log2e = 1.4426950408889634f;
-
-    for (int i = thread; i < 2 * ATTN_BIAS_PAIRS; i += threads) {
-        int p = i >= ATTN_BIAS_PAIRS, k = i - p * ATTN_BIAS_PAIRS;
-        int d = 2 * k + p - ATTN_BIAS_REACH;
-        int d0 = min(max(d, -(int)GK_REACH), (int)GK_REACH);
-        int d1 = min(max(d + 1, -(int)GK_REACH), (int)GK_REACH);
-        pairs[i] = make_float2(rel[d0 + GK_REACH] * log2e, rel[d1 + GK_REACH] * log2e);
-    }
-}
-
-/* A score is s * by + plus, in powers of two. */
-struct attn_line {
-    float by, plus; /* 0 without a bias */
-};
-
-/* The bias of a block whose first column is `key`, for the 16 rows from `query` on. */
-__device__ __forceinline__ struct attn_line attn_bias(float (&s)[ATTN_GROUPS][4], float scale,
-                                                      const float2 *pairs, int key, int query)
+/* s = s * scale + bias, for a block whose first column is `key` and the 16 rows from `query` on. */
+__device__ __forceinline__ void attn_bias(float (&s)[ATTN_GROUPS][4], float scale,
+                                          const float2 *pairs, int key, int query)
 {
     int g = (int)(threadIdx.x & 31) >> 2, c = (int)threadIdx.x & 3, p = g & 1;
-    int nearest = key - query - 15, farthest = key + ATTN_KEYS - 1 - query;
-
-    if (nearest >= GK_REACH)
-        return { scale, pairs[ATTN_BIAS_PAIRS - 1].x };
-    if (farthest <= -GK_REACH)
-        return { scale, pairs[0].x };
-    const float2 *mine =
-        pairs + p * ATTN_BIAS_PAIRS + ((key + 2 * c - query - g - p + ATTN_BIAS_REACH) >> 1);
+    int d = min(max(key - query, (int)ATTN_REL_LEAST), (int)ATTN_REL_MOST);
+    const float2 *mine = pairs + p * GK_REL_PAIRS + ((d + 2 * c - g - p + GK_REL_REACH) >> 1);
     float2 before = mine[-4];
+
 #pragma unroll
     for (int n = 0; n < ATTN_GROUPS; n++) {
         float2 b = mine[4 * n];
@@ -177,7 +157,6 @@ __device__ __forceinline__ struct attn_line attn_bias(float (&s)[ATTN_GROUPS][4]
         s[n][3] = fmaf(s[n][3], scale, before.y);
         before = b;
     }
-    return { 1.0f, 0.0f };
 }
 
 /* ---- softmax ---- */
@@ -193,10 +172,9 @@ __device__ __forceinline__ void attn_mask(float (&s)[ATTN_GROUPS][4], int valid)
             s[n][i] = 8 * n + c + (i & 1) < valid ? s[n][i] : -INFINITY;
 }
 
-/* This lane's largest score of each of its two rows, scaled; true when any lane of the warp has
- * one that m does not cover. */
-template <bool REL>
-__device__ __forceinline__ bool attn_exceeds(const float (&s)[ATTN_GROUPS][4], struct attn_line at,
+/* This lane's largest score of each of its two rows, times `by`; true when any lane of the warp
+ * has one that m does not cover. */
+__device__ __forceinline__ bool attn_exceeds(const float (&s)[ATTN_GROUPS][4], float by,
                                              const float (&m)[2], float (&top)[2])
 {
 #pragma unroll
@@ -205,15 +183,15 @@ __device__ __forceinline__ bool attn_exceeds(const float (&s)[ATTN_GROUPS][4], s
 #pragma unroll
         for (int n = 1; n < ATTN_GROUPS; n++)
             t = fmaxf(t, fmaxf(s[n][2 * i], s[n][2 * i + 1]));
-        top[i] = REL ? fmaf(t, at.by, at.plus) : t * at.by;
+        top[i] = t * by;
     }
     return __any_sync(0xffffffffu, top[0] > m[0] + ATTN_SLACK || top[1] > m[1] + ATTN_SLACK);
 }
 
 /* Moves m of the rows that need it, and what was summed up with it. */
-template <int D>
+template <int N>
 __device__ __forceinline__ void attn_move(float (&top)[2], float (&m)[2], float (&l)[2],
-                                          float (&o)[D / 8][4])
+                                          float (&o)[N][4])
 {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
@@ -224,20 +202,18 @@ __device__ __forceinline__ void attn_move(float (&top)[2], float (&m)[2], float 
         m[i] = t;
         l[i] *= by;
 #pragma unroll
-        for (int n = 0; n < D / 8; n++) {
+        for (int n = 0; n < N; n++) {
             o[n][2 * i] *= by;
             o[n][2 * i + 1] *= by;
         }
     }
 }
 
-/* s = 2^(score - m), l += s.  Groups from `valid` on are zeros. */
-template <bool REL, bool TAIL>
-__device__ __forceinline__ void attn_powers(float (&s)[ATTN_GROUPS][4], struct attn_line at,
+/* s = 2^(s * by - m), l += s.  Groups from `valid` on are zeros. */
+template <bool TAIL>
+__device__ __forceinline__ void attn_powers(float (&s)[ATTN_GROUPS][4], float by,
                                             const float (&m)[2], float (&l)[2], int valid)
 {
-    const float less[2] = { REL ? at.plus - m[0] : -m[0], REL ? at.plus - m[1] : -m[1] };
-
 #pragma unroll
     for (int n = 0; n < ATTN_GROUPS; n++) {
         if (TAIL && 8 * n >= valid) {
@@ -248,7 +224,7 @@ __device__ __forceinline__ void attn_powers(float (&s)[ATTN_GROUPS][4], struct a
         }
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            s[n][i] = attn_exp2(fmaf(s[n][i], at.by, less[i >> 1]));
+            s[n][i] = attn_exp2(fmaf(s[n][i], by, -m[i >> 1]));
         l[0] += s[n][0] + s[n][1];
         l[1] += s[n][2] + s[n][3];
     }
@@ -273,9 +249,9 @@ __device__ __forceinline__ uint32_t attn_pair8(float lo, float hi)
 }
 
 /* Row g (i = 0) or g + 8 (i = 1), 16 bits: each lane stores 16 bytes a time. */
-template <typename T, int D>
-__device__ __forceinline__ void attn_store16(const float (&o)[D / 8][4], int i, float by,
-                                             uint16_t *row, bool there)
+template <typename T, int D, int N>
+__device__ __forceinline__ void attn_store16(const float (&o)[N][4], int i, float by, uint16_t *row,
+                                             bool there)
 {
     int c = (int)threadIdx.x & 3;
 
@@ -292,9 +268,9 @@ __device__ __forceinline__ void attn_store16(const float (&o)[D / 8][4], int i, 
 }
 
 /* The same, 8 bits: a word takes two groups along, four apart. */
-template <int D>
-__device__ __forceinline__ void attn_store8(const float (&o)[D / 8][4], int i, float by,
-                                            uint8_t *row, bool there)
+template <int D, int N>
+__device__ __forceinline__ void attn_store8(const float (&o)[N][4], int i, float by, uint8_t *row,
+                                            bool there)
 {
     int c = (int)threadIdx.x & 3;
     uint32_t w[4];
@@ -317,24 +293,29 @@ __device__ __forceinline__ void attn_store8(const float (&o)[D / 8][4], int i, f
             make_uint2(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632));
 }
 
-/* o / l, to 16 rows from `first` on; `rows` of them are there. */
-template <typename T, int D>
-__device__ __forceinline__ void attn_store(const struct attn_args &a, const float (&o)[D / 8][4],
-                                           const float (&l)[2], size_t first, int rows, int head)
+/* A row's sum, from those of its four lanes. */
+__device__ __forceinline__ float attn_total(float l)
+{
+    l += __shfl_xor_sync(0xffffffffu, l, 1);
+    return l + __shfl_xor_sync(0xffffffffu, l, 2);
+}
+
+/* o / sum, to 16 rows from `first` on; `rows` of them are there. */
+template <typename T, int D, int N>
+__device__ __forceinline__ void attn_store(const struct attn_args &a, const float (&o)[N][4],
+                                           const float (&sum)[2], size_t first, int rows, int head)
 {
     int g = (int)(threadIdx.x & 31) >> 2;
     float scale = a.e4m3 ? 1.0f / *a.out_scale : 1.0f;
 
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        float sum = l[i] + __shfl_xor_sync(0xffffffffu, l[i], 1);
-        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
         bool there = g + 8 * i < rows;
         size_t at = (first + g + 8 * i) * a.ldout + (size_t)head * D;
         if (a.e4m3)
-            attn_store8<D>(o, i, scale / sum, (uint8_t *)a.out + at, there);
+            attn_store8<D>(o, i, scale / sum[i], (uint8_t *)a.out + at, there);
         else
-            attn_store16<T, D>(o, i, 1.0f / sum, (uint16_t *)a.out + at, there);
+            attn_store16<T, D>(o, i, 1.0f / sum[i], (uint16_t *)a.out + at, there);
     }
 }
 
@@ -359,7 +340,7 @@ static inline struct attn_args attn_args_of(const struct gk_attn *a)
     x.tile_count = a->tile_count;
     x.tile_max = a->tile_max;
     x.heads = a->heads;
-    x.scale = a->scale * 1.4426950408889634f;
+    x.scale = a->scale * GK_LOG2E;
     x.rel = a->rel;
     x.out_scale = a->out_scale;
     x.e4m3 = a->out_type == GK_E4M3;

@@ -152,15 +152,15 @@ take_block(struct rows<D, MT> &r, const uint32_t (&q)[MT][D / 16][4], uint32_t k
     scores<T, D, MT>(s, q, k_at, TAIL ? valid : ATTN_KEYS);
 #pragma unroll
     for (int t = 0; t < MT; t++) {
-        struct attn_line at = { scale, 0.0f };
+        const float by = REL ? 1.0f : scale;
         float top[2];
         if (REL)
-            at = attn_bias(s[t], scale, pairs, key, r.query + 16 * t);
+            attn_bias(s[t], scale, pairs, key, r.query + 16 * t);
         if (TAIL)
             attn_mask(s[t], valid);
-        if (attn_exceeds<REL>(s[t], at, r.m[t], top))
-            attn_move<D>(top, r.m[t], r.l[t], r.o[t]);
-        attn_powers<REL, TAIL>(s[t], at, r.m[t], r.l[t], valid);
+        if (attn_exceeds(s[t], by, r.m[t], top))
+            attn_move(top, r.m[t], r.l[t], r.o[t]);
+        attn_powers<TAIL>(s[t], by, r.m[t], r.l[t], valid);
         attn_pack<T>(p[t], s[t]);
     }
     gather<T, D, MT>(r.o, p, v_at, TAIL ? valid : ATTN_KEYS);
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(THREADS, MT == 1 ? 4 : 2)
     attn_mma(const __grid_constant__ struct attn_args a)
 {
     __shared__ __align__(128) uint16_t stages[STAGES][2][ATTN_KEYS * D]; /* k, v */
-    __shared__ float2 pairs[REL ? 2 * ATTN_BIAS_PAIRS : 1];
+    __shared__ float2 pairs[REL ? 2 * GK_REL_PAIRS : 1];
     uint32_t at = (uint32_t)__cvta_generic_to_shared(stages);
     const uint32_t matrix = ATTN_KEYS * D * 2;
     struct gk_tile tile;
@@ -199,7 +199,8 @@ __global__ void __launch_bounds__(THREADS, MT == 1 ? 4 : 2)
     }
     gk_let_next();
     if (REL)
-        attn_bias_fill(pairs, a.rel + (size_t)head * (2 * GK_REACH + 1), threadIdx.x, THREADS);
+        for (int i = (int)threadIdx.x; i < 2 * GK_REL_PAIRS; i += THREADS)
+            pairs[i] = ((const float2 *)a.rel)[(size_t)head * 2 * GK_REL_PAIRS + i];
     gk_wait_before();
 
     int count = (int)tile.count, query = (int)tile.q + 16 * MT * warp;
@@ -210,9 +211,12 @@ __global__ void __launch_bounds__(THREADS, MT == 1 ? 4 : 2)
 
     fetch<D>(at, at + matrix, k0, v0, a.ld, min(count, (int)ATTN_KEYS));
 #pragma unroll
-    for (int t = 0; t < MT; t++)
-        attn_load_q<D>(q[t], q0 + (size_t)min(query + 16 * t, count - 1) * a.ld, a.ld,
+    for (int t = 0; t < MT; t++) {
+        struct attn_q<D> raw;
+        attn_read_q<D>(raw, q0 + (size_t)min(query + 16 * t, count - 1) * a.ld, a.ld,
                        count - query - 16 * t);
+        attn_turn_q<D>(q[t], raw);
+    }
     rows_init<D, MT>(r, query);
     for (int key = 0; key < count; key += ATTN_KEYS) {
         uint32_t k_at = at + (uint32_t)(key / ATTN_KEYS % STAGES) * 2 * matrix;
@@ -233,9 +237,11 @@ __global__ void __launch_bounds__(THREADS, MT == 1 ? 4 : 2)
     }
 #pragma unroll
     for (int t = 0; t < MT; t++)
-        if (query + 16 * t < count)
-            attn_store<T, D>(a, r.o[t], r.l[t], (size_t)tile.first + query + 16 * t,
+        if (query + 16 * t < count) {
+            const float sum[2] = { attn_total(r.l[t][0]), attn_total(r.l[t][1]) };
+            attn_store<T, D>(a, r.o[t], sum, (size_t)tile.first + query + 16 * t,
                              count - query - 16 * t, head);
+        }
 }
 
 template <typename T, int D, int MT> cudaError_t launch(const struct gk_attn *a, cudaStream_t s)

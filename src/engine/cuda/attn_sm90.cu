@@ -12,17 +12,30 @@
  *   tensor cores          | q k0^T |        | q k1^T | p0 v0 |        | q k2^T | p1 v1 | ...
  *   the warpgroup                  | softmax 0 |     | softmax 1 ...  |        | softmax 2 ...
  *
- * While a warpgroup does its softmax the tensor cores work for the others: four warpgroups live on
- * a SM (four blocks, or two of two), as many as the registers allow.
+ * While a warpgroup does its softmax the tensor cores work on its product with v, and for the
+ * others: four warpgroups live on a SM (four blocks, or two of two), as many as the registers
+ * allow.  The assembler moves a wait for products up over arithmetic as far as the block of
+ * instructions goes, and then nothing overlaps: a branch (asking whether the next keys are there)
+ * stands between the powers and the wait, and must stay there.  Descriptors stay in uniform
+ * registers only as long as the assembler sees that no warp can be divided: copies dealt out to all
+ * warps before the loop, or a branch on the distance inside it, cost 5 %.
  *
- * What is slow, as measured on an H200 with 2 x 8192 tokens, 16 heads of 64: products alone take
- * 0.70 ms (the chip's rate), softmax alone 0.67 ms, both 1.13 ms, with the copies 1.24 ms.  Short
- * sequences (108 tokens) take as long without any arithmetic: there it is the latency of a block's
- * life that counts, which is why nothing stands before the first copy that could stand behind it.
- * Tried and not faster: blocks of 128 keys (three warpgroups a SM); two sets of scores, with the
- * next products running under the exponentials (two or three); two warpgroups taking turns with the
- * tensor cores; blocks that stay and fetch the next tile ahead by a warp of their own (some 5 %
- * better for the shortest sequences, 10 % worse for long ones, 0.8 us worse for a single text).
+ * Softmax has no maximum.  Probabilities are ratios of powers of two, f32 and bf16 hold 2^-126 to
+ * 2^127, and scores are far inside: what is subtracted is 0, for bf16, or, since f16 holds less,
+ * the first block's maximum and some room.  A sum of a row that is not within 1e-20 to 1e20 says
+ * that this was not enough (or that there is a NaN), and its 64 rows are done again, all of them
+ * with a maximum that moves along (ATTN_SLACK): scores beyond 46 cost twice the time.  What is done
+ * again depends on these rows alone, so that a sequence has the same bits in every batch and with
+ * both sizes of tiles.
+ *
+ * What is slow, as measured on an H200 with 128 x 512 tokens, 16 heads of 64, bf16: it is the
+ * chip's power.  The kernel runs at 1.45 GHz instead of 1.98, at about 500 clocks a block of 64 by
+ * 64 of which the tensor cores need 256 and the powers 256; without the powers it takes 7 % less
+ * time, without the products 34 %, with neither 48 %.  For short sequences it is memory: 58 tokens
+ * take 0.091 ms a batch, 0.070 without any arithmetic.  Tried and not faster: a part of the powers
+ * by a polynomial on other units (2 to 7 % slower); sums of rows by the tensor cores; a narrow
+ * product for a short last block; two sets of 64 rows a warpgroup, taking turns; blocks of 128
+ * keys; four warpgroups a block (256 rows); blocks that stay and fetch the next tile ahead.
  *
  * Rows behind the end of a sequence belong to the next one or to nobody.  They are copied (of a
  * last block of up to 32 rows only 32), their scores are masked, and such rows of v are overwritten
@@ -38,53 +51,20 @@ enum {
     GROUP = 128,        /* threads of a warpgroup */
     SMALL_ROWS = 32,    /* rows of a small copy */
     SPIN_MAX = 1 << 20, /* asking that often means that the copy never comes */
-    BARRIER_BYTES = 16  /* full and empty, a stage */
+    BARRIER_BYTES = 16, /* full and empty, a stage */
+    HALF_ROOM = 4       /* f16: what the first block's largest power leaves to later ones */
 };
 
 template <int D, int WGS> struct shape {
-    static constexpr int stages = D == 64 ? (WGS == 1 ? 3 : 5) : 4;
+    static constexpr int stages = D == 64 ? (WGS == 1 ? 3 : 6) : (WGS == 1 ? 4 : 8);
     static constexpr int matrix = ATTN_KEYS * D * 2; /* bytes of k, or v, of a stage */
     static constexpr int stage = 2 * matrix;
-    static constexpr int pairs_at = stages * (stage + BARRIER_BYTES);
-    static constexpr int bytes = pairs_at + ATTN_BIAS_BYTES;
+    static constexpr int bars_at = stages * stage;
+    static constexpr int pairs_at = bars_at + stages * BARRIER_BYTES;
+    static constexpr int bytes = pairs_at + ATTN_REL_BYTES;
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-/* ---- wgmma: d (+)= a b; a in registers, b in shared memory ---- */
-/* clang-format off */
-#define ATTN_WGMMA_64(d, a, b, add, turned, kind) \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n" \
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." kind "." kind " {" \
-                 "%0, %1, %2, %3, %4, %5, %6, %7, " \
-                 "%8, %9, %10, %11, %12, %13, %14, %15, " \
-                 "%16, %17, %18, %19, %20, %21, %22, %23, " \
-                 "%24, %25, %26, %27, %28, %29, %30, %31}, " \
-                 "{%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}" \
-                 : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), \
-                   "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]), \
-                   "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), \
-                   "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), \
-                   "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]), \
-                   "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]), \
-                   "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), \
-                   "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3]) \
-                 : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), \
-                   "r"((int)(add)), "n"(turned))
-
-#define ATTN_WGMMA_32(d, a, b, add, turned, kind) \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %21, 0;\n" \
-                 "wgmma.mma_async.sync.aligned.m64n32k16.f32." kind "." kind " {" \
-                 "%0, %1, %2, %3, %4, %5, %6, %7, " \
-                 "%8, %9, %10, %11, %12, %13, %14, %15}, " \
-                 "{%16, %17, %18, %19}, %20, p, 1, 1, %22;\n}" \
-                 : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), \
-                   "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]), \
-                   "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), \
-                   "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]) \
-                 : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), \
-                   "r"((int)(add)), "n"(turned))
-/* clang-format on */
-
 template <typename T> struct is_half {
     static constexpr bool value = false;
 };
@@ -92,23 +72,37 @@ template <> struct is_half<__half> {
     static constexpr bool value = true;
 };
 
-template <typename T, int TURNED>
-__device__ __forceinline__ void wgmma(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b,
-                                      bool add)
+/* ---- wgmma: d (+)= a b; a in registers, b in shared memory ---- */
+/* clang-format off */
+#define D4(d, n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
+#define D16(d) D4(d, 0), D4(d, 1), D4(d, 2), D4(d, 3)
+#define D32(d) D16(d), D4(d, 4), D4(d, 5), D4(d, 6), D4(d, 7)
+#define N16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define N32 N16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define AB(a, b) "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b)
+#define WGMMA(size, kind) \
+    "wgmma.mma_async.sync.aligned.m64n" size "k16.f32." kind "." kind
+
+#define WGMMA_64(d, a, b, add, turned, kind) \
+    asm volatile(WGMMA("64", kind) " {" N32 "}, {%32, %33, %34, %35}, %36, %37, 1, 1, %38;" \
+                 : D32(d) : AB(a, b), "n"(add), "n"(turned))
+#define WGMMA_32(d, a, b, add, turned, kind) \
+    asm volatile(WGMMA("32", kind) " {" N16 "}, {%16, %17, %18, %19}, %20, %21, 1, 1, %22;" \
+                 : D16(d) : AB(a, b), "n"(add), "n"(turned))
+/* clang-format on */
+
+/* As many columns as d has; ADD 0: d is written, not added to. */
+template <typename T, int TURNED, int ADD, int G>
+__device__ __forceinline__ void wgmma(float (&d)[G][4], const uint32_t (&a)[4], uint64_t b)
 {
-    if constexpr (is_half<T>::value)
-        ATTN_WGMMA_64(d, a, b, add, TURNED, "f16");
+    if constexpr (is_half<T>::value && G == 8)
+        WGMMA_64(d, a, b, ADD, TURNED, "f16");
+    else if constexpr (is_half<T>::value)
+        WGMMA_32(d, a, b, ADD, TURNED, "f16");
+    else if constexpr (G == 8)
+        WGMMA_64(d, a, b, ADD, TURNED, "bf16");
     else
-        ATTN_WGMMA_64(d, a, b, add, TURNED, "bf16");
-}
-template <typename T, int TURNED>
-__device__ __forceinline__ void wgmma(float (&d)[4][4], const uint32_t (&a)[4], uint64_t b,
-                                      bool add)
-{
-    if constexpr (is_half<T>::value)
-        ATTN_WGMMA_32(d, a, b, add, TURNED, "f16");
-    else
-        ATTN_WGMMA_32(d, a, b, add, TURNED, "bf16");
+        WGMMA_32(d, a, b, ADD, TURNED, "bf16");
 }
 __device__ __forceinline__ void wgmma_open(void)
 {
@@ -135,17 +129,29 @@ template <int N> __device__ __forceinline__ void hold(float (&d)[N][4])
 
 /* A matrix of rows of D numbers, in groups of 8 rows, as wgmma is told of it: the address, the way
  * from group to group, the swizzle.  It holds for k, whose rows are columns of the operand, and
- * (turned) for v, whose rows are its rows; a row being one swizzled line, no second way is used. */
-template <int D> __device__ __forceinline__ uint64_t descriptor(uint32_t at)
+ * (turned) for v, whose rows are its rows; a row being one swizzled line, no second way is used.
+ * Only the address changes, so the low word is what is computed with. */
+__device__ __forceinline__ uint32_t low_word(uint32_t at)
 {
-    const uint64_t group = 8 * D * 2 >> 4, swizzle = D == 64 ? 1 : 2; /* 128 or 64 bytes */
-    return (uint64_t)((at & 0x3ffff) >> 4) | group << 16 | group << 32 | swizzle << 62;
+    return (at & 0x3ffff) >> 4;
+}
+template <int D> __device__ __forceinline__ uint64_t descriptor(uint32_t low)
+{
+    const uint32_t high = (8 * D * 2 >> 4) | (D == 64 ? 1u : 2u) << 30; /* 128 or 64 bytes */
+    uint64_t d;
+
+    asm volatile("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"(low), "n"(high));
+    return d;
 }
 
 /* ---- barriers and copies ---- */
 __device__ __forceinline__ void barrier_init(uint32_t bar, int arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals) : "memory");
+}
+__device__ __forceinline__ void barrier_end(uint32_t bar)
+{
+    asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(bar) : "memory");
 }
 __device__ __forceinline__ void barrier_expect(uint32_t bar, uint32_t bytes)
 {
@@ -179,6 +185,39 @@ __device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap *map, in
                  "l"(map), "r"(column), "r"(row), "r"(bar)
                  : "memory");
 }
+/* The bias, beside what else the barrier waits for. */
+__device__ __forceinline__ void copy_table(uint32_t to, const float *rel, uint32_t bar)
+{
+    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(bar),
+                 "n"((int)ATTN_REL_BYTES)
+                 : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(rel), "n"((int)ATTN_REL_BYTES), "r"(bar)
+                 : "memory");
+}
+/* What is written to shared memory so far is seen by the copy engine and the tensor cores. */
+__device__ __forceinline__ void proxy_fence(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+/* Whether `yes` holds for any of so many threads, which all come here. */
+template <int ID> __device__ __forceinline__ bool any_of(bool yes, int threads)
+{
+    uint32_t out;
+
+    asm volatile("{\n.reg .pred p, q;\nsetp.ne.b32 p, %1, 0;\n"
+                 "barrier.cta.red.or.pred q, %2, %3, p;\nselp.b32 %0, 1, 0, q;\n}"
+                 : "=r"(out)
+                 : "r"((int)yes), "n"(ID), "r"(threads)
+                 : "memory");
+    return out;
+}
+/* The same for this thread's warpgroup. */
+__device__ __forceinline__ bool group_any(bool yes)
+{
+    return threadIdx.x < GROUP ? any_of<1>(yes, GROUP) : any_of<2>(yes, GROUP);
+}
 
 /* Where things are for one block of the grid. */
 struct place {
@@ -186,6 +225,9 @@ struct place {
     uint32_t base, bars;            /* the ring; its barriers: all full ones, all empty ones */
     int first, count;               /* the sequence */
     int k_column, v_column;
+    int groups;       /* warpgroups that have rows */
+    uint32_t pairs;   /* where the bias goes */
+    const float *rel; /* of the head; NULL */
 };
 
 /* Starts the copy of a block of keys and values into its stage; one thread. */
@@ -208,7 +250,7 @@ template <int D> __device__ __forceinline__ void clear_rows(uint32_t v_at, int v
 
     for (int i = valid * D * 2 + 16 * (int)(threadIdx.x % GROUP); i < end; i += 16 * GROUP)
         asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(v_at + i), "r"(0) : "memory");
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    proxy_fence();
     if (threadIdx.x < GROUP)
         asm volatile("bar.sync 1, 128;" ::: "memory");
     else
@@ -220,60 +262,114 @@ template <typename T, int D>
 __device__ __forceinline__ void scores(float (&s)[ATTN_GROUPS][4], const uint32_t (&q)[D / 16][4],
                                        uint32_t k_at)
 {
-    uint64_t k = descriptor<D>(k_at);
+    uint32_t k = low_word(k_at);
 
+    wgmma<T, 0, 0>(s, q[0], descriptor<D>(k));
 #pragma unroll
-    for (int i = 0; i < D / 16; i++)
-        wgmma<T, 0>(s, q[i], k + i * (32 >> 4), i > 0);
+    for (int i = 1; i < D / 16; i++)
+        wgmma<T, 0, 1>(s, q[i], descriptor<D>(k + i * (32 >> 4)));
     wgmma_close();
 }
 template <typename T, int D>
 __device__ __forceinline__ void gather(float (&o)[D / 8][4], const uint32_t (&p)[ATTN_STEPS][4],
                                        uint32_t v_at)
 {
-    uint64_t v = descriptor<D>(v_at);
+    uint32_t v = low_word(v_at);
 
 #pragma unroll
     for (int i = 0; i < ATTN_STEPS; i++)
-        wgmma<T, 1>(o, p[i], v + i * (16 * D * 2 >> 4), true);
+        wgmma<T, 1, 1>(o, p[i], descriptor<D>(v + i * (16 * D * 2 >> 4)));
     wgmma_close();
 }
 
+/* ---- softmax ---- */
 /* A warp's rows: what they have summed up. */
 template <int D> struct rows {
     float o[D / 8][4], m[2], l[2];
 };
-
-/* Scores to probabilities, in place.  The product of the block before may still be adding to o:
- * it is waited for before o is touched, and in any case before the end. */
-template <int D, bool REL, bool TAIL>
-__device__ __forceinline__ void softmax(float (&s)[ATTN_GROUPS][4], struct rows<D> &r, float scale,
-                                        const float2 *pairs, int key, int query, int valid)
+template <int D> __device__ __forceinline__ void rows_init(struct rows<D> &r, float m)
 {
-    struct attn_line at = { scale, 0.0f };
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        r.m[i] = m;
+        r.l[i] = 0.0f;
+    }
+#pragma unroll
+    for (int n = 0; n < D / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            r.o[n][i] = 0.0f;
+}
+__device__ __forceinline__ float power(float x) /* volatile: it stays before the next wait */
+{
+    float y;
+    asm volatile("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* Moves m where a row's scores exceed it. */
+template <int D>
+__device__ __forceinline__ void raise(const float (&s)[ATTN_GROUPS][4], struct rows<D> &r, float by)
+{
     float top[2];
 
-    if (REL)
-        at = attn_bias(s, scale, pairs, key, query);
-    if (TAIL)
-        attn_mask(s, valid);
-    if (attn_exceeds<REL>(s, at, r.m, top)) {
-        wgmma_wait<0>();
-        hold(r.o);
-        attn_move<D>(top, r.m, r.l, r.o);
-    }
-    attn_powers<REL, TAIL>(s, at, r.m, r.l, valid);
+    if (!attn_exceeds(s, by, r.m, top))
+        return;
     wgmma_wait<0>();
     hold(r.o);
+    attn_move(top, r.m, r.l, r.o);
+}
+
+/* Scores to probabilities, in place.  m moves in exact passes; else it is 0, or for f16 what the
+ * first block says. */
+template <typename T, int D, bool REL, bool TAIL>
+__device__ __forceinline__ void softmax(float (&s)[ATTN_GROUPS][4], struct rows<D> &r, float scale,
+                                        const float2 *pairs, int key, int query, int valid,
+                                        bool exact)
+{
+    const bool half = is_half<T>::value, plain = REL && !half;
+
+    if (REL)
+        attn_bias(s, scale, pairs, key, query);
+    if (TAIL)
+        attn_mask(s, valid);
+    if (exact || (half && key == 0)) {
+        raise<D>(s, r, REL ? 1.0f : scale);
+        if (half && !exact) {
+            r.m[0] += HALF_ROOM;
+            r.m[1] += HALF_ROOM;
+        }
+        if (plain)
+#pragma unroll
+            for (int n = 0; n < ATTN_GROUPS; n++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    s[n][i] -= r.m[i >> 1];
+    }
+#pragma unroll
+    for (int n = 0; n < ATTN_GROUPS; n++) {
+        if (TAIL && 8 * n >= valid) {
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                s[n][i] = 0.0f;
+            continue;
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            s[n][i] = power(plain ? s[n][i] : fmaf(s[n][i], REL ? 1.0f : scale, -r.m[i >> 1]));
+        r.l[0] += s[n][0] + s[n][1];
+        r.l[1] += s[n][2] + s[n][3];
+    }
 }
 
 /* All keys of the sequence for this warp's 16 rows, the first being `query`. */
 template <typename T, int D, int WGS, bool REL>
 __device__ __forceinline__ void walk(const struct place &p, struct rows<D> &r,
                                      const uint32_t (&q)[D / 16][4], const float2 *pairs,
-                                     float scale, int query)
+                                     float scale, int query, bool exact)
 {
     const int last = (p.count - 1) / ATTN_KEYS, valid = p.count - last * ATTN_KEYS;
+    const bool refill = last >= shape<D, WGS>::stages;
     float s[ATTN_GROUPS][4];
     uint32_t w[ATTN_STEPS][4], at = p.base, bar = p.bars, used = 0, parity = 0, used_parity = 1;
 
@@ -284,10 +380,7 @@ __device__ __forceinline__ void walk(const struct place &p, struct rows<D> &r,
     hold(s);
     for (int j = 0; j < last; j++) {
         uint32_t v_at = at + shape<D, WGS>::matrix, now = bar + 8 * shape<D, WGS>::stages;
-        softmax<D, REL, false>(s, r, scale, pairs, j * ATTN_KEYS, query, ATTN_KEYS);
-        attn_pack<T>(w, s);
-        if (j > 0 && (threadIdx.x & 31) == 0)
-            barrier_arrive(used); /* softmax() has waited for the product of block j - 1 */
+        softmax<T, D, REL, false>(s, r, scale, pairs, j * ATTN_KEYS, query, ATTN_KEYS, exact);
         at += shape<D, WGS>::stage;
         bar += 8;
         if (bar == p.bars + 8 * shape<D, WGS>::stages) {
@@ -295,47 +388,77 @@ __device__ __forceinline__ void walk(const struct place &p, struct rows<D> &r,
             bar = p.bars;
             parity ^= 1;
         }
-        barrier_wait(bar, parity);
+        barrier_wait(bar, parity); /* its branch keeps the powers before the next wait */
+        wgmma_wait<0>();
+        hold(r.o);
+        attn_pack<T>(w, s);
+        if (refill && j > 0 && (threadIdx.x & 31) == 0)
+            barrier_arrive(used); /* the product of block j - 1 has been waited for */
         wgmma_open();
         scores<T, D>(s, q, at);
         gather<T, D>(r.o, w, v_at);
-        if (threadIdx.x == 0 && j > 0 && j - 1 + shape<D, WGS>::stages <= last) {
-            barrier_wait(used, used_parity);
-            fetch<D, WGS>(p, j - 1 + shape<D, WGS>::stages);
+        if (refill) {
+            if (threadIdx.x == 0 && j > 0 && j - 1 + shape<D, WGS>::stages <= last) {
+                barrier_wait(used, used_parity);
+                fetch<D, WGS>(p, j - 1 + shape<D, WGS>::stages);
+            }
+            __syncwarp();
+            used = now;
+            used_parity ^= now == p.bars + 8 * shape<D, WGS>::stages;
         }
-        __syncwarp();
-        used = now;
-        used_parity ^= now == p.bars + 8 * shape<D, WGS>::stages;
         wgmma_wait<1>();
         hold(s);
     }
+    at += shape<D, WGS>::matrix;
     if (valid < ATTN_KEYS) {
-        clear_rows<D>(at + shape<D, WGS>::matrix, valid);
-        softmax<D, REL, true>(s, r, scale, pairs, last * ATTN_KEYS, query, valid);
+        clear_rows<D>(at, valid);
+        softmax<T, D, REL, true>(s, r, scale, pairs, last * ATTN_KEYS, query, valid, exact);
     } else {
-        softmax<D, REL, false>(s, r, scale, pairs, last * ATTN_KEYS, query, ATTN_KEYS);
+        softmax<T, D, REL, false>(s, r, scale, pairs, last * ATTN_KEYS, query, ATTN_KEYS, exact);
     }
+    wgmma_wait<0>();
+    hold(r.o);
     attn_pack<T>(w, s);
     wgmma_open();
-    gather<T, D>(r.o, w, at + shape<D, WGS>::matrix);
+    gather<T, D>(r.o, w, at);
     wgmma_wait<0>();
     hold(r.o);
 }
 
-/* Thread 0 opens the barriers and starts the first copies; the bias comes in meanwhile. */
-template <int D, int WGS> __device__ __forceinline__ void begin(const struct place &p, int groups)
+/* Thread 0 opens the barriers and starts the first copies. */
+template <int D, int WGS> __device__ __forceinline__ void begin(const struct place &p)
 {
     asm volatile("prefetch.tensormap [%0];" ::"l"(p.big) : "memory");
     asm volatile("prefetch.tensormap [%0];" ::"l"(p.small) : "memory");
     for (int i = 0; i < shape<D, WGS>::stages; i++) {
         barrier_init(p.bars + 8 * i, 1);
-        barrier_init(p.bars + 8 * (shape<D, WGS>::stages + i), groups * GROUP / 32);
+        barrier_init(p.bars + 8 * (shape<D, WGS>::stages + i), p.groups * GROUP / 32);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    proxy_fence();
+    if (p.rel)
+        copy_table(p.pairs, p.rel, p.bars);
     gk_wait_before();
     for (int i = 0; i < shape<D, WGS>::stages && i * ATTN_KEYS < p.count; i++)
         fetch<D, WGS>(p, i);
+}
+/* The same once more, for another pass over the sequence; all copies have been waited for. */
+template <int D, int WGS> __device__ __forceinline__ void begin_again(const struct place &p)
+{
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 2 * shape<D, WGS>::stages; i++)
+            barrier_end(p.bars + 8 * i);
+        begin<D, WGS>(p);
+    }
+    __syncwarp();
+    any_of<WGS + 1>(false, p.groups * GROUP);
+}
+
+/* Whether a pass that did not move m is of no use: a row's sum is so far from 1 that powers, or
+ * their products with v, may have been too large or lost, or a lane's is more than f16 holds. */
+template <typename T> __device__ __forceinline__ bool outside(float l, float sum)
+{
+    return !(sum > 1e-20f && sum < 1e20f) || (is_half<T>::value && !(l < 6e4f));
 }
 #endif /* sm_90a */
 
@@ -360,32 +483,47 @@ __global__ void __launch_bounds__(WGS *GROUP, 4 / WGS)
     p.big = &big;
     p.small = &small;
     p.base = (uint32_t)__cvta_generic_to_shared(shared);
-    p.bars = p.base + shape<D, WGS>::stages * shape<D, WGS>::stage;
+    p.bars = p.base + shape<D, WGS>::bars_at;
     p.first = (int)tile.first;
     p.count = (int)tile.count;
     p.k_column = (a.heads + head) * D;
     p.v_column = (2 * a.heads + head) * D;
-    int left = p.count - (int)tile.q, groups = WGS == 2 && left > GROUP / 2 ? 2 : 1;
+    p.pairs = p.base + shape<D, WGS>::pairs_at;
+    p.rel = REL ? a.rel + (size_t)head * GK_REL : NULL;
+    p.groups = WGS == 2 && p.count - (int)tile.q > GROUP / 2 ? 2 : 1;
     if (threadIdx.x == 0)
-        begin<D, WGS>(p, groups);
+        begin<D, WGS>(p);
     __syncwarp();
-    if (REL)
-        attn_bias_fill(pairs, a.rel + (size_t)head * (2 * GK_REACH + 1), threadIdx.x, WGS * GROUP);
     gk_wait_before();
 
     int query = (int)tile.q + 16 * warp;
     const uint16_t *q0 = (const uint16_t *)a.qkv + (size_t)head * D;
     uint32_t q[D / 16][4];
-    struct rows<D> r = {
-    };
-    r.m[0] = r.m[1] = -INFINITY;
-    attn_load_q<D>(q, q0 + ((size_t)p.first + min(query, p.count - 1)) * a.ld, a.ld,
+    struct rows<D> r;
+    rows_init(r, is_half<T>::value ? -INFINITY : 0.0f);
+    struct attn_q<D> raw;
+    attn_read_q<D>(raw, q0 + ((size_t)p.first + min(query, p.count - 1)) * a.ld, a.ld,
                    p.count - query);
     __syncthreads();
-    if (warp / 4 >= groups)
+    if (warp / 4 >= p.groups)
         return;
-    walk<T, D, WGS, REL>(p, r, q, pairs, a.scale, query);
-    attn_store<T, D>(a, r.o, r.l, (size_t)p.first + query, p.count - query, head);
+    attn_turn_q<D>(q, raw);
+    bool bad = true;
+    for (int pass = 0; pass < 2; pass++) {
+        walk<T, D, WGS, REL>(p, r, q, pairs, a.scale, query, pass);
+        const float sum[2] = { attn_total(r.l[0]), attn_total(r.l[1]) };
+        bool good = bad;
+        if (pass == 0) {
+            bad = group_any(outside<T>(r.l[0], sum[0]) || outside<T>(r.l[1], sum[1]));
+            good = !bad;
+        }
+        if (good)
+            attn_store<T, D>(a, r.o, sum, (size_t)p.first + query, p.count - query, head);
+        if (pass == 1 || !(WGS == 1 ? bad : any_of<WGS + 1>(bad, p.groups * GROUP)))
+            return;
+        begin_again<D, WGS>(p);
+        rows_init(r, -INFINITY);
+    }
 #else
     (void)a;
     (void)big;

@@ -86,14 +86,34 @@ struct gk_attn {
     size_t ld, ldout;
     int row_cap;      /* rows the buffers have room for */
     float scale;      /* 1 / sqrt(true head size) */
-    const float *rel; /* [heads][2 * GK_REACH + 1] by distance key - query, clamped; NULL */
-    const struct gk_tile *tiles; /* device; longest sequences first */
+    const float *rel; /* [heads][GK_REL] by gk_rel_spread(), 16-byte aligned; NULL: no bias */
+    const struct gk_tile *tiles; /* device; longest sequences first; room for tile_max */
     int tile_max;                /* tiles, at most */
     int tile_rows;               /* of a tile: GK_ATTN_ROWS (or 0) or GK_ATTN_ROWS_LONG */
     const int32_t *tile_count;   /* device; NULL: tile_max */
     const float *out_scale;      /* [1], for e4m3 */
     bool pdl;
 };
+/* The bias of the distance key - query, clamped to GK_REACH, as the kernels want it: in powers of
+ * two, in pairs of neighbours, once for each parity of the distance, and so far beyond the reach
+ * that nothing is clamped in a loop.  Pair k of parity p has distances 2 k + p - GK_REL_REACH and
+ * the one behind it. */
+enum {
+    GK_REL_REACH = GK_REACH + 80,
+    GK_REL_PAIRS = GK_REL_REACH + 1,
+    GK_REL = 2 * 2 * GK_REL_PAIRS
+};
+#define GK_LOG2E 1.4426950408889634f
+static inline void gk_rel_spread(const float *bias /* [2 * GK_REACH + 1] */, float *out)
+{
+    for (int i = 0; i < GK_REL; i++) {
+        int pair = i / 2 % GK_REL_PAIRS, parity = i / 2 / GK_REL_PAIRS;
+        int d = 2 * pair + parity + i % 2 - GK_REL_REACH;
+
+        d = d < -GK_REACH ? -GK_REACH : d > GK_REACH ? GK_REACH : d;
+        out[i] = bias[d + GK_REACH] * GK_LOG2E;
+    }
+}
 /* Query rows of a tile, which whoever makes `tiles` must know.  Long tiles read keys and values
  * half as often; the numbers have the same bits either way. */
 enum { GK_ATTN_ROWS = 64, GK_ATTN_ROWS_LONG = 128 };

@@ -464,16 +464,21 @@ static enum rc load_dense(struct net *e, size_t i, struct err *err)
 
 static enum rc load_rel(struct net *e, struct err *err)
 {
-    size_t n = e->heads * (2 * GK_REACH + 1);
-    float *rel;
+    const size_t row = 2 * GK_REACH + 1;
+    float *rel, *wide;
     enum rc rc;
 
     if (!e->rel)
         return RC_OK;
-    rel = cu_host()->alloc(n, sizeof(*rel)); /* zeros for a head that the model does not have */
+    /* zeros for a head that the model does not have */
+    rel = cu_host()->alloc(e->heads * row, sizeof(*rel));
+    wide = cu_host()->alloc(e->heads * GK_REL, sizeof(*wide));
     rc = cu_host()->rel_bias(e->base.model, rel, err);
+    for (size_t i = 0; i < e->heads && rc == RC_OK; i++)
+        gk_rel_spread(rel + i * row, wide + i * GK_REL);
     if (rc == RC_OK)
-        rc = put(e, e->rel, rel, n, "relative distances", err);
+        rc = put(e, e->rel, wide, e->heads * GK_REL, "relative distances", err);
+    free(wide);
     free(rel);
     return rc;
 }

@@ -131,7 +131,7 @@ size_t net_layout_small(struct net *e, unsigned char *base)
     e->word = cut(&c, m->vocab * row);
     e->position = cut(&c, m->positions * row);
     e->token_type = m->types ? cut(&c, m->types * row) : NULL;
-    e->rel = m->rel_buckets ? cut_floats(&c, e->heads * (2 * GK_REACH + 1)) : NULL;
+    e->rel = m->rel_buckets ? cut_floats(&c, e->heads * GK_REL) : NULL;
     cut_norm(e, &c, &e->emb);
     cut_tail(e, &c);
     for (size_t i = 0; i < m->layers; i++) {
