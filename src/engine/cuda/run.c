@@ -19,7 +19,7 @@
 
 enum {
     LENGTH_STEP = 8, /* tokens that one bucket of lengths spans */
-    LONG_MEAN = 384  /* tokens of a sequence, in the mean, from which long tiles of attention pay */
+    LONG_MEAN = 320  /* tokens of a sequence, in the mean, from which long tiles of attention pay */
 };
 
 /* ---- slots ---- */
