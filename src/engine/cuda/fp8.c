@@ -5,9 +5,11 @@
  *      attention and that of the activation reach gives their scales, one a layer.  (A LayerNorm's
  *      rows are scaled one by one as they are written and need none; weights have a scale a row.)
  *      The mean row that each product takes is kept for step 2.
- *   2. Matrices are packed as e4m3, beside those of 16 bits.  Rows of a model are much alike, so
- *      most of what rounding the weights does to a product is the same for every row: the error
- *      at the mean row, which the product's bias takes back.  That halves the whole error.
+ *   2. Matrices are packed as e4m3, beside those of 16 bits.  Where the rows of a model are much
+ *      alike, most of what rounding the weights does to a product is the same for every row: the
+ *      error at the mean row, which the product's bias can take back.  That is done where it takes
+ *      much of the loss away (REBIAS), as with random weights; with those of MiniLM, whose rows
+ *      are made to differ, it takes little from the batch and adds to texts of other words.
  *   3. The batch runs in e4m3.  Where a text's vector is not near enough to that of 16 bits
  *      (LOSS_DEEP, LOSS_SHALLOW; the first row and the mean of the rows are looked at, which is
  *      what pooling and heads read), some products stay in 16 bits: each product alone runs in
@@ -39,7 +41,8 @@ static const uint32_t calib_lengths[CALIB_SEQUENCES] = { 5, 6, 7, 8, 12, 16, 24,
 #define SPARE        4.0f   /* times further than seen */
 #define SCALE_MIN    1e-6f  /* of an output that is all zeros */
 #define LOSS_DEEP    0.0075 /* 1 - cosine, of the worst text */
-#define LOSS_SHALLOW 0.0006 /* for up to SHALLOW layers */
+#define LOSS_SHALLOW 0.0005 /* for up to SHALLOW layers */
+#define REBIAS       0.6    /* of the loss that may be left by other biases */
 
 static const char *const product_names[CU_PRODUCTS] = { "qkv", "o", "ffn1", "ffn2" };
 
@@ -49,6 +52,7 @@ struct calib {
     struct region means;  /* f32: the mean row of each product, mean_of() */
     float *rows16, *rows; /* owned: the batch's vectors in 16 bits; now */
     struct cu_layer *as8; /* owned: the layers' products in e4m3 */
+    bool rebias;          /* with biases of their own */
     double loss[MODEL_LAYERS_MAX][CU_PRODUCTS];
     bool keep[MODEL_LAYERS_MAX][CU_PRODUCTS];      /* in 16 bits */
     uint16_t list[MODEL_LAYERS_MAX * CU_PRODUCTS]; /* layer * CU_PRODUCTS + product, worst first */
@@ -270,7 +274,12 @@ static enum rc make_matrices(struct calib *c, struct err *err)
 /* ---- 3: which stay ---- */
 static void use(struct calib *c, size_t layer, int p, bool as8)
 {
-    c->e->layers[layer].product[p] = (as8 ? c->as8 : c->e->layers16)[layer].product[p];
+    const struct cu_linear *as16 = &c->e->layers16[layer].product[p];
+    struct cu_linear *now = &c->e->layers[layer].product[p];
+
+    *now = as8 ? c->as8[layer].product[p] : *as16;
+    if (!c->rebias)
+        now->bias = as16->bias;
 }
 
 /* The second product of a feed-forward block takes e4m3 from the first alone. */
@@ -409,10 +418,25 @@ static enum rc choose(struct calib *c, struct err *err)
     return rc;
 }
 
-static enum rc choose_if_needed(struct calib *c, struct err *err)
+/* All in e4m3, with biases of its own or those of 16 bits: the loss of the worst text. */
+static enum rc choose_biases(struct calib *c, double *out, struct err *err)
+{
+    enum rc rc = lose(c, 0, out, err);
+    double without = loss_of(c, false);
+
+    c->rebias = true;
+    if (rc == RC_OK)
+        rc = lose(c, 0, out, err);
+    if (rc != RC_OK || loss_of(c, false) <= REBIAS * without)
+        return rc;
+    c->rebias = false;
+    return lose(c, 0, out, err);
+}
+
+static enum rc choose_all(struct calib *c, struct err *err)
 {
     double loss = 0;
-    enum rc rc = lose(c, 0, &loss, err);
+    enum rc rc = choose_biases(c, &loss, err);
 
     return rc == RC_OK && loss > most_of(c) ? choose(c, err) : rc;
 }
@@ -435,7 +459,7 @@ enum rc net_to_fp8(struct net *e, struct err *err)
     if (rc == RC_OK)
         rc = make_matrices(c, err);
     if (rc == RC_OK)
-        rc = choose_if_needed(c, err);
+        rc = choose_all(c, err);
     e->short_tokens = SHORT;
     e->eager = false;
     region_close(&c->wide);
