@@ -197,8 +197,8 @@ __device__ __forceinline__ float4 sum4(float4 a, float4 b)
 __device__ __forceinline__ void activate(float4 *x, enum gk_act act)
 {
     if (act == GK_ACT_GELU) {
-        gelu_pair(&x->x, &x->y);
-        gelu_pair(&x->z, &x->w);
+        *x = make_float4(gk_gelu_lean(x->x), gk_gelu_lean(x->y), gk_gelu_lean(x->z),
+                         gk_gelu_lean(x->w));
     } else if (act == GK_ACT_GELU_TANH) {
         *x = make_float4(gk_gelu_tanh(x->x), gk_gelu_tanh(x->y), gk_gelu_tanh(x->z),
                          gk_gelu_tanh(x->w));
