@@ -363,4 +363,22 @@ bool plan_memory_fix(const struct plan_model *m, const struct plan_counts *n,
                      const struct plan_cluster *cl, const struct plan_config *c,
                      const struct plan_memory_consts *k, uint64_t limit, struct plan_fix *out);
 
+/* ---- what people read ---- */
+struct plan_job { /* what explanations need; everything is borrowed */
+    const struct plan_model *model;
+    const struct plan_counts *counts;
+    const struct plan_cluster *cluster;
+    const struct plan_config *config;
+    const struct plan_memory_consts *consts;
+    uint64_t limit; /* bytes of a GPU that may be used */
+};
+/* Where the bytes of a kind come from, as arithmetic: "70.6B / tp 8 x 2 B". */
+void plan_memory_why(const struct plan_job *j, const struct plan_memory_stage *s,
+                     enum plan_kind kind, struct buf *out);
+/* One line of letters, a kind each, `width` columns for the GPU's memory. */
+void plan_memory_bar(const struct plan_job *j, const struct plan_memory_stage *s, int width,
+                     struct buf *out);
+/* Stages beside each other, kinds on top of each other, a line at the limit. */
+void plan_memory_svg(const struct plan_job *j, struct buf *out);
+
 #endif
