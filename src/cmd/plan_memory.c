@@ -222,7 +222,7 @@ static void print_stages(struct cmd_ctx *ctx, const struct memory_job *j)
 static void print_parts(struct cmd_ctx *ctx, const struct memory_job *j, bool moe)
 {
     struct plan_act_part parts[PLAN_ACT_PARTS_MAX];
-    size_t n = plan_act_parts(&j->model, &j->config, moe, parts);
+    size_t n = plan_act_parts(&j->model, &j->config, &plan_memory_default, moe, parts);
     struct table *t = table_new();
 
     table_col(t, moe ? "saved by a MoE layer" : "saved by a layer", TABLE_LEFT);

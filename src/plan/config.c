@@ -104,13 +104,28 @@ static double head_weight(const struct plan_model *m)
     return m->head ? h * (double)m->vocab / layer : 0;
 }
 
+/* Places in front of stage i when costs are summed from the first layer on and a stage ends with
+ * the layer that passes its share (nanotron's rule). */
+static int64_t cost_first(int64_t layers, double head, int64_t pp, int64_t i)
+{
+    double share = ((double)layers + head) / (double)pp;
+    int64_t first;
+
+    if (i == 0)
+        return 0;
+    if (i == pp)
+        return layers;
+    first = (int64_t)(share * (double)i * (1 + 1e-12)) + 1; /* the first sum above the share */
+    return plan_min(first, layers);
+}
+
 static int64_t stage_first(const struct plan_model *m, const struct plan_config *c, int64_t i)
 {
     int64_t pp = c->pp, layers = m->layers;
 
     switch (c->profile.split) {
     case PLAN_SPLIT_COST:
-        return weighed_first(layers, 0, head_weight(m), pp, i);
+        return cost_first(layers, head_weight(m), pp, i);
     case PLAN_SPLIT_EMBED_LAYER:
         return weighed_first(layers, 1, 1, pp, i);
     case PLAN_SPLIT_ENDS_LESS:
@@ -198,7 +213,10 @@ static enum plan_rule pp_rule(const struct plan_model *m, const struct plan_conf
     if (c->pp == 1)
         return c->vpp > 1 ? PLAN_RULE_VPP_NEEDS_PP : PLAN_RULE_OK;
     if (c->vpp > 1) {
-        if (m->layers % ((int64_t)c->pp * c->vpp))
+        int64_t chunks = (int64_t)c->pp * c->vpp;
+
+        /* a layout that is not even may leave the first and the last chunk to embedding and head */
+        if (c->profile.split == PLAN_SPLIT_EVEN ? m->layers % chunks : m->layers + 2 < chunks)
             return PLAN_RULE_VPP_LAYERS;
         return c->grad_acc % c->pp ? PLAN_RULE_VPP_BATCH : PLAN_RULE_OK;
     }
@@ -354,6 +372,11 @@ static enum rc say_pp(const struct plan_model *m, const struct plan_config *c, e
         err_hint(err, "The nearest valid value is 1.");
         return err_set(err, RC_USAGE, "%d virtual stages need a pipeline", c->vpp);
     case PLAN_RULE_VPP_LAYERS:
+        if (c->profile.split != PLAN_SPLIT_EVEN) {
+            err_hint(err, "The nearest valid value is %lld.", LL((m->layers + 2) / c->pp));
+            return err_set(err, RC_USAGE, "%d virtual stages on each are too many for %lld layers",
+                           c->vpp, LL(m->layers));
+        }
         if (m->layers % c->pp)
             return say_divides(err, "pipeline size", c->pp, "the number of layers", m->layers,
                                m->layers);

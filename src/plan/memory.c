@@ -19,7 +19,8 @@ const char *const plan_kind_names[PLAN_KINDS] = {
 /* Sources: context 0.47 GiB lazy to 0.92 GiB eager (torch 2.1), NCCL 1 to 2 GiB in all
  * (stas00/ml-engineering); fragmentation 6 % between allocated and reserved (SimuMax, 50.9 to
  * 54.1 GB); 6 bytes a logit with a fused loss (bf16 logits and fp32 gradient), 12 eager (slope of
- * the Ultra-Scale table at one GPU a replica); ZeRO's copy 3.2 bytes (same table). */
+ * the Ultra-Scale table at one GPU a replica); eager norms keep a copy of their input in fp32, two
+ * norms of 4 bytes, and 16-bit gradients take 2 (both agree with that table's one-GPU rows). */
 const struct plan_memory_consts plan_memory_default = {
     .fragment_share = 0.05,
     .context_bytes = 0.7 * GIB,
@@ -27,7 +28,8 @@ const struct plan_memory_consts plan_memory_default = {
     .logit_bytes_fused = 6,
     .logit_bytes_eager = 12,
     .bucket_bytes = 0.1 * GIB,
-    .zero_copy_bytes = 3.2,
+    .grad_copy_bytes = 2,
+    .norm_copy_bytes = 8,
 };
 
 static const struct {
@@ -108,7 +110,8 @@ static void expert_parts(const struct plan_model *m, const struct plan_config *c
     add(out, n, "inside shared experts", (m->gated ? 6 : 4) * (double)m->shared_ffn / d.tp);
 }
 
-size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c, bool moe,
+size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c,
+                      const struct plan_memory_consts *k, bool moe,
                       struct plan_act_part out[PLAN_ACT_PARTS_MAX])
 {
     struct cut d = cut_of(c);
@@ -116,6 +119,8 @@ size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c, b
     size_t n = 0;
 
     attention_parts(m, c, out, &n);
+    if (!c->profile.fused)
+        add(out, &n, "fp32 copies in eager norms", k->norm_copy_bytes * h / d.sp);
     add(out, &n, "input of the MLP norm", 2 * h / d.sp);
     add(out, &n, "input of the MLP", 2 * h / d.gathered);
     if (moe)
@@ -126,10 +131,11 @@ size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c, b
     return n;
 }
 
-static double layer_bytes(const struct plan_model *m, const struct plan_config *c, bool moe)
+static double layer_bytes(const struct plan_model *m, const struct plan_config *c,
+                          const struct plan_memory_consts *k, bool moe)
 {
     struct plan_act_part parts[PLAN_ACT_PARTS_MAX];
-    size_t n = plan_act_parts(m, c, moe, parts);
+    size_t n = plan_act_parts(m, c, k, moe, parts);
     double sum = 0;
 
     for (size_t i = 0; i < n; i++)
@@ -143,12 +149,12 @@ static double tokens_of(const struct plan_config *c)
 }
 
 static double activations(const struct plan_model *m, const struct plan_config *c,
-                          const struct plan_memory_stage *o)
+                          const struct plan_memory_consts *k, const struct plan_memory_stage *o)
 {
     struct cut d = cut_of(c);
     const struct plan_stage *s = &o->stage;
-    double moe = s->moe ? layer_bytes(m, c, true) : 0;
-    double dense = s->moe < s->count ? layer_bytes(m, c, false) : 0;
+    double moe = s->moe ? layer_bytes(m, c, k, true) : 0;
+    double dense = s->moe < s->count ? layer_bytes(m, c, k, false) : 0;
     double all = moe * (double)s->moe + dense * (double)(s->count - s->moe);
     double sets = (double)o->in_flight / c->vpp, ends = 0; /* in whole stages */
 
@@ -225,8 +231,8 @@ static uint64_t lora_params(const struct plan_model *m, const struct plan_config
 }
 
 static void static_bytes(const struct plan_model *m, const struct plan_counts *n,
-                         const struct plan_config *c, struct plan_memory_stage *o,
-                         struct share *out_share, uint64_t *out_host)
+                         const struct plan_config *c, const struct plan_memory_consts *k,
+                         struct plan_memory_stage *o, struct share *out_share, uint64_t *out_host)
 {
     struct share s = share_of(m, n, c, &o->stage);
     double all = (double)c->dp * c->cp, group = c->shard ? c->shard : all;
@@ -252,7 +258,9 @@ static void static_bytes(const struct plan_model *m, const struct plan_counts *n
     optimizer = opt * (learn_d / zd[1] + learn_e / ze[1]);
     o->params = s.dense + s.expert;
     o->kind[PLAN_MEM_WEIGHTS] = c->offload_params ? 0 : bytes_of(w);
-    o->kind[PLAN_MEM_GRADS] = bytes_of(grad * (learn_d / zd[2] + learn_e / ze[2]));
+    o->kind[PLAN_MEM_GRADS] =
+        bytes_of(grad * (learn_d / zd[2] + learn_e / ze[2]) +
+                 (c->profile.grad_copy ? k->grad_copy_bytes * (learn_d + learn_e) : 0));
     o->kind[PLAN_MEM_OPTIMIZER] = c->offload_optimizer ? 0 : bytes_of(optimizer);
     *out_host =
         (c->offload_params ? bytes_of(w) : 0) + (c->offload_optimizer ? bytes_of(optimizer) : 0);
@@ -271,8 +279,6 @@ static double comm_bytes(const struct plan_model *m, const struct plan_config *c
             (double)s->largest * (2 * mixes[c->precision].gathered + mixes[c->precision].gathered);
     else if (c->dp * (int64_t)c->cp > 1)
         sum += k->bucket_bytes;
-    if (c->profile.zero_copy && (c->zero == 1 || c->zero == 2) && c->dp > 1)
-        sum += k->zero_copy_bytes * (double)(s->dense + s->expert);
     if (c->seq_par) /* one input gathered in forward, one in backward */
         sum += 2 * 2 * h * tokens;
     if (c->cp > 1) /* keys and values of the neighbour, received while ours are used */
@@ -311,8 +317,8 @@ static uint64_t stage_bytes(const struct plan_model *m, const struct plan_counts
 
     *o = (struct plan_memory_stage){ .in_flight = plan_stage_in_flight(c, stage) };
     plan_stage_of(m, c, stage, &o->stage);
-    static_bytes(m, n, c, o, &s, &host);
-    o->kind[PLAN_MEM_ACTIVATIONS] = bytes_of(activations(m, c, o));
+    static_bytes(m, n, c, k, o, &s, &host);
+    o->kind[PLAN_MEM_ACTIVATIONS] = bytes_of(activations(m, c, k, o));
     o->kind[PLAN_MEM_LOGITS] = bytes_of(logits(m, c, k, &o->stage));
     o->kind[PLAN_MEM_COMM] = bytes_of(comm_bytes(m, c, k, &s));
     o->kind[PLAN_MEM_CONTEXT] = bytes_of(context_bytes(c, k));

@@ -75,8 +75,6 @@ static void why_comm(const struct plan_job *j, struct buf *out)
     } rows[] = {
         { c->zero == 3 && (int64_t)c->dp * c->cp > 1, "two gathered layers and one's gradients" },
         { c->zero < 3 && (int64_t)c->dp * c->cp > 1, "gradient buckets" },
-        { c->profile.zero_copy && (c->zero == 1 || c->zero == 2) && c->dp > 1,
-          "ZeRO's unsharded copy" },
         { c->seq_par, "gathered inputs" },
         { c->cp > 1, "keys and values of a neighbour" },
         { c->ep > 1, "tokens to and from experts" },

@@ -215,7 +215,7 @@ struct plan_profile { /* facts of the software that a user can state */
     bool dp_overlap;
     bool
         keep_gathered; /* with sequence parallelism: gathered inputs are kept, not gathered again */
-    bool zero_copy;    /* ZeRO 1 and 2 hold a second, unsharded copy of what they exchange */
+    bool grad_copy;    /* 16-bit gradients live beside the fp32 sums of them */
     bool dropout;      /* masks are stored */
     enum plan_split split;
 };
@@ -323,7 +323,8 @@ struct plan_memory_consts {
     double comm_group_bytes;                     /* NCCL, for each group of more than one GPU */
     double logit_bytes_fused, logit_bytes_eager; /* for each logit, at the peak of the loss */
     double bucket_bytes;                         /* gradient buckets in flight */
-    double zero_copy_bytes;                      /* a parameter, where the profile has zero_copy */
+    double grad_copy_bytes;                      /* a parameter, where the profile has grad_copy */
+    double norm_copy_bytes; /* a layer and element of hidden, where kernels are eager */
 };
 extern const struct plan_memory_consts plan_memory_default;
 
@@ -345,7 +346,8 @@ struct plan_act_part {
     double bytes;     /* a token */
 };
 enum { PLAN_ACT_PARTS_MAX = 16 };
-size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c, bool moe,
+size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c,
+                      const struct plan_memory_consts *k, bool moe,
                       struct plan_act_part out[PLAN_ACT_PARTS_MAX]);
 
 /* The cheapest change that makes it fit.  Changes are ranked by the work they add to a step:

@@ -5,6 +5,8 @@
 #include "base/str.h"
 #include "plan/plan_int.h"
 
+#include <math.h>
+
 const char *const plan_exclude_names[PLAN_EXCLUDES] = { "R1", "R2", "R3", "R4", "R5", "R6" };
 const char *const plan_missing_names[PLAN_MISSINGS] = {
     "no shape",     "no heads",          "no micro-batch",
@@ -161,6 +163,30 @@ static void read_moe(const struct reader *r, struct plan_model *m)
     m->router_bias = shared > 0;
 }
 
+/* Latent attention, DeepSeek's, V2 and V3 alike.  A table that cuts layers off does not print the
+ * experts: they are the known model's whose name the row begins with. */
+static void read_mla(const struct reader *r, struct plan_model *m)
+{
+    static const char *const names[] = { "DeepSeek-V2", "DeepSeek-V3" };
+    struct plan_model known;
+
+    m->q_lora = 1536;
+    m->kv_lora = 512;
+    m->qk_nope = m->v_dim = 128;
+    m->qk_rope = 64;
+    m->kv_heads = m->heads;
+    for (size_t i = 0; !m->experts && i < ARRAY_SIZE(names); i++) {
+        if (!str_starts(cell(r, C_MODEL), names[i]) || plan_model_by_name(names[i], &known, NULL))
+            continue;
+        m->experts = known.experts;
+        m->top_k = known.top_k;
+        m->expert_ffn = known.expert_ffn;
+        m->shared_ffn = known.shared_ffn;
+        m->moe_first = 1; /* one dense layer is kept: the measured memory has no other reading */
+        m->router_bias = known.router_bias;
+    }
+}
+
 /* The small things of a family, by what the table says of the MLP. */
 static void read_family(const struct reader *r, struct plan_model *m)
 {
@@ -177,6 +203,22 @@ static void read_family(const struct reader *r, struct plan_model *m)
     m->positions = gelu && !alibi ? whole(r, C_SEQ) : 0;
 }
 
+/* Where the table does not say whether the head is the embedding, the printed count does. */
+static void choose_tied(const struct reader *r, struct plan_row *o)
+{
+    struct plan_model other = o->model;
+    struct plan_counts n;
+    double want = real(r, C_PARAMS) * 1e9;
+
+    other.tied = !other.tied;
+    if (!(want > 0) || strstr(cell(r, C_NOTES), "embedding ") ||
+        plan_model_counts(&other, &n, NULL) ||
+        fabs((double)n.total - want) >= fabs((double)o->counts.total - want))
+        return;
+    o->model = other;
+    o->counts = n;
+}
+
 static void read_model(const struct reader *r, struct plan_row *o)
 {
     struct plan_model *m = &o->model;
@@ -190,13 +232,8 @@ static void read_model(const struct reader *r, struct plan_row *o)
     m->vocab = whole(r, C_VOCAB);
     read_family(r, m);
     read_moe(r, m);
-    if (str_eq(cell(r, C_KV), "MLA")) { /* DeepSeek's, V2 and V3 alike */
-        m->q_lora = 1536;
-        m->kv_lora = 512;
-        m->qk_nope = m->v_dim = 128;
-        m->qk_rope = 64;
-        m->kv_heads = m->heads;
-    }
+    if (str_eq(cell(r, C_KV), "MLA"))
+        read_mla(r, m);
     if (!m->layers || !m->hidden || !m->vocab || (!m->ffn && !m->experts)) {
         o->missing |= PLAN_NO_SHAPE;
         return;
@@ -211,6 +248,8 @@ static void read_model(const struct reader *r, struct plan_row *o)
         m->head_dim = 128;
     if (plan_model_check(m, NULL) || plan_model_counts(m, &o->counts, NULL))
         o->missing |= PLAN_BAD_MODEL;
+    else
+        choose_tied(r, o);
 }
 
 /* ---- hardware ---- */
@@ -296,7 +335,7 @@ static void read_profile(const struct reader *r, struct plan_config *c)
         .flash = !str_eq(cell(r, C_ATTN), "unfused"),
         .dp_overlap = str_eq(cell(r, C_OVERLAP), "yes"),
         .keep_gathered = nanotron,
-        .zero_copy = nanotron,
+        .grad_copy = nanotron,
         .split = str_eq(split, "cost-balanced") ? PLAN_SPLIT_COST
                  : str_starts(split, "first")   ? PLAN_SPLIT_ENDS_LESS
                  : str_starts(split, "embed")   ? PLAN_SPLIT_EMBED_LAYER
@@ -365,6 +404,25 @@ static void read_config(const struct reader *r, struct plan_row *o)
 }
 
 /* ---- what was measured ---- */
+
+/* Half of a printed number's last digit, as a share of it. */
+static double rounding(const struct reader *r, enum col c)
+{
+    const char *s = cell(r, c);
+    size_t len = strlen(s);
+    double v, ulp;
+
+    if (len > 2 && !strcmp(s + len - 2, ".0")) { /* a whole number that passed through a float */
+        char text[32];
+
+        if (len >= sizeof(text))
+            return 0;
+        str_copy(text, len - 1, s);
+        return plan_count_parse(text, &v, &ulp) && v > 0 ? ulp / v / 2 : 0;
+    }
+    return plan_count_parse(s, &v, &ulp) && v > 0 ? ulp / v / 2 : 0;
+}
+
 static void read_measured(const struct reader *r, struct plan_row *o)
 {
     static const struct {
@@ -395,6 +453,8 @@ static void read_measured(const struct reader *r, struct plan_row *o)
         m->params *= 1e9;
         m->params_ulp *= 1e9;
     }
+    m->rate_ulp = rounding(r, m->tokens_s_gpu > 0 ? C_TOKENS : C_ITER) +
+                  rounding(r, m->tflops_gpu > 0 ? C_TFLOPS : C_MFU);
     if (!(m->tokens_s_gpu > 0) && m->iter_s > 0 && o->global_batch > 0 && o->cluster.gpus > 0)
         m->tokens_s_gpu =
             (double)o->global_batch * (double)o->config.seq / m->iter_s / (double)o->cluster.gpus;

@@ -48,6 +48,7 @@ struct plan_measured { /* 0: not measured */
     enum plan_mem_kind mem_kind;
     double params;     /* as printed */
     double params_ulp; /* worth of its last digit */
+    double rate_ulp;   /* share of the rate that rounding of the printed digits leaves open */
     bool flops_known;  /* the convention was understood */
     enum plan_flops flops;
     bool failed; /* out of memory or crashed */

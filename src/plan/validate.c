@@ -74,7 +74,7 @@ static struct plan_recompute_share again(const struct plan_config *c)
 static bool flops_error(const struct plan_row *r, double *out)
 {
     const struct plan_measured *m = &r->measured;
-    double rate = m->tflops_gpu * 1e12, want;
+    double rate = m->tflops_gpu * 1e12, want, off;
 
     if (!has_shape(r) || (r->missing & (PLAN_NO_GPU | PLAN_NO_HEADS)) || !m->flops_known ||
         !(m->tokens_s_gpu > 0) || (r->exclude & (PLAN_R5_OTHER_WORK | PLAN_R6_GPUS)))
@@ -84,7 +84,8 @@ static bool flops_error(const struct plan_row *r, double *out)
     if (!(rate > 0))
         return false;
     want = rate / m->tokens_s_gpu;
-    *out = plan_flops_token(&r->model, r->config.seq, m->flops, again(&r->config)) / want - 1;
+    off = plan_flops_token(&r->model, r->config.seq, m->flops, again(&r->config)) / want - 1;
+    *out = fabs(off) <= m->rate_ulp ? 0 : off - copysign(m->rate_ulp, off);
     return true;
 }
 

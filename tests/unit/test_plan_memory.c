@@ -54,7 +54,7 @@ TEST(korthikanti_figure_1)
         c.seq_par = rows[i].best;
         c.recompute = rows[i].best ? PLAN_RECOMPUTE_SELECTIVE : PLAN_RECOMPUTE_NONE;
         c.schedule = c.vpp > 1 ? PLAN_INTERLEAVED : PLAN_1F1B;
-        c.profile = (struct plan_profile){ .dropout = true };
+        c.profile = (struct plan_profile){ .dropout = true, .fused = true };
         CHECK(plan_config_rule(&m, NULL, &c) == PLAN_RULE_OK);
         plan_memory_stage(&m, &n, &c, &plan_memory_default, 0, &s);
         table = ((double)n.embed / 8 + (double)n.positions) * 18 / GIB;
@@ -97,8 +97,8 @@ TEST(korthikanti_formulas)
         c.seq = 2048;
         c.seq_par = rows[i].sp;
         c.recompute = rows[i].recompute;
-        c.profile = (struct plan_profile){ .dropout = true };
-        count = plan_act_parts(&m, &c, false, parts);
+        c.profile = (struct plan_profile){ .dropout = true, .fused = true };
+        count = plan_act_parts(&m, &c, &plan_memory_default, false, parts);
         for (size_t k = 0; k < count; k++)
             sum += parts[k].bytes;
         core = rows[i].recompute == PLAN_RECOMPUTE_NONE ? 5 * a * 2048 / t : 0;
@@ -256,7 +256,7 @@ TEST(every_rule_has_a_name_and_the_nearest_value)
         { PLAN_RULE_PP_LAYERS, "is 16.", CUT(.pp = 32) },
         { PLAN_RULE_PP_EVEN, "is 4.", CUT(.pp = 5) },
         { PLAN_RULE_VPP_NEEDS_PP, "is 1.", CUT(.vpp = 2) },
-        { PLAN_RULE_VPP_LAYERS, "is 4.", CUT(.pp = 4, .vpp = 3, .grad_acc = 4) },
+        { PLAN_RULE_VPP_LAYERS, "is 2.", CUT(.pp = 4, .vpp = 3, .grad_acc = 4) },
         { PLAN_RULE_VPP_BATCH, "is 8.", CUT(.pp = 4, .vpp = 2, .grad_acc = 6) },
         { PLAN_RULE_EP_EXPERTS, "is 2.", CUT(.ep = 3, .dp = 3) },
         { PLAN_RULE_EP_GROUP, "is 2.", CUT(.ep = 4, .dp = 2) },
@@ -308,7 +308,7 @@ TEST(the_cheapest_change_fits)
         int64_t gpus;
         const char *step;
     } rows[] = {
-        { "llama-3.1-8b", "h100", 8, "--zero 1" },
+        { "llama-3.1-8b", "h100", 8, "--zero 2" },
         { "llama-3.1-70b", "h100", 64, "" },
         { "mixtral-8x22b", "h200", 128, "" },
     };
