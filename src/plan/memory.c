@@ -18,15 +18,16 @@ const char *const plan_kind_names[PLAN_KINDS] = {
 #define GIB ((double)(1 << 30))
 /* Sources: context 0.47 GiB lazy to 0.92 GiB eager (torch 2.1), NCCL 1 to 2 GiB in all
  * (stas00/ml-engineering); fragmentation 6 % between allocated and reserved (SimuMax, 50.9 to
- * 54.1 GB); 6 bytes a logit with a fused loss (bf16 logits and fp32 gradient), 12 eager (slope of
- * the Ultra-Scale table at one GPU a replica); eager norms keep a copy of their input in fp32, two
- * norms of 4 bytes, and 16-bit gradients take 2 (both agree with that table's one-GPU rows). */
+ * 54.1 GB).  Bytes a logit: fused, bf16 and an fp32 gradient; eager, bf16, an fp32 copy and a bf16
+ * gradient; 12 is the slope of the Ultra-Scale table at one GPU a replica.  There norms keep their
+ * input in fp32, two of 4 bytes, and 16-bit gradients take 2: both agree with its one-GPU rows. */
 const struct plan_memory_consts plan_memory_default = {
     .fragment_share = 0.05,
     .context_bytes = 0.7 * GIB,
     .comm_group_bytes = 0.3 * GIB,
     .logit_bytes_fused = 6,
-    .logit_bytes_eager = 12,
+    .logit_bytes_eager = 8,
+    .logit_bytes_copies = 12,
     .bucket_bytes = 0.1 * GIB,
     .grad_copy_bytes = 2,
     .norm_copy_bytes = 8,
@@ -119,8 +120,8 @@ size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c,
     size_t n = 0;
 
     attention_parts(m, c, out, &n);
-    if (!c->profile.fused)
-        add(out, &n, "fp32 copies in eager norms", k->norm_copy_bytes * h / d.sp);
+    if (c->profile.fp32_copies)
+        add(out, &n, "fp32 copies in the norms", k->norm_copy_bytes * h / d.sp);
     add(out, &n, "input of the MLP norm", 2 * h / d.sp);
     add(out, &n, "input of the MLP", 2 * h / d.gathered);
     if (moe)
@@ -174,10 +175,17 @@ static double activations(const struct plan_model *m, const struct plan_config *
     return (all + ends) * tokens_of(c);
 }
 
+double plan_logit_bytes(const struct plan_config *c, const struct plan_memory_consts *k)
+{
+    return c->profile.fused         ? k->logit_bytes_fused
+           : c->profile.fp32_copies ? k->logit_bytes_copies
+                                    : k->logit_bytes_eager;
+}
+
 static double logits(const struct plan_model *m, const struct plan_config *c,
                      const struct plan_memory_consts *k, const struct plan_stage *s)
 {
-    double each = c->profile.fused ? k->logit_bytes_fused : k->logit_bytes_eager;
+    double each = plan_logit_bytes(c, k);
 
     return s->head && m->head ? each * (double)plan_ceil_div(m->vocab, c->tp) * tokens_of(c) : 0;
 }

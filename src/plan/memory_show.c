@@ -107,8 +107,7 @@ void plan_memory_why(const struct plan_job *j, const struct plan_memory_stage *s
         if (s->kind[kind])
             buf_addf(out, "%.0f tokens x %lld / %d of the vocabulary x %.0f bytes (%s loss)",
                      (double)c->seq / c->cp * c->micro_batch, (long long)j->model->vocab, c->tp,
-                     c->profile.fused ? j->consts->logit_bytes_fused : j->consts->logit_bytes_eager,
-                     c->profile.fused ? "fused" : "eager");
+                     plan_logit_bytes(c, j->consts), c->profile.fused ? "fused" : "eager");
         else
             buf_adds(out, "the head is on another stage");
         break;

@@ -215,6 +215,7 @@ struct plan_profile { /* facts of the software that a user can state */
     bool dp_overlap;
     bool
         keep_gathered; /* with sequence parallelism: gathered inputs are kept, not gathered again */
+    bool fp32_copies;  /* norms and the loss keep fp32 copies of what they read */
     bool grad_copy;    /* 16-bit gradients live beside the fp32 sums of them */
     bool dropout;      /* masks are stored */
     enum plan_split split;
@@ -318,18 +319,22 @@ struct plan_memory {
 };
 /* A number of the model that is not a count: named, so that a fit can change it. */
 struct plan_memory_consts {
-    double fragment_share;                       /* of tensors, on top of them */
-    double context_bytes;                        /* CUDA context and kernels */
-    double comm_group_bytes;                     /* NCCL, for each group of more than one GPU */
-    double logit_bytes_fused, logit_bytes_eager; /* for each logit, at the peak of the loss */
-    double bucket_bytes;                         /* gradient buckets in flight */
-    double grad_copy_bytes;                      /* a parameter, where the profile has grad_copy */
-    double norm_copy_bytes; /* a layer and element of hidden, where kernels are eager */
+    double fragment_share;   /* of tensors, on top of them */
+    double context_bytes;    /* CUDA context and kernels */
+    double comm_group_bytes; /* NCCL, for each group of more than one GPU */
+    double logit_bytes_fused, logit_bytes_eager, logit_bytes_copies; /* at the peak of the loss:
+                                                                      fused, eager, fp32_copies */
+    double bucket_bytes;    /* gradient buckets in flight */
+    double grad_copy_bytes; /* a parameter, where the profile has grad_copy */
+    double norm_copy_bytes; /* a layer and element of hidden, where the profile has fp32_copies */
 };
 extern const struct plan_memory_consts plan_memory_default;
 
 /* The two figures tables publish: what torch has allocated, and what nvidia-smi shows. */
 uint64_t plan_memory_allocated(const uint64_t kind[PLAN_KINDS]);
+
+/* Bytes for each logit, by the profile. */
+double plan_logit_bytes(const struct plan_config *c, const struct plan_memory_consts *k);
 
 /* One stage; `m` and `c` must have passed their checks.  No allocation. */
 void plan_memory_stage(const struct plan_model *m, const struct plan_counts *n,

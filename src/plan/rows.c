@@ -312,6 +312,8 @@ static void read_recompute(const struct reader *r, struct plan_row *o)
         c->recompute = PLAN_RECOMPUTE_SELECTIVE;
     else if (!str_starts(s, "none"))
         o->missing |= PLAN_NO_RECOMPUTE;
+    if (strchr(s, '?')) /* a guess of whoever gathered the table */
+        o->missing |= PLAN_NO_RECOMPUTE;
 }
 
 static enum plan_precision read_precision(const struct reader *r)
@@ -335,6 +337,7 @@ static void read_profile(const struct reader *r, struct plan_config *c)
         .flash = !str_eq(cell(r, C_ATTN), "unfused"),
         .dp_overlap = str_eq(cell(r, C_OVERLAP), "yes"),
         .keep_gathered = nanotron,
+        .fp32_copies = nanotron,
         .grad_copy = nanotron,
         .split = str_eq(split, "cost-balanced") ? PLAN_SPLIT_COST
                  : str_starts(split, "first")   ? PLAN_SPLIT_ENDS_LESS
