@@ -106,10 +106,10 @@ static void print_results(struct cmd_ctx *ctx, const struct plan_report *r)
                false);
         result(&ctx->out, "plan.hf-above-30gib.memory_median", s->memory_large.median,
                s->memory_large.n, 0.07, false);
+        if (s->fit_n)
+            result(&ctx->out, "plan.hf.fits", (double)s->fit_right / (double)s->fit_n, s->fit_n,
+                   0.96, true);
     }
-    if (all->fit_n)
-        result(&ctx->out, "plan.all.fits", (double)all->fit_right / (double)all->fit_n, all->fit_n,
-               0.96, true);
 }
 
 static void print_rows(struct cmd_ctx *ctx, const struct plan_rows *rows)

@@ -66,8 +66,9 @@ int64_t plan_nearest_divisor(int64_t n, int64_t v, int64_t max)
         if (n % d)
             continue;
         for (size_t i = 0; i < ARRAY_SIZE(pair); i++)
-            if (pair[i] <= max && llabs(pair[i] - v) < llabs(best - v))
-                best = pair[i];
+            if (pair[i] <= max && (llabs(pair[i] - v) < llabs(best - v) ||
+                                   (llabs(pair[i] - v) == llabs(best - v) && pair[i] < best)))
+                best = pair[i]; /* of two as near the smaller */
     }
     return best;
 }
@@ -178,9 +179,10 @@ static bool ranges_hold(const struct plan_config *c)
     return c->etp >= 0 && c->etp <= PLAN_GPUS_MAX && c->pp <= PLAN_STAGES_MAX &&
            c->vpp <= PLAN_LAYERS_MAX && c->micro_batch >= 1 && c->micro_batch <= PLAN_BATCH_MAX &&
            c->grad_acc >= 1 && c->grad_acc <= PLAN_BATCH_MAX && c->seq >= 1 &&
-           c->seq <= PLAN_SEQ_MAX && c->zero >= 0 && c->zero <= 3 && c->shard >= 0 &&
-           c->lora_rank >= 0 && c->lora_rank <= PLAN_HIDDEN_MAX && c->recompute_every >= 1 &&
-           (int64_t)c->tp * c->pp <= PLAN_GPUS_MAX && (int64_t)c->cp * c->dp <= PLAN_GPUS_MAX &&
+           c->seq <= PLAN_SEQ_MAX && c->micro_batch <= PLAN_TOKENS_MAX / c->seq && c->zero >= 0 &&
+           c->zero <= 3 && c->shard >= 0 && c->lora_rank >= 0 && c->lora_rank <= PLAN_HIDDEN_MAX &&
+           c->recompute_every >= 1 && (int64_t)c->tp * c->pp <= PLAN_GPUS_MAX &&
+           (int64_t)c->cp * c->dp <= PLAN_GPUS_MAX &&
            (int64_t)c->tp * c->pp * c->cp * c->dp <= PLAN_GPUS_MAX;
 }
 
@@ -295,6 +297,11 @@ static enum rc say_range(const struct plan_config *c, struct err *err)
                      LL(rows[i].v < rows[i].min ? rows[i].min : rows[i].max));
             return err_set(err, RC_USAGE, "%s %lld cannot be", rows[i].what, LL(rows[i].v));
         }
+    if (c->micro_batch > PLAN_TOKENS_MAX / c->seq) {
+        err_hint(err, "The nearest valid value is %lld.", LL(PLAN_TOKENS_MAX / c->seq));
+        return err_set(err, RC_USAGE, "micro-batch %d cannot be with sequences of %lld tokens",
+                       c->micro_batch, LL(c->seq));
+    }
     err_hint(err, "The nearest valid value is %d GPUs.", PLAN_GPUS_MAX);
     return err_set(err, RC_USAGE, "the parallel sizes multiply to more GPUs than there are");
 }

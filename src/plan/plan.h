@@ -37,6 +37,7 @@ enum {
     PLAN_STAGES_MAX = 256
 };
 #define PLAN_PARAMS_MAX INT64_C(100000000000000000) /* 10^17 */
+#define PLAN_TOKENS_MAX (INT64_C(1) << 36)          /* of a micro-batch */
 #define PLAN_BYTES_MAX  (UINT64_C(1) << 58)
 
 /* ---- the model ---- */

@@ -484,7 +484,7 @@ static bool is_clean(const struct plan_row *o)
     flops = plan_flops_token(&o->model, c->seq, PLAN_FLOPS_SIX_N, none) * (double)c->seq *
             c->micro_batch / ((double)c->tp * c->pp);
     limit = flops / (floor_mfu * o->cluster.gpu.bf16_flops) + 0.5;
-    return o->measured.iter_s / c->grad_acc <= limit;
+    return o->measured.iter_s / (c->grad_acc + c->pp - 1) <= limit;
 }
 
 static void mark_rules(struct plan_row *o)
