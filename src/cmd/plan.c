@@ -113,7 +113,7 @@ static void models_json(struct cmd_ctx *ctx, const struct plan_known_table *t)
 static enum rc run_models(struct cmd_ctx *ctx, struct err *err)
 {
     const struct models_opts *o = ctx->opts;
-    struct plan_known_table t;
+    struct plan_known_table t = { 0 };
     struct arena a = { 0 };
     enum rc rc = plan_known_load(&a, &t, err);
 

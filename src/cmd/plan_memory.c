@@ -240,7 +240,7 @@ static void print_parts(struct cmd_ctx *ctx, const struct memory_job *j, bool mo
 static void print_verdict(struct cmd_ctx *ctx, const struct memory_job *j)
 {
     double limit = (double)j->job.limit / GIB, total = (double)j->memory.total / GIB;
-    struct plan_fix fix;
+    struct plan_fix fix = { 0 };
     struct buf text = { 0 };
 
     buf_addc(&ctx->out, '\n');
@@ -339,7 +339,7 @@ static void json_stage(struct json_out *w, const struct memory_job *j, int32_t i
 
 static void json_fix(struct json_out *w, const struct memory_job *j)
 {
-    struct plan_fix fix;
+    struct plan_fix fix = { 0 };
 
     json_key(w, "fix");
     if (j->fits || !plan_memory_fix(&j->model, &j->counts, &j->cluster, &j->config,

@@ -88,6 +88,7 @@ static enum rc find(const struct cat_gpu_table *t, const char *name, struct plan
             continue;
         if (has_alias(t->rows[i].alias, want, firsts[count])) {
             from_row(&t->rows[i], firsts[count], out);
+            buf_release(&list);
             return RC_OK;
         }
         names[count] = firsts[count];

@@ -262,7 +262,9 @@ static double pairs(const struct plan_model *m, int64_t seq, bool causal)
     double windowed = 0, near;
 
     if (m->window && m->window < seq) {
-        windowed = m->window_every ? full - (double)(m->layers / m->window_every) : full;
+        int64_t whole = m->window_every ? m->layers / m->window_every : 0;
+
+        windowed = full - (double)whole;
         full -= windowed;
     }
     /* a causal window is short at the start of the sequence: w - w^2 / 2s on average */
@@ -278,7 +280,7 @@ double plan_flops_token(const struct plan_model *m, int64_t seq, enum plan_flops
     double core = 2 * (qk + v) * pairs(m, seq, kind == PLAN_FLOPS_CAUSAL);
     double layers = 2 * layer_weights(m) + core;
     double head = m->head ? 2.0 * (double)m->hidden * (double)m->vocab : 0;
-    struct plan_counts n;
+    struct plan_counts n = { 0 };
 
     if (kind == PLAN_FLOPS_SIX_N)
         return plan_model_counts(m, &n, NULL)

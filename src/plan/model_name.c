@@ -294,7 +294,7 @@ enum rc plan_model_by_name(const char *name, struct plan_model *out, struct err 
 {
     const char *names[NAMES_MAX], *near;
     const struct plan_known *k;
-    struct plan_known_table t;
+    struct plan_known_table t = { 0 };
     struct arena a = { 0 };
     size_t count = 0;
     enum rc rc;

@@ -9,9 +9,9 @@
  *
  * The folder is pure: no I/O, no allocation but in an arena a caller gives to the readers, no
  * clock.  Sizes of outside data are checked against the limits below once, in plan_model_check()
- * and plan_config_check().  Counts are taken in 128 bits and refused above PLAN_PARAMS_MAX; bytes of
- * activations are taken in double precision and cut at PLAN_BYTES_MAX, far above any machine.  A
- * wrong figure by overflow cannot be. */
+ * and plan_config_check().  Counts are taken in 128 bits and refused above PLAN_PARAMS_MAX; bytes
+ * of activations are taken in double precision and cut at PLAN_BYTES_MAX, far above any machine.
+ * A wrong figure by overflow cannot be. */
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 #include "base/arena.h"
@@ -41,8 +41,6 @@ enum {
 #define PLAN_BYTES_MAX  (UINT64_C(1) << 58)
 
 /* ---- the model ---- */
-enum plan_pos { PLAN_POS_NONE, PLAN_POS_LEARNED };
-
 struct plan_model {
     char name[PLAN_NAME_MAX];
     int64_t layers, hidden;
@@ -78,11 +76,6 @@ struct plan_model {
 
     int64_t window;       /* sliding-window attention; 0: full */
     int64_t window_every; /* one layer in so many is full; 0: none, all have the window */
-
-    /* other models (vision, audio): measured figures instead of a shape; 0: not measured */
-    int64_t measured_params;
-    double measured_flops;      /* forward, a sample */
-    int64_t measured_act_bytes; /* saved for backward, a sample */
 };
 
 /* Fills what follows from the rest (head_dim, kv_heads, expert_ffn ...) and refuses a model that
