@@ -343,13 +343,24 @@ void plan_memory_stage(const struct plan_model *m, const struct plan_counts *n,
     stage_bytes(m, n, c, k, stage, out);
 }
 
+/* Stages between the first and the last that have the same layers: the one in front holds most
+ * micro-batches, so that the others need not be looked at. */
+static bool middle_is_alike(const struct plan_model *m, const struct plan_config *c)
+{
+    bool even = c->profile.split == PLAN_SPLIT_EVEN || c->profile.split == PLAN_SPLIT_ENDS_LESS;
+
+    return even && m->layers % c->pp == 0 &&
+           (!m->experts || (m->moe_first == 0 && m->moe_every == 1));
+}
+
 void plan_memory_of(const struct plan_model *m, const struct plan_counts *n,
                     const struct plan_config *c, const struct plan_memory_consts *k,
                     struct plan_memory *out)
 {
+    bool alike = c->pp > 3 && middle_is_alike(m, c);
     struct plan_memory best = { 0 };
 
-    for (int32_t i = 0; i < c->pp; i++) {
+    for (int32_t i = 0; i < c->pp; i = alike && i == 1 ? c->pp - 1 : i + 1) {
         struct plan_memory_stage s;
         uint64_t host = stage_bytes(m, n, c, k, i, &s);
 

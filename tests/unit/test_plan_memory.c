@@ -369,6 +369,38 @@ TEST(memory_grows_with_what_it_holds)
             }
 }
 
+/* plan_memory_of() looks at few stages where they are alike: it must find what all of them say. */
+TEST(the_fullest_stage_is_found)
+{
+    static const char *const names[] = { "llama-3.1-8b", "deepseek-v3", "mixtral-8x7b", "gpt2" };
+
+    for (size_t k = 0; k < ARRAY_SIZE(names); k++)
+        for (int split = PLAN_SPLIT_EVEN; split <= PLAN_SPLIT_COST; split++)
+            for (int32_t pp = 1; pp < 33; pp++)
+                for (int32_t ga = 1; ga <= 64; ga *= 4) {
+                    struct plan_memory_stage s;
+                    struct plan_memory got;
+                    struct plan_config c;
+                    struct plan_counts n;
+                    struct plan_model m;
+                    uint64_t most = 0;
+
+                    known(names[k], &m, &n);
+                    plan_config_init(&c);
+                    c.pp = pp;
+                    c.grad_acc = ga;
+                    c.profile.split = (enum plan_split)split;
+                    if (plan_config_rule(&m, NULL, &c) != PLAN_RULE_OK)
+                        continue;
+                    plan_memory_of(&m, &n, &c, &plan_memory_default, &got);
+                    for (int32_t i = 0; i < pp; i++) {
+                        plan_memory_stage(&m, &n, &c, &plan_memory_default, i, &s);
+                        most = s.total > most ? s.total : most;
+                    }
+                    CHECK(got.total == most);
+                }
+}
+
 TEST_MAIN(cmocka_unit_test(korthikanti_figure_1), cmocka_unit_test(korthikanti_formulas),
           cmocka_unit_test(static_bytes_are_exact),
           cmocka_unit_test(experts_are_cut_by_their_own_sizes),
@@ -377,4 +409,5 @@ TEST_MAIN(cmocka_unit_test(korthikanti_figure_1), cmocka_unit_test(korthikanti_f
           cmocka_unit_test(micro_batches_in_flight),
           cmocka_unit_test(every_rule_has_a_name_and_the_nearest_value),
           cmocka_unit_test(gpus_of_the_catalogue), cmocka_unit_test(the_cheapest_change_fits),
-          cmocka_unit_test(memory_grows_with_what_it_holds))
+          cmocka_unit_test(memory_grows_with_what_it_holds),
+          cmocka_unit_test(the_fullest_stage_is_found))
