@@ -19,15 +19,15 @@ const char *const plan_kind_names[PLAN_KINDS] = {
 /* Sources: context 0.47 GiB lazy to 0.92 GiB eager (torch 2.1), NCCL 1 to 2 GiB in all
  * (stas00/ml-engineering); fragmentation 6 % between allocated and reserved (SimuMax, 50.9 to
  * 54.1 GB).  Bytes a logit: fused, bf16 and an fp32 gradient; eager, bf16, an fp32 copy and a bf16
- * gradient; 12 is the slope of the Ultra-Scale table at one GPU a replica.  There norms keep their
- * input in fp32, two of 4 bytes, and 16-bit gradients take 2: both agree with its one-GPU rows. */
+ * gradient; with fp32 copies the gradient is fp32 too.  Norms that keep their input in fp32 take
+ * two of 4 bytes, 16-bit gradients 2: both agree with the Ultra-Scale table's one-GPU rows. */
 const struct plan_memory_consts plan_memory_default = {
     .fragment_share = 0.05,
     .context_bytes = 0.7 * GIB,
     .comm_group_bytes = 0.3 * GIB,
     .logit_bytes_fused = 6,
     .logit_bytes_eager = 8,
-    .logit_bytes_copies = 12,
+    .logit_bytes_copies = 10,
     .bucket_bytes = 0.1 * GIB,
     .grad_copy_bytes = 2,
     .norm_copy_bytes = 8,
@@ -96,19 +96,26 @@ static void attention_parts(const struct plan_model *m, const struct plan_config
         add(out, n, "dropout masks", 2 * h / d.sp);
 }
 
+/* Bytes for each element of an MLP's width: its input and output of GELU; gate, up and their
+ * product, and without fused kernels the activated gate. */
+static double mlp_bytes(const struct plan_model *m, const struct plan_config *c)
+{
+    return !m->gated ? 4 : c->profile.fused ? 6 : 8;
+}
+
 static void expert_parts(const struct plan_model *m, const struct plan_config *c,
                          struct plan_act_part *out, size_t *n)
 {
     struct cut d = cut_of(c);
     double h = (double)m->hidden, k = (double)m->top_k, etp = (double)plan_etp(c);
     double copies = c->seq_par ? k * etp / d.tp : k; /* of a token, on this GPU when balanced */
-    double wide = (m->gated ? 6 : 4) * (double)m->expert_ffn;
+    double wide = mlp_bytes(m, c) * (double)m->expert_ffn;
 
     add(out, n, "router", 8 * (double)m->experts / d.sp);
     add(out, n, "tokens sent to experts", 2 * h * copies);
     add(out, n, "inside the experts", wide * copies / etp);
     add(out, n, "outputs of experts", 2 * h * copies);
-    add(out, n, "inside shared experts", (m->gated ? 6 : 4) * (double)m->shared_ffn / d.tp);
+    add(out, n, "inside shared experts", mlp_bytes(m, c) * (double)m->shared_ffn / d.tp);
 }
 
 size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c,
@@ -128,7 +135,7 @@ size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c,
         expert_parts(m, c, out, &n);
     else
         add(out, &n, m->gated ? "gate, up and their product" : "MLP before and behind GELU",
-            (m->gated ? 6 : 4) * (double)m->ffn / d.tp);
+            mlp_bytes(m, c) * (double)m->ffn / d.tp);
     return n;
 }
 
