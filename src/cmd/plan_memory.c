@@ -4,15 +4,17 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "cmd/plan_int.h"
+#include "os/file.h"
 
 #define GIB ((double)(1 << 30))
 enum { STAGES_SHOWN = 16, BAR_WIDTH = 64 };
 
 struct memory_opts {
-    const char *model, *gpu, *recompute, *precision, *optimizer, *schedule, *split, *offload, *free;
+    const char *model, *gpu, *recompute, *precision, *optimizer, *schedule, *split, *offload, *free,
+        *svg;
     int64_t gpus, tp, pp, vpp, cp, ep, etp, dp, micro_batch, grad_acc, batch, seq, zero, shard;
     int64_t every, lora, bits;
-    bool sp, no_flash, eager, dropout, keep_gathered, json, svg, parts;
+    bool sp, no_flash, eager, dropout, keep_gathered, json, parts;
 };
 
 struct memory_job { /* everything the answer is made from */
@@ -387,23 +389,47 @@ static void print_json(struct cmd_ctx *ctx, const struct memory_job *j)
     buf_addc(&ctx->out, '\n');
 }
 
+static enum rc print_svg(struct cmd_ctx *ctx, const struct memory_job *j, const char *path,
+                         struct err *err)
+{
+    struct buf text = { 0 };
+    struct file_new f;
+    enum rc rc;
+
+    if (str_eq(path, "-")) {
+        plan_memory_svg(&j->job, &ctx->out);
+        return RC_OK;
+    }
+    plan_memory_svg(&j->job, &text);
+    rc = file_new_open(&f, path, err);
+    if (rc == RC_OK)
+        rc = file_new_close(&f, file_write(f.fd, path, buf_str(&text), text.len, err), err);
+    buf_release(&text);
+    return rc;
+}
+
 enum { EXIT_LIMIT = 4 };
 static enum rc run_memory(struct cmd_ctx *ctx, struct err *err)
 {
     const struct memory_opts *o = ctx->opts;
     struct memory_job j = { 0 };
+    enum rc rc = RC_OK;
 
+    if (o->json && o->svg) {
+        err_hint(err, "Leave one of them out.");
+        return err_set(err, RC_USAGE, "'--json' and '--svg' are two outputs: one at a time");
+    }
     if (read_job(o, &j, err))
         return err->code;
     answer(&j);
     if (o->json)
         print_json(ctx, &j);
     else if (o->svg)
-        plan_memory_svg(&j.job, &ctx->out);
+        rc = print_svg(ctx, &j, o->svg, err);
     else
         print_text(ctx, &j, o->parts);
     ctx->status = j.fits ? 0 : EXIT_LIMIT;
-    return RC_OK;
+    return rc;
 }
 
 #define ROW(letter, name, kind, field, arg, help)                                                  \
@@ -456,7 +482,7 @@ static const struct opt memory_opts[] = {
     ROW(0, "free", STR, free, "PERCENT", "of the GPU's memory to keep free (default 5%)"),
     ROW(0, "parts", FLAG, parts, NULL, "show what a layer saves, operation by operation"),
     ROW('j', "json", FLAG, json, NULL, "print JSON instead of text"),
-    ROW(0, "svg", FLAG, svg, NULL, "print a picture"),
+    ROW(0, "svg", STR, svg, "FILE", "write a picture of the stages ('-' for stdout)"),
     { 0 },
 };
 static const struct cmd_example memory_examples[] = {

@@ -154,7 +154,7 @@ static const char picture_css[] =
     "text{font:12px system-ui,sans-serif;fill:#222}.axis{stroke:#888}.limit{stroke:#c00;"
     "stroke-width:2;stroke-dasharray:6 4}.k0{fill:#1f77b4}.k1{fill:#6baed6}.k2{fill:#9e9ac8}"
     ".k3{fill:#fd8d3c}.k4{fill:#fdd0a2}.k5{fill:#74c476}.k6{fill:#969696}.k7{fill:#d9d9d9}"
-    "@media(prefers-color-scheme:dark){text{fill:#ddd}}";
+    ".bg{fill:#fff}@media(prefers-color-scheme:dark){text{fill:#ddd}.bg{fill:#111}}";
 
 static void legend(struct buf *out)
 {
@@ -200,6 +200,7 @@ void plan_memory_svg(const struct plan_job *j, struct buf *out)
     unit = (PIC_BASE - PIC_TOP) / top;
     svg_begin(out, PIC_W, PIC_H, "Memory of a GPU by pipeline stage");
     svg_style(out, picture_css);
+    svg_rect(out, "bg", 0, 0, PIC_W, PIC_H, 0);
     svg_text(out, "head", PIC_LEFT, 20, "start", "%s: GiB a GPU by pipeline stage", j->model->name);
     for (int32_t i = 0; i < pp; i++) {
         struct plan_memory_stage s;

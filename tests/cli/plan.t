@@ -46,7 +46,8 @@ assert d["fix"]["total"] <= d["limit_bytes"] and d["fix"]["steps"]
 EOF
 '
 test_expect 'the picture is one SVG with a column a stage' '
-    stoker plan memory --model llama-3.1-70b --gpus 32 --tp 8 --pp 4 --sp --svg >p.svg &&
+    stoker plan memory --model llama-3.1-70b --gpus 32 --tp 8 --pp 4 --sp --svg p.svg &&
+    stoker plan memory --model llama-3.1-70b --gpus 32 --tp 8 --pp 4 --sp --svg - | cmp - p.svg &&
     python3 -c "import xml.dom.minidom as x; d = x.parse(\"p.svg\"); assert len(d.getElementsByTagName(\"rect\")) > 30"
 '
 
@@ -78,6 +79,9 @@ test_expect 'unknown GPUs and impossible cuts, with the rule and the nearest val
     refused "rule ep-experts" "is 8." --model mixtral-8x7b --ep 16 --gpus 16 &&
     refused "rule gpus" "is 12." --model llama-3.1-8b --gpus 10 --tp 4 &&
     refused "rule fp8" "bf16" --model llama-3.1-8b --gpu a100 --precision fp8
+'
+test_expect 'one output at a time' '
+    refused "one at a time" "Leave one" --model llama-3.1-8b --json --svg -
 '
 test_expect 'absurd batches' '
     refused "batch 7 is no multiple" "is 8." --model llama-3.1-8b --gpus 4 --batch 7 &&
