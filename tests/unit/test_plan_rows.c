@@ -11,10 +11,11 @@
 #include <string.h>
 
 static const char header[] =
-    "source,loc,model,params_b,layers,hidden,heads,kv_heads,ffn,mlp,vocab,moe,seq_len,hardware,gpus,"
-    "tp,pp,vpp,cp,ep,dp,micro_batch,grad_acc,global_batch,zero,seq_par,recompute,precision,"
-    "iter_time_s,tok_s_gpu,tflops_gpu,flop_convention,mfu_pct,hfu_pct,mem_gib,mem_kind,fields_known,"
-    "notes,framework,kernels,attn,dp_overlap,stage_split\n";
+    "source,loc,model,params_b,layers,hidden,heads,kv_heads,ffn,mlp,vocab,moe,seq_len,"
+    "hardware,gpus,tp,pp,vpp,cp,ep,dp,micro_batch,grad_acc,global_batch,zero,seq_par,"
+    "recompute,precision,iter_time_s,tok_s_gpu,tflops_gpu,flop_convention,mfu_pct,"
+    "hfu_pct,mem_gib,mem_kind,fields_known,notes,framework,kernels,attn,dp_overlap,"
+    "stage_split\n";
 
 /* A good row; `change` is "column=value;column=value". */
 struct cell {
