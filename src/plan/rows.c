@@ -203,6 +203,20 @@ static void read_family(const struct reader *r, struct plan_model *m)
     m->positions = gelu && !alibi ? whole(r, C_SEQ) : 0;
 }
 
+/* The table has no column for the head dimension, which is not hidden / heads for every model:
+ * where the name and the size are those of a known one, it is that one's. */
+static void read_known(struct plan_model *m)
+{
+    struct plan_model known;
+
+    if (plan_model_by_name(m->name, &known, NULL) || known.layers != m->layers ||
+        known.hidden != m->hidden || known.heads != m->heads)
+        return;
+    m->head_dim = known.head_dim;
+    m->window = known.window;
+    m->window_every = known.window_every;
+}
+
 /* Where the table does not say whether the head is the embedding, the printed count does. */
 static void choose_tied(const struct reader *r, struct plan_row *o)
 {
@@ -246,6 +260,8 @@ static void read_model(const struct reader *r, struct plan_row *o)
     }
     if (m->experts && str_starts(m->name, "Qwen"))
         m->head_dim = 128;
+    else if (m->experts && !m->kv_lora)
+        read_known(m);
     if (plan_model_check(m, NULL) || plan_model_counts(m, &o->counts, NULL))
         o->missing |= PLAN_BAD_MODEL;
     else

@@ -184,6 +184,9 @@ TEST(models_of_the_table)
     CHECK(fabs((double)r.counts.total / 235.0936e9 - 1) < 1e-3);
     r = read_one(&a, "kv_heads=MLA;heads=128;hidden=7168;ffn=18432;layers=4;model=DeepSeek-V3 cut");
     CHECK(r.model.kv_lora == 512 && r.model.experts == 256 && plan_moe_layers(&r.model) == 3);
+    r = read_one(&a, "moe=128 experts top4 ffn2880;hidden=2880;heads=64;kv_heads=8;layers=36;"
+                     "ffn=2880;vocab=201088;model=GPT OSS 120B;params_b=117");
+    CHECK(r.model.head_dim == 64); /* not 2880 / 64 */
     /* the printed count says whether the head is the embedding where the notes do not */
     r = read_one(&a, "notes=;params_b=7.50");
     CHECK(r.model.tied);
