@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* plan_int: what the files of `stoker plan` share. */
+#ifndef CMD_PLAN_INT_H
+#define CMD_PLAN_INT_H
+#include "cmd/cmd.h"
+#include "plan/plan.h"
+
+enum { PLAN_FILE_MAX = 4 << 20 }; /* bytes of a config.json or a table */
+
+extern const struct cmd cmd_plan_memory, cmd_plan_validate;
+
+/* A model from a name, "7B,32,4096", a config.json, or a folder that has one. */
+enum rc plan_read_model(const char *name, struct plan_model *out, struct err *err) MUST_USE;
+/* "70,553,706,496" */
+void plan_digits(struct buf *out, uint64_t v);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* plan_time: the parts a training step's time is made of.
+ *
+ * The parts are those a reader can act on; they add up to the step.  Each is the exposed time on
+ * the slowest pipeline stage: what overlap hides is in `hidden`, not in its part.  Whoever computes
+ * them takes a plan_model and plan_config that passed their checks, so that no part needs an
+ * error of its own. */
+#ifndef PLAN_PLAN_TIME_H
+#define PLAN_PLAN_TIME_H
+#include "plan/plan.h"
+
+enum plan_part {
+    PLAN_TIME_MATMUL,    /* matrices of layers, forward and backward */
+    PLAN_TIME_ATTENTION, /* the attention core */
+    PLAN_TIME_MEMORY,    /* norms, rotary, activations, residuals: bound by HBM */
+    PLAN_TIME_HEAD,      /* embedding, head and loss */
+    PLAN_TIME_RECOMPUTE, /* forward again */
+    PLAN_TIME_LAUNCH,    /* host and launch cost of operations */
+    PLAN_TIME_TP,        /* tensor-parallel collectives */
+    PLAN_TIME_CP,        /* context-parallel exchange of keys and values */
+    PLAN_TIME_EP,        /* dispatch and combine of experts */
+    PLAN_TIME_PP,        /* sends between stages */
+    PLAN_TIME_BUBBLE,    /* waiting for the pipeline, imbalance of stages included */
+    PLAN_TIME_DP,        /* gradients and ZeRO traffic that nothing hides */
+    PLAN_TIME_OPTIMIZER,
+    PLAN_TIME_OFFLOAD,
+    PLAN_PARTS
+};
+
+struct plan_time {
+    double part[PLAN_PARTS];   /* seconds */
+    double hidden[PLAN_PARTS]; /* seconds that run beside other work */
+    double step_s;
+    double tokens_s; /* of the whole job */
+    double mfu;      /* model FLOPs over the data sheet's, with `flops` as convention */
+    double hfu;
+    enum plan_flops flops;
+    double joules; /* a step, all GPUs */
+};
+
+#endif
