@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+"""Time of a training step, vectorised over rows; c is a dict of constants of one GPU kind."""
+import numpy as np
+from rows import GPU, KINDS
+
+# name, start value, prior width (log units), meaning
+CONST = [
+    ("gemm", 0.75, 0.15, "share of peak a large GEMM reaches"),
+    ("k0", 300.0, 0.7, "K at which a GEMM loses half its rate to prologue and epilogue"),
+    ("attn", 0.45, 0.4, "share of peak of the attention products"),
+    ("hbm", 0.8, 0.3, "share of HBM rate of memory-bound operators"),
+    ("host", 18e-6, 0.4, "host seconds an operation of an eager layer"),
+    ("nvl", 0.7, 0.3, "share of NVLink rate of a collective"),
+    ("nlat", 25e-6, 0.5, "seconds a collective in a node"),
+    ("net", 0.6, 0.4, "share of network rate of a collective"),
+    ("xlat", 40e-6, 0.7, "seconds and node of a collective across nodes"),
+    ("ovl", 0.7, 0.4, "share of the backward pass that hides data-parallel traffic"),
+    ("step", 20e-3, 0.8, "fixed seconds a step"),
+    ("mb", 1e-3, 0.8, "fixed seconds a micro-batch and stage"),
+    ("ppx", 1e-3, 1.0, "seconds per (tp-1), layer and micro-batch of PP across nodes"),
+    ("fuse", 0.5, 0.4, "bytes and operations of fused kernels over eager"),
+    ("fp8", 0.75, 0.2, "fp8 share of its peak relative to bf16's share"),
+    ("tail", 0.5, 0.5, "waves lost by a GEMM"),
+]
+NAMES = [x[0] for x in CONST]
+
+
+def pmax(a, b, p=6.0):
+    m = np.maximum(a, b)
+    return m * ((a / m) ** p + (b / m) ** p) ** (1 / p)
+
+
+def gather(d, mask):
+    q = {k: v[mask] for k, v in d.items() if isinstance(v, np.ndarray)}
+    kn = q["knd"].astype(int)
+    for j, nm in enumerate(("peak", "f8", "hbmr", "gib", "sms", "nvlr")):
+        q[nm] = np.array([GPU[KINDS[k]][j] for k in kn])
+    q["bwr"] = np.where(q["bw"] > 0, q["bw"], 25e9 * (1 + (kn > 0)))
+    return q
+
+
+def gemm(q, c, M, N, K, f8=None):
+    pm = np.ceil(M / 128) * 128
+    pn = np.ceil(N / 128) * 128
+    rate = q["peak"] * c["gemm"] * np.where(q["fp8"] * (1 if f8 is None else f8) > 0, q["f8"] * c["fp8"], 1.0)
+    tiles = pm * pn / (128 * 256)
+    waves = tiles / q["sms"]
+    t = 2 * pm * pn * K / rate * (1 + c["k0"] / K) * (1 + c["tail"] / np.maximum(waves, 0.25))
+    byts = 2 * (M * N + N * K + M * K) / (q["hbmr"] * c["hbm"])
+    return pmax(t, byts)
+
+
+def ring(q, c, S, g, span, ar):
+    """collective of S bytes over g GPUs that lie on span nodes; ar 2 for all-reduce, 1 for one half."""
+    g1 = np.maximum(g, 1)
+    inner = np.minimum(g1, 8)
+    tin = (g1 - 1) / g1 * S / (q["nvlr"] * c["nvl"]) + c["nlat"]
+    tx = (span - 1) / span * S / np.minimum(g1 / span, 8) / (q["bwr"] * c["net"]) + c["xlat"] * (span - 1) + c["nlat"]
+    intra = np.where(span > 1, (inner - 1) / inner * S / (q["nvlr"] * c["nvl"]), 0)
+    t = np.where(span > 1, tx + intra, tin)
+    return np.where(g > 1, ar * t, 0.0)
+
+
+def time(q, c, detail=False):
+    T = q["b"] * q["s"] / q["cp"]
+    tp, h, f = q["tp"], q["h"], q["f"]
+    eag = q["eager"] > 0
+    fz = np.where(eag, 1.0, c["fuse"])
+    qd = q["a"] * q["hd"]
+    kvd = q["kv"] * q["hd"]
+    gm = 1 + q["gated"]
+    # --- one layer, forward
+    g = gemm(q, c, T, (qd + 2 * kvd) / tp, h) + gemm(q, c, T, h, qd / tp)
+    mlp = gemm(q, c, T, gm * f / tp, h) + gemm(q, c, T, h, f / tp)
+    g = g + mlp
+    # attention
+    fl = 4 * q["s"] * T * qd / tp
+    fa = fl * 0.5 / (q["peak"] * c["attn"])
+    el = T * q["s"] * q["a"] / tp  # score elements
+    ua = gemm_bmm(q, c, fl) + 11.0 * el / (q["hbmr"] * c["hbm"])
+    at = np.where(q["flash"] > 0, fa, ua)
+    mis = (q["flash"] == 0) & (np.mod(q["hd"], 8) != 0)
+    at = np.where(mis, at * 4.0, at)
+    # memory-bound operators
+    shard = np.where(q["sp"] > 0, tp, 1.0)
+    el_b = 2 * T * fz * (18 * h / shard + 6 * (qd + 2 * kvd) / 3 / tp + (5 + 3 * q["gated"]) * f / tp)
+    el_t = el_b / (q["hbmr"] * c["hbm"])
+    # tensor parallel
+    span_tp = np.ceil(tp / 8)
+    ar1 = ring(q, c, 2 * T * h, tp, span_tp, 2.0)  # an all-reduce, or gather + scatter
+    dev_f = g + at + el_t + 2 * ar1
+    dev_b = 2 * g + np.where(q["flash"] > 0, 2.5, 2.0) * at + 2 * el_t + 2 * ar1 + np.where(q["sp"] > 0, 0.5 * ar1 * 2, 0)
+    ops = (40 + 10 * (tp > 1)) * fz
+    host_f = ops * c["host"]
+    host_b = 1.2 * ops * c["host"]
+    full = q["rc"] == 2
+    lf = pmax(dev_f, host_f)
+    lb = pmax(dev_b, host_b) + np.where(full, lf, 0) + np.where(q["rc"] == 1, at, 0)
+    lay = lf + lb
+    # --- head and embedding
+    hd_f = gemm(q, c, T, q["V"] / tp, h, 0.0)
+    loss = 30 * T * q["V"] / tp / (q["hbmr"] * c["hbm"])
+    head = 3 * hd_f + loss + ring(q, c, 2 * T * h, tp, span_tp, 2.0)
+    emb = 12 * T * h / (q["hbmr"] * c["hbm"]) + ring(q, c, 2 * T * h, tp, span_tp, 2.0)
+    # --- pipeline
+    nodes = np.ceil(q["n"] / 8)
+    pp = q["pp"]
+    pspan = (pp > 1) & (nodes > 1)
+    p2p = np.where(pp > 1, 2 * 2 * T * h / np.where(q["sp"] > 0, tp, 1) / np.where(nodes > 1, q["bwr"] * c["net"], q["nvlr"] * c["nvl"])
+                   + 2 * np.where(nodes > 1, c["xlat"], c["nlat"]), 0)
+    extra = np.where(pspan & (tp > 1), c["ppx"] * (tp - 1), 0)
+    lay = lay + extra
+    st0 = q["n0"] * lay + emb + np.where(pp == 1, head, 0)
+    stm = q["nm"] * lay
+    stl = q["nl"] * lay + head
+    mx = np.where(pp == 1, st0, np.maximum(np.maximum(st0, stm), stl)) + c["mb"] + p2p
+    tot = np.where(pp == 1, st0, q["L"] * lay + emb + head) + pp * (c["mb"] + p2p)
+    v = np.maximum(q["vpp"], 1)
+    pipe = q["m"] * mx + (tot - mx) / v + np.where(v > 1, (v - 1) * q["m"] * p2p, 0)
+    # --- data parallel
+    lp = (h * (qd + 2 * kvd) + qd * h + (2 + q["gated"]) * h * f) / tp
+    mp = np.maximum(np.maximum(q["n0"] * lp, q["nm"] * lp), q["nl"] * lp) + q["V"] * h / tp * np.where((pp == 1) & (q["tied"] == 0), 2, 1)
+    dspan = np.minimum(np.ceil(q["n"] / 8), q["dp"])
+    dspan = np.where(tp * pp >= 8, np.minimum(q["dp"], nodes), nodes)
+    gb = np.where(q["zero"] >= 1, 4.0, 4.0)
+    rs = ring(q, c, gb * mp, q["dp"], dspan, 1.0)
+    ag = ring(q, c, 2 * mp, q["dp"], dspan, 1.0)
+    comm = np.where(q["zero"] >= 1, rs + ag, 2 * rs)
+    hide = np.where(q["ovl"] > 0, c["ovl"] * q["nl"] * lb, 0)
+    # FSDP: gather twice and scatter once a micro-batch, hidden by the layers
+    fs = q["zero"] == 3
+    per = np.where(fs, (2 * ring(q, c, 2 * mp, q["dp"], dspan, 1.0) + ring(q, c, 2 * mp, q["dp"], dspan, 1.0)), 0)
+    comp = q["L"] * lay
+    fsx = np.where(fs, pmax(per, comp) - comp, 0) * q["m"]
+    dpt = np.where(q["dp"] > 1, np.where(fs, fsx, np.maximum(comm - hide, 0.05 * comm)), 0)
+    # --- optimizer
+    opt = mp * 30 / (q["hbmr"] * c["hbm"]) / np.where(q["zero"] >= 1, q["dp"], 1)
+    out = pipe + dpt + opt + c["step"]
+    if detail:
+        return out, dict(g=g, at=at, el=el_t, ar=ar1, host_f=host_f, dev_f=dev_f, dev_b=dev_b, lay=lay, head=head,
+                         pipe=pipe, dpt=dpt, opt=opt, p2p=p2p, mx=mx)
+    return out
+
+
+def gemm_bmm(q, c, fl):
+    return fl / (q["peak"] * c["attn"])
