@@ -6,7 +6,7 @@ from rows import GPU, KINDS
 # name, start value, prior width (log units), meaning
 CONST = [
     ("gemm", 0.75, 0.15, "share of peak a large GEMM reaches"),
-    ("k0", 300.0, 0.7, "K at which a GEMM loses half its rate to prologue and epilogue"),
+    ("k0", 100.0, 1.0, "K at which a GEMM loses half its rate to prologue and epilogue"),
     ("attn", 0.45, 0.4, "share of peak of the attention products"),
     ("hbm", 0.8, 0.3, "share of HBM rate of memory-bound operators"),
     ("host", 18e-6, 0.4, "host seconds an operation of an eager layer"),
@@ -21,11 +21,18 @@ CONST = [
     ("fuse", 0.5, 0.4, "bytes and operations of fused kernels over eager"),
     ("fp8", 0.75, 0.2, "fp8 share of its peak relative to bf16's share"),
     ("tail", 0.5, 0.5, "waves lost by a GEMM"),
+    ("con", 0.3, 0.7, "loss of network rate a doubling of nodes, exponent"),
+    ("agx", 0.8, 0.3, "rate of gather and scatter over all-reduce across nodes"),
+    ("smb", 11.0, 0.5, "bytes a score element, forward, unfused attention"),
+    ("lossb", 60.0, 0.5, "bytes a logit, eager"),
+    ("elw", 1.0, 0.5, "multiplier of elementwise bytes"),
+    ("hosttp", 4.0, 0.5, "operations more a doubling of TP"),
+    ("hostb", 1.2, 0.3, "backward host over forward"),
 ]
 NAMES = [x[0] for x in CONST]
 
 
-def pmax(a, b, p=6.0):
+def pmax(a, b, p=10.0):
     m = np.maximum(a, b)
     return m * ((a / m) ** p + (b / m) ** p) ** (1 / p)
 
@@ -50,12 +57,14 @@ def gemm(q, c, M, N, K, f8=None):
     return pmax(t, byts)
 
 
-def ring(q, c, S, g, span, ar):
+def ring(q, c, S, g, span, ar, nics=None):
     """collective of S bytes over g GPUs that lie on span nodes; ar 2 for all-reduce, 1 for one half."""
     g1 = np.maximum(g, 1)
     inner = np.minimum(g1, 8)
+    nics = np.minimum(g1 / span, 8) if nics is None else nics
     tin = (g1 - 1) / g1 * S / (q["nvlr"] * c["nvl"]) + c["nlat"]
-    tx = (span - 1) / span * S / np.minimum(g1 / span, 8) / (q["bwr"] * c["net"]) + c["xlat"] * (span - 1) + c["nlat"]
+    rate = q["bwr"] * c["net"] * (np.maximum(span, 2) / 2) ** -c["con"] * np.where(ar == 1.0, c["agx"], 1.0)
+    tx = (span - 1) / span * S / nics / rate + c["xlat"] * np.log2(np.maximum(span, 2)) + c["nlat"]
     intra = np.where(span > 1, (inner - 1) / inner * S / (q["nvlr"] * c["nvl"]), 0)
     t = np.where(span > 1, tx + intra, tin)
     return np.where(g > 1, ar * t, 0.0)
@@ -76,40 +85,41 @@ def time(q, c, detail=False):
     # attention
     fl = 4 * q["s"] * T * qd / tp
     fa = fl * 0.5 / (q["peak"] * c["attn"])
+    nofuse = (q["flash"] == 0) & (np.mod(q["b"] * q["a"] / tp, 4) != 0)
     el = T * q["s"] * q["a"] / tp  # score elements
-    ua = gemm_bmm(q, c, fl) + 11.0 * el / (q["hbmr"] * c["hbm"])
+    ua = gemm_bmm(q, c, fl) + c["smb"] * el * np.where(nofuse, 2.0, 1.0) / (q["hbmr"] * c["hbm"])
     at = np.where(q["flash"] > 0, fa, ua)
     mis = (q["flash"] == 0) & (np.mod(q["hd"], 8) != 0)
     at = np.where(mis, at * 4.0, at)
     # memory-bound operators
     shard = np.where(q["sp"] > 0, tp, 1.0)
-    el_b = 2 * T * fz * (18 * h / shard + 6 * (qd + 2 * kvd) / 3 / tp + (5 + 3 * q["gated"]) * f / tp)
+    nel = c["elw"]
+    el_b = 2 * nel * T * fz * (18 * h / shard + 6 * (qd + 2 * kvd) / 3 / tp + (5 + 3 * q["gated"]) * f / tp)
     el_t = el_b / (q["hbmr"] * c["hbm"])
     # tensor parallel
     span_tp = np.ceil(tp / 8)
     ar1 = ring(q, c, 2 * T * h, tp, span_tp, 2.0)  # an all-reduce, or gather + scatter
     dev_f = g + at + el_t + 2 * ar1
     dev_b = 2 * g + np.where(q["flash"] > 0, 2.5, 2.0) * at + 2 * el_t + 2 * ar1 + np.where(q["sp"] > 0, 0.5 * ar1 * 2, 0)
-    ops = (40 + 10 * (tp > 1)) * fz
-    host_f = ops * c["host"]
-    host_b = 1.2 * ops * c["host"]
+    nodes = np.ceil(q["n"] / 8)
+    pp = q["pp"]
+    ops = (40 + c["hosttp"] * np.log2(tp) + 20 * nofuse) * fz
+    wait = np.where((pp > 1) & (nodes > 1) & (tp > 1) & (q["nano"] > 0), c["ppx"] * tp, 0)
+    host_f = ops * c["host"] + wait / 2
+    host_b = c["hostb"] * ops * c["host"] + wait / 2
     full = q["rc"] == 2
     lf = pmax(dev_f, host_f)
     lb = pmax(dev_b, host_b) + np.where(full, lf, 0) + np.where(q["rc"] == 1, at, 0)
     lay = lf + lb
     # --- head and embedding
     hd_f = gemm(q, c, T, q["V"] / tp, h, 0.0)
-    loss = 30 * T * q["V"] / tp / (q["hbmr"] * c["hbm"])
+    loss = np.where(eag, c["lossb"], 20.0) * T * q["V"] / tp / (q["hbmr"] * c["hbm"])
     head = 3 * hd_f + loss + ring(q, c, 2 * T * h, tp, span_tp, 2.0)
     emb = 12 * T * h / (q["hbmr"] * c["hbm"]) + ring(q, c, 2 * T * h, tp, span_tp, 2.0)
     # --- pipeline
-    nodes = np.ceil(q["n"] / 8)
-    pp = q["pp"]
     pspan = (pp > 1) & (nodes > 1)
     p2p = np.where(pp > 1, 2 * 2 * T * h / np.where(q["sp"] > 0, tp, 1) / np.where(nodes > 1, q["bwr"] * c["net"], q["nvlr"] * c["nvl"])
                    + 2 * np.where(nodes > 1, c["xlat"], c["nlat"]), 0)
-    extra = np.where(pspan & (tp > 1), c["ppx"] * (tp - 1), 0)
-    lay = lay + extra
     st0 = q["n0"] * lay + emb + np.where(pp == 1, head, 0)
     stm = q["nm"] * lay
     stl = q["nl"] * lay + head
@@ -124,15 +134,18 @@ def time(q, c, detail=False):
     dspan = np.where(tp * pp >= 8, np.minimum(q["dp"], nodes), nodes)
     gb = np.where(q["zero"] >= 1, 4.0, 4.0)
     rs = ring(q, c, gb * mp, q["dp"], dspan, 1.0)
+    ar = ring(q, c, gb * mp, q["dp"], dspan, 2.0)
     ag = ring(q, c, 2 * mp, q["dp"], dspan, 1.0)
-    comm = np.where(q["zero"] >= 1, rs + ag, 2 * rs)
     hide = np.where(q["ovl"] > 0, c["ovl"] * q["nl"] * lb, 0)
+    red = np.where((q["zero"] >= 1) & (q["ovl"] > 0), rs, ar)
+    red = np.maximum(red - hide, 0.05 * red)
+    agt = np.where(q["zero"] >= 1, np.where((q["ovl"] > 0) & (q["nano"] == 0), np.maximum(ag - c["ovl"] * q["n0"] * lf, 0.05 * ag), ag), 0)
     # FSDP: gather twice and scatter once a micro-batch, hidden by the layers
     fs = q["zero"] == 3
-    per = np.where(fs, (2 * ring(q, c, 2 * mp, q["dp"], dspan, 1.0) + ring(q, c, 2 * mp, q["dp"], dspan, 1.0)), 0)
+    per = 3 * ag
     comp = q["L"] * lay
-    fsx = np.where(fs, pmax(per, comp) - comp, 0) * q["m"]
-    dpt = np.where(q["dp"] > 1, np.where(fs, fsx, np.maximum(comm - hide, 0.05 * comm)), 0)
+    fsx = (np.maximum(per - comp, 0) + (1 - np.minimum(c["ovl"], 1)) * np.minimum(per, comp)) * q["m"]
+    dpt = np.where(q["dp"] > 1, np.where(fs, fsx, red + agt), 0)
     # --- optimizer
     opt = mp * 30 / (q["hbmr"] * c["hbm"]) / np.where(q["zero"] >= 1, q["dp"], 1)
     out = pipe + dpt + opt + c["step"]
