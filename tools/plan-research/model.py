@@ -60,7 +60,7 @@ def gemm(q, c, M, N, K, f8=None):
 def ring(q, c, S, g, span, ar, nics=None):
     """collective of S bytes over g GPUs that lie on span nodes; ar 2 for all-reduce, 1 for one half."""
     g1 = np.maximum(g, 1)
-    inner = np.minimum(g1, 8)
+    inner = np.clip(g1 / span, 1, 8)
     nics = np.minimum(g1 / span, 8) if nics is None else nics
     tin = (g1 - 1) / g1 * S / (q["nvlr"] * c["nvl"]) + c["nlat"]
     rate = q["bwr"] * c["net"] * (np.maximum(span, 2) / 2) ** -c["con"] * np.where(ar == 1.0, c["agx"], 1.0)
@@ -130,8 +130,7 @@ def time(q, c, detail=False):
     # --- data parallel
     lp = (h * (qd + 2 * kvd) + qd * h + (2 + q["gated"]) * h * f) / tp
     mp = np.maximum(np.maximum(q["n0"] * lp, q["nm"] * lp), q["nl"] * lp) + q["V"] * h / tp * np.where((pp == 1) & (q["tied"] == 0), 2, 1)
-    dspan = np.minimum(np.ceil(q["n"] / 8), q["dp"])
-    dspan = np.where(tp * pp >= 8, np.minimum(q["dp"], nodes), nodes)
+    dspan = np.clip(np.ceil(q["dp"] * tp * q["cp"] / 8), 1, q["dp"])
     gb = np.where(q["zero"] >= 1, 4.0, 4.0)
     rs = ring(q, c, gb * mp, q["dp"], dspan, 1.0)
     ar = ring(q, c, gb * mp, q["dp"], dspan, 2.0)

@@ -85,17 +85,14 @@ def stage_layers(L, pp, split, h, f, a, hd, kv, gated, V):
         return L, 0, L
     if split == "cost-balanced":
         lay = (a * hd + 2 * kv * hd + a * hd) * h + (3 if gated else 2) * f * h
-        head = V * h
-        tot = L * lay + head
-        cnt = [0] * pp
-        r, cum = 0, 0.0
-        for _ in range(L):
-            cum += lay
-            cnt[r] += 1
-            if cum > tot * (r + 1) / pp and r < pp - 1:
-                r += 1
-        # the head goes to rank r at that moment; ranks after it are empty
-        return cnt[0], max(cnt[1:r] + [0]), (cnt[r] if r > 0 else 0)
+        hc = V * h / lay
+        best = None
+        for nl in range(0, L + 1):
+            k = -(-(L - nl) // (pp - 1))
+            cost = max(k, hc + nl)
+            if best is None or cost < best[0]:
+                best = (cost, k, nl)
+        return best[1], best[1] if pp > 2 else 0, best[2]
     if split == "embedding-counts-as-layer" and (L + 2) % pp == 0:
         k = (L + 2) // pp
         return k - 1, k if pp > 2 else 0, k - 1
