@@ -3,7 +3,7 @@
 import sys, json, time as clock
 import numpy as np
 import rows, model
-from model import NAMES, CONST
+from model import NAMES, CONST, FREE
 
 TARGET = {"korthikanti": 6, "sc21": 4, "vtrain_multi": 9, "vtrain_single": 6.5, "bloom": 7, "foundry_a100": 5,
           "foundry_h100": 3.5, "nemo2407": 8, "bridge_h100": 6, "hf_mfu20": 6.5, "hf_clean8": 5.5,
@@ -51,7 +51,7 @@ def irls(fun, x0, width, w, iters=25, delta=0.02, lam0=1e-2):
 PRIOR = 0.003
 
 
-def fitkind(d, S, names, c0=None):
+def fitkind(d, S, kind, names, c0=None):
     mask = np.zeros(len(d["t"]), bool)
     w = np.zeros(len(d["t"]))
     for nm in names:
@@ -61,10 +61,17 @@ def fitkind(d, S, names, c0=None):
     q = model.gather(d, mask)
     lt = np.log(q["t"])
     w = w[mask] / w[mask].sum()
+    base = {x[0]: x[1] for x in CONST}
+    if c0: base.update(c0)
+    free = FREE[kind]
     def fun(x):
-        return np.log(np.maximum(model.time(q, dict(zip(NAMES, x))), 1e-9)) - lt
-    x0 = np.array([x[1] for x in CONST]) if c0 is None else np.array(c0)
-    return irls(fun, x0, np.array([x[2] for x in CONST]), w)
+        c = dict(base); c.update(zip(free, x))
+        return np.log(np.maximum(model.time(q, c), 1e-9)) - lt
+    x0 = np.array([base[n] for n in free])
+    wd = {x[0]: x[2] for x in CONST}
+    x, l = irls(fun, x0, np.array([wd[n] for n in free]), w)
+    c = dict(base); c.update(zip(free, x))
+    return c, l
 
 
 A = ["vtrain_single", "vtrain_multi", "bloom", "foundry_a100", "korthikanti"]
@@ -107,9 +114,8 @@ if __name__ == "__main__":
     C = {}
     t0 = clock.time()
     for kind, names in ALL.items():
-        x, l = fitkind(d, S, names)
-        C[kind] = dict(zip(NAMES, x))
-        print(kind, round(l, 5), {k: float(f"{v:.3g}") for k, v in C[kind].items()})
+        C[kind], l = fitkind(d, S, kind, names)
+        print(kind, round(l, 5), {k: float(f"{v:.3g}") for k, v in C[kind].items() if k in FREE[kind]})
     print("fit s", clock.time() - t0)
     report(d, S, C)
     json.dump(C, open("/tmp/C.json", "w"))

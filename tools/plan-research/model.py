@@ -7,7 +7,10 @@ from rows import GPU, KINDS
 CONST = [
     ("gemm", 0.75, 0.15, "share of peak a large GEMM reaches"),
     ("k0", 100.0, 1.0, "K at which a GEMM loses half its rate to prologue and epilogue"),
-    ("attn", 0.45, 0.4, "share of peak of the attention products"),
+    ("attn", 0.45, 0.4, "share of peak of the unfused attention products (full square)"),
+    ("at_nano", 0.38, 0.3, "share of peak of flash attention (causal half), eager stack"),
+    ("at_fsdp", 0.25, 0.3, "the same, torch-fsdp stack"),
+    ("at_fused", 0.5, 0.3, "the same, fused stack"),
     ("hbm", 0.8, 0.3, "share of HBM rate of memory-bound operators"),
     ("host", 18e-6, 0.4, "host seconds an operation of an eager layer"),
     ("nvl", 0.7, 0.3, "share of NVLink rate of a collective"),
@@ -18,18 +21,25 @@ CONST = [
     ("step", 20e-3, 0.8, "fixed seconds a step"),
     ("mb", 1e-3, 0.8, "fixed seconds a micro-batch and stage"),
     ("ppx", 1e-3, 1.0, "seconds per (tp-1), layer and micro-batch of PP across nodes"),
-    ("fuse", 0.5, 0.4, "bytes and operations of fused kernels over eager"),
+    ("fuse", 0.5, 0.4, "operations of a fused layer over eager"),
     ("fp8", 0.75, 0.2, "fp8 share of its peak relative to bf16's share"),
     ("tail", 0.5, 0.5, "waves lost by a GEMM"),
     ("con", 0.3, 0.7, "loss of network rate a doubling of nodes, exponent"),
     ("agx", 0.8, 0.3, "rate of gather and scatter over all-reduce across nodes"),
     ("smb", 11.0, 0.5, "bytes a score element, forward, unfused attention"),
     ("lossb", 60.0, 0.5, "bytes a logit, eager"),
-    ("elw", 1.0, 0.5, "multiplier of elementwise bytes"),
+    ("el_meg", 0.8, 0.4, "elementwise bytes over the nominal count, megatron eager"),
+    ("el_fsdp", 1.0, 0.4, "the same, torch-fsdp"),
+    ("el_nano", 1.3, 0.4, "the same, nanotron"),
+    ("el_fused", 0.5, 0.4, "the same, fused"),
     ("hosttp", 4.0, 0.5, "operations more a doubling of TP"),
     ("hostb", 1.2, 0.3, "backward host over forward"),
 ]
 NAMES = [x[0] for x in CONST]
+FREE = {
+    "A100": "gemm k0 tail attn at_fsdp el_meg el_fsdp host nvl net con ovl step mb lossb smb".split(),
+    "H100": "gemm fp8 host nvl net con ovl step mb ppx el_nano el_fsdp el_fused at_nano at_fsdp at_fused".split(),
+}
 
 
 def pmax(a, b, p=10.0):
@@ -84,7 +94,9 @@ def time(q, c, detail=False):
     g = g + mlp
     # attention
     fl = 4 * q["s"] * T * qd / tp
-    fa = fl * 0.5 / (q["peak"] * c["attn"])
+    prof = np.where(q["eager"] == 0, 3, np.where(q["nano"] > 0, 2, np.where(q["fsdp"] > 0, 1, 0)))
+    fr = np.choose(prof, [c["at_nano"], c["at_fsdp"], c["at_nano"], c["at_fused"]])
+    fa = fl * 0.5 / (q["peak"] * fr)
     nofuse = (q["flash"] == 0) & (np.mod(q["b"] * q["a"] / tp, 4) != 0)
     el = T * q["s"] * q["a"] / tp  # score elements
     ua = gemm_bmm(q, c, fl) + c["smb"] * el * np.where(nofuse, 2.0, 1.0) / (q["hbmr"] * c["hbm"])
@@ -93,8 +105,8 @@ def time(q, c, detail=False):
     at = np.where(mis, at * 4.0, at)
     # memory-bound operators
     shard = np.where(q["sp"] > 0, tp, 1.0)
-    nel = c["elw"]
-    el_b = 2 * nel * T * fz * (18 * h / shard + 6 * (qd + 2 * kvd) / 3 / tp + (5 + 3 * q["gated"]) * f / tp)
+    nel = np.choose(prof, [c["el_meg"], c["el_fsdp"], c["el_nano"], c["el_fused"]])
+    el_b = 2 * nel * T * (18 * h / shard + 6 * (qd + 2 * kvd) / 3 / tp + (5 + 3 * q["gated"]) * f / tp)
     el_t = el_b / (q["hbmr"] * c["hbm"])
     # tensor parallel
     span_tp = np.ceil(tp / 8)

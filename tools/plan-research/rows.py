@@ -32,6 +32,9 @@ def kind_of(hw):
     return ""
 
 
+OPA = 0.5  # Omni-Path moves GPU memory through the host: half its line rate
+
+
 def nodes_bw(hw):
     """Bytes/s of network a GPU has by what the hardware column states; 0 when it states nothing."""
     m = re.search(r"(\d+)x(\d+)Gb", hw)
@@ -39,7 +42,7 @@ def nodes_bw(hw):
         return int(m.group(1)) * int(m.group(2)) / 8 * 1e9 / 8
     m = re.search(r"(\d+) Omni-Path (\d+)Gb/s", hw)
     if m:
-        return int(m.group(1)) * int(m.group(2)) / 8 * 1e9 / 8
+        return OPA * int(m.group(1)) * int(m.group(2)) / 8 * 1e9 / 8
     m = re.search(r"(\d+)x(\d+)GB/s", hw)
     if m:
         return int(m.group(1)) * int(m.group(2)) * 1e9 / 8
