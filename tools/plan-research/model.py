@@ -6,7 +6,7 @@ from rows import GPU, KINDS
 # name, start value, prior width (log units), meaning
 CONST = [
     ("gemm", 0.75, 0.15, "share of peak a large GEMM reaches"),
-    ("k0", 100.0, 1.0, "K at which a GEMM loses half its rate to prologue and epilogue"),
+    ("k0", 80.0, 1.0, "K at which a GEMM loses half its rate to prologue and epilogue"),
     ("attn", 0.45, 0.4, "share of peak of the unfused attention products (full square)"),
     ("at_nano", 0.38, 0.3, "share of peak of flash attention (causal half), eager stack"),
     ("at_fsdp", 0.25, 0.3, "the same, torch-fsdp stack"),
@@ -16,10 +16,10 @@ CONST = [
     ("nvl", 0.7, 0.3, "share of NVLink rate of a collective"),
     ("nlat", 25e-6, 0.5, "seconds a collective in a node"),
     ("net", 0.6, 0.4, "share of network rate of a collective"),
-    ("xlat", 40e-6, 0.7, "seconds and node of a collective across nodes"),
+    ("xlat", 20e-6, 0.7, "seconds a rank of a tensor-parallel collective across nodes"),
     ("ovl", 0.7, 0.4, "share of the backward pass that hides data-parallel traffic"),
     ("step", 20e-3, 0.8, "fixed seconds a step"),
-    ("mb", 1e-3, 0.8, "fixed seconds a micro-batch and stage"),
+    ("mb", 0.9e-3, 0.8, "fixed seconds a micro-batch and stage"),
     ("ppx", 1e-3, 1.0, "seconds per (tp-1), layer and micro-batch of PP across nodes"),
     ("fuse", 0.5, 0.4, "operations of a fused layer over eager"),
     ("fp8", 0.75, 0.2, "fp8 share of its peak relative to bf16's share"),
@@ -36,9 +36,11 @@ CONST = [
     ("hostb", 1.2, 0.3, "backward host over forward"),
 ]
 NAMES = [x[0] for x in CONST]
+HOP = 2.5e-6
+XLOG = 40e-6
 FREE = {
-    "A100": "gemm k0 tail attn at_fsdp el_meg el_fsdp host nvl net con ovl step mb lossb smb".split(),
-    "H100": "gemm fp8 host nvl net con ovl step mb ppx el_nano el_fsdp el_fused at_nano at_fsdp at_fused".split(),
+    "A100": "gemm tail attn at_fsdp el_meg el_fsdp host hosttp nvl net con ovl step xlat lossb smb".split(),
+    "H100": "gemm fp8 host nvl net con ovl step xlat ppx el_nano el_fsdp el_fused at_nano at_fsdp at_fused".split(),
 }
 
 
@@ -67,16 +69,17 @@ def gemm(q, c, M, N, K, f8=None):
     return pmax(t, byts)
 
 
-def ring(q, c, S, g, span, ar, nics=None):
+def ring(q, c, S, g, span, ar, nics=None, tpl=False):
     """collective of S bytes over g GPUs that lie on span nodes; ar 2 for all-reduce, 1 for one half."""
     g1 = np.maximum(g, 1)
     inner = np.clip(g1 / span, 1, 8)
     nics = np.minimum(g1 / span, 8) if nics is None else nics
     tin = (g1 - 1) / g1 * S / (q["nvlr"] * c["nvl"]) + c["nlat"]
     rate = q["bwr"] * c["net"] * (np.maximum(span, 2) / 2) ** -c["con"] * np.where(ar == 1.0, c["agx"], 1.0)
-    tx = (span - 1) / span * S / nics / rate + c["xlat"] * np.log2(np.maximum(span, 2)) + c["nlat"]
+    tx = (span - 1) / span * S / nics / rate
     intra = np.where(span > 1, (inner - 1) / inner * S / (q["nvlr"] * c["nvl"]), 0)
-    t = np.where(span > 1, tx + intra, tin)
+    lat = np.where(tpl, c["xlat"] * g1, XLOG * np.log2(np.maximum(span, 2))) + c["nlat"]
+    t = np.where(span > 1, np.maximum(tx, intra) + lat, tin)
     return np.where(g > 1, ar * t, 0.0)
 
 
@@ -110,7 +113,8 @@ def time(q, c, detail=False):
     el_t = el_b / (q["hbmr"] * c["hbm"])
     # tensor parallel
     span_tp = np.ceil(tp / 8)
-    ar1 = ring(q, c, 2 * T * h, tp, span_tp, 2.0)  # an all-reduce, or gather + scatter
+    hid = np.where(eag, 1.0, 1 - np.minimum(c["ovl"], 1))  # fused stacks overlap TP and PP traffic
+    ar1 = hid * ring(q, c, 2 * T * h, tp, span_tp, 2.0, tpl=True)  # an all-reduce, or gather + scatter
     dev_f = g + at + el_t + 2 * ar1
     dev_b = 2 * g + np.where(q["flash"] > 0, 2.5, 2.0) * at + 2 * el_t + 2 * ar1 + np.where(q["sp"] > 0, 0.5 * ar1 * 2, 0)
     nodes = np.ceil(q["n"] / 8)
@@ -126,27 +130,29 @@ def time(q, c, detail=False):
     # --- head and embedding
     hd_f = gemm(q, c, T, q["V"] / tp, h, 0.0)
     loss = np.where(eag, c["lossb"], 20.0) * T * q["V"] / tp / (q["hbmr"] * c["hbm"])
-    head = 3 * hd_f + loss + ring(q, c, 2 * T * h, tp, span_tp, 2.0)
-    emb = 12 * T * h / (q["hbmr"] * c["hbm"]) + ring(q, c, 2 * T * h, tp, span_tp, 2.0)
+    head = 3 * hd_f + loss + ring(q, c, 2 * T * h, tp, span_tp, 2.0, tpl=True)
+    emb = 12 * T * h / (q["hbmr"] * c["hbm"]) + ring(q, c, 2 * T * h, tp, span_tp, 2.0, tpl=True)
     # --- pipeline
     pspan = (pp > 1) & (nodes > 1)
     p2p = np.where(pp > 1, 2 * 2 * T * h / np.where(q["sp"] > 0, tp, 1) / np.where(nodes > 1, q["bwr"] * c["net"], q["nvlr"] * c["nvl"])
-                   + 2 * np.where(nodes > 1, c["xlat"], c["nlat"]), 0)
+                   + 2 * np.where(nodes > 1, XLOG, c["nlat"]), 0)
     st0 = q["n0"] * lay + emb + np.where(pp == 1, head, 0)
     stm = q["nm"] * lay
     stl = q["nl"] * lay + head
     mx = np.where(pp == 1, st0, np.maximum(np.maximum(st0, stm), stl)) + c["mb"] + p2p
     tot = np.where(pp == 1, st0, q["L"] * lay + emb + head) + pp * (c["mb"] + p2p)
     v = np.maximum(q["vpp"], 1)
-    pipe = q["m"] * mx + (tot - mx) / v + np.where(v > 1, (v - 1) * q["m"] * p2p, 0)
+    pipe = q["m"] * mx + (tot - mx) / v + np.where(v > 1, (v - 1) * q["m"] * p2p * hid, 0)
     # --- data parallel
     lp = (h * (qd + 2 * kvd) + qd * h + (2 + q["gated"]) * h * f) / tp
     mp = np.maximum(np.maximum(q["n0"] * lp, q["nm"] * lp), q["nl"] * lp) + q["V"] * h / tp * np.where((pp == 1) & (q["tied"] == 0), 2, 1)
     dspan = np.clip(np.ceil(q["dp"] * tp * q["cp"] / 8), 1, q["dp"])
-    gb = np.where(q["zero"] >= 1, 4.0, 4.0)
+    gb = np.where(eag, 4.0, 2.0)
     rs = ring(q, c, gb * mp, q["dp"], dspan, 1.0)
     ar = ring(q, c, gb * mp, q["dp"], dspan, 2.0)
-    ag = ring(q, c, 2 * mp, q["dp"], dspan, 1.0)
+    ntens = np.where(q["zero"] == 3, np.maximum(q["n0"], q["nm"]) + 1, np.where(eag, 9 * np.maximum(q["n0"], q["nm"]) + 2, 4))
+    hop = np.where(dspan > 1, HOP * q["dp"], 0)  # a gather is always a ring: latency a rank and tensor
+    ag = ring(q, c, 2 * mp, q["dp"], dspan, 1.0) + ntens * hop
     hide = np.where(q["ovl"] > 0, c["ovl"] * q["nl"] * lb, 0)
     red = np.where((q["zero"] >= 1) & (q["ovl"] > 0), rs, ar)
     red = np.maximum(red - hide, 0.05 * red)

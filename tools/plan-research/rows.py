@@ -32,6 +32,7 @@ def kind_of(hw):
     return ""
 
 
+EFA = 0.6  # EFA is no RDMA fabric: its share of what InfiniBand reaches at the same line rate
 OPA = 0.5  # Omni-Path moves GPU memory through the host: half its line rate
 
 
@@ -50,7 +51,7 @@ def nodes_bw(hw):
     if m:
         return int(m.group(1)) / 8 * 1e9 / 8
     if "EFA" in hw:
-        return 50e9  # p5: 3200 Gb/s a node
+        return EFA * 50e9  # p5: 3200 Gb/s a node
     return 0.0
 
 
