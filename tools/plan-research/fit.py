@@ -49,6 +49,7 @@ def irls(fun, x0, width, w, iters=25, delta=0.02, lam0=1e-2):
 
 
 PRIOR = 0.003
+WPOW = float(__import__("os").environ.get("WPOW", "0.6"))
 
 
 def fitkind(d, S, kind, names, c0=None):
@@ -57,7 +58,7 @@ def fitkind(d, S, kind, names, c0=None):
     for nm in names:
         k = S[nm]
         mask |= k
-        w[k] = np.maximum(w[k], 1.0 / k.sum() ** 0.6)
+        w[k] = np.maximum(w[k], 1.0 / k.sum() ** WPOW)
     q = model.gather(d, mask)
     lt = np.log(q["t"])
     w = w[mask] / w[mask].sum()

@@ -18,7 +18,7 @@ CONST = [
     ("net", 0.6, 0.4, "share of network rate of a collective"),
     ("xlat", 20e-6, 0.7, "seconds a rank of a tensor-parallel collective across nodes"),
     ("ovl", 0.7, 0.4, "share of the backward pass that hides data-parallel traffic"),
-    ("step", 20e-3, 0.8, "fixed seconds a step"),
+    ("step", 8e-3, 1.2, "fixed seconds a step"),
     ("mb", 0.9e-3, 0.8, "fixed seconds a micro-batch and stage"),
     ("ppx", 1e-3, 1.0, "seconds per (tp-1), layer and micro-batch of PP across nodes"),
     ("fuse", 0.5, 0.4, "operations of a fused layer over eager"),
@@ -113,7 +113,7 @@ def time(q, c, detail=False):
     el_t = el_b / (q["hbmr"] * c["hbm"])
     # tensor parallel
     span_tp = np.ceil(tp / 8)
-    hid = np.where(eag, 1.0, 1 - np.minimum(c["ovl"], 1))  # fused stacks overlap TP and PP traffic
+    hid = np.where(eag, 1.0, 0.25)  # fused stacks overlap TP and PP traffic
     ar1 = hid * ring(q, c, 2 * T * h, tp, span_tp, 2.0, tpl=True)  # an all-reduce, or gather + scatter
     dev_f = g + at + el_t + 2 * ar1
     dev_b = 2 * g + np.where(q["flash"] > 0, 2.5, 2.0) * at + 2 * el_t + 2 * ar1 + np.where(q["sp"] > 0, 0.5 * ar1 * 2, 0)
@@ -147,10 +147,10 @@ def time(q, c, detail=False):
     lp = (h * (qd + 2 * kvd) + qd * h + (2 + q["gated"]) * h * f) / tp
     mp = np.maximum(np.maximum(q["n0"] * lp, q["nm"] * lp), q["nl"] * lp) + q["V"] * h / tp * np.where((pp == 1) & (q["tied"] == 0), 2, 1)
     dspan = np.clip(np.ceil(q["dp"] * tp * q["cp"] / 8), 1, q["dp"])
-    gb = np.where(eag, 4.0, 2.0)
+    gb = np.where(q["g32"] > 0, 4.0, 2.0)
     rs = ring(q, c, gb * mp, q["dp"], dspan, 1.0)
     ar = ring(q, c, gb * mp, q["dp"], dspan, 2.0)
-    ntens = np.where(q["zero"] == 3, np.maximum(q["n0"], q["nm"]) + 1, np.where(eag, 9 * np.maximum(q["n0"], q["nm"]) + 2, 4))
+    ntens = np.where(q["fsdp"] > 0, q["L"] + 1, np.where(eag, 9 * np.maximum(q["n0"], q["nm"]) + 2, 4))
     hop = np.where(dspan > 1, HOP * q["dp"], 0)  # a gather is always a ring: latency a rank and tensor
     ag = ring(q, c, 2 * mp, q["dp"], dspan, 1.0) + ntens * hop
     hide = np.where(q["ovl"] > 0, c["ovl"] * q["nl"] * lb, 0)

@@ -79,7 +79,7 @@ def moe_of(cell, model, r):
 
 
 F = ("L h a kv hd f gated V E topk fe sh dl mla s n tp pp vpp cp ep dp b gbs m zero sp rc fp8 bw "
-     "tied eager flash ovl split fsdp t mem oom knd params mfu amp40 nano").split()
+     "tied eager flash ovl split fsdp t mem oom knd params mfu amp40 nano g32").split()
 
 
 def stage_layers(L, pp, split, h, f, a, hd, kv, gated, V):
@@ -177,7 +177,8 @@ def load(path):
                     fsdp=float(r["framework"] == "torch-fsdp" or r["zero"].startswith("FSDP")),
                     t=t, mem=mem, oom=float("OOM" in r["notes"]), params=num(r["params_b"]),
                     mfu=num(r["mfu_pct"]), amp40=float("amp" in r["precision"]),
-                    nano=float(r["framework"] == "nanotron"))
+                    nano=float(r["framework"] == "nanotron"),
+                    g32=float("fp32 grad" in r["precision"] or "BF16_Opt" in r["precision"]))
         vals["split"] = 0
         for kk, v in vals.items():
             out[kk][i] = v
