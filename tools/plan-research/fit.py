@@ -48,8 +48,8 @@ def irls(fun, x0, width, w, iters=25, delta=0.02, lam0=1e-2):
     return x0 * np.exp(x), best
 
 
-PRIOR = 0.003
-WPOW = float(__import__("os").environ.get("WPOW", "0.6"))
+PRIOR = 0.001
+WPOW = float(__import__("os").environ.get("WPOW", "0.5"))
 
 
 def fitkind(d, S, kind, names, c0=None):

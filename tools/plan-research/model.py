@@ -6,12 +6,12 @@ from rows import GPU, KINDS
 # name, start value, prior width (log units), meaning
 CONST = [
     ("gemm", 0.75, 0.15, "share of peak a large GEMM reaches"),
-    ("k0", 80.0, 1.0, "K at which a GEMM loses half its rate to prologue and epilogue"),
-    ("attn", 0.45, 0.4, "share of peak of the unfused attention products (full square)"),
+    ("k0", 60.0, 1.0, "K at which a GEMM loses half its rate to prologue and epilogue"),
+    ("attn", 0.5, 0.4, "share of peak of the unfused attention products (full square)"),
     ("at_nano", 0.38, 0.3, "share of peak of flash attention (causal half), eager stack"),
     ("at_fsdp", 0.25, 0.3, "the same, torch-fsdp stack"),
     ("at_fused", 0.5, 0.3, "the same, fused stack"),
-    ("hbm", 0.8, 0.3, "share of HBM rate of memory-bound operators"),
+    ("hbm", 0.85, 0.3, "share of HBM rate of memory-bound operators"),
     ("host", 18e-6, 0.4, "host seconds an operation of an eager layer"),
     ("nvl", 0.7, 0.3, "share of NVLink rate of a collective"),
     ("nlat", 25e-6, 0.5, "seconds a collective in a node"),
@@ -24,7 +24,7 @@ CONST = [
     ("fuse", 0.5, 0.4, "operations of a fused layer over eager"),
     ("fp8", 0.75, 0.2, "fp8 share of its peak relative to bf16's share"),
     ("tail", 0.5, 0.5, "waves lost by a GEMM"),
-    ("con", 0.3, 0.7, "loss of network rate a doubling of nodes, exponent"),
+    ("con", 0.25, 0.7, "loss of network rate a doubling of nodes, exponent"),
     ("agx", 0.8, 0.3, "rate of gather and scatter over all-reduce across nodes"),
     ("smb", 11.0, 0.5, "bytes a score element, forward, unfused attention"),
     ("lossb", 60.0, 0.5, "bytes a logit, eager"),
@@ -38,9 +38,10 @@ CONST = [
 NAMES = [x[0] for x in CONST]
 HOP = 2.5e-6
 XLOG = 40e-6
+EARLY = 0.5
 FREE = {
-    "A100": "gemm tail attn at_fsdp el_meg el_fsdp host hosttp nvl net con ovl step xlat lossb smb".split(),
-    "H100": "gemm fp8 host nvl net con ovl step xlat ppx el_nano el_fsdp el_fused at_nano at_fsdp at_fused".split(),
+    "A100": "gemm at_fsdp el_meg el_fsdp host hosttp hostb nvl net ovl step mb lossb smb".split(),
+    "H100": "gemm tail fp8 host nvl net con ovl step xlat ppx el_nano el_fsdp el_fused at_fsdp lossb".split(),
 }
 
 
@@ -125,7 +126,7 @@ def time(q, c, detail=False):
     host_b = c["hostb"] * ops * c["host"] + wait / 2
     full = q["rc"] == 2
     lf = pmax(dev_f, host_f)
-    lb = pmax(dev_b, host_b) + np.where(full, lf, 0) + np.where(q["rc"] == 1, at, 0)
+    lb = pmax(dev_b, host_b) + np.where(full, lf - np.where(q["fsdp"] > 0, EARLY * gemm(q, c, T, h, f / tp), 0), 0) + np.where(q["rc"] == 1, at, 0)
     lay = lf + lb
     # --- head and embedding
     hd_f = gemm(q, c, T, q["V"] / tp, h, 0.0)
