@@ -6,15 +6,15 @@ import rows, model, fit
 
 GIB = 2.0**30
 MCONST = [
-    ("sw", 6.0, 0.1, "bytes a parameter never sharded: weights and gradients"),
-    ("so", 12.0, 0.1, "bytes a parameter of optimizer, sharded by ZeRO 1"),
+    ("sw", 6.0, 0.01, "bytes a parameter never sharded: weights and gradients"),
+    ("so", 12.0, 0.01, "bytes a parameter of optimizer, sharded by ZeRO 1"),
     ("sx", 2.0, 0.5, "bytes a parameter more with ZeRO 1"),
     ("ah", 16.0, 0.2, "bytes a token and hidden unit of a layer, sharded by TP"),
     ("af", 6.0, 0.2, "bytes a token and ffn unit of a layer, sharded by TP"),
     ("ar", 4.0, 0.5, "bytes a token and hidden unit of a layer kept whole when TP > 1"),
     ("lg", 12.0, 0.3, "bytes a logit"),
     ("ctx", 0.5, 0.8, "GiB of fixed buffers"),
-    ("w1", 0.1, 1.0, "bytes a parameter and 1/tp ... transient"),
+    ("ex", 4.0, 0.7, "bytes more a parameter of embedding and head"),
 ]
 
 
@@ -24,16 +24,17 @@ def memory(q, c, parts=False):
     qd, kvd = q["a"] * q["hd"], q["kv"] * q["hd"]
     lp = (h * (qd + 2 * kvd) + qd * h + (2 + q["gated"]) * h * f) / tp + 2 * h
     emb = q["V"] * h / tp
+    emx = emb * c["ex"]
     m = q["m"]
     z = q["zero"]
     per = np.where(z >= 1, c["sw"] + c["sx"] + c["so"] / q["dp"], c["sw"] + c["so"])
-    act = (c["ah"] * h + c["af"] * f) / tp + np.where(tp > 1, c["ar"] * h, 0)
+    act = (c["ah"] * h + c["af"] * f) / tp + np.where(tp > 1, c["ar"] * h * np.minimum(1, 8 / tp) ** 2, 0)
     lay = T * act
     log = c["lg"] * T * q["V"] / tp
     one = pp == 1
-    st_f = per * (q["n0"] * lp + emb * np.where(one & (q["tied"] == 0), 2, 1)) + np.where(one, 1, np.minimum(m, pp)) * q["n0"] * lay + np.where(one, log, 0)
+    st_f = per * (q["n0"] * lp + emb * np.where(one & (q["tied"] == 0), 2, 1)) + np.where(one, 1, np.minimum(m, pp)) * q["n0"] * lay + np.where(one, log, 0) + emx
     st_m = np.where(pp > 2, per * q["nm"] * lp + np.minimum(m, pp - 1) * q["nm"] * lay, 0)
-    st_l = np.where(one, 0, per * (q["nl"] * lp + emb) + q["nl"] * lay + log)
+    st_l = np.where(one, 0, per * (q["nl"] * lp + emb) + q["nl"] * lay + log + emx)
     return (np.maximum(np.maximum(st_f, st_m), st_l)) / GIB + c["ctx"]
 
 
@@ -48,7 +49,7 @@ def fitmem(q, w=None):
 if __name__ == "__main__":
     d = rows.load("/work/shared/research/tables/training_runs.csv"); S = rows.sets(d)
     k8 = S["hf_clean8"]; q = model.gather(d, k8)
-    c, l = fitmem(q)
+    c, l = fitmem(model.gather(d, S["hf_clean"]))
     print(l, {k: float(f"{v:.3g}") for k, v in c.items()})
     e = memory(q, c) / q["mem"] - 1
     print("hf clean8 n=%d median %.2f mape %.2f bias %.1f" % (len(e), 100*np.median(abs(e)), 100*np.mean(abs(e)), 100*np.median(e)))

@@ -25,6 +25,7 @@ CONST = [
     ("fp8", 0.75, 0.2, "fp8 share of its peak relative to bf16's share"),
     ("tail", 0.5, 0.5, "waves lost by a GEMM"),
     ("con", 0.25, 0.7, "loss of network rate a doubling of nodes, exponent"),
+    ("nicp", 0.75, 0.4, "exponent: how the rate of a group grows with its network ports a node"),
     ("agx", 0.8, 0.3, "rate of gather and scatter over all-reduce across nodes"),
     ("smb", 11.0, 0.5, "bytes a score element, forward, unfused attention"),
     ("lossb", 60.0, 0.5, "bytes a logit, eager"),
@@ -40,8 +41,8 @@ HOP = 2.5e-6
 XLOG = 40e-6
 EARLY = 0.5
 FREE = {
-    "A100": "gemm at_fsdp el_meg el_fsdp host hosttp hostb nvl net ovl step mb lossb smb".split(),
-    "H100": "gemm tail fp8 host nvl net con ovl step xlat ppx el_nano el_fsdp el_fused at_fsdp lossb".split(),
+    "A100": "gemm at_fsdp el_meg el_fsdp host hosttp hostb nvl net nicp ovl step mb lossb smb".split(),
+    "H100": "gemm tail fp8 host nvl net con ovl step xlat ppx el_nano nicp el_fused at_fsdp lossb".split(),
 }
 
 
@@ -77,7 +78,7 @@ def ring(q, c, S, g, span, ar, nics=None, tpl=False):
     nics = np.minimum(g1 / span, 8) if nics is None else nics
     tin = (g1 - 1) / g1 * S / (q["nvlr"] * c["nvl"]) + c["nlat"]
     rate = q["bwr"] * c["net"] * (np.maximum(span, 2) / 2) ** -c["con"] * np.where(ar == 1.0, c["agx"], 1.0)
-    tx = (span - 1) / span * S / nics / rate
+    tx = (span - 1) / span * S / (8 * (nics / 8) ** c["nicp"]) / rate
     intra = np.where(span > 1, (inner - 1) / inner * S / (q["nvlr"] * c["nvl"]), 0)
     lat = np.where(tpl, c["xlat"] * g1, XLOG * np.log2(np.maximum(span, 2))) + c["nlat"]
     t = np.where(span > 1, np.maximum(tx, intra) + lat, tin)
