@@ -77,14 +77,14 @@ def fitkind(d, S, kind, names, c0=None):
 
 A = ["vtrain_single", "vtrain_multi", "bloom", "foundry_a100", "korthikanti"]
 H = ["foundry_h100", "nemo2407", "bridge_h100", "hf_clean"]
-ALL = {"A100": A, "H100": H}
+ALL = {"A100": A, "H100": H, "B200": ["simumax"]}
 
 
 def report(d, S, C):
     for nm, lim in TARGET.items():
         k = S[nm]
         kind = rows.KINDS[int(np.median(d["knd"][k]))]
-        if kind not in C or nm in ("bridge_h100_moe", "simumax"):
+        if kind not in C:
             continue
         if nm == "sc21":
             e = sc21(d, k, C[kind])

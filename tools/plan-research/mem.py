@@ -5,9 +5,10 @@ import numpy as np
 import rows, model, fit
 
 GIB = 2.0**30
+SW = float(__import__("os").environ.get("SW", "0.03"))
 MCONST = [
-    ("sw", 6.0, 0.01, "bytes a parameter never sharded: weights and gradients"),
-    ("so", 12.0, 0.01, "bytes a parameter of optimizer, sharded by ZeRO 1"),
+    ("sw", 6.0, SW, "bytes a parameter never sharded: weights and gradients"),
+    ("so", 12.0, SW, "bytes a parameter of optimizer, sharded by ZeRO 1"),
     ("sx", 2.0, 0.5, "bytes a parameter more with ZeRO 1"),
     ("ah", 16.0, 0.2, "bytes a token and hidden unit of a layer, sharded by TP"),
     ("af", 6.0, 0.2, "bytes a token and ffn unit of a layer, sharded by TP"),
@@ -28,7 +29,7 @@ def memory(q, c, parts=False):
     m = q["m"]
     z = q["zero"]
     per = np.where(z >= 1, c["sw"] + c["sx"] + c["so"] / q["dp"], c["sw"] + c["so"])
-    act = (c["ah"] * h + c["af"] * f) / tp + np.where(tp > 1, c["ar"] * h * np.minimum(1, 8 / tp) ** 2, 0)
+    act = ((c["ah"] - 12) * h + 4 * (qd + 2 * kvd) + c["af"] * f) / tp + np.where(tp > 1, c["ar"] * h * np.minimum(1, 8 / tp) ** 2, 0)
     lay = T * act
     log = c["lg"] * T * q["V"] / tp
     one = pp == 1
@@ -49,7 +50,7 @@ def fitmem(q, w=None):
 if __name__ == "__main__":
     d = rows.load("/work/shared/research/tables/training_runs.csv"); S = rows.sets(d)
     k8 = S["hf_clean8"]; q = model.gather(d, k8)
-    c, l = fitmem(model.gather(d, S["hf_clean"]))
+    c, l = fitmem(model.gather(d, S["hf_clean8"]))
     print(l, {k: float(f"{v:.3g}") for k, v in c.items()})
     e = memory(q, c) / q["mem"] - 1
     print("hf clean8 n=%d median %.2f mape %.2f bias %.1f" % (len(e), 100*np.median(abs(e)), 100*np.mean(abs(e)), 100*np.median(e)))

@@ -24,6 +24,7 @@ CONST = [
     ("fuse", 0.5, 0.4, "operations of a fused layer over eager"),
     ("fp8", 0.75, 0.2, "fp8 share of its peak relative to bf16's share"),
     ("tail", 0.5, 0.5, "waves lost by a GEMM"),
+    ("moe", 0.6, 0.3, "rate of a grouped GEMM over a plain one"),
     ("con", 0.25, 0.7, "loss of network rate a doubling of nodes, exponent"),
     ("nicp", 0.75, 0.4, "exponent: how the rate of a group grows with its network ports a node"),
     ("agx", 0.8, 0.3, "rate of gather and scatter over all-reduce across nodes"),
@@ -38,11 +39,13 @@ CONST = [
 ]
 NAMES = [x[0] for x in CONST]
 HOP = 2.5e-6
+QL, KL = 1536.0, 512.0  # ranks of the latent attention of DeepSeek-V2 and V3
 XLOG = 40e-6
 EARLY = 0.5
 FREE = {
     "A100": "gemm at_fsdp el_meg el_fsdp host hosttp hostb nvl net nicp ovl step mb lossb smb".split(),
     "H100": "gemm tail fp8 host nvl net con ovl step xlat ppx el_nano nicp el_fused at_fsdp lossb".split(),
+    "B200": "gemm tail at_fused el_fused nvl step moe host".split(),
 }
 
 
@@ -94,11 +97,31 @@ def time(q, c, detail=False):
     kvd = q["kv"] * q["hd"]
     gm = 1 + q["gated"]
     # --- one layer, forward
-    g = gemm(q, c, T, (qd + 2 * kvd) / tp, h) + gemm(q, c, T, h, qd / tp)
+    ga = gemm(q, c, T, (qd + 2 * kvd) / tp, h) + gemm(q, c, T, h, qd / tp)
+    gl = (gemm(q, c, T, QL + KL + 64, h) + gemm(q, c, T, 192 * q["a"] / tp, QL)
+          + gemm(q, c, T, 256 * q["a"] / tp, KL) + gemm(q, c, T, h, 128 * q["a"] / tp))
+    ga = np.where(q["mla"] > 0, gl, ga)
     mlp = gemm(q, c, T, gm * f / tp, h) + gemm(q, c, T, h, f / tp)
-    g = g + mlp
+    # mixture of experts: routed tokens in a grouped GEMM, shared experts, two exchanges
+    moe = q["E"] > 0
+    E1, fe = np.maximum(q["E"], 1), np.maximum(q["fe"], 1)
+    rt = T * q["topk"] / tp                      # routed tokens a GPU
+    loc = np.maximum(E1 / q["ep"], 1)            # experts a GPU
+    per_e = np.maximum(rt / loc, 1)
+    pad = loc * np.ceil(per_e / 128) * 128
+    gexp = (gemm(q, c, pad, gm * fe, h) + gemm(q, c, pad, h, fe)) / c["moe"]
+    shf = np.maximum(q["sh"] * fe, 1)
+    gsh = np.where(q["sh"] > 0, gemm(q, c, T, gm * shf / tp, h) + gemm(q, c, T, h, shf / tp), 0)
+    dense_share = np.where(moe, q["dl"] / q["L"], 1.0)
+    mlp = dense_share * mlp + (1 - dense_share) * np.where(moe, gexp + gsh, 0)
+    espan = np.clip(np.ceil(q["ep"] * tp / 8), 1, None)
+    a2a_b = 2 * rt * h * (q["ep"] - 1) / q["ep"]
+    inn = a2a_b / (q["nvlr"] * c["nvl"])
+    out_ = a2a_b * (espan - 1) / espan / (q["bwr"] * c["net"])
+    a2a = (1 - dense_share) * np.where(q["ep"] > 1, np.maximum(inn, out_) + c["nlat"] * q["ep"] / 4, 0)
+    g = ga + mlp
     # attention
-    fl = 4 * q["s"] * T * qd / tp
+    fl = np.where(q["mla"] > 0, 2 * q["s"] * T * q["a"] * 320 / tp, 4 * q["s"] * T * qd / tp)
     prof = np.where(q["eager"] == 0, 3, np.where(q["nano"] > 0, 2, np.where(q["fsdp"] > 0, 1, 0)))
     fr = np.choose(prof, [c["at_nano"], c["at_fsdp"], c["at_nano"], c["at_fused"]])
     fa = fl * 0.5 / (q["peak"] * fr)
@@ -111,17 +134,18 @@ def time(q, c, detail=False):
     # memory-bound operators
     shard = np.where(q["sp"] > 0, tp, 1.0)
     nel = np.choose(prof, [c["el_meg"], c["el_fsdp"], c["el_nano"], c["el_fused"]])
-    el_b = 2 * nel * T * (18 * h / shard + 6 * (qd + 2 * kvd) / 3 / tp + (5 + 3 * q["gated"]) * f / tp)
+    el_b = 2 * nel * T * (18 * h / shard + 6 * (qd + 2 * kvd) / 3 / tp + (5 + 3 * q["gated"]) * (dense_share * f + (1 - dense_share) * np.where(moe, q["topk"] * fe + shf * (q["sh"] > 0), 0)) / tp
+                         + (1 - dense_share) * 8 * q["topk"] * h / tp)
     el_t = el_b / (q["hbmr"] * c["hbm"])
     # tensor parallel
     span_tp = np.ceil(tp / 8)
     hid = np.where(eag, 1.0, 0.25)  # fused stacks overlap TP and PP traffic
     ar1 = hid * ring(q, c, 2 * T * h, tp, span_tp, 2.0, tpl=True)  # an all-reduce, or gather + scatter
-    dev_f = g + at + el_t + 2 * ar1
-    dev_b = 2 * g + np.where(q["flash"] > 0, 2.5, 2.0) * at + 2 * el_t + 2 * ar1 + np.where(q["sp"] > 0, 0.5 * ar1 * 2, 0)
+    dev_f = g + at + el_t + 2 * ar1 + 2 * a2a
+    dev_b = 2 * g + np.where(q["flash"] > 0, 2.5, 2.0) * at + 2 * el_t + 2 * ar1 + np.where(q["sp"] > 0, 0.5 * ar1 * 2, 0) + 2 * a2a
     nodes = np.ceil(q["n"] / 8)
     pp = q["pp"]
-    ops = (40 + c["hosttp"] * np.log2(tp) + 20 * nofuse) * fz
+    ops = (40 + c["hosttp"] * np.log2(tp) + 20 * nofuse + 40 * (1 - dense_share)) * fz
     wait = np.where((pp > 1) & (nodes > 1) & (tp > 1) & (q["nano"] > 0), c["ppx"] * tp, 0)
     host_f = ops * c["host"] + wait / 2
     host_b = c["hostb"] * ops * c["host"] + wait / 2
@@ -146,10 +170,17 @@ def time(q, c, detail=False):
     v = np.maximum(q["vpp"], 1)
     pipe = q["m"] * mx + (tot - mx) / v + np.where(v > 1, (v - 1) * q["m"] * p2p * hid, 0)
     # --- data parallel
-    lp = (h * (qd + 2 * kvd) + qd * h + (2 + q["gated"]) * h * f) / tp
+    pa = np.where(q["mla"] > 0, h * (QL + KL + 64) + QL * 192 * q["a"] + KL * 256 * q["a"] + 128 * q["a"] * h, h * (qd + 2 * kvd) + qd * h)
+    pe = (2 + q["gated"]) * h * fe
+    lp = (pa + dense_share * (2 + q["gated"]) * h * f + (1 - dense_share) * pe * q["sh"]) / tp
+    lpe = (1 - dense_share) * pe * np.where(moe, loc, 0)   # expert parameters a GPU and layer
+    lmax = np.maximum(np.maximum(q["n0"], q["nm"]), q["nl"])
     mp = np.maximum(np.maximum(q["n0"] * lp, q["nm"] * lp), q["nl"] * lp) + q["V"] * h / tp * np.where((pp == 1) & (q["tied"] == 0), 2, 1)
     dspan = np.clip(np.ceil(q["dp"] * tp * q["cp"] / 8), 1, q["dp"])
     gb = np.where(q["g32"] > 0, 4.0, 2.0)
+    edp0 = np.maximum(q["dp"] * tp / q["ep"], 1)
+    mp_ = mp
+    mp = mp + np.where(edp0 > 1, lmax * lpe, 0)
     rs = ring(q, c, gb * mp, q["dp"], dspan, 1.0)
     ar = ring(q, c, gb * mp, q["dp"], dspan, 2.0)
     ntens = np.where(q["fsdp"] > 0, q["L"] + 1, np.where(eag, 9 * np.maximum(q["n0"], q["nm"]) + 2, 4))
@@ -166,7 +197,9 @@ def time(q, c, detail=False):
     fsx = (np.maximum(per - comp, 0) + (1 - np.minimum(c["ovl"], 1)) * np.minimum(per, comp)) * q["m"]
     dpt = np.where(q["dp"] > 1, np.where(fs, fsx, red + agt), 0)
     # --- optimizer
-    opt = mp * 30 / (q["hbmr"] * c["hbm"]) / np.where(q["zero"] >= 1, q["dp"], 1)
+    mp = mp_
+    edp = np.maximum(q["dp"] * tp / q["ep"], 1)
+    opt = (mp / np.where(q["zero"] >= 1, q["dp"], 1) + lmax * lpe / np.where(q["zero"] >= 1, edp, 1)) * 30 / (q["hbmr"] * c["hbm"])
     out = pipe + dpt + opt + c["step"]
     if detail:
         return out, dict(g=g, at=at, el=el_t, ar=ar1, host_f=host_f, dev_f=dev_f, dev_b=dev_b, lay=lay, head=head,

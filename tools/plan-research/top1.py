@@ -4,7 +4,7 @@ import json
 import numpy as np
 import rows, model, mem
 from collections import defaultdict
-def top1(d, S, C, M, limit=80.0, margin=0.85, verbose=False):
+def top1(d, S, C, M, limit=80.0, margin=0.9, risk=1.5, verbose=False):
     hf = np.char.startswith(d["src"], "HF Ultra") & (d["pp"] < d["L"])
     q = model.gather(d, hf); idx = np.where(hf)[0]
     t = model.time(q, C["H100"]); mm = mem.memory(q, M); ok = q["t"] > 0
@@ -22,7 +22,7 @@ def top1(d, S, C, M, limit=80.0, margin=0.85, verbose=False):
             if not ok[v].any(): continue
             f = v[mm[v] < limit * margin]
             if not len(f): f = v
-            sp = fl[f] / t[f]
+            sp = fl[f] / t[f] / np.where(q["tp"][f] > 8, risk, 1.0)
             ch = f[np.argmax(sp)]
             best = (fl[v] / np.where(ok[v], q["t"][v], np.inf)).max()
             got = fl[ch] / q["t"][ch] if ok[ch] else 0.0
@@ -38,4 +38,4 @@ def top1(d, S, C, M, limit=80.0, margin=0.85, verbose=False):
 if __name__ == "__main__":
     d = rows.load("/work/shared/research/tables/training_runs.csv"); S = rows.sets(d)
     C = json.load(open("/tmp/C.json")); M = json.load(open("/tmp/M.json"))
-    for mg in (1.0, 0.9, 0.85, 0.8): print(mg); top1(d, S, C, M, margin=mg, verbose=mg == 0.85)
+    for mg in (1.0, 0.9, 0.85, 0.8): print(mg); top1(d, S, C, M, margin=mg, verbose=mg == 0.9)
