@@ -63,6 +63,7 @@ def fitkind(d, S, kind, names, c0=None):
     lt = np.log(q["t"])
     w = w[mask] / w[mask].sum()
     base = {x[0]: x[1] for x in CONST}
+    base.update(model.START.get(kind, {}))
     if c0: base.update(c0)
     free = FREE[kind]
     def fun(x):
@@ -76,7 +77,7 @@ def fitkind(d, S, kind, names, c0=None):
 
 
 A = ["vtrain_single", "vtrain_multi", "bloom", "foundry_a100", "korthikanti"]
-H = ["foundry_h100", "nemo2407", "bridge_h100", "hf_clean"]
+H = ["foundry_h100", "nemo2407", "bridge_h100", "hf_clean", "bridge_h100_moe"]
 ALL = {"A100": A, "H100": H, "B200": ["simumax"]}
 
 

@@ -22,9 +22,10 @@ CONST = [
     ("mb", 0.9e-3, 0.8, "fixed seconds a micro-batch and stage"),
     ("ppx", 1e-3, 1.0, "seconds per (tp-1), layer and micro-batch of PP across nodes"),
     ("fuse", 0.5, 0.4, "operations of a fused layer over eager"),
-    ("fp8", 0.75, 0.2, "fp8 share of its peak relative to bf16's share"),
+    ("fp8", 0.78, 0.2, "fp8 share of its peak relative to bf16's share"),
     ("tail", 0.5, 0.5, "waves lost by a GEMM"),
-    ("moe", 0.6, 0.3, "rate of a grouped GEMM over a plain one"),
+    ("moe", 0.65, 0.3, "rate of a grouped GEMM over a plain one"),
+    ("msync", 1e-6, 1.0, "seconds a pass of an expert layer waits for its routing"),
     ("con", 0.25, 0.7, "loss of network rate a doubling of nodes, exponent"),
     ("nicp", 0.75, 0.4, "exponent: how the rate of a group grows with its network ports a node"),
     ("agx", 0.8, 0.3, "rate of gather and scatter over all-reduce across nodes"),
@@ -38,13 +39,14 @@ CONST = [
     ("hostb", 1.2, 0.3, "backward host over forward"),
 ]
 NAMES = [x[0] for x in CONST]
+START = {"H100": {"msync": 1.5e-3}}
 HOP = 2.5e-6
 QL, KL = 1536.0, 512.0  # ranks of the latent attention of DeepSeek-V2 and V3
 XLOG = 40e-6
 EARLY = 0.5
 FREE = {
     "A100": "gemm at_fsdp el_meg el_fsdp host hosttp hostb nvl net nicp ovl step mb lossb smb".split(),
-    "H100": "gemm tail fp8 host nvl net con ovl step xlat ppx el_nano nicp el_fused at_fsdp lossb".split(),
+    "H100": "gemm tail msync host nvl net con ovl step xlat ppx el_nano nicp el_fused at_fsdp lossb".split(),
     "B200": "gemm tail at_fused el_fused nvl step moe host".split(),
 }
 
@@ -117,7 +119,8 @@ def time(q, c, detail=False):
     espan = np.clip(np.ceil(q["ep"] * tp / 8), 1, None)
     a2a_b = 2 * rt * h * (q["ep"] - 1) / q["ep"]
     inn = a2a_b / (q["nvlr"] * c["nvl"])
-    out_ = a2a_b * (espan - 1) / espan / (q["bwr"] * c["net"])
+    hit = espan * (1 - (1 - 1 / espan) ** np.maximum(q["topk"], 1))   # nodes a token visits: sent once to each
+    out_ = 2 * T / tp * h * hit * (espan - 1) / espan / (q["bwr"] * c["net"])
     a2a = (1 - dense_share) * np.where(q["ep"] > 1, np.maximum(inn, out_) + c["nlat"] * q["ep"] / 4, 0)
     g = ga + mlp
     # attention
@@ -150,8 +153,9 @@ def time(q, c, detail=False):
     host_f = ops * c["host"] + wait / 2
     host_b = c["hostb"] * ops * c["host"] + wait / 2
     full = q["rc"] == 2
-    lf = pmax(dev_f, host_f)
-    lb = pmax(dev_b, host_b) + np.where(full, lf - np.where(q["fsdp"] > 0, EARLY * gemm(q, c, T, h, f / tp), 0), 0) + np.where(q["rc"] == 1, at, 0)
+    ms = (1 - dense_share) * c["msync"]
+    lf = pmax(dev_f, host_f) + ms
+    lb = pmax(dev_b, host_b) + ms + np.where(full, lf - np.where(q["fsdp"] > 0, EARLY * gemm(q, c, T, h, f / tp), 0), 0) + np.where(q["rc"] == 1, at, 0)
     lay = lf + lb
     # --- head and embedding
     hd_f = gemm(q, c, T, q["V"] / tp, h, 0.0)
