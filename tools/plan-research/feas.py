@@ -10,9 +10,24 @@ hf = np.char.startswith(d["src"], "HF Ultra")
 k = hf & (d["pp"] < d["L"])
 q = model.gather(d, k); mm = mem.memory(q, M); ok = q["t"] > 0
 print("n", k.sum(), "ok", ok.sum(), "oom", (~ok).sum())
-for th in (60, 64, 68, 70, 72, 74, 76, 78, 80, 84, 88):
-    p = mm < th
-    print(th, "acc %.2f  ok called oom %d  oom called ok %d" % (100*np.mean(p == ok), (ok & ~p).sum(), (~ok & p).sum()))
+mf = mem.memory(q, M, feas=True)
+for th in (70, 72, 74, 75, 76, 77, 78, 80):
+    p = mm < th; pf = mf < th
+    print(th, "acc %.2f (ok called oom %d, oom called ok %d)  with FRAG acc %.2f (%d, %d)" % (100*np.mean(p == ok), (ok & ~p).sum(), (~ok & p).sum(), 100*np.mean(pf == ok), (ok & ~pf).sum(), (~ok & pf).sum()))
+allk = ((d["t"] > 0) | (d["oom"] > 0)) & (d["L"] > 0) & (d["h"] > 0) & (d["pp"] < d["L"]) & (d["b"] > 0) & (d["dp"] > 0) & (d["tp"] * d["pp"] * d["cp"] * d["dp"] == d["n"])
+r3 = ~(np.char.startswith(d["src"], "Megatron-Bridge") & ((16 * d["params"] * 1e9 > d["n"] * 80 * 2**30)))
+allk &= np.array(["?" not in r["recompute"] for r in d["rows"]])
+allk &= r3 & ~np.array(["LoRA" in r["notes"] and "packed" in r["notes"] for r in d["rows"]])
+qa = model.gather(d, allk)
+qa["a"] = np.where(np.isnan(qa["a"]), qa["h"] / 128, qa["a"]); qa["kv"] = np.where(np.isnan(qa["kv"]), qa["a"], qa["kv"]); qa["hd"] = np.where(np.isnan(qa["hd"]), 128, qa["hd"])
+cap = np.where(qa["cap40"] > 0, 40.0, qa["gib"]) * 0.95
+oka = qa["oom"] == 0
+pa = mem.memory(qa, M, feas=True) < cap
+print("all sources n %d acc %.2f; ok called oom %d, oom called ok %d" % (allk.sum(), 100*np.mean(pa == oka), (oka & ~pa).sum(), (~oka & pa).sum()))
+sa = d["src"][allk]
+for sname in sorted(set(sa)):
+    mk = sa == sname
+    if (pa != oka)[mk].sum(): print("   ", sname[:50], mk.sum(), "wrong", (pa != oka)[mk].sum())
 th = float(sys.argv[1]) if len(sys.argv) > 1 else 76
 p = mm < th
 bad = p != ok

@@ -7,7 +7,7 @@ from model import NAMES, CONST, FREE
 
 TARGET = {"korthikanti": 6, "sc21": 4, "vtrain_multi": 9, "vtrain_single": 6.5, "bloom": 7, "foundry_a100": 5,
           "foundry_h100": 3.5, "nemo2407": 8, "bridge_h100": 6, "hf_mfu20": 6.5, "hf_clean8": 5.5,
-          "bridge_h100_moe": 20, "simumax": 8}
+          "bridge_h100_moe": 20, "simumax": 8, "bridge_b200": 20}
 BEST = {"korthikanti": "calculon 3.65", "sc21": "calculon 10.8", "vtrain_multi": "vTrain 14.7",
         "vtrain_single": "vTrain 8.4", "bloom": "calculon 28", "nemo2407": "(quick 9.5)", "bridge_h100": "(quick 6.4)",
         "hf_mfu20": "(quick 7.5)", "hf_clean8": "(quick 6.7 med)", "foundry_a100": "(quick 6.6)", "foundry_h100": "(quick 4.0)"}
@@ -78,7 +78,7 @@ def fitkind(d, S, kind, names, c0=None):
 
 A = ["vtrain_single", "vtrain_multi", "bloom", "foundry_a100", "korthikanti"]
 H = ["foundry_h100", "nemo2407", "bridge_h100", "hf_clean", "bridge_h100_moe"]
-ALL = {"A100": A, "H100": H, "B200": ["simumax"]}
+ALL = {"A100": A, "H100": H, "B200": ["simumax", "bridge_b200"]}
 
 
 def report(d, S, C):

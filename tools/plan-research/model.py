@@ -39,7 +39,7 @@ CONST = [
     ("hostb", 1.2, 0.3, "backward host over forward"),
 ]
 NAMES = [x[0] for x in CONST]
-START = {"H100": {"msync": 1.5e-3}}
+START = {"H100": {"msync": 1.5e-3}, "B200": {"gemm": 0.52, "fp8": 1.0}}
 HOP = 2.5e-6
 QL, KL = 1536.0, 512.0  # ranks of the latent attention of DeepSeek-V2 and V3
 XLOG = 40e-6
@@ -47,7 +47,7 @@ EARLY = 0.5
 FREE = {
     "A100": "gemm at_fsdp el_meg el_fsdp host hosttp hostb nvl net nicp ovl step mb lossb smb".split(),
     "H100": "gemm tail msync host nvl net con ovl step xlat ppx el_nano nicp el_fused at_fsdp lossb".split(),
-    "B200": "gemm tail at_fused el_fused nvl step moe host".split(),
+    "B200": "gemm tail fp8 at_fused el_fused nvl step moe".split(),
 }
 
 

@@ -79,7 +79,7 @@ def moe_of(cell, model, r):
 
 
 F = ("L h a kv hd f gated V E topk fe sh dl mla s n tp pp vpp cp ep dp b gbs m zero sp rc fp8 bw "
-     "tied eager flash ovl split fsdp t mem oom knd params mfu amp40 nano g32").split()
+     "tied eager flash ovl split fsdp t mem oom knd params mfu amp40 nano g32 smi cap40").split()
 
 
 def stage_layers(L, pp, split, h, f, a, hd, kv, gated, V):
@@ -135,9 +135,9 @@ def load(path):
         f, V = num(r["ffn"]), num(r["vocab"])
         E, tk, fe, sh, dl = moe_of(r["moe"], r["model"], r)
         if not E and mla and "DeepSeek-V2" in r["model"]:  # reduced layers: the public config
-            E, tk, fe, sh, dl = 160, 6, 1536, 2, 0
+            E, tk, fe, sh, dl = 160, 6, 1536, 2, 1
         if not E and mla and "DeepSeek-V3" in r["model"]:
-            E, tk, fe, sh, dl = 256, 8, 2048, 1, 0
+            E, tk, fe, sh, dl = 256, 8, 2048, 1, 1
         hd = 128.0 if mla else (128.0 if r["model"].startswith("Qwen3") else
                                 64.0 if r["model"].startswith("GPT OSS") else
                                 (h / a if a == a else math.nan))
@@ -178,6 +178,7 @@ def load(path):
                     t=t, mem=mem, oom=float("OOM" in r["notes"]), params=num(r["params_b"]),
                     mfu=num(r["mfu_pct"]), amp40=float("amp" in r["precision"]),
                     nano=float(r["framework"] == "nanotron"),
+                    smi=float("smi" in r["mem_kind"]), cap40=float("40GB" in r["hardware"]),
                     g32=float("fp32 grad" in r["precision"] or "BF16_Opt" in r["precision"]))
         vals["split"] = 0
         for kk, v in vals.items():
@@ -230,6 +231,7 @@ def sets(d):
         "hf_all": hf,
         "bridge_h100_moe": base & S("Megatron-Bridge") & kd("H100") & moe,
         "simumax": base & S("SimuMax"),
+        "bridge_b200": base & S("Megatron-Bridge") & kd("B200") & ~moe,
     }
 
 
