@@ -4,8 +4,8 @@ import json, sys
 import numpy as np
 import rows, model, mem
 from collections import defaultdict
-d = rows.load("/work/shared/research/tables/training_runs.csv"); S = rows.sets(d)
-C = json.load(open("/tmp/C.json")); M = json.load(open("/tmp/M.json"))
+d = rows.load(rows.CSV); S = rows.sets(d)
+C = json.load(open("constants-time.json")); M = json.load(open("constants-memory.json"))
 hf = np.char.startswith(d["src"], "HF Ultra")
 k = hf & (d["pp"] < d["L"])
 q = model.gather(d, k); mm = mem.memory(q, M); ok = q["t"] > 0

@@ -49,7 +49,7 @@ def irls(fun, x0, width, w, iters=25, delta=0.02, lam0=1e-2):
 
 
 PRIOR = 0.001
-WPOW = float(__import__("os").environ.get("WPOW", "0.5"))
+WPOW = 0.5
 
 
 def fitkind(d, S, kind, names, c0=None):
@@ -111,7 +111,7 @@ def sc21(d, k, c):
 
 
 if __name__ == "__main__":
-    d = rows.load("/work/shared/research/tables/training_runs.csv")
+    d = rows.load(rows.CSV)
     S = rows.sets(d)
     C = {}
     t0 = clock.time()
@@ -120,4 +120,4 @@ if __name__ == "__main__":
         print(kind, round(l, 5), {k: float(f"{v:.3g}") for k, v in C[kind].items() if k in FREE[kind]})
     print("fit s", clock.time() - t0)
     report(d, S, C)
-    json.dump(C, open("/tmp/C.json", "w"))
+    json.dump({k: {n: float(f"{v:.6g}") for n, v in c.items()} for k, c in C.items()}, open("constants-time.json", "w"), indent=1)

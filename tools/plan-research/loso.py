@@ -2,7 +2,7 @@
 """Leave one source out: fit a GPU kind's constants without it, then predict it."""
 import numpy as np
 import rows, model, fit
-d = rows.load("/work/shared/research/tables/training_runs.csv"); S = rows.sets(d)
+d = rows.load(rows.CSV); S = rows.sets(d)
 def run(verbose=True):
     out = []
     for kind, names in fit.ALL.items():

@@ -6,7 +6,7 @@ import rows, model, fit
 
 GIB = 2.0**30
 FRAG = 1.6
-SW = float(__import__("os").environ.get("SW", "0.03"))
+SW = 0.03
 MCONST = [
     ("sw", 6.0, SW, "bytes a parameter never sharded: weights and gradients"),
     ("so", 12.0, SW, "bytes a parameter of optimizer, sharded by ZeRO 1"),
@@ -82,7 +82,7 @@ def fitmem(q, w=None):
 
 
 if __name__ == "__main__":
-    d = rows.load("/work/shared/research/tables/training_runs.csv"); S = rows.sets(d)
+    d = rows.load(rows.CSV); S = rows.sets(d)
     k8 = S["hf_clean8"]; q = model.gather(d, k8)
     c, l = fitmem(model.gather(d, S["hf_clean8"]))
     print(l, {k: float(f"{v:.3g}") for k, v in c.items()})
@@ -96,7 +96,7 @@ if __name__ == "__main__":
         for i in range(len(e)): g[tuple(int(q[x][i]) for x in keys)].append(e[i])
         print(keys); 
         for kk, v in sorted(g.items()): print("  ", kk, len(v), "med %.1f  |e| %.1f q10 %.0f q90 %.0f" % (100*np.median(v), 100*np.median(np.abs(v)), 100*np.quantile(v,.1), 100*np.quantile(v,.9)))
-    json.dump(c, open("/tmp/M.json", "w"))
+    json.dump({n: float(f"{v:.6g}") for n, v in c.items()}, open("constants-memory.json", "w"), indent=1)
     for nm, k in (("simumax", S["simumax"]), ("bloom", np.char.startswith(d["src"], "BLOOM tr11") & (d["mem"] > 0))):
         q = model.gather(d, k)
         q["a"] = np.where(np.isnan(q["a"]), q["h"] / 128, q["a"]); q["kv"] = np.where(np.isnan(q["kv"]), q["a"], q["kv"]); q["hd"] = np.where(np.isnan(q["hd"]), 128, q["hd"])

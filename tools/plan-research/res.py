@@ -13,7 +13,7 @@ def group(d, k, c, keys, top=60):
     for kk, v in sorted(g.items())[:top]:
         print(dict(zip(keys, kk)), len(v), "mean %.1f med|e| %.1f" % (100*np.mean(v), 100*np.median(np.abs(v))))
 if __name__ == "__main__":
-    d = rows.load("/work/shared/research/tables/training_runs.csv"); S = rows.sets(d); C = json.load(open("/tmp/C.json"))
+    d = rows.load(rows.CSV); S = rows.sets(d); C = json.load(open("constants-time.json"))
     k = S[sys.argv[1]]
     kind = rows.KINDS[int(np.median(d["knd"][k]))]
     for ks in sys.argv[2:]:

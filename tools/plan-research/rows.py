@@ -3,8 +3,11 @@
 column handled in one place, and names the sets the accuracy table is printed for."""
 import csv
 import math
+import os
 import re
 import numpy as np
+
+CSV = os.environ.get("RUNS", "training_runs.csv")  # the table of published runs
 
 GPU = {  # name -> (kind, peak bf16 TFLOP/s, fp8 factor, HBM bytes/s, memory GiB, SMs, NVLink B/s)
     "A100": (312e12, 1.0, 2.039e12, 80.0, 108, 300e9),
@@ -240,6 +243,6 @@ def ok_sc(d):
 
 
 if __name__ == "__main__":
-    d = load("/work/shared/research/tables/training_runs.csv")
+    d = load(CSV)
     for k, v in sets(d).items():
         print(k, v.sum())
