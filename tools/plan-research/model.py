@@ -44,6 +44,7 @@ HOP = 2.5e-6
 QL, KL = 1536.0, 512.0  # ranks of the latent attention of DeepSeek-V2 and V3
 XLOG = 40e-6
 EARLY = 0.5
+PRESS = 1.13
 FREE = {
     "A100": "gemm at_fsdp el_meg el_fsdp host hosttp hostb nvl net nicp ovl step mb lossb smb".split(),
     "H100": "gemm tail msync host nvl net con ovl step xlat ppx el_nano nicp el_fused at_fsdp lossb".split(),
@@ -205,6 +206,9 @@ def time(q, c, detail=False):
     edp = np.maximum(q["dp"] * tp / q["ep"], 1)
     opt = (mp / np.where(q["zero"] >= 1, q["dp"], 1) + lmax * lpe / np.where(q["zero"] >= 1, edp, 1)) * 30 / (q["hbmr"] * c["hbm"])
     out = pipe + dpt + opt + c["step"]
+    # fully sharded states that fill more than half of the memory: the allocator frees and asks again
+    cap = np.where(q["cap40"] > 0, 40.0, q["gib"]) * 2.0**30
+    out = np.where((q["zero"] == 3) & (16 * mp / q["dp"] > 0.5 * cap), PRESS * out, out)
     if detail:
         return out, dict(g=g, at=at, el=el_t, ar=ar1, host_f=host_f, dev_f=dev_f, dev_b=dev_b, lay=lay, head=head,
                          pipe=pipe, dpt=dpt, opt=opt, p2p=p2p, mx=mx)
