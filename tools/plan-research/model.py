@@ -62,6 +62,7 @@ def gather(d, mask):
     kn = q["knd"].astype(int)
     for j, nm in enumerate(("peak", "f8", "hbmr", "gib", "sms", "nvlr")):
         q[nm] = np.array([GPU[KINDS[k]][j] for k in kn])
+    q["dom"] = np.where(kn >= KINDS.index("GB200"), 64.0, 8.0)  # GPUs of an NVLink domain
     q["bwr"] = np.where(q["bw"] > 0, q["bw"], 25e9 * (1 + (kn > 0)))
     return q
 
@@ -80,11 +81,12 @@ def gemm(q, c, M, N, K, f8=None):
 def ring(q, c, S, g, span, ar, nics=None, tpl=False):
     """collective of S bytes over g GPUs that lie on span nodes; ar 2 for all-reduce, 1 for one half."""
     g1 = np.maximum(g, 1)
-    inner = np.clip(g1 / span, 1, 8)
-    nics = np.minimum(g1 / span, 8) if nics is None else nics
+    D = q["dom"]
+    inner = np.clip(g1 / span, 1, D)
+    nics = np.minimum(g1 / span, D) if nics is None else nics
     tin = (g1 - 1) / g1 * S / (q["nvlr"] * c["nvl"]) + c["nlat"]
     rate = q["bwr"] * c["net"] * (np.maximum(span, 2) / 2) ** -c["con"] * np.where(ar == 1.0, c["agx"], 1.0)
-    tx = (span - 1) / span * S / (8 * (nics / 8) ** c["nicp"]) / rate
+    tx = (span - 1) / span * S / (D * (nics / D) ** c["nicp"]) / rate
     intra = np.where(span > 1, (inner - 1) / inner * S / (q["nvlr"] * c["nvl"]), 0)
     lat = np.where(tpl, c["xlat"] * g1, XLOG * np.log2(np.maximum(span, 2))) + c["nlat"]
     t = np.where(span > 1, np.maximum(tx, intra) + lat, tin)
@@ -117,7 +119,7 @@ def time(q, c, detail=False):
     gsh = np.where(q["sh"] > 0, gemm(q, c, T, gm * shf / tp, h) + gemm(q, c, T, h, shf / tp), 0)
     dense_share = np.where(moe, q["dl"] / q["L"], 1.0)
     mlp = dense_share * mlp + (1 - dense_share) * np.where(moe, gexp + gsh, 0)
-    espan = np.clip(np.ceil(q["ep"] * tp / 8), 1, None)
+    espan = np.clip(np.ceil(q["ep"] * tp / q["dom"]), 1, None)
     a2a_b = 2 * rt * h * (q["ep"] - 1) / q["ep"]
     inn = a2a_b / (q["nvlr"] * c["nvl"])
     hit = espan * (1 - (1 - 1 / espan) ** np.maximum(q["topk"], 1))   # nodes a token visits: sent once to each
@@ -142,12 +144,12 @@ def time(q, c, detail=False):
                          + (1 - dense_share) * 8 * q["topk"] * h / tp)
     el_t = el_b / (q["hbmr"] * c["hbm"])
     # tensor parallel
-    span_tp = np.ceil(tp / 8)
+    span_tp = np.ceil(tp / q["dom"])
     hid = np.where(eag, 1.0, 0.25)  # fused stacks overlap TP and PP traffic
     ar1 = hid * ring(q, c, 2 * T * h, tp, span_tp, 2.0, tpl=True)  # an all-reduce, or gather + scatter
     dev_f = g + at + el_t + 2 * ar1 + 2 * a2a
     dev_b = 2 * g + np.where(q["flash"] > 0, 2.5, 2.0) * at + 2 * el_t + 2 * ar1 + np.where(q["sp"] > 0, 0.5 * ar1 * 2, 0) + 2 * a2a
-    nodes = np.ceil(q["n"] / 8)
+    nodes = np.ceil(q["n"] / q["dom"])
     pp = q["pp"]
     ops = (40 + c["hosttp"] * np.log2(tp) + 20 * nofuse + 40 * (1 - dense_share)) * fz
     wait = np.where((pp > 1) & (nodes > 1) & (tp > 1) & (q["nano"] > 0), c["ppx"] * tp, 0)
@@ -181,7 +183,7 @@ def time(q, c, detail=False):
     lpe = (1 - dense_share) * pe * np.where(moe, loc, 0)   # expert parameters a GPU and layer
     lmax = np.maximum(np.maximum(q["n0"], q["nm"]), q["nl"])
     mp = np.maximum(np.maximum(q["n0"] * lp, q["nm"] * lp), q["nl"] * lp) + q["V"] * h / tp * np.where((pp == 1) & (q["tied"] == 0), 2, 1)
-    dspan = np.clip(np.ceil(q["dp"] * tp * q["cp"] / 8), 1, q["dp"])
+    dspan = np.clip(np.ceil(q["dp"] * tp * q["cp"] / q["dom"]), 1, q["dp"])
     gb = np.where(q["g32"] > 0, 4.0, 2.0)
     edp0 = np.maximum(q["dp"] * tp / q["ep"], 1)
     mp_ = mp
