@@ -13,14 +13,15 @@ BEST = {"korthikanti": "calculon 3.65", "sc21": "calculon 10.8", "vtrain_multi":
         "hf_mfu20": "(quick 7.5)", "hf_clean8": "(quick 6.7 med)", "foundry_a100": "(quick 6.6)", "foundry_h100": "(quick 4.0)"}
 
 
-def irls(fun, x0, width, w, iters=25, delta=0.02, lam0=1e-2):
+def irls(fun, x0, width, w, iters=25, delta=0.02, lam0=1e-2, prior=None):
     """Gauss-Newton with Marquardt damping on log constants; absolute loss by reweighting."""
+    prior = PRIOR if prior is None else prior
     x = np.zeros(len(x0))
     lam = lam0
     def full(x):
         return fun(x0 * np.exp(x))
     def loss(r, x):
-        return np.sum(w * (np.sqrt(r * r + delta * delta) - delta)) + 0.5 * np.sum((x / width) ** 2) * PRIOR
+        return np.sum(w * (np.sqrt(r * r + delta * delta) - delta)) + 0.5 * np.sum((x / width) ** 2) * prior
     r = full(x)
     best = loss(r, x)
     for it in range(iters):
@@ -29,8 +30,8 @@ def irls(fun, x0, width, w, iters=25, delta=0.02, lam0=1e-2):
             e = np.zeros(len(x)); e[j] = 1e-4
             J[:, j] = (full(x + e) - r) / 1e-4
         wt = w / np.sqrt(r * r + delta * delta)
-        A = J.T @ (J * wt[:, None]) + PRIOR * np.diag(1 / width ** 2)
-        gvec = J.T @ (wt * r) + PRIOR * x / width ** 2
+        A = J.T @ (J * wt[:, None]) + prior * np.diag(1 / width ** 2)
+        gvec = J.T @ (wt * r) + prior * x / width ** 2
         done = False
         for _ in range(8):
             step = np.linalg.solve(A + lam * np.diag(np.diag(A)), -gvec)
@@ -48,11 +49,24 @@ def irls(fun, x0, width, w, iters=25, delta=0.02, lam0=1e-2):
     return x0 * np.exp(x), best
 
 
-PRIOR = 0.001
+PRIOR = 0.0005
 WPOW = 0.5
 
 
 def fitkind(d, S, kind, names, c0=None):
+    """Fit a kind. SC'21 has no micro-batch: fit without it, choose its micro-batch, fit with it."""
+    if "sc21" in names and len(names) > 1:
+        c, l = fitsets(d, S, kind, [n for n in names if n != "sc21"], c0)
+        d2 = {k: (v.copy() if isinstance(v, np.ndarray) else v) for k, v in d.items()}
+        _, b, v = sc21(d, S["sc21"], c, True)
+        i = np.where(S["sc21"])[0]
+        d2["b"][i], d2["vpp"][i] = b, v
+        d2["m"][i] = d["gbs"][i] / d["dp"][i] / b
+        return fitsets(d2, S, kind, names, c0)
+    return fitsets(d, S, kind, names, c0)
+
+
+def fitsets(d, S, kind, names, c0=None):
     mask = np.zeros(len(d["t"]), bool)
     w = np.zeros(len(d["t"]))
     for nm in names:
@@ -76,7 +90,7 @@ def fitkind(d, S, kind, names, c0=None):
     return c, l
 
 
-A = ["vtrain_single", "vtrain_multi", "bloom", "foundry_a100", "korthikanti"]
+A = ["vtrain_single", "vtrain_multi", "bloom", "foundry_a100", "korthikanti", "sc21"]
 H = ["foundry_h100", "nemo2407", "bridge_h100", "hf_clean", "bridge_h100_moe"]
 ALL = {"A100": A, "H100": H, "B200": ["simumax", "bridge_b200"]}
 
@@ -97,17 +111,20 @@ def report(d, S, C):
               f" {'ok' if (md if nm=='hf_clean8' else v) <= lim else '--'}")
 
 
-def sc21(d, k, c):
+def sc21(d, k, c, choice=False):
     q = model.gather(d, k)
-    best = np.full(k.sum(), np.inf)
+    n = int(k.sum())
+    best, bb, bv = np.full(n, np.inf), np.ones(n), np.ones(n)
     for b in (1, 2, 4, 8, 16):
         for v in (1, 2, 3, 4, 5, 6, 8):
-            z = dict(q); z["b"] = np.full(k.sum(), float(b)); z["vpp"] = np.full(k.sum(), float(v))
-            z["m"] = q["gbs"] / q["dp"] / b
+            z = dict(q)
+            z["b"], z["vpp"], z["m"] = np.full(n, float(b)), np.full(n, float(v)), q["gbs"] / q["dp"] / b
             ok = (z["m"] == np.floor(z["m"])) & ((v == 1) | ((q["pp"] > 1) & (np.mod(q["L"] / q["pp"], v) == 0) & (np.mod(z["m"], q["pp"]) == 0)))
             tt = model.time(z, c)
-            best = np.where(ok & (tt < best), tt, best)
-    return best / q["t"] - 1
+            w = ok & (tt < best)
+            best, bb, bv = np.where(w, tt, best), np.where(w, b, bb), np.where(w, v, bv)
+    e = best / q["t"] - 1
+    return (e, bb, bv) if choice else e
 
 
 if __name__ == "__main__":

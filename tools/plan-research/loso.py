@@ -6,7 +6,7 @@ d = rows.load(rows.CSV); S = rows.sets(d)
 def run(verbose=True):
     out = []
     for kind, names in fit.ALL.items():
-        for nm in names + (["sc21"] if kind == "A100" else []):
+        for nm in names:
             c, l = fit.fitkind(d, S, kind, [x for x in names if x != nm])
             k = S[nm] if nm != "hf_clean" else S["hf_clean8"]
             e = fit.sc21(d, k, c) if nm == "sc21" else (lambda q: model.time(q, c) / q["t"] - 1)(model.gather(d, k))

@@ -77,7 +77,7 @@ def fitmem(q, w=None):
     x0 = np.array([x[1] for x in MCONST]); wd = np.array([x[2] for x in MCONST]); nm = [x[0] for x in MCONST]
     lt = np.log(q["mem"])
     fun = lambda x: np.log(np.maximum(memory(q, dict(zip(nm, x))), 1e-3)) - lt
-    x, l = fit.irls(fun, x0, wd, np.ones(len(lt)) / len(lt) if w is None else w, iters=60)
+    x, l = fit.irls(fun, x0, wd, np.ones(len(lt)) / len(lt) if w is None else w, iters=60, prior=0.001)
     return dict(zip(nm, x)), l
 
 
