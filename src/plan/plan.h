@@ -203,9 +203,13 @@ extern const char *const plan_recompute_names[],
     *const plan_schedule_names[], *const plan_precision_names[], *const plan_optimizer_names[],
                                                                      *const plan_split_names[];
 
+/* Whose schedule and loops: what the host does between kernels differs by it. */
+enum plan_stack { PLAN_STACK_MEGATRON, PLAN_STACK_FSDP, PLAN_STACK_NANOTRON };
+
 struct plan_profile { /* facts of the software that a user can state */
-    bool fused;       /* fused norms, rotary, activation, loss; false: eager */
-    bool flash;       /* attention does not store s^2 */
+    enum plan_stack stack;
+    bool fused; /* fused norms, rotary, activation, loss; false: eager */
+    bool flash; /* attention does not store s^2 */
     bool dp_overlap;
     bool
         keep_gathered; /* with sequence parallelism: gathered inputs are kept, not gathered again */
