@@ -347,8 +347,12 @@ static void read_profile(const struct reader *r, struct plan_config *c)
 {
     const char *split = cell(r, C_SPLIT);
     bool nanotron = str_eq(cell(r, C_FRAMEWORK), "nanotron");
+    bool fsdp = str_eq(cell(r, C_FRAMEWORK), "torch-fsdp") || str_starts(cell(r, C_ZERO), "FSDP");
 
     c->profile = (struct plan_profile){
+        .stack = nanotron ? PLAN_STACK_NANOTRON
+                 : fsdp   ? PLAN_STACK_FSDP
+                          : PLAN_STACK_MEGATRON,
         .fused = str_eq(cell(r, C_KERNELS), "fused"),
         .flash = !str_eq(cell(r, C_ATTN), "unfused"),
         .dp_overlap = str_eq(cell(r, C_OVERLAP), "yes"),
@@ -462,7 +466,9 @@ static void read_measured(const struct reader *r, struct plan_row *o)
     m->mfu = real(r, C_MFU) / 100;
     m->mem_bytes = real(r, C_MEM) * (double)(1 << 30);
     if (m->mem_bytes > 0)
-        m->mem_kind = strstr(kind, "nvidia-smi") ? PLAN_MEM_SMI : PLAN_MEM_TORCH;
+        m->mem_kind = strstr(kind, "nvidia-smi")                 ? PLAN_MEM_SMI
+                      : str_eq(cell(r, C_FRAMEWORK), "nanotron") ? PLAN_MEM_RANK0
+                                                                 : PLAN_MEM_TORCH;
     for (size_t i = 0; i < ARRAY_SIZE(words) && !m->flops_known; i++)
         if (strstr(flops, words[i].text)) {
             m->flops_known = true;
@@ -498,9 +504,9 @@ static bool is_clean(const struct plan_row *o)
     if (o->cluster.gpus <= o->cluster.node_gpus || (c->pp == 1 && c->tp <= 8))
         return true;
     flops = plan_flops_token(&o->model, c->seq, PLAN_FLOPS_SIX_N, none) * (double)c->seq *
-            c->micro_batch / ((double)c->tp * c->pp);
-    limit = flops / (floor_mfu * o->cluster.gpu.bf16_flops) + 0.5;
-    return o->measured.iter_s / (c->grad_acc + c->pp - 1) <= limit;
+            (double)o->global_batch / (double)o->cluster.gpus;
+    limit = flops / (floor_mfu * o->cluster.gpu.bf16_flops) / c->grad_acc + 0.5;
+    return o->measured.iter_s / c->grad_acc <= limit;
 }
 
 static void mark_rules(struct plan_row *o)
