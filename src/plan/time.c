@@ -266,26 +266,40 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
 }
 
 /* ---- both halves ---- */
-void plan_time_of(const struct plan_model *m, const struct plan_counts *n,
-                  const struct plan_cluster *cl, const struct plan_config *c,
-                  const struct plan_consts *k, struct plan_time *out)
+static double whole_step(const struct plan_model *m, const struct plan_cluster *cl,
+                         const struct plan_config *c, const struct plan_consts *k,
+                         struct plan_time *parts)
 {
     const struct plan_step s = {
         .pp = c->pp, .vpp = c->vpp, .micro_batches = c->grad_acc, .dp = c->dp, .zero = c->zero
     };
-    struct plan_recompute_share again = { 0, 0 };
     struct plan_layer_time l;
     struct plan_rates r;
     struct plan_group g;
     struct plan_cut cut;
-    double tokens = (double)c->grad_acc * c->dp * c->micro_batch * (double)c->seq, peak;
 
-    (void)n;
     plan_rates_of(cl, k, &r);
     plan_layer_time_of(m, &r, k, c, &l);
     plan_cut_of(m, c->profile.split, c->pp, &cut);
     plan_group_dp(&r, k, c->tp, c->cp, c->dp, &g);
-    plan_step_time(&l, &cut, &g, &s, out);
+    return plan_step_time(&l, &cut, &g, &s, parts);
+}
+
+double plan_seconds(const struct plan_model *m, const struct plan_cluster *cl,
+                    const struct plan_config *c, const struct plan_consts *k)
+{
+    return whole_step(m, cl, c, k, NULL);
+}
+
+void plan_time_of(const struct plan_model *m, const struct plan_counts *n,
+                  const struct plan_cluster *cl, const struct plan_config *c,
+                  const struct plan_consts *k, struct plan_time *out)
+{
+    struct plan_recompute_share again = { 0, 0 };
+    double tokens = (double)c->grad_acc * c->dp * c->micro_batch * (double)c->seq, peak;
+
+    (void)n;
+    whole_step(m, cl, c, k, out);
     if (c->recompute == PLAN_RECOMPUTE_FULL)
         again.layers = 1;
     else if (c->recompute == PLAN_RECOMPUTE_SELECTIVE)

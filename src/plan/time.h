@@ -79,4 +79,8 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
                       const struct plan_group *dp, const struct plan_step *s,
                       struct plan_time *parts);
 
+/* Seconds of a step, both halves, without the parts. */
+double plan_seconds(const struct plan_model *m, const struct plan_cluster *cl,
+                    const struct plan_config *c, const struct plan_consts *k);
+
 #endif
