@@ -79,9 +79,9 @@ void plan_group_of(const struct plan_rates *r, const struct plan_consts *k, doub
 void plan_group_dp(const struct plan_rates *r, const struct plan_consts *k, int32_t tp, int32_t cp,
                    int32_t dp, struct plan_group *out)
 {
-    double span = ceil((double)dp * tp * cp / r->node);
+    double gpus = (double)dp * cp, span = ceil(gpus * tp / r->node);
 
-    plan_group_of(r, k, dp, fmin(fmax(span, 1), dp), false, out);
+    plan_group_of(r, k, gpus, fmin(fmax(span, 1), gpus), false, out);
 }
 
 /* ---- stages ---- */
@@ -224,6 +224,7 @@ static void fill_parts(const struct plan_layer_time *l, const struct plan_step *
     out->part[PLAN_TIME_OFFLOAD] = offload;
     out->part[PLAN_TIME_LAUNCH] += m * l->micro + l->step;
     out->hidden[PLAN_TIME_TP] = m * p->layers * l->tp_hidden;
+    out->hidden[PLAN_TIME_CP] = m * p->layers * l->cp_hidden;
     out->hidden[PLAN_TIME_DP] = t->hidden;
 }
 
@@ -233,7 +234,8 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
 {
     struct pipe p = pipe_of(l, cut, s);
     struct traffic t = { 0, 0 };
-    double m = s->micro_batches, replicas_of_expert = s->dp * l->expert_ratio, sends, opt, total;
+    double m = s->micro_batches, copies = s->dp * l->cp,
+           replicas_of_expert = copies * l->expert_ratio, sends, opt, total;
     double stage = cut->first > cut->middle ? cut->first : cut->middle, params, experts, own;
     double offload = 0, before;
 
@@ -243,20 +245,20 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
     if (replicas_of_expert < 1)
         replicas_of_expert = 1;
     sends = s->pp > 1 ? m * l->send * (1 + (s->vpp > 1 ? (s->vpp - 1) * l->chunk_open : 0)) : 0;
-    if (s->dp > 1)
+    if (copies > 1)
         t = replicas(l, cut, dp, s, params + (replicas_of_expert > 1 ? experts : 0), stage);
-    own = s->zero >= 1 ? params / s->dp + experts / replicas_of_expert : params + experts;
+    own = s->zero >= 1 ? params / copies + experts / replicas_of_expert : params + experts;
     opt = l->opt_bytes * own / l->hbm;
     if (l->offload_optimizer) { /* gradients down, weights up, the update beside the host's memory */
         offload = own * (6 / l->pcie + l->opt_bytes / l->host_mem);
         opt = 0;
     }
     if (l->offload_params)
-        offload += m * 2 * 2 * params / s->dp / l->pcie;
+        offload += m * 2 * 2 * params / copies / l->pcie;
     total = m * (p.slowest - (s->pp > 1 ? l->send : 0)) + sends + p.bubble + t.shown + opt +
             offload + l->step;
     before = total;
-    if (s->zero == 3 && 16 * params / s->dp > l->press_bytes)
+    if (s->zero == 3 && 16 * params / copies > l->press_bytes)
         total *= l->press;
     if (parts) {
         fill_parts(l, s, &p, &t, sends, opt, offload, total, parts);

@@ -51,13 +51,14 @@ struct plan_layer_time {
     double head, embed;                          /* a micro-batch: last and first stage */
     double head_tp, embed_tp;                    /* of them collectives */
     double send;                                 /* a micro-batch to the next stage and back */
-    double tp_hidden;                            /* a layer */
+    double tp_hidden, cp_hidden;                 /* a layer */
+    double cp;                                   /* ranks that share weights beside dp */
     double micro;                                /* fixed, a micro-batch and stage */
     double layers, params, expert_params, table; /* parameters a GPU, of a layer; V x h / tp */
     double tables_one_stage;                     /* 1 tied, 2 not */
     double grad_bytes, opt_bytes;                /* a parameter */
     double tensors_layer, tensors;               /* gathered: a layer of the stage, in all */
-    double expert_ratio;                         /* tp / ep: replicas of an expert over dp */
+    double expert_ratio;                         /* tp / ep: replicas of an expert over dp x cp */
     double hide;                                 /* share of layers that hides traffic; 0: none */
     double gather_hide;                          /* the same for gathers before the forward pass */
     double zero3_open;                           /* share of hidden ZeRO-3 traffic that stays */

