@@ -78,8 +78,8 @@ bool plan_set_has(enum plan_set s, const struct plan_row *r)
 
 const char *plan_row_no_time(const struct plan_row *r)
 {
-    static const unsigned needs[] = { PLAN_NO_GPU,   PLAN_NO_SHAPE, PLAN_BAD_MODEL,
-                                      PLAN_NO_HEADS, PLAN_NO_CUT,   PLAN_NO_BATCH };
+    static const unsigned needs[] = { PLAN_NO_GPU, PLAN_NO_SHAPE, PLAN_BAD_MODEL, PLAN_NO_HEADS,
+                                      PLAN_NO_CUT, PLAN_NO_BATCH, PLAN_BAD_TIME };
     static const unsigned rules[] = { PLAN_R3_PEFT, PLAN_R5_OTHER_WORK, PLAN_R6_GPUS };
 
     for (size_t i = 0; i < ARRAY_SIZE(needs); i++)
