@@ -174,6 +174,10 @@ size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c,
     double h = (double)m->hidden, sets = (double)plan_stage_in_flight(c, 0) / c->vpp;
     size_t n = 0;
 
+    if (m->sample_params) {
+        add(out, &n, "as measured, a sample", m->sample_bytes);
+        return n;
+    }
     attention_parts(m, c, out, &n);
     if (c->profile.fp32_copies)
         add(out, &n, "fp32 copies in the norms", k->norm_copy_bytes * h / d.sp);
@@ -316,6 +320,10 @@ void plan_layer_memory_of(const struct plan_model *m, const struct plan_counts *
     if (m->head)
         l.logits = plan_logit_bytes(c, k) * (double)plan_ceil_div(m->vocab, c->tp) * tokens;
     l.every = c->recompute == PLAN_RECOMPUTE_FULL ? c->recompute_every : 0;
+    if (m->sample_params) { /* a sample is a sample, however long; nothing is known of its layers */
+        l.act_dense = m->sample_bytes * c->micro_batch;
+        l.input = l.head_act = l.embed_act = l.stays = 0;
+    }
     *out = l;
 }
 
