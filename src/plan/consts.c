@@ -79,10 +79,10 @@ static enum rc read_row(const struct csv *t, const size_t col[P_COUNT], size_t i
     if (n == PLAN_C_COUNT)
         return err_set(err, RC_PARSE, "line %zu: there is no constant '%s'", i + 2, name);
     r.which = (enum plan_const)n;
-    if (!str_to_f64(csv_cell(t, i, col[P_VALUE]), &r.value) || !(r.value > 0) ||
-        !str_to_f64(csv_cell(t, i, col[P_START]), &r.start) || !(r.start > 0))
-        return err_set(err, RC_PARSE, "line %zu: value and start of '%s' must be above 0", i + 2,
-                       name);
+    if (!str_to_f64(csv_cell(t, i, col[P_VALUE]), &r.value) || r.value < 0 ||
+        !str_to_f64(csv_cell(t, i, col[P_START]), &r.start) || r.start < 0 ||
+        (r.free && !(r.value > 0 && r.start > 0)))
+        return err_set(err, RC_PARSE, "line %zu: value or start of '%s' cannot be", i + 2, name);
     if (!str_to_f64(csv_cell(t, i, col[P_WIDTH]), &r.width) || r.width < 0 ||
         (r.free && !(r.width > 0)))
         return err_set(err, RC_PARSE, "line %zu: the width of '%s' cannot be", i + 2, name);
