@@ -61,7 +61,7 @@ void plan_group_of(const struct plan_rates *r, const struct plan_consts *k, doub
         return;
     if (span <= 1) {
         out->gather = out->reduce = (gpus - 1) / gpus / r->nvl;
-        out->latency = k->c[PLAN_C_NLAT];
+        out->latency = k->c[PLAN_C_NLAT] * (1 + gpus / 4);
         return;
     }
     each = fmin(fmax(gpus / span, 1), r->node);
@@ -224,6 +224,7 @@ static void fill_parts(const struct plan_layer_time *l, const struct plan_step *
     out->part[PLAN_TIME_OFFLOAD] = offload;
     out->part[PLAN_TIME_LAUNCH] += m * l->micro + l->step;
     out->hidden[PLAN_TIME_TP] = m * p->layers * l->tp_hidden;
+    out->hidden[PLAN_TIME_PP] = s->pp > 1 ? m * l->send_hidden * (s->vpp > 1 ? s->vpp : 1) : 0;
     out->hidden[PLAN_TIME_CP] = m * p->layers * l->cp_hidden;
     out->hidden[PLAN_TIME_DP] = t->hidden;
 }
@@ -244,7 +245,7 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
     experts = stage * l->expert_params;
     if (replicas_of_expert < 1)
         replicas_of_expert = 1;
-    sends = s->pp > 1 ? m * l->send * (1 + (s->vpp > 1 ? (s->vpp - 1) * l->chunk_open : 0)) : 0;
+    sends = s->pp > 1 ? m * l->send * (s->vpp > 1 ? s->vpp : 1) : 0;
     if (copies > 1)
         t = replicas(l, cut, dp, s, params + (replicas_of_expert > 1 ? experts : 0), stage);
     own = s->zero >= 1 ? params / copies + experts / replicas_of_expert : params + experts;
