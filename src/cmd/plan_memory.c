@@ -610,9 +610,8 @@ static const struct cmd_example memory_examples[] = {
       "adapters on a small GPU" },
     { "stoker plan memory --params 304M --act-bytes-sample 450M --micro-batch 64 --gpus 8",
       "a vision model, by what was measured of it" },
-    { "stoker detect --json >node.json; stoker plan memory --model llama-3.1-8b --machine node.json "
-      "--gpus 16 --zero 1",
-      "two nodes like this one" },
+    { "stoker plan memory --model llama-3.1-8b --machine node.json --gpus 16 --zero 1",
+      "two nodes like the one that 'stoker detect --json >node.json' described" },
     { 0 },
 };
 const struct cmd cmd_plan_memory = {
