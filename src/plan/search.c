@@ -264,7 +264,7 @@ static void eval_zeros(struct worker *w, struct unit *u, const struct plan_layer
             continue;
         c->zero = step.zero = zero;
         for (int i = 0; i < shards; i++) {
-            c->shard = step.shard = zero ? u->shards.v[i] : 0;
+            c->shard = zero ? u->shards.v[i] : 0;
             eval_memory(w, u, plan_step_time(half, cut, &u->groups[zero ? i : 0], &step, NULL),
                         schedules, schedule);
         }

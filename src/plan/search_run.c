@@ -74,7 +74,7 @@ static void count(const struct plan_space *s, const struct space_axes *x, struct
         worker_unit(&w, i);
 }
 
-static void members_run(struct team *t, struct member *m, int threads)
+static void members_run(struct member *m, int threads)
 {
     int started = 1;
 
@@ -120,7 +120,7 @@ enum rc plan_search(const struct plan_space *s, const struct plan_search_run *ru
                        .run = run,
                        .units = space_units(x),
                        .all = counted.tried };
-    members_run(&t, m, threads);
+    members_run(m, threads);
     for (int i = 1; i < threads; i++)
         found_merge(&m[0].found, &m[i].found);
     assert(m[0].found.tried == counted.tried);
