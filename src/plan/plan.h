@@ -168,12 +168,15 @@ struct plan_gpu {
 /* By what a user types; RC_USAGE with the nearest. */
 enum rc plan_gpu_by_name(const char *name, struct plan_gpu *out, struct err *err) MUST_USE;
 
+/* What moves bytes between nodes: its share of the line rate is in data/plan.csv. */
+enum plan_fabric { PLAN_FABRIC_RDMA, PLAN_FABRIC_EFA, PLAN_FABRIC_OMNIPATH };
 struct plan_cluster {
     struct plan_gpu gpu;
     int64_t gpus;       /* in all */
     int64_t node_gpus;  /* in one NVLink domain */
     double net_bytes_s; /* network of a node, one direction, all adapters together */
     double net_latency_s;
+    enum plan_fabric fabric;
 };
 /* A cluster of usual nodes: 8 GPUs (72 for NVL72), one adapter a GPU at the kind's usual rate. */
 void plan_cluster_usual(const struct plan_gpu *gpu, int64_t gpus, struct plan_cluster *out);

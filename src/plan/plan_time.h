@@ -38,11 +38,14 @@ struct plan_time {
     double joules; /* a step, all GPUs */
 };
 
+extern const char *const plan_part_names[PLAN_PARTS]; /* "matmul" */
+
 /* Constants of one GPU kind for time, and the one set for memory: data/plan.csv, which the fit
  * writes.  A kind without rows of its own takes another's, and says so in plan_gpu.note. */
-enum { PLAN_CONST_NAME_MAX = 16, PLAN_CONSTS_MAX = 40 };
+enum { PLAN_CONST_NAME_MAX = 16, PLAN_CONSTS_MAX = 64 };
 struct plan_consts {
     char kind[PLAN_ALIAS_MAX]; /* whose they are: "h100" */
+    char note[160];            /* whom they stand in for, and why; "" else */
     double c[PLAN_CONSTS_MAX]; /* indexed by enum plan_const, consts.h */
     struct plan_memory_consts memory;
 };
@@ -52,7 +55,7 @@ enum rc plan_consts_builtin(const struct plan_gpu *gpu, struct plan_consts *out,
 /* What of a step does not depend on the pipeline, on replicas or on ZeRO: shared by thousands of
  * configurations of a search. Depends on the model, seq, micro_batch, tp, cp, ep, etp, seq_par,
  * recompute, precision and profile, and on the cluster. */
-struct plan_layer_time;
+struct plan_layer_time; /* time.h */
 
 /* The step.  `m`, `cl` and `c` have passed their checks.  No allocation. */
 void plan_time_of(const struct plan_model *m, const struct plan_counts *n,
