@@ -33,6 +33,15 @@ struct plan_group {
 /* `gpus` of a group on `span` nodes; tp: tensor parallel, whose messages are small. */
 void plan_group_of(const struct plan_rates *r, const struct plan_consts *k, double gpus,
                    double span, bool tp, struct plan_group *out);
+/* Replicas, dp x cp GPUs: those a ZeRO shard spreads over, and the copies of a shard. */
+struct plan_groups {
+    struct plan_group shard;  /* all replicas where there is one copy */
+    struct plan_group copies; /* zero: there is one */
+    double shard_gpus;        /* by which ZeRO divides */
+};
+/* `shard` 0: all replicas. */
+void plan_groups_of(const struct plan_rates *r, const struct plan_consts *k, int32_t tp, int32_t cp,
+                    int32_t dp, int32_t shard, struct plan_groups *out);
 /* The data-parallel group of (tp, cp, dp). */
 void plan_group_dp(const struct plan_rates *r, const struct plan_consts *k, int32_t tp, int32_t cp,
                    int32_t dp, struct plan_group *out);
@@ -51,7 +60,7 @@ struct plan_layer_time {
     double head, embed;                          /* a micro-batch: last and first stage */
     double head_tp, embed_tp;                    /* of them collectives */
     double send;                                 /* a micro-batch to the next stage and back */
-    double tp_hidden;                            /* a layer */
+    double tp_hidden, cp_hidden;                 /* a layer */
     double micro;                                /* fixed, a micro-batch and stage */
     double layers, params, expert_params, table; /* parameters a GPU, of a layer; V x h / tp */
     double tables_one_stage;                     /* 1 tied, 2 not */
@@ -74,9 +83,10 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
 /* Seconds of a step.  `parts`, where it is not NULL, gets them by part; they add up. */
 struct plan_step {
     int32_t pp, vpp, micro_batches, dp, zero;
+    int32_t cp; /* 0: 1 */
 };
 double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cut,
-                      const struct plan_group *dp, const struct plan_step *s,
+                      const struct plan_groups *g, const struct plan_step *s,
                       struct plan_time *parts);
 
 #endif

@@ -177,13 +177,33 @@ static double exchange_time(const struct work *w)
     return (1 - w->dense) * (fmax(in, out) + w->k[PLAN_C_NLAT] * ep / 4);
 }
 
+/* Keys and values go round the ring of context-parallel GPUs while the core works on those that
+ * are here. */
+static double ring_time(const struct work *w)
+{
+    double cp = w->c->cp, width = 2 * w->kv;
+    bool across = cp * w->tp > w->r->node;
+
+    if (cp <= 1)
+        return 0;
+    if (w->m->kv_lora)
+        width = w->heads * (double)(w->m->qk_nope + w->m->qk_rope + w->m->v_dim);
+    return (cp - 1) * (w->size * w->tokens * width / w->tp / (across ? w->r->net : w->r->nvl) +
+                       (across ? w->k[PLAN_C_XLOG] : w->k[PLAN_C_NLAT]));
+}
+
+static double above(double x)
+{
+    return x > 0 ? x : 0;
+}
+
 struct pass { /* seconds of a layer's parts, one way */
-    double matmul, attention, memory, tp, ep;
+    double matmul, attention, memory, tp, ep, cp;
 };
 
 static double pass_sum(const struct pass *p)
 {
-    return p->matmul + p->attention + p->memory + p->tp + p->ep;
+    return p->matmul + p->attention + p->memory + p->tp + p->ep + p->cp;
 }
 
 static void add_pass(const struct pass *p, double part[PLAN_PARTS])
@@ -193,6 +213,7 @@ static void add_pass(const struct pass *p, double part[PLAN_PARTS])
     part[PLAN_TIME_MEMORY] += p->memory;
     part[PLAN_TIME_TP] += p->tp;
     part[PLAN_TIME_EP] += p->ep;
+    part[PLAN_TIME_CP] += p->cp;
 }
 
 /* Host seconds of a forward pass without waits. */
@@ -326,7 +347,7 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
     struct plan_group tp;
     struct pass f, b;
     struct work w;
-    double all_reduce, shown, wait;
+    double all_reduce, shown, wait, ring;
 
     work_of(m, r, k, c, &w);
     step_constants(&w, &o);
@@ -335,10 +356,14 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
     all_reduce = 2 * (w.size * w.tokens * w.h * tp.reduce + tp.latency);
     shown = all_reduce * o.chunk_open;
     f = (struct pass){ matmul_time(&w), attention_time(&w), elementwise_time(&w), 2 * shown,
-                       2 * exchange_time(&w) };
+                       2 * exchange_time(&w), 0 };
     b = (struct pass){ (c->lora_rank ? 1 : 2) * f.matmul,
                        (c->profile.flash ? 2.5 : 2) * f.attention, 2 * f.memory,
-                       (c->seq_par ? 3 : 2) * shown, f.ep };
+                       (c->seq_par ? 3 : 2) * shown, f.ep, 0 };
+    ring = ring_time(&w); /* backward, the gradients of keys and values go with them */
+    f.cp = above(ring - f.attention);
+    b.cp = above(2 * ring - b.attention);
+    o.cp_hidden = 3 * ring - f.cp - b.cp;
     o.tp_hidden = (c->seq_par ? 5 : 4) * (all_reduce - shown);
     ends_of(&w, all_reduce, &o);
     wait = c->profile.stack == PLAN_STACK_NANOTRON && o.across && c->tp > 1

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+/* search: the loops over the space.
+ *
+ * A unit is one (tp, cp, ep, etp, micro-batch): what the layer half of the time model depends on,
+ * but for sp, recompute and offload, of which a unit has twelve halves at most.  They are computed
+ * once and shared by all pipelines, schedules, ZeRO stages and shard groups below.  Collectives of
+ * replicas are prepared once for each (unit, pp).  Nothing is allocated below worker_unit(). */
+#include "plan/search_int.h"
+
+#include "plan/plan_int.h"
+
+#include <math.h>
+
+/* ---- values of the sizes ---- */
+enum { ETP_IS_TP = -1 };
+
+static int cmp_i32(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+void axis_divisors(struct axis *a, int64_t n)
+{
+    a->count = 0;
+    for (int64_t d = 1; d <= n / d && a->count + 2 <= AXIS_MAX; d++) {
+        if (n % d)
+            continue;
+        a->v[a->count++] = (int32_t)d;
+        if (d != n / d)
+            a->v[a->count++] = (int32_t)(n / d);
+    }
+    qsort(a->v, (size_t)a->count, sizeof(a->v[0]), cmp_i32);
+}
+
+static void axis_one(struct axis *a, int32_t v)
+{
+    a->v[0] = v;
+    a->count = 1;
+}
+
+static void axis_add_all(struct axis *a, const struct axis *from)
+{
+    int n = a->count;
+
+    for (int i = 0; i < from->count; i++) {
+        bool there = false;
+
+        for (int j = 0; j < n; j++)
+            there = there || a->v[j] == from->v[i];
+        if (!there && a->count < AXIS_MAX)
+            a->v[a->count++] = from->v[i];
+    }
+    qsort(a->v, (size_t)a->count, sizeof(a->v[0]), cmp_i32);
+}
+
+/* Chunks of a stage: divisors of the layers, and where the ends may have fewer layers, those of
+ * the layers with embedding and head counted as some. */
+static void chunks_of(const struct plan_space *s, struct axis *out)
+{
+    struct axis more;
+
+    axis_divisors(out, s->model->layers);
+    if (s->base.profile.split == PLAN_SPLIT_EVEN)
+        return;
+    for (int i = 1; i <= 2; i++) {
+        axis_divisors(&more, s->model->layers + i);
+        axis_add_all(out, &more);
+    }
+}
+
+void space_axes_of(const struct plan_space *s, struct space_axes *x)
+{
+    const struct plan_config *b = &s->base;
+    const struct {
+        unsigned bit;
+        int32_t v;
+        struct axis *axis;
+    } fixed[] = {
+        { PLAN_GIVEN_TP, b->tp, &x->tp },    { PLAN_GIVEN_CP, b->cp, &x->cp },
+        { PLAN_GIVEN_PP, b->pp, &x->pp },    { PLAN_GIVEN_EP, b->ep, &x->ep },
+        { PLAN_GIVEN_ETP, b->etp, &x->etp }, { PLAN_GIVEN_VPP, b->vpp, &x->vpp },
+        { PLAN_GIVEN_MICRO_BATCH, b->micro_batch, &x->micro_batch },
+    };
+
+    axis_divisors(&x->tp, s->cluster->gpus);
+    x->cp = x->pp = x->tp;
+    axis_divisors(&x->ep, s->model->experts ? s->model->experts : 1);
+    axis_one(&x->etp, s->model->experts ? 1 : 0);
+    if (s->model->experts) /* experts are whole, or cut as the rest is */
+        x->etp.v[x->etp.count++] = ETP_IS_TP;
+    axis_divisors(&x->micro_batch, s->batch);
+    chunks_of(s, &x->vpp);
+    for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
+        if (s->fixed & fixed[i].bit)
+            axis_one(fixed[i].axis, fixed[i].v);
+    plan_rates_of(s->cluster, s->consts, &x->rates);
+    for (int i = 0; i < x->pp.count; i++)
+        if (x->pp.v[i] <= plan_min(s->model->layers, PLAN_STAGES_MAX))
+            plan_cut_of(s->model, b->profile.split, x->pp.v[i], &x->cut[i]);
+}
+
+uint64_t space_units(const struct space_axes *x)
+{
+    return (uint64_t)x->tp.count * (uint64_t)x->cp.count * (uint64_t)x->ep.count *
+           (uint64_t)x->etp.count * (uint64_t)x->micro_batch.count;
+}
+
+/* ---- inner values ---- */
+/* Shard groups of dp x cp GPUs, the whole first. */
+static void shards_of(const struct plan_space *s, int64_t replicas, struct axis *out)
+{
+    struct axis d;
+
+    out->count = 0;
+    if (replicas == 1 || (s->fixed & PLAN_GIVEN_SHARD)) {
+        axis_one(out, s->fixed & PLAN_GIVEN_SHARD ? s->base.shard : 0);
+        return;
+    }
+    axis_divisors(&d, replicas);
+    out->v[out->count++] = 0;
+    for (int i = 1; i + 1 < d.count; i++)
+        out->v[out->count++] = d.v[i];
+}
+
+static int zeros_of(const struct plan_space *s, int64_t replicas, int shards)
+{
+    if (s->fixed & PLAN_GIVEN_ZERO)
+        return s->base.zero == 0 ? 1 : shards;
+    return replicas == 1 ? 1 : 1 + 3 * shards;
+}
+
+/* Units of full recompute: those that divide the layers of a chunk. */
+static void every_of(const struct plan_space *s, int32_t pp, int32_t vpp, struct axis *out)
+{
+    if (s->fixed & PLAN_GIVEN_EVERY)
+        axis_one(out, s->base.recompute_every);
+    else
+        axis_divisors(out, plan_ceil_div(s->model->layers, (int64_t)pp * vpp));
+}
+
+static bool wants_recompute(const struct plan_space *s, int rc)
+{
+    return !(s->fixed & PLAN_GIVEN_RECOMPUTE) || (int)s->base.recompute == rc;
+}
+
+/* Schedules of (pp, vpp): how many, from which on. */
+static int schedules_of(const struct plan_space *s, int32_t pp, int32_t vpp,
+                        enum plan_schedule out[2])
+{
+    int n = 0;
+
+    if (vpp > 1) {
+        out[n++] = PLAN_INTERLEAVED;
+    } else {
+        out[n++] = PLAN_1F1B;
+        if (pp > 1)
+            out[n++] = PLAN_GPIPE;
+    }
+    if (!(s->fixed & PLAN_GIVEN_SCHEDULE))
+        return n;
+    for (int i = 0; i < n; i++)
+        if (out[i] == s->base.schedule) {
+            out[0] = out[i];
+            return 1;
+        }
+    return 0;
+}
+
+static uint64_t inner_count(const struct plan_space *s, const struct unit *u, int schedules)
+{
+    uint64_t recomputes = 0;
+
+    for (int rc = 0; rc < 3; rc++)
+        if (wants_recompute(s, rc))
+            recomputes += rc == PLAN_RECOMPUTE_FULL ? (uint64_t)u->every.count : 1;
+    return recomputes * (uint64_t)u->zeros * (uint64_t)schedules * (s->offload ? 2 : 1);
+}
+
+/* ---- one configuration ---- */
+static void accept(struct worker *w, const struct plan_pick *p)
+{
+    struct plan_found *f = w->found;
+    size_t place = (size_t)((double)p->memory / (double)w->space->limit * 63.999);
+
+    if (plan_pick_cmp(p, &w->best) < 0)
+        w->best = *p;
+    if (w->space->all)
+        found_offer_top(f, p);
+    if (p->score_s > w->ceiling[place])
+        return;
+    found_offer_front(f, p);
+    /* whoever stands above this place and is not faster cannot come into the front */
+    for (size_t i = place + 1; i < ARRAY_SIZE(w->ceiling) && w->ceiling[i] > p->score_s; i++)
+        w->ceiling[i] = p->score_s;
+}
+
+static inline void consider(struct worker *w, const struct plan_config *c, double step_s,
+                            uint64_t memory)
+{
+    struct plan_found *f = w->found;
+    struct plan_pick p;
+
+    f->tried++;
+    if (memory > w->space->limit && memory > f->least.memory)
+        return;
+    p.score_s = step_s * w->scale;
+    p.step_s = step_s;
+    p.memory = memory;
+    if (memory <= f->least.memory) {
+        p.config = *c;
+        if (pick_is_leaner(&p, &f->least))
+            f->least = p;
+    }
+    if (memory > w->space->limit)
+        return;
+    f->fit++;
+    f->better += p.score_s < w->space->reference;
+    if (p.score_s > w->best.score_s && !w->space->all &&
+        p.score_s > w->ceiling[(size_t)((double)memory / (double)w->space->limit * 63.999)])
+        return;
+    p.config = *c;
+    accept(w, &p);
+}
+
+/* All schedules and units of recompute: one time, and the memory of each. */
+static void eval_memory(struct worker *w, struct unit *u, double step_s, const int schedules,
+                        const enum plan_schedule *schedule)
+{
+    const struct plan_space *s = w->space;
+    int every = u->c.recompute == PLAN_RECOMPUTE_FULL ? u->every.count : 1;
+
+    for (int e = 0; e < every; e++) {
+        u->c.recompute_every = u->c.recompute == PLAN_RECOMPUTE_FULL ? u->every.v[e] : 1;
+        for (int i = 0; i < schedules; i++) {
+            struct plan_memory m;
+
+            u->c.schedule = schedule[i];
+            plan_memory_of(s->model, s->counts, &u->c, &s->consts->memory, &m);
+            consider(w, &u->c, step_s, m.total);
+        }
+    }
+    u->c.recompute_every = 1;
+}
+
+static void eval_zeros(struct worker *w, struct unit *u, const struct plan_layer_time *half,
+                       const struct plan_cut *cut, int schedules,
+                       const enum plan_schedule *schedule)
+{
+    const struct plan_space *s = w->space;
+    struct plan_config *c = &u->c;
+    struct plan_step step = { .pp = c->pp,
+                              .vpp = c->vpp,
+                              .micro_batches = c->grad_acc,
+                              .dp = c->dp,
+                              .cp = c->cp };
+
+    for (int zero = 0; zero <= 3; zero++) {
+        int shards = zero == 0 ? 1 : u->shards.count;
+
+        if (s->fixed & PLAN_GIVEN_ZERO ? s->base.zero != zero
+                                       : zero && (int64_t)c->dp * c->cp == 1)
+            continue;
+        c->zero = step.zero = zero;
+        for (int i = 0; i < shards; i++) {
+            c->shard = zero ? u->shards.v[i] : 0;
+            eval_memory(w, u, plan_step_time(half, cut, &u->groups[zero ? i : 0], &step, NULL),
+                        schedules, schedule);
+        }
+    }
+    c->zero = c->shard = 0;
+}
+
+static const struct plan_layer_time *half_of(struct worker *w, struct unit *u)
+{
+    const struct plan_config *c = &u->c;
+    struct plan_layer_time *h = &u->half[c->offload_optimizer][c->seq_par][c->recompute];
+    bool *ready = &u->ready[c->offload_optimizer][c->seq_par][c->recompute];
+
+    if (!*ready)
+        plan_layer_time_of(w->space->model, &w->axes->rates, w->space->consts, c, h);
+    *ready = true;
+    return h;
+}
+
+/* One (pp, vpp, sp): its rules hold. */
+static void eval_inner(struct worker *w, struct unit *u, const struct plan_cut *cut, int schedules,
+                       const enum plan_schedule *schedule)
+{
+    const struct plan_space *s = w->space;
+
+    for (int off = 0; off < (s->offload ? 2 : 1); off++)
+        for (int rc = 0; rc < 3; rc++) {
+            if (!wants_recompute(s, rc))
+                continue;
+            u->c.offload_optimizer = s->base.offload_optimizer || off;
+            u->c.recompute = (enum plan_recompute)rc;
+            eval_zeros(w, u, half_of(w, u), cut, schedules, schedule);
+        }
+    u->c.offload_optimizer = s->base.offload_optimizer;
+    u->c.recompute = PLAN_RECOMPUTE_NONE;
+}
+
+static void eval_chunks(struct worker *w, struct unit *u, const struct plan_cut *cut, int32_t vpp)
+{
+    const struct plan_space *s = w->space;
+    struct plan_config *c = &u->c;
+    enum plan_schedule schedule[2];
+    int schedules = schedules_of(s, c->pp, vpp, schedule);
+    bool divides = s->batch % ((int64_t)c->dp * c->micro_batch) == 0;
+
+    every_of(s, c->pp, vpp, &u->every);
+    c->vpp = vpp;
+    c->schedule = schedule[0];
+    w->best.score_s = INFINITY;
+    for (int sp = 0; sp < 2 && schedules; sp++) {
+        enum plan_rule rule = PLAN_RULE_BATCH;
+        uint64_t count = inner_count(s, u, schedules);
+
+        if ((s->fixed & PLAN_GIVEN_SP) && s->base.seq_par != sp)
+            continue;
+        c->seq_par = sp;
+        if (divides)
+            rule = plan_config_rule(s->model, s->cluster, c);
+        if (rule != PLAN_RULE_OK)
+            w->found->excluded[rule] += count;
+        else if (w->count_only)
+            w->found->tried += count;
+        else
+            eval_inner(w, u, cut, schedules, schedule);
+    }
+    if (!s->all && w->best.score_s < INFINITY)
+        found_offer_top(w->found, &w->best);
+}
+
+static void eval_pipeline(struct worker *w, struct unit *u, int pp_place)
+{
+    const struct plan_space *s = w->space;
+    const struct space_axes *x = w->axes;
+    struct plan_config *c = &u->c;
+    int64_t model = (int64_t)c->tp * c->cp * x->pp.v[pp_place], dp = s->cluster->gpus / model;
+    int64_t round = dp * c->micro_batch;
+
+    if (s->cluster->gpus % model || ((s->fixed & PLAN_GIVEN_DP) && s->base.dp != dp))
+        return;
+    c->pp = x->pp.v[pp_place];
+    c->dp = (int32_t)dp;
+    c->grad_acc = (int32_t)plan_max(1, s->batch / round);
+    shards_of(s, dp * c->cp, &u->shards);
+    u->zeros = zeros_of(s, dp * c->cp, u->shards.count);
+    if (!w->count_only && s->batch % round == 0)
+        for (int i = 0; i < u->shards.count; i++)
+            plan_groups_of(&x->rates, s->consts, c->tp, c->cp, c->dp, u->shards.v[i],
+                           &u->groups[i]);
+    for (int i = 0; i < x->vpp.count; i++)
+        eval_chunks(w, u, &x->cut[pp_place], x->vpp.v[i]);
+}
+
+void worker_init(struct worker *w, const struct plan_space *s, const struct space_axes *x,
+                 struct plan_found *f, struct unit *u)
+{
+    *w = (struct worker){ .space = s, .axes = x, .found = f, .unit = u };
+    for (size_t i = 0; i < ARRAY_SIZE(w->ceiling); i++)
+        w->ceiling[i] = INFINITY;
+}
+
+static int32_t digit(uint64_t *unit, const struct axis *a)
+{
+    int32_t v = a->v[*unit % (uint64_t)a->count];
+
+    *unit /= (uint64_t)a->count;
+    return v;
+}
+
+void worker_unit(struct worker *w, uint64_t unit)
+{
+    const struct space_axes *x = w->axes;
+    struct unit *u = w->unit;
+
+    u->c = w->space->base;
+    memset(u->ready, 0, sizeof(u->ready));
+    u->c.vpp = u->c.recompute_every = 1;
+    u->c.zero = u->c.shard = 0;
+    u->c.recompute = PLAN_RECOMPUTE_NONE;
+    u->c.micro_batch = digit(&unit, &x->micro_batch);
+    u->c.etp = digit(&unit, &x->etp);
+    u->c.ep = digit(&unit, &x->ep);
+    u->c.cp = digit(&unit, &x->cp);
+    u->c.tp = digit(&unit, &x->tp);
+    if (w->space->cluster->gpus % ((int64_t)u->c.tp * u->c.cp) ||
+        (u->c.etp == ETP_IS_TP && u->c.tp == 1))
+        return;
+    if (u->c.etp == ETP_IS_TP)
+        u->c.etp = u->c.tp;
+    w->scale = u->c.tp > w->space->cluster->node_gpus ? PLAN_TP_ACROSS : 1;
+    for (int i = 0; i < x->pp.count; i++)
+        eval_pipeline(w, u, i);
+}
