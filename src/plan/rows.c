@@ -97,19 +97,18 @@ static const char *cell(const struct reader *r, enum col c)
 static int64_t whole(const struct reader *r, enum col c)
 {
     const char *s = cell(r, c), *digits;
-    char text[24];
+    char text[16] = ""; /* up to 10^15: no overflow below */
     int64_t v;
     size_t len;
 
     digits = *s == '~' ? s + 1 : s;
     len = strspn(digits, "0123456789");
-    if (!len || len >= sizeof(text) - 4)
+    if (!len || len >= sizeof(text))
         return 0;
     memcpy(text, digits, len);
-    if (digits[len] == 'K')
-        memcpy(text + len, "000", 3), len += 3;
-    text[len] = 0;
-    return str_to_i64(text, 10, &v) ? v : 0;
+    if (!str_to_i64(text, 10, &v))
+        return 0;
+    return digits[len] == 'K' ? v * 1024 : v;
 }
 
 static double real(const struct reader *r, enum col c)
@@ -222,11 +221,15 @@ static void choose_tied(const struct reader *r, struct plan_row *o)
 {
     struct plan_model other = o->model;
     struct plan_counts n;
-    double want = real(r, C_PARAMS) * 1e9;
+    double want, ulp;
 
     other.tied = !other.tied;
-    if (!(want > 0) || strstr(cell(r, C_NOTES), "embedding ") ||
-        plan_model_counts(&other, &n, NULL) ||
+    if (!plan_count_parse(cell(r, C_PARAMS), &want, &ulp))
+        return;
+    want *= 1e9;
+    ulp *= 1e9;
+    if (!(want > 0) || fabs((double)o->counts.total - want) <= ulp / 2 ||
+        strstr(cell(r, C_NOTES), "embedding ") || plan_model_counts(&other, &n, NULL) ||
         fabs((double)n.total - want) >= fabs((double)o->counts.total - want))
         return;
     o->model = other;
@@ -269,20 +272,36 @@ static void read_model(const struct reader *r, struct plan_row *o)
 }
 
 /* ---- hardware ---- */
+
+/* "8x200Gb", "4 Omni-Path 100Gb/s", "8x50GB/s", "800Gb/s": bytes/s of a node, 0: not said. */
+static double read_net(const char *hw, enum plan_fabric *fabric)
+{
+    int a = 0, b = 0, at = 0;
+
+    *fabric = strstr(hw, "Omni-Path") ? PLAN_FABRIC_OMNIPATH
+              : strstr(hw, "EFA")     ? PLAN_FABRIC_EFA
+                                      : PLAN_FABRIC_RDMA;
+    for (const char *p = hw; *p; p++) {
+        bool start = *p >= '0' && *p <= '9' && (p == hw || p[-1] < '0' || p[-1] > '9');
+
+        if (!start || strspn(p, "0123456789") > 5)
+            continue;
+        if ((sscanf(p, "%5dx%5dGb%n", &a, &b, &at) == 2 && at) ||
+            (sscanf(p, "%5d Omni-Path %5dGb/s%n", &a, &b, &at) == 2 && at))
+            return a * 1e9 / 8 * b;
+        if (sscanf(p, "%5dx%5dGB/s%n", &a, &b, &at) == 2 && at)
+            return a * 1e9 * b;
+        if (sscanf(p, "%5dGb/s%n", &b, &at) == 1 && at)
+            return b * 1e9 / 8;
+    }
+    return 0;
+}
+
 static void read_cluster(const struct reader *r, struct plan_row *o)
 {
-    static const struct {
-        const char *text;
-        double bytes_s; /* of a node, one direction */
-    } nets[] = {
-        { "4 Omni-Path 100Gb/s", 50e9 },
-        { "1600Gb/s", 200e9 },
-        { "800Gb/s", 100e9 },
-        { "8x200Gb", 200e9 },
-        { "8x50GB/s", 400e9 },
-    };
     const char *hw = cell(r, C_HARDWARE);
-    size_t i = 0, n = 0;
+    double net;
+    size_t i = 0;
 
     while (i < GPU_KINDS && !strstr(hw, gpu_kinds[i][0]))
         i++;
@@ -291,10 +310,9 @@ static void read_cluster(const struct reader *r, struct plan_row *o)
         return;
     }
     plan_cluster_usual(&r->gpus[i], whole(r, C_GPUS), &o->cluster);
-    while (n < ARRAY_SIZE(nets) && !strstr(hw, nets[n].text))
-        n++;
-    if (n < ARRAY_SIZE(nets))
-        o->cluster.net_bytes_s = nets[n].bytes_s;
+    net = read_net(hw, &o->cluster.fabric);
+    if (net > 0)
+        o->cluster.net_bytes_s = net;
 }
 
 /* ---- configuration ---- */
@@ -306,13 +324,13 @@ static void read_zero(const struct reader *r, struct plan_config *c)
     c->zero = 0;
     if (*s >= '0' && *s <= '3' && !s[1])
         c->zero = *s - '0';
-    else if (strstr(s, "ZeRO-3"))
-        c->zero = 3;
-    else if (strstr(s, "ZeRO-2"))
+    else if (strstr(s, "(0)")) /* gradients and weights are whole: the optimizer is sharded */
+        c->zero = 1;
+    else if (strstr(s, "ZeRO-2") || strstr(s, "SHARD_GRAD"))
         c->zero = 2;
-    else if (shard > 0 && shard <= PLAN_GPUS_MAX) {
+    else if (strstr(s, "ZeRO-3") || (str_starts(s, "FSDP") && !strstr(s, "NO_SHARD"))) {
         c->zero = 3;
-        c->shard = (int32_t)shard;
+        c->shard = shard > 0 && shard <= PLAN_GPUS_MAX ? (int32_t)shard : 0;
     } else if (str_starts(s, "dist-opt") || strstr(s, "ZeRO-1"))
         c->zero = 1;
 }
@@ -346,9 +364,14 @@ static enum plan_precision read_precision(const struct reader *r)
 static void read_profile(const struct reader *r, struct plan_config *c)
 {
     const char *split = cell(r, C_SPLIT);
-    bool nanotron = str_eq(cell(r, C_FRAMEWORK), "nanotron");
+    const char *framework = cell(r, C_FRAMEWORK);
+    bool nanotron = str_eq(framework, "nanotron");
+    bool fsdp = str_eq(framework, "torch-fsdp") || str_starts(cell(r, C_ZERO), "FSDP");
 
     c->profile = (struct plan_profile){
+        .stack = nanotron ? PLAN_STACK_NANOTRON
+                 : fsdp   ? PLAN_STACK_FSDP
+                          : PLAN_STACK_MEGATRON,
         .fused = str_eq(cell(r, C_KERNELS), "fused"),
         .flash = !str_eq(cell(r, C_ATTN), "unfused"),
         .dp_overlap = str_eq(cell(r, C_OVERLAP), "yes"),
@@ -374,7 +397,9 @@ static void read_batch(const struct reader *r, struct plan_row *o)
         mbs = 1;
     }
     each = mbs * c->dp;
-    if (!ga && o->global_batch >= each)
+    /* FSDP's micro-batches need not divide the batch; elsewhere a batch that is given is */
+    if (o->global_batch >= each &&
+        (!ga || (c->profile.stack != PLAN_STACK_FSDP && o->global_batch % each == 0)))
         ga = o->global_batch / each;
     if (!o->global_batch && ga > 0 && ga <= PLAN_BATCH_MAX)
         o->global_batch = ga * each;
@@ -442,6 +467,23 @@ static double rounding(const struct reader *r, enum col c)
     return plan_count_parse(s, &v, &ulp) && v > 0 ? ulp / v / 2 : 0;
 }
 
+/* Seconds of a step from a printed TFLOP/s, where its convention is known. */
+static double time_from_rate(const struct plan_row *o)
+{
+    const struct plan_measured *m = &o->measured;
+    struct plan_recompute_share again = { 0, 0 };
+    double all = m->tflops_gpu * 1e12 * (double)o->cluster.gpus;
+
+    if (!m->flops_known || !(all > 0) || (o->missing & (PLAN_NO_SHAPE | PLAN_BAD_MODEL)))
+        return 0;
+    if (o->config.recompute == PLAN_RECOMPUTE_FULL)
+        again.layers = 1;
+    else if (o->config.recompute == PLAN_RECOMPUTE_SELECTIVE)
+        again.attention = 1;
+    return plan_flops_token(&o->model, o->config.seq, m->flops, again) * (double)o->global_batch *
+           (double)o->config.seq / all;
+}
+
 static void read_measured(const struct reader *r, struct plan_row *o)
 {
     static const struct {
@@ -480,6 +522,8 @@ static void read_measured(const struct reader *r, struct plan_row *o)
     if (!(m->iter_s > 0) && m->tokens_s_gpu > 0 && o->global_batch > 0 && o->cluster.gpus > 0)
         m->iter_s = (double)o->global_batch * (double)o->config.seq / m->tokens_s_gpu /
                     (double)o->cluster.gpus;
+    if (!(m->iter_s > 0))
+        m->iter_s = time_from_rate(o);
     m->failed = !(m->iter_s > 0) && (strstr(notes, "OOM") || strstr(notes, "crash"));
 }
 
@@ -498,9 +542,9 @@ static bool is_clean(const struct plan_row *o)
     if (o->cluster.gpus <= o->cluster.node_gpus || (c->pp == 1 && c->tp <= 8))
         return true;
     flops = plan_flops_token(&o->model, c->seq, PLAN_FLOPS_SIX_N, none) * (double)c->seq *
-            c->micro_batch / ((double)c->tp * c->pp);
-    limit = flops / (floor_mfu * o->cluster.gpu.bf16_flops) + 0.5;
-    return o->measured.iter_s / (c->grad_acc + c->pp - 1) <= limit;
+            (double)o->global_batch / (double)o->cluster.gpus;
+    limit = flops / (floor_mfu * o->cluster.gpu.bf16_flops);
+    return o->measured.iter_s <= limit + 0.5 * c->grad_acc;
 }
 
 static void mark_rules(struct plan_row *o)
