@@ -146,8 +146,8 @@ static const struct cmd cmd_plan_models = {
     .run = run_models,
 };
 
-static const struct cmd *const subs[] = { &cmd_plan_memory, &cmd_plan_models, &cmd_plan_train,
-                                          &cmd_plan_validate, NULL };
+static const struct cmd *const subs[] = { &cmd_plan_memory,   &cmd_plan_models, &cmd_plan_train,
+                                          &cmd_plan_validate, &cmd_plan_fit,    NULL };
 const struct cmd cmd_plan = {
     .name = "plan",
     .summary = "work out what a training job needs before it runs",

@@ -253,8 +253,7 @@ static void eval_zeros(struct worker *w, struct unit *u, const struct plan_layer
     struct plan_step step = { .pp = c->pp,
                               .vpp = c->vpp,
                               .micro_batches = c->grad_acc,
-                              .dp = c->dp,
-                              .cp = c->cp };
+                              .dp = c->dp };
 
     for (int zero = 0; zero <= 3; zero++) {
         int shards = zero == 0 ? 1 : u->shards.count;
