@@ -159,6 +159,15 @@ static void print_head(struct cmd_ctx *ctx, const struct train_job *j)
     buf_release(&text);
 }
 
+/* Does any of the best have a pipeline? */
+static bool pipelines(const struct plan_found *f)
+{
+    for (size_t i = 0; i < f->top_count; i++)
+        if (f->top[i].config.pp > 1)
+            return true;
+    return false;
+}
+
 static void print_space(struct cmd_ctx *ctx, const struct train_job *j)
 {
     const struct train_case *k = &j->cases[j->chosen];
@@ -178,6 +187,9 @@ static void print_space(struct cmd_ctx *ctx, const struct train_job *j)
         buf_addf(&rules, "%s%s %s", rules.len ? ", " : "", plan_rule_names[i], buf_str(&n));
         buf_release(&n);
     }
+    if (f->excluded[PLAN_RULE_PP_EVEN] && !pipelines(f))
+        buf_addf(&rules, " (--split ends-less lets stages of %lld layers be uneven)",
+                 (long long)j->model.layers);
     if (rules.len) {
         buf_reset(&tried);
         buf_addf(&tried, "Refused, by rule: %s.", buf_str(&rules));
@@ -190,10 +202,31 @@ static void print_space(struct cmd_ctx *ctx, const struct train_job *j)
 }
 
 /* ---- tables ---- */
+
+/* Rows of the ranking: the choice, and then the best of every cut (or all). */
+static size_t ranked(const struct train_job *j)
+{
+    return j->cases[j->chosen].found.top_count + 1;
+}
+
+static const struct plan_config *ranked_at(const struct train_job *j, size_t row)
+{
+    const struct plan_found *f = &j->cases[j->chosen].found;
+
+    return row == 0 ? &plan_choice(f)->config : &f->top[row - 1].config;
+}
+
+static void rank_cell(struct table *t, size_t row)
+{
+    if (row == 0)
+        table_cell(t, COLOUR_GREEN, "*");
+    else
+        table_cell(t, COLOUR_NONE, "%zu", row);
+}
+
 static void print_ranking(struct cmd_ctx *ctx, const struct train_job *j)
 {
     const struct train_case *k = &j->cases[j->chosen];
-    const struct plan_pick *choice = plan_choice(&k->found);
     struct table *t = table_new();
 
     table_col(t, "", TABLE_RIGHT);
@@ -205,15 +238,14 @@ static void print_ranking(struct cmd_ctx *ctx, const struct train_job *j)
     if (j->tokens > 0)
         table_col(t, "days", TABLE_RIGHT);
     table_col(t, j->tokens > 0 ? "cost" : "$/Gtok", TABLE_RIGHT);
-    for (size_t i = 0; i < k->found.top_count; i++) {
-        const struct plan_config *c = &k->found.top[i].config;
-        bool mine = plan_pick_cmp(&k->found.top[i], choice) == 0;
+    for (size_t i = 0; i < ranked(j); i++) {
+        const struct plan_config *c = ranked_at(j, i);
         struct train_figures f;
 
         train_figures(j, k, c, &f);
         table_row(t);
-        table_cell(t, mine ? COLOUR_GREEN : COLOUR_NONE, "%s%zu", mine ? "* " : "", i + 1);
-        config_cell(t, mine ? COLOUR_BOLD : COLOUR_NONE, c);
+        rank_cell(t, i);
+        config_cell(t, i ? COLOUR_NONE : COLOUR_BOLD, c);
         table_cell(t, COLOUR_NONE, "%.3f", f.time.step_s);
         table_cell(t, COLOUR_NONE, "%.0f", f.time.tokens_s);
         table_cell(t, COLOUR_NONE, "%.1f%%", 100 * f.time.mfu);
@@ -236,8 +268,8 @@ static void print_parts(struct cmd_ctx *ctx, const struct train_job *j)
     struct table *t = table_new();
     struct train_figures f;
 
-    for (size_t i = 0; i < k->found.top_count; i++) {
-        train_figures(j, k, &k->found.top[i].config, &f);
+    for (size_t i = 0; i < ranked(j); i++) {
+        train_figures(j, k, ranked_at(j, i), &f);
         for (int p = 0; p < PLAN_PARTS; p++)
             used[p] = used[p] || f.time.part[p] >= 0.0005;
     }
@@ -245,10 +277,10 @@ static void print_parts(struct cmd_ctx *ctx, const struct train_job *j)
     for (int p = 0; p < PLAN_PARTS; p++)
         if (used[p])
             table_col(t, part_name(p), TABLE_RIGHT);
-    for (size_t i = 0; i < k->found.top_count; i++) {
-        train_figures(j, k, &k->found.top[i].config, &f);
+    for (size_t i = 0; i < ranked(j); i++) {
+        train_figures(j, k, ranked_at(j, i), &f);
         table_row(t);
-        table_cell(t, COLOUR_NONE, "%zu", i + 1);
+        rank_cell(t, i);
         for (int p = 0; p < PLAN_PARTS; p++)
             if (used[p])
                 table_cell(t, COLOUR_NONE, "%.0f", 1e3 * f.time.part[p]);
@@ -357,9 +389,10 @@ static void print_why(struct cmd_ctx *ctx, const struct train_job *j)
         buf_reset(&text);
         buf_reset(&line);
         plan_config_text(&second->config, &text);
-        buf_addf(&line, "Beside it %s takes %.2f %% %s and %+.1f GiB: ", buf_str(&text),
-                 100 * fabs(d), d < 0 ? "less time" : "longer",
-                 ((double)second->memory - (double)choice->memory) / GIB);
+        buf_addf(&line, "The runner-up, %s, takes %.2f %% %s and %.1f GiB %s: ", buf_str(&text),
+                 100 * fabs(d), d < 0 ? "less time" : "more time",
+                 fabs((double)second->memory - (double)choice->memory) / GIB,
+                 second->memory < choice->memory ? "less" : "more");
         train_differences(&a.time, &b.time, &line);
         buf_addc(&line, '.');
         if (second->config.tp > k->cluster.node_gpus)
@@ -414,9 +447,11 @@ static void print_notes(struct cmd_ctx *ctx, const struct train_job *j)
     struct train_figures f;
 
     train_figures(j, k, &plan_choice(&k->found)->config, &f);
-    buf_addf(&line, "Of published runs the fit had not seen, eight in ten took %+.0f %% to %+.0f %% "
-                    "of what it says%s: the choice's step is %.2f to %.2f s",
-             100 * (j->band_low - 1), 100 * (j->band_high - 1),
+    buf_addf(&line,
+             "Error band: of published runs that the fit had not seen, eight in ten took between "
+             "%.0f %% less and %.0f %% more than predicted%s. So the choice's step is %.2f to "
+             "%.2f s",
+             100 * (1 - j->band_low), 100 * (j->band_high - 1),
              j->band_stand_in ? " (none of this hardware and kind of model is among them)" : "",
              f.time.step_s * j->band_low, f.time.step_s * j->band_high);
     if (j->tokens > 0)

@@ -90,7 +90,7 @@ static void megatron_model(struct job *j)
         flag(j, "--qk-head-dim %lld --qk-pos-emb-head-dim %lld --v-head-dim %lld", ll(m->qk_nope),
              ll(m->qk_rope), ll(m->v_dim));
     }
-    flag(j, "--ffn-hidden-size %lld", ll(m->ffn));
+    flag(j, "--ffn-hidden-size %lld", ll(m->ffn ? m->ffn : m->expert_ffn));
     if (m->gated)
         flag(j, "--swiglu");
     if (!m->norm_bias)
