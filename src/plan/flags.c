@@ -95,6 +95,8 @@ static void megatron_model(struct job *j)
         flag(j, "--swiglu");
     if (!m->norm_bias)
         flag(j, "--normalization RMSNorm");
+    if (!m->mlp_bias && !m->out_bias)
+        flag(j, "--disable-bias-linear%s", m->qkv_bias ? " --add-qkv-bias" : "");
     if (!m->positions)
         flag(j, "--position-embedding-type rope");
     if (!m->tied)

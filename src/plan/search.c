@@ -21,17 +21,19 @@ static int cmp_i32(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* In order: the small ones upwards, then their partners. */
 void axis_divisors(struct axis *a, int64_t n)
 {
+    int small;
+
     a->count = 0;
-    for (int64_t d = 1; d <= n / d && a->count + 2 <= AXIS_MAX; d++) {
-        if (n % d)
-            continue;
-        a->v[a->count++] = (int32_t)d;
-        if (d != n / d)
-            a->v[a->count++] = (int32_t)(n / d);
-    }
-    qsort(a->v, (size_t)a->count, sizeof(a->v[0]), cmp_i32);
+    for (int64_t d = 1; d <= n / d && a->count < AXIS_MAX / 2; d++)
+        if (n % d == 0)
+            a->v[a->count++] = (int32_t)d;
+    small = a->count;
+    for (int i = small - 1; i >= 0; i--)
+        if (a->v[i] != n / a->v[i])
+            a->v[a->count++] = (int32_t)(n / a->v[i]);
 }
 
 static void axis_one(struct axis *a, int32_t v)

@@ -46,7 +46,7 @@ enum plan_given {
 };
 enum { PLAN_CONFIG_TEXT_MAX = 512 };
 /* The text of plan_config_text(), in any order, blanks or commas between the words; "tp=8" is
- * "tp8", "nosp" and "none" say so.  What it does not name stays as it is in `c`.  RC_PARSE with
+ * "tp8", "nosp" and "none" say so.  What it does not name stays as it is in `c`.  RC_USAGE with
  * the nearest word. */
 enum rc plan_config_parse(const char *text, struct plan_config *c, unsigned *out_given,
                           struct err *err) MUST_USE;

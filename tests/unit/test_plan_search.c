@@ -354,7 +354,7 @@ TEST(words_that_are_none_are_named)
 
         plan_config_init(&c);
         before = c;
-        assert_int_equal(plan_config_parse(rows[i].text, &c, &given, &err), RC_PARSE);
+        assert_int_equal(plan_config_parse(rows[i].text, &c, &given, &err), RC_USAGE);
         if (!strstr(err.msg, rows[i].msg) || !strstr(err.hint, rows[i].hint))
             fail_msg("'%s': %s | %s", rows[i].text, err.msg, err.hint);
         assert_memory_equal(&c, &before, sizeof(c)); /* untouched */
