@@ -113,7 +113,7 @@ test_expect 'absurd batches, numbers of GPUs, models and unknown GPUs: the neare
 '
 test_expect 'configurations that cannot be: the word, or the rule and the nearest value' '
     refused 2 "'"'tq8'"' says nothing" "tp" $M --explain "tq8 mbs1" &&
-    refused 2 "rule tp-heads" "is 2." $M --explain "tp3 dp1 mbs1" &&
+    refused 2 "rule tp-kv-heads" "is 8." --model llama-3.1-8b --gpus 16 --batch 16 --explain "tp16 mbs1" &&
     refused 2 "rule batch" "24." $M --explain "dp8 mbs3" &&
     refused 2 "--compare takes two" "--compare" $M --compare "tp8" &&
     refused 2 "one at a time" "Leave" $M --explain tp8 --flags megatron
