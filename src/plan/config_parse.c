@@ -32,11 +32,12 @@ static const struct size_word sizes[] = {
     SIZE("every", recompute_every, PLAN_GIVEN_EVERY, 1, PLAN_LAYERS_MAX),
 };
 /* Words without a number.  "recompute" and "layers" only stand behind others. */
-static const char *const words[] = { "sp",          "nosp",  "none",     "selective",
-                                     "full",        "1f1b",  "gpipe",    "interleaved",
-                                     "bf16",        "fsdp",  "pure",     "bf16-grads",
-                                     "fp8",         "fp32",  "recompute", "layers",
-                                     "offload-all", "offload-optimizer", "offload-none" };
+static const char *const words[] = {
+    "sp",          "nosp",        "none",      "selective", "full",        "1f1b",
+    "gpipe",       "interleaved", "bf16",      "fsdp",      "pure",        "bf16-grads",
+    "fp8",         "fp32",        "recompute", "layers",    "offload-all", "offload-optimizer",
+    "offload-none"
+};
 
 static int place(const char *const *names, const char *s)
 {
