@@ -6,7 +6,7 @@
  *
  *   facts    tables in data/ about failures, prices, power and error bands, each with its source
  *   failure  interruptions: how often, how often to save, what is lost, how many spares
- *   pick     the fastest configuration that fits a number of GPUs
+ *   best     the configuration the search chooses for a number of GPUs
  *   campaign all of it for one run: days, GPU-hours, dollars, watts, each as a range
  *
  * A range comes from two places that are kept apart: the error of the time model on published runs
@@ -137,27 +137,27 @@ void plan_outage_play(const struct plan_outage *o, double work_s, double interva
 double plan_spares_suffice(double mean_away, int64_t spares);
 int64_t plan_spares_for(double mean_away, double p);
 
-/* ---- pick ---- */
-struct plan_pick_want {
+/* ---- best ---- */
+struct plan_best_want {
     int64_t batch; /* sequences in a step, in all */
     int64_t seq;
     double free_share; /* of a GPU's memory, kept free */
     enum plan_precision precision;
-    bool precision_free; /* fp8 too, where the GPU has it */
     int32_t lora_rank, base_bits;
+    int threads; /* of the search; 0: one */
 };
-struct plan_pick {
+struct plan_best {
     struct plan_config config;
     struct plan_memory memory;
     struct plan_time time;
-    size_t tried, fit; /* configurations that pass the rules, and those that fit */
+    uint64_t tried, fit; /* configurations that pass the rules, and those that fit */
 };
-/* RC_LIMIT when nothing fits, with the fewest bytes that any configuration took. */
-enum rc plan_pick(const struct plan_model *m, const struct plan_counts *n,
-                  const struct plan_cluster *cl, const struct plan_pick_want *want,
-                  struct plan_pick *out, struct err *err) MUST_USE;
-/* Sequences in a step people would take: batch tokens of published runs of this size. */
-int64_t plan_usual_batch(const struct plan_counts *n, int64_t seq, int64_t gpus);
+/* The search's choice, with its time by part.  Whole replicas share ZeRO's parts (no smaller shard
+ * groups), which keeps the space small enough to ask for many cluster sizes.  RC_LIMIT when nothing
+ * fits: the message has what the smallest takes. */
+enum rc plan_best_of(const struct plan_model *m, const struct plan_counts *n,
+                     const struct plan_cluster *cl, const struct plan_best_want *want,
+                     struct plan_best *out, struct err *err) MUST_USE;
 
 /* ---- campaign ---- */
 struct plan_campaign_want {
