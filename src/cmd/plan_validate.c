@@ -7,7 +7,8 @@
 #include "plan/rows.h"
 
 struct validate_opts {
-    bool json, rows;
+    bool json, rows, leave_out;
+    const char *picture;
 };
 
 static void cell_errors(struct table *t, const struct plan_errors *e, double target)
@@ -194,7 +195,8 @@ static void json_source(struct json_out *w, const struct plan_source_report *s)
     json_obj_end(w);
 }
 
-static void print_json(struct cmd_ctx *ctx, const struct plan_report *r)
+static void print_json(struct cmd_ctx *ctx, const struct plan_report *r,
+                       const struct plan_time_report *t)
 {
     struct json_out w;
 
@@ -206,6 +208,7 @@ static void print_json(struct cmd_ctx *ctx, const struct plan_report *r)
     for (size_t i = 0; i < r->count; i++)
         json_source(&w, &r->sources[i]);
     json_arr_end(&w);
+    plan_json_time(&w, t);
     json_obj_end(&w);
     buf_addc(&ctx->out, '\n');
 }
@@ -217,6 +220,8 @@ static enum rc run_validate(struct cmd_ctx *ctx, struct err *err)
     struct arena a = { 0 };
     struct buf text = { 0 };
     struct plan_report report;
+    struct plan_time_report times;
+    struct plan_const_table consts;
     struct plan_rows rows;
     enum rc rc = file_read(path, PLAN_FILE_MAX, &text, err);
 
@@ -224,14 +229,22 @@ static enum rc run_validate(struct cmd_ctx *ctx, struct err *err)
         rc = err_ctx(err, "table '%s'", path);
     if (rc == RC_OK)
         rc = plan_validate(&a, &rows, &plan_memory_default, &report, err);
+    if (rc == RC_OK)
+        rc = plan_consts_table(&a, &consts, err);
+    if (rc == RC_OK)
+        rc = plan_validate_time(&a, &rows, &consts, o->leave_out, &times, err);
+    if (rc == RC_OK && o->picture)
+        rc = plan_write_picture(ctx, &rows, &times, o->picture, err);
     if (rc == RC_OK && o->json) {
-        print_json(ctx, &report);
+        print_json(ctx, &report, &times);
     } else if (rc == RC_OK) {
         if (o->rows)
             print_rows(ctx, &rows);
         print_table(ctx, &report);
         print_reasons(ctx, &report);
+        plan_print_time(ctx, &rows, &times);
         print_results(ctx, &report);
+        plan_results_time(ctx, &times);
     }
     buf_release(&text);
     arena_release(&a);
@@ -239,6 +252,10 @@ static enum rc run_validate(struct cmd_ctx *ctx, struct err *err)
 }
 
 static const struct opt validate_opts[] = {
+    { 0, "leave-out", OPT_FLAG, offsetof(struct validate_opts, leave_out), NULL, NULL, 0, 0,
+      "fit without each source in turn, then predict it" },
+    { 0, "picture", OPT_STR, offsetof(struct validate_opts, picture), "FILE", NULL, 0, 0,
+      "write predicted over measured time as SVG ('-' for stdout)" },
     { 0, "rows", OPT_FLAG, offsetof(struct validate_opts, rows), NULL, NULL, 0, 0,
       "print every row, with its reasons, first" },
     { 'j', "json", OPT_FLAG, offsetof(struct validate_opts, json), NULL, NULL, 0, 0,
@@ -247,7 +264,9 @@ static const struct opt validate_opts[] = {
 };
 static const struct cmd_example validate_examples[] = {
     { "stoker plan validate training_runs.csv",
-      "errors of parameters, FLOPs and memory by source" },
+      "errors of parameters, FLOPs, memory and time by source" },
+    { "stoker plan validate training_runs.csv --leave-out --picture time.svg",
+      "also with each source left out of the fit, and a picture" },
     { 0 },
 };
 const struct cmd cmd_plan_validate = {
@@ -259,8 +278,10 @@ const struct cmd cmd_plan_validate = {
     .opts = validate_opts,
     .opts_size = sizeof(struct validate_opts),
     .about = "Reads a table of published training runs and prints, by source, how many rows were "
-             "used, why others were not, and the errors of parameters, FLOPs a token, memory, and "
-             "of whether a job fits. Ends with RESULT lines.",
+             "used, why others were not, and the errors of parameters, FLOPs a token, memory, of "
+             "whether a job fits, and of the time of a step; by model and number of GPUs how well "
+             "predictions rank. Ends with RESULT lines. The same table always gives the same "
+             "figures.",
     .examples = validate_examples,
     .run = run_validate,
 };

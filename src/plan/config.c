@@ -101,24 +101,32 @@ static int64_t weighed_first(int64_t layers, double front, double back, int64_t 
 static double head_weight(const struct plan_model *m)
 {
     double h = (double)m->hidden, mlp = (m->gated ? 3.0 : 2.0) * h;
-    double layer = 4 * h * h + mlp * (double)(m->experts ? m->top_k * m->expert_ffn : m->ffn);
+    double attn = m->kv_lora ? 4 * h : 2 * (double)((m->heads + m->kv_heads) * m->head_dim);
+    double layer = attn * h + mlp * (double)(m->experts ? m->top_k * m->expert_ffn : m->ffn);
 
     return m->head ? h * (double)m->vocab / layer : 0;
 }
 
-/* Places in front of stage i when costs are summed from the first layer on and a stage ends with
- * the layer that passes its share (nanotron's rule). */
+/* Places in front of stage i when the last stage, which has the head, takes as many layers as make
+ * the slowest stage fastest, and the others share the rest (what nanotron's times and memory
+ * show). */
 static int64_t cost_first(int64_t layers, double head, int64_t pp, int64_t i)
 {
-    double share = ((double)layers + head) / (double)pp;
-    int64_t first;
+    int64_t last = 0;
+    double best = (double)layers + head + 1;
 
-    if (i == 0)
-        return 0;
-    if (i == pp)
-        return layers;
-    first = (int64_t)(share * (double)i * (1 + 1e-12)) + 1; /* the first sum above the share */
-    return plan_min(first, layers);
+    if (i == 0 || i == pp)
+        return i ? layers : 0;
+    for (int64_t n = 0; n <= layers; n++) {
+        double others = (double)plan_ceil_div(layers - n, pp - 1), mine = head + (double)n;
+        double cost = others > mine ? others : mine;
+
+        if (cost < best) {
+            best = cost;
+            last = n;
+        }
+    }
+    return even_first(layers - last, pp - 1, i);
 }
 
 static int64_t stage_first(const struct plan_model *m, const struct plan_config *c, int64_t i)

@@ -6,7 +6,10 @@
  * operation by operation (Korthikanti et al. 2022, generalised to grouped heads, gated MLPs,
  * experts and latent attention): act_parts() is the whole list, and the table a user sees is the
  * same list.  What is not a tensor is in plan_memory_consts, and nowhere else. */
+#include "plan/memory.h"
 #include "plan/plan_int.h"
+
+#include <stddef.h>
 
 const char *const plan_kind_names[PLAN_KINDS] = {
     [PLAN_MEM_WEIGHTS] = "weights",     [PLAN_MEM_GRADS] = "gradients",
@@ -16,22 +19,55 @@ const char *const plan_kind_names[PLAN_KINDS] = {
 };
 
 #define GIB ((double)(1 << 30))
-/* Sources: context 0.47 GiB lazy to 0.92 GiB eager (torch 2.1), NCCL 1 to 2 GiB in all
- * (stas00/ml-engineering); fragmentation 6 % between allocated and reserved (SimuMax, 50.9 to
- * 54.1 GB).  Bytes a logit: fused, bf16 and an fp32 gradient; eager, bf16, an fp32 copy and a bf16
- * gradient; with fp32 copies the gradient is fp32 too.  Norms that keep their input in fp32 take
- * two of 4 bytes, 16-bit gradients 2: both agree with the Ultra-Scale table's one-GPU rows. */
 const struct plan_memory_consts plan_memory_default = {
-    .fragment_share = 0.05,
+    .fragment_share = 0.025,
+    .logit_fragment = 0.6,
+    .logit_fragment_low = 0.3,
     .context_bytes = 0.7 * GIB,
     .comm_group_bytes = 0.3 * GIB,
+    .fixed_bytes = 0.11 * GIB,
     .logit_bytes_fused = 6,
     .logit_bytes_eager = 8,
-    .logit_bytes_copies = 10,
+    .logit_bytes_copies = 9.74,
     .bucket_bytes = 0.1 * GIB,
     .grad_copy_bytes = 2,
+    .table_copy_bytes = 2.5,
     .norm_copy_bytes = 8,
+    .ahead_work = 3e10,
 };
+
+#define CONST(field, meaning, source)                                                              \
+    {                                                                                              \
+#field, meaning, source, offsetof(struct plan_memory_consts, field)                        \
+    }
+const struct plan_memory_const plan_memory_const_table[] = {
+    CONST(fragment_share, "share of tensors that allocation loses around them",
+          "fits or not of the Ultra-Scale runs; 6 % in all (SimuMax B200: 50.9 to 54.1 GB)"),
+    CONST(logit_fragment, "share of the logits lost around them, fp32 copies, accumulation",
+          "fits or not of the Ultra-Scale runs"),
+    CONST(logit_fragment_low, "the same without copies, or with one micro-batch a step",
+          "fits or not of the Ultra-Scale runs"),
+    CONST(context_bytes, "CUDA context and kernels",
+          "0.47 GiB lazy to 0.92 GiB eager, torch 2.1 (stas00/ml-engineering)"),
+    CONST(comm_group_bytes, "NCCL, a group of more than one GPU",
+          "1 to 2 GiB in all (stas00/ml-engineering)"),
+    CONST(fixed_bytes, "tensors that do not grow with anything", "fitted, Ultra-Scale clean TP<=8"),
+    CONST(logit_bytes_fused, "bytes a logit, fused loss", "bf16 and an fp32 gradient: counted"),
+    CONST(logit_bytes_eager, "bytes a logit, eager loss",
+          "bf16, an fp32 copy and a bf16 gradient: counted"),
+    CONST(logit_bytes_copies, "bytes a logit, eager loss with fp32 copies",
+          "fitted, Ultra-Scale clean TP<=8 (counted: 10)"),
+    CONST(bucket_bytes, "gradient buckets in flight", "four buckets of 25 MB: torch DDP's default"),
+    CONST(grad_copy_bytes, "bytes a parameter, 16-bit gradients beside fp32 sums",
+          "counted; fitted alone it is 2.0 to 2.1"),
+    CONST(table_copy_bytes, "bytes a parameter of the embedding more, with such gradients",
+          "fitted, Ultra-Scale clean TP<=8 (a dense gradient of the table: 2)"),
+    CONST(norm_copy_bytes, "bytes a layer and element of hidden, norms in fp32",
+          "two inputs of 4 bytes: counted"),
+    CONST(ahead_work, "tokens x hidden x ffn / tp^2 from which the host runs ahead of the device",
+          "Ultra-Scale clean rows with pipelines; 2e10 to 4e10 fit alike"),
+};
+const size_t plan_memory_const_count = ARRAY_SIZE(plan_memory_const_table);
 
 static const struct {
     double weight, grad, master, moments;
@@ -55,15 +91,12 @@ static uint64_t bytes_of(double v)
 /* ---- activations ---- */
 struct cut { /* what a token's bytes are divided by on this GPU */
     double tp;
-    double sp;       /* tp with sequence parallelism, else 1 */
-    double gathered; /* of the inputs of column-parallel matrices */
+    double sp; /* tp with sequence parallelism, else 1 */
 };
 
 static struct cut cut_of(const struct plan_config *c)
 {
-    double sp = c->seq_par ? c->tp : 1;
-
-    return (struct cut){ .tp = c->tp, .sp = sp, .gathered = c->profile.keep_gathered ? 1 : sp };
+    return (struct cut){ .tp = c->tp, .sp = c->seq_par ? c->tp : 1 };
 }
 
 static void add(struct plan_act_part *out, size_t *n, const char *what, double bytes)
@@ -82,7 +115,7 @@ static void attention_parts(const struct plan_model *m, const struct plan_config
     double kv = m->kv_lora ? q + v : 2 * (double)(m->kv_heads * m->head_dim);
 
     add(out, n, "input of the attention norm", 2 * h / d.sp);
-    add(out, n, "input of q, k, v", 2 * h / d.gathered);
+    add(out, n, "input of q, k, v", 2 * h / d.sp);
     if (m->kv_lora)
         add(out, n, "latent q and kv", 2 * (double)(m->q_lora + m->kv_lora + m->qk_rope) / d.sp);
     add(out, n, "q", 2 * q / d.tp);
@@ -118,265 +151,419 @@ static void expert_parts(const struct plan_model *m, const struct plan_config *c
     add(out, n, "inside shared experts", mlp_bytes(m, c) * (double)m->shared_ffn / d.tp);
 }
 
+static double tokens_of(const struct plan_config *c)
+{
+    return (double)c->seq / c->cp * c->micro_batch;
+}
+
+/* Where the device is the slower side, the host has asked for the next gathered input before the
+ * last was used up, and a caching allocator keeps both; where the host waits (small work a rank of
+ * a pipeline), they are given back in time.  Nanotron's runs show both. */
+static bool runs_ahead(const struct plan_model *m, const struct plan_config *c,
+                       const struct plan_memory_consts *k)
+{
+    double wide = (double)(m->experts ? m->top_k * m->expert_ffn : m->ffn);
+    double work = tokens_of(c) * (double)m->hidden * wide / c->tp / c->tp;
+
+    return work > k->ahead_work;
+}
+
+static bool may_stay(const struct plan_config *c)
+{
+    return c->profile.keep_gathered && c->seq_par && c->tp <= 16;
+}
+
+/* Of `sets` micro-batches in flight those whose gathered inputs stay. */
+static double staying(bool ahead, bool alone, double sets)
+{
+    if (ahead || alone)
+        return sets;
+    return sets > 2 ? sets - 2 : 0;
+}
+
 size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c,
                       const struct plan_memory_consts *k, bool moe,
                       struct plan_act_part out[PLAN_ACT_PARTS_MAX])
 {
     struct cut d = cut_of(c);
-    double h = (double)m->hidden;
+    double h = (double)m->hidden, sets = (double)plan_stage_in_flight(c, 0) / c->vpp;
     size_t n = 0;
 
     attention_parts(m, c, out, &n);
     if (c->profile.fp32_copies)
         add(out, &n, "fp32 copies in the norms", k->norm_copy_bytes * h / d.sp);
     add(out, &n, "input of the MLP norm", 2 * h / d.sp);
-    add(out, &n, "input of the MLP", 2 * h / d.gathered);
+    add(out, &n, "input of the MLP", 2 * h / d.sp);
     if (moe)
         expert_parts(m, c, out, &n);
     else
         add(out, &n, m->gated ? "gate, up and their product" : "MLP before and behind GELU",
             mlp_bytes(m, c) * (double)m->ffn / d.tp);
+    if (may_stay(c))
+        add(out, &n, "gathered inputs that stay (stage 0)",
+            4 * h * (1 - 1 / d.tp) * staying(runs_ahead(m, c, k), c->pp == 1, sets) / sets);
     return n;
 }
 
+/* What a layer saves, without gathered inputs. */
 static double layer_bytes(const struct plan_model *m, const struct plan_config *c,
                           const struct plan_memory_consts *k, bool moe)
 {
     struct plan_act_part parts[PLAN_ACT_PARTS_MAX];
-    size_t n = plan_act_parts(m, c, k, moe, parts);
+    struct plan_config plain = *c;
     double sum = 0;
+    size_t n;
 
+    plain.profile.keep_gathered = false;
+    n = plan_act_parts(m, &plain, k, moe, parts);
     for (size_t i = 0; i < n; i++)
         sum += parts[i].bytes;
     return sum;
 }
 
-static double tokens_of(const struct plan_config *c)
-{
-    return (double)c->seq / c->cp * c->micro_batch;
-}
-
-static double activations(const struct plan_model *m, const struct plan_config *c,
-                          const struct plan_memory_consts *k, const struct plan_memory_stage *o)
-{
-    struct cut d = cut_of(c);
-    const struct plan_stage *s = &o->stage;
-    double moe = s->moe ? layer_bytes(m, c, k, true) : 0;
-    double dense = s->moe < s->count ? layer_bytes(m, c, k, false) : 0;
-    double all = moe * (double)s->moe + dense * (double)(s->count - s->moe);
-    double sets = (double)o->in_flight / c->vpp, ends = 0; /* in whole stages */
-
-    if (c->recompute == PLAN_RECOMPUTE_FULL) {
-        double every = (double)plan_min(c->recompute_every, plan_max(s->count, 1));
-        double kept = (double)plan_ceil_div(s->count, (int64_t)every);
-        double largest = moe > dense ? moe : dense;
-
-        all = 2 * (double)m->hidden / d.sp * kept * sets + largest * every;
-    } else {
-        all *= sets;
-    }
-    if (s->embed && c->profile.dropout)
-        ends += (double)m->hidden / d.sp * (double)o->in_flight / c->vpp;
-    if (s->head)
-        ends += 4 * (double)m->hidden / d.sp; /* the final norm's input and output */
-    return (all + ends) * tokens_of(c);
-}
-
 double plan_logit_bytes(const struct plan_config *c, const struct plan_memory_consts *k)
 {
-    return c->profile.fused         ? k->logit_bytes_fused
-           : c->profile.fp32_copies ? k->logit_bytes_copies
-                                    : k->logit_bytes_eager;
+    return c->profile.fused || c->profile.stack == PLAN_STACK_FSDP ? k->logit_bytes_fused
+           : c->profile.fp32_copies                                ? k->logit_bytes_copies
+                                                                   : k->logit_bytes_eager;
 }
 
-static double logits(const struct plan_model *m, const struct plan_config *c,
-                     const struct plan_memory_consts *k, const struct plan_stage *s)
-{
-    double each = plan_logit_bytes(c, k);
-
-    return s->head && m->head ? each * (double)plan_ceil_div(m->vocab, c->tp) * tokens_of(c) : 0;
-}
-
-/* ---- parameters on one GPU ---- */
-struct share {
-    uint64_t dense, expert; /* before ZeRO */
-    uint64_t largest;       /* the largest unit that ZeRO 3 gathers */
-};
+/* ---- the layer half ---- */
 
 /* Latent attention's down projections and norms are on every GPU of a tensor-parallel group. */
-static uint64_t whole_in_layer(const struct plan_model *m, const struct plan_counts *n)
+static double whole_in_layer(const struct plan_model *m, const struct plan_counts *n)
 {
-    uint64_t down =
-        m->kv_lora ? (uint64_t)m->hidden * (uint64_t)(m->q_lora + m->kv_lora + m->qk_rope) : 0;
+    double down =
+        m->kv_lora ? (double)m->hidden * (double)(m->q_lora + m->kv_lora + m->qk_rope) : 0;
 
-    return n->norms + down;
-}
-
-static struct share share_of(const struct plan_model *m, const struct plan_counts *n,
-                             const struct plan_config *c, const struct plan_stage *s)
-{
-    uint64_t tp = (uint64_t)c->tp, whole = whole_in_layer(m, n);
-    uint64_t attn = plan_muldiv(n->attn + n->norms - whole, 1, tp) + whole;
-    uint64_t mlp = plan_muldiv(n->mlp, 1, tp), shared = plan_muldiv(n->shared, 1, tp);
-    uint64_t experts =
-        plan_muldiv((uint64_t)(m->experts / c->ep), n->expert, (uint64_t)plan_etp(c));
-    uint64_t table = plan_muldiv(n->embed, 1, tp), head = plan_muldiv(n->head, 1, tp);
-    uint64_t layers = (uint64_t)s->count, moe = (uint64_t)s->moe;
-    struct share o = { .dense = layers * attn + (layers - moe) * mlp + moe * (shared + n->router),
-                       .expert = moe * experts };
-    uint64_t unit = moe ? attn + shared + n->router + experts : attn + mlp;
-
-    if (s->embed)
-        o.dense += table + n->positions;
-    if (s->head)
-        o.dense += (m->tied && !s->embed && m->head ? table : head) + n->outer_norms;
-    o.largest = s->embed || s->head ? (unit > table ? unit : table) : unit;
-    return o;
+    return (double)n->norms + down;
 }
 
 /* Adapters of rank r on every matrix of a layer: r x (in + out). */
-static uint64_t lora_params(const struct plan_model *m, const struct plan_config *c,
-                            const struct plan_stage *s)
+static double lora_params(const struct plan_model *m, const struct plan_config *c)
 {
-    uint64_t h = (uint64_t)m->hidden, q = (uint64_t)(m->heads * m->head_dim);
-    uint64_t kv = (uint64_t)(m->kv_heads * m->head_dim), mats = m->gated ? 3 : 2;
-    uint64_t layer = 2 * (h + q) + 2 * (h + kv) + mats * (h + (uint64_t)m->ffn);
+    double h = (double)m->hidden, q = (double)(m->heads * m->head_dim);
+    double kv = (double)(m->kv_heads * m->head_dim), mats = m->gated ? 3 : 2;
+    double layer = 2 * (h + q) + 2 * (h + kv) + mats * (h + (double)m->ffn);
 
-    return plan_muldiv(layer * (uint64_t)s->count, (uint64_t)c->lora_rank, (uint64_t)c->tp);
+    return layer * c->lora_rank / c->tp;
 }
 
-static void static_bytes(const struct plan_model *m, const struct plan_counts *n,
-                         const struct plan_config *c, const struct plan_memory_consts *k,
-                         struct plan_memory_stage *o, struct share *out_share, uint64_t *out_host)
+static void share_params(const struct plan_model *m, const struct plan_counts *n,
+                         const struct plan_config *c, struct plan_layer_memory *l)
 {
-    struct share s = share_of(m, n, c, &o->stage);
-    double all = (double)c->dp * c->cp, group = c->shard ? c->shard : all;
-    double experts = (double)c->tp * all / ((double)c->ep * (double)plan_etp(c));
-    double eg = c->shard && c->shard < experts ? c->shard : experts;
-    double dense = (double)s.dense, expert = (double)s.expert, learn_d = dense, learn_e = expert;
-    double weight = mixes[c->precision].weight, grad = mixes[c->precision].grad;
-    double opt =
+    double tp = c->tp, whole = whole_in_layer(m, n), unit;
+
+    l->attn = ((double)(n->attn + n->norms) - whole) / tp + whole;
+    l->mlp = (double)n->mlp / tp;
+    l->shared = (double)n->shared / tp + (double)n->router;
+    l->experts = (double)(m->experts / c->ep) * (double)n->expert / (double)plan_etp(c);
+    l->table = (double)n->embed / tp;
+    l->head = (double)n->head / tp;
+    l->positions = (double)n->positions;
+    l->outer = (double)n->outer_norms;
+    l->tied_far = m->tied && m->head;
+    l->adapters = c->lora_rank ? lora_params(m, c) : 0;
+    unit = l->attn + l->mlp;
+    l->unit_d = unit;
+    l->unit_m = l->attn + l->shared + l->experts;
+}
+
+static void share_bytes(const struct plan_config *c, const struct plan_memory_consts *k,
+                        struct plan_layer_memory *l)
+{
+    l->weight = mixes[c->precision].weight;
+    l->grad = mixes[c->precision].grad;
+    l->gathered_weight = mixes[c->precision].gathered;
+    l->optimizer =
         mixes[c->precision].master + mixes[c->precision].moments * optimizer_share[c->optimizer];
-    double zd[4], ze[4], w, optimizer;
-
-    for (int i = 0; i < 4; i++) { /* what stage i of ZeRO divides by */
-        zd[i] = c->zero >= i ? group : 1;
-        ze[i] = c->zero >= i ? eg : 1;
-    }
-    w = weight * (dense / zd[3] + expert / ze[3]);
-    if (c->lora_rank) {
-        learn_d = (double)lora_params(m, c, &o->stage);
-        learn_e = 0;
-        w = (c->base_bits ? c->base_bits : 16) / 8.0 * (dense / zd[3] + expert / ze[3]) +
-            weight * learn_d;
-    }
-    optimizer = opt * (learn_d / zd[1] + learn_e / ze[1]);
-    o->params = s.dense + s.expert;
-    o->kind[PLAN_MEM_WEIGHTS] = c->offload_params ? 0 : bytes_of(w);
-    o->kind[PLAN_MEM_GRADS] =
-        bytes_of(grad * (learn_d / zd[2] + learn_e / ze[2]) +
-                 (c->profile.grad_copy ? k->grad_copy_bytes * (learn_d + learn_e) : 0));
-    o->kind[PLAN_MEM_OPTIMIZER] = c->offload_optimizer ? 0 : bytes_of(optimizer);
-    *out_host =
-        (c->offload_params ? bytes_of(w) : 0) + (c->offload_optimizer ? bytes_of(optimizer) : 0);
-    *out_share = s;
+    l->adapt = c->lora_rank > 0;
+    l->frozen = (c->base_bits ? c->base_bits : 16) / 8.0;
+    l->copy = c->profile.grad_copy ? k->grad_copy_bytes : 0;
+    l->table_copy = c->profile.grad_copy && !l->adapt ? k->table_copy_bytes : 0;
+    l->offload_weights = c->offload_params;
+    l->offload_optimizer = c->offload_optimizer;
 }
 
-/* ---- communication and what is not a tensor ---- */
-static double comm_bytes(const struct plan_model *m, const struct plan_config *c,
-                         const struct plan_memory_consts *k, const struct share *s)
+static void share_traffic(const struct plan_model *m, const struct plan_config *c,
+                          const struct plan_memory_consts *k, struct plan_layer_memory *l)
 {
     struct cut d = cut_of(c);
-    double tokens = tokens_of(c), h = (double)m->hidden, sum = 0;
+    double tokens = tokens_of(c), h = (double)m->hidden;
 
-    if (c->zero == 3 && c->dp * (int64_t)c->cp > 1) /* this layer and the next, one's gradients */
-        sum +=
-            (double)s->largest * (2 * mixes[c->precision].gathered + mixes[c->precision].gathered);
-    else if (c->dp * (int64_t)c->cp > 1)
-        sum += k->bucket_bytes;
     if (c->seq_par) /* one input gathered in forward, one in backward */
-        sum += 2 * 2 * h * tokens;
+        l->gather = 2 * 2 * h * tokens;
     if (c->cp > 1) /* keys and values of the neighbour, received while ours are used */
-        sum += 2 * 2 * 2 * (double)(m->kv_heads * m->head_dim) / d.tp * tokens;
+        l->exchange += 2 * 2 * 2 * (double)(m->kv_heads * m->head_dim) / d.tp * tokens;
     if (c->ep > 1)
-        sum += 2 * 2 * h * (double)m->top_k / d.sp * tokens;
-    if (c->pp > 1)
-        sum += 2 * 2 * h / d.sp * tokens;
-    return sum;
+        l->exchange += 2 * 2 * h * (double)m->top_k / d.sp * tokens;
+    l->send = 2 * 2 * h / d.sp * tokens;
+    l->bucket = k->bucket_bytes;
+    l->context = k->context_bytes;
+    l->group = k->comm_group_bytes;
+    l->groups = (c->tp > 1) + (c->cp > 1) + (c->ep > 1);
+    l->fragment = k->fragment_share;
+    l->logit_fragment = c->profile.fp32_copies ? k->logit_fragment : k->logit_fragment_low;
+    l->logit_fragment_low = k->logit_fragment_low;
+    l->fixed = k->fixed_bytes;
+    l->expert_replicas = (double)c->tp / ((double)c->ep * (double)plan_etp(c));
 }
 
-static double context_bytes(const struct plan_config *c, const struct plan_memory_consts *k)
+void plan_layer_memory_of(const struct plan_model *m, const struct plan_counts *n,
+                          const struct plan_config *c, const struct plan_memory_consts *k,
+                          struct plan_layer_memory *out)
 {
-    int groups =
-        (c->tp > 1) + (c->pp > 1) + ((int64_t)c->dp * c->cp > 1) + (c->cp > 1) + (c->ep > 1);
+    struct cut d = cut_of(c);
+    double h = (double)m->hidden, tokens = tokens_of(c);
+    int64_t moe = plan_moe_layers(m);
+    struct plan_layer_memory l = { 0 };
 
-    return k->context_bytes + k->comm_group_bytes * groups;
+    share_params(m, n, c, &l);
+    share_bytes(c, k, &l);
+    share_traffic(m, c, k, &l);
+    l.act_dense = moe < m->layers ? layer_bytes(m, c, k, false) * tokens : 0;
+    l.act_moe = moe ? layer_bytes(m, c, k, true) * tokens : 0;
+    l.stays = may_stay(c) ? 4 * h * (1 - 1 / d.tp) * tokens : 0;
+    l.ahead = runs_ahead(m, c, k);
+    l.input = 2 * h / d.sp * tokens;
+    l.embed_act = c->profile.dropout ? h / d.sp * tokens : 0;
+    l.head_act = 4 * h / d.sp * tokens; /* the final norm's input and output */
+    if (m->head)
+        l.logits = plan_logit_bytes(c, k) * (double)plan_ceil_div(m->vocab, c->tp) * tokens;
+    l.every = c->recompute == PLAN_RECOMPUTE_FULL ? c->recompute_every : 0;
+    *out = l;
 }
 
+/* ---- one stage ---- */
+struct step {           /* what of the step half all stages share */
+    double z[4], ez[4]; /* 1 over what stage i of ZeRO divides by: dense weights, experts */
+    double copy;        /* 16-bit gradients, bytes a parameter */
+    double comm, context, logit_fragment;
+    double inv_vpp;
+    bool replicas, alone, gathers;
+};
+
+static void step_of(const struct plan_layer_memory *l, const struct plan_config *c, struct step *o)
+{
+    double all = (double)c->dp * c->cp, group = c->shard ? c->shard : all;
+    double experts = l->expert_replicas * all;
+    double eg = c->shard && c->shard < experts ? c->shard : experts;
+    double inv = 1 / group, einv = 1 / eg;
+
+    o->replicas = all > 1;
+    o->alone = c->pp == 1;
+    o->gathers = c->zero == 3 && o->replicas;
+    for (int i = 0; i < 4; i++) {
+        o->z[i] = c->zero >= i ? inv : 1;
+        o->ez[i] = c->zero >= i ? einv : 1;
+    }
+    /* ZeRO 1 makes them anew for one micro-batch; a bucket of plain replicas is always there */
+    o->copy = o->replicas && (c->zero == 0 || c->grad_acc > 1) ? l->copy : 0;
+    o->comm = l->gather + l->exchange + (o->alone ? 0 : l->send) +
+              (o->replicas && !o->gathers ? l->bucket : 0);
+    o->context = l->context + l->group * (l->groups + !o->alone + o->replicas);
+    o->logit_fragment = c->grad_acc > 1 ? l->logit_fragment : l->logit_fragment_low;
+    o->inv_vpp = c->vpp == 1 ? 1 : 1.0 / c->vpp;
+}
+
+static double stage_params(const struct plan_layer_memory *l, const struct plan_stage *s)
+{
+    double layers = (double)s->count, moe = (double)s->moe;
+    double p = layers * l->attn + (layers - moe) * l->mlp + moe * l->shared;
+
+    if (s->embed)
+        p += l->table + l->positions;
+    if (s->head)
+        p += (l->tied_far ? (s->embed ? 0 : l->table) : l->head) + l->outer;
+    return p;
+}
+
+/* Weights, gradients and optimizer; *host is what offloading moves away. */
+static void static_kinds(const struct plan_layer_memory *l, const struct step *t,
+                         const struct plan_stage *s, double kind[PLAN_KINDS], double *host)
+{
+    double dense = stage_params(l, s), expert = (double)s->moe * l->experts, weights, optimizer;
+    double learn_d = dense, learn_e = expert, weight = l->weight;
+
+    if (l->adapt) {
+        learn_d = l->adapters * (double)s->count;
+        learn_e = 0;
+        weight = l->frozen;
+    }
+    weights = weight * (dense * t->z[3] + expert * t->ez[3]) + (l->adapt ? l->weight * learn_d : 0);
+    optimizer = l->optimizer * (learn_d * t->z[1] + learn_e * t->ez[1]);
+    kind[PLAN_MEM_WEIGHTS] = l->offload_weights ? 0 : weights;
+    kind[PLAN_MEM_GRADS] = l->grad * (learn_d * t->z[2] + learn_e * t->ez[2]) +
+                           t->copy * (learn_d + learn_e) +
+                           (s->embed || s->head ? l->table_copy * l->table : 0);
+    kind[PLAN_MEM_OPTIMIZER] = l->offload_optimizer ? 0 : optimizer;
+    *host = (l->offload_weights ? weights : 0) + (l->offload_optimizer ? optimizer : 0);
+}
+
+/* `sets` micro-batches in flight, in whole stages. */
+static double activations(const struct plan_layer_memory *l, const struct step *t,
+                          const struct plan_stage *s, double sets)
+{
+    double moe = (double)s->moe, dense = (double)s->count - moe, sum;
+
+    if (l->every) {
+        double layers = (double)s->count, every = l->every < layers ? l->every : layers;
+        double largest = moe > 0 && l->act_moe > l->act_dense ? l->act_moe : l->act_dense;
+        double kept = layers > 0 ? (double)plan_ceil_div(s->count, (int64_t)every) : 0;
+
+        if (dense <= 0)
+            largest = l->act_moe;
+        sum = l->input * kept * sets + (largest + l->stays) * every;
+    } else {
+        sum = (l->act_moe * moe + l->act_dense * dense) * sets;
+        if (l->stays > 0)
+            sum += l->stays * (double)s->count * staying(l->ahead, t->alone, sets);
+    }
+    if (s->embed)
+        sum += l->embed_act * sets;
+    return s->head ? sum + l->head_act : sum;
+}
+
+static void stage_kinds(const struct plan_layer_memory *l, const struct step *t,
+                        const struct plan_stage *s, int64_t in_flight, double kind[PLAN_KINDS],
+                        double *host)
+{
+    double tensors = 0;
+
+    static_kinds(l, t, s, kind, host);
+    kind[PLAN_MEM_ACTIVATIONS] = activations(l, t, s, (double)in_flight * t->inv_vpp);
+    kind[PLAN_MEM_LOGITS] = s->head ? l->logits : 0;
+    kind[PLAN_MEM_COMM] = t->comm + l->fixed;
+    if (t->gathers) { /* this layer and the next, one's gradients */
+        double unit = s->moe ? l->unit_m : l->unit_d;
+
+        if ((s->embed || s->head) && unit < l->table)
+            unit = l->table;
+        kind[PLAN_MEM_COMM] += unit * 3 * l->gathered_weight;
+    }
+    kind[PLAN_MEM_CONTEXT] = t->context;
+    for (int i = 0; i <= PLAN_MEM_COMM; i++)
+        tensors += kind[i];
+    kind[PLAN_MEM_FRAGMENTS] = l->fragment * tensors + t->logit_fragment * kind[PLAN_MEM_LOGITS];
+}
+static_assert(PLAN_MEM_COMM + 2 == PLAN_MEM_FRAGMENTS && PLAN_MEM_FRAGMENTS + 1 == PLAN_KINDS,
+              "kinds up to communication are tensors");
+
+double plan_step_memory(const struct plan_layer_memory *l, const struct plan_stages *s,
+                        const struct plan_config *c)
+{
+    double most = 0;
+    struct step t;
+
+    step_of(l, c, &t);
+    for (int32_t i = 0; i < s->count; i++) {
+        double kind[PLAN_KINDS], host, sum = 0;
+
+        stage_kinds(l, &t, &s->stage[i], plan_stage_in_flight(c, s->index[i]), kind, &host);
+        for (int j = 0; j < PLAN_KINDS; j++)
+            sum += kind[j];
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+/* ---- stages ---- */
+static bool covers(const struct plan_stage *a, const struct plan_stage *b)
+{
+    return a->count - a->moe >= b->count - b->moe && a->moe >= b->moe && a->count >= b->count &&
+           a->embed >= b->embed && a->head >= b->head;
+}
+
+void plan_stages_of(const struct plan_model *m, const struct plan_config *c,
+                    struct plan_stages *out)
+{
+    struct plan_stages o = { 0 };
+
+    for (int32_t i = 0; i < c->pp; i++) {
+        struct plan_stage s;
+        bool covered = false;
+
+        plan_stage_of(m, c, i, &s);
+        for (int32_t k = 0; k < o.count && !covered; k++)
+            covered = covers(&o.stage[k], &s);
+        if (covered)
+            continue;
+        if (o.count == PLAN_STAGES_KEPT) { /* many sizes: the last takes the most of each */
+            struct plan_stage *t = &o.stage[o.count - 1];
+
+            t->count = plan_max(t->count, s.count);
+            t->moe = plan_max(t->moe, s.moe);
+            t->head = t->head || s.head;
+            continue;
+        }
+        o.index[o.count] = i;
+        o.stage[o.count++] = s;
+    }
+    *out = o;
+}
+
+/* ---- with every kind ---- */
 uint64_t plan_memory_allocated(const uint64_t kind[PLAN_KINDS])
 {
     uint64_t sum = 0;
 
-    for (int i = 0; i < PLAN_KINDS; i++)
-        if (i != PLAN_MEM_CONTEXT && i != PLAN_MEM_FRAGMENTS)
-            sum += kind[i];
+    for (int i = 0; i <= PLAN_MEM_COMM; i++)
+        sum += kind[i];
     return sum;
 }
 
-static uint64_t stage_bytes(const struct plan_model *m, const struct plan_counts *n,
-                            const struct plan_config *c, const struct plan_memory_consts *k,
-                            int32_t stage, struct plan_memory_stage *o)
+static uint64_t stage_bytes(const struct plan_layer_memory *l, const struct step *t,
+                            struct plan_memory_stage *o)
 {
-    uint64_t host, tensors;
-    struct share s;
+    double kind[PLAN_KINDS], host;
 
-    *o = (struct plan_memory_stage){ .in_flight = plan_stage_in_flight(c, stage) };
-    plan_stage_of(m, c, stage, &o->stage);
-    static_bytes(m, n, c, k, o, &s, &host);
-    o->kind[PLAN_MEM_ACTIVATIONS] = bytes_of(activations(m, c, k, o));
-    o->kind[PLAN_MEM_LOGITS] = bytes_of(logits(m, c, k, &o->stage));
-    o->kind[PLAN_MEM_COMM] = bytes_of(comm_bytes(m, c, k, &s));
-    o->kind[PLAN_MEM_CONTEXT] = bytes_of(context_bytes(c, k));
-    tensors = plan_memory_allocated(o->kind);
-    o->kind[PLAN_MEM_FRAGMENTS] = bytes_of(k->fragment_share * (double)tensors);
-    o->total = tensors + o->kind[PLAN_MEM_CONTEXT] + o->kind[PLAN_MEM_FRAGMENTS];
-    return host;
+    stage_kinds(l, t, &o->stage, o->in_flight, kind, &host);
+    o->params = bytes_of(stage_params(l, &o->stage) + (double)o->stage.moe * l->experts);
+    o->total = 0;
+    for (int i = 0; i < PLAN_KINDS; i++) {
+        o->kind[i] = bytes_of(kind[i]);
+        o->total += o->kind[i];
+    }
+    return bytes_of(host);
 }
 
 void plan_memory_stage(const struct plan_model *m, const struct plan_counts *n,
                        const struct plan_config *c, const struct plan_memory_consts *k,
                        int32_t stage, struct plan_memory_stage *out)
 {
-    stage_bytes(m, n, c, k, stage, out);
-}
+    struct plan_layer_memory l;
+    struct step t;
 
-/* Stages between the first and the last that have the same layers: the one in front holds most
- * micro-batches, so that the others need not be looked at. */
-static bool middle_is_alike(const struct plan_model *m, const struct plan_config *c)
-{
-    bool even = c->profile.split == PLAN_SPLIT_EVEN || c->profile.split == PLAN_SPLIT_ENDS_LESS;
-
-    return even && m->layers % c->pp == 0 &&
-           (!m->experts || (m->moe_first == 0 && m->moe_every == 1));
+    plan_layer_memory_of(m, n, c, k, &l);
+    step_of(&l, c, &t);
+    *out = (struct plan_memory_stage){ .in_flight = plan_stage_in_flight(c, stage) };
+    plan_stage_of(m, c, stage, &out->stage);
+    stage_bytes(&l, &t, out);
 }
 
 void plan_memory_of(const struct plan_model *m, const struct plan_counts *n,
                     const struct plan_config *c, const struct plan_memory_consts *k,
                     struct plan_memory *out)
 {
-    bool alike = c->pp > 3 && middle_is_alike(m, c);
     struct plan_memory best = { 0 };
+    struct plan_layer_memory l;
+    struct plan_stages all;
+    struct step t;
 
-    for (int32_t i = 0; i < c->pp; i = alike && i == 1 ? c->pp - 1 : i + 1) {
-        struct plan_memory_stage s;
-        uint64_t host = stage_bytes(m, n, c, k, i, &s);
+    plan_layer_memory_of(m, n, c, k, &l);
+    plan_stages_of(m, c, &all);
+    step_of(&l, c, &t);
+    for (int32_t i = 0; i < all.count; i++) {
+        struct plan_memory_stage s = { .stage = all.stage[i],
+                                       .in_flight = plan_stage_in_flight(c, all.index[i]) };
+        uint64_t host = stage_bytes(&l, &t, &s);
 
         if (host > best.host)
             best.host = host;
         if (s.total <= best.total)
             continue;
         best.total = s.total;
-        best.worst = i;
+        best.worst = all.index[i];
         for (int j = 0; j < PLAN_KINDS; j++)
             best.kind[j] = s.kind[j];
     }

@@ -319,16 +319,23 @@ struct plan_memory {
     uint64_t host; /* bytes of host memory a GPU's offloaded part takes */
     int32_t worst; /* the fullest stage */
 };
-/* A number of the model that is not a count: named, so that a fit can change it. */
+/* A number of the model that is not a count: named, so that a fit can change it (memory.h has the
+ * names). */
 struct plan_memory_consts {
-    double fragment_share;   /* of tensors, on top of them */
-    double context_bytes;    /* CUDA context and kernels */
-    double comm_group_bytes; /* NCCL, for each group of more than one GPU */
+    double fragment_share; /* of tensors, on top of them */
+    double logit_fragment; /* of logits: the largest buffers find no hole between micro-batches */
+    double logit_fragment_low; /* the same without fp32 copies, or with one micro-batch a step */
+    double context_bytes;      /* CUDA context and kernels */
+    double comm_group_bytes;   /* NCCL, for each group of more than one GPU */
+    double fixed_bytes;        /* tensors that do not grow with anything */
     double logit_bytes_fused, logit_bytes_eager, logit_bytes_copies; /* at the peak of the loss:
                                                                       fused, eager, fp32_copies */
-    double bucket_bytes;    /* gradient buckets in flight */
-    double grad_copy_bytes; /* a parameter, where the profile has grad_copy */
-    double norm_copy_bytes; /* a layer and element of hidden, where the profile has fp32_copies */
+    double bucket_bytes;     /* gradient buckets in flight */
+    double grad_copy_bytes;  /* a parameter, where the profile has grad_copy */
+    double table_copy_bytes; /* a parameter of the embedding, where the profile has grad_copy */
+    double norm_copy_bytes;  /* a layer and element of hidden, where the profile has fp32_copies */
+    double
+        ahead_work; /* tokens x hidden x ffn / tp^2 above which the host runs ahead of the device */
 };
 extern const struct plan_memory_consts plan_memory_default;
 

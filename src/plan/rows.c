@@ -9,9 +9,10 @@
 
 const char *const plan_exclude_names[PLAN_EXCLUDES] = { "R1", "R2", "R3", "R4", "R5", "R6" };
 const char *const plan_missing_names[PLAN_MISSINGS] = {
-    "no shape",     "no heads",          "no micro-batch",
-    "no recompute", "no parallel sizes", "no batch",
-    "unknown GPU",  "impossible model",  "impossible configuration"
+    "no shape",       "no heads",          "no micro-batch",
+    "no recompute",   "no parallel sizes", "no batch",
+    "unknown GPU",    "impossible model",  "impossible configuration",
+    "impossible time"
 };
 
 enum col {
@@ -73,12 +74,14 @@ static const char *const col_names[] = {
 };
 static_assert(ARRAY_SIZE(col_names) == C_COUNT, "a name for every column");
 
-enum { GPU_KINDS = 10 };
+enum { GPU_KINDS = 15 };
 static const char *const gpu_kinds[GPU_KINDS][2] = {
     /* a part of the table's text, the catalogue's alias; the first that the text holds */
-    { "GB300", "gb300" }, { "GB200", "gb200" }, { "B300", "b300" },           { "B200", "b200" },
-    { "H200", "h200" },   { "H100", "h100" },   { "A100-40GB", "a100-40gb" }, { "A100", "a100" },
-    { "L40S", "l40s" },   { "4090", "4090" },
+    { "GB300", "gb300" },         { "GB200", "gb200" },         { "B300", "b300" },
+    { "B200", "b200" },           { "GH200", "gh200" },         { "H200", "h200" },
+    { "H100 PCIe", "h100-pcie" }, { "H100-PCIe", "h100-pcie" }, { "H100", "h100" },
+    { "A100-PCIe", "a100-pcie" }, { "A100 PCIe", "a100-pcie" }, { "A100-40GB", "a100-40gb" },
+    { "A100", "a100" },           { "L40S", "l40s" },           { "4090", "4090" },
 };
 
 struct reader {
@@ -484,6 +487,22 @@ static double time_from_rate(const struct plan_row *o)
            (double)o->config.seq / all;
 }
 
+/* A time that no GPU of the kind can reach, or a hundred thousandth of it: a slip of units. */
+static bool impossible_time(const struct plan_row *o)
+{
+    const struct plan_gpu *g = &o->cluster.gpu;
+    struct plan_recompute_share none = { 0, 0 };
+    double peak = fmax(fmax(g->bf16_flops, g->fp8_flops), g->fp4_flops), share;
+
+    if (!(o->measured.iter_s > 0) || o->missing & (PLAN_NO_SHAPE | PLAN_BAD_MODEL | PLAN_NO_GPU) ||
+        o->cluster.gpus < 1)
+        return false;
+    share = plan_flops_token(&o->model, o->config.seq, PLAN_FLOPS_CAUSAL, none) *
+            (double)o->global_batch * (double)o->config.seq /
+            (peak * (double)o->cluster.gpus * o->measured.iter_s);
+    return !(share >= 1e-5 && share <= 1);
+}
+
 static void read_measured(const struct reader *r, struct plan_row *o)
 {
     static const struct {
@@ -524,6 +543,8 @@ static void read_measured(const struct reader *r, struct plan_row *o)
                     (double)o->cluster.gpus;
     if (!(m->iter_s > 0))
         m->iter_s = time_from_rate(o);
+    if (impossible_time(o))
+        o->missing |= PLAN_BAD_TIME;
     m->failed = !(m->iter_s > 0) && (strstr(notes, "OOM") || strstr(notes, "crash"));
 }
 

@@ -28,16 +28,20 @@ enum plan_missing {
     PLAN_NO_HEADS = 1 << 1,
     PLAN_NO_MICRO_BATCH = 1 << 2,
     PLAN_NO_RECOMPUTE = 1 << 3,
-    PLAN_NO_CUT = 1 << 4,    /* tp, pp or the number of GPUs */
-    PLAN_NO_BATCH = 1 << 5,  /* global batch and accumulation */
-    PLAN_NO_GPU = 1 << 6,    /* hardware the catalogue does not have */
-    PLAN_BAD_MODEL = 1 << 7, /* plan_model_check() refuses it */
-    PLAN_BAD_CONFIG = 1 << 8 /* plan_config_rule() refuses it: `rule` */
+    PLAN_NO_CUT = 1 << 4,     /* tp, pp or the number of GPUs */
+    PLAN_NO_BATCH = 1 << 5,   /* global batch and accumulation */
+    PLAN_NO_GPU = 1 << 6,     /* hardware the catalogue does not have */
+    PLAN_BAD_MODEL = 1 << 7,  /* plan_model_check() refuses it */
+    PLAN_BAD_CONFIG = 1 << 8, /* plan_config_rule() refuses it: `rule` */
+    PLAN_BAD_TIME = 1 << 9    /* above the GPU's peak, or next to standing still */
 };
-enum { PLAN_MISSINGS = 9 };
+enum { PLAN_MISSINGS = 10 };
 extern const char *const plan_missing_names[PLAN_MISSINGS];
 
-enum plan_mem_kind { PLAN_MEM_NONE, PLAN_MEM_TORCH, PLAN_MEM_SMI };
+/* Whose memory a figure is: the fullest GPU's tensors, those of rank 0 (nanotron's log is printed by
+ * it, and where the last stage has more, the published figures follow the first), or all that
+ * nvidia-smi shows. */
+enum plan_mem_kind { PLAN_MEM_NONE, PLAN_MEM_TORCH, PLAN_MEM_RANK0, PLAN_MEM_SMI };
 
 struct plan_measured { /* 0: not measured */
     double iter_s;

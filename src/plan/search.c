@@ -96,9 +96,15 @@ void space_axes_of(const struct plan_space *s, struct space_axes *x)
         if (s->fixed & fixed[i].bit)
             axis_one(fixed[i].axis, fixed[i].v);
     plan_rates_of(s->cluster, s->consts, &x->rates);
-    for (int i = 0; i < x->pp.count; i++)
-        if (x->pp.v[i] <= plan_min(s->model->layers, PLAN_STAGES_MAX))
-            plan_cut_of(s->model, b->profile.split, x->pp.v[i], &x->cut[i]);
+    for (int i = 0; i < x->pp.count; i++) {
+        struct plan_config c = *b;
+
+        c.pp = x->pp.v[i];
+        if (c.pp > plan_min(s->model->layers, PLAN_STAGES_MAX))
+            continue; /* a rule refuses it */
+        plan_cut_of(s->model, b->profile.split, c.pp, &x->cut[i]);
+        plan_stages_of(s->model, &c, &x->stages[i]);
+    }
 }
 
 uint64_t space_units(const struct space_axes *x)
@@ -224,37 +230,41 @@ static inline void consider(struct worker *w, const struct plan_config *c, doubl
     accept(w, &p);
 }
 
+/* What the loops below one (pp, vpp, sp) need. */
+struct inner {
+    const struct plan_cut *cut;
+    const struct plan_stages *stages;
+    struct half *half;
+    enum plan_schedule schedule[2];
+    int schedules;
+};
+
 /* All schedules and units of recompute: one time, and the memory of each. */
-static void eval_memory(struct worker *w, struct unit *u, double step_s, const int schedules,
-                        const enum plan_schedule *schedule)
+static void eval_memory(struct worker *w, struct unit *u, const struct inner *n, double step_s)
 {
-    const struct plan_space *s = w->space;
-    int every = u->c.recompute == PLAN_RECOMPUTE_FULL ? u->every.count : 1;
+    bool full = u->c.recompute == PLAN_RECOMPUTE_FULL;
+    int every = full ? u->every.count : 1;
 
     for (int e = 0; e < every; e++) {
-        u->c.recompute_every = u->c.recompute == PLAN_RECOMPUTE_FULL ? u->every.v[e] : 1;
-        for (int i = 0; i < schedules; i++) {
-            struct plan_memory m;
-
-            u->c.schedule = schedule[i];
-            plan_memory_of(s->model, s->counts, &u->c, &s->consts->memory, &m);
-            consider(w, &u->c, step_s, m.total);
+        u->c.recompute_every = full ? u->every.v[e] : 1;
+        n->half->memory.every = full ? u->every.v[e] : 0;
+        for (int i = 0; i < n->schedules; i++) {
+            u->c.schedule = n->schedule[i];
+            consider(w, &u->c, step_s,
+                     (uint64_t)(plan_step_memory(&n->half->memory, n->stages, &u->c) + 0.5));
         }
     }
     u->c.recompute_every = 1;
 }
 
-static void eval_zeros(struct worker *w, struct unit *u, const struct plan_layer_time *half,
-                       const struct plan_cut *cut, int schedules,
-                       const enum plan_schedule *schedule)
+static void eval_zeros(struct worker *w, struct unit *u, const struct inner *n)
 {
     const struct plan_space *s = w->space;
     struct plan_config *c = &u->c;
     struct plan_step step = { .pp = c->pp,
                               .vpp = c->vpp,
                               .micro_batches = c->grad_acc,
-                              .dp = c->dp,
-                              .cp = c->cp };
+                              .dp = c->dp };
 
     for (int zero = 0; zero <= 3; zero++) {
         int shards = zero == 0 ? 1 : u->shards.count;
@@ -265,28 +275,30 @@ static void eval_zeros(struct worker *w, struct unit *u, const struct plan_layer
         c->zero = step.zero = zero;
         for (int i = 0; i < shards; i++) {
             c->shard = zero ? u->shards.v[i] : 0;
-            eval_memory(w, u, plan_step_time(half, cut, &u->groups[zero ? i : 0], &step, NULL),
-                        schedules, schedule);
+            eval_memory(
+                w, u, n,
+                plan_step_time(&n->half->time, n->cut, &u->groups[zero ? i : 0], &step, NULL));
         }
     }
     c->zero = c->shard = 0;
 }
 
-static const struct plan_layer_time *half_of(struct worker *w, struct unit *u)
+static struct half *half_of(struct worker *w, struct unit *u)
 {
+    const struct plan_space *s = w->space;
     const struct plan_config *c = &u->c;
-    struct plan_layer_time *h = &u->half[c->offload_optimizer][c->seq_par][c->recompute];
-    bool *ready = &u->ready[c->offload_optimizer][c->seq_par][c->recompute];
+    struct half *h = &u->half[c->offload_optimizer][c->seq_par][c->recompute];
 
-    if (!*ready)
-        plan_layer_time_of(w->space->model, &w->axes->rates, w->space->consts, c, h);
-    *ready = true;
+    if (h->ready)
+        return h;
+    plan_layer_time_of(s->model, &w->axes->rates, s->consts, c, &h->time);
+    plan_layer_memory_of(s->model, s->counts, c, &s->consts->memory, &h->memory);
+    h->ready = true;
     return h;
 }
 
 /* One (pp, vpp, sp): its rules hold. */
-static void eval_inner(struct worker *w, struct unit *u, const struct plan_cut *cut, int schedules,
-                       const enum plan_schedule *schedule)
+static void eval_inner(struct worker *w, struct unit *u, struct inner *n)
 {
     const struct plan_space *s = w->space;
 
@@ -296,27 +308,28 @@ static void eval_inner(struct worker *w, struct unit *u, const struct plan_cut *
                 continue;
             u->c.offload_optimizer = s->base.offload_optimizer || off;
             u->c.recompute = (enum plan_recompute)rc;
-            eval_zeros(w, u, half_of(w, u), cut, schedules, schedule);
+            n->half = half_of(w, u);
+            eval_zeros(w, u, n);
         }
     u->c.offload_optimizer = s->base.offload_optimizer;
     u->c.recompute = PLAN_RECOMPUTE_NONE;
 }
 
-static void eval_chunks(struct worker *w, struct unit *u, const struct plan_cut *cut, int32_t vpp)
+static void eval_chunks(struct worker *w, struct unit *u, int pp_place, int32_t vpp)
 {
     const struct plan_space *s = w->space;
     struct plan_config *c = &u->c;
-    enum plan_schedule schedule[2];
-    int schedules = schedules_of(s, c->pp, vpp, schedule);
+    struct inner n = { .cut = &w->axes->cut[pp_place], .stages = &w->axes->stages[pp_place] };
     bool divides = s->batch % ((int64_t)c->dp * c->micro_batch) == 0;
 
+    n.schedules = schedules_of(s, c->pp, vpp, n.schedule);
     every_of(s, c->pp, vpp, &u->every);
     c->vpp = vpp;
-    c->schedule = schedule[0];
+    c->schedule = n.schedule[0];
     w->best.score_s = INFINITY;
-    for (int sp = 0; sp < 2 && schedules; sp++) {
+    for (int sp = 0; sp < 2 && n.schedules; sp++) {
         enum plan_rule rule = PLAN_RULE_BATCH;
-        uint64_t count = inner_count(s, u, schedules);
+        uint64_t count = inner_count(s, u, n.schedules);
 
         if ((s->fixed & PLAN_GIVEN_SP) && s->base.seq_par != sp)
             continue;
@@ -328,7 +341,7 @@ static void eval_chunks(struct worker *w, struct unit *u, const struct plan_cut 
         else if (w->count_only)
             w->found->tried += count;
         else
-            eval_inner(w, u, cut, schedules, schedule);
+            eval_inner(w, u, &n);
     }
     if (!s->all && w->best.score_s < INFINITY)
         found_offer_top(w->found, &w->best);
@@ -354,7 +367,7 @@ static void eval_pipeline(struct worker *w, struct unit *u, int pp_place)
             plan_groups_of(&x->rates, s->consts, c->tp, c->cp, c->dp, u->shards.v[i],
                            &u->groups[i]);
     for (int i = 0; i < x->vpp.count; i++)
-        eval_chunks(w, u, &x->cut[pp_place], x->vpp.v[i]);
+        eval_chunks(w, u, pp_place, x->vpp.v[i]);
 }
 
 void worker_init(struct worker *w, const struct plan_space *s, const struct space_axes *x,
@@ -379,7 +392,8 @@ void worker_unit(struct worker *w, uint64_t unit)
     struct unit *u = w->unit;
 
     u->c = w->space->base;
-    memset(u->ready, 0, sizeof(u->ready));
+    for (int i = 0; i < 12; i++)
+        (&u->half[0][0][0])[i].ready = false;
     u->c.vpp = u->c.recompute_every = 1;
     u->c.zero = u->c.shard = 0;
     u->c.recompute = PLAN_RECOMPUTE_NONE;

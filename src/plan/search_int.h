@@ -2,6 +2,7 @@
 /* search_int: what the files of the search share. */
 #ifndef PLAN_SEARCH_INT_H
 #define PLAN_SEARCH_INT_H
+#include "plan/memory.h"
 #include "plan/search.h"
 #include "plan/time.h"
 
@@ -16,15 +17,19 @@ void axis_divisors(struct axis *a, int64_t n);
 struct space_axes { /* values of the outer sizes */
     struct axis tp, cp, ep, etp, micro_batch, pp, vpp;
     struct plan_rates rates;
-    struct plan_cut cut[AXIS_MAX]; /* of pp.v[i] */
+    struct plan_cut cut[AXIS_MAX];       /* of pp.v[i] */
+    struct plan_stages stages[AXIS_MAX]; /* of pp.v[i] */
 };
 void space_axes_of(const struct plan_space *s, struct space_axes *out);
 uint64_t space_units(const struct space_axes *x); /* (tp, cp, ep, etp, micro-batch), mixed radix */
 
 struct unit { /* what the loops of a unit share */
     struct plan_config c;
-    struct plan_layer_time half[2][2][3]; /* offload, sp, recompute */
-    bool ready[2][2][3];
+    struct half {
+        struct plan_layer_time time;
+        struct plan_layer_memory memory;
+        bool ready;
+    } half[2][2][3];                     /* offload, sp, recompute */
     struct plan_groups groups[AXIS_MAX]; /* of shards.v[i] */
     struct axis shards;                  /* groups that divide dp x cp; [0] is all of them */
     struct axis every;

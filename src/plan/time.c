@@ -76,14 +76,6 @@ void plan_group_of(const struct plan_rates *r, const struct plan_consts *k, doub
     out->hop = k->c[PLAN_C_HOP] * gpus;
 }
 
-void plan_group_dp(const struct plan_rates *r, const struct plan_consts *k, int32_t tp, int32_t cp,
-                   int32_t dp, struct plan_group *out)
-{
-    double span = ceil((double)dp * tp * cp / r->node);
-
-    plan_group_of(r, k, dp, fmin(fmax(span, 1), dp), false, out);
-}
-
 void plan_groups_of(const struct plan_rates *r, const struct plan_consts *k, int32_t tp, int32_t cp,
                     int32_t dp, int32_t shard, struct plan_groups *out)
 {
@@ -252,8 +244,8 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
 {
     struct pipe p = pipe_of(l, cut, s);
     struct traffic t = { 0, 0 };
-    double m = s->micro_batches, all = (double)s->dp * (s->cp > 1 ? s->cp : 1);
-    double replicas_of_expert = all * l->expert_ratio, sends, opt, total;
+    double m = s->micro_batches, replicas_of_expert = s->dp * l->cp * l->expert_ratio;
+    double sends, opt, total;
     double stage = cut->first > cut->middle ? cut->first : cut->middle, params, experts, own;
     double offload = 0, before;
 
@@ -263,9 +255,9 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
     if (replicas_of_expert < 1)
         replicas_of_expert = 1;
     sends = s->pp > 1 ? m * l->send * (1 + (s->vpp > 1 ? (s->vpp - 1) * l->chunk_open : 0)) : 0;
-    if (all > 1)
+    if (s->dp * l->cp > 1)
         t = replicas(l, cut, g, s, params + (replicas_of_expert > 1 ? experts : 0), stage);
-    if (replicas_of_expert > g->shard_gpus)
+    if (g->shard_gpus < s->dp * l->cp && replicas_of_expert > g->shard_gpus)
         replicas_of_expert = g->shard_gpus;
     own =
         s->zero >= 1 ? params / g->shard_gpus + experts / replicas_of_expert : params + experts;
@@ -289,29 +281,40 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
 }
 
 /* ---- both halves ---- */
-void plan_time_of(const struct plan_model *m, const struct plan_counts *n,
-                  const struct plan_cluster *cl, const struct plan_config *c,
-                  const struct plan_consts *k, struct plan_time *out)
+static double whole_step(const struct plan_model *m, const struct plan_cluster *cl,
+                         const struct plan_config *c, const struct plan_consts *k,
+                         struct plan_time *parts)
 {
-    const struct plan_step s = { .pp = c->pp,
-                                 .vpp = c->vpp,
-                                 .micro_batches = c->grad_acc,
-                                 .dp = c->dp,
-                                 .cp = c->cp,
-                                 .zero = c->zero };
-    struct plan_recompute_share again = { 0, 0 };
+    const struct plan_step s = {
+        .pp = c->pp, .vpp = c->vpp, .micro_batches = c->grad_acc, .dp = c->dp, .zero = c->zero
+    };
     struct plan_layer_time l;
     struct plan_rates r;
     struct plan_groups g;
     struct plan_cut cut;
-    double tokens = (double)c->grad_acc * c->dp * c->micro_batch * (double)c->seq, peak;
 
-    (void)n;
     plan_rates_of(cl, k, &r);
     plan_layer_time_of(m, &r, k, c, &l);
     plan_cut_of(m, c->profile.split, c->pp, &cut);
     plan_groups_of(&r, k, c->tp, c->cp, c->dp, c->zero ? c->shard : 0, &g);
-    plan_step_time(&l, &cut, &g, &s, out);
+    return plan_step_time(&l, &cut, &g, &s, parts);
+}
+
+double plan_seconds(const struct plan_model *m, const struct plan_cluster *cl,
+                    const struct plan_config *c, const struct plan_consts *k)
+{
+    return whole_step(m, cl, c, k, NULL);
+}
+
+void plan_time_of(const struct plan_model *m, const struct plan_counts *n,
+                  const struct plan_cluster *cl, const struct plan_config *c,
+                  const struct plan_consts *k, struct plan_time *out)
+{
+    struct plan_recompute_share again = { 0, 0 };
+    double tokens = (double)c->grad_acc * c->dp * c->micro_batch * (double)c->seq, peak;
+
+    (void)n;
+    whole_step(m, cl, c, k, out);
     if (c->recompute == PLAN_RECOMPUTE_FULL)
         again.layers = 1;
     else if (c->recompute == PLAN_RECOMPUTE_SELECTIVE)

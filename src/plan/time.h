@@ -42,10 +42,6 @@ struct plan_groups {
 /* `shard` 0: all replicas. */
 void plan_groups_of(const struct plan_rates *r, const struct plan_consts *k, int32_t tp, int32_t cp,
                     int32_t dp, int32_t shard, struct plan_groups *out);
-/* The data-parallel group of (tp, cp, dp). */
-void plan_group_dp(const struct plan_rates *r, const struct plan_consts *k, int32_t tp, int32_t cp,
-                   int32_t dp, struct plan_group *out);
-
 /* Layers on the first, the fullest middle and the last stage. */
 struct plan_cut {
     double first, middle, last;
@@ -61,12 +57,13 @@ struct plan_layer_time {
     double head_tp, embed_tp;                    /* of them collectives */
     double send;                                 /* a micro-batch to the next stage and back */
     double tp_hidden, cp_hidden;                 /* a layer */
+    double cp;                                   /* ranks that share weights beside dp */
     double micro;                                /* fixed, a micro-batch and stage */
     double layers, params, expert_params, table; /* parameters a GPU, of a layer; V x h / tp */
     double tables_one_stage;                     /* 1 tied, 2 not */
     double grad_bytes, opt_bytes;                /* a parameter */
     double tensors_layer, tensors;               /* gathered: a layer of the stage, in all */
-    double expert_ratio;                         /* tp / ep: replicas of an expert over dp */
+    double expert_ratio;                         /* tp / ep: replicas of an expert over dp x cp */
     double hide;                                 /* share of layers that hides traffic; 0: none */
     double gather_hide;                          /* the same for gathers before the forward pass */
     double zero3_open;                           /* share of hidden ZeRO-3 traffic that stays */
@@ -83,10 +80,13 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
 /* Seconds of a step.  `parts`, where it is not NULL, gets them by part; they add up. */
 struct plan_step {
     int32_t pp, vpp, micro_batches, dp, zero;
-    int32_t cp; /* 0: 1 */
 };
 double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cut,
                       const struct plan_groups *g, const struct plan_step *s,
                       struct plan_time *parts);
+
+/* Seconds of a step, both halves, without the parts. */
+double plan_seconds(const struct plan_model *m, const struct plan_cluster *cl,
+                    const struct plan_config *c, const struct plan_consts *k);
 
 #endif

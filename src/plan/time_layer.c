@@ -177,24 +177,17 @@ static double exchange_time(const struct work *w)
     return (1 - w->dense) * (fmax(in, out) + w->k[PLAN_C_NLAT] * ep / 4);
 }
 
-/* Keys and values go round the ring of context-parallel GPUs while the core works on those that
- * are here. */
+/* Keys and values of the other ranks' tokens come round a ring, a message for each rank; each
+ * arrival is one more partial result to merge.  What is hidden is hidden by the attention core. */
 static double ring_time(const struct work *w)
 {
-    double cp = w->c->cp, width = 2 * w->kv;
-    bool across = cp * w->tp > w->r->node;
+    const struct plan_model *m = w->m;
+    double others = w->c->cp - 1;
+    bool across = w->tp * w->c->cp > w->r->node;
+    double width = m->kv_lora ? w->heads * (double)(m->qk_nope + m->qk_rope + m->v_dim) : 2 * w->kv;
 
-    if (cp <= 1)
-        return 0;
-    if (w->m->kv_lora)
-        width = w->heads * (double)(w->m->qk_nope + w->m->qk_rope + w->m->v_dim);
-    return (cp - 1) * (w->size * w->tokens * width / w->tp / (across ? w->r->net : w->r->nvl) +
-                       (across ? w->k[PLAN_C_XLOG] : w->k[PLAN_C_NLAT]));
-}
-
-static double above(double x)
-{
-    return x > 0 ? x : 0;
+    return others * (w->size * w->tokens * width / w->tp / (across ? w->r->net : w->r->nvl) +
+                     w->k[across ? PLAN_C_XLOG : PLAN_C_NLAT]);
 }
 
 struct pass { /* seconds of a layer's parts, one way */
@@ -347,7 +340,7 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
     struct plan_group tp;
     struct pass f, b;
     struct work w;
-    double all_reduce, shown, wait, ring;
+    double all_reduce, shown, ring, wait;
 
     work_of(m, r, k, c, &w);
     step_constants(&w, &o);
@@ -355,16 +348,18 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
     plan_group_of(r, k, c->tp, ceil(c->tp / r->node), true, &tp);
     all_reduce = 2 * (w.size * w.tokens * w.h * tp.reduce + tp.latency);
     shown = all_reduce * o.chunk_open;
-    f = (struct pass){ matmul_time(&w), attention_time(&w), elementwise_time(&w), 2 * shown,
-                       2 * exchange_time(&w), 0 };
+    ring = ring_time(&w);
+    f = (struct pass){ matmul_time(&w), attention_time(&w),    elementwise_time(&w),
+                       2 * shown,       2 * exchange_time(&w), ring * o.chunk_open };
     b = (struct pass){ (c->lora_rank ? 1 : 2) * f.matmul,
-                       (c->profile.flash ? 2.5 : 2) * f.attention, 2 * f.memory,
-                       (c->seq_par ? 3 : 2) * shown, f.ep, 0 };
-    ring = ring_time(&w); /* backward, the gradients of keys and values go with them */
-    f.cp = above(ring - f.attention);
-    b.cp = above(2 * ring - b.attention);
-    o.cp_hidden = 3 * ring - f.cp - b.cp;
+                       (c->profile.flash ? 2.5 : 2) * f.attention,
+                       2 * f.memory,
+                       (c->seq_par ? 3 : 2) * shown,
+                       f.ep,
+                       2 * f.cp };
     o.tp_hidden = (c->seq_par ? 5 : 4) * (all_reduce - shown);
+    o.cp_hidden = 3 * (ring - f.cp);
+    o.cp = c->cp;
     ends_of(&w, all_reduce, &o);
     wait = c->profile.stack == PLAN_STACK_NANOTRON && o.across && c->tp > 1
                ? k->c[PLAN_C_PPX] * c->tp

@@ -4,8 +4,8 @@
  *   parameters  every row that prints a count and has a shape; what rounding to the printed digits
  *               explains is no error
  *   FLOPs       rows that print a rate and a share of the peak in a convention we know
- *   memory      rows with a measurement that R1 and R6 leave in; torch's figure against tensors,
- *               nvidia-smi's against all
+ *   memory      rows with a measurement that R1 and R6 leave in; torch's figure against tensors
+ *               (of the first stage where rank 0 printed it), nvidia-smi's against all
  *   fits        rows that ran against rows that did not, without R2 */
 #include "plan/rows.h"
 
@@ -89,12 +89,15 @@ static bool flops_error(const struct plan_row *r, double *out)
     return true;
 }
 
+/* A pipeline of as many stages as layers, which we refuse, has run four times. */
 static bool has_memory(const struct plan_row *r)
 {
-    const unsigned needs = PLAN_NO_SHAPE | PLAN_BAD_MODEL | PLAN_NO_CUT | PLAN_BAD_CONFIG |
-                           PLAN_NO_MICRO_BATCH | PLAN_NO_GPU | PLAN_NO_RECOMPUTE;
+    const unsigned needs = PLAN_NO_SHAPE | PLAN_BAD_MODEL | PLAN_NO_CUT | PLAN_NO_MICRO_BATCH |
+                           PLAN_NO_GPU | PLAN_NO_RECOMPUTE;
+    bool can_be = !(r->missing & PLAN_BAD_CONFIG) ||
+                  (r->rule == PLAN_RULE_PP_LAYERS && r->measured.iter_s > 0);
 
-    return !(r->missing & needs) && !(r->exclude & (PLAN_R5_OTHER_WORK | PLAN_R6_GPUS));
+    return can_be && !(r->missing & needs) && !(r->exclude & (PLAN_R5_OTHER_WORK | PLAN_R6_GPUS));
 }
 
 struct tally { /* errors as they come; arrays of `rows` doubles */
@@ -106,14 +109,17 @@ static void one_memory(const struct plan_row *r, const struct plan_memory_consts
                        struct plan_source_report *o, struct tally *t)
 {
     const struct plan_measured *m = &r->measured;
+    struct plan_memory_stage first;
     struct plan_memory got;
     bool fits;
 
     plan_memory_of(&r->model, &r->counts, &r->config, k, &got);
+    plan_memory_stage(&r->model, &r->counts, &r->config, k, 0, &first);
     if (m->mem_kind != PLAN_MEM_NONE && !m->failed && !(r->exclude & PLAN_R1_NOT_CLEAN) &&
         r->config.tp <= 8) {
-        double ours =
-            (double)(m->mem_kind == PLAN_MEM_SMI ? got.total : plan_memory_allocated(got.kind));
+        double ours = (double)(m->mem_kind == PLAN_MEM_SMI     ? got.total
+                               : m->mem_kind == PLAN_MEM_RANK0 ? plan_memory_allocated(first.kind)
+                                                               : plan_memory_allocated(got.kind));
 
         t->memory[t->n_memory++] = ours / m->mem_bytes - 1;
         if (m->mem_bytes > LARGE_BYTES)

@@ -4,12 +4,15 @@
 #include "fuzz.h"
 
 #include "plan/rows.h"
+#include "plan/runs.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    struct plan_time_report times;
+    struct plan_const_table consts;
     struct plan_report report;
     struct plan_rows rows;
     struct arena a = { 0 };
@@ -20,6 +23,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         if (all->rows != rows.count || all->used > rows.count || !isfinite(all->memory.mape) ||
             !isfinite(all->flops.mape))
+            abort();
+        if (plan_consts_table(&a, &consts, NULL) ||
+            plan_validate_time(&a, &rows, &consts, false, &times, NULL))
+            abort();
+        for (size_t i = 0; i < rows.count; i++)
+            if (!isfinite(times.seconds[i]) || times.seconds[i] < 0)
+                abort();
+        if (!isfinite(times.sources[times.source_count - 1].e.mape))
             abort();
     }
     arena_release(&a);
