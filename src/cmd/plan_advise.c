@@ -147,30 +147,28 @@ static void model_text(struct cmd_ctx *ctx, const struct advise_job *j)
     const struct plan_recipe *r = j->near[0];
     double law_lr = plan_lr_deepseek(j->compute), law_batch = plan_batch_deepseek(j->compute);
     struct plan_range batch = plan_usual_batch(&j->recipes, j->params);
-    double low = r->lr, high = r->lr;
+    struct plan_range lr = plan_usual_lr(&j->recipes, j->params);
+    const struct plan_recipe *like[PLAN_NEAR_MAX];
+    size_t n = plan_recipes_like(&j->recipes, "llm", j->params, like);
     char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX], c[ASK_TEXT_MAX];
     struct ask_table t;
     char v[ASK_TEXT_MAX], w[2 * ASK_TEXT_MAX];
 
-    for (size_t i = 0; i < 3 && i < j->near_count; i++) {
-        low = fmin(low, j->near[i]->lr);
-        high = fmax(high, j->near[i]->lr);
-    }
     ask_note(ctx, "%s: %s parameters a token meets, %s tokens, %.3g FLOPs", j->model.name,
              ask_short(j->params, a), ask_short(j->tokens, b), j->compute);
     buf_addc(&ctx->out, '\n');
     ask_table_begin(&t, "");
-    snprintf(v, sizeof(v), "%.2g", r->lr);
-    snprintf(w, sizeof(w), "%.2g to %.2g", fmin(low, law_lr), fmax(high, law_lr));
-    ask_row(&t, "peak learning rate", v, w,
-            "%s, the nearest published run; a law fitted to compute says %.2g (DeepSeek LLM, arXiv "
-            "2401.02954), one fitted to parameters %.2g (Kaplan et al. 2020, arXiv 2001.08361)",
-            r->name, law_lr, plan_lr_kaplan(j->params));
+    snprintf(v, sizeof(v), "%.2g", lr.usual);
+    snprintf(w, sizeof(w), "%.2g to %.2g", fmin(lr.low, law_lr), fmax(lr.high, law_lr));
+    ask_row(
+        &t, "peak learning rate", v, w,
+        "the median of the %zu published runs of the size; a law fitted to compute says %.2g (DeepSeek LLM, arXiv "
+        "2401.02954), one fitted to parameters %.2g (Kaplan et al. 2020, arXiv 2001.08361)",
+        n, law_lr, plan_lr_kaplan(j->params));
     snprintf(w, sizeof(w), "%s to %s", ask_short(fmin(batch.low, law_batch), a),
              ask_short(fmax(batch.high, law_batch), b));
     ask_row(&t, "tokens a step", ask_short(batch.usual, v), w,
-            "the median of the three nearest runs; the law says %s (DeepSeek LLM)",
-            ask_short(law_batch, c));
+            "the median of the same runs; the law says %s (DeepSeek LLM)", ask_short(law_batch, c));
     ask_row(&t, "warm-up", "2000 steps", "375M tokens to 8000 steps",
             "what most of the runs did; longer for 405B");
     ask_row(&t, "schedule", "cosine", "", "to a tenth of the peak over the whole run: %s",
@@ -238,10 +236,11 @@ static void advise_json(struct cmd_ctx *ctx, const struct advise_job *j)
     }
     if (j->has_model) {
         struct plan_range batch = plan_usual_batch(&j->recipes, j->params);
+        struct plan_range lr = plan_usual_lr(&j->recipes, j->params);
 
         json_kv_str(&w, "model", j->model.name);
         ask_json_num(&w, "tokens", j->tokens);
-        ask_json_num(&w, "lr", j->near[0]->lr);
+        ask_json_range(&w, "lr", &lr);
         ask_json_num(&w, "lr_deepseek", plan_lr_deepseek(j->compute));
         ask_json_num(&w, "lr_kaplan", plan_lr_kaplan(j->params));
         ask_json_range(&w, "batch_tokens", &batch);

@@ -57,6 +57,9 @@ enum rc ask_read(const struct ask_opts *o, struct ask *out, struct err *err)
         arena_release(&a.arena);
         return err->code;
     }
+    plan_profile_usual(&a.gpu, &a.want.profile);
+    a.want.profile.fused = a.want.profile.fused && !o->eager;
+    a.want.profile.flash = !o->no_flash;
     *out = a;
     return RC_OK;
 }
@@ -78,7 +81,7 @@ static enum rc given_config(const struct ask *a, const char *text, const struct 
     b.config.precision = a->want.precision;
     b.config.lora_rank = a->want.lora_rank;
     b.config.base_bits = a->want.base_bits;
-    b.config.profile.split = PLAN_SPLIT_COST;
+    b.config.profile = a->want.profile;
     if (plan_config_parse(text, &b.config, &given, err) ||
         plan_config_complete(&b.config, given, cl->gpus, a->want.batch, err) ||
         plan_config_check(&a->model, cl, &b.config, err) || plan_consts_builtin(&cl->gpu, &k, err))
@@ -162,6 +165,8 @@ const char *ask_short(double v, char out[ASK_TEXT_MAX])
         }
     if (!isfinite(v))
         snprintf(out, ASK_TEXT_MAX, "-");
+    else if (v < 1e5 && v == floor(v)) /* a count: every digit is meant */
+        snprintf(out, ASK_TEXT_MAX, "%.0f", v);
     else if (v >= 9995)
         snprintf(out, ASK_TEXT_MAX, "%.3gk", v / 1e3);
     else if (v >= 999.5)
@@ -266,7 +271,9 @@ void ask_note(struct cmd_ctx *ctx, const char *fmt, ...)
     va_start(ap, fmt);
     buf_vaddf(&text, fmt, ap);
     va_end(ap);
-    term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&text));
+    if (*buf_str(&text) == '\n')
+        buf_addc(&ctx->out, '\n');
+    term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&text) + (*buf_str(&text) == '\n'));
     buf_release(&text);
 }
 
@@ -294,6 +301,9 @@ void ask_head(struct cmd_ctx *ctx, const struct ask *a, const struct plan_cluste
              (double)cl->gpu.mem_bytes / 0x1p30);
     if (*cl->gpu.note)
         buf_addf(&ctx->out, "%s: %s.\n", cl->gpu.name, cl->gpu.note);
+    if (b->memory.total > (uint64_t)cl->gpu.mem_bytes)
+        buf_adds(&ctx->out, "By this count it does not fit: 'stoker plan memory' explains each "
+                            "byte.\n");
     buf_addc(&ctx->out, '\n');
     buf_release(&text);
 }

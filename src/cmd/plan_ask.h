@@ -13,7 +13,7 @@
 struct ask_opts { /* of every such command, the first member of its options */
     const char *model, *gpu, *tokens, *precision, *config, *recompute;
     int64_t gpus, seq, batch, lora, bits;
-    bool json;
+    bool eager, no_flash, json;
 };
 #define ASK_OPT(S, letter, name, kind, field, arg, help)                                           \
     {                                                                                              \
@@ -41,6 +41,9 @@ struct ask_opts { /* of every such command, the first member of its options */
         0, "precision", OPT_STR, offsetof(struct S, ask.precision), "WHICH",                       \
             "bf16|bf16-grads|fsdp|pure|fp8|fp32", 0, 0, "as in 'plan memory' (default bf16)"       \
     }
+#define ASK_KERNELS(S)                                                                             \
+    ASK_OPT(S, 0, "eager", FLAG, ask.eager, NULL, "no fused kernels (always so on Ampere)"),       \
+        ASK_OPT(S, 0, "no-flash", FLAG, ask.no_flash, NULL, "attention stores all pairs")
 #define ASK_JSON(S) ASK_OPT(S, 'j', "json", FLAG, ask.json, NULL, "print JSON instead of text")
 
 struct ask { /* what is asked; release with ask_release() */

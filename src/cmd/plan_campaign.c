@@ -174,8 +174,9 @@ static void power_rows(struct ask_table *t, const struct campaign_job *j)
     char v[ASK_TEXT_MAX], a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
 
     snprintf(v, sizeof(v), "%s kW", ask_short(r->site_w / 1e3, a));
-    ask_row(t, "power", v, "", "%s kW of GPUs, with hosts and a PUE of %.2g",
-            ask_short(r->gpu_w / 1e3, b), plan_fact(&j->ask.facts, "pue"));
+    ask_row(t, "power", v, "",
+            "%s kW of GPUs at their limit of %.0f W, with hosts and a PUE of %.2g",
+            ask_short(r->gpu_w / 1e3, b), j->cluster.gpu.power_w, plan_fact(&j->ask.facts, "pue"));
     snprintf(v, sizeof(v), "%s kWh", ask_short(r->site_kwh, a));
     ask_row(t, "energy", v, "", "%s kWh of it in GPUs", ask_short(r->gpu_kwh, b));
 }
@@ -372,6 +373,7 @@ static const struct opt campaign_opts[] = {
     ASK_SEQ(S),
     ASK_BATCH(S),
     ASK_PRECISION(S),
+    ASK_KERNELS(S),
     ASK_OPT(S, 0, "config", STR, ask.config, "CONFIG",
             "a cut such as 'tp8 pp16 zero1 mbs1 sp' (default: the search's choice)"),
     ASK_OPT(S, 0, "price", STR, price, "DOLLARS", "of a GPU-hour on demand"),

@@ -63,6 +63,9 @@ static void train_choice(const struct choose_job *j, const struct ask_opts *o, s
     struct plan_sized before;
     struct err err = { 0 };
 
+    plan_profile_usual(&c->gpu, &w.best.profile);
+    w.best.profile.fused = w.best.profile.fused && !o->eager;
+    w.best.profile.flash = !o->no_flash;
     w.campaign.tokens = j->ask.tokens;
     w.most = o->gpus ? o->gpus : j->use == USE_PRETRAIN ? 16384 : 1024;
     if (plan_size_for(&j->ask.facts, &j->ask.model, &j->ask.counts, &c->gpu, &w, &c->s, &before,
@@ -276,6 +279,7 @@ static const struct opt choose_opts[] = {
     ASK_SEQ(S),
     ASK_BATCH(S),
     ASK_PRECISION(S),
+    ASK_KERNELS(S),
     ASK_JSON(S),
     { 0 },
 };
@@ -505,6 +509,7 @@ static const struct opt recompute_opts[] = {
     ASK_SEQ(S),
     ASK_BATCH(S),
     ASK_PRECISION(S),
+    ASK_KERNELS(S),
     ASK_OPT(S, 0, "config", STR, ask.config, "CONFIG",
             "a cut such as 'tp8 zero1 mbs1 sp' (default: the search's choice)"),
     ASK_JSON(S),

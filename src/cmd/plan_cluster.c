@@ -248,6 +248,7 @@ static const struct opt cluster_opts[] = {
     ASK_SEQ(S),
     ASK_BATCH(S),
     ASK_PRECISION(S),
+    ASK_KERNELS(S),
     ASK_OPT(S, 0, "data", STR, data, "BYTES", "of the training data (default: 4 a token)"),
     ASK_NUM(S, "keep", keep, 1, 10000, "checkpoints to keep (default 3)"),
     ASK_OPT(S, 0, "price", STR, price, "DOLLARS", "of a GPU-hour on demand"),
@@ -437,6 +438,7 @@ static const struct opt sizes_opts[] = {
     ASK_SEQ(S),
     ASK_BATCH(S),
     ASK_PRECISION(S),
+    ASK_KERNELS(S),
     ASK_JSON(S),
     { 0 },
 };

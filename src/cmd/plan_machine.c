@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "base/units.h"
+#include "catalog/catalog.h"
 #include "os/file.h"
 
 #include <math.h>
@@ -16,6 +17,24 @@ struct machine_opts {
     int64_t gpus, cores, batch, epochs;
     bool json;
 };
+
+/* What a user would type for the GPU that the driver names so. */
+static enum rc alias_of(struct arena *a, const char *product, char *out, size_t cap,
+                        struct err *err)
+{
+    const struct cat_gpu *g;
+    struct cat_gpu_table t;
+    const char *end;
+
+    if (cat_gpu_load(a, &t, err))
+        return err->code;
+    g = cat_gpu_find(&t, maybe_none(), product);
+    if (!g || !*g->alias)
+        return err_set(err, RC_USAGE, "the planner does not know the GPU '%s'", product);
+    end = strchrnul(g->alias, '|');
+    snprintf(out, cap, "%.*s", (int)(end - g->alias), g->alias);
+    return RC_OK;
+}
 
 /* GPUs and cores from `stoker detect --json`. */
 static enum rc from_detect(const char *path, struct plan_machine_want *w, char *gpu, size_t cap,
@@ -35,7 +54,7 @@ static enum rc from_detect(const char *path, struct plan_machine_want *w, char *
         w->gpus = gpus ? (int64_t)gpus->count : 0;
         w->cores = maybe_or(json_int(json_get(cpu, "cores")), 0);
         if (w->gpus && json_str(json_get(gpus->first, "name")))
-            str_copy(gpu, cap, json_str(json_get(gpus->first, "name")));
+            rc = alias_of(&a, json_str(json_get(gpus->first, "name")), gpu, cap, err);
         else
             rc = err_set(err, RC_PARSE, "inventory '%s' has no GPU", path);
     }

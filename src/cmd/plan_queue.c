@@ -186,8 +186,7 @@ static void queue_text(struct cmd_ctx *ctx, const struct queue_job *j)
     ask_note(
         ctx,
         "The work alone keeps %lld nodes busy; the others are there because jobs do not come "
-        "evenly: at %.0f %% in use half of the jobs wait %.1f h or less and one in twenty %.1f "
-        "h or more.",
+        "evenly: at %.0f %% in use half of the jobs wait at most %.1f h and one in twenty %.1f h or more.",
         (long long)j->size.load, 100 * j->size.at.utilisation, j->size.at.wait.p50,
         j->size.at.wait.p95);
 }

@@ -98,23 +98,50 @@ size_t plan_recipes_near(const struct plan_recipes *r, const char *kind, double 
     return n;
 }
 
+size_t plan_recipes_like(const struct plan_recipes *r, const char *kind, double params,
+                         const struct plan_recipe *out[PLAN_NEAR_MAX])
+{
+    size_t n = plan_recipes_near(r, kind, params, out, PLAN_NEAR_MAX), like = 1;
+
+    assert(n);
+    while (like < n && distance(out[like], params) <= M_LN2)
+        like++;
+    return like;
+}
+
+/* Sorts: the least, the median (the lower of two) and the most. */
+static struct plan_range spread(double *v, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        for (size_t k = i; k && v[k - 1] > v[k]; k--) {
+            double swap = v[k];
+
+            v[k] = v[k - 1];
+            v[k - 1] = swap;
+        }
+    return (struct plan_range){ v[0], v[(n - 1) / 2], v[n - 1] };
+}
+
 struct plan_range plan_usual_batch(const struct plan_recipes *r, double params)
 {
-    const struct plan_recipe *near[3];
-    size_t n = plan_recipes_near(r, "llm", params, near, ARRAY_SIZE(near));
-    double b[3];
+    const struct plan_recipe *near[PLAN_NEAR_MAX];
+    size_t n = plan_recipes_like(r, "llm", params, near);
+    double b[PLAN_NEAR_MAX];
 
-    assert(n == ARRAY_SIZE(near));
     for (size_t i = 0; i < n; i++)
         b[i] = near[i]->batch_last > 0 ? near[i]->batch_last : near[i]->batch;
-    for (size_t i = 1; i < n; i++)
-        for (size_t k = i; k && b[k - 1] > b[k]; k--) {
-            double swap = b[k];
+    return spread(b, n);
+}
 
-            b[k] = b[k - 1];
-            b[k - 1] = swap;
-        }
-    return (struct plan_range){ b[0], b[1], b[2] };
+struct plan_range plan_usual_lr(const struct plan_recipes *r, double params)
+{
+    const struct plan_recipe *near[PLAN_NEAR_MAX];
+    size_t n = plan_recipes_like(r, "llm", params, near);
+    double v[PLAN_NEAR_MAX];
+
+    for (size_t i = 0; i < n; i++)
+        v[i] = near[i]->lr;
+    return spread(v, n);
 }
 
 int64_t plan_usual_sequences(const struct plan_recipes *r, double params, int64_t seq)

@@ -30,7 +30,13 @@ enum rc plan_recipes_load(struct arena *a, struct plan_recipes *out, struct err 
 /* Runs of a kind ("llm" takes "moe" too) nearest in parameters, nearest first. */
 size_t plan_recipes_near(const struct plan_recipes *r, const char *kind, double params,
                          const struct plan_recipe **out, size_t max);
-/* Tokens in a step that the nearest runs took (the median of three), and their least and most. */
+/* Of them those within a factor of two in parameters, five at most; the nearest when there is none.
+ */
+enum { PLAN_NEAR_MAX = 5 };
+size_t plan_recipes_like(const struct plan_recipes *r, const char *kind, double params,
+                         const struct plan_recipe *out[PLAN_NEAR_MAX]);
+/* Tokens in a step and peak learning rates of such runs: the median, the least and the most. */
+struct plan_range plan_usual_lr(const struct plan_recipes *r, double params);
 struct plan_range plan_usual_batch(const struct plan_recipes *r, double params);
 /* The same in sequences, as a power of two. */
 int64_t plan_usual_sequences(const struct plan_recipes *r, double params, int64_t seq);

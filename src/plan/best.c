@@ -3,7 +3,17 @@
 #include "plan/campaign.h"
 #include "plan/search.h"
 
-#include <math.h>
+#include "base/str.h"
+
+void plan_profile_usual(const struct plan_gpu *gpu, struct plan_profile *out)
+{
+    struct plan_config c;
+
+    plan_config_init(&c);
+    c.profile.split = PLAN_SPLIT_COST;
+    c.profile.fused = !str_eq(gpu->arch, "Ampere");
+    *out = c.profile;
+}
 
 static void space_of(const struct plan_model *m, const struct plan_counts *n,
                      const struct plan_cluster *cl, const struct plan_best_want *w,
@@ -22,7 +32,7 @@ static void space_of(const struct plan_model *m, const struct plan_counts *n,
     out->base.precision = w->precision;
     out->base.lora_rank = w->lora_rank;
     out->base.base_bits = w->base_bits;
-    out->base.profile.split = PLAN_SPLIT_COST;
+    out->base.profile = w->profile;
 }
 
 enum rc plan_best_of(const struct plan_model *m, const struct plan_counts *n,

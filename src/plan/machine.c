@@ -127,9 +127,9 @@ static void loader_of(const struct plan_machine_want *w, struct plan_machine *m)
 {
     int64_t most = w->cores ? plan_max(1, w->cores / w->gpus - 1) : INT64_MAX;
     double rate = m->samples_s / (double)w->gpus, need = ceil(rate * w->cpu_s * LOADER_ROOM);
-    bool known = rate > 0 && w->cpu_s > 0;
+    bool known = rate > 0 && w->cpu_s > 0 && w->efficiency > 0;
     char text[PLAN_VALUE_MAX], cores[96] = "";
-    double seconds = (double)PREFETCH * WORKERS_LEAST * m->step_s;
+    double seconds;
 
     m->workers = known ? plan_max(WORKERS_LEAST, (int64_t)need) : WORKERS_LEAST;
     if (w->cores)
@@ -148,9 +148,10 @@ static void loader_of(const struct plan_machine_want *w, struct plan_machine *m)
     else
         set(m, PLAN_SET_WORKERS, text,
             "one decodes while the other hands over: with one alone the GPU waits for each batch; "
-            "more when a measured loader asks for them (--cpu-ms)%s",
+            "more when a measured loader asks for them (--cpu-ms and --efficiency)%s",
             cores);
     m->workers = plan_min(m->workers, most);
+    seconds = (double)(PREFETCH * m->workers) * m->step_s;
     m->prefetch = PREFETCH;
     snprintf(text, sizeof(text), "%d", PREFETCH);
     if (m->step_s > 0 && w->sample_bytes > 0)
