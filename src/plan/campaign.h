@@ -143,6 +143,7 @@ struct plan_best_want {
     int64_t seq;
     double free_share; /* of a GPU's memory, kept free */
     enum plan_precision precision;
+    struct plan_profile profile;
     int32_t lora_rank, base_bits;
     int threads; /* of the search; 0: one */
 };
@@ -152,6 +153,9 @@ struct plan_best {
     struct plan_time time;
     uint64_t tried, fit; /* configurations that pass the rules, and those that fit */
 };
+/* What published runs on the GPU had: eager kernels on Ampere, fused ones later; flash attention,
+ * overlapped gradients, stages balanced by cost. */
+void plan_profile_usual(const struct plan_gpu *gpu, struct plan_profile *out);
 /* The search's choice, with its time by part.  Whole replicas share ZeRO's parts (no smaller shard
  * groups), which keeps the space small enough to ask for many cluster sizes.  RC_LIMIT when nothing
  * fits: the message has what the smallest takes. */
