@@ -61,7 +61,7 @@ void plan_group_of(const struct plan_rates *r, const struct plan_consts *k, doub
         return;
     if (span <= 1) {
         out->gather = out->reduce = (gpus - 1) / gpus / r->nvl;
-        out->latency = k->c[PLAN_C_NLAT];
+        out->latency = k->c[PLAN_C_NLAT] * (1 + gpus / 4);
         return;
     }
     each = fmin(fmax(gpus / span, 1), r->node);
