@@ -314,7 +314,7 @@ static void step_constants(const struct work *w, struct plan_layer_time *o)
 static void ends_of(const struct work *w, double all_reduce, struct plan_layer_time *o)
 {
     const double *k = w->k;
-    double vocab = (double)w->m->vocab / w->tp;
+    double vocab = (double)w->m->vocab / w->tp, half, rate, all;
     double bytes = k[w->c->profile.fused ? PLAN_C_LOSSF : PLAN_C_LOSSB];
 
     o->head_tp = o->embed_tp = all_reduce;
@@ -323,9 +323,13 @@ static void ends_of(const struct work *w, double all_reduce, struct plan_layer_t
     if (w->m->head)
         o->head +=
             3 * gemm(w, w->tokens, vocab, w->h, false) + bytes * w->tokens * vocab / w->r->hbm;
-    o->send = 2 * w->size * w->tokens * w->h / (w->c->seq_par ? w->tp : 1) /
-                  (o->across ? w->r->net : w->r->nvl) +
-              2 * (o->across ? k[PLAN_C_XLOG] : k[PLAN_C_NLAT]);
+    half = 2 * w->size * w->tokens * w->h;
+    rate = o->across ? w->r->net * pow(fmax(w->r->nodes, 2) / 2, -k[PLAN_C_PCON]) : w->r->nvl;
+    all = half / w->tp / rate + 2 * (o->across ? k[PLAN_C_XLOG] : k[PLAN_C_NLAT]);
+    if (!w->c->seq_par) /* each rank sends its share; the others' come from inside the node */
+        all += half * (1 - 1 / w->tp) / w->r->nvl;
+    o->send = all * o->chunk_open;
+    o->send_hidden = all - o->send;
 }
 
 void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
