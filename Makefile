@@ -61,7 +61,7 @@ $(B)/obj/%.o: src/%.c Makefile | setup-build
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 # files compiled in with .incbin do not show up in -MMD
-$(B)/obj/catalog/catalog.o $(B)/obj/plan/model_name.o $(B)/obj/plan/consts.o $(B)/obj/spec/examples.o $(B)/obj/serve/settings.o: $(DATA)
+$(B)/obj/catalog/catalog.o $(B)/obj/plan/model_name.o $(B)/obj/plan/facts.o $(B)/obj/plan/advice.o $(B)/obj/plan/consts.o $(B)/obj/spec/examples.o $(B)/obj/serve/settings.o: $(DATA)
 $(B)/obj/serve/openapi.o: data/openapi.json
 $(B)/obj/serve/page.o: web/serve.html
 $(B)/obj/agent/replay.o: data/demo.rec

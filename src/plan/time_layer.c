@@ -347,7 +347,8 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
     weights_of(&w, &o);
     plan_group_of(r, k, c->tp, ceil(c->tp / r->node), true, &tp);
     all_reduce = 2 * (w.size * w.tokens * w.h * tp.reduce + tp.latency);
-    shown = all_reduce * o.chunk_open;
+    /* kernels hide a collective behind a product inside one NVLink domain alone */
+    shown = c->tp > r->node ? all_reduce : all_reduce * o.chunk_open;
     ring = ring_time(&w);
     f = (struct pass){ matmul_time(&w), attention_time(&w),    elementwise_time(&w),
                        2 * shown,       2 * exchange_time(&w), ring * o.chunk_open };
