@@ -208,6 +208,7 @@ help:
 	@echo 'make bench-ring   the history: bytes a sample, a query; make test-ring-kill: kill -9 for a minute'
 	@echo 'make bench-plan   configurations a second of the planner; CALCULON=DIR runs calculon beside it'
 	@echo 'make bench-tokenize   tokens a second beside the reference, and loading; PYTHON='
+	@echo 'make validate-plan RUNS=FILE.csv   the planner against published training runs'
 	@echo 'make docs         rewrite generated documents'
 	@echo 'make install      DESTDIR= PREFIX=/usr/local'
 	@echo 'make bundle       a folder that runs without any package, with the tests for a GPU'

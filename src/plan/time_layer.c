@@ -124,6 +124,18 @@ static double matmul_time(const struct work *w)
     return t;
 }
 
+/* Of the pairs a causal mask keeps those inside the window, over all layers.  Kernels for attention
+ * with sinks compute all of them: published runs of such models gain nothing from the window. */
+static double window_share(const struct plan_model *m, double seq)
+{
+    double w = (double)m->window / seq, whole;
+
+    if (m->window <= 0 || w >= 1 || m->attn_sinks)
+        return 1;
+    whole = m->window_every > 0 ? 1 / (double)m->window_every : 0;
+    return whole + (1 - whole) * w * (2 - w);
+}
+
 /* The core: scores, softmax, values. */
 static double attention_time(const struct work *w)
 {
@@ -137,7 +149,8 @@ static double attention_time(const struct work *w)
 
     flops = 4 * s * w->tokens * width / w->tp; /* all pairs */
     if (p->flash)
-        return 0.5 * flops / (w->r->peak * w->k[p->fused ? PLAN_C_AT_FUSED : flash[p->stack]]);
+        return 0.5 * window_share(m, s) * flops /
+               (w->r->peak * w->k[p->fused ? PLAN_C_AT_FUSED : flash[p->stack]]);
     t = flops / (w->r->peak * w->k[PLAN_C_ATTN]) +
         w->k[PLAN_C_SMB] * (w->not_fused ? 2 : 1) * w->tokens * s * w->heads / w->tp / w->r->hbm;
     return m->head_dim % 8 ? t * w->k[PLAN_C_MISALIGN] : t; /* tensor cores stand still */
