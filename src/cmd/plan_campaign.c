@@ -66,8 +66,20 @@ static enum rc check_progress(const struct plan_campaign *r, struct err *err)
                    ask_time(r->outage.mtbf_s, a), ask_time(r->outage.restart_s, b));
 }
 
+/* Of adapters alone: what the optimizer holds, with 14 bytes for its 12. */
+static double adapter_bytes(const struct campaign_job *j)
+{
+    const struct plan_config *c = &j->best.config;
+    double gpus = (double)c->tp * c->pp * (c->zero ? (double)c->dp * c->cp : 1);
+
+    return (double)j->best.memory.kind[PLAN_MEM_OPTIMIZER] * gpus * 14 / 12;
+}
+
 static void campaign_of(struct campaign_job *j)
 {
+    if (j->best.config.lora_rank)
+        j->want.checkpoint_bytes = adapter_bytes(j);
+
     plan_campaign_of(&j->ask.facts, &j->ask.model, &j->ask.counts, &j->cluster, &j->best.config,
                      &j->best.time, &j->want, &j->r);
 }

@@ -171,6 +171,7 @@ struct plan_campaign_want {
     double repair_s;            /* 0: the usual */
     double spot_wait_s;         /* 0: the usual */
     double interval_s;          /* 0: the best */
+    double checkpoint_bytes;    /* 0: of all parameters */
     double gpu_hours_fail;      /* GPU-hours a failure; 0: by the hardware */
     double price_usd_h;         /* of a GPU on demand; 0: by the catalogue */
     double spares_p;            /* probability that spares suffice; 0: 0.99 */
