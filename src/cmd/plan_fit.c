@@ -72,7 +72,7 @@ static void print_json(struct cmd_ctx *ctx, const struct plan_fit_report *r, siz
         json_obj(&w);
         for (size_t j = 0; j < t->count; j++)
             if (str_eq(t->rows[j].kind, r[i].kind) && t->rows[j].free) {
-                json_key(&w, plan_const_names[t->rows[j].which]);
+                json_key(&w, plan_const_name(&t->rows[j]));
                 json_add_num(&w, t->rows[j].value);
             }
         json_obj_end(&w);

@@ -10,8 +10,8 @@
 enum { STAGES_SHOWN = 16, BAR_WIDTH = 64 };
 
 struct memory_opts {
-    const char *model, *gpu, *recompute, *precision, *optimizer, *schedule, *split, *offload, *free,
-        *svg;
+    const char *model, *gpu, *machine, *params, *flops, *act, *recompute, *precision, *optimizer;
+    const char *schedule, *split, *offload, *free, *svg;
     int64_t gpus, tp, pp, vpp, cp, ep, etp, dp, micro_batch, grad_acc, batch, seq, zero, shard;
     int64_t every, lora, bits;
     bool sp, no_flash, eager, dropout, keep_gathered, json, parts;
@@ -105,27 +105,99 @@ static enum rc read_config(const struct memory_opts *o, struct memory_job *j, st
     return read_batch(o, c, err);
 }
 
-static enum rc read_job(const struct memory_opts *o, struct memory_job *j, struct err *err)
+/* A number with K, M, B or G, T behind it; NULL is 0. */
+static enum rc read_count(const char *s, const char *option, double *out, struct err *err)
 {
-    const struct plan_config *c = &j->config;
-    struct plan_gpu gpu;
+    char text[32];
+    double ulp;
+    size_t len;
 
+    *out = 0;
+    if (!s)
+        return RC_OK;
+    str_copy(text, sizeof(text), s);
+    len = strlen(text);
+    if (len && (text[len - 1] == 'G' || text[len - 1] == 'g'))
+        text[len - 1] = 'B';
+    if (strlen(s) < sizeof(text) && plan_count_parse(text, out, &ulp))
+        return RC_OK;
+    err_hint(err, "A number, with K, M, G (or B) or T behind it: 86M, 105G.");
+    return err_set(err, RC_USAGE, "option '--%s' cannot be '%s'", option, s);
+}
+
+/* A model by its shape, or by what was measured of it. */
+static enum rc read_model(const struct memory_opts *o, struct plan_model *out, struct err *err)
+{
+    double params, flops, bytes;
+
+    if (o->params && o->model) {
+        err_hint(err, "Leave one of them out.");
+        return err_set(err, RC_USAGE, "'--model' and '--params' are two models");
+    }
+    if (o->params) {
+        if (!o->act) {
+            err_hint(err, "Measure it: torch.cuda.max_memory_allocated() of a forward pass at two "
+                          "batch sizes, the difference over the samples.");
+            return err_set(err, RC_USAGE, "'--params' needs '--act-bytes-sample'");
+        }
+        if (read_count(o->params, "params", &params, err) ||
+            read_count(o->flops, "flops-sample", &flops, err) ||
+            read_count(o->act, "act-bytes-sample", &bytes, err))
+            return err->code;
+        return plan_model_measured(params, flops, bytes, out, err);
+    }
+    if (o->act || o->flops) {
+        err_hint(err, "A measured model needs all: --params 86M --act-bytes-sample 250M.");
+        return err_set(err, RC_USAGE, "'--%s' needs '--params'",
+                       o->act ? "act-bytes-sample" : "flops-sample");
+    }
     if (!o->model) {
         err_hint(err, "For example --model llama-3.1-8b; 'stoker plan models' lists the names.");
         return err_set(err, RC_USAGE, "there is no --model");
     }
+    return plan_read_model(o->model, out, err);
+}
+
+/* GPUs by their kind, or the machine a file describes. */
+static enum rc read_cluster(const struct memory_opts *o, int64_t gpus, struct plan_cluster *out,
+                            struct err *err)
+{
+    struct buf text = { 0 };
+    struct plan_gpu gpu;
+    enum rc rc;
+
+    if (!o->machine) {
+        if (plan_gpu_by_name(o->gpu ? o->gpu : "h100", &gpu, err))
+            return err->code;
+        plan_cluster_usual(&gpu, gpus, out);
+        return RC_OK;
+    }
+    if (o->gpu) {
+        err_hint(err, "Leave one of them out.");
+        return err_set(err, RC_USAGE, "'--gpu' and '--machine' both say which GPU it is");
+    }
+    rc = file_read(o->machine, PLAN_FILE_MAX, &text, err);
+    if (rc == RC_OK && plan_cluster_from_detect(buf_str(&text), text.len, gpus, out, err))
+        rc = err_ctx(err, "machine '%s'", o->machine);
+    buf_release(&text);
+    return rc;
+}
+
+static enum rc read_job(const struct memory_opts *o, struct memory_job *j, struct err *err)
+{
+    const struct plan_config *c = &j->config;
+
     j->free_percent = 5;
     if (o->free && (units_percent_parse(o->free, &j->free_percent, err) || j->free_percent < 0 ||
                     j->free_percent > 90)) {
         err_hint(err, "Give 0%% to 90%%.");
         return err_set(err, RC_USAGE, "option '--free' cannot be '%s'", o->free);
     }
-    if (plan_read_model(o->model, &j->model, err) ||
-        plan_model_counts(&j->model, &j->counts, err) ||
-        plan_gpu_by_name(o->gpu ? o->gpu : "h100", &gpu, err) || read_config(o, j, err))
+    if (read_model(o, &j->model, err) || plan_model_counts(&j->model, &j->counts, err) ||
+        read_config(o, j, err) ||
+        read_cluster(o, o->gpus ? o->gpus : (int64_t)c->tp * c->pp * c->cp * c->dp, &j->cluster,
+                     err))
         return err->code;
-    plan_cluster_usual(&gpu, o->gpus ? o->gpus : (int64_t)c->tp * c->pp * c->cp * c->dp,
-                       &j->cluster);
     return plan_config_check(&j->model, &j->cluster, c, err);
 }
 
@@ -162,11 +234,17 @@ static void print_head(struct cmd_ctx *ctx, const struct memory_job *j)
         plan_digits(&text, j->counts.active);
         buf_addf(&ctx->out, " (%s active)", buf_str(&text));
     }
-    buf_addf(&ctx->out, ", %lld layers of %lld\n", (long long)m->layers, (long long)m->hidden);
+    if (m->sample_params)
+        buf_addf(&ctx->out, ", %.4g MB of activations a sample\n", m->sample_bytes / 1e6);
+    else
+        buf_addf(&ctx->out, ", %lld layers of %lld\n", (long long)m->layers, (long long)m->hidden);
     buf_reset(&text);
     plan_config_text(&j->config, &text);
-    buf_addf(&ctx->out, "%lld x %s: %s, sequences of %lld\n\n", (long long)j->cluster.gpus,
-             j->cluster.gpu.name, buf_str(&text), (long long)j->config.seq);
+    buf_addf(&ctx->out, "%lld x %s: %s", (long long)j->cluster.gpus, j->cluster.gpu.name,
+             buf_str(&text));
+    if (!m->sample_params)
+        buf_addf(&ctx->out, ", sequences of %lld", (long long)j->config.seq);
+    buf_adds(&ctx->out, "\n\n");
     buf_release(&text);
 }
 
@@ -448,6 +526,11 @@ static const struct opt memory_opts[] = {
     ROW('m', "model", STR, model, "MODEL",
         "name, config.json, its folder, or PARAMETERS,LAYERS,HIDDEN"),
     ROW('g', "gpu", STR, gpu, "GPU", "kind of GPU (default h100)"),
+    ROW(0, "machine", STR, machine, "FILE",
+        "the machine that 'stoker detect --json' wrote, instead of --gpu"),
+    ROW(0, "params", STR, params, "COUNT", "a measured model's parameters, instead of --model"),
+    ROW(0, "act-bytes-sample", STR, act, "BYTES", "its activation bytes of one sample"),
+    ROW(0, "flops-sample", STR, flops, "FLOPS", "its FLOPs of one sample, forward and backward"),
     NUM("gpus", gpus, 1, PLAN_GPUS_MAX, "GPUs in all (default: as many as the sizes multiply to)"),
     NUM("tp", tp, 1, PLAN_GPUS_MAX, "tensor-parallel size"),
     NUM("pp", pp, 1, PLAN_STAGES_MAX, "pipeline stages"),
@@ -492,6 +575,11 @@ static const struct cmd_example memory_examples[] = {
       "a model from its config.json under FSDP" },
     { "stoker plan memory --model 7B,32,4096 --gpu 4090 --lora 16 --base-bits 4 --parts",
       "adapters on a small GPU" },
+    { "stoker plan memory --params 304M --act-bytes-sample 450M --micro-batch 64 --gpus 8",
+      "a vision model, by what was measured of it" },
+    { "stoker detect --json >node.json; stoker plan memory --model llama-3.1-8b --machine node.json "
+      "--gpus 16 --zero 1",
+      "two nodes like this one" },
     { 0 },
 };
 const struct cmd cmd_plan_memory = {

@@ -4,7 +4,9 @@
 #include "base/str.h"
 #include "cmd/plan_int.h"
 #include "os/file.h"
-#include "plan/rows.h"
+#include "plan/top1.h"
+
+#include <math.h>
 
 struct validate_opts {
     bool json, rows, leave_out;
@@ -91,11 +93,49 @@ static void result(struct buf *out, const char *name, double v, size_t n, double
                  (above ? v >= target : v <= target) ? "ok" : "short", n);
 }
 
-static void print_results(struct cmd_ctx *ctx, const struct plan_report *r)
+static void result_fits(struct buf *out, const char *name, const struct plan_source_report *s)
+{
+    if (s->fit_n)
+        result(out, name, (double)s->fit_right / (double)s->fit_n, s->fit_n, 0.96, true);
+}
+
+/* The largest error of a known model's parameters against what was published, beyond rounding. */
+static void result_models(struct arena *a, struct buf *out)
+{
+    struct plan_known_table t;
+    double worst = 0;
+    size_t n = 0;
+
+    if (plan_known_load(a, &t, NULL))
+        return;
+    for (size_t i = 0; i < t.count; i++) {
+        double want, ulp, off;
+        struct plan_counts c;
+
+        if (!plan_count_parse(t.rows[i].published, &want, &ulp) || !(want > 0) ||
+            plan_model_counts(&t.rows[i].model, &c, NULL))
+            continue;
+        off = fabs((double)c.total - want) - ulp / 2;
+        worst = off / want > worst ? off / want : worst;
+        n++;
+    }
+    result(out, "plan.models.params_max", worst, n, 0.001, false);
+}
+
+static void result_top1(struct buf *out, const char *name, const struct plan_top1 *t, double target)
+{
+    if (t->cells)
+        buf_addf(out, "RESULT %s %.4f >=%.2f %s n=%zu crashed=%zu\n", name, t->mean, target,
+                 t->mean >= target && !t->crashed ? "ok" : "short", t->cells, t->crashed);
+}
+
+static void print_results(struct cmd_ctx *ctx, struct arena *a, const struct plan_report *r,
+                          const struct plan_top1 *top1)
 {
     const struct plan_source_report *all = &r->sources[r->count - 1];
 
     buf_addc(&ctx->out, '\n');
+    result_models(a, &ctx->out);
     result(&ctx->out, "plan.all.params_median", all->params.median, all->params.n, 0.001, false);
     result(&ctx->out, "plan.all.flops_median", all->flops.median, all->flops.n, 0.001, false);
     for (size_t i = 0; i + 1 < r->count; i++) {
@@ -107,10 +147,11 @@ static void print_results(struct cmd_ctx *ctx, const struct plan_report *r)
                false);
         result(&ctx->out, "plan.hf-above-30gib.memory_median", s->memory_large.median,
                s->memory_large.n, 0.07, false);
-        if (s->fit_n)
-            result(&ctx->out, "plan.hf.fits", (double)s->fit_right / (double)s->fit_n, s->fit_n,
-                   0.96, true);
+        result_fits(&ctx->out, "plan.hf.fits", s);
     }
+    result_fits(&ctx->out, "plan.all.fits", all);
+    result_top1(&ctx->out, "plan.top1.clean", &top1[PLAN_TOP1_CLEAN], 0.97);
+    result_top1(&ctx->out, "plan.top1.all", &top1[PLAN_TOP1_ALL], 0.94);
 }
 
 static void print_rows(struct cmd_ctx *ctx, const struct plan_rows *rows)
@@ -195,8 +236,21 @@ static void json_source(struct json_out *w, const struct plan_source_report *s)
     json_obj_end(w);
 }
 
+static void json_top1(struct json_out *w, const char *key, const struct plan_top1 *t)
+{
+    json_key(w, key);
+    json_obj(w);
+    json_kv_int(w, "cells", (int64_t)t->cells);
+    json_kv_int(w, "crashed", (int64_t)t->crashed);
+    json_key(w, "mean");
+    json_add_num(w, t->mean);
+    json_key(w, "worst");
+    json_add_num(w, t->worst);
+    json_obj_end(w);
+}
+
 static void print_json(struct cmd_ctx *ctx, const struct plan_report *r,
-                       const struct plan_time_report *t)
+                       const struct plan_time_report *t, const struct plan_top1 *top1)
 {
     struct json_out w;
 
@@ -209,6 +263,8 @@ static void print_json(struct cmd_ctx *ctx, const struct plan_report *r,
         json_source(&w, &r->sources[i]);
     json_arr_end(&w);
     plan_json_time(&w, t);
+    json_top1(&w, "top1_clean", &top1[PLAN_TOP1_CLEAN]);
+    json_top1(&w, "top1_all", &top1[PLAN_TOP1_ALL]);
     json_obj_end(&w);
     buf_addc(&ctx->out, '\n');
 }
@@ -222,6 +278,8 @@ static enum rc run_validate(struct cmd_ctx *ctx, struct err *err)
     struct plan_report report;
     struct plan_time_report times;
     struct plan_const_table consts;
+    struct plan_consts_all kinds;
+    struct plan_top1 top1[2];
     struct plan_rows rows;
     enum rc rc = file_read(path, PLAN_FILE_MAX, &text, err);
 
@@ -233,17 +291,21 @@ static enum rc run_validate(struct cmd_ctx *ctx, struct err *err)
         rc = plan_consts_table(&a, &consts, err);
     if (rc == RC_OK)
         rc = plan_validate_time(&a, &rows, &consts, o->leave_out, &times, err);
+    if (rc == RC_OK)
+        plan_consts_each(&consts, &kinds);
+    for (int i = 0; i < 2 && rc == RC_OK; i++)
+        rc = plan_top1_of(&a, &rows, &kinds, (enum plan_top1_set)i, &top1[i], err);
     if (rc == RC_OK && o->picture)
         rc = plan_write_picture(ctx, &rows, &times, o->picture, err);
     if (rc == RC_OK && o->json) {
-        print_json(ctx, &report, &times);
+        print_json(ctx, &report, &times, top1);
     } else if (rc == RC_OK) {
         if (o->rows)
             print_rows(ctx, &rows);
         print_table(ctx, &report);
         print_reasons(ctx, &report);
         plan_print_time(ctx, &rows, &times);
-        print_results(ctx, &report);
+        print_results(ctx, &a, &report, top1);
         plan_results_time(ctx, &times);
     }
     buf_release(&text);

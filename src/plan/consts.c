@@ -2,6 +2,8 @@
 /* consts: data/plan.csv into the values of a kind of GPU. */
 #include "plan/consts.h"
 
+#include "plan/memory.h"
+
 #include "base/embed.h"
 #include "base/str.h"
 #include "catalog/csv.h"
@@ -63,6 +65,36 @@ enum { P_KIND, P_NAME, P_VALUE, P_FREE, P_START, P_WIDTH, P_MEANING, P_SOURCE, P
 static const char *const columns[P_COUNT] = { "kind",  "name",  "value",   "free",
                                               "start", "width", "meaning", "source" };
 
+static const char memory_kind[] = "memory";
+
+static bool find_const(const char *kind, const char *name, enum plan_const *out)
+{
+    size_t n = 0;
+
+    if (str_eq(kind, memory_kind)) {
+        while (n < plan_memory_const_count && !str_eq(plan_memory_const_table[n].name, name))
+            n++;
+        *out = (enum plan_const)(PLAN_C_COUNT + n);
+        return n < plan_memory_const_count;
+    }
+    while (n < PLAN_C_COUNT && !str_eq(plan_const_names[n], name))
+        n++;
+    *out = (enum plan_const)n;
+    return n < PLAN_C_COUNT;
+}
+
+const char *plan_const_name(const struct plan_const_row *r)
+{
+    return r->which < PLAN_C_COUNT ? plan_const_names[r->which]
+                                   : plan_memory_const_table[r->which - PLAN_C_COUNT].name;
+}
+
+static void set_memory(struct plan_memory_consts *m, const struct plan_const_row *r)
+{
+    memcpy((char *)m + plan_memory_const_table[r->which - PLAN_C_COUNT].offset, &r->value,
+           sizeof(r->value));
+}
+
 static enum rc read_row(const struct csv *t, const size_t col[P_COUNT], size_t i,
                         struct plan_const_row *out, struct err *err)
 {
@@ -71,13 +103,9 @@ static enum rc read_row(const struct csv *t, const size_t col[P_COUNT], size_t i
                                 .free = str_eq(yes, "yes"),
                                 .meaning = csv_cell(t, i, col[P_MEANING]),
                                 .source = csv_cell(t, i, col[P_SOURCE]) };
-    size_t n = 0;
 
-    while (n < PLAN_C_COUNT && !str_eq(plan_const_names[n], name))
-        n++;
-    if (n == PLAN_C_COUNT)
+    if (!find_const(r.kind, name, &r.which))
         return err_set(err, RC_PARSE, "line %zu: there is no constant '%s'", i + 2, name);
-    r.which = (enum plan_const)n;
     if (!str_to_f64(csv_cell(t, i, col[P_VALUE]), &r.value) || !(r.value > 0) ||
         !str_to_f64(csv_cell(t, i, col[P_START]), &r.start) || !(r.start > 0))
         return err_set(err, RC_PARSE, "line %zu: value and start of '%s' must be above 0", i + 2,
@@ -131,10 +159,12 @@ bool plan_consts_of(const struct plan_const_table *t, const char *kind, struct p
 
     str_copy(k.kind, sizeof(k.kind), kind);
     for (size_t i = 0; i < t->count; i++)
-        if (str_eq(t->rows[i].kind, "all"))
+        if (str_eq(t->rows[i].kind, memory_kind))
+            set_memory(&k.memory, &t->rows[i]);
+        else if (str_eq(t->rows[i].kind, "all"))
             k.c[t->rows[i].which] = t->rows[i].value;
     for (size_t i = 0; i < t->count; i++)
-        if (str_eq(t->rows[i].kind, kind)) {
+        if (str_eq(t->rows[i].kind, kind) && t->rows[i].which < PLAN_C_COUNT) {
             k.c[t->rows[i].which] = t->rows[i].value;
             own = true;
         }

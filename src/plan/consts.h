@@ -64,13 +64,16 @@ enum plan_const {
 };
 static_assert((int)PLAN_C_COUNT <= (int)PLAN_CONSTS_MAX, "room for every constant");
 extern const char *const plan_const_names[PLAN_C_COUNT];
+/* The name of a row's constant, of time or of memory. */
+struct plan_const_row;
+const char *plan_const_name(const struct plan_const_row *r);
 
 enum { PLAN_CONST_KINDS_MAX = 8, PLAN_CONST_ROWS_MAX = 256, PLAN_FREE_MAX = 16 };
 
 /* A row of data/plan.csv; texts are borrowed from the arena. */
 struct plan_const_row {
     const char *kind;
-    enum plan_const which;
+    enum plan_const which; /* PLAN_C_COUNT and above: of plan_memory_const_table (memory.h) */
     double value, start, width;
     bool free;
     const char *meaning, *source;

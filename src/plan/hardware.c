@@ -104,6 +104,30 @@ static enum rc find(const struct cat_gpu_table *t, const char *name, struct plan
     return err_set(err, RC_USAGE, "there is no GPU '%s' in the catalogue", name);
 }
 
+enum rc plan_gpu_by_product(const char *product, struct plan_gpu *out, struct err *err)
+{
+    const struct maybe no_id = { 0 };
+    char first[PLAN_ALIAS_MAX];
+    const struct cat_gpu *g;
+    struct cat_gpu_table t;
+    struct arena a = { 0 };
+    enum rc rc = cat_gpu_load(&a, &t, err);
+
+    if (rc == RC_OK) {
+        g = cat_gpu_find(&t, no_id, product);
+        if (g) {
+            has_alias(g->alias, "", first);
+            from_row(g, first, out);
+        } else {
+            err_hint(err, "Give its kind with --gpu; 'stoker plan memory --gpu x' names those that "
+                          "are known.");
+            rc = err_set(err, RC_USAGE, "the catalogue has no GPU '%s'", product);
+        }
+    }
+    arena_release(&a);
+    return rc;
+}
+
 enum rc plan_gpu_by_name(const char *name, struct plan_gpu *out, struct err *err)
 {
     struct cat_gpu_table t;

@@ -60,9 +60,9 @@ void plan_stages_of(const struct plan_model *m, const struct plan_config *c,
 double plan_step_memory(const struct plan_layer_memory *l, const struct plan_stages *s,
                         const struct plan_config *c);
 
-/* Names of plan_memory_consts, as data/plan.csv has them. */
+/* Names of plan_memory_consts, as data/plan.csv has them (kind "memory"). */
 struct plan_memory_const {
-    const char *name, *meaning, *source;
+    const char *name;
     size_t offset; /* of a double in struct plan_memory_consts */
 };
 extern const struct plan_memory_const plan_memory_const_table[];

@@ -53,6 +53,11 @@ static void why_activations(const struct plan_job *j, const struct plan_memory_s
     double sets = (double)s->in_flight / c->vpp;
     double tokens = (double)c->seq / c->cp * c->micro_batch;
 
+    if (j->model->sample_params) {
+        buf_addf(out, "%d samples of %.4g MB as measured", c->micro_batch,
+                 j->model->sample_bytes / 1e6);
+        return;
+    }
     if (c->recompute == PLAN_RECOMPUTE_FULL) {
         buf_addf(out, "inputs of one layer in %d kept, %lld layers x %.3g micro-batches",
                  c->recompute_every, (long long)s->stage.count, sets);
@@ -89,6 +94,19 @@ static void why_comm(const struct plan_job *j, struct buf *out)
         buf_adds(out, "one GPU, none");
 }
 
+static void why_fragments(const struct plan_job *j, const struct plan_memory_stage *s,
+                          struct buf *out)
+{
+    const struct plan_memory_consts *k = j->consts;
+    bool copies = j->config->profile.fp32_copies && j->config->grad_acc > 1;
+
+    buf_addf(out, "%.3g %% of the tensors", 100 * k->fragment_share);
+    if (s->kind[PLAN_MEM_LOGITS])
+        buf_addf(out, " and %.3g %% of the logits",
+                 100 * (copies ? k->logit_fragment : k->logit_fragment_low));
+    buf_adds(out, ", between what is asked for and what is reserved");
+}
+
 void plan_memory_why(const struct plan_job *j, const struct plan_memory_stage *s,
                      enum plan_kind kind, struct buf *out)
 {
@@ -104,7 +122,9 @@ void plan_memory_why(const struct plan_job *j, const struct plan_memory_stage *s
         why_activations(j, s, out);
         break;
     case PLAN_MEM_LOGITS:
-        if (s->kind[kind])
+        if (j->model->sample_params)
+            buf_adds(out, "with the activations");
+        else if (s->kind[kind])
             buf_addf(out, "%.0f tokens x %lld / %d of the vocabulary x %.0f bytes (%s loss)",
                      (double)c->seq / c->cp * c->micro_batch, (long long)j->model->vocab, c->tp,
                      plan_logit_bytes(c, j->consts), c->profile.fused ? "fused" : "eager");
@@ -119,8 +139,7 @@ void plan_memory_why(const struct plan_job *j, const struct plan_memory_stage *s
                  j->consts->context_bytes / GIB, j->consts->comm_group_bytes / GIB);
         break;
     default:
-        buf_addf(out, "%.0f %% of the tensors, between what is asked for and what is reserved",
-                 100 * j->consts->fragment_share);
+        why_fragments(j, s, out);
     }
 }
 

@@ -209,6 +209,12 @@ enum rc plan_model_counts(const struct plan_model *m, struct plan_counts *out, s
     uint64_t *const fields[] = { &n.attn,  &n.mlp,   &n.expert,    &n.shared, &n.router,
                                  &n.norms, &n.embed, &n.positions, &n.head,   &n.outer_norms };
 
+    if (m->sample_params) {
+        uint64_t all = (uint64_t)m->sample_params;
+
+        *out = (struct plan_counts){ .mlp = all, .dense_layer = all, .total = all, .active = all };
+        return RC_OK;
+    }
     count_parts(m, p);
     common = p[0] + p[5];
     dense_layer = common + p[1];
@@ -283,6 +289,8 @@ double plan_flops_token(const struct plan_model *m, int64_t seq, enum plan_flops
     double head = m->head ? 2.0 * (double)m->hidden * (double)m->vocab : 0;
     struct plan_counts n = { 0 };
 
+    if (m->sample_params)
+        return m->sample_flops / (double)seq * (1 + again.layers / 3);
     if (kind == PLAN_FLOPS_SIX_N)
         return plan_model_counts(m, &n, NULL)
                    ? 0
@@ -291,4 +299,29 @@ double plan_flops_token(const struct plan_model *m, int64_t seq, enum plan_flops
     if (kind == PLAN_FLOPS_HARDWARE)
         return 3 * (layers + head) + again.layers * layers + again.attention * core;
     return 3 * (layers + head);
+}
+
+enum rc plan_model_measured(double params, double flops, double bytes, struct plan_model *out,
+                            struct err *err)
+{
+    struct plan_model m = { .name = "measured model",
+                            .layers = 1,
+                            .hidden = 1,
+                            .heads = 1,
+                            .ffn = 1,
+                            .vocab = 1,
+                            .sample_flops = flops,
+                            .sample_bytes = bytes };
+
+    if (!(params >= 1) || params > (double)PLAN_PARAMS_MAX) {
+        err_hint(err, "Give 1 to %lld.", (long long)PLAN_PARAMS_MAX);
+        return err_set(err, RC_USAGE, "a model of %.3g parameters cannot be", params);
+    }
+    if (!(flops >= 0) || flops > 1e24 || !(bytes >= 0) || bytes > (double)(INT64_C(1) << 50))
+        return err_set(err, RC_USAGE, "%.3g FLOPs or %.3g bytes a sample cannot be", flops, bytes);
+    m.sample_params = (int64_t)(params + 0.5);
+    if (plan_model_check(&m, err))
+        return err->code;
+    *out = m;
+    return RC_OK;
 }

@@ -76,7 +76,16 @@ struct plan_model {
 
     int64_t window;       /* sliding-window attention; 0: full */
     int64_t window_every; /* one layer in so many is full; 0: none, all have the window */
+
+    /* a model that was measured instead of described (vision and others): plan_model_measured() */
+    int64_t sample_params; /* 0: the shape above counts */
+    double sample_flops;   /* forward and backward of one sample; 0: not measured */
+    double sample_bytes;   /* of activations, one sample */
 };
+/* A model of which only its parameters, the FLOPs (0: not known) and the activation bytes of a
+ * sample are known: one layer that nothing cuts but replicas and ZeRO; a sequence is one sample. */
+enum rc plan_model_measured(double params, double flops, double bytes, struct plan_model *out,
+                            struct err *err) MUST_USE;
 
 /* Fills what follows from the rest (head_dim, kv_heads, expert_ffn ...) and refuses a model that
  * cannot be, with the nearest that can as the hint. */
@@ -167,6 +176,8 @@ struct plan_gpu {
 };
 /* By what a user types; RC_USAGE with the nearest. */
 enum rc plan_gpu_by_name(const char *name, struct plan_gpu *out, struct err *err) MUST_USE;
+/* By the driver's product name: "NVIDIA H100 80GB HBM3". */
+enum rc plan_gpu_by_product(const char *product, struct plan_gpu *out, struct err *err) MUST_USE;
 
 /* What moves bytes between nodes: its share of the line rate is in data/plan.csv. */
 enum plan_fabric { PLAN_FABRIC_RDMA, PLAN_FABRIC_EFA, PLAN_FABRIC_OMNIPATH };
@@ -180,6 +191,14 @@ struct plan_cluster {
 };
 /* A cluster of usual nodes: 8 GPUs (72 for NVL72), one adapter a GPU at the kind's usual rate. */
 void plan_cluster_usual(const struct plan_gpu *gpu, int64_t gpus, struct plan_cluster *out);
+/* From what `stoker detect --json` prints on one node: the catalogue's facts of its GPUs, with the
+ * memory, links, power limit and adapters that are there, for `gpus` of them in such nodes (0: the
+ * node's own).  A member "measured" ({"bf16_tflops", "fp8_tflops", "memory_gb_s", "nvlink_gb_s",
+ * "network_gb_s"}: what a benchmark reached, of a GPU, the last of a node) corrects the rates: the
+ * planner then takes them as reached.  RC_PARSE for another document, RC_NODEV without a GPU,
+ * RC_USAGE for GPUs that differ or are cut up. */
+enum rc plan_cluster_from_detect(const char *text, size_t len, int64_t gpus,
+                                 struct plan_cluster *out, struct err *err) MUST_USE;
 
 /* ---- configuration ---- */
 enum plan_recompute { PLAN_RECOMPUTE_NONE, PLAN_RECOMPUTE_SELECTIVE, PLAN_RECOMPUTE_FULL };

@@ -149,7 +149,8 @@ void plan_consts_each(const struct plan_const_table *t, struct plan_consts_all *
 
         while (n < out->count && !str_eq(out->kind[n].kind, kind))
             n++;
-        if (str_eq(kind, "all") || n < out->count || n == PLAN_CONST_KINDS_MAX)
+        if (str_eq(kind, "all") || str_eq(kind, "memory") || n < out->count ||
+            n == PLAN_CONST_KINDS_MAX)
             continue;
         plan_consts_of(t, kind, &out->kind[out->count++]);
     }
