@@ -57,7 +57,7 @@ static enum rc read_profile(const struct train_opts *o, struct train_job *j, str
     c->seq = o->seq ? o->seq : 4096;
     c->precision = (enum plan_precision)place(plan_precision_names, o->precision, PLAN_BF16);
     c->optimizer = (enum plan_optimizer)place(plan_optimizer_names, o->optimizer, PLAN_ADAM);
-    c->profile.split = (enum plan_split)place(plan_split_names, o->split, PLAN_SPLIT_EVEN);
+    c->profile.split = (enum plan_split)place(plan_split_names, o->split, PLAN_SPLIT_ENDS_LESS);
     c->profile.stack = (enum plan_stack)place(stacks, o->stack, PLAN_STACK_MEGATRON);
     c->profile.flash = !o->no_flash;
     c->profile.fused = !o->eager;
@@ -233,9 +233,10 @@ static enum rc search(struct cmd_ctx *ctx, const struct train_opts *o, struct tr
                        .last = clock_mono_ns(),
                        .width = ctx->err_term.width,
                        .on = isatty(STDERR_FILENO) && !o->json };
-    struct plan_search_run run = {
-        .threads = cores(o), .top = o->top ? (size_t)o->top : 10, .progress = on_progress, .arg = &bar
-    };
+    struct plan_search_run run = { .threads = cores(o),
+                                   .top = o->top ? (size_t)o->top : 10,
+                                   .progress = on_progress,
+                                   .arg = &bar };
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < j->count && rc == RC_OK; i++) {
@@ -302,7 +303,8 @@ static enum rc nothing(const struct train_job *j, struct err *err)
                  (long long)more);
     else
         err_hint(err, "GPUs with more memory, --offload or a shorter --seq would help.");
-    err_set(err, RC_LIMIT, "none of %llu configurations fits: the leanest, %s, takes %.1f GiB of %.1f",
+    err_set(err, RC_LIMIT,
+            "none of %llu configurations fits: the leanest, %s, takes %.1f GiB of %.1f",
             (unsigned long long)f->tried, buf_str(&text), (double)f->least.memory / GIB,
             (double)k->space.limit / GIB);
     buf_release(&text);
@@ -377,7 +379,7 @@ static enum rc answer(struct cmd_ctx *ctx, const struct train_opts *o, struct tr
                    (enum plan_framework)place(plan_framework_names, o->flags, 0), &ctx->out);
         return RC_OK;
     }
-    j->vary = !o->no_vary;
+    j->vary = !o->no_vary && k->found.tried <= VARY_MAX;
     if (j->vary) {
         struct plan_search_run run = { .threads = cores(o), .top = 1 };
 
@@ -490,7 +492,8 @@ static const struct opt train_opts[] = {
            "bf16 (default: fp32 gradients and master), bf16-grads, fsdp, pure, fp8, fp32"),
     ONE_OF("optimizer", optimizer, "adam|adam8|sgd", "adam (default), adam8 or sgd with momentum"),
     ONE_OF("stack", stack, "megatron|fsdp|nanotron", "whose loops (default megatron)"),
-    ONE_OF("split", split, "even|ends-less|embedding-layer|cost", "how layers go to stages"),
+    ONE_OF("split", split, "even|ends-less|embedding-layer|cost",
+           "how layers go to stages (default ends-less: even, or embedding and head count as one)"),
     ROW(0, "eager", FLAG, eager, NULL, "no fused kernels"),
     ROW(0, "no-flash", FLAG, no_flash, NULL, "attention stores all pairs"),
     ROW(0, "no-overlap", FLAG, no_overlap, NULL, "gradients are summed when backward has ended"),

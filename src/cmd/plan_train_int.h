@@ -7,7 +7,11 @@
 #include "plan/search.h"
 
 #define GIB ((double)(1 << 30))
-enum { CASES_MAX = 16, FRONT_SHOWN = 12 };
+enum {
+    CASES_MAX = 16,
+    FRONT_SHOWN = 12,
+    VARY_MAX = 20000000 /* configurations of a space that is searched again six times */
+};
 
 struct train_case { /* one cluster, and what was found on it */
     struct plan_cluster cluster;
@@ -39,8 +43,8 @@ struct train_job {
 struct train_figures { /* of one configuration on one cluster */
     struct plan_time time;
     struct plan_memory memory;
-    double days, dollars;           /* of the tokens; 0: not known */
-    double dollars_btok;            /* a billion tokens; 0: not known */
+    double days, dollars; /* of the tokens; 0: not known */
+    double dollars_btok;  /* a billion tokens; 0: not known */
     bool fits, misses_days, misses_budget;
 };
 void train_figures(const struct train_job *j, const struct train_case *k,

@@ -15,7 +15,8 @@ static void print_title(struct cmd_ctx *ctx, const struct train_job *j, const ch
     if (*what)
         buf_addf(&ctx->out, "%s: ", what);
     term_text(&ctx->out_term, &ctx->out, COLOUR_BOLD, "%s", buf_str(&text));
-    buf_addf(&ctx->out, "\n%.3f s a step, %.0f tokens/s, MFU %.1f %%, HFU %.1f %%, %.1f GiB of %.1f%s",
+    buf_addf(&ctx->out,
+             "\n%.3f s a step, %.0f tokens/s, MFU %.1f %%, HFU %.1f %%, %.1f GiB of %.1f%s",
              f->time.step_s, f->time.tokens_s, 100 * f->time.mfu, 100 * f->time.hfu,
              (double)f->memory.total / GIB, (double)k->space.limit / GIB,
              f->fits ? "" : " (does not fit)");

@@ -152,8 +152,9 @@ static void print_head(struct cmd_ctx *ctx, const struct train_job *j)
     }
     buf_addf(&ctx->out, ", %lld layers of %lld\n", (long long)j->model.layers,
              (long long)j->model.hidden);
-    buf_addf(&ctx->out, "%lld x %s, %lld in a node, %.0f Gb/s of network a node; batch %lld of "
-                        "%lld tokens\n",
+    buf_addf(&ctx->out,
+             "%lld x %s, %lld in a node, %.0f Gb/s of network a node; batch %lld of "
+             "%lld tokens\n",
              (long long)k->cluster.gpus, k->cluster.gpu.name, (long long)k->cluster.node_gpus,
              k->cluster.net_bytes_s * 8e-9, (long long)j->batch, (long long)j->base.seq);
     buf_release(&text);
@@ -188,7 +189,7 @@ static void print_space(struct cmd_ctx *ctx, const struct train_job *j)
         buf_release(&n);
     }
     if (f->excluded[PLAN_RULE_PP_EVEN] && !pipelines(f))
-        buf_addf(&rules, " (--split ends-less lets stages of %lld layers be uneven)",
+        buf_addf(&rules, " (--split cost lets stages of %lld layers be uneven)",
                  (long long)j->model.layers);
     if (rules.len) {
         buf_reset(&tried);

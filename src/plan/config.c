@@ -473,9 +473,9 @@ void plan_config_text(const struct plan_config *c, struct buf *out)
     const struct {
         const char *name;
         int32_t v, usual;
-    } rows[] = { { "tp", c->tp, 1 },           { "pp", c->pp, 1 },       { "vpp", c->vpp, 1 },
-                 { "cp", c->cp, 1 },           { "ep", c->ep, 1 },       { "etp", c->etp, 0 },
-                 { "dp", c->dp, 1 },           { "zero", c->zero, 0 },   { "shard", c->shard, 0 },
+    } rows[] = { { "tp", c->tp, 1 },           { "pp", c->pp, 1 },      { "vpp", c->vpp, 1 },
+                 { "cp", c->cp, 1 },           { "ep", c->ep, 1 },      { "etp", c->etp, 0 },
+                 { "dp", c->dp, 1 },           { "zero", c->zero, 0 },  { "shard", c->shard, 0 },
                  { "mbs", c->micro_batch, 0 }, { "ga", c->grad_acc, 0 } };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)

@@ -32,11 +32,12 @@ static const struct size_word sizes[] = {
     SIZE("every", recompute_every, PLAN_GIVEN_EVERY, 1, PLAN_LAYERS_MAX),
 };
 /* Words without a number.  "recompute" and "layers" only stand behind others. */
-static const char *const words[] = { "sp",          "nosp",  "none",     "selective",
-                                     "full",        "1f1b",  "gpipe",    "interleaved",
-                                     "bf16",        "fsdp",  "pure",     "bf16-grads",
-                                     "fp8",         "fp32",  "recompute", "layers",
-                                     "offload-all", "offload-optimizer", "offload-none" };
+static const char *const words[] = {
+    "sp",          "nosp",        "none",      "selective", "full",        "1f1b",
+    "gpipe",       "interleaved", "bf16",      "fsdp",      "pure",        "bf16-grads",
+    "fp8",         "fp32",        "recompute", "layers",    "offload-all", "offload-optimizer",
+    "offload-none"
+};
 
 static int place(const char *const *names, const char *s)
 {
@@ -107,7 +108,7 @@ static enum rc unknown(const char *w, struct err *err)
         err_hint(err, "Did you mean '%s'?", near);
     else
         err_hint(err, "For example \"tp8 pp4 dp2 zero1 mbs1 sp selective recompute\".");
-    return err_set(err, RC_PARSE, "'%s' says nothing about a configuration", w);
+    return err_set(err, RC_USAGE, "'%s' says nothing about a configuration", w);
 }
 
 static enum rc set_size(const struct size_word *s, const char *number, struct plan_config *c,
@@ -119,7 +120,7 @@ static enum rc set_size(const struct size_word *s, const char *number, struct pl
         int64_t near = str_to_i64(number, 10, &v) && v > s->max ? s->max : s->min;
 
         err_hint(err, "The nearest valid value is %s%lld.", s->name, (long long)near);
-        return err_set(err, RC_PARSE, "'%s' cannot be '%s'", s->name, number);
+        return err_set(err, RC_USAGE, "'%s' cannot be '%s'", s->name, number);
     }
     memcpy((char *)c + s->off, &(int32_t){ (int32_t)v }, sizeof(int32_t));
     return RC_OK;
@@ -146,7 +147,7 @@ enum rc plan_config_parse(const char *text, struct plan_config *c, unsigned *out
     char w[WORD_MAX];
 
     if (strlen(text) > PLAN_CONFIG_TEXT_MAX)
-        return err_set(err, RC_PARSE, "a configuration has at most %d characters",
+        return err_set(err, RC_USAGE, "a configuration has at most %d characters",
                        PLAN_CONFIG_TEXT_MAX);
     while (next_word(&text, w)) {
         const char *number = NULL;
@@ -157,17 +158,17 @@ enum rc plan_config_parse(const char *text, struct plan_config *c, unsigned *out
         if (s && !*number && next_word(&text, next)) /* "every 2 layers", "tp 8" */
             number = next;
         if (s && set_size(s, number, &o, err))
-            return RC_PARSE;
+            return RC_USAGE;
         if (!s && !set_enum(&o, w, &bit))
             return unknown(w, err);
         bit = s ? s->bit : bit;
         if (given & bit)
-            return err_set(err, RC_PARSE, "'%s' says a second time what was said", w);
+            return err_set(err, RC_USAGE, "'%s' says a second time what was said", w);
         given |= bit;
     }
     if (!given) {
         err_hint(err, "For example \"tp8 pp4 dp2 zero1 mbs1 sp selective recompute\".");
-        return err_set(err, RC_PARSE, "the configuration is empty");
+        return err_set(err, RC_USAGE, "the configuration is empty");
     }
     *c = o;
     *out_given = given;

@@ -59,6 +59,7 @@ const char *const plan_const_names[PLAN_C_COUNT] = {
     [PLAN_C_FLOOR] = "floor",
     [PLAN_C_PCIE] = "pcie",
     [PLAN_C_HOSTMEM] = "hostmem",
+    [PLAN_C_CORNER] = "corner",
 };
 
 enum { P_KIND, P_NAME, P_VALUE, P_FREE, P_START, P_WIDTH, P_MEANING, P_SOURCE, P_COUNT };
@@ -106,10 +107,10 @@ static enum rc read_row(const struct csv *t, const size_t col[P_COUNT], size_t i
 
     if (!find_const(r.kind, name, &r.which))
         return err_set(err, RC_PARSE, "line %zu: there is no constant '%s'", i + 2, name);
-    if (!str_to_f64(csv_cell(t, i, col[P_VALUE]), &r.value) || !(r.value > 0) ||
-        !str_to_f64(csv_cell(t, i, col[P_START]), &r.start) || !(r.start > 0))
-        return err_set(err, RC_PARSE, "line %zu: value and start of '%s' must be above 0", i + 2,
-                       name);
+    if (!str_to_f64(csv_cell(t, i, col[P_VALUE]), &r.value) || r.value < 0 ||
+        !str_to_f64(csv_cell(t, i, col[P_START]), &r.start) || r.start < 0 ||
+        (r.free && !(r.value > 0 && r.start > 0)))
+        return err_set(err, RC_PARSE, "line %zu: value or start of '%s' cannot be", i + 2, name);
     if (!str_to_f64(csv_cell(t, i, col[P_WIDTH]), &r.width) || r.width < 0 ||
         (r.free && !(r.width > 0)))
         return err_set(err, RC_PARSE, "line %zu: the width of '%s' cannot be", i + 2, name);

@@ -95,6 +95,8 @@ static void megatron_model(struct job *j)
         flag(j, "--swiglu");
     if (!m->norm_bias)
         flag(j, "--normalization RMSNorm");
+    if (!m->mlp_bias && !m->out_bias)
+        flag(j, "--disable-bias-linear%s", m->qkv_bias ? " --add-qkv-bias" : "");
     if (!m->positions)
         flag(j, "--position-embedding-type rope");
     if (!m->tied)
@@ -161,7 +163,7 @@ static void megatron_split(struct job *j)
     if (c->pp == 1)
         return;
     if (c->profile.split == PLAN_SPLIT_EMBED_LAYER ||
-        (c->profile.split == PLAN_SPLIT_ENDS_LESS && j->m->layers % c->pp))
+        (c->profile.split == PLAN_SPLIT_ENDS_LESS && j->m->layers % ((int64_t)c->pp * c->vpp)))
         flag(j, "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split");
     if (c->profile.split == PLAN_SPLIT_COST)
         note(j, "stages by cost: give them with --pipeline-model-parallel-layout");
@@ -213,32 +215,37 @@ static void torchtitan(struct job *j)
     flag(j, "--parallelism.pipeline_parallel_degree %d", c->pp);
     if (c->pp > 1) {
         flag(j, "--parallelism.pipeline_parallel_schedule %s",
-             c->schedule == PLAN_GPIPE ? "GPipe" : c->vpp > 1 ? "Interleaved1F1B" : "1F1B");
+             c->schedule == PLAN_GPIPE ? "GPipe"
+             : c->vpp > 1              ? "Interleaved1F1B"
+                                       : "1F1B");
         flag(j, "--parallelism.pipeline_parallel_microbatch_size %d", c->micro_batch);
         flag(j, "--parallelism.pipeline_parallel_layers_per_stage %lld",
              ll(plan_ceil_div(j->m->layers, (int64_t)c->pp * c->vpp)));
-        if (c->profile.split == PLAN_SPLIT_EVEN)
+        if (j->m->layers % ((int64_t)c->pp * c->vpp) == 0)
             flag(j, "--parallelism.pipeline_parallel_first_stage_less_layers 0 "
                     "--parallelism.pipeline_parallel_last_stage_less_layers 0");
     }
     if (c->cp > 1)
         flag(j, "--parallelism.context_parallel_degree %d", c->cp);
     if (c->ep > 1)
-        flag(j, "--parallelism.expert_parallel_degree %d "
-                "--parallelism.expert_tensor_parallel_degree %lld",
+        flag(j,
+             "--parallelism.expert_parallel_degree %d "
+             "--parallelism.expert_tensor_parallel_degree %lld",
              c->ep, ll(plan_etp(c)));
     if (c->zero >= 2) {
         flag(j, "--parallelism.data_parallel_shard_degree %lld", ll(j->shard / c->cp));
         flag(j, "--parallelism.data_parallel_replicate_degree %lld", ll(j->replicas / j->shard));
         flag(j, "--parallelism.fsdp_reshard_after_forward %s", c->zero == 3 ? "always" : "never");
     } else {
-        flag(j, "--parallelism.data_parallel_replicate_degree %d "
-                "--parallelism.data_parallel_shard_degree 1",
+        flag(j,
+             "--parallelism.data_parallel_replicate_degree %d "
+             "--parallelism.data_parallel_shard_degree 1",
              c->dp);
     }
     if (c->zero == 1)
-        note(j, "TorchTitan has no ZeRO 1: shard degree %lld with fsdp_reshard_after_forward never "
-                "is ZeRO 2",
+        note(j,
+             "TorchTitan has no ZeRO 1: shard degree %lld with fsdp_reshard_after_forward never "
+             "is ZeRO 2",
              ll(j->shard));
     if (c->zero >= 2 && j->shard % c->cp)
         note(j, "its shards spread over whole context-parallel groups: shard %lld is none",
@@ -275,8 +282,9 @@ static void no_flag(struct job *j, const char *who)
     if (c->ep > 1)
         note(j, "%s: expert parallelism %d is an argument of its MoE layer", who, c->ep);
     if (c->recompute != PLAN_RECOMPUTE_NONE)
-        note(j, "recompute (%s) is switched on in the model: gradient_checkpointing_enable() of "
-                "Transformers is full",
+        note(j,
+             "recompute (%s) is switched on in the model: gradient_checkpointing_enable() of "
+             "Transformers is full",
              plan_recompute_names[c->recompute]);
 }
 
@@ -333,19 +341,22 @@ static void accelerate(struct job *j)
     int64_t nodes, each;
 
     shape(j, &nodes, &each);
-    buf_addf(j->out, "accelerate launch --num_processes %lld --num_machines %lld",
-             ll(nodes * each), ll(nodes));
+    buf_addf(j->out, "accelerate launch --num_processes %lld --num_machines %lld", ll(nodes * each),
+             ll(nodes));
     if (nodes > 1)
         flag(j, "--machine_rank \"$RANK_OF_NODE\" --main_process_ip \"$HEAD_NODE\" "
                 "--main_process_port 29500");
     flag(j, "--mixed_precision %s",
-         c->precision == PLAN_FP32 ? "no" : c->precision == PLAN_FP8 ? "fp8" : "bf16");
+         c->precision == PLAN_FP32  ? "no"
+         : c->precision == PLAN_FP8 ? "fp8"
+                                    : "bf16");
     if (c->pp > 1 || c->ep > 1) {
         flag(j, "--use_megatron_lm --megatron_lm_tp_degree %d --megatron_lm_pp_degree %d", c->tp,
              c->pp);
         flag(j, "--megatron_lm_num_micro_batches %d --megatron_lm_sequence_parallelism %s",
              c->grad_acc, c->seq_par ? "true" : "false");
-        flag(j, "--megatron_lm_context_parallel_size %d --megatron_lm_expert_model_parallel_size %d",
+        flag(j,
+             "--megatron_lm_context_parallel_size %d --megatron_lm_expert_model_parallel_size %d",
              c->cp, c->ep);
         flag(j, "--megatron_lm_use_distributed_optimizer %s", c->zero ? "true" : "false");
         if (c->recompute != PLAN_RECOMPUTE_NONE)
@@ -357,16 +368,18 @@ static void accelerate(struct job *j)
             note(j, "Accelerate has no launch flag for %d virtual stages", c->vpp);
     } else {
         if (fsdp)
-            flag(j, "--use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP "
-                    "--fsdp_reshard_after_forward %s",
+            flag(j,
+                 "--use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP "
+                 "--fsdp_reshard_after_forward %s",
                  c->zero == 3 ? "true" : "false");
         else
             flag(j, "--use_deepspeed --zero_stage %d --gradient_accumulation_steps %d", c->zero,
                  c->grad_acc);
         if (fsdp && (c->tp > 1 || c->cp > 1 || j->shard != j->replicas))
-            flag(j, "--use_parallelism_config --parallelism_config_tp_size %d "
-                    "--parallelism_config_cp_size %d --parallelism_config_dp_shard_size %lld "
-                    "--parallelism_config_dp_replicate_size %lld",
+            flag(j,
+                 "--use_parallelism_config --parallelism_config_tp_size %d "
+                 "--parallelism_config_cp_size %d --parallelism_config_dp_shard_size %lld "
+                 "--parallelism_config_dp_replicate_size %lld",
                  c->tp, c->cp, ll(plan_max(1, j->shard / c->cp)), ll(j->replicas / j->shard));
         else if (c->tp > 1 || c->cp > 1)
             note(j, "tp%d cp%d go with FSDP (ZeRO 2 or 3) alone in Accelerate", c->tp, c->cp);
@@ -385,8 +398,9 @@ static void plain(struct job *j)
 
     torchrun(j, "train.py");
     note(j, "a plain script makes the mesh itself:");
-    note(j, "  init_device_mesh(\"cuda\", (%d, %d, %d, %d), mesh_dim_names=(\"pp\", \"dp\", \"cp\", "
-            "\"tp\"))",
+    note(j,
+         "  init_device_mesh(\"cuda\", (%d, %d, %d, %d), mesh_dim_names=(\"pp\", \"dp\", \"cp\", "
+         "\"tp\"))",
          c->pp, c->dp, c->cp, c->tp);
     note(j, "per-device batch %d, gradient accumulation %d, sequences of %lld", c->micro_batch,
          c->grad_acc, ll(c->seq));
@@ -415,8 +429,8 @@ void plan_flags(const struct plan_model *m, const struct plan_cluster *cl,
                 const struct plan_config *c, enum plan_framework f, struct buf *out)
 {
     static void (*const print[PLAN_FRAMEWORKS])(struct job *) = {
-        [PLAN_MEGATRON] = megatron,     [PLAN_TORCHTITAN] = torchtitan,
-        [PLAN_DEEPSPEED] = deepspeed,   [PLAN_ACCELERATE] = accelerate,
+        [PLAN_MEGATRON] = megatron,   [PLAN_TORCHTITAN] = torchtitan,
+        [PLAN_DEEPSPEED] = deepspeed, [PLAN_ACCELERATE] = accelerate,
         [PLAN_TORCHRUN] = plain,
     };
     struct job j = { .m = m, .cl = cl, .c = c, .out = out };

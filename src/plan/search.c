@@ -21,17 +21,19 @@ static int cmp_i32(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* In order: the small ones upwards, then their partners. */
 void axis_divisors(struct axis *a, int64_t n)
 {
+    int small;
+
     a->count = 0;
-    for (int64_t d = 1; d <= n / d && a->count + 2 <= AXIS_MAX; d++) {
-        if (n % d)
-            continue;
-        a->v[a->count++] = (int32_t)d;
-        if (d != n / d)
-            a->v[a->count++] = (int32_t)(n / d);
-    }
-    qsort(a->v, (size_t)a->count, sizeof(a->v[0]), cmp_i32);
+    for (int64_t d = 1; d <= n / d && a->count < AXIS_MAX / 2; d++)
+        if (n % d == 0)
+            a->v[a->count++] = (int32_t)d;
+    small = a->count;
+    for (int i = small - 1; i >= 0; i--)
+        if (a->v[i] != n / a->v[i])
+            a->v[a->count++] = (int32_t)(n / a->v[i]);
 }
 
 static void axis_one(struct axis *a, int32_t v)
@@ -56,7 +58,7 @@ static void axis_add_all(struct axis *a, const struct axis *from)
 }
 
 /* Chunks of a stage: divisors of the layers, and where the ends may have fewer layers, those of
- * the layers with embedding and head counted as some. */
+ * the layers with embedding and head counted as one each. */
 static void chunks_of(const struct plan_space *s, struct axis *out)
 {
     struct axis more;
@@ -64,10 +66,8 @@ static void chunks_of(const struct plan_space *s, struct axis *out)
     axis_divisors(out, s->model->layers);
     if (s->base.profile.split == PLAN_SPLIT_EVEN)
         return;
-    for (int i = 1; i <= 2; i++) {
-        axis_divisors(&more, s->model->layers + i);
-        axis_add_all(out, &more);
-    }
+    axis_divisors(&more, s->model->layers + 2);
+    axis_add_all(out, &more);
 }
 
 void space_axes_of(const struct plan_space *s, struct space_axes *x)
@@ -78,9 +78,12 @@ void space_axes_of(const struct plan_space *s, struct space_axes *x)
         int32_t v;
         struct axis *axis;
     } fixed[] = {
-        { PLAN_GIVEN_TP, b->tp, &x->tp },    { PLAN_GIVEN_CP, b->cp, &x->cp },
-        { PLAN_GIVEN_PP, b->pp, &x->pp },    { PLAN_GIVEN_EP, b->ep, &x->ep },
-        { PLAN_GIVEN_ETP, b->etp, &x->etp }, { PLAN_GIVEN_VPP, b->vpp, &x->vpp },
+        { PLAN_GIVEN_TP, b->tp, &x->tp },
+        { PLAN_GIVEN_CP, b->cp, &x->cp },
+        { PLAN_GIVEN_PP, b->pp, &x->pp },
+        { PLAN_GIVEN_EP, b->ep, &x->ep },
+        { PLAN_GIVEN_ETP, b->etp, &x->etp },
+        { PLAN_GIVEN_VPP, b->vpp, &x->vpp },
         { PLAN_GIVEN_MICRO_BATCH, b->micro_batch, &x->micro_batch },
     };
 
@@ -105,6 +108,22 @@ void space_axes_of(const struct plan_space *s, struct space_axes *x)
         plan_cut_of(s->model, b->profile.split, c.pp, &x->cut[i]);
         plan_stages_of(s->model, &c, &x->stages[i]);
     }
+}
+
+double space_work(const struct plan_space *s, const struct space_axes *x)
+{
+    double triples = 0;
+
+    for (int t = 0; t < x->tp.count; t++)
+        for (int c = 0; c < x->cp.count; c++) {
+            int64_t group = (int64_t)x->tp.v[t] * x->cp.v[c];
+
+            if (s->cluster->gpus % group)
+                continue;
+            for (int p = 0; p < x->pp.count; p++)
+                triples += s->cluster->gpus / group % x->pp.v[p] == 0;
+        }
+    return triples * x->ep.count * x->etp.count * x->micro_batch.count * x->vpp.count * 2;
 }
 
 uint64_t space_units(const struct space_axes *x)
@@ -230,6 +249,11 @@ static inline void consider(struct worker *w, const struct plan_config *c, doubl
     accept(w, &p);
 }
 
+static uint64_t bytes_of(double v)
+{
+    return v < (double)PLAN_BYTES_MAX ? (uint64_t)(v + 0.5) : PLAN_BYTES_MAX;
+}
+
 /* What the loops below one (pp, vpp, sp) need. */
 struct inner {
     const struct plan_cut *cut;
@@ -251,7 +275,7 @@ static void eval_memory(struct worker *w, struct unit *u, const struct inner *n,
         for (int i = 0; i < n->schedules; i++) {
             u->c.schedule = n->schedule[i];
             consider(w, &u->c, step_s,
-                     (uint64_t)(plan_step_memory(&n->half->memory, n->stages, &u->c) + 0.5));
+                     bytes_of(plan_step_memory(&n->half->memory, n->stages, &u->c)));
         }
     }
     u->c.recompute_every = 1;
@@ -261,16 +285,14 @@ static void eval_zeros(struct worker *w, struct unit *u, const struct inner *n)
 {
     const struct plan_space *s = w->space;
     struct plan_config *c = &u->c;
-    struct plan_step step = { .pp = c->pp,
-                              .vpp = c->vpp,
-                              .micro_batches = c->grad_acc,
-                              .dp = c->dp };
+    struct plan_step step = {
+        .pp = c->pp, .vpp = c->vpp, .micro_batches = c->grad_acc, .dp = c->dp
+    };
 
     for (int zero = 0; zero <= 3; zero++) {
         int shards = zero == 0 ? 1 : u->shards.count;
 
-        if (s->fixed & PLAN_GIVEN_ZERO ? s->base.zero != zero
-                                       : zero && (int64_t)c->dp * c->cp == 1)
+        if (s->fixed & PLAN_GIVEN_ZERO ? s->base.zero != zero : zero && (int64_t)c->dp * c->cp == 1)
             continue;
         c->zero = step.zero = zero;
         for (int i = 0; i < shards; i++) {
@@ -315,6 +337,19 @@ static void eval_inner(struct worker *w, struct unit *u, struct inner *n)
     u->c.recompute = PLAN_RECOMPUTE_NONE;
 }
 
+/* Stages, and the chunks of them, have the same number of layers, or they have when embedding and
+ * head count as one each: what a framework lays out by itself. */
+static enum plan_rule layout_rule(const struct plan_space *s, const struct plan_config *c)
+{
+    int64_t chunks = (int64_t)c->pp * c->vpp, layers = s->model->layers;
+    enum plan_split split = s->base.profile.split;
+
+    if (c->pp == 1 || split == PLAN_SPLIT_EVEN || split == PLAN_SPLIT_COST ||
+        (layers + 2) % chunks == 0 || (split == PLAN_SPLIT_ENDS_LESS && layers % chunks == 0))
+        return PLAN_RULE_OK;
+    return c->vpp > 1 ? PLAN_RULE_VPP_LAYERS : PLAN_RULE_PP_EVEN;
+}
+
 static void eval_chunks(struct worker *w, struct unit *u, int pp_place, int32_t vpp)
 {
     const struct plan_space *s = w->space;
@@ -336,6 +371,8 @@ static void eval_chunks(struct worker *w, struct unit *u, int pp_place, int32_t 
         c->seq_par = sp;
         if (divides)
             rule = plan_config_rule(s->model, s->cluster, c);
+        if (rule == PLAN_RULE_OK)
+            rule = layout_rule(s, c);
         if (rule != PLAN_RULE_OK)
             w->found->excluded[rule] += count;
         else if (w->count_only)

@@ -9,7 +9,8 @@
  *   recompute           none, selective, full in       ZeRO 0 to 3, each over every shard group
  *                       units of 1.. layers of a chunk  that divides dp x cp
  *
- * less what plan_config_rule() refuses; refused ones are counted by rule.  Memory and time are
+ * less what plan_config_rule() refuses, and stages that a framework does not lay out by itself;
+ * refused ones are counted by rule.  Memory and time are
  * computed for every configuration that is left: nothing is sampled and nothing is cut off.
  * Precision, optimizer, kernels and the stage split are given, not searched.
  *
@@ -46,7 +47,7 @@ enum plan_given {
 };
 enum { PLAN_CONFIG_TEXT_MAX = 512 };
 /* The text of plan_config_text(), in any order, blanks or commas between the words; "tp=8" is
- * "tp8", "nosp" and "none" say so.  What it does not name stays as it is in `c`.  RC_PARSE with
+ * "tp8", "nosp" and "none" say so.  What it does not name stays as it is in `c`.  RC_USAGE with
  * the nearest word. */
 enum rc plan_config_parse(const char *text, struct plan_config *c, unsigned *out_given,
                           struct err *err) MUST_USE;
@@ -75,17 +76,22 @@ struct plan_pick {
     uint64_t memory;
 };
 
-enum { PLAN_TOP_MAX = 10000, PLAN_FRONT_MAX = 4096, PLAN_THREADS_MAX = 256 };
+enum {
+    PLAN_TOP_MAX = 10000,
+    PLAN_FRONT_MAX = 4096,
+    PLAN_THREADS_MAX = 256,
+    PLAN_CUTS_MAX = 200000000 /* (tp, pp, cp, ep, etp, micro-batch, vpp, sp) of one search */
+};
 #define PLAN_SPACE_MAX UINT64_C(20000000000) /* configurations of one search */
 struct plan_found {
     struct plan_pick *top; /* best first, at most top_cap */
     size_t top_count, top_cap;
     struct plan_pick *front; /* best score first, memory falling: nothing is better in both */
     size_t front_count;
-    struct plan_pick least;       /* of all, the one with the least memory */
-    uint64_t tried;               /* memory and time computed */
-    uint64_t fit;                 /* of them below the limit */
-    uint64_t better;              /* than the reference, of those that fit */
+    struct plan_pick least; /* of all, the one with the least memory */
+    uint64_t tried;         /* memory and time computed */
+    uint64_t fit;           /* of them below the limit */
+    uint64_t better;        /* than the reference, of those that fit */
     uint64_t excluded[PLAN_RULES];
     bool front_full; /* PLAN_FRONT_MAX was met: the front has a gap */
 };

@@ -21,6 +21,8 @@ struct space_axes { /* values of the outer sizes */
     struct plan_stages stages[AXIS_MAX]; /* of pp.v[i] */
 };
 void space_axes_of(const struct plan_space *s, struct space_axes *out);
+/* How often the rules are asked: what counting a space costs. */
+double space_work(const struct plan_space *s, const struct space_axes *x);
 uint64_t space_units(const struct space_axes *x); /* (tp, cp, ep, etp, micro-batch), mixed radix */
 
 struct unit { /* what the loops of a unit share */

@@ -79,8 +79,7 @@ static void members_run(struct member *m, int threads)
     int started = 1;
 
     m[0].first = true;
-    while (started < threads &&
-           pthread_create(&m[started].thread, NULL, work, &m[started]) == 0)
+    while (started < threads && pthread_create(&m[started].thread, NULL, work, &m[started]) == 0)
         started++; /* fewer threads than asked for take longer, and answer the same */
     work(&m[0]);
     for (int i = 1; i < started; i++)
@@ -104,6 +103,12 @@ enum rc plan_search(const struct plan_space *s, const struct plan_search_run *ru
     x = arena_alloc(a, sizeof(*x));
     m = arena_array_bytes(a, (size_t)threads, sizeof(*m));
     space_axes_of(s, x);
+    if (space_work(s, x) > PLAN_CUTS_MAX) {
+        err_hint(err, "Fix some sizes, as in --fix \"tp8 cp1 mbs1\".");
+        return err_set(err, RC_LIMIT,
+                       "%lld GPUs and a batch of %lld have more than %d ways to be cut",
+                       (long long)s->cluster->gpus, (long long)s->batch, PLAN_CUTS_MAX);
+    }
     for (int i = 0; i < threads; i++) {
         found_init(&m[i].found, run->top, a);
         worker_init(&m[i].worker, s, x, &m[i].found, arena_alloc(a, sizeof(struct unit)));
@@ -115,11 +120,9 @@ enum rc plan_search(const struct plan_space *s, const struct plan_search_run *ru
         return err_set(err, RC_LIMIT, "there are %llu configurations, more than %llu",
                        (unsigned long long)counted.tried, (unsigned long long)PLAN_SPACE_MAX);
     }
-    t = (struct team){ .space = s,
-                       .axes = x,
-                       .run = run,
-                       .units = space_units(x),
-                       .all = counted.tried };
+    t = (struct team){
+        .space = s, .axes = x, .run = run, .units = space_units(x), .all = counted.tried
+    };
     members_run(m, threads);
     for (int i = 1; i < threads; i++)
         found_merge(&m[0].found, &m[i].found);
@@ -136,7 +139,8 @@ void plan_search_count(const struct plan_space *s, struct plan_found *out)
     found_init(out, 0, NULL);
     if (check(s, NULL) == RC_OK) {
         space_axes_of(s, x);
-        count(s, x, arena_alloc(&a, sizeof(struct unit)), out);
+        if (space_work(s, x) <= PLAN_CUTS_MAX)
+            count(s, x, arena_alloc(&a, sizeof(struct unit)), out);
     }
     arena_release(&a);
 }
@@ -148,10 +152,9 @@ void plan_pick_of(const struct plan_space *s, const struct plan_config *c, struc
 
     plan_memory_of(s->model, s->counts, c, &s->consts->memory, &m);
     plan_time_of(s->model, s->counts, s->cluster, c, s->consts, &t);
-    *out = (struct plan_pick){ .config = *c,
-                               .step_s = t.step_s,
-                               .score_s = t.step_s,
-                               .memory = m.total };
+    *out = (struct plan_pick){
+        .config = *c, .step_s = t.step_s, .score_s = t.step_s, .memory = m.total
+    };
     if (c->tp > s->cluster->node_gpus)
         out->score_s *= PLAN_TP_ACROSS;
 }

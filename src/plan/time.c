@@ -61,7 +61,7 @@ void plan_group_of(const struct plan_rates *r, const struct plan_consts *k, doub
         return;
     if (span <= 1) {
         out->gather = out->reduce = (gpus - 1) / gpus / r->nvl;
-        out->latency = k->c[PLAN_C_NLAT];
+        out->latency = k->c[PLAN_C_NLAT] * (1 + gpus / 4);
         return;
     }
     each = fmin(fmax(gpus / span, 1), r->node);
@@ -259,8 +259,7 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
         t = replicas(l, cut, g, s, params + (replicas_of_expert > 1 ? experts : 0), stage);
     if (g->shard_gpus < s->dp * l->cp && replicas_of_expert > g->shard_gpus)
         replicas_of_expert = g->shard_gpus;
-    own =
-        s->zero >= 1 ? params / g->shard_gpus + experts / replicas_of_expert : params + experts;
+    own = s->zero >= 1 ? params / g->shard_gpus + experts / replicas_of_expert : params + experts;
     opt = l->opt_bytes * own / l->hbm;
     if (l->offload_optimizer) { /* gradients down, weights up, the update beside the host's memory */
         offload = own * (6 / l->pcie + l->opt_bytes / l->host_mem);

@@ -23,16 +23,12 @@ struct work { /* one layer's job in doubles */
     bool not_fused;                     /* the softmax kernel of Megatron does not apply */
 };
 
-/* A maximum with a rounded corner. */
-static double pmax(double x, double y)
+/* A maximum with a rounded corner; the higher p, the sharper. */
+static double pmax(double x, double y, double p)
 {
-    double m = x > y ? x : y, q = x > y ? y : x, q2;
+    double m = x > y ? x : y, q = x > y ? y : x;
 
-    if (!(m > 0))
-        return 0;
-    q /= m;
-    q2 = q * q;
-    return m * pow(1 + q2 * q2 * q2 * q2 * q2, 0.1);
+    return m > 0 ? m * pow(1 + pow(q / m, p), 1 / p) : 0;
 }
 
 static double tiles(double n)
@@ -54,7 +50,7 @@ static double gemm(const struct work *w, double m, double n, double k, bool fp8)
     busy = 2 * tiles(m) * tiles(n) * k / rate * (1 + w->k[PLAN_C_K0] / k) *
            (1 + w->k[PLAN_C_TAIL] / fmax(waves, 0.25));
     bytes = w->size * (m * n + n * k + m * k);
-    return pmax(busy, bytes / w->r->hbm);
+    return pmax(busy, bytes / w->r->hbm, 10);
 }
 
 static void work_of(const struct plan_model *m, const struct plan_rates *r,
@@ -226,8 +222,8 @@ static void layer_times(const struct work *w, const struct pass *f, const struct
 {
     double host = host_time(w), routing = (1 - w->dense) * w->k[PLAN_C_MSYNC], again = 0;
     double dev_f = pass_sum(f), dev_b = pass_sum(b);
-    double lf = pmax(dev_f, host + wait / 2);
-    double lb = pmax(dev_b, w->k[PLAN_C_HOSTB] * host + wait / 2);
+    double lf = pmax(dev_f, host + wait / 2, w->k[PLAN_C_CORNER]);
+    double lb = pmax(dev_b, w->k[PLAN_C_HOSTB] * host + wait / 2, w->k[PLAN_C_CORNER]);
 
     add_pass(f, part);
     add_pass(b, part);

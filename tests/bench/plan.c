@@ -97,10 +97,9 @@ int main(int argc, char **argv)
     struct err err = { 0 };
     struct during during = { 0, 0 }, during_one = { 0, 0 };
     struct plan_space s = { .model = &m, .counts = &n, .cluster = &cl, .consts = &k };
-    struct plan_search_run run = { .threads = 1,
-                                   .top = 10,
-                                   .progress = on_progress,
-                                   .arg = &during };
+    struct plan_search_run run = {
+        .threads = 1, .top = 10, .progress = on_progress, .arg = &during
+    };
     struct plan_found f = { 0 };
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
 

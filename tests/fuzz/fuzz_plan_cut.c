@@ -28,9 +28,9 @@ static void evaluate(struct plan_config *c, unsigned given)
     struct buf text = { 0 };
     struct plan_gpu g;
 
-    if (!m.layers && (plan_model_by_name("mixtral-8x7b", &m, NULL) ||
-                      plan_model_counts(&m, &n, NULL) || plan_gpu_by_name("h100", &g, NULL) ||
-                      plan_consts_builtin(&g, &k, NULL)))
+    if (!m.layers &&
+        (plan_model_by_name("mixtral-8x7b", &m, NULL) || plan_model_counts(&m, &n, NULL) ||
+         plan_gpu_by_name("h100", &g, NULL) || plan_consts_builtin(&g, &k, NULL)))
         abort();
     if (!cl.gpus)
         plan_cluster_usual(&g, 64, &cl);

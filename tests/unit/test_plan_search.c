@@ -51,9 +51,9 @@ struct force {
 static void force_one(struct force *f, const struct plan_config *c)
 {
     const struct plan_space *s = &f->j->s;
-    enum plan_rule rule = s->batch % ((int64_t)c->dp * c->micro_batch) ? PLAN_RULE_BATCH
-                                                                     : plan_config_rule(
-                                                                           s->model, s->cluster, c);
+    enum plan_rule rule = s->batch % ((int64_t)c->dp * c->micro_batch)
+                              ? PLAN_RULE_BATCH
+                              : plan_config_rule(s->model, s->cluster, c);
 
     if (rule != PLAN_RULE_OK) {
         f->excluded[rule]++;
@@ -120,8 +120,7 @@ static void force_all(struct force *f)
                                 continue;
                             c.etp = s->model->experts ? (etp ? c.tp : 1) : 0;
                             c.dp = (int32_t)(gpus / (c.tp * c.pp * c.cp));
-                            c.grad_acc =
-                                (int32_t)plan_max(1, s->batch / (c.dp * c.micro_batch));
+                            c.grad_acc = (int32_t)plan_max(1, s->batch / (c.dp * c.micro_batch));
                             force_pipeline(f, c);
                         }
 }
@@ -215,6 +214,50 @@ TEST(the_search_is_what_force_finds)
     hold_against("mixtral-8x7b", "h100", 16, 16, 4096);
 }
 
+TEST(stages_that_frameworks_lay_out)
+{
+    struct plan_search_run run = { .threads = 1, .top = 10000 };
+    struct plan_found f;
+    struct arena a = { 0 };
+    struct job j;
+    bool uneven = false;
+
+    job_of(&j, "llama-3.1-405b", "h200", 2048, 2048, 8192); /* 126 layers: 128 with the ends */
+    j.s.base.profile.split = PLAN_SPLIT_ENDS_LESS;
+    j.s.base.tp = 8;
+    j.s.fixed = PLAN_GIVEN_TP;
+    assert_int_equal(plan_search(&j.s, &run, &a, &f, NULL), RC_OK);
+    CHECK(f.top_count > 0);
+    for (size_t i = 0; i < f.top_count; i++) {
+        const struct plan_config *c = &f.top[i].config;
+        int64_t chunks = (int64_t)c->pp * c->vpp;
+        struct plan_pick p;
+
+        CHECK(c->pp == 1 || 126 % chunks == 0 || 128 % chunks == 0);
+        uneven = uneven || (c->pp > 2 && 128 % c->pp == 0);
+        plan_pick_of(&j.s, c, &p);
+        CHECK(same_pick(&p, &f.top[i]));
+    }
+    CHECK(uneven);
+    arena_release(&a);
+}
+
+TEST(what_is_larger_than_a_number_does_not_fit)
+{
+    struct plan_search_run run = { .threads = 1, .top = 1 };
+    struct plan_found f;
+    struct arena a = { 0 };
+    struct err err = { 0 };
+    struct job j;
+
+    job_of(&j, "llama-3.1-8b", "h100", 8, PLAN_BATCH_MAX, PLAN_SEQ_MAX);
+    assert_int_equal(plan_search(&j.s, &run, &a, &f, NULL), RC_OK);
+    CHECK(f.tried > 0 && f.fit == 0);
+    job_of(&j, "llama-3.1-405b", "h100", 720720, 8648640, 4096);
+    assert_int_equal(plan_search(&j.s, &run, &a, &f, &err), RC_LIMIT);
+    arena_release(&a);
+}
+
 TEST(the_answer_does_not_depend_on_threads)
 {
     struct plan_found one, many;
@@ -251,8 +294,8 @@ TEST(fixed_sizes_cut_the_space)
     struct job j;
 
     job_of(&j, "llama-3.1-70b", "h200", 64, 256, 4096);
-    assert_int_equal(
-        plan_config_parse("tp8,zero1 sp selective", &j.s.base, &j.s.fixed, NULL), RC_OK);
+    assert_int_equal(plan_config_parse("tp8,zero1 sp selective", &j.s.base, &j.s.fixed, NULL),
+                     RC_OK);
     j.s.all = true;
     assert_int_equal(plan_search(&j.s, &run, &a, &f, NULL), RC_OK);
     CHECK(f.fit > 0 && f.top_count > 0);
@@ -287,9 +330,8 @@ TEST(what_cannot_be_is_refused)
         int64_t gpus, batch, seq;
         const char *hint;
     } rows[] = {
-        { 8, 1000000000, 4096, "16777216" }, { 8, 0, 4096, "is 1." },
-        { 0, 8, 4096, "is 1." },             { INT64_C(1) << 40, 8, 4096, "1048576" },
-        { 8, 8, 0, "is 1." },
+        { 8, 1000000000, 4096, "16777216" },      { 8, 0, 4096, "is 1." }, { 0, 8, 4096, "is 1." },
+        { INT64_C(1) << 40, 8, 4096, "1048576" }, { 8, 8, 0, "is 1." },
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -354,7 +396,7 @@ TEST(words_that_are_none_are_named)
 
         plan_config_init(&c);
         before = c;
-        assert_int_equal(plan_config_parse(rows[i].text, &c, &given, &err), RC_PARSE);
+        assert_int_equal(plan_config_parse(rows[i].text, &c, &given, &err), RC_USAGE);
         if (!strstr(err.msg, rows[i].msg) || !strstr(err.hint, rows[i].hint))
             fail_msg("'%s': %s | %s", rows[i].text, err.msg, err.hint);
         assert_memory_equal(&c, &before, sizeof(c)); /* untouched */
@@ -445,6 +487,8 @@ TEST(other_conditions_are_searched)
 }
 
 TEST_MAIN(cmocka_unit_test(the_search_is_what_force_finds),
+          cmocka_unit_test(stages_that_frameworks_lay_out),
+          cmocka_unit_test(what_is_larger_than_a_number_does_not_fit),
           cmocka_unit_test(the_answer_does_not_depend_on_threads),
           cmocka_unit_test(fixed_sizes_cut_the_space),
           cmocka_unit_test(the_reference_counts_those_that_are_better),

@@ -14,7 +14,7 @@ CONST = [
     ("hbm", 0.85, 0.3, "share of HBM rate of memory-bound operators"),
     ("host", 18e-6, 0.4, "host seconds an operation of an eager layer"),
     ("nvl", 0.7, 0.3, "share of NVLink rate of a collective"),
-    ("nlat", 25e-6, 0.5, "seconds a collective in a node"),
+    ("nlat", 12e-6, 0.5, "seconds a collective in a node, and a quarter of it a rank"),
     ("net", 0.6, 0.4, "share of network rate of a collective"),
     ("xlat", 20e-6, 0.7, "seconds a rank of a tensor-parallel collective across nodes"),
     ("ovl", 0.7, 0.4, "share of the backward pass that hides data-parallel traffic"),
@@ -37,9 +37,10 @@ CONST = [
     ("el_fused", 0.5, 0.4, "the same, fused"),
     ("hosttp", 4.0, 0.5, "operations more a doubling of TP"),
     ("hostb", 1.2, 0.3, "backward host over forward"),
+    ("corner", 10.0, 0.3, "sharpness of the corner between device and host"),
 ]
 NAMES = [x[0] for x in CONST]
-START = {"H100": {"msync": 1.5e-3}, "B200": {"gemm": 0.52, "fp8": 1.0}}
+START = {"A100": {"tail": 0.4, "nlat": 20e-6, "corner": 5.0}, "H100": {"msync": 1.5e-3}, "B200": {"gemm": 0.52, "fp8": 1.0}}
 HOP = 2.5e-6
 QL, KL = 1536.0, 512.0  # ranks of the latent attention of DeepSeek-V2 and V3
 XLOG = 40e-6
@@ -63,6 +64,7 @@ def gather(d, mask):
     for j, nm in enumerate(("peak", "f8", "hbmr", "gib", "sms", "nvlr")):
         q[nm] = np.array([GPU[KINDS[k]][j] for k in kn])
     q["dom"] = np.where(kn >= KINDS.index("GB200"), 64.0, 8.0)  # GPUs of an NVLink domain
+    q["hbmr"] = np.where(q["cap40"] > 0, 1.555e12, q["hbmr"])  # the 40 GB A100
     q["bwr"] = np.where(q["bw"] > 0, q["bw"], 25e9 * (1 + (kn > 0)))
     return q
 
@@ -84,7 +86,7 @@ def ring(q, c, S, g, span, ar, nics=None, tpl=False):
     D = q["dom"]
     inner = np.clip(g1 / span, 1, D)
     nics = np.minimum(g1 / span, D) if nics is None else nics
-    tin = (g1 - 1) / g1 * S / (q["nvlr"] * c["nvl"]) + c["nlat"]
+    tin = (g1 - 1) / g1 * S / (q["nvlr"] * c["nvl"]) + c["nlat"] * (1 + g1 / 4)
     rate = q["bwr"] * c["net"] * (np.maximum(span, 2) / 2) ** -c["con"] * np.where(ar == 1.0, c["agx"], 1.0)
     tx = (span - 1) / span * S / (D * (nics / D) ** c["nicp"]) / rate
     intra = np.where(span > 1, (inner - 1) / inner * S / (q["nvlr"] * c["nvl"]), 0)
@@ -147,8 +149,11 @@ def time(q, c, detail=False):
     span_tp = np.ceil(tp / q["dom"])
     hid = np.where(eag, 1.0, 0.25)  # fused stacks overlap TP and PP traffic
     ar1 = hid * ring(q, c, 2 * T * h, tp, span_tp, 2.0, tpl=True)  # an all-reduce, or gather + scatter
-    dev_f = g + at + el_t + 2 * ar1 + 2 * a2a
-    dev_b = 2 * g + np.where(q["flash"] > 0, 2.5, 2.0) * at + 2 * el_t + 2 * ar1 + np.where(q["sp"] > 0, 0.5 * ar1 * 2, 0) + 2 * a2a
+    far = tp * q["cp"] > q["dom"]  # keys and values of the other ranks come round a ring
+    kvw = np.where(q["mla"] > 0, q["a"] * 320, 2 * kvd)
+    cpt = hid * (q["cp"] - 1) * (2 * T * kvw / tp / np.where(far, q["bwr"] * c["net"], q["nvlr"] * c["nvl"]) + np.where(far, XLOG, c["nlat"]))
+    dev_f = g + at + el_t + 2 * ar1 + 2 * a2a + cpt
+    dev_b = 2 * g + np.where(q["flash"] > 0, 2.5, 2.0) * at + 2 * el_t + 2 * ar1 + np.where(q["sp"] > 0, 0.5 * ar1 * 2, 0) + 2 * a2a + 2 * cpt
     nodes = np.ceil(q["n"] / q["dom"])
     pp = q["pp"]
     ops = (40 + c["hosttp"] * np.log2(tp) + 20 * nofuse + 40 * (1 - dense_share)) * fz
@@ -157,8 +162,8 @@ def time(q, c, detail=False):
     host_b = c["hostb"] * ops * c["host"] + wait / 2
     full = q["rc"] == 2
     ms = (1 - dense_share) * c["msync"]
-    lf = pmax(dev_f, host_f) + ms
-    lb = pmax(dev_b, host_b) + ms + np.where(full, lf - np.where(q["fsdp"] > 0, EARLY * gemm(q, c, T, h, f / tp), 0), 0) + np.where(q["rc"] == 1, at, 0)
+    lf = pmax(dev_f, host_f, c["corner"]) + ms
+    lb = pmax(dev_b, host_b, c["corner"]) + ms + np.where(full, lf - np.where(q["fsdp"] > 0, EARLY * gemm(q, c, T, h, f / tp), 0), 0) + np.where(q["rc"] == 1, at, 0)
     lay = lf + lb
     # --- head and embedding
     hd_f = gemm(q, c, T, q["V"] / tp, h, 0.0)
@@ -183,16 +188,17 @@ def time(q, c, detail=False):
     lpe = (1 - dense_share) * pe * np.where(moe, loc, 0)   # expert parameters a GPU and layer
     lmax = np.maximum(np.maximum(q["n0"], q["nm"]), q["nl"])
     mp = np.maximum(np.maximum(q["n0"] * lp, q["nm"] * lp), q["nl"] * lp) + q["V"] * h / tp * np.where((pp == 1) & (q["tied"] == 0), 2, 1)
-    dspan = np.clip(np.ceil(q["dp"] * tp * q["cp"] / q["dom"]), 1, q["dp"])
+    dp = q["dp"] * q["cp"]  # context-parallel ranks share weights
+    dspan = np.clip(np.ceil(dp * tp / q["dom"]), 1, dp)
     gb = np.where(q["g32"] > 0, 4.0, 2.0)
-    edp0 = np.maximum(q["dp"] * tp / q["ep"], 1)
+    edp0 = np.maximum(dp * tp / q["ep"], 1)
     mp_ = mp
     mp = mp + np.where(edp0 > 1, lmax * lpe, 0)
-    rs = ring(q, c, gb * mp, q["dp"], dspan, 1.0)
-    ar = ring(q, c, gb * mp, q["dp"], dspan, 2.0)
+    rs = ring(q, c, gb * mp, dp, dspan, 1.0)
+    ar = ring(q, c, gb * mp, dp, dspan, 2.0)
     ntens = np.where(q["fsdp"] > 0, q["L"] + 1, np.where(eag, 9 * np.maximum(q["n0"], q["nm"]) + 2, 4))
-    hop = np.where(dspan > 1, HOP * q["dp"], 0)  # a gather is always a ring: latency a rank and tensor
-    ag = ring(q, c, 2 * mp, q["dp"], dspan, 1.0) + ntens * hop
+    hop = np.where(dspan > 1, HOP * dp, 0)  # a gather is always a ring: latency a rank and tensor
+    ag = ring(q, c, 2 * mp, dp, dspan, 1.0) + ntens * hop
     hide = np.where(q["ovl"] > 0, c["ovl"] * q["nl"] * lb, 0)
     red = np.where((q["zero"] >= 1) & (q["ovl"] > 0), rs, ar)
     red = np.maximum(red - hide, 0.05 * red)
@@ -200,17 +206,17 @@ def time(q, c, detail=False):
     # FSDP: gather twice and scatter once a micro-batch, hidden by the layers
     fs = q["zero"] == 3
     per = 3 * ag
-    comp = q["L"] * lay
+    comp = lmax * lay
     fsx = (np.maximum(per - comp, 0) + (1 - np.minimum(c["ovl"], 1)) * np.minimum(per, comp)) * q["m"]
-    dpt = np.where(q["dp"] > 1, np.where(fs, fsx, red + agt), 0)
+    dpt = np.where(dp > 1, np.where(fs, fsx, red + agt), 0)
     # --- optimizer
     mp = mp_
-    edp = np.maximum(q["dp"] * tp / q["ep"], 1)
-    opt = (mp / np.where(q["zero"] >= 1, q["dp"], 1) + lmax * lpe / np.where(q["zero"] >= 1, edp, 1)) * 30 / (q["hbmr"] * c["hbm"])
+    edp = np.maximum(dp * tp / q["ep"], 1)
+    opt = (mp / np.where(q["zero"] >= 1, dp, 1) + lmax * lpe / np.where(q["zero"] >= 1, edp, 1)) * 30 / (q["hbmr"] * c["hbm"])
     out = pipe + dpt + opt + c["step"]
     # fully sharded states that fill more than half of the memory: the allocator frees and asks again
     cap = np.where(q["cap40"] > 0, 40.0, q["gib"]) * 2.0**30
-    out = np.where((q["zero"] == 3) & (16 * mp / q["dp"] > 0.5 * cap), PRESS * out, out)
+    out = np.where((q["zero"] == 3) & (16 * mp / dp > 0.5 * cap), PRESS * out, out)
     if detail:
         return out, dict(g=g, at=at, el=el_t, ar=ar1, host_f=host_f, dev_f=dev_f, dev_b=dev_b, lay=lay, head=head,
                          pipe=pipe, dpt=dpt, opt=opt, p2p=p2p, mx=mx)

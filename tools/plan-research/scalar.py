@@ -8,9 +8,9 @@ import rows, model, mem
 GIB = 2.0**30
 
 
-def pmax(x, y):
+def pmax(x, y, p=10.0):
     M = max(x, y)
-    return M * ((x / M) ** 10 + (y / M) ** 10) ** 0.1
+    return M * ((x / M) ** p + (y / M) ** p) ** (1 / p)
 
 
 def gemm(r, c, M, N, K, head=False):
@@ -26,7 +26,7 @@ def ring(r, c, S, g, span, ar, tpl=False):
         return 0.0
     dom, nvl = r["dom"], r["nvlr"] * c["nvl"]
     if span <= 1:
-        return ar * ((g - 1) / g * S / nvl + c["nlat"])
+        return ar * ((g - 1) / g * S / nvl + c["nlat"] * (1 + g / 4))
     i, p = min(max(g / span, 1), dom), min(g / span, dom)
     rate = r["bwr"] * c["net"] * (max(span, 2) / 2) ** -c["con"] * (c["agx"] if ar == 1 else 1)
     tx = (span - 1) / span * S / (dom * (p / dom) ** c["nicp"]) / rate
@@ -82,12 +82,15 @@ def step_time(r, c):
     H = 1.0 if r["eager"] else 0.25
     full_ar = ring(r, c, 2 * T * h, tp, math.ceil(tp / dom), 2, True)
     ar = H * full_ar
-    dev_f = g + at + el + 2 * ar + 2 * exch
-    dev_b = 2 * g + (2.5 if r["flash"] else 2) * at + 2 * el + 2 * ar + (ar if r["sp"] else 0) + 2 * exch
+    far = tp * r["cp"] > dom  # keys and values of the other ranks come round a ring
+    kvw = r["a"] * 320 if r["mla"] else 2 * K
+    cpt = H * (r["cp"] - 1) * (2 * T * kvw / tp / (r["bwr"] * c["net"] if far else nvl) + (40e-6 if far else c["nlat"]))
+    dev_f = g + at + el + 2 * ar + 2 * exch + cpt
+    dev_b = 2 * g + (2.5 if r["flash"] else 2) * at + 2 * el + 2 * ar + (ar if r["sp"] else 0) + 2 * exch + 2 * cpt
     ops = (40 + c["hosttp"] * math.log2(tp) + 20 * nf + 40 * (1 - x)) * (1 if r["eager"] else c["fuse"])
     W = c["ppx"] * tp if r["nano"] and pp > 1 and nodes > 1 and tp > 1 else 0.0
-    lf = pmax(dev_f, ops * c["host"] + W / 2) + (1 - x) * c["msync"]
-    lb = pmax(dev_b, c["hostb"] * ops * c["host"] + W / 2) + (1 - x) * c["msync"]
+    lf = pmax(dev_f, ops * c["host"] + W / 2, c["corner"]) + (1 - x) * c["msync"]
+    lb = pmax(dev_b, c["hostb"] * ops * c["host"] + W / 2, c["corner"]) + (1 - x) * c["msync"]
     if r["rc"] == 2:
         lb += lf - (0.5 * gemm(r, c, T, h, f / tp) if r["fsdp"] else 0)
     if r["rc"] == 1:
@@ -108,28 +111,29 @@ def step_time(r, c):
     le = (1 - x) * (2 + r["gated"]) * h * r["fe"] * loc
     lm = max(n0, nm, nl)
     P = lm * lp + V * h / tp * (2 if pp == 1 and not r["tied"] else 1)
-    edp = max(dp * tp / r["ep"], 1)
+    all_dp = dp * r["cp"]  # context-parallel ranks share weights
+    edp = max(all_dp * tp / r["ep"], 1)
     D = P + (lm * le if edp > 1 else 0)
     z, dpt = r["zero"], 0.0
-    if dp > 1:
-        span = min(max(math.ceil(dp * tp * r["cp"] / dom), 1), dp)
+    if all_dp > 1:
+        span = min(max(math.ceil(all_dp * tp / dom), 1), all_dp)
         N = L + 1 if r["fsdp"] else 9 * max(n0, nm) + 2 if r["eager"] else 4
-        ag = ring(r, c, 2 * D, dp, span, 1) + (2.5e-6 * dp * N if span > 1 else 0)
+        ag = ring(r, c, 2 * D, all_dp, span, 1) + (2.5e-6 * all_dp * N if span > 1 else 0)
         gb = 4 if r["g32"] else 2
         if z == 3:
-            per, comp = 3 * ag, L * lay
+            per, comp = 3 * ag, lm * lay
             dpt = m * (max(per - comp, 0) + (1 - min(c["ovl"], 1)) * min(per, comp))
         else:
-            red = ring(r, c, gb * D, dp, span, 1 if z >= 1 and r["ovl"] else 2)
+            red = ring(r, c, gb * D, all_dp, span, 1 if z >= 1 and r["ovl"] else 2)
             red = max(red - (c["ovl"] * nl * lb if r["ovl"] else 0), 0.05 * red)
             agt = 0.0
             if z >= 1:
                 agt = max(ag - c["ovl"] * n0 * lf, 0.05 * ag) if r["ovl"] and not r["nano"] else ag
             dpt = red + agt
-    opt = 30 * (P / (dp if z >= 1 else 1) + lm * le / (edp if z >= 1 else 1)) / hbm
+    opt = 30 * (P / (all_dp if z >= 1 else 1) + lm * le / (edp if z >= 1 else 1)) / hbm
     t = pipe + dpt + opt + c["step"]
     cap = (40 if r["cap40"] else r["gib"]) * GIB
-    return t * 1.13 if z == 3 and 16 * P / dp > 0.5 * cap else t
+    return t * 1.13 if z == 3 and 16 * P / all_dp > 0.5 * cap else t
 
 
 def memory(r, c, feas=False):
