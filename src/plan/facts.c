@@ -22,8 +22,10 @@ enum { COLS_MAX = 8 };
 static enum rc open_table(struct arena *a, const char *text, size_t len, const char *const *names,
                           struct csv *t, size_t col[COLS_MAX], struct err *err)
 {
-    if (csv_parse(a, text, len, t, err))
-        return err->code;
+    enum rc rc = csv_parse(a, text, len, t, err);
+
+    if (rc)
+        return rc;
     for (size_t i = 0; names[i]; i++) {
         int c = csv_col(t, names[i]);
 
@@ -153,12 +155,17 @@ static enum rc load_bands(struct arena *a, struct plan_facts *out, struct err *e
 enum rc plan_facts_load(struct arena *a, struct plan_facts *out, struct err *err)
 {
     struct plan_facts f = { 0 };
+    enum rc rc = load_failures(a, &f, err);
 
-    if (load_failures(a, &f, err) || load_prices(a, &f, err) || load_facts(a, &f, err) ||
-        load_bands(a, &f, err))
-        return err->code;
-    *out = f;
-    return RC_OK;
+    if (rc == RC_OK)
+        rc = load_prices(a, &f, err);
+    if (rc == RC_OK)
+        rc = load_facts(a, &f, err);
+    if (rc == RC_OK)
+        rc = load_bands(a, &f, err);
+    if (rc == RC_OK)
+        *out = f;
+    return rc;
 }
 
 /* ---- look-ups ---- */
