@@ -187,6 +187,12 @@ const char *ask_usd(double v, char out[ASK_TEXT_MAX])
     return out;
 }
 
+const char *ask_watts(double w, char out[ASK_TEXT_MAX])
+{
+    snprintf(out, ASK_TEXT_MAX, w >= 1e6 ? "%.3g MW" : "%.3g kW", w >= 1e6 ? w / 1e6 : w / 1e3);
+    return out;
+}
+
 const char *ask_time(double s, char out[ASK_TEXT_MAX])
 {
     if (!isfinite(s))

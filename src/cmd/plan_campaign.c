@@ -124,7 +124,9 @@ static void range_text(const struct plan_range *r, const char *(*fmt)(double, ch
     char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
 
     fmt(r->usual, value);
-    snprintf(range, 2 * ASK_TEXT_MAX, "%s to %s", fmt(r->low, a), fmt(r->high, b));
+    range[0] = 0;
+    if (r->low < r->high)
+        snprintf(range, 2 * ASK_TEXT_MAX, "%s to %s", fmt(r->low, a), fmt(r->high, b));
 }
 
 static void time_rows(struct ask_table *t, const struct campaign_job *j)
@@ -185,10 +187,9 @@ static void power_rows(struct ask_table *t, const struct campaign_job *j)
     const struct plan_campaign *r = &j->r;
     char v[ASK_TEXT_MAX], a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
 
-    snprintf(v, sizeof(v), "%s kW", ask_short(r->site_w / 1e3, a));
-    ask_row(t, "power", v, "",
-            "%s kW of GPUs at their limit of %.0f W, with hosts and a PUE of %.2g",
-            ask_short(r->gpu_w / 1e3, b), j->cluster.gpu.power_w, plan_fact(&j->ask.facts, "pue"));
+    ask_row(t, "power", ask_watts(r->site_w, v), "",
+            "%s of GPUs at their limit of %.0f W, with hosts and a PUE of %.2g",
+            ask_watts(r->gpu_w, b), j->cluster.gpu.power_w, plan_fact(&j->ask.facts, "pue"));
     snprintf(v, sizeof(v), "%s kWh", ask_short(r->site_kwh, a));
     ask_row(t, "energy", v, "", "%s kWh of it in GPUs", ask_short(r->gpu_kwh, b));
 }
@@ -227,7 +228,11 @@ static void campaign_notes(struct cmd_ctx *ctx, const struct campaign_job *j)
 
     buf_addc(&ctx->out, '\n');
     ask_note(ctx, "Error band: %s (n %lld)%s.", r->band.source, (long long)r->band.n,
-             r->band.stand_in ? "; no run of this very GPU is among them" : "");
+             r->band.stand_in ? "; no run of this very GPU, or of adapters, is among them" : "");
+    ask_note(ctx,
+             "Plan for more: GPU-hours that makers published were %.1f to %.1f times such a "
+             "prediction; they hold ablations, evaluation and restarts by hand.",
+             plan_fact(&j->ask.facts, "published_low"), plan_fact(&j->ask.facts, "published_high"));
     if (od->known && spot->known)
         ask_note(ctx,
                  "Spot or not: on spot the same work takes %.1f %% longer and costs %.0f %% %s; "

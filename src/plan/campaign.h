@@ -71,7 +71,7 @@ struct plan_band {
     double low, high; /* factors, low <= 1 <= high */
     int64_t n;
     const char *source;
-    bool stand_in; /* no published run of such hardware or model is in the table */
+    bool stand_in; /* no published run of such hardware, model or adapters is in the table */
 };
 void plan_band_of(const struct plan_facts *f, const struct plan_gpu *gpu,
                   const struct plan_model *m, const struct plan_config *c, struct plan_band *out);
