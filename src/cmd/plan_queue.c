@@ -183,12 +183,12 @@ static void queue_text(struct cmd_ctx *ctx, const struct queue_job *j)
              j->percentile, j->turnaround_h, j->size.at.jobs, MONTHS,
              j->in.backfill ? "first come, first served with backfill"
                             : "first come, first served");
-    ask_note(
-        ctx,
-        "The work alone keeps %lld nodes busy; the others are there because jobs do not come "
-        "evenly: at %.0f %% in use half of the jobs wait at most %.1f h and one in twenty %.1f h or more.",
-        (long long)j->size.load, 100 * j->size.at.utilisation, j->size.at.wait.p50,
-        j->size.at.wait.p95);
+    ask_note(ctx,
+             "The work alone keeps %lld nodes busy; the others are there because jobs do not come "
+             "evenly: at %.0f %% in use half of the jobs wait at most %.1f h and one in twenty "
+             "%.1f h or more.",
+             (long long)j->size.load, 100 * j->size.at.utilisation, j->size.at.wait.p50,
+             j->size.at.wait.p95);
 }
 
 static void json_times(struct json_out *w, const char *key, const struct queue_times *t)
