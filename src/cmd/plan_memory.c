@@ -317,6 +317,36 @@ static void print_parts(struct cmd_ctx *ctx, const struct memory_job *j, bool mo
     table_free(t);
 }
 
+/* The largest micro-batch that fits, everything else as it is; 0: none. */
+static int32_t largest_batch(const struct memory_job *j)
+{
+    struct plan_config c = j->config;
+    int64_t low = 0, high = 1;
+    struct plan_memory m;
+
+    for (bool fits = true; fits && high <= PLAN_BATCH_MAX; high *= 2) {
+        c.micro_batch = (int32_t)high;
+        fits = plan_config_rule(&j->model, NULL, &c) == PLAN_RULE_OK;
+        if (fits)
+            plan_memory_of(&j->model, &j->counts, &c, &plan_memory_default, &m);
+        fits = fits && m.total <= j->job.limit;
+        if (fits)
+            low = high;
+        else
+            break;
+    }
+    high = high < PLAN_BATCH_MAX ? high : PLAN_BATCH_MAX;
+    while (high - low > 1) {
+        c.micro_batch = (int32_t)((low + high) / 2);
+        plan_memory_of(&j->model, &j->counts, &c, &plan_memory_default, &m);
+        if (plan_config_rule(&j->model, NULL, &c) == PLAN_RULE_OK && m.total <= j->job.limit)
+            low = c.micro_batch;
+        else
+            high = c.micro_batch;
+    }
+    return (int32_t)low;
+}
+
 static void print_verdict(struct cmd_ctx *ctx, const struct memory_job *j)
 {
     double limit = (double)j->job.limit / GIB, total = (double)j->memory.total / GIB;
@@ -331,6 +361,8 @@ static void print_verdict(struct cmd_ctx *ctx, const struct memory_job *j)
     if (j->memory.host)
         buf_addf(&ctx->out, "; %.1f GiB of host memory a GPU", (double)j->memory.host / GIB);
     buf_adds(&ctx->out, ".\n");
+    if (j->fits)
+        buf_addf(&ctx->out, "The largest micro-batch that fits is %d.\n", largest_batch(j));
     if (*j->cluster.gpu.note)
         buf_addf(&ctx->out, "%s: %s.\n", j->cluster.gpu.name, j->cluster.gpu.note);
     if (j->fits)
@@ -457,6 +489,7 @@ static void print_json(struct cmd_ctx *ctx, const struct memory_job *j)
     json_kv_int(&w, "host_bytes", (int64_t)j->memory.host);
     json_kv_int(&w, "fullest_stage", j->memory.worst);
     json_kv_bool(&w, "fits", j->fits);
+    json_kv_int(&w, "largest_micro_batch", largest_batch(j));
     json_key(&w, "stages");
     json_arr(&w);
     for (int32_t i = 0; i < j->config.pp; i++)

@@ -62,7 +62,7 @@ static enum rc read_profile(const struct train_opts *o, struct train_job *j, str
     c->profile.flash = !o->no_flash;
     c->profile.fused = !o->eager;
     c->profile.dp_overlap = !o->no_overlap;
-    j->free_percent = 10;
+    j->free_percent = 100 * PLAN_CHOICE_MARGIN;
     if (o->free && (units_percent_parse(o->free, &j->free_percent, err) || j->free_percent < 0 ||
                     j->free_percent > 90)) {
         err_hint(err, "Give 0%% to 90%%.");
@@ -404,7 +404,7 @@ static enum rc refer(const struct train_opts *o, struct train_job *j, struct err
     if (read_config(j, "explain", o->explain, &c, err))
         return err->code;
     plan_pick_of(&j->cases[0].space, &c, &p);
-    j->cases[0].space.reference = p.score_s;
+    j->cases[0].space.reference = p.step_s;
     return RC_OK;
 }
 
@@ -500,7 +500,7 @@ static const struct opt train_opts[] = {
     ROW(0, "offload", FLAG, offload, NULL, "try the optimizer in host memory too"),
     NUM("node", node, 1, 1024, "GPUs in one NVLink domain (default 8; 72 for NVL72)"),
     ROW(0, "net", STR, net, "RATE", "network of a node, all adapters together (as in 3200Gb/s)"),
-    ROW(0, "free", STR, free, "PERCENT", "of the GPU's memory to keep free (default 10%)"),
+    ROW(0, "free", STR, free, "PERCENT", "of the GPU's memory to keep free (default 5%)"),
     ROW(0, "fix", STR, fix, "CONFIG", "sizes that are given, as in \"tp8 zero1\""),
     NUM("top", top, 1, PLAN_TOP_MAX, "configurations in the table (default 10)"),
     ROW(0, "all", FLAG, all, NULL, "rank every configuration, not the best of each cut"),
@@ -538,7 +538,7 @@ const struct cmd cmd_plan_train = {
         "Computes memory and time of every configuration: tensor, pipeline, context, expert and "
         "data parallelism, virtual stages, schedule, micro-batch, ZeRO 0 to 3 over every shard "
         "group, sequence parallelism and recompute. Those a rule refuses are counted by rule. Of "
-        "all within 2 % of the fastest, the one that takes the least memory is the choice.\n\n"
+        "all as fast as the fastest (0.5 %), the one that takes the least memory is the choice.\n\n"
         "The answer says why the runner-up loses, which configurations no other beats in time, "
         "free memory and cost, and what another network, memory or batch would change. It is the "
         "same whatever the number of threads. Times carry the error band of published runs that "

@@ -375,10 +375,10 @@ static void print_why(struct cmd_ctx *ctx, const struct train_job *j)
     plan_config_text(&choice->config, &text);
     buf_addf(&line, "The choice (*) is %s: ", buf_str(&text));
     if (plan_pick_cmp(choice, &k->found.front[0]) == 0)
-        buf_adds(&line, "the fastest, and nothing within 2 % of it takes less memory.");
+        buf_adds(&line, "the fastest, and nothing as fast takes less memory.");
     else
-        buf_addf(&line, "%.1f %% behind the fastest, with %.1f GiB less: the least within 2 %%.",
-                 100 * (choice->score_s / k->found.front[0].score_s - 1),
+        buf_addf(&line, "%.2f %% behind the fastest, which is no difference, with %.1f GiB less.",
+                 100 * (choice->step_s / k->found.front[0].step_s - 1),
                  (double)(k->found.front[0].memory - choice->memory) / GIB);
     buf_addc(&ctx->out, '\n');
     term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&line));
@@ -396,9 +396,6 @@ static void print_why(struct cmd_ctx *ctx, const struct train_job *j)
                  second->memory < choice->memory ? "less" : "more");
         train_differences(&a.time, &b.time, &line);
         buf_addc(&line, '.');
-        if (second->config.tp > k->cluster.node_gpus)
-            buf_addf(&line, " It counts %.1f times, as its tensor parallelism leaves the node.",
-                     PLAN_TP_ACROSS);
         term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&line));
     }
     buf_release(&text);

@@ -60,6 +60,7 @@ const char *const plan_const_names[PLAN_C_COUNT] = {
     [PLAN_C_PCIE] = "pcie",
     [PLAN_C_HOSTMEM] = "hostmem",
     [PLAN_C_CORNER] = "corner",
+    [PLAN_C_PCON] = "pcon",
 };
 
 enum { P_KIND, P_NAME, P_VALUE, P_FREE, P_START, P_WIDTH, P_MEANING, P_SOURCE, P_COUNT };

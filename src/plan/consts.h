@@ -61,6 +61,7 @@ enum plan_const {
     PLAN_C_PCIE,
     PLAN_C_HOSTMEM,
     PLAN_C_CORNER,
+    PLAN_C_PCON,
     PLAN_C_COUNT
 };
 static_assert((int)PLAN_C_COUNT <= (int)PLAN_CONSTS_MAX, "room for every constant");

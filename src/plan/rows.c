@@ -217,6 +217,7 @@ static void read_known(struct plan_model *m)
     m->head_dim = known.head_dim;
     m->window = known.window;
     m->window_every = known.window_every;
+    m->attn_sinks = known.attn_sinks;
 }
 
 /* Where the table does not say whether the head is the embedding, the printed count does. */

@@ -213,12 +213,12 @@ static void accept(struct worker *w, const struct plan_pick *p)
         w->best = *p;
     if (w->space->all)
         found_offer_top(f, p);
-    if (p->score_s > w->ceiling[place])
+    if (p->step_s > w->ceiling[place])
         return;
     found_offer_front(f, p);
     /* whoever stands above this place and is not faster cannot come into the front */
-    for (size_t i = place + 1; i < ARRAY_SIZE(w->ceiling) && w->ceiling[i] > p->score_s; i++)
-        w->ceiling[i] = p->score_s;
+    for (size_t i = place + 1; i < ARRAY_SIZE(w->ceiling) && w->ceiling[i] > p->step_s; i++)
+        w->ceiling[i] = p->step_s;
 }
 
 static inline void consider(struct worker *w, const struct plan_config *c, double step_s,
@@ -230,7 +230,6 @@ static inline void consider(struct worker *w, const struct plan_config *c, doubl
     f->tried++;
     if (memory > w->space->limit && memory > f->least.memory)
         return;
-    p.score_s = step_s * w->scale;
     p.step_s = step_s;
     p.memory = memory;
     if (memory <= f->least.memory) {
@@ -241,9 +240,9 @@ static inline void consider(struct worker *w, const struct plan_config *c, doubl
     if (memory > w->space->limit)
         return;
     f->fit++;
-    f->better += p.score_s < w->space->reference;
-    if (p.score_s > w->best.score_s && !w->space->all &&
-        p.score_s > w->ceiling[(size_t)((double)memory / (double)w->space->limit * 63.999)])
+    f->better += p.step_s < w->space->reference;
+    if (p.step_s > w->best.step_s && !w->space->all &&
+        p.step_s > w->ceiling[(size_t)((double)memory / (double)w->space->limit * 63.999)])
         return;
     p.config = *c;
     accept(w, &p);
@@ -361,7 +360,7 @@ static void eval_chunks(struct worker *w, struct unit *u, int pp_place, int32_t 
     every_of(s, c->pp, vpp, &u->every);
     c->vpp = vpp;
     c->schedule = n.schedule[0];
-    w->best.score_s = INFINITY;
+    w->best.step_s = INFINITY;
     for (int sp = 0; sp < 2 && n.schedules; sp++) {
         enum plan_rule rule = PLAN_RULE_BATCH;
         uint64_t count = inner_count(s, u, n.schedules);
@@ -380,7 +379,7 @@ static void eval_chunks(struct worker *w, struct unit *u, int pp_place, int32_t 
         else
             eval_inner(w, u, &n);
     }
-    if (!s->all && w->best.score_s < INFINITY)
+    if (!s->all && w->best.step_s < INFINITY)
         found_offer_top(w->found, &w->best);
 }
 
@@ -444,7 +443,6 @@ void worker_unit(struct worker *w, uint64_t unit)
         return;
     if (u->c.etp == ETP_IS_TP)
         u->c.etp = u->c.tp;
-    w->scale = u->c.tp > w->space->cluster->node_gpus ? PLAN_TP_ACROSS : 1;
     for (int i = 0; i < x->pp.count; i++)
         eval_pipeline(w, u, i);
 }

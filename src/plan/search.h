@@ -14,16 +14,13 @@
  * computed for every configuration that is left: nothing is sampled and nothing is cut off.
  * Precision, optimizer, kernels and the stage split are given, not searched.
  *
- * Order is total (score, then memory, then the sizes), so that the answer is the same whatever the
- * number of threads.  A score is the step's seconds, times PLAN_TP_ACROSS where tensor parallelism
- * leaves the node: the published runs show that such jobs stall.  The choice is, of all within
- * PLAN_CHOICE_SLACK of the best score, the one that takes the least memory. */
+ * Order is total (seconds, then memory, then the sizes), so that the answer is the same whatever
+ * the number of threads.  The choice is choose.h's: of all within PLAN_CHOICE_TIE of the fastest
+ * the one that takes the least memory; its margin is in the limit. */
 #ifndef PLAN_SEARCH_H
 #define PLAN_SEARCH_H
+#include "plan/choose.h"
 #include "plan/plan_time.h"
-
-#define PLAN_TP_ACROSS    1.5
-#define PLAN_CHOICE_SLACK 0.02
 
 /* Fields that plan_config_parse() found in its text. */
 enum plan_given {
@@ -66,13 +63,13 @@ struct plan_space { /* everything is borrowed */
     int64_t batch;           /* sequences a step */
     uint64_t limit;          /* bytes of a GPU that may be used */
     bool offload;            /* the optimizer in host memory too */
-    double reference;        /* > 0: configurations that fit with a better score are counted */
+    double reference;        /* > 0: seconds: those that fit and are faster are counted */
     bool all;                /* `top` has every configuration; false: the best of a cut */
 };
 
 struct plan_pick {
     struct plan_config config;
-    double step_s, score_s;
+    double step_s;
     uint64_t memory;
 };
 
@@ -86,12 +83,12 @@ enum {
 struct plan_found {
     struct plan_pick *top; /* best first, at most top_cap */
     size_t top_count, top_cap;
-    struct plan_pick *front; /* best score first, memory falling: nothing is better in both */
+    struct plan_pick *front; /* fastest first, memory falling: nothing is better in both */
     size_t front_count;
     struct plan_pick least; /* of all, the one with the least memory */
     uint64_t tried;         /* memory and time computed */
     uint64_t fit;           /* of them below the limit */
-    uint64_t better;        /* than the reference, of those that fit */
+    uint64_t better;        /* faster than the reference, of those that fit */
     uint64_t excluded[PLAN_RULES];
     bool front_full; /* PLAN_FRONT_MAX was met: the front has a gap */
 };

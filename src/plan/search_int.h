@@ -44,9 +44,8 @@ struct worker { /* of one thread; nothing in it is shared */
     struct plan_found *found;
     struct unit *unit;
     bool count_only;
-    double scale;          /* score over seconds in this unit */
     struct plan_pick best; /* of the cut at hand */
-    double ceiling[64];    /* best score of the front below a 64th of the limit */
+    double ceiling[64];    /* fastest of the front below a 64th of the limit */
 };
 void worker_init(struct worker *w, const struct plan_space *s, const struct space_axes *x,
                  struct plan_found *f, struct unit *u);

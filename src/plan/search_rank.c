@@ -41,7 +41,7 @@ static int config_cmp(const struct plan_config *a, const struct plan_config *b)
 
 int plan_pick_cmp(const struct plan_pick *a, const struct plan_pick *b)
 {
-    int d = cmp_f64(a->score_s, b->score_s);
+    int d = cmp_f64(a->step_s, b->step_s);
 
     if (!d && a->memory != b->memory)
         d = a->memory < b->memory ? -1 : 1;
@@ -84,15 +84,15 @@ void found_offer_top(struct plan_found *f, const struct plan_pick *p)
     f->top[at] = *p;
 }
 
-/* The first place whose score is not below `score`. */
-static size_t front_place(const struct plan_found *f, double score)
+/* The first place that is not faster than `step_s`. */
+static size_t front_place(const struct plan_found *f, double step_s)
 {
     size_t lo = 0, hi = f->front_count;
 
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
 
-        if (f->front[mid].score_s < score)
+        if (f->front[mid].step_s < step_s)
             lo = mid + 1;
         else
             hi = mid;
@@ -102,12 +102,12 @@ static size_t front_place(const struct plan_found *f, double score)
 
 void found_offer_front(struct plan_found *f, const struct plan_pick *p)
 {
-    size_t at = front_place(f, p->score_s), end = at;
+    size_t at = front_place(f, p->step_s), end = at;
 
     if (at && f->front[at - 1].memory <= p->memory)
         return;
-    /* at most one stands with the same score */
-    if (at < f->front_count && f->front[at].score_s <= p->score_s &&
+    /* at most one stands with the same time */
+    if (at < f->front_count && f->front[at].step_s <= p->step_s &&
         plan_pick_cmp(&f->front[at], p) <= 0)
         return;
     while (end < f->front_count && f->front[end].memory >= p->memory)
@@ -144,7 +144,7 @@ const struct plan_pick *plan_choice(const struct plan_found *f)
     if (!f->front_count)
         return NULL;
     while (at + 1 < f->front_count &&
-           f->front[at + 1].score_s <= f->front[0].score_s * (1 + PLAN_CHOICE_SLACK))
+           f->front[at + 1].step_s <= f->front[0].step_s * (1 + PLAN_CHOICE_TIE))
         at++;
     return &f->front[at];
 }

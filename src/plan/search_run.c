@@ -152,11 +152,7 @@ void plan_pick_of(const struct plan_space *s, const struct plan_config *c, struc
 
     plan_memory_of(s->model, s->counts, c, &s->consts->memory, &m);
     plan_time_of(s->model, s->counts, s->cluster, c, s->consts, &t);
-    *out = (struct plan_pick){
-        .config = *c, .step_s = t.step_s, .score_s = t.step_s, .memory = m.total
-    };
-    if (c->tp > s->cluster->node_gpus)
-        out->score_s *= PLAN_TP_ACROSS;
+    *out = (struct plan_pick){ .config = *c, .step_s = t.step_s, .memory = m.total };
 }
 
 /* ---- what would change it ---- */

@@ -234,6 +234,7 @@ static void fill_parts(const struct plan_layer_time *l, const struct plan_step *
     out->part[PLAN_TIME_OFFLOAD] = offload;
     out->part[PLAN_TIME_LAUNCH] += m * l->micro + l->step;
     out->hidden[PLAN_TIME_TP] = m * p->layers * l->tp_hidden;
+    out->hidden[PLAN_TIME_PP] = s->pp > 1 ? m * l->send_hidden * (s->vpp > 1 ? s->vpp : 1) : 0;
     out->hidden[PLAN_TIME_CP] = m * p->layers * l->cp_hidden;
     out->hidden[PLAN_TIME_DP] = t->hidden;
 }
@@ -254,7 +255,7 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
     experts = stage * l->expert_params;
     if (replicas_of_expert < 1)
         replicas_of_expert = 1;
-    sends = s->pp > 1 ? m * l->send * (1 + (s->vpp > 1 ? (s->vpp - 1) * l->chunk_open : 0)) : 0;
+    sends = s->pp > 1 ? m * l->send * (s->vpp > 1 ? s->vpp : 1) : 0;
     if (s->dp * l->cp > 1)
         t = replicas(l, cut, g, s, params + (replicas_of_expert > 1 ? experts : 0), stage);
     if (g->shard_gpus < s->dp * l->cp && replicas_of_expert > g->shard_gpus)

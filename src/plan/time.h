@@ -55,7 +55,7 @@ struct plan_layer_time {
     double part[2][PLAN_PARTS];                  /* of a layer, forward, backward and again */
     double head, embed;                          /* a micro-batch: last and first stage */
     double head_tp, embed_tp;                    /* of them collectives */
-    double send;                                 /* a micro-batch to the next stage and back */
+    double send, send_hidden;                    /* a micro-batch to the next stage and back */
     double tp_hidden, cp_hidden;                 /* a layer */
     double cp;                                   /* ranks that share weights beside dp */
     double micro;                                /* fixed, a micro-batch and stage */
@@ -69,7 +69,7 @@ struct plan_layer_time {
     double zero3_open;                           /* share of hidden ZeRO-3 traffic that stays */
     double floor, step, press, press_bytes;      /* constants of the step half */
     double hbm, pcie, host_mem;
-    double chunk_open; /* of interleaved sends what is not hidden */
+    double chunk_open; /* of tensor-parallel traffic and sends what is not hidden */
     bool across;       /* the job spans nodes */
     bool offload_optimizer, offload_params;
 };

@@ -110,7 +110,7 @@ int main(int argc, char **argv)
     plan_config_init(&s.base);
     s.base.seq = argc > 4 ? number(argv[4]) : 2048;
     s.batch = batch;
-    s.limit = (uint64_t)((double)g.mem_bytes * 0.9);
+    s.limit = (uint64_t)((double)g.mem_bytes * (1 - PLAN_CHOICE_MARGIN));
     for (int i = 0; i < rounds; i++) {
         struct arena a = { 0 };
         int64_t cpu = clock_thread_ns(), begin;

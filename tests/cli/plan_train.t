@@ -9,7 +9,7 @@ train() { stoker plan train --model llama-3.1-8b --gpus 16 --gpu h100 --batch 64
 
 test_expect 'the table: choice, ranking, parts, runner-up, front, sensitivity, error band' '
     train --tokens 1T --days 30 >out 2>err && test ! -s err &&
-    grep -q "configurations, .* fit in 71.7 GiB (10 % kept free)" out &&
+    grep -q "configurations, .* fit in 75.7 GiB (5 % kept free)" out &&
     grep -q "Refused, by rule: .*sp-needs-tp [0-9,]*" out &&
     grep -qE "^ \* +dp|^ \* +tp|^ \* +pp|^ \* +cp" out && grep -qE "^10 " out &&
     grep -qE "^ms +matmul +attention" out && grep -q "The choice (\*) is " out &&
@@ -27,7 +27,7 @@ assert c["fit"] <= c["configurations"] and c["refused"]["sp-needs-tp"] > 0
 assert len(c["top"]) == 50
 best = c["top"][0]["step_s"]
 for a, b in zip(c["top"], c["top"][1:]):
-    assert a["step_s"] <= b["step_s"] or b["tp"] > 8
+    assert a["step_s"] <= b["step_s"]
 for t in c["top"] + [c["choice"], c["runner_up"]]:
     assert t["tp"] * t["pp"] * t["cp"] * t["dp"] == 16
     assert t["dp"] * t["micro_batch"] * t["grad_acc"] == 64
@@ -36,7 +36,7 @@ for t in c["top"] + [c["choice"], c["runner_up"]]:
     assert abs(t["days"] * 86400 * t["tokens_s"] - 1e12) < 1e6
     assert abs(t["dollars"] - t["days"] * 24 * 16 * c["gpu_hour_dollars"]) < 1
     assert t["step_s_low"] <= t["step_s"] <= t["step_s_high"]
-assert c["choice"]["step_s"] <= best * 1.0200001
+assert c["choice"]["step_s"] <= best * 1.0050001
 f = d["front"]
 for a in f:
     for b in f:

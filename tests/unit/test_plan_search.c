@@ -148,7 +148,7 @@ static void check_front(const struct force *f, const struct plan_found *found)
     size_t at = 0;
     uint64_t least = UINT64_MAX;
 
-    for (size_t i = 0; i < f->count; i++) { /* sorted by score, then memory */
+    for (size_t i = 0; i < f->count; i++) { /* sorted by time, then memory */
         if (f->all[i].memory + PLAN_KINDS >= least)
             continue;
         least = f->all[i].memory;
@@ -164,7 +164,7 @@ static void check_choice(const struct force *f, const struct plan_found *found)
     const struct plan_pick *best = NULL, *choice = plan_choice(found);
 
     for (size_t i = 0; i < f->count; i++)
-        if (f->all[i].score_s <= f->all[0].score_s * (1 + PLAN_CHOICE_SLACK) &&
+        if (f->all[i].step_s <= f->all[0].step_s * (1 + PLAN_CHOICE_TIE) &&
             (!best || f->all[i].memory + PLAN_KINDS < best->memory))
             best = &f->all[i];
     CHECK(choice && best);
@@ -317,10 +317,10 @@ TEST(the_reference_counts_those_that_are_better)
     job_of(&j, "llama-3.1-8b", "h100", 16, 64, 4096);
     j.s.all = true;
     assert_int_equal(plan_search(&j.s, &run, &a, &f, NULL), RC_OK);
-    j.s.reference = f.top[20].score_s;
+    j.s.reference = f.top[20].step_s;
     assert_int_equal(plan_search(&j.s, &run, &a, &g, NULL), RC_OK);
     for (size_t i = 0; i < f.top_count; i++)
-        CHECK((i < g.better) == (f.top[i].score_s < f.top[20].score_s));
+        CHECK((i < g.better) == (f.top[i].step_s < f.top[20].step_s));
     arena_release(&a);
 }
 
@@ -481,8 +481,8 @@ TEST(other_conditions_are_searched)
     assert_int_equal(plan_vary_all(&j.s, &run, &plan_choice(&f)->config, v, NULL), RC_OK);
     for (int i = 0; i < PLAN_VARIES; i++)
         CHECK(v[i].any);
-    CHECK(v[0].best.step_s >= v[1].best.step_s * (1 - PLAN_CHOICE_SLACK)); /* network */
-    CHECK(v[4].best.step_s < v[5].best.step_s);                            /* batch */
+    CHECK(v[0].best.step_s >= v[1].best.step_s * (1 - PLAN_CHOICE_TIE)); /* network */
+    CHECK(v[4].best.step_s < v[5].best.step_s);                          /* batch */
     arena_release(&a);
 }
 

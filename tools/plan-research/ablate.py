@@ -12,7 +12,7 @@ CUT = {
     "wait of PP with TP across nodes": ("m", "c[\"ppx\"] * tp, 0)", "0 * tp, 0)"),
     "gather latency a rank": ("m", "HOP = 2.5e-6", "HOP = 0.0"),
     "TP and PP overlap of fused stacks": ("m", "hid = np.where(eag, 1.0, 0.25)", "hid = np.where(eag, 1.0, 1.0)"),
-    "early stop of recompute": ("m", "EARLY = 0.5", "EARLY = 0.0"),
+    "early stop of recompute": ("m", "\"early\", 1.0", "\"early\", 0.001"),
     "head_dim not a multiple of 8": ("m", "at * 4.0", "at * 1.0"),
     "softmax kernel needs b*heads % 4": ("m", "% 4", "% 4"),
     "EFA share": ("r", "EFA = 0.6", "EFA = 1.0"),

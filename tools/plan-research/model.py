@@ -37,14 +37,15 @@ CONST = [
     ("el_fused", 0.5, 0.4, "the same, fused"),
     ("hosttp", 4.0, 0.5, "operations more a doubling of TP"),
     ("hostb", 1.2, 0.3, "backward host over forward"),
+    ("pcon", 0.25, 0.3, "rate of sends between stages falls with (nodes / 2) to minus this"),
+    ("early", 1.0, 0.3, "share of the last product that recompute under FSDP leaves out"),
     ("corner", 10.0, 0.3, "sharpness of the corner between device and host"),
 ]
 NAMES = [x[0] for x in CONST]
-START = {"A100": {"tail": 0.4, "nlat": 20e-6, "corner": 5.0}, "H100": {"msync": 1.5e-3}, "B200": {"gemm": 0.52, "fp8": 1.0}}
+START = {"A100": {"tail": 0.4, "nlat": 20e-6, "corner": 5.0, "pcon": 0.4, "early": 0.0}, "H100": {"msync": 1.5e-3, "host": 25e-6}, "B200": {"gemm": 0.52, "fp8": 1.0}}
 HOP = 2.5e-6
 QL, KL = 1536.0, 512.0  # ranks of the latent attention of DeepSeek-V2 and V3
 XLOG = 40e-6
-EARLY = 0.5
 PRESS = 1.13
 FREE = {
     "A100": "gemm at_fsdp el_meg el_fsdp host hosttp hostb nvl net nicp ovl step mb lossb smb".split(),
@@ -163,7 +164,7 @@ def time(q, c, detail=False):
     full = q["rc"] == 2
     ms = (1 - dense_share) * c["msync"]
     lf = pmax(dev_f, host_f, c["corner"]) + ms
-    lb = pmax(dev_b, host_b, c["corner"]) + ms + np.where(full, lf - np.where(q["fsdp"] > 0, EARLY * gemm(q, c, T, h, f / tp), 0), 0) + np.where(q["rc"] == 1, at, 0)
+    lb = pmax(dev_b, host_b, c["corner"]) + ms + np.where(full, lf - np.where(q["fsdp"] > 0, c["early"] * gemm(q, c, T, h, f / tp), 0), 0) + np.where(q["rc"] == 1, at, 0)
     lay = lf + lb
     # --- head and embedding
     hd_f = gemm(q, c, T, q["V"] / tp, h, 0.0)
@@ -171,16 +172,16 @@ def time(q, c, detail=False):
     head = 3 * hd_f + loss + ring(q, c, 2 * T * h, tp, span_tp, 2.0, tpl=True)
     emb = 12 * T * h / (q["hbmr"] * c["hbm"]) + ring(q, c, 2 * T * h, tp, span_tp, 2.0, tpl=True)
     # --- pipeline
-    pspan = (pp > 1) & (nodes > 1)
-    p2p = np.where(pp > 1, 2 * 2 * T * h / np.where(q["sp"] > 0, tp, 1) / np.where(nodes > 1, q["bwr"] * c["net"], q["nvlr"] * c["nvl"])
-                   + 2 * np.where(nodes > 1, XLOG, c["nlat"]), 0)
+    far = q["bwr"] * c["net"] * (np.maximum(nodes, 2) / 2) ** -c["pcon"]
+    p2p = 4 * T * h / tp / np.where(nodes > 1, far, q["nvlr"] * c["nvl"]) + 2 * np.where(nodes > 1, XLOG, c["nlat"])
+    p2p = np.where(pp > 1, hid * (p2p + np.where(q["sp"] > 0, 0, 4 * T * h * (1 - 1 / tp) / (q["nvlr"] * c["nvl"]))), 0)
     st0 = q["n0"] * lay + emb + np.where(pp == 1, head, 0)
     stm = q["nm"] * lay
     stl = q["nl"] * lay + head
     mx = np.where(pp == 1, st0, np.maximum(np.maximum(st0, stm), stl)) + c["mb"] + p2p
     tot = np.where(pp == 1, st0, q["L"] * lay + emb + head) + pp * (c["mb"] + p2p)
     v = np.maximum(q["vpp"], 1)
-    pipe = q["m"] * mx + (tot - mx) / v + np.where(v > 1, (v - 1) * q["m"] * p2p * hid, 0)
+    pipe = q["m"] * mx + (tot - mx) / v + np.where(v > 1, (v - 1) * q["m"] * p2p, 0)
     # --- data parallel
     pa = np.where(q["mla"] > 0, h * (QL + KL + 64) + QL * 192 * q["a"] + KL * 256 * q["a"] + 128 * q["a"] * h, h * (qd + 2 * kvd) + qd * h)
     pe = (2 + q["gated"]) * h * fe

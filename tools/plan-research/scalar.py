@@ -92,7 +92,7 @@ def step_time(r, c):
     lf = pmax(dev_f, ops * c["host"] + W / 2, c["corner"]) + (1 - x) * c["msync"]
     lb = pmax(dev_b, c["hostb"] * ops * c["host"] + W / 2, c["corner"]) + (1 - x) * c["msync"]
     if r["rc"] == 2:
-        lb += lf - (0.5 * gemm(r, c, T, h, f / tp) if r["fsdp"] else 0)
+        lb += lf - (c["early"] * gemm(r, c, T, h, f / tp) if r["fsdp"] else 0)
     if r["rc"] == 1:
         lb += at
     lay = lf + lb
@@ -103,10 +103,12 @@ def step_time(r, c):
         p2p, mx = 0.0, n0 * lay + emb + head + c["mb"]
         tot = mx
     else:
-        p2p = 4 * T * h / (tp if r["sp"] else 1) / (r["bwr"] * c["net"] if nodes > 1 else nvl) + 2 * (40e-6 if nodes > 1 else c["nlat"])
+        far = r["bwr"] * c["net"] * (max(nodes, 2) / 2) ** -c["pcon"]
+        p2p = 4 * T * h / tp / (far if nodes > 1 else nvl) + 2 * (40e-6 if nodes > 1 else c["nlat"])
+        p2p = H * (p2p + (0 if r["sp"] else 4 * T * h * (1 - 1 / tp) / nvl))
         mx = max(n0 * lay + emb, nm * lay, nl * lay + head) + c["mb"] + p2p
         tot = L * lay + emb + head + pp * (c["mb"] + p2p)
-    pipe = m * mx + (tot - mx) / v + ((v - 1) * m * p2p * H if v > 1 else 0)
+    pipe = m * mx + (tot - mx) / v + ((v - 1) * m * p2p if v > 1 else 0)
     lp = (la + x * (2 + r["gated"]) * h * f + (1 - x) * (2 + r["gated"]) * h * r["fe"] * r["sh"]) / tp
     le = (1 - x) * (2 + r["gated"]) * h * r["fe"] * loc
     lm = max(n0, nm, nl)
