@@ -87,7 +87,7 @@ test_expect 'cluster: all three costs, rented and bought' '
     for w in "rent: GPUs" "rent: storage" "rent: network" "buy: GPUs" "buy: storage" "buy: network" "buy or rent"; do
         grep -q "^$w  *[\$0-9r]" out || { echo "no $w"; cat out; exit 1; }
     done &&
-    sed -n "/^GPUs/,\$p" out | sed "s/\$[0-9][0-9.]*[kMBT]*/USD/g; s/[0-9][0-9.]*[kMBT]*/N/g" | tr -s " \n" "\n\n" >words &&
+    sed -n "/^GPUs/,/^buy or rent/p" out | sed "s/\$[0-9][0-9.]*[kMBT]*/USD/g; s/[0-9][0-9.]*[kMBT]*/N/g" | tr -s " \n" "\n\n" >words &&
     golden words plan/cluster-words.txt
 '
 test_expect 'cluster: the smallest in time, surer with --sure, and its costs add up' '
