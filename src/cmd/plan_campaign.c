@@ -166,10 +166,13 @@ static void failure_rows(struct ask_table *t, const struct campaign_job *j)
     ask_row(t, "interruptions", ask_short(plan_outage_count(&r->outage, wall), v), w,
             "each costs %s to restart and half an interval of work",
             ask_time(r->outage.restart_s, a));
-    ask_row(t, "save every", ask_time(r->interval_s, v), "",
-            "%s takes %s to write; Young says %s, Daly %s; the linear formula's goodput is %.1f %%",
-            ask_bytes(r->checkpoint_bytes, a), ask_time(r->outage.save_s, b),
-            ask_time(r->interval_young_s, c), ask_time(r->interval_daly_s, w), 100 * r->ettr);
+    ask_row(
+        t, "save every", ask_time(r->interval_s, v), "",
+        "%.0f steps; %s takes %s to write; Young says %s, Daly %s; the linear formula's goodput is "
+        "%.1f %%",
+        fmax(1, round(r->interval_s / j->best.time.step_s)), ask_bytes(r->checkpoint_bytes, a),
+        ask_time(r->outage.save_s, b), ask_time(r->interval_young_s, c),
+        ask_time(r->interval_daly_s, w), 100 * r->ettr);
     snprintf(v, sizeof(v), "%lld", (long long)r->spares);
     ask_row(
         t, "spare nodes", v, "",
@@ -188,8 +191,9 @@ static void power_rows(struct ask_table *t, const struct campaign_job *j)
     char v[ASK_TEXT_MAX], a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
 
     ask_row(t, "power", ask_watts(r->site_w, v), "",
-            "%s of GPUs at their limit of %.0f W, with hosts and a PUE of %.2g",
-            ask_watts(r->gpu_w, b), j->cluster.gpu.power_w, plan_fact(&j->ask.facts, "pue"));
+            "%s of GPUs (%.0f W each, their limit is %.0f), with hosts and a PUE of %.2g",
+            ask_watts(r->gpu_w, b), r->gpu_w / (double)j->cluster.gpus, j->cluster.gpu.power_w,
+            plan_fact(&j->ask.facts, "pue"));
     snprintf(v, sizeof(v), "%s kWh", ask_short(r->site_kwh, a));
     ask_row(t, "energy", v, "", "%s kWh of it in GPUs", ask_short(r->gpu_kwh, b));
 }
