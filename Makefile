@@ -151,7 +151,7 @@ fuzz: $(addprefix $(FB)/tests/,$(FUZZ))
 	        -verbosity=0 -artifact_prefix=$(FB)/ $(FB)/corpus/$$t $$corpus || exit 1; done
 
 # ---- running, measuring, documents, installing
-.PHONY: run bench docs install clean help
+.PHONY: run bench docs docs-planning install clean help
 run: all
 	@tools/run $(B)/stoker
 
@@ -163,6 +163,8 @@ $(B)/tests/measure: tests/bench/measure.c
 
 docs: all # rewrites what is generated and checked in
 	@python3 tools/docs $(B)/stoker
+docs-planning: all # runs the examples of docs/PLANNING.md again
+	@python3 tools/planning $(B)/stoker
 
 man_dir = $(DESTDIR)$(PREFIX)/share/man/man1
 install: all
@@ -210,6 +212,7 @@ help:
 	@echo 'make bench-tokenize   tokens a second beside the reference, and loading; PYTHON='
 	@echo 'make validate-plan RUNS=FILE.csv   the planner against published training runs'
 	@echo 'make docs         rewrite generated documents'
+	@echo 'make docs-planning  run the examples of docs/PLANNING.md again'
 	@echo 'make install      DESTDIR= PREFIX=/usr/local'
 	@echo 'make bundle       a folder that runs without any package, with the tests for a GPU'
 	@echo 'make gpu-test     on a machine with a GPU: is its engine right?  make gpu-bench: how fast, beside PyTorch?'

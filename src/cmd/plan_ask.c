@@ -187,6 +187,12 @@ const char *ask_usd(double v, char out[ASK_TEXT_MAX])
     return out;
 }
 
+const char *ask_watts(double w, char out[ASK_TEXT_MAX])
+{
+    snprintf(out, ASK_TEXT_MAX, w >= 1e6 ? "%.3g MW" : "%.3g kW", w >= 1e6 ? w / 1e6 : w / 1e3);
+    return out;
+}
+
 const char *ask_time(double s, char out[ASK_TEXT_MAX])
 {
     if (!isfinite(s))
@@ -293,11 +299,12 @@ void ask_head(struct cmd_ctx *ctx, const struct ask *a, const struct plan_cluste
              (long long)c->seq);
     plan_config_text(c, &text);
     buf_addf(&ctx->out, "%s\n", buf_str(&text));
-    buf_addf(&ctx->out,
-             "%s a step of %s tokens, %s tokens/s, %.0f %% MFU (%s attention), %.1f GiB of %.1f\n",
-             ask_time(b->time.step_s, p), ask_short(step_tokens, q),
-             ask_short(step_tokens / b->time.step_s, r), 100 * b->time.mfu,
-             plan_flops_names[b->time.flops], (double)b->memory.total / 0x1p30,
+    buf_addf(&ctx->out, "%s a step of %s tokens, %s tokens/s", ask_time(b->time.step_s, p),
+             ask_short(step_tokens, q), ask_short(step_tokens / b->time.step_s, r));
+    if (!c->lora_rank) /* adapters skip a third of the FLOPs it counts */
+        buf_addf(&ctx->out, ", %.0f %% MFU (%s attention)", 100 * b->time.mfu,
+                 plan_flops_names[b->time.flops]);
+    buf_addf(&ctx->out, ", %.1f GiB of %.1f\n", (double)b->memory.total / 0x1p30,
              (double)cl->gpu.mem_bytes / 0x1p30);
     if (*cl->gpu.note)
         buf_addf(&ctx->out, "%s: %s.\n", cl->gpu.name, cl->gpu.note);

@@ -75,6 +75,7 @@ enum { ASK_TEXT_MAX = 32 };
 /* Three digits: "0.0123", "12.3", "1,230", "12.3M". */
 const char *ask_short(double v, char out[ASK_TEXT_MAX]);
 const char *ask_usd(double v, char out[ASK_TEXT_MAX]);   /* "$12.3M" */
+const char *ask_watts(double w, char out[ASK_TEXT_MAX]); /* "25.1 MW" */
 const char *ask_time(double s, char out[ASK_TEXT_MAX]);  /* "4.9 min", "3.1 h", "54 d" */
 const char *ask_bytes(double b, char out[ASK_TEXT_MAX]); /* "5.68 TB": powers of ten, as disks */
 void ask_json_num(struct json_out *w, const char *key, double v);

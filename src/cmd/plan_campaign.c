@@ -66,8 +66,20 @@ static enum rc check_progress(const struct plan_campaign *r, struct err *err)
                    ask_time(r->outage.mtbf_s, a), ask_time(r->outage.restart_s, b));
 }
 
+/* Of adapters alone: what the optimizer holds, with 14 bytes for its 12. */
+static double adapter_bytes(const struct campaign_job *j)
+{
+    const struct plan_config *c = &j->best.config;
+    double gpus = (double)c->tp * c->pp * (c->zero ? (double)c->dp * c->cp : 1);
+
+    return (double)j->best.memory.kind[PLAN_MEM_OPTIMIZER] * gpus * 14 / 12;
+}
+
 static void campaign_of(struct campaign_job *j)
 {
+    if (j->best.config.lora_rank)
+        j->want.checkpoint_bytes = adapter_bytes(j);
+
     plan_campaign_of(&j->ask.facts, &j->ask.model, &j->ask.counts, &j->cluster, &j->best.config,
                      &j->best.time, &j->want, &j->r);
 }
@@ -112,7 +124,9 @@ static void range_text(const struct plan_range *r, const char *(*fmt)(double, ch
     char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
 
     fmt(r->usual, value);
-    snprintf(range, 2 * ASK_TEXT_MAX, "%s to %s", fmt(r->low, a), fmt(r->high, b));
+    range[0] = 0;
+    if (r->low < r->high)
+        snprintf(range, 2 * ASK_TEXT_MAX, "%s to %s", fmt(r->low, a), fmt(r->high, b));
 }
 
 static void time_rows(struct ask_table *t, const struct campaign_job *j)
@@ -152,10 +166,13 @@ static void failure_rows(struct ask_table *t, const struct campaign_job *j)
     ask_row(t, "interruptions", ask_short(plan_outage_count(&r->outage, wall), v), w,
             "each costs %s to restart and half an interval of work",
             ask_time(r->outage.restart_s, a));
-    ask_row(t, "save every", ask_time(r->interval_s, v), "",
-            "%s takes %s to write; Young says %s, Daly %s; the linear formula's goodput is %.1f %%",
-            ask_bytes(r->checkpoint_bytes, a), ask_time(r->outage.save_s, b),
-            ask_time(r->interval_young_s, c), ask_time(r->interval_daly_s, w), 100 * r->ettr);
+    ask_row(
+        t, "save every", ask_time(r->interval_s, v), "",
+        "%.0f steps; %s takes %s to write; Young says %s, Daly %s; the linear formula's goodput is "
+        "%.1f %%",
+        fmax(1, round(r->interval_s / j->best.time.step_s)), ask_bytes(r->checkpoint_bytes, a),
+        ask_time(r->outage.save_s, b), ask_time(r->interval_young_s, c),
+        ask_time(r->interval_daly_s, w), 100 * r->ettr);
     snprintf(v, sizeof(v), "%lld", (long long)r->spares);
     ask_row(
         t, "spare nodes", v, "",
@@ -173,10 +190,10 @@ static void power_rows(struct ask_table *t, const struct campaign_job *j)
     const struct plan_campaign *r = &j->r;
     char v[ASK_TEXT_MAX], a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
 
-    snprintf(v, sizeof(v), "%s kW", ask_short(r->site_w / 1e3, a));
-    ask_row(t, "power", v, "",
-            "%s kW of GPUs at their limit of %.0f W, with hosts and a PUE of %.2g",
-            ask_short(r->gpu_w / 1e3, b), j->cluster.gpu.power_w, plan_fact(&j->ask.facts, "pue"));
+    ask_row(t, "power", ask_watts(r->site_w, v), "",
+            "%s of GPUs (%.0f W each, their limit is %.0f), with hosts and a PUE of %.2g",
+            ask_watts(r->gpu_w, b), r->gpu_w / (double)j->cluster.gpus, j->cluster.gpu.power_w,
+            plan_fact(&j->ask.facts, "pue"));
     snprintf(v, sizeof(v), "%s kWh", ask_short(r->site_kwh, a));
     ask_row(t, "energy", v, "", "%s kWh of it in GPUs", ask_short(r->gpu_kwh, b));
 }
@@ -215,7 +232,11 @@ static void campaign_notes(struct cmd_ctx *ctx, const struct campaign_job *j)
 
     buf_addc(&ctx->out, '\n');
     ask_note(ctx, "Error band: %s (n %lld)%s.", r->band.source, (long long)r->band.n,
-             r->band.stand_in ? "; no run of this very GPU is among them" : "");
+             r->band.stand_in ? "; no run of this very GPU, or of adapters, is among them" : "");
+    ask_note(ctx,
+             "Plan for more: GPU-hours that makers published were %.1f to %.1f times such a "
+             "prediction; they hold ablations, evaluation and restarts by hand.",
+             plan_fact(&j->ask.facts, "published_low"), plan_fact(&j->ask.facts, "published_high"));
     if (od->known && spot->known)
         ask_note(ctx,
                  "Spot or not: on spot the same work takes %.1f %% longer and costs %.0f %% %s; "

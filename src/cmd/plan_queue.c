@@ -11,15 +11,17 @@
 enum { RUNS = 5, SEED = 1, MONTHS = 24, NODE_GPUS = 8, SHOWN = 7 };
 
 struct queue_opts {
-    const char *file, *gpu, *hours, *spread, *turnaround, *percentile;
-    int64_t jobs, gpus, nodes, seed;
-    bool fifo, json;
+    struct ask_opts ask; /* of a job: model, tokens, GPUs */
+    const char *file, *hours, *spread, *turnaround, *percentile;
+    int64_t jobs, nodes, seed;
+    bool fifo;
 };
 
 struct queue_job {
     struct queue_class classes[QUEUE_CLASSES_MAX];
     struct queue_in in;
     struct plan_gpu gpu;
+    struct buf what; /* the job that a model makes; owned */
     double turnaround_h;
     int percentile;
     struct queue_size size;
@@ -27,6 +29,35 @@ struct queue_job {
     int64_t shown_nodes[SHOWN];
     size_t shown_count;
 };
+
+/* How long a job takes that trains a model. */
+static enum rc hours_of(const struct ask_opts *o, struct queue_job *j, double *out_s,
+                        struct err *err)
+{
+    struct plan_campaign_want w = { 0 };
+    struct plan_campaign c;
+    struct plan_cluster cl;
+    struct plan_best best;
+    struct ask a;
+    char t[ASK_TEXT_MAX], h[ASK_TEXT_MAX], u[ASK_TEXT_MAX];
+    enum rc rc;
+
+    if (ask_read(o, &a, err))
+        return err->code;
+    plan_cluster_usual(&a.gpu, o->gpus ? o->gpus : NODE_GPUS, &cl);
+    rc = ask_best(&a, o, &cl, &best, err);
+    if (rc == RC_OK) {
+        w.tokens = a.tokens;
+        plan_campaign_of(&a.facts, &a.model, &a.counts, &cl, &best.config, &best.time, &w, &c);
+        *out_s = c.days.usual * PLAN_DAY_S;
+        buf_addf(&j->what, "A job trains %s on %s tokens with %lld x %s: %s, %s.", a.model.name,
+                 ask_short(a.tokens, t), (long long)cl.gpus, a.gpu.name, ask_time(*out_s, h),
+                 c.bill[PLAN_ON_DEMAND].known ? ask_usd(c.bill[PLAN_ON_DEMAND].usd.usual, u)
+                                              : "no price is known");
+    }
+    ask_release(&a);
+    return rc;
+}
 
 static enum rc read_classes(const struct queue_opts *o, struct queue_job *j, double spread,
                             struct err *err)
@@ -41,10 +72,12 @@ static enum rc read_classes(const struct queue_opts *o, struct queue_job *j, dou
             err_hint(err, "For example --jobs 200 --gpus 8 --hours 24h, or --mix FILE.csv.");
             return err_set(err, RC_USAGE, "there is no --jobs and no --mix");
         }
-        if (o->hours && ask_seconds("--hours", o->hours, &seconds, err))
+        if (o->hours ? ask_seconds("--hours", o->hours, &seconds, err)
+                     : o->ask.model && hours_of(&o->ask, j, &seconds, err))
             return err->code;
-        j->classes[0] = (struct queue_class){ "jobs", (double)o->jobs, o->gpus ? o->gpus : 8,
-                                              seconds / PLAN_HOUR_S, spread };
+        j->classes[0] =
+            (struct queue_class){ "jobs", (double)o->jobs, o->ask.gpus ? o->ask.gpus : NODE_GPUS,
+                                  seconds / PLAN_HOUR_S, spread };
         j->in.class_count = 1;
         return RC_OK;
     }
@@ -78,7 +111,7 @@ static enum rc queue_ask(const struct queue_opts *o, struct queue_job *j, struct
                                .seed = o->seed ? (uint64_t)o->seed : SEED };
     if (read_classes(o, j, spread, err) ||
         (o->turnaround && ask_seconds("--turnaround", o->turnaround, &seconds, err)) ||
-        plan_gpu_by_name(o->gpu ? o->gpu : "h100", &j->gpu, err))
+        plan_gpu_by_name(o->ask.gpu ? o->ask.gpu : "h100", &j->gpu, err))
         return err->code;
     j->turnaround_h = seconds / PLAN_HOUR_S;
     if (o->percentile) /* one of four: args_parse() checked */
@@ -161,6 +194,8 @@ static void queue_table(struct cmd_ctx *ctx, const struct queue_job *j)
 
 static void queue_text(struct cmd_ctx *ctx, const struct queue_job *j)
 {
+    if (j->what.len)
+        ask_note(ctx, "%s", buf_str(&j->what));
     for (size_t i = 0; i < j->in.class_count; i++) {
         const struct queue_class *c = &j->classes[i];
 
@@ -183,12 +218,12 @@ static void queue_text(struct cmd_ctx *ctx, const struct queue_job *j)
              j->percentile, j->turnaround_h, j->size.at.jobs, MONTHS,
              j->in.backfill ? "first come, first served with backfill"
                             : "first come, first served");
-    ask_note(
-        ctx,
-        "The work alone keeps %lld nodes busy; the others are there because jobs do not come "
-        "evenly: at %.0f %% in use half of the jobs wait at most %.1f h and one in twenty %.1f h or more.",
-        (long long)j->size.load, 100 * j->size.at.utilisation, j->size.at.wait.p50,
-        j->size.at.wait.p95);
+    ask_note(ctx,
+             "The work alone keeps %lld nodes busy; the others are there because jobs do not come "
+             "evenly: at %.0f %% in use half of the jobs wait at most %.1f h and one in twenty "
+             "%.1f h or more.",
+             (long long)j->size.load, 100 * j->size.at.utilisation, j->size.at.wait.p50,
+             j->size.at.wait.p95);
 }
 
 static void json_times(struct json_out *w, const char *key, const struct queue_times *t)
@@ -243,36 +278,46 @@ static enum rc run_queue(struct cmd_ctx *ctx, struct err *err)
 {
     const struct queue_opts *o = ctx->opts;
     struct queue_job j = { 0 };
+    enum rc rc = queue_ask(o, &j, err);
 
-    if (queue_ask(o, &j, err) || queue_answer(&j, err))
-        return err->code;
-    (o->json ? queue_json : queue_text)(ctx, &j);
-    return RC_OK;
+    if (rc == RC_OK)
+        rc = queue_answer(&j, err);
+    if (rc == RC_OK)
+        (o->ask.json ? queue_json : queue_text)(ctx, &j);
+    buf_release(&j.what);
+    return rc;
 }
 
 #define S queue_opts
 static const struct opt queue_opts[] = {
     ASK_NUM(S, "jobs", jobs, 1, 200000, "jobs a month"),
-    ASK_NUM(S, "gpus", gpus, 1, PLAN_GPUS_MAX, "GPUs of a job (default 8)"),
+    ASK_NUM(S, "gpus", ask.gpus, 1, PLAN_GPUS_MAX, "GPUs of a job (default 8)"),
     ASK_OPT(S, 0, "hours", STR, hours, "TIME", "a job runs, on the average, as 24h (default 24h)"),
+    ASK_OPT(S, 'm', "model", STR, ask.model, "MODEL", "instead of --hours: what a job trains"),
+    ASK_TOKENS(S),
+    ASK_SEQ(S),
+    ASK_BATCH(S),
+    ASK_NUM(S, "lora", ask.lora, 1, 65536, "it learns adapters of rank N alone"),
     ASK_OPT(S, 0, "spread", STR, spread, "NUMBER",
             "of durations: deviation over mean (default 1; 0: all the same)"),
     ASK_OPT(S, 0, "mix", STR, file, "FILE",
             "several kinds of job: name,per_month,gpus,hours[,spread]"),
-    ASK_OPT(S, 't', "turnaround", STR, turnaround, "TIME", "from submitting to the end, as 48h"),
+    ASK_OPT(S, 0, "turnaround", STR, turnaround, "TIME", "from submitting to the end, as 48h"),
     { 0, "percentile", OPT_STR, offsetof(struct S, percentile), "P", "50|90|95|99", 0, 0,
       "of jobs that must keep it (default 95)" },
     ASK_NUM(S, "nodes", nodes, 1, QUEUE_NODES_MAX, "instead: what a cluster of N nodes does"),
-    ASK_OPT(S, 'g', "gpu", STR, gpu, "GPU", "kind of GPU, for its price (default h100)"),
+    ASK_OPT(S, 'g', "gpu", STR, ask.gpu, "GPU", "kind of GPU (default h100)"),
     ASK_OPT(S, 0, "fifo", FLAG, fifo, NULL, "no backfill: nobody overtakes"),
     ASK_NUM(S, "seed", seed, 1, INT64_C(1) << 40, "of the random jobs (default 1)"),
-    ASK_OPT(S, 'j', "json", FLAG, json, NULL, "print JSON instead of text"),
+    ASK_JSON(S),
     { 0 },
 };
 #undef S
 static const struct cmd_example queue_examples[] = {
     { "stoker plan queue --jobs 200 --gpus 8 --hours 24h --turnaround 72h",
       "nodes for 200 jobs a month" },
+    { "stoker plan queue --jobs 200 --model llama-3.1-8b --tokens 2B --batch 64 --turnaround 24h",
+      "jobs that fine-tune a model" },
     { "stoker plan queue --mix jobs.csv --turnaround 96h --percentile 90", "several kinds of job" },
     { "stoker plan queue --jobs 200 --gpus 8 --hours 24h --nodes 9", "what nine nodes do" },
     { 0 },

@@ -52,7 +52,8 @@ void plan_lr_change(const struct plan_recipes *r, const char *optimizer, double 
                     double to, double critical, struct plan_lr_change *out);
 
 /* Laws for language models: C FLOPs of compute, N parameters.
- * DeepSeek LLM (arXiv 2401.02954 equation 1): lr = 0.3118 C^-0.1250, batch = 0.2920 C^0.3271 tokens.
+ * DeepSeek LLM (arXiv 2401.02954 equation 1): lr = 0.3118 C^-0.1250 and
+ * batch = 0.2920 C^0.3271 tokens.
  * Kaplan et al. 2020 (arXiv 2001.08361 equation D.1): lr = 0.003239 - 0.0001395 ln N. */
 double plan_lr_deepseek(double compute);
 double plan_batch_deepseek(double compute);

@@ -47,8 +47,9 @@ enum rc plan_best_of(const struct plan_model *m, const struct plan_counts *n,
     struct arena a = { 0 };
     enum rc rc;
 
-    if (plan_consts_builtin(&cl->gpu, &k, err))
-        return err->code;
+    rc = plan_consts_builtin(&cl->gpu, &k, err);
+    if (rc)
+        return rc;
     space_of(m, n, cl, want, &k, &s);
     rc = plan_search(&s, &run, &a, &found, err);
     choice = rc == RC_OK ? plan_choice(&found) : NULL;

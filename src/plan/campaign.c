@@ -26,7 +26,9 @@ static void outage_of(const struct plan_facts *f, const struct plan_cluster *cl,
                               .restart_s = or_usual(w->restart_s, plan_fact(f, "restart_s")) };
     r->interval_young_s = plan_interval_young(r->outage.save_s, r->outage.mtbf_s);
     r->interval_daly_s = plan_interval_daly(r->outage.save_s, r->outage.mtbf_s);
-    r->interval_s = or_usual(w->interval_s, plan_outage_interval(&r->outage));
+    /* a run shorter than that saves once, at its end */
+    r->interval_s =
+        fmin(or_usual(w->interval_s, plan_outage_interval(&r->outage)), r->clean_days * PLAN_DAY_S);
     r->goodput = 1 / plan_wall_factor(&r->outage, r->interval_s);
     r->ettr = plan_ettr(&r->outage, r->interval_s);
     r->mean_away = plan_fact(f, "hardware_share") / r->outage.mtbf_s *
@@ -41,7 +43,8 @@ static double factor_at(const struct plan_campaign *r, const struct plan_campaig
     struct plan_outage o = r->outage;
 
     o.mtbf_s = gpu_hours * PLAN_HOUR_S / (double)cl->gpus;
-    return plan_wall_factor(&o, or_usual(w->interval_s, plan_outage_interval(&o)));
+    return plan_wall_factor(
+        &o, fmin(or_usual(w->interval_s, plan_outage_interval(&o)), r->clean_days * PLAN_DAY_S));
 }
 
 /* ---- power ---- */
@@ -91,7 +94,8 @@ static void bill_of(const struct plan_facts *f, const struct plan_cluster *cl,
         o.notice_s = plan_price(f, "notice")->usual;
     }
     out->known = true;
-    out->factor = plan_wall_factor(&o, or_usual(w->interval_s, plan_outage_interval(&o)));
+    out->factor = plan_wall_factor(
+        &o, fmin(or_usual(w->interval_s, plan_outage_interval(&o)), r->clean_days * PLAN_DAY_S));
     out->days = r->clean_days * out->factor;
     out->interruptions = plan_outage_count(&o, out->days * PLAN_DAY_S);
     hours = out->days * 24 * (double)cl->gpus;
@@ -118,7 +122,8 @@ void plan_campaign_of(const struct plan_facts *f, const struct plan_model *m,
     if (w->gpu_hours_fail > 0)
         r.rate.gpu_hours =
             (struct plan_range){ w->gpu_hours_fail, w->gpu_hours_fail, w->gpu_hours_fail };
-    r.checkpoint_bytes = plan_fact(f, "checkpoint_bytes") * (double)n->total;
+    r.checkpoint_bytes =
+        or_usual(w->checkpoint_bytes, plan_fact(f, "checkpoint_bytes") * (double)n->total);
     outage_of(f, cl, w, &r);
     r.days.usual = r.clean_days / r.goodput;
     r.days.low = r.clean_days * r.band.low * factor_at(&r, w, cl, r.rate.gpu_hours.high);

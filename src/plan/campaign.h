@@ -71,7 +71,7 @@ struct plan_band {
     double low, high; /* factors, low <= 1 <= high */
     int64_t n;
     const char *source;
-    bool stand_in; /* no published run of such hardware or model is in the table */
+    bool stand_in; /* no published run of such hardware, model or adapters is in the table */
 };
 void plan_band_of(const struct plan_facts *f, const struct plan_gpu *gpu,
                   const struct plan_model *m, const struct plan_config *c, struct plan_band *out);
@@ -171,6 +171,7 @@ struct plan_campaign_want {
     double repair_s;            /* 0: the usual */
     double spot_wait_s;         /* 0: the usual */
     double interval_s;          /* 0: the best */
+    double checkpoint_bytes;    /* 0: of all parameters */
     double gpu_hours_fail;      /* GPU-hours a failure; 0: by the hardware */
     double price_usd_h;         /* of a GPU on demand; 0: by the catalogue */
     double spares_p;            /* probability that spares suffice; 0: 0.99 */

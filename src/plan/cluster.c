@@ -27,11 +27,13 @@ static enum rc size_at(const struct plan_facts *f, const struct plan_model *m,
                        struct err *err)
 {
     struct plan_sized s = { 0 };
+    enum rc rc;
 
     plan_cluster_usual(gpu, 1, &s.cluster);
     s.cluster.gpus = nodes * s.cluster.node_gpus;
-    if (plan_best_of(m, n, &s.cluster, &w->best, &s.best, err))
-        return err->code;
+    rc = plan_best_of(m, n, &s.cluster, &w->best, &s.best, err);
+    if (rc)
+        return rc;
     plan_campaign_of(f, m, n, &s.cluster, &s.best.config, &s.best.time, &w->campaign, &s.campaign);
     *out = s;
     return RC_OK;

@@ -22,8 +22,10 @@ enum { COLS_MAX = 8 };
 static enum rc open_table(struct arena *a, const char *text, size_t len, const char *const *names,
                           struct csv *t, size_t col[COLS_MAX], struct err *err)
 {
-    if (csv_parse(a, text, len, t, err))
-        return err->code;
+    enum rc rc = csv_parse(a, text, len, t, err);
+
+    if (rc)
+        return rc;
     for (size_t i = 0; names[i]; i++) {
         int c = csv_col(t, names[i]);
 
@@ -153,12 +155,17 @@ static enum rc load_bands(struct arena *a, struct plan_facts *out, struct err *e
 enum rc plan_facts_load(struct arena *a, struct plan_facts *out, struct err *err)
 {
     struct plan_facts f = { 0 };
+    enum rc rc = load_failures(a, &f, err);
 
-    if (load_failures(a, &f, err) || load_prices(a, &f, err) || load_facts(a, &f, err) ||
-        load_bands(a, &f, err))
-        return err->code;
-    *out = f;
-    return RC_OK;
+    if (rc == RC_OK)
+        rc = load_prices(a, &f, err);
+    if (rc == RC_OK)
+        rc = load_facts(a, &f, err);
+    if (rc == RC_OK)
+        rc = load_bands(a, &f, err);
+    if (rc == RC_OK)
+        *out = f;
+    return rc;
 }
 
 /* ---- look-ups ---- */
@@ -224,14 +231,17 @@ struct plan_range plan_spot_rate(const struct plan_facts *f, const struct plan_g
     return (struct plan_range){ p->low, p->usual, p->high };
 }
 
-/* Whose rows describe a GPU's time. */
+/* Whose rows describe a GPU's time: its generation's. */
 static const char *kin(const struct plan_gpu *gpu)
 {
-    if (str_starts(gpu->alias, "h100") || str_starts(gpu->alias, "h200"))
-        return "h100";
-    if (str_starts(gpu->alias, "a100"))
-        return "a100";
-    return str_eq(gpu->arch, "Blackwell") ? "b200" : "none";
+    static const char *const kins[][2] = { { "Ampere", "a100" },
+                                           { "Hopper", "h100" },
+                                           { "Blackwell", "b200" } };
+
+    for (size_t i = 0; i < ARRAY_SIZE(kins); i++)
+        if (str_eq(gpu->arch, kins[i][0]))
+            return kins[i][1];
+    return "none";
 }
 
 void plan_band_of(const struct plan_facts *f, const struct plan_gpu *gpu,
@@ -243,6 +253,8 @@ void plan_band_of(const struct plan_facts *f, const struct plan_gpu *gpu,
     for (size_t i = 0; i < f->bands_count && !row; i++) {
         const struct plan_band_row *b = &f->bands[i];
 
+        if (c->lora_rank && !str_eq(b->gpu, "any")) /* no adapters are among the rows */
+            continue;
         if ((str_eq(b->gpu, "any") || str_eq(b->gpu, kin(gpu))) &&
             (str_eq(b->moe, "any") || str_eq(b->moe, m->experts ? "yes" : "no")) &&
             (str_eq(b->stack, "any") || str_eq(b->stack, stack)))

@@ -232,9 +232,13 @@ enum rc plan_machine_of(const struct plan_machine_want *w, struct plan_machine *
 {
     struct plan_machine m = { .bf16 = true };
     struct plan_consts k;
+    enum rc rc;
 
-    if (plan_consts_builtin(&w->gpu, &k, err) || batch_of(w, &m, err))
-        return err->code;
+    rc = plan_consts_builtin(&w->gpu, &k, err);
+    if (rc == RC_OK)
+        rc = batch_of(w, &m, err);
+    if (rc)
+        return rc;
     global_batch(w, &m);
     set(&m, PLAN_SET_PRECISION, "bf16",
         "%.0f TFLOP/s on a %s and half the bytes of fp32; the exponent of fp32, so that no loss "

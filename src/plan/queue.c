@@ -382,9 +382,11 @@ enum rc queue_run(struct arena *a, const struct queue_in *in, struct queue_out *
     struct sim s = { .in = in, .empty = in->nodes, .free_gpus = in->nodes * in->node_gpus };
     double(*ends)[2];
     uint32_t cap = 0;
+    enum rc rc;
 
-    if (check(in, &cap, err))
-        return err->code;
+    rc = check(in, &cap, err);
+    if (rc)
+        return rc;
     s.from = in->months * PLAN_MONTH_H * 0.1;
     s.until = s.from + in->months * PLAN_MONTH_H;
     s.jobs = arena_array(a, struct job, cap);
@@ -436,11 +438,13 @@ static enum rc smallest(const struct queue_in *in, int percentile, double hours,
     int64_t low = fewest_possible(in) - 1, high;
     struct queue_out at;
     bool ok = false;
+    enum rc rc;
 
     for (high = low + 1; high <= QUEUE_NODES_MAX && !ok; high += high - low) {
         q.nodes = high;
-        if (meets(&q, percentile, hours, &ok, &at, err))
-            return err->code;
+        rc = meets(&q, percentile, hours, &ok, &at, err);
+        if (rc)
+            return rc;
         if (ok)
             break;
         if (at.wait.max <= 0) { /* nobody waits any more */
@@ -455,8 +459,9 @@ static enum rc smallest(const struct queue_in *in, int percentile, double hours,
         return err_set(err, RC_LIMIT, "more than %d nodes are needed", QUEUE_NODES_MAX);
     while (high - low > 1) {
         q.nodes = low + (high - low) / 2;
-        if (meets(&q, percentile, hours, &ok, &at, err))
-            return err->code;
+        rc = meets(&q, percentile, hours, &ok, &at, err);
+        if (rc)
+            return rc;
         *(ok ? &high : &low) = q.nodes;
     }
     *out = high;
@@ -476,13 +481,15 @@ enum rc queue_size_for(const struct queue_in *in, int percentile, double hours, 
     enum { RUNS_MAX = 32 };
     struct queue_in q = *in;
     int64_t sizes[RUNS_MAX];
+    enum rc rc;
     bool ok;
 
     assert(runs > 0 && runs <= RUNS_MAX);
     for (size_t i = 0; i < runs; i++) {
         q.seed = in->seed + i;
-        if (smallest(&q, percentile, hours, &sizes[i], err))
-            return err->code;
+        rc = smallest(&q, percentile, hours, &sizes[i], err);
+        if (rc)
+            return rc;
     }
     qsort(sizes, runs, sizeof(*sizes), by_count);
     *out = (struct queue_size){ .nodes = sizes[runs / 2],
@@ -512,9 +519,11 @@ enum rc queue_read(struct arena *a, const char *text, size_t len, double spread,
 {
     static const char *const needed[] = { "name", "per_month", "gpus", "hours" };
     struct csv t;
+    enum rc rc;
 
-    if (csv_parse(a, text, len, &t, err))
-        return err->code;
+    rc = csv_parse(a, text, len, &t, err);
+    if (rc)
+        return rc;
     for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
         if (csv_col(&t, needed[i]) < 0)
             return err_set(err, RC_PARSE, "there is no column '%s'", needed[i]);
@@ -523,15 +532,18 @@ enum rc queue_read(struct arena *a, const char *text, size_t len, double spread,
                        QUEUE_CLASSES_MAX);
     for (size_t i = 0; i < t.rows; i++) {
         struct queue_class c = { .spread = spread };
-        double gpus;
+        double gpus = 0;
 
         str_copy(c.name, sizeof(c.name), csv_cell(&t, i, (size_t)csv_col(&t, "name")));
-        if (read_number(&t, i, "per_month", 1e-3, 1e6, &c.per_month, err) ||
-            read_number(&t, i, "gpus", 1, PLAN_GPUS_MAX, &gpus, err) ||
-            read_number(&t, i, "hours", 1e-3, 1e5, &c.hours, err))
-            return err->code;
-        if (csv_col(&t, "spread") >= 0 && read_number(&t, i, "spread", 0, 10, &c.spread, err))
-            return err->code;
+        rc = read_number(&t, i, "per_month", 1e-3, 1e6, &c.per_month, err);
+        if (rc == RC_OK)
+            rc = read_number(&t, i, "gpus", 1, PLAN_GPUS_MAX, &gpus, err);
+        if (rc == RC_OK)
+            rc = read_number(&t, i, "hours", 1e-3, 1e5, &c.hours, err);
+        if (rc == RC_OK && csv_col(&t, "spread") >= 0)
+            rc = read_number(&t, i, "spread", 0, 10, &c.spread, err);
+        if (rc)
+            return rc;
         c.gpus = (int64_t)gpus;
         out[i] = c;
     }
