@@ -12,6 +12,14 @@
 
 enum { MBIT_TO_BYTES = 125000, NODE_GPUS_MAX = 1024 };
 
+/* A GPU that is lost is not planned with. */
+static bool works(const struct json *gpu)
+{
+    const char *state = json_str(json_get(gpu, "state"));
+
+    return json_str(json_get(gpu, "name")) && (!state || str_eq(state, "ok"));
+}
+
 static enum rc read_gpus(const struct json *list, struct plan_cluster *o, struct err *err)
 {
     const char *name = NULL;
@@ -19,12 +27,12 @@ static enum rc read_gpus(const struct json *list, struct plan_cluster *o, struct
     size_t n = 0;
 
     for (const struct json *g = list ? list->first : NULL; g; g = g->next) {
-        const char *own = json_str(json_get(g, "name")), *state = json_str(json_get(g, "state"));
+        const char *own = json_str(json_get(g, "name"));
         int64_t mem = maybe_or(json_int(json_get(g, "mem_total_bytes")), 0) -
                       maybe_or(json_int(json_get(g, "mem_reserved_bytes")), 0);
 
-        if (!own || (state && !str_eq(state, "ok")))
-            continue; /* a GPU that is lost is not planned with */
+        if (!works(g))
+            continue;
         if (name && !str_eq(name, own))
             return err_set(err, RC_USAGE, "the GPUs differ: '%s' and '%s'", name, own);
         if (maybe_or(json_bool(json_get(g, "mig")), 0)) {
@@ -57,6 +65,8 @@ static void read_links(const struct json *list, struct plan_cluster *o)
         const struct json *links = json_get(g, "nvlinks");
         int64_t up = 0;
 
+        if (!works(g))
+            continue;
         if (!links || maybe_or(json_int(json_get(g, "nvlinks_total")), 0) < 1)
             return; /* not told, as in most virtual machines: the catalogue's */
         for (const struct json *l = links->first; l; l = l->next)

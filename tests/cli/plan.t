@@ -32,6 +32,20 @@ test_expect 'FSDP on a model from its config.json; the H200 says whose constants
 test_expect 'adapters over 4-bit weights on a small GPU' '
     memory_is qlora-4090.txt 0 --model 7B,32,4096 --gpu 4090 --lora 16 --base-bits 4 --recompute full
 '
+test_expect 'a model by what was measured of it, and the largest micro-batch that fits' '
+    memory_is measured.txt 0 --params 304M --act-bytes-sample 450M --flops-sample 382G --micro-batch 64 --gpus 8 --gpu h200 &&
+    stoker plan memory --params 304M --act-bytes-sample 450M --micro-batch 300 --gpus 8 --gpu h200 >/dev/null &&
+    ! stoker plan memory --params 304M --act-bytes-sample 450M --micro-batch 301 --gpus 8 --gpu h200 >/dev/null
+'
+test_expect 'a machine that stoker detect described' '
+    stoker plan memory --model llama-3.1-8b --machine "$TOP/tests/golden/machines/cloud-efa/inventory.json" \
+        --gpus 16 --zero 1 --json >j &&
+    python3 -c "
+import json
+d = json.load(open(\"j\"))
+assert d[\"gpu\"] == \"H100 SXM5 80GB\" and d[\"gpus\"] == 16 and d[\"gpu_bytes\"] == 85520809984 - 577765376
+assert d[\"largest_micro_batch\"] >= 1"
+'
 test_expect 'JSON: stages add up, the fullest is the total, and a fix where it does not fit' '
     stoker plan memory --model llama-3.1-8b --gpus 8 --seq 8192 --json >j; test $? = 4 &&
     python3 - <<\EOF
@@ -79,6 +93,18 @@ test_expect 'unknown GPUs and impossible cuts, with the rule and the nearest val
     refused "rule ep-experts" "is 8." --model mixtral-8x7b --ep 16 --gpus 16 &&
     refused "rule gpus" "is 12." --model llama-3.1-8b --gpus 10 --tp 4 &&
     refused "rule fp8" "bf16" --model llama-3.1-8b --gpu a100 --precision fp8
+'
+test_expect 'measured models and machines that cannot be' '
+    refused "needs '"'--act-bytes-sample'"'" "Measure it" --params 86M &&
+    refused "needs '"'--params'"'" "--params 86M" --act-bytes-sample 86M &&
+    refused "two models" "Leave one" --params 86M --act-bytes-sample 1M --model gpt2 &&
+    refused "option '"'--params'"' cannot be '"'x'"'" "86M" --params x --act-bytes-sample 1M &&
+    refused "rule tp-heads" "is 1." --params 86M --act-bytes-sample 1M --tp 2 &&
+    refused "both say which GPU" "Leave one" --model gpt2 --gpu h100 --machine x &&
+    refused "20 GPUs are no whole nodes of 8" "is 24." --model gpt2 --gpus 20 \
+        --machine "$TOP/tests/golden/machines/dgx-h100/inventory.json" &&
+    refused "is cut into MIG instances" "switch MIG off" --model gpt2 \
+        --machine "$TOP/tests/golden/machines/mig-h200/inventory.json"
 '
 test_expect 'one output at a time' '
     refused "one at a time" "Leave one" --model llama-3.1-8b --json --svg -
