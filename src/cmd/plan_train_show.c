@@ -154,9 +154,10 @@ static void print_head(struct cmd_ctx *ctx, const struct train_job *j)
              (long long)j->model.hidden);
     buf_addf(&ctx->out,
              "%lld x %s, %lld in a node, %.0f Gb/s of network a node; batch %lld of "
-             "%lld tokens\n",
+             "%lld tokens; %s kernels\n",
              (long long)k->cluster.gpus, k->cluster.gpu.name, (long long)k->cluster.node_gpus,
-             k->cluster.net_bytes_s * 8e-9, (long long)j->batch, (long long)j->base.seq);
+             k->cluster.net_bytes_s * 8e-9, (long long)j->batch, (long long)j->base.seq,
+             k->space.base.profile.fused ? "fused" : "eager");
     buf_release(&text);
 }
 
@@ -204,25 +205,41 @@ static void print_space(struct cmd_ctx *ctx, const struct train_job *j)
 
 /* ---- tables ---- */
 
-/* Rows of the ranking: the choice, and then the best of every cut (or all). */
-static size_t ranked(const struct train_job *j)
-{
-    return j->cases[j->chosen].found.top_count + 1;
-}
-
-static const struct plan_config *ranked_at(const struct train_job *j, size_t row)
+/* Rows of the ranking: the best of every cut (or all), and in front of them the choice where it
+ * is none of them. */
+static const struct plan_pick *front_row(const struct train_job *j)
 {
     const struct plan_found *f = &j->cases[j->chosen].found;
+    const struct plan_pick *choice = plan_choice(f);
 
-    return row == 0 ? &plan_choice(f)->config : &f->top[row - 1].config;
+    for (size_t i = 0; i < f->top_count; i++)
+        if (plan_pick_cmp(&f->top[i], choice) == 0)
+            return NULL;
+    return choice;
 }
 
-static void rank_cell(struct table *t, size_t row)
+static size_t ranked(const struct train_job *j)
 {
-    if (row == 0)
+    return j->cases[j->chosen].found.top_count + (front_row(j) != NULL);
+}
+
+static const struct plan_pick *ranked_at(const struct train_job *j, size_t row)
+{
+    const struct plan_pick *first = front_row(j);
+
+    return first && row == 0 ? first : &j->cases[j->chosen].found.top[row - (first != NULL)];
+}
+
+static bool rank_cell(struct table *t, const struct train_job *j, size_t row)
+{
+    bool mine = plan_pick_cmp(ranked_at(j, row), plan_choice(&j->cases[j->chosen].found)) == 0;
+    bool first = front_row(j) != NULL;
+
+    if (first && row == 0)
         table_cell(t, COLOUR_GREEN, "*");
     else
-        table_cell(t, COLOUR_NONE, "%zu", row);
+        table_cell(t, mine ? COLOUR_GREEN : COLOUR_NONE, "%s%zu", mine ? "*" : "", row + 1 - first);
+    return mine;
 }
 
 static void print_ranking(struct cmd_ctx *ctx, const struct train_job *j)
@@ -240,13 +257,12 @@ static void print_ranking(struct cmd_ctx *ctx, const struct train_job *j)
         table_col(t, "days", TABLE_RIGHT);
     table_col(t, j->tokens > 0 ? "cost" : "$/Gtok", TABLE_RIGHT);
     for (size_t i = 0; i < ranked(j); i++) {
-        const struct plan_config *c = ranked_at(j, i);
+        const struct plan_config *c = &ranked_at(j, i)->config;
         struct train_figures f;
 
         train_figures(j, k, c, &f);
         table_row(t);
-        rank_cell(t, i);
-        config_cell(t, i ? COLOUR_NONE : COLOUR_BOLD, c);
+        config_cell(t, rank_cell(t, j, i) ? COLOUR_BOLD : COLOUR_NONE, c);
         table_cell(t, COLOUR_NONE, "%.3f", f.time.step_s);
         table_cell(t, COLOUR_NONE, "%.0f", f.time.tokens_s);
         table_cell(t, COLOUR_NONE, "%.1f%%", 100 * f.time.mfu);
@@ -270,7 +286,7 @@ static void print_parts(struct cmd_ctx *ctx, const struct train_job *j)
     struct train_figures f;
 
     for (size_t i = 0; i < ranked(j); i++) {
-        train_figures(j, k, ranked_at(j, i), &f);
+        train_figures(j, k, &ranked_at(j, i)->config, &f);
         for (int p = 0; p < PLAN_PARTS; p++)
             used[p] = used[p] || f.time.part[p] >= 0.0005;
     }
@@ -279,9 +295,9 @@ static void print_parts(struct cmd_ctx *ctx, const struct train_job *j)
         if (used[p])
             table_col(t, part_name(p), TABLE_RIGHT);
     for (size_t i = 0; i < ranked(j); i++) {
-        train_figures(j, k, ranked_at(j, i), &f);
+        train_figures(j, k, &ranked_at(j, i)->config, &f);
         table_row(t);
-        rank_cell(t, i);
+        rank_cell(t, j, i);
         for (int p = 0; p < PLAN_PARTS; p++)
             if (used[p])
                 table_cell(t, COLOUR_NONE, "%.0f", 1e3 * f.time.part[p]);

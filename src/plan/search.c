@@ -262,43 +262,45 @@ struct inner {
     int schedules;
 };
 
-/* All schedules and units of recompute: one time, and the memory of each. */
-static void eval_memory(struct worker *w, struct unit *u, const struct inner *n, double step_s)
+/* All schedules and units of recompute of one (zero, shard). */
+static void eval_shard(struct worker *w, struct unit *u, const struct inner *n,
+                       const struct plan_groups *groups)
 {
-    bool full = u->c.recompute == PLAN_RECOMPUTE_FULL;
+    struct plan_config *c = &u->c;
+    const struct plan_step step = {
+        .pp = c->pp, .vpp = c->vpp, .micro_batches = c->grad_acc, .dp = c->dp, .zero = c->zero
+    };
+    bool full = c->recompute == PLAN_RECOMPUTE_FULL;
     int every = full ? u->every.count : 1;
 
     for (int e = 0; e < every; e++) {
-        u->c.recompute_every = full ? u->every.v[e] : 1;
+        c->recompute_every = full ? u->every.v[e] : 1;
         n->half->memory.every = full ? u->every.v[e] : 0;
         for (int i = 0; i < n->schedules; i++) {
-            u->c.schedule = n->schedule[i];
-            consider(w, &u->c, step_s,
-                     bytes_of(plan_step_memory(&n->half->memory, n->stages, &u->c)));
+            double step_s = plan_step_time(&n->half->time, n->cut, groups, &step, NULL), bytes;
+
+            c->schedule = n->schedule[i];
+            bytes = plan_step_memory(&n->half->memory, n->stages, c);
+            consider(w, c, step_s, bytes_of(bytes));
         }
     }
-    u->c.recompute_every = 1;
+    c->recompute_every = 1;
 }
 
 static void eval_zeros(struct worker *w, struct unit *u, const struct inner *n)
 {
     const struct plan_space *s = w->space;
     struct plan_config *c = &u->c;
-    struct plan_step step = {
-        .pp = c->pp, .vpp = c->vpp, .micro_batches = c->grad_acc, .dp = c->dp
-    };
 
-    for (int zero = 0; zero <= 3; zero++) {
-        int shards = zero == 0 ? 1 : u->shards.count;
+    for (c->zero = 0; c->zero <= 3; c->zero++) {
+        int shards = c->zero == 0 ? 1 : u->shards.count;
 
-        if (s->fixed & PLAN_GIVEN_ZERO ? s->base.zero != zero : zero && (int64_t)c->dp * c->cp == 1)
+        if (s->fixed & PLAN_GIVEN_ZERO ? s->base.zero != c->zero
+                                       : c->zero && (int64_t)c->dp * c->cp == 1)
             continue;
-        c->zero = step.zero = zero;
         for (int i = 0; i < shards; i++) {
-            c->shard = zero ? u->shards.v[i] : 0;
-            eval_memory(
-                w, u, n,
-                plan_step_time(&n->half->time, n->cut, &u->groups[zero ? i : 0], &step, NULL));
+            c->shard = c->zero ? u->shards.v[i] : 0;
+            eval_shard(w, u, n, &u->groups[c->zero ? i : 0]);
         }
     }
     c->zero = c->shard = 0;

@@ -74,7 +74,7 @@ struct plan_pick {
 };
 
 enum {
-    PLAN_TOP_MAX = 10000,
+    PLAN_TOP_MAX = 1000,
     PLAN_FRONT_MAX = 4096,
     PLAN_THREADS_MAX = 256,
     PLAN_CUTS_MAX = 200000000 /* (tp, pp, cp, ep, etp, micro-batch, vpp, sp) of one search */

@@ -72,12 +72,18 @@ void found_init(struct plan_found *f, size_t top, struct arena *a)
 
 void found_offer_top(struct plan_found *f, const struct plan_pick *p)
 {
-    size_t at = f->top_count;
+    size_t at = 0, end = f->top_count;
 
-    if (at == f->top_cap && plan_pick_cmp(p, &f->top[at - 1]) >= 0)
+    if (end == f->top_cap && plan_pick_cmp(p, &f->top[end - 1]) >= 0)
         return;
-    while (at && plan_pick_cmp(p, &f->top[at - 1]) < 0)
-        at--;
+    while (at < end) { /* the first that is worse */
+        size_t mid = (at + end) / 2;
+
+        if (plan_pick_cmp(&f->top[mid], p) <= 0)
+            at = mid + 1;
+        else
+            end = mid;
+    }
     if (f->top_count < f->top_cap)
         f->top_count++;
     memmove(f->top + at + 1, f->top + at, (f->top_count - at - 1) * sizeof(*p));

@@ -11,7 +11,7 @@ test_expect 'the table: choice, ranking, parts, runner-up, front, sensitivity, e
     train --tokens 1T --days 30 >out 2>err && test ! -s err &&
     grep -q "configurations, .* fit in 75.7 GiB (5 % kept free)" out &&
     grep -q "Refused, by rule: .*sp-needs-tp [0-9,]*" out &&
-    grep -qE "^ \* +dp|^ \* +tp|^ \* +pp|^ \* +cp" out && grep -qE "^10 " out &&
+    grep -qE "^ *\*[0-9]* +[a-z]+[0-9]+ " out && grep -qE "^ *10 " out &&
     grep -qE "^ms +matmul +attention" out && grep -q "The choice (\*) is " out &&
     grep -q "The runner-up, .* s" out && grep -q "nothing beats in all of" out &&
     grep -q "half the network" out && grep -q "Error band: of published runs" out &&
@@ -116,7 +116,8 @@ test_expect 'configurations that cannot be: the word, or the rule and the neares
     refused 2 "rule tp-kv-heads" "is 8." --model llama-3.1-8b --gpus 16 --batch 16 --explain "tp16 mbs1" &&
     refused 2 "rule batch" "24." $M --explain "dp8 mbs3" &&
     refused 2 "--compare takes two" "--compare" $M --compare "tp8" &&
-    refused 2 "one at a time" "Leave" $M --explain tp8 --flags megatron
+    refused 2 "one at a time" "Leave" $M --explain tp8 --flags megatron &&
+    refused 2 "contradict" "Leave" $M --eager --fused
 '
 test_expect 'no configuration, and none that fits (exit 4): what would help' '
     refused 2 "there is no configuration for 7 GPUs" "Rule" --model llama-3.1-8b --gpus 7 --batch 4 --fix tp7 &&

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct job {
     struct plan_model m;
@@ -216,7 +217,7 @@ TEST(the_search_is_what_force_finds)
 
 TEST(stages_that_frameworks_lay_out)
 {
-    struct plan_search_run run = { .threads = 1, .top = 10000 };
+    struct plan_search_run run = { .threads = 1, .top = 1000 };
     struct plan_found f;
     struct arena a = { 0 };
     struct job j;
