@@ -317,34 +317,35 @@ static void print_parts(struct cmd_ctx *ctx, const struct memory_job *j, bool mo
     table_free(t);
 }
 
-/* The largest micro-batch that fits, everything else as it is; 0: none. */
-static int32_t largest_batch(const struct memory_job *j)
+static bool batch_fits(const struct memory_job *j, int64_t micro_batch)
 {
     struct plan_config c = j->config;
-    int64_t low = 0, high = 1;
     struct plan_memory m;
 
-    for (bool fits = true; fits && high <= PLAN_BATCH_MAX; high *= 2) {
-        c.micro_batch = (int32_t)high;
-        fits = plan_config_rule(&j->model, NULL, &c) == PLAN_RULE_OK;
-        if (fits)
-            plan_memory_of(&j->model, &j->counts, &c, &plan_memory_default, &m);
-        fits = fits && m.total <= j->job.limit;
-        if (fits)
-            low = high;
-        else
-            break;
+    if (micro_batch > PLAN_BATCH_MAX)
+        return false;
+    c.micro_batch = (int32_t)micro_batch;
+    if (plan_config_rule(&j->model, NULL, &c) != PLAN_RULE_OK)
+        return false;
+    plan_memory_of(&j->model, &j->counts, &c, &plan_memory_default, &m);
+    return m.total <= j->job.limit;
+}
+
+/* The largest micro-batch that fits, everything else as it is; 0: none. */
+static int64_t largest_batch(const struct memory_job *j)
+{
+    int64_t low = 0, high = 1;
+
+    while (batch_fits(j, high)) {
+        low = high;
+        high *= 2;
     }
-    high = high < PLAN_BATCH_MAX ? high : PLAN_BATCH_MAX;
     while (high - low > 1) {
-        c.micro_batch = (int32_t)((low + high) / 2);
-        plan_memory_of(&j->model, &j->counts, &c, &plan_memory_default, &m);
-        if (plan_config_rule(&j->model, NULL, &c) == PLAN_RULE_OK && m.total <= j->job.limit)
-            low = c.micro_batch;
-        else
-            high = c.micro_batch;
+        int64_t middle = (low + high) / 2;
+
+        *(batch_fits(j, middle) ? &low : &high) = middle;
     }
-    return (int32_t)low;
+    return low;
 }
 
 static void print_verdict(struct cmd_ctx *ctx, const struct memory_job *j)
@@ -362,7 +363,8 @@ static void print_verdict(struct cmd_ctx *ctx, const struct memory_job *j)
         buf_addf(&ctx->out, "; %.1f GiB of host memory a GPU", (double)j->memory.host / GIB);
     buf_adds(&ctx->out, ".\n");
     if (j->fits)
-        buf_addf(&ctx->out, "The largest micro-batch that fits is %d.\n", largest_batch(j));
+        buf_addf(&ctx->out, "The largest micro-batch that fits is %lld.\n",
+                 (long long)largest_batch(j));
     if (*j->cluster.gpu.note)
         buf_addf(&ctx->out, "%s: %s.\n", j->cluster.gpu.name, j->cluster.gpu.note);
     if (j->fits)

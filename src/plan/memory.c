@@ -159,7 +159,7 @@ static bool may_stay(const struct plan_config *c)
 }
 
 /* Of `sets` micro-batches in flight those whose gathered inputs stay. */
-static double staying(bool ahead, bool alone, double sets)
+static inline double staying(bool ahead, bool alone, double sets)
 {
     if (ahead || alone)
         return sets;
@@ -328,6 +328,10 @@ void plan_layer_memory_of(const struct plan_model *m, const struct plan_counts *
 }
 
 /* ---- one stage ---- */
+
+/* Two callers: one wants every kind, the other, millions of times, their sum alone. */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 struct step {           /* what of the step half all stages share */
     double z[4], ez[4]; /* 1 over what stage i of ZeRO divides by: dense weights, experts */
     double copy;        /* 16-bit gradients, bytes a parameter */
@@ -336,7 +340,8 @@ struct step {           /* what of the step half all stages share */
     bool replicas, alone, gathers;
 };
 
-static void step_of(const struct plan_layer_memory *l, const struct plan_config *c, struct step *o)
+ALWAYS_INLINE void step_of(const struct plan_layer_memory *l, const struct plan_config *c,
+                           struct step *o)
 {
     double all = (double)c->dp * c->cp, group = c->shard ? c->shard : all;
     double experts = l->expert_replicas * all;
@@ -359,7 +364,7 @@ static void step_of(const struct plan_layer_memory *l, const struct plan_config 
     o->inv_vpp = c->vpp == 1 ? 1 : 1.0 / c->vpp;
 }
 
-static double stage_params(const struct plan_layer_memory *l, const struct plan_stage *s)
+ALWAYS_INLINE double stage_params(const struct plan_layer_memory *l, const struct plan_stage *s)
 {
     double layers = (double)s->count, moe = (double)s->moe;
     double p = layers * l->attn + (layers - moe) * l->mlp + moe * l->shared;
@@ -372,8 +377,8 @@ static double stage_params(const struct plan_layer_memory *l, const struct plan_
 }
 
 /* Weights, gradients and optimizer; *host is what offloading moves away. */
-static void static_kinds(const struct plan_layer_memory *l, const struct step *t,
-                         const struct plan_stage *s, double kind[PLAN_KINDS], double *host)
+ALWAYS_INLINE void static_kinds(const struct plan_layer_memory *l, const struct step *t,
+                                const struct plan_stage *s, double kind[PLAN_KINDS], double *host)
 {
     double dense = stage_params(l, s), expert = (double)s->moe * l->experts, weights, optimizer;
     double learn_d = dense, learn_e = expert, weight = l->weight;
@@ -394,8 +399,8 @@ static void static_kinds(const struct plan_layer_memory *l, const struct step *t
 }
 
 /* `sets` micro-batches in flight, in whole stages. */
-static double activations(const struct plan_layer_memory *l, const struct step *t,
-                          const struct plan_stage *s, double sets)
+ALWAYS_INLINE double activations(const struct plan_layer_memory *l, const struct step *t,
+                                 const struct plan_stage *s, double sets)
 {
     double moe = (double)s->moe, dense = (double)s->count - moe, sum;
 
@@ -417,9 +422,9 @@ static double activations(const struct plan_layer_memory *l, const struct step *
     return s->head ? sum + l->head_act : sum;
 }
 
-static void stage_kinds(const struct plan_layer_memory *l, const struct step *t,
-                        const struct plan_stage *s, int64_t in_flight, double kind[PLAN_KINDS],
-                        double *host)
+ALWAYS_INLINE void stage_kinds(const struct plan_layer_memory *l, const struct step *t,
+                               const struct plan_stage *s, int64_t in_flight,
+                               double kind[PLAN_KINDS], double *host)
 {
     double tensors = 0;
 

@@ -74,7 +74,7 @@ static const char *const col_names[] = {
 };
 static_assert(ARRAY_SIZE(col_names) == C_COUNT, "a name for every column");
 
-enum { GPU_KINDS = 15 };
+enum { GPU_KINDS = 16 };
 static const char *const gpu_kinds[GPU_KINDS][2] = {
     /* a part of the table's text, the catalogue's alias; the first that the text holds */
     { "GB300", "gb300" },         { "GB200", "gb200" },         { "B300", "b300" },
@@ -82,6 +82,7 @@ static const char *const gpu_kinds[GPU_KINDS][2] = {
     { "H100 PCIe", "h100-pcie" }, { "H100-PCIe", "h100-pcie" }, { "H100", "h100" },
     { "A100-PCIe", "a100-pcie" }, { "A100 PCIe", "a100-pcie" }, { "A100-40GB", "a100-40gb" },
     { "A100", "a100" },           { "L40S", "l40s" },           { "4090", "4090" },
+    { "H800", "h800" },
 };
 
 struct reader {

@@ -262,7 +262,7 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
         replicas_of_expert = g->shard_gpus;
     own = s->zero >= 1 ? params / g->shard_gpus + experts / replicas_of_expert : params + experts;
     opt = l->opt_bytes * own / l->hbm;
-    if (l->offload_optimizer) { /* gradients down, weights up, the update in host memory */
+    if (l->offload_optimizer) { /* gradients down, weights up, the update on the host */
         offload = own * (6 / l->pcie + l->opt_bytes / l->host_mem);
         opt = 0;
     }

@@ -311,7 +311,7 @@ TEST(the_cheapest_change_fits)
         int64_t gpus;
         const char *step;
     } rows[] = {
-        { "llama-3.1-8b", "h100", 8, "--zero 2" },
+        { "llama-3.1-8b", "h100", 8, "--zero 1" },
         { "llama-3.1-70b", "h100", 64, "" },
         { "mixtral-8x22b", "h200", 128, "" },
     };
