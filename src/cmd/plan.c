@@ -146,8 +146,11 @@ static const struct cmd cmd_plan_models = {
     .run = run_models,
 };
 
-static const struct cmd *const subs[] = { &cmd_plan_memory, &cmd_plan_models, &cmd_plan_validate,
-                                          &cmd_plan_fit, NULL };
+static const struct cmd *const subs[] = {
+    &cmd_plan_advise,    &cmd_plan_campaign, &cmd_plan_choose, &cmd_plan_cluster,  &cmd_plan_fit,
+    &cmd_plan_goodput,   &cmd_plan_machine,  &cmd_plan_memory, &cmd_plan_models,   &cmd_plan_queue,
+    &cmd_plan_recompute, &cmd_plan_sizes,    &cmd_plan_train,  &cmd_plan_validate, NULL,
+};
 const struct cmd cmd_plan = {
     .name = "plan",
     .summary = "work out what a training job needs before it runs",

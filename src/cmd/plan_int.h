@@ -9,7 +9,9 @@
 
 enum { PLAN_FILE_MAX = 4 << 20 }; /* bytes of a config.json or a table */
 
-extern const struct cmd cmd_plan_memory, cmd_plan_validate, cmd_plan_fit;
+extern const struct cmd cmd_plan_memory, cmd_plan_train, cmd_plan_validate, cmd_plan_fit;
+extern const struct cmd cmd_plan_advise, cmd_plan_campaign, cmd_plan_choose, cmd_plan_cluster,
+    cmd_plan_goodput, cmd_plan_machine, cmd_plan_queue, cmd_plan_recompute, cmd_plan_sizes;
 
 /* A model from a name, "7B,32,4096", a config.json, or a folder that has one. */
 enum rc plan_read_model(const char *name, struct plan_model *out, struct err *err) MUST_USE;

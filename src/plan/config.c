@@ -37,6 +37,7 @@ const char *const plan_rule_names[PLAN_RULES] = {
     [PLAN_RULE_ZERO_OFFLOAD] = "zero-offload",
     [PLAN_RULE_RECOMPUTE_EVERY] = "recompute-every",
     [PLAN_RULE_FP8] = "fp8",
+    [PLAN_RULE_BATCH] = "batch",
 };
 
 void plan_config_init(struct plan_config *c)
@@ -472,9 +473,10 @@ void plan_config_text(const struct plan_config *c, struct buf *out)
     const struct {
         const char *name;
         int32_t v, usual;
-    } rows[] = { { "tp", c->tp, 1 },     { "pp", c->pp, 1 },           { "vpp", c->vpp, 1 },
-                 { "cp", c->cp, 1 },     { "ep", c->ep, 1 },           { "dp", c->dp, 1 },
-                 { "zero", c->zero, 0 }, { "mbs", c->micro_batch, 0 }, { "ga", c->grad_acc, 0 } };
+    } rows[] = { { "tp", c->tp, 1 },           { "pp", c->pp, 1 },      { "vpp", c->vpp, 1 },
+                 { "cp", c->cp, 1 },           { "ep", c->ep, 1 },      { "etp", c->etp, 0 },
+                 { "dp", c->dp, 1 },           { "zero", c->zero, 0 },  { "shard", c->shard, 0 },
+                 { "mbs", c->micro_batch, 0 }, { "ga", c->grad_acc, 0 } };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
         if (rows[i].v != rows[i].usual)
@@ -485,5 +487,9 @@ void plan_config_text(const struct plan_config *c, struct buf *out)
         buf_addf(out, " %s recompute", plan_recompute_names[c->recompute]);
     if (c->recompute_every > 1)
         buf_addf(out, " every %d layers", c->recompute_every);
+    if (c->schedule == PLAN_GPIPE)
+        buf_adds(out, " gpipe");
+    if (c->offload_optimizer || c->offload_params)
+        buf_addf(out, " offload-%s", c->offload_params ? "all" : "optimizer");
     buf_addf(out, " %s", plan_precision_names[c->precision]);
 }

@@ -97,6 +97,12 @@ static void set_memory(struct plan_memory_consts *m, const struct plan_const_row
            sizeof(r->value));
 }
 
+/* 0, or of a size that a constant can have. */
+static bool number(const char *s, double *out)
+{
+    return str_to_f64(s, out) && (*out == 0 || (*out >= 1e-30 && *out <= 1e30));
+}
+
 static enum rc read_row(const struct csv *t, const size_t col[P_COUNT], size_t i,
                         struct plan_const_row *out, struct err *err)
 {
@@ -108,13 +114,12 @@ static enum rc read_row(const struct csv *t, const size_t col[P_COUNT], size_t i
 
     if (!find_const(r.kind, name, &r.which))
         return err_set(err, RC_PARSE, "line %zu: there is no constant '%s'", i + 2, name);
-    if (!str_to_f64(csv_cell(t, i, col[P_VALUE]), &r.value) || r.value < 0 ||
-        !str_to_f64(csv_cell(t, i, col[P_START]), &r.start) || r.start < 0 ||
-        (r.free && !(r.value > 0 && r.start > 0)))
-        return err_set(err, RC_PARSE, "line %zu: value or start of '%s' cannot be", i + 2, name);
-    if (!str_to_f64(csv_cell(t, i, col[P_WIDTH]), &r.width) || r.width < 0 ||
-        (r.free && !(r.width > 0)))
-        return err_set(err, RC_PARSE, "line %zu: the width of '%s' cannot be", i + 2, name);
+    if (!number(csv_cell(t, i, col[P_VALUE]), &r.value) ||
+        !number(csv_cell(t, i, col[P_START]), &r.start) ||
+        !number(csv_cell(t, i, col[P_WIDTH]), &r.width) ||
+        (r.free && !(r.value > 0 && r.start > 0 && r.width > 0)))
+        return err_set(err, RC_PARSE, "line %zu: value, start or width of '%s' cannot be", i + 2,
+                       name);
     if (!r.free && !str_eq(yes, "no"))
         return err_set(err, RC_PARSE, "line %zu: free is 'yes' or 'no'", i + 2);
     *out = r;

@@ -308,7 +308,8 @@ void plan_consts_write(const struct plan_const_table *t, struct buf *out)
     for (size_t i = 0; i < t->count; i++) {
         const struct plan_const_row *r = &t->rows[i];
 
-        buf_addf(out, "%s,%s,%.6g,%s,%.6g,%.6g,", r->kind, plan_const_name(r), r->value,
+        add_cell(out, r->kind);
+        buf_addf(out, ",%s,%.6g,%s,%.6g,%.6g,", plan_const_name(r), r->value,
                  r->free ? "yes" : "no", r->start, r->width);
         add_cell(out, r->meaning);
         buf_addc(out, ',');

@@ -285,6 +285,7 @@ enum plan_rule {
     PLAN_RULE_ZERO_OFFLOAD,
     PLAN_RULE_RECOMPUTE_EVERY,
     PLAN_RULE_FP8,
+    PLAN_RULE_BATCH, /* dp x micro-batch divides the batch: of searches, which know the batch */
     PLAN_RULES
 };
 extern const char *const plan_rule_names[PLAN_RULES]; /* "tp-heads" */
@@ -296,7 +297,7 @@ enum rc plan_config_check(const struct plan_model *m, const struct plan_cluster 
                           const struct plan_config *c, struct err *err) MUST_USE;
 /* Of the divisors of n the one nearest to v, at most `max`. */
 int64_t plan_nearest_divisor(int64_t n, int64_t v, int64_t max);
-/* "tp8 pp4 dp2 mbs1 ga16 zero1 sp selective" */
+/* "tp8 pp4 dp2 zero1 mbs1 ga16 sp selective recompute bf16" */
 void plan_config_text(const struct plan_config *c, struct buf *out);
 
 struct plan_stage {

@@ -74,7 +74,7 @@ static const char *const col_names[] = {
 };
 static_assert(ARRAY_SIZE(col_names) == C_COUNT, "a name for every column");
 
-enum { GPU_KINDS = 15 };
+enum { GPU_KINDS = 16 };
 static const char *const gpu_kinds[GPU_KINDS][2] = {
     /* a part of the table's text, the catalogue's alias; the first that the text holds */
     { "GB300", "gb300" },         { "GB200", "gb200" },         { "B300", "b300" },
@@ -82,6 +82,7 @@ static const char *const gpu_kinds[GPU_KINDS][2] = {
     { "H100 PCIe", "h100-pcie" }, { "H100-PCIe", "h100-pcie" }, { "H100", "h100" },
     { "A100-PCIe", "a100-pcie" }, { "A100 PCIe", "a100-pcie" }, { "A100-40GB", "a100-40gb" },
     { "A100", "a100" },           { "L40S", "l40s" },           { "4090", "4090" },
+    { "H800", "h800" },
 };
 
 struct reader {
@@ -217,6 +218,7 @@ static void read_known(struct plan_model *m)
     m->head_dim = known.head_dim;
     m->window = known.window;
     m->window_every = known.window_every;
+    m->attn_sinks = known.attn_sinks;
 }
 
 /* Where the table does not say whether the head is the embedding, the printed count does. */
@@ -523,9 +525,7 @@ static void read_measured(const struct reader *r, struct plan_row *o)
     m->mfu = real(r, C_MFU) / 100;
     m->mem_bytes = real(r, C_MEM) * (double)(1 << 30);
     if (m->mem_bytes > 0)
-        m->mem_kind = strstr(kind, "nvidia-smi")                 ? PLAN_MEM_SMI
-                      : str_eq(cell(r, C_FRAMEWORK), "nanotron") ? PLAN_MEM_RANK0
-                                                                 : PLAN_MEM_TORCH;
+        m->mem_kind = strstr(kind, "nvidia-smi") ? PLAN_MEM_SMI : PLAN_MEM_TORCH;
     for (size_t i = 0; i < ARRAY_SIZE(words) && !m->flops_known; i++)
         if (strstr(flops, words[i].text)) {
             m->flops_known = true;

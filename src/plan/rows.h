@@ -38,8 +38,8 @@ enum plan_missing {
 enum { PLAN_MISSINGS = 10 };
 extern const char *const plan_missing_names[PLAN_MISSINGS];
 
-/* Whose memory a figure is: the fullest GPU's tensors, those of rank 0 (which prints nanotron's
- * log: where the last stage has more, the published figures follow the first), or all that
+/* Whose memory a figure is: the fullest GPU's tensors, those of rank 0 (nanotron's log is printed
+ * by it, and where the last stage has more, the published figures follow the first), or all that
  * nvidia-smi shows. */
 enum plan_mem_kind { PLAN_MEM_NONE, PLAN_MEM_TORCH, PLAN_MEM_RANK0, PLAN_MEM_SMI };
 

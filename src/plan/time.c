@@ -76,12 +76,15 @@ void plan_group_of(const struct plan_rates *r, const struct plan_consts *k, doub
     out->hop = k->c[PLAN_C_HOP] * gpus;
 }
 
-void plan_group_dp(const struct plan_rates *r, const struct plan_consts *k, int32_t tp, int32_t cp,
-                   int32_t dp, struct plan_group *out)
+void plan_groups_of(const struct plan_rates *r, const struct plan_consts *k, int32_t tp, int32_t cp,
+                    int32_t dp, int32_t shard, struct plan_groups *out)
 {
-    double gpus = (double)dp * cp, span = ceil(gpus * tp / r->node);
+    double all = (double)dp * cp, each = shard ? shard : all, copies = all / each;
+    double nodes = ceil(all * tp / r->node);
 
-    plan_group_of(r, k, gpus, fmin(fmax(span, 1), gpus), false, out);
+    out->shard_gpus = each;
+    plan_group_of(r, k, each, fmin(fmax(ceil(each * tp / r->node), 1), each), false, &out->shard);
+    plan_group_of(r, k, copies, fmin(fmax(nodes, 1), copies), false, &out->copies);
 }
 
 /* ---- stages ---- */
@@ -138,12 +141,17 @@ static double above(double x)
     return x > 0 ? x : 0;
 }
 
+/* A shard is summed inside its group, and then between the copies of it.  With ZeRO 2 and 3 the
+ * gradients of every micro-batch are scattered, because nobody keeps all of them. */
 static struct traffic replicas(const struct plan_layer_time *l, const struct plan_cut *cut,
-                               const struct plan_group *g, const struct plan_step *s, double params,
-                               double stage)
+                               const struct plan_groups *gs, const struct plan_step *s,
+                               double params, double stage)
 {
+    const struct plan_group *g = &gs->shard, *c = &gs->copies;
     int w = s->pp > 1;
-    double lf = l->fwd[w], lb = l->bwd[w], reduce, gather, shown, most;
+    double lf = l->fwd[w], lb = l->bwd[w], reduce, gather, shown, most, times = 1;
+    double between =
+        2 * (l->grad_bytes * params / gs->shard_gpus * c->reduce + c->latency); /* copies */
     double tensors =
         l->tensors + l->tensors_layer * (cut->first > cut->middle ? cut->first : cut->middle);
 
@@ -151,16 +159,18 @@ static struct traffic replicas(const struct plan_layer_time *l, const struct pla
     if (s->zero == 3) { /* gathered twice and scattered once for each micro-batch */
         double per = 3 * gather, comp = stage * (lf + lb), under = per < comp ? per : comp;
 
-        shown = s->micro_batches * (above(per - comp) + l->zero3_open * under);
-        return (struct traffic){ shown, s->micro_batches * per - shown };
+        shown = s->micro_batches * (above(per - comp) + l->zero3_open * under) + between;
+        return (struct traffic){ shown, s->micro_batches * per + between - shown };
     }
     if (s->zero >= 1 && l->hide > 0)
-        reduce = l->grad_bytes * params * g->gather + g->latency;
+        reduce = l->grad_bytes * params * g->gather + g->latency + between;
     else
-        reduce = 2 * (l->grad_bytes * params * g->reduce + g->latency);
-    most = reduce;
+        reduce = 2 * (l->grad_bytes * params * g->reduce + g->latency) + between;
+    if (s->zero == 2)
+        times = s->micro_batches;
+    most = times * reduce;
     shown = reduce - l->hide * cut->last * lb;
-    shown = shown > l->floor * reduce ? shown : l->floor * reduce;
+    shown = times * (shown > l->floor * reduce ? shown : l->floor * reduce);
     if (s->zero >= 1) {
         double rest = gather - l->gather_hide * cut->first * lf;
 
@@ -230,13 +240,13 @@ static void fill_parts(const struct plan_layer_time *l, const struct plan_step *
 }
 
 double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cut,
-                      const struct plan_group *dp, const struct plan_step *s,
+                      const struct plan_groups *g, const struct plan_step *s,
                       struct plan_time *parts)
 {
     struct pipe p = pipe_of(l, cut, s);
     struct traffic t = { 0, 0 };
-    double m = s->micro_batches, copies = s->dp * l->cp,
-           replicas_of_expert = copies * l->expert_ratio, sends, opt, total;
+    double m = s->micro_batches, replicas_of_expert = s->dp * l->cp * l->expert_ratio;
+    double sends, opt, total;
     double stage = cut->first > cut->middle ? cut->first : cut->middle, params, experts, own;
     double offload = 0, before;
 
@@ -246,20 +256,22 @@ double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cu
     if (replicas_of_expert < 1)
         replicas_of_expert = 1;
     sends = s->pp > 1 ? m * l->send * (s->vpp > 1 ? s->vpp : 1) : 0;
-    if (copies > 1)
-        t = replicas(l, cut, dp, s, params + (replicas_of_expert > 1 ? experts : 0), stage);
-    own = s->zero >= 1 ? params / copies + experts / replicas_of_expert : params + experts;
+    if (s->dp * l->cp > 1)
+        t = replicas(l, cut, g, s, params + (replicas_of_expert > 1 ? experts : 0), stage);
+    if (g->shard_gpus < s->dp * l->cp && replicas_of_expert > g->shard_gpus)
+        replicas_of_expert = g->shard_gpus;
+    own = s->zero >= 1 ? params / g->shard_gpus + experts / replicas_of_expert : params + experts;
     opt = l->opt_bytes * own / l->hbm;
-    if (l->offload_optimizer) { /* gradients down, weights up, the update beside the host's memory */
+    if (l->offload_optimizer) { /* gradients down, weights up, the update on the host */
         offload = own * (6 / l->pcie + l->opt_bytes / l->host_mem);
         opt = 0;
     }
     if (l->offload_params)
-        offload += m * 2 * 2 * params / copies / l->pcie;
+        offload += m * 2 * 2 * params / g->shard_gpus / l->pcie;
     total = m * (p.slowest - (s->pp > 1 ? l->send : 0)) + sends + p.bubble + t.shown + opt +
             offload + l->step;
     before = total;
-    if (s->zero == 3 && 16 * params / copies > l->press_bytes)
+    if (s->zero == 3 && 16 * params / g->shard_gpus > l->press_bytes)
         total *= l->press;
     if (parts) {
         fill_parts(l, s, &p, &t, sends, opt, offload, total, parts);
@@ -278,13 +290,13 @@ static double whole_step(const struct plan_model *m, const struct plan_cluster *
     };
     struct plan_layer_time l;
     struct plan_rates r;
-    struct plan_group g;
+    struct plan_groups g;
     struct plan_cut cut;
 
     plan_rates_of(cl, k, &r);
     plan_layer_time_of(m, &r, k, c, &l);
     plan_cut_of(m, c->profile.split, c->pp, &cut);
-    plan_group_dp(&r, k, c->tp, c->cp, c->dp, &g);
+    plan_groups_of(&r, k, c->tp, c->cp, c->dp, c->zero ? c->shard : 0, &g);
     return plan_step_time(&l, &cut, &g, &s, parts);
 }
 

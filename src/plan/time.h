@@ -33,10 +33,15 @@ struct plan_group {
 /* `gpus` of a group on `span` nodes; tp: tensor parallel, whose messages are small. */
 void plan_group_of(const struct plan_rates *r, const struct plan_consts *k, double gpus,
                    double span, bool tp, struct plan_group *out);
-/* The data-parallel group of (tp, cp, dp). */
-void plan_group_dp(const struct plan_rates *r, const struct plan_consts *k, int32_t tp, int32_t cp,
-                   int32_t dp, struct plan_group *out);
-
+/* Replicas, dp x cp GPUs: those a ZeRO shard spreads over, and the copies of a shard. */
+struct plan_groups {
+    struct plan_group shard;  /* all replicas where there is one copy */
+    struct plan_group copies; /* zero: there is one */
+    double shard_gpus;        /* by which ZeRO divides */
+};
+/* `shard` 0: all replicas. */
+void plan_groups_of(const struct plan_rates *r, const struct plan_consts *k, int32_t tp, int32_t cp,
+                    int32_t dp, int32_t shard, struct plan_groups *out);
 /* Layers on the first, the fullest middle and the last stage. */
 struct plan_cut {
     double first, middle, last;
@@ -77,7 +82,7 @@ struct plan_step {
     int32_t pp, vpp, micro_batches, dp, zero;
 };
 double plan_step_time(const struct plan_layer_time *l, const struct plan_cut *cut,
-                      const struct plan_group *dp, const struct plan_step *s,
+                      const struct plan_groups *g, const struct plan_step *s,
                       struct plan_time *parts);
 
 /* Seconds of a step, both halves, without the parts. */

@@ -124,6 +124,18 @@ static double matmul_time(const struct work *w)
     return t;
 }
 
+/* Of the pairs a causal mask keeps those inside the window, over all layers.  Kernels for attention
+ * with sinks compute all of them: published runs of such models gain nothing from the window. */
+static double window_share(const struct plan_model *m, double seq)
+{
+    double w = (double)m->window / seq, whole;
+
+    if (m->window <= 0 || w >= 1 || m->attn_sinks)
+        return 1;
+    whole = m->window_every > 0 ? 1 / (double)m->window_every : 0;
+    return whole + (1 - whole) * w * (2 - w);
+}
+
 /* The core: scores, softmax, values. */
 static double attention_time(const struct work *w)
 {
@@ -137,7 +149,8 @@ static double attention_time(const struct work *w)
 
     flops = 4 * s * w->tokens * width / w->tp; /* all pairs */
     if (p->flash)
-        return 0.5 * flops / (w->r->peak * w->k[p->fused ? PLAN_C_AT_FUSED : flash[p->stack]]);
+        return 0.5 * window_share(m, s) * flops /
+               (w->r->peak * w->k[p->fused ? PLAN_C_AT_FUSED : flash[p->stack]]);
     t = flops / (w->r->peak * w->k[PLAN_C_ATTN]) +
         w->k[PLAN_C_SMB] * (w->not_fused ? 2 : 1) * w->tokens * s * w->heads / w->tp / w->r->hbm;
     return m->head_dim % 8 ? t * w->k[PLAN_C_MISALIGN] : t; /* tensor cores stand still */
@@ -347,7 +360,8 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
     weights_of(&w, &o);
     plan_group_of(r, k, c->tp, ceil(c->tp / r->node), true, &tp);
     all_reduce = 2 * (w.size * w.tokens * w.h * tp.reduce + tp.latency);
-    shown = all_reduce * o.chunk_open;
+    /* kernels hide a collective behind a product inside one NVLink domain alone */
+    shown = c->tp > r->node ? all_reduce : all_reduce * o.chunk_open;
     ring = ring_time(&w);
     f = (struct pass){ matmul_time(&w), attention_time(&w),    elementwise_time(&w),
                        2 * shown,       2 * exchange_time(&w), ring * o.chunk_open };

@@ -214,5 +214,168 @@ TEST(every_kind_of_the_catalogue_has_constants)
     }
 }
 
+/* Times of a model on a cluster, with `change` applied to a plain configuration. */
+static double seconds(const char *gpu, int64_t gpus, void (*change)(struct plan_config *))
+{
+    struct plan_counts n = { 0 };
+    struct plan_cluster cl;
+    struct plan_config c;
+    struct plan_consts k;
+    struct plan_model m;
+    struct plan_time t;
+    struct plan_gpu g;
+
+    CHECK(plan_model_by_name("llama-3.1-70b", &m, NULL) == RC_OK);
+    CHECK(plan_gpu_by_name(gpu, &g, NULL) == RC_OK);
+    CHECK(plan_consts_builtin(&g, &k, NULL) == RC_OK);
+    plan_cluster_usual(&g, gpus, &cl);
+    plan_config_init(&c);
+    c.tp = 8;
+    c.seq_par = true;
+    c.dp = (int32_t)(gpus / 8);
+    c.grad_acc = 8;
+    c.zero = 1;
+    change(&c);
+    plan_time_of(&m, &n, &cl, &c, &k, &t);
+    check_parts(&t);
+    return t.step_s;
+}
+
+static void plain(struct plan_config *c)
+{
+    (void)c;
+}
+static void full(struct plan_config *c)
+{
+    c->recompute = PLAN_RECOMPUTE_FULL;
+}
+static void fp8(struct plan_config *c)
+{
+    c->precision = PLAN_FP8;
+}
+static void fp32(struct plan_config *c)
+{
+    c->precision = PLAN_FP32;
+}
+static void eager(struct plan_config *c)
+{
+    c->profile.fused = false;
+}
+static void unfused(struct plan_config *c)
+{
+    c->profile.flash = false;
+}
+static void stages(struct plan_config *c)
+{
+    c->dp /= 4;
+    c->pp = 4;
+    c->grad_acc *= 4;
+}
+static void chunks(struct plan_config *c)
+{
+    stages(c);
+    c->vpp = 4;
+    c->schedule = PLAN_INTERLEAVED;
+}
+static void context(struct plan_config *c)
+{
+    c->dp /= 4;
+    c->cp = 4;
+    c->micro_batch = 4;
+}
+static void sharded(struct plan_config *c)
+{
+    c->zero = 3;
+    c->profile.stack = PLAN_STACK_FSDP;
+}
+static void offload(struct plan_config *c)
+{
+    c->offload_optimizer = true;
+}
+static void lora(struct plan_config *c)
+{
+    c->lora_rank = 16;
+}
+
+TEST(times_move_the_way_they_must)
+{
+    double t = seconds("h100", 64, plain);
+
+    CHECK(seconds("h100", 64, full) > 1.2 * t && seconds("h100", 64, full) < 1.4 * t);
+    CHECK(seconds("h100", 64, fp8) < 0.9 * t);
+    CHECK(seconds("h100", 64, fp32) > 1.5 * t);
+    CHECK(seconds("h100", 64, eager) > t && seconds("h100", 64, unfused) > t);
+    CHECK(seconds("h100", 64, chunks) < seconds("h100", 64, stages));
+    CHECK(seconds("h100", 64, context) > t); /* the same tokens, and an exchange */
+    CHECK(seconds("h100", 64, offload) > t && seconds("h100", 64, lora) < t);
+    CHECK(seconds("h100", 64, sharded) > t);
+    CHECK(seconds("h200", 64, plain) < t); /* memory is faster */
+    CHECK(seconds("b200", 64, plain) < t && seconds("a100", 64, plain) > 1.5 * t);
+    CHECK(seconds("l40s", 64, plain) > 3 * t); /* no NVLink */
+    CHECK(seconds("h100", 512, plain) >= t);
+}
+
+/* Whatever passes the checks has a time that is a number. */
+TEST(no_absurd_figure_at_the_limits)
+{
+    static const struct plan_model models[] = {
+        { .layers = 1,
+          .hidden = 1,
+          .heads = 1,
+          .kv_heads = 1,
+          .head_dim = 1,
+          .ffn = 1,
+          .vocab = 1 },
+        { .layers = PLAN_LAYERS_MAX,
+          .hidden = PLAN_HIDDEN_MAX,
+          .heads = PLAN_HEADS_MAX,
+          .kv_heads = PLAN_HEADS_MAX,
+          .head_dim = 64,
+          .ffn = PLAN_FFN_MAX,
+          .vocab = PLAN_VOCAB_MAX,
+          .head = true },
+        { .layers = 4,
+          .hidden = 64,
+          .heads = 4,
+          .kv_heads = 4,
+          .head_dim = 16,
+          .vocab = 9,
+          .experts = PLAN_EXPERTS_MAX,
+          .top_k = PLAN_EXPERTS_MAX,
+          .expert_ffn = PLAN_FFN_MAX,
+          .moe_every = 1 },
+    };
+    static const char *const gpus[] = { "a100", "h100", "b200", "l40s", "gb300" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(models) * ARRAY_SIZE(gpus) * 3 * 4; i++) {
+        struct plan_counts n = { 0 };
+        struct plan_cluster cl;
+        struct plan_config c;
+        struct plan_consts k;
+        struct plan_time t;
+        struct plan_gpu g;
+
+        CHECK(plan_gpu_by_name(gpus[i % 5], &g, NULL) == RC_OK);
+        CHECK(plan_consts_builtin(&g, &k, NULL) == RC_OK);
+        plan_config_init(&c);
+        c.profile.stack = (enum plan_stack)(i / 5 % 3);
+        c.profile.fused = i & 1;
+        c.profile.flash = i & 2;
+        c.zero = (int32_t)(i / 15 % 4);
+        c.micro_batch = i & 4 ? PLAN_BATCH_MAX : 1;
+        c.seq = i & 4 ? PLAN_TOKENS_MAX / PLAN_BATCH_MAX : 1;
+        c.grad_acc = i & 8 ? PLAN_BATCH_MAX : 1;
+        c.dp = i & 16 ? PLAN_GPUS_MAX / 2 : 1;
+        c.tp = i & 32 ? 2 : 1;
+        plan_cluster_usual(&g, (int64_t)c.dp * c.tp, &cl);
+        plan_time_of(&models[i / 60 % 3], &n, &cl, &c, &k, &t);
+        CHECK(isfinite(t.step_s) && t.step_s > 0 && isfinite(t.mfu) && t.mfu >= 0);
+        for (int p = 0; p < PLAN_PARTS; p++)
+            CHECK(isfinite(t.part[p]) && t.part[p] >= -1e-9 * t.step_s);
+    }
+}
+
 TEST_MAIN(cmocka_unit_test(golden_rows_of_the_prototype),
-          cmocka_unit_test(every_kind_of_the_catalogue_has_constants))
+          cmocka_unit_test(every_kind_of_the_catalogue_has_constants),
+          cmocka_unit_test(times_move_the_way_they_must),
+          cmocka_unit_test(no_absurd_figure_at_the_limits))
