@@ -525,7 +525,9 @@ static void read_measured(const struct reader *r, struct plan_row *o)
     m->mfu = real(r, C_MFU) / 100;
     m->mem_bytes = real(r, C_MEM) * (double)(1 << 30);
     if (m->mem_bytes > 0)
-        m->mem_kind = strstr(kind, "nvidia-smi") ? PLAN_MEM_SMI : PLAN_MEM_TORCH;
+        m->mem_kind = strstr(kind, "nvidia-smi")                 ? PLAN_MEM_SMI
+                      : str_eq(cell(r, C_FRAMEWORK), "nanotron") ? PLAN_MEM_RANK0
+                                                                 : PLAN_MEM_TORCH;
     for (size_t i = 0; i < ARRAY_SIZE(words) && !m->flops_known; i++)
         if (strstr(flops, words[i].text)) {
             m->flops_known = true;

@@ -170,6 +170,25 @@ TEST(words_of_many_tables)
     arena_release(&a);
 }
 
+/* nanotron's log is rank 0's: without it the memory figures are those of another GPU. */
+TEST(whose_memory_a_figure_is)
+{
+    static const struct {
+        const char *change;
+        enum plan_mem_kind kind;
+    } rows[] = {
+        { "", PLAN_MEM_NONE },
+        { "mem_gib=40;mem_kind=torch max allocated", PLAN_MEM_TORCH },
+        { "mem_gib=40;mem_kind=GB, nvidia-smi-like", PLAN_MEM_SMI },
+        { "mem_gib=40;mem_kind=GB as printed (torch max mem);framework=nanotron", PLAN_MEM_RANK0 },
+    };
+    struct arena a = { 0 };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        CHECK(read_one(&a, rows[i].change).measured.mem_kind == rows[i].kind);
+    arena_release(&a);
+}
+
 TEST(models_of_the_table)
 {
     struct arena a = { 0 };
@@ -227,5 +246,5 @@ TEST(errors_of_a_list)
 }
 
 TEST_MAIN(cmocka_unit_test(a_good_row_is_whole), cmocka_unit_test(words_of_many_tables),
-          cmocka_unit_test(models_of_the_table),
+          cmocka_unit_test(whose_memory_a_figure_is), cmocka_unit_test(models_of_the_table),
           cmocka_unit_test(versions_of_a_table_are_collapsed), cmocka_unit_test(errors_of_a_list))
