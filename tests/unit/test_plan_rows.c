@@ -179,7 +179,7 @@ TEST(whose_memory_a_figure_is)
     } rows[] = {
         { "", PLAN_MEM_NONE },
         { "mem_gib=40;mem_kind=torch max allocated", PLAN_MEM_TORCH },
-        { "mem_gib=40;mem_kind=GB, nvidia-smi-like", PLAN_MEM_SMI },
+        { "mem_gib=40;mem_kind=GB nvidia-smi-like", PLAN_MEM_SMI },
         { "mem_gib=40;mem_kind=GB as printed (torch max mem);framework=nanotron", PLAN_MEM_RANK0 },
     };
     struct arena a = { 0 };
