@@ -61,7 +61,7 @@ $(B)/obj/%.o: src/%.c Makefile | setup-build
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 # files compiled in with .incbin do not show up in -MMD
-$(B)/obj/catalog/catalog.o $(B)/obj/spec/examples.o $(B)/obj/serve/settings.o: $(DATA)
+$(B)/obj/catalog/catalog.o $(B)/obj/plan/model_name.o $(B)/obj/plan/facts.o $(B)/obj/plan/advice.o $(B)/obj/plan/consts.o $(B)/obj/spec/examples.o $(B)/obj/serve/settings.o: $(DATA)
 $(B)/obj/serve/openapi.o: data/openapi.json
 $(B)/obj/serve/page.o: web/serve.html
 $(B)/obj/agent/replay.o: data/demo.rec
@@ -151,7 +151,7 @@ fuzz: $(addprefix $(FB)/tests/,$(FUZZ))
 	        -verbosity=0 -artifact_prefix=$(FB)/ $(FB)/corpus/$$t $$corpus || exit 1; done
 
 # ---- running, measuring, documents, installing
-.PHONY: run bench docs install clean help
+.PHONY: run bench docs docs-planning install clean help
 run: all
 	@tools/run $(B)/stoker
 
@@ -163,6 +163,8 @@ $(B)/tests/measure: tests/bench/measure.c
 
 docs: all # rewrites what is generated and checked in
 	@python3 tools/docs $(B)/stoker
+docs-planning: all # runs the examples of docs/PLANNING.md again
+	@python3 tools/planning $(B)/stoker
 
 man_dir = $(DESTDIR)$(PREFIX)/share/man/man1
 install: all
@@ -206,8 +208,11 @@ help:
 	@echo 'make bench-agent  what the agent costs, beside node_exporter; BENCH_AGENT_ARGS=--quick'
 	@echo 'make bench-worker what the process of a device costs a batch'
 	@echo 'make bench-ring   the history: bytes a sample, a query; make test-ring-kill: kill -9 for a minute'
+	@echo 'make bench-plan   configurations a second of the planner; CALCULON=DIR runs calculon beside it'
 	@echo 'make bench-tokenize   tokens a second beside the reference, and loading; PYTHON='
+	@echo 'make validate-plan RUNS=FILE.csv   the planner against published training runs'
 	@echo 'make docs         rewrite generated documents'
+	@echo 'make docs-planning  run the examples of docs/PLANNING.md again'
 	@echo 'make install      DESTDIR= PREFIX=/usr/local'
 	@echo 'make bundle       a folder that runs without any package, with the tests for a GPU'
 	@echo 'make gpu-test     on a machine with a GPU: is its engine right?  make gpu-bench: how fast, beside PyTorch?'

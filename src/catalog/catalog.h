@@ -48,6 +48,16 @@ struct cat_gpu {
     struct maybe tdp_w;
     struct maybe bf16_tflops; /* dense */
     struct maybe fp8_tflops;  /* dense; unknown: the GPU has no fp8 */
+    /* for the planner */
+    const char *alias;          /* what a user types, separated by |, the usual one first; "" */
+    struct maybe mem_mib;       /* as the driver tells it */
+    struct maybe sms;           /* multiprocessors */
+    struct maybe fp4_tflops;    /* dense; unknown: the GPU has no fp4 */
+    struct maybe bf16_best;     /* TFLOP/s of the best shape anyone measured */
+    struct maybe fp8_best;      /* likewise */
+    struct maybe price_cents_h; /* of a GPU-hour, US cents */
+    const char *price_date;     /* "2026-08-22"; "" */
+    const char *plan_note;      /* whose constants stand in; "" */
     const char *source;
 };
 

@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 
-enum { CSV_COLS_MAX = 32, CSV_ROWS_MAX = 8192, CSV_CELL_MAX = 4096, CSV_TEXT_MAX = 4 << 20 };
+enum { CSV_COLS_MAX = 64, CSV_ROWS_MAX = 8192, CSV_CELL_MAX = 4096, CSV_TEXT_MAX = 4 << 20 };
 
 struct csv {
     const char **header; /* cols names */

@@ -38,7 +38,8 @@ TEST(csv_refuses)
         { "a\n\"x\"y\n", RC_PARSE, "line 2: text after the closing quote" },
         { "a\nx\"y\n", RC_PARSE, "line 2: a quote inside a plain cell" },
         { "a\n\xff\n", RC_PARSE, "line 2: a cell is not UTF-8 text" },
-        { "a,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n", RC_LIMIT, "line 1: more than 32 columns" },
+        { "a,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n", RC_LIMIT,
+          "line 1: more than 64 columns" },
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* plan_train_int: what the files of `stoker plan train` share. */
+#ifndef CMD_PLAN_TRAIN_INT_H
+#define CMD_PLAN_TRAIN_INT_H
+#include "base/json.h"
+#include "cmd/plan_int.h"
+#include "plan/search.h"
+
+#define GIB ((double)(1 << 30))
+enum {
+    CASES_MAX = 16,
+    FRONT_SHOWN = 12,
+    VARY_MAX = 20000000 /* configurations of a space that is searched again six times */
+};
+
+struct train_case { /* one cluster, and what was found on it */
+    struct plan_cluster cluster;
+    struct plan_consts consts;
+    struct plan_space space;
+    struct plan_found found;
+    double price; /* dollars an hour and GPU; 0: unknown */
+    double search_s;
+};
+
+struct train_job {
+    struct plan_model model;
+    struct plan_counts counts;
+    struct plan_config base;
+    struct train_case cases[CASES_MAX];
+    size_t count;
+    size_t chosen; /* the case that is shown in full */
+    int64_t batch;
+    double tokens, days, budget; /* 0: not given */
+    double free_percent;
+    double band_low, band_high; /* factors of a step's time */
+    const char *band_source;
+    bool band_stand_in;
+    bool vary;
+    struct plan_vary varies[PLAN_VARIES];
+    struct arena arena;
+};
+
+struct train_figures { /* of one configuration on one cluster */
+    struct plan_time time;
+    struct plan_memory memory;
+    double days, dollars; /* of the tokens; 0: not known */
+    double dollars_btok;  /* a billion tokens; 0: not known */
+    bool fits, misses_days, misses_budget;
+};
+void train_figures(const struct train_job *j, const struct train_case *k,
+                   const struct plan_config *c, struct train_figures *out);
+
+struct train_point { /* of the front over all clusters */
+    size_t place;    /* of the case */
+    const struct plan_pick *pick;
+    double token_s;  /* seconds a token */
+    double headroom; /* bytes below the GPU's memory */
+    double dollars;  /* a token; 0: not known */
+};
+/* Points that no other beats in time, headroom and cost together; best time first. */
+size_t train_front(const struct train_job *j, struct train_point *out, size_t max);
+
+void train_print(struct cmd_ctx *ctx, const struct train_job *j);
+void train_json(struct cmd_ctx *ctx, const struct train_job *j);
+void train_explain(struct cmd_ctx *ctx, const struct train_job *j, const struct plan_config *c,
+                   bool json);
+void train_compare(struct cmd_ctx *ctx, const struct train_job *j, const struct plan_config *a,
+                   const struct plan_config *b, bool json);
+/* "bubble +0.120 s, dp +0.050 s, tp -0.030 s": the largest differences of parts, b less a. */
+void train_differences(const struct plan_time *a, const struct plan_time *b, struct buf *out);
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* advice: published recipes, and the rules for changing them. */
+#include "plan/advice.h"
+
+#include "base/embed.h"
+#include "base/str.h"
+#include "catalog/csv.h"
+
+#include <assert.h>
+#include <math.h>
+
+EMBED(data_recipes, "data/recipes.csv");
+EMBED(data_lr_rules, "data/lr_rules.csv");
+
+/* A cell by its column's name; a table without the column is a fault of ours. */
+static const char *cell(const struct csv *t, size_t row, const char *name)
+{
+    int col = csv_col(t, name);
+
+    assert(col >= 0);
+    return csv_cell(t, row, (size_t)col);
+}
+
+static double number(const struct csv *t, size_t row, const char *name)
+{
+    double v = 0;
+
+    return str_to_f64(cell(t, row, name), &v) ? v : 0;
+}
+
+enum rc plan_recipes_load(struct arena *a, struct plan_recipes *out, struct err *err)
+{
+    struct plan_lr_rule *rules;
+    struct plan_recipe *rows;
+    struct csv t, u;
+
+    if (csv_parse(a, data_recipes, data_recipes_len, &t, err))
+        return err_ctx(err, "table 'recipes.csv'");
+    if (csv_parse(a, data_lr_rules, data_lr_rules_len, &u, err))
+        return err_ctx(err, "table 'lr_rules.csv'");
+    rows = arena_array(a, struct plan_recipe, t.rows);
+    for (size_t i = 0; i < t.rows; i++)
+        rows[i] = (struct plan_recipe){ .name = cell(&t, i, "name"),
+                                        .kind = cell(&t, i, "kind"),
+                                        .optimizer = cell(&t, i, "optimizer"),
+                                        .batch_unit = cell(&t, i, "batch_unit"),
+                                        .warmup = cell(&t, i, "warmup"),
+                                        .schedule = cell(&t, i, "schedule"),
+                                        .source = cell(&t, i, "source"),
+                                        .params = number(&t, i, "params_b") * 1e9,
+                                        .tokens = number(&t, i, "tokens_b") * 1e9,
+                                        .lr = number(&t, i, "lr"),
+                                        .batch = number(&t, i, "batch"),
+                                        .batch_last = number(&t, i, "batch_last"),
+                                        .lr_end_share = number(&t, i, "lr_end_share") };
+    rules = arena_array(a, struct plan_lr_rule, u.rows);
+    for (size_t i = 0; i < u.rows; i++)
+        rules[i] = (struct plan_lr_rule){ .name = cell(&u, i, "rule"),
+                                          .optimizer = cell(&u, i, "optimizer"),
+                                          .holds = cell(&u, i, "holds"),
+                                          .source = cell(&u, i, "source"),
+                                          .exponent = number(&u, i, "exponent") };
+    *out = (struct plan_recipes){ rows, t.rows, rules, u.rows };
+    return RC_OK;
+}
+
+static bool of_kind(const struct plan_recipe *r, const char *kind)
+{
+    return str_eq(r->kind, kind) || (str_eq(kind, "llm") && str_eq(r->kind, "moe")) ||
+           (str_eq(kind, "vision") && str_eq(r->kind, "driving"));
+}
+
+static double distance(const struct plan_recipe *r, double params)
+{
+    return fabs(log(r->params / params));
+}
+
+size_t plan_recipes_near(const struct plan_recipes *r, const char *kind, double params,
+                         const struct plan_recipe **out, size_t max)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->count; i++) {
+        const struct plan_recipe *row = &r->rows[i];
+        size_t at = n;
+
+        if (!of_kind(row, kind))
+            continue;
+        while (at && distance(out[at - 1], params) > distance(row, params))
+            at--;
+        if (at >= max)
+            continue;
+        n = n < max ? n + 1 : n;
+        for (size_t k = n - 1; k > at; k--)
+            out[k] = out[k - 1];
+        out[at] = row;
+    }
+    return n;
+}
+
+size_t plan_recipes_like(const struct plan_recipes *r, const char *kind, double params,
+                         const struct plan_recipe *out[PLAN_NEAR_MAX])
+{
+    size_t n = plan_recipes_near(r, kind, params, out, PLAN_NEAR_MAX), like = 1;
+
+    assert(n);
+    while (like < n && distance(out[like], params) <= M_LN2)
+        like++;
+    return like;
+}
+
+/* Sorts: the least, the median (the lower of two) and the most. */
+static struct plan_range spread(double *v, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        for (size_t k = i; k && v[k - 1] > v[k]; k--) {
+            double swap = v[k];
+
+            v[k] = v[k - 1];
+            v[k - 1] = swap;
+        }
+    return (struct plan_range){ v[0], v[(n - 1) / 2], v[n - 1] };
+}
+
+struct plan_range plan_usual_batch(const struct plan_recipes *r, double params)
+{
+    const struct plan_recipe *near[PLAN_NEAR_MAX];
+    size_t n = plan_recipes_like(r, "llm", params, near);
+    double b[PLAN_NEAR_MAX];
+
+    for (size_t i = 0; i < n; i++)
+        b[i] = near[i]->batch_last > 0 ? near[i]->batch_last : near[i]->batch;
+    return spread(b, n);
+}
+
+struct plan_range plan_usual_lr(const struct plan_recipes *r, double params)
+{
+    const struct plan_recipe *near[PLAN_NEAR_MAX];
+    size_t n = plan_recipes_like(r, "llm", params, near);
+    double v[PLAN_NEAR_MAX];
+
+    for (size_t i = 0; i < n; i++)
+        v[i] = near[i]->lr;
+    return spread(v, n);
+}
+
+int64_t plan_usual_sequences(const struct plan_recipes *r, double params, int64_t seq)
+{
+    double want = plan_usual_batch(r, params).usual / (double)seq;
+    int64_t batch = 1;
+
+    while ((double)batch * M_SQRT2 < want && batch < PLAN_BATCH_MAX / 2)
+        batch *= 2;
+    return batch;
+}
+
+/* ---- another batch ---- */
+static const struct plan_lr_rule *rule_of(const struct plan_recipes *r, const char *name)
+{
+    for (size_t i = 0; i < r->rules_count; i++)
+        if (str_eq(r->rules[i].name, name))
+            return &r->rules[i];
+    return NULL;
+}
+
+void plan_lr_change(const struct plan_recipes *r, const char *optimizer, double lr, double from,
+                    double to, double critical, struct plan_lr_change *out)
+{
+    bool sgd = str_eq(optimizer, "sgd");
+    const struct plan_lr_rule *rule = rule_of(r, sgd ? "linear" : "square root");
+    double cap = critical > 0 ? fmax(critical, from) : INFINITY;
+    double ratio = fmin(to, cap) / from, a = lr * ratio, b = lr * sqrt(ratio);
+
+    assert(rule);
+    *out = (struct plan_lr_change){ .rule = to > cap && from >= cap ? rule_of(r, "keep") : rule,
+                                    .lr = sgd ? a : b,
+                                    .low = fmin(fmin(a, b), lr),
+                                    .high = fmax(fmax(a, b), lr),
+                                    .capped = to > cap };
+}
+
+double plan_lr_deepseek(double compute)
+{
+    return 0.3118 * pow(compute, -0.1250);
+}
+
+double plan_batch_deepseek(double compute)
+{
+    return 0.2920 * pow(compute, 0.3271);
+}
+
+double plan_lr_kaplan(double params)
+{
+    return 0.003239 - 0.0001395 * log(params);
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: MIT */
+/* flags: a configuration as training frameworks take it.
+ *
+ * Names are those of Megatron-LM (megatron/training/arguments.py and the config classes it makes
+ * arguments of, August 2026), TorchTitan 0.2.2 (torchtitan/config/job_config.py), DeepSpeed
+ * (docs/_pages/config-json.md, August 2026) and Accelerate (commands/launch.py, July 2026).  What
+ * a framework has no flag for is said in a comment instead of being left out. */
+#include "plan/search.h"
+
+#include "plan/plan_int.h"
+
+const char *const plan_framework_names[] = { "megatron",   "torchtitan", "deepspeed",
+                                             "accelerate", "torchrun",   NULL };
+
+struct job { /* what all of them need */
+    const struct plan_model *m;
+    const struct plan_cluster *cl;
+    const struct plan_config *c;
+    struct buf *out;
+    struct buf notes; /* comments, printed behind the command */
+    int64_t replicas, batch, shard;
+};
+
+static void flag(struct job *j, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void flag(struct job *j, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_adds(j->out, " \\\n    ");
+    buf_vaddf(j->out, fmt, ap);
+    va_end(ap);
+}
+
+static void note(struct job *j, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void note(struct job *j, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_adds(&j->notes, "# ");
+    buf_vaddf(&j->notes, fmt, ap);
+    buf_addc(&j->notes, '\n');
+    va_end(ap);
+}
+
+static long long ll(int64_t v)
+{
+    return (long long)v;
+}
+
+/* Nodes and processes of one of them, as launchers want them. */
+static void shape(const struct job *j, int64_t *nodes, int64_t *each)
+{
+    int64_t gpus = j->cl->gpus, node = plan_max(1, plan_min(j->cl->node_gpus, 8));
+
+    *each = plan_min(gpus, node);
+    *nodes = plan_ceil_div(gpus, *each);
+}
+
+static void torchrun(struct job *j, const char *script)
+{
+    int64_t nodes, each;
+
+    shape(j, &nodes, &each);
+    if (nodes == 1)
+        buf_addf(j->out, "torchrun --standalone --nproc-per-node %lld %s", ll(each), script);
+    else
+        buf_addf(j->out,
+                 "torchrun --nnodes %lld --nproc-per-node %lld --rdzv-backend c10d --rdzv-id job "
+                 "--rdzv-endpoint \"$HEAD_NODE:29500\" %s",
+                 ll(nodes), ll(each), script);
+}
+
+/* ---- Megatron-LM ---- */
+static void megatron_model(struct job *j)
+{
+    const struct plan_model *m = j->m;
+
+    flag(j, "--num-layers %lld --hidden-size %lld --num-attention-heads %lld", ll(m->layers),
+         ll(m->hidden), ll(m->heads));
+    if (!m->kv_lora && m->kv_heads != m->heads)
+        flag(j, "--group-query-attention --num-query-groups %lld", ll(m->kv_heads));
+    if (!m->kv_lora && m->head_dim * m->heads != m->hidden)
+        flag(j, "--kv-channels %lld", ll(m->head_dim));
+    if (m->kv_lora) {
+        flag(j, "--multi-latent-attention --kv-lora-rank %lld", ll(m->kv_lora));
+        if (m->q_lora)
+            flag(j, "--q-lora-rank %lld", ll(m->q_lora));
+        flag(j, "--qk-head-dim %lld --qk-pos-emb-head-dim %lld --v-head-dim %lld", ll(m->qk_nope),
+             ll(m->qk_rope), ll(m->v_dim));
+    }
+    flag(j, "--ffn-hidden-size %lld", ll(m->ffn ? m->ffn : m->expert_ffn));
+    if (m->gated)
+        flag(j, "--swiglu");
+    if (!m->norm_bias)
+        flag(j, "--normalization RMSNorm");
+    if (!m->mlp_bias && !m->out_bias)
+        flag(j, "--disable-bias-linear%s", m->qkv_bias ? " --add-qkv-bias" : "");
+    if (!m->positions)
+        flag(j, "--position-embedding-type rope");
+    if (!m->tied)
+        flag(j, "--untie-embeddings-and-output-weights");
+    if (m->experts) {
+        flag(j, "--num-experts %lld --moe-router-topk %lld --moe-ffn-hidden-size %lld",
+             ll(m->experts), ll(m->top_k), ll(m->expert_ffn));
+        if (m->shared_ffn)
+            flag(j, "--moe-shared-expert-intermediate-size %lld", ll(m->shared_ffn));
+        if (m->moe_first)
+            flag(j, "--moe-layer-freq \"[0]*%lld+[1]*%lld\"", ll(m->moe_first),
+                 ll(m->layers - m->moe_first));
+        else if (m->moe_every > 1)
+            flag(j, "--moe-layer-freq %lld", ll(m->moe_every));
+    }
+    flag(j, "--seq-length %lld --max-position-embeddings %lld", ll(j->c->seq),
+         ll(m->positions ? m->positions : j->c->seq));
+}
+
+static void megatron_zero(struct job *j)
+{
+    const struct plan_config *c = j->c;
+
+    if (c->zero >= 2) {
+        flag(j, "--use-megatron-fsdp --data-parallel-sharding-strategy %s",
+             c->zero == 2 ? "optim_grads" : "optim_grads_params");
+        note(j, "ZeRO %d is Megatron-FSDP: --ckpt-format fsdp_dtensor goes with it", c->zero);
+    }
+    if (c->zero >= 1)
+        flag(j, "--use-distributed-optimizer");
+    if (c->zero >= 1 && j->shard != j->replicas)
+        flag(j, "--num-distributed-optimizer-instances %lld", ll(j->replicas / j->shard));
+    if (c->profile.dp_overlap && j->replicas > 1)
+        flag(j, "--overlap-grad-reduce%s", c->zero ? " --overlap-param-gather" : "");
+    if (c->offload_optimizer)
+        flag(j, "--optimizer-cpu-offload");
+}
+
+static void megatron_precision(struct job *j)
+{
+    switch (j->c->precision) {
+    case PLAN_FP8:
+        flag(j, "--bf16 --fp8-format hybrid");
+        break;
+    case PLAN_FP32:
+        break;
+    case PLAN_BF16_GRADS:
+        flag(j, "--bf16 --grad-reduce-in-bf16");
+        break;
+    case PLAN_PURE16:
+        flag(j, "--bf16 --use-precision-aware-optimizer --main-grads-dtype bf16 --exp-avg-dtype "
+                "bf16 --exp-avg-sq-dtype bf16");
+        note(j, "Megatron-LM keeps a master copy of the weights that 'pure' does not count");
+        break;
+    default:
+        flag(j, "--bf16");
+    }
+}
+
+static void megatron_split(struct job *j)
+{
+    const struct plan_config *c = j->c;
+
+    if (c->pp == 1)
+        return;
+    if (c->profile.split == PLAN_SPLIT_EMBED_LAYER ||
+        (c->profile.split == PLAN_SPLIT_ENDS_LESS && j->m->layers % ((int64_t)c->pp * c->vpp)))
+        flag(j, "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split");
+    if (c->profile.split == PLAN_SPLIT_COST)
+        note(j, "stages by cost: give them with --pipeline-model-parallel-layout");
+    if (c->vpp > 1)
+        flag(j, "--num-virtual-stages-per-pipeline-rank %d", c->vpp);
+    if (c->schedule == PLAN_GPIPE)
+        note(j, "Megatron-LM has no GPipe schedule: 1F1B takes the same time and less memory");
+}
+
+static void megatron(struct job *j)
+{
+    const struct plan_config *c = j->c;
+
+    torchrun(j, "pretrain_gpt.py");
+    megatron_model(j);
+    flag(j, "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d", c->tp, c->pp);
+    if (c->seq_par)
+        flag(j, "--sequence-parallel");
+    megatron_split(j);
+    if (c->cp > 1)
+        flag(j, "--context-parallel-size %d", c->cp);
+    if (j->m->experts)
+        flag(j, "--expert-model-parallel-size %d --expert-tensor-parallel-size %lld", c->ep,
+             ll(plan_etp(c)));
+    flag(j, "--micro-batch-size %d --global-batch-size %lld", c->micro_batch, ll(j->batch));
+    megatron_zero(j);
+    if (c->recompute == PLAN_RECOMPUTE_SELECTIVE)
+        flag(j, "--recompute-granularity selective");
+    if (c->recompute == PLAN_RECOMPUTE_FULL)
+        flag(j, "--recompute-granularity full --recompute-method uniform --recompute-num-layers %d",
+             c->recompute_every);
+    megatron_precision(j);
+    if (c->profile.fused && c->tp > 1 && c->seq_par)
+        flag(j, "--tp-comm-overlap");
+    note(j, "add your data, tokenizer, learning rate and checkpoint flags");
+}
+
+/* ---- TorchTitan ---- */
+static void torchtitan(struct job *j)
+{
+    const struct plan_config *c = j->c;
+    int64_t each = c->pp > 1 ? (int64_t)c->micro_batch * c->grad_acc : c->micro_batch, nodes, gpus;
+
+    shape(j, &nodes, &gpus);
+    if (nodes > 1)
+        note(j, "on each of %lld nodes, with the rendezvous that run_train.sh reads", ll(nodes));
+    buf_addf(j->out, "NGPU=%lld CONFIG_FILE=your_model.toml ./run_train.sh", ll(gpus));
+    flag(j, "--parallelism.tensor_parallel_degree %d", c->tp);
+    flag(j, "--parallelism.pipeline_parallel_degree %d", c->pp);
+    if (c->pp > 1) {
+        flag(j, "--parallelism.pipeline_parallel_schedule %s",
+             c->schedule == PLAN_GPIPE ? "GPipe"
+             : c->vpp > 1              ? "Interleaved1F1B"
+                                       : "1F1B");
+        flag(j, "--parallelism.pipeline_parallel_microbatch_size %d", c->micro_batch);
+        flag(j, "--parallelism.pipeline_parallel_layers_per_stage %lld",
+             ll(plan_ceil_div(j->m->layers, (int64_t)c->pp * c->vpp)));
+        if (j->m->layers % ((int64_t)c->pp * c->vpp) == 0)
+            flag(j, "--parallelism.pipeline_parallel_first_stage_less_layers 0 "
+                    "--parallelism.pipeline_parallel_last_stage_less_layers 0");
+    }
+    if (c->cp > 1)
+        flag(j, "--parallelism.context_parallel_degree %d", c->cp);
+    if (c->ep > 1)
+        flag(j,
+             "--parallelism.expert_parallel_degree %d "
+             "--parallelism.expert_tensor_parallel_degree %lld",
+             c->ep, ll(plan_etp(c)));
+    if (c->zero >= 2) {
+        flag(j, "--parallelism.data_parallel_shard_degree %lld", ll(j->shard / c->cp));
+        flag(j, "--parallelism.data_parallel_replicate_degree %lld", ll(j->replicas / j->shard));
+        flag(j, "--parallelism.fsdp_reshard_after_forward %s", c->zero == 3 ? "always" : "never");
+    } else {
+        flag(j,
+             "--parallelism.data_parallel_replicate_degree %d "
+             "--parallelism.data_parallel_shard_degree 1",
+             c->dp);
+    }
+    if (c->zero == 1)
+        note(j,
+             "TorchTitan has no ZeRO 1: shard degree %lld with fsdp_reshard_after_forward never "
+             "is ZeRO 2",
+             ll(j->shard));
+    if (c->zero >= 2 && j->shard % c->cp)
+        note(j, "its shards spread over whole context-parallel groups: shard %lld is none",
+             ll(j->shard));
+    flag(j, "--training.local_batch_size %lld --training.global_batch_size %lld", ll(each),
+         ll(j->batch));
+    flag(j, "--training.seq_len %lld", ll(c->seq));
+    flag(j, "--activation_checkpoint.mode %s", plan_recompute_names[c->recompute]);
+    if (c->recompute == PLAN_RECOMPUTE_SELECTIVE)
+        flag(j, "--activation_checkpoint.selective_ac_option op");
+    if (c->tp > 1 && !c->seq_par)
+        note(j, "TorchTitan's tensor parallelism always has sequence parallelism");
+    if (c->recompute_every > 1)
+        note(j, "TorchTitan recomputes layer by layer: units of %d layers are none of its",
+             c->recompute_every);
+    if (c->offload_optimizer)
+        flag(j, "--training.enable_cpu_offload");
+}
+
+/* ---- DeepSpeed ---- */
+static void no_flag(struct job *j, const char *who)
+{
+    const struct plan_config *c = j->c;
+
+    if (c->pp > 1)
+        note(j, "%s: the pipeline of %d stages is a PipelineModule in your code", who, c->pp);
+    if (c->vpp > 1)
+        note(j, "%s has no interleaved schedule", who);
+    if (c->pp > 1 && c->zero >= 2)
+        note(j, "%s refuses ZeRO 2 and 3 with a pipeline", who);
+    if (c->cp > 1)
+        note(j, "%s: context parallelism %d is no flag; its own is Ulysses sequence parallelism",
+             who, c->cp);
+    if (c->ep > 1)
+        note(j, "%s: expert parallelism %d is an argument of its MoE layer", who, c->ep);
+    if (c->recompute != PLAN_RECOMPUTE_NONE)
+        note(j,
+             "recompute (%s) is switched on in the model: gradient_checkpointing_enable() of "
+             "Transformers is full",
+             plan_recompute_names[c->recompute]);
+}
+
+static void deepspeed_json(struct job *j)
+{
+    const struct plan_config *c = j->c;
+    struct buf *o = j->out;
+
+    buf_addf(o, "cat >ds_config.json <<'END'\n{\n");
+    buf_addf(o, "  \"train_batch_size\": %lld,\n", ll(j->batch));
+    buf_addf(o, "  \"train_micro_batch_size_per_gpu\": %d,\n", c->micro_batch);
+    buf_addf(o, "  \"gradient_accumulation_steps\": %d,\n", c->grad_acc);
+    buf_addf(o, "  \"bf16\": { \"enabled\": %s },\n", c->precision == PLAN_FP32 ? "false" : "true");
+    if (c->tp > 1)
+        buf_addf(o, "  \"tensor_parallel\": { \"autotp_size\": %d },\n", c->tp);
+    buf_addf(o, "  \"zero_optimization\": {\n    \"stage\": %d,\n", c->zero);
+    buf_addf(o, "    \"overlap_comm\": %s,\n", c->profile.dp_overlap ? "true" : "false");
+    if (c->offload_optimizer)
+        buf_adds(o, "    \"offload_optimizer\": { \"device\": \"cpu\", \"pin_memory\": true },\n");
+    if (c->offload_params)
+        buf_adds(o, "    \"offload_param\": { \"device\": \"cpu\", \"pin_memory\": true },\n");
+    if (c->zero == 3 && j->shard != j->replicas)
+        buf_addf(o, "    \"mics_shard_size\": %lld,\n", ll(j->shard));
+    buf_adds(o, "    \"contiguous_gradients\": true\n  }\n}\nEND\n");
+}
+
+static void deepspeed(struct job *j)
+{
+    int64_t nodes, each;
+
+    shape(j, &nodes, &each);
+    deepspeed_json(j);
+    if (nodes > 1)
+        buf_addf(j->out, "deepspeed --hostfile hosts --num_nodes %lld --num_gpus %lld", ll(nodes),
+                 ll(each));
+    else
+        buf_addf(j->out, "deepspeed --num_gpus %lld", ll(each));
+    buf_adds(j->out, " train.py --deepspeed ds_config.json");
+    no_flag(j, "DeepSpeed");
+    if (j->c->tp > 1 && !j->c->seq_par)
+        note(j, "tensor parallelism is AutoTP, for models of Transformers");
+    if (j->c->zero && j->c->zero < 3 && j->shard != j->replicas)
+        note(j, "a shard over %lld of %lld GPUs is for ZeRO 3 alone (MiCS)", ll(j->shard),
+             ll(j->replicas));
+    if (j->c->precision == PLAN_FP8)
+        note(j, "fp8 is Transformer Engine's, in your model");
+}
+
+/* ---- Accelerate ---- */
+static void accelerate(struct job *j)
+{
+    const struct plan_config *c = j->c;
+    bool fsdp = c->zero >= 2 && c->pp == 1;
+    int64_t nodes, each;
+
+    shape(j, &nodes, &each);
+    buf_addf(j->out, "accelerate launch --num_processes %lld --num_machines %lld", ll(nodes * each),
+             ll(nodes));
+    if (nodes > 1)
+        flag(j, "--machine_rank \"$RANK_OF_NODE\" --main_process_ip \"$HEAD_NODE\" "
+                "--main_process_port 29500");
+    flag(j, "--mixed_precision %s",
+         c->precision == PLAN_FP32  ? "no"
+         : c->precision == PLAN_FP8 ? "fp8"
+                                    : "bf16");
+    if (c->pp > 1 || c->ep > 1) {
+        flag(j, "--use_megatron_lm --megatron_lm_tp_degree %d --megatron_lm_pp_degree %d", c->tp,
+             c->pp);
+        flag(j, "--megatron_lm_num_micro_batches %d --megatron_lm_sequence_parallelism %s",
+             c->grad_acc, c->seq_par ? "true" : "false");
+        flag(j,
+             "--megatron_lm_context_parallel_size %d --megatron_lm_expert_model_parallel_size %d",
+             c->cp, c->ep);
+        flag(j, "--megatron_lm_use_distributed_optimizer %s", c->zero ? "true" : "false");
+        if (c->recompute != PLAN_RECOMPUTE_NONE)
+            flag(j, "--megatron_lm_recompute_granularity %s", plan_recompute_names[c->recompute]);
+        if (c->recompute == PLAN_RECOMPUTE_FULL)
+            flag(j, "--megatron_lm_recompute_method uniform --megatron_lm_recompute_num_layers %d",
+                 c->recompute_every);
+        if (c->vpp > 1)
+            note(j, "Accelerate has no launch flag for %d virtual stages", c->vpp);
+    } else {
+        if (fsdp)
+            flag(j,
+                 "--use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP "
+                 "--fsdp_reshard_after_forward %s",
+                 c->zero == 3 ? "true" : "false");
+        else
+            flag(j, "--use_deepspeed --zero_stage %d --gradient_accumulation_steps %d", c->zero,
+                 c->grad_acc);
+        if (fsdp && (c->tp > 1 || c->cp > 1 || j->shard != j->replicas))
+            flag(j,
+                 "--use_parallelism_config --parallelism_config_tp_size %d "
+                 "--parallelism_config_cp_size %d --parallelism_config_dp_shard_size %lld "
+                 "--parallelism_config_dp_replicate_size %lld",
+                 c->tp, c->cp, ll(plan_max(1, j->shard / c->cp)), ll(j->replicas / j->shard));
+        else if (c->tp > 1 || c->cp > 1)
+            note(j, "tp%d cp%d go with FSDP (ZeRO 2 or 3) alone in Accelerate", c->tp, c->cp);
+        if (fsdp && c->recompute == PLAN_RECOMPUTE_FULL)
+            flag(j, "--fsdp_activation_checkpointing true");
+    }
+    flag(j, "train.py");
+    note(j, "in train.py: per-device batch %d, gradient accumulation %d, sequences of %lld",
+         c->micro_batch, c->grad_acc, ll(c->seq));
+}
+
+/* ---- torchrun ---- */
+static void plain(struct job *j)
+{
+    const struct plan_config *c = j->c;
+
+    torchrun(j, "train.py");
+    note(j, "a plain script makes the mesh itself:");
+    note(j,
+         "  init_device_mesh(\"cuda\", (%d, %d, %d, %d), mesh_dim_names=(\"pp\", \"dp\", \"cp\", "
+         "\"tp\"))",
+         c->pp, c->dp, c->cp, c->tp);
+    note(j, "per-device batch %d, gradient accumulation %d, sequences of %lld", c->micro_batch,
+         c->grad_acc, ll(c->seq));
+    if (c->zero >= 2)
+        note(j, "ZeRO %d: fully_shard(layer, reshard_after_forward=%s), shards of %lld GPUs",
+             c->zero, c->zero == 3 ? "True" : "False", ll(j->shard));
+    else if (c->zero == 1)
+        note(j, "ZeRO 1: ZeroRedundancyOptimizer under DistributedDataParallel, %lld GPUs",
+             ll(j->shard));
+    else if (j->replicas > 1)
+        note(j, "DistributedDataParallel over %lld GPUs", ll(j->replicas));
+    if (c->pp > 1)
+        note(j, "torch.distributed.pipelining: %s, %d stages a rank",
+             c->schedule == PLAN_GPIPE ? "ScheduleGPipe"
+             : c->vpp > 1              ? "ScheduleInterleaved1F1B"
+                                       : "Schedule1F1B",
+             c->vpp);
+    if (c->recompute != PLAN_RECOMPUTE_NONE)
+        note(j, "torch.utils.checkpoint.checkpoint around %s",
+             c->recompute == PLAN_RECOMPUTE_FULL ? "every layer" : "attention alone");
+    if (c->ep > 1)
+        note(j, "experts over %d GPUs: an all-to-all of your own", c->ep);
+}
+
+void plan_flags(const struct plan_model *m, const struct plan_cluster *cl,
+                const struct plan_config *c, enum plan_framework f, struct buf *out)
+{
+    static void (*const print[PLAN_FRAMEWORKS])(struct job *) = {
+        [PLAN_MEGATRON] = megatron,   [PLAN_TORCHTITAN] = torchtitan,
+        [PLAN_DEEPSPEED] = deepspeed, [PLAN_ACCELERATE] = accelerate,
+        [PLAN_TORCHRUN] = plain,
+    };
+    struct job j = { .m = m, .cl = cl, .c = c, .out = out };
+
+    j.replicas = (int64_t)c->dp * c->cp;
+    j.shard = c->zero && c->shard ? c->shard : j.replicas;
+    j.batch = (int64_t)c->dp * c->micro_batch * c->grad_acc;
+    print[f](&j);
+    buf_addc(out, '\n');
+    buf_add(out, buf_str(&j.notes), j.notes.len);
+    buf_release(&j.notes);
+}

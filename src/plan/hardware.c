@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* hardware: GPUs of the catalogue as the planner needs them. */
+#include "plan/plan_int.h"
+
+#include "base/str.h"
+#include "catalog/catalog.h"
+
+enum { NAMES_MAX = 64, MIB = 1 << 20 };
+
+static double scaled(struct maybe v, double unit)
+{
+    return v.known ? (double)v.v * unit : 0;
+}
+
+static void from_row(const struct cat_gpu *g, const char *alias, struct plan_gpu *out)
+{
+    struct plan_gpu p = {
+        .mem_bytes = maybe_or(g->mem_mib, 0) * MIB,
+        .mem_bytes_s = scaled(g->mem_gbps, 1e9),
+        .bf16_flops = scaled(g->bf16_tflops, 1e12),
+        .fp8_flops = scaled(g->fp8_tflops, 1e12),
+        .fp4_flops = scaled(g->fp4_tflops, 1e12),
+        .bf16_best = scaled(g->bf16_best, 1e12),
+        .fp8_best = scaled(g->fp8_best, 1e12),
+        .sms = maybe_or(g->sms, 0),
+        .link_bytes_s = scaled(g->nvlink_gbps, 1e9),
+        .power_w = scaled(g->tdp_w, 1),
+        .price_usd_h = scaled(g->price_cents_h, 0.01),
+    };
+
+    str_copy(p.name, sizeof(p.name), g->name);
+    str_copy(p.alias, sizeof(p.alias), alias);
+    str_copy(p.arch, sizeof(p.arch), g->arch);
+    str_copy(p.price_date, sizeof(p.price_date), g->price_date);
+    str_copy(p.note, sizeof(p.note), g->plan_note);
+    *out = p;
+}
+
+/* Lower case without blanks, dashes and a maker's name: "NVIDIA A100-80GB" is a10080gb. */
+static void fold(const char *s, char out[PLAN_ALIAS_MAX])
+{
+    size_t n = 0;
+
+    for (; *s && n + 1 < PLAN_ALIAS_MAX; s++) {
+        char c = *s >= 'A' && *s <= 'Z' ? (char)(*s + 32) : *s;
+
+        if (c != ' ' && c != '-' && c != '_')
+            out[n++] = c;
+    }
+    out[n] = 0;
+    if (str_starts(out, "nvidia"))
+        memmove(out, out + 6, n - 5);
+}
+
+/* The first of `aliases`, which | separates, and whether one of them is `want`. */
+static bool has_alias(const char *aliases, const char *want, char first[PLAN_ALIAS_MAX])
+{
+    bool found = false;
+
+    first[0] = 0;
+    while (*aliases) {
+        const char *end = strchrnul(aliases, '|');
+        char word[PLAN_ALIAS_MAX], folded[PLAN_ALIAS_MAX];
+        size_t len = (size_t)plan_min(end - aliases, PLAN_ALIAS_MAX - 1);
+
+        memcpy(word, aliases, len);
+        word[len] = 0;
+        fold(word, folded);
+        if (!first[0])
+            str_copy(first, PLAN_ALIAS_MAX, word);
+        found = found || str_eq(folded, want);
+        aliases = *end ? end + 1 : end;
+    }
+    return found;
+}
+
+static enum rc find(const struct cat_gpu_table *t, const char *name, struct plan_gpu *out,
+                    struct err *err)
+{
+    char want[PLAN_ALIAS_MAX], firsts[NAMES_MAX][PLAN_ALIAS_MAX];
+    const char *names[NAMES_MAX], *near;
+    struct buf list = { 0 };
+    size_t count = 0;
+
+    fold(name, want);
+    for (size_t i = 0; i < t->count && count < NAMES_MAX; i++) {
+        if (!*t->rows[i].alias)
+            continue;
+        if (has_alias(t->rows[i].alias, want, firsts[count])) {
+            from_row(&t->rows[i], firsts[count], out);
+            buf_release(&list);
+            return RC_OK;
+        }
+        names[count] = firsts[count];
+        buf_addf(&list, "%s%s", count ? ", " : "", firsts[count]);
+        count++;
+    }
+    near = str_nearest(want, names, count);
+    if (near)
+        err_hint(err, "Did you mean '%s'?", near);
+    else
+        err_hint(err, "Known are %s.", buf_str(&list));
+    buf_release(&list);
+    return err_set(err, RC_USAGE, "there is no GPU '%s' in the catalogue", name);
+}
+
+enum rc plan_gpu_by_product(const char *product, struct plan_gpu *out, struct err *err)
+{
+    const struct maybe no_id = { 0 };
+    char first[PLAN_ALIAS_MAX];
+    const struct cat_gpu *g;
+    struct cat_gpu_table t;
+    struct arena a = { 0 };
+    enum rc rc = cat_gpu_load(&a, &t, err);
+
+    if (rc == RC_OK) {
+        g = cat_gpu_find(&t, no_id, product);
+        if (g) {
+            has_alias(g->alias, "", first);
+            from_row(g, first, out);
+        } else {
+            err_hint(err, "Give its kind with --gpu; 'stoker plan memory --gpu x' names those that "
+                          "are known.");
+            rc = err_set(err, RC_USAGE, "the catalogue has no GPU '%s'", product);
+        }
+    }
+    arena_release(&a);
+    return rc;
+}
+
+enum rc plan_gpu_by_name(const char *name, struct plan_gpu *out, struct err *err)
+{
+    struct cat_gpu_table t;
+    struct arena a = { 0 };
+    enum rc rc = cat_gpu_load(&a, &t, err);
+
+    if (rc == RC_OK)
+        rc = find(&t, name, out, err);
+    arena_release(&a);
+    return rc;
+}
+
+void plan_cluster_usual(const struct plan_gpu *gpu, int64_t gpus, struct plan_cluster *out)
+{
+    bool rack = str_starts(gpu->alias, "gb");
+    /* one adapter a GPU: 200 Gb/s beside Ampere, 400 beside Hopper and later, and one of 200 for
+     * a whole node of cards without NVLink */
+    double nic = str_eq(gpu->arch, "Ampere") ? 25e9 : 50e9;
+
+    *out = (struct plan_cluster){ .gpu = *gpu,
+                                  .gpus = gpus,
+                                  .node_gpus = rack ? 72 : 8,
+                                  .net_bytes_s = gpu->link_bytes_s > 0 ? 8 * nic : 25e9,
+                                  .net_latency_s = 10e-6 };
+    if (rack)
+        out->net_bytes_s = 72 * nic;
+}

@@ -1,0 +1,126 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `stoker plan train`: the whole space ranked, explained, compared, and as flags; what is refused and
+# with which words.  Figures move with the constants, so that these tests look at what has to hold
+# between them; commands of frameworks are goldens (UPDATE_GOLDEN=1 rewrites tests/golden/plan/*).
+. "$(dirname "$0")/lib.sh"
+
+train() { stoker plan train --model llama-3.1-8b --gpus 16 --gpu h100 --batch 64 "$@"; }
+
+test_expect 'the table: choice, ranking, parts, runner-up, front, sensitivity, error band' '
+    train --tokens 1T --days 30 >out 2>err && test ! -s err &&
+    grep -q "configurations, .* fit in 75.7 GiB (5 % kept free)" out &&
+    grep -q "Refused, by rule: .*sp-needs-tp [0-9,]*" out &&
+    grep -qE "^ *\*[0-9]* +[a-z]+[0-9]+ " out && grep -qE "^ *10 " out &&
+    grep -qE "^ms +matmul +attention" out && grep -q "The choice (\*) is " out &&
+    grep -q "The runner-up, .* s" out && grep -q "nothing beats in all of" out &&
+    grep -q "half the network" out && grep -q "Error band: of published runs" out &&
+    grep -q "misses the deadline" out
+'
+test_expect 'JSON: what is ranked is in order, fits, and its parts add up; the front is one' '
+    train --tokens 1T --json --top 50 >j && python3 - <<\EOF
+import json
+d = json.load(open("j"))
+assert d["schema"] == "stoker.plan-train/1" and d["parameters"] == 8030261248
+c = d["clusters"][0]
+assert c["fit"] <= c["configurations"] and c["refused"]["sp-needs-tp"] > 0
+assert len(c["top"]) == 50
+best = c["top"][0]["step_s"]
+for a, b in zip(c["top"], c["top"][1:]):
+    assert a["step_s"] <= b["step_s"]
+for t in c["top"] + [c["choice"], c["runner_up"]]:
+    assert t["tp"] * t["pp"] * t["cp"] * t["dp"] == 16
+    assert t["dp"] * t["micro_batch"] * t["grad_acc"] == 64
+    assert t["memory_bytes"] <= c["limit_bytes"]
+    assert abs(sum(t["parts_s"].values()) - t["step_s"]) < 1e-6 * t["step_s"]
+    assert abs(t["days"] * 86400 * t["tokens_s"] - 1e12) < 1e6
+    assert abs(t["dollars"] - t["days"] * 24 * 16 * c["gpu_hour_dollars"]) < 1
+    assert t["step_s_low"] <= t["step_s"] <= t["step_s_high"]
+assert c["choice"]["step_s"] <= best * 1.0050001
+f = d["front"]
+for a in f:
+    for b in f:
+        assert not (a["tokens_s"] > b["tokens_s"] and a["free_bytes"] > b["free_bytes"])
+assert len(d["sensitivity"]) == 6
+EOF
+'
+test_expect 'the answer is the same whatever the number of threads' '
+    train --json --threads 1 >one && train --json --threads 7 >seven && cmp one seven &&
+    train --all --json --threads 1 --no-vary >one && train --all --json --threads 3 --no-vary >three &&
+    cmp one three
+'
+test_expect '--explain: parts, memory, rank; --compare: both and the differences' '
+    train --explain "tp2 mbs1 zero1 full" >out && grep -q "tp2 dp8 zero1 mbs1 ga8 full recompute bf16" out &&
+    grep -q "forward again" out && grep -q "of the configurations that fit are faster" out &&
+    grep -q "Against it: recompute +" out &&
+    train --compare "tp2 mbs1 zero1" "tp4, mbs1, zero1" >out && grep -q "^A: tp2 dp8" out &&
+    grep -q "^B: tp4 dp4" out && grep -qE "^B takes [0-9.]+ % (longer|less): " out &&
+    train --explain "tp2 mbs1 zero1" --json | python3 -c "import json, sys; d = json.load(sys.stdin); assert d[\"better\"] <= d[\"fit\"] and d[\"config\"].startswith(\"tp2 dp8\")"
+'
+test_expect 'what is printed can be asked for' '
+    train --json --no-vary >j && text=$(python3 -c "import json; print(json.load(open(\"j\"))[\"clusters\"][0][\"choice\"][\"text\"])") &&
+    train --explain "$text" >out && sed -n 1p out | grep -qxF -- "$text"
+'
+test_expect '--fix: sizes that are given stay, and the rest is searched' '
+    train --fix "tp4 zero1 nosp" --json --all --no-vary --top 200 >j && python3 -c "
+import json
+t = json.load(open(\"j\"))[\"clusters\"][0][\"top\"]
+assert t and all(x[\"tp\"] == 4 and x[\"zero\"] == 1 and not x[\"seq_par\"] for x in t)"
+'
+test_expect 'several clusters: the cheapest that meets the deadline' '
+    stoker plan train --model llama-3.1-8b --gpus 8,16,32 --gpu h100,h200 --batch 64 --tokens 1T --days 100 --json --no-vary >j &&
+    python3 - <<\EOF
+import json
+d = json.load(open("j"))
+cs = d["clusters"]
+assert len(cs) == 6
+fit = [c for c in cs if c["choice"]["days"] <= 100]
+assert cs[d["chosen"]]["choice"]["dollars"] == min(c["choice"]["dollars"] for c in fit)
+EOF
+'
+for f in megatron torchtitan deepspeed accelerate torchrun; do
+    test_expect "flags: $f" "
+        stoker plan train --model llama-3.1-70b --gpus 64 --gpu h200 --batch 128 --flags $f \
+            --fix 'tp8 pp4 vpp2 cp1 zero1 shard0 mbs1 sp selective' >out && golden out plan/flags-$f.txt
+    "
+done
+test_expect 'flags: experts, FSDP' '
+    stoker plan train --model deepseek-v3 --gpus 256 --gpu h200 --batch 512 --flags megatron \
+        --fix "tp1 pp1 cp1 ep32 etp1 zero3 shard0 mbs2 full every1" >out && golden out plan/flags-moe.txt
+'
+refused() {
+    want=$1 msg=$2 hint=$3
+    shift 3
+    stoker plan train "$@" >out 2>err
+    test $? = "$want" && test ! -s out && sed -n 1p err | grep -qF -- "$msg" && sed -n 2p err | grep -qF -- "$hint" ||
+        { cat err; return 1; }
+}
+M="--model llama-3.1-8b --gpus 8 --batch 16"
+test_expect 'what is missing' '
+    refused 2 "there is no --model" "llama-3.1-70b" && refused 2 "there is no --gpus" "64" --model llama-3.1-8b &&
+    refused 2 "there is no --batch" "1024" --model llama-3.1-8b --gpus 8 &&
+    refused 2 "no --tokens" "15T" $M --days 7
+'
+test_expect 'absurd batches, numbers of GPUs, models and unknown GPUs: the nearest valid value' '
+    refused 2 "a batch of 1000000000 sequences cannot be" "is 16777216." --model llama-3.1-8b --gpus 8 --batch 1000000000 &&
+    refused 2 "a batch of -4 sequences cannot be" "is 1." --model llama-3.1-8b --gpus 8 --batch -4 &&
+    refused 2 "cannot be '"'9999999999'"'" "is 1048576." --model llama-3.1-8b --gpus 9999999999 --batch 8 &&
+    refused 2 "cannot be '"'0'"'" "is 1." --model llama-3.1-8b --gpus 0 --batch 8 &&
+    refused 2 "no GPU '"'h300'"'" "h100" $M --gpu h300 &&
+    refused 2 "no model '"'llama-3.1-9b'"'" "llama-3.1-8b" --model llama-3.1-9b --gpus 8 --batch 8 &&
+    refused 2 "cannot have 1e+18 parameters" "nearest valid value" --model 1000000000B,32,4096 --gpus 8 --batch 8 &&
+    refused 2 "rule fp8" "bf16" --model llama-3.1-8b --gpus 8 --batch 8 --gpu a100 --precision fp8
+'
+test_expect 'configurations that cannot be: the word, or the rule and the nearest value' '
+    refused 2 "'"'tq8'"' says nothing" "tp" $M --explain "tq8 mbs1" &&
+    refused 2 "rule tp-kv-heads" "is 8." --model llama-3.1-8b --gpus 16 --batch 16 --explain "tp16 mbs1" &&
+    refused 2 "rule batch" "24." $M --explain "dp8 mbs3" &&
+    refused 2 "--compare takes two" "--compare" $M --compare "tp8" &&
+    refused 2 "one at a time" "Leave" $M --explain tp8 --flags megatron &&
+    refused 2 "contradict" "Leave" $M --eager --fused
+'
+test_expect 'no configuration, and none that fits (exit 4): what would help' '
+    refused 2 "there is no configuration for 7 GPUs" "Rule" --model llama-3.1-8b --gpus 7 --batch 4 --fix tp7 &&
+    refused 4 "the leanest, " "GPUs something fits" --model llama-3.1-405b --gpus 16 --gpu h100 --batch 16
+'
+test_done
