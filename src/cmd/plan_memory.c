@@ -348,6 +348,17 @@ static int64_t largest_batch(const struct memory_job *j)
     return low;
 }
 
+/* What published runs say of the figure; where it is narrow, it may go either way. */
+static void print_band(struct cmd_ctx *ctx, const struct memory_job *j)
+{
+    double off = plan_memory_default.error_share, total = (double)j->memory.total / GIB;
+    double limit = (double)j->job.limit / GIB;
+    bool narrow = total * (1 - off) <= limit && total * (1 + off) > limit;
+
+    buf_addf(&ctx->out, "Nine of ten published runs were within %.0f %%: %.1f to %.1f GiB%s.\n",
+             100 * off, total * (1 - off), total * (1 + off), narrow ? ", which is narrow" : "");
+}
+
 static void print_verdict(struct cmd_ctx *ctx, const struct memory_job *j)
 {
     double limit = (double)j->job.limit / GIB, total = (double)j->memory.total / GIB;
@@ -362,6 +373,7 @@ static void print_verdict(struct cmd_ctx *ctx, const struct memory_job *j)
     if (j->memory.host)
         buf_addf(&ctx->out, "; %.1f GiB of host memory a GPU", (double)j->memory.host / GIB);
     buf_adds(&ctx->out, ".\n");
+    print_band(ctx, j);
     if (j->fits)
         buf_addf(&ctx->out, "The largest micro-batch that fits is %lld.\n",
                  (long long)largest_batch(j));
@@ -488,6 +500,10 @@ static void print_json(struct cmd_ctx *ctx, const struct memory_job *j)
     json_kv_int(&w, "gpu_bytes", j->cluster.gpu.mem_bytes);
     json_kv_int(&w, "limit_bytes", (int64_t)j->job.limit);
     json_kv_int(&w, "total_bytes", (int64_t)j->memory.total);
+    json_kv_int(&w, "total_bytes_low",
+                (int64_t)((double)j->memory.total * (1 - plan_memory_default.error_share)));
+    json_kv_int(&w, "total_bytes_high",
+                (int64_t)((double)j->memory.total * (1 + plan_memory_default.error_share)));
     json_kv_int(&w, "host_bytes", (int64_t)j->memory.host);
     json_kv_int(&w, "fullest_stage", j->memory.worst);
     json_kv_bool(&w, "fits", j->fits);

@@ -12,6 +12,14 @@
 
 enum { MBIT_TO_BYTES = 125000, NODE_GPUS_MAX = 1024 };
 
+/* Bytes that can be: 0 for what is not told or absurd. */
+static int64_t bytes_at(const struct json *obj, const char *key)
+{
+    int64_t v = maybe_or(json_int(json_get(obj, key)), 0);
+
+    return v > 0 && v < INT64_C(1) << 50 ? v : 0;
+}
+
 /* A GPU that is lost is not planned with. */
 static bool works(const struct json *gpu)
 {
@@ -25,11 +33,11 @@ static enum rc read_gpus(const struct json *list, struct plan_cluster *o, struct
     const char *name = NULL;
     int64_t least = INT64_MAX;
     size_t n = 0;
+    enum rc rc;
 
     for (const struct json *g = list ? list->first : NULL; g; g = g->next) {
         const char *own = json_str(json_get(g, "name"));
-        int64_t mem = maybe_or(json_int(json_get(g, "mem_total_bytes")), 0) -
-                      maybe_or(json_int(json_get(g, "mem_reserved_bytes")), 0);
+        int64_t mem = bytes_at(g, "mem_total_bytes") - bytes_at(g, "mem_reserved_bytes");
 
         if (!works(g))
             continue;
@@ -48,8 +56,9 @@ static enum rc read_gpus(const struct json *list, struct plan_cluster *o, struct
         return err_set(err, RC_NODEV, "the machine has no GPU that works");
     if (n > NODE_GPUS_MAX)
         return err_set(err, RC_LIMIT, "more than %d GPUs in a node", NODE_GPUS_MAX);
-    if (plan_gpu_by_product(name, &o->gpu, err))
-        return err->code;
+    rc = plan_gpu_by_product(name, &o->gpu, err);
+    if (rc)
+        return rc;
     if (least < INT64_MAX)
         o->gpu.mem_bytes = least;
     o->node_gpus = (int64_t)n;
@@ -133,6 +142,7 @@ static enum rc read_measured(const struct json *m, struct plan_cluster *o, struc
     double v[ARRAY_SIZE(rows)], fabric;
     struct plan_gpu *g = &o->gpu;
     struct plan_consts k;
+    enum rc rc;
 
     if (!m)
         return RC_OK;
@@ -141,8 +151,9 @@ static enum rc read_measured(const struct json *m, struct plan_cluster *o, struc
         if (v[i] < 0 || v[i] > 1e19)
             return err_set(err, RC_USAGE, "measured rate '%s' cannot be", rows[i].key);
     }
-    if (plan_consts_builtin(g, &k, err))
-        return err->code;
+    rc = plan_consts_builtin(g, &k, err);
+    if (rc)
+        return rc;
     fabric = o->fabric == PLAN_FABRIC_EFA ? k.c[PLAN_C_EFA] : 1;
     if (v[0] > 0 && g->bf16_best > 0) { /* against the best anyone measured on the kind */
         g->bf16_flops *= v[0] / g->bf16_best;
@@ -181,13 +192,15 @@ static enum rc read_doc(const struct json *doc, int64_t gpus, struct plan_cluste
 {
     const char *schema = json_str(json_get(doc, "schema"));
     const struct json *list = json_get(doc, "gpus");
+    enum rc rc;
 
     if (!schema || !str_starts(schema, "stoker.inventory/")) {
         err_hint(err, "Write it with 'stoker detect --json >machine.json'.");
         return err_set(err, RC_PARSE, "the document is no inventory of a machine");
     }
-    if (read_gpus(list, o, err))
-        return err->code;
+    rc = read_gpus(list, o, err);
+    if (rc)
+        return rc;
     if (gpus && gpus > o->node_gpus && gpus % o->node_gpus) {
         int64_t nodes = (gpus + o->node_gpus / 2) / o->node_gpus;
 

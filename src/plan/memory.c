@@ -36,6 +36,7 @@ const struct plan_memory_consts plan_memory_default = {
     .table_copy_bytes = 2,
     .norm_copy_bytes = 8,
     .ahead_work = 3e10,
+    .error_share = 0.13,
 };
 
 #define CONST(field)                                                                               \
@@ -47,7 +48,7 @@ const struct plan_memory_const plan_memory_const_table[] = {
     CONST(context_bytes),     CONST(comm_group_bytes),  CONST(fixed_bytes),
     CONST(logit_bytes_fused), CONST(logit_bytes_eager), CONST(logit_bytes_copies),
     CONST(bucket_bytes),      CONST(grad_copy_bytes),   CONST(table_copy_bytes),
-    CONST(norm_copy_bytes),   CONST(ahead_work),
+    CONST(norm_copy_bytes),   CONST(ahead_work),        CONST(error_share),
 };
 static_assert(ARRAY_SIZE(plan_memory_const_table) * sizeof(double) ==
                   sizeof(struct plan_memory_consts),

@@ -321,7 +321,7 @@ enum rc plan_model_measured(double params, double flops, double bytes, struct pl
         return err_set(err, RC_USAGE, "%.3g FLOPs or %.3g bytes a sample cannot be", flops, bytes);
     m.sample_params = (int64_t)(params + 0.5);
     if (plan_model_check(&m, err))
-        return err->code;
+        return RC_USAGE;
     *out = m;
     return RC_OK;
 }

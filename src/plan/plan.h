@@ -353,12 +353,12 @@ struct plan_memory_consts {
     double grad_copy_bytes;  /* a parameter, where the profile has grad_copy */
     double table_copy_bytes; /* a parameter of the embedding, where the profile has grad_copy */
     double norm_copy_bytes;  /* a layer and element of hidden, where the profile has fp32_copies */
-    double
-        ahead_work; /* tokens x hidden x ffn / tp^2 above which the host runs ahead of the device */
+    double ahead_work;       /* tokens x hidden x ffn / tp^2 above which the host runs ahead */
+    double error_share;      /* nine of ten published figures lie within it */
 };
 extern const struct plan_memory_consts plan_memory_default;
 
-/* The two figures tables publish: what torch has allocated, and what nvidia-smi shows. */
+/* What torch has allocated, of a GPU's bytes by kind: nvidia-smi shows all of them. */
 uint64_t plan_memory_allocated(const uint64_t kind[PLAN_KINDS]);
 
 /* Bytes for each logit, by the profile. */

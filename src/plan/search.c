@@ -149,11 +149,24 @@ static void shards_of(const struct plan_space *s, int64_t replicas, struct axis 
         out->v[out->count++] = d.v[i];
 }
 
-static int zeros_of(const struct plan_space *s, int64_t replicas, int shards)
+/* Weights in host memory are ZeRO 3's; one replica has nothing to share. */
+static bool wants_zero(const struct plan_space *s, int64_t replicas, int zero)
 {
     if (s->fixed & PLAN_GIVEN_ZERO)
-        return s->base.zero == 0 ? 1 : shards;
-    return replicas == 1 ? 1 : 1 + 3 * shards;
+        return s->base.zero == zero;
+    if (s->base.offload_params)
+        return zero == 3;
+    return zero == 0 || replicas > 1;
+}
+
+static int zeros_of(const struct plan_space *s, int64_t replicas, int shards)
+{
+    int n = 0;
+
+    for (int zero = 0; zero <= 3; zero++)
+        if (wants_zero(s, replicas, zero))
+            n += zero ? shards : 1;
+    return n;
 }
 
 /* Units of full recompute: those that divide the layers of a chunk. */
@@ -295,12 +308,11 @@ static void eval_zeros(struct worker *w, struct unit *u, const struct inner *n)
     for (c->zero = 0; c->zero <= 3; c->zero++) {
         int shards = c->zero == 0 ? 1 : u->shards.count;
 
-        if (s->fixed & PLAN_GIVEN_ZERO ? s->base.zero != c->zero
-                                       : c->zero && (int64_t)c->dp * c->cp == 1)
+        if (!wants_zero(s, (int64_t)c->dp * c->cp, c->zero))
             continue;
         for (int i = 0; i < shards; i++) {
             c->shard = c->zero ? u->shards.v[i] : 0;
-            eval_shard(w, u, n, &u->groups[c->zero ? i : 0]);
+            eval_shard(w, u, n, c->zero ? &u->groups[i] : &u->whole);
         }
     }
     c->zero = c->shard = 0;
@@ -351,12 +363,32 @@ static enum plan_rule layout_rule(const struct plan_space *s, const struct plan_
     return c->vpp > 1 ? PLAN_RULE_VPP_LAYERS : PLAN_RULE_PP_EVEN;
 }
 
+/* The first rule that all of (pp, vpp, sp) break; sizes that are given are theirs too. */
+static enum plan_rule group_rule(const struct plan_space *s, const struct plan_config *at)
+{
+    struct plan_config c = *at;
+    enum plan_rule rule;
+
+    if (s->batch % ((int64_t)c.dp * c.micro_batch) ||
+        ((s->fixed & PLAN_GIVEN_GRAD_ACC) && s->base.grad_acc != c.grad_acc))
+        return PLAN_RULE_BATCH;
+    if (s->fixed & PLAN_GIVEN_ZERO)
+        c.zero = s->base.zero;
+    else if (s->base.offload_params)
+        c.zero = 3;
+    if (s->fixed & PLAN_GIVEN_SHARD)
+        c.shard = s->base.shard;
+    if ((s->fixed & PLAN_GIVEN_EVERY) && s->base.recompute_every > s->model->layers)
+        return PLAN_RULE_RECOMPUTE_EVERY;
+    rule = plan_config_rule(s->model, s->cluster, &c);
+    return rule == PLAN_RULE_OK ? layout_rule(s, &c) : rule;
+}
+
 static void eval_chunks(struct worker *w, struct unit *u, int pp_place, int32_t vpp)
 {
     const struct plan_space *s = w->space;
     struct plan_config *c = &u->c;
     struct inner n = { .cut = &w->axes->cut[pp_place], .stages = &w->axes->stages[pp_place] };
-    bool divides = s->batch % ((int64_t)c->dp * c->micro_batch) == 0;
 
     n.schedules = schedules_of(s, c->pp, vpp, n.schedule);
     every_of(s, c->pp, vpp, &u->every);
@@ -364,16 +396,13 @@ static void eval_chunks(struct worker *w, struct unit *u, int pp_place, int32_t 
     c->schedule = n.schedule[0];
     w->best.step_s = INFINITY;
     for (int sp = 0; sp < 2 && n.schedules; sp++) {
-        enum plan_rule rule = PLAN_RULE_BATCH;
         uint64_t count = inner_count(s, u, n.schedules);
+        enum plan_rule rule;
 
         if ((s->fixed & PLAN_GIVEN_SP) && s->base.seq_par != sp)
             continue;
         c->seq_par = sp;
-        if (divides)
-            rule = plan_config_rule(s->model, s->cluster, c);
-        if (rule == PLAN_RULE_OK)
-            rule = layout_rule(s, c);
+        rule = group_rule(s, c);
         if (rule != PLAN_RULE_OK)
             w->found->excluded[rule] += count;
         else if (w->count_only)
@@ -400,10 +429,12 @@ static void eval_pipeline(struct worker *w, struct unit *u, int pp_place)
     c->grad_acc = (int32_t)plan_max(1, s->batch / round);
     shards_of(s, dp * c->cp, &u->shards);
     u->zeros = zeros_of(s, dp * c->cp, u->shards.count);
-    if (!w->count_only && s->batch % round == 0)
+    if (!w->count_only && s->batch % round == 0) {
+        plan_groups_of(&x->rates, s->consts, c->tp, c->cp, c->dp, 0, &u->whole);
         for (int i = 0; i < u->shards.count; i++)
             plan_groups_of(&x->rates, s->consts, c->tp, c->cp, c->dp, u->shards.v[i],
                            &u->groups[i]);
+    }
     for (int i = 0; i < x->vpp.count; i++)
         eval_chunks(w, u, pp_place, x->vpp.v[i]);
 }

@@ -33,6 +33,7 @@ struct unit { /* what the loops of a unit share */
         bool ready;
     } half[2][2][3];                     /* offload, sp, recompute */
     struct plan_groups groups[AXIS_MAX]; /* of shards.v[i] */
+    struct plan_groups whole;            /* without ZeRO */
     struct axis shards;                  /* groups that divide dp x cp; [0] is all of them */
     struct axis every;
     int zeros; /* (zero, shard) pairs */

@@ -308,6 +308,47 @@ TEST(fixed_sizes_cut_the_space)
     arena_release(&a);
 }
 
+TEST(whatever_is_fixed_what_is_found_can_be)
+{
+    static const char *const fixes[] = {
+        "ga8",
+        "shard8",
+        "zero3 shard16 offload-all",
+        "offload-all",
+        "every7 full",
+        "every80 full",
+        "gpipe",
+        "interleaved zero0",
+        "vpp3 pp4",
+        "dp3",
+        "shard7",
+        "zero2 mbs2 none cp2 nosp",
+    };
+    size_t some = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(fixes); i++) {
+        struct plan_search_run run = { .threads = 1, .top = 1000 };
+        struct plan_found f;
+        struct arena a = { 0 };
+        struct job j;
+
+        job_of(&j, "llama-3.1-8b", "h200", 32, 128, 4096);
+        j.s.all = true;
+        assert_int_equal(plan_config_parse(fixes[i], &j.s.base, &j.s.fixed, NULL), RC_OK);
+        assert_int_equal(plan_search(&j.s, &run, &a, &f, NULL), RC_OK);
+        some += f.fit > 0;
+        for (size_t k = 0; k < f.top_count; k++) {
+            struct plan_pick p;
+
+            assert_int_equal(plan_config_rule(&j.m, &j.cl, &f.top[k].config), PLAN_RULE_OK);
+            plan_pick_of(&j.s, &f.top[k].config, &p);
+            CHECK(same_pick(&p, &f.top[k]));
+        }
+        arena_release(&a);
+    }
+    CHECK(some >= 8);
+}
+
 TEST(the_reference_counts_those_that_are_better)
 {
     struct plan_search_run run = { .threads = 2, .top = 50 };
@@ -492,6 +533,7 @@ TEST_MAIN(cmocka_unit_test(the_search_is_what_force_finds),
           cmocka_unit_test(what_is_larger_than_a_number_does_not_fit),
           cmocka_unit_test(the_answer_does_not_depend_on_threads),
           cmocka_unit_test(fixed_sizes_cut_the_space),
+          cmocka_unit_test(whatever_is_fixed_what_is_found_can_be),
           cmocka_unit_test(the_reference_counts_those_that_are_better),
           cmocka_unit_test(what_cannot_be_is_refused), cmocka_unit_test(a_configuration_reads_back),
           cmocka_unit_test(words_that_are_none_are_named),
