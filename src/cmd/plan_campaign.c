@@ -121,8 +121,8 @@ static enum rc read_job(const struct campaign_opts *o, struct campaign_job *j, s
     if (read_want(o, &j->want, err) ||
         (o->days && ask_seconds("--time", o->days, &j->deadline_s, err)))
         return err->code;
-    plan_cluster_usual(&j->ask.gpu, o->ask.gpus, &j->cluster);
-    if (ask_best(&j->ask, &o->ask, &j->cluster, &j->best, err))
+    if (ask_cluster(&j->ask, &o->ask, o->ask.gpus, &j->cluster, err) ||
+        ask_best(&j->ask, &o->ask, &j->cluster, &j->best, err))
         return err->code;
     if (o->step && measured_step(o->step, j, err))
         return err->code;
@@ -409,6 +409,7 @@ static enum rc run_campaign(struct cmd_ctx *ctx, struct err *err)
 static const struct opt campaign_opts[] = {
     ASK_MODEL(S),
     ASK_GPU(S),
+    ASK_MACHINE(S),
     ASK_GPUS(S),
     ASK_TOKENS(S),
     ASK_OPT(S, 0, "time", STR, days, "TIME",

@@ -75,6 +75,13 @@ test_expect 'campaign: the H800 says whose constants it takes; adapters save ada
     python3 -c "import json; assert json.load(open(\"j\"))[\"checkpoint_bytes\"] < 1e10"
 '
 
+test_expect 'campaign: machines like a captured one' '
+    stoker detect --root "$BUILD/machines/dgx-h100.tar" --json >m.json &&
+    stoker plan campaign --model llama-3.1-8b --machine m.json --gpus 16 --tokens 1B | grep -q "on 16 x H100 SXM5 80GB" &&
+    { stoker plan campaign --model llama-3.1-8b --machine m.json --gpu h100 --gpus 16 >out 2>err; test $? = 2; } &&
+    grep -q "both say which GPU" err
+'
+
 test_expect 'goodput: 16,384 GPUs' '
     stoker plan goodput --gpus 16384 --model llama-3.1-405b >out && golden out plan/goodput.txt
 '
