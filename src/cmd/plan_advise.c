@@ -160,11 +160,11 @@ static void model_text(struct cmd_ctx *ctx, const struct advise_job *j)
     ask_table_begin(&t, "");
     snprintf(v, sizeof(v), "%.2g", lr.usual);
     snprintf(w, sizeof(w), "%.2g to %.2g", fmin(lr.low, law_lr), fmax(lr.high, law_lr));
-    ask_row(
-        &t, "peak learning rate", v, w,
-        "the median of the %zu published runs of the size; a law fitted to compute says %.2g "
-        "(DeepSeek LLM, arXiv 2401.02954), one fitted to parameters %.2g (Kaplan et al. 2020, arXiv 2001.08361)",
-        n, law_lr, plan_lr_kaplan(j->params));
+    ask_row(&t, "peak learning rate", v, w,
+            "the median of the %zu published runs of the size; a law fitted to compute says %.2g "
+            "(DeepSeek LLM, arXiv 2401.02954), one fitted to parameters %.2g (Kaplan et al. "
+            "2020, arXiv 2001.08361)",
+            n, law_lr, plan_lr_kaplan(j->params));
     snprintf(w, sizeof(w), "%s to %s", ask_short(fmin(batch.low, law_batch), a),
              ask_short(fmax(batch.high, law_batch), b));
     ask_row(&t, "tokens a step", ask_short(batch.usual, v), w,

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "base/units.h"
+#include "os/file.h"
 #include "plan/search.h"
 
 #include <math.h>
@@ -44,6 +45,14 @@ static enum rc read_model(const struct ask_opts *o, struct ask *a, struct err *e
     return RC_OK;
 }
 
+static void profile_of(const struct plan_gpu *gpu, const struct ask_opts *o,
+                       struct plan_profile *out)
+{
+    plan_profile_usual(gpu, out);
+    out->fused = out->fused && !o->eager;
+    out->flash = !o->no_flash;
+}
+
 enum rc ask_read(const struct ask_opts *o, struct ask *out, struct err *err)
 {
     struct ask a = { .want = { .free_share = 0.1,
@@ -57,9 +66,7 @@ enum rc ask_read(const struct ask_opts *o, struct ask *out, struct err *err)
         arena_release(&a.arena);
         return err->code;
     }
-    plan_profile_usual(&a.gpu, &a.want.profile);
-    a.want.profile.fused = a.want.profile.fused && !o->eager;
-    a.want.profile.flash = !o->no_flash;
+    profile_of(&a.gpu, o, &a.want.profile);
     *out = a;
     return RC_OK;
 }
@@ -69,8 +76,8 @@ void ask_release(struct ask *a)
     arena_release(&a->arena);
 }
 
-static enum rc given_config(const struct ask *a, const char *text, const struct plan_cluster *cl,
-                            struct plan_best *out, struct err *err)
+static enum rc given_config(const struct ask *a, const struct ask_opts *o,
+                            const struct plan_cluster *cl, struct plan_best *out, struct err *err)
 {
     struct plan_best b = { 0 };
     struct plan_consts k;
@@ -81,8 +88,8 @@ static enum rc given_config(const struct ask *a, const char *text, const struct 
     b.config.precision = a->want.precision;
     b.config.lora_rank = a->want.lora_rank;
     b.config.base_bits = a->want.base_bits;
-    b.config.profile = a->want.profile;
-    if (plan_config_parse(text, &b.config, &given, err) ||
+    profile_of(&cl->gpu, o, &b.config.profile);
+    if (plan_config_parse(o->config, &b.config, &given, err) ||
         plan_config_complete(&b.config, given, cl->gpus, a->want.batch, err) ||
         plan_config_check(&a->model, cl, &b.config, err) || plan_consts_builtin(&cl->gpu, &k, err))
         return err_ctx(err, "--config");
@@ -92,12 +99,39 @@ static enum rc given_config(const struct ask *a, const char *text, const struct 
     return RC_OK;
 }
 
+static enum rc machine_of(const char *path, int64_t gpus, struct plan_cluster *out, struct err *err)
+{
+    struct buf text = { 0 };
+    enum rc rc = file_read(path, PLAN_FILE_MAX, &text, err);
+
+    if (rc == RC_OK && plan_cluster_from_detect(buf_str(&text), text.len, gpus, out, err))
+        rc = err_ctx(err, "machine '%s'", path);
+    buf_release(&text);
+    return rc;
+}
+
+enum rc ask_cluster(const struct ask *a, const struct ask_opts *o, int64_t gpus,
+                    struct plan_cluster *out, struct err *err)
+{
+    if (o->machine && o->gpu) {
+        err_hint(err, "Leave one of them out.");
+        return err_set(err, RC_USAGE, "'--gpu' and '--machine' both say which GPU it is");
+    }
+    if (o->machine)
+        return machine_of(o->machine, gpus, out, err);
+    plan_cluster_usual(&a->gpu, gpus, out);
+    return RC_OK;
+}
+
 enum rc ask_best(const struct ask *a, const struct ask_opts *o, const struct plan_cluster *cl,
                  struct plan_best *out, struct err *err)
 {
+    struct plan_best_want want = a->want;
+
     if (o->config)
-        return given_config(a, o->config, cl, out, err);
-    return plan_best_of(&a->model, &a->counts, cl, &a->want, out, err);
+        return given_config(a, o, cl, out, err);
+    profile_of(&cl->gpu, o, &want.profile); /* of --machine, where it is one */
+    return plan_best_of(&a->model, &a->counts, cl, &want, out, err);
 }
 
 /* ---- options ---- */

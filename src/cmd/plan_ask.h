@@ -11,7 +11,7 @@
 #include "plan/campaign.h"
 
 struct ask_opts { /* of every such command, the first member of its options */
-    const char *model, *gpu, *tokens, *precision, *config, *recompute;
+    const char *model, *gpu, *machine, *tokens, *precision, *config, *recompute;
     int64_t gpus, seq, batch, lora, bits;
     bool eager, no_flash, json;
 };
@@ -26,7 +26,10 @@ struct ask_opts { /* of every such command, the first member of its options */
 #define ASK_MODEL(S)                                                                               \
     ASK_OPT(S, 'm', "model", STR, ask.model, "MODEL",                                              \
             "name, config.json, its folder, or PARAMETERS,LAYERS,HIDDEN")
-#define ASK_GPU(S)  ASK_OPT(S, 'g', "gpu", STR, ask.gpu, "GPU", "kind of GPU (default h100)")
+#define ASK_GPU(S) ASK_OPT(S, 'g', "gpu", STR, ask.gpu, "GPU", "kind of GPU (default h100)")
+#define ASK_MACHINE(S)                                                                             \
+    ASK_OPT(S, 0, "machine", STR, ask.machine, "FILE",                                             \
+            "GPUs and links from 'stoker detect --json', with measured rates where it has them")
 #define ASK_GPUS(S) ASK_NUM(S, "gpus", ask.gpus, 1, PLAN_GPUS_MAX, "GPUs in all")
 #define ASK_SEQ(S)                                                                                 \
     ASK_NUM(S, "seq", ask.seq, 1, PLAN_SEQ_MAX, "tokens in a sequence (default 4096)")
@@ -60,6 +63,9 @@ struct ask { /* what is asked; release with ask_release() */
 /* Facts and, where `o` has a model, the model; RC_USAGE without one. */
 enum rc ask_read(const struct ask_opts *o, struct ask *out, struct err *err) MUST_USE;
 void ask_release(struct ask *a);
+/* So many GPUs of the kind, or of machines like that of --machine. */
+enum rc ask_cluster(const struct ask *a, const struct ask_opts *o, int64_t gpus,
+                    struct plan_cluster *out, struct err *err) MUST_USE;
 /* The best configuration on `gpus`, or the one of --config. */
 enum rc ask_best(const struct ask *a, const struct ask_opts *o, const struct plan_cluster *cl,
                  struct plan_best *out, struct err *err) MUST_USE;

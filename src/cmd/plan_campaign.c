@@ -13,7 +13,8 @@ enum { RUNS = 2000, SEED = 1, SPARES_SHOWN = 12, EXIT_LIMIT = 4 };
 
 struct campaign_opts {
     struct ask_opts ask;
-    const char *days, *price, *mtbf, *write, *restart, *repair, *interval, *spot_wait, *spares;
+    const char *days, *step, *price, *mtbf, *write, *restart, *repair, *interval, *spot_wait,
+        *spares;
 };
 
 struct campaign_job {
@@ -95,6 +96,21 @@ static void tokens_for(struct campaign_job *j)
     j->ask.tokens = j->want.tokens;
 }
 
+/* A step that was measured: nothing is left to predict, and the band closes. */
+static enum rc measured_step(const char *text, struct campaign_job *j, struct err *err)
+{
+    struct plan_time *t = &j->best.time;
+    double seconds;
+
+    if (ask_seconds("--step", text, &seconds, err))
+        return err->code;
+    t->mfu *= t->step_s / seconds;
+    t->joules = 0; /* of another time */
+    t->step_s = seconds;
+    j->want.band_low = j->want.band_high = 1;
+    return RC_OK;
+}
+
 static enum rc read_job(const struct campaign_opts *o, struct campaign_job *j, struct err *err)
 {
     if (!o->ask.gpus) {
@@ -105,8 +121,10 @@ static enum rc read_job(const struct campaign_opts *o, struct campaign_job *j, s
     if (read_want(o, &j->want, err) ||
         (o->days && ask_seconds("--time", o->days, &j->deadline_s, err)))
         return err->code;
-    plan_cluster_usual(&j->ask.gpu, o->ask.gpus, &j->cluster);
-    if (ask_best(&j->ask, &o->ask, &j->cluster, &j->best, err))
+    if (ask_cluster(&j->ask, &o->ask, o->ask.gpus, &j->cluster, err) ||
+        ask_best(&j->ask, &o->ask, &j->cluster, &j->best, err))
+        return err->code;
+    if (o->step && measured_step(o->step, j, err))
         return err->code;
     if (j->deadline_s > 0 && !j->ask.tokens_given)
         tokens_for(j);
@@ -231,8 +249,12 @@ static void campaign_notes(struct cmd_ctx *ctx, const struct campaign_job *j)
     const struct plan_bill *od = &r->bill[PLAN_ON_DEMAND], *spot = &r->bill[PLAN_SPOT];
 
     buf_addc(&ctx->out, '\n');
-    ask_note(ctx, "Error band: %s (n %lld)%s.", r->band.source, (long long)r->band.n,
-             r->band.stand_in ? "; no run of this very GPU, or of adapters, is among them" : "");
+    if (j->want.band_low > 0)
+        ask_note(ctx, "The time of a step is measured: the range is that of failure rates.");
+    else
+        ask_note(ctx, "Error band: %s (n %lld)%s.", r->band.source, (long long)r->band.n,
+                 r->band.stand_in ? "; no run of this very GPU, or of adapters, is among them"
+                                  : "");
     ask_note(ctx,
              "Plan for more: GPU-hours that makers published were %.1f to %.1f times such a "
              "prediction; they hold ablations, evaluation and restarts by hand.",
@@ -387,6 +409,7 @@ static enum rc run_campaign(struct cmd_ctx *ctx, struct err *err)
 static const struct opt campaign_opts[] = {
     ASK_MODEL(S),
     ASK_GPU(S),
+    ASK_MACHINE(S),
     ASK_GPUS(S),
     ASK_TOKENS(S),
     ASK_OPT(S, 0, "time", STR, days, "TIME",
@@ -397,6 +420,7 @@ static const struct opt campaign_opts[] = {
     ASK_KERNELS(S),
     ASK_OPT(S, 0, "config", STR, ask.config, "CONFIG",
             "a cut such as 'tp8 pp16 zero1 mbs1 sp' (default: the search's choice)"),
+    ASK_OPT(S, 0, "step", STR, step, "TIME", "of a step, measured: nothing is predicted then"),
     ASK_OPT(S, 0, "price", STR, price, "DOLLARS", "of a GPU-hour on demand"),
     FAILURE_OPTS(S),
     ASK_OPT(S, 0, "spot-wait", STR, spot_wait, "TIME", "until spot capacity is there again (30m)"),

@@ -5,7 +5,6 @@
 
 #include "base/str.h"
 #include "base/units.h"
-#include "catalog/catalog.h"
 #include "os/file.h"
 
 #include <math.h>
@@ -13,50 +12,27 @@
 enum { DETECT_MAX = 16 << 20 };
 
 struct machine_opts {
-    const char *gpu, *detect, *params, *gflop, *act, *bytes, *cpu_ms, *efficiency, *samples;
+    const char *gpu, *machine, *params, *gflop, *act, *bytes, *cpu_ms, *efficiency, *samples;
     int64_t gpus, cores, batch, epochs;
     bool json;
 };
 
-/* What a user would type for the GPU that the driver names so. */
-static enum rc alias_of(struct arena *a, const char *product, char *out, size_t cap,
-                        struct err *err)
-{
-    const struct cat_gpu *g;
-    struct cat_gpu_table t;
-    const char *end;
-
-    if (cat_gpu_load(a, &t, err))
-        return err->code;
-    g = cat_gpu_find(&t, maybe_none(), product);
-    if (!g || !*g->alias)
-        return err_set(err, RC_USAGE, "the planner does not know the GPU '%s'", product);
-    end = strchrnul(g->alias, '|');
-    snprintf(out, cap, "%.*s", (int)(end - g->alias), g->alias);
-    return RC_OK;
-}
-
 /* GPUs and cores from `stoker detect --json`. */
-static enum rc from_detect(const char *path, struct plan_machine_want *w, char *gpu, size_t cap,
-                           struct err *err)
+static enum rc from_detect(const char *path, struct plan_machine_want *w, struct err *err)
 {
-    const struct json *gpus, *cpu;
     struct buf text = { 0 };
+    struct plan_cluster cl;
     struct arena a = { 0 };
     struct json *doc = NULL;
     enum rc rc = file_read(path, DETECT_MAX, &text, err);
 
-    if (rc == RC_OK && json_parse(&a, buf_str(&text), text.len, &doc, err))
-        rc = err_ctx(err, "inventory '%s'", path);
+    if (rc == RC_OK && (plan_cluster_from_detect(buf_str(&text), text.len, 0, &cl, err) ||
+                        json_parse(&a, buf_str(&text), text.len, &doc, err)))
+        rc = err_ctx(err, "machine '%s'", path);
     if (rc == RC_OK) {
-        gpus = json_get(doc, "gpus");
-        cpu = json_get(doc, "cpu");
-        w->gpus = gpus ? (int64_t)gpus->count : 0;
-        w->cores = maybe_or(json_int(json_get(cpu, "cores")), 0);
-        if (w->gpus && json_str(json_get(gpus->first, "name")))
-            rc = alias_of(&a, json_str(json_get(gpus->first, "name")), gpu, cap, err);
-        else
-            rc = err_set(err, RC_PARSE, "inventory '%s' has no GPU", path);
+        w->gpu = cl.gpu;
+        w->gpus = cl.gpus;
+        w->cores = maybe_or(json_int(json_get(json_get(doc, "cpu"), "cores")), 0);
     }
     buf_release(&text);
     arena_release(&a);
@@ -84,20 +60,21 @@ static enum rc read_number(const char *option, const char *text, double *out, st
 static enum rc read_machine(const struct machine_opts *o, struct plan_machine_want *w,
                             struct err *err)
 {
-    char gpu[PLAN_NAME_MAX] = "h200";
     double gflop = 0, ms = 0;
 
-    if (o->detect && from_detect(o->detect, w, gpu, sizeof(gpu), err))
+    if (o->machine && o->gpu) {
+        err_hint(err, "Leave one of them out.");
+        return err_set(err, RC_USAGE, "'--gpu' and '--machine' both say which GPU it is");
+    }
+    if (o->machine ? from_detect(o->machine, w, err)
+                   : plan_gpu_by_name(o->gpu ? o->gpu : "h200", &w->gpu, err))
         return err->code;
-    if (o->gpu)
-        str_copy(gpu, sizeof(gpu), o->gpu);
     w->gpus = o->gpus ? o->gpus : w->gpus ? w->gpus : 8;
     w->node_gpus = w->gpus;
     w->cores = o->cores ? o->cores : w->cores;
     w->batch = o->batch;
     w->epochs = (double)o->epochs;
-    if (plan_gpu_by_name(gpu, &w->gpu, err) ||
-        (o->params && ask_count("--params", o->params, 1, 1e13, &w->params, err)) ||
+    if ((o->params && ask_count("--params", o->params, 1, 1e13, &w->params, err)) ||
         (o->gflop && read_number("--gflop-sample", o->gflop, &gflop, err)) ||
         (o->act && read_bytes("--act-sample", o->act, &w->act_bytes, err)) ||
         (o->bytes && read_bytes("--bytes-sample", o->bytes, &w->sample_bytes, err)) ||
@@ -214,7 +191,7 @@ static const struct opt machine_opts[] = {
     ASK_OPT(S, 'g', "gpu", STR, gpu, "GPU", "kind of GPU (default h200)"),
     ASK_NUM(S, "gpus", gpus, 1, 4096, "GPUs (default 8)"),
     ASK_NUM(S, "cores", cores, 1, 1 << 20, "CPU cores of the machine"),
-    ASK_OPT(S, 0, "detect", STR, detect, "FILE", "all three from 'stoker detect --json'"),
+    ASK_OPT(S, 0, "machine", STR, machine, "FILE", "all three from 'stoker detect --json'"),
     ASK_OPT(S, 0, "params", STR, params, "COUNT", "parameters of the model, as 69M"),
     ASK_OPT(S, 0, "gflop-sample", STR, gflop, "NUMBER",
             "GFLOP of a sample, forward and backward (three times the forward pass)"),

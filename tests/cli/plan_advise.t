@@ -20,9 +20,9 @@ assert s[\"parallelism\"].startswith(\"data parallel\") and s[\"batch_norm\"] ==
 '
 test_expect 'machine: from a captured machine' '
     stoker detect --root "$BUILD/machines/dgx-h100.tar" --json >d.json &&
-    stoker plan machine --detect d.json | grep -q "^8 x H100 SXM5 80GB, 112 cores" &&
+    stoker plan machine --machine d.json | grep -q "^8 x H100 SXM5 80GB, 112 cores" &&
     stoker detect --root "$BUILD/machines/vm-plain.tar" --json >d.json &&
-    { stoker plan machine --detect d.json >out 2>err; test $? = 1; } && grep -q "has no GPU" err
+    { stoker plan machine --machine d.json >out 2>err; test $? = 3; } && grep -q "machine .d.json.: " err && cat err
 '
 test_expect 'machine: a measured model' '
     stoker plan machine --gpu h200 --gpus 8 --cores 128 --params 69M --gflop-sample 3900 --act-sample 26GiB \

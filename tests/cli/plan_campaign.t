@@ -61,10 +61,25 @@ u = d["cost"]["on_demand"]["usd"]
 assert u["low"] == u["high"] and abs(u["expected"] / d["gpu_hours"]["expected"] - 2) < 1e-9
 EOF
 '
+test_expect 'campaign: a measured step closes the band' '
+    json_is campaign 0 campaign --model llama-3.1-8b --gpus 64 --tokens 1T --batch 1024 --step 6s --mtbf 50000 &&
+    python3 -c "
+import json
+d = json.load(open(\"j\"))
+assert d[\"step_s\"] == 6 and d[\"band\"][\"low\"] == d[\"band\"][\"high\"] == 1
+assert d[\"days\"][\"low\"] == d[\"days\"][\"expected\"] == d[\"days\"][\"high\"]"
+'
 test_expect 'campaign: the H800 says whose constants it takes; adapters save adapters' '
     stoker plan campaign --model llama-3.1-8b --gpu h800 --gpus 8 --tokens 1B | grep -q "H100 constants" &&
     json_is campaign 0 campaign --model llama-3.1-70b --gpus 8 --lora 16 --tokens 1B --batch 64 &&
     python3 -c "import json; assert json.load(open(\"j\"))[\"checkpoint_bytes\"] < 1e10"
+'
+
+test_expect 'campaign: machines like a captured one' '
+    stoker detect --root "$BUILD/machines/dgx-h100.tar" --json >m.json &&
+    stoker plan campaign --model llama-3.1-8b --machine m.json --gpus 16 --tokens 1B | grep -q "on 16 x H100 SXM5 80GB" &&
+    { stoker plan campaign --model llama-3.1-8b --machine m.json --gpu h100 --gpus 16 >out 2>err; test $? = 2; } &&
+    grep -q "both say which GPU" err
 '
 
 test_expect 'goodput: 16,384 GPUs' '
