@@ -638,6 +638,7 @@ TEST(a_library_that_fails_later)
 TEST(the_same_bits_leave_nothing_to_choose)
 {
     const struct eng_opts opts[] = { { .device = "cuda", .invariant = true },
+                                     { .device = "cuda", .dtype = ENG_BF16 },
                                      { .device = "cuda", .dtype = ENG_FP8 } };
     struct cache cache;
     struct box b;

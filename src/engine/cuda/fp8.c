@@ -41,7 +41,7 @@ static const uint32_t calib_lengths[CALIB_SEQUENCES] = { 5, 6, 7, 8, 12, 16, 24,
 #define SPARE        4.0f   /* times further than seen */
 #define SCALE_MIN    1e-6f  /* of an output that is all zeros */
 #define LOSS_DEEP    0.0075 /* 1 - cosine, of the worst text */
-#define LOSS_SHALLOW 0.0005 /* for up to SHALLOW layers */
+#define LOSS_SHALLOW 0.0003 /* for up to SHALLOW layers */
 #define REBIAS       0.6    /* of the loss that may be left by other biases */
 
 static const char *const product_names[CU_PRODUCTS] = { "qkv", "o", "ffn1", "ffn2" };

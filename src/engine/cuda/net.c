@@ -250,7 +250,7 @@ uint64_t net_bytes(struct net *e, size_t tokens)
     room_sizes(e, tokens, cu_min(tokens, CU_PASS_SEQUENCES), sizes);
     for (size_t i = 0; i < ROOM_REGIONS; i++)
         sum += sizes[i];
-    if (!e->invariant && e->dtype != ENG_FP8)
+    if (!e->invariant)
         sum += GK_LT_WORKSPACE_BYTES;
     return sum;
 }

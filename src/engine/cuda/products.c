@@ -9,8 +9,8 @@
  * gk_gemm_skinny() has no rival, and beyond CU_GRAPH_TOKENS gk_gemm_sm90(): its tiles fill the
  * GPU.
  *
- * Sums are then added in different orders for different batches, so that with `invariant`, and
- * with fp8 where a last bit is not a small thing, there is nothing to choose.
+ * Sums are then added in different orders for different batches, so that with `invariant` (which
+ * bf16 and fp8 always are) there is nothing to choose.
  *
  * All of it is a matter of speed: no library, no folder, no room, and the engine goes on with its
  * own kernels as they come. */
@@ -291,7 +291,7 @@ void net_products_begin(struct net *e)
     char driver[CHOOSE_STAMP_MAX], stamp[CHOOSE_STAMP_MAX], why[CHOOSE_TEXT_MAX];
     bool lt = false;
 
-    if (e->invariant || e->dtype == ENG_FP8 || asked("plain"))
+    if (e->invariant || asked("plain"))
         return;
     p->known = cu_host()->alloc(1, sizeof(*p->known));
     driver_name(driver, sizeof(driver));
