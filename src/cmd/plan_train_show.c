@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* stoker plan train: the answer as text. */
 #include "base/mem.h"
+#include "base/str.h"
 #include "cmd/plan_train_int.h"
 
 #include <math.h>
@@ -418,6 +419,22 @@ static void print_why(struct cmd_ctx *ctx, const struct train_job *j)
     buf_release(&line);
 }
 
+/* The same to a reader; another batch has another number of micro-batches. */
+static bool same_text(const struct plan_config *a, const struct plan_config *b)
+{
+    struct plan_config like = *a;
+    struct buf x = { 0 }, y = { 0 };
+    bool same;
+
+    like.grad_acc = b->grad_acc;
+    plan_config_text(&like, &x);
+    plan_config_text(b, &y);
+    same = str_eq(buf_str(&x), buf_str(&y));
+    buf_release(&x);
+    buf_release(&y);
+    return same;
+}
+
 static void print_varies(struct cmd_ctx *ctx, const struct train_job *j)
 {
     const struct plan_config *choice = &plan_choice(&j->cases[j->chosen].found)->config;
@@ -436,8 +453,7 @@ static void print_varies(struct cmd_ctx *ctx, const struct train_job *j)
             table_cell(t, COLOUR_RED, "nothing fits");
             continue;
         }
-        if (plan_same_cut(&v->best.config, choice) && v->best.config.zero == choice->zero &&
-            v->best.config.recompute == choice->recompute)
+        if (same_text(&v->best.config, choice))
             table_cell(t, COLOUR_DIM, "the same");
         else
             config_cell(t, COLOUR_NONE, &v->best.config);
