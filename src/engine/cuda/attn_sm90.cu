@@ -41,6 +41,7 @@
  * last block of up to 32 rows only 32), their scores are masked, and such rows of v are overwritten
  * by zeros in shared memory, for 0 times NaN is NaN. */
 #include "engine/cuda/attn.cuh"
+#include "engine/cuda/tensor_map.cuh"
 
 #include <cuda.h>
 
@@ -532,45 +533,11 @@ __global__ void __launch_bounds__(WGS *GROUP, 4 / WGS)
 }
 
 /* ---- launching ---- */
-typedef CUresult (*encode_fn)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
-                              const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
-                              const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
-                              CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
-/* The driver's cuTensorMapEncodeTiled(), asked of the runtime: nothing is linked for it. */
-encode_fn encoder(void)
-{
-    static encode_fn known; /* the same whoever asks first */
-    cudaDriverEntryPointQueryResult found;
-    void *fn = NULL;
-
-    if (!known &&
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &fn, 12000, cudaEnableDefault,
-                                         &found) == cudaSuccess &&
-        found == cudaDriverEntryPointSuccess)
-        known = (encode_fn)fn;
-    return known;
-}
-
 /* qkv as a matrix of which the copy engine takes boxes of `rows` rows and one head. */
 cudaError_t map_make(const struct gk_attn *a, int rows, CUtensorMap *out)
 {
-    encode_fn encode = encoder();
-    cuuint64_t size[2] = { (cuuint64_t)3 * a->heads * a->head_dim, (cuuint64_t)a->row_cap };
-    cuuint64_t stride[1] = { a->ld * 2 };
-    cuuint32_t box[2] = { (cuuint32_t)a->head_dim, (cuuint32_t)rows }, step[2] = { 1, 1 };
-
-    if (!encode)
-        return cudaErrorNotSupported;
-    return encode(out,
-                  a->type == GK_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                    : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-                  2, (void *)a->qkv, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  a->head_dim == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS
-               ? cudaSuccess
-               : cudaErrorInvalidValue;
+    return tensor_map_rows(out, a->type, a->qkv, 3 * a->heads * a->head_dim, a->row_cap, a->ld,
+                           a->head_dim, rows, CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
 }
 
 template <typename T, int D, int WGS, bool REL>

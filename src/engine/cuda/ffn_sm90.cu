@@ -24,6 +24,7 @@
  * All operands lie in boxes of 64 rows of 128 bytes, in the 128-byte swizzle of the copy engine.
  * Sums are added in one order whatever m is. */
 #include "engine/cuda/gk_dev.cuh"
+#include "engine/cuda/tensor_map.cuh"
 
 #include <cuda.h>
 
@@ -601,45 +602,17 @@ __global__ void __launch_bounds__(THREADS, 1) ffn(const __grid_constant__ struct
 }
 
 /* ---- the host's side ---- */
-typedef CUresult (*encode_fn)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
-                              const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
-                              const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
-                              CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
-cudaError_t find_encode(encode_fn *out)
-{
-    static encode_fn known; /* the same for every thread and device */
-    encode_fn fn = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    enum cudaDriverEntryPointQueryResult found;
-    void *p = NULL;
-    cudaError_t e;
-
-    if (!fn) {
-        e = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &p, 12000, cudaEnableDefault,
-                                             &found);
-        if (e != cudaSuccess)
-            return e;
-        if (found != cudaDriverEntryPointSuccess || !p)
-            return cudaErrorNotSupported;
-        fn = (encode_fn)p;
-        __atomic_store_n(&known, fn, __ATOMIC_RELAXED);
-    }
-    *out = fn;
-    return cudaSuccess;
-}
-
 /* [rows][cols], `ld` numbers from row to row, as blocks of 64 columns: the copy engine fetches
  * `boxes` of them, `high` rows each. */
-bool encode(encode_fn fn, CUtensorMap *map, enum gk_type type, const void *p, size_t rows,
+bool encode(tensor_map_fn fn, CUtensorMap *map, enum gk_type type, const void *p, size_t rows,
             size_t cols, size_t ld, unsigned high, unsigned boxes)
 {
     cuuint64_t size[3] = { BOX, rows, cols / BOX }, stride[2] = { ld * 2, BOX * 2 };
     cuuint32_t box[3] = { BOX, high, boxes }, step[3] = { 1, 1, 1 };
-    CUtensorMapDataType t =
-        type == GK_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 
-    return fn(map, t, 3, (void *)p, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+    return fn(map, tensor_map_type(type), 3, (void *)p, size, stride, box, step,
+              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+              CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
@@ -675,12 +648,11 @@ cudaError_t start(const struct gk_ffn *f, const struct block &b, int sms, cudaSt
 
 cudaError_t describe(const struct gk_ffn *f, struct block *b)
 {
-    encode_fn fn = NULL;
-    cudaError_t e = find_encode(&fn);
+    tensor_map_fn fn = tensor_map_encoder();
     size_t m = (size_t)f->m, hidden = (size_t)f->hidden, wide = (size_t)f->ffn;
 
-    if (e != cudaSuccess)
-        return e;
+    if (!fn)
+        return cudaErrorNotSupported;
     if (!encode(fn, &b->x, f->type, f->x, m, hidden, f->ld, BOX, (unsigned)f->hidden / BOX) ||
         !encode(fn, &b->w1, f->type, f->w1, wide, hidden, hidden, BOX, PART / BOX) ||
         !encode(fn, &b->w2, f->type, f->w2, hidden, wide, wide, PART, 1))

@@ -31,6 +31,7 @@
 #include "engine/cuda/gemm_sm90.cuh"
 
 #include "engine/cuda/gemm_sm90_core.cuh"
+#include "engine/cuda/tensor_map.cuh"
 
 namespace
 {
@@ -590,48 +591,12 @@ __global__ void __launch_bounds__((GROUPS + 1) * GROUP, 1)
 /* Columns of a wide tile: e4m3 has none, since scales would take the registers it lives on. */
 template <int TYPE> constexpr int columns_wide = TYPE == GK_E4M3 ? 128 : WIDE;
 
-/* The driver's cuTensorMapEncodeTiled(), looked up once. */
-using encode_fn = decltype(&cuTensorMapEncodeTiled);
-encode_fn encoder(void)
-{
-    static encode_fn found;
-    encode_fn f = __atomic_load_n(&found, __ATOMIC_ACQUIRE);
-    enum cudaDriverEntryPointQueryResult how;
-    void *p = NULL;
-
-    if (f)
-        return f;
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &p, 12000, cudaEnableDefault,
-                                         &how) != cudaSuccess ||
-        how != cudaDriverEntryPointSuccess)
-        return NULL;
-    f = (encode_fn)p;
-    __atomic_store_n(&found, f, __ATOMIC_RELEASE);
-    return f;
-}
-
 /* Rows of `cols` numbers, fetched in boxes of box_cols x box_rows. */
 cudaError_t map_make(CUtensorMap *map, enum gk_type type, const void *at, int cols, int rows,
                      size_t ld, int box_cols, int box_rows)
 {
-    encode_fn encode = encoder();
-    int size = type == GK_E4M3 ? 1 : 2;
-    cuuint64_t dims[2] = { (cuuint64_t)cols, (cuuint64_t)rows };
-    cuuint64_t strides[1] = { (cuuint64_t)ld * size };
-    cuuint32_t box[2] = { (cuuint32_t)box_cols, (cuuint32_t)box_rows }, ones[2] = { 1, 1 };
-    CUtensorMapDataType data = type == GK_E4M3   ? CU_TENSOR_MAP_DATA_TYPE_UINT8
-                               : type == GK_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                                 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-
-    if (!encode)
-        return cudaErrorNotSupported;
-    return encode(map, data, 2, (void *)at, dims, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  box_cols * size == ROW_BYTES ? CU_TENSOR_MAP_SWIZZLE_128B
-                                               : CU_TENSOR_MAP_SWIZZLE_64B,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS
-               ? cudaSuccess
-               : cudaErrorInvalidValue;
+    return tensor_map_rows(map, type, at, cols, rows, ld, box_cols, box_rows,
+                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
 }
 
 struct args args_of(const struct gk_gemm *g)

@@ -24,6 +24,7 @@
 #include "engine/cuda/gemm_split90.h"
 
 #include "engine/cuda/gemm_sm90_core.cuh"
+#include "engine/cuda/tensor_map.cuh"
 
 namespace
 {
@@ -313,43 +314,12 @@ __global__ void __launch_bounds__(THREADS, 1)
 }
 
 /* ---- host ---- */
-using encode_fn = decltype(&cuTensorMapEncodeTiled);
-encode_fn encoder(void)
-{
-    static encode_fn found;
-    encode_fn f = __atomic_load_n(&found, __ATOMIC_ACQUIRE);
-    enum cudaDriverEntryPointQueryResult how;
-    void *p = NULL;
-
-    if (f)
-        return f;
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &p, 12000, cudaEnableDefault,
-                                         &how) != cudaSuccess ||
-        how != cudaDriverEntryPointSuccess)
-        return NULL;
-    f = (encode_fn)p;
-    __atomic_store_n(&found, f, __ATOMIC_RELEASE);
-    return f;
-}
-
 /* Rows of `cols` numbers, fetched in boxes of BK x box_rows. */
 cudaError_t map_make(CUtensorMap *map, enum gk_type type, const void *at, int cols, int rows,
                      size_t ld, int box_rows)
 {
-    encode_fn encode = encoder();
-    cuuint64_t dims[2] = { (cuuint64_t)cols, (cuuint64_t)rows }, strides[1] = { ld * 2 };
-    cuuint32_t box[2] = { BK, (cuuint32_t)box_rows }, ones[2] = { 1, 1 };
-
-    if (!encode)
-        return cudaErrorNotSupported;
-    return encode(map,
-                  type == GK_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-                  2, (void *)at, dims, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS
-               ? cudaSuccess
-               : cudaErrorInvalidValue;
+    return tensor_map_rows(map, type, at, cols, rows, ld, BK, box_rows,
+                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
 }
 
 template <int TYPE> cudaError_t launch(const struct gk_gemm *g, int splits, cudaStream_t s)
