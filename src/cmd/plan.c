@@ -28,6 +28,43 @@ enum rc plan_read_model(const char *name, struct plan_model *out, struct err *er
     return rc;
 }
 
+void plan_json_config(struct json_out *w, const struct plan_config *c)
+{
+    const struct {
+        const char *key;
+        int64_t v;
+    } rows[] = {
+        { "tp", c->tp },
+        { "pp", c->pp },
+        { "vpp", c->vpp },
+        { "cp", c->cp },
+        { "ep", c->ep },
+        { "etp", c->etp },
+        { "dp", c->dp },
+        { "zero", c->zero },
+        { "shard", c->shard },
+        { "seq", c->seq },
+        { "micro_batch", c->micro_batch },
+        { "grad_acc", c->grad_acc },
+        { "recompute_every", c->recompute_every },
+        { "lora_rank", c->lora_rank },
+    };
+    struct buf text = { 0 };
+
+    plan_config_text(c, &text);
+    json_kv_str(w, "text", buf_str(&text));
+    buf_release(&text);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        json_kv_int(w, rows[i].key, rows[i].v);
+    json_kv_bool(w, "seq_par", c->seq_par);
+    json_kv_str(w, "recompute", plan_recompute_names[c->recompute]);
+    json_kv_str(w, "precision", plan_precision_names[c->precision]);
+    json_kv_str(w, "optimizer", plan_optimizer_names[c->optimizer]);
+    json_kv_str(w, "schedule", plan_schedule_names[c->schedule]);
+    json_kv_bool(w, "offload_optimizer", c->offload_optimizer);
+    json_kv_bool(w, "offload_params", c->offload_params);
+}
+
 void plan_digits(struct buf *out, uint64_t v)
 {
     char text[32];

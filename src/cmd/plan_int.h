@@ -17,6 +17,8 @@ extern const struct cmd cmd_plan_advise, cmd_plan_campaign, cmd_plan_choose, cmd
 enum rc plan_read_model(const char *name, struct plan_model *out, struct err *err) MUST_USE;
 /* "70,553,706,496" */
 void plan_digits(struct buf *out, uint64_t v);
+/* The members of a configuration, its text first, into the object that is open. */
+void plan_json_config(struct json_out *w, const struct plan_config *c);
 
 /* What `plan validate` says of time: text, RESULT lines, JSON, a picture ('-': stdout). */
 void plan_print_time(struct cmd_ctx *ctx, const struct plan_rows *rows,

@@ -414,35 +414,9 @@ static void print_text(struct cmd_ctx *ctx, const struct memory_job *j, bool par
 /* ---- JSON ---- */
 static void json_config(struct json_out *w, const struct plan_config *c)
 {
-    const struct {
-        const char *key;
-        int64_t v;
-    } rows[] = {
-        { "tp", c->tp },
-        { "pp", c->pp },
-        { "vpp", c->vpp },
-        { "cp", c->cp },
-        { "ep", c->ep },
-        { "dp", c->dp },
-        { "zero", c->zero },
-        { "seq", c->seq },
-        { "micro_batch", c->micro_batch },
-        { "grad_acc", c->grad_acc },
-        { "recompute_every", c->recompute_every },
-        { "lora_rank", c->lora_rank },
-    };
-
     json_key(w, "config");
     json_obj(w);
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        json_kv_int(w, rows[i].key, rows[i].v);
-    json_kv_bool(w, "seq_par", c->seq_par);
-    json_kv_str(w, "recompute", plan_recompute_names[c->recompute]);
-    json_kv_str(w, "precision", plan_precision_names[c->precision]);
-    json_kv_str(w, "optimizer", plan_optimizer_names[c->optimizer]);
-    json_kv_str(w, "schedule", plan_schedule_names[c->schedule]);
-    json_kv_bool(w, "offload_optimizer", c->offload_optimizer);
-    json_kv_bool(w, "offload_params", c->offload_params);
+    plan_json_config(w, c);
     json_obj_end(w);
 }
 

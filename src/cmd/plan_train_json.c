@@ -20,39 +20,6 @@ static void num_or_null(struct json_out *w, const char *key, double v)
         json_add_null(w);
 }
 
-static void json_config(struct json_out *w, const struct plan_config *c)
-{
-    const struct {
-        const char *key;
-        int64_t v;
-    } rows[] = {
-        { "tp", c->tp },
-        { "pp", c->pp },
-        { "vpp", c->vpp },
-        { "cp", c->cp },
-        { "ep", c->ep },
-        { "etp", c->etp },
-        { "dp", c->dp },
-        { "zero", c->zero },
-        { "shard", c->shard },
-        { "micro_batch", c->micro_batch },
-        { "grad_acc", c->grad_acc },
-        { "recompute_every", c->recompute_every },
-    };
-    struct buf text = { 0 };
-
-    plan_config_text(c, &text);
-    json_kv_str(w, "text", buf_str(&text));
-    buf_release(&text);
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        json_kv_int(w, rows[i].key, rows[i].v);
-    json_kv_bool(w, "seq_par", c->seq_par);
-    json_kv_str(w, "recompute", plan_recompute_names[c->recompute]);
-    json_kv_str(w, "schedule", plan_schedule_names[c->schedule]);
-    json_kv_str(w, "precision", plan_precision_names[c->precision]);
-    json_kv_bool(w, "offload_optimizer", c->offload_optimizer);
-}
-
 static void json_one(struct json_out *w, const struct train_job *j, const struct train_case *k,
                      const struct plan_config *c)
 {
@@ -60,7 +27,7 @@ static void json_one(struct json_out *w, const struct train_job *j, const struct
 
     train_figures(j, k, c, &f);
     json_obj(w);
-    json_config(w, c);
+    plan_json_config(w, c);
     num(w, "step_s", f.time.step_s);
     num(w, "step_s_low", f.time.step_s * j->band_low);
     num(w, "step_s_high", f.time.step_s * j->band_high);
@@ -131,7 +98,7 @@ static void json_front(struct json_out *w, const struct train_job *j)
     for (size_t i = 0; i < n; i++) {
         json_obj(w);
         json_kv_int(w, "cluster", (int64_t)p[i].place);
-        json_config(w, &p[i].pick->config);
+        plan_json_config(w, &p[i].pick->config);
         num(w, "tokens_s", 1 / p[i].token_s);
         num(w, "free_bytes", p[i].headroom);
         num_or_null(w, "dollars_per_billion_tokens", p[i].dollars * 1e9);
@@ -153,7 +120,7 @@ static void json_varies(struct json_out *w, const struct train_job *j)
         json_key(w, "choice");
         if (v->any) {
             json_obj(w);
-            json_config(w, &v->best.config);
+            plan_json_config(w, &v->best.config);
             num(w, "step_s", v->best.step_s);
             json_obj_end(w);
         } else {

@@ -100,6 +100,9 @@ struct plan_report {
     size_t count;
 };
 enum { PLAN_SOURCES_MAX = 256 };
+/* The sources' names in the order in which they first appear. */
+enum rc plan_rows_sources(const struct plan_rows *rows, const char *out[PLAN_SOURCES_MAX],
+                          size_t *out_count, struct err *err) MUST_USE;
 enum rc plan_validate(struct arena *a, const struct plan_rows *rows,
                       const struct plan_memory_consts *k, struct plan_report *out,
                       struct err *err) MUST_USE;

@@ -169,6 +169,26 @@ static void one_source(const struct plan_rows *rows, const char *source,
     *out = o;
 }
 
+enum rc plan_rows_sources(const struct plan_rows *rows, const char *out[PLAN_SOURCES_MAX],
+                          size_t *out_count, struct err *err)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < rows->count; i++) {
+        size_t s = 0;
+
+        while (s < count && !str_eq(out[s], rows->rows[i].source))
+            s++;
+        if (s < count)
+            continue;
+        if (count == PLAN_SOURCES_MAX)
+            return err_set(err, RC_LIMIT, "more than %d sources", PLAN_SOURCES_MAX);
+        out[count++] = rows->rows[i].source;
+    }
+    *out_count = count;
+    return RC_OK;
+}
+
 enum rc plan_validate(struct arena *a, const struct plan_rows *rows,
                       const struct plan_memory_consts *k, struct plan_report *out, struct err *err)
 {
@@ -179,18 +199,10 @@ enum rc plan_validate(struct arena *a, const struct plan_rows *rows,
                        .flops = arena_array(a, double, n),
                        .memory = arena_array(a, double, n),
                        .large = arena_array(a, double, n) };
+    enum rc rc = plan_rows_sources(rows, names, &count, err);
 
-    for (size_t i = 0; i < rows->count; i++) {
-        size_t s = 0;
-
-        while (s < count && !str_eq(names[s], rows->rows[i].source))
-            s++;
-        if (s < count)
-            continue;
-        if (count == PLAN_SOURCES_MAX)
-            return err_set(err, RC_LIMIT, "more than %d sources", PLAN_SOURCES_MAX);
-        names[count++] = rows->rows[i].source;
-    }
+    if (rc != RC_OK)
+        return rc;
     reports = arena_array(a, struct plan_source_report, count + 1);
     for (size_t s = 0; s < count; s++)
         one_source(rows, names[s], k, &t, &reports[s]);

@@ -78,18 +78,10 @@ static enum rc by_source(struct arena *a, const struct plan_rows *rows, double *
 {
     const char *names[PLAN_SOURCES_MAX];
     size_t count = 0;
+    enum rc rc = plan_rows_sources(rows, names, &count, err);
 
-    for (size_t i = 0; i < rows->count; i++) {
-        size_t s = 0;
-
-        while (s < count && !str_eq(names[s], rows->rows[i].source))
-            s++;
-        if (s < count)
-            continue;
-        if (count == PLAN_SOURCES_MAX)
-            return err_set(err, RC_LIMIT, "more than %d sources", PLAN_SOURCES_MAX);
-        names[count++] = rows->rows[i].source;
-    }
+    if (rc != RC_OK)
+        return rc;
     out->sources = arena_array(a, struct plan_time_source, count + 1);
     for (size_t s = 0; s <= count; s++)
         one_source(rows, out->seconds, s < count ? names[s] : NULL, scratch, &out->sources[s]);
