@@ -73,7 +73,7 @@ void plan_group_of(const struct plan_rates *r, const struct plan_consts *k, doub
     out->gather = fmax(net / k->c[PLAN_C_AGX], in);
     out->latency =
         (tp ? k->c[PLAN_C_XLAT] * gpus : k->c[PLAN_C_XLOG] * log2(span)) + k->c[PLAN_C_NLAT];
-    out->hop = k->c[PLAN_C_HOP] * gpus;
+    out->hop = k->c[PLAN_C_HOP];
 }
 
 void plan_groups_of(const struct plan_rates *r, const struct plan_consts *k, int32_t tp, int32_t cp,
@@ -169,7 +169,7 @@ static struct traffic replicas(const struct plan_layer_time *l, const struct pla
     if (s->zero == 2)
         times = s->micro_batches;
     most = times * reduce;
-    shown = reduce - l->hide * cut->last * lb;
+    shown = reduce - (s->zero >= 1 ? l->scatter_hide : l->hide) * cut->last * lb;
     shown = times * (shown > l->floor * reduce ? shown : l->floor * reduce);
     if (s->zero >= 1) {
         double rest = gather - l->gather_hide * cut->first * lf;
@@ -236,6 +236,7 @@ static void fill_parts(const struct plan_layer_time *l, const struct plan_step *
     out->hidden[PLAN_TIME_TP] = m * p->layers * l->tp_hidden;
     out->hidden[PLAN_TIME_PP] = s->pp > 1 ? m * l->send_hidden * (s->vpp > 1 ? s->vpp : 1) : 0;
     out->hidden[PLAN_TIME_CP] = m * p->layers * l->cp_hidden;
+    out->hidden[PLAN_TIME_EP] = m * p->layers * l->ep_hidden;
     out->hidden[PLAN_TIME_DP] = t->hidden;
 }
 

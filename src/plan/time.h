@@ -28,7 +28,7 @@ void plan_rates_of(const struct plan_cluster *cl, const struct plan_consts *k,
 struct plan_group {
     double gather, reduce; /* seconds a byte: one pass of gather or scatter, of an all-reduce */
     double latency;        /* seconds a pass */
-    double hop;            /* seconds a tensor: a gather is a ring over all of them */
+    double hop;            /* seconds a tensor that is gathered across nodes */
 };
 /* `gpus` of a group on `span` nodes; tp: tensor parallel, whose messages are small. */
 void plan_group_of(const struct plan_rates *r, const struct plan_consts *k, double gpus,
@@ -56,7 +56,7 @@ struct plan_layer_time {
     double head, embed;                          /* a micro-batch: last and first stage */
     double head_tp, embed_tp;                    /* of them collectives */
     double send, send_hidden;                    /* a micro-batch to the next stage and back */
-    double tp_hidden, cp_hidden;                 /* a layer */
+    double tp_hidden, cp_hidden, ep_hidden;      /* a layer */
     double cp;                                   /* ranks that share weights beside dp */
     double micro;                                /* fixed, a micro-batch and stage */
     double layers, params, expert_params, table; /* parameters a GPU, of a layer; V x h / tp */
@@ -65,6 +65,7 @@ struct plan_layer_time {
     double tensors_layer, tensors;               /* gathered: a layer of the stage, in all */
     double expert_ratio;                         /* tp / ep: replicas of an expert over dp x cp */
     double hide;                                 /* share of layers that hides traffic; 0: none */
+    double scatter_hide;                         /* the same where ZeRO scatters the gradients */
     double gather_hide;                          /* the same for gathers before the forward pass */
     double zero3_open;                           /* share of hidden ZeRO-3 traffic that stays */
     double floor, step, press, press_bytes;      /* constants of the step half */

@@ -173,17 +173,22 @@ static double elementwise_time(const struct work *w)
            w->r->hbm;
 }
 
-/* Dispatch or combine: inside the node every routed token, outside each node once. */
-static double exchange_time(const struct work *w)
+/* Dispatch or combine: inside the node every routed token, outside each node once.  A fused stack
+ * computes while the network sends; inside the node both want the same SMs. */
+static double exchange_time(const struct work *w, double *hidden)
 {
-    double ep = w->c->ep, span = fmax(1, ceil(ep * w->tp / w->r->node)), in, out, hit;
+    double ep = w->c->ep, span = fmax(1, ceil(ep * w->tp / w->r->node)), in, out, hit, most;
+    double open = w->c->profile.fused ? w->k[PLAN_C_EXPOSED] : 1;
 
+    *hidden = 0;
     if (w->dense >= 1 || ep <= 1)
         return 0;
     in = w->size * w->routed * w->h * (ep - 1) / ep / w->r->nvl;
     hit = span * (1 - pow(1 - 1 / span, (double)w->m->top_k));
     out = w->size * w->tokens / w->tp * w->h * hit * (span - 1) / span / w->r->net;
-    return (1 - w->dense) * (fmax(in, out) + w->k[PLAN_C_NLAT] * ep / 4);
+    most = fmax(in, open * out);
+    *hidden = (1 - w->dense) * (fmax(in, out) - most);
+    return (1 - w->dense) * (most + w->k[PLAN_C_NLAT] * ep / 4);
 }
 
 /* Keys and values of the other ranks' tokens come round a ring, a message for each rank; each
@@ -229,14 +234,15 @@ static double host_time(const struct work *w)
     return ops * (w->c->profile.fused ? k[PLAN_C_FUSE] : 1) * k[PLAN_C_HOST];
 }
 
-/* Forward and backward of a layer; `wait` is the host's, for a neighbour's messages. */
+/* Forward and backward of a layer; `wait` is the host's, for a neighbour's messages: as the work,
+ * a third of it forward. */
 static void layer_times(const struct work *w, const struct pass *f, const struct pass *b,
                         double wait, double *fwd, double *bwd, double part[PLAN_PARTS])
 {
     double host = host_time(w), routing = (1 - w->dense) * w->k[PLAN_C_MSYNC], again = 0;
     double dev_f = pass_sum(f), dev_b = pass_sum(b);
-    double lf = pmax(dev_f, host + wait / 2, w->k[PLAN_C_CORNER]);
-    double lb = pmax(dev_b, w->k[PLAN_C_HOSTB] * host + wait / 2, w->k[PLAN_C_CORNER]);
+    double lf = pmax(dev_f, host + wait / 3, w->k[PLAN_C_CORNER]);
+    double lb = pmax(dev_b, w->k[PLAN_C_HOSTB] * host + wait * 2 / 3, w->k[PLAN_C_CORNER]);
 
     add_pass(f, part);
     add_pass(b, part);
@@ -312,7 +318,8 @@ static void step_constants(const struct work *w, struct plan_layer_time *o)
     o->tensors = p->stack == PLAN_STACK_FSDP ? o->layers + 1 : p->fused ? 4 : 2;
     o->expert_ratio = w->tp / (w->c->ep * w->etp);
     o->hide = p->dp_overlap ? k[PLAN_C_OVL] : 0;
-    o->gather_hide = p->dp_overlap && p->stack != PLAN_STACK_NANOTRON ? k[PLAN_C_OVL] : 0;
+    o->gather_hide = p->stack != PLAN_STACK_NANOTRON ? o->hide : 0;
+    o->scatter_hide = o->gather_hide; /* nanotron overlaps all-reduces alone */
     o->zero3_open = 1 - fmin(k[PLAN_C_OVL], 1);
     o->chunk_open = p->fused ? k[PLAN_C_EXPOSED] : 1;
     o->hbm = w->r->hbm;
@@ -353,7 +360,7 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
     struct plan_group tp;
     struct pass f, b;
     struct work w;
-    double all_reduce, shown, ring, wait;
+    double all_reduce, shown, ring, wait, exchange, unseen;
 
     work_of(m, r, k, c, &w);
     step_constants(&w, &o);
@@ -363,8 +370,9 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
     /* kernels hide a collective behind a product inside one NVLink domain alone */
     shown = c->tp > r->node ? all_reduce : all_reduce * o.chunk_open;
     ring = ring_time(&w);
-    f = (struct pass){ matmul_time(&w), attention_time(&w),    elementwise_time(&w),
-                       2 * shown,       2 * exchange_time(&w), ring * o.chunk_open };
+    exchange = exchange_time(&w, &unseen);
+    f = (struct pass){ matmul_time(&w), attention_time(&w), elementwise_time(&w),
+                       2 * shown,       2 * exchange,       ring * o.chunk_open };
     b = (struct pass){ (c->lora_rank ? 1 : 2) * f.matmul,
                        (c->profile.flash ? 2.5 : 2) * f.attention,
                        2 * f.memory,
@@ -373,6 +381,7 @@ void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,
                        2 * f.cp };
     o.tp_hidden = (c->seq_par ? 5 : 4) * (all_reduce - shown);
     o.cp_hidden = 3 * (ring - f.cp);
+    o.ep_hidden = 4 * unseen;
     o.cp = c->cp;
     ends_of(&w, all_reduce, &o);
     wait = c->profile.stack == PLAN_STACK_NANOTRON && o.across && c->tp > 1

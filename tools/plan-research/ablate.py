@@ -8,9 +8,9 @@ SRC = open("model.py").read()
 ROWS = open("rows.py").read()
 CUT = {
     "nothing": None,
-    "host cost": ("m", "host_f = ops * c[\"host\"] + wait / 2", "host_f = 1e-9 + wait / 2"),
+    "host cost": ("m", "host_f = ops * c[\"host\"] + wait / 3", "host_f = 1e-9 + wait / 3"),
     "wait of PP with TP across nodes": ("m", "c[\"ppx\"] * tp, 0)", "0 * tp, 0)"),
-    "gather latency a rank": ("m", "HOP = 2.5e-6", "HOP = 0.0"),
+    "gather latency a tensor": ("m", "HOP = 1.5e-4", "HOP = 0.0"),
     "TP and PP overlap of fused stacks": ("m", "hid = np.where(eag, 1.0, 0.25)", "hid = np.where(eag, 1.0, 1.0)"),
     "early stop of recompute": ("m", "\"early\", 1.0", "\"early\", 0.001"),
     "head_dim not a multiple of 8": ("m", "at * 4.0", "at * 1.0"),

@@ -43,7 +43,7 @@ CONST = [
 ]
 NAMES = [x[0] for x in CONST]
 START = {"A100": {"tail": 0.4, "nlat": 20e-6, "corner": 5.0, "pcon": 0.4, "early": 0.0}, "H100": {"msync": 1.5e-3, "host": 25e-6}, "B200": {"gemm": 0.52, "fp8": 1.0}}
-HOP = 2.5e-6
+HOP = 1.5e-4
 QL, KL = 1536.0, 512.0  # ranks of the latent attention of DeepSeek-V2 and V3
 XLOG = 40e-6
 PRESS = 1.13
@@ -127,7 +127,8 @@ def time(q, c, detail=False):
     inn = a2a_b / (q["nvlr"] * c["nvl"])
     hit = espan * (1 - (1 - 1 / espan) ** np.maximum(q["topk"], 1))   # nodes a token visits: sent once to each
     out_ = 2 * T / tp * h * hit * (espan - 1) / espan / (q["bwr"] * c["net"])
-    a2a = (1 - dense_share) * np.where(q["ep"] > 1, np.maximum(inn, out_) + c["nlat"] * q["ep"] / 4, 0)
+    shown = np.where(eag, 1.0, 0.25)  # fused stacks compute while the network sends
+    a2a = (1 - dense_share) * np.where(q["ep"] > 1, np.maximum(inn, shown * out_) + c["nlat"] * q["ep"] / 4, 0)
     g = ga + mlp
     # attention
     fl = np.where(q["mla"] > 0, 2 * q["s"] * T * q["a"] * 320 / tp, 4 * q["s"] * T * qd / tp)
@@ -159,8 +160,8 @@ def time(q, c, detail=False):
     pp = q["pp"]
     ops = (40 + c["hosttp"] * np.log2(tp) + 20 * nofuse + 40 * (1 - dense_share)) * fz
     wait = np.where((pp > 1) & (nodes > 1) & (tp > 1) & (q["nano"] > 0), c["ppx"] * tp, 0)
-    host_f = ops * c["host"] + wait / 2
-    host_b = c["hostb"] * ops * c["host"] + wait / 2
+    host_f = ops * c["host"] + wait / 3
+    host_b = c["hostb"] * ops * c["host"] + wait * 2 / 3
     full = q["rc"] == 2
     ms = (1 - dense_share) * c["msync"]
     lf = pmax(dev_f, host_f, c["corner"]) + ms
@@ -198,11 +199,12 @@ def time(q, c, detail=False):
     rs = ring(q, c, gb * mp, dp, dspan, 1.0)
     ar = ring(q, c, gb * mp, dp, dspan, 2.0)
     ntens = np.where(q["fsdp"] > 0, q["L"] + 1, np.where(eag, 9 * np.maximum(q["n0"], q["nm"]) + 2, 4))
-    hop = np.where(dspan > 1, HOP * dp, 0)  # a gather is always a ring: latency a rank and tensor
+    hop = np.where(dspan > 1, HOP, 0)  # a gather is tensor by tensor
     ag = ring(q, c, 2 * mp, dp, dspan, 1.0) + ntens * hop
     hide = np.where(q["ovl"] > 0, c["ovl"] * q["nl"] * lb, 0)
     red = np.where((q["zero"] >= 1) & (q["ovl"] > 0), rs, ar)
-    red = np.maximum(red - hide, 0.05 * red)
+    alone = (q["zero"] >= 1) & (q["nano"] > 0)  # nanotron overlaps all-reduces alone, not the scatter of ZeRO
+    red = np.where(alone, red, np.maximum(red - hide, 0.05 * red))
     agt = np.where(q["zero"] >= 1, np.where((q["ovl"] > 0) & (q["nano"] == 0), np.maximum(ag - c["ovl"] * q["n0"] * lf, 0.05 * ag), ag), 0)
     # FSDP: gather twice and scatter once a micro-batch, hidden by the layers
     fs = q["zero"] == 3

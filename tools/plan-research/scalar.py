@@ -68,7 +68,7 @@ def step_time(r, c):
             inside = 2 * rt * h * (r["ep"] - 1) / r["ep"] / nvl
             hit = es * (1 - (1 - 1 / es) ** k)
             outside = 2 * T / tp * h * hit * (es - 1) / es / (r["bwr"] * c["net"])
-            exch = (1 - x) * (max(inside, outside) + c["nlat"] * r["ep"] / 4)
+            exch = (1 - x) * (max(inside, (1.0 if r["eager"] else 0.25) * outside) + c["nlat"] * r["ep"] / 4)
     g += x * mlp + (1 - x) * ex
     nf = (not r["flash"]) and (r["b"] * r["a"] / tp) % 4 != 0
     if r["flash"]:
@@ -89,8 +89,8 @@ def step_time(r, c):
     dev_b = 2 * g + (2.5 if r["flash"] else 2) * at + 2 * el + 2 * ar + (ar if r["sp"] else 0) + 2 * exch + 2 * cpt
     ops = (40 + c["hosttp"] * math.log2(tp) + 20 * nf + 40 * (1 - x)) * (1 if r["eager"] else c["fuse"])
     W = c["ppx"] * tp if r["nano"] and pp > 1 and nodes > 1 and tp > 1 else 0.0
-    lf = pmax(dev_f, ops * c["host"] + W / 2, c["corner"]) + (1 - x) * c["msync"]
-    lb = pmax(dev_b, c["hostb"] * ops * c["host"] + W / 2, c["corner"]) + (1 - x) * c["msync"]
+    lf = pmax(dev_f, ops * c["host"] + W / 3, c["corner"]) + (1 - x) * c["msync"]
+    lb = pmax(dev_b, c["hostb"] * ops * c["host"] + W * 2 / 3, c["corner"]) + (1 - x) * c["msync"]
     if r["rc"] == 2:
         lb += lf - (c["early"] * gemm(r, c, T, h, f / tp) if r["fsdp"] else 0)
     if r["rc"] == 1:
@@ -120,14 +120,15 @@ def step_time(r, c):
     if all_dp > 1:
         span = min(max(math.ceil(all_dp * tp / dom), 1), all_dp)
         N = L + 1 if r["fsdp"] else 9 * max(n0, nm) + 2 if r["eager"] else 4
-        ag = ring(r, c, 2 * D, all_dp, span, 1) + (2.5e-6 * all_dp * N if span > 1 else 0)
+        ag = ring(r, c, 2 * D, all_dp, span, 1) + (1.5e-4 * N if span > 1 else 0)
         gb = 4 if r["g32"] else 2
         if z == 3:
             per, comp = 3 * ag, lm * lay
             dpt = m * (max(per - comp, 0) + (1 - min(c["ovl"], 1)) * min(per, comp))
         else:
             red = ring(r, c, gb * D, all_dp, span, 1 if z >= 1 and r["ovl"] else 2)
-            red = max(red - (c["ovl"] * nl * lb if r["ovl"] else 0), 0.05 * red)
+            if not (z >= 1 and r["nano"]):
+                red = max(red - (c["ovl"] * nl * lb if r["ovl"] else 0), 0.05 * red)
             agt = 0.0
             if z >= 1:
                 agt = max(ag - c["ovl"] * n0 * lf, 0.05 * ag) if r["ovl"] and not r["nano"] else ag
