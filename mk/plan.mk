@@ -2,7 +2,7 @@
 # The planner's search:
 #
 #   make bench-plan                    configurations a second, size and time of the whole space
-#   make bench-plan CALCULON=DIR BENCH_PYTHON=venv/bin/python   calculon beside it (a checkout; numpy)
+#   make bench-plan CALCULON=DIR BENCH_PYTHON=venv/bin/python   calculon beside it (a checkout; numpy, pandas)
 #   make test-plan-callgrind           no call of the allocator inside the loops, and instructions
 #                                      a configuration, counted by callgrind
 PLAN_MODEL ?= gpt3-175b

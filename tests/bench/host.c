@@ -6,6 +6,8 @@
  * CPU time of this thread for each source and for all of one second (a source with a longer period
  * counts by its share), and the bytes allocated in a sample once every device is known: none.
  * Allocations are counted by standing before the allocator. */
+#include "count_alloc.h"
+
 #include "metrics/collect.h"
 #include "os/clock.h"
 
@@ -15,29 +17,6 @@
 #include <string.h>
 
 enum { SOURCES_MAX = 32, WARM_UP = 3, ROUNDS_DEFAULT = 200 };
-
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t count, size_t size);
-extern void *__libc_realloc(void *p, size_t size);
-static atomic_size_t allocated;
-
-void *malloc(size_t size)
-{
-    atomic_fetch_add(&allocated, size);
-    return __libc_malloc(size);
-}
-
-void *calloc(size_t count, size_t size)
-{
-    atomic_fetch_add(&allocated, count * size);
-    return __libc_calloc(count, size);
-}
-
-void *realloc(void *p, size_t size)
-{
-    atomic_fetch_add(&allocated, size);
-    return __libc_realloc(p, size);
-}
 
 static int by_time(const void *a, const void *b)
 {

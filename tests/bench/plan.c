@@ -7,6 +7,8 @@
  * time were computed, and the best of the rounds is taken: others use this machine too.  space_s is
  * of all cores, by the wall clock.  Bytes allocated inside the loops are counted by standing before
  * the allocator: none. */
+#include "count_alloc.h"
+
 #include "base/str.h"
 #include "os/clock.h"
 #include "plan/search.h"
@@ -17,29 +19,6 @@
 #include <unistd.h>
 
 enum { RATE_WANTED = 2000000, SIZE_WANTED = 952776, SPACE_S_WANTED = 2, ROUNDS = 5 };
-
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t count, size_t size);
-extern void *__libc_realloc(void *p, size_t size);
-static atomic_size_t allocated;
-
-void *malloc(size_t size)
-{
-    atomic_fetch_add(&allocated, size);
-    return __libc_malloc(size);
-}
-
-void *calloc(size_t count, size_t size)
-{
-    atomic_fetch_add(&allocated, count * size);
-    return __libc_calloc(count, size);
-}
-
-void *realloc(void *p, size_t size)
-{
-    atomic_fetch_add(&allocated, size);
-    return __libc_realloc(p, size);
-}
 
 struct during { /* allocated between the first and the last report of progress */
     size_t first, last;

@@ -103,7 +103,7 @@ def main():
     try:
         rate, size, valid, best = run_calculon(pathlib.Path(folder), float(seconds), model, int(gpus), int(batch))
     except (ImportError, OSError) as e:
-        print(f"calculon is not run: {e} (BENCH_PYTHON=DIR/bin/python names a Python that has numpy)")
+        print(f"calculon is not run: {e} (BENCH_PYTHON=DIR/bin/python names a Python that has numpy and pandas)")
         return 0
     print(f"calculon: {size} configurations would take {size / rate:.0f} s on one core; {100 * valid:.1f} % of those tried "
           f"are valid; its best of them takes {best:.2f} s a step" if best else "calculon: nothing it tried is valid")

@@ -342,7 +342,7 @@ enum {
 };
 
 struct cache {
-    char folder[64], file[400], library[80]; /* library: what plays cuBLASLt */
+    char folder[64], file[400], lib[80]; /* lib: what plays cuBLASLt */
 };
 
 static void cache_open(struct cache *c)
@@ -357,13 +357,13 @@ static void cache_library(struct cache *c, size_t bytes, const char *us)
 {
     FILE *f;
 
-    (void)snprintf(c->library, sizeof(c->library), "%s.so", c->folder);
-    f = fopen(c->library, "wb");
+    (void)snprintf(c->lib, sizeof(c->lib), "%s.so", c->folder);
+    f = fopen(c->lib, "wb");
     assert_non_null(f);
     for (size_t i = 0; i < bytes; i++)
         (void)fputc('x', f);
     (void)fclose(f);
-    (void)setenv("FAKE_LT", c->library, 1);
+    (void)setenv("FAKE_LT", c->lib, 1);
     (void)setenv("FAKE_LT_US", us, 1);
 }
 
@@ -412,8 +412,8 @@ static void cache_close(struct cache *c)
     while (cache_files(c))
         CHECK(unlink(c->file) == 0);
     CHECK(rmdir(c->folder) == 0);
-    if (c->library[0])
-        (void)unlink(c->library);
+    if (c->lib[0])
+        (void)unlink(c->lib);
     for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
         (void)unsetenv(ours[i]);
 }
@@ -508,7 +508,7 @@ TEST(choices_are_kept_and_read_again)
     CHECK(choices_with(e, ": cublaslt, 5.00 us") == CHOICES_LT);
     cache_text(&cache, first);
     CHECK(strstr(first, " lt 5.00 0000000000000042 0000000000000000"));
-    CHECK(strstr(first, "\nlibrary 000000000000000a ") && strstr(first, cache.library));
+    CHECK(strstr(first, "\nlibrary 000000000000000a ") && strstr(first, cache.lib));
     compare_buckets(&b, e);
     eng_free(e);
     (void)setenv("FAKE_LT_US", "100", 1); /* what is known is not measured again */
@@ -521,7 +521,7 @@ TEST(choices_are_kept_and_read_again)
     CHECK(strstr(again, "\nlibrary 000000000000000b ") && !strstr(again, " lt "));
     (void)setenv("FAKE_LT_US", "5", 1); /* it is the same, so nothing is measured */
     CHECK(choices_loaded(&b, ": sm90, 10.00 us") == CHOICES);
-    (void)unlink(cache.library); /* it is gone, and comes again */
+    (void)unlink(cache.lib); /* it is gone, and comes again */
     (void)unsetenv("FAKE_LT");
     CHECK(choices_loaded(&b, ": sm90") == CHOICES);
     cache_text(&cache, again);

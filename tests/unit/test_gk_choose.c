@@ -244,7 +244,7 @@ TEST(lines_are_strict)
     CHECK(parse_summed(&d, good) && d.count == 3 && d.entries[2].way.parts == 8);
     CHECK(parse_summed(&d, HEAD) && d.count == 0 && choose_library_same(&d));
     CHECK(parse_summed(&d, TOP "library 0000000000000001 0000000000000002 /a b\n"));
-    CHECK(!strcmp(d.library.path, "/a b") && d.library.size == 1 && d.library.changed_ns == 2);
+    CHECK(!strcmp(d.lib.path, "/a b") && d.lib.size == 1 && d.lib.changed_ns == 2);
     CHECK(!choose_library_same(&d));
     CHECK(!choose_parse(&d, good, strlen(good), err) && strstr(err, "damaged"));
 }
@@ -318,12 +318,12 @@ TEST(the_library)
     len = choose_format(&c, text, sizeof(text));
     choose_init(&d, "v 1/x");
     CHECK(choose_parse(&d, text, len, err) && choose_library_same(&d));
-    CHECK(!strcmp(d.library.path, lib));
+    CHECK(!strcmp(d.lib.path, lib));
     choose_use_library(&d, lib);
     CHECK(!d.changed && write(fd, "2", 1) == 1 && !choose_library_same(&d));
     CHECK(!close(fd) && !unlink(lib) && !choose_library_same(&d));
     choose_use_library(&d, lib);
-    CHECK(!d.library.path[0] && choose_library_same(&d));
+    CHECK(!d.lib.path[0] && choose_library_same(&d));
 }
 
 TEST(no_folder_for_it)

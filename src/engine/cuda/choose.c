@@ -93,18 +93,18 @@ static bool library_same(const struct choose_library *a, const struct choose_lib
 
 bool choose_library_same(const struct choose *c)
 {
-    struct choose_library now = library_of(c->library.path);
+    struct choose_library now = library_of(c->lib.path);
 
-    return library_same(&now, &c->library);
+    return library_same(&now, &c->lib);
 }
 
 void choose_use_library(struct choose *c, const char *path)
 {
     struct choose_library l = library_of(path);
 
-    if (library_same(&l, &c->library))
+    if (library_same(&l, &c->lib))
         return;
-    c->library = l;
+    c->lib = l;
     c->changed = c->changed || c->count > 0;
     c->count = 0;
 }
@@ -347,13 +347,13 @@ bool choose_parse(struct choose *c, const char *text, size_t len, char err[CHOOS
 
     c->count = 0;
     c->changed = false;
-    c->library = (struct choose_library){ .path = "" };
+    c->lib = (struct choose_library){ .path = "" };
     if (!body)
         return say(err, "choices are damaged:", "the sum is not that of the lines");
     if (!p)
         return say(err, "choices are of another version than", c->stamp);
-    if (!line || !parse_library(p, line, &c->library)) {
-        c->library = (struct choose_library){ .path = "" };
+    if (!line || !parse_library(p, line, &c->lib)) {
+        c->lib = (struct choose_library){ .path = "" };
         return say(err, "choices are not understood:", "line 2");
     }
     p = line + 1;
@@ -395,7 +395,7 @@ size_t choose_format(const struct choose *c, char *out, size_t cap)
     size_t used = n > 0 ? (size_t)n : cap;
 
     if (used < cap)
-        used += format_library(&c->library, out + used, cap - used);
+        used += format_library(&c->lib, out + used, cap - used);
     for (size_t i = 0; i < c->count && used < cap; i++) {
         const struct choose_entry *e = &c->entries[i];
 
@@ -517,7 +517,7 @@ void choose_merge(struct choose *c, const char *path)
     if (!other)
         return;
     choose_init(other, c->stamp);
-    if (choose_read(other, path, why) && library_same(&other->library, &c->library))
+    if (choose_read(other, path, why) && library_same(&other->lib, &c->lib))
         for (size_t i = 0; i < other->count && c->count < CHOOSE_ENTRIES_MAX; i++)
             if (!choose_find(c, &other->entries[i].key))
                 c->entries[c->count++] = other->entries[i];

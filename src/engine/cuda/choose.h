@@ -77,7 +77,7 @@ struct choose_library {
 struct choose {
     struct choose_entry entries[CHOOSE_ENTRIES_MAX];
     size_t count;
-    struct choose_library library;
+    struct choose_library lib;
     char stamp[CHOOSE_STAMP_MAX];
     bool changed; /* since it was read or written */
 };

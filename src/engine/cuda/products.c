@@ -262,7 +262,7 @@ static bool lt_wanted(const struct net *e)
         if (!found || found->way.impl == CHOOSE_LT)
             return true;
     }
-    return !c->library.path[0];
+    return !c->lib.path[0];
 }
 
 static void keep(struct net *e)
