@@ -155,9 +155,10 @@ struct cu_slot {
     size_t stage_bytes;
     float *back; /* pinned: what comes back */
     size_t back_bytes;
-    float *graph_back;   /* pinned, of one size for good, since graphs hold it: small results */
-    const float *result; /* of the pass under way: back or graph_back */
-    cudaEvent_t done;
+    float *graph_back;     /* pinned, of one size for good, since graphs hold it: small results */
+    const float *result;   /* of the pass under way: back or graph_back */
+    struct region vectors; /* of a pass that is no graph, until they are copied back */
+    cudaEvent_t sent, computed, done;
     bool busy;
     uint32_t *pick; /* owned: the batch's sequences in this pass, in their order */
     size_t picked;
@@ -210,6 +211,7 @@ struct net {
     struct eng base;
     struct gpu *gpu;
     cudaStream_t stream;
+    cudaStream_t up, down; /* copies of large passes, beside the layers of another one */
     enum eng_dtype dtype;
     enum gk_type type; /* of 16 bits: tables and activations */
     bool invariant;    /* one algorithm a matrix */
@@ -278,7 +280,7 @@ struct cu_pass {
     const unsigned char *block;   /* on the device */
     struct cu_layout at;
     enum eng_want want;
-    float *to; /* (optional) pinned: where the last kernel leaves the results */
+    float *to; /* (optional) where the last kernel leaves the results: pinned, or the slot's */
     /* (optional) before each product: the rows it takes, [tokens][n], 16 bits */
     cudaError_t (*seen)(void *arg, size_t layer, enum cu_product of, const void *x, int n);
     void *arg;

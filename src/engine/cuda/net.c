@@ -303,6 +303,10 @@ void net_release(struct net *e)
         (void)cudaEventDestroy(e->ended);
     if (e->stream)
         (void)cudaStreamDestroy(e->stream);
+    if (e->up)
+        (void)cudaStreamDestroy(e->up);
+    if (e->down)
+        (void)cudaStreamDestroy(e->down);
     if (e->aside)
         (void)cudaFreeHost(e->aside);
     free(e->layers);

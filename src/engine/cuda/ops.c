@@ -149,6 +149,8 @@ static void op_unload(struct eng *base)
         (void)cudaSetDevice(e->gpu->index);
         if (e->stream)
             (void)cudaStreamSynchronize(e->stream);
+        if (e->down)
+            (void)cudaStreamSynchronize(e->down);
     }
     net_release(e);
     free(e);
@@ -166,6 +168,10 @@ static enum rc open_gpu(struct net *e, struct err *err)
            cu_ok(&t, cudaFree(NULL), "cudaFree", "nothing") &&
            cu_ok(&t, cudaStreamCreateWithFlags(&e->stream, cudaStreamNonBlocking),
                  "cudaStreamCreate", "a model") &&
+           cu_ok(&t, cudaStreamCreateWithFlags(&e->up, cudaStreamNonBlocking), "cudaStreamCreate",
+                 "a model") &&
+           cu_ok(&t, cudaStreamCreateWithFlags(&e->down, cudaStreamNonBlocking), "cudaStreamCreate",
+                 "a model") &&
            cu_ok(&t, cudaEventCreate(&e->began), "cudaEventCreate", "a model") &&
            cu_ok(&t, cudaEventCreate(&e->ended), "cudaEventCreate", "a model"));
     return t.rc;

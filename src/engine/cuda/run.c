@@ -6,10 +6,13 @@
  * must know of a pass stands in one block of pinned memory (counts, ids, positions, starts, tiles
  * of attention, types), which one copy takes over; one copy brings the results back.  (Kernels do
  * both where there is little to copy.)  There are two such slots: while the device works on one
- * pass the next is staged.
+ * pass the next is staged, and copies of large passes have streams of their own, so that they run
+ * beside the layers of another.
  *
- *     stage 0 | copy, layers, copy back 0 .....|
- *               stage 1 | (waits on the stream) | copy, layers, copy back 1 .....
+ *     host    stage 0 | stage 1        | hand over 0, stage 2   |
+ *     up              | 0 |    | 1 |                    | 2 |
+ *     layers              | 0 ........ | 1 ................ | 2 ...
+ *     down                             | 0 |                | 1 |
  *
  * In the steady state nothing is allocated: room grows with the largest pass so far. */
 #include "engine/cuda/cuda_int.h"
@@ -46,6 +49,27 @@ static enum rc pinned(struct net *e, void **p, size_t *have, size_t want, struct
     return RC_OK;
 }
 
+/* Bytes of the vectors or scores of the largest pass. */
+static size_t vectors_most(const struct net *e)
+{
+    const struct model *m = e->base.model;
+    size_t width = cu_max(net_width(m, ENG_VECTORS), net_width(m, ENG_SCORES));
+
+    return CU_PASS_SEQUENCES * width * sizeof(float);
+}
+
+static bool event_new(cudaEvent_t *out, struct cu_try *t)
+{
+    return cu_ok(t, cudaEventCreateWithFlags(out, cudaEventDisableTiming), "cudaEventCreate",
+                 "a batch");
+}
+
+static void event_free(cudaEvent_t e)
+{
+    if (e)
+        (void)cudaEventDestroy(e);
+}
+
 enum rc net_slots_open(struct net *e, struct err *err)
 {
     size_t tokens = e->pass_tokens, sequences = CU_PASS_SEQUENCES;
@@ -62,8 +86,10 @@ enum rc net_slots_open(struct net *e, struct err *err)
         if (t.rc == RC_OK)
             t.rc = region_commit(&s->block, most, e->stream, err);
         if (t.rc == RC_OK)
-            (void)(cu_ok(&t, cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming),
-                         "cudaEventCreate", "a batch") &&
+            t.rc = region_open(e->gpu, "vectors", vectors_most(e), &s->vectors, err);
+        if (t.rc == RC_OK)
+            (void)(event_new(&s->sent, &t) && event_new(&s->computed, &t) &&
+                   event_new(&s->done, &t) &&
                    cu_ok(
                        &t,
                        cudaHostAlloc((void **)&s->graph_back, CU_GRAPH_BACK, cudaHostAllocDefault),
@@ -84,8 +110,10 @@ void net_slots_close(struct net *e)
             (void)cudaFreeHost(s->back);
         if (s->graph_back)
             (void)cudaFreeHost(s->graph_back);
-        if (s->done)
-            (void)cudaEventDestroy(s->done);
+        region_close(&s->vectors);
+        event_free(s->sent);
+        event_free(s->computed);
+        event_free(s->done);
         free(s->pick);
         *s = (struct cu_slot){ 0 };
     }
@@ -277,7 +305,11 @@ static enum rc prepare(struct net *e, const struct part *part, enum eng_want wan
     rc = net_room(e, roomy(tokens, e->pass_tokens), roomy(sequences, CU_PASS_SEQUENCES), err);
     if (rc == RC_OK)
         rc = pinned(e, (void **)&s->stage, &s->stage_bytes, p.at.bytes, err);
-    if (rc == RC_OK && want != ENG_TOKENS && !p.to)
+    if (rc == RC_OK && want != ENG_TOKENS && !p.counted) {
+        rc = region_commit(&s->vectors, part->sequences * width * sizeof(float), e->stream, err);
+        p.to = (float *)(void *)s->vectors.base;
+    }
+    if (rc == RC_OK && want != ENG_TOKENS && p.to != s->graph_back)
         rc = pinned(e, (void **)&s->back, &s->back_bytes, part->sequences * width * sizeof(float),
                     err);
     if (rc == RC_OK)
@@ -339,6 +371,13 @@ static bool launch(struct net *e, const struct cu_pass *p, int slot, struct cu_t
     return t->rc == RC_OK;
 }
 
+/* What comes next on `then` waits for what is on `first` now. */
+static bool behind(cudaStream_t then, cudaStream_t first, cudaEvent_t mark, struct cu_try *t)
+{
+    return cu_ok(t, cudaEventRecord(mark, first), "cudaEventRecord", "a batch") &&
+           cu_ok(t, cudaStreamWaitEvent(then, mark, 0), "cudaStreamWaitEvent", "a batch");
+}
+
 /* The batch onto the device: a small one by a kernel, which starts sooner than a copy. */
 static bool send(struct net *e, const struct cu_pass *p, struct cu_slot *s, struct cu_try *t)
 {
@@ -346,21 +385,24 @@ static bool send(struct net *e, const struct cu_pass *p, struct cu_slot *s, stru
 
     if (p->counted)
         return cu_ok(t, gk_fetch(s->stage, s->block.base, bytes, e->stream), "launch", "a batch");
-    return cu_ok(t,
-                 cudaMemcpyAsync(s->block.base, s->stage, bytes, cudaMemcpyHostToDevice, e->stream),
-                 "cudaMemcpyAsync", "a batch");
+    return cu_ok(t, cudaMemcpyAsync(s->block.base, s->stage, bytes, cudaMemcpyHostToDevice, e->up),
+                 "cudaMemcpyAsync", "a batch") &&
+           behind(e->stream, e->up, s->sent, t);
 }
 
 /* The results back, where the last kernel does not leave them there. */
 static bool take(struct net *e, const struct cu_pass *p, struct cu_slot *s, struct cu_try *t)
 {
-    s->result = p->to ? p->to : s->back;
-    return (p->to || cu_ok(t,
-                           cudaMemcpyAsync(s->back, net_result(e, p->want),
-                                           s->picked * s->width * sizeof(float),
-                                           cudaMemcpyDeviceToHost, e->stream),
+    bool there = p->to == s->graph_back; /* where the last kernel left them */
+    const float *from = p->to ? p->to : net_result(e, p->want);
+    size_t bytes = s->picked * s->width * sizeof(float);
+    cudaStream_t on = p->counted ? e->stream : e->down;
+
+    s->result = there ? p->to : s->back;
+    return (p->counted || behind(e->down, e->stream, s->computed, t)) &&
+           (there || cu_ok(t, cudaMemcpyAsync(s->back, from, bytes, cudaMemcpyDeviceToHost, on),
                            "cudaMemcpyAsync", "vectors")) &&
-           cu_ok(t, cudaEventRecord(s->done, e->stream), "cudaEventRecord", "a batch");
+           cu_ok(t, cudaEventRecord(s->done, on), "cudaEventRecord", "a batch");
 }
 
 static enum rc run_part(struct net *e, const struct part *part, enum eng_want want, int slot,
