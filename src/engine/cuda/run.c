@@ -405,6 +405,13 @@ static bool take(struct net *e, const struct cu_pass *p, struct cu_slot *s, stru
            cu_ok(t, cudaEventRecord(s->done, on), "cudaEventRecord", "a batch");
 }
 
+static void drain(struct net *e)
+{
+    (void)cudaStreamSynchronize(e->up);
+    (void)cudaStreamSynchronize(e->stream);
+    (void)cudaStreamSynchronize(e->down);
+}
+
 static enum rc run_part(struct net *e, const struct part *part, enum eng_want want, int slot,
                         float *out, struct err *err)
 {
@@ -471,7 +478,7 @@ enum rc net_run(struct net *e, const struct eng_batch *b, enum eng_want want, fl
     if (t.rc == RC_OK)
         t.rc = profile_read(e, err);
     if (t.rc != RC_OK) /* what is still under way ends before its memory is used again */
-        (void)cudaStreamSynchronize(e->stream);
+        drain(e);
     return t.rc;
 }
 
