@@ -48,7 +48,7 @@ RERANK_RATIO = 1.3  # times the best of PyTorch
 ALSO = ["invariant", "vs_cpu", "load", "swap", "http"]
 VS_CPU, HTTP_RPS, HTTP_P99_MS, LOAD_S, SWAP_MS = 50, 20000, 10, 1.0, 60
 SAMPLE = 32  # every so many-th text of the corpus for the CPU
-CLIENTS, CLIENT_PROCESSES, HTTP_SECONDS = 100, 4, 4
+CLIENTS, CLIENT_PROCESSES, HTTP_SECONDS, HTTP_WINDOWS = 100, 4, 3, 3
 SHORT_WORDS = (4, 24)
 
 
@@ -282,17 +282,19 @@ def http(b):
     short_texts(texts)
     server, url = start_server(b, server_cores, *b.args.serve.split())
     try:
-        rps, p99, errors = drive(b, url, clients, texts)
+        windows = [drive(b, url, clients, texts) for _ in range(HTTP_WINDOWS)]
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(60)
+    rps, p99, _ = sorted(windows, key=lambda w: w[1])[HTTP_WINDOWS // 2]  # others share the machine: the middle one
+    errors = sum(w[2] for w in windows)
     b.results.add("gpu.http_p99_ms", p99, "ms", HTTP_P99_MS, p99 < HTTP_P99_MS)
     b.results.add("gpu.http_errors", errors, "requests", 0, errors == 0)
     b.results.add("gpu.http_rps", rps, "requests/s", HTTP_RPS, rps >= HTTP_RPS and p99 < HTTP_P99_MS)
 
 
 def beside(b, parts):
-    for part, seconds in (("load", 3), ("http", HTTP_SECONDS + 5), ("vs_cpu", 10), ("swap", 3), ("invariant", 4)):
+    for part, seconds in (("load", 3), ("http", HTTP_WINDOWS * (HTTP_SECONDS + 1) + 5), ("vs_cpu", 10), ("swap", 3), ("invariant", 4)):
         if part not in parts or not b.budget.fits(part, seconds):
             continue
         try:
