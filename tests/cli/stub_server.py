@@ -6,6 +6,7 @@
 Writes its port to PORT-FILE once it listens.
 """
 import http.server
+import itertools
 import json
 import os
 import sys
@@ -13,7 +14,7 @@ import sys
 kind = sys.argv[2] if len(sys.argv) > 2 else "tei"
 token = sys.argv[sys.argv.index("--token") + 1] if "--token" in sys.argv else None
 fail = int(sys.argv[sys.argv.index("--fail") + 1]) if "--fail" in sys.argv else 0
-asked = 0
+asked = itertools.count(1)  # one step, whichever thread takes it
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -40,12 +41,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.reply(200 if doc else 404, doc or {})
 
     def do_POST(self):
-        global asked
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        asked += 1
+        turn = next(asked)
         if token and self.headers.get("Authorization") != "Bearer " + token:
             return self.reply(401, {"error": "who are you?"})
-        if fail and asked % fail == 0:
+        if fail and turn % fail == 0:
             return self.reply(429, {"error": "busy"})
         if self.path == "/embed":
             return self.reply(200, [[0.5, 0.25]] * len(body["inputs"]), x_compute_tokens=5 * len(body["inputs"]))
