@@ -25,7 +25,7 @@ struct plan_choice {
 };
 /* Context, NCCL and fragmentation are in `bytes`: with them a tenth of the GPU has no tensors. */
 #define PLAN_CHOICE_MARGIN 0.05
-#define PLAN_CHOICE_TIE    0.005
+#define PLAN_CHOICE_TIE    0.01
 
 /* The place of the first choice.  Where none leaves the margin free, the emptiest: whether it fits
  * is for the caller to say.  Candidates without a time (not above 0) are left out; `n`: none has
