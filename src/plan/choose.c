@@ -26,7 +26,7 @@ static bool beaten(const struct plan_candidate *c, size_t n, size_t i)
 
 static bool is_better(const struct plan_candidate *a, const struct plan_candidate *b)
 {
-    return a->tp != b->tp ? a->tp < b->tp : a->bytes < b->bytes;
+    return a->cut != b->cut ? a->cut < b->cut : a->bytes < b->bytes;
 }
 
 /* Of those as fast as `step_s`; of those alike the first. */

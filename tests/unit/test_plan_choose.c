@@ -186,7 +186,7 @@ TEST(the_first_choice)
     CHECK(plan_choose_first(c + 4, 1, &rule) == 1);
     CHECK(plan_choose_first(c, 0, &rule) == 0);
     rule = (struct plan_choice){ 80e9, 0.1, 0.005 };
-    /* the third is beaten in time and memory; of tp 2 the emptier */
+    /* the third is beaten in time and memory; of cuts over 2 the emptier */
     CHECK(plan_choose_first(ranks, 5, &rule) == 3);
     rule.tie = 0.0015;
     CHECK(plan_choose_first(ranks, 5, &rule) == 1);

@@ -170,7 +170,7 @@ static void check_choice(const struct force *f, const struct plan_found *found)
             f->all[i].memory + PLAN_KINDS >= least)
             continue;
         least = f->all[i].memory;
-        if (!best || f->all[i].config.tp <= best->config.tp)
+        if (!best || plan_replica_gpus(&f->all[i].config) <= plan_replica_gpus(&best->config))
             best = &f->all[i];
     }
     CHECK(choice && best);
