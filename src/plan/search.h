@@ -15,8 +15,9 @@
  * Precision, optimizer, kernels and the stage split are given, not searched.
  *
  * Order is total (seconds, then memory, then the sizes), so that the answer is the same whatever
- * the number of threads.  The choice is choose.h's: of all within PLAN_CHOICE_TIE of the fastest
- * the one that takes the least memory; its margin is in the limit. */
+ * the number of threads.  The choice is choose.h's: of the front within PLAN_CHOICE_TIE of the
+ * fastest the one that cuts the model over the fewest GPUs, then the emptiest; its margin is in
+ * the limit. */
 #ifndef PLAN_SEARCH_H
 #define PLAN_SEARCH_H
 #include "plan/choose.h"

@@ -145,14 +145,17 @@ void found_merge(struct plan_found *into, const struct plan_found *from)
 
 const struct plan_pick *plan_choice(const struct plan_found *f)
 {
-    size_t at = 0;
+    const struct plan_pick *best = f->front;
 
     if (!f->front_count)
         return NULL;
-    while (at + 1 < f->front_count &&
-           f->front[at + 1].step_s <= f->front[0].step_s * (1 + PLAN_CHOICE_TIE))
-        at++;
-    return &f->front[at];
+    for (size_t i = 1; i < f->front_count; i++) { /* each is emptier than all before */
+        if (f->front[i].step_s > f->front[0].step_s * (1 + PLAN_CHOICE_TIE))
+            break;
+        if (plan_replica_gpus(&f->front[i].config) <= plan_replica_gpus(&best->config))
+            best = &f->front[i];
+    }
+    return best;
 }
 
 const struct plan_pick *plan_runner_up(const struct plan_found *f, const struct plan_config *c)

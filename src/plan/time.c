@@ -74,6 +74,7 @@ void plan_group_of(const struct plan_rates *r, const struct plan_consts *k, doub
     out->latency =
         (tp ? k->c[PLAN_C_XLAT] * gpus : k->c[PLAN_C_XLOG] * log2(span)) + k->c[PLAN_C_NLAT];
     out->hop = k->c[PLAN_C_HOP];
+    out->ring = 2 * k->c[PLAN_C_XLAT] * gpus;
 }
 
 void plan_groups_of(const struct plan_rates *r, const struct plan_consts *k, int32_t tp, int32_t cp,
@@ -142,7 +143,8 @@ static double above(double x)
 }
 
 /* A shard is summed inside its group, and then between the copies of it.  With ZeRO 2 and 3 the
- * gradients of every micro-batch are scattered, because nobody keeps all of them. */
+ * gradients of every micro-batch are scattered, because nobody keeps all of them.  A stack that
+ * sums the gradients of a stage tensor by tensor waits for every rank of the ring with each. */
 static struct traffic replicas(const struct plan_layer_time *l, const struct plan_cut *cut,
                                const struct plan_groups *gs, const struct plan_step *s,
                                double params, double stage)
@@ -166,6 +168,8 @@ static struct traffic replicas(const struct plan_layer_time *l, const struct pla
         reduce = l->grad_bytes * params * g->gather + g->latency + between;
     else
         reduce = 2 * (l->grad_bytes * params * g->reduce + g->latency) + between;
+    if (s->zero == 0 && s->pp > 1 && l->sums_apart)
+        reduce += tensors * g->ring;
     if (s->zero == 2)
         times = s->micro_batches;
     most = times * reduce;

@@ -29,6 +29,7 @@ struct plan_group {
     double gather, reduce; /* seconds a byte: one pass of gather or scatter, of an all-reduce */
     double latency;        /* seconds a pass */
     double hop;            /* seconds a tensor that is gathered across nodes */
+    double ring;           /* seconds a tensor that is summed alone across nodes waits for ranks */
 };
 /* `gpus` of a group on `span` nodes; tp: tensor parallel, whose messages are small. */
 void plan_group_of(const struct plan_rates *r, const struct plan_consts *k, double gpus,
@@ -55,7 +56,7 @@ struct plan_layer_time {
     double part[2][PLAN_PARTS];                  /* of a layer, forward, backward and again */
     double head, embed;                          /* a micro-batch: last and first stage */
     double head_tp, embed_tp;                    /* of them collectives */
-    double send, send_hidden;                    /* a micro-batch to the next stage and back */
+    double send, send_hidden;                    /* a micro-batch to the next stage, and back */
     double tp_hidden, cp_hidden, ep_hidden;      /* a layer */
     double cp;                                   /* ranks that share weights beside dp */
     double micro;                                /* fixed, a micro-batch and stage */
@@ -72,6 +73,7 @@ struct plan_layer_time {
     double hbm, pcie, host_mem;
     double chunk_open; /* of tensor-parallel traffic and sends what is not hidden */
     bool across;       /* the job spans nodes */
+    bool sums_apart;   /* in a pipeline without ZeRO gradients are summed tensor by tensor */
     bool offload_optimizer, offload_params;
 };
 void plan_layer_time_of(const struct plan_model *m, const struct plan_rates *r,

@@ -322,6 +322,7 @@ static void step_constants(const struct work *w, struct plan_layer_time *o)
     o->scatter_hide = o->gather_hide; /* nanotron overlaps all-reduces alone */
     o->zero3_open = 1 - fmin(k[PLAN_C_OVL], 1);
     o->chunk_open = p->fused ? k[PLAN_C_EXPOSED] : 1;
+    o->sums_apart = p->stack == PLAN_STACK_NANOTRON && !p->fused;
     o->hbm = w->r->hbm;
     o->pcie = k[PLAN_C_PCIE];
     o->host_mem = k[PLAN_C_HOSTMEM];
@@ -343,9 +344,9 @@ static void ends_of(const struct work *w, double all_reduce, struct plan_layer_t
     if (w->m->head)
         o->head +=
             3 * gemm(w, w->tokens, vocab, w->h, false) + bytes * w->tokens * vocab / w->r->hbm;
-    half = 2 * w->size * w->tokens * w->h;
+    half = w->size * w->tokens * w->h; /* links are full duplex: activations go as gradients come */
     rate = o->across ? w->r->net * pow(fmax(w->r->nodes, 2) / 2, -k[PLAN_C_PCON]) : w->r->nvl;
-    all = half / w->tp / rate + 2 * (o->across ? k[PLAN_C_XLOG] : k[PLAN_C_NLAT]);
+    all = half / w->tp / rate + k[o->across ? PLAN_C_XLOG : PLAN_C_NLAT];
     if (!w->c->seq_par) /* each rank sends its share; the others' come from inside the node */
         all += half * (1 - 1 / w->tp) / w->r->nvl;
     o->send = all * o->chunk_open;

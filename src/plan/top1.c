@@ -3,6 +3,7 @@
 #include "plan/top1.h"
 
 #include "base/str.h"
+#include "plan/plan_int.h"
 
 #include <math.h>
 
@@ -35,7 +36,8 @@ static void gather(const struct plan_rows *rows, const double *step_s, size_t fr
         seen[i] = true;
         plan_memory_of(&r->model, &r->counts, &r->config, &plan_memory_default, &m);
         o->rows[o->count] = r;
-        o->candidates[o->count++] = (struct plan_candidate){ step_s[i], (double)m.total };
+        o->candidates[o->count++] =
+            (struct plan_candidate){ step_s[i], (double)m.total, plan_replica_gpus(&r->config) };
     }
 }
 

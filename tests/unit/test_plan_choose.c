@@ -168,7 +168,11 @@ TEST(constants_of_memory_are_the_files)
 TEST(the_first_choice)
 {
     static const struct plan_candidate c[] = {
-        { 1.0, 79 * 1e9 }, { 1.2, 70 * 1e9 }, { 1.203, 40 * 1e9 }, { 1.5, 30 * 1e9 }, { 0, 1e9 },
+        { 1.0, 79e9, 1 }, { 1.2, 70e9, 2 }, { 1.203, 40e9, 2 }, { 1.5, 30e9, 1 }, { 0, 1e9, 1 },
+    };
+    static const struct plan_candidate ranks[] = {
+        { 1.0, 50e9, 4 },   { 1.001, 40e9, 2 }, { 1.002, 45e9, 1 },
+        { 1.003, 30e9, 2 }, { 1.004, 20e9, 8 },
     };
     struct plan_choice rule = { 80e9, 0.1, 0.005 };
 
@@ -181,6 +185,11 @@ TEST(the_first_choice)
     CHECK(plan_choose_first(c, 5, &rule) == 3);
     CHECK(plan_choose_first(c + 4, 1, &rule) == 1);
     CHECK(plan_choose_first(c, 0, &rule) == 0);
+    rule = (struct plan_choice){ 80e9, 0.1, 0.005 };
+    /* the third is beaten in time and memory; of cuts over 2 the emptier */
+    CHECK(plan_choose_first(ranks, 5, &rule) == 3);
+    rule.tie = 0.0015;
+    CHECK(plan_choose_first(ranks, 5, &rule) == 1);
 }
 
 TEST_MAIN(cmocka_unit_test(the_fast_half_answers_the_same),

@@ -163,11 +163,16 @@ static void check_front(const struct force *f, const struct plan_found *found)
 static void check_choice(const struct force *f, const struct plan_found *found)
 {
     const struct plan_pick *best = NULL, *choice = plan_choice(found);
+    uint64_t least = UINT64_MAX;
 
-    for (size_t i = 0; i < f->count; i++)
-        if (f->all[i].step_s <= f->all[0].step_s * (1 + PLAN_CHOICE_TIE) &&
-            (!best || f->all[i].memory + PLAN_KINDS < best->memory))
+    for (size_t i = 0; i < f->count; i++) { /* sorted by time, then memory */
+        if (f->all[i].step_s > f->all[0].step_s * (1 + PLAN_CHOICE_TIE) ||
+            f->all[i].memory + PLAN_KINDS >= least)
+            continue;
+        least = f->all[i].memory;
+        if (!best || plan_replica_gpus(&f->all[i].config) <= plan_replica_gpus(&best->config))
             best = &f->all[i];
+    }
     CHECK(choice && best);
     CHECK(same_config(&choice->config, &best->config));
     CHECK(same_pick(choice, best));

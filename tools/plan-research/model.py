@@ -42,7 +42,7 @@ CONST = [
     ("corner", 10.0, 0.3, "sharpness of the corner between device and host"),
 ]
 NAMES = [x[0] for x in CONST]
-START = {"A100": {"tail": 0.4, "nlat": 20e-6, "corner": 5.0, "pcon": 0.4, "early": 0.0}, "H100": {"msync": 1.5e-3, "host": 25e-6}, "B200": {"gemm": 0.52, "fp8": 1.0}}
+START = {"A100": {"tail": 0.4, "nlat": 20e-6, "corner": 5.0, "pcon": 0.5, "early": 0.0}, "H100": {"msync": 1.5e-3, "host": 25e-6}, "B200": {"gemm": 0.52, "fp8": 1.0}}
 HOP = 1.5e-4
 QL, KL = 1536.0, 512.0  # ranks of the latent attention of DeepSeek-V2 and V3
 XLOG = 40e-6
@@ -174,8 +174,8 @@ def time(q, c, detail=False):
     emb = 12 * T * h / (q["hbmr"] * c["hbm"]) + ring(q, c, 2 * T * h, tp, span_tp, 2.0, tpl=True)
     # --- pipeline
     far = q["bwr"] * c["net"] * (np.maximum(nodes, 2) / 2) ** -c["pcon"]
-    p2p = 4 * T * h / tp / np.where(nodes > 1, far, q["nvlr"] * c["nvl"]) + 2 * np.where(nodes > 1, XLOG, c["nlat"])
-    p2p = np.where(pp > 1, hid * (p2p + np.where(q["sp"] > 0, 0, 4 * T * h * (1 - 1 / tp) / (q["nvlr"] * c["nvl"]))), 0)
+    p2p = 2 * T * h / tp / np.where(nodes > 1, far, q["nvlr"] * c["nvl"]) + np.where(nodes > 1, XLOG, c["nlat"])  # full duplex: one way counts
+    p2p = np.where(pp > 1, hid * (p2p + np.where(q["sp"] > 0, 0, 2 * T * h * (1 - 1 / tp) / (q["nvlr"] * c["nvl"]))), 0)
     st0 = q["n0"] * lay + emb + np.where(pp == 1, head, 0)
     stm = q["nm"] * lay
     stl = q["nl"] * lay + head
@@ -202,6 +202,9 @@ def time(q, c, detail=False):
     hop = np.where(dspan > 1, HOP, 0)  # a gather is tensor by tensor
     ag = ring(q, c, 2 * mp, dp, dspan, 1.0) + ntens * hop
     hide = np.where(q["ovl"] > 0, c["ovl"] * q["nl"] * lb, 0)
+    # nanotron without ZeRO in a pipeline sums tensor by tensor, and waits for every rank with each
+    apart = (q["nano"] > 0) & (q["zero"] == 0) & (pp > 1) & (dspan > 1)
+    ar = ar + np.where(apart & (dp > 1), 2 * c["xlat"] * dp * ntens, 0)
     red = np.where((q["zero"] >= 1) & (q["ovl"] > 0), rs, ar)
     alone = (q["zero"] >= 1) & (q["nano"] > 0)  # nanotron overlaps all-reduces alone, not the scatter of ZeRO
     red = np.where(alone, red, np.maximum(red - hide, 0.05 * red))

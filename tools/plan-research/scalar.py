@@ -104,8 +104,8 @@ def step_time(r, c):
         tot = mx
     else:
         far = r["bwr"] * c["net"] * (max(nodes, 2) / 2) ** -c["pcon"]
-        p2p = 4 * T * h / tp / (far if nodes > 1 else nvl) + 2 * (40e-6 if nodes > 1 else c["nlat"])
-        p2p = H * (p2p + (0 if r["sp"] else 4 * T * h * (1 - 1 / tp) / nvl))
+        p2p = 2 * T * h / tp / (far if nodes > 1 else nvl) + (40e-6 if nodes > 1 else c["nlat"])
+        p2p = H * (p2p + (0 if r["sp"] else 2 * T * h * (1 - 1 / tp) / nvl))
         mx = max(n0 * lay + emb, nm * lay, nl * lay + head) + c["mb"] + p2p
         tot = L * lay + emb + head + pp * (c["mb"] + p2p)
     pipe = m * mx + (tot - mx) / v + ((v - 1) * m * p2p if v > 1 else 0)
@@ -127,6 +127,8 @@ def step_time(r, c):
             dpt = m * (max(per - comp, 0) + (1 - min(c["ovl"], 1)) * min(per, comp))
         else:
             red = ring(r, c, gb * D, all_dp, span, 1 if z >= 1 and r["ovl"] else 2)
+            if z == 0 and r["nano"] and pp > 1 and span > 1:
+                red += 2 * c["xlat"] * all_dp * N
             if not (z >= 1 and r["nano"]):
                 red = max(red - (c["ovl"] * nl * lb if r["ovl"] else 0), 0.05 * red)
             agt = 0.0
