@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* choose: which of many configurations to take first.
  *
- * The fastest of those that leave the margin free.  Where others are as fast (within `tie`), of those
- * that no other beats in time and in memory the one that cuts the model over the fewest GPUs, then
- * the emptiest: what a cut costs is what the model of time knows least.  With it no first choice of
- * forty fits to two thirds of the runs crashed on the cells of the Ultra-Scale table (a model on a
- * number of GPUs); the emptiest alone took a run that crashed in most of them.  Wider ties, a bonus
- * for ZeRO 1 over ZeRO 0 and a malus for tensor parallelism or pipelines over the network were tried
- * there too: each made more first choices worse than better.  What is fragile is kept away by the
- * margin. */
+ * The fastest of those that leave the margin free.  Where others are as fast (within `tie`), of
+ * those that no other beats in time and in memory the one that cuts the model over the fewest GPUs,
+ * then the emptiest: what a cut costs is what the model of time knows least.  With it no first
+ * choice of forty fits to two thirds of the runs crashed on the cells of the Ultra-Scale table (a
+ * model on a number of GPUs); the emptiest alone took a run that crashed in most of them.  Wider
+ * ties, a bonus for ZeRO 1 over ZeRO 0 and a malus for tensor parallelism or pipelines over the
+ * network were tried there too: each made more first choices worse than better.  What is fragile is
+ * kept away by the margin. */
 #ifndef PLAN_CHOOSE_H
 #define PLAN_CHOOSE_H
 #include <stddef.h>
