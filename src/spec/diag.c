@@ -94,6 +94,25 @@ void diag_add(struct load *l, int line, int col, const char *fmt, ...)
     };
 }
 
+void spec_diag_at(struct spec_diags *d, const struct spec *s, const void *member, const char *hint,
+                  const char *fmt, ...)
+{
+    struct load l = { .text = s->priv->text, .len = s->priv->text_len, .diags = d };
+    struct spec_pos pos = spec_where(s, member);
+    struct buf b = { 0 };
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_vaddf(&b, fmt, ap);
+    va_end(ap);
+    if (!d->file)
+        d->file = arena_strdup(diags_arena(d), s->priv->file);
+    diag_add(&l, pos.line, pos.col, "%s", buf_str(&b));
+    if (hint)
+        diag_hint(&l, "%s", hint);
+    buf_release(&b);
+}
+
 void diag_hint(struct load *l, const char *fmt, ...)
 {
     struct spec_diags *d = l->diags;

@@ -157,6 +157,8 @@ static const struct spec_row sriov_rows[] = {
     ROW(WORD, "vendor", struct spec_sriov, vendor, .dflt = "15b3",
         .doc = "PCI vendor of the NICs"),
     ROW(WORD, "device", struct spec_sriov, device, .doc = "PCI device id; unset: any"),
+    ROW(STRS, "pfs", struct spec_sriov, pfs,
+        .doc = "interfaces of the machines, one a NIC in the order of interfaces; unset: any"),
     ROW(INT, "vfs", struct spec_sriov, vfs, .dflt = "1", .min = 1, .max = 256,
         .doc = "virtual functions on each NIC"),
     ROW(CHOICE, "ipam", struct spec_sriov, ipam, .dflt = "whereabouts", .choices = ipams,

@@ -120,6 +120,8 @@ enum rc spec_parse(const char *text, size_t len, const char *name, struct spec *
         rc = first_error(l.diags, err);
         spec_free(s);
     } else {
+        s->priv->text = arena_strndup(&s->priv->arena, l.text, l.len);
+        s->priv->text_len = l.len;
         *out = s;
     }
     spec_diags_release(&own);

@@ -321,6 +321,7 @@ struct spec_node { /* a group of equal machines */
 
 struct spec_sriov {
     const char *resource_prefix, *vendor, *device, *network_namespace;
+    struct spec_strs pfs; /* of the machines, one for each NIC; none: any of the vendor's */
     int64_t vfs;
     enum spec_ipam ipam;
     struct spec_pairs node_selector;
@@ -716,6 +717,10 @@ struct spec_diags { /* all zero is an empty one; all in one arena */
     struct spec_diags_mem *mem;
 };
 void spec_diags_release(struct spec_diags *d);
+/* One more, of a spec that was loaded, at the value of `member` (as for spec_where()), with a hint
+ * (NULL: none): for faults that only a later stage can see. */
+void spec_diag_at(struct spec_diags *d, const struct spec *s, const void *member, const char *hint,
+                  const char *fmt, ...) PRINTF_LIKE(5, 6);
 /* As for a terminal: "FILE:LINE:COL: message", the line with a caret, the hint. */
 void spec_diags_print(const struct spec_diags *d, const struct term *term, struct buf *out);
 /* An array of {"line","column","message","hint"}. */

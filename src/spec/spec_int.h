@@ -156,6 +156,8 @@ struct spec_origin {
 struct spec_priv {
     struct arena arena; /* holds the spec itself too */
     const char *file;
+    const char *text; /* the file as it was read; NULL: none */
+    size_t text_len;
     struct spec_origin *origins; /* sorted by address */
     size_t origin_count;
 };
