@@ -105,6 +105,22 @@ void alerts_stats(struct alerts *a, struct alerts_stats *out); /* any thread */
 /* ---- the same rules for Prometheus */
 /* A rules file: what the agent evaluates, under the names that it exports (expo.h).  Rules of
  * which Prometheus sees nothing are left out, with a comment. */
+struct alert_prom { /* how one rule is written */
+    enum expo_names names;
+    const char *only; /* matchers of the rule's series: group=~"gpu"; NULL: none */
+    const char *own;  /* and of its alerts, beside name and severity; NULL: none */
+    bool exact;       /* half of a window must have been seen, as the agent has it; what is not
+                       * exported is computed from what is */
+};
+/* What Prometheus asks; false: it sees nothing of the rule's metric. */
+bool alert_prom_expr(const struct alert_rule *r, const struct alert_prom *o, struct buf *out);
+/* The summary as Prometheus' template. */
+void alert_prom_summary(const struct alert_rule *r, struct buf *out);
+/* The label of a rule's `where`, and its values separated by |; true for "!=". */
+bool alert_where_split(const char *where, const char **out_name, size_t *out_len,
+                       const char **out_values);
+/* A metric's name there, and what a value there is of one in the table; NULL: there is none. */
+const char *alert_prom_name(const char *id, enum expo_names names, double *out_scale);
 void alert_prom_write(const struct alert_rule *rules, size_t count, enum expo_names names,
                       struct buf *out);
 

@@ -18,9 +18,6 @@ bool alert_holds(enum alert_op op, double value, double than);
 double alert_clear_of(const struct alert_rule *r);
 /* Is a series with these labels one that `where` means?  NULL means all. */
 bool alert_where(const char *where, const struct tele_label *labels, size_t count);
-/* The label of `where`, and its values separated by |; true for "!=". */
-bool alert_where_split(const char *where, const char **out_name, size_t *out_len,
-                       const char **out_values);
 const char *tele_label_of(const struct tele_series *s, const char *name); /* NULL: none */
 
 /* ---- alert_text.c */

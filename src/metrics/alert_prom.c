@@ -10,13 +10,34 @@
  *
  * A ratio is A / B.  Hysteresis asks ALERTS whether the alert fires already; a guard is `and`.
  * A count that is made by its first error has no increase in Prometheus: `unless offset` sees
- * it. */
+ * it.  Where the agent waits for half of a window, `and M offset w/2` does: the series must have
+ * been there half a window ago. */
 #include "base/json.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "metrics/alert_int.h"
 
 #include <math.h>
+
+/* What is not exported, but can be computed from what is; %s is the window. */
+static const struct derived {
+    const char *id, *expr;
+    const char *there; /* has the labels of the result */
+} derived[] = {
+    { "host.cpu.util",
+      "100 * (1 - sum without (mode) "
+      "(rate(stoker_cpu_seconds_total{mode=~\"idle|iowait\"%s}[%s])) / "
+      "stoker_cpus)",
+      "stoker_cpus" },
+};
+
+static const struct derived *derived_of(const char *id)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(derived); i++)
+        if (str_eq(derived[i].id, id))
+            return &derived[i];
+    return NULL;
+}
 
 static const char *name_of(const struct tele_metric *m, enum expo_names names)
 {
@@ -31,8 +52,7 @@ static bool is_prom_name(const char *s)
                      strlen(s);
 }
 
-/* The name in Prometheus and what a value there is of one in the table; NULL: it sees nothing. */
-static const char *exported(const char *id, enum expo_names names, double *out_scale)
+const char *alert_prom_name(const char *id, enum expo_names names, double *out_scale)
 {
     const struct tele_metric *m = tele_metric(id);
 
@@ -40,15 +60,29 @@ static const char *exported(const char *id, enum expo_names names, double *out_s
     return m ? name_of(m, names) : is_prom_name(id) ? id : NULL;
 }
 
-static void selector(const struct alert_rule *r, const char *name, struct buf *out)
+/* What stands for the rule in Prometheus. */
+struct form {
+    const struct alert_rule *r;
+    const struct alert_prom *o;
+    const char *metric, *of, *guard;
+    const struct derived *derived; /* then `metric` is what must have been there */
+    double scale, guard_scale;     /* threshold there of one here */
+    double factor;                 /* of the expression; 1: none */
+};
+
+static void selector(const struct form *f, const char *name, struct buf *out)
 {
+    const struct alert_rule *r = f->r;
     const char *label, *values;
     size_t len;
     bool others;
 
     buf_adds(out, name);
-    if (!r->where)
+    if (!r->where) {
+        if (f->o->only)
+            buf_addf(out, "{%s}", f->o->only);
         return;
+    }
     others = alert_where_split(r->where, &label, &len, &values);
     buf_addf(out, "{%.*s%s\"", (int)len, label, others ? "!~" : "=~");
     for (; *values; values++)
@@ -56,26 +90,20 @@ static void selector(const struct alert_rule *r, const char *name, struct buf *o
             buf_addc(out, '.'); /* a value that no collector gives */
         else
             buf_addc(out, *values);
-    buf_adds(out, "\"}");
+    buf_addf(out, "\"%s%s}", f->o->only ? "," : "", f->o->only ? f->o->only : "");
 }
 
-/* What stands for the rule in Prometheus. */
-struct form {
-    const struct alert_rule *r;
-    const char *metric, *of, *guard;
-    double scale, guard_scale; /* threshold there of one here */
-    double factor;             /* of the expression; 1: none */
-    enum expo_names names;
-};
-
-static bool form_of(const struct alert_rule *r, enum expo_names names, struct form *out)
+static bool form_of(const struct alert_rule *r, const struct alert_prom *o, struct form *out)
 {
-    struct form f = { .r = r, .factor = 1, .names = names };
+    struct form f = { .r = r, .o = o, .factor = 1 };
     double of_scale = 1, want;
 
-    f.metric = exported(r->metric, names, &f.scale);
-    f.of = r->of ? exported(r->of, names, &of_scale) : NULL;
-    f.guard = r->guard ? exported(r->guard, names, &f.guard_scale) : NULL;
+    f.metric = alert_prom_name(r->metric, o->names, &f.scale);
+    f.of = r->of ? alert_prom_name(r->of, o->names, &of_scale) : NULL;
+    f.guard = r->guard ? alert_prom_name(r->guard, o->names, &f.guard_scale) : NULL;
+    f.derived = o->exact && !f.metric && !r->of ? derived_of(r->metric) : NULL;
+    if (f.derived)
+        f.metric = f.derived->there;
     if (!f.metric || (r->of && !f.of) || (r->guard && !f.guard))
         return false;
     f.scale /= of_scale;
@@ -93,6 +121,21 @@ static const char *duration(int64_t ns, char out[UNITS_TEXT_MAX])
     return units_duration_exact((uint64_t)(ns / 1000000), out);
 }
 
+static void derived_expr(const struct form *f, struct buf *out)
+{
+    const char *only = f->o->only, *p = f->derived->expr, *at = strstr(p, "%s");
+    char w[UNITS_TEXT_MAX];
+
+    buf_add(out, p, (size_t)(at - p));
+    if (only)
+        buf_addf(out, ",%s", only);
+    p = at + 2;
+    at = strstr(p, "%s");
+    buf_add(out, p, (size_t)(at - p));
+    buf_adds(out, f->r->window_ns ? duration(f->r->window_ns, w) : "1m");
+    buf_adds(out, at + 2);
+}
+
 /* What is compared with the threshold. */
 static void value_expr(const struct form *f, struct buf *out)
 {
@@ -103,12 +146,16 @@ static void value_expr(const struct form *f, struct buf *out)
     bool over = r->how == ALERT_RATE || r->how == ALERT_INCREASE || r->how == ALERT_MEAN;
     char w[UNITS_TEXT_MAX];
 
+    if (f->derived) {
+        derived_expr(f, out);
+        return;
+    }
     if (over)
         buf_addf(out, "%s(%s", functions[r->how], f->of ? "(" : "");
-    selector(r, f->metric, out);
+    selector(f, f->metric, out);
     if (f->of) {
         buf_adds(out, " / ");
-        selector(r, f->of, out);
+        selector(f, f->of, out);
     }
     if (over)
         buf_addf(out, "%s[%s%s])", f->of ? ")" : "", duration(r->window_ns, w), f->of ? ":" : "");
@@ -131,6 +178,23 @@ static void compare(const struct form *f, double than, struct buf *out)
     buf_addf(out, " %s %.12g", op_sign(f->r->op), than * f->scale);
 }
 
+/* The agent knows a mean, a rate or that too little was added when half of the window was seen.
+ * Prometheus spreads what a part of a window added over the whole, so that too little is known
+ * only when all of it was seen, and so is what is computed from a rate. */
+static void seen(const struct form *f, struct buf *out)
+{
+    const struct alert_rule *r = f->r;
+    bool above = r->op == ALERT_ABOVE;
+    bool half = !f->derived && (r->how == ALERT_MEAN || above);
+    char w[UNITS_TEXT_MAX];
+
+    if (!f->o->exact || !r->window_ns || (r->how == ALERT_INCREASE && above))
+        return;
+    buf_adds(out, " and ");
+    selector(f, f->metric, out);
+    buf_addf(out, " offset %s", duration(half ? r->window_ns / 2 : r->window_ns, w));
+}
+
 static bool list_has(const char *list, const char *word, size_t len)
 {
     for (const char *p = list; p && *p;) {
@@ -148,6 +212,10 @@ static void matching(const char *id, const char *also, struct buf *out)
 {
     const struct tele_metric *m = tele_metric(id), *o = also ? tele_metric(also) : NULL;
 
+    if (!m && !also) { /* of an application: what else it is labelled with is not known */
+        buf_adds(out, " and ignoring (alertname, alertstate, severity, metric) ");
+        return;
+    }
     buf_adds(out, " and on (instance");
     for (const char *p = m ? m->labels : NULL; p && *p;) {
         size_t n = strcspn(p, ",");
@@ -167,33 +235,45 @@ static void expr(const struct form *f, struct buf *out)
 
     if (r->how == ALERT_ABSENT) {
         buf_adds(out, "last_over_time(");
-        selector(r, f->metric, out);
+        selector(f, f->metric, out);
         buf_adds(out, "[1h]) unless ");
-        selector(r, f->metric, out);
+        selector(f, f->metric, out);
         return;
     }
     buf_adds(out, f->guard ? "((" : "(");
     compare(f, r->threshold, out);
+    seen(f, out);
     buf_addc(out, ')');
-    if (r->from_zero) {
+    if (r->from_zero && r->op == ALERT_ABOVE) {
         buf_adds(out, " or (");
-        selector(r, f->metric, out);
+        selector(f, f->metric, out);
         buf_addf(out, " > %.12g unless ", r->threshold * f->scale);
-        selector(r, f->metric, out);
+        selector(f, f->metric, out);
         buf_addf(out, " offset %s)", duration(r->window_ns, w));
     }
     if (clear != r->threshold) {
         buf_adds(out, " or (");
         compare(f, clear, out);
         matching(r->metric, NULL, out);
-        buf_addf(out, "ALERTS{alertname=\"%s\",alertstate=\"firing\",severity=\"%s\"})", r->name,
-                 alert_severity_word(r->severity));
+        buf_addf(out, "ALERTS{alertname=\"%s\",alertstate=\"firing\",severity=\"%s\"%s%s})",
+                 r->name, alert_severity_word(r->severity), f->o->own ? "," : "",
+                 f->o->own ? f->o->own : "");
     }
     if (!f->guard)
         return;
     buf_addc(out, ')');
     matching(r->metric, r->guard, out);
     buf_addf(out, "%s %s %.12g", f->guard, op_sign(r->guard_op), r->guard_than * f->guard_scale);
+}
+
+bool alert_prom_expr(const struct alert_rule *r, const struct alert_prom *o, struct buf *out)
+{
+    struct form f;
+
+    if (!form_of(r, o, &f))
+        return false;
+    expr(&f, out);
+    return true;
 }
 
 /* ---- words */
@@ -213,7 +293,7 @@ static void value_template(const char *unit, struct buf *out)
                                       : "");
 }
 
-static void summary(const struct alert_rule *r, struct buf *out)
+void alert_prom_summary(const struct alert_rule *r, struct buf *out)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
@@ -267,7 +347,7 @@ static void write_rule(const struct form *f, struct buf *out)
     buf_addf(out, "        labels:\n          severity: %s\n", alert_severity_word(r->severity));
     buf_adds(out, "        annotations:\n");
     buf_reset(&b);
-    summary(r, &b);
+    alert_prom_summary(r, &b);
     line(out, "          summary", &b);
     if (r->why && *r->why && !strchr(r->why, '{')) {
         buf_adds(out, "          description: ");
@@ -286,11 +366,12 @@ void alert_prom_write(const struct alert_rule *rules, size_t count, enum expo_na
     buf_adds(out, "# The alerts of stoker's node agent for Prometheus 2.42 or later.\n"
                   "groups:\n  - name: stoker\n    rules:\n");
     for (size_t i = 0; i < count; i++) {
+        struct alert_prom o = { .names = names };
         struct form f;
 
         if (rules[i].off)
             continue;
-        if (form_of(&rules[i], names, &f))
+        if (form_of(&rules[i], &o, &f))
             write_rule(&f, out);
         else
             buf_addf(out, "      # %s: the agent alone sees what it is about\n", rules[i].name);
