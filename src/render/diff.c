@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* diff: two texts line by line, as the hunks of a unified diff.
+ *
+ * What both begin and end with is taken off first.  Of the rest the shortest way from one to the
+ * other is looked for as Myers does it: for d = 0, 1, 2 ... edits, how far along each diagonal
+ * k = x - y one comes.  Each round is kept, and the way back through them gives the edits.  Texts
+ * that are more than DIFF_EDITS_MAX edits apart are shown as all lines out, all lines in: right,
+ * only longer than it need be. */
+#include "base/mem.h"
+#include "render/render.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    DIFF_EDITS_MAX = 2000, /* edits of the shortest way; rounds take 4 bytes x its square */
+    DIFF_CONTEXT = 3       /* equal lines around a change */
+};
+
+struct line {
+    const char *p;
+    size_t len; /* with its newline, where it has one */
+    uint32_t hash;
+};
+struct lines {
+    struct line *v; /* owned */
+    size_t count;
+};
+struct edits { /* for each line: is it taken out of a, put into b? */
+    bool *out, *in;
+};
+
+static uint32_t hash_of(const char *p, size_t len)
+{
+    uint32_t h = 2166136261U; /* FNV-1a */
+
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (unsigned char)p[i]) * 16777619U;
+    return h;
+}
+
+static struct lines split(struct render_text t)
+{
+    size_t cap = 16;
+    struct lines l = { .v = xcalloc(cap, sizeof(*l.v)) };
+
+    for (size_t at = 0; at < t.len;) {
+        const char *nl = memchr(t.p + at, '\n', t.len - at);
+        size_t len = nl ? (size_t)(nl - t.p) - at + 1 : t.len - at;
+
+        VEC_GROW(l.v, l.count, cap);
+        l.v[l.count++] = (struct line){ t.p + at, len, hash_of(t.p + at, len) };
+        at += len;
+    }
+    return l;
+}
+
+static bool same(const struct line *a, const struct line *b)
+{
+    return a->hash == b->hash && a->len == b->len && !memcmp(a->p, b->p, a->len);
+}
+
+/* ---- the shortest way ---- */
+
+struct round { /* x reached on each diagonal -d, -d + 2 .. d after d edits */
+    int *x;
+};
+
+static int reached(const struct round *r, int d, int k)
+{
+    return r[d].x[k + d];
+}
+
+/* Does the way to diagonal k in round d come from above, that is by putting a line in? */
+static bool comes_down(const struct round *r, int d, int k)
+{
+    return k == -d || (k != d && reached(r, d - 1, k - 1) < reached(r, d - 1, k + 1));
+}
+
+/* Rounds until the end is reached; returns how many edits it took, -1: more than the limit. */
+static int search(const struct line *a, int n, const struct line *b, int m, struct round *r)
+{
+    for (int d = 0; d <= DIFF_EDITS_MAX && d <= n + m; d++) {
+        r[d].x = xcalloc(2 * (size_t)d + 1, sizeof(*r[d].x));
+        for (int k = -d; k <= d; k += 2) {
+            int x = !d                    ? 0
+                    : comes_down(r, d, k) ? reached(r, d - 1, k + 1)
+                                          : reached(r, d - 1, k - 1) + 1;
+            int y = x - k;
+
+            while (x < n && y >= 0 && y < m && same(&a[x], &b[y])) {
+                x++;
+                y++;
+            }
+            r[d].x[k + d] = x;
+            if (x >= n && y >= m)
+                return d;
+        }
+    }
+    return -1;
+}
+
+static void mark_way(const struct round *r, int d, int n, int m, struct edits e)
+{
+    int x = n, y = m;
+
+    for (; d > 0; d--) {
+        int k = x - y;
+        bool down = comes_down(r, d, k);
+        int from = reached(r, d - 1, down ? k + 1 : k - 1);
+
+        y = from - (down ? k + 1 : k - 1);
+        x = from;
+        if (down)
+            e.in[y] = true;
+        else
+            e.out[x] = true;
+    }
+}
+
+static void mark(const struct line *a, size_t n, const struct line *b, size_t m, struct edits e)
+{
+    struct round *r = xcalloc(DIFF_EDITS_MAX + 1, sizeof(*r));
+    bool fits = n < INT32_MAX / 4 && m < INT32_MAX / 4;
+    int d = fits ? search(a, (int)n, b, (int)m, r) : -1;
+
+    if (d >= 0) {
+        mark_way(r, d, (int)n, (int)m, e);
+    } else {
+        memset(e.out, true, n);
+        memset(e.in, true, m);
+    }
+    for (int i = 0; i <= DIFF_EDITS_MAX; i++)
+        free(r[i].x);
+    free(r);
+}
+
+/* ---- hunks ---- */
+
+static void put_line(struct buf *out, char sign, const struct line *l)
+{
+    buf_addc(out, sign);
+    buf_add(out, l->p, l->len);
+    if (l->p[l->len - 1] != '\n')
+        buf_adds(out, "\n\\ No newline at end of file\n");
+}
+
+static void put_range(struct buf *out, char sign, size_t from, size_t count)
+{
+    /* a range of nothing is named by the line before it */
+    buf_addf(out, " %c%zu", sign, count ? from + 1 : from);
+    if (count != 1)
+        buf_addf(out, ",%zu", count);
+}
+
+struct span { /* lines [a0, a1) of a become [b0, b1) of b */
+    size_t a0, a1, b0, b1;
+};
+
+static void put_hunk(const struct lines *a, const struct lines *b, struct edits e, struct span s,
+                     struct buf *out)
+{
+    buf_adds(out, "@@");
+    put_range(out, '-', s.a0, s.a1 - s.a0);
+    put_range(out, '+', s.b0, s.b1 - s.b0);
+    buf_adds(out, " @@\n");
+    for (size_t i = s.a0, j = s.b0; i < s.a1 || j < s.b1;) {
+        if (i < s.a1 && e.out[i]) {
+            put_line(out, '-', &a->v[i++]);
+        } else if (j < s.b1 && e.in[j]) {
+            put_line(out, '+', &b->v[j++]);
+        } else {
+            put_line(out, ' ', &a->v[i++]);
+            j++;
+        }
+    }
+}
+
+/* The next hunk at or behind (i, j), which stand at equal lines; false: none. */
+static bool next_hunk(const struct lines *a, const struct lines *b, struct edits e, size_t i,
+                      size_t j, struct span *s)
+{
+    size_t quiet = 0; /* equal lines since the last change */
+    size_t before;
+
+    while (i < a->count && j < b->count && !e.out[i] && !e.in[j]) {
+        i++;
+        j++;
+    }
+    if (i == a->count && j == b->count)
+        return false;
+    before = i < DIFF_CONTEXT ? i : DIFF_CONTEXT;
+    before = before < j ? before : j;
+    *s = (struct span){ .a0 = i - before, .b0 = j - before };
+    while ((i < a->count || j < b->count) && quiet <= (size_t)2 * DIFF_CONTEXT) {
+        if (i < a->count && e.out[i]) {
+            i++;
+            quiet = 0;
+        } else if (j < b->count && e.in[j]) {
+            j++;
+            quiet = 0;
+        } else {
+            i++;
+            j++;
+            quiet++;
+        }
+    }
+    quiet = quiet > DIFF_CONTEXT ? quiet - DIFF_CONTEXT : 0; /* beyond the context behind */
+    s->a1 = i - quiet;
+    s->b1 = j - quiet;
+    return true;
+}
+
+static void put_hunks(const struct lines *a, const struct lines *b, struct edits e, struct buf *out)
+{
+    struct span s = { 0 };
+
+    while (next_hunk(a, b, e, s.a1, s.b1, &s)) {
+        assert(s.a1 <= a->count && s.b1 <= b->count);
+        put_hunk(a, b, e, s, out);
+    }
+}
+
+void render_diff_text(struct render_text a, struct render_text b, struct buf *out)
+{
+    struct lines x = split(a), y = split(b);
+    struct edits e = { xcalloc(x.count + 1, sizeof(bool)), xcalloc(y.count + 1, sizeof(bool)) };
+    size_t head = 0, tail = 0;
+
+    while (head < x.count && head < y.count && same(&x.v[head], &y.v[head]))
+        head++;
+    while (tail < x.count - head && tail < y.count - head &&
+           same(&x.v[x.count - tail - 1], &y.v[y.count - tail - 1]))
+        tail++;
+    if (x.count + y.count > 2 * (head + tail)) {
+        mark(x.v + head, x.count - head - tail, y.v + head, y.count - head - tail,
+             (struct edits){ e.out + head, e.in + head });
+        put_hunks(&x, &y, e, out);
+    }
+    free(e.out);
+    free(e.in);
+    free(x.v);
+    free(y.v);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* render: one spec into the files that other programs read.
+ *
+ *     spec (+ inventory) --check--> --target--> set of files in memory --write--> DIR
+ *                                                                     --diff---> what would change
+ *
+ * A target is a pure function: it reads structs and appends files to a set; nothing is opened,
+ * run or asked for, and the same spec gives the same bytes.  A value that a format cannot hold
+ * (a newline in slurm.conf) is refused at its line and column in the spec; all such faults of a
+ * run are reported together, and then nothing is written at all.
+ *
+ * Every value that comes from the spec is followed or preceded, where the format has comments,
+ * by where it stands there: render_from().
+ *
+ * Adding a target: src/render/NAME.c with one `void render_NAME(struct render *r)`, a row in
+ * targets[] of src/render/targets.c, golden files by `make golden-render`. */
+#ifndef RENDER_RENDER_H
+#define RENDER_RENDER_H
+#include "base/buf.h"
+#include "base/err.h"
+#include "spec/spec.h"
+
+struct arena;
+struct hw;
+
+enum {
+    RENDER_FILES_MAX = 20000,  /* files of one run */
+    RENDER_PATH_MAX = 512,     /* bytes of a path below the output folder */
+    RENDER_FILE_MAX = 64 << 20 /* bytes of one file */
+};
+
+struct render_file {
+    char *path; /* owned; relative, '/' between folders, no ".." */
+    struct buf text;
+    bool exec;   /* 0755 instead of 0644 */
+    bool secret; /* 0600: holds or names a secret */
+};
+struct render_set {
+    struct render_file **files; /* owned; sorted by path once render_run() is through */
+    size_t count, cap;
+};
+void render_set_release(struct render_set *set);
+
+struct render { /* what a target is given */
+    const struct spec *spec;
+    const struct hw *inventory; /* NULL: none was given */
+    const struct spec_targets
+        *targets; /* those of the spec, the rest by their defaults; only lustre may be NULL */
+    struct render_set *out;
+    struct spec_diags *diags;
+};
+
+/* --- what a target may call --- */
+
+/* A new file; the caller appends to the text.  The path is a format. */
+struct buf *render_file(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3);
+struct buf *render_script(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3); /* 0755 */
+struct buf *render_secret(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3); /* 0600 */
+
+/* Refuses the run because of the value at `member`, with a hint (NULL: none). */
+void render_refuse(struct render *r, const void *member, const char *hint, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+
+/* "stoker.yaml:12" or "default": where a member's value comes from.  The result is one of a few
+ * static buffers of the thread, good for the line that is being written. */
+const char *render_from(const struct render *r, const void *member);
+
+/* The comment that opens a file: what it is, that it is generated, from which spec and site. */
+void render_head(const struct render *r, struct buf *out, const char *mark, const char *what);
+
+/* --- quoting, quote.c --- */
+
+/* One shell word: as it is when nothing in it is special, else in single quotes. */
+void quote_sh(struct buf *out, const char *s);
+/* A command and its arguments, a blank between words. */
+void quote_sh_words(struct buf *out, const struct spec_strs *command);
+/* May the text stand bare on a line of slurm.conf and its like (no newline, '#', blank, comma,
+ * quote, '=', brackets)? */
+bool slurm_plain(const char *s);
+/* Text for the rest of a comment line: what ends a line in any format, and what no text holds,
+ * becomes a blank or '?'. */
+void quote_comment(struct buf *out, const char *s);
+/* Text for HTML: & < > " ' escaped. */
+void quote_html(struct buf *out, const char *s);
+/* Every $ twice, as compose and Kubernetes write one that stands for itself. */
+const char *quote_dollars(struct arena *a, const char *s);
+/* A name as RFC 1123 wants it (lower case, digits, '-', at most 63): names of the spec that differ
+ * ("world_model") become the same each time ("world-model").  `out` holds SPEC_NAME_MAX + 1. */
+void dns_name(char *out, const char *name);
+
+/* --- YAML out, yaml_out.c: block style, two blanks a level, always quoted where a reader of
+ * YAML 1.1 or 1.2 could take the text for something else --- */
+enum { YAML_OUT_DEPTH_MAX = 32 };
+struct yaml_out {
+    struct buf *buf;
+    int depth;
+    bool seq[YAML_OUT_DEPTH_MAX];          /* is the container at this depth a sequence? */
+    bool empty[YAML_OUT_DEPTH_MAX];        /* has nothing been put into it yet? */
+    bool commented[YAML_OUT_DEPTH_MAX];    /* but a comment? */
+    const char *notes[YAML_OUT_DEPTH_MAX]; /* behind the key of a container */
+    bool same_line;                        /* "- " stands on this line, and its first key follows */
+    const char *note;                      /* behind the next value; borrowed until then */
+};
+void yaml_begin(struct yaml_out *y,
+                struct buf *buf); /* a document: a mapping; "---" before all but the first */
+void yaml_finish(struct yaml_out *y);
+/* `key` is NULL inside a sequence.  A container that stays empty becomes {} or []. */
+void yaml_map(struct yaml_out *y, const char *key);
+void yaml_seq(struct yaml_out *y, const char *key);
+void yaml_end(struct yaml_out *y); /* the innermost container */
+void yaml_str(struct yaml_out *y, const char *key, const char *value);
+void yaml_strf(struct yaml_out *y, const char *key, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void yaml_int(struct yaml_out *y, const char *key, int64_t value);
+void yaml_bool(struct yaml_out *y, const char *key, bool value);
+/* Lines of text, kept as they are: a literal block ("|") where YAML allows it. */
+void yaml_text(struct yaml_out *y, const char *key, const char *text);
+void yaml_strs(struct yaml_out *y, const char *key, const struct spec_strs *items); /* a sequence */
+/* "# note" behind the next value (or the key of the next container). */
+void yaml_note(struct yaml_out *y, const char *note);
+/* A comment line of its own at this depth. */
+void yaml_comment(struct yaml_out *y, const char *text);
+
+/* --- hosts, hosts.c --- */
+/* Machines of a group one by one: "gpu[1-64]" or, without hosts, NAME1 .. NAMEn.  `out` holds
+ * SPEC_NAME_MAX + 12 bytes; false past the end. */
+bool render_host(const struct spec_node *n, int64_t i, char *out, size_t cap);
+/* All of them as one hostlist expression: "gpu[1-64]". */
+void render_hosts(const struct spec_node *n, struct buf *out);
+/* The same one after the other, which is quicker than render_host() for long lists:
+ *     for (render_walk(&w, n); render_walk_next(&w);) use(w.name); */
+struct render_walk {
+    char name[SPEC_NAME_MAX + 12];
+    const struct spec_node *node; /* without a list: NAME1 ..; NULL: a list alone */
+    const char *at;               /* the rest of the list */
+    const char *in, *close, *end; /* the rest of a bracket, its end, the end of its item */
+    const char *item, *open;
+    int64_t next, last; /* of a range */
+    int width;
+};
+void render_walk(struct render_walk *w, const struct spec_node *n);
+void render_walk_list(struct render_walk *w, const char *hosts);
+bool render_walk_next(struct render_walk *w);
+/* Is it a host list, and how many machines does it name?  What is wrong with it, or NULL. */
+const char *render_hosts_fault(const char *hosts, int64_t *out_count);
+
+/* --- targets.c --- */
+struct render_target {
+    const char *name, *what;
+    void (*make)(struct render *r);
+    bool (*in_spec)(const struct spec *s); /* does `all` mean it for this spec? */
+};
+size_t render_target_count(void);
+const struct render_target *render_target_at(size_t i);
+const struct render_target *render_target_find(const char *name);
+
+void render_slurm(struct render *r);
+void render_kubernetes(struct render *r);
+void render_openshift(struct render *r);
+void render_compose(struct render *r);
+void render_systemd(struct render *r);
+void render_prometheus(struct render *r);
+void render_grafana(struct render *r);
+void render_lustre(struct render *r);
+void render_nccl(struct render *r);
+void render_doc(struct render *r);
+
+/* Faults no target could write down rightly: more GPUs asked for than there are, pools larger than
+ * a GPU's memory, a component for containers without an image, a port used twice.  check.c */
+void render_check(struct render *r, const struct render_target *const *targets, size_t count);
+
+/* --- the whole, run.c --- */
+/* RC_PARSE with the faults in `diags` when the spec cannot be rendered; `out` is then empty. */
+enum rc render_run(const struct spec *spec, const struct hw *inventory,
+                   const struct render_target *const *targets, size_t count, struct render_set *out,
+                   struct spec_diags *diags, struct err *err) MUST_USE;
+
+/* --- to the disk and against it: write.c, place.c, diff.c --- */
+enum render_kind { RENDER_NEW, RENDER_CHANGED, RENDER_SAME, RENDER_GONE };
+struct render_change {
+    char *path; /* owned */
+    enum render_kind kind;
+    const struct render_file *file; /* borrowed from the set; NULL: gone */
+    unsigned mode_old, mode_new;    /* permissions; 0: there is none */
+    bool foreign;                   /* what stands there differs, and no run of ours wrote it */
+    bool link;                      /* what stands there is a symbolic link */
+};
+struct render_changes {          /* all zero is an empty one */
+    struct render_change *items; /* sorted by path */
+    size_t count, cap;
+};
+void render_changes_release(struct render_changes *c);
+const char *render_kind_name(enum render_kind kind); /* "new", "changed", "same", "gone" */
+unsigned render_file_mode(const struct render_file *f);
+
+struct render_where {
+    const char *dir;
+    bool force; /* files that others wrote may be replaced */
+    /* Files that an earlier run wrote and this one does not are removed when they are of these
+     * targets; NULL: of any. */
+    const struct render_target *const *only;
+    size_t only_count;
+};
+/* What render_write() would do; a folder that is not there is an empty one. */
+enum rc render_compare(const struct render_set *set, const struct render_where *where,
+                       struct render_changes *out, struct err *err) MUST_USE;
+/* Every file beside its place first, then all renamed: an error before that leaves the folder as
+ * it was.  Files of an earlier run that are no longer rendered are removed (a list of what was
+ * written, DIR/.stoker-render, says which); files of others are never touched unless `force`, and
+ * links in the folder are never followed. */
+enum rc render_write(const struct render_set *set, const struct render_where *where,
+                     struct render_changes *out, struct err *err) MUST_USE;
+/* A unified diff of what render_write() would change, in the form that git apply and patch -p1
+ * take, modes included. */
+enum rc render_diff(const struct render_set *set, const struct render_where *where, struct buf *out,
+                    struct render_changes *changes, struct err *err) MUST_USE;
+
+/* The lines of `a` into those of `b` as hunks of a unified diff; nothing when they are equal. */
+struct render_text {
+    const char *p;
+    size_t len;
+};
+void render_diff_text(struct render_text a, struct render_text b, struct buf *out);
+
+#endif

@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: MIT */
+/* render/write.c and place.c: as a whole or not at all, whichever call of the system fails or is
+ * the last one before the power goes. */
+#include "test.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "os/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- the calls that place.c makes, counted; the one numbered `fault_at` goes wrong ---- */
+
+enum { CRASHED = 77 };
+static int steps, fault_at, renames;
+static bool fault_is_crash;
+
+static bool fault(void)
+{
+    if (++steps != fault_at)
+        return false;
+    if (fault_is_crash)
+        _exit(CRASHED);
+    errno = ENOSPC;
+    return true;
+}
+
+static int step_open(const char *path, int flags)
+{
+    return fault() ? -1 : open(path, flags);
+}
+
+static int step_mkdir(const char *path, mode_t mode)
+{
+    return fault() ? -1 : mkdir(path, mode);
+}
+
+static int step_mkdirat(int fd, const char *path, mode_t mode)
+{
+    return fault() ? -1 : mkdirat(fd, path, mode);
+}
+
+static int step_openat(int fd, const char *path, int flags, mode_t mode)
+{
+    return fault() ? -1 : openat(fd, path, flags, mode);
+}
+
+static int step_fstatat(int fd, const char *path, struct stat *st, int flags)
+{
+    return fault() ? -1 : fstatat(fd, path, st, flags);
+}
+
+static int step_unlinkat(int fd, const char *path, int flags)
+{
+    return fault() ? -1 : unlinkat(fd, path, flags);
+}
+
+static int step_renameat(int a, const char *from, int b, const char *to)
+{
+    if (fault())
+        return -1;
+    renames += strcmp(to, ".stoker-render") != 0;
+    return renameat(a, from, b, to);
+}
+
+static int step_fsync(int fd)
+{
+    return fault() ? -1 : fsync(fd);
+}
+
+static int step_fchmod(int fd, mode_t mode)
+{
+    return fault() ? -1 : fchmod(fd, mode);
+}
+
+static ssize_t step_read(int fd, void *p, size_t len)
+{
+    return fault() ? -1 : read(fd, p, len);
+}
+
+/* Half of it is written when it fails: what a full disk does. */
+static enum rc step_file_write(int fd, const char *path, const void *p, size_t len, struct err *err)
+{
+    enum rc rc = file_write(fd, path, p, len / 2, err);
+
+    if (!rc && fault())
+        return err_sys(err, "cannot write '%s'", path);
+    return rc ? rc : file_write(fd, path, (const char *)p + len / 2, len - len / 2, err);
+}
+
+#define open(p, f)               step_open(p, f)
+#define mkdir(p, m)              step_mkdir(p, m)
+#define mkdirat(d, p, m)         step_mkdirat(d, p, m)
+#define OPENAT_(d, p, f, m, ...) step_openat(d, p, f, m)
+#define openat(d, ...)           OPENAT_(d, __VA_ARGS__, 0, 0)
+#define fstatat(d, p, s, f)      step_fstatat(d, p, s, f)
+#define unlinkat(d, p, f)        step_unlinkat(d, p, f)
+#define renameat(a, f, b, t)     step_renameat(a, f, b, t)
+#define fsync(f)                 step_fsync(f)
+#define fchmod(f, m)             step_fchmod(f, m)
+#define read(f, p, n)            step_read(f, p, n)
+#define file_write               step_file_write
+#include "render/place.c" /* its object in the library stays out: all it has is here */
+#undef open
+#undef mkdir
+#undef mkdirat
+#undef openat
+#undef fstatat
+#undef unlinkat
+#undef renameat
+#undef fsync
+#undef fchmod
+#undef read
+#undef file_write
+
+#include "render/render.h"
+
+/* ---- folders as text ---- */
+
+static struct buf seen;
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int see(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+    struct buf text = { 0 };
+    struct err err = { 0 };
+
+    (void)ftw;
+    if (str_ends(path, "/.stoker-render"))
+        return 0;
+    if (kind == FTW_F)
+        assert_int_equal(file_read(path, 1 << 20, &text, &err), RC_OK);
+    buf_addf(&seen, "%s %o %s\n", path, (unsigned)st->st_mode, buf_str(&text));
+    buf_release(&text);
+    return 0;
+}
+
+/* Every path below `dir` with its mode and text, a line each, sorted; the list aside. */
+static char *snapshot(const char *dir)
+{
+    char *lines[256], *save;
+    size_t n = 0;
+    struct buf out = { 0 };
+
+    buf_reset(&seen);
+    if (file_is_dir(dir))
+        assert_int_equal(nftw(dir, see, 16, FTW_PHYS), 0);
+    if (seen.len)
+        for (char *l = strtok_r(seen.data, "\n", &save); l; l = strtok_r(NULL, "\n", &save))
+            lines[n++] = l;
+    qsort(lines, n, sizeof(*lines), by_name);
+    for (size_t i = 0; i < n; i++)
+        buf_addf(&out, "%s\n", lines[i]);
+    return out.len ? buf_take(&out) : xstrdup("");
+}
+
+/* ---- sets ---- */
+
+static void set_add(struct render_set *set, const char *path, const char *text, bool exec)
+{
+    struct render_file *f = xcalloc(1, sizeof(*f));
+
+    f->path = xstrdup(path);
+    f->exec = exec;
+    f->secret = strstr(path, "secret") != NULL;
+    buf_adds(&f->text, text);
+    VEC_GROW(set->files, set->count, set->cap);
+    set->files[set->count++] = f;
+}
+
+static struct render_set set_a(void)
+{
+    struct render_set s = { 0 };
+
+    set_add(&s, "slurm/conf", "old conf", false);
+    set_add(&s, "slurm/deep/er/gone", "old gone", false);
+    set_add(&s, "slurm/same", "same", true);
+    set_add(&s, "slurm/secret", "old secret", false);
+    return s;
+}
+
+static struct render_set set_b(void)
+{
+    struct render_set s = { 0 };
+
+    set_add(&s, "slurm/conf", "new conf", true);
+    set_add(&s, "slurm/new/er/file", "new file", false);
+    set_add(&s, "slurm/same", "same", true);
+    set_add(&s, "slurm/secret", "new secret", false);
+    return s;
+}
+
+static char root[64]; /* of the test */
+static char dir[80];
+
+static enum rc write_set(struct render_set set, bool force, struct err *err)
+{
+    enum rc rc =
+        render_write(&set, &(struct render_where){ .dir = dir, .force = force }, NULL, err);
+
+    render_set_release(&set);
+    return rc;
+}
+
+static void put(const char *name, const char *text)
+{
+    char path[FILE_PATH_MAX];
+    FILE *f;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void fresh(bool with_old)
+{
+    struct err err = { 0 };
+
+    file_remove_tree(dir);
+    fault_at = 0;
+    if (!with_old)
+        return;
+    assert_int_equal(write_set(set_a(), false, &err), RC_OK);
+    put("theirs", "mine");
+    put("slurm/theirs", "mine too");
+}
+
+/* ---- tests ---- */
+
+static int setup(void **state)
+{
+    (void)state;
+    (void)snprintf(root, sizeof(root), "%s/stoker-write.XXXXXX", /* memory syncs faster */
+                   access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    (void)umask(022);
+    if (!mkdtemp(root))
+        return -1;
+    (void)snprintf(dir, sizeof(dir), "%s/out", root);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    file_remove_tree(root);
+    buf_release(&seen);
+    return 0;
+}
+
+static bool has(const char *snap, const char *part)
+{
+    return strstr(snap, part) != NULL;
+}
+
+TEST(writes_and_removes)
+{
+    struct err err = { 0 };
+    char *s;
+
+    fresh(true);
+    assert_int_equal(write_set(set_b(), false, &err), RC_OK);
+    s = snapshot(dir);
+    CHECK(has(s, "/slurm/conf 100755 new conf\n") &&
+          has(s, "/slurm/new/er/file 100644 new file\n"));
+    CHECK(has(s, "/slurm/secret 100600 new secret\n") && has(s, "/slurm/same 100755 same\n"));
+    CHECK(has(s, "/theirs 100644 mine\n") && has(s, "/slurm/theirs 100644 mine too\n"));
+    CHECK(!has(s, "gone") && !has(s, "deep") && !has(s, ".stoker-new"));
+    free(s);
+}
+
+TEST(changes_are_told)
+{
+    static const struct {
+        const char *path;
+        enum render_kind kind;
+    } want[] = {
+        { "slurm/conf", RENDER_CHANGED },    { "slurm/deep/er/gone", RENDER_GONE },
+        { "slurm/new/er/file", RENDER_NEW }, { "slurm/same", RENDER_SAME },
+        { "slurm/secret", RENDER_CHANGED },
+    };
+    struct render_set set = set_b();
+    struct render_changes c = { 0 };
+    struct err err = { 0 };
+
+    fresh(true);
+    assert_int_equal(render_compare(&set, &(struct render_where){ .dir = dir }, &c, &err), RC_OK);
+    assert_int_equal(c.count, 5);
+    for (size_t i = 0; i < c.count; i++) {
+        assert_string_equal(c.items[i].path, want[i].path);
+        assert_int_equal(c.items[i].kind, want[i].kind);
+        CHECK(!c.items[i].foreign);
+    }
+    render_changes_release(&c);
+    render_set_release(&set);
+}
+
+/* A run for one target leaves the files of the others. */
+TEST(other_targets_stay)
+{
+    const struct render_target *slurm = render_target_find("slurm");
+    struct render_where w = { .dir = dir, .only = &slurm, .only_count = 1 };
+    struct render_set set = { 0 };
+    struct err err = { 0 };
+    char *s;
+
+    fresh(false);
+    set_add(&set, "nccl/nccl.conf", "n", false);
+    set_add(&set, "slurm/conf", "c", false);
+    assert_int_equal(write_set(set, false, &err), RC_OK);
+    assert_int_equal(render_write(&(struct render_set){ 0 }, &w, NULL, &err), RC_OK);
+    s = snapshot(dir);
+    CHECK(has(s, "nccl.conf") && !has(s, "slurm"));
+    free(s);
+    assert_int_equal(write_set((struct render_set){ 0 }, false, &err), RC_OK); /* still known */
+    s = snapshot(dir);
+    CHECK(!has(s, "nccl.conf"));
+    free(s);
+}
+
+TEST(foreign_files_are_refused)
+{
+    struct err err = { 0 };
+    char *before, *after;
+
+    fresh(false);
+    assert_int_equal(mkdir(dir, 0755), 0);
+    put("keep", "x");
+    before = snapshot(dir);
+    {
+        struct render_set s = { 0 };
+
+        set_add(&s, "a/b", "ours", false);
+        set_add(&s, "keep", "ours", false);
+        assert_int_equal(write_set(s, false, &err), RC_FAIL);
+    }
+    assert_non_null(strstr(err.msg, "'keep'"));
+    assert_non_null(strstr(err.hint, "--force"));
+    after = snapshot(dir);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+    {
+        struct render_set s = { 0 };
+
+        set_add(&s, "keep", "ours", false);
+        err = (struct err){ 0 };
+        assert_int_equal(write_set(s, true, &err), RC_OK);
+    }
+    after = snapshot(dir);
+    CHECK(has(after, "/keep 100644 ours\n"));
+    free(after);
+}
+
+TEST(links_are_not_followed)
+{
+    struct err err = { 0 };
+    char outside[96], path[128];
+    char *s;
+
+    fresh(false);
+    (void)snprintf(outside, sizeof(outside), "%s/outside", root);
+    assert_int_equal(mkdir(dir, 0755), 0);
+    assert_int_equal(mkdir(outside, 0755), 0);
+    (void)snprintf(path, sizeof(path), "%s/slurm", dir);
+    assert_int_equal(symlink(outside, path), 0);
+    assert_int_equal(write_set(set_a(), true, &err), RC_FAIL);
+    assert_non_null(strstr(err.msg, "link"));
+    s = snapshot(outside);
+    CHECK(!has(s, "conf"));
+    free(s);
+    /* a link in a file's place is replaced when asked for, and what it names stays */
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0755), 0);
+    (void)snprintf(path, sizeof(path), "%s/file", outside);
+    (void)snprintf(outside, sizeof(outside), "%s/slurm/conf", dir);
+    assert_int_equal(symlink(path, outside), 0);
+    err = (struct err){ 0 };
+    assert_int_equal(write_set(set_a(), false, &err), RC_FAIL);
+    err = (struct err){ 0 };
+    assert_int_equal(write_set(set_a(), true, &err), RC_OK);
+    CHECK(!file_exists(path) && file_exists(outside));
+    /* nor is the list believed beyond the folder */
+    put(".stoker-render", "0123456789012345678901234567890123456789012345678901234567890123  "
+                          "../outside\n0123456789012345678901234567890123456789012345678901234567"
+                          "890123  /etc/passwd\n");
+    assert_int_equal(write_set((struct render_set){ 0 }, false, &err), RC_OK);
+    (void)snprintf(outside, sizeof(outside), "%s/outside", root);
+    CHECK(file_is_dir(outside));
+    assert_int_equal(rmdir(outside), 0);
+}
+
+/* Old or new, whole, wherever it stopped; what others have is as it was. */
+static void check_between(const char *s)
+{
+    CHECK(has(s, "/slurm/conf 100644 old conf\n") || has(s, "/slurm/conf 100755 new conf\n"));
+    CHECK(has(s, "/slurm/secret 100600 old secret\n") ||
+          has(s, "/slurm/secret 100600 new secret\n"));
+    CHECK(has(s, "/slurm/same 100755 same\n"));
+    CHECK(!has(s, "/slurm/new/er/file ") || has(s, "/slurm/new/er/file 100644 new file\n"));
+    CHECK(has(s, "/theirs 100644 mine\n") && has(s, "/slurm/theirs 100644 mine too\n"));
+}
+
+/* Runs with a fault at call `n` in a child; false when there were fewer calls than that. */
+static bool run_with_fault(int n, bool crash, int *out_renames, bool *out_failed)
+{
+    int status;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (!pid) {
+        struct err err = { 0 };
+        enum rc rc;
+
+        steps = renames = 0;
+        fault_at = n;
+        fault_is_crash = crash;
+        rc = write_set(set_b(), false, &err);
+        _exit(steps < n ? 64 : renames + (rc ? 16 : 0));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    *out_failed = crash || WEXITSTATUS(status) & 16;
+    *out_renames = WEXITSTATUS(status) & 15;
+    return WEXITSTATUS(status) != 64;
+}
+
+static void any_call(bool crash)
+{
+    struct err err = { 0 };
+    char *want, *before, *after;
+    int n, count = 0;
+    bool failed;
+
+    fresh(true);
+    before = snapshot(dir);
+    assert_int_equal(write_set(set_b(), false, &err), RC_OK);
+    want = snapshot(dir);
+    for (n = 1;; n++) {
+        bool more;
+
+        fresh(true);
+        more = run_with_fault(n, crash, &count, &failed);
+        after = snapshot(dir);
+        check_between(after);
+        if (!crash)
+            CHECK(!has(after, ".stoker-new"));
+        if (!crash && failed && !count)
+            assert_string_equal(before, after);
+        if (!failed)
+            assert_string_equal(want, after);
+        free(after);
+        err = (struct err){ 0 };
+        assert_int_equal(write_set(set_b(), false, &err), RC_OK);
+        after = snapshot(dir);
+        assert_string_equal(want, after);
+        free(after);
+        if (!more)
+            break;
+    }
+    CHECK(n > 50); /* else the calls are not counted */
+    free(before);
+    free(want);
+}
+
+TEST(any_call_may_fail)
+{
+    any_call(false);
+}
+
+TEST(any_call_may_be_the_last)
+{
+    any_call(true);
+}
+
+/* A new folder whose writing fails leaves nothing, not even the folders above it. */
+TEST(a_full_disk_leaves_nothing)
+{
+    char deep[128], keep[80];
+    int status;
+    pid_t pid;
+
+    fresh(false);
+    (void)snprintf(deep, sizeof(deep), "%s/x/y/z", dir);
+    (void)snprintf(keep, sizeof(keep), "%s", dir);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        struct rlimit small = { 4096, 4096 };
+        struct render_set s = { 0 };
+        struct err err = { 0 };
+        char big[8192];
+
+        memset(big, 'x', sizeof(big) - 1);
+        big[sizeof(big) - 1] = '\0';
+        (void)signal(SIGXFSZ, SIG_IGN);
+        if (setrlimit(RLIMIT_FSIZE, &small))
+            _exit(1);
+        set_add(&s, "a/small", "x", false);
+        set_add(&s, "b/big", big, false);
+        if (render_write(&s, &(struct render_where){ .dir = deep }, NULL, &err) != RC_FAIL)
+            _exit(2);
+        _exit(strstr(err.msg, "File too large") ? 0 : 3);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    CHECK(!file_is_dir(keep));
+}
+
+TEST(one_writer_at_a_time)
+{
+    struct err err = { 0 };
+    int fd;
+
+    fresh(true);
+    fd = open(dir, O_RDONLY | O_DIRECTORY);
+    assert_true(fd >= 0);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_int_equal(write_set(set_b(), false, &err), RC_FAIL);
+    assert_non_null(strstr(err.msg, "another"));
+    close(fd);
+    err = (struct err){ 0 };
+    assert_int_equal(write_set(set_b(), false, &err), RC_OK);
+}
+
+TEST(paths_stay_below)
+{
+    static const char *const bad[] = { "", "/a", "a/", "a//b", "..", ".", "a/..", "../a", "a/./b" };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        CHECK(!place_path_ok(bad[i]));
+    CHECK(place_path_ok("a") && place_path_ok("a/b") && place_path_ok("..a/.b") &&
+          place_path_ok("a.."));
+}
+
+/* The diff of a folder, given to patch(1), makes of it what writing makes. */
+TEST(the_diff_is_the_change)
+{
+    struct render_set set = set_b();
+    struct buf diff = { 0 };
+    struct err err = { 0 };
+    char command[256], *want, *after;
+    FILE *p;
+
+    fresh(true);
+    put("slurm/same", "edited\n");
+    assert_int_equal(render_diff(&set, &(struct render_where){ .dir = dir }, &diff, NULL, &err),
+                     RC_OK);
+    (void)snprintf(command, sizeof(command), "patch -s -f -p1 -d %s >/dev/null 2>&1", dir);
+    p = popen(command, "w");
+    assert_non_null(p);
+    assert_int_equal(fwrite(diff.data, 1, diff.len, p), diff.len);
+    assert_int_equal(pclose(p), 0);
+    after = snapshot(dir);
+    fresh(true);
+    assert_int_equal(write_set(set, false, &err), RC_OK);
+    want = snapshot(dir);
+    assert_string_equal(after, want);
+    free(after);
+    free(want);
+    buf_release(&diff);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_and_removes),       cmocka_unit_test(changes_are_told),
+        cmocka_unit_test(other_targets_stay),       cmocka_unit_test(foreign_files_are_refused),
+        cmocka_unit_test(links_are_not_followed),   cmocka_unit_test(any_call_may_fail),
+        cmocka_unit_test(any_call_may_be_the_last), cmocka_unit_test(a_full_disk_leaves_nothing),
+        cmocka_unit_test(one_writer_at_a_time),     cmocka_unit_test(paths_stay_below),
+        cmocka_unit_test(the_diff_is_the_change),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
