@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* slurm: a site as a Slurm cluster: its configuration files, the scripts they name, and a batch
+ * script for each training and batch component that runs there.
+ *
+ *   slurm/slurm.conf gres.conf cgroup.conf topology.conf slurmdbd.conf    to /etc/slurm
+ *   slurm/prolog.sh epilog.sh healthcheck.sh resume.sh suspend.sh …       to /etc/slurm
+ *   slurm/accounts.sh                                                     run once, and again
+ *   slurm/sbatch/NAME.sbatch                                              for users
+ *
+ * Values come from the spec; what Slurm needs and a spec does not say is fixed here, with the
+ * reason behind the line. */
+#include "base/mem.h"
+#include "base/str.h"
+#include "render/slurm_int.h"
+
+#include <inttypes.h>
+
+enum { NOTE_COLUMN = 44 };
+
+static void note(struct buf *out, size_t start, const char *why)
+{
+    size_t width = out->len - start;
+
+    buf_fill(out, ' ', width < NOTE_COLUMN ? NOTE_COLUMN - width : 2);
+    buf_addf(out, "# %s\n", why);
+}
+
+void slurm_line(struct slurm *c, struct buf *out, const void *member, const char *fmt, ...)
+{
+    size_t start = out->len;
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_vaddf(out, fmt, ap);
+    va_end(ap);
+    note(out, start, render_from(c->r, member));
+}
+
+void slurm_fixed(struct buf *out, const char *why, const char *fmt, ...)
+{
+    size_t start = out->len;
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_vaddf(out, fmt, ap);
+    va_end(ap);
+    if (why)
+        note(out, start, why);
+    else
+        buf_addc(out, '\n');
+}
+
+void slurm_part(struct buf *out, const char *title)
+{
+    buf_addf(out, "\n# --- %s ---\n", title);
+}
+
+int64_t slurm_seconds(int64_t ms)
+{
+    return (ms + 999) / 1000;
+}
+
+const char *slurm_time(int64_t ms, char out[SLURM_TIME_MAX])
+{
+    int64_t s = slurm_seconds(ms);
+
+    (void)snprintf(out, SLURM_TIME_MAX, "%" PRId64 "-%02d:%02d:%02d", s / 86400,
+                   (int)(s / 3600 % 24), (int)(s / 60 % 60), (int)(s % 60));
+    return out;
+}
+
+bool slurm_strs_has(const struct spec_strs *list, const char *item)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (str_eq(list->items[i], item))
+            return true;
+    return false;
+}
+
+/* --- look-ups --- */
+
+bool slurm_has(const struct slurm *c, const struct spec_node *n)
+{
+    if (!n->count)
+        return false;
+    if (n->role == SPEC_ROLE_GPU || n->role == SPEC_ROLE_CPU)
+        return true;
+    for (size_t i = 0; i < c->s->partition_count; i++)
+        if (slurm_strs_has(&c->s->partitions[i].nodes, n->name))
+            return true;
+    return false;
+}
+
+bool slurm_sleeps(const struct slurm *c, const struct spec_node *n)
+{
+    return c->s->power_save && slurm_has(c, n) &&
+           (n->capacity == SPEC_CAPACITY_SPOT || n->capacity == SPEC_CAPACITY_ON_DEMAND);
+}
+
+bool slurm_power_saves(const struct slurm *c)
+{
+    for (size_t i = 0; i < c->r->spec->node_count; i++)
+        if (slurm_sleeps(c, &c->r->spec->nodes[i]))
+            return true;
+    return false;
+}
+
+const struct spec_partition *slurm_partition(const struct slurm *c, const char *name)
+{
+    for (size_t i = 0; i < c->s->partition_count; i++)
+        if (str_eq(c->s->partitions[i].name, name))
+            return &c->s->partitions[i];
+    return NULL;
+}
+
+const struct spec_qos *slurm_qos(const struct slurm *c, const char *name)
+{
+    for (size_t i = 0; i < c->s->qos_count; i++)
+        if (str_eq(c->s->qos[i].name, name))
+            return &c->s->qos[i];
+    return NULL;
+}
+
+const struct spec_account *slurm_account(const struct slurm *c, const char *name)
+{
+    for (size_t i = 0; i < c->s->account_count; i++)
+        if (str_eq(c->s->accounts[i].name, name))
+            return &c->s->accounts[i];
+    return NULL;
+}
+
+static bool any_gpus(const struct slurm *c)
+{
+    for (size_t i = 0; i < c->r->spec->node_count; i++)
+        if (c->r->spec->nodes[i].gpus_per_node && slurm_has(c, &c->r->spec->nodes[i]))
+            return true;
+    return false;
+}
+
+bool slurm_partition_has(const struct slurm *c, const struct spec_partition *p,
+                         const struct spec_node *n)
+{
+    if (!slurm_has(c, n))
+        return false;
+    if (p && p->nodes.count)
+        return slurm_strs_has(&p->nodes, n->name);
+    return n->gpus_per_node > 0 || !any_gpus(c);
+}
+
+/* Partitions may list thousands of groups, so names are sorted once and not looked up in a list. */
+const struct spec_node **slurm_partition_groups(const struct slurm *c,
+                                                const struct spec_partition *p, size_t *count)
+{
+    const struct spec *s = c->r->spec;
+    const struct spec_node **out = xcalloc(s->node_count + 1, sizeof(*out));
+    struct slurm_names named = { 0 };
+
+    for (size_t i = 0; p && i < p->nodes.count; i++)
+        slurm_names_add(&named, p->nodes.items[i]);
+    slurm_names_sort(&named);
+    *count = 0;
+    for (size_t i = 0; i < s->node_count; i++) {
+        const struct spec_node *n = &s->nodes[i];
+
+        if (named.count ? slurm_has(c, n) && slurm_names_has(&named, n->name)
+                        : slurm_partition_has(c, NULL, n))
+            out[(*count)++] = n;
+    }
+    slurm_names_release(&named);
+    return out;
+}
+
+void render_slurm(struct render *r)
+{
+    struct slurm c = { .r = r, .s = r->targets->slurm };
+
+    c.v = slurm_version_find(c.s->version);
+    if (!c.v) {
+        struct buf list = { 0 };
+
+        buf_adds(&list, "Releases that can be written for: ");
+        slurm_versions_list(&list);
+        buf_addc(&list, '.');
+        render_refuse(r, &c.s->version, buf_str(&list), "Slurm '%.64s' is not a release we know",
+                      c.s->version);
+        buf_release(&list);
+        return;
+    }
+    slurm_check(&c);
+    if (r->diags->count)
+        return;
+    slurm_conf(&c);
+    slurm_gres_conf(&c);
+    slurm_cgroup_conf(&c);
+    slurm_topology_conf(&c);
+    slurm_dbd_conf(&c);
+    slurm_check_scripts(&c);
+    slurm_power_scripts(&c);
+    slurm_accounts(&c);
+    slurm_commands(&c);
+    slurm_sbatch(&c);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* slurm_accounts: accounts.sh, which brings the accounting database to what the spec says: the
+ * cluster, QOS, accounts and users.  It can be run again after every change: what is there is
+ * changed, limits that left the spec are lifted, and nothing is ever deleted. */
+#include "base/str.h"
+#include "render/slurm_int.h"
+
+#include <inttypes.h>
+
+static const char ACCOUNTS_COMMON[] =
+    "set -u\n"
+    "failed=0\n"
+    "\n"
+    "# sacctmgr fails when there is nothing to do; that is no failure here.\n"
+    "run() {\n"
+    "    local said\n"
+    "    if said=$(sacctmgr -i \"$@\" 2>&1); then\n"
+    "        printf 'sacctmgr -i %s\\n' \"$*\"\n"
+    "        return\n"
+    "    fi\n"
+    "    case $said in\n"
+    "    *'Nothing modified'* | *'Nothing new added'* | *'already exist'*) ;;\n"
+    "    *)\n"
+    "        printf 'sacctmgr -i %s: %s\\n' \"$*\" \"$said\" >&2\n"
+    "        failed=1\n"
+    "        ;;\n"
+    "    esac\n"
+    "}\n";
+
+static const char PREEMPTS[] =
+    "\n"
+    "# preempts QOS LIST: is that what it has?  Slurm takes a list that is there for a loop.\n"
+    "preempts() {\n"
+    "    [ \"$(sacctmgr -nP show qos \"$1\" format=preempt | tr , '\\n' | sort)\" = \\\n"
+    "        \"$(printf '%s' \"$2\" | tr , '\\n' | sort)\" ]\n"
+    "}\n";
+
+/* A limit, or -1, which lifts one that is there. */
+static void limit(struct buf *out, const char *key, struct maybe value)
+{
+    buf_addf(out, " %s%" PRId64, key, value.known ? value.v : (int64_t)-1);
+}
+
+struct grace {
+    int64_t ms;
+    const void *member;
+};
+
+/* The QOS of the job that must go decides in Slurm.  Where the spec says nothing there, what it
+ * says at the QOS that pushes holds. */
+static struct grace grace_of(const struct slurm *c, const struct spec_qos *q)
+{
+    if (spec_where(c->r->spec, &q->grace_ms).line)
+        return (struct grace){ q->grace_ms, &q->grace_ms };
+    for (size_t i = 0; i < c->s->qos_count; i++) {
+        const struct spec_qos *by = &c->s->qos[i];
+
+        if (slurm_strs_has(&by->preempts, q->name) && spec_where(c->r->spec, &by->grace_ms).line)
+            return (struct grace){ by->grace_ms, &by->grace_ms };
+    }
+    return (struct grace){ q->grace_ms, &q->grace_ms };
+}
+
+static void qos_limits(struct slurm *c, struct buf *out, const struct spec_qos *q)
+{
+    struct grace g = grace_of(c, q);
+
+    buf_addf(out, "# priority %s, GraceTime %s, limits of a user %s\n",
+             render_from(c->r, &q->priority), render_from(c->r, g.member),
+             q->max_gpus.known ? render_from(c->r, &q->max_gpus) : "none");
+    buf_addf(out, "run modify qos where name=%s set Priority=%" PRId64 " GraceTime=%" PRId64,
+             q->name, q->priority, slurm_seconds(g.ms));
+    limit(out, "MaxTRESPerUser=gres/gpu=", q->max_gpus);
+    limit(out, "MaxJobsPerUser=", q->max_jobs);
+    if (q->max_time_ms.known) {
+        char time[SLURM_TIME_MAX];
+
+        buf_addf(out, " MaxWall=%s", slurm_time(q->max_time_ms.v, time));
+    } else {
+        buf_adds(out, " MaxWall=-1");
+    }
+    buf_addc(out, '\n');
+}
+
+static void preempts_list(struct buf *out, const struct spec_qos *q)
+{
+    for (size_t k = 0; k < q->preempts.count; k++)
+        buf_addf(out, "%s%s", k ? "," : "", q->preempts.items[k]);
+    if (!q->preempts.count)
+        buf_adds(out, "''");
+}
+
+/* Old lists are cleared before new ones are set: two together could be a loop. */
+static void qos_preempts(struct slurm *c, struct buf *out, bool clear)
+{
+    for (size_t i = 0; i < c->s->qos_count; i++) {
+        const struct spec_qos *q = &c->s->qos[i];
+
+        if (!clear && !q->preempts.count)
+            continue;
+        buf_addf(out, "preempts %s ", q->name);
+        preempts_list(out, q);
+        buf_addf(out, " || run modify qos where name=%s set Preempt=", q->name);
+        if (clear)
+            buf_adds(out, "''");
+        else
+            preempts_list(out, q);
+        buf_addf(out, " # %s\n", render_from(c->r, &q->preempts));
+    }
+}
+
+static void qos(struct slurm *c, struct buf *out)
+{
+    if (c->s->qos_count)
+        buf_adds(out, "\n# --- QOS: all of them first, since they name each other ---\n");
+    for (size_t i = 0; i < c->s->qos_count; i++)
+        buf_addf(out, "run add qos %s # %s\n", c->s->qos[i].name,
+                 render_from(c->r, &c->s->qos[i].name));
+    for (size_t i = 0; i < c->s->qos_count; i++)
+        qos_limits(c, out, &c->s->qos[i]);
+    qos_preempts(c, out, true);
+    qos_preempts(c, out, false);
+}
+
+static void account_qos(struct slurm *c, struct buf *out, const struct spec_account *a)
+{
+    const char *first = slurm_strs_has(&a->qos, "normal") ? "normal" : a->qos.items[0];
+
+    buf_addf(out, "run modify account where name=%s cluster=\"$cluster\" set QOS=", a->name);
+    for (size_t k = 0; k < a->qos.count; k++)
+        buf_addf(out, "%s%s", k ? "," : "", a->qos.items[k]);
+    buf_addf(out, " # %s\n", render_from(c->r, &a->qos));
+    buf_addf(out,
+             "run modify account where name=%s cluster=\"$cluster\" set DefaultQOS=%s # of jobs "
+             "that name none\n",
+             a->name, first);
+}
+
+static void accounts(struct slurm *c, struct buf *out)
+{
+    if (c->s->account_count)
+        buf_adds(out, "\n# --- accounts ---\n");
+    for (size_t i = 0; i < c->s->account_count; i++) {
+        const struct spec_account *a = &c->s->accounts[i];
+
+        buf_addf(out, "run add account %s cluster=\"$cluster\" # %s\n", a->name,
+                 render_from(c->r, &a->name));
+        buf_addf(out,
+                 "run modify account where name=%s cluster=\"$cluster\" set Fairshare=%" PRId64,
+                 a->name, a->share);
+        limit(out, "GrpTRES=gres/gpu=", a->max_gpus);
+        buf_addf(out, " # %s, %s\n", render_from(c->r, &a->share),
+                 a->max_gpus.known ? render_from(c->r, &a->max_gpus) : "no limit");
+        if (a->qos.count)
+            account_qos(c, out, a);
+    }
+}
+
+static void users(struct slurm *c, struct buf *out)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < c->s->account_count; i++) {
+        const struct spec_account *a = &c->s->accounts[i];
+
+        for (size_t k = 0; k < a->users.count; k++) {
+            if (!any)
+                buf_adds(out, "\n# --- users: the first account is their default ---\n");
+            any = true;
+            buf_adds(out, "run add user ");
+            quote_sh(out, a->users.items[k]);
+            buf_addf(out, " account=%s cluster=\"$cluster\" # %s\n", a->name,
+                     render_from(c->r, &a->users.items[k]));
+        }
+    }
+}
+
+void slurm_accounts(struct slurm *c)
+{
+    struct buf *out;
+
+    if (!c->s->accounting.enabled)
+        return;
+    out = render_script(c->r, "slurm/accounts.sh");
+    buf_adds(out, "#!/bin/bash\n");
+    render_head(c->r, out, "#",
+                "accounts.sh: cluster, QOS, accounts and users; run it as root, again and again.");
+    buf_adds(out, ACCOUNTS_COMMON);
+    if (c->s->qos_count)
+        buf_adds(out, PREEMPTS);
+    buf_addf(out, "\ncluster=%s # %s\n", c->s->cluster, render_from(c->r, &c->s->cluster));
+    buf_adds(out, "run add cluster \"$cluster\"\n");
+    qos(c, out);
+    accounts(c, out);
+    users(c, out);
+    buf_adds(out, "\nexit $failed\n");
+}

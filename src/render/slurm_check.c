@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/* slurm_check: what Slurm's files cannot hold and what Slurm would never run, refused where it
+ * stands in the spec.  slurmctld does not start with a bad name, and a job that asks for more
+ * than its partition or QOS gives stays in the queue for ever; both are better said now. */
+#include "base/str.h"
+#include "render/slurm_int.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <strings.h>
+
+enum { SECONDS16_MAX = 65533 }; /* Slurm keeps these times in 16 bits */
+
+static void check_plain(struct slurm *c, const void *member, const char *what, const char *s)
+{
+    if (!slurm_plain(s))
+        render_refuse(c->r, member,
+                      "Leave out blanks, commas, quotes, brackets, '=', '#' and '\\'.",
+                      "slurm.conf cannot hold the %s '%.64s'", what, s);
+}
+
+static void check_short(struct slurm *c, const int64_t *ms, const char *what)
+{
+    if (slurm_seconds(*ms) > SECONDS16_MAX)
+        render_refuse(c->r, ms, "At most 65533 seconds, a little over 18 hours.",
+                      "Slurm cannot hold a %s this long", what);
+}
+
+static void check_settings(struct slurm *c)
+{
+    const struct spec_slurm *s = c->s;
+
+    check_plain(c, &s->controller, "controller", s->controller);
+    check_plain(c, &s->state_dir, "path", s->state_dir);
+    check_plain(c, &s->log_dir, "path", s->log_dir);
+    check_plain(c, &s->accounting.host, "host", s->accounting.host);
+    check_short(c, &s->health_check_ms, "health check interval");
+    if (s->power_save) {
+        check_short(c, &s->power_save->resume_timeout_ms, "resume timeout");
+        check_short(c, &s->power_save->suspend_timeout_ms, "suspend timeout");
+    }
+    if (slurm_preempt_by(c) == SLURM_PREEMPT_QOS && !s->accounting.enabled)
+        render_refuse(c->r, &s->preempt, "Set 'accounting.enabled: true'.",
+                      "QOS preemption needs accounting, where QOS are kept");
+}
+
+/* --- machines --- */
+
+static void check_machine(struct slurm *c, const struct spec_node *n)
+{
+    if (!n->cpu_cores.known)
+        render_refuse(c->r, &n->name, "Add 'cpu_cores: 128' or the like to the group.",
+                      "Slurm must know how many cores the machines of '%s' have", n->name);
+    else if (n->cpu_cores.v % n->sockets)
+        render_refuse(c->r, &n->cpu_cores, "'cpu_cores' counts the cores of all sockets.",
+                      "%" PRId64 " cores do not spread evenly over %" PRId64 " sockets",
+                      n->cpu_cores.v, n->sockets);
+    if (n->rack && (str_eq(n->rack, SLURM_RACKS) || str_starts(n->rack, "unlisted-")))
+        render_refuse(c->r, &n->rack, NULL, "'%s' is a name that topology.conf needs itself",
+                      n->rack);
+    if (!n->memory_bytes.known)
+        render_refuse(c->r, &n->name, "Add 'memory: 1TB' or the like to the group.",
+                      "Slurm must know how much memory the machines of '%s' have", n->name);
+}
+
+/* To slurm.conf it is the name of what all others begin with. */
+static void check_reserved(struct slurm *c, const struct spec_node *n)
+{
+    struct render_walk w;
+
+    for (render_walk(&w, n); render_walk_next(&w);)
+        if (!strcasecmp(w.name, "default"))
+            render_refuse(c->r, n->hosts ? (const void *)&n->hosts : (const void *)&n->name, NULL,
+                          "'%s' is not a host name to Slurm", w.name);
+}
+
+static void check_nodes(struct slurm *c, struct slurm_names *all)
+{
+    for (size_t i = 0; i < c->r->spec->node_count; i++) {
+        const struct spec_node *n = &c->r->spec->nodes[i];
+
+        if (!slurm_has(c, n))
+            continue;
+        check_machine(c, n);
+        check_reserved(c, n);
+        slurm_names_add_group(all, n);
+    }
+    slurm_names_sort(all);
+    if (!all->count)
+        render_refuse(c->r, &c->s->cluster, "Add a node group of role gpu or cpu.",
+                      "a Slurm cluster needs machines that run jobs");
+}
+
+/* --- switches --- */
+
+static void check_switch(struct slurm *c, const struct spec_switch *s,
+                         const struct slurm_names *all)
+{
+    struct render_walk w;
+
+    if (str_starts(s->name, "unlisted-"))
+        render_refuse(c->r, &s->name, NULL,
+                      "the switch '%s' has a name that is kept for machines on none", s->name);
+    if (s->hosts && s->switches.count)
+        render_refuse(c->r, &s->hosts, "Put the hosts below a switch of their own.",
+                      "to Slurm a switch has hosts or switches, and '%s' has both", s->name);
+    else if (!s->hosts && !s->switches.count)
+        render_refuse(c->r, &s->name, NULL, "switch '%s' has neither hosts nor switches", s->name);
+    else if (s->hosts)
+        for (render_walk_list(&w, s->hosts); render_walk_next(&w);)
+            if (!slurm_names_has(all, w.name)) {
+                render_refuse(c->r, &s->hosts, "It may name machines of role gpu and cpu.",
+                              "switch '%s' has host '%s', which runs no jobs", s->name, w.name);
+                return;
+            }
+}
+
+/* A machine hangs on one switch; said at the last one that has it. */
+static void check_once(struct slurm *c, const struct spec_fabric *f)
+{
+    struct slurm_names placed = { 0 }, twice = { 0 };
+    bool told = false;
+
+    for (size_t k = 0; k < f->switch_count; k++)
+        if (f->switches[k].hosts)
+            slurm_names_add_list(&placed, f->switches[k].hosts);
+    slurm_names_sort(&placed);
+    for (size_t i = 1; i < placed.count; i++)
+        if (str_eq(placed.items[i - 1], placed.items[i]))
+            slurm_names_add(&twice, placed.items[i]);
+    for (size_t k = f->switch_count; twice.count && !told && k > 0; k--) {
+        const struct spec_switch *s = &f->switches[k - 1];
+        struct render_walk w;
+
+        if (!s->hosts)
+            continue;
+        for (render_walk_list(&w, s->hosts); !told && render_walk_next(&w);)
+            if (slurm_names_has(&twice, w.name)) {
+                render_refuse(c->r, &s->hosts, "topology.conf is a tree.",
+                              "host '%s' is on more than one switch", w.name);
+                told = true;
+            }
+    }
+    slurm_names_release(&placed);
+    slurm_names_release(&twice);
+}
+
+static void check_switches(struct slurm *c, const struct slurm_names *all)
+{
+    for (size_t i = 0; i < c->r->spec->fabric_count; i++) {
+        const struct spec_fabric *f = &c->r->spec->fabrics[i];
+
+        if (!f->switch_count)
+            continue;
+        for (size_t k = 0; k < f->switch_count; k++)
+            check_switch(c, &f->switches[k], all);
+        check_once(c, f);
+        return; /* topology.conf holds one fabric */
+    }
+}
+
+/* --- names --- */
+
+/* sacctmgr takes users as words; what a user name is made of is for the system to say, but these
+ * are all that passes through sacctmgr unharmed. */
+static bool user_ok(const char *s)
+{
+    if (!*s || *s == '-' || strlen(s) > SPEC_NAME_MAX)
+        return false;
+    for (; *s; s++)
+        if (!((*s >= 'a' && *s <= 'z') || (*s >= '0' && *s <= '9') || strchr("_-.@", *s)))
+            return false;
+    return true;
+}
+
+static void check_names(struct slurm *c)
+{
+    for (size_t i = 0; i < c->s->partition_count; i++) {
+        const struct spec_partition *p = &c->s->partitions[i];
+        size_t count;
+
+        free(slurm_partition_groups(c, p, &count));
+        if (str_eq(p->name, "default"))
+            render_refuse(c->r, &p->name, "In slurm.conf it means the settings of all others.",
+                          "a partition cannot be called 'default'");
+        if (!count)
+            render_refuse(c->r, p->nodes.count ? (const void *)&p->nodes : (const void *)&p->name,
+                          "Its node groups must have a count above 0.",
+                          "partition '%s' has no machines", p->name);
+    }
+    for (size_t i = 0; i < c->s->account_count; i++)
+        for (size_t k = 0; k < c->s->accounts[i].users.count; k++) {
+            const char *const *user = &c->s->accounts[i].users.items[k];
+
+            if (!user_ok(*user))
+                render_refuse(c->r, user, "Small letters, digits, '_', '-', '.' and '@'.",
+                              "Slurm cannot hold the user '%.64s'", *user);
+        }
+}
+
+/* --- jobs --- */
+
+static void check_job_gpus(struct slurm *c, const struct spec_component *k, int64_t gpus)
+{
+    const struct spec_qos *q = k->qos ? slurm_qos(c, k->qos) : NULL;
+    const struct spec_account *a = k->account ? slurm_account(c, k->account) : NULL;
+
+    if (q && q->max_gpus.known && gpus > q->max_gpus.v)
+        render_refuse(c->r, &k->qos, "The job would wait for ever.",
+                      "component '%s' needs %" PRId64 " GPUs and QOS '%s' gives a user %" PRId64,
+                      k->name, gpus, q->name, q->max_gpus.v);
+    if (a && a->max_gpus.known && gpus > a->max_gpus.v)
+        render_refuse(c->r, &k->account, "The job would wait for ever.",
+                      "component '%s' needs %" PRId64 " GPUs and account '%s' has %" PRId64,
+                      k->name, gpus, a->name, a->max_gpus.v);
+    if (a && k->qos && a->qos.count && !slurm_strs_has(&a->qos, k->qos))
+        render_refuse(c->r, &k->qos, "Add it to the account's 'qos', or take another.",
+                      "account '%s' may not use QOS '%s'", a->name, k->qos);
+}
+
+static void check_job_time(struct slurm *c, const struct spec_component *k,
+                           const struct spec_partition *p)
+{
+    const struct spec_qos *q = k->qos ? slurm_qos(c, k->qos) : NULL;
+
+    if (!k->time_limit_ms.known)
+        return;
+    if (p && p->time_limit_ms.known && k->time_limit_ms.v > p->time_limit_ms.v)
+        render_refuse(c->r, &k->time_limit_ms, "The job would wait for ever.",
+                      "component '%s' may run longer than partition '%s' allows", k->name, p->name);
+    if (q && q->max_time_ms.known && k->time_limit_ms.v > q->max_time_ms.v)
+        render_refuse(c->r, &k->time_limit_ms, "The job would wait for ever.",
+                      "component '%s' may run longer than QOS '%s' allows", k->name, q->name);
+}
+
+static void check_job_machine(struct slurm *c, const struct spec_component *k,
+                              const struct spec_node *n)
+{
+    if (slurm_job_nodes(k) > n->count)
+        render_refuse(c->r, &k->nodes_per_replica, NULL,
+                      "component '%s' spans %" PRId64 " machines and '%s' has %" PRId64, k->name,
+                      slurm_job_nodes(k), n->name, n->count);
+    if (k->cpus.known && n->cpu_cores.known && k->cpus.v > n->cpu_cores.v)
+        render_refuse(c->r, &k->cpus, NULL,
+                      "component '%s' needs %" PRId64 " cores and a machine of '%s' has %" PRId64,
+                      k->name, k->cpus.v, n->name, n->cpu_cores.v);
+    if (k->memory_bytes.known && n->memory_bytes.known &&
+        k->memory_bytes.v >> 20 > slurm_memory_mib(n))
+        render_refuse(c->r, &k->memory_bytes, "Part of the memory is left to the system.",
+                      "component '%s' needs more memory than the %" PRId64
+                      " MiB jobs have on a machine of '%s'",
+                      k->name, slurm_memory_mib(n), n->name);
+}
+
+static void check_kind(struct slurm *c, const struct spec_component *k)
+{
+    if (k->target == SPEC_TARGET_SLURM && !slurm_is_job(k))
+        render_refuse(c->r, &k->target, "Set 'kind: batch', or have another target run it.",
+                      "Slurm runs training and batch components, and '%s' is neither", k->name);
+}
+
+static void check_job(struct slurm *c, const struct spec_component *k)
+{
+    const struct spec_node *n = spec_node_of(c->r->spec, k->nodes);
+    const struct spec_partition *p = k->partition ? slurm_partition(c, k->partition) : NULL;
+
+    if (!n || !slurm_has(c, n)) {
+        render_refuse(c->r, k->nodes ? (const void *)&k->nodes : (const void *)&k->name,
+                      "Set 'nodes' to a group of role gpu or cpu.",
+                      "component '%s' runs on no machines of the Slurm cluster", k->name);
+        return;
+    }
+    if (!k->command.count)
+        render_refuse(c->r, &k->name, "Add 'command: [python, train.py]' or the like.",
+                      "component '%s' says nothing to run", k->name);
+    if (p && !slurm_partition_has(c, p, n))
+        render_refuse(c->r, &k->partition, "Take another partition, or add the group to it.",
+                      "partition '%s' does not have the machines '%s'", p->name, n->name);
+    if (p && p->qos.count && k->qos && !slurm_strs_has(&p->qos, k->qos))
+        render_refuse(c->r, &k->qos, "Add it to the partition's 'qos', or take another.",
+                      "partition '%s' does not allow QOS '%s'", p->name, k->qos);
+    check_job_machine(c, k, n);
+    check_job_time(c, k, p);
+    check_job_gpus(c, k, k->gpus * slurm_job_nodes(k));
+}
+
+void slurm_check(struct slurm *c)
+{
+    struct slurm_names all = { 0 };
+
+    check_settings(c);
+    check_nodes(c, &all);
+    check_names(c);
+    if (!c->r->diags->count)
+        check_switches(c, &all);
+    for (size_t i = 0; i < c->r->spec->component_count; i++) {
+        check_kind(c, &c->r->spec->components[i]);
+        if (slurm_is_job(&c->r->spec->components[i]))
+            check_job(c, &c->r->spec->components[i]);
+    }
+    slurm_names_release(&all);
+}

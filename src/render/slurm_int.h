@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* slurm_int: what the files of the slurm target share.  Nobody else includes it. */
+#ifndef RENDER_SLURM_INT_H
+#define RENDER_SLURM_INT_H
+#include "render/render.h"
+
+struct hw;
+
+/* Where the files of slurm/ are copied to on every machine; Debian's place for them. */
+#define SLURM_ETC "/etc/slurm"
+/* The partition of a spec that names none. */
+#define SLURM_MAIN "main"
+/* The switch above all racks. */
+#define SLURM_RACKS "all-racks"
+
+enum {
+    SLURM_TIME_MAX = 32,                 /* "365-00:00:00" */
+    SLURM_TYPE_MAX = 64,                 /* a GRES type: "h100" */
+    SLURM_HOST_MAX = SPEC_NAME_MAX + 12, /* one host name, as for render_host() */
+};
+
+/* What differs between releases, as far as our files go. */
+struct slurm_version {
+    const char *name;         /* "22.05" */
+    bool cgroup_automount;    /* cgroup.conf has CgroupAutomount */
+    bool cloud_reg_addrs;     /* SlurmctldParameters has it; later it is always so */
+    bool private_cloud;       /* sleeping machines are hidden without PrivateData=cloud */
+    bool srun_cpus_forgotten; /* srun does not take --cpus-per-task from the batch job */
+    bool preempt_parameters;  /* PreemptParameters; before, its words are SlurmctldParameters */
+    bool max_batch_requeue;   /* slurm.conf has MaxBatchRequeue; before it is 5 */
+    bool auth_slurm;          /* auth/slurm can stand for MUNGE */
+    bool topology_yaml;       /* topology.yaml can stand for topology.conf */
+    bool requeue_delay;       /* SchedulerParameters has it; before cred_expire decides */
+};
+const struct slurm_version *slurm_version_find(const char *text); /* NULL: not known */
+void slurm_versions_list(struct buf *out);                        /* "22.05, 23.02 …" */
+
+struct slurm { /* one run of the target */
+    struct render *r;
+    const struct spec_slurm *s;
+    const struct slurm_version *v;
+};
+
+/* --- slurm.c --- */
+/* "Key=Value   # stoker.yaml:12" and the same with a reason instead. */
+void slurm_line(struct slurm *c, struct buf *out, const void *member, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+void slurm_fixed(struct buf *out, const char *why, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void slurm_part(struct buf *out, const char *title); /* "# --- title ---" */
+/* "7-00:00:00", rounded up to a second. */
+const char *slurm_time(int64_t ms, char out[SLURM_TIME_MAX]);
+int64_t slurm_seconds(int64_t ms); /* rounded up */
+/* Is this group part of the cluster, and does it sleep when idle? */
+bool slurm_has(const struct slurm *c, const struct spec_node *n);
+bool slurm_sleeps(const struct slurm *c, const struct spec_node *n);
+bool slurm_power_saves(const struct slurm *c); /* does any group sleep? */
+const struct spec_partition *slurm_partition(const struct slurm *c, const char *name);
+const struct spec_qos *slurm_qos(const struct slurm *c, const char *name);
+const struct spec_account *slurm_account(const struct slurm *c, const char *name);
+/* Does a partition have this group?  One that lists none has every group with GPUs. */
+bool slurm_partition_has(const struct slurm *c, const struct spec_partition *p,
+                         const struct spec_node *n);
+/* All groups of a partition, in the order of the spec; the caller frees the array. */
+const struct spec_node **slurm_partition_groups(const struct slurm *c,
+                                                const struct spec_partition *p, size_t *count);
+bool slurm_strs_has(const struct spec_strs *list, const char *item);
+
+enum slurm_preempt { SLURM_PREEMPT_NONE, SLURM_PREEMPT_QOS, SLURM_PREEMPT_PARTITION };
+enum slurm_preempt slurm_preempt_by(const struct slurm *c); /* who pushes whom aside */
+bool slurm_is_job(const struct spec_component *k);          /* has an sbatch file */
+int64_t slurm_job_nodes(const struct spec_component *k);    /* machines of one job */
+enum spec_preempt slurm_preempt_mode(const struct slurm *c);
+const char *slurm_preempt_word(enum spec_preempt p); /* "REQUEUE" */
+bool slurm_suspends(const struct slurm *c);          /* does preemption suspend anywhere? */
+
+/* --- slurm_check.c: what slurm.conf cannot hold, and jobs that could never run --- */
+void slurm_check(struct slurm *c);
+
+/* --- slurm_hosts.c --- */
+struct slurm_names { /* sorted once slurm_names_sort() was called */
+    char **items;    /* owned, each too */
+    size_t count, cap;
+};
+void slurm_names_add(struct slurm_names *n, const char *name);
+void slurm_names_add_list(struct slurm_names *n, const char *hosts); /* "gpu[1-4]" */
+void slurm_names_add_group(struct slurm_names *n, const struct spec_node *group);
+void slurm_names_sort(struct slurm_names *n);
+bool slurm_names_has(const struct slurm_names *n, const char *name);
+void slurm_names_release(struct slurm_names *n);
+/* The machines of a group in Slurm's form, to be released by the caller. */
+struct buf slurm_hosts_of(const struct spec_node *n);
+
+/* --- slurm_nodes.c --- */
+/* GRES type and count of a machine: "h100", 8; with MIG its profile and how many instances. */
+const char *slurm_gpu_type(const struct spec_node *n, char out[SLURM_TYPE_MAX]);
+int64_t slurm_gpu_count(const struct spec_node *n);
+int64_t slurm_memory_mib(const struct spec_node *n); /* what jobs may have of a machine */
+int64_t slurm_cpus(const struct spec_node *n);       /* hardware threads */
+void slurm_nodes(struct slurm *c, struct buf *out);
+void slurm_partitions(struct slurm *c, struct buf *out);
+void slurm_gres_conf(struct slurm *c);
+
+/* --- slurm_topology.c --- */
+bool slurm_has_topology(const struct slurm *c);
+void slurm_topology_conf(struct slurm *c);
+
+/* --- slurm_conf.c, slurm_scripts.c, slurm_power.c, slurm_accounts.c, slurm_sbatch.c --- */
+void slurm_conf(struct slurm *c);
+void slurm_cgroup_conf(struct slurm *c);
+void slurm_dbd_conf(struct slurm *c);
+void slurm_check_scripts(struct slurm *c);
+void slurm_power_scripts(struct slurm *c);
+void slurm_accounts(struct slurm *c);
+void slurm_sbatch(struct slurm *c);
+
+/* --- slurm_sweep.c --- */
+/* "%16": how many tasks of an array run at once; "": no limit. */
+const char *slurm_array_limit(const struct slurm *c, const struct spec_component *k,
+                              char out[SLURM_TIME_MAX]);
+void slurm_sweep(struct slurm *c, const struct spec_component *k);
+void slurm_commands(struct slurm *c);
+
+#endif

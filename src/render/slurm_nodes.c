@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT */
+/* slurm_nodes: machines and partitions of slurm.conf, and gres.conf.
+ *
+ * Slurm numbers the cores of a machine socket by socket, and so do firmware and kernel number
+ * NUMA nodes; that NUMA node k of m holds the k-th m-th of the cores follows from it, and is how
+ * a GPU's NUMA node becomes Cores= here. */
+#include "base/str.h"
+#include "hw/hw.h"
+#include "render/slurm_int.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum {
+    MIB = 1 << 20,
+    RESERVE_MIB_MIN = 4096, /* for the system, at least */
+    RESERVE_PERCENT = 4,    /* firmware, kernel and daemons; a machine that reports less than
+                               RealMemory is taken out of service by slurmctld */
+    MIG_SLICES = 7,
+    GPUS_MAX = 64
+};
+
+int64_t slurm_memory_mib(const struct spec_node *n)
+{
+    int64_t all = n->memory_bytes.v / MIB, reserve = all * RESERVE_PERCENT / 100;
+
+    if (reserve < RESERVE_MIB_MIN)
+        reserve = RESERVE_MIB_MIN < all / 2 ? RESERVE_MIB_MIN : all / 2;
+    return all - reserve;
+}
+
+int64_t slurm_cpus(const struct spec_node *n)
+{
+    return n->cpu_cores.v * n->threads_per_core;
+}
+
+static const char *mig_profile(const struct spec_node *n)
+{
+    return n->gpu && n->gpu->sharing == SPEC_SHARING_MIG ? n->gpu->mig_profile : NULL;
+}
+
+/* The driver calls an A100-80GB "nvidia_a100-sxm4-80gb", and Slurm wants the type to be part of
+ * that: what stands before the first '-'. */
+const char *slurm_gpu_type(const struct spec_node *n, char out[SLURM_TYPE_MAX])
+{
+    const char *from = mig_profile(n) ? mig_profile(n) : n->gpu->model;
+    size_t len = 0;
+
+    for (; from[len] && from[len] != '-' && len + 1 < SLURM_TYPE_MAX; len++)
+        out[len] = (char)tolower((unsigned char)from[len]);
+    out[len] = '\0';
+    return out;
+}
+
+int64_t slurm_gpu_count(const struct spec_node *n)
+{
+    const char *mig = mig_profile(n);
+    int slices = mig && isdigit((unsigned char)*mig) && *mig != '0' ? *mig - '0' : MIG_SLICES;
+
+    if (!mig)
+        return n->gpus_per_node;
+    return n->gpus_per_node * (slices < MIG_SLICES ? MIG_SLICES / slices : 1);
+}
+
+/* --- NodeName --- */
+
+/* Cheap machines are filled first, and those without GPUs before those with. */
+static int weight(const struct spec_node *n)
+{
+    static const int by_capacity[] = {
+        [SPEC_CAPACITY_OWNED] = 1,
+        [SPEC_CAPACITY_RESERVED] = 10,
+        [SPEC_CAPACITY_SPOT] = 100,
+        [SPEC_CAPACITY_ON_DEMAND] = 200,
+    };
+
+    return by_capacity[n->capacity] + (n->gpus_per_node ? 5 : 0);
+}
+
+static const char *capacity_word(enum spec_capacity k)
+{
+    static const char *const words[] = {
+        [SPEC_CAPACITY_OWNED] = "owned",
+        [SPEC_CAPACITY_RESERVED] = "reserved",
+        [SPEC_CAPACITY_ON_DEMAND] = "on_demand",
+        [SPEC_CAPACITY_SPOT] = "spot",
+    };
+
+    return words[k];
+}
+
+/* Group, capacity, GPU type and rack, each once: a job may ask for them with --constraint. */
+static void features(const struct spec_node *n, struct buf *out)
+{
+    char type[SLURM_TYPE_MAX];
+    const char *all[] = { n->name, capacity_word(n->capacity),
+                          n->gpu ? slurm_gpu_type(n, type) : NULL, n->rack };
+
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+        bool seen = !all[i];
+
+        for (size_t k = 0; k < i; k++)
+            seen = seen || str_eq(all[k], all[i]);
+        if (!seen)
+            buf_addf(out, "%s%s", i ? "," : " Feature=", all[i]);
+    }
+}
+
+static void node_line(struct slurm *c, struct buf *out, const struct spec_node *n)
+{
+    struct buf hosts = slurm_hosts_of(n);
+    char type[SLURM_TYPE_MAX];
+
+    buf_addf(out,
+             "# %s: %" PRId64 " machines, %s; %" PRId64 " MiB of each are left to the system\n",
+             n->name, n->count, render_from(c->r, &n->name),
+             n->memory_bytes.v / MIB - slurm_memory_mib(n));
+    buf_addf(out,
+             "NodeName=%s Sockets=%" PRId64 " CoresPerSocket=%" PRId64 " ThreadsPerCore=%" PRId64
+             " RealMemory=%" PRId64,
+             buf_str(&hosts), n->sockets, n->cpu_cores.v / n->sockets, n->threads_per_core,
+             slurm_memory_mib(n));
+    if (n->gpus_per_node)
+        buf_addf(out, " Gres=gpu:%s:%" PRId64, slurm_gpu_type(n, type), slurm_gpu_count(n));
+    features(n, out);
+    buf_addf(out, " Weight=%d State=%s\n", weight(n), slurm_sleeps(c, n) ? "CLOUD" : "UNKNOWN");
+    buf_release(&hosts);
+}
+
+void slurm_nodes(struct slurm *c, struct buf *out)
+{
+    slurm_part(out, "machines");
+    for (size_t i = 0; i < c->r->spec->node_count; i++)
+        if (slurm_has(c, &c->r->spec->nodes[i]))
+            node_line(c, out, &c->r->spec->nodes[i]);
+}
+
+/* --- PartitionName --- */
+
+struct per_gpu { /* what a GPU's job gets when it asks for nothing: the least of the groups */
+    int64_t cpus, mib;
+};
+
+static struct per_gpu per_gpu(const struct spec_node *const *groups, size_t count)
+{
+    struct per_gpu least = { 0 };
+
+    for (size_t i = 0; i < count; i++) {
+        const struct spec_node *n = groups[i];
+        int64_t gpus = slurm_gpu_count(n);
+
+        if (!gpus)
+            continue;
+        if (!least.cpus || slurm_cpus(n) / gpus < least.cpus)
+            least.cpus = slurm_cpus(n) / gpus;
+        if (!least.mib || slurm_memory_mib(n) / gpus < least.mib)
+            least.mib = slurm_memory_mib(n) / gpus;
+    }
+    return least;
+}
+
+static void partition_nodes(const struct spec_node *const *groups, size_t count, struct buf *out)
+{
+    buf_adds(out, " Nodes=");
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            buf_addc(out, ',');
+        render_hosts(groups[i], out);
+    }
+}
+
+static void partition_rules(const struct slurm *c, const struct spec_partition *p,
+                            struct per_gpu least, struct buf *out)
+{
+    char time[SLURM_TIME_MAX];
+
+    buf_addf(out, " MaxTime=%s",
+             p && p->time_limit_ms.known ? slurm_time(p->time_limit_ms.v, time) : "UNLIMITED");
+    if (p)
+        buf_addf(out, " PriorityTier=%" PRId64 " PriorityJobFactor=%" PRId64, p->priority,
+                 p->priority);
+    if (p && p->qos.count && c->s->accounting.enabled)
+        for (size_t i = 0; i < p->qos.count; i++)
+            buf_addf(out, "%s%s", i ? "," : " AllowQos=", p->qos.items[i]);
+    if (p && slurm_preempt_by(c) == SLURM_PREEMPT_PARTITION)
+        buf_addf(out, " PreemptMode=%s", slurm_preempt_word(p->preempt));
+    if (c->s->gang || slurm_suspends(c))
+        buf_addf(out, " OverSubscribe=FORCE:%d", c->s->gang ? 2 : 1);
+    if (least.cpus && least.mib)
+        buf_addf(out, " DefCpuPerGPU=%" PRId64 " DefMemPerGPU=%" PRId64, least.cpus, least.mib);
+}
+
+static void partition_line(struct slurm *c, struct buf *out, const struct spec_partition *p)
+{
+    bool only = !p || c->s->partition_count < 2;
+    size_t count;
+    const struct spec_node **groups = slurm_partition_groups(c, p, &count);
+
+    buf_addf(out, "# %s\n", p ? render_from(c->r, &p->name) : "the spec names no partition");
+    if (p && p->preempt != SPEC_PREEMPT_OFF && slurm_preempt_by(c) == SLURM_PREEMPT_QOS)
+        buf_addf(out, "# %s: a cluster preempts by QOS or by partition, and here by QOS\n",
+                 render_from(c->r, &p->preempt));
+    buf_addf(out, "PartitionName=%s", p ? p->name : SLURM_MAIN);
+    partition_nodes(groups, count, out);
+    buf_addf(out, " Default=%s", only || p->is_default ? "YES" : "NO");
+    partition_rules(c, p, per_gpu(groups, count), out);
+    buf_adds(out, " State=UP\n");
+    free(groups);
+}
+
+void slurm_partitions(struct slurm *c, struct buf *out)
+{
+    slurm_part(out, "partitions");
+    for (size_t i = 0; i < c->s->partition_count; i++)
+        partition_line(c, out, &c->s->partitions[i]);
+    if (!c->s->partition_count)
+        partition_line(c, out, NULL);
+}
+
+/* --- gres.conf --- */
+
+struct place { /* of one GPU */
+    int64_t minor, numa;
+};
+
+/* Places of a group's GPUs by the inventory of a machine that is like it; false: none is. */
+static bool places_of(const struct hw *hw, const struct spec_node *n, struct place *out)
+{
+    int64_t m;
+
+    if (!hw || hw->gpus_count != (size_t)n->gpus_per_node || hw->gpus_count > GPUS_MAX ||
+        !hw->numa_count || !maybe_is(hw->cpu.cores, n->cpu_cores.v) ||
+        n->cpu_cores.v % (int64_t)hw->numa_count)
+        return false;
+    m = (int64_t)hw->numa_count;
+    for (size_t i = 0; i < hw->gpus_count; i++) {
+        const struct hw_gpu *g = &hw->gpus[i];
+
+        if (!g->minor.known || !g->numa.known || g->numa.v < 0 || g->numa.v >= m)
+            return false;
+        out[i] = (struct place){ g->minor.v, g->numa.v };
+    }
+    for (size_t i = 1; i < hw->gpus_count; i++) /* a few: by device number */
+        for (size_t k = i; k && out[k - 1].minor > out[k].minor; k--) {
+            struct place t = out[k];
+
+            out[k] = out[k - 1];
+            out[k - 1] = t;
+        }
+    return true;
+}
+
+static void gres_line(struct buf *out, const struct spec_node *n, const char *hosts, int64_t first,
+                      int64_t last)
+{
+    char type[SLURM_TYPE_MAX];
+
+    buf_addf(out, "NodeName=%s Name=gpu Type=%s File=/dev/nvidia", hosts, slurm_gpu_type(n, type));
+    if (first == last)
+        buf_addf(out, "%" PRId64, first);
+    else
+        buf_addf(out, "[%" PRId64 "-%" PRId64 "]", first, last);
+}
+
+static void gres_cores(struct buf *out, int64_t cores, int64_t part, int64_t parts)
+{
+    int64_t each = cores / parts;
+
+    buf_addf(out, " Cores=%" PRId64 "-%" PRId64 "\n", part * each, (part + 1) * each - 1);
+}
+
+static void gres_by_inventory(struct slurm *c, struct buf *out, const struct spec_node *n,
+                              const char *hosts, const struct place *at)
+{
+    const struct hw *hw = c->r->inventory;
+    int64_t last;
+
+    buf_adds(out, "# cores by NUMA node, from the inventory\n");
+    for (int64_t i = 0; i < n->gpus_per_node; i = last + 1) {
+        for (last = i; last + 1 < n->gpus_per_node && at[last + 1].numa == at[i].numa &&
+                       at[last + 1].minor == at[last].minor + 1;)
+            last++;
+        gres_line(out, n, hosts, at[i].minor, at[last].minor);
+        gres_cores(out, n->cpu_cores.v, at[i].numa, (int64_t)hw->numa_count);
+    }
+}
+
+static void gres_by_socket(struct buf *out, const struct spec_node *n, const char *hosts)
+{
+    int64_t each = n->gpus_per_node / n->sockets;
+
+    if (n->gpus_per_node % n->sockets) {
+        buf_addf(out,
+                 "# %" PRId64 " GPUs do not spread evenly over %" PRId64
+                 " sockets, and there is no inventory of such a machine: cores are left open\n",
+                 n->gpus_per_node, n->sockets);
+        gres_line(out, n, hosts, 0, n->gpus_per_node - 1);
+        buf_addc(out, '\n');
+        return;
+    }
+    buf_addf(out,
+             "# no inventory of such a machine: the GPUs spread evenly over %" PRId64 " socket%s\n",
+             n->sockets, n->sockets == 1 ? "" : "s");
+    for (int64_t k = 0; k < n->sockets; k++) {
+        gres_line(out, n, hosts, k * each, (k + 1) * each - 1);
+        gres_cores(out, n->cpu_cores.v, k, n->sockets);
+    }
+}
+
+static void gres_group(struct slurm *c, struct buf *out, const struct spec_node *n)
+{
+    struct buf hosts = slurm_hosts_of(n);
+    struct place at[GPUS_MAX] = { 0 };
+
+    buf_addf(out, "\n# %s: %" PRId64 " x %s, %s\n", n->name, n->gpus_per_node, n->gpu->model,
+             render_from(c->r, &n->gpus_per_node));
+    if (mig_profile(n)) {
+        buf_addf(out,
+                 "# MIG instances have no device of their own number: the driver is asked\n"
+                 "NodeName=%s AutoDetect=nvml\n",
+                 buf_str(&hosts));
+    } else if (places_of(c->r->inventory, n, at)) {
+        gres_by_inventory(c, out, n, buf_str(&hosts), at);
+    } else {
+        gres_by_socket(out, n, buf_str(&hosts));
+    }
+    buf_release(&hosts);
+}
+
+void slurm_gres_conf(struct slurm *c)
+{
+    struct buf *out = render_file(c->r, "slurm/gres.conf");
+
+    render_head(c->r, out, "#", "gres.conf: the GPUs of each machine, for slurmd.");
+    buf_adds(out,
+             "#\n"
+             "# Devices are named, which every build of slurmd can read.  Where slurmd was built\n"
+             "# with NVML, 'AutoDetect=nvml' in place of all lines below finds the same and the\n"
+             "# links between GPUs; Debian has it as slurm-wlm-nvml-plugin.\n"
+             "AutoDetect=off\n");
+    for (size_t i = 0; i < c->r->spec->node_count; i++) {
+        const struct spec_node *n = &c->r->spec->nodes[i];
+
+        if (n->gpus_per_node && slurm_has(c, n))
+            gres_group(c, out, n);
+    }
+}

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: MIT */
+/* slurm_sbatch: a batch script for each training and batch component that runs on Slurm.
+ *
+ *   sbatch NAME.sbatch          one job: batch shell on the first machine, srun starts node() on
+ *                               every machine, node() becomes the launcher (torchrun, …)
+ *   ./NAME.submit.sh TASKS      a sweep: one array task a line of the file TASKS
+ *
+ * Ranks follow SLURM_PROCID: with one task a machine it is the rank of the machine, with one task
+ * a GPU the rank of the process.  Before the time limit, and when the job is pushed aside, the
+ * batch shell gets USR1 and passes it on.  node() ignores USR1 first of all, so that launchers
+ * and loader processes, which know nothing of it, live on, and a trainer that sets a handler for
+ * it saves its state. */
+#include "base/str.h"
+#include "render/slurm_int.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum {
+    STOP_S = 30,   /* of the notice, for the job to be stopped in */
+    SHORT_S = 600, /* jobs that are shorter get none: Slurm may be a minute early */
+    NOTICE_S_MIN = 2 * STOP_S
+};
+
+struct job {
+    const struct spec_component *k;
+    const struct spec_node *n;
+    const struct spec_partition *p; /* NULL: the only one, SLURM_MAIN */
+    const struct spec_training *t;  /* NULL: not training */
+    bool whole;                     /* the machine is not shared */
+    bool per_gpu;                   /* a task a GPU instead of a task a machine */
+    int64_t cpus;                   /* hardware threads a machine */
+    int64_t mib;
+    int64_t notice_s; /* from the group's notice, at most a quarter of the limit */
+};
+
+bool slurm_is_job(const struct spec_component *k)
+{
+    return k->target == SPEC_TARGET_SLURM &&
+           (k->kind == SPEC_COMPONENT_TRAINING || k->kind == SPEC_COMPONENT_BATCH);
+}
+
+/* Replicas of a training component train together; those of a batch component are the tasks of
+ * an array. */
+int64_t slurm_job_nodes(const struct spec_component *k)
+{
+    bool together = k->kind == SPEC_COMPONENT_TRAINING && k->replicas > 1;
+
+    return k->nodes_per_replica * (together ? k->replicas : 1);
+}
+
+static const struct spec_partition *
+partition_of(const struct slurm *c, const struct spec_component *k, const struct spec_node *n)
+{
+    if (k->partition)
+        return slurm_partition(c, k->partition);
+    for (size_t i = 0; i < c->s->partition_count; i++)
+        if (slurm_partition_has(c, &c->s->partitions[i], n))
+            return &c->s->partitions[i];
+    return NULL;
+}
+
+static int64_t share_of(int64_t all, const struct job *j)
+{
+    if (!j->n->gpus_per_node || j->k->gpus >= j->n->gpus_per_node)
+        return all;
+    return all * (j->k->gpus ? j->k->gpus : 1) / j->n->gpus_per_node;
+}
+
+static struct job job_of(const struct slurm *c, const struct spec_component *k)
+{
+    struct job j = { .k = k, .n = spec_node_of(c->r->spec, k->nodes), .t = k->training };
+
+    j.p = partition_of(c, k, j.n);
+    j.whole = j.n->gpus_per_node && k->gpus == j.n->gpus_per_node && !k->cpus.known &&
+              !k->memory_bytes.known;
+    j.cpus = (k->cpus.known ? k->cpus.v : share_of(j.n->cpu_cores.v, &j)) * j.n->threads_per_core;
+    if (j.cpus < 1)
+        j.cpus = 1;
+    j.mib = k->memory_bytes.known ? k->memory_bytes.v >> 20 : share_of(slurm_memory_mib(j.n), &j);
+    j.per_gpu = j.t && j.t->framework == SPEC_FRAMEWORK_OTHER && k->gpus > 1;
+    j.notice_s = slurm_seconds(j.n->notice_ms);
+    if (k->time_limit_ms.known && j.notice_s > slurm_seconds(k->time_limit_ms.v) / 4)
+        j.notice_s = slurm_seconds(k->time_limit_ms.v) / 4;
+    if (j.notice_s < NOTICE_S_MIN)
+        j.notice_s = NOTICE_S_MIN;
+    return j;
+}
+
+/* --- #SBATCH --- */
+
+static void ask(struct slurm *c, struct buf *out, const void *member, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+
+static void ask(struct slurm *c, struct buf *out, const void *member, const char *fmt, ...)
+{
+    va_list ap;
+    struct buf b = { 0 };
+
+    va_start(ap, fmt);
+    buf_vaddf(&b, fmt, ap);
+    va_end(ap);
+    slurm_line(c, out, member, "#SBATCH --%s", buf_str(&b));
+    buf_release(&b);
+}
+
+static bool partition_is_mixed(const struct slurm *c, const struct job *j)
+{
+    size_t count;
+
+    free(slurm_partition_groups(c, j->p, &count));
+    return count > 1;
+}
+
+static void ask_queue(struct slurm *c, struct buf *out, const struct job *j)
+{
+    const struct spec_component *k = j->k;
+    char time[SLURM_TIME_MAX];
+
+    ask(c, out, &k->name, "job-name=%s", k->name);
+    ask(c, out, k->partition || !j->p ? (const void *)&k->partition : (const void *)&j->p->name,
+        "partition=%s", j->p ? j->p->name : SLURM_MAIN);
+    if (partition_is_mixed(c, j))
+        ask(c, out, &k->nodes, "constraint=%s", j->n->name);
+    if (k->qos && c->s->accounting.enabled)
+        ask(c, out, &k->qos, "qos=%s", k->qos);
+    if (k->account && c->s->accounting.enabled)
+        ask(c, out, &k->account, "account=%s", k->account);
+    if (k->time_limit_ms.known)
+        ask(c, out, &k->time_limit_ms, "time=%s", slurm_time(k->time_limit_ms.v, time));
+}
+
+static void ask_machines(struct slurm *c, struct buf *out, const struct job *j)
+{
+    const struct spec_component *k = j->k;
+    int64_t tasks = j->per_gpu ? k->gpus : 1;
+    char type[SLURM_TYPE_MAX];
+
+    ask(c, out, &k->nodes_per_replica, "nodes=%" PRId64, slurm_job_nodes(k));
+    slurm_fixed(out, j->per_gpu ? "a task a GPU" : "a task a machine",
+                "#SBATCH --ntasks-per-node=%" PRId64, tasks);
+    if (k->gpus)
+        ask(c, out, &k->gpus, "gres=gpu:%s:%" PRId64, slurm_gpu_type(j->n, type), k->gpus);
+    slurm_fixed(out, k->cpus.known ? render_from(c->r, &k->cpus) : "in proportion to the GPUs",
+                "#SBATCH --cpus-per-task=%" PRId64, j->cpus / tasks ? j->cpus / tasks : 1);
+    slurm_fixed(out,
+                k->memory_bytes.known ? render_from(c->r, &k->memory_bytes)
+                                      : "MiB a machine, in proportion to the GPUs",
+                "#SBATCH --mem=%" PRId64, j->mib);
+    if (j->whole)
+        slurm_fixed(out, "every GPU of the machine: nobody else beside it", "#SBATCH --exclusive");
+}
+
+static void ask_rest(struct slurm *c, struct buf *out, const struct job *j)
+{
+    bool batch = j->k->kind == SPEC_COMPONENT_BATCH, array = batch && j->k->replicas > 1;
+    char limit[SLURM_TIME_MAX];
+
+    ask(c, out, &j->k->restart, "%s",
+        j->k->restart == SPEC_RESTART_NEVER ? "no-requeue" : "requeue");
+    slurm_fixed(out, "a requeued job goes on in the same file", "#SBATCH --open-mode=append");
+    slurm_fixed(out, array ? "job, task" : "name, job", "#SBATCH --output=%s",
+                array ? "%x-%A_%a.out" : "%x-%j.out");
+    if (!j->k->time_limit_ms.known || slurm_seconds(j->k->time_limit_ms.v) >= SHORT_S)
+        slurm_fixed(out, "to the batch shell, so many seconds before the limit",
+                    "#SBATCH --signal=B:USR1@%" PRId64, j->notice_s);
+    if (array)
+        ask(c, out, &j->k->replicas, "array=0-%" PRId64 "%s", j->k->replicas - 1,
+            slurm_array_limit(c, j->k, limit));
+}
+
+/* --- the launcher --- */
+
+static bool is_python(const char *s)
+{
+    return str_eq(s, "python") || str_eq(s, "python3");
+}
+
+/* How a launcher is given the program: a script of Python's, a module, or anything else. */
+struct launch {
+    const char *option; /* before the program; NULL: none */
+    size_t skip;        /* words of the command that the launcher stands for */
+};
+
+static struct launch launch_of(const struct spec_strs *cmd, const char *module, const char *any)
+{
+    bool python = is_python(cmd->items[0]);
+
+    if (python && cmd->count > 2 && str_eq(cmd->items[1], "-m"))
+        return (struct launch){ module, 2 };
+    if (python && cmd->count > 1 && str_ends(cmd->items[1], ".py"))
+        return (struct launch){ NULL, 1 };
+    return (struct launch){ any, 0 };
+}
+
+static void words(struct buf *out, const struct spec_strs *list, size_t skip)
+{
+    for (size_t i = skip; i < list->count; i++) {
+        buf_addc(out, ' ');
+        quote_sh(out, list->items[i]);
+    }
+}
+
+static void program(struct buf *out, const struct job *j, struct launch l)
+{
+    if (l.option)
+        buf_addf(out, " %s", l.option);
+    words(out, &j->k->command, l.skip);
+    words(out, &j->k->args, 0);
+}
+
+/* The static rendezvous keeps the order of the machines; restarts are Slurm's, see ending(). */
+static void launch_torchrun(struct buf *out, const struct job *j)
+{
+    buf_adds(out,
+             "    set -- torchrun --nnodes=\"$NNODES\" --nproc-per-node=\"$GPUS_PER_NODE\" \\\n"
+             "        --node-rank=\"$NODE_RANK\" --master-addr=\"$MASTER_ADDR\" "
+             "--master-port=\"$MASTER_PORT\" \\\n"
+             "        --max-restarts=0");
+    buf_addf(out, " --rdzv-conf=timeout=%" PRId64, slurm_seconds(j->t->rendezvous.timeout_ms));
+    program(out, j, launch_of(&j->k->command, "-m", "--no-python"));
+}
+
+/* Without ssh: every machine starts its own part, and learns the others from a host file. */
+static void launch_deepspeed(struct buf *out, const struct job *j)
+{
+    buf_adds(out, "    hostfile=$(mktemp)\n"
+                  "    trap 'rm -f \"$hostfile\"' EXIT\n"
+                  "    scontrol show hostnames \"$SLURM_JOB_NODELIST\" |\n"
+                  "        sed \"s/\\$/ slots=$GPUS_PER_NODE/\" >\"$hostfile\"\n"
+                  "    set -- deepspeed --no_ssh --hostfile \"$hostfile\" "
+                  "--node_rank \"$NODE_RANK\" \\\n"
+                  "        --master_addr \"$MASTER_ADDR\" --master_port \"$MASTER_PORT\"");
+    program(out, j, launch_of(&j->k->command, "--module", "--no_python"));
+}
+
+/* The shell stays then, to remove it. */
+static bool has_hostfile(const struct job *j)
+{
+    return j->t && j->k->gpus && j->t->framework == SPEC_FRAMEWORK_DEEPSPEED;
+}
+
+static const char *mixed_precision(enum spec_precision p)
+{
+    return p == SPEC_PRECISION_BF16   ? "bf16"
+           : p == SPEC_PRECISION_FP16 ? "fp16"
+           : p == SPEC_PRECISION_FP8  ? "fp8"
+                                      : "no";
+}
+
+static void launch_accelerate(struct buf *out, const struct job *j)
+{
+    buf_addf(out,
+             "    set -- accelerate launch --num_machines \"$NNODES\" --num_processes "
+             "\"$WORLD_SIZE\" \\\n"
+             "        --machine_rank \"$NODE_RANK\" --main_process_ip \"$MASTER_ADDR\" \\\n"
+             "        --main_process_port \"$MASTER_PORT\" --rdzv_backend static%s \\\n"
+             "        --mixed_precision %s --dynamo_backend no",
+             j->k->gpus * slurm_job_nodes(j->k) > 1 ? " --multi_gpu" : "",
+             mixed_precision(j->t->precision));
+    program(out, j, launch_of(&j->k->command, "-m", "--no_python"));
+}
+
+static void launch_itself(struct buf *out, const struct job *j)
+{
+    buf_adds(out, "    set --");
+    program(out, j, (struct launch){ 0 });
+}
+
+static void launcher(struct slurm *c, struct buf *out, const struct job *j)
+{
+    static void (*const by_framework[])(struct buf *, const struct job *) = {
+        [SPEC_FRAMEWORK_TORCHRUN] = launch_torchrun,
+        [SPEC_FRAMEWORK_TORCHTITAN] = launch_torchrun,
+        [SPEC_FRAMEWORK_MEGATRON] = launch_torchrun,
+        [SPEC_FRAMEWORK_DEEPSPEED] = launch_deepspeed,
+        [SPEC_FRAMEWORK_ACCELERATE] = launch_accelerate,
+        [SPEC_FRAMEWORK_OTHER] = launch_itself,
+    };
+
+    buf_addf(out, "    # %s; the command, %s\n",
+             j->t ? render_from(c->r, &j->t->framework) : "no launcher",
+             render_from(c->r, &j->k->command));
+    (j->t && j->k->gpus ? by_framework[j->t->framework] : launch_itself)(out, j);
+    buf_addc(out, '\n');
+}
+
+/* --- node(): what srun starts on each machine --- */
+
+static void exports(struct slurm *c, struct buf *out, const struct spec_pairs *env)
+{
+    for (size_t i = 0; i < env->count; i++) {
+        buf_addf(out, "    export %s=", env->items[i].key);
+        quote_sh(out, env->items[i].value);
+        buf_addf(out, " # %s\n", render_from(c->r, &env->items[i].value));
+    }
+}
+
+static void node_ranks(struct buf *out, const struct job *j)
+{
+    if (j->per_gpu)
+        buf_adds(out, "    export NODE_RANK=$SLURM_NODEID LOCAL_RANK=$SLURM_LOCALID\n"
+                      "    export RANK=$SLURM_PROCID\n");
+    else
+        buf_adds(out, "    export NODE_RANK=$SLURM_PROCID\n");
+}
+
+static void node_function(struct slurm *c, struct buf *out, const struct job *j)
+{
+    bool batch = j->k->kind == SPEC_COMPONENT_BATCH;
+
+    buf_adds(out, "\n# On every machine of the job.\n"
+                  "# shellcheck disable=SC2317 # srun starts it, see below\n"
+                  "node() {\n"
+                  "    trap '' USR1 # launchers and loaders live on; a trainer may handle it\n");
+    node_ranks(out, j);
+    exports(c, out, &c->r->spec->nccl.env);
+    exports(c, out, &j->k->env);
+    if (j->t && j->t->allocator) {
+        buf_adds(out, "    export PYTORCH_CUDA_ALLOC_CONF=");
+        quote_sh(out, j->t->allocator);
+        buf_addf(out, " # %s\n", render_from(c->r, &j->t->allocator));
+    }
+    if (j->k->workdir) {
+        buf_adds(out, "    cd ");
+        quote_sh(out, j->k->workdir);
+        buf_addf(out, " || exit 1 # %s\n", render_from(c->r, &j->k->workdir));
+    }
+    buf_adds(out, "    # what NCCL would not find itself; a variable that is set wins\n"
+                  "    if command -v stoker >/dev/null; then\n"
+                  "        eval \"$(stoker detect --env)\"\n"
+                  "    fi\n");
+    launcher(c, out, j);
+    if (batch)
+        buf_adds(out, "    # a sweep: the words of this task's line, quoted as in a shell\n"
+                      "    if [ -n \"$TASK_ARGS\" ]; then\n"
+                      "        eval \"set -- \\\"\\$@\\\" $TASK_ARGS\"\n"
+                      "    fi\n");
+    buf_addf(out, "    %s\"$@\"\n}\n", has_hostfile(j) ? "" : "exec ");
+}
+
+/* --- the batch shell --- */
+
+static void container(struct slurm *c, struct buf *out, const struct job *j)
+{
+    const char *slash = j->k->image ? strchr(j->k->image, '/') : NULL;
+    size_t host = slash ? (size_t)(slash - j->k->image) : 0;
+    struct buf image = { 0 }, mounts = { 0 };
+
+    buf_adds(out, "\ncontainer=()\n");
+    if (!j->k->image)
+        return;
+    buf_adds(&image, "--container-image=");
+    if (host && (memchr(j->k->image, '.', host) || memchr(j->k->image, ':', host)))
+        buf_addf(&image, "%.*s#%s", (int)host, j->k->image, slash + 1);
+    else
+        buf_adds(&image, j->k->image);
+    for (size_t i = 0; i < j->k->mount_count; i++) {
+        const struct spec_mount *m = &j->k->mounts[i];
+        const struct spec_storage *s = spec_storage_find(c->r->spec, m->storage);
+
+        buf_addf(&mounts, "%s%s:%s%s",
+                 i ? "," : "--container-mounts=", s && s->path ? s->path : m->path, m->path,
+                 m->read_only ? ":ro" : "");
+    }
+    buf_addf(out,
+             "# The image, %s.  Slurm runs it where pyxis is installed; take the mark off then:\n",
+             render_from(c->r, &j->k->image));
+    buf_adds(out, "#container=(");
+    quote_sh(out, buf_str(&image));
+    if (mounts.len) {
+        buf_addc(out, ' ');
+        quote_sh(out, buf_str(&mounts));
+    }
+    buf_adds(out, ")\n");
+    buf_release(&image);
+    buf_release(&mounts);
+}
+
+static void rendezvous(struct slurm *c, struct buf *out, const struct job *j)
+{
+    buf_adds(out, "\nMASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n");
+    if (j->t)
+        buf_addf(out, "MASTER_PORT=%" PRId64 " # %s\n", j->t->rendezvous.port,
+                 render_from(c->r, &j->t->rendezvous.port));
+    else
+        buf_adds(out, "MASTER_PORT=29500\n");
+    buf_addf(out,
+             "NNODES=$SLURM_NNODES\n"
+             "GPUS_PER_NODE=%" PRId64 " # %s\n"
+             "WORLD_SIZE=$((NNODES * %s))\n"
+             "export MASTER_ADDR MASTER_PORT NNODES GPUS_PER_NODE WORLD_SIZE\n",
+             j->k->gpus, render_from(c->r, &j->k->gpus), j->k->gpus ? "GPUS_PER_NODE" : "1");
+}
+
+static void task_line(struct buf *out, const struct job *j)
+{
+    buf_addf(out,
+             "\n# A task of a sweep takes its words from its line of the task file, from 0 on.\n"
+             "TASK=${SLURM_ARRAY_TASK_ID:-}\n"
+             "TASK_ARGS=\n"
+             "tasks=${TASKS:-$SLURM_SUBMIT_DIR/%s.tasks}\n"
+             "if [ -n \"$TASK\" ] && [ -e \"$tasks\" ]; then\n"
+             "    TASK_ARGS=$(grep -v -e '^[[:space:]]*#' -e '^[[:space:]]*$' \"$tasks\" |\n"
+             "        sed -n \"$((TASK + 1))p\")\n"
+             "    if [ -z \"$TASK_ARGS\" ]; then\n"
+             "        echo \"$tasks has no line for task $TASK\" >&2\n"
+             "        exit 1\n"
+             "    fi\n"
+             "fi\n"
+             "export TASK TASK_ARGS\n",
+             j->k->name);
+}
+
+/* The step runs in the background, so that the shell can hear of the notice. */
+static void step(struct slurm *c, struct buf *out, const struct job *j)
+{
+    buf_adds(out, "\n"
+                  "noticed=0\n"
+                  "# shellcheck disable=SC2317 # the trap calls it\n"
+                  "notice() {\n"
+                  "    noticed=1\n"
+                  "    echo \"notice: the job must end soon\"\n"
+                  "    kill -USR1 \"$step\" 2>/dev/null\n"
+                  "}\n"
+                  "trap notice USR1\n"
+                  "\n");
+    buf_addf(out,
+             "srun --kill-on-bad-exit=1%s \"${container[@]}\" \\\n"
+             "    bash -c \"$(declare -f node); node\" &\n",
+             c->v->srun_cpus_forgotten ? " --cpus-per-task=\"$SLURM_CPUS_PER_TASK\"" : "");
+    buf_addf(out,
+             "step=$!\n"
+             "wait \"$step\"\n"
+             "rc=$?\n"
+             "if [ $noticed = 1 ]; then # wait was cut short: the step has the notice to save in\n"
+             "    for ((i = 0; i < %" PRId64 "; i++)); do\n"
+             "        kill -0 \"$step\" 2>/dev/null || break\n"
+             "        [ $i != %" PRId64 " ] || kill -TERM \"$step\" 2>/dev/null\n"
+             "        sleep 1\n"
+             "    done\n"
+             "    rc=143 # it did not end\n"
+             "    if ! kill -0 \"$step\" 2>/dev/null; then\n"
+             "        wait \"$step\"\n"
+             "        rc=$?\n"
+             "    fi\n"
+             "fi\n",
+             j->notice_s - STOP_S / 3, j->notice_s - STOP_S);
+}
+
+/* A trainer that saved itself may well exit with 0, so what ended on a notice starts again; a run
+ * that was just through finds that out from its checkpoint. */
+static void ending(struct slurm *c, struct buf *out, const struct job *j)
+{
+    if (j->k->restart == SPEC_RESTART_NEVER) {
+        buf_addf(out, "exit $rc # never restarted: %s\n", render_from(c->r, &j->k->restart));
+        return;
+    }
+    buf_addf(out,
+             "if %s; then\n"
+             "    echo 'the run goes on after a requeue'\n"
+             "    scontrol requeue \"$SLURM_JOB_ID\"\n"
+             "    exit $rc\n"
+             "fi\n",
+             j->t ? "[ $noticed = 1 ]" : "[ $noticed = 1 ] && [ $rc != 0 ]");
+    if (!j->t) {
+        buf_adds(out, "exit $rc # 75 asks for a requeue\n");
+        return;
+    }
+    buf_addf(out,
+             "max_restarts=%" PRId64 " # %s\n"
+             "if [ $rc != 0 ] && [ \"${SLURM_RESTART_COUNT:-0}\" -lt $max_restarts ]; then\n"
+             "    echo \"failed with status $rc: restart $((${SLURM_RESTART_COUNT:-0} + 1)) of "
+             "$max_restarts\"\n"
+             "    exit 75 # RequeueExit in slurm.conf\n"
+             "fi\n"
+             "[ $rc != 75 ] || rc=1 # no more restarts\n"
+             "exit $rc\n",
+             j->t->rendezvous.max_restarts, render_from(c->r, &j->t->rendezvous.max_restarts));
+}
+
+static void job_file(struct slurm *c, const struct spec_component *k)
+{
+    struct job j = job_of(c, k);
+    struct buf *out = render_script(c->r, "slurm/sbatch/%s.sbatch", k->name);
+    struct buf what = { 0 };
+
+    buf_adds(out, "#!/bin/bash\n");
+    ask_queue(c, out, &j);
+    ask_machines(c, out, &j);
+    ask_rest(c, out, &j);
+    buf_addc(out, '\n');
+    buf_addf(&what, "%s.sbatch: %" PRId64 " x %" PRId64 " GPUs; sbatch %s.sbatch", k->name,
+             slurm_job_nodes(k), k->gpus, k->name);
+    render_head(c->r, out, "#", buf_str(&what));
+    buf_adds(out, "set -u\n");
+    buf_release(&what);
+    rendezvous(c, out, &j);
+    if (k->kind == SPEC_COMPONENT_BATCH)
+        task_line(out, &j);
+    container(c, out, &j);
+    node_function(c, out, &j);
+    step(c, out, &j);
+    ending(c, out, &j);
+}
+
+void slurm_sbatch(struct slurm *c)
+{
+    for (size_t i = 0; i < c->r->spec->component_count; i++) {
+        const struct spec_component *k = &c->r->spec->components[i];
+
+        if (!slurm_is_job(k))
+            continue;
+        job_file(c, k);
+        if (k->kind == SPEC_COMPONENT_BATCH)
+            slurm_sweep(c, k);
+    }
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* slurm_topology: topology.conf, from the switches of a fabric or, without any, from racks.
+ *
+ * With topology/tree a machine that no switch has could never be given to a job, so machines the
+ * spec does not place get a switch of their own. */
+#include "base/mem.h"
+#include "base/str.h"
+#include "render/slurm_int.h"
+
+#include <stdlib.h>
+
+static const struct spec_fabric *fabric_of(const struct slurm *c)
+{
+    for (size_t i = 0; i < c->r->spec->fabric_count; i++)
+        if (c->r->spec->fabrics[i].switch_count)
+            return &c->r->spec->fabrics[i];
+    return NULL;
+}
+
+static bool any_rack(const struct slurm *c)
+{
+    for (size_t i = 0; i < c->r->spec->node_count; i++)
+        if (c->r->spec->nodes[i].rack && slurm_has(c, &c->r->spec->nodes[i]))
+            return true;
+    return false;
+}
+
+bool slurm_has_topology(const struct slurm *c)
+{
+    return fabric_of(c) || any_rack(c);
+}
+
+static void switches(struct slurm *c, struct buf *out, const struct spec_fabric *f,
+                     struct slurm_names *placed)
+{
+    buf_addf(out, "\n# fabric %s, %s\n", f->name, render_from(c->r, &f->name));
+    for (size_t i = 0; i < f->switch_count; i++) {
+        const struct spec_switch *s = &f->switches[i];
+
+        buf_addf(out, "SwitchName=%s ", s->name);
+        if (s->hosts) {
+            slurm_names_add_list(placed, s->hosts);
+            slurm_line(c, out, &s->hosts, "Nodes=%s", s->hosts);
+            continue;
+        }
+        buf_adds(out, "Switches=");
+        for (size_t k = 0; k < s->switches.count; k++)
+            buf_addf(out, "%s%s", k ? "," : "", s->switches.items[k]);
+        buf_addf(out, "  # %s\n", render_from(c->r, &s->switches));
+    }
+}
+
+struct racked { /* a group that stands in a rack */
+    const struct spec_node *n;
+    const struct spec_node *first; /* of the same rack, in the order of the spec */
+};
+
+static int by_rack(const void *a, const void *b)
+{
+    const struct racked *x = a, *y = b;
+    int d = strcmp(x->n->rack, y->n->rack);
+
+    return d ? d : (x->n > y->n) - (x->n < y->n);
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const struct racked *x = a, *y = b;
+
+    return x->first == y->first ? (x->n > y->n) - (x->n < y->n)
+                                : (x->first > y->first) - (x->first < y->first);
+}
+
+/* Groups with a rack, those of one rack together; the caller frees the array. */
+static struct racked *racked_groups(const struct slurm *c, size_t *count)
+{
+    const struct spec *s = c->r->spec;
+    struct racked *out = xcalloc(s->node_count, sizeof(*out));
+
+    *count = 0;
+    for (size_t i = 0; i < s->node_count; i++)
+        if (s->nodes[i].rack && slurm_has(c, &s->nodes[i]))
+            out[(*count)++].n = &s->nodes[i];
+    qsort(out, *count, sizeof(*out), by_rack);
+    for (size_t i = 0; i < *count; i++)
+        out[i].first =
+            i && str_eq(out[i].n->rack, out[i - 1].n->rack) ? out[i - 1].first : out[i].n;
+    qsort(out, *count, sizeof(*out), by_first);
+    return out;
+}
+
+static void racks(struct slurm *c, struct buf *out, struct slurm_names *placed)
+{
+    size_t count, n = 0;
+    struct racked *g = racked_groups(c, &count);
+
+    buf_adds(out, "\n# no fabric names its switches: a rack is one, and all racks are joined\n");
+    for (size_t i = 0; i < count; i++) {
+        struct buf hosts = slurm_hosts_of(g[i].n);
+
+        if (g[i].first == g[i].n)
+            buf_addf(out, "SwitchName=%s Nodes=%s", g[i].n->rack, buf_str(&hosts));
+        else
+            buf_addf(out, ",%s", buf_str(&hosts));
+        if (i + 1 == count || g[i + 1].first != g[i].first)
+            buf_addf(out, "  # %s\n", render_from(c->r, &g[i].first->rack));
+        slurm_names_add_group(placed, g[i].n);
+        buf_release(&hosts);
+    }
+    buf_adds(out, "SwitchName=" SLURM_RACKS " Switches=");
+    for (size_t i = 0; i < count; i++)
+        if (g[i].first == g[i].n)
+            buf_addf(out, "%s%s", n++ ? "," : "", g[i].n->rack);
+    buf_addc(out, '\n');
+    free(g);
+}
+
+/* Hosts of a group that no switch has: all of them by their list, some of them one by one. */
+static void left_of(const struct spec_node *n, const struct slurm_names *placed, struct buf *out)
+{
+    struct render_walk w;
+    int64_t count = 0;
+
+    for (render_walk(&w, n); render_walk_next(&w);)
+        if (!slurm_names_has(placed, w.name))
+            buf_addf(out, "%s%s", count++ ? "," : "", w.name);
+    if (count == n->count) {
+        buf_reset(out);
+        render_hosts(n, out);
+    }
+}
+
+static void left_over(struct slurm *c, struct buf *out, const struct slurm_names *placed)
+{
+    struct buf left = { 0 };
+
+    for (size_t i = 0; i < c->r->spec->node_count; i++) {
+        const struct spec_node *n = &c->r->spec->nodes[i];
+
+        if (!slurm_has(c, n))
+            continue;
+        buf_reset(&left);
+        left_of(n, placed, &left);
+        if (left.len)
+            slurm_fixed(out, "on no switch of the spec: reachable, near nobody",
+                        "SwitchName=unlisted-%s Nodes=%s", n->name, buf_str(&left));
+    }
+    buf_release(&left);
+}
+
+void slurm_topology_conf(struct slurm *c)
+{
+    struct slurm_names placed = { 0 };
+    struct buf *out;
+
+    if (!slurm_has_topology(c))
+        return;
+    out = render_file(c->r, "slurm/topology.conf");
+    render_head(c->r, out, "#", "topology.conf: switches, for jobs to be placed close together.");
+    if (c->v->topology_yaml)
+        buf_addf(out,
+                 "# Slurm %s also reads topology.yaml; this file serves as long as there is "
+                 "one tree.\n",
+                 c->v->name);
+    if (fabric_of(c))
+        switches(c, out, fabric_of(c), &placed);
+    else
+        racks(c, out, &placed);
+    slurm_names_sort(&placed);
+    left_over(c, out, &placed);
+    slurm_names_release(&placed);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* slurm_version: what changed between the releases of Slurm that we write files for.
+ *
+ * Sources: the files CHANGELOG/slurm-*.md of the Slurm repository, in its words shortened
+ *   23.02  MaxBatchRequeue is a setting, it was fixed at 5 before;
+ *          sleeping machines are shown without PrivateData=cloud; PreemptParameters is new, its
+ *          send_user_signal was SlurmctldParameters=preempt_send_user_signal (slurm.conf(5))
+ *   23.11  select/cons_res removed (we never write it); Kmem keys and CgroupAutomount removed from
+ *          cgroup.conf; cloud_reg_addrs removed, as it is always so; auth/slurm is new; srun takes
+ *          SLURM_CPUS_PER_TASK again, which 22.05 had stopped
+ *   24.11  PreemptMode=GANG is for the whole cluster alone (we write it nowhere else); GRES names
+ *          keep their case (we write lower case)
+ *   25.05  FrontEnd mode removed (never written); topology.yaml is new, topology.conf still read
+ *   25.11  SchedulerParameters=requeue_delay is new; AccountingStorageUser removed (never written)
+ * 22.05 is what the tests run against.  A release that is not here is refused: its keys may have
+ * changed, and slurmctld does not start with a key it does not know. */
+#include "base/str.h"
+#include "render/slurm_int.h"
+
+/* What came with 23.02 and with 23.11, and stays. */
+#define SINCE_2302 .preempt_parameters = true, .max_batch_requeue = true
+#define SINCE_2311 SINCE_2302, .auth_slurm = true
+#define UNTIL_2302 .cgroup_automount = true, .cloud_reg_addrs = true, .srun_cpus_forgotten = true
+
+static const struct slurm_version versions[] = {
+    { .name = "22.05", UNTIL_2302, .private_cloud = true },
+    { .name = "23.02", UNTIL_2302, SINCE_2302 },
+    { .name = "23.11", SINCE_2311 },
+    { .name = "24.05", SINCE_2311 },
+    { .name = "24.11", SINCE_2311 },
+    { .name = "25.05", SINCE_2311, .topology_yaml = true },
+    { .name = "25.11", SINCE_2311, .topology_yaml = true, .requeue_delay = true },
+};
+
+/* "22.05" and "22.05.8" are both 22.05. */
+static bool is_release(const char *text, const char *name)
+{
+    int64_t minor;
+
+    if (!str_starts(text, name))
+        return false;
+    text += strlen(name);
+    return !*text || (*text == '.' && str_to_i64(text + 1, 10, &minor) && minor >= 0);
+}
+
+const struct slurm_version *slurm_version_find(const char *text)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(versions); i++)
+        if (is_release(text, versions[i].name))
+            return &versions[i];
+    return NULL;
+}
+
+void slurm_versions_list(struct buf *out)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(versions); i++)
+        buf_addf(out, "%s%s", i ? ", " : "", versions[i].name);
+}
