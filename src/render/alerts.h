@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* alerts: the alerts of a site as rules of Prometheus, for whoever writes them down: the rule
+ * files of the prometheus target, the PrometheusRule of the kubernetes one.
+ *
+ * They are the agent's own rules (metrics/alert.h), the default ones as the spec changes them and
+ * those of its `alerts`, and what only the site as a whole or the model server knows: the age of
+ * a queue, the share of errors, memory pools, cost, and that a machine does not answer.
+ *
+ * What they expect of the scrape configuration:
+ *   honor_labels: true   the agent exports jobs with a label `job`
+ *   job stoker-agent     of the agents, stoker-serve of the model servers
+ *   label group          the node group of a machine */
+#ifndef RENDER_ALERTS_H
+#define RENDER_ALERTS_H
+#include "base/arena.h"
+#include "metrics/alert.h"
+#include "render/render.h"
+
+#define ALERTS_JOB_AGENT "stoker-agent"
+#define ALERTS_JOB_SERVE "stoker-serve"
+
+struct alerts_word;
+struct render_alert {
+    struct alert_rule rule;
+    const char *expr;               /* NULL: Prometheus cannot see it */
+    const char *value_expr;         /* of a word: what is compared; NULL: the rule's metric is */
+    const char *unseen;             /* why not */
+    const char *only;               /* matchers of its series; NULL: none */
+    const char *at;                 /* labels that they match: group="gpu"; NULL: none */
+    const char *metric;             /* label that tells rules of one name apart; NULL: none */
+    const struct alerts_word *word; /* of what the agent does not watch; NULL: a rule of its own */
+    const struct spec_alert *own;   /* NULL: a default rule */
+    const void *member;             /* what render_from() is asked */
+};
+struct render_alerts {
+    struct arena arena;
+    struct render_alert *items;
+    size_t count;
+    enum expo_names names; /* of DCGM's fields */
+};
+/* False: something was refused. */
+bool render_alerts_init(struct render *r, struct render_alerts *out);
+void render_alerts_release(struct render_alerts *a);
+
+/* The key `groups` and its sequence, into the mapping that is open. */
+void alerts_groups(struct render *r, struct yaml_out *y);
+
+/* A text inside a regular expression inside double quotes of PromQL. */
+void promql_regex(struct buf *out, const char *s);
+
+/* ---- what the agent does not watch, alerts_words.c */
+struct alerts_word {
+    enum spec_metric metric;
+    const char *unit;  /* as in alert_rule */
+    double scale;      /* of the spec's number */
+    const char *whose; /* for the summary */
+    bool of_models;    /* has a label `model` */
+    void (*expr)(const struct render *r, const char *only, struct buf *out);
+    /* Series for a test, in lines of "NAME{LABELS}\tVALUES\n", that give `v` from the start. */
+    void (*series)(const struct render *r, double v, const char *labels, struct buf *out);
+    int warm_minutes; /* until the expression has its value */
+};
+const struct alerts_word *alerts_word_of(enum spec_metric m);
+/* Dollars an hour of one machine; false: the spec names no price. */
+bool alerts_price(const struct render *r, const struct spec_node *n, double *out);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* prometheus_int: the parts of the prometheus target.
+ *
+ *   prometheus.c        prometheus.yml, lists of machines, flags, the rule files
+ *   prometheus_tests.c  tests/alerts_test.yml: made-up series through every alert
+ *   prometheus_rules.c  rules/recording.yml
+ *   alertmanager.c      alertmanager.yml */
+#ifndef RENDER_PROMETHEUS_INT_H
+#define RENDER_PROMETHEUS_INT_H
+#include "render/alerts.h"
+
+void prometheus_tests(struct render *r);
+void prometheus_recording(struct render *r);
+void prometheus_alertmanager(struct render *r);
+
+/* Is this http://HOST[:PORT][/PATH], or with https, as Go's programs take it?  The parts are
+ * borrowed from `s`; path "" when there is none. */
+struct web_address {
+    bool tls;
+    const char *host; /* with its port */
+    size_t host_len;
+    const char *path;
+};
+bool web_address_of(const char *s, struct web_address *out);
+bool is_host_port(const char *s, size_t len);
+
+#endif
