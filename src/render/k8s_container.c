@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/* k8s_container: what a container asks for and sees: GPUs, RDMA devices, cores and memory,
+ * environment, ports, probes, volumes. */
+#include "base/str.h"
+#include "render/k8s.h"
+
+#include <inttypes.h>
+
+/* ---- resources ---- */
+
+static void gpus(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
+{
+    const struct spec_node *n = spec_node_of(k->r->spec, c->nodes);
+    bool mig = n && n->gpu && n->gpu->sharing == SPEC_SHARING_MIG && n->gpu->mig_profile;
+    const char *name = "nvidia.com/gpu";
+
+    if (!c->gpus && !k8s_shares_gpu(c))
+        return;
+    if (mig)
+        name = arena_printf(&k->arena, "nvidia.com/mig-%s", n->gpu->mig_profile);
+    if (c->gpus) {
+        yaml_note(y, render_from(k->r, &c->gpus));
+        yaml_int(y, name, c->gpus);
+    } else {
+        yaml_note(y, "a share: it has a memory pool and no GPU of its own");
+        yaml_int(y, name, 1);
+    }
+}
+
+static void rdma(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
+{
+    for (size_t i = 0; i < c->fabrics.count; i++) {
+        const struct spec_fabric *f = spec_fabric_find(k->r->spec, c->fabrics.items[i]);
+
+        if (!f)
+            continue;
+        if (f->kind == SPEC_FABRIC_EFA) {
+            yaml_note(y, render_from(k->r, &f->nics_per_node));
+            yaml_int(y, "vpc.amazonaws.com/efa", f->nics_per_node);
+        } else if (k8s_rdma_shared(f)) {
+            yaml_note(y, "every RDMA device of this network, shared");
+            yaml_int(y, k8s_rail_resource(k, f, 0), 1);
+        }
+        for (size_t j = 0; f->sriov && j < (k8s_rails_apart(f) ? k8s_rail_count(f) : 1); j++) {
+            yaml_note(y, render_from(k->r, &f->nics_per_node));
+            yaml_int(y, k8s_rail_resource(k, f, j), k8s_rails_apart(f) ? 1 : f->nics_per_node);
+        }
+    }
+}
+
+/* Unset: the part of a machine that goes with its GPUs; nothing where that is not known. */
+static void cores(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
+{
+    const struct spec_node *n = spec_node_of(k->r->spec, c->nodes);
+
+    if (c->cpus.known) {
+        yaml_note(y, render_from(k->r, &c->cpus));
+        yaml_strf(y, "cpu", "%" PRId64, c->cpus.v);
+    } else if (n && c->gpus && n->gpus_per_node && n->cpu_cores.known) {
+        yaml_note(y, "its GPUs' part of the cores");
+        yaml_strf(y, "cpu", "%" PRId64, n->cpu_cores.v * c->gpus / n->gpus_per_node);
+    }
+}
+
+static void memory(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
+{
+    const struct spec_node *n = spec_node_of(k->r->spec, c->nodes);
+    char size[32];
+
+    if (c->memory_bytes.known) {
+        k8s_quantity(size, sizeof(size), c->memory_bytes.v);
+        yaml_note(y, render_from(k->r, &c->memory_bytes));
+        yaml_str(y, "memory", size);
+    } else if (n && c->gpus && n->gpus_per_node && n->memory_bytes.known) {
+        int64_t mib = (n->memory_bytes.v >> 20) * K8S_MEMORY_PCT / 100 * c->gpus / n->gpus_per_node;
+
+        mib = mib >= 8192 ? mib & ~(int64_t)1023 : mib; /* whole GiB, where it is many */
+        k8s_quantity(size, sizeof(size), mib << 20);
+        yaml_note(y, "its GPUs' part of the memory, a tenth left to the machine");
+        yaml_str(y, "memory", size);
+    }
+}
+
+static void quantities(struct k8s *k, struct yaml_out *y, const char *key,
+                       const struct spec_component *c)
+{
+    yaml_map(y, key);
+    gpus(k, y, c);
+    rdma(k, y, c);
+    cores(k, y, c);
+    memory(k, y, c);
+    yaml_end(y);
+}
+
+void k8s_resources(struct k8s *k, struct yaml_out *y, const char *key,
+                   const struct spec_component *c)
+{
+    yaml_map(y, key);
+    quantities(k, y, "requests", c);
+    quantities(k, y, "limits", c); /* equal: QoS class Guaranteed, whole cores, no eviction first */
+    yaml_end(y);
+}
+
+void k8s_own_resources(struct yaml_out *y, const struct k8s_pod *pod)
+{
+    if (!pod->cpu)
+        return;
+    yaml_map(y, "resources");
+    yaml_map(y, "requests");
+    yaml_str(y, "cpu", pod->cpu);
+    yaml_str(y, "memory", pod->memory);
+    yaml_end(y);
+    yaml_map(y, "limits");
+    yaml_str(y, "memory", pod->memory);
+    if (pod->gpus)
+        yaml_int(y, "nvidia.com/gpu", pod->gpus);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+/* ---- environment ---- */
+
+static bool set_by(const struct spec_pairs *p, const char *name)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (str_eq(p->items[i].key, name))
+            return true;
+    return false;
+}
+
+static void variable(struct k8s *k, struct yaml_out *y, const struct k8s_env *e)
+{
+    yaml_map(y, NULL);
+    yaml_str(y, "name", e->name);
+    if (e->field) {
+        yaml_map(y, "valueFrom");
+        yaml_map(y, "fieldRef");
+        yaml_str(y, "fieldPath", e->field);
+        yaml_end(y);
+        yaml_end(y);
+    } else {
+        yaml_note(y, e->from);
+        yaml_str(y, "value", k8s_verbatim(k, e->value));
+    }
+    yaml_end(y);
+}
+
+static void pairs(struct k8s *k, struct yaml_out *y, const struct spec_pairs *p,
+                  const struct spec_pairs *winner)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (!winner || !set_by(winner, p->items[i].key))
+            variable(k, y,
+                     &(struct k8s_env){ .name = p->items[i].key,
+                                        .value = p->items[i].value,
+                                        .from = render_from(k->r, &p->items[i]) });
+}
+
+void k8s_env(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    const struct spec_component *c = pod->c;
+    const struct spec_pairs *nccl = &k->r->spec->nccl.env;
+    bool gpu = c && c->gpus;
+
+    if (!pod->env_count && !(gpu && nccl->count) && !(c && c->env.count))
+        return;
+    yaml_seq(y, "env");
+    for (size_t i = 0; i < pod->env_count; i++)
+        if (!c || (!set_by(&c->env, pod->env[i].name) && !(gpu && set_by(nccl, pod->env[i].name))))
+            variable(k, y, &pod->env[i]);
+    if (gpu)
+        pairs(k, y, nccl, &c->env);
+    if (c)
+        pairs(k, y, &c->env, NULL);
+    yaml_end(y);
+}
+
+/* ---- ports and probes ---- */
+
+void k8s_port_name(const struct spec_port *ports, size_t i, char *out)
+{
+    enum { ROOM = 15 };
+    char dns[SPEC_NAME_MAX + 1];
+    bool letter = false;
+
+    dns_name(dns, ports[i].name);
+    for (const char *p = dns; *p; p++)
+        letter = letter || (*p >= 'a' && *p <= 'z');
+    if (strlen(dns) <= ROOM && letter && !strstr(dns, "--"))
+        (void)snprintf(out, ROOM + 1, "%s", dns);
+    else
+        (void)snprintf(out, ROOM + 1, "port-%u", (unsigned)ports[i].port % 65536);
+}
+
+void k8s_ports(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    char name[16];
+
+    if (!pod->port_count)
+        return;
+    yaml_seq(y, "ports");
+    for (size_t i = 0; i < pod->port_count; i++) {
+        k8s_port_name(pod->ports, i, name);
+        yaml_map(y, NULL);
+        yaml_str(y, "name", name);
+        yaml_note(y, render_from(k->r, &pod->ports[i].port));
+        yaml_int(y, "containerPort", pod->ports[i].port);
+        yaml_str(y, "protocol", pod->ports[i].protocol == SPEC_PROTOCOL_UDP ? "UDP" : "TCP");
+        yaml_end(y);
+    }
+    yaml_end(y);
+}
+
+static int64_t seconds(int64_t ms) /* rounded up, at least one */
+{
+    return ms <= 1000 ? 1 : (ms + 999) / 1000;
+}
+
+static void probe_how(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    const struct spec_health *h = pod->health;
+    int64_t port = h->port.known ? h->port.v : pod->port_count ? pod->ports[0].port : 0;
+
+    if (h->command.count) {
+        yaml_map(y, "exec");
+        yaml_seq(y, "command");
+        for (size_t i = 0; i < h->command.count; i++)
+            yaml_str(y, NULL, k8s_verbatim(k, h->command.items[i]));
+        yaml_end(y);
+        yaml_end(y);
+        return;
+    }
+    if (!port) {
+        render_refuse(k->r, pod->c ? (const void *)&pod->c->health : NULL,
+                      "Give a port, or a command.", "the health check of '%s' has no port to ask",
+                      pod->name);
+        return;
+    }
+    yaml_map(y, h->path ? "httpGet" : "tcpSocket");
+    if (h->path) {
+        yaml_note(y, render_from(k->r, &h->path));
+        yaml_str(y, "path", h->path);
+    }
+    yaml_int(y, "port", port);
+    yaml_end(y);
+}
+
+static void probe(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod, const char *key,
+                  int64_t failures)
+{
+    const struct spec_health *h = pod->health;
+
+    yaml_map(y, key);
+    probe_how(k, y, pod);
+    yaml_note(y, render_from(k->r, &h->interval_ms));
+    yaml_int(y, "periodSeconds", seconds(h->interval_ms));
+    yaml_note(y, render_from(k->r, &h->timeout_ms));
+    yaml_int(y, "timeoutSeconds", seconds(h->timeout_ms));
+    yaml_int(y, "failureThreshold", failures);
+    yaml_end(y);
+}
+
+void k8s_probes(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    const struct spec_health *h = pod->health;
+    int64_t starts;
+
+    if (!h)
+        return;
+    starts = (h->start_ms + h->interval_ms - 1) / h->interval_ms;
+    probe(k, y, pod, "startupProbe", starts > 0 ? starts : 1);
+    probe(k, y, pod, "livenessProbe", h->retries);
+    if (pod->readiness)
+        probe(k, y, pod, "readinessProbe", 1);
+}
+
+/* ---- volumes ---- */
+
+static void memory_volume(struct yaml_out *y, const struct k8s_volume *v)
+{
+    char size[32];
+
+    yaml_map(y, "emptyDir");
+    yaml_str(y, "medium", "Memory");
+    if (v->bytes >= 0) {
+        k8s_quantity(size, sizeof(size), v->bytes);
+        yaml_note(y, v->from);
+        yaml_str(y, "sizeLimit", size);
+    } else {
+        yaml_comment(y, "no sizeLimit: as much as the pod's memory limit");
+    }
+    yaml_end(y);
+}
+
+static void own_claim(struct k8s *k, struct yaml_out *y, const struct k8s_volume *v)
+{
+    yaml_map(y, "ephemeral");
+    yaml_comment(y, "a volume of this pod alone, which goes with it");
+    yaml_map(y, "volumeClaimTemplate");
+    yaml_map(y, "spec");
+    k8s_claim_spec(k, y, v->storage);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+static void named(struct yaml_out *y, const char *key, const char *name_key,
+                  const struct k8s_volume *v)
+{
+    yaml_map(y, key);
+    yaml_note(y, v->from);
+    yaml_str(y, name_key, v->source);
+    if (v->mode)
+        yaml_int(y, "defaultMode", v->mode);
+    if (v->kind == K8S_HOST && v->host_type)
+        yaml_str(y, "type", v->host_type);
+    yaml_end(y);
+}
+
+static void volume(struct k8s *k, struct yaml_out *y, const struct k8s_volume *v)
+{
+    yaml_map(y, NULL);
+    yaml_str(y, "name", v->name);
+    switch (v->kind) {
+    case K8S_CLAIM:
+        named(y, "persistentVolumeClaim", "claimName", v);
+        break;
+    case K8S_OWN:
+        own_claim(k, y, v);
+        break;
+    case K8S_MEMORY:
+        memory_volume(y, v);
+        break;
+    case K8S_SCRATCH:
+        yaml_map(y, "emptyDir");
+        yaml_end(y);
+        break;
+    case K8S_CONFIG:
+        named(y, "configMap", "name", v);
+        break;
+    case K8S_SECRET:
+        named(y, "secret", "secretName", v);
+        break;
+    case K8S_HOST:
+        named(y, "hostPath", "path", v);
+        break;
+    case K8S_TEMPLATE:
+        break;
+    }
+    yaml_end(y);
+}
+
+void k8s_volumes(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    bool open = false;
+
+    for (size_t i = 0; i < pod->volume_count; i++) {
+        const struct k8s_volume *v = &pod->volumes[i];
+
+        if (v->again || v->kind == K8S_TEMPLATE)
+            continue;
+        if (!open)
+            yaml_seq(y, "volumes");
+        open = true;
+        volume(k, y, v);
+    }
+    if (open)
+        yaml_end(y);
+}
+
+void k8s_mounts(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    if (!pod->volume_count)
+        return;
+    yaml_seq(y, "volumeMounts");
+    for (size_t i = 0; i < pod->volume_count; i++) {
+        const struct k8s_volume *v = &pod->volumes[i];
+
+        yaml_map(y, NULL);
+        yaml_str(y, "name", v->name);
+        yaml_note(y, v->from);
+        yaml_str(y, "mountPath", v->path);
+        if (v->subpath)
+            yaml_str(y, "subPath", v->subpath);
+        if (v->read_only)
+            yaml_bool(y, "readOnly", true);
+        if (v->read_only && v->kind == K8S_HOST && k8s_has(k, K8S_RECURSIVE_READ_ONLY))
+            yaml_str(y, "recursiveReadOnly", "IfPossible");
+        yaml_end(y);
+    }
+    yaml_end(y);
+}

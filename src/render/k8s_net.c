@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* k8s_net: networks beside the cluster's own.
+ *
+ *   fabric with sriov                 one attachment a NIC, RDMA device inside; a resource each
+ *                                     when the machines' names of the NICs are known, else one
+ *   roce without, interfaces named    one attachment a NIC (macvlan); devices shared: rdma/NAME
+ *   infiniband without                no attachment: verbs need no address; devices: rdma/NAME
+ *   efa                               no attachment: vpc.amazonaws.com/efa
+ *   ethernet without                  nothing */
+#include "base/json.h"
+#include "base/str.h"
+#include "render/k8s.h"
+
+size_t k8s_rail_count(const struct spec_fabric *f)
+{
+    if (f->sriov)
+        return (size_t)f->nics_per_node;
+    return f->kind == SPEC_FABRIC_ROCE ? f->interfaces.count : 0;
+}
+
+bool k8s_rdma_shared(const struct spec_fabric *f)
+{
+    return !f->sriov && (f->kind == SPEC_FABRIC_ROCE || f->kind == SPEC_FABRIC_INFINIBAND);
+}
+
+const char *k8s_rail_interface(struct k8s *k, const struct spec_fabric *f, size_t i)
+{
+    if (i < f->interfaces.count)
+        return f->interfaces.items[i];
+    return arena_printf(&k->arena, "net%zu", i + 1);
+}
+
+const char *k8s_rail_name(struct k8s *k, const struct spec_fabric *f, size_t i)
+{
+    char dns[SPEC_NAME_MAX + 1];
+
+    dns_name(dns, k8s_rail_interface(k, f, i));
+    return k8s_name(k, f->name, arena_printf(&k->arena, "-%.15s", dns));
+}
+
+/* net1, net2 ... are Multus' names inside a pod; any other is the machine's own, by which a policy
+ * can choose the NIC. */
+static bool machine_name(const char *interface)
+{
+    return !str_starts(interface, "net") || interface[3 + strspn(interface + 3, "0123456789")];
+}
+
+bool k8s_rails_apart(const struct spec_fabric *f)
+{
+    if (f->sriov && f->sriov->pfs.count)
+        return true;
+    if (!f->sriov || f->interfaces.count < (size_t)f->nics_per_node)
+        return false;
+    for (size_t i = 0; i < f->interfaces.count; i++)
+        if (!machine_name(f->interfaces.items[i]))
+            return false;
+    return true;
+}
+
+/* The operator takes letters, digits and '_' alone. */
+const char *k8s_rail_resource_bare(struct k8s *k, const struct spec_fabric *f, size_t i)
+{
+    char *name = arena_strdup(&k->arena, k8s_rails_apart(f) ? k8s_rail_name(k, f, i)
+                                                            : k8s_name(k, f->name, ""));
+
+    for (char *p = name; *p; p++)
+        if (*p == '-')
+            *p = '_';
+    return name;
+}
+
+const char *k8s_rail_resource(struct k8s *k, const struct spec_fabric *f, size_t i)
+{
+    const char *prefix = f->sriov ? f->sriov->resource_prefix : "rdma";
+
+    return arena_printf(&k->arena, "%s/%s", prefix, k8s_rail_resource_bare(k, f, i));
+}
+
+const char *k8s_rail_namespace(const struct k8s *k, const struct spec_fabric *f)
+{
+    return f->sriov && f->sriov->network_namespace ? f->sriov->network_namespace : k->namespace;
+}
+
+void k8s_networks(struct k8s *k, const struct spec_component *c, struct buf *out)
+{
+    struct json_out w;
+    bool any = false;
+
+    for (size_t i = 0; i < c->fabrics.count; i++) {
+        const struct spec_fabric *f = spec_fabric_find(k->r->spec, c->fabrics.items[i]);
+
+        any = any || (f && k8s_rail_count(f));
+    }
+    if (!any)
+        return;
+    json_out_init(&w, out, 2);
+    json_arr(&w);
+    for (size_t i = 0; i < c->fabrics.count; i++) {
+        const struct spec_fabric *f = spec_fabric_find(k->r->spec, c->fabrics.items[i]);
+
+        for (size_t j = 0; f && j < k8s_rail_count(f); j++) {
+            json_obj(&w);
+            json_kv_str(&w, "name", k8s_rail_name(k, f, j));
+            json_kv_str(&w, "namespace", k8s_rail_namespace(k, f));
+            json_kv_str(&w, "interface", k8s_rail_interface(k, f, j));
+            json_obj_end(&w);
+        }
+    }
+    json_arr_end(&w);
+    buf_addc(out, '\n');
+}
+
+/* ---- attachments ---- */
+
+static const char *const IPAMS[] = {
+    [SPEC_IPAM_WHEREABOUTS] = "whereabouts", [SPEC_IPAM_NV] = "nv-ipam",
+    [SPEC_IPAM_HOST_LOCAL] = "host-local",   [SPEC_IPAM_DHCP] = "dhcp",
+    [SPEC_IPAM_STATIC] = "static",
+};
+
+static const char *subnet_of(const struct spec_fabric *f, size_t i)
+{
+    if (!f->subnets.count)
+        return NULL;
+    return f->subnets.items[f->subnets.count == 1 ? 0 : i % f->subnets.count];
+}
+
+static enum spec_ipam ipam_kind(const struct spec_fabric *f)
+{
+    if (f->sriov)
+        return f->sriov->ipam;
+    return f->subnets.count ? SPEC_IPAM_WHEREABOUTS : SPEC_IPAM_DHCP;
+}
+
+static void ipam(struct k8s *k, struct json_out *w, const struct spec_fabric *f, size_t i)
+{
+    enum spec_ipam kind = ipam_kind(f);
+    const char *subnet = subnet_of(f, i);
+    bool ranged = kind == SPEC_IPAM_WHEREABOUTS || kind == SPEC_IPAM_HOST_LOCAL;
+
+    if (ranged && !subnet) {
+        if (i == 0)
+            render_refuse(k->r, f->sriov ? (const void *)&f->sriov->ipam : &f->name,
+                          "Give the fabric subnets, or choose dhcp.",
+                          "'%s' gives addresses of a subnet, and fabric '%s' has none", IPAMS[kind],
+                          f->name);
+        return;
+    }
+    json_obj(w);
+    json_kv_str(w, "type", IPAMS[kind]);
+    if (ranged)
+        json_kv_str(w, kind == SPEC_IPAM_WHEREABOUTS ? "range" : "subnet", subnet);
+    if (kind == SPEC_IPAM_NV) {
+        json_kv_str(w, "poolName", k8s_rail_name(k, f, i));
+        json_kv_str(w, "poolType", "ippool");
+    }
+    json_obj_end(w);
+}
+
+static void plugin(struct k8s *k, struct json_out *w, const struct spec_fabric *f, size_t i)
+{
+    bool ib = f->kind == SPEC_FABRIC_INFINIBAND;
+
+    json_obj(w);
+    json_kv_str(w, "type", !f->sriov ? "macvlan" : ib ? "ib-sriov" : "sriov");
+    if (!f->sriov) {
+        json_kv_str(w, "master", k8s_rail_interface(k, f, i));
+        json_kv_str(w, "mode", "bridge");
+        json_kv_int(w, "mtu", f->mtu);
+    }
+    json_key(w, "ipam");
+    ipam(k, w, f, i);
+    json_obj_end(w);
+}
+
+/* Several NICs in one subnet need routes by source address; jumbo frames need the MTU in the pod
+ * too (InfiniBand's is set by its subnet manager). */
+static void config(struct k8s *k, struct buf *out, const struct spec_fabric *f, size_t i)
+{
+    struct json_out w;
+
+    json_out_init(&w, out, 2);
+    json_obj(&w);
+    json_kv_str(&w, "cniVersion", "0.3.1");
+    json_kv_str(&w, "name", k8s_rail_name(k, f, i));
+    json_key(&w, "plugins");
+    json_arr(&w);
+    plugin(k, &w, f, i);
+    if (f->sriov && f->kind != SPEC_FABRIC_INFINIBAND) {
+        json_obj(&w);
+        json_kv_str(&w, "type", "tuning");
+        json_kv_int(&w, "mtu", f->mtu);
+        json_obj_end(&w);
+    }
+    if (f->nics_per_node > 1 && f->subnets.count == 1) {
+        json_obj(&w);
+        json_kv_str(&w, "type", "sbr");
+        json_obj_end(&w);
+    }
+    json_arr_end(&w);
+    json_obj_end(&w);
+    buf_addc(out, '\n');
+}
+
+void k8s_attachment(struct k8s *k, struct buf *out, const struct spec_fabric *f, size_t i)
+{
+    struct buf json = { 0 };
+    struct yaml_out y;
+
+    config(k, &json, f, i);
+    yaml_begin(&y, out);
+    k8s_head_open(k, &y, "k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition",
+                  k8s_rail_namespace(k, f), k8s_rail_name(k, f, i), NULL);
+    if (f->sriov) {
+        yaml_map(&y, "annotations");
+        yaml_note(&y, render_from(k->r, &f->sriov->resource_prefix));
+        yaml_str(&y, "k8s.v1.cni.cncf.io/resourceName", k8s_rail_resource(k, f, i));
+        yaml_end(&y);
+    }
+    yaml_end(&y);
+    yaml_map(&y, "spec");
+    yaml_note(&y, render_from(k->r, &f->mtu));
+    yaml_text(&y, "config", buf_str(&json));
+    yaml_end(&y);
+    yaml_finish(&y);
+    buf_release(&json);
+}
+
+static void nic_selector(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f, size_t i)
+{
+    const struct spec_strs *pfs = &f->sriov->pfs;
+
+    yaml_map(y, "nicSelector");
+    yaml_note(y, render_from(k->r, &f->sriov->vendor));
+    yaml_str(y, "vendor", f->sriov->vendor);
+    if (f->sriov->device) {
+        yaml_note(y, render_from(k->r, &f->sriov->device));
+        yaml_str(y, "deviceID", f->sriov->device);
+    }
+    if (k8s_rails_apart(f)) {
+        yaml_seq(y, "pfNames");
+        yaml_note(y, render_from(k->r, pfs->count ? pfs : &f->interfaces));
+        yaml_str(y, NULL, pfs->count ? pfs->items[i % pfs->count] : f->interfaces.items[i]);
+        yaml_end(y);
+    } else {
+        yaml_comment(y, "every port of this vendor: one resource for all of them, since the spec "
+                        "names interfaces as pods see them");
+    }
+    yaml_end(y);
+}
+
+void k8s_sriov_policy(struct k8s *k, struct buf *out, const char *namespace,
+                      const struct spec_fabric *f, size_t i)
+{
+    const struct spec_sriov *s = f->sriov;
+    bool ib = f->kind == SPEC_FABRIC_INFINIBAND;
+    struct yaml_out y;
+
+    yaml_begin(&y, out);
+    k8s_head_open(k, &y, "sriovnetwork.openshift.io/v1", "SriovNetworkNodePolicy", namespace,
+                  k8s_rails_apart(f) ? k8s_rail_name(k, f, i) : k8s_name(k, f->name, ""), NULL);
+    yaml_end(&y);
+    yaml_map(&y, "spec");
+    yaml_str(&y, "resourceName", k8s_rail_resource_bare(k, f, i));
+    yaml_note(&y, "netdevice: the kernel's driver, with an RDMA device inside");
+    yaml_str(&y, "deviceType", "netdevice");
+    yaml_bool(&y, "isRdma", f->kind != SPEC_FABRIC_ETHERNET);
+    yaml_str(&y, "linkType", ib ? "ib" : "eth");
+    yaml_note(&y, render_from(k->r, &f->mtu));
+    yaml_int(&y, "mtu", f->mtu);
+    yaml_note(&y, render_from(k->r, &s->vfs));
+    yaml_int(&y, "numVfs", s->vfs);
+    yaml_int(&y, "priority", 10);
+    nic_selector(k, &y, f, i);
+    yaml_map(&y, "nodeSelector");
+    for (size_t j = 0; j < s->node_selector.count; j++) {
+        yaml_note(&y, render_from(k->r, &s->node_selector.items[j]));
+        yaml_str(&y, s->node_selector.items[j].key, s->node_selector.items[j].value);
+    }
+    if (!s->node_selector.count)
+        yaml_strf(&y, "feature.node.kubernetes.io/network-sriov.capable", "true");
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+void k8s_sriov_network(struct k8s *k, struct buf *out, const char *namespace,
+                       const struct spec_fabric *f, size_t i)
+{
+    bool ib = f->kind == SPEC_FABRIC_INFINIBAND;
+    struct buf json = { 0 };
+    struct json_out w;
+    struct yaml_out y;
+
+    json_out_init(&w, &json, 0);
+    ipam(k, &w, f, i);
+    yaml_begin(&y, out);
+    k8s_head_open(k, &y, "sriovnetwork.openshift.io/v1", ib ? "SriovIBNetwork" : "SriovNetwork",
+                  namespace, k8s_rail_name(k, f, i), NULL);
+    yaml_end(&y);
+    yaml_map(&y, "spec");
+    yaml_str(&y, "resourceName", k8s_rail_resource_bare(k, f, i));
+    yaml_note(&y, "where the attachment is made");
+    yaml_str(&y, "networkNamespace", k8s_rail_namespace(k, f));
+    yaml_note(&y, render_from(k->r, &f->sriov->ipam));
+    yaml_str(&y, "ipam", buf_str(&json));
+    if (!ib) {
+        yaml_note(&y, render_from(k->r, &f->mtu));
+        yaml_strf(&y, "metaPlugins", "{\"type\": \"tuning\", \"mtu\": %d}", (int)f->mtu);
+    }
+    yaml_end(&y);
+    yaml_finish(&y);
+    buf_release(&json);
+}

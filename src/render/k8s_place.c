@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/* k8s_place: on which machines a pod may go: taints it bears, labels it wants, how pods of one
+ * component spread. */
+#include "base/str.h"
+#include "render/k8s.h"
+
+struct taint {
+    const char *key, *value, *effect; /* value NULL: none */
+};
+
+/* "key=value:effect", "key:effect". */
+static bool taint_parse(struct k8s *k, const char *s, struct taint *out)
+{
+    static const char *const effects[] = { "NoSchedule", "PreferNoSchedule", "NoExecute" };
+    const char *colon = strrchr(s, ':'), *eq;
+    bool known = false;
+
+    if (!colon)
+        return false;
+    for (size_t i = 0; i < sizeof(effects) / sizeof(*effects); i++)
+        known = known || str_eq(colon + 1, effects[i]);
+    eq = memchr(s, '=', (size_t)(colon - s));
+    out->effect = colon + 1;
+    out->key = arena_strndup(&k->arena, s, (size_t)((eq ? eq : colon) - s));
+    out->value = eq ? arena_strndup(&k->arena, eq + 1, (size_t)(colon - eq - 1)) : NULL;
+    return known && k8s_label_key_ok(out->key) && (!eq || k8s_label_value_ok(out->value));
+}
+
+void k8s_node_check(struct k8s *k, const struct spec_node *n)
+{
+    struct taint t;
+
+    for (size_t i = 0; i < n->labels.count; i++) {
+        const struct spec_pair *p = &n->labels.items[i];
+
+        if (!k8s_label_key_ok(p->key) || !k8s_label_value_ok(p->value))
+            render_refuse(k->r, p, "At most 63 letters, digits, '-', '_' and '.'.",
+                          "'%s: %s' is no label of Kubernetes", p->key, p->value);
+    }
+    for (size_t i = 0; i < n->taints.count; i++)
+        if (!taint_parse(k, n->taints.items[i], &t))
+            render_refuse(k->r, &n->taints.items[i],
+                          "Write key=value:NoSchedule, or NoExecute or PreferNoSchedule.",
+                          "'%s' is no taint", n->taints.items[i]);
+}
+
+static void toleration(struct k8s *k, struct yaml_out *y, const struct taint *t, const void *at)
+{
+    yaml_map(y, NULL);
+    yaml_note(y, render_from(k->r, at));
+    yaml_str(y, "key", t->key);
+    yaml_str(y, "operator", t->value ? "Equal" : "Exists");
+    if (t->value)
+        yaml_str(y, "value", t->value);
+    yaml_str(y, "effect", t->effect);
+    yaml_end(y);
+}
+
+void k8s_tolerations(struct k8s *k, struct yaml_out *y, const struct spec_node *n)
+{
+    struct taint t;
+
+    if (!n || !n->taints.count)
+        return;
+    yaml_seq(y, "tolerations");
+    for (size_t i = 0; i < n->taints.count; i++) {
+        if (taint_parse(k, n->taints.items[i], &t)) /* others: k8s_site_check() */
+            toleration(k, y, &t, &n->taints.items[i]);
+    }
+    yaml_end(y);
+}
+
+static void expression(struct k8s *k, struct yaml_out *y, const char *key, const char *value,
+                       const void *at)
+{
+    yaml_map(y, NULL);
+    yaml_note(y, render_from(k->r, at));
+    yaml_str(y, "key", key);
+    yaml_str(y, "operator", "In");
+    yaml_seq(y, "values");
+    yaml_str(y, NULL, value);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+static void required_labels(struct k8s *k, struct yaml_out *y, const struct spec_node *n)
+{
+    yaml_map(y, "requiredDuringSchedulingIgnoredDuringExecution");
+    yaml_seq(y, "nodeSelectorTerms");
+    yaml_map(y, NULL);
+    yaml_seq(y, "matchExpressions");
+    for (size_t i = 0; i < n->labels.count; i++) {
+        const struct spec_pair *p = &n->labels.items[i];
+
+        expression(k, y, p->key, p->value, p);
+    }
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+/* A group without labels of its own: the one that node-prepare.sh sets is preferred, so that a
+ * cluster that was prepared otherwise still takes the pods. */
+static void preferred_group(struct k8s *k, struct yaml_out *y, const struct spec_node *n)
+{
+    yaml_seq(y, "preferredDuringSchedulingIgnoredDuringExecution");
+    yaml_map(y, NULL);
+    yaml_int(y, "weight", 100);
+    yaml_map(y, "preference");
+    yaml_seq(y, "matchExpressions");
+    expression(k, y, K8S_GROUP_LABEL, n->name, &n->name);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+/* Collectives between zones are slow: pods of one job stay together where they can. */
+static void together(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    yaml_map(y, "podAffinity");
+    yaml_seq(y, "preferredDuringSchedulingIgnoredDuringExecution");
+    yaml_map(y, NULL);
+    yaml_int(y, "weight", 50);
+    yaml_map(y, "podAffinityTerm");
+    yaml_str(y, "topologyKey", "topology.kubernetes.io/zone");
+    yaml_map(y, "labelSelector");
+    k8s_match(k, y, "matchLabels", pod->name);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+static bool many(const struct spec_component *c)
+{
+    return c->nodes_per_replica * c->replicas > 1 || (c->scale && c->scale->max > 1);
+}
+
+void k8s_affinity(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    const struct spec_node *n = pod->c ? spec_node_of(k->r->spec, pod->c->nodes) : NULL;
+    bool close = pod->c && pod->spread_hard && many(pod->c);
+
+    if (!n && !close)
+        return;
+    yaml_map(y, "affinity");
+    if (n) {
+        yaml_map(y, "nodeAffinity");
+        if (n->labels.count)
+            required_labels(k, y, n);
+        else
+            preferred_group(k, y, n);
+        yaml_end(y);
+    }
+    if (close)
+        together(k, y, pod);
+    yaml_end(y);
+}
+
+void k8s_spread(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    if (!pod->c || !many(pod->c))
+        return;
+    yaml_seq(y, "topologySpreadConstraints");
+    yaml_map(y, NULL);
+    yaml_int(y, "maxSkew", 1);
+    yaml_str(y, "topologyKey", "kubernetes.io/hostname");
+    yaml_note(y, pod->spread_hard ? "a machine each" : "as even as can be");
+    yaml_str(y, "whenUnsatisfiable", pod->spread_hard ? "DoNotSchedule" : "ScheduleAnyway");
+    yaml_map(y, "labelSelector");
+    k8s_match(k, y, "matchLabels", pod->name);
+    yaml_end(y);
+    yaml_note(y, "machines whose taints the pods do not bear are not counted");
+    yaml_str(y, "nodeTaintsPolicy", "Honor");
+    yaml_end(y);
+    yaml_end(y);
+}
+
+/* By the label that the GPU Operator gives to machines with GPUs. */
+static void by_gpus(struct yaml_out *y, bool with)
+{
+    yaml_map(y, "affinity");
+    yaml_map(y, "nodeAffinity");
+    yaml_map(y, "requiredDuringSchedulingIgnoredDuringExecution");
+    yaml_seq(y, "nodeSelectorTerms");
+    yaml_map(y, NULL);
+    yaml_seq(y, "matchExpressions");
+    yaml_map(y, NULL);
+    yaml_str(y, "key", "nvidia.com/gpu.present");
+    yaml_str(y, "operator", with ? "In" : "NotIn");
+    yaml_seq(y, "values");
+    yaml_str(y, NULL, "true");
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+void k8s_placement(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    if (pod->any_node) {
+        yaml_seq(y, "tolerations");
+        yaml_map(y, NULL);
+        yaml_note(y, "it watches every machine, sick ones first");
+        yaml_str(y, "operator", "Exists");
+        yaml_end(y);
+        yaml_end(y);
+        if (pod->machines)
+            by_gpus(y, pod->machines == K8S_WITH_GPUS);
+        return;
+    }
+    if (pod->c)
+        k8s_tolerations(k, y, spec_node_of(k->r->spec, pod->c->nodes));
+    k8s_affinity(k, y, pod);
+    k8s_spread(k, y, pod);
+}

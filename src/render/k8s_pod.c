@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/* k8s_pod: a pod from a component, and any pod as YAML. */
+#include "base/str.h"
+#include "render/k8s.h"
+
+#include <assert.h>
+
+/* ---- from a component ---- */
+
+void k8s_volume_add(struct k8s *k, struct k8s_pod *pod, struct k8s_volume v)
+{
+    if (!pod->volumes)
+        pod->volumes = arena_array(&k->arena, struct k8s_volume, K8S_VOLUMES_MAX);
+    if (pod->volume_count == K8S_VOLUMES_MAX) {
+        render_refuse(k->r, pod->c ? (const void *)&pod->c->mounts : NULL, NULL,
+                      "'%s' mounts more than %d volumes", pod->name, K8S_VOLUMES_MAX);
+        return;
+    }
+    for (size_t i = 0; i < pod->volume_count; i++)
+        v.again = v.again || str_eq(pod->volumes[i].name, v.name);
+    pod->volumes[pod->volume_count++] = v;
+}
+
+static bool path_inside(const char *p) /* relative, without ".." */
+{
+    if (*p == '/' || str_eq(p, "..") || str_starts(p, "../") || str_ends(p, "/.."))
+        return false;
+    return !strstr(p, "/../");
+}
+
+static enum k8s_volume_kind volume_kind(const struct spec_storage *s, bool templates)
+{
+    if (s->kind == SPEC_STORAGE_MEMORY)
+        return K8S_MEMORY;
+    if (k8s_per_replica(s))
+        return templates ? K8S_TEMPLATE : K8S_OWN;
+    return K8S_CLAIM;
+}
+
+static void mount_add(struct k8s *k, struct k8s_pod *pod, const struct spec_mount *m,
+                      bool templates)
+{
+    const struct spec_storage *s = spec_storage_find(k->r->spec, m->storage);
+
+    assert(s); /* names that refer to something exist */
+    if (s->kind == SPEC_STORAGE_OBJECT) {
+        render_refuse(k->r, &m->storage, "Let the program read it, and mount another storage.",
+                      "object storage '%s' cannot be mounted into a pod", s->name);
+        return;
+    }
+    if (m->subpath && !path_inside(m->subpath))
+        render_refuse(k->r, &m->subpath, "A folder below the storage, without '..'.",
+                      "'%s' leads out of the storage", m->subpath);
+    if (strchr(m->path, ':'))
+        render_refuse(k->r, &m->path, NULL, "Kubernetes mounts nothing at a path with ':'");
+    k8s_volume_add(k, pod,
+                   (struct k8s_volume){
+                       .name = k8s_claim_name(k, s),
+                       .kind = volume_kind(s, templates),
+                       .source = k8s_claim_name(k, s),
+                       .bytes = pod->c->shm_bytes.known && str_eq(m->path, "/dev/shm")
+                                    ? pod->c->shm_bytes.v
+                                    : maybe_or(s->size_bytes, -1),
+                       .storage = s,
+                       .path = m->path,
+                       .subpath = m->subpath,
+                       .read_only = m->read_only || s->read_only,
+                       .from = arena_strdup(&k->arena, render_from(k->r, &m->storage)),
+                   });
+}
+
+/* Workers of a loader and NCCL pass memory through /dev/shm, where a container has 64 MB unless
+ * told; what is written there counts as the pod's memory. */
+static void shm_add(struct k8s *k, struct k8s_pod *pod)
+{
+    const struct spec_component *c = pod->c;
+
+    if (c->shm_bytes.known && c->memory_bytes.known && c->shm_bytes.v > c->memory_bytes.v)
+        render_refuse(k->r, &c->shm_bytes, "/dev/shm is part of the memory of a pod.",
+                      "'%s' has a larger /dev/shm than memory", c->name);
+    for (size_t i = 0; i < pod->volume_count; i++)
+        if (str_eq(pod->volumes[i].path, "/dev/shm"))
+            return;
+    if (!c->shm_bytes.known && !c->gpus && !k8s_shares_gpu(c))
+        return;
+    k8s_volume_add(k, pod,
+                   (struct k8s_volume){
+                       .name = "dev-shm",
+                       .kind = K8S_MEMORY,
+                       .bytes = maybe_or(c->shm_bytes, -1),
+                       .path = "/dev/shm",
+                       .from = arena_strdup(&k->arena, render_from(k->r, &c->shm_bytes)),
+                   });
+}
+
+/* The user by number, since the kubelet cannot look up names of an image. */
+static int64_t user_of(struct k8s *k, const struct spec_component *c)
+{
+    int64_t uid;
+
+    if (!c->user)
+        return K8S_UID_DEFAULT;
+    if (str_eq(c->user, "root"))
+        return 0;
+    if (str_to_i64(c->user, 10, &uid) && uid >= 0 && uid <= INT32_MAX)
+        return uid;
+    render_refuse(k->r, &c->user, "Write the number: user: \"1000\".",
+                  "Kubernetes takes a user by number, and '%s' is none", c->user);
+    return K8S_UID_DEFAULT;
+}
+
+void k8s_pod_of(struct k8s *k, const struct spec_component *c, bool templates, struct k8s_pod *out)
+{
+    *out = (struct k8s_pod){
+        .c = c,
+        .name = k8s_name(k, c->name, ""),
+        .image = c->image ? c->image : "",
+        .image_from = arena_strdup(&k->arena, render_from(k->r, &c->image)),
+        .command = c->command,
+        .args = c->args,
+        .workdir = c->workdir,
+        .ports = c->ports,
+        .port_count = c->port_count,
+        .health = c->health,
+        .service_account = k->service_account,
+        .uid = user_of(k, c),
+    };
+    out->root = out->uid == 0;
+    if (!c->image)
+        render_refuse(k->r, &c->name, "Give it an image.",
+                      "'%s' has no image, and Kubernetes runs nothing else", c->name);
+    for (size_t i = 0; i < c->mount_count; i++)
+        mount_add(k, out, &c->mounts[i], templates);
+    shm_add(k, out);
+}
+
+bool k8s_shares_gpu(const struct spec_component *c)
+{
+    return !c->gpus && c->pools.count;
+}
+
+/* ---- as YAML ---- */
+
+void k8s_words(struct k8s *k, struct yaml_out *y, const char *key, const struct spec_strs *w)
+{
+    if (!w->count)
+        return;
+    yaml_seq(y, key);
+    for (size_t i = 0; i < w->count; i++)
+        yaml_str(y, NULL, k8s_verbatim(k, w->items[i]));
+    yaml_end(y);
+}
+
+static bool needs_rdma(const struct k8s *k, const struct k8s_pod *pod)
+{
+    for (size_t i = 0; pod->c && i < pod->c->fabrics.count; i++) {
+        const struct spec_fabric *f = spec_fabric_find(k->r->spec, pod->c->fabrics.items[i]);
+
+        if (f && f->kind != SPEC_FABRIC_ETHERNET)
+            return true;
+    }
+    return false;
+}
+
+/* RDMA locks memory: root may with IPC_LOCK, everybody else by the limit of the runtime, since
+ * Kubernetes gives added capabilities to root alone. */
+static void capabilities(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    bool lock = needs_rdma(k, pod) && (pod->root || k->ipc_lock);
+
+    yaml_map(y, "capabilities");
+    yaml_seq(y, "drop");
+    yaml_str(y, NULL, "ALL");
+    yaml_end(y);
+    if (lock || pod->caps.count) {
+        yaml_seq(y, "add");
+        if (lock) {
+            yaml_note(y, "RDMA locks memory");
+            yaml_str(y, NULL, "IPC_LOCK");
+        }
+        for (size_t i = 0; i < pod->caps.count; i++)
+            yaml_str(y, NULL, pod->caps.items[i]);
+        yaml_end(y);
+    }
+    yaml_end(y);
+}
+
+static void container_security(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    yaml_map(y, "securityContext");
+    yaml_bool(y, "allowPrivilegeEscalation", false);
+    if (pod->read_only_root)
+        yaml_bool(y, "readOnlyRootFilesystem", true);
+    capabilities(k, y, pod);
+    yaml_end(y);
+}
+
+static void pod_user(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    const char *from =
+        pod->c ? render_from(k->r, &pod->c->user) : "an account without rights of its own";
+
+    yaml_bool(y, "runAsNonRoot", !pod->root);
+    if (k->scc || pod->uid < 0)
+        return; /* the security context constraint picks one of the namespace's range */
+    yaml_note(y, from);
+    yaml_int(y, "runAsUser", pod->uid);
+    yaml_int(y, "runAsGroup", pod->uid);
+    yaml_note(y, "volumes are made writable for this group, once");
+    yaml_int(y, "fsGroup", pod->uid);
+    yaml_str(y, "fsGroupChangePolicy", "OnRootMismatch");
+}
+
+static void pod_security(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    yaml_map(y, "securityContext");
+    pod_user(k, y, pod);
+    yaml_map(y, "seccompProfile");
+    yaml_str(y, "type", "RuntimeDefault");
+    yaml_end(y);
+    if (k8s_has(k, K8S_APPARMOR_FIELD) && !k->scc) {
+        yaml_map(y, "appArmorProfile");
+        yaml_str(y, "type", "RuntimeDefault");
+        yaml_end(y);
+    }
+    yaml_end(y);
+}
+
+static void container(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    yaml_map(y, NULL);
+    yaml_str(y, "name", pod->container ? pod->container : pod->name);
+    yaml_note(y, pod->image_from);
+    yaml_str(y, "image", pod->image);
+    k8s_words(k, y, "command", &pod->command);
+    k8s_words(k, y, "args", &pod->args);
+    if (pod->workdir) {
+        yaml_note(y, pod->c ? render_from(k->r, &pod->c->workdir) : NULL);
+        yaml_str(y, "workingDir", pod->workdir);
+    }
+    k8s_env(k, y, pod);
+    k8s_ports(k, y, pod);
+    if (pod->c)
+        k8s_resources(k, y, "resources", pod->c);
+    else
+        k8s_own_resources(y, pod);
+    k8s_probes(k, y, pod);
+    container_security(k, y, pod);
+    k8s_mounts(k, y, pod);
+    yaml_end(y);
+}
+
+static void pod_class(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    static const char *const levels[] = { [SPEC_PRIORITY_LOW] = "low",
+                                          [SPEC_PRIORITY_MEDIUM] = "medium",
+                                          [SPEC_PRIORITY_HIGH] = "high" };
+
+    if (k->priority_class && pod->c) {
+        yaml_note(y, render_from(k->r, k->priority_class_at));
+        yaml_str(y, "priorityClassName", k->priority_class);
+    } else if (pod->c && !k->scc) {
+        yaml_note(y, render_from(k->r, &pod->c->priority));
+        yaml_strf(y, "priorityClassName", "%s-%s", k->namespace, levels[pod->c->priority]);
+    } else if (pod->priority) {
+        yaml_str(y, "priorityClassName", pod->priority);
+    }
+    if (k->runtime_class && pod->c && (pod->c->gpus || k8s_shares_gpu(pod->c))) {
+        yaml_note(y, render_from(k->r, k->runtime_class_at));
+        yaml_str(y, "runtimeClassName", k->runtime_class);
+    } else if (pod->runtime_class) {
+        yaml_str(y, "runtimeClassName", pod->runtime_class);
+    }
+}
+
+static void pull_secrets(struct k8s *k, struct yaml_out *y)
+{
+    if (!k->pull_secrets || !k->pull_secrets->count)
+        return;
+    yaml_seq(y, "imagePullSecrets");
+    for (size_t i = 0; i < k->pull_secrets->count; i++) {
+        yaml_map(y, NULL);
+        yaml_str(y, "name", k->pull_secrets->items[i]);
+        yaml_end(y);
+    }
+    yaml_end(y);
+}
+
+static void pod_host(struct yaml_out *y, const struct k8s_pod *pod)
+{
+    if (pod->host_network) {
+        yaml_bool(y, "hostNetwork", true);
+        yaml_str(y, "dnsPolicy", "ClusterFirstWithHostNet");
+    }
+    if (pod->host_pid)
+        yaml_bool(y, "hostPID", true);
+}
+
+void k8s_pod_spec(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    yaml_map(y, "spec");
+    if (pod->restart)
+        yaml_str(y, "restartPolicy", pod->restart);
+    if (pod->subdomain)
+        yaml_str(y, "subdomain", pod->subdomain);
+    if (pod->service_account)
+        yaml_str(y, "serviceAccountName", pod->service_account);
+    if (!pod->token)
+        yaml_note(y, "it asks nothing of the API server");
+    yaml_bool(y, "automountServiceAccountToken", pod->token);
+    yaml_bool(y, "enableServiceLinks", false);
+    pull_secrets(k, y);
+    pod_class(k, y, pod);
+    pod_host(y, pod);
+    if (pod->grace_s)
+        yaml_int(y, "terminationGracePeriodSeconds", pod->grace_s);
+    if (pod->deadline_s)
+        yaml_int(y, "activeDeadlineSeconds", pod->deadline_s);
+    k8s_placement(k, y, pod);
+    pod_security(k, y, pod);
+    yaml_seq(y, "containers");
+    container(k, y, pod);
+    yaml_end(y);
+    k8s_volumes(k, y, pod);
+    yaml_end(y);
+}
+
+void k8s_pod_patch(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    yaml_map(y, "spec");
+    if (pod->service_account)
+        yaml_str(y, "serviceAccountName", pod->service_account);
+    pull_secrets(k, y);
+    if (pod->grace_s)
+        yaml_int(y, "terminationGracePeriodSeconds", pod->grace_s);
+    if (pod->c)
+        k8s_tolerations(k, y, spec_node_of(k->r->spec, pod->c->nodes));
+    k8s_affinity(k, y, pod);
+    pod_security(k, y, pod);
+    yaml_seq(y, "containers");
+    yaml_map(y, NULL);
+    yaml_str(y, "name", pod->container ? pod->container : pod->name);
+    container_security(k, y, pod);
+    k8s_mounts(k, y, pod);
+    yaml_end(y);
+    yaml_end(y);
+    k8s_volumes(k, y, pod);
+    yaml_end(y);
+}
+
+void k8s_template_meta(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    struct buf nets = { 0 };
+
+    yaml_map(y, "metadata");
+    k8s_labels(k, y, "labels", pod->name);
+    if (pod->c)
+        k8s_networks(k, pod->c, &nets);
+    if (nets.len) {
+        yaml_map(y, "annotations");
+        yaml_note(y, render_from(k->r, &pod->c->fabrics));
+        yaml_text(y, "k8s.v1.cni.cncf.io/networks", buf_str(&nets));
+        yaml_end(y);
+    }
+    buf_release(&nets);
+    yaml_end(y);
+}
+
+void k8s_template(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    yaml_map(y, "template");
+    k8s_template_meta(k, y, pod);
+    k8s_pod_spec(k, y, pod);
+    yaml_end(y);
+}

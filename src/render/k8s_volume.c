@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* k8s_volume: storage of the spec as claims and mounts.
+ *
+ *   kind     becomes                                       seen by the pod as
+ *   volume   PersistentVolumeClaim, or one of each replica claim
+ *   nfs      PersistentVolume (nfs) and its claim          claim
+ *   lustre   PersistentVolume of the machines' mount       claim
+ *   local    PersistentVolume of a folder of each machine  claim
+ *   memory   nothing                                       emptyDir in memory
+ *   object   nothing: programs read it themselves          refused as a mount
+ *
+ * Pods never name a path of the machine: the administrator's PersistentVolume does, so that a
+ * namespace can hold its pods to the "restricted" standard, which forbids hostPath. */
+#include "base/str.h"
+#include "render/k8s.h"
+
+bool k8s_per_replica(const struct spec_storage *s)
+{
+    return s->kind == SPEC_STORAGE_VOLUME && s->per_replica;
+}
+
+const char *k8s_claim_name(struct k8s *k, const struct spec_storage *s)
+{
+    return k8s_name(k, s->name, "");
+}
+
+static const char *const MODES[] = { [SPEC_MODE_RWO] = "ReadWriteOnce",
+                                     [SPEC_MODE_RWX] = "ReadWriteMany",
+                                     [SPEC_MODE_ROX] = "ReadOnlyMany" };
+
+void k8s_storage_modes(struct k8s *k, struct yaml_out *y, const struct spec_storage *s)
+{
+    yaml_seq(y, "accessModes");
+    yaml_note(y, render_from(k->r, &s->access));
+    yaml_str(y, NULL, MODES[s->access]);
+    yaml_end(y);
+}
+
+void k8s_storage_size(struct k8s *k, struct yaml_out *y, const struct spec_storage *s)
+{
+    char size[32];
+
+    if (!s->size_bytes.known) {
+        render_refuse(k->r, &s->name, "Give it a size.",
+                      "a claim must ask for a size, and storage '%s' has none", s->name);
+        return;
+    }
+    k8s_quantity(size, sizeof(size), s->size_bytes.v);
+    yaml_note(y, render_from(k->r, &s->size_bytes));
+    yaml_str(y, "storage", size);
+}
+
+static bool by_hand(const struct spec_storage *s) /* bound to a PersistentVolume that we write */
+{
+    return s->kind == SPEC_STORAGE_LOCAL || s->kind == SPEC_STORAGE_LUSTRE ||
+           (s->kind == SPEC_STORAGE_NFS && s->source);
+}
+
+bool k8s_static_volume(const struct spec_storage *s)
+{
+    return by_hand(s);
+}
+
+void k8s_claim_spec(struct k8s *k, struct yaml_out *y, const struct spec_storage *s)
+{
+    k8s_storage_modes(k, y, s);
+    if (by_hand(s)) {
+        yaml_note(y, "none: bound to the volume below by name");
+        yaml_str(y, "storageClassName", "");
+        yaml_str(y, "volumeName", k8s_volume_name(k, s));
+    } else if (s->storage_class) {
+        yaml_note(y, render_from(k->r, &s->storage_class));
+        yaml_str(y, "storageClassName", s->storage_class);
+    } else if (k->storage_class) {
+        yaml_note(y, render_from(k->r, k->storage_class_at));
+        yaml_str(y, "storageClassName", k->storage_class);
+    }
+    yaml_map(y, "resources");
+    yaml_map(y, "requests");
+    k8s_storage_size(k, y, s);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+const char *k8s_volume_name(struct k8s *k, const struct spec_storage *s)
+{
+    return arena_printf(&k->arena, "%s-%s", k->namespace, k8s_name(k, s->name, ""));
+}
+
+void k8s_claim_templates(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
+{
+    bool open = false;
+
+    for (size_t i = 0; i < c->mount_count; i++) {
+        const struct spec_storage *s = spec_storage_find(k->r->spec, c->mounts[i].storage);
+        bool before = false;
+
+        for (size_t j = 0; j < i; j++)
+            before = before || str_eq(c->mounts[j].storage, c->mounts[i].storage);
+        if (!s || before || !k8s_per_replica(s))
+            continue;
+        if (!open)
+            yaml_seq(y, "volumeClaimTemplates");
+        open = true;
+        yaml_map(y, NULL);
+        yaml_str(y, "apiVersion", "v1");
+        yaml_str(y, "kind", "PersistentVolumeClaim");
+        yaml_map(y, "metadata");
+        yaml_str(y, "name", k8s_claim_name(k, s));
+        k8s_match(k, y, "labels", k8s_name(k, c->name, ""));
+        yaml_end(y);
+        yaml_map(y, "spec");
+        k8s_claim_spec(k, y, s);
+        yaml_end(y);
+        yaml_end(y);
+    }
+    if (open)
+        yaml_end(y);
+}
+
+/* "nfs.example.org:/export/home" in two; false: it is not that. */
+static bool nfs_split(struct k8s *k, const char *source, const char **server, const char **path)
+{
+    const char *colon = strstr(source, ":/");
+
+    if (!colon || colon == source)
+        return false;
+    *server = arena_strndup(&k->arena, source, (size_t)(colon - source));
+    *path = colon + 1;
+    return true;
+}
+
+static void volume_source(struct k8s *k, struct yaml_out *y, const struct spec_storage *s)
+{
+    const char *server, *path;
+
+    if (s->kind == SPEC_STORAGE_NFS) {
+        if (!nfs_split(k, s->source, &server, &path)) {
+            render_refuse(k->r, &s->source, "Write it as server:/export.", "'%s' is no NFS export",
+                          s->source);
+            return;
+        }
+        yaml_note(y, render_from(k->r, &s->source));
+        yaml_map(y, "nfs");
+        yaml_str(y, "server", server);
+        yaml_str(y, "path", path);
+        yaml_bool(y, "readOnly", s->read_only);
+        yaml_end(y);
+        return;
+    }
+    if (!s->path) {
+        render_refuse(k->r, &s->name, "Give it a path.",
+                      "storage '%s' names no path of the machines to mount", s->name);
+        return;
+    }
+    yaml_map(y, "hostPath");
+    yaml_note(y, render_from(k->r, &s->path));
+    yaml_str(y, "path", s->path);
+    yaml_note(y, "a pod waits, and says so, where the folder is missing");
+    yaml_str(y, "type", "Directory");
+    yaml_end(y);
+}
+
+void k8s_static_volume_write(struct k8s *k, struct buf *out, const struct spec_storage *s)
+{
+    struct yaml_out y;
+
+    yaml_begin(&y, out);
+    k8s_head_open(k, &y, "v1", "PersistentVolume", NULL, k8s_volume_name(k, s), NULL);
+    yaml_end(&y);
+    yaml_map(&y, "spec");
+    yaml_map(&y, "capacity");
+    k8s_storage_size(k, &y, s);
+    yaml_end(&y);
+    k8s_storage_modes(k, &y, s);
+    yaml_str(&y, "storageClassName", "");
+    yaml_note(&y, "data outlives the claim");
+    yaml_str(&y, "persistentVolumeReclaimPolicy", "Retain");
+    yaml_map(&y, "claimRef");
+    yaml_str(&y, "namespace", k->namespace);
+    yaml_str(&y, "name", k8s_claim_name(k, s));
+    yaml_end(&y);
+    volume_source(k, &y, s);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+void k8s_claim_write(struct k8s *k, struct buf *out, const struct spec_storage *s)
+{
+    struct yaml_out y;
+
+    yaml_begin(&y, out);
+    k8s_head(k, &y, "v1", "PersistentVolumeClaim", k8s_claim_name(k, s), NULL);
+    yaml_map(&y, "spec");
+    k8s_claim_spec(k, &y, s);
+    yaml_end(&y);
+    yaml_finish(&y);
+}

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+/* kubernetes: a spec as manifests, kustomize base and overlays, and what prepares the machines.
+ *
+ * Components whose target is kubernetes are written; when a spec has none and the target was asked
+ * for by name, all that have an image, since anything in a container can run there. */
+#include "base/str.h"
+#include "render/kubernetes_int.h"
+
+#include <assert.h>
+
+static struct buf *listed(struct kube *q, const char *const where, const char *name,
+                          const char *what, const char **list, size_t *count)
+{
+    struct buf *out = render_file(q->k.r, "kubernetes/%s/%s", where, name);
+
+    assert(*count < KUBE_FILES_MAX); /* their names stand in these files */
+    list[(*count)++] = arena_strdup(&q->k.arena, name);
+    render_head(q->k.r, out, "#", what);
+    return out;
+}
+
+struct buf *kube_base(struct kube *q, const char *name, const char *what)
+{
+    return listed(q, "base", name, what, q->base, &q->base_count);
+}
+
+struct buf *kube_site(struct kube *q, const char *name, const char *what)
+{
+    return listed(q, "overlays/site", name, what, q->site, &q->site_count);
+}
+
+bool kube_gpu_node(const struct spec_node *n)
+{
+    return n->role == SPEC_ROLE_GPU || n->gpus_per_node > 0;
+}
+
+/* ---- which components ---- */
+
+static enum kube_kind kind_of(const struct kube *q, const struct spec_component *c)
+{
+    static const enum kube_kind jobs[] = {
+        [SPEC_JOB_JOB] = KUBE_JOB,
+        [SPEC_JOB_STATEFULSET] = KUBE_STATEFULSET,
+        [SPEC_JOB_PYTORCHJOB] = KUBE_PYTORCHJOB,
+        [SPEC_JOB_TRAINJOB] = KUBE_TRAINJOB,
+        [SPEC_JOB_JOBSET] = KUBE_JOBSET,
+    };
+
+    if (c->kind == SPEC_COMPONENT_TRAINING)
+        return jobs[q->t->job];
+    if (c->kind == SPEC_COMPONENT_BATCH)
+        return KUBE_JOB;
+    for (size_t i = 0; i < c->mount_count; i++) {
+        const struct spec_storage *s = spec_storage_find(q->k.r->spec, c->mounts[i].storage);
+
+        if (s && k8s_per_replica(s))
+            return KUBE_STATEFULSET; /* only its pods keep a volume of their own */
+    }
+    return c->nodes_per_replica > 1 ? KUBE_STATEFULSET : KUBE_DEPLOYMENT;
+}
+
+static void work_add(struct kube *q, const struct spec_component *c)
+{
+    struct kube_work *w = &q->works[q->work_count];
+
+    *w = (struct kube_work){
+        .c = c,
+        .kind = kind_of(q, c),
+        .node = spec_node_of(q->k.r->spec, c->nodes),
+        .name = k8s_name(&q->k, c->name, ""),
+        .pods = c->replicas * c->nodes_per_replica,
+        .launched = c->kind == SPEC_COMPONENT_TRAINING ||
+                    (c->kind == SPEC_COMPONENT_BATCH && c->nodes_per_replica > 1),
+    };
+    w->launched = w->launched && c->command.count;
+    if (w->node && k8s_shares_gpu(c))
+        q->shares[w->node - q->k.r->spec->nodes] += c->replicas;
+    q->launcher = q->launcher || w->launched;
+    for (size_t i = 0; i < q->work_count; i++)
+        if (str_eq(q->works[i].name, w->name))
+            render_refuse(q->k.r, &c->name, "Rename one of them.",
+                          "'%s' and '%s' are one name to Kubernetes: '%s'", q->works[i].c->name,
+                          c->name, w->name);
+    q->work_count++;
+}
+
+static void works_find(struct kube *q)
+{
+    const struct spec *s = q->k.r->spec;
+
+    q->works = arena_array(&q->k.arena, struct kube_work, s->component_count + 1);
+    q->shares = arena_array(&q->k.arena, int64_t, s->node_count + 1);
+    for (size_t i = 0; i < s->component_count; i++)
+        if (s->components[i].target == SPEC_TARGET_KUBERNETES)
+            work_add(q, &s->components[i]);
+    q->by_name = !q->work_count;
+    for (size_t i = 0; q->by_name && i < s->component_count; i++)
+        if (s->components[i].image)
+            work_add(q, &s->components[i]);
+}
+
+/* ---- the namespace and its rights ---- */
+
+/* The strictest Pod Security Standard that the pods of the spec pass. */
+static const char *level_of(const struct kube *q, const char **why)
+{
+    const char *level = "restricted";
+
+    *why = "no pod is root, keeps a capability or sees the machine";
+    for (size_t i = 0; i < q->work_count; i++) {
+        const struct kube_work *w = &q->works[i];
+        bool root = w->c->user && (str_eq(w->c->user, "root") || str_eq(w->c->user, "0"));
+
+        if (root && w->c->fabrics.count) {
+            *why = "a component is root and locks memory for RDMA";
+            return "privileged";
+        }
+        if (root || w->kind == KUBE_PYTORCHJOB) {
+            *why = root ? "a component is root"
+                        : "the training operator's init container says nothing of its rights";
+            level = "baseline";
+        }
+    }
+    return level;
+}
+
+static void namespace_write(struct kube *q, struct buf *out, const char *name, const char *level,
+                            const char *why)
+{
+    struct yaml_out y;
+    const char *keys[] = { "enforce", "audit", "warn" };
+
+    yaml_begin(&y, out);
+    yaml_str(&y, "apiVersion", "v1");
+    yaml_str(&y, "kind", "Namespace");
+    yaml_map(&y, "metadata");
+    yaml_note(&y, render_from(q->k.r, &q->t->namespace));
+    yaml_str(&y, "name", name);
+    yaml_map(&y, "labels");
+    yaml_str(&y, "app.kubernetes.io/managed-by", "stoker");
+    for (size_t i = 0; i < 3; i++) {
+        if (i == 0)
+            yaml_note(&y, why);
+        yaml_str(&y, arena_printf(&q->k.arena, "pod-security.kubernetes.io/%s", keys[i]), level);
+    }
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+static void namespaces_write(struct kube *q)
+{
+    struct buf *out = kube_base(q, "namespace.yaml", "Namespaces, and what pods in them may do.");
+    const char *why, *level = level_of(q, &why);
+
+    namespace_write(q, out, q->k.namespace, level, why);
+    if (q->agent)
+        namespace_write(q, out, q->watch.namespace, "privileged",
+                        "the agent reads the machine; nothing else is in here");
+}
+
+static void account(struct k8s *k, struct buf *out, const char *name)
+{
+    struct yaml_out y;
+
+    yaml_begin(&y, out);
+    k8s_head(k, &y, "v1", "ServiceAccount", name, NULL);
+    yaml_bool(&y, "automountServiceAccountToken", false);
+    yaml_finish(&y);
+}
+
+static void rule(struct kube *q, struct yaml_out *y, const char *group, const char *resource,
+                 enum kube_kind kind, const char *const *verbs, size_t verb_count)
+{
+    yaml_map(y, NULL);
+    yaml_seq(y, "apiGroups");
+    yaml_str(y, NULL, group);
+    yaml_end(y);
+    yaml_seq(y, "resources");
+    yaml_str(y, NULL, resource);
+    yaml_end(y);
+    if (*group) {
+        yaml_seq(y, "resourceNames");
+        for (size_t i = 0; i < q->work_count; i++)
+            if (q->works[i].c->scale && q->works[i].kind == kind)
+                yaml_str(y, NULL, q->works[i].name);
+        yaml_end(y);
+    }
+    yaml_seq(y, "verbs");
+    for (size_t i = 0; i < verb_count; i++)
+        yaml_str(y, NULL, verbs[i]);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+static bool scales(const struct kube *q, enum kube_kind kind)
+{
+    for (size_t i = 0; i < q->work_count; i++)
+        if (q->works[i].c->scale && q->works[i].kind == kind)
+            return true;
+    return false;
+}
+
+/* Who changes replicas sees pods and the scale of the named workloads, and nothing else. */
+static void scaler_role(struct kube *q, struct buf *out)
+{
+    static const char *const see[] = { "get", "list", "watch" }, *const turn[] = { "get", "update",
+                                                                                   "patch" };
+    struct yaml_out y;
+
+    account(&q->k, out, "stoker-scale");
+    yaml_begin(&y, out);
+    k8s_head(&q->k, &y, "rbac.authorization.k8s.io/v1", "Role", "stoker-scale", NULL);
+    yaml_seq(&y, "rules");
+    rule(q, &y, "", "pods", KUBE_JOB, see, 3);
+    if (scales(q, KUBE_DEPLOYMENT))
+        rule(q, &y, "apps", "deployments/scale", KUBE_DEPLOYMENT, turn, 3);
+    if (scales(q, KUBE_STATEFULSET))
+        rule(q, &y, "apps", "statefulsets/scale", KUBE_STATEFULSET, turn, 3);
+    yaml_end(&y);
+    yaml_finish(&y);
+    yaml_begin(&y, out);
+    k8s_head(&q->k, &y, "rbac.authorization.k8s.io/v1", "RoleBinding", "stoker-scale", NULL);
+    yaml_map(&y, "roleRef");
+    yaml_str(&y, "apiGroup", "rbac.authorization.k8s.io");
+    yaml_str(&y, "kind", "Role");
+    yaml_str(&y, "name", "stoker-scale");
+    yaml_end(&y);
+    yaml_seq(&y, "subjects");
+    yaml_map(&y, NULL);
+    yaml_str(&y, "kind", "ServiceAccount");
+    yaml_str(&y, "name", "stoker-scale");
+    yaml_str(&y, "namespace", q->k.namespace);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+static void rights_write(struct kube *q)
+{
+    struct buf *out = kube_base(q, "rights.yaml",
+                                "Accounts of the pods. They ask nothing of the API server, so they "
+                                "have no role.");
+
+    account(&q->k, out, q->k.service_account);
+    if (q->agent)
+        account(&q->watch, out, q->watch.service_account);
+    if (scales(q, KUBE_DEPLOYMENT) || scales(q, KUBE_STATEFULSET))
+        scaler_role(q, out);
+}
+
+/* ---- classes, storage, networks ---- */
+
+static void priorities_write(struct kube *q)
+{
+    static const struct {
+        const char *name;
+        int64_t value;
+        const char *what;
+    } rows[] = { [SPEC_PRIORITY_LOW] = { "low", 1000, "gives way first" },
+                 [SPEC_PRIORITY_MEDIUM] = { "medium", 10000, "the default of a component" },
+                 [SPEC_PRIORITY_HIGH] = { "high", 100000, "keeps its GPUs longest" } };
+    struct buf *out = NULL;
+    struct yaml_out y;
+
+    for (size_t p = 0; !q->t->priority_class && p < 3; p++) {
+        bool used = false;
+
+        for (size_t i = 0; i < q->work_count; i++)
+            used = used || (size_t)q->works[i].c->priority == p;
+        if (!used)
+            continue;
+        if (!out)
+            out = kube_base(q, "priority.yaml", "Who goes first when GPUs are short.");
+        yaml_begin(&y, out);
+        k8s_head_open(&q->k, &y, "scheduling.k8s.io/v1", "PriorityClass", NULL,
+                      arena_printf(&q->k.arena, "%s-%s", q->k.namespace, rows[p].name), NULL);
+        yaml_end(&y);
+        yaml_int(&y, "value", rows[p].value);
+        yaml_bool(&y, "globalDefault", false);
+        yaml_str(&y, "description", rows[p].what);
+        yaml_finish(&y);
+    }
+}
+
+static bool mounted(const struct kube *q, const struct spec_storage *s)
+{
+    for (size_t i = 0; i < q->work_count; i++)
+        for (size_t j = 0; j < q->works[i].c->mount_count; j++)
+            if (str_eq(q->works[i].c->mounts[j].storage, s->name))
+                return true;
+    return false;
+}
+
+static void storage_write(struct kube *q)
+{
+    const struct spec *s = q->k.r->spec;
+    struct buf *out = NULL;
+
+    for (size_t i = 0; i < s->storage_count; i++) {
+        const struct spec_storage *t = &s->storage[i];
+
+        if (!mounted(q, t) || t->kind == SPEC_STORAGE_MEMORY || t->kind == SPEC_STORAGE_OBJECT ||
+            k8s_per_replica(t))
+            continue;
+        if (!out)
+            out = kube_base(q, "storage.yaml",
+                            "Storage. Paths of machines stand in volumes that an administrator "
+                            "makes, so that pods need no right to name one.");
+        k8s_claim_write(&q->k, out, t);
+        if (k8s_static_volume(t))
+            k8s_static_volume_write(&q->k, out, t);
+    }
+}
+
+static bool fabric_used(const struct kube *q, const struct spec_fabric *f)
+{
+    for (size_t i = 0; i < q->work_count; i++)
+        for (size_t j = 0; j < q->works[i].c->fabrics.count; j++)
+            if (str_eq(q->works[i].c->fabrics.items[j], f->name))
+                return true;
+    return false;
+}
+
+static void networks_write(struct kube *q)
+{
+    const struct spec *s = q->k.r->spec;
+    struct buf *out = NULL;
+
+    for (size_t i = 0; i < s->fabric_count; i++) {
+        for (size_t j = 0; fabric_used(q, &s->fabrics[i]) && j < k8s_rail_count(&s->fabrics[i]);
+             j++) {
+            if (!out)
+                out = kube_base(q, "networks.yaml", "Networks beside the cluster's own (Multus).");
+            k8s_attachment(&q->k, out, &s->fabrics[i], j);
+        }
+    }
+}
+
+/* ---- the whole ---- */
+
+static bool begin(struct kube *q, struct render *r)
+{
+    const struct spec_kubernetes *t = r->targets->kubernetes;
+
+    *q = (struct kube){ .t = t, .agent = r->spec->agent.enabled };
+    q->k = (struct k8s){
+        .r = r,
+        .storage_class = t->storage_class,
+        .storage_class_at = &t->storage_class,
+        .service_account = "stoker",
+        .runtime_class = t->runtime_class,
+        .runtime_class_at = &t->runtime_class,
+        .priority_class = t->priority_class,
+        .priority_class_at = &t->priority_class,
+        .pull_secrets = &t->pull_secrets,
+        .minor = k8s_minor(r, t->version, &t->version),
+    };
+    if (q->k.minor < 0)
+        return false;
+    q->k.namespace = k8s_name(&q->k, t->namespace, "");
+    q->watch = q->k;
+    q->watch.arena = (struct arena){ 0 };
+    q->watch.namespace = k8s_name(&q->k, t->namespace, "-agent");
+    q->watch.service_account = "stoker-agent";
+    k8s_site_check(&q->k);
+    works_find(q);
+    kube_sharing_check(q);
+    q->serve = kube_has_models(r->spec, NULL);
+    return true;
+}
+
+void render_kubernetes(struct render *r)
+{
+    struct kube q;
+
+    if (!begin(&q, r))
+        return;
+    namespaces_write(&q);
+    rights_write(&q);
+    priorities_write(&q);
+    storage_write(&q);
+    networks_write(&q);
+    if (q.launcher)
+        kube_launch_write(&q);
+    for (size_t i = 0; i < q.work_count; i++)
+        kube_work_write(&q, &q.works[i]);
+    if (q.agent)
+        kube_agent_write(&q);
+    if (q.serve)
+        kube_serve_write(&q);
+    if (q.t->network_policy)
+        kube_policies_write(&q);
+    kube_monitors_write(&q);
+    kube_node_write(&q);
+    kube_operator_write(&q);
+    kube_sriov_write(&q);
+    kube_kustomize_write(&q);
+    k8s_release(&q.k);
+    k8s_release(&q.watch);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* kubernetes_int: what the files of the kubernetes target share.
+ *
+ *   kubernetes.c        which components, the namespace and its rights, the list of files
+ *   kubernetes_work.c   a component as Job, PyTorchJob, TrainJob, JobSet, StatefulSet, Deployment
+ *   kubernetes_launch.c the script that starts a command on every pod of a run
+ *   kubernetes_own.c    the agent on every machine, the model server
+ *   kubernetes_net.c    Services and network policies
+ *   kubernetes_watch.c  what Prometheus reads, and what changes replicas
+ *   kubernetes_node.c   what an administrator does once: machines, GPU Operator, SR-IOV
+ *   kubernetes_kust.c   kustomize: base and overlays */
+#ifndef RENDER_KUBERNETES_INT_H
+#define RENDER_KUBERNETES_INT_H
+#include "render/k8s.h"
+
+enum { KUBE_FILES_MAX = 16, KUBE_RDZV_PORT = 29500 };
+
+/* What becomes of a component. */
+enum kube_kind {
+    KUBE_JOB,
+    KUBE_STATEFULSET,
+    KUBE_PYTORCHJOB,
+    KUBE_TRAINJOB,
+    KUBE_JOBSET,
+    KUBE_DEPLOYMENT
+};
+
+struct kube_work {
+    const struct spec_component *c;
+    enum kube_kind kind;
+    const struct spec_node *node; /* the group it runs on; NULL: none is said */
+    const char *name;
+    int64_t pods;  /* machines of a run, or replicas */
+    bool launched; /* by the launch script */
+};
+
+struct kube {
+    struct k8s k;     /* of the namespace of jobs */
+    struct k8s watch; /* of the agent's namespace */
+    const struct spec_kubernetes *t;
+    struct kube_work *works;
+    size_t work_count;
+    int64_t *shares; /* of each node group: components that share its GPUs by their pools */
+    bool by_name;    /* no component is for kubernetes: all that have an image */
+    const char *base[KUBE_FILES_MAX]; /* files of base beside those of components */
+    size_t base_count;
+    const char *site[KUBE_FILES_MAX]; /* files of overlays/site */
+    size_t site_count;
+    bool launcher; /* is the launch script in use? */
+    bool agent, serve;
+};
+
+/* A new file of base (or of overlays/site), listed in its kustomization. */
+struct buf *kube_base(struct kube *q, const char *name, const char *what);
+struct buf *kube_site(struct kube *q, const char *name, const char *what);
+
+const char *kube_stoker_image(const struct kube *q, const char **from);
+bool kube_gpu_node(const struct spec_node *n);
+
+void kube_work_write(struct kube *q, const struct kube_work *w);
+void kube_launch_write(struct kube *q);
+void kube_agent_write(struct kube *q);
+void kube_serve_write(struct kube *q);
+/* A pod of `stoker serve` for the models of a component (NULL: those of none), and its spec. */
+void kube_serve_pod(struct kube *q, const struct spec_component *c, struct k8s_pod *pod);
+void kube_serve_spec(struct kube *q, struct buf *out, const struct spec_component *c);
+bool kube_has_models(const struct spec *s, const char *component);
+
+void kube_services(struct kube *q, struct buf *out, const struct kube_work *w);
+void kube_service(struct kube *q, struct buf *out, const char *name, const struct spec_port *ports,
+                  size_t count);
+void kube_policies_write(struct kube *q);
+
+void kube_monitors_write(struct kube *q);
+void kube_scaler(struct kube *q, struct buf *out, const struct kube_work *w);
+/* "groups:" of a PrometheusRule, the alerts of the spec. */
+void k8s_rules(struct render *r, struct yaml_out *y);
+
+void kube_node_write(struct kube *q);
+void kube_operator_write(struct kube *q);
+void kube_sharing_check(struct kube *q); /* refuses shares that the device plug-in cannot give */
+void kube_sriov_write(struct kube *q);
+
+void kube_kustomize_write(struct kube *q);
+/* Where a work's pod template stands in its object, as a JSON pointer. */
+const char *kube_template_path(const struct kube_work *w);
+const char *kube_kind_name(const struct kube_work *w);
+#endif

@@ -1,0 +1,676 @@
+/* SPDX-License-Identifier: MIT */
+/* kubernetes_node: what an administrator does once: prepares machines, installs the operators that
+ * the manifests rely on.  The script prints what it would do, and does it with --apply. */
+#include "base/str.h"
+#include "render/kubernetes_int.h"
+
+#include <inttypes.h>
+
+static bool any_fabric(const struct spec *s, bool (*is)(const struct spec_fabric *f))
+{
+    for (size_t i = 0; i < s->fabric_count; i++)
+        if (is(&s->fabrics[i]))
+            return true;
+    return false;
+}
+
+static bool is_rdma(const struct spec_fabric *f)
+{
+    return f->kind == SPEC_FABRIC_ROCE || f->kind == SPEC_FABRIC_INFINIBAND;
+}
+
+static bool is_direct(const struct spec_fabric *f)
+{
+    return f->gpudirect;
+}
+
+static bool is_sriov(const struct spec_fabric *f)
+{
+    return f->sriov != NULL;
+}
+
+static bool is_roce(const struct spec_fabric *f)
+{
+    return f->kind == SPEC_FABRIC_ROCE;
+}
+
+/* How often the device plug-in offers each GPU of a group: once, and once more for each component
+ * that shares one by its pool. */
+static int64_t shares(const struct kube *q, const struct spec_node *n)
+{
+    return 1 + q->shares[n - q->k.r->spec->nodes];
+}
+
+/* ---- the script ---- */
+
+static const char HEAD[] =
+    "#\n"
+    "#   sh node-prepare.sh machine GROUP          print what a machine of GROUP needs\n"
+    "#   sh node-prepare.sh --apply machine GROUP  do it (root, Debian or Ubuntu)\n"
+    "#   sh node-prepare.sh control                the first of the control plane, after machine\n"
+    "#   sh node-prepare.sh operators              what the manifests rely on, once per cluster\n"
+    "set -eu\n"
+    "apply=false\n"
+    "if [ \"${1-}\" = --apply ]; then\n"
+    "    apply=true\n"
+    "    shift\n"
+    "fi\n"
+    "run() {\n"
+    "    if $apply; then \"$@\"; else echo \"+ $*\"; fi\n"
+    "}\n"
+    "# put FILE: standard input becomes FILE\n"
+    "put() {\n"
+    "    if $apply; then\n"
+    "        mkdir -p \"$(dirname \"$1\")\"\n"
+    "        cat >\"$1\"\n"
+    "    else\n"
+    "        echo \"+ write $1:\"\n"
+    "        sed 's/^/+   /'\n"
+    "    fi\n"
+    "}\n"
+    "\n";
+
+static void script_versions(struct kube *q, struct buf *out)
+{
+    const struct spec_software *w = &q->k.r->spec->software;
+
+    buf_addf(out,
+             "# Kubernetes release (%s); packages of it come from the project's own repository.\n"
+             "minor=%d\n"
+             "kubeadm_api=%s\n",
+             render_from(q->k.r, &q->t->version), q->k.minor,
+             k8s_has(&q->k, K8S_KUBEADM_V1BETA4) ? "v1beta4" : "v1beta3");
+    if (!q->t->gpu_operator)
+        return;
+    buf_adds(out, "# Minimum driver of the site, checked when the operator is up");
+    buf_addf(out, " (%s).\ndriver=", render_from(q->k.r, &w->driver));
+    quote_sh(out, w->driver ? w->driver : "");
+    buf_adds(out, "\n# A chart's release may be pinned from outside; empty: the newest.\n"
+                  "gpu_operator_version=${GPU_OPERATOR_VERSION-}\n");
+}
+
+static const char SWAP[] =
+    "# The kubelet counts memory without swap, and a GPU job that swaps is lost anyway.\n"
+    "swap_off() {\n"
+    "    run swapoff -a\n"
+    "    run sed -i.before-kubernetes -E 's@^([^#].*[[:space:]]swap[[:space:]].*)$@#\\1@' "
+    "/etc/fstab\n"
+    "}\n\n";
+
+static void script_modules(struct kube *q, struct buf *out)
+{
+    const struct spec *s = q->k.r->spec;
+    bool peermem = any_fabric(s, is_direct) && !q->t->gpu_operator;
+
+    buf_adds(out,
+             "# overlay: layers of images. br_netfilter: Services see traffic between pods.\n");
+    if (any_fabric(s, is_rdma))
+        buf_adds(out, "# rdma_ucm, ib_umad: RDMA from user space.\n");
+    if (peermem)
+        buf_adds(out, "# nvidia-peermem: NICs reach GPU memory.\n");
+    buf_adds(out, "modules() {\n    put /etc/modules-load.d/kubernetes.conf <<'END'\n"
+                  "overlay\nbr_netfilter\n");
+    if (any_fabric(s, is_rdma))
+        buf_adds(out, "rdma_ucm\nib_umad\n");
+    if (peermem)
+        buf_adds(out, "nvidia-peermem\n");
+    buf_adds(out, "END\n    run modprobe overlay\n    run modprobe br_netfilter\n");
+    if (any_fabric(s, is_rdma))
+        buf_adds(out, "    run modprobe rdma_ucm\n    run modprobe ib_umad\n");
+    if (peermem)
+        buf_adds(out, "    run modprobe nvidia-peermem\n");
+    buf_adds(out, "}\n\n");
+}
+
+static void script_sysctls(struct kube *q, struct buf *out)
+{
+    buf_adds(out, "# Forwarding and filtering for pods; many mappings, which large models need.\n");
+    if (any_fabric(q->k.r->spec, is_roce))
+        buf_adds(out, "# rp_filter and arp_*: several NICs in one subnet answer for themselves.\n");
+    buf_adds(out, "sysctls() {\n    put /etc/sysctl.d/90-kubernetes.conf <<'END'\n"
+                  "net.bridge.bridge-nf-call-iptables = 1\n"
+                  "net.bridge.bridge-nf-call-ip6tables = 1\n"
+                  "net.ipv4.ip_forward = 1\n"
+                  "vm.max_map_count = 1048576\n"
+                  "fs.inotify.max_user_instances = 8192\n");
+    if (any_fabric(q->k.r->spec, is_roce))
+        buf_adds(out, "net.ipv4.conf.all.rp_filter = 2\n"
+                      "net.ipv4.conf.all.arp_ignore = 1\n"
+                      "net.ipv4.conf.all.arp_announce = 2\n");
+    buf_adds(out, "END\n    run sysctl --system\n}\n\n");
+}
+
+static void script_runtime(struct kube *q, struct buf *out)
+{
+    buf_adds(
+        out,
+        "# containerd with systemd's cgroups, as the kubelet has them. Locked memory without a\n"
+        "# limit: RDMA locks its buffers, and pods are not root.\n"
+        "runtime() {\n"
+        "    run apt-get update\n"
+        "    run apt-get install -y containerd apt-transport-https ca-certificates curl gpg\n"
+        "    containerd config default 2>/dev/null |\n"
+        "        sed 's/SystemdCgroup = false/SystemdCgroup = true/' |\n"
+        "        put /etc/containerd/config.toml\n"
+        "    put /etc/systemd/system/containerd.service.d/memlock.conf <<'END'\n"
+        "[Service]\n"
+        "LimitMEMLOCK=infinity\n"
+        "END\n");
+    if (!q->t->gpu_operator)
+        buf_adds(out,
+                 "    # without the GPU Operator the driver and its container toolkit are the "
+                 "machine's own\n"
+                 "    run apt-get install -y nvidia-container-toolkit\n"
+                 "    run nvidia-ctk runtime configure --runtime=containerd --set-as-default\n");
+    buf_adds(out, "    run systemctl daemon-reload\n    run systemctl restart containerd\n}\n\n");
+}
+
+static const char PACKAGES[] =
+    "# kubeadm, kubelet and kubectl of one release, held there: upgrades are a decision.\n"
+    "packages() {\n"
+    "    url=https://pkgs.k8s.io/core:/stable:/v1.$minor/deb\n"
+    "    key=/etc/apt/keyrings/kubernetes.gpg\n"
+    "    run mkdir -p /etc/apt/keyrings\n"
+    "    run sh -c \"curl -fsSL $url/Release.key | gpg --dearmor --yes -o $key\"\n"
+    "    echo \"deb [signed-by=$key] $url/ /\" | put /etc/apt/sources.list.d/kubernetes.list\n"
+    "    run apt-get update\n"
+    "    run apt-get install -y kubelet kubeadm kubectl\n"
+    "    run apt-mark hold kubelet kubeadm kubectl\n"
+    "}\n\n";
+
+static void group_words(struct kube *q, const struct spec_node *n, struct buf *labels,
+                        struct buf *taints)
+{
+    buf_addf(labels, "%s=%s", K8S_GROUP_LABEL, n->name);
+    if (n->gpus_per_node && shares(q, n) > 1)
+        buf_addf(labels, ",nvidia.com/device-plugin.config=%s", n->name);
+    for (size_t i = 0; i < n->labels.count; i++) {
+        const char *key = n->labels.items[i].key;
+
+        if (strstr(key, "kubernetes.io/") || str_starts(key, "nvidia.com/"))
+            continue; /* set by others: a kubelet may not, and node feature discovery does */
+        buf_addf(labels, ",%s=%s", key, n->labels.items[i].value);
+    }
+    for (size_t i = 0; i < n->taints.count; i++)
+        buf_addf(taints, "%s%s", i ? "," : "", n->taints.items[i]);
+}
+
+static void script_groups(struct kube *q, struct buf *out)
+{
+    const struct spec *s = q->k.r->spec;
+
+    buf_adds(out, "# Labels and taints with which a machine of a node group joins.\n"
+                  "group_of() {\n    case \"$1\" in\n");
+    for (size_t i = 0; i < s->node_count; i++) {
+        const struct spec_node *n = &s->nodes[i];
+        struct buf labels = { 0 }, taints = { 0 };
+
+        group_words(q, n, &labels, &taints);
+        buf_addf(out, "    %s) # %s, %" PRId64 " machines: ", n->name,
+                 render_from(q->k.r, &n->name), n->count);
+        render_hosts(n, out);
+        buf_adds(out, "\n        labels=");
+        quote_sh(out, buf_str(&labels));
+        buf_adds(out, "\n        taints=");
+        quote_sh(out, buf_str(&taints));
+        buf_adds(out, "\n        ;;\n");
+        buf_release(&labels);
+        buf_release(&taints);
+    }
+    buf_adds(out, "    *)\n        echo \"node-prepare.sh: no node group '$1'\" >&2\n"
+                  "        exit 2\n        ;;\n    esac\n}\n\n");
+}
+
+static const char MACHINE[] =
+    "machine() {\n"
+    "    group_of \"$1\"\n"
+    "    swap_off\n"
+    "    modules\n"
+    "    sysctls\n"
+    "    runtime\n"
+    "    packages\n"
+    "    args=\"--node-labels=$labels${taints:+ --register-with-taints=$taints}\"\n"
+    "    echo \"KUBELET_EXTRA_ARGS=$args\" | put /etc/default/kubelet\n"
+    "    run systemctl enable kubelet\n"
+    "    echo \"# Join it with what the control plane prints: kubeadm token create "
+    "--print-join-command\"\n"
+    "}\n\n"
+    "# The first control-plane machine. Cores and NUMA: a pod that asks for whole cores gets\n"
+    "# them, next to its GPUs and NICs.\n"
+    "control() {\n"
+    "    put /etc/kubernetes/kubeadm-config.yaml <<END\n"
+    "apiVersion: kubeadm.k8s.io/$kubeadm_api\n"
+    "kind: ClusterConfiguration\n"
+    "kubernetesVersion: stable-1.$minor\n"
+    "networking:\n"
+    "  podSubnet: 10.244.0.0/16\n"
+    "---\n"
+    "apiVersion: kubelet.config.k8s.io/v1beta1\n"
+    "kind: KubeletConfiguration\n"
+    "cgroupDriver: systemd\n"
+    "cpuManagerPolicy: static\n"
+    "topologyManagerPolicy: best-effort\n"
+    "kubeReserved:\n"
+    "  cpu: \"1\"\n"
+    "  memory: 4Gi\n"
+    "systemReserved:\n"
+    "  cpu: \"1\"\n"
+    "  memory: 4Gi\n"
+    "END\n"
+    "    run kubeadm init --config /etc/kubernetes/kubeadm-config.yaml\n"
+    "    echo '# Then a network plug-in that enforces NetworkPolicy (Calico, Cilium).'\n"
+    "}\n\n";
+
+static void operator_gpu(struct kube *q, struct buf *out)
+{
+    if (!q->t->gpu_operator)
+        return;
+    buf_adds(out,
+             "    # driver, container toolkit, device plug-in, node labels\n"
+             "    run helm repo add nvidia https://helm.ngc.nvidia.com/nvidia\n"
+             "    run helm repo update\n"
+             "    run helm upgrade --install gpu-operator nvidia/gpu-operator \\\n"
+             "        --namespace gpu-operator --create-namespace \\\n"
+             "        ${gpu_operator_version:+--version \"$gpu_operator_version\"} \\\n"
+             "        --values \"$here/gpu-operator-values.yaml\" --wait\n"
+             "    echo \"# The driver must be $driver or newer:\"\n"
+             "    run kubectl -n gpu-operator exec ds/nvidia-driver-daemonset -- nvidia-smi\n");
+}
+
+static bool uses(const struct kube *q, enum kube_kind kind)
+{
+    for (size_t i = 0; i < q->work_count; i++)
+        if (q->works[i].kind == kind)
+            return true;
+    return false;
+}
+
+static void operator_jobs(struct kube *q, struct buf *out)
+{
+    static const struct {
+        enum kube_kind kind;
+        const char *what, *source;
+    } rows[] = {
+        { KUBE_PYTORCHJOB, "PyTorchJob",
+          "'https://github.com/kubeflow/trainer.git/manifests/overlays/standalone?ref=v1.9.4'" },
+        { KUBE_TRAINJOB, "TrainJob, with its runtimes and JobSet",
+          "'https://github.com/kubeflow/trainer.git/manifests/overlays/manager?ref=master'" },
+        { KUBE_TRAINJOB, "the runtime torch-distributed",
+          "'https://github.com/kubeflow/trainer.git/manifests/overlays/runtimes?ref=master'" },
+        { KUBE_JOBSET, "JobSet",
+          "'https://github.com/kubernetes-sigs/jobset.git/config/default?ref=main'" },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        if (uses(q, rows[i].kind))
+            buf_addf(out, "    # %s\n    run kubectl apply --server-side -k %s\n", rows[i].what,
+                     rows[i].source);
+    if (q->t->queue) {
+        buf_addf(out, "    # Kueue, and its local queue '%s' (%s), which the site defines\n",
+                 q->t->queue, render_from(q->k.r, &q->t->queue));
+        buf_adds(out, "    run kubectl apply --server-side -k "
+                      "'https://github.com/kubernetes-sigs/kueue.git/config/default?ref=main'\n"
+                      "    run kubectl -n ");
+        buf_addf(out, "%s get localqueue ", q->k.namespace);
+        quote_sh(out, q->t->queue);
+        buf_addc(out, '\n');
+    }
+}
+
+static void operator_nets(struct kube *q, struct buf *out)
+{
+    const struct spec *s = q->k.r->spec;
+
+    if (any_fabric(s, is_sriov))
+        buf_adds(out,
+                 "    # virtual functions for pods, and Multus that attaches them\n"
+                 "    sriov_operator_version=${SRIOV_OPERATOR_VERSION-}\n"
+                 "    run helm upgrade --install sriov-network-operator \\\n"
+                 "        oci://ghcr.io/k8snetworkplumbingwg/sriov-network-operator-chart \\\n"
+                 "        --namespace sriov-network-operator --create-namespace \\\n"
+                 "        ${sriov_operator_version:+--version \"$sriov_operator_version\"} --wait\n"
+                 "    run kubectl apply -f \"$here/cluster/sriov.yaml\"\n");
+    for (size_t i = 0; i < s->fabric_count; i++) {
+        if (!k8s_rdma_shared(&s->fabrics[i]))
+            continue;
+        buf_adds(out, "    # RDMA devices shared by pods: k8s-rdma-shared-dev-plugin reads this\n"
+                      "    run kubectl apply -f \"$here/cluster/rdma-devices.yaml\"\n");
+        break;
+    }
+}
+
+static void script_operators(struct kube *q, struct buf *out)
+{
+    buf_adds(out, "operators() {\n");
+    operator_gpu(q, out);
+    operator_nets(q, out);
+    operator_jobs(q, out);
+    buf_addf(out, "    # the manifests themselves\n"
+                  "    run kubectl apply -k \"$here/overlays/site\"\n}\n\n");
+}
+
+static const char MAIN[] =
+    "here=$(cd \"$(dirname \"$0\")\" && pwd)\n"
+    "case \"${1-}\" in\n"
+    "machine) machine \"${2?name a node group}\" ;;\n"
+    "control) control ;;\n"
+    "operators) operators ;;\n"
+    "*)\n"
+    "    echo \"usage: node-prepare.sh [--apply] machine GROUP | control | operators\" >&2\n"
+    "    exit 2\n"
+    "    ;;\n"
+    "esac\n";
+
+void kube_node_write(struct kube *q)
+{
+    struct buf *out = render_script(q->k.r, "kubernetes/node-prepare.sh");
+
+    buf_adds(out, "#!/bin/sh\n");
+    render_head(q->k.r, out, "#", "Prepares machines for Kubernetes, step by step.");
+    buf_adds(out, HEAD);
+    script_versions(q, out);
+    buf_adds(out, SWAP);
+    script_modules(q, out);
+    script_sysctls(q, out);
+    script_runtime(q, out);
+    buf_adds(out, PACKAGES);
+    script_groups(q, out);
+    buf_adds(out, MACHINE);
+    script_operators(q, out);
+    buf_adds(out, MAIN);
+}
+
+/* ---- the GPU Operator ---- */
+
+static size_t groups(const struct kube *q, bool shared)
+{
+    const struct spec *s = q->k.r->spec;
+    size_t count = 0;
+
+    for (size_t i = 0; i < s->node_count; i++)
+        count += s->nodes[i].gpus_per_node && (!shared || shares(q, &s->nodes[i]) > 1);
+    return count;
+}
+
+static const char *sharing_text(struct kube *q, const struct spec_node *n)
+{
+    bool mps = n->gpu && n->gpu->sharing == SPEC_SHARING_MPS;
+
+    return arena_printf(&q->k.arena,
+                        "version: v1\nsharing:\n  %s:\n    failRequestsGreaterThanOne: true\n"
+                        "    resources:\n    - name: nvidia.com/gpu\n      replicas: %" PRId64 "\n",
+                        mps ? "mps" : "timeSlicing", shares(q, n));
+}
+
+static void sharing_data(struct kube *q, struct yaml_out *y)
+{
+    const struct spec *s = q->k.r->spec;
+
+    yaml_map(y, "data");
+    for (size_t i = 0; i < s->node_count; i++) {
+        if (!s->nodes[i].gpus_per_node || shares(q, &s->nodes[i]) < 2)
+            continue;
+        yaml_note(y, "its components with a pool and no GPU of their own share one");
+        yaml_text(y, s->nodes[i].name, sharing_text(q, &s->nodes[i]));
+    }
+    yaml_end(y);
+}
+
+/* The group that shares, when it is the only one with GPUs; else machines carry a label. */
+static const char *sharing_default(const struct kube *q)
+{
+    const struct spec *s = q->k.r->spec;
+
+    for (size_t i = 0; groups(q, false) == 1 && i < s->node_count; i++)
+        if (s->nodes[i].gpus_per_node)
+            return s->nodes[i].name;
+    return "";
+}
+
+/* The device plug-in shares all GPUs of a machine or none, and then gives one at a time. */
+void kube_sharing_check(struct kube *q)
+{
+    for (size_t i = 0; i < q->work_count; i++) {
+        const struct spec_component *c = q->works[i].c;
+
+        for (size_t j = 0; k8s_shares_gpu(c) && j < q->work_count; j++) {
+            const struct spec_component *o = q->works[j].c;
+
+            if (o->gpus > 1 && q->works[j].node == q->works[i].node) {
+                render_refuse(q->k.r, &c->pools,
+                              "Give it GPUs of its own, or a node group of its own.",
+                              "'%s' shares a GPU where '%s' takes %" PRId64
+                              ": Kubernetes shares all GPUs of a machine or none",
+                              c->name, o->name, o->gpus);
+                break;
+            }
+        }
+    }
+}
+
+static const struct spec_node *gpu_node(const struct spec *s)
+{
+    for (size_t i = 0; i < s->node_count; i++)
+        if (s->nodes[i].gpus_per_node && s->nodes[i].gpu)
+            return &s->nodes[i];
+    return NULL;
+}
+
+static bool is_mig(const struct spec *s)
+{
+    const struct spec_node *n = gpu_node(s);
+
+    return n && n->gpu->sharing == SPEC_SHARING_MIG;
+}
+
+static void on(struct yaml_out *y, const char *key, bool enabled, const char *why)
+{
+    yaml_map(y, key);
+    yaml_note(y, why);
+    yaml_bool(y, "enabled", enabled);
+    yaml_end(y);
+}
+
+static void driver(struct kube *q, struct yaml_out *y)
+{
+    const struct spec_software *w = &q->k.r->spec->software;
+    bool direct = any_fabric(q->k.r->spec, is_direct);
+
+    yaml_map(y, "driver");
+    yaml_bool(y, "enabled", true);
+    if (w->driver && strchr(w->driver, '.')) {
+        yaml_note(y, render_from(q->k.r, &w->driver));
+        yaml_str(y, "version", w->driver);
+    } else if (w->driver) {
+        yaml_comment(y, arena_printf(&q->k.arena,
+                                     "version: the operator's own, which is newer than the "
+                                     "site's minimum %s (%s)",
+                                     w->driver, render_from(q->k.r, &w->driver)));
+    }
+    yaml_map(y, "rdma");
+    yaml_note(y, direct ? "a fabric of the spec has gpudirect" : "no fabric has gpudirect");
+    yaml_bool(y, "enabled", direct);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+static void policy_tolerations(struct kube *q, struct yaml_out *y)
+{
+    const struct spec *s = q->k.r->spec;
+
+    yaml_map(y, "daemonsets");
+    for (size_t i = 0; i < s->node_count; i++) {
+        if (kube_gpu_node(&s->nodes[i]) && s->nodes[i].taints.count) {
+            k8s_tolerations(&q->k, y, &s->nodes[i]);
+            break;
+        }
+    }
+    yaml_end(y);
+}
+
+static void plugin_values(struct kube *q, struct yaml_out *y, bool create)
+{
+    yaml_map(y, "devicePlugin");
+    yaml_bool(y, "enabled", true);
+    if (groups(q, true)) {
+        yaml_map(y, "config");
+        if (create)
+            yaml_bool(y, "create", true);
+        yaml_str(y, "name", "stoker-sharing");
+        yaml_note(y,
+                  *sharing_default(q) ? NULL : "machines: label nvidia.com/device-plugin.config");
+        yaml_str(y, "default", sharing_default(q));
+        if (create)
+            sharing_data(q, y);
+        yaml_end(y);
+    }
+    yaml_end(y);
+}
+
+/* What helm values and the ClusterPolicy have in common. */
+static void policy_body(struct kube *q, struct yaml_out *y, bool helm)
+{
+    const struct spec *s = q->k.r->spec;
+    bool exporter = s->software.dcgm || s->agent.dcgm || !s->agent.enabled;
+
+    yaml_map(y, "operator");
+    if (!helm)
+        yaml_str(y, "defaultRuntime", "containerd");
+    yaml_str(y, "runtimeClass", q->t->runtime_class ? q->t->runtime_class : "nvidia");
+    yaml_end(y);
+    policy_tolerations(q, y);
+    driver(q, y);
+    on(y, "toolkit", true, NULL);
+    plugin_values(q, y, helm);
+    yaml_map(y, "mig");
+    yaml_str(y, "strategy", is_mig(s) ? "mixed" : "single");
+    yaml_end(y);
+    on(y, "migManager", is_mig(s), NULL);
+    on(y, "gfd", true, "labels of GPUs on the machines");
+    on(y, "dcgm", exporter, NULL);
+    on(y, "dcgmExporter", exporter,
+       exporter ? "DCGM is asked for" : "`stoker agent` exports the same names");
+    on(y, "nodeStatusExporter", false, NULL);
+    on(y, "gdrcopy", any_fabric(s, is_direct), NULL);
+}
+
+static void policy_object(struct kube *q)
+{
+    struct buf *out = render_file(q->k.r, "kubernetes/cluster/cluster-policy.yaml");
+    struct yaml_out y;
+
+    render_head(q->k.r, out, "#",
+                "The GPU Operator's policy, where the operator came without helm (OLM); with helm, "
+                "gpu-operator-values.yaml makes the same one.");
+    if (groups(q, true)) {
+        yaml_begin(&y, out);
+        k8s_head_open(&q->k, &y, "v1", "ConfigMap", "gpu-operator", "stoker-sharing", NULL);
+        yaml_end(&y);
+        sharing_data(q, &y);
+        yaml_finish(&y);
+    }
+    yaml_begin(&y, out);
+    k8s_head_open(&q->k, &y, "nvidia.com/v1", "ClusterPolicy", NULL, "gpu-cluster-policy", NULL);
+    yaml_end(&y);
+    yaml_map(&y, "spec");
+    policy_body(q, &y, false);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+void kube_operator_write(struct kube *q)
+{
+    struct buf *out;
+    struct yaml_out y;
+
+    if (!q->t->gpu_operator)
+        return;
+    out = render_file(q->k.r, "kubernetes/gpu-operator-values.yaml");
+    render_head(q->k.r, out, "#",
+                "Values of the GPU Operator's chart: helm upgrade --install gpu-operator "
+                "nvidia/gpu-operator --values this-file");
+    yaml_begin(&y, out);
+    policy_body(q, &y, true);
+    on(&y, "nfd", true, "labels of PCI devices, which node selectors use");
+    yaml_finish(&y);
+    policy_object(q);
+}
+
+/* ---- networks of the cluster ---- */
+
+static void rdma_devices(struct kube *q)
+{
+    const struct spec *s = q->k.r->spec;
+    struct buf json = { 0 };
+    struct buf *out;
+    struct json_out w;
+    struct yaml_out y;
+
+    json_out_init(&w, &json, 2);
+    json_obj(&w);
+    json_key(&w, "configList");
+    json_arr(&w);
+    for (size_t i = 0; i < s->fabric_count; i++) {
+        const struct spec_fabric *f = &s->fabrics[i];
+
+        if (!k8s_rdma_shared(f))
+            continue;
+        json_obj(&w);
+        json_kv_str(&w, "resourceName", k8s_rail_resource_bare(&q->k, f, 0));
+        json_kv_int(&w, "rdmaHcaMax", 64);
+        json_key(&w, "selectors");
+        json_obj(&w);
+        json_key(&w, "linkTypes");
+        json_arr(&w);
+        json_add_str(&w, f->kind == SPEC_FABRIC_INFINIBAND ? "infiniband" : "ether");
+        json_arr_end(&w);
+        json_obj_end(&w);
+        json_obj_end(&w);
+    }
+    json_arr_end(&w);
+    json_obj_end(&w);
+    buf_addc(&json, '\n');
+    out = render_file(q->k.r, "kubernetes/cluster/rdma-devices.yaml");
+    render_head(q->k.r, out, "#", "RDMA devices that pods share, for k8s-rdma-shared-dev-plugin.");
+    yaml_begin(&y, out);
+    k8s_head_open(&q->k, &y, "v1", "ConfigMap", "kube-system", "rdma-devices", NULL);
+    yaml_end(&y);
+    yaml_map(&y, "data");
+    yaml_text(&y, "config.json", buf_str(&json));
+    yaml_end(&y);
+    yaml_finish(&y);
+    buf_release(&json);
+}
+
+static void sriov_files(struct kube *q)
+{
+    const struct spec *s = q->k.r->spec;
+    struct buf *policies = render_file(q->k.r, "kubernetes/cluster/sriov.yaml");
+    struct buf *networks = render_file(q->k.r, "kubernetes/cluster/sriov-networks.yaml");
+
+    render_head(q->k.r, policies, "#", "Virtual functions on the machines' NICs.");
+    render_head(q->k.r, networks, "#",
+                "The operator's way to the attachments of base/networks.yaml: use one of the two.");
+    for (size_t i = 0; i < s->fabric_count; i++) {
+        const struct spec_fabric *f = &s->fabrics[i];
+
+        for (size_t j = 0; f->sriov && j < k8s_rail_count(f); j++) {
+            if (j == 0 || k8s_rails_apart(f))
+                k8s_sriov_policy(&q->k, policies, "sriov-network-operator", f, j);
+            k8s_sriov_network(&q->k, networks, "sriov-network-operator", f, j);
+        }
+    }
+}
+
+void kube_sriov_write(struct kube *q)
+{
+    const struct spec *s = q->k.r->spec;
+    bool shared = false;
+
+    for (size_t i = 0; i < s->fabric_count; i++)
+        shared = shared || k8s_rdma_shared(&s->fabrics[i]);
+    if (any_fabric(s, is_sriov))
+        sriov_files(q);
+    if (shared)
+        rdma_devices(q);
+}

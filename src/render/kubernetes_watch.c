@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+/* kubernetes_watch: what Prometheus reads of the pods, its rules, and what changes replicas. */
+#include "base/str.h"
+#include "render/alerts.h"
+#include "render/kubernetes_int.h"
+
+#include <inttypes.h>
+
+/* ---- scraping ---- */
+
+static void relabel(struct yaml_out *y, const char *from, const char *to, const char *value)
+{
+    yaml_map(y, NULL);
+    if (from) {
+        yaml_seq(y, "sourceLabels");
+        yaml_str(y, NULL, from);
+        yaml_end(y);
+    }
+    yaml_str(y, "targetLabel", to);
+    if (value)
+        yaml_str(y, "replacement", value);
+    yaml_end(y);
+}
+
+static void endpoint(struct kube *q, struct yaml_out *y, const char *port, const char *job,
+                     bool token)
+{
+    const struct spec_prometheus *p = q->k.r->targets->prometheus;
+
+    yaml_seq(y, "podMetricsEndpoints");
+    yaml_map(y, NULL);
+    yaml_str(y, "port", port);
+    yaml_note(y, render_from(q->k.r, &p->scrape_ms));
+    if (p->scrape_ms % 1000)
+        yaml_strf(y, "interval", "%" PRId64 "ms", p->scrape_ms);
+    else
+        yaml_strf(y, "interval", "%" PRId64 "s", p->scrape_ms / 1000);
+    yaml_note(y, "the pod and the job of a GPU are the agent's labels");
+    yaml_bool(y, "honorLabels", true);
+    if (token) {
+        yaml_map(y, "authorization");
+        yaml_str(y, "type", "Bearer");
+        yaml_map(y, "credentials");
+        yaml_str(y, "name", "stoker-token");
+        yaml_str(y, "key", "token");
+        yaml_end(y);
+        yaml_end(y);
+    }
+    yaml_seq(y, "relabelings");
+    relabel(y, NULL, "job", job);
+    relabel(y, "__meta_kubernetes_pod_node_name", "node", NULL);
+    relabel(y, "__meta_kubernetes_node_label_stoker_group", "group", NULL);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+static void monitor(struct kube *q, struct k8s *k, struct buf *out, const char *component,
+                    const char *port, const char *job, bool token)
+{
+    struct yaml_out y;
+
+    yaml_begin(&y, out);
+    k8s_head(k, &y, "monitoring.coreos.com/v1", "PodMonitor", component, component);
+    yaml_map(&y, "spec");
+    yaml_map(&y, "selector");
+    k8s_match(k, &y, "matchLabels", component);
+    yaml_end(&y);
+    yaml_map(&y, "attachMetadata");
+    yaml_bool(&y, "node", true);
+    yaml_end(&y);
+    endpoint(q, &y, port, job, token);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+/* The policies shut Prometheus out too. */
+static void scrape_policy(struct kube *q, struct buf *out)
+{
+    struct yaml_out y;
+
+    yaml_begin(&y, out);
+    k8s_head(&q->k, &y, "networking.k8s.io/v1", "NetworkPolicy", "allow-prometheus", NULL);
+    yaml_map(&y, "spec");
+    yaml_map(&y, "podSelector");
+    yaml_end(&y);
+    yaml_seq(&y, "policyTypes");
+    yaml_str(&y, NULL, "Ingress");
+    yaml_end(&y);
+    yaml_seq(&y, "ingress");
+    yaml_map(&y, NULL);
+    yaml_seq(&y, "from");
+    yaml_map(&y, NULL);
+    yaml_map(&y, "namespaceSelector");
+    yaml_map(&y, "matchLabels");
+    yaml_str(&y, "kubernetes.io/metadata.name", "monitoring");
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+static bool is_server(const struct kube_work *w)
+{
+    return w->c->kind == SPEC_COMPONENT_SERVING && !w->c->command.count && w->c->port_count;
+}
+
+static void rules_write(struct kube *q)
+{
+    struct buf *out = kube_site(q, "rules.yaml", "Alerts, for the Prometheus Operator.");
+    struct yaml_out y;
+
+    yaml_begin(&y, out);
+    k8s_head(&q->watch, &y, "monitoring.coreos.com/v1", "PrometheusRule", "stoker", NULL);
+    yaml_map(&y, "spec");
+    k8s_rules(q->k.r, &y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+void kube_monitors_write(struct kube *q)
+{
+    struct buf *out = NULL;
+    char port[16];
+    bool served = false;
+
+    if (q->agent) {
+        out = kube_site(q, "monitors.yaml", "What the Prometheus Operator scrapes.");
+        monitor(q, &q->watch, out, "stoker-agent", "metrics", ALERTS_JOB_AGENT,
+                !q->k.r->spec->agent.open_metrics);
+        if (q->t->gpu_operator)
+            monitor(q, &q->watch, out, "stoker-agent-cpu", "metrics", ALERTS_JOB_AGENT,
+                    !q->k.r->spec->agent.open_metrics);
+    }
+    for (size_t i = 0; i < q->work_count; i++) {
+        if (!is_server(&q->works[i]))
+            continue;
+        if (!out)
+            out = kube_site(q, "monitors.yaml", "What the Prometheus Operator scrapes.");
+        k8s_port_name(q->works[i].c->ports, 0, port);
+        monitor(q, &q->k, out, q->works[i].name, port, ALERTS_JOB_SERVE, true);
+        served = true;
+    }
+    if (q->serve) {
+        if (!out)
+            out = kube_site(q, "monitors.yaml", "What the Prometheus Operator scrapes.");
+        monitor(q, &q->k, out, "stoker-serve", "http", ALERTS_JOB_SERVE, true);
+        served = true;
+    }
+    if (served && q->t->network_policy)
+        scrape_policy(q, out);
+    if (q->agent)
+        rules_write(q);
+}
+
+void k8s_rules(struct render *r, struct yaml_out *y)
+{
+    alerts_groups(r, y);
+}
+
+/* ---- replicas ---- */
+
+struct query { /* %s: matchers of the component's pods */
+    enum spec_metric metric;
+    const char *expr;
+    const char *renamed; /* with the names of DCGM 4.6; NULL: the same */
+};
+
+static const struct query queries[] = {
+    { SPEC_METRIC_GPU_UTILIZATION, "avg(DCGM_FI_DEV_GPU_UTIL{%s})",
+      "avg(DCGM_FI_DEV_GPU_UTIL_RATIO{%s})" },
+    { SPEC_METRIC_GPU_POWER, "avg(DCGM_FI_DEV_POWER_USAGE{%s})",
+      "avg(DCGM_FI_DEV_BOARD_POWER_WATTS{%s})" },
+    { SPEC_METRIC_GPU_TENSOR, "100 * avg(DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{%s})",
+      "100 * avg(DCGM_FI_PROF_TENSOR_UTIL_RATIO{%s})" },
+    { SPEC_METRIC_REQUESTS, "sum(rate(stoker_requests_total{%s}[1m]))", NULL },
+    { SPEC_METRIC_QUEUE_LENGTH, "sum(stoker_queue_jobs{%s})", NULL },
+    { SPEC_METRIC_QUEUE_AGE,
+      "1000 * histogram_quantile(0.99, sum by (le) "
+      "(rate(stoker_queue_seconds_bucket{%s}[1m])))",
+      NULL },
+    { SPEC_METRIC_LATENCY_P50,
+      "1000 * histogram_quantile(0.5, sum by (le) "
+      "(rate(stoker_request_seconds_bucket{%s}[1m])))",
+      NULL },
+    { SPEC_METRIC_LATENCY_P99,
+      "1000 * histogram_quantile(0.99, sum by (le) "
+      "(rate(stoker_request_seconds_bucket{%s}[1m])))",
+      NULL },
+};
+
+static const char *query_of(struct kube *q, const struct kube_work *w)
+{
+    const char *pods =
+        arena_printf(&q->k.arena, "namespace=\"%s\",pod=~\"%s-.+\"", q->k.namespace, w->name);
+
+    bool renamed = q->k.r->spec->agent.dcgm_names == SPEC_DCGM_NEW;
+
+    for (size_t i = 0; i < sizeof(queries) / sizeof(*queries); i++) {
+        const char *expr = renamed && queries[i].renamed ? queries[i].renamed : queries[i].expr;
+        const char *at = strstr(expr, "%s");
+
+        if (queries[i].metric == w->c->scale->metric)
+            return arena_printf(&q->k.arena, "%.*s%s%s", (int)(at - expr), expr, pods, at + 2);
+    }
+    return NULL;
+}
+
+static void target_ref(struct yaml_out *y, const struct kube_work *w)
+{
+    yaml_map(y, "scaleTargetRef");
+    yaml_str(y, "apiVersion", "apps/v1");
+    yaml_str(y, "kind", kube_kind_name(w));
+    yaml_str(y, "name", w->name);
+    yaml_end(y);
+}
+
+static void direction(struct kube *q, struct yaml_out *y, const char *key, const int64_t *after_ms,
+                      const struct spec_scale *s)
+{
+    int64_t period = (s->cooldown_ms + 999) / 1000;
+
+    period = period < 1 ? 1 : period > 1800 ? 1800 : period;
+    yaml_map(y, key);
+    yaml_note(y, render_from(q->k.r, after_ms));
+    yaml_int(y, "stabilizationWindowSeconds",
+             *after_ms / 1000 > 3600 ? 3600 : *after_ms / 1000); /* the most that it takes */
+    yaml_seq(y, "policies");
+    yaml_map(y, NULL);
+    yaml_str(y, "type", "Pods");
+    yaml_note(y, render_from(q->k.r, &s->step));
+    yaml_int(y, "value", s->step);
+    yaml_note(y, render_from(q->k.r, &s->cooldown_ms));
+    yaml_int(y, "periodSeconds", period);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+static void behavior(struct kube *q, struct yaml_out *y, const struct spec_scale *s)
+{
+    yaml_map(y, "behavior");
+    direction(q, y, "scaleUp", &s->up_after_ms, s);
+    direction(q, y, "scaleDown", &s->down_after_ms, s);
+    yaml_end(y);
+}
+
+static void hpa(struct kube *q, struct buf *out, const struct kube_work *w)
+{
+    const struct spec_scale *s = w->c->scale;
+    struct yaml_out y;
+
+    yaml_begin(&y, out);
+    k8s_head(&q->k, &y, "autoscaling/v2", "HorizontalPodAutoscaler", w->name, w->name);
+    yaml_map(&y, "spec");
+    target_ref(&y, w);
+    yaml_note(&y, render_from(q->k.r, &s->min));
+    yaml_int(&y, "minReplicas", s->min);
+    yaml_note(&y, render_from(q->k.r, &s->max));
+    yaml_int(&y, "maxReplicas", s->max);
+    yaml_seq(&y, "metrics");
+    yaml_map(&y, NULL);
+    yaml_str(&y, "type", "Resource");
+    yaml_map(&y, "resource");
+    yaml_str(&y, "name", "cpu");
+    yaml_map(&y, "target");
+    yaml_str(&y, "type", "Utilization");
+    yaml_note(&y, render_from(q->k.r, &s->target));
+    yaml_int(&y, "averageUtilization", (int64_t)s->target.v);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    behavior(q, &y, s);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+static void trigger(struct kube *q, struct yaml_out *y, const struct spec_scale *s,
+                    const char *query)
+{
+    const struct spec_prometheus *p = q->k.r->targets->prometheus;
+    bool named = q->k.r->spec->targets.prometheus && spec_where(q->k.r->spec, &p->url).line;
+
+    yaml_seq(y, "triggers");
+    yaml_map(y, NULL);
+    yaml_str(y, "type", "prometheus");
+    yaml_str(y, "metricType", "Value");
+    yaml_map(y, "metadata");
+    yaml_note(y, named ? render_from(q->k.r, &p->url)
+                       : "the Prometheus Operator's; targets.prometheus.url names another");
+    yaml_str(y, "serverAddress", named ? p->url : "http://prometheus-operated.monitoring.svc:9090");
+    yaml_note(y, render_from(q->k.r, &s->metric));
+    yaml_str(y, "query", query);
+    yaml_note(y, render_from(q->k.r, &s->target));
+    yaml_strf(y, "threshold", "%.12g", s->target.v);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+static void scaled_object(struct kube *q, struct buf *out, const struct kube_work *w,
+                          const char *query)
+{
+    const struct spec_scale *s = w->c->scale;
+    struct yaml_out y;
+
+    yaml_begin(&y, out);
+    k8s_head(&q->k, &y, "keda.sh/v1alpha1", "ScaledObject", w->name, w->name);
+    yaml_map(&y, "spec");
+    target_ref(&y, w);
+    yaml_note(&y, render_from(q->k.r, &s->min));
+    yaml_int(&y, "minReplicaCount", s->min);
+    yaml_note(&y, render_from(q->k.r, &s->max));
+    yaml_int(&y, "maxReplicaCount", s->max);
+    yaml_int(&y, "pollingInterval", 30);
+    if (s->zero_after_ms.known) {
+        yaml_note(&y, render_from(q->k.r, &s->zero_after_ms));
+        yaml_int(&y, "cooldownPeriod", s->zero_after_ms.v / 1000);
+    }
+    yaml_map(&y, "advanced");
+    yaml_map(&y, "horizontalPodAutoscalerConfig");
+    behavior(q, &y, s);
+    yaml_end(&y);
+    yaml_end(&y);
+    trigger(q, &y, s, query);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+void kube_scaler(struct kube *q, struct buf *out, const struct kube_work *w)
+{
+    const struct spec_scale *s = w->c->scale;
+    const char *query;
+
+    if (w->kind != KUBE_DEPLOYMENT && w->kind != KUBE_STATEFULSET) {
+        buf_addf(out, "# scale (%s): a %s has no replicas to change; its pods are one run.\n",
+                 render_from(q->k.r, &w->c->scale), kube_kind_name(w));
+        return;
+    }
+    if (!s->target.known) {
+        buf_addf(out,
+                 "# scale (%s) has no target: by hand, between %" PRId64 " and %" PRId64 ":\n"
+                 "#   kubectl -n %s scale %s/%s --replicas=N\n",
+                 render_from(q->k.r, &w->c->scale), s->min, s->max, q->k.namespace,
+                 w->kind == KUBE_STATEFULSET ? "statefulset" : "deployment", w->name);
+        return;
+    }
+    if (s->metric == SPEC_METRIC_CPU_UTILIZATION && s->min > 0) {
+        hpa(q, out, w);
+        return;
+    }
+    query = query_of(q, w);
+    if (query)
+        scaled_object(q, out, w, query);
+    else
+        render_refuse(q->k.r, &s->metric,
+                      "cpu_utilization, gpu_utilization, gpu_power, gpu_tensor_activity, "
+                      "requests_per_second, queue_length, queue_age or latency.",
+                      "replicas cannot follow '%s' on Kubernetes", spec_metric_name(s->metric));
+}

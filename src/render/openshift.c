@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* openshift: multi-node training with RDMA on OpenShift, whole.
+ *
+ *   openshift/kustomization.yaml   oc apply -k: everything below but run/ and node/
+ *     namespace.yaml               the project
+ *     access.yaml                  service account, security context constraint, role to use it
+ *     network.yaml                 SR-IOV policies and networks, one a rail
+ *     storage.yaml                 claims that pods share
+ *     build.yaml                   image stream and build; Containerfile is its recipe
+ *     launcher.yaml                launcher.sh as a ConfigMap
+ *     components/NAME.yaml         StatefulSet and headless Service
+ *   openshift/run/NAME.yaml        Jobs and debug Pods: oc create -f, when they are wanted
+ *   openshift/node/memlock.bu      unlimited locked memory on the machines, once
+ *
+ * Scaling is `oc scale` alone: no file names the number of pods (see data/launcher.sh). */
+#include "base/str.h"
+#include "render/openshift_int.h"
+
+#include <stdlib.h>
+
+/* ---- components ---- */
+
+const struct spec_component *shift_component(const struct shift *s, size_t *i)
+{
+    const struct spec *spec = s->k.r->spec;
+
+    while (*i < spec->component_count) {
+        const struct spec_component *c = &spec->components[(*i)++];
+
+        if (c->target == SPEC_TARGET_OPENSHIFT)
+            return c;
+    }
+    return NULL;
+}
+
+/* Does it wait to be entered instead of doing something? */
+static bool waits(const struct spec_component *c)
+{
+    return c->command.count == 2 && str_eq(c->command.items[0], "sleep") &&
+           str_eq(c->command.items[1], "infinity");
+}
+
+enum shift_kind shift_kind_of(const struct spec_component *c)
+{
+    if (c->kind != SPEC_COMPONENT_BATCH)
+        return SHIFT_SET;
+    return waits(c) && shift_pods(c) == 1 ? SHIFT_POD : SHIFT_JOB;
+}
+
+int64_t shift_pods(const struct spec_component *c)
+{
+    return c->replicas * c->nodes_per_replica;
+}
+
+bool shift_has_peers(const struct spec_component *c)
+{
+    return c->kind != SPEC_COMPONENT_BATCH || shift_pods(c) > 1;
+}
+
+bool shift_launched(const struct spec_component *c)
+{
+    return c->kind == SPEC_COMPONENT_TRAINING ||
+           (c->kind == SPEC_COMPONENT_BATCH && shift_kind_of(c) == SHIFT_JOB);
+}
+
+const char *shift_service(struct shift *s, const struct spec_component *c)
+{
+    if (c == s->named)
+        return k8s_name(&s->k, s->t->service, "");
+    return k8s_name(&s->k, c->name, "-headless");
+}
+
+/* ---- what cannot be ---- */
+
+/* The service of the spec's name is for one component; another's is named after it. */
+static void service_check(struct shift *s, const struct spec_component *c)
+{
+    if (c == s->named || !shift_has_peers(c) ||
+        !str_eq(shift_service(s, c), shift_service(s, s->named)))
+        return;
+    render_refuse(s->k.r, &s->t->service, "Give the service another name.",
+                  "'%s' is the service of '%s' already, and would be that of '%s'", s->t->service,
+                  s->named->name, c->name);
+}
+
+static void component_check(struct shift *s, const struct spec_component *c)
+{
+    if (c->nodes_per_replica > 1 && (c->replicas > 1 || c->scale))
+        render_refuse(s->k.r, &c->nodes_per_replica,
+                      "Leave it out: replicas are pods of one run, one on each machine.",
+                      "'%s' has replicas of several machines, and a StatefulSet counts pods",
+                      c->name);
+    if (shift_launched(c) && !c->command.count)
+        render_refuse(s->k.r, &c->name, "Give it a command.",
+                      "'%s' has no command for the launcher to start", c->name);
+    if (!s->named && shift_has_peers(c))
+        s->named = c;
+    service_check(s, c);
+    s->root = s->root || (c->user && (str_eq(c->user, "root") || str_eq(c->user, "0")));
+}
+
+static void fabric_check(struct shift *s, const struct spec_fabric *f)
+{
+    const struct spec_strs *pfs = f->sriov ? &f->sriov->pfs : NULL;
+
+    if (pfs && pfs->count && pfs->count != (size_t)f->nics_per_node)
+        render_refuse(s->k.r, pfs, "Name one interface of the machines for each NIC.",
+                      "fabric '%s' has %d NICs, and %zu interfaces are named", f->name,
+                      (int)f->nics_per_node, pfs->count);
+}
+
+static void check(struct shift *s)
+{
+    const struct spec *spec = s->k.r->spec;
+    const struct spec_component *c;
+
+    k8s_site_check(&s->k);
+    for (size_t i = 0; (c = shift_component(s, &i));)
+        component_check(s, c);
+    for (size_t i = 0; i < spec->fabric_count; i++)
+        fabric_check(s, &spec->fabrics[i]);
+}
+
+/* "4.14" as the release of Kubernetes it is made of. */
+static int kube_minor(struct shift *s)
+{
+    const char *v = s->t->version;
+    char *end = NULL;
+    long minor = str_starts(v, "4.") ? strtol(v + 2, &end, 10) : -1;
+
+    if (minor < 0 || minor > 999 || end == v + 2 || (*end && *end != '.')) {
+        render_refuse(s->k.r, &s->t->version, "Write it as 4.14.", "'%s' is no OpenShift release",
+                      v);
+        return K8S_MINOR_MIN;
+    }
+    if (minor < SHIFT_MINOR_MIN)
+        render_refuse(s->k.r, &s->t->version,
+                      "Claims that outlive a StatefulSet (KEP-1847) are relied on from 4.14.",
+                      "OpenShift %s is older than 4.%d, the oldest that is written for", v,
+                      SHIFT_MINOR_MIN);
+    return (int)minor + SHIFT_KUBE_MINOR;
+}
+
+/* ---- files ---- */
+
+struct buf *shift_file(struct shift *s, const char *path, const char *what)
+{
+    struct buf *b = render_file(s->k.r, "openshift/%s", path);
+
+    yaml_str(&s->kustomization, NULL, path);
+    render_head(s->k.r, b, "#", what);
+    return b;
+}
+
+static void namespace(struct shift *s)
+{
+    struct buf *b = shift_file(s, "namespace.yaml", "The project that everything goes into.");
+    struct yaml_out y;
+
+    buf_addf(b, "# Its name: %s.\n", render_from(s->k.r, &s->t->namespace));
+    yaml_begin(&y, b);
+    k8s_head_open(&s->k, &y, "v1", "Namespace", NULL, s->k.namespace, NULL);
+    yaml_map(&y, "annotations");
+    yaml_strf(&y, "openshift.io/display-name", "stoker: %s", s->k.r->spec->site.name);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+static bool used(struct shift *s, const char *name, bool storage)
+{
+    const struct spec_component *c;
+
+    for (size_t i = 0; (c = shift_component(s, &i));) {
+        for (size_t j = 0; !storage && j < c->fabrics.count; j++)
+            if (str_eq(c->fabrics.items[j], name))
+                return true;
+        for (size_t j = 0; storage && j < c->mount_count; j++)
+            if (str_eq(c->mounts[j].storage, name))
+                return true;
+    }
+    return false;
+}
+
+static void fabric(struct shift *s, struct buf *b, const struct spec_fabric *f)
+{
+    size_t rails = k8s_rail_count(f);
+
+    if (!f->sriov) { /* the machines' own interfaces, bridged */
+        for (size_t i = 0; i < rails; i++)
+            k8s_attachment(&s->k, b, f, i);
+        return;
+    }
+    for (size_t i = 0; i < (k8s_rails_apart(f) ? rails : 1); i++)
+        k8s_sriov_policy(&s->k, b, SHIFT_SRIOV_NAMESPACE, f, i);
+    for (size_t i = 0; i < rails; i++)
+        k8s_sriov_network(&s->k, b, SHIFT_SRIOV_NAMESPACE, f, i);
+}
+
+void shift_networks(struct shift *s)
+{
+    const struct spec *spec = s->k.r->spec;
+    struct buf *b = NULL;
+
+    for (size_t i = 0; i < spec->fabric_count; i++) {
+        const struct spec_fabric *f = &spec->fabrics[i];
+
+        if (!used(s, f->name, false) || !k8s_rail_count(f))
+            continue;
+        if (!b) {
+            b = shift_file(s, "network.yaml",
+                           "Networks of the pods beside the cluster's own, one a rail.");
+            buf_adds(b, "# The SR-IOV operator makes virtual functions by the policies, draining "
+                        "each machine the first\n# time, and an attachment of each network.\n");
+        }
+        fabric(s, b, f);
+    }
+}
+
+static void storage(struct shift *s)
+{
+    const struct spec *spec = s->k.r->spec;
+    struct buf *b = NULL;
+
+    for (size_t i = 0; i < spec->storage_count; i++) {
+        const struct spec_storage *st = &spec->storage[i];
+
+        if (!used(s, st->name, true) || k8s_per_replica(st) || st->kind == SPEC_STORAGE_MEMORY ||
+            st->kind == SPEC_STORAGE_OBJECT)
+            continue;
+        if (!b)
+            b = shift_file(s, "storage.yaml", "Storage that pods share.");
+        if (k8s_static_volume(st))
+            k8s_static_volume_write(&s->k, b, st);
+        k8s_claim_write(&s->k, b, st);
+    }
+}
+
+static void command(struct buf *b, const char *what, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void command(struct buf *b, const char *what, const char *fmt, ...)
+{
+    va_list ap;
+
+    buf_addf(b, "# %s\n#   ", what);
+    va_start(ap, fmt);
+    buf_vaddf(b, fmt, ap);
+    va_end(ap);
+    buf_addc(b, '\n');
+}
+
+static void commands(struct shift *s, struct buf *b)
+{
+    const char *ns = s->k.namespace;
+
+    buf_adds(b, "#\n");
+    command(b, "All of it, and again after each change:", "oc apply -k .");
+    if (s->t->build)
+        command(b, "The image, again:", "oc -n %s start-build %s", ns,
+                k8s_name(&s->k, s->t->image_stream, ""));
+    command(b, "More or fewer pods; no file is touched, and with 0 the volumes stay:",
+            "oc -n %s scale statefulset/NAME --replicas=N", ns);
+    command(b, "A Job, or a pod to look around in:", "oc create -f run/NAME.yaml");
+    command(b, "Unlimited locked memory, once; restarts the machines one by one:",
+            "butane node/memlock.bu | oc apply -f -");
+    command(b, "Stop all that runs; volumes stay:", "oc -n %s delete statefulset,job,pod --all",
+            ns);
+    command(b, "Take everything away, the project's volumes too:", "oc delete -k .");
+    buf_adds(b, "# Applying again sets the replicas of the spec: what was scaled by hand goes.\n");
+}
+
+static void kustomization_begin(struct shift *s)
+{
+    struct buf *b = render_file(s->k.r, "openshift/kustomization.yaml");
+
+    render_head(s->k.r, b, "#", "What `oc apply -k` applies.");
+    commands(s, b);
+    yaml_begin(&s->kustomization, b);
+    yaml_str(&s->kustomization, "apiVersion", "kustomize.config.k8s.io/v1beta1");
+    yaml_str(&s->kustomization, "kind", "Kustomization");
+    yaml_seq(&s->kustomization, "resources");
+}
+
+static void everything(struct shift *s)
+{
+    kustomization_begin(s);
+    namespace(s);
+    shift_access(s);
+    shift_networks(s);
+    storage(s);
+    shift_build(s);
+    shift_launcher(s);
+    shift_components(s);
+    yaml_end(&s->kustomization);
+    yaml_finish(&s->kustomization);
+}
+
+void render_openshift(struct render *r)
+{
+    const struct spec_openshift *t = r->targets->openshift;
+    struct shift s = {
+        .k = { .r = r, .storage_class = t->storage_class, .storage_class_at = &t->storage_class },
+        .t = t,
+    };
+
+    s.k.namespace = k8s_name(&s.k, t->namespace, "");
+    s.k.service_account = k8s_name(&s.k, t->service_account, "");
+    s.k.minor = kube_minor(&s);
+    s.k.scc = true;
+    s.k.ipc_lock = true;
+    check(&s);
+    if (!r->diags->count)
+        everything(&s);
+    k8s_release(&s.k);
+}
