@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* compose_int: between the files of the compose target. */
+#ifndef RENDER_COMPOSE_INT_H
+#define RENDER_COMPOSE_INT_H
+#include "render/host_int.h"
+
+struct compose { /* a compose file that is being written */
+    struct render *r;
+    const struct host_plan *plan;
+    struct yaml_out y;
+    struct arena arena;
+    bool mps; /* an MPS daemon runs beside the components */
+};
+
+/* Text in which compose replaces nothing: $ is written $$. */
+const char *compose_text(struct compose *k, const char *s);
+void compose_str(struct compose *k, const char *key, const char *value, const void *member);
+
+/* Is it a client of the MPS daemon? */
+bool compose_is_client(const struct compose *k, const struct host_run *run);
+/* Bytes of /dev/shm; unknown: docker's own. */
+struct maybe compose_shm(const struct compose *k, const struct spec_component *c);
+
+/* --- compose_service.c --- */
+void compose_service(struct compose *k, const struct host_run *run);
+void compose_log_limits(struct compose *k);
+/* --- compose_mounts.c --- */
+void compose_mounts(struct compose *k, const struct host_run *run);
+/* Volumes that the file itself declares. */
+void compose_volumes(struct compose *k);
+
+#endif

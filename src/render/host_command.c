@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* host_command: the words that start a component on one machine, and its environment.
+ *
+ * A training component's command goes below the launcher of its framework as it stands
+ * (--no-python and its like), one process a GPU; a command that names a launcher itself is left
+ * alone.  A serving component is `stoker serve` with a spec of its own. */
+#include "base/mem.h"
+#include "base/str.h"
+#include "render/host_int.h"
+
+#include <inttypes.h>
+
+enum { LAUNCH_WORDS_MAX = 16 };
+
+static const char *const LAUNCHERS[] = { "torchrun", "torchtitan", "deepspeed", "accelerate",
+                                         "mpirun",   "srun",       "stoker" };
+
+bool host_is_server(const struct spec_component *c)
+{
+    return c->kind == SPEC_COMPONENT_SERVING && !c->command.count;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static void add(struct host_words *w, const char *word)
+{
+    w->items[w->count++] = word;
+}
+
+static void add_number(struct arena *a, struct host_words *w, const char *flag, int64_t n)
+{
+    add(w, arena_printf(a, "%s=%" PRId64, flag, n));
+}
+
+static bool wants_launcher(const struct spec_component *c)
+{
+    const char *program = c->command.count ? base_name(c->command.items[0]) : NULL;
+
+    if (!program || !c->training || c->gpus == 0)
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(LAUNCHERS); i++)
+        if (str_eq(program, LAUNCHERS[i]))
+            return false;
+    return true;
+}
+
+static void launcher(struct arena *a, struct host_words *w, const struct spec_component *c)
+{
+    switch (c->training->framework) {
+    case SPEC_FRAMEWORK_TORCHRUN:
+    case SPEC_FRAMEWORK_TORCHTITAN:
+    case SPEC_FRAMEWORK_MEGATRON:
+        add(w, "torchrun");
+        add(w, "--standalone");
+        add_number(a, w, "--nproc-per-node", c->gpus);
+        add_number(a, w, "--max-restarts", c->training->rendezvous.max_restarts);
+        add(w, "--no-python");
+        break;
+    case SPEC_FRAMEWORK_DEEPSPEED:
+        add(w, "deepspeed");
+        add_number(a, w, "--num_gpus", c->gpus);
+        add_number(a, w, "--master_port", c->training->rendezvous.port);
+        add(w, "--no_python");
+        break;
+    case SPEC_FRAMEWORK_ACCELERATE:
+        add(w, "accelerate");
+        add(w, "launch");
+        add_number(a, w, "--num_processes", c->gpus);
+        add_number(a, w, "--main_process_port", c->training->rendezvous.port);
+        add(w, "--no_python");
+        break;
+    case SPEC_FRAMEWORK_OTHER:
+        break;
+    }
+}
+
+static void server(struct arena *a, struct host_words *w, const struct spec_component *c,
+                   const struct host_serve *s)
+{
+    static const char *const flags[] = { "--port", "--rerank-port" };
+
+    add(w, "stoker");
+    add(w, "serve");
+    add(w, "--quiet");
+    add(w, "-f");
+    add(w, s->spec);
+    if (s->listen) {
+        add(w, "--listen");
+        add(w, s->listen);
+    }
+    for (size_t i = 0; i < c->port_count && i < ARRAY_SIZE(flags); i++)
+        add_number(a, w, flags[i], c->ports[i].port);
+    if (s->token_file) {
+        add(w, "--token-file");
+        add(w, s->token_file);
+    }
+    if (s->insecure)
+        add(w, "--insecure");
+}
+
+struct host_words host_command(struct arena *a, const struct host_run *run,
+                               const struct host_serve *serve)
+{
+    const struct spec_component *c = run->c;
+    struct host_words w = {
+        .items = arena_array(a, const char *, c->command.count + c->args.count + LAUNCH_WORDS_MAX)
+    };
+
+    if (host_is_server(c))
+        server(a, &w, c, serve);
+    else if (wants_launcher(c))
+        launcher(a, &w, c);
+    for (size_t i = 0; i < c->command.count; i++)
+        add(&w, c->command.items[i]);
+    for (size_t i = 0; i < c->args.count; i++)
+        add(&w, c->args.items[i]);
+    return w;
+}
+
+/* ---- environment ---- */
+
+void host_env_set(struct arena *a, struct host_envs *e, struct host_env v)
+{
+    for (size_t i = 0; i < e->count; i++)
+        if (str_eq(e->items[i].key, v.key)) {
+            e->items[i] = v;
+            return;
+        }
+    if (e->count == e->cap) {
+        size_t cap = e->cap ? 2 * e->cap : 16;
+        struct host_env *more = arena_array(a, struct host_env, cap);
+
+        for (size_t i = 0; i < e->count; i++)
+            more[i] = e->items[i];
+        e->items = more;
+        e->cap = cap;
+    }
+    e->items[e->count++] = v;
+}
+
+static void pairs_add(struct arena *a, struct host_envs *out, const struct spec_pairs *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        host_env_set(a, out,
+                     (struct host_env){ .key = p->items[i].key,
+                                        .value = p->items[i].value,
+                                        .member = &p->items[i] });
+}
+
+void host_env_make(struct arena *a, const struct render *r, const struct host_run *run,
+                   struct host_envs *out)
+{
+    const struct spec_training *t = run->c->training;
+
+    if (run->gpus)
+        pairs_add(a, out, &r->spec->nccl.env);
+    if (t && t->allocator)
+        host_env_set(a, out,
+                     (struct host_env){ .key = "PYTORCH_CUDA_ALLOC_CONF",
+                                        .value = t->allocator,
+                                        .member = &t->allocator });
+    pairs_add(a, out, &run->c->env);
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* host_gpus: which GPUs of which machine a component has.
+ *
+ * Components are taken in this order: first the one with most GPUs, then always the one that talks
+ * most with those already placed (traffic[].rate), more GPUs first, then as they stand in the spec.
+ * Each gets the lowest GPUs in a row that are free, on the first machine where there are enough, so
+ * that neighbours talk and the same spec always gives the same answer.  A component that has a pool
+ * and no GPU of its own sees the GPUs of that pool, which are others'.
+ *
+ * compose and systemd may share a machine, so components of both are placed together, whichever of
+ * the two is being written. */
+#include "base/mem.h"
+#include "base/str.h"
+#include "render/host_int.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+int host_gpu_count(uint32_t gpus)
+{
+    return __builtin_popcount(gpus);
+}
+
+void host_gpu_list(struct buf *out, uint32_t gpus)
+{
+    bool first = true;
+
+    for (int i = 0; i < HOST_GPUS_MAX; i++)
+        if (gpus & (1U << i)) {
+            buf_addf(out, "%s%d", first ? "" : ",", i);
+            first = false;
+        }
+}
+
+/* GPUs of a machine where all pools of the component are. */
+static uint32_t allowed(const struct spec *s, const struct spec_component *c,
+                        const struct spec_node *n)
+{
+    uint32_t mask = 0;
+
+    for (int64_t g = 0; n && g < n->gpus_per_node && g < HOST_GPUS_MAX; g++) {
+        bool has = true;
+
+        for (size_t i = 0; i < c->pools.count; i++) {
+            const struct spec_pool *p = spec_pool_find(s, c->pools.items[i]);
+
+            has = has && (!p || spec_range_has(p->gpus, g));
+        }
+        if (has)
+            mask |= 1U << g;
+    }
+    return mask;
+}
+
+/* `want` GPUs of `from`: a row of them if there is one, else the lowest; 0: too few. */
+static uint32_t choose(uint32_t from, int64_t want)
+{
+    uint32_t row = (1U << want) - 1, out = 0;
+
+    for (int at = 0; at + want <= HOST_GPUS_MAX; at++)
+        if ((from & (row << at)) == row << at)
+            return row << at;
+    for (int i = 0; i < HOST_GPUS_MAX && want; i++)
+        if (from & (1U << i)) {
+            out |= 1U << i;
+            want--;
+        }
+    return want ? 0 : out;
+}
+
+/* ---- the order ---- */
+
+struct place {
+    const struct spec_component *c;
+    const struct spec_node *node;
+    double talk; /* bits a second with those that are placed */
+    bool done;
+};
+
+static void talk_add(const struct spec *s, struct place *all, size_t count, const char *name)
+{
+    for (size_t i = 0; i < s->traffic_count; i++) {
+        const struct spec_traffic *t = &s->traffic[i];
+        const char *other = str_eq(t->from, name) ? t->to : str_eq(t->to, name) ? t->from : NULL;
+
+        for (size_t k = 0; other && k < count; k++)
+            if (str_eq(all[k].c->name, other))
+                all[k].talk += (double)maybe_or(t->rate_bps, 1);
+    }
+}
+
+static struct place *next_of(const struct spec *s, struct place *all, size_t count)
+{
+    struct place *best = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        struct place *p = &all[i];
+
+        if (p->done)
+            continue;
+        if (!best || p->talk > best->talk || (p->talk == best->talk && p->c->gpus > best->c->gpus))
+            best = p;
+        if (count > HOST_ORDER_MAX)
+            break;
+    }
+    if (best && count <= HOST_ORDER_MAX)
+        talk_add(s, all, count, best->c->name);
+    if (best)
+        best->done = true;
+    return best;
+}
+
+/* ---- GPUs that are still free ---- */
+
+struct group {
+    const struct spec_node *node;
+    uint32_t *taken; /* a machine each */
+};
+struct groups {
+    struct group *items;
+    size_t count;
+};
+
+static struct groups groups_make(struct arena *a, const struct spec *s)
+{
+    struct groups g = { .items = arena_array(a, struct group, s->node_count + 1),
+                        .count = s->node_count };
+
+    for (size_t i = 0; i < s->node_count; i++)
+        g.items[i].node = &s->nodes[i];
+    return g;
+}
+
+static struct group *group_of(struct arena *a, struct groups *g, const struct spec_node *n)
+{
+    for (size_t i = 0; i < g->count; i++)
+        if (g->items[i].node == n) {
+            if (!g->items[i].taken)
+                g->items[i].taken = arena_array(a, uint32_t, (size_t)n->count + 1);
+            return &g->items[i];
+        }
+    return NULL;
+}
+
+static bool give(struct render *r, struct arena *a, struct groups *all, struct host_run *run)
+{
+    const struct spec_component *c = run->c;
+    struct group *g = run->node ? group_of(a, all, run->node) : NULL;
+    uint32_t may = allowed(r->spec, c, run->node);
+
+    if (c->gpus == 0) {
+        run->gpus = c->pools.count ? may : 0;
+        run->shared = run->gpus != 0;
+        return true;
+    }
+    for (int64_t m = 0; g && m < g->node->count; m++) {
+        run->gpus = choose(may & ~g->taken[m], c->gpus);
+        if (!run->gpus)
+            continue;
+        g->taken[m] |= run->gpus;
+        run->machine = m;
+        return true;
+    }
+    render_refuse(r, &c->gpus, "Give it fewer GPUs, another node group or another target.",
+                  "component '%s' asks for %" PRId64 " GPU%s on each node, and no machine of %s%s%s"
+                  " has so many free",
+                  c->name, c->gpus, c->gpus == 1 ? "" : "s", run->node ? "group '" : "the site",
+                  run->node ? run->node->name : "", run->node ? "'" : "");
+    return false;
+}
+
+/* ---- the plan ---- */
+
+/* Whoever runs them, they are on the same GPUs. */
+static bool on_machine(const struct spec_component *c)
+{
+    return c->target == SPEC_TARGET_LOCAL || c->target == SPEC_TARGET_SYSTEMD ||
+           c->target == SPEC_TARGET_COMPOSE;
+}
+
+static bool check(struct render *r, const struct spec_component *c)
+{
+    if (c->nodes_per_replica == 1)
+        return true;
+    render_refuse(r, &c->nodes_per_replica,
+                  "Use target slurm, kubernetes or openshift for what spans several machines.",
+                  "component '%s' spans %" PRId64 " machines; one machine runs it here", c->name,
+                  c->nodes_per_replica);
+    return false;
+}
+
+static struct place *collect(struct render *r, struct arena *a,
+                             bool (*takes)(const struct spec_component *c), size_t *count,
+                             size_t *runs)
+{
+    const struct spec *s = r->spec;
+    struct place *out = arena_array(a, struct place, s->component_count + 1);
+
+    *count = *runs = 0;
+    for (size_t i = 0; i < s->component_count; i++) {
+        const struct spec_component *c = &s->components[i];
+
+        if (!on_machine(c) || (c->nodes_per_replica != 1 && !takes(c)))
+            continue;
+        if (!check(r, c))
+            return NULL;
+        out[(*count)++] = (struct place){ .c = c, .node = spec_node_of(s, c->nodes) };
+        *runs += (size_t)c->replicas;
+    }
+    return out;
+}
+
+static void run_name(struct host_run *run)
+{
+    if (run->c->replicas == 1)
+        (void)snprintf(run->name, sizeof(run->name), "%s", run->c->name);
+    else
+        (void)snprintf(run->name, sizeof(run->name), "%s-%" PRId64, run->c->name, run->replica + 1);
+}
+
+static struct host_run *runs_of(struct host_plan *p, const struct spec_component *c)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (p->runs[i].c == c)
+            return &p->runs[i];
+    return NULL;
+}
+
+/* Those that were asked for; the others have their GPUs. */
+static void keep(struct host_plan *p, bool (*takes)(const struct spec_component *c))
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < p->count; i++)
+        if (takes(p->runs[i].c))
+            p->runs[n++] = p->runs[i];
+    p->count = n;
+}
+
+bool host_plan_make(struct render *r, bool (*takes)(const struct spec_component *c),
+                    struct host_plan *out)
+{
+    struct host_plan p = { 0 };
+    size_t count, runs;
+    struct place *all = collect(r, &p.arena, takes, &count, &runs), *at;
+    struct groups groups = groups_make(&p.arena, r->spec);
+    bool ok = all != NULL;
+
+    if (ok)
+        p.runs = arena_array(&p.arena, struct host_run, runs + 1);
+    for (size_t i = 0; ok && i < count; i++)
+        for (int64_t k = 0; k < all[i].c->replicas; k++) {
+            struct host_run *run = &p.runs[p.count++];
+
+            *run = (struct host_run){ .c = all[i].c, .node = all[i].node, .replica = k };
+            run_name(run);
+        }
+    while (ok && (at = next_of(r->spec, all, count))) {
+        struct host_run *run = runs_of(&p, at->c);
+
+        for (int64_t k = 0; ok && run && k < at->c->replicas; k++)
+            ok = give(r, &p.arena, &groups, &run[k]);
+    }
+    if (!ok) {
+        host_plan_release(&p);
+        return false;
+    }
+    keep(&p, takes);
+    *out = p;
+    return true;
+}
+
+void host_plan_release(struct host_plan *p)
+{
+    arena_release(&p->arena);
+    *p = (struct host_plan){ 0 };
+}
+
+const struct host_run *host_run_find(const struct host_plan *p, const char *component)
+{
+    for (size_t i = 0; component && i < p->count; i++)
+        if (str_eq(p->runs[i].c->name, component))
+            return &p->runs[i];
+    return NULL;
+}
+
+/* ---- its share of the machine ---- */
+
+static struct maybe share(const struct host_run *run, struct maybe whole)
+{
+    const struct spec_node *n = run->node;
+
+    if (!n || !whole.known || !run->c->gpus || !n->gpus_per_node)
+        return maybe_none();
+    return maybe_of(whole.v / n->gpus_per_node * run->c->gpus);
+}
+
+struct maybe host_cpus(const struct host_run *run)
+{
+    struct maybe m = run->c->cpus;
+
+    if (!m.known && run->node)
+        m = share(run, run->node->cpu_cores);
+    return m.known && m.v == 0 ? maybe_of(1) : m;
+}
+
+struct maybe host_memory(const struct host_run *run)
+{
+    if (run->c->memory_bytes.known || !run->node)
+        return run->c->memory_bytes;
+    return share(run, run->node->memory_bytes);
+}
+
+struct maybe host_pool_bytes(const struct spec *s, const struct spec_component *c)
+{
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < c->pools.count; i++) {
+        const struct spec_pool *p = spec_pool_find(s, c->pools.items[i]);
+
+        assert(p); /* names of a spec exist */
+        sum += p->size_bytes;
+    }
+    return c->pools.count ? maybe_of(sum) : maybe_none();
+}

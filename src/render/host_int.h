@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* host_int: components that run on a machine without a scheduler, for compose and systemd: which
+ * GPUs each has, the command that starts it, the spec of a model server of its own. */
+#ifndef RENDER_HOST_INT_H
+#define RENDER_HOST_INT_H
+#include "base/arena.h"
+#include "render/render.h"
+
+enum {
+    HOST_GPUS_MAX = 16,                 /* of a machine: gpus_per_node's limit */
+    HOST_NAME_MAX = SPEC_NAME_MAX + 12, /* a component's name with its replica */
+    HOST_ORDER_MAX = 1024               /* components that are ordered by traffic */
+};
+
+struct host_run { /* one replica of a component */
+    const struct spec_component *c;
+    const struct spec_node *node; /* NULL: the spec has no group for it */
+    int64_t replica;              /* from 0 */
+    int64_t machine;              /* of the group, from 0 */
+    uint32_t gpus;                /* a bit for each GPU it sees */
+    bool shared;                  /* others have these GPUs too */
+    char name[HOST_NAME_MAX];     /* "perception"; "perception-2" of several */
+};
+struct host_plan {
+    struct arena arena;
+    struct host_run *runs; /* in the order of the spec, replicas together */
+    size_t count;
+};
+
+/* Gives every replica of the components that `takes` GPUs of its own, next to each other and near
+ * those it talks with most.  False: something was refused. */
+bool host_plan_make(struct render *r, bool (*takes)(const struct spec_component *c),
+                    struct host_plan *out);
+void host_plan_release(struct host_plan *p);
+const struct host_run *host_run_find(const struct host_plan *p, const char *component);
+
+int host_gpu_count(uint32_t gpus);
+void host_gpu_list(struct buf *out, uint32_t gpus); /* "0,1,6" */
+/* In proportion to its GPUs where the spec does not say; unknown when that cannot be told. */
+struct maybe host_cpus(const struct host_run *run);
+struct maybe host_memory(const struct host_run *run);
+/* Bytes of GPU memory that its pools give it on each GPU; unknown without pools. */
+struct maybe host_pool_bytes(const struct spec *s, const struct spec_component *c);
+
+/* What starts it: its command below the launcher of its framework, or `stoker serve`.  None when
+ * the component names no command. */
+struct host_words {
+    const char **items; /* in the arena, as are words that were made up */
+    size_t count;
+};
+struct host_serve {     /* how a model server of its own is started */
+    const char *spec;   /* path of its spec */
+    const char *listen; /* NULL: as the spec says */
+    const char *token_file;
+    bool insecure;
+};
+struct host_words host_command(struct arena *a, const struct host_run *run,
+                               const struct host_serve *serve);
+bool host_is_server(const struct spec_component *c); /* does `stoker serve` run it? */
+
+/* A spec for `stoker serve`: the models of one run, whose GPUs are then all it sees, or of the
+ * whole plan (`run` NULL). */
+void host_serve_spec(const struct render *r, const struct host_plan *p, const struct host_run *run,
+                     struct buf *out);
+/* The section of models alone, and the whole spec, with models on the GPUs of their components. */
+void host_serve_models(const struct render *r, const struct host_plan *p, struct buf *out);
+void host_spec_whole(const struct render *r, const struct host_plan *p, struct buf *out);
+bool host_model_of(const struct spec_model *m, const struct host_run *run);
+
+/* Environment of a run: NCCL's of the site, then its own, which wins. */
+struct host_env {
+    const char *key, *value;
+    const void *member; /* where it stands in the spec; NULL: `why` says where it comes from */
+    const char *why;
+};
+struct host_envs {
+    struct host_env *items;
+    size_t count, cap;
+};
+void host_env_set(struct arena *a, struct host_envs *e, struct host_env v); /* the last one wins */
+void host_env_make(struct arena *a, const struct render *r, const struct host_run *run,
+                   struct host_envs *out);
+
+#endif

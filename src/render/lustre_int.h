@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* lustre_int: between the files of the lustre target. */
+#ifndef RENDER_LUSTRE_INT_H
+#define RENDER_LUSTRE_INT_H
+#include "render/render.h"
+
+enum { LUSTRE_ROOT_MAX = 4096 };
+
+struct lustre {
+    struct render *r;
+    const struct spec_lustre *t;
+    const struct spec_storage *storage; /* its storage in the spec; NULL: none */
+    char root[LUSTRE_ROOT_MAX];         /* where clients mount it */
+};
+
+/* The machine that carries a metadata or object target, and its group; NULL: the spec has no
+ * machines of role storage. */
+const struct spec_node *lustre_host(const struct lustre *l, bool meta, int64_t index, char *out,
+                                    size_t cap);
+/* The rule that files of checkpoints fall under; NULL: none. */
+const struct spec_stripe *lustre_checkpoint_rule(const struct lustre *l);
+
+void lustre_format(struct lustre *l);
+void lustre_mount(struct lustre *l);
+void lustre_stripe(struct lustre *l);
+void lustre_check(struct lustre *l);
+
+#endif

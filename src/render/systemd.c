@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/* systemd: units of the agent, the model server, both in one (`stoker up`) and of every component
+ * that runs without a scheduler; the user they run as, their folders, which of them start with the
+ * machine, and a script that puts all of it in its place.
+ *
+ *     systemd/stoker-{agent,serve,up}.service
+ *     systemd/stoker-component-NAME.service      target local or systemd
+ *     systemd/etc/{stoker,serve,component-NAME}.yaml       specs that they read, for /etc/stoker
+ *     systemd/{sysusers.d,tmpfiles.d}/stoker.conf
+ *     systemd/50-stoker.preset
+ *     systemd/install.sh
+ *
+ * agent, serve and up tell the service manager that they are ready and alive, so they are
+ * Type=notify with a watchdog; programs of others are not made to. */
+#include "base/str.h"
+#include "render/systemd_int.h"
+
+#include <inttypes.h>
+
+enum {
+    AGENT_MEMORY_MIB = 512,  /* beside its history, which is mapped */
+    AGENT_STOP_S = 10,       /* a driver call that hangs is not waited for */
+    SERVE_STOP_MARGIN_S = 10 /* after the last request was answered */
+};
+
+static bool on_host(const struct spec_component *c)
+{
+    return c->target == SPEC_TARGET_LOCAL || c->target == SPEC_TARGET_SYSTEMD;
+}
+
+static bool has_servers(const struct host_plan *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (host_is_server(p->runs[i].c))
+            return true;
+    return false;
+}
+
+static struct unit unit_open(struct render *r, const struct host_plan *p, const char *name,
+                             const char *what)
+{
+    struct unit u = { .r = r, .plan = p, .out = render_file(r, "systemd/%s", name) };
+
+    render_head(r, u.out, "#", what);
+    return u;
+}
+
+static void after_driver(struct unit *u)
+{
+    buf_adds(u->out, "After=network-online.target nvidia-persistenced.service "
+                     "nvidia-fabricmanager.service stoker-detect.service\n"
+                     "Wants=network-online.target\n"
+                     "# started again for ever, with a pause\n"
+                     "StartLimitIntervalSec=0\n");
+}
+
+static void notify(struct unit *u, const char *env)
+{
+    unit_section(u, "Service");
+    buf_addf(u->out, "Type=notify\nNotifyAccess=main\n# options of the site: %s\n", env);
+    unit_user(u, NULL);
+    buf_addf(u->out, "EnvironmentFile=-/etc/default/%s\n", env);
+}
+
+static void install(struct unit *u)
+{
+    unit_section(u, "Install");
+    buf_adds(u->out, "WantedBy=multi-user.target\n");
+}
+
+/* ---- the agent ---- */
+
+static void history(struct unit *u)
+{
+    struct buf path = { 0 };
+
+    buf_addf(&path, "%s/history.ring", u->r->targets->systemd->state_dir);
+    unit_exec_word(u->out, buf_str(&path));
+    buf_release(&path);
+}
+
+static void agent(struct render *r, const struct host_plan *p)
+{
+    const struct spec_agent *a = &r->spec->agent;
+    struct unit u =
+        unit_open(r, p, "stoker-agent.service", "The node agent: metrics, history, alerts, page.");
+
+    buf_addf(u.out, "# Page and API on %s:%" PRId64 " (%s), /metrics on %" PRId64 " (%s).\n",
+             a->listen, a->port, render_from(r, &a->port), a->metrics_port,
+             render_from(r, &a->metrics_port));
+    unit_section(&u, "Unit");
+    buf_adds(u.out, "Description=stoker node agent\nDocumentation=man:stoker-agent(1)\n");
+    after_driver(&u);
+    notify(&u, "stoker-agent");
+    buf_adds(u.out, "ExecStart=stoker agent --quiet -f " UNIT_ETC "/stoker.yaml --history ");
+    history(&u);
+    buf_adds(u.out, " $STOKER_AGENT_OPTIONS\n"
+                    "ExecReload=/bin/kill -HUP $MAINPID\n"
+                    "Restart=always\n"
+                    "RestartSec=1\n");
+    unit_watchdog(&u);
+    buf_addf(u.out,
+             "# a driver call that hangs holds its child: the end does not wait for it\n"
+             "TimeoutStopSec=%d\nKillMode=mixed\n",
+             AGENT_STOP_S);
+    buf_adds(u.out, "RuntimeDirectory=stoker\nRuntimeDirectoryPreserve=yes\n");
+    unit_dirs(&u, NULL);
+    unit_line(&u, &a->history_bytes, "MemoryMax=%" PRId64,
+              a->history_bytes + ((int64_t)AGENT_MEMORY_MIB << 20));
+    buf_adds(u.out, "CPUQuota=100%\nTasksMax=256\nLimitNOFILE=65536\n");
+    unit_harden(&u, UNIT_HARD_OWN, false);
+    install(&u);
+}
+
+/* ---- the model server ---- */
+
+static void low_port(struct unit *u, const struct spec_serve *v)
+{
+    if (v->port < 1024 || v->rerank_port < 1024)
+        unit_line(u, &v->port,
+                  "CapabilityBoundingSet=CAP_NET_BIND_SERVICE\n"
+                  "AmbientCapabilities=CAP_NET_BIND_SERVICE");
+}
+
+static void serve_limits(struct unit *u)
+{
+    const struct spec_serve *v = &u->r->spec->serve;
+
+    unit_line(u, &v->drain_ms, "TimeoutStopSec=%" PRId64, v->drain_ms / 1000 + SERVE_STOP_MARGIN_S);
+    buf_adds(u->out, "KillMode=mixed\nMemoryMax=90%\nTasksMax=4096\nLimitMEMLOCK=infinity\n");
+    unit_line(u, &v->connections_max, "LimitNOFILE=%" PRId64, 2 * v->connections_max + 1024);
+}
+
+static void serve(struct render *r, const struct host_plan *p)
+{
+    const struct spec_serve *v = &r->spec->serve;
+    struct unit u = unit_open(r, p, "stoker-serve.service",
+                              "The model server: every model of the spec in one process.");
+
+    buf_addf(u.out, "# Every API on %s:%" PRId64 " (%s) and once more on %" PRId64 " (%s).\n",
+             v->listen, v->port, render_from(r, &v->port), v->rerank_port,
+             render_from(r, &v->rerank_port));
+    unit_section(&u, "Unit");
+    buf_adds(u.out, "Description=stoker model server\nDocumentation=man:stoker-serve(1)\n");
+    after_driver(&u);
+    for (size_t i = 0; i < p->count; i++)
+        if (host_is_server(p->runs[i].c)) {
+            char name[2 * HOST_NAME_MAX];
+
+            unit_name_of(&p->runs[i], name, sizeof(name));
+            unit_line(&u, NULL, "# the same models, a process each\nConflicts=%s", name);
+        }
+    notify(&u, "stoker-serve");
+    buf_adds(u.out, "ExecStart=stoker serve --quiet -f " UNIT_ETC "/serve.yaml "
+                    "$STOKER_SERVE_OPTIONS\n"
+                    "ExecReload=/bin/kill -HUP $MAINPID\n"
+                    "Restart=always\n"
+                    "RestartSec=1\n");
+    unit_watchdog(&u);
+    unit_dirs(&u, NULL);
+    serve_limits(&u);
+    unit_harden(&u, UNIT_HARD_ENGINE, false);
+    low_port(&u, v);
+    install(&u);
+}
+
+/* ---- both ---- */
+
+static void up(struct render *r, const struct host_plan *p)
+{
+    struct unit u = unit_open(r, p, "stoker-up.service",
+                              "Agent and model server as one unit; instead of theirs.");
+
+    unit_section(&u, "Unit");
+    buf_adds(u.out, "Description=stoker node agent and model server\n"
+                    "Documentation=man:stoker-up(1)\n"
+                    "Conflicts=stoker-agent.service stoker-serve.service\n");
+    after_driver(&u);
+    notify(&u, "stoker-up");
+    buf_addf(u.out, "ExecStart=stoker up -f " UNIT_ETC "/stoker.yaml --history ");
+    history(&u);
+    buf_adds(u.out, " $STOKER_UP_OPTIONS\n"
+                    "ExecReload=/bin/kill -HUP $MAINPID\n"
+                    "Restart=always\n"
+                    "RestartSec=1\n");
+    unit_watchdog(&u);
+    buf_adds(u.out, "RuntimeDirectory=stoker\nRuntimeDirectoryPreserve=yes\n");
+    unit_dirs(&u, NULL);
+    serve_limits(&u);
+    unit_harden(&u, UNIT_HARD_OWN, false);
+    install(&u);
+}
+
+/* ---- user, folders, what starts with the machine ---- */
+
+static void sysusers(struct render *r)
+{
+    const struct spec_systemd *t = r->targets->systemd;
+    struct buf *out = render_file(r, "systemd/sysusers.d/stoker.conf");
+
+    render_head(r, out, "#", "The user and group of the units.");
+    if (!unit_user_ok(t->user) || !unit_user_ok(t->group))
+        return; /* refused with the units */
+    buf_addf(out, "# %s\ng %s -\n", render_from(r, &t->group), t->group);
+    buf_addf(out, "# %s\nu %s - \"stoker node agent and model server\" ", render_from(r, &t->user),
+             t->user);
+    unit_list_word(out, t->state_dir);
+    buf_addf(out, " -\nm %s %s\n", t->user, t->group);
+}
+
+static void folder(const struct render *r, struct buf *out, const char *path, const char *mode,
+                   const void *member)
+{
+    const struct spec_systemd *t = r->targets->systemd;
+
+    buf_addf(out, "# %s\nd ", render_from(r, member));
+    unit_list_word(out, path);
+    buf_addf(out, " %s %s %s -\n", mode, t->user, t->group);
+}
+
+static void tmpfiles(struct render *r)
+{
+    const struct spec_systemd *t = r->targets->systemd;
+    struct buf *out = render_file(r, "systemd/tmpfiles.d/stoker.conf");
+
+    render_head(r, out, "#", "Folders of the units.");
+    folder(r, out, t->state_dir, "0755", &t->state_dir);
+    folder(r, out, t->log_dir, "0755", &t->log_dir);
+    buf_adds(out, "# control socket of the agent, and where jobs of all users say how they go\n");
+    buf_addf(out, "d /run/stoker 0755 %s %s -\n", t->user, t->group);
+    buf_adds(out, "d /run/stoker/jobs 1777 root root -\n");
+}
+
+static void preset(struct render *r, const struct host_plan *p)
+{
+    struct buf *out = render_file(r, "systemd/50-stoker.preset");
+    const struct spec_agent *a = &r->spec->agent;
+
+    render_head(r, out, "#", "What starts with the machine (systemctl preset-all).");
+    buf_addf(out, "# agent.enabled: %s\n%s stoker-agent.service\n", render_from(r, &a->enabled),
+             a->enabled ? "enable" : "disable");
+    for (size_t i = 0; i < p->count; i++) {
+        const struct host_run *run = &p->runs[i];
+        bool starts = run->c->kind != SPEC_COMPONENT_BATCH;
+        char name[2 * HOST_NAME_MAX];
+
+        unit_name_of(run, name, sizeof(name));
+        buf_addf(out, "# %s\n%s %s\n", render_from(r, run->c), starts ? "enable" : "disable", name);
+    }
+    buf_addf(out, "%s\n%s stoker-serve.service\n",
+             has_servers(p)         ? "# components serve the models"
+             : r->spec->model_count ? "# serves the models of the spec"
+                                    : "# the spec has no models",
+             has_servers(p) || !r->spec->model_count ? "disable" : "enable");
+    buf_adds(out, "# agent and server as one unit, instead of theirs\ndisable stoker-up.service\n");
+}
+
+static const char INSTALL[] =
+    "set -eu\n"
+    "cd \"$(dirname \"$0\")\"\n"
+    "root=${DESTDIR-}\n"
+    "install -d \"$root/etc/systemd/system\" \"$root/etc/stoker\" \"$root/etc/sysusers.d\" \\\n"
+    "    \"$root/etc/tmpfiles.d\" \"$root/etc/systemd/system-preset\"\n"
+    "install -m 644 -- *.service \"$root/etc/systemd/system/\"\n"
+    "install -m 644 -- etc/*.yaml \"$root/etc/stoker/\"\n"
+    "install -m 644 -- sysusers.d/stoker.conf \"$root/etc/sysusers.d/\"\n"
+    "install -m 644 -- tmpfiles.d/stoker.conf \"$root/etc/tmpfiles.d/\"\n"
+    "install -m 644 -- 50-stoker.preset \"$root/etc/systemd/system-preset/\"\n"
+    "[ -z \"$root\" ] || exit 0\n"
+    "systemd-sysusers\n"
+    "systemd-tmpfiles --create /etc/tmpfiles.d/stoker.conf\n"
+    "systemctl daemon-reload\n"
+    "cd /etc/systemd/system\n"
+    "systemctl preset -- stoker-*.service\n"
+    "echo 'Start what is enabled with: systemctl start multi-user.target'\n";
+
+static void specs(struct render *r, const struct host_plan *p)
+{
+    struct buf *out = render_file(r, "systemd/etc/stoker.yaml");
+
+    render_head(r, out, "#", "The whole spec, as agent and up read it.");
+    host_spec_whole(r, p, out);
+    host_serve_spec(r, p, NULL, render_file(r, "systemd/etc/serve.yaml"));
+}
+
+void render_systemd(struct render *r)
+{
+    struct host_plan p;
+    struct buf *script;
+
+    if (!host_plan_make(r, on_host, &p))
+        return;
+    agent(r, &p);
+    serve(r, &p);
+    up(r, &p);
+    for (size_t i = 0; i < p.count; i++)
+        systemd_component(r, &p, &p.runs[i]);
+    sysusers(r);
+    tmpfiles(r);
+    preset(r, &p);
+    specs(r, &p);
+    script = render_script(r, "systemd/install.sh");
+    buf_adds(script, "#!/bin/sh\n");
+    render_head(r, script, "#", "Puts the units, their user and folders in place; run it as root.");
+    buf_adds(script, "# DESTDIR=DIR puts the files below DIR and starts nothing.\n");
+    buf_adds(script, INSTALL);
+    host_plan_release(&p);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* systemd_component: the unit of one component. */
+#include "base/str.h"
+#include "render/systemd_int.h"
+
+#include <inttypes.h>
+
+static const char *const RESTARTS[] = {
+    [SPEC_RESTART_ALWAYS] = "always",
+    [SPEC_RESTART_ON_FAILURE] = "on-failure",
+    [SPEC_RESTART_NEVER] = "no",
+};
+enum { STOP_S = 90, GIVE_UP_S = 3600 };
+
+void unit_name_of(const struct host_run *run, char *out, size_t cap)
+{
+    if (run->c->replicas == 1)
+        (void)snprintf(out, cap, "stoker-component-%s.service", run->c->name);
+    else
+        (void)snprintf(out, cap, "stoker-component-%s@%" PRId64 ".service", run->c->name,
+                       run->replica + 1);
+}
+
+static bool uses_rdma(const struct unit *u, const struct spec_component *c)
+{
+    for (size_t i = 0; i < c->fabrics.count; i++) {
+        const struct spec_fabric *f = spec_fabric_find(u->r->spec, c->fabrics.items[i]);
+
+        if (f && f->kind != SPEC_FABRIC_ETHERNET)
+            return true;
+    }
+    return false;
+}
+
+/* ---- [Unit] ---- */
+
+static void wants(struct unit *u, const struct host_run *run)
+{
+    const struct spec_component *c = run->c;
+
+    for (size_t i = 0; i < c->depends_on.count; i++) {
+        for (size_t k = 0; k < u->plan->count; k++) {
+            const struct host_run *on = &u->plan->runs[k];
+            char name[2 * HOST_NAME_MAX];
+
+            if (!str_eq(on->c->name, c->depends_on.items[i]))
+                continue;
+            unit_name_of(on, name, sizeof(name));
+            unit_line(u, &c->depends_on, "Wants=%s\nAfter=%s", name, name);
+        }
+        if (!host_run_find(u->plan, c->depends_on.items[i]))
+            unit_line(u, &c->depends_on, "# %s runs elsewhere; systemd cannot wait for it",
+                      c->depends_on.items[i]);
+    }
+}
+
+static void head(struct unit *u, const struct host_run *run)
+{
+    const struct spec_component *c = run->c;
+    const struct spec_training *t = c->training;
+    char host[HOST_NAME_MAX];
+
+    unit_section(u, "Unit");
+    if (c->description)
+        unit_text(u, "Description", c->description, &c->description);
+    else
+        unit_line(u, c, "Description=%s", run->name);
+    buf_adds(u->out, "After=network-online.target remote-fs.target nvidia-persistenced.service "
+                     "nvidia-fabricmanager.service\nWants=network-online.target\n");
+    wants(u, run);
+    if (host_is_server(c))
+        buf_adds(u->out, "Conflicts=stoker-serve.service stoker-up.service\n");
+    if (run->node && run->node->count > 1 &&
+        render_host(run->node, run->machine, host, sizeof(host)))
+        unit_line(u, &run->node->count, "# one of several machines\nConditionHost=%s", host);
+    if (c->restart == SPEC_RESTART_ALWAYS)
+        buf_adds(u->out, "StartLimitIntervalSec=0\n");
+    else if (t)
+        unit_line(u, &t->rendezvous.max_restarts,
+                  "StartLimitIntervalSec=%d\nStartLimitBurst=%" PRId64, GIVE_UP_S,
+                  t->rendezvous.max_restarts + 1);
+}
+
+/* ---- [Service] ---- */
+
+/* The program is found by env, so that one that is missing fails the start and not the load. */
+static void exec(struct unit *u, const struct host_run *run, struct arena *a)
+{
+    const struct spec_component *c = run->c;
+    struct host_serve how = { .spec = arena_printf(a, UNIT_ETC "/component-%s.yaml", c->name) };
+    struct host_words w = host_command(a, run, &how);
+
+    if (!c->command.count && !host_is_server(c)) {
+        render_refuse(u->r, c, "Add a command, or use target compose for what its image starts.",
+                      "component '%s' has no command for systemd to run", c->name);
+        return;
+    }
+    if (strchr(w.items[0], '=')) {
+        render_refuse(u->r, &c->command, "Rename the program, or call it from a script.",
+                      "systemd cannot start a program with '=' in its name");
+        return;
+    }
+    if (host_is_server(c))
+        unit_line(u, &c->kind, "# serving: a model server of its own");
+    else
+        unit_line(u, &c->command, "# the command%s",
+                  w.count > c->command.count + c->args.count ? " below its launcher" : "");
+    buf_adds(u->out, host_is_server(c) ? "ExecStart=" : "ExecStart=/usr/bin/env ");
+    for (size_t i = 0; i < w.count; i++) {
+        if (i)
+            buf_addc(u->out, ' ');
+        unit_exec_word(u->out, w.items[i]);
+    }
+    buf_addc(u->out, '\n');
+    if (host_is_server(c))
+        buf_adds(u->out, "ExecReload=/bin/kill -HUP $MAINPID\n");
+}
+
+static void environment(struct unit *u, const struct host_run *run, struct arena *a)
+{
+    struct host_envs e = { 0 };
+    struct buf list = { 0 };
+
+    if (run->gpus) {
+        host_gpu_list(&list, run->gpus);
+        host_env_set(a, &e, (struct host_env){ .key = "CUDA_DEVICE_ORDER", .value = "PCI_BUS_ID" });
+        host_env_set(a, &e,
+                     (struct host_env){ .key = "CUDA_VISIBLE_DEVICES",
+                                        .value = arena_strdup(a, buf_str(&list)),
+                                        .member = &run->c->gpus });
+    }
+    host_env_make(a, u->r, run, &e);
+    for (size_t i = 0; i < e.count; i++) {
+        buf_reset(&list);
+        unit_list_word(&list, arena_printf(a, "%s=%s", e.items[i].key, e.items[i].value));
+        unit_line(u, e.items[i].member, "Environment=%s", buf_str(&list));
+    }
+    buf_addf(u->out, "EnvironmentFile=-/etc/default/stoker-component-%s\n", run->c->name);
+    buf_release(&list);
+}
+
+static void path_line(struct unit *u, const char *key, const char *path, const void *member)
+{
+    struct buf b = { 0 }, word = { 0 };
+
+    buf_addc(&b, '-'); /* one that is missing is no fault of the unit */
+    buf_adds(&b, path);
+    unit_list_word(&word, buf_str(&b));
+    unit_line(u, member, "%s=%s", key, buf_str(&word));
+    buf_release(&word);
+    buf_release(&b);
+}
+
+/* A storage at another place than the machine's is bound there. */
+static void mount(struct unit *u, const struct spec_mount *m, struct arena *a)
+{
+    const struct spec_storage *s = spec_storage_find(u->r->spec, m->storage);
+    bool ro = m->read_only || s->read_only;
+    const char *from =
+        s->path && m->subpath ? arena_printf(a, "%s/%s", s->path, m->subpath) : s->path;
+
+    if (s->kind == SPEC_STORAGE_MEMORY || s->kind == SPEC_STORAGE_OBJECT)
+        return;
+    if (!from || str_eq(from, m->path)) {
+        path_line(u, ro ? "ReadOnlyPaths" : "ReadWritePaths", m->path, &m->path);
+        return;
+    }
+    if (strchr(from, ':') || strchr(m->path, ':')) {
+        render_refuse(u->r, &m->path, "Mount it where the machine has it.",
+                      "systemd cannot bind a path with ':' in it");
+        return;
+    }
+    path_line(u, ro ? "BindReadOnlyPaths" : "BindPaths", arena_printf(a, "%s:%s", from, m->path),
+              &m->path);
+}
+
+static void paths(struct unit *u, const struct host_run *run, struct arena *a)
+{
+    const struct spec_component *c = run->c;
+
+    if (c->workdir) {
+        unit_text(u, "WorkingDirectory", c->workdir, &c->workdir);
+        path_line(u, "ReadWritePaths", c->workdir, &c->workdir);
+    }
+    for (size_t i = 0; i < c->mount_count; i++)
+        mount(u, &c->mounts[i], a);
+    if (c->training && c->training->checkpoint.path)
+        path_line(u, "ReadWritePaths", c->training->checkpoint.path, &c->training->checkpoint.path);
+}
+
+static void limits(struct unit *u, const struct host_run *run)
+{
+    const struct spec_component *c = run->c;
+    struct maybe cpus = host_cpus(run), memory = host_memory(run);
+
+    if (cpus.known)
+        unit_line(u, &c->cpus, "# %" PRId64 " cores%s\nCPUQuota=%" PRId64 "%%", cpus.v,
+                  c->cpus.known ? "" : ", in proportion to its GPUs", cpus.v * 100);
+    if (memory.known)
+        unit_line(u, &c->memory_bytes, "%sMemoryMax=%" PRId64,
+                  c->memory_bytes.known ? "" : "# in proportion to its GPUs\n", memory.v);
+    buf_adds(u->out,
+             "TasksMax=65536\nLimitMEMLOCK=infinity\nLimitSTACK=64M\nLimitNOFILE=1048576\n");
+    if (c->time_limit_ms.known)
+        unit_line(u, &c->time_limit_ms, "RuntimeMaxSec=%" PRId64 "ms", c->time_limit_ms.v);
+}
+
+static void restart(struct unit *u, const struct host_run *run)
+{
+    const struct spec_component *c = run->c;
+    int64_t notice = c->training && run->node ? run->node->notice_ms / 1000 : 0;
+
+    unit_line(u, &c->restart, "Restart=%s\nRestartSec=5", RESTARTS[c->restart]);
+    if (host_is_server(c))
+        unit_watchdog(u);
+    buf_addf(u->out, "# time to save before the end\nTimeoutStopSec=%" PRId64 "\nKillMode=mixed\n",
+             notice > STOP_S ? notice : STOP_S);
+}
+
+void systemd_component(struct render *r, const struct host_plan *p, const struct host_run *run)
+{
+    const struct spec_component *c = run->c;
+    char name[2 * HOST_NAME_MAX];
+    struct unit u = { .r = r, .plan = p };
+    struct arena a = { 0 };
+
+    unit_name_of(run, name, sizeof(name));
+    u.out = render_file(r, "systemd/%s", name);
+    render_head(r, u.out, "#", "A component of the site.");
+    buf_addf(u.out, "# %s: component %s%s%s\n", render_from(r, c), c->name,
+             run->node ? ", on machines of group " : "", run->node ? run->node->name : "");
+    if (run->shared)
+        buf_adds(u.out, "# Its GPUs are others' too: it has a pool of their memory.\n");
+    if (c->health)
+        buf_addf(u.out, "# health (%s): systemd asks nobody; the agent's alerts do.\n",
+                 render_from(r, c->health));
+    head(&u, run);
+    unit_section(&u, "Service");
+    buf_addf(u.out, "Type=%s\n", host_is_server(c) ? "notify\nNotifyAccess=main" : "exec");
+    unit_user(&u, c);
+    environment(&u, run, &a);
+    exec(&u, run, &a);
+    restart(&u, run);
+    unit_dirs(&u, c->name);
+    paths(&u, run, &a);
+    limits(&u, run);
+    unit_harden(&u, host_is_server(c) ? UNIT_HARD_ENGINE : UNIT_HARD_COMPONENT, uses_rdma(&u, c));
+    unit_section(&u, "Install");
+    buf_adds(u.out, "WantedBy=multi-user.target\n");
+    if (host_is_server(c) && run->replica == 0)
+        host_serve_spec(r, p, run, render_file(r, "systemd/etc/component-%s.yaml", c->name));
+    arena_release(&a);
+}
