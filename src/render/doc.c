@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* doc: the site as one HTML page: the picture of its five layers, its machines and links, who has
+ * which GPU, ports, costs, and the commands that apply, check and roll back each target.  One file
+ * without scripts or anything from elsewhere, so that it can be mailed. */
+#include "base/str.h"
+#include "base/units.h"
+#include "render/doc_int.h"
+
+#include <inttypes.h>
+
+/* ---- machines and links ---- */
+
+static void machines(struct doc *d)
+{
+    const struct spec *s = d->r->spec;
+
+    doc_section(d, "machines", "Machines");
+    doc_table(d, "group|hosts|#machines|#GPUs each|GPU|#cores|#memory|fabrics|from");
+    for (size_t i = 0; i < s->node_count; i++) {
+        const struct spec_node *n = &s->nodes[i];
+        struct buf hosts = { 0 };
+        char text[UNITS_TEXT_MAX];
+
+        render_hosts(n, &hosts);
+        doc_row(d);
+        doc_cell(d, "%s", n->name);
+        doc_cell(d, "%s", buf_str(&hosts));
+        doc_right(d, "%" PRId64, n->count);
+        doc_right(d, "%" PRId64, n->gpus_per_node);
+        doc_cell(d, "%s", n->gpu ? n->gpu->model : "");
+        if (n->cpu_cores.known)
+            doc_right(d, "%" PRId64, (int64_t)n->cpu_cores.v);
+        else
+            doc_right(d, "unknown");
+        doc_right(d, "%s",
+                  n->memory_bytes.known ? units_bytes_exact((uint64_t)n->memory_bytes.v, text)
+                                        : "unknown");
+        doc_list(d, &n->fabrics);
+        doc_cell(d, "%s", render_from(d->r, &n->name));
+        doc_row_end(d);
+        buf_release(&hosts);
+    }
+    doc_table_end(d);
+}
+
+static void links(struct doc *d)
+{
+    static const char *const KINDS[] = {
+#define WORD_(id, text) text,
+        SPEC_FABRIC_KINDS(WORD_)
+#undef WORD_
+    };
+    const struct spec *s = d->r->spec;
+
+    if (!s->fabric_count)
+        return;
+    doc_section(d, "links", "Links");
+    doc_table(d, "fabric|kind|#NICs a machine|#rate of one|#MTU|interfaces|switches|from");
+    for (size_t i = 0; i < s->fabric_count; i++) {
+        const struct spec_fabric *f = &s->fabrics[i];
+        char text[UNITS_TEXT_MAX];
+
+        doc_row(d);
+        doc_cell(d, "%s", f->name);
+        doc_cell(d, "%s", KINDS[f->kind]);
+        doc_right(d, "%" PRId64, f->nics_per_node);
+        doc_right(d, "%s", units_rate_exact((uint64_t)f->rate_bps, text));
+        doc_right(d, "%" PRId64, f->mtu);
+        doc_list(d, f->interfaces.count ? &f->interfaces : &f->hcas);
+        doc_cell(d, "%zu", f->switch_count);
+        doc_cell(d, "%s", render_from(d->r, &f->name));
+        doc_row_end(d);
+    }
+    doc_table_end(d);
+}
+
+/* ---- ports ---- */
+
+static void port_row(struct doc *d, const char *who, const char *what, const int64_t *port)
+{
+    doc_row(d);
+    doc_right(d, "%" PRId64, *port);
+    doc_cell(d, "%s", who);
+    doc_cell(d, "%s", what);
+    doc_cell(d, "%s", render_from(d->r, port));
+    doc_row_end(d);
+}
+
+static void ports(struct doc *d)
+{
+    const struct spec *s = d->r->spec;
+
+    doc_section(d, "ports", "Ports");
+    doc_table(d, "#port|who|what|from");
+    if (s->agent.enabled) {
+        port_row(d, "stoker agent", "page and API", &s->agent.port);
+        port_row(d, "stoker agent", "metrics", &s->agent.metrics_port);
+    }
+    if (s->model_count) {
+        port_row(d, "stoker serve", "models", &s->serve.port);
+        port_row(d, "stoker serve", "the same, for reranker clients", &s->serve.rerank_port);
+    }
+    for (size_t i = 0; i < s->component_count; i++)
+        for (size_t k = 0; k < s->components[i].port_count; k++)
+            port_row(d, s->components[i].name, s->components[i].ports[k].name,
+                     &s->components[i].ports[k].port);
+    doc_table_end(d);
+}
+
+/* ---- which way to run it ---- */
+
+static const char *mark(bool yes)
+{
+    return yes ? "this site" : "";
+}
+
+static void ways(struct doc *d)
+{
+    const struct spec_targets *t = &d->r->spec->targets;
+    bool cloud = t->kubernetes || t->openshift, hpc = t->slurm != NULL;
+    const struct {
+        const char *way, *good, *price;
+        bool here;
+    } rows[] = {
+        { "HPC: Slurm",
+          "gangs of whole machines, fair share, topology, arrays; least between job "
+          "and hardware",
+          "services, rolling updates and isolation are left to others", hpc && !cloud },
+        { "cloud-native: Kubernetes, OpenShift",
+          "services beside jobs, images, quotas, scaling by replica count",
+          "gangs and topology by additions (JobSet, Kueue); RDMA through operators",
+          cloud && !hpc },
+        { "hybrid", "training under Slurm, services under Kubernetes, one storage and one watch",
+          "two schedulers: a machine belongs to one of them at a time", cloud && hpc },
+        { "one machine: compose or systemd", "nothing to run but the machine",
+          "no queue, no second machine", !cloud && !hpc },
+    };
+
+    doc_section(d, "ways", "Ways to run it");
+    doc_table(d, "way|good for|what it costs|");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        doc_row(d);
+        doc_cell(d, "%s", rows[i].way);
+        doc_cell(d, "%s", rows[i].good);
+        doc_cell(d, "%s", rows[i].price);
+        doc_cell(d, "%s", mark(rows[i].here));
+        doc_row_end(d);
+    }
+    doc_table_end(d);
+}
+
+/* ---- commands ---- */
+
+static const struct {
+    const char *target, *lines;
+} COMMANDS[] = {
+    { "slurm", "# check, apply, roll back\n"
+               "slurmd -G -N \"$(hostname -s)\" -f \"$PWD/slurm/slurm.conf\"\n"
+               "cp -a /etc/slurm /etc/slurm.before && cp slurm/*.conf /etc/slurm/ && "
+               "scontrol reconfigure\n"
+               "cp -a /etc/slurm.before/. /etc/slurm/ && scontrol reconfigure\n" },
+    { "kubernetes", "kubectl diff -k kubernetes/overlays/site\n"
+                    "kubectl apply -k kubernetes/overlays/site\n"
+                    "kubectl delete -k kubernetes/overlays/site\n" },
+    { "openshift", "oc diff -k openshift\noc apply -k openshift\n"
+                   "oc scale statefulset/NAME --replicas=0\noc delete -k openshift\n" },
+    { "compose", "docker compose -f compose/compose.yaml config -q\n"
+                 "docker compose -f compose/compose.yaml up -d --wait\n"
+                 "docker compose -f compose/compose.yaml down\n" },
+    { "systemd", "systemd-analyze verify systemd/*.service\n"
+                 "cp systemd/*.service /etc/systemd/system/ && systemctl daemon-reload\n"
+                 "systemctl enable --now stoker-up\nsystemctl disable --now stoker-up\n" },
+    { "prometheus", "promtool check config prometheus/prometheus.yml\n"
+                    "promtool test rules prometheus/tests/*.yml\n"
+                    "cp -a prometheus/. /etc/prometheus/ && systemctl reload prometheus\n" },
+    { "grafana", "cp grafana/dashboards/*.json /var/lib/grafana/dashboards/\n" },
+    { "lustre", "lustre/format.sh            # prints what it would do\n"
+                "lustre/format.sh --apply\n" },
+};
+
+static void commands(struct doc *d)
+{
+    doc_section(d, "commands", "Commands");
+    doc_para(d, "From the folder that was rendered into. `stoker render all --diff DIR` shows what "
+                "a change of the spec would change here.");
+    for (size_t i = 0; i < sizeof(COMMANDS) / sizeof(*COMMANDS); i++) {
+        const struct render_target *t = render_target_find(COMMANDS[i].target);
+
+        if (!t || !t->in_spec(d->r->spec))
+            continue;
+        buf_addf(d->out, "<h3>%s</h3>\n", t->name);
+        doc_code(d, COMMANDS[i].lines);
+    }
+}
+
+/* ---- the page ---- */
+
+static void head(struct doc *d)
+{
+    const struct spec_site *site = &d->r->spec->site;
+    const char *name = site->name ? site->name : "site";
+
+    buf_adds(d->out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                     "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+                     "<title>");
+    quote_html(d->out, name);
+    buf_adds(d->out, "</title>\n");
+    doc_style(d->out);
+    buf_adds(d->out, "</head>\n<body>\n<h1>");
+    quote_html(d->out, name);
+    buf_adds(d->out, "</h1>\n");
+    if (site->description)
+        doc_para(d, "%s", site->description);
+    if (site->owner || site->contact)
+        doc_para(d, "%s%s%s", site->owner ? site->owner : "",
+                 site->owner && site->contact ? ", " : "", site->contact ? site->contact : "");
+    buf_adds(d->out, "<nav><a href=\"#machines\">machines</a><a href=\"#gpus\">GPUs</a>"
+                     "<a href=\"#ports\">ports</a><a href=\"#costs\">costs</a>"
+                     "<a href=\"#commands\">commands</a></nav>\n");
+}
+
+void render_doc(struct render *r)
+{
+    struct doc d = { .r = r, .out = render_file(r, "doc/index.html") };
+
+    head(&d);
+    doc_section(&d, "picture", "The stack");
+    doc_picture(&d);
+    ways(&d);
+    machines(&d);
+    links(&d);
+    doc_section(&d, "gpus", "Components on GPUs");
+    doc_places(&d);
+    ports(&d);
+    doc_section(&d, "costs", "Costs");
+    doc_money(&d);
+    commands(&d);
+    buf_adds(d.out, "<p class=\"soft\">Written by stoker render; &ldquo;from&rdquo; is the line of "
+                    "the spec.</p>\n</body>\n</html>\n");
+}
