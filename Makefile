@@ -211,6 +211,7 @@ help:
 	@echo 'make bench-plan   configurations a second of the planner; CALCULON=DIR runs calculon beside it'
 	@echo 'make bench-tokenize   tokens a second beside the reference, and loading; PYTHON='
 	@echo 'make validate-plan RUNS=FILE.csv   the planner against published training runs'
+	@echo 'make golden-render  rewrite tests/golden/render; make bench-render: ten thousand machines, time and memory'
 	@echo 'make docs         rewrite generated documents'
 	@echo 'make docs-planning  run the examples of docs/PLANNING.md again'
 	@echo 'make install      DESTDIR= PREFIX=/usr/local'

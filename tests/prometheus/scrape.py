@@ -12,13 +12,11 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.parse
 import urllib.request
 
 import agent_box
-import serve_box
 from agent_box import wait
+from prom_box import Program
 from serve_test import STOKER, check, done, part, run, skip
 
 FAKE = sys.argv[2]
@@ -72,42 +70,6 @@ def filled(expr, variables):
 
 
 # ---- the programs
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Program:
-    def __init__(self, name, ready, *args):
-        self.name, self.port, self.log = name, free_port(), open(f"{name}.log", "wb")
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.p = subprocess.Popen([shutil.which(name), *args, f"--web.listen-address=127.0.0.1:{self.port}"],
-                                  stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
-        serve_box.living.append(self.p)
-        self.up = wait(lambda: self.reach(ready), 60)
-
-    def reach(self, path):
-        try:
-            return urllib.request.urlopen(self.url + path, timeout=5).status == 200
-        except OSError:
-            return False
-
-    def ask(self, path, **params):
-        try:
-            with urllib.request.urlopen(self.url + path + ("?" + urllib.parse.urlencode(params) if params else ""), timeout=30) as r:
-                return json.loads(r.read())
-        except urllib.error.HTTPError as e:
-            return {"status": "error", "error": e.read().decode(errors="replace")}
-
-    def words(self):
-        return pathlib.Path(f"{self.name}.log").read_text(errors="replace")[-600:]
-
-    def end(self):
-        self.p.terminate()
-        self.p.wait(30)
-
 
 def alertmanager():
     name = next((n for n in ("prometheus-alertmanager", "alertmanager") if shutil.which(n)), None)

@@ -1,0 +1,166 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `stoker render`: what is written, where, and what is left alone; diffs that patch applies; specs
+# that cannot be rendered.  The files themselves are render_golden.t's.
+. "$(dirname "$0")/lib.sh"
+
+# each test in a folder of its own, with the spec in it
+expect() {
+    n=$((${n-0} + 1))
+    test_expect "$1" "mkdir $TMP/$n && cd $TMP/$n && stoker spec example kb-a100 >stoker.yaml && $2"
+}
+# status N COMMAND...: it ends with N
+status() { want=$1; shift; "$@"; got=$?; test $got = "$want" || { echo "status $got instead of $want"; return 1; }; }
+# tree DIR: every file with its mode and sum, the list too
+tree() { (cd "$1" && find . -type f -printf '%m %p ' -exec sha256sum '{}' ';' | awk '{ print $1, $2, $3 }' | sort -k2); }
+
+for name in ai-platform-h200 driving-h200 kb-a100 llm-cluster rdma-openshift; do
+    expect "example $name, from a pipe, renders for all its targets" '
+        stoker spec example $name | stoker render all -f - -o out >text && test -s out/.stoker-render &&
+        test -s out/prometheus/rules/alerts.yml &&
+        grep -q "^[0-9]* files in .out.: [0-9]* new$" text &&
+        (cd out && sha256sum --quiet -c .stoker-render) && ! find out -name ".stoker-new*" | grep .
+    '
+done
+expect 'the same again writes nothing' '
+    stoker render all -o out >/dev/null && tree out >a && find out -printf "%p %T@\n" | sort >times &&
+    stoker render all -o out >text && tree out >b && cmp a b && find out -printf "%p %T@\n" | sort | cmp - times &&
+    test "$(wc -l <text)" = 1 && grep -q ": [0-9]* the same$" text
+'
+expect 'the result does not depend on where and how it is written' '
+    mkdir x && (cd x && stoker spec example kb-a100 >stoker.yaml && umask 077 && stoker render all -o ../p/q >/dev/null) &&
+    TZ=Asia/Tokyo LC_ALL=C stoker render systemd all doc -o r >/dev/null && tree p/q >a && tree r >b && cmp a b
+'
+expect 'modes: scripts 0755, others 0644' '
+    stoker render all -o out >/dev/null &&
+    test -z "$(find out -type f ! -perm 644 ! -perm 755 ! -perm 600)" &&
+    for f in $(find out -type f -perm 755); do head -c2 $f | grep -q "#!" || { echo $f; exit 1; }; done
+'
+expect 'one target alone leaves the others; all removes what is no longer rendered' '
+    stoker render all -o out >/dev/null && echo mine >out/systemd/mine &&
+    stoker render systemd -o out >/dev/null && test -s out/systemd/install.sh &&
+    sed "/^  prometheus:/d" stoker.yaml >less.yaml && stoker render all -f less.yaml -o out >text &&
+    test ! -e out/prometheus && grep -q "^removed  prometheus/" text && test -s out/systemd/mine && test -s out/systemd/stoker-agent.service
+'
+expect 'a file of somebody else is not replaced; --force does' '
+    mkdir -p out/systemd && echo mine >out/systemd/stoker-agent.service && tree out >a &&
+    status 1 stoker render all -o out >text 2>err && test ! -s text && tree out | cmp - a &&
+    grep -q "^stoker: .systemd/stoker-agent.service. in .out. is not a file that .stoker render. wrote$" err &&
+    grep -q -- --force err && stoker render all -o out --force >/dev/null && ! grep -q mine out/systemd/stoker-agent.service
+'
+expect 'a link is not followed' '
+    mkdir out elsewhere && ln -s ../elsewhere out/systemd &&
+    status 1 stoker render all -o out --force >text 2>err && test ! -s text && test -z "$(ls elsewhere)" &&
+    test "$(ls -A out)" = systemd && grep -q "a link or file stands in .out." err
+'
+expect 'a folder that cannot be made is exit 1 and one message' '
+    echo x >file && status 1 stoker render systemd -o file/out 2>err && grep -q "^stoker: cannot make folder .file" err
+'
+expect 'a full disk: exit 1, nothing of it there' '
+    mkdir out && echo mine >out/mine &&
+    (trap "" XFSZ; ulimit -f 1; status 1 stoker render all -o out >text 2>err) &&
+    test "$(find out -type f)" = out/mine && test "$(find out | wc -l)" = 2 && grep -q "File too large" err
+'
+expect 'interrupted at any moment, the same command finishes it' '
+    stoker render all -o want >/dev/null && tree want >a && sed "s/port: 8003/port: 8013/" stoker.yaml >other.yaml &&
+    for ms in 0 1 2 3 4 6 8 12 16; do
+        rm -rf out; stoker render all -f other.yaml -o out >/dev/null
+        ("$BUILD/stoker" render all -o out >/dev/null & p=$!; sleep 0.0$ms; kill -9 $p 2>/dev/null; wait $p) 2>/dev/null
+        stoker render all -o out >/dev/null && tree out | cmp - a || exit 1
+    done; ! find out -name ".stoker-new*" | grep .
+'
+
+# ---- --diff
+expect 'diff: a folder that is not there; patch makes it' '
+    status 1 stoker render all --diff new >d && test ! -e new && mkdir new && patch -s -p1 -d new <d &&
+    stoker render all -o out >/dev/null && rm out/.stoker-render && tree out >a && tree new | cmp - a
+'
+expect 'diff: what writing changes, no more and no less' '
+    stoker render all -o out >/dev/null && cp -a out copy &&
+    sed "s/port: 8003/port: 8013/; /^  prometheus:/d" stoker.yaml >other.yaml &&
+    status 1 stoker render all -f other.yaml --diff out >d && tree out >a && tree copy | cmp - a &&
+    patch -s -p1 -d copy <d && stoker render all -f other.yaml -o out >/dev/null &&
+    rm out/.stoker-render copy/.stoker-render && tree out >a && tree copy | cmp - a
+'
+expect 'diff: nothing to change is exit 0 and no output' '
+    stoker render all -o out >/dev/null && stoker render all --diff out >d && test ! -s d
+'
+expect 'diff: an edited file, a mode, a file of somebody else' '
+    stoker render all -o out >/dev/null && echo edited >>out/systemd/stoker-agent.service && chmod 600 out/systemd/50-stoker.preset &&
+    status 1 stoker render all --diff out >d 2>err && test ! -s err && grep -qx -- "-edited" d &&
+    grep -qx "old mode 100600" d && grep -qx "new mode 100644" d && rm out/.stoker-render &&
+    status 1 stoker render all --diff out >d 2>err && grep -q "2 files in .out. were not written by" err
+'
+expect 'diff: colour when asked' '
+    stoker render systemd --diff new --colour=always | grep -q "$(printf "\033")" &&
+    ! stoker render systemd --diff new | grep -q "$(printf "\033")"
+'
+
+# ---- --check, --list, --json
+expect 'check: says so and writes nothing' '
+    stoker render all --check >text && grep -q "^ok  stoker.yaml: [0-9]* files for compose, doc, " text && test ! -e out
+'
+expect 'a spec that cannot be rendered: every fault at its place, exit 1, nothing written' '
+    sed "s/^    count: 1/    count: 3\n    hosts: a100[1-2]/; s/stoker:latest/Stoker:latest/" stoker.yaml >bad.yaml &&
+    status 1 stoker render all -f bad.yaml -o out >text 2>err && test ! -s text && test ! -e out &&
+    grep -q "^bad.yaml:[0-9]*:[0-9]*: node group .a100. names 2 machines, but its count is 3$" err &&
+    test "$(grep -c "is not an image" err)" = 2 && grep -qx "stoker: .bad.yaml. cannot be rendered: 3 errors" err &&
+    status 1 stoker render all -f bad.yaml --check 2>err
+'
+expect 'a broken spec is exit 1 with its errors' '
+    echo "x: 1" >bad && status 1 stoker render all -f - -o out 2>err <bad && grep -q "^standard input:1:1: unknown key" err &&
+    test ! -e out
+'
+expect 'list: every target, with what it writes' '
+    stoker render --list >text && test "$(wc -l <text)" = 10 && grep -q "^slurm  *slurm.conf" text &&
+    for t in $(cut -d" " -f1 text); do stoker render --help | grep -q . && stoker completion bash | grep -q "$t"; done
+'
+expect 'json: what was written, with sums and kinds of change' '
+    stoker render all -o out --json >a.json && echo x >>out/systemd/stoker-agent.service &&
+    sed "/^  prometheus:/d" stoker.yaml >less.yaml && stoker render all -f less.yaml -o out --json >b.json &&
+    stoker render --list --json >l.json && stoker render all --check --json >c.json && python3 -c "
+import hashlib, json
+a, b = json.load(open(\"a.json\")), json.load(open(\"b.json\"))
+assert a[\"schema\"] == \"stoker.render/1\" and a[\"written\"] is True and a[\"dir\"] == \"out\", a
+assert {f[\"change\"] for f in a[\"files\"]} == {\"new\"} and \"systemd\" in a[\"targets\"]
+kinds = {f[\"path\"]: f for f in b[\"files\"]}
+assert kinds[\"systemd/stoker-agent.service\"][\"change\"] == \"changed\"
+gone = [f for f in b[\"files\"] if f[\"change\"] == \"gone\"]
+assert gone and all(f[\"path\"].startswith(\"prometheus/\") and f[\"sha256\"] is None for f in gone)
+for f in b[\"files\"]:
+    if f[\"change\"] != \"gone\":
+        data = open(\"out/\" + f[\"path\"], \"rb\").read()
+        assert len(data) == f[\"bytes\"] and hashlib.sha256(data).hexdigest() == f[\"sha256\"], f
+c = json.load(open(\"c.json\"))
+assert c[\"written\"] is False and c[\"dir\"] is None and len(c[\"files\"]) == len(a[\"files\"])
+assert len(json.load(open(\"l.json\"))[\"targets\"]) == 10
+"
+'
+expect 'json: faults; exit 1, nothing on stderr' '
+    sed "s/stoker:latest/Stoker:latest/" stoker.yaml >bad.yaml &&
+    status 1 stoker render all -f bad.yaml --json >j 2>err && test ! -s err && test ! -e out && python3 -c "
+import json
+j = json.load(open(\"j\"))
+assert len(j[\"errors\"]) == 2 and j[\"errors\"][0][\"line\"] and not j[\"files\"], j
+"
+'
+# ---- the command line
+expect 'no target, unknown targets, options that contradict: exit 2' '
+    status 2 stoker render 2>err && grep -q "no target is given" err &&
+    status 2 stoker render slrum 2>err && grep -q "Did you mean .slurm.?" err &&
+    status 2 stoker render zzzzzz 2>err && grep -q -- "--list" err &&
+    status 2 stoker render all --check --diff x 2>err && status 2 stoker render all --check -o x 2>err &&
+    status 2 stoker render --list all 2>err
+'
+expect 'no spec: exit 1 with the way on; lustre without a server is refused' '
+    mkdir empty && cd empty && status 1 stoker render all 2>err && grep -q "stoker spec example" err && cd .. &&
+    status 1 stoker render lustre -o out 2>err && grep -q "does not say where the Lustre" err && test ! -e out
+'
+expect 'inventory: one of a machine is taken, anything else is not' '
+    stoker detect --root "$BUILD/machines/dgx-h100.tar" --json >inv.json &&
+    stoker render all --inventory inv.json -o out >/dev/null && test -s out/systemd/stoker-agent.service &&
+    echo "{}" >bad.json && status 1 stoker render all --inventory bad.json 2>err &&
+    grep -q "^stoker: inventory .bad.json.: " err && grep -q "stoker detect --json" err &&
+    status 3 stoker render all --inventory none.json 2>err
+'
+test_done

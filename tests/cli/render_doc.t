@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# stoker render doc: one well-formed page, with what the spec says and nothing that runs.
+. "$(dirname "$0")/lib.sh"
+
+cat > page.py <<'PY'
+"""page.py FILE TEXT...: the page nests well, loads nothing, and shows each text as text."""
+import html.parser
+import sys
+
+VOID = {"meta", "rect", "line", "path", "br"}
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.open, self.text, self.bad = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "script" or any(k.startswith("on") or (k in ("src", "href") and not v.startswith("#")) for k, v in attrs):
+            self.bad.append(f"<{tag} {attrs}>")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.bad.append(f"</{tag}>")
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+page = Page()
+page.feed(open(sys.argv[1], encoding="utf-8").read())
+page.close()
+text = "\n".join(page.text)
+missing = [t for t in sys.argv[2:] if t not in text]
+if page.open or page.bad or missing:
+    sys.exit(f"open {page.open}, bad {page.bad}, missing {missing}")
+PY
+
+for e in ai-platform-h200 driving-h200 kb-a100 llm-cluster rdma-openshift; do
+    test_expect "$e: a well-formed page with all five layers" '
+        stoker spec example $e >$e.yaml && stoker render doc -f $e.yaml -o $e &&
+        python3 page.py $e/doc/index.html interfaces scheduling orchestration "network and storage" compute
+    '
+done
+test_expect 'each GPU with the component that has it' '
+    python3 page.py ai-platform-h200/doc/index.html "0 world_model" "4 rl_engine" "7 agent_registry"
+'
+test_expect 'the commands of its targets' '
+    python3 page.py llm-cluster/doc/index.html "scontrol reconfigure" "kubectl diff"
+'
+test_expect 'the check of the page can fail' '! python3 page.py llm-cluster/doc/index.html "no such words"'
+
+cat > hostile.yaml <<'Y'
+schema: stoker.spec/1
+site: {name: hostile, description: "<script>alert(1)</script> & \"quotes\"", owner: "</p><img src=x onerror=y>"}
+nodes: [{name: gpu, count: 2, gpus_per_node: 8, gpu: {model: H100}}]
+components:
+  a: {gpus: 1, nodes: gpu, description: "</td></table><b>", command: [x]}
+Y
+test_expect 'hostile texts stay texts' '
+    stoker render doc -f hostile.yaml -o hostile &&
+    python3 page.py hostile/doc/index.html "<script>alert(1)</script> & \"quotes\"" "</p><img src=x onerror=y>" "</td></table><b>"
+'
+test_done

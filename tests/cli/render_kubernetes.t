@@ -1,0 +1,331 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `stoker render kubernetes`: the fields that decide whether a pod gets its GPUs, finds its peers and
+# may do no more than it needs; what is refused, and where; scripts by shellcheck and by running
+# them; kustomize builds of base and overlays.
+. "$(dirname "$0")/lib.sh"
+
+KUBE=$TOP/tests/fixtures/render/kube.yaml
+EXAMPLES="ai-platform-h200 driving-h200 kb-a100 llm-cluster rdma-openshift"
+
+# render NAME SPEC: into NAME/
+render() { stoker render kubernetes -f "$2" -o "$1" >/dev/null; }
+# variant NAME SED...: the fixture, changed, rendered into NAME
+variant() {
+    name=$1
+    shift
+    sed "$@" "$KUBE" >"$name.yaml" && render "$name" "$name.yaml"
+}
+# has FILE TEXT...: each stands in the file, comments behind values aside
+has() {
+    file=$1
+    shift
+    for text; do
+        sed 's/  # .*$//' "$file" | grep -qF -- "$text" || { echo "no '$text' in $file"; return 1; }
+    done
+}
+hasnt() { ! has "$@" >/dev/null; }
+# refused NAME LINE:COL TEXT SED...: exit 1, the place and the words, and nothing written
+refused() {
+    name=$1 at=$2 text=$3
+    shift 3
+    sed "$@" "$KUBE" >"$name.yaml"
+    stoker render kubernetes -f "$name.yaml" -o "$name" >out 2>err && return 1
+    grep -q "^$name.yaml:$at: .*$text" err && test ! -e "$name"
+}
+# configmap FILE KEY: the text of a literal block of a ConfigMap
+configmap() {
+    awk -v key="$2" '
+        $0 ~ "^  " key ": \\|" { on = 1; next }
+        on && /^    / { print substr($0, 5); next }
+        on && /^$/ { print ""; next }
+        on { exit }' "$1"
+}
+at() { # LINE:COL where TEXT begins in the fixture
+    grep -nF -- "$1" "$KUBE" | head -1 | awk -F: -v t="$1" '{
+        line = $0; sub(/^[0-9]*:/, "", line); print $1 ":" index(line, t) + '"${2:-0}"' }'
+}
+
+for e in $EXAMPLES; do
+    test_expect "$e renders" '
+        stoker spec example '"$e"' >'"$e"'.yaml && render '"$e $e"'.yaml &&
+        test -s '"$e"'/kubernetes/base/kustomization.yaml &&
+        test -x '"$e"'/kubernetes/node-prepare.sh'
+done
+test_expect 'the same spec gives the same bytes' '
+    render again llm-cluster.yaml && diff -r llm-cluster again'
+test_expect 'components of no kubernetes target: those with an image, the rest named' '
+    f=llm-cluster/kubernetes/base/kustomization.yaml &&
+    grep -q "No component.s target is kubernetes" $f && grep -q "no image: sweep" $f &&
+    test ! -e llm-cluster/kubernetes/base/component-sweep.yaml'
+
+for j in job statefulset pytorchjob trainjob jobset; do
+    test_expect "job: $j renders" 'variant '"$j"' "s/job: jobset/job: '"$j"'/"'
+done
+B=kubernetes/base/component-train-big.yaml
+
+test_expect 'Job: indexed, a pod a machine, a headless service that names pods before they are ready' '
+    has job/$B "kind: Job" "completionMode: Indexed" "completions: 2" "parallelism: 2" \
+        "clusterIP: \"None\"" "publishNotReadyAddresses: true" "subdomain: train-big" \
+        "backoffLimit: 8" "activeDeadlineSeconds: 86400" "podReplacementPolicy: Failed" \
+        "type: DisruptionTarget" "value: train-big-0.train-big.lab.svc"'
+test_expect 'StatefulSet: claims of each pod stay, pods start together' '
+    has statefulset/$B "kind: StatefulSet" "serviceName: train-big" "replicas: 2" \
+        "podManagementPolicy: Parallel" "whenScaled: Retain" "volumeClaimTemplates:" \
+        "publishNotReadyAddresses: true" "apps.kubernetes.io/pod-index"'
+test_expect 'PyTorchJob: a master and the rest as workers, the container its operator looks for' '
+    has pytorchjob/$B "kind: PyTorchJob" "nprocPerNode: \"8\"" "Master:" "Worker:" \
+        "name: pytorch" "runPolicy:" &&
+    has pytorchjob/kubernetes/base/namespace.yaml "pod-security.kubernetes.io/enforce: baseline"'
+test_expect 'TrainJob: nodes, processes and resources, the rest as a patch of its runtime' '
+    has trainjob/$B "kind: TrainJob" "numNodes: 2" "numProcPerNode: 8" "name: torch-distributed" \
+        "runtimePatches:" "resourcesPerNode:"'
+test_expect 'JobSet: restarts together, names before ready' '
+    has jobset/$B "kind: JobSet" "publishNotReadyAddresses: true" "maxRestarts: 4" \
+        "value: train-big-workers-0-0.train-big.lab.svc"'
+test_expect 'Kueue: every kind of job is suspended and names its queue; services are not' '
+    for j in job pytorchjob trainjob jobset; do
+        has $j/$B "kueue.x-k8s.io/queue-name: team" "suspend: true" || exit 1
+    done
+    hasnt statefulset/$B "suspend: true" && hasnt job/kubernetes/base/component-api.yaml "suspend"'
+
+test_expect 'GPUs, virtual functions, cores and memory: requests equal limits' '
+    sed -n "/^ *resources:$/,/securityContext:/p" job/$B >all &&
+    sed -n "/ requests:/,/ limits:/p" all | sed "1d;/limits:/,\$d" >r &&
+    sed -n "/ limits:/,/securityContext:/p" all | sed "1d;/securityContext:/,\$d" >l &&
+    diff r l && has r "nvidia.com/gpu: 8" "openshift.io/rails_ens1f0: 1" \
+        "openshift.io/rails_ens2f0: 1" "cpu: \"128\"" "memory: \"921Gi\""'
+test_expect 'values carry where they come from' '
+    grep -q "nvidia.com/gpu: 8  # job.yaml:$(grep -n "gpus: 8" job.yaml | head -1 | cut -d: -f1)" job/$B'
+test_expect '/dev/shm is memory of the size in the spec' '
+    has job/$B "medium: Memory" "sizeLimit: \"32Gi\"" "mountPath: /dev/shm"'
+test_expect 'taints are tolerated, labels wanted, machines not shared' '
+    has job/$B "key: nvidia.com/gpu" "operator: Equal" "value: present" "effect: NoSchedule" \
+        "key: dedicated" "operator: Exists" "effect: NoExecute" "key: node-type" \
+        "requiredDuringSchedulingIgnoredDuringExecution" "topologyKey: kubernetes.io/hostname" \
+        "whenUnsatisfiable: DoNotSchedule"'
+test_expect 'nobody is root, nothing is kept, nothing of the machine is seen' '
+    for f in job/kubernetes/base/component-*.yaml job/kubernetes/base/serve.yaml; do
+        has $f "runAsNonRoot: true" "allowPrivilegeEscalation: false" "- ALL" \
+            "type: RuntimeDefault" "automountServiceAccountToken: false" || exit 1
+    done
+    ! grep -l "hostPath\|privileged: true\|hostNetwork\|hostPID" job/kubernetes/base/component-*.yaml &&
+    has job/kubernetes/base/namespace.yaml "pod-security.kubernetes.io/enforce: restricted"'
+test_expect 'root is said, and only then IPC_LOCK for RDMA' '
+    hasnt job/$B IPC_LOCK && variant root "s/    shm: 32GiB/    shm: 32GiB\n    user: root/" &&
+    has root/$B "runAsNonRoot: false" "runAsUser: 0" "- IPC_LOCK" &&
+    has root/kubernetes/base/namespace.yaml "pod-security.kubernetes.io/enforce: privileged"'
+test_expect 'words mean themselves: $(X) and $$ are not expanded by the kubelet' '
+    has job/$B "\"it'"'"'s \$\$(HOME) and \$\$\$\$ \\\"quoted\\\"\"" "value: \"\$\$(WORLD)\""'
+python=
+for p in ${PYTHON:-python3} /usr/bin/python3; do
+    "$p" -c 'import yaml' 2>/dev/null && python=$p && break
+done
+if [ -n "$python" ]; then
+    test_expect 'hostile words come back as they were meant' '
+        mkdir words && "$python" "$TOP/tests/render/kube_words.py" "$BUILD/stoker" words'
+else
+    test_skip 'hostile words come back as they were meant' 'no python3-yaml: tools/setup test'
+fi
+test_expect 'a large site: the agent has the part of the spec that a ConfigMap holds' '
+    awk "BEGIN { print \"schema: stoker.spec/1\\nnodes:\"
+        for (i = 0; i < 2000; i++)
+            printf \"  - {name: g%d, count: 5, gpus_per_node: 8, gpu: {model: H100}}\\n\", i
+        print \"targets: {kubernetes: {}}\" }" >large.yaml &&
+    render large large.yaml && configmap large/kubernetes/base/agent.yaml stoker.yaml >part.yaml &&
+    test "$(wc -c <part.yaml)" -lt 1000000 && stoker spec check part.yaml &&
+    sh large/kubernetes/node-prepare.sh machine g1999 | grep -q "stoker/group=g1999"'
+test_expect 'networks: one attachment a NIC, jumbo frames, routes by source, a policy each' '
+    n=job/kubernetes/base/networks.yaml &&
+    has $n "name: rails-ens1f0" "resourceName: openshift.io/rails_ens1f0" "\"mtu\": 9000" \
+        "\"type\": \"sbr\"" "\"range\": \"10.1.0.0/16\"" &&
+    has job/kubernetes/cluster/sriov.yaml "numVfs: 8" "isRdma: true" "- ens1f0" "deviceID: \"101e\"" &&
+    has job/$B "\"interface\": \"ens2f0\""'
+test_expect 'networks whose names are the pods own: one resource for all NICs' '
+    variant inside "s/ens1f0, ens2f0/net1, net2/;s/job: jobset/job: job/" &&
+    has inside/$B "openshift.io/rails: 2" "\"interface\": \"net2\"" &&
+    test "$(grep -c "^kind: SriovNetworkNodePolicy" inside/kubernetes/cluster/sriov.yaml)" = 1 &&
+    test "$(grep -c "^kind: SriovNetworkNodePolicy" job/kubernetes/cluster/sriov.yaml)" = 2'
+test_expect 'storage: claims, a volume by name for NFS and for paths of machines, a class, a folder' '
+    s=job/kubernetes/base/storage.yaml &&
+    has $s "server: nfs.example.org" "path: /export/home" "volumeName: lab-home" \
+        "storageClassName: fast" "persistentVolumeReclaimPolicy: Retain" &&
+    has job/$B "subPath: sets/one" "readOnly: true" "ephemeral:" &&
+    has llm-cluster/kubernetes/base/storage.yaml "path: /lustre" "type: Directory"'
+test_expect 'services: probes, ports with short names, no second GPU for an update' '
+    has job/kubernetes/base/component-api.yaml "startupProbe:" "livenessProbe:" "readinessProbe:" \
+        "path: /ready" "failureThreshold: 12" "name: port-9090" "protocol: UDP" "maxSurge: 0" \
+        "runAsUser: 2000" "kind: PodDisruptionBudget"'
+test_expect 'scaling: KEDA by GPU use, an autoscaler by CPU' '
+    has job/kubernetes/base/component-api.yaml "kind: ScaledObject" "threshold: \"70\"" \
+        "serverAddress: \"http://prom.example.org:9090\"" "DCGM_FI_DEV_GPU_UTIL" &&
+    has job/kubernetes/base/component-web.yaml "kind: HorizontalPodAutoscaler" \
+        "averageUtilization: 60" "minReplicas: 2" "maxReplicas: 6" &&
+    has job/kubernetes/base/rights.yaml "deployments/scale" "resourceNames:"'
+test_expect 'scaling by names of DCGM 4.6' '
+    variant renamed "s/^models:/agent: {dcgm_names: new}\nmodels:/" &&
+    has renamed/kubernetes/base/component-api.yaml "DCGM_FI_DEV_GPU_UTIL_RATIO"'
+test_expect 'a shared GPU: the device plug-in offers it twice, by MPS, where the group says so' '
+    has job/kubernetes/base/component-tiny.yaml "nvidia.com/gpu: 1" &&
+    has job/kubernetes/gpu-operator-values.yaml "mps:" "replicas: 2" "default: \"\"" &&
+    has job/kubernetes/node-prepare.sh "nvidia.com/device-plugin.config=share" &&
+    has kb-a100/kubernetes/gpu-operator-values.yaml "timeSlicing:" "default: a100"'
+test_expect 'network policies: nothing, then DNS, own pods, and what traffic names' '
+    p=job/kubernetes/base/network-policy.yaml &&
+    has $p "name: default-deny" "name: allow-dns" "port: 53" &&
+    awk "/^  name: api/ { on = 1 } /^---/ { on = 0 } on" $p | sed -n "/^  ingress:/,/^  egress:/p" >in &&
+    grep -q "component: web" in && grep -q "port: 8080" in && ! grep -q "component: tiny" in &&
+    variant open "s/{namespace: lab,/{namespace: lab, network_policy: false,/" &&
+    test ! -e open/kubernetes/base/network-policy.yaml'
+test_expect 'agent: its own namespace, read-only mounts, not root, no capability' '
+    a=job/kubernetes/base/agent.yaml &&
+    has $a "namespace: lab-agent" "kind: DaemonSet" "hostPID: true" "runAsNonRoot: true" \
+        "path: /sys" "containerPort: 9400" "secretName: stoker-token" "runtimeClassName: nvidia" \
+        "name: stoker-agent-cpu" "operator: NotIn" "recursiveReadOnly: IfPossible" &&
+    ! grep -q "privileged: true$" $a &&
+    has job/kubernetes/overlays/site/monitors.yaml "kind: PodMonitor" "port: metrics" "key: token" \
+        "honorLabels: true" &&
+    has job/kubernetes/overlays/site/rules.yaml "kind: PrometheusRule" "alert:" &&
+    variant quiet "s/^models:/agent: {enabled: false}\nmodels:/" &&
+    test ! -e quiet/kubernetes/base/agent.yaml && test ! -e quiet/kubernetes/overlays/site/rules.yaml'
+
+test_expect 'the specs that agent and servers read are specs' '
+    configmap job/kubernetes/base/agent.yaml stoker.yaml >agent-spec.yaml &&
+    stoker spec check agent-spec.yaml &&
+    configmap job/kubernetes/base/serve.yaml stoker.yaml >serve-spec.yaml &&
+    stoker spec check serve-spec.yaml && grep -q "e5" serve-spec.yaml &&
+    for c in embeddings reranker; do
+        configmap kb-a100/kubernetes/base/component-$c.yaml stoker.yaml >$c.spec &&
+        stoker spec check $c.spec || exit 1
+    done &&
+    grep -q all-mpnet embeddings.spec && ! grep -q all-mpnet reranker.spec &&
+    grep -q bge-reranker reranker.spec && ! grep -q bge-reranker embeddings.spec'
+
+# The launch script, run beside programs that write down how they were called.
+configmap job/kubernetes/base/launch.yaml launch.sh >launch.sh
+mkdir bin
+printf '#!/bin/sh\necho "$(basename "$0") $*" >>"%s/called"\nenv | sort >"%s/env"\n' "$TMP" "$TMP" >bin/python3
+cp bin/python3 bin/torchrun
+cp bin/python3 bin/program
+printf '#!/bin/sh\necho "export NCCL_TEST=found"\n' >bin/stoker
+printf '#!/bin/sh\nexit 0\n' >bin/getent
+chmod +x bin/*
+launch() { # VARIABLE=VALUE... -- COMMAND...
+    rm -f called env
+    vars=
+    while [ "$1" != -- ]; do
+        vars="$vars $1"
+        shift
+    done
+    shift
+    # shellcheck disable=SC2086
+    env -i PATH="$TMP/bin:$PATH" $vars sh launch.sh "$@" 2>talk
+}
+test_expect 'launch: rank of an indexed Job, python by torch.distributed.run' '
+    launch STOKER_NODES=2 STOKER_GPUS=8 STOKER_LAUNCHER=torchrun STOKER_MASTER=t-0.t STOKER_PORT=29600 \
+        JOB_COMPLETION_INDEX=1 -- python3 -m train "a  b" &&
+    grep -qx "python3 -m torch.distributed.run --nnodes=2 --nproc-per-node=8 --node-rank=1 --master-addr=t-0.t --master-port=29600 -m train a  b" called &&
+    grep -qx NCCL_TEST=found env'
+test_expect 'launch: ranks of the training operator and of Trainer' '
+    launch STOKER_NODES=4 STOKER_GPUS=8 STOKER_LAUNCHER=torchrun MASTER_ADDR=t-master-0 RANK=3 -- torchtitan x &&
+    grep -qx "torchrun --no-python --nnodes=4 --nproc-per-node=8 --node-rank=3 --master-addr=t-master-0 --master-port=29500 torchtitan x" called &&
+    launch STOKER_NODES=4 STOKER_GPUS=8 STOKER_LAUNCHER=torchrun PET_MASTER_ADDR=a PET_NODE_RANK=2 -- program &&
+    grep -q -- "--node-rank=2 --master-addr=a" called'
+test_expect 'launch: pods that come and go meet at the first one' '
+    launch STOKER_NODES=1:6 STOKER_GPUS=4 STOKER_LAUNCHER=torchrun STOKER_MASTER=t-0.t STOKER_RANK=0 -- python3 a.py &&
+    grep -q -- "--nnodes=1:6 .*--rdzv-backend=c10d --rdzv-endpoint=t-0.t:29500 .*is_host=true" called &&
+    launch STOKER_NODES=1:6 STOKER_GPUS=4 STOKER_LAUNCHER=torchrun STOKER_MASTER=t-0.t STOKER_RANK=5 -- python3 a.py &&
+    grep -q "is_host=false" called'
+test_expect 'launch: other programs get the environment and nothing else' '
+    launch STOKER_NODES=2 STOKER_GPUS=4 STOKER_LAUNCHER=none STOKER_MASTER=t-0.t JOB_COMPLETION_INDEX=1 -- program -b 8G &&
+    grep -qx "program -b 8G" called && grep -qx NODE_RANK=1 env && grep -qx MASTER_ADDR=t-0.t env'
+test_expect 'launch: no address for the first pod is an error in time' '
+    printf "#!/bin/sh\nexit 2\n" >bin/getent && chmod +x bin/getent &&
+    ! launch STOKER_NODES=2 STOKER_MASTER=t-0.t STOKER_TIMEOUT=2 -- program &&
+    grep -q "no address for t-0.t" talk && test ! -e called'
+
+test_expect 'node-prepare.sh prints and does nothing without --apply' '
+    sh llm-cluster/kubernetes/node-prepare.sh machine gpu >plan &&
+    grep -q "swapoff -a" plan && grep -q "br_netfilter" plan && grep -q "LimitMEMLOCK=infinity" plan &&
+    grep -q -- "--node-labels=stoker/group=gpu,node-type=gpu --register-with-taints=nvidia.com/gpu=present:NoSchedule" plan &&
+    sh llm-cluster/kubernetes/node-prepare.sh operators >plan &&
+    grep -q "gpu-operator-values.yaml" plan && grep -q "ref=v1.9.4" plan &&
+    ! sh llm-cluster/kubernetes/node-prepare.sh machine nosuch 2>/dev/null'
+test_expect 'node-prepare.sh follows the release: packages and the form of the configuration' '
+    sh job/kubernetes/node-prepare.sh control >plan && grep -q "kubeadm.k8s.io/v1beta4" plan &&
+    grep -q "stable-1.31" plan && sh llm-cluster/kubernetes/node-prepare.sh control >plan &&
+    grep -q "kubeadm.k8s.io/v1beta3" plan'
+test_expect 'releases: fields appear with the release that has them' '
+    variant old "s/version: \"1.31\"/version: \"1.27\"/;s/job: jobset/job: job/" &&
+    hasnt old/$B podReplacementPolicy && hasnt old/$B appArmorProfile && has job/$B appArmorProfile: &&
+    hasnt old/kubernetes/base/agent.yaml recursiveReadOnly &&
+    variant exact "s/version: \"1.31\"/version: v1.29.4/;s/job: jobset/job: job/" &&
+    has exact/$B podReplacementPolicy && hasnt exact/$B appArmorProfile'
+
+V=$(at '"1.31"')
+test_expect 'refused: a release before 1.27' 'refused r1 "$V" "older than 1.27" "s/\"1.31\"/\"1.26\"/"'
+test_expect 'refused: no release' 'refused r2 "$V" "no Kubernetes release" "s/\"1.31\"/\"latest\"/"'
+test_expect 'refused: a label that Kubernetes cannot hold' '
+    refused r3 "$(at "test}")" "value of a Kubernetes label" "s/environment: test/environment: a b/"'
+test_expect 'refused: no taint' '
+    refused r4 "$(at "\"dedicated:NoExecute\"")" "no taint" "s/dedicated:NoExecute/dedicated:Never/"'
+test_expect 'refused: a user by name' '
+    refused r5 "$(at "\"2000\"")" "by number" "s/user: \"2000\"/user: \"alice\"/"'
+test_expect 'refused: object storage as a mount' '
+    refused r6 "$(at "data, path: /data")" "cannot be mounted" \
+        "s/kind: volume, size: 1TiB, storage_class: fast/kind: object, source: \"s3:\/\/x\"/"'
+test_expect 'refused: a subpath that leads out' '
+    refused r7 "$(at "sets/one")" "leads out" "s/sets\/one/..\/other/"'
+test_expect 'refused: storage without a size' '
+    refused r8 "[0-9]*:[0-9]*" "must ask for a size" "s/, size: 1TiB//"'
+test_expect 'refused: shares of a GPU beside whole ones' '
+    refused r9 "$(at "[small]")" "shares all GPUs of a machine or none" "s/nodes: share/nodes: gpu/"'
+test_expect 'refused: a metric that replicas cannot follow' '
+    refused r10 "$(at "gpu_utilization, target")" "cannot follow" \
+        "s/metric: gpu_utilization, target: 70%/metric: gpu_temperature, target: 70C/"'
+test_expect 'refused: no image' '
+    refused r11 "[0-9]*:[0-9]*" "no image" "/image: registry.example.org\/tiny:1/d"'
+test_expect 'refused: two names that are one to Kubernetes' '
+    refused r12 "[0-9]*:[0-9]*" "one name to Kubernetes" "s/^  web:/  n7:/;s/from: web/from: n7/;s/^  tiny:/  7:/"'
+
+if command -v shellcheck >/dev/null; then
+    test_expect 'shellcheck finds nothing in the scripts' '
+        shellcheck */kubernetes/node-prepare.sh launch.sh'
+    test_expect 'shellcheck finds nothing without the GPU Operator either' '
+        variant bare "s/{namespace: lab,/{namespace: lab, gpu_operator: false,/" &&
+        shellcheck bare/kubernetes/node-prepare.sh'
+else
+    test_skip 'shellcheck finds nothing in the scripts' 'no shellcheck: tools/setup test'
+fi
+
+# kubectl before 1.21 has kustomize 2, whose words were others.
+old_words() {
+    sed -e 's/^patches:/patchesJson6902:/' -e '/^  - "*\.\.\/\.\.\/base"*$/d' "$1/kustomization.yaml" >k
+    case "$1" in */overlays/*) printf 'bases:\n  - ../../base\n' >>k ;; esac
+    cp k "$1/kustomization.yaml"
+}
+build() { # DIR: every kustomization of it
+    for k in base overlays/site overlays/small; do
+        case "$KUSTOMIZE" in old) old_words "$1/kubernetes/$k" ;; esac
+        kubectl kustomize "$1/kubernetes/$k" >"$1-$(basename $k).built" || return 1
+    done
+}
+if command -v kubectl >/dev/null; then
+    KUSTOMIZE=new
+    case $(kubectl version --client 2>/dev/null) in *'Minor:"20"'*) KUSTOMIZE=old ;; esac
+    for e in $EXAMPLES job statefulset pytorchjob trainjob jobset; do
+        test_expect "kustomize builds $e" 'cp -r '"$e"' k-'"$e"' && build k-'"$e"
+    done
+    test_expect 'small: one pod, one GPU, no second network' '
+        for j in job pytorchjob trainjob jobset statefulset; do
+            ! grep -q "nvidia.com/gpu: [2-9]" k-$j-small.built &&
+            ! grep -q "k8s.v1.cni.cncf.io/networks" k-$j-small.built &&
+            grep -q "nvidia.com/gpu: 8" k-$j-base.built || exit 1
+        done
+        ! grep -q "Worker:" k-pytorchjob-small.built && grep -q "numNodes: 1" k-trainjob-small.built'
+    test_expect 'kustomize takes no file that is not there' '
+        cp -r job k-broken && rm k-broken/kubernetes/base/storage.yaml && ! build k-broken'
+else
+    test_skip 'kustomize builds' 'no kubectl: tools/setup test'
+fi
+test_done

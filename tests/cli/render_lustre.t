@@ -1,0 +1,116 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `stoker render lustre`: scripts that only print unless told to apply, and then call Lustre's
+# programs (here: ones that write down how they were called) with exactly what was printed.
+. "$(dirname "$0")/lib.sh"
+
+stoker spec example llm-cluster >llm.yaml
+cat >site.yaml <<'END'
+schema: stoker.spec/1
+nodes:
+  - {name: fast, role: storage, count: 4}
+  - {name: slow, role: storage, count: 4, hosts: "slow[01-04]"}
+  - {name: gpu, gpus_per_node: 8, gpu: {model: H200}}
+storage:
+  - name: s
+    kind: lustre
+    path: "/l 'x'"
+    source: "10.0.0.1@tcp:/s"
+    stripes:
+      - {match: "*.pt", count: -1, size: 16MiB}
+      - {match: "it's a *.bin", count: 2, size: 64KiB}
+components:
+  t: {command: [x], kind: training, gpus: 1, training: {checkpoint: {path: "/l 'x'/c k"}}}
+targets: {lustre: {fsname: s, mgs: "10.0.0.1@tcp", osts: 6, mdts: 2}}
+END
+# programs that write down their arguments, a line a call, and answer as a healthy system
+mkdir bin
+for p in mkfs.lustre mount lfs lctl blkid mkdir; do
+    cat >bin/$p <<'END'
+#!/bin/sh
+{ printf '%s' "${0##*/}"; for w; do printf ' [%s]' "$w"; done; echo; } >>"$CALLS"
+case "${0##*/} $1" in
+blkid*) exit 2 ;;
+"lfs mdts") printf '0: s-MDT0000_UUID ACTIVE\n1: s-MDT0001_UUID ACTIVE\n' ;;
+"lfs osts") for i in 0 1 2 3 4 ${LAST_OST-5}; do echo "$i: s-OST000${i}_UUID ACTIVE"; done ;;
+"lfs getstripe") echo -1 ;;
+"lfs find") printf 'one\0two words\0' ;;
+esac
+END
+    chmod +x bin/$p
+done
+export CALLS="$TMP/calls"
+apply() { : >"$CALLS" && PATH="$TMP/bin:$PATH" sh "$@"; }
+scripts='format mount stripe check'
+
+test_expect 'both sites are rendered' '
+    stoker render lustre -f llm.yaml -o llm && stoker render lustre -f site.yaml -o site &&
+    for s in $scripts; do test -s llm/lustre/$s.sh && test -s site/lustre/$s.sh || exit 1; done
+'
+if command -v shellcheck >/dev/null; then
+    test_expect 'shellcheck takes every script' 'shellcheck llm/lustre/*.sh site/lustre/*.sh'
+else
+    test_skip 'shellcheck takes every script' 'shellcheck is not here'
+fi
+test_expect 'without --apply nothing is called' '
+    for s in $scripts; do apply site/lustre/$s.sh >/dev/null || exit 1; test ! -s "$CALLS" || exit 1; done
+'
+test_expect 'without storage machines hosts and devices are left to variables' '
+    sh llm/lustre/format.sh >out && grep -qx "# OST31: set LUSTRE_HOST_OST31 to the machine that carries it" out &&
+    grep -qx "mkfs.lustre --backfstype=ldiskfs --fsname=llm --ost --index=31 --mgsnode=10.10.0.2@o2ib LUSTRE_DEVICE_OST31" out &&
+    grep -c "^mkfs.lustre" out >n && test "$(cat n)" = 35
+'
+test_expect 'and nothing is applied while they are unset' '
+    ! apply llm/lustre/format.sh --apply >out 2>err && grep -q "no host for MGS: set LUSTRE_HOST_MGS" err && test ! -s "$CALLS" &&
+    ! LUSTRE_HOST_MGS=m apply llm/lustre/format.sh --apply --host=m >out 2>err && grep -q "set LUSTRE_DEVICE_MGS" err && test ! -s "$CALLS"
+'
+test_expect 'a quarter of the machines has metadata, the rest objects' '
+    sh site/lustre/format.sh --all | grep "^# " >out &&
+    printf "# %s\n" "MGS on fast1" "MDT0 on fast1" "MDT1 on fast2" "OST0 on fast3" "OST1 on fast4" "OST2 on slow01" \
+        "OST3 on slow02" "OST4 on slow03" "OST5 on slow04" | diff - out
+'
+test_expect 'a machine does its own targets alone' '
+    sh site/lustre/format.sh --host=slow02 >out && test "$(grep -c ^mkfs out)" = 1 && grep -q -- "--index=3 " out
+'
+test_expect 'a device that is no device is not formatted' '
+    ! LUSTRE_DEVICE_OST3=/nowhere apply site/lustre/format.sh --apply --host=slow02 2>err && grep -q "no block device" err && ! grep -q mkfs "$CALLS"
+'
+test_expect 'mounting calls what it printed, on the server and on a client' '
+    LUSTRE_DEVICE_OST3="/dev/x y" apply site/lustre/mount.sh --apply --host=slow02 >out &&
+    printf "%s\n" "mkdir [-p] [/srv/lustre/s-ost3]" "mount [-t] [lustre] [/dev/x y] [/srv/lustre/s-ost3]" | diff - "$CALLS" &&
+    LUSTRE_CLIENT=1 apply site/lustre/mount.sh --apply >out &&
+    printf "%s\n" "mkdir [-p] [/l '\''x'\'']" "mount [-t] [lustre] [-o] [flock,lazystatfs] [10.0.0.1@tcp:/s] [/l '\''x'\'']" | diff - "$CALLS"
+'
+test_expect 'what is printed is what a shell would do' '
+    LUSTRE_CLIENT=1 apply site/lustre/mount.sh >out && grep -v "^#" out >commands && apply commands &&
+    printf "%s\n" "mkdir [-p] [/l '\''x'\'']" "mount [-t] [lustre] [-o] [flock,lazystatfs] [10.0.0.1@tcp:/s] [/l '\''x'\'']" | diff - "$CALLS"
+'
+test_expect 'layouts by kind of file, checkpoints on every OST' '
+    apply site/lustre/stripe.sh --apply >out && sort "$CALLS" >got &&
+    grep -qxF "lfs [setstripe] [-c] [-1] [-S] [16777216] [/l '\''x'\''/c k]" got &&
+    grep -qxF "lfs [find] [/l '\''x'\''] [-type] [f] [-name] [it'\''s a *.bin] [!] [--stripe-count] [2] [--print0]" got &&
+    grep -qxF "lfs [find] [/l '\''x'\''] [-type] [f] [-name] [*.pt] [!] [--stripe-count] [6] [--print0]" got &&
+    grep -qxF "lfs [migrate] [-c] [2] [-S] [65536] [two words]" got && grep -qxF "lfs [migrate] [-c] [-1] [-S] [16777216] [one]" got
+'
+test_expect 'a pool for each group of servers, and one to use' '
+    grep -qxF "lctl [pool_new] [s.group1]" got && grep -qxF "lctl [pool_add] [s.group2] [s-OST0005]" got &&
+    LUSTRE_POOL=s.group1 apply site/lustre/stripe.sh --apply >out && grep -q "\[-p\] \[s.group1\] \[/l" "$CALLS"
+'
+test_expect 'check tells a whole file system from one that lacks an OST' '
+    apply site/lustre/check.sh --apply >out && grep -qx "ok: 2 MDTs" out && grep -qx "ok: 6 OSTs" out &&
+    ! LAST_OST= apply site/lustre/check.sh --apply >out && grep -qx "bad: 5 of 6 OSTs are active" out
+'
+test_expect 'a word nobody knows: exit 2; --help says what it does' '
+    sh site/lustre/format.sh --aply; test $? = 2 && sh site/lustre/check.sh --help | grep -q "only with --apply"
+'
+refused() { # SED-EXPRESSION WORDS: the changed site is refused at a line, and nothing is written
+    sed "$1" site.yaml >bad.yaml && ! cmp -s site.yaml bad.yaml && ! stoker render lustre -f bad.yaml -o bad 2>err &&
+        grep -q "^bad.yaml:[1-9][0-9]*:[1-9].*$2" err && test ! -e bad
+}
+test_expect 'more stripes than OSTs' 'refused "s/count: 2,/count: 7,/" "on 7 OSTs, and there are 6"'
+test_expect 'a stripe that is no multiple of 64 KiB' 'refused "s/64KiB/65537B/" "multiple of 64 KiB"'
+test_expect 'a storage of another server' 'refused "s|10.0.0.1@tcp:/s|10.0.0.9@tcp:/s|" "but targets.lustre has"'
+test_expect 'a site without targets.lustre is told to add it' '
+    stoker spec example kb-a100 >kb.yaml && ! stoker render lustre -f kb.yaml -o bad 2>err && grep -q "Add .*lustre: {" err && test ! -e bad
+'
+test_done

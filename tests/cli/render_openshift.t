@@ -1,0 +1,267 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `stoker render openshift`: the files for the example rdma-openshift, the launcher run for real with
+# pods' names on captured machines, and twelve mistakes that were made elsewhere and are not here.
+# What the objects look like is asked in tests/render/openshift.py.
+. "$(dirname "$0")/lib.sh"
+python=
+for p in ${PYTHON:-python3} /usr/bin/python3; do
+    "$p" -c 'import yaml' 2>/dev/null && python=$p && break
+done
+[ -n "$python" ] || {
+    echo "Bail out! a Python with PyYAML is wanted: tools/setup test"
+    exit 1
+}
+export python
+"$TOP/tests/machines/build.py" "$TMP/tars" || {
+    echo "Bail out! the machines could not be built"
+    exit 1
+}
+
+# ---- what stands in for the pod: names, torchrun, and stoker on a captured machine
+mkdir bin rec
+cat >bin/stoker <<'END'
+#!/bin/sh
+# a captured machine has an environment of its own; what is set here is as if it had that too
+case "$*" in *--env*) for v in $(env | grep -E '^(NCCL|OMP)_'); do set -- "$@" -e "$v"; done ;; esac
+exec "$BUILD/stoker" "$@" --root "$TMP/tars/${MACHINE:-openshift-roce}.tar"
+END
+cat >bin/torchrun <<'END'
+#!/bin/sh
+exec "$python" "$TOP/tests/render/torchrun.py" "$@"
+END
+# a name service: "hosts" and "ahostsv4"; $TMP/late holds how often it does not know yet
+cat >bin/getent <<'END'
+#!/bin/sh
+left=$(cat "$TMP/late" 2>/dev/null || echo 0)
+[ "$left" -le 0 ] || { echo $((left - 1)) >"$TMP/late"; exit 2; }
+case $1 in
+hosts) echo "10.128.2.9 $2" ;;
+ahostsv4) for i in 1 2 3; do echo "10.128.2.$i STREAM $2"; echo "10.128.2.$i DGRAM"; done ;;
+esac
+END
+# counts instead of waiting, but for the long sleep of a pod whose work is done
+cat >bin/sleep <<'END'
+#!/bin/sh
+echo "$1" >>"$TMP/slept"
+[ "$1" != 3600 ] || exec /bin/sleep 30
+END
+chmod +x bin/*
+export TMP RECORD="$TMP/rec"
+
+stoker spec example rdma-openshift >stoker.yaml
+stoker render openshift -f stoker.yaml -o out >/dev/null 2>&1
+holds() { "$python" "$TOP/tests/render/openshift.py" out "$1"; }
+
+# launch POD ARG...: the launcher as the StatefulSet starts it, variables of the manifest and all
+"$python" - >env.sh <<'END'
+import shlex, yaml
+for d in yaml.safe_load_all(open('out/openshift/components/trainer.yaml')):
+    if d['kind'] == 'StatefulSet':
+        for e in d['spec']['template']['spec']['containers'][0]['env']:
+            print('export %s=%s' % (e['name'], shlex.quote(e.get('value', 'rdma'))))
+END
+launch() {
+    pod=$1
+    shift
+    (
+        . ./env.sh
+        export PATH="$TMP/bin:$PATH" HOSTNAME="$pod" STOKER_HOLD="${HOLD:-0}"
+        for v in ${SET-}; do export "${v?}"; done
+        exec ${SHELL_OF:-sh} out/openshift/launcher.sh "$@"
+    ) >"$pod.out" 2>"$pod.err"
+}
+# of POD EXPRESSION: over what torchrun was given, as r
+of() {
+    "$python" -c "
+import json, os, sys
+r = json.load(open(os.environ['RECORD'] + '/$1.json')); o = r['options']; e = r['env']
+sys.exit(0 if $2 else print(json.dumps(r, indent=1)) or 1)"
+}
+
+# ---- the objects
+test_expect 'StatefulSet: 4 GPUs a pod, a volume each that survives scaling to zero' 'holds statefulset'
+test_expect 'four rails: net1 to net4, policy, network and resource each, MTU 9000' 'holds networks'
+test_expect 'node affinity, /dev/shm' 'holds placement'
+test_expect 'constraint: IPC_LOCK alone, and a role that lets the account use it' 'holds access'
+test_expect 'image stream, build, the image that pods ask for' 'holds build'
+test_expect 'debug pod and Job are not started by oc apply -k' 'holds run_later'
+test_expect 'the kustomization names every file there is' 'holds kustomization'
+test_expect 'the ConfigMap holds the launcher as it is' 'holds launcher'
+test_expect 'the same spec gives the same bytes' '
+    stoker render openshift -f stoker.yaml -o again && diff -r out again'
+for f in out/openshift/launcher.sh "$TOP/data/launcher.sh"; do
+    if command -v shellcheck >/dev/null; then
+        test_expect "shellcheck: ${f##*/}" "shellcheck -s sh '$f' && shellcheck -s bash '$f'"
+    else
+        test_skip "shellcheck: ${f##*/}" "shellcheck is not here"
+    fi
+done
+
+# ---- the launcher
+test_expect 'rank from the name, rendezvous at pod 0 of the headless service' '
+    launch trainer-2 train.py --steps 5 && of trainer-2 "
+        o[\"rdzv-endpoint\"] == \"trainer-0.trainer-headless.rdma.svc:29500\" and o[\"rdzv-backend\"] == \"c10d\" and
+        o[\"local-addr\"] == \"trainer-2.trainer-headless.rdma.svc\" and o[\"nnodes\"] == \"1:6\" and
+        o[\"nproc-per-node\"] == \"4\" and o[\"max-restarts\"] == \"10\" and o[\"rdzv-id\"] == \"trainer\" and
+        o[\"rdzv-conf\"] == \"is_host=0,join_timeout=600,last_call_timeout=30\" and
+        r[\"program\"] == [\"train.py\", \"--steps\", \"5\"]" &&
+    of trainer-2 "e[\"TORCH_DISABLE_SHARE_RDZV_TCP_STORE\"] == \"1\"" # else nobody could join later'
+test_expect 'pod 0 hosts the rendezvous; a full host name is as good' '
+    launch trainer-0.trainer-headless.rdma.svc.cluster.local train.py &&
+    of trainer-0 "o[\"rdzv-conf\"].startswith(\"is_host=1,\")"'
+# meet N: N pods at once on loopback find each other; each gets the rank of its name
+meet() {
+    rm -f rec/*
+    port=$((20000 + ($$ + $1 * 97) % 20000))
+    i=$(($1 - 1)) all=
+    while [ $i -ge 0 ]; do # the last first
+        SET="MEET=$1 STOKER_PORT=$port" launch trainer-$i train.py &
+        all="$all $!" i=$((i - 1))
+    done
+    for p in $all; do wait "$p" || return 1; done
+    i=0
+    while [ $i -lt "$1" ]; do
+        of trainer-$i "r[\"rank\"] == $i" || return 1
+        i=$((i + 1))
+    done
+}
+for n in 1 2 6; do
+    test_expect "$n of up to 6 pods, the same files: ranks are the numbers of the pods" "meet $n"
+done
+for sh in dash bash; do
+    if command -v $sh >/dev/null; then
+        test_expect "with $sh" "SHELL_OF=$sh launch trainer-1 x.py && of trainer-1 'r[\"program\"] == [\"x.py\"]'"
+    else
+        test_skip "with $sh" "$sh is not here"
+    fi
+done
+test_expect 'a pod beyond the most of the spec is told so' '
+    rm -f rec/*; ! launch trainer-6 train.py && grep -q "beyond the 6 nodes" trainer-6.err && test ! -e rec/trainer-6.json'
+test_expect 'a pod without a number, a program or a service is told so' '
+    ! launch trainer train.py && grep -q "no number at its end" trainer.err &&
+    ! launch trainer-1 && grep -q "no program" trainer-1.err &&
+    ! SET="STOKER_SERVICE=" launch trainer-1 x.py && grep -q "headless service is not named" trainer-1.err &&
+    ! SET="STOKER_NODES=two" launch trainer-1 x.py && grep -q "is no number" trainer-1.err'
+test_expect 'pod 0 may get its name later' '
+    rm -f slept; echo 3 >late; launch trainer-1 x.py && test "$(wc -l <slept)" = 3 && grep -q "waiting for" trainer-1.err'
+test_expect 'pod 0 never comes: said after the time of the spec' '
+    echo 1000 >late; ! SET="STOKER_JOIN_S=10" launch trainer-1 x.py; rm -f late
+    grep -q "has no address after 10 s" trainer-1.err'
+# program WANT ARG...: how torchrun is asked to start it
+program() {
+    want=$1
+    shift
+    launch trainer-1 "$@" && of trainer-1 "r['program'] == $want"
+}
+test_expect 'any command: scripts, modules, programs, torchtitan' '
+    program "[\"a.py\", \"b c\"]" a.py "b c" && program "[\"a.py\"]" python3 a.py &&
+    program "[\"-m\", \"m\", \"x\"]" python -m m x && program "[\"-m\", \"m\"]" -m m &&
+    program "[\"--no-python\", \"python3\", \"-u\", \"a.py\"]" python3 -u a.py &&
+    program "[\"--no-python\", \"./a.out\", \"-x\"]" ./a.out -x && program "[\"a.py\"]" torchrun a.py &&
+    program "[\"-m\", \"torchtitan.train\", \"--job.config_file\", \"t.toml\"]" torchtitan --job.config_file t.toml'
+test_expect 'a torchtitan of the image is taken as it is' '
+    printf "#!/bin/sh\n" >bin/torchtitan && chmod +x bin/torchtitan &&
+    program "[\"--no-python\", \"torchtitan\", \"x\"]" torchtitan x; rc=$?; rm bin/torchtitan; exit $rc'
+test_expect 'exec: the program itself, with what it needs to find the others' '
+    SET="STOKER_LAUNCH=exec STOKER_NODES=2" launch allreduce-1 sh -c "echo \$NODE_RANK \$NNODES \$MASTER_ADDR \$MASTER_PORT" &&
+    grep -qx "1 2 allreduce-0.trainer-headless.rdma.svc 29500" allreduce-1.out &&
+    SET="STOKER_LAUNCH=exec" launch x-1 sh -c "echo \$NNODES" && grep -qx 3 x-1.out'
+test_expect 'alone: no name is needed' '
+    SET="STOKER_NODES=1 STOKER_SERVICE=" launch sweep-x7k2p x.py &&
+    of sweep-x7k2p "o[\"nnodes\"] == \"1\" and o[\"rdzv-endpoint\"] == \"127.0.0.1:29500\""'
+test_expect 'a failed program: its status is the pod'"'"'s, and the StatefulSet starts it again' '
+    { HOLD=1 SET=STATUS=3 launch trainer-1 x.py; test $? = 3; } && { SET=STATUS=4 launch trainer-1 x.py; test $? = 4; }'
+# upto SECONDS CONDITION
+upto() {
+    i=$(($1 * 10))
+    until eval "$2"; do
+        [ $i -gt 0 ] || return 1
+        i=$((i - 1))
+        /bin/sleep 0.1
+    done
+}
+test_expect 'done work is not begun again: the pod waits to be scaled down, and then goes at once' '
+    rm -f slept; (. ./env.sh; PATH="$TMP/bin:$PATH" HOSTNAME=trainer-1 exec timeout --foreground -k 1 40 sh out/openshift/launcher.sh x.py >o 2>e) & p=$!
+    upto 20 "grep -q 3600 slept 2>/dev/null" && kill -0 $p && grep -q "waiting to be scaled down" e &&
+    kill -TERM $p && wait $p'
+test_expect 'SIGTERM reaches the program, and its status is kept' '
+    rm -f rec/*; (. ./env.sh; export LINGER=1; PATH="$TMP/bin:$PATH" HOSTNAME=trainer-1 exec timeout --foreground -k 1 40 sh out/openshift/launcher.sh x.py >o 2>e) & p=$!
+    upto 20 "test -e rec/trainer-1.json" && kill -TERM $p; wait $p
+    test $? = 7 && grep -qx "told to end" o && ! grep -q "scaled down" e'
+
+# ---- twelve mistakes
+test_expect '1: the GID index is neither guessed nor pinned; IPv6 rails get what they need' '
+    holds asks_no_text && launch trainer-1 x.py && of trainer-1 "\"NCCL_IB_GID_INDEX\" not in e" &&
+    SET="MACHINE=roce-ipv6" launch trainer-1 x.py && of trainer-1 "e[\"NCCL_IB_ADDR_FAMILY\"] == \"AF_INET6\" and \"NCCL_IB_GID_INDEX\" not in e"'
+test_expect '2: a device is a device, never a headline of ibv_devinfo' '
+    SET="MACHINE=dgx-h100 STOKER_GPUS=8" launch trainer-1 x.py &&
+    of trainer-1 "all(p.startswith(\"mlx5_\") and p.endswith(\":1\") for p in e[\"NCCL_IB_HCA\"].lstrip(\"=\").split(\",\"))"'
+test_expect '3: no "1 HCA found:" in the list' '
+    SET="MACHINE=ib-roce-mixed" launch trainer-1 x.py &&
+    of trainer-1 "\"found\" not in json.dumps(e) and \" \" not in e[\"NCCL_IB_HCA\"]"'
+test_expect '4: only ports that are active and of the fabric, matched exactly' '
+    SET="MACHINE=ib-roce-mixed" launch trainer-1 x.py &&
+    of trainer-1 "e[\"NCCL_IB_HCA\"] == \"=mlx5_0:1,mlx5_2:1,mlx5_10:1,mlx5_11:1\""'
+test_expect '5: no NVLink is claimed where PCIe joins the GPUs' '
+    SET="MACHINE=a100-pcie STOKER_GPUS=0" launch trainer-1 x.py && of trainer-1 "e.get(\"NCCL_P2P_LEVEL\") is None"'
+test_expect '6: GPUDirect is not forced by a number' '
+    for m in openshift-roce ib-roce-mixed roce-ipv6; do
+        SET="MACHINE=$m" launch trainer-1 x.py && of trainer-1 "not e.get(\"NCCL_NET_GDR_LEVEL\", \"\").isdigit()" || exit 1; done'
+test_expect '7: the rails are not taken for the way to the other nodes' '
+    launch trainer-1 x.py && of trainer-1 "\"net\" not in e.get(\"NCCL_SOCKET_IFNAME\", \"=eth0\")"'
+test_expect '8: detected where the devices are; without GPUs it ends instead of going on with none' '
+    holds main_container && rm -f rec/* && ! SET="MACHINE=openshift-init" launch trainer-1 x.py &&
+    grep -q "4 GPUs should be here, none can be seen" trainer-1.err && test ! -e rec/trainer-1.json'
+test_expect '9: no manifest sets what is detected; what the spec sets wins' '
+    holds hides_nothing &&
+    sed "s/^  env: {}/  env: {NCCL_IB_GID_INDEX: \"5\", OMP_NUM_THREADS: \"2\"}/" stoker.yaml >set.yaml && ! cmp -s set.yaml stoker.yaml &&
+    stoker render openshift -f set.yaml -o set && grep -A1 "name: NCCL_IB_GID_INDEX" set/openshift/components/trainer.yaml | grep -q "value: \"5\"" &&
+    SET="NCCL_IB_GID_INDEX=5 OMP_NUM_THREADS=2 NCCL_CROSS_NIC=1" launch trainer-1 x.py &&
+    of trainer-1 "e[\"NCCL_IB_GID_INDEX\"] == \"5\" and e[\"OMP_NUM_THREADS\"] == \"2\" and e[\"NCCL_CROSS_NIC\"] == \"1\""'
+test_expect '10: no algorithm, family or device is pinned anywhere' 'holds pins_nothing'
+test_expect '11: threads by the quota: 64 of 128 CPUs for 4 ranks' '
+    launch trainer-1 x.py && of trainer-1 "e[\"OMP_NUM_THREADS\"] == \"16\""'
+test_expect '12: names before readiness, no privilege, restarts, and no world size by hand' '
+    holds service && holds unprivileged && holds by_replicas'
+test_expect 'too little locked memory is said, with the remedy' '
+    SET="MACHINE=openshift-memlock" launch trainer-1 x.py && grep -q "FAIL.*locked memory" trainer-1.err && grep -q "a check failed" trainer-1.err'
+
+# ---- the image
+# base SED TAG: the changed spec begins its image from there
+base() {
+    sed "$1" stoker.yaml >sw.yaml && rm -rf sw && stoker render openshift -f sw.yaml -o sw &&
+        grep -qx "ARG BASE=docker.io/pytorch/pytorch:$2-runtime" sw/openshift/Containerfile
+}
+test_expect 'the base image has the CUDA, PyTorch and NCCL that the spec asks for' '
+    base "" 2.5.1-cuda12.1-cudnn9 && base "s/cuda: .*/cuda: \"12.8\"/" 2.7.1-cuda12.8-cudnn9 &&
+    base "s/nccl: .*/nccl: \"2.20.5\"/" 2.5.1-cuda12.1-cudnn9 && base "s/nccl: .*/torch: \"2.6\"/" 2.6.0-cuda12.6-cudnn9 &&
+    base "s/cuda: .*/cuda: \"11.8\"/; /nccl: .2/d" 2.4.1-cuda11.8-cudnn9 && base "s/cuda: .*/cuda: \"13.0\"/" 2.7.1-cuda12.8-cudnn9 &&
+    grep -q "None of the images known" sw/openshift/Containerfile'
+test_expect 'without a build there is no image to make' '
+    sed "/^    build:/,/containerfile:/d" stoker.yaml >nb.yaml && stoker render openshift -f nb.yaml -o nb &&
+    test ! -e nb/openshift/Containerfile && test ! -e nb/openshift/build.yaml && ! grep -q build nb/openshift/kustomization.yaml'
+
+# ---- what cannot be written
+# refused SED WORDS: the changed spec is refused at a line and column, and nothing is written
+refused() {
+    sed "$1" stoker.yaml >bad.yaml && ! cmp -s bad.yaml stoker.yaml && rm -rf bad &&
+        ! stoker render openshift -f bad.yaml -o bad 2>err && cat err && grep -q "$2" err &&
+        grep -Eq "bad.yaml:[1-9][0-9]*:[0-9]+:" err && test ! -e bad
+}
+test_expect 'refused: an old release' 'refused "s/version: \"4.14\"/version: \"4.10\"/" "older than 4.14"'
+test_expect 'refused: no release' 'refused "s/version: \"4.14\"/version: \"four\"/" "no OpenShift release"'
+test_expect 'refused: more rails than interfaces named' 'refused "s/eno7np0, eno8np0/eno7np0/" "3 interfaces are named"'
+test_expect 'refused: replicas of several machines' 'refused "s/^    nodes_per_replica: 2/&\n    replicas: 2/" "counts pods"'
+test_expect 'refused: nothing to launch' 'refused "/command: .torchtitan/d" "no command for the launcher"'
+test_expect 'refused: no image' 'refused "0,/^    image: .*/{//d}" "has no image"'
+test_expect 'refused: one service for two' 'refused "s/service: trainer-headless/service: allreduce-headless/" "is the service of .trainer. already"'
+test_expect 'hostile words arrive as they are' '
+    sed "s|command: .torchtitan.*|command: [run, \"a b\", \"\$(HOME)\", \"q\\\\\"uo'"'"'te\", \"#x: y\", \"é\"]|" stoker.yaml >odd.yaml &&
+    stoker render openshift -f odd.yaml -o odd && "$python" -c "
+import yaml
+for d in yaml.safe_load_all(open(\"odd/openshift/components/trainer.yaml\")):
+    if d[\"kind\"] == \"StatefulSet\":
+        a = d[\"spec\"][\"template\"][\"spec\"][\"containers\"][0][\"args\"]
+assert a == [\"run\", \"a b\", \"\$\$(HOME)\", \"q\\\"uo\x27te\", \"#x: y\", \"\u00e9\"], a"'
+test_done

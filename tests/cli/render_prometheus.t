@@ -1,0 +1,196 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `stoker render prometheus`: promtool and amtool take the files of every example, the unit tests
+# of all alerts hold and find what is changed, and what Prometheus cannot hold is refused.
+. "$(dirname "$0")/lib.sh"
+for p in promtool amtool python3; do
+    command -v $p >/dev/null || {
+        test_skip 'promtool and amtool take what is rendered' "$p is not here: tools/setup prometheus"
+        test_done
+    }
+done
+
+# rendered FILE: into out/
+rendered() { rm -rf out && stoker render prometheus -f "$1" -o out >said 2>&1 || { cat said; return 1; }; }
+tests() { (cd "$1/prometheus/tests" && promtool test rules ./*.yml); }
+
+# silent FILE: without the default rules, whose tests are the same for every spec
+silent() {
+    cat "$1"
+    cat <<EOF
+default_alerts:
+$(awk -F, 'NR > 1 { print "  " $1 ": {off: true}" }' "$TOP/data/alerts.csv")
+EOF
+}
+
+for name in ai-platform-h200 driving-h200 kb-a100 llm-cluster rdma-openshift; do
+    stoker spec example $name >$name.yaml
+    test_expect "example $name: promtool and amtool take every file" '
+        rendered $name.yaml && promtool check config out/prometheus/prometheus.yml &&
+        amtool check-config out/prometheus/alertmanager.yml
+    '
+    test_expect "example $name: the tests of its own alerts hold" '
+        silent $name.yaml >own.yaml && rendered own.yaml && tests out
+    '
+done
+
+cat >site.yaml <<'EOF'
+schema: stoker.spec/1
+site: {name: site}
+nodes:
+  - {name: a, count: 40, gpus_per_node: 8, gpu: {model: H200}, price: $36/h, rack: r1}
+  - {name: b, count: 2, gpus_per_node: 4, gpu: {model: A100}}
+prices: {gpu_hour: $4/h}
+agent: {token_file: /etc/stoker/token, listen: 0.0.0.0}
+serve: {token_file: /etc/stoker/serve, listen: 0.0.0.0, tls_cert: /etc/c.pem, tls_key: /etc/k.pem}
+models: {m: {source: /srv/m, kind: embedding}}
+components:
+  train: {kind: batch, nodes: b, gpus: 4, command: [./train]}
+alerts:
+  dear: {metric: cost_per_day, warn: $5000, critical: $9000, for: 10m, clear: $4000}
+  rise: {metric: cost_per_task_rise, warn: 15%, for: 1h}
+  silent: {metric: custom, series: gpu.temp, how: absent, for: 5m}
+  mean: {metric: custom, series: vllm_queue, how: mean, window: 5m, warn: 100, clear: 80}
+  rate: {metric: custom, series: vllm_done_total, how: rate, window: 5m, warn: 100, when: below}
+  more: {metric: custom, series: vllm_errors_total, how: increase, window: 30m, warn: 100, keep: 1h}
+  cpu: {metric: cpu_utilization, critical: 99%, nodes: [a]}
+  slowed: {metric: gpu_throttle_time, warn: 10%, critical: 20%, clear: 5%}
+  hot: {metric: gpu_temperature, warn: 80C, critical: 85C, clear: 75C, for: 2m, keep: 3m, components: [train], runbook: "https://wiki/{hot}"}
+  disk: {metric: disk_used, warn: 85%}
+  pool: {metric: pool_used, warn: 90%, for: 5m}
+  waits: {metric: queue_age, warn: 100ms}
+  fails: {metric: error_rate, warn: 1%}
+notify: {webhook: "https://chat.example.org/a?b=c%20d", command: [/bin/page]}
+targets:
+  prometheus: {url: "http://p:9090", retention: 36h, alertmanagers: ["am1:9093", "[::1]:9093"]}
+EOF
+silent site.yaml >own.yaml
+
+test_expect 'the tests of every default rule hold' '
+    echo "schema: stoker.spec/1" >defaults.yaml && rendered defaults.yaml && tests out
+'
+test_expect 'those of alerts of every kind too' 'rendered own.yaml && tests out'
+# every WHEN: a spec with an alert on each word, with where it ends
+every() {
+    python3 - "$1" <<'EOF'
+import sys
+units = {"gpu_memory_unused": "GB", "gpu_temperature": "C", "gpu_power": "W", "nvlink_rate": "Gb/s", "pcie_rate": "Gb/s", "samples_per_second": "/s",
+         "requests_per_second": "/s", "queue_age": "ms", "latency_p50": "ms", "latency_p99": "ms", "cost_per_day": "$"}
+counts = "gpu_ecc_double_bit gpu_remapped_rows gpu_xid nvlink_errors pcie_replays rdma_link_down rdma_link_flaps queue_length".split()
+percents = ("gpu_utilization gpu_memory gpu_tensor_activity gpu_throttle_time cpu_utilization disk_used swap_used error_rate cost_per_task_rise "
+            "pool_used").split()
+units.update({c: "" for c in counts}, **{p: "%" for p in percents})
+print("schema: stoker.spec/1\nnodes: [{name: a, gpus_per_node: 8, gpu: {model: H200}, price: $36/h}]\n"
+      "models: {m: {source: /srv/m, kind: embedding}}\nalerts:")
+for word, unit in units.items():
+    levels = (40, 30) if sys.argv[1] == "above" else (60, 70)
+    warn, clear = (f'"${v}00"' if unit == "$" else f"{v}{unit}" for v in levels)
+    print(f"  {word}: {{metric: {word}, when: {sys.argv[1]}, warn: {warn}, clear: {clear}, for: 90s, keep: 2m}}")
+EOF
+}
+for when in above below; do
+    every $when | silent - >every.yaml
+    test_expect "those of every word that a spec has, $when" '
+        test "$(grep -c "metric: " every.yaml)" = 29 && rendered every.yaml && tests out &&
+        test "$(grep -c "severity: warning" out/prometheus/rules/alerts.yml)" -ge 31
+    '
+done
+test_expect 'every alert has a test' '
+    rendered site.yaml && python3 - <<EOF
+import re, pathlib
+rules = re.findall(r"alert: \"?([\w.-]+)", pathlib.Path("out/prometheus/rules/alerts.yml").read_text())
+tests = "".join(p.read_text() for p in pathlib.Path("out/prometheus/tests").glob("*.yml"))
+missing = {r for r in rules if not re.search(f"name: \"{re.escape(r)} ", tests)}
+assert len(set(rules)) > 80 and not missing, missing
+EOF
+'
+test_expect 'and none of the rules is left out' '! grep "# left out" out/prometheus/rules/alerts.yml'
+
+# changed SED: the tests of the alerts of the spec no longer hold
+cat >small.yaml <<'EOF'
+schema: stoker.spec/1
+alerts:
+  hot: {metric: gpu_temperature, warn: 80C, critical: 85C, clear: 75C, for: 2m, keep: 3m}
+  mean: {metric: custom, series: vllm_queue, how: mean, window: 5m, warn: 100, clear: 80}
+  idle: {metric: gpu_memory_unused, warn: 20GB, for: 1m}
+EOF
+silent small.yaml >small_own.yaml && rendered small_own.yaml && cp -r out whole
+changed() {
+    rm -rf bad && cp -r whole bad && sed -i "$1" bad/prometheus/rules/alerts.yml &&
+        ! cmp -s bad/prometheus/rules/alerts.yml whole/prometheus/rules/alerts.yml &&
+        promtool check rules bad/prometheus/rules/alerts.yml && ! tests bad
+}
+test_expect 'the tests of the rules hold before they are changed' 'tests whole'
+test_expect 'a threshold that is off by a hundredth is found' 'changed "s/GPU_TEMP > 85/GPU_TEMP > 86/"'
+test_expect 'another time is found' 'changed "s/for: \"2m\"/for: \"4m\"/"'
+test_expect 'an end that comes too soon is found' 'changed "s/keep_firing_for: \"3m\"/keep_firing_for: \"1m\"/"'
+test_expect 'an end that does not come is found' 'changed "s/ > 75 and on/ > 60 and on/"'
+test_expect 'a misspelt metric is found' 'changed "s/vllm_queue/vllm_qeueu/"'
+test_expect 'a state that is not looked at is found' 'changed "s/ and on ([^)]*) DCGM_FI_DEV_GPU_UTIL < 5//"'
+
+test_expect 'whom it is for, tokens, TLS, lists of machines and flags' '
+    rendered own.yaml && promtool check config --syntax-only out/prometheus/prometheus.yml && cd out/prometheus &&
+    test "$(grep -c "a[0-9]*:9400" targets/stoker-agent-a.yml)" = 40 && grep -q "rack: r1" targets/stoker-agent-a.yml &&
+    grep -q "targets/stoker-agent-a.yml" prometheus.yml && grep -q "\"b1:9400\"" prometheus.yml &&
+    grep -q "credentials_file: /etc/stoker/token  # own.yaml:7" prometheus.yml &&
+    grep -q "credentials_file: /etc/stoker/serve" prometheus.yml && grep -q "scheme: https" prometheus.yml &&
+    grep -q "\"am1:9093\"" prometheus.yml && grep -q "honor_labels: true" prometheus.yml &&
+    grep -q "retention.time=36h" prometheus.default && grep -q "external-url=http://p:9090" prometheus.default &&
+    grep -q "notify.command (own.yaml:[0-9]*) is run by the agents" alertmanager.yml
+'
+test_expect 'alerts reach who they are for, by severity' '
+    rendered own.yaml &&
+    test "$(amtool config routes test --config.file=out/prometheus/alertmanager.yml severity=critical)" = critical &&
+    test "$(amtool config routes test --config.file=out/prometheus/alertmanager.yml severity=info)" = info &&
+    test "$(amtool config routes test --config.file=out/prometheus/alertmanager.yml a=b)" = default
+'
+test_expect 'names since DCGM 4.6 when the agents export those' '
+    printf "schema: stoker.spec/1\nagent: {dcgm_names: new}\n" >new.yaml && rendered new.yaml &&
+    promtool check rules out/prometheus/rules/*.yml && grep -q "DCGM_FI_DEV_GPU_TEMP_CELSIUS > 85" out/prometheus/rules/alerts.yml &&
+    ! grep -q "DCGM_FI_DEV_GPU_TEMP " out/prometheus/rules/alerts.yml out/prometheus/rules/recording.yml
+'
+
+test_expect 'whatever a text holds, it stays text' '
+    cat >odd.yaml <<"EOF"
+schema: stoker.spec/1
+alerts:
+  odd: {metric: gpu_temperature, warn: 80C, summary: "{{ .Evil }} {value} \"q\" {gpu} # {{", runbook: "https://w/{{x}}"}
+EOF
+    rendered odd.yaml && promtool check config out/prometheus/prometheus.yml && silent odd.yaml >odd_own.yaml &&
+    rendered odd_own.yaml && cat >out/prometheus/tests/odd.yml <<"EOF"
+rule_files: [../rules/alerts.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series: [{series: "DCGM_FI_DEV_GPU_TEMP{gpu=\"3\"}", values: "90x5"}]
+    alert_rule_test:
+      - eval_time: 3m
+        alertname: odd
+        exp_alerts:
+          - exp_labels: {severity: warning, gpu: "3"}
+            exp_annotations: {summary: "{{ .Evil }} 90 °C \"q\" 3 # {{", description: set by the spec, runbook_url: "https://w/{{x}}"}
+EOF
+    tests out
+'
+test_expect '10,000 machines are rendered in a few seconds even of a slow build' '
+    printf "schema: stoker.spec/1\nnodes: [{name: n, count: 10000, gpus_per_node: 8, gpu: {model: H200}}]\n" >many.yaml &&
+    a=$(date +%s%N) && rendered many.yaml && b=$(date +%s%N) && test $(((b - a) / 1000000)) -lt 5000 &&
+    test "$(grep -c ":9400" out/prometheus/targets/stoker-agent-n.yml)" = 10000 && promtool check config out/prometheus/prometheus.yml
+'
+
+# refused SPEC WORDS: with the line, and nothing is written
+refused() {
+    printf 'schema: stoker.spec/1\n%s\n' "$1" >bad.yaml
+    rm -rf out
+    ! stoker render prometheus -f bad.yaml -o out 2>said && grep -q "^bad.yaml:2:[0-9]*: $2" said && test ! -e out || { cat said; return 1; }
+}
+test_expect 'an address that Alertmanager does not take' 'refused "notify: {webhook: \"ftp://x\"}" "'"'"'ftp://x'"'"' is no address that Alertmanager"'
+test_expect 'one that Prometheus does not take' 'refused "notify: {alertmanager: \"am:9093\"}" "'"'"'am:9093'"'"' is no address that Prometheus"'
+test_expect 'an Alertmanager that is no host and port' 'refused "targets: {prometheus: {alertmanagers: [\"http://am\"]}}" "'"'"'http://am'"'"' is not the host"'
+test_expect 'scrapes that are too far apart' 'refused "targets: {prometheus: {scrape_interval: 10m}}" "Prometheus forgets a value"'
+test_expect 'a window holds four scrapes at least' '
+    printf "schema: stoker.spec/1\ntargets: {prometheus: {scrape_interval: 1m}}\n" >rare.yaml && rendered rare.yaml &&
+    grep -qF "rate(node_infiniband_symbol_error_total[4m])" out/prometheus/rules/alerts.yml
+'
+test_expect 'a web address with a bad escape' 'refused "targets: {prometheus: {url: \"http://p/%%zz\"}}" ".*is no address of a web server"'
+test_done

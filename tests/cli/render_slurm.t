@@ -1,0 +1,448 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `stoker render slurm`: the files of the examples hold what the spec says, slurmd reads them,
+# shellcheck has nothing to say about the scripts, what Slurm cannot hold is refused at line and
+# column, and the batch scripts do their part with stand-ins for srun and scontrol.
+. "$(dirname "$0")/lib.sh"
+
+PATH=$PATH:/usr/sbin:/sbin
+for e in ai-platform-h200 driving-h200 kb-a100 llm-cluster rdma-openshift; do
+    stoker spec example "$e" >"$e.yaml" && stoker render slurm -f "$e.yaml" -o "$e" >/dev/null
+done
+L=llm-cluster/slurm
+
+# at LINE COLUMN FILE: the refusal in ./err stands there
+at() { grep -q "^$3:$1:$2: " err || { cat err; return 1; }; }
+# refused NAME WORDS…: render fails, says so, and writes nothing
+refused() {
+    file=$1
+    shift
+    rm -rf nothing
+    stoker render slurm -f "$file" -o nothing >out 2>err && return 1
+    test ! -e nothing && grep -q -- "$*" err || { cat err; return 1; }
+}
+# spec of one node group; what follows is appended
+site() {
+    cat >site.yaml <<END
+schema: stoker.spec/1
+nodes:
+  - {name: gpu, count: 4, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB}
+$1
+END
+}
+one() { site "$1" && rm -rf one && stoker render slurm -f site.yaml -o one >/dev/null; }
+# edit SED: the example with a change
+edit() { sed "$1" llm-cluster.yaml >edited.yaml && ! cmp -s llm-cluster.yaml edited.yaml; }
+line() { grep -n -m1 -- "$1" "$2" | cut -d: -f1; }
+
+test_expect 'every example has the files of a cluster' '
+    for e in ai-platform-h200 driving-h200 kb-a100 llm-cluster rdma-openshift; do
+        for f in slurm.conf gres.conf cgroup.conf slurmdbd.conf prolog.sh epilog.sh healthcheck.sh \
+            accounts.sh commands.md; do
+            test -s "$e/slurm/$f" || { echo "$e/slurm/$f"; exit 1; }
+        done
+    done
+'
+test_expect 'the same spec gives the same bytes' '
+    stoker render slurm -f llm-cluster.yaml -o again && diff -r llm-cluster again
+'
+test_expect 'slurm.conf: machines, GPUs, partitions, each with its line of the spec' '
+    n=$(line "name: gpu$" llm-cluster.yaml) &&
+    grep -q "^# gpu: 64 machines, llm-cluster.yaml:$n;" $L/slurm.conf &&
+    grep -qx "NodeName=gpu\[1-64\] Sockets=2 CoresPerSocket=56 ThreadsPerCore=2 RealMemory=1831055 Gres=gpu:h100:8 Feature=gpu,owned,h100 Weight=6 State=UNKNOWN" $L/slurm.conf &&
+    grep -q "^NodeName=spot\[1-8\] .* Gres=gpu:h100:8 Feature=spot,h100 .* State=CLOUD$" $L/slurm.conf &&
+    grep -qx "PartitionName=train Nodes=gpu\[1-64\] Default=YES MaxTime=7-00:00:00 PriorityTier=10 PriorityJobFactor=10 DefCpuPerGPU=28 DefMemPerGPU=228881 State=UP" $L/slurm.conf &&
+    grep -q "^PartitionName=debug .* Default=NO MaxTime=0-04:00:00 PriorityTier=20 " $L/slurm.conf &&
+    ! grep -q "^NodeName=login\|^NodeName=ctl" $L/slurm.conf
+'
+test_expect 'slurm.conf: scheduling, priority, preemption, accounting' '
+    n=$(line "backfill:" llm-cluster.yaml) &&
+    grep -q "bf_interval llm-cluster.yaml:$n" $L/slurm.conf &&
+    grep -q "^SchedulerParameters=.*bf_interval=30,bf_window=10080,bf_resolution=300,bf_max_job_test=1000" $L/slurm.conf &&
+    n=$(line "fair_share: 10000" llm-cluster.yaml) &&
+    grep -q "^PriorityWeightFairshare=10000 *# llm-cluster.yaml:$n$" $L/slurm.conf &&
+    grep -q "^PriorityMaxAge=7-00:00:00 *# default$" $L/slurm.conf &&
+    grep -q "^SelectType=select/cons_tres" $L/slurm.conf &&
+    grep -q "^SelectTypeParameters=CR_Core_Memory" $L/slurm.conf &&
+    grep -q "^PreemptType=preempt/qos" $L/slurm.conf && grep -q "^PreemptMode=REQUEUE " $L/slurm.conf &&
+    grep -q "^AccountingStorageTRES=gres/gpu,gres/gpu:h100 " $L/slurm.conf &&
+    grep -q "^AccountingStorageEnforce=associations,limits,qos " $L/slurm.conf &&
+    grep -q "^HealthCheckInterval=300 " $L/slurm.conf
+'
+test_expect 'power saving: only rented machines sleep' '
+    grep -q "^SuspendExcNodes=gpu\[1-64\] " $L/slurm.conf && grep -q "^ResumeTimeout=900 " $L/slurm.conf &&
+    grep -q "^program=/opt/site/bin/spot-start # llm-cluster.yaml" $L/resume.sh &&
+    grep -q "^program=/opt/site/bin/spot-stop # llm-cluster.yaml" $L/suspend.sh &&
+    test ! -e kb-a100/slurm/resume.sh && ! grep -q "^Suspend" kb-a100/slurm/slurm.conf
+'
+test_expect 'gres.conf: devices by socket; topology.conf: the switches, and who is on none' '
+    grep -qx "NodeName=gpu\[1-64\] Name=gpu Type=h100 File=/dev/nvidia\[0-3\] Cores=0-55" $L/gres.conf &&
+    grep -qx "NodeName=gpu\[1-64\] Name=gpu Type=h100 File=/dev/nvidia\[4-7\] Cores=56-111" $L/gres.conf &&
+    grep -qx "NodeName=a1001 Name=gpu Type=a100 File=/dev/nvidia0 Cores=0-31" kb-a100/slurm/gres.conf &&
+    grep -q "^SwitchName=leaf1 Nodes=gpu\[1-32\] " $L/topology.conf &&
+    grep -q "^SwitchName=spine Switches=leaf1,leaf2 " $L/topology.conf &&
+    grep -q "^SwitchName=unlisted-spot Nodes=spot\[1-8\] " $L/topology.conf &&
+    test ! -e kb-a100/slurm/topology.conf
+'
+test_expect 'gres.conf: with an inventory, cores by NUMA node for machines that are like it' '
+    stoker detect --root "$BUILD/machines/dgx-h100.tar" --json >dgx.json &&
+    stoker render slurm -f llm-cluster.yaml --inventory dgx.json -o numa >/dev/null &&
+    grep -A2 "^# cores by NUMA node, from the inventory" numa/slurm/gres.conf >found &&
+    grep -qx "NodeName=gpu\[1-64\] Name=gpu Type=h100 File=/dev/nvidia\[4-7\] Cores=56-111" found &&
+    test "$(grep -c "no inventory of such a machine" numa/slurm/gres.conf)" = 1
+'
+test_expect 'modes: scripts can be run, slurmdbd.conf is for its owner alone' '
+    test "$(stat -c %a $L/slurmdbd.conf)" = 600 && test "$(stat -c %a $L/slurm.conf)" = 644 &&
+    for f in $L/*.sh $L/sbatch/*.sbatch $L/sbatch/*.sh; do test "$(stat -c %a "$f")" = 755 || exit 1; done
+'
+test_expect 'racks stand for switches where no fabric has any' '
+    cat >racks.yaml <<END &&
+schema: stoker.spec/1
+nodes:
+  - {name: a, count: 2, rack: r1, gpus_per_node: 1, gpu: {model: L40S}, cpu_cores: 8, memory: 64GB}
+  - {name: b, count: 2, rack: r2, gpus_per_node: 1, gpu: {model: L40S}, cpu_cores: 8, memory: 64GB}
+  - {name: c, hosts: c7, gpus_per_node: 1, gpu: {model: L40S}, cpu_cores: 8, memory: 64GB}
+END
+    stoker render slurm -f racks.yaml -o racks &&
+    grep -q "^SwitchName=r1 Nodes=a\[1-2\] " racks/slurm/topology.conf &&
+    grep -q "^SwitchName=all-racks Switches=r1,r2$" racks/slurm/topology.conf &&
+    grep -q "^SwitchName=unlisted-c Nodes=c7 " racks/slurm/topology.conf &&
+    grep -q "^PartitionName=main Nodes=a\[1-2\],b\[1-2\],c7 Default=YES MaxTime=UNLIMITED" racks/slurm/slurm.conf
+'
+test_expect 'no password is anywhere; slurmdbd.conf says where it goes' '
+    ! grep -q "^StoragePass" $L/slurmdbd.conf && grep -q "^#Include /etc/slurm/slurmdbd.secret$" $L/slurmdbd.conf &&
+    grep -q "^StorageLoc=slurm_acct_db " $L/slurmdbd.conf
+'
+test_expect 'accounts.sh: limits that are unset are lifted, grace goes to those who must leave' '
+    grep -q "^run modify qos where name=normal set Priority=500 GraceTime=120 MaxTRESPerUser=gres/gpu=128 MaxJobsPerUser=-1 MaxWall=-1$" $L/accounts.sh &&
+    grep -q "^run modify qos where name=low set Priority=100 GraceTime=300 " $L/accounts.sh &&
+    grep -q "^preempts high low || run modify qos where name=high set Preempt=low " $L/accounts.sh &&
+    grep -q "^run modify account where name=research cluster=\"\$cluster\" set Fairshare=40 GrpTRES=gres/gpu=256 " $L/accounts.sh &&
+    grep -q "^run add user carol account=research " $L/accounts.sh
+'
+test_expect 'sbatch: two machines of eight GPUs' '
+    f=$L/sbatch/train-13b.sbatch &&
+    for o in partition=train qos=normal account=research time=2-00:00:00 nodes=2 ntasks-per-node=1 \
+        gres=gpu:h100:8 cpus-per-task=224 exclusive requeue open-mode=append signal=B:USR1@120; do
+        grep -q "^#SBATCH --$o *#" $f || { echo "$o"; exit 1; }
+    done
+'
+test_expect 'commands.md has the names of the site' '
+    grep -q "sbatch sbatch/train-7b.sbatch" $L/commands.md && grep -q "nodename=gpu1 state=drain" $L/commands.md &&
+    grep -q "sshare -A foundation" $L/commands.md
+'
+
+# --- the programs that read them ---
+if command -v slurmd >/dev/null; then
+    # slurmd looks for the devices, and at its own cores unless told otherwise
+    lint() {
+        dir=$1 node=$2 && mkdir -p "$dir.lint" dev &&
+        for i in 0 1 2 3 4 5 6 7; do : >dev/nvidia$i; done &&
+        cp "$dir"/slurm/*.conf "$dir.lint" &&
+        sed -i "s|=/dev/nvidia|=$TMP/dev/nvidia|" "$dir.lint/gres.conf" &&
+        echo "SlurmdParameters=config_overrides" >>"$dir.lint/slurm.conf" &&
+        timeout 60 slurmd -G -N "$node" -f "$TMP/$dir.lint/slurm.conf" 2>lint.out
+        rc=$?
+        cat lint.out
+        test $rc = 0 && ! grep -i "unrecognized\|parse\|invalid\|fatal\|mismatch" lint.out
+    }
+    for pair in llm-cluster:gpu1 llm-cluster:spot8 ai-platform-h200:h2001 driving-h200:h2001 \
+        kb-a100:a1001 rdma-openshift:worker6; do
+        test_expect "slurmd reads the files of $pair" "lint ${pair%:*} ${pair#*:}"
+    done
+    test_expect 'and would say so if it could not' '
+        cp -r llm-cluster broken && sed -i "s/^SelectType=/SelctType=/" broken/slurm/slurm.conf &&
+        ! lint broken gpu1
+    '
+else
+    test_skip 'slurmd reads the files' 'slurmd is not installed (tools/setup test)'
+fi
+if command -v shellcheck >/dev/null; then
+    test_expect 'shellcheck is content with every script' '
+        find . -name "*.sh" -o -name "*.sbatch" >scripts && test "$(wc -l <scripts)" -gt 30 &&
+        xargs shellcheck -s bash <scripts
+    '
+else
+    test_skip 'shellcheck is content with every script' 'shellcheck is not installed (tools/setup test)'
+fi
+
+# --- releases ---
+version() { edit "s/version: \"22.05\"/version: \"$1\"/" && stoker render slurm -f edited.yaml -o "v$1" >/dev/null; }
+test_expect 'releases differ as their table says' '
+    for v in 22.05.8 23.02 23.11 24.05 24.11 25.05 25.11; do version $v || exit 1; done &&
+    grep -q "^CgroupAutomount=yes" $L/cgroup.conf && grep -q "^CgroupAutomount=yes" v23.02/slurm/cgroup.conf &&
+    ! grep -q "^CgroupAutomount" v23.11/slurm/cgroup.conf &&
+    grep -q "^SlurmctldParameters=idle_on_node_suspend,cloud_reg_addrs,preempt_send_user_signal$" $L/slurm.conf &&
+    grep -q "^PrivateData=cloud" $L/slurm.conf && ! grep -q "^PrivateData" v23.02/slurm/slurm.conf &&
+    grep -q "^PreemptParameters=send_user_signal" v23.02/slurm/slurm.conf &&
+    grep -q "^SlurmctldParameters=idle_on_node_suspend$" v23.11/slurm/slurm.conf &&
+    ! grep -q "^MaxBatchRequeue" $L/slurm.conf && grep -q "^MaxBatchRequeue=" v25.05/slurm/slurm.conf &&
+    grep -q "^AuthInfo=cred_expire=60" v25.05/slurm/slurm.conf && ! grep -q "^AuthInfo" v25.11/slurm/slurm.conf &&
+    grep -q "requeue_delay=30" v25.11/slurm/slurm.conf &&
+    grep -q "srun.*--cpus-per-task" $L/sbatch/train-7b.sbatch &&
+    ! grep -q "srun.*--cpus-per-task" v24.05/slurm/sbatch/train-7b.sbatch
+'
+test_expect 'a release that is not known is refused at its line' '
+    edit "s/version: \"22.05\"/version: \"20.11\"/" && refused edited.yaml "20.11" &&
+    at "$(line "version: \"20.11\"" edited.yaml)" 14 edited.yaml && grep -q "22.05, 23.02" err
+'
+
+# --- refusals ---
+test_expect 'user names that sacctmgr would take apart' '
+    for u in "a,b" "a b" "a=b" "\"x\\\\ny\"" "Änne" "\"\""; do
+        sed "s/users: \[carol, dan\]/users: [carol, $u]/" llm-cluster.yaml >edited.yaml
+        case $u in *,*) sed "s/users: \[carol, dan\]/users: [carol, \"$u\"]/" llm-cluster.yaml >edited.yaml ;; esac
+        refused edited.yaml "cannot hold the user" || { echo "$u"; exit 1; }
+        grep -q "^edited.yaml:$(line "users: \[carol" edited.yaml):" err || { cat err; exit 1; }
+    done
+'
+test_expect 'controllers and paths that slurm.conf cannot hold' '
+    edit "s/controller: ctl1/controller: \"ctl1#\"/" && refused edited.yaml "cannot hold the controller" &&
+    at "$(line "controller:" edited.yaml)" 17 edited.yaml &&
+    edit "s|cluster: llm|cluster: llm\n    log_dir: /var/log/my slurm|" && refused edited.yaml "cannot hold the path" &&
+    at "$(line "log_dir:" edited.yaml)" 14 edited.yaml
+'
+test_expect 'hosts that Slurm has another use for' '
+    edit "s/hosts: spot\[1-8\]/hosts: spot[1-7],default/" && refused edited.yaml "not a host name" &&
+    at "$(line "hosts: spot" edited.yaml)" 12 edited.yaml
+'
+test_expect 'switches with hosts that run no jobs, with both kinds of things below, with hosts of others' '
+    edit "s/hosts: \"gpu\[33-64\]\"/hosts: \"gpu[33-64],login1\"/" && refused edited.yaml "host .login1., which runs no jobs" &&
+    at "$(line "leaf2:" edited.yaml)" 22 edited.yaml &&
+    edit "s/spine: {/spine: {hosts: \"gpu[1-2]\", /" && refused edited.yaml "has both" &&
+    edit "s/hosts: \"gpu\[33-64\]\"/hosts: \"gpu[32-64]\"/" && refused edited.yaml "host .gpu32. is on more than one switch" &&
+    at "$(line "leaf2:" edited.yaml)" 22 edited.yaml
+'
+test_expect 'partitions called default, and partitions of no machines' '
+    edit "s/{name: debug, /{name: default, /; s/partition: debug/partition: default/" &&
+    refused edited.yaml "cannot be called .default." &&
+    at "$(line "name: default" edited.yaml)" 16 edited.yaml &&
+    edit "s/^    count: 8$/    count: 0/; s/^    hosts: spot.*//; /^  finetune-spot:/,/^  sweep:/{/^  sweep:/!d}" &&
+    refused edited.yaml "partition .spot. has no machines"
+'
+test_expect 'machines whose cores or memory nobody knows' '
+    sed "0,/cpu_cores: 112/s///" llm-cluster.yaml >edited.yaml && refused edited.yaml "how many cores" &&
+    edit "s/cpu_cores: 112/cpu_cores: 111/" && refused edited.yaml "do not spread evenly" &&
+    at "$(line "cpu_cores: 111" edited.yaml)" 16 edited.yaml
+'
+test_expect 'components that are no jobs' '
+    sed "/^  sweep:/,/time_limit/s/kind: batch/kind: service/" llm-cluster.yaml >edited.yaml &&
+    refused edited.yaml "training and batch components, and .sweep. is neither"
+'
+test_expect 'jobs that would wait for ever' '
+    edit "s/time_limit: 4h$/time_limit: 5h/" && refused edited.yaml "longer than partition .debug. allows" &&
+    edit "s/max_gpus: 128}/max_gpus: 8}/" && refused edited.yaml "needs 16 GPUs and QOS .normal. gives a user 8" &&
+    edit "s/^    qos: low$/    qos: high/" && refused edited.yaml "account .research. may not use QOS .high." &&
+    edit "s/^    partition: spot$/    partition: debug/" && refused edited.yaml "does not have the machines .spot." &&
+    at "$(awk "/finetune-spot:/{f=1} f && /partition: debug/{print NR; exit}" edited.yaml)" 16 edited.yaml
+'
+
+# --- other shapes of a site ---
+test_expect 'preemption by partition, suspension, gang scheduling' '
+    one "targets:
+  slurm:
+    partitions:
+      - {name: low, nodes: [gpu], preempt: suspend}
+      - {name: high, nodes: [gpu], priority: 9, default: true}
+    gang: true
+    timeslice: 60s" &&
+    grep -q "^PreemptType=preempt/partition_prio" one/slurm/slurm.conf &&
+    grep -q "^PreemptMode=SUSPEND,GANG" one/slurm/slurm.conf && grep -q "^SchedulerTimeSlice=60" one/slurm/slurm.conf &&
+    grep -q "^PartitionName=low .* PreemptMode=SUSPEND OverSubscribe=FORCE:2" one/slurm/slurm.conf &&
+    grep -q "^PartitionName=high .* PreemptMode=OFF " one/slurm/slurm.conf
+'
+test_expect 'without accounting there is no slurmdbd, no QOS and no accounts' '
+    one "targets: {slurm: {accounting: {enabled: false}, backfill: {enabled: false}}}" &&
+    test ! -e one/slurm/slurmdbd.conf && test ! -e one/slurm/accounts.sh &&
+    ! grep -q "^AccountingStorage\|^PriorityWeightQOS" one/slurm/slurm.conf &&
+    grep -q "^SchedulerType=sched/builtin" one/slurm/slurm.conf
+'
+test_expect 'MIG: instances are counted and the driver is asked' '
+    cat >mig.yaml <<END &&
+schema: stoker.spec/1
+nodes:
+  - {name: mig, gpus_per_node: 8, cpu_cores: 96, memory: 1TB,
+     gpu: {model: H200, sharing: mig, mig_profile: 1g.18gb}}
+END
+    stoker render slurm -f mig.yaml -o mig && grep -q " Gres=gpu:1g.18gb:56 " mig/slurm/slurm.conf &&
+    grep -qx "NodeName=mig1 AutoDetect=nvml" mig/slurm/gres.conf
+'
+test_expect '10,000 machines in under a second' '
+    cat >large.yaml <<END &&
+schema: stoker.spec/1
+nodes:
+  - {name: gpu, count: 10000, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB, rack: r1}
+END
+    timeout 1 "$BUILD/stoker" render slurm -f large.yaml -o large &&
+    grep -q "^NodeName=gpu\[1-10000\] " large/slurm/slurm.conf
+'
+
+# --- the batch scripts at work: srun runs one task a machine, scontrol names four hosts ---
+mkdir bin && cat >bin/srun <<'END'
+#!/bin/bash
+while [[ $1 == -* ]]; do shift; done
+pids=()
+trap 'kill -USR1 "${pids[@]}"' USR1
+trap 'kill -TERM "${pids[@]}"' TERM
+for ((i = 0; i < SLURM_NNODES * ${SLURM_NTASKS_PER_NODE:-1}; i++)); do
+    SLURM_PROCID=$i SLURM_NODEID=$((i / ${SLURM_NTASKS_PER_NODE:-1})) \
+        SLURM_LOCALID=$((i % ${SLURM_NTASKS_PER_NODE:-1})) "$@" &
+    pids+=($!)
+done
+rc=0
+for p in "${pids[@]}"; do
+    wait "$p"; r=$?
+    while kill -0 "$p" 2>/dev/null; do wait "$p"; r=$?; done
+    [ $r = 0 ] || rc=$r
+done
+exit $rc
+END
+cat >bin/scontrol <<'END'
+#!/bin/sh
+case "$*" in
+"show hostnames "*) printf 'gpu%s\n' 7 8 9 10 ;;
+*) echo "$*" >>scontrol.log ;;
+esac
+END
+cat >bin/stoker <<'END'
+#!/bin/sh
+echo "export NCCL_IB_HCA=mlx5"
+END
+for p in torchrun deepspeed accelerate python trainer; do
+    cat >bin/$p <<'END'
+#!/bin/bash
+printf '%s\n' "${NODE_RANK-} ${RANK-} ${LOCAL_RANK-} $MASTER_ADDR:$MASTER_PORT $NNODES $WORLD_SIZE ${NCCL_IB_HCA-}: ${0##*/} $*" >>ran.log
+printf '%s' "${GREETING-}" >greeting.log
+for a; do printf '<%s>' "$a" >>words.log; done
+[ -z "${SAVES-}" ] || exec python3 saver.py
+exit "${TRAINER_RC:-0}"
+END
+done
+cat >saver.py <<'END'
+import signal, sys, time
+def save(*_):
+    open("ran.log", "a").write("saved\n")
+    sys.exit(0)
+signal.signal(signal.SIGUSR1, save)
+open("ready.log", "a").write("ready\n")
+time.sleep(20)
+sys.exit(1)
+END
+chmod +x bin/*
+# job SCRIPT [VAR=VALUE...]
+job() { (start "$@"); }
+start() {
+    script=$1
+    shift
+    rm -f ran.log words.log scontrol.log ready.log
+    exec env PATH="$TMP/bin:$PATH" SLURM_JOB_NODELIST='gpu[7-10]' SLURM_NNODES=2 SLURM_CPUS_PER_TASK=4 \
+        SLURM_JOB_ID=42 SLURM_SUBMIT_DIR="$TMP" "$@" bash "$script"
+}
+test_expect 'ranks follow SLURM_PROCID, the first host is the master' '
+    job $L/sbatch/train-13b.sbatch && sort ran.log >ran && cat ran &&
+    test "$(wc -l <ran)" = 2 &&
+    sed -n 1p ran | grep -q "^0   gpu7:29500 2 16 mlx5: torchrun --nnodes=2 --nproc-per-node=8 --node-rank=0 --master-addr=gpu7 --master-port=29500 .*train.py --model 13b$" &&
+    sed -n 2p ran | grep -q "^1   gpu7:29500 2 16 mlx5: torchrun .*--node-rank=1 "
+'
+test_expect 'a failure is requeued until the restarts are used up' '
+    job $L/sbatch/train-13b.sbatch TRAINER_RC=9; test $? = 75 &&
+    { job $L/sbatch/train-13b.sbatch TRAINER_RC=9 SLURM_RESTART_COUNT=3; test $? = 9; } &&
+    { job $L/sbatch/train-13b.sbatch TRAINER_RC=75 SLURM_RESTART_COUNT=3; test $? = 1; }
+'
+test_expect 'on notice the trainer saves, and the job is requeued' '
+    (start $L/sbatch/train-13b.sbatch SAVES=1) &
+    pid=$!
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        test "$(grep -c ready ready.log 2>/dev/null)" = 2 && break
+        sleep 0.5
+    done
+    kill -USR1 "$pid"; wait "$pid"
+    test "$(grep -c saved ran.log)" = 2 && grep -qx "requeue 42" scontrol.log
+'
+test_expect 'a sweep: a task takes the words of its line' '
+    cp $L/sbatch/sweep.tasks.example sweep.tasks &&
+    job $L/sbatch/sweep.sbatch SLURM_NNODES=1 SLURM_ARRAY_TASK_ID=2 &&
+    grep -qx "<sweep.py><--seed><2><--note><two words>" words.log &&
+    ! job $L/sbatch/sweep.sbatch SLURM_NNODES=1 SLURM_ARRAY_TASK_ID=3 &&
+    job $L/sbatch/sweep.sbatch SLURM_NNODES=1 && grep -qx "<sweep.py>" words.log
+'
+test_expect 'a sweep is submitted with as many tasks as there are lines' '
+    printf "#!/bin/sh\necho \"\$*\" >sbatch.log\n" >bin/sbatch && chmod +x bin/sbatch &&
+    PATH="$TMP/bin:$PATH" bash $L/sbatch/sweep.submit.sh sweep.tasks --hold &&
+    grep -q -- "^--array=0-2%128 --output=%x-%A_%a.out --export=ALL,TASKS=$TMP/sweep.tasks --hold .*/sweep.sbatch$" sbatch.log
+'
+# frame FRAMEWORK COMMAND: a training component with it
+frame() {
+    one "components:
+  t:
+    kind: training
+    target: slurm
+    gpus: 2
+    nodes_per_replica: 2
+    command: $2
+    env: {GREETING: \"it's \$HOME \`x\` \\\\\\nand #more\"}
+    time_limit: ${3:-1h}
+    training: {framework: $1, precision: fp16, rendezvous: {port: 1234}}
+targets: {slurm: {}}"
+}
+test_expect 'launchers: deepspeed, accelerate, a module, a program, the command itself' '
+    frame deepspeed "[python, t.py, --x]" && job one/slurm/sbatch/t.sbatch &&
+    grep -q "^1   gpu7:1234 2 4 mlx5: deepspeed --no_ssh --hostfile [^ ]* --node_rank 1 --master_addr gpu7 --master_port 1234 t.py --x$" ran.log &&
+    test ! -e "$(sed -n "s/.*--hostfile \([^ ]*\).*/\1/p" ran.log | head -n 1)" &&
+    frame accelerate "[python, -m, pkg.t]" && job one/slurm/sbatch/t.sbatch &&
+    grep -q "accelerate launch --num_machines 2 --num_processes 4 --machine_rank 1 --main_process_ip gpu7 --main_process_port 1234 --rdzv_backend static --multi_gpu --mixed_precision fp16 --dynamo_backend no -m pkg.t$" ran.log &&
+    printf "it'"'"'s \$HOME \`x\` \\\\\nand #more" | cmp - greeting.log &&
+    frame torchrun "[trainer, --x]" && job one/slurm/sbatch/t.sbatch && grep -q "torchrun .* --no-python trainer --x$" ran.log &&
+    frame other "[trainer, \"a b\", \"\$(touch pwned)\"]" && grep -q "^#SBATCH --ntasks-per-node=2 " one/slurm/sbatch/t.sbatch &&
+    job one/slurm/sbatch/t.sbatch SLURM_NTASKS_PER_NODE=2 && cat ran.log && test ! -e pwned &&
+    grep -q "^1 3 1 gpu7:1234 2 4 mlx5: trainer a b \$(touch pwned)$" ran.log &&
+    grep -q "^0 0 0 gpu7" ran.log && test "$(wc -l <ran.log)" = 4
+'
+test_expect 'a short job is given no notice, and none is longer than a quarter of the limit' '
+    frame torchrun "[trainer]" 5m && ! grep -q "^#SBATCH --signal" one/slurm/sbatch/t.sbatch &&
+    sed "s/memory: 1TB/memory: 1TB, notice: 2h/" site.yaml >edited.yaml &&
+    sed -i "s/time_limit: 5m/time_limit: 1h/" edited.yaml && stoker render slurm -f edited.yaml -o notice &&
+    grep -q "^#SBATCH --signal=B:USR1@900 " notice/slurm/sbatch/t.sbatch
+'
+
+# --- prolog and power scripts with stand-ins ---
+checked() { # STATUS SCRIPT: what the script does when stoker detect --check ends so
+    rm -f scontrol.log
+    printf "#!/bin/sh\nprintf \"gpu\\\\n  FAIL     GPUs   8 expected, 7 answer\\\\n\"\nexit %s\n" "$1" >bin/stoker
+    printf "#!/bin/sh\n" >bin/sinfo && printf "#!/bin/sh\n" >bin/logger && chmod +x bin/*
+    sed "s|^export PATH=|&$TMP/bin:|" "$L/$2" >script &&
+    env SLURMD_NODENAME=gpu3 SLURM_JOB_GPUS=0,1 bash script
+}
+test_expect 'prolog: a failed check drains the machine with its reason and sends the job away' '
+    checked 0 prolog.sh && test ! -e scontrol.log &&
+    { checked 1 prolog.sh; test $? = 1; } &&
+    grep -qx "update nodename=gpu3 state=drain reason=stoker prolog: GPUs 8 expected, 7 answer" scontrol.log &&
+    checked 2 prolog.sh && test ! -e scontrol.log
+'
+test_expect 'epilog and health check drain and do not fail' '
+    checked 1 epilog.sh && grep -q "state=drain reason=stoker epilog: " scontrol.log &&
+    checked 1 healthcheck.sh && grep -q "state=drain reason=stoker health: " scontrol.log
+'
+power() { # STATUS SCRIPT: the script with a site program that ends so
+    rm -f scontrol.log power.log
+    printf "#!/bin/sh\necho \"\$*\" >site.log\ngrep SigBlk /proc/self/status >>site.log\nexit %s\n" "$1" >bin/site && chmod +x bin/site
+    sed "s|^export PATH=|&$TMP/bin:|; s|^log=[^ ]*|log=$TMP/power.log|; s|^program=[^ ]*|program=$TMP/bin/site|" "$L/$2" >script &&
+    bash script "spot[7-10]"
+}
+test_expect 'resume calls the program of the site with host names, suspend too' '
+    power 0 resume.sh && grep -qx "gpu7 gpu8 gpu9 gpu10" site.log && grep -q "starting gpu7" power.log &&
+    test ! -e scontrol.log && power 0 suspend.sh && grep -qx "gpu7 gpu8 gpu9 gpu10" site.log
+'
+test_expect 'what cannot be started is set down and powered down; what cannot be stopped is seen' '
+    ! power 3 resume.sh && sed -n 1p scontrol.log | grep -q "nodename=spot\[7-10\] state=down reason=stoker: resume failed (3)" &&
+    sed -n 2p scontrol.log | grep -q "nodename=spot\[7-10\] state=power_down" &&
+    ! power 3 suspend.sh && grep -q "state=drain reason=stoker: suspend failed (3)" scontrol.log &&
+    power 0 resumefail.sh && grep -q "nodename=spot\[7-10\] state=power_down" scontrol.log
+'
+test_expect 'signals that slurmctld blocks are free in the program of the site' '
+    power 0 resume.sh && python3 -c "
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1])
+os.execvp(\"bash\", [\"bash\", \"script\", \"spot[7-10]\"])" && grep -q "SigBlk:.0*$" site.log
+'
+test_done

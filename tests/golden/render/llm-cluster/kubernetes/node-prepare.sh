@@ -1,0 +1,192 @@
+#!/bin/sh
+# Prepares machines for Kubernetes, step by step.
+# Written by 'stoker render' from stoker.yaml, site llm; change that file and render again.
+#
+#   sh node-prepare.sh machine GROUP          print what a machine of GROUP needs
+#   sh node-prepare.sh --apply machine GROUP  do it (root, Debian or Ubuntu)
+#   sh node-prepare.sh control                the first of the control plane, after machine
+#   sh node-prepare.sh operators              what the manifests rely on, once per cluster
+set -eu
+apply=false
+if [ "${1-}" = --apply ]; then
+    apply=true
+    shift
+fi
+run() {
+    if $apply; then "$@"; else echo "+ $*"; fi
+}
+# put FILE: standard input becomes FILE
+put() {
+    if $apply; then
+        mkdir -p "$(dirname "$1")"
+        cat >"$1"
+    else
+        echo "+ write $1:"
+        sed 's/^/+   /'
+    fi
+}
+
+# Kubernetes release (default); packages of it come from the project's own repository.
+minor=27
+kubeadm_api=v1beta3
+# Minimum driver of the site, checked when the operator is up (stoker.yaml:17).
+driver=535
+# A chart's release may be pinned from outside; empty: the newest.
+gpu_operator_version=${GPU_OPERATOR_VERSION-}
+# The kubelet counts memory without swap, and a GPU job that swaps is lost anyway.
+swap_off() {
+    run swapoff -a
+    run sed -i.before-kubernetes -E 's@^([^#].*[[:space:]]swap[[:space:]].*)$@#\1@' /etc/fstab
+}
+
+# overlay: layers of images. br_netfilter: Services see traffic between pods.
+# rdma_ucm, ib_umad: RDMA from user space.
+modules() {
+    put /etc/modules-load.d/kubernetes.conf <<'END'
+overlay
+br_netfilter
+rdma_ucm
+ib_umad
+END
+    run modprobe overlay
+    run modprobe br_netfilter
+    run modprobe rdma_ucm
+    run modprobe ib_umad
+}
+
+# Forwarding and filtering for pods; many mappings, which large models need.
+sysctls() {
+    put /etc/sysctl.d/90-kubernetes.conf <<'END'
+net.bridge.bridge-nf-call-iptables = 1
+net.bridge.bridge-nf-call-ip6tables = 1
+net.ipv4.ip_forward = 1
+vm.max_map_count = 1048576
+fs.inotify.max_user_instances = 8192
+END
+    run sysctl --system
+}
+
+# containerd with systemd's cgroups, as the kubelet has them. Locked memory without a
+# limit: RDMA locks its buffers, and pods are not root.
+runtime() {
+    run apt-get update
+    run apt-get install -y containerd apt-transport-https ca-certificates curl gpg
+    containerd config default 2>/dev/null |
+        sed 's/SystemdCgroup = false/SystemdCgroup = true/' |
+        put /etc/containerd/config.toml
+    put /etc/systemd/system/containerd.service.d/memlock.conf <<'END'
+[Service]
+LimitMEMLOCK=infinity
+END
+    run systemctl daemon-reload
+    run systemctl restart containerd
+}
+
+# kubeadm, kubelet and kubectl of one release, held there: upgrades are a decision.
+packages() {
+    url=https://pkgs.k8s.io/core:/stable:/v1.$minor/deb
+    key=/etc/apt/keyrings/kubernetes.gpg
+    run mkdir -p /etc/apt/keyrings
+    run sh -c "curl -fsSL $url/Release.key | gpg --dearmor --yes -o $key"
+    echo "deb [signed-by=$key] $url/ /" | put /etc/apt/sources.list.d/kubernetes.list
+    run apt-get update
+    run apt-get install -y kubelet kubeadm kubectl
+    run apt-mark hold kubelet kubeadm kubectl
+}
+
+# Labels and taints with which a machine of a node group joins.
+group_of() {
+    case "$1" in
+    gpu) # stoker.yaml:24, 64 machines: gpu[1-64]
+        labels=stoker/group=gpu,node-type=gpu
+        taints=nvidia.com/gpu=present:NoSchedule
+        ;;
+    spot) # stoker.yaml:46, 8 machines: spot[1-8]
+        labels=stoker/group=spot
+        taints=''
+        ;;
+    login) # stoker.yaml:59, 2 machines: login[1-2]
+        labels=stoker/group=login
+        taints=''
+        ;;
+    ctl) # stoker.yaml:64, 2 machines: ctl[1-2]
+        labels=stoker/group=ctl
+        taints=''
+        ;;
+    *)
+        echo "node-prepare.sh: no node group '$1'" >&2
+        exit 2
+        ;;
+    esac
+}
+
+machine() {
+    group_of "$1"
+    swap_off
+    modules
+    sysctls
+    runtime
+    packages
+    args="--node-labels=$labels${taints:+ --register-with-taints=$taints}"
+    echo "KUBELET_EXTRA_ARGS=$args" | put /etc/default/kubelet
+    run systemctl enable kubelet
+    echo "# Join it with what the control plane prints: kubeadm token create --print-join-command"
+}
+
+# The first control-plane machine. Cores and NUMA: a pod that asks for whole cores gets
+# them, next to its GPUs and NICs.
+control() {
+    put /etc/kubernetes/kubeadm-config.yaml <<END
+apiVersion: kubeadm.k8s.io/$kubeadm_api
+kind: ClusterConfiguration
+kubernetesVersion: stable-1.$minor
+networking:
+  podSubnet: 10.244.0.0/16
+---
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cgroupDriver: systemd
+cpuManagerPolicy: static
+topologyManagerPolicy: best-effort
+kubeReserved:
+  cpu: "1"
+  memory: 4Gi
+systemReserved:
+  cpu: "1"
+  memory: 4Gi
+END
+    run kubeadm init --config /etc/kubernetes/kubeadm-config.yaml
+    echo '# Then a network plug-in that enforces NetworkPolicy (Calico, Cilium).'
+}
+
+operators() {
+    # driver, container toolkit, device plug-in, node labels
+    run helm repo add nvidia https://helm.ngc.nvidia.com/nvidia
+    run helm repo update
+    run helm upgrade --install gpu-operator nvidia/gpu-operator \
+        --namespace gpu-operator --create-namespace \
+        ${gpu_operator_version:+--version "$gpu_operator_version"} \
+        --values "$here/gpu-operator-values.yaml" --wait
+    echo "# The driver must be $driver or newer:"
+    run kubectl -n gpu-operator exec ds/nvidia-driver-daemonset -- nvidia-smi
+    # RDMA devices shared by pods: k8s-rdma-shared-dev-plugin reads this
+    run kubectl apply -f "$here/cluster/rdma-devices.yaml"
+    # PyTorchJob
+    run kubectl apply --server-side -k 'https://github.com/kubeflow/trainer.git/manifests/overlays/standalone?ref=v1.9.4'
+    # Kueue, and its local queue 'llm' (stoker.yaml:336), which the site defines
+    run kubectl apply --server-side -k 'https://github.com/kubernetes-sigs/kueue.git/config/default?ref=main'
+    run kubectl -n llm get localqueue llm
+    # the manifests themselves
+    run kubectl apply -k "$here/overlays/site"
+}
+
+here=$(cd "$(dirname "$0")" && pwd)
+case "${1-}" in
+machine) machine "${2?name a node group}" ;;
+control) control ;;
+operators) operators ;;
+*)
+    echo "usage: node-prepare.sh [--apply] machine GROUP | control | operators" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,63 @@
+#!/bin/bash
+# accounts.sh: cluster, QOS, accounts and users; run it as root, again and again.
+# Written by 'stoker render' from stoker.yaml, site llm; change that file and render again.
+set -u
+failed=0
+
+# sacctmgr fails when there is nothing to do; that is no failure here.
+run() {
+    local said
+    if said=$(sacctmgr -i "$@" 2>&1); then
+        printf 'sacctmgr -i %s\n' "$*"
+        return
+    fi
+    case $said in
+    *'Nothing modified'* | *'Nothing new added'* | *'already exist'*) ;;
+    *)
+        printf 'sacctmgr -i %s: %s\n' "$*" "$said" >&2
+        failed=1
+        ;;
+    esac
+}
+
+# preempts QOS LIST: is that what it has?  Slurm takes a list that is there for a loop.
+preempts() {
+    [ "$(sacctmgr -nP show qos "$1" format=preempt | tr , '\n' | sort)" = \
+        "$(printf '%s' "$2" | tr , '\n' | sort)" ]
+}
+
+cluster=llm # stoker.yaml:307
+run add cluster "$cluster"
+
+# --- QOS: all of them first, since they name each other ---
+run add qos high # stoker.yaml:315
+run add qos normal # stoker.yaml:316
+run add qos low # stoker.yaml:317
+# priority stoker.yaml:315, GraceTime stoker.yaml:315, limits of a user none
+run modify qos where name=high set Priority=1000 GraceTime=300 MaxTRESPerUser=gres/gpu=-1 MaxJobsPerUser=-1 MaxWall=-1
+# priority stoker.yaml:316, GraceTime default, limits of a user stoker.yaml:316
+run modify qos where name=normal set Priority=500 GraceTime=120 MaxTRESPerUser=gres/gpu=128 MaxJobsPerUser=-1 MaxWall=-1
+# priority stoker.yaml:317, GraceTime stoker.yaml:315, limits of a user none
+run modify qos where name=low set Priority=100 GraceTime=300 MaxTRESPerUser=gres/gpu=-1 MaxJobsPerUser=50 MaxWall=-1
+preempts high low || run modify qos where name=high set Preempt='' # stoker.yaml:315
+preempts normal '' || run modify qos where name=normal set Preempt='' # default
+preempts low '' || run modify qos where name=low set Preempt='' # default
+preempts high low || run modify qos where name=high set Preempt=low # stoker.yaml:315
+
+# --- accounts ---
+run add account foundation cluster="$cluster" # stoker.yaml:319
+run modify account where name=foundation cluster="$cluster" set Fairshare=60 GrpTRES=gres/gpu=-1 # stoker.yaml:319, no limit
+run modify account where name=foundation cluster="$cluster" set QOS=high,normal # stoker.yaml:319
+run modify account where name=foundation cluster="$cluster" set DefaultQOS=normal # of jobs that name none
+run add account research cluster="$cluster" # stoker.yaml:320
+run modify account where name=research cluster="$cluster" set Fairshare=40 GrpTRES=gres/gpu=256 # stoker.yaml:320, stoker.yaml:320
+run modify account where name=research cluster="$cluster" set QOS=normal,low # stoker.yaml:320
+run modify account where name=research cluster="$cluster" set DefaultQOS=normal # of jobs that name none
+
+# --- users: the first account is their default ---
+run add user alice account=foundation cluster="$cluster" # stoker.yaml:319
+run add user bob account=foundation cluster="$cluster" # stoker.yaml:319
+run add user carol account=research cluster="$cluster" # stoker.yaml:320
+run add user dan account=research cluster="$cluster" # stoker.yaml:320
+
+exit $failed

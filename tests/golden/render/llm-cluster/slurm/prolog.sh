@@ -1,0 +1,53 @@
+#!/bin/bash
+# prolog.sh: before a job starts on a machine, by slurmd as root.
+# Written by 'stoker render' from stoker.yaml, site llm; change that file and render again.
+set -u
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+node=${SLURMD_NODENAME:-$(hostname -s)}
+
+# What a machine must have, by its name.
+checks() {
+    case "$1" in
+    gpu[0-9]*) echo 'gpu,rdma' ;; # gpu, stoker.yaml:24
+    spot[0-9]*) echo 'gpu' ;; # spot, stoker.yaml:46
+    esac
+}
+
+# Drains this machine with a reason, unless it is drained already: the first reason counts.
+drain() {
+    logger -t stoker "$node: $1"
+    case "$(sinfo -h -N -n "$node" -o %T 2>/dev/null | head -n 1)" in
+    *drain*) return 0 ;;
+    esac
+    scontrol update nodename="$node" state=drain reason="$1"
+}
+
+# check WHEN: 0 when the machine is well or cannot be judged, else it is drained.
+check() {
+    local want report rc why
+    want=$(checks "$node")
+    [ -n "$want" ] || return 0
+    if ! command -v stoker >/dev/null; then
+        logger -t stoker "$node: stoker is not installed, nothing was checked"
+        return 0
+    fi
+    report=$(timeout -k 5 45 stoker detect --check "$want" 2>&1)
+    rc=$?
+    case $rc in
+    0) return 0 ;;
+    1) why=$(printf '%s\n' "$report" | sed -n '/^ *FAIL  */{s///;s/  */ /g;p;q}') ;;
+    124 | 137) why='no answer in 45 s' ;;
+    *)
+        logger -t stoker "$node: stoker detect exited with $rc: ${report:0:200}"
+        return 0
+        ;;
+    esac
+    why=${why//\"/}
+    drain "stoker $1: ${why:-a check failed}"
+    return 1
+}
+
+# Jobs without GPUs need none that work.  On failure the job goes elsewhere.
+[ -n "${SLURM_JOB_GPUS:-}" ] || exit 0
+check prolog || exit 1
+exit 0
