@@ -1,0 +1,8 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The commands of docs/DEPLOYING.md do what the page says: those for one machine are run.
+. "$(dirname "$0")/lib.sh"
+command -v python3 >/dev/null || { test_skip "the walk-through" "python3 is not here"; test_done; }
+why=
+[ "$BUILD" = "$TOP/build" ] && why=$("$TOP/tools/slurm-here" check) || why="${why:-once is enough: the plain build runs it}"
+PYTHONDONTWRITEBYTECODE=1 exec python3 "$TOP/tests/slurm/walk.py" "$BUILD" ${why:+"$why"}
