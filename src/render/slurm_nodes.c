@@ -193,7 +193,7 @@ static void partition_rules(const struct slurm *c, const struct spec_partition *
 
 static void partition_line(struct slurm *c, struct buf *out, const struct spec_partition *p)
 {
-    bool only = !p || c->s->partition_count < 2;
+    bool first = !p || p->is_default || c->s->partition_count < 2; /* jobs that name none */
     size_t count;
     const struct spec_node **groups = slurm_partition_groups(c, p, &count);
 
@@ -203,7 +203,7 @@ static void partition_line(struct slurm *c, struct buf *out, const struct spec_p
                  render_from(c->r, &p->preempt));
     buf_addf(out, "PartitionName=%s", p ? p->name : SLURM_MAIN);
     partition_nodes(groups, count, out);
-    buf_addf(out, " Default=%s", only || p->is_default ? "YES" : "NO");
+    buf_addf(out, " Default=%s", first ? "YES" : "NO");
     partition_rules(c, p, per_gpu(groups, count), out);
     buf_adds(out, " State=UP\n");
     free(groups);
