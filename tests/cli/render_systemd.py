@@ -206,6 +206,9 @@ def hostile():
         skip("the service manager reads what was meant", "systemd or setpriv is not here")
         return
     got, heard, log = manager_reads(unit)
+    if "Failed to allocate manager" in log:
+        skip("the service manager reads what was meant", "it does not start here: " + log.splitlines()[0])
+        return
     want = ["/usr/bin/env", "prog", *HOSTILE, *HOSTILE[::-1]]
     lone = [w for w in got or [] if re.search(r"\$", w.replace("$$", ""))]
     check("no $ is left for systemd to expand", got is not None and not lone, lone, log)

@@ -331,7 +331,7 @@ TEST(one_that_dies_comes_back_with_its_models)
 
 TEST(one_that_hangs_is_lost_with_all_it_has)
 {
-    struct workers *w = begin((struct workers_opts){ .batch_ms = 300 });
+    struct workers *w = begin((struct workers_opts){ .batch_ms = 1500 });
     struct eng_opts o = on(w, "cuda:0");
     struct err err = { 0 }, next = { 0 };
     bool done = false;
