@@ -18,14 +18,14 @@ enum {
     BOX_WIDE = 190,
     BOX_HIGH = 46,
     GAP = 10,
-    BOXES_MAX = 64, /* of a layer; the rest is counted in the last one */
-    LABEL_MAX = 26  /* characters of a line in a box */
+    A_ROW = (WIDE - LEFT) / (BOX_WIDE + GAP), /* boxes */
+    BOXES_MAX = 64,                           /* of a layer; the rest is counted in the last one */
+    LABEL_MAX = 26                            /* characters of a line in a box */
 };
 
 struct layer {
     struct buf *svg;
     int y, count, hidden;
-    double width; /* of all boxes */
 };
 
 /* The first characters of a text, whole ones. */
@@ -46,7 +46,6 @@ static const char *cut(const char *s, char *out, size_t cap)
 
 static void box(struct layer *l, const char *title, const char *below)
 {
-    enum { A_ROW = (WIDE - LEFT) / (BOX_WIDE + GAP) };
     int x = LEFT + (l->count % A_ROW) * (BOX_WIDE + GAP),
         y = l->y + GAP + (l->count / A_ROW) * (BOX_HIGH + GAP);
     char text[4 * LABEL_MAX + 8];
@@ -187,7 +186,6 @@ static const struct {
 /* Every layer twice: how many boxes, then the boxes on a ground of the right height. */
 static int draw(struct doc *d, struct buf *svg)
 {
-    enum { A_ROW = (WIDE - LEFT) / (BOX_WIDE + GAP) };
     int y = 0;
 
     for (size_t i = 0; i < sizeof(LAYERS) / sizeof(*LAYERS); i++) {
