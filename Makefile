@@ -96,15 +96,18 @@ $(MACHINES): $(wildcard tests/machines/*.py tests/machines/*.txt) tools/machine
 
 TEST_PARTS = $(UNIT) $(addprefix $(B)/tests/,$(FUZZ)) $(B)/stoker $(FAKES) $(MACHINES)
 JOBS := $(shell nproc 2>/dev/null || echo 2)
-PROVE = BUILD=$(B) prove -j$(JOBS) --exec '' --timer
+# tests wait more than they compute: one more at a time than there are cores
+PROVE = BUILD=$(B) prove -j$$(($(JOBS) + 1)) --exec '' --timer
 CLI := $(sort $(wildcard tests/cli/*.t))
+# the longest begin first, so that none is waited for alone at the end
+LONG = $(addprefix tests/cli/,slurm_real.t agent.t serve_worker.t top.t serve_faults.t) $(B)/tests/test_gpu_child
 
 .PHONY: unit parts test check-variant test-all test-rules tidy
 unit: $(UNIT)
 parts: all $(TEST_PARTS)
 # this variant's units, corpora and command line
 check-variant: parts
-	$(PROVE) $(UNIT) $(addprefix $(B)/tests/,$(FUZZ)) $(CLI)
+	$(PROVE) $(LONG) $(filter-out $(LONG),$(UNIT) $(addprefix $(B)/tests/,$(FUZZ)) $(CLI))
 # rules of the source: format, layers, both compilers' and cppcheck's opinion, documents
 test-rules: $(B)/stoker | setup-test
 	$(PROVE) $(sort $(wildcard tests/rules/*.t))

@@ -318,11 +318,12 @@ def manager():
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     sock.bind("notify")
     sock.settimeout(30)
-    a = agent("--no-history", "--no-gpu", env=dict(NOTIFY_SOCKET=os.path.abspath("notify"), WATCHDOG_USEC="400000"))
+    # who is told reads from the beginning: ten messages that nobody takes, and the eleventh waits
+    a = agent("--no-history", "--no-gpu", ready=False, env=dict(NOTIFY_SOCKET=os.path.abspath("notify"), WATCHDOG_USEC="400000"))
     said = ""
     while "WATCHDOG=1" not in said or "READY=1" not in said:
         said += sock.recv(4096).decode() + "\n"
-    check("ready and alive are told", "READY=1" in said and f"X_STOKER_METRICS=http://127.0.0.1:{a.metrics_port}" in said, said)
+    check("ready and alive are told", a.wait_text("stoker agent: ready") and f"X_STOKER_METRICS=http://127.0.0.1:{a.metrics_port}" in said, said)
     a.stop()
     while "STOPPING=1" not in said:
         said += sock.recv(4096).decode() + "\n"

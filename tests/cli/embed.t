@@ -31,7 +31,13 @@ else:
 print(rows)
 EOF
 }
-rows_of() { whole "$1" 2>/dev/null || echo 0; }
+# rows in OUTPUT so far; raw vectors have neither lines nor a head
+rows_of() {
+    case $1 in
+    *.raw) echo $(($(wc -c <"$1" 2>/dev/null || echo 0) / (32 * 4))) ;;
+    *) whole "$1" 2>/dev/null || echo 0 ;;
+    esac
+}
 # RUN.pid: a run over a pipe that stays open, killed once it has written something
 interrupted() { # OUTPUT, options
     rm -f fifo "$1" "$1.resume" && mkfifo fifo && out=$1 && shift

@@ -33,6 +33,10 @@ test_expect() {
     fi
 }
 
+# for what other programs say of our files: they are the same whatever the compiler
+plain_build() { [ "$BUILD" = "$TOP/build" ]; }
+ONCE='once is enough: the plain build runs it'
+
 test_skip() {
     test_count=$((test_count + 1))
     echo "ok $test_count - $1 # SKIP $2"

@@ -3,24 +3,13 @@
 import json
 import pathlib
 import shutil
-import socket
 import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
 
 import serve_box
-from serve_box import wait
-
-
-def free_ports(count):
-    socks = [socket.socket() for _ in range(count)]
-    for s in socks:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in socks]
-    for s in socks:
-        s.close()
-    return ports
+from serve_box import free_ports, wait
 
 
 class Program:

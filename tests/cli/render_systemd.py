@@ -276,16 +276,6 @@ def two_groups():
 
 # ---- the real programs by the rendered lines
 
-def free_ports(n):
-    held = [socket.socket() for _ in range(n)]
-    for s in held:
-        s.bind(("127.0.0.1", 0))
-    out = [s.getsockname()[1] for s in held]
-    for s in held:
-        s.close()
-    return out
-
-
 def start(unit, root, heard):
     """The unit's ExecStart with a notify socket, as the manager would; paths below /etc are the root's."""
     line = lines_of(unit, "ExecStart")[0]
@@ -328,7 +318,7 @@ def health(port):
 
 
 def real():
-    a, b, c, d, e = free_ports(5)
+    a, b, c, d, e = serve_box.free_ports(5)
     state = os.path.abspath("state")
     os.makedirs(state)
     model = lambda source, kind, name: {"source": os.path.abspath(source), "kind": kind, "component": name}

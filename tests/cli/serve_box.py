@@ -4,6 +4,7 @@ import atexit
 import http.client
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -102,6 +103,23 @@ def wait(what, seconds=60):
             return False
         time.sleep(0.02)
     return True
+
+
+def free_ports(count):
+    """Ports that are free and stay so: below those that the kernel itself gives away, which a
+    connection of another test may have taken by the time that they are used."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+        low = int(f.read().split()[0])
+    found = set()
+    while len(found) < count:
+        port = random.randrange(max(1024, low // 2), low)
+        with socket.socket() as s:
+            try:
+                s.bind(("", port))
+            except OSError:
+                continue
+        found.add(port)
+    return list(found)
 
 
 def request(path, body, *fields):

@@ -4,5 +4,5 @@
 . "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || { test_skip "the walk-through" "python3 is not here"; test_done; }
 why=
-[ "$BUILD" = "$TOP/build" ] && why=$("$TOP/tools/slurm-here" check) || why="${why:-once is enough: the plain build runs it}"
+plain_build && why=$("$TOP/tools/slurm-here" check) || why="${why:-$ONCE}"
 PYTHONDONTWRITEBYTECODE=1 exec python3 "$TOP/tests/slurm/walk.py" "$BUILD" ${why:+"$why"}

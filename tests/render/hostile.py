@@ -141,24 +141,16 @@ def render(folder, spec):
     raise Refused(lines, message)
 
 
-def line_of(spec, at, kind):
-    """The lines of the JSON text on which the value at an address stands."""
-    copy_ = copy.deepcopy(spec)
-    v = copy_
-    for step in at[:-1]:
-        v = v[step]
-    mark = "zqlineqz"
-    whole = v[at[-1]]
-    if kind == "list":
-        v[at[-1]] = [mark] + whole[1:]
-    elif kind == "map":
-        v[at[-1]] = {k: mark if i == 0 else w for i, (k, w) in enumerate(whole.items())}
-    elif kind == "key":
-        v[at[-1]] = {mark if i == 0 else k: w for i, (k, w) in enumerate(whole.items())}
-    else:
-        v[at[-1]] = mark
-    text = json.dumps(copy_, indent=1, ensure_ascii=False)
-    return text[:text.index(mark)].count("\n") + 1
+def lines_of(spec, chosen):
+    """The line of the JSON text on which each chosen place stands, by the place's number."""
+    marked, first = copy.deepcopy(spec), {}
+    for n, place in chosen.items():
+        if first.setdefault(name_of(place), n) == n:  # a key stands on its value's line
+            put(marked, place[0], "map" if place[1] == "key" else place[1], f"zqline{n}qz", True)
+    lines = {}
+    for line, text in enumerate(json.dumps(marked, indent=1, ensure_ascii=False).split("\n"), 1):
+        lines.update((int(n), line) for n in re.findall(r"zqline(\d+)qz", text))
+    return {n: lines[first[name_of(place)]] for n, place in chosen.items()}
 
 
 def accepted(folder, spec, places_, text, instead):
@@ -169,7 +161,8 @@ def accepted(folder, spec, places_, text, instead):
         try:
             return chosen, render(folder, now)
         except Refused as e:
-            guilty = [n for n, (at, kind) in chosen.items() if line_of(now, at, kind) in e.lines]
+            lines = lines_of(now, chosen)
+            guilty = [n for n in chosen if lines[n] in e.lines]
             if not guilty:  # at another line: of two that contradict each other, say; each by itself then
                 guilty = alone(folder, spec, chosen, text, instead)
             if not guilty:
@@ -179,13 +172,14 @@ def accepted(folder, spec, places_, text, instead):
 
 
 def alone(folder, spec, chosen, text, instead):
-    guilty = []
-    for n, place in chosen.items():
-        try:
-            render(folder, filled(spec, {n: place}, text, instead))
-        except Refused:
-            guilty.append(n)
-    return guilty
+    """The places that are refused by themselves, looked for in halves."""
+    try:
+        render(folder, filled(spec, chosen, text, instead))
+        return []
+    except Refused:
+        places_ = list(chosen.items())
+        half = len(places_) // 2
+        return [n for part in (places_[:half], places_[half:]) for n in alone(folder, spec, dict(part), text, instead)] if half else list(chosen)
 
 
 def compare(plain, got, text):

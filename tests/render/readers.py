@@ -4,6 +4,7 @@
 meaning(path, text) gives lists, dicts and leaves; what a reader cannot take raises Unreadable.
 differs(a, b, text) says where `b` is not `a` with `text` in the place of tokens ("zqtoken1qz"); '' when it is nowhere.
 """
+import functools
 import html
 import html.parser
 import json
@@ -288,6 +289,7 @@ def meaning(path, text):
 
 # ---- comparing
 
+@functools.lru_cache(None)
 def quoted(text):
     """The forms that a text may have inside another language."""
     flat = re.sub(r"[\x00-\x1f\u2028\u2029\ufeff\x7f-\x9f\ufffe\uffff]", " ", text)
@@ -303,6 +305,14 @@ def quoted(text):
     return sorted(forms, key=len, reverse=True)
 
 
+def filled(parts, forms, text):
+    """Is the text those parts in order, with one of the forms in each gap?"""
+    ends = {len(parts[0])} if text.startswith(parts[0]) else set()
+    for part in parts[1:]:
+        ends = {end + len(form) + len(part) for end in ends for form in forms if text.startswith(form + part, end)}
+    return len(text) in ends
+
+
 TOKEN = re.compile(r"zqtoken\d+qz")
 DEPTH_MAX = 3  # texts in texts: a script in YAML in a script
 
@@ -312,8 +322,7 @@ def leaf(a, b, text, depth):
         return a == b or (re.fullmatch(r"[0-9a-f]{8,64}", a) and re.fullmatch(r"[0-9a-f]{8,64}", b))
     if a.endswith("…") or b.endswith("…"):  # cut to fit a picture
         return b.startswith(re.split("zq", a)[0][:max(len(b) - 1, 0)])
-    gap = "(?:" + "|".join(map(re.escape, quoted(text))) + ")"
-    if re.fullmatch(gap.join(map(re.escape, TOKEN.split(a))), b, re.S):
+    if filled(TOKEN.split(a), quoted(text), b):
         return True
     for reader in (read_json, lambda t: read_shell("#!/bin/bash\n" + t), read_yaml, words) if depth < DEPTH_MAX else ():
         try:
