@@ -61,7 +61,7 @@ static void command(struct compose *k, const struct host_run *run)
         return;
     yaml_seq(&k->y, "command");
     for (size_t i = 0; i < w.count; i++)
-        yaml_str(&k->y, NULL, compose_text(k, w.items[i]));
+        yaml_text(&k->y, NULL, compose_text(k, w.items[i]));
     yaml_end(&k->y);
 }
 

@@ -147,7 +147,7 @@ void k8s_words(struct k8s *k, struct yaml_out *y, const char *key, const struct 
         return;
     yaml_seq(y, key);
     for (size_t i = 0; i < w->count; i++)
-        yaml_str(y, NULL, k8s_verbatim(k, w->items[i]));
+        yaml_text(y, NULL, k8s_verbatim(k, w->items[i]));
     yaml_end(y);
 }
 

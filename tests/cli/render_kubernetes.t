@@ -239,6 +239,10 @@ test_expect 'launch: pods that come and go meet at the first one' '
 test_expect 'launch: other programs get the environment and nothing else' '
     launch STOKER_NODES=2 STOKER_GPUS=4 STOKER_LAUNCHER=none STOKER_MASTER=t-0.t JOB_COMPLETION_INDEX=1 -- program -b 8G &&
     grep -qx "program -b 8G" called && grep -qx NODE_RANK=1 env && grep -qx MASTER_ADDR=t-0.t env'
+test_expect 'launch: a torchrun of the command knows who it is, unless pods come and go' '
+    launch STOKER_NODES=2 STOKER_GPUS=4 STOKER_MASTER=t-0.t JOB_COMPLETION_INDEX=1 -- torchrun a.py && grep -qx "torchrun a.py" called &&
+    test "$(grep ^PET_ env | tr "\n" " ")" = "PET_MASTER_ADDR=t-0.t PET_MASTER_PORT=29500 PET_NNODES=2 PET_NODE_RANK=1 PET_NPROC_PER_NODE=4 " &&
+    launch STOKER_NODES=1:6 STOKER_GPUS=4 STOKER_MASTER=t-0.t JOB_COMPLETION_INDEX=1 -- torchrun a.py && ! grep ^PET_ env'
 test_expect 'launch: no address for the first pod is an error in time' '
     printf "#!/bin/sh\nexit 2\n" >bin/getent && chmod +x bin/getent &&
     ! launch STOKER_NODES=2 STOKER_MASTER=t-0.t STOKER_TIMEOUT=2 -- program &&

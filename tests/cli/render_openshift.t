@@ -164,8 +164,10 @@ test_expect 'a torchtitan of the image is taken as it is' '
     printf "#!/bin/sh\n" >bin/torchtitan && chmod +x bin/torchtitan &&
     program "[\"--no-python\", \"torchtitan\", \"x\"]" torchtitan x; rc=$?; rm bin/torchtitan; exit $rc'
 test_expect 'exec: the program itself, with what it needs to find the others' '
-    SET="STOKER_LAUNCH=exec STOKER_NODES=2" launch allreduce-1 sh -c "echo \$NODE_RANK \$NNODES \$MASTER_ADDR \$MASTER_PORT" &&
-    grep -qx "1 2 allreduce-0.trainer-headless.rdma.svc 29500" allreduce-1.out &&
+    SET="STOKER_LAUNCH=exec STOKER_NODES=2" launch allreduce-1 sh -c "echo \$NODE_RANK \$NNODES \$MASTER_ADDR \$MASTER_PORT; env | grep ^PET_ | sort" &&
+    grep -qx "1 2 allreduce-0.trainer-headless.rdma.svc 29500" allreduce-1.out && test "$(grep -c ^PET_ allreduce-1.out)" = 5 &&
+    grep -qx "PET_NODE_RANK=1" allreduce-1.out && grep -qx "PET_NNODES=2" allreduce-1.out && grep -qx "PET_NPROC_PER_NODE=4" allreduce-1.out &&
+    grep -qx "PET_MASTER_ADDR=allreduce-0.trainer-headless.rdma.svc" allreduce-1.out &&
     SET="STOKER_LAUNCH=exec" launch x-1 sh -c "echo \$NNODES" && grep -qx 3 x-1.out'
 test_expect 'alone: no name is needed' '
     SET="STOKER_NODES=1 STOKER_SERVICE=" launch sweep-x7k2p x.py &&

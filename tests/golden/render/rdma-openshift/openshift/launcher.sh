@@ -109,11 +109,13 @@ fi
 
 # ---- the command
 if [ "${STOKER_LAUNCH:-torchrun}" = exec ]; then
-    # For programs that find each other by themselves.
+    # For programs that find each other by themselves, a torchrun of their own among them.
     if [ "$least" != "$most" ]; then
         most=$(getent ahostsv4 "$STOKER_SERVICE.$POD_NAMESPACE.svc" | sort -u | grep -c STREAM) || most=1
     fi
     export NODE_RANK="$rank" NNODES="$most" MASTER_ADDR="$first" MASTER_PORT="$port"
+    export PET_NODE_RANK="$rank" PET_NNODES="$most" PET_MASTER_ADDR="$first" PET_MASTER_PORT="$port" # torchrun's names
+    export PET_NPROC_PER_NODE="${gpus:-1}"
     say "node $rank of $most, rank 0 at $first:$port"
 else
     program=$1
