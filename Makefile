@@ -147,11 +147,10 @@ $(FB)/tests/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FB)/libstoker.a | se
 	    -fsanitize=fuzzer,address,undefined -o $@ $< $(FB)/libstoker.a $(LIBS)
 .PHONY: fuzz
 fuzz: $(addprefix $(FB)/tests/,$(FUZZ))
-	@for t in $(FUZZ); do \
-	    corpus=tests/fuzz/corpus/$${t#fuzz_}; mkdir -p $(FB)/corpus/$$t $$corpus; \
-	    echo "$$t: $(FUZZ_SECONDS) s"; \
-	    $(FB)/tests/$$t -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 \
-	        -verbosity=0 -artifact_prefix=$(FB)/ $(FB)/corpus/$$t $$corpus || exit 1; done
+	@printf '%s\n' $(FUZZ) | xargs -P$(JOBS) -n1 sh -c 'corpus=tests/fuzz/corpus/$${1#fuzz_}; mkdir -p $(FB)/corpus/$$1 $$corpus; \
+	    echo "$$1: $(FUZZ_SECONDS) s"; \
+	    exec $(FB)/tests/$$1 -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 \
+	        -verbosity=0 -artifact_prefix=$(FB)/$$1- $(FB)/corpus/$$1 $$corpus' fuzz
 
 # ---- running, measuring, documents, installing
 .PHONY: run bench docs docs-planning install clean help
