@@ -285,33 +285,40 @@ static bool uses(const struct kube *q, enum kube_kind kind)
     return false;
 }
 
+/* Releases that serve what is written here; by their own pages of installation.  The folders of
+ * JobSet and Kueue name images of their main branch even at a release: their manifests do not. */
+#define TRAINING_OPERATOR "v1.9.4"
+#define TRAINER           "v2.3.0"
+#define JOBSET            "v0.12.0"
+#define KUEUE             "v0.19.2"
+#define OVERLAY(name, at)                                                                          \
+    "-k 'https://github.com/kubeflow/trainer.git/manifests/overlays/" name "?ref=" at "'"
+#define MANIFESTS(name, at)                                                                        \
+    "-f 'https://github.com/kubernetes-sigs/" name "/releases/download/" at "/manifests.yaml'"
+
 static void operator_jobs(struct kube *q, struct buf *out)
 {
     static const struct {
         enum kube_kind kind;
         const char *what, *source;
     } rows[] = {
-        { KUBE_PYTORCHJOB, "PyTorchJob",
-          "'https://github.com/kubeflow/trainer.git/manifests/overlays/standalone?ref=v1.9.4'" },
-        { KUBE_TRAINJOB, "TrainJob, with its runtimes and JobSet",
-          "'https://github.com/kubeflow/trainer.git/manifests/overlays/manager?ref=master'" },
-        { KUBE_TRAINJOB, "the runtime torch-distributed",
-          "'https://github.com/kubeflow/trainer.git/manifests/overlays/runtimes?ref=master'" },
-        { KUBE_JOBSET, "JobSet",
-          "'https://github.com/kubernetes-sigs/jobset.git/config/default?ref=main'" },
+        { KUBE_PYTORCHJOB, "PyTorchJob", OVERLAY("standalone", TRAINING_OPERATOR) },
+        { KUBE_TRAINJOB, "TrainJob, with JobSet", OVERLAY("manager", TRAINER) },
+        { KUBE_TRAINJOB, "the runtime torch-distributed", OVERLAY("runtimes", TRAINER) },
+        { KUBE_JOBSET, "JobSet", MANIFESTS("jobset", JOBSET) },
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
         if (uses(q, rows[i].kind))
-            buf_addf(out, "    # %s\n    run kubectl apply --server-side -k %s\n", rows[i].what,
+            buf_addf(out, "    # %s\n    run kubectl apply --server-side %s\n", rows[i].what,
                      rows[i].source);
     if (q->t->queue) {
         buf_addf(out, "    # Kueue, and its local queue '%s' (%s), which the site defines\n",
                  q->t->queue, render_from(q->k.r, &q->t->queue));
-        buf_adds(out, "    run kubectl apply --server-side -k "
-                      "'https://github.com/kubernetes-sigs/kueue.git/config/default?ref=main'\n"
-                      "    run kubectl -n ");
-        buf_addf(out, "%s get localqueue ", q->k.namespace);
+        buf_addf(out,
+                 "    run kubectl apply --server-side %s\n"
+                 "    run kubectl -n %s get localqueue ",
+                 MANIFESTS("kueue", KUEUE), q->k.namespace);
         quote_sh(out, q->t->queue);
         buf_addc(out, '\n');
     }

@@ -174,7 +174,7 @@ operators() {
     # PyTorchJob
     run kubectl apply --server-side -k 'https://github.com/kubeflow/trainer.git/manifests/overlays/standalone?ref=v1.9.4'
     # Kueue, and its local queue 'llm' (stoker.yaml:336), which the site defines
-    run kubectl apply --server-side -k 'https://github.com/kubernetes-sigs/kueue.git/config/default?ref=main'
+    run kubectl apply --server-side -f 'https://github.com/kubernetes-sigs/kueue/releases/download/v0.19.2/manifests.yaml'
     run kubectl -n llm get localqueue llm
     # the manifests themselves
     run kubectl apply -k "$here/overlays/site"
