@@ -97,7 +97,7 @@ $(MACHINES): $(wildcard tests/machines/*.py tests/machines/*.txt) tools/machine
 TEST_PARTS = $(UNIT) $(addprefix $(B)/tests/,$(FUZZ)) $(B)/stoker $(FAKES) $(MACHINES)
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 # tests wait more than they compute: one more at a time than there are cores
-PROVE = BUILD=$(B) prove -j$$(($(JOBS) + 1)) --exec '' --timer
+PROVE = BUILD=$(B) prove -j$$(($(JOBS) + 1)) --exec '' --timer --failures
 CLI := $(sort $(wildcard tests/cli/*.t))
 # the longest begin first, so that none is waited for alone at the end
 LONG = $(addprefix tests/cli/,slurm_real.t agent.t serve_worker.t top.t serve_faults.t) $(B)/tests/test_gpu_child

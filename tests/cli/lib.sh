@@ -29,7 +29,7 @@ test_expect() {
     else
         test_failed=$((test_failed + 1))
         echo "not ok $test_count - $1"
-        sed 's/^/# /' "$TMP/.log" | head -60
+        sed 's/^/# /' "$TMP/.log" | head -60 >&2 # there prove shows it
     fi
 }
 

@@ -19,7 +19,7 @@ def check(what, ok, *why):
     print(f"{'ok' if ok else 'not ok'} {count} - {what}")
     if not ok:
         for w in why:
-            print("# " + str(w)[:600].replace("\n", "\n# "))
+            print("# " + str(w)[:600].replace("\n", "\n# "), file=sys.stderr)
     sys.stdout.flush()
 
 

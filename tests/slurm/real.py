@@ -28,9 +28,9 @@ count = failed = 0
 began = time.monotonic()
 
 
-def note(text):
+def note(text, to=None):
     for line in str(text).splitlines():
-        print("#", line, flush=True)
+        print("#", line, flush=True, file=to)
 
 
 def check(what, ok, *evidence):
@@ -41,7 +41,7 @@ def check(what, ok, *evidence):
     print(f"{'ok' if ok else 'not ok'} {count} - {what}  # {time.monotonic() - began:.0f} s", flush=True)
     if not ok:
         for e in evidence:
-            note(e)
+            note(e, sys.stderr)
     return ok
 
 

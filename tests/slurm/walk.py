@@ -28,7 +28,7 @@ def check(what, ok, *evidence):
     print(f"{'ok' if ok else 'not ok'} {count} - {what}", flush=True)
     for e in evidence if not ok else ():
         for line in str(e).splitlines()[-60:]:
-            print("#", line)
+            print("#", line, file=sys.stderr)
 
 
 def skip(what):
