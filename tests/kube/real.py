@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""TAP: what `stoker render kubernetes openshift` writes, before a real API server, its controllers and its
+scheduler: real.py STOKER, in an empty folder.
+
+Every object is taken without a warning and is then what was meant (a second look finds no difference);
+controllers make the pods, which the namespace's security level lets through, and the scheduler finds
+machines for them, on those the spec names and one a machine where it says so.  The machines are objects:
+no kubelet is there, so nothing runs.  Kinds of operators have their definition where $STOKER_SCHEMAS
+(else shared/schemas beside the source) has it, and one that takes every field where it has not:
+what their fields are is asked in render_schemas.t."""
+import json
+import os
+import pathlib
+import re
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(TOP / "tests/cli"))
+from serve_box import wait  # noqa: E402
+from serve_test import check, done, part, run  # noqa: E402
+import control_plane  # noqa: E402
+import yaml  # noqa: E402
+
+EXAMPLES = ("ai-platform-h200", "driving-h200", "kb-a100", "llm-cluster", "rdma-openshift")
+KINDS = ("job", "statefulset", "pytorchjob", "trainjob", "jobset")
+MACHINES_MAX = 12  # of a group
+SCHEMAS = pathlib.Path(os.environ.get("STOKER_SCHEMAS") or TOP.parent / "shared/schemas")
+# Kinds that are no part of Kubernetes: group, version, kind, plural, of a namespace
+OPERATORS = (("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors", True), ("monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules", True),
+             ("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies", False), ("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects", True),
+             ("k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition", "network-attachment-definitions", True),
+             ("image.openshift.io", "v1", "ImageStream", "imagestreams", True), ("build.openshift.io", "v1", "BuildConfig", "buildconfigs", True),
+             ("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs", True), ("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs", True),
+             ("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets", True), ("security.openshift.io", "v1", "SecurityContextConstraints", "securitycontextconstraints", False),
+             ("sriovnetwork.openshift.io", "v1", "SriovNetwork", "sriovnetworks", True), ("sriovnetwork.openshift.io", "v1", "SriovIBNetwork", "sriovibnetworks", True),
+             ("sriovnetwork.openshift.io", "v1", "SriovNetworkNodePolicy", "sriovnetworknodepolicies", True))
+
+
+def open_definition(group, version, kind, plural, namespaced):
+    """A kind whose objects may have any field."""
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.{group}"},
+            "spec": {"group": group, "scope": "Namespaced" if namespaced else "Cluster", "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+                     "versions": [{"name": version, "served": True, "storage": True, "schema": {
+                         "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}}
+
+
+def define(c):
+    published = set()
+    for path in sorted(SCHEMAS.glob("*_*.yaml")):
+        for doc in yaml.load_all(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if doc and doc["kind"] == "CustomResourceDefinition":
+                doc["metadata"].setdefault("annotations", {})["api-approved.kubernetes.io"] = "unapproved, a test"
+                doc["spec"].pop("conversion", None)
+                c.put(doc)
+                published.add(doc["metadata"]["name"])
+    rest = [o for o in OPERATORS if f"{o[3]}.{o[0]}" not in published]
+    c.put(*[open_definition(*o) for o in rest])
+    r = c.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+    check("kinds of operators are defined", r.returncode == 0, r.stdout, r.stderr)
+    print(f"# {len(published)} as published, {len(rest)} that take every field")
+
+
+def documents(folder):
+    for path in sorted(pathlib.Path(folder).rglob("*.yaml")):
+        yield from (d for d in yaml.safe_load_all(path.read_text()) if d and "kind" in d)
+
+
+def machines(c, spec, folder):
+    """The machines of a spec as objects, with the labels that its files want of machines."""
+    text = "".join(p.read_text() for p in pathlib.Path(folder).rglob("*.yaml"))
+    extended = set(re.findall(r"^ +([a-z0-9.-]+/[\w.-]+): \d+ *(?:#.*)?$", text, re.M)) - {"nvidia.com/gpu"}
+    wanted = {m[0]: m[1] for m in re.findall(r'- key: (\S+) .*?operator: In\n +values:\n +- "?([^"\n ]+)', text, re.S)}
+    shares = max([int(n) for n in re.findall(r"name: nvidia.com/gpu\n +replicas: (\d+)", text)], default=1)  # as the device plug-in is told
+    nodes = []
+    for g in spec.get("nodes", []):
+        gpus = int(g.get("gpus_per_node", 0))
+        labels = dict(wanted if gpus else {}, **{k: str(v) for k, v in g.get("labels", {}).items()})
+        taints = [dict(zip(("key", "value", "effect"), re.fullmatch(r"([^=:]+)(?:=([^:]*))?:(\w+)", t).groups(""))) for t in g.get("taints", [])]
+        held = {"cpu": "256", "memory": "4Ti", "ephemeral-storage": "8Ti", "pods": "110", "hugepages-2Mi": "64Gi", **({"nvidia.com/gpu": str(gpus * shares)} if gpus else {}),
+                **({r: "64" for r in extended if "." in r.split("/")[0]} if gpus else {})}
+        for i in range(min(int(g.get("count", 1)), MACHINES_MAX)):
+            name = f"{g['name'].replace('_', '-')}-{i + 1}"
+            nodes.append(({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": dict(labels, **{
+                "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "topology.kubernetes.io/zone": "z", "group": g["name"]})},
+                "spec": {"taints": [{k: v for k, v in t.items() if v} for t in taints]}}, held))
+    c.kubectl("delete", "node", "--all", "--wait=true")
+    c.put(*[n for n, _ in nodes])
+    for n, held in nodes:
+        status = {"status": {"capacity": held, "allocatable": held, "conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": "",
+                  "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}
+        r = c.kubectl("patch", "node", n["metadata"]["name"], "--subresource=status", "--type=merge", "-p", json.dumps(status))
+        assert r.returncode == 0, r.stderr
+    c.kubectl("taint", "nodes", "--all", "node.kubernetes.io/not-ready-")
+
+
+def volumes(c):
+    """A volume for every claim that nobody else fills: a site's own classes do."""
+    for v in c.get("persistentvolumeclaims", "-A"):
+        if v["status"].get("phase") != "Bound" and not v["spec"].get("volumeName"):
+            s = v["spec"]
+            name = f"{v['metadata']['namespace']}-{v['metadata']['name']}"
+            c.put({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name, "labels": {"by": "test"}}, "spec": {
+                "capacity": s["resources"]["requests"], "accessModes": s["accessModes"], "storageClassName": s.get("storageClassName", ""),
+                "hostPath": {"path": "/nowhere"}, "claimRef": {"namespace": v["metadata"]["namespace"], "name": v["metadata"]["name"]}}})
+
+
+def wanted_pods(docs):
+    """Pods that controllers of Kubernetes itself will make: namespace and name of whose, how many."""
+    least = {(d["metadata"]["namespace"], d["spec"]["scaleTargetRef"]["name"]): d["spec"].get("minReplicas", 1)
+             for d in docs if d["kind"] == "HorizontalPodAutoscaler"}
+    out = {}
+    for d in docs:
+        spec = d.get("spec", {})
+        own = least.get((d["metadata"].get("namespace"), d["metadata"]["name"]), 1)
+        many = {"Deployment": spec.get("replicas", own), "StatefulSet": spec.get("replicas", 1),
+                "Job": 0 if spec.get("suspend") else spec.get("parallelism", 1)}.get(d["kind"])
+        if many is not None:
+            out[(d["metadata"]["namespace"], d["metadata"]["name"])] = many
+    return out
+
+
+def owned(pods, namespace, name):
+    return [p for p in pods if p["metadata"]["namespace"] == namespace and re.fullmatch(re.escape(name) + r"-[a-z0-9]+(-[a-z0-9]+)?", p["metadata"]["name"])]
+
+
+def refused(c):
+    """What controllers could not make, and why."""
+    return sorted({e["message"][:300] for e in c.get("events", "-A") if e["reason"] in ("FailedCreate", "FailedCreatePodSandBox")})
+
+
+def apply(c, what, flag, path):
+    r = c.kubectl("apply", "--server-side", flag, str(path))
+    check(f"{what}: taken without a warning", r.returncode == 0 and "arning" not in r.stderr, r.stderr[:2000])
+    if r.returncode:
+        return False
+    r = c.kubectl("diff", "--server-side", flag, str(path))
+    check(f"{what}: and is what was meant", r.returncode == 0 and not r.stdout, r.stdout[:1500], r.stderr)
+    return True
+
+
+def operators(c, docs):
+    """What the installation of operators makes: their namespaces, and the runtime of containers with GPUs."""
+    names = {d["metadata"].get("namespace") for d in docs} - {None} - {d["metadata"]["name"] for d in docs if d["kind"] == "Namespace"}
+    c.put({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": "nvidia"},
+          *[{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in names])
+
+
+def lonely(c, agents):
+    """Machines with GPUs that no pod of a DaemonSet is on."""
+    at = {p["spec"].get("nodeName") for p in c.get("pods", "-A") if any(p["metadata"]["name"].startswith(a + "-") for a in agents)}
+    return [n["metadata"]["name"] for n in c.get("nodes") if "nvidia.com/gpu" in n["status"].get("capacity", {}) and n["metadata"]["name"] not in at]
+
+
+def placed(c, what, docs):
+    """Pods are made and find machines; those of one run a machine each."""
+    want = {k: n for k, n in wanted_pods(docs).items() if n}
+    missing, homeless, crowded = [], [], []
+
+    def settled():
+        nonlocal missing, homeless
+        volumes(c)
+        pods = c.get("pods", "-A")
+        missing = [(k, n, len(owned(pods, *k))) for k, n in want.items() if len(owned(pods, *k)) != n]
+        homeless = [p for k in want for p in owned(pods, *k) if not p["spec"].get("nodeName")]
+        return not missing and not homeless
+    wait(settled, 60)
+    check(f"{what}: controllers make its {sum(want.values())} pods", not missing and not refused(c), *missing, *refused(c))
+    check(f"{what}: each finds a machine", not homeless, *[(p["metadata"]["name"], [x.get("message") for x in p["status"].get("conditions", [])]) for p in homeless[:4]])
+    pods = c.get("pods", "-A")
+    for k in want:
+        at = [p["spec"].get("nodeName") for p in owned(pods, *k)]
+        alone = any(t.get("topologyKey") == "kubernetes.io/hostname" and t["whenUnsatisfiable"] == "DoNotSchedule"
+                    for p in owned(pods, *k) for t in p["spec"].get("topologySpreadConstraints", []))
+        crowded += [(k, at)] if alone and len(set(at)) != len(at) else []
+    check(f"{what}: pods of one run are on different machines", not crowded, *crowded)
+    agents = [d["metadata"]["name"] for d in docs if d["kind"] == "DaemonSet"]
+    if agents:
+        check(f"{what}: machines have an agent each", wait(lambda: not lonely(c, agents), 30), lonely(c, agents))
+
+
+def away(c, what, *applied):
+    """Deleted as the page says; the namespaces go too, once pods have, which no kubelet lets go here."""
+    for flag, path in applied:
+        c.kubectl("delete", flag, str(path), "--wait=false", "--ignore-not-found")
+    c.kubectl("delete", "persistentvolumeclaims", "-A", "--all", "--wait=false")
+    c.kubectl("delete", "persistentvolumes", "-l", "by=test", "--wait=false")
+
+    def gone():
+        c.kubectl("delete", "pods", "-A", "--all", "--force", "--grace-period=0")
+        return not [n for n in c.get("namespaces") if n["metadata"].get("deletionTimestamp")]
+    check(f"{what}: deleted, nothing is left", wait(gone, 90), [(n["metadata"]["name"], n["status"]) for n in c.get("namespaces")])
+    c.kubectl("delete", "events", "-A", "--all")
+
+
+def spec_of(path):
+    return json.loads(run("spec", "show", "--json", str(path)).stdout)["spec"]
+
+
+def kubernetes(c, name, path):
+    r = run("render", "kubernetes", "-f", str(path), "-o", name)
+    if not check_rendered(name, r):
+        return
+    base = pathlib.Path(name) / "kubernetes"
+    site = base / "overlays/site"
+    docs = [d for d in yaml.safe_load_all(c.kubectl("kustomize", str(site)).stdout) if d]
+    cluster = list(documents(base / "cluster"))
+    operators(c, docs + cluster)
+    machines(c, spec_of(path), base)
+    if cluster:
+        apply(c, f"{name}, what a cluster has once", "-f", base / "cluster")
+    if apply(c, f"{name}", "-k", site):
+        placed(c, name, docs)
+    away(c, name, ("-k", site), ("-f", base / "cluster"))
+
+
+def check_rendered(name, r):
+    if r.returncode:
+        check(f"{name} is rendered", False, r.stderr)
+    return r.returncode == 0
+
+
+def openshift(c):
+    pathlib.Path("oc.yaml").write_text(run("spec", "example", "rdma-openshift").stdout)
+    if not check_rendered("openshift", run("render", "openshift", "-f", "oc.yaml", "-o", "oc")):
+        return
+    base = pathlib.Path("oc/openshift")
+    docs = [d for d in yaml.safe_load_all(c.kubectl("kustomize", str(base)).stdout) if d]
+    later = list(documents(base / "run"))
+    operators(c, docs)
+    machines(c, spec_of("oc.yaml"), base)
+    if apply(c, "openshift", "-k", base):
+        placed(c, "openshift", docs)
+        one = next(d for d in docs if d["kind"] == "StatefulSet")
+        where = (one["metadata"]["namespace"], one["metadata"]["name"])
+        for many in (6, 0, 1):
+            c.kubectl("-n", where[0], "scale", f"statefulset/{where[1]}", f"--replicas={many}")
+
+            def there(many=many):
+                volumes(c)
+                # no kubelet ends a pod that was asked to end
+                for p in c.get("pods", "-n", where[0]):
+                    if p["metadata"].get("deletionTimestamp"):
+                        c.kubectl("-n", where[0], "delete", "pod", p["metadata"]["name"], "--force", "--grace-period=0")
+                return sorted(p["metadata"]["name"] for p in owned(c.get("pods", "-n", where[0]), *where)) == [f"{where[1]}-{i}" for i in range(many)]
+            check(f"openshift: scaled to {many} by the replica count alone", wait(there, 60), [p["metadata"]["name"] for p in c.get("pods", "-A")], refused(c))
+        claims = c.get("persistentvolumeclaims", "-n", where[0])
+        check("openshift: volumes of all six stay", len(claims) == 6, [v["metadata"]["name"] for v in claims])
+        r = c.kubectl("create", "-f", str(base / "run"))
+        check("openshift: debug pod and job are taken", r.returncode == 0 and "arning" not in r.stderr, r.stderr)
+        placed(c, "openshift, started later", later)
+    away(c, "openshift", ("-f", base / "run"), ("-k", base))
+
+
+def wrong(c):
+    """What a server refuses is refused here: the checks above can fail."""
+    pathlib.Path("w.yaml").write_text(run("spec", "example", "kb-a100").stdout)
+    run("render", "kubernetes", "-f", "w.yaml", "-o", "w")
+    base = pathlib.Path("w/kubernetes")
+    docs = [d for d in yaml.safe_load_all(c.kubectl("kustomize", str(base / "overlays/site")).stdout) if d]
+    c.put(*[d for d in docs if d["kind"] in ("Namespace", "ServiceAccount", "PriorityClass")])
+    one = next(d for d in docs if d["kind"] == "Deployment")
+    text = json.dumps(one)
+
+    def sent(change):
+        doc = json.loads(text)
+        change(doc["spec"]["template"]["spec"])
+        return c.kubectl("apply", "--server-side", "--dry-run=server", "-f", "-", text=json.dumps(doc))
+    same = sent(lambda pod: None)
+    check("a Deployment as it is written is taken", same.returncode == 0 and "arning" not in same.stderr, same.stderr)
+
+    def limit(pod):
+        pod["containers"][0]["resources"]["requests"]["cpu"] = "9999"
+    for title, change, words in (
+            ("a request beyond its limit is refused", limit, "must be less than or equal to cpu limit"),
+            ("a volume that is not there is", lambda pod: pod["containers"][0]["volumeMounts"].append({"name": "gone", "mountPath": "/gone"}), "Not found"),
+            ("a field that nobody knows is", lambda pod: pod.update(tolerationz=[]), "tolerationz")):
+        r = sent(change)
+        check(title, r.returncode != 0 and words in r.stderr, r.stdout, r.stderr)
+    r = sent(lambda pod: pod["containers"][0]["securityContext"].update(privileged=True, allowPrivilegeEscalation=True))
+    check("and a privileged one is warned of", "would violate PodSecurity" in r.stderr, r.stderr)
+    away(c, "what was refused", ("-k", base / "overlays/site"))
+
+
+def main():
+    why = control_plane.missing(os.environ.get("KUBEBUILDER_ASSETS"))
+    assert not why, why
+    c = control_plane.Cluster(os.environ["KUBEBUILDER_ASSETS"], "cluster")
+    check("an API server, its controllers and its scheduler are there", c.up, c.words())
+    if c.up:
+        part(define, c)
+        for name in EXAMPLES:
+            pathlib.Path(f"{name}.yaml").write_text(run("spec", "example", name).stdout)
+            part(kubernetes, c, name, f"{name}.yaml")
+        fixture = (TOP / "tests/fixtures/render/kube.yaml").read_text()
+        for kind in KINDS:
+            pathlib.Path(f"{kind}.yaml").write_text(fixture.replace("job: jobset", f"job: {kind}").replace(", queue: team", ""))
+            part(kubernetes, c, kind, f"{kind}.yaml")
+        part(openshift, c)
+        part(wrong, c)
+    c.end()
+    done()
+
+
+main()
