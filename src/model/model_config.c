@@ -241,6 +241,9 @@ static enum rc positions_read(struct model *m, const struct json *cfg, struct er
 
     if (rc)
         return rc;
+    if (pad >= m->vocab) /* the reference's own, where the file names none */
+        return err_set(err, RC_PARSE, "'vocab_size' is %zu, without the padding's %zu", m->vocab,
+                       pad);
     m->pad_id = (uint32_t)pad;
     m->position_first = m->arch == MODEL_XLMR ? pad + 1 : 0;
     if (m->arch == MODEL_MPNET) {

@@ -143,6 +143,9 @@ TEST(configs_refused)
         { "{" BASE ",\"layer_norm_eps\":\"x\"}", "'layer_norm_eps'" },
         { "{" BASE ",\"pad_token_id\":100}", "'pad_token_id'" },
         { "{" BASE ",\"type_vocab_size\":1000}", "'type_vocab_size'" },
+        { "{\"architectures\":[\"MPNetModel\"],\"num_hidden_layers\":2,\"hidden_size\":32,"
+          "\"num_attention_heads\":4,\"intermediate_size\":64,\"vocab_size\":1}",
+          "'vocab_size' is 1, without the padding's 1" },
         { "{\"architectures\":[\"BertModel\"],\"num_hidden_layers\":1000000000}", "between 1 and" },
         { "{\"architectures\":[\"BertModel\"],\"num_hidden_layers\":-1}", "between 1 and" },
         { "{\"architectures\":[\"BertModel\"],\"num_hidden_layers\":1.5}", "not a whole number" },
