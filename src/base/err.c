@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#undef err_set /* macros for the analyzer alone */
+#undef err_ctx
+
 static void err_write(struct err *err, enum rc code, const char *fmt, va_list ap)
 {
     if (!err || err->code != RC_OK)

@@ -37,6 +37,10 @@ enum rc err_set(struct err *err, enum rc code, const char *fmt, ...) PRINTF_LIKE
 enum rc err_sys(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Puts "context: " before the message; returns the code it already has. */
 enum rc err_ctx(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
+#ifdef __clang_analyzer__ /* it sees one file at a time: no message comes with RC_OK */
+#define err_set(err, code, ...) ((void)err_set(err, code, __VA_ARGS__), (code))
+#define err_ctx(...)            ((void)err_ctx(__VA_ARGS__), RC_PARSE)
+#endif
 void err_hint(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* The process exit status for a code: 0 ok, 1 failed, 2 usage, 3 no device, 4 limit. */

@@ -71,9 +71,12 @@ static enum rc load(const char *name, const struct eng_opts *eo, struct model **
 {
     int64_t start = clock_mono_ns(), opened;
     char dir[PATH_MAX];
+    enum rc rc = model_find(name, dir, sizeof(dir), err);
 
-    if (model_find(name, dir, sizeof(dir), err) || model_open(dir, m, err))
-        return err->code;
+    if (!rc)
+        rc = model_open(dir, m, err);
+    if (rc)
+        return rc;
     opened = clock_mono_ns();
     if (eng_load(*m, eo, e, err))
         return err->code;

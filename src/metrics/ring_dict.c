@@ -346,7 +346,7 @@ static void unite(struct ring *r, const struct loaded l[2], const char *const p[
             if (d->count == RING_SERIES_MAX || out->len + e.len > r->file.map.dict[0].size)
                 break;
             /* few are missing: what the other copy has is looked up one by one */
-            if (copy && bsearch(&s, l[0].items, l[0].count, sizeof(s), by_id))
+            if (copy && l[0].count && bsearch(&s, l[0].items, l[0].count, sizeof(s), by_id))
                 continue;
             buf_add(out, p[copy] + s.at, e.len);
             s.at = (uint32_t)(out->len - e.len);

@@ -536,6 +536,8 @@ static size_t backtrack(const struct unigram *u, const struct unigram_scratch *s
 
     while (end > p->first) {
         uint32_t begin = best[end].start, id = id_of(u, &best[end]);
+
+        assert(out); /* only a part without text has no place for tokens */
         if (id != u->unk_id) {
             out[n++] = (struct unigram_token){ id, s->at[begin], s->at[end] };
             end = begin;

@@ -134,6 +134,7 @@ enum rc plan_consts_read(struct arena *a, const char *text, size_t len,
     struct csv t;
     enum rc rc = csv_parse(a, text, len, &t, err);
 
+    *out = (struct plan_const_table){ 0 };
     if (rc)
         return rc;
     for (size_t i = 0; i < P_COUNT; i++) {

@@ -165,14 +165,15 @@ static double play_restart(struct game *g, double takes)
 static double play_preemptions(struct game *g, double wall)
 {
     const struct plan_outage *o = g->o;
-    double at = 0, extra = 0;
+    double at, extra = 0;
 
     if (o->preempt_s <= 0 || !notice_saves(o))
         return 0;
-    for (at = plan_rng_exp(&g->rng, o->preempt_s); at < wall;
-         at += plan_rng_exp(&g->rng, o->preempt_s)) {
+    at = plan_rng_exp(&g->rng, o->preempt_s);
+    while (at < wall) {
         extra += o->save_s + o->restart_s + o->preempt_wait;
         g->events++;
+        at += plan_rng_exp(&g->rng, o->preempt_s);
     }
     return extra;
 }

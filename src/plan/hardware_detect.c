@@ -202,9 +202,9 @@ static enum rc read_doc(const struct json *doc, int64_t gpus, struct plan_cluste
     if (rc)
         return rc;
     if (gpus && gpus > o->node_gpus && gpus % o->node_gpus) {
-        int64_t nodes = (gpus + o->node_gpus / 2) / o->node_gpus;
+        int64_t near = (gpus + o->node_gpus / 2) / o->node_gpus * o->node_gpus;
 
-        err_hint(err, "The nearest valid value is %lld.", (long long)(nodes * o->node_gpus));
+        err_hint(err, "The nearest valid value is %lld.", (long long)near);
         return err_set(err, RC_USAGE, "%lld GPUs are no whole nodes of %lld", (long long)gpus,
                        (long long)o->node_gpus);
     }

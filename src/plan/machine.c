@@ -99,8 +99,8 @@ static void global_batch(const struct plan_machine_want *w, struct plan_machine 
         set(m, PLAN_SET_BATCH, text,
             "%lld GPUs x %lld; accumulate %lld steps for the %lld of the reference, or scale the "
             "learning rate (stoker plan advise)",
-            (long long)w->gpus, (long long)m->batch_gpu, (long long)(reference / m->batch),
-            (long long)reference);
+            (long long)w->gpus, (long long)m->batch_gpu,
+            (long long)(reference / plan_max(1, m->batch)), (long long)reference);
     else
         set(m, PLAN_SET_BATCH, text,
             "%lld GPUs x %lld; published rates are for 256: scale the learning rate and warm up "
@@ -125,7 +125,7 @@ static void speed_of(const struct plan_machine_want *w, const struct plan_consts
 /* ---- the loader ---- */
 static void loader_of(const struct plan_machine_want *w, struct plan_machine *m)
 {
-    int64_t most = w->cores ? plan_max(1, w->cores / w->gpus - 1) : INT64_MAX;
+    int64_t most = w->cores ? plan_max(1, w->cores / w->gpus - 1) : INT64_MAX, ready;
     double rate = m->samples_s / (double)w->gpus, need = ceil(rate * w->cpu_s * LOADER_ROOM);
     bool known = rate > 0 && w->cpu_s > 0 && w->efficiency > 0;
     char text[PLAN_VALUE_MAX], cores[96] = "";
@@ -151,31 +151,33 @@ static void loader_of(const struct plan_machine_want *w, struct plan_machine *m)
             "more when a measured loader asks for them (--cpu-ms and --efficiency)%s",
             cores);
     m->workers = plan_min(m->workers, most);
-    seconds = (double)(PREFETCH * m->workers) * m->step_s;
+    ready = m->workers * PREFETCH;
+    seconds = (double)ready * m->step_s;
     m->prefetch = PREFETCH;
     snprintf(text, sizeof(text), "%d", PREFETCH);
     if (m->step_s > 0 && w->sample_bytes > 0)
         set(m, PLAN_SET_PREFETCH, text,
             "%lld batches ready a GPU bridge %.1f s of a slow disk; they take %.1f GiB of host "
             "memory in all (PyTorch's 2 bridge half)",
-            (long long)(m->workers * PREFETCH), seconds,
-            (double)(m->workers * PREFETCH * m->batch) * w->sample_bytes / 0x1p30);
+            (long long)ready, seconds, (double)(ready * m->batch) * w->sample_bytes / 0x1p30);
     else
         set(m, PLAN_SET_PREFETCH, text,
             "%lld batches ready a GPU: PyTorch's 2 make half of that, and a burst of slow reads "
             "empties them",
-            (long long)(m->workers * PREFETCH));
+            (long long)ready);
 }
 
 static void loader_flags(const struct plan_machine_want *w, struct plan_machine *m)
 {
+    int64_t processes = m->workers * w->gpus;
+
     set(m, PLAN_SET_PIN, "on",
         "page-locked buffers are copied by the DMA engine while the GPU computes; pageable ones "
         "are first copied by a core");
     set(m, PLAN_SET_PERSISTENT, "on",
         "workers live across epochs: starting %lld processes and opening the data again at each "
         "epoch leaves the GPUs idle",
-        (long long)(m->workers * w->gpus));
+        (long long)processes);
     set(m, PLAN_SET_DROP_LAST, "on",
         "every step has %lld samples on every GPU: a shorter last one changes the mean of "
         "gradients, the statistics of batch norm and the shapes that were compiled",

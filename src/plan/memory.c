@@ -243,11 +243,12 @@ static void share_params(const struct plan_model *m, const struct plan_counts *n
                          const struct plan_config *c, struct plan_layer_memory *l)
 {
     double tp = c->tp, whole = whole_in_layer(m, n), unit;
+    int64_t experts = m->experts / c->ep;
 
     l->attn = ((double)(n->attn + n->norms) - whole) / tp + whole;
     l->mlp = (double)n->mlp / tp;
     l->shared = (double)n->shared / tp + (double)n->router;
-    l->experts = (double)(m->experts / c->ep) * (double)n->expert / (double)plan_etp(c);
+    l->experts = (double)experts * (double)n->expert / (double)plan_etp(c);
     l->table = (double)n->embed / tp;
     l->head = (double)n->head / tp;
     l->positions = (double)n->positions;

@@ -181,7 +181,7 @@ static const char *bracket_fault(const struct place *at, int64_t *count)
     const char *p = at->open + 1;
 
     while (true) {
-        long first, last;
+        long first = 0, last;
         const char *fault = number_read(&p, &first);
 
         last = first;

@@ -14,6 +14,7 @@
 #define TOKEN_SECRET "stoker-token"
 enum { CONFIG_MAX = 1000000 }; /* of the 1 MiB that etcd takes */
 #define TOKEN_PATH "/run/secrets/stoker"
+#define TOKEN_FILE "/run/secrets/stoker/token"
 
 /* The image that has stoker in it: that of a serving component, else a name for kustomize's
  * `images` to replace. */
@@ -95,7 +96,7 @@ static void agent_pod(struct kube *q, struct k8s_pod *pod)
                                         "--listen",
                                         "0.0.0.0",
                                         "--token-file",
-                                        TOKEN_PATH "/token",
+                                        TOKEN_FILE,
                                         "--history",
                                         "/var/lib/stoker/history.ring",
                                         "--control",
@@ -252,8 +253,9 @@ void kube_serve_pod(struct kube *q, const struct spec_component *c, struct k8s_p
     static const char *const command[] = { "stoker" };
     const struct spec_serve *s = &q->k.r->spec->serve;
     const char **args = arena_array(&q->k.arena, const char *, 16);
-    const char *fixed[] = { "serve",   "-f",           "/etc/stoker/stoker.yaml", "--listen",
-                            "0.0.0.0", "--token-file", TOKEN_PATH "/token" };
+    const char *fixed[] = { "serve",    "-f",      "/etc/stoker/stoker.yaml",
+                            "--listen", "0.0.0.0", "--token-file",
+                            TOKEN_FILE };
     size_t n = 0;
 
     for (; n < sizeof(fixed) / sizeof(*fixed); n++)

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "render/lustre_int.h"
 
+#include <assert.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 
@@ -66,8 +67,10 @@ const struct spec_node *lustre_host(const struct lustre *l, bool meta, int64_t i
 /* Is it this file system?  "mgs:/fsname", or a Lustre storage without a source. */
 static bool is_ours(const struct lustre *l, const struct spec_storage *s)
 {
-    const char *slash = s->source ? strrchr(s->source, '/') : NULL;
+    const char *slash;
 
+    assert(s);
+    slash = s->source ? strrchr(s->source, '/') : NULL;
     if (s->kind != SPEC_STORAGE_LUSTRE ||
         (s->source && (!slash || !str_eq(slash + 1, l->t->fsname))))
         return false;

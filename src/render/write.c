@@ -17,6 +17,7 @@
 #include "render/place_int.h"
 #include "render/render.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define LIST_NAME ".stoker-render"
@@ -165,6 +166,7 @@ static void list_text(const struct job *j, bool gone, struct buf *out)
             i++;
             k += !order;
         } else {
+            assert(o); /* either list has one left */
             if (gone || !in_question(j->where, o->path))
                 list_line(out, o->sum, o->path);
             k++;
