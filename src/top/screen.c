@@ -64,10 +64,10 @@ static void make_looks(struct screen *s)
         [LOOK_PLAIN] = { A_NORMAL, -1 },
     };
 
-    for (short i = 0; i < LOOK_COUNT; i++) {
+    for (int i = 0; i < LOOK_COUNT; i++) {
         s->looks[i] = rows[i].attr;
-        if (s->colour && rows[i].colour >= 0 && init_pair(i, rows[i].colour, -1) == OK)
-            s->pairs[i] = i;
+        if (s->colour && rows[i].colour >= 0 && init_pair((short)i, rows[i].colour, -1) == OK)
+            s->pairs[i] = (short)i;
     }
 }
 

@@ -184,6 +184,10 @@ static void step_gpu(struct top_view *v, const struct top_snap *s, int by)
 {
     int at = -1, count = s ? (int)s->gpu_count : 0;
 
+    if (!count) {
+        v->gpu = -1;
+        return;
+    }
     for (int i = 0; i < count; i++)
         if (s->gpus[i].index == v->gpu)
             at = i;

@@ -198,6 +198,9 @@ TEST(no_gpu_and_nothing_yet)
     has(&s, "no GPU is known here: no driver: library not found");
     has(&s, "no process on a GPU is known");
     has(&s, "cpu -  load -  mem -/-  0 GPUs: util -  power -");
+    for (const char *key = "[[]]0"; *key; key++)
+        CHECK(top_key(&s.v, snap, *key) == TOP_DRAW && s.v.gpu == -1);
+    s.v.note[0] = '\0';
     s.f.lost = "no answer";
     s.f.age_s = 12;
     shoot(&s, snap, 80, 24, true);

@@ -250,6 +250,7 @@ TEST(selecting_and_ending)
     CHECK(top_key(&v, s, 'a') == TOP_DRAW && v.page == TOP_MAIN);
     CHECK(top_key(&v, NULL, TOP_KEY_DOWN) == TOP_DRAW); /* before anything came */
     CHECK(top_key(&v, NULL, 'k') == TOP_DRAW && !v.kill_pid);
+    CHECK(top_key(&v, NULL, '[') == TOP_DRAW && top_key(&v, NULL, ']') == TOP_DRAW && v.gpu == -1);
     for (int i = 0; i < 9; i++)
         (void)top_key(&v, s, '-');
     CHECK(top_zoom_s(&v) == 60);
