@@ -13,7 +13,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { LOOK_MAX = 100 }; /* jobs behind the first that backfill looks at */
+enum {
+    LOOK_MAX = 100,                     /* jobs behind the first that backfill looks at */
+    JOBS_DRAWN_MAX = QUEUE_JOBS_MAX / 2 /* expected: what is drawn may be more */
+};
 
 struct job {
     double arrives, hours, starts;
@@ -268,16 +271,17 @@ static enum rc check(const struct queue_in *in, uint32_t *out_cap, struct err *e
     }
     for (size_t i = 0; i < in->class_count; i++) {
         const struct queue_class *c = &in->classes[i];
+        int64_t gpus = in->nodes * in->node_gpus;
 
-        if (c->gpus < 1 || c->gpus > in->nodes * in->node_gpus) {
-            err_hint(err, "It has %lld GPUs.", (long long)(in->nodes * in->node_gpus));
+        if (c->gpus < 1 || c->gpus > gpus) {
+            err_hint(err, "It has %lld GPUs.", (long long)gpus);
             return err_set(err, RC_USAGE, "a job of '%s' wants %lld GPUs: more than the cluster",
                            c->name, (long long)c->gpus);
         }
         jobs += c->per_month * in->months * 1.2;
     }
-    if (jobs < 1 || jobs > QUEUE_JOBS_MAX / 2) {
-        err_hint(err, "At most %d jobs can be simulated.", QUEUE_JOBS_MAX / 2);
+    if (jobs < 1 || jobs > JOBS_DRAWN_MAX) {
+        err_hint(err, "At most %d jobs can be simulated.", JOBS_DRAWN_MAX);
         return err_set(err, RC_USAGE, "cannot simulate %.0f jobs", jobs);
     }
     *out_cap = (uint32_t)(jobs + 8 * sqrt(jobs) + 64); /* eight deviations: never reached */
@@ -294,10 +298,12 @@ static uint32_t make_jobs(const struct queue_in *in, struct job *jobs, uint32_t 
         struct plan_rng rng = { in->seed * 1000003 + i };
         double gap = PLAN_MONTH_H / c->per_month, at = plan_rng_exp(&rng, gap);
 
-        for (; at < until && n + 1 < cap; at += plan_rng_exp(&rng, gap))
+        while (at < until && n + 1 < cap) {
             jobs[++n] = (struct job){ .arrives = at,
                                       .hours = plan_rng_lognormal(&rng, c->hours, c->spread),
                                       .gpus = (int32_t)c->gpus };
+            at += plan_rng_exp(&rng, gap);
+        }
     }
     qsort(jobs + 1, n, sizeof(*jobs), by_arrival);
     return n;

@@ -55,9 +55,10 @@ static void svg_text(struct buf *out, const char *s)
 
 static void svg_axes(const struct axis *x, struct buf *out)
 {
-    const int end = MARGIN + SIDE;
+    const int end = MARGIN + SIDE, lines = (int)((x->hi - x->lo) * 2 + 1e-9);
 
-    for (double at = x->lo; at <= x->hi + 1e-9; at += 0.5) {
+    for (int i = 0; i <= lines; i++) {
+        double at = x->lo + i * 0.5;
         double p = MARGIN + SIDE * (at - x->lo) / (x->hi - x->lo), q = end - (p - MARGIN);
 
         buf_addf(out,

@@ -296,7 +296,7 @@ static double whole_step(const struct plan_model *m, const struct plan_cluster *
     struct plan_layer_time l;
     struct plan_rates r;
     struct plan_groups g;
-    struct plan_cut cut;
+    struct plan_cut cut = { 0 };
 
     plan_rates_of(cl, k, &r);
     plan_layer_time_of(m, &r, k, c, &l);

@@ -78,7 +78,7 @@ static void write_base64(struct buf *b, const float *v, size_t n)
 /* Piece by piece; a piece is a multiple of three bytes, so that they join. */
 static void write_f16(struct buf *b, const float *v, size_t n)
 {
-    uint16_t half[HALVES_AT_ONCE];
+    uint16_t half[HALVES_AT_ONCE] = { 0 };
     char *start = buf_reserve(b, (n * sizeof(*half) + 2) / 3 * 4 + 2), *p = start;
 
     if (!p)

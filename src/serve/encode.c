@@ -236,7 +236,7 @@ static bool make_rows(struct call *c)
                          "the reply would hold %zu rows of %zu numbers: ask for fewer at a time",
                          rows, c->full_width);
     c->row_count = rows;
-    c->rows = malloc(rows * c->full_width * sizeof(float));
+    c->rows = malloc((rows ? rows : 1) * c->full_width * sizeof(float));
     if (!c->rows)
         return ask_fault(&c->fault, ASK_E_NO_MEMORY, NULL, "no memory for %zu rows", rows);
     for (size_t i = 0; i < c->ask.count; i++)

@@ -286,10 +286,9 @@ enum rc models_load(struct models *m, const struct model_opts *o, bool wait, str
     if (rc == RC_OK && m->stop)
         rc = err_set(err, RC_FAIL, "model '%s' is not loaded: the server is stopping", o->name);
     if (rc == RC_OK) {
-        struct wish *w = wish_new(o);
-        struct slot *s = want(m, w);
+        struct slot *s = want(m, wish_new(o));
         if (wait)
-            rc = wait_done(m, s, w->ticket, err);
+            rc = wait_done(m, s, m->ticket, err);
     }
     pthread_mutex_unlock(&m->lock);
     return rc;

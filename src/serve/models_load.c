@@ -174,9 +174,11 @@ static void choose_prompts(struct load *l)
 static enum rc bytes_of(const struct load *l, uint64_t *out, struct err *err)
 {
     const struct place *p = &l->place;
-    uint64_t bytes = p->ops->memory(l->v->s.model, &p->eo) * p->count, spare = 0;
+    uint64_t bytes, spare = 0;
     struct stat st;
 
+    assert(p->ops); /* open_model() chose it */
+    bytes = p->ops->memory(l->v->s.model, &p->eo) * p->count;
     if (l->wish->o.fallback_at_start && p->fallback &&
         spare_bytes(l->m->o.workers, l->wish, l->v->s.model, p->fallback, &spare, err))
         return err->code;

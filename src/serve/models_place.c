@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 
+#include <assert.h>
 #include <sched.h>
 
 enum {
@@ -225,8 +226,10 @@ static enum rc tell_rest(struct tell *t, const struct model_opts *o, const struc
                          const struct place *p, struct err *err)
 {
     size_t most = eng_tokens_max(m), own = m->max_tokens < most ? m->max_tokens : most;
-    uint64_t bytes = p->ops->memory(m, &p->eo) * p->count;
+    uint64_t bytes;
 
+    assert(p->ops); /* place_choose() found it */
+    bytes = p->ops->memory(m, &p->eo) * p->count;
     if (o->max_tokens > most)
         return err_set(err, RC_USAGE, "it has positions for %zu tokens, not %zu", most,
                        o->max_tokens);
