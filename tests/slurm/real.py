@@ -498,7 +498,7 @@ def failed_resume(number):
     check("its job is queued again", wait(lambda: int(job(number).get("Restarts", "0")) >= 1, 60), job(number), [node(n) for n in NODES[4:]])
     for n in NODES[4:]:
         os.unlink(f"{c.work}/fail.{n}")
-    end = ends(number, 300)  # on a busy machine a resume may take another turn of its timeout
+    end = ends(number, 120)
     check("the node is tried again, and the job runs once it comes", end == "COMPLETED", end, job(number), [node(n) for n in NODES[4:]], power_log(),
           c.log("slurmctld"))
 
@@ -516,7 +516,7 @@ def refused(number):
           job(number), power_log())
     for n in NODES[4:]:
         os.unlink(f"{c.work}/fail.{n}")
-    end = ends(number, 300)  # on a busy machine a resume may take another turn of its timeout
+    end = ends(number, 120)
     check("and runs once the site has one", end == "COMPLETED", end, job(number), [node(n) for n in NODES[4:]], power_log())
 
 
