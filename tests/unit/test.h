@@ -7,13 +7,22 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
 #include "base/attr.h"
 
-#define TEST(name)  static void name(void **state __attribute__((unused)))
-#define CHECK(cond) assert_true(cond)
+#define TEST(name) static void name(void **state __attribute__((unused)))
+/* prove keeps what a test prints to itself: why one failed goes to standard error, too */
+#define CHECK(cond)                                                                                \
+    _assert_true((cond) ? 1 : check_failed(#cond, __FILE__, __LINE__), #cond, __FILE__, __LINE__)
+
+static inline LargestIntegralType check_failed(const char *cond, const char *file, int line)
+{
+    (void)fprintf(stderr, "%s:%d: not so: %s\n", file, line, cond);
+    return 0;
+}
 
 /* TEST_MAIN(cmocka_unit_test(a), cmocka_unit_test(b)) */
 #define TEST_MAIN(...)                                                                             \
