@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+enum { LARGE_PAGE = 2 << 20 };
 
 static void NORETURN out_of_memory(size_t size)
 {
@@ -38,6 +41,20 @@ void *xreallocarray(void *p, size_t count, size_t size)
     if (!q)
         out_of_memory(count * size);
     return q;
+}
+
+void *xlarge(size_t size)
+{
+    size_t whole = size / LARGE_PAGE * LARGE_PAGE; /* a page that is not filled stays small ones */
+    void *p;
+
+    if (!whole || size > SIZE_MAX - LARGE_PAGE)
+        return xmalloc(size);
+    p = aligned_alloc(LARGE_PAGE, whole == size ? size : whole + LARGE_PAGE);
+    if (!p)
+        out_of_memory(size);
+    (void)madvise(p, whole, MADV_HUGEPAGE); /* a wish */
+    return p;
 }
 
 char *xstrdup(const char *s)

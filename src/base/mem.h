@@ -11,6 +11,10 @@
 void *xmalloc(size_t size) MUST_USE;
 void *xcalloc(size_t count, size_t size) MUST_USE; /* dies on overflow too */
 void *xreallocarray(void *p, size_t count, size_t size) MUST_USE;
+/* For tables of megabytes that are read all over: in large pages where the kernel has them,
+ * which saves a fault for each small one and most of the misses of the TLB.  Not cleared;
+ * given back by free(). */
+void *xlarge(size_t size) MUST_USE;
 char *xstrdup(const char *s) MUST_USE;
 char *xstrndup(const char *s, size_t len) MUST_USE;
 

@@ -32,6 +32,47 @@ size_t utf8_decode(const char *s, size_t len, uint32_t *out)
     return n;
 }
 
+/* ---- the whole of a text ---- */
+/* An automaton whose step is one shift: a state is where in a byte's row its next state
+ * stands.  The last four are behind lead bytes that not every second byte may follow. */
+enum { BAD = 0, DONE = 6, ONE = 12, TWO = 18, THREE = 24, E0 = 30, ED = 36, F0 = 42, F4 = 48 };
+#define TO(from, to) ((uint64_t)(to) << (from))
+#define MORE         (TO(ONE, DONE) | TO(TWO, ONE) | TO(THREE, TWO)) /* any byte that continues */
+#define ASCII        TO(DONE, DONE)
+#define LEAD2        TO(DONE, ONE)
+#define LEAD3        TO(DONE, TWO)
+#define LEAD4        TO(DONE, THREE)
+#define X2(v)        v, v
+#define X4(v)        X2(v), X2(v)
+#define X16(v)       X4(v), X4(v), X4(v), X4(v)
+#define X64(v)       X16(v), X16(v), X16(v), X16(v)
+#define LEADS_C0     X2(BAD), X2(LEAD2), X4(LEAD2), X4(LEAD2), X4(LEAD2)
+#define LEADS_E0                                                                                   \
+    TO(DONE, E0), LEAD3, X2(LEAD3), X4(LEAD3), X4(LEAD3), LEAD3, TO(DONE, ED), X2(LEAD3)
+#define LEADS_F0 TO(DONE, F0), LEAD4, X2(LEAD4), TO(DONE, F4) /* the rest is BAD */
+
+static const uint64_t steps[256] = {
+    X64(ASCII),
+    X64(ASCII),
+    X16(MORE | TO(ED, ONE) | TO(F4, TWO)), /* 80 */
+    X16(MORE | TO(ED, ONE) | TO(F0, TWO)), /* 90 */
+    X16(MORE | TO(E0, ONE) | TO(F0, TWO)), /* a0 */
+    X16(MORE | TO(E0, ONE) | TO(F0, TWO)), /* b0 */
+    LEADS_C0,
+    X16(LEAD2),
+    LEADS_E0,
+    LEADS_F0,
+};
+
+bool utf8_is_valid(const char *s, size_t len)
+{
+    uint64_t state = DONE;
+
+    for (size_t i = 0; i < len; i++)
+        state = steps[(unsigned char)s[i]] >> (state & 63);
+    return (state & 63) == DONE;
+}
+
 size_t utf8_encode(uint32_t c, char out[4])
 {
     if (c < 0x80) {

@@ -98,7 +98,7 @@ enum rc tokenizer_load(const char *path, struct tokenizer **out, struct err *err
         return err_set(err, RC_USAGE, "tokenizer '%s' is not a file of at most %d bytes", path,
                        TOK_FILE_MAX);
     }
-    text = xmalloc((size_t)st.st_size + 1);
+    text = xlarge((size_t)st.st_size + 1);
     rc = read_all(fd, path, (size_t)st.st_size, text, err);
     close(fd);
     if (!rc)

@@ -36,30 +36,6 @@ static inline uint64_t stops(uint64_t w)
            ((w - EACH(0x20)) & ~w & EACH(0x80));
 }
 
-static bool is_utf8(const char *s, size_t len)
-{
-    const unsigned char *p = (const unsigned char *)s, *end = p + len;
-
-    while (p < end) {
-        size_t left = (size_t)(end - p), n;
-        uint32_t c;
-
-        if (p[0] < 0x80)
-            n = 1;
-        else if (left > 1 && p[0] >= 0xc2 && p[0] < 0xe0 && (p[1] & 0xc0) == 0x80)
-            n = 2;
-        else if (left > 2 && p[0] > 0xe0 && p[0] < 0xed && (p[1] & 0xc0) == 0x80 &&
-                 (p[2] & 0xc0) == 0x80)
-            n = 3;
-        else
-            n = utf8_decode((const char *)p, left, &c);
-        if (!n)
-            return false;
-        p += n;
-    }
-    return true;
-}
-
 /* A string without escapes, at most `max` bytes, into a new entry; p moves behind its closing
  * quote.  NULL: it is another kind of string. */
 static struct vocab_entry *plain_string(struct text *in, struct vocab *v, size_t max, size_t *len)
@@ -83,23 +59,29 @@ static struct vocab_entry *plain_string(struct text *in, struct vocab *v, size_t
         }
         high |= w;
     }
-    if (!stop || p[n] != '"' || n > max || (high & EACH(0x80) && !is_utf8(e->text, n)))
+    if (!stop || p[n] != '"' || n > max || (high & EACH(0x80) && !utf8_is_valid(e->text, n)))
         return NULL;
     in->p = p + n + 1;
     *len = n;
     return e;
 }
 
+static inline bool is_space(char c)
+{
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
 static inline void skip_space(struct text *in)
 {
-    while (in->p < in->end && (*in->p == ' ' || *in->p == '\n' || *in->p == '\t' || *in->p == '\r'))
+    while (in->p < in->end && (unsigned char)*in->p <= ' ' && is_space(*in->p))
         in->p++;
 }
 
-/* This byte, white space around it. */
+/* This byte, white space around it; there seldom is any. */
 static inline bool take(struct text *in, char c)
 {
-    skip_space(in);
+    if (in->p < in->end && *in->p != c)
+        skip_space(in);
     if (in->p == in->end || *in->p != c)
         return false;
     in->p++;
@@ -177,36 +159,72 @@ static bool any_number(const struct json *v, double *out)
     return true;
 }
 
-/* -12.3456: no exponent, few enough digits. */
+static inline bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The number that the first n of eight bytes are, each the value of a digit. */
+static inline uint64_t digits_of(uint64_t w, size_t n)
+{
+    w = n ? w << (64 - 8 * n) : 0; /* zeros before them */
+    w = w * 10 + (w >> 8);         /* pairs, then fours, then all */
+    return ((w & UINT64_C(0xFF000000FF)) * UINT64_C(0xF424000000064) +
+            (w >> 16 & UINT64_C(0xFF000000FF)) * UINT64_C(0x271000000001)) >>
+           32;
+}
+
+/* Digits added behind those of *digits, up to another byte or 24 of them; gives their count.
+ * Reads up to 32 bytes.  Eight digits are told by a branch, which is guessed right, so that what
+ * comes behind a number need not wait for its length. */
+static inline size_t digits_take(const char *p, uint64_t *digits)
+{
+    static const uint32_t tens[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000 };
+    size_t all = 0, n;
+    uint64_t w, other;
+
+    for (;; all += sizeof(w)) {
+        memcpy(&w, p + all, sizeof(w));
+        w ^= EACH('0');                              /* a digit is below 10 now, others are not */
+        other = ((w + EACH(0x76)) | w) & EACH(0x80); /* right up to the first of them */
+        if (other || all > DIGITS_MAX)
+            break;
+        *digits = *digits * 100000000 + digits_of(w, sizeof(w));
+    }
+    if (!other)
+        return all;
+    n = (size_t)__builtin_ctzll(other) / 8;
+    *digits = *digits * tens[n] + digits_of(w, n);
+    return all + n;
+}
+
+/* -12.3456: no exponent, few enough digits, and the file goes on behind it. */
 static bool plain_number(struct text *in, double *out)
 {
     static const double tens[DIGITS_MAX + 1] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,
                                                  1e7,  1e8,  1e9,  1e10, 1e11, 1e12, 1e13,
                                                  1e14, 1e15, 1e16, 1e17, 1e18, 1e19 };
-    const char *p = in->p, *first, *point = NULL;
-    bool minus = p < in->end && *p == '-';
+    const char *p = in->p, *first;
     uint64_t digits = 0;
-    size_t places;
+    size_t whole, places = 0;
 
-    first = p += minus;
-    for (; p < in->end; p++) {
-        if (*p == '.' && !point && p > first) {
-            point = p;
-            continue;
-        }
-        if (*p < '0' || *p > '9')
-            break;
-        if (p - first > DIGITS_MAX)
-            return false;
+    if (in->end - p < NUMBER_MAX)
+        return false;
+    first = p += *p == '-';
+    for (; is_digit(*p) && p - first <= DIGITS_MAX; p++)
         digits = digits * 10 + (uint64_t)(*p - '0');
+    whole = (size_t)(p - first);
+    if (*p == '.') {
+        places = digits_take(++p, &digits);
+        if (!places)
+            return false;
+        p += places;
     }
-    places = point ? (size_t)(p - point - 1) : 0;
-    if (p == in->end || *p == 'e' || *p == 'E' || p == first || (point && !places) ||
-        p - first - (point != NULL) > DIGITS_MAX ||
-        (*first == '0' && p - first > 1 && first[1] != '.'))
+    if (*p == 'e' || *p == 'E' || !whole || whole + places > DIGITS_MAX ||
+        (whole > 1 && *first == '0'))
         return false;
     *out = (double)digits / tens[places];
-    *out = minus ? -*out : *out;
+    *out = *in->p == '-' ? -*out : *out;
     in->p = p;
     return true;
 }
@@ -361,8 +379,9 @@ enum rc tok_read_vocab(void *tokenizer, struct json_walk *w, struct err *err)
     bool more = true;
     enum rc rc = RC_OK;
 
-    if (t->vocab.count)
+    if (t->vocab.units)
         return err_set(err, RC_PARSE, "member 'model.vocab' is there twice");
+    vocab_reserve(&t->vocab, (size_t)(w->end - w->p));
     while (!rc && more) {
         plain_elements(&t->vocab, w);
         rc = any_element(&t->vocab, &escaped, w, &more, err);

@@ -168,8 +168,12 @@ static inline uint64_t sum_step(uint64_t sum, const char *p, size_t n)
 {
     uint32_t c = (unsigned char)p[0];
 
-    for (size_t i = 1; i < n; i++)
-        c = c << 8 | (unsigned char)p[i];
+    if (n > 1)
+        c = c << 8 | (unsigned char)p[1];
+    if (n > 2)
+        c = c << 8 | (unsigned char)p[2];
+    if (n > 3)
+        c = c << 8 | (unsigned char)p[3];
     return sum * FACTOR + c + 1;
 }
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 enum {
-    UNIT = sizeof(uint64_t),
-    HEAD = sizeof(struct vocab_entry) / UNIT,
+    SPARE = 512,      /* units and ids beyond those asked for */
+    ID_BYTES = 16,    /* about what an entry takes in a file */
     PROBES_MAX = 1024 /* slots looked at for one entry; a fair file needs some dozens */
 };
 
@@ -20,46 +20,34 @@ void vocab_release(struct vocab *v)
     *v = (struct vocab){ 0 };
 }
 
-struct vocab_entry *vocab_open(struct vocab *v, size_t room)
+void vocab_reserve(struct vocab *v, size_t bytes)
 {
-    size_t need = HEAD + room / UNIT + 1;
-
-    if (!v->used)
-        v->used = 1;
-    assert(v->used + need <= UINT32_MAX); /* TOK_FILE_MAX bounds it */
-    if (v->cap - v->used < need || !v->cap) {
-        v->cap = (v->used + need) * 2 + 512;
-        v->units = xreallocarray(v->units, v->cap, UNIT);
-    }
-    return (struct vocab_entry *)(void *)(v->units + v->used);
+    assert(!v->units && !v->at);
+    v->used = 1;
+    v->cap = bytes / VOCAB_UNIT * 2 + SPARE;
+    v->units = xlarge(v->cap * VOCAB_UNIT);
+    v->at_cap = bytes / ID_BYTES + SPARE;
+    v->at = xcalloc(v->at_cap, sizeof(*v->at));
 }
 
-static void ids_room(struct vocab *v, uint32_t id)
+void vocab_grow(struct vocab *v, size_t units)
 {
-    size_t cap = v->at_cap ? v->at_cap : 1024;
+    if (!v->used)
+        v->used = 1;
+    assert(v->used + units <= UINT32_MAX); /* TOK_FILE_MAX bounds it */
+    v->cap = (v->used + units) * 2 + SPARE;
+    v->units = xreallocarray(v->units, v->cap, VOCAB_UNIT);
+}
+
+void vocab_ids(struct vocab *v, uint32_t id)
+{
+    size_t cap = v->at_cap ? v->at_cap : SPARE;
 
     while (cap <= id)
         cap *= 2;
     v->at = xreallocarray(v->at, cap, sizeof(*v->at));
     memset(v->at + v->at_cap, 0, (cap - v->at_cap) * sizeof(*v->at));
     v->at_cap = cap;
-}
-
-bool vocab_close(struct vocab *v, struct vocab_entry *e, size_t len, uint32_t id)
-{
-    if (id >= v->at_cap)
-        ids_room(v, id);
-    if (v->at[id])
-        return false;
-    v->at[id] = (uint32_t)v->used;
-    e->id = id;
-    e->len = (uint32_t)len;
-    e->text[len] = '\0';
-    v->used += HEAD + len / UNIT + 1;
-    v->count++;
-    if (id >= v->size)
-        v->size = (size_t)id + 1;
-    return true;
 }
 
 /* ---- the table ---- */
@@ -69,7 +57,8 @@ void vocab_table_init(struct vocab_table *t, size_t count, uint32_t skip)
 
     while (size < count * 2)
         size *= 2;
-    t->slots = xcalloc(size, sizeof(*t->slots));
+    t->slots = xlarge(size * sizeof(*t->slots));
+    memset(t->slots, 0, size * sizeof(*t->slots));
     t->mask = size - 1;
     t->skip = skip;
 }

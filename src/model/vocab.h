@@ -21,6 +21,8 @@ struct vocab_entry {
     char text[]; /* NUL behind it */
 };
 
+enum { VOCAB_UNIT = sizeof(uint64_t), VOCAB_HEAD = sizeof(struct vocab_entry) / VOCAB_UNIT };
+
 struct vocab {
     uint64_t *units;  /* owned; unit 0 is nobody's */
     size_t used, cap; /* units */
@@ -31,10 +33,41 @@ struct vocab {
 };
 
 void vocab_release(struct vocab *v);
-/* A new entry, NULL when the id has one.  Text: room for `room` bytes and a NUL, which
- * vocab_close() cuts to what was written. */
-struct vocab_entry *vocab_open(struct vocab *v, size_t room);
-bool vocab_close(struct vocab *v, struct vocab_entry *e, size_t len, uint32_t id) MUST_USE;
+/* The first call, if any: room for a vocabulary that takes so many bytes in a file.  More
+ * is found later, less is not touched. */
+void vocab_reserve(struct vocab *v, size_t bytes);
+void vocab_grow(struct vocab *v, size_t units); /* vocab_open()'s: room for so many more */
+void vocab_ids(struct vocab *v, uint32_t id);   /* vocab_close()'s: room for this one */
+
+/* A new entry.  Text: room for `room` bytes and a NUL, which vocab_close() cuts to what was
+ * written. */
+static inline struct vocab_entry *vocab_open(struct vocab *v, size_t room)
+{
+    size_t need = VOCAB_HEAD + room / VOCAB_UNIT + 1;
+
+    if (v->cap - v->used < need)
+        vocab_grow(v, need);
+    return (struct vocab_entry *)(void *)(v->units + v->used);
+}
+
+/* False, and nothing done: the id has an entry. */
+static inline bool MUST_USE vocab_close(struct vocab *v, struct vocab_entry *e, size_t len,
+                                        uint32_t id)
+{
+    if (id >= v->at_cap)
+        vocab_ids(v, id);
+    if (v->at[id])
+        return false;
+    v->at[id] = (uint32_t)v->used;
+    e->id = id;
+    e->len = (uint32_t)len;
+    e->text[len] = '\0';
+    v->used += VOCAB_HEAD + len / VOCAB_UNIT + 1;
+    v->count++;
+    if (id >= v->size)
+        v->size = (size_t)id + 1;
+    return true;
+}
 
 static inline const struct vocab_entry *vocab_at(const struct vocab *v, uint32_t unit)
 {

@@ -79,7 +79,7 @@ static void put(struct vocab_fill *f, struct side *d, const struct vocab_entry *
 
 static bool continues(const struct vocab_entry *e, const char *prefix, size_t prefix_len)
 {
-    return e->len > prefix_len && !memcmp(e->text, prefix, prefix_len);
+    return e->len > prefix_len && vocab_same(e->text, prefix, prefix_len);
 }
 
 struct wordpiece *wordpiece_new(const struct vocab *v, const char *prefix, size_t max_chars)

@@ -6,11 +6,13 @@
 #include "base/args.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "base/utf8.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- err ---- */
@@ -161,6 +163,46 @@ TEST(utf8_refuses_what_is_not)
             continue;
         assert_int_equal(utf8_decode(out, n, &c), n);
         assert_int_equal(c, want);
+    }
+}
+
+/* Every lead byte with every second one, and third and fourth ones from the edges of what is
+ * allowed: one answer by two ways. */
+TEST(utf8_of_a_whole_text)
+{
+    static const unsigned char edges[] = { 0,    0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0,
+                                           0xbf, 0xc0, 0xc2, 0xe0, 0xed, 0xf0, 0xff };
+    unsigned valid = 0;
+    uint32_t code;
+
+    for (unsigned i = 0; i < 0x10000; i++) {
+        for (size_t k = 0; k < ARRAY_SIZE(edges) * ARRAY_SIZE(edges); k++) {
+            char s[4] = { (char)(i >> 8), (char)i, (char)edges[k / ARRAY_SIZE(edges)],
+                          (char)edges[k % ARRAY_SIZE(edges)] };
+            size_t at = 0, n = 1;
+
+            while (n && at < sizeof(s))
+                at += n = utf8_decode(s + at, sizeof(s) - at, &code);
+            if (utf8_is_valid(s, sizeof(s)) != (n > 0))
+                fail_msg("%02x %02x %02x %02x", s[0] & 255, s[1] & 255, s[2] & 255, s[3] & 255);
+            valid += n > 0;
+        }
+    }
+    CHECK(valid > 60000);
+    CHECK(utf8_is_valid("", 0));
+    CHECK(utf8_is_valid("a\xe2\x96\x81z", 5) && !utf8_is_valid("a\xe2\x96\x81z", 3));
+}
+
+TEST(large_blocks)
+{
+    static const size_t sizes[] = { 0, 1, (2 << 20) - 1, 2 << 20, (2 << 20) + 1, 7 << 20 };
+
+    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+        char *p = xlarge(sizes[i]);
+
+        memset(p, 7, sizes[i]);
+        CHECK(!sizes[i] || p[sizes[i] - 1] == 7);
+        free(p);
     }
 }
 
@@ -332,7 +374,8 @@ TEST_MAIN(cmocka_unit_test(room_is_written_by_the_caller),
           cmocka_unit_test(system_errors_say_why), cmocka_unit_test(arena_is_aligned_and_zeroed),
           cmocka_unit_test(buf_stops_at_its_maximum), cmocka_unit_test(numbers_are_whole_strings),
           cmocka_unit_test(floats_are_finite), cmocka_unit_test(text_is_made_printable),
-          cmocka_unit_test(utf8_refuses_what_is_not), cmocka_unit_test(nearest_name),
+          cmocka_unit_test(utf8_refuses_what_is_not), cmocka_unit_test(utf8_of_a_whole_text),
+          cmocka_unit_test(large_blocks), cmocka_unit_test(nearest_name),
           cmocka_unit_test(bytes_parse_table), cmocka_unit_test(other_units_parse),
           cmocka_unit_test(units_print_what_they_read), cmocka_unit_test(options_and_operands_mix),
           cmocka_unit_test(wrong_options_are_told))

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "model/tokenizer.h"
+#include "model/tokenizer_int.h" /* scores: nobody outside asks for them */
 
 #include <pthread.h>
 #include <stdio.h>
@@ -182,6 +183,39 @@ TEST(scores_as_the_reference_reads_them)
                   "2:65-75 2:75-85 2:85-95");
 }
 
+/* The quick way and the long one, which an exponent takes, give the same bits. */
+TEST(scores_of_all_lengths)
+{
+    enum { WHOLE_MAX = 12, PLACES_MAX = 25, PAIRS = 2 * WHOLE_MAX * (PLACES_MAX + 1) };
+    static const char digits[] = "90718253649081726354918273645";
+    struct buf json = { .max = FILE_MAX_BYTES };
+    struct tokenizer *t = NULL;
+    struct err err = { 0 };
+
+    buf_adds(&json, "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[");
+    for (int i = 0; i < PAIRS; i++) {
+        int whole = i / 2 % WHOLE_MAX + 1, places = i / 2 / WHOLE_MAX;
+
+        for (int exponent = 0; exponent < 2; exponent++)
+            buf_addf(&json, "[\"a%d%c\",%s%.*s%s%.*s%s],", i, 'x' + exponent, i % 2 ? "-" : "",
+                     whole, digits + places % 2 * 3, places ? "." : "", places, digits + whole % 4,
+                     exponent ? "e0" : "");
+    }
+    buf_adds(&json, "[\"z\",0]]}}");
+    if (tokenizer_parse(json.data, json.len, "scores", &t, &err))
+        fail_msg("%s", err.msg);
+    for (uint32_t i = 0; i < PAIRS; i++) {
+        const struct vocab_entry *a = vocab_get(&t->vocab, 2 * i);
+        const struct vocab_entry *b = vocab_get(&t->vocab, 2 * i + 1);
+
+        CHECK(a->score != 0 && (a->score < 0) == (i % 2 == 1));
+        if (memcmp(&a->score, &b->score, sizeof(a->score)) != 0)
+            fail_msg("%s: %.17g is not %.17g", a->text, a->score, b->score);
+    }
+    tokenizer_free(t);
+    buf_release(&json);
+}
+
 TEST(vocabularies_written_differently)
 {
     static const char want[] = "2:0-2 3:2-3 1:3-5", in[] = "abc d";
@@ -208,6 +242,7 @@ TEST(vocabularies_that_lie)
         { UNIGRAM("[\"<unk>\",0],[\"a\",1],,[\"b\",1]"), "vocab[2]" },
         { UNIGRAM("[\"<unk>\",0],[\"a\",1,2]"), "vocab[1]" },
         { "{\"model\":{\"vocab\":[[\"a\",0]],\"vocab\":[[\"b\",0]]}}", "twice" },
+        { "{\"model\":{\"vocab\":{},\"vocab\":{}}}", "twice" },
         { "{\"model\":{\"vocab\":{\"a\":1,\"b\":1}}}", "same id" },
         { "{\"model\":{\"vocab\":{\"a\":01,\"b\":1}}}", "" },
         { "{\"model\":{\"vocab\":{\"a\":1}", "" },
@@ -505,6 +540,7 @@ TEST(added_ids)
 
 TEST_MAIN(cmocka_unit_test(reference_answers), cmocka_unit_test(one_tokenizer_many_threads),
           cmocka_unit_test(scores_as_the_reference_reads_them),
+          cmocka_unit_test(scores_of_all_lengths),
           cmocka_unit_test(vocabularies_written_differently),
           cmocka_unit_test(vocabularies_that_lie), cmocka_unit_test(truncate_longest_first),
           cmocka_unit_test(truncate_one_side), cmocka_unit_test(text_over_the_limit),
