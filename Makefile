@@ -203,7 +203,7 @@ help:
 	@echo 'make SAN=address|thread [unit|check-variant]    a build under a sanitizer'
 	@echo 'make CC=clang     the other compiler'
 	@echo 'make fuzz         FUZZ_SECONDS=60 for each target'
-	@echo 'make bench        figures as RESULT lines; make bench-embed: vectors, beside other engines'
+	@echo 'make bench        figures as RESULT lines; make bench-embed: vectors, beside other engines; BENCH_CORES=2: on quiet cores'
 	@echo 'make bench-soak   a million requests: does the server grow?  make bench-overload: ten times its rate'
 	@echo 'make test-page    the page of the agent in headless Chromium; screenshots in build/page'
 	@echo 'make test-threads the server under ThreadSanitizer'

@@ -385,7 +385,7 @@ static double load_gpus(const struct queue_in *in)
 enum rc queue_run(struct arena *a, const struct queue_in *in, struct queue_out *out,
                   struct err *err)
 {
-    struct sim s = { .in = in, .empty = in->nodes, .free_gpus = in->nodes * in->node_gpus };
+    struct sim s = { .in = in, .empty = in->nodes };
     double(*ends)[2];
     uint32_t cap = 0;
     enum rc rc;
@@ -393,6 +393,7 @@ enum rc queue_run(struct arena *a, const struct queue_in *in, struct queue_out *
     rc = check(in, &cap, err);
     if (rc)
         return rc;
+    s.free_gpus = in->nodes * in->node_gpus; /* in range: check() */
     s.from = in->months * PLAN_MONTH_H * 0.1;
     s.until = s.from + in->months * PLAN_MONTH_H;
     s.jobs = arena_array(a, struct job, cap);

@@ -14,7 +14,7 @@
 #define TOKEN_SECRET "stoker-token"
 enum { CONFIG_MAX = 1000000 }; /* of the 1 MiB that etcd takes */
 #define TOKEN_PATH "/run/secrets/stoker"
-#define TOKEN_FILE "/run/secrets/stoker/token"
+#define TOKEN_FILE TOKEN_PATH "/token"
 
 /* The image that has stoker in it: that of a serving component, else a name for kustomize's
  * `images` to replace. */
