@@ -35,9 +35,8 @@ typedef double wide __attribute__((vector_size(LANES * sizeof(double))));
 
 /* `lines` lines of columns from `at` on: the sum of the rows, row t times t + 1 when
  * `weighted`, divided. */
-static inline __attribute__((always_inline)) void sum_columns(const struct eng_rows *r, size_t at,
-                                                              size_t lines, bool weighted,
-                                                              double divisor, float *out)
+ALWAYS_INLINE void sum_columns(const struct eng_rows *r, size_t at, size_t lines, bool weighted,
+                               double divisor, float *out)
 {
     wide sum[BLOCK] = { 0 };
 

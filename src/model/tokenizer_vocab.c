@@ -38,7 +38,8 @@ static inline uint64_t stops(uint64_t w)
 
 /* A string without escapes, at most `max` bytes, into a new entry; p moves behind its closing
  * quote.  NULL: it is another kind of string. */
-static struct vocab_entry *plain_string(struct text *in, struct vocab *v, size_t max, size_t *len)
+ALWAYS_INLINE struct vocab_entry *plain_string(struct text *in, struct vocab *v, size_t max,
+                                               size_t *len)
 {
     struct vocab_entry *e = vocab_open(v, max + sizeof(uint64_t));
     const char *p = in->p + 1;
@@ -199,7 +200,7 @@ static inline size_t digits_take(const char *p, uint64_t *digits)
 }
 
 /* -12.3456: no exponent, few enough digits, and the file goes on behind it. */
-static bool plain_number(struct text *in, double *out)
+ALWAYS_INLINE bool plain_number(struct text *in, double *out)
 {
     static const double tens[DIGITS_MAX + 1] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,
                                                  1e7,  1e8,  1e9,  1e10, 1e11, 1e12, 1e13,

@@ -330,9 +330,7 @@ void plan_layer_memory_of(const struct plan_model *m, const struct plan_counts *
 }
 
 /* ---- one stage ---- */
-
-/* Two callers: one wants every kind, the other, millions of times, their sum alone. */
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
+/* In line: one of two callers wants every kind, the other, millions of times, their sum alone. */
 
 struct step {           /* what of the step half all stages share */
     double z[4], ez[4]; /* 1 over what stage i of ZeRO divides by: dense weights, experts */
