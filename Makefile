@@ -89,7 +89,7 @@ $(B)/tests/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(B)/libstoker.a | se
 -include $(wildcard mk/*.mk tests/*/rules.mk)
 
 MACHINES := $(B)/machines/.made
-$(MACHINES): $(wildcard tests/machines/*.py tests/machines/*.txt) tools/machine
+$(MACHINES): $(wildcard tests/machines/*.py tests/machines/*.txt) tools/machine | setup-test
 	@mkdir -p $(@D)
 	$(call say,MAKE,$(@D))
 	$(Q)python3 tests/machines/build.py $(@D) && touch $@
@@ -188,7 +188,7 @@ install: all
 .PHONY: setup-build setup-test
 setup-build:
 	@tools/setup build
-setup-test:
+setup-test: | setup-build # two of them would fight for apt's lock
 	@tools/setup test
 
 clean:
