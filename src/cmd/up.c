@@ -66,6 +66,7 @@ struct up {
     char notify_name[64];
     char self[FILE_PATH_MAX];
     char ports[4][8];
+    int serve_port, rerank_port; /* where --port says nothing: the spec's, or those of serve */
     bool screen, stopping;
     const char *no_model; /* why nothing is served; NULL: something is */
 };
@@ -176,6 +177,8 @@ static enum rc plan_models(struct up *u, struct part *p, struct err *err)
             return rc;
         if (!spec->model_count && !u->args->models.count)
             u->no_model = "the spec names no model";
+        u->serve_port = (int)spec->serve.port;
+        u->rerank_port = (int)spec->serve.rerank_port;
         spec_free(spec);
         return RC_OK;
     }
@@ -193,8 +196,11 @@ static enum rc plan_serve(struct up *u, char *url, size_t cap, struct err *err)
     struct part *p = &u->parts[PART_SERVE];
     const struct up_args *a = u->args;
     const char *port;
+    char wanted[8];
     enum rc rc = RC_OK;
 
+    u->serve_port = 8003;
+    u->rerank_port = 8002;
     *p = (struct part){ .name = "serve" };
     arg(p, "stoker");
     arg(p, "serve");
@@ -204,11 +210,12 @@ static enum rc plan_serve(struct up *u, char *url, size_t cap, struct err *err)
     else
         rc = plan_models(u, p, err);
     p->wanted = !u->no_model;
-    port = choose_port(u, 2, a->port, 8003);
+    port = choose_port(u, 2, a->port, u->serve_port);
     arg2(p, "--port", port);
     arg2(p, "--device", a->device);
-    if (!a->port && (!a->free_port || str_eq(port, "8003")))
-        arg2(p, "--rerank-port", choose_port(u, 3, NULL, 8002));
+    (void)snprintf(wanted, sizeof(wanted), "%d", u->serve_port);
+    if (!a->port && (!a->free_port || str_eq(port, wanted)))
+        arg2(p, "--rerank-port", choose_port(u, 3, NULL, u->rerank_port));
     if (a->try_it)
         arg(p, "--try");
     (void)snprintf(url, cap, "http://%s:%s",
