@@ -57,6 +57,21 @@ static bool is_choice(const char *choices, const char *value)
     return false;
 }
 
+/* "N", "DIR|TAR", "$n": what documents and scripts write for a value. */
+static bool is_stand_in(const char *value)
+{
+    bool capital = false;
+
+    if (strchr(value, '$'))
+        return true;
+    for (; *value; value++) {
+        if (*value >= 'a' && *value <= 'z')
+            return false;
+        capital |= *value >= 'A' && *value <= 'Z';
+    }
+    return capital;
+}
+
 static enum rc store_int(const struct opt *o, void *p, const char *value, struct err *err)
 {
     int64_t v;
@@ -70,11 +85,14 @@ static enum rc store_int(const struct opt *o, void *p, const char *value, struct
     return RC_OK;
 }
 
-static enum rc store(const struct opt *o, const char *value, void *out, struct err *err)
+static enum rc store(const struct opt *o, const char *value, bool sketch, void *out,
+                     struct err *err)
 {
     void *p = (char *)out + o->off;
     struct opt_strs *strs = p;
 
+    if (sketch && (o->choices || o->kind == OPT_INT) && is_stand_in(value))
+        return RC_OK;
     if (o->kind == OPT_FLAG) {
         *(bool *)p = true;
         return RC_OK;
@@ -107,7 +125,8 @@ static enum rc store(const struct opt *o, const char *value, void *out, struct e
 struct cursor {
     int argc;
     char **argv;
-    int i; /* the argument being read */
+    int i;       /* the argument being read */
+    bool sketch; /* see args_sketch() */
 };
 
 /* `attached` is what stood behind '=' or the letter, NULL when nothing did. */
@@ -123,7 +142,7 @@ static enum rc take(const struct opt *o, struct cursor *c, const char *attached,
             return err_set(err, RC_USAGE, "option '--%s' needs a value (%s)", o->name, o->arg);
         attached = c->argv[++c->i];
     }
-    return store(o, attached, out, err);
+    return store(o, attached, c->sketch, out, err);
 }
 
 static enum rc take_long(const struct opt *opts, struct cursor *c, void *out, struct err *err)
@@ -156,14 +175,14 @@ static enum rc take_letters(const struct opt *opts, struct cursor *c, void *out,
     return RC_OK;
 }
 
-enum rc args_parse(const struct opt *opts, int argc, char **argv, void *out, int *out_count,
-                   struct err *err)
+static enum rc take_all(const struct opt *opts, struct cursor c, void *out, int *out_count,
+                        struct err *err)
 {
-    struct cursor c = { .argc = argc, .argv = argv, .i = 1 };
+    char **argv = c.argv;
     bool plain = false; /* after "--" */
     int operands = 0;
 
-    for (; c.i < argc; c.i++) {
+    for (; c.i < c.argc; c.i++) {
         char *arg = argv[c.i];
         enum rc rc = RC_OK;
 
@@ -180,4 +199,20 @@ enum rc args_parse(const struct opt *opts, int argc, char **argv, void *out, int
     }
     *out_count = operands;
     return RC_OK;
+}
+
+enum rc args_parse(const struct opt *opts, int argc, char **argv, void *out, int *out_count,
+                   struct err *err)
+{
+    struct cursor c = { .argc = argc, .argv = argv, .i = 1 };
+
+    return take_all(opts, c, out, out_count, err);
+}
+
+enum rc args_sketch(const struct opt *opts, int argc, char **argv, void *out, int *out_count,
+                    struct err *err)
+{
+    struct cursor c = { .argc = argc, .argv = argv, .i = 1, .sketch = true };
+
+    return take_all(opts, c, out, out_count, err);
 }

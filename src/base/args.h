@@ -43,4 +43,9 @@ struct opt {
 enum rc args_parse(const struct opt *opts, int argc, char **argv, void *out, int *out_count,
                    struct err *err) MUST_USE;
 
+/* The same for a command line that somebody wrote about, not for one to run: where a number or a
+ * choice is due, a name in capitals ("N", "TYPE") or a variable ("$n") stands for any. */
+enum rc args_sketch(const struct opt *opts, int argc, char **argv, void *out, int *out_count,
+                    struct err *err) MUST_USE;
+
 #endif

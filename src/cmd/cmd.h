@@ -47,9 +47,33 @@ struct cmd {
 extern const struct cmd *const commands[]; /* sorted, NULL-terminated */
 
 /* Global options, accepted behind every command: --help, --version, --colour. */
-int cmd_main(int argc, char **argv);
+struct cmd_global {
+    bool help, version;
+    const char *colour;
+};
 const struct opt *cmd_global_opts(void); /* ends with a zero row */
 const struct cmd *cmd_find(const struct cmd *const *list, const char *name);
+/* RC_USAGE with the nearest name; `parent`: whose subcommands were looked through, or NULL. */
+enum rc cmd_unknown(const struct cmd *parent, const char *name, struct err *err);
+
+/* A command line taken apart; release with cmd_call_release() in any state. */
+struct cmd_call {
+    const struct cmd *parent, *cmd; /* parent NULL: a command without subcommands */
+    int argc;                       /* operands */
+    char **argv;
+    void *opts; /* owned; see cmd->opts_size */
+    struct cmd_global *global;
+};
+/* argv[0] is the command's name.  Operands are not counted yet. */
+enum rc cmd_parse(struct cmd_call *call, int argc, char **argv, bool sketch,
+                  struct err *err) MUST_USE;
+enum rc cmd_check_operands(const struct cmd_call *call, struct err *err) MUST_USE;
+void cmd_call_release(struct cmd_call *call);
+
+int cmd_main(int argc, char **argv);
+/* Command lines of documents, `[["line", "detect", "--env"], ...]`, against the tables; nothing is
+ * run.  One line an entry: "ok", or what is wrong.  See parse.c for the forms. */
+enum rc cmd_parse_lines(const char *path, struct buf *out, struct err *err) MUST_USE;
 
 /* Writes `out` to stdout and empties it.  `gone` becomes true when the reader has left, which is
  * no error.  A plain file that does not take all of it is left as it was. */

@@ -288,7 +288,7 @@ void cmd_readme(struct buf *out)
 
 struct help_opts {
     bool man, readme, names;
-    const char *reference;
+    const char *reference, *parse;
 };
 
 static const struct opt help_opts[] = {
@@ -300,6 +300,8 @@ static const struct opt help_opts[] = {
       "print the names of the commands, one a line" },
     { 0, "reference", OPT_STR, offsetof(struct help_opts, reference), "PAGE", "inventory|checks", 0,
       0, "print a reference page as Markdown: inventory, checks" },
+    { 0, "parse", OPT_STR, offsetof(struct help_opts, parse), "FILE", NULL, 0, 0,
+      "say which command lines of a JSON file could be run, and run none" },
     { 0 },
 };
 
@@ -328,6 +330,8 @@ static enum rc help_run(struct cmd_ctx *ctx, struct err *err)
             return err_set(err, RC_USAGE, "unknown command '%s'", ctx->argv[i]);
         }
     }
+    if (o->parse)
+        return cmd_parse_lines(o->parse, &ctx->out, err);
     if (o->reference)
         reference_page(o->reference, &ctx->out);
     else if (o->names)

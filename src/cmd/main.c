@@ -15,37 +15,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { CMD_NAMES_MAX = 64 };
-
 static const char version_line[] = "stoker " STOKER_VERSION "\n";
-
-struct global_opts { /* options every command takes */
-    bool help, version;
-    const char *colour;
-};
-
-static const struct opt global_opts[] = {
-    { 'h', "help", OPT_FLAG, offsetof(struct global_opts, help), NULL, NULL, 0, 0,
-      "show help and exit" },
-    { 'V', "version", OPT_FLAG, offsetof(struct global_opts, version), NULL, NULL, 0, 0,
-      "show the version and exit" },
-    { 0, "colour", OPT_STR, offsetof(struct global_opts, colour), "WHEN", "auto|always|never", 0, 0,
-      "colour the output: auto (on a terminal), always, never" },
-    { 0 },
-};
-
-const struct opt *cmd_global_opts(void)
-{
-    return global_opts;
-}
-
-const struct cmd *cmd_find(const struct cmd *const *list, const char *name)
-{
-    for (; list && *list; list++)
-        if (!strcmp((*list)->name, name))
-            return *list;
-    return NULL;
-}
 
 static struct term term_of(int fd, const char *colour)
 {
@@ -102,72 +72,17 @@ static int print_out(struct buf *out, const struct term *term)
     return out_write(out, &gone, &err) ? fail(&err, term) : 0;
 }
 
-/* `parent`: whose subcommands were looked through; NULL: all commands. */
-static int unknown_command(const struct cmd *parent, const char *name, const struct term *term)
+static enum rc run_parsed(struct cmd_ctx *ctx, const struct cmd_call *call, struct err *err)
 {
-    const struct cmd *const *list = parent ? parent->subs : commands;
-    const char *names[CMD_NAMES_MAX], *near;
-    struct err err = { 0 };
-    size_t count = 0;
-
-    for (; *list && count < CMD_NAMES_MAX; list++)
-        names[count++] = (*list)->name;
-    near = str_nearest(name, names, count);
-    if (near)
-        err_hint(&err, "Did you mean '%s'?", near);
-    else
-        err_hint(&err, "Run 'stoker help%s%s' for the list of commands.", parent ? " " : "",
-                 parent ? parent->name : "");
-    err_set(&err, RC_USAGE, "unknown command '%s%s%s'", parent ? parent->name : "",
-            parent ? " " : "", name);
-    return fail(&err, term);
-}
-
-/* The command's own rows and the global ones in one table, for one pass over argv.
- * The command's struct comes first, the global one right behind it. */
-static struct opt *joined_opts(const struct cmd *c, size_t own_size)
-{
-    size_t own = 0, n = 0;
-    struct opt *all;
-
-    while (c->opts && c->opts[own].kind != OPT_END)
-        own++;
-    all = xcalloc(own + ARRAY_SIZE(global_opts), sizeof(*all));
-    for (; n < own; n++)
-        all[n] = c->opts[n];
-    for (size_t i = 0; i < ARRAY_SIZE(global_opts); i++, n++) {
-        all[n] = global_opts[i];
-        all[n].off += own_size;
-    }
-    return all;
-}
-
-static enum rc check_operands(const struct cmd_ctx *ctx, const struct cmd *parent, struct err *err)
-{
-    const struct cmd *c = ctx->cmd;
-    const char *top = parent ? parent->name : "", *gap = parent ? " " : "";
-
-    if (ctx->argc >= c->args_min && ctx->argc <= c->args_max)
-        return RC_OK;
-    err_hint(err, "Run 'stoker help %s%s%s' for its usage.", top, gap, c->name);
-    if (ctx->argc < c->args_min)
-        return err_set(err, RC_USAGE, "command '%s%s%s' needs %s", top, gap, c->name, c->operands);
-    return err_set(err, RC_USAGE, "command '%s%s%s' has no use for operand '%s'", top, gap, c->name,
-                   ctx->argv[c->args_max]);
-}
-
-static enum rc run_parsed(struct cmd_ctx *ctx, const struct cmd *parent,
-                          const struct global_opts *g, struct err *err)
-{
-    if (g->help) {
-        cmd_help_one(&ctx->out_term, parent, ctx->cmd, &ctx->out);
+    if (call->global->help) {
+        cmd_help_one(&ctx->out_term, call->parent, ctx->cmd, &ctx->out);
         return RC_OK;
     }
-    if (g->version) {
+    if (call->global->version) {
         buf_adds(&ctx->out, version_line);
         return RC_OK;
     }
-    if (check_operands(ctx, parent, err))
+    if (cmd_check_operands(call, err))
         return err->code;
     return ctx->cmd->run(ctx, err);
 }
@@ -175,27 +90,34 @@ static enum rc run_parsed(struct cmd_ctx *ctx, const struct cmd *parent,
 /* argv[0] is the command's name. */
 static int run_command(const struct cmd *parent, const struct cmd *c, int argc, char **argv)
 {
-    size_t own_size = (c->opts_size + 15) & ~(size_t)15;
-    char *values = xcalloc(1, own_size + sizeof(struct global_opts));
-    struct global_opts *g = (struct global_opts *)(void *)(values + own_size);
-    struct opt *opts = joined_opts(c, own_size);
-    struct cmd_ctx ctx = { .cmd = c, .argv = argv, .opts = values };
+    struct cmd_call call = { .parent = parent, .cmd = c };
+    struct cmd_ctx ctx = { .cmd = c };
     struct err err = { 0 };
-    enum rc rc = args_parse(opts, argc, argv, values, &ctx.argc, &err);
+    enum rc rc = cmd_parse(&call, argc, argv, false, &err);
     int status, printed;
 
-    ctx.out_term = term_of(STDOUT_FILENO, g->colour);
-    ctx.err_term = term_of(STDERR_FILENO, g->colour);
+    ctx.argc = call.argc;
+    ctx.argv = call.argv;
+    ctx.opts = call.opts;
+    ctx.out_term = term_of(STDOUT_FILENO, call.global->colour);
+    ctx.err_term = term_of(STDERR_FILENO, call.global->colour);
     if (rc == RC_OK)
-        rc = run_parsed(&ctx, parent, g, &err);
+        rc = run_parsed(&ctx, &call, &err);
     printed = print_out(&ctx.out, &ctx.err_term);
     if (rc && err.code == RC_OK)
         err.code = rc; /* a result that is a failure, already told on stdout */
     status = rc ? fail(&err, &ctx.err_term) : printed ? printed : ctx.status;
     buf_release(&ctx.out);
-    free(opts);
-    free(values);
+    cmd_call_release(&call);
     return status;
+}
+
+static int unknown_command(const struct cmd *parent, const char *name, const struct term *term)
+{
+    struct err err = { 0 };
+
+    cmd_unknown(parent, name, &err);
+    return fail(&err, term);
 }
 
 /* What a command line without a command prints. */

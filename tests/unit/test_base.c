@@ -325,6 +325,22 @@ static enum rc parse(struct values *v, int *operands, struct err *err, const cha
     return args_parse(opts, argc, (char **)argv, v, operands, err);
 }
 
+TEST(stand_ins_are_taken_in_what_is_written_about)
+{
+    const char *given[] = { "cmd", "--count", "N", "--env=KIND", "--count=$n", NULL };
+    const char *wrong[] = { "cmd", "--count", "many", NULL };
+    struct values v = { 0 };
+    int operands = 0;
+    char *argv[6];
+
+    memcpy(argv, given, sizeof(given));
+    assert_int_equal(args_sketch(opts, 5, argv, &v, &operands, NULL), RC_OK);
+    memcpy(argv, given, sizeof(given));
+    assert_int_equal(args_parse(opts, 5, argv, &v, &operands, NULL), RC_USAGE);
+    memcpy(argv, wrong, sizeof(wrong));
+    assert_int_equal(args_sketch(opts, 3, argv, &v, &operands, NULL), RC_USAGE);
+}
+
 TEST(options_and_operands_mix)
 {
     const char *argv[] = { "cmd", "a", "--root=x", "-jn3", "--env", "b",
@@ -378,4 +394,5 @@ TEST_MAIN(cmocka_unit_test(room_is_written_by_the_caller),
           cmocka_unit_test(large_blocks), cmocka_unit_test(nearest_name),
           cmocka_unit_test(bytes_parse_table), cmocka_unit_test(other_units_parse),
           cmocka_unit_test(units_print_what_they_read), cmocka_unit_test(options_and_operands_mix),
+          cmocka_unit_test(stand_ins_are_taken_in_what_is_written_about),
           cmocka_unit_test(wrong_options_are_told))
