@@ -21,7 +21,7 @@ enum {
 
 struct render_opts {
     const char *file, *out, *diff, *inventory;
-    bool check, list, force, json;
+    bool check, list, force, json, strict, where;
 };
 
 struct chosen {
@@ -262,6 +262,8 @@ static void tell_json(struct work *w, const char *dir, bool written)
     json_arr_end(&o);
     json_key(&o, "errors");
     spec_diags_json(&w->diags, &o);
+    json_key(&o, "warnings");
+    spec_warnings_json(&w->diags, &o);
     json_key(&o, "files");
     json_arr(&o);
     for (size_t i = 0; dir && i < w->changes.count; i++)
@@ -291,6 +293,28 @@ static enum rc tell_faults(struct work *w, enum rc rc, struct err *err)
     buf_release(&text);
     return err_set(err, rc, "'%s' cannot be rendered: %zu error%s", spec_name(w), n,
                    n == 1 ? "" : "s");
+}
+
+/* What is not followed to the letter; with --strict nothing is written then. */
+static enum rc tell_warnings(struct work *w, struct err *err)
+{
+    size_t n = w->diags.warning_count + w->diags.warning_dropped;
+    bool refuse = w->opts->strict && n;
+    struct buf text = { 0 };
+
+    if (!w->opts->json) {
+        spec_warnings_print(&w->diags, &w->ctx->err_term, &text);
+        fwrite(buf_str(&text), 1, text.len, stderr);
+        buf_release(&text);
+    } else if (refuse) {
+        tell_json(w, NULL, false);
+        err->code = RC_PARSE;
+        return RC_PARSE;
+    }
+    if (!refuse)
+        return RC_OK;
+    return err_set(err, RC_PARSE, "'%s' is not rendered: %zu warning%s, and --strict is set",
+                   spec_name(w), n, n == 1 ? "" : "s");
 }
 
 /* ---- the three things that are done with a set ---- */
@@ -406,7 +430,12 @@ static enum rc run_render(struct cmd_ctx *ctx, struct err *err)
         rc = read_spec(&w, err);
     if (rc == RC_OK) {
         choose(ctx, w.spec, &w.chosen);
-        rc = render_run(w.spec, w.inventory, w.chosen.items, w.chosen.count, &w.set, &w.diags, err);
+        rc = render_run(&(struct render_input){ .spec = w.spec,
+                                                .inventory = w.inventory,
+                                                .targets = w.chosen.items,
+                                                .target_count = w.chosen.count,
+                                                .where = o->where },
+                        &w.set, &w.diags, err);
     }
     if (!w.chosen.all) { /* files of targets that nobody asked for stay */
         where.only = w.chosen.items;
@@ -415,6 +444,8 @@ static enum rc run_render(struct cmd_ctx *ctx, struct err *err)
     if (rc && w.diags.count)
         rc = tell_faults(&w, rc, err);
     else if (rc == RC_OK)
+        rc = tell_warnings(&w, err);
+    if (rc == RC_OK)
         rc = o->check  ? do_check(&w)
              : o->diff ? do_diff(&w, &where, err)
                        : do_write(&w, &where, err);
@@ -437,6 +468,10 @@ static const struct opt opts[] = {
       "what 'stoker detect --json' found on one of the machines" },
     { 0, "force", OPT_FLAG, offsetof(struct render_opts, force), NULL, NULL, 0, 0,
       "replace files that others wrote, where one of ours goes" },
+    { 0, "where", OPT_FLAG, offsetof(struct render_opts, where), NULL, NULL, 0, 0,
+      "comments name the line of the spec too, beside the path of the key" },
+    { 0, "strict", OPT_FLAG, offsetof(struct render_opts, strict), NULL, NULL, 0, 0,
+      "write nothing when there is a warning, and exit with 1" },
     { 0, "json", OPT_FLAG, offsetof(struct render_opts, json), NULL, NULL, 0, 0,
       "print what was written, or what is wrong, as JSON" },
     { 0 },
@@ -464,11 +499,12 @@ const struct cmd cmd_render = {
         "Writes the files that the systems of a site read, from the one file that describes it. "
         "TARGET is one of those that --list shows, or 'all': the systems that the spec's 'targets' "
         "names, with nccl and doc. Files of a target are in a folder of its name below DIR; each "
-        "value says in a comment on which line of the spec it stands, or that it is a default. The "
-        "same spec gives the same bytes.\n\n"
+        "value says in a comment by which key of the spec it is set (with --where: on which line, "
+        "too), or that it is a default. The same spec gives the same bytes.\n\n"
         "What cannot be rendered is refused at its line and column, all faults together: machines "
         "that there are not, ports that are used twice, images that no runtime takes, text that a "
-        "format cannot hold.\n\n"
+        "format cannot hold. What a target takes but cannot follow to the letter is a warning at "
+        "its line and column, on standard error or in the JSON; --strict refuses it.\n\n"
         "All files are written beside their places first and renamed when the last one is on the "
         "disk; an error before that leaves DIR as it was. DIR/.stoker-render lists what was "
         "written, as sha256sum does. Files in the list that are no longer rendered are removed, "

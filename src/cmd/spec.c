@@ -160,7 +160,7 @@ static enum rc run_show(struct cmd_ctx *ctx, struct err *err)
         if (o->json)
             spec_show_json(s, &ctx->out);
         else
-            spec_show(s, &ctx->out_term, o->all, &ctx->out);
+            spec_show(s, &ctx->out_term, SPEC_SHOW_LINES | (o->all ? SPEC_SHOW_ALL : 0), &ctx->out);
     }
     spec_diags_release(&diags);
     spec_free(s);

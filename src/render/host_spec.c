@@ -54,7 +54,7 @@ void host_spec_whole(const struct render *r, const struct host_plan *p, struct b
     size_t len, after_len;
     const char *line, *after;
 
-    spec_show(r->spec, &none, false, &shown);
+    spec_show(r->spec, &none, r->where ? SPEC_SHOW_LINES : 0, &shown);
     l = (struct lines){ .at = buf_str(&shown) };
     for (line = next(&l, &len); line; line = after, len = after_len) {
         after = next(&l, &after_len);

@@ -46,6 +46,7 @@ struct render { /* what a target is given */
     const struct hw *inventory; /* NULL: none was given */
     const struct spec_targets
         *targets; /* those of the spec, the rest by their defaults; only lustre may be NULL */
+    bool where;   /* comments name the line too */
     struct render_set *out;
     struct spec_diags *diags;
 };
@@ -61,8 +62,15 @@ struct buf *render_secret(struct render *r, const char *path, ...) PRINTF_LIKE(2
 void render_refuse(struct render *r, const void *member, const char *hint, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 
-/* "stoker.yaml:12" or "default": where a member's value comes from.  The result is one of a few
- * static buffers of the thread, good for the line that is being written. */
+/* Tells the user, at the value of `member`, that the target does not follow it to the letter; the
+ * run goes on.  With --strict the command fails.  A remark in a file is not enough: who renders
+ * does not read every file. */
+void render_warn(struct render *r, const void *member, const char *hint, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+
+/* "components.train.gpus" or "default": where a member's value comes from.  Not the line: a comment
+ * added to the spec would then change every file.  The result is one of a few static buffers of
+ * the thread, good for the line that is being written. */
 const char *render_from(const struct render *r, const void *member);
 
 /* The comment that opens a file: what it is, that it is generated, from which spec and site. */
@@ -170,9 +178,15 @@ void render_check(struct render *r, const struct render_target *const *targets, 
 
 /* --- the whole, run.c --- */
 /* RC_PARSE with the faults in `diags` when the spec cannot be rendered; `out` is then empty. */
-enum rc render_run(const struct spec *spec, const struct hw *inventory,
-                   const struct render_target *const *targets, size_t count, struct render_set *out,
-                   struct spec_diags *diags, struct err *err) MUST_USE;
+struct render_input {
+    const struct spec *spec;
+    const struct hw *inventory; /* NULL: none was given */
+    const struct render_target *const *targets;
+    size_t target_count;
+    bool where; /* comments name the spec's line too; it is another one after most edits */
+};
+enum rc render_run(const struct render_input *in, struct render_set *out, struct spec_diags *diags,
+                   struct err *err) MUST_USE;
 
 /* --- to the disk and against it: write.c, place.c, diff.c --- */
 enum render_kind { RENDER_NEW, RENDER_CHANGED, RENDER_SAME, RENDER_GONE };

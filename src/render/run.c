@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { FROM_SLOTS = 8, FROM_MAX = 128 };
+enum { FROM_SLOTS = 8, FROM_MAX = 256 };
 
 void render_set_release(struct render_set *set)
 {
@@ -86,6 +86,18 @@ void render_refuse(struct render *r, const void *member, const char *hint, const
     buf_release(&b);
 }
 
+void render_warn(struct render *r, const void *member, const char *hint, const char *fmt, ...)
+{
+    struct buf b = { 0 };
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_vaddf(&b, fmt, ap);
+    va_end(ap);
+    spec_diag_warn_at(r->diags, r->spec, member, hint, "%s", buf_str(&b));
+    buf_release(&b);
+}
+
 static const char *file_name(const struct spec *s)
 {
     const char *file = spec_file(s), *slash = strrchr(file, '/');
@@ -99,18 +111,19 @@ const char *render_from(const struct render *r, const void *member)
 {
     static _Thread_local char slots[FROM_SLOTS][FROM_MAX];
     static _Thread_local size_t turn;
-    struct spec_pos pos = spec_where(r->spec, member);
+    const char *path = spec_path(r->spec, member);
     char *out = slots[turn++ % FROM_SLOTS];
-    struct buf name = { 0 };
+    struct buf text = { 0 };
 
-    if (!pos.line) {
-        (void)snprintf(out, FROM_MAX, "default");
-        return out;
+    quote_comment(&text, path ? path : "default");
+    if (path && r->where) {
+        buf_adds(&text, ", ");
+        quote_comment(&text, file_name(r->spec));
+        buf_addf(&text, ":%d", spec_where(r->spec, member).line);
     }
-    quote_comment(&name, file_name(r->spec));
-    (void)snprintf(out, FROM_MAX, "%.100s:%d", buf_str(&name), pos.line);
+    (void)snprintf(out, FROM_MAX, "%s", buf_str(&text));
     str_make_text(out); /* a character may have been cut */
-    buf_release(&name);
+    buf_release(&text);
     return out;
 }
 
@@ -188,23 +201,29 @@ static enum rc outcome(const struct render *r, struct err *err)
     return RC_OK;
 }
 
-enum rc render_run(const struct spec *spec, const struct hw *inventory,
-                   const struct render_target *const *targets, size_t count, struct render_set *out,
-                   struct spec_diags *diags, struct err *err)
+enum rc render_run(const struct render_input *in, struct render_set *out, struct spec_diags *diags,
+                   struct err *err)
 {
     struct spec *defaults = NULL;
     struct render_set set = { 0 };
     struct spec_targets all;
-    struct render r = { .spec = spec, .inventory = inventory, .out = &set, .diags = diags };
+    struct render r = {
+        .spec = in->spec,
+        .inventory = in->inventory,
+        .where = in->where,
+        .out = &set,
+        .diags = diags,
+    };
     enum rc rc = defaults_load(&defaults, err);
 
     if (rc)
         return rc;
-    all = merged(spec, defaults);
+    all = merged(in->spec, defaults);
     r.targets = &all;
-    render_check(&r, targets, count);
-    for (size_t i = 0; i < count && !diags->count; i++)
-        targets[i]->make(&r);
+    render_check(&r, in->targets, in->target_count);
+    for (size_t i = 0; i < in->target_count && !diags->count; i++)
+        in->targets[i]->make(&r);
+    spec_diags_sort(diags);
     if (set.count)
         qsort(set.files, set.count, sizeof(*set.files), by_path);
     rc = outcome(&r, err);

@@ -83,10 +83,17 @@ static void path_bare(const struct bind *b, struct buf *out)
 }
 
 /* --- what a place holds --- */
-static void note_origin(struct load *l, const void *at, int line, int col)
+static void note_origin(struct bind *b, const void *at, int line, int col)
 {
+    struct load *l = b->l;
+
     VEC_GROW(l->origins, l->origin_count, l->origin_cap);
-    l->origins[l->origin_count++] = (struct spec_origin){ .at = at, .line = line, .col = col };
+    l->origins[l->origin_count++] = (struct spec_origin){
+        .at = at,
+        .path = arena_strdup(l->arena, path(b)),
+        .line = line,
+        .col = col,
+    };
 }
 
 static const char *type_word(const struct yaml *y)
@@ -139,7 +146,7 @@ static void bind_value(struct bind *b, const struct spec_row *r, const struct ya
         spec_row_type(r, &type);
         (void)want_type(b, y, YAML_SCALAR, buf_str(&type));
     } else if (value_put(r, b->l->arena, y->text, y->plain, dst, &e)) {
-        note_origin(b->l, dst, y->line, y->col);
+        note_origin(b, dst, y->line, y->col);
     } else {
         diag_add(b->l, y->line, y->col, "'%s' %s", path(b), e.msg);
         if (e.hint[0])
@@ -173,12 +180,12 @@ static void bind_strs(struct bind *b, const struct spec_row *r, const struct yam
         size_t mark = path_index(b, i);
 
         if (item_ok(b, r, c)) {
-            note_origin(b->l, &items[n], c->line, c->col);
+            note_origin(b, &items[n], c->line, c->col);
             items[n++] = arena_strdup(b->l->arena, c->text);
         }
         path_back(b, mark);
     }
-    note_origin(b->l, dst, y->line, y->col);
+    note_origin(b, dst, y->line, y->col);
     *(struct spec_strs *)dst = (struct spec_strs){ .items = items, .count = n };
 }
 
@@ -198,13 +205,13 @@ static void bind_pairs(struct bind *b, const struct spec_row *r, const struct ya
                      c->key);
             diag_hint(b->l, "Use letters, digits and '_', not a digit first.");
         } else if (want_type(b, c, YAML_SCALAR, "text")) {
-            note_origin(b->l, &items[n], c->line, c->col);
+            note_origin(b, &items[n], c->line, c->col);
             items[n++] = (struct spec_pair){ .key = arena_strdup(b->l->arena, c->key),
                                              .value = arena_strdup(b->l->arena, c->text) };
         }
         path_back(b, mark);
     }
-    note_origin(b->l, dst, y->line, y->col);
+    note_origin(b, dst, y->line, y->col);
     *(struct spec_pairs *)dst = (struct spec_pairs){ .items = items, .count = n };
 }
 
@@ -246,7 +253,7 @@ static void bind_map(struct bind *b, const struct spec_row *r, const struct yaml
         struct value_error e;
 
         if (value_put(&name, b->l->arena, c->key, true, item, &e)) {
-            note_origin(b->l, item, c->key_line, c->key_col);
+            note_origin(b, item, c->key_line, c->key_col);
         } else {
             bool long_one = strlen(c->key) > SPEC_NAME_MAX;
 

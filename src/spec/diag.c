@@ -68,30 +68,44 @@ static const char *line_text(struct load *l, int line)
     return s;
 }
 
+/* A message as it is kept: cut to a length, printable. */
+static const char *message_keep(struct spec_diags *d, const char *fmt, va_list ap)
+{
+    struct buf b;
+    char *msg;
+
+    buf_init(&b, 1024);
+    buf_vaddf(&b, fmt, ap);
+    msg = arena_strdup(diags_arena(d), b.len ? buf_str(&b) : "a value here is too long to show");
+    buf_release(&b);
+    str_make_text(msg);
+    return msg;
+}
+
 void diag_add(struct load *l, int line, int col, const char *fmt, ...)
 {
     struct spec_diags *d = l->diags;
-    struct buf b;
-    char *msg;
     va_list ap;
 
     if (d->count == SPEC_DIAGS_MAX) {
         d->dropped++;
         return;
     }
-    buf_init(&b, 1024);
     va_start(ap, fmt);
-    buf_vaddf(&b, fmt, ap);
-    va_end(ap);
-    msg = arena_strdup(diags_arena(d), b.len ? buf_str(&b) : "a value here is too long to show");
-    buf_release(&b);
-    str_make_text(msg);
     d->items[d->count++] = (struct spec_diag){
         .line = line,
         .col = col,
-        .msg = msg,
+        .msg = message_keep(d, fmt, ap),
         .text = line_text(l, line),
     };
+    va_end(ap);
+}
+
+/* The file that the first diagnostic of a later stage is about. */
+static void diags_file_of(struct spec_diags *d, const struct spec *s)
+{
+    if (!d->file)
+        d->file = arena_strdup(diags_arena(d), s->priv->file);
 }
 
 void spec_diag_at(struct spec_diags *d, const struct spec *s, const void *member, const char *hint,
@@ -105,12 +119,47 @@ void spec_diag_at(struct spec_diags *d, const struct spec *s, const void *member
     va_start(ap, fmt);
     buf_vaddf(&b, fmt, ap);
     va_end(ap);
-    if (!d->file)
-        d->file = arena_strdup(diags_arena(d), s->priv->file);
+    diags_file_of(d, s);
     diag_add(&l, pos.line, pos.col, "%s", buf_str(&b));
     if (hint)
         diag_hint(&l, "%s", hint);
     buf_release(&b);
+}
+
+static bool warning_is_known(const struct spec_diags *d, struct spec_pos pos, const char *msg)
+{
+    for (size_t i = 0; i < d->warning_count; i++)
+        if (d->warnings[i].line == pos.line && d->warnings[i].col == pos.col &&
+            str_eq(d->warnings[i].msg, msg))
+            return true;
+    return false;
+}
+
+void spec_diag_warn_at(struct spec_diags *d, const struct spec *s, const void *member,
+                       const char *hint, const char *fmt, ...)
+{
+    struct load l = { .text = s->priv->text, .len = s->priv->text_len, .diags = d };
+    struct spec_pos pos = spec_where(s, member);
+    const char *msg;
+    va_list ap;
+
+    va_start(ap, fmt);
+    msg = message_keep(d, fmt, ap);
+    va_end(ap);
+    diags_file_of(d, s);
+    if (warning_is_known(d, pos, msg))
+        return;
+    if (d->warning_count == SPEC_WARNINGS_MAX) {
+        d->warning_dropped++;
+        return;
+    }
+    d->warnings[d->warning_count++] = (struct spec_diag){
+        .line = pos.line,
+        .col = pos.col,
+        .msg = msg,
+        .hint = hint ? arena_strdup(diags_arena(d), hint) : NULL,
+        .text = line_text(&l, pos.line),
+    };
 }
 
 void diag_hint(struct load *l, const char *fmt, ...)
@@ -134,12 +183,10 @@ void diag_hint(struct load *l, const char *fmt, ...)
     buf_release(&b);
 }
 
-/* Stable, for errors on one line keep the order in which they were found. */
-void diags_sort(struct load *l)
+/* Stable, for those on one line keep the order in which they were found. */
+static void items_sort(struct spec_diag *v, size_t count)
 {
-    struct spec_diag *v = l->diags->items;
-
-    for (size_t i = 1; i < l->diags->count; i++)
+    for (size_t i = 1; i < count; i++)
         for (size_t j = i; j > 0; j--) {
             struct spec_diag t = v[j];
 
@@ -148,6 +195,12 @@ void diags_sort(struct load *l)
             v[j] = v[j - 1];
             v[j - 1] = t;
         }
+}
+
+void spec_diags_sort(struct spec_diags *d)
+{
+    items_sort(d->items, d->count);
+    items_sort(d->warnings, d->warning_count);
 }
 
 /* White space as wide as the first col-1 characters of `text`: tabs stay tabs. */
@@ -167,15 +220,18 @@ static void caret_indent(const char *text, int col, struct buf *out)
     }
 }
 
-static void diag_print(const struct spec_diag *g, const char *file, const struct term *term,
-                       struct buf *out)
+static void diag_print(const struct spec_diag *g, const char *file, bool warning,
+                       const struct term *term, struct buf *out)
 {
     if (g->line)
         term_text(term, out, COLOUR_BOLD, "%s:%d:%d:", file, g->line, g->col);
     else
         term_text(term, out, COLOUR_BOLD, "%s:", file);
     buf_addc(out, ' ');
-    term_text(term, out, COLOUR_RED, "%s", g->msg);
+    if (warning)
+        term_text(term, out, COLOUR_YELLOW, "warning: %s", g->msg);
+    else
+        term_text(term, out, COLOUR_RED, "%s", g->msg);
     buf_addc(out, '\n');
     if (g->text) {
         buf_addf(out, "%5d | %s\n      | ", g->line, g->text);
@@ -194,16 +250,25 @@ static void diag_print(const struct spec_diag *g, const char *file, const struct
 void spec_diags_print(const struct spec_diags *d, const struct term *term, struct buf *out)
 {
     for (size_t i = 0; i < d->count; i++)
-        diag_print(&d->items[i], d->file, term, out);
+        diag_print(&d->items[i], d->file, false, term, out);
     if (d->dropped)
         buf_addf(out, "%s: %zu more error%s\n", d->file, d->dropped, d->dropped == 1 ? "" : "s");
 }
 
-void spec_diags_json(const struct spec_diags *d, struct json_out *w)
+void spec_warnings_print(const struct spec_diags *d, const struct term *term, struct buf *out)
+{
+    for (size_t i = 0; i < d->warning_count; i++)
+        diag_print(&d->warnings[i], d->file, true, term, out);
+    if (d->warning_dropped)
+        buf_addf(out, "%s: %zu more warning%s\n", d->file, d->warning_dropped,
+                 d->warning_dropped == 1 ? "" : "s");
+}
+
+static void items_json(const struct spec_diag *items, size_t count, struct json_out *w)
 {
     json_arr(w);
-    for (size_t i = 0; i < d->count; i++) {
-        const struct spec_diag *g = &d->items[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct spec_diag *g = &items[i];
 
         json_obj(w);
         json_kv_maybe(w, "line", g->line ? maybe_of(g->line) : maybe_none());
@@ -213,4 +278,14 @@ void spec_diags_json(const struct spec_diags *d, struct json_out *w)
         json_obj_end(w);
     }
     json_arr_end(w);
+}
+
+void spec_diags_json(const struct spec_diags *d, struct json_out *w)
+{
+    items_json(d->items, d->count, w);
+}
+
+void spec_warnings_json(const struct spec_diags *d, struct json_out *w)
+{
+    items_json(d->warnings, d->warning_count, w);
 }

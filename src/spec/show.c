@@ -14,7 +14,7 @@ enum { SHOW_COMMENT_COL = 48, SHOW_STEP = 2 };
 struct show {
     const struct spec *s;
     const struct term *term;
-    bool all;
+    unsigned flags; /* SPEC_SHOW_* */
 };
 
 static void show_table(const struct show *w, const struct spec_table *t, const void *obj,
@@ -56,6 +56,10 @@ static void line_end(const struct show *w, const void *at, size_t start, struct 
     struct spec_pos pos = spec_where(w->s, at);
     size_t width = utf8_width(buf_str(out) + start);
 
+    if (pos.line && !(w->flags & SPEC_SHOW_LINES)) {
+        buf_addc(out, '\n');
+        return;
+    }
     buf_fill(out, ' ', width + 2 < SHOW_COMMENT_COL ? SHOW_COMMENT_COL - width : 2);
     if (pos.line)
         term_text(w->term, out, COLOUR_DIM, "# line %d", pos.line);
@@ -66,7 +70,7 @@ static void line_end(const struct show *w, const void *at, size_t start, struct 
 
 static void not_set(const struct show *w, const struct spec_row *r, int indent, struct buf *out)
 {
-    if (!w->all)
+    if (!(w->flags & SPEC_SHOW_ALL))
         return;
     buf_fill(out, ' ', (size_t)indent);
     term_text(w->term, out, COLOUR_DIM, "# %s: not set", r->key);
@@ -140,7 +144,7 @@ static void show_sub(const struct show *w, const char *key, const struct spec_ta
     struct show quiet = *w;
     struct buf sub = { 0 };
 
-    quiet.all = false;
+    quiet.flags &= ~(unsigned)SPEC_SHOW_ALL;
     show_table(&quiet, t, obj, indent + SHOW_STEP, &sub);
     buf_fill(out, ' ', (size_t)indent);
     yaml_text(key, out);
@@ -211,9 +215,9 @@ static void show_table(const struct show *w, const struct spec_table *t, const v
         show_row(w, &t->rows[i], obj, indent, out);
 }
 
-void spec_show(const struct spec *s, const struct term *term, bool all, struct buf *out)
+void spec_show(const struct spec *s, const struct term *term, unsigned flags, struct buf *out)
 {
-    struct show w = { .s = s, .term = term, .all = all };
+    struct show w = { .s = s, .term = term, .flags = flags };
 
     show_table(&w, &spec_schema, s, 0, out);
 }

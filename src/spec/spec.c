@@ -58,15 +58,27 @@ static void origins_keep(struct load *l, struct spec_priv *priv)
         qsort(priv->origins, priv->origin_count, sizeof(*priv->origins), origin_order);
 }
 
-struct spec_pos spec_where(const struct spec *s, const void *member)
+static const struct spec_origin *origin_find(const struct spec *s, const void *member)
 {
     const struct spec_origin key = { .at = member };
-    const struct spec_origin *o = s->priv->origin_count
-                                      ? bsearch(&key, s->priv->origins, s->priv->origin_count,
-                                                sizeof(*s->priv->origins), origin_order)
-                                      : NULL;
+
+    return s->priv->origin_count ? bsearch(&key, s->priv->origins, s->priv->origin_count,
+                                           sizeof(*s->priv->origins), origin_order)
+                                 : NULL;
+}
+
+struct spec_pos spec_where(const struct spec *s, const void *member)
+{
+    const struct spec_origin *o = origin_find(s, member);
 
     return o ? (struct spec_pos){ .line = o->line, .col = o->col } : (struct spec_pos){ 0 };
+}
+
+const char *spec_path(const struct spec *s, const void *member)
+{
+    const struct spec_origin *o = origin_find(s, member);
+
+    return o ? o->path : NULL;
 }
 
 /* The first error in one line, for callers that print no more than that. */
@@ -115,7 +127,7 @@ enum rc spec_parse(const char *text, size_t len, const char *name, struct spec *
         spec_check(&l, s);
     free(l.origins);
     arena_release(&tree);
-    diags_sort(&l);
+    spec_diags_sort(l.diags);
     if (l.diags->count) {
         rc = first_error(l.diags, err);
         spec_free(s);

@@ -34,6 +34,7 @@ enum {
     SPEC_DEPTH_MAX = 32,     /* levels of nesting */
     SPEC_NODES_MAX = 100000, /* values in a file, aliases counted as often as they are used */
     SPEC_DIAGS_MAX = 20,     /* errors reported for a file */
+    SPEC_WARNINGS_MAX = 100, /* warnings reported for a file */
     SPEC_LIST_MAX = 10000,   /* items in one list or map */
     SPEC_TEXT_MAX = 65536,   /* bytes of one text value */
     SPEC_NAME_MAX = 63       /* bytes of a name: what DNS, Slurm and Kubernetes all take */
@@ -702,7 +703,7 @@ struct spec {
     struct spec_priv *priv; /* arena, file name, origins; for spec/ alone */
 };
 
-/* --- errors --- */
+/* --- errors and warnings --- */
 struct spec_diag {
     int line, col; /* from 1, in characters; line 0: the file as a whole */
     const char *msg;
@@ -713,6 +714,11 @@ struct spec_diags { /* all zero is an empty one; all in one arena */
     struct spec_diag items[SPEC_DIAGS_MAX];
     size_t count;
     size_t dropped; /* found beyond SPEC_DIAGS_MAX */
+    /* What is taken, but not followed to the letter.  They are kept apart, so that count != 0 means
+     * that the spec is refused. */
+    struct spec_diag warnings[SPEC_WARNINGS_MAX];
+    size_t warning_count;
+    size_t warning_dropped;
     const char *file;
     struct spec_diags_mem *mem;
 };
@@ -721,10 +727,19 @@ void spec_diags_release(struct spec_diags *d);
  * (NULL: none): for faults that only a later stage can see. */
 void spec_diag_at(struct spec_diags *d, const struct spec *s, const void *member, const char *hint,
                   const char *fmt, ...) PRINTF_LIKE(5, 6);
+/* The same as a warning: the spec is taken, and the user is told what is not as written.  One that
+ * has been given at the same place already is not given again. */
+void spec_diag_warn_at(struct spec_diags *d, const struct spec *s, const void *member,
+                       const char *hint, const char *fmt, ...) PRINTF_LIKE(5, 6);
+/* Of a load or a later stage, by line; the order of one line stays. */
+void spec_diags_sort(struct spec_diags *d);
 /* As for a terminal: "FILE:LINE:COL: message", the line with a caret, the hint. */
 void spec_diags_print(const struct spec_diags *d, const struct term *term, struct buf *out);
-/* An array of {"line","column","message","hint"}. */
+/* "FILE:LINE:COL: warning: message" likewise. */
+void spec_warnings_print(const struct spec_diags *d, const struct term *term, struct buf *out);
+/* Arrays of {"line","column","message","hint"}. */
 void spec_diags_json(const struct spec_diags *d, struct json_out *w);
+void spec_warnings_json(const struct spec_diags *d, struct json_out *w);
 
 /* --- loading --- */
 /* RC_PARSE when the text has errors: all of them are in `diags` (which may be NULL), and
@@ -745,6 +760,9 @@ struct spec_pos {
 };
 /* Where a value stands: `member` is its address, as in spec_where(s, &c->gpus). */
 struct spec_pos spec_where(const struct spec *s, const void *member);
+/* The keys that lead to it, "components.train.gpus"; NULL: a default.  Unlike a line it stays the
+ * same when something else in the file is edited. */
+const char *spec_path(const struct spec *s, const void *member);
 
 /* By name; NULL when there is none. */
 const struct spec_node *spec_node_find(const struct spec *s, const char *name);
@@ -761,9 +779,12 @@ enum spec_unit spec_metric_unit(enum spec_metric m);
 const char *spec_metric_name(enum spec_metric m);
 
 /* --- writing --- */
-/* The whole spec as YAML, each value with "# line 12" or "# default" behind it.
- * With `all`, keys that are not set are listed as comments. */
-void spec_show(const struct spec *s, const struct term *term, bool all, struct buf *out);
+/* The whole spec as YAML, each value that the file does not give with "# default" behind it. */
+enum spec_show_flags {
+    SPEC_SHOW_ALL = 1,  /* keys that are not set, as comments */
+    SPEC_SHOW_LINES = 2 /* "# line 12"; a copy for others does without, to stay the same */
+};
+void spec_show(const struct spec *s, const struct term *term, unsigned flags, struct buf *out);
 /* The same as JSON: {"schema","file","spec":{…},"origins":[{"path","line","col"},…]}. */
 void spec_show_json(const struct spec *s, struct buf *out);
 /* The reference of a key and what is below it ("" or NULL: all), for a terminal. */

@@ -127,7 +127,6 @@ struct yaml *yaml_read(struct load *l, struct arena *a);
 void diag_add(struct load *l, int line, int col, const char *fmt, ...) PRINTF_LIKE(4, 5);
 /* A sentence for the error added last; ignored when that one was dropped. */
 void diag_hint(struct load *l, const char *fmt, ...) PRINTF_LIKE(2, 3);
-void diags_sort(struct load *l);
 
 /* --- values: src/spec/value.c --- */
 /* Puts `text` into the member at `dst`.  On failure the message has its subject ('path')
@@ -150,7 +149,8 @@ void bind_defaults(const struct spec_table *t, struct arena *a, void *obj);
 void bind_document(struct load *l, const struct yaml *root, struct spec *s);
 
 struct spec_origin {
-    const void *at; /* address of the member */
+    const void *at;   /* address of the member */
+    const char *path; /* "components.train.gpus"; in the spec's arena */
     int line, col;
 };
 struct spec_priv {

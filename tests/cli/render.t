@@ -82,6 +82,12 @@ expect 'diff: what writing changes, no more and no less' '
     patch -s -p1 -d copy <d && stoker render all -f other.yaml -o out >/dev/null &&
     rm out/.stoker-render copy/.stoker-render && tree out >a && tree copy | cmp - a
 '
+expect 'diff: a comment in the spec changes nothing; --where gives its lines' '
+    stoker render all -o out >/dev/null && sed "1s/^/# one more line, and another\n#\n/" stoker.yaml >commented.yaml &&
+    mkdir -p sub && mv commented.yaml sub/stoker.yaml && stoker render all -f sub/stoker.yaml --diff out >d && test ! -s d &&
+    stoker render all -o lines --where >/dev/null &&
+    line=$(grep -n "^  port:" stoker.yaml | head -1 | cut -d: -f1) && grep -rq "serve.port, stoker.yaml:$line" lines
+'
 expect 'diff: nothing to change is exit 0 and no output' '
     stoker render all -o out >/dev/null && stoker render all --diff out >d && test ! -s d
 '

@@ -9,7 +9,7 @@ targets: {grafana: {folder: "a $HOME: #b \"c\" é", datasource: "${X}"}, prometh
 EOF
 test_expect 'names of the folder and the source stay what they are; dashboards are JSON' '
     stoker render grafana -f odd.yaml -o odd && cd odd/grafana &&
-    grep -qF "folder: \"a \$\$HOME: #b \\\"c\\\" é\"  # odd.yaml:2" provisioning/dashboards.yml &&
+    grep -qF "folder: \"a \$\$HOME: #b \\\"c\\\" é\"  # targets.grafana.folder" provisioning/dashboards.yml &&
     grep -qF "name: \"\$\${X}\"" provisioning/datasources.yml && grep -qF "url: \"http://p:9090/x\"" provisioning/datasources.yml &&
     for f in dashboards/*.json; do python3 -m json.tool <$f >/dev/null || exit 1; done
 '

@@ -19,7 +19,7 @@ for name in ai-platform-h200 driving-h200 kb-a100 rdma-openshift; do
 done
 test_expect 'what the spec forces is there, with its line, and nothing else' '
     settings ai-platform-h200/nccl/nccl.conf >got && echo NCCL_DEBUG=WARN | diff - got &&
-    grep -B1 "^NCCL_DEBUG" ai-platform-h200/nccl/nccl.conf | grep -qx "# ai-platform-h200.yaml:64" &&
+    grep -B1 "^NCCL_DEBUG" ai-platform-h200/nccl/nccl.conf | grep -qx "# nccl.env.NCCL_DEBUG" &&
     settings rdma-openshift/nccl/nccl.conf >got && test ! -s got
 '
 test_expect 'groups on different fabrics have a file each' '

@@ -135,11 +135,11 @@ test_expect 'whom it is for, tokens, TLS, lists of machines and flags' '
     rendered own.yaml && promtool check config --syntax-only out/prometheus/prometheus.yml && cd out/prometheus &&
     test "$(grep -c "a[0-9]*:9400" targets/stoker-agent-a.yml)" = 40 && grep -q "rack: r1" targets/stoker-agent-a.yml &&
     grep -q "targets/stoker-agent-a.yml" prometheus.yml && grep -q "\"b1:9400\"" prometheus.yml &&
-    grep -q "credentials_file: /etc/stoker/token  # own.yaml:7" prometheus.yml &&
+    grep -q "credentials_file: /etc/stoker/token  # agent.token_file" prometheus.yml &&
     grep -q "credentials_file: /etc/stoker/serve" prometheus.yml && grep -q "scheme: https" prometheus.yml &&
     grep -q "\"am1:9093\"" prometheus.yml && grep -q "honor_labels: true" prometheus.yml &&
     grep -q "retention.time=36h" prometheus.default && grep -q "external-url=http://p:9090" prometheus.default &&
-    grep -q "notify.command (own.yaml:[0-9]*) is run by the agents" alertmanager.yml
+    grep -q "notify.command is run by the agents" alertmanager.yml
 '
 test_expect 'alerts reach who they are for, by severity' '
     rendered own.yaml &&

@@ -11,7 +11,8 @@ static enum rc one(const struct spec *s, const struct render_target *t, struct r
 {
     struct spec_diags diags = { 0 };
     struct err err = { 0 };
-    enum rc rc = render_run(s, NULL, &t, 1, out, &diags, &err);
+    enum rc rc = render_run(&(struct render_input){ .spec = s, .targets = &t, .target_count = 1 },
+                            out, &diags, &err);
 
     if (rc == RC_PARSE ? !diags.count : rc != RC_OK && rc != RC_LIMIT)
         abort();

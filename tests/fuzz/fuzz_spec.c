@@ -11,7 +11,7 @@ static void show_and_read(const struct spec *s)
     struct buf text = { 0 };
     struct spec *again = NULL;
 
-    spec_show(s, &term, false, &text);
+    spec_show(s, &term, SPEC_SHOW_LINES, &text);
     if (spec_parse(buf_str(&text), text.len, "shown", &again, NULL, NULL))
         abort();
     spec_free(again);

@@ -27,7 +27,8 @@ static void refused(const char *more, int line, const char *what)
         print_message("# %s\n", err.msg);
         fail();
     }
-    assert_int_equal(render_run(s, NULL, NULL, 0, &set, &diags, &err), what ? RC_PARSE : RC_OK);
+    assert_int_equal(render_run(&(struct render_input){ .spec = s }, &set, &diags, &err),
+                     what ? RC_PARSE : RC_OK);
     assert_int_equal(diags.count, what ? 1 : 0);
     if (what) {
         if (diags.items[0].line != line || !strstr(diags.items[0].msg, what))
@@ -52,7 +53,8 @@ static void group(const char *keys, const char *what)
     (void)snprintf(text, sizeof(text), "nodes:\n  - {name: a, %s}\n  - {name: b, count: 2}\n",
                    keys);
     assert_int_equal(spec_parse(text, strlen(text), "t.yaml", &s, &diags, &err), RC_OK);
-    assert_int_equal(render_run(s, NULL, NULL, 0, &set, &diags, &err), what ? RC_PARSE : RC_OK);
+    assert_int_equal(render_run(&(struct render_input){ .spec = s }, &set, &diags, &err),
+                     what ? RC_PARSE : RC_OK);
     if (what && !strstr(diags.items[0].msg, what))
         print_message("# %s: %s\n", keys, diags.items[0].msg);
     if (what)
@@ -72,7 +74,8 @@ TEST(examples_pass)
         struct err err = { 0 };
 
         assert_int_equal(spec_parse(e.text, e.len, e.name, &s, NULL, &err), RC_OK);
-        assert_int_equal(render_run(s, NULL, NULL, 0, &set, &diags, &err), RC_OK);
+        assert_int_equal(render_run(&(struct render_input){ .spec = s }, &set, &diags, &err),
+                         RC_OK);
         spec_free(s);
     }
 }

@@ -24,7 +24,10 @@ static void go(struct result *out, const char *spec, const struct hw *hw)
 
     *out = (struct result){ .text = "" };
     assert_int_equal(spec_parse(spec, strlen(spec), "s.yaml", &out->spec, NULL, &err), RC_OK);
-    out->rc = render_run(out->spec, hw, &target, 1, &out->set, &out->diags, &err);
+    out->rc = render_run(
+        &(struct render_input){
+            .spec = out->spec, .inventory = hw, .targets = &target, .target_count = 1 },
+        &out->set, &out->diags, &err);
     for (size_t i = 0; i < out->set.count; i++)
         if (str_eq(out->set.files[i]->path, "nccl/nccl.conf"))
             out->text = buf_str(&out->set.files[i]->text);
@@ -107,7 +110,7 @@ TEST(the_spec_wins_over_the_machine)
     m_env(m, "NCCL_DEBUG", "TRACE"); /* of the shell that made the inventory */
     go(&r, SPEC("nccl: {env: {NCCL_SOCKET_IFNAME: '=eth0'}}\n"), &m->hw);
     assert_int_equal(r.rc, RC_OK);
-    CHECK(has(&r, "# s.yaml:3\nNCCL_SOCKET_IFNAME==eth0\n"));
+    CHECK(has(&r, "# nccl.env.NCCL_SOCKET_IFNAME\nNCCL_SOCKET_IFNAME==eth0\n"));
     CHECK(!strstr(r.text, "NCCL_DEBUG"));
     end(&r);
     free(m);

@@ -438,11 +438,11 @@ TEST(file_names_stay_in_comments)
     assert_int_equal(
         spec_parse(text, sizeof(text) - 1, "/d/a\nb: 1 \xe2\x80\xa8\xff.yaml", &s, &diags, &err),
         RC_OK);
-    r = (struct render){ .spec = s, .out = &set, .diags = &diags };
+    r = (struct render){ .spec = s, .where = true, .out = &set, .diags = &diags };
     render_head(&r, &b, "#", "what");
     buf_addf(&b, "# %s\n", render_from(&r, &s->site.name));
     assert_non_null(strstr(buf_str(&b), "from a b: 1  ?.yaml, site x;"));
-    assert_non_null(strstr(buf_str(&b), "# a b: 1  ?.yaml:1\n"));
+    assert_non_null(strstr(buf_str(&b), "# site.name, a b: 1  ?.yaml:1\n"));
     for (const char *p = buf_str(&b); *p; p = strchr(p, '\n') + 1)
         assert_int_equal(*p, '#');
     buf_release(&b);

@@ -24,7 +24,10 @@ static struct buf gres_conf(const struct hw *hw)
     struct spec *s = NULL;
 
     CHECK(spec_parse(SITE, sizeof(SITE) - 1, "site.yaml", &s, &diags, &err) == RC_OK);
-    CHECK(render_run(s, hw, &target, 1, &set, &diags, &err) == RC_OK);
+    CHECK(render_run(
+              &(struct render_input){
+                  .spec = s, .inventory = hw, .targets = &target, .target_count = 1 },
+              &set, &diags, &err) == RC_OK);
     for (size_t i = 0; i < set.count; i++)
         if (str_eq(set.files[i]->path, "slurm/gres.conf"))
             buf_adds(&text, buf_str(&set.files[i]->text));
@@ -115,7 +118,8 @@ TEST(modes_are_what_the_readers_want)
     size_t secrets = 0;
 
     CHECK(spec_parse(SITE, sizeof(SITE) - 1, "site.yaml", &s, &diags, &err) == RC_OK);
-    CHECK(render_run(s, NULL, &target, 1, &set, &diags, &err) == RC_OK);
+    CHECK(render_run(&(struct render_input){ .spec = s, .targets = &target, .target_count = 1 },
+                     &set, &diags, &err) == RC_OK);
     for (size_t i = 0; i < set.count; i++) {
         CHECK(set.files[i]->exec == str_ends(set.files[i]->path, ".sh"));
         CHECK(set.files[i]->secret == str_eq(set.files[i]->path, "slurm/slurmdbd.conf"));

@@ -344,7 +344,7 @@ static struct buf shown(const struct spec *s)
     const struct term term = { 0 };
     struct buf b = { 0 };
 
-    spec_show(s, &term, false, &b);
+    spec_show(s, &term, SPEC_SHOW_LINES, &b);
     return b;
 }
 

@@ -29,7 +29,7 @@ put() {
 # Kubernetes release (default); packages of it come from the project's own repository.
 minor=27
 kubeadm_api=v1beta3
-# Minimum driver of the site, checked when the operator is up (stoker.yaml:22).
+# Minimum driver of the site, checked when the operator is up (software.driver).
 driver=535
 # A chart's release may be pinned from outside; empty: the newest.
 gpu_operator_version=${GPU_OPERATOR_VERSION-}
@@ -101,7 +101,7 @@ packages() {
 # Labels and taints with which a machine of a node group joins.
 group_of() {
     case "$1" in
-    h200) # stoker.yaml:29, 1 machines: h2001
+    h200) # nodes[0].name, 1 machines: h2001
         labels=stoker/group=h200
         taints=''
         ;;

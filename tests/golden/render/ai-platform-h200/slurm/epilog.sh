@@ -8,7 +8,7 @@ node=${SLURMD_NODENAME:-$(hostname -s)}
 # What a machine must have, by its name.
 checks() {
     case "$1" in
-    h2001) echo 'gpu,rdma' ;; # h200, stoker.yaml:29
+    h2001) echo 'gpu,rdma' ;; # h200, nodes[0].name
     esac
 }
 

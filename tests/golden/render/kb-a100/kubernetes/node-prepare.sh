@@ -29,7 +29,7 @@ put() {
 # Kubernetes release (default); packages of it come from the project's own repository.
 minor=27
 kubeadm_api=v1beta3
-# Minimum driver of the site, checked when the operator is up (stoker.yaml:16).
+# Minimum driver of the site, checked when the operator is up (software.driver).
 driver=535
 # A chart's release may be pinned from outside; empty: the newest.
 gpu_operator_version=${GPU_OPERATOR_VERSION-}
@@ -92,7 +92,7 @@ packages() {
 # Labels and taints with which a machine of a node group joins.
 group_of() {
     case "$1" in
-    a100) # stoker.yaml:20, 1 machines: a1001
+    a100) # nodes[0].name, 1 machines: a1001
         labels=stoker/group=a100,nvidia.com/device-plugin.config=a100
         taints=''
         ;;

@@ -8,7 +8,7 @@ node=${SLURMD_NODENAME:-$(hostname -s)}
 # What a machine must have, by its name.
 checks() {
     case "$1" in
-    a1001) echo 'gpu' ;; # a100, stoker.yaml:20
+    a1001) echo 'gpu' ;; # a100, nodes[0].name
     esac
 }
 

@@ -29,7 +29,7 @@ put() {
 # Kubernetes release (default); packages of it come from the project's own repository.
 minor=27
 kubeadm_api=v1beta3
-# Minimum driver of the site, checked when the operator is up (stoker.yaml:17).
+# Minimum driver of the site, checked when the operator is up (software.driver).
 driver=535
 # A chart's release may be pinned from outside; empty: the newest.
 gpu_operator_version=${GPU_OPERATOR_VERSION-}
@@ -97,19 +97,19 @@ packages() {
 # Labels and taints with which a machine of a node group joins.
 group_of() {
     case "$1" in
-    gpu) # stoker.yaml:24, 64 machines: gpu[1-64]
+    gpu) # nodes[0].name, 64 machines: gpu[1-64]
         labels=stoker/group=gpu,node-type=gpu
         taints=nvidia.com/gpu=present:NoSchedule
         ;;
-    spot) # stoker.yaml:46, 8 machines: spot[1-8]
+    spot) # nodes[1].name, 8 machines: spot[1-8]
         labels=stoker/group=spot
         taints=''
         ;;
-    login) # stoker.yaml:59, 2 machines: login[1-2]
+    login) # nodes[2].name, 2 machines: login[1-2]
         labels=stoker/group=login
         taints=''
         ;;
-    ctl) # stoker.yaml:64, 2 machines: ctl[1-2]
+    ctl) # nodes[3].name, 2 machines: ctl[1-2]
         labels=stoker/group=ctl
         taints=''
         ;;
@@ -173,7 +173,7 @@ operators() {
     run kubectl apply -f "$here/cluster/rdma-devices.yaml"
     # PyTorchJob
     run kubectl apply --server-side -k 'https://github.com/kubeflow/trainer.git/manifests/overlays/standalone?ref=v1.9.4'
-    # Kueue, and its local queue 'llm' (stoker.yaml:336), which the site defines
+    # Kueue, and its local queue 'llm' (targets.kubernetes.queue), which the site defines
     run kubectl apply --server-side -f 'https://github.com/kubernetes-sigs/kueue/releases/download/v0.19.2/manifests.yaml'
     run kubectl -n llm get localqueue llm
     # the manifests themselves

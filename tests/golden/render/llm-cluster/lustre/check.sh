@@ -32,9 +32,9 @@ run() {
     [ "$apply" = 0 ] || "$@"
 }
 
-fsname=llm # stoker.yaml:343
-mgs=10.10.0.2@o2ib # stoker.yaml:344
-root=/lustre # stoker.yaml:86
+fsname=llm # targets.lustre.fsname
+mgs=10.10.0.2@o2ib # targets.lustre.mgs
+root=/lustre # storage[0].path
 bad=0
 # count WANT WHAT COMMAND...: lines of the command
 count() {
@@ -64,9 +64,9 @@ layout() {
 }
 
 echo "# $fsname of $mgs, mounted at $root"
-count 2 MDTs lfs mdts "$root" # stoker.yaml:345
-count 32 OSTs lfs osts "$root" # stoker.yaml:346
+count 2 MDTs lfs mdts "$root" # targets.lustre.mdts
+count 32 OSTs lfs osts "$root" # targets.lustre.osts
 run lfs df -h "$root"
-layout -1 16777216 /lustre/checkpoints # stoker.yaml:146
-layout -1 16777216 /lustre/checkpoints/spot # stoker.yaml:242
+layout -1 16777216 /lustre/checkpoints # components.train-7b.training.checkpoint.path
+layout -1 16777216 /lustre/checkpoints/spot # components.finetune-spot.training.checkpoint.path
 exit $bad

@@ -57,9 +57,9 @@ place() {
     device=${device:-LUSTRE_DEVICE_$name}
 }
 
-fsname=llm # stoker.yaml:343
-mgs=10.10.0.2@o2ib # stoker.yaml:344
-root=/lustre # stoker.yaml:86
+fsname=llm # targets.lustre.fsname
+mgs=10.10.0.2@o2ib # targets.lustre.mgs
+root=/lustre # storage[0].path
 target() {
     place "$@" || return 0
     at=/srv/lustre/$fsname-$1$2
@@ -75,41 +75,41 @@ client() {
 
 # servers in this order: management, metadata, objects
 if [ -z "${LUSTRE_CLIENT-}" ]; then
-    target mgs '' "${LUSTRE_HOST_MGS-}" "${LUSTRE_DEVICE_MGS-}" # stoker.yaml:344
-    target mdt 0 "${LUSTRE_HOST_MDT0-}" "${LUSTRE_DEVICE_MDT0-}" # stoker.yaml:345
-    target mdt 1 "${LUSTRE_HOST_MDT1-}" "${LUSTRE_DEVICE_MDT1-}" # stoker.yaml:345
-    target ost 0 "${LUSTRE_HOST_OST0-}" "${LUSTRE_DEVICE_OST0-}" # stoker.yaml:346
-    target ost 1 "${LUSTRE_HOST_OST1-}" "${LUSTRE_DEVICE_OST1-}" # stoker.yaml:346
-    target ost 2 "${LUSTRE_HOST_OST2-}" "${LUSTRE_DEVICE_OST2-}" # stoker.yaml:346
-    target ost 3 "${LUSTRE_HOST_OST3-}" "${LUSTRE_DEVICE_OST3-}" # stoker.yaml:346
-    target ost 4 "${LUSTRE_HOST_OST4-}" "${LUSTRE_DEVICE_OST4-}" # stoker.yaml:346
-    target ost 5 "${LUSTRE_HOST_OST5-}" "${LUSTRE_DEVICE_OST5-}" # stoker.yaml:346
-    target ost 6 "${LUSTRE_HOST_OST6-}" "${LUSTRE_DEVICE_OST6-}" # stoker.yaml:346
-    target ost 7 "${LUSTRE_HOST_OST7-}" "${LUSTRE_DEVICE_OST7-}" # stoker.yaml:346
-    target ost 8 "${LUSTRE_HOST_OST8-}" "${LUSTRE_DEVICE_OST8-}" # stoker.yaml:346
-    target ost 9 "${LUSTRE_HOST_OST9-}" "${LUSTRE_DEVICE_OST9-}" # stoker.yaml:346
-    target ost 10 "${LUSTRE_HOST_OST10-}" "${LUSTRE_DEVICE_OST10-}" # stoker.yaml:346
-    target ost 11 "${LUSTRE_HOST_OST11-}" "${LUSTRE_DEVICE_OST11-}" # stoker.yaml:346
-    target ost 12 "${LUSTRE_HOST_OST12-}" "${LUSTRE_DEVICE_OST12-}" # stoker.yaml:346
-    target ost 13 "${LUSTRE_HOST_OST13-}" "${LUSTRE_DEVICE_OST13-}" # stoker.yaml:346
-    target ost 14 "${LUSTRE_HOST_OST14-}" "${LUSTRE_DEVICE_OST14-}" # stoker.yaml:346
-    target ost 15 "${LUSTRE_HOST_OST15-}" "${LUSTRE_DEVICE_OST15-}" # stoker.yaml:346
-    target ost 16 "${LUSTRE_HOST_OST16-}" "${LUSTRE_DEVICE_OST16-}" # stoker.yaml:346
-    target ost 17 "${LUSTRE_HOST_OST17-}" "${LUSTRE_DEVICE_OST17-}" # stoker.yaml:346
-    target ost 18 "${LUSTRE_HOST_OST18-}" "${LUSTRE_DEVICE_OST18-}" # stoker.yaml:346
-    target ost 19 "${LUSTRE_HOST_OST19-}" "${LUSTRE_DEVICE_OST19-}" # stoker.yaml:346
-    target ost 20 "${LUSTRE_HOST_OST20-}" "${LUSTRE_DEVICE_OST20-}" # stoker.yaml:346
-    target ost 21 "${LUSTRE_HOST_OST21-}" "${LUSTRE_DEVICE_OST21-}" # stoker.yaml:346
-    target ost 22 "${LUSTRE_HOST_OST22-}" "${LUSTRE_DEVICE_OST22-}" # stoker.yaml:346
-    target ost 23 "${LUSTRE_HOST_OST23-}" "${LUSTRE_DEVICE_OST23-}" # stoker.yaml:346
-    target ost 24 "${LUSTRE_HOST_OST24-}" "${LUSTRE_DEVICE_OST24-}" # stoker.yaml:346
-    target ost 25 "${LUSTRE_HOST_OST25-}" "${LUSTRE_DEVICE_OST25-}" # stoker.yaml:346
-    target ost 26 "${LUSTRE_HOST_OST26-}" "${LUSTRE_DEVICE_OST26-}" # stoker.yaml:346
-    target ost 27 "${LUSTRE_HOST_OST27-}" "${LUSTRE_DEVICE_OST27-}" # stoker.yaml:346
-    target ost 28 "${LUSTRE_HOST_OST28-}" "${LUSTRE_DEVICE_OST28-}" # stoker.yaml:346
-    target ost 29 "${LUSTRE_HOST_OST29-}" "${LUSTRE_DEVICE_OST29-}" # stoker.yaml:346
-    target ost 30 "${LUSTRE_HOST_OST30-}" "${LUSTRE_DEVICE_OST30-}" # stoker.yaml:346
-    target ost 31 "${LUSTRE_HOST_OST31-}" "${LUSTRE_DEVICE_OST31-}" # stoker.yaml:346
+    target mgs '' "${LUSTRE_HOST_MGS-}" "${LUSTRE_DEVICE_MGS-}" # targets.lustre.mgs
+    target mdt 0 "${LUSTRE_HOST_MDT0-}" "${LUSTRE_DEVICE_MDT0-}" # targets.lustre.mdts
+    target mdt 1 "${LUSTRE_HOST_MDT1-}" "${LUSTRE_DEVICE_MDT1-}" # targets.lustre.mdts
+    target ost 0 "${LUSTRE_HOST_OST0-}" "${LUSTRE_DEVICE_OST0-}" # targets.lustre.osts
+    target ost 1 "${LUSTRE_HOST_OST1-}" "${LUSTRE_DEVICE_OST1-}" # targets.lustre.osts
+    target ost 2 "${LUSTRE_HOST_OST2-}" "${LUSTRE_DEVICE_OST2-}" # targets.lustre.osts
+    target ost 3 "${LUSTRE_HOST_OST3-}" "${LUSTRE_DEVICE_OST3-}" # targets.lustre.osts
+    target ost 4 "${LUSTRE_HOST_OST4-}" "${LUSTRE_DEVICE_OST4-}" # targets.lustre.osts
+    target ost 5 "${LUSTRE_HOST_OST5-}" "${LUSTRE_DEVICE_OST5-}" # targets.lustre.osts
+    target ost 6 "${LUSTRE_HOST_OST6-}" "${LUSTRE_DEVICE_OST6-}" # targets.lustre.osts
+    target ost 7 "${LUSTRE_HOST_OST7-}" "${LUSTRE_DEVICE_OST7-}" # targets.lustre.osts
+    target ost 8 "${LUSTRE_HOST_OST8-}" "${LUSTRE_DEVICE_OST8-}" # targets.lustre.osts
+    target ost 9 "${LUSTRE_HOST_OST9-}" "${LUSTRE_DEVICE_OST9-}" # targets.lustre.osts
+    target ost 10 "${LUSTRE_HOST_OST10-}" "${LUSTRE_DEVICE_OST10-}" # targets.lustre.osts
+    target ost 11 "${LUSTRE_HOST_OST11-}" "${LUSTRE_DEVICE_OST11-}" # targets.lustre.osts
+    target ost 12 "${LUSTRE_HOST_OST12-}" "${LUSTRE_DEVICE_OST12-}" # targets.lustre.osts
+    target ost 13 "${LUSTRE_HOST_OST13-}" "${LUSTRE_DEVICE_OST13-}" # targets.lustre.osts
+    target ost 14 "${LUSTRE_HOST_OST14-}" "${LUSTRE_DEVICE_OST14-}" # targets.lustre.osts
+    target ost 15 "${LUSTRE_HOST_OST15-}" "${LUSTRE_DEVICE_OST15-}" # targets.lustre.osts
+    target ost 16 "${LUSTRE_HOST_OST16-}" "${LUSTRE_DEVICE_OST16-}" # targets.lustre.osts
+    target ost 17 "${LUSTRE_HOST_OST17-}" "${LUSTRE_DEVICE_OST17-}" # targets.lustre.osts
+    target ost 18 "${LUSTRE_HOST_OST18-}" "${LUSTRE_DEVICE_OST18-}" # targets.lustre.osts
+    target ost 19 "${LUSTRE_HOST_OST19-}" "${LUSTRE_DEVICE_OST19-}" # targets.lustre.osts
+    target ost 20 "${LUSTRE_HOST_OST20-}" "${LUSTRE_DEVICE_OST20-}" # targets.lustre.osts
+    target ost 21 "${LUSTRE_HOST_OST21-}" "${LUSTRE_DEVICE_OST21-}" # targets.lustre.osts
+    target ost 22 "${LUSTRE_HOST_OST22-}" "${LUSTRE_DEVICE_OST22-}" # targets.lustre.osts
+    target ost 23 "${LUSTRE_HOST_OST23-}" "${LUSTRE_DEVICE_OST23-}" # targets.lustre.osts
+    target ost 24 "${LUSTRE_HOST_OST24-}" "${LUSTRE_DEVICE_OST24-}" # targets.lustre.osts
+    target ost 25 "${LUSTRE_HOST_OST25-}" "${LUSTRE_DEVICE_OST25-}" # targets.lustre.osts
+    target ost 26 "${LUSTRE_HOST_OST26-}" "${LUSTRE_DEVICE_OST26-}" # targets.lustre.osts
+    target ost 27 "${LUSTRE_HOST_OST27-}" "${LUSTRE_DEVICE_OST27-}" # targets.lustre.osts
+    target ost 28 "${LUSTRE_HOST_OST28-}" "${LUSTRE_DEVICE_OST28-}" # targets.lustre.osts
+    target ost 29 "${LUSTRE_HOST_OST29-}" "${LUSTRE_DEVICE_OST29-}" # targets.lustre.osts
+    target ost 30 "${LUSTRE_HOST_OST30-}" "${LUSTRE_DEVICE_OST30-}" # targets.lustre.osts
+    target ost 31 "${LUSTRE_HOST_OST31-}" "${LUSTRE_DEVICE_OST31-}" # targets.lustre.osts
 fi
 # everywhere else, with LUSTRE_CLIENT=1
 [ -z "${LUSTRE_CLIENT-}" ] || client

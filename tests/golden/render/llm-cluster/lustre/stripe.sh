@@ -32,10 +32,10 @@ run() {
     [ "$apply" = 0 ] || "$@"
 }
 
-fsname=llm # stoker.yaml:343
-mgs=10.10.0.2@o2ib # stoker.yaml:344
-root=/lustre # stoker.yaml:86
-osts=32 # stoker.yaml:346
+fsname=llm # targets.lustre.fsname
+mgs=10.10.0.2@o2ib # targets.lustre.mgs
+root=/lustre # storage[0].path
+osts=32 # targets.lustre.osts
 pool=${LUSTRE_POOL-} # an OST pool for all that follows
 
 # folder COUNT SIZE DIR: new files below DIR
@@ -61,10 +61,10 @@ echo "# $fsname of $mgs, mounted at $root"
 run lfs setstripe -E 256M -c 1 -E 4G -c 4 -E -1 -c -1 -S 4M ${pool:+-p "$pool"} "$root"
 
 # folders of checkpoints
-folder -1 16777216 /lustre/checkpoints # stoker.yaml:146
-folder -1 16777216 /lustre/checkpoints/spot # stoker.yaml:242
+folder -1 16777216 /lustre/checkpoints # components.train-7b.training.checkpoint.path
+folder -1 16777216 /lustre/checkpoints/spot # components.finetune-spot.training.checkpoint.path
 
 # files that are there already, by kind
-files 8 4194304 '*.bin' # stoker.yaml:93
-files -1 16777216 '*.pt' # stoker.yaml:94
-files 1 1048576 '*.json' # stoker.yaml:95
+files 8 4194304 '*.bin' # storage[0].stripes[0].match
+files -1 16777216 '*.pt' # storage[0].stripes[1].match
+files 1 1048576 '*.json' # storage[0].stripes[2].match

@@ -26,38 +26,38 @@ preempts() {
         "$(printf '%s' "$2" | tr , '\n' | sort)" ]
 }
 
-cluster=llm # stoker.yaml:307
+cluster=llm # targets.slurm.cluster
 run add cluster "$cluster"
 
 # --- QOS: all of them first, since they name each other ---
-run add qos high # stoker.yaml:315
-run add qos normal # stoker.yaml:316
-run add qos low # stoker.yaml:317
-# priority stoker.yaml:315, GraceTime stoker.yaml:315, limits of a user none
+run add qos high # targets.slurm.qos.high
+run add qos normal # targets.slurm.qos.normal
+run add qos low # targets.slurm.qos.low
+# priority targets.slurm.qos.high.priority, GraceTime targets.slurm.qos.high.grace, limits of a user none
 run modify qos where name=high set Priority=1000 GraceTime=300 MaxTRESPerUser=gres/gpu=-1 MaxJobsPerUser=-1 MaxWall=-1
-# priority stoker.yaml:316, GraceTime default, limits of a user stoker.yaml:316
+# priority targets.slurm.qos.normal.priority, GraceTime default, limits of a user targets.slurm.qos.normal.max_gpus
 run modify qos where name=normal set Priority=500 GraceTime=120 MaxTRESPerUser=gres/gpu=128 MaxJobsPerUser=-1 MaxWall=-1
-# priority stoker.yaml:317, GraceTime stoker.yaml:315, limits of a user none
+# priority targets.slurm.qos.low.priority, GraceTime targets.slurm.qos.high.grace, limits of a user none
 run modify qos where name=low set Priority=100 GraceTime=300 MaxTRESPerUser=gres/gpu=-1 MaxJobsPerUser=50 MaxWall=-1
-preempts high low || run modify qos where name=high set Preempt='' # stoker.yaml:315
+preempts high low || run modify qos where name=high set Preempt='' # targets.slurm.qos.high.preempts
 preempts normal '' || run modify qos where name=normal set Preempt='' # default
 preempts low '' || run modify qos where name=low set Preempt='' # default
-preempts high low || run modify qos where name=high set Preempt=low # stoker.yaml:315
+preempts high low || run modify qos where name=high set Preempt=low # targets.slurm.qos.high.preempts
 
 # --- accounts ---
-run add account foundation cluster="$cluster" # stoker.yaml:319
-run modify account where name=foundation cluster="$cluster" set Fairshare=60 GrpTRES=gres/gpu=-1 # stoker.yaml:319, no limit
-run modify account where name=foundation cluster="$cluster" set QOS=high,normal # stoker.yaml:319
+run add account foundation cluster="$cluster" # targets.slurm.accounts.foundation
+run modify account where name=foundation cluster="$cluster" set Fairshare=60 GrpTRES=gres/gpu=-1 # targets.slurm.accounts.foundation.share, no limit
+run modify account where name=foundation cluster="$cluster" set QOS=high,normal # targets.slurm.accounts.foundation.qos
 run modify account where name=foundation cluster="$cluster" set DefaultQOS=normal # of jobs that name none
-run add account research cluster="$cluster" # stoker.yaml:320
-run modify account where name=research cluster="$cluster" set Fairshare=40 GrpTRES=gres/gpu=256 # stoker.yaml:320, stoker.yaml:320
-run modify account where name=research cluster="$cluster" set QOS=normal,low # stoker.yaml:320
+run add account research cluster="$cluster" # targets.slurm.accounts.research
+run modify account where name=research cluster="$cluster" set Fairshare=40 GrpTRES=gres/gpu=256 # targets.slurm.accounts.research.share, targets.slurm.accounts.research.max_gpus
+run modify account where name=research cluster="$cluster" set QOS=normal,low # targets.slurm.accounts.research.qos
 run modify account where name=research cluster="$cluster" set DefaultQOS=normal # of jobs that name none
 
 # --- users: the first account is their default ---
-run add user alice account=foundation cluster="$cluster" # stoker.yaml:319
-run add user bob account=foundation cluster="$cluster" # stoker.yaml:319
-run add user carol account=research cluster="$cluster" # stoker.yaml:320
-run add user dan account=research cluster="$cluster" # stoker.yaml:320
+run add user alice account=foundation cluster="$cluster" # targets.slurm.accounts.foundation.users[0]
+run add user bob account=foundation cluster="$cluster" # targets.slurm.accounts.foundation.users[1]
+run add user carol account=research cluster="$cluster" # targets.slurm.accounts.research.users[0]
+run add user dan account=research cluster="$cluster" # targets.slurm.accounts.research.users[1]
 
 exit $failed

@@ -8,8 +8,8 @@ node=${SLURMD_NODENAME:-$(hostname -s)}
 # What a machine must have, by its name.
 checks() {
     case "$1" in
-    gpu[0-9]*) echo 'gpu,rdma' ;; # gpu, stoker.yaml:24
-    spot[0-9]*) echo 'gpu' ;; # spot, stoker.yaml:46
+    gpu[0-9]*) echo 'gpu,rdma' ;; # gpu, nodes[0].name
+    spot[0-9]*) echo 'gpu' ;; # spot, nodes[1].name
     esac
 }
 

@@ -4,7 +4,7 @@
 set -u
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 log=/var/log/slurm/power.log # default
-program=/opt/site/bin/spot-start # stoker.yaml:330
+program=/opt/site/bin/spot-start # targets.slurm.power_save.resume_program
 
 # start PROGRAM HOST...: with the signals unblocked that slurmctld blocks
 # shellcheck disable=SC2016 # the inner shell expands it

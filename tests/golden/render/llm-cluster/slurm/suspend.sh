@@ -4,7 +4,7 @@
 set -u
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 log=/var/log/slurm/power.log # default
-program=/opt/site/bin/spot-stop # stoker.yaml:331
+program=/opt/site/bin/spot-stop # targets.slurm.power_save.suspend_program
 
 # start PROGRAM HOST...: with the signals unblocked that slurmctld blocks
 # shellcheck disable=SC2016 # the inner shell expands it

@@ -29,7 +29,7 @@ put() {
 # Kubernetes release (default); packages of it come from the project's own repository.
 minor=27
 kubeadm_api=v1beta3
-# Minimum driver of the site, checked when the operator is up (stoker.yaml:16).
+# Minimum driver of the site, checked when the operator is up (software.driver).
 driver=535
 # A chart's release may be pinned from outside; empty: the newest.
 gpu_operator_version=${GPU_OPERATOR_VERSION-}
@@ -101,7 +101,7 @@ packages() {
 # Labels and taints with which a machine of a node group joins.
 group_of() {
     case "$1" in
-    worker) # stoker.yaml:21, 6 machines: worker[1-6]
+    worker) # nodes[0].name, 6 machines: worker[1-6]
         labels=stoker/group=worker
         taints=nvidia.com/gpu=present:NoSchedule
         ;;

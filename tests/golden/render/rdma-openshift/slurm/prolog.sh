@@ -8,7 +8,7 @@ node=${SLURMD_NODENAME:-$(hostname -s)}
 # What a machine must have, by its name.
 checks() {
     case "$1" in
-    worker[0-9]*) echo 'gpu,rdma' ;; # worker, stoker.yaml:21
+    worker[0-9]*) echo 'gpu,rdma' ;; # worker, nodes[0].name
     esac
 }
 
