@@ -156,18 +156,78 @@ static void pairs(struct k8s *k, struct yaml_out *y, const struct spec_pairs *p,
                                         .from = render_from(k->r, &p->items[i]) });
 }
 
+/* ---- NCCL's settings of a fabric ----
+ *
+ * A pod reads no nccl.conf of its machine, so what the spec fixes of a fabric comes as variables,
+ * the same as in that file (nccl_spec.c).  All else is left to detection in the pod.  Devices are
+ * named only where pods see those of the machine: a virtual function has a name of its own. */
+
+enum { FABRIC_ENV_MAX = 3 };
+
+static const struct spec_fabric *rdma_fabric(const struct k8s *k, const struct spec_component *c)
+{
+    const struct spec_fabric *best = NULL;
+
+    for (size_t i = 0; i < c->fabrics.count; i++) {
+        const struct spec_fabric *f = spec_fabric_find(k->r->spec, c->fabrics.items[i]);
+        bool rdma = f && (f->kind == SPEC_FABRIC_ROCE || f->kind == SPEC_FABRIC_INFINIBAND);
+
+        if (rdma && (!best || f->rate_bps > best->rate_bps))
+            best = f;
+    }
+    return best;
+}
+
+static struct k8s_env number_env(struct k8s *k, const char *name, const struct maybe *m)
+{
+    return (struct k8s_env){ .name = name,
+                             .value = arena_printf(&k->arena, "%" PRId64, m->v),
+                             .from = arena_strdup(&k->arena, render_from(k->r, m)) };
+}
+
+static size_t fabric_env(struct k8s *k, const struct spec_component *c, struct k8s_env *out)
+{
+    const struct spec_fabric *f = c->gpus ? rdma_fabric(k, c) : NULL;
+    size_t count = 0;
+
+    if (!f)
+        return 0;
+    if (f->kind == SPEC_FABRIC_ROCE && f->gid_index.known)
+        out[count++] = number_env(k, "NCCL_IB_GID_INDEX", &f->gid_index);
+    if (f->kind == SPEC_FABRIC_ROCE && f->traffic_class.known)
+        out[count++] = number_env(k, "NCCL_IB_TC", &f->traffic_class);
+    if (!f->sriov && f->hcas.count) {
+        struct buf names = { 0 };
+
+        for (size_t i = 0; i < f->hcas.count; i++)
+            buf_addf(&names, "%c%s", i ? ',' : '=', f->hcas.items[i]);
+        out[count++] = (struct k8s_env){
+            .name = "NCCL_IB_HCA",
+            .value = arena_strdup(&k->arena, buf_str(&names)),
+            .from = arena_strdup(&k->arena, render_from(k->r, &f->hcas)),
+        };
+        buf_release(&names);
+    }
+    return count;
+}
+
 void k8s_env(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
     const struct spec_component *c = pod->c;
     const struct spec_pairs *nccl = &k->r->spec->nccl.env;
+    struct k8s_env fabric[FABRIC_ENV_MAX];
     bool gpu = c && c->gpus;
+    size_t fixed = c ? fabric_env(k, c, fabric) : 0;
 
-    if (!pod->env_count && !(gpu && nccl->count) && !(c && c->env.count))
+    if (!pod->env_count && !fixed && !(gpu && nccl->count) && !(c && c->env.count))
         return;
     yaml_seq(y, "env");
     for (size_t i = 0; i < pod->env_count; i++)
         if (!c || (!set_by(&c->env, pod->env[i].name) && !(gpu && set_by(nccl, pod->env[i].name))))
             variable(k, y, &pod->env[i]);
+    for (size_t i = 0; i < fixed; i++)
+        if (!set_by(&c->env, fabric[i].name) && !set_by(nccl, fabric[i].name))
+            variable(k, y, &fabric[i]);
     if (gpu)
         pairs(k, y, nccl, &c->env);
     if (c)

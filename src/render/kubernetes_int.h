@@ -72,6 +72,8 @@ void kube_service(struct kube *q, struct buf *out, const char *name, const struc
 void kube_policies_write(struct kube *q);
 
 void kube_monitors_write(struct kube *q);
+/* Do people or an autoscaler change its replicas?  Its object then names none. */
+bool kube_scaled(const struct kube_work *w);
 void kube_scaler(struct kube *q, struct buf *out, const struct kube_work *w);
 /* "groups:" of a PrometheusRule, the alerts of the spec. */
 void k8s_rules(struct render *r, struct yaml_out *y);

@@ -175,8 +175,6 @@ static void small_trainjob(struct kube *q, struct yaml_out *y, const struct kube
 static void small_counts(struct kube *q, struct yaml_out *y, const struct kube_work *w)
 {
     const char *jobset = "/spec/replicatedJobs/0/template/spec";
-    bool scaled = w->kind == KUBE_DEPLOYMENT && w->c->scale && w->c->scale->target.known;
-
     switch (w->kind) {
     case KUBE_JOB:
         op_int(q, y, "/spec", "/completions", 1);
@@ -193,8 +191,9 @@ static void small_counts(struct kube *q, struct yaml_out *y, const struct kube_w
         break;
     case KUBE_STATEFULSET:
     case KUBE_DEPLOYMENT:
-        if (!scaled)
-            op_int(q, y, "/spec", "/replicas", 1);
+        op(y, "add", "/spec/replicas"); /* also where the base names none */
+        yaml_int(y, "value", 1);
+        yaml_end(y);
         break;
     case KUBE_TRAINJOB:
         break;

@@ -164,50 +164,71 @@ void k8s_rules(struct render *r, struct yaml_out *y)
 
 /* ---- replicas ---- */
 
+/* How a metric becomes replicas.  What adds up over the pods (requests, jobs that wait) is summed
+ * and divided by their number: AverageValue, the target is that of one replica.  What is the same
+ * however many there are (a share of a GPU, a latency) is compared as it is: Value, and the number
+ * of pods is multiplied by how far it is off.  A sum compared as it is would grow with the pods it
+ * asks for. */
 struct query { /* %s: matchers of the component's pods */
     enum spec_metric metric;
+    bool adds_up;
+    bool served; /* counted by `stoker serve` */
     const char *expr;
     const char *renamed; /* with the names of DCGM 4.6; NULL: the same */
 };
 
 static const struct query queries[] = {
-    { SPEC_METRIC_GPU_UTILIZATION, "avg(DCGM_FI_DEV_GPU_UTIL{%s})",
-      "avg(DCGM_FI_DEV_GPU_UTIL_RATIO{%s})" },
-    { SPEC_METRIC_GPU_POWER, "avg(DCGM_FI_DEV_POWER_USAGE{%s})",
-      "avg(DCGM_FI_DEV_BOARD_POWER_WATTS{%s})" },
-    { SPEC_METRIC_GPU_TENSOR, "100 * avg(DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{%s})",
-      "100 * avg(DCGM_FI_PROF_TENSOR_UTIL_RATIO{%s})" },
-    { SPEC_METRIC_REQUESTS, "sum(rate(stoker_requests_total{%s}[1m]))", NULL },
-    { SPEC_METRIC_QUEUE_LENGTH, "sum(stoker_queue_jobs{%s})", NULL },
-    { SPEC_METRIC_QUEUE_AGE,
-      "1000 * histogram_quantile(0.99, sum by (le) "
-      "(rate(stoker_queue_seconds_bucket{%s}[1m])))",
-      NULL },
-    { SPEC_METRIC_LATENCY_P50,
-      "1000 * histogram_quantile(0.5, sum by (le) "
-      "(rate(stoker_request_seconds_bucket{%s}[1m])))",
-      NULL },
-    { SPEC_METRIC_LATENCY_P99,
-      "1000 * histogram_quantile(0.99, sum by (le) "
-      "(rate(stoker_request_seconds_bucket{%s}[1m])))",
-      NULL },
+    { .metric = SPEC_METRIC_GPU_UTILIZATION,
+      .expr = "avg(DCGM_FI_DEV_GPU_UTIL{%s})",
+      .renamed = "avg(DCGM_FI_DEV_GPU_UTIL_RATIO{%s})" },
+    { .metric = SPEC_METRIC_GPU_POWER,
+      .expr = "avg(DCGM_FI_DEV_POWER_USAGE{%s})",
+      .renamed = "avg(DCGM_FI_DEV_BOARD_POWER_WATTS{%s})" },
+    { .metric = SPEC_METRIC_GPU_TENSOR,
+      .expr = "100 * avg(DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{%s})",
+      .renamed = "100 * avg(DCGM_FI_PROF_TENSOR_UTIL_RATIO{%s})" },
+    { .metric = SPEC_METRIC_REQUESTS,
+      .adds_up = true,
+      .served = true,
+      .expr = "sum(rate(stoker_requests_total{%s}[1m]))" },
+    { .metric = SPEC_METRIC_QUEUE_LENGTH,
+      .adds_up = true,
+      .served = true,
+      .expr = "sum(stoker_queue_jobs{%s})" },
+    { .metric = SPEC_METRIC_QUEUE_AGE,
+      .served = true,
+      .expr = "1000 * histogram_quantile(0.99, sum by (le) "
+              "(rate(stoker_queue_seconds_bucket{%s}[1m])))" },
+    { .metric = SPEC_METRIC_LATENCY_P50,
+      .served = true,
+      .expr = "1000 * histogram_quantile(0.5, sum by (le) "
+              "(rate(stoker_request_seconds_bucket{%s}[1m])))" },
+    { .metric = SPEC_METRIC_LATENCY_P99,
+      .served = true,
+      .expr = "1000 * histogram_quantile(0.99, sum by (le) "
+              "(rate(stoker_request_seconds_bucket{%s}[1m])))" },
 };
 
-static const char *query_of(struct kube *q, const struct kube_work *w)
+static const struct query *query_find(enum spec_metric metric)
 {
-    const char *pods =
-        arena_printf(&q->k.arena, "namespace=\"%s\",pod=~\"%s-.+\"", q->k.namespace, w->name);
-
-    bool renamed = q->k.r->spec->agent.dcgm_names == SPEC_DCGM_NEW;
-
-    for (size_t i = 0; i < sizeof(queries) / sizeof(*queries); i++) {
-        const char *expr = renamed && queries[i].renamed ? queries[i].renamed : queries[i].expr;
-        const char *at = strstr(expr, "%s");
-
-        if (queries[i].metric == w->c->scale->metric)
-            return arena_printf(&q->k.arena, "%.*s%s%s", (int)(at - expr), expr, pods, at + 2);
-    }
+    for (size_t i = 0; i < sizeof(queries) / sizeof(*queries); i++)
+        if (queries[i].metric == metric)
+            return &queries[i];
     return NULL;
+}
+
+/* Pods by the names that their controller gives them, so that those of "api" are not those of
+ * "api-v2" too. */
+static const char *query_text(struct kube *q, const struct kube_work *w, const struct query *query)
+{
+    const char *tail = w->kind == KUBE_STATEFULSET ? "[0-9]+" : "[a-z0-9]{1,10}-[a-z0-9]{5}";
+    const char *pods =
+        arena_printf(&q->k.arena, "namespace=\"%s\",pod=~\"%s-%s\"", q->k.namespace, w->name, tail);
+    bool renamed = q->k.r->spec->agent.dcgm_names == SPEC_DCGM_NEW && query->renamed;
+    const char *expr = renamed ? query->renamed : query->expr;
+    const char *at = strstr(expr, "%s");
+
+    return arena_printf(&q->k.arena, "%.*s%s%s", (int)(at - expr), expr, pods, at + 2);
 }
 
 static void target_ref(struct yaml_out *y, const struct kube_work *w)
@@ -249,6 +270,12 @@ static void behavior(struct kube *q, struct yaml_out *y, const struct spec_scale
     yaml_end(y);
 }
 
+/* One replica at least: none would count anything, and nothing would start the first again. */
+static int64_t least_replicas(const struct spec_scale *s)
+{
+    return s->min > 1 ? s->min : 1;
+}
+
 static void hpa(struct kube *q, struct buf *out, const struct kube_work *w)
 {
     const struct spec_scale *s = w->c->scale;
@@ -259,7 +286,7 @@ static void hpa(struct kube *q, struct buf *out, const struct kube_work *w)
     yaml_map(&y, "spec");
     target_ref(&y, w);
     yaml_note(&y, render_from(q->k.r, &s->min));
-    yaml_int(&y, "minReplicas", s->min);
+    yaml_int(&y, "minReplicas", least_replicas(s));
     yaml_note(&y, render_from(q->k.r, &s->max));
     yaml_int(&y, "maxReplicas", s->max);
     yaml_seq(&y, "metrics");
@@ -280,22 +307,25 @@ static void hpa(struct kube *q, struct buf *out, const struct kube_work *w)
     yaml_finish(&y);
 }
 
-static void trigger(struct kube *q, struct yaml_out *y, const struct spec_scale *s,
-                    const char *query)
+static void trigger(struct kube *q, struct yaml_out *y, const struct kube_work *w,
+                    const struct query *query)
 {
+    const struct spec_scale *s = w->c->scale;
     const struct spec_prometheus *p = q->k.r->targets->prometheus;
     bool named = q->k.r->spec->targets.prometheus && spec_where(q->k.r->spec, &p->url).line;
 
     yaml_seq(y, "triggers");
     yaml_map(y, NULL);
     yaml_str(y, "type", "prometheus");
-    yaml_str(y, "metricType", "Value");
+    yaml_note(y,
+              query->adds_up ? "the target is of one replica" : "the same for any number of pods");
+    yaml_str(y, "metricType", query->adds_up ? "AverageValue" : "Value");
     yaml_map(y, "metadata");
     yaml_note(y, named ? render_from(q->k.r, &p->url)
                        : "the Prometheus Operator's; targets.prometheus.url names another");
     yaml_str(y, "serverAddress", named ? p->url : "http://prometheus-operated.monitoring.svc:9090");
     yaml_note(y, render_from(q->k.r, &s->metric));
-    yaml_str(y, "query", query);
+    yaml_str(y, "query", query_text(q, w, query));
     yaml_note(y, render_from(q->k.r, &s->target));
     yaml_strf(y, "threshold", "%.12g", s->target.v);
     yaml_end(y);
@@ -304,7 +334,7 @@ static void trigger(struct kube *q, struct yaml_out *y, const struct spec_scale 
 }
 
 static void scaled_object(struct kube *q, struct buf *out, const struct kube_work *w,
-                          const char *query)
+                          const struct query *query)
 {
     const struct spec_scale *s = w->c->scale;
     struct yaml_out y;
@@ -314,30 +344,31 @@ static void scaled_object(struct kube *q, struct buf *out, const struct kube_wor
     yaml_map(&y, "spec");
     target_ref(&y, w);
     yaml_note(&y, render_from(q->k.r, &s->min));
-    yaml_int(&y, "minReplicaCount", s->min);
+    yaml_int(&y, "minReplicaCount", least_replicas(s));
     yaml_note(&y, render_from(q->k.r, &s->max));
     yaml_int(&y, "maxReplicaCount", s->max);
     yaml_int(&y, "pollingInterval", 30);
-    if (s->zero_after_ms.known) {
-        yaml_note(&y, render_from(q->k.r, &s->zero_after_ms));
-        yaml_int(&y, "cooldownPeriod", s->zero_after_ms.v / 1000);
-    }
     yaml_map(&y, "advanced");
     yaml_map(&y, "horizontalPodAutoscalerConfig");
     behavior(q, &y, s);
     yaml_end(&y);
     yaml_end(&y);
-    trigger(q, &y, s, query);
+    trigger(q, &y, w, query);
     yaml_end(&y);
     yaml_finish(&y);
+}
+
+bool kube_scaled(const struct kube_work *w)
+{
+    return w->c->scale && (w->kind == KUBE_DEPLOYMENT || w->kind == KUBE_STATEFULSET);
 }
 
 void kube_scaler(struct kube *q, struct buf *out, const struct kube_work *w)
 {
     const struct spec_scale *s = w->c->scale;
-    const char *query;
+    const struct query *query;
 
-    if (w->kind != KUBE_DEPLOYMENT && w->kind != KUBE_STATEFULSET) {
+    if (!kube_scaled(w)) {
         buf_addf(out, "# scale (%s): a %s has no replicas to change; its pods are one run.\n",
                  render_from(q->k.r, &w->c->scale), kube_kind_name(w));
         return;
@@ -350,11 +381,11 @@ void kube_scaler(struct kube *q, struct buf *out, const struct kube_work *w)
                  w->kind == KUBE_STATEFULSET ? "statefulset" : "deployment", w->name);
         return;
     }
-    if (s->metric == SPEC_METRIC_CPU_UTILIZATION && s->min > 0) {
+    if (s->metric == SPEC_METRIC_CPU_UTILIZATION) {
         hpa(q, out, w);
         return;
     }
-    query = query_of(q, w);
+    query = query_find(s->metric);
     if (query)
         scaled_object(q, out, w, query);
     else

@@ -376,6 +376,21 @@ static void trainjob_write(struct kube *q, struct yaml_out *y, const struct kube
     yaml_end(y);
 }
 
+/* A number here would be set again by each apply: over what an autoscaler chose, or somebody by
+ * hand.  node-prepare.sh sets that of the spec when the object is new. */
+static void replicas(struct kube *q, struct yaml_out *y, const struct kube_work *w)
+{
+    if (kube_scaled(w)) {
+        yaml_comment(y,
+                     arena_printf(&q->k.arena, "no replicas here: %s changes them (%s)",
+                                  w->c->scale->target.known ? "the scaler below" : "whoever scales",
+                                  render_from(q->k.r, &w->c->scale)));
+        return;
+    }
+    yaml_note(y, render_from(q->k.r, &w->c->replicas));
+    yaml_int(y, "replicas", w->pods);
+}
+
 static void statefulset_write(struct kube *q, struct yaml_out *y, const struct kube_work *w,
                               const struct k8s_pod *pod)
 {
@@ -389,8 +404,7 @@ static void statefulset_write(struct kube *q, struct yaml_out *y, const struct k
     head(q, y, "apps/v1", w);
     yaml_map(y, "spec");
     yaml_str(y, "serviceName", w->name);
-    yaml_note(y, render_from(q->k.r, &w->c->replicas));
-    yaml_int(y, "replicas", w->pods);
+    replicas(q, y, w);
     yaml_note(y, "no pod waits for the one before it");
     yaml_str(y, "podManagementPolicy", "Parallel");
     yaml_map(y, "persistentVolumeClaimRetentionPolicy");
@@ -413,12 +427,7 @@ static void deployment_write(struct kube *q, struct yaml_out *y, const struct ku
 
     head(q, y, "apps/v1", w);
     yaml_map(y, "spec");
-    if (w->c->scale && w->c->scale->target.known) {
-        yaml_comment(y, "no replicas here: the scaler below sets them");
-    } else {
-        yaml_note(y, render_from(q->k.r, &w->c->replicas));
-        yaml_int(y, "replicas", w->pods);
-    }
+    replicas(q, y, w);
     yaml_map(y, "selector");
     k8s_match(&q->k, y, "matchLabels", w->name);
     yaml_end(y);

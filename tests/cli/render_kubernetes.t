@@ -162,6 +162,43 @@ test_expect 'scaling: KEDA by GPU use, an autoscaler by CPU' '
     has job/kubernetes/base/component-web.yaml "kind: HorizontalPodAutoscaler" \
         "averageUtilization: 60" "minReplicas: 2" "maxReplicas: 6" &&
     has job/kubernetes/base/rights.yaml "deployments/scale" "resourceNames:"'
+# scaled NAME METRIC TARGET SED...: `api` as a model server that scales by METRIC
+scaled() {
+    name=$1 metric=$2 target=$3
+    shift 3
+    variant "$name" -e "s|metric: gpu_utilization, target: 70%|metric: $metric, target: $target|" "$@"
+}
+test_expect 'scaling by what adds up: the sum, and the target is of one replica' '
+    server="/^  api:/,/^  web:/s/kind: service/kind: serving/" &&
+    for m in requests_per_second=100/s=sum\(rate\(stoker_requests_total queue_length=8=sum\(stoker_queue_jobs; do
+        rest=${m#*=} && scaled "${m%%=*}" "${m%%=*}" "${rest%%=*}" -e "$server" &&
+        has "${m%%=*}/kubernetes/base/component-api.yaml" "metricType: AverageValue" "${rest#*=}" || exit 1
+    done'
+test_expect 'scaling by what is the same for any number of pods: compared as it is' '
+    scaled p99 latency_p99 50ms -e "/^  api:/,/^  web:/s/kind: service/kind: serving/" &&
+    has p99/kubernetes/base/component-api.yaml "metricType: Value" "histogram_quantile(0.99" &&
+    has job/kubernetes/base/component-api.yaml "metricType: Value" "avg(DCGM_FI_DEV_GPU_UTIL{"'
+test_expect 'scaling: pods of a component whose name another one begins with are not counted' '
+    re=$(sed -n "s/.*pod=~\\\\\"\([^\\\\]*\)\\\\\".*/\1/p" job/kubernetes/base/component-api.yaml) &&
+    echo api-7d4b9c6f5d-x2x9k | grep -qxE "$re" && ! echo api-v2-7d4b9c6f5d-x2x9k | grep -qxE "$re" &&
+    ! echo api-v2-0 | grep -qxE "$re"'
+test_expect 'replicas are named only where nobody else changes them: autoscaler, by hand, fixed' '
+    hasnt job/kubernetes/base/component-api.yaml "  replicas:" && hasnt job/kubernetes/base/component-web.yaml "  replicas:" &&
+    variant hand "s/scale: {min: 1, max: 4, metric: gpu_utilization, target: 70%}/scale: {min: 1, max: 4}/" &&
+    hasnt hand/kubernetes/base/component-api.yaml "  replicas:" && has hand/kubernetes/base/component-api.yaml "PodDisruptionBudget" &&
+    has job/kubernetes/base/component-tiny.yaml "  replicas: 1" &&
+    variant kept -e "/^  api:/,/^  web:/s/ports:/mounts: [{storage: scratch_disk, path: \/s}]\n    ports:/" &&
+    has kept/kubernetes/base/component-api.yaml "kind: StatefulSet" && hasnt kept/kubernetes/base/component-api.yaml "  replicas:"'
+test_expect 'traffic class and GID index of a RoCE fabric reach the pods; the environment wins' '
+    variant roce "s/    gpudirect: true/    gpudirect: true\n    gid_index: 3\n    traffic_class: 106/" &&
+    grep -A1 "name: NCCL_IB_TC" roce/$B | grep -q "value: \"106\"" &&
+    grep -A1 "name: NCCL_IB_GID_INDEX" roce/$B | grep -q "value: \"3\"" &&
+    hasnt job/$B NCCL_IB_TC && hasnt job/$B NCCL_IB_GID_INDEX && hasnt roce/kubernetes/base/component-api.yaml NCCL_IB_TC &&
+    variant won -e "s/    gpudirect: true/    gpudirect: true\n    traffic_class: 106/" -e "s/NCCL_DEBUG: INFO/NCCL_IB_TC: \"41\"/" &&
+    test "$(grep -c "name: NCCL_IB_TC" won/$B)" = 1 && grep -A1 "name: NCCL_IB_TC" won/$B | grep -q "value: \"41\""'
+test_expect 'devices are named where pods see those of the machine, not for virtual functions' '
+    has llm-cluster/kubernetes/base/component-train-70b.yaml "NCCL_IB_HCA" "\"=mlx5_0,mlx5_1," &&
+    variant vf "s/    gpudirect: true/    gpudirect: true\n    hcas: [mlx5_0, mlx5_1]/" && hasnt vf/$B NCCL_IB_HCA'
 test_expect 'scaling by names of DCGM 4.6' '
     variant renamed "s/^models:/agent: {dcgm_names: new}\nmodels:/" &&
     has renamed/kubernetes/base/component-api.yaml "DCGM_FI_DEV_GPU_UTIL_RATIO"'
