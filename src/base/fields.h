@@ -20,6 +20,18 @@ enum field_kind {
     FIELD_INTS    /* struct maybe array: pointer at off, size_t count at count_off */
 };
 
+/* What a row is to whoever holds two machines side by side (hw/compare.c).  A row that says nothing
+ * is FIELD_SAME, so that a new field is compared without anybody thinking of it. */
+enum field_role {
+    FIELD_SAME = 0, /* equal machines have equal values */
+    FIELD_ABOUT,    /* a size that equal machines have but for a little */
+    FIELD_WORDS,    /* options, blanks or commas between: each is compared by itself */
+    FIELD_KEY,      /* names an element of a list: it is compared with its namesake */
+    FIELD_PLACE,    /* the same, but where the names differ and the number does not, by position */
+    FIELD_IDENTITY, /* differs by nature: serial number, address, host name */
+    FIELD_MOMENT    /* changes while one looks: temperature, memory in use */
+};
+
 struct field_table;
 struct field {
     const char *key;
@@ -28,6 +40,7 @@ struct field {
     size_t count_off;              /* FIELD_STRS, FIELD_INTS, FIELD_ARRAY */
     const struct field_table *sub; /* FIELD_STRUCT, FIELD_ARRAY */
     const char *doc;               /* one line with the unit, for the reference page */
+    enum field_role role;
 };
 
 struct field_table {
@@ -44,6 +57,12 @@ enum { FIELDS_ARRAY_MAX = 65536 }; /* elements read into one array */
     {                                                                                              \
         .key = (key_), .kind = FIELD_##kind_, .off = offsetof(s, member), .doc = (doc_)            \
     }
+/* The same with a role: FIELD_AS(KEY, "name", STR, struct hw_net, name, "interface") */
+#define FIELD_AS(role_, key_, kind_, s, member, doc_)                                              \
+    {                                                                                              \
+        .key = (key_), .kind = FIELD_##kind_, .off = offsetof(s, member), .doc = (doc_),           \
+        .role = FIELD_##role_                                                                      \
+    }
 #define FIELD_LIST(key_, kind_, s, member, count_member, doc_)                                     \
     {                                                                                              \
         .key = (key_), .kind = FIELD_##kind_, .off = offsetof(s, member),                          \
@@ -58,6 +77,12 @@ enum { FIELDS_ARRAY_MAX = 65536 }; /* elements read into one array */
     {                                                                                              \
         .key = (key_), .kind = FIELD_ARRAY, .off = offsetof(s, member),                            \
         .count_off = offsetof(s, count_member), .sub = (table), .doc = (doc_)                      \
+    }
+#define FIELD_SUBS_AS(role_, key_, s, member, count_member, table, doc_)                           \
+    {                                                                                              \
+        .key = (key_), .kind = FIELD_ARRAY, .off = offsetof(s, member),                            \
+        .count_off = offsetof(s, count_member), .sub = (table), .doc = (doc_),                     \
+        .role = FIELD_##role_                                                                      \
     }
 #define FIELD_TABLE(var, name_, s, rows_)                                                          \
     const struct field_table var = {                                                               \

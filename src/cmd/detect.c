@@ -152,6 +152,11 @@ static enum rc choose_form(const struct detect_opts *o, const struct form **out,
     }
     if (chosen && o->json && !chosen->json)
         return err_set(err, RC_USAGE, "option '%s' has no JSON form", chosen->option);
+    if (chosen && o->compare)
+        return err_set(err, RC_USAGE, "options '%s' and '--compare' are two different outputs",
+                       chosen->option);
+    if (o->nodes && !o->compare)
+        return err_set(err, RC_USAGE, "option '--nodes' needs '--compare'");
     if (o->deep && o->check.count == 0)
         return err_set(err, RC_USAGE, "option '--deep' needs '--check'");
     *out = chosen ? chosen : o->json ? &form_plain_json : &form_default;
@@ -249,8 +254,14 @@ static enum rc run_detect(struct cmd_ctx *ctx, struct err *err)
     unsigned groups;
     enum rc rc = choose_form(o, &form, err);
 
+    if (!rc && ctx->argc && !o->compare) {
+        err_hint(err, "Only --compare takes files; --root reads one captured machine.");
+        rc = err_set(err, RC_USAGE, "'detect' does not take '%s'", ctx->argv[0]);
+    }
     if (!rc)
         rc = peer_check(o, err);
+    if (!rc && o->compare)
+        return detect_compare(ctx, err);
     if (!rc && o->check.count)
         rc = check_groups(&o->check, &groups, err); /* before a probe that may take seconds */
     if (!rc)
@@ -285,6 +296,10 @@ static const struct opt opts_detect[] = {
     OPT(0, "check", STRS, check, CHECK_GROUP_CHOICES, NULL,
         "check the machine; may be repeated or a comma list; exit 1 when a check fails"),
     OPT(0, "deep", FLAG, deep, NULL, NULL, "with --check: also run a CUDA kernel on each GPU"),
+    OPT(0, "compare", FLAG, compare, NULL, NULL,
+        "compare the machines of FILE…: what differs, and on which; exit 1 when something does"),
+    OPT(0, "nodes", STR, nodes, "SPEC", NULL,
+        "with --compare: each machine with its node group of a spec, and with what that says"),
     OPT(0, "root", STR, root, "DIR|TAR", NULL, "read a captured machine instead of this one"),
     { 0 },
 };
@@ -298,13 +313,16 @@ static const struct cmd_example examples[] = {
     { "stoker detect -e NCCL_IB_HCA=mlx5_1 --env", "judge a setting before using it" },
     { "stoker detect --check rdma,gpu", "check NICs and GPUs before a job" },
     { "stoker detect --root node7.tar --json", "read a capture of 'stoker gather'" },
+    { "stoker detect --compare captures/", "what differs between machines that should be equal" },
+    { "stoker detect --compare --nodes stoker.yaml *.json", "and from what the spec says of them" },
     { 0 },
 };
 
 const struct cmd cmd_detect = {
     .name = "detect",
     .summary = "show what this machine is and what NCCL will do on it",
-    .operands = "",
+    .operands = "[FILE…]",
+    .args_max = 1 << 20, /* the comparison has its own limit, and says so */
     .opts = opts_detect,
     .opts_size = sizeof(struct detect_opts),
     .about =
@@ -315,6 +333,12 @@ const struct cmd cmd_detect = {
         "--env prints shell exports: the smallest set that makes NCCL's choice right, each with "
         "its reason; a variable that is set already wins, and known mistakes in it are warnings "
         "on stderr. --check prints pass, warn and fail lines with evidence and remedy.\n"
+        "\n"
+        "--compare takes captures (a tar or a folder), inventories, or a folder of such files, and "
+        "prints what differs: the value that most machines have, and the others with their "
+        "machines. What differs by nature (addresses, serial numbers, host names) and what changes "
+        "by itself (temperatures, memory in use) is left out. It exits with 1 when something "
+        "differs.\n"
         "\n"
         "The NVIDIA driver is asked in a child process with a deadline: a driver that hangs is "
         "reported, not waited for. STOKER_NVML_LIB names another library to load in place of "

@@ -4,12 +4,13 @@
 #define CMD_DETECT_INT_H
 #include "base/args.h"
 #include "base/table.h"
+#include "cmd/cmd.h"
 #include "hw/hw.h"
 #include "nccl/nccl.h"
 
 struct detect_opts {
-    bool json, topo, deep;
-    const char *svg, *env, *why, *root, *peer;
+    bool json, topo, deep, compare;
+    const char *svg, *env, *why, *root, *peer, *nodes;
     struct opt_strs with, check;
 };
 
@@ -20,5 +21,7 @@ enum rc detect_probe(const char *root_path, struct recorder *rec, struct hw **ou
 /* detect_nccl.c: the page with its section about NCCL; the environment. */
 void detect_page(const struct term *term, const struct hw *hw, struct buf *out);
 void detect_env(const struct detect_opts *o, const struct hw *hw, struct buf *out);
+/* detect_compare.c: the machines that the operands name, side by side. */
+enum rc detect_compare(struct cmd_ctx *ctx, struct err *err) MUST_USE;
 
 #endif

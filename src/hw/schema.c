@@ -7,7 +7,8 @@
  *
  * A row is short for FIELD() and its relatives of base/fields.h with the struct
  * that the table describes, S, filled in: the key is the member's name, so that it
- * cannot differ from it. */
+ * cannot differ from it.  A row with a role (STR_AS() and its like) says what it is to
+ * `detect --compare`: without one it is compared. */
 #include "hw/hw_int.h"
 
 #include "base/mem.h"
@@ -18,6 +19,10 @@
 #define STR(m, doc)               FIELD(#m, STR, S, m, doc)
 #define INT(m, doc)               FIELD(#m, INT, S, m, doc)
 #define BOOL(m, doc)              FIELD(#m, BOOL, S, m, doc)
+#define STR_AS(role, m, doc)      FIELD_AS(role, #m, STR, S, m, doc)
+#define INT_AS(role, m, doc)      FIELD_AS(role, #m, INT, S, m, doc)
+#define BOOL_AS(role, m, doc)     FIELD_AS(role, #m, BOOL, S, m, doc)
+#define SUBS_AS(role, m, t, doc)  FIELD_SUBS_AS(role, #m, S, m, m##_count, t, doc)
 #define STRS(m, doc)              FIELD_LIST(#m, STRS, S, m, m##_count, doc)
 #define INTS(m, doc)              FIELD_LIST(#m, INTS, S, m, m##_count, doc)
 #define SUB(m, table, doc)        FIELD_SUB(#m, S, m, table, doc)
@@ -31,8 +36,8 @@ enum { INVENTORY_MAX = 64 << 20 }; /* bytes of an inventory document */
 /* ---- processors and memory ---- */
 #define S struct hw_cache
 static const struct field cache_rows[] = {
-    INT(level, "1, 2, 3 or 4"),
-    STR(type, "Data, Instruction or Unified"),
+    INT_AS(KEY, level, "1, 2, 3 or 4"),
+    STR_AS(KEY, type, "Data, Instruction or Unified"),
     INT(size_bytes, "size of one such cache, in bytes"),
     INT(count, "how many such caches the machine has"),
     INT(shared_by, "logical CPUs that share one"),
@@ -49,7 +54,7 @@ static const struct field cpu_rows[] = {
     INT(cores, "physical cores online"),
     INT(threads, "logical CPUs online"),
     STR(online, "logical CPUs online, as a list"),
-    INT(mhz_max, "highest clock, in MHz"),
+    INT_AS(ABOUT, mhz_max, "highest clock, in MHz"),
     STR(governor, "frequency governor of the first CPU"),
     STRS(flags, "instruction sets that matter to our kernels"),
     SUBS(caches, &cache_table, "kinds of cache"),
@@ -59,18 +64,18 @@ LOCAL_TABLE(cpu_table, "cpu", cpu_rows);
 
 #define S struct hw_hugepages
 static const struct field hugepages_rows[] = {
-    INT(size_bytes, "size of one page, in bytes"),
+    INT_AS(KEY, size_bytes, "size of one page, in bytes"),
     INT(total, "pages reserved"),
-    INT(free, "pages nobody uses"),
+    INT_AS(MOMENT, free, "pages nobody uses"),
 };
 LOCAL_TABLE(hugepages_table, "hugepages", hugepages_rows);
 #undef S
 
 #define S struct hw_numa
 static const struct field numa_rows[] = {
-    INT(id, "the kernel's number of the node"),
+    INT_AS(KEY, id, "the kernel's number of the node"),
     STR(cpus, "logical CPUs of the node, as a list"),
-    INT(mem_total_bytes, "memory of the node, in bytes"),
+    INT_AS(ABOUT, mem_total_bytes, "memory of the node, in bytes"),
     INTS(distances, "kernel distance to each node, 10 is local"),
     SUBS(hugepages, &hugepages_table, "huge pages of the node"),
 };
@@ -79,8 +84,8 @@ LOCAL_TABLE(numa_table, "numa", numa_rows);
 
 #define S struct hw_memory
 static const struct field memory_rows[] = {
-    INT(total_bytes, "memory of the machine, in bytes"),
-    INT(available_bytes, "memory that can be had without swapping, in bytes"),
+    INT_AS(ABOUT, total_bytes, "memory of the machine, in bytes"),
+    INT_AS(MOMENT, available_bytes, "memory that can be had without swapping, in bytes"),
     INT(swap_bytes, "swap space, in bytes"),
     STR(thp, "transparent huge pages: always, madvise or never"),
     SUBS(hugepages, &hugepages_table, "huge pages of the machine"),
@@ -91,22 +96,22 @@ LOCAL_TABLE(memory_table, "memory", memory_rows);
 /* ---- PCI ---- */
 #define S struct hw_pci
 static const struct field pci_rows[] = {
-    STR(bdf, "address, 0000:1b:00.0"),
+    STR_AS(PLACE, bdf, "address, 0000:1b:00.0"),
     INT(vendor, "vendor id"),
     INT(device, "device id"),
     FIELD("class", INT, S, class_, "class, subclass and interface, 24 bits"),
     STR(driver, "kernel driver bound to it"),
     INT(numa, "NUMA node; null when the firmware does not say"),
-    STR(parent, "address of the bridge above; null below the root complex"),
-    STR(root, "host bridge, pci0000:15"),
-    STR(physfn, "address of the physical function when this is a virtual one"),
+    STR_AS(IDENTITY, parent, "address of the bridge above; null below the root complex"),
+    STR_AS(IDENTITY, root, "host bridge, pci0000:15"),
+    STR_AS(IDENTITY, physfn, "address of the physical function when this is a virtual one"),
     INT(vfs, "virtual functions enabled"),
     INT(vfs_max, "virtual functions it can have"),
     STR(link_speed, "link speed now, as the kernel writes it"),
     INT(link_width, "link lanes now"),
     STR(link_speed_max, "highest link speed"),
     INT(link_width_max, "most link lanes"),
-    INT(iommu_group, "IOMMU group"),
+    INT_AS(IDENTITY, iommu_group, "IOMMU group"),
     BOOL(acs, "access control redirects peer traffic; null when the configuration is unreadable"),
     BOOL(alive, "the function answers configuration reads"),
 };
@@ -116,21 +121,21 @@ LOCAL_TABLE(pci_table, "pci", pci_rows);
 /* ---- GPUs ---- */
 #define S struct hw_nvlink
 static const struct field nvlink_rows[] = {
-    INT(link, "number of the link on its GPU"),
+    INT_AS(KEY, link, "number of the link on its GPU"),
     BOOL(active, "the link is up"),
     INT(version, "NVLink version"),
     INT(speed_mbps, "megabytes a second in one direction"),
     STR(remote_kind, "what is at the other end: gpu, switch, npu, unknown"),
-    STR(remote_bdf, "PCI address of the other end"),
+    STR_AS(IDENTITY, remote_bdf, "PCI address of the other end"),
 };
 LOCAL_TABLE(nvlink_table, "nvlink", nvlink_rows);
 #undef S
 
 #define S struct hw_mig
 static const struct field mig_rows[] = {
-    INT(gi, "GPU instance id"),
-    INT(ci, "compute instance id"),
-    STR(uuid, "UUID to give CUDA_VISIBLE_DEVICES"),
+    INT_AS(KEY, gi, "GPU instance id"),
+    INT_AS(KEY, ci, "compute instance id"),
+    STR_AS(IDENTITY, uuid, "UUID to give CUDA_VISIBLE_DEVICES"),
     STR(name, "profile, 1g.18gb"),
     INT(mem_bytes, "memory of the instance, in bytes"),
     INT(sms, "streaming multiprocessors"),
@@ -141,7 +146,7 @@ LOCAL_TABLE(mig_table, "mig", mig_rows);
 
 #define S struct hw_gpu_err
 static const struct field gpu_err_rows[] = {
-    STR(call, "driver call that gave no value"),
+    STR_AS(KEY, call, "driver call that gave no value"),
     INT(code, "NVML return code"),
     STR(text, "what NVML calls it"),
 };
@@ -150,18 +155,18 @@ LOCAL_TABLE(gpu_err_table, "gpu error", gpu_err_rows);
 
 #define S struct hw_gpu
 static const struct field gpu_rows[] = {
-    INT(index, "the driver's number; null when PCI alone knows the GPU"),
+    INT_AS(IDENTITY, index, "the driver's number; null when PCI alone knows the GPU"),
     STR(state, "ok, lost, hidden, error, unanswered or no-driver"),
     STR(name, "product name"),
     STR(arch, "architecture, Hopper"),
     STR(brand, "brand as the driver names it"),
-    STR(uuid, "UUID"),
-    STR(serial, "board serial number"),
+    STR_AS(IDENTITY, uuid, "UUID"),
+    STR_AS(IDENTITY, serial, "board serial number"),
     STR(board_part, "board part number"),
     STR(vbios, "VBIOS version"),
     STR(inforom, "InfoROM image version"),
-    INT(minor, "N of /dev/nvidiaN"),
-    STR(bdf, "PCI address"),
+    INT_AS(IDENTITY, minor, "N of /dev/nvidiaN"),
+    STR_AS(PLACE, bdf, "PCI address"),
     INT(numa, "NUMA node"),
     STR(cpus, "logical CPUs near it, as a list"),
     INT(compute_major, "CUDA compute capability, major"),
@@ -169,17 +174,17 @@ static const struct field gpu_rows[] = {
     INT(cores, "CUDA cores"),
     INT(sms, "streaming multiprocessors"),
     INT(mem_total_bytes, "memory, in bytes"),
-    INT(mem_reserved_bytes, "memory the driver keeps, in bytes"),
-    INT(mem_used_bytes, "memory in use, in bytes"),
+    INT_AS(MOMENT, mem_reserved_bytes, "memory the driver keeps, in bytes"),
+    INT_AS(MOMENT, mem_used_bytes, "memory in use, in bytes"),
     INT(mem_bus_bits, "memory bus width, in bits"),
     INT(bar1_bytes, "BAR1 aperture, in bytes"),
     INT(pcie_gen, "PCIe generation now"),
     INT(pcie_gen_max, "highest PCIe generation of GPU and slot"),
     INT(pcie_width, "PCIe lanes now"),
     INT(pcie_width_max, "most PCIe lanes of GPU and slot"),
-    INT(clock_sm_mhz, "SM clock now, in MHz"),
+    INT_AS(MOMENT, clock_sm_mhz, "SM clock now, in MHz"),
     INT(clock_sm_max_mhz, "highest SM clock, in MHz"),
-    INT(clock_mem_mhz, "memory clock now, in MHz"),
+    INT_AS(MOMENT, clock_mem_mhz, "memory clock now, in MHz"),
     INT(clock_mem_max_mhz, "highest memory clock, in MHz"),
     INT(clock_app_sm_mhz, "SM clock applications get, in MHz"),
     INT(clock_app_mem_mhz, "memory clock applications get, in MHz"),
@@ -187,20 +192,20 @@ static const struct field gpu_rows[] = {
     INT(power_default_mw, "power limit by default, in milliwatts"),
     INT(power_min_mw, "lowest power limit, in milliwatts"),
     INT(power_max_mw, "highest power limit, in milliwatts"),
-    INT(power_mw, "power drawn, in milliwatts"),
-    INT(temp_c, "temperature, in degrees Celsius"),
+    INT_AS(MOMENT, power_mw, "power drawn, in milliwatts"),
+    INT_AS(MOMENT, temp_c, "temperature, in degrees Celsius"),
     INT(temp_slowdown_c, "temperature at which it slows down, in degrees Celsius"),
     INT(temp_shutdown_c, "temperature at which it shuts down, in degrees Celsius"),
     INT(temp_max_c, "highest temperature for work, in degrees Celsius"),
-    INT(temp_margin_c, "degrees Celsius to the first limit"),
+    INT_AS(MOMENT, temp_margin_c, "degrees Celsius to the first limit"),
     BOOL(ecc, "ECC is on"),
     BOOL(ecc_pending, "ECC is on after the next reset"),
-    INT(ecc_dbe_volatile, "uncorrected memory errors since the driver loaded"),
-    INT(ecc_dbe_total, "uncorrected memory errors in its life"),
-    INT(ecc_sbe_volatile, "corrected memory errors since the driver loaded"),
-    INT(ecc_sbe_total, "corrected memory errors in its life"),
-    INT(remap_correctable, "rows remapped for corrected errors"),
-    INT(remap_uncorrectable, "rows remapped for uncorrected errors"),
+    INT_AS(MOMENT, ecc_dbe_volatile, "uncorrected memory errors since the driver loaded"),
+    INT_AS(MOMENT, ecc_dbe_total, "uncorrected memory errors in its life"),
+    INT_AS(MOMENT, ecc_sbe_volatile, "corrected memory errors since the driver loaded"),
+    INT_AS(MOMENT, ecc_sbe_total, "corrected memory errors in its life"),
+    INT_AS(MOMENT, remap_correctable, "rows remapped for corrected errors"),
+    INT_AS(MOMENT, remap_uncorrectable, "rows remapped for uncorrected errors"),
     BOOL(remap_pending, "a row waits for a reset to be remapped"),
     BOOL(remap_failed, "a row could not be remapped"),
     BOOL(mig, "MIG is on; null when the GPU has no MIG"),
@@ -212,8 +217,8 @@ static const struct field gpu_rows[] = {
     STR(gsp_firmware, "GSP firmware version"),
     STR(fabric_state, "not-supported, not-started, in-progress or completed"),
     STR(fabric_status, "ok, or what NVML says against it"),
-    STR(fabric_cluster, "UUID of the NVLink fabric's cluster"),
-    INT(fabric_clique, "clique within the cluster"),
+    STR_AS(IDENTITY, fabric_cluster, "UUID of the NVLink fabric's cluster"),
+    INT_AS(IDENTITY, fabric_clique, "clique within the cluster"),
     STR(addressing, "hmm, ats or none"),
     INT(nvlinks_total, "NVLink links the chip has, active or not"),
     SUBS(nvlinks, &nvlink_table, "NVLink links"),
@@ -226,8 +231,8 @@ TABLE(hw_gpu_table, "gpu", gpu_rows);
 
 #define S struct hw_gpu_pair
 static const struct field gpu_pair_rows[] = {
-    INT(a, "position of the first GPU in gpus"),
-    INT(b, "position of the second GPU in gpus"),
+    INT_AS(KEY, a, "position of the first GPU in gpus"),
+    INT_AS(KEY, b, "position of the second GPU in gpus"),
     INT(nvlinks, "NVLink links between them, direct or through switches"),
     STR(path, "NV18, PIX, PXB, PHB, NODE, SYS or DIS"),
     STR(p2p_read, "NVML's word on peer reads"),
@@ -253,7 +258,7 @@ static const struct field nvidia_rows[] = {
     BOOL(hostengine_running, "DCGM's host engine runs"),
     BOOL(mps_running, "the MPS control daemon runs"),
     STR(hung_call, "driver call that never returned; null: none"),
-    INT(hung_pid, "process that sleeps in it"),
+    INT_AS(IDENTITY, hung_pid, "process that sleeps in it"),
     STR(hung_state, "its process state, D is uninterruptible"),
     STR(hung_wchan, "kernel function it sleeps in"),
     STR(hung_syscall, "system call it sleeps in"),
@@ -283,26 +288,26 @@ LOCAL_TABLE(gid_table, "gid", gid_rows);
 
 #define S struct hw_rdma_port
 static const struct field rdma_port_rows[] = {
-    INT(port, "port number, from 1"),
+    INT_AS(KEY, port, "port number, from 1"),
     STR(state, "ACTIVE, DOWN …"),
     STR(phys_state, "LinkUp, Disabled …"),
     STR(link_layer, "InfiniBand or Ethernet"),
     INT(rate_mbps, "rate, in megabits a second"),
     STR(rate, "rate as the kernel writes it"),
-    INT(lid, "local id"),
+    INT_AS(IDENTITY, lid, "local id"),
     INT(sm_lid, "local id of the subnet manager"),
-    SUBS(gids, &gid_table, "GIDs that are not all zero"),
+    SUBS_AS(IDENTITY, gids, &gid_table, "GIDs that are not all zero"),
 };
 LOCAL_TABLE(rdma_port_table, "rdma port", rdma_port_rows);
 #undef S
 
 #define S struct hw_rdma
 static const struct field rdma_rows[] = {
-    STR(name, "device, mlx5_0"),
+    STR_AS(KEY, name, "device, mlx5_0"),
     STR(bdf, "PCI address"),
     INT(numa, "NUMA node"),
     STR(node_type, "CA, RNIC …"),
-    STR(node_guid, "node GUID"),
+    STR_AS(IDENTITY, node_guid, "node GUID"),
     STR(hca, "adapter type, MT4129"),
     STR(board, "board id"),
     STR(firmware, "firmware version"),
@@ -319,8 +324,8 @@ LOCAL_TABLE(rdma_table, "rdma", rdma_rows);
 /* ---- network ---- */
 #define S struct hw_addr
 static const struct field addr_rows[] = {
-    STR(family, "inet or inet6"),
-    STR(addr, "address"),
+    STR_AS(KEY, family, "inet or inet6"),
+    STR_AS(IDENTITY, addr, "address"),
     INT(prefix, "prefix length, in bits"),
 };
 LOCAL_TABLE(addr_table, "address", addr_rows);
@@ -328,10 +333,10 @@ LOCAL_TABLE(addr_table, "address", addr_rows);
 
 #define S struct hw_net
 static const struct field net_rows[] = {
-    STR(name, "interface"),
-    INT(ifindex, "the kernel's number"),
+    STR_AS(KEY, name, "interface"),
+    INT_AS(IDENTITY, ifindex, "the kernel's number"),
     STR(kind, "physical, virtual, loopback, bond, bridge, vlan, veth …"),
-    STR(mac, "hardware address"),
+    STR_AS(IDENTITY, mac, "hardware address"),
     INT(mtu, "largest packet, in bytes"),
     INT(speed_mbps, "speed, in megabits a second"),
     STR(operstate, "up, down or unknown"),
@@ -362,8 +367,8 @@ LOCAL_TABLE(route_table, "route", route_rows);
 
 #define S struct hw_distance
 static const struct field distance_rows[] = {
-    INT(gpu, "position of the GPU in gpus"),
-    STR(nic, "RDMA device, or network device when it has no RDMA"),
+    INT_AS(KEY, gpu, "position of the GPU in gpus"),
+    STR_AS(KEY, nic, "RDMA device, or network device when it has no RDMA"),
     STR(path, "PIX, PXB, PHB, NODE or SYS; null: unknown"),
 };
 LOCAL_TABLE(distance_table, "distance", distance_rows);
@@ -375,16 +380,16 @@ static const struct field limits_rows[] = {
     INT(memlock_bytes, "memory that may be locked, in bytes; -1: unlimited"),
     INT(memlock_hard_bytes, "to which it may be raised, in bytes; -1: unlimited"),
     INT(nofile, "open files a process may have; -1: unlimited"),
-    INT(shm_bytes, "size of /dev/shm, in bytes"),
+    INT_AS(ABOUT, shm_bytes, "size of /dev/shm, in bytes"),
     BOOL(iommu, "the kernel made IOMMU groups"),
     STR(iommu_mode, "translated or passthrough; null: unknown"),
     INT(acs_bridges, "PCI bridges that redirect peer traffic"),
     STR(peermem, "peer memory module: nvidia_peermem, nv_peer_mem; null: none seen"),
     STR(peermem_version, "its version"),
     BOOL(dmabuf, "kernel and driver can do GPUDirect by dma-buf"),
-    STR(dmabuf_why, "what that rests on"),
+    STR_AS(IDENTITY, dmabuf_why, "what that rests on"),
     INT(uverbs, "RDMA user device nodes"),
-    STR(cmdline, "kernel command line, the parts that matter"),
+    STR_AS(WORDS, cmdline, "kernel command line, the parts that matter"),
     BOOL(numa_balancing, "the kernel moves pages between nodes by itself"),
 };
 LOCAL_TABLE(limits_table, "limits", limits_rows);
@@ -392,12 +397,12 @@ LOCAL_TABLE(limits_table, "limits", limits_rows);
 
 #define S struct hw_disk
 static const struct field disk_rows[] = {
-    STR(name, "block device, nvme0n1"),
+    STR_AS(IDENTITY, name, "block device, nvme0n1"),
     STR(model, "product name"),
     INT(size_bytes, "size, in bytes"),
     BOOL(rotational, "it spins"),
     STR(transport, "nvme, virtio, ata, scsi, usb …"),
-    STR(bdf, "PCI address"),
+    STR_AS(PLACE, bdf, "PCI address"),
     INT(numa, "NUMA node"),
     STR(scheduler, "I/O scheduler in use"),
 };
@@ -407,11 +412,11 @@ LOCAL_TABLE(disk_table, "disk", disk_rows);
 #define S struct hw_mount
 static const struct field mount_rows[] = {
     STR(source, "device or server"),
-    STR(target, "mount point"),
+    STR_AS(KEY, target, "mount point"),
     STR(fstype, "file system"),
-    STR(options, "mount options"),
-    INT(size_bytes, "size, in bytes; null when it was not asked or did not answer"),
-    INT(avail_bytes, "room for an ordinary user, in bytes"),
+    STR_AS(WORDS, options, "mount options"),
+    INT_AS(ABOUT, size_bytes, "size, in bytes; null when it was not asked or did not answer"),
+    INT_AS(MOMENT, avail_bytes, "room for an ordinary user, in bytes"),
 };
 LOCAL_TABLE(mount_table, "mount", mount_rows);
 #undef S
@@ -419,7 +424,7 @@ LOCAL_TABLE(mount_table, "mount", mount_rows);
 /* ---- where it runs ---- */
 #define S struct hw_env
 static const struct field env_rows[] = {
-    STR(name, "environment variable"),
+    STR_AS(KEY, name, "environment variable"),
     STR(value, "its value"),
 };
 TABLE(hw_env_table, "environment variable", env_rows);
@@ -427,7 +432,7 @@ TABLE(hw_env_table, "environment variable", env_rows);
 
 #define S struct hw_place
 static const struct field place_rows[] = {
-    STR(hostname, "host name"),
+    STR_AS(IDENTITY, hostname, "host name"),
     STR(kernel, "kernel release"),
     STR(os, "distribution"),
     STR(vendor, "system vendor by the firmware"),
@@ -438,15 +443,15 @@ static const struct field place_rows[] = {
     INT(cpu_quota_milli, "CPUs by quota, in thousandths; null: no quota"),
     INT(cpus_usable, "CPUs by affinity, CPU set and quota, at least 1"),
     STR(cpuset, "CPU set, as a list"),
-    INT(mem_limit_bytes, "memory limit of the control group, in bytes; null: none"),
+    INT_AS(ABOUT, mem_limit_bytes, "memory limit of the control group, in bytes; null: none"),
     INT(pids_limit, "process limit of the control group; null: none"),
-    STR(k8s_pod, "Kubernetes pod"),
-    STR(k8s_namespace, "Kubernetes namespace"),
-    STR(k8s_node, "Kubernetes node"),
-    STR(slurm_job, "Slurm job id"),
-    STR(slurm_nodes, "nodes of the Slurm job"),
-    STR(slurm_gpus, "GPUs Slurm gave on this node"),
-    STR(slurm_cpus, "CPUs Slurm gave on this node"),
+    STR_AS(IDENTITY, k8s_pod, "Kubernetes pod"),
+    STR_AS(IDENTITY, k8s_namespace, "Kubernetes namespace"),
+    STR_AS(IDENTITY, k8s_node, "Kubernetes node"),
+    STR_AS(IDENTITY, slurm_job, "Slurm job id"),
+    STR_AS(IDENTITY, slurm_nodes, "nodes of the Slurm job"),
+    STR_AS(IDENTITY, slurm_gpus, "GPUs Slurm gave on this node"),
+    STR_AS(IDENTITY, slurm_cpus, "CPUs Slurm gave on this node"),
     SUBS(env, &hw_env_table, "variables that steer GPU work"),
 };
 LOCAL_TABLE(place_table, "place", place_rows);
@@ -455,7 +460,7 @@ LOCAL_TABLE(place_table, "place", place_rows);
 /* ---- software, notes, the whole ---- */
 #define S struct hw_soft
 static const struct field soft_rows[] = {
-    STR(name, "cuda, cudnn, nccl, docker, containerd …"),
+    STR_AS(KEY, name, "cuda, cudnn, nccl, docker, containerd …"),
     STR(version, "version; null: found, version not told"),
     STR(path, "where it was found"),
 };
@@ -472,7 +477,7 @@ LOCAL_TABLE(note_table, "note", note_rows);
 
 #define S struct hw
 static const struct field hw_rows[] = {
-    BOOL(captured, "read from a captured machine, not from this one"),
+    BOOL_AS(IDENTITY, captured, "read from a captured machine, not from this one"),
     SUB(place, &place_table, "where it runs"),
     SUB(cpu, &cpu_table, "processors"),
     SUB(memory, &memory_table, "memory"),
@@ -482,14 +487,14 @@ static const struct field hw_rows[] = {
     SUBS(gpu_pairs, &hw_gpu_pair_table, "pairs of GPUs"),
     SUBS(rdma, &rdma_table, "RDMA devices"),
     SUBS(nets, &net_table, "network interfaces"),
-    SUBS(routes, &route_table, "routes"),
+    SUBS_AS(IDENTITY, routes, &route_table, "routes"),
     SUBS(distances, &distance_table, "GPU to NIC distances"),
     SUB(limits, &limits_table, "limits and kernel facts"),
     SUBS(pci, &pci_table, "PCI functions that matter and the bridges above them"),
     SUBS(disks, &disk_table, "disks"),
     SUBS(mounts, &mount_table, "mounts"),
     SUBS(software, &hw_soft_table, "software found"),
-    SUBS(notes, &note_table, "what kept us from knowing more"),
+    SUBS_AS(IDENTITY, notes, &note_table, "what kept us from knowing more"),
 };
 TABLE(hw_table, "stoker.inventory/1", hw_rows);
 #undef S

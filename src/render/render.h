@@ -16,11 +16,11 @@
  * targets[] of src/render/targets.c, golden files by `make golden-render`. */
 #ifndef RENDER_RENDER_H
 #define RENDER_RENDER_H
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "spec/spec.h"
 
-struct arena;
 struct hw;
 
 enum {
@@ -150,6 +150,26 @@ void render_walk_list(struct render_walk *w, const char *hosts);
 bool render_walk_next(struct render_walk *w);
 /* Is it a host list, and how many machines does it name?  What is wrong with it, or NULL. */
 const char *render_hosts_fault(const char *hosts, int64_t *out_count);
+
+/* --- real machines beside the spec, machines.c --- */
+struct render_fact {    /* where a machine contradicts its group */
+    const void *member; /* what the spec says stands there */
+    const char *what;   /* "GPUs", "MTU of eth1" */
+    const char *spec, *found;
+    bool hard; /* files made from this spec would be wrong on the machine */
+};
+struct render_facts { /* all zero is an empty one */
+    struct arena arena;
+    struct render_fact *items; /* owned */
+    size_t count, cap;
+};
+void render_facts_release(struct render_facts *f);
+/* The group that lists the host name, with or without its domain; NULL: none. */
+const struct spec_node *render_machine_group(const struct spec *s, const char *host);
+void render_machine_check(const struct spec *s, const struct spec_node *n, const struct hw *hw,
+                          struct render_facts *out);
+/* Is the product that a driver names ("NVIDIA H100 80GB HBM3") the model of a spec ("H100")? */
+bool render_gpu_is(const char *model, const char *product);
 
 /* --- targets.c --- */
 struct render_target {

@@ -1,11 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* An inventory that reads must write to a text that reads to the same text. */
+/* An inventory that reads must write to a text that reads to the same text, and is equal to
+ * itself. */
 #include "fuzz.h"
 
-#include "hw/hw.h"
+#include "hw/compare.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static void compare_twice(const struct hw *hw, const struct hw *back)
+{
+    static const char *const names[] = { "a", "b" };
+    struct hw_compare *c = hw_compare_new();
+    const struct hw_compare_diff *d;
+    struct term term = { .width = 80 };
+    struct buf out = { 0 };
+    size_t count = 0;
+
+    if (!hw_compare_add(c, hw, NULL) && !hw_compare_add(c, back, NULL)) {
+        d = hw_compare_end(c, &count);
+        hw_compare_print(d, count, names, 2, &term, &out);
+        if (count)
+            abort();
+    }
+    buf_release(&out);
+    hw_compare_free(c);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -19,6 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         hw_write_json(back, &twice);
         if (once.len != twice.len || memcmp(once.data, twice.data, once.len))
             abort();
+        compare_twice(hw, back);
     }
     hw_free(hw);
     hw_free(back);

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/* machines: inventories of real machines beside what the spec says of their node group.
+ *
+ * A machine belongs to the group that lists its host name (with or without its domain).  What is
+ * checked is what a spec can say of a machine and an inventory can know: an unknown value
+ * contradicts nothing.  A hard contradiction would make wrong files for every machine of the group
+ * (another GPU, another link layer, a device that is not there); of the others a person decides. */
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "hw/hw.h"
+#include "render/render.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { MODEL_WORDS_MAX = 8, MODEL_WORD_MAX = 24 };
+
+/* ---- which group ---- */
+
+static bool group_lists(const struct spec_node *n, const char *host)
+{
+    struct render_walk w;
+
+    for (render_walk(&w, n); render_walk_next(&w);)
+        if (str_eq(w.name, host))
+            return true;
+    return false;
+}
+
+const struct spec_node *render_machine_group(const struct spec *s, const char *host)
+{
+    const char *dot = host ? strchr(host, '.') : NULL;
+    const struct spec_node *found = NULL;
+    char *first;
+
+    for (size_t i = 0; host && i < s->node_count && !found; i++)
+        found = group_lists(&s->nodes[i], host) ? &s->nodes[i] : NULL;
+    if (found || !dot)
+        return found;
+    first = xstrndup(host, (size_t)(dot - host));
+    found = render_machine_group(s, first);
+    free(first);
+    return found;
+}
+
+/* ---- what contradicts ---- */
+
+void render_facts_release(struct render_facts *f)
+{
+    arena_release(&f->arena);
+    free(f->items);
+    *f = (struct render_facts){ 0 };
+}
+
+struct check {
+    const struct spec *s;
+    const struct spec_node *n;
+    const struct hw *hw;
+    struct render_facts *out;
+};
+
+static void fact(struct check *k, bool hard, const void *member, const char *what,
+                 const char *wanted, const char *found)
+{
+    struct render_facts *f = k->out;
+
+    VEC_GROW(f->items, f->count, f->cap);
+    f->items[f->count++] = (struct render_fact){ .member = member,
+                                                 .hard = hard,
+                                                 .what = arena_strdup(&f->arena, what),
+                                                 .spec = arena_strdup(&f->arena, wanted),
+                                                 .found = arena_strdup(&f->arena, found) };
+}
+
+static void fact_number(struct check *k, bool hard, const void *member, const char *what,
+                        int64_t wanted, int64_t found)
+{
+    char a[24], b[24];
+
+    (void)snprintf(a, sizeof(a), "%" PRId64, wanted);
+    (void)snprintf(b, sizeof(b), "%" PRId64, found);
+    fact(k, hard, member, what, a, b);
+}
+
+static void fact_bytes(struct check *k, bool hard, const void *member, const char *what,
+                       int64_t wanted, int64_t found)
+{
+    char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX];
+
+    fact(k, hard, member, what, units_bytes_exact((uint64_t)wanted, a),
+         units_bytes_human((uint64_t)found, b));
+}
+
+/* Did the spec say it, or is it a default? */
+static bool said(const struct check *k, const void *member)
+{
+    return spec_where(k->s, member).line > 0;
+}
+
+/* Firmware and kernel keep some of a memory for themselves, and makers count in both GB and GiB. */
+static bool size_off(int64_t wanted, int64_t found)
+{
+    return found < wanted - wanted / 8 || found > wanted + wanted / 6;
+}
+
+/* ---- GPUs ---- */
+
+struct model_words {
+    char items[MODEL_WORDS_MAX][MODEL_WORD_MAX];
+    size_t count;
+};
+
+static struct model_words model_split(const char *s)
+{
+    struct model_words w = { 0 };
+    size_t len = 0;
+
+    for (; s && w.count < MODEL_WORDS_MAX; s++) {
+        if (isalnum((unsigned char)*s) && len + 1 < MODEL_WORD_MAX)
+            w.items[w.count][len++] = (char)toupper((unsigned char)*s);
+        else if (len) {
+            w.count++;
+            len = 0;
+        }
+        if (!*s)
+            break;
+    }
+    return w;
+}
+
+static bool model_has(const struct model_words *w, const char *word, bool prefix)
+{
+    for (size_t i = 0; i < w->count; i++)
+        if (prefix ? str_starts(w->items[i], word) : str_eq(w->items[i], word))
+            return true;
+    return false;
+}
+
+static bool is_size(const char *word)
+{
+    size_t digits = strspn(word, "0123456789");
+
+    return digits && (str_eq(word + digits, "GB") || str_eq(word + digits, "G"));
+}
+
+/* Words of a name that say how a GPU is built in: the driver does not always tell them. */
+static bool is_form(const char *word)
+{
+    static const char *const forms[] = { "NVIDIA", "TESLA", "GEFORCE", "SXM", "PCIE", "PCI",
+                                         "E",      "HBM",   "NVL",     "HGX", "DGX" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
+        if (str_starts(word, forms[i]) &&
+            !word[strlen(forms[i]) + strspn(word + strlen(forms[i]), "0123456789")])
+            return true;
+    return false;
+}
+
+/* "H100 SXM" is what the driver calls "NVIDIA H100 80GB HBM3", and not "NVIDIA H100 PCIe". */
+bool render_gpu_is(const char *model, const char *product)
+{
+    struct model_words a = model_split(model), b = model_split(product);
+    bool sized = false;
+
+    for (size_t i = 0; i < b.count; i++)
+        sized |= is_size(b.items[i]);
+    for (size_t i = 0; i < a.count; i++) {
+        if (is_form(a.items[i]) || (is_size(a.items[i]) && !sized))
+            continue;
+        if (!model_has(&b, a.items[i], false))
+            return false;
+    }
+    return !(model_has(&a, "PCI", true) && model_has(&b, "SXM", true)) &&
+           !(model_has(&a, "SXM", true) && model_has(&b, "PCI", true));
+}
+
+static bool gpu_works(const struct hw_gpu *g)
+{
+    return !str_eq(g->state, "lost") && !str_eq(g->state, "error");
+}
+
+static void check_gpu_count(struct check *k)
+{
+    int64_t want = k->n->gpus_per_node, have = 0, seen = (int64_t)k->hw->gpus_count;
+    char wanted[24], found[64];
+
+    for (size_t i = 0; i < k->hw->gpus_count; i++)
+        have += gpu_works(&k->hw->gpus[i]);
+    if (have == want)
+        return;
+    (void)snprintf(wanted, sizeof(wanted), "%" PRId64, want);
+    (void)snprintf(found, sizeof(found), "%" PRId64, have);
+    if (have < seen)
+        (void)snprintf(found, sizeof(found), "%" PRId64 " and %" PRId64 " that %s not work", have,
+                       seen - have, seen - have == 1 ? "does" : "do");
+    fact(k, have == seen, &k->n->gpus_per_node, "GPUs", wanted, found);
+}
+
+static void check_gpu(struct check *k, const struct spec_gpu *want, const struct hw_gpu *g)
+{
+    bool mig = want->sharing == SPEC_SHARING_MIG || want->mig_profile;
+
+    if (want->model && g->name && !render_gpu_is(want->model, g->name))
+        fact(k, true, &want->model, "GPU model", want->model, g->name);
+    else if (want->memory_bytes.known && g->mem_total_bytes.known &&
+             size_off(want->memory_bytes.v, g->mem_total_bytes.v))
+        fact_bytes(k, false, &want->memory_bytes, "GPU memory", want->memory_bytes.v,
+                   g->mem_total_bytes.v);
+    if (g->mig.known && (g->mig.v != 0) != mig)
+        fact(k, false, mig ? (const void *)&want->sharing : want, "MIG", mig ? "on" : "off",
+             g->mig.v ? "on" : "off");
+    if (said(k, &want->ecc) && g->ecc.known && (g->ecc.v != 0) != want->ecc)
+        fact(k, false, &want->ecc, "ECC", want->ecc ? "on" : "off", g->ecc.v ? "on" : "off");
+    if (said(k, &want->persistence) && g->persistence.known &&
+        (g->persistence.v != 0) != want->persistence)
+        fact(k, false, &want->persistence, "persistence mode", want->persistence ? "on" : "off",
+             g->persistence.v ? "on" : "off");
+    if (want->power_limit_w.known && g->power_limit_mw.known &&
+        g->power_limit_mw.v / 1000 != want->power_limit_w.v)
+        fact_number(k, false, &want->power_limit_w, "power limit in W", want->power_limit_w.v,
+                    g->power_limit_mw.v / 1000);
+}
+
+/* Each kind of contradiction once: the first GPU that has it speaks for all. */
+static void check_gpus(struct check *k)
+{
+    size_t before = k->out->count;
+
+    check_gpu_count(k);
+    for (size_t i = 0; k->n->gpu && i < k->hw->gpus_count; i++) {
+        size_t first = k->out->count;
+
+        if (gpu_works(&k->hw->gpus[i]))
+            check_gpu(k, k->n->gpu, &k->hw->gpus[i]);
+        for (size_t j = first; j < k->out->count;) {
+            bool twice = false;
+
+            for (size_t e = before; e < first && !twice; e++)
+                twice = str_eq(k->out->items[e].what, k->out->items[j].what);
+            if (twice)
+                k->out->items[j] = k->out->items[--k->out->count];
+            else
+                j++;
+        }
+    }
+}
+
+/* ---- processors, memory ---- */
+
+static void check_host(struct check *k)
+{
+    const struct spec_node *n = k->n;
+    const struct hw_cpu *cpu = &k->hw->cpu;
+    const struct maybe mem = k->hw->memory.total_bytes;
+
+    if (n->cpu_cores.known && cpu->cores.known && n->cpu_cores.v != cpu->cores.v)
+        fact_number(k, false, &n->cpu_cores, "CPU cores", n->cpu_cores.v, cpu->cores.v);
+    if (said(k, &n->sockets) && cpu->sockets.known && cpu->sockets.v != n->sockets)
+        fact_number(k, false, &n->sockets, "sockets", n->sockets, cpu->sockets.v);
+    if (said(k, &n->threads_per_core) && cpu->cores.known && cpu->threads.known &&
+        cpu->cores.v > 0 && cpu->threads.v / cpu->cores.v != n->threads_per_core)
+        fact_number(k, false, &n->threads_per_core, "threads a core", n->threads_per_core,
+                    cpu->threads.v / cpu->cores.v);
+    if (n->memory_bytes.known && mem.known && size_off(n->memory_bytes.v, mem.v))
+        fact_bytes(k, false, &n->memory_bytes, "memory", n->memory_bytes.v, mem.v);
+}
+
+/* ---- networks ---- */
+
+static const char *layer_of(const struct spec_fabric *f)
+{
+    return f->kind == SPEC_FABRIC_INFINIBAND ? "InfiniBand"
+           : f->kind == SPEC_FABRIC_ROCE     ? "Ethernet"
+                                             : NULL;
+}
+
+static size_t ports_count(const struct hw *hw, const char *layer)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < hw->rdma_count; i++)
+        for (size_t p = 0; p < hw->rdma[i].ports_count; p++)
+            n += !maybe_is(hw->rdma[i].vf, 1) && str_eq(hw->rdma[i].ports[p].link_layer, layer);
+    return n;
+}
+
+static void check_rate(struct check *k, const struct spec_fabric *f, const struct hw_rdma_port *p,
+                       const char *name)
+{
+    char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX], what[160];
+
+    if (!p->rate_mbps.known || !str_eq(p->state, "ACTIVE") ||
+        p->rate_mbps.v >= f->rate_bps / 1000000)
+        return;
+    (void)snprintf(what, sizeof(what), "rate of %.100s", name);
+    fact(k, false, &f->rate_bps, what, units_rate_exact((uint64_t)f->rate_bps, a),
+         units_rate_exact((uint64_t)p->rate_mbps.v * 1000000, b));
+}
+
+static void check_hca(struct check *k, const struct spec_fabric *f, const char *const *name)
+{
+    const struct hw_rdma *d = hw_find_rdma(k->hw, *name);
+    const char *layer = layer_of(f);
+    char what[160];
+
+    (void)snprintf(what, sizeof(what), "RDMA device %.100s", *name);
+    if (!d) {
+        fact(k, true, name, what, "there", "missing");
+        return;
+    }
+    for (size_t i = 0; i < d->ports_count; i++) {
+        if (layer && d->ports[i].link_layer && !str_eq(d->ports[i].link_layer, layer))
+            fact(k, true, &f->kind, what, layer, d->ports[i].link_layer);
+        else
+            check_rate(k, f, &d->ports[i], *name);
+    }
+}
+
+/* Without names: are there as many ports of this kind as the spec counts? */
+static void check_ports(struct check *k, const struct spec_fabric *f)
+{
+    const char *layer = layer_of(f);
+    const char *other = f->kind == SPEC_FABRIC_INFINIBAND ? "Ethernet" : "InfiniBand";
+    size_t have, others;
+
+    if (!layer)
+        return;
+    have = ports_count(k->hw, layer);
+    others = ports_count(k->hw, other);
+    if (!have && others)
+        fact(k, true, &f->kind, "link layer of the RDMA ports", layer, other);
+    else if ((int64_t)have < f->nics_per_node)
+        fact_number(k, false, said(k, &f->nics_per_node) ? (const void *)&f->nics_per_node : f,
+                    "RDMA ports", f->nics_per_node, (int64_t)have);
+}
+
+static void check_interfaces(struct check *k, const struct spec_fabric *f)
+{
+    for (size_t i = 0; i < f->interfaces.count; i++) {
+        const struct hw_net *n = hw_find_net(k->hw, f->interfaces.items[i]);
+        char what[160];
+
+        (void)snprintf(what, sizeof(what), "interface %.100s", f->interfaces.items[i]);
+        if (!n) {
+            fact(k, true, &f->interfaces.items[i], what, "there", "missing");
+            continue;
+        }
+        (void)snprintf(what, sizeof(what), "MTU of %.100s", f->interfaces.items[i]);
+        if (said(k, &f->mtu) && n->mtu.known && n->mtu.v != f->mtu)
+            fact_number(k, false, &f->mtu, what, f->mtu, n->mtu.v);
+    }
+}
+
+static void check_fabrics(struct check *k)
+{
+    for (size_t i = 0; i < k->n->fabrics.count; i++) {
+        const struct spec_fabric *f = spec_fabric_find(k->s, k->n->fabrics.items[i]);
+
+        if (!f || f->sriov) /* what a pod sees of virtual functions is another matter */
+            continue;
+        for (size_t h = 0; layer_of(f) && h < f->hcas.count; h++)
+            check_hca(k, f, &f->hcas.items[h]);
+        if (!f->hcas.count)
+            check_ports(k, f);
+        check_interfaces(k, f);
+    }
+}
+
+void render_machine_check(const struct spec *s, const struct spec_node *n, const struct hw *hw,
+                          struct render_facts *out)
+{
+    struct check k = { .s = s, .n = n, .hw = hw, .out = out };
+
+    check_gpus(&k);
+    check_host(&k);
+    check_fabrics(&k);
+}
