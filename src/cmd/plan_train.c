@@ -11,13 +11,6 @@
 #include <math.h>
 #include <unistd.h>
 
-struct train_opts {
-    const char *model, *gpu, *gpus, *tokens, *days, *budget, *price, *net, *precision, *optimizer,
-        *stack, *split, *free, *fix, *explain, *compare, *flags;
-    int64_t batch, seq, top, threads, node;
-    bool eager, fused, no_flash, no_overlap, offload, all, no_vary, json;
-};
-
 /* Of NULL-terminated names the place of `s`; `s` is one of them, args_parse() checked. */
 static int place(const char *const *names, const char *s, int dflt)
 {
@@ -169,7 +162,7 @@ static enum rc read_cases(const struct train_opts *o, struct train_job *j, struc
 
 static enum rc read_job(const struct train_opts *o, struct train_job *j, struct err *err)
 {
-    if (!o->model)
+    if (!o->model && !j->model.layers)
         return missing("--model", "--model llama-3.1-70b; 'stoker plan models' lists the names",
                        err);
     if (!o->gpus)
@@ -181,7 +174,7 @@ static enum rc read_job(const struct train_opts *o, struct train_job *j, struct 
         return err_set(err, RC_USAGE, "a batch of %lld sequences cannot be", (long long)o->batch);
     }
     j->batch = o->batch;
-    if (plan_read_model(o->model, &j->model, err) ||
+    if ((o->model && plan_read_model(o->model, &j->model, err)) ||
         plan_model_counts(&j->model, &j->counts, err) || read_profile(o, j, err) ||
         read_cases(o, j, err))
         return err->code;
@@ -370,7 +363,7 @@ static enum rc answer(struct cmd_ctx *ctx, const struct train_opts *o, struct tr
     }
     if (o->compare) {
         if (read_config(j, "compare", o->compare, &a, err) ||
-            read_config(j, "compare", ctx->argv[0], &b, err))
+            read_config(j, "compare", ctx->argv[ctx->argc - 1], &b, err))
             return err->code;
         train_compare(ctx, j, &a, &b, o->json);
         return RC_OK;
@@ -412,7 +405,9 @@ static enum rc refer(const struct train_opts *o, struct train_job *j, struct err
 static enum rc check_use(struct cmd_ctx *ctx, const struct train_opts *o, struct train_job *j,
                          struct err *err)
 {
-    if ((ctx->argc > 0) != (o->compare != NULL)) {
+    int named = j->component && ctx->argc > (o->compare != NULL) ? 1 : 0;
+
+    if ((ctx->argc > named) != (o->compare != NULL)) {
         err_hint(err, "For example --compare \"tp8 pp4 mbs1\" \"tp4 pp8 mbs1\".");
         return err_set(err, RC_USAGE, "--compare takes two configurations");
     }
@@ -449,10 +444,14 @@ static void read_band(struct train_job *j)
 
 static enum rc run_train(struct cmd_ctx *ctx, struct err *err)
 {
-    const struct train_opts *o = ctx->opts;
+    struct train_opts *o = ctx->opts;
     struct train_job *j = xcalloc(1, sizeof(*j));
-    enum rc rc = read_job(o, j, err);
+    enum rc rc = RC_OK;
 
+    if (o->file) /* a component, then what --compare takes */
+        rc = train_spec(o, ctx->argc > (o->compare != NULL) ? ctx->argv[0] : NULL, j, err);
+    if (rc == RC_OK)
+        rc = read_job(o, j, err);
     if (rc == RC_OK)
         rc = check_use(ctx, o, j, err);
     if (rc == RC_OK)
@@ -483,6 +482,8 @@ static enum rc run_train(struct cmd_ctx *ctx, struct err *err)
         0, name, OPT_STR, offsetof(struct train_opts, field), "WHICH", choices, 0, 0, help         \
     }
 static const struct opt train_opts[] = {
+    ROW('f', "file", STR, file, "SPEC",
+        "the job is a component of this stoker.yaml; other options win over it"),
     ROW('m', "model", STR, model, "MODEL",
         "name, config.json, its folder, or PARAMETERS,LAYERS,HIDDEN"),
     ROW('g', "gpu", STR, gpu, "GPU[,GPU]", "kind of GPU (default h100); several are compared"),
@@ -530,6 +531,8 @@ static const struct cmd_example train_examples[] = {
     { "stoker plan train --model llama-3.1-8b --gpus 8,16,32 --gpu h100,h200 --batch 512 --tokens "
       "1T",
       "clusters beside each other" },
+    { "stoker plan train -f stoker.yaml train-70b",
+      "the job as a site's spec has it: model, machines, network, batch, sizes" },
     { "stoker plan train --model mixtral-8x7b --gpus 64 --gpu h200 --batch 512 --flags megatron",
       "the choice as flags of Megatron-LM" },
     { 0 },
@@ -537,8 +540,8 @@ static const struct cmd_example train_examples[] = {
 const struct cmd cmd_plan_train = {
     .name = "train",
     .summary = "find the fastest way to cut a training job",
-    .operands = "[B]",
-    .args_max = 1,
+    .operands = "[COMPONENT] [B]",
+    .args_max = 2,
     .opts = train_opts,
     .opts_size = sizeof(struct train_opts),
     .about =
@@ -553,7 +556,11 @@ const struct cmd cmd_plan_train = {
         "the fit had not seen.\n\n"
         "A configuration is written as it is printed: \"tp8 pp4 dp2 zero1 mbs1 sp selective\"; "
         "what is left out follows from the GPUs and the batch. The exit status is 4 when nothing "
-        "fits.",
+        "fits.\n\n"
+        "With --file the component's shape, machines, network, batch, sequence length, precision, "
+        "optimizer, parallel sizes and price are taken from the spec, each with the line it comes "
+        "from; a fact that the spec lacks is asked for by its key. Sizes that the spec sets are "
+        "kept as with --fix. COMPONENT may be left out where one component trains.",
     .examples = train_examples,
     .run = run_train,
 };

@@ -10,7 +10,23 @@
 enum {
     CASES_MAX = 16,
     FRONT_SHOWN = 12,
-    VARY_MAX = 20000000 /* configurations of a space that is searched again six times */
+    TRAIN_GIVEN_MAX = 24, /* facts that a spec gives */
+    VARY_MAX = 20000000   /* configurations of a space that is searched again six times */
+};
+
+struct train_opts {
+    const char *file; /* of the spec; NULL: none */
+    const char *model, *gpu, *gpus, *tokens, *days, *budget, *price, *net, *precision, *optimizer,
+        *stack, *split, *free, *fix, *explain, *compare, *flags;
+    int64_t batch, seq, top, threads, node;
+    bool eager, fused, no_flash, no_overlap, offload, all, no_vary, json;
+};
+
+/* What the spec said instead of an option. */
+struct train_given {
+    const char *option, *value; /* "--gpus", "64" */
+    const char *key;            /* "components.train.gpus" */
+    int line;                   /* 0: the schema's default */
 };
 
 struct train_case { /* one cluster, and what was found on it */
@@ -23,7 +39,10 @@ struct train_case { /* one cluster, and what was found on it */
 };
 
 struct train_job {
-    struct plan_model model;
+    const char *file, *component; /* of the spec; NULL: none */
+    struct train_given given[TRAIN_GIVEN_MAX];
+    size_t given_count;
+    struct plan_model model; /* layers 0: not known yet */
     struct plan_counts counts;
     struct plan_config base;
     struct train_case cases[CASES_MAX];
@@ -39,6 +58,13 @@ struct train_job {
     struct plan_vary varies[PLAN_VARIES];
     struct arena arena;
 };
+
+/* Fills what `o` leaves open from a component of the spec o->file (NULL: the only one that trains).
+ * RC_USAGE names the key of what the spec lacks. */
+enum rc train_spec(struct train_opts *o, const char *component, struct train_job *j,
+                   struct err *err) MUST_USE;
+void train_spec_print(struct cmd_ctx *ctx, const struct train_job *j);
+void train_spec_json(struct json_out *w, const struct train_job *j);
 
 struct train_figures { /* of one configuration on one cluster */
     struct plan_time time;

@@ -140,6 +140,7 @@ void train_json(struct cmd_ctx *ctx, const struct train_job *j)
     json_out_init(&w, &ctx->out, 2);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.plan-train/1");
+    train_spec_json(&w, j);
     json_kv_str(&w, "model", j->model.name);
     json_kv_int(&w, "parameters", (int64_t)j->counts.total);
     json_kv_int(&w, "active_parameters", (int64_t)j->counts.active);

@@ -504,6 +504,7 @@ static void print_notes(struct cmd_ctx *ctx, const struct train_job *j)
 void train_print(struct cmd_ctx *ctx, const struct train_job *j)
 {
     print_head(ctx, j);
+    train_spec_print(ctx, j);
     if (j->count > 1)
         print_clusters(ctx, j);
     print_space(ctx, j);

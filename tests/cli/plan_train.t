@@ -123,4 +123,36 @@ test_expect 'no configuration, and none that fits (exit 4): what would help' '
     refused 2 "there is no configuration for 7 GPUs" "Rule" --model llama-3.1-8b --gpus 7 --batch 4 --fix tp7 &&
     refused 4 "the leanest, " "GPUs something fits" --model llama-3.1-405b --gpus 16 --gpu h100 --batch 16
 '
+stoker spec example llm-cluster >site.yaml
+test_expect 'a component of a spec: each value with its key and line, and the same answer as by options' '
+    stoker plan train -f site.yaml train-7b --no-vary >out && grep -q "^--gpus  *8  *site.yaml:[0-9]*: components.train-7b.gpus" out &&
+    grep -q "^--fix  *zero3 .*components.train-7b.training.parallel" out && grep -q "^--net  *3200Gb/s" out &&
+    stoker plan train -f site.yaml train-7b --no-vary --json >a.json &&
+    stoker plan train -m 7B,32,4096 --gpus 8 --gpu h100 --node 8 --net 3200Gb/s --price 3.99 --batch 512 --seq 4096 --tokens 140B \
+        --precision fsdp --stack fsdp --fix zero3 --no-vary --json >b.json && python3 - <<\EOF
+import json
+a, b = json.load(open("a.json")), json.load(open("b.json"))
+assert a["component"] == "train-7b" and {g["option"]: g["value"] for g in a["given"]}["--batch"] == "512"
+assert all(g["line"] > 0 for g in a["given"] if g["option"] in ("--model", "--gpus", "--net", "--tokens"))
+for key in ("batch", "seq", "tokens"):
+    assert a[key] == b[key], key
+x, y = a["clusters"][0], b["clusters"][0]
+assert x["configurations"] == y["configurations"] and abs(x["top"][0]["step_s"] / y["top"][0]["step_s"] - 1) < 0.05
+EOF
+'
+test_expect 'options win over the spec; --compare takes its two beside the component' '
+    stoker plan train -f site.yaml train-7b --gpus 16 --batch 256 --no-vary >out &&
+    grep -q "^16 x H100.* batch 256 of 4096" out && ! grep -q "^--gpus " out &&
+    stoker plan train -f site.yaml train-7b --compare "zero3 mbs1" "zero2 mbs1" | grep -q "^B: dp8 zero2"
+'
+test_expect 'what the spec lacks is asked for by its key' '
+    sed "/global_batch: 512/d" site.yaml >lacks.yaml && refused 2 "components.train-7b.training.global_batch" "or give --batch" -f lacks.yaml train-7b &&
+    stoker plan train -f lacks.yaml train-7b --batch 512 --no-vary >/dev/null &&
+    refused 2 " train: name one" "Those that train: train-7b, train-13b" -f site.yaml &&
+    refused 2 "there is no component" "Those that train" -f site.yaml nobody
+'
+test_expect 'a shape that was measured: the command that plans for it, which runs' '
+    stoker spec example driving-h200 >d.yaml && ! stoker plan train -f d.yaml 2>err &&
+    sed -n "s/^Ask for one machine: stoker //p" err >line && test -s line && eval "stoker $(cat line)" | grep -q "as given; it takes"
+'
 test_done
