@@ -79,6 +79,8 @@ struct run {
     pid_t command;   /* 0: none, or it has ended */
     int wait_status; /* of the command */
     bool has_command;
+    struct spec *spec; /* NULL: none */
+    char *host;        /* of the agent; NULL: this machine */
     char token[MONITOR_TOKEN_MAX];
 };
 
@@ -241,6 +243,9 @@ static enum rc watch_here(struct run *r, struct err *err)
 
     for (size_t i = 0; i < r->args->scrape.count; i++)
         scrape[i] = r->args->scrape.items[i];
+    if (r->spec && !r->args->scrape.count)
+        for (size_t i = 0; i < r->spec->agent.scrape.count && i < ARGS_REPEAT_MAX; i++)
+            scrape[i] = r->spec->agent.scrape.items[i];
     o.root = root;
     o.gpu.nvml = r->args->gpu_library ? r->args->gpu_library : getenv("STOKER_NVML_LIB");
     (void)str_copy(r->m.source, sizeof(r->m.source), "agent");
@@ -265,16 +270,19 @@ static enum rc watch_remote(struct run *r, struct err *err)
     int64_t begun = clock_mono_ms(), next = 0,
             every = r->m.interval_ns / 1000000 < MONITOR_REMOTE_MS ? r->m.interval_ns / 1000000
                                                                    : MONITOR_REMOTE_MS;
+    const char *token_file = r->args->token_file ? r->args->token_file
+                             : r->spec           ? r->spec->agent.token_file
+                                                 : NULL;
     struct remote *remote = NULL;
     int failed = 0;
     bool more = true;
     enum rc rc = RC_OK;
 
     (void)str_copy(r->m.source, sizeof(r->m.source), "remote");
-    if (r->args->token_file)
-        rc = cmd_token(r->args->token_file, r->token, sizeof(r->token), err);
+    if (token_file)
+        rc = cmd_token(token_file, r->token, sizeof(r->token), err);
     if (rc == RC_OK)
-        rc = remote_open(r->args->host, r->args->token_file ? r->token : NULL, &r->m, &remote, err);
+        rc = remote_open(r->host, token_file ? r->token : NULL, &r->m, &remote, err);
     if (rc == RC_OK)
         rc = start_command(r, err);
     next = clock_mono_ms() + every;
@@ -287,7 +295,7 @@ static enum rc watch_remote(struct run *r, struct err *err)
         if (remote_take(remote, &why) == RC_OK) {
             failed = 0;
         } else if (++failed >= MONITOR_REMOTE_TRIES || !more) {
-            log_warn("agent '%s': %s; the report ends there", r->args->host, why.msg);
+            log_warn("agent '%s': %s; the report ends there", r->host, why.msg);
             more = false;
         }
     }
@@ -441,7 +449,13 @@ static enum rc check_args(struct run *r, struct err *err)
         return err_set(err, RC_USAGE, "--duration '%s' is not between 1s and 31d", a->duration);
     if (a->replay && (a->host || r->has_command))
         return err_set(err, RC_USAGE, "--replay takes neither --host nor a command");
-    if (a->token_file && !a->host)
+    if (a->component && !a->file)
+        return err_set(err, RC_USAGE, "--component is one of a spec: give --file");
+    if (a->file && spec_load(a->file, &r->spec, NULL, err))
+        return err->code;
+    if (!a->replay && monitor_spec_host(a, r->spec, &r->host, err))
+        return err->code;
+    if (a->token_file && !r->host)
         return err_set(err, RC_USAGE, "--token-file is for --host");
     if (!duration && !a->replay && !r->has_command)
         duration = MONITOR_DURATION_MS_DEFAULT;
@@ -450,12 +464,19 @@ static enum rc check_args(struct run *r, struct err *err)
     r->m.want_csv = a->csv != NULL;
     r->m.want_memory = a->memory_csv != NULL;
     r->m.want_lines = !a->quiet;
-    if (targets_fill(&r->m, a, err) != RC_OK) {
+    if (targets_fill(&r->m, a, r->spec, err) != RC_OK) {
         monitor_release(&r->m);
         return err->code;
     }
     monitor_windows(&r->m);
     return RC_OK;
+}
+
+static void run_free(struct run *r)
+{
+    spec_free(r->spec);
+    free(r->host);
+    free(r);
 }
 
 static enum rc run_monitor(struct cmd_ctx *ctx, struct err *err)
@@ -466,7 +487,7 @@ static enum rc run_monitor(struct cmd_ctx *ctx, struct err *err)
     *r = (struct run){ .ctx = ctx, .args = ctx->opts, .signals = -1, .has_command = ctx->argc > 0 };
     rc = check_args(r, err);
     if (rc != RC_OK) {
-        free(r);
+        run_free(r);
         return rc;
     }
     rc = sink_open(&r->csv, r->args->csv, monitor_csv_head, err);
@@ -476,7 +497,7 @@ static enum rc run_monitor(struct cmd_ctx *ctx, struct err *err)
         rc = watch_signals(r, err);
     if (rc == RC_OK)
         rc = r->args->replay ? watch_recording(r, err)
-             : r->args->host ? watch_remote(r, err)
+             : r->host       ? watch_remote(r, err)
                              : watch_here(r, err);
     if (rc == RC_OK)
         rc = finish(r, err);
@@ -485,7 +506,7 @@ static enum rc run_monitor(struct cmd_ctx *ctx, struct err *err)
     if (r->signals >= 0)
         close(r->signals);
     monitor_release(&r->m);
-    free(r);
+    run_free(r);
     return rc;
 }
 
@@ -499,6 +520,8 @@ static const struct opt opts_monitor[] = {
     ROW('i', "interval", STR, interval, "TIME", "between two lines and rows (default: 30s)"),
     ROW('d', "duration", STR, duration, "TIME",
         "of the run (default: 1h; with a command: until it ends)"),
+    ROW('f', "file", STR, file, "SPEC", "the goals of this stoker.yaml are targets"),
+    ROW(0, "component", STR, component, "NAME", "watch the machine this component of SPEC is on"),
     ROW('t', "target", STRS, targets, "TARGET",
         "what is wanted, as 'gpu.util>=90' or 'p95(gpu.temp)<85'; may be repeated"),
     ROW(0, "no-default-targets", FLAG, no_defaults, NULL, "those given alone"),
@@ -528,6 +551,7 @@ static const struct cmd_example examples[] = {
       "exit status 1 when the GPUs were not busy" },
     { "stoker monitor --replay node.rec --json", "what a recording shows" },
     { "stoker monitor --host node7:8090 --duration 10m", "another machine" },
+    { "stoker monitor -f stoker.yaml --duration 1h", "hold this machine against a site's goals" },
     { 0 },
 };
 
@@ -555,6 +579,13 @@ const struct cmd cmd_monitor = {
         "the same metric. One whose metric is not known is neither met nor failed. With "
         "--fail-on-target a failed one makes the exit status 1, unless the command's own is "
         "another one.\n"
+        "\n"
+        "With --file the goals of a spec are targets too, in place of the defaults of the same "
+        "metrics: a minimum is held against the mean, a maximum against the mean or, for a "
+        "temperature, the highest value, and for a count against its rise. A goal that no node can "
+        "show (costs, pools, shares of errors) is warned about. The spec also names what the agent "
+        "scrapes, the token's file, and the port of --host where it has none; --component takes "
+        "the machine of a component that has one.\n"
         "\n"
         "A CSV or plot that cannot be written is an error (exit status 1), the rest of the report "
         "comes nevertheless. Without a GPU the report is about the host, and says so.",

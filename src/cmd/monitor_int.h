@@ -5,6 +5,7 @@
  *   monitor_watch.c   from seconds to intervals: sums, verdicts, lines, rows
  *   monitor_remote.c  another agent's history as the source
  *   monitor_target.c  what is wanted, and whether it was met
+ *   monitor_spec.c    what a spec's goals want, and where its agent is
  *   monitor_report.c  the report as text
  *   monitor_json.c    and as JSON
  *   monitor_plot.c    and as a picture
@@ -19,6 +20,7 @@
 #define CMD_MONITOR_INT_H
 #include "cmd/cmd.h"
 #include "metrics/limits.h"
+#include "spec/spec.h"
 
 #include <pthread.h>
 
@@ -36,6 +38,7 @@ enum {
 #define MONITOR_SECOND          INT64_C(1000000000)
 
 struct monitor_args {
+    const char *file, *component; /* of a spec */
     const char *interval, *duration, *host, *token_file, *replay, *csv, *memory_csv, *svg;
     const char *output, *root, *gpu_library;
     struct opt_strs targets, scrape;
@@ -53,6 +56,7 @@ struct target {
     enum target_op op;
     double value;
     bool dflt;
+    char goal[SPEC_NAME_MAX + 1]; /* of the spec; "": none */
 };
 struct target_result {
     int gpu; /* -1: none */
@@ -127,7 +131,14 @@ extern const struct monitor_row monitor_rows[];
 extern const size_t monitor_row_count;
 
 /* ---- targets against a run */
-enum rc targets_fill(struct monitor *m, const struct monitor_args *a, struct err *err) MUST_USE;
+enum rc targets_fill(struct monitor *m, const struct monitor_args *a, const struct spec *s,
+                     struct err *err) MUST_USE;
+/* Those that the goals of a spec ask for, but where a metric has a target already. */
+enum rc targets_of_goals(struct monitor *m, const struct spec *s, struct err *err) MUST_USE;
+/* The agent to watch by a spec: a->host with the spec's port, or the machine that the component
+ * runs on.  *out_host NULL: this machine; else heap memory, the caller's. */
+enum rc monitor_spec_host(const struct monitor_args *a, const struct spec *s, char **out_host,
+                          struct err *err) MUST_USE;
 size_t target_judge(const struct monitor *m, const struct target *t, struct target_result *out,
                     size_t cap);
 const char *target_word(enum target_state s);

@@ -84,6 +84,8 @@ static void add_targets(const struct monitor *m, struct json_out *w)
             json_obj(w);
             json_kv_str(w, "target", m->targets[i].text);
             json_kv_bool(w, "default", m->targets[i].dflt);
+            if (m->targets[i].goal[0])
+                json_kv_str(w, "goal", m->targets[i].goal);
             json_kv_maybe(w, "gpu", r[k].gpu < 0 ? maybe_none() : maybe_of(r[k].gpu));
             json_kv_str(w, "series", r[k].label[0] ? r[k].label : NULL);
             num(w, "value", r[k].value);

@@ -203,7 +203,10 @@ static void add_targets(const struct monitor *m, const struct term *term, struct
         for (size_t k = 0; k < n; k++) {
             table_row(t);
             table_cell(t, colours[r[k].state], "%s", target_word(r[k].state));
-            table_cell(t, COLOUR_NONE, "%s", m->targets[i].text);
+            if (m->targets[i].goal[0])
+                table_cell(t, COLOUR_NONE, "%s (goal %s)", m->targets[i].text, m->targets[i].goal);
+            else
+                table_cell(t, COLOUR_NONE, "%s", m->targets[i].text);
             if (r[k].gpu >= 0)
                 table_cell(t, COLOUR_NONE, "GPU %d", r[k].gpu);
             else

@@ -116,7 +116,7 @@ enum rc target_parse(const char *text, struct target *out, struct err *err)
     return RC_OK;
 }
 
-static bool given(const struct monitor *m, const char *metric)
+static bool target_given(const struct monitor *m, const char *metric)
 {
     for (size_t i = 0; i < m->target_count; i++)
         if (!m->targets[i].dflt && str_eq(m->targets[i].metric, metric))
@@ -124,8 +124,9 @@ static bool given(const struct monitor *m, const char *metric)
     return false;
 }
 
-/* Those given, then the defaults of other metrics. */
-enum rc targets_fill(struct monitor *m, const struct monitor_args *a, struct err *err)
+/* Those given, then the goals of a spec and the defaults, each for other metrics. */
+enum rc targets_fill(struct monitor *m, const struct monitor_args *a, const struct spec *s,
+                     struct err *err)
 {
     for (size_t i = 0; i < a->targets.count; i++) {
         struct target *t = &m->targets[m->target_count];
@@ -134,13 +135,15 @@ enum rc targets_fill(struct monitor *m, const struct monitor_args *a, struct err
             return err_ctx(err, "--target");
         m->target_count++;
     }
+    if (s && targets_of_goals(m, s, err) != RC_OK)
+        return err->code;
     for (size_t i = 0; !a->no_defaults && i < ARRAY_SIZE(defaults); i++) {
         struct target t;
         enum rc rc = target_parse(defaults[i], &t, err);
         if (rc != RC_OK)
             return rc;
         t.dflt = true;
-        if (!given(m, t.metric))
+        if (!target_given(m, t.metric))
             m->targets[m->target_count++] = t;
     }
     return RC_OK;

@@ -70,6 +70,15 @@ enum rc alert_rules_of(const struct spec *s, struct arena *a, const struct alert
 /* Does the agent measure what this alert is about?  Cost, shares of errors and pools it does not:
  * alert_rules_of() leaves those out, and who starts the agent should say so. */
 bool alert_is_watched(const struct spec_alert *x);
+/* What a metric's word in a spec means on a node; one word may mean several metrics. */
+struct alert_meaning {
+    const char *metric, *of; /* ids of the table; `of` divides, NULL: nothing does */
+    enum alert_how how;
+    double scale; /* the table's units in one of the spec's */
+    bool left;    /* the table has what is left, the word means what is used */
+};
+/* The `at`-th of them, from 0; false behind the last. */
+bool alert_meaning_at(enum spec_metric word, size_t at, struct alert_meaning *out);
 const char *alert_severity_word(enum alert_severity s); /* "critical" */
 const char *alert_how_word(enum alert_how h);
 const char *alert_op_word(enum alert_op o);

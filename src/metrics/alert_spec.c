@@ -95,6 +95,19 @@ static double scale_of(const char *unit)
     return 1;
 }
 
+bool alert_meaning_at(enum spec_metric word, size_t at, struct alert_meaning *out)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(meanings); i++) {
+        const struct meaning *m = &meanings[i];
+
+        if (m->word != word || at-- > 0)
+            continue;
+        *out = (struct alert_meaning){ m->metric, m->of, m->how, scale_of(m->unit), m->left };
+        return true;
+    }
+    return false;
+}
+
 struct gather {
     const struct spec *s;
     struct arena *a;

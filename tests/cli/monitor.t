@@ -46,6 +46,37 @@ assert r[0][\"nvlink_in_bytes_s\"] in (\"\", \"0\")
 m = list(csv.DictReader(open(\"m.csv\")))
 assert m and all(float(x[\"bytes\"]) > 1e8 and x[\"command\"] == \"python3\" for x in m)
 "'
+test_expect 'goals of a spec are targets by name, in place of the defaults; options win' '
+    stoker spec example driving-h200 >site.yaml && mon -f site.yaml --replay $REC/gemm.rec >out 2>err && test ! -s err &&
+    grep -Eq "met +gpu.util>=80 .goal utilization. +GPU 0" out && grep -Eq "failed +gpu.memory>=70 .goal memory." out &&
+    grep -Eq "met +max.gpu.temp.<=85 .goal temperature." out && grep -Eq "unknown +job.tokens_per_second>=2000" out &&
+    ! grep -q "gpu.util>80" out && grep -q "gpu.xid<=0" out &&
+    mon -f site.yaml -t "gpu.util>=100" --replay $REC/gemm.rec --json >r.json &&
+    json r.json "[t[\"target\"] for t in d[\"targets\"] if t[\"target\"].startswith(\"gpu.util\")] == [\"gpu.util>=100\"]" &&
+    json r.json "{t[\"goal\"] for t in d[\"targets\"] if \"goal\" in t} == {\"memory\", \"temperature\", \"power\", \"throughput\"}"
+'
+cat >two.yaml <<'END'
+schema: stoker.spec/1
+nodes:
+  - {name: gpu, count: 2, gpus_per_node: 1, gpu: {model: H100}}
+  - {name: one, hosts: far-away, gpus_per_node: 1, gpu: {model: H100}}
+components:
+  a: {nodes: gpu, gpus: 1, command: [x]}
+  b: {nodes: one, gpus: 1, command: [x]}
+goals:
+  replays: {metric: pcie_replays, max: 5}
+  money: {metric: cost_per_day, max: $5}
+END
+test_expect 'a goal that no report can show is warned about with its line; counts are held against their rise' '
+    mon -f two.yaml --replay $REC/gemm.rec >out 2>err && grep -q "two.yaml:10: goal .money. is about cost_per_day" err &&
+    grep -q "rise(gpu.pcie.replay)<=5 (goal replays)" out
+'
+test_expect 'the machine of a component: several, one far away whose agent is on loopback, none of a spec' '
+    ! mon -f two.yaml --component a 2>err && grep -q "any of the 2 machines of .gpu." err && grep -q -- "--host gpu1" err &&
+    ! mon -f two.yaml --component b 2>err && grep -q "the agent of .far-away. listens on 127.0.0.1 only" err &&
+    ! mon -f two.yaml --component c 2>err && grep -q "no component .c." err &&
+    ! mon --component a 2>err && grep -q "give --file" err
+'
 test_expect 'SVG: well formed, a line a GPU, target lines' '
     mon --replay $REC/gemm.rec -i 4 --svg r.svg >out && python3 -c "
 import xml.dom.minidom as x
