@@ -215,3 +215,84 @@ const struct cat_gpu *cat_gpu_find(const struct cat_gpu_table *t, struct maybe p
             return &t->rows[i];
     return NULL;
 }
+
+/* Lower case without blanks, dashes and the maker's name: "NVIDIA A100-80GB" is a10080gb. */
+static void gpu_name_fold(const char *s, char out[WORD_MAX])
+{
+    size_t n = 0;
+
+    for (; *s && n + 1 < WORD_MAX; s++) {
+        char c = *s >= 'A' && *s <= 'Z' ? (char)(*s - 'A' + 'a') : *s;
+
+        if (c != ' ' && c != '-' && c != '_')
+            out[n++] = c;
+    }
+    out[n] = 0;
+    if (str_starts(out, "nvidia"))
+        memmove(out, out + 6, n - 5);
+}
+
+/* False, which ends words(), when the word is the name that is looked for. */
+static bool gpu_name_differs(const char *word, void *arg)
+{
+    char folded[WORD_MAX];
+
+    gpu_name_fold(word, folded);
+    return !str_eq(folded, arg);
+}
+
+struct gpu_near {
+    const char *want, *best;
+    size_t distance;
+};
+
+static bool gpu_near_look(const char *word, void *arg)
+{
+    static _Thread_local char best[WORD_MAX];
+    struct gpu_near *n = arg;
+    char folded[WORD_MAX];
+    size_t d;
+
+    gpu_name_fold(word, folded);
+    d = str_distance(n->want, folded, n->distance);
+    if (d < n->distance) {
+        n->distance = d;
+        for (size_t i = 0; i <= strlen(word); i++)
+            best[i] = word[i] >= 'a' && word[i] <= 'z' ? (char)(word[i] - 'a' + 'A') : word[i];
+        n->best = best;
+    }
+    return true;
+}
+
+const struct cat_gpu *cat_gpu_named(const struct cat_gpu_table *t, const char *name,
+                                    const char **near)
+{
+    char want[WORD_MAX];
+    struct gpu_near n = { .want = want, .distance = 3 };
+
+    gpu_name_fold(name, want);
+    for (size_t i = 0; i < t->count; i++) {
+        const struct cat_gpu *g = &t->rows[i];
+
+        if (!words(g->alias, '|', gpu_name_differs, want) ||
+            !words(g->match, '|', gpu_name_differs, want) || !gpu_name_differs(g->name, want))
+            return g;
+    }
+    for (size_t i = 0; near && i < t->count; i++)
+        (void)words(t->rows[i].alias, '|', gpu_near_look, &n);
+    if (near)
+        *near = n.best;
+    return NULL;
+}
+
+int cat_gpu_nvlink(const struct cat_gpu *g)
+{
+    if (strstr(g->name, "PCIe") || strstr(g->name, " NVL"))
+        return 0;
+    return (int)maybe_or(g->nvlink_gen, 0);
+}
+
+bool cat_gpu_is_grace(const struct cat_gpu *g)
+{
+    return str_starts(g->name, "GB") || str_starts(g->name, "GH");
+}

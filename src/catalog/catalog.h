@@ -72,6 +72,17 @@ enum rc cat_gpu_load(struct arena *a, struct cat_gpu_table *out, struct err *err
 const struct cat_gpu *cat_gpu_find(const struct cat_gpu_table *t, struct maybe pci_device,
                                    const char *product);
 
+/* By a name that a person writes: one of the aliases, our name, or a part of the driver's; case,
+ * blanks, '-' and '_' do not count, nor a leading "NVIDIA".  NULL: not in the table; then `near`
+ * (which may be NULL) is an alias that is close to it, or NULL. */
+const struct cat_gpu *cat_gpu_named(const struct cat_gpu_table *t, const char *name,
+                                    const char **near);
+/* The generation of the NVLink that joins these GPUs in every machine they are sold in; 0: none.
+ * PCIe cards may have bridges, which only a site can know. */
+int cat_gpu_nvlink(const struct cat_gpu *g);
+/* Is it on a board with an Arm CPU (GH200, GB200, GB300)? */
+bool cat_gpu_is_grace(const struct cat_gpu *g);
+
 /* ---- default alerts (data/alerts.csv) ---- */
 struct csv;
 enum rc cat_alerts_load(struct arena *a, struct csv *out, struct err *err) MUST_USE;

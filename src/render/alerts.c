@@ -63,7 +63,7 @@ static void groups_of(const struct spec *s, const struct spec_strs *components, 
         for (size_t k = 0; k < components->count; k++) {
             const struct spec_component *c = spec_component_find(s, components->items[k]);
 
-            if (c && spec_node_of(s, c->nodes) == &s->nodes[i]) {
+            if (c && spec_component_on(s, c, &s->nodes[i])) {
                 add_one(out, s->nodes[i].name);
                 break;
             }

@@ -51,13 +51,11 @@ static void check_pools_of(struct render *r, const struct spec_node *n)
 
 /* ---- one component and its machine ---- */
 
-static void check_machine(struct render *r, const struct spec_component *c)
+static void check_machine(struct render *r, const struct spec_component *c,
+                          const struct spec_node *n)
 {
-    const struct spec_node *n = spec_node_of(r->spec, c->nodes);
     char want[UNITS_TEXT_MAX], have[UNITS_TEXT_MAX];
 
-    if (!n)
-        return;
     if (c->memory_bytes.known && n->memory_bytes.known && c->memory_bytes.v > n->memory_bytes.v)
         render_refuse(r, &c->memory_bytes, NULL,
                       "component '%s' asks for %s of memory, but a machine of '%s' has %s", c->name,
@@ -88,9 +86,22 @@ static bool serves(const struct spec *s, const struct spec_node *n)
         const struct spec_component *c = &s->components[i];
 
         if (c->kind == SPEC_COMPONENT_SERVING && !has_own_address(c) &&
-            (!n || spec_node_of(s, c->nodes) == n))
+            (!n || spec_component_on(s, c, n)))
             return true;
     }
+    return false;
+}
+
+/* Does it run on a machine of the component? */
+static bool serves_beside(const struct spec *s, const struct spec_component *c)
+{
+    const struct spec_node *n = spec_component_group(s, c, 0);
+
+    if (!n)
+        return serves(s, NULL);
+    for (size_t i = 1; n; n = spec_component_group(s, c, i++))
+        if (serves(s, n))
+            return true;
     return false;
 }
 
@@ -133,8 +144,7 @@ static void check_serve_ports(struct render *r)
             const struct spec_component *c = &s->components[k];
             char who[SPEC_NAME_MAX + 16];
 
-            if (c->kind == SPEC_COMPONENT_SERVING || has_own_address(c) ||
-                !serves(s, spec_node_of(s, c->nodes)))
+            if (c->kind == SPEC_COMPONENT_SERVING || has_own_address(c) || !serves_beside(s, c))
                 continue; /* a serving component's port is the server's own */
             (void)snprintf(who, sizeof(who), "component '%s'", c->name);
             for (size_t p = 0; p < c->port_count; p++)
@@ -241,8 +251,13 @@ void render_check(struct render *r, const struct render_target *const *targets, 
     render_check_hosts(r);
     for (size_t i = 0; i < r->spec->node_count; i++)
         check_pools_of(r, &r->spec->nodes[i]);
-    for (size_t i = 0; i < r->spec->component_count; i++)
-        check_machine(r, &r->spec->components[i]);
+    for (size_t i = 0; i < r->spec->component_count; i++) {
+        const struct spec_component *c = &r->spec->components[i];
+        const struct spec_node *n;
+
+        for (size_t k = 0; (n = spec_component_group(r->spec, c, k)) != NULL; k++)
+            check_machine(r, c, n);
+    }
     render_check_images(r);
     check_serve_ports(r);
     check_names(r);

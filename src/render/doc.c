@@ -43,6 +43,34 @@ static void machines(struct doc *d)
     doc_table_end(d);
 }
 
+/* A row more for each group whose NICs are not the fabric's usual ones. */
+static void links_of_groups(struct doc *d, const struct spec_fabric *f)
+{
+    const struct spec *s = d->r->spec;
+    char text[UNITS_TEXT_MAX];
+
+    for (size_t i = 0; i < s->node_count; i++) {
+        const struct spec_node *n = &s->nodes[i];
+
+        for (size_t k = 0; k < n->nics_count; k++) {
+            struct spec_nics_of v = spec_group_nics(n, f);
+
+            if (!str_eq(n->nics[k].fabric, f->name))
+                continue;
+            doc_row(d);
+            doc_cell(d, "%s", f->name);
+            doc_cell(d, "on machines of %s", n->name);
+            doc_right(d, "%" PRId64, v.count);
+            doc_right(d, "%s", units_rate_exact((uint64_t)v.rate_bps, text));
+            doc_right(d, "%" PRId64, f->mtu);
+            doc_list(d, v.interfaces->count ? v.interfaces : v.hcas);
+            doc_cell(d, "%s", "");
+            doc_cell(d, "%s", render_from(d->r, &n->nics[k].fabric));
+            doc_row_end(d);
+        }
+    }
+}
+
 static void links(struct doc *d)
 {
     static const char *const KINDS[] = {
@@ -70,6 +98,7 @@ static void links(struct doc *d)
         doc_cell(d, "%zu", f->switch_count);
         doc_cell(d, "%s", render_from(d->r, &f->name));
         doc_row_end(d);
+        links_of_groups(d, f);
     }
     doc_table_end(d);
 }

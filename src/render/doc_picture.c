@@ -136,14 +136,40 @@ static void orchestration(const struct doc *d, struct layer *l)
         box(l, "Prometheus", t->prometheus->url ? t->prometheus->url : "metrics and alerts");
 }
 
+/* Fewest and most NICs that a machine has on the fabric. */
+static int64_t nics_range(const struct spec *s, const struct spec_fabric *f, int64_t *least)
+{
+    int64_t most = 0;
+
+    *least = INT64_MAX;
+    for (size_t i = 0; i < s->node_count; i++) {
+        int64_t n = spec_group_nics(&s->nodes[i], f).count;
+
+        if (!spec_group_on(&s->nodes[i], f))
+            continue;
+        most = n > most ? n : most;
+        *least = n < *least ? n : *least;
+    }
+    if (!most)
+        most = *least = f->nics_per_node;
+    return most;
+}
+
 static void data(const struct doc *d, struct layer *l)
 {
     const struct spec *s = d->r->spec;
     char text[UNITS_TEXT_MAX];
 
-    for (size_t i = 0; i < s->fabric_count; i++)
-        boxf(l, s->fabrics[i].name, "%" PRId64 " x %s a machine", s->fabrics[i].nics_per_node,
-             units_rate_exact((uint64_t)s->fabrics[i].rate_bps, text));
+    for (size_t i = 0; i < s->fabric_count; i++) {
+        const struct spec_fabric *f = &s->fabrics[i];
+        int64_t least, most = nics_range(s, f, &least);
+
+        units_rate_exact((uint64_t)f->rate_bps, text);
+        if (least == most)
+            boxf(l, f->name, "%" PRId64 " x %s a machine", most, text);
+        else
+            boxf(l, f->name, "%" PRId64 " to %" PRId64 " x %s a machine", least, most, text);
+    }
     for (size_t i = 0; i < s->storage_count; i++) {
         const struct spec_storage *st = &s->storage[i];
 

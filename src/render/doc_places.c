@@ -102,12 +102,15 @@ static void wanted(struct doc *d)
     doc_table(d, "component|what|on|by|#GPUs a machine|#machines|#replicas|#GPUs|from");
     for (size_t i = 0; i < s->component_count; i++) {
         const struct spec_component *c = &s->components[i];
-        const struct spec_node *n = spec_node_of(s, c->nodes);
+        const struct spec_node *n = spec_component_group(s, c, 0);
 
         doc_row(d);
         doc_cell(d, "%s", c->name);
         doc_cell(d, "%s%s", c->description ? c->description : "", c->queued ? " (queued)" : "");
-        doc_cell(d, "%s", n ? n->name : "");
+        if (c->groups.count > 1)
+            doc_list(d, &c->groups);
+        else
+            doc_cell(d, "%s", n ? n->name : "");
         doc_cell(d, "%s", word(c->target));
         doc_right(d, "%" PRId64, c->gpus);
         doc_right(d, "%" PRId64, c->nodes_per_replica);

@@ -145,21 +145,26 @@ static struct group *group_of(struct arena *a, struct groups *g, const struct sp
 static bool give(struct render *r, struct arena *a, struct groups *all, struct host_run *run)
 {
     const struct spec_component *c = run->c;
-    struct group *g = run->node ? group_of(a, all, run->node) : NULL;
-    uint32_t may = allowed(r->spec, c, run->node);
+    const struct spec_node *n;
 
     if (c->gpus == 0) {
-        run->gpus = c->pools.count ? may : 0;
+        run->gpus = c->pools.count ? allowed(r->spec, c, run->node) : 0;
         run->shared = run->gpus != 0;
         return true;
     }
-    for (int64_t m = 0; g && m < g->node->count; m++) {
-        run->gpus = choose(may & ~g->taken[m], c->gpus);
-        if (!run->gpus)
-            continue;
-        g->taken[m] |= run->gpus;
-        run->machine = m;
-        return true;
+    for (size_t i = 0; (n = spec_component_group(r->spec, c, i)) != NULL; i++) {
+        struct group *g = group_of(a, all, n);
+        uint32_t may = allowed(r->spec, c, n);
+
+        for (int64_t m = 0; g && m < n->count; m++) {
+            run->gpus = choose(may & ~g->taken[m], c->gpus);
+            if (!run->gpus)
+                continue;
+            g->taken[m] |= run->gpus;
+            run->node = n;
+            run->machine = m;
+            return true;
+        }
     }
     render_refuse(r, &c->gpus, "Give it fewer GPUs, another node group or another target.",
                   "component '%s' asks for %" PRId64 " GPU%s on each node, and no machine of %s%s%s"
@@ -204,7 +209,7 @@ static struct place *collect(struct render *r, struct arena *a,
             continue;
         if (!check(r, c))
             return NULL;
-        out[(*count)++] = (struct place){ .c = c, .node = spec_node_of(s, c->nodes) };
+        out[(*count)++] = (struct place){ .c = c, .node = spec_component_group(s, c, 0) };
         *runs += (size_t)c->replicas;
     }
     return out;

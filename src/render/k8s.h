@@ -225,6 +225,9 @@ void k8s_storage_size(struct k8s *k, struct yaml_out *y, const struct spec_stora
 /* Network i of a fabric with virtual functions or macvlan: name of the attachment ("rails-net1")
  * and of its resource ("openshift.io/rails_net1"; NULL: none). */
 size_t k8s_rail_count(const struct spec_fabric *f);
+/* The NICs that every machine of the component's groups has: of the group with the fewest. */
+struct spec_nics_of k8s_component_nics(const struct k8s *k, const struct spec_component *c,
+                                       const struct spec_fabric *f);
 const char *k8s_rail_name(struct k8s *k, const struct spec_fabric *f, size_t i);
 const char *k8s_rail_resource(struct k8s *k, const struct spec_fabric *f, size_t i);
 const char *k8s_rail_resource_bare(struct k8s *k, const struct spec_fabric *f, size_t i);

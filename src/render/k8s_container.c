@@ -32,18 +32,21 @@ static void rdma(struct k8s *k, struct yaml_out *y, const struct spec_component 
     for (size_t i = 0; i < c->fabrics.count; i++) {
         const struct spec_fabric *f = spec_fabric_find(k->r->spec, c->fabrics.items[i]);
 
+        struct spec_nics_of nics;
+
         if (!f)
             continue;
+        nics = k8s_component_nics(k, c, f);
         if (f->kind == SPEC_FABRIC_EFA) {
-            yaml_note(y, render_from(k->r, &f->nics_per_node));
-            yaml_int(y, "vpc.amazonaws.com/efa", f->nics_per_node);
+            yaml_note(y, render_from(k->r, nics.count_at));
+            yaml_int(y, "vpc.amazonaws.com/efa", nics.count);
         } else if (k8s_rdma_shared(f)) {
             yaml_note(y, "every RDMA device of this network, shared");
             yaml_int(y, k8s_rail_resource(k, f, 0), 1);
         }
-        for (size_t j = 0; f->sriov && j < (k8s_rails_apart(f) ? k8s_rail_count(f) : 1); j++) {
-            yaml_note(y, render_from(k->r, &f->nics_per_node));
-            yaml_int(y, k8s_rail_resource(k, f, j), k8s_rails_apart(f) ? 1 : f->nics_per_node);
+        for (size_t j = 0; f->sriov && j < (k8s_rails_apart(f) ? (size_t)nics.count : 1); j++) {
+            yaml_note(y, render_from(k->r, nics.count_at));
+            yaml_int(y, k8s_rail_resource(k, f, j), k8s_rails_apart(f) ? 1 : nics.count);
         }
     }
 }

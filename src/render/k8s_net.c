@@ -14,7 +14,7 @@
 size_t k8s_rail_count(const struct spec_fabric *f)
 {
     if (f->sriov)
-        return (size_t)f->nics_per_node;
+        return (size_t)f->nics_most;
     return f->kind == SPEC_FABRIC_ROCE ? f->interfaces.count : 0;
 }
 
@@ -49,7 +49,7 @@ bool k8s_rails_apart(const struct spec_fabric *f)
 {
     if (f->sriov && f->sriov->pfs.count)
         return true;
-    if (!f->sriov || f->interfaces.count < (size_t)f->nics_per_node)
+    if (!f->sriov || f->interfaces.count < (size_t)f->nics_most)
         return false;
     for (size_t i = 0; i < f->interfaces.count; i++)
         if (!machine_name(f->interfaces.items[i]))
@@ -81,6 +81,47 @@ const char *k8s_rail_namespace(const struct k8s *k, const struct spec_fabric *f)
     return f->sriov && f->sriov->network_namespace ? f->sriov->network_namespace : k->namespace;
 }
 
+struct spec_nics_of k8s_component_nics(const struct k8s *k, const struct spec_component *c,
+                                       const struct spec_fabric *f)
+{
+    const struct spec_node *n;
+    struct spec_nics_of least = spec_group_nics(spec_component_group(k->r->spec, c, 0), f);
+
+    for (size_t i = 1; (n = spec_component_group(k->r->spec, c, i)) != NULL; i++) {
+        struct spec_nics_of v = spec_group_nics(n, f);
+
+        if (v.count < least.count)
+            least = v;
+    }
+    return least;
+}
+
+static size_t component_rails(const struct k8s *k, const struct spec_component *c,
+                              const struct spec_fabric *f)
+{
+    size_t all = k8s_rail_count(f), own = (size_t)k8s_component_nics(k, c, f).count;
+
+    return own < all ? own : all;
+}
+
+/* A macvlan attachment names one interface for every machine. */
+static void macvlan_check(struct k8s *k, const struct spec_component *c,
+                          const struct spec_fabric *f)
+{
+    const struct spec_node *n;
+
+    for (size_t i = 0; (n = spec_component_group(k->r->spec, c, i)) != NULL; i++) {
+        struct spec_nics_of v = spec_group_nics(n, f);
+
+        if (!f->sriov && k8s_rail_count(f) && v.interfaces != &f->interfaces)
+            render_refuse(k->r, v.interfaces->count ? v.interfaces : v.count_at,
+                          "Give the fabric 'sriov', or the component groups that name them alike.",
+                          "pods get network '%s' on interfaces that all machines name alike, and "
+                          "'%s' has others",
+                          f->name, n->name);
+    }
+}
+
 void k8s_networks(struct k8s *k, const struct spec_component *c, struct buf *out)
 {
     struct json_out w;
@@ -89,7 +130,9 @@ void k8s_networks(struct k8s *k, const struct spec_component *c, struct buf *out
     for (size_t i = 0; i < c->fabrics.count; i++) {
         const struct spec_fabric *f = spec_fabric_find(k->r->spec, c->fabrics.items[i]);
 
-        any = any || (f && k8s_rail_count(f));
+        any = any || (f && component_rails(k, c, f));
+        if (f)
+            macvlan_check(k, c, f);
     }
     if (!any)
         return;
@@ -98,7 +141,7 @@ void k8s_networks(struct k8s *k, const struct spec_component *c, struct buf *out
     for (size_t i = 0; i < c->fabrics.count; i++) {
         const struct spec_fabric *f = spec_fabric_find(k->r->spec, c->fabrics.items[i]);
 
-        for (size_t j = 0; f && j < k8s_rail_count(f); j++) {
+        for (size_t j = 0; f && j < component_rails(k, c, f); j++) {
             json_obj(&w);
             json_kv_str(&w, "name", k8s_rail_name(k, f, j));
             json_kv_str(&w, "namespace", k8s_rail_namespace(k, f));
@@ -192,7 +235,7 @@ static void config(struct k8s *k, struct buf *out, const struct spec_fabric *f, 
         json_kv_int(&w, "mtu", f->mtu);
         json_obj_end(&w);
     }
-    if (f->nics_per_node > 1 && f->subnets.count == 1) {
+    if (f->nics_most > 1 && f->subnets.count == 1) {
         json_obj(&w);
         json_kv_str(&w, "type", "sbr");
         json_obj_end(&w);
@@ -226,6 +269,24 @@ void k8s_attachment(struct k8s *k, struct buf *out, const struct spec_fabric *f,
     buf_release(&json);
 }
 
+/* The i-th NIC as groups name it that do not use the fabric's names. */
+static void group_pfs(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f, size_t i)
+{
+    const struct spec *s = k->r->spec;
+
+    for (size_t g = 0; g < s->node_count; g++) {
+        struct spec_nics_of v = spec_group_nics(&s->nodes[g], f);
+        const struct spec_strs *names = v.pfs != &f->sriov->pfs          ? v.pfs
+                                        : v.interfaces != &f->interfaces ? v.interfaces
+                                                                         : NULL;
+
+        if (!names || i >= names->count || !spec_group_on(&s->nodes[g], f))
+            continue;
+        yaml_note(y, render_from(k->r, names));
+        yaml_str(y, NULL, names->items[i]);
+    }
+}
+
 static void nic_selector(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f, size_t i)
 {
     const struct spec_strs *pfs = &f->sriov->pfs;
@@ -239,8 +300,11 @@ static void nic_selector(struct k8s *k, struct yaml_out *y, const struct spec_fa
     }
     if (k8s_rails_apart(f)) {
         yaml_seq(y, "pfNames");
-        yaml_note(y, render_from(k->r, pfs->count ? pfs : &f->interfaces));
-        yaml_str(y, NULL, pfs->count ? pfs->items[i % pfs->count] : f->interfaces.items[i]);
+        if (pfs->count || i < f->interfaces.count) {
+            yaml_note(y, render_from(k->r, pfs->count ? pfs : &f->interfaces));
+            yaml_str(y, NULL, pfs->count ? pfs->items[i % pfs->count] : f->interfaces.items[i]);
+        }
+        group_pfs(k, y, f, i);
         yaml_end(y);
     } else {
         yaml_comment(y, "every port of this vendor: one resource for all of them, since the spec "

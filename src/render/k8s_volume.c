@@ -52,8 +52,13 @@ void k8s_storage_size(struct k8s *k, struct yaml_out *y, const struct spec_stora
 
 static bool by_hand(const struct spec_storage *s) /* bound to a PersistentVolume that we write */
 {
-    return s->kind == SPEC_STORAGE_LOCAL || s->kind == SPEC_STORAGE_LUSTRE ||
-           (s->kind == SPEC_STORAGE_NFS && s->source);
+    if (s->kind == SPEC_STORAGE_NFS)
+        return s->source;
+    if (s->kind == SPEC_STORAGE_LOCAL || s->kind == SPEC_STORAGE_LUSTRE)
+        return true;
+    /* gpfs, weka, beegfs, ceph: by their CSI driver where the spec names its class, else by the
+     * path at which the machines have mounted it */
+    return spec_storage_is_shared_fs(s->kind) && !s->storage_class;
 }
 
 bool k8s_static_volume(const struct spec_storage *s)

@@ -19,6 +19,7 @@ struct conf { /* the settings of one node group */
     struct render *r;
     const struct spec_node *node;     /* NULL: the site has no GPU machines */
     const struct spec_fabric *fabric; /* the one between the GPUs; NULL: none */
+    struct spec_nics_of nics;         /* the group's on it */
     struct conf_var *vars;
     size_t count;
     bool from_inventory;

@@ -37,10 +37,20 @@ static const struct spec_fabric *fabric_of(const struct render *r, const struct 
         const struct spec_fabric *f = spec_fabric_find(r->spec, n->fabrics.items[i]);
 
         if (f && (!best || is_rdma(f) > is_rdma(best) ||
-                  (is_rdma(f) == is_rdma(best) && f->rate_bps > best->rate_bps)))
+                  (is_rdma(f) == is_rdma(best) &&
+                   spec_group_nics(n, f).rate_bps > spec_group_nics(n, best).rate_bps)))
             best = f;
     }
     return best;
+}
+
+static bool nics_same(const struct spec_fabric *f, const struct spec_node *a,
+                      const struct spec_node *b)
+{
+    struct spec_nics_of x = spec_group_nics(a, f), y = spec_group_nics(b, f);
+
+    return x.count == y.count && x.rate_bps == y.rate_bps && x.hcas == y.hcas &&
+           x.interfaces == y.interfaces;
 }
 
 bool conf_same(const struct render *r, const struct spec_node *a, const struct spec_node *b)
@@ -51,7 +61,8 @@ bool conf_same(const struct render *r, const struct spec_node *a, const struct s
     return a->gpus_per_node == b->gpus_per_node && nvlink_a == nvlink_b && !a->gpu == !b->gpu &&
            maybe_or(a->cpu_cores, -1) * a->threads_per_core ==
                maybe_or(b->cpu_cores, -1) * b->threads_per_core &&
-           fabric_of(r, a) == fabric_of(r, b);
+           fabric_of(r, a) == fabric_of(r, b) &&
+           (!fabric_of(r, a) || nics_same(fabric_of(r, a), a, b));
 }
 
 /* "=a,b,c": NCCL takes each as a whole name. */
@@ -85,18 +96,19 @@ static void of_fabric(struct conf *c)
 
     if (!f)
         return;
-    if (is_rdma(f) && f->hcas.count)
-        add(c, "NCCL_IB_HCA", names(c, &f->hcas),
-            "The RDMA devices between the GPUs; = asks for whole names.", &f->hcas);
+    c->nics = spec_group_nics(c->node, f);
+    if (is_rdma(f) && c->nics.hcas->count)
+        add(c, "NCCL_IB_HCA", names(c, c->nics.hcas),
+            "The RDMA devices between the GPUs; = asks for whole names.", c->nics.hcas);
     if (f->kind == SPEC_FABRIC_ROCE && f->gid_index.known)
         add(c, "NCCL_IB_GID_INDEX", number(c, f->gid_index), "The GID that the fabric wants.",
             &f->gid_index);
     if (f->kind == SPEC_FABRIC_ROCE && f->traffic_class.known)
         add(c, "NCCL_IB_TC", number(c, f->traffic_class),
             "The traffic class of the fabric's lossless queue.", &f->traffic_class);
-    if (f->kind == SPEC_FABRIC_ETHERNET && f->interfaces.count)
-        add(c, "NCCL_SOCKET_IFNAME", names(c, &f->interfaces),
-            "The interfaces between the machines; = asks for whole names.", &f->interfaces);
+    if (f->kind == SPEC_FABRIC_ETHERNET && c->nics.interfaces->count)
+        add(c, "NCCL_SOCKET_IFNAME", names(c, c->nics.interfaces),
+            "The interfaces between the machines; = asks for whole names.", c->nics.interfaces);
 }
 
 void conf_collect(struct conf *c)
@@ -164,13 +176,14 @@ static void make_port(struct conf *c, struct hw_rdma *d, size_t i)
     bool ib = f->kind == SPEC_FABRIC_INFINIBAND;
     struct hw_rdma_port *p = arena_new(&c->arena, struct hw_rdma_port);
 
-    d->name = i < f->hcas.count ? f->hcas.items[i] : arena_printf(&c->arena, "mlx5_%zu", i);
+    d->name =
+        i < c->nics.hcas->count ? c->nics.hcas->items[i] : arena_printf(&c->arena, "mlx5_%zu", i);
     d->ports = p;
     d->ports_count = 1;
     p->port = maybe_of(1);
     p->state = "ACTIVE";
     p->link_layer = ib ? "InfiniBand" : "Ethernet";
-    p->rate_mbps = maybe_of(f->rate_bps / 1000000);
+    p->rate_mbps = maybe_of(c->nics.rate_bps / 1000000);
     if (ib)
         return;
     p->gids_count = 1;
@@ -185,7 +198,7 @@ static void make_port(struct conf *c, struct hw_rdma *d, size_t i)
 static void make_rdma(struct conf *c, struct hw *hw)
 {
     const struct spec_fabric *f = c->fabric;
-    size_t count = f->hcas.count ? f->hcas.count : (size_t)f->nics_per_node;
+    size_t count = (size_t)c->nics.count;
 
     if (count > MADE_PORTS_MAX)
         count = MADE_PORTS_MAX;
@@ -236,7 +249,7 @@ bool conf_lint_holds(const struct conf *c, const struct nccl_lint *l)
     if (str_eq(l->name, "NCCL_IB_GID_INDEX"))
         return c->fabric && c->fabric->kind == SPEC_FABRIC_INFINIBAND;
     if (str_eq(l->name, "NCCL_IB_HCA"))
-        return (c->fabric && is_rdma(c->fabric) && c->fabric->hcas.count) ||
+        return (c->fabric && is_rdma(c->fabric) && c->nics.hcas->count) ||
                strpbrk(v, "^*[](){}|$?+\\") || strstr(v, "found");
     if (str_eq(l->name, "NCCL_NET") || str_eq(l->name, "NCCL_DMABUF_ENABLE"))
         return false; /* rests on drivers and plug-ins */

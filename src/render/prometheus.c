@@ -243,7 +243,7 @@ static bool serves(const struct render *r, const struct spec_node *n)
         const struct spec_component *c =
             m->component ? spec_component_find(r->spec, m->component) : NULL;
 
-        if (c ? spec_node_of(r->spec, c->nodes) == n : n->role == SPEC_ROLE_GPU)
+        if (c ? spec_component_on(r->spec, c, n) : n->role == SPEC_ROLE_GPU)
             return true;
     }
     return false;

@@ -215,6 +215,33 @@ static void bind_pairs(struct bind *b, const struct spec_row *r, const struct ya
     *(struct spec_pairs *)dst = (struct spec_pairs){ .items = items, .count = n };
 }
 
+/* One name, or a list of them; the first is kept apart for those who need one alone. */
+static void bind_groups(struct bind *b, const struct spec_row *r, const struct yaml *y, void *obj)
+{
+    struct spec_strs *all = (void *)((char *)obj + r->off);
+    const char **first = (void *)((char *)obj + r->first_off);
+    const struct yaml *at = y->type == YAML_SEQ && y->first ? y->first : y;
+
+    if (y->type == YAML_SCALAR) {
+        const char **one = arena_array(b->l->arena, const char *, 2);
+
+        one[0] = arena_strdup(b->l->arena, y->text);
+        note_origin(b, one, y->line, y->col);
+        note_origin(b, all, y->line, y->col);
+        *all = (struct spec_strs){ .items = one, .count = 1 };
+    } else {
+        bind_strs(b, r, y, all);
+        if (y->type == YAML_SEQ && !all->count) {
+            diag_add(b->l, y->line, y->col, "'%s' names no group", path(b));
+            diag_hint(b->l, "Leave the key out for the only group with GPUs.");
+        }
+    }
+    if (all->count) {
+        *first = all->items[0];
+        note_origin(b, first, at->line, at->col);
+    }
+}
+
 /* --- structs --- */
 static void bind_list(struct bind *b, const struct spec_row *r, const struct yaml *y, void *obj)
 {
@@ -277,6 +304,9 @@ static void bind_row(struct bind *b, const struct spec_row *r, const struct yaml
     case SPEC_NAMES:
     case SPEC_CIDRS:
         bind_strs(b, r, y, dst);
+        break;
+    case SPEC_GROUPS:
+        bind_groups(b, r, y, obj);
         break;
     case SPEC_PAIRS:
     case SPEC_ENV:

@@ -13,6 +13,70 @@ enum {
     CHECK_GPUS_MAX = 16     /* GPUs of a node: the schema's maximum */
 };
 
+/* --- NICs of a group that differ from the fabric's --- */
+static void check_nics_names(struct check *c, const struct spec_node *n, const struct spec_nics *k,
+                             const struct spec_nics_of *v)
+{
+    const struct {
+        const struct spec_strs *names;
+        const char *what;
+    } lists[] = { { &k->interfaces, "interfaces" },
+                  { &k->hcas, "RDMA devices" },
+                  { &k->pfs, "interfaces with virtual functions" } };
+
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+        if (lists[i].names->count && (int64_t)lists[i].names->count != v->count)
+            ERROR(c, lists[i].names, "node group '%s' has %zu %s but %" PRId64 " NIC%s on '%s'",
+                  n->name, lists[i].names->count, lists[i].what, v->count, v->count == 1 ? "" : "s",
+                  k->fabric);
+}
+
+static void check_nics(struct check *c, const struct spec_node *n)
+{
+    for (size_t i = 0; i < n->nics_count; i++) {
+        const struct spec_nics *k = &n->nics[i];
+        const struct spec_fabric *f = spec_fabric_find(c->s, k->fabric);
+        struct spec_nics_of v;
+
+        if (!f || !spec_group_on(n, f)) {
+            const char *near = str_nearest(k->fabric, n->fabrics.items, n->fabrics.count);
+
+            ERROR(c, &k->fabric, "node group '%s' is not on a fabric '%s'", n->name, k->fabric);
+            if (near)
+                diag_hint(c->l, "Did you mean '%s'?", near);
+            else
+                diag_hint(c->l, "Its 'fabrics' names the networks that 'nics' may describe.");
+            continue;
+        }
+        v = spec_group_nics(n, f);
+        check_nics_names(c, n, k, &v);
+        if (f->interfaces.count && !v.interfaces->count && f->kind != SPEC_FABRIC_INFINIBAND) {
+            ERROR(c, v.count_at,
+                  "node group '%s' has %" PRId64 " NIC%s on '%s', whose interfaces are %zu others",
+                  n->name, v.count, v.count == 1 ? "" : "s", f->name, f->interfaces.count);
+            diag_hint(c->l, "Name those of this group with 'interfaces'.");
+        }
+        if (f->subnets.count > 1 && v.count > (int64_t)f->subnets.count)
+            ERROR(c, v.count_at,
+                  "node group '%s' has %" PRId64 " NICs on '%s', which has %zu subnets", n->name,
+                  v.count, f->name, f->subnets.count);
+    }
+}
+
+static void check_domain(struct check *c, const struct spec_node *n)
+{
+    if (!n->nvlink_domain.known)
+        return;
+    if (!n->gpu || n->gpu->link == SPEC_LINK_PCIE) {
+        ERROR(c, &n->nvlink_domain, "node group '%s' has an NVLink domain but no NVLink", n->name);
+        diag_hint(c->l, "Set 'gpu.link'.");
+    } else if (n->gpus_per_node && n->nvlink_domain.v % n->gpus_per_node) {
+        ERROR(c, &n->nvlink_domain,
+              "an NVLink domain of %" PRId64 " GPUs is no whole number of machines with %" PRId64,
+              n->nvlink_domain.v, n->gpus_per_node);
+    }
+}
+
 /* --- nodes --- */
 static void check_nodes(struct check *c)
 {
@@ -39,6 +103,8 @@ static void check_nodes(struct check *c)
                   "machines that are owned have no instance types to fall back to");
             diag_hint(c->l, "Set 'capacity' to spot, on_demand or reserved.");
         }
+        check_nics(c, n);
+        check_domain(c, n);
     }
 }
 
@@ -62,66 +128,116 @@ static void check_fabrics(struct check *c)
 }
 
 /* --- GPUs --- */
-static const struct spec_node *component_node(struct check *c, const struct spec_component *k)
+static bool component_has_nodes(struct check *c, const struct spec_component *k)
 {
-    const struct spec_node *n = spec_node_of(c->s, k->nodes);
-
-    if (!n && !k->nodes && k->gpus) {
+    if (spec_component_group(c->s, k, 0))
+        return true;
+    if (!k->nodes && k->gpus) {
         ERROR(c, &k->gpus, "component '%s' does not say on which node group it runs", k->name);
         diag_hint(c->l,
                   c->s->node_count ? "Add 'nodes: %s' or another group."
                                    : "The spec has no nodes.%s",
                   c->s->node_count ? c->s->nodes[0].name : "");
     }
-    return n;
+    return false;
 }
 
-static void check_gpus_one(struct check *c, const struct spec_component *k,
-                           const struct spec_node *n)
+/* What all groups of a component have together, and what it calls them in a message. */
+struct machines {
+    int64_t count, gpus;
+    const struct spec_node *small;  /* the group with the fewest GPUs a machine */
+    char names[SPEC_NAME_MAX + 48]; /* "'a'", "'a' and 2 other groups" */
+    const char *have;               /* "has", "have" */
+};
+
+static struct machines component_machines(const struct spec *s, const struct spec_component *k)
 {
-    if (k->gpus > n->gpus_per_node) {
+    const struct spec_node *n, *first = spec_component_group(s, k, 0);
+    struct machines m = { .small = first };
+    size_t groups = spec_component_group_count(s, k);
+
+    for (size_t i = 0; (n = spec_component_group(s, k, i)) != NULL; i++) {
+        m.count += n->count;
+        m.gpus += n->count * n->gpus_per_node;
+        if (n->gpus_per_node < m.small->gpus_per_node)
+            m.small = n;
+    }
+    m.have = groups == 1 ? "has" : "have";
+    if (groups == 1)
+        (void)snprintf(m.names, sizeof(m.names), "'%s'", first->name);
+    else
+        (void)snprintf(m.names, sizeof(m.names), "'%s' and %zu other group%s", first->name,
+                       groups - 1, groups == 2 ? "" : "s");
+    return m;
+}
+
+static void check_gpus_one(struct check *c, const struct spec_component *k)
+{
+    struct machines m = component_machines(c->s, k);
+
+    if (k->gpus > m.small->gpus_per_node) {
         ERROR(c, &k->gpus, "component '%s' asks for %" PRId64 " GPUs a node, but '%s' has %" PRId64,
-              k->name, k->gpus, n->name, n->gpus_per_node);
+              k->name, k->gpus, m.small->name, m.small->gpus_per_node);
         diag_hint(c->l, "Use 'nodes_per_replica' to span several machines.");
-    } else if (k->nodes_per_replica > n->count) {
+    } else if (k->nodes_per_replica > m.count) {
         ERROR(c, &k->nodes_per_replica,
-              "component '%s' spans %" PRId64 " machines, but '%s' has %" PRId64, k->name,
-              k->nodes_per_replica, n->name, n->count);
-    } else if (k->scale &&
-               k->scale->max * k->nodes_per_replica * k->gpus > n->count * n->gpus_per_node) {
-        ERROR(c, &k->scale->max,
-              "component '%s' may grow to %" PRId64 " GPUs, but '%s' has %" PRId64, k->name,
-              k->scale->max * k->nodes_per_replica * k->gpus, n->name, n->count * n->gpus_per_node);
+              "component '%s' spans %" PRId64 " machines, but %s %s %" PRId64, k->name,
+              k->nodes_per_replica, m.names, m.have, m.count);
+    } else if (k->scale && k->scale->max * k->nodes_per_replica * k->gpus > m.gpus) {
+        ERROR(c, &k->scale->max, "component '%s' may grow to %" PRId64 " GPUs, but %s %s %" PRId64,
+              k->name, k->scale->max * k->nodes_per_replica * k->gpus, m.names, m.have, m.gpus);
     }
 }
 
-/* GPUs that components hold all the time must exist; queued ones take turns. */
+/* Takes what a component holds from its groups, one after the other; what is left over. */
+static int64_t gpus_take(const struct spec *s, const struct spec_component *k, int64_t *free_gpus)
+{
+    int64_t want = k->gpus * k->nodes_per_replica * k->replicas;
+    const struct spec_node *n;
+
+    for (size_t i = 0; (n = spec_component_group(s, k, i)) != NULL && want > 0; i++) {
+        int64_t *left = &free_gpus[n - s->nodes], take = *left < want ? *left : want;
+
+        *left -= take;
+        want -= take;
+    }
+    return want;
+}
+
+/* GPUs that components hold all the time must exist; queued ones take turns.  Those with one group
+ * go first, so that one with several takes what they leave. */
 static void check_gpus(struct check *c)
 {
+    const struct spec *s = c->s;
     struct arena a = { 0 };
-    int64_t *asked = arena_array(&a, int64_t, c->s->node_count + 1); /* by node group */
+    int64_t *left = arena_array(&a, int64_t, s->node_count + 1); /* by node group */
+    bool *told = arena_array(&a, bool, s->node_count + 1);
 
-    for (size_t i = 0; i < c->s->component_count; i++) {
-        const struct spec_component *k = &c->s->components[i];
-        const struct spec_node *n = spec_node_of(c->s, k->nodes);
-        int64_t want = k->gpus * k->nodes_per_replica * k->replicas, have, before;
+    for (size_t i = 0; i < s->node_count; i++)
+        left[i] = s->nodes[i].count * s->nodes[i].gpus_per_node;
+    for (int several = 0; several < 2; several++)
+        for (size_t i = 0; i < s->component_count; i++) {
+            const struct spec_component *k = &s->components[i];
+            const struct spec_node *n = spec_component_group(s, k, 0);
+            int64_t want = k->gpus * k->nodes_per_replica * k->replicas, over;
+            struct machines m;
 
-        if (!n || k->queued || want == 0)
-            continue;
-        if (k->gpus > n->gpus_per_node || k->nodes_per_replica > n->count)
-            continue; /* told already */
-        have = n->count * n->gpus_per_node;
-        before = asked[n - c->s->nodes];
-        asked[n - c->s->nodes] += want;
-        if (before > have || before + want <= have)
-            continue;
-        ERROR(c, &k->gpus, "components ask for %" PRId64 " GPUs of '%s', which has %" PRId64,
-              before + want, n->name, have);
-        diag_hint(c->l,
-                  "'%s' takes %" PRId64 " and those before it %" PRId64
-                  "; 'queued: true' leaves it to the scheduler's queue.",
-                  k->name, want, before);
-    }
+            if (!n || k->queued || want == 0 || (k->groups.count > 1) != several)
+                continue;
+            m = component_machines(s, k);
+            if (k->gpus > m.small->gpus_per_node || k->nodes_per_replica > m.count)
+                continue; /* told already */
+            over = gpus_take(s, k, left);
+            if (!over || told[n - s->nodes])
+                continue;
+            told[n - s->nodes] = true;
+            ERROR(c, &k->gpus, "components ask for %" PRId64 " GPUs of %s, which %s %" PRId64,
+                  m.gpus + over, m.names, m.have, m.gpus);
+            diag_hint(c->l,
+                      "'%s' takes %" PRId64 " and those before it %" PRId64
+                      "; 'queued: true' leaves it to the scheduler's queue.",
+                      k->name, want, m.gpus + over - want);
+        }
     arena_release(&a);
 }
 
@@ -281,14 +397,18 @@ static void check_components(struct check *c)
 {
     for (size_t i = 0; i < c->s->component_count; i++) {
         const struct spec_component *k = &c->s->components[i];
-        const struct spec_node *n = component_node(c, k);
 
-        if (n)
-            check_gpus_one(c, k, n);
+        if (component_has_nodes(c, k))
+            check_gpus_one(c, k);
         check_target(c, k);
         check_scale(c, k);
         check_training(c, k);
         check_mounts(c, k);
+        for (size_t j = 1; j < k->groups.count; j++)
+            for (size_t o = 0; o < j; o++)
+                if (str_eq(k->groups.items[j], k->groups.items[o]))
+                    ERROR(c, &k->groups.items[j], "component '%s' names node group '%s' twice",
+                          k->name, k->groups.items[j]);
         for (size_t j = 0; j < k->depends_on.count; j++)
             if (str_eq(k->depends_on.items[j], k->name))
                 ERROR(c, &k->depends_on.items[j], "component '%s' depends on itself", k->name);
@@ -355,15 +475,28 @@ static void check_pools(struct check *c)
 
 /* --- ports --- */
 struct port_use {
-    const char *owner; /* component; NULL: the agent */
-    const struct spec_node *node;
+    const char *owner;                  /* component; NULL: the agent */
+    const struct spec_component *where; /* the same */
     int64_t port;
     enum spec_protocol protocol;
     bool pods; /* has an address of its own */
     const void *at;
 };
 
-static bool ports_clash(const struct port_use *a, const struct port_use *b)
+static bool share_a_group(const struct spec *s, const struct spec_component *a,
+                          const struct spec_component *b)
+{
+    const struct spec_node *n;
+
+    if (!spec_component_group_count(s, a) && !spec_component_group_count(s, b))
+        return true; /* neither says where: both may be anywhere */
+    for (size_t i = 0; (n = spec_component_group(s, a, i)) != NULL; i++)
+        if (spec_component_on(s, b, n))
+            return true;
+    return false;
+}
+
+static bool ports_clash(const struct spec *s, const struct port_use *a, const struct port_use *b)
 {
     if (a->port != b->port || a->protocol != b->protocol)
         return false;
@@ -371,7 +504,7 @@ static bool ports_clash(const struct port_use *a, const struct port_use *b)
         return true;
     if (a->pods || b->pods)
         return false;
-    return !a->owner || !b->owner || a->node == b->node;
+    return !a->owner || !b->owner || share_a_group(s, a->where, b->where);
 }
 
 static void port_clash(struct check *c, const struct port_use *a, const struct port_use *b)
@@ -404,7 +537,7 @@ static void check_ports(struct check *c)
 
         for (size_t j = 0; j < k->port_count && n < CHECK_PORTS_MAX; j++)
             v[n++] = (struct port_use){ .owner = k->name,
-                                        .node = spec_node_of(s, k->nodes),
+                                        .where = k,
                                         .port = k->ports[j].port,
                                         .protocol = k->ports[j].protocol,
                                         .pods = target_is_pods(k->target),
@@ -412,7 +545,7 @@ static void check_ports(struct check *c)
     }
     for (size_t i = 1; i < n; i++)
         for (size_t j = 0; j < i; j++)
-            if (ports_clash(&v[i], &v[j])) {
+            if (ports_clash(s, &v[i], &v[j])) {
                 port_clash(c, &v[i], &v[j]);
                 break;
             }

@@ -51,8 +51,12 @@ void spec_row_type(const struct spec_row *r, struct buf *out)
 {
     if (r->kind == SPEC_MONEY) {
         money_type(r, out);
-    } else if (r->kind == SPEC_REF || r->kind == SPEC_NAMES) {
-        buf_addf(out, "%s of '%s'", r->kind == SPEC_REF ? "a name" : "a list of names", r->refers);
+    } else if (r->refers) {
+        buf_addf(out, "%s of '%s'",
+                 r->kind == SPEC_REF      ? "a name"
+                 : r->kind == SPEC_GROUPS ? "a name or a list of names"
+                                          : "a list of names",
+                 r->refers);
     } else if (r->kind == SPEC_CHOICE) {
         for (size_t i = 0; r->choices[i]; i++)
             buf_addf(out, "%s%s", i ? ", " : "one of ", r->choices[i]);
@@ -101,7 +105,8 @@ static void row_text(const struct doc_to *to, const char *path, const char *type
     if (r->required)
         term_text(to->term, to->out, COLOUR_YELLOW, " (required)");
     else if (r->dflt)
-        buf_addf(to->out, " (default %s)", r->dflt);
+        buf_addf(to->out, " (default %s%s%s)", r->dflt, r->dflt_from ? "; " : "",
+                 r->dflt_from ? r->dflt_from : "");
     buf_addc(to->out, '\n');
     term_wrap(to->term, to->out, 4, r->doc);
 }
@@ -270,7 +275,8 @@ static void md_table(const char *prefix, const struct spec_table *t, struct buf 
         md_text(buf_str(&type), out);
         buf_adds(out, " | ");
         if (r->dflt)
-            buf_addf(out, "`%s`", r->dflt);
+            buf_addf(out, "`%s`%s%s", r->dflt, r->dflt_from ? "; " : "",
+                     r->dflt_from ? r->dflt_from : "");
         else if (r->required)
             buf_adds(out, "**required**");
         buf_adds(out, " | ");

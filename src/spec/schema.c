@@ -16,6 +16,7 @@
 
 WORDS(versions, SPEC_VERSIONS);
 WORDS(roles, SPEC_ROLES);
+WORDS(arches, SPEC_ARCHES);
 WORDS(capacities, SPEC_CAPACITIES);
 WORDS(links, SPEC_LINKS);
 WORDS(compute_modes, SPEC_COMPUTE_MODES);
@@ -84,8 +85,8 @@ static const struct spec_row gpu_rows[] = {
         .doc = "memory of one GPU; unset: the catalogue's"),
     ROW(BANDWIDTH, "memory_bandwidth", struct spec_gpu, memory_bps, .min = 1000000000,
         .max = 1000000000000000, .doc = "memory bandwidth of one GPU"),
-    ROW(CHOICE, "link", struct spec_gpu, link, .dflt = "pcie", .choices = links,
-        .doc = "what joins the GPUs of a node"),
+    ROW(CHOICE, "link", struct spec_gpu, link, .dflt = "pcie", .dflt_from = "as the model has it",
+        .choices = links, .doc = "what joins the GPUs of a node"),
     ROW(BANDWIDTH, "link_bandwidth", struct spec_gpu, link_bps, .min = 1000000000,
         .max = 1000000000000000, .doc = "bandwidth of the link of one GPU, both directions"),
     ROW(INT, "power", struct spec_gpu, power_w, .min = 10, .max = 10000,
@@ -106,10 +107,26 @@ static const struct spec_row gpu_rows[] = {
 };
 TABLE(gpu_table, struct spec_gpu, gpu_rows);
 
+static const struct spec_row nics_rows[] = {
+    ROW(INT, "count", struct spec_nics, count, .min = 1, .max = 32,
+        .doc = "NICs of a machine of this group; unset: as many as it names, else the fabric's"),
+    ROW(RATE, "rate", struct spec_nics, rate_bps, .min = 1000000, .max = 10000000000000,
+        .doc = "rate of one NIC; unset: the fabric's"),
+    ROW(STRS, "interfaces", struct spec_nics, interfaces,
+        .doc = "their network interfaces; unset: the fabric's"),
+    ROW(STRS, "hcas", struct spec_nics, hcas, .doc = "their RDMA devices; unset: the fabric's"),
+    ROW(STRS, "pfs", struct spec_nics, pfs,
+        .doc = "interfaces that have virtual functions; unset: the fabric's"),
+};
+TABLE(nics_table, struct spec_nics, nics_rows);
+
 static const struct spec_row node_rows[] = {
     ROW(NAME, "name", struct spec_node, name, .required = true, .doc = "name of the node group"),
     ROW(CHOICE, "role", struct spec_node, role, .dflt = "gpu", .choices = roles,
         .doc = "what these machines do"),
+    ROW(CHOICE, "arch", struct spec_node, arch, .dflt = "x86_64",
+        .dflt_from = "aarch64 with a Grace CPU", .choices = arches,
+        .doc = "instruction set of the machines"),
     ROW(INT, "count", struct spec_node, count, .dflt = "1", .min = 0, .max = 10000,
         .doc = "machines in the group"),
     ROW(WORD, "hosts", struct spec_node, hosts,
@@ -117,6 +134,8 @@ static const struct spec_row node_rows[] = {
     ROW(INT, "gpus_per_node", struct spec_node, gpus_per_node, .dflt = "0", .min = 0, .max = 16,
         .doc = "GPUs in each machine"),
     TREE(OPTION, "gpu", struct spec_node, gpu, gpu_table, .doc = "the GPUs of these machines"),
+    ROW(INT, "nvlink_domain", struct spec_node, nvlink_domain, .min = 1, .max = 1024,
+        .doc = "GPUs that NVLink joins across machines, 72 of a GB200 NVL72; unset: one machine's"),
     ROW(INT, "sockets", struct spec_node, sockets, .dflt = "2", .min = 1, .max = 16,
         .doc = "CPU sockets"),
     ROW(INT, "cpu_cores", struct spec_node, cpu_cores, .min = 1, .max = 4096,
@@ -131,6 +150,8 @@ static const struct spec_row node_rows[] = {
         .doc = "where that disk is mounted"),
     ROW(NAMES, "fabrics", struct spec_node, fabrics, .refers = "fabrics",
         .doc = "networks these machines are on"),
+    TREES(MAP, "nics", struct spec_node, nics, nics_count, nics_table,
+        .doc = "NICs of these machines by fabric, where they differ from the fabric's"),
     ROW(LABEL, "rack", struct spec_node, rack, .doc = "rack, for placement close together"),
     ROW(CHOICE, "capacity", struct spec_node, capacity, .dflt = "owned", .choices = capacities,
         .doc = "how the machines are had"),
@@ -225,7 +246,7 @@ TABLE(stripe_table, struct spec_stripe, stripe_rows);
 static const struct spec_row storage_rows[] = {
     ROW(NAME, "name", struct spec_storage, name, .required = true, .doc = "name of the storage"),
     ROW(CHOICE, "kind", struct spec_storage, kind, .required = true, .choices = storage_kinds,
-        .doc = "what it is; volume is a Kubernetes claim, memory is /dev/shm"),
+        .doc = "what it is; volume is a Kubernetes claim, memory is /dev/shm, ceph is CephFS"),
     ROW(PATH, "path", struct spec_storage, path, .doc = "where machines mount it"),
     ROW(WORD, "source", struct spec_storage, source,
         .doc = "server and export, bucket or device it comes from"),
@@ -471,8 +492,9 @@ static const struct spec_row component_rows[] = {
         .choices = component_kinds, .doc = "what it is; serving runs `stoker serve`"),
     ROW(CHOICE, "target", struct spec_component, target, .dflt = "local",
         .choices = target_names, .doc = "what runs it; must be in targets, but for local"),
-    ROW(REF, "nodes", struct spec_component, nodes, .refers = "nodes",
-        .doc = "node group it runs on; unset: the only one with GPUs"),
+    ROW(GROUPS, "nodes", struct spec_component, groups,
+        .first_off = offsetof(struct spec_component, nodes), .refers = "nodes",
+        .doc = "node group it runs on, or a list of them; unset: the only one with GPUs"),
     ROW(INT, "gpus", struct spec_component, gpus, .dflt = "0", .min = 0, .max = 16,
         .doc = "GPUs on each node it runs on"),
     ROW(INT, "nodes_per_replica", struct spec_component, nodes_per_replica, .dflt = "1",

@@ -108,12 +108,12 @@ static void show_strs(const struct show *w, const struct spec_row *r, const stru
         return;
     }
     buf_fill(out, ' ', (size_t)indent);
-    buf_addf(out, "%s: [", r->key);
+    buf_addf(out, "%s: %s", r->key, r->kind == SPEC_GROUPS && v->count == 1 ? "" : "[");
     for (size_t i = 0; i < v->count; i++) {
         buf_adds(out, i ? ", " : "");
         yaml_text(v->items[i], out);
     }
-    buf_addc(out, ']');
+    buf_adds(out, r->kind == SPEC_GROUPS && v->count == 1 ? "" : "]");
     line_end(w, v, start, out);
 }
 
@@ -277,6 +277,8 @@ static void json_row(struct json_out *w, const struct spec_row *r, const void *o
         json_table(w, r->sub, *(const void *const *)at, NULL);
     else if (spec_kind_is_tree(r->kind))
         json_items(w, r, obj);
+    else if (r->kind == SPEC_GROUPS && ((const struct spec_strs *)(const void *)at)->count < 2)
+        json_add_str(w, *(const char *const *)((const char *)obj + r->first_off));
     else if (r->store == STORE_STRS)
         json_strs(w, (const void *)at);
     else if (r->store == STORE_PAIRS)

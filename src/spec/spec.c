@@ -123,6 +123,7 @@ enum rc spec_parse(const char *text, size_t len, const char *name, struct spec *
     if (root)
         bind_document(&l, root, s);
     origins_keep(&l, s->priv);
+    spec_derive(s);
     if (root && !l.diags->count)
         spec_check(&l, s);
     free(l.origins);

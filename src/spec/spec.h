@@ -90,6 +90,9 @@ enum spec_version { SPEC_VERSIONS(SPEC_ENUM_) };
     X(ROLE_CPU, "cpu") X(ROLE_LOGIN, "login") X(ROLE_CONTROL, "control") X(ROLE_STORAGE, "storage")
 enum spec_role { SPEC_ROLES(SPEC_ENUM_) };
 
+#define SPEC_ARCHES(X) X(ARCH_X86_64, "x86_64") X(ARCH_AARCH64, "aarch64")
+enum spec_arch { SPEC_ARCHES(SPEC_ENUM_) };
+
 #define SPEC_CAPACITIES(X)                                                                         \
     X(CAPACITY_OWNED, "owned")                                                                     \
     X(CAPACITY_RESERVED, "reserved")                                                               \
@@ -127,7 +130,11 @@ enum spec_ipam { SPEC_IPAMS(SPEC_ENUM_) };
     X(STORAGE_LOCAL, "local")                                                                      \
     X(STORAGE_LUSTRE, "lustre")                                                                    \
     X(STORAGE_NFS, "nfs")                                                                          \
-    X(STORAGE_VOLUME, "volume") X(STORAGE_OBJECT, "object") X(STORAGE_MEMORY, "memory")
+    X(STORAGE_VOLUME, "volume")                                                                    \
+    X(STORAGE_OBJECT, "object")                                                                    \
+    X(STORAGE_MEMORY, "memory")                                                                    \
+    X(STORAGE_GPFS, "gpfs")                                                                        \
+    X(STORAGE_WEKA, "weka") X(STORAGE_BEEGFS, "beegfs") X(STORAGE_CEPH, "ceph")
 enum spec_storage_kind { SPEC_STORAGE_KINDS(SPEC_ENUM_) };
 
 #define SPEC_ACCESS_MODES(X)                                                                       \
@@ -298,17 +305,26 @@ struct spec_gpu {
     struct maybe power_limit_w, clock_mhz;
 };
 
+struct spec_nics { /* what a group's NICs on a fabric differ in; see spec_group_nics() */
+    const char *fabric;
+    struct maybe count, rate_bps;
+    struct spec_strs interfaces, hcas, pfs;
+};
 struct spec_node { /* a group of equal machines */
     const char *name;
     enum spec_role role;
+    enum spec_arch arch;
     int64_t count;
     const char *hosts; /* "gpu[1-4]"; NULL: NAME[1-COUNT] */
     int64_t gpus_per_node;
-    struct spec_gpu *gpu; /* NULL: none described */
+    struct maybe nvlink_domain; /* GPUs that NVLink joins across machines; unset: within one */
+    struct spec_gpu *gpu;       /* NULL: none described */
     int64_t sockets, threads_per_core;
     struct maybe cpu_cores, memory_bytes, local_disk_bytes;
     const char *local_path;
     struct spec_strs fabrics;
+    struct spec_nics *nics; /* by fabric */
+    size_t nics_count;
     const char *rack;
     enum spec_capacity capacity;
     const char *instance;
@@ -335,8 +351,9 @@ struct spec_switch {
 struct spec_fabric {
     const char *name;
     enum spec_fabric_kind kind;
-    int64_t rate_bps; /* a NIC */
-    int64_t nics_per_node;
+    int64_t rate_bps;      /* a NIC */
+    int64_t nics_per_node; /* unless the group says otherwise: spec_group_nics() */
+    int64_t nics_most;     /* of a machine of any group; not a key: derived */
     struct spec_strs interfaces, hcas, subnets;
     int64_t mtu;
     bool gpudirect;
@@ -446,8 +463,9 @@ struct spec_component {
     const char *name, *description;
     enum spec_component_kind kind;
     enum spec_target target;
-    const char *nodes; /* node group; NULL: the only one with GPUs */
-    int64_t gpus;      /* a node it runs on */
+    struct spec_strs groups; /* node groups; see spec_component_group() */
+    const char *nodes;       /* the first of them; NULL: the only one with GPUs */
+    int64_t gpus;            /* a node it runs on */
     int64_t nodes_per_replica, replicas;
     bool queued;
     const char *image, *workdir, *user;
@@ -773,6 +791,31 @@ const struct spec_shape *spec_shape_find(const struct spec *s, const char *name)
 const struct spec_component *spec_component_find(const struct spec *s, const char *name);
 /* The node group a component or pool is on; `name` NULL is the only one with GPUs. */
 const struct spec_node *spec_node_of(const struct spec *s, const char *name);
+/* The node groups a component may run on, one after the other in its own order; NULL past the last
+ * one.  Its machines are those of all of them together. */
+const struct spec_node *spec_component_group(const struct spec *s, const struct spec_component *c,
+                                             size_t i);
+size_t spec_component_group_count(const struct spec *s, const struct spec_component *c);
+bool spec_component_on(const struct spec *s, const struct spec_component *c,
+                       const struct spec_node *n);
+
+/* The NICs of a machine of group `n` on fabric `f`: what the group says for itself, else what the
+ * fabric says of all; `n` NULL: the fabric.  Every pointer is a member of the spec, so that
+ * spec_where() takes it; the lists hold `count` names or none. */
+struct spec_nics_of {
+    int64_t count;
+    int64_t rate_bps; /* a NIC */
+    const struct spec_strs *interfaces, *hcas;
+    const struct spec_strs *pfs; /* of virtual functions; never NULL */
+    const void *count_at, *rate_at;
+};
+struct spec_nics_of spec_group_nics(const struct spec_node *n, const struct spec_fabric *f);
+/* Is the group on the fabric? */
+bool spec_group_on(const struct spec_node *n, const struct spec_fabric *f);
+/* A file system that every machine mounts at one path: lustre, gpfs, weka, beegfs, ceph, nfs. */
+bool spec_storage_is_shared_fs(enum spec_storage_kind k);
+/* GPUs that NVLink joins: the group's domain, else those of a machine, or 1 on PCIe. */
+int64_t spec_group_nvlink_gpus(const struct spec_node *n);
 /* Is index `i` in a list such as "0-3,6"?  NULL holds every index. */
 bool spec_range_has(const char *range, int64_t i);
 enum spec_unit spec_metric_unit(enum spec_metric m);

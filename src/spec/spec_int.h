@@ -31,6 +31,7 @@ enum spec_kind {
     SPEC_CHOICE,    /* one of `choices` */
     SPEC_STRS,      /* list of text */
     SPEC_NAMES,     /* list of SPEC_REF */
+    SPEC_GROUPS,    /* one SPEC_REF or a list of them */
     SPEC_CIDRS,     /* list of 10.0.0.0/24 */
     SPEC_PAIRS,     /* map of text to text */
     SPEC_ENV,       /* SPEC_PAIRS whose keys are environment variables */
@@ -70,13 +71,15 @@ struct spec_row {
     enum spec_store store;
     size_t off;
     size_t count_off;             /* SPEC_LIST, SPEC_MAP */
+    size_t first_off;             /* SPEC_GROUPS: the `const char *` that holds the first one */
     const char *dflt;             /* as text; NULL: none */
+    const char *dflt_from;        /* where the default is from when it is not always `dflt` */
     int64_t min, max;             /* in the stored unit; both 0: no bound */
     const char *const *choices;   /* SPEC_CHOICE: NULL-terminated, in the enum's order */
     bool required;                /* no default: the file must say it */
     enum spec_per per;            /* SPEC_MONEY */
     enum spec_kind names;         /* SPEC_MAP: SPEC_NAME (0 too) or SPEC_LABEL */
-    const char *refers;           /* SPEC_REF, SPEC_NAMES: "nodes", "pools" ... */
+    const char *refers;           /* SPEC_REF, SPEC_NAMES, SPEC_GROUPS: "nodes", "pools" ... */
     const struct spec_table *sub; /* SPEC_SECTION, SPEC_OPTION, SPEC_LIST, SPEC_MAP */
     const char *doc;              /* lower case, no full stop */
 };
@@ -161,6 +164,9 @@ struct spec_priv {
     struct spec_origin *origins; /* sorted by address */
     size_t origin_count;
 };
+
+/* --- defaults that depend on other values: src/spec/derive.c --- */
+void spec_derive(struct spec *s);
 
 /* --- what no single key can say: src/spec/check.c --- */
 void spec_check(struct load *l, const struct spec *s);

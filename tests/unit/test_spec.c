@@ -37,7 +37,8 @@ static void check_row(const struct spec_table *t, size_t i)
     CHECK(spec_kind_is_tree(r->kind) == (r->sub != NULL));
     CHECK(spec_kind_is_tree(r->kind) == (r->store == STORE_NONE));
     CHECK((r->kind == SPEC_CHOICE) == (r->choices != NULL));
-    CHECK((r->kind == SPEC_REF || r->kind == SPEC_NAMES) == (r->refers != NULL));
+    CHECK((r->kind == SPEC_REF || r->kind == SPEC_NAMES || r->kind == SPEC_GROUPS) ==
+          (r->refers != NULL));
     CHECK(!(r->dflt && r->required));
     CHECK(r->min <= r->max);
     CHECK(r->kind != SPEC_MONEY || r->per != PER_ANY);

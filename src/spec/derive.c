@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* derive: defaults that depend on other values of the file.
+ *
+ * A schema row has one default for every site.  Some have none that is true everywhere: an H100 is
+ * joined by NVLink, an L40S is not; the machines of a GB200 have Arm CPUs.  What the file leaves
+ * open there is taken from the catalogue (data/gpus.csv) once everything is bound; a GPU that the
+ * catalogue does not have keeps the row's default.  Here too are the questions whose answer is put
+ * together from several members: the NICs of a group on a fabric, the groups of a component. */
+#include "base/str.h"
+#include "catalog/catalog.h"
+#include "spec/spec_int.h"
+
+static enum spec_link link_of(const struct cat_gpu *g)
+{
+    switch (cat_gpu_nvlink(g)) {
+    case 3:
+        return SPEC_LINK_NVLINK3;
+    case 4:
+        return SPEC_LINK_NVLINK4;
+    case 5:
+        return SPEC_LINK_NVLINK5;
+    default:
+        return SPEC_LINK_PCIE;
+    }
+}
+
+void spec_derive(struct spec *s)
+{
+    struct arena a = { 0 };
+    struct cat_gpu_table t;
+
+    for (size_t i = 0; i < s->fabric_count; i++) {
+        struct spec_fabric *f = &s->fabrics[i];
+
+        f->nics_most = f->nics_per_node;
+        for (size_t k = 0; k < s->node_count; k++) {
+            int64_t count = spec_group_nics(&s->nodes[k], f).count;
+
+            f->nics_most = count > f->nics_most ? count : f->nics_most;
+        }
+    }
+    if (cat_gpu_load(&a, &t, NULL))
+        t = (struct cat_gpu_table){ 0 };
+    for (size_t i = 0; i < s->node_count; i++) {
+        struct spec_node *n = &s->nodes[i];
+        const struct cat_gpu *g = n->gpu ? cat_gpu_named(&t, n->gpu->model, NULL) : NULL;
+
+        if (!g)
+            continue;
+        if (!spec_where(s, &n->gpu->link).line)
+            n->gpu->link = link_of(g);
+        if (!spec_where(s, &n->arch).line && cat_gpu_is_grace(g))
+            n->arch = SPEC_ARCH_AARCH64;
+    }
+    arena_release(&a);
+}
+
+/* --- the groups of a component --- */
+size_t spec_component_group_count(const struct spec *s, const struct spec_component *c)
+{
+    return c->groups.count ? c->groups.count : spec_node_of(s, c->nodes) ? 1 : 0;
+}
+
+const struct spec_node *spec_component_group(const struct spec *s, const struct spec_component *c,
+                                             size_t i)
+{
+    if (c->groups.count)
+        return i < c->groups.count ? spec_node_find(s, c->groups.items[i]) : NULL;
+    return i == 0 ? spec_node_of(s, c->nodes) : NULL;
+}
+
+bool spec_component_on(const struct spec *s, const struct spec_component *c,
+                       const struct spec_node *n)
+{
+    const struct spec_node *one;
+
+    for (size_t i = 0; (one = spec_component_group(s, c, i)) != NULL; i++)
+        if (one == n)
+            return true;
+    return false;
+}
+
+/* --- the NICs of a group --- */
+bool spec_group_on(const struct spec_node *n, const struct spec_fabric *f)
+{
+    for (size_t i = 0; i < n->fabrics.count; i++)
+        if (str_eq(n->fabrics.items[i], f->name))
+            return true;
+    return false;
+}
+
+struct spec_nics_of spec_group_nics(const struct spec_node *n, const struct spec_fabric *f)
+{
+    static const struct spec_strs none;
+    struct spec_nics_of v = { .count = f->nics_per_node,
+                              .rate_bps = f->rate_bps,
+                              .interfaces = &f->interfaces,
+                              .hcas = &f->hcas,
+                              .pfs = f->sriov ? &f->sriov->pfs : &none,
+                              .count_at = &f->nics_per_node,
+                              .rate_at = &f->rate_bps };
+    const struct spec_nics *own = NULL;
+
+    for (size_t i = 0; n && i < n->nics_count; i++)
+        if (str_eq(n->nics[i].fabric, f->name))
+            own = &n->nics[i];
+    if (!own)
+        return v;
+    if (own->rate_bps.known) {
+        v.rate_bps = own->rate_bps.v;
+        v.rate_at = &own->rate_bps;
+    }
+    if (own->interfaces.count)
+        v.interfaces = &own->interfaces;
+    if (own->hcas.count)
+        v.hcas = &own->hcas;
+    if (own->pfs.count)
+        v.pfs = &own->pfs;
+    if (own->count.known || own->interfaces.count || own->hcas.count) {
+        v.count = own->count.known        ? own->count.v
+                  : own->interfaces.count ? (int64_t)own->interfaces.count
+                                          : (int64_t)own->hcas.count;
+        v.count_at = own->count.known        ? (const void *)&own->count
+                     : own->interfaces.count ? (const void *)&own->interfaces
+                                             : (const void *)&own->hcas;
+    }
+    /* names of the fabric that are not as many as this group's NICs are other machines' */
+    if ((int64_t)v.interfaces->count != v.count && v.interfaces == &f->interfaces)
+        v.interfaces = &none;
+    if ((int64_t)v.hcas->count != v.count && v.hcas == &f->hcas)
+        v.hcas = &none;
+    return v;
+}
+
+int64_t spec_group_nvlink_gpus(const struct spec_node *n)
+{
+    if (!n->gpu || n->gpu->link == SPEC_LINK_PCIE)
+        return 1;
+    return maybe_or(n->nvlink_domain, n->gpus_per_node);
+}
+
+bool spec_storage_is_shared_fs(enum spec_storage_kind k)
+{
+    return k == SPEC_STORAGE_LUSTRE || k == SPEC_STORAGE_NFS || k == SPEC_STORAGE_GPFS ||
+           k == SPEC_STORAGE_WEKA || k == SPEC_STORAGE_BEEGFS || k == SPEC_STORAGE_CEPH;
+}

@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Sites that are not all alike: NICs by node group, components over several groups, Arm machines
+# and NVLink domains, file systems of several makers; and what the targets make of them.
+. "$(dirname "$0")/lib.sh"
+
+cat >"$TMP/mixed.yaml" <<'END'
+site: {name: mixed}
+nodes:
+  - {name: h100, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB, fabrics: [ib]}
+  - name: a100
+    count: 2
+    gpus_per_node: 4
+    gpu: {model: A100}
+    cpu_cores: 64
+    memory: 512GB
+    fabrics: [ib]
+    nics:
+      ib: {rate: 200Gb/s, hcas: [mlx5_2, mlx5_3]}
+  - {name: grace, count: 18, gpus_per_node: 4, gpu: {model: GB200}, cpu_cores: 144, memory: 900GB, nvlink_domain: 72}
+fabrics:
+  - {name: ib, kind: infiniband, rate: 400Gb/s, nics_per_node: 4, hcas: [mlx5_0, mlx5_1, mlx5_4, mlx5_5]}
+storage:
+  - {name: gpfs, kind: gpfs, path: /gpfs/fs1, size: 100TB}
+  - {name: weka, kind: weka, path: /weka, size: 50TB, storage_class: weka-csi}
+components:
+  any:
+    nodes: [h100, a100]
+    gpus: 4
+    replicas: 2
+    target: kubernetes
+    image: registry.example.org/any:1
+    command: [run]
+    ports: [{name: http, port: 8080}]
+    mounts: [{storage: gpfs, path: /data}, {storage: weka, path: /scratch}]
+targets: {kubernetes: {}}
+END
+
+test_expect 'a mixed site is clean' 'stoker spec check mixed.yaml >out && grep -q "^ok  mixed.yaml: 22 machines" out'
+test_expect 'show: what the model decides, groups as a list, NICs of a group' '
+    stoker spec show mixed.yaml >out && grep -q "link: nvlink4 *# default" out &&
+    grep -q "link: nvlink3 *# default" out && grep -q "arch: aarch64 *# default" out &&
+    grep -q "nodes: .h100, a100. *# line [0-9]*$" out && grep -q "rate: 200Gb/s *# line 12" out &&
+    stoker spec check out
+'
+test_expect 'nccl: each group has its own devices' '
+    stoker render nccl -f mixed.yaml -o o1 >/dev/null &&
+    grep -qx "NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_4,mlx5_5" o1/nccl/h100/nccl.conf &&
+    grep -qx "NCCL_IB_HCA==mlx5_2,mlx5_3" o1/nccl/a100/nccl.conf &&
+    ! grep -q "^NCCL_IB_HCA" o1/nccl/grace/nccl.conf
+'
+test_expect 'kubernetes: gpfs by the path of the machines, weka by its class' '
+    stoker render kubernetes -f mixed.yaml -o o2 >/dev/null &&
+    grep -rq "path: /gpfs/fs1" o2/kubernetes && grep -rq "storageClassName: weka-csi" o2/kubernetes &&
+    ! grep -rq "path: /weka" o2/kubernetes/base/storage*
+'
+test_expect 'compose: the same file systems by their paths' '
+    sed "s/target: kubernetes/target: compose/; s/kubernetes: {}/compose: {}/; s/replicas: 2/replicas: 1/" mixed.yaml >c.yaml &&
+    stoker render compose -f c.yaml -o o3 >/dev/null && grep -q "source: /gpfs/fs1" o3/compose/compose.yaml &&
+    grep -q "source: /weka" o3/compose/compose.yaml
+'
+test_expect 'doc: a row for the group whose NICs differ' '
+    stoker render doc -f mixed.yaml -o o4 >/dev/null && grep -q "on machines of a100" o4/doc/*.html
+'
+test_done
