@@ -122,6 +122,11 @@ static enum rc form_check(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
     return rc;
 }
 
+static enum rc form_against(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
+{
+    return detect_against(ctx->opts, &ctx->out_term, hw, &ctx->out, err);
+}
+
 /* ---- which form ---- */
 struct form {
     const char *option; /* as the user writes it */
@@ -132,14 +137,16 @@ struct form {
 static const struct form form_default = { "", true, form_page };
 static const struct form form_plain_json = { "--json", true, form_json };
 static const struct form forms[] = {
-    { "--topo", true, form_topo }, { "--svg", false, form_svg },    { "--env", true, form_env },
-    { "--why", true, form_why },   { "--check", true, form_check },
+    { "--topo", true, form_topo },   { "--svg", false, form_svg },
+    { "--env", true, form_env },     { "--why", true, form_why },
+    { "--check", true, form_check }, { "--against", true, form_against },
 };
 
 /* Exactly one form; --json alone is the inventory, beside --env or --check its JSON. */
 static enum rc choose_form(const struct detect_opts *o, const struct form **out, struct err *err)
 {
-    const bool given[ARRAY_SIZE(forms)] = { o->topo, o->svg, o->env, o->why, o->check.count > 0 };
+    const bool given[ARRAY_SIZE(forms)] = { o->topo,   o->svg, o->env, o->why, o->check.count > 0,
+                                            o->against };
     const struct form *chosen = NULL;
 
     for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
@@ -159,6 +166,8 @@ static enum rc choose_form(const struct detect_opts *o, const struct form **out,
         return err_set(err, RC_USAGE, "option '--nodes' needs '--compare'");
     if (o->deep && o->check.count == 0)
         return err_set(err, RC_USAGE, "option '--deep' needs '--check'");
+    if (o->host && !o->against)
+        return err_set(err, RC_USAGE, "option '--host' needs '--against'");
     *out = chosen ? chosen : o->json ? &form_plain_json : &form_default;
     return RC_OK;
 }
@@ -300,6 +309,11 @@ static const struct opt opts_detect[] = {
         "compare the machines of FILE…: what differs, and on which; exit 1 when something does"),
     OPT(0, "nodes", STR, nodes, "SPEC", NULL,
         "with --compare: each machine with its node group of a spec, and with what that says"),
+    OPT(0, "against", STR, against, "LOG|TOPO.xml", NULL,
+        "show where NCCL chose otherwise: output of NCCL_DEBUG=INFO or the file of "
+        "NCCL_TOPO_DUMP_FILE; exit 1 when something differs"),
+    OPT(0, "host", STR, host, "NAME", NULL,
+        "with --against: the host of a log of several that this machine is"),
     OPT(0, "root", STR, root, "DIR|TAR", NULL, "read a captured machine instead of this one"),
     { 0 },
 };
@@ -312,6 +326,7 @@ static const struct cmd_example examples[] = {
     { "stoker detect --why NCCL_IB_HCA", "say what this variable should be, and why" },
     { "stoker detect -e NCCL_IB_HCA=mlx5_1 --env", "judge a setting before using it" },
     { "stoker detect --check rdma,gpu", "check NICs and GPUs before a job" },
+    { "stoker detect --against job.log", "compare with what NCCL_DEBUG=INFO said" },
     { "stoker detect --root node7.tar --json", "read a capture of 'stoker gather'" },
     { "stoker detect --compare captures/", "what differs between machines that should be equal" },
     { "stoker detect --compare --nodes stoker.yaml *.json", "and from what the spec says of them" },

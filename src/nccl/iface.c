@@ -302,6 +302,15 @@ size_t iface_default_all(const struct hw *hw, const struct hw_net **out, size_t 
     return default_all(hw, out, max, &addr, &why);
 }
 
+size_t iface_data_all(const struct hw *hw, const struct hw_net **out, size_t max)
+{
+    const char *user = nccl_env_of(hw, "NCCL_SOCKET_IFNAME"), *addr;
+
+    if (user && strlen(user) > 1)
+        return find_all(hw, user, out, max, &addr);
+    return iface_default_all(hw, out, max);
+}
+
 const struct hw_net *iface_default(const struct hw *hw, const char **out_addr, const char **out_why)
 {
     const struct hw_net *n;

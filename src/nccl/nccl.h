@@ -11,6 +11,7 @@
  * outlive them.  *_release() takes a zeroed struct too. */
 #ifndef NCCL_NCCL_H
 #define NCCL_NCCL_H
+#include "base/table.h"
 #include "hw/hw.h"
 
 enum { NCCL_PORTS_MAX = 32 }; /* NCCL's own limit on RDMA ports in use (MAX_IB_DEVS) */
@@ -152,6 +153,56 @@ const char *nccl_severity_name(enum nccl_severity s); /* "info", "warning", "err
 /* One "warning: NAME=value: message  remedy" paragraph each, as shell comments when
  * `comment` is set. */
 void nccl_lints_write(const struct nccl_lints *l, bool comment, struct buf *out);
+
+/* ---- our choice beside what NCCL itself said ---- */
+enum { NCCL_AGAINST_BYTES_MAX = 64 << 20 }; /* of a log; a topology has its own limit */
+
+enum nccl_verdict {
+    NCCL_SAME,
+    NCCL_DIFFERS,
+    NCCL_UNTOLD /* one of the two does not say */
+};
+
+struct nccl_against_row {
+    enum nccl_verdict verdict;
+    const char *about; /* "network", "port", "bootstrap", "interface", "gdr", "gpu", … */
+    const char *what;  /* "mlx5_0:1", "GPU 0 and GPU 1" */
+    const char *ours;  /* NULL: we do not say */
+    const char *theirs;
+    const char *why; /* a full sentence, or NULL */
+    size_t line;     /* of the log; 0: none */
+};
+
+struct nccl_against_var { /* a variable of the log that we followed */
+    const char *name, *value;
+    const char *here; /* what it is on this machine; NULL: unset */
+};
+
+struct nccl_against {
+    struct arena arena;
+    const char *source; /* "log", "topology" */
+    const char *host;   /* of the log's lines */
+    const char *version;
+    struct nccl_against_row *rows;
+    size_t count;
+    struct nccl_against_var *vars;
+    size_t vars_count;
+    size_t same, differs, untold;
+};
+
+struct nccl_against_opts {
+    const char *host; /* NULL: this machine's name, else the only one of the log */
+};
+
+/* `text` is output of NCCL_DEBUG=INFO or, when it begins with '<', a file of
+ * NCCL_TOPO_DUMP_FILE.  The log's variables and version are followed in place of this
+ * machine's.  `opts` may be NULL. */
+enum rc nccl_against(const struct hw *hw, const struct nccl_against_opts *opts, const char *text,
+                     size_t len, struct nccl_against *out, struct err *err) MUST_USE;
+void nccl_against_release(struct nccl_against *g);
+const char *nccl_verdict_name(enum nccl_verdict v); /* "same", "differs", "unknown" */
+void nccl_against_write(const struct nccl_against *g, const struct term *term, struct buf *out);
+void nccl_against_json(const struct nccl_against *g, struct buf *out); /* stoker.against/1 */
 
 /* ---- explanations and JSON ---- */
 /* Explains one variable in plain text.  RC_USAGE with "did you mean" for a name that

@@ -9,6 +9,7 @@
  *   ports.c  the RDMA ports NCCL takes, and those it should
  *   gpus.c   the GPUs a job here can use
  *   choose.c puts them together
+ *   against*.c  the choice beside NCCL's own words
  *   env.c    the environment; lint.c, lint_net.c its mistakes; why.c explains;
  *   write.c  shell text and JSON */
 #ifndef NCCL_NCCL_INT_H
@@ -126,6 +127,8 @@ bool iface_is_side(const struct hw_net *n); /* virtual, and inside this machine 
 /* Those NCCL takes with no NCCL_SOCKET_IFNAME, in its order: the first for bootstrap,
  * all for data when there is no RDMA. */
 size_t iface_default_all(const struct hw *hw, const struct hw_net **out, size_t max);
+/* The same with NCCL_SOCKET_IFNAME as it is set. */
+size_t iface_data_all(const struct hw *hw, const struct hw_net **out, size_t max);
 const struct hw_net *iface_default(const struct hw *hw, const char **out_addr,
                                    const char **out_why);
 
