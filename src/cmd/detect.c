@@ -86,17 +86,23 @@ static enum rc form_why(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
     return nccl_why(hw, o->why, o->json, &ctx->out, err);
 }
 
-static enum rc check_groups(const struct opt_strs *names, unsigned *out, struct err *err)
+/* With a spec its checks are among them, and alone where no others are asked for. */
+static enum rc check_groups(const struct detect_opts *o, unsigned *out, struct err *err)
 {
-    unsigned groups = 0;
+    const struct opt_strs *names = &o->check;
+    unsigned groups = o->file ? CHECK_SPEC : 0;
 
     for (size_t i = 0; i < names->count; i++) {
         unsigned g = health_group_parse(names->items[i]);
         if (!g) {
-            err_hint(err, "Choose from: gpu, rdma, training, container, all.");
+            err_hint(err, "Choose from: gpu, rdma, training, container, spec, all.");
             return err_set(err, RC_USAGE, "option '--check' has no choice '%s'", names->items[i]);
         }
         groups |= g;
+    }
+    if ((groups & CHECK_SPEC) && !o->file) {
+        err_hint(err, "For example --check spec -f stoker.yaml.");
+        return err_set(err, RC_USAGE, "'--check spec' needs '--file'");
     }
     *out = groups;
     return RC_OK;
@@ -105,13 +111,17 @@ static enum rc check_groups(const struct opt_strs *names, unsigned *out, struct 
 static enum rc form_check(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
 {
     const struct detect_opts *o = ctx->opts;
-    const struct health_opts opts = { .deep = o->deep };
+    struct health_opts opts = { .deep = o->deep };
     struct health_list list = { 0 };
+    struct spec *spec = NULL;
     unsigned groups = 0;
-    enum rc rc = check_groups(&o->check, &groups, err);
+    enum rc rc = check_groups(o, &groups, err);
 
+    if (!rc && o->file)
+        rc = spec_load(o->file, &spec, NULL, err);
     if (rc)
         return rc;
+    opts.spec = spec;
     health_check(hw, groups, &opts, &list);
     if (o->json)
         health_json(&list, &ctx->out);
@@ -119,6 +129,7 @@ static enum rc form_check(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
         health_print(&list, &ctx->out_term, &ctx->out);
     rc = health_worst(&list) == CHECK_FAIL ? RC_FAIL : RC_OK; /* told on stdout */
     health_list_release(&list);
+    spec_free(spec);
     return rc;
 }
 
@@ -145,8 +156,9 @@ static const struct form forms[] = {
 /* Exactly one form; --json alone is the inventory, beside --env or --check its JSON. */
 static enum rc choose_form(const struct detect_opts *o, const struct form **out, struct err *err)
 {
-    const bool given[ARRAY_SIZE(forms)] = { o->topo,   o->svg, o->env, o->why, o->check.count > 0,
-                                            o->against };
+    const bool given[ARRAY_SIZE(forms)] = {
+        o->topo, o->svg, o->env, o->why, o->check.count > 0 || o->file, o->against
+    };
     const struct form *chosen = NULL;
 
     for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
@@ -271,8 +283,8 @@ static enum rc run_detect(struct cmd_ctx *ctx, struct err *err)
         rc = peer_check(o, err);
     if (!rc && o->compare)
         return detect_compare(ctx, err);
-    if (!rc && o->check.count)
-        rc = check_groups(&o->check, &groups, err); /* before a probe that may take seconds */
+    if (!rc && (o->check.count || o->file))
+        rc = check_groups(o, &groups, err); /* before a probe that may take seconds */
     if (!rc)
         rc = detect_probe(o->root, NULL, &hw, err);
     if (!rc)
@@ -304,6 +316,8 @@ static const struct opt opts_detect[] = {
         "address of another node of the job, to find the interface that leads there"),
     OPT(0, "check", STRS, check, CHECK_GROUP_CHOICES, NULL,
         "check the machine; may be repeated or a comma list; exit 1 when a check fails"),
+    OPT('f', "file", STR, file, "SPEC", NULL,
+        "also check what 'software' of this stoker.yaml asks for (alone: only that)"),
     OPT(0, "deep", FLAG, deep, NULL, NULL, "with --check: also run a CUDA kernel on each GPU"),
     OPT(0, "compare", FLAG, compare, NULL, NULL,
         "compare the machines of FILE…: what differs, and on which; exit 1 when something does"),
@@ -327,6 +341,8 @@ static const struct cmd_example examples[] = {
     { "stoker detect -e NCCL_IB_HCA=mlx5_1 --env", "judge a setting before using it" },
     { "stoker detect --check rdma,gpu", "check NICs and GPUs before a job" },
     { "stoker detect --against job.log", "compare with what NCCL_DEBUG=INFO said" },
+    { "stoker detect --check training -f stoker.yaml",
+      "and the versions that the site's spec asks for" },
     { "stoker detect --root node7.tar --json", "read a capture of 'stoker gather'" },
     { "stoker detect --compare captures/", "what differs between machines that should be equal" },
     { "stoker detect --compare --nodes stoker.yaml *.json", "and from what the spec says of them" },

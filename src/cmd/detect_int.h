@@ -10,7 +10,7 @@
 
 struct detect_opts {
     bool json, topo, deep, compare;
-    const char *svg, *env, *why, *root, *peer, *nodes, *against, *host;
+    const char *file, *svg, *env, *why, *root, *peer, *nodes, *against, *host;
     struct opt_strs with, check;
 };
 

@@ -14,7 +14,8 @@
 
 static const struct check_table *const tables[] = { &checks_gpu,      &checks_fabric,
                                                     &checks_catalog,  &checks_rdma,
-                                                    &checks_training, &checks_container };
+                                                    &checks_training, &checks_container,
+                                                    &checks_spec };
 
 static const struct {
     unsigned bit;
@@ -25,6 +26,7 @@ static const struct {
     { CHECK_RDMA, "rdma", "Will GPUs of several nodes reach each other at full speed?" },
     { CHECK_TRAINING, "training", "Is everything here that a training job stands on?" },
     { CHECK_CONTAINER, "container", "Does the container, pod or job leave GPU work enough room?" },
+    { CHECK_SPEC, "spec", "Is here what the site's spec asks for (`-f SPEC`)?" },
 };
 static_assert(CHECK_ALL == (CHECK_GPU | CHECK_RDMA | CHECK_TRAINING | CHECK_CONTAINER),
               "every group is in CHECK_ALL");

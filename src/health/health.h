@@ -19,6 +19,7 @@
 #define HEALTH_HEALTH_H
 #include "base/table.h"
 #include "hw/hw.h"
+#include "spec/spec.h"
 
 enum check_status { CHECK_PASS, CHECK_WARN, CHECK_FAIL, CHECK_SKIP, CHECK_UNKNOWN };
 enum { CHECK_STATUS_COUNT = CHECK_UNKNOWN + 1 };
@@ -29,9 +30,10 @@ enum check_group {
     CHECK_RDMA = 2,
     CHECK_TRAINING = 4,
     CHECK_CONTAINER = 8,
-    CHECK_ALL = 15
+    CHECK_ALL = 15, /* of a machine by itself */
+    CHECK_SPEC = 16 /* against health_opts.spec */
 };
-#define CHECK_GROUP_CHOICES "gpu|rdma|training|container|all" /* for the option's table */
+#define CHECK_GROUP_CHOICES "gpu|rdma|training|container|spec|all" /* for the option's table */
 
 struct check_result {
     const char *id;           /* "rdma.memlock" */
@@ -55,9 +57,10 @@ struct health_list {
 enum { HEALTH_ROWS_MAX = 4096 }; /* rows in one list; more objects than that share the last */
 
 struct health_opts {
-    bool deep;              /* run the CUDA plug-in's probe when the inventory is live */
-    const char *plugin_dir; /* look for the plug-in here first; NULL: the usual places */
-    long plugin_stall_ms;   /* give up when it is silent for so long; 0: PLUGIN_STALL_MS */
+    bool deep;               /* run the CUDA plug-in's probe when the inventory is live */
+    const char *plugin_dir;  /* look for the plug-in here first; NULL: the usual places */
+    const struct spec *spec; /* what the site asks for; NULL: nothing is known of it */
+    long plugin_stall_ms;    /* give up when it is silent for so long; 0: PLUGIN_STALL_MS */
 };
 
 /* `list` starts all zero; opts NULL is no options.  Never fails. */

@@ -33,7 +33,7 @@ struct check_table {
     size_t count;
 };
 extern const struct check_table checks_gpu, checks_fabric, checks_catalog, checks_rdma,
-    checks_training, checks_container;
+    checks_training, checks_container, checks_spec;
 
 struct check_out { /* where one check's answers go */
     struct health_list *list;

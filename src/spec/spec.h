@@ -290,7 +290,7 @@ struct spec_site {
 };
 
 struct spec_software { /* minimum versions, for the deployment checklist */
-    const char *driver, *cuda, *cudnn, *nccl, *python, *torch; /* NULL: not asked */
+    const char *driver, *cuda, *kernel, *cudnn, *nccl, *python, *torch; /* NULL: not asked */
     bool container_runtime, dcgm;
 };
 

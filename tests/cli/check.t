@@ -54,6 +54,14 @@ test_expect 'an init container without GPUs is explained, not counted as 0' '
     line FAIL "GPUs visible" "not given to this container" && grep -F "init container" out &&
     line UNKNOWN "OpenMP threads" "cannot be counted"
 '
+test_expect 'what a spec asks for: alone, beside a group, with its line; older fails, exit 1' '
+    stoker spec example llm-cluster >site.yaml && stoker detect --root "$tars/dgx-h100.tar" -f site.yaml >out; cat out
+    line PASS driver "535 is asked for (site.yaml:17, software.driver)" && line PASS NCCL "2.19 is asked for (site.yaml:19" &&
+    ! grep -F "driver answers" out && sed "s/nccl: .*/nccl: \"2.99\"/" site.yaml >new.yaml &&
+    check dgx-h100 training -f new.yaml && test "$status" = 1 && line FAIL NCCL "older than 2.99 (new.yaml:19, software.nccl)" &&
+    grep -F "Install NCCL 2.99 or newer" out && grep -F "driver answers" out &&
+    check dgx-h100 spec && test "$status" = 2 && grep "needs .--file" err
+'
 test_expect 'training: the group answers its own checks and the shared ones once' '
     check dgx-h100 training && test "$(grep -c "driver answers" out)" = 1 &&
     line PASS "NCCL" "NCCL 2." && line PASS "NUMA balancing" "off" && ! grep -F "port rate" out

@@ -7,7 +7,8 @@
 
 static const struct check_table *const tables[] = { &checks_gpu,      &checks_fabric,
                                                     &checks_catalog,  &checks_rdma,
-                                                    &checks_training, &checks_container };
+                                                    &checks_training, &checks_container,
+                                                    &checks_spec };
 
 TEST(groups_parse)
 {
@@ -269,6 +270,50 @@ TEST(versions)
     assert_int_equal(facts_version_cmp("13.0", 12, 1), 1);
 }
 
+/* What the spec asks for, on the good machine: driver 580, CUDA 13.0 and the rest of fx_good(). */
+TEST(a_spec_is_held_against_the_machine)
+{
+    static const struct {
+        const char *software, *id;
+        enum check_status status;
+        const char *seen;
+    } rows[] = {
+        { "driver: \"535\"", "spec.driver", CHECK_PASS, "535 is asked for (site.yaml:3" },
+        { "driver: \"999.10\"", "spec.driver", CHECK_FAIL, "is older than 999.10 (site.yaml:3" },
+        { "cuda: \"99.1\"", "spec.cuda", CHECK_FAIL, "software.cuda)" },
+        { "nccl: \"2.1.1\"", "spec.nccl", CHECK_PASS, "NCCL 2." },
+        { "nccl: \"2.999\"", "spec.nccl", CHECK_FAIL, "is older than 2.999" },
+        { "nccl: newest", "spec.nccl", CHECK_UNKNOWN, "'newest' is not a version" },
+        { "kernel: \"99\"", "spec.kernel", CHECK_FAIL, "kernel" },
+        { "dcgm: false", "spec.dcgm", CHECK_SKIP, "does not ask" },
+        { "dcgm: false", "spec.driver", CHECK_PASS, "software.driver by default" },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        char text[256];
+        static struct fx f;
+        struct spec *s = NULL;
+        struct health_list l = { 0 };
+        bool found = false;
+
+        fx_good(&f);
+        f.hw.place.kernel = "6.1.0-18-amd64";
+        snprintf(text, sizeof(text), "schema: stoker.spec/1\nsoftware:\n  %s\n", rows[i].software);
+        assert_int_equal(spec_parse(text, strlen(text), "site.yaml", &s, NULL, NULL), RC_OK);
+        health_check(&f.hw, CHECK_SPEC, &(struct health_opts){ .spec = s }, &l);
+        for (size_t k = 0; k < l.rows_count; k++)
+            if (str_eq(l.rows[k].id, rows[i].id)) {
+                found = true;
+                if (l.rows[k].status != rows[i].status || !strstr(l.rows[k].seen, rows[i].seen))
+                    fail_msg("%s: %s: %s", rows[i].software, health_status_name(l.rows[k].status),
+                             l.rows[k].seen);
+            }
+        assert_true(found);
+        health_list_release(&l);
+        spec_free(s);
+    }
+}
+
 TEST_MAIN(cmocka_unit_test(groups_parse), cmocka_unit_test(every_check_is_well_formed),
           cmocka_unit_test(a_healthy_machine_has_nothing_to_complain),
           cmocka_unit_test(nothing_known_passes_nothing),
@@ -276,4 +321,5 @@ TEST_MAIN(cmocka_unit_test(groups_parse), cmocka_unit_test(every_check_is_well_f
           cmocka_unit_test(gpus_with_one_answer_share_a_row),
           cmocka_unit_test(ports_with_one_answer_share_a_row), cmocka_unit_test(lines_for_people),
           cmocka_unit_test(lines_wrap_at_the_terminal), cmocka_unit_test(json_reads_back),
-          cmocka_unit_test(the_page_names_every_check), cmocka_unit_test(versions))
+          cmocka_unit_test(the_page_names_every_check), cmocka_unit_test(versions),
+          cmocka_unit_test(a_spec_is_held_against_the_machine))
