@@ -2,11 +2,12 @@
 /* stoker render: one spec into the files of the systems it runs on. */
 #include "render/render.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/sha256.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
+#include "cmd/machine_int.h"
 #include "hw/hw.h"
-#include "os/file.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -15,12 +16,12 @@
 extern const struct cmd cmd_render;
 
 enum {
-    TARGETS_MAX = 32,        /* targets of one run */
-    INVENTORY_MAX = 16 << 20 /* bytes of the inventory's file */
+    TARGETS_MAX = 32 /* targets of one run */
 };
 
 struct render_opts {
-    const char *file, *out, *diff, *inventory;
+    const char *file, *out, *diff;
+    struct opt_strs inventory;
     bool check, list, force, json, strict, where;
 };
 
@@ -35,7 +36,9 @@ struct work { /* of one run of the command; work_release() takes it in any state
     const struct render_opts *opts;
     const char *file; /* the spec's, as it is given */
     struct spec *spec;
-    struct hw *inventory;
+    struct machine_paths paths;
+    struct hw **inventories; /* one for each path */
+    struct render_machine *machines;
     struct spec_diags diags;
     struct chosen chosen;
     struct render_set set;
@@ -47,7 +50,11 @@ static void work_release(struct work *w)
     render_changes_release(&w->changes);
     render_set_release(&w->set);
     spec_diags_release(&w->diags);
-    hw_free(w->inventory);
+    for (size_t i = 0; w->inventories && i < w->paths.count; i++)
+        hw_free(w->inventories[i]);
+    free(w->inventories);
+    free(w->machines);
+    machine_paths_release(&w->paths);
     spec_free(w->spec);
 }
 
@@ -142,18 +149,21 @@ static enum rc run_list(struct cmd_ctx *ctx, bool json)
 
 /* ---- reading ---- */
 
-static enum rc read_inventory(const char *path, struct hw **out, struct err *err)
+static enum rc read_inventories(struct work *w, struct err *err)
 {
-    struct buf text;
-    enum rc rc;
+    const struct opt_strs *given = &w->opts->inventory;
+    enum rc rc = RC_OK;
 
-    buf_init(&text, INVENTORY_MAX + 1);
-    rc = file_read(path, INVENTORY_MAX, &text, err);
-    if (rc == RC_OK && hw_read_json(buf_str(&text), text.len, out, err)) {
-        rc = err_ctx(err, "inventory '%s'", path);
-        err_hint(err, "'stoker detect --json >FILE' writes one, on the machine it is of.");
+    for (size_t i = 0; i < given->count && rc == RC_OK; i++)
+        rc = machine_paths_add(&w->paths, given->items[i], RENDER_MACHINES_MAX, err);
+    w->machines = xcalloc(w->paths.count + 1, sizeof(*w->machines));
+    w->inventories = xcalloc(w->paths.count + 1, sizeof(*w->inventories));
+    for (size_t i = 0; i < w->paths.count && rc == RC_OK; i++) {
+        rc = machine_read(w->paths.items[i], &w->inventories[i], err);
+        w->machines[i] =
+            (struct render_machine){ .hw = w->inventories[i],
+                                     .name = machine_stem(&w->paths.arena, w->paths.items[i]) };
     }
-    buf_release(&text);
     return rc;
 }
 
@@ -424,14 +434,15 @@ static enum rc run_render(struct cmd_ctx *ctx, struct err *err)
 
     if (rc == RC_OK && o->list)
         return run_list(ctx, o->json);
-    if (rc == RC_OK && o->inventory)
-        rc = read_inventory(o->inventory, &w.inventory, err);
+    if (rc == RC_OK)
+        rc = read_inventories(&w, err);
     if (rc == RC_OK)
         rc = read_spec(&w, err);
     if (rc == RC_OK) {
         choose(ctx, w.spec, &w.chosen);
         rc = render_run(&(struct render_input){ .spec = w.spec,
-                                                .inventory = w.inventory,
+                                                .machines = w.machines,
+                                                .machine_count = w.paths.count,
                                                 .targets = w.chosen.items,
                                                 .target_count = w.chosen.count,
                                                 .where = o->where },
@@ -464,8 +475,9 @@ static const struct opt opts[] = {
       "write nothing; say whether the spec can be rendered" },
     { 0, "list", OPT_FLAG, offsetof(struct render_opts, list), NULL, NULL, 0, 0,
       "list the targets" },
-    { 0, "inventory", OPT_STR, offsetof(struct render_opts, inventory), "FILE", NULL, 0, 0,
-      "what 'stoker detect --json' found on one of the machines" },
+    { 0, "inventory", OPT_STRS, offsetof(struct render_opts, inventory), "FILE|DIR", NULL, 0, 0,
+      "what 'stoker detect --json' or 'stoker gather' found on a machine, or a folder of such "
+      "files (may be repeated)" },
     { 0, "force", OPT_FLAG, offsetof(struct render_opts, force), NULL, NULL, 0, 0,
       "replace files that others wrote, where one of ours goes" },
     { 0, "where", OPT_FLAG, offsetof(struct render_opts, where), NULL, NULL, 0, 0,
@@ -484,6 +496,7 @@ static const struct cmd_example examples[] = {
     { "stoker spec example kb-a100 | stoker render all -f - --check",
       "is it right? for a pipeline" },
     { "stoker render slurm --inventory node.json", "with the cores and NICs of a real machine" },
+    { "stoker render all --inventory machines/", "with those of many, each for its node group" },
     { 0 },
 };
 
@@ -505,6 +518,10 @@ const struct cmd cmd_render = {
         "that there are not, ports that are used twice, images that no runtime takes, text that a "
         "format cannot hold. What a target takes but cannot follow to the letter is a warning at "
         "its line and column, on standard error or in the JSON; --strict refuses it.\n\n"
+        "An inventory belongs to the node group that lists its machine's host name. What it "
+        "contradicts in the spec (GPUs, memory, NICs, link layer) is refused or told at its line, "
+        "as is a machine that fits no group. Where machines of one group differ, what they do not "
+        "share is left out and told.\n\n"
         "All files are written beside their places first and renamed when the last one is on the "
         "disk; an error before that leaves DIR as it was. DIR/.stoker-render lists what was "
         "written, as sha256sum does. Files in the list that are no longer rendered are removed, "

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* machines: inventories of real machines beside what the spec says of their node group.
  *
- * A machine belongs to the group that lists its host name (with or without its domain).  What is
+ * A machine belongs to the group that lists its host name (with or without its domain); for render
+ * one of another name goes to the only group whose machines it is like.  What is
  * checked is what a spec can say of a machine and an inventory can know: an unknown value
  * contradicts nothing.  A hard contradiction would make wrong files for every machine of the group
  * (another GPU, another link layer, a device that is not there); of the others a person decides. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/units.h"
-#include "hw/hw.h"
+#include "hw/compare.h"
 #include "render/render.h"
 
 #include <ctype.h>
@@ -255,6 +256,11 @@ static void check_host(struct check *k)
     const struct hw_cpu *cpu = &k->hw->cpu;
     const struct maybe mem = k->hw->memory.total_bytes;
 
+    const char *arch = n->arch == SPEC_ARCH_AARCH64 ? "aarch64" : "x86_64";
+
+    if (cpu->arch && !str_eq(cpu->arch, arch))
+        fact(k, true, said(k, &n->arch) ? (const void *)&n->arch : n, "architecture", arch,
+             cpu->arch);
     if (n->cpu_cores.known && cpu->cores.known && n->cpu_cores.v != cpu->cores.v)
         fact_number(k, false, &n->cpu_cores, "CPU cores", n->cpu_cores.v, cpu->cores.v);
     if (said(k, &n->sockets) && cpu->sockets.known && cpu->sockets.v != n->sockets)
@@ -286,20 +292,21 @@ static size_t ports_count(const struct hw *hw, const char *layer)
     return n;
 }
 
-static void check_rate(struct check *k, const struct spec_fabric *f, const struct hw_rdma_port *p,
-                       const char *name)
+static void check_rate(struct check *k, const struct spec_nics_of *nics,
+                       const struct hw_rdma_port *p, const char *name)
 {
     char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX], what[160];
 
     if (!p->rate_mbps.known || !str_eq(p->state, "ACTIVE") ||
-        p->rate_mbps.v >= f->rate_bps / 1000000)
+        p->rate_mbps.v >= nics->rate_bps / 1000000)
         return;
     (void)snprintf(what, sizeof(what), "rate of %.100s", name);
-    fact(k, false, &f->rate_bps, what, units_rate_exact((uint64_t)f->rate_bps, a),
+    fact(k, false, nics->rate_at, what, units_rate_exact((uint64_t)nics->rate_bps, a),
          units_rate_exact((uint64_t)p->rate_mbps.v * 1000000, b));
 }
 
-static void check_hca(struct check *k, const struct spec_fabric *f, const char *const *name)
+static void check_hca(struct check *k, const struct spec_fabric *f, const struct spec_nics_of *nics,
+                      const char *const *name)
 {
     const struct hw_rdma *d = hw_find_rdma(k->hw, *name);
     const char *layer = layer_of(f);
@@ -314,12 +321,13 @@ static void check_hca(struct check *k, const struct spec_fabric *f, const char *
         if (layer && d->ports[i].link_layer && !str_eq(d->ports[i].link_layer, layer))
             fact(k, true, &f->kind, what, layer, d->ports[i].link_layer);
         else
-            check_rate(k, f, &d->ports[i], *name);
+            check_rate(k, nics, &d->ports[i], *name);
     }
 }
 
 /* Without names: are there as many ports of this kind as the spec counts? */
-static void check_ports(struct check *k, const struct spec_fabric *f)
+static void check_ports(struct check *k, const struct spec_fabric *f,
+                        const struct spec_nics_of *nics)
 {
     const char *layer = layer_of(f);
     const char *other = f->kind == SPEC_FABRIC_INFINIBAND ? "Ethernet" : "InfiniBand";
@@ -331,23 +339,24 @@ static void check_ports(struct check *k, const struct spec_fabric *f)
     others = ports_count(k->hw, other);
     if (!have && others)
         fact(k, true, &f->kind, "link layer of the RDMA ports", layer, other);
-    else if ((int64_t)have < f->nics_per_node)
-        fact_number(k, false, said(k, &f->nics_per_node) ? (const void *)&f->nics_per_node : f,
-                    "RDMA ports", f->nics_per_node, (int64_t)have);
+    else if ((int64_t)have < nics->count)
+        fact_number(k, false, said(k, nics->count_at) ? nics->count_at : f, "RDMA ports",
+                    nics->count, (int64_t)have);
 }
 
-static void check_interfaces(struct check *k, const struct spec_fabric *f)
+static void check_interfaces(struct check *k, const struct spec_fabric *f,
+                             const struct spec_strs *names)
 {
-    for (size_t i = 0; i < f->interfaces.count; i++) {
-        const struct hw_net *n = hw_find_net(k->hw, f->interfaces.items[i]);
+    for (size_t i = 0; i < names->count; i++) {
+        const struct hw_net *n = hw_find_net(k->hw, names->items[i]);
         char what[160];
 
-        (void)snprintf(what, sizeof(what), "interface %.100s", f->interfaces.items[i]);
+        (void)snprintf(what, sizeof(what), "interface %.100s", names->items[i]);
         if (!n) {
-            fact(k, true, &f->interfaces.items[i], what, "there", "missing");
+            fact(k, true, &names->items[i], what, "there", "missing");
             continue;
         }
-        (void)snprintf(what, sizeof(what), "MTU of %.100s", f->interfaces.items[i]);
+        (void)snprintf(what, sizeof(what), "MTU of %.100s", names->items[i]);
         if (said(k, &f->mtu) && n->mtu.known && n->mtu.v != f->mtu)
             fact_number(k, false, &f->mtu, what, f->mtu, n->mtu.v);
     }
@@ -358,13 +367,16 @@ static void check_fabrics(struct check *k)
     for (size_t i = 0; i < k->n->fabrics.count; i++) {
         const struct spec_fabric *f = spec_fabric_find(k->s, k->n->fabrics.items[i]);
 
+        struct spec_nics_of nics;
+
         if (!f || f->sriov) /* what a pod sees of virtual functions is another matter */
             continue;
-        for (size_t h = 0; layer_of(f) && h < f->hcas.count; h++)
-            check_hca(k, f, &f->hcas.items[h]);
-        if (!f->hcas.count)
-            check_ports(k, f);
-        check_interfaces(k, f);
+        nics = spec_group_nics(k->n, f);
+        for (size_t h = 0; layer_of(f) && h < nics.hcas->count; h++)
+            check_hca(k, f, &nics, &nics.hcas->items[h]);
+        if (!nics.hcas->count)
+            check_ports(k, f, &nics);
+        check_interfaces(k, f, nics.interfaces);
     }
 }
 
@@ -376,4 +388,165 @@ void render_machine_check(const struct spec *s, const struct spec_node *n, const
     check_gpus(&k);
     check_host(&k);
     check_fabrics(&k);
+}
+
+/* ---- for a run of render ---- */
+
+const struct hw *render_machine_next(const struct render *r, const struct spec_node *n, size_t *at)
+{
+    while (*at < r->machine_count) {
+        const struct render_machine *m = &r->machines[(*at)++];
+
+        if (m->node == n)
+            return m->hw;
+    }
+    return NULL;
+}
+
+/* As many GPUs of the same kind, and the same cores. */
+static bool is_like(const struct spec_node *n, const struct hw *hw)
+{
+    if (!n->gpus_per_node || (int64_t)hw->gpus_count != n->gpus_per_node)
+        return false;
+    if (n->cpu_cores.known && hw->cpu.cores.known && n->cpu_cores.v != hw->cpu.cores.v)
+        return false;
+    for (size_t i = 0; n->gpu && n->gpu->model && i < hw->gpus_count; i++)
+        if (hw->gpus[i].name && !render_gpu_is(n->gpu->model, hw->gpus[i].name))
+            return false;
+    return true;
+}
+
+static const struct spec_node *like_find(const struct spec *s, const struct hw *hw)
+{
+    const struct spec_node *found = NULL;
+
+    for (size_t i = 0; i < s->node_count; i++) {
+        if (!is_like(&s->nodes[i], hw))
+            continue;
+        if (found)
+            return NULL;
+        found = &s->nodes[i];
+    }
+    return found;
+}
+
+static const char *machine_name(const struct render_machine *m)
+{
+    return m->hw->place.hostname ? m->hw->place.hostname : m->name ? m->name : "a machine";
+}
+
+static const struct spec_node *only_gpus(const struct spec *s)
+{
+    const struct spec_node *found = NULL;
+
+    for (size_t i = 0; i < s->node_count; i++) {
+        if (!s->nodes[i].gpus_per_node)
+            continue;
+        if (found)
+            return NULL;
+        found = &s->nodes[i];
+    }
+    return found;
+}
+
+/* Sets the machine's group; one that is taken for its likeness, or not at all, is told.  Returns
+ * the group to hold it against, and in `out_sure` whether it is one of it for certain. */
+static const struct spec_node *machine_place(struct render *r, struct render_machine *m,
+                                             bool *out_sure)
+{
+    const struct spec *s = r->spec;
+    const struct spec_node *only = only_gpus(s);
+
+    m->node = render_machine_group(s, m->hw->place.hostname);
+    if (!m->node)
+        m->node = render_machine_group(s, m->name);
+    *out_sure = m->node != NULL;
+    if (m->node)
+        return m->node;
+    m->node = like_find(s, m->hw);
+    if (!m->node)
+        render_warn(r,
+                    only            ? only
+                    : s->node_count ? (const void *)&s->nodes[0]
+                                    : s,
+                    "List its host name in the group it belongs to; its inventory is not used.",
+                    "machine '%s' is in no node group, nor like the machines of one",
+                    machine_name(m));
+    else if (m->node != only || m->node->hosts)
+        render_warn(r, m->node->hosts ? (const void *)&m->node->hosts : m->node,
+                    "List its host name, or give the inventory of a machine that is listed.",
+                    "no node group lists machine '%s'; it is taken for one of '%s', whose machines "
+                    "it is like",
+                    machine_name(m), m->node->name);
+    return m->node ? m->node : only;
+}
+
+struct told { /* one contradiction, of some machines of a group */
+    struct render_fact fact;
+    const struct spec_node *node;
+    struct hw_compare_set set;
+};
+
+static void told_add(struct told **told, size_t *count, size_t *cap, const struct told *t,
+                     size_t machine)
+{
+    size_t i = 0;
+
+    for (; i < *count; i++)
+        if ((*told)[i].fact.member == t->fact.member && (*told)[i].node == t->node &&
+            (*told)[i].fact.hard == t->fact.hard && str_eq((*told)[i].fact.what, t->fact.what) &&
+            str_eq((*told)[i].fact.found, t->fact.found))
+            break;
+    if (i == *count) {
+        VEC_GROW(*told, *count, *cap);
+        (*told)[(*count)++] = *t;
+    }
+    (*told)[i].set.bits[machine / 64] |= (uint64_t)1 << (machine % 64);
+}
+
+static void told_tell(struct render *r, const struct told *t, const char *const *names,
+                      size_t count)
+{
+    struct buf who = { 0 };
+    static const char hint[] = "Change the spec or the machine; "
+                               "'stoker detect --compare --nodes SPEC' shows all that differs.";
+
+    hw_compare_names(&t->set, names, count, &who);
+    if (t->fact.hard)
+        render_refuse(r, t->fact.member, hint, "%s: %s on %s, the spec says %s", t->fact.what,
+                      t->fact.found, buf_str(&who), t->fact.spec);
+    else
+        render_warn(r, t->fact.member, hint, "%s: %s on %s, the spec says %s", t->fact.what,
+                    t->fact.found, buf_str(&who), t->fact.spec);
+    buf_release(&who);
+}
+
+void render_machines_place(struct render *r, struct render_machine *machines, size_t count)
+{
+    struct render_facts *facts = xcalloc(count + 1, sizeof(*facts));
+    const char **names = xcalloc(count + 1, sizeof(*names));
+    struct told *told = NULL;
+    size_t told_count = 0, told_cap = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        bool sure;
+        const struct spec_node *n = machine_place(r, &machines[i], &sure);
+
+        names[i] = machine_name(&machines[i]);
+        if (n)
+            render_machine_check(r->spec, n, machines[i].hw, &facts[i]);
+        for (size_t k = 0; k < facts[i].count; k++) {
+            struct told t = { .fact = facts[i].items[k], .node = n };
+
+            t.fact.hard = t.fact.hard && sure;
+            told_add(&told, &told_count, &told_cap, &t, i);
+        }
+    }
+    for (size_t i = 0; i < told_count; i++)
+        told_tell(r, &told[i], names, count);
+    for (size_t i = 0; i < count; i++)
+        render_facts_release(&facts[i]);
+    free(facts);
+    free(names);
+    free(told);
 }

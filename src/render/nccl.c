@@ -122,27 +122,113 @@ static void lint(const struct conf *c, const struct hw *hw, struct buf *out)
     nccl_lints_release(&l);
 }
 
-/* What the machine of the inventory needs beyond, and what is left to NCCL there. */
-static void from_machine(const struct conf *c, const struct hw *hw, struct buf *out)
+/* ---- what the machines of the group need beyond ---- */
+
+struct seen { /* the group's machines, with the settings as their environment */
+    const struct hw **hws;
+    struct nccl_env *envs;
+    size_t count;
+};
+
+static const char *host_of(const struct hw *hw)
 {
-    struct nccl_env env;
+    return hw->place.hostname ? hw->place.hostname : "-";
+}
 
-    nccl_env_make(hw, NULL, &env);
-    buf_addf(out, "\n# From the inventory of %s:\n", hw->place.hostname ? hw->place.hostname : "-");
-    for (size_t i = 0; i < env.count; i++) {
-        const struct nccl_var *x = &env.vars[i];
+/* All machines' value of a variable; false: they do not agree. */
+static bool seen_agree(const struct seen *s, const char *name, const struct nccl_var **out)
+{
+    const struct nccl_var *first = nccl_env_find(&s->envs[0], name);
 
-        if (conf_find(c, x->name) || !str_starts(x->name, "NCCL_"))
-            continue; /* what launchers read, such as OMP_NUM_THREADS, has no place here */
-        if (x->value) {
-            var(c, out,
-                &(struct conf_var){ .name = x->name, .value = x->value, .reason = x->reason });
-            continue;
+    *out = first;
+    for (size_t i = 1; i < s->count; i++) {
+        const struct nccl_var *x = nccl_env_find(&s->envs[i], name);
+
+        if (!str_eq(x ? x->value : NULL, first ? first->value : NULL))
+            return false;
+        if (!*out)
+            *out = x;
+    }
+    return true;
+}
+
+/* "=mlx5_0 on gpu1, unset on gpu2": each value with the first machine that wants it. */
+static void seen_values(const struct seen *s, const char *name, struct buf *out)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const struct nccl_var *x = nccl_env_find(&s->envs[i], name);
+        const char *value = x ? x->value : NULL;
+        bool told_already = false;
+
+        for (size_t k = 0; k < i && !told_already; k++) {
+            const struct nccl_var *y = nccl_env_find(&s->envs[k], name);
+
+            told_already = str_eq(y ? y->value : NULL, value);
         }
+        if (!told_already)
+            buf_addf(out, "%s%.200s on %.100s", out->len ? ", " : "", value ? value : "unset",
+                     host_of(s->hws[i]));
+    }
+}
+
+/* One file is for all of them: what they do not share is left to NCCL, which looks on each. */
+static void seen_differ(const struct conf *c, const struct seen *s, const char *name,
+                        struct buf *out)
+{
+    struct buf values = { 0 }, text = { 0 };
+
+    seen_values(s, name, &values);
+    render_warn(c->r, c->node,
+                "It is left unset for the group. Make the machines alike, make two groups of them, "
+                "or set it on each from 'stoker detect --env'.",
+                "machines of group '%s' need different values of %s: %s", c->node->name, name,
+                buf_str(&values));
+    buf_addf(out, "\n# %s is left unset:\n", name);
+    buf_addf(&text, "The machines of the group need different values: %s.", buf_str(&values));
+    comment(out, buf_str(&text));
+    buf_release(&values);
+    buf_release(&text);
+}
+
+static void seen_var(const struct conf *c, const struct seen *s, const char *name, struct buf *out)
+{
+    const struct nccl_var *x;
+
+    if (conf_find(c, name) || !str_starts(name, "NCCL_"))
+        return; /* what launchers read, such as OMP_NUM_THREADS, has no place here */
+    if (!seen_agree(s, name, &x)) {
+        seen_differ(c, s, name, out);
+    } else if (x->value) {
+        var(c, out, &(struct conf_var){ .name = x->name, .value = x->value, .reason = x->reason });
+    } else {
         buf_addf(out, "\n# %s is left unset:\n", x->name);
         comment(out, x->reason);
     }
-    nccl_env_release(&env);
+}
+
+static void from_machines(const struct conf *c, struct seen *s, struct buf *out)
+{
+    s->envs = xcalloc(s->count, sizeof(*s->envs));
+    for (size_t i = 0; i < s->count; i++)
+        nccl_env_make(s->hws[i], NULL, &s->envs[i]);
+    if (s->count == 1)
+        buf_addf(out, "\n# From the inventory of %s:\n", host_of(s->hws[0]));
+    else
+        buf_addf(out, "\n# From the inventories of %s and %zu more:\n", host_of(s->hws[0]),
+                 s->count - 1);
+    for (size_t i = 0; i < s->count; i++)
+        for (size_t k = 0; k < s->envs[i].count; k++) {
+            const char *name = s->envs[i].vars[k].name;
+            bool before = false;
+
+            for (size_t m = 0; m < i && !before; m++)
+                before = nccl_env_find(&s->envs[m], name) != NULL;
+            if (!before)
+                seen_var(c, s, name, out);
+        }
+    for (size_t i = 0; i < s->count; i++)
+        nccl_env_release(&s->envs[i]);
+    free(s->envs);
 }
 
 static const char NO_MACHINE[] =
@@ -158,30 +244,43 @@ static const struct spec_node *twin(const struct render *r, size_t i)
 {
     const struct spec_node *n = &r->spec->nodes[i];
 
-    for (size_t k = 0; k < i && !r->inventory; k++)
+    for (size_t k = 0; k < i && !r->machine_count; k++)
         if (conf_same(r, &r->spec->nodes[k], n))
             return &r->spec->nodes[k];
     return NULL;
 }
 
+static void seen_collect(struct conf *c, struct seen *s)
+{
+    const struct hw *hw;
+
+    s->hws = arena_array(&c->arena, const struct hw *, c->r->machine_count + 1);
+    for (size_t at = 0; c->node && (hw = render_machine_next(c->r, c->node, &at));)
+        s->hws[s->count++] = conf_machine(c, hw);
+}
+
 static void body(struct render *r, const struct spec_node *n, struct buf *out)
 {
     struct conf c = { .r = r, .node = n };
-    const struct hw *hw;
+    struct seen s = { 0 };
+    struct buf again = { 0 };
 
     conf_collect(&c);
-    hw = conf_machine(&c);
+    seen_collect(&c, &s);
     for (size_t i = 0; i < c.count; i++)
         var(&c, out, &c.vars[i]);
     if (!c.count)
         buf_adds(out, "\n# The spec forces nothing.\n");
-    lint(&c, hw, out);
-    if (c.from_inventory) {
-        from_machine(&c, hw, out);
+    lint(&c, s.count ? s.hws[0] : conf_machine(&c, NULL), out);
+    for (size_t i = 1; i < s.count; i++)
+        lint(&c, s.hws[i], &again); /* for what is refused; remarks are those of the first */
+    if (s.count) {
+        from_machines(&c, &s, out);
     } else {
         buf_addc(out, '\n');
         comment(out, NO_MACHINE);
     }
+    buf_release(&again);
     arena_release(&c.arena);
 }
 

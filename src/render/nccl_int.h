@@ -31,9 +31,9 @@ void conf_collect(struct conf *c);
 /* Do two groups differ in nothing that the spec tells NCCL?  Both have GPUs. */
 bool conf_same(const struct render *r, const struct spec_node *a, const struct spec_node *b);
 const struct conf_var *conf_find(const struct conf *c, const char *name);
-/* The machine to judge them on: the inventory's where it is one of this group, else one with no
- * more than the spec tells of it; either with these settings as its environment. */
-const struct hw *conf_machine(struct conf *c);
+/* The machine to judge them on: that of an inventory, or (NULL) one with no more than the spec
+ * tells of it; either with these settings as its environment. */
+const struct hw *conf_machine(struct conf *c, const struct hw *seen);
 /* Does a finding hold though the machine is only as much as the spec tells? */
 bool conf_lint_holds(const struct conf *c, const struct nccl_lint *l);
 

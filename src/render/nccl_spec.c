@@ -133,21 +133,6 @@ static struct hw_env *env_of(struct conf *c)
     return e;
 }
 
-static bool is_of_group(const struct render *r, const struct spec_node *n, const char *host)
-{
-    size_t groups = 0;
-    char name[SPEC_NAME_MAX + 12];
-
-    for (size_t i = 0; i < r->spec->node_count; i++)
-        groups += r->spec->nodes[i].gpus_per_node > 0;
-    if (groups == 1)
-        return true;
-    for (int64_t i = 0; host && render_host(n, i, name, sizeof(name)); i++)
-        if (str_eq(name, host))
-            return true;
-    return false;
-}
-
 static void make_gpus(struct conf *c, struct hw *hw)
 {
     const struct spec_node *n = c->node;
@@ -216,12 +201,11 @@ static void make_rdma(struct conf *c, struct hw *hw)
     }
 }
 
-const struct hw *conf_machine(struct conf *c)
+const struct hw *conf_machine(struct conf *c, const struct hw *seen)
 {
-    const struct hw *seen = c->r->inventory;
     struct hw *hw = arena_new(&c->arena, struct hw);
 
-    c->from_inventory = seen && c->node && is_of_group(c->r, c->node, seen->place.hostname);
+    c->from_inventory = seen != NULL;
     if (c->from_inventory) {
         *hw = *seen;
     } else if (c->node) {

@@ -24,9 +24,10 @@
 struct hw;
 
 enum {
-    RENDER_FILES_MAX = 20000,  /* files of one run */
-    RENDER_PATH_MAX = 512,     /* bytes of a path below the output folder */
-    RENDER_FILE_MAX = 64 << 20 /* bytes of one file */
+    RENDER_FILES_MAX = 20000,   /* files of one run */
+    RENDER_PATH_MAX = 512,      /* bytes of a path below the output folder */
+    RENDER_FILE_MAX = 64 << 20, /* bytes of one file */
+    RENDER_MACHINES_MAX = 512   /* inventories of one run */
 };
 
 struct render_file {
@@ -41,9 +42,16 @@ struct render_set {
 };
 void render_set_release(struct render_set *set);
 
+struct render_machine {
+    const struct hw *hw;
+    const char *name;             /* its file's, for a host name that says nothing; NULL: none */
+    const struct spec_node *node; /* render_run() finds it; NULL: it fits no group */
+};
+
 struct render { /* what a target is given */
     const struct spec *spec;
-    const struct hw *inventory; /* NULL: none was given */
+    const struct render_machine *machines; /* inventories, each with its group */
+    size_t machine_count;
     const struct spec_targets
         *targets; /* those of the spec, the rest by their defaults; only lustre may be NULL */
     bool where;   /* comments name the line too */
@@ -168,6 +176,10 @@ void render_facts_release(struct render_facts *f);
 const struct spec_node *render_machine_group(const struct spec *s, const char *host);
 void render_machine_check(const struct spec *s, const struct spec_node *n, const struct hw *hw,
                           struct render_facts *out);
+/* Finds the group of each, and complains of those that contradict it or fit none. */
+void render_machines_place(struct render *r, struct render_machine *machines, size_t count);
+/* The next inventory of a group behind the `*at`-th; NULL: no more. */
+const struct hw *render_machine_next(const struct render *r, const struct spec_node *n, size_t *at);
 /* Is the product that a driver names ("NVIDIA H100 80GB HBM3") the model of a spec ("H100")? */
 bool render_gpu_is(const char *model, const char *product);
 
@@ -200,7 +212,8 @@ void render_check(struct render *r, const struct render_target *const *targets, 
 /* RC_PARSE with the faults in `diags` when the spec cannot be rendered; `out` is then empty. */
 struct render_input {
     const struct spec *spec;
-    const struct hw *inventory; /* NULL: none was given */
+    const struct render_machine *machines; /* inventories; their groups need not be set */
+    size_t machine_count;
     const struct render_target *const *targets;
     size_t target_count;
     bool where; /* comments name the spec's line too; it is another one after most edits */

@@ -207,9 +207,9 @@ enum rc render_run(const struct render_input *in, struct render_set *out, struct
     struct spec *defaults = NULL;
     struct render_set set = { 0 };
     struct spec_targets all;
+    struct render_machine *machines = NULL;
     struct render r = {
         .spec = in->spec,
-        .inventory = in->inventory,
         .where = in->where,
         .out = &set,
         .diags = diags,
@@ -220,6 +220,13 @@ enum rc render_run(const struct render_input *in, struct render_set *out, struct
         return rc;
     all = merged(in->spec, defaults);
     r.targets = &all;
+    if (in->machine_count) {
+        machines = xcalloc(in->machine_count, sizeof(*machines));
+        memcpy(machines, in->machines, in->machine_count * sizeof(*machines));
+        render_machines_place(&r, machines, in->machine_count);
+        r.machines = machines;
+        r.machine_count = in->machine_count;
+    }
     render_check(&r, in->targets, in->target_count);
     for (size_t i = 0; i < in->target_count && !diags->count; i++)
         in->targets[i]->make(&r);
@@ -232,5 +239,6 @@ enum rc render_run(const struct render_input *in, struct render_set *out, struct
     else
         render_set_release(&set);
     spec_free(defaults);
+    free(machines);
     return rc;
 }

@@ -270,10 +270,31 @@ static void gres_cores(struct buf *out, int64_t cores, int64_t part, int64_t par
     buf_addf(out, " Cores=%" PRId64 "-%" PRId64 "\n", part * each, (part + 1) * each - 1);
 }
 
-static void gres_by_inventory(struct slurm *c, struct buf *out, const struct spec_node *n,
-                              const char *hosts, const struct place *at)
+/* The same places on all machines of the group whose inventory is there: one line serves all. */
+static const struct hw *places_shared(struct slurm *c, const struct spec_node *n, struct place *out)
 {
-    const struct hw *hw = c->r->inventory;
+    const struct hw *first = NULL, *hw;
+    struct place other[GPUS_MAX] = { 0 };
+
+    for (size_t at = 0; (hw = render_machine_next(c->r, n, &at));) {
+        if (!places_of(hw, n, first ? other : out))
+            continue;
+        if (first && (hw->numa_count != first->numa_count ||
+                      memcmp(out, other, (size_t)n->gpus_per_node * sizeof(*out)) != 0)) {
+            render_warn(c->r, n, "Make two groups of them, or let slurmd ask the driver.",
+                        "machines of group '%s' have their GPUs on different NUMA nodes; their "
+                        "cores are not taken from the inventories",
+                        n->name);
+            return NULL;
+        }
+        first = first ? first : hw;
+    }
+    return first;
+}
+
+static void gres_by_inventory(struct buf *out, const struct spec_node *n, const char *hosts,
+                              const struct hw *hw, const struct place *at)
+{
     int64_t last;
 
     buf_adds(out, "# cores by NUMA node, from the inventory\n");
@@ -312,6 +333,7 @@ static void gres_group(struct slurm *c, struct buf *out, const struct spec_node 
 {
     struct buf hosts = slurm_hosts_of(n);
     struct place at[GPUS_MAX] = { 0 };
+    const struct hw *hw;
 
     buf_addf(out, "\n# %s: %" PRId64 " x %s, %s\n", n->name, n->gpus_per_node, n->gpu->model,
              render_from(c->r, &n->gpus_per_node));
@@ -320,8 +342,8 @@ static void gres_group(struct slurm *c, struct buf *out, const struct spec_node 
                  "# MIG instances have no device of their own number: the driver is asked\n"
                  "NodeName=%s AutoDetect=nvml\n",
                  buf_str(&hosts));
-    } else if (places_of(c->r->inventory, n, at)) {
-        gres_by_inventory(c, out, n, buf_str(&hosts), at);
+    } else if ((hw = places_shared(c, n, at))) {
+        gres_by_inventory(out, n, buf_str(&hosts), hw, at);
     } else {
         gres_by_socket(out, n, buf_str(&hosts));
     }

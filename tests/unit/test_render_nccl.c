@@ -24,10 +24,12 @@ static void go(struct result *out, const char *spec, const struct hw *hw)
 
     *out = (struct result){ .text = "" };
     assert_int_equal(spec_parse(spec, strlen(spec), "s.yaml", &out->spec, NULL, &err), RC_OK);
-    out->rc = render_run(
-        &(struct render_input){
-            .spec = out->spec, .inventory = hw, .targets = &target, .target_count = 1 },
-        &out->set, &out->diags, &err);
+    out->rc = render_run(&(struct render_input){ .spec = out->spec,
+                                                 .machines = &(struct render_machine){ .hw = hw },
+                                                 .machine_count = hw != NULL,
+                                                 .targets = &target,
+                                                 .target_count = 1 },
+                         &out->set, &out->diags, &err);
     for (size_t i = 0; i < out->set.count; i++)
         if (str_eq(out->set.files[i]->path, "nccl/nccl.conf"))
             out->text = buf_str(&out->set.files[i]->text);
@@ -73,11 +75,12 @@ TEST(a_machine_of_nobody_is_not_asked)
     go(&r,
        "schema: stoker.spec/1\n"
        "nodes:\n"
-       "  - {name: a, gpus_per_node: 4, gpu: {model: H100}}\n"
+       "  - {name: a, gpus_per_node: 2, gpu: {model: H100}}\n"
        "  - {name: b, gpus_per_node: 8, gpu: {model: H100}}\n",
        &m->hw);
     assert_int_equal(r.rc, RC_OK);
     CHECK(has(&r, "No inventory was given"));
+    assert_int_equal(r.diags.warning_count, 1);
     end(&r);
     free(m);
 }

@@ -24,10 +24,12 @@ static struct buf gres_conf(const struct hw *hw)
     struct spec *s = NULL;
 
     CHECK(spec_parse(SITE, sizeof(SITE) - 1, "site.yaml", &s, &diags, &err) == RC_OK);
-    CHECK(render_run(
-              &(struct render_input){
-                  .spec = s, .inventory = hw, .targets = &target, .target_count = 1 },
-              &set, &diags, &err) == RC_OK);
+    CHECK(render_run(&(struct render_input){ .spec = s,
+                                             .machines = &(struct render_machine){ .hw = hw },
+                                             .machine_count = hw != NULL,
+                                             .targets = &target,
+                                             .target_count = 1 },
+                     &set, &diags, &err) == RC_OK);
     for (size_t i = 0; i < set.count; i++)
         if (str_eq(set.files[i]->path, "slurm/gres.conf"))
             buf_adds(&text, buf_str(&set.files[i]->text));

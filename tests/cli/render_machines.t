@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `stoker render --inventory`, many of them: each for its node group, and what contradicts the spec is told at its line.
+. "$(dirname "$0")/lib.sh"
+python3 "$TOP/tests/machines/build.py" "$TMP/tars" dgx-h100 openshift-roce a100-pcie >/dev/null
+stoker detect --root tars/dgx-h100.tar --json >dgx.json
+stoker detect --root tars/a100-pcie.tar --json >a100.json
+# named FILE HOST [PYTHON]: the inventory of FILE as host HOST, changed
+named() { python3 -c "
+import json, sys
+m = json.load(open('$1')); m['place']['hostname'] = '$2'
+${3-}
+json.dump(m, open('$2.json', 'w'))"; }
+cat >site.yaml <<'END'
+schema: stoker.spec/1
+nodes:
+  - name: gpu
+    count: 4
+    gpus_per_node: 8
+    cpu_cores: 112
+    memory: 2TiB
+    gpu: {model: H100, link: nvlink4}
+    fabrics: [ib]
+  - name: old
+    count: 2
+    gpus_per_node: 4
+    gpu: {model: A100, link: pcie}
+fabrics:
+  - {name: ib, kind: infiniband, rate: 400Gb/s, nics_per_node: 8}
+END
+for n in 1 2 3; do named dgx.json gpu$n; done
+for n in 1 2; do named a100.json old$n; done
+
+test_expect 'each inventory is for its group; those of one group are told together' '
+    stoker render nccl -f site.yaml --inventory gpu1.json --inventory gpu2.json --inventory old1.json --inventory gpu3.json -o out 2>err &&
+    grep -q "From the inventories of gpu1 and 2 more" out/nccl/gpu/nccl.conf && grep -q "From the inventory of old1" out/nccl/old/nccl.conf &&
+    test ! -s err
+'
+test_expect 'many are the same as one, where they are equal' '
+    stoker render nccl -f site.yaml --inventory gpu1.json --inventory old1.json -o one &&
+    diff out/nccl/gpu/nccl.conf one/nccl/gpu/nccl.conf | grep "^[<>]" | grep -v "From the inventor" >d; test ! -s d
+'
+test_expect 'a folder of inventories and captures' '
+    mkdir all && cp gpu1.json gpu2.json all && cp tars/dgx-h100.tar all/gpu4.tar && stoker render nccl -f site.yaml --inventory all -o folder 2>err &&
+    grep -q "and 2 more" folder/nccl/gpu/nccl.conf
+'
+test_expect 'machines of a group that need different values: told, and left unset' '
+    named dgx.json gpu2 "
+for d in m[\"rdma\"]:
+    if d[\"name\"] == \"mlx5_0\": d[\"name\"] = \"mlx5_20\"
+for d in m[\"distances\"]:
+    if d[\"nic\"] == \"mlx5_0\": d[\"nic\"] = \"mlx5_20\"
+" && stoker render nccl -f site.yaml --inventory gpu1.json --inventory gpu2.json -o differ 2>err && cat err &&
+    grep -q "^site.yaml:3:.*warning: machines of group .gpu. need different values of NCCL_IB_HCA: .* on gpu1, .*mlx5_20.* on gpu2" err &&
+    ! grep -q "^NCCL_IB_HCA" differ/nccl/gpu/nccl.conf && grep -q "need different values" differ/nccl/gpu/nccl.conf &&
+    grep -q "^NCCL_IB_HCA" one/nccl/gpu/nccl.conf
+'
+refused() { # HOST PYTHON WORDS: refused, nothing is written
+    named dgx.json "$1" "$2" && rm -rf no && ! stoker render nccl -f site.yaml --inventory "$1.json" -o no 2>err &&
+        cat err && grep -q "^site.yaml:$3" err && test ! -e no
+}
+warned() {
+    named dgx.json "$1" "$2" && rm -rf yes && stoker render nccl -f site.yaml --inventory "$1.json" -o yes 2>err && cat err &&
+        grep -q "^site.yaml:$3" err && test -e yes && ! stoker render nccl -f site.yaml --strict --inventory "$1.json" -o no 2>err
+}
+test_expect 'another number of GPUs' 'refused gpu1 "del m[\"gpus\"][7:]" "5:20: GPUs: 7 on gpu1, the spec says 8"'
+test_expect 'another GPU' 'refused gpu1 "for g in m[\"gpus\"]: g[\"name\"] = \"NVIDIA H200\"" "8:18: GPU model: NVIDIA H200 on gpu1, the spec says H100"'
+test_expect 'another link layer' 'refused gpu1 "
+for d in m[\"rdma\"]:
+    for p in d[\"ports\"]: p[\"link_layer\"] = \"Ethernet\"" "15:.* link layer of the RDMA ports: Ethernet on gpu1, the spec says InfiniBand"'
+test_expect 'another architecture' 'refused gpu1 "m[\"cpu\"][\"arch\"] = \"aarch64\"" "3:.* architecture: aarch64 on gpu1"'
+test_expect 'a device that is not there' '
+    sed "s/nics_per_node: 8/nics_per_node: 1, hcas: [mlx5_77]/" site.yaml >hca.yaml && ! stoker render nccl -f hca.yaml --inventory gpu3.json -o no 2>err &&
+    grep -q "^hca.yaml:15:.* RDMA device mlx5_77: missing on gpu3" err'
+test_expect 'less memory' 'warned gpu1 "m[\"memory\"][\"total_bytes\"] //= 2" "7:13: warning: memory: .* on gpu1, the spec says 2TiB"'
+test_expect 'other cores' 'warned gpu1 "m[\"cpu\"][\"cores\"] = 96" "6:.*warning: CPU cores: 96 on gpu1, the spec says 112"'
+test_expect 'fewer NICs' 'warned gpu1 "del m[\"rdma\"][4:]" "15:.*warning: RDMA ports: . on gpu1, the spec says 8"'
+test_expect 'one GPU that does not work' 'warned gpu1 "m[\"gpus\"][2][\"state\"] = \"lost\"" "5:.*warning: GPUs: 7 and 1 that does not work on gpu1"'
+test_expect 'a machine of no group: told, with its name' 'warned login1 "del m[\"gpus\"][3:]" "3:.*warning: machine .login1. is in no node group"'
+test_expect 'a machine that no group lists but is like one' 'warned dgx-77 "pass" "3:.*warning: no node group lists machine .dgx-77.; it is taken for one of .gpu."'
+test_expect 'the same contradiction of many machines is told once' '
+    for n in 1 2 3; do named dgx.json gpu$n "m[\"cpu\"][\"cores\"] = 96"; done &&
+    stoker render nccl -f site.yaml --inventory gpu1.json --inventory gpu2.json --inventory gpu3.json -o no 2>err &&
+    test "$(grep -c "CPU cores: 96 on gpu\[1-3\]" err)" = 1
+'
+test_expect 'JSON has them as warnings' '
+    stoker render nccl -f site.yaml --inventory gpu1.json --json -o no | python3 -c "
+import json, sys
+d = json.load(sys.stdin)
+assert any(w[\"line\"] == 6 and \"CPU cores\" in w[\"message\"] for w in d[\"warnings\"]), d[\"warnings\"]"
+'
+test_expect 'GPUs on other NUMA nodes than their group: cores are not taken from one of them' '
+    sed "s/^fabrics/targets: {slurm: {}}\nfabrics/; s/gpu: {model: A100/cpu_cores: 64\n    memory: 1TiB\n    &/" site.yaml >slurm.yaml && for n in 1 2; do named dgx.json gpu$n; done &&
+    stoker render slurm -f slurm.yaml --inventory gpu1.json --inventory gpu2.json -o s 2>err && grep -q "from the inventory" s/slurm/gres.conf &&
+    named dgx.json gpu2 "m[\"gpus\"][0][\"numa\"] = 1" &&
+    stoker render slurm -f slurm.yaml --inventory gpu1.json --inventory gpu2.json -o s 2>err && grep -q "warning: machines of group .gpu. have their GPUs on different" err
+'
+test_done
