@@ -27,6 +27,7 @@ enum {
     K8S_NAME_CUT = 46,  /* bytes of a name, so that "-0-12345" of a pod still fits into 63 */
     K8S_UID_DEFAULT = 1000,
     K8S_VOLUMES_MAX = 64, /* volumes of a pod */
+    K8S_INITS_MAX = 4,    /* init containers of a pod */
     K8S_MEMORY_PCT = 90   /* of a machine's memory for pods; the kubelet keeps the rest */
 };
 
@@ -40,6 +41,8 @@ struct k8s { /* what holds for all objects of a target */
     const char *storage_class; /* NULL: the cluster's default */
     const char *service_account;
     const char *runtime_class;            /* of pods with GPUs; NULL: the default one */
+    const char *stoker_image;             /* has /usr/local/bin/stoker in it */
+    const char *stoker_image_from;        /* where its name stands */
     const char *priority_class;           /* NULL: by the component's priority */
     const struct spec_strs *pull_secrets; /* NULL: none */
     const void *storage_class_at, *runtime_class_at, *priority_class_at; /* where they stand */
@@ -129,6 +132,14 @@ struct k8s_env {
     const char *field; /* a fieldPath instead of a value */
     const char *from;  /* comment; NULL: none */
 };
+struct k8s_init { /* a container that runs to its end before the pod's own starts */
+    const char *name, *image, *image_from;
+    struct spec_strs command;
+    const struct k8s_env *env;
+    size_t env_count;
+    const char *volume, *path; /* the one volume it writes to */
+    const char *cpu, *memory;
+};
 enum k8s_machines { K8S_ALL_MACHINES, K8S_WITH_GPUS, K8S_WITHOUT_GPUS };
 struct k8s_pod {
     const struct spec_component *c; /* NULL: a pod of our own, agent or serve */
@@ -164,12 +175,20 @@ struct k8s_pod {
     const struct spec_port *ports; /* those of the component, or others */
     size_t port_count;
     const struct spec_health *health; /* NULL: no probes */
+    struct k8s_init *inits;
+    size_t init_count;
 };
 /* A component's pod; faults (no image, a user by name, object storage mounted) are refused.
  * `templates`: claims of each replica are volumeClaimTemplates of a StatefulSet. */
 void k8s_pod_of(struct k8s *k, const struct spec_component *c, bool templates, struct k8s_pod *out);
 /* One more volume; its members are copied. */
 void k8s_volume_add(struct k8s *k, struct k8s_pod *pod, struct k8s_volume v);
+void k8s_init_add(struct k8s *k, struct k8s_pod *pod, struct k8s_init init);
+/* A storage of the spec, mounted read-only at the path it has on machines. */
+void k8s_storage_add(struct k8s *k, struct k8s_pod *pod, const struct spec_storage *s);
+/* An init container that copies stoker into K8S_STOKER_DIR, where the launch scripts look for it
+ * behind what the image has: any image can then detect what NCCL needs. */
+void k8s_stoker_add(struct k8s *k, struct k8s_pod *pod);
 /* "template:" with labels, annotations of the networks, and spec. */
 void k8s_template(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
 /* The two halves of it. */
@@ -203,7 +222,36 @@ void k8s_port_name(const struct spec_port *ports, size_t i, char *out);
 /* Has it a memory pool but no GPUs of its own: does it share those of others? */
 bool k8s_shares_gpu(const struct spec_component *c);
 
+/* The image that has stoker in it: `named` where that is not NULL, else that of a serving component
+ * without a command, else `fallback`. */
+void k8s_stoker_image(struct k8s *k, const char *const *named, const char *fallback);
+
+/* --- serving, k8s_serve.c --- */
+#define K8S_TOKEN_SECRET "stoker-token"
+#define K8S_TOKEN_PATH   "/run/secrets/stoker"
+#define K8S_TOKEN_FILE   K8S_TOKEN_PATH "/token"
+#define K8S_STOKER_DIR   "/opt/stoker-bin"
+/* Is it `stoker serve`, a serving component without a command? */
+bool k8s_is_server(const struct spec_component *c);
+/* Ports and health check: those of the spec, else what a server has anyway. */
+const struct spec_port *k8s_ports_of(struct k8s *k, const struct spec_component *c, size_t *count);
+const struct spec_health *k8s_health_of(struct k8s *k, const struct spec_component *c);
+/* Does a model of this server (NULL: the site's) lie on the storage, with nothing mounted there? */
+bool k8s_serves_from(const struct k8s *k, const struct spec_component *c,
+                     const struct spec_storage *s);
+/* Does it fetch a model from the hub? */
+bool k8s_fetches(const struct k8s *k, const struct spec_component *c);
+void k8s_token_volume(struct k8s *k, struct k8s_pod *pod);
+void k8s_config_volume(struct k8s *k, struct k8s_pod *pod, const char *name);
+/* A pod of `stoker serve` for the models of a component (NULL: those of none), and its spec. */
+void k8s_serve_pod(struct k8s *k, const struct spec_component *c, struct k8s_pod *pod);
+void k8s_serve_spec(struct k8s *k, struct buf *out, const struct spec_component *c);
+bool k8s_has_models(const struct spec *s, const char *component);
+
 /* --- storage, k8s_volume.c --- */
+/* Is it mounted by the component, by the spec's word or for a model? */
+bool k8s_uses_storage(const struct k8s *k, const struct spec_component *c,
+                      const struct spec_storage *s);
 /* The claim's spec: accessModes, storageClassName, resources. */
 void k8s_claim_spec(struct k8s *k, struct yaml_out *y, const struct spec_storage *s);
 /* "volumeClaimTemplates:" for the storage of each replica that the pod mounts; none: nothing. */
@@ -220,6 +268,22 @@ void k8s_claim_write(struct k8s *k, struct buf *out, const struct spec_storage *
 /* "accessModes:" and "storage:", a size that must be known. */
 void k8s_storage_modes(struct k8s *k, struct yaml_out *y, const struct spec_storage *s);
 void k8s_storage_size(struct k8s *k, struct yaml_out *y, const struct spec_storage *s);
+
+/* --- policies, k8s_policy.c --- */
+struct k8s_policies {
+    const struct spec_component *const *components; /* of the target */
+    size_t count;
+    const char *dns_namespace; /* where names are looked up, and the port of the pods there */
+    int64_t dns_port;
+};
+/* Nothing, then names, then what the spec opens. */
+void k8s_policies_write(struct k8s *k, struct buf *out, const struct k8s_policies *p);
+void k8s_server_policy(struct k8s *k, struct buf *out); /* of the site's model server */
+/* A service of several pods, of which a drain takes one at a time. */
+bool k8s_needs_budget(const struct spec_component *c);
+void k8s_budget(struct k8s *k, struct buf *out, const struct spec_component *c);
+const char *k8s_priority_name(struct k8s *k, enum spec_priority p);
+void k8s_priority(struct k8s *k, struct buf *out, enum spec_priority p); /* its PriorityClass */
 
 /* --- networks, k8s_net.c --- */
 /* Network i of a fabric with virtual functions or macvlan: name of the attachment ("rails-net1")

@@ -69,6 +69,46 @@ static void mount_add(struct k8s *k, struct k8s_pod *pod, const struct spec_moun
                    });
 }
 
+void k8s_storage_add(struct k8s *k, struct k8s_pod *pod, const struct spec_storage *s)
+{
+    k8s_volume_add(k, pod,
+                   (struct k8s_volume){
+                       .name = k8s_claim_name(k, s),
+                       .kind = K8S_CLAIM,
+                       .source = k8s_claim_name(k, s),
+                       .storage = s,
+                       .path = s->path,
+                       .read_only = true,
+                       .from = arena_strdup(&k->arena, render_from(k->r, &s->path)),
+                   });
+}
+
+void k8s_init_add(struct k8s *k, struct k8s_pod *pod, struct k8s_init init)
+{
+    if (!pod->inits)
+        pod->inits = arena_array(&k->arena, struct k8s_init, K8S_INITS_MAX);
+    assert(pod->init_count < K8S_INITS_MAX); /* of our own making */
+    pod->inits[pod->init_count++] = init;
+}
+
+void k8s_stoker_add(struct k8s *k, struct k8s_pod *pod)
+{
+    static const char *const copy[] = { "cp", "-t", K8S_STOKER_DIR, "/usr/local/bin/stoker" };
+
+    k8s_volume_add(
+        k, pod,
+        (struct k8s_volume){ .name = "stoker", .kind = K8S_SCRATCH, .path = K8S_STOKER_DIR });
+    k8s_init_add(k, pod,
+                 (struct k8s_init){ .name = "stoker",
+                                    .image = k->stoker_image,
+                                    .image_from = k->stoker_image_from,
+                                    .command = { copy, 4 },
+                                    .volume = "stoker",
+                                    .path = K8S_STOKER_DIR,
+                                    .cpu = "100m",
+                                    .memory = "64Mi" });
+}
+
 /* Workers of a loader and NCCL pass memory through /dev/shm, where a container has 64 MB unless
  * told; what is written there counts as the pod's memory. */
 static void shm_add(struct k8s *k, struct k8s_pod *pod)
@@ -119,13 +159,15 @@ void k8s_pod_of(struct k8s *k, const struct spec_component *c, bool templates, s
         .command = c->command,
         .args = c->args,
         .workdir = c->workdir,
-        .ports = c->ports,
-        .port_count = c->port_count,
-        .health = c->health,
+        .health = k8s_health_of(k, c),
         .service_account = k->service_account,
         .uid = user_of(k, c),
     };
+    out->ports = k8s_ports_of(k, c, &out->port_count);
     out->root = out->uid == 0;
+    if (c->kind == SPEC_COMPONENT_SERVING && !out->port_count)
+        render_warn(k->r, &c->name, "Name the port its program listens on.",
+                    "'%s' serves on no port: there is no Service, and nobody can ask it", c->name);
     if (!c->image)
         render_refuse(k->r, &c->name, "Give it an image.",
                       "'%s' has no image, and Kubernetes runs nothing else", c->name);
@@ -250,18 +292,56 @@ static void container(struct k8s *k, struct yaml_out *y, const struct k8s_pod *p
     yaml_end(y);
 }
 
+static void quantities(struct yaml_out *y, const char *key, const struct k8s_init *init)
+{
+    yaml_map(y, key);
+    yaml_str(y, "cpu", init->cpu);
+    yaml_str(y, "memory", init->memory);
+    yaml_end(y);
+}
+
+static void init_container(struct k8s *k, struct yaml_out *y, const struct k8s_init *init)
+{
+    struct k8s_pod plain = { .env = init->env, .env_count = init->env_count };
+
+    yaml_map(y, NULL);
+    yaml_str(y, "name", init->name);
+    yaml_note(y, init->image_from);
+    yaml_str(y, "image", init->image);
+    k8s_words(k, y, "command", &init->command);
+    k8s_env(k, y, &plain);
+    yaml_map(y, "resources");
+    quantities(y, "requests", init);
+    quantities(y, "limits", init); /* equal, or the whole pod is not Guaranteed */
+    yaml_end(y);
+    container_security(k, y, &plain);
+    yaml_seq(y, "volumeMounts");
+    yaml_map(y, NULL);
+    yaml_str(y, "name", init->volume);
+    yaml_str(y, "mountPath", init->path);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+static void init_containers(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    if (!pod->init_count)
+        return;
+    yaml_seq(y, "initContainers");
+    for (size_t i = 0; i < pod->init_count; i++)
+        init_container(k, y, &pod->inits[i]);
+    yaml_end(y);
+}
+
 static void pod_class(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
-    static const char *const levels[] = { [SPEC_PRIORITY_LOW] = "low",
-                                          [SPEC_PRIORITY_MEDIUM] = "medium",
-                                          [SPEC_PRIORITY_HIGH] = "high" };
-
     if (k->priority_class && pod->c) {
         yaml_note(y, render_from(k->r, k->priority_class_at));
         yaml_str(y, "priorityClassName", k->priority_class);
-    } else if (pod->c && !k->scc) {
+    } else if (pod->c) {
         yaml_note(y, render_from(k->r, &pod->c->priority));
-        yaml_strf(y, "priorityClassName", "%s-%s", k->namespace, levels[pod->c->priority]);
+        yaml_str(y, "priorityClassName", k8s_priority_name(k, pod->c->priority));
     } else if (pod->priority) {
         yaml_str(y, "priorityClassName", pod->priority);
     }
@@ -318,6 +398,7 @@ void k8s_pod_spec(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
         yaml_int(y, "activeDeadlineSeconds", pod->deadline_s);
     k8s_placement(k, y, pod);
     pod_security(k, y, pod);
+    init_containers(k, y, pod);
     yaml_seq(y, "containers");
     container(k, y, pod);
     yaml_end(y);

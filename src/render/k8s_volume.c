@@ -19,6 +19,15 @@ bool k8s_per_replica(const struct spec_storage *s)
     return s->kind == SPEC_STORAGE_VOLUME && s->per_replica;
 }
 
+bool k8s_uses_storage(const struct k8s *k, const struct spec_component *c,
+                      const struct spec_storage *s)
+{
+    for (size_t i = 0; i < c->mount_count; i++)
+        if (str_eq(c->mounts[i].storage, s->name))
+            return true;
+    return k8s_serves_from(k, c, s);
+}
+
 const char *k8s_claim_name(struct k8s *k, const struct spec_storage *s)
 {
     return k8s_name(k, s->name, "");

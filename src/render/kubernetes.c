@@ -253,17 +253,9 @@ static void rights_write(struct kube *q)
 
 static void priorities_write(struct kube *q)
 {
-    static const struct {
-        const char *name;
-        int64_t value;
-        const char *what;
-    } rows[] = { [SPEC_PRIORITY_LOW] = { "low", 1000, "gives way first" },
-                 [SPEC_PRIORITY_MEDIUM] = { "medium", 10000, "the default of a component" },
-                 [SPEC_PRIORITY_HIGH] = { "high", 100000, "keeps its GPUs longest" } };
     struct buf *out = NULL;
-    struct yaml_out y;
 
-    for (size_t p = 0; !q->t->priority_class && p < 3; p++) {
+    for (size_t p = 0; !q->t->priority_class && p <= SPEC_PRIORITY_HIGH; p++) {
         bool used = false;
 
         for (size_t i = 0; i < q->work_count; i++)
@@ -272,24 +264,34 @@ static void priorities_write(struct kube *q)
             continue;
         if (!out)
             out = kube_base(q, "priority.yaml", "Who goes first when GPUs are short.");
-        yaml_begin(&y, out);
-        k8s_head_open(&q->k, &y, "scheduling.k8s.io/v1", "PriorityClass", NULL,
-                      arena_printf(&q->k.arena, "%s-%s", q->k.namespace, rows[p].name), NULL);
-        yaml_end(&y);
-        yaml_int(&y, "value", rows[p].value);
-        yaml_bool(&y, "globalDefault", false);
-        yaml_str(&y, "description", rows[p].what);
-        yaml_finish(&y);
+        k8s_priority(&q->k, out, (enum spec_priority)p);
     }
+}
+
+static void policies_write(struct kube *q)
+{
+    struct buf *out = kube_base(q, "network-policy.yaml",
+                                "Who may speak to whom: nobody, but for what the spec names.");
+    const struct spec_component **all =
+        arena_array(&q->k.arena, const struct spec_component *, q->work_count + 1);
+
+    for (size_t i = 0; i < q->work_count; i++)
+        all[i] = q->works[i].c;
+    k8s_policies_write(&q->k, out,
+                       &(struct k8s_policies){ .components = all,
+                                               .count = q->work_count,
+                                               .dns_namespace = "kube-system",
+                                               .dns_port = 53 });
+    if (q->serve)
+        k8s_server_policy(&q->k, out);
 }
 
 static bool mounted(const struct kube *q, const struct spec_storage *s)
 {
     for (size_t i = 0; i < q->work_count; i++)
-        for (size_t j = 0; j < q->works[i].c->mount_count; j++)
-            if (str_eq(q->works[i].c->mounts[j].storage, s->name))
-                return true;
-    return false;
+        if (k8s_uses_storage(&q->k, q->works[i].c, s))
+            return true;
+    return q->serve && k8s_serves_from(&q->k, NULL, s);
 }
 
 static void storage_write(struct kube *q)
@@ -359,6 +361,7 @@ static bool begin(struct kube *q, struct render *r)
     if (q->k.minor < 0)
         return false;
     q->k.namespace = k8s_name(&q->k, t->namespace, "");
+    k8s_stoker_image(&q->k, &t->stoker_image, KUBE_STOKER_IMAGE);
     q->watch = q->k;
     q->watch.arena = (struct arena){ 0 };
     q->watch.namespace = k8s_name(&q->k, t->namespace, "-agent");
@@ -366,7 +369,7 @@ static bool begin(struct kube *q, struct render *r)
     k8s_site_check(&q->k);
     works_find(q);
     kube_sharing_check(q);
-    q->serve = kube_has_models(r->spec, NULL);
+    q->serve = k8s_has_models(r->spec, NULL);
     return true;
 }
 
@@ -390,7 +393,7 @@ void render_kubernetes(struct render *r)
     if (q.serve)
         kube_serve_write(&q);
     if (q.t->network_policy)
-        kube_policies_write(&q);
+        policies_write(&q);
     kube_monitors_write(&q);
     kube_node_write(&q);
     kube_operator_write(&q);

@@ -5,7 +5,7 @@
  *   kubernetes_work.c   a component as Job, PyTorchJob, TrainJob, JobSet, StatefulSet, Deployment
  *   kubernetes_launch.c the script that starts a command on every pod of a run
  *   kubernetes_own.c    the agent on every machine, the model server
- *   kubernetes_net.c    Services and network policies
+ *   kubernetes_net.c    Services
  *   kubernetes_watch.c  what Prometheus reads, and what changes replicas
  *   kubernetes_node.c   what an administrator does once: machines, GPU Operator, SR-IOV
  *   kubernetes_kust.c   kustomize: base and overlays */
@@ -13,6 +13,7 @@
 #define RENDER_KUBERNETES_INT_H
 #include "render/k8s.h"
 
+#define KUBE_STOKER_IMAGE "stoker" /* for kustomize's `images` to replace */
 enum { KUBE_FILES_MAX = 16, KUBE_RDZV_PORT = 29500 };
 
 /* What becomes of a component. */
@@ -54,22 +55,16 @@ struct kube {
 struct buf *kube_base(struct kube *q, const char *name, const char *what);
 struct buf *kube_site(struct kube *q, const char *name, const char *what);
 
-const char *kube_stoker_image(const struct kube *q, const char **from);
 bool kube_gpu_node(const struct spec_node *n);
 
 void kube_work_write(struct kube *q, const struct kube_work *w);
 void kube_launch_write(struct kube *q);
 void kube_agent_write(struct kube *q);
 void kube_serve_write(struct kube *q);
-/* A pod of `stoker serve` for the models of a component (NULL: those of none), and its spec. */
-void kube_serve_pod(struct kube *q, const struct spec_component *c, struct k8s_pod *pod);
-void kube_serve_spec(struct kube *q, struct buf *out, const struct spec_component *c);
-bool kube_has_models(const struct spec *s, const char *component);
 
 void kube_services(struct kube *q, struct buf *out, const struct kube_work *w);
 void kube_service(struct kube *q, struct buf *out, const char *name, const struct spec_port *ports,
                   size_t count);
-void kube_policies_write(struct kube *q);
 
 void kube_monitors_write(struct kube *q);
 /* Do people or an autoscaler change its replicas?  Its object then names none. */

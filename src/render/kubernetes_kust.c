@@ -52,15 +52,12 @@ static void base_write(struct kube *q)
 /* Where the image with stoker in it comes from, when no component of the spec names one. */
 static void images(struct kube *q, struct yaml_out *y)
 {
-    const char *from;
-    const char *image = kube_stoker_image(q, &from);
-
-    if (!str_eq(image, "stoker") || (!q->agent && !q->serve))
+    if (!str_eq(q->k.stoker_image, KUBE_STOKER_IMAGE) || (!q->agent && !q->serve && !q->launcher))
         return;
     yaml_seq(y, "images");
     yaml_map(y, NULL);
-    yaml_str(y, "name", "stoker");
-    yaml_note(y, "your registry's: kustomize edit set image stoker=REGISTRY/stoker:TAG");
+    yaml_str(y, "name", KUBE_STOKER_IMAGE);
+    yaml_note(y, "your registry's; targets.kubernetes.stoker_image names it for good");
     yaml_str(y, "newName", "stoker");
     yaml_str(y, "newTag", "latest");
     yaml_end(y);

@@ -104,11 +104,6 @@ static void scrape_policy(struct kube *q, struct buf *out)
     yaml_finish(&y);
 }
 
-static bool is_server(const struct kube_work *w)
-{
-    return w->c->kind == SPEC_COMPONENT_SERVING && !w->c->command.count && w->c->port_count;
-}
-
 static void rules_write(struct kube *q)
 {
     struct buf *out = kube_site(q, "rules.yaml", "Alerts, for the Prometheus Operator.");
@@ -126,6 +121,7 @@ void kube_monitors_write(struct kube *q)
 {
     struct buf *out = NULL;
     char port[16];
+    size_t count;
     bool served = false;
 
     if (q->agent) {
@@ -137,11 +133,11 @@ void kube_monitors_write(struct kube *q)
                     !q->k.r->spec->agent.open_metrics);
     }
     for (size_t i = 0; i < q->work_count; i++) {
-        if (!is_server(&q->works[i]))
+        if (!k8s_is_server(q->works[i].c))
             continue;
         if (!out)
             out = kube_site(q, "monitors.yaml", "What the Prometheus Operator scrapes.");
-        k8s_port_name(q->works[i].c->ports, 0, port);
+        k8s_port_name(k8s_ports_of(&q->k, q->works[i].c, &count), 0, port);
         monitor(q, &q->k, out, q->works[i].name, port, ALERTS_JOB_SERVE, true);
         served = true;
     }

@@ -137,6 +137,8 @@ static void launched(struct kube *q, const struct kube_work *w, struct k8s_pod *
                                         .source = "stoker-launch",
                                         .path = "/etc/stoker/launch",
                                         .read_only = true });
+    if (w->kind != KUBE_TRAINJOB) /* its runtime's pod takes no container more */
+        k8s_stoker_add(&q->k, pod);
 }
 
 static void pod_make(struct kube *q, const struct kube_work *w, struct k8s_pod *pod)
@@ -154,8 +156,8 @@ static void pod_make(struct kube *q, const struct kube_work *w, struct k8s_pod *
         pod->container = "pytorch"; /* the name its operator looks for */
     if (w->c->training && w->c->training->checkpoint.on_notice && n)
         pod->grace_s = (n->notice_ms + 999) / 1000; /* for one more checkpoint */
-    if (w->c->kind == SPEC_COMPONENT_SERVING && !w->c->command.count)
-        kube_serve_pod(q, w->c, pod);
+    if (k8s_is_server(w->c))
+        k8s_serve_pod(&q->k, w->c, pod);
     if (w->launched)
         launched(q, w, pod);
 }
@@ -443,24 +445,6 @@ static void deployment_write(struct kube *q, struct yaml_out *y, const struct ku
     yaml_end(y);
 }
 
-/* Drains take one pod of a service at a time. */
-static void budget(struct kube *q, struct buf *out, const struct kube_work *w)
-{
-    struct yaml_out y;
-
-    if (w->kind != KUBE_DEPLOYMENT || w->pods < 2)
-        return;
-    yaml_begin(&y, out);
-    k8s_head(&q->k, &y, "policy/v1", "PodDisruptionBudget", w->name, w->name);
-    yaml_map(&y, "spec");
-    yaml_int(&y, "maxUnavailable", 1);
-    yaml_map(&y, "selector");
-    k8s_match(&q->k, &y, "matchLabels", w->name);
-    yaml_end(&y);
-    yaml_end(&y);
-    yaml_finish(&y);
-}
-
 void kube_work_write(struct kube *q, const struct kube_work *w)
 {
     struct buf *out = render_file(q->k.r, "kubernetes/base/component-%s.yaml", w->name);
@@ -492,9 +476,10 @@ void kube_work_write(struct kube *q, const struct kube_work *w)
     }
     yaml_finish(&y);
     kube_services(q, out, w);
-    budget(q, out, w);
+    if (k8s_needs_budget(w->c))
+        k8s_budget(&q->k, out, w->c);
     if (w->c->scale)
         kube_scaler(q, out, w);
-    if (w->c->kind == SPEC_COMPONENT_SERVING && !w->c->command.count)
-        kube_serve_spec(q, out, w->c);
+    if (k8s_is_server(w->c))
+        k8s_serve_spec(&q->k, out, w->c);
 }

@@ -4,11 +4,13 @@
  *   openshift/kustomization.yaml   oc apply -k: everything below but run/ and node/
  *     namespace.yaml               the project
  *     access.yaml                  service account, security context constraint, role to use it
+ *     priority.yaml                priority classes
+ *     network-policy.yaml          who may speak to whom
  *     network.yaml                 SR-IOV policies and networks, one a rail
  *     storage.yaml                 claims that pods share
  *     build.yaml                   image stream and build; Containerfile is its recipe
  *     launcher.yaml                launcher.sh as a ConfigMap
- *     components/NAME.yaml         StatefulSet and headless Service
+ *     components/NAME.yaml         StatefulSet and headless Service; Service and Route
  *   openshift/run/NAME.yaml        Jobs and debug Pods: oc create -f, when they are wanted
  *   openshift/node/memlock.bu      unlimited locked memory on the machines, once
  *
@@ -167,20 +169,135 @@ static void namespace(struct shift *s)
     yaml_finish(&y);
 }
 
-static bool used(struct shift *s, const char *name, bool storage)
+static bool fabric_used(struct shift *s, const char *name)
 {
     const struct spec_component *c;
 
-    for (size_t i = 0; (c = shift_component(s, &i));) {
-        for (size_t j = 0; !storage && j < c->fabrics.count; j++)
+    for (size_t i = 0; (c = shift_component(s, &i));)
+        for (size_t j = 0; j < c->fabrics.count; j++)
             if (str_eq(c->fabrics.items[j], name))
                 return true;
-        for (size_t j = 0; storage && j < c->mount_count; j++)
-            if (str_eq(c->mounts[j].storage, name))
-                return true;
-    }
     return false;
 }
+
+static bool storage_used(struct shift *s, const struct spec_storage *st)
+{
+    const struct spec_component *c;
+
+    for (size_t i = 0; (c = shift_component(s, &i));)
+        if (k8s_uses_storage(&s->k, c, st))
+            return true;
+    return false;
+}
+
+/* ---- priorities and policies ---- */
+
+static void priorities(struct shift *s)
+{
+    struct buf *b = NULL;
+
+    for (size_t p = 0; p <= SPEC_PRIORITY_HIGH; p++) {
+        const struct spec_component *c;
+        bool used = false;
+
+        for (size_t i = 0; (c = shift_component(s, &i));)
+            used = used || (size_t)c->priority == p;
+        if (used && !b)
+            b = shift_file(s, "priority.yaml", "Who goes first when GPUs are short.");
+        if (used)
+            k8s_priority(&s->k, b, (enum spec_priority)p);
+    }
+}
+
+static void policy_open(struct shift *s, struct buf *b, struct yaml_out *y, const char *name)
+{
+    yaml_begin(y, b);
+    k8s_head(&s->k, y, "networking.k8s.io/v1", "NetworkPolicy", name, NULL);
+    yaml_map(y, "spec");
+}
+
+static void policy_side(struct yaml_out *y, const char *side)
+{
+    yaml_seq(y, "policyTypes");
+    yaml_str(y, NULL, side);
+    yaml_end(y);
+}
+
+/* Routers of the cluster, which no component of the spec is, and its Prometheus. */
+static void allow_from(struct shift *s, struct buf *b, const char *name, const char *key,
+                       const char *value)
+{
+    struct yaml_out y;
+
+    policy_open(s, b, &y, name);
+    yaml_map(&y, "podSelector");
+    yaml_end(&y);
+    policy_side(&y, "Ingress");
+    yaml_seq(&y, "ingress");
+    yaml_map(&y, NULL);
+    yaml_seq(&y, "from");
+    yaml_map(&y, NULL);
+    yaml_map(&y, "namespaceSelector");
+    yaml_map(&y, "matchLabels");
+    yaml_str(&y, key, value);
+    for (int i = 0; i < 7; i++)
+        yaml_end(&y);
+    yaml_finish(&y);
+}
+
+/* A build fetches its sources and pushes its image. */
+static void allow_builds(struct shift *s, struct buf *b)
+{
+    struct yaml_out y;
+
+    policy_open(s, b, &y, "allow-builds");
+    yaml_map(&y, "podSelector");
+    yaml_seq(&y, "matchExpressions");
+    yaml_map(&y, NULL);
+    yaml_str(&y, "key", "openshift.io/build.name");
+    yaml_str(&y, "operator", "Exists");
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    policy_side(&y, "Egress");
+    yaml_seq(&y, "egress");
+    yaml_map(&y, NULL);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+static void policies(struct shift *s)
+{
+    const struct spec *spec = s->k.r->spec;
+    const struct spec_component **all =
+        arena_array(&s->k.arena, const struct spec_component *, spec->component_count + 1);
+    const struct spec_component *c;
+    struct k8s_policies p = { .components = all,
+                              .dns_namespace = "openshift-dns",
+                              .dns_port = 5353 }; /* of the pods behind the Service's 53 */
+    bool served = false;
+    struct buf *b;
+
+    for (size_t i = 0; (c = shift_component(s, &i));) {
+        all[p.count++] = c;
+        served = served || c->kind == SPEC_COMPONENT_SERVING;
+    }
+    if (!s->t->network_policy || !p.count)
+        return;
+    b = shift_file(s, "network-policy.yaml",
+                   "Who may speak to whom: nobody, but for what the spec names.");
+    k8s_policies_write(&s->k, b, &p);
+    if (served) {
+        allow_from(s, b, "allow-router", "network.openshift.io/policy-group", "ingress");
+        allow_from(s, b, "allow-prometheus", "kubernetes.io/metadata.name",
+                   "openshift-user-workload-monitoring");
+    }
+    allow_builds(s, b);
+}
+
+/* ---- networks and storage ---- */
 
 static void fabric(struct shift *s, struct buf *b, const struct spec_fabric *f)
 {
@@ -205,7 +322,7 @@ void shift_networks(struct shift *s)
     for (size_t i = 0; i < spec->fabric_count; i++) {
         const struct spec_fabric *f = &spec->fabrics[i];
 
-        if (!used(s, f->name, false) || !k8s_rail_count(f))
+        if (!fabric_used(s, f->name) || !k8s_rail_count(f))
             continue;
         if (!b) {
             b = shift_file(s, "network.yaml",
@@ -225,7 +342,7 @@ static void storage(struct shift *s)
     for (size_t i = 0; i < spec->storage_count; i++) {
         const struct spec_storage *st = &spec->storage[i];
 
-        if (!used(s, st->name, true) || k8s_per_replica(st) || st->kind == SPEC_STORAGE_MEMORY ||
+        if (!storage_used(s, st) || k8s_per_replica(st) || st->kind == SPEC_STORAGE_MEMORY ||
             st->kind == SPEC_STORAGE_OBJECT)
             continue;
         if (!b)
@@ -265,7 +382,6 @@ static void commands(struct shift *s, struct buf *b)
     command(b, "Stop all that runs; volumes stay:", "oc -n %s delete statefulset,job,pod --all",
             ns);
     command(b, "Take everything away, the project's volumes too:", "oc delete -k .");
-    buf_adds(b, "# Applying again sets the replicas of the spec: what was scaled by hand goes.\n");
 }
 
 static void kustomization_begin(struct shift *s)
@@ -285,6 +401,8 @@ static void everything(struct shift *s)
     kustomization_begin(s);
     namespace(s);
     shift_access(s);
+    priorities(s);
+    policies(s);
     shift_networks(s);
     storage(s);
     shift_build(s);
@@ -304,6 +422,8 @@ void render_openshift(struct render *r)
 
     s.k.namespace = k8s_name(&s.k, t->namespace, "");
     s.k.service_account = k8s_name(&s.k, t->service_account, "");
+    k8s_stoker_image(&s.k, &t->stoker_image,
+                     arena_printf(&s.k.arena, SHIFT_REGISTRY "/%s/stoker:latest", s.k.namespace));
     s.k.minor = kube_minor(&s);
     s.k.scc = true;
     s.k.ipc_lock = true;

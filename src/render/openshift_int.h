@@ -14,6 +14,7 @@ enum {
 #define SHIFT_LAUNCHER        "stoker-launcher"
 #define SHIFT_LAUNCHER_DIR    "/opt/stoker"
 #define SHIFT_SRIOV_NAMESPACE "openshift-sriov-network-operator"
+#define SHIFT_REGISTRY        "image-registry.openshift-image-registry.svc:5000"
 
 enum shift_kind {
     SHIFT_SET, /* StatefulSet behind a headless service */

@@ -157,4 +157,6 @@ void shift_launch(struct shift *s, struct k8s_pod *pod)
                                         .path = SHIFT_LAUNCHER_DIR,
                                         .read_only = true,
                                         .mode = 0555 });
+    if (!s->t->build) /* whose recipe puts stoker into the image */
+        k8s_stoker_add(&s->k, pod);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* openshift_work: components as StatefulSets, Jobs and Pods, with the headless services by which
- * their pods find each other. */
+ * their pods find each other, and for those that serve a Service and a Route. */
 #include "base/str.h"
 #include "render/openshift_int.h"
 
 /* ---- service ---- */
 
-static bool has_port(const struct spec_component *c, int64_t port)
+static bool has_port(const struct spec_port *ports, size_t count, int64_t port)
 {
-    for (size_t i = 0; i < c->port_count; i++)
-        if (c->ports[i].port == port)
+    for (size_t i = 0; i < count; i++)
+        if (ports[i].port == port)
             return true;
     return false;
 }
@@ -26,16 +26,18 @@ static void service_port(struct yaml_out *y, const char *name, int64_t port, boo
 static void service_ports(struct shift *s, struct yaml_out *y, const struct spec_component *c)
 {
     const struct spec_rendezvous *rv = c->training ? &c->training->rendezvous : NULL;
-    bool extra = rv && !has_port(c, rv->port);
+    size_t count;
+    const struct spec_port *ports = k8s_ports_of(&s->k, c, &count);
+    bool extra = rv && !has_port(ports, count, rv->port);
     char name[16];
 
-    if (!c->port_count && !extra)
+    if (!count && !extra)
         return;
     yaml_seq(y, "ports");
-    for (size_t i = 0; i < c->port_count; i++) {
-        k8s_port_name(c->ports, i, name);
-        yaml_note(y, render_from(s->k.r, &c->ports[i].port));
-        service_port(y, name, c->ports[i].port, c->ports[i].protocol == SPEC_PROTOCOL_UDP);
+    for (size_t i = 0; i < count; i++) {
+        k8s_port_name(ports, i, name);
+        yaml_note(y, render_from(s->k.r, &ports[i].port));
+        service_port(y, name, ports[i].port, ports[i].protocol == SPEC_PROTOCOL_UDP);
     }
     if (extra) {
         yaml_note(y, render_from(s->k.r, &rv->port));
@@ -62,6 +64,64 @@ static void service(struct shift *s, struct buf *b, const struct spec_component 
     yaml_finish(&y);
 }
 
+/* One address for all pods of a service, for those who do not ask for a certain one. */
+static void balanced(struct shift *s, struct buf *b, const struct spec_component *c)
+{
+    const char *name = k8s_name(&s->k, c->name, "");
+    struct yaml_out y;
+
+    yaml_begin(&y, b);
+    k8s_head(&s->k, &y, "v1", "Service", name, name);
+    yaml_map(&y, "spec");
+    yaml_str(&y, "type", "ClusterIP");
+    k8s_match(&s->k, &y, "selector", name);
+    service_ports(s, &y, c);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+/* From outside the cluster, by the router's own name for it, over TLS as far as the router. */
+static void route(struct shift *s, struct buf *b, const struct spec_component *c)
+{
+    const char *name = k8s_name(&s->k, c->name, "");
+    size_t count;
+    char port[16];
+    struct yaml_out y;
+
+    k8s_port_name(k8s_ports_of(&s->k, c, &count), 0, port);
+    yaml_begin(&y, b);
+    k8s_head(&s->k, &y, "route.openshift.io/v1", "Route", name, name);
+    yaml_map(&y, "spec");
+    yaml_map(&y, "to");
+    yaml_str(&y, "kind", "Service");
+    yaml_str(&y, "name", name);
+    yaml_end(&y);
+    yaml_map(&y, "port");
+    yaml_str(&y, "targetPort", port);
+    yaml_end(&y);
+    yaml_map(&y, "tls");
+    yaml_str(&y, "termination", "edge");
+    yaml_str(&y, "insecureEdgeTerminationPolicy", "Redirect");
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+static void front(struct shift *s, struct buf *b, const struct spec_component *c)
+{
+    size_t count;
+
+    (void)k8s_ports_of(&s->k, c, &count);
+    if (count && c->kind != SPEC_COMPONENT_TRAINING)
+        balanced(s, b, c);
+    if (count && c->kind == SPEC_COMPONENT_SERVING)
+        route(s, b, c);
+    if (k8s_needs_budget(c))
+        k8s_budget(&s->k, b, c);
+    if (k8s_is_server(c))
+        k8s_serve_spec(&s->k, b, c);
+}
+
 /* ---- StatefulSet ---- */
 
 /* Do all volumes of its pods outlive them? */
@@ -81,8 +141,14 @@ static void set_head(struct shift *s, struct yaml_out *y, const struct spec_comp
     bool keep = keeps(s, c);
 
     yaml_str(y, "serviceName", shift_service(s, c));
-    yaml_note(y, render_from(s->k.r, &c->replicas));
-    yaml_int(y, "replicas", shift_pods(c));
+    if (c->scale) { /* else each apply would set it again, over what was scaled since */
+        yaml_comment(y,
+                     arena_printf(&s->k.arena, "no replicas here: whoever scales changes them (%s)",
+                                  render_from(s->k.r, &c->scale)));
+    } else {
+        yaml_note(y, render_from(s->k.r, &c->replicas));
+        yaml_int(y, "replicas", shift_pods(c));
+    }
     yaml_note(y, "all at once: they wait for each other");
     yaml_str(y, "podManagementPolicy", "Parallel");
     yaml_note(y, keep ? "volumes stay, also at zero replicas" : "volumes go with their pods");
@@ -110,6 +176,9 @@ static void set(struct shift *s, const struct spec_component *c)
     pod.grace_s = c->kind == SPEC_COMPONENT_TRAINING ? SHIFT_GRACE_S : 0;
     if (shift_launched(c))
         shift_launch(s, &pod);
+    if (k8s_is_server(c))
+        k8s_serve_pod(&s->k, c, &pod);
+    front(s, b, c);
     yaml_begin(&y, b);
     k8s_head(&s->k, &y, "apps/v1", "StatefulSet", name, name);
     yaml_map(&y, "spec");

@@ -158,6 +158,8 @@ static const struct spec_row kubernetes_rows[] = {
         .doc = "the GPU Operator prepares the nodes"),
     ROW(BOOL, "network_policy", struct spec_kubernetes, network_policy, .dflt = "true",
         .doc = "only the ports of the spec are open"),
+    ROW(WORD, "stoker_image", struct spec_kubernetes, stoker_image,
+        .doc = "image with stoker in it, for the agent, servers and init containers"),
     ROW(STRS, "pull_secrets", struct spec_kubernetes, pull_secrets,
         .doc = "secrets for the image registry"),
 };
@@ -187,6 +189,10 @@ static const struct spec_row openshift_rows[] = {
         .doc = "for volumes that name none"),
     ROW(NAME, "image_stream", struct spec_openshift, image_stream, .dflt = "trainer",
         .doc = "image stream the build writes to"),
+    ROW(WORD, "stoker_image", struct spec_openshift, stoker_image,
+        .doc = "image with stoker in it, for servers and init containers"),
+    ROW(BOOL, "network_policy", struct spec_openshift, network_policy, .dflt = "true",
+        .doc = "only the ports of the spec are open"),
     TREE(OPTION, "build", struct spec_openshift, build, build_table,
         .doc = "how the image is built"),
 };

@@ -638,6 +638,7 @@ struct spec_kubernetes {
     enum spec_job_kind job;
     bool gpu_operator, network_policy;
     const char *priority_class;
+    const char *stoker_image; /* NULL: that of a serving component, else "stoker" */
     struct spec_strs pull_secrets;
 };
 struct spec_build {
@@ -646,6 +647,8 @@ struct spec_build {
 struct spec_openshift {
     const char *namespace, *version, *image_stream, *service, *service_account, *scc;
     const char *storage_class;
+    const char *stoker_image; /* NULL: that of a serving component, else the project's own */
+    bool network_policy;
     struct spec_build *build; /* NULL: the image exists already */
 };
 struct spec_compose {

@@ -90,13 +90,13 @@ test_expect 'Kueue: every kind of job is suspended and names its queue; services
     hasnt statefulset/$B "suspend: true" && hasnt job/kubernetes/base/component-api.yaml "suspend"'
 
 test_expect 'GPUs, virtual functions, cores and memory: requests equal limits' '
-    sed -n "/^ *resources:$/,/securityContext:/p" job/$B >all &&
+    sed "1,/^ *containers:/d" job/$B | sed -n "/^ *resources:$/,/securityContext:/p" >all &&
     sed -n "/ requests:/,/ limits:/p" all | sed "1d;/limits:/,\$d" >r &&
     sed -n "/ limits:/,/securityContext:/p" all | sed "1d;/securityContext:/,\$d" >l &&
     diff r l && has r "nvidia.com/gpu: 8" "openshift.io/rails_ens1f0: 1" \
         "openshift.io/rails_ens2f0: 1" "cpu: \"128\"" "memory: \"921Gi\""'
 test_expect 'values carry where they come from' '
-    grep -q "nvidia.com/gpu: 8  # job.yaml:$(grep -n "gpus: 8" job.yaml | head -1 | cut -d: -f1)" job/$B'
+    grep -q "nvidia.com/gpu: 8  # components.train_big.gpus$" job/$B'
 test_expect '/dev/shm is memory of the size in the spec' '
     has job/$B "medium: Memory" "sizeLimit: \"32Gi\"" "mountPath: /dev/shm"'
 test_expect 'taints are tolerated, labels wanted, machines not shared' '
@@ -237,6 +237,45 @@ test_expect 'the specs that agent and servers read are specs' '
     done &&
     grep -q all-mpnet embeddings.spec && ! grep -q all-mpnet reranker.spec &&
     grep -q bge-reranker reranker.spec && ! grep -q bge-reranker embeddings.spec'
+
+# Serving: a port, a Service, probes and the model, whether the spec says so or not.
+SERVING=$TOP/tests/fixtures/render/serving.yaml
+render serving "$SERVING"
+test_expect 'a server without ports has one, with its Service and probes' '
+    f=serving/kubernetes/base/component-plain.yaml &&
+    has $f "containerPort: 8003" "port: 8003" "kind: Service" "startupProbe:" "readinessProbe:" "path: /health" "- \"--port\"" "- \"8003\"" &&
+    has serving/kubernetes/base/network-policy.yaml "port: 8003" && has serving/kubernetes/overlays/site/monitors.yaml "name: plain"'
+test_expect 'a server of another program is asked by its port' '
+    has serving/kubernetes/base/component-other.yaml "tcpSocket:" "port: 8000" "kind: Service" "startupProbe:"'
+test_expect 'a model on a storage: mounted, read-only, and the claim is there' '
+    has serving/kubernetes/base/component-plain.yaml "mountPath: /srv/models" "readOnly: true" "claimName: models" &&
+    has serving/kubernetes/base/storage.yaml "name: models" "server: nfs.example.org" &&
+    hasnt serving/kubernetes/base/component-hub.yaml "/srv/models"'
+test_expect 'a model of the hub: fetched into the pod before it starts, and the way out is open' '
+    f=serving/kubernetes/base/component-hub.yaml &&
+    has $f "initContainers:" "name: fetch-models" "- BAAI/bge-m3" "- abc123" "- /models/m3" "source: /models/m3" "mountPath: /models" &&
+    awk "/^  name: hub/ { on = 1 } /^---/ { on = 0 } on" serving/kubernetes/base/network-policy.yaml | grep -q "port: 443" &&
+    ! awk "/^  name: plain/ { on = 1 } /^---/ { on = 0 } on" serving/kubernetes/base/network-policy.yaml | grep -q "port: 443"'
+# warned NAME AT TEXT FILE SED...: rendered, with the warning at its place
+warned() {
+    name=$1 at=$2 text=$3 file=$4
+    shift 4
+    sed "$@" "$file" >"$name.yaml" && ! cmp -s "$name.yaml" "$file" &&
+        stoker render kubernetes -f "$name.yaml" -o "$name" >out 2>err && cat err &&
+        grep -q "^$name.yaml:$at: warning: .*$text" err
+}
+test_expect 'warned: a model that no storage holds, a server without models, a program without ports' '
+    warned w1 "14:16" "no storage of the spec holds" "$SERVING" "s|source: /srv/models/e5|source: /elsewhere/e5|" &&
+    warned w2 "10:3" "serves no model" "$SERVING" "/^  e5:/d" &&
+    warned w3 "12:3" "serves on no port" "$SERVING" "s/, ports: .*}/}/" &&
+    ! stoker render kubernetes --strict -f w1.yaml -o w1s 2>/dev/null'
+test_expect 'any image gets stoker: an init container copies it where the launcher looks' '
+    has job/$B "initContainers:" "name: stoker" "- cp" "- /usr/local/bin/stoker" "mountPath: /opt/stoker-bin" &&
+    hasnt trainjob/$B "initContainers:" && hasnt job/kubernetes/base/component-api.yaml "initContainers:" &&
+    variant named "s/{namespace: lab,/{namespace: lab, stoker_image: registry.example.org\/stoker:7,/;s/job: jobset/job: job/" &&
+    has named/$B "image: \"registry.example.org/stoker:7\"" && has named/kubernetes/base/agent.yaml "image: \"registry.example.org/stoker:7\"" &&
+    ! grep -q "images:" named/kubernetes/overlays/site/kustomization.yaml &&
+    configmap job/kubernetes/base/launch.yaml launch.sh | grep -qx "PATH=.PATH:/opt/stoker-bin"'
 
 # The launch script, run beside programs that write down how they were called.
 configmap job/kubernetes/base/launch.yaml launch.sh >launch.sh

@@ -244,6 +244,32 @@ test_expect 'without a build there is no image to make' '
     sed "/^    build:/,/containerfile:/d" stoker.yaml >nb.yaml && stoker render openshift -f nb.yaml -o nb &&
     test ! -e nb/openshift/Containerfile && test ! -e nb/openshift/build.yaml && ! grep -q build nb/openshift/kustomization.yaml'
 
+# ---- who goes first, who may speak to whom, what a drain takes, and servers
+test_expect 'every pod names a priority class that is there' '
+    for c in $(grep -rhoE "priorityClassName: \S+" out/openshift | sort -u | cut -d" " -f2); do
+        grep -q "name: $c" out/openshift/priority.yaml || exit 1
+    done && grep -q "priorityClassName: rdma-medium" out/openshift/components/trainer.yaml'
+test_expect 'network policies: nothing, then names, own pods, builds; off by the spec' '
+    for n in default-deny allow-dns trainer allow-builds; do grep -q "^  name: $n" out/openshift/network-policy.yaml || exit 1; done &&
+    grep -q openshift-dns out/openshift/network-policy.yaml && grep -q network-policy.yaml out/openshift/kustomization.yaml &&
+    sed "s/^    service: trainer-headless/&\n    network_policy: false/" stoker.yaml >open.yaml &&
+    stoker render openshift -f open.yaml -o open && test ! -e open/openshift/network-policy.yaml'
+test_expect 'what is scaled names no replicas, what is fixed does' '
+    ! grep -q "^  replicas:" out/openshift/components/trainer.yaml &&
+    sed "/^    scale:/,/zero_after/d" stoker.yaml >fixed.yaml && stoker render openshift -f fixed.yaml -o fixed &&
+    grep -q "^  replicas: 2" fixed/openshift/components/trainer.yaml'
+sed -e "s/target: kubernetes/target: openshift/" -e "s/plain: {/plain: {replicas: 2, /" "$TOP/tests/fixtures/render/serving.yaml" >serving.yaml
+stoker render openshift -f serving.yaml -o serving >/dev/null 2>&1
+test_expect 'a server: ports, Service, Route, probes, budget, its models and its spec' '
+    f=serving/openshift/components/plain.yaml &&
+    for t in "kind: Route" "termination: edge" "targetPort: http" "type: ClusterIP" "startupProbe:" "path: /health" "kind: PodDisruptionBudget" \
+        "mountPath: /srv/models" "name: plain-spec" "/run/secrets/stoker/token"; do grep -qF -- "$t" $f || { echo "no $t"; exit 1; }; done &&
+    grep -q "fetch-models" serving/openshift/components/hub.yaml && grep -q "name: models" serving/openshift/storage.yaml &&
+    grep -q "policy-group: ingress" serving/openshift/network-policy.yaml'
+test_expect 'without a build an init container brings stoker into the image' '
+    grep -q "name: stoker$" nb/openshift/components/trainer.yaml && grep -q "/rdma/stoker:latest" nb/openshift/components/trainer.yaml &&
+    ! grep -q initContainers out/openshift/components/trainer.yaml'
+
 # ---- what cannot be written
 # refused SED WORDS: the changed spec is refused at a line and column, and nothing is written
 refused() {

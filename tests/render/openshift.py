@@ -58,7 +58,7 @@ def texts():
 
 def statefulset():
     s = one('StatefulSet')['spec']
-    assert s['replicas'] == 2 and s['podManagementPolicy'] == 'Parallel'
+    assert 'replicas' not in s and s['podManagementPolicy'] == 'Parallel'
     assert s['persistentVolumeClaimRetentionPolicy'] == {'whenScaled': 'Retain', 'whenDeleted': 'Retain'}
     claim = s['volumeClaimTemplates'][0]
     assert claim['spec']['resources']['requests']['storage'] == '100Gi'

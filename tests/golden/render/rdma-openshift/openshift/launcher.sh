@@ -89,6 +89,7 @@ fi
 # ---- what is in this pod
 # shellcheck disable=SC3045 # where the shell cannot, the check below says so
 ulimit -l unlimited 2>/dev/null || true # what the hard limit allows; RDMA locks memory
+PATH=$PATH:/opt/stoker-bin # an init container brings it where the image has none
 command -v stoker >/dev/null || die "stoker is not in this image: its settings cannot be detected"
 settings=$(stoker detect --env ${peer:+--peer "$peer"}) || die "stoker detect failed"
 printf '%s\n' "$settings" >&2

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/* k8s_policy: who may speak to whom, who goes first, and what a drain may take.
+ *
+ * Network policies begin with nothing allowed, then open the ports of the spec: to the components
+ * that `traffic` and `depends_on` name, to everybody for a service that no traffic mentions, and
+ * between pods of one component.  They hold for the cluster's network; networks of Multus and RDMA
+ * pass them by, which is why those are networks of their own. */
+#include "base/str.h"
+#include "render/k8s.h"
+
+static void policy_head(struct k8s *k, struct yaml_out *y, struct buf *out, const char *name,
+                        const char *component)
+{
+    yaml_begin(y, out);
+    k8s_head(k, y, "networking.k8s.io/v1", "NetworkPolicy", name, component);
+    yaml_map(y, "spec");
+    yaml_map(y, "podSelector");
+    if (component)
+        k8s_match(k, y, "matchLabels", component);
+    yaml_end(y);
+}
+
+static void policy_types(struct yaml_out *y, bool in, bool out)
+{
+    yaml_seq(y, "policyTypes");
+    if (in)
+        yaml_str(y, NULL, "Ingress");
+    if (out)
+        yaml_str(y, NULL, "Egress");
+    yaml_end(y);
+}
+
+static void default_deny(struct k8s *k, struct buf *out)
+{
+    struct yaml_out y;
+
+    policy_head(k, &y, out, "default-deny", NULL);
+    policy_types(&y, true, true);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+static void one_port(struct yaml_out *y, const char *protocol, int64_t port)
+{
+    yaml_map(y, NULL);
+    yaml_str(y, "protocol", protocol);
+    yaml_int(y, "port", port);
+    yaml_end(y);
+}
+
+static void allow_names(struct k8s *k, struct buf *out, const struct k8s_policies *p)
+{
+    struct yaml_out y;
+
+    policy_head(k, &y, out, "allow-dns", NULL);
+    policy_types(&y, false, true);
+    yaml_seq(&y, "egress");
+    yaml_map(&y, NULL);
+    yaml_seq(&y, "to");
+    yaml_map(&y, NULL);
+    yaml_map(&y, "namespaceSelector");
+    yaml_map(&y, "matchLabels");
+    yaml_str(&y, "kubernetes.io/metadata.name", p->dns_namespace);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_seq(&y, "ports");
+    one_port(&y, "UDP", p->dns_port);
+    one_port(&y, "TCP", p->dns_port);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+static void peer(struct k8s *k, struct yaml_out *y, const char *component, const char *why)
+{
+    yaml_map(y, NULL);
+    yaml_note(y, why);
+    yaml_map(y, "podSelector");
+    k8s_match(k, y, "matchLabels", component);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+static void ports_of(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
+{
+    size_t count;
+    const struct spec_port *ports = k8s_ports_of(k, c, &count);
+
+    if (!count)
+        return;
+    yaml_seq(y, "ports");
+    for (size_t i = 0; i < count; i++)
+        one_port(y, ports[i].protocol == SPEC_PROTOCOL_UDP ? "UDP" : "TCP", ports[i].port);
+    yaml_end(y);
+}
+
+/* May `a` open a connection to `b`?  `*at` the value that says so. */
+static bool speaks(const struct spec *s, const struct spec_component *a,
+                   const struct spec_component *b, const void **at)
+{
+    for (size_t i = 0; i < s->traffic_count; i++) {
+        if (str_eq(s->traffic[i].from, a->name) && str_eq(s->traffic[i].to, b->name)) {
+            *at = &s->traffic[i].from;
+            return true;
+        }
+    }
+    for (size_t i = 0; i < a->depends_on.count; i++) {
+        if (str_eq(a->depends_on.items[i], b->name)) {
+            *at = &a->depends_on.items[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+static void ingress(struct k8s *k, struct yaml_out *y, const struct k8s_policies *p,
+                    const struct spec_component *c)
+{
+    const struct spec *s = k->r->spec;
+    const void *at;
+    bool any = false;
+    size_t ports;
+
+    yaml_seq(y, "ingress");
+    yaml_map(y, NULL);
+    yaml_seq(y, "from");
+    peer(k, y, k8s_name(k, c->name, ""), "its own pods, every port: ranks and NCCL");
+    yaml_end(y);
+    yaml_end(y);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct spec_component *from = p->components[i];
+
+        if (from == c || !speaks(s, from, c, &at))
+            continue;
+        any = true;
+        yaml_map(y, NULL);
+        yaml_seq(y, "from");
+        peer(k, y, k8s_name(k, from->name, ""), render_from(k->r, at));
+        yaml_end(y);
+        ports_of(k, y, c);
+        yaml_end(y);
+    }
+    (void)k8s_ports_of(k, c, &ports);
+    if (!any && ports && (c->kind == SPEC_COMPONENT_SERVICE || c->kind == SPEC_COMPONENT_SERVING)) {
+        yaml_map(y, NULL); /* no sender is named: a service for everybody */
+        ports_of(k, y, c);
+        yaml_end(y);
+    }
+    yaml_end(y);
+}
+
+static bool needs_outside(const struct spec *s)
+{
+    for (size_t i = 0; i < s->storage_count; i++)
+        if (s->storage[i].kind == SPEC_STORAGE_OBJECT)
+            return true;
+    return false;
+}
+
+static void egress(struct k8s *k, struct yaml_out *y, const struct k8s_policies *p,
+                   const struct spec_component *c)
+{
+    const struct spec *s = k->r->spec;
+    const void *at;
+
+    yaml_seq(y, "egress");
+    yaml_map(y, NULL);
+    yaml_seq(y, "to");
+    peer(k, y, k8s_name(k, c->name, ""), NULL);
+    yaml_end(y);
+    yaml_end(y);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct spec_component *to = p->components[i];
+
+        if (to == c || !speaks(s, c, to, &at))
+            continue;
+        yaml_map(y, NULL);
+        yaml_seq(y, "to");
+        peer(k, y, k8s_name(k, to->name, ""), render_from(k->r, at));
+        yaml_end(y);
+        ports_of(k, y, to);
+        yaml_end(y);
+    }
+    if (needs_outside(s) || k8s_fetches(k, c)) {
+        yaml_map(y, NULL);
+        yaml_note(y, k8s_fetches(k, c) ? "models of the hub, by HTTPS"
+                                       : "object storage of the spec, by HTTPS");
+        yaml_seq(y, "ports");
+        one_port(y, "TCP", 443);
+        yaml_end(y);
+        yaml_end(y);
+    }
+    yaml_end(y);
+}
+
+static void component_policy(struct k8s *k, struct buf *out, const struct k8s_policies *p,
+                             const struct spec_component *c)
+{
+    const char *name = k8s_name(k, c->name, "");
+    struct yaml_out y;
+
+    policy_head(k, &y, out, name, name);
+    policy_types(&y, true, true);
+    ingress(k, &y, p, c);
+    egress(k, &y, p, c);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+void k8s_server_policy(struct k8s *k, struct buf *out)
+{
+    const struct spec_serve *s = &k->r->spec->serve;
+    struct yaml_out y;
+
+    policy_head(k, &y, out, "stoker-serve", "stoker-serve");
+    policy_types(&y, true, false);
+    yaml_seq(&y, "ingress");
+    yaml_map(&y, NULL);
+    yaml_seq(&y, "ports");
+    one_port(&y, "TCP", s->port);
+    one_port(&y, "TCP", s->rerank_port);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+void k8s_policies_write(struct k8s *k, struct buf *out, const struct k8s_policies *p)
+{
+    default_deny(k, out);
+    allow_names(k, out, p);
+    for (size_t i = 0; i < p->count; i++)
+        component_policy(k, out, p, p->components[i]);
+}
+
+/* ---- drains and preemption ---- */
+
+bool k8s_needs_budget(const struct spec_component *c)
+{
+    int64_t most = c->scale && c->scale->max > c->replicas ? c->scale->max : c->replicas;
+
+    return (c->kind == SPEC_COMPONENT_SERVICE || c->kind == SPEC_COMPONENT_SERVING) && most > 1;
+}
+
+void k8s_budget(struct k8s *k, struct buf *out, const struct spec_component *c)
+{
+    const char *name = k8s_name(k, c->name, "");
+    struct yaml_out y;
+
+    yaml_begin(&y, out);
+    k8s_head(k, &y, "policy/v1", "PodDisruptionBudget", name, name);
+    yaml_map(&y, "spec");
+    yaml_note(&y, "drains take one pod at a time");
+    yaml_int(&y, "maxUnavailable", 1);
+    yaml_map(&y, "selector");
+    k8s_match(k, &y, "matchLabels", name);
+    yaml_end(&y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+const char *k8s_priority_name(struct k8s *k, enum spec_priority p)
+{
+    static const char *const levels[] = { [SPEC_PRIORITY_LOW] = "low",
+                                          [SPEC_PRIORITY_MEDIUM] = "medium",
+                                          [SPEC_PRIORITY_HIGH] = "high" };
+
+    return arena_printf(&k->arena, "%s-%s", k->namespace, levels[p]);
+}
+
+void k8s_priority(struct k8s *k, struct buf *out, enum spec_priority p)
+{
+    static const struct {
+        int64_t value;
+        const char *what;
+    } rows[] = { [SPEC_PRIORITY_LOW] = { 1000, "gives way first" },
+                 [SPEC_PRIORITY_MEDIUM] = { 10000, "the default of a component" },
+                 [SPEC_PRIORITY_HIGH] = { 100000, "keeps its GPUs longest" } };
+    struct yaml_out y;
+
+    yaml_begin(&y, out);
+    k8s_head_open(k, &y, "scheduling.k8s.io/v1", "PriorityClass", NULL, k8s_priority_name(k, p),
+                  NULL);
+    yaml_end(&y);
+    yaml_int(&y, "value", rows[p].value);
+    yaml_bool(&y, "globalDefault", false);
+    yaml_str(&y, "description", rows[p].what);
+    yaml_finish(&y);
+}
