@@ -63,6 +63,23 @@ static void line_net(struct page *p, const struct nccl_choice *c, struct buf *b)
     line(p, COLOUR_NONE, b);
 }
 
+/* What NCCL gives each GPU, and what it would with the ports that --env names. */
+static void line_share(struct page *p, const struct nccl_choice *c, struct buf *b)
+{
+    bool fewer = false;
+
+    for (size_t i = 0; i < c->ports_count; i++)
+        fewer = fewer || (c->ports[i].used && !c->ports[i].wanted);
+    if (!str_eq(c->net, "rdma") || !c->score_text || !*c->score_text)
+        return;
+    buf_reset(b);
+    buf_addf(b, "Share of each GPU: %s", c->score_text);
+    if (fewer)
+        buf_adds(b, ". --env names them: NCCL_IB_HCA");
+    because(b, c->all_why);
+    line(p, COLOUR_NONE, b);
+}
+
 static void line_bootstrap(struct page *p, const struct nccl_choice *c, struct buf *b)
 {
     buf_reset(b);
@@ -161,6 +178,7 @@ void detect_page(const struct term *term, const struct hw *hw, struct buf *out)
         line(&p, COLOUR_NONE, &b);
     } else {
         line_net(&p, &c, &b);
+        line_share(&p, &c, &b);
         line_bootstrap(&p, &c, &b);
         line_gdr(&p, &c, &b);
         line_p2p(&p, &c, &b);

@@ -406,6 +406,17 @@ static void node_distances(struct hw_build *b, struct hw_numa *n, const char *no
     }
 }
 
+/* Of the first processor in the list: a node does not reach over sockets. */
+static struct maybe node_socket(struct hw_build *b, const char *cpus)
+{
+    unsigned first, last;
+    struct maybe id = maybe_none();
+
+    if (hw_cpulist_next(&cpus, &first, &last))
+        id = root_int(b->root, CPU_DIR "/cpu%u/topology/physical_package_id", first);
+    return id.known && id.v >= 0 ? id : maybe_none();
+}
+
 static void node_read(struct hw_build *b, const char *node, int64_t id, struct hw_numa *out)
 {
     char path[ROOT_PATH_MAX], text[NODE_MEMINFO_MAX];
@@ -414,6 +425,8 @@ static void node_read(struct hw_build *b, const char *node, int64_t id, struct h
     out->cpus = root_str(b->root, b->a, "/sys/devices/system/node/%s/cpulist", node);
     if (!hw_cpulist_count(out->cpus).known)
         out->cpus = NULL; /* a node without processors, or no list at all */
+    else
+        out->socket = node_socket(b, out->cpus);
     node_distances(b, out, node);
     snprintf(path, sizeof(path), "/sys/devices/system/node/%s/meminfo", node);
     if (root_read(b->root, path, text, sizeof(text)) > 0)

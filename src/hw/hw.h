@@ -49,7 +49,8 @@ struct hw_hugepages {
 
 struct hw_numa {
     struct maybe id;
-    const char *cpus; /* "0-63,128-191" */
+    const char *cpus;    /* "0-63,128-191" */
+    struct maybe socket; /* physical package of its processors; unknown without any */
     struct maybe mem_total_bytes;
     struct maybe *distances; /* to each node, in order */
     size_t distances_count;

@@ -75,6 +75,7 @@ LOCAL_TABLE(hugepages_table, "hugepages", hugepages_rows);
 static const struct field numa_rows[] = {
     INT_AS(KEY, id, "the kernel's number of the node"),
     STR(cpus, "logical CPUs of the node, as a list"),
+    INT(socket, "socket (physical package) of its CPUs; null without any"),
     INT_AS(ABOUT, mem_total_bytes, "memory of the node, in bytes"),
     INTS(distances, "kernel distance to each node, 10 is local"),
     SUBS(hugepages, &hugepages_table, "huge pages of the node"),

@@ -137,6 +137,8 @@ static void write_ports(const struct nccl_choice *c, int width, struct buf *out)
             fact(out, width, "", "Better left out", p->wanted_why);
         buf_release(&head);
     }
+    if (c->score_text && *c->score_text)
+        fact(out, width, "share", c->score_text, c->all_why);
 }
 
 /* One line a GPU: the nearest NIC decides what its traffic does. */

@@ -185,10 +185,63 @@ static const char *dropped_text(const struct run *r)
     return nccl_text(r->a, &b);
 }
 
+/* "400 Gb/s", "200 and 400 Gb/s" of the wanted ports. */
+static const char *rates_text(const struct run *r)
+{
+    struct maybe least = maybe_none(), most = maybe_none();
+
+    for (size_t i = 0; i < r->c.ports_count; i++) {
+        struct maybe rate = r->c.ports[i].rate_mbps;
+
+        if (!r->c.ports[i].wanted || !rate.known)
+            continue;
+        least = !least.known || rate.v < least.v ? rate : least;
+        most = !most.known || rate.v > most.v ? rate : most;
+    }
+    if (least.known && least.v != most.v)
+        return arena_printf(r->a, "%s to %s", nccl_rate_text(r->a, least),
+                            nccl_rate_text(r->a, most));
+    return nccl_rate_text(r->a, most);
+}
+
+static const char *layer_text(const struct run *r)
+{
+    bool ib = false;
+
+    for (size_t i = 0; i < r->c.ports_count; i++)
+        ib = ib || (r->c.ports[i].wanted && str_eq(r->c.ports[i].link_layer, "InfiniBand"));
+    return !r->roce ? "InfiniBand" : ib ? "InfiniBand and RoCE" : "RoCE";
+}
+
+static const char *hca_score(const struct run *r)
+{
+    return r->c.scores_count ? arena_printf(r->a, "  Each GPU's share: %s.", r->c.score_text) : "";
+}
+
+/* NCCL takes what is wanted, and nothing else. */
+static struct verdict hca_all(const struct run *r)
+{
+    if (r->c.all_why)
+        return unset(arena_printf(r->a,
+                                  "All %zu active ports are left to NCCL, since naming fewer would "
+                                  "be worse.  %s%s",
+                                  r->wanted, r->c.all_why, hca_score(r)));
+    if (r->wanted == 1)
+        return pin(r, port_list(r, "="),
+                   arena_printf(r->a,
+                                "The one active %s port (%s, %s) is the right one, and NCCL takes "
+                                "it by itself.%s",
+                                layer_text(r), port_list(r, ""), rates_text(r), hca_score(r)));
+    return pin(r, port_list(r, "="),
+               arena_printf(r->a,
+                            "All %zu active %s ports (%s, %s) are the right ones, and NCCL takes "
+                            "them by itself.%s",
+                            r->wanted, layer_text(r), port_list(r, ""), rates_text(r),
+                            hca_score(r)));
+}
+
 static struct verdict ib_hca(const struct run *r)
 {
-    const char *rate = NULL;
-
     if (r->c.efa)
         return unset("This machine has AWS EFA, which NCCL's own RDMA code cannot drive.  The "
                      "aws-ofi-nccl plug-in is needed and brings its own settings; NCCL_IB_* has no "
@@ -202,27 +255,14 @@ static struct verdict ib_hca(const struct run *r)
     if (!r->wanted)
         return unset("No RDMA port can be used from here.");
     for (size_t i = 0; i < r->c.ports_count; i++)
-        if (r->c.ports[i].wanted)
-            rate = nccl_rate_text(r->a, r->c.ports[i].rate_mbps);
-    for (size_t i = 0; i < r->c.ports_count; i++)
         if (r->c.ports[i].used && !r->c.ports[i].wanted)
             return set(NCCL_REQUIRED, port_list(r, "="),
                        arena_printf(r->a,
                                     "The %zu port%s of the %s fabric at %s.  NCCL would take every "
-                                    "active port, also %s.",
-                                    r->wanted, r->wanted == 1 ? "" : "s",
-                                    r->roce ? "RoCE" : "InfiniBand", rate, dropped_text(r)));
-    if (r->wanted == 1)
-        return pin(r, port_list(r, "="),
-                   arena_printf(r->a,
-                                "The one active %s port (%s, %s) is the right one, and NCCL takes "
-                                "it by itself.",
-                                r->roce ? "RoCE" : "InfiniBand", port_list(r, ""), rate));
-    return pin(r, port_list(r, "="),
-               arena_printf(r->a,
-                            "All %zu active %s ports (%s, %s) are the right ones, and NCCL takes "
-                            "them by itself.",
-                            r->wanted, r->roce ? "RoCE" : "InfiniBand", port_list(r, ""), rate));
+                                    "active port, also %s.%s",
+                                    r->wanted, r->wanted == 1 ? "" : "s", layer_text(r),
+                                    rates_text(r), dropped_text(r), hca_score(r)));
+    return hca_all(r);
 }
 
 /* ---- GID ---- */

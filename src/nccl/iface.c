@@ -136,12 +136,7 @@ static size_t find_all(const struct hw *hw, const char *list, const struct hw_ne
 
 /* ---- addresses and routes ---- */
 
-struct ip {
-    int family; /* AF_INET, AF_INET6 */
-    uint8_t raw[16];
-};
-
-static bool ip_parse(const char *text, struct ip *out)
+bool ip_parse(const char *text, struct ip *out)
 {
     char host[INET6_ADDRSTRLEN];
 
@@ -165,7 +160,7 @@ static bool ip_parse(const char *text, struct ip *out)
     return false;
 }
 
-static bool same_net(const struct ip *a, const struct ip *b, int64_t bits)
+bool ip_same_net(const struct ip *a, const struct ip *b, int64_t bits)
 {
     size_t size = a->family == AF_INET ? 4 : 16;
 
@@ -180,6 +175,20 @@ static bool same_net(const struct ip *a, const struct ip *b, int64_t bits)
     return true;
 }
 
+const char *ip_net_text(struct arena *a, const struct ip *ip, int64_t bits)
+{
+    struct ip net = *ip;
+    char text[INET6_ADDRSTRLEN];
+    int64_t size = ip->family == AF_INET ? 32 : 128;
+
+    if (bits < 0 || bits > size)
+        return NULL;
+    for (int64_t i = bits; i < size; i++)
+        net.raw[i / 8] &= (uint8_t) ~(0x80 >> (i % 8));
+    inet_ntop(net.family, net.raw, text, sizeof(text));
+    return arena_printf(a, "%s/%lld", text, (long long)bits);
+}
+
 /* The address of `n` that is `ip` (whole) or in its subnet; NULL: none. */
 static const char *holds(const struct hw_net *n, const struct ip *ip, bool whole)
 {
@@ -188,7 +197,7 @@ static const char *holds(const struct hw_net *n, const struct ip *ip, bool whole
             whole ? (ip->family == AF_INET ? 32 : 128) : maybe_or(n->addrs[i].prefix, -1);
         struct ip own;
 
-        if (ip_parse(n->addrs[i].addr, &own) && same_net(ip, &own, bits))
+        if (ip_parse(n->addrs[i].addr, &own) && ip_same_net(ip, &own, bits))
             return n->addrs[i].addr;
     }
     return NULL;
@@ -210,7 +219,7 @@ static const struct hw_net *net_with(const struct hw *hw, const struct ip *ip, b
 }
 
 /* Longest prefix, then lowest metric, as the kernel decides. */
-static const struct hw_route *route_to(const struct hw *hw, const struct ip *ip)
+const struct hw_route *iface_route_to(const struct hw *hw, const struct ip *ip)
 {
     const struct hw_route *best = NULL;
 
@@ -219,7 +228,8 @@ static const struct hw_route *route_to(const struct hw *hw, const struct ip *ip)
         struct ip dst;
         int64_t bits = maybe_or(r->prefix, -1);
 
-        if (!r->dev || str_eq(r->dev, "lo") || !ip_parse(r->dst, &dst) || !same_net(ip, &dst, bits))
+        if (!r->dev || str_eq(r->dev, "lo") || !ip_parse(r->dst, &dst) ||
+            !ip_same_net(ip, &dst, bits))
             continue;
         if (!best || bits > best->prefix.v ||
             (bits == best->prefix.v && maybe_or(r->metric, 0) < maybe_or(best->metric, 0)))
@@ -234,7 +244,7 @@ static const struct hw_route *default_route(const struct hw *hw)
 
     for (size_t f = 0; f < ARRAY_SIZE(any); f++) {
         struct ip ip;
-        const struct hw_route *r = ip_parse(any[f], &ip) ? route_to(hw, &ip) : NULL;
+        const struct hw_route *r = ip_parse(any[f], &ip) ? iface_route_to(hw, &ip) : NULL;
 
         if (r && maybe_is(r->prefix, 0))
             return r;
@@ -382,7 +392,7 @@ static bool by_peer(struct sim *s)
             s->a, "It holds %s itself, the address the other nodes are told.", s->peer);
         return true;
     }
-    r = own ? NULL : route_to(s->hw, &ip);
+    r = own ? NULL : iface_route_to(s->hw, &ip);
     if (!r)
         return false;
     c->peer_if = r->dev;

@@ -62,11 +62,67 @@ static bool on_c2c(const struct hw *hw, size_t gpu)
     return false;
 }
 
+struct ends { /* the PCI functions of a GPU and a NIC */
+    const struct hw_pci *gpu, *nic;
+};
+
+static struct ends ends_of(const struct hw *hw, size_t gpu, const char *nic)
+{
+    const struct hw_rdma *r = hw_find_rdma(hw, nic);
+
+    return (struct ends){
+        .gpu = hw->gpus[gpu].bdf ? hw_find_pci(hw, hw->gpus[gpu].bdf) : NULL,
+        .nic = r && r->bdf ? hw_find_pci(hw, r->bdf) : NULL,
+    };
+}
+
+/* Firmware that tells no NUMA node of a device (-1): NCCL makes a CPU of its own of those,
+ * so that they are near each other and far from all whose node is known. */
+static enum level by_numa(const struct hw *hw, size_t gpu, const char *nic, enum level l)
+{
+    struct ends e = ends_of(hw, gpu, nic);
+
+    if (!e.gpu || !e.nic || !e.gpu->root || !e.nic->root || str_eq(e.gpu->root, e.nic->root))
+        return l;
+    if (e.gpu->numa.known != e.nic->numa.known)
+        return LEVEL_SYS;
+    return e.gpu->numa.known ? l : LEVEL_PHB;
+}
+
 enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic)
 {
-    enum level l = level_of_path(hw_distance_get(hw, gpu, nic));
+    const char *path = hw_distance_get(hw, gpu, nic);
+    enum level l = level_of_path(path);
 
+    if (!path || str_eq(path, "NODE"))
+        l = by_numa(hw, gpu, nic, l);
     return l == LEVEL_PHB && on_c2c(hw, gpu) ? LEVEL_P2C : l;
+}
+
+static struct maybe socket_of(const struct hw *hw, struct maybe numa)
+{
+    for (size_t i = 0; numa.known && i < hw->numa_count; i++)
+        if (maybe_is(hw->numa[i].id, numa.v))
+            return hw->numa[i].socket;
+    return maybe_none();
+}
+
+bool level_same_socket(const struct hw *hw, size_t gpu, const char *nic)
+{
+    struct ends e = ends_of(hw, gpu, nic);
+    struct maybe a = e.gpu ? socket_of(hw, e.gpu->numa) : maybe_none();
+    struct maybe b = e.nic ? socket_of(hw, e.nic->numa) : maybe_none();
+
+    return a.known && b.known && a.v == b.v;
+}
+
+int level_rank(const struct hw *hw, size_t gpu, const char *nic)
+{
+    enum level l = level_gpu_nic(hw, gpu, nic);
+
+    if (l == LEVEL_NONE)
+        return -1;
+    return 2 * (int)l + (l == LEVEL_SYS && !level_same_socket(hw, gpu, nic));
 }
 
 enum level level_gdr_default(const struct hw *hw)
@@ -104,7 +160,7 @@ static bool nvlink_between(const struct hw *hw, size_t a, size_t b)
 
 /* ---- GPUDirect RDMA ---- */
 
-static const char *gdr_support(const struct hw *hw)
+const char *level_gdr_support(const struct hw *hw)
 {
     bool dmabuf_off = nccl_env_int(hw, "NCCL_DMABUF_ENABLE", 1) == 0;
 
@@ -132,6 +188,24 @@ static enum level effective(const struct sim *s, size_t gpu, const char *nic, en
             nvlink_between(s->hw, gpu, i))
             return LEVEL_PXN;
     }
+    return l;
+}
+
+static enum level gdr_limit(const struct hw *hw)
+{
+    enum level user = level_parse(nccl_env_of(hw, "NCCL_NET_GDR_LEVEL"));
+
+    return user == LEVEL_NONE ? level_gdr_default(hw) : user;
+}
+
+enum level level_effective(const struct sim *s, size_t gpu, const char *nic)
+{
+    enum level limit = gdr_limit(s->hw), l = effective(s, gpu, nic, limit);
+
+    /* without GPUDirect RDMA the data takes the way over the CPU */
+    if (l != LEVEL_NONE && l < LEVEL_PHB && l != LEVEL_PXN &&
+        (str_eq(s->c->gdr_support, "none") || l > limit))
+        return LEVEL_PHB;
     return l;
 }
 
@@ -177,11 +251,9 @@ static bool first_port_of(const struct nccl_choice *c, size_t i)
 
 void level_choose_gdr(struct sim *s)
 {
-    enum level user = level_parse(nccl_env_of(s->hw, "NCCL_NET_GDR_LEVEL"));
-    enum level limit = user == LEVEL_NONE ? level_gdr_default(s->hw) : user;
+    enum level limit = gdr_limit(s->hw);
     struct nccl_choice *c = s->c;
 
-    c->gdr_support = gdr_support(s->hw);
     c->gdr_level = level_name(limit);
     c->gdr = arena_array(s->a, struct nccl_gdr, s->hw->gpus_count * c->ports_count + 1);
     for (size_t gpu = 0; gpu < s->hw->gpus_count; gpu++) {

@@ -34,6 +34,11 @@ struct nccl_port { /* one port of one RDMA device, in the order of hw->rdma[] */
     const char *gid_ndev;
     bool gid_ok;         /* routable on this fabric and in this network namespace */
     const char *gid_why; /* how NCCL came to it and what is wrong with it, if anything */
+    const char *network; /* "10.1.0.0/16", "fe80:0:0:0 of SM 0x1"; NULL: not known */
+    bool storage;        /* a network file system is mounted over that network */
+    bool frontend;       /* the default route leaves by that network */
+    bool takes;          /* NCCL takes it when NCCL_IB_HCA is not set */
+    bool counts;         /* it adds bandwidth: an address that works, and no other fabric */
     const char *card;    /* PCI address shared by the ports NCCL fuses into one NIC */
     size_t card_ports;   /* how many used ports share that card, this one included */
 };
@@ -53,6 +58,20 @@ struct nccl_p2p { /* two GPUs of hw->gpus[] */
     const char *why;
 };
 
+struct nccl_way {      /* how one GPU reaches other nodes over one choice of ports */
+    struct maybe mbps; /* its share of the ports; unknown when a rate is */
+    const char *path;  /* the distance to them: "PIX" … "SYS"; NULL: not known, or no port */
+    const char *ports; /* "mlx5_0:1,mlx5_1:1" */
+};
+
+struct nccl_score {       /* one GPU under two choices of ports (score.c says how) */
+    size_t gpu;           /* position in hw->gpus[] */
+    int64_t number;       /* the driver's for people; the position where it gave some none */
+    struct nccl_way dflt; /* NCCL's own, NCCL_IB_HCA unset */
+    struct nccl_way ours; /* the wanted ports: what NCCL_IB_HCA names or would name */
+    bool worse;           /* ours has less bandwidth or a longer way */
+};
+
 struct nccl_choice {
     struct arena arena;
     const char *nccl_version; /* found on this machine; NULL: none seen, 2.30 is assumed */
@@ -65,6 +84,11 @@ struct nccl_choice {
     const char *peer_why;
     struct nccl_port *ports;
     size_t ports_count;
+    struct nccl_score *scores; /* of the GPUs a job here can use, or of all when hidden */
+    size_t scores_count;
+    const char *score_text; /* both in a line: "GPU 0-7 400 Gb/s at PXB either way" */
+    const char *all_why;    /* why every port is wanted although some look as if they should not
+                          * be: leaving them out costs a GPU bandwidth; NULL: it does not */
     struct nccl_gdr *gdr;
     size_t gdr_count;
     const char *gdr_support; /* "dma-buf", "nvidia_peermem", "none"; NULL unknown */

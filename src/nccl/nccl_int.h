@@ -6,7 +6,9 @@
  *   gid.c    addresses of RDMA ports and NCCL's search among them
  *   level.c  distances as NCCL counts them; GPUDirect RDMA and P2P
  *   iface.c  the bootstrap interface, and the route to the other nodes
- *   ports.c  the RDMA ports NCCL takes, and those it should
+ *   ports.c  the RDMA ports NCCL takes; want.c those it should
+ *   fabric.c the networks the ports are on
+ *   score.c  what each GPU gets of a choice of ports
  *   gpus.c   the GPUs a job here can use
  *   choose.c puts them together
  *   against*.c  the choice beside NCCL's own words
@@ -23,6 +25,9 @@ struct sim {
     struct nccl_choice *c;
     const char *peer;  /* address of another node, or NULL */
     bool *gpu_visible; /* hw->gpus_count entries */
+    /* score.c, for GPU g and port p at [g * ports_count + p] */
+    signed char *paths; /* enum level as NCCL counts it, PXN included */
+    int64_t *path_mbps; /* what NCCL takes for the bandwidth of the path */
 };
 
 /* ---- text.c ---- */
@@ -119,7 +124,24 @@ enum level level_nic_best(const struct hw *hw, const char *nic);
 void level_choose_gdr(struct sim *s);
 void level_choose_p2p(struct sim *s);
 
+/* What NCCL can do for GPUDirect RDMA: as nccl_choice.gdr_support. */
+const char *level_gdr_support(const struct hw *hw);
+/* The distance NCCL goes by, PXN and host memory counted. */
+enum level level_effective(const struct sim *s, size_t gpu, const char *nic);
+/* Nearer is less, for our own choice: as the level, and what is in another NUMA node of the
+ * same socket is nearer than what is in the other socket.  -1 unknown. */
+bool level_same_socket(const struct hw *hw, size_t gpu, const char *nic);
+int level_rank(const struct hw *hw, size_t gpu, const char *nic);
+
 /* ---- iface.c ---- */
+struct ip {
+    int family; /* AF_INET, AF_INET6 */
+    uint8_t raw[16];
+};
+bool ip_parse(const char *text, struct ip *out); /* also "[fd00::1]:29500" */
+bool ip_same_net(const struct ip *a, const struct ip *b, int64_t bits);
+const char *ip_net_text(struct arena *a, const struct ip *ip, int64_t bits); /* "10.1.0.0/16" */
+const struct hw_route *iface_route_to(const struct hw *hw, const struct ip *ip);
 void iface_choose(struct sim *s);
 bool iface_is_rail(const struct hw *hw, const struct hw_net *n); /* RDMA, and no gateway */
 bool iface_is_virtual(const char *name);                         /* docker0, virbr0, lo, … */
@@ -138,6 +160,34 @@ const struct hw_rdma_port *ports_find(const struct hw *hw, const char *dev, int6
 bool ports_is_efa(const struct hw *hw);
 bool ports_hidden(const struct hw *hw); /* devices in sysfs, but no way to open them */
 bool ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c);
+
+/* ---- want.c ---- */
+void want_choose(struct sim *s);
+
+/* ---- fabric.c ---- */
+/* Fills network, storage and frontend of every port. */
+void fabric_choose(struct sim *s);
+/* The network of one RoCE address; NULL: not known. */
+const char *fabric_gid_network(struct arena *a, const struct hw *hw, const struct hw_gid *g);
+/* For each of hw->nets[]: a network file system is mounted over it. */
+bool *fabric_storage_nets(struct arena *a, const struct hw *hw);
+
+/* ---- score.c ---- */
+struct score_way {    /* what one GPU gets of a set of ports */
+    int64_t mbps;     /* of those that count */
+    bool known;       /* every rate and distance it rests on is */
+    enum level level; /* LEVEL_NONE: no port that counts, or not known */
+    bool *serves;     /* ports_count entries: NCCL uses it for this GPU */
+};
+void score_prepare(struct sim *s);                      /* once the ports are there */
+bool score_gpu_counts(const struct sim *s, size_t gpu); /* a job here can use it, or all hidden */
+/* When NCCL has the ports for which `set` is true; `out` has gpus_count entries. */
+void score_set(const struct sim *s, const bool *set, struct score_way *out);
+/* Fills scores of the choice; true when the wanted ports cost no GPU anything. */
+bool score_choose(struct sim *s);
+const char *score_way_text(struct arena *a, const struct nccl_way *w);
+/* "GPU 0-7 100 Gb/s at PHB by NCCL's own choice, 200 Gb/s at PIX" and then `ours`. */
+const char *score_text(struct arena *a, const struct nccl_choice *c, const char *ours);
 
 /* ---- gpus.c ---- */
 void gpus_choose(struct sim *s);

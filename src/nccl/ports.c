@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* ports: the RDMA ports NCCL takes, and those it should take.
+/* ports: the RDMA ports NCCL takes.
  *
  * NCCL takes every ACTIVE port of InfiniBand or Ethernet that NCCL_IB_HCA lets
- * through, whatever its speed, place or use.  The right ones are of one link
- * layer, at the highest rate, with an address that works from here, and at a
- * GPU's switch when any is: what is left out is a storage or management NIC. */
+ * through, whatever its speed, place or use; want.c says which it should take. */
 #include "nccl/nccl_int.h"
 
 #include "base/str.h"
@@ -61,26 +59,34 @@ static const char *net_off(const struct hw *hw)
     return NULL;
 }
 
+/* Why NCCL passes a port over whatever the variables say; NULL: it does not. */
+static const char *port_fault(struct sim *s, const struct hw_rdma *r, const struct hw_rdma_port *hp)
+{
+    if (ports_hidden(s->hw))
+        return "There is no /dev/infiniband/uverbs device here, so it cannot be opened.";
+    if (maybe_is(r->openable, 0))
+        return "Its node in /dev/infiniband is not here, so it cannot be opened.";
+    if (device_is_efa(s->hw, r))
+        return "It is an AWS EFA device: NCCL's own RDMA code cannot drive it, the aws-ofi-nccl "
+               "plug-in can.";
+    if (!str_eq(hp->state, "ACTIVE"))
+        return arena_printf(s->a, "Its port is %s.", hp->state ? hp->state : "in an unknown state");
+    if (!str_eq(hp->link_layer, "InfiniBand") && !str_eq(hp->link_layer, "Ethernet"))
+        return arena_printf(s->a, "Its link layer is %s.",
+                            hp->link_layer ? hp->link_layer : "unknown");
+    return NULL;
+}
+
 static void use_one(struct sim *s, const struct hw_rdma *r, const struct hw_rdma_port *hp,
                     const struct match *m, size_t used, struct nccl_port *p)
 {
-    const char *off = net_off(s->hw);
+    const char *off = net_off(s->hw), *fault = port_fault(s, r, hp);
 
+    p->takes = !fault;
     if (off)
         p->why = off;
-    else if (ports_hidden(s->hw))
-        p->why = "There is no /dev/infiniband/uverbs device here, so it cannot be opened.";
-    else if (maybe_is(r->openable, 0))
-        p->why = "Its node in /dev/infiniband is not here, so it cannot be opened.";
-    else if (device_is_efa(s->hw, r))
-        p->why = "It is an AWS EFA device: NCCL's own RDMA code cannot drive it, the aws-ofi-nccl "
-                 "plug-in can.";
-    else if (!str_eq(hp->state, "ACTIVE"))
-        p->why =
-            arena_printf(s->a, "Its port is %s.", hp->state ? hp->state : "in an unknown state");
-    else if (!str_eq(hp->link_layer, "InfiniBand") && !str_eq(hp->link_layer, "Ethernet"))
-        p->why = arena_printf(s->a, "Its link layer is %s.",
-                              hp->link_layer ? hp->link_layer : "unknown");
+    else if (fault)
+        p->why = fault;
     else if (!match_takes(m, p->dev, p->port))
         p->why =
             arena_printf(s->a, "NCCL_IB_HCA=%s leaves it out.", nccl_env_of(s->hw, "NCCL_IB_HCA"));
@@ -147,177 +153,6 @@ static void count_cards(struct nccl_choice *c)
                                       str_eq(c->ports[i].card, c->ports[k].card);
 }
 
-/* ---- what it should take ---- */
-
-static bool is_candidate(struct sim *s, struct nccl_port *p)
-{
-    const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
-    const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
-
-    if (!r || device_is_efa(s->hw, r) || ports_hidden(s->hw) || maybe_is(r->openable, 0) ||
-        !str_eq(p->state, "ACTIVE") ||
-        (!str_eq(p->link_layer, "InfiniBand") && !str_eq(p->link_layer, "Ethernet"))) {
-        p->wanted_why = "It cannot be used: see why.";
-        return false;
-    }
-    if (str_eq(p->link_layer, "Ethernet") && hp && gid_port_class(s->hw, hp) == GID_NONE) {
-        p->wanted_why = "None of its addresses belongs to a network device in this namespace.";
-        return false;
-    }
-    return true;
-}
-
-static bool ethernet(const struct nccl_port *p)
-{
-    return str_eq(p->link_layer, "Ethernet");
-}
-
-/* Drops wanted ports that `bad` refuses, when at least one would stay. */
-static void drop(struct sim *s, bool (*bad)(struct sim *s, const struct nccl_port *p, void *arg),
-                 void *arg, const char *why)
-{
-    size_t stay = 0;
-
-    for (size_t i = 0; i < s->c->ports_count; i++)
-        stay += s->c->ports[i].wanted && !bad(s, &s->c->ports[i], arg);
-    for (size_t i = 0; stay && i < s->c->ports_count; i++) {
-        struct nccl_port *p = &s->c->ports[i];
-
-        if (p->wanted && bad(s, p, arg)) {
-            p->wanted = false;
-            p->wanted_why = why;
-        }
-    }
-}
-
-static bool only_local(struct sim *s, const struct nccl_port *p, void *arg)
-{
-    const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
-
-    (void)arg;
-    return ethernet(p) && hp && gid_port_class(s->hw, hp) != GID_ROUTABLE;
-}
-
-struct layer {
-    bool ethernet;
-    int64_t rate_mbps;
-};
-
-/* The layer with the fastest ports; of two, the one with more of them; then InfiniBand. */
-static struct layer best_layer(const struct nccl_choice *c)
-{
-    struct layer best = { .ethernet = false, .rate_mbps = -1 };
-    size_t best_count = 0;
-
-    for (int eth = 0; eth < 2; eth++) {
-        int64_t top = -1;
-        size_t count = 0;
-
-        for (size_t i = 0; i < c->ports_count; i++) {
-            int64_t rate = maybe_or(c->ports[i].rate_mbps, 0);
-
-            if (!c->ports[i].wanted || ethernet(&c->ports[i]) != (eth == 1))
-                continue;
-            count = rate > top ? 1 : count + (rate == top);
-            top = rate > top ? rate : top;
-        }
-        if (top > best.rate_mbps || (top == best.rate_mbps && count > best_count)) {
-            best = (struct layer){ .ethernet = eth == 1, .rate_mbps = top };
-            best_count = count;
-        }
-    }
-    return best;
-}
-
-static bool other_layer(struct sim *s, const struct nccl_port *p, void *arg)
-{
-    (void)s;
-    return ethernet(p) != ((const struct layer *)arg)->ethernet;
-}
-
-static bool slower(struct sim *s, const struct nccl_port *p, void *arg)
-{
-    (void)s;
-    return maybe_or(p->rate_mbps, 0) < ((const struct layer *)arg)->rate_mbps;
-}
-
-static bool beyond_switch(struct sim *s, const struct nccl_port *p, void *arg)
-{
-    bool any_near = false;
-
-    (void)arg;
-    for (size_t i = 0; i < s->c->ports_count; i++) {
-        enum level l = level_of_path(s->c->ports[i].near_path);
-
-        any_near = any_near || (s->c->ports[i].wanted && l != LEVEL_NONE && l <= LEVEL_PXB);
-    }
-    return any_near && level_of_path(p->near_path) > LEVEL_PXB;
-}
-
-/* The NIC of the default route, when the others are one for each GPU already. */
-static bool management(struct sim *s, const struct nccl_port *p, void *arg)
-{
-    const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
-    size_t gpus = s->c->gpus.known ? (size_t)s->c->gpus.v : s->hw->gpus_count;
-    size_t others = 0;
-
-    (void)arg;
-    for (size_t i = 0; i < s->c->ports_count; i++)
-        others += s->c->ports[i].wanted && &s->c->ports[i] != p;
-    if (others == 0 || others < gpus)
-        return false;
-    for (size_t i = 0; i < s->hw->nets_count; i++) {
-        const struct hw_net *n = &s->hw->nets[i];
-        bool mine = str_eq(n->rdma, p->dev);
-
-        for (size_t k = 0; r && k < r->netdevs_count; k++)
-            mine = mine || str_eq(n->name, r->netdevs[k]);
-        if (mine && maybe_is(n->default_route, 1))
-            return true;
-    }
-    return false;
-}
-
-static const char *wanted_text(struct sim *s, const struct nccl_port *p)
-{
-    return arena_printf(s->a, "ACTIVE at %s%s%s%s.", nccl_rate_text(s->a, p->rate_mbps),
-                        p->near_path ? ", " : "", p->near_path ? p->near_path : "",
-                        p->near_path ? " from the nearest GPU" : "");
-}
-
-static void want_all(struct sim *s)
-{
-    struct nccl_choice *c = s->c;
-    struct layer layer;
-
-    if (nccl_env_of(s->hw, "NCCL_IB_HCA")) {
-        for (size_t i = 0; i < c->ports_count; i++) {
-            c->ports[i].wanted = c->ports[i].used;
-            c->ports[i].wanted_why = "NCCL_IB_HCA is set already and decides.";
-        }
-        return;
-    }
-    for (size_t i = 0; i < c->ports_count; i++)
-        c->ports[i].wanted = is_candidate(s, &c->ports[i]);
-    drop(s, only_local, NULL,
-         "It has only link-local or RoCE v1 addresses, while others have routable ones.");
-    layer = best_layer(c);
-    drop(s, other_layer, &layer,
-         layer.ethernet
-             ? "NCCL cannot join InfiniBand and Ethernet ports, and the Ethernet ones are "
-               "faster or more."
-             : "NCCL cannot join InfiniBand and Ethernet ports, and the InfiniBand ones "
-               "are at least as fast and as many.");
-    drop(s, slower, &layer, "It is slower than the others: a storage or management NIC.");
-    drop(s, beyond_switch, NULL,
-         "No GPU is at its PCIe switch, while the others have one: a storage or management NIC.");
-    drop(s, management, NULL,
-         "It carries the default route, and there is a NIC for each GPU besides.");
-    for (size_t i = 0; i < c->ports_count; i++)
-        if (c->ports[i].wanted)
-            c->ports[i].wanted_why = wanted_text(s, &c->ports[i]);
-}
-
 /* Rails: every wanted port speaks from its own subnet, and no subnet has a gateway. */
 bool ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c)
 {
@@ -331,7 +166,8 @@ bool ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c)
 
         if (!p->wanted)
             continue;
-        if (!ethernet(p) || !n || !iface_is_rail(hw, n) || count == NCCL_PORTS_MAX)
+        if (!str_eq(p->link_layer, "Ethernet") || !n || !iface_is_rail(hw, n) ||
+            count == NCCL_PORTS_MAX)
             return false;
         for (size_t k = 0; k < hw->routes_count && !dst; k++)
             if (str_eq(hw->routes[k].dev, n->name) && !hw->routes[k].gateway &&
@@ -351,7 +187,10 @@ bool ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c)
 void ports_choose(struct sim *s)
 {
     s->c->efa = ports_is_efa(s->hw);
+    s->c->gdr_support = level_gdr_support(s->hw);
     use_all(s);
     count_cards(s->c);
-    want_all(s);
+    fabric_choose(s);
+    score_prepare(s);
+    want_choose(s);
 }

@@ -131,17 +131,28 @@ static void here_ports(const struct hw *hw, const struct nccl_choice *c, struct 
     struct arena a = { 0 };
     struct said *s = arena_array(&a, struct said, c->ports_count + 1);
 
-    (void)hw;
     if (!c->ports_count)
         para(out, "here", "There is no RDMA device.");
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
 
         s[i].name = arena_printf(&a, "%s:%lld", p->dev, (long long)p->port);
-        s[i].text = arena_printf(&a, "%s.  %s  %s: %s", p->used ? "used" : "not used", p->why,
-                                 p->wanted ? "Wanted" : "Not wanted", p->wanted_why);
+        s[i].text = arena_printf(&a, "%s.  %s  %s: %s%s%s%s", p->used ? "used" : "not used", p->why,
+                                 p->wanted ? "Wanted" : "Not wanted", p->wanted_why,
+                                 p->network ? "  Network: " : "", p->network ? p->network : "",
+                                 p->network ? "." : "");
     }
     para_said(out, "here", s, c->ports_count);
+    for (size_t i = 0; i < c->scores_count; i++) {
+        const struct nccl_score *x = &c->scores[i];
+
+        para(out, i ? "" : "score", "GPU %lld: NCCL's own choice %s; %s %s%s.",
+             (long long)x->number, score_way_text(&a, &x->dflt),
+             nccl_env_of(hw, "NCCL_IB_HCA") ? "as it is set" : "the wanted ports",
+             score_way_text(&a, &x->ours), x->worse ? ", which is worse" : "");
+    }
+    if (c->all_why)
+        para(out, "", "Every port is wanted.  %s", c->all_why);
     arena_release(&a);
 }
 

@@ -125,11 +125,40 @@ static void json_ports(struct json_out *w, const struct nccl_choice *c)
         json_kv_str(w, "gid_ndev", p->gid_ndev);
         json_kv_bool(w, "gid_ok", p->gid_ok);
         json_kv_str(w, "gid_why", p->gid_why);
+        json_kv_str(w, "network", p->network);
+        json_kv_bool(w, "storage", p->storage);
+        json_kv_bool(w, "frontend", p->frontend);
         json_kv_str(w, "card", p->card);
         json_kv_int(w, "card_ports", (int64_t)p->card_ports);
         json_obj_end(w);
     }
     json_arr_end(w);
+}
+
+static void json_way(struct json_out *w, const char *key, const struct nccl_way *way)
+{
+    json_key(w, key);
+    json_obj(w);
+    json_kv_maybe(w, "mbps", way->mbps);
+    json_kv_str(w, "path", way->path);
+    json_kv_str(w, "ports", way->ports);
+    json_obj_end(w);
+}
+
+static void json_scores(struct json_out *w, const struct nccl_choice *c)
+{
+    json_key(w, "scores");
+    json_arr(w);
+    for (size_t i = 0; i < c->scores_count; i++) {
+        json_obj(w);
+        json_kv_int(w, "gpu", (int64_t)c->scores[i].gpu);
+        json_way(w, "nccl", &c->scores[i].dflt);
+        json_way(w, "wanted", &c->scores[i].ours);
+        json_kv_bool(w, "worse", c->scores[i].worse);
+        json_obj_end(w);
+    }
+    json_arr_end(w);
+    json_kv_str(w, "all_wanted_why", c->all_why);
 }
 
 static void json_paths(struct json_out *w, const struct nccl_choice *c)
@@ -187,6 +216,7 @@ static void json_choice(struct json_out *w, const struct nccl_choice *c)
     json_kv_str(w, "gpudirect_level", c->gdr_level);
     json_kv_str(w, "p2p_level", c->p2p_level);
     json_ports(w, c);
+    json_scores(w, c);
     json_paths(w, c);
     json_key(w, "notes");
     json_arr(w);

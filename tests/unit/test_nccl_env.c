@@ -317,7 +317,11 @@ TEST(storage_nics_are_left_out)
     struct machine *m = machine_dgx();
     struct nccl_env env;
 
-    m_rdma(m, "mlx5_8", "0000:c8:00.0", "InfiniBand", 200); /* slower */
+    for (size_t i = 0; i < 8; i++)
+        m->rdma[i].hca = "MT4129";
+    m_rdma(m, "mlx5_8", "0000:c8:00.0", "InfiniBand", 200); /* slower, another model */
+    m->rdma[8].hca = "MT4123";
+    m_distance(m, 0, "mlx5_8", "PIX");
     m_rdma(m, "mlx5_9", "0000:d8:00.0", "InfiniBand", 400); /* as fast, at no GPU's switch */
     for (size_t g = 0; g < 8; g++)
         m_distance(m, g, "mlx5_9", "NODE");
@@ -325,8 +329,8 @@ TEST(storage_nics_are_left_out)
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_IB_HCA",
        "=mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1");
-    CHECK(says(&env, "NCCL_IB_HCA", "mlx5_8:1 (it is slower"));
-    CHECK(says(&env, "NCCL_IB_HCA", "mlx5_9:1 (no GPU is at its PCIe switch"));
+    CHECK(says(&env, "NCCL_IB_HCA", "mlx5_8:1 (it is slower than another model"));
+    CHECK(says(&env, "NCCL_IB_HCA", "mlx5_9:1 (every GPU has a nearer port"));
     CHECK(!strstr(nccl_env_find(&env, "NCCL_IB_HCA")->reason, "mlx5_10"));
     nccl_env_release(&env);
     free(m);

@@ -6,7 +6,8 @@ export STOKER_TRANSPORT=rdma
 export NCCL_IB_DISABLE=0
 # All 8 active InfiniBand ports
 # (mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1, 400 Gb/s) are
-# the right ones, and NCCL takes them by itself.
+# the right ones, and NCCL takes them by itself. Each GPU's share: GPU 0-2 400 Gb/s at PIX
+# either way.
 export NCCL_IB_HCA='=mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1'
 # NCCL_IB_GID_INDEX is left unset. The fabric is InfiniBand, where NCCL never reads it and
 # uses entry 0.

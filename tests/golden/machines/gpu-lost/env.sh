@@ -1,6 +1,7 @@
 # NCCL_IB_HCA is left unset. All 8 active InfiniBand ports
 # (mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1, 400 Gb/s) are
-# the right ones, and NCCL takes them by itself.
+# the right ones, and NCCL takes them by itself. Each GPU's share: GPU 0-2 400 Gb/s at PIX
+# either way.
 # NCCL_IB_GID_INDEX is left unset. The fabric is InfiniBand, where NCCL never reads it and
 # uses entry 0.
 # NCCL_SOCKET_IFNAME is left unset. eno8303 leads to the other nodes, and NCCL takes it by

@@ -6,7 +6,7 @@ export STOKER_TRANSPORT=rdma
 export NCCL_IB_DISABLE=0
 # The 4 ports of the InfiniBand fabric at 200 Gb/s. NCCL would take every active port,
 # also mlx5_1:1 (NCCL cannot join InfiniBand and Ethernet ports, and the InfiniBand ones
-# are at least as fast and as many).
+# serve the GPUs at least as well). Each GPU's share: GPU 0-3 200 Gb/s at PIX either way.
 export NCCL_IB_HCA='=mlx5_0:1,mlx5_2:1,mlx5_10:1,mlx5_11:1'
 # NCCL_IB_GID_INDEX is left unset. The fabric is InfiniBand, where NCCL never reads it and
 # uses entry 0.

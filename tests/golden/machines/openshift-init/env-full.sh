@@ -6,7 +6,8 @@ export STOKER_TRANSPORT=rdma
 # RDMA ports are active and usable.
 export NCCL_IB_DISABLE=0
 # All 4 active RoCE ports (mlx5_6:1,mlx5_9:1,mlx5_11:1,mlx5_12:1, 400 Gb/s) are the right
-# ones, and NCCL takes them by itself.
+# ones, and NCCL takes them by itself. Each GPU's share: GPU 0-7 200 Gb/s at PIX either
+# way.
 export NCCL_IB_HCA='=mlx5_6:1,mlx5_9:1,mlx5_11:1,mlx5_12:1'
 # NCCL's search ends at index 3 on every port, a routable RoCE v2 address. The index may
 # differ between pods and nodes: unset is safer.

@@ -1,6 +1,6 @@
 # NCCL_IB_HCA is left unset. All 4 active RoCE ports
 # (mlx5_6:1,mlx5_9:1,mlx5_11:1,mlx5_12:1, 400 Gb/s) are the right ones, and NCCL takes
-# them by itself.
+# them by itself. Each GPU's share: GPU 0-3 400 Gb/s at PIX either way.
 # NCCL_IB_GID_INDEX is left unset. NCCL's own search ends at index 3 on every port, a
 # routable RoCE v2 address of this network namespace.
 # NCCL_SOCKET_IFNAME is left unset. eth0 leads to the other nodes, and NCCL takes it by

@@ -5,7 +5,8 @@ export STOKER_TRANSPORT=rdma
 # RDMA ports are active and usable.
 export NCCL_IB_DISABLE=0
 # All 4 active RoCE ports (bnxt_re0:1,bnxt_re1:1,bnxt_re2:1,bnxt_re3:1, 400 Gb/s) are the
-# right ones, and NCCL takes them by itself.
+# right ones, and NCCL takes them by itself. Each GPU's share: GPU 0-3 400 Gb/s at PIX
+# either way.
 export NCCL_IB_HCA='=bnxt_re0:1,bnxt_re1:1,bnxt_re2:1,bnxt_re3:1'
 # NCCL looks for an IPv4 address, and not every port has one of RoCE v2; each has an IPv6
 # one. NCCL's search goes wrong on bnxt_re0. Index 0 (fe80::8616:cff:fe3e:2010, IB/RoCE v1

@@ -1,6 +1,6 @@
 # NCCL_IB_HCA is left unset. All 4 active RoCE ports
 # (bnxt_re0:1,bnxt_re1:1,bnxt_re2:1,bnxt_re3:1, 400 Gb/s) are the right ones, and NCCL
-# takes them by itself.
+# takes them by itself. Each GPU's share: GPU 0-3 400 Gb/s at PIX either way.
 # NCCL looks for an IPv4 address, and not every port has one of RoCE v2; each has an IPv6
 # one. NCCL's search goes wrong on bnxt_re0. Index 0 (fe80::8616:cff:fe3e:2010, IB/RoCE v1
 # on ens11np0): NCCL's search for an IPv4 address and RoCE v2 ends there, but it is RoCE

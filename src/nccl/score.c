@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* score: what each GPU gets of a set of ports, so that two choices can be compared.
+ *
+ * NCCL gives a GPU the NICs with the widest path to it, and of those the nearest: the
+ * bandwidth of a path is the least of its links (port, PCIe, the link between CPUs),
+ * its distance the worst (graph/topo.cc, ncclTopoGetLocal).  So a fast NIC far away is
+ * taken before a slower one at the GPU's own switch, also when many GPUs share it.
+ * GPUs that use one port share it evenly.  By way of NVLink a neighbour's NIC has the
+ * width of the neighbour's path (PXN).
+ *
+ * Rings and trees may take more ports than these if that adds up to more; which ones
+ * hangs on the other nodes, so it is not counted for either choice. */
+#include "nccl/nccl_int.h"
+
+#include "base/str.h"
+
+#include <stdlib.h>
+
+enum {
+    SCORE_DEPTH_MAX = 32,        /* bridges above a device */
+    SCORE_UNKNOWN_MBPS = 100000, /* where no rate of any port is known */
+    /* NCCL's figures for the link between CPUs (graph/topo.h), in Mb/s */
+    SCORE_AMD_MBPS = 128000,
+    SCORE_INTEL_AMX_MBPS = 176000,
+    SCORE_INTEL_AVX512_MBPS = 80000,
+    SCORE_OTHER_MBPS = 48000
+};
+
+bool score_gpu_counts(const struct sim *s, size_t gpu)
+{
+    return !s->c->gpus.known || s->gpu_visible[gpu];
+}
+
+/* ---- the width of a path ---- */
+
+/* As NCCL counts PCIe: 60 Mb/s a lane in hundreds for 8 GT/s, twice that for 16. */
+static int64_t link_mbps(const struct hw_pci *p)
+{
+    double speed = p->link_speed_max ? strtod(p->link_speed_max, NULL) : 0;
+    int64_t width = maybe_or(p->link_width_max, 0);
+
+    if (!(speed > 0) || speed > 1000 || width <= 0 || width > 64)
+        return INT64_MAX;
+    return (int64_t)(speed * (speed < 8 ? 600 : 750)) * width;
+}
+
+/* Of the function's own link, and with `up` of every bridge above it. */
+static int64_t device_mbps(const struct hw *hw, const char *bdf, bool up)
+{
+    const struct hw_pci *p = bdf ? hw_find_pci(hw, bdf) : NULL;
+    int64_t least = INT64_MAX;
+
+    if (p && p->physfn) /* a virtual function has no link of its own */
+        p = hw_find_pci(hw, p->physfn);
+    for (int depth = 0; p && depth < SCORE_DEPTH_MAX; depth++) {
+        int64_t l = link_mbps(p);
+
+        least = l < least ? l : least;
+        p = up && p->parent ? hw_find_pci(hw, p->parent) : NULL;
+    }
+    return least;
+}
+
+static bool cpu_has(const struct hw *hw, const char *flag)
+{
+    for (size_t i = 0; i < hw->cpu.flags_count; i++)
+        if (str_eq(hw->cpu.flags[i], flag))
+            return true;
+    return false;
+}
+
+static int64_t socket_mbps(const struct hw *hw)
+{
+    if (str_eq(hw->cpu.vendor, "AuthenticAMD"))
+        return SCORE_AMD_MBPS;
+    if (str_eq(hw->cpu.vendor, "GenuineIntel"))
+        return cpu_has(hw, "amx_bf16")  ? SCORE_INTEL_AMX_MBPS
+               : cpu_has(hw, "avx512f") ? SCORE_INTEL_AVX512_MBPS
+                                        : SCORE_OTHER_MBPS;
+    return SCORE_OTHER_MBPS;
+}
+
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A rate that is not known is taken for the most that is: place decides then. */
+static int64_t port_mbps(const struct nccl_choice *c, const struct nccl_port *p)
+{
+    int64_t most = -1;
+
+    for (size_t i = 0; !p->rate_mbps.known && i < c->ports_count; i++)
+        if (maybe_or(c->ports[i].rate_mbps, -1) > most)
+            most = c->ports[i].rate_mbps.v;
+    return p->rate_mbps.known ? p->rate_mbps.v : most > 0 ? most : SCORE_UNKNOWN_MBPS;
+}
+
+static int64_t path_mbps(const struct sim *s, size_t gpu, const struct nccl_port *p, enum level l)
+{
+    const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
+    bool up = l >= LEVEL_PHB;
+    int64_t mbps = lesser(port_mbps(s->c, p), device_mbps(s->hw, r ? r->bdf : NULL, up));
+
+    if (l != LEVEL_PXN) /* else NVLink and a neighbour's link, which is like this one's */
+        mbps = lesser(mbps, device_mbps(s->hw, s->hw->gpus[gpu].bdf, up));
+    return l == LEVEL_SYS ? lesser(mbps, socket_mbps(s->hw)) : mbps;
+}
+
+void score_prepare(struct sim *s)
+{
+    size_t ports = s->c->ports_count;
+
+    s->paths = arena_array(s->a, signed char, s->hw->gpus_count *ports + 1);
+    s->path_mbps = arena_array(s->a, int64_t, s->hw->gpus_count * ports + 1);
+    for (size_t g = 0; g < s->hw->gpus_count; g++)
+        for (size_t i = 0; i < ports; i++) {
+            enum level l = level_effective(s, g, s->c->ports[i].dev);
+
+            s->paths[g * ports + i] = (signed char)l;
+            s->path_mbps[g * ports + i] = path_mbps(s, g, &s->c->ports[i], l);
+        }
+}
+
+/* ---- the ports of a GPU ---- */
+
+static bool wider_or_nearer(const struct sim *s, size_t a, size_t b)
+{
+    int la = s->paths[a] == LEVEL_NONE ? LEVEL_SYS + 1 : s->paths[a];
+    int lb = s->paths[b] == LEVEL_NONE ? LEVEL_SYS + 1 : s->paths[b];
+
+    return s->path_mbps[a] > s->path_mbps[b] || (s->path_mbps[a] == s->path_mbps[b] && la < lb);
+}
+
+static void serve_gpu(const struct sim *s, const bool *set, size_t gpu, bool *serves)
+{
+    size_t ports = s->c->ports_count, row = gpu * ports, best = ports;
+
+    for (size_t i = 0; i < ports; i++)
+        if (set[i] && (best == ports || wider_or_nearer(s, row + i, row + best)))
+            best = i;
+    for (size_t i = 0; best < ports && i < ports; i++)
+        serves[i] = set[i] && s->path_mbps[row + i] == s->path_mbps[row + best] &&
+                    s->paths[row + i] == s->paths[row + best];
+}
+
+static void sum_gpu(const struct sim *s, size_t gpu, struct score_way *all)
+{
+    struct score_way *w = &all[gpu];
+    size_t ports = s->c->ports_count;
+
+    w->level = LEVEL_NONE;
+    w->known = true;
+    for (size_t i = 0; i < ports; i++) {
+        const struct nccl_port *p = &s->c->ports[i];
+        int64_t users = 0;
+
+        if (!w->serves[i] || !p->counts)
+            continue;
+        for (size_t g = 0; g < s->hw->gpus_count; g++)
+            users += score_gpu_counts(s, g) && all[g].serves[i];
+        w->mbps += port_mbps(s->c, p) / (users ? users : 1);
+        w->level = (enum level)s->paths[gpu * ports + i];
+        w->known = w->known && p->rate_mbps.known && w->level != LEVEL_NONE;
+    }
+}
+
+void score_set(const struct sim *s, const bool *set, struct score_way *out)
+{
+    for (size_t g = 0; g < s->hw->gpus_count; g++) {
+        out[g] = (struct score_way){ .serves = arena_array(s->a, bool, s->c->ports_count + 1) };
+        serve_gpu(s, set, g, out[g].serves);
+    }
+    for (size_t g = 0; g < s->hw->gpus_count; g++)
+        sum_gpu(s, g, out);
+}
+
+/* ---- both choices ---- */
+
+static struct nccl_way way_told(const struct sim *s, const struct score_way *w)
+{
+    struct nccl_way out = { .mbps = w->known ? maybe_of(w->mbps) : maybe_none(),
+                            .path = level_name(w->level) };
+    struct buf b = { 0 };
+
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        if (w->serves[i])
+            buf_addf(&b, "%s%s:%lld", b.len ? "," : "", s->c->ports[i].dev,
+                     (long long)s->c->ports[i].port);
+    out.ports = nccl_text(s->a, &b);
+    return out;
+}
+
+/* Without a known rate or distance: every port that served still does. */
+static bool serves_all(const struct sim *s, const struct score_way *ours,
+                       const struct score_way *dflt)
+{
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        if (dflt->serves[i] && s->c->ports[i].counts && !ours->serves[i])
+            return false;
+    return true;
+}
+
+static bool way_is_worse(const struct sim *s, const struct score_way *ours,
+                         const struct score_way *dflt)
+{
+    if (!ours->known || !dflt->known)
+        return !serves_all(s, ours, dflt);
+    if (dflt->level == LEVEL_NONE) /* nothing that counts served it */
+        return false;
+    return ours->mbps < dflt->mbps || ours->level == LEVEL_NONE || ours->level > dflt->level;
+}
+
+bool score_choose(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    bool *dflt = arena_array(s->a, bool, c->ports_count + 1);
+    bool *ours = arena_array(s->a, bool, c->ports_count + 1);
+    struct score_way *a = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
+    struct score_way *b = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
+    bool good = true, numbered = true;
+
+    for (size_t g = 0; g < s->hw->gpus_count; g++)
+        numbered = numbered && (!score_gpu_counts(s, g) || s->hw->gpus[g].index.known);
+    for (size_t i = 0; i < c->ports_count; i++) {
+        dflt[i] = c->ports[i].takes;
+        ours[i] = c->ports[i].wanted;
+    }
+    score_set(s, dflt, a);
+    score_set(s, ours, b);
+    c->scores = arena_array(s->a, struct nccl_score, s->hw->gpus_count + 1);
+    c->scores_count = 0;
+    for (size_t g = 0; g < s->hw->gpus_count; g++) {
+        struct nccl_score *out = &c->scores[c->scores_count];
+
+        if (!score_gpu_counts(s, g))
+            continue;
+        *out = (struct nccl_score){ .gpu = g,
+                                    .number = numbered ? s->hw->gpus[g].index.v : (int64_t)g,
+                                    .dflt = way_told(s, &a[g]),
+                                    .ours = way_told(s, &b[g]),
+                                    .worse = way_is_worse(s, &b[g], &a[g]) };
+        good = good && !out->worse;
+        c->scores_count++;
+    }
+    return good;
+}
+
+/* ---- for people ---- */
+
+static const char *way_text(struct arena *a, const struct nccl_way *w)
+{
+    if (!*w->ports)
+        return "no port";
+    if (!w->path && w->mbps.known && w->mbps.v == 0)
+        return "ports of another fabric alone";
+    return arena_printf(a, "%s at %s", nccl_rate_text(a, w->mbps),
+                        w->path ? w->path : "an unknown distance");
+}
+
+const char *score_way_text(struct arena *a, const struct nccl_way *w)
+{
+    return arena_printf(a, "%s%s%s", way_text(a, w), *w->ports ? " by " : "", w->ports);
+}
+
+static bool scores_equal(struct arena *a, const struct nccl_score *x, const struct nccl_score *y)
+{
+    return str_eq(way_text(a, &x->dflt), way_text(a, &y->dflt)) &&
+           str_eq(way_text(a, &x->ours), way_text(a, &y->ours));
+}
+
+/* "0-3,6" of the scores that are like score `i`; empty when one before it is. */
+static const char *like_score(struct arena *a, const struct nccl_choice *c, size_t i)
+{
+    struct buf b = { 0 };
+
+    for (size_t k = 0; k < i; k++)
+        if (scores_equal(a, &c->scores[k], &c->scores[i]))
+            return "";
+    for (size_t k = i; k < c->scores_count; k++) {
+        size_t last = k;
+
+        if (!scores_equal(a, &c->scores[k], &c->scores[i]))
+            continue;
+        while (last + 1 < c->scores_count &&
+               c->scores[last + 1].number == c->scores[last].number + 1 &&
+               scores_equal(a, &c->scores[last + 1], &c->scores[i]))
+            last++;
+        buf_addf(&b, "%s%lld", b.len ? "," : "", (long long)c->scores[k].number);
+        if (last > k)
+            buf_addf(&b, "-%lld", (long long)c->scores[last].number);
+        k = last;
+    }
+    return nccl_text(a, &b);
+}
+
+const char *score_text(struct arena *a, const struct nccl_choice *c, const char *ours)
+{
+    struct buf b = { 0 };
+
+    for (size_t i = 0; i < c->scores_count; i++) {
+        const struct nccl_score *x = &c->scores[i];
+        const char *gpus = like_score(a, c, i);
+        const char *theirs = way_text(a, &x->dflt), *mine = way_text(a, &x->ours);
+
+        if (!*gpus)
+            continue;
+        buf_addf(&b, "%sGPU %s %s", b.len ? "; " : "", gpus, theirs);
+        if (str_eq(theirs, mine))
+            buf_adds(&b, " either way");
+        else
+            buf_addf(&b, " by NCCL's own choice, %s %s", mine, ours);
+    }
+    return nccl_text(a, &b);
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT */
+/* want: the RDMA ports NCCL should take.
+ *
+ * Each GPU should have its nearest ports.  A port is left out only when
+ *   1. no address of it works from here,
+ *   2. it is on another fabric than the one that serves the GPUs best: InfiniBand and
+ *      Ethernet cannot be joined, nor can two InfiniBand subnets; a network that file
+ *      systems are mounted over, or the default route leaves by, is for that, where
+ *      the GPUs have others,
+ *   3. every GPU has a nearer one, or
+ *   4. every GPU it is nearest to has a faster one of another model in the same place.
+ * A rail that trained at a lower rate is of the same model and stays.
+ *
+ * NCCL's own choice is the measure (score.c): a step that would leave any GPU with less
+ * bandwidth or a longer way than that is taken back, so that what we print is never
+ * worse than printing nothing. */
+#include "nccl/nccl_int.h"
+
+#include "base/str.h"
+
+static bool port_is_ethernet(const struct nccl_port *p)
+{
+    return str_eq(p->link_layer, "Ethernet");
+}
+
+/* ---- 1. addresses ---- */
+
+static bool address_works(struct sim *s, struct nccl_port *p)
+{
+    const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
+
+    if (!p->takes) {
+        p->wanted_why = "It cannot be used: see why.";
+        return false;
+    }
+    if (port_is_ethernet(p) && hp && gid_port_class(s->hw, hp) == GID_NONE) {
+        p->wanted_why = "None of its addresses belongs to a network device in this namespace.";
+        return false;
+    }
+    return true;
+}
+
+static bool only_local(struct sim *s, const struct nccl_port *p)
+{
+    const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
+
+    return port_is_ethernet(p) && hp && gid_port_class(s->hw, hp) != GID_ROUTABLE;
+}
+
+static void want_addresses(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    bool routable = false;
+
+    for (size_t i = 0; i < c->ports_count; i++) {
+        c->ports[i].wanted = c->ports[i].counts = address_works(s, &c->ports[i]);
+        routable = routable || (c->ports[i].wanted && !only_local(s, &c->ports[i]));
+    }
+    for (size_t i = 0; routable && i < c->ports_count; i++) {
+        struct nccl_port *p = &c->ports[i];
+
+        if (!p->wanted || !only_local(s, p))
+            continue;
+        p->wanted = p->counts = false;
+        p->wanted_why =
+            "It has only link-local or RoCE v1 addresses, while others have routable ones.";
+    }
+}
+
+/* ---- places ---- */
+
+/* The nearest of the ports in `set`; -1: none with a known distance. */
+static int nearest_rank(const struct sim *s, const bool *set, size_t gpu)
+{
+    int best = -1;
+
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        int rank = set[i] ? level_rank(s->hw, gpu, s->c->ports[i].dev) : -1;
+
+        if (rank >= 0 && (best < 0 || rank < best))
+            best = rank;
+    }
+    return best;
+}
+
+/* Every GPU, hidden ones too, has one of `set` at least as near. */
+static bool set_covers(const struct sim *s, const bool *set, const struct nccl_port *p)
+{
+    for (size_t g = 0; g < s->hw->gpus_count; g++) {
+        int rank = level_rank(s->hw, g, p->dev), best = nearest_rank(s, set, g);
+
+        if (rank >= 0 && (best < 0 || best > rank))
+            return false;
+    }
+    return true;
+}
+
+static size_t set_count(const struct sim *s, const bool *set)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        n += set[i];
+    return n;
+}
+
+/* Where the way beyond the PCIe switch begins, a link is worth half, across sockets a
+ * quarter: GPUDirect RDMA ends there. */
+static int64_t set_worth(const struct sim *s, const bool *set)
+{
+    struct score_way *ways = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
+    int64_t sum = 0;
+
+    score_set(s, set, ways);
+    for (size_t g = 0; g < s->hw->gpus_count; g++)
+        if (score_gpu_counts(s, g))
+            sum += ways[g].mbps * (ways[g].level == LEVEL_NONE  ? 1
+                                   : ways[g].level <= LEVEL_PXN ? 4
+                                   : ways[g].level == LEVEL_PHB ? 2
+                                                                : 1);
+    for (size_t i = 0; !s->hw->gpus_count && i < s->c->ports_count; i++)
+        sum += set[i] ? maybe_or(s->c->ports[i].rate_mbps, 0) : 0;
+    return sum;
+}
+
+/* ---- a step, and taking it back ---- */
+
+struct step {
+    bool *drop;   /* ports this step leaves out */
+    bool *ignore; /* ... and whose bandwidth is not missed */
+    const char **why;
+};
+
+static struct step step_new(struct sim *s)
+{
+    return (struct step){ .drop = arena_array(s->a, bool, s->c->ports_count + 1),
+                          .ignore = arena_array(s->a, bool, s->c->ports_count + 1),
+                          .why = arena_array(s->a, const char *, s->c->ports_count + 1) };
+}
+
+static const char *cost_text(struct sim *s, const struct step *st)
+{
+    struct buf names = { 0 };
+    const char *list, *cost = "";
+
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        if (st->drop[i])
+            buf_addf(&names, "%s%s:%lld", names.len ? ", " : "", s->c->ports[i].dev,
+                     (long long)s->c->ports[i].port);
+    list = nccl_text(s->a, &names);
+    for (size_t i = 0; i < s->c->scores_count && !*cost; i++) {
+        const struct nccl_score *x = &s->c->scores[i];
+
+        if (x->worse)
+            cost = arena_printf(s->a, "GPU %lld would have %s at %s instead of %s at %s",
+                                (long long)x->number, nccl_rate_text(s->a, x->ours.mbps),
+                                x->ours.path ? x->ours.path : "an unknown distance",
+                                nccl_rate_text(s->a, x->dflt.mbps),
+                                x->dflt.path ? x->dflt.path : "an unknown distance");
+    }
+    return arena_printf(s->a, "Without %s %s.", list, cost);
+}
+
+static void step_take(struct sim *s, const struct step *st)
+{
+    struct nccl_choice *c = s->c;
+    bool any = false;
+
+    for (size_t i = 0; i < c->ports_count; i++) {
+        any = any || st->drop[i];
+        if (!st->drop[i])
+            continue;
+        c->ports[i].wanted = false;
+        c->ports[i].counts = !st->ignore[i];
+        c->ports[i].wanted_why = st->why[i];
+    }
+    if (!any || score_choose(s))
+        return;
+    c->all_why = cost_text(s, st);
+    for (size_t i = 0; i < c->ports_count; i++)
+        if (st->drop[i])
+            c->ports[i].wanted = c->ports[i].counts = true;
+}
+
+/* ---- 2. fabrics ---- */
+
+static void want_layer(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    struct step st = step_new(s);
+    bool *set[2];
+    int64_t worth[2];
+    size_t count[2];
+    int keep;
+
+    for (int eth = 0; eth < 2; eth++) {
+        set[eth] = arena_array(s->a, bool, c->ports_count + 1);
+        for (size_t i = 0; i < c->ports_count; i++)
+            set[eth][i] = c->ports[i].wanted && port_is_ethernet(&c->ports[i]) == (eth == 1);
+        worth[eth] = set_worth(s, set[eth]);
+        count[eth] = set_count(s, set[eth]);
+    }
+    if (!count[0] || !count[1])
+        return;
+    keep = worth[1] > worth[0] || (worth[1] == worth[0] && count[1] > count[0]);
+    for (size_t i = 0; i < c->ports_count; i++) {
+        st.drop[i] = set[!keep][i];
+        st.ignore[i] = st.drop[i] && set_covers(s, set[keep], &c->ports[i]);
+        st.why[i] = keep ? "NCCL cannot join InfiniBand and Ethernet ports, and the Ethernet ones "
+                           "serve the GPUs better."
+                         : "NCCL cannot join InfiniBand and Ethernet ports, and the InfiniBand "
+                           "ones serve the GPUs at least as well.";
+    }
+    step_take(s, &st);
+}
+
+/* GPUs have enough besides: one port each, or one at their own switch. */
+static bool set_suffices(const struct sim *s, const bool *set)
+{
+    if (set_count(s, set) >= s->hw->gpus_count)
+        return true;
+    for (size_t g = 0; g < s->hw->gpus_count; g++) {
+        int best = nearest_rank(s, set, g);
+
+        if (best < 0 || best > 2 * (int)LEVEL_PXB)
+            return false;
+    }
+    return true;
+}
+
+static void want_purpose(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    struct step st = step_new(s);
+    bool *free_set = arena_array(s->a, bool, c->ports_count + 1);
+
+    for (size_t i = 0; i < c->ports_count; i++)
+        free_set[i] = c->ports[i].wanted && !c->ports[i].storage && !c->ports[i].frontend;
+    if (!set_count(s, free_set) || !set_suffices(s, free_set))
+        return;
+    for (size_t i = 0; i < c->ports_count; i++) {
+        const struct nccl_port *p = &c->ports[i];
+
+        st.drop[i] = p->wanted && !free_set[i] && set_covers(s, free_set, p);
+        st.ignore[i] = st.drop[i];
+        st.why[i] = arena_printf(s->a,
+                                 p->storage ? "File systems are mounted over its network%s%s, and "
+                                              "the GPUs have others as near."
+                                            : "It carries the default route%s%s, and the GPUs have "
+                                              "others as near.",
+                                 p->network ? ", " : "", p->network ? p->network : "");
+    }
+    step_take(s, &st);
+}
+
+/* The wanted InfiniBand ports on one subnet. */
+static bool *subnet_set(const struct sim *s, const char *network)
+{
+    bool *set = arena_array(s->a, bool, s->c->ports_count + 1);
+
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        set[i] = s->c->ports[i].wanted && !port_is_ethernet(&s->c->ports[i]) &&
+                 str_eq(s->c->ports[i].network, network);
+    return set;
+}
+
+/* The subnet worth most to the GPUs, the first of equals; NULL: none is known. */
+static const char *best_subnet(const struct sim *s)
+{
+    const char *best = NULL;
+    int64_t most = -1;
+
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *p = &s->c->ports[i];
+        int64_t worth;
+
+        if (!p->wanted || port_is_ethernet(p) || !p->network || str_eq(p->network, best))
+            continue;
+        worth = set_worth(s, subnet_set(s, p->network));
+        if (worth > most) {
+            most = worth;
+            best = p->network;
+        }
+    }
+    return best;
+}
+
+/* Two subnets that serve every GPU alike are two planes of one fabric for all we know. */
+static bool subnet_is_lesser(const struct sim *s, const bool *set, const bool *best)
+{
+    return set_count(s, set) < set_count(s, best) || set_worth(s, set) < set_worth(s, best);
+}
+
+static void want_subnet(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    const char *best = best_subnet(s);
+    bool *keep = subnet_set(s, best);
+    struct step st = step_new(s);
+
+    for (size_t i = 0; best && i < c->ports_count; i++) {
+        const struct nccl_port *p = &c->ports[i];
+        bool *mine;
+
+        if (!p->wanted || port_is_ethernet(p) || !p->network || keep[i])
+            continue;
+        mine = subnet_set(s, p->network);
+        st.drop[i] = set_suffices(s, keep) && subnet_is_lesser(s, mine, keep);
+        for (size_t k = 0; st.drop[i] && k < c->ports_count; k++)
+            st.drop[i] = !mine[k] || set_covers(s, keep, &c->ports[k]);
+        st.ignore[i] = st.drop[i];
+        st.why[i] = arena_printf(s->a, "It is on another InfiniBand fabric (%s) than the others.",
+                                 p->network);
+    }
+    step_take(s, &st);
+}
+
+/* ---- 3. place ---- */
+
+static void want_place(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    struct step st = step_new(s);
+    bool *set = arena_array(s->a, bool, c->ports_count + 1);
+
+    for (size_t i = 0; i < c->ports_count; i++)
+        set[i] = c->ports[i].wanted;
+    for (size_t i = 0; i < c->ports_count; i++) {
+        bool known = false, near = false;
+
+        for (size_t g = 0; set[i] && g < s->hw->gpus_count; g++) {
+            int rank = level_rank(s->hw, g, c->ports[i].dev);
+
+            known = known || rank >= 0;
+            near = near || (rank >= 0 && rank == nearest_rank(s, set, g));
+        }
+        st.drop[i] = set[i] && known && !near;
+        st.why[i] = "Every GPU has a nearer port: it is a storage or management NIC.";
+    }
+    step_take(s, &st);
+}
+
+/* ---- 4. rate ---- */
+
+static bool models_differ(const struct sim *s, const struct nccl_port *a, const struct nccl_port *b)
+{
+    const struct hw_rdma *x = hw_find_rdma(s->hw, a->dev), *y = hw_find_rdma(s->hw, b->dev);
+
+    if (!x || !y || !x->hca || !y->hca)
+        return false;
+    return !str_eq(x->hca, y->hca) || (x->board && y->board && !str_eq(x->board, y->board));
+}
+
+/* A faster port of another model is as near to this GPU. */
+static bool beaten_at(const struct sim *s, const struct nccl_port *p, size_t gpu)
+{
+    int rank = level_rank(s->hw, gpu, p->dev);
+
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *q = &s->c->ports[i];
+
+        if (q->wanted && q != p && p->rate_mbps.known && q->rate_mbps.known &&
+            q->rate_mbps.v > p->rate_mbps.v && models_differ(s, p, q) &&
+            level_rank(s->hw, gpu, q->dev) == rank)
+            return true;
+    }
+    return false;
+}
+
+static void want_rate(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    struct step st = step_new(s);
+    bool *set = arena_array(s->a, bool, c->ports_count + 1);
+
+    for (size_t i = 0; i < c->ports_count; i++)
+        set[i] = c->ports[i].wanted;
+    for (size_t i = 0; i < c->ports_count; i++) {
+        size_t near = 0, beaten = 0;
+
+        for (size_t g = 0; set[i] && g < s->hw->gpus_count; g++) {
+            int rank = level_rank(s->hw, g, c->ports[i].dev);
+
+            if (rank < 0 || rank != nearest_rank(s, set, g))
+                continue;
+            near++;
+            beaten += beaten_at(s, &c->ports[i], g);
+        }
+        st.drop[i] = near && beaten == near;
+        st.why[i] = "It is slower than another model in the same place: a storage or management "
+                    "NIC.";
+    }
+    step_take(s, &st);
+}
+
+static const char *wanted_text(struct sim *s, const struct nccl_port *p)
+{
+    return arena_printf(s->a, "ACTIVE at %s%s%s%s.", nccl_rate_text(s->a, p->rate_mbps),
+                        p->near_path ? ", " : "", p->near_path ? p->near_path : "",
+                        p->near_path ? " from the nearest GPU" : "");
+}
+
+void want_choose(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+
+    want_addresses(s);
+    if (nccl_env_of(s->hw, "NCCL_IB_HCA")) {
+        for (size_t i = 0; i < c->ports_count; i++) {
+            c->ports[i].wanted = c->ports[i].used;
+            c->ports[i].wanted_why = "NCCL_IB_HCA is set already and decides.";
+        }
+        (void)score_choose(s);
+        c->score_text = score_text(s->a, c, "with NCCL_IB_HCA as it is set");
+        return;
+    }
+    want_layer(s);
+    want_purpose(s);
+    want_subnet(s);
+    want_place(s);
+    want_rate(s);
+    (void)score_choose(s);
+    c->score_text = score_text(s->a, c, "with the wanted ports");
+    for (size_t i = 0; i < c->ports_count; i++)
+        if (c->ports[i].wanted)
+            c->ports[i].wanted_why = wanted_text(s, &c->ports[i]);
+}

@@ -1,0 +1,127 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The RDMA ports `stoker detect --env` names, on machines that differ in where their NICs are
+# and which fabric they are on (tests/machines/rails.py): never worse than naming none.
+. "$(dirname "$0")/lib.sh"
+
+tars=$TMP/tars
+"$TOP/tests/machines/rails.py" "$tars" || {
+    echo "Bail out! the machines could not be built"
+    exit 1
+}
+
+# env MACHINE [ARG...]: its smallest environment, as env.sh
+env_of() {
+    name=$1
+    shift
+    stoker detect --root "$tars/$name.tar" --env "$@" >env.sh 2>err
+    tr '\n' ' ' <env.sh | sed 's/ # / /g; s/#//g' >flat # one line, to look for sentences
+}
+
+# sets NAME VALUE: what a shell gets from env.sh; empty when unset
+sets() {
+    got=$(env -i PATH="$PATH" sh -c '. ./env.sh && eval "printf %s \"\${$1-}\""' sh "$1")
+    test "$got" = "$2" || {
+        echo "$1 is '$got', expected '$2'"
+        return 1
+    }
+}
+
+says() {
+    grep -qF -- "$1" flat || {
+        echo "not said: $1"
+        cat env.sh
+        return 1
+    }
+}
+
+score() { # score MACHINE PYTHON-EXPRESSION over s, the list of scores
+    stoker detect --root "$tars/$1.tar" --env --json >nccl.json 2>/dev/null &&
+        python3 -c '
+import json, sys
+doc = json.load(open("nccl.json"))
+s = doc["choice"]["scores"]
+p = {x["device"]: x for x in doc["choice"]["ports"]}
+if not eval(sys.argv[1]):
+    print(json.dumps(s, indent=1))
+    sys.exit(1)' "$2"
+}
+
+eight==mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1
+
+# ---- nothing we print is worse than NCCL's own choice, on any machine
+for m in $("$TOP/tests/machines/rails.py" --list | cut -d' ' -f1); do
+    test_expect "$m: no GPU has less bandwidth or a longer way than by NCCL's own choice" "
+        score $m 'len(s) > 0 and not any(x[\"worse\"] for x in s)'
+    "
+done
+
+# ---- place before rate and layer
+test_expect 'faster NICs at root ports: the GPUs keep those at their switches' "
+    env_of bluefield && sets NCCL_IB_HCA $eight && says 'every GPU has a nearer port' &&
+    says '100 Gb/s at PHB by NCCL'
+"
+test_expect 'a faster NIC of another layer: InfiniBand at the switches stays' "
+    env_of storage-roce && sets NCCL_IB_HCA $eight && says 'cannot join InfiniBand and Ethernet'
+"
+test_expect 'NICs at different distances from different GPUs stay' "
+    env_of uneven && sets NCCL_IB_HCA '' && says 'All 2 active InfiniBand ports'
+"
+test_expect 'a rail at half rate stays, and the check blames its cable' "
+    env_of half-rate && sets NCCL_IB_HCA '' && says 'All 8 active InfiniBand ports' &&
+    says '200 Gb/s to 400 Gb/s' &&
+    stoker detect --root $tars/half-rate.tar --check rdma >check; grep -q 'mlx5_3.*200 Gb/s' check
+"
+for m in half-rate-two hidden root-ports all-far mixed-count dual-port single-nic roce-planes \
+    roce-converged ib-converged; do
+    test_expect "$m: every port is a compute port" "
+        env_of $m && sets NCCL_IB_HCA '' && says 'NCCL takes'
+    "
+done
+test_expect 'a rate that is not known does not make a storage NIC' "
+    env_of unknown-rate && sets NCCL_IB_HCA $eight
+"
+test_expect 'among equals in place a slower model is left out' "
+    env_of slow-beside && sets NCCL_IB_HCA $eight && says 'slower than another model'
+"
+test_expect 'a choice with less bandwidth is not printed, and the comment says why' "
+    env_of slow-single && sets NCCL_IB_HCA '' &&
+    says 'would have 100 Gb/s at PIX instead of 400 Gb/s at PHB'
+"
+test_expect 'two layers for different GPUs: neither is thrown away' "
+    env_of split-layers && sets NCCL_IB_HCA '' && says 'Without mlx5_4:1'
+"
+test_expect 'two layers at every switch: one of them' "
+    env_of layers-beside && sets NCCL_IB_HCA $eight
+"
+
+# ---- fabrics
+test_expect 'a second InfiniBand subnet at the GPUs own switches is left out' "
+    env_of two-subnets && sets NCCL_IB_HCA $eight && says 'fec0:0000:0000:0007'
+"
+test_expect 'a network that Lustre is mounted over is left out, by its NIDs' "
+    env_of ib-lustre && sets NCCL_IB_HCA =mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1 &&
+    says 'ile systems are mounted over its network'
+"
+test_expect 'a network that NFS is mounted over is left out, by the address of the server' "
+    env_of roce-nfs && sets NCCL_IB_HCA $eight && says '10.200.0.0/16' &&
+    score roce-nfs 'p[\"mlx5_8\"][\"storage\"] and not p[\"mlx5_0\"][\"storage\"]'
+"
+
+# ---- the scores are shown
+test_expect 'detect --why shows both scores' "
+    stoker detect --root $tars/bluefield.tar --why NCCL_IB_HCA >why &&
+    grep -q 'score  *GPU 0: NCCL.s own choice 100 Gb/s at PHB by mlx5_8:1' why
+"
+test_expect 'the page shows both scores' "
+    COLUMNS=400 stoker detect --root $tars/bluefield.tar >page &&
+    tr '\n' ' ' <page | tr -s ' ' | grep -q 'GPU 0-7 100 Gb/s at PHB by NCCL.s own choice, 200 Gb/s at PIX'
+"
+test_expect 'JSON has both scores' "
+    score bluefield '[s[7][k][x] for k in (\"nccl\", \"wanted\") for x in (\"mbps\", \"path\", \"ports\")] == [100000, \"PHB\", \"mlx5_9:1\", 200000, \"PIX\", \"mlx5_7:1\"]'
+"
+test_expect 'a list that is set is scored against NCCL alone' "
+    stoker detect --root $tars/bluefield.tar -e NCCL_IB_HCA==mlx5_8,mlx5_9 --env --json >j &&
+    python3 -c 'import json; s = json.load(open(\"j\"))[\"choice\"][\"scores\"]; assert s[0][\"wanted\"][\"ports\"] == \"mlx5_8:1\"'
+"
+test_done

@@ -1,0 +1,376 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""rails: GPU servers that differ in where their NICs are and which fabric they are on.
+
+    tests/machines/rails.py OUT-DIR [NAME…]     OUT-DIR/NAME.tar
+    tests/machines/rails.py --list
+
+Each machine is a list of PCIe slots, hand-built: a slot is a root port with a device, or
+with a switch and several.  They are no product; each is one way in which compute, storage
+and management NICs have been seen to stand beside GPUs.  tests/cli/ports.t says what must
+come of them; no golden files hang on them.
+"""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, HERE)
+
+import gpus as G  # noqa: E402
+from bare import NVSWITCHES, nvidia, nvswitches  # noqa: E402
+from machine import Machine  # noqa: E402
+from sysfs import (V1, V2, loopback, memory, milan, net, rdma, roce_gids, routes, spr)  # noqa: E402
+
+DRIVER = "550.90.07"
+CX6, CX7, BF3, CX4 = (("MT4123", "MT_0000000223"), ("MT4129", "MT_0000000838"),
+                      ("MT41692", "MT_0000000884"), ("MT4117", "MT_0000000266"))
+GPU = "gpu"
+
+
+class Nic:
+    """layer "ib" or "roce"; addrs: (address, prefix[, VLAN]) of its network devices."""
+
+    def __init__(self, name, layer, gbps, kind=CX7, addrs=(), sm=1, prefix="fe80::", state=None,
+                 ipoib=None, rate=None):
+        self.name, self.layer, self.gbps, self.kind = name, layer, gbps, kind
+        self.addrs, self.sm, self.prefix, self.state = list(addrs), sm, prefix, state
+        self.ipoib, self.rate = ipoib, rate
+
+    def rate_text(self):
+        if self.rate is not None:
+            return self.rate
+        return {400: "400 Gb/sec (4X NDR)", 200: "200 Gb/sec (4X HDR)", 100: "100 Gb/sec (4X EDR)",
+                50: "50 Gb/sec (1X HDR)", 25: "25 Gb/sec (1X EDR)"}[self.gbps]
+
+
+class Node:
+    """slots: (NUMA node, [devices] or one device): a list hangs on a switch."""
+
+    def __init__(self, slots, cpu=None, nvlink=True, kind=G.H100_SXM, nccl="2.21.5", rows=(),
+                 mounts=(), env=None, front="eno1", hidden=(), peermem=True):
+        self.cpu = cpu or spr("Intel(R) Xeon(R) Platinum 8480C", 2, 8, "107520K", 3800, smt=1)
+        self.m = m = Machine("rail-node", "5.15.0-1063-nvidia", self.cpu, iommu="identity")
+        self.kind, self.nets, self.rows, self.bus, self.hardware = kind, 10, list(rows), 0x10, []
+        m.os("Ubuntu 22.04.4 LTS", "ubuntu", "22.04")
+        m.dmi("Example", "HGX")
+        m.cmdline("ro iommu=pt")
+        self.cpu.write(m.tree, governor="performance")
+        memory(m.tree, self.cpu, 1056302584)
+        loopback(m)
+        m.base_mounts()
+        m.mount("/dev/sda2", "/", "ext4", "rw,relatime", 900, 700)
+        m.mount("tmpfs", "/dev/shm", "tmpfs", "rw,nosuid,nodev", 500, 500)
+        for source, target, fstype, options in mounts:
+            m.mount(source, target, fstype, options, 1000, 500)
+        if nvlink:
+            nvswitches(m, m.host("00", 0))
+        for numa, devices in slots:
+            self.slot(numa, devices)
+        if front:
+            board = m.host("f0", 0 if slots[0][0] >= 0 else -1).bridge("f0:1c.0", "8086:1bb8",
+                                                                       speed=3, width=1)
+            net(m, front, board.add("f1:00.0", "8086:1533", 0x020000, driver="igb", speed=3,
+                                    width=1), 2, "5c:ff:35:e2:04:9a", speed=1000)
+            m.addr(front, "10.10.0.17", 16)
+            self.rows += [(front, "0.0.0.0", 0, "10.10.0.1", 0), (front, "10.10.0.0", 16, None, 0)]
+        routes(m, self.rows)
+        self.driver(nvlink, hidden)
+        m.modules("nvidia", "nvidia_uvm", "mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs",
+                  *(["nvidia_peermem"] if peermem else []))
+        m.cgroup2("/user.slice/user-1000.slice/session-4.scope")
+        m.cuda("12.4.1", nccl, "9.1.0")
+        m.verbs()
+        m.env = dict(env or {})
+
+    def slot(self, numa, devices):
+        bus = self.bus
+        many = isinstance(devices, list)
+        self.bus += 3 + len(devices) if many else 2
+        root = self.m.host("%02x" % bus, numa).bridge("%02x:01.0" % bus, "8086:352a")
+        if not many:
+            self.device(root, "%02x:00" % (bus + 1), devices, numa)
+            return
+        up = root.bridge("%02x:00.0" % (bus + 1))
+        for i, d in enumerate(devices):
+            self.device(up.bridge("%02x:%02x.0" % (bus + 2, i)), "%02x:00" % (bus + 3 + i), d, numa)
+
+    def device(self, port, bus, d, numa):
+        if d == GPU:
+            port.add(bus + ".0", self.kind["pci"], 0x030200, driver="nvidia", speed=5,
+                     sub=self.kind["sub"])
+            self.hardware.append(("0000:%s.0" % bus, numa))
+            return
+        for fn, nic in enumerate(d if isinstance(d, tuple) else (d,)):
+            pci = port.add("%s.%d" % (bus, fn), "15b3:1021", 0x020700 if nic.layer == "ib"
+                           else 0x020000, driver="mlx5_core", speed=5)
+            self.nic(nic, pci, int(bus[:2], 16) * 8 + fn)
+
+    def nic(self, nic, pci, n):
+        m, hca = self.m, dict(hca=nic.kind[0], board=nic.kind[1])
+        state = {} if not nic.state else dict(state=nic.state, phys="2: Polling")
+        g = "a088:c203:00%02x:%04x" % (n & 0xFF, 0x1A00 + n)
+        if nic.layer == "ib":
+            head = nic.prefix.rstrip(":")
+            gid = "%s::%s" % (head, g) if head == "fe80" else "%s:%s" % (head, g)
+            rdma(m, nic.name, pci, "InfiniBand", nic.rate_text(), [(gid, V1, None)], guid=g,
+                 lid="0x%x" % n, sm_lid="0x%x" % nic.sm, slots=8, **hca, **state)
+            if nic.ipoib:
+                name, addr, prefix, dst = nic.ipoib
+                net(m, name, pci, self.nets, "00:00:10:29:fe:80:00:00:00:00:00:00:a0:88:c2:03:00:"
+                    "%02x:1a:%02x" % (n & 0xFF, n & 0xFF), mtu=2044, speed=200000, type_=32)
+                self.nets += 1
+                m.addr(name, addr, prefix)
+                self.rows.append((name, dst, prefix, None, 0))
+            return
+        mac = "a0:88:c2:%02x:%02x:01" % (n >> 8, n & 0xFF)
+        dev = "e%s" % nic.name.replace("mlx5_", "th_")
+        net(m, dev, pci, self.nets, mac, mtu=9000, speed=nic.gbps * 1000)
+        self.nets += 1
+        table = roce_gids(mac, [], dev)
+        for address, prefix, *vlan in nic.addrs:
+            owner = dev
+            if vlan:
+                owner = "%s.%d" % (dev, vlan[0])
+                net(m, owner, None, self.nets, mac, mtu=9000, kind="vlan", iflink=self.nets - 1)
+                self.nets += 1
+            m.addr(owner, address, prefix)
+            self.rows.append((owner, network(address, prefix), prefix, None, 0))
+            table += [(address, V1, owner), (address, V2, owner)]
+        rdma(m, nic.name, pci, "Ethernet", nic.rate_text(), table, guid=g, **hca, **state)
+
+    def driver(self, nvlink, hidden):
+        found = []
+        for i, (bdf, _) in enumerate(self.hardware):
+            if i in hidden:
+                continue
+            g = G.gpu(len(found), self.kind, bdf, 300 + i, DRIVER)
+            if nvlink:
+                G.link_switches(g, self.kind, NVSWITCHES)
+                G.fabric(g)
+            else:
+                g["nvlinks_total"] = 0
+            found.append(g)
+        self.m.nvml = {"nvidia": nvidia(DRIVER, 12040, "12.550.90.07"), "gpus": found,
+                       "pairs": G.pairs(found, nvlink="ok" if nvlink else None)}
+        self.m.nvidia_driver(DRIVER, True, [(b, i, self.kind["name"]) for i, (b, _) in
+                                            enumerate(self.hardware) if i not in hidden])
+
+
+def network(address, prefix):
+    bits = 0
+    for part in address.split("."):
+        bits = bits << 8 | int(part)
+    bits &= (0xFFFFFFFF << (32 - prefix)) & 0xFFFFFFFF
+    return ".".join(str(bits >> s & 255) for s in (24, 16, 8, 0))
+
+
+def roce(i, gbps=200, first=0, subnet=None, **more):
+    """A rail of RoCE: its own /24 without a gateway."""
+    return Nic("mlx5_%d" % (first + i), "roce", gbps,
+               addrs=[("10.100.%d.17" % i if subnet is None else subnet % (17 + i),
+                       24 if subnet is None else 16)], **more)
+
+
+def ib(i, gbps=400, first=0, **more):
+    return Nic("mlx5_%d" % (first + i), "ib", gbps, **more)
+
+
+def numa_of(i, count=8):
+    return 0 if i < count // 2 else 1
+
+
+def rails(nic, count=8, beside=()):
+    """A switch a GPU, with its NIC; `beside`: makes more devices for a slot."""
+    return [(numa_of(i, count), [GPU, nic(i)] + [make(i) for make in beside]) for i in range(count)]
+
+
+# ---- place before rate and layer
+def bluefield():
+    """(a) 8 x 200G RoCE at the GPUs' switches, 2 x 400G BlueField at root ports"""
+    return Node(rails(roce) + [(n, roce(8 + n, 400, kind=BF3)) for n in (0, 1)])
+
+
+def storage_roce():
+    """(b) 8 x HDR InfiniBand at the GPUs' switches, a 400G RoCE storage NIC on socket 1"""
+    return Node(rails(lambda i: ib(i, 200, kind=CX6)) + [(1, roce(8, 400))])
+
+
+def uneven():
+    """(c) one GPU has its NIC at its switch, the other at another root port"""
+    return Node([(0, [GPU, ib(0)]), (1, GPU), (1, ib(1))], nvlink=False)
+
+
+def half_rate():
+    """(d) eight rails of which one trained at half rate"""
+    return Node(rails(lambda i: ib(i, 200 if i == 3 else 400)))
+
+
+def half_rate_two():
+    """two NICs a GPU, one of the sixteen at half rate"""
+    return Node(rails(lambda i: ib(2 * i), beside=[lambda i: ib(2 * i + 1, 200 if i == 5 else 400)]))
+
+
+def slow_single():
+    """one GPU: 100G at its switch, 400G at another root port: NCCL itself prefers speed"""
+    return Node([(0, [GPU, roce(0, 100)]), (0, roce(1, 400))], nvlink=False)
+
+
+def hidden():
+    """eight rails, GPU 5 hidden from the driver: its NIC is no storage NIC"""
+    return Node(rails(roce), hidden=(5,))
+
+
+def root_ports():
+    """GPUs and NICs at root ports of their own"""
+    return Node([(n, d) for n in (0, 1) for d in (GPU, GPU, ib(2 * n), ib(2 * n + 1))],
+                nvlink=False)
+
+
+def all_far():
+    """every NIC across the socket"""
+    return Node([(0, GPU), (0, GPU), (1, ib(0)), (1, ib(1))], nvlink=False)
+
+
+def mixed_count():
+    """GPUs with one and with two NICs"""
+    return Node([(numa_of(i, 4), [GPU, ib(2 * i)] + ([ib(2 * i + 1)] if i % 2 else []))
+                 for i in range(4)])
+
+
+def dual_port():
+    """two-port cards, both ports on the compute fabric"""
+    return Node([(numa_of(i, 4), [GPU, (ib(2 * i, 200), ib(2 * i + 1, 200))]) for i in range(4)])
+
+
+def unknown_rate():
+    """rates that the kernel does not tell, on some rails"""
+    return Node(rails(lambda i: roce(i, rate="" if i % 2 else None)) + [(0, roce(8, 400, kind=BF3))])
+
+
+def slow_beside():
+    """a 25G NIC of another kind at each GPU's switch beside the 400G one"""
+    return Node(rails(lambda i: roce(i, 400), beside=[
+        lambda i: roce(i, 25, first=8, kind=CX4, subnet="10.200.0.%d")]))
+
+
+def single_nic():
+    """one NIC for eight GPUs"""
+    return Node([(0, [GPU, GPU, GPU, GPU, ib(0)]), (1, [GPU, GPU, GPU, GPU])])
+
+
+def split_layers():
+    """InfiniBand at the GPUs of socket 0, RoCE at those of socket 1"""
+    return Node(rails(lambda i: ib(i) if i < 4 else roce(i, 400)))
+
+
+def layers_beside():
+    """InfiniBand and a RoCE storage NIC of the same rate at every switch"""
+    return Node(rails(ib, beside=[lambda i: roce(i, 400, first=8, subnet="10.200.0.%d")]))
+
+
+# ---- fabrics
+def two_subnets():
+    """a second InfiniBand subnet (prefix and subnet manager) at the switches of sockets' first GPUs"""
+    slots = rails(ib)
+    for i, first in enumerate((0, 4)):
+        slots[first][1].append(ib(8 + i, sm=7, prefix="fec0:0:0:7"))
+    return Node(slots)
+
+
+def ib_lustre():
+    """a second InfiniBand network with the same prefix, another SM; Lustre is mounted over it"""
+    return Node(rails(ib, 4, beside=[lambda i: ib(i, first=4, sm=9, ipoib=(
+        "ibs%d" % i, "100.127.0.%d" % (11 + i), 16, "100.127.0.0"))]),
+        mounts=[("100.127.0.201@o2ib:100.127.0.202@o2ib:/scratch", "/lustre", "lustre", "rw,flock")])
+
+
+def ib_converged():
+    """Lustre over IPoIB on the compute fabric itself"""
+    return Node(rails(lambda i: ib(i, ipoib=("ib%d" % i, "100.126.0.%d" % (11 + i), 16,
+                                              "100.126.0.0")), 4),
+                mounts=[("100.126.0.201@o2ib:/scratch", "/lustre", "lustre", "rw,flock")])
+
+
+def roce_nfs():
+    """a second RoCE NIC of the same kind and rate at every switch, NFS mounted over it"""
+    return Node(rails(lambda i: roce(i, 400), beside=[
+        lambda i: roce(i, 400, first=8, subnet="10.200.0.%d")]),
+        mounts=[("nfs-server:/data", "/data", "nfs4",
+                 "rw,vers=4.2,proto=rdma,clientaddr=10.200.0.17,addr=10.200.9.9")])
+
+
+def roce_planes():
+    """two planes of RoCE, a NIC of each at every switch, nothing mounted over either"""
+    return Node(rails(lambda i: roce(i, 400), beside=[
+        lambda i: roce(i, 400, first=8, subnet="10.200.0.%d")]))
+
+
+def roce_converged():
+    """one flat RoCE network for compute and NFS"""
+    return Node(rails(lambda i: roce(i, 400, subnet="10.200.0.%d")),
+                mounts=[("10.200.9.9:/data", "/data", "nfs4", "rw,vers=4.2,addr=10.200.9.9")])
+
+
+def gid_networks(nccl="2.21.5"):
+    """each NIC has a compute and a storage VLAN, on one NIC the storage address came first"""
+    def nic(i):
+        both = [("10.50.0.%d" % (17 + i), 16, 50), ("10.60.0.%d" % (17 + i), 16, 60)]
+        return Nic("mlx5_%d" % i, "roce", 400, addrs=both[::-1] if i == 2 else both)
+    return Node(rails(nic, 4), nccl=nccl,
+                mounts=[("10.60.9.9:/data", "/data", "nfs4", "rw,vers=4.2,addr=10.60.9.9")])
+
+
+def gid_networks_old():
+    """the same with an NCCL that has no NCCL_IB_ADDR_RANGE"""
+    return gid_networks("2.19.3")
+
+
+def gid_rails():
+    """rails of a subnet each and a storage VLAN over all; on one the VLAN came first"""
+    def nic(i):
+        both = [("10.100.%d.17" % i, 24), ("172.16.0.%d" % (17 + i), 16, 60)]
+        return Nic("mlx5_%d" % i, "roce", 400, addrs=both[::-1] if i == 1 else both)
+    return Node(rails(nic, 4))
+
+
+# ---- NUMA
+def sub_numa():
+    """EPYC at NPS4: NICs in another NUMA node of the GPU's own socket"""
+    cpu = milan("AMD EPYC 7763 64-Core Processor", 2, 8, 8, 2, 3500, smt=1)
+    return Node([(0, GPU), (1, ib(0)), (4, GPU), (5, ib(1))], cpu=cpu, nvlink=False,
+                kind=G.A100_PCIE)
+
+
+def no_numa():
+    """a kernel that tells no NUMA node of any device"""
+    return Node([(-1, GPU), (-1, ib(0)), (-1, GPU), (-1, ib(1))], nvlink=False)
+
+
+def half_numa():
+    """NUMA nodes told for the GPUs, not for the NICs"""
+    return Node([(0, GPU), (-1, ib(0)), (1, GPU), (-1, ib(1))], nvlink=False)
+
+
+MACHINES = {k.replace("_", "-"): v for k, v in list(globals().items())
+            if callable(v) and getattr(v, "__doc__", None) and not isinstance(v, type) and
+            v.__module__ == __name__ and k not in ("roce", "rails", "network", "main")}
+
+
+def main(args):
+    if args == ["--list"]:
+        for name, make in sorted(MACHINES.items()):
+            print("%-18s %s" % (name, make.__doc__))
+        return
+    if not args:
+        sys.stderr.write(__doc__.split("\n\n")[1] + "\n")
+        raise SystemExit(2)
+    os.makedirs(args[0], exist_ok=True)
+    for name in args[1:] or sorted(MACHINES):
+        if name not in MACHINES:
+            raise SystemExit("rails: no machine '%s'; --list names them" % name)
+        MACHINES[name]().m.finish().write_tar(os.path.join(args[0], name + ".tar"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
