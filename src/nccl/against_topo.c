@@ -117,6 +117,7 @@ static void rows_gpu(struct topo_run *r, int node)
 
 /* ---- NICs ---- */
 
+/* `port` -1: an interface, whose port NCCL writes as 0. */
 static int net_of(const struct topo_run *r, const char *dev, int64_t port)
 {
     for (size_t i = 0; i < r->xml.count; i++) {
@@ -127,7 +128,7 @@ static int net_of(const struct topo_run *r, const char *dev, int64_t port)
         if (!is_used_net(r, (int)i))
             continue;
         list = topo_xml_get(n, "name");
-        if (!strchr(list, '+') && maybe_or(topo_xml_int(n, "port"), port) != port)
+        if (port >= 0 && !strchr(list, '+') && maybe_or(topo_xml_int(n, "port"), port) != port)
             continue;
         while (next_name(&list, name, sizeof(name)))
             if (str_eq(name, dev))

@@ -4,7 +4,7 @@
 # 2.18 to 2.30 write them (against_log.py), and beside what is no such file.
 . "$(dirname "$0")/lib.sh"
 
-"$TOP/tests/machines/build.py" "$TMP/tars" dgx-h100 >/dev/null || {
+"$TOP/tests/machines/build.py" "$TMP/tars" dgx-h100 h200-vm >/dev/null || {
     echo "Bail out! the machines could not be built"
     exit 1
 }
@@ -149,4 +149,11 @@ test_expect 'a topology of fewer ranks than GPUs: the others are not spoken of' 
     log --xml --gpus 2 >t.xml && stoker detect --root "$dgx" --against t.xml --json >json;
     ! grep -q "GPU 5" json
 '
+# Log and topology that NCCL 2.28.9 wrote on the machine that h200-vm is a capture of.
+for kind in log xml; do
+    test_expect "a real run on an H200, its $kind: nothing differs" '
+        dgx=$TMP/tars/h200-vm.tar && against 0 "$TOP/tests/fixtures/nccl/h200-2.28.9.'$kind'" &&
+        row "between machines" verdict=same nccl=Socket -- eth0 verdict=same stoker=used nccl=used
+    '
+done
 test_done
