@@ -257,6 +257,44 @@ static void widen(const struct render *r, struct alert_rule *rule)
         rule->window_ns = least_ns;
 }
 
+/* ---- machines that sleep
+ *
+ * A machine that Slurm powered down does not answer, and nobody is to be woken for it.  Prometheus
+ * knows it without asking Slurm: only machines that were idle for SuspendTime are powered down, so
+ * that one of such a group which had no process on its GPUs when it was last seen is taken to
+ * sleep (or to start), and one that had is down.  What was seen an hour ago is forgotten: then
+ * Slurm has taken it for down itself.  A machine that breaks while idle is Slurm's to find. */
+bool alerts_group_sleeps(const struct render *r, const struct spec_node *n)
+{
+    return r->targets->slurm && r->targets->slurm->power_save &&
+           (n->capacity == SPEC_CAPACITY_SPOT || n->capacity == SPEC_CAPACITY_ON_DEMAND);
+}
+
+static bool site_sleeps(const struct render *r)
+{
+    for (size_t i = 0; i < r->spec->node_count; i++)
+        if (alerts_group_sleeps(r, &r->spec->nodes[i]))
+            return true;
+    return false;
+}
+
+/* Rules about what does not answer; those of values that are there need nothing. */
+static void spare_sleepers(const struct render *r, struct render_alerts *all)
+{
+    for (size_t i = 0; site_sleeps(r) && i < all->count; i++) {
+        struct render_alert *x = &all->items[i];
+        bool is_up = str_eq(x->rule.metric, "up");
+
+        if (!x->expr || (!is_up && x->rule.how != ALERT_ABSENT))
+            continue;
+        x->expr = arena_printf(
+            &all->arena,
+            "(%s) unless on (%s) (up{job=\"" ALERTS_JOB_AGENT "\"," ALERTS_SLEEPS "} == 0 unless "
+            "on (instance) (sum by (instance) (last_over_time(stoker_gpu_processes[1h])) > 0))",
+            x->expr, is_up && !strstr(x->expr, ALERTS_JOB_AGENT) ? "machine" : "instance");
+    }
+}
+
 static void gather(struct render *r, struct render_alerts *all, const struct alert_rule *rules,
                    size_t count)
 {
@@ -276,6 +314,7 @@ static void gather(struct render *r, struct render_alerts *all, const struct ale
         widen(r, &all->items[i].rule);
         rule_expr(all, &all->items[i], &all->arena);
     }
+    spare_sleepers(r, all);
     for (size_t i = 0; i < s->alert_count; i++) {
         const struct alerts_word *w = alerts_word_of(s->alerts[i].metric);
 

@@ -9,7 +9,9 @@
  * What they expect of the scrape configuration:
  *   honor_labels: true   the agent exports jobs with a label `job`
  *   job stoker-agent     of the agents, stoker-serve of the model servers
- *   label group          the node group of a machine */
+ *   label group          the node group of a machine
+ *   label power_save     "true" for machines that Slurm powers down
+ *   label machine        the machine's name, the same for all jobs */
 #ifndef RENDER_ALERTS_H
 #define RENDER_ALERTS_H
 #include "base/arena.h"
@@ -44,6 +46,12 @@ void render_alerts_release(struct render_alerts *a);
 
 /* The key `groups` and its sequence, into the mapping that is open. */
 void alerts_groups(struct render *r, struct yaml_out *y);
+
+/* Does Slurm power machines of this group down when nobody needs them?  They carry a label
+ * `power_save`, and one that does not answer may sleep: see alerts.c. */
+bool alerts_group_sleeps(const struct render *r, const struct spec_node *n);
+#define ALERTS_SLEEPS "power_save=\"true\""
+#define ALERTS_AWAKE  "power_save!=\"true\""
 
 /* A text inside a regular expression inside double quotes of PromQL. */
 void promql_regex(struct buf *out, const char *s);

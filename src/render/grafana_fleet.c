@@ -51,7 +51,8 @@ static const struct panel panels[] = {
     { PANEL_TABLE, "Alerts", "none", 12, 9,
       .queries = { { "ALERTS{alertstate=\"firing\",group=~\"$group\"}", "" } } },
     { PANEL_TABLE, "Machines that do not answer", "none", 12, 9,
-      .queries = { { "up{job=\"" ALERTS_JOB_AGENT "\",group=~\"$group\"} == 0", "" } } },
+      .queries = { { "up{job=\"" ALERTS_JOB_AGENT "\",group=~\"$group\"," ALERTS_AWAKE "} == 0",
+                     "" } } },
 
     { PANEL_ROW, .title = "Work" },
     { PANEL_LINES, "Training, tokens a second", "ops", 12, 8,

@@ -170,9 +170,20 @@ struct job {
     const char *token; /* NULL: none is asked for */
     const void *token_member;
     const int64_t *port;
-    const char *listen;
+    const char *const *listen;
     bool honor, tls;
 };
+
+static bool is_loopback(const char *listen)
+{
+    return str_starts(listen, "127.") || str_eq(listen, "localhost") || str_eq(listen, "::1");
+}
+
+/* The one machine of a site watches itself: Prometheus is there too. */
+static bool is_alone(const struct render *r)
+{
+    return r->spec->node_count == 1 && r->spec->nodes[0].count == 1;
+}
 
 static void put_labels(struct render *r, const struct spec_node *n, struct yaml_out *y)
 {
@@ -186,6 +197,10 @@ static void put_labels(struct render *r, const struct spec_node *n, struct yaml_
         yaml_note(y, render_from(r, &n->rack));
         yaml_str(y, "rack", n->rack);
     }
+    if (alerts_group_sleeps(r, n)) {
+        yaml_note(y, "one that does not answer may sleep: MachineDown spares those last seen idle");
+        yaml_str(y, "power_save", "true");
+    }
     yaml_end(y);
 }
 
@@ -197,7 +212,9 @@ static void put_machines(struct render *r, const struct job *j, const struct spe
     yaml_note(y, render_from(r, n->hosts ? (const void *)&n->hosts : &n->count));
     yaml_seq(y, "targets");
     for (int64_t i = 0; render_host(n, i, host, sizeof(host)); i++) {
-        yaml_strf(y, NULL, "%s:%" PRId64, host, *j->port);
+        bool here = is_loopback(*j->listen) && is_alone(r);
+
+        yaml_strf(y, NULL, "%s:%" PRId64, here ? *j->listen : host, *j->port);
         if (strchr(host, '/'))
             render_refuse(r, &n->hosts, NULL, "'%s' is no host that Prometheus can ask", host);
     }
@@ -284,11 +301,13 @@ static void put_groups(struct render *r, const struct job *j, struct yaml_out *y
 
 static void put_job(struct render *r, const struct job *j, struct yaml_out *y)
 {
-    bool loopback = str_starts(j->listen, "127.") || str_eq(j->listen, "localhost");
-
-    if (loopback)
+    if (is_loopback(*j->listen))
         yaml_comment(y, "it listens on loopback alone: a Prometheus on another machine gets in "
                         "only after 'listen' is set");
+    if (is_loopback(*j->listen) && !is_alone(r))
+        render_warn(
+            r, j->listen, "Set 'listen' to an address that Prometheus reaches, and 'token_file'.",
+            "Prometheus cannot scrape job '%s': it listens on '%s' only", j->name, *j->listen);
     yaml_map(y, NULL);
     yaml_str(y, "job_name", j->name);
     if (j->honor) {
@@ -317,13 +336,13 @@ static void put_jobs(struct render *r, struct yaml_out *y)
                          .token = a->open_metrics ? NULL : a->token_file,
                          .token_member = &a->token_file,
                          .port = &a->metrics_port,
-                         .listen = a->listen,
+                         .listen = &a->listen,
                          .honor = true };
     struct job serve = { .name = ALERTS_JOB_SERVE,
                          .token = s->token_file,
                          .token_member = &s->token_file,
                          .port = &s->port,
-                         .listen = s->listen,
+                         .listen = &s->listen,
                          .tls = s->tls_cert != NULL };
 
     yaml_seq(y, "scrape_configs");

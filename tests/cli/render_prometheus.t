@@ -26,7 +26,8 @@ EOF
 }
 
 for name in ai-platform-h200 driving-h200 kb-a100 llm-cluster rdma-openshift; do
-    stoker spec example $name >$name.yaml
+    stoker spec example $name | sed "s|/etc/stoker/agent.token|$TMP/token|" >$name.yaml
+    : >token # promtool looks for it
     test_expect "example $name: promtool and amtool take every file" '
         rendered $name.yaml && promtool check config out/prometheus/prometheus.yml &&
         amtool check-config out/prometheus/alertmanager.yml
@@ -196,4 +197,50 @@ test_expect 'a window holds four scrapes at least' '
     grep -qF "rate(node_infiniband_symbol_error_total[4m])" out/prometheus/rules/alerts.yml
 '
 test_expect 'a web address with a bad escape' 'refused "targets: {prometheus: {url: \"http://p/%%zz\"}}" ".*is no address of a web server"'
+cat >sleep.yaml <<'EOF'
+schema: stoker.spec/1
+nodes:
+  - {name: own, count: 2, gpus_per_node: 8, gpu: {model: H100}}
+  - {name: cloud, count: 2, gpus_per_node: 8, gpu: {model: H100}, capacity: on_demand}
+agent: {token_file: /etc/stoker/token, listen: 0.0.0.0}
+targets:
+  prometheus: {}
+  slurm:
+    partitions: [{name: p, nodes: [own, cloud], default: true}]
+    power_save: {resume_program: /opt/start, suspend_program: /opt/stop}
+EOF
+cat >sleep_test.yml <<'EOF'
+rule_files: [out/prometheus/rules/alerts.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'up{job="stoker-agent",instance="own1:9400",machine="own1",group="own"}', values: "1x10 0x60"}
+      - {series: 'stoker_gpu_processes{instance="own1:9400",gpu="0"}', values: "0x10 stale"}
+      - {series: 'up{job="stoker-agent",instance="idle:9400",machine="idle",group="cloud",power_save="true"}', values: "1x10 0x60 1x10"}
+      - {series: 'stoker_gpu_processes{instance="idle:9400",gpu="0"}', values: "1x4 0x6 stale"}
+      - {series: 'DCGM_FI_DEV_GPU_TEMP{instance="idle:9400",gpu="0"}', values: "40x10 stale"}
+      - {series: 'up{job="stoker-agent",instance="new:9400",machine="new",group="cloud",power_save="true"}', values: "0x70"}
+      - {series: 'up{job="stoker-agent",instance="busy:9400",machine="busy",group="cloud",power_save="true"}', values: "1x10 0x60"}
+      - {series: 'stoker_gpu_processes{instance="busy:9400",gpu="0"}', values: "2x10 stale"}
+      - {series: 'DCGM_FI_DEV_GPU_TEMP{instance="busy:9400",gpu="0"}', values: "40x10 stale"}
+    promql_expr_test:
+      - expr: 'count by (alertname, instance) (ALERTS{alertstate="firing",alertname=~"MachineDown|GpuTelemetryAbsent"})'
+        eval_time: 20m
+        exp_samples:
+          - {labels: '{alertname="MachineDown", instance="own1:9400"}', value: 1}
+          - {labels: '{alertname="MachineDown", instance="busy:9400"}', value: 1}
+          - {labels: '{alertname="GpuTelemetryAbsent", instance="busy:9400"}', value: 1}
+EOF
+test_expect 'machines that Slurm powers down: told by a label, spared while they sleep or start, alarmed when they had work' '
+    rendered sleep.yaml && test "$(grep -c "power_save: .true" out/prometheus/prometheus.yml)" = 1 && promtool test rules sleep_test.yml &&
+    sed "s/capacity: on_demand/capacity: owned/" sleep.yaml >own.yaml && rendered own.yaml &&
+    ! grep -r power_save out/prometheus/rules out/prometheus/prometheus.yml
+'
+test_expect 'an agent on loopback that Prometheus should scrape is a warning with its place, an error with --strict' '
+    sed "s/listen: 0.0.0.0/listen: 127.0.0.1/" sleep.yaml >loop.yaml && stoker render prometheus -f loop.yaml -o out2 2>err &&
+    grep -q "^loop.yaml:5:[0-9]*: warning: Prometheus cannot scrape job .stoker-agent.: it listens on .127.0.0.1. only" err &&
+    ! stoker render prometheus -f loop.yaml -o out2 --strict 2>/dev/null && stoker render prometheus -f sleep.yaml --strict -o out3 2>err && test ! -s err &&
+    stoker spec example driving-h200 >one.yaml && stoker render prometheus -f one.yaml -o out4 --strict && grep -q "\"127.0.0.1:9400\"" out4/prometheus/prometheus.yml
+'
 test_done
