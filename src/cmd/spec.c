@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
+#include "plan/feasible.h"
 
 enum { SPEC_FILES_MAX = 1000 }; /* files of one `spec check` */
 
@@ -52,6 +53,8 @@ static enum rc check_one(struct cmd_ctx *ctx, const char *path, struct json_out 
 
     if (rc && !diags.count)
         return rc;
+    if (rc == RC_OK)
+        rc = feasible_check(s, NULL, &diags, err);
     if (w) {
         json_obj(w);
         json_kv_str(w, "file", path);

@@ -14,6 +14,7 @@
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/notify.h"
+#include "plan/feasible.h"
 #include "spec/spec.h"
 
 #include <arpa/inet.h>
@@ -161,6 +162,16 @@ static void plan_agent(struct up *u, const char *serve_url)
         arg2(p, "--control", "none");
 }
 
+/* A site that does not fit on its machines is not begun with. */
+static enum rc spec_fits(const struct spec *spec, struct err *err)
+{
+    struct spec_diags diags = { 0 };
+    enum rc rc = feasible_check(spec, NULL, &diags, err);
+
+    spec_diags_release(&diags);
+    return rc;
+}
+
 /* The default model where none is named, when it is here. */
 static enum rc plan_models(struct up *u, struct part *p, struct err *err)
 {
@@ -173,8 +184,12 @@ static enum rc plan_models(struct up *u, struct part *p, struct err *err)
         arg2(p, "--model", u->args->models.items[i]);
     if (u->args->spec) {
         rc = spec_load(u->args->spec, &spec, NULL, err);
-        if (rc != RC_OK)
+        if (rc == RC_OK)
+            rc = spec_fits(spec, err);
+        if (rc != RC_OK) {
+            spec_free(spec);
             return rc;
+        }
         if (!spec->model_count && !u->args->models.count)
             u->no_model = "the spec names no model";
         u->serve_port = (int)spec->serve.port;

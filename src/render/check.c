@@ -7,6 +7,7 @@
  * name, what becomes of names in other formats, and where the model server runs. */
 #include "base/arena.h"
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "plan/plan.h"
 #include "render/check_int.h"
 
@@ -49,24 +50,15 @@ static void check_pools_of(struct render *r, const struct spec_node *n)
     }
 }
 
-/* ---- one component and its machine ---- */
+/* ---- room for everything ---- */
 
-static void check_machine(struct render *r, const struct spec_component *c,
-                          const struct spec_node *n)
+static void check_room(struct render *r)
 {
-    char want[UNITS_TEXT_MAX], have[UNITS_TEXT_MAX];
+    for (size_t i = 0; i < feasible_fault_count(r->feasible); i++) {
+        const struct feasible_fault *f = feasible_fault_at(r->feasible, i);
 
-    if (c->memory_bytes.known && n->memory_bytes.known && c->memory_bytes.v > n->memory_bytes.v)
-        render_refuse(r, &c->memory_bytes, NULL,
-                      "component '%s' asks for %s of memory, but a machine of '%s' has %s", c->name,
-                      units_bytes_exact((uint64_t)c->memory_bytes.v, want), n->name,
-                      units_bytes_exact((uint64_t)n->memory_bytes.v, have));
-    if (c->cpus.known && n->cpu_cores.known && c->cpus.v > n->cpu_cores.v * n->threads_per_core)
-        render_refuse(r, &c->cpus, NULL,
-                      "component '%s' asks for %" PRId64 " CPUs, but a machine of '%s' has %" PRId64
-                      " cores of %" PRId64 " thread%s",
-                      c->name, c->cpus.v, n->name, n->cpu_cores.v, n->threads_per_core,
-                      n->threads_per_core == 1 ? "" : "s");
+        (f->warning ? render_warn : render_refuse)(r, f->member, f->hint, "%s", f->msg);
+    }
 }
 
 /* ---- ports of the model server ---- */
@@ -251,13 +243,7 @@ void render_check(struct render *r, const struct render_target *const *targets, 
     render_check_hosts(r);
     for (size_t i = 0; i < r->spec->node_count; i++)
         check_pools_of(r, &r->spec->nodes[i]);
-    for (size_t i = 0; i < r->spec->component_count; i++) {
-        const struct spec_component *c = &r->spec->components[i];
-        const struct spec_node *n;
-
-        for (size_t k = 0; (n = spec_component_group(r->spec, c, k)) != NULL; k++)
-            check_machine(r, c, n);
-    }
+    check_room(r);
     render_check_images(r);
     check_serve_ports(r);
     check_names(r);

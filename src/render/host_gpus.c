@@ -4,13 +4,15 @@
  * Components are taken in this order: first the one with most GPUs, then always the one that talks
  * most with those already placed (traffic[].rate), more GPUs first, then as they stand in the spec.
  * Each gets the lowest GPUs in a row that are free, on the first machine where there are enough, so
- * that neighbours talk and the same spec always gives the same answer.  A component that has a pool
+ * that neighbours talk and the same spec always gives the same answer.  Where that leaves somebody
+ * without GPUs, all are placed as plan/feasible.h found it possible.  A component that has a pool
  * and no GPU of its own sees the GPUs of that pool, which are others'.
  *
  * compose and systemd may share a machine, so components of both are placed together, whichever of
  * the two is being written. */
 #include "base/mem.h"
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "render/host_int.h"
 
 #include <assert.h>
@@ -166,12 +168,38 @@ static bool give(struct render *r, struct arena *a, struct groups *all, struct h
             return true;
         }
     }
-    render_refuse(r, &c->gpus, "Give it fewer GPUs, another node group or another target.",
-                  "component '%s' asks for %" PRId64 " GPU%s on each node, and no machine of %s%s%s"
-                  " has so many free",
-                  c->name, c->gpus, c->gpus == 1 ? "" : "s", run->node ? "group '" : "the site",
-                  run->node ? run->node->name : "", run->node ? "'" : "");
     return false;
+}
+
+/* Near each other did not work out: as plan/feasible.h found room for them, which it did, or the
+ * spec was refused before. */
+static bool give_as_found(struct render *r, struct host_plan *p)
+{
+    size_t at = 0, count = feasible_place_count(r->feasible);
+
+    for (size_t i = 0; i < p->count; i++) {
+        const struct feasible_place *f = NULL;
+        size_t seen = 0;
+
+        if (!p->runs[i].c->gpus)
+            continue;
+        for (at = 0; at < count && !f; at++) {
+            const struct feasible_place *x = feasible_place_at(r->feasible, at);
+
+            if (x->system == FEASIBLE_HOST && x->c == p->runs[i].c &&
+                seen++ == (size_t)p->runs[i].replica)
+                f = x;
+        }
+        if (!f) {
+            render_refuse(r, &p->runs[i].c->gpus, NULL, "component '%s' was given no GPUs of '%s'",
+                          p->runs[i].c->name, p->runs[i].node ? p->runs[i].node->name : "the site");
+            return false;
+        }
+        p->runs[i].node = f->node;
+        p->runs[i].machine = f->first;
+        p->runs[i].gpus = f->gpus;
+    }
+    return true;
 }
 
 /* ---- the plan ---- */
@@ -249,7 +277,7 @@ bool host_plan_make(struct render *r, bool (*takes)(const struct spec_component 
     size_t count, runs;
     struct place *all = collect(r, &p.arena, takes, &count, &runs), *at;
     struct groups groups = groups_make(&p.arena, r->spec);
-    bool ok = all != NULL;
+    bool ok = all != NULL, near = true;
 
     if (ok)
         p.runs = arena_array(&p.arena, struct host_run, runs + 1);
@@ -263,9 +291,10 @@ bool host_plan_make(struct render *r, bool (*takes)(const struct spec_component 
     while (ok && (at = next_of(r->spec, all, count))) {
         struct host_run *run = runs_of(&p, at->c);
 
-        for (int64_t k = 0; ok && run && k < at->c->replicas; k++)
-            ok = give(r, &p.arena, &groups, &run[k]);
+        for (int64_t k = 0; run && k < at->c->replicas; k++)
+            near = give(r, &p.arena, &groups, &run[k]) && near;
     }
+    ok = ok && (near || give_as_found(r, &p));
     if (!ok) {
         host_plan_release(&p);
         return false;

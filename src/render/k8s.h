@@ -28,11 +28,12 @@ enum {
     K8S_UID_DEFAULT = 1000,
     K8S_VOLUMES_MAX = 64, /* volumes of a pod */
     K8S_INITS_MAX = 4,    /* init containers of a pod */
-    K8S_MEMORY_PCT = 90   /* of a machine's memory for pods; the kubelet keeps the rest */
 };
 
 /* Label of machines by node group, which node-prepare.sh sets. */
 #define K8S_GROUP_LABEL "stoker/group"
+/* ConfigMap of the GPU Operator's MIG manager, a configuration for each node group with MIG. */
+#define K8S_MIG_CONFIG "stoker-mig"
 
 struct k8s { /* what holds for all objects of a target */
     struct render *r;
@@ -205,6 +206,10 @@ void k8s_resources(struct k8s *k, struct yaml_out *y, const char *key,
 /* "env:"; entries of `pod` first, then nccl.env, then those of the component, which win. */
 void k8s_env(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
 void k8s_tolerations(struct k8s *k, struct yaml_out *y, const struct spec_node *n);
+/* Of the taints of every group with GPUs: for the GPU Operator's own pods. */
+void k8s_tolerations_gpus(struct k8s *k, struct yaml_out *y);
+/* Those of a pod: of every taint of the groups that it may be on. */
+void k8s_tolerations_of(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
 /* Tolerations, affinity and spread of a pod; the parts of it. */
 void k8s_placement(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
 void k8s_affinity(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
@@ -215,7 +220,10 @@ void k8s_mounts(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
 /* "ports:", the probes, "resources:" of a pod of our own. */
 void k8s_ports(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
 void k8s_probes(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
-void k8s_own_resources(struct yaml_out *y, const struct k8s_pod *pod);
+void k8s_own_resources(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
+/* The resource by which GPUs of a group are asked for: whole ones, or MIG instances of its profile
+ * (the strategy is "mixed", so that each profile has its name).  NULL: of no group. */
+const char *k8s_gpu_resource(struct k8s *k, const struct spec_node *n);
 /* The port's name: at most 15 bytes with a letter.  `out` holds 16. */
 void k8s_port_name(const struct spec_port *ports, size_t i, char *out);
 
@@ -247,6 +255,14 @@ void k8s_config_volume(struct k8s *k, struct k8s_pod *pod, const char *name);
 void k8s_serve_pod(struct k8s *k, const struct spec_component *c, struct k8s_pod *pod);
 void k8s_serve_spec(struct k8s *k, struct buf *out, const struct spec_component *c);
 bool k8s_has_models(const struct spec *s, const char *component);
+
+/* --- MIG, k8s_mig.c --- */
+bool k8s_has_mig(const struct spec *s); /* has a node group it? */
+/* "mig:" and "migManager:" of the chart's values (`create`: with the ConfigMap in them) or of a
+ * ClusterPolicy; the ConfigMap as an object; its text. */
+void k8s_mig_values(struct k8s *k, struct yaml_out *y, bool create);
+void k8s_mig_map(struct k8s *k, struct buf *out, const char *namespace);
+const char *k8s_mig_text(struct k8s *k);
 
 /* --- storage, k8s_volume.c --- */
 /* Is it mounted by the component, by the spec's word or for a model? */

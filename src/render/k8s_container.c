@@ -2,22 +2,26 @@
 /* k8s_container: what a container asks for and sees: GPUs, RDMA devices, cores and memory,
  * environment, ports, probes, volumes. */
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "render/k8s.h"
 
 #include <inttypes.h>
 
 /* ---- resources ---- */
 
+const char *k8s_gpu_resource(struct k8s *k, const struct spec_node *n)
+{
+    if (!n || !feasible_mig_instances(n))
+        return "nvidia.com/gpu";
+    return arena_printf(&k->arena, "nvidia.com/mig-%s", feasible_mig_name(&k->arena, n));
+}
+
 static void gpus(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
 {
-    const struct spec_node *n = spec_node_of(k->r->spec, c->nodes);
-    bool mig = n && n->gpu && n->gpu->sharing == SPEC_SHARING_MIG && n->gpu->mig_profile;
-    const char *name = "nvidia.com/gpu";
+    const char *name = k8s_gpu_resource(k, spec_component_group(k->r->spec, c, 0));
 
     if (!c->gpus && !k8s_shares_gpu(c))
         return;
-    if (mig)
-        name = arena_printf(&k->arena, "nvidia.com/mig-%s", n->gpu->mig_profile);
     if (c->gpus) {
         yaml_note(y, render_from(k->r, &c->gpus));
         yaml_int(y, name, c->gpus);
@@ -51,37 +55,34 @@ static void rdma(struct k8s *k, struct yaml_out *y, const struct spec_component 
     }
 }
 
-/* Unset: the part of a machine that goes with its GPUs; nothing where that is not known. */
+/* Unset: its GPUs' part of what a machine has for pods, see plan/feasible.h; nothing where that is
+ * not known. */
 static void cores(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
 {
-    const struct spec_node *n = spec_node_of(k->r->spec, c->nodes);
+    struct feasible_ask ask = feasible_ask_of(k->r->feasible, c);
 
-    if (c->cpus.known) {
-        yaml_note(y, render_from(k->r, &c->cpus));
-        yaml_strf(y, "cpu", "%" PRId64, c->cpus.v);
-    } else if (n && c->gpus && n->gpus_per_node && n->cpu_cores.known) {
-        yaml_note(y, "its GPUs' part of the cores");
-        yaml_strf(y, "cpu", "%" PRId64, n->cpu_cores.v * c->gpus / n->gpus_per_node);
-    }
+    if (!ask.cpu_m.known)
+        return;
+    yaml_note(y, ask.cpu_derived ? "its GPUs' part of the CPUs that pods can have"
+                                 : render_from(k->r, &c->cpus));
+    if (ask.cpu_m.v % 1000)
+        yaml_strf(y, "cpu", "%" PRId64 "m", ask.cpu_m.v);
+    else
+        yaml_strf(y, "cpu", "%" PRId64, ask.cpu_m.v / 1000);
 }
 
 static void memory(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
 {
-    const struct spec_node *n = spec_node_of(k->r->spec, c->nodes);
+    struct feasible_ask ask = feasible_ask_of(k->r->feasible, c);
     char size[32];
 
-    if (c->memory_bytes.known) {
-        k8s_quantity(size, sizeof(size), c->memory_bytes.v);
-        yaml_note(y, render_from(k->r, &c->memory_bytes));
-        yaml_str(y, "memory", size);
-    } else if (n && c->gpus && n->gpus_per_node && n->memory_bytes.known) {
-        int64_t mib = (n->memory_bytes.v >> 20) * K8S_MEMORY_PCT / 100 * c->gpus / n->gpus_per_node;
-
-        mib = mib >= 8192 ? mib & ~(int64_t)1023 : mib; /* whole GiB, where it is many */
-        k8s_quantity(size, sizeof(size), mib << 20);
-        yaml_note(y, "its GPUs' part of the memory, a tenth left to the machine");
-        yaml_str(y, "memory", size);
-    }
+    if (!ask.memory_mib.known)
+        return;
+    k8s_quantity(size, sizeof(size),
+                 c->memory_bytes.known ? c->memory_bytes.v : ask.memory_mib.v << 20);
+    yaml_note(y, ask.memory_derived ? "its GPUs' part of the memory that pods can have"
+                                    : render_from(k->r, &c->memory_bytes));
+    yaml_str(y, "memory", size);
 }
 
 static void quantities(struct k8s *k, struct yaml_out *y, const char *key,
@@ -104,7 +105,7 @@ void k8s_resources(struct k8s *k, struct yaml_out *y, const char *key,
     yaml_end(y);
 }
 
-void k8s_own_resources(struct yaml_out *y, const struct k8s_pod *pod)
+void k8s_own_resources(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
     if (!pod->cpu)
         return;
@@ -116,7 +117,7 @@ void k8s_own_resources(struct yaml_out *y, const struct k8s_pod *pod)
     yaml_map(y, "limits");
     yaml_str(y, "memory", pod->memory);
     if (pod->gpus)
-        yaml_int(y, "nvidia.com/gpu", pod->gpus);
+        yaml_int(y, k8s_gpu_resource(k, spec_node_of(k->r->spec, NULL)), pod->gpus);
     yaml_end(y);
     yaml_end(y);
 }

@@ -2,6 +2,7 @@
 /* k8s_place: on which machines a pod may go: taints it bears, labels it wants, how pods of one
  * component spread. */
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "render/k8s.h"
 
 struct taint {
@@ -56,18 +57,68 @@ static void toleration(struct k8s *k, struct yaml_out *y, const struct taint *t,
     yaml_end(y);
 }
 
-void k8s_tolerations(struct k8s *k, struct yaml_out *y, const struct spec_node *n)
+static bool taint_seen(const struct spec_node *const *groups, size_t g, size_t i)
 {
+    for (size_t h = 0; h <= g; h++)
+        for (size_t k = 0; k < (h == g ? i : groups[h]->taints.count); k++)
+            if (str_eq(groups[h]->taints.items[k], groups[g]->taints.items[i]))
+                return true;
+    return false;
+}
+
+static void groups_tolerate(struct k8s *k, struct yaml_out *y,
+                            const struct spec_node *const *groups, size_t count)
+{
+    bool open = false;
     struct taint t;
 
-    if (!n || !n->taints.count)
-        return;
-    yaml_seq(y, "tolerations");
-    for (size_t i = 0; i < n->taints.count; i++) {
-        if (taint_parse(k, n->taints.items[i], &t)) /* others: k8s_site_check() */
-            toleration(k, y, &t, &n->taints.items[i]);
-    }
-    yaml_end(y);
+    for (size_t g = 0; g < count; g++)
+        for (size_t i = 0; i < groups[g]->taints.count; i++) {
+            if (taint_seen(groups, g, i) || !taint_parse(k, groups[g]->taints.items[i], &t))
+                continue; /* what is no taint: k8s_site_check() */
+            if (!open)
+                yaml_seq(y, "tolerations");
+            open = true;
+            toleration(k, y, &t, &groups[g]->taints.items[i]);
+        }
+    if (open)
+        yaml_end(y);
+}
+
+void k8s_tolerations(struct k8s *k, struct yaml_out *y, const struct spec_node *n)
+{
+    groups_tolerate(k, y, &n, n != NULL);
+}
+
+void k8s_tolerations_gpus(struct k8s *k, struct yaml_out *y)
+{
+    const struct spec *s = k->r->spec;
+    const struct spec_node **groups =
+        arena_array(&k->arena, const struct spec_node *, s->node_count + 1);
+    size_t count = 0;
+
+    for (size_t i = 0; i < s->node_count; i++)
+        if (s->nodes[i].role == SPEC_ROLE_GPU || s->nodes[i].gpus_per_node)
+            groups[count++] = &s->nodes[i];
+    groups_tolerate(k, y, groups, count);
+}
+
+/* Groups of a pod: those of its component, or of the model server. */
+static const struct spec_node **pod_groups(struct k8s *k, const struct k8s_pod *pod, size_t *count)
+{
+    const struct spec_node **groups =
+        arena_array(&k->arena, const struct spec_node *, k->r->spec->node_count + 1);
+
+    *count = feasible_groups(k->r->spec, pod->c, groups);
+    return groups;
+}
+
+void k8s_tolerations_of(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    size_t count;
+    const struct spec_node **groups = pod_groups(k, pod, &count);
+
+    groups_tolerate(k, y, groups, count);
 }
 
 static void expression(struct k8s *k, struct yaml_out *y, const char *key, const char *value,
@@ -83,34 +134,25 @@ static void expression(struct k8s *k, struct yaml_out *y, const char *key, const
     yaml_end(y);
 }
 
-static void required_labels(struct k8s *k, struct yaml_out *y, const struct spec_node *n)
+/* A term for each group: its label and those that the spec gives it.  Required: a pod that wants
+ * another kind of machine gets the wrong GPU, memory or network and runs, which nobody notices. */
+static void required_groups(struct k8s *k, struct yaml_out *y,
+                            const struct spec_node *const *groups, size_t count)
 {
+    yaml_map(y, "nodeAffinity");
     yaml_map(y, "requiredDuringSchedulingIgnoredDuringExecution");
     yaml_seq(y, "nodeSelectorTerms");
-    yaml_map(y, NULL);
-    yaml_seq(y, "matchExpressions");
-    for (size_t i = 0; i < n->labels.count; i++) {
-        const struct spec_pair *p = &n->labels.items[i];
+    for (size_t g = 0; g < count; g++) {
+        const struct spec_node *n = groups[g];
 
-        expression(k, y, p->key, p->value, p);
+        yaml_map(y, NULL);
+        yaml_seq(y, "matchExpressions");
+        expression(k, y, K8S_GROUP_LABEL, n->name, &n->name);
+        for (size_t i = 0; i < n->labels.count; i++)
+            expression(k, y, n->labels.items[i].key, n->labels.items[i].value, &n->labels.items[i]);
+        yaml_end(y);
+        yaml_end(y);
     }
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-    yaml_end(y);
-}
-
-/* A group without labels of its own: the one that node-prepare.sh sets is preferred, so that a
- * cluster that was prepared otherwise still takes the pods. */
-static void preferred_group(struct k8s *k, struct yaml_out *y, const struct spec_node *n)
-{
-    yaml_seq(y, "preferredDuringSchedulingIgnoredDuringExecution");
-    yaml_map(y, NULL);
-    yaml_int(y, "weight", 100);
-    yaml_map(y, "preference");
-    yaml_seq(y, "matchExpressions");
-    expression(k, y, K8S_GROUP_LABEL, n->name, &n->name);
-    yaml_end(y);
     yaml_end(y);
     yaml_end(y);
     yaml_end(y);
@@ -141,20 +183,15 @@ static bool many(const struct spec_component *c)
 
 void k8s_affinity(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
-    const struct spec_node *n = pod->c ? spec_node_of(k->r->spec, pod->c->nodes) : NULL;
+    size_t count;
+    const struct spec_node **groups = pod_groups(k, pod, &count);
     bool close = pod->c && pod->spread_hard && many(pod->c);
 
-    if (!n && !close)
+    if (!count && !close)
         return;
     yaml_map(y, "affinity");
-    if (n) {
-        yaml_map(y, "nodeAffinity");
-        if (n->labels.count)
-            required_labels(k, y, n);
-        else
-            preferred_group(k, y, n);
-        yaml_end(y);
-    }
+    if (count)
+        required_groups(k, y, groups, count);
     if (close)
         together(k, y, pod);
     yaml_end(y);
@@ -216,8 +253,7 @@ void k8s_placement(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
             by_gpus(y, pod->machines == K8S_WITH_GPUS);
         return;
     }
-    if (pod->c)
-        k8s_tolerations(k, y, spec_node_of(k->r->spec, pod->c->nodes));
+    k8s_tolerations_of(k, y, pod);
     k8s_affinity(k, y, pod);
     k8s_spread(k, y, pod);
 }

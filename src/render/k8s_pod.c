@@ -285,7 +285,7 @@ static void container(struct k8s *k, struct yaml_out *y, const struct k8s_pod *p
     if (pod->c)
         k8s_resources(k, y, "resources", pod->c);
     else
-        k8s_own_resources(y, pod);
+        k8s_own_resources(k, y, pod);
     k8s_probes(k, y, pod);
     container_security(k, y, pod);
     k8s_mounts(k, y, pod);
@@ -414,8 +414,7 @@ void k8s_pod_patch(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
     pull_secrets(k, y);
     if (pod->grace_s)
         yaml_int(y, "terminationGracePeriodSeconds", pod->grace_s);
-    if (pod->c)
-        k8s_tolerations(k, y, spec_node_of(k->r->spec, pod->c->nodes));
+    k8s_tolerations_of(k, y, pod);
     k8s_affinity(k, y, pod);
     pod_security(k, y, pod);
     yaml_seq(y, "containers");

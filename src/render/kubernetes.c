@@ -73,8 +73,6 @@ static void work_add(struct kube *q, const struct spec_component *c)
                     (c->kind == SPEC_COMPONENT_BATCH && c->nodes_per_replica > 1),
     };
     w->launched = w->launched && c->command.count;
-    if (w->node && k8s_shares_gpu(c))
-        q->shares[w->node - q->k.r->spec->nodes] += c->replicas;
     q->launcher = q->launcher || w->launched;
     for (size_t i = 0; i < q->work_count; i++)
         if (str_eq(q->works[i].name, w->name))
@@ -89,7 +87,6 @@ static void works_find(struct kube *q)
     const struct spec *s = q->k.r->spec;
 
     q->works = arena_array(&q->k.arena, struct kube_work, s->component_count + 1);
-    q->shares = arena_array(&q->k.arena, int64_t, s->node_count + 1);
     for (size_t i = 0; i < s->component_count; i++)
         if (s->components[i].target == SPEC_TARGET_KUBERNETES)
             work_add(q, &s->components[i]);

@@ -41,8 +41,7 @@ struct kube {
     const struct spec_kubernetes *t;
     struct kube_work *works;
     size_t work_count;
-    int64_t *shares; /* of each node group: components that share its GPUs by their pools */
-    bool by_name;    /* no component is for kubernetes: all that have an image */
+    bool by_name;                     /* no component is for kubernetes: all that have an image */
     const char *base[KUBE_FILES_MAX]; /* files of base beside those of components */
     size_t base_count;
     const char *site[KUBE_FILES_MAX]; /* files of overlays/site */

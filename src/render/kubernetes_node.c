@@ -2,6 +2,7 @@
 /* kubernetes_node: what an administrator does once: prepares machines, installs the operators that
  * the manifests rely on.  The script prints what it would do, and does it with --apply. */
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "render/kubernetes_int.h"
 
 #include <inttypes.h>
@@ -38,7 +39,8 @@ static bool is_roce(const struct spec_fabric *f)
  * that shares one by its pool. */
 static int64_t shares(const struct kube *q, const struct spec_node *n)
 {
-    return 1 + q->shares[n - q->k.r->spec->nodes];
+    return 1 + feasible_shares(q->k.r->spec, n,
+                               &(struct feasible_opts){ .kubernetes_by_name = q->by_name });
 }
 
 /* ---- the script ---- */
@@ -184,6 +186,8 @@ static void group_words(struct kube *q, const struct spec_node *n, struct buf *l
     buf_addf(labels, "%s=%s", K8S_GROUP_LABEL, n->name);
     if (n->gpus_per_node && shares(q, n) > 1)
         buf_addf(labels, ",nvidia.com/device-plugin.config=%s", n->name);
+    if (feasible_mig_instances(n))
+        buf_addf(labels, ",nvidia.com/mig.config=%s", n->name);
     for (size_t i = 0; i < n->labels.count; i++) {
         const char *key = n->labels.items[i].key;
 
@@ -455,21 +459,6 @@ void kube_sharing_check(struct kube *q)
     }
 }
 
-static const struct spec_node *gpu_node(const struct spec *s)
-{
-    for (size_t i = 0; i < s->node_count; i++)
-        if (s->nodes[i].gpus_per_node && s->nodes[i].gpu)
-            return &s->nodes[i];
-    return NULL;
-}
-
-static bool is_mig(const struct spec *s)
-{
-    const struct spec_node *n = gpu_node(s);
-
-    return n && n->gpu->sharing == SPEC_SHARING_MIG;
-}
-
 static void on(struct yaml_out *y, const char *key, bool enabled, const char *why)
 {
     yaml_map(y, key);
@@ -503,15 +492,8 @@ static void driver(struct kube *q, struct yaml_out *y)
 
 static void policy_tolerations(struct kube *q, struct yaml_out *y)
 {
-    const struct spec *s = q->k.r->spec;
-
     yaml_map(y, "daemonsets");
-    for (size_t i = 0; i < s->node_count; i++) {
-        if (kube_gpu_node(&s->nodes[i]) && s->nodes[i].taints.count) {
-            k8s_tolerations(&q->k, y, &s->nodes[i]);
-            break;
-        }
-    }
+    k8s_tolerations_gpus(&q->k, y);
     yaml_end(y);
 }
 
@@ -549,10 +531,7 @@ static void policy_body(struct kube *q, struct yaml_out *y, bool helm)
     driver(q, y);
     on(y, "toolkit", true, NULL);
     plugin_values(q, y, helm);
-    yaml_map(y, "mig");
-    yaml_str(y, "strategy", is_mig(s) ? "mixed" : "single");
-    yaml_end(y);
-    on(y, "migManager", is_mig(s), NULL);
+    k8s_mig_values(&q->k, y, helm);
     on(y, "gfd", true, "labels of GPUs on the machines");
     on(y, "dcgm", exporter, NULL);
     on(y, "dcgmExporter", exporter,
@@ -569,6 +548,8 @@ static void policy_object(struct kube *q)
     render_head(q->k.r, out, "#",
                 "The GPU Operator's policy, where the operator came without helm (OLM); with helm, "
                 "gpu-operator-values.yaml makes the same one.");
+    if (k8s_has_mig(q->k.r->spec))
+        k8s_mig_map(&q->k, out, "gpu-operator");
     if (groups(q, true)) {
         yaml_begin(&y, out);
         k8s_head_open(&q->k, &y, "v1", "ConfigMap", "gpu-operator", "stoker-sharing", NULL);

@@ -7,11 +7,24 @@
  * and has no capability.  The kernel's log stays closed: /dev/kmsg needs a privileged pod; errors
  * of the driver (Xid) come from the driver itself. */
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "render/kubernetes_int.h"
 
 #include <inttypes.h>
 
 enum { CONFIG_MAX = 1000000 }; /* of the 1 MiB that etcd takes */
+
+static const char *kube_cpu(struct kube *q, int64_t cpu_m)
+{
+    return cpu_m % 1000 ? arena_printf(&q->k.arena, "%" PRId64 "m", cpu_m)
+                        : arena_printf(&q->k.arena, "%" PRId64, cpu_m / 1000);
+}
+
+static const char *kube_mib(struct kube *q, int64_t mib)
+{
+    return mib % 1024 ? arena_printf(&q->k.arena, "%" PRId64 "Mi", mib)
+                      : arena_printf(&q->k.arena, "%" PRId64 "Gi", mib / 1024);
+}
 
 /* ---- the agent ---- */
 
@@ -82,8 +95,8 @@ static void agent_pod(struct kube *q, struct k8s_pod *pod)
                              .read_only_root = true,
                              .uid = K8S_UID_DEFAULT,
                              .priority = "system-node-critical",
-                             .cpu = "250m",
-                             .memory = "512Mi",
+                             .cpu = kube_cpu(q, FEASIBLE_AGENT_CPU_M),
+                             .memory = kube_mib(q, FEASIBLE_AGENT_MIB),
                              .ports = ports,
                              .port_count = 2,
                              .health = health,
@@ -199,25 +212,6 @@ void kube_agent_write(struct kube *q)
 
 /* ---- the model server ---- */
 
-/* As many as the models that no component serves are loaded on. */
-static int64_t site_gpus(const struct spec *s)
-{
-    const struct spec_node *n = spec_node_of(s, NULL);
-    int64_t most = 0;
-
-    for (size_t i = 0; i < s->model_count; i++) {
-        const struct spec_model *m = &s->models[i];
-
-        if (m->component || m->device == SPEC_DEVICE_CPU ||
-            (!m->gpus && !m->pool && m->device != SPEC_DEVICE_GPU))
-            continue;
-        for (int64_t g = 0; n && g < n->gpus_per_node; g++)
-            if (spec_range_has(m->gpus, g) && g + 1 > most)
-                most = g + 1;
-    }
-    return most;
-}
-
 /* Models that no component serves: one server of the site. */
 static void site_server(struct kube *q, struct k8s_pod *pod)
 {
@@ -236,9 +230,9 @@ static void site_server(struct kube *q, struct k8s_pod *pod)
     *pod = (struct k8s_pod){ .name = "stoker-serve",
                              .service_account = q->k.service_account,
                              .uid = K8S_UID_DEFAULT,
-                             .cpu = "4",
-                             .memory = "16Gi",
-                             .gpus = site_gpus(q->k.r->spec),
+                             .cpu = kube_cpu(q, FEASIBLE_SERVE_CPU_M),
+                             .memory = kube_mib(q, FEASIBLE_SERVE_MIB),
+                             .gpus = feasible_serve_ask(q->k.r->spec).gpus,
                              .ports = ports,
                              .port_count = 2,
                              .health = health,

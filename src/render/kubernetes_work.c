@@ -10,6 +10,7 @@
  *   PyTorchJob    RANK of its operator      MASTER_ADDR of its operator
  *   TrainJob      PET_NODE_RANK of Trainer  PET_MASTER_ADDR of Trainer */
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "render/kubernetes_int.h"
 
 #include <inttypes.h>
@@ -149,7 +150,7 @@ static void pod_make(struct kube *q, const struct kube_work *w, struct k8s_pod *
     k8s_pod_of(&q->k, w->c, w->kind == KUBE_STATEFULSET, pod);
     pod->readiness = !batch;
     pod->restart = batch ? "Never" : NULL;
-    pod->spread_hard = w->launched || (w->c->gpus && n && w->c->gpus == n->gpus_per_node);
+    pod->spread_hard = feasible_apart(q->k.r->spec, w->c, FEASIBLE_KUBERNETES);
     if (w->kind == KUBE_JOB && w->launched)
         pod->subdomain = w->name;
     if (w->kind == KUBE_PYTORCHJOB)

@@ -2,6 +2,7 @@
 /* openshift_work: components as StatefulSets, Jobs and Pods, with the headless services by which
  * their pods find each other, and for those that serve a Service and a Route. */
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "render/openshift_int.h"
 
 /* ---- service ---- */
@@ -172,7 +173,7 @@ static void set(struct shift *s, const struct spec_component *c)
     service(s, b, c);
     k8s_pod_of(&s->k, c, true, &pod);
     pod.readiness = true;
-    pod.spread_hard = c->kind == SPEC_COMPONENT_TRAINING;
+    pod.spread_hard = feasible_apart(s->k.r->spec, c, FEASIBLE_OPENSHIFT);
     pod.grace_s = c->kind == SPEC_COMPONENT_TRAINING ? SHIFT_GRACE_S : 0;
     if (shift_launched(c))
         shift_launch(s, &pod);

@@ -48,6 +48,7 @@ struct render_machine {
     const struct spec_node *node; /* render_run() finds it; NULL: it fits no group */
 };
 
+struct feasible;
 struct render { /* what a target is given */
     const struct spec *spec;
     const struct render_machine *machines; /* inventories, each with its group */
@@ -55,6 +56,7 @@ struct render { /* what a target is given */
     const struct spec_targets
         *targets; /* those of the spec, the rest by their defaults; only lustre may be NULL */
     bool where;   /* comments name the line too */
+    const struct feasible *feasible; /* who is where, what pods ask for; set by render_check() */
     struct render_set *out;
     struct spec_diags *diags;
 };

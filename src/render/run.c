@@ -2,6 +2,7 @@
 /* run: targets over one spec, and what all of them use: files of a set, refusals, origins. */
 #include "base/mem.h"
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "render/render.h"
 
 #include <assert.h>
@@ -201,6 +202,15 @@ static enum rc outcome(const struct render *r, struct err *err)
     return RC_OK;
 }
 
+/* Is Kubernetes among the targets?  It takes components of others when it has none of its own. */
+static bool by_name(const struct render_input *in)
+{
+    for (size_t i = 0; i < in->target_count; i++)
+        if (str_eq(in->targets[i]->name, "kubernetes"))
+            return true;
+    return false;
+}
+
 enum rc render_run(const struct render_input *in, struct render_set *out, struct spec_diags *diags,
                    struct err *err)
 {
@@ -208,6 +218,7 @@ enum rc render_run(const struct render_input *in, struct render_set *out, struct
     struct render_set set = { 0 };
     struct spec_targets all;
     struct render_machine *machines = NULL;
+    struct feasible *feasible;
     struct render r = {
         .spec = in->spec,
         .where = in->where,
@@ -227,6 +238,8 @@ enum rc render_run(const struct render_input *in, struct render_set *out, struct
         r.machines = machines;
         r.machine_count = in->machine_count;
     }
+    feasible = feasible_new(in->spec, &(struct feasible_opts){ .kubernetes_by_name = by_name(in) });
+    r.feasible = feasible;
     render_check(&r, in->targets, in->target_count);
     for (size_t i = 0; i < in->target_count && !diags->count; i++)
         in->targets[i]->make(&r);
@@ -238,6 +251,7 @@ enum rc render_run(const struct render_input *in, struct render_set *out, struct
         *out = set;
     else
         render_set_release(&set);
+    feasible_free(feasible);
     spec_free(defaults);
     free(machines);
     return rc;

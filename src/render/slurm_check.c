@@ -233,25 +233,6 @@ static void check_job_time(struct slurm *c, const struct spec_component *k,
                       "component '%s' may run longer than QOS '%s' allows", k->name, q->name);
 }
 
-static void check_job_machine(struct slurm *c, const struct spec_component *k,
-                              const struct spec_node *n)
-{
-    if (slurm_job_nodes(k) > n->count)
-        render_refuse(c->r, &k->nodes_per_replica, NULL,
-                      "component '%s' spans %" PRId64 " machines and '%s' has %" PRId64, k->name,
-                      slurm_job_nodes(k), n->name, n->count);
-    if (k->cpus.known && n->cpu_cores.known && k->cpus.v > n->cpu_cores.v)
-        render_refuse(c->r, &k->cpus, NULL,
-                      "component '%s' needs %" PRId64 " cores and a machine of '%s' has %" PRId64,
-                      k->name, k->cpus.v, n->name, n->cpu_cores.v);
-    if (k->memory_bytes.known && n->memory_bytes.known &&
-        k->memory_bytes.v >> 20 > slurm_memory_mib(n))
-        render_refuse(c->r, &k->memory_bytes, "Part of the memory is left to the system.",
-                      "component '%s' needs more memory than the %" PRId64
-                      " MiB jobs have on a machine of '%s'",
-                      k->name, slurm_memory_mib(n), n->name);
-}
-
 static void check_kind(struct slurm *c, const struct spec_component *k)
 {
     if (k->target == SPEC_TARGET_SLURM && !slurm_is_job(k))
@@ -279,7 +260,6 @@ static void check_job(struct slurm *c, const struct spec_component *k)
     if (p && p->qos.count && k->qos && !slurm_strs_has(&p->qos, k->qos))
         render_refuse(c->r, &k->qos, "Add it to the partition's 'qos', or take another.",
                       "partition '%s' does not allow QOS '%s'", p->name, k->qos);
-    check_job_machine(c, k, n);
     check_job_time(c, k, p);
     check_job_gpus(c, k, k->gpus * slurm_job_nodes(k));
 }

@@ -6,28 +6,18 @@
  * a GPU's NUMA node becomes Cores= here. */
 #include "base/str.h"
 #include "hw/hw.h"
+#include "plan/feasible.h"
 #include "render/slurm_int.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum {
-    MIB = 1 << 20,
-    RESERVE_MIB_MIN = 4096, /* for the system, at least */
-    RESERVE_PERCENT = 4,    /* firmware, kernel and daemons; a machine that reports less than
-                               RealMemory is taken out of service by slurmctld */
-    MIG_SLICES = 7,
-    GPUS_MAX = 64
-};
+enum { MIB = 1 << 20, GPUS_MAX = 64 };
 
 int64_t slurm_memory_mib(const struct spec_node *n)
 {
-    int64_t all = n->memory_bytes.v / MIB, reserve = all * RESERVE_PERCENT / 100;
-
-    if (reserve < RESERVE_MIB_MIN)
-        reserve = RESERVE_MIB_MIN < all / 2 ? RESERVE_MIB_MIN : all / 2;
-    return all - reserve;
+    return feasible_slurm_mib(n);
 }
 
 int64_t slurm_cpus(const struct spec_node *n)
@@ -55,12 +45,7 @@ const char *slurm_gpu_type(const struct spec_node *n, char out[SLURM_TYPE_MAX])
 
 int64_t slurm_gpu_count(const struct spec_node *n)
 {
-    const char *mig = mig_profile(n);
-    int slices = mig && isdigit((unsigned char)*mig) && *mig != '0' ? *mig - '0' : MIG_SLICES;
-
-    if (!mig)
-        return n->gpus_per_node;
-    return n->gpus_per_node * (slices < MIG_SLICES ? MIG_SLICES / slices : 1);
+    return feasible_gpus(n);
 }
 
 /* --- NodeName --- */

@@ -128,117 +128,16 @@ static void check_fabrics(struct check *c)
 }
 
 /* --- GPUs --- */
-static bool component_has_nodes(struct check *c, const struct spec_component *k)
+/* Whether there are as many GPUs, CPUs ... as are asked for is plan/feasible.h's to say. */
+static void check_group(struct check *c, const struct spec_component *k)
 {
-    if (spec_component_group(c->s, k, 0))
-        return true;
-    if (!k->nodes && k->gpus) {
+    if (!spec_component_group(c->s, k, 0) && !k->nodes && k->gpus) {
         ERROR(c, &k->gpus, "component '%s' does not say on which node group it runs", k->name);
         diag_hint(c->l,
                   c->s->node_count ? "Add 'nodes: %s' or another group."
                                    : "The spec has no nodes.%s",
                   c->s->node_count ? c->s->nodes[0].name : "");
     }
-    return false;
-}
-
-/* What all groups of a component have together, and what it calls them in a message. */
-struct machines {
-    int64_t count, gpus;
-    const struct spec_node *small;  /* the group with the fewest GPUs a machine */
-    char names[SPEC_NAME_MAX + 48]; /* "'a'", "'a' and 2 other groups" */
-    const char *have;               /* "has", "have" */
-};
-
-static struct machines component_machines(const struct spec *s, const struct spec_component *k)
-{
-    const struct spec_node *n, *first = spec_component_group(s, k, 0);
-    struct machines m = { .small = first };
-    size_t groups = spec_component_group_count(s, k);
-
-    for (size_t i = 0; (n = spec_component_group(s, k, i)) != NULL; i++) {
-        m.count += n->count;
-        m.gpus += n->count * n->gpus_per_node;
-        if (n->gpus_per_node < m.small->gpus_per_node)
-            m.small = n;
-    }
-    m.have = groups == 1 ? "has" : "have";
-    if (groups == 1)
-        (void)snprintf(m.names, sizeof(m.names), "'%s'", first->name);
-    else
-        (void)snprintf(m.names, sizeof(m.names), "'%s' and %zu other group%s", first->name,
-                       groups - 1, groups == 2 ? "" : "s");
-    return m;
-}
-
-static void check_gpus_one(struct check *c, const struct spec_component *k)
-{
-    struct machines m = component_machines(c->s, k);
-
-    if (k->gpus > m.small->gpus_per_node) {
-        ERROR(c, &k->gpus, "component '%s' asks for %" PRId64 " GPUs a node, but '%s' has %" PRId64,
-              k->name, k->gpus, m.small->name, m.small->gpus_per_node);
-        diag_hint(c->l, "Use 'nodes_per_replica' to span several machines.");
-    } else if (k->nodes_per_replica > m.count) {
-        ERROR(c, &k->nodes_per_replica,
-              "component '%s' spans %" PRId64 " machines, but %s %s %" PRId64, k->name,
-              k->nodes_per_replica, m.names, m.have, m.count);
-    } else if (k->scale && k->scale->max * k->nodes_per_replica * k->gpus > m.gpus) {
-        ERROR(c, &k->scale->max, "component '%s' may grow to %" PRId64 " GPUs, but %s %s %" PRId64,
-              k->name, k->scale->max * k->nodes_per_replica * k->gpus, m.names, m.have, m.gpus);
-    }
-}
-
-/* Takes what a component holds from its groups, one after the other; what is left over. */
-static int64_t gpus_take(const struct spec *s, const struct spec_component *k, int64_t *free_gpus)
-{
-    int64_t want = k->gpus * k->nodes_per_replica * k->replicas;
-    const struct spec_node *n;
-
-    for (size_t i = 0; (n = spec_component_group(s, k, i)) != NULL && want > 0; i++) {
-        int64_t *left = &free_gpus[n - s->nodes], take = *left < want ? *left : want;
-
-        *left -= take;
-        want -= take;
-    }
-    return want;
-}
-
-/* GPUs that components hold all the time must exist; queued ones take turns.  Those with one group
- * go first, so that one with several takes what they leave. */
-static void check_gpus(struct check *c)
-{
-    const struct spec *s = c->s;
-    struct arena a = { 0 };
-    int64_t *left = arena_array(&a, int64_t, s->node_count + 1); /* by node group */
-    bool *told = arena_array(&a, bool, s->node_count + 1);
-
-    for (size_t i = 0; i < s->node_count; i++)
-        left[i] = s->nodes[i].count * s->nodes[i].gpus_per_node;
-    for (int several = 0; several < 2; several++)
-        for (size_t i = 0; i < s->component_count; i++) {
-            const struct spec_component *k = &s->components[i];
-            const struct spec_node *n = spec_component_group(s, k, 0);
-            int64_t want = k->gpus * k->nodes_per_replica * k->replicas, over;
-            struct machines m;
-
-            if (!n || k->queued || want == 0 || (k->groups.count > 1) != several)
-                continue;
-            m = component_machines(s, k);
-            if (k->gpus > m.small->gpus_per_node || k->nodes_per_replica > m.count)
-                continue; /* told already */
-            over = gpus_take(s, k, left);
-            if (!over || told[n - s->nodes])
-                continue;
-            told[n - s->nodes] = true;
-            ERROR(c, &k->gpus, "components ask for %" PRId64 " GPUs of %s, which %s %" PRId64,
-                  m.gpus + over, m.names, m.have, m.gpus);
-            diag_hint(c->l,
-                      "'%s' takes %" PRId64 " and those before it %" PRId64
-                      "; 'queued: true' leaves it to the scheduler's queue.",
-                      k->name, want, m.gpus + over - want);
-        }
-    arena_release(&a);
 }
 
 static bool target_there(const struct spec *s, enum spec_target t)
@@ -398,8 +297,7 @@ static void check_components(struct check *c)
     for (size_t i = 0; i < c->s->component_count; i++) {
         const struct spec_component *k = &c->s->components[i];
 
-        if (component_has_nodes(c, k))
-            check_gpus_one(c, k);
+        check_group(c, k);
         check_target(c, k);
         check_scale(c, k);
         check_training(c, k);
@@ -689,9 +587,9 @@ static void check_slurm(struct check *c)
 
 /* Names first: the other rules look things up by them. */
 static void (*const rules[])(struct check *c) = {
-    check_names, check_nodes,  check_fabrics, check_components, check_gpus,
-    check_pools, check_ports,  check_models,  check_listen,     check_thresholds,
-    check_money, check_shapes, check_traffic, check_slurm,
+    check_names,  check_nodes,   check_fabrics, check_components, check_pools,
+    check_ports,  check_models,  check_listen,  check_thresholds, check_money,
+    check_shapes, check_traffic, check_slurm,
 };
 
 void spec_check(struct load *l, const struct spec *s)

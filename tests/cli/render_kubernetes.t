@@ -94,7 +94,7 @@ test_expect 'GPUs, virtual functions, cores and memory: requests equal limits' '
     sed -n "/ requests:/,/ limits:/p" all | sed "1d;/limits:/,\$d" >r &&
     sed -n "/ limits:/,/securityContext:/p" all | sed "1d;/securityContext:/,\$d" >l &&
     diff r l && has r "nvidia.com/gpu: 8" "openshift.io/rails_ens1f0: 1" \
-        "openshift.io/rails_ens2f0: 1" "cpu: \"128\"" "memory: \"921Gi\""'
+        "openshift.io/rails_ens2f0: 1" "cpu: \"241\"" "memory: \"921Gi\""'
 test_expect 'values carry where they come from' '
     grep -q "nvidia.com/gpu: 8  # components.train_big.gpus$" job/$B'
 test_expect '/dev/shm is memory of the size in the spec' '
@@ -104,6 +104,43 @@ test_expect 'taints are tolerated, labels wanted, machines not shared' '
         "key: dedicated" "operator: Exists" "effect: NoExecute" "key: node-type" \
         "requiredDuringSchedulingIgnoredDuringExecution" "topologyKey: kubernetes.io/hostname" \
         "whenUnsatisfiable: DoNotSchedule"'
+test_expect 'the node group is required of every pod, the model server has one too' '
+    for f in job/kubernetes/base/component-*.yaml job/kubernetes/base/serve.yaml; do
+        sed -n "/requiredDuringScheduling/,/containers:/p" $f | grep -q "key: stoker/group" || exit 1
+        ! grep -q "preference:" $f || exit 1
+    done
+    sh job/kubernetes/node-prepare.sh machine share | grep -q "node-labels=stoker/group=share"'
+cat >mig.yaml <<'END'
+schema: stoker.spec/1
+site: {name: lab}
+nodes:
+  - {name: whole, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 64, memory: 1TiB,
+     taints: ["whole=yes:NoSchedule"]}
+  - {name: cut, count: 2, gpus_per_node: 4, cpu_cores: 32, memory: 512GiB,
+     gpu: {model: H200, sharing: mig, mig_profile: 1g.18gb}, taints: ["cut=yes:NoSchedule"]}
+components:
+  train: {kind: training, target: kubernetes, nodes: whole, gpus: 8, nodes_per_replica: 2,
+          image: "registry.example.org/t:1", command: [t]}
+  serve: {target: kubernetes, nodes: cut, gpus: 2, replicas: 28, image: "registry.example.org/s:1"}
+targets: {kubernetes: {}}
+END
+test_expect 'MIG: instances by profile, counted a group, strategy, manager and label' '
+    render mig mig.yaml && k=mig/kubernetes &&
+    has $k/base/component-serve.yaml "nvidia.com/mig-1g.18gb: 2" "cpu: \"4\"" &&
+    hasnt $k/base/component-serve.yaml "nvidia.com/gpu:" "DoNotSchedule" &&
+    has $k/base/component-train.yaml "nvidia.com/gpu: 8" &&
+    for f in gpu-operator-values.yaml cluster/cluster-policy.yaml; do
+        has $k/$f "strategy: mixed" "name: stoker-mig" "default: all-disabled" \
+            "\"1g.18gb\": 7" "key: whole" "key: cut" || exit 1
+    done &&
+    sh $k/node-prepare.sh machine cut >cut.txt && sh $k/node-prepare.sh machine whole >whole.txt &&
+    has cut.txt "nvidia.com/mig.config=cut" && hasnt whole.txt "mig.config"'
+test_expect 'what finds no room is refused at its line: render, spec check and up say the same' '
+    sed "s/replicas: 28/replicas: 29/" mig.yaml >full.yaml &&
+    say="full.yaml:11:49: component .serve. needs 2 MIG instances (1g.18gb) for each of 29 pods on .cut.; 28 fit" &&
+    for c in "render kubernetes -o full -f" "spec check" "up --file"; do
+        ! stoker $c full.yaml 2>err && grep -q "$say" err || exit 1
+    done && test ! -e full'
 test_expect 'nobody is root, nothing is kept, nothing of the machine is seen' '
     for f in job/kubernetes/base/component-*.yaml job/kubernetes/base/serve.yaml; do
         has $f "runAsNonRoot: true" "allowPrivilegeEscalation: false" "- ALL" \

@@ -226,7 +226,7 @@ def refusals():
         ("a user that is none", {"command": ["x"], "user": "no/user"}, "no user or group"),
         ("a component without a command", {"image": "x"}, "no command"),
         ("a program with =", {"command": ["a=b"]}, "'='"),
-        ("more GPUs than are free", {"command": ["x"], "gpus": 3, "pools": ["p"]}, "so many free"),
+        ("more GPUs than are free", {"command": ["x"], "gpus": 3, "pools": ["p"]}, "needs 3 GPUs"),
         ("several machines", {"command": ["x"], "gpus": 8, "nodes_per_replica": 2}, "spans 2 machines"),
     )
     for what, component, words_ in rows:

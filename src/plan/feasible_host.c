@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/* feasible_host: GPUs by number on machines without a scheduler.
+ *
+ * A replica takes GPUs of one machine, and only those where all its pools are.  Replicas are given
+ * to machines by first fit, then by a search over all ways; whether what a machine was given can
+ * have its GPUs is a matching of replicas' GPUs to the machine's, found by augmenting paths.
+ * Machines that were given the same are one. */
+#include "plan/feasible_int.h"
+
+#include <string.h>
+
+enum { HOST_STEPS_MAX = 100000, HOST_GPUS = FEASIBLE_GPUS_MAX };
+
+struct replica {
+    const struct unit *u;
+    const uint32_t *may; /* by node group: GPUs where its pools are; 0: not its group */
+    int64_t gpus;
+    size_t machine; /* where it is */
+    uint32_t has;   /* GPUs that it was given */
+};
+struct host_machine {
+    size_t group;
+    int64_t index; /* in the group */
+};
+struct host_search { /* groups that share a component are searched together */
+    struct replica *items;
+    size_t count;
+    struct host_machine *machines; /* of a group no more than there are replicas */
+    size_t machine_count;
+    int64_t steps;
+};
+
+static uint32_t gpus_allowed(const struct spec *s, const struct spec_component *c,
+                             const struct spec_node *n)
+{
+    uint32_t mask = 0;
+
+    for (int64_t g = 0; g < n->gpus_per_node && g < HOST_GPUS; g++) {
+        bool has = true;
+
+        for (size_t i = 0; i < c->pools.count; i++) {
+            const struct spec_pool *p = spec_pool_find(s, c->pools.items[i]);
+
+            has = has && (!p || spec_range_has(p->gpus, g));
+        }
+        mask |= has ? 1U << g : 0;
+    }
+    return mask;
+}
+
+/* ---- one machine ---- */
+
+struct match {
+    size_t owner[HOST_GPUS]; /* slot that has each GPU; SIZE_MAX: none */
+    size_t item[HOST_GPUS];  /* replica of each slot */
+    size_t slots, group;
+};
+
+static bool slot_match(const struct host_search *h, struct match *m, size_t slot, uint32_t *seen)
+{
+    for (size_t g = 0; g < HOST_GPUS; g++) {
+        uint32_t bit = 1U << g;
+
+        if (!(h->items[m->item[slot]].may[m->group] & bit) || *seen & bit)
+            continue;
+        *seen |= bit;
+        if (m->owner[g] == SIZE_MAX || slot_match(h, m, m->owner[g], seen)) {
+            m->owner[g] = slot;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Can the replicas before `count` that are on a machine all have their GPUs?  Writes which. */
+static bool machine_match(struct host_search *h, size_t count, size_t machine)
+{
+    struct match m = { .group = h->machines[machine].group };
+
+    memset(m.owner, 0xff, sizeof(m.owner));
+    for (size_t i = 0; i < count; i++)
+        for (int64_t k = 0; h->items[i].machine == machine && k < h->items[i].gpus; k++) {
+            uint32_t seen = 0;
+
+            if (m.slots == HOST_GPUS)
+                return false;
+            m.item[m.slots] = i;
+            if (!slot_match(h, &m, m.slots++, &seen))
+                return false;
+        }
+    for (size_t i = 0; i < count; i++)
+        if (h->items[i].machine == machine)
+            h->items[i].has = 0;
+    for (size_t g = 0; g < HOST_GPUS; g++)
+        if (m.owner[g] != SIZE_MAX)
+            h->items[m.item[m.owner[g]]].has |= 1U << g;
+    return true;
+}
+
+/* ---- all machines ---- */
+
+/* Does an earlier machine hold the same kinds of replicas? */
+static bool machine_same(const struct host_search *h, size_t count, size_t a, size_t b)
+{
+    size_t i = 0, k = 0;
+
+    if (h->machines[a].group != h->machines[b].group)
+        return false;
+    for (;; i++, k++) {
+        while (i < count && h->items[i].machine != a)
+            i++;
+        while (k < count && h->items[k].machine != b)
+            k++;
+        if (i == count || k == count)
+            return i == count && k == count;
+        if (h->items[i].may != h->items[k].may || h->items[i].gpus != h->items[k].gpus)
+            return false;
+    }
+}
+
+static enum pack_answer replicas_place(struct host_search *h, size_t at)
+{
+    if (at == h->count)
+        return PACK_FITS;
+    for (size_t m = 0; m < h->machine_count; m++) {
+        enum pack_answer answer;
+        bool seen = false;
+
+        for (size_t e = 0; !seen && e < m; e++)
+            seen = machine_same(h, at, e, m);
+        if (seen)
+            continue;
+        if (h->steps++ > HOST_STEPS_MAX)
+            return PACK_UNKNOWN;
+        h->items[at].machine = m;
+        answer = machine_match(h, at + 1, m) ? replicas_place(h, at + 1) : PACK_NO;
+        if (answer != PACK_NO)
+            return answer;
+    }
+    h->items[at].machine = SIZE_MAX;
+    return PACK_NO;
+}
+
+/* Larger ones first. */
+static void replicas_sort(struct host_search *h)
+{
+    for (size_t i = 1; i < h->count; i++) {
+        struct replica r = h->items[i];
+        size_t k = i;
+
+        for (; k && h->items[k - 1].gpus < r.gpus; k--)
+            h->items[k] = h->items[k - 1];
+        h->items[k] = r;
+    }
+}
+
+static bool unit_takes_part(const struct feasible *f, size_t i, const size_t *of, size_t which)
+{
+    const struct unit *u = &f->units[i];
+
+    return u->system == FEASIBLE_HOST && u->group_count && u->ask.gpus && !u->lost &&
+           of[u->groups[0] - f->s->nodes] == which;
+}
+
+static const uint32_t *unit_gpus(const struct feasible *f, struct arena *a, const struct unit *u)
+{
+    uint32_t *may = arena_array(a, uint32_t, f->s->node_count + 1);
+
+    for (size_t g = 0; g < u->group_count; g++)
+        may[u->groups[g] - f->s->nodes] = gpus_allowed(f->s, u->c, u->groups[g]);
+    return may;
+}
+
+/* Units of a cluster of groups up to and with `last`, of which `pods` replicas. */
+static enum pack_answer cluster_place(struct feasible *f, struct arena *a, const size_t *of,
+                                      size_t which, size_t last, int64_t pods,
+                                      struct host_search *h)
+{
+    int64_t count = 0, slots = 0;
+
+    *h = (struct host_search){ 0 };
+    for (size_t i = 0; i <= last && i < f->unit_count; i++)
+        if (unit_takes_part(f, i, of, which))
+            count += i == last ? pods : f->units[i].pods;
+    for (size_t n = 0; n < f->s->node_count; n++)
+        slots += of[n] == which ? f->s->nodes[n].count * f->s->nodes[n].gpus_per_node : 0;
+    if (count > slots)
+        return PACK_NO;
+    h->items = arena_array(a, struct replica, (size_t)count + 1);
+    for (size_t n = 0; n < f->s->node_count; n++)
+        h->machine_count +=
+            of[n] == which ? (size_t)(f->s->nodes[n].count < count ? f->s->nodes[n].count : count)
+                           : 0;
+    h->machines = arena_array(a, struct host_machine, h->machine_count + 1);
+    h->machine_count = 0;
+    for (size_t n = 0; n < f->s->node_count; n++)
+        for (int64_t m = 0; of[n] == which && m < f->s->nodes[n].count && m < count; m++)
+            h->machines[h->machine_count++] = (struct host_machine){ n, m };
+    for (size_t i = 0; i <= last && i < f->unit_count; i++) {
+        const struct unit *u = &f->units[i];
+        const uint32_t *may;
+
+        if (!unit_takes_part(f, i, of, which))
+            continue;
+        may = unit_gpus(f, a, u);
+        for (int64_t k = 0; k < (i == last ? pods : u->pods); k++)
+            h->items[h->count++] =
+                (struct replica){ .u = u, .may = may, .gpus = u->ask.gpus, .machine = SIZE_MAX };
+    }
+    replicas_sort(h);
+    return replicas_place(h, 0);
+}
+
+static void cluster_refuse(struct feasible *f, struct arena *a, const size_t *of, size_t which)
+{
+    struct host_search h;
+
+    for (size_t i = 0; i < f->unit_count; i++) {
+        struct unit *u = &f->units[i];
+        int64_t found = u->pods;
+
+        if (!unit_takes_part(f, i, of, which))
+            continue;
+        while (found > 0 && cluster_place(f, a, of, which, i, found, &h) == PACK_NO)
+            found--;
+        if (found == u->pods)
+            continue;
+        feasible_tell_pods(f, u, DIM_GPUS, found, "the others");
+        u->lost = true;
+    }
+}
+
+static void cluster_check(struct feasible *f, const size_t *of, size_t which)
+{
+    const struct spec_node *nodes = f->s->nodes;
+    struct arena a = { 0 };
+    struct host_search h;
+
+    switch (cluster_place(f, &a, of, which, f->unit_count, 0, &h)) {
+    case PACK_NO:
+        cluster_refuse(f, &a, of, which);
+        break;
+    case PACK_UNKNOWN:
+        feasible_tell(f, true, &nodes[which].name, NULL,
+                      "whether components fit on the GPUs of '%s' could not be decided in %d steps",
+                      nodes[which].name, HOST_STEPS_MAX);
+        break;
+    case PACK_FITS:
+        for (size_t i = 0; i < h.count; i++) {
+            const struct host_machine *m = &h.machines[h.items[i].machine];
+
+            feasible_place_add(f, (struct feasible_place){ .c = h.items[i].u->c,
+                                                           .node = &nodes[m->group],
+                                                           .first = m->index,
+                                                           .count = 1,
+                                                           .each = 1,
+                                                           .gpus = h.items[i].has,
+                                                           .system = FEASIBLE_HOST });
+        }
+    }
+    arena_release(&a);
+}
+
+void feasible_hosts(struct feasible *f)
+{
+    bool *in = arena_array(&f->a, bool, f->unit_count + 1);
+    size_t *of = arena_array(&f->a, size_t, f->s->node_count + 1);
+
+    for (size_t i = 0; i < f->unit_count; i++)
+        in[i] = f->units[i].system == FEASIBLE_HOST && f->units[i].ask.gpus;
+    feasible_clusters(f, in, of);
+    for (size_t i = 0; i < f->s->node_count; i++)
+        if (of[i] == i && f->s->nodes[i].gpus_per_node)
+            cluster_check(f, of, i);
+}

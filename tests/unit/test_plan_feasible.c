@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/* plan/feasible*.c: what cannot be placed is refused at its line with what is short, what can be
+ * placed is not, and the placement adds up. */
+#include "test.h"
+
+#include "base/str.h"
+#include "plan/feasible.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define KUBE "targets: {kubernetes: {}}\n"
+#define H100                                                                                       \
+    "nodes:\n  - {name: h100, count: 4, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 64, "     \
+    "memory: 1TiB}\n"
+#define C(name, more) "  " name ": {target: kubernetes, image: x, " more "}\n"
+
+static struct spec *parsed(const char *text)
+{
+    struct spec *s = NULL;
+    struct err err = { 0 };
+
+    if (spec_parse(text, strlen(text), "t.yaml", &s, NULL, &err)) {
+        print_message("# %s\n", err.msg);
+        fail();
+    }
+    return s;
+}
+
+/* The only fault (NULL: none) begins at `line` and says `what`. */
+static void judged(const char *text, int line, bool warning, const char *what)
+{
+    struct spec *s = parsed(text);
+    struct feasible *f = feasible_new(s, NULL);
+    const struct feasible_fault *t = feasible_fault_count(f) ? feasible_fault_at(f, 0) : NULL;
+
+    if ((t != NULL) != (what != NULL) || (t && !strstr(t->msg, what)))
+        print_message("# %s\n# %s\n", text, t ? t->msg : "no fault");
+    CHECK((t != NULL) == (what != NULL));
+    if (t) {
+        CHECK(strstr(t->msg, what));
+        CHECK(t->warning == warning);
+        CHECK(feasible_fault_count(f) == 1);
+        if (line && spec_where(s, t->member).line != line)
+            print_message("# line %d\n", spec_where(s, t->member).line);
+        CHECK(!line || spec_where(s, t->member).line == line);
+    }
+    feasible_free(f);
+    spec_free(s);
+}
+
+#define FITS(text)             judged(text, 0, false, NULL)
+#define REFUSED(text, at, why) judged(text, at, false, why)
+#define WARNED(text, at, why)  judged(text, at, true, why)
+
+TEST(whole_machines)
+{
+    FITS(KUBE H100 "components:\n" C("serve", "gpus: 1, replicas: 8")
+             C("train", "kind: training, command: [t], gpus: 8, nodes_per_replica: 3"));
+    /* sums of GPUs fit, machines do not */
+    REFUSED(KUBE H100 "components:\n" C("serve", "gpus: 3, replicas: 2, cpus: 4, memory: 1GiB")
+                C("train", "kind: training, command: [t], gpus: 8, nodes_per_replica: 4"),
+            6,
+            "component 'train' needs 8 GPUs on each of 4 machines of 'h100'; 3 are free beside "
+            "'serve'");
+    REFUSED(KUBE H100 "components:\n" C("a", "gpus: 5, replicas: 5"), 5,
+            "component 'a' needs 5 GPUs for each of 5 pods on 'h100'; 4 fit");
+    REFUSED(KUBE H100
+            "components:\n" C("a", "kind: training, command: [t], gpus: 8, nodes_per_replica: 5"),
+            5, "component 'a' spans 5 machines, but 'h100' has 4");
+    REFUSED(KUBE H100 "components:\n" C("a", "gpus: 9"), 5,
+            "component 'a' asks for 9 GPUs a node, but 'h100' has 8");
+    REFUSED(KUBE H100 "components:\n" C("a", "gpus: 8, scale: {max: 5}"), 5,
+            "may grow to 5 replicas");
+}
+
+/* 128 threads, 2 for the kubelet, 0.25 network, 0.25 agent, 0.005 node feature discovery */
+TEST(cpus_that_pods_can_have)
+{
+    FITS(KUBE H100 "components:\n" C("a", "nodes: h100, cpus: 125"));
+    REFUSED(KUBE H100 "components:\n" C("a", "nodes: h100, cpus: 126"), 5,
+            "component 'a' asks for 126 CPUs, but a machine of 'h100' has 125.495 for pods");
+    FITS("agent: {enabled: false}\n" KUBE H100 "components:\n" C("a", "nodes: h100, cpus: 125"));
+    REFUSED(KUBE H100 "components:\n" C("a", "nodes: h100, memory: 1023GiB"), 5, "of memory, but");
+    REFUSED(KUBE H100 "components:\n" C("a", "nodes: h100, cpus: 70, replicas: 5"), 5,
+            "needs 70 CPUs for each of 5 pods on 'h100'; 4 fit");
+    /* not known is no reason */
+    FITS(KUBE "nodes: [{name: n, role: cpu}]\ncomponents:\n" C("a", "nodes: n, cpus: 4000"));
+}
+
+/* What the spec leaves open never keeps others away. */
+TEST(derived_asks)
+{
+    struct spec *s = parsed(KUBE H100 "components:\n" C("a", "gpus: 4, replicas: 4") C(
+        "b", "gpus: 4, replicas: 4, cpus: 90") C("web", "nodes: h100, cpus: 4, replicas: 8"));
+    struct feasible *f = feasible_new(s, NULL);
+    struct feasible_ask a = feasible_ask_of(f, &s->components[0]);
+
+    CHECK(feasible_fault_count(f) == 0);
+    CHECK(a.cpu_derived && a.cpu_m.v >= 1000 && a.cpu_m.v <= 125495 - 90000 - 8000);
+    CHECK(a.cpu_m.v % 1000 == 0);
+    CHECK(a.memory_derived && a.memory_mib.v > 0);
+    CHECK(!feasible_ask_of(f, &s->components[1]).cpu_derived);
+    feasible_free(f);
+    spec_free(s);
+    s = parsed(KUBE H100 "components:\n" C("a", "gpus: 8, replicas: 4"));
+    f = feasible_new(s, NULL);
+    a = feasible_ask_of(f, &s->components[0]);
+    CHECK(a.cpu_m.v > 110000 && a.cpu_m.v < 125000); /* threads, not cores; not all of them */
+    feasible_free(f);
+    spec_free(s);
+}
+
+TEST(mig)
+{
+#define MIG(model, profile)                                                                        \
+    KUBE "nodes:\n  - {name: m, gpus_per_node: 2, gpu: {model: " model                             \
+         ", sharing: mig, mig_profile: " profile "}}\ncomponents:\n"
+    static const struct {
+        const char *model, *profile;
+        int64_t count;
+    } rows[] = {
+        /* the GPU Operator's default-mig-parted-config has the same */
+        { "H100", "1g.10gb", 7 },     { "H100", "1g.20gb", 4 },      { "H100", "2g.20gb", 3 },
+        { "H100", "3g.40gb", 2 },     { "H100", "4g.40gb", 1 },      { "H100", "7g.80gb", 1 },
+        { "H200", "1g.18gb", 7 },     { "H200", "1g.35gb", 4 },      { "H200", "2g.35gb", 3 },
+        { "H200", "3g.71gb", 2 },     { "B200", "1g.23gb", 7 },      { "B200", "3g.90gb", 2 },
+        { "A100-40GB", "1g.5gb", 7 }, { "A100-40GB", "1g.10gb", 4 }, { "A100-80GB", "1g.10gb", 7 }
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        char text[512];
+        struct spec *s;
+
+        (void)snprintf(text, sizeof(text),
+                       "nodes: [{name: m, gpus_per_node: 2, gpu: {model: %s, sharing: mig, "
+                       "mig_profile: %s}}]\n",
+                       rows[i].model, rows[i].profile);
+        s = parsed(text);
+        if (feasible_mig_instances(&s->nodes[0]) != rows[i].count)
+            print_message("# %s %s: %lld\n", rows[i].model, rows[i].profile,
+                          (long long)feasible_mig_instances(&s->nodes[0]));
+        CHECK(feasible_mig_instances(&s->nodes[0]) == rows[i].count);
+        CHECK(feasible_gpus(&s->nodes[0]) == 2 * rows[i].count);
+        spec_free(s);
+    }
+    FITS(MIG("H200", "1g.18gb") C("a", "gpus: 1, replicas: 14"));
+    REFUSED(MIG("H200", "1g.18gb") C("a", "gpus: 1, replicas: 15"), 5,
+            "needs 1 MIG instance (1g.18gb) for each of 15 pods on 'm'; 14 fit");
+    REFUSED(MIG("H200", "3g.71gb") C("a", "gpus: 5"), 5,
+            "asks for 5 MIG instances (3g.71gb) a node, but 'm' has 4");
+}
+
+TEST(groups)
+{
+#define TWO                                                                                        \
+    H100 "  - {name: l40s, count: 2, gpus_per_node: 4, gpu: {model: L40S}, cpu_cores: 32, "        \
+         "memory: 256GiB}\n  - {name: cpu, role: cpu, count: 1, cpu_cores: 16, memory: 64GiB}\n"
+
+    FITS(KUBE TWO "components:\n" C("s", "nodes: l40s, gpus: 4, replicas: 2")
+             C("t", "nodes: h100, gpus: 8, replicas: 4"));
+    /* room on other machines is no room */
+    REFUSED(KUBE TWO "components:\n" C("s", "nodes: l40s, gpus: 4, replicas: 3"), 7,
+            "for each of 3 pods on 'l40s'; 2 fit");
+    /* nobody says where: any machine that takes it */
+    FITS(KUBE TWO "components:\n" C("w", "cpus: 100, replicas: 4"));
+    REFUSED(KUBE TWO "components:\n" C("w", "cpus: 100, replicas: 5"), 7,
+            "its 3 node groups; 4 fit");
+    /* a taint keeps it away */
+    REFUSED(KUBE "nodes:\n  - {name: a, role: cpu, cpu_cores: 64, taints: ['x=y:NoSchedule']}\n"
+                 "  - {name: b, role: cpu, cpu_cores: 4}\ncomponents:\n" C("w", "cpus: 8"),
+            6, "a machine of 'b' has 5.495 for pods");
+    FITS(KUBE "nodes:\n  - {name: a, role: cpu, cpu_cores: 64, taints: ['x=y:NoSchedule']}\n"
+              "  - {name: b, role: cpu, cpu_cores: 4}\ncomponents:\n" C("w", "nodes: a, cpus: 8"));
+}
+
+TEST(virtual_functions)
+{
+#define RAILS(vfs, on)                                                                             \
+    KUBE                                                                                           \
+        "fabrics: [{name: r, kind: roce, rate: 400Gb/s, nics_per_node: 2, sriov: {vfs: " vfs       \
+        "}}]\nnodes:\n  - {name: n, count: 2, gpus_per_node: 8, gpu: {model: H100}, fabrics: [r]}" \
+        "\n  - {name: o, gpus_per_node: 8, gpu: {model: H100}}\ncomponents:\n"
+
+    FITS(RAILS("2", "[r]") C("a", "nodes: n, gpus: 2, replicas: 4, fabrics: [r]"));
+    REFUSED(RAILS("2", "[r]") C("a", "nodes: n, gpus: 2, replicas: 5, fabrics: [r]"), 7,
+            "needs a virtual function of each NIC of fabric 'r' for each of 5 pods on 'n'; 4 fit");
+    REFUSED(RAILS("2", "[r]") C("a", "nodes: o, gpus: 2, fabrics: [r]"), 7,
+            "uses fabric 'r', and machines of 'o' are not on it");
+}
+
+TEST(queues)
+{
+    FITS(KUBE H100 "components:\n" C("a", "kind: batch, gpus: 8, replicas: 4, queued: true")
+             C("b", "kind: batch, gpus: 8, replicas: 4, queued: true"));
+    /* Kueue takes jobs one after the other, whatever the component says */
+    FITS("targets: {kubernetes: {queue: q}}\n" H100 "components:\n" C(
+        "a", "kind: batch, gpus: 8, replicas: 4") C("b", "kind: batch, gpus: 8, replicas: 4"));
+    WARNED(KUBE H100 "components:\n" C("s", "gpus: 8")
+               C("b", "kind: batch, gpus: 8, replicas: 4, queued: true"),
+           6, "queued component 'b' finds no room beside 's'");
+    REFUSED(KUBE H100 "components:\n" C("b", "kind: batch, gpus: 8, replicas: 5, queued: true"), 5,
+            "4 fit");
+}
+
+TEST(slurm_jobs)
+{
+#define SLURM         "targets: {slurm: {}}\n" H100 "components:\n"
+#define J(name, more) "  " name ": {target: slurm, kind: training, command: [t], " more "}\n"
+
+    FITS(SLURM J("a", "gpus: 8, nodes_per_replica: 4") J("b", "gpus: 8, nodes_per_replica: 4"));
+    REFUSED(SLURM J("a", "gpus: 8, nodes_per_replica: 5"), 5, "spans 5 machines, but 'h100' has 4");
+    REFUSED(SLURM J("a", "gpus: 8, cpus: 65"), 5, "needs 65 cores and a machine of 'h100' has 64");
+    REFUSED(SLURM J("a", "gpus: 8, memory: 1TiB"), 5, "needs more memory than the");
+    /* tasks of an array are jobs of their own */
+    FITS(SLURM "  s: {target: slurm, kind: batch, command: [t], gpus: 8, replicas: 100}\n");
+}
+
+/* GPUs by number: first fit would give GPU 0 to the one that could have any. */
+TEST(machines_without_a_scheduler)
+{
+#define HOST "nodes: [{name: n, gpus_per_node: 2, gpu: {model: H100, memory: 80GB}}]\n"
+    struct spec *s = parsed(HOST "pools: {p: {size: 8GB, gpus: \"0\"}}\n"
+                                 "components:\n  any: {gpus: 1}\n  zero: {gpus: 1, pools: [p]}\n");
+    struct feasible *f = feasible_new(s, NULL);
+
+    CHECK(feasible_fault_count(f) == 0 && feasible_place_count(f) == 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct feasible_place *p = feasible_place_at(f, i);
+
+        CHECK(p->gpus == (str_eq(p->c->name, "zero") ? 1U : 2U));
+    }
+    feasible_free(f);
+    spec_free(s);
+    REFUSED(HOST "components:\n  a: {gpus: 1, replicas: 2}\n  b: {gpus: 1}\n", 4,
+            "component 'b' needs 1 GPU for each of 1 pod on 'n'; 0 fit");
+    REFUSED(HOST "components:\n  a: {gpus: 2, scale: {max: 3}}\n", 3, "may grow to 3 replicas");
+    /* two systems on the same GPUs */
+    REFUSED(KUBE HOST "components:\n  a: {gpus: 2}\n" C("b", "gpus: 2"), 5,
+            "components ask for 4 GPUs of 'n', which has 2");
+}
+
+/* Places of pods add up to the pods, and no machine has more GPUs than it has. */
+TEST(who_is_where)
+{
+    struct spec *s = parsed(KUBE H100 "components:\n" C("serve", "gpus: 1, replicas: 8")
+                                C("train", "kind: training, command: [t], gpus: 8, "
+                                           "nodes_per_replica: 3"));
+    struct feasible *f = feasible_new(s, NULL);
+    int64_t gpus[4] = { 0 }, pods[2] = { 0 };
+
+    for (size_t i = 0; i < feasible_place_count(f); i++) {
+        const struct feasible_place *p = feasible_place_at(f, i);
+
+        pods[p->c - s->components] += p->count * p->each;
+        for (int64_t m = p->first; m < p->first + p->count; m++)
+            gpus[m] += p->each * p->c->gpus;
+    }
+    CHECK(pods[0] == 8 && pods[1] == 3);
+    for (size_t m = 0; m < 4; m++)
+        CHECK(gpus[m] == 8);
+    feasible_free(f);
+    spec_free(s);
+}
+
+TEST_MAIN(cmocka_unit_test(whole_machines), cmocka_unit_test(cpus_that_pods_can_have),
+          cmocka_unit_test(derived_asks), cmocka_unit_test(mig), cmocka_unit_test(groups),
+          cmocka_unit_test(virtual_functions), cmocka_unit_test(queues),
+          cmocka_unit_test(slurm_jobs), cmocka_unit_test(machines_without_a_scheduler),
+          cmocka_unit_test(who_is_where))
