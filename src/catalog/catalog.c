@@ -268,9 +268,10 @@ const struct cat_gpu *cat_gpu_named(const struct cat_gpu_table *t, const char *n
                                     const char **near)
 {
     char want[WORD_MAX];
-    struct gpu_near n = { .want = want, .distance = 3 };
+    struct gpu_near n = { .want = want };
 
     gpu_name_fold(name, want);
+    n.distance = strlen(want) > 5 ? 3 : 2; /* fewer edits than this: a slip, not another GPU */
     for (size_t i = 0; i < t->count; i++) {
         const struct cat_gpu *g = &t->rows[i];
 

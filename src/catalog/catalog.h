@@ -7,6 +7,7 @@
 #ifndef CATALOG_CATALOG_H
 #define CATALOG_CATALOG_H
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/maybe.h"
 
@@ -82,6 +83,13 @@ const struct cat_gpu *cat_gpu_named(const struct cat_gpu_table *t, const char *n
 int cat_gpu_nvlink(const struct cat_gpu *g);
 /* Is it on a board with an Arm CPU (GH200, GB200, GB300)? */
 bool cat_gpu_is_grace(const struct cat_gpu *g);
+
+/* ---- MIG profiles (data/mig.csv) ---- */
+/* How many instances of a profile such as "1g.10gb" the GPU holds; 0: it has no such profile, or no
+ * MIG at all; unknown: the table does not say. */
+struct maybe cat_mig_instances(const struct cat_gpu *g, const char *profile);
+/* "1g.10gb, 2g.20gb ..."; nothing when there are none or the table does not say. */
+void cat_mig_list(const struct cat_gpu *g, struct buf *out);
 
 /* ---- default alerts (data/alerts.csv) ---- */
 struct csv;

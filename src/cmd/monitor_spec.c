@@ -128,7 +128,7 @@ static enum rc component_host(const char *name, const struct spec *s, char **out
 
     if (!c)
         return err_set(err, RC_USAGE, "there is no component '%s' in '%s'", name, spec_file(s));
-    if (!n || !render_host(n, 0, host, sizeof(host)))
+    if (!n || !spec_host(n, 0, host, sizeof(host)))
         return err_set(err, RC_USAGE, "the spec does not say on which machine '%s' runs", name);
     if (n->count != 1) {
         err_hint(err, "Name one with --host, as in --host %s.", host);

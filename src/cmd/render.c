@@ -15,10 +15,6 @@
 
 extern const struct cmd cmd_render;
 
-enum {
-    TARGETS_MAX = 32 /* targets of one run */
-};
-
 struct render_opts {
     const char *file, *out, *diff;
     struct opt_strs inventory;
@@ -26,7 +22,7 @@ struct render_opts {
 };
 
 struct chosen {
-    const struct render_target *items[TARGETS_MAX];
+    const struct render_target *items[RENDER_TARGETS_MAX];
     size_t count;
     bool all; /* `all` was among the operands */
 };
@@ -65,16 +61,16 @@ static void chosen_add(struct chosen *c, const struct render_target *t)
     for (size_t i = 0; i < c->count; i++)
         if (c->items[i] == t)
             return;
-    if (c->count < TARGETS_MAX)
+    if (c->count < RENDER_TARGETS_MAX)
         c->items[c->count++] = t;
 }
 
 static enum rc unknown_target(const char *name, struct err *err)
 {
-    const char *names[TARGETS_MAX] = { "all" }, *near;
+    const char *names[RENDER_TARGETS_MAX] = { "all" }, *near;
     size_t n = 1;
 
-    for (size_t i = 0; i < render_target_count() && n < TARGETS_MAX; i++)
+    for (size_t i = 0; i < render_target_count() && n < RENDER_TARGETS_MAX; i++)
         names[n++] = render_target_at(i)->name;
     near = str_nearest(name, names, n);
     if (near)
@@ -505,7 +501,7 @@ const struct cmd cmd_render = {
     .summary = "write one spec out for Slurm, Kubernetes, compose and others",
     .operands = "TARGET…",
     .args_min = 0,
-    .args_max = TARGETS_MAX,
+    .args_max = RENDER_TARGETS_MAX,
     .opts = opts,
     .opts_size = sizeof(struct render_opts),
     .about =
@@ -528,7 +524,8 @@ const struct cmd cmd_render = {
         "those of other targets only with 'all'. A file that somebody else wrote is never replaced "
         "without --force, nor a link followed.\n\n"
         "Exits with 0 when all went well, 1 when something is wrong or, as diff does, when --diff "
-        "found a difference, and 2 when the command is not understood.",
+        "found a difference, 2 when the command is not understood and 3 when there is no such "
+        "spec.",
     .examples = examples,
     .arg_choices = "all|compose|doc|grafana|kubernetes|lustre|nccl|openshift|prometheus|slurm|"
                    "systemd",

@@ -4,19 +4,19 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
-#include "plan/feasible.h"
+#include "render/render.h"
 
 enum { SPEC_FILES_MAX = 1000 }; /* files of one `spec check` */
 
 extern const struct cmd cmd_spec;
 
 struct spec_opts {
-    bool json, all, markdown;
+    bool json, all, markdown, strict;
 };
 
 /* --- check --- */
 struct check_sum {
-    size_t errors, bad_files;
+    size_t errors, warnings, bad_files;
 };
 
 static void check_print_clean(struct cmd_ctx *ctx, const char *file, const struct spec *s)
@@ -39,8 +39,43 @@ static void check_print_bad(struct cmd_ctx *ctx, const struct spec_diags *d)
     struct buf text = { 0 };
 
     spec_diags_print(d, &ctx->err_term, &text);
+    spec_warnings_print(d, &ctx->err_term, &text);
     fwrite(buf_str(&text), 1, text.len, stderr);
     buf_release(&text);
+}
+
+/* Everything that the spec is written out for, in memory alone: what `stoker render all` would
+ * refuse or warn of is then told here, and one judgement serves both. */
+static enum rc check_render(const struct spec *s, struct spec_diags *diags, struct err *err)
+{
+    const struct render_target *targets[RENDER_TARGETS_MAX];
+    struct render_set set = { 0 };
+    size_t n = 0;
+    enum rc rc;
+
+    for (size_t i = 0; i < render_target_count() && n < ARRAY_SIZE(targets); i++)
+        if (render_target_at(i)->in_spec(s))
+            targets[n++] = render_target_at(i);
+    rc = render_run(&(struct render_input){ .spec = s, .targets = targets, .target_count = n },
+                    &set, diags, err);
+    render_set_release(&set);
+    spec_diags_sort(diags);
+    return rc;
+}
+
+static void check_json(struct json_out *w, const char *path, bool ok,
+                       const struct spec_diags *diags)
+{
+    json_obj(w);
+    json_kv_str(w, "file", path);
+    json_kv_bool(w, "ok", ok);
+    json_key(w, "errors");
+    spec_diags_json(diags, w);
+    json_kv_int(w, "more", (int64_t)diags->dropped);
+    json_key(w, "warnings");
+    spec_warnings_json(diags, w);
+    json_kv_int(w, "more_warnings", (int64_t)diags->warning_dropped);
+    json_obj_end(w);
 }
 
 /* One file.  An error of the file is counted; one of reading it ends the command. */
@@ -49,27 +84,30 @@ static enum rc check_one(struct cmd_ctx *ctx, const char *path, struct json_out 
 {
     struct spec_diags diags = { 0 };
     struct spec *s = NULL;
+    const struct spec_opts *o = ctx->opts;
+    size_t warnings;
+    bool bad;
     enum rc rc = spec_load(path, &s, &diags, err);
 
-    if (rc && !diags.count)
-        return rc;
     if (rc == RC_OK)
-        rc = feasible_check(s, NULL, &diags, err);
+        rc = check_render(s, &diags, err);
+    if (rc && !diags.count) {
+        spec_diags_release(&diags);
+        spec_free(s);
+        return rc;
+    }
+    warnings = diags.warning_count + diags.warning_dropped;
+    bad = rc != RC_OK || (o->strict && warnings);
     if (w) {
-        json_obj(w);
-        json_kv_str(w, "file", path);
-        json_kv_bool(w, "ok", rc == RC_OK);
-        json_key(w, "errors");
-        spec_diags_json(&diags, w);
-        json_kv_int(w, "more", (int64_t)diags.dropped);
-        json_obj_end(w);
-    } else if (rc) {
-        check_print_bad(ctx, &diags);
+        check_json(w, path, !bad, &diags);
     } else {
-        check_print_clean(ctx, path, s);
+        check_print_bad(ctx, &diags);
+        if (!bad)
+            check_print_clean(ctx, path, s);
     }
     sum->errors += diags.count + diags.dropped;
-    sum->bad_files += rc != RC_OK;
+    sum->warnings += warnings;
+    sum->bad_files += bad;
     spec_diags_release(&diags);
     spec_free(s);
     return RC_OK;
@@ -107,6 +145,9 @@ static enum rc run_check(struct cmd_ctx *ctx, struct err *err)
         return rc;
     if (o->json)
         return RC_PARSE; /* told in the document */
+    if (!sum.errors)
+        return err_set(err, RC_PARSE, "%zu warning%s, and --strict is set", sum.warnings,
+                       sum.warnings == 1 ? "" : "s");
     if (ctx->argc == 1)
         return err_set(err, RC_PARSE, "%zu error%s in '%s'", sum.errors, sum.errors == 1 ? "" : "s",
                        ctx->argv[0]);
@@ -117,6 +158,8 @@ static enum rc run_check(struct cmd_ctx *ctx, struct err *err)
 static const struct opt check_opts[] = {
     { 0, "json", OPT_FLAG, offsetof(struct spec_opts, json), NULL, NULL, 0, 0,
       "print the result as JSON" },
+    { 0, "strict", OPT_FLAG, offsetof(struct spec_opts, strict), NULL, NULL, 0, 0,
+      "a warning counts as an error" },
     { 0 },
 };
 static const struct cmd_example check_examples[] = {
@@ -136,8 +179,13 @@ static const struct cmd cmd_check = {
              "errors a file: the line and column, the line itself with a caret below the place, "
              "and what was probably meant. Beyond the single values it checks that names exist, "
              "that components fit on their nodes and pools on their GPUs, that ports are used "
-             "once and that thresholds, budgets and limits make sense together.\n\n"
-             "Exits with 0 when every file is clean and 1 when one is not.",
+             "once and that thresholds, budgets and limits make sense together. Then everything "
+             "that the spec names in 'targets' is rendered in memory, so that a file that is clean "
+             "here is one that 'stoker render all' takes.\n\n"
+             "A warning tells what is taken but cannot be followed to the letter somewhere; with "
+             "--strict it counts as an error.\n\n"
+             "Exits with 0 when every file is clean, 1 when one is not and 3 when there is no such "
+             "file.",
     .examples = check_examples,
     .run = run_check,
 };

@@ -74,7 +74,7 @@ enum rc url_parse(const char *text, struct url *out, struct err *err)
     }
     if (str_starts(text, "https://")) {
         err_hint(err, "Give the server's plain port, or put a proxy that ends TLS before it.");
-        return err_set(err, RC_USAGE, "https is not spoken here: '%s'", text);
+        return err_set(err, RC_USAGE, "https is not supported: '%s'", text);
     }
     if (str_starts(text, "http://"))
         p += 7;

@@ -21,7 +21,7 @@ static void machines(struct doc *d)
         struct buf hosts = { 0 };
         char text[UNITS_TEXT_MAX];
 
-        render_hosts(n, &hosts);
+        spec_hosts(n, &hosts);
         doc_row(d);
         doc_cell(d, "%s", n->name);
         doc_cell(d, "%s", buf_str(&hosts));

@@ -39,7 +39,7 @@ static void machine_row(struct doc *d, const struct host_plan *p, const struct s
     char host[SPEC_NAME_MAX + 12];
 
     doc_row(d);
-    doc_cell(d, "%s", render_host(n, machine, host, sizeof(host)) ? host : n->name);
+    doc_cell(d, "%s", spec_host(n, machine, host, sizeof(host)) ? host : n->name);
     buf_adds(d->out, "<td>");
     for (int g = 0; g < n->gpus_per_node && g < HOST_GPUS_MAX; g++) {
         const struct host_run *run = holder(p, n, machine, g);

@@ -212,7 +212,7 @@ static void script_groups(struct kube *q, struct buf *out)
         group_words(q, n, &labels, &taints);
         buf_addf(out, "    %s) # %s, %" PRId64 " machines: ", n->name,
                  render_from(q->k.r, &n->name), n->count);
-        render_hosts(n, out);
+        spec_hosts(n, out);
         buf_adds(out, "\n        labels=");
         quote_sh(out, buf_str(&labels));
         buf_adds(out, "\n        taints=");

@@ -41,7 +41,7 @@ static const struct spec_node *machine(const struct spec *s, int64_t i, char *ou
         if (n->role != SPEC_ROLE_STORAGE)
             continue;
         if (i < n->count)
-            return render_host(n, i, out, cap) ? n : NULL;
+            return spec_host(n, i, out, cap) ? n : NULL;
         i -= n->count;
     }
     return NULL;

@@ -22,9 +22,9 @@ enum { MODEL_WORDS_MAX = 8, MODEL_WORD_MAX = 24 };
 
 static bool group_lists(const struct spec_node *n, const char *host)
 {
-    struct render_walk w;
+    struct spec_walk w;
 
-    for (render_walk(&w, n); render_walk_next(&w);)
+    for (spec_walk(&w, n); spec_walk_next(&w);)
         if (str_eq(w.name, host))
             return true;
     return false;

@@ -211,7 +211,7 @@ static void put_machines(struct render *r, const struct job *j, const struct spe
 
     yaml_note(y, render_from(r, n->hosts ? (const void *)&n->hosts : &n->count));
     yaml_seq(y, "targets");
-    for (int64_t i = 0; render_host(n, i, host, sizeof(host)); i++) {
+    for (int64_t i = 0; spec_host(n, i, host, sizeof(host)); i++) {
         bool here = is_loopback(*j->listen) && is_alone(r);
 
         yaml_strf(y, NULL, "%s:%" PRId64, here ? *j->listen : host, *j->port);

@@ -24,6 +24,7 @@
 struct hw;
 
 enum {
+    RENDER_TARGETS_MAX = 32,    /* targets of one run */
     RENDER_FILES_MAX = 20000,   /* files of one run */
     RENDER_PATH_MAX = 512,      /* bytes of a path below the output folder */
     RENDER_FILE_MAX = 64 << 20, /* bytes of one file */
@@ -137,29 +138,6 @@ void yaml_strs(struct yaml_out *y, const char *key, const struct spec_strs *item
 void yaml_note(struct yaml_out *y, const char *note);
 /* A comment line of its own at this depth. */
 void yaml_comment(struct yaml_out *y, const char *text);
-
-/* --- hosts, hosts.c --- */
-/* Machines of a group one by one: "gpu[1-64]" or, without hosts, NAME1 .. NAMEn.  `out` holds
- * SPEC_NAME_MAX + 12 bytes; false past the end. */
-bool render_host(const struct spec_node *n, int64_t i, char *out, size_t cap);
-/* All of them as one hostlist expression: "gpu[1-64]". */
-void render_hosts(const struct spec_node *n, struct buf *out);
-/* The same one after the other, which is quicker than render_host() for long lists:
- *     for (render_walk(&w, n); render_walk_next(&w);) use(w.name); */
-struct render_walk {
-    char name[SPEC_NAME_MAX + 12];
-    const struct spec_node *node; /* without a list: NAME1 ..; NULL: a list alone */
-    const char *at;               /* the rest of the list */
-    const char *in, *close, *end; /* the rest of a bracket, its end, the end of its item */
-    const char *item, *open;
-    int64_t next, last; /* of a range */
-    int width;
-};
-void render_walk(struct render_walk *w, const struct spec_node *n);
-void render_walk_list(struct render_walk *w, const char *hosts);
-bool render_walk_next(struct render_walk *w);
-/* Is it a host list, and how many machines does it name?  What is wrong with it, or NULL. */
-const char *render_hosts_fault(const char *hosts, int64_t *out_count);
 
 /* --- real machines beside the spec, machines.c --- */
 struct render_fact {    /* where a machine contradicts its group */

@@ -226,6 +226,7 @@ enum rc render_run(const struct render_input *in, struct render_set *out, struct
         .diags = diags,
     };
     enum rc rc = defaults_load(&defaults, err);
+    bool sound;
 
     if (rc)
         return rc;
@@ -241,7 +242,8 @@ enum rc render_run(const struct render_input *in, struct render_set *out, struct
     feasible = feasible_new(in->spec, &(struct feasible_opts){ .kubernetes_by_name = by_name(in) });
     r.feasible = feasible;
     render_check(&r, in->targets, in->target_count);
-    for (size_t i = 0; i < in->target_count && !diags->count; i++)
+    sound = !diags->count; /* then each target may say what it cannot take, whatever others say */
+    for (size_t i = 0; i < in->target_count && sound; i++)
         in->targets[i]->make(&r);
     spec_diags_sort(diags);
     if (set.count)

@@ -66,9 +66,9 @@ static void check_machine(struct slurm *c, const struct spec_node *n)
 /* To slurm.conf it is the name of what all others begin with. */
 static void check_reserved(struct slurm *c, const struct spec_node *n)
 {
-    struct render_walk w;
+    struct spec_walk w;
 
-    for (render_walk(&w, n); render_walk_next(&w);)
+    for (spec_walk(&w, n); spec_walk_next(&w);)
         if (!strcasecmp(w.name, "default"))
             render_refuse(c->r, n->hosts ? (const void *)&n->hosts : (const void *)&n->name, NULL,
                           "'%s' is not a host name to Slurm", w.name);
@@ -96,7 +96,7 @@ static void check_nodes(struct slurm *c, struct slurm_names *all)
 static void check_switch(struct slurm *c, const struct spec_switch *s,
                          const struct slurm_names *all)
 {
-    struct render_walk w;
+    struct spec_walk w;
 
     if (str_starts(s->name, "unlisted-"))
         render_refuse(c->r, &s->name, NULL,
@@ -107,7 +107,7 @@ static void check_switch(struct slurm *c, const struct spec_switch *s,
     else if (!s->hosts && !s->switches.count)
         render_refuse(c->r, &s->name, NULL, "switch '%s' has neither hosts nor switches", s->name);
     else if (s->hosts)
-        for (render_walk_list(&w, s->hosts); render_walk_next(&w);)
+        for (spec_walk_list(&w, s->hosts); spec_walk_next(&w);)
             if (!slurm_names_has(all, w.name)) {
                 render_refuse(c->r, &s->hosts, "It may name machines of role gpu and cpu.",
                               "switch '%s' has host '%s', which runs no jobs", s->name, w.name);
@@ -130,11 +130,11 @@ static void check_once(struct slurm *c, const struct spec_fabric *f)
             slurm_names_add(&twice, placed.items[i]);
     for (size_t k = f->switch_count; twice.count && !told && k > 0; k--) {
         const struct spec_switch *s = &f->switches[k - 1];
-        struct render_walk w;
+        struct spec_walk w;
 
         if (!s->hosts)
             continue;
-        for (render_walk_list(&w, s->hosts); !told && render_walk_next(&w);)
+        for (spec_walk_list(&w, s->hosts); !told && spec_walk_next(&w);)
             if (slurm_names_has(&twice, w.name)) {
                 render_refuse(c->r, &s->hosts, "topology.conf is a tree.",
                               "host '%s' is on more than one switch", w.name);

@@ -262,7 +262,7 @@ static void awake_hosts(const struct slurm *c, struct buf *out)
             continue;
         if (out->len)
             buf_addc(out, ',');
-        render_hosts(n, out);
+        spec_hosts(n, out);
     }
 }
 

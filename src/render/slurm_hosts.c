@@ -17,17 +17,17 @@ void slurm_names_add(struct slurm_names *n, const char *name)
 
 void slurm_names_add_list(struct slurm_names *n, const char *hosts)
 {
-    struct render_walk w;
+    struct spec_walk w;
 
-    for (render_walk_list(&w, hosts); render_walk_next(&w);)
+    for (spec_walk_list(&w, hosts); spec_walk_next(&w);)
         slurm_names_add(n, w.name);
 }
 
 void slurm_names_add_group(struct slurm_names *n, const struct spec_node *group)
 {
-    struct render_walk w;
+    struct spec_walk w;
 
-    for (render_walk(&w, group); render_walk_next(&w);)
+    for (spec_walk(&w, group); spec_walk_next(&w);)
         slurm_names_add(n, w.name);
 }
 
@@ -59,6 +59,6 @@ struct buf slurm_hosts_of(const struct spec_node *n)
 {
     struct buf b = { 0 };
 
-    render_hosts(n, &b);
+    spec_hosts(n, &b);
     return b;
 }

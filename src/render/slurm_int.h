@@ -16,7 +16,7 @@ struct hw;
 enum {
     SLURM_TIME_MAX = 32,                 /* "365-00:00:00" */
     SLURM_TYPE_MAX = 64,                 /* a GRES type: "h100" */
-    SLURM_HOST_MAX = SPEC_NAME_MAX + 12, /* one host name, as for render_host() */
+    SLURM_HOST_MAX = SPEC_NAME_MAX + 12, /* one host name, as for spec_host() */
 };
 
 /* What differs between releases, as far as our files go. */

@@ -151,7 +151,7 @@ static void partition_nodes(const struct spec_node *const *groups, size_t count,
     for (size_t i = 0; i < count; i++) {
         if (i)
             buf_addc(out, ',');
-        render_hosts(groups[i], out);
+        spec_hosts(groups[i], out);
     }
 }
 

@@ -77,7 +77,7 @@ static const char *any_host(const struct slurm *c, char out[SLURM_HOST_MAX])
 {
     for (size_t i = 0; i < c->r->spec->node_count; i++)
         if (slurm_has(c, &c->r->spec->nodes[i]) &&
-            render_host(&c->r->spec->nodes[i], 0, out, SLURM_HOST_MAX))
+            spec_host(&c->r->spec->nodes[i], 0, out, SLURM_HOST_MAX))
             return out;
     return "HOST";
 }

@@ -118,15 +118,15 @@ static void racks(struct slurm *c, struct buf *out, struct slurm_names *placed)
 /* Hosts of a group that no switch has: all of them by their list, some of them one by one. */
 static void left_of(const struct spec_node *n, const struct slurm_names *placed, struct buf *out)
 {
-    struct render_walk w;
+    struct spec_walk w;
     int64_t count = 0;
 
-    for (render_walk(&w, n); render_walk_next(&w);)
+    for (spec_walk(&w, n); spec_walk_next(&w);)
         if (!slurm_names_has(placed, w.name))
             buf_addf(out, "%s%s", count++ ? "," : "", w.name);
     if (count == n->count) {
         buf_reset(out);
-        render_hosts(n, out);
+        spec_hosts(n, out);
     }
 }
 

@@ -70,8 +70,7 @@ static void head(struct unit *u, const struct host_run *run)
     wants(u, run);
     if (host_is_server(c))
         buf_adds(u->out, "Conflicts=stoker-serve.service stoker-up.service\n");
-    if (run->node && run->node->count > 1 &&
-        render_host(run->node, run->machine, host, sizeof(host)))
+    if (run->node && run->node->count > 1 && spec_host(run->node, run->machine, host, sizeof(host)))
         unit_line(u, &run->node->count, "# one of several machines\nConditionHost=%s", host);
     if (c->restart == SPEC_RESTART_ALWAYS)
         buf_adds(u->out, "StartLimitIntervalSec=0\n");

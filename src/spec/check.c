@@ -587,10 +587,37 @@ static void check_slurm(struct check *c)
 
 /* Names first: the other rules look things up by them. */
 static void (*const rules[])(struct check *c) = {
-    check_names,  check_nodes,   check_fabrics, check_components, check_pools,
-    check_ports,  check_models,  check_listen,  check_thresholds, check_money,
-    check_shapes, check_traffic, check_slurm,
+    check_names,      check_nodes,     check_fabrics,     check_components, check_pools,
+    check_ports,      check_models,    check_listen,      check_thresholds, check_money,
+    check_shapes,     check_traffic,   check_slurm,       check_hosts,      check_images,
+    check_gpu_models, check_addresses, check_serve_ports,
 };
+
+void check_fault(struct check *c, const void *at, const char *hint, const char *fmt, ...)
+{
+    struct buf b = { 0 };
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_vaddf(&b, fmt, ap);
+    va_end(ap);
+    ERROR(c, at, "%s", buf_str(&b));
+    if (hint)
+        diag_hint(c->l, "%s", hint);
+    buf_release(&b);
+}
+
+void check_doubt(struct check *c, const void *at, const char *hint, const char *fmt, ...)
+{
+    struct buf b = { 0 };
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_vaddf(&b, fmt, ap);
+    va_end(ap);
+    spec_diag_warn_at(c->l->diags, c->s, at, hint, "%s", buf_str(&b));
+    buf_release(&b);
+}
 
 void spec_check(struct load *l, const struct spec *s)
 {

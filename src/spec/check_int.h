@@ -16,8 +16,20 @@ struct check {
         diag_add((c)->l, pos_.line, pos_.col, __VA_ARGS__);                                        \
     } while (0)
 
-void check_refs(struct check *c);       /* names that must exist */
-void check_names(struct check *c);      /* names that must differ */
-void check_thresholds(struct check *c); /* check_alerts.c */
+/* The same with a hint (NULL: none). */
+void check_fault(struct check *c, const void *at, const char *hint, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+/* The spec is taken, and the user is told. */
+void check_doubt(struct check *c, const void *at, const char *hint, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+
+void check_refs(struct check *c);        /* names that must exist */
+void check_names(struct check *c);       /* names that must differ */
+void check_thresholds(struct check *c);  /* check_alerts.c */
+void check_hosts(struct check *c);       /* machines and switches by name */
+void check_images(struct check *c);      /* names of container images */
+void check_gpu_models(struct check *c);  /* the catalogue's GPUs and their MIG profiles */
+void check_serve_ports(struct check *c); /* check_serve.c */
+void check_addresses(struct check *c);   /* check_address.c: what the agent can reach */
 
 #endif

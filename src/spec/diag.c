@@ -82,23 +82,39 @@ static const char *message_keep(struct spec_diags *d, const char *fmt, va_list a
     return msg;
 }
 
+/* Targets look at the same values: what one has told the next need not. */
+static bool item_is_known(const struct spec_diag *v, size_t count, int line, int col,
+                          const char *msg)
+{
+    for (size_t i = 0; i < count; i++)
+        if (v[i].line == line && v[i].col == col && str_eq(v[i].msg, msg))
+            return true;
+    return false;
+}
+
 void diag_add(struct load *l, int line, int col, const char *fmt, ...)
 {
     struct spec_diags *d = l->diags;
     va_list ap;
 
+    const char *msg;
+
+    va_start(ap, fmt);
+    msg = message_keep(d, fmt, ap);
+    va_end(ap);
+    l->told = item_is_known(d->items, d->count, line, col, msg);
+    if (l->told)
+        return;
     if (d->count == SPEC_DIAGS_MAX) {
         d->dropped++;
         return;
     }
-    va_start(ap, fmt);
     d->items[d->count++] = (struct spec_diag){
         .line = line,
         .col = col,
-        .msg = message_keep(d, fmt, ap),
+        .msg = msg,
         .text = line_text(l, line),
     };
-    va_end(ap);
 }
 
 /* The file that the first diagnostic of a later stage is about. */
@@ -126,15 +142,6 @@ void spec_diag_at(struct spec_diags *d, const struct spec *s, const void *member
     buf_release(&b);
 }
 
-static bool warning_is_known(const struct spec_diags *d, struct spec_pos pos, const char *msg)
-{
-    for (size_t i = 0; i < d->warning_count; i++)
-        if (d->warnings[i].line == pos.line && d->warnings[i].col == pos.col &&
-            str_eq(d->warnings[i].msg, msg))
-            return true;
-    return false;
-}
-
 void spec_diag_warn_at(struct spec_diags *d, const struct spec *s, const void *member,
                        const char *hint, const char *fmt, ...)
 {
@@ -147,7 +154,7 @@ void spec_diag_warn_at(struct spec_diags *d, const struct spec *s, const void *m
     msg = message_keep(d, fmt, ap);
     va_end(ap);
     diags_file_of(d, s);
-    if (warning_is_known(d, pos, msg))
+    if (item_is_known(d->warnings, d->warning_count, pos.line, pos.col, msg))
         return;
     if (d->warning_count == SPEC_WARNINGS_MAX) {
         d->warning_dropped++;
@@ -168,7 +175,7 @@ void diag_hint(struct load *l, const char *fmt, ...)
     struct buf b;
     va_list ap;
 
-    if (d->dropped || !d->count)
+    if (d->dropped || !d->count || l->told)
         return;
     buf_init(&b, 1024);
     va_start(ap, fmt);

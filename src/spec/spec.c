@@ -124,6 +124,8 @@ enum rc spec_parse(const char *text, size_t len, const char *name, struct spec *
         bind_document(&l, root, s);
     origins_keep(&l, s->priv);
     spec_derive(s);
+    s->priv->text = arena_strndup(&s->priv->arena, l.text, l.len);
+    s->priv->text_len = l.len;
     if (root && !l.diags->count)
         spec_check(&l, s);
     free(l.origins);
@@ -133,8 +135,6 @@ enum rc spec_parse(const char *text, size_t len, const char *name, struct spec *
         rc = first_error(l.diags, err);
         spec_free(s);
     } else {
-        s->priv->text = arena_strndup(&s->priv->arena, l.text, l.len);
-        s->priv->text_len = l.len;
         *out = s;
     }
     spec_diags_release(&own);
@@ -168,10 +168,8 @@ enum rc spec_load(const char *path, struct spec **out, struct spec_diags *diags,
     struct buf text = { 0 };
     enum rc rc;
 
-    if (fd < 0) {
-        (void)err_sys(err, "could not open '%s'", path);
-        return err ? (err->code = RC_FAIL) : RC_FAIL; /* a missing file is no missing device */
-    }
+    if (fd < 0)
+        return err_sys(err, "could not open '%s'", path);
     rc = read_all(fd, path, &text, err);
     if (rc == RC_OK)
         rc = spec_parse(buf_str(&text), text.len, in ? "standard input" : path, out, diags, err);

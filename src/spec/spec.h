@@ -824,6 +824,29 @@ bool spec_range_has(const char *range, int64_t i);
 enum spec_unit spec_metric_unit(enum spec_metric m);
 const char *spec_metric_name(enum spec_metric m);
 
+/* --- machines by name, hosts.c --- */
+/* Machines of a group one by one: "gpu[1-64]" or, without hosts, NAME1 .. NAMEn.  `out` holds
+ * SPEC_NAME_MAX + 12 bytes; false past the end. */
+bool spec_host(const struct spec_node *n, int64_t i, char *out, size_t cap);
+/* All of them as one hostlist expression: "gpu[1-64]". */
+void spec_hosts(const struct spec_node *n, struct buf *out);
+/* The same one after the other, which is quicker than spec_host() for long lists:
+ *     for (spec_walk(&w, n); spec_walk_next(&w);) use(w.name); */
+struct spec_walk {
+    char name[SPEC_NAME_MAX + 12];
+    const struct spec_node *node; /* without a list: NAME1 ..; NULL: a list alone */
+    const char *at;               /* the rest of the list */
+    const char *in, *close, *end; /* the rest of a bracket, its end, the end of its item */
+    const char *item, *open;
+    int64_t next, last; /* of a range */
+    int width;
+};
+void spec_walk(struct spec_walk *w, const struct spec_node *n);
+void spec_walk_list(struct spec_walk *w, const char *hosts);
+bool spec_walk_next(struct spec_walk *w);
+/* Is it a host list, and how many machines does it name?  What is wrong with it, or NULL. */
+const char *spec_hosts_fault(const char *hosts, int64_t *out_count);
+
 /* --- writing --- */
 /* The whole spec as YAML, each value that the file does not give with "# default" behind it. */
 enum spec_show_flags {

@@ -120,6 +120,7 @@ struct load { /* one load in progress */
     size_t len;
     struct arena *arena; /* the spec's */
     struct spec_diags *diags;
+    bool told;                   /* the error added last was there already: a hint for it, too */
     struct spec_origin *origins; /* heap while growing */
     size_t origin_count, origin_cap;
 };

@@ -158,8 +158,8 @@ expect 'no target, unknown targets, options that contradict: exit 2' '
     status 2 stoker render all --check --diff x 2>err && status 2 stoker render all --check -o x 2>err &&
     status 2 stoker render --list all 2>err
 '
-expect 'no spec: exit 1 with the way on; lustre without a server is refused' '
-    mkdir empty && cd empty && status 1 stoker render all 2>err && grep -q "stoker spec example" err && cd .. &&
+expect 'no spec: exit 3 with the way on; lustre without a server is refused' '
+    mkdir empty && cd empty && status 3 stoker render all 2>err && grep -q "stoker spec example" err && cd .. &&
     status 1 stoker render lustre -o out 2>err && grep -q "does not say where the Lustre" err && test ! -e out
 '
 expect 'inventory: one of a machine is taken, anything else is not' '

@@ -79,8 +79,9 @@ e, = f[\"files\"][0][\"errors\"]
 assert (e[\"line\"], e[\"column\"]) == (2, 3) and \"nam\" in e[\"message\"] and \"name\" in e[\"hint\"]
 "
 '
-test_expect 'check: a missing file is exit 1 and one line' '
-    stoker spec check nowhere.yaml >out 2>err; test $? = 1 && test ! -s out &&
+test_expect 'check, show, render: a missing file is exit 3 and one line' '
+    stoker spec check nowhere.yaml >out 2>err; test $? = 3 && test ! -s out &&
+    { stoker spec show nowhere.yaml 2>/dev/null; test $? = 3; } && { stoker render all -f nowhere.yaml 2>/dev/null; test $? = 3; } &&
     grep -q "^stoker: could not open .nowhere.yaml.: No such file" err
 '
 test_expect 'check: a file above 1 MiB is exit 4' '
@@ -123,4 +124,29 @@ assert d[\"schema\"] == \"stoker.spec-keys/1\" and d[\"keys\"][0][\"key\"] == \"
 test_expect 'example --json: a list' '
     test "$(stoker spec example --json | python3 -c "import json, sys; print(len(json.load(sys.stdin)[\"examples\"]))")" = 5
 '
+test_expect 'check: a GPU that the catalogue lacks may be described; that is a warning' '
+    printf "nodes:\n  - {name: a, gpus_per_node: 8, gpu: {model: X900, memory: 80GB}}\n" >odd.yaml
+    stoker spec check odd.yaml >out 2>err && grep -q "^ok  odd.yaml" out &&
+    grep -q "^odd.yaml:2:46: warning: the catalogue has no GPU .X900." err &&
+    { stoker spec check --strict odd.yaml >out 2>err; test $? = 1; } && test ! -s out &&
+    grep -q "^stoker: 1 warning, and --strict is set" err
+'
+test_expect 'check --json: warnings have line and column; --strict decides' '
+    stoker spec check --json odd.yaml >out 2>err && test ! -s err && cat >j.py <<END
+import json, sys
+f = json.load(open("out"))["files"][0]
+w, = f["warnings"]
+assert (w["line"], w["column"]) == (2, 46) and "X900" in w["message"] and not f["errors"], f
+assert f["ok"] == (sys.argv[1] == "ok"), f
+END
+    python3 j.py ok && { stoker spec check --json --strict odd.yaml >out; test $? = 1; } && python3 j.py bad
+'
+# one judgement: whatever render refuses, check refuses, with the same words
+for file in "$TOP"/tests/spec/*.yaml; do
+    name=$(basename "$file" .yaml)
+    test_expect "render all refuses $name as check does" '
+        (cd "$TOP/tests/spec" && stoker render all --check -f $name.yaml >"$TMP/out" 2>"$TMP/err"); test $? = 1 &&
+        sed "\$d" err >a && sed "\$d" "$TOP/tests/spec/$name.expect" >b && diff -u b a
+    '
+done
 test_done

@@ -62,4 +62,17 @@ test_expect 'compose: the same file systems by their paths' '
 test_expect 'doc: a row for the group whose NICs differ' '
     stoker render doc -f mixed.yaml -o o4 >/dev/null && grep -q "on machines of a100" o4/doc/*.html
 '
+test_expect 'machines of several groups: each must have the GPUs asked of one, all together what is asked of all' '
+    cat >g.yaml <<END
+nodes:
+  - {name: a, gpus_per_node: 8, gpu: {model: H100}}
+  - {name: b, gpus_per_node: 4, gpu: {model: L40S}}
+components:
+  c: {nodes: [a, b], gpus: 4, replicas: 3}
+END
+    stoker spec check g.yaml && sed "s/replicas: 3/replicas: 4/" g.yaml >h.yaml &&
+    { stoker spec check h.yaml 2>err; test $? = 1; } && grep -q "^h.yaml:5:.*component .c." err &&
+    sed "s/gpus: 4, r/gpus: 8, r/" g.yaml >h.yaml && { stoker spec check h.yaml 2>err; test $? = 1; } &&
+    grep -q "^h.yaml:5:" err
+'
 test_done

@@ -120,14 +120,6 @@ TEST(contradictions_are_refused)
             "has an NVLink domain but no NVLink");
     refuses("nodes:\n  - {name: a, gpus_per_node: 8, gpu: {model: GB200}, nvlink_domain: 36}\n",
             "is no whole number of machines");
-    refuses("nodes:\n  - {name: a, gpus_per_node: 8, gpu: {model: H100}}\n"
-            "  - {name: b, gpus_per_node: 4, gpu: {model: L40S}}\n"
-            "components:\n  c: {nodes: [a, b], gpus: 8}\n",
-            "asks for 8 GPUs a node, but 'b' has 4");
-    refuses("nodes:\n  - {name: a, gpus_per_node: 8, gpu: {model: H100}}\n"
-            "  - {name: b, gpus_per_node: 8, gpu: {model: H100}}\n"
-            "components:\n  c: {nodes: [a, b], gpus: 8, replicas: 3}\n",
-            "components ask for 24 GPUs of 'a' and 1 other group, which have 16");
     refuses("nodes:\n  - {name: a}\ncomponents:\n  c: {nodes: [a, a]}\n",
             "names node group 'a' twice");
     refuses("nodes:\n  - {name: a}\ncomponents:\n  c: {nodes: []}\n", "names no group");

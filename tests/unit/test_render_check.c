@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* render/check*.c: what cannot be rendered is refused where it stands; the examples are not. */
+/* What cannot be rendered is refused where it stands (spec/check*.c, render/check.c). */
 #include "test.h"
 
 #include "base/str.h"
@@ -14,21 +14,25 @@ static const char NODES[] = "nodes:\n"                                      /* 1
                             "  - {name: cpu, count: 2, role: cpu}\n"        /* 5 */
                             "targets: {slurm: {}, compose: {}, systemd: {}}\n" /* 6 */;
 
+/* The file by itself, then what the targets need of it: the two stages of one judgement. */
+static enum rc judged(const char *text, struct spec **s, struct render_set *set,
+                      struct spec_diags *diags)
+{
+    struct err err = { 0 };
+    enum rc rc = spec_parse(text, strlen(text), "t.yaml", s, diags, &err);
+
+    return rc ? rc : render_run(&(struct render_input){ .spec = *s }, set, diags, &err);
+}
+
 static void refused(const char *more, int line, const char *what)
 {
     char text[8192];
     struct render_set set = { 0 };
     struct spec_diags diags = { 0 };
     struct spec *s = NULL;
-    struct err err = { 0 };
 
     (void)snprintf(text, sizeof(text), "%s%s", NODES, more);
-    if (spec_parse(text, strlen(text), "t.yaml", &s, &diags, &err)) {
-        print_message("# %s\n", err.msg);
-        fail();
-    }
-    assert_int_equal(render_run(&(struct render_input){ .spec = s }, &set, &diags, &err),
-                     what ? RC_PARSE : RC_OK);
+    assert_int_equal(judged(text, &s, &set, &diags), what ? RC_PARSE : RC_OK);
     assert_int_equal(diags.count, what ? 1 : 0);
     if (what) {
         if (diags.items[0].line != line || !strstr(diags.items[0].msg, what))
@@ -48,13 +52,10 @@ static void group(const char *keys, const char *what)
     struct render_set set = { 0 };
     struct spec_diags diags = { 0 };
     struct spec *s = NULL;
-    struct err err = { 0 };
 
     (void)snprintf(text, sizeof(text), "nodes:\n  - {name: a, %s}\n  - {name: b, count: 2}\n",
                    keys);
-    assert_int_equal(spec_parse(text, strlen(text), "t.yaml", &s, &diags, &err), RC_OK);
-    assert_int_equal(render_run(&(struct render_input){ .spec = s }, &set, &diags, &err),
-                     what ? RC_PARSE : RC_OK);
+    assert_int_equal(judged(text, &s, &set, &diags), what ? RC_PARSE : RC_OK);
     if (what && !strstr(diags.items[0].msg, what))
         print_message("# %s: %s\n", keys, diags.items[0].msg);
     if (what)
@@ -224,19 +225,19 @@ TEST(names)
 TEST(many_hosts)
 {
     struct buf b = { 0 };
-    struct render_walk w;
+    struct spec_walk w;
     struct spec_node n = { .name = "n", .count = 6000 };
     int64_t count = 0, i = 0;
     char name[SPEC_NAME_MAX + 12];
 
     for (int k = 0; k < 3000; k++)
         buf_addf(&b, "%sh%04d,g%d[07]", k ? "," : "", k, k);
-    assert_null(render_hosts_fault(buf_str(&b), &count));
+    assert_null(spec_hosts_fault(buf_str(&b), &count));
     assert_int_equal(count, 6000);
     n.hosts = buf_str(&b);
-    for (render_walk(&w, &n); render_walk_next(&w); i++) {
+    for (spec_walk(&w, &n); spec_walk_next(&w); i++) {
         if (i % 500 == 1 || i % 500 == 2) {
-            assert_true(render_host(&n, i, name, sizeof(name)));
+            assert_true(spec_host(&n, i, name, sizeof(name)));
             assert_string_equal(name, w.name);
         }
     }
@@ -259,32 +260,32 @@ TEST(walks)
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         struct spec_node n = { .name = "n", .hosts = rows[i].hosts };
-        struct render_walk w;
+        struct spec_walk w;
         struct buf got = { 0 };
         char name[SPEC_NAME_MAX + 12];
         int64_t k = 0;
 
-        assert_null(render_hosts_fault(rows[i].hosts, &n.count));
-        for (render_walk(&w, &n); render_walk_next(&w); k++) {
+        assert_null(spec_hosts_fault(rows[i].hosts, &n.count));
+        for (spec_walk(&w, &n); spec_walk_next(&w); k++) {
             buf_addf(&got, "%s ", w.name);
-            assert_true(render_host(&n, k, name, sizeof(name)));
+            assert_true(spec_host(&n, k, name, sizeof(name)));
             assert_string_equal(name, w.name);
         }
-        assert_false(render_host(&n, k, name, sizeof(name)));
+        assert_false(spec_host(&n, k, name, sizeof(name)));
         assert_int_equal(k, n.count);
         assert_string_equal(buf_str(&got), rows[i].all);
         buf_release(&got);
     }
     {
         struct spec_node n = { .name = "gpu", .count = 2 };
-        struct render_walk w;
+        struct spec_walk w;
 
-        render_walk(&w, &n);
-        assert_true(render_walk_next(&w));
+        spec_walk(&w, &n);
+        assert_true(spec_walk_next(&w));
         assert_string_equal(w.name, "gpu1");
-        assert_true(render_walk_next(&w));
+        assert_true(spec_walk_next(&w));
         assert_string_equal(w.name, "gpu2");
-        assert_false(render_walk_next(&w));
+        assert_false(spec_walk_next(&w));
     }
 }
 

@@ -426,7 +426,7 @@ TEST(a_missing_file_is_an_error_with_its_name)
     struct err err = { 0 };
     struct spec *s = NULL;
 
-    CHECK(spec_load("/nonexistent/stoker.yaml", &s, NULL, &err) == RC_FAIL);
+    CHECK(spec_load("/nonexistent/stoker.yaml", &s, NULL, &err) == RC_NODEV);
     CHECK(strstr(err.msg, "could not open '/nonexistent/stoker.yaml'"));
     err = (struct err){ 0 };
     CHECK(spec_load("/", &s, NULL, &err) == RC_FAIL && strstr(err.msg, "could not read '/'"));

@@ -5,7 +5,7 @@
  *
  * as the distribution specification of the Open Container Initiative has it: lower case with single
  * separators in the path, at most 128 characters of tag, a digest in hexadecimal. */
-#include "render/check_int.h"
+#include "spec/check_int.h"
 
 enum { IMAGE_TAG_MAX = 128, IMAGE_NAME_MAX = 255, DIGEST_MIN = 32 };
 
@@ -110,14 +110,14 @@ static const char *image_fault(const char *image)
     return NULL;
 }
 
-void render_check_images(struct render *r)
+void check_images(struct check *c)
 {
-    for (size_t i = 0; i < r->spec->component_count; i++) {
-        const struct spec_component *c = &r->spec->components[i];
-        const char *fault = c->image ? image_fault(c->image) : NULL;
+    for (size_t i = 0; i < c->s->component_count; i++) {
+        const struct spec_component *k = &c->s->components[i];
+        const char *fault = k->image ? image_fault(k->image) : NULL;
 
         if (fault)
-            render_refuse(r, &c->image, "Write it like registry.example.org/team/name:1.0.",
-                          "'%.80s' is not an image: %s", c->image, fault);
+            check_fault(c, &k->image, "Write it like registry.example.org/team/name:1.0.",
+                        "'%.80s' is not an image: %s", k->image, fault);
     }
 }

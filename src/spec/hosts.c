@@ -3,14 +3,14 @@
  * with commas between, "gpu[1-4,7],login1", leading zeros kept.  A group without a list has
  * NAME1 to NAMEcount. */
 #include "base/str.h"
-#include "render/render.h"
+#include "spec/spec.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 enum { HOST_DIGITS_MAX = 9 }; /* digits of a number in brackets */
 
-void render_hosts(const struct spec_node *n, struct buf *out)
+void spec_hosts(const struct spec_node *n, struct buf *out)
 {
     if (n->hosts)
         buf_adds(out, n->hosts);
@@ -66,7 +66,7 @@ static bool number_at(const char *p, const char *end, int64_t *i, char *out, siz
     return false;
 }
 
-bool render_host(const struct spec_node *n, int64_t i, char *out, size_t cap)
+bool spec_host(const struct spec_node *n, int64_t i, char *out, size_t cap)
 {
     char number[32];
 
@@ -89,20 +89,20 @@ bool render_host(const struct spec_node *n, int64_t i, char *out, size_t cap)
 
 /* ---- one after the other ---- */
 
-void render_walk(struct render_walk *w, const struct spec_node *n)
+void spec_walk(struct spec_walk *w, const struct spec_node *n)
 {
-    *w = (struct render_walk){ .node = n->hosts ? NULL : n, .at = n->hosts ? n->hosts : "" };
+    *w = (struct spec_walk){ .node = n->hosts ? NULL : n, .at = n->hosts ? n->hosts : "" };
     if (!n->hosts)
         w->last = n->count;
 }
 
-void render_walk_list(struct render_walk *w, const char *hosts)
+void spec_walk_list(struct spec_walk *w, const char *hosts)
 {
-    *w = (struct render_walk){ .at = hosts };
+    *w = (struct spec_walk){ .at = hosts };
 }
 
 /* The next range of the bracket; false at its end. */
-static bool range_next(struct render_walk *w)
+static bool range_next(struct spec_walk *w)
 {
     char *stop;
 
@@ -116,7 +116,7 @@ static bool range_next(struct render_walk *w)
     return true;
 }
 
-static bool item_next(struct render_walk *w)
+static bool item_next(struct spec_walk *w)
 {
     struct place at = item_at(w->at);
 
@@ -133,10 +133,10 @@ static bool item_next(struct render_walk *w)
     w->in = at.open + 1;
     w->next = 1;
     w->last = 0;
-    return render_walk_next(w);
+    return spec_walk_next(w);
 }
 
-bool render_walk_next(struct render_walk *w)
+bool spec_walk_next(struct spec_walk *w)
 {
     if (w->node)
         return w->next++ < w->last && snprintf(w->name, sizeof(w->name), "%s%" PRId64,
@@ -226,7 +226,7 @@ static const char *item_fault(const struct place *at, int64_t *count)
     return NULL;
 }
 
-const char *render_hosts_fault(const char *hosts, int64_t *out_count)
+const char *spec_hosts_fault(const char *hosts, int64_t *out_count)
 {
     int64_t count = 0;
 

@@ -2,12 +2,12 @@
 /* check_hosts: machines by name: lists that name as many as there are, no machine in two groups,
  * switches that name machines there are. */
 #include "base/arena.h"
-#include "render/check_int.h"
+#include "spec/check_int.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { RENDER_HOSTS_MAX = 200000 }; /* machines of a site */
+enum { CHECK_HOSTS_MAX = 200000 }; /* machines of a site */
 
 struct host {
     const char *name;
@@ -19,51 +19,51 @@ struct hosts {
 };
 
 /* False: the list is none, which is told. */
-static bool check_list(struct render *r, const char *const *hosts, const char *what,
+static bool check_list(struct check *c, const char *const *hosts, const char *what,
                        const char *name, int64_t *out_count)
 {
-    const char *fault = render_hosts_fault(*hosts, out_count);
+    const char *fault = spec_hosts_fault(*hosts, out_count);
 
     if (fault)
-        render_refuse(r, hosts, "Write it like gpu[1-4,7],login1.", "%s of %s '%s': %s", "hosts",
-                      what, name, fault);
+        check_fault(c, hosts, "Write it like gpu[1-4,7],login1.", "%s of %s '%s': %s", "hosts",
+                    what, name, fault);
     return !fault;
 }
 
-static void check_count(struct render *r, const struct spec_node *n, int64_t named)
+static void check_count(struct check *c, const struct spec_node *n, int64_t named)
 {
-    bool given = spec_where(r->spec, &n->count).line;
+    bool given = spec_where(c->s, &n->count).line;
     char hint[64];
 
     (void)snprintf(hint, sizeof(hint), "%s 'count: %" PRId64 "'.", given ? "Set" : "Add", named);
-    render_refuse(r, given ? (const void *)&n->count : (const void *)&n->hosts, hint,
-                  "node group '%s' names %" PRId64 " machine%s, but its count is %" PRId64, n->name,
-                  named, named == 1 ? "" : "s", n->count);
+    check_fault(c, given ? (const void *)&n->count : (const void *)&n->hosts, hint,
+                "node group '%s' names %" PRId64 " machine%s, but its count is %" PRId64, n->name,
+                named, named == 1 ? "" : "s", n->count);
 }
 
 /* Counts the machines; false when they cannot be listed. */
-static bool check_groups(struct render *r, int64_t *out_total)
+static bool check_groups(struct check *c, int64_t *out_total)
 {
     bool ok = true;
     int64_t total = 0;
 
-    for (size_t i = 0; i < r->spec->node_count; i++) {
-        const struct spec_node *n = &r->spec->nodes[i];
+    for (size_t i = 0; i < c->s->node_count; i++) {
+        const struct spec_node *n = &c->s->nodes[i];
         int64_t named = n->count;
 
-        if (n->hosts && !check_list(r, &n->hosts, "node group", n->name, &named)) {
+        if (n->hosts && !check_list(c, &n->hosts, "node group", n->name, &named)) {
             ok = false;
             continue;
         }
         if (named != n->count) {
-            check_count(r, n, named);
+            check_count(c, n, named);
             ok = false;
         }
         total += n->count;
-        if (total > RENDER_HOSTS_MAX) {
-            render_refuse(r, &n->count, NULL,
-                          "the site has more than %d machines, which is the most that is rendered",
-                          RENDER_HOSTS_MAX);
+        if (total > CHECK_HOSTS_MAX) {
+            check_fault(c, &n->count, NULL,
+                        "the site has more than %d machines, which is the most that is rendered",
+                        CHECK_HOSTS_MAX);
             return false;
         }
     }
@@ -82,16 +82,16 @@ static int by_name(const void *a, const void *b)
 static struct hosts gather(const struct spec *s, struct arena *a, int64_t total)
 {
     struct hosts h = { .items = arena_array(a, struct host, (size_t)total + 1) };
-    struct render_walk w;
+    struct spec_walk w;
 
     for (size_t i = 0; i < s->node_count; i++)
-        for (render_walk(&w, &s->nodes[i]); render_walk_next(&w) && h.count < (size_t)total;)
+        for (spec_walk(&w, &s->nodes[i]); spec_walk_next(&w) && h.count < (size_t)total;)
             h.items[h.count++] = (struct host){ arena_strdup(a, w.name), &s->nodes[i] };
     qsort(h.items, h.count, sizeof(*h.items), by_name);
     return h;
 }
 
-static void check_twice(struct render *r, const struct hosts *h)
+static void check_twice(struct check *c, const struct hosts *h)
 {
     for (size_t i = 1; i < h->count; i++) {
         const struct host *a = &h->items[i - 1], *b = &h->items[i];
@@ -101,25 +101,25 @@ static void check_twice(struct render *r, const struct hosts *h)
         if (strcmp(a->name, b->name) != 0)
             continue;
         (void)snprintf(hint, sizeof(hint), "Line %d has '%s'.",
-                       spec_where(r->spec, &a->node->name).line, a->node->name);
+                       spec_where(c->s, &a->node->name).line, a->node->name);
         if (a->node == b->node)
-            render_refuse(r, at, NULL, "node group '%s' names machine '%s' twice", b->node->name,
-                          b->name);
+            check_fault(c, at, NULL, "node group '%s' names machine '%s' twice", b->node->name,
+                        b->name);
         else
-            render_refuse(r, at, hint, "machine '%s' is in node group '%s' and in '%s'", b->name,
-                          a->node->name, b->node->name);
+            check_fault(c, at, hint, "machine '%s' is in node group '%s' and in '%s'", b->name,
+                        a->node->name, b->node->name);
         return; /* the next ones are most likely of the same mistake */
     }
 }
 
-static void check_switch(struct render *r, const struct hosts *h, const struct spec_switch *sw)
+static void check_switch(struct check *c, const struct hosts *h, const struct spec_switch *sw)
 {
-    struct render_walk w;
+    struct spec_walk w;
     int64_t named;
 
-    if (!sw->hosts || !check_list(r, &sw->hosts, "switch", sw->name, &named))
+    if (!sw->hosts || !check_list(c, &sw->hosts, "switch", sw->name, &named))
         return;
-    for (render_walk_list(&w, sw->hosts); render_walk_next(&w);) {
+    for (spec_walk_list(&w, sw->hosts); spec_walk_next(&w);) {
         struct host lo = { .name = w.name };
         size_t at = 0, end = h->count;
 
@@ -133,24 +133,24 @@ static void check_switch(struct render *r, const struct hosts *h, const struct s
         }
         if (at < h->count && !strcmp(h->items[at].name, w.name))
             continue;
-        render_refuse(r, &sw->hosts, "Its machines must be among the hosts of the node groups.",
-                      "switch '%s' names machine '%s', which there is not", sw->name, w.name);
+        check_fault(c, &sw->hosts, "Its machines must be among the hosts of the node groups.",
+                    "switch '%s' names machine '%s', which there is not", sw->name, w.name);
         return;
     }
 }
 
-void render_check_hosts(struct render *r)
+void check_hosts(struct check *c)
 {
     struct arena a = { 0 };
     struct hosts h;
     int64_t total;
 
-    if (!check_groups(r, &total))
+    if (!check_groups(c, &total))
         return;
-    h = gather(r->spec, &a, total);
-    check_twice(r, &h);
-    for (size_t i = 0; i < r->spec->fabric_count; i++)
-        for (size_t k = 0; k < r->spec->fabrics[i].switch_count; k++)
-            check_switch(r, &h, &r->spec->fabrics[i].switches[k]);
+    h = gather(c->s, &a, total);
+    check_twice(c, &h);
+    for (size_t i = 0; i < c->s->fabric_count; i++)
+        for (size_t k = 0; k < c->s->fabrics[i].switch_count; k++)
+            check_switch(c, &h, &c->s->fabrics[i].switches[k]);
     arena_release(&a);
 }

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* check_gpu_models: what the catalogue knows of the GPUs that a spec names: that there is such a
+ * model, the MIG profiles it has, and its memory against the pools where the spec gives none.
+ *
+ * A GPU that the catalogue does not have can be described: with 'memory' given nothing else of the
+ * catalogue is needed, and the name is then only doubted. */
+#include "base/str.h"
+#include "catalog/catalog.h"
+#include "spec/check_int.h"
+
+#include <inttypes.h>
+
+enum { CHECK_GPUS_MAX = 16 }; /* GPUs of a node: the schema's maximum */
+
+/* ---- pools, where the spec leaves the GPU's memory to the catalogue ---- */
+
+static int64_t catalogue_bytes(const struct cat_gpu *g, const struct spec_node *n)
+{
+    return n->gpu->memory_bytes.known ? 0 : maybe_or(g->mem_mib, 0) << 20;
+}
+
+static void check_pools_of(struct check *c, const struct cat_gpu *cat, const struct spec_node *n)
+{
+    char sum[UNITS_TEXT_MAX], have[UNITS_TEXT_MAX];
+    int64_t used[CHECK_GPUS_MAX] = { 0 }, total = catalogue_bytes(cat, n);
+
+    for (size_t i = 0; total && i < c->s->pool_count; i++) {
+        const struct spec_pool *p = &c->s->pools[i];
+
+        for (int64_t g = 0; g < n->gpus_per_node && g < CHECK_GPUS_MAX; g++) {
+            if (spec_node_of(c->s, p->nodes) != n || !spec_range_has(p->gpus, g))
+                continue;
+            used[g] += p->size_bytes;
+            if (used[g] <= total)
+                continue;
+            check_fault(c, &p->size_bytes, "Set 'gpu.memory' where the catalogue is wrong.",
+                        "pools take %s of GPU %" PRId64 " of '%s', and a %s has %s",
+                        units_bytes_exact((uint64_t)used[g], sum), g, n->name, n->gpu->model,
+                        units_bytes_human((uint64_t)total, have));
+            return;
+        }
+    }
+}
+
+static void check_unknown(struct check *c, const struct spec_node *n, const char *near)
+{
+    char hint[128];
+
+    if (near)
+        (void)snprintf(hint, sizeof(hint), "Did you mean '%s'?", near);
+    else
+        (void)snprintf(hint, sizeof(hint),
+                       "Give 'memory' and 'link' of a GPU that it does not have.");
+    if (!n->gpu->memory_bytes.known)
+        check_fault(c, &n->gpu->model, hint, "the catalogue has no GPU '%s'", n->gpu->model);
+    else
+        check_doubt(c, &n->gpu->model,
+                    near ? hint : "What the spec says of it is all that is known.",
+                    "the catalogue has no GPU '%s'", n->gpu->model);
+}
+
+static void check_mig(struct check *c, const struct cat_gpu *g, const struct spec_node *n)
+{
+    const char *profile = n->gpu->mig_profile;
+    struct maybe fit = cat_mig_instances(g, profile ? profile : "");
+    struct buf list = { 0 }, hint = { 0 };
+
+    cat_mig_list(g, &list);
+    buf_addf(&hint, "It has %s.", buf_str(&list));
+    if (n->gpu->sharing != SPEC_SHARING_MIG || !fit.known || fit.v > 0)
+        ; /* not asked for, not known, or there */
+    else if (!list.len)
+        check_fault(c, &n->gpu->sharing, "Share it by mps or time_slicing.", "the %s has no MIG",
+                    g->name);
+    else if (profile)
+        check_fault(c, &n->gpu->mig_profile, buf_str(&hint), "the %s has no MIG profile '%s'",
+                    g->name, profile);
+    buf_release(&list);
+    buf_release(&hint);
+}
+
+void check_gpu_models(struct check *c)
+{
+    struct arena a = { 0 };
+    struct cat_gpu_table t;
+
+    if (cat_gpu_load(&a, &t, NULL))
+        t.count = 0;
+    for (size_t i = 0; t.count && i < c->s->node_count; i++) {
+        const struct spec_node *n = &c->s->nodes[i];
+        const char *near = NULL;
+        const struct cat_gpu *g = n->gpu ? cat_gpu_named(&t, n->gpu->model, &near) : NULL;
+
+        if (n->gpu && !g)
+            check_unknown(c, n, near);
+        if (!g)
+            continue;
+        check_mig(c, g, n);
+        check_pools_of(c, g, n);
+    }
+    arena_release(&a);
+}

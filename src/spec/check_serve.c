@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* check_serve: the model server's ports against those of the agent and of components that run on
+ * the same machines; its defaults count as much as what the file says. */
+#include "spec/check_int.h"
+
+#include <inttypes.h>
+
+static bool has_own_address(const struct spec_component *c)
+{
+    return c->target == SPEC_TARGET_KUBERNETES || c->target == SPEC_TARGET_OPENSHIFT;
+}
+
+/* Does `stoker serve` run on the machines of a group (NULL: on any)? */
+static bool serves(const struct spec *s, const struct spec_node *n)
+{
+    for (size_t i = 0; i < s->model_count; i++)
+        if (!s->models[i].component)
+            return true; /* every node has it */
+    for (size_t i = 0; i < s->component_count; i++) {
+        const struct spec_component *c = &s->components[i];
+
+        if (c->kind == SPEC_COMPONENT_SERVING && !has_own_address(c) &&
+            (!n || spec_component_on(s, c, n)))
+            return true;
+    }
+    return false;
+}
+
+/* Does it run on a machine of the component? */
+static bool serves_beside(const struct spec *s, const struct spec_component *c)
+{
+    const struct spec_node *n = spec_component_group(s, c, 0);
+
+    if (!n)
+        return serves(s, NULL);
+    for (size_t i = 1; n; n = spec_component_group(s, c, i++))
+        if (serves(s, n))
+            return true;
+    return false;
+}
+
+/* At the first of the two that stands in the file. */
+static void port_twice(struct check *c, const int64_t *a, const char *of_a, const int64_t *b,
+                       const char *of_b)
+{
+    int line_a = spec_where(c->s, a).line, line_b = spec_where(c->s, b).line;
+    char hint[160];
+
+    if (*a != *b)
+        return;
+    if (line_a && line_b)
+        (void)snprintf(hint, sizeof(hint), "Line %d has the other one.", line_b);
+    else
+        (void)snprintf(hint, sizeof(hint), "%s has it by default.", line_a ? of_b : of_a);
+    hint[0] = (char)(hint[0] >= 'a' && hint[0] <= 'z' ? hint[0] - 'a' + 'A' : hint[0]);
+    check_fault(c, line_a ? a : b, hint,
+                "port %" PRId64 " is used by %s and by %s on the same machines", *a, of_a, of_b);
+}
+
+void check_serve_ports(struct check *c)
+{
+    const struct spec *s = c->s;
+    const struct {
+        const int64_t *port;
+        const char *what;
+    } own[] = { { &s->serve.port, "the model server" },
+                { &s->serve.rerank_port, "the model server's rerank port" } };
+
+    if (!serves(s, NULL))
+        return;
+    port_twice(c, own[0].port, own[0].what, own[1].port, own[1].what);
+    for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
+        if (s->agent.enabled) {
+            port_twice(c, own[i].port, own[i].what, &s->agent.port, "the agent");
+            port_twice(c, own[i].port, own[i].what, &s->agent.metrics_port, "the agent's metrics");
+        }
+        for (size_t k = 0; k < s->component_count; k++) {
+            const struct spec_component *x = &s->components[k];
+            char who[SPEC_NAME_MAX + 16];
+
+            if (x->kind == SPEC_COMPONENT_SERVING || has_own_address(x) || !serves_beside(s, x))
+                continue; /* a serving component's port is the server's own */
+            (void)snprintf(who, sizeof(who), "component '%s'", x->name);
+            for (size_t p = 0; p < x->port_count; p++)
+                if (x->ports[p].protocol == SPEC_PROTOCOL_TCP)
+                    port_twice(c, &x->ports[p].port, who, own[i].port, own[i].what);
+        }
+    }
+}
