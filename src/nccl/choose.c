@@ -45,7 +45,13 @@ static void choose_net(struct sim *s)
 static void say_unknowns(struct sim *s)
 {
     const struct nccl_choice *c = s->c;
+    const struct hw_net *boot = c->socket_if ? hw_find_net(s->hw, c->socket_if) : NULL;
 
+    if (boot && iface_is_ipoib(s->hw, boot))
+        nccl_note(s,
+                  "NCCL starts over %s, IP over InfiniBand, which assumes that every node has an "
+                  "address in its subnet.",
+                  boot->name);
     if (!c->gpus.known && c->gpus_why)
         nccl_note(s, "%s", c->gpus_why);
     for (size_t i = 0; i < s->hw->gpus_count; i++)
@@ -80,7 +86,7 @@ void nccl_choose_for(const struct hw *hw, const char *peer, struct nccl_choice *
 
     *out = (struct nccl_choice){ 0 };
     s.a = &out->arena;
-    s.peer = peer ? peer : nccl_env_of(hw, "MASTER_ADDR");
+    s.peer = peer ? peer : iface_env_peer(hw, s.a, &s.peer_from);
     out->nccl_version = hw_soft_version(hw, "nccl");
     iface_choose(&s);
     gpus_choose(&s);

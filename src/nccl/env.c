@@ -102,12 +102,43 @@ static struct verdict transport(const struct run *r)
                                      : r->c.peer_why);
 }
 
+static int64_t slurm_number(const struct run *r, const char *name)
+{
+    const char *v = nccl_env_of(r->hw, name);
+    int64_t n;
+
+    return v && str_to_i64(v, 10, &n) && n > 0 ? n : 0;
+}
+
+/* What Slurm gives a task, shared by the ranks of the task: one where srun starts them,
+ * several where torchrun does so in a task of its own. */
+static struct verdict omp_slurm(const struct run *r)
+{
+    int64_t task = slurm_number(r, "SLURM_CPUS_PER_TASK");
+    int64_t tasks = slurm_number(r, "SLURM_NTASKS_PER_NODE");
+    int64_t gpus = maybe_or(r->c.gpus, 1), ranks = 1, each;
+
+    if (!tasks && r->hw->place.cpus_usable.known && task >= r->hw->place.cpus_usable.v)
+        tasks = 1; /* one task has all there is */
+    if (tasks && tasks < gpus)
+        ranks = gpus / tasks;
+    each = task / ranks > 0 ? task / ranks : 1;
+    return set(
+        NCCL_PINNED, arena_printf(r->a, "%lld", (long long)each),
+        arena_printf(r->a,
+                     "SLURM_CPUS_PER_TASK=%lld: what Slurm gives each task, with %lld rank%s "
+                     "in a task.  torchrun would set 1.",
+                     (long long)task, (long long)ranks, ranks == 1 ? "" : "s"));
+}
+
 static struct verdict omp(const struct run *r)
 {
     int64_t cpus = maybe_or(r->hw->place.cpus_usable, 0), each;
 
     if (!r->full)
         return nothing();
+    if (slurm_number(r, "SLURM_CPUS_PER_TASK"))
+        return omp_slurm(r);
     if (!r->c.gpus.known)
         return unset(r->hw->gpus_count || r->hw->place.container
                          ? "It is the usable CPUs divided by the GPUs, and the number of GPUs "
@@ -308,7 +339,7 @@ static int64_t common_index(const struct run *r)
                 good +=
                     g && gid_usable(r->hw, g) && gid_parse(g->gid, &v) && (!v4 || gid_is_v4(&v));
             }
-            if (good && good == r->wanted)
+            if (good && good == r->wanted && land_index_agrees(r->hw, &r->c, index))
                 return index;
         }
     }
@@ -332,7 +363,10 @@ static const char *index_text(const struct run *r, const struct gid_rule *rule)
 /* The search is right, with or without NCCL_IB_ADDR_FAMILY. */
 static struct verdict gid_found(const struct run *r, const struct gid_rule *rule, int64_t index)
 {
-    const char *with = r->need_inet6 ? "With NCCL_IB_ADDR_FAMILY=AF_INET6 " : "";
+    const char *with = !r->c.gid_range
+                           ? (r->need_inet6 ? "With NCCL_IB_ADDR_FAMILY=AF_INET6 " : "")
+                           : arena_printf(r->a, "With NCCL_IB_ADDR_RANGE=%s%s ", r->c.gid_range,
+                                          r->need_inet6 ? " and AF_INET6" : "");
 
     if (index < 0)
         return unset(arena_printf(r->a,
@@ -359,10 +393,13 @@ static struct verdict gid_pinned(const struct run *r, const char *why)
 
     if (index < 0)
         return unset(arena_printf(r->a,
-                                  "%s  No index holds a routable RoCE v2 address on every port, "
-                                  "so none can be given: RDMA will work within one Ethernet "
-                                  "segment at best.",
-                                  why));
+                                  "%s  No index holds a routable RoCE v2 address of one network "
+                                  "on every port, so none can be given%s",
+                                  why,
+                                  nccl_older_than(r->hw, 2, 21)
+                                      ? "; NCCL_IB_ADDR_RANGE, which chooses by network, came "
+                                        "with NCCL 2.21."
+                                      : ": RDMA will work within one Ethernet segment at best."));
     return set(NCCL_REQUIRED, arena_printf(r->a, "%lld", (long long)index),
                arena_printf(r->a,
                             "%s  Index %lld is a routable RoCE v2 address on every port here; "
@@ -396,9 +433,16 @@ static struct verdict gid_decide(struct run *r)
                                           "later do) and would take index 0.",
                                           r->c.nccl_version));
     gid_rule_of(r->hw, &rule);
+    (void)gid_rule_range(&rule, r->c.gid_range);
+    if (r->c.gid_nets_why && !r->c.gid_range)
+        return unset(arena_printf(r->a,
+                                  "%s  No index and no single NCCL_IB_ADDR_RANGE puts them on one "
+                                  "network: give each port its addresses in the same order.",
+                                  r->c.gid_nets_why));
     if (search_ok(r, &rule, &index))
         return gid_found(r, &rule, index);
     six = (struct gid_rule){ .family = 6, .version = rule.version };
+    (void)gid_rule_range(&six, r->c.gid_range);
     if (rule.family != 6 && !nccl_env_of(r->hw, "NCCL_IB_ADDR_FAMILY") &&
         search_ok(r, &six, &index)) {
         r->need_inet6 = true;
@@ -416,6 +460,17 @@ static struct verdict addr_family(const struct run *r)
                             "NCCL looks for an IPv4 address, and not every port has one of RoCE "
                             "v2; each has an IPv6 one.  %s",
                             search_fault(r)));
+}
+
+static struct verdict addr_range(const struct run *r)
+{
+    if (!r->wanted || !r->roce || !r->c.gid_range)
+        return nothing();
+    return set(NCCL_REQUIRED, r->c.gid_range,
+               arena_printf(r->a,
+                            "%s  With this range NCCL's search ends on every port at an address "
+                            "of one fabric.",
+                            r->c.gid_nets_why));
 }
 
 /* ---- distances ---- */
@@ -584,6 +639,23 @@ static struct carriers carriers_of(const struct run *r)
     return c;
 }
 
+/* Sites whose nodes talk over IPoIB: what we take for granted, and how to say otherwise. */
+static const char *ipoib_text(const struct run *r, const struct hw_net *n)
+{
+    if (!n || !iface_is_ipoib(r->hw, n))
+        return "";
+    if (str_eq(n->name, r->c.peer_if))
+        return arena_printf(r->a,
+                            "  %s is IP over InfiniBand: this assumes that every node has an "
+                            "address in its subnet.",
+                            n->name);
+    return arena_printf(r->a,
+                        "  %s is IP over InfiniBand: this assumes that not every node has an "
+                        "address in its subnet.  Where all have one, either will do; --peer with "
+                        "the IPoIB address of another node chooses it.",
+                        n->name);
+}
+
 /* NCCL's first interface is the right one. */
 static struct verdict socket_found(const struct run *r)
 {
@@ -598,8 +670,8 @@ static struct verdict socket_found(const struct run *r)
                                 r->c.peer_if, r->c.peer_why, c.side));
     return pin(
         r, c.list,
-        arena_printf(r->a, "%s leads to the other nodes, and NCCL takes it by itself.  %s%s%s%s",
-                     r->c.peer_if, r->c.peer_why,
+        arena_printf(r->a, "%s leads to the other nodes, and NCCL takes it by itself.  %s%s%s%s%s",
+                     r->c.peer_if, r->c.peer_why, ipoib_text(r, hw_find_net(r->hw, r->c.peer_if)),
                      c.other ? "  Without RDMA data goes over every running interface, also " : "",
                      c.other ? c.other : "", c.other ? "." : ""));
 }
@@ -618,10 +690,11 @@ static struct verdict socket_ifname(const struct run *r)
     if (n && str_eq(n->name, r->c.peer_if))
         return socket_found(r);
     return set(NCCL_REQUIRED, arena_printf(r->a, "=%s", r->c.peer_if),
-               arena_printf(r->a, "%s leads to the other nodes.  %s  NCCL would take %s%s.%s",
+               arena_printf(r->a, "%s leads to the other nodes.  %s  NCCL would take %s%s.%s%s",
                             r->c.peer_if, r->c.peer_why, n ? n->name : "none",
                             n && iface_is_rail(r->hw, n) ? ", a rail without a gateway" : "",
-                            peer ? "" : "  That interface is not in the inventory, though."));
+                            peer ? "" : "  That interface is not in the inventory, though.",
+                            ipoib_text(r, n)));
 }
 
 static struct verdict cross_nic(const struct run *r)
@@ -688,13 +761,21 @@ static const struct {
     struct verdict (*fn)(const struct run *r);
     bool ours; /* not NCCL's: minimal mode says nothing about a value that is there */
 } steps[] = {
-    { "GPUS_PER_NODE", gpus_per_node, true },       { "STOKER_TRANSPORT", transport, true },
-    { "NCCL_IB_DISABLE", ib_disable, false },       { "NCCL_IB_HCA", ib_hca, false },
-    { "NCCL_IB_ADDR_FAMILY", addr_family, false },  { "NCCL_IB_GID_INDEX", gid_index, false },
-    { "NCCL_SOCKET_IFNAME", socket_ifname, false }, { "NCCL_NET_GDR_LEVEL", gdr_level, false },
-    { "NCCL_P2P_LEVEL", p2p_level, false },         { "NCCL_CROSS_NIC", cross_nic, false },
-    { "NCCL_TOPO_FILE", topo_file, false },         { "OMP_NUM_THREADS", omp, true },
-    { "UCX_NET_DEVICES", ucx_devices, true },       { "UCX_TLS", ucx_tls, true },
+    { "GPUS_PER_NODE", gpus_per_node, true },
+    { "STOKER_TRANSPORT", transport, true },
+    { "NCCL_IB_DISABLE", ib_disable, false },
+    { "NCCL_IB_HCA", ib_hca, false },
+    { "NCCL_IB_ADDR_FAMILY", addr_family, false },
+    { "NCCL_IB_ADDR_RANGE", addr_range, false },
+    { "NCCL_IB_GID_INDEX", gid_index, false },
+    { "NCCL_SOCKET_IFNAME", socket_ifname, false },
+    { "NCCL_NET_GDR_LEVEL", gdr_level, false },
+    { "NCCL_P2P_LEVEL", p2p_level, false },
+    { "NCCL_CROSS_NIC", cross_nic, false },
+    { "NCCL_TOPO_FILE", topo_file, false },
+    { "OMP_NUM_THREADS", omp, true },
+    { "UCX_NET_DEVICES", ucx_devices, true },
+    { "UCX_TLS", ucx_tls, true },
 };
 
 static const char *user_reason(const struct run *r, const struct nccl_lints *lints,

@@ -122,22 +122,22 @@ const char *gid_text(struct arena *a, const struct hw_gid *g)
 
 /* NCCL cuts at the first '/', so of a comma list only the first range counts, and a
  * list whose first entry has no '/' is no address at all and is ignored. */
-static void rule_range(const struct hw *hw, struct gid_rule *r)
+bool gid_rule_range(struct gid_rule *r, const char *range)
 {
-    const char *range = nccl_env_of(hw, "NCCL_IB_ADDR_RANGE");
     const char *slash = range ? strchr(range, '/') : NULL;
     char addr[128];
     long bits;
 
     if (!slash || (size_t)(slash - range) >= sizeof(addr))
-        return;
+        return false;
     memcpy(addr, range, (size_t)(slash - range));
     addr[slash - range] = 0;
     bits = strtol(slash + 1, NULL, 10);
-    if (bits < 0 || bits > (r->family == 4 ? 32 : 128))
-        return;
-    if (inet_pton(r->family == 4 ? AF_INET : AF_INET6, addr, r->prefix) == 1)
-        r->prefix_bits = (int)bits;
+    if (bits < 0 || bits > (r->family == 4 ? 32 : 128) ||
+        inet_pton(r->family == 4 ? AF_INET : AF_INET6, addr, r->prefix) != 1)
+        return false;
+    r->prefix_bits = (int)bits;
+    return true;
 }
 
 void gid_rule_of(const struct hw *hw, struct gid_rule *out)
@@ -146,7 +146,7 @@ void gid_rule_of(const struct hw *hw, struct gid_rule *out)
 
     *out = (struct gid_rule){ .family = str_eq(family, "AF_INET6") ? 6 : 4 };
     out->version = (int)nccl_env_int(hw, "NCCL_IB_ROCE_VERSION_NUM", 2);
-    rule_range(hw, out);
+    (void)gid_rule_range(out, nccl_env_of(hw, "NCCL_IB_ADDR_RANGE"));
 }
 
 static bool in_range(const struct gid *g, const struct gid_rule *r)

@@ -56,6 +56,21 @@ static bool is_rdma(const struct hw *hw, const struct hw_net *n)
     return false;
 }
 
+bool iface_is_ipoib(const struct hw *hw, const struct hw_net *n)
+{
+    for (size_t i = 0; i < hw->rdma_count; i++) {
+        const struct hw_rdma *r = &hw->rdma[i];
+        bool mine = str_eq(n->rdma, r->name);
+
+        for (size_t k = 0; k < r->netdevs_count; k++)
+            mine = mine || str_eq(r->netdevs[k], n->name);
+        for (size_t k = 0; mine && k < r->ports_count; k++)
+            if (str_eq(r->ports[k].link_layer, "InfiniBand"))
+                return true;
+    }
+    return false;
+}
+
 bool iface_is_rail(const struct hw *hw, const struct hw_net *n)
 {
     return is_rdma(hw, n) && !has_gateway(hw, n->name) && !maybe_is(n->default_route, 1);
@@ -254,6 +269,31 @@ static const struct hw_route *default_route(const struct hw *hw)
 
 /* ---- the choices ---- */
 
+/* The host of "10.0.0.1:29500", "[fd00::1]:29500" or "node1:29500". */
+static const char *comm_id_host(const struct hw *hw, struct arena *a)
+{
+    const char *id = nccl_env_of(hw, "NCCL_COMM_ID");
+
+    if (!id)
+        return NULL;
+    if (*id == '[')
+        return arena_strndup(a, id + 1, strcspn(id + 1, "]"));
+    return arena_strndup(a, id, strcspn(id, ":"));
+}
+
+const char *iface_env_peer(const struct hw *hw, struct arena *a, const char **out_name)
+{
+    const char *id = comm_id_host(hw, a), *master = nccl_env_of(hw, "MASTER_ADDR");
+    struct ip ip;
+
+    if (id && *id && (ip_parse(id, &ip) || !master || !ip_parse(master, &ip))) {
+        *out_name = "NCCL_COMM_ID";
+        return id;
+    }
+    *out_name = "MASTER_ADDR";
+    return master;
+}
+
 /* NCCL looks at neither the family nor whether the interface is running here. */
 static const struct hw_net *by_comm_id(const struct hw *hw, const char **out_addr)
 {
@@ -380,9 +420,9 @@ static bool by_peer(struct sim *s)
         return false;
     if (!ip_parse(s->peer, &ip)) {
         nccl_note(s,
-                  "MASTER_ADDR=%s is a name, which is not looked up here: the default route "
-                  "stands for the route to the other nodes.",
-                  s->peer);
+                  "%s names %s, which is not looked up here: the default route stands for the "
+                  "route to the other nodes.",
+                  s->peer_from ? s->peer_from : "--peer", s->peer);
         return false;
     }
     own = net_with(s->hw, &ip, true);

@@ -66,6 +66,24 @@ static void hca_entry(struct lint_run *r, const struct match *m, const struct ma
                  hw_find_rdma(r->hw, e->name) ? "also" : "is no device here and", more);
 }
 
+/* "^mlx5_1" also leaves mlx5_10 … mlx5_19 out. */
+static void hca_excluded(struct lint_run *r, const struct match *m, const struct match_entry *e)
+{
+    struct buf more = { 0 };
+
+    for (size_t i = 0; !m->exact && i < r->choice.ports_count; i++) {
+        const struct nccl_port *p = &r->choice.ports[i];
+
+        if (match_entry_takes(m, e, p->dev, p->port) && takes_more(r->hw, e->name, p->dev))
+            buf_addf(&more, "%s%s", more.len ? ", " : "", p->dev);
+    }
+    if (more.len)
+        lint_add(r, "NCCL_IB_HCA", NCCL_WARN, "Write ^= before the list to exclude whole names.",
+                 "Without = each entry is the beginning of a name: ^%s also excludes %s.", e->name,
+                 buf_str(&more));
+    buf_release(&more);
+}
+
 static void hca_layers(struct lint_run *r)
 {
     bool ib = false, eth = false;
@@ -108,9 +126,9 @@ void lint_hca(struct lint_run *r)
                  "A leading ^ excludes: every active RDMA port is left out, and NCCL falls back to "
                  "TCP without an error.");
         return;
-    } else if (!m.exclude) {
+    } else {
         for (size_t i = 0; i < m.count; i++)
-            hca_entry(r, &m, &m.entries[i]);
+            (m.exclude ? hca_excluded : hca_entry)(r, &m, &m.entries[i]);
     }
     if (active && !taken && r->out->count == before)
         lint_add(r, "NCCL_IB_HCA", NCCL_ERROR, "Name active ports, or unset it.",
@@ -170,6 +188,14 @@ static void lint_gid_index(struct lint_run *r)
     if (wanted_ib || (ib && !roce))
         lint_add(r, "NCCL_IB_GID_INDEX", NCCL_WARN, "Unset it.",
                  "The fabric is InfiniBand, where NCCL never reads it: it has no effect.");
+    else if (roce && !land_index_agrees(r->hw, &r->choice, index))
+        lint_add(r, "NCCL_IB_GID_INDEX", NCCL_ERROR,
+                 nccl_older_than(r->hw, 2, 21)
+                     ? "Give each port its addresses in the same order."
+                     : "Unset it, and set NCCL_IB_ADDR_RANGE as stoker detect --env says.",
+                 "Entry %lld is on different networks on different ports, which cannot reach each "
+                 "other's.",
+                 (long long)index);
     else if (roce && r->out->count == before)
         lint_add(r, "NCCL_IB_GID_INDEX", NCCL_INFO, "Unset it where NCCL's own search ends well.",
                  "The index is right here, but it may differ between pods and nodes.");

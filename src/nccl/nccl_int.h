@@ -9,6 +9,7 @@
  *   ports.c  the RDMA ports NCCL takes; want.c those it should
  *   fabric.c the networks the ports are on
  *   score.c  what each GPU gets of a choice of ports
+ *   land.c   the networks the search for addresses ends on
  *   gpus.c   the GPUs a job here can use
  *   choose.c puts them together
  *   against*.c  the choice beside NCCL's own words
@@ -23,8 +24,9 @@ struct sim {
     const struct hw *hw;
     struct arena *a;
     struct nccl_choice *c;
-    const char *peer;  /* address of another node, or NULL */
-    bool *gpu_visible; /* hw->gpus_count entries */
+    const char *peer;      /* address of another node, or NULL */
+    const char *peer_from; /* the variable that names it; NULL: an option */
+    bool *gpu_visible;     /* hw->gpus_count entries */
     /* score.c, for GPU g and port p at [g * ports_count + p] */
     signed char *paths; /* enum level as NCCL counts it, PXN included */
     int64_t *path_mbps; /* what NCCL takes for the bandwidth of the path */
@@ -95,6 +97,8 @@ enum gid_class gid_port_class(const struct hw *hw, const struct hw_rdma_port *p)
 /* Address as people write it: "192.168.1.5" or "fd00::5". */
 const char *gid_text(struct arena *a, const struct hw_gid *g);
 void gid_rule_of(const struct hw *hw, struct gid_rule *out);
+/* Takes "10.1.0.0/16" as NCCL does; false: it cannot be read and is ignored. */
+bool gid_rule_range(struct gid_rule *r, const char *range);
 int64_t gid_scan(const struct hw_rdma_port *p, const struct gid_rule *rule); /* RoCE */
 int64_t gid_ib(const struct hw *hw, const struct hw_rdma_port *p);           /* InfiniBand */
 /* Fills the gid_* members of a used port. */
@@ -142,7 +146,11 @@ bool ip_parse(const char *text, struct ip *out); /* also "[fd00::1]:29500" */
 bool ip_same_net(const struct ip *a, const struct ip *b, int64_t bits);
 const char *ip_net_text(struct arena *a, const struct ip *ip, int64_t bits); /* "10.1.0.0/16" */
 const struct hw_route *iface_route_to(const struct hw *hw, const struct ip *ip);
+/* The node that the environment says others start from: the host of NCCL_COMM_ID, which NCCL
+ * itself connects to, else MASTER_ADDR; one that is an address before one that is a name. */
+const char *iface_env_peer(const struct hw *hw, struct arena *a, const char **out_name);
 void iface_choose(struct sim *s);
+bool iface_is_ipoib(const struct hw *hw, const struct hw_net *n);
 bool iface_is_rail(const struct hw *hw, const struct hw_net *n); /* RDMA, and no gateway */
 bool iface_is_virtual(const char *name);                         /* docker0, virbr0, lo, … */
 bool iface_is_side(const struct hw_net *n); /* virtual, and inside this machine */
@@ -171,6 +179,11 @@ void fabric_choose(struct sim *s);
 const char *fabric_gid_network(struct arena *a, const struct hw *hw, const struct hw_gid *g);
 /* For each of hw->nets[]: a network file system is mounted over it. */
 bool *fabric_storage_nets(struct arena *a, const struct hw *hw);
+
+/* ---- land.c ---- */
+void land_choose(struct sim *s); /* fills gid_range and gid_nets_why; once ports are wanted */
+/* This entry is on one network on every wanted port, or on rails. */
+bool land_index_agrees(const struct hw *hw, const struct nccl_choice *c, int64_t index);
 
 /* ---- score.c ---- */
 struct score_way {    /* what one GPU gets of a set of ports */

@@ -193,4 +193,5 @@ void ports_choose(struct sim *s)
     fabric_choose(s);
     score_prepare(s);
     want_choose(s);
+    land_choose(s);
 }

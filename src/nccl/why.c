@@ -171,6 +171,9 @@ static void here_gid(const struct hw *hw, const struct nccl_choice *c, struct wh
     if (!n)
         para(out, "here", "No RDMA port is used.");
     para_said(out, "here", s, n);
+    if (c->gid_nets_why)
+        para(out, "", "%s%s%s%s", c->gid_nets_why, c->gid_range ? "  NCCL_IB_ADDR_RANGE=" : "",
+             c->gid_range ? c->gid_range : "", c->gid_range ? " puts all on one fabric." : "");
     arena_release(&a);
 }
 

@@ -159,6 +159,8 @@ static void json_scores(struct json_out *w, const struct nccl_choice *c)
     }
     json_arr_end(w);
     json_kv_str(w, "all_wanted_why", c->all_why);
+    json_kv_str(w, "gid_range", c->gid_range);
+    json_kv_str(w, "gid_networks_why", c->gid_nets_why);
 }
 
 static void json_paths(struct json_out *w, const struct nccl_choice *c)

@@ -108,6 +108,62 @@ test_expect 'a network that NFS is mounted over is left out, by the address of t
     score roce-nfs 'p[\"mlx5_8\"][\"storage\"] and not p[\"mlx5_0\"][\"storage\"]'
 "
 
+# ---- addresses on several networks
+test_expect 'addresses that land on different networks: one range for all' "
+    env_of gid-networks && sets NCCL_IB_ADDR_RANGE 10.50.0.0/16 && sets NCCL_IB_GID_INDEX '' &&
+    says 'mlx5_2 on 10.60.0.0/16' && says '5 on mlx5_2'
+"
+test_expect 'the same with an NCCL that has no range: no index that a NIC does not share' "
+    env_of gid-networks-old && sets NCCL_IB_ADDR_RANGE '' && sets NCCL_IB_GID_INDEX '' &&
+    says 'came with NCCL 2.21'
+"
+test_expect 'rails of a subnet each: a range that holds the rails and not the storage' "
+    env_of gid-rails && sets NCCL_IB_ADDR_RANGE 10.100.0.0/22
+"
+test_expect 'rails of a subnet each alone need no range' "
+    env_of hidden && sets NCCL_IB_ADDR_RANGE '' && sets NCCL_IB_GID_INDEX ''
+"
+test_expect 'a pinned index on different networks is an error' "
+    env_of gid-networks -e NCCL_IB_GID_INDEX=3 && grep -q 'error: NCCL_IB_GID_INDEX=3' err
+"
+test_expect 'a range that is set is kept' "
+    env_of gid-networks -e NCCL_IB_ADDR_RANGE=10.60.0.0/16 && says 'NCCL_IB_ADDR_RANGE=10.60.0.0/16 stays'
+"
+
+# ---- what the environment says
+test_expect '^mlx5_1 also excludes mlx5_10 and the lint says so' "
+    env_of half-rate-two -e NCCL_IB_HCA=^mlx5_1 &&
+    tr '\n' ' ' <err | grep -q 'also excludes mlx5_10, mlx5_11, mlx5_12, mlx5_13, mlx5_14, mlx5_15' &&
+    env_of half-rate-two -e NCCL_IB_HCA=^=mlx5_1 && ! grep -q 'also excludes' err
+"
+test_expect 'a list that costs bandwidth is shown beside NCCL alone' "
+    stoker detect --root $tars/root-ports.tar -e NCCL_IB_HCA==mlx5_0 --why NCCL_IB_HCA >why &&
+    tr '\n' ' ' <why | grep -q 'which is worse'
+"
+test_expect 'NCCL_COMM_ID tells the peer' "
+    env_of ib-converged -e NCCL_COMM_ID=100.126.0.99:29500 && says 'The route to 100.126.0.99' &&
+    env_of ib-converged -e MASTER_ADDR=100.126.0.98 && says 'The route to 100.126.0.98' &&
+    env_of ib-converged -e MASTER_ADDR=100.126.0.98 -e NCCL_COMM_ID=10.10.3.3:1 &&
+    says 'The route to 10.10.3.3' &&
+    env_of ib-converged -e MASTER_ADDR=100.126.0.98 -e NCCL_COMM_ID=node1:1 &&
+    says 'The route to 100.126.0.98'
+"
+test_expect 'IPoIB: the choice says what it assumes' "
+    env_of ib-converged && sets NCCL_SOCKET_IFNAME =eno1 && says 'is IP over InfiniBand: this assumes' &&
+    env_of ib-converged --peer 100.126.0.98 && sets NCCL_SOCKET_IFNAME '' &&
+    says 'is IP over InfiniBand: this assumes that every node'
+"
+omp() { # omp VALUE ARG...
+    want=$1
+    shift
+    stoker detect --root "$tars/root-ports.tar" --env=full "$@" >env.sh 2>/dev/null &&
+        sets OMP_NUM_THREADS "$want"
+}
+test_expect 'OMP_NUM_THREADS follows SLURM_CPUS_PER_TASK' "
+    omp 4 && omp 3 -e SLURM_CPUS_PER_TASK=3 &&
+    omp 2 -e SLURM_CPUS_PER_TASK=8 -e SLURM_NTASKS_PER_NODE=1 && omp 4 -e SLURM_CPUS_PER_TASK=16
+"
+
 # ---- the scores are shown
 test_expect 'detect --why shows both scores' "
     stoker detect --root $tars/bluefield.tar --why NCCL_IB_HCA >why &&

@@ -14,7 +14,9 @@ export NCCL_IB_HCA='=mlx5_0:1,mlx5_3:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_9:1,mlx5_
 # NCCL_IB_GID_INDEX is left unset. The fabric is InfiniBand, where NCCL never reads it and
 # uses entry 0.
 # bond0 leads to the other nodes. The default route via 10.150.0.1 leaves by it. NCCL
-# would take ibp41s0f0, a rail without a gateway.
+# would take ibp41s0f0, a rail without a gateway. ibp41s0f0 is IP over InfiniBand: this
+# assumes that not every node has an address in its subnet. Where all have one, either
+# will do; --peer with the IPoIB address of another node chooses it.
 export NCCL_SOCKET_IFNAME='=bond0'
 # Every GPU has a NIC at PXB or nearer, which NCCL's default (PXB) covers.
 export NCCL_NET_GDR_LEVEL=PXB

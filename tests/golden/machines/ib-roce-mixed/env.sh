@@ -5,7 +5,9 @@ export NCCL_IB_HCA='=mlx5_0:1,mlx5_2:1,mlx5_10:1,mlx5_11:1'
 # NCCL_IB_GID_INDEX is left unset. The fabric is InfiniBand, where NCCL never reads it and
 # uses entry 0.
 # eno1 leads to the other nodes. The default route via 10.10.0.1 leaves by it. NCCL would
-# take ib0, a rail without a gateway.
+# take ib0, a rail without a gateway. ib0 is IP over InfiniBand: this assumes that not
+# every node has an address in its subnet. Where all have one, either will do; --peer with
+# the IPoIB address of another node chooses it.
 export NCCL_SOCKET_IFNAME='=eno1'
 # NCCL_NET_GDR_LEVEL is left unset. Every GPU has a NIC at PIX or nearer, which NCCL's
 # default (PXB) covers.
