@@ -183,11 +183,13 @@ static void ways(struct doc *d)
 static const struct {
     const char *target, *lines;
 } COMMANDS[] = {
-    { "slurm", "# check, apply, roll back\n"
-               "slurmd -G -N \"$(hostname -s)\" -f \"$PWD/slurm/slurm.conf\"\n"
-               "cp -a /etc/slurm /etc/slurm.before && cp slurm/*.conf /etc/slurm/ && "
-               "scontrol reconfigure\n"
-               "cp -a /etc/slurm.before/. /etc/slurm/ && scontrol reconfigure\n" },
+    { "slurm",
+      "slurmd -G -N HOST -f \"$PWD/slurm/slurm.conf\"   # check\n"
+      "slurm/install.sh --all                  # every file to every machine, with owners\n"
+      "systemctl restart slurmdbd slurmctld    # on the controllers; slurmd elsewhere\n"
+      "scontrol reconfigure                    # later, when no machine changed\n"
+      "bash slurm/accounts.sh                  # with accounting: QOS, accounts, users\n"
+      "slurm/install.sh --all --back           # back; restart again\n" },
     { "kubernetes", "kubectl diff -k kubernetes/overlays/site\n"
                     "kubectl apply -k kubernetes/overlays/site\n"
                     "kubectl delete -k kubernetes/overlays/site\n" },

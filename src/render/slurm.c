@@ -4,6 +4,7 @@
  *
  *   slurm/slurm.conf gres.conf cgroup.conf topology.conf slurmdbd.conf    to /etc/slurm
  *   slurm/prolog.sh epilog.sh healthcheck.sh resume.sh suspend.sh …       to /etc/slurm
+ *   slurm/install.sh                                                      puts them there
  *   slurm/accounts.sh                                                     run once, and again
  *   slurm/sbatch/NAME.sbatch                                              for users
  *
@@ -189,6 +190,7 @@ void render_slurm(struct render *r)
     slurm_check(&c);
     if (r->diags->count)
         return;
+    slurm_wishes(&c);
     slurm_conf(&c);
     slurm_gres_conf(&c);
     slurm_cgroup_conf(&c);
@@ -199,4 +201,5 @@ void render_slurm(struct render *r)
     slurm_accounts(&c);
     slurm_commands(&c);
     slurm_sbatch(&c);
+    slurm_install(&c);
 }

@@ -64,18 +64,19 @@ static struct grace grace_of(const struct slurm *c, const struct spec_qos *q)
 static void qos_limits(struct slurm *c, struct buf *out, const struct spec_qos *q)
 {
     struct grace g = grace_of(c, q);
+    struct maybe longest = slurm_qos_time(c, q);
 
     buf_addf(out, "# priority %s, GraceTime %s, limits of a user %s\n",
              render_from(c->r, &q->priority), render_from(c->r, g.member),
              q->max_gpus.known ? render_from(c->r, &q->max_gpus) : "none");
     buf_addf(out, "run modify qos where name=%s set Priority=%" PRId64 " GraceTime=%" PRId64,
              q->name, q->priority, slurm_seconds(g.ms));
-    limit(out, "MaxTRESPerUser=gres/gpu=", q->max_gpus);
+    limit(out, "MaxTRESPerUser=gres/gpu=", slurm_qos_gpus(c, q));
     limit(out, "MaxJobsPerUser=", q->max_jobs);
-    if (q->max_time_ms.known) {
+    if (longest.known) {
         char time[SLURM_TIME_MAX];
 
-        buf_addf(out, " MaxWall=%s", slurm_time(q->max_time_ms.v, time));
+        buf_addf(out, " MaxWall=%s", slurm_time(longest.v, time));
     } else {
         buf_adds(out, " MaxWall=-1");
     }
@@ -122,18 +123,24 @@ static void qos(struct slurm *c, struct buf *out)
     qos_preempts(c, out, false);
 }
 
+/* An account that lists none may use all: to Slurm it could use its built-in "normal" and no
+ * other. */
 static void account_qos(struct slurm *c, struct buf *out, const struct spec_account *a)
 {
-    const char *first = slurm_strs_has(&a->qos, "normal") ? "normal" : a->qos.items[0];
+    const struct spec_qos *dflt = slurm_default_qos(c, a, NULL);
+    const char *sep = "";
 
     buf_addf(out, "run modify account where name=%s cluster=\"$cluster\" set QOS=", a->name);
     for (size_t k = 0; k < a->qos.count; k++)
         buf_addf(out, "%s%s", k ? "," : "", a->qos.items[k]);
-    buf_addf(out, " # %s\n", render_from(c->r, &a->qos));
-    buf_addf(out,
-             "run modify account where name=%s cluster=\"$cluster\" set DefaultQOS=%s # of jobs "
-             "that name none\n",
-             a->name, first);
+    for (size_t k = 0; !a->qos.count && k < c->s->qos_count; k++, sep = ",")
+        buf_addf(out, "%s%s", sep, c->s->qos[k].name);
+    buf_addf(out, " # %s\n", a->qos.count ? render_from(c->r, &a->qos) : "all: it lists none");
+    if (dflt)
+        buf_addf(out,
+                 "run modify account where name=%s cluster=\"$cluster\" set DefaultQOS=%s # of "
+                 "jobs that name none\n",
+                 a->name, dflt->name);
 }
 
 static void accounts(struct slurm *c, struct buf *out)
@@ -151,8 +158,32 @@ static void accounts(struct slurm *c, struct buf *out)
         limit(out, "GrpTRES=gres/gpu=", a->max_gpus);
         buf_addf(out, " # %s, %s\n", render_from(c->r, &a->share),
                  a->max_gpus.known ? render_from(c->r, &a->max_gpus) : "no limit");
-        if (a->qos.count)
+        if (c->s->qos_count)
             account_qos(c, out, a);
+    }
+}
+
+/* Where a partition does not take the QOS that an account's jobs have by default, its users have
+ * another default there: without it "sbatch -p PARTITION" would be refused. */
+static void user_partitions(struct slurm *c, struct buf *out, const struct spec_account *a,
+                            const char *user)
+{
+    const struct spec_qos *all = slurm_default_qos(c, a, NULL);
+
+    for (size_t i = 0; all && i < c->s->partition_count; i++) {
+        const struct spec_partition *p = &c->s->partitions[i];
+        const struct spec_qos *here = slurm_default_qos(c, a, p);
+
+        if (!here || slurm_partition_takes(p, all))
+            continue;
+        buf_adds(out, "run add user ");
+        quote_sh(out, user);
+        buf_addf(out, " account=%s cluster=\"$cluster\" partition=%s # %s\n", a->name, p->name,
+                 render_from(c->r, &p->qos));
+        buf_adds(out, "run modify user where name=");
+        quote_sh(out, user);
+        buf_addf(out, " account=%s cluster=\"$cluster\" partition=%s set DefaultQOS=%s\n", a->name,
+                 p->name, here->name);
     }
 }
 
@@ -171,6 +202,7 @@ static void users(struct slurm *c, struct buf *out)
             quote_sh(out, a->users.items[k]);
             buf_addf(out, " account=%s cluster=\"$cluster\" # %s\n", a->name,
                      render_from(c->r, &a->users.items[k]));
+            user_partitions(c, out, a, a->users.items[k]);
         }
     }
 }

@@ -31,6 +31,16 @@ static void check_settings(struct slurm *c)
     const struct spec_slurm *s = c->s;
 
     check_plain(c, &s->controller, "controller", s->controller);
+    if (s->backup_controller)
+        check_plain(c, &s->backup_controller, "controller", s->backup_controller);
+    if (s->backup_controller && str_eq(s->backup_controller, s->controller))
+        render_refuse(c->r, &s->backup_controller, NULL,
+                      "the second controller '%s' is the first one", s->controller);
+    if (s->backup_controller && !spec_where(c->r->spec, &s->state_dir).line)
+        render_refuse(c->r, &s->backup_controller,
+                      "Set 'state_dir' to a folder on storage that both have.",
+                      "two controllers must share their state, and '%s' is on each one's own disk",
+                      s->state_dir);
     check_plain(c, &s->state_dir, "path", s->state_dir);
     check_plain(c, &s->log_dir, "path", s->log_dir);
     check_plain(c, &s->accounting.host, "host", s->accounting.host);

@@ -5,7 +5,10 @@
 
 #include <inttypes.h>
 
-enum { BF_STEPS = 2000 }; /* backfill keeps at most about so many points of time */
+enum {
+    BF_STEPS = 2000,             /* backfill keeps at most about so many points of time */
+    BF_WINDOW_MAX = 30 * 24 * 60 /* minutes that Slurm takes */
+};
 
 /* --- preemption --- */
 
@@ -99,6 +102,8 @@ static void daemons(struct slurm *c, struct buf *out)
     slurm_part(out, "cluster and daemons");
     slurm_line(c, out, &c->s->cluster, "ClusterName=%s", c->s->cluster);
     slurm_line(c, out, &c->s->controller, "SlurmctldHost=%s", c->s->controller);
+    if (c->s->backup_controller)
+        slurm_line(c, out, &c->s->backup_controller, "SlurmctldHost=%s", c->s->backup_controller);
     slurm_fixed(out, "as Debian's packages have it", "SlurmUser=slurm");
     slurm_fixed(out, NULL, "SlurmdUser=root");
     slurm_fixed(out, c->v->auth_slurm ? "or auth/slurm with a slurm.key and no MUNGE" : NULL,
@@ -106,6 +111,8 @@ static void daemons(struct slurm *c, struct buf *out)
     if (!c->v->requeue_delay)
         slurm_fixed(out, "a requeued job waits for this time; 120 unless said",
                     "AuthInfo=cred_expire=60");
+    if (c->s->backup_controller)
+        buf_adds(out, "# both controllers read and write it: storage that they share\n");
     slurm_line(c, out, &c->s->state_dir, "StateSaveLocation=%s", c->s->state_dir);
     slurm_fixed(out, NULL, "SlurmdSpoolDir=/var/spool/slurmd");
     slurm_fixed(out, NULL, "SlurmctldPidFile=/run/slurmctld.pid");
@@ -149,10 +156,26 @@ static void processes(struct slurm *c, struct buf *out)
     }
 }
 
+/* As far as the longest job unless the spec says otherwise: one that ends behind the window is
+ * started in front of whom it delays. */
+static int64_t window_minutes(const struct slurm *c)
+{
+    int64_t ms = c->s->backfill.window_ms;
+
+    for (size_t i = 0; i < c->s->partition_count; i++) {
+        struct maybe limit = c->s->partitions[i].time_limit_ms;
+
+        if (limit.known && limit.v > ms)
+            ms = limit.v;
+    }
+    ms = (ms + 59999) / 60000;
+    return ms < BF_WINDOW_MAX ? ms : BF_WINDOW_MAX;
+}
+
 static void backfill(struct slurm *c, struct buf *out)
 {
     const struct spec_backfill *b = &c->s->backfill;
-    int64_t minutes = (b->window_ms + 59999) / 60000;
+    int64_t minutes = window_minutes(c);
     int64_t resolution = minutes * 60 / BF_STEPS / 60 * 60;
 
     slurm_line(c, out, &b->enabled, "SchedulerType=sched/%s", b->enabled ? "backfill" : "builtin");
@@ -184,6 +207,8 @@ static void scheduling(struct slurm *c, struct buf *out)
     slurm_fixed(out, "GPUs, cores and memory are counted one by one",
                 "SelectType=select/cons_tres");
     slurm_fixed(out, NULL, "SelectTypeParameters=CR_Core_Memory");
+    slurm_fixed(out, "a job that its partition could never run is refused at once",
+                "EnforcePartLimits=ALL");
     if (slurm_has_topology(c))
         slurm_fixed(out, "topology.conf", "TopologyPlugin=topology/tree");
     backfill(c, out);
@@ -199,13 +224,13 @@ static void priority(struct slurm *c, struct buf *out)
     slurm_line(c, out, &p->half_life_ms, "PriorityDecayHalfLife=%s",
                slurm_time(p->half_life_ms, time));
     slurm_line(c, out, &p->max_age_ms, "PriorityMaxAge=%s", slurm_time(p->max_age_ms, time));
-    slurm_line(c, out, &p->age, "PriorityWeightAge=%" PRId64, p->age);
     slurm_line(c, out, &p->job_size, "PriorityWeightJobSize=%" PRId64, p->job_size);
     slurm_line(c, out, &p->partition, "PriorityWeightPartition=%" PRId64, p->partition);
     if (!c->s->accounting.enabled) {
-        buf_adds(out, "# fair share and QOS need accounting, which is off\n");
+        buf_adds(out, "# age, fair share and QOS need accounting, which is off\n");
         return;
     }
+    slurm_line(c, out, &p->age, "PriorityWeightAge=%" PRId64, p->age);
     slurm_line(c, out, &p->fair_share, "PriorityWeightFairshare=%" PRId64, p->fair_share);
     slurm_line(c, out, &p->qos, "PriorityWeightQOS=%" PRId64, p->qos);
 }
@@ -231,6 +256,20 @@ static void gpu_tres(const struct slurm *c, struct buf *out)
     }
 }
 
+/* slurmdbd is beside slurmctld unless the spec has it elsewhere; every machine asks it by name. */
+const char *slurm_dbd_host(const struct slurm *c)
+{
+    const struct spec_accounting *a = &c->s->accounting;
+
+    return spec_where(c->r->spec, &a->host).line ? a->host : c->s->controller;
+}
+
+/* Who has no account may run nothing then: without accounts that would be everybody. */
+bool slurm_enforces(const struct slurm *c)
+{
+    return c->s->accounting.enabled && c->s->accounting.enforce_limits && c->s->account_count;
+}
+
 static void accounting(struct slurm *c, struct buf *out)
 {
     const struct spec_accounting *a = &c->s->accounting;
@@ -244,12 +283,17 @@ static void accounting(struct slurm *c, struct buf *out)
         return;
     }
     slurm_line(c, out, &a->enabled, "AccountingStorageType=accounting_storage/slurmdbd");
-    slurm_line(c, out, &a->host, "AccountingStorageHost=%s", a->host);
+    slurm_line(c, out, &a->host, "AccountingStorageHost=%s", slurm_dbd_host(c));
     gpu_tres(c, &tres);
+    buf_addf(&tres, "%s%s", slurm_has_mps(c) ? ",gres/mps" : "",
+             slurm_has_shards(c) ? ",gres/shard" : "");
     slurm_fixed(out, "GPUs are counted too", "AccountingStorageTRES=%s", buf_str(&tres));
     buf_release(&tres);
-    if (a->enforce_limits)
+    if (slurm_enforces(c))
         slurm_line(c, out, &a->enforce_limits, "AccountingStorageEnforce=associations,limits,qos");
+    else if (a->enforce_limits)
+        buf_adds(out,
+                 "# limits hold nobody: with no accounts in the spec, nobody could run a job\n");
 }
 
 /* Machines that never sleep, as one list; empty: all of them do. */
@@ -262,7 +306,7 @@ static void awake_hosts(const struct slurm *c, struct buf *out)
             continue;
         if (out->len)
             buf_addc(out, ',');
-        spec_hosts(n, out);
+        slurm_hosts_add(out, n);
     }
 }
 
@@ -328,7 +372,6 @@ static void controller_parameters(struct slurm *c, struct buf *out)
 void slurm_conf(struct slurm *c)
 {
     struct buf *out = render_file(c->r, "slurm/slurm.conf");
-    bool gpus = false;
 
     render_head(c->r, out, "#", "slurm.conf: the cluster; the same file on every machine.");
     buf_addf(out, "# For Slurm %s, %s.\n", c->v->name, render_from(c->r, &c->s->version));
@@ -340,10 +383,7 @@ void slurm_conf(struct slurm *c)
     accounting(c, out);
     power_saving(c, out);
     controller_parameters(c, out);
-    for (size_t i = 0; i < c->r->spec->node_count; i++)
-        gpus = gpus || (c->r->spec->nodes[i].gpus_per_node && slurm_has(c, &c->r->spec->nodes[i]));
-    if (gpus)
-        buf_adds(out, "\nGresTypes=gpu\n");
+    slurm_gres_types(c, out);
     slurm_nodes(c, out);
     slurm_partitions(c, out);
 }
@@ -375,7 +415,7 @@ void slurm_dbd_conf(struct slurm *c)
     render_head(c->r, out, "#", "slurmdbd.conf: who keeps the records; mode 0600, owner slurm.");
     slurm_fixed(out, c->v->auth_slurm ? "or auth/slurm, as in slurm.conf" : NULL,
                 "AuthType=auth/munge");
-    slurm_line(c, out, &a->host, "DbdHost=%s", a->host);
+    slurm_line(c, out, &a->host, "DbdHost=%s", slurm_dbd_host(c));
     slurm_fixed(out, NULL, "SlurmUser=slurm");
     slurm_line(c, out, &c->s->log_dir, "LogFile=%s/slurmdbd.log", c->s->log_dir);
     slurm_fixed(out, NULL, "PidFile=/run/slurmdbd.pid");

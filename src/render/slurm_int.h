@@ -87,8 +87,10 @@ void slurm_names_add_group(struct slurm_names *n, const struct spec_node *group)
 void slurm_names_sort(struct slurm_names *n);
 bool slurm_names_has(const struct slurm_names *n, const char *name);
 void slurm_names_release(struct slurm_names *n);
-/* The machines of a group in Slurm's form, to be released by the caller. */
+/* The machines of a list or a group as Slurm reads them, to be released by the caller. */
+struct buf slurm_hosts_list(const char *hosts);
 struct buf slurm_hosts_of(const struct spec_node *n);
+void slurm_hosts_add(struct buf *out, const struct spec_node *n); /* the same, appended */
 
 /* --- slurm_nodes.c --- */
 /* GRES type and count of a machine: "h100", 8; with MIG its profile and how many instances. */
@@ -100,6 +102,41 @@ void slurm_nodes(struct slurm *c, struct buf *out);
 void slurm_partitions(struct slurm *c, struct buf *out);
 void slurm_gres_conf(struct slurm *c);
 
+/* --- slurm_sharing.c: GPUs that several jobs use at once --- */
+enum slurm_sharing { SLURM_SHARING_NONE, SLURM_SHARING_MPS, SLURM_SHARING_SHARD };
+enum slurm_sharing slurm_sharing_of(const struct slurm *c, const struct spec_node *n);
+const char *slurm_sharing_word(enum slurm_sharing s);  /* "mps", "shard" */
+bool slurm_job_shares(const struct spec_component *k); /* has it part of a GPU? */
+int64_t slurm_job_parts(const struct slurm *c, const struct spec_component *k,
+                        const struct spec_node *n);
+bool slurm_has_mps(const struct slurm *c);
+bool slurm_has_shards(const struct slurm *c);
+int64_t slurm_gpu_bytes(const struct spec_node *n); /* memory; 0: not known */
+void slurm_gres_types(const struct slurm *c, struct buf *out);
+void slurm_node_parts(const struct slurm *c, const struct spec_node *n, struct buf *out);
+void slurm_gres_parts(struct slurm *c, const struct spec_node *n, const char *hosts,
+                      struct buf *out);
+
+/* --- slurm_limits.c: what jobs get that ask for nothing, and limits that stand in each other's
+ * way --- */
+struct slurm_share {           /* of a machine: the least of some groups */
+    int64_t cpu_mib;           /* memory for a hardware thread */
+    int64_t gpu_cpus, gpu_mib; /* threads and memory for a GPU; 0: no GPUs */
+};
+struct slurm_share slurm_share_of(const struct spec_node *const *groups, size_t count);
+bool slurm_partition_takes(const struct spec_partition *p, const struct spec_qos *q);
+int64_t slurm_default_time_ms(const struct slurm *c, const struct spec_partition *p);
+/* Limits of a QOS, at most what the partitions have that it may be used in. */
+struct maybe slurm_qos_time(const struct slurm *c, const struct spec_qos *q);
+struct maybe slurm_qos_gpus(const struct slurm *c, const struct spec_qos *q);
+/* The QOS of an account's jobs that name none, in a partition (NULL: any); NULL: none fits. */
+const struct spec_qos *slurm_default_qos(const struct slurm *c, const struct spec_account *a,
+                                         const struct spec_partition *p);
+bool slurm_account_has(const struct spec_account *a, const struct spec_qos *q);
+
+/* --- slurm_wishes.c: what the spec wants and Slurm cannot do, told as warnings --- */
+void slurm_wishes(struct slurm *c);
+
 /* --- slurm_topology.c --- */
 bool slurm_has_topology(const struct slurm *c);
 void slurm_topology_conf(struct slurm *c);
@@ -108,10 +145,21 @@ void slurm_topology_conf(struct slurm *c);
 void slurm_conf(struct slurm *c);
 void slurm_cgroup_conf(struct slurm *c);
 void slurm_dbd_conf(struct slurm *c);
+const char *slurm_dbd_host(const struct slurm *c);
+bool slurm_enforces(const struct slurm *c); /* do limits of accounts and QOS hold? */
 void slurm_check_scripts(struct slurm *c);
 void slurm_power_scripts(struct slurm *c);
 void slurm_accounts(struct slurm *c);
 void slurm_sbatch(struct slurm *c);
+void slurm_install(struct slurm *c); /* slurm_install.c */
+
+/* The partition of a job: the one it names, or the first with its machines that takes its QOS. */
+const struct spec_partition *slurm_job_partition(const struct slurm *c,
+                                                 const struct spec_component *k,
+                                                 const struct spec_node *n);
+
+/* --- slurm_image.c: a job's image, with what the machine has for it --- */
+void slurm_container(struct slurm *c, struct buf *out, const struct spec_component *k);
 
 /* --- slurm_sweep.c --- */
 /* "%16": how many tasks of an array run at once; "": no limit. */

@@ -30,15 +30,26 @@ static const char *mig_profile(const struct spec_node *n)
     return n->gpu && n->gpu->sharing == SPEC_SHARING_MIG ? n->gpu->mig_profile : NULL;
 }
 
-/* The driver calls an A100-80GB "nvidia_a100-sxm4-80gb", and Slurm wants the type to be part of
- * that: what stands before the first '-'. */
+/* The driver calls an A100-80GB "nvidia_a100-sxm4-80gb" and an RTX 4090 "nvidia_geforce_rtx_4090",
+ * and Slurm wants the type to be part of that: what stands before the first blank or '-' behind a
+ * digit, with '_' for those before it. */
 const char *slurm_gpu_type(const struct spec_node *n, char out[SLURM_TYPE_MAX])
 {
     const char *from = mig_profile(n) ? mig_profile(n) : n->gpu->model;
+    bool number = false;
     size_t len = 0;
 
-    for (; from[len] && from[len] != '-' && len + 1 < SLURM_TYPE_MAX; len++)
-        out[len] = (char)tolower((unsigned char)from[len]);
+    for (; from[len] && from[len] != '+' && len + 1 < SLURM_TYPE_MAX; len++) {
+        char ch = (char)tolower((unsigned char)from[len]);
+
+        number = number || isdigit((unsigned char)ch);
+        if (isalnum((unsigned char)ch) || (ch == '.' && number))
+            out[len] = ch;
+        else if (number)
+            break;
+        else
+            out[len] = '_';
+    }
     out[len] = '\0';
     return out;
 }
@@ -106,8 +117,10 @@ static void node_line(struct slurm *c, struct buf *out, const struct spec_node *
              " RealMemory=%" PRId64,
              buf_str(&hosts), n->sockets, n->cpu_cores.v / n->sockets, n->threads_per_core,
              slurm_memory_mib(n));
-    if (n->gpus_per_node)
+    if (n->gpus_per_node) {
         buf_addf(out, " Gres=gpu:%s:%" PRId64, slurm_gpu_type(n, type), slurm_gpu_count(n));
+        slurm_node_parts(c, n, out);
+    }
     features(n, out);
     buf_addf(out, " Weight=%d State=%s\n", weight(n), slurm_sleeps(c, n) ? "CLOUD" : "UNKNOWN");
     buf_release(&hosts);
@@ -123,45 +136,24 @@ void slurm_nodes(struct slurm *c, struct buf *out)
 
 /* --- PartitionName --- */
 
-struct per_gpu { /* what a GPU's job gets when it asks for nothing: the least of the groups */
-    int64_t cpus, mib;
-};
-
-static struct per_gpu per_gpu(const struct spec_node *const *groups, size_t count)
-{
-    struct per_gpu least = { 0 };
-
-    for (size_t i = 0; i < count; i++) {
-        const struct spec_node *n = groups[i];
-        int64_t gpus = slurm_gpu_count(n);
-
-        if (!gpus)
-            continue;
-        if (!least.cpus || slurm_cpus(n) / gpus < least.cpus)
-            least.cpus = slurm_cpus(n) / gpus;
-        if (!least.mib || slurm_memory_mib(n) / gpus < least.mib)
-            least.mib = slurm_memory_mib(n) / gpus;
-    }
-    return least;
-}
-
 static void partition_nodes(const struct spec_node *const *groups, size_t count, struct buf *out)
 {
     buf_adds(out, " Nodes=");
     for (size_t i = 0; i < count; i++) {
         if (i)
             buf_addc(out, ',');
-        spec_hosts(groups[i], out);
+        slurm_hosts_add(out, groups[i]);
     }
 }
 
 static void partition_rules(const struct slurm *c, const struct spec_partition *p,
-                            struct per_gpu least, struct buf *out)
+                            struct slurm_share share, struct buf *out)
 {
     char time[SLURM_TIME_MAX];
 
     buf_addf(out, " MaxTime=%s",
              p && p->time_limit_ms.known ? slurm_time(p->time_limit_ms.v, time) : "UNLIMITED");
+    buf_addf(out, " DefaultTime=%s", slurm_time(slurm_default_time_ms(c, p), time));
     if (p)
         buf_addf(out, " PriorityTier=%" PRId64 " PriorityJobFactor=%" PRId64, p->priority,
                  p->priority);
@@ -172,8 +164,10 @@ static void partition_rules(const struct slurm *c, const struct spec_partition *
         buf_addf(out, " PreemptMode=%s", slurm_preempt_word(p->preempt));
     if (c->s->gang || slurm_suspends(c))
         buf_addf(out, " OverSubscribe=FORCE:%d", c->s->gang ? 2 : 1);
-    if (least.cpus && least.mib)
-        buf_addf(out, " DefCpuPerGPU=%" PRId64 " DefMemPerGPU=%" PRId64, least.cpus, least.mib);
+    buf_addf(out, " DefMemPerCPU=%" PRId64, share.cpu_mib);
+    if (share.gpu_cpus)
+        buf_addf(out, " DefCpuPerGPU=%" PRId64 " DefMemPerGPU=%" PRId64, share.gpu_cpus,
+                 share.gpu_mib);
 }
 
 static void partition_line(struct slurm *c, struct buf *out, const struct spec_partition *p)
@@ -183,13 +177,10 @@ static void partition_line(struct slurm *c, struct buf *out, const struct spec_p
     const struct spec_node **groups = slurm_partition_groups(c, p, &count);
 
     buf_addf(out, "# %s\n", p ? render_from(c->r, &p->name) : "the spec names no partition");
-    if (p && p->preempt != SPEC_PREEMPT_OFF && slurm_preempt_by(c) == SLURM_PREEMPT_QOS)
-        buf_addf(out, "# %s: a cluster preempts by QOS or by partition, and here by QOS\n",
-                 render_from(c->r, &p->preempt));
     buf_addf(out, "PartitionName=%s", p ? p->name : SLURM_MAIN);
     partition_nodes(groups, count, out);
     buf_addf(out, " Default=%s", first ? "YES" : "NO");
-    partition_rules(c, p, per_gpu(groups, count), out);
+    partition_rules(c, p, slurm_share_of(groups, count), out);
     buf_adds(out, " State=UP\n");
     free(groups);
 }
@@ -197,6 +188,11 @@ static void partition_line(struct slurm *c, struct buf *out, const struct spec_p
 void slurm_partitions(struct slurm *c, struct buf *out)
 {
     slurm_part(out, "partitions");
+    buf_adds(
+        out,
+        "# DefaultTime, DefMemPerCPU, DefCpuPerGPU, DefMemPerGPU: what a job gets that asks for\n"
+        "# nothing, so that jobs share a machine; memory of a job without GPUs goes by its\n"
+        "# hardware threads, that of one with GPUs by its GPUs.\n");
     for (size_t i = 0; i < c->s->partition_count; i++)
         partition_line(c, out, &c->s->partitions[i]);
     if (!c->s->partition_count)
@@ -332,6 +328,7 @@ static void gres_group(struct slurm *c, struct buf *out, const struct spec_node 
     } else {
         gres_by_socket(out, n, buf_str(&hosts));
     }
+    slurm_gres_parts(c, n, buf_str(&hosts), out);
     buf_release(&hosts);
 }
 

@@ -8,8 +8,8 @@
  * Ranks follow SLURM_PROCID: with one task a machine it is the rank of the machine, with one task
  * a GPU the rank of the process.  Before the time limit, and when the job is pushed aside, the
  * batch shell gets USR1 and passes it on.  node() ignores USR1 first of all, so that launchers
- * and loader processes, which know nothing of it, live on, and a trainer that sets a handler for
- * it saves its state. */
+ * and loader processes, which know nothing of it, live on; it then tells every process below it,
+ * and a trainer that sets a handler saves its state. */
 #include "base/str.h"
 #include "render/slurm_int.h"
 
@@ -49,30 +49,38 @@ int64_t slurm_job_nodes(const struct spec_component *k)
     return k->nodes_per_replica * (together ? k->replicas : 1);
 }
 
-static const struct spec_partition *
-partition_of(const struct slurm *c, const struct spec_component *k, const struct spec_node *n)
+const struct spec_partition *slurm_job_partition(const struct slurm *c,
+                                                 const struct spec_component *k,
+                                                 const struct spec_node *n)
 {
+    const struct spec_qos *q = k->qos ? slurm_qos(c, k->qos) : NULL;
+
     if (k->partition)
         return slurm_partition(c, k->partition);
-    for (size_t i = 0; i < c->s->partition_count; i++)
-        if (slurm_partition_has(c, &c->s->partitions[i], n))
-            return &c->s->partitions[i];
+    for (size_t i = 0; i < c->s->partition_count; i++) {
+        const struct spec_partition *p = &c->s->partitions[i];
+
+        if (slurm_partition_has(c, p, n) && (!q || slurm_partition_takes(p, q)))
+            return p;
+    }
     return NULL;
 }
 
 static int64_t share_of(int64_t all, const struct job *j)
 {
-    if (!j->n->gpus_per_node || j->k->gpus >= j->n->gpus_per_node)
+    int64_t gpus = slurm_gpu_count(j->n); /* or MIG instances, which k->gpus counts then */
+
+    if (!gpus || j->k->gpus >= gpus)
         return all;
-    return all * (j->k->gpus ? j->k->gpus : 1) / j->n->gpus_per_node;
+    return all * (j->k->gpus ? j->k->gpus : 1) / gpus;
 }
 
 static struct job job_of(const struct slurm *c, const struct spec_component *k)
 {
     struct job j = { .k = k, .n = spec_node_of(c->r->spec, k->nodes), .t = k->training };
 
-    j.p = partition_of(c, k, j.n);
-    j.whole = j.n->gpus_per_node && k->gpus == j.n->gpus_per_node && !k->cpus.known &&
+    j.p = slurm_job_partition(c, k, j.n);
+    j.whole = j.n->gpus_per_node && k->gpus == slurm_gpu_count(j.n) && !k->cpus.known &&
               !k->memory_bytes.known;
     j.cpus = (k->cpus.known ? k->cpus.v : share_of(j.n->cpu_cores.v, &j)) * j.n->threads_per_core;
     if (j.cpus < 1)
@@ -112,6 +120,26 @@ static bool partition_is_mixed(const struct slurm *c, const struct job *j)
     return count > 1;
 }
 
+/* A component without a limit runs as long as it may: the partition's default is for jobs that
+ * people start in passing. */
+static void ask_longest(struct slurm *c, struct buf *out, const struct job *j)
+{
+    const struct spec_qos *q =
+        j->k->qos && c->s->accounting.enabled ? slurm_qos(c, j->k->qos) : NULL;
+    struct maybe most = j->p ? j->p->time_limit_ms : maybe_none();
+    const void *member = j->p ? &j->p->time_limit_ms : NULL;
+    char time[SLURM_TIME_MAX];
+
+    if (q && q->max_time_ms.known && (!most.known || q->max_time_ms.v < most.v)) {
+        most = q->max_time_ms;
+        member = &q->max_time_ms;
+    }
+    if (most.known)
+        ask(c, out, member, "time=%s", slurm_time(most.v, time));
+    else
+        slurm_fixed(out, "neither it nor its partition has a limit", "#SBATCH --time=UNLIMITED");
+}
+
 static void ask_queue(struct slurm *c, struct buf *out, const struct job *j)
 {
     const struct spec_component *k = j->k;
@@ -128,6 +156,8 @@ static void ask_queue(struct slurm *c, struct buf *out, const struct job *j)
         ask(c, out, &k->account, "account=%s", k->account);
     if (k->time_limit_ms.known)
         ask(c, out, &k->time_limit_ms, "time=%s", slurm_time(k->time_limit_ms.v, time));
+    else
+        ask_longest(c, out, j);
 }
 
 static void ask_machines(struct slurm *c, struct buf *out, const struct job *j)
@@ -141,6 +171,11 @@ static void ask_machines(struct slurm *c, struct buf *out, const struct job *j)
                 "#SBATCH --ntasks-per-node=%" PRId64, tasks);
     if (k->gpus)
         ask(c, out, &k->gpus, "gres=gpu:%s:%" PRId64, slurm_gpu_type(j->n, type), k->gpus);
+    else if (slurm_job_shares(k) && slurm_sharing_of(c, j->n) != SLURM_SHARING_NONE)
+        ask(c, out, &k->pools, "gres=%s:%" PRId64, slurm_sharing_word(slurm_sharing_of(c, j->n)),
+            slurm_job_parts(c, k, j->n));
+    else if (slurm_job_shares(k) && j->n->gpus_per_node) /* a GPU or a MIG instance of its own */
+        ask(c, out, &k->pools, "gres=gpu:%s:1", slurm_gpu_type(j->n, type));
     slurm_fixed(out, k->cpus.known ? render_from(c->r, &k->cpus) : "in proportion to the GPUs",
                 "#SBATCH --cpus-per-task=%" PRId64, j->cpus / tasks ? j->cpus / tasks : 1);
     slurm_fixed(out,
@@ -234,12 +269,6 @@ static void launch_deepspeed(struct buf *out, const struct job *j)
     program(out, j, launch_of(&j->k->command, "--module", "--no_python"));
 }
 
-/* The shell stays then, to remove it. */
-static bool has_hostfile(const struct job *j)
-{
-    return j->t && j->k->gpus && j->t->framework == SPEC_FRAMEWORK_DEEPSPEED;
-}
-
 static const char *mixed_precision(enum spec_precision p)
 {
     return p == SPEC_PRECISION_BF16   ? "bf16"
@@ -267,6 +296,42 @@ static void launch_itself(struct buf *out, const struct job *j)
     program(out, j, (struct launch){ 0 });
 }
 
+static const char *launcher_program(const struct job *j)
+{
+    static const char *const programs[] = {
+        [SPEC_FRAMEWORK_TORCHRUN] = "torchrun",     [SPEC_FRAMEWORK_TORCHTITAN] = "torchrun",
+        [SPEC_FRAMEWORK_MEGATRON] = "torchrun",     [SPEC_FRAMEWORK_DEEPSPEED] = "deepspeed",
+        [SPEC_FRAMEWORK_ACCELERATE] = "accelerate", [SPEC_FRAMEWORK_OTHER] = NULL,
+    };
+
+    return j->t && j->k->gpus ? programs[j->t->framework] : NULL;
+}
+
+/* A launcher hides what its program ended with, so what must be there is looked for before. */
+static void preflight(struct buf *out, const struct job *j)
+{
+    const struct spec_strs *cmd = &j->k->command;
+    const char *first = launcher_program(j);
+    bool script = is_python(cmd->items[0]) && cmd->count > 1 && str_ends(cmd->items[1], ".py");
+
+    if (first)
+        buf_addf(out, "    command -v %s >/dev/null || missing %s\n", first, first);
+    if (!first || !is_python(cmd->items[0])) {
+        buf_adds(out, "    command -v ");
+        quote_sh(out, cmd->items[0]);
+        buf_adds(out, " >/dev/null || missing ");
+        quote_sh(out, cmd->items[0]);
+        buf_addc(out, '\n');
+    }
+    if (script) {
+        buf_adds(out, "    [ -e ");
+        quote_sh(out, cmd->items[1]);
+        buf_adds(out, " ] || missing ");
+        quote_sh(out, cmd->items[1]);
+        buf_addc(out, '\n');
+    }
+}
+
 static void launcher(struct slurm *c, struct buf *out, const struct job *j)
 {
     static void (*const by_framework[])(struct buf *, const struct job *) = {
@@ -286,6 +351,40 @@ static void launcher(struct slurm *c, struct buf *out, const struct job *j)
 }
 
 /* --- node(): what srun starts on each machine --- */
+
+/* Slurm signals what it started itself and not the processes below it, unless to kill; and a
+ * launcher passes USR1 on to nobody.  So a shell stays in front that tells all of them. */
+static const char RANK[] =
+    "\n"
+    "# tell PID: USR1 for it and all processes below it\n"
+    "# shellcheck disable=SC2317 # the trap of node() calls it\n"
+    "tell() {\n"
+    "    local below c\n"
+    "    below=$(cat /proc/\"$1\"/task/*/children 2>/dev/null)\n"
+    "    for c in $below; do tell \"$c\"; done\n"
+    "    kill -USR1 \"$1\" 2>/dev/null\n"
+    "}\n"
+    "\n"
+    "# shellcheck disable=SC2317 # node() calls it\n"
+    "missing() {\n"
+    "    echo \"$SLURM_JOB_NAME: '$1' is not found on ${SLURMD_NODENAME:-this machine}\" >&2\n"
+    "    exit 127\n"
+    "}\n";
+
+static const char RANK_END[] = "    \"$@\" <&0 &\n"
+                               "    child=$!\n"
+                               "    trap 'tell \"$child\"; cut=1' USR1\n"
+                               "    trap 'kill -TERM \"$child\" 2>/dev/null; cut=1' TERM\n"
+                               "    cut=1\n"
+                               "    while [ \"$cut\" = 1 ]; do # a signal cuts the waiting short\n"
+                               "        cut=0\n"
+                               "        wait \"$child\"\n"
+                               "        rc=$?\n"
+                               "    done\n"
+                               "    # ended for another rank: the status of that one counts\n"
+                               "    [ \"$rc\" != 143 ] || rc=1\n"
+                               "    exit \"$rc\"\n"
+                               "}\n";
 
 static void exports(struct slurm *c, struct buf *out, const struct spec_pairs *env)
 {
@@ -309,6 +408,7 @@ static void node_function(struct slurm *c, struct buf *out, const struct job *j)
 {
     bool batch = j->k->kind == SPEC_COMPONENT_BATCH;
 
+    buf_adds(out, RANK);
     buf_adds(out, "\n# On every machine of the job.\n"
                   "# shellcheck disable=SC2317 # srun starts it, see below\n"
                   "node() {\n"
@@ -330,52 +430,17 @@ static void node_function(struct slurm *c, struct buf *out, const struct job *j)
                   "    if command -v stoker >/dev/null; then\n"
                   "        eval \"$(stoker detect --env)\"\n"
                   "    fi\n");
+    preflight(out, j);
     launcher(c, out, j);
     if (batch)
         buf_adds(out, "    # a sweep: the words of this task's line, quoted as in a shell\n"
                       "    if [ -n \"$TASK_ARGS\" ]; then\n"
                       "        eval \"set -- \\\"\\$@\\\" $TASK_ARGS\"\n"
                       "    fi\n");
-    buf_addf(out, "    %s\"$@\"\n}\n", has_hostfile(j) ? "" : "exec ");
+    buf_adds(out, RANK_END);
 }
 
 /* --- the batch shell --- */
-
-static void container(struct slurm *c, struct buf *out, const struct job *j)
-{
-    const char *slash = j->k->image ? strchr(j->k->image, '/') : NULL;
-    size_t host = slash ? (size_t)(slash - j->k->image) : 0;
-    struct buf image = { 0 }, mounts = { 0 };
-
-    buf_adds(out, "\ncontainer=()\n");
-    if (!j->k->image)
-        return;
-    buf_adds(&image, "--container-image=");
-    if (host && (memchr(j->k->image, '.', host) || memchr(j->k->image, ':', host)))
-        buf_addf(&image, "%.*s#%s", (int)host, j->k->image, slash + 1);
-    else
-        buf_adds(&image, j->k->image);
-    for (size_t i = 0; i < j->k->mount_count; i++) {
-        const struct spec_mount *m = &j->k->mounts[i];
-        const struct spec_storage *s = spec_storage_find(c->r->spec, m->storage);
-
-        buf_addf(&mounts, "%s%s:%s%s",
-                 i ? "," : "--container-mounts=", s && s->path ? s->path : m->path, m->path,
-                 m->read_only ? ":ro" : "");
-    }
-    buf_addf(out,
-             "# The image, %s.  Slurm runs it where pyxis is installed; take the mark off then:\n",
-             render_from(c->r, &j->k->image));
-    buf_adds(out, "#container=(");
-    quote_sh(out, buf_str(&image));
-    if (mounts.len) {
-        buf_addc(out, ' ');
-        quote_sh(out, buf_str(&mounts));
-    }
-    buf_adds(out, ")\n");
-    buf_release(&image);
-    buf_release(&mounts);
-}
 
 static void rendezvous(struct slurm *c, struct buf *out, const struct job *j)
 {
@@ -426,26 +491,37 @@ static void step(struct slurm *c, struct buf *out, const struct job *j)
                   "trap notice USR1\n"
                   "\n");
     buf_addf(out,
-             "srun --kill-on-bad-exit=1%s \"${container[@]}\" \\\n"
-             "    bash -c \"$(declare -f node); node\" &\n",
+             "srun --kill-on-bad-exit=1%s \"${container[@]}\" \"${inside[@]}\" \\\n"
+             "    bash -c \"$(declare -f tell missing node); node\" &\n",
              c->v->srun_cpus_forgotten ? " --cpus-per-task=\"$SLURM_CPUS_PER_TASK\"" : "");
-    buf_addf(out,
-             "step=$!\n"
-             "wait \"$step\"\n"
-             "rc=$?\n"
-             "if [ $noticed = 1 ]; then # wait was cut short: the step has the notice to save in\n"
-             "    for ((i = 0; i < %" PRId64 "; i++)); do\n"
-             "        kill -0 \"$step\" 2>/dev/null || break\n"
-             "        [ $i != %" PRId64 " ] || kill -TERM \"$step\" 2>/dev/null\n"
-             "        sleep 1\n"
-             "    done\n"
-             "    rc=143 # it did not end\n"
-             "    if ! kill -0 \"$step\" 2>/dev/null; then\n"
-             "        wait \"$step\"\n"
-             "        rc=$?\n"
-             "    fi\n"
-             "fi\n",
-             j->notice_s - STOP_S / 3, j->notice_s - STOP_S);
+    buf_addf(
+        out,
+        "step=$!\n"
+        "wait \"$step\"\n"
+        "rc=$?\n"
+        "if [ $noticed = 1 ]; then # wait was cut short: the step has the notice to save in\n"
+        "    for ((i = 0; i < %" PRId64 "; i++)); do\n"
+        "        kill -0 \"$step\" 2>/dev/null || break\n"
+        "        [ $i != %" PRId64 " ] || kill -TERM \"$step\" 2>/dev/null\n"
+        "        sleep 1\n"
+        "    done\n"
+        "    rc=143 # it did not end\n"
+        "    if ! kill -0 \"$step\" 2>/dev/null; then\n"
+        "        wait \"$step\"\n"
+        "        rc=$?\n"
+        "    fi\n"
+        "fi\n"
+        "# srun tells the signal that ended the others when a rank failed; Slurm has its status.\n"
+        "for ((i = 0; i < 5 && rc > 128 && noticed == 0; i++)); do\n"
+        "    worst=$(scontrol -d -o show job \"$SLURM_JOB_ID\" |\n"
+        "        sed -n 's/.*DerivedExitCode=\\([0-9]*\\):.*/\\1/p')\n"
+        "    if [ \"${worst:-0}\" != 0 ]; then\n"
+        "        rc=$worst\n"
+        "        break\n"
+        "    fi\n"
+        "    sleep 1\n"
+        "done\n",
+        j->notice_s - STOP_S / 3, j->notice_s - STOP_S);
 }
 
 /* A trainer that saved itself may well exit with 0, so what ended on a notice starts again; a run
@@ -453,30 +529,37 @@ static void step(struct slurm *c, struct buf *out, const struct job *j)
 static void ending(struct slurm *c, struct buf *out, const struct job *j)
 {
     if (j->k->restart == SPEC_RESTART_NEVER) {
-        buf_addf(out, "exit $rc # never restarted: %s\n", render_from(c->r, &j->k->restart));
+        buf_addf(out, "exit \"$rc\" # never restarted: %s\n", render_from(c->r, &j->k->restart));
         return;
     }
     buf_addf(out,
              "if %s; then\n"
              "    echo 'the run goes on after a requeue'\n"
              "    scontrol requeue \"$SLURM_JOB_ID\"\n"
-             "    exit $rc\n"
+             "    exit \"$rc\"\n"
              "fi\n",
-             j->t ? "[ $noticed = 1 ]" : "[ $noticed = 1 ] && [ $rc != 0 ]");
+             j->t ? "[ $noticed = 1 ]" : "[ $noticed = 1 ] && [ \"$rc\" != 0 ]");
     if (!j->t) {
-        buf_adds(out, "exit $rc # 75 asks for a requeue\n");
+        buf_adds(out, "exit \"$rc\" # 75 asks for a requeue\n");
         return;
     }
-    buf_addf(out,
-             "max_restarts=%" PRId64 " # %s\n"
-             "if [ $rc != 0 ] && [ \"${SLURM_RESTART_COUNT:-0}\" -lt $max_restarts ]; then\n"
-             "    echo \"failed with status $rc: restart $((${SLURM_RESTART_COUNT:-0} + 1)) of "
-             "$max_restarts\"\n"
-             "    exit 75 # RequeueExit in slurm.conf\n"
-             "fi\n"
-             "[ $rc != 75 ] || rc=1 # no more restarts\n"
-             "exit $rc\n",
-             j->t->rendezvous.max_restarts, render_from(c->r, &j->t->rendezvous.max_restarts));
+    buf_addf(
+        out,
+        "case $rc in # what a second run would end with again: usage, no input, no permission,\n"
+        "2 | 64 | 66 | 77 | 78 | 126 | 127) # configuration, cannot be executed, not found\n"
+        "    echo \"failed with status $rc: a restart would not help\"\n"
+        "    exit \"$rc\"\n"
+        "    ;;\n"
+        "esac\n"
+        "max_restarts=%" PRId64 " # %s\n"
+        "if [ \"$rc\" != 0 ] && [ \"${SLURM_RESTART_COUNT:-0}\" -lt $max_restarts ]; then\n"
+        "    echo \"failed with status $rc: restart $((${SLURM_RESTART_COUNT:-0} + 1)) of "
+        "$max_restarts\"\n"
+        "    exit 75 # RequeueExit in slurm.conf\n"
+        "fi\n"
+        "[ \"$rc\" != 75 ] || rc=1 # no more restarts\n"
+        "exit \"$rc\"\n",
+        j->t->rendezvous.max_restarts, render_from(c->r, &j->t->rendezvous.max_restarts));
 }
 
 static void job_file(struct slurm *c, const struct spec_component *k)
@@ -498,7 +581,7 @@ static void job_file(struct slurm *c, const struct spec_component *k)
     rendezvous(c, out, &j);
     if (k->kind == SPEC_COMPONENT_BATCH)
         task_line(out, &j);
-    container(c, out, &j);
+    slurm_container(c, out, k);
     node_function(c, out, &j);
     step(c, out, &j);
     ending(c, out, &j);

@@ -19,48 +19,37 @@ static bool has_rdma(const struct slurm *c, const struct spec_node *n)
     return false;
 }
 
-/* The items of a host list as shell patterns: "gpu[1-64]" becomes gpu[0-9]*. */
-static void host_patterns(const struct spec_node *n, struct buf *out)
+static const char *checks_of(const struct slurm *c, const struct spec_node *n)
 {
-    struct buf hosts = slurm_hosts_of(n);
-    const char *sep = "";
+    bool rdma = has_rdma(c, n);
 
-    for (const char *p = buf_str(&hosts); *p;) {
-        buf_adds(out, sep);
-        for (; *p && *p != ','; p++) {
-            if (*p != '[') {
-                buf_addc(out, *p);
-                continue;
-            }
-            buf_adds(out, "[0-9]*");
-            p = strchr(p, ']');
-        }
-        sep = " | ";
-        p += *p == ',';
-    }
-    buf_release(&hosts);
+    if (n->gpus_per_node)
+        return rdma ? "gpu,rdma" : "gpu";
+    return rdma ? "rdma" : "";
 }
 
+/* By lists and not by patterns: gpu[1-4] and gpu[5-8] may be two groups. */
 static void checks_function(struct slurm *c, struct buf *out)
 {
-    buf_adds(out, "# What a machine must have, by its name.\n"
-                  "checks() {\n"
-                  "    case \"$1\" in\n");
+    buf_adds(out, "# among LIST: is this machine one of them?  Asks nobody.\n"
+                  "among() { scontrol show hostnames \"$1\" | grep -qxF -- \"$node\"; }\n"
+                  "\n"
+                  "# What this machine must have, by its group.\n"
+                  "checks() {\n");
     for (size_t i = 0; i < c->r->spec->node_count; i++) {
         const struct spec_node *n = &c->r->spec->nodes[i];
+        struct buf hosts;
 
-        if (!slurm_has(c, n))
+        if (!slurm_has(c, n) || !*checks_of(c, n))
             continue;
-        buf_adds(out, "    ");
-        host_patterns(n, out);
-        buf_addf(out, ") echo '%s' ;; # %s, %s\n",
-                 n->gpus_per_node && has_rdma(c, n) ? "gpu,rdma"
-                 : n->gpus_per_node                 ? "gpu"
-                 : has_rdma(c, n)                   ? "rdma"
-                                                    : "",
-                 n->name, render_from(c->r, &n->name));
+        hosts = slurm_hosts_of(n);
+        buf_adds(out, "    ! among ");
+        quote_sh(out, buf_str(&hosts));
+        buf_addf(out, " || echo '%s' # %s, %s\n", checks_of(c, n), n->name,
+                 render_from(c->r, &n->name));
+        buf_release(&hosts);
     }
-    buf_adds(out, "    esac\n"
+    buf_adds(out, "    return 0\n"
                   "}\n");
 }
 
@@ -80,7 +69,7 @@ static const char CHECK_COMMON[] =
     "# check WHEN: 0 when the machine is well or cannot be judged, else it is drained.\n"
     "check() {\n"
     "    local want report rc why\n"
-    "    want=$(checks \"$node\")\n"
+    "    want=$(checks)\n"
     "    [ -n \"$want\" ] || return 0\n"
     "    if ! command -v stoker >/dev/null; then\n"
     "        logger -t stoker \"$node: stoker is not installed, nothing was checked\"\n"
@@ -104,23 +93,37 @@ static const char CHECK_COMMON[] =
     "\n";
 
 struct check_script {
-    const char *name, *what, *body;
+    const char *name, *what, *body, *end;
 };
+
+/* One daemon for all GPUs of the machine, which lives on between jobs; clients see the GPU that
+ * Slurm gave them.  It serves one user at a time, and jobs of others wait for it. */
+static const char MPS_START[] =
+    "\n"
+    "# A job that has part of a GPU by MPS needs its control daemon; Slurm sets the variable.\n"
+    "if [ -n \"${CUDA_MPS_ACTIVE_THREAD_PERCENTAGE:-}\" ] &&\n"
+    "    ! pgrep -x nvidia-cuda-mps >/dev/null; then\n"
+    "    if ! env -u CUDA_VISIBLE_DEVICES -u CUDA_MPS_ACTIVE_THREAD_PERCENTAGE \\\n"
+    "        setsid nvidia-cuda-mps-control -d >/dev/null 2>&1; then\n"
+    "        drain 'stoker prolog: nvidia-cuda-mps-control does not start'\n"
+    "        exit 1\n"
+    "    fi\n"
+    "fi\n";
 
 static const struct check_script check_scripts[] = {
     { "prolog", "prolog.sh: before a job starts on a machine, by slurmd as root.",
       "# Jobs without GPUs need none that work.  On failure the job goes elsewhere.\n"
-      "[ -n \"${SLURM_JOB_GPUS:-}\" ] || exit 0\n"
-      "check prolog || exit 1\n"
+      "[ -n \"${SLURM_JOB_GPUS:-}${CUDA_VISIBLE_DEVICES:-}\" ] || exit 0\n"
+      "check prolog || exit 1\n",
       "exit 0\n" },
     { "epilog", "epilog.sh: after a job on a machine, by slurmd as root.",
       "# The next job must not find what this one broke.\n"
-      "[ -n \"${SLURM_JOB_GPUS:-}\" ] || exit 0\n"
-      "check epilog\n"
+      "[ -n \"${SLURM_JOB_GPUS:-}${CUDA_VISIBLE_DEVICES:-}\" ] || exit 0\n"
+      "check epilog\n",
       "exit 0\n" },
     { "healthcheck", "healthcheck.sh: every so often on every machine, by slurmd as root.",
       "# slurmd gives it 60 s and does not look at the exit status.\n"
-      "check health\n"
+      "check health\n",
       "exit 0\n" },
 };
 
@@ -139,5 +142,8 @@ void slurm_check_scripts(struct slurm *c)
         checks_function(c, out);
         buf_adds(out, CHECK_COMMON);
         buf_adds(out, k->body);
+        if (str_eq(k->name, "prolog") && slurm_has_mps(c))
+            buf_adds(out, MPS_START);
+        buf_adds(out, k->end);
     }
 }

@@ -157,13 +157,16 @@ void slurm_commands(struct slurm *c)
     buf_adds(out, "Written by 'stoker render'; the names are those of the spec.\n");
     buf_addf(out,
              "\n## Installing\n\n"
-             "Copy the files of this folder to `" SLURM_ETC "` on every machine "
-             "(`slurmdbd.conf` on %s alone,\nowner slurm, mode 0600), then:\n\n"
-             "    slurmd -G -N HOST -f " SLURM_ETC "/slurm.conf  # does slurmd accept the files\n"
-             "    systemctl restart slurmdbd slurmctld  # on the controller, %s\n"
+             "    slurmd -G -N HOST -f \"$PWD/slurm.conf\"  # does slurmd accept the files\n"
+             "    ./install.sh --all                    # to " SLURM_ETC
+             " of every machine, by ssh\n"
+             "    systemctl restart slurmdbd            # on %s\n"
+             "    systemctl restart slurmctld           # on %s%s%s\n"
              "    systemctl restart slurmd              # on every other machine\n"
-             "    scontrol reconfigure                  # later changes, but of machines\n",
-             c->s->accounting.host, c->s->controller);
+             "    scontrol reconfigure                  # later changes, but of machines\n"
+             "    ./install.sh --all --back             # what was there before\n",
+             slurm_dbd_host(c), c->s->controller, c->s->backup_controller ? " and " : "",
+             c->s->backup_controller ? c->s->backup_controller : "");
     commands_jobs(c, out);
     commands_machines(c, out);
     commands_accounting(c, out);

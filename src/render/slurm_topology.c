@@ -39,8 +39,11 @@ static void switches(struct slurm *c, struct buf *out, const struct spec_fabric 
 
         buf_addf(out, "SwitchName=%s ", s->name);
         if (s->hosts) {
+            struct buf hosts = slurm_hosts_list(s->hosts);
+
             slurm_names_add_list(placed, s->hosts);
-            slurm_line(c, out, &s->hosts, "Nodes=%s", s->hosts);
+            slurm_line(c, out, &s->hosts, "Nodes=%s", buf_str(&hosts));
+            buf_release(&hosts);
             continue;
         }
         buf_adds(out, "Switches=");
@@ -126,7 +129,7 @@ static void left_of(const struct spec_node *n, const struct slurm_names *placed,
             buf_addf(out, "%s%s", count++ ? "," : "", w.name);
     if (count == n->count) {
         buf_reset(out);
-        spec_hosts(n, out);
+        slurm_hosts_add(out, n);
     }
 }
 

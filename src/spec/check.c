@@ -569,7 +569,12 @@ static void check_slurm(struct check *c)
                   p->name);
         if (p->is_default && !first)
             first = p;
+        if (p->time_limit_ms.known && p->default_time_ms.known &&
+            p->default_time_ms.v > p->time_limit_ms.v)
+            ERROR(c, &p->default_time_ms,
+                  "the default time of partition '%s' is above its time limit", p->name);
         if (p->time_limit_ms.known && s->backfill.enabled &&
+            spec_where(c->s, &s->backfill.window_ms).line &&
             p->time_limit_ms.v > s->backfill.window_ms) {
             char w[UNITS_TEXT_MAX];
 

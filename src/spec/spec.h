@@ -582,7 +582,7 @@ struct spec_partition {
     const char *name;
     struct spec_strs nodes;
     bool is_default;
-    struct maybe time_limit_ms;
+    struct maybe time_limit_ms, default_time_ms;
     int64_t priority;
     struct spec_strs qos;
     enum spec_preempt preempt;
@@ -618,6 +618,7 @@ struct spec_power_save {
 };
 struct spec_slurm {
     const char *cluster, *controller, *version, *state_dir, *log_dir;
+    const char *backup_controller; /* NULL: none */
     struct spec_partition *partitions;
     size_t partition_count;
     struct spec_qos *qos;

@@ -46,21 +46,19 @@ test_expect 'every example has the files of a cluster' '
 test_expect 'the same spec gives the same bytes' '
     stoker render slurm -f llm-cluster.yaml -o again && diff -r llm-cluster again
 '
-test_expect 'slurm.conf: machines, GPUs, partitions, each with its line of the spec' '
-    n=$(line "name: gpu$" llm-cluster.yaml) &&
-    grep -q "^# gpu: 64 machines, llm-cluster.yaml:$n;" $L/slurm.conf &&
+test_expect 'slurm.conf: machines, GPUs, partitions, each with its place in the spec' '
+    grep -q "^# gpu: 64 machines, nodes\[0\].name;" $L/slurm.conf &&
     grep -qx "NodeName=gpu\[1-64\] Sockets=2 CoresPerSocket=56 ThreadsPerCore=2 RealMemory=1831055 Gres=gpu:h100:8 Feature=gpu,owned,h100 Weight=6 State=UNKNOWN" $L/slurm.conf &&
     grep -q "^NodeName=spot\[1-8\] .* Gres=gpu:h100:8 Feature=spot,h100 .* State=CLOUD$" $L/slurm.conf &&
-    grep -qx "PartitionName=train Nodes=gpu\[1-64\] Default=YES MaxTime=7-00:00:00 PriorityTier=10 PriorityJobFactor=10 DefCpuPerGPU=28 DefMemPerGPU=228881 State=UP" $L/slurm.conf &&
-    grep -q "^PartitionName=debug .* Default=NO MaxTime=0-04:00:00 PriorityTier=20 " $L/slurm.conf &&
+    grep -qx "PartitionName=train Nodes=gpu\[1-64\] Default=YES MaxTime=7-00:00:00 DefaultTime=0-01:00:00 PriorityTier=10 PriorityJobFactor=10 DefMemPerCPU=8174 DefCpuPerGPU=24 DefMemPerGPU=200271 State=UP" $L/slurm.conf &&
+    grep -q "^PartitionName=debug .* Default=NO MaxTime=0-04:00:00 DefaultTime=0-01:00:00 PriorityTier=20 " $L/slurm.conf &&
     ! grep -q "^NodeName=login\|^NodeName=ctl" $L/slurm.conf
 '
 test_expect 'slurm.conf: scheduling, priority, preemption, accounting' '
-    n=$(line "backfill:" llm-cluster.yaml) &&
-    grep -q "bf_interval llm-cluster.yaml:$n" $L/slurm.conf &&
+    grep -q "bf_interval targets.slurm.backfill.interval" $L/slurm.conf &&
     grep -q "^SchedulerParameters=.*bf_interval=30,bf_window=10080,bf_resolution=300,bf_max_job_test=1000" $L/slurm.conf &&
-    n=$(line "fair_share: 10000" llm-cluster.yaml) &&
-    grep -q "^PriorityWeightFairshare=10000 *# llm-cluster.yaml:$n$" $L/slurm.conf &&
+    grep -q "^PriorityWeightFairshare=10000 *# targets.slurm.priority.fair_share$" $L/slurm.conf &&
+    grep -q "^EnforcePartLimits=ALL" $L/slurm.conf &&
     grep -q "^PriorityMaxAge=7-00:00:00 *# default$" $L/slurm.conf &&
     grep -q "^SelectType=select/cons_tres" $L/slurm.conf &&
     grep -q "^SelectTypeParameters=CR_Core_Memory" $L/slurm.conf &&
@@ -71,8 +69,8 @@ test_expect 'slurm.conf: scheduling, priority, preemption, accounting' '
 '
 test_expect 'power saving: only rented machines sleep' '
     grep -q "^SuspendExcNodes=gpu\[1-64\] " $L/slurm.conf && grep -q "^ResumeTimeout=900 " $L/slurm.conf &&
-    grep -q "^program=/opt/site/bin/spot-start # llm-cluster.yaml" $L/resume.sh &&
-    grep -q "^program=/opt/site/bin/spot-stop # llm-cluster.yaml" $L/suspend.sh &&
+    grep -q "^program=/opt/site/bin/spot-start # targets.slurm.power_save.resume_program" $L/resume.sh &&
+    grep -q "^program=/opt/site/bin/spot-stop # targets.slurm.power_save.suspend_program" $L/suspend.sh &&
     test ! -e kb-a100/slurm/resume.sh && ! grep -q "^Suspend" kb-a100/slurm/slurm.conf
 '
 test_expect 'gres.conf: devices by socket; topology.conf: the switches, and who is on none' '
@@ -284,9 +282,12 @@ END
 # --- the batch scripts at work: srun runs one task a machine, scontrol names four hosts ---
 mkdir bin && cat >bin/srun <<'END'
 #!/bin/bash
+if [ "$1" = --help ]; then echo "${SRUN_HELP- --container-image=IMAGE}"; exit; fi
+echo "$*" >srun.log
 while [[ $1 == -* ]]; do shift; done
+[[ $1 != *apptainer ]] || while [ "$1" != bash ]; do shift; done
 pids=()
-trap 'kill -USR1 "${pids[@]}"' USR1
+trap 'kill -USR1 "${pids[@]}"' USR1 # tasks, and nothing below them
 trap 'kill -TERM "${pids[@]}"' TERM
 for ((i = 0; i < SLURM_NNODES * ${SLURM_NTASKS_PER_NODE:-1}; i++)); do
     SLURM_PROCID=$i SLURM_NODEID=$((i / ${SLURM_NTASKS_PER_NODE:-1})) \
@@ -305,6 +306,7 @@ cat >bin/scontrol <<'END'
 #!/bin/sh
 case "$*" in
 "show hostnames "*) printf 'gpu%s\n' 7 8 9 10 ;;
+"-d -o show job "*) echo "JobId=42 DerivedExitCode=${DERIVED:-0}:0" ;;
 *) echo "$*" >>scontrol.log ;;
 esac
 END
@@ -318,7 +320,7 @@ for p in torchrun deepspeed accelerate python trainer; do
 printf '%s\n' "${NODE_RANK-} ${RANK-} ${LOCAL_RANK-} $MASTER_ADDR:$MASTER_PORT $NNODES $WORLD_SIZE ${NCCL_IB_HCA-}: ${0##*/} $*" >>ran.log
 printf '%s' "${GREETING-}" >greeting.log
 for a; do printf '<%s>' "$a" >>words.log; done
-[ -z "${SAVES-}" ] || exec python3 saver.py
+[ -z "${SAVES-}" ] || { setsid python3 saver.py; exit; } # below the launcher, as a session of its own
 exit "${TRAINER_RC:-0}"
 END
 done
@@ -340,8 +342,9 @@ start() {
     shift
     rm -f ran.log words.log scontrol.log ready.log
     exec env PATH="$TMP/bin:$PATH" SLURM_JOB_NODELIST='gpu[7-10]' SLURM_NNODES=2 SLURM_CPUS_PER_TASK=4 \
-        SLURM_JOB_ID=42 SLURM_SUBMIT_DIR="$TMP" "$@" bash "$script"
+        SLURM_JOB_ID=42 SLURM_JOB_NAME=j SLURM_SUBMIT_DIR="$TMP" "$@" bash "$script"
 }
+touch train.py t.py sweep.py
 test_expect 'ranks follow SLURM_PROCID, the first host is the master' '
     job $L/sbatch/train-13b.sbatch && sort ran.log >ran && cat ran &&
     test "$(wc -l <ran)" = 2 &&
@@ -352,6 +355,28 @@ test_expect 'a failure is requeued until the restarts are used up' '
     job $L/sbatch/train-13b.sbatch TRAINER_RC=9; test $? = 75 &&
     { job $L/sbatch/train-13b.sbatch TRAINER_RC=9 SLURM_RESTART_COUNT=3; test $? = 9; } &&
     { job $L/sbatch/train-13b.sbatch TRAINER_RC=75 SLURM_RESTART_COUNT=3; test $? = 1; }
+'
+test_expect 'what would fail again is not requeued, whichever rank it was' '
+    for rc in 2 64 66 77 78 126 127; do
+        job $L/sbatch/train-13b.sbatch TRAINER_RC=$rc >out 2>&1; test $? = $rc &&
+        grep -q "failed with status $rc: a restart would not help" out || { cat out; exit 1; }
+    done
+    { job $L/sbatch/train-13b.sbatch TRAINER_RC=137 DERIVED=127; test $? = 127; } &&
+    { job $L/sbatch/train-13b.sbatch TRAINER_RC=137 DERIVED=1; test $? = 75; }
+'
+test_expect 'a program that is not there is told, and not tried again' '
+    mv train.py away.py && { job $L/sbatch/train-13b.sbatch >out 2>&1; test $? = 127; } && mv away.py train.py &&
+    grep -q "^j: .train.py. is not found on " out && test ! -e ran.log
+'
+test_expect 'an image: by pyxis, by apptainer, and a message where there is neither' '
+    job $L/sbatch/train-13b.sbatch &&
+    grep -q -- "--container-image=registry.example.org#llm/train:24.10 --container-mounts=/lustre:/lustre,/home:/home bash " srun.log &&
+    { job $L/sbatch/train-13b.sbatch SRUN_HELP= >out 2>&1; test $? = 127; } &&
+    grep -q "^j: neither pyxis nor apptainer is on .* to run the image .registry.example.org/llm/train:24.10." out &&
+    test ! -e ran.log &&
+    printf "#!/bin/sh\n" >bin/apptainer && chmod +x bin/apptainer &&
+    job $L/sbatch/train-13b.sbatch SRUN_HELP= && rm bin/apptainer && test "$(wc -l <ran.log)" = 2 &&
+    grep -q "/apptainer exec --nv --bind=/lustre:/lustre,/home:/home docker://registry.example.org/llm/train:24.10 bash " srun.log
 '
 test_expect 'on notice the trainer saves, and the job is requeued' '
     (start $L/sbatch/train-13b.sbatch SAVES=1) &
@@ -415,12 +440,12 @@ checked() { # STATUS SCRIPT: what the script does when stoker detect --check end
     printf "#!/bin/sh\nprintf \"gpu\\\\n  FAIL     GPUs   8 expected, 7 answer\\\\n\"\nexit %s\n" "$1" >bin/stoker
     printf "#!/bin/sh\n" >bin/sinfo && printf "#!/bin/sh\n" >bin/logger && chmod +x bin/*
     sed "s|^export PATH=|&$TMP/bin:|" "$L/$2" >script &&
-    env SLURMD_NODENAME=gpu3 SLURM_JOB_GPUS=0,1 bash script
+    env SLURMD_NODENAME=gpu7 SLURM_JOB_GPUS=0,1 bash script
 }
 test_expect 'prolog: a failed check drains the machine with its reason and sends the job away' '
     checked 0 prolog.sh && test ! -e scontrol.log &&
     { checked 1 prolog.sh; test $? = 1; } &&
-    grep -qx "update nodename=gpu3 state=drain reason=stoker prolog: GPUs 8 expected, 7 answer" scontrol.log &&
+    grep -qx "update nodename=gpu7 state=drain reason=stoker prolog: GPUs 8 expected, 7 answer" scontrol.log &&
     checked 2 prolog.sh && test ! -e scontrol.log
 '
 test_expect 'epilog and health check drain and do not fail' '

@@ -5,11 +5,13 @@ set -u
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 node=${SLURMD_NODENAME:-$(hostname -s)}
 
-# What a machine must have, by its name.
+# among LIST: is this machine one of them?  Asks nobody.
+among() { scontrol show hostnames "$1" | grep -qxF -- "$node"; }
+
+# What this machine must have, by its group.
 checks() {
-    case "$1" in
-    a1001) echo 'gpu' ;; # a100, nodes[0].name
-    esac
+    ! among a1001 || echo 'gpu' # a100, nodes[0].name
+    return 0
 }
 
 # Drains this machine with a reason, unless it is drained already: the first reason counts.
@@ -24,7 +26,7 @@ drain() {
 # check WHEN: 0 when the machine is well or cannot be judged, else it is drained.
 check() {
     local want report rc why
-    want=$(checks "$node")
+    want=$(checks)
     [ -n "$want" ] || return 0
     if ! command -v stoker >/dev/null; then
         logger -t stoker "$node: stoker is not installed, nothing was checked"

@@ -5,12 +5,14 @@ set -u
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 node=${SLURMD_NODENAME:-$(hostname -s)}
 
-# What a machine must have, by its name.
+# among LIST: is this machine one of them?  Asks nobody.
+among() { scontrol show hostnames "$1" | grep -qxF -- "$node"; }
+
+# What this machine must have, by its group.
 checks() {
-    case "$1" in
-    gpu[0-9]*) echo 'gpu,rdma' ;; # gpu, nodes[0].name
-    spot[0-9]*) echo 'gpu' ;; # spot, nodes[1].name
-    esac
+    ! among 'gpu[1-64]' || echo 'gpu,rdma' # gpu, nodes[0].name
+    ! among 'spot[1-8]' || echo 'gpu' # spot, nodes[1].name
+    return 0
 }
 
 # Drains this machine with a reason, unless it is drained already: the first reason counts.
@@ -25,7 +27,7 @@ drain() {
 # check WHEN: 0 when the machine is well or cannot be judged, else it is drained.
 check() {
     local want report rc why
-    want=$(checks "$node")
+    want=$(checks)
     [ -n "$want" ] || return 0
     if ! command -v stoker >/dev/null; then
         logger -t stoker "$node: stoker is not installed, nothing was checked"
@@ -48,6 +50,6 @@ check() {
 }
 
 # Jobs without GPUs need none that work.  On failure the job goes elsewhere.
-[ -n "${SLURM_JOB_GPUS:-}" ] || exit 0
+[ -n "${SLURM_JOB_GPUS:-}${CUDA_VISIBLE_DEVICES:-}" ] || exit 0
 check prolog || exit 1
 exit 0

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/* slurm_wishes: what the spec wants and Slurm cannot do, or can do only in part, told where it
+ * stands.  The files are written all the same: each is what comes nearest. */
+#include "base/str.h"
+#include "base/units.h"
+#include "render/slurm_int.h"
+
+#include <inttypes.h>
+
+static bool is_said(const struct slurm *c, const void *member)
+{
+    return spec_where(c->r->spec, member).line != 0;
+}
+
+/* --- limits --- */
+
+static void qos_limits(struct slurm *c, const struct spec_qos *q)
+{
+    struct maybe time = slurm_qos_time(c, q), gpus = slurm_qos_gpus(c, q);
+    char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX];
+
+    if (q->max_time_ms.known && time.v < q->max_time_ms.v)
+        render_warn(c->r, &q->max_time_ms, "Raise the time limit of a partition that takes it.",
+                    "QOS '%s' allows jobs of %s and no partition that takes it more than %s: it is "
+                    "held to that",
+                    q->name, units_duration_exact((uint64_t)q->max_time_ms.v, a),
+                    units_duration_exact((uint64_t)time.v, b));
+    if (q->max_gpus.known && gpus.v < q->max_gpus.v)
+        render_warn(c->r, &q->max_gpus, NULL,
+                    "QOS '%s' allows a user %" PRId64 " GPUs and the partitions that take it have "
+                    "%" PRId64 ": it is held to that",
+                    q->name, q->max_gpus.v, gpus.v);
+    for (size_t i = 0; i < c->s->partition_count; i++)
+        if (slurm_partition_takes(&c->s->partitions[i], q))
+            return;
+    if (c->s->partition_count)
+        render_warn(c->r, &q->name, "Add it to the 'qos' of a partition.",
+                    "no partition takes QOS '%s'", q->name);
+}
+
+static void partition_time(struct slurm *c, const struct spec_partition *p)
+{
+    int64_t ms = slurm_default_time_ms(c, p);
+    char text[UNITS_TEXT_MAX];
+
+    if (p->default_time_ms.known && ms < p->default_time_ms.v)
+        render_warn(c->r, &p->default_time_ms, "Jobs of that QOS would wait for ever.",
+                    "a QOS that partition '%s' takes allows no more than %s: that is its default "
+                    "time",
+                    p->name, units_duration_exact((uint64_t)ms, text));
+}
+
+/* Accounts and QOS live in the accounting database. */
+static void accounting(struct slurm *c)
+{
+    const struct spec_accounting *a = &c->s->accounting;
+
+    if (!a->enabled && c->s->qos_count)
+        render_warn(c->r, &c->s->qos[0].name, "Set 'accounting.enabled: true'.",
+                    "without accounting Slurm has no QOS: none of the spec's is made");
+    if (!a->enabled && c->s->account_count)
+        render_warn(c->r, &c->s->accounts[0].name, "Set 'accounting.enabled: true'.",
+                    "without accounting Slurm has no accounts: none of the spec's is made");
+    if (a->enabled && a->enforce_limits && !c->s->account_count &&
+        (is_said(c, &a->enforce_limits) || c->s->qos_count))
+        render_warn(
+            c->r,
+            is_said(c, &a->enforce_limits) ? (const void *)&a->enforce_limits
+                                           : (const void *)&c->s->qos[0].name,
+            "Name the accounts and their users.",
+            "limits are not enforced: the spec has no accounts, and nobody could run a job");
+}
+
+/* --- preemption --- */
+
+static bool has_gpus(const struct slurm *c)
+{
+    for (size_t i = 0; i < c->r->spec->node_count; i++)
+        if (c->r->spec->nodes[i].gpus_per_node && slurm_has(c, &c->r->spec->nodes[i]))
+            return true;
+    return false;
+}
+
+static void preemption(struct slurm *c)
+{
+    enum slurm_preempt by = slurm_preempt_by(c);
+
+    if (c->s->preempt != SPEC_PREEMPT_OFF && by == SLURM_PREEMPT_NONE)
+        render_warn(c->r, &c->s->preempt, "Give a QOS a list 'preempts'.",
+                    "no job is pushed aside: no QOS preempts another");
+    for (size_t i = 0; i < c->s->qos_count; i++)
+        if (c->s->qos[i].preempts.count && c->s->preempt == SPEC_PREEMPT_OFF)
+            render_warn(c->r, &c->s->qos[i].preempts, "Set 'preempt: requeue' or another mode.",
+                        "QOS '%s' pushes nobody aside: 'preempt' is off", c->s->qos[i].name);
+    for (size_t i = 0; i < c->s->partition_count; i++) {
+        const struct spec_partition *p = &c->s->partitions[i];
+
+        if (p->preempt != SPEC_PREEMPT_OFF && by == SLURM_PREEMPT_QOS &&
+            p->preempt != c->s->preempt)
+            render_warn(c->r, &p->preempt, "Leave one of the two out.",
+                        "a cluster preempts by QOS or by partition, and here by QOS: partition "
+                        "'%s' has its mode",
+                        p->name);
+        else if (p->preempt == SPEC_PREEMPT_SUSPEND && by == SLURM_PREEMPT_PARTITION && has_gpus(c))
+            render_warn(c->r, &p->preempt, "Set 'preempt: requeue'.",
+                        "a suspended job keeps its GPUs: nobody gets those of partition '%s'",
+                        p->name);
+    }
+    if (c->s->preempt == SPEC_PREEMPT_SUSPEND && by == SLURM_PREEMPT_QOS && has_gpus(c))
+        render_warn(c->r, &c->s->preempt, "Set 'preempt: requeue'.",
+                    "a suspended job keeps its GPUs: who pushes it aside does not get them");
+}
+
+/* --- machines --- */
+
+static void sharing(struct slurm *c, const struct spec_node *n)
+{
+    if (!n->gpu || !slurm_has(c, n))
+        return;
+    if (n->gpu->sharing == SPEC_SHARING_MIG && !n->gpu->mig_profile)
+        render_warn(c->r, &n->gpu->sharing, "Add 'mig_profile: 1g.10gb' or the like.",
+                    "group '%s' says no MIG profile: its GPUs are given as a whole", n->name);
+    for (size_t i = 0; i < c->r->spec->pool_count; i++) {
+        const struct spec_pool *p = &c->r->spec->pools[i];
+
+        if (p->sharing == SPEC_SHARING_MPS && spec_node_of(c->r->spec, p->nodes) == n &&
+            slurm_sharing_of(c, n) != SLURM_SHARING_MPS)
+            render_warn(c->r, &p->sharing, "Set 'sharing: mps' at the GPUs of the group.",
+                        "pool '%s' is for MPS, which the GPUs of '%s' do not have on Slurm",
+                        p->name, n->name);
+    }
+}
+
+static bool is_shared(enum spec_storage_kind k)
+{
+    return k != SPEC_STORAGE_LOCAL && k != SPEC_STORAGE_OBJECT && k != SPEC_STORAGE_VOLUME &&
+           k != SPEC_STORAGE_MEMORY;
+}
+
+static bool on_shared_storage(const struct slurm *c, const char *path)
+{
+    for (size_t i = 0; i < c->r->spec->storage_count; i++) {
+        const struct spec_storage *s = &c->r->spec->storage[i];
+        size_t len = s->path ? strlen(s->path) : 0;
+
+        if (len > 1 && is_shared(s->kind) && str_starts(path, s->path) &&
+            (path[len] == '/' || !path[len]))
+            return true;
+    }
+    return false;
+}
+
+static void controllers(struct slurm *c)
+{
+    int64_t machines = 0;
+
+    for (size_t i = 0; i < c->r->spec->node_count; i++)
+        if (slurm_has(c, &c->r->spec->nodes[i]))
+            machines += c->r->spec->nodes[i].count;
+    if (machines > 1 && str_eq(c->s->controller, "localhost"))
+        render_warn(c->r,
+                    is_said(c, &c->s->controller) ? (const void *)&c->s->controller
+                                                  : (const void *)&c->s->cluster,
+                    "Add 'controller: HOST' below 'targets.slurm'.",
+                    "the controller is 'localhost', which other machines cannot reach");
+    if (c->s->backup_controller && is_said(c, &c->s->state_dir) &&
+        !on_shared_storage(c, c->s->state_dir))
+        render_warn(c->r, &c->s->state_dir, "Put it below the path of a storage of kind nfs.",
+                    "both controllers need '%s', and it is on no storage of the spec that machines "
+                    "share",
+                    c->s->state_dir);
+    if (c->s->power_save && !slurm_power_saves(c))
+        render_warn(c->r, c->s->power_save, "Set 'capacity: on_demand' or spot at a group.",
+                    "no machine sleeps: none of the cluster's is spot or on_demand");
+}
+
+static void fabrics(struct slurm *c)
+{
+    const struct spec_fabric *first = NULL;
+
+    for (size_t i = 0; i < c->r->spec->fabric_count; i++) {
+        const struct spec_fabric *f = &c->r->spec->fabrics[i];
+
+        if (f->switch_count && first)
+            render_warn(c->r, &f->switches[0].name, NULL,
+                        "topology.conf holds one fabric, and that is '%s': the switches of '%s' "
+                        "are left out",
+                        first->name, f->name);
+        if (f->switch_count && !first)
+            first = f;
+    }
+}
+
+/* --- jobs --- */
+
+/* Without an image a job sees the machine's own paths. */
+static void mounts(struct slurm *c, const struct spec_component *k)
+{
+    for (size_t i = 0; !k->image && i < k->mount_count; i++) {
+        const struct spec_mount *m = &k->mounts[i];
+        const struct spec_storage *s = spec_storage_find(c->r->spec, m->storage);
+
+        if (s && s->path && (m->subpath || !str_eq(s->path, m->path)))
+            render_warn(c->r, &m->path, "Use the machine's path, or give the component an image.",
+                        "'%s' is at '%s' on the machines, and without an image component '%s' does "
+                        "not see it at '%s'",
+                        s->name, s->path, k->name, m->path);
+    }
+}
+
+static void job_wishes(struct slurm *c, const struct spec_component *k)
+{
+    if (k->image && !c->r->spec->software.container_runtime)
+        render_warn(c->r, &k->image,
+                    "Set 'software.container_runtime: true' where one is on every machine.",
+                    "Slurm runs the image of '%s' only where pyxis or apptainer is installed",
+                    k->name);
+    mounts(c, k);
+    if (k->user)
+        render_warn(c->r, &k->user, NULL, "a Slurm job runs as who submits it, not as '%s'",
+                    k->user);
+    if (k->health)
+        render_warn(c->r, k->health, NULL, "Slurm does not ask after the health of '%s'", k->name);
+    if (k->scale && k->kind == SPEC_COMPONENT_TRAINING)
+        render_warn(c->r, k->scale, NULL,
+                    "Slurm does not scale '%s': it runs on %" PRId64 " machine%s", k->name,
+                    slurm_job_nodes(k), slurm_job_nodes(k) == 1 ? "" : "s");
+    if (k->depends_on.count)
+        render_warn(c->r, &k->depends_on, "Submit it with 'sbatch --dependency=afterok:JOB'.",
+                    "Slurm does not order components: '%s' waits for nobody", k->name);
+    if (is_said(c, &k->priority) && !k->qos)
+        render_warn(c->r, &k->priority, "Give it a QOS with that priority.",
+                    "the priority of '%s' is its QOS's on Slurm, and it names none", k->name);
+    if (is_said(c, &k->restart) && k->restart == SPEC_RESTART_ALWAYS)
+        render_warn(c->r, &k->restart, "Set 'restart: on_failure'.",
+                    "Slurm starts '%s' again when it failed, not when it is through", k->name);
+    if (!c->s->accounting.enabled && (k->qos || k->account))
+        render_warn(c->r, k->qos ? (const void *)&k->qos : (const void *)&k->account,
+                    "Set 'accounting.enabled: true'.",
+                    "without accounting '%s' has neither QOS nor account", k->name);
+}
+
+void slurm_wishes(struct slurm *c)
+{
+    const struct spec *s = c->r->spec;
+
+    for (size_t i = 0; c->s->accounting.enabled && i < c->s->qos_count; i++)
+        qos_limits(c, &c->s->qos[i]);
+    for (size_t i = 0; i < c->s->partition_count; i++)
+        partition_time(c, &c->s->partitions[i]);
+    accounting(c);
+    preemption(c);
+    for (size_t i = 0; i < s->node_count; i++)
+        sharing(c, &s->nodes[i]);
+    controllers(c);
+    fabrics(c);
+    for (size_t i = 0; i < s->component_count; i++)
+        if (slurm_is_job(&s->components[i]))
+            job_wishes(c, &s->components[i]);
+}

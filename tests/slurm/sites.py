@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""TAP: a job that asks for nothing runs in every partition, sites.py [--version V] STOKER MACHINES [SITE...].
+
+Each site (tests/slurm/sites, and the example that has Slurm) is rendered, tools/slurm-here starts
+one machine of each group, and people submit what people submit: `sbatch -p PARTITION`, a GPU, a
+share of one, more than there is.  Sites are told one by one; without names all of them.  The
+clusters end with this process.  Standard library alone."""
+import argparse
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+SHORT = ("AuthInfo+=cred_expire=10", "SchedulerParameters+=bf_interval=2", "SchedulerParameters+=sched_interval=2",
+         "SchedulerParameters+=batch_sched_delay=0", "SlurmctldParameters+=power_save_interval=2", "SuspendTime=10",
+         "SuspendTimeout=5", "ResumeTimeout=60", "KillWait=2", "SlurmctldTimeout=10", "CompleteWait=0")
+PLAIN = "hostname; env | grep -E '^(SLURM|CUDA)' | sort"
+count = failed = 0
+began = time.monotonic()
+
+
+def note(text, to=None):
+    for line in str(text).splitlines():
+        print("#", line, flush=True, file=to)
+
+
+def check(what, ok, *evidence):
+    global count, failed
+    count += 1
+    failed += not ok
+    print(f"{'ok' if ok else 'not ok'} {count} - {what}  # {time.monotonic() - began:.0f} s", flush=True)
+    for e in evidence if not ok else ():
+        note(e, sys.stderr)
+    return ok
+
+
+def run(*words, cwd=None, **kw):
+    return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=cwd, **kw)
+
+
+def out(*words):
+    return run(*words).stdout
+
+
+def wait(ok, seconds=30):
+    end = time.monotonic() + seconds
+    while True:
+        got = ok()
+        if got or time.monotonic() > end:
+            return got
+        time.sleep(0.25)
+
+
+def fields(text):
+    return dict(w.split("=", 1) for w in text.split() if "=" in w)
+
+
+def job(number):
+    return fields(out("scontrol", "-o", "show", "job", str(number)))
+
+
+def state(number):
+    return job(number).get("JobState", "gone")
+
+
+ENDS = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "gone")
+
+
+def ends(number, seconds=60):
+    return wait(lambda: state(number) if state(number) in ENDS else "", seconds)
+
+
+def minutes(text):
+    """'1-02:03:00' as minutes."""
+    days, _, rest = text.rpartition("-")
+    h, m, s = (int(x) for x in rest.split(":"))
+    return int(days or 0) * 1440 + h * 60 + m + s / 60
+
+
+class Site:
+    """One cluster, attached: it ends with our end of the pipe."""
+
+    def __init__(self, name, spec, only, user):
+        self.name, self.user, self.work = name, user, f"{scratch}/{name}"
+        self.rendered = f"{scratch}/{name}.out"
+        text = open(spec).read()
+        if args.version:
+            text = re.sub(r"\n    version: .*", "", text)
+            text = text.replace("\n  slurm:\n", f'\n  slurm:\n    version: "{args.version}"\n')
+        with open(f"{scratch}/{name}.yaml", "w") as f:
+            f.write(text)
+        made = run(STOKER, "render", "slurm", "-f", f"{scratch}/{name}.yaml", "-o", self.rendered)
+        self.told = made.stderr
+        check(f"{name}: is rendered", made.returncode == 0, made.stdout, made.stderr)
+        words = [TOP + "/tools/slurm-here", "start", "--attach", "--wait", "600", "--work", self.work, self.rendered + "/slurm",
+                 "--stoker", STOKER, "--machine", MACHINES + "/dgx-h100.tar", "--only", only]
+        if os.path.exists(self.rendered + "/slurm/accounts.sh"):
+            words += ["--accounts", "accounts.sh"]
+        for s in SHORT:
+            words += ["--set", s]
+        self.p = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  start_new_session=True)
+        first = self.p.stdout.readline().strip()
+        os.environ["SLURM_CONF"] = self.work + "/etc/slurm.conf"
+        self.up = check(f"{name}: starts", first.startswith("up"), first, "" if first.startswith("up") else self.p.stdout.read())
+        if self.up:
+            told = [x for path in glob.glob(self.work + "/log/slurm*") for x in self.complaints(path)]
+            check(f"{name}: no daemon complains of a line of the files", not told, *told)
+
+    def complaints(self, path):
+        with open(path, errors="replace") as f:
+            return [path + ": " + x.strip() for x in f if re.search(r"\.conf|pars|unrecogni[sz]ed|deprecated|invalid|ignor|exclusive", x, re.I)
+                    and re.search(r"error|warn|fatal", x, re.I) and not re.search(r"pmix|no switch can reach all nodes|Allow/DenyQOS", x, re.I)]
+
+    def submit(self, *words, user=None):
+        r = run("sbatch", "--parsable", f"--uid={user or self.user}", "--output=%j.out", *words, cwd=self.work + "/jobs")
+        return r.stdout.strip().split(";")[0] or "refused: " + r.stderr.strip()
+
+    def text(self, number):
+        """What the job printed: %j.out, or where its script says."""
+        try:
+            with open(job(number).get("StdOut", f"{self.work}/jobs/{number}.out"), errors="replace") as f:
+                return f.read()
+        except OSError:
+            return ""
+
+    def log(self):
+        with open(self.work + "/log/slurmctld.log", errors="replace") as f:
+            return "".join(f.readlines()[-15:])
+
+    def partitions(self):
+        rows = (fields(x) for x in out("scontrol", "-o", "show", "partition").splitlines())
+        return {r["PartitionName"]: r for r in rows if r}
+
+    def default_jobs(self):
+        """One job that asks for nothing but the partition, in every one."""
+        jobs = {p: self.submit("-p", p, "--wrap", PLAIN) for p in self.partitions()}
+        for p, number in jobs.items():
+            end = ends(number, 90) if number.isdigit() else number
+            check(f"{self.name}: a default job runs in partition {p}", end == "COMPLETED" and "SLURM_JOB_ID" in self.text(number), number, end,
+                  out("scontrol", "show", "job", number), out("sinfo", "-N", "-o", "%N %T %G %E"), self.log())
+        return jobs
+
+    def default_times(self, jobs):
+        for p, row in self.partitions().items():
+            want, limit = row.get("DefaultTime", "NONE"), row.get("MaxTime")
+            ok = want != "NONE" and (limit == "UNLIMITED" or minutes(want) <= minutes(limit))
+            check(f"{self.name}: partition {p} has a default time, which its job got", ok and job(jobs[p]).get("TimeLimit") in (want, None, "gone"),
+                  row, job(jobs[p]))
+            if limit != "UNLIMITED":
+                got = self.submit("-p", p, f"--time={int(minutes(limit)) + 60}", "--wrap", "true")
+                check(f"{self.name}: {p} refuses a longer job at once", got.startswith("refused") and "time limit" in got.lower(), got)
+
+    def together(self, what, *jobs, user=None):
+        """Jobs that fit beside each other run at the same time."""
+        numbers = [self.submit(*j, "--wrap", "sleep 300", user=user) for j in jobs]
+        ok = wait(lambda: all(state(n) == "RUNNING" for n in numbers), 30)
+        check(f"{self.name}: {what}", ok, numbers, *(out("scontrol", "show", "job", n) for n in numbers), out("sinfo", "-N", "-o", "%N %T %G %E"))
+        got = [job(n) for n in numbers]
+        run("scancel", *[n for n in numbers if n.isdigit()])
+        wait(lambda: all(state(n) in ENDS for n in numbers), 20)
+        return got
+
+    def sbatch(self, name):
+        return self.submit(f"{self.rendered}/slurm/sbatch/{name}.sbatch")
+
+    def stop(self):
+        if not self.p.stdin.closed:
+            self.p.stdin.close()
+        try:
+            self.p.wait(60)
+        except subprocess.TimeoutExpired:
+            pass
+
+
+# --- the sites
+
+def campus(s):
+    jobs = s.default_jobs()
+    s.default_times(jobs)
+    one = ("-p", "cpu", "-w", "node001")
+    got = s.together("machines without GPUs run many jobs at once", *[one] * 5)
+    check("campus: each with its share of the memory", all(g.get("MinMemoryCPU") for g in got), *got)
+    got = s.together("jobs with and without a GPU run on one machine", *[("-p", "gpu", "-w", "node102")] * 2,
+                     *[("-p", "gpu", "-w", "node102", "--gpus=1")] * 2)
+    part = s.partitions()["gpu"]
+    per_gpu = int(re.search(r"DefMemPerGPU=(\d+)", part["JobDefaults"])[1])
+    tres = [g.get("TRES", g.get("AllocTRES", "")) for g in got[2:]]
+    check("campus: a GPU brings its share of memory and cores", all(mib(t) == per_gpu for t in tres), per_gpu, tres)
+    got = s.submit("-p", "gpu", "--gpus=9", "-N1", "--wrap", "true")
+    check("campus: more GPUs than a machine has are refused", got.startswith("refused"), got)
+    got = s.submit("-p", "cpu", "--gpus=1", "--wrap", "true")
+    check("campus: a GPU where there are none is refused", got.startswith("refused"), got)
+    number = s.submit("-p", "cpu", "--array=0-3", "--wrap", "true")
+    check("campus: an array runs", wait(lambda: not out("squeue", "-h", "-j", number).strip(), 60), out("squeue"))
+    number = s.sbatch("simulate")
+    check("campus: the rendered job runs", ends(number) == "COMPLETED", out("scontrol", "show", "job", number), s.text(number))
+
+
+def mib(tres):
+    found = re.search(r"\bmem=([\d.]+)([MGT])", tres)
+    return round(float(found[1]) * {"M": 1, "G": 1024, "T": 1 << 20}[found[2]]) if found else None
+
+
+def shared(s):
+    jobs = s.default_jobs()
+    s.default_times(jobs)
+    s.together("eight MIG instances of two GPUs run eight jobs", *[("-p", "mig", "--gpus=1")] * 8)
+    s.together("four halves of two GPUs by MPS run four jobs", *[("-p", "shared", "--gres=mps:50")] * 4)
+    s.together("shards of a GPU run as many jobs", *[("-p", "shared", "--gres=shard:16")] * 6)
+    s.together("whole GPUs beside shares", ("-p", "shared", "--gres=gpu:l40s:1"), ("-p", "shared", "--gres=shard:40"))
+    for name, want in (("embed", "SLURM_SHARDS_ON_NODE=9"), ("rank", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=26"),
+                       ("tune", "SLURM_JOB_GPUS=")):
+        number = s.sbatch(name)
+        end = ends(number)
+        check(f"shared: the rendered job {name} gets what its pool or GPUs say", end == "COMPLETED" and want in s.text(number), end,
+              out("scontrol", "show", "job", number), s.text(number))
+
+
+def limits(s):
+    jobs = s.default_jobs()
+    s.default_times(jobs)
+    for p in s.partitions():
+        got = s.submit("-p", p, "--wrap", PLAIN, user="news")
+        check(f"limits: an account that lists no QOS may use {p}", ends(got) == "COMPLETED", got, out("scontrol", "show", "job", got))
+    qos = dict(line.split("|", 1) for line in out("sacctmgr", "-nP", "show", "qos", "format=name,maxwall,maxtrespu").splitlines())
+    check("limits: a QOS is not longer than any partition that takes it", qos.get("urgent", "").startswith("2-00:00:00"), qos)
+    check("limits: which was told when the files were written", "urgent" in s.told and "14d" in s.told, s.told)
+    for name, code in (("lost", 127), ("usage", 2), ("boxed", 127)):
+        number = s.sbatch(name)
+        end = ends(number)
+        got = job(number)
+        check(f"limits: {name}: ends with {code} and is not queued again", end == "FAILED" and got.get("Restarts") == "0"
+              and got.get("ExitCode") == f"{code}:0", end, got, s.text(number))
+    image = number
+    shutil.copy(HERE + "/trainer.py", s.work + "/jobs/trainer.py")
+    number = s.sbatch("noticed")
+    wait(lambda: "attempt" in s.text(number))
+    run("scancel", "--signal=USR1", "--batch", number)
+    again = wait(lambda: job(number).get("Restarts") == "1", 40)
+    check("limits: a trainer below a launcher hears that it must go", again and "saved" in s.text(number), job(number), s.text(number))
+    run("scancel", number)
+    number = image
+    check("limits: an image that nothing can run is told in words", "neither pyxis nor apptainer" in s.text(number), s.text(number))
+
+
+def twins(s):
+    jobs = s.default_jobs()
+    s.default_times(jobs)
+    number = s.submit("-p", "big", "--wrap", "sleep 20; hostname")
+    wait(lambda: state(number) == "RUNNING")
+    pid = open(s.work + "/run/slurmctld.first").read().split()[0]
+    os.kill(int(pid), 9)
+    up = wait(lambda: re.search(r"backup\) at ctl2 is UP", out("scontrol", "ping")) and state(number) in ("RUNNING", "COMPLETED"), 60)
+    check("twins: when the first controller dies the second has its jobs", up, out("scontrol", "ping"), job(number), s.log())
+    check("twins: a running job goes on", ends(number) == "COMPLETED", job(number))
+    got = s.submit("-p", "small_ones", "--wrap", "hostname")
+    check("twins: and new ones run", ends(got) == "COMPLETED", got, job(got))
+
+
+def llm(s):
+    run("sacctmgr", "-i", "add", "user", s.user, "account=research")
+    jobs = s.default_jobs()
+    s.default_times(jobs)
+
+
+SITES = {  # name: spec, one machine of each group, whose jobs, what is tried
+    "campus": (HERE + "/sites/campus.yaml", "node001,node101,node102", "games", campus),
+    "shared": (HERE + "/sites/shared.yaml", "dgx-a1,dgx-b1,dgx-c1,dgx-d1", "games", shared),
+    "limits": (HERE + "/sites/limits.yaml", "own[1-2]", "games", limits),
+    "twins": (HERE + "/sites/twins.yaml", "r1u07-gpu,r2u08-gpu,N0-9x", "games", twins),
+    "llm-cluster": (TOP + "/data/examples/llm-cluster.yaml", "gpu[1-2]", "games", llm),
+}
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--version", help="the release of Slurm that files are written for")
+parser.add_argument("stoker")
+parser.add_argument("machines")
+parser.add_argument("sites", nargs="*", choices=[[], *SITES])
+args = parser.parse_args()
+STOKER, MACHINES = os.path.realpath(args.stoker), os.path.realpath(args.machines)
+os.umask(0o022)
+scratch = tempfile.mkdtemp(prefix="stoker-sites-")
+os.chmod(scratch, 0o755)
+current = None
+try:
+    for name in args.sites or SITES:
+        spec, only, user, tried = SITES[name]
+        current = Site(name, spec, only, user)
+        if current.up:
+            tried(current)
+        current.stop()
+finally:
+    if current:
+        current.stop()
+    shutil.rmtree(scratch, ignore_errors=True)
+print(f"1..{count}")
+sys.exit(bool(failed))
