@@ -222,24 +222,28 @@ static void tell_written(struct work *w, const char *dir)
     buf_addc(&ctx->out, '\n');
 }
 
-static void json_file(struct json_out *o, const char *path, const char *kind,
-                      const struct render_file *f)
+/* `kind` NULL: it was not compared. */
+static void json_file(struct json_out *o, const struct render_change *c, const char *kind)
 {
+    const struct render_file *f = c->file;
     char mode[8];
 
     json_obj(o);
-    json_kv_str(o, "path", path);
+    json_kv_str(o, "path", c->path);
     json_kv_str(o, "change", kind);
+    json_kv_str(o, "edited", render_edit_name(c->edit));
+    json_kv_str(o, "aside", c->aside);
     if (f) {
+        struct render_text text = render_change_text(c);
         uint8_t sum[SHA256_BYTES];
         char hex[SHA256_HEX];
         struct sha256 s;
 
         sha256_init(&s);
-        sha256_add(&s, buf_str(&f->text), f->text.len);
+        sha256_add(&s, text.p, text.len);
         sha256_end(&s, sum);
         (void)snprintf(mode, sizeof(mode), "%04o", render_file_mode(f));
-        json_kv_int(o, "bytes", (int64_t)f->text.len);
+        json_kv_int(o, "bytes", (int64_t)text.len);
         json_kv_str(o, "sha256", sha256_hex(sum, hex));
         json_kv_str(o, "mode", mode);
     } else {
@@ -273,10 +277,11 @@ static void tell_json(struct work *w, const char *dir, bool written)
     json_key(&o, "files");
     json_arr(&o);
     for (size_t i = 0; dir && i < w->changes.count; i++)
-        json_file(&o, w->changes.items[i].path, render_kind_name(w->changes.items[i].kind),
-                  w->changes.items[i].file);
+        json_file(&o, &w->changes.items[i], render_kind_name(w->changes.items[i].kind));
     for (size_t i = 0; !dir && i < w->set.count; i++)
-        json_file(&o, w->set.files[i]->path, NULL, w->set.files[i]);
+        json_file(&o,
+                  &(struct render_change){ .path = w->set.files[i]->path, .file = w->set.files[i] },
+                  NULL);
     json_arr_end(&o);
     json_obj_end(&o);
     buf_addc(&w->ctx->out, '\n');
@@ -321,6 +326,32 @@ static enum rc tell_warnings(struct work *w, struct err *err)
         return RC_OK;
     return err_set(err, RC_PARSE, "'%s' is not rendered: %zu warning%s, and --strict is set",
                    spec_name(w), n, n == 1 ? "" : "s");
+}
+
+/* Files that somebody edited since they were rendered, on stderr.  Returns how many were, or would
+ * be, set aside: those need a person. */
+static size_t tell_edits(const struct work *w, const char *dir)
+{
+    static const char *const words[] = {
+        [RENDER_EDIT_KEPT] = "it stays as it is, since what is rendered has not changed",
+        [RENDER_EDIT_MERGED] = "the edits and what is rendered anew are merged",
+    };
+    size_t aside = 0;
+
+    for (size_t i = 0; i < w->changes.count; i++) {
+        const struct render_change *c = &w->changes.items[i];
+
+        aside += c->edit == RENDER_EDIT_ASIDE;
+        if (w->opts->json || c->edit == RENDER_EDIT_NONE)
+            continue;
+        (void)fprintf(stderr, "stoker: '%s' in '%s' was edited by hand: ", c->path, dir);
+        if (c->edit == RENDER_EDIT_ASIDE)
+            (void)fprintf(stderr, "the edited file %s kept as '%s'\n",
+                          w->opts->diff ? "would be" : "is", c->aside);
+        else
+            (void)fprintf(stderr, "%s\n", words[c->edit]);
+    }
+    return aside;
 }
 
 /* ---- the three things that are done with a set ---- */
@@ -381,8 +412,10 @@ static enum rc do_diff(struct work *w, const struct render_where *where, struct 
                       "stoker: %zu file%s in '%s' %s not written by 'stoker render': "
                       "writing there needs --force\n",
                       foreign, foreign == 1 ? "" : "s", where->dir, foreign == 1 ? "was" : "were");
-    if (rc == RC_OK)
+    if (rc == RC_OK) {
+        (void)tell_edits(w, where->dir);
         w->ctx->status = changed ? 1 : 0;
+    }
     buf_release(&diff);
     return rc;
 }
@@ -397,6 +430,8 @@ static enum rc do_write(struct work *w, const struct render_where *where, struct
         tell_json(w, where->dir, true);
     else
         tell_written(w, where->dir);
+    if (tell_edits(w, where->dir) && !where->force)
+        w->ctx->status = 1;
     return RC_OK;
 }
 
@@ -475,7 +510,7 @@ static const struct opt opts[] = {
       "what 'stoker detect --json' or 'stoker gather' found on a machine, or a folder of such "
       "files (may be repeated)" },
     { 0, "force", OPT_FLAG, offsetof(struct render_opts, force), NULL, NULL, 0, 0,
-      "replace files that others wrote, where one of ours goes" },
+      "replace files that others wrote, where one of ours goes, and set edited ones aside" },
     { 0, "where", OPT_FLAG, offsetof(struct render_opts, where), NULL, NULL, 0, 0,
       "comments name the line of the spec too, beside the path of the key" },
     { 0, "strict", OPT_FLAG, offsetof(struct render_opts, strict), NULL, NULL, 0, 0,
@@ -523,9 +558,15 @@ const struct cmd cmd_render = {
         "written, as sha256sum does. Files in the list that are no longer rendered are removed, "
         "those of other targets only with 'all'. A file that somebody else wrote is never replaced "
         "without --force, nor a link followed.\n\n"
-        "Exits with 0 when all went well, 1 when something is wrong or, as diff does, when --diff "
-        "found a difference, 2 when the command is not understood and 3 when there is no such "
-        "spec.",
+        "A file of ours that somebody edited since is never lost. Edits in other lines than what is "
+        "rendered anew stay: the two are merged (DIR/.stoker-render.base has what was rendered "
+        "last, to tell one from the other). Else the edited file is kept as NAME.edited beside the "
+        "rendered one, or NAME.edited.2 and so on, and the command exits with 1 when all is "
+        "written; with --force that is done to every edited file, and is no failure. Each is told "
+        "on stderr and in --json.\n\n"
+        "Exits with 0 when all went well, 1 when something is wrong, when an edited file was set "
+        "aside or, as diff does, when --diff found a difference, 2 when the command is not "
+        "understood and 3 when there is no such spec.",
     .examples = examples,
     .arg_choices = "all|compose|doc|grafana|kubernetes|lustre|nccl|openshift|prometheus|slurm|"
                    "systemd",

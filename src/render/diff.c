@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* diff: two texts line by line, as the hunks of a unified diff.
+/* diff: two texts line by line, as the hunks of a unified diff; and three, of which two were made
+ * from the first, as one that has the changes of both.
  *
  * What both begin and end with is taken off first.  Of the rest the shortest way from one to the
  * other is looked for as Myers does it: for d = 0, 1, 2 ... edits, how far along each diagonal
@@ -221,24 +222,132 @@ static void put_hunks(const struct lines *a, const struct lines *b, struct edits
     }
 }
 
+/* What is to be done to x for it to become y; the two arrays are the caller's. */
+static struct edits edits_of(const struct lines *x, const struct lines *y)
+{
+    struct edits e = { xcalloc(x->count + 1, sizeof(bool)), xcalloc(y->count + 1, sizeof(bool)) };
+    size_t head = 0, tail = 0;
+
+    while (head < x->count && head < y->count && same(&x->v[head], &y->v[head]))
+        head++;
+    while (tail < x->count - head && tail < y->count - head &&
+           same(&x->v[x->count - tail - 1], &y->v[y->count - tail - 1]))
+        tail++;
+    if (x->count + y->count > 2 * (head + tail))
+        mark(x->v + head, x->count - head - tail, y->v + head, y->count - head - tail,
+             (struct edits){ e.out + head, e.in + head });
+    return e;
+}
+
+static void edits_release(struct edits *e)
+{
+    free(e->out);
+    free(e->in);
+}
+
 void render_diff_text(struct render_text a, struct render_text b, struct buf *out)
 {
     struct lines x = split(a), y = split(b);
-    struct edits e = { xcalloc(x.count + 1, sizeof(bool)), xcalloc(y.count + 1, sizeof(bool)) };
-    size_t head = 0, tail = 0;
+    struct edits e = edits_of(&x, &y);
 
-    while (head < x.count && head < y.count && same(&x.v[head], &y.v[head]))
-        head++;
-    while (tail < x.count - head && tail < y.count - head &&
-           same(&x.v[x.count - tail - 1], &y.v[y.count - tail - 1]))
-        tail++;
-    if (x.count + y.count > 2 * (head + tail)) {
-        mark(x.v + head, x.count - head - tail, y.v + head, y.count - head - tail,
-             (struct edits){ e.out + head, e.in + head });
-        put_hunks(&x, &y, e, out);
-    }
-    free(e.out);
-    free(e.in);
+    put_hunks(&x, &y, e, out);
+    edits_release(&e);
     free(x.v);
     free(y.v);
+}
+
+/* ---- merging ---- */
+
+struct side { /* one of the two texts that were made from the base */
+    struct lines lines;
+    struct edits edits;
+    struct span at; /* its next change */
+    bool more;
+};
+
+/* The next change at or behind (i, j), which stand at equal lines. */
+static void side_next(const struct lines *base, struct side *s, size_t i, size_t j)
+{
+    while (i < base->count && j < s->lines.count && !s->edits.out[i] && !s->edits.in[j]) {
+        i++;
+        j++;
+    }
+    s->at = (struct span){ .a0 = i, .b0 = j };
+    while (i < base->count && s->edits.out[i])
+        i++;
+    while (j < s->lines.count && s->edits.in[j])
+        j++;
+    s->at.a1 = i;
+    s->at.b1 = j;
+    s->more = s->at.a1 > s->at.a0 || s->at.b1 > s->at.b0;
+}
+
+static void side_begin(const struct lines *base, struct side *s, struct render_text text)
+{
+    s->lines = split(text);
+    s->edits = edits_of(base, &s->lines);
+    side_next(base, s, 0, 0);
+}
+
+static void side_end(struct side *s)
+{
+    edits_release(&s->edits);
+    free(s->lines.v);
+}
+
+static void lines_copy(const struct lines *l, size_t from, size_t to, struct buf *out)
+{
+    for (size_t i = from; i < to; i++)
+        buf_add(out, l->v[i].p, l->v[i].len);
+}
+
+/* Do both put the same lines in the same place? */
+static bool sides_agree(const struct side *x, const struct side *y)
+{
+    size_t n = x->at.b1 - x->at.b0;
+
+    if (x->at.a0 != y->at.a0 || x->at.a1 != y->at.a1 || n != y->at.b1 - y->at.b0)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!same(&x->lines.v[x->at.b0 + i], &y->lines.v[y->at.b0 + i]))
+            return false;
+    return true;
+}
+
+/* The change of one side, and what stood unchanged before it. */
+static void side_take(const struct lines *base, struct side *s, size_t *done, struct buf *out)
+{
+    lines_copy(base, *done, s->at.a0, out);
+    lines_copy(&s->lines, s->at.b0, s->at.b1, out);
+    *done = s->at.a1;
+    side_next(base, s, s->at.a1, s->at.b1);
+}
+
+bool render_merge_text(struct render_text base, struct render_text mine, struct render_text theirs,
+                       struct buf *out)
+{
+    struct lines b = split(base);
+    struct side x = { 0 }, y = { 0 };
+    size_t done = 0;
+    bool ok = true;
+
+    side_begin(&b, &x, mine);
+    side_begin(&b, &y, theirs);
+    while (ok && (x.more || y.more)) {
+        if (!y.more || (x.more && x.at.a1 < y.at.a0)) {
+            side_take(&b, &x, &done, out);
+        } else if (!x.more || y.at.a1 < x.at.a0) {
+            side_take(&b, &y, &done, out);
+        } else if (sides_agree(&x, &y)) {
+            side_take(&b, &x, &done, out);
+            side_next(&b, &y, y.at.a1, y.at.b1);
+        } else {
+            ok = false; /* they touch */
+        }
+    }
+    lines_copy(&b, done, b.count, out);
+    side_end(&x);
+    side_end(&y);
+    free(b.v);
+    return ok && !out->over;
 }

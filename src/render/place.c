@@ -318,6 +318,21 @@ void place_discard(struct place *p, const char *path)
     close(fd);
 }
 
+enum rc place_aside(struct place *p, const char *path, const char *aside, struct err *err)
+{
+    const char *name, *slash = strrchr(aside, '/'), *other = slash ? slash + 1 : aside;
+    int fd = place_parent(p, path, false, &name);
+    enum rc rc = RC_OK;
+
+    if (fd < 0)
+        return parent_error(p, path, err);
+    if (linkat(fd, name, fd, other, 0) &&
+        (errno == EEXIST || renameat2(fd, name, fd, other, RENAME_NOREPLACE)))
+        rc = err_sys(err, "cannot keep '%s' of '%s' as '%s'", path, p->dir, other);
+    close(fd);
+    return rc;
+}
+
 enum rc place_remove(struct place *p, const char *path, struct err *err)
 {
     const char *name;

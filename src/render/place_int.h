@@ -49,6 +49,9 @@ enum rc place_prepare(struct place *p, const char *path, const char *text, size_
                       unsigned mode, struct err *err) MUST_USE;
 enum rc place_commit(struct place *p, const char *path, struct err *err) MUST_USE;
 void place_discard(struct place *p, const char *path);
+/* The same file by a second name in its folder as well, which must be free.  Where a file system
+ * knows no second names, the file moves there. */
+enum rc place_aside(struct place *p, const char *path, const char *aside, struct err *err) MUST_USE;
 enum rc place_remove(struct place *p, const char *path, struct err *err) MUST_USE;
 /* Removes the folders around a path that are empty. */
 enum rc place_prune(struct place *p, const char *path, struct err *err) MUST_USE;

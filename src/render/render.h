@@ -201,8 +201,18 @@ struct render_input {
 enum rc render_run(const struct render_input *in, struct render_set *out, struct spec_diags *diags,
                    struct err *err) MUST_USE;
 
-/* --- to the disk and against it: write.c, place.c, diff.c --- */
+/* --- to the disk and against it: write.c, place.c, bases.c, diff.c --- */
+struct render_text {
+    const char *p;
+    size_t len;
+};
 enum render_kind { RENDER_NEW, RENDER_CHANGED, RENDER_SAME, RENDER_GONE };
+enum render_edit {
+    RENDER_EDIT_NONE,
+    RENDER_EDIT_KEPT,   /* ours is as it was: the edited file stays */
+    RENDER_EDIT_MERGED, /* the edits and our changes are in different lines: both are taken */
+    RENDER_EDIT_ASIDE   /* ours is written, the edited file is kept beside it */
+};
 struct render_change {
     char *path; /* owned */
     enum render_kind kind;
@@ -210,6 +220,11 @@ struct render_change {
     unsigned mode_old, mode_new;    /* permissions; 0: there is none */
     bool foreign;                   /* what stands there differs, and no run of ours wrote it */
     bool link;                      /* what stands there is a symbolic link */
+    enum render_edit edit;          /* somebody changed what we wrote */
+    struct buf merged;              /* KEPT, MERGED: the text with the edits in it */
+    char *aside;                    /* ASIDE: owned; where the edited file goes */
+    uint64_t seen_ino;              /* of what was compared, to be seen again before it goes */
+    int64_t seen_ns, seen_size;
 };
 struct render_changes {          /* all zero is an empty one */
     struct render_change *items; /* sorted by path */
@@ -217,11 +232,14 @@ struct render_changes {          /* all zero is an empty one */
 };
 void render_changes_release(struct render_changes *c);
 const char *render_kind_name(enum render_kind kind); /* "new", "changed", "same", "gone" */
+const char *render_edit_name(enum render_edit edit); /* "kept", "merged", "aside"; NULL: none */
+/* What will stand there: the file's text, or the merged one.  Of a change that is not "gone". */
+struct render_text render_change_text(const struct render_change *c);
 unsigned render_file_mode(const struct render_file *f);
 
 struct render_where {
     const char *dir;
-    bool force; /* files that others wrote may be replaced */
+    bool force; /* files that others wrote may be replaced; edited ones are set aside */
     /* Files that an earlier run wrote and this one does not are removed when they are of these
      * targets; NULL: of any. */
     const struct render_target *const *only;
@@ -233,7 +251,12 @@ enum rc render_compare(const struct render_set *set, const struct render_where *
 /* Every file beside its place first, then all renamed: an error before that leaves the folder as
  * it was.  Files of an earlier run that are no longer rendered are removed (a list of what was
  * written, DIR/.stoker-render, says which); files of others are never touched unless `force`, and
- * links in the folder are never followed. */
+ * links in the folder are never followed.
+ *
+ * A file of ours that somebody edited since (its sum is not the list's) is never lost: where the
+ * edit and our change are in different lines the two are merged, with what was written last
+ * (DIR/.stoker-render.base) as the base; else the edited file becomes NAME.edited, or
+ * NAME.edited.2 and so on, beside ours. */
 enum rc render_write(const struct render_set *set, const struct render_where *where,
                      struct render_changes *out, struct err *err) MUST_USE;
 /* A unified diff of what render_write() would change, in the form that git apply and patch -p1
@@ -242,10 +265,10 @@ enum rc render_diff(const struct render_set *set, const struct render_where *whe
                     struct render_changes *changes, struct err *err) MUST_USE;
 
 /* The lines of `a` into those of `b` as hunks of a unified diff; nothing when they are equal. */
-struct render_text {
-    const char *p;
-    size_t len;
-};
 void render_diff_text(struct render_text a, struct render_text b, struct buf *out);
+/* What `mine` and `theirs` make of `base`, both.  False: they change the same lines, or lines side
+ * by side, and differently; what `out` then holds is of no use. */
+bool render_merge_text(struct render_text base, struct render_text mine, struct render_text theirs,
+                       struct buf *out);
 
 #endif

@@ -73,14 +73,14 @@ expect 'interrupted at any moment, the same command finishes it' '
 # ---- --diff
 expect 'diff: a folder that is not there; patch makes it' '
     status 1 stoker render all --diff new >d && test ! -e new && mkdir new && patch -s -p1 -d new <d &&
-    stoker render all -o out >/dev/null && rm out/.stoker-render && tree out >a && tree new | cmp - a
+    stoker render all -o out >/dev/null && rm out/.stoker-render* && tree out >a && tree new | cmp - a
 '
 expect 'diff: what writing changes, no more and no less' '
     stoker render all -o out >/dev/null && cp -a out copy &&
     sed "s/port: 8003/port: 8013/; /^  prometheus:/d" stoker.yaml >other.yaml &&
     status 1 stoker render all -f other.yaml --diff out >d && tree out >a && tree copy | cmp - a &&
     patch -s -p1 -d copy <d && stoker render all -f other.yaml -o out >/dev/null &&
-    rm out/.stoker-render copy/.stoker-render && tree out >a && tree copy | cmp - a
+    rm out/.stoker-render* copy/.stoker-render* && tree out >a && tree copy | cmp - a
 '
 expect 'diff: a comment in the spec changes nothing; --where gives its lines' '
     stoker render all -o out >/dev/null && sed "1s/^/# one more line, and another\n#\n/" stoker.yaml >commented.yaml &&
@@ -93,9 +93,62 @@ expect 'diff: nothing to change is exit 0 and no output' '
 '
 expect 'diff: an edited file, a mode, a file of somebody else' '
     stoker render all -o out >/dev/null && echo edited >>out/systemd/stoker-agent.service && chmod 600 out/systemd/50-stoker.preset &&
-    status 1 stoker render all --diff out >d 2>err && test ! -s err && grep -qx -- "-edited" d &&
+    status 1 stoker render all --diff out >d 2>err && ! grep -q edited d && grep -q "stoker-agent.service. in .out. was edited by hand: it stays" err &&
+    status 1 stoker render all --diff out --force >d 2>err && grep -qx -- "-edited" d && grep -q "would be kept as .systemd/stoker-agent.service.edited." err &&
     grep -qx "old mode 100600" d && grep -qx "new mode 100644" d && rm out/.stoker-render &&
     status 1 stoker render all --diff out >d 2>err && grep -q "2 files in .out. were not written by" err
+'
+
+# ---- edits by hand
+ours() { sed "s/port: 8003/port: 8013/" stoker.yaml >other.yaml; }
+expect 'an edited file stays when what is rendered is the same; told, exit 0' '
+    stoker render all -o out >/dev/null && echo "# mine" >>out/systemd/stoker-agent.service && tree out >a &&
+    stoker render all -o out >text 2>err && tree out | cmp - a && grep -q "^stoker: .systemd/stoker-agent.service. in .out. was edited by hand: it stays" err &&
+    (cd out && ! sha256sum --quiet -c .stoker-render >bad 2>&1; grep -c FAILED bad | grep -qx 1)
+'
+expect 'an edit in other lines than the change: merged, told, exit 0, and again the next time' '
+    ours && stoker render all -o out >/dev/null && f=$(grep -rl 8003 out/systemd | head -1) && sed -i "1s/^/# mine\n/" $f && echo "# the end" >>$f &&
+    stoker render all -f other.yaml -o out >text 2>err && head -1 $f | grep -qx "# mine" && tail -1 $f | grep -qx "# the end" && grep -q 8013 $f && ! grep -q 8003 $f &&
+    grep -q "was edited by hand: the edits and what is rendered anew are merged" err && test ! -e $f.edited &&
+    stoker render all -o out 2>err >text && grep -q 8003 $f && grep -q "^# mine" $f && grep -q merged err && stoker render all -o clean >/dev/null &&
+    diff $f clean/${f#out/} | grep "^[<>]" >d; printf "< # mine
+< # the end
+" | cmp - d
+'
+expect 'an edit of the same line: kept aside, ours is written, exit 1; an earlier copy is not replaced' '
+    ours && stoker render all -o out >/dev/null && f=$(grep -rl 8003 out/systemd | head -1) && echo other >$f.edited && sed -i "s/8003/9999/" $f && cp $f mine &&
+    status 1 stoker render all -f other.yaml -o out >text 2>err && cmp mine $f.edited.2 && grep -qx other $f.edited && grep -q 8013 $f && ! grep -q 9999 $f &&
+    grep -q "was edited by hand: the edited file is kept as .*\.edited\.2" err &&
+    stoker render all -f other.yaml -o out >text 2>err && test ! -s err && cmp mine $f.edited.2
+'
+expect 'an edited file that is no longer rendered is kept aside' '
+    stoker render all -o out >/dev/null && f=$(ls out/prometheus/*.yml | head -1) && echo "# mine" >>$f && cp $f mine && sed "/^  prometheus:/d" stoker.yaml >less.yaml &&
+    status 1 stoker render all -f less.yaml -o out >text 2>err && test ! -e $f && cmp mine $f.edited && grep -q "is kept as" err
+'
+expect 'without the texts of the last run an edit cannot be merged, and is kept aside' '
+    ours && stoker render all -o out >/dev/null && f=$(grep -rl 8003 out/systemd | head -1) && sed -i "1s/^/# mine\n/" $f && cp $f mine && rm out/.stoker-render.base &&
+    status 1 stoker render all -f other.yaml -o out >text 2>err && cmp mine $f.edited && grep -q 8013 $f
+'
+expect 'texts of the last run that somebody changed are not believed' '
+    ours && stoker render all -o out >/dev/null && f=$(grep -rl 8003 out/systemd | head -1) && sed -i "1s/^/# mine\n/" $f && cp $f mine && sed -i "s/8003/8004/g" out/.stoker-render.base &&
+    status 1 stoker render all -f other.yaml -o out >text 2>err && cmp mine $f.edited
+'
+expect 'edits in --json and --diff; --force sets aside and is no failure' '
+    ours && stoker render all -o out >/dev/null && f=$(grep -rl 8003 out/systemd | head -1) && sed -i "s/8003/9999/" $f && cp -a out copy &&
+    status 1 stoker render all -f other.yaml --diff out >d 2>err && grep -q "would be kept as" err && patch -s -p1 -d copy <d && cmp copy/${f#out/}.edited $f &&
+    cp -a out forced && stoker render all -o forced --force 2>err && grep -q "kept as" err && grep -q 9999 forced/${f#out/}.edited &&
+    status 1 stoker render all -f other.yaml -o out --json >j 2>err && test ! -s err && python3 -c "
+import json
+e = [f for f in json.load(open(\"j\"))[\"files\"] if f[\"edited\"]]
+assert len(e) == 1 and e[0][\"edited\"] == \"aside\" and e[0][\"aside\"].endswith(\".edited\"), e"
+'
+expect 'killed at any moment an edit is somewhere' '
+    ours && for ms in 0 1 2 3 5 8 12; do
+        rm -rf out; stoker render all -o out >/dev/null; f=$(grep -rl 8003 out/systemd | head -1); sed -i "s/8003/9999/" $f; cp $f mine
+        ("$BUILD/stoker" render all -f other.yaml -o out >/dev/null & p=$!; sleep 0.0$ms; kill -9 $p 2>/dev/null; wait $p) 2>/dev/null
+        cmp -s $f mine || cmp -s $f.edited mine || exit 1
+        stoker render all -f other.yaml -o out >/dev/null 2>err; cmp $f.edited mine && test ! -e $f.edited.2 && grep -q 8013 $f || exit 1
+    done
 '
 expect 'diff: colour when asked' '
     stoker render systemd --diff new --colour=always | grep -q "$(printf "\033")" &&

@@ -11,7 +11,7 @@ render_one() {
     mkdir -p "$TMP/got/$1" "$TMP/work" && cd "$TMP/work" || return
     "$BUILD/stoker" spec example "$1" >stoker.yaml || return
     if "$BUILD/stoker" render "$2" -o out >/dev/null 2>err; then
-        (cd out && find . -type f ! -name .stoker-render -printf '%m %P\n' | sort -k2) >modes &&
+        (cd out && find . -type f ! -name '.stoker-render*' -printf '%m %P\n' | sort -k2) >modes &&
             { [ ! -d "out/$2" ] || mv "out/$2" "$TMP/got/$1/$2"; } && rm -r out &&
             mkdir -p "$TMP/got/$1/$2" && mv modes "$TMP/got/$1/$2/.modes"
     else

@@ -131,7 +131,7 @@ def render(folder, spec):
     shutil.rmtree(out, ignore_errors=True)
     p = subprocess.run([stoker, "render", *targets, "-o", "out"], cwd=folder, capture_output=True, check=False)
     if p.returncode == 0:
-        return {str(f.relative_to(out)): f.read_bytes() for f in out.rglob("*") if f.is_file() and f.name != ".stoker-render"}
+        return {str(f.relative_to(out)): f.read_bytes() for f in out.rglob("*") if f.is_file() and not f.name.startswith(".stoker-render")}
     message = p.stderr.decode("utf-8", "replace")
     lines = {int(n) for n in re.findall(r"^stoker\.yaml:(\d+):\d+: ", message, re.M)}
     if p.returncode != 1 or not lines:

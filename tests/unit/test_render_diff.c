@@ -188,5 +188,32 @@ TEST(texts_far_apart)
     buf_release(&out);
 }
 
-TEST_MAIN(cmocka_unit_test(known_diffs), cmocka_unit_test(edits_are_few),
+static void check_merge(const char *base, const char *mine, const char *theirs, const char *want)
+{
+    struct buf out = { 0 };
+    bool ok = render_merge_text(text_of(base), text_of(mine), text_of(theirs), &out);
+
+    assert_int_equal(ok, want != NULL);
+    if (want)
+        assert_string_equal(buf_str(&out), want);
+    buf_release(&out);
+}
+
+TEST(merges)
+{
+    check_merge("", "", "", "");
+    check_merge("a\nb\nc\n", "a\nb\nc\n", "a\nB\nc\n", "a\nB\nc\n");
+    check_merge("a\nb\nc\n", "a\nB\nc\n", "a\nb\nc\n", "a\nB\nc\n");
+    check_merge("a\nb\nc\nd\n", "A\nb\nc\nd\n", "a\nb\nc\nD\n", "A\nb\nc\nD\n");
+    check_merge("a\nb\nc\n", "a\nc\n", "a\nb\nc\nd\n", "a\nc\nd\n");
+    check_merge("a\nb\nc\n", "x\na\nb\nc\n", "a\nb\n", "x\na\nb\n");
+    check_merge("a\nb\n", "a\nX\n", "a\nX\n", "a\nX\n"); /* both the same */
+    check_merge("a\nb\n", "a\nX\n", "a\nY\n", NULL);
+    check_merge("a\nb\n", "A\nb\n", "a\nB\n", NULL); /* side by side */
+    check_merge("a\n", "a\nmine\n", "a\ntheirs\n", NULL);
+    check_merge("a\nb", "a\nb\nmine", "A\nb", NULL); /* the last line has no end: it changed too */
+    check_merge("a\nx\nb", "a\nx\nb\nmine", "A\nx\nb", "A\nx\nb\nmine");
+}
+
+TEST_MAIN(cmocka_unit_test(merges), cmocka_unit_test(known_diffs), cmocka_unit_test(edits_are_few),
           cmocka_unit_test(patch_takes_random_diffs), cmocka_unit_test(texts_far_apart))

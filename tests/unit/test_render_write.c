@@ -67,8 +67,13 @@ static int step_renameat(int a, const char *from, int b, const char *to)
 {
     if (fault())
         return -1;
-    renames += strcmp(to, ".stoker-render") != 0;
+    renames += !str_starts(to, ".stoker-render");
     return renameat(a, from, b, to);
+}
+
+static int step_linkat(int a, const char *from, int b, const char *to, int flags)
+{
+    return fault() ? -1 : linkat(a, from, b, to, flags);
 }
 
 static int step_fsync(int fd)
@@ -104,6 +109,7 @@ static enum rc step_file_write(int fd, const char *path, const void *p, size_t l
 #define fstatat(d, p, s, f)      step_fstatat(d, p, s, f)
 #define unlinkat(d, p, f)        step_unlinkat(d, p, f)
 #define renameat(a, f, b, t)     step_renameat(a, f, b, t)
+#define linkat(a, f, b, t, x)    step_linkat(a, f, b, t, x)
 #define fsync(f)                 step_fsync(f)
 #define fchmod(f, m)             step_fchmod(f, m)
 #define read(f, p, n)            step_read(f, p, n)
@@ -116,6 +122,7 @@ static enum rc step_file_write(int fd, const char *path, const void *p, size_t l
 #undef fstatat
 #undef unlinkat
 #undef renameat
+#undef linkat
 #undef fsync
 #undef fchmod
 #undef read
@@ -138,7 +145,7 @@ static int see(const char *path, const struct stat *st, int kind, struct FTW *ft
     struct err err = { 0 };
 
     (void)ftw;
-    if (str_ends(path, "/.stoker-render"))
+    if (str_ends(path, "/.stoker-render") || str_ends(path, "/.stoker-render.base"))
         return 0;
     if (kind == FTW_F)
         assert_int_equal(file_read(path, 1 << 20, &text, &err), RC_OK);
@@ -557,6 +564,8 @@ TEST(the_diff_is_the_change)
 
     fresh(true);
     put("slurm/same", "edited\n");
+    put("slurm/conf", "edited too\n");
+    put("slurm/deep/er/gone", "edited, and no longer rendered\n");
     assert_int_equal(render_diff(&set, &(struct render_where){ .dir = dir }, &diff, NULL, &err),
                      RC_OK);
     (void)snprintf(command, sizeof(command), "patch -s -f -p1 -d %s >/dev/null 2>&1", dir);
@@ -565,13 +574,203 @@ TEST(the_diff_is_the_change)
     assert_int_equal(fwrite(diff.data, 1, diff.len, p), diff.len);
     assert_int_equal(pclose(p), 0);
     after = snapshot(dir);
+    CHECK(has(after, "/slurm/same 100755 edited\n"));
+    CHECK(has(after, "/slurm/conf.edited 100644 edited too\n"));
+    CHECK(has(after, "/slurm/deep/er/gone.edited 100644 edited, and no longer rendered\n"));
     fresh(true);
+    put("slurm/same", "edited\n");
+    put("slurm/conf", "edited too\n");
+    put("slurm/deep/er/gone", "edited, and no longer rendered\n");
     assert_int_equal(write_set(set, false, &err), RC_OK);
     want = snapshot(dir);
     assert_string_equal(after, want);
     free(after);
     free(want);
     buf_release(&diff);
+}
+
+/* ---- edits of others ---- */
+
+/* Stopped anywhere, or with any call failing, the edited texts are somewhere in the folder, and the
+ * same command again ends as if nothing had been. */
+static void edits_put(void)
+{
+    fresh(true);
+    put("slurm/conf", "edited conf");
+    put("slurm/same", "edited same");
+    put("slurm/deep/er/gone", "edited gone");
+}
+
+static void edits_any_call(bool crash)
+{
+    struct err err = { 0 };
+    char *want, *after;
+    int count = 0;
+    bool failed, more = true;
+
+    edits_put();
+    assert_int_equal(write_set(set_b(), false, &err), RC_OK);
+    want = snapshot(dir);
+    CHECK(has(want, "conf 100755 new conf\n") && has(want, "conf.edited 100644 edited conf\n"));
+    CHECK(has(want, "same 100755 edited same\n") && has(want, "gone.edited 100644 edited gone\n"));
+    for (int n = 1; more; n++) {
+        edits_put();
+        more = run_with_fault(n, crash, &count, &failed);
+        after = snapshot(dir);
+        CHECK(has(after, " edited conf\n") && has(after, " edited same\n") &&
+              has(after, " edited gone\n"));
+        free(after);
+        err = (struct err){ 0 };
+        assert_int_equal(write_set(set_b(), false, &err), RC_OK);
+        after = snapshot(dir);
+        assert_string_equal(want, after);
+        free(after);
+    }
+    free(want);
+}
+
+TEST(edits_survive_any_failure)
+{
+    edits_any_call(false);
+}
+
+TEST(edits_survive_any_crash)
+{
+    edits_any_call(true);
+}
+
+static uint32_t dice_state = 1;
+
+static uint32_t dice(uint32_t n)
+{
+    dice_state = dice_state * 1664525U + 1013904223U;
+    return (dice_state >> 8) % n;
+}
+
+/* Some lines taken out and put in; those put in begin with `word` and are like no other. */
+static void text_edit(struct buf *text, const char *word, uint32_t rate)
+{
+    static int unique;
+    struct buf out = { 0 };
+    char *save = NULL;
+
+    if (!text->len)
+        buf_addf(&out, "%s %d\n", word, ++unique);
+    for (char *l = text->len ? strtok_r(text->data, "\n", &save) : NULL; l;
+         l = strtok_r(NULL, "\n", &save)) {
+        uint32_t what = dice(rate);
+
+        if (what == 0)
+            buf_addf(&out, "%s %d\n", word, ++unique);
+        if ((what != 1 && what != 2) || strstr(l, "user")) /* those stay, to be looked for */
+            buf_addf(&out, "%s\n", l);
+        if (what == 2)
+            buf_addf(&out, "%s %d\n", word, ++unique);
+    }
+    buf_release(text);
+    *text = out;
+}
+
+static void file_text(const char *name, struct buf *out)
+{
+    char path[FILE_PATH_MAX];
+    struct err err = { 0 };
+
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    buf_reset(out);
+    if (file_exists(path))
+        assert_int_equal(file_read(path, 1 << 20, out, &err), RC_OK);
+}
+
+/* Every line of the user's in `before` is in the file or in one that was set aside. */
+static void check_lines(struct buf *before, const char *snap)
+{
+    char *save = NULL, want[64];
+
+    for (char *l = before->len ? strtok_r(before->data, "\n", &save) : NULL; l;
+         l = strtok_r(NULL, "\n", &save)) {
+        if (!strstr(l, "user"))
+            continue;
+        (void)snprintf(want, sizeof(want), "%s\n", l);
+        CHECK(has(snap, want));
+    }
+}
+
+/* All texts of the folder, for looking up lines. */
+static char *folder_lines(void)
+{
+    struct buf all = { 0 }, one = { 0 };
+    char name[64];
+
+    file_text("slurm/conf", &all);
+    for (int i = 1; i < 300; i++) {
+        (void)snprintf(name, sizeof(name), i > 1 ? "slurm/conf.edited.%d" : "slurm/conf.edited", i);
+        file_text(name, &one);
+        if (!one.len)
+            break;
+        buf_add(&all, one.data, one.len);
+    }
+    buf_release(&one);
+    return all.len ? buf_take(&all) : xstrdup("");
+}
+
+static struct render_set set_of(const struct buf *text)
+{
+    struct render_set s = { 0 };
+
+    set_add(&s, "slurm/conf", buf_str(text), false);
+    return s;
+}
+
+/* Rendering and editing by turns, now and then killed on the way: no line of the user's is lost. */
+TEST(no_line_of_the_user_is_lost)
+{
+    struct buf ours = { 0 }, before = { 0 }, after = { 0 };
+    struct err err = { 0 };
+    size_t merged = 0, aside = 0;
+
+    fresh(false);
+    for (int i = 0; i < 30; i++)
+        buf_addf(&ours, "line %d\n", i);
+    for (int round = 0; round < 300; round++) {
+        struct render_set set = set_of(&ours);
+        struct render_changes c = { 0 };
+        char *snap;
+        int status;
+        pid_t pid;
+
+        file_text("slurm/conf", &before);
+        if (round % 3 == 2 && !(pid = fork())) {
+            steps = 0;
+            fault_at = 1 + (int)dice(120);
+            fault_is_crash = true;
+            _exit(render_write(&set, &(struct render_where){ .dir = dir }, NULL, &err) ? 1 : 0);
+        } else if (round % 3 == 2) {
+            assert_int_equal(waitpid(pid, &status, 0), pid);
+        }
+        assert_int_equal(render_write(&set, &(struct render_where){ .dir = dir }, &c, &err), RC_OK);
+        file_text("slurm/conf", &after);
+        if (c.items[0].edit == RENDER_EDIT_NONE || c.items[0].edit == RENDER_EDIT_ASIDE)
+            assert_true(round % 3 == 2 || str_eq(buf_str(&after), buf_str(&ours)));
+        merged += c.items[0].edit == RENDER_EDIT_MERGED;
+        aside += c.items[0].edit == RENDER_EDIT_ASIDE;
+        snap = folder_lines();
+        check_lines(&before, snap);
+        free(snap);
+        render_changes_release(&c);
+        render_set_release(&set);
+        if (round % 2) {
+            text_edit(&after, "user", 30);
+            put("slurm/conf", buf_str(&after));
+        }
+        text_edit(&ours, "ours", 40);
+        if (round % 40 == 39)
+            file_remove_tree(dir); /* else copies pile up */
+    }
+    CHECK(merged > 10 && aside > 10);
+    buf_release(&ours);
+    buf_release(&before);
+    buf_release(&after);
 }
 
 int main(void)
@@ -582,7 +781,8 @@ int main(void)
         cmocka_unit_test(links_are_not_followed),   cmocka_unit_test(any_call_may_fail),
         cmocka_unit_test(any_call_may_be_the_last), cmocka_unit_test(a_full_disk_leaves_nothing),
         cmocka_unit_test(one_writer_at_a_time),     cmocka_unit_test(paths_stay_below),
-        cmocka_unit_test(the_diff_is_the_change),
+        cmocka_unit_test(the_diff_is_the_change),   cmocka_unit_test(edits_survive_any_failure),
+        cmocka_unit_test(edits_survive_any_crash),  cmocka_unit_test(no_line_of_the_user_is_lost),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
