@@ -80,6 +80,25 @@ static void line_share(struct page *p, const struct nccl_choice *c, struct buf *
     line(p, COLOUR_NONE, b);
 }
 
+static void lines_doubts(struct page *p, const struct nccl_choice *c, struct buf *b)
+{
+    for (size_t i = 0; i < c->doubts_count; i++) {
+        buf_reset(b);
+        buf_addf(b, "Not certain: %s", c->doubts[i]);
+        line(p, COLOUR_YELLOW, b);
+    }
+}
+
+static void line_mnnvl(struct page *p, const struct nccl_choice *c, struct buf *b)
+{
+    if (!c->mnnvl_why)
+        return;
+    buf_reset(b);
+    buf_addf(b, "NVLink to other machines: %s", c->mnnvl ? c->mnnvl : "unknown");
+    because(b, c->mnnvl_why);
+    line(p, str_eq(c->mnnvl, "fails") ? COLOUR_RED : COLOUR_NONE, b);
+}
+
 static void line_bootstrap(struct page *p, const struct nccl_choice *c, struct buf *b)
 {
     buf_reset(b);
@@ -177,8 +196,10 @@ void detect_page(const struct term *term, const struct hw *hw, struct buf *out)
         buf_adds(&b, "no GPU to be seen here: nothing for NCCL to do");
         line(&p, COLOUR_NONE, &b);
     } else {
+        lines_doubts(&p, &c, &b);
         line_net(&p, &c, &b);
         line_share(&p, &c, &b);
+        line_mnnvl(&p, &c, &b);
         line_bootstrap(&p, &c, &b);
         line_gdr(&p, &c, &b);
         line_p2p(&p, &c, &b);

@@ -28,6 +28,7 @@ static const struct {
     { "limits", hw_src_limits },     /* needs self, pci, nvml */
     { "storage", hw_src_storage },   /* needs self */
     { "software", hw_src_software }, /* needs self; sets the fabric manager's version */
+    { "nccl", hw_src_nccl },         /* needs self, software; nvml and rdma for a topology file */
     { "topo", hw_src_topo },         /* computed from all of them */
 };
 
@@ -104,12 +105,33 @@ const struct hw_rdma *hw_find_rdma(const struct hw *hw, const char *name)
     return NULL;
 }
 
+static const struct hw_nccl_var *conf_entry(const struct hw *hw, const char *name)
+{
+    for (size_t i = 0; name && i < hw->nccl.conf_count; i++)
+        if (str_eq(hw->nccl.conf[i].name, name))
+            return &hw->nccl.conf[i];
+    return NULL;
+}
+
 const char *hw_env_get(const struct hw *hw, const char *name)
 {
+    const struct hw_nccl_var *v;
+
     for (size_t i = 0; name && i < hw->place.env_count; i++)
         if (str_eq(hw->place.env[i].name, name))
             return hw->place.env[i].value;
-    return NULL;
+    v = conf_entry(hw, name);
+    return v ? v->value : NULL;
+}
+
+const char *hw_env_file(const struct hw *hw, const char *name)
+{
+    const struct hw_nccl_var *v = conf_entry(hw, name);
+
+    for (size_t i = 0; name && i < hw->place.env_count; i++)
+        if (str_eq(hw->place.env[i].name, name))
+            return NULL;
+    return v ? v->path : NULL;
 }
 
 const char *hw_soft_version(const struct hw *hw, const char *name)

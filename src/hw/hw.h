@@ -199,6 +199,9 @@ struct hw_nvidia {
     struct maybe persistenced_running;
     struct maybe hostengine_running; /* nv-hostengine: DCGM */
     struct maybe mps_running;
+    struct maybe imex_running;  /* nvidia-imex: memory shared between machines over NVLink */
+    struct maybe imex_nodes;    /* machines in its nodes_config.cfg; unknown: no such file */
+    struct maybe imex_channels; /* channel devices of this machine or container */
     /* a driver call that never returned */
     const char *hung_call; /* NULL: none */
     struct maybe hung_pid;
@@ -363,6 +366,31 @@ struct hw_soft {
     const char *path;    /* where it was found */
 };
 
+/* ---- what steers NCCL besides the environment (nccl_conf.c) ---- */
+struct hw_nccl_var {
+    const char *name, *value;
+    const char *path; /* of the file that sets it */
+};
+
+struct hw_nccl_way {  /* a distance by the topology file */
+    struct maybe gpu; /* position in gpus[] */
+    const char *nic;
+    const char *path; /* "PIX", "PXB", "PHB", "SYS"; NULL: the file does not say */
+};
+
+struct hw_nccl {
+    const char *const *conf_files; /* those that were read, in NCCL's order */
+    size_t conf_files_count;
+    struct hw_nccl_var *conf; /* settings of theirs, the first file's before the next one's */
+    size_t conf_count;
+    const char *topo_file;  /* the file NCCL takes PCI distances from; NULL: none */
+    const char *topo_error; /* why it could not be followed; NULL: it was */
+    struct hw_nccl_way *topo;
+    size_t topo_count;
+    const char *net_plugin;   /* the library NCCL would load; NULL: none */
+    const char *tuner_plugin; /* likewise */
+};
+
 struct hw_note {
     const char *source; /* "nvml", "rdma", … */
     const char *text;
@@ -398,6 +426,7 @@ struct hw {
     size_t mounts_count;
     struct hw_soft *software;
     size_t software_count;
+    struct hw_nccl nccl;
     struct hw_note *notes;
     size_t notes_count;
 };
@@ -427,7 +456,11 @@ enum rc hw_read_json(const char *text, size_t len, struct hw **out, struct err *
 const struct hw_pci *hw_find_pci(const struct hw *hw, const char *bdf);
 const struct hw_net *hw_find_net(const struct hw *hw, const char *name);
 const struct hw_rdma *hw_find_rdma(const struct hw *hw, const char *name);
+/* What a program started here gets: the environment, and where that has no such NCCL_*
+ * variable, NCCL's configuration files. */
 const char *hw_env_get(const struct hw *hw, const char *name);
+/* The file that sets it; NULL: the environment does, or nobody. */
+const char *hw_env_file(const struct hw *hw, const char *name);
 const char *hw_soft_version(const struct hw *hw, const char *name);
 bool hw_soft_found(const struct hw *hw, const char *name);
 /* PCI distance between two functions: "PIX", "PXB", "PHB", "NODE", "SYS"; NULL unknown. */

@@ -40,6 +40,7 @@ struct hw_self {
     struct maybe memlock_hard_bytes;
     struct maybe nofile;
     struct maybe uid;
+    const char *home; /* home folder, where it holds a .nccl.conf */
     struct hw_self_addr *addrs;
     size_t addrs_count;
     struct hw_self_if *ifs;
@@ -136,6 +137,7 @@ void hw_src_rdma(struct hw_build *b);     /* RDMA devices, ports, GIDs; sets net
 void hw_src_limits(struct hw_build *b);   /* memlock, shm, IOMMU, ACS, peer memory, dma-buf */
 void hw_src_storage(struct hw_build *b);  /* disks, mounts */
 void hw_src_software(struct hw_build *b); /* CUDA, cuDNN, NCCL, runtimes */
+void hw_src_nccl(struct hw_build *b);     /* NCCL's configuration, topology file, plug-ins */
 void hw_src_topo(struct hw_build *b);     /* computed: GPU pairs, GPU-NIC distances */
 
 /* pci.c: an address of a PCI function as one number that sorts as the bus does.  Takes

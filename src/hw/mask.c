@@ -559,8 +559,9 @@ static const char *const name_vars[] = { "HOSTNAME",           "NODE_NAME",
 static const char *const name_keys[] = { "hostname", "k8s_node", "slurm_nodes" };
 static const char *const addr_keys[] = { "addr",   "gateway", "dst",    "value",
                                          "source", "options", "cmdline" };
-static const char *const addr_files[] = { "/mountinfo", "/mounts",      "/cmdline",
-                                          "/hosts",     "/resolv.conf", "/fib_trie" };
+static const char *const addr_files[] = { "/mountinfo", "/mounts",         "/cmdline",
+                                          "/hosts",     "/resolv.conf",    "/fib_trie",
+                                          "nccl.conf",  "nodes_config.cfg" };
 
 static bool is_one_of(const char *s, const char *const *list, size_t count)
 {

@@ -258,6 +258,9 @@ static const struct field nvidia_rows[] = {
     BOOL(persistenced_running, "the persistence daemon runs"),
     BOOL(hostengine_running, "DCGM's host engine runs"),
     BOOL(mps_running, "the MPS control daemon runs"),
+    BOOL(imex_running, "nvidia-imex runs: memory shared between machines over NVLink"),
+    INT(imex_nodes, "machines in nvidia-imex's nodes_config.cfg; null: no such file"),
+    INT(imex_channels, "IMEX channel devices here; null: the driver has none"),
     STR(hung_call, "driver call that never returned; null: none"),
     INT_AS(IDENTITY, hung_pid, "process that sleeps in it"),
     STR(hung_state, "its process state, D is uninterruptible"),
@@ -468,6 +471,37 @@ static const struct field soft_rows[] = {
 TABLE(hw_soft_table, "software", soft_rows);
 #undef S
 
+#define S struct hw_nccl_var
+static const struct field nccl_var_rows[] = {
+    STR_AS(KEY, name, "variable"),
+    STR(value, "value"),
+    STR(path, "file that sets it"),
+};
+LOCAL_TABLE(nccl_var_table, "nccl setting", nccl_var_rows);
+#undef S
+
+#define S struct hw_nccl_way
+static const struct field nccl_way_rows[] = {
+    INT(gpu, "position in gpus"),
+    STR(nic, "RDMA device"),
+    STR(path, "distance by the topology file: PIX, PXB, PHB or SYS; null: it does not say"),
+};
+LOCAL_TABLE(nccl_way_table, "nccl distance", nccl_way_rows);
+#undef S
+
+#define S struct hw_nccl
+static const struct field nccl_rows[] = {
+    STRS(conf_files, "configuration files that were read, in NCCL's order"),
+    SUBS(conf, &nccl_var_table, "settings of those files; the environment wins over them"),
+    STR(topo_file, "topology file that NCCL takes PCI distances from; null: none"),
+    STR(topo_error, "why that file could not be followed; null: it was"),
+    SUBS(topo, &nccl_way_table, "GPU to NIC distances by the topology file"),
+    STR(net_plugin, "net plug-in that NCCL would load; null: none"),
+    STR(tuner_plugin, "tuner plug-in that NCCL would load; null: none"),
+};
+LOCAL_TABLE(nccl_table, "nccl", nccl_rows);
+#undef S
+
 #define S struct hw_note
 static const struct field note_rows[] = {
     STR(source, "part of the program that noticed it"),
@@ -495,6 +529,7 @@ static const struct field hw_rows[] = {
     SUBS(disks, &disk_table, "disks"),
     SUBS(mounts, &mount_table, "mounts"),
     SUBS(software, &hw_soft_table, "software found"),
+    SUB(nccl, &nccl_table, "what steers NCCL besides the environment"),
     SUBS_AS(IDENTITY, notes, &note_table, "what kept us from knowing more"),
 };
 TABLE(hw_table, "stoker.inventory/1", hw_rows);

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/child.h"
+#include "os/file.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -86,6 +87,7 @@ static const struct field self_rows[] = {
     FIELD("memlock_hard_bytes", INT, S, memlock_hard_bytes, "hard limit of that, in bytes"),
     FIELD("nofile", INT, S, nofile, "files it may have open; -1: unlimited"),
     FIELD("uid", INT, S, uid, "effective user id"),
+    FIELD("home", STR, S, home, "home folder, where it holds a .nccl.conf"),
     FIELD_SUBS("addrs", S, addrs, addrs_count, &self_addr_table, "addresses"),
     FIELD_SUBS("ifs", S, ifs, ifs_count, &self_if_table, "interface flags"),
     FIELD_SUBS("filesystems", S, filesystems, filesystems_count, &self_fs_table, "sizes"),
@@ -590,6 +592,19 @@ static void ask_packages(struct hw_self *self, struct arena *a)
 }
 
 /* ---- live, or replayed ---- */
+/* NCCL asks the user database, which may hang on a server; HOME is the same but for those who
+ * change it. */
+static void ask_home(struct hw_self *self, struct arena *a)
+{
+    const char *home = getenv("HOME");
+    char path[FILE_PATH_MAX];
+
+    if (home && *home == '/' &&
+        snprintf(path, sizeof(path), "%s/.nccl.conf", home) < (int)sizeof(path) &&
+        file_exists(path))
+        self->home = arena_strdup(a, home);
+}
+
 static void self_ask(struct hw_build *b)
 {
     ask_process(&b->self, b->a);
@@ -597,6 +612,7 @@ static void self_ask(struct hw_build *b)
     ask_filesystems(b);
     ask_daemons(&b->self, b->a);
     ask_env(&b->self, b->a);
+    ask_home(&b->self, b->a);
     ask_packages(&b->self, b->a);
 }
 

@@ -21,7 +21,8 @@ enum {
     PYTHON_DIRS_MAX = 48,  /* site-packages folders looked into */
     PREFIXES_MAX = 32,     /* folders below /opt */
     LIB_DIRS_MAX = 32,     /* library folders of LD_LIBRARY_PATH */
-    PYTHON_LIST_MAX = 16   /* python3.N below one lib folder */
+    PYTHON_LIST_MAX = 16,  /* python3.N below one lib folder */
+    IMEX_FILE_MAX = 32768  /* bytes read of nodes_config.cfg */
 };
 
 static void soft_add(struct hw_build *b, const char *name, const char *version, const char *path)
@@ -476,11 +477,46 @@ static void daemons_note(const struct hw_self *self, struct hw_nvidia *nv)
     nv->persistenced_running = hw_self_daemon_state(self, "nvidia-persistenced");
     nv->hostengine_running = hw_self_daemon_state(self, "nv-hostengine");
     nv->mps_running = hw_self_daemon_state(self, "nvidia-cuda-mps");
+    nv->imex_running = hw_self_daemon_state(self, "nvidia-imex");
+}
+
+/* An address a line, '#' for comments. */
+static struct maybe imex_nodes(struct hw_build *b)
+{
+    char text[IMEX_FILE_MAX];
+    ssize_t len = root_read(b->root, "/etc/nvidia-imex/nodes_config.cfg", text, sizeof(text));
+    int64_t n = 0;
+
+    if (len < 0)
+        return maybe_none();
+    for (const char *p = text; *p;) {
+        size_t line = strcspn(p, "\n");
+        const char *word = p + strspn(p, " \t\r");
+
+        n += *word && *word != '#' && *word != '\n';
+        p += line + (p[line] == '\n');
+    }
+    return maybe_of(n);
+}
+
+/* The folder is there when the driver knows IMEX at all. */
+static struct maybe imex_channels(struct hw_build *b)
+{
+    struct arena tmp = { 0 };
+    struct root_names names;
+    struct maybe n = maybe_none();
+
+    if (root_list(b->root, &tmp, "/dev/nvidia-caps-imex-channels", &names) == 0)
+        n = maybe_of((int64_t)names.count);
+    arena_release(&tmp);
+    return n;
 }
 
 void hw_src_software(struct hw_build *b)
 {
     daemons_note(&b->self, &b->hw->nvidia);
+    b->hw->nvidia.imex_nodes = imex_nodes(b);
+    b->hw->nvidia.imex_channels = imex_channels(b);
     toolkits_find(b);
     libraries_find(b);
     headers_find(b);

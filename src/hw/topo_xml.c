@@ -252,6 +252,8 @@ static int first_hop(const struct topo_xml *t, int leaf)
 {
     int n = t->nodes[leaf].parent;
 
+    if (str_eq(t->nodes[leaf].name, "pci"))
+        return n;
     while (n >= 0 && !str_eq(t->nodes[n].name, "pci") && !str_eq(t->nodes[n].name, "cpu"))
         n = t->nodes[n].parent;
     if (n >= 0 && str_eq(t->nodes[n].name, "pci"))

@@ -48,7 +48,8 @@ const char *topo_xml_get(const struct topo_xml_node *n, const char *key);
 struct maybe topo_xml_int(const struct topo_xml_node *n, const char *key);
 /* The nearest element of this name at or above `node`; -1: none. */
 int topo_xml_above(const struct topo_xml *t, int node, const char *name);
-/* Between a gpu, nic or net and another: "PIX", "PXB", "PHB", "SYS"; NULL unknown. */
+/* Between a gpu, nic, net or pci function and another: "PIX", "PXB", "PHB", "SYS"; NULL: not
+ * known. */
 const char *topo_xml_path(const struct topo_xml *t, int a, int b);
 
 #endif

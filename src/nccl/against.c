@@ -445,6 +445,12 @@ void against_log_rows(struct against *g, const struct log_facts *f)
     rows_gdr(g, f);
     rows_reach(g, f);
     rows_pairs(g, f);
+    if (f->mnnvl.count)
+        against_add(g, "nvlink", "to other machines",
+                    g->c.mnnvl       ? g->c.mnnvl
+                    : g->c.mnnvl_why ? NULL
+                                     : "off",
+                    answers_text(g->a, &f->mnnvl), f->mnnvl.line, g->c.mnnvl_why);
     if (f->channels.count)
         against_add(g, "channels", "rings", NULL, answers_text(g->a, &f->channels),
                     f->channels.line, "How many rings NCCL builds is not predicted.");
@@ -454,7 +460,7 @@ void against_log_rows(struct against *g, const struct log_facts *f)
 
 /* The inventory as the job saw it: the log's variables over this machine's, and its NCCL
  * before those that were found.  Borrows everything else. */
-static struct hw hw_as_in(const struct hw *hw, const struct log_facts *f, struct arena *a)
+static struct hw *hw_as_in(const struct hw *hw, const struct log_facts *f, struct arena *a)
 {
     struct hw copy = *hw;
     struct hw_env *env = arena_array(a, struct hw_env, hw->place.env_count + f->vars_count + 1);
@@ -479,7 +485,7 @@ static struct hw hw_as_in(const struct hw *hw, const struct log_facts *f, struct
         memcpy(soft + (f->version.count == 1), hw->software, hw->software_count * sizeof(*soft));
     copy.software = soft;
     copy.software_count = hw->software_count + (f->version.count == 1);
-    return copy;
+    return arena_memdup(a, &copy, sizeof(copy));
 }
 
 static void tell_vars(struct against *g, const struct hw *here, const struct log_facts *f)
@@ -497,18 +503,18 @@ static enum rc against_log(struct against *g, const struct hw *hw, const char *h
                            const char *text, size_t len, struct err *err)
 {
     struct log_facts f = { 0 };
-    struct hw as_in;
+    struct hw *as_in;
     enum rc rc = nccl_log_read(g->a, hw, host, text, len, &f, err);
 
     if (rc)
         return rc;
     as_in = hw_as_in(hw, &f, g->a);
-    g->hw = &as_in;
+    g->hw = as_in;
     g->out->source = "log";
     g->out->host = f.host;
     g->out->version = f.version.count == 1 ? f.version.values[0] : NULL;
     tell_vars(g, hw, &f);
-    nccl_choose(&as_in, &g->c);
+    nccl_choose(as_in, &g->c);
     row_version(g, hw, &f);
     against_log_rows(g, &f);
     nccl_choice_release(&g->c);

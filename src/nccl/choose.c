@@ -33,7 +33,7 @@ static void choose_net(struct sim *s)
         c->net = "tcp";
         c->net_why = c->ports_count == 0 ? "There is no RDMA device, so sockets carry the data."
                                          : "No RDMA port can be used, so sockets carry the data.";
-        if (c->efa && hw_soft_found(s->hw, "nccl-net-plugin")) {
+        if (c->efa && (doubt_net_plugin(s->hw) || hw_soft_found(s->hw, "nccl-net-plugin"))) {
             c->net = "efa";
             c->net_why = "The aws-ofi-nccl plug-in was found; NCCL speaks to EFA through it.";
         } else if (c->efa)
@@ -93,7 +93,9 @@ void nccl_choose_for(const struct hw *hw, const char *peer, struct nccl_choice *
     ports_choose(&s);
     level_choose_gdr(&s);
     level_choose_p2p(&s);
+    mnnvl_choose(&s);
     choose_net(&s);
+    doubt_choose(&s);
     say_unknowns(&s);
 }
 
@@ -201,7 +203,11 @@ void nccl_choice_write(const struct hw *hw, const struct nccl_choice *c, int wid
 {
     if (width <= 0)
         width = 90;
+    for (size_t i = 0; i < c->doubts_count; i++)
+        line(out, width, i ? "" : "not certain", c->doubts[i]);
     fact(out, width, "network", c->net, c->net_why);
+    if (c->mnnvl_why)
+        fact(out, width, "NVLink out", c->mnnvl, c->mnnvl_why);
     fact(out, width, "bootstrap", c->socket_if, c->socket_why);
     if (!str_eq(c->peer_if, c->socket_if))
         fact(out, width, "to peers", c->peer_if, c->peer_why);

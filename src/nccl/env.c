@@ -546,7 +546,10 @@ static struct verdict gdr_level(const struct run *r)
                      : "The PCIe distance between GPUs and NICs is not known here.");
     if (need.level <= need.dflt)
         return gdr_covered(r, &need);
-    if (nccl_env_of(r->hw, "NCCL_TOPO_FILE"))
+    if (level_on_c2c(r->hw) && !nccl_older_than(r->hw, 2, 26))
+        return unset("NCCL_NET_GDR_C2C decides on the way over the GPUs' chip-to-chip link, not "
+                     "the level.");
+    if (nccl_env_of(r->hw, "NCCL_TOPO_FILE") && !level_topo_followed(r->hw))
         return unset("NCCL takes the distances from NCCL_TOPO_FILE and not from this machine, so "
                      "whether its default reaches far enough cannot be told from here.");
     if (!support)
@@ -561,6 +564,36 @@ static struct verdict gdr_level(const struct run *r)
                             "there.",
                             need.some ? "Some GPUs and their nearest NIC" : "GPU and NIC",
                             support));
+}
+
+/* GPUs that reach their NICs by the CPU's chip-to-chip link: 2.26 has the way, off. */
+static struct verdict gdr_c2c(const struct run *r)
+{
+    if (!r->wanted || !level_on_c2c(r->hw) || str_eq(r->c.gdr_support, "none"))
+        return nothing();
+    if (nccl_older_than(r->hw, 2, 26))
+        return nothing(); /* NCCL_NET_GDR_LEVEL is the way there */
+    if (nccl_older_than(r->hw, 2, 27))
+        return set(
+            NCCL_REQUIRED, "1",
+            "NICs at the CPU reach GPU memory over the chip-to-chip link; NCCL 2.26 has that "
+            "off unless told, 2.27 and newer have it on.");
+    return pin(r, "1",
+               "NCCL reaches GPU memory over the chip-to-chip link by itself from 2.27 on.");
+}
+
+static struct verdict mnnvl_enable(const struct run *r)
+{
+    if (!r->c.mnnvl_why)
+        return nothing();
+    if (str_eq(r->c.mnnvl, "fails"))
+        return set(
+            NCCL_REQUIRED, "0",
+            arena_printf(r->a,
+                         "%s  Start nvidia-imex on every machine of the domain to have NVLink "
+                         "between them, and leave this unset then.",
+                         r->c.mnnvl_why));
+    return str_eq(r->c.mnnvl, "on") ? pin(r, "1", r->c.mnnvl_why) : unset(r->c.mnnvl_why);
 }
 
 static struct verdict p2p_level(const struct run *r)
@@ -770,6 +803,8 @@ static const struct {
     { "NCCL_IB_GID_INDEX", gid_index, false },
     { "NCCL_SOCKET_IFNAME", socket_ifname, false },
     { "NCCL_NET_GDR_LEVEL", gdr_level, false },
+    { "NCCL_NET_GDR_C2C", gdr_c2c, false },
+    { "NCCL_MNNVL_ENABLE", mnnvl_enable, false },
     { "NCCL_P2P_LEVEL", p2p_level, false },
     { "NCCL_CROSS_NIC", cross_nic, false },
     { "NCCL_TOPO_FILE", topo_file, false },
@@ -783,7 +818,10 @@ static const char *user_reason(const struct run *r, const struct nccl_lints *lin
 {
     struct buf b = { 0 };
 
-    buf_adds(&b, "It was set before and wins.");
+    if (hw_env_file(r->hw, name))
+        buf_addf(&b, "%s sets it, and that wins.", hw_env_file(r->hw, name));
+    else
+        buf_adds(&b, "It was set before and wins.");
     for (size_t i = 0; i < lints->count; i++)
         if (str_eq(lints->items[i].name, name) && lints->items[i].severity != NCCL_INFO)
             buf_addf(&b, "  %s: %s  %s",
@@ -833,6 +871,9 @@ void nccl_env_make(const struct hw *hw, const struct nccl_opts *opts, struct ncc
     out->vars = arena_array(r.a, struct nccl_var, ARRAY_SIZE(steps));
     for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
         step(&r, i, &lints);
+    out->doubts = arena_array(r.a, const char *, r.c.doubts_count + 1);
+    for (size_t i = 0; i < r.c.doubts_count; i++)
+        out->doubts[out->doubts_count++] = arena_strdup(r.a, r.c.doubts[i]);
     /* reasons may point into the choice: keep it as long as the list */
     for (size_t i = 0; i < out->count; i++) {
         out->vars[i].reason = arena_strdup(r.a, out->vars[i].reason);

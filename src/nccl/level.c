@@ -50,7 +50,7 @@ enum level level_parse(const char *text)
     return n >= 0 && n < (long)ARRAY_SIZE(old) ? old[n] : LEVEL_SYS;
 }
 
-/* GPUs with a chip-to-chip link to their CPU: what meets there is P2C, not PHB. */
+/* GPUs with a chip-to-chip link to their CPU. */
 static bool on_c2c(const struct hw *hw, size_t gpu)
 {
     static const char *const models[] = { "GH200", "GB200", "GB300" };
@@ -58,8 +58,31 @@ static bool on_c2c(const struct hw *hw, size_t gpu)
 
     for (size_t i = 0; name && i < ARRAY_SIZE(models); i++)
         if (strstr(name, models[i]))
-            return !nccl_older_than(hw, 2, 26) && nccl_env_int(hw, "NCCL_NET_GDR_C2C", 1) != 0;
+            return true;
     return false;
+}
+
+bool level_on_c2c(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->gpus_count; i++)
+        if (on_c2c(hw, i))
+            return true;
+    return false;
+}
+
+/* 2.26 brought it, off; 2.27 turned it on. */
+bool level_gdr_c2c(const struct hw *hw)
+{
+    return !nccl_older_than(hw, 2, 26) &&
+           nccl_env_int(hw, "NCCL_NET_GDR_C2C", nccl_older_than(hw, 2, 27) ? 0 : 1) != 0;
+}
+
+bool level_topo_followed(const struct hw *hw)
+{
+    const char *user = nccl_env_of(hw, "NCCL_TOPO_FILE");
+
+    return hw->nccl.topo_file && !hw->nccl.topo_error &&
+           (!user || str_eq(user, hw->nccl.topo_file));
 }
 
 struct ends { /* the PCI functions of a GPU and a NIC */
@@ -89,14 +112,26 @@ static enum level by_numa(const struct hw *hw, size_t gpu, const char *nic, enum
     return e.gpu->numa.known ? l : LEVEL_PHB;
 }
 
+/* By the topology file; false where it does not name both. */
+static bool topo_says(const struct hw *hw, size_t gpu, const char *nic, enum level *out)
+{
+    for (size_t i = 0; level_topo_followed(hw) && i < hw->nccl.topo_count; i++)
+        if (maybe_is(hw->nccl.topo[i].gpu, (int64_t)gpu) && str_eq(hw->nccl.topo[i].nic, nic)) {
+            *out = level_of_path(hw->nccl.topo[i].path);
+            return true;
+        }
+    return false;
+}
+
+/* From 2.27 on what meets at a CPU with a chip-to-chip link is P2C, not PHB. */
 enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic)
 {
     const char *path = hw_distance_get(hw, gpu, nic);
     enum level l = level_of_path(path);
 
-    if (!path || str_eq(path, "NODE"))
+    if (!topo_says(hw, gpu, nic, &l) && (!path || str_eq(path, "NODE")))
         l = by_numa(hw, gpu, nic, l);
-    return l == LEVEL_PHB && on_c2c(hw, gpu) ? LEVEL_P2C : l;
+    return l == LEVEL_PHB && on_c2c(hw, gpu) && !nccl_older_than(hw, 2, 27) ? LEVEL_P2C : l;
 }
 
 static struct maybe socket_of(const struct hw *hw, struct maybe numa)
@@ -127,10 +162,18 @@ int level_rank(const struct hw *hw, size_t gpu, const char *nic)
 
 enum level level_gdr_default(const struct hw *hw)
 {
-    for (size_t i = 0; i < hw->gpus_count; i++)
-        if (on_c2c(hw, i))
-            return LEVEL_P2C;
-    return LEVEL_PXB;
+    return level_on_c2c(hw) && level_gdr_c2c(hw) && !nccl_older_than(hw, 2, 27) ? LEVEL_P2C
+                                                                                : LEVEL_PXB;
+}
+
+/* Is the way short enough for GPUDirect RDMA?  NCCL counts the way over the chip-to-chip
+ * link as C2C, nearer than any PCIe switch, whatever level the user set beyond that. */
+static bool within(const struct hw *hw, size_t gpu, enum level l, enum level limit)
+{
+    if (l == LEVEL_PXN || (l <= limit && l != LEVEL_P2C))
+        return true; /* a PXN neighbour is within the limit */
+    return (l == LEVEL_P2C || l == LEVEL_PHB) && on_c2c(hw, gpu) && level_gdr_c2c(hw) &&
+           limit >= LEVEL_C2C;
 }
 
 enum level level_nic_best(const struct hw *hw, const char *nic)
@@ -213,7 +256,7 @@ static void gdr_one(struct sim *s, struct nccl_gdr *g, enum level limit)
 {
     enum level l = effective(s, g->gpu, g->dev, limit);
     const char *support = s->c->gdr_support;
-    bool near = l == LEVEL_PXN || l <= limit; /* a PXN neighbour is within the limit */
+    bool near = within(s->hw, g->gpu, l, limit);
 
     g->path = level_name(l);
     if (str_eq(support, "none")) {

@@ -216,6 +216,14 @@ static void lint_number(struct lint_run *r, const struct cat_nccl *row, const ch
                  (long long)nccl_env_int(r->hw, name, 0));
 }
 
+/* A setting of a configuration file that the environment does not overrule. */
+static const char *conf_name(const struct hw *hw, size_t i)
+{
+    const char *name = hw->nccl.conf[i].name;
+
+    return hw_env_file(hw, name) ? name : NULL;
+}
+
 /* Names that begin with NCCL_ and that NCCL does not know, and values it cannot read. */
 static void lint_names(struct lint_run *r)
 {
@@ -226,8 +234,10 @@ static void lint_names(struct lint_run *r)
         arena_release(&a);
         return;
     }
-    for (size_t i = 0; i < r->hw->place.env_count; i++) {
-        const char *name = r->hw->place.env[i].name;
+    for (size_t i = 0; i < r->hw->place.env_count + r->hw->nccl.conf_count; i++) {
+        const char *name = i < r->hw->place.env_count
+                               ? r->hw->place.env[i].name
+                               : conf_name(r->hw, i - r->hw->place.env_count);
         const struct cat_nccl *row = name ? cat_nccl_find(&t, name) : NULL;
         const char *near;
 

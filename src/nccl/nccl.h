@@ -100,9 +100,13 @@ struct nccl_choice {
     const char *p2p_level;
     struct maybe gpus; /* GPUs a job here can use; unknown when they are hidden */
     const char *gpus_why;
-    const bool *gpu_used; /* for each of hw->gpus[]: a job here can use it */
-    bool efa;             /* an AWS EFA device is here: NCCL itself cannot drive it */
-    const char **notes;   /* what we could not know, or what the reader should */
+    const bool *gpu_used;  /* for each of hw->gpus[]: a job here can use it */
+    bool efa;              /* an AWS EFA device is here: NCCL itself cannot drive it */
+    const char *mnnvl;     /* NVLink to other machines: "on", "off", "fails"; NULL: not known */
+    const char *mnnvl_why; /* NULL: no GPU is of a domain that spans machines */
+    const char **doubts;   /* why the rest is not certain: a plug-in, a file that was not read */
+    size_t doubts_count;
+    const char **notes; /* what we could not know, or what the reader should */
     size_t notes_count;
 };
 
@@ -142,6 +146,8 @@ struct nccl_env {
     enum nccl_mode mode;
     struct nccl_var *vars; /* in a stable order */
     size_t count;
+    const char **doubts; /* of the choice */
+    size_t doubts_count;
 };
 
 /* `opts` may be NULL: minimal. */

@@ -11,6 +11,7 @@
  *   score.c  what each GPU gets of a choice of ports
  *   land.c   the networks the search for addresses ends on
  *   gpus.c   the GPUs a job here can use
+ *   doubt.c  what else steers NCCL: plug-ins, a topology file, NVLink to other machines
  *   choose.c puts them together
  *   against*.c  the choice beside NCCL's own words
  *   env.c    the environment; lint.c, lint_net.c its mistakes; why.c explains;
@@ -38,6 +39,7 @@ const char *nccl_env_of(const struct hw *hw, const char *name); /* NULL when uns
  * ("true" is 0), `dflt` when unset or too great. */
 int64_t nccl_env_int(const struct hw *hw, const char *name, int64_t dflt);
 void nccl_note(struct sim *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void nccl_doubt(struct sim *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* "400 Gb/s"; "unknown rate" */
 const char *nccl_rate_text(struct arena *a, struct maybe mbps);
 /* Moves the text into the arena and empties the buf. */
@@ -123,6 +125,10 @@ enum level level_of_path(const char *path); /* of the inventory: NODE is PHB to 
 enum level level_parse(const char *text);   /* of a variable; LEVEL_NONE: NCCL ignores it */
 enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic);
 enum level level_gdr_default(const struct hw *hw); /* PXB; P2C with GPUs on a chip-to-chip link */
+bool level_on_c2c(const struct hw *hw);            /* some GPU has a chip-to-chip link to its CPU */
+/* NCCL reads GPU memory over that link: unset, by version. */
+bool level_gdr_c2c(const struct hw *hw);
+bool level_topo_followed(const struct hw *hw); /* a topology file is in force, and was read */
 /* Best over all GPUs, hidden ones too. */
 enum level level_nic_best(const struct hw *hw, const char *nic);
 void level_choose_gdr(struct sim *s);
@@ -201,6 +207,12 @@ bool score_choose(struct sim *s);
 const char *score_way_text(struct arena *a, const struct nccl_way *w);
 /* "GPU 0-7 100 Gb/s at PHB by NCCL's own choice, 200 Gb/s at PIX" and then `ours`. */
 const char *score_text(struct arena *a, const struct nccl_choice *c, const char *ours);
+
+/* ---- doubt.c ---- */
+void doubt_choose(struct sim *s);
+void mnnvl_choose(struct sim *s);
+/* The net plug-in that NCCL would load and use; NULL: none. */
+const char *doubt_net_plugin(const struct hw *hw);
 
 /* ---- gpus.c ---- */
 void gpus_choose(struct sim *s);

@@ -25,19 +25,34 @@ int64_t nccl_env_int(const struct hw *hw, const char *name, int64_t dflt)
     return errno ? dflt : n;
 }
 
+static void line_add(struct sim *s, const char ***lines, size_t *count, const char *fmt, va_list ap)
+{
+    const char **more = arena_array(s->a, const char *, *count + 1);
+    struct buf b = { 0 };
+
+    buf_vaddf(&b, fmt, ap);
+    if (*count)
+        memcpy(more, *lines, *count * sizeof(*more));
+    more[(*count)++] = nccl_text(s->a, &b);
+    *lines = more;
+}
+
 void nccl_note(struct sim *s, const char *fmt, ...)
 {
-    const char **notes = arena_array(s->a, const char *, s->c->notes_count + 1);
-    struct buf b = { 0 };
     va_list ap;
 
     va_start(ap, fmt);
-    buf_vaddf(&b, fmt, ap);
+    line_add(s, &s->c->notes, &s->c->notes_count, fmt, ap);
     va_end(ap);
-    if (s->c->notes_count)
-        memcpy(notes, s->c->notes, s->c->notes_count * sizeof(*notes));
-    notes[s->c->notes_count++] = nccl_text(s->a, &b);
-    s->c->notes = notes;
+}
+
+void nccl_doubt(struct sim *s, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    line_add(s, &s->c->doubts, &s->c->doubts_count, fmt, ap);
+    va_end(ap);
 }
 
 const char *nccl_rate_text(struct arena *a, struct maybe mbps)

@@ -251,6 +251,27 @@ static void here_rails(const struct hw *hw, const struct nccl_choice *c, struct 
              : "Nothing says that the ports are rails kept apart from each other.");
 }
 
+static void here_mnnvl(const struct hw *hw, const struct nccl_choice *c, struct why *out)
+{
+    (void)hw;
+    para(out, "here", "%s",
+         c->mnnvl_why ? c->mnnvl_why : "No GPU is of an NVLink domain that spans machines.");
+}
+
+static void here_doubts(const struct hw *hw, const struct nccl_choice *c, struct why *out)
+{
+    const struct hw_nccl *n = &hw->nccl;
+
+    para(out, "here", "Net plug-in: %s; tuner plug-in: %s; topology file: %s%s%s.",
+         n->net_plugin ? n->net_plugin : "none", n->tuner_plugin ? n->tuner_plugin : "none",
+         n->topo_file ? n->topo_file : "none", n->topo_error ? ", " : "",
+         n->topo_error ? n->topo_error : "");
+    for (size_t i = 0; i < n->conf_files_count; i++)
+        para(out, "", "Read: %s.", n->conf_files[i]);
+    for (size_t i = 0; i < c->doubts_count; i++)
+        para(out, "", "%s", c->doubts[i]);
+}
+
 static const struct {
     const char *name;
     const char *dflt; /* what NCCL does when it is unset */
@@ -294,6 +315,24 @@ static const struct {
     { "NCCL_P2P_DISABLE", "Direct copies are allowed.", here_p2p },
     { "NCCL_CROSS_NIC", "NCCL avoids crossing from one NIC to another unless it is faster (2).",
       here_rails },
+    { "NCCL_NET_GDR_C2C",
+      "NICs at the CPU of a GH200, GB200 or GB300 reach GPU memory over the chip-to-chip link from "
+      "NCCL 2.27 on; 2.26 has it off.",
+      here_gdr },
+    { "NCCL_MNNVL_ENABLE",
+      "NCCL uses NVLink to other machines where the GPUs are of one NVLink domain.", here_mnnvl },
+    { "NCCL_NET_PLUGIN",
+      "NCCL loads libnccl-net.so where the loader finds it, and gives it the network first.",
+      here_doubts },
+    { "NCCL_TUNER_PLUGIN", "NCCL loads libnccl-tuner.so where the loader finds it.", here_doubts },
+    { "NCCL_CONF_FILE",
+      "NCCL reads ~/.nccl.conf (this file in its place, from 2.23 on), then /etc/nccl.conf; what "
+      "the environment sets wins.",
+      here_doubts },
+    { "NCCL_TOPO_FILE",
+      "NCCL reads /var/run/nvidia-topologyd/virtualTopology.xml where it is there, else the "
+      "machine's own PCI tree.",
+      here_doubts },
     { "NCCL_IB_MERGE_VFS", "Virtual functions at one PCI bus are ports of one card.", here_ports },
 };
 
@@ -345,7 +384,10 @@ static void write_user(const struct hw *hw, const char *name, struct why *out)
         para(out, "set", "It is not set.");
         return;
     }
-    para(out, "set", "%s=%s", name, v);
+    if (hw_env_file(hw, name))
+        para(out, "set", "%s=%s, in %s.", name, v, hw_env_file(hw, name));
+    else
+        para(out, "set", "%s=%s", name, v);
     nccl_lint_env(hw, &lints);
     for (size_t i = 0; i < lints.count; i++)
         if (str_eq(lints.items[i].name, name))

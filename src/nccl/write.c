@@ -81,6 +81,13 @@ static void write_var(const struct nccl_env *env, const struct nccl_var *v, stru
 
 void nccl_env_write(const struct nccl_env *env, struct buf *out)
 {
+    for (size_t i = 0; i < env->doubts_count; i++) {
+        struct buf text = { 0 };
+
+        buf_addf(&text, "Not certain: %s", env->doubts[i]);
+        nccl_wrap(out, "# ", buf_str(&text), TEXT_WIDTH);
+        buf_release(&text);
+    }
     for (size_t i = 0; i < env->count; i++)
         write_var(env, &env->vars[i], out);
 }
@@ -204,6 +211,14 @@ static void json_choice(struct json_out *w, const struct nccl_choice *c)
     json_key(w, "choice");
     json_obj(w);
     json_kv_str(w, "nccl_version", c->nccl_version);
+    json_kv_bool(w, "certain", c->doubts_count == 0);
+    json_key(w, "doubts");
+    json_arr(w);
+    for (size_t i = 0; i < c->doubts_count; i++)
+        json_add_str(w, c->doubts[i]);
+    json_arr_end(w);
+    json_kv_str(w, "mnnvl", c->mnnvl);
+    json_kv_str(w, "mnnvl_why", c->mnnvl_why);
     json_kv_str(w, "transport", c->net);
     json_kv_str(w, "transport_why", c->net_why);
     json_kv_str(w, "socket_interface", c->socket_if);

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* nccl_conf: what else than the environment steers NCCL on this machine.
+ *
+ * Configuration files: NCCL_CONF_FILE (from 2.23 on), or ~/.nccl.conf where that is
+ * unset, then /etc/nccl.conf.  NCCL reads them as NAME=VALUE a line, '#' first on a
+ * line for comments, and sets what the environment has not; so the first file wins
+ * over the next, and the environment over all.
+ *
+ * A topology file: NCCL_TOPO_FILE, else the one NVIDIA's topology daemon leaves.  Its
+ * tree takes the place of sysfs for every function it names; the distances between
+ * GPUs and NICs by it are kept here.
+ *
+ * Plug-ins: libnccl-net.so and libnccl-tuner.so, or those that NCCL_NET_PLUGIN and
+ * NCCL_TUNER_PLUGIN name, where the loader would find them. */
+#include "hw/hw_int.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "hw/topo_xml.h"
+
+#include <strings.h>
+
+enum {
+    CONF_FILE_MAX = 64 << 10,     /* bytes read of a configuration file */
+    CONF_VARS_MAX = 256,          /* settings kept */
+    CONF_FILES_MAX = 2,           /* files NCCL reads */
+    CONF_VALUE_MAX = 1023,        /* bytes of a name or a value, as in NCCL */
+    CONF_TOPO_MAX = 1 << 20,      /* bytes read of a topology file */
+    CONF_PAIRS_MAX = 4096,        /* distances kept */
+    PLUGIN_DIRS_MAX = 64,         /* folders of the loader */
+    PLUGIN_LD_FILE_MAX = 8 << 10, /* bytes of a file below /etc/ld.so.conf.d */
+    PLUGIN_NAMES_MAX = 16         /* names in NCCL_NET_PLUGIN */
+};
+
+#define CONF_TOPO_DEFAULT "/var/run/nvidia-topologyd/virtualTopology.xml"
+
+/* ---- configuration files ---- */
+
+static bool conf_has(const struct hw_nccl *n, const char *name)
+{
+    for (size_t i = 0; i < n->conf_count; i++)
+        if (str_eq(n->conf[i].name, name))
+            return true;
+    return false;
+}
+
+/* One line, cut at its end.  Only NCCL's own variables are of interest: whatever else
+ * a file sets comes too late for the programs that read it. */
+static bool conf_line(struct hw_build *b, const char *path, char *line)
+{
+    struct hw_nccl *n = &b->hw->nccl;
+    char *equals = *line == '#' ? NULL : strchr(line, '=');
+    char *value;
+
+    if (!equals || equals - line > CONF_VALUE_MAX || !str_starts(line, "NCCL_"))
+        return false;
+    *equals = '\0';
+    if (n->conf_count < CONF_VARS_MAX && !conf_has(n, line)) {
+        value = arena_strndup(b->a, equals + 1, strnlen(equals + 1, CONF_VALUE_MAX));
+        str_make_text(value);
+        n->conf[n->conf_count++] = (struct hw_nccl_var){ .name = arena_strdup(b->a, line),
+                                                         .value = value,
+                                                         .path = arena_strdup(b->a, path) };
+    }
+    *equals = '=';
+    return true;
+}
+
+/* Of a file that can hold anything a capture keeps NCCL's lines alone. */
+static void conf_read(struct hw_build *b, const char *path)
+{
+    struct hw_nccl *n = &b->hw->nccl;
+    char *text = xmalloc(CONF_FILE_MAX);
+    ssize_t len = root_read(b->root, path, text, CONF_FILE_MAX);
+    const char **files = arena_array(b->a, const char *, CONF_FILES_MAX);
+    struct buf kept = { 0 };
+
+    if (len >= 0 && n->conf_files_count < CONF_FILES_MAX) {
+        for (size_t i = 0; i < n->conf_files_count; i++)
+            files[i] = n->conf_files[i];
+        files[n->conf_files_count++] = arena_strdup(b->a, path);
+        n->conf_files = files;
+    }
+    for (char *p = text; len > 0 && *p;) {
+        size_t line = strcspn(p, "\n");
+        bool more = p[line] == '\n';
+
+        p[line] = '\0';
+        if (conf_line(b, path, p))
+            buf_addf(&kept, "%s\n", p);
+        p += line + more;
+    }
+    if (len >= 0 && b->rec)
+        recorder_put(b->rec, path, buf_str(&kept), kept.len);
+    buf_release(&kept);
+    free(text);
+}
+
+/* Is the NCCL found here older?  Unknown counts as new. */
+static bool nccl_before(const struct hw *hw, long minor)
+{
+    const char *v = hw_soft_version(hw, "nccl");
+
+    return v && str_starts(v, "2.") && strtol(v + 2, NULL, 10) < minor;
+}
+
+static void conf_find(struct hw_build *b)
+{
+    const char *user = hw_self_env(&b->self, "NCCL_CONF_FILE");
+    char path[ROOT_PATH_MAX];
+
+    b->hw->nccl.conf = arena_array(b->a, struct hw_nccl_var, CONF_VARS_MAX);
+    if (user && *user && !nccl_before(b->hw, 23)) {
+        if (*user == '/' && strlen(user) < sizeof(path))
+            conf_read(b, user);
+        if (!b->hw->nccl.conf_files_count)
+            hw_note_add(b, "nccl", "NCCL_CONF_FILE names '%s', which cannot be read here", user);
+    } else if (b->self.home &&
+               snprintf(path, sizeof(path), "%s/.nccl.conf", b->self.home) < (int)sizeof(path)) {
+        conf_read(b, path);
+    }
+    conf_read(b, "/etc/nccl.conf");
+}
+
+/* ---- the topology ---- */
+
+static int pci_node(const struct topo_xml *t, const char *bdf)
+{
+    for (size_t i = 0; bdf && i < t->count; i++) {
+        const char *id =
+            str_eq(t->nodes[i].name, "pci") ? topo_xml_get(&t->nodes[i], "busid") : NULL;
+
+        if (id && !strcasecmp(id, bdf))
+            return (int)i;
+    }
+    return -1;
+}
+
+static void topo_ways(struct hw_build *b, const struct topo_xml *t)
+{
+    struct hw_nccl *n = &b->hw->nccl;
+
+    n->topo = arena_array(b->a, struct hw_nccl_way, CONF_PAIRS_MAX);
+    for (size_t g = 0; g < b->hw->gpus_count; g++) {
+        int gpu = pci_node(t, b->hw->gpus[g].bdf);
+
+        for (size_t r = 0; gpu >= 0 && r < b->hw->rdma_count; r++) {
+            int nic = pci_node(t, b->hw->rdma[r].bdf);
+
+            if (nic >= 0 && n->topo_count < CONF_PAIRS_MAX)
+                n->topo[n->topo_count++] =
+                    (struct hw_nccl_way){ .gpu = maybe_of((int64_t)g),
+                                          .nic = b->hw->rdma[r].name,
+                                          .path = topo_xml_path(t, gpu, nic) };
+        }
+    }
+}
+
+static void topo_read(struct hw_build *b, const char *path)
+{
+    struct hw_nccl *n = &b->hw->nccl;
+    struct arena tmp = { 0 };
+    struct topo_xml t = { 0 };
+    struct err err = { 0 };
+    char *text = xmalloc(CONF_TOPO_MAX + 1);
+    ssize_t len = root_read(b->root, path, text, CONF_TOPO_MAX + 1);
+
+    n->topo_file = arena_strdup(b->a, path);
+    if (len < 0)
+        n->topo_error = "it cannot be read here";
+    else if (len == CONF_TOPO_MAX)
+        n->topo_error = "it is too long";
+    else if (topo_xml_parse(&tmp, text, (size_t)len, &t, &err))
+        n->topo_error = arena_strdup(b->a, err.msg);
+    else
+        topo_ways(b, &t);
+    arena_release(&tmp);
+    free(text);
+}
+
+static void topo_find(struct hw_build *b)
+{
+    const char *user = hw_env_get(b->hw, "NCCL_TOPO_FILE");
+
+    if (user && *user)
+        topo_read(b, user);
+    else if (root_exists(b->root, CONF_TOPO_DEFAULT))
+        topo_read(b, CONF_TOPO_DEFAULT);
+}
+
+/* ---- plug-ins ---- */
+
+struct plugin_dirs {
+    const char *items[PLUGIN_DIRS_MAX];
+    size_t count;
+};
+
+static void dir_add(struct hw_build *b, struct plugin_dirs *d, const char *dir, size_t len)
+{
+    if (*dir == '/' && len && len < ROOT_PATH_MAX && d->count < PLUGIN_DIRS_MAX)
+        d->items[d->count++] = arena_strndup(b->a, dir, len);
+}
+
+/* "/opt/x/lib" a line; what includes others is passed over. */
+static void dirs_of_file(struct hw_build *b, struct plugin_dirs *d, const char *path)
+{
+    char text[PLUGIN_LD_FILE_MAX];
+
+    if (root_read(b->root, path, text, sizeof(text)) <= 0)
+        return;
+    for (const char *p = text; *p;) {
+        size_t len = strcspn(p, "\n"), blank = strcspn(p, " \t\n#");
+
+        dir_add(b, d, p, blank);
+        p += len + (p[len] == '\n');
+    }
+}
+
+/* The folders of the loader, in its order. */
+static void dirs_find(struct hw_build *b, struct plugin_dirs *d)
+{
+    static const char *const last[] = { "/usr/local/lib", "/usr/lib/x86_64-linux-gnu",
+                                        "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib" };
+    const char *env = hw_self_env(&b->self, "LD_LIBRARY_PATH");
+    struct arena tmp = { 0 };
+    struct root_names names;
+    char path[ROOT_PATH_MAX];
+
+    while (env && *env) {
+        size_t len = strcspn(env, ":");
+
+        dir_add(b, d, env, len);
+        env += len + (env[len] == ':');
+    }
+    if (root_list(b->root, &tmp, "/etc/ld.so.conf.d", &names) == 0)
+        for (size_t i = 0; i < names.count; i++)
+            if (str_ends(names.items[i], ".conf") &&
+                snprintf(path, sizeof(path), "/etc/ld.so.conf.d/%s", names.items[i]) <
+                    (int)sizeof(path))
+                dirs_of_file(b, d, path);
+    arena_release(&tmp);
+    for (size_t i = 0; i < ARRAY_SIZE(last); i++)
+        dir_add(b, d, last[i], strlen(last[i]));
+}
+
+/* Where the loader finds `file`; NULL: nowhere. */
+static const char *plugin_at(struct hw_build *b, const struct plugin_dirs *d, const char *file)
+{
+    if (*file == '/')
+        return root_exists(b->root, "%s", file) ? arena_strdup(b->a, file) : NULL;
+    for (size_t i = 0; i < d->count; i++)
+        if (root_exists(b->root, "%s/%s", d->items[i], file))
+            return arena_printf(b->a, "%s/%s", d->items[i], file);
+    return NULL;
+}
+
+/* NCCL tries a name as it is, then as libnccl-net-NAME.so; the first that is there. */
+static const char *plugin_find(struct hw_build *b, const struct plugin_dirs *d, const char *var,
+                               const char *prefix)
+{
+    const char *list = hw_env_get(b->hw, var), *found = NULL;
+
+    if (!list || !*list)
+        return plugin_at(b, d, arena_printf(b->a, "%s.so", prefix));
+    for (int i = 0; !found && *list && i < PLUGIN_NAMES_MAX; i++) {
+        size_t len = strcspn(list, ",");
+        const char *name = arena_strndup(b->a, list, len);
+
+        if (len && len < ROOT_PATH_MAX / 2 && strcasecmp(name, "none")) {
+            found = plugin_at(b, d, name);
+            if (!found && !strchr(name, '/'))
+                found = plugin_at(b, d, arena_printf(b->a, "%s-%s.so", prefix, name));
+        }
+        list += len + (list[len] == ',');
+    }
+    return found;
+}
+
+void hw_src_nccl(struct hw_build *b)
+{
+    struct plugin_dirs dirs = { 0 };
+
+    conf_find(b);
+    topo_find(b);
+    dirs_find(b, &dirs);
+    b->hw->nccl.net_plugin = plugin_find(b, &dirs, "NCCL_NET_PLUGIN", "libnccl-net");
+    b->hw->nccl.tuner_plugin = plugin_find(b, &dirs, "NCCL_TUNER_PLUGIN", "libnccl-tuner");
+}

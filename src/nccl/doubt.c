@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* doubt: what else than ports and distances decides, and what of it we cannot follow.
+ *
+ * A net plug-in takes the network out of NCCL's hands: which ports it uses is its own
+ * choice.  A topology file takes the place of sysfs: it is followed where it could be
+ * read.  Files that the environment named after the machine was probed (-e) were not
+ * read.  Each such thing is a sentence of the choice, not silence.
+ *
+ * NVLink to other machines (GB200 NVL72 and its like) goes by the GPUs' fabric: those of
+ * one cluster and clique reach each other, by way of memory that nvidia-imex shares. */
+#include "nccl/nccl_int.h"
+
+#include "base/str.h"
+
+#include <strings.h>
+
+const char *doubt_net_plugin(const struct hw *hw)
+{
+    const char *net = nccl_env_of(hw, "NCCL_NET"), *user = nccl_env_of(hw, "NCCL_NET_PLUGIN");
+
+    if (net && (!strcasecmp(net, "IB") || !strcasecmp(net, "Socket")))
+        return NULL; /* NCCL's own, whatever is loaded */
+    if (user && !strcasecmp(user, "none"))
+        return NULL;
+    return hw->nccl.net_plugin;
+}
+
+static void doubt_plugins(struct sim *s)
+{
+    const char *net = nccl_env_of(s->hw, "NCCL_NET"), *user = nccl_env_of(s->hw, "NCCL_NET_PLUGIN");
+    const char *path = doubt_net_plugin(s->hw);
+
+    if (path && !s->c->efa)
+        nccl_doubt(s,
+                   "NCCL loads the net plug-in %s and gives it the network before its own code: "
+                   "which ports are used, and which NCCL_IB_* settings it heeds, is the plug-in's "
+                   "choice.  NCCL_NET_PLUGIN=none keeps it out.",
+                   path);
+    else if (user && !path && strcasecmp(user, "none") &&
+             !(net && (!strcasecmp(net, "IB") || !strcasecmp(net, "Socket"))))
+        nccl_doubt(s,
+                   "NCCL_NET_PLUGIN is %s, and no such library was found where the loader looks: "
+                   "if the job finds it, the ports are its choice.",
+                   user);
+    if (net && strcasecmp(net, "IB") && strcasecmp(net, "Socket") && !path)
+        nccl_doubt(s,
+                   "NCCL_NET is %s, a network that a plug-in must bring; NCCL fails when none "
+                   "does.",
+                   net);
+    if (s->hw->nccl.tuner_plugin)
+        nccl_note(s,
+                  "NCCL loads the tuner plug-in %s, which chooses algorithms and protocols; ports "
+                  "and interfaces are not its business.",
+                  s->hw->nccl.tuner_plugin);
+}
+
+static void doubt_files(struct sim *s)
+{
+    const struct hw_nccl *n = &s->hw->nccl;
+    const char *topo = nccl_env_of(s->hw, "NCCL_TOPO_FILE");
+    const char *conf = nccl_env_of(s->hw, "NCCL_CONF_FILE");
+    bool read = false;
+
+    if (topo && !str_eq(topo, n->topo_file))
+        nccl_doubt(s,
+                   "NCCL_TOPO_FILE names %s, which was not read: NCCL takes the distances from it, "
+                   "and those used here are the machine's own.",
+                   topo);
+    else if (n->topo_file && n->topo_error)
+        nccl_doubt(s,
+                   "NCCL takes the distances from the topology file %s, but %s: those used here "
+                   "are the machine's own.",
+                   n->topo_file, n->topo_error);
+    else if (n->topo_file)
+        nccl_note(s, "The distances between GPUs and NICs are those of the topology file %s.",
+                  n->topo_file);
+    for (size_t i = 0; i < n->conf_files_count; i++)
+        read = read || str_eq(n->conf_files[i], conf);
+    if (conf && !read && !nccl_older_than(s->hw, 2, 23))
+        nccl_doubt(s,
+                   "NCCL_CONF_FILE names %s, which could not be read: what it sets is not known.",
+                   conf);
+    if (n->conf_count)
+        nccl_note(s, "%zu setting%s of %s %s followed as if the environment had %s.", n->conf_count,
+                  n->conf_count == 1 ? "" : "s", n->conf[0].path, n->conf_count == 1 ? "is" : "are",
+                  n->conf_count == 1 ? "it" : "them");
+}
+
+void doubt_choose(struct sim *s)
+{
+    doubt_plugins(s);
+    doubt_files(s);
+}
+
+/* ---- NVLink to other machines ---- */
+
+static bool uuid_is_set(const char *uuid)
+{
+    return uuid && uuid[strspn(uuid, "0-")] != '\0';
+}
+
+struct domain {                 /* the GPUs that a job here can use, by their NVLink domain */
+    const struct hw_gpu *first; /* one that has joined a domain; NULL: none has */
+    size_t gpus, joined;
+    bool cliques; /* ... of more than one clique */
+};
+
+static struct domain domain_of(const struct sim *s)
+{
+    struct domain d = { 0 };
+
+    for (size_t i = 0; i < s->hw->gpus_count; i++) {
+        const struct hw_gpu *g = &s->hw->gpus[i];
+
+        if (!s->gpu_visible[i])
+            continue;
+        d.gpus++;
+        if (!str_eq(g->fabric_state, "completed") || !uuid_is_set(g->fabric_cluster))
+            continue;
+        d.joined++;
+        d.first = d.first ? d.first : g;
+        d.cliques = d.cliques || !str_eq(g->fabric_cluster, d.first->fabric_cluster) ||
+                    maybe_or(g->fabric_clique, -1) != maybe_or(d.first->fabric_clique, -1);
+    }
+    return d;
+}
+
+static const char *mnnvl_off(const struct sim *s, const struct domain *d)
+{
+    if (nccl_env_int(s->hw, "NCCL_MNNVL_ENABLE", 2) == 0)
+        return "NCCL_MNNVL_ENABLE=0 turns it off.";
+    if (nccl_older_than(s->hw, 2, 21))
+        return "NCCL has it from 2.21 on.";
+    if (nccl_env_int(s->hw, "NCCL_CUMEM_ENABLE", -2) == 0)
+        return "NCCL_CUMEM_ENABLE=0 turns off the memory it needs.";
+    if (d->joined < d->gpus)
+        return arena_printf(s->a, "%zu of %zu GPUs have joined the NVLink domain; NCCL wants all.",
+                            d->joined, d->gpus);
+    return NULL;
+}
+
+void mnnvl_choose(struct sim *s)
+{
+    struct domain d = domain_of(s);
+    const struct hw_nvidia *nv = &s->hw->nvidia;
+    const char *off = d.first ? mnnvl_off(s, &d) : NULL;
+
+    if (!d.first)
+        return; /* one machine's NVLink, or none */
+    if (off) {
+        s->c->mnnvl = "off";
+        s->c->mnnvl_why = off;
+    } else if (maybe_is(nv->imex_running, 0) || maybe_is(nv->imex_channels, 0)) {
+        s->c->mnnvl = "fails";
+        s->c->mnnvl_why = arena_printf(
+            s->a,
+            "The GPUs are of an NVLink domain (%s), but %s: NCCL stops with an error instead "
+            "of going without.",
+            d.first->fabric_cluster,
+            maybe_is(nv->imex_running, 0)
+                ? "nvidia-imex does not run"
+                : "there is no channel in /dev/nvidia-caps-imex-channels");
+    } else {
+        s->c->mnnvl = nv->imex_running.known ? "on" : NULL;
+        s->c->mnnvl_why = arena_printf(
+            s->a, "All %zu GPUs are of the NVLink domain %s, %s%lld%s.", d.gpus,
+            d.first->fabric_cluster, d.cliques ? "several cliques, the first " : "clique ",
+            (long long)maybe_or(d.first->fabric_clique, -1),
+            nv->imex_running.known
+                ? ", and nvidia-imex runs: GPUs of that clique in other machines "
+                  "are reached over NVLink"
+                : "; whether nvidia-imex runs cannot be told from here");
+    }
+}

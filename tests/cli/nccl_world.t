@@ -1,0 +1,139 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What steers NCCL besides the environment: configuration files, plug-ins, topology files; and
+# what `stoker gather` keeps of them.  Each case is the machine dgx-h100 with a few files more.
+. "$(dirname "$0")/lib.sh"
+
+"$TOP/tests/machines/build.py" --dir "$TMP/dirs" dgx-h100 >/dev/null || {
+    echo "Bail out! the machine could not be built"
+    exit 1
+}
+dgx=$TMP/dirs/dgx-h100
+
+# with NAME=VALUE...: into the captured environment
+with() {
+    python3 -c '
+import json, sys
+path = sys.argv[1] + "/stoker/self.json"
+doc = json.load(open(path))
+names = dict(a.split("=", 1) for a in sys.argv[2:])
+doc["env"] = [e for e in doc["env"] if e["name"] not in names]
+doc["env"] += [{"name": n, "value": v} for n, v in names.items() if v]
+if "HOME" in names:
+    doc["home"] = names["HOME"]
+json.dump(doc, open(path, "w"))' "$dgx" "$@"
+}
+conf() {
+    mkdir -p "$dgx/etc" && cat >"$dgx/etc/nccl.conf"
+}
+says() {
+    python3 -c '
+import json, sys
+doc = json.load(open("json"))
+sys.exit(not eval(sys.argv[1], {"c": doc["choice"], "env": {v["name"]: v for v in doc["env"]}, "doc": doc}))' "$1" ||
+        { head -40 json; return 1; }
+}
+env_json() {
+    stoker detect --root "$dgx" --env --json "$@" >json
+}
+
+# ---- configuration files
+test_expect '/etc/nccl.conf: a filter there is a user setting, and --why says where it is' '
+    printf "# site\nNCCL_IB_HCA==mlx5_0\nPASSWORD=secret\n" | conf && env_json &&
+    says "env[\"NCCL_IB_HCA\"][\"kind\"] == \"user\" and env[\"NCCL_IB_HCA\"][\"value\"] == \"=mlx5_0\"" &&
+    says "[p[\"device\"] for p in c[\"ports\"] if p[\"used\"]] == [\"mlx5_0\"]" &&
+    says "\"/etc/nccl.conf\" in env[\"NCCL_IB_HCA\"][\"reason\"] and c[\"certain\"]" &&
+    stoker detect --root "$dgx" --why NCCL_IB_HCA >out && grep -q "NCCL_IB_HCA==mlx5_0, in /etc/nccl.conf" out
+'
+test_expect 'the environment wins over it, -e too' '
+    env_json -e NCCL_IB_HCA==mlx5_3 && says "[p[\"device\"] for p in c[\"ports\"] if p[\"used\"]] == [\"mlx5_3\"]" &&
+    stoker detect --root "$dgx" -e NCCL_IB_HCA==mlx5_3 --why NCCL_IB_HCA >out && ! grep -q "in /etc/nccl.conf" out
+'
+test_expect '~/.nccl.conf comes first, NCCL_CONF_FILE in its place from 2.23 on (this is 2.21)' '
+    mkdir -p "$dgx/home/u" "$dgx/x" && echo "NCCL_IB_HCA==mlx5_4" >"$dgx/home/u/.nccl.conf" &&
+    echo "NCCL_IB_HCA==mlx5_5" >"$dgx/x/nccl.conf" && with HOME=/home/u && env_json &&
+    says "env[\"NCCL_IB_HCA\"][\"value\"] == \"=mlx5_4\"" &&
+    with HOME=/home/u NCCL_CONF_FILE=/x/nccl.conf && env_json && says "env[\"NCCL_IB_HCA\"][\"value\"] == \"=mlx5_4\"" &&
+    (cd "$dgx/usr/lib/x86_64-linux-gnu" && ln -sf libnccl.so.2.28.9 libnccl.so.2 && : >libnccl.so.2.28.9) &&
+    env_json && says "env[\"NCCL_IB_HCA\"][\"value\"] == \"=mlx5_5\"" &&
+    (cd "$dgx/usr/lib/x86_64-linux-gnu" && ln -sf libnccl.so.2.21.5 libnccl.so.2) && rm -r "$dgx/home/u/.nccl.conf"
+'
+test_expect 'a NCCL_CONF_FILE that cannot be read: not certain' '
+    (cd "$dgx/usr/lib/x86_64-linux-gnu" && ln -sf libnccl.so.2.28.9 libnccl.so.2) &&
+    with NCCL_CONF_FILE=/nowhere && env_json && says "not c[\"certain\"] and \"/nowhere\" in c[\"doubts\"][0]" &&
+    stoker detect --root "$dgx" --env 2>/dev/null | grep -q "^# Not certain: .*NCCL_CONF_FILE" &&
+    with NCCL_CONF_FILE= && (cd "$dgx/usr/lib/x86_64-linux-gnu" && ln -sf libnccl.so.2.21.5 libnccl.so.2)
+'
+test_expect 'mistakes in the file are linted as those of the environment' '
+    printf "NCCL_IB_HCAA=mlx5_0\nNCCL_IB_DISABLE=1\n" | conf && env_json &&
+    says "{\"NCCL_IB_HCAA\", \"NCCL_IB_DISABLE\"} <= {l[\"name\"] for l in doc[\"lint\"]}" &&
+    says "c[\"transport\"] == \"tcp\"" && rm "$dgx/etc/nccl.conf"
+'
+
+# ---- plug-ins
+test_expect 'a net plug-in where the loader looks: not certain, with its path' '
+    : >"$dgx/usr/lib/x86_64-linux-gnu/libnccl-net.so" && env_json &&
+    says "not c[\"certain\"] and \"/usr/lib/x86_64-linux-gnu/libnccl-net.so\" in c[\"doubts\"][0]" &&
+    stoker detect --root "$dgx" >out && grep -q "Not certain: NCCL loads the net plug-in" out
+'
+test_expect 'NCCL_NET_PLUGIN=none or NCCL_NET=IB keeps it out' '
+    env_json -e NCCL_NET_PLUGIN=none && says "c[\"certain\"]" && env_json -e NCCL_NET=IB && says "c[\"certain\"]" &&
+    rm "$dgx/usr/lib/x86_64-linux-gnu/libnccl-net.so" && env_json && says "c[\"certain\"]"
+'
+test_expect 'a plug-in by name, in a folder of ld.so.conf.d' '
+    mkdir -p "$dgx/opt/hpcx/lib" "$dgx/etc/ld.so.conf.d" && : >"$dgx/opt/hpcx/lib/libnccl-net-sharp.so" &&
+    echo /opt/hpcx/lib >"$dgx/etc/ld.so.conf.d/hpcx.conf" && env_json && says "c[\"certain\"]" &&
+    with NCCL_NET_PLUGIN=sharp && env_json && says "\"/opt/hpcx/lib/libnccl-net-sharp.so\" in c[\"doubts\"][0]" &&
+    with NCCL_NET_PLUGIN=elsewhere && env_json && says "\"no such library\" in c[\"doubts\"][0]" && with NCCL_NET_PLUGIN=
+'
+test_expect 'a tuner plug-in is told and takes no certainty away' '
+    : >"$dgx/opt/hpcx/lib/libnccl-tuner.so" && env_json && says "c[\"certain\"]" &&
+    says "any(\"/opt/hpcx/lib/libnccl-tuner.so\" in n for n in c[\"notes\"])" && rm "$dgx/opt/hpcx/lib/libnccl-tuner.so"
+'
+
+# ---- topology files
+topo() { # GPU 0 and mlx5_11 below one switch
+    cat <<X
+<system version="1"><cpu numaid="0" affinity="ff" arch="x86_64" vendor="GenuineIntel">
+ <pci busid="ffff:ff:01.0" class="0x060400"><pci busid="0000:1B:00.0" class="0x030200"/><pci busid="$1" class="0x020700"/></pci>
+</cpu></system>
+X
+}
+far=$(stoker detect --root "$dgx" --json | python3 -c '
+import json, sys
+print(next(r["bdf"] for r in json.load(sys.stdin)["rdma"] if r["name"] == "mlx5_11"))')
+near() {
+    says "[g[\"path\"] for g in c[\"gpudirect\"] if g[\"gpu\"] == 0 and g[\"device\"] == \"mlx5_11\"] == [\"$1\"]"
+}
+test_expect 'virtualTopology.xml is followed: its distances, not those of sysfs' '
+    env_json && near PXN && mkdir -p "$dgx/var/run/nvidia-topologyd" &&
+    topo "$far" >"$dgx/var/run/nvidia-topologyd/virtualTopology.xml" && env_json && near PIX && says "c[\"certain\"]" &&
+    says "any(\"virtualTopology.xml\" in n for n in c[\"notes\"])"
+'
+test_expect 'NCCL_TOPO_FILE of /etc/nccl.conf comes before it' '
+    echo "NCCL_TOPO_FILE=/opt/topo.xml" | conf && topo "0000:99:00.0" >"$dgx/opt/topo.xml" && env_json && near PXN &&
+    says "c[\"certain\"]" && stoker detect --root "$dgx" --why NCCL_TOPO_FILE >out && grep -q "topology file: /opt/topo.xml" out
+'
+test_expect 'a topology file that cannot be read or understood: not certain, and why' '
+    echo "<system><cpu>" >"$dgx/opt/topo.xml" && env_json && says "not c[\"certain\"] and \"line 2\" in c[\"doubts\"][0]" &&
+    rm "$dgx/opt/topo.xml" && env_json && says "not c[\"certain\"] and \"/opt/topo.xml\" in c[\"doubts\"][0]"
+'
+test_expect 'NCCL_TOPO_FILE given by -e was not read: not certain' '
+    env_json -e NCCL_TOPO_FILE=/somewhere.xml && says "not c[\"certain\"] and \"/somewhere.xml\" in c[\"doubts\"][0]"
+'
+
+# ---- gather
+test_expect 'gather keeps them: the capture says the same, and no secret of the file' '
+    printf "NCCL_COMM_ID=198.51.100.7:29500\nPASSWORD=secret\nNCCL_TOPO_FILE=/opt/topo.xml\n" | conf &&
+    topo "$far" >"$dgx/opt/topo.xml" && : >"$dgx/opt/hpcx/lib/libnccl-net.so" &&
+    stoker gather --root "$dgx" --force cap.tar >/dev/null && stoker detect --root cap.tar --json >json &&
+    python3 -c "
+import json
+n = json.load(open(\"json\"))[\"nccl\"]
+assert n[\"net_plugin\"] == \"/opt/hpcx/lib/libnccl-net.so\", n
+assert n[\"topo_file\"] == \"/opt/topo.xml\" and n[\"topo_error\"] is None and n[\"topo\"], n
+assert [v[\"name\"] for v in n[\"conf\"]] == [\"NCCL_COMM_ID\", \"NCCL_TOPO_FILE\"], n
+assert \"198.51.100.7\" not in n[\"conf\"][0][\"value\"], n
+" && tar -xOf cap.tar etc/nccl.conf >file && ! grep -q secret file && grep -q NCCL_COMM_ID file
+'
+test_done
