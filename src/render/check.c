@@ -53,7 +53,7 @@ static void name_add(struct names *v, const char *const *name)
 
 static void names_differ(struct render *r, struct names *v, const char *what)
 {
-    char hint[128 + 2 * SPEC_NAME_MAX];
+    char hint[SPEC_LINE_WORDS_MAX + 128 + 2 * SPEC_NAME_MAX], words[SPEC_LINE_WORDS_MAX];
 
     if (v->count)
         qsort(v->items, v->count, sizeof(*v->items), by_dns);
@@ -62,9 +62,8 @@ static void names_differ(struct render *r, struct names *v, const char *what)
 
         if (strcmp(v->items[i - 1].dns, v->items[i].dns) != 0)
             continue;
-        (void)snprintf(hint, sizeof(hint),
-                       "Line %d has '%s'; both become '%s' where they are used.",
-                       spec_where(r->spec, a).line, *a, v->items[i].dns);
+        (void)snprintf(hint, sizeof(hint), "%s has '%s'; both become '%s' where they are used.",
+                       spec_line_words(r->spec, a, words), *a, v->items[i].dns);
         render_refuse(r, b, hint, "%s '%s' has the name of another one", what, *b);
     }
     v->count = 0;

@@ -99,13 +99,16 @@ void render_warn(struct render *r, const void *member, const char *hint, const c
     buf_release(&b);
 }
 
+static const char *base_name(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+
+    return slash ? slash + 1 : file;
+}
+
 static const char *file_name(const struct spec *s)
 {
-    const char *file = spec_file(s), *slash = strrchr(file, '/');
-
-    if (str_eq(file, "standard input"))
-        return "stdin";
-    return slash ? slash + 1 : file;
+    return str_eq(spec_file(s), "standard input") ? "stdin" : base_name(spec_file(s));
 }
 
 const char *render_from(const struct render *r, const void *member)
@@ -119,8 +122,10 @@ const char *render_from(const struct render *r, const void *member)
     quote_comment(&text, path ? path : "default");
     if (path && r->where) {
         buf_adds(&text, ", ");
-        quote_comment(&text, file_name(r->spec));
-        buf_addf(&text, ":%d", spec_where(r->spec, member).line);
+        struct spec_pos at = spec_where(r->spec, member);
+
+        quote_comment(&text, at.file_no ? base_name(at.file) : file_name(r->spec));
+        buf_addf(&text, ":%d", at.line);
     }
     (void)snprintf(out, FROM_MAX, "%s", buf_str(&text));
     str_make_text(out); /* a character may have been cut */
@@ -185,9 +190,9 @@ static enum rc outcome(const struct render *r, struct err *err)
     const struct spec_diag *d = r->diags->items;
 
     if (r->diags->count && d->line)
-        return err_set(err, RC_PARSE, "%s:%d:%d: %s", r->diags->file, d->line, d->col, d->msg);
+        return err_set(err, RC_PARSE, "%s:%d:%d: %s", d->file, d->line, d->col, d->msg);
     if (r->diags->count)
-        return err_set(err, RC_PARSE, "%s: %s", r->diags->file, d->msg);
+        return err_set(err, RC_PARSE, "%s: %s", d->file, d->msg);
     for (size_t i = 0; i < r->out->count; i++) {
         const struct render_file *f = r->out->files[i];
 

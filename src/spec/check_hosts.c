@@ -96,12 +96,13 @@ static void check_twice(struct check *c, const struct hosts *h)
     for (size_t i = 1; i < h->count; i++) {
         const struct host *a = &h->items[i - 1], *b = &h->items[i];
         const void *at = b->node->hosts ? (const void *)&b->node->hosts : &b->node->name;
-        char hint[32 + SPEC_NAME_MAX];
+        char hint[SPEC_LINE_WORDS_MAX + SPEC_NAME_MAX + 16], words[SPEC_LINE_WORDS_MAX];
 
-        if (strcmp(a->name, b->name) != 0)
-            continue;
-        (void)snprintf(hint, sizeof(hint), "Line %d has '%s'.",
-                       spec_where(c->s, &a->node->name).line, a->node->name);
+        if (strcmp(a->name, b->name) != 0 ||
+            (a->node != b->node && !strcmp(a->node->name, b->node->name)))
+            continue; /* two groups of one name are told already */
+        (void)snprintf(hint, sizeof(hint), "%s has '%s'.",
+                       spec_line_words(c->s, &a->node->name, words), a->node->name);
         if (a->node == b->node)
             check_fault(c, at, NULL, "node group '%s' names machine '%s' twice", b->node->name,
                         b->name);

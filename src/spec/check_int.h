@@ -13,7 +13,7 @@ struct check {
 #define ERROR(c, at, ...)                                                                          \
     do {                                                                                           \
         struct spec_pos pos_ = spec_where((c)->s, (at));                                           \
-        diag_add((c)->l, pos_.line, pos_.col, __VA_ARGS__);                                        \
+        diag_add((c)->l, line_at(pos_.file_no, pos_.line), pos_.col, __VA_ARGS__);                 \
     } while (0)
 
 /* The same with a hint (NULL: none). */

@@ -165,6 +165,8 @@ static bool same_name(const char *a, const char *b)
 static void check_distinct(struct check *c, const char *what, const void *items, size_t count,
                            size_t size)
 {
+    char words[SPEC_LINE_WORDS_MAX];
+
     for (size_t i = 1; i < count; i++) {
         const char *const *x = (const void *)((const char *)items + i * size);
 
@@ -173,8 +175,8 @@ static void check_distinct(struct check *c, const char *what, const void *items,
 
             if (*x && *y && same_name(*x, *y)) {
                 ERROR(c, x, "%s '%s' has the name of another one", what, *x);
-                diag_hint(c->l, "Line %d has '%s'; '-' and '_' count as the same.",
-                          spec_where(c->s, y).line, *y);
+                diag_hint(c->l, "%s has '%s'; '-' and '_' count as the same.",
+                          spec_line_words(c->s, y, words), *y);
                 break;
             }
         }

@@ -44,12 +44,13 @@ static void port_twice(struct check *c, const int64_t *a, const char *of_a, cons
                        const char *of_b)
 {
     int line_a = spec_where(c->s, a).line, line_b = spec_where(c->s, b).line;
-    char hint[160];
+    char hint[SPEC_LINE_WORDS_MAX + 64], words[SPEC_LINE_WORDS_MAX];
 
     if (*a != *b)
         return;
     if (line_a && line_b)
-        (void)snprintf(hint, sizeof(hint), "Line %d has the other one.", line_b);
+        (void)snprintf(hint, sizeof(hint), "%s has the other one.",
+                       spec_line_words(c->s, b, words));
     else
         (void)snprintf(hint, sizeof(hint), "%s has it by default.", line_a ? of_b : of_a);
     hint[0] = (char)(hint[0] >= 'a' && hint[0] <= 'z' ? hint[0] - 'a' + 'A' : hint[0]);

@@ -45,9 +45,9 @@ static size_t cut_utf8(const char *s, size_t len, size_t max)
 }
 
 /* The text of a line (from 1), printable; NULL when there is no such line. */
-static const char *line_text(struct load *l, int line)
+static const char *line_text(struct load *l, const struct spec_text *f, int line)
 {
-    const char *p = l->text, *end = l->text + l->len, *nl;
+    const char *p = f->text, *end = f->text + f->len, *nl;
     size_t len;
     char *s;
 
@@ -82,12 +82,26 @@ static const char *message_keep(struct spec_diags *d, const char *fmt, va_list a
     return msg;
 }
 
+static struct spec_diag diag_make(struct load *l, int line, int col, const char *msg)
+{
+    const struct spec_text *f = line_file(line) < l->file_count ? &l->files[line_file(line)] : NULL;
+
+    return (struct spec_diag){
+        .file = f ? arena_strdup(diags_arena(l->diags), f->name) : l->diags->file,
+        .file_no = line_file(line),
+        .line = line_number(line),
+        .col = col,
+        .msg = msg,
+        .text = f ? line_text(l, f, line_number(line)) : NULL,
+    };
+}
+
 /* Targets look at the same values: what one has told the next need not. */
 static bool item_is_known(const struct spec_diag *v, size_t count, int line, int col,
                           const char *msg)
 {
     for (size_t i = 0; i < count; i++)
-        if (v[i].line == line && v[i].col == col && str_eq(v[i].msg, msg))
+        if (line_at(v[i].file_no, v[i].line) == line && v[i].col == col && str_eq(v[i].msg, msg))
             return true;
     return false;
 }
@@ -109,12 +123,7 @@ void diag_add(struct load *l, int line, int col, const char *fmt, ...)
         d->dropped++;
         return;
     }
-    d->items[d->count++] = (struct spec_diag){
-        .line = line,
-        .col = col,
-        .msg = msg,
-        .text = line_text(l, line),
-    };
+    d->items[d->count++] = diag_make(l, line, col, msg);
 }
 
 /* The file that the first diagnostic of a later stage is about. */
@@ -127,7 +136,7 @@ static void diags_file_of(struct spec_diags *d, const struct spec *s)
 void spec_diag_at(struct spec_diags *d, const struct spec *s, const void *member, const char *hint,
                   const char *fmt, ...)
 {
-    struct load l = { .text = s->priv->text, .len = s->priv->text_len, .diags = d };
+    struct load l = { .files = s->priv->files, .file_count = s->priv->file_count, .diags = d };
     struct spec_pos pos = spec_where(s, member);
     struct buf b = { 0 };
     va_list ap;
@@ -136,7 +145,7 @@ void spec_diag_at(struct spec_diags *d, const struct spec *s, const void *member
     buf_vaddf(&b, fmt, ap);
     va_end(ap);
     diags_file_of(d, s);
-    diag_add(&l, pos.line, pos.col, "%s", buf_str(&b));
+    diag_add(&l, line_at(pos.file_no, pos.line), pos.col, "%s", buf_str(&b));
     if (hint)
         diag_hint(&l, "%s", hint);
     buf_release(&b);
@@ -145,8 +154,9 @@ void spec_diag_at(struct spec_diags *d, const struct spec *s, const void *member
 void spec_diag_warn_at(struct spec_diags *d, const struct spec *s, const void *member,
                        const char *hint, const char *fmt, ...)
 {
-    struct load l = { .text = s->priv->text, .len = s->priv->text_len, .diags = d };
+    struct load l = { .files = s->priv->files, .file_count = s->priv->file_count, .diags = d };
     struct spec_pos pos = spec_where(s, member);
+    int line = line_at(pos.file_no, pos.line);
     const char *msg;
     va_list ap;
 
@@ -154,19 +164,14 @@ void spec_diag_warn_at(struct spec_diags *d, const struct spec *s, const void *m
     msg = message_keep(d, fmt, ap);
     va_end(ap);
     diags_file_of(d, s);
-    if (item_is_known(d->warnings, d->warning_count, pos.line, pos.col, msg))
+    if (item_is_known(d->warnings, d->warning_count, line, pos.col, msg))
         return;
     if (d->warning_count == SPEC_WARNINGS_MAX) {
         d->warning_dropped++;
         return;
     }
-    d->warnings[d->warning_count++] = (struct spec_diag){
-        .line = pos.line,
-        .col = pos.col,
-        .msg = msg,
-        .hint = hint ? arena_strdup(diags_arena(d), hint) : NULL,
-        .text = line_text(&l, pos.line),
-    };
+    d->warnings[d->warning_count] = diag_make(&l, line, pos.col, msg);
+    d->warnings[d->warning_count++].hint = hint ? arena_strdup(diags_arena(d), hint) : NULL;
 }
 
 void diag_hint(struct load *l, const char *fmt, ...)
@@ -197,7 +202,9 @@ static void items_sort(struct spec_diag *v, size_t count)
         for (size_t j = i; j > 0; j--) {
             struct spec_diag t = v[j];
 
-            if (v[j - 1].line < t.line || (v[j - 1].line == t.line && v[j - 1].col <= t.col))
+            int before = line_at(v[j - 1].file_no, v[j - 1].line), own = line_at(t.file_no, t.line);
+
+            if (before < own || (before == own && v[j - 1].col <= t.col))
                 break;
             v[j] = v[j - 1];
             v[j - 1] = t;
@@ -257,7 +264,7 @@ static void diag_print(const struct spec_diag *g, const char *file, bool warning
 void spec_diags_print(const struct spec_diags *d, const struct term *term, struct buf *out)
 {
     for (size_t i = 0; i < d->count; i++)
-        diag_print(&d->items[i], d->file, false, term, out);
+        diag_print(&d->items[i], d->items[i].file, false, term, out);
     if (d->dropped)
         buf_addf(out, "%s: %zu more error%s\n", d->file, d->dropped, d->dropped == 1 ? "" : "s");
 }
@@ -265,7 +272,7 @@ void spec_diags_print(const struct spec_diags *d, const struct term *term, struc
 void spec_warnings_print(const struct spec_diags *d, const struct term *term, struct buf *out)
 {
     for (size_t i = 0; i < d->warning_count; i++)
-        diag_print(&d->warnings[i], d->file, true, term, out);
+        diag_print(&d->warnings[i], d->warnings[i].file, true, term, out);
     if (d->warning_dropped)
         buf_addf(out, "%s: %zu more warning%s\n", d->file, d->warning_dropped,
                  d->warning_dropped == 1 ? "" : "s");
@@ -278,6 +285,7 @@ static void items_json(const struct spec_diag *items, size_t count, struct json_
         const struct spec_diag *g = &items[i];
 
         json_obj(w);
+        json_kv_str(w, "file", g->file);
         json_kv_maybe(w, "line", g->line ? maybe_of(g->line) : maybe_none());
         json_kv_maybe(w, "column", g->line ? maybe_of(g->col) : maybe_none());
         json_kv_str(w, "message", g->msg);

@@ -301,20 +301,25 @@ static void md_table(const char *prefix, const struct spec_table *t, struct buf 
 
 void spec_doc_markdown(struct buf *out)
 {
-    buf_adds(out,
-             "# stoker.yaml\n\n"
-             "One file describes a site. Every key is listed here; the page is written by\n"
-             "`stoker spec doc --markdown` from the table in src/spec/schema.c.\n\n"
-             "- `stoker spec example NAME` prints a complete spec to start from.\n"
-             "- `stoker spec check FILE` reports every error with its line and column.\n"
-             "- `stoker spec show FILE` prints all values, defaults filled in.\n\n"
-             "Units: sizes `64GiB` (2^30) and `80GB` (10^9), rates `400Gb/s` (bits) and `25GB/s`\n"
-             "(bytes), durations `90s` `5m` `12h` `7d` `250ms` `1h30m`, money `$3.50/h` `$5000/d`\n"
-             "`$150000/mo`, percentages `80%`, counts `7B` `1.4T`. Case matters.\n\n"
-             "A name has lower-case letters, digits, `-` and `_`. `NAME` in a heading stands for\n"
-             "a name of your own, `[]` for the items of a list. A file has at most 1 MiB, 32\n"
-             "levels, 100,000 values and one document; aliases (`*name`) may be used, directives,\n"
-             "tags and merge keys not; unknown keys are errors.\n\n"
-             "## The document\n\n");
+    buf_adds(
+        out,
+        "# stoker.yaml\n\n"
+        "One file describes a site. Every key is listed here; the page is written by\n"
+        "`stoker spec doc --markdown` from the table in src/spec/schema.c.\n\n"
+        "- `stoker spec example NAME` prints a complete spec to start from.\n"
+        "- `stoker spec check FILE` reports every error with its line and column.\n"
+        "- `stoker spec show FILE` prints all values, defaults filled in.\n\n"
+        "Units: sizes `64GiB` (2^30) and `80GB` (10^9), rates `400Gb/s` (bits) and `25GB/s`\n"
+        "(bytes), durations `90s` `5m` `12h` `7d` `250ms` `1h30m`, money `$3.50/h` `$5000/d`\n"
+        "`$150000/mo`, percentages `80%`, counts `7B` `1.4T`. Case matters.\n\n"
+        "A name has lower-case letters, digits, `-` and `_`. `NAME` in a heading stands for\n"
+        "a name of your own, `[]` for the items of a list. A file has at most 1 MiB, 32\n"
+        "levels, 100,000 values and one document; aliases (`*name`) may be used, directives,\n"
+        "tags and merge keys not; unknown keys are errors.\n\n"
+        "`include: [nodes.yaml, alerts/gpu.yaml]` takes in other files, each with any of the\n"
+        "keys: maps are joined, lists are put one behind the other, a single value may be given\n"
+        "in one file only. Paths are relative to the file that names them and stay below the\n"
+        "spec's folder; at most 64 files, 4 deep, 4 MiB together.\n\n"
+        "## The document\n\n");
     md_table("", &spec_schema, out);
 }

@@ -778,6 +778,8 @@ TABLE(budget_table, struct spec_budgets, budget_rows);
 static const struct spec_row document_rows[] = {
     ROW(CHOICE, "schema", struct spec, version, .dflt = "stoker.spec/1", .choices = versions,
         .doc = "version of this format"),
+    ROW(STRS, "include", struct spec, includes,
+        .doc = "files below this one's folder whose keys belong here too; lists are joined"),
     TREE(SECTION, "site", struct spec, site, site_table, .doc = "the site as a whole"),
     TREE(SECTION, "software", struct spec, software, software_table,
         .doc = "minimum versions, for `stoker detect -f`"),

@@ -61,7 +61,9 @@ static void line_end(const struct show *w, const void *at, size_t start, struct 
         return;
     }
     buf_fill(out, ' ', width + 2 < SHOW_COMMENT_COL ? SHOW_COMMENT_COL - width : 2);
-    if (pos.line)
+    if (pos.line && pos.file_no)
+        term_text(w->term, out, COLOUR_DIM, "# %s:%d", pos.file, pos.line);
+    else if (pos.line)
         term_text(w->term, out, COLOUR_DIM, "# line %d", pos.line);
     else
         term_text(w->term, out, COLOUR_DIM, "# default");
@@ -212,7 +214,8 @@ static void show_table(const struct show *w, const struct spec_table *t, const v
                        int indent, struct buf *out)
 {
     for (size_t i = 0; i < t->count; i++)
-        show_row(w, &t->rows[i], obj, indent, out);
+        if (t != &spec_schema || !str_eq(t->rows[i].key, "include")) /* it is all here */
+            show_row(w, &t->rows[i], obj, indent, out);
 }
 
 void spec_show(const struct spec *s, const struct term *term, unsigned flags, struct buf *out)
@@ -312,6 +315,7 @@ static void origin_add(struct origins *o, const void *at)
         return;
     json_obj(o->w);
     json_kv_str(o->w, "path", buf_str(&o->path));
+    json_kv_str(o->w, "file", pos.file);
     json_kv_int(o->w, "line", pos.line);
     json_kv_int(o->w, "column", pos.col);
     json_obj_end(o->w);

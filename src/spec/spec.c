@@ -71,7 +71,23 @@ struct spec_pos spec_where(const struct spec *s, const void *member)
 {
     const struct spec_origin *o = origin_find(s, member);
 
-    return o ? (struct spec_pos){ .line = o->line, .col = o->col } : (struct spec_pos){ 0 };
+    if (!o)
+        return (struct spec_pos){ 0 };
+    return (struct spec_pos){ .line = line_number(o->line),
+                              .col = o->col,
+                              .file = s->priv->files[line_file(o->line)].name,
+                              .file_no = line_file(o->line) };
+}
+
+const char *spec_line_words(const struct spec *s, const void *member, char out[SPEC_LINE_WORDS_MAX])
+{
+    struct spec_pos p = spec_where(s, member);
+
+    if (p.file_no)
+        (void)snprintf(out, SPEC_LINE_WORDS_MAX, "Line %d of '%.255s'", p.line, p.file);
+    else
+        (void)snprintf(out, SPEC_LINE_WORDS_MAX, "Line %d", p.line);
+    return out;
 }
 
 const char *spec_path(const struct spec *s, const void *member)
@@ -90,42 +106,81 @@ static enum rc first_error(const struct spec_diags *d, struct err *err)
     if (g->hint)
         err_hint(err, "%s", g->hint);
     if (!g->line)
-        return err_set(err, RC_PARSE, "%s: %s", d->file, g->msg);
+        return err_set(err, RC_PARSE, "%s: %s", g->file, g->msg);
     if (!more)
-        return err_set(err, RC_PARSE, "%s:%d:%d: %s", d->file, g->line, g->col, g->msg);
-    return err_set(err, RC_PARSE, "%s:%d:%d: %s (and %zu more)", d->file, g->line, g->col, g->msg,
+        return err_set(err, RC_PARSE, "%s:%d:%d: %s", g->file, g->line, g->col, g->msg);
+    return err_set(err, RC_PARSE, "%s:%d:%d: %s (and %zu more)", g->file, g->line, g->col, g->msg,
                    more);
+}
+
+/* "conf/" and "nodes.yaml" where the spec is "conf/stoker.yaml". */
+static const char *file_name(struct load *l, const char *path)
+{
+    const char *first = l->files[0].name, *slash = strrchr(first, '/');
+    int dir = slash ? (int)(slash - first) + 1 : 0;
+
+    return arena_printf(l->arena, "%.*s%s", dir, first, path);
+}
+
+void load_file(struct load *l, const char *path, size_t parent, const char *text, size_t len)
+{
+    struct spec_text *f = &l->files[l->file_count];
+
+    if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) { /* a byte order mark has no column */
+        text += 3;
+        len -= 3;
+    }
+    *f = (struct spec_text){ .name = l->file_count ? file_name(l, path) : path,
+                             .path = path,
+                             .parent = parent,
+                             .text = arena_strndup(l->arena, text, len),
+                             .len = len };
+    l->file = l->file_count++;
+    l->text = f->text;
+    l->len = f->len;
+    l->bytes += len;
 }
 
 enum rc spec_parse(const char *text, size_t len, const char *name, struct spec **out,
                    struct spec_diags *diags, struct err *err)
 {
+    return spec_parse_with(text, len, name, NULL, out, diags, err);
+}
+
+/* The name below its own folder, as an included file would call it. */
+static void first_file(struct load *l, struct spec *s, const char *text, size_t len)
+{
+    const char *slash = strrchr(s->priv->file, '/');
+
+    load_file(l, s->priv->file, 0, text, len);
+    l->files[0].path = slash ? slash + 1 : s->priv->file;
+}
+
+enum rc spec_parse_with(const char *text, size_t len, const char *name,
+                        const struct spec_source *source, struct spec **out,
+                        struct spec_diags *diags, struct err *err)
+{
     struct spec_diags own = { 0 };
     struct spec *s = spec_new(name);
-    struct load l = {
-        .text = text,
-        .len = len,
-        .arena = &s->priv->arena,
-        .diags = diags ? diags : &own,
-    };
+    struct load l = { .arena = &s->priv->arena, .diags = diags ? diags : &own, .source = source };
     struct arena tree;
-    const struct yaml *root;
+    struct yaml *root;
     enum rc rc = RC_OK;
 
-    if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) { /* a byte order mark has no column */
-        l.text += 3;
-        l.len -= 3;
-    }
     arena_init(&tree);
     l.diags->mem = xcalloc(1, sizeof(*l.diags->mem));
     l.diags->file = arena_strdup(&l.diags->mem->arena, name);
+    l.files = arena_array(l.arena, struct spec_text, SPEC_INCLUDES_MAX + 1);
+    first_file(&l, s, text, len);
     root = yaml_read(&l, &tree);
+    if (root)
+        include_expand(&l, &tree, root, 0);
+    s->priv->files = l.files;
+    s->priv->file_count = l.file_count;
     if (root)
         bind_document(&l, root, s);
     origins_keep(&l, s->priv);
     spec_derive(s);
-    s->priv->text = arena_strndup(&s->priv->arena, l.text, l.len);
-    s->priv->text_len = l.len;
     if (root && !l.diags->count)
         spec_check(&l, s);
     free(l.origins);
@@ -142,7 +197,7 @@ enum rc spec_parse(const char *text, size_t len, const char *name, struct spec *
 }
 
 /* Reads at most SPEC_FILE_MAX bytes and one, by which too long a file is known. */
-static enum rc read_all(int fd, const char *path, struct buf *out, struct err *err)
+enum rc spec_read_fd(int fd, const char *path, struct buf *out, struct err *err)
 {
     char chunk[16384];
 
@@ -161,19 +216,38 @@ static enum rc read_all(int fd, const char *path, struct buf *out, struct err *e
     }
 }
 
+/* The folder that holds the file, by the name that was given; -1: none. */
+static int folder_open(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    struct buf dir = { 0 };
+    int fd;
+
+    buf_add(&dir, path, slash ? (size_t)(slash - path) + 1 : 0);
+    fd = open(dir.len ? buf_str(&dir) : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    buf_release(&dir);
+    return fd;
+}
+
 enum rc spec_load(const char *path, struct spec **out, struct spec_diags *diags, struct err *err)
 {
     bool in = str_eq(path, "-");
+    int dir;
     int fd = in ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     struct buf text = { 0 };
     enum rc rc;
 
     if (fd < 0)
         return err_sys(err, "could not open '%s'", path);
-    rc = read_all(fd, path, &text, err);
+    rc = spec_read_fd(fd, path, &text, err);
+    dir = in ? -1 : folder_open(path);
     if (rc == RC_OK)
-        rc = spec_parse(buf_str(&text), text.len, in ? "standard input" : path, out, diags, err);
+        rc = spec_parse_with(buf_str(&text), text.len, in ? "standard input" : path,
+                             dir < 0 ? NULL : &(struct spec_source){ spec_read_below, &dir }, out,
+                             diags, err);
     buf_release(&text);
+    if (dir >= 0)
+        close(dir);
     if (!in)
         close(fd);
     return rc;

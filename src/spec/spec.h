@@ -30,14 +30,18 @@
 #include "base/units.h"
 
 enum {
-    SPEC_FILE_MAX = 1 << 20, /* bytes of a file */
-    SPEC_DEPTH_MAX = 32,     /* levels of nesting */
-    SPEC_NODES_MAX = 100000, /* values in a file, aliases counted as often as they are used */
-    SPEC_DIAGS_MAX = 20,     /* errors reported for a file */
-    SPEC_WARNINGS_MAX = 100, /* warnings reported for a file */
-    SPEC_LIST_MAX = 10000,   /* items in one list or map */
-    SPEC_TEXT_MAX = 65536,   /* bytes of one text value */
-    SPEC_NAME_MAX = 63       /* bytes of a name: what DNS, Slurm and Kubernetes all take */
+    SPEC_FILE_MAX = 1 << 20,     /* bytes of a file */
+    SPEC_DEPTH_MAX = 32,         /* levels of nesting */
+    SPEC_NODES_MAX = 100000,     /* values in a file, aliases counted as often as they are used */
+    SPEC_DIAGS_MAX = 20,         /* errors reported for a file */
+    SPEC_WARNINGS_MAX = 100,     /* warnings reported for a file */
+    SPEC_LIST_MAX = 10000,       /* items in one list or map */
+    SPEC_TEXT_MAX = 65536,       /* bytes of one text value */
+    SPEC_INCLUDES_MAX = 64,      /* files that one includes, those they include counted */
+    SPEC_INCLUDE_DEPTH_MAX = 4,  /* files that include each other */
+    SPEC_INCLUDE_PATH_MAX = 256, /* bytes of a path below the spec's folder */
+    SPEC_INCLUDE_BYTES_MAX = 4 << 20, /* bytes of all files together */
+    SPEC_NAME_MAX = 63                /* bytes of a name: what DNS, Slurm and Kubernetes all take */
 };
 
 /* --- values --- */
@@ -691,6 +695,7 @@ struct spec_nccl {
 struct spec_priv;
 struct spec {
     enum spec_version version;
+    struct spec_strs includes; /* as the file names them; what is in them is in the spec */
     struct spec_site site;
     struct spec_software software;
     struct spec_node *nodes;
@@ -727,7 +732,9 @@ struct spec {
 
 /* --- errors and warnings --- */
 struct spec_diag {
-    int line, col; /* from 1, in characters; line 0: the file as a whole */
+    const char *file; /* the one it stands in: the spec, or one that it includes */
+    size_t file_no;   /* their order; 0: the spec */
+    int line, col;    /* from 1, in characters; line 0: the file as a whole */
     const char *msg;
     const char *hint; /* a sentence; NULL: none */
     const char *text; /* the line it stands on; NULL: none */
@@ -759,7 +766,7 @@ void spec_diags_sort(struct spec_diags *d);
 void spec_diags_print(const struct spec_diags *d, const struct term *term, struct buf *out);
 /* "FILE:LINE:COL: warning: message" likewise. */
 void spec_warnings_print(const struct spec_diags *d, const struct term *term, struct buf *out);
-/* Arrays of {"line","column","message","hint"}. */
+/* Arrays of {"file","line","column","message","hint"}. */
 void spec_diags_json(const struct spec_diags *d, struct json_out *w);
 void spec_warnings_json(const struct spec_diags *d, struct json_out *w);
 
@@ -771,6 +778,15 @@ enum rc spec_load(const char *path, struct spec **out, struct spec_diags *diags,
                   struct err *err) MUST_USE;
 enum rc spec_parse(const char *text, size_t len, const char *name, struct spec **out,
                    struct spec_diags *diags, struct err *err) MUST_USE;
+/* The same with a reader for the files that it includes; `path` is relative to the spec's folder
+ * and has been looked at: no "..", not absolute.  NULL: including is an error. */
+struct spec_source {
+    enum rc (*read)(void *ctx, const char *path, struct buf *out, struct err *err);
+    void *ctx;
+};
+enum rc spec_parse_with(const char *text, size_t len, const char *name,
+                        const struct spec_source *source, struct spec **out,
+                        struct spec_diags *diags, struct err *err) MUST_USE;
 /* What holds without a file: every default, no nodes, no components. */
 struct spec *spec_default(void) MUST_USE;
 void spec_free(struct spec *s); /* NULL is fine */
@@ -778,10 +794,16 @@ void spec_free(struct spec *s); /* NULL is fine */
 /* --- asking --- */
 const char *spec_file(const struct spec *s); /* as given to the load */
 struct spec_pos {
-    int line, col; /* line 0: a default, or not a value of this spec */
+    int line, col;    /* line 0: a default, or not a value of this spec */
+    const char *file; /* NULL: likewise; "stoker.yaml", or one that it includes */
+    size_t file_no;   /* 0: the spec itself */
 };
 /* Where a value stands: `member` is its address, as in spec_where(s, &c->gpus). */
 struct spec_pos spec_where(const struct spec *s, const void *member);
+/* "Line 12", or "Line 12 of 'nodes.yaml'" where that is not the spec itself. */
+enum { SPEC_LINE_WORDS_MAX = 320 };
+const char *spec_line_words(const struct spec *s, const void *member,
+                            char out[SPEC_LINE_WORDS_MAX]);
 /* The keys that lead to it, "components.train.gpus"; NULL: a default.  Unlike a line it stays the
  * same when something else in the file is edited. */
 const char *spec_path(const struct spec *s, const void *member);

@@ -7,6 +7,8 @@
 #include "base/json.h"
 #include "spec/spec.h"
 
+#include <assert.h>
+
 /* --- the schema: how a key is written (kind) and where it lands (store) --- */
 enum spec_kind {
     SPEC_STR,       /* any text */
@@ -115,8 +117,39 @@ struct yaml {
 struct spec_diags_mem {
     struct arena arena;
 };
-struct load { /* one load in progress */
+/* A line that is handed around inside spec/ carries the number of its file above its own 21 bits: a
+ * file of SPEC_FILE_MAX bytes has fewer lines.  spec_where() and the diagnostics take it apart. */
+enum { LINE_BITS = 21 };
+static_assert(SPEC_FILE_MAX < 1 << LINE_BITS, "a line number fits");
+static_assert(SPEC_INCLUDES_MAX < 1 << (31 - LINE_BITS), "a file number fits");
+static inline size_t line_file(int line)
+{
+    return (size_t)(line >> LINE_BITS);
+}
+static inline int line_number(int line)
+{
+    return line & ((1 << LINE_BITS) - 1);
+}
+static inline int line_at(size_t file, int number)
+{
+    return (int)(file << LINE_BITS) | number;
+}
+
+struct spec_text {    /* a file that was read */
+    const char *name; /* as in messages: "conf/nodes.yaml" */
+    const char *path; /* below the folder of the first one: "nodes.yaml" */
+    size_t parent;    /* number of the file that includes it */
     const char *text;
+    size_t len;
+};
+
+struct load {                         /* one load in progress */
+    const struct spec_source *source; /* NULL: nothing can be included */
+    struct spec_text *files;          /* in the spec's arena, SPEC_INCLUDES_MAX + 1 of them */
+    size_t file_count, file;          /* the last: the one that is being read */
+    size_t bytes;                     /* of all of them */
+    size_t values;                    /* in all of them */
+    const char *text;                 /* of that one */
     size_t len;
     struct arena *arena; /* the spec's */
     struct spec_diags *diags;
@@ -126,6 +159,17 @@ struct load { /* one load in progress */
 };
 /* NULL after an error, which is in l->diags.  The tree is in `a`. */
 struct yaml *yaml_read(struct load *l, struct arena *a);
+
+/* Makes a text the current file; its bytes are copied. */
+void load_file(struct load *l, const char *path, size_t parent, const char *text, size_t len);
+
+/* --- files that a file includes: src/spec/include.c --- */
+/* Reads what `root`, the tree of file `by`, includes, and joins it into it. */
+void include_expand(struct load *l, struct arena *tree, struct yaml *root, size_t by);
+/* A source below the folder whose descriptor `ctx` points at. */
+enum rc spec_read_below(void *ctx, const char *path, struct buf *out, struct err *err) MUST_USE;
+/* All of a file, at most SPEC_FILE_MAX bytes. */
+enum rc spec_read_fd(int fd, const char *path, struct buf *out, struct err *err) MUST_USE;
 
 /* --- errors: src/spec/diag.c --- */
 void diag_add(struct load *l, int line, int col, const char *fmt, ...) PRINTF_LIKE(4, 5);
@@ -160,8 +204,8 @@ struct spec_origin {
 struct spec_priv {
     struct arena arena; /* holds the spec itself too */
     const char *file;
-    const char *text; /* the file as it was read; NULL: none */
-    size_t text_len;
+    struct spec_text *files; /* as they were read; the first is the spec */
+    size_t file_count;
     struct spec_origin *origins; /* sorted by address */
     size_t origin_count;
 };

@@ -69,7 +69,7 @@ static void place(struct yaml_reader *r, size_t pos, int *out_line, int *out_col
             r->col++;
         }
     }
-    *out_line = r->line;
+    *out_line = line_at(r->l->file, r->line);
     *out_col = r->col;
 }
 
@@ -83,7 +83,7 @@ static void event_place(struct yaml_reader *r, struct fy_event *e, int *line, in
     if (!m) { /* an empty value has no place of its own: its key's, or its list's */
         const struct yaml_level *v = r->depth ? &r->levels[r->depth - 1] : NULL;
 
-        *line = !v ? 1 : v->have_key ? v->key_line : v->node->line;
+        *line = !v ? line_at(r->l->file, 1) : v->have_key ? v->key_line : v->node->line;
         *col = !v ? 1 : v->have_key ? v->key_col : v->node->col;
         return;
     }
@@ -128,7 +128,7 @@ static void report_twice(struct yaml_reader *r, const struct yaml *y, int first_
     level_path(r, &path);
     diag_add(r->l, y->key_line, y->key_col, "key '%.*s' is given twice%s%s%s", YAML_KEY_SHOWN,
              y->key, path.len ? " in '" : "", buf_str(&path), path.len ? "'" : "");
-    diag_hint(r->l, "It is first given on line %d.", first_line);
+    diag_hint(r->l, "It is first given on line %d.", line_number(first_line));
     buf_release(&path);
 }
 
@@ -368,7 +368,7 @@ static bool on_node(struct yaml_reader *r, struct fy_event *e)
 
 static bool on_event(struct yaml_reader *r, struct fy_event *e)
 {
-    int line = 1, col = 1;
+    int line = line_at(r->l->file, 1), col = 1;
 
     switch (e->type) {
     case FYET_DOCUMENT_START:
@@ -440,8 +440,9 @@ static void syntax_error(struct yaml_reader *r, const struct fy_diag_error *e)
     const struct yaml_level *v = r->depth ? &r->levels[r->depth - 1] : NULL;
     int tab_col = 0, tab = tab_line(r->l, line, &tab_col);
 
+    line = line_at(r->l->file, line);
     if (tab) {
-        diag_add(r->l, tab, tab_col, "a tab is used to indent");
+        diag_add(r->l, line_at(r->l->file, tab), tab_col, "a tab is used to indent");
         diag_hint(r->l, "YAML is indented with spaces alone.");
         return;
     }
@@ -488,8 +489,14 @@ static bool check_text(struct yaml_reader *r)
     size_t bad;
     int line, col;
 
+    if (r->l->bytes > SPEC_INCLUDE_BYTES_MAX) {
+        diag_add(r->l, line_at(r->l->file, 0), 0, "all files together are larger than %d bytes",
+                 SPEC_INCLUDE_BYTES_MAX);
+        return false;
+    }
     if (r->l->len > SPEC_FILE_MAX) {
-        diag_add(r->l, 0, 0, "the file is larger than %d bytes", SPEC_FILE_MAX);
+        diag_add(r->l, line_at(r->l->file, 0), 0, "the file is larger than %d bytes",
+                 SPEC_FILE_MAX);
         return false;
     }
     bad = text_end(r->l->text, r->l->len);
@@ -552,7 +559,7 @@ struct yaml *yaml_read(struct load *l, struct arena *a)
     struct fy_parser *p = NULL;
     bool ok = false;
 
-    *r = (struct yaml_reader){ .l = l, .a = a, .line = 1, .col = 1 };
+    *r = (struct yaml_reader){ .l = l, .a = a, .count = l->values, .line = 1, .col = 1 };
     if (!check_text(r) || !check_directives(r))
         return NULL;
     fy_diag_cfg_default(&dcfg);
@@ -570,8 +577,9 @@ struct yaml *yaml_read(struct load *l, struct arena *a)
         diag_add(l, 0, 0, "the YAML reader could not be started");
     fy_parser_destroy(p);
     fy_diag_destroy(cfg.diag);
+    l->values = r->count;
     if (ok && (!r->root || r->root->type == YAML_NULL)) {
-        diag_add(l, 0, 0, "the file is empty");
+        diag_add(l, line_at(l->file, 0), 0, "the file is empty");
         diag_hint(l, "`stoker spec example` lists specs to start from.");
         ok = false;
     }
