@@ -2,6 +2,7 @@
 /* compose_service: one component as a service. */
 #include "base/str.h"
 #include "render/compose_int.h"
+#include "render/containerfile.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -378,7 +379,16 @@ static void basics(struct compose *k, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
 
+    const char *recipe = containerfile_for(k->r, c, "compose", &k->arena);
+
     compose_str(k, "image", c->image, &c->image);
+    if (recipe) {
+        yaml_note(&k->y, render_from(k->r, c->build));
+        yaml_map(&k->y, "build");
+        yaml_str(&k->y, "context", ".");
+        yaml_str(&k->y, "dockerfile", recipe);
+        yaml_end(&k->y);
+    }
     command(k, run);
     if (c->workdir)
         compose_str(k, "working_dir", c->workdir, &c->workdir);

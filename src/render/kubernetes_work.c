@@ -11,6 +11,7 @@
  *   TrainJob      PET_NODE_RANK of Trainer  PET_MASTER_ADDR of Trainer */
 #include "base/str.h"
 #include "plan/feasible.h"
+#include "render/containerfile.h"
 #include "render/kubernetes_int.h"
 
 #include <inttypes.h>
@@ -453,6 +454,8 @@ void kube_work_write(struct kube *q, const struct kube_work *w)
     struct yaml_out y;
 
     render_head(q->k.r, out, "#", arena_printf(&q->k.arena, "Component %s.", w->c->name));
+    if (containerfile_for(q->k.r, w->c, "kubernetes/images", &q->k.arena))
+        buf_addf(out, "# Its image: images/Containerfile.%s.\n", w->c->name);
     pod_make(q, w, &pod);
     yaml_begin(&y, out);
     switch (w->kind) {

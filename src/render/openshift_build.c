@@ -1,107 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* openshift_build: the image of the pods: stream, build and a Containerfile to start from. */
 #include "base/str.h"
+#include "render/containerfile.h"
 #include "render/openshift_int.h"
 
-#include <stdlib.h>
-
-/* PyTorch's own images by what is in them; the first that has all the spec asks for is taken.
- * Versions are those of the image's tag, NCCL's that of its wheel. */
-struct base {
-    const char *torch, *cuda, *nccl;
-};
-static const struct base bases[] = {
-    { "2.4.1", "11.8", "2.20" }, { "2.4.1", "12.1", "2.20" }, { "2.5.1", "12.1", "2.21" },
-    { "2.5.1", "12.4", "2.21" }, { "2.6.0", "12.6", "2.21" }, { "2.7.1", "12.8", "2.26" },
-};
-
-static bool at_least(const char *have, const char *want) /* by numbers: 12.10 is after 12.4 */
+static void recipe(struct shift *s)
 {
-    while (want && *want) {
-        char *h, *w;
-        long a = strtol(have, &h, 10), b = strtol(want, &w, 10);
-
-        if (a != b || w == want)
-            return a > b;
-        have = *h == '.' ? h + 1 : h;
-        want = *w == '.' ? w + 1 : w;
-    }
-    return true;
-}
-
-/* NULL: none has it all. */
-static const struct base *base_of(const struct spec_software *sw)
-{
-    for (size_t i = 0; i < sizeof(bases) / sizeof(*bases); i++)
-        if (at_least(bases[i].cuda, sw->cuda) && at_least(bases[i].torch, sw->torch) &&
-            at_least(bases[i].nccl, sw->nccl))
-            return &bases[i];
-    return NULL;
-}
-
-/* Words of the Containerfile hold no blank and nothing that its parser takes for its own. */
-static bool plain(const char *s)
-{
-    return s[strcspn(s, " \t\n\"'$\\#[]{}")] == '\0' && *s;
-}
-
-static const char RECIPE[] =
-    "\n"
-    "# Programs and libraries for RDMA devices; the kernel's part is the machine's.\n"
-    "USER root\n"
-    "RUN apt-get update \\\n"
-    " && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \\\n"
-    "    ca-certificates ibverbs-providers ibverbs-utils iproute2 libibverbs1 librdmacm1 "
-    "perftest \\\n"
-    " && rm -rf /var/lib/apt/lists/*\n"
-    "\n"
-    "# One file that needs the C library alone; it must run here, or the build ends.\n"
-    "COPY --chmod=0755 stoker /usr/local/bin/stoker\n"
-    "RUN stoker --version\n"
-    "\n"
-    "# OpenShift runs this image as a user of its own choice, of group 0.\n";
-
-static void recipe_user(struct shift *s, struct buf *b)
-{
-    const char *dir = s->named && s->named->workdir ? s->named->workdir : "/workspace";
-
-    if (!plain(dir)) {
-        render_refuse(s->k.r, &s->named->workdir, "Letters, digits, '/', '-', '_' and '.'.",
-                      "the working directory '%s' cannot stand in a Containerfile", dir);
-        return;
-    }
-    buf_addf(b, "# Working directory: %s.\n",
-             s->named ? render_from(s->k.r, &s->named->workdir) : "default");
-    buf_addf(b, "WORKDIR %s\nRUN chgrp 0 %s && chmod g=u %s\nENV HOME=%s\nUSER 1001\n", dir, dir,
-             dir, dir);
-    buf_adds(b, "\n# Pods name the launcher and their program; by itself the image shows what it "
-                "sees.\n");
-    buf_adds(b, "CMD [\"stoker\", \"detect\"]\n");
-}
-
-static void containerfile(struct shift *s)
-{
-    const struct spec_software *sw = &s->k.r->spec->software;
-    const struct base *base = base_of(sw);
     struct buf *b = render_file(s->k.r, "openshift/Containerfile");
+    const char *name = s->t->build->containerfile;
 
     render_head(s->k.r, b, "#", "The image of the training pods.");
     buf_addf(b,
              "# Put it into the repository of the build as %s, and the binary `stoker` beside it.\n"
              "#\n",
-             plain(s->t->build->containerfile) ? s->t->build->containerfile : "its recipe");
-    if (!base) {
-        base = &bases[sizeof(bases) / sizeof(*bases) - 1];
-        buf_adds(b, "# None of the images known here has all the spec asks for; this is the "
-                    "newest.\n");
-    }
-    buf_addf(b, "# CUDA %s, NCCL %s; asked for: %s, %s.\n", base->cuda, base->nccl,
-             sw->cuda ? render_from(s->k.r, &sw->cuda) : "any CUDA",
-             sw->nccl ? render_from(s->k.r, &sw->nccl) : "any NCCL");
-    buf_addf(b, "ARG BASE=docker.io/pytorch/pytorch:%s-cuda%s-cudnn9-runtime\nFROM ${BASE}\n",
-             base->torch, base->cuda);
-    buf_adds(b, RECIPE);
-    recipe_user(s, b);
+             containerfile_word(name) ? name : "its recipe");
+    containerfile_body(s->k.r, s->named, b);
 }
 
 /* ---- stream and build ---- */
@@ -195,13 +108,17 @@ static void build(struct shift *s, struct buf *b)
 
 void shift_build(struct shift *s)
 {
+    const struct spec_component *c;
     struct buf *b;
 
+    for (size_t i = 0; (c = shift_component(s, &i));)
+        if (c->build && !(s->t->build && c == s->named))
+            (void)containerfile_for(s->k.r, c, "openshift", &s->k.arena);
     if (!s->t->build)
-        return; /* the image exists already */
+        return; /* the image exists already, or is built elsewhere */
     b = shift_file(s, "build.yaml", "The image: its stream, and the build that fills it.");
     buf_addf(b, "# Its name: %s.\n", render_from(s->k.r, &s->t->image_stream));
     stream(s, b);
     build(s, b);
-    containerfile(s);
+    recipe(s);
 }

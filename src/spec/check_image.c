@@ -114,8 +114,12 @@ void check_images(struct check *c)
 {
     for (size_t i = 0; i < c->s->component_count; i++) {
         const struct spec_component *k = &c->s->components[i];
+        const char *base = k->build ? k->build->base : NULL;
         const char *fault = k->image ? image_fault(k->image) : NULL;
 
+        if (base && image_fault(base))
+            check_fault(c, &k->build->base, "Write it like registry.example.org/team/name:1.0.",
+                        "'%.80s' is not an image: %s", base, image_fault(base));
         if (fault)
             check_fault(c, &k->image, "Write it like registry.example.org/team/name:1.0.",
                         "'%.80s' is not an image: %s", k->image, fault);

@@ -487,6 +487,19 @@ static const struct spec_row health_rows[] = {
 };
 TABLE(health_table, struct spec_health, health_rows);
 
+static const struct spec_row image_build_rows[] = {
+    ROW(WORD, "base", struct spec_image_build, base,
+        .doc = "image to start from; unset: PyTorch's that has what `software` asks for"),
+    ROW(STRS, "packages", struct spec_image_build, packages,
+        .doc = "packages of the distribution (apt), beside those for RDMA"),
+    ROW(STRS, "pip", struct spec_image_build, pip,
+        .doc = "Python packages, such as torchtitan==0.1.0"),
+    ROW(STRS, "copy", struct spec_image_build, copy,
+        .doc = "files and folders beside the Containerfile, as SOURCE or SOURCE:/DESTINATION; "
+               "unset destination: workdir"),
+};
+TABLE(image_build_table, struct spec_image_build, image_build_rows);
+
 static const struct spec_row component_rows[] = {
     ROW(STR, "description", struct spec_component, description, .doc = "one line for people"),
     ROW(CHOICE, "kind", struct spec_component, kind, .dflt = "service",
@@ -543,6 +556,8 @@ static const struct spec_row component_rows[] = {
         .doc = "what is trained and how"),
     TREE(OPTION, "scale", struct spec_component, scale, scale_table,
         .doc = "how the number of replicas changes"),
+    TREE(OPTION, "build", struct spec_component, build, image_build_table,
+        .doc = "how its image is made: a Containerfile is written"),
 };
 TABLE(component_table, struct spec_component, component_rows);
 

@@ -463,6 +463,10 @@ struct spec_health {
     struct spec_strs command;
     int64_t interval_ms, timeout_ms, start_ms, retries;
 };
+struct spec_image_build { /* how a component's image is made */
+    const char *base;
+    struct spec_strs packages, pip, copy;
+};
 struct spec_component {
     const char *name, *description;
     enum spec_component_kind kind;
@@ -488,6 +492,7 @@ struct spec_component {
     const char *partition, *qos, *account;
     struct spec_training *training; /* NULL: not a training component */
     struct spec_scale *scale;       /* NULL: replicas are fixed */
+    struct spec_image_build *build; /* NULL: the image exists already */
 };
 
 struct spec_traffic {

@@ -232,16 +232,16 @@ test_expect 'too little locked memory is said, with the remedy' '
 # ---- the image
 # base SED TAG: the changed spec begins its image from there
 base() {
-    sed "$1" stoker.yaml >sw.yaml && rm -rf sw && stoker render openshift -f sw.yaml -o sw &&
+    sed "/^      base: /d; $1" stoker.yaml >sw.yaml && rm -rf sw && stoker render openshift -f sw.yaml -o sw &&
         grep -qx "ARG BASE=docker.io/pytorch/pytorch:$2-runtime" sw/openshift/Containerfile
 }
 test_expect 'the base image has the CUDA, PyTorch and NCCL that the spec asks for' '
     base "" 2.5.1-cuda12.1-cudnn9 && base "s/cuda: .*/cuda: \"12.8\"/" 2.7.1-cuda12.8-cudnn9 &&
-    base "s/nccl: .*/nccl: \"2.20.5\"/" 2.5.1-cuda12.1-cudnn9 && base "s/nccl: .*/torch: \"2.6\"/" 2.6.0-cuda12.6-cudnn9 &&
-    base "s/cuda: .*/cuda: \"11.8\"/; /nccl: .2/d" 2.4.1-cuda11.8-cudnn9 && base "s/cuda: .*/cuda: \"13.0\"/" 2.7.1-cuda12.8-cudnn9 &&
+    base "s/nccl: .*/nccl: \"2.20.6\"/" 2.5.1-cuda12.1-cudnn9 && base "s/nccl: .*/nccl: \"2.27.5\"/" 2.9.1-cuda12.8-cudnn9 && base "s/nccl: .*/torch: \"2.6\"/" 2.6.0-cuda12.6-cudnn9 &&
+    base "s/cuda: .*/cuda: \"11.8\"/; /nccl: .2/d" 2.4.1-cuda11.8-cudnn9 && base "s/cuda: .*/cuda: \"13.0\"/" 2.9.1-cuda12.8-cudnn9 &&
     grep -q "None of the images known" sw/openshift/Containerfile'
 test_expect 'without a build there is no image to make' '
-    sed "/^    build:/,/containerfile:/d" stoker.yaml >nb.yaml && stoker render openshift -f nb.yaml -o nb &&
+    sed "/^    build:\$/,/containerfile:/d" stoker.yaml >nb.yaml && stoker render openshift -f nb.yaml -o nb &&
     test ! -e nb/openshift/Containerfile && test ! -e nb/openshift/build.yaml && ! grep -q build nb/openshift/kustomization.yaml'
 
 # ---- who goes first, who may speak to whom, what a drain takes, and servers

@@ -156,7 +156,7 @@ def launcher():
     assert volume['configMap'] == {'name': one('ConfigMap')['metadata']['name'], 'defaultMode': 0o555}
     mount = [m for m in c['volumeMounts'] if m['name'] == 'launcher'][0]['mountPath']
     assert c['command'] == [mount + '/launcher.sh']
-    assert c['args'] == ['torchtitan', '--job.config_file', '/workspace/train.toml']
+    assert c['args'] == ['torchtitan', '--job.config_file', '/opt/trainer/train.toml']
 
 
 def main_container():
