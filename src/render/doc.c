@@ -138,44 +138,138 @@ static void ports(struct doc *d)
 
 /* ---- which way to run it ---- */
 
-static const char *mark(bool yes)
+struct use { /* what the site has, and what its components ask for */
+    int64_t machines, gpus;
+    int64_t jobs, job_gpus;         /* training and batch */
+    int64_t services, service_gpus; /* all others, the models beside them */
+    int64_t gang;                   /* machines of the largest job */
+    const char *largest;            /* its name; NULL: no job */
+    int64_t rdma;                   /* fabrics that pods reach through operators */
+};
+
+static void use_component(struct use *u, const struct spec_component *c)
 {
-    return yes ? "this site" : "";
+    bool job = c->kind == SPEC_COMPONENT_TRAINING || c->kind == SPEC_COMPONENT_BATCH;
+    bool together = c->kind == SPEC_COMPONENT_TRAINING && c->replicas > 1;
+    int64_t copies = c->scale && c->scale->max > c->replicas ? c->scale->max : c->replicas;
+    int64_t gang = c->nodes_per_replica * (together ? c->replicas : 1);
+
+    *(job ? &u->jobs : &u->services) += 1;
+    *(job ? &u->job_gpus : &u->service_gpus) += c->gpus * c->nodes_per_replica * copies;
+    if (job && gang > u->gang) {
+        u->gang = gang;
+        u->largest = c->name;
+    }
+}
+
+static struct use use_of(const struct spec *s)
+{
+    struct use u = { 0 };
+
+    for (size_t i = 0; i < s->node_count; i++) {
+        u.machines += s->nodes[i].count;
+        u.gpus += s->nodes[i].count * s->nodes[i].gpus_per_node;
+    }
+    for (size_t i = 0; i < s->component_count; i++)
+        use_component(&u, &s->components[i]);
+    for (size_t i = 0; i < s->fabric_count; i++)
+        u.rdma += s->fabrics[i].kind != SPEC_FABRIC_ETHERNET;
+    return u;
+}
+
+static void way_slurm(const struct use *u, struct buf *out)
+{
+    if (u->jobs)
+        buf_addf(out,
+                 "%" PRId64 " job%s (training and batch) ask%s for %" PRId64 " GPU%s of %" PRId64
+                 " and queue%s for them; the largest, %s, starts on %" PRId64 " machine%s at once",
+                 u->jobs, doc_s(u->jobs), u->jobs == 1 ? "s" : "", u->job_gpus, doc_s(u->job_gpus),
+                 u->gpus, u->jobs == 1 ? "s" : "", u->largest, u->gang, doc_s(u->gang));
+    else
+        buf_adds(out, "no job queues for a GPU");
+    if (u->services)
+        buf_addf(out, "; %" PRId64 " service%s with %" PRId64 " GPU%s would be %s without an end",
+                 u->services, doc_s(u->services), u->service_gpus, doc_s(u->service_gpus),
+                 u->services == 1 ? "a job" : "jobs");
+}
+
+static void way_cloud(const struct use *u, struct buf *out)
+{
+    if (u->services)
+        buf_addf(out, "%" PRId64 " service%s with %" PRId64 " GPU%s", u->services,
+                 doc_s(u->services), u->service_gpus, doc_s(u->service_gpus));
+    else
+        buf_adds(out, "no service");
+    if (u->gang > 1)
+        buf_addf(out, "; %s needs a gang of %" PRId64 " machines (JobSet, Kueue)", u->largest,
+                 u->gang);
+    if (u->rdma)
+        buf_addf(out, "; %" PRId64 " fabric%s through operators", u->rdma, doc_s(u->rdma));
+}
+
+static void way_hybrid(const struct use *u, struct buf *out)
+{
+    if (!u->jobs || !u->services) {
+        buf_addf(out, "%s: nothing to divide",
+                 u->jobs       ? "there are only jobs"
+                 : u->services ? "there are only services"
+                               : "there are no components");
+        return;
+    }
+    buf_addf(out,
+             "%" PRId64 " GPU%s asked for by jobs under Slurm, %" PRId64
+             " by services under Kubernetes, of %" PRId64,
+             u->job_gpus, doc_s(u->job_gpus), u->service_gpus, u->gpus);
+}
+
+static void way_alone(const struct use *u, struct buf *out)
+{
+    if (u->machines == 1)
+        buf_addf(out, "the site is 1 machine with %" PRId64 " GPU%s", u->gpus, doc_s(u->gpus));
+    else
+        buf_addf(out, "not for %" PRId64 " machines", u->machines);
 }
 
 static void ways(struct doc *d)
 {
     const struct spec_targets *t = &d->r->spec->targets;
     bool cloud = t->kubernetes || t->openshift, hpc = t->slurm != NULL;
+    const struct use u = use_of(d->r->spec);
     const struct {
         const char *way, *good, *price;
-        bool here;
+        void (*here)(const struct use *u, struct buf *out);
+        bool chosen;
     } rows[] = {
         { "HPC: Slurm",
           "gangs of whole machines, fair share, topology, arrays; least between job "
           "and hardware",
-          "services, rolling updates and isolation are left to others", hpc && !cloud },
+          "services, rolling updates and isolation are left to others", way_slurm, hpc && !cloud },
         { "cloud-native: Kubernetes, OpenShift",
           "services beside jobs, images, quotas, scaling by replica count",
-          "gangs and topology by additions (JobSet, Kueue); RDMA through operators",
+          "gangs and topology by additions (JobSet, Kueue); RDMA through operators", way_cloud,
           cloud && !hpc },
         { "hybrid", "training under Slurm, services under Kubernetes, one storage and one watch",
-          "two schedulers: a machine belongs to one of them at a time", cloud && hpc },
+          "two schedulers: a machine belongs to one of them at a time", way_hybrid, cloud && hpc },
         { "one machine: compose or systemd", "nothing to run but the machine",
-          "no queue, no second machine", !cloud && !hpc },
+          "no queue, no second machine", way_alone, !cloud && !hpc },
     };
+    struct buf text = { 0 };
 
     doc_section(d, "ways", "Ways to run it");
-    doc_table(d, "way|good for|what it costs|");
+    doc_table(d, "way|good for|what it costs|here|");
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        buf_reset(&text);
+        rows[i].here(&u, &text);
         doc_row(d);
         doc_cell(d, "%s", rows[i].way);
         doc_cell(d, "%s", rows[i].good);
         doc_cell(d, "%s", rows[i].price);
-        doc_cell(d, "%s", mark(rows[i].here));
+        doc_cell(d, "%s", buf_str(&text));
+        doc_cell(d, "%s", rows[i].chosen ? "this site" : "");
         doc_row_end(d);
     }
     doc_table_end(d);
+    buf_release(&text);
 }
 
 /* ---- commands ---- */

@@ -23,6 +23,11 @@ void doc_table_end(struct doc *d);
 void doc_para(struct doc *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void doc_code(struct doc *d, const char *lines);
 
+static inline const char *doc_s(int64_t n) /* "1 machine", "2 machines" */
+{
+    return n == 1 ? "" : "s";
+}
+
 /* doc_picture.c: the five layers of the stack */
 void doc_picture(struct doc *d);
 /* doc_places.c: components on GPUs, machine by machine */

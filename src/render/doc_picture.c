@@ -81,7 +81,8 @@ static void interfaces(const struct doc *d, struct layer *l)
 
     for (size_t i = 0; i < s->node_count; i++)
         if (s->nodes[i].role == SPEC_ROLE_LOGIN)
-            boxf(l, s->nodes[i].name, "login, %" PRId64 " machines", s->nodes[i].count);
+            boxf(l, s->nodes[i].name, "login, %" PRId64 " machine%s", s->nodes[i].count,
+                 doc_s(s->nodes[i].count));
     if (s->model_count)
         boxf(l, "models", "HTTP, ports %" PRId64 " and %" PRId64, s->serve.port,
              s->serve.rerank_port);
@@ -192,7 +193,7 @@ static void compute(const struct doc *d, struct layer *l)
             boxf(l, n->name, "%" PRId64 " x %" PRId64 " %s", n->count, n->gpus_per_node,
                  n->gpu ? n->gpu->model : "GPUs");
         else if (n->role != SPEC_ROLE_LOGIN)
-            boxf(l, n->name, "%" PRId64 " machines", n->count);
+            boxf(l, n->name, "%" PRId64 " machine%s", n->count, doc_s(n->count));
     }
     if (!l->count)
         box(l, "this machine", "found by stoker detect");

@@ -67,4 +67,29 @@ test_expect 'hostile texts stay texts' '
     stoker render doc -f hostile.yaml -o hostile &&
     python3 page.py hostile/doc/index.html "<script>alert(1)</script> & \"quotes\"" "</p><img src=x onerror=y>" "</td></table><b>"
 '
+cat >money.yaml <<'END'
+schema: stoker.spec/1
+nodes:
+  - {name: one, gpus_per_node: 8, gpu: {model: H100}}
+  - {name: desk, role: login}
+components:
+  train: {kind: training, nodes: one, gpus: 8, command: [x]}
+budgets: {month: $1000/mo}
+END
+# words FILE: the page as text
+words() { python3 -c 'import html,re,sys; print(re.sub(r"\s+", " ", html.unescape(re.sub("<[^>]+>", " ", open(sys.argv[1]).read()))))' "$1"; }
+test_expect 'money that the spec does not say is unknown, not 0, in parts, sums and shares of a budget' '
+    stoker render doc -f money.yaml -o money && words money/doc/index.html >w && grep -q "What the site costs is unknown" w &&
+    grep -q "what share the machines take is unknown" w && ! grep -q "[$]0 a month" w &&
+    sed "s/model: H100}}/model: H100}, capex: \$200000}/" money.yaml >capex.yaml && stoker render doc -f capex.yaml -o capex && words capex/doc/index.html >w &&
+    grep -q "one 1 - [0-9]* unknown - unknown" w && grep -q "What the site costs is unknown" w &&
+    sed "s/model: H100}}/model: H100}, price: \$10\/h}/" money.yaml >price.yaml && stoker render doc -f price.yaml -o price && words price/doc/index.html >w &&
+    grep -q "one 1 7300 - - - 7300" w && grep -q "At least [$]7300 a month" w
+'
+test_expect 'counts of one are singular; the ways to run it are compared by the numbers of the site' '
+    words money/doc/index.html >w && ! grep -qE "(^|[^0-9])1 (machines|GPUs|jobs|services)\b" w && grep -q "login, 1 machine " w &&
+    grep -q "1 job (training and batch) asks for 8 GPUs of 8 and queues for them; the largest, train, starts on 1 machine at once" w &&
+    grep -q "not for 2 machines" w && stoker spec example llm-cluster >llm.yaml && stoker render doc -f llm.yaml -o llm && words llm/doc/index.html >w &&
+    grep -q "train-175b needs a gang of 64 machines" w && grep -q "6 jobs (training and batch) ask for [0-9]* GPUs of 576" w
+'
 test_done
