@@ -252,21 +252,26 @@ static void check_kind(struct slurm *c, const struct spec_component *k)
 
 static void check_job(struct slurm *c, const struct spec_component *k)
 {
-    const struct spec_node *n = spec_node_of(c->r->spec, k->nodes);
     const struct spec_partition *p = k->partition ? slurm_partition(c, k->partition) : NULL;
+    const struct spec_node *n;
+    size_t i;
 
-    if (!n || !slurm_has(c, n)) {
+    for (i = 0; (n = spec_component_group(c->r->spec, k, i)) && slurm_has(c, n); i++)
+        if (p && !slurm_partition_has(c, p, n))
+            render_refuse(c->r, &k->partition, "Take another partition, or add the group to it.",
+                          "partition '%s' does not have the machines '%s'", p->name, n->name);
+    if (n || !i) {
         render_refuse(c->r, k->nodes ? (const void *)&k->nodes : (const void *)&k->name,
                       "Set 'nodes' to a group of role gpu or cpu.",
                       "component '%s' runs on no machines of the Slurm cluster", k->name);
         return;
     }
+    if (!p && c->s->partition_count && !slurm_job_partition(c, k))
+        render_refuse(c->r, &k->name, "Name its 'partition', or add its group to one.",
+                      "no partition has the machines of component '%s' and takes its QOS", k->name);
     if (!k->command.count)
         render_refuse(c->r, &k->name, "Add 'command: [python, train.py]' or the like.",
                       "component '%s' says nothing to run", k->name);
-    if (p && !slurm_partition_has(c, p, n))
-        render_refuse(c->r, &k->partition, "Take another partition, or add the group to it.",
-                      "partition '%s' does not have the machines '%s'", p->name, n->name);
     if (p && p->qos.count && k->qos && !slurm_strs_has(&p->qos, k->qos))
         render_refuse(c->r, &k->qos, "Add it to the partition's 'qos', or take another.",
                       "partition '%s' does not allow QOS '%s'", p->name, k->qos);

@@ -155,8 +155,7 @@ void slurm_install(struct slurm *c); /* slurm_install.c */
 
 /* The partition of a job: the one it names, or the first with its machines that takes its QOS. */
 const struct spec_partition *slurm_job_partition(const struct slurm *c,
-                                                 const struct spec_component *k,
-                                                 const struct spec_node *n);
+                                                 const struct spec_component *k);
 
 /* --- slurm_image.c: a job's image, with what the machine has for it --- */
 void slurm_container(struct slurm *c, struct buf *out, const struct spec_component *k);

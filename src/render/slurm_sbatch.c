@@ -49,9 +49,19 @@ int64_t slurm_job_nodes(const struct spec_component *k)
     return k->nodes_per_replica * (together ? k->replicas : 1);
 }
 
+static bool has_all_groups(const struct slurm *c, const struct spec_partition *p,
+                           const struct spec_component *k)
+{
+    const struct spec_node *n;
+
+    for (size_t i = 0; (n = spec_component_group(c->r->spec, k, i)); i++)
+        if (!slurm_partition_has(c, p, n))
+            return false;
+    return true;
+}
+
 const struct spec_partition *slurm_job_partition(const struct slurm *c,
-                                                 const struct spec_component *k,
-                                                 const struct spec_node *n)
+                                                 const struct spec_component *k)
 {
     const struct spec_qos *q = k->qos ? slurm_qos(c, k->qos) : NULL;
 
@@ -60,34 +70,52 @@ const struct spec_partition *slurm_job_partition(const struct slurm *c,
     for (size_t i = 0; i < c->s->partition_count; i++) {
         const struct spec_partition *p = &c->s->partitions[i];
 
-        if (slurm_partition_has(c, p, n) && (!q || slurm_partition_takes(p, q)))
+        if (has_all_groups(c, p, k) && (!q || slurm_partition_takes(p, q)))
             return p;
     }
     return NULL;
 }
 
-static int64_t share_of(int64_t all, const struct job *j)
+static int64_t share_of(int64_t all, const struct spec_component *k, const struct spec_node *n)
 {
-    int64_t gpus = slurm_gpu_count(j->n); /* or MIG instances, which k->gpus counts then */
+    int64_t gpus = slurm_gpu_count(n); /* or MIG instances, which k->gpus counts then */
 
-    if (!gpus || j->k->gpus >= gpus)
+    if (!gpus || k->gpus >= gpus)
         return all;
-    return all * (j->k->gpus ? j->k->gpus : 1) / gpus;
+    return all * (k->gpus ? k->gpus : 1) / gpus;
+}
+
+static int64_t lesser(int64_t a, int64_t b) /* 0: there is none yet */
+{
+    return !a || b < a ? b : a;
+}
+
+/* Of machines of several groups a job gets what the smallest of them has. */
+static void job_size(const struct slurm *c, struct job *j)
+{
+    const struct spec_component *k = j->k;
+    const struct spec_node *n;
+
+    j->whole = !k->cpus.known && !k->memory_bytes.known;
+    for (size_t i = 0; (n = spec_component_group(c->r->spec, k, i)); i++) {
+        int64_t cores = k->cpus.known ? k->cpus.v : share_of(n->cpu_cores.v, k, n);
+        int64_t mib =
+            k->memory_bytes.known ? k->memory_bytes.v >> 20 : share_of(slurm_memory_mib(n), k, n);
+
+        j->whole = j->whole && n->gpus_per_node && k->gpus == slurm_gpu_count(n);
+        j->cpus = lesser(j->cpus, cores < 1 ? 1 : cores * n->threads_per_core);
+        j->mib = lesser(j->mib, mib);
+        j->notice_s = lesser(j->notice_s, slurm_seconds(n->notice_ms));
+    }
 }
 
 static struct job job_of(const struct slurm *c, const struct spec_component *k)
 {
     struct job j = { .k = k, .n = spec_node_of(c->r->spec, k->nodes), .t = k->training };
 
-    j.p = slurm_job_partition(c, k, j.n);
-    j.whole = j.n->gpus_per_node && k->gpus == slurm_gpu_count(j.n) && !k->cpus.known &&
-              !k->memory_bytes.known;
-    j.cpus = (k->cpus.known ? k->cpus.v : share_of(j.n->cpu_cores.v, &j)) * j.n->threads_per_core;
-    if (j.cpus < 1)
-        j.cpus = 1;
-    j.mib = k->memory_bytes.known ? k->memory_bytes.v >> 20 : share_of(slurm_memory_mib(j.n), &j);
+    j.p = slurm_job_partition(c, k);
+    job_size(c, &j);
     j.per_gpu = j.t && j.t->framework == SPEC_FRAMEWORK_OTHER && k->gpus > 1;
-    j.notice_s = slurm_seconds(j.n->notice_ms);
     if (k->time_limit_ms.known && j.notice_s > slurm_seconds(k->time_limit_ms.v) / 4)
         j.notice_s = slurm_seconds(k->time_limit_ms.v) / 4;
     if (j.notice_s < NOTICE_S_MIN)
@@ -112,12 +140,34 @@ static void ask(struct slurm *c, struct buf *out, const void *member, const char
     buf_release(&b);
 }
 
-static bool partition_is_mixed(const struct slurm *c, const struct job *j)
+/* The groups of the component as features, where its partition has others beside them. */
+static void ask_groups(struct slurm *c, struct buf *out, const struct job *j)
 {
+    const struct spec_node *n;
+    struct buf any = { 0 };
     size_t count;
 
     free(slurm_partition_groups(c, j->p, &count));
-    return count > 1;
+    for (size_t i = 0; (n = spec_component_group(c->r->spec, j->k, i)); i++)
+        buf_addf(&any, "%s%s", i ? "|" : "", n->name);
+    if (count > spec_component_group_count(c->r->spec, j->k))
+        ask(c, out, &j->k->nodes, strchr(buf_str(&any), '|') ? "constraint='%s'" : "constraint=%s",
+            buf_str(&any));
+    buf_release(&any);
+}
+
+/* "gpu:h100", or "gpu" where the groups of the component have several types. */
+static const char *gpu_gres(const struct slurm *c, const struct job *j, char out[SLURM_TYPE_MAX])
+{
+    char first[SLURM_TYPE_MAX], other[SLURM_TYPE_MAX];
+    const struct spec_node *n;
+    bool same = true;
+
+    (void)slurm_gpu_type(j->n, first);
+    for (size_t i = 1; (n = spec_component_group(c->r->spec, j->k, i)); i++)
+        same = same && n->gpu && str_eq(slurm_gpu_type(n, other), first);
+    (void)snprintf(out, SLURM_TYPE_MAX, same ? "gpu:%.58s" : "gpu%.0s", first);
+    return out;
 }
 
 /* A component without a limit runs as long as it may: the partition's default is for jobs that
@@ -148,8 +198,7 @@ static void ask_queue(struct slurm *c, struct buf *out, const struct job *j)
     ask(c, out, &k->name, "job-name=%s", k->name);
     ask(c, out, k->partition || !j->p ? (const void *)&k->partition : (const void *)&j->p->name,
         "partition=%s", j->p ? j->p->name : SLURM_MAIN);
-    if (partition_is_mixed(c, j))
-        ask(c, out, &k->nodes, "constraint=%s", j->n->name);
+    ask_groups(c, out, j);
     if (k->qos && c->s->accounting.enabled)
         ask(c, out, &k->qos, "qos=%s", k->qos);
     if (k->account && c->s->accounting.enabled)
@@ -170,12 +219,12 @@ static void ask_machines(struct slurm *c, struct buf *out, const struct job *j)
     slurm_fixed(out, j->per_gpu ? "a task a GPU" : "a task a machine",
                 "#SBATCH --ntasks-per-node=%" PRId64, tasks);
     if (k->gpus)
-        ask(c, out, &k->gpus, "gres=gpu:%s:%" PRId64, slurm_gpu_type(j->n, type), k->gpus);
+        ask(c, out, &k->gpus, "gres=%s:%" PRId64, gpu_gres(c, j, type), k->gpus);
     else if (slurm_job_shares(k) && slurm_sharing_of(c, j->n) != SLURM_SHARING_NONE)
         ask(c, out, &k->pools, "gres=%s:%" PRId64, slurm_sharing_word(slurm_sharing_of(c, j->n)),
             slurm_job_parts(c, k, j->n));
     else if (slurm_job_shares(k) && j->n->gpus_per_node) /* a GPU or a MIG instance of its own */
-        ask(c, out, &k->pools, "gres=gpu:%s:1", slurm_gpu_type(j->n, type));
+        ask(c, out, &k->pools, "gres=%s:1", gpu_gres(c, j, type));
     slurm_fixed(out, k->cpus.known ? render_from(c->r, &k->cpus) : "in proportion to the GPUs",
                 "#SBATCH --cpus-per-task=%" PRId64, j->cpus / tasks ? j->cpus / tasks : 1);
     slurm_fixed(out,

@@ -41,7 +41,7 @@ static enum slurm_sharing wanted_sharing(const struct slurm *c, const struct spe
     for (size_t i = 0; i < c->r->spec->component_count; i++) {
         const struct spec_component *k = &c->r->spec->components[i];
 
-        if (!slurm_is_job(k) || !slurm_job_shares(k) || spec_node_of(c->r->spec, k->nodes) != n)
+        if (!slurm_is_job(k) || !slurm_job_shares(k) || !spec_component_on(c->r->spec, k, n))
             continue;
         for (size_t p = 0; p < k->pools.count; p++) {
             const struct spec_pool *pool = spec_pool_find(c->r->spec, k->pools.items[p]);

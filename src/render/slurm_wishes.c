@@ -170,7 +170,8 @@ static void controllers(struct slurm *c)
                     "share",
                     c->s->state_dir);
     if (c->s->power_save && !slurm_power_saves(c))
-        render_warn(c->r, c->s->power_save, "Set 'capacity: on_demand' or spot at a group.",
+        render_warn(c->r, &c->s->power_save->resume_program,
+                    "Set 'capacity: on_demand' or spot at a group.",
                     "no machine sleeps: none of the cluster's is spot or on_demand");
 }
 
@@ -220,9 +221,12 @@ static void job_wishes(struct slurm *c, const struct spec_component *k)
         render_warn(c->r, &k->user, NULL, "a Slurm job runs as who submits it, not as '%s'",
                     k->user);
     if (k->health)
-        render_warn(c->r, k->health, NULL, "Slurm does not ask after the health of '%s'", k->name);
+        render_warn(c->r,
+                    is_said(c, &k->health->path) ? (const void *)&k->health->path
+                                                 : (const void *)&k->health->command,
+                    NULL, "Slurm does not ask after the health of '%s'", k->name);
     if (k->scale && k->kind == SPEC_COMPONENT_TRAINING)
-        render_warn(c->r, k->scale, NULL,
+        render_warn(c->r, &k->scale->max, NULL,
                     "Slurm does not scale '%s': it runs on %" PRId64 " machine%s", k->name,
                     slurm_job_nodes(k), slurm_job_nodes(k) == 1 ? "" : "s");
     if (k->depends_on.count)

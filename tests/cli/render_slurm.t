@@ -279,6 +279,160 @@ END
     grep -q "^NodeName=gpu\[1-10000\] " large/slurm/slurm.conf
 '
 
+# --- what a job gets that asks for nothing, and wishes that Slurm cannot follow ---
+# warned LINE COLUMN WORDS: the render went through, and said so there
+warned() {
+    stoker render slurm -f site.yaml -o warned >out 2>err || { cat err; return 1; }
+    l=$1 k=$2
+    shift 2
+    grep -q -- "^site.yaml:$l:$k: warning: .*$*" err || { cat err; return 1; }
+}
+test_expect 'every partition has a default time, at most what it and its QOS allow' '
+    one "targets:
+  slurm:
+    controller: ctl1
+    qos: {short: {max_time: 10m}, normal: {}}
+    accounts: {a: {users: [root]}}
+    partitions:
+      - {name: a, time_limit: 2d, qos: [normal]}
+      - {name: b, time_limit: 30m, qos: [normal]}
+      - {name: c}
+      - {name: d, time_limit: 2d, default_time: 5h, qos: [normal]}" 2>err && test ! -s err &&
+    grep -q "^PartitionName=a .* DefaultTime=0-01:00:00 " one/slurm/slurm.conf &&
+    grep -q "^PartitionName=b .* DefaultTime=0-00:30:00 " one/slurm/slurm.conf &&
+    grep -q "^PartitionName=c .* MaxTime=UNLIMITED DefaultTime=0-00:10:00 " one/slurm/slurm.conf &&
+    grep -q "^PartitionName=d .* DefaultTime=0-05:00:00 " one/slurm/slurm.conf
+'
+test_expect 'a default time above the limit is refused, one above a QOS is capped and told' '
+    site "targets: {slurm: {controller: c, partitions: [{name: a, time_limit: 1h, default_time: 2h}]}}" &&
+    refused site.yaml "default time of partition .a. is above its time limit" &&
+    site "targets:
+  slurm:
+    controller: c
+    qos: {q: {max_time: 10m}}
+    accounts: {a: {users: [root]}}
+    partitions: [{name: a, default_time: 2h}]" && warned 9 42 "no more than 10m" &&
+    grep -q " DefaultTime=0-00:10:00 " warned/slurm/slurm.conf
+'
+test_expect 'machines without GPUs share their memory by cores' '
+    cat >site.yaml <<END &&
+schema: stoker.spec/1
+nodes:
+  - {name: cpu, role: cpu, count: 4, cpu_cores: 64, threads_per_core: 2, memory: 256GB}
+targets: {slurm: {controller: c, accounting: {enabled: false}}}
+END
+    stoker render slurm -f site.yaml -o cpus && grep -q "^PartitionName=main .* DefMemPerCPU=1831 State=UP$" cpus/slurm/slurm.conf &&
+    ! grep -q "^Part.*PerGPU\|^PriorityWeightAge" cpus/slurm/slurm.conf
+'
+test_expect 'a QOS beyond the partitions is capped and told' '
+    site "targets:
+  slurm:
+    controller: c
+    qos: {q: {max_time: 9d, max_gpus: 99}}
+    accounts: {a: {users: [root]}}
+    partitions: [{name: a, time_limit: 2d}]" && warned 7 25 "QOS .q. allows jobs of 9d and no partition that takes it more than 2d" &&
+    warned 7 39 "QOS .q. allows a user 99 GPUs .* have 32" &&
+    grep -q "MaxTRESPerUser=gres/gpu=32 .* MaxWall=2-00:00:00$" warned/slurm/accounts.sh
+'
+test_expect 'an account without a list may use every QOS; a partition that takes others has a default of its own' '
+    site "targets:
+  slurm:
+    controller: c
+    qos: {urgent: {preempts: [low]}, low: {}, express: {}}
+    preempt: requeue
+    accounts: {a: {users: [root]}}
+    partitions: [{name: a, qos: [low, urgent]}, {name: b, qos: [express]}]" &&
+    stoker render slurm -f site.yaml -o qos && grep -q "set QOS=urgent,low,express # all" qos/slurm/accounts.sh &&
+    grep -q "set DefaultQOS=low #" qos/slurm/accounts.sh &&
+    grep -qx "run modify user where name=root account=a cluster=\"\$cluster\" partition=b set DefaultQOS=express" qos/slurm/accounts.sh &&
+    ! grep -q "partition=a" qos/slurm/accounts.sh
+'
+test_expect 'without accounts nobody is locked out' '
+    one "targets: {slurm: {controller: c}}" && ! grep -q "^AccountingStorageEnforce" one/slurm/slurm.conf &&
+    site "targets: {slurm: {controller: c, accounting: {enforce_limits: true}}}" && warned 4 63 "limits are not enforced"
+'
+test_expect 'slurmdbd is beside the controller unless the spec says otherwise' '
+    one "targets: {slurm: {controller: ctl7}}" && grep -q "^AccountingStorageHost=ctl7 " one/slurm/slurm.conf &&
+    grep -q "^DbdHost=ctl7 " one/slurm/slurmdbd.conf
+'
+test_expect 'a second controller shares its state' '
+    site "targets: {slurm: {controller: c1, backup_controller: c2}}" && refused site.yaml "two controllers must share their state" &&
+    site "targets: {slurm: {controller: c1, backup_controller: c2, state_dir: /var/x}}" && warned 4 69 "both controllers need ./var/x." &&
+    one "storage: [{name: s, kind: nfs, path: /srv, source: \"n:/s\"}]
+targets: {slurm: {controller: c1, backup_controller: c2, state_dir: /srv/slurm}}" 2>err && test ! -s err &&
+    test "$(grep -c "^SlurmctldHost=c[12] " one/slurm/slurm.conf)" = 2 && grep -q "^controllers=.c1 c2. " one/slurm/install.sh
+'
+test_expect 'MPS and shards: parts of a GPU, and pools become requests for them' '
+    cat >site.yaml <<END &&
+schema: stoker.spec/1
+nodes:
+  - {name: m, count: 2, gpus_per_node: 4, gpu: {model: H100, memory: 80GB, sharing: mps}, cpu_cores: 64, memory: 1TB}
+  - {name: s, count: 2, gpus_per_node: 4, gpu: {model: L40S, memory: 48GB, sharing: time_slicing}, cpu_cores: 64, memory: 1TB}
+pools: {p: {size: 20GB, nodes: m}, q: {size: 10GB, nodes: s}}
+components:
+  a: {kind: batch, target: slurm, nodes: m, gpus: 0, pools: [p], command: [x], queued: true}
+  b: {kind: batch, target: slurm, nodes: s, gpus: 0, pools: [q], command: [x], queued: true}
+targets: {slurm: {controller: c}}
+END
+    stoker render slurm -f site.yaml -o parts && grep -qx "GresTypes=gpu,mps,shard" parts/slurm/slurm.conf &&
+    grep -q "^NodeName=m.* Gres=gpu:h100:4,mps:400 " parts/slurm/slurm.conf && grep -q "^NodeName=s.* Gres=gpu:l40s:4,shard:192 " parts/slurm/slurm.conf &&
+    grep -qx "NodeName=m\[1-2\] Name=mps Count=400 Flags=all_sharing" parts/slurm/gres.conf &&
+    grep -qx "NodeName=s\[1-2\] Name=shard Count=192" parts/slurm/gres.conf &&
+    grep -q "^#SBATCH --gres=mps:2[56] " parts/slurm/sbatch/a.sbatch && grep -q "^#SBATCH --gres=shard:1[01] " parts/slurm/sbatch/b.sbatch &&
+    grep -q "nvidia-cuda-mps-control -d" parts/slurm/prolog.sh && bash -n parts/slurm/prolog.sh
+'
+test_expect 'wishes that Slurm cannot follow are warnings at their place, and errors with --strict' '
+    site "components:
+  t:
+    kind: batch
+    target: slurm
+    gpus: 1
+    queued: true
+    image: registry.example.org/x:1
+    user: somebody
+    command: [x]
+targets:
+  slurm:
+    controller: c
+    preempt: suspend
+    qos: {a: {preempts: [b]}, b: {}}
+    accounts: {z: {users: [root]}}
+    partitions: [{name: p, preempt: cancel}]
+    power_save: {resume_program: /x, suspend_program: /y}" &&
+    warned 10 12 "only where pyxis or apptainer is installed" && warned 11 11 "not as .somebody." &&
+    warned 16 14 "a suspended job keeps its GPUs" && warned 19 37 "by QOS or by partition" && warned 20 34 "no machine sleeps" &&
+    { stoker render slurm -f site.yaml -o strict --strict >out 2>err; test $? = 1; }
+'
+test_expect 'names of hosts as Slurm takes them: brackets at the end, groups by their list' '
+    cat >site.yaml <<END &&
+schema: stoker.spec/1
+nodes:
+  - {name: a, count: 2, hosts: "r[07-08]-gpu", gpus_per_node: 1, gpu: {model: H100}, cpu_cores: 8, memory: 64GB, rack: r}
+  - {name: b, count: 2, hosts: "n[1-2]", gpus_per_node: 1, gpu: {model: H100}, cpu_cores: 8, memory: 64GB, rack: r}
+  - {name: d, role: cpu, count: 2, hosts: "n[3-4]", cpu_cores: 8, memory: 64GB, rack: q}
+targets: {slurm: {controller: c, partitions: [{name: p, nodes: [a, b, d]}]}}
+END
+    stoker render slurm -f site.yaml -o names && ! grep -h "\]-gpu" names/slurm/*.conf &&
+    grep -q "^NodeName=r07-gpu,r08-gpu " names/slurm/slurm.conf && grep -q "^SwitchName=r Nodes=r07-gpu,r08-gpu,n\[1-2\]" names/slurm/topology.conf &&
+    grep -q "! among .n\[1-2\]. || echo .gpu." names/slurm/prolog.sh && ! grep -q "n\[3-4\]" names/slurm/prolog.sh
+'
+if [ "$(id -u)" = 0 ] && id slurm >/dev/null 2>&1; then
+    test_expect 'install.sh: every file, with its owner and mode, and the way back' '
+        one "targets: {slurm: {controller: localhost}}" && DESTDIR=$TMP/dest sh one/slurm/install.sh &&
+        modes() { (cd dest && find etc var -type f -o -name slurmctld -o -name slurm -path "*log*" | sort | xargs stat -c "%A %U:%G %n"); } &&
+        modes && test "$(stat -c "%a %U:%G" dest/etc/slurm/slurmdbd.conf)" = "600 slurm:slurm" &&
+        test "$(stat -c "%a %U:%G" dest/etc/slurm/prolog.sh)" = "755 root:root" &&
+        test "$(stat -c "%a %U:%G" dest/etc/slurm/slurm.conf)" = "644 root:root" &&
+        test "$(stat -c "%a %U:%G" dest/var/spool/slurmctld)" = "700 slurm:slurm" &&
+        for f in one/slurm/*.conf; do cmp "$f" "dest/etc/slurm/${f##*/}" || exit 1; done &&
+        one "targets: {slurm: {controller: localhost, cluster: other}}" && DESTDIR=$TMP/dest sh one/slurm/install.sh &&
+        grep -q "^ClusterName=other" dest/etc/slurm/slurm.conf && DESTDIR=$TMP/dest sh one/slurm/install.sh --back &&
+        grep -q "^ClusterName=cluster" dest/etc/slurm/slurm.conf
+    '
+else
+    test_skip 'install.sh: every file, with its owner and mode, and the way back' 'needs root and a user slurm'
+fi
+
 # --- the batch scripts at work: srun runs one task a machine, scontrol names four hosts ---
 mkdir bin && cat >bin/srun <<'END'
 #!/bin/bash

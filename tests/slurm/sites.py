@@ -200,8 +200,10 @@ def campus(s):
     check("campus: a GPU where there are none is refused", got.startswith("refused"), got)
     number = s.submit("-p", "cpu", "--array=0-3", "--wrap", "true")
     check("campus: an array runs", wait(lambda: not out("squeue", "-h", "-j", number).strip(), 60), out("squeue"))
-    number = s.sbatch("simulate")
-    check("campus: the rendered job runs", ends(number) == "COMPLETED", out("scontrol", "show", "job", number), s.text(number))
+    for name in ("simulate", "either"):
+        number = s.sbatch(name)
+        check(f"campus: the rendered job {name} runs", number.isdigit() and ends(number) == "COMPLETED", number, out("scontrol", "show", "job", number),
+              s.text(number))
 
 
 def mib(tres):
@@ -254,8 +256,10 @@ def limits(s):
 def twins(s):
     jobs = s.default_jobs()
     s.default_times(jobs)
-    number = s.submit("-p", "big", "--wrap", "sleep 20; hostname")
+    number = s.submit("-p", "big", "--wrap", "sleep 40; hostname")
     wait(lambda: state(number) == "RUNNING")
+    ran = time.time()  # the state is written every few seconds
+    wait(lambda: os.path.getmtime(s.work + "/state/job_state") > ran + 1, 20)
     pid = open(s.work + "/run/slurmctld.first").read().split()[0]
     os.kill(int(pid), 9)
     up = wait(lambda: re.search(r"backup\) at ctl2 is UP", out("scontrol", "ping")) and state(number) in ("RUNNING", "COMPLETED"), 60)
@@ -271,6 +275,20 @@ def llm(s):
     s.default_times(jobs)
 
 
+def compose():
+    """docker compose reads every compose file of the examples; it needs no engine for that."""
+    for example in sorted(glob.glob(TOP + "/data/examples/*.yaml")):
+        name = os.path.basename(example)
+        made = run(STOKER, "render", "compose", "-f", example, "-o", f"{scratch}/{name}.out")
+        folder = f"{scratch}/{name}.out/compose"
+        if made.returncode and "has no image" in made.stderr:
+            continue  # runs in no container
+        if os.path.exists(folder + "/.env.example"):
+            shutil.copy(folder + "/.env.example", folder + "/.env")
+        r = run("docker", "compose", "-f", folder + "/compose.yaml", "config", "-q")
+        check(f"{name}: docker compose takes the compose file", made.returncode == 0 and r.returncode == 0 and not r.stderr, made.stderr, r.stderr)
+
+
 SITES = {  # name: spec, one machine of each group, whose jobs, what is tried
     "campus": (HERE + "/sites/campus.yaml", "node001,node101,node102", "games", campus),
     "shared": (HERE + "/sites/shared.yaml", "dgx-a1,dgx-b1,dgx-c1,dgx-d1", "games", shared),
@@ -281,6 +299,7 @@ SITES = {  # name: spec, one machine of each group, whose jobs, what is tried
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--version", help="the release of Slurm that files are written for")
+parser.add_argument("--compose", action="store_true", help="docker compose reads the compose files of the examples, too")
 parser.add_argument("stoker")
 parser.add_argument("machines")
 parser.add_argument("sites", nargs="*", choices=[[], *SITES])
@@ -291,6 +310,13 @@ scratch = tempfile.mkdtemp(prefix="stoker-sites-")
 os.chmod(scratch, 0o755)
 current = None
 try:
+    if args.compose:
+        version = out("docker", "compose", "version").strip()
+        check(f"docker compose is v2: {version}", "v2" in version or " 2." in version, version)
+        compose()
+    if args.version:
+        version = out("slurmctld", "-V").strip()
+        check(f"this is Slurm {args.version}: {version}", f" {args.version}" in version, version)
     for name in args.sites or SITES:
         spec, only, user, tried = SITES[name]
         current = Site(name, spec, only, user)
