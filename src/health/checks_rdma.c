@@ -173,9 +173,18 @@ static void rdma_port_state(const struct hw *hw, const struct hw_rdma *d,
                    "%s, %s", p->state, phys);
 }
 
-/* The highest rate of active ports on the same chip and link layer, and how many. */
+static bool port_wanted(const struct check_out *o, const struct hw_rdma *d,
+                        const struct hw_rdma_port *p)
+{
+    const struct nccl_port *n = check_nccl_port(o, d, p);
+
+    return n && n->wanted;
+}
+
+/* The highest rate of active ports on the same chip and link layer, and how many; those of
+ * the training fabric and the others each among themselves. */
 static int64_t best_rate(const struct hw *hw, const struct hw_rdma *d, const struct hw_rdma_port *p,
-                         size_t *out_ports)
+                         const struct check_out *o, size_t *out_ports)
 {
     int64_t best = 0;
 
@@ -187,7 +196,8 @@ static int64_t best_rate(const struct hw *hw, const struct hw_rdma *d, const str
             const struct hw_rdma_port *q = &e->ports[j];
 
             if (!str_eq(e->hca, d->hca) || !str_eq(q->link_layer, p->link_layer) ||
-                !facts_port_active(q) || !q->rate_mbps.known)
+                !facts_port_active(q) || !q->rate_mbps.known ||
+                port_wanted(o, e, q) != port_wanted(o, d, p))
                 continue;
             ++*out_ports;
             best = q->rate_mbps.v > best ? q->rate_mbps.v : best;
@@ -209,7 +219,7 @@ static void rdma_rate(const struct hw *hw, const struct hw_rdma *d, const struct
 {
     long long now = (long long)(p->rate_mbps.v / 1000);
     size_t ports = 0;
-    int64_t best = best_rate(hw, d, p, &ports);
+    int64_t best = best_rate(hw, d, p, o, &ports);
 
     if (!facts_port_active(p))
         check_skip(o, "the port is not active");
@@ -283,11 +293,24 @@ static struct gid_view gid_look(const struct hw_rdma_port *p)
     return v;
 }
 
-static void rdma_gid_roce(const struct hw *hw, const struct hw_rdma_port *p, struct check_out *o)
+static void rdma_gid_roce(const struct hw *hw, const struct hw_rdma *d,
+                          const struct hw_rdma_port *p, struct check_out *o)
 {
+    const struct nccl_port *n = check_nccl_port(o, d, p);
     struct gid_view v = gid_look(p);
 
-    if (v.first)
+    if (v.first && n && n->used && n->gid_ok)
+        check_pass(o, "RoCE v2 GID at index %lld on a network device of this namespace",
+                   (long long)maybe_or(n->gid_index, -1));
+    else if (v.first && n && n->used && o->nccl->gid_nets_why)
+        check_warn(o, "Set what `stoker detect --env` prints; --why NCCL_IB_GID_INDEX says more.",
+                   "NCCL's search ends at index %lld, on another network than other ports",
+                   (long long)maybe_or(n->gid_index, -1));
+    else if (v.first && n && n->used)
+        check_warn(o, "Set what `stoker detect --env` prints; --why NCCL_IB_GID_INDEX says more.",
+                   "a RoCE v2 GID is at index %lld, but NCCL takes index %lld",
+                   (long long)maybe_or(v.first->index, -1), (long long)maybe_or(n->gid_index, -1));
+    else if (v.first)
         check_pass(o, "RoCE v2 GID at index %lld on a network device of this namespace",
                    (long long)maybe_or(v.first->index, -1));
     else if (v.v2_here)
@@ -321,7 +344,7 @@ static void rdma_gid(const struct hw *hw, const struct hw_rdma *d, const struct 
     else if (!p->link_layer)
         check_unknown(o, NULL, "the port's link layer could not be read");
     else if (!facts_port_ib(p))
-        rdma_gid_roce(hw, p, o);
+        rdma_gid_roce(hw, d, p, o);
     else if (p->gids_count)
         check_pass(o, "InfiniBand GID set");
     else
@@ -331,8 +354,12 @@ static void rdma_gid(const struct hw *hw, const struct hw_rdma *d, const struct 
 static void rdma_mtu(const struct hw *hw, const struct hw_rdma *d, const struct hw_rdma_port *p,
                      struct check_out *o)
 {
+    const struct nccl_port *nccl = check_nccl_port(o, d, p);
     struct gid_view v = gid_look(p);
-    const char *ndev = v.first ? v.first->ndev : d->netdevs_count ? d->netdevs[0] : NULL;
+    const char *ndev = nccl && nccl->gid_ok && nccl->gid_ndev ? nccl->gid_ndev
+                       : v.first                              ? v.first->ndev
+                       : d->netdevs_count                     ? d->netdevs[0]
+                                                              : NULL;
     const struct hw_net *n = ndev ? hw_find_net(hw, ndev) : NULL;
 
     if (facts_is_efa(d) || facts_port_ib(p))
@@ -566,46 +593,68 @@ static void rdma_pcie(const struct hw *hw, struct check_out *o)
     o->object = NULL;
 }
 
-/* The nearest active RDMA device of a GPU; -1 when no distance is known. */
-static int nearest_nic(const struct hw *hw, const struct hw_gpu *g, const char **out_nic)
+static bool any_wanted(const struct nccl_choice *c)
 {
-    int best = -1;
+    for (size_t i = 0; i < c->ports_count; i++)
+        if (c->ports[i].wanted)
+            return true;
+    return false;
+}
 
-    for (size_t i = 0; i < hw->rdma_count; i++) {
-        const struct hw_rdma *d = &hw->rdma[i];
-        int rank = facts_path_rank(hw_distance_get(hw, (size_t)(g - hw->gpus), d->name));
+/* Beyond the GPU's PCIe switch, and no neighbour stands nearer. */
+static void distance_far(const struct hw *hw, const struct hw_gpu *g, const struct nccl_near *n,
+                         struct check_out *o)
+{
+    const char *path = hw_distance_get(hw, (size_t)(g - hw->gpus), n->dev);
 
-        if (device_active(d) && facts_rdma_ours(hw, d) && rank > best) {
-            best = rank;
-            *out_nic = d->name;
-        }
-    }
-    return best;
+    if (maybe_is(n->direct, 1))
+        check_pass(o, "GPUDirect RDMA to %s, as NCCL_NET_GDR_LEVEL allows (%s)", n->dev, n->path);
+    else if (!str_eq(n->path, "SYS"))
+        check_warn(o,
+                   "Nothing is broken: NCCL uses GPUDirect only behind one PCIe switch unless "
+                   "NCCL_NET_GDR_LEVEL=PHB says otherwise; `stoker detect --env` decides.",
+                   "its nearest NIC is behind another root port (%s, %s)", n->dev,
+                   path ? path : n->path);
+    else if (!path)
+        check_warn(
+            o,
+            "Set the devices' NUMA nodes in the firmware, or give NCCL a topology in "
+            "NCCL_TOPO_FILE.",
+            "the firmware tells no NUMA node of it or of its nearest NIC (%s), and NCCL takes "
+            "that for another socket",
+            n->dev);
+    else if (n->same_socket)
+        check_warn(o,
+                   "Nothing is far apart: NCCL takes every NUMA node for a socket of its own.  One "
+                   "node a socket (NPS1, SNC off in the BIOS) and NCCL_NET_GDR_LEVEL=PHB let the "
+                   "NIC reach the GPU directly.",
+                   "its nearest NIC is in another NUMA node of the same socket (%s)", n->dev);
+    else
+        check_warn(
+            o, "Move a NIC to this GPU's socket, or give the GPU to jobs that stay on the node.",
+            "its nearest NIC is across sockets (%s)", n->dev);
 }
 
 static void rdma_distance(const struct hw *hw, const struct hw_gpu *g, struct check_out *o)
 {
-    const char *nic = NULL;
-    int best = nearest_nic(hw, g, &nic);
+    const struct nccl_near *n = &o->nccl->near[g - hw->gpus];
 
-    if (!facts_rdma_active(hw))
-        check_skip(o, "no active RDMA port here");
-    else if (all_efa(hw))
+    if (all_efa(hw))
         check_skip(o, "the plug-in of AWS EFA pairs NICs and GPUs itself");
-    else if (best < 0)
+    else if (!facts_rdma_active(hw))
+        check_skip(o, "no active RDMA port here");
+    else if (!any_wanted(o->nccl))
+        check_skip(o, "no RDMA port that NCCL can use");
+    else if (!n->dev)
         check_unknown(o, NULL, "the PCI tree does not tell how far the NICs are");
-    else if (best >= facts_path_rank("PXB"))
+    else if (str_eq(n->path, "PIX") || str_eq(n->path, "PXB"))
         check_pass(o, "a NIC behind the same PCIe switch");
-    else if (best == facts_path_rank("SYS"))
-        check_warn(
-            o, "Move a NIC to this GPU's socket, or give the GPU to jobs that stay on the node.",
-            "its nearest NIC is across sockets (%s)", nic);
+    else if (str_eq(n->path, "P2C"))
+        check_pass(o, "a NIC at the processor it is linked to");
+    else if (n->relay)
+        check_pass(o, "a NIC at the PCIe switch of a GPU that NVLink leads to (PXN)");
     else
-        check_warn(o,
-                   "Nothing is broken: NCCL uses GPUDirect only behind one PCIe switch unless "
-                   "NCCL_NET_GDR_LEVEL=PHB says otherwise; `stoker detect --env` decides.",
-                   "its nearest NIC is behind another root port (%s, %s)", nic,
-                   hw_distance_get(hw, (size_t)(g - hw->gpus), nic));
+        distance_far(hw, g, n, o);
 }
 
 static void rdma_vf(const struct hw *hw, struct check_out *o)
@@ -638,22 +687,38 @@ static void rdma_vf(const struct hw *hw, struct check_out *o)
         check_skip(o, hw->rdma_count ? "no virtual function here" : RDMA_NO_DEVICE);
 }
 
+/* Ports of each layer that NCCL has (`used`), or should have. */
+static void layers_count(const struct nccl_choice *c, bool used, size_t *ib, size_t *eth)
+{
+    *ib = *eth = 0;
+    for (size_t i = 0; i < c->ports_count; i++) {
+        const struct nccl_port *p = &c->ports[i];
+
+        if (used ? !p->used : !p->takes)
+            continue;
+        *ib += str_eq(p->link_layer, "InfiniBand");
+        *eth += str_eq(p->link_layer, "Ethernet");
+    }
+}
+
 static void rdma_link_layers(const struct hw *hw, struct check_out *o)
 {
-    size_t ib = 0, eth = 0;
+    size_t ib, eth, used_ib, used_eth;
+    const char *user = hw_env_get(hw, "NCCL_IB_HCA");
 
-    for (size_t i = 0; i < hw->rdma_count; i++)
-        for (size_t j = 0; j < hw->rdma[i].ports_count; j++) {
-            if (!facts_port_active(&hw->rdma[i].ports[j]) || !facts_rdma_ours(hw, &hw->rdma[i]))
-                continue;
-            ib += facts_port_ib(&hw->rdma[i].ports[j]);
-            eth += str_eq(hw->rdma[i].ports[j].link_layer, "Ethernet");
-        }
+    layers_count(o->nccl, false, &ib, &eth);
+    layers_count(o->nccl, true, &used_ib, &used_eth);
     if (ib + eth == 0)
         check_skip(o, all_efa(hw) ? "AWS EFA has a layer of its own" : "no active RDMA port here");
-    else if (ib && eth && hw_env_get(hw, "NCCL_IB_HCA"))
+    else if (ib && eth && user && *user && !(used_ib && used_eth))
         check_pass(o, "%zu active ports are InfiniBand, %zu Ethernet; NCCL_IB_HCA chooses", ib,
                    eth);
+    else if (ib && eth && o->nccl->all_why)
+        check_warn(
+            o,
+            "Bring all NICs of the training fabric to one layer (`mlxconfig` LINK_TYPE): NCCL "
+            "does not join the two.",
+            "%zu active ports are InfiniBand, %zu Ethernet, and GPUs need both", ib, eth);
     else if (ib && eth)
         check_warn(o,
                    "Name the NICs of the training fabric in NCCL_IB_HCA (`stoker detect --env` "
@@ -756,8 +821,9 @@ static const struct check rows[] = {
       .groups = CHECK_RDMA,
       .title = "NIC near GPU",
       .gpu = rdma_distance,
-      .doc = "Each GPU has an active NIC behind the same PCIe switch (PIX or PXB), as NCCL's "
-             "default for GPUDirect asks." },
+      .doc =
+          "Each GPU has a NIC of the training fabric behind the same PCIe switch (PIX or PXB), as "
+          "NCCL's default for GPUDirect asks, or NVLink to a GPU that has one (PXN)." },
     { .id = "rdma.vf",
       .groups = CHECK_RDMA | CHECK_CONTAINER,
       .title = "virtual functions",

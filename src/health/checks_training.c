@@ -342,26 +342,58 @@ static void training_cpus(const struct hw *hw, struct check_out *o)
         check_pass(o, "%lld CPUs for %zu GPUs", (long long)cpus.v, gpus);
 }
 
-/* Do the GPUs that answer hang on different nodes in equal numbers? */
+/* Nodes of one socket (NPS4, SNC) are one place; where no socket is told, each node is. */
+static int64_t place_of_node(const struct hw_numa *n)
+{
+    return maybe_or(n->socket, maybe_or(n->id, -1));
+}
+
+static int64_t place_of_gpu(const struct hw *hw, const struct hw_gpu *g)
+{
+    for (size_t i = 0; i < hw->numa_count; i++)
+        if (g->numa.known && maybe_is(hw->numa[i].id, g->numa.v))
+            return place_of_node(&hw->numa[i]);
+    return -1;
+}
+
+/* Places with processors. */
+static size_t places_count(const struct hw *hw)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < hw->numa_count; i++) {
+        bool seen = hw->numa[i].id.known && !hw->numa[i].cpus && hw->numa[i].mem_total_bytes.known;
+
+        for (size_t k = 0; k < i; k++)
+            seen = seen || place_of_node(&hw->numa[k]) == place_of_node(&hw->numa[i]);
+        n += !seen;
+    }
+    return n;
+}
+
+/* Do the GPUs that answer hang on different sockets in equal numbers? */
 static void training_numa(const struct hw *hw, struct check_out *o)
 {
-    size_t most = 0, gpus = facts_gpus_ok(hw), known = 0;
+    size_t most = 0, gpus = facts_gpus_ok(hw), known = 0, places = places_count(hw);
+    const char *what = hw->numa_count && hw->numa[0].socket.known ? "socket" : "node";
     int64_t at = -1;
 
-    if (hw->numa_count < 2 || gpus < 2) {
-        check_skip(o, gpus < 2 ? "fewer than two GPUs answer" : "one NUMA node alone");
+    if (places < 2 || gpus < 2) {
+        check_skip(o, gpus < 2             ? "fewer than two GPUs answer"
+                      : hw->numa_count < 2 ? "one NUMA node alone"
+                                           : "one socket alone");
         return;
     }
-    for (size_t n = 0; n < hw->numa_count; n++) {
+    for (size_t i = 0; i < hw->gpus_count; i++) {
+        int64_t place = facts_gpu_ok(&hw->gpus[i]) ? place_of_gpu(hw, &hw->gpus[i]) : -1;
         size_t here = 0;
 
-        for (size_t i = 0; i < hw->gpus_count; i++)
-            here += facts_gpu_ok(&hw->gpus[i]) && hw->numa[n].id.known &&
-                    maybe_is(hw->gpus[i].numa, hw->numa[n].id.v);
-        known += here;
+        for (size_t k = 0; place >= 0 && k < hw->gpus_count; k++)
+            here += facts_gpu_ok(&hw->gpus[k]) && place_of_gpu(hw, &hw->gpus[k]) == place;
+        known += place >= 0;
         if (here > most) {
             most = here;
-            at = hw->numa[n].id.v;
+            at = place;
         }
     }
     if (known < gpus)
@@ -370,9 +402,9 @@ static void training_numa(const struct hw *hw, struct check_out *o)
         check_warn(o,
                    "Bind the job to that node (`numactl --cpunodebind --membind`): memory of the "
                    "other socket is slow for these GPUs.",
-                   "all %zu GPUs hang on node %lld of %zu", gpus, (long long)at, hw->numa_count);
+                   "all %zu GPUs hang on %s %lld of %zu", gpus, what, (long long)at, places);
     else
-        check_pass(o, "%zu GPUs over %zu nodes, at most %zu on one", gpus, hw->numa_count, most);
+        check_pass(o, "%zu GPUs over %zu %ss, at most %zu on one", gpus, places, what, most);
 }
 
 /* ---- disk ---- */
@@ -516,7 +548,8 @@ static const struct check rows[] = {
       .groups = CHECK_TRAINING,
       .title = "GPUs over NUMA nodes",
       .fn = training_numa,
-      .doc = "On a machine of several NUMA nodes, not all GPUs hang on one." },
+      .doc = "On a machine of several sockets, not all GPUs hang on one. NUMA nodes of one socket "
+             "(NPS4, SNC) count as one." },
     { .id = "training.disk",
       .groups = CHECK_TRAINING,
       .title = "local disk",

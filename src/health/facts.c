@@ -120,16 +120,6 @@ bool facts_rdma_active(const struct hw *hw)
     return false;
 }
 
-int facts_path_rank(const char *path)
-{
-    static const char *const ranks[] = { "SYS", "NODE", "PHB", "PXB", "PIX" };
-
-    for (size_t i = 0; i < ARRAY_SIZE(ranks); i++)
-        if (str_eq(path, ranks[i]))
-            return (int)i;
-    return -1;
-}
-
 /* One number of a version: at most six digits, so that it fits any int. */
 static const char *version_part(const char *s, int *out)
 {

@@ -314,8 +314,11 @@ void health_check(const struct hw *hw, unsigned groups, const struct health_opts
 {
     static const struct health_opts none = { 0 };
     struct check_out o = { .list = out, .opts = opts ? opts : &none, .groups = groups };
+    struct nccl_choice choice;
 
     assert(out->rows_count == 0 && "a list is filled once");
+    nccl_choose(hw, &choice);
+    o.nccl = &choice;
     for (size_t g = 0; g < ARRAY_SIZE(groups_known); g++) {
         o.group = groups_known[g].name;
         for (size_t t = 0; t < ARRAY_SIZE(tables); t++)
@@ -325,6 +328,16 @@ void health_check(const struct hw *hw, unsigned groups, const struct health_opts
                     run_check(hw, &o);
             }
     }
+    nccl_choice_release(&choice);
+}
+
+const struct nccl_port *check_nccl_port(const struct check_out *o, const struct hw_rdma *d,
+                                        const struct hw_rdma_port *p)
+{
+    for (size_t i = 0; i < o->nccl->ports_count; i++)
+        if (str_eq(o->nccl->ports[i].dev, d->name) && maybe_is(p->port, o->nccl->ports[i].port))
+            return &o->nccl->ports[i];
+    return NULL;
 }
 
 void health_list_release(struct health_list *list)

@@ -12,6 +12,7 @@
 #ifndef HEALTH_HEALTH_INT_H
 #define HEALTH_HEALTH_INT_H
 #include "health/health.h"
+#include "nccl/nccl.h"
 
 struct check_out;
 
@@ -40,6 +41,8 @@ struct check_out { /* where one check's answers go */
     const struct check *check;
     const char *group;
     const struct health_opts *opts;
+    const struct nccl_choice
+        *nccl;          /* what NCCL does here: checks judge NICs by it, as --env does */
     unsigned groups;    /* all that were asked for */
     const char *object; /* what check->gpu or check->port is looking at; NULL: the machine */
     size_t first;       /* the check's first row in the list */
@@ -55,6 +58,10 @@ void check_skip(struct check_out *o, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void check_unknown(struct check_out *o, const char *remedy, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* Text in the list's arena, for remedies and object names. */
 const char *check_text(struct check_out *o, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* What NCCL makes of a port; NULL: nothing. */
+const struct nccl_port *check_nccl_port(const struct check_out *o, const struct hw_rdma *d,
+                                        const struct hw_rdma_port *p);
 
 /* ---- facts.c: questions several checks ask ---- */
 enum { FACTS_NAME_MAX = 64 };
@@ -79,8 +86,6 @@ bool facts_rdma_roce(const struct hw_rdma *d);
 bool facts_rdma_active(const struct hw *hw);
 /* The newest one found under that name. */
 const struct hw_soft *facts_soft(const struct hw *hw, const char *name);
-/* 0: "SYS" or worse … 4: "PIX"; -1 unknown. */
-int facts_path_rank(const char *path);
 /* The leading "MAJOR.MINOR" of a version; false when it has none. */
 bool facts_version(const char *text, int *major, int *minor);
 /* -1, 0, 1; `text` must have passed facts_version(). */

@@ -92,6 +92,7 @@ void nccl_choose_for(const struct hw *hw, const char *peer, struct nccl_choice *
     gpus_choose(&s);
     ports_choose(&s);
     level_choose_gdr(&s);
+    level_choose_near(&s);
     level_choose_p2p(&s);
     mnnvl_choose(&s);
     choose_net(&s);

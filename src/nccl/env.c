@@ -525,6 +525,32 @@ static struct verdict gdr_covered(const struct run *r, const struct need *n)
                             level_name(n->level), dflt));
 }
 
+/* Why a GPU has nothing nearer than SYS. */
+static const char *far_text(const struct run *r)
+{
+    bool near = true, told = true;
+
+    for (size_t g = 0; g < r->hw->gpus_count; g++) {
+        const struct nccl_near *n = &r->c.near[g];
+
+        if (!n->dev || (r->c.gpus.known && !r->c.gpu_used[g]))
+            continue;
+        near = near && n->same_socket;
+        told = told && hw_distance_get(r->hw, g, n->dev);
+    }
+    if (near)
+        return "Every GPU's nearest NIC is in another NUMA node of its socket, which NCCL takes "
+               "for another socket (SYS).  SYS would allow GPUDirect RDMA there, and to NICs of the "
+               "other socket as well: set it only after measuring, or give each socket one NUMA "
+               "node (NPS1, SNC off).";
+    if (!told)
+        return "The firmware tells no NUMA node of some GPUs or NICs, and NCCL takes that for "
+               "another socket (SYS).  SYS would allow GPUDirect RDMA there: set it only after "
+               "measuring, or give NCCL the topology in NCCL_TOPO_FILE.";
+    return "Every GPU is across the socket from its nearest NIC.  SYS would allow GPUDirect RDMA "
+           "there, but it is often slower than host memory: set it only after measuring.";
+}
+
 static struct verdict gdr_level(const struct run *r)
 {
     const char *support = r->c.gdr_support;
@@ -539,11 +565,8 @@ static struct verdict gdr_level(const struct run *r)
                      "nvidia_peermem or use the open kernel driver.");
     need = level_needed(r);
     if (need.level == LEVEL_NONE)
-        return unset(
-            need.sys ? "Every GPU is across the socket from its nearest NIC.  SYS would allow "
-                       "GPUDirect RDMA there, but it is often slower than host memory: set it only "
-                       "after measuring."
-                     : "The PCIe distance between GPUs and NICs is not known here.");
+        return unset(need.sys ? far_text(r)
+                              : "The PCIe distance between GPUs and NICs is not known here.");
     if (need.level <= need.dflt)
         return gdr_covered(r, &need);
     if (level_on_c2c(r->hw) && !nccl_older_than(r->hw, 2, 26))

@@ -309,6 +309,51 @@ void level_choose_gdr(struct sim *s)
     }
 }
 
+static bool port_is_wanted(const struct nccl_choice *c, const char *dev)
+{
+    for (size_t i = 0; i < c->ports_count; i++)
+        if (c->ports[i].wanted && str_eq(c->ports[i].dev, dev))
+            return true;
+    return false;
+}
+
+/* Of one GPU, once every pair of GPU and NIC has been judged. */
+static void near_fill(struct sim *s, size_t gpu, struct nccl_near *out)
+{
+    const struct nccl_choice *c = s->c;
+    int best = -1;
+
+    for (size_t i = 0; i < c->ports_count; i++) {
+        int rank = c->ports[i].wanted ? level_rank(s->hw, gpu, c->ports[i].dev) : -1;
+
+        if (rank < 0 || (best >= 0 && rank >= best))
+            continue;
+        best = rank;
+        out->dev = c->ports[i].dev;
+        out->path = level_name(level_gpu_nic(s->hw, gpu, out->dev));
+        out->same_socket = level_same_socket(s->hw, gpu, out->dev);
+    }
+    for (size_t i = 0; i < c->gdr_count; i++) {
+        const struct nccl_gdr *g = &c->gdr[i];
+
+        if (g->gpu != gpu || !port_is_wanted(c, g->dev))
+            continue;
+        if (str_eq(g->path, "PXN") && !out->relay && level_of_path(out->path) > LEVEL_PXN)
+            out->relay = g->dev;
+        if (str_eq(g->dev, out->dev) && !maybe_is(out->direct, 1))
+            out->direct = g->use;
+        if (out->relay == g->dev && maybe_is(g->use, 1))
+            out->direct = g->use;
+    }
+}
+
+void level_choose_near(struct sim *s)
+{
+    s->c->near = arena_array(s->a, struct nccl_near, s->hw->gpus_count + 1);
+    for (size_t gpu = 0; gpu < s->hw->gpus_count; gpu++)
+        near_fill(s, gpu, &s->c->near[gpu]);
+}
+
 /* ---- P2P between GPUs ---- */
 
 static bool refused(const char *status)

@@ -51,6 +51,14 @@ struct nccl_gdr { /* one GPU and one used RDMA device */
     const char *why;
 };
 
+struct nccl_near {       /* one GPU and the nearest of the wanted ports */
+    const char *dev;     /* NULL: no wanted port, or no distance is known */
+    const char *path;    /* over PCIe alone: "PIX" … "SYS" */
+    bool same_socket;    /* with "SYS": in another NUMA node of the GPU's own socket */
+    const char *relay;   /* NVLink leads to a GPU at this NIC's switch (PXN); NULL: none needed */
+    struct maybe direct; /* bool: GPUDirect RDMA on the way NCCL takes */
+};
+
 struct nccl_p2p { /* two GPUs of hw->gpus[] */
     size_t a, b;
     const char *path;      /* "NVL", "PIX", "PXB", "PHB", "SYS"; NULL unknown */
@@ -93,6 +101,7 @@ struct nccl_choice {
     const char *gid_nets_why; /* the search ends on different networks; NULL: it does not */
     struct nccl_gdr *gdr;
     size_t gdr_count;
+    struct nccl_near *near;  /* for each of hw->gpus[] */
     const char *gdr_support; /* "dma-buf", "nvidia_peermem", "none"; NULL unknown */
     const char *gdr_level;   /* in force: the user's or NCCL's default */
     struct nccl_p2p *p2p;

@@ -132,6 +132,7 @@ bool level_topo_followed(const struct hw *hw); /* a topology file is in force, a
 /* Best over all GPUs, hidden ones too. */
 enum level level_nic_best(const struct hw *hw, const char *nic);
 void level_choose_gdr(struct sim *s);
+void level_choose_near(struct sim *s); /* after level_choose_gdr() */
 void level_choose_p2p(struct sim *s);
 
 /* What NCCL can do for GPUDirect RDMA: as nccl_choice.gdr_support. */

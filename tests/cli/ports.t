@@ -35,6 +35,13 @@ says() {
     }
 }
 
+# check_of MACHINE ARG...: its checks, as one line
+check_of() {
+    name=$1
+    shift
+    stoker detect --root "$tars/$name.tar" --check "$@" 2>&1 | tr '\n' ' ' | tr -s ' ' >flat
+}
+
 score() { # score MACHINE PYTHON-EXPRESSION over s, the list of scores
     stoker detect --root "$tars/$1.tar" --env --json >nccl.json 2>/dev/null &&
         python3 -c '
@@ -67,10 +74,9 @@ test_expect 'a faster NIC of another layer: InfiniBand at the switches stays' "
 test_expect 'NICs at different distances from different GPUs stay' "
     env_of uneven && sets NCCL_IB_HCA '' && says 'All 2 active InfiniBand ports'
 "
-test_expect 'a rail at half rate stays, and the check blames its cable' "
+test_expect 'a rail at half rate stays' "
     env_of half-rate && sets NCCL_IB_HCA '' && says 'All 8 active InfiniBand ports' &&
-    says '200 Gb/s to 400 Gb/s' &&
-    stoker detect --root $tars/half-rate.tar --check rdma >check; grep -q 'mlx5_3.*200 Gb/s' check
+    says '200 Gb/s to 400 Gb/s'
 "
 for m in half-rate-two hidden root-ports all-far mixed-count dual-port single-nic roce-planes \
     roce-converged ib-converged; do
@@ -162,6 +168,35 @@ omp() { # omp VALUE ARG...
 test_expect 'OMP_NUM_THREADS follows SLURM_CPUS_PER_TASK' "
     omp 4 && omp 3 -e SLURM_CPUS_PER_TASK=3 &&
     omp 2 -e SLURM_CPUS_PER_TASK=8 -e SLURM_NTASKS_PER_NODE=1 && omp 4 -e SLURM_CPUS_PER_TASK=16
+"
+
+# ---- NUMA nodes, and one judgement for --env and --check
+test_expect 'several NUMA nodes a socket: the same socket is not called another' "
+    env_of sub-numa && says 'in another NUMA node of its socket' &&
+    check_of sub-numa rdma,training && says 'another NUMA node of the same socket (mlx5_0)' &&
+    says '2 GPUs over 2 sockets' && ! grep -q 'across sockets' flat
+"
+test_expect 'numa_node -1 everywhere: near, as NCCL has it' "
+    env_of no-numa && sets NCCL_NET_GDR_LEVEL PHB &&
+    score no-numa 's[0][\"nccl\"][\"path\"] == \"PHB\"'
+"
+test_expect 'numa_node -1 on some: far, as NCCL has it, and not called another socket' "
+    env_of half-numa && sets NCCL_NET_GDR_LEVEL '' && says 'tells no NUMA node' &&
+    score half-numa 's[0][\"nccl\"][\"path\"] == \"SYS\"' &&
+    check_of half-numa rdma && says 'tells no NUMA node' && ! grep -q 'across sockets' flat
+"
+test_expect 'a GPU whose neighbour stands at the NIC passes (PXN), unless that is off' "
+    check_of single-nic rdma &&
+    says 'GPU 4-7: a NIC at the PCIe switch of a GPU that NVLink leads to' &&
+    check_of single-nic rdma -e NCCL_PXN_DISABLE=1 &&
+    says 'GPU 4-7: its nearest NIC is across sockets'
+"
+test_expect 'the check says which port lands on another network' "
+    check_of gid-networks rdma &&
+    says 'mlx5_2/1: NCCL'\''s search ends at index 3, on another network than other ports'
+"
+test_expect 'the check blames the cable of a slow rail, not a storage NIC of its own fabric' "
+    check_of half-rate rdma && says 'mlx5_3/1: 200 Gb/s, other ports of this kind run at 400'
 "
 
 # ---- the scores are shown

@@ -304,8 +304,29 @@ static void far(struct fx *f)
     f->distances[0].path = "SYS";
 }
 
+/* NVLink leads to a neighbour that stands at the NIC, unless that is switched off. */
+static void far_alone(struct fx *f)
+{
+    far(f);
+    fx_env(f, "NCCL_PXN_DISABLE", "1");
+}
+
+static void half_pod_alone(struct fx *f)
+{
+    half_pod(f);
+    fx_env(f, "NCCL_PXN_DISABLE", "1");
+}
+
+static void root_port_allowed(struct fx *f)
+{
+    f->distances[0].path = "PHB";
+    fx_env(f, "NCCL_PXN_DISABLE", "1");
+    fx_env(f, "NCCL_NET_GDR_LEVEL", "PHB");
+}
+
 static void root_port(struct fx *f)
 {
+    fx_env(f, "NCCL_PXN_DISABLE", "1");
     f->distances[0].path = "PHB";
 }
 
@@ -433,8 +454,12 @@ static const struct fx_row rows[] = {
     { "rdma.pcie", vfs, CHECK_PASS, "x16" },
     { "rdma.pcie", vf_orphan, CHECK_UNKNOWN, "mlx5_1" },
     { "rdma.distance", NULL, CHECK_PASS, "GPU 0-1: a NIC behind the same PCIe switch" },
-    { "rdma.distance", half_pod, CHECK_WARN, "GPU 0: its nearest NIC is across sockets (mlx5_1)" },
-    { "rdma.distance", far, CHECK_WARN, "GPU 0: its nearest NIC is across sockets" },
+    { "rdma.distance", half_pod, CHECK_PASS, "GPU 0: a NIC at the PCIe switch of a GPU" },
+    { "rdma.distance", half_pod_alone, CHECK_WARN,
+      "GPU 0: its nearest NIC is across sockets (mlx5_1" },
+    { "rdma.distance", far, CHECK_PASS, "GPU 0: a NIC at the PCIe switch of a GPU" },
+    { "rdma.distance", far_alone, CHECK_WARN, "GPU 0: its nearest NIC is across sockets" },
+    { "rdma.distance", root_port_allowed, CHECK_PASS, "as NCCL_NET_GDR_LEVEL allows" },
     { "rdma.distance", root_port, CHECK_WARN, "another root port (mlx5_0, PHB)" },
     { "rdma.distance", far_unknown, CHECK_UNKNOWN, "GPU 0" },
     { "rdma.distance", efa, CHECK_SKIP, "EFA" },
