@@ -117,6 +117,12 @@ test:
 	@$(MAKE) --no-print-directory test-rules
 	@$(MAKE) --no-print-directory check-variant
 	@$(MAKE) --no-print-directory SAN=address CUDA=0 check-variant
+# rendered manifests before a real Kubernetes control plane: the programs are in $KUBEBUILDER_ASSETS
+# (tools/kube-assets makes them); machines are what the specs say; 25 minutes at most
+.PHONY: test-kube
+test-kube: $(B)/stoker | setup-test
+	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/build/kube-assets} BUILD=$(B) \
+	    timeout 1500 prove -v --exec '' tests/cli/kube_real.t
 # what takes longer: clang, threads, tidy, a minute for each fuzz target
 test-all: test
 	@$(MAKE) --no-print-directory -j$(JOBS) CUDA=0 CC=clang parts
@@ -199,6 +205,7 @@ help:
 	@echo 'make run          build, show this machine, embed a few sentences, run stoker up with the default model'
 	@echo 'make test         everything CI runs; make test-all: clang, threads, tidy, fuzzing too'
 	@echo 'make test-clients the official OpenAI, Cohere and Hugging Face clients, from PyPI, against the server'
+	@echo 'make test-kube    rendered manifests before a real Kubernetes control plane (tools/kube-assets build/kube-assets)'
 	@echo 'make test-prometheus  metrics, rules and alerts with Debian'"'"'s Prometheus and Alertmanager'
 	@echo 'make SAN=address|thread [unit|check-variant]    a build under a sanitizer'
 	@echo 'make CC=clang     the other compiler'

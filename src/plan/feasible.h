@@ -111,6 +111,11 @@ size_t feasible_groups(const struct spec *s, const struct spec_component *c,
 /* Is each of its pods on a machine of its own? */
 bool feasible_apart(const struct spec *s, const struct spec_component *c,
                     enum feasible_system system);
+/* Should its pods fill machines instead of spreading over them?  So where they take some GPUs of a
+ * machine and another component of the same system takes whole machines of the group: a scheduler
+ * that spreads them leaves no machine free. */
+bool feasible_fills(const struct spec *s, const struct spec_component *c,
+                    enum feasible_system system, const struct feasible_opts *opts);
 /* Components with a memory pool and no GPU of their own that share the GPUs of a group. */
 int64_t feasible_shares(const struct spec *s, const struct spec_node *n,
                         const struct feasible_opts *opts);

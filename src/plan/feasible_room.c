@@ -248,6 +248,32 @@ bool feasible_apart(const struct spec *s, const struct spec_component *c,
     return takes_machines(s, c);
 }
 
+static bool runs_on(const struct spec *s, const struct spec_component *c,
+                    enum feasible_system system, const struct feasible_opts *opts)
+{
+    return system == FEASIBLE_KUBERNETES ? feasible_on_kubernetes(s, c, opts)
+                                         : c->target == SPEC_TARGET_OPENSHIFT;
+}
+
+bool feasible_fills(const struct spec *s, const struct spec_component *c,
+                    enum feasible_system system, const struct feasible_opts *opts)
+{
+    const struct spec_node *n;
+
+    if (!c->gpus || !runs_on(s, c, system, opts) || takes_machines(s, c) ||
+        feasible_apart(s, c, system))
+        return false;
+    for (size_t g = 0; (n = spec_component_group(s, c, g)) != NULL; g++)
+        for (size_t i = 0; i < s->component_count; i++) {
+            const struct spec_component *o = &s->components[i];
+
+            if (runs_on(s, o, system, opts) && spec_component_on(s, o, n) &&
+                o->gpus == feasible_gpus(n))
+                return true;
+        }
+    return false;
+}
+
 int64_t feasible_shares(const struct spec *s, const struct spec_node *n,
                         const struct feasible_opts *opts)
 {

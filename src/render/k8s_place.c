@@ -176,6 +176,42 @@ static void together(struct k8s *k, struct yaml_out *y, const struct k8s_pod *po
     yaml_end(y);
 }
 
+static enum feasible_system pod_system(const struct k8s *k)
+{
+    return k->scc ? FEASIBLE_OPENSHIFT : FEASIBLE_KUBERNETES;
+}
+
+static bool fills(const struct k8s *k, const struct spec_component *c)
+{
+    return feasible_fills(k->r->spec, c, pod_system(k),
+                          &(struct feasible_opts){ .kubernetes_by_name = true });
+}
+
+/* Others take whole machines of the group: those that do not go where others of their kind are. */
+static void filled(struct k8s *k, struct yaml_out *y)
+{
+    const struct spec *s = k->r->spec;
+
+    yaml_map(y, "podAffinity");
+    yaml_seq(y, "preferredDuringSchedulingIgnoredDuringExecution");
+    yaml_map(y, NULL);
+    yaml_note(y, "others need whole machines: fill one before the next");
+    yaml_int(y, "weight", 100);
+    yaml_map(y, "podAffinityTerm");
+    yaml_str(y, "topologyKey", "kubernetes.io/hostname");
+    yaml_map(y, "labelSelector");
+    yaml_seq(y, "matchExpressions");
+    yaml_map(y, NULL);
+    yaml_str(y, "key", "app.kubernetes.io/component");
+    yaml_str(y, "operator", "In");
+    yaml_seq(y, "values");
+    for (size_t i = 0; i < s->component_count; i++)
+        if (fills(k, &s->components[i]))
+            yaml_str(y, NULL, k8s_name(k, s->components[i].name, ""));
+    for (int i = 0; i < 8; i++)
+        yaml_end(y);
+}
+
 static bool many(const struct spec_component *c)
 {
     return c->nodes_per_replica * c->replicas > 1 || (c->scale && c->scale->max > 1);
@@ -186,6 +222,7 @@ void k8s_affinity(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
     size_t count;
     const struct spec_node **groups = pod_groups(k, pod, &count);
     bool close = pod->c && pod->spread_hard && many(pod->c);
+    bool fill = pod->c && !pod->spread_hard && fills(k, pod->c);
 
     if (!count && !close)
         return;
@@ -194,12 +231,14 @@ void k8s_affinity(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
         required_groups(k, y, groups, count);
     if (close)
         together(k, y, pod);
+    else if (fill)
+        filled(k, y);
     yaml_end(y);
 }
 
 void k8s_spread(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
-    if (!pod->c || !many(pod->c))
+    if (!pod->c || !many(pod->c) || (!pod->spread_hard && fills(k, pod->c)))
         return;
     yaml_seq(y, "topologySpreadConstraints");
     yaml_map(y, NULL);

@@ -12,6 +12,7 @@
  *     launcher.yaml                launcher.sh as a ConfigMap
  *     components/NAME.yaml         StatefulSet and headless Service; Service and Route
  *   openshift/run/NAME.yaml        Jobs and debug Pods: oc create -f, when they are wanted
+ *   openshift/node/label.sh        the groups' labels, taints and MIG on the machines, once
  *   openshift/node/memlock.bu      unlimited locked memory on the machines, once
  *
  * Scaling is `oc scale` alone: no file names the number of pods (see data/launcher.sh). */
@@ -370,6 +371,8 @@ static void commands(struct shift *s, struct buf *b)
     const char *ns = s->k.namespace;
 
     buf_adds(b, "#\n");
+    command(b,
+            "The machines' node groups, which pods choose by, once:", "sh node/label.sh --apply");
     command(b, "All of it, and again after each change:", "oc apply -k .");
     if (s->t->build)
         command(b, "The image, again:", "oc -n %s start-build %s", ns,
@@ -408,6 +411,7 @@ static void everything(struct shift *s)
     shift_build(s);
     shift_launcher(s);
     shift_components(s);
+    shift_nodes(s);
     yaml_end(&s->kustomization);
     yaml_finish(&s->kustomization);
 }

@@ -48,5 +48,6 @@ void shift_components(struct shift *s); /* openshift_work.c */
 void shift_launcher(struct shift *s);   /* openshift_launch.c: script and its ConfigMap */
 /* A pod of a component that the launcher starts: command, variables, the script itself. */
 void shift_launch(struct shift *s, struct k8s_pod *pod);
+void shift_nodes(struct shift *s); /* openshift_node.c: labels, taints and MIG of the machines */
 void shift_build(struct shift *s); /* openshift_build.c: stream, build, Containerfile */
 #endif

@@ -135,6 +135,11 @@ test_expect 'MIG: instances by profile, counted a group, strategy, manager and l
     done &&
     sh $k/node-prepare.sh machine cut >cut.txt && sh $k/node-prepare.sh machine whole >whole.txt &&
     has cut.txt "nvidia.com/mig.config=cut" && hasnt whole.txt "mig.config"'
+test_expect 'beside whole machines others fill a machine before the next, and may name groups' '
+    render kinds "$TOP/tests/kube/sites/two-kinds.yaml" && f=kinds/kubernetes/base/component-search.yaml &&
+    has $f "podAffinity:" "- h100" "- l40s" && hasnt $f "topologySpreadConstraints" "DoNotSchedule" &&
+    test "$(grep -c "key: stoker/group" $f)" = 2 &&
+    has kinds/kubernetes/base/component-service.yaml "ScheduleAnyway"'
 test_expect 'what finds no room is refused at its line: render, spec check and up say the same' '
     sed "s/replicas: 28/replicas: 29/" mig.yaml >full.yaml &&
     say="full.yaml:11:49: component .serve. needs 2 MIG instances (1g.18gb) for each of 29 pods on .cut.; 28 fit" &&

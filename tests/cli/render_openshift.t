@@ -284,6 +284,13 @@ test_expect 'refused: replicas of several machines' 'refused "s/^    nodes_per_r
 test_expect 'refused: nothing to launch' 'refused "/command: .torchtitan/d" "no command for the launcher"'
 test_expect 'refused: no image' 'refused "0,/^    image: .*/{//d}" "has no image"'
 test_expect 'refused: one service for two' 'refused "s/service: trainer-headless/service: allreduce-headless/" "is the service of .trainer. already"'
+test_expect 'machines get the label that pods require, taints, MIG and its configuration' '
+    stoker render openshift -f "$TOP/tests/kube/sites/openshift-mig.yaml" -o cut && o=cut/openshift &&
+    grep -q "key: stoker/group" $o/components/small.yaml $o/components/trainer.yaml &&
+    grep -q "nvidia.com/mig-1g.10gb: 1" $o/components/small.yaml && ! grep -q "nvidia.com/gpu:" $o/components/small.yaml &&
+    sh $o/node/label.sh slices >said && grep -q "stoker/group=slices nvidia.com/mig.config=slices" said &&
+    grep -q "taint node --overwrite slices1 slices=yes:NoSchedule" said && ! grep -q worker1 said &&
+    grep -q "\"1g.10gb\": 7" $o/node/mig.yaml && grep -q "strategy: mixed" $o/node/mig-policy.yaml'
 test_expect 'hostile words arrive as they are' '
     sed "s|command: .torchtitan.*|command: [run, \"a b\", \"\$(HOME)\", \"q\\\\\"uo'"'"'te\", \"#x: y\", \"é\"]|" stoker.yaml >odd.yaml &&
     stoker render openshift -f odd.yaml -o odd && "$python" -c "

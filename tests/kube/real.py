@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """TAP: what `stoker render kubernetes openshift` writes, before a real API server, its controllers and its
-scheduler: real.py STOKER, in an empty folder.
+scheduler: real.py STOKER [sites], in an empty folder; `sites` leaves the examples out.
 
 Every object is taken without a warning and is then what was meant (a second look finds no difference);
 controllers make the pods, which the namespace's security level lets through, and the scheduler finds
-machines for them, on those the spec names and one a machine where it says so.  The machines are objects:
+machines for them, on those the spec names and one a machine where it says so.  The machines are objects
+that are made from the spec (site_machines.py), never from what pods ask for:
 no kubelet is there, so nothing runs.  Kinds of operators have their definition where $STOKER_SCHEMAS
 (else shared/schemas beside the source) has it, and one that takes every field where it has not:
 what their fields are is asked in render_schemas.t."""
@@ -20,6 +21,7 @@ sys.path.insert(0, str(TOP / "tests/cli"))
 from serve_box import wait  # noqa: E402
 from serve_test import check, done, part, run  # noqa: E402
 import control_plane  # noqa: E402
+import site_machines as site  # noqa: E402
 import yaml  # noqa: E402
 
 EXAMPLES = ("ai-platform-h200", "driving-h200", "kb-a100", "llm-cluster", "rdma-openshift")
@@ -66,32 +68,18 @@ def documents(folder):
         yield from (d for d in yaml.safe_load_all(path.read_text()) if d and "kind" in d)
 
 
-def machines(c, spec, folder):
-    """The machines of a spec as objects, with the labels that its files want of machines."""
-    text = "".join(p.read_text() for p in pathlib.Path(folder).rglob("*.yaml"))
-    extended = set(re.findall(r"^ +([a-z0-9.-]+/[\w.-]+): \d+ *(?:#.*)?$", text, re.M)) - {"nvidia.com/gpu"}
-    wanted = {m[0]: m[1] for m in re.findall(r'- key: (\S+) .*?operator: In\n +values:\n +- "?([^"\n ]+)', text, re.S)}
-    shares = max([int(n) for n in re.findall(r"name: nvidia.com/gpu\n +replicas: (\d+)", text)], default=1)  # as the device plug-in is told
-    nodes = []
-    for g in spec.get("nodes", []):
-        gpus = int(g.get("gpus_per_node", 0))
-        labels = dict(wanted if gpus else {}, **{k: str(v) for k, v in g.get("labels", {}).items()})
-        taints = [dict(zip(("key", "value", "effect"), re.fullmatch(r"([^=:]+)(?:=([^:]*))?:(\w+)", t).groups(""))) for t in g.get("taints", [])]
-        held = {"cpu": "256", "memory": "4Ti", "ephemeral-storage": "8Ti", "pods": "110", "hugepages-2Mi": "64Gi", **({"nvidia.com/gpu": str(gpus * shares)} if gpus else {}),
-                **({r: "64" for r in extended if "." in r.split("/")[0]} if gpus else {})}
-        for i in range(min(int(g.get("count", 1)), MACHINES_MAX)):
-            name = f"{g['name'].replace('_', '-')}-{i + 1}"
-            nodes.append(({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": dict(labels, **{
-                "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "topology.kubernetes.io/zone": "z", "group": g["name"]})},
-                "spec": {"taints": [{k: v for k, v in t.items() if v} for t in taints]}}, held))
+def machines(c, spec, base):
+    """The machines of a spec as objects: see site.py."""
+    nodes = site.machines(spec, base, MACHINES_MAX)
     c.kubectl("delete", "node", "--all", "--wait=true")
-    c.put(*[n for n, _ in nodes])
-    for n, held in nodes:
-        status = {"status": {"capacity": held, "allocatable": held, "conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": "",
+    c.put(*[n for n, _, _ in nodes])
+    for n, held, given in nodes:
+        status = {"status": {"capacity": held, "allocatable": given, "conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": "",
                   "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}
         r = c.kubectl("patch", "node", n["metadata"]["name"], "--subresource=status", "--type=merge", "-p", json.dumps(status))
         assert r.returncode == 0, r.stderr
     c.kubectl("taint", "nodes", "--all", "node.kubernetes.io/not-ready-")
+    c.put(*site.daemons(spec, base))
 
 
 def volumes(c):
@@ -152,7 +140,7 @@ def lonely(c, agents):
     return [n["metadata"]["name"] for n in c.get("nodes") if "nvidia.com/gpu" in n["status"].get("capacity", {}) and n["metadata"]["name"] not in at]
 
 
-def placed(c, what, docs):
+def placed(c, what, docs, spec):
     """Pods are made and find machines; those of one run a machine each."""
     want = {k: n for k, n in wanted_pods(docs).items() if n}
     missing, homeless, crowded = [], [], []
@@ -174,6 +162,8 @@ def placed(c, what, docs):
                     for p in owned(pods, *k) for t in p["spec"].get("topologySpreadConstraints", []))
         crowded += [(k, at)] if alone and len(set(at)) != len(at) else []
     check(f"{what}: pods of one run are on different machines", not crowded, *crowded)
+    strangers = site.strangers(spec, c.get("nodes"), [(k[1], p["spec"].get("nodeName")) for k in want for p in owned(pods, *k)])
+    check(f"{what}: pods are on machines of the groups that the spec names", not strangers, *strangers[:4])
     agents = [d["metadata"]["name"] for d in docs if d["kind"] == "DaemonSet"]
     if agents:
         check(f"{what}: machines have an agent each", wait(lambda: not lonely(c, agents), 30), lonely(c, agents))
@@ -210,7 +200,7 @@ def kubernetes(c, name, path):
     if cluster:
         apply(c, f"{name}, what a cluster has once", "-f", base / "cluster")
     if apply(c, f"{name}", "-k", site):
-        placed(c, name, docs)
+        placed(c, name, docs, spec_of(path))
     away(c, name, ("-k", site), ("-f", base / "cluster"))
 
 
@@ -218,6 +208,28 @@ def check_rendered(name, r):
     if r.returncode:
         check(f"{name} is rendered", False, r.stderr)
     return r.returncode == 0
+
+
+def openshift_site(c, name, path):
+    if not check_rendered(name, run("render", "openshift", "-f", str(path), "-o", name)):
+        return
+    base = pathlib.Path(name) / "openshift"
+    docs = [d for d in yaml.safe_load_all(c.kubectl("kustomize", str(base)).stdout) if d]
+    operators(c, docs)
+    machines(c, spec_of(path), base)
+    if apply(c, name, "-k", base):
+        placed(c, name, docs, spec_of(path))
+    away(c, name, ("-k", base))
+
+
+def sites(c):
+    """Mixed sites: machines are the spec's and nothing else, and everything finds one of its group."""
+    for path in sorted((TOP / "tests/kube/sites").glob("*.yaml")):
+        part(openshift_site if "openshift" in spec_targets(path) else kubernetes, c, path.stem, path)
+
+
+def spec_targets(path):
+    return [k for k, v in spec_of(path)["targets"].items() if v]
 
 
 def openshift(c):
@@ -230,7 +242,7 @@ def openshift(c):
     operators(c, docs)
     machines(c, spec_of("oc.yaml"), base)
     if apply(c, "openshift", "-k", base):
-        placed(c, "openshift", docs)
+        placed(c, "openshift", docs, spec_of("oc.yaml"))
         one = next(d for d in docs if d["kind"] == "StatefulSet")
         where = (one["metadata"]["namespace"], one["metadata"]["name"])
         for many in (6, 0, 1):
@@ -248,7 +260,7 @@ def openshift(c):
         check("openshift: volumes of all six stay", len(claims) == 6, [v["metadata"]["name"] for v in claims])
         r = c.kubectl("create", "-f", str(base / "run"))
         check("openshift: debug pod and job are taken", r.returncode == 0 and "arning" not in r.stderr, r.stderr)
-        placed(c, "openshift, started later", later)
+        placed(c, "openshift, started later", later, spec_of("oc.yaml"))
     away(c, "openshift", ("-f", base / "run"), ("-k", base))
 
 
@@ -283,21 +295,24 @@ def wrong(c):
 
 
 def main():
+    only_sites = sys.argv[2:] == ["sites"]
     why = control_plane.missing(os.environ.get("KUBEBUILDER_ASSETS"))
     assert not why, why
     c = control_plane.Cluster(os.environ["KUBEBUILDER_ASSETS"], "cluster")
     check("an API server, its controllers and its scheduler are there", c.up, c.words())
     if c.up:
         part(define, c)
-        for name in EXAMPLES:
+        part(sites, c)
+        for name in EXAMPLES if not only_sites else ():
             pathlib.Path(f"{name}.yaml").write_text(run("spec", "example", name).stdout)
             part(kubernetes, c, name, f"{name}.yaml")
         fixture = (TOP / "tests/fixtures/render/kube.yaml").read_text()
-        for kind in KINDS:
+        for kind in KINDS if not only_sites else ():
             pathlib.Path(f"{kind}.yaml").write_text(fixture.replace("job: jobset", f"job: {kind}").replace(", queue: team", ""))
             part(kubernetes, c, kind, f"{kind}.yaml")
-        part(openshift, c)
-        part(wrong, c)
+        if not only_sites:
+            part(openshift, c)
+            part(wrong, c)
     c.end()
     done()
 

@@ -1,0 +1,41 @@
+#!/bin/sh
+# Labels, taints and MIG of the machines; names are the spec's, as `oc get nodes` has them.
+# Written by 'stoker render' from stoker.yaml, site rdma; change that file and render again.
+#
+#   sh label.sh [GROUP...]          print what machines of GROUP (none: all) are given
+#   sh label.sh --apply [GROUP...]  do it, with the rights of a cluster's administrator
+set -eu
+apply=false
+if [ "${1-}" = --apply ]; then
+    apply=true
+    shift
+fi
+run() {
+    if $apply; then "$@"; else echo "+ $*"; fi
+}
+
+# worker: nodes[0].name
+machine_0() {
+    run oc label node --overwrite "$1" stoker/group=worker
+    run oc adm taint node --overwrite "$1" nvidia.com/gpu=present:NoSchedule
+}
+group_0() {
+    machine_0 worker1
+    machine_0 worker2
+    machine_0 worker3
+    machine_0 worker4
+    machine_0 worker5
+    machine_0 worker6
+}
+if [ $# = 0 ]; then
+    group_0
+fi
+for group; do
+    case "$group" in
+    worker) group_0 ;;
+    *)
+        echo "label.sh: no node group '$group'" >&2
+        exit 2
+        ;;
+    esac
+done
