@@ -332,6 +332,35 @@ static void bind_row(struct bind *b, const struct spec_row *r, const struct yaml
     }
 }
 
+/* What people write who come from Slurm, Kubernetes or compose; spelling alone would send them
+ * from 'cpus' to 'gpu'. */
+static const struct {
+    const char *word, *key;
+} other_words[] = {
+    { "cpus", "cpu_cores" },     { "cores", "cpu_cores" },
+    { "vcpus", "cpu_cores" },    { "cpu", "cpu_cores" },
+    { "cpu", "cpus" },           { "cores", "cpus" },
+    { "gpus", "gpus_per_node" }, { "gpu_count", "gpus_per_node" },
+    { "gpus_per_node", "gpus" }, { "gpu", "gpus" },
+    { "ram", "memory" },         { "mem", "memory" },
+    { "nodelist", "hosts" },     { "hostnames", "hosts" },
+    { "node_count", "count" },   { "size", "count" },
+    { "time", "time_limit" },    { "walltime", "time_limit" },
+    { "volumes", "mounts" },     { "environment", "env" },
+    { "workingDir", "workdir" }, { "cmd", "command" },
+    { "node_group", "nodes" },   { "nodeSelector", "nodes" },
+    { "shm_size", "shm" },
+};
+
+static const char *key_meant(const char *word, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(other_words); i++)
+        for (size_t k = 0; k < count && str_eq(other_words[i].word, word); k++)
+            if (str_eq(other_words[i].key, names[k]))
+                return names[k];
+    return str_nearest(word, names, count);
+}
+
 static void unknown_key(struct bind *b, const struct spec_table *t, const struct yaml *y)
 {
     const char *names[BIND_ROWS_MAX], *near;
@@ -345,7 +374,7 @@ static void unknown_key(struct bind *b, const struct spec_table *t, const struct
         diag_add(b->l, y->key_line, y->key_col, "unknown key '%.64s'", y->key);
     if (b->l->diags->dropped) /* nobody will see the hint */
         return;
-    near = str_nearest(y->key, names, t->count);
+    near = key_meant(y->key, names, t->count);
     if (near) {
         diag_hint(b->l, "Did you mean '%s'?", near);
         return;

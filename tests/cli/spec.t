@@ -149,4 +149,10 @@ for file in "$TOP"/tests/spec/*.yaml; do
         sed "\$d" err >a && sed "\$d" "$TOP/tests/spec/$name.expect" >b && diff -u b a
     '
 done
+test_expect 'words of other systems lead to ours' '
+    printf "nodes:\n  - {name: a, cpus: 8, ram: 1TB, gpus: 8}\ncomponents: {c: {cpu: 4, volumes: []}}\n" >words.yaml &&
+    { stoker spec check words.yaml 2>err; test $? = 1; } && grep -A3 "key .cpus." err | grep -q "mean .cpu_cores.?" &&
+    grep -A3 "key .ram." err | grep -q "mean .memory.?" && grep -A3 "key .gpus." err | grep -q "mean .gpus_per_node.?" &&
+    grep -A3 "key .cpu." err | grep -q "mean .cpus.?" && grep -A3 "key .volumes." err | grep -q "mean .mounts.?"
+'
 test_done
