@@ -2,8 +2,8 @@
 /* doc_money: what the machines cost, by group, and the budgets.
  *
  * A rented machine costs its price; an owned one what it cost over the years it is kept, its power
- * at the wall (power times PUE) and its place.  What the spec does not say is unknown, never 0: in a
- * part, in the sum of a group, and in the sum of all. */
+ * at the wall (power times PUE) and its place.  What the spec does not say is unknown, never 0: in
+ * a part, in the sum of a group, and in the sum of all. */
 #include "base/units.h"
 #include "render/doc_int.h"
 

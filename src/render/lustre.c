@@ -5,6 +5,7 @@
  *     lustre/mount.sh    servers' targets, then clients
  *     lustre/stripe.sh   layouts by kind of file, OST pools
  *     lustre/check.sh    is every target there, and are the layouts as wanted?
+ *     lustre/lnet.conf, lnet-modprobe.conf   LNet's networks, with targets.lustre.networks
  *
  * Each only prints its commands unless it is called with --apply.  Servers are the machines of
  * role storage: a quarter of them, at least one, carry metadata, the rest objects; with a single
@@ -60,6 +61,21 @@ const struct spec_node *lustre_host(const struct lustre *l, bool meta, int64_t i
         return machine(l->r->spec, 0, out, cap);
     return meta ? machine(l->r->spec, index % mds, out, cap)
                 : machine(l->r->spec, mds + index % (all - mds), out, cap);
+}
+
+bool lustre_partner(const struct lustre *l, bool meta, int64_t index, char *out, size_t cap)
+{
+    int64_t all = machines(l->r->spec), mds = all / META_PART ? all / META_PART : 1;
+    int64_t count;
+
+    if (mds > l->t->mdts)
+        mds = l->t->mdts;
+    count = meta ? mds : all - mds;
+    if (all >= 2 && meta && mds == 1) /* a lone metadata server: the first object server helps */
+        return machine(l->r->spec, 1, out, cap) != NULL;
+    if (count < 2)
+        return false;
+    return machine(l->r->spec, (meta ? 0 : mds) + (index + 1) % count, out, cap) != NULL;
 }
 
 /* ---- the client's side ---- */
@@ -134,6 +150,8 @@ void render_lustre(struct render *r)
     }
     find_storage(&l);
     check_stripes(&l);
+    lustre_check_nids(&l);
+    lustre_lnet(&l);
     lustre_format(&l);
     lustre_mount(&l);
     lustre_stripe(&l);

@@ -17,9 +17,15 @@ struct lustre {
  * machines of role storage. */
 const struct spec_node *lustre_host(const struct lustre *l, bool meta, int64_t index, char *out,
                                     size_t cap);
+/* The machine that takes a target over, the next of its kind; false: there is no second one. */
+bool lustre_partner(const struct lustre *l, bool meta, int64_t index, char *out, size_t cap);
+/* "o2ib" of "10.0.0.2@o2ib:10.0.0.3@o2ib" */
+const char *lustre_net(const struct lustre *l, char *out, size_t cap);
 /* The rule that files of checkpoints fall under; NULL: none. */
 const struct spec_stripe *lustre_checkpoint_rule(const struct lustre *l);
 
+void lustre_lnet(struct lustre *l); /* lustre_net.c */
+void lustre_check_nids(struct lustre *l);
 void lustre_format(struct lustre *l);
 void lustre_mount(struct lustre *l);
 void lustre_stripe(struct lustre *l);

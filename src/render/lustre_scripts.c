@@ -14,6 +14,7 @@ static const char OPTIONS[] = "for word; do\n"
                               "    --apply) apply=1 ;;\n";
 static const char OPTIONS_HOST[] = "    --host=*) host=${word#--host=} ;;\n"
                                    "    --all) host= ;;\n";
+static const char OPTIONS_CLIENT[] = "    --client) client=1 ;;\n";
 static const char RUN[] =
     "    -h | --help) sed -n '2,/^set /s/^# \\{0,1\\}//p' \"$0\" && exit 0 ;;\n"
     "    *) echo \"$0: unknown word '$word'; see --help\" >&2 && exit 2 ;;\n"
@@ -68,30 +69,42 @@ static const char OF_HOST[] =
 static struct buf *script(struct lustre *l, const char *name, const char *what, bool on_hosts)
 {
     struct buf *out = render_script(l->r, "lustre/%s", name);
+    bool client = str_eq(name, "mount.sh");
 
     buf_adds(out, "#!/bin/sh\n");
     render_head(l->r, out, "#", what);
     buf_addf(out, "#\n# %s [--apply]%s\n# prints commands, and does them only with --apply.\n",
-             name, on_hosts ? " [--host=NAME | --all]" : "");
+             name,
+             client     ? " [--client | --host=NAME | --all]"
+             : on_hosts ? " [--host=NAME | --all]"
+                        : "");
+    if (client)
+        buf_adds(out, "# --client mounts the file system here, as on every machine that uses it.\n"
+                      "# --host=NAME on another server takes over what NAME carried, once NAME is "
+                      "off.\n");
     if (on_hosts)
         buf_adds(out, OF_HOST);
     buf_adds(out, "set -eu\napply=0\n");
     if (on_hosts)
         buf_adds(out, "host=$(uname -n)\nhost=${host%%.*}\n");
+    if (client)
+        buf_adds(out, "client=${LUSTRE_CLIENT-}\n");
     buf_adds(out, OPTIONS);
     if (on_hosts)
         buf_adds(out, OPTIONS_HOST);
+    if (client)
+        buf_adds(out, OPTIONS_CLIENT);
     buf_adds(out, RUN);
     if (on_hosts)
         buf_adds(out, PLACE);
     return out;
 }
 
-/* One "target KIND INDEX HOST DEVICE" line. */
+/* One "target KIND INDEX HOST DEVICE [PARTNER]" line. */
 static void target(struct lustre *l, struct buf *out, const char *kind, const char *upper,
                    int64_t index, const void *member)
 {
-    char host[SPEC_NAME_MAX + 12], number[24] = "";
+    char host[SPEC_NAME_MAX + 12], partner[SPEC_NAME_MAX + 12], number[24] = "";
     bool meta = str_eq(kind, "mdt") || str_eq(kind, "mgs");
     const struct spec_node *n = lustre_host(l, meta, index, host, sizeof(host));
 
@@ -102,8 +115,13 @@ static void target(struct lustre *l, struct buf *out, const char *kind, const ch
         quote_sh(out, host);
     else
         buf_addf(out, "\"${LUSTRE_HOST_%s%s-}\"", upper, number);
-    buf_addf(out, " \"${LUSTRE_DEVICE_%s%s-}\" # %s\n", upper, number,
-             n ? render_from(l->r, n) : render_from(l->r, member));
+    buf_addf(out, " \"${LUSTRE_DEVICE_%s%s-}\"", upper, number);
+    if (l->t->failover && !str_eq(kind, "mgs") &&
+        lustre_partner(l, meta, index, partner, sizeof(partner))) {
+        buf_addc(out, ' ');
+        quote_sh(out, partner);
+    }
+    buf_addf(out, " # %s\n", n ? render_from(l->r, n) : render_from(l->r, member));
 }
 
 static void targets(struct lustre *l, struct buf *out)
@@ -148,20 +166,33 @@ static const char FORMAT[] =
     "target() {\n"
     "    place \"$@\" || return 0\n"
     "    [ \"$apply\" = 0 ] || empty \"$device\"\n"
-    "    case \"$1\" in\n"
-    "    mgs) run mkfs.lustre --backfstype=\"$backfs\" --mgs \"$device\" ;;\n"
-    "    *)\n"
-    "        run mkfs.lustre --backfstype=\"$backfs\" --fsname=\"$fsname\" \"--$1\" \\\n"
-    "            --index=\"$2\" --mgsnode=\"$mgs\" \"$device\"\n"
-    "        ;;\n"
+    "    kind=$1 index=$2 home=$3 partner=${5-}\n"
+    "    set -- --backfstype=\"$backfs\"\n"
+    "    case \"$kind\" in\n"
+    "    mgs) set -- \"$@\" --mgs ;;\n"
+    "    *) set -- \"$@\" --fsname=\"$fsname\" \"--$kind\" --index=\"$index\" ;;\n"
     "    esac\n"
+    "    # each management server that may answer; for its own target, where it may run\n"
+    "    rest=$mgs:\n"
+    "    while [ -n \"$rest\" ]; do\n"
+    "        case \"$kind\" in\n"
+    "        mgs) [ \"$mgs\" = \"${mgs%%:*}\" ] || set -- \"$@\" --servicenode=\"${rest%%:*}\" ;;\n"
+    "        *) set -- \"$@\" --mgsnode=\"${rest%%:*}\" ;;\n"
+    "        esac\n"
+    "        rest=${rest#*:}\n"
+    "    done\n"
+    "    [ -z \"$partner\" ] ||\n"
+    "        set -- \"$@\" --servicenode=\"$home@$net\" --servicenode=\"$partner@$net\"\n"
+    "    run mkfs.lustre \"$@\" \"$device\"\n"
     "}\n\n";
 
 void lustre_format(struct lustre *l)
 {
     struct buf *out = script(l, "format.sh", "Makes the targets of the Lustre file system.", true);
+    char net[SPEC_NAME_MAX];
 
     constants(l, out);
+    buf_addf(out, "net=%s # of the NIDs of service nodes\n", lustre_net(l, net, sizeof(net)));
     buf_adds(out, "backfs=${LUSTRE_BACKFS:-ldiskfs}\n");
     buf_adds(out, FORMAT);
     targets(l, out);
@@ -169,21 +200,20 @@ void lustre_format(struct lustre *l)
 
 /* ---- mount.sh ---- */
 
-static const char MOUNT[] =
-    "target() {\n"
-    "    place \"$@\" || return 0\n"
-    "    at=/srv/lustre/$fsname-$1$2\n"
-    "    run mkdir -p \"$at\"\n"
-    "    run mount -t lustre \"$device\" \"$at\"\n"
-    "}\n"
-    "client() {\n"
-    "    run mkdir -p \"$root\"\n"
-    "    run mount -t lustre -o flock,lazystatfs \"$mgs:/$fsname\" \"$root\"\n"
-    "    printf '# /etc/fstab: %s %s lustre flock,lazystatfs,_netdev,nofail 0 0\\n' \\\n"
-    "        \"$mgs:/$fsname\" \"$root\"\n"
-    "}\n\n"
-    "# servers in this order: management, metadata, objects\n"
-    "if [ -z \"${LUSTRE_CLIENT-}\" ]; then\n";
+static const char MOUNT[] = "target() {\n"
+                            "    place \"$@\" || return 0\n"
+                            "    at=/srv/lustre/$fsname-$1$2\n"
+                            "    run mkdir -p \"$at\"\n"
+                            "    run mount -t lustre \"$device\" \"$at\"\n"
+                            "}\n"
+                            "client() {\n"
+                            "    run mkdir -p \"$root\"\n"
+                            "    run mount -t lustre -o \"$options\" \"$mgs:/$fsname\" \"$root\"\n"
+                            "    printf '# /etc/fstab: %s %s lustre %s,_netdev,nofail 0 0\\n' \\\n"
+                            "        \"$mgs:/$fsname\" \"$root\" \"$options\"\n"
+                            "}\n\n"
+                            "# servers in this order: management, metadata, objects\n"
+                            "if [ -z \"$client\" ]; then\n";
 
 void lustre_mount(struct lustre *l)
 {
@@ -193,14 +223,15 @@ void lustre_mount(struct lustre *l)
 
     constants(l, out);
     root(l, out);
+    constant(l, out, "options", l->t->mount_options, &l->t->mount_options);
     buf_adds(out, MOUNT);
     targets(l, &list);
     for (const char *p = buf_str(&list), *nl; *p; p = nl + 1) {
         nl = strchr(p, '\n');
         buf_addf(out, "    %.*s\n", (int)(nl - p), p);
     }
-    buf_adds(out, "fi\n# everywhere else, with LUSTRE_CLIENT=1\n"
-                  "[ -z \"${LUSTRE_CLIENT-}\" ] || client\n");
+    buf_adds(out, "fi\n# everywhere else\n"
+                  "[ -z \"$client\" ] || client\n");
     buf_release(&list);
 }
 

@@ -679,8 +679,12 @@ struct spec_grafana {
     const char *folder, *datasource;
 };
 struct spec_lustre {
-    const char *fsname, *mgs;
+    const char *fsname;
+    const char *mgs; /* NIDs: ':' between servers that stand in for each other, ',' of one */
     int64_t mdts, osts;
+    bool failover;             /* each target may move to the next server of its kind */
+    struct spec_strs networks; /* of LNet: "o2ib(ib0)" */
+    const char *mount_options; /* of clients */
 };
 struct spec_targets { /* NULL: not written out */
     struct spec_slurm *slurm;

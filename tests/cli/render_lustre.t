@@ -113,4 +113,39 @@ test_expect 'a storage of another server' 'refused "s|10.0.0.1@tcp:/s|10.0.0.9@t
 test_expect 'a site without targets.lustre is told to add it' '
     stoker spec example kb-a100 >kb.yaml && ! stoker render lustre -f kb.yaml -o bad 2>err && grep -q "Add .*lustre: {" err && test ! -e bad
 '
+cat >ha.yaml <<'END'
+schema: stoker.spec/1
+nodes:
+  - {name: oss, role: storage, count: 4}
+  - {name: gpu, gpus_per_node: 8, gpu: {model: H200}}
+storage: [{name: s, kind: lustre, path: /s, source: "10.0.0.1@o2ib:10.0.0.2@o2ib:/s"}]
+targets:
+  lustre:
+    {fsname: s, mgs: "10.0.0.1@o2ib:10.0.0.2@o2ib", osts: 3, mdts: 1, failover: true, networks: ["o2ib(ib0,ib1)", tcp1(eth0)], mount_options: "flock,noatime"}
+END
+test_expect 'failover: every management server is told, a target may run on its server and the next' '
+    stoker render lustre -f ha.yaml -o ha --strict && sh ha/lustre/format.sh --all >out &&
+    grep -qx "mkfs.lustre --backfstype=ldiskfs --mgs --servicenode=10.0.0.1@o2ib --servicenode=10.0.0.2@o2ib LUSTRE_DEVICE_MGS" out &&
+    grep -qx "mkfs.lustre --backfstype=ldiskfs --fsname=s --ost --index=1 --mgsnode=10.0.0.1@o2ib --mgsnode=10.0.0.2@o2ib --servicenode=oss3@o2ib --servicenode=oss4@o2ib LUSTRE_DEVICE_OST1" out &&
+    grep -q -- "--mdt --index=0 .*--servicenode=oss1@o2ib --servicenode=oss2@o2ib" out && grep -q -- "--index=2 .*--servicenode=oss4@o2ib --servicenode=oss2@o2ib" out
+'
+test_expect 'a client is mounted by an option, from all management servers, with the options of the spec' '
+    sh ha/lustre/mount.sh --client >out && grep -qx "mount -t lustre -o flock,noatime 10.0.0.1@o2ib:10.0.0.2@o2ib:/s /s" out &&
+    grep -q "lustre flock,noatime,_netdev,nofail 0 0" out && ! grep -q /srv/lustre out && sh ha/lustre/mount.sh --help | grep -q -- --client &&
+    { ! command -v shellcheck >/dev/null || shellcheck ha/lustre/*.sh; }
+'
+test_expect 'LNet: networks for lnetctl and for the module; without them no file' '
+    python3 -c "
+import yaml
+d = yaml.safe_load(open(\"ha/lustre/lnet.conf\"))
+assert [(n[\"net type\"], list(n[\"local NI(s)\"][0][\"interfaces\"].values())) for n in d[\"net\"]] == [(\"o2ib\", [\"ib0\", \"ib1\"]), (\"tcp1\", [\"eth0\"])], d
+" && grep -qx "options lnet networks=\"o2ib(ib0,ib1),tcp1(eth0)\"" ha/lustre/lnet-modprobe.conf && test ! -e site/lustre/lnet.conf
+'
+test_expect 'what is no NID or network is refused at its line; one management server beside failover is a warning' '
+    for bad in "s/mgs: [^ ]*/mgs: 10.0.0.1,/" "s/mgs: [^ ]*/mgs: \"10.0.0.1@ether\",/" "s/mgs: [^ ]*/mgs: \"fd00::1@tcp\",/" "s/tcp1(eth0)/\"tcp1(eth0\"/" "s/tcp1(eth0)/\"tcp1()\"/" "s/tcp1(eth0)/\"net(eth0)\"/"; do
+        sed "$bad; /^storage/d" ha.yaml >bad.yaml
+        if stoker render lustre -f bad.yaml -o bad 2>err || ! grep -q "^bad.yaml:7:" err; then echo "$bad"; cat err; exit 1; fi
+    done
+    sed "s/:10.0.0.2@o2ib//" ha.yaml >alone.yaml && stoker render lustre -f alone.yaml -o alone 2>err >/dev/null && grep -q "warning: targets may move, but the management server" err
+'
 test_done

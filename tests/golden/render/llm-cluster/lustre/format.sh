@@ -59,6 +59,7 @@ place() {
 
 fsname=llm # targets.lustre.fsname
 mgs=10.10.0.2@o2ib # targets.lustre.mgs
+net=o2ib # of the NIDs of service nodes
 backfs=${LUSTRE_BACKFS:-ldiskfs}
 # a device that holds anything is left alone
 empty() {
@@ -69,13 +70,24 @@ empty() {
 target() {
     place "$@" || return 0
     [ "$apply" = 0 ] || empty "$device"
-    case "$1" in
-    mgs) run mkfs.lustre --backfstype="$backfs" --mgs "$device" ;;
-    *)
-        run mkfs.lustre --backfstype="$backfs" --fsname="$fsname" "--$1" \
-            --index="$2" --mgsnode="$mgs" "$device"
-        ;;
+    kind=$1 index=$2 home=$3 partner=${5-}
+    set -- --backfstype="$backfs"
+    case "$kind" in
+    mgs) set -- "$@" --mgs ;;
+    *) set -- "$@" --fsname="$fsname" "--$kind" --index="$index" ;;
     esac
+    # each management server that may answer; for its own target, where it may run
+    rest=$mgs:
+    while [ -n "$rest" ]; do
+        case "$kind" in
+        mgs) [ "$mgs" = "${mgs%%:*}" ] || set -- "$@" --servicenode="${rest%%:*}" ;;
+        *) set -- "$@" --mgsnode="${rest%%:*}" ;;
+        esac
+        rest=${rest#*:}
+    done
+    [ -z "$partner" ] ||
+        set -- "$@" --servicenode="$home@$net" --servicenode="$partner@$net"
+    run mkfs.lustre "$@" "$device"
 }
 
 target mgs '' "${LUSTRE_HOST_MGS-}" "${LUSTRE_DEVICE_MGS-}" # targets.lustre.mgs

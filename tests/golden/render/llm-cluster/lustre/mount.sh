@@ -2,8 +2,10 @@
 # Mounts targets on their servers, or the client.
 # Written by 'stoker render' from stoker.yaml, site llm; change that file and render again.
 #
-# mount.sh [--apply] [--host=NAME | --all]
+# mount.sh [--apply] [--client | --host=NAME | --all]
 # prints commands, and does them only with --apply.
+# --client mounts the file system here, as on every machine that uses it.
+# --host=NAME on another server takes over what NAME carried, once NAME is off.
 # Targets of this machine, of NAME, or of all.  Devices are named by LUSTRE_DEVICE_MGS,
 # LUSTRE_DEVICE_MDT0, LUSTRE_DEVICE_OST0 ...; hosts that the spec does not have by
 # LUSTRE_HOST_MGS, LUSTRE_HOST_MDT0 ...
@@ -11,11 +13,13 @@ set -eu
 apply=0
 host=$(uname -n)
 host=${host%%.*}
+client=${LUSTRE_CLIENT-}
 for word; do
     case "$word" in
     --apply) apply=1 ;;
     --host=*) host=${word#--host=} ;;
     --all) host= ;;
+    --client) client=1 ;;
     -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0" && exit 0 ;;
     *) echo "$0: unknown word '$word'; see --help" >&2 && exit 2 ;;
     esac
@@ -60,6 +64,7 @@ place() {
 fsname=llm # targets.lustre.fsname
 mgs=10.10.0.2@o2ib # targets.lustre.mgs
 root=/lustre # storage[0].path
+options=flock,lazystatfs # default
 target() {
     place "$@" || return 0
     at=/srv/lustre/$fsname-$1$2
@@ -68,13 +73,13 @@ target() {
 }
 client() {
     run mkdir -p "$root"
-    run mount -t lustre -o flock,lazystatfs "$mgs:/$fsname" "$root"
-    printf '# /etc/fstab: %s %s lustre flock,lazystatfs,_netdev,nofail 0 0\n' \
-        "$mgs:/$fsname" "$root"
+    run mount -t lustre -o "$options" "$mgs:/$fsname" "$root"
+    printf '# /etc/fstab: %s %s lustre %s,_netdev,nofail 0 0\n' \
+        "$mgs:/$fsname" "$root" "$options"
 }
 
 # servers in this order: management, metadata, objects
-if [ -z "${LUSTRE_CLIENT-}" ]; then
+if [ -z "$client" ]; then
     target mgs '' "${LUSTRE_HOST_MGS-}" "${LUSTRE_DEVICE_MGS-}" # targets.lustre.mgs
     target mdt 0 "${LUSTRE_HOST_MDT0-}" "${LUSTRE_DEVICE_MDT0-}" # targets.lustre.mdts
     target mdt 1 "${LUSTRE_HOST_MDT1-}" "${LUSTRE_DEVICE_MDT1-}" # targets.lustre.mdts
@@ -111,5 +116,5 @@ if [ -z "${LUSTRE_CLIENT-}" ]; then
     target ost 30 "${LUSTRE_HOST_OST30-}" "${LUSTRE_DEVICE_OST30-}" # targets.lustre.osts
     target ost 31 "${LUSTRE_HOST_OST31-}" "${LUSTRE_DEVICE_OST31-}" # targets.lustre.osts
 fi
-# everywhere else, with LUSTRE_CLIENT=1
-[ -z "${LUSTRE_CLIENT-}" ] || client
+# everywhere else
+[ -z "$client" ] || client
