@@ -558,7 +558,7 @@ const struct cmd cmd_render = {
         "written, as sha256sum does. Files in the list that are no longer rendered are removed, "
         "those of other targets only with 'all'. A file that somebody else wrote is never replaced "
         "without --force, nor a link followed.\n\n"
-        "A file of ours that somebody edited since is never lost. Edits in other lines than what is "
+        "A file of ours that somebody edited is never lost. Edits in other lines than what is "
         "rendered anew stay: the two are merged (DIR/.stoker-render.base has what was rendered "
         "last, to tell one from the other). Else the edited file is kept as NAME.edited beside the "
         "rendered one, or NAME.edited.2 and so on, and the command exits with 1 when all is "
