@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "hw/show.h"
+#include "nccl/nccl.h"
 
 #include <errno.h>
 #include <math.h>
@@ -280,7 +281,7 @@ static enum rc answer_topology(struct api *a, const struct api_params *p, struct
         rc = read_inventory(a, &hw, err);
     if (rc)
         return rc;
-    hw_picture(hw, &svg);
+    nccl_picture(hw, &svg);
     hw_topo_json(hw, &topo);
     hw_free(hw);
     json_out_init(&w, out, 0);

@@ -63,10 +63,10 @@ static enum rc form_svg(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
     enum rc rc = RC_OK;
 
     if (str_eq(o->svg, "-")) {
-        hw_picture(hw, &ctx->out);
+        nccl_picture(hw, &ctx->out);
         return RC_OK;
     }
-    hw_picture(hw, &text);
+    nccl_picture(hw, &text);
     rc = write_file(o->svg, &text, err);
     buf_release(&text);
     return rc;

@@ -272,6 +272,7 @@ struct hw_net {
     struct maybe numa;
     const char *physfn;
     const char *rdma;           /* RDMA device behind it, by function or by GID table */
+    const char *master;         /* bond or bridge that it is part of; NULL: none */
     struct maybe default_route; /* bool */
     struct hw_addr *addrs;
     size_t addrs_count;

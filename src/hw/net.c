@@ -166,6 +166,7 @@ static bool fill_if(struct hw_build *b, const char *name, struct hw_net *n)
     if (speed.known && speed.v > 0 && speed.v <= NET_SPEED_MAX)
         n->speed_mbps = speed;
     n->kind = kind_of(b, name, n->ifindex);
+    n->master = root_link_name(b->root, b->a, "/sys/class/net/%s/master", name);
     fill_device(b, n);
     fill_self(b, n);
     return true;

@@ -55,6 +55,17 @@ static bool gpu_has_links(const struct hw_gpu *g)
     return false;
 }
 
+/* GPU and processor in one package, or nearly: NVLink-C2C joins them. */
+static bool gpu_is_coherent(const struct hw_gpu *g)
+{
+    static const char *const models[] = { "GH200", "GB200", "GB300" };
+
+    for (size_t i = 0; g->name && i < ARRAY_SIZE(models); i++)
+        if (strstr(g->name, models[i]))
+            return true;
+    return false;
+}
+
 static const char *gpu_fault_word(const char *state)
 {
     static const struct {
@@ -81,6 +92,7 @@ static void add_gpu(struct pic *p, const struct hw_gpu *g)
     if (!l)
         return;
     l->nvlink = gpu_has_links(g);
+    l->c2c = gpu_is_coherent(g);
     if (g->pcie_gen.known || g->pcie_width.known)
         lanes_text(l->mark, sizeof(l->mark), g->pcie_gen, g->pcie_width);
     if (g->index.known)
@@ -125,26 +137,127 @@ static bool nic_is_child(const struct show_nic *nics, size_t count, const struct
     return false;
 }
 
-static void nic_lines(struct pic_leaf *l, const struct show_nic *n, size_t vfs)
+static bool port_used(const struct pic *p, const char *dev, struct maybe port)
+{
+    for (size_t i = 0; p->marks && i < p->marks->count; i++)
+        if (str_eq(p->marks->items[i].dev, dev) &&
+            (!port.known || port.v == p->marks->items[i].port))
+            return true;
+    return false;
+}
+
+/* Beside the mark of NCCL there is room for the short word alone. */
+static const char *layer_word(const struct hw_rdma_port *port, bool brief)
+{
+    if (!port)
+        return "Ethernet";
+    if (!port->link_layer)
+        return "RDMA";
+    if (str_eq(port->link_layer, "Ethernet"))
+        return "RoCE";
+    return brief && str_eq(port->link_layer, "InfiniBand") ? "IB" : port->link_layer;
+}
+
+static bool port_is_down(const struct hw_rdma_port *port)
+{
+    return port->state && !str_eq(port->state, "ACTIVE");
+}
+
+/* "1: 200 Gb/s IB": one of several ports of a device. */
+static void port_line(const struct pic *p, struct pic_leaf *l, const struct hw_rdma *r, size_t i)
+{
+    const struct hw_rdma_port *port = &r->ports[i];
+    char rate[UNITS_TEXT_MAX];
+    bool rated = port->rate_mbps.known && port->rate_mbps.v > 0 && !port_is_down(port);
+
+    snprintf(l->lines[i], sizeof(l->lines[i]), "%" PRId64 ": %s%s%s",
+             maybe_or(port->port, (int64_t)i + 1), rated ? show_rate(port->rate_mbps, rate) : "",
+             rated ? " " : "", port_is_down(port) ? port->state : layer_word(port, true));
+    l->used |= port_used(p, r->name, port->port) ? 1U << i : 0;
+}
+
+static void nic_lines(const struct pic *p, struct pic_leaf *l, const struct show_nic *n, size_t vfs)
 {
     const struct hw_rdma_port *port = n->rdma && n->rdma->ports_count ? n->rdma->ports : NULL;
     struct maybe mbps = port ? port->rate_mbps : n->net ? n->net->speed_mbps : maybe_none();
-    const char *what = !port ? "Ethernet" : port->link_layer ? port->link_layer : "RDMA";
+    size_t down = 0, ports = n->rdma ? n->rdma->ports_count : 0;
     char rate[UNITS_TEXT_MAX];
 
-    if (port && str_eq(what, "Ethernet"))
-        what = "RoCE";
     snprintf(l->title, sizeof(l->title), "%s", n->name);
-    if (mbps.known && mbps.v > 0)
-        snprintf(l->lines[0], sizeof(l->lines[0]), "%s %s", show_rate(mbps, rate), what);
-    else
-        snprintf(l->lines[0], sizeof(l->lines[0]), "%s", what);
+    for (size_t i = 0; i < ports; i++)
+        down += port_is_down(&n->rdma->ports[i]);
+    l->used = ports == 1 && port_used(p, n->rdma->name, port->port);
+    if (ports > 1) {
+        port_line(p, l, n->rdma, 0);
+        port_line(p, l, n->rdma, 1);
+    } else if (mbps.known && mbps.v > 0) {
+        snprintf(l->lines[0], sizeof(l->lines[0]), "%s %s", show_rate(mbps, rate),
+                 layer_word(port, l->used));
+    } else {
+        snprintf(l->lines[0], sizeof(l->lines[0]), "%s", layer_word(port, l->used));
+    }
     if (vfs) {
         size_t len = strlen(l->lines[0]);
         snprintf(l->lines[0] + len, sizeof(l->lines[0]) - len, ", %zu VFs", vfs);
     }
-    if (port && port->state && !str_eq(port->state, "ACTIVE"))
+    if (ports && down == ports)
         leaf_fault(l, port->state);
+}
+
+/* ---- bonds: the ports of one card that are one link are one box ---- */
+static const char *bond_of(const struct hw *hw, const struct hw_net *n)
+{
+    const struct hw_net *m = n ? hw_find_net(hw, n->master) : NULL;
+
+    return m && str_eq(m->kind, "bond") ? m->name : NULL;
+}
+
+static bool same_card(const char *a, const char *b)
+{
+    size_t n = a ? strcspn(a, ".") : 0;
+
+    return a && b && n == strcspn(b, ".") && !strncmp(a, b, n);
+}
+
+static struct pic_leaf *bond_leaf(struct pic *p, const char *master, const char *bdf)
+{
+    for (size_t i = 0; master && i < p->leaves_count; i++)
+        if (p->leaves[i].kind == PIC_NIC && str_eq(p->leaves[i].master, master) &&
+            same_card(p->leaves[i].bdf, bdf))
+            return &p->leaves[i];
+    return NULL;
+}
+
+/* A second link of a bond that has its box already. */
+static void bond_join(const struct pic *p, struct pic_leaf *l, const struct show_nic *n)
+{
+    struct maybe mbps = n->net ? n->net->speed_mbps : maybe_none();
+    char rate[UNITS_TEXT_MAX];
+
+    l->links++;
+    l->used |= n->rdma && port_used(p, n->rdma->name, maybe_none());
+    if (mbps.known && mbps.v > 0)
+        snprintf(l->lines[0], sizeof(l->lines[0]), "%zu x %s", l->links, show_rate(mbps, rate));
+    snprintf(l->lines[1], sizeof(l->lines[1]), "%s, %zu links", l->master, l->links);
+}
+
+static void add_nic(struct pic *p, const struct show_nic *n, size_t vfs)
+{
+    const char *master = bond_of(p->hw, n->net);
+    struct pic_leaf *l = bond_leaf(p, master, n->bdf);
+
+    if (l) {
+        bond_join(p, l, n);
+        return;
+    }
+    l = leaf_add(p, PIC_NIC, n->bdf, n->rdma ? n->rdma->numa : n->net->numa);
+    if (!l)
+        return;
+    nic_lines(p, l, n, vfs);
+    l->master = master;
+    l->links = master ? 1 : 0;
+    if (master && !*l->lines[1])
+        snprintf(l->lines[1], sizeof(l->lines[1]), "part of %s", master);
 }
 
 static void add_nics(struct pic *p)
@@ -152,15 +265,9 @@ static void add_nics(struct pic *p)
     struct show_nic nics[SHOW_NICS_MAX];
     size_t count = show_nics(p->hw, nics, SHOW_NICS_MAX);
 
-    for (size_t i = 0; i < count; i++) {
-        const struct show_nic *n = &nics[i];
-        struct pic_leaf *l;
-        if (!n->bdf || nic_is_child(nics, count, n))
-            continue;
-        l = leaf_add(p, PIC_NIC, n->bdf, n->rdma ? n->rdma->numa : n->net->numa);
-        if (l)
-            nic_lines(l, n, nic_vfs_below(nics, count, n->bdf));
-    }
+    for (size_t i = 0; i < count; i++)
+        if (nics[i].bdf && !nic_is_child(nics, count, &nics[i]))
+            add_nic(p, &nics[i], nic_vfs_below(nics, count, nics[i].bdf));
 }
 
 static void add_disks(struct pic *p)
@@ -194,7 +301,9 @@ static size_t block_get(struct pic *p, enum pic_kind kind, const char *key, int6
     if (p->blocks_count == PIC_BLOCKS_MAX)
         return parent; /* the device then hangs one level higher */
     b = &p->blocks[p->blocks_count];
-    *b = (struct pic_block){ .kind = kind, .key = key, .numa = numa, .parent = parent };
+    *b = (struct pic_block){
+        .kind = kind, .key = key, .numa = numa, .socket = -1, .parent = parent
+    };
     return p->blocks_count++;
 }
 
@@ -277,6 +386,39 @@ static const struct hw_numa *numa_of(const struct hw *hw, int64_t id)
         if (maybe_is(hw->numa[i].id, id))
             return &hw->numa[i];
     return NULL;
+}
+
+/* Sub-NUMA clustering (NPS4, SNC): the socket gets a frame around its nodes. */
+static void frame_sockets(struct pic *p)
+{
+    for (size_t i = 0; i < p->blocks_count; i++) {
+        struct pic_block *b = &p->blocks[i];
+        const struct hw_numa *n = b->kind == PIC_NUMA ? numa_of(p->hw, b->numa) : NULL;
+        size_t mates = 0;
+
+        for (size_t k = 0; n && n->socket.known && k < p->hw->numa_count; k++)
+            mates += maybe_is(p->hw->numa[k].socket, n->socket.v) && p->hw->numa[k].cpus &&
+                     *p->hw->numa[k].cpus;
+        if (mates > 1) {
+            b->socket = n->socket.v;
+            p->frames = true;
+        }
+    }
+}
+
+/* The nodes of a socket side by side, whatever the kernel's numbers. */
+static void add_numa_nodes(struct pic *p)
+{
+    const struct hw *hw = p->hw;
+
+    for (size_t i = 0; i < hw->numa_count; i++)
+        for (size_t k = i; k < hw->numa_count; k++) {
+            const struct hw_numa *n = &hw->numa[k];
+
+            if (n->cpus && *n->cpus &&
+                (k == i || (n->socket.known && maybe_is(hw->numa[i].socket, n->socket.v))))
+                (void)block_get(p, PIC_NUMA, NULL, maybe_or(n->id, (int64_t)k), PIC_BLOCKS_MAX);
+        }
 }
 
 static void name_numa(const struct pic *p, struct pic_block *b)
@@ -402,24 +544,23 @@ static int block_order(const void *a, const void *b)
     return strcmp(show_str(x->bdf), show_str(y->bdf));
 }
 
-void hw_picture(const struct hw *hw, struct buf *out)
+void hw_picture(const struct hw *hw, const struct hw_picture_marks *marks, struct buf *out)
 {
     struct pic *p = xcalloc(1, sizeof(*p));
 
     p->hw = hw;
+    p->marks = marks;
     for (size_t i = 0; i < hw->gpus_count; i++)
         add_gpu(p, &hw->gpus[i]);
     add_nics(p);
     add_disks(p);
     qsort(p->leaves, p->leaves_count, sizeof(p->leaves[0]), block_order);
-    for (size_t i = 0; i < hw->numa_count; i++) /* in order, and also those without devices */
-        if (hw->numa[i].cpus && *hw->numa[i].cpus)
-            (void)block_get(p, PIC_NUMA, NULL, maybe_or(hw->numa[i].id, (int64_t)i),
-                            PIC_BLOCKS_MAX);
+    add_numa_nodes(p); /* in order, and also those without devices */
     for (size_t i = 0; i < p->leaves_count; i++)
         place_leaf(p, &p->leaves[i]);
     if (p->blocks_count == 0)
         (void)block_get(p, PIC_NUMA, NULL, 0, PIC_BLOCKS_MAX);
+    frame_sockets(p);
     for (size_t i = 0; i < p->blocks_count; i++)
         name_block(p, &p->blocks[i]);
     name_nvlink(p);

@@ -56,13 +56,17 @@ static const char css[] =
     ".fault { fill: #fbdfdc; stroke: #c8372d; stroke-width: 1.5; }\n"
     ".bar { fill: #d3eab4; stroke: #5f9a00; stroke-width: 1.5; }\n"
     ".wire { stroke: #7a8594; stroke-width: 1.4; fill: none; }\n"
+    ".socket { fill: #eceff4; stroke: #6d7a8c; stroke-width: 1.5; stroke-dasharray: 7 4; }\n"
+    ".used { fill: #c3dcf5; stroke: #14599a; stroke-width: 2.5; }\n"
+    ".nccl { font-size: 10px; font-weight: 700; fill: #14599a; }\n"
+    ".c2c { stroke: #d07a00; stroke-width: 4; fill: none; stroke-linejoin: round; }\n"
     ".rail { stroke: #6aa80a; stroke-width: 3; fill: none; stroke-linejoin: round; }\n"
     ".cross { stroke: #94a0b0; stroke-width: 5; }\n";
 
 /* ---- sizes ---- */
 static double leaf_height(const struct pic_leaf *l)
 {
-    return l->kind == PIC_GPU ? 58 : l->kind == PIC_NIC ? 42 : 26;
+    return l->kind == PIC_GPU || *l->lines[1] ? 58 : l->kind == PIC_NIC ? 42 : 26;
 }
 
 static size_t leaves_of(const struct pic *p, size_t block)
@@ -209,6 +213,7 @@ static void place_absolute(struct pic *p)
 static void size_all(struct pic *p)
 {
     double x = PIC_MARGIN, tall = 0, gap = PIC_NODE_GAP;
+    const struct pic_block *last = NULL;
     size_t nodes = numa_nodes(p);
 
     gap = nodes > NUMA_FEW ? PIC_NODE_GAP / 1.6 : gap;
@@ -222,8 +227,11 @@ static void size_all(struct pic *p)
         struct pic_block *b = &p->blocks[i];
         if (b->kind != PIC_NUMA)
             continue;
+        if (last && last->socket != b->socket)
+            x += 2 * PIC_SOCKET_PAD; /* two frames */
+        last = b;
         b->x = x;
-        b->y = PIC_MARGIN + TITLE_H;
+        b->y = PIC_MARGIN + TITLE_H + (p->frames ? PIC_SOCKET_H : 0);
         if (nodes == 1 && b->w < WIDTH_MIN - 2 * PIC_MARGIN)
             b->w = WIDTH_MIN - 2 * PIC_MARGIN;
         x += b->w + gap;
@@ -231,7 +239,7 @@ static void size_all(struct pic *p)
     }
     p->width = x - gap + PIC_MARGIN;
     p->width = p->width < WIDTH_MIN ? WIDTH_MIN : p->width;
-    p->bottom = PIC_MARGIN + TITLE_H + tall;
+    p->bottom = PIC_MARGIN + TITLE_H + (p->frames ? PIC_SOCKET_H : 0) + tall;
     p->height = p->bottom + (*p->nvlink ? BAR_GAP + BAR_H : 0) + LEGEND_H + PIC_MARGIN;
 }
 
@@ -302,7 +310,10 @@ static const char *kind_class(enum pic_kind k)
 
 static void draw_leaf(const struct pic_leaf *l, struct buf *out)
 {
-    const char *cls = l->fault ? "fault" : l->ghost ? "ghost" : kind_class(l->kind);
+    const char *cls = l->fault   ? "fault"
+                      : l->ghost ? "ghost"
+                      : l->used  ? "used"
+                                 : kind_class(l->kind);
     double mark = *l->mark ? text_width(l->mark, 10) + 8 : 0;
     double room = PIC_LEAF_W - 16;
 
@@ -313,8 +324,14 @@ static void draw_leaf(const struct pic_leaf *l, struct buf *out)
     if (mark > 0)
         text(out, l->fault ? "bad" : "m", l->x + PIC_LEAF_W - 8, l->y + 17, "end", room, 10,
              l->mark);
-    for (int i = 0; i < 2; i++)
-        text(out, "s", l->x + 8, l->y + 33 + 16 * i, "start", room, 11, l->lines[i]);
+    for (int i = 0; i < 2; i++) {
+        bool used = l->used >> i & 1;
+
+        text(out, "s", l->x + 8, l->y + 33 + 16 * i, "start", room - (used ? 32 : 0), 11,
+             l->lines[i]);
+        if (used)
+            svg_text(out, "nccl", l->x + PIC_LEAF_W - 8, l->y + 33 + 16 * i, "end", "NCCL");
+    }
 }
 
 /* The wires from a block's bar to what hangs on it. */
@@ -367,6 +384,46 @@ static void draw_numa(const struct pic_block *b, struct buf *out)
     text(out, "t", b->x + PIC_PAD, b->y + 23, "start", room, 13, b->title);
     text(out, "s", b->x + PIC_PAD, b->y + 41, "start", room, 11, b->lines[0]);
     text(out, "s", b->x + PIC_PAD, b->y + 57, "start", room, 11, b->lines[1]);
+}
+
+/* Around the nodes of each socket that has several; they stand side by side. */
+static void draw_sockets(const struct pic *p, struct buf *out)
+{
+    for (size_t i = 0, last; i < p->blocks_count; i = last + 1) {
+        const struct pic_block *b = &p->blocks[i], *end = b;
+
+        last = i;
+        if (b->kind != PIC_NUMA || b->socket < 0)
+            continue;
+        for (size_t k = i + 1; k < p->blocks_count; k++)
+            if (p->blocks[k].kind == PIC_NUMA && p->blocks[k].socket == b->socket) {
+                end = &p->blocks[k];
+                last = k;
+            }
+        svg_rect(out, "socket", b->x - PIC_SOCKET_PAD, b->y - PIC_SOCKET_H,
+                 end->x + end->w - b->x + 2 * PIC_SOCKET_PAD, b->h + PIC_SOCKET_H + PIC_SOCKET_PAD,
+                 14);
+        svg_text(out, "t", b->x, b->y - 8, "start", "Socket %" PRId64, b->socket);
+    }
+}
+
+/* NVLink-C2C: from the GPU up to its processor. */
+static void draw_c2c(const struct pic *p, struct buf *out)
+{
+    for (size_t i = 0; i < p->leaves_count; i++) {
+        const struct pic_leaf *l = &p->leaves[i];
+        const struct pic_block *b = &p->blocks[l->block];
+        char d[128];
+
+        if (!l->c2c)
+            continue;
+        while (b->parent < PIC_BLOCKS_MAX)
+            b = &p->blocks[b->parent];
+        snprintf(d, sizeof(d), "M%.1f %.1f H%.1f V%.1f", l->x + PIC_LEAF_W, l->y + 12.0,
+                 l->rail_x - 3, b->y + PIC_CPU_H - 8.0);
+        svg_path(out, "c2c", d);
+        svg_text(out, "m", l->rail_x - 3, b->y + PIC_CPU_H - 12.0, "end", "C2C");
+    }
 }
 
 /* The link between neighbouring nodes, with the kernel's distance. */
@@ -449,7 +506,7 @@ static void draw_legend(const struct pic *p, struct buf *out)
         { PIC_DISK, "disk", "disk" },
     };
     double x = PIC_MARGIN, y = p->height - PIC_MARGIN - 14;
-    bool seen[PIC_DISK + 1] = { false }, fault = false, ghost = false;
+    bool seen[PIC_DISK + 1] = { false }, fault = false, ghost = false, used = false, c2c = false;
 
     for (size_t i = 0; i < p->blocks_count; i++)
         seen[p->blocks[i].kind] = true;
@@ -457,6 +514,8 @@ static void draw_legend(const struct pic *p, struct buf *out)
         seen[p->leaves[i].kind] = true;
         fault = fault || p->leaves[i].fault;
         ghost = ghost || p->leaves[i].ghost;
+        used = used || p->leaves[i].used;
+        c2c = c2c || p->leaves[i].c2c;
     }
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         if (!seen[rows[i].kind])
@@ -464,6 +523,16 @@ static void draw_legend(const struct pic *p, struct buf *out)
         svg_rect(out, rows[i].cls, x, y, 18, 12, 3);
         svg_text(out, "s", x + 24, y + 10, "start", "%s", rows[i].name);
         x += 24 + text_width(rows[i].name, 11) + 22;
+    }
+    if (used) {
+        svg_rect(out, "used", x, y, 18, 12, 3);
+        svg_text(out, "s", x + 24, y + 10, "start", "NCCL uses it");
+        x += 24 + text_width("NCCL uses it", 11) + 22;
+    }
+    if (c2c) {
+        svg_line(out, "c2c", x, y + 6, x + 18, y + 6);
+        svg_text(out, "s", x + 24, y + 10, "start", "NVLink-C2C");
+        x += 24 + text_width("NVLink-C2C", 11) + 22;
     }
     if (*p->nvlink) {
         svg_line(out, "rail", x, y + 6, x + 18, y + 6);
@@ -487,11 +556,13 @@ void pic_draw(const struct pic *p, struct buf *out)
     svg_style(out, css);
     svg_rect(out, "bg", 0, 0, p->width, p->height, 0);
     draw_title(p, out);
+    draw_sockets(p, out);
     draw_cross(p, out);
     for (size_t i = 0; i < p->blocks_count; i++)
         if (p->blocks[i].kind == PIC_NUMA)
             draw_numa(&p->blocks[i], out);
     draw_nvlink(p, out);
+    draw_c2c(p, out);
     for (size_t i = 0; i < p->blocks_count; i++)
         if (p->blocks[i].kind != PIC_NUMA)
             draw_block(p, i, out);

@@ -12,6 +12,7 @@
  * Bridges that lead to one thing alone are wires, not blocks. */
 #ifndef HW_PICTURE_INT_H
 #define HW_PICTURE_INT_H
+#include "hw/show.h"
 #include "hw/show_int.h"
 
 enum {
@@ -26,8 +27,10 @@ enum {
     PIC_RAIL_W = 14, /* right of a column: its NVLinks, on the way down */
     PIC_COL_W = PIC_LEAF_W + PIC_BUS_W + PIC_RAIL_W,
     PIC_GAP = 10,
-    PIC_HEAD_H = 26, /* a host bridge's or a switch's bar */
-    PIC_CPU_H = 74,  /* the text on top of a NUMA node's box */
+    PIC_HEAD_H = 26,   /* a host bridge's or a switch's bar */
+    PIC_CPU_H = 74,    /* the text on top of a NUMA node's box */
+    PIC_SOCKET_H = 26, /* above the boxes of a socket of several NUMA nodes: its frame's title */
+    PIC_SOCKET_PAD = 10,
     PIC_PAD = 14,
     PIC_NODE_GAP = 44
 };
@@ -40,8 +43,12 @@ struct pic_leaf {
     const struct hw_pci *pci; /* NULL: the bus does not know it */
     struct maybe numa;
     bool fault;
-    bool ghost;  /* here, but not ours to use */
-    bool nvlink; /* a wire to the NVLink bar */
+    bool ghost;         /* here, but not ours to use */
+    bool nvlink;        /* a wire to the NVLink bar */
+    bool c2c;           /* a wire to the processor: NVLink-C2C */
+    unsigned used;      /* a bit for each line that is of a port NCCL uses */
+    size_t links;       /* interfaces of a bond that are drawn as one; 0: no bond */
+    const char *master; /* the bond it is part of; NULL: none */
     char title[PIC_TEXT_MAX];
     char mark[PIC_TEXT_MAX]; /* at the right of the title: lanes, or a fault's word */
     char lines[2][PIC_TEXT_MAX];
@@ -54,6 +61,7 @@ struct pic_block {
     enum pic_kind kind;
     const char *key; /* bridge's bdf, host bridge's name; NULL for a NUMA node */
     int64_t numa;    /* PIC_NUMA; -1: unknown */
+    int64_t socket;  /* of a PIC_NUMA whose socket has several; -1: no frame */
     size_t parent;   /* PIC_BLOCKS_MAX: none */
     char title[PIC_TEXT_MAX];
     char lines[2][PIC_TEXT_MAX];
@@ -64,6 +72,8 @@ struct pic_block {
 
 struct pic {
     const struct hw *hw;
+    const struct hw_picture_marks *marks; /* NULL: none */
+    bool frames;                          /* a socket has several NUMA nodes */
     struct pic_leaf leaves[PIC_LEAVES_MAX];
     size_t leaves_count, left_out;
     struct pic_block blocks[PIC_BLOCKS_MAX]; /* parents before children */

@@ -351,6 +351,7 @@ static const struct field net_rows[] = {
     INT(numa, "NUMA node"),
     STR(physfn, "PCI address of the physical function when this is a virtual one"),
     STR(rdma, "RDMA device behind it"),
+    STR(master, "bond or bridge that it is part of; null: none"),
     BOOL(default_route, "a default route leaves by it"),
     SUBS(addrs, &addr_table, "addresses"),
 };

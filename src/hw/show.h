@@ -40,7 +40,16 @@ void hw_show(const struct hw *hw, const struct term *term, const struct show_sec
 void hw_show_topo(const struct hw *hw, struct buf *out);
 void hw_topo_json(const struct hw *hw, struct buf *out); /* schema stoker.topo/1 */
 
-/* An SVG of sockets, host bridges, switches, GPUs, NICs and the links between. */
-void hw_picture(const struct hw *hw, struct buf *out);
+/* An SVG of sockets, host bridges, switches, GPUs, NICs and the links between.  Ports that NCCL
+ * uses are marked: who knows them (nccl/) gives them; NULL: none are. */
+struct hw_picture_port {
+    const char *dev; /* "mlx5_0" */
+    int64_t port;    /* from 1 */
+};
+struct hw_picture_marks {
+    const struct hw_picture_port *items;
+    size_t count;
+};
+void hw_picture(const struct hw *hw, const struct hw_picture_marks *marks, struct buf *out);
 
 #endif

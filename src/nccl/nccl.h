@@ -254,4 +254,7 @@ enum rc nccl_why(const struct hw *hw, const char *name, bool json, struct buf *o
 /* {"schema": "stoker.nccl/1", "choice", "env", "lint"} */
 void nccl_write_json(const struct hw *hw, const struct nccl_opts *opts, struct buf *out);
 
+/* hw_picture() with the ports marked that NCCL uses (mark.c). */
+void nccl_picture(const struct hw *hw, struct buf *out);
+
 #endif

@@ -25,7 +25,12 @@ static size_t boxes_of(const char *svg, struct box out[BOXES_MAX])
 
 static bool is_frame(const struct box *b)
 {
-    return str_eq(b->cls, "bg") || str_eq(b->cls, "numa");
+    return str_eq(b->cls, "bg") || str_eq(b->cls, "numa") || str_eq(b->cls, "socket");
+}
+
+static bool is_around(const struct box *a, const struct box *b)
+{
+    return a->x <= b->x && a->y <= b->y && a->x + a->w >= b->x + b->w && a->y + a->h >= b->y + b->h;
 }
 
 static bool overlap(const struct box *a, const struct box *b)
@@ -45,7 +50,8 @@ static void check_boxes(const char *svg, size_t at_least)
         const struct box *a = &boxes[i];
         CHECK(a->x >= 0 && a->y >= 0 && a->x + a->w <= boxes[0].w && a->y + a->h <= boxes[0].h);
         for (size_t k = 1; k < i; k++)
-            CHECK(is_frame(a) != is_frame(&boxes[k]) || !overlap(a, &boxes[k]));
+            CHECK(is_frame(a) != is_frame(&boxes[k]) || !overlap(a, &boxes[k]) ||
+                  (str_eq(boxes[k].cls, "socket") && is_around(&boxes[k], a)));
     }
 }
 
@@ -53,7 +59,7 @@ static char *draw(const struct hw *hw)
 {
     struct buf b = { 0 };
 
-    hw_picture(hw, &b);
+    hw_picture(hw, NULL, &b);
     CHECK(!b.over && str_starts(buf_str(&b), "<svg ") && str_ends(buf_str(&b), "</svg>\n"));
     return buf_take(&b);
 }
@@ -193,7 +199,132 @@ TEST(more_devices_than_fit_are_counted)
     free(svg);
 }
 
-TEST_MAIN(cmocka_unit_test(a_machine_without_anything),
+static size_t count_of(const char *text, const char *part)
+{
+    size_t n = 0;
+
+    for (; (text = strstr(text, part)); text++)
+        n++;
+    return n;
+}
+
+static char *draw_used(const struct hw *hw, const struct hw_picture_port *ports, size_t count)
+{
+    const struct hw_picture_marks marks = { ports, count };
+    struct buf b = { 0 };
+
+    hw_picture(hw, &marks, &b);
+    return buf_take(&b);
+}
+
+/* One NIC of two ports, of which NCCL uses the second; a bond of two functions of one card, and a
+ * bond whose other half is on another card. */
+TEST(ports_bonds_and_what_nccl_uses)
+{
+    struct hw_rdma_port ports[] = {
+        { .port = maybe_of(1), .state = "DOWN", .link_layer = "InfiniBand" },
+        { .port = maybe_of(2),
+          .state = "ACTIVE",
+          .link_layer = "InfiniBand",
+          .rate_mbps = maybe_of(200000) },
+    };
+    struct hw_rdma rdma = {
+        .name = "mlx5_9", .bdf = "0000:41:00.0", .ports = ports, .ports_count = 2
+    };
+    struct hw_net nets[] = {
+        { .name = "bond0", .kind = "bond" },
+        { .name = "ens1f0",
+          .kind = "physical",
+          .bdf = "0000:51:00.0",
+          .master = "bond0",
+          .speed_mbps = maybe_of(100000) },
+        { .name = "ens1f1",
+          .kind = "physical",
+          .bdf = "0000:51:00.1",
+          .master = "bond0",
+          .speed_mbps = maybe_of(100000) },
+        { .name = "ens2f0", .kind = "physical", .bdf = "0000:61:00.0", .master = "bond0" },
+    };
+    struct hw_pci pci[] = {
+        { .bdf = "0000:41:00.0", .root = "pci0000:40", .numa = maybe_of(0) },
+        { .bdf = "0000:51:00.0", .root = "pci0000:50", .numa = maybe_of(0) },
+        { .bdf = "0000:51:00.1", .root = "pci0000:50", .numa = maybe_of(0) },
+        { .bdf = "0000:61:00.0", .root = "pci0000:60", .numa = maybe_of(0) },
+    };
+    struct hw_numa numa = { .id = maybe_of(0), .cpus = "0-63" };
+    struct hw hw = { .pci = pci,
+                     .pci_count = 4,
+                     .rdma = &rdma,
+                     .rdma_count = 1,
+                     .nets = nets,
+                     .nets_count = 4,
+                     .numa = &numa,
+                     .numa_count = 1 };
+    const struct hw_picture_port first = { "mlx5_9", 1 }, second = { "mlx5_9", 2 };
+    char *svg = draw_used(&hw, &second, 1);
+
+    check_boxes(svg, 6);
+    CHECK(strstr(svg, ">1: DOWN<") && strstr(svg, ">2: 200 Gb/s IB<"));
+    CHECK(count_of(svg, "class=\"used\"") == 2 && strstr(svg, ">NCCL uses it<")); /* and legend */
+    CHECK(!strstr(svg, "class=\"fault\""));
+    CHECK(strstr(svg, ">2 x 100 Gb/s<") && strstr(svg, ">bond0, 2 links<"));
+    CHECK(!strstr(svg, ">ens1f1<") && strstr(svg, ">part of bond0<"));
+    free(svg);
+    svg = draw_used(&hw, &first, 1);
+    CHECK(count_of(svg, ">NCCL<") == 1);
+    free(svg);
+    svg = draw(&hw);
+    CHECK(!strstr(svg, "class=\"used\"") && !strstr(svg, "NCCL uses"));
+    free(svg);
+}
+
+/* Four nodes on two sockets, whose numbers the kernel dealt out in turn: a frame a socket, no node
+ * of another in it.  A socket that is one node has none. */
+TEST(sockets_of_several_nodes_have_a_frame)
+{
+    struct hw_numa numa[] = {
+        { .id = maybe_of(0), .cpus = "0-7", .socket = maybe_of(0) },
+        { .id = maybe_of(1), .cpus = "8-15", .socket = maybe_of(1) },
+        { .id = maybe_of(2), .cpus = "16-23", .socket = maybe_of(0) },
+        { .id = maybe_of(3), .cpus = "24-31", .socket = maybe_of(1) },
+        { .id = maybe_of(4), .cpus = "", .socket = maybe_of(1) }, /* memory alone */
+    };
+    struct hw hw = { .numa = numa, .numa_count = 5 };
+    char *svg = draw(&hw);
+
+    check_boxes(svg, 7);
+    CHECK(count_of(svg, "class=\"socket\"") == 2 && count_of(svg, "class=\"numa\"") == 4);
+    CHECK(strstr(svg, ">Socket 0<") && strstr(svg, ">Socket 1<"));
+    free(svg);
+    hw.numa_count = 2;
+    svg = draw(&hw);
+    CHECK(!strstr(svg, "class=\"socket\""));
+    free(svg);
+}
+
+TEST(c2c_joins_gpu_and_processor)
+{
+    struct hw_gpu gpu = { .name = "NVIDIA GH200 480GB", .state = "ok", .bdf = "0009:01:00.0" };
+    struct hw_pci pci = { .bdf = "0009:01:00.0", .root = "pci0009:00", .numa = maybe_of(0) };
+    struct hw_numa numa = { .id = maybe_of(0), .cpus = "0-71" };
+    struct hw hw = {
+        .gpus = &gpu, .gpus_count = 1, .pci = &pci, .pci_count = 1, .numa = &numa, .numa_count = 1
+    };
+    char *svg = draw(&hw);
+
+    CHECK(strstr(svg, "<path class=\"c2c\"") && strstr(svg, ">C2C<") &&
+          strstr(svg, ">NVLink-C2C<"));
+    free(svg);
+    gpu.name = "NVIDIA H200";
+    svg = draw(&hw);
+    CHECK(!strstr(svg, "C2C"));
+    free(svg);
+}
+
+TEST_MAIN(cmocka_unit_test(ports_bonds_and_what_nccl_uses),
+          cmocka_unit_test(sockets_of_several_nodes_have_a_frame),
+          cmocka_unit_test(c2c_joins_gpu_and_processor),
+          cmocka_unit_test(a_machine_without_anything),
           cmocka_unit_test(eight_gpus_behind_switches), cmocka_unit_test(one_wire_is_no_switch),
           cmocka_unit_test(a_bridge_that_is_its_own_parent_ends),
           cmocka_unit_test(more_devices_than_fit_are_counted))
