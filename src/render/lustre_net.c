@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* lustre_net: NIDs, and LNet's networks as the two files that take them.
  *
- * A NID is ADDRESS@NETWORK.  mount(8) and mkfs.lustre take servers that stand in for each other with
- * ':' between them, and NIDs of one server with ',' between: an address with a colon cannot be
- * written that way and is refused.  Networks are given to `lnetctl import` (lnet.conf) or, where LNet
- * is loaded before anybody can do that, to the module (lnet-modprobe.conf): one of the two. */
+ * A NID is ADDRESS@NETWORK.  mount(8) and mkfs.lustre take servers that stand in for each other
+ * with ':' between them, and NIDs of one server with ',' between: an address with a colon cannot
+ * be written that way and is refused.  Networks are given to `lnetctl import` (lnet.conf) or, where
+ * LNet is loaded before anybody can do that, to the module (lnet-modprobe.conf): one of the two. */
 #include "base/str.h"
 #include "render/lustre_int.h"
 
