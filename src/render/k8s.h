@@ -152,7 +152,8 @@ struct k8s_pod {
     const char *workdir;
     const struct k8s_env *env; /* before those of the spec */
     size_t env_count;
-    const char *restart;   /* restartPolicy; NULL: Always */
+    const char *restart; /* restartPolicy; NULL: Always */
+    const char *level;   /* label of machines whose value all pods should share, for Kueue; NULL */
     const char *subdomain; /* headless Service that gives pods a name; NULL: none */
     const char *service_account;
     bool spread_hard; /* at most one pod a machine, else as even as can be */
@@ -208,6 +209,8 @@ void k8s_env(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
 void k8s_tolerations(struct k8s *k, struct yaml_out *y, const struct spec_node *n);
 /* Of the taints of every group with GPUs: for the GPU Operator's own pods. */
 void k8s_tolerations_gpus(struct k8s *k, struct yaml_out *y);
+/* The taints of a group's machines as a list. */
+void k8s_taints(struct k8s *k, struct yaml_out *y, const char *key, const struct spec_node *n);
 /* Those of a pod: of every taint of the groups that it may be on. */
 void k8s_tolerations_of(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
 /* Tolerations, affinity and spread of a pod; the parts of it. */
@@ -257,7 +260,8 @@ void k8s_serve_spec(struct k8s *k, struct buf *out, const struct spec_component 
 bool k8s_has_models(const struct spec *s, const char *component);
 
 /* --- MIG, k8s_mig.c --- */
-bool k8s_has_mig(const struct spec *s); /* has a node group it? */
+bool k8s_has_mig(const struct spec *s);
+bool k8s_has_mig_group(const struct spec_node *n); /* has a node group it? */
 /* "mig:" and "migManager:" of the chart's values (`create`: with the ConfigMap in them) or of a
  * ClusterPolicy; the ConfigMap as an object; its text. */
 void k8s_mig_values(struct k8s *k, struct yaml_out *y, bool create);
@@ -284,6 +288,14 @@ void k8s_claim_write(struct k8s *k, struct buf *out, const struct spec_storage *
 /* "accessModes:" and "storage:", a size that must be known. */
 void k8s_storage_modes(struct k8s *k, struct yaml_out *y, const struct spec_storage *s);
 void k8s_storage_size(struct k8s *k, struct yaml_out *y, const struct spec_storage *s);
+
+/* The function `manifests` of a script: applies `folder`, and gives workloads that others scale
+ * ("statefulset/NAME=COUNT ...") the count they had, or that of the spec when they are new. */
+void k8s_script_apply(struct buf *out, const char *tool, const char *namespace, const char *folder,
+                      const char *scaled);
+
+/* The function `mark LABELS MACHINE...` of a script. */
+void k8s_script_mark(struct buf *out, const char *tool);
 
 /* --- policies, k8s_policy.c --- */
 struct k8s_policies {
@@ -319,6 +331,9 @@ const char *k8s_rail_interface(struct k8s *k, const struct spec_fabric *f, size_
 const char *k8s_rail_namespace(const struct k8s *k, const struct spec_fabric *f);
 /* Are its devices shared by a device plug-in (rdma/NAME) instead of being given one each? */
 bool k8s_rdma_shared(const struct spec_fabric *f);
+/* Who gives addresses on it, and the name of nv-ipam's pool for subnet i. */
+enum spec_ipam k8s_ipam_kind(const struct spec_fabric *f);
+const char *k8s_pool_name(struct k8s *k, const struct spec_fabric *f, size_t i);
 /* The annotation's value that asks for a component's networks; "" when there are none. */
 void k8s_networks(struct k8s *k, const struct spec_component *c, struct buf *out);
 /* One NetworkAttachmentDefinition, and the SriovNetworkNodePolicy that makes its functions. */

@@ -189,9 +189,23 @@ static struct k8s_env number_env(struct k8s *k, const char *name, const struct m
                              .from = arena_strdup(&k->arena, render_from(k->r, m)) };
 }
 
+/* Devices as the machines of all its groups name them; NULL: they differ. */
+static const struct spec_strs *common_hcas(const struct k8s *k, const struct spec_component *c,
+                                           const struct spec_fabric *f)
+{
+    const struct spec_node *n = spec_component_group(k->r->spec, c, 0);
+    const struct spec_strs *all = spec_group_nics(n, f).hcas;
+
+    for (size_t i = 1; n && (n = spec_component_group(k->r->spec, c, i)) != NULL; i++)
+        if (spec_group_nics(n, f).hcas != all)
+            return NULL;
+    return all;
+}
+
 static size_t fabric_env(struct k8s *k, const struct spec_component *c, struct k8s_env *out)
 {
     const struct spec_fabric *f = c->gpus ? rdma_fabric(k, c) : NULL;
+    const struct spec_strs *hcas;
     size_t count = 0;
 
     if (!f)
@@ -200,15 +214,16 @@ static size_t fabric_env(struct k8s *k, const struct spec_component *c, struct k
         out[count++] = number_env(k, "NCCL_IB_GID_INDEX", &f->gid_index);
     if (f->kind == SPEC_FABRIC_ROCE && f->traffic_class.known)
         out[count++] = number_env(k, "NCCL_IB_TC", &f->traffic_class);
-    if (!f->sriov && f->hcas.count) {
+    hcas = common_hcas(k, c, f);
+    if (!f->sriov && hcas && hcas->count) {
         struct buf names = { 0 };
 
-        for (size_t i = 0; i < f->hcas.count; i++)
-            buf_addf(&names, "%c%s", i ? ',' : '=', f->hcas.items[i]);
+        for (size_t i = 0; i < hcas->count; i++)
+            buf_addf(&names, "%c%s", i ? ',' : '=', hcas->items[i]);
         out[count++] = (struct k8s_env){
             .name = "NCCL_IB_HCA",
             .value = arena_strdup(&k->arena, buf_str(&names)),
-            .from = arena_strdup(&k->arena, render_from(k->r, &f->hcas)),
+            .from = arena_strdup(&k->arena, render_from(k->r, hcas)),
         };
         buf_release(&names);
     }

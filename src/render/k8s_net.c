@@ -168,25 +168,37 @@ static const char *subnet_of(const struct spec_fabric *f, size_t i)
     return f->subnets.items[f->subnets.count == 1 ? 0 : i % f->subnets.count];
 }
 
-static enum spec_ipam ipam_kind(const struct spec_fabric *f)
+enum spec_ipam k8s_ipam_kind(const struct spec_fabric *f)
 {
     if (f->sriov)
         return f->sriov->ipam;
     return f->subnets.count ? SPEC_IPAM_WHEREABOUTS : SPEC_IPAM_DHCP;
 }
 
+/* NICs in one subnet take from one pool, or they would be given the same addresses. */
+const char *k8s_pool_name(struct k8s *k, const struct spec_fabric *f, size_t i)
+{
+    return f->subnets.count == 1 ? k8s_name(k, f->name, "") : k8s_rail_name(k, f, i);
+}
+
 static void ipam(struct k8s *k, struct json_out *w, const struct spec_fabric *f, size_t i)
 {
-    enum spec_ipam kind = ipam_kind(f);
+    enum spec_ipam kind = k8s_ipam_kind(f);
     const char *subnet = subnet_of(f, i);
     bool ranged = kind == SPEC_IPAM_WHEREABOUTS || kind == SPEC_IPAM_HOST_LOCAL;
+    bool from_subnet = ranged || kind == SPEC_IPAM_NV;
 
-    if (ranged && !subnet) {
+    if (from_subnet && !subnet) {
         if (i == 0)
-            render_refuse(k->r, f->sriov ? (const void *)&f->sriov->ipam : &f->name,
+            render_refuse(k->r,
+                          f->sriov && spec_where(k->r->spec, &f->sriov->ipam).line
+                              ? (const void *)&f->sriov->ipam
+                              : &f->name,
                           "Give the fabric subnets, or choose dhcp.",
                           "'%s' gives addresses of a subnet, and fabric '%s' has none", IPAMS[kind],
                           f->name);
+        json_obj(w); /* a value, though nobody will read it */
+        json_obj_end(w);
         return;
     }
     json_obj(w);
@@ -194,7 +206,7 @@ static void ipam(struct k8s *k, struct json_out *w, const struct spec_fabric *f,
     if (ranged)
         json_kv_str(w, kind == SPEC_IPAM_WHEREABOUTS ? "range" : "subnet", subnet);
     if (kind == SPEC_IPAM_NV) {
-        json_kv_str(w, "poolName", k8s_rail_name(k, f, i));
+        json_kv_str(w, "poolName", k8s_pool_name(k, f, i % f->subnets.count));
         json_kv_str(w, "poolType", "ippool");
     }
     json_obj_end(w);

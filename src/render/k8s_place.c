@@ -90,6 +90,27 @@ void k8s_tolerations(struct k8s *k, struct yaml_out *y, const struct spec_node *
     groups_tolerate(k, y, &n, n != NULL);
 }
 
+void k8s_taints(struct k8s *k, struct yaml_out *y, const char *key, const struct spec_node *n)
+{
+    struct taint t;
+
+    if (!n->taints.count)
+        return;
+    yaml_seq(y, key);
+    for (size_t i = 0; i < n->taints.count; i++) {
+        if (!taint_parse(k, n->taints.items[i], &t))
+            continue; /* k8s_site_check() */
+        yaml_map(y, NULL);
+        yaml_note(y, render_from(k->r, &n->taints.items[i]));
+        yaml_str(y, "key", t.key);
+        if (t.value)
+            yaml_str(y, "value", t.value);
+        yaml_str(y, "effect", t.effect);
+        yaml_end(y);
+    }
+    yaml_end(y);
+}
+
 void k8s_tolerations_gpus(struct k8s *k, struct yaml_out *y)
 {
     const struct spec *s = k->r->spec;

@@ -436,12 +436,18 @@ void k8s_template_meta(struct k8s *k, struct yaml_out *y, const struct k8s_pod *
     k8s_labels(k, y, "labels", pod->name);
     if (pod->c)
         k8s_networks(k, pod->c, &nets);
-    if (nets.len) {
+    if (nets.len || pod->level)
         yaml_map(y, "annotations");
+    if (nets.len) {
         yaml_note(y, render_from(k->r, &pod->c->fabrics));
         yaml_text(y, "k8s.v1.cni.cncf.io/networks", buf_str(&nets));
-        yaml_end(y);
     }
+    if (pod->level) {
+        yaml_note(y, "below one of them, where that can be");
+        yaml_str(y, "kueue.x-k8s.io/podset-preferred-topology", pod->level);
+    }
+    if (nets.len || pod->level)
+        yaml_end(y);
     buf_release(&nets);
     yaml_end(y);
 }

@@ -292,3 +292,45 @@ void k8s_priority(struct k8s *k, struct buf *out, enum spec_priority p)
     yaml_str(&y, "description", rows[p].what);
     yaml_finish(&y);
 }
+
+/* ---- applying ---- */
+
+void k8s_script_mark(struct buf *out, const char *tool)
+{
+    buf_addf(out,
+             "# mark LABELS MACHINE...\n"
+             "mark() {\n"
+             "    labels=$1\n"
+             "    shift\n"
+             "    for n; do\n"
+             "        # shellcheck disable=SC2086 # several words\n"
+             "        run %s label --overwrite node \"$n\" $labels\n"
+             "    done\n"
+             "}\n\n",
+             tool);
+}
+
+void k8s_script_apply(struct buf *out, const char *tool, const char *namespace, const char *folder,
+                      const char *scaled)
+{
+    buf_adds(out, "# The manifests. Replicas that people or an autoscaler change are left as they "
+                  "are;\n# those of the spec are for what is new.\nmanifests() {\n");
+    if (*scaled)
+        buf_addf(out,
+                 "    scaled='%s'\n"
+                 "    counts=\n"
+                 "    for w in $scaled; do\n"
+                 "        now=$(%s -n %s get \"${w%%=*}\" -o 'jsonpath={.spec.replicas}' "
+                 "2>/dev/null) || now=\n"
+                 "        counts=\"$counts ${w%%=*}=${now:-${w#*=}}\"\n"
+                 "    done\n",
+                 scaled, tool, namespace);
+    buf_addf(out, "    run %s apply -k \"%s\"\n", tool, folder);
+    if (*scaled)
+        buf_addf(out,
+                 "    for w in $counts; do\n"
+                 "        run %s -n %s scale \"${w%%=*}\" --replicas=\"${w#*=}\"\n"
+                 "    done\n",
+                 tool, namespace);
+    buf_adds(out, "}\n\n");
+}

@@ -283,7 +283,7 @@ static void policies_write(struct kube *q)
         k8s_server_policy(&q->k, out);
 }
 
-static bool mounted(const struct kube *q, const struct spec_storage *s)
+bool kube_mounted(const struct kube *q, const struct spec_storage *s)
 {
     for (size_t i = 0; i < q->work_count; i++)
         if (k8s_uses_storage(&q->k, q->works[i].c, s))
@@ -299,8 +299,8 @@ static void storage_write(struct kube *q)
     for (size_t i = 0; i < s->storage_count; i++) {
         const struct spec_storage *t = &s->storage[i];
 
-        if (!mounted(q, t) || t->kind == SPEC_STORAGE_MEMORY || t->kind == SPEC_STORAGE_OBJECT ||
-            k8s_per_replica(t))
+        if (!kube_mounted(q, t) || t->kind == SPEC_STORAGE_MEMORY ||
+            t->kind == SPEC_STORAGE_OBJECT || k8s_per_replica(t))
             continue;
         if (!out)
             out = kube_base(q, "storage.yaml",
@@ -367,6 +367,9 @@ static bool begin(struct kube *q, struct render *r)
     works_find(q);
     kube_sharing_check(q);
     q->serve = k8s_has_models(r->spec, NULL);
+    q->serves = q->serve;
+    for (size_t i = 0; i < q->work_count; i++)
+        q->serves = q->serves || k8s_is_server(q->works[i].c);
     return true;
 }
 
@@ -381,6 +384,8 @@ void render_kubernetes(struct render *r)
     priorities_write(&q);
     storage_write(&q);
     networks_write(&q);
+    if (q.t->queue)
+        kube_queue_write(&q);
     if (q.launcher)
         kube_launch_write(&q);
     for (size_t i = 0; i < q.work_count; i++)
@@ -394,7 +399,7 @@ void render_kubernetes(struct render *r)
     kube_monitors_write(&q);
     kube_node_write(&q);
     kube_operator_write(&q);
-    kube_sriov_write(&q);
+    kube_install_write(&q);
     kube_kustomize_write(&q);
     k8s_release(&q.k);
     k8s_release(&q.watch);

@@ -7,13 +7,17 @@
  *   kubernetes_own.c    the agent on every machine, the model server
  *   kubernetes_net.c    Services
  *   kubernetes_watch.c  what Prometheus reads, and what changes replicas
- *   kubernetes_node.c   what an administrator does once: machines, GPU Operator, SR-IOV
+ *   kubernetes_node.c   what an administrator does once: machines, the GPU Operator's values
+ *   kubernetes_install.c  what the manifests rely on, in the order in which it is needed
+ *   kubernetes_queue.c  Kueue
  *   kubernetes_kust.c   kustomize: base and overlays */
 #ifndef RENDER_KUBERNETES_INT_H
 #define RENDER_KUBERNETES_INT_H
 #include "render/k8s.h"
 
-#define KUBE_STOKER_IMAGE "stoker" /* for kustomize's `images` to replace */
+#define KUBE_PROMETHEUS_NAMESPACE "monitoring"
+#define KUBE_KUEUE_API            "kueue.x-k8s.io/v1beta2"
+#define KUBE_STOKER_IMAGE         "stoker" /* for kustomize's `images` to replace */
 enum { KUBE_FILES_MAX = 16, KUBE_RDZV_PORT = 29500 };
 
 /* What becomes of a component. */
@@ -48,6 +52,7 @@ struct kube {
     size_t site_count;
     bool launcher; /* is the launch script in use? */
     bool agent, serve;
+    bool serves; /* is a pod of `stoker serve` among them? */
 };
 
 /* A new file of base (or of overlays/site), listed in its kustomization. */
@@ -75,7 +80,16 @@ void k8s_rules(struct render *r, struct yaml_out *y);
 void kube_node_write(struct kube *q);
 void kube_operator_write(struct kube *q);
 void kube_sharing_check(struct kube *q); /* refuses shares that the device plug-in cannot give */
-void kube_sriov_write(struct kube *q);
+
+/* kubernetes_install.c: functions of the script, and the files of the cluster that it applies. */
+void kube_install_script(struct kube *q, struct buf *out);
+void kube_install_write(struct kube *q);
+bool kube_mounted(const struct kube *q, const struct spec_storage *s);
+/* kubernetes_queue.c: Kueue's queue, its flavors and topology; lines that label machines with
+ * where they are; the level that pods of a component should share, NULL: none is known. */
+void kube_queue_write(struct kube *q);
+void kube_queue_labels(struct kube *q, struct buf *out);
+const char *kube_queue_level(struct kube *q, const struct spec_component *c);
 
 void kube_kustomize_write(struct kube *q);
 /* Where a work's pod template stands in its object, as a JSON pointer. */

@@ -25,11 +25,6 @@ static bool is_direct(const struct spec_fabric *f)
     return f->gpudirect;
 }
 
-static bool is_sriov(const struct spec_fabric *f)
-{
-    return f->sriov != NULL;
-}
-
 static bool is_roce(const struct spec_fabric *f)
 {
     return f->kind == SPEC_FABRIC_ROCE;
@@ -50,7 +45,8 @@ static const char HEAD[] =
     "#   sh node-prepare.sh machine GROUP          print what a machine of GROUP needs\n"
     "#   sh node-prepare.sh --apply machine GROUP  do it (root, Debian or Ubuntu)\n"
     "#   sh node-prepare.sh control                the first of the control plane, after machine\n"
-    "#   sh node-prepare.sh operators              what the manifests rely on, once per cluster\n"
+    "#   sh node-prepare.sh operators              what the manifests rely on, then the manifests\n"
+    "#   sh node-prepare.sh manifests              the manifests alone, after each change\n"
     "set -eu\n"
     "apply=false\n"
     "if [ \"${1-}\" = --apply ]; then\n"
@@ -74,21 +70,13 @@ static const char HEAD[] =
 
 static void script_versions(struct kube *q, struct buf *out)
 {
-    const struct spec_software *w = &q->k.r->spec->software;
-
     buf_addf(out,
              "# Kubernetes release (%s); packages of it come from the project's own repository.\n"
              "minor=%d\n"
              "kubeadm_api=%s\n",
              render_from(q->k.r, &q->t->version), q->k.minor,
              k8s_has(&q->k, K8S_KUBEADM_V1BETA4) ? "v1beta4" : "v1beta3");
-    if (!q->t->gpu_operator)
-        return;
-    buf_adds(out, "# Minimum driver of the site, checked when the operator is up");
-    buf_addf(out, " (%s).\ndriver=", render_from(q->k.r, &w->driver));
-    quote_sh(out, w->driver ? w->driver : "");
-    buf_adds(out, "\n# A chart's release may be pinned from outside; empty: the newest.\n"
-                  "gpu_operator_version=${GPU_OPERATOR_VERSION-}\n");
+    buf_addc(out, '\n');
 }
 
 static const char SWAP[] =
@@ -265,109 +253,16 @@ static const char MACHINE[] =
     "    echo '# Then a network plug-in that enforces NetworkPolicy (Calico, Cilium).'\n"
     "}\n\n";
 
-static void operator_gpu(struct kube *q, struct buf *out)
-{
-    if (!q->t->gpu_operator)
-        return;
-    buf_adds(out,
-             "    # driver, container toolkit, device plug-in, node labels\n"
-             "    run helm repo add nvidia https://helm.ngc.nvidia.com/nvidia\n"
-             "    run helm repo update\n"
-             "    run helm upgrade --install gpu-operator nvidia/gpu-operator \\\n"
-             "        --namespace gpu-operator --create-namespace \\\n"
-             "        ${gpu_operator_version:+--version \"$gpu_operator_version\"} \\\n"
-             "        --values \"$here/gpu-operator-values.yaml\" --wait\n"
-             "    echo \"# The driver must be $driver or newer:\"\n"
-             "    run kubectl -n gpu-operator exec ds/nvidia-driver-daemonset -- nvidia-smi\n");
-}
-
-static bool uses(const struct kube *q, enum kube_kind kind)
-{
-    for (size_t i = 0; i < q->work_count; i++)
-        if (q->works[i].kind == kind)
-            return true;
-    return false;
-}
-
-/* Releases that serve what is written here; by their own pages of installation.  The folders of
- * JobSet and Kueue name images of their main branch even at a release: their manifests do not. */
-#define TRAINING_OPERATOR "v1.9.4"
-#define TRAINER           "v2.3.0"
-#define JOBSET            "v0.12.0"
-#define KUEUE             "v0.19.2"
-#define OVERLAY(name, at)                                                                          \
-    "-k 'https://github.com/kubeflow/trainer.git/manifests/overlays/" name "?ref=" at "'"
-#define MANIFESTS(name, at)                                                                        \
-    "-f 'https://github.com/kubernetes-sigs/" name "/releases/download/" at "/manifests.yaml'"
-
-static void operator_jobs(struct kube *q, struct buf *out)
-{
-    static const struct {
-        enum kube_kind kind;
-        const char *what, *source;
-    } rows[] = {
-        { KUBE_PYTORCHJOB, "PyTorchJob", OVERLAY("standalone", TRAINING_OPERATOR) },
-        { KUBE_TRAINJOB, "TrainJob, with JobSet", OVERLAY("manager", TRAINER) },
-        { KUBE_TRAINJOB, "the runtime torch-distributed", OVERLAY("runtimes", TRAINER) },
-        { KUBE_JOBSET, "JobSet", MANIFESTS("jobset", JOBSET) },
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-        if (uses(q, rows[i].kind))
-            buf_addf(out, "    # %s\n    run kubectl apply --server-side %s\n", rows[i].what,
-                     rows[i].source);
-    if (q->t->queue) {
-        buf_addf(out, "    # Kueue, and its local queue '%s' (%s), which the site defines\n",
-                 q->t->queue, render_from(q->k.r, &q->t->queue));
-        buf_addf(out,
-                 "    run kubectl apply --server-side %s\n"
-                 "    run kubectl -n %s get localqueue ",
-                 MANIFESTS("kueue", KUEUE), q->k.namespace);
-        quote_sh(out, q->t->queue);
-        buf_addc(out, '\n');
-    }
-}
-
-static void operator_nets(struct kube *q, struct buf *out)
-{
-    const struct spec *s = q->k.r->spec;
-
-    if (any_fabric(s, is_sriov))
-        buf_adds(out,
-                 "    # virtual functions for pods, and Multus that attaches them\n"
-                 "    sriov_operator_version=${SRIOV_OPERATOR_VERSION-}\n"
-                 "    run helm upgrade --install sriov-network-operator \\\n"
-                 "        oci://ghcr.io/k8snetworkplumbingwg/sriov-network-operator-chart \\\n"
-                 "        --namespace sriov-network-operator --create-namespace \\\n"
-                 "        ${sriov_operator_version:+--version \"$sriov_operator_version\"} --wait\n"
-                 "    run kubectl apply -f \"$here/cluster/sriov.yaml\"\n");
-    for (size_t i = 0; i < s->fabric_count; i++) {
-        if (!k8s_rdma_shared(&s->fabrics[i]))
-            continue;
-        buf_adds(out, "    # RDMA devices shared by pods: k8s-rdma-shared-dev-plugin reads this\n"
-                      "    run kubectl apply -f \"$here/cluster/rdma-devices.yaml\"\n");
-        break;
-    }
-}
-
-static void script_operators(struct kube *q, struct buf *out)
-{
-    buf_adds(out, "operators() {\n");
-    operator_gpu(q, out);
-    operator_nets(q, out);
-    operator_jobs(q, out);
-    buf_addf(out, "    # the manifests themselves\n"
-                  "    run kubectl apply -k \"$here/overlays/site\"\n}\n\n");
-}
-
 static const char MAIN[] =
     "here=$(cd \"$(dirname \"$0\")\" && pwd)\n"
     "case \"${1-}\" in\n"
     "machine) machine \"${2?name a node group}\" ;;\n"
     "control) control ;;\n"
     "operators) operators ;;\n"
+    "manifests) manifests ;;\n"
     "*)\n"
-    "    echo \"usage: node-prepare.sh [--apply] machine GROUP | control | operators\" >&2\n"
+    "    echo \"usage: node-prepare.sh [--apply] machine GROUP | control | operators | "
+    "manifests\" >&2\n"
     "    exit 2\n"
     "    ;;\n"
     "esac\n";
@@ -387,7 +282,7 @@ void kube_node_write(struct kube *q)
     buf_adds(out, PACKAGES);
     script_groups(q, out);
     buf_adds(out, MACHINE);
-    script_operators(q, out);
+    kube_install_script(q, out);
     buf_adds(out, MAIN);
 }
 
@@ -486,6 +381,11 @@ static void driver(struct kube *q, struct yaml_out *y)
     yaml_map(y, "rdma");
     yaml_note(y, direct ? "a fabric of the spec has gpudirect" : "no fabric has gpudirect");
     yaml_bool(y, "enabled", direct);
+    if (direct) {
+        yaml_note(y,
+                  "no container brings a driver of the NICs: that of the machines is waited for");
+        yaml_bool(y, "useHostMofed", true);
+    }
     yaml_end(y);
     yaml_end(y);
 }
@@ -516,6 +416,22 @@ static void plugin_values(struct kube *q, struct yaml_out *y, bool create)
     yaml_end(y);
 }
 
+/* Labels of pods are the exporter's own: without honorLabels they would be renamed, and no rule or
+ * scaler would find them. */
+static void exporter_values(struct yaml_out *y, bool enabled)
+{
+    yaml_map(y, "dcgmExporter");
+    yaml_note(y, enabled ? "DCGM is asked for" : "`stoker agent` exports the same names");
+    yaml_bool(y, "enabled", enabled);
+    if (enabled) {
+        yaml_map(y, "serviceMonitor");
+        yaml_bool(y, "enabled", true);
+        yaml_bool(y, "honorLabels", true);
+        yaml_end(y);
+    }
+    yaml_end(y);
+}
+
 /* What helm values and the ClusterPolicy have in common. */
 static void policy_body(struct kube *q, struct yaml_out *y, bool helm)
 {
@@ -534,8 +450,7 @@ static void policy_body(struct kube *q, struct yaml_out *y, bool helm)
     k8s_mig_values(&q->k, y, helm);
     on(y, "gfd", true, "labels of GPUs on the machines");
     on(y, "dcgm", exporter, NULL);
-    on(y, "dcgmExporter", exporter,
-       exporter ? "DCGM is asked for" : "`stoker agent` exports the same names");
+    exporter_values(y, exporter);
     on(y, "nodeStatusExporter", false, NULL);
     on(y, "gdrcopy", any_fabric(s, is_direct), NULL);
 }
@@ -580,85 +495,14 @@ void kube_operator_write(struct kube *q)
     yaml_begin(&y, out);
     policy_body(q, &y, true);
     on(&y, "nfd", true, "labels of PCI devices, which node selectors use");
+    yaml_map(&y, "node-feature-discovery");
+    yaml_map(&y, "worker");
+    yaml_note(&y, "machines with taints have devices too");
+    yaml_seq(&y, "tolerations");
+    yaml_map(&y, NULL);
+    yaml_str(&y, "operator", "Exists");
+    for (int i = 0; i < 4; i++)
+        yaml_end(&y);
     yaml_finish(&y);
     policy_object(q);
-}
-
-/* ---- networks of the cluster ---- */
-
-static void rdma_devices(struct kube *q)
-{
-    const struct spec *s = q->k.r->spec;
-    struct buf json = { 0 };
-    struct buf *out;
-    struct json_out w;
-    struct yaml_out y;
-
-    json_out_init(&w, &json, 2);
-    json_obj(&w);
-    json_key(&w, "configList");
-    json_arr(&w);
-    for (size_t i = 0; i < s->fabric_count; i++) {
-        const struct spec_fabric *f = &s->fabrics[i];
-
-        if (!k8s_rdma_shared(f))
-            continue;
-        json_obj(&w);
-        json_kv_str(&w, "resourceName", k8s_rail_resource_bare(&q->k, f, 0));
-        json_kv_int(&w, "rdmaHcaMax", 64);
-        json_key(&w, "selectors");
-        json_obj(&w);
-        json_key(&w, "linkTypes");
-        json_arr(&w);
-        json_add_str(&w, f->kind == SPEC_FABRIC_INFINIBAND ? "infiniband" : "ether");
-        json_arr_end(&w);
-        json_obj_end(&w);
-        json_obj_end(&w);
-    }
-    json_arr_end(&w);
-    json_obj_end(&w);
-    buf_addc(&json, '\n');
-    out = render_file(q->k.r, "kubernetes/cluster/rdma-devices.yaml");
-    render_head(q->k.r, out, "#", "RDMA devices that pods share, for k8s-rdma-shared-dev-plugin.");
-    yaml_begin(&y, out);
-    k8s_head_open(&q->k, &y, "v1", "ConfigMap", "kube-system", "rdma-devices", NULL);
-    yaml_end(&y);
-    yaml_map(&y, "data");
-    yaml_text(&y, "config.json", buf_str(&json));
-    yaml_end(&y);
-    yaml_finish(&y);
-    buf_release(&json);
-}
-
-static void sriov_files(struct kube *q)
-{
-    const struct spec *s = q->k.r->spec;
-    struct buf *policies = render_file(q->k.r, "kubernetes/cluster/sriov.yaml");
-    struct buf *networks = render_file(q->k.r, "kubernetes/cluster/sriov-networks.yaml");
-
-    render_head(q->k.r, policies, "#", "Virtual functions on the machines' NICs.");
-    render_head(q->k.r, networks, "#",
-                "The operator's way to the attachments of base/networks.yaml: use one of the two.");
-    for (size_t i = 0; i < s->fabric_count; i++) {
-        const struct spec_fabric *f = &s->fabrics[i];
-
-        for (size_t j = 0; f->sriov && j < k8s_rail_count(f); j++) {
-            if (j == 0 || k8s_rails_apart(f))
-                k8s_sriov_policy(&q->k, policies, "sriov-network-operator", f, j);
-            k8s_sriov_network(&q->k, networks, "sriov-network-operator", f, j);
-        }
-    }
-}
-
-void kube_sriov_write(struct kube *q)
-{
-    const struct spec *s = q->k.r->spec;
-    bool shared = false;
-
-    for (size_t i = 0; i < s->fabric_count; i++)
-        shared = shared || k8s_rdma_shared(&s->fabrics[i]);
-    if (any_fabric(s, is_sriov))
-        sriov_files(q);
-    if (shared)
-        rdma_devices(q);
 }

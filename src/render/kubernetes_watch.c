@@ -93,7 +93,7 @@ static void scrape_policy(struct kube *q, struct buf *out)
     yaml_map(&y, NULL);
     yaml_map(&y, "namespaceSelector");
     yaml_map(&y, "matchLabels");
-    yaml_str(&y, "kubernetes.io/metadata.name", "monitoring");
+    yaml_str(&y, "kubernetes.io/metadata.name", KUBE_PROMETHEUS_NAMESPACE);
     yaml_end(&y);
     yaml_end(&y);
     yaml_end(&y);
@@ -319,7 +319,8 @@ static void trigger(struct kube *q, struct yaml_out *y, const struct kube_work *
     yaml_map(y, "metadata");
     yaml_note(y, named ? render_from(q->k.r, &p->url)
                        : "the Prometheus Operator's; targets.prometheus.url names another");
-    yaml_str(y, "serverAddress", named ? p->url : "http://prometheus-operated.monitoring.svc:9090");
+    yaml_str(y, "serverAddress",
+             named ? p->url : "http://prometheus-operated." KUBE_PROMETHEUS_NAMESPACE ".svc:9090");
     yaml_note(y, render_from(q->k.r, &s->metric));
     yaml_str(y, "query", query_text(q, w, query));
     yaml_note(y, render_from(q->k.r, &s->target));

@@ -154,6 +154,8 @@ static void pod_make(struct kube *q, const struct kube_work *w, struct k8s_pod *
     pod->spread_hard = feasible_apart(q->k.r->spec, w->c, FEASIBLE_KUBERNETES);
     if (w->kind == KUBE_JOB && w->launched)
         pod->subdomain = w->name;
+    if (batch && w->pods > 1)
+        pod->level = kube_queue_level(q, w->c);
     if (w->kind == KUBE_PYTORCHJOB)
         pod->container = "pytorch"; /* the name its operator looks for */
     if (w->c->training && w->c->training->checkpoint.on_notice && n)

@@ -11,6 +11,7 @@
  *     build.yaml                   image stream and build; Containerfile is its recipe
  *     launcher.yaml                launcher.sh as a ConfigMap
  *     components/NAME.yaml         StatefulSet and headless Service; Service and Route
+ *   openshift/operators/, install.sh   what all of it relies on, and the order of it
  *   openshift/run/NAME.yaml        Jobs and debug Pods: oc create -f, when they are wanted
  *   openshift/node/label.sh        the groups' labels, taints and MIG on the machines, once
  *   openshift/node/memlock.bu      unlimited locked memory on the machines, once
@@ -170,7 +171,7 @@ static void namespace(struct shift *s)
     yaml_finish(&y);
 }
 
-static bool fabric_used(struct shift *s, const char *name)
+bool shift_fabric_used(struct shift *s, const char *name)
 {
     const struct spec_component *c;
 
@@ -181,7 +182,7 @@ static bool fabric_used(struct shift *s, const char *name)
     return false;
 }
 
-static bool storage_used(struct shift *s, const struct spec_storage *st)
+bool shift_storage_used(struct shift *s, const struct spec_storage *st)
 {
     const struct spec_component *c;
 
@@ -323,7 +324,7 @@ void shift_networks(struct shift *s)
     for (size_t i = 0; i < spec->fabric_count; i++) {
         const struct spec_fabric *f = &spec->fabrics[i];
 
-        if (!fabric_used(s, f->name) || !k8s_rail_count(f))
+        if (!shift_fabric_used(s, f->name) || !k8s_rail_count(f))
             continue;
         if (!b) {
             b = shift_file(s, "network.yaml",
@@ -343,7 +344,7 @@ static void storage(struct shift *s)
     for (size_t i = 0; i < spec->storage_count; i++) {
         const struct spec_storage *st = &spec->storage[i];
 
-        if (!storage_used(s, st) || k8s_per_replica(st) || st->kind == SPEC_STORAGE_MEMORY ||
+        if (!shift_storage_used(s, st) || k8s_per_replica(st) || st->kind == SPEC_STORAGE_MEMORY ||
             st->kind == SPEC_STORAGE_OBJECT)
             continue;
         if (!b)
@@ -371,9 +372,10 @@ static void commands(struct shift *s, struct buf *b)
     const char *ns = s->k.namespace;
 
     buf_adds(b, "#\n");
-    command(b,
-            "The machines' node groups, which pods choose by, once:", "sh node/label.sh --apply");
-    command(b, "All of it, and again after each change:", "oc apply -k .");
+    command(b, "Operators and all of it; without --apply it prints what it would do:",
+            "sh install.sh --apply operators");
+    command(b, "All of it again after each change; who is scaled stays so:",
+            "sh install.sh --apply manifests");
     if (s->t->build)
         command(b, "The image, again:", "oc -n %s start-build %s", ns,
                 k8s_name(&s->k, s->t->image_stream, ""));
@@ -412,6 +414,7 @@ static void everything(struct shift *s)
     shift_launcher(s);
     shift_components(s);
     shift_nodes(s);
+    shift_install(s);
     yaml_end(&s->kustomization);
     yaml_finish(&s->kustomization);
 }

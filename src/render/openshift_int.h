@@ -14,6 +14,8 @@ enum {
 #define SHIFT_LAUNCHER        "stoker-launcher"
 #define SHIFT_LAUNCHER_DIR    "/opt/stoker"
 #define SHIFT_SRIOV_NAMESPACE "openshift-sriov-network-operator"
+#define SHIFT_GPU_NAMESPACE   "nvidia-gpu-operator"
+#define SHIFT_GPU_POLICY      "gpu-cluster-policy"
 #define SHIFT_REGISTRY        "image-registry.openshift-image-registry.svc:5000"
 
 enum shift_kind {
@@ -49,5 +51,8 @@ void shift_launcher(struct shift *s);   /* openshift_launch.c: script and its Co
 /* A pod of a component that the launcher starts: command, variables, the script itself. */
 void shift_launch(struct shift *s, struct k8s_pod *pod);
 void shift_nodes(struct shift *s); /* openshift_node.c: labels, taints and MIG of the machines */
+void shift_install(struct shift *s); /* openshift_install.c: operators, and the script */
+bool shift_fabric_used(struct shift *s, const char *name);
+bool shift_storage_used(struct shift *s, const struct spec_storage *st);
 void shift_build(struct shift *s); /* openshift_build.c: stream, build, Containerfile */
 #endif

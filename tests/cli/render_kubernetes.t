@@ -280,6 +280,29 @@ test_expect 'the specs that agent and servers read are specs' '
     grep -q all-mpnet embeddings.spec && ! grep -q all-mpnet reranker.spec &&
     grep -q bge-reranker reranker.spec && ! grep -q bge-reranker embeddings.spec'
 
+test_expect 'Kueue: the queue, what groups have, and their machines by switch and rack' '
+    q=llm-cluster/kubernetes/cluster/queues.yaml &&
+    has llm-cluster/kubernetes/base/queue.yaml "kind: LocalQueue" "name: llm" "clusterQueue: llm-llm" &&
+    has $q "kind: ClusterQueue" "kind: ResourceFlavor" "stoker/group: gpu" "nominalQuota: \"512\"" "topologyName: gpu" &&
+    test "$(grep -c "nodeLabel: stoker/switch-" $q)" = 2 && ! grep -q "name: login\|name: ctl" $q &&
+    sh llm-cluster/kubernetes/node-prepare.sh operators >plan &&
+    grep -qx "+ kubectl label --overwrite node gpu33 stoker/switch-1=leaf2 stoker/switch-2=spine" plan &&
+    has llm-cluster/kubernetes/base/component-train-70b.yaml "podset-preferred-topology: stoker/switch-1" &&
+    hasnt llm-cluster/kubernetes/base/component-train-7b.yaml "podset-preferred-topology"'
+test_expect 'Kueue looks at the kind of job that is written; NICs are not counted' '
+    has pytorchjob/kubernetes/kueue-values.yaml "kubeflow.org/pytorchjob" "openshift.io/" &&
+    has jobset/kubernetes/kueue-values.yaml "jobset.x-k8s.io/jobset" && hasnt jobset/kubernetes/kueue-values.yaml pytorchjob'
+test_expect 'a group of which a machine is below no switch has no level of switches' '
+    sed "s/leaf2: {hosts: \"gpu\[33-64\]\"}/leaf2: {hosts: \"gpu[33-63]\"}/" llm-cluster.yaml >hole.yaml && ! cmp -s hole.yaml llm-cluster.yaml &&
+    render hole hole.yaml && hasnt hole/kubernetes/cluster/queues.yaml "stoker/switch-"'
+test_expect 'nv-ipam: a pool for each subnet, one where NICs share it, by machine' '
+    variant ipam "s/sriov: {vfs: 8,/sriov: {vfs: 8, ipam: nv-ipam,/;s/job: jobset/job: job/" &&
+    has ipam/kubernetes/cluster/ip-pools.yaml "kind: IPPool" "name: rails" "subnet: \"10.1.0.0/16\"" "perNodeBlockSize: 256" &&
+    test "$(grep -c "^kind: IPPool" ipam/kubernetes/cluster/ip-pools.yaml)" = 1 && has ipam/kubernetes/base/networks.yaml "\"poolName\": \"rails\"" &&
+    refused r15 "[0-9]*:[0-9]*" "has none" "/subnets:/d" &&
+    refused r13 "[0-9]*:[0-9]*" "has none" "s/sriov: {vfs: 8,/sriov: {vfs: 8, ipam: nv-ipam,/;/subnets:/d" &&
+    refused r14 "[0-9]*:[0-9]*" "addresses for each of 4 machines" "s/sriov: {vfs: 8,/sriov: {vfs: 8, ipam: nv-ipam,/;s|10.1.0.0/16|10.1.0.0/30|"'
+
 # Serving: a port, a Service, probes and the model, whether the spec says so or not.
 SERVING=$TOP/tests/fixtures/render/serving.yaml
 render serving "$SERVING"

@@ -36,7 +36,11 @@ OPERATORS = (("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors", True),
              ("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs", True), ("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs", True),
              ("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets", True), ("security.openshift.io", "v1", "SecurityContextConstraints", "securitycontextconstraints", False),
              ("sriovnetwork.openshift.io", "v1", "SriovNetwork", "sriovnetworks", True), ("sriovnetwork.openshift.io", "v1", "SriovIBNetwork", "sriovibnetworks", True),
-             ("sriovnetwork.openshift.io", "v1", "SriovNetworkNodePolicy", "sriovnetworknodepolicies", True))
+             ("sriovnetwork.openshift.io", "v1", "SriovNetworkNodePolicy", "sriovnetworknodepolicies", True),
+             ("sriovnetwork.openshift.io", "v1", "SriovOperatorConfig", "sriovoperatorconfigs", True), ("route.openshift.io", "v1", "Route", "routes", True),
+             ("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues", True), ("kueue.x-k8s.io", "v1beta2", "ClusterQueue", "clusterqueues", False),
+             ("kueue.x-k8s.io", "v1beta2", "ResourceFlavor", "resourceflavors", False), ("kueue.x-k8s.io", "v1beta2", "Topology", "topologies", False),
+             ("nv-ipam.nvidia.com", "v1alpha1", "IPPool", "ippools", True))
 
 
 def open_definition(group, version, kind, plural, namespaced):

@@ -49,6 +49,45 @@ KUSTOMIZATION = {
             'type': 'object', 'additionalProperties': False, 'required': ['name'],
             'properties': {k: {'type': 'string'} for k in ('name', 'newName', 'newTag', 'digest')}}},
     }}
+TEXT, COUNT, FLAG = {'type': 'string', 'minLength': 1}, {'type': 'integer', 'minimum': 0}, {'type': 'boolean'}
+
+
+def shape(required, **properties):
+    """An object with these keys and no others; `required` of them must be there."""
+    return {'type': 'object', 'additionalProperties': False, 'required': required.split(), 'properties': properties}
+
+
+def rows(item):
+    return {'type': 'array', 'items': item, 'minItems': 1}
+
+
+META = shape('name', name=TEXT, namespace=TEXT, labels={'type': 'object'}, annotations={'type': 'object'})
+WORDS = {'type': 'object', 'additionalProperties': TEXT}
+TERMS = shape('nodeSelectorTerms', nodeSelectorTerms=rows(shape('matchExpressions', matchExpressions=rows(
+    shape('key operator', key=TEXT, operator={'enum': ['In', 'NotIn', 'Exists', 'DoesNotExist']}, values=rows(TEXT))))))
+# Kinds whose published schema is not in the folder: the fields that we write, as the definitions of
+# Kueue 0.19.2, nv-ipam 0.4.0, the SR-IOV operator 1.6.0, the NFD operator and OLM have them.
+OWN_KINDS = {
+    ('kueue.x-k8s.io/v1beta2', 'Topology'): shape('levels', levels=rows(shape('nodeLabel', nodeLabel=TEXT))),
+    ('kueue.x-k8s.io/v1beta2', 'ResourceFlavor'): shape('nodeLabels topologyName', nodeLabels=WORDS, topologyName=TEXT, nodeTaints=rows(
+        shape('key effect', key=TEXT, value=TEXT, effect={'enum': ['NoSchedule', 'PreferNoSchedule', 'NoExecute']}))),
+    ('kueue.x-k8s.io/v1beta2', 'LocalQueue'): shape('clusterQueue', clusterQueue=TEXT),
+    ('kueue.x-k8s.io/v1beta2', 'ClusterQueue'): shape(
+        'namespaceSelector queueingStrategy preemption resourceGroups', namespaceSelector=shape('matchLabels', matchLabels=WORDS),
+        queueingStrategy={'enum': ['BestEffortFIFO', 'StrictFIFO']},
+        preemption=shape('withinClusterQueue', withinClusterQueue={'enum': ['Never', 'LowerPriority', 'LowerOrNewerEqualPriority']}),
+        resourceGroups=rows(shape('coveredResources flavors', coveredResources=rows(TEXT), flavors=rows(shape('name resources', name=TEXT, resources=rows(
+            shape('name nominalQuota', name=TEXT, nominalQuota={'type': 'string', 'pattern': '^[0-9]+(m|Mi|Gi|M|G)?$'}))))))),
+    ('nv-ipam.nvidia.com/v1alpha1', 'IPPool'): shape('subnet perNodeBlockSize nodeSelector', subnet=TEXT, perNodeBlockSize=dict(COUNT, minimum=1), nodeSelector=TERMS),
+    ('sriovnetwork.openshift.io/v1', 'SriovOperatorConfig'): shape(
+        'enableInjector enableOperatorWebhook logLevel', enableInjector=FLAG, enableOperatorWebhook=FLAG, logLevel=COUNT),
+    ('nfd.openshift.io/v1', 'NodeFeatureDiscovery'): shape('operand workerConfig', operand=shape(
+        'imagePullPolicy servicePort', imagePullPolicy=TEXT, servicePort=COUNT), workerConfig=shape('configData', configData=TEXT)),
+    ('operators.coreos.com/v1', 'OperatorGroup'): shape('targetNamespaces', targetNamespaces=rows(TEXT)),
+    ('operators.coreos.com/v1alpha1', 'Subscription'): shape(
+        'name source sourceNamespace installPlanApproval', name=TEXT, source=TEXT, sourceNamespace=TEXT, installPlanApproval={'enum': ['Automatic', 'Manual']}),
+}
+KUEUE_VALUES = shape('managerConfig', managerConfig=shape('controllerManagerConfigYaml', controllerManagerConfigYaml=TEXT))
 # RFC 6902, as kustomize takes it.
 JSON_PATCH = {
     'type': 'array', 'minItems': 1, 'items': {
@@ -59,7 +98,7 @@ JSON_PATCH = {
 # Values of a chart that makes an object of them, by the file's name: its kind, and keys that are
 # the chart's own.
 VALUES = {'gpu-operator-values.yaml': ('nvidia.com/v1', 'ClusterPolicy', {
-    ('nfd',), ('devicePlugin', 'config', 'create'), ('devicePlugin', 'config', 'data')})}
+    ('nfd',), ('node-feature-discovery',), ('devicePlugin', 'config', 'create'), ('devicePlugin', 'config', 'data')})}
 
 count = failed = 0
 
@@ -167,6 +206,9 @@ class Own:
         import jsonschema
         self.kustomization = jsonschema.Draft7Validator(KUSTOMIZATION)
         self.patch = jsonschema.Draft7Validator(JSON_PATCH)
+        self.kueue = jsonschema.Draft7Validator(KUEUE_VALUES)
+        self.kinds = {key: jsonschema.Draft7Validator(shape('apiVersion kind metadata spec', apiVersion={'const': key[0]}, kind={'const': key[1]},
+                                                            metadata=META, spec=spec)) for key, spec in OWN_KINDS.items()}
 
     def errors(self, validator, doc):
         from strict import said
@@ -194,7 +236,11 @@ def errors_of(schemas, own, f, doc):
         return own.errors(own.kustomization, doc)
     if f.compose:
         return schemas.compose_errors(doc)
-    return schemas.errors(doc, f.partial)
+    if os.path.basename(f.path) == 'kueue-values.yaml':
+        return own.errors(own.kueue, doc)
+    known = schemas.errors(doc, f.partial)
+    mine = own.kinds.get((doc.get('apiVersion'), doc.get('kind')))
+    return own.errors(mine, doc) if known is None and mine else known
 
 
 def keys_of(x, path=()):
@@ -209,7 +255,7 @@ def keys_of(x, path=()):
 
 
 # maps whose keys are the user's own
-FREE = {'labels', 'annotations', 'data', 'binaryData', 'stringData', 'matchLabels', 'selector', 'nodeSelector', 'limits',
+FREE = {'labels', 'nodeLabels', 'annotations', 'data', 'binaryData', 'stringData', 'matchLabels', 'selector', 'nodeSelector', 'limits',
         'requests', 'parameters', 'nodeMap', 'services', 'volumes', 'networks', 'secrets', 'configs', 'environment',
         'depends_on', 'extra_hosts', 'sysctls', 'driver_opts', 'options', 'pytorchReplicaSpecs', 'ulimits',
         'commonAnnotations', 'pairs', 'properties', 'healthCheck', 'config', 'hard', 'logging', 'args', 'attributes',
@@ -315,7 +361,10 @@ def kustomize_tests(root, files):
             here = os.path.dirname(f.path)
             simple = not d.get('patches') and not [r for r in d['resources'] if not r.endswith('.yaml')]
             bases.append((here, simple))
+            bases[-1] += (any('://' in r for r in d['resources']),)
             for r in d.get('resources', []) + [p['path'] for p in d.get('patches', []) if 'path' in p]:
+                if '://' in r:
+                    continue  # install.py knows those
                 path = os.path.normpath(os.path.join(here, r))
                 named.add(path)
                 if not os.path.exists(os.path.join(root, path)):
@@ -350,7 +399,9 @@ def kubectl_tests(folder, schemas, files, bases, root):
     from strict import documents
     new = kube_api.minor() >= KUSTOMIZE_MINOR
     faults, built, left = [], 0, 0
-    for base, simple in bases:
+    for base, simple, others in bases:
+        if others:
+            continue  # files of other projects, which are not asked for here
         if not simple and not new:
             left += 1
             continue

@@ -5,7 +5,8 @@
 #   sh node-prepare.sh machine GROUP          print what a machine of GROUP needs
 #   sh node-prepare.sh --apply machine GROUP  do it (root, Debian or Ubuntu)
 #   sh node-prepare.sh control                the first of the control plane, after machine
-#   sh node-prepare.sh operators              what the manifests rely on, once per cluster
+#   sh node-prepare.sh operators              what the manifests rely on, then the manifests
+#   sh node-prepare.sh manifests              the manifests alone, after each change
 set -eu
 apply=false
 if [ "${1-}" = --apply ]; then
@@ -29,10 +30,7 @@ put() {
 # Kubernetes release (default); packages of it come from the project's own repository.
 minor=27
 kubeadm_api=v1beta3
-# Minimum driver of the site, checked when the operator is up (software.driver).
-driver=535
-# A chart's release may be pinned from outside; empty: the newest.
-gpu_operator_version=${GPU_OPERATOR_VERSION-}
+
 # The kubelet counts memory without swap, and a GPU job that swaps is lost anyway.
 swap_off() {
     run swapoff -a
@@ -151,20 +149,52 @@ END
     echo '# Then a network plug-in that enforces NetworkPolicy (Calico, Cilium).'
 }
 
-operators() {
-    # driver, container toolkit, device plug-in, node labels
-    run helm repo add nvidia https://helm.ngc.nvidia.com/nvidia
-    run helm repo update
-    run helm upgrade --install gpu-operator nvidia/gpu-operator \
-        --namespace gpu-operator --create-namespace \
-        ${gpu_operator_version:+--version "$gpu_operator_version"} \
-        --values "$here/gpu-operator-values.yaml" --wait
-    echo "# The driver must be $driver or newer:"
-    run kubectl -n gpu-operator exec ds/nvidia-driver-daemonset -- nvidia-smi
-    # RDMA devices shared by pods: k8s-rdma-shared-dev-plugin reads this
-    run kubectl apply -f "$here/cluster/rdma-devices.yaml"
-    # the manifests themselves
+# foreign CRD RELEASE NAMESPACE: is the kind there, and not by this script?
+foreign() {
+    kubectl get crd "$1" >/dev/null 2>&1 && ! helm -n "$3" status "$2" >/dev/null 2>&1
+}
+
+# secret NAMESPACE: the token of agent and servers, made once
+secret() {
+    kubectl -n "$1" get secret stoker-token >/dev/null 2>&1 || {
+        if $apply; then
+            head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n'
+        fi | run kubectl -n "$1" create secret generic stoker-token --from-file=token=/dev/stdin
+    }
+}
+
+# The manifests. Replicas that people or an autoscaler change are left as they are;
+# those of the spec are for what is new.
+manifests() {
     run kubectl apply -k "$here/overlays/site"
+}
+
+operators() {
+    # namespaces whose pods reach into machines
+    run kubectl apply -f "$here/cluster/namespaces.yaml"
+    # Prometheus Operator: PodMonitor, ServiceMonitor, PrometheusRule; values by chart 88.5.3
+    if foreign podmonitors.monitoring.coreos.com kube-prometheus-stack monitoring; then
+        echo '# kube-prometheus-stack: the site has it already'
+    else
+        run helm upgrade --install kube-prometheus-stack oci://ghcr.io/prometheus-community/charts/kube-prometheus-stack \
+            --version "${PROMETHEUS_STACK_VERSION:-88.5.3}" --namespace monitoring --create-namespace \
+            --set prometheus.prometheusSpec.podMonitorSelectorNilUsesHelmValues=false \
+            --set prometheus.prometheusSpec.serviceMonitorSelectorNilUsesHelmValues=false \
+            --set prometheus.prometheusSpec.ruleSelectorNilUsesHelmValues=false \
+            --wait
+    fi
+    # GPU Operator: driver, container toolkit, device plug-in, labels of machines; values by chart v26.7.0
+    run helm upgrade --install gpu-operator gpu-operator --repo https://helm.ngc.nvidia.com/nvidia \
+        --version "${GPU_OPERATOR_VERSION:-v26.7.0}" --namespace gpu-operator --create-namespace \
+        --values "$here/gpu-operator-values.yaml" \
+        --wait
+    run kubectl wait --for='jsonpath={.status.state}=ready' clusterpolicy/cluster-policy --timeout=30m
+    # The driver must be 535 or newer (software.driver):
+    run kubectl -n gpu-operator exec ds/nvidia-driver-daemonset -- nvidia-smi
+    # what the site has, or makes now
+    run kubectl apply -f "$here/base/namespace.yaml"
+    secret stoker-agent
+    manifests
 }
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -172,8 +202,9 @@ case "${1-}" in
 machine) machine "${2?name a node group}" ;;
 control) control ;;
 operators) operators ;;
+manifests) manifests ;;
 *)
-    echo "usage: node-prepare.sh [--apply] machine GROUP | control | operators" >&2
+    echo "usage: node-prepare.sh [--apply] machine GROUP | control | operators | manifests" >&2
     exit 2
     ;;
 esac

@@ -5,7 +5,8 @@
 #   sh node-prepare.sh machine GROUP          print what a machine of GROUP needs
 #   sh node-prepare.sh --apply machine GROUP  do it (root, Debian or Ubuntu)
 #   sh node-prepare.sh control                the first of the control plane, after machine
-#   sh node-prepare.sh operators              what the manifests rely on, once per cluster
+#   sh node-prepare.sh operators              what the manifests rely on, then the manifests
+#   sh node-prepare.sh manifests              the manifests alone, after each change
 set -eu
 apply=false
 if [ "${1-}" = --apply ]; then
@@ -29,10 +30,7 @@ put() {
 # Kubernetes release (default); packages of it come from the project's own repository.
 minor=27
 kubeadm_api=v1beta3
-# Minimum driver of the site, checked when the operator is up (software.driver).
-driver=535
-# A chart's release may be pinned from outside; empty: the newest.
-gpu_operator_version=${GPU_OPERATOR_VERSION-}
+
 # The kubelet counts memory without swap, and a GPU job that swaps is lost anyway.
 swap_off() {
     run swapoff -a
@@ -159,25 +157,77 @@ END
     echo '# Then a network plug-in that enforces NetworkPolicy (Calico, Cilium).'
 }
 
-operators() {
-    # driver, container toolkit, device plug-in, node labels
-    run helm repo add nvidia https://helm.ngc.nvidia.com/nvidia
-    run helm repo update
-    run helm upgrade --install gpu-operator nvidia/gpu-operator \
-        --namespace gpu-operator --create-namespace \
-        ${gpu_operator_version:+--version "$gpu_operator_version"} \
-        --values "$here/gpu-operator-values.yaml" --wait
-    echo "# The driver must be $driver or newer:"
-    run kubectl -n gpu-operator exec ds/nvidia-driver-daemonset -- nvidia-smi
-    # RDMA devices shared by pods: k8s-rdma-shared-dev-plugin reads this
-    run kubectl apply -f "$here/cluster/rdma-devices.yaml"
-    # PyTorchJob
-    run kubectl apply --server-side -k 'https://github.com/kubeflow/trainer.git/manifests/overlays/standalone?ref=v1.9.4'
-    # Kueue, and its local queue 'llm' (targets.kubernetes.queue), which the site defines
-    run kubectl apply --server-side -f 'https://github.com/kubernetes-sigs/kueue/releases/download/v0.19.2/manifests.yaml'
-    run kubectl -n llm get localqueue llm
-    # the manifests themselves
+# foreign CRD RELEASE NAMESPACE: is the kind there, and not by this script?
+foreign() {
+    kubectl get crd "$1" >/dev/null 2>&1 && ! helm -n "$3" status "$2" >/dev/null 2>&1
+}
+
+# secret NAMESPACE: the token of agent and servers, made once
+secret() {
+    kubectl -n "$1" get secret stoker-token >/dev/null 2>&1 || {
+        if $apply; then
+            head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n'
+        fi | run kubectl -n "$1" create secret generic stoker-token --from-file=token=/dev/stdin
+    }
+}
+
+# mark LABELS MACHINE...
+mark() {
+    labels=$1
+    shift
+    for n; do
+        # shellcheck disable=SC2086 # several words
+        run kubectl label --overwrite node "$n" $labels
+    done
+}
+
+# The manifests. Replicas that people or an autoscaler change are left as they are;
+# those of the spec are for what is new.
+manifests() {
     run kubectl apply -k "$here/overlays/site"
+}
+
+operators() {
+    # namespaces whose pods reach into machines
+    run kubectl apply -f "$here/cluster/namespaces.yaml"
+    # Prometheus Operator: PodMonitor, ServiceMonitor, PrometheusRule; values by chart 88.5.3
+    if foreign podmonitors.monitoring.coreos.com kube-prometheus-stack monitoring; then
+        echo '# kube-prometheus-stack: the site has it already'
+    else
+        run helm upgrade --install kube-prometheus-stack oci://ghcr.io/prometheus-community/charts/kube-prometheus-stack \
+            --version "${PROMETHEUS_STACK_VERSION:-88.5.3}" --namespace monitoring --create-namespace \
+            --set prometheus.prometheusSpec.podMonitorSelectorNilUsesHelmValues=false \
+            --set prometheus.prometheusSpec.serviceMonitorSelectorNilUsesHelmValues=false \
+            --set prometheus.prometheusSpec.ruleSelectorNilUsesHelmValues=false \
+            --wait
+    fi
+    # GPU Operator: driver, container toolkit, device plug-in, labels of machines; values by chart v26.7.0
+    run helm upgrade --install gpu-operator gpu-operator --repo https://helm.ngc.nvidia.com/nvidia \
+        --version "${GPU_OPERATOR_VERSION:-v26.7.0}" --namespace gpu-operator --create-namespace \
+        --values "$here/gpu-operator-values.yaml" \
+        --wait
+    run kubectl wait --for='jsonpath={.status.state}=ready' clusterpolicy/cluster-policy --timeout=30m
+    # The driver must be 535 or newer (software.driver):
+    run kubectl -n gpu-operator exec ds/nvidia-driver-daemonset -- nvidia-smi
+    # Multus, addresses and shared RDMA devices: as networking/ names them
+    run kubectl apply --server-side -k "$here/networking"
+    # PyTorchJob: the training operator v1.9.4
+    run kubectl apply --server-side -k 'https://github.com/kubeflow/trainer.git/manifests/overlays/standalone?ref=v1.9.4'
+    run kubectl -n kubeflow rollout status deployment/training-operator --timeout=5m
+    # Kueue: a job starts when there is room for all its pods; values by chart 0.19.2
+    run helm upgrade --install kueue oci://registry.k8s.io/kueue/charts/kueue \
+        --version "${KUEUE_VERSION:-0.19.2}" --namespace kueue-system --create-namespace \
+        --values "$here/kueue-values.yaml" \
+        --wait
+    run kubectl -n kueue-system rollout status deployment/kueue-controller-manager --timeout=5m
+    # where machines of gpu are
+    mark 'stoker/switch-1=leaf1 stoker/switch-2=spine ' gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7 gpu8 gpu9 gpu10 gpu11 gpu12 gpu13 gpu14 gpu15 gpu16 gpu17 gpu18 gpu19 gpu20 gpu21 gpu22 gpu23 gpu24 gpu25 gpu26 gpu27 gpu28 gpu29 gpu30 gpu31 gpu32
+    mark 'stoker/switch-1=leaf2 stoker/switch-2=spine ' gpu33 gpu34 gpu35 gpu36 gpu37 gpu38 gpu39 gpu40 gpu41 gpu42 gpu43 gpu44 gpu45 gpu46 gpu47 gpu48 gpu49 gpu50 gpu51 gpu52 gpu53 gpu54 gpu55 gpu56 gpu57 gpu58 gpu59 gpu60 gpu61 gpu62 gpu63 gpu64
+    run kubectl apply -f "$here/cluster/queues.yaml"
+    # what the site has, or makes now
+    run kubectl apply -f "$here/base/namespace.yaml"
+    secret llm-agent
+    manifests
 }
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -185,8 +235,9 @@ case "${1-}" in
 machine) machine "${2?name a node group}" ;;
 control) control ;;
 operators) operators ;;
+manifests) manifests ;;
 *)
-    echo "usage: node-prepare.sh [--apply] machine GROUP | control | operators" >&2
+    echo "usage: node-prepare.sh [--apply] machine GROUP | control | operators | manifests" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,68 @@
+#!/bin/sh
+# Brings the operators, then the objects, to a cluster.
+# Written by 'stoker render' from stoker.yaml, site rdma; change that file and render again.
+#
+#   sh install.sh operators           print what the cluster needs, and the objects
+#   sh install.sh manifests           the objects alone, after each change
+#   sh install.sh --apply COMMAND     do it, as an administrator of the cluster
+set -eu
+apply=false
+if [ "${1-}" = --apply ]; then
+    apply=true
+    shift
+fi
+here=$(cd "$(dirname "$0")" && pwd)
+run() {
+    if $apply; then "$@"; else echo "+ $*"; fi
+}
+# kind CRD: OLM installs in its own time
+kind() {
+    left=120
+    until ! $apply || oc get crd "$1" >/dev/null 2>&1; do
+        left=$((left - 1))
+        if [ "$left" -le 0 ]; then
+            echo "install.sh: no kind $1 after ten minutes" >&2
+            exit 1
+        fi
+        sleep 5
+    done
+    run oc wait --for=condition=Established --timeout=60s "crd/$1"
+}
+
+# The manifests. Replicas that people or an autoscaler change are left as they are;
+# those of the spec are for what is new.
+manifests() {
+    scaled='statefulset/trainer=2'
+    counts=
+    for w in $scaled; do
+        now=$(oc -n rdma get "${w%=*}" -o 'jsonpath={.spec.replicas}' 2>/dev/null) || now=
+        counts="$counts ${w%=*}=${now:-${w#*=}}"
+    done
+    run oc apply -k "$here"
+    for w in $counts; do
+        run oc -n rdma scale "${w%=*}" --replicas="${w#*=}"
+    done
+}
+
+operators() {
+    run oc apply -f "$here/operators/subscriptions.yaml"
+    kind nodefeaturediscoveries.nfd.openshift.io # labels of PCI devices
+    kind sriovnetworknodepolicies.sriovnetwork.openshift.io # virtual functions
+    kind clusterpolicies.nvidia.com # driver and device plug-in
+    run oc apply -f "$here/operators/config.yaml"
+    run oc wait --for='jsonpath={.status.state}=ready' clusterpolicy/gpu-cluster-policy --timeout=60m
+    # labels and taints of node groups, by which pods choose machines
+    if $apply; then sh "$here/node/label.sh" --apply; else sh "$here/node/label.sh"; fi
+    run oc get storageclass # one must be marked as the default
+    run oc apply -f "$here/namespace.yaml"
+    manifests
+}
+
+case "${1-}" in
+operators) operators ;;
+manifests) manifests ;;
+*)
+    echo "usage: install.sh [--apply] operators | manifests" >&2
+    exit 2
+    ;;
+esac
