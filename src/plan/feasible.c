@@ -44,18 +44,18 @@ static bool job_kind(const struct spec_component *c)
     return c->kind == SPEC_COMPONENT_TRAINING || c->kind == SPEC_COMPONENT_BATCH;
 }
 
-static bool system_of(const struct feasible *f, const struct spec_component *c,
-                      enum feasible_system *out)
+static enum feasible_system system_of(const struct spec_component *c)
 {
-    if (feasible_on_kubernetes(f->s, c, &f->opts))
-        *out = FEASIBLE_KUBERNETES;
-    else if (c->target == SPEC_TARGET_OPENSHIFT)
-        *out = FEASIBLE_OPENSHIFT;
-    else if (c->target == SPEC_TARGET_SLURM)
-        *out = FEASIBLE_SLURM;
-    else
-        *out = FEASIBLE_HOST;
-    return *out != FEASIBLE_SLURM || job_kind(c);
+    switch (c->target) {
+    case SPEC_TARGET_KUBERNETES:
+        return FEASIBLE_KUBERNETES;
+    case SPEC_TARGET_OPENSHIFT:
+        return FEASIBLE_OPENSHIFT;
+    case SPEC_TARGET_SLURM:
+        return FEASIBLE_SLURM;
+    default:
+        return FEASIBLE_HOST;
+    }
 }
 
 static int64_t pods_of(const struct spec_component *c, enum feasible_system system)
@@ -77,14 +77,18 @@ static struct feasible_ask ask_given(const struct spec_component *c)
     return ask;
 }
 
-static void unit_add(struct feasible *f, const struct spec_component *c)
+static void unit_add(struct feasible *f, const struct spec_component *c,
+                     enum feasible_system system)
 {
     const struct spec_kubernetes *k = f->s->targets.kubernetes;
     struct unit *u = &f->units[f->unit_count];
 
-    *u = (struct unit){ .c = c, .system = FEASIBLE_KUBERNETES, .pods = 1 };
-    if (c && !system_of(f, c, &u->system))
-        return;
+    *u = (struct unit){ .c = c, .system = system, .pods = 1 };
+    if (system == FEASIBLE_SLURM && !job_kind(c))
+        return; /* Slurm does not run it, which is told elsewhere */
+    u->again = c && system != system_of(c);
+    if (c && is_pods(system))
+        f->unit_of[c - f->s->components] = f->unit_count;
     u->groups = arena_array(&f->a, const struct spec_node *, f->s->node_count + 1);
     if (!c || is_pods(u->system)) {
         u->group_count = feasible_groups(f->s, c, u->groups);
@@ -118,11 +122,39 @@ static bool fabric_counts(const struct spec_fabric *f)
     return f->sriov || f->kind != SPEC_FABRIC_ETHERNET;
 }
 
+/* Groups of which a component of the system takes whole machines; who takes less fills machines. */
+static void fills_mark(struct feasible *f, enum feasible_system system)
+{
+    bool *whole = arena_array(&f->a, bool, f->s->node_count + 1);
+
+    for (size_t i = 0; i < f->unit_count; i++) {
+        const struct unit *u = &f->units[i];
+
+        for (size_t g = 0; u->system == system && u->c && g < u->group_count; g++)
+            if (u->c->gpus && u->c->gpus == feasible_gpus(u->groups[g]))
+                whole[u->groups[g] - f->s->nodes] = true;
+    }
+    for (size_t i = 0; i < f->unit_count; i++) {
+        struct unit *u = &f->units[i];
+
+        if (u->system != system || !u->c || !u->c->gpus || u->apart ||
+            feasible_takes_machines(f->s, u->c))
+            continue;
+        for (size_t g = 0; g < u->group_count; g++)
+            u->fills = u->fills || whole[u->groups[g] - f->s->nodes];
+    }
+}
+
 static void units_make(struct feasible *f)
 {
     const struct spec *s = f->s;
 
-    f->units = arena_array(&f->a, struct unit, s->component_count + 2);
+    f->units = arena_array(&f->a, struct unit, 2 * s->component_count + 2);
+    f->unit_of = arena_array(&f->a, size_t, s->component_count + 1);
+    memset(f->unit_of, 0xff, s->component_count * sizeof(*f->unit_of));
+    for (size_t i = 0; i < s->component_count; i++)
+        if (s->components[i].target == SPEC_TARGET_KUBERNETES)
+            f->opts.kubernetes_by_name = false;
     f->fabrics = arena_array(&f->a, const struct spec_fabric *, s->fabric_count + 1);
     f->part = arena_array(&f->a, int, s->node_count + 1);
     for (size_t i = 0; i < s->node_count; i++)
@@ -130,10 +162,17 @@ static void units_make(struct feasible *f)
     for (size_t i = 0; i < s->fabric_count; i++)
         if (fabric_counts(&s->fabrics[i]))
             f->fabrics[f->fabric_count++] = &s->fabrics[i];
-    for (size_t i = 0; i < s->component_count; i++)
-        unit_add(f, &s->components[i]);
+    for (size_t i = 0; i < s->component_count; i++) {
+        const struct spec_component *c = &s->components[i];
+
+        unit_add(f, c, system_of(c));
+        if (system_of(c) != FEASIBLE_KUBERNETES && feasible_on_kubernetes(c, &f->opts))
+            unit_add(f, c, FEASIBLE_KUBERNETES);
+    }
     if ((s->targets.kubernetes || f->opts.kubernetes_by_name) && models_without_component(s))
-        unit_add(f, NULL);
+        unit_add(f, NULL, FEASIBLE_KUBERNETES);
+    fills_mark(f, FEASIBLE_KUBERNETES);
+    fills_mark(f, FEASIBLE_OPENSHIFT);
 }
 
 /* ---- asks that the spec leaves open ---- */
@@ -201,12 +240,14 @@ static void derive_on(const struct feasible *f, struct unit *u, const struct spe
     }
 }
 
-static void asks_derive(struct feasible *f)
+/* Of units whose groups have the number `which` in `of` (NULL: of all). */
+static void asks_derive(struct feasible *f, const size_t *of, size_t which)
 {
     for (size_t i = 0; i < f->unit_count; i++) {
         struct unit *u = &f->units[i];
 
-        if (!is_pods(u->system) || !u->c || !u->c->gpus)
+        if (!is_pods(u->system) || !u->c || !u->c->gpus || !u->group_count ||
+            (of && of[u->groups[0] - f->s->nodes] != which))
             continue;
         if (u->ask.cpu_derived)
             u->ask.cpu_m = maybe_none();
@@ -384,21 +425,21 @@ enum pack_answer feasible_solve(struct feasible *f, const struct question *q)
 {
     struct arena a = { 0 };
     enum pack_answer all = PACK_FITS;
-    size_t *of = arena_array(&a, size_t, f->s->node_count + 1);
+    size_t *of = arena_array(&a, size_t, f->s->node_count + 1), only = q->only;
+    bool *used = arena_array(&a, bool, f->s->node_count + 1);
 
     feasible_clusters(f, q->in, of);
-    for (size_t i = 0; i < f->s->node_count && all != PACK_NO; i++) {
-        bool used = false;
-
-        for (size_t k = 0; k < f->unit_count; k++)
-            used = used || (q->in[k] && f->units[k].group_count &&
-                            of[f->units[k].groups[0] - f->s->nodes] == i);
-        if (used) {
+    for (size_t k = 0; k < f->unit_count; k++)
+        if (q->in[k] && f->units[k].group_count)
+            used[of[f->units[k].groups[0] - f->s->nodes]] = true;
+    if (q->changed != SIZE_MAX && f->units[q->changed].group_count)
+        only = of[f->units[q->changed].groups[0] - f->s->nodes]; /* the others do not change */
+    for (size_t i = 0; i < f->s->node_count && all != PACK_NO; i++)
+        if (used[i] && (only == SIZE_MAX || only == i)) {
             enum pack_answer one = cluster_solve(f, &a, q, of, i);
 
             all = one == PACK_FITS ? all : one;
         }
-    }
     arena_release(&a);
     return all;
 }
@@ -441,6 +482,7 @@ static enum pack_answer solve_with(struct feasible *f, bool *in, size_t changed,
                                                  .in = in,
                                                  .changed = changed,
                                                  .pods = pods,
+                                                 .only = SIZE_MAX,
                                                  .free_dim = free_dim,
                                                  .free_apart = free_apart });
 }
@@ -545,7 +587,7 @@ static const char *beside_text(struct feasible *f, const bool *in, size_t i)
 static void culprits_find(struct feasible *f, enum feasible_system system, bool *in)
 {
     memset(in, 0, f->unit_count * sizeof(*in));
-    for (size_t i = 0; i < f->unit_count; i++) {
+    for (size_t i = 0; i < f->unit_count && f->fault_count < FEASIBLE_FAULTS_MAX; i++) {
         struct unit *u = &f->units[i];
 
         if (u->system != system || u->lost || u->queued)
@@ -567,29 +609,44 @@ static void in_always(const struct feasible *f, enum feasible_system system, boo
 
 static struct question together(enum feasible_system system, const bool *in)
 {
-    return (struct question){ .system = system, .in = in, .changed = SIZE_MAX, .free_dim = -1 };
+    return (struct question){
+        .system = system, .in = in, .changed = SIZE_MAX, .only = SIZE_MAX, .free_dim = -1
+    };
 }
 
-/* Derived asks as large as they can be while all that is always there fits. */
+/* Derived asks of a cluster of groups as large as they can be while all that is always there
+ * fits. */
+static enum pack_answer part_choose(struct feasible *f, struct question *q, const size_t *of)
+{
+    static const int parts[] = { PART_MAX, 6, 4, 3, 2, 1, PART_MAX };
+    enum pack_answer answer = PACK_NO;
+
+    for (size_t k = 0; k < ARRAY_SIZE(parts); k++) { /* the last: nothing helps */
+        for (size_t i = 0; i < f->s->node_count; i++)
+            f->part[i] = of[i] == q->only ? parts[k] : f->part[i];
+        asks_derive(f, of, q->only);
+        if (k + 1 < ARRAY_SIZE(parts))
+            answer = feasible_solve(f, q);
+        if (answer != PACK_NO)
+            break;
+    }
+    return answer;
+}
+
 static enum pack_answer parts_choose(struct feasible *f, enum feasible_system system, bool *in)
 {
-    static const int parts[] = { PART_MAX, 6, 4, 3, 2, 1 };
     struct question q = together(system, in);
-    enum pack_answer answer = PACK_FITS;
+    size_t *of = arena_array(&f->a, size_t, f->s->node_count + 1);
+    enum pack_answer all = PACK_FITS;
 
     in_always(f, system, in);
-    for (size_t k = 0; k < ARRAY_SIZE(parts); k++) {
-        for (size_t i = 0; i < f->s->node_count; i++)
-            f->part[i] = parts[k];
-        asks_derive(f);
-        answer = feasible_solve(f, &q);
-        if (answer != PACK_NO)
-            return answer;
+    feasible_clusters(f, in, of);
+    for (q.only = 0; q.only < f->s->node_count; q.only++) {
+        enum pack_answer one = of[q.only] == q.only ? part_choose(f, &q, of) : PACK_FITS;
+
+        all = all == PACK_NO || one == PACK_FITS ? all : one;
     }
-    for (size_t i = 0; i < f->s->node_count; i++)
-        f->part[i] = PART_MAX;
-    asks_derive(f);
-    return answer;
+    return all;
 }
 
 static void check_queued(struct feasible *f, enum feasible_system system, bool *in)
@@ -616,7 +673,7 @@ static void check_pods(struct feasible *f, enum feasible_system system)
     struct question q = together(system, in);
     size_t mine = 0;
 
-    asks_derive(f);
+    asks_derive(f, NULL, 0);
     for (size_t i = 0; i < f->unit_count; i++)
         if (f->units[i].system == system && !f->units[i].lost) {
             check_alone(f, in, i);
@@ -681,7 +738,7 @@ static void check_systems(struct feasible *f)
         const struct spec_node *n = u->group_count == 1 ? u->groups[0] : NULL;
         int64_t want = u->c ? u->c->gpus * u->pods : 0, have, *t;
 
-        if (!n || !want || u->queued || u->lost)
+        if (!n || !want || u->queued || u->lost || u->again)
             continue;
         t = &taken[n - f->s->nodes];
         have = n->count * feasible_gpus(n);
@@ -794,8 +851,14 @@ void feasible_place_add(struct feasible *f, struct feasible_place p)
 
 struct feasible_ask feasible_ask_of(const struct feasible *f, const struct spec_component *c)
 {
-    for (size_t i = 0; i < f->unit_count; i++)
-        if (f->units[i].c == c)
-            return f->units[i].ask;
-    return ask_given(c);
+    size_t i = f->unit_of[c - f->s->components];
+
+    return i == SIZE_MAX ? ask_given(c) : f->units[i].ask;
+}
+
+bool feasible_fills(const struct feasible *f, const struct spec_component *c)
+{
+    size_t i = f->unit_of[c - f->s->components];
+
+    return i != SIZE_MAX && f->units[i].fills;
 }

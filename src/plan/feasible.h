@@ -114,12 +114,12 @@ bool feasible_apart(const struct spec *s, const struct spec_component *c,
 /* Should its pods fill machines instead of spreading over them?  So where they take some GPUs of a
  * machine and another component of the same system takes whole machines of the group: a scheduler
  * that spreads them leaves no machine free. */
-bool feasible_fills(const struct spec *s, const struct spec_component *c,
-                    enum feasible_system system, const struct feasible_opts *opts);
+bool feasible_fills(const struct feasible *f, const struct spec_component *c);
 /* Components with a memory pool and no GPU of their own that share the GPUs of a group. */
 int64_t feasible_shares(const struct spec *s, const struct spec_node *n,
                         const struct feasible_opts *opts);
-/* Is the component for Kubernetes, by its target or by name? */
-bool feasible_on_kubernetes(const struct spec *s, const struct spec_component *c,
-                            const struct feasible_opts *opts);
+/* Is the component for Kubernetes, by its target or (where no component is) by name? */
+bool feasible_on_kubernetes(const struct spec_component *c, const struct feasible_opts *opts);
+/* Does it take all GPUs of a machine, whichever of its groups that is of? */
+bool feasible_takes_machines(const struct spec *s, const struct spec_component *c);
 #endif

@@ -21,6 +21,8 @@ struct unit {                       /* pods of a component, or stoker's own */
     int64_t pods;
     bool apart;  /* a machine each */
     bool queued; /* takes its turn: alone, not beside the others */
+    bool fills;  /* see feasible_fills() */
+    bool again;  /* Kubernetes by name: the component's own system has it too */
     bool lost;   /* refused: not asked about again */
 };
 
@@ -30,6 +32,7 @@ struct feasible {
     struct feasible_opts opts;
     struct unit *units;
     size_t unit_count;
+    size_t *unit_of;                    /* of each component: its unit of pods, SIZE_MAX: none */
     const struct spec_fabric **fabrics; /* those that count */
     size_t fabric_count;
     int *part; /* of each node group: eighths of its GPUs' part that derived asks take */
@@ -48,6 +51,7 @@ struct question {
     int64_t pods;
     int free_dim;
     bool free_apart; /* pods of one unit may share a machine */
+    size_t only;     /* of the clusters of groups this one; SIZE_MAX: all */
     bool keep;       /* who is where becomes the answer's */
 };
 enum pack_answer feasible_solve(struct feasible *f, const struct question *q);

@@ -159,15 +159,9 @@ struct feasible_room feasible_room_of(const struct spec *s, const struct spec_no
 
 /* ---- who may be where ---- */
 
-bool feasible_on_kubernetes(const struct spec *s, const struct spec_component *c,
-                            const struct feasible_opts *opts)
+bool feasible_on_kubernetes(const struct spec_component *c, const struct feasible_opts *opts)
 {
-    if (c->target == SPEC_TARGET_KUBERNETES || !opts || !opts->kubernetes_by_name)
-        return c->target == SPEC_TARGET_KUBERNETES;
-    for (size_t i = 0; i < s->component_count; i++)
-        if (s->components[i].target == SPEC_TARGET_KUBERNETES)
-            return false;
-    return c->image != NULL;
+    return c->target == SPEC_TARGET_KUBERNETES || (opts && opts->kubernetes_by_name && c->image);
 }
 
 static bool group_repels(const struct spec_node *n)
@@ -221,8 +215,7 @@ size_t feasible_groups(const struct spec *s, const struct spec_component *c,
     return count;
 }
 
-/* Does it take all GPUs of a machine, whichever of its groups that is of? */
-static bool takes_machines(const struct spec *s, const struct spec_component *c)
+bool feasible_takes_machines(const struct spec *s, const struct spec_component *c)
 {
     const struct spec_node *n;
     size_t i = 0;
@@ -245,33 +238,7 @@ bool feasible_apart(const struct spec *s, const struct spec_component *c,
         return training || (batch && c->nodes_per_replica * c->replicas > 1);
     if (c->command.count && (training || (batch && c->nodes_per_replica > 1)))
         return true; /* the launch script counts machines */
-    return takes_machines(s, c);
-}
-
-static bool runs_on(const struct spec *s, const struct spec_component *c,
-                    enum feasible_system system, const struct feasible_opts *opts)
-{
-    return system == FEASIBLE_KUBERNETES ? feasible_on_kubernetes(s, c, opts)
-                                         : c->target == SPEC_TARGET_OPENSHIFT;
-}
-
-bool feasible_fills(const struct spec *s, const struct spec_component *c,
-                    enum feasible_system system, const struct feasible_opts *opts)
-{
-    const struct spec_node *n;
-
-    if (!c->gpus || !runs_on(s, c, system, opts) || takes_machines(s, c) ||
-        feasible_apart(s, c, system))
-        return false;
-    for (size_t g = 0; (n = spec_component_group(s, c, g)) != NULL; g++)
-        for (size_t i = 0; i < s->component_count; i++) {
-            const struct spec_component *o = &s->components[i];
-
-            if (runs_on(s, o, system, opts) && spec_component_on(s, o, n) &&
-                o->gpus == feasible_gpus(n))
-                return true;
-        }
-    return false;
+    return feasible_takes_machines(s, c);
 }
 
 int64_t feasible_shares(const struct spec *s, const struct spec_node *n,
@@ -282,7 +249,7 @@ int64_t feasible_shares(const struct spec *s, const struct spec_node *n,
     for (size_t i = 0; !feasible_mig_instances(n) && i < s->component_count; i++) {
         const struct spec_component *c = &s->components[i];
 
-        if (feasible_on_kubernetes(s, c, opts) && !c->gpus && c->pools.count &&
+        if (feasible_on_kubernetes(c, opts) && !c->gpus && c->pools.count &&
             spec_component_on(s, c, n))
             sum += c->replicas;
     }

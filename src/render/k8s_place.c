@@ -197,15 +197,9 @@ static void together(struct k8s *k, struct yaml_out *y, const struct k8s_pod *po
     yaml_end(y);
 }
 
-static enum feasible_system pod_system(const struct k8s *k)
-{
-    return k->scc ? FEASIBLE_OPENSHIFT : FEASIBLE_KUBERNETES;
-}
-
 static bool fills(const struct k8s *k, const struct spec_component *c)
 {
-    return feasible_fills(k->r->spec, c, pod_system(k),
-                          &(struct feasible_opts){ .kubernetes_by_name = true });
+    return feasible_fills(k->r->feasible, c);
 }
 
 /* Others take whole machines of the group: those that do not go where others of their kind are. */

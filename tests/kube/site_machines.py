@@ -40,7 +40,7 @@ def joined(base, group):
         text = said(base / "node/label.sh", group)
         pairs = [w for line in re.findall(r"^\+ oc label node .*$", text, re.M) for w in line.split() if "=" in w]
         marks = [w for line in re.findall(r"^\+ oc adm taint node .*$", text, re.M) for w in line.split() if re.search(r":(No|Prefer)", w)]
-    return dict(p.split("=", 1) for p in pairs), marks
+    return dict(p.split("=", 1) for p in pairs), list(dict.fromkeys(marks))
 
 
 def kept(base):

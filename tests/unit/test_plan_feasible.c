@@ -216,6 +216,27 @@ TEST(slurm_jobs)
     FITS(SLURM "  s: {target: slurm, kind: batch, command: [t], gpus: 8, replicas: 100}\n");
 }
 
+/* Slurm's components as Kubernetes': both systems have their say. */
+TEST(kubernetes_by_name)
+{
+    struct spec *s =
+        parsed("targets: {slurm: {}}\n" H100
+               "components:\n  a: {target: slurm, kind: batch, image: x, command: [t], "
+               "gpus: 8, cpus: 64, replicas: 4}\n");
+    struct feasible *f = feasible_new(s, &(struct feasible_opts){ .kubernetes_by_name = true });
+
+    CHECK(feasible_fault_count(f) == 0);
+    CHECK(feasible_place_count(f) == 1 && feasible_place_at(f, 0)->count == 4);
+    CHECK(feasible_ask_of(f, &s->components[0]).memory_derived);
+    feasible_free(f);
+    spec_free(s);
+    s = parsed("targets: {slurm: {}}\n" H100 "components:\n" J("a", "image: x, gpus: 8, cpus: 65"));
+    f = feasible_new(s, &(struct feasible_opts){ .kubernetes_by_name = true });
+    CHECK(feasible_fault_count(f) == 1 && strstr(feasible_fault_at(f, 0)->msg, "65 cores"));
+    feasible_free(f);
+    spec_free(s);
+}
+
 /* GPUs by number: first fit would give GPU 0 to the one that could have any. */
 TEST(machines_without_a_scheduler)
 {
@@ -266,5 +287,5 @@ TEST(who_is_where)
 TEST_MAIN(cmocka_unit_test(whole_machines), cmocka_unit_test(cpus_that_pods_can_have),
           cmocka_unit_test(derived_asks), cmocka_unit_test(mig), cmocka_unit_test(groups),
           cmocka_unit_test(virtual_functions), cmocka_unit_test(queues),
-          cmocka_unit_test(slurm_jobs), cmocka_unit_test(machines_without_a_scheduler),
-          cmocka_unit_test(who_is_where))
+          cmocka_unit_test(slurm_jobs), cmocka_unit_test(kubernetes_by_name),
+          cmocka_unit_test(machines_without_a_scheduler), cmocka_unit_test(who_is_where))
