@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "plan/feasible.h"
+#include "render/follow.h"
 #include "render/render.h"
 
 #include <assert.h>
@@ -248,8 +249,10 @@ enum rc render_run(const struct render_input *in, struct render_set *out, struct
     r.feasible = feasible;
     render_check(&r, in->targets, in->target_count);
     sound = !diags->count; /* then each target may say what it cannot take, whatever others say */
-    for (size_t i = 0; i < in->target_count && sound; i++)
+    for (size_t i = 0; i < in->target_count && sound; i++) {
+        render_follow(&r, in->targets[i]);
         in->targets[i]->make(&r);
+    }
     spec_diags_sort(diags);
     if (set.count)
         qsort(set.files, set.count, sizeof(*set.files), by_path);

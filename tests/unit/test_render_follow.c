@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/* follow: no wish of a spec is dropped in silence.
+ *
+ * A spec that sets every key is rendered once; then each value is changed by itself, in memory, and
+ * it is rendered again.  Something must come of it: other files, a refusal, or a warning at the
+ * value.  A key of which none is true must be in the table of render/follow.c with the reason why
+ * nothing is lost, or it fails here: a new key is then followed, warned about or explained. */
+#include "base/arena.h"
+#include "base/str.h"
+#include "render/follow.h"
+#include "render/render.h"
+#include "spec/schema_int.h"
+#include "test.h"
+
+#include <stdlib.h>
+
+static const char SITE[] =
+    "site: {name: s}\n"
+    "nodes:\n"
+    "  - {name: gpu, count: 2, gpus_per_node: 8, gpu: {model: H100, memory: 80GB}, cpu_cores: 64,\n"
+    "     memory: 1TB, fabrics: [rails]}\n"
+    "  - {name: other, gpus_per_node: 8, gpu: {model: H100, memory: 80GB}, cpu_cores: 32,\n"
+    "     memory: 2TB}\n"
+    "fabrics: [{name: rails, kind: roce, rate: 400Gb/s}]\n"
+    "storage: [{name: data, kind: local, path: /srv/data}, {name: d2, kind: local, path: /d2}]\n"
+    "pools: {p: {size: 10GB, nodes: gpu}}\n"
+    "shapes: {m: {params: 7B}, n: {params: 8B}}\n"
+    "components:\n"
+    "  dep: {target: TARGET, image: x.org/dep:1, command: [dep], nodes: gpu}\n"
+    "  c:\n"
+    "    description: words\n"
+    "    kind: service\n"
+    "    target: TARGET\n"
+    "    nodes: gpu\n"
+    "    gpus: 2\n"
+    "    nodes_per_replica: 1\n"
+    "    replicas: 1\n"
+    "    queued: false\n"
+    "    image: x.org/c:1\n"
+    "    command: [run, it]\n"
+    "    args: [-v]\n"
+    "    workdir: /w\n"
+    "    user: app\n"
+    "    env: {A: b}\n"
+    "    depends_on: [dep]\n"
+    "    cpus: 4\n"
+    "    memory: 8GiB\n"
+    "    shm: 1GiB\n"
+    "    pools: [p]\n"
+    "FIRST    fabrics: [rails]\n"
+    "    mounts: [{storage: data, path: /data, subpath: a, read_only: false}]\n"
+    "    ports: [{name: http, port: 8080, protocol: tcp}]\n"
+    "FIRST    health: {path: /ok, port: 8080, interval: 10s, timeout: 5s, start: 1m, retries: 3}\n"
+    "OTHER    health: {command: [probe, it]}\n"
+    "    restart: always\n"
+    "    priority: medium\n"
+    "    time_limit: 1h\n"
+    "    training:\n"
+    "      shape: m\n"
+    "FIRST      framework: other\n"
+    "OTHER      framework: torchrun\n"
+    "      precision: bf16\n"
+    "      global_batch: 32\n"
+    "      batch_per_gpu: 4\n"
+    "      seq_len: 128\n"
+    "      tokens: 1B\n"
+    "      steps: 10\n"
+    "      epochs: 1\n"
+    "      learning_rate: 1e-4\n"
+    "      optimizer: adamw\n"
+    "      recompute: none\n"
+    "      sync_batch_norm: false\n"
+    "      allocator: expandable_segments:True\n"
+    "      parallel: {tensor: 1, pipeline: 1, data: 2, context: 1, expert: 1, zero: 1,\n"
+    "                 sequence: true}\n"
+    "      loader: {workers_per_gpu: 2, prefetch: 2, pin_memory: true, drop_last: true,\n"
+    "               persistent_workers: true}\n"
+    "      checkpoint: {path: /data/ckpt, every_steps: 5, every: 5m, keep: 3, on_notice: true,\n"
+    "                   async: false}\n"
+    "      rendezvous: {port: 29500, timeout: 10m, max_restarts: 3}\n"
+    "FIRST    scale: {min: 1, max: 2, step: 1, metric: gpu_utilization, target: 80%, up_after: 1m, "
+    "down_after: 10m, cooldown: 5m, verify: 5m, rollback: true, predict: false, max_cost: $9/h}\n"
+    "OTHER    scale: {min: 0, max: 2, zero_after: 10m}\n"
+    "targets: {TARGET: {}}\n";
+
+struct result {
+    enum rc rc;
+    struct render_set set;
+    struct spec_diags diags;
+};
+
+static void result_make(const struct spec *s, const char *target, struct result *out)
+{
+    const struct render_target *t = render_target_find(target);
+    struct err err = { 0 };
+
+    *out = (struct result){ 0 };
+    out->rc = render_run(&(struct render_input){ .spec = s, .targets = &t, .target_count = 1 },
+                         &out->set, &out->diags, &err);
+}
+
+static void result_release(struct result *r)
+{
+    render_set_release(&r->set);
+    spec_diags_release(&r->diags);
+}
+
+/* Copies of the spec hold every key: that is handing on, not following. */
+static bool is_copy(const char *path)
+{
+    return str_ends(path, ".yaml") && !str_ends(path, "compose.yaml");
+}
+
+static bool result_same(const struct result *a, const struct result *b)
+{
+    if (a->rc != b->rc || a->set.count != b->set.count ||
+        a->diags.warning_count != b->diags.warning_count)
+        return false;
+    for (size_t i = 0; i < a->set.count; i++)
+        if (!is_copy(a->set.files[i]->path) &&
+            !str_eq(buf_str(&a->set.files[i]->text), buf_str(&b->set.files[i]->text)))
+            return false;
+    return true;
+}
+
+/* The n-th other value of the same kind, in place; false: there is none. */
+static bool value_change(const struct spec_row *r, char *obj, size_t n, struct arena *a)
+{
+    static const char *const others[] = { "other" };
+    void *at = obj + r->off;
+    struct spec_strs *list = at;
+    struct maybe *m = at;
+
+    if (r->store == STORE_ENUM) {
+        *(unsigned *)at = (unsigned)n;
+        return r->choices[n] != NULL;
+    }
+    if (n)
+        return false;
+    if (r->kind == SPEC_GROUPS) {
+        *list = (struct spec_strs){ .items = others, .count = 1 };
+        *(const char **)(void *)(obj + r->first_off) = "other";
+        return true;
+    }
+    switch (r->store) {
+    case STORE_STR:
+        *(const char **)at = str_eq(r->refers, "storage") ? "d2"
+                             : r->refers                  ? "n"
+                                                          : arena_printf(a, "%s1", *(char **)at);
+        break;
+    case STORE_I64:
+        ++*(int64_t *)at;
+        break;
+    case STORE_BOOL:
+        *(bool *)at = !*(bool *)at;
+        break;
+    case STORE_F64:
+        *(double *)at += 1;
+        break;
+    case STORE_MAYBE:
+        m->v = m->v > 4096 ? m->v + 4096 * 1024 : m->v + 1;
+        break;
+    case STORE_NUM:
+        ((struct spec_num *)at)->v *= 2;
+        break;
+    case STORE_MONEY:
+        ((struct spec_money *)at)->micro += 1000000;
+        break;
+    case STORE_QUANTITY:
+        ((struct spec_quantity *)at)->v += 1;
+        ((struct spec_quantity *)at)->text = "81%";
+        break;
+    default: /* lists and maps: one fewer */
+        list->count = list->count ? list->count - 1 : 0;
+    }
+    return true;
+}
+
+enum { KEYS_MAX = 128 };
+struct walk {
+    struct spec *s;
+    const char *target;
+    struct result base;
+    char silent[KEYS_MAX][128]; /* keys of which nothing comes */
+    size_t silent_count, keys;
+};
+
+/* Is there a warning at the value, or one that names the section it is in? */
+static bool is_told(const struct walk *w, const void *at, const char *key)
+{
+    struct spec_pos p = spec_where(w->s, at);
+    const char *wish = render_follow_wish(w->target, key);
+    char quoted[72];
+
+    (void)snprintf(quoted, sizeof(quoted), "'%s'", wish ? wish : "");
+    for (size_t i = 0; i < w->base.diags.warning_count; i++) {
+        const struct spec_diag *d = &w->base.diags.warnings[i];
+
+        if ((p.line && d->line == p.line && d->col == p.col) || (wish && strstr(d->msg, quoted)))
+            return true;
+    }
+    return false;
+}
+
+static bool has_effect(struct walk *w, const struct spec_row *r, char *obj)
+{
+    char keep[1024];
+    struct arena a = { 0 };
+    bool same = true;
+
+    static_assert(sizeof(struct spec_component) <= sizeof(keep), "an object is kept whole");
+    memcpy(keep, obj, r->off + 64);
+    for (size_t n = 0; same && value_change(r, obj, n, &a); n++) {
+        struct result now;
+
+        result_make(w->s, w->target, &now);
+        same = result_same(&w->base, &now);
+        result_release(&now);
+        memcpy(obj, keep, r->off + 64);
+    }
+    memcpy(obj, keep, r->off + 64);
+    arena_release(&a);
+    return !same;
+}
+
+static void check_row(struct walk *w, const struct spec_row *r, char *obj, const char *key)
+{
+    w->keys++;
+    if (is_told(w, obj + r->off, key) || render_follow_reason(w->target, key) ||
+        has_effect(w, r, obj))
+        return;
+    CHECK(w->silent_count < KEYS_MAX);
+    (void)snprintf(w->silent[w->silent_count++], sizeof(w->silent[0]), "%s", key);
+}
+
+static void walk_table(struct walk *w, const struct spec_table *t, char *obj, const char *prefix)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        const struct spec_row *r = &t->rows[i];
+        char key[128], *at = obj + r->off;
+
+        (void)snprintf(key, sizeof(key), "%s%s%s", prefix, *prefix ? "." : "", r->key);
+        if (!spec_kind_is_tree(r->kind))
+            check_row(w, r, obj, key);
+        else if (r->kind == SPEC_SECTION)
+            walk_table(w, r->sub, at, key);
+        else if (*(char **)at)
+            walk_table(w, r->sub, *(char **)at, key); /* of many, the first */
+    }
+}
+
+/* The site with the lines of one variant. */
+static void site_text(const char *target, const char *variant, struct buf *out)
+{
+    for (const char *p = SITE; *p;) {
+        bool marked = str_starts(p, "FIRST") || str_starts(p, "OTHER");
+
+        if (marked && !str_starts(p, variant)) {
+            p += strcspn(p, "\n") + 1;
+        } else if (marked) {
+            p += 5;
+        } else if (str_starts(p, "TARGET")) {
+            buf_adds(out, target);
+            p += 6;
+        } else {
+            buf_addc(out, *p++);
+        }
+    }
+}
+
+static void walk_variant(struct walk *w, const char *target, const char *variant)
+{
+    struct buf text = { 0 };
+    struct err err = { 0 };
+
+    *w = (struct walk){ .target = target };
+    site_text(target, variant, &text);
+    if (spec_parse(buf_str(&text), text.len, "t.yaml", &w->s, NULL, &err))
+        fail_msg("%s", err.msg);
+    result_make(w->s, target, &w->base);
+    if (w->base.rc)
+        fail_msg("%s", w->base.diags.items[0].msg);
+    walk_table(w, spec_row_find(&spec_schema, "components")->sub, (char *)&w->s->components[1], "");
+    CHECK(w->keys > 60);
+    result_release(&w->base);
+    spec_free(w->s);
+    buf_release(&text);
+}
+
+/* Nothing may come of a key in neither variant. */
+static void follows(const char *target)
+{
+    static struct walk first, other;
+    size_t silent = 0;
+
+    walk_variant(&first, target, "FIRST");
+    walk_variant(&other, target, "OTHER");
+    for (size_t i = 0; i < first.silent_count; i++)
+        for (size_t k = 0; k < other.silent_count; k++)
+            if (str_eq(first.silent[i], other.silent[k])) {
+                (void)fprintf(stderr, "%s drops '%s' in silence\n", target, first.silent[i]);
+                silent++;
+            }
+    CHECK(silent == 0);
+}
+
+/* --- a target's own section: nobody else reads it --- */
+static const char SECTIONS[] =
+    "site: {name: s}\n"
+    "nodes:\n"
+    "  - {name: gpu, count: 2, gpus_per_node: 8, gpu: {model: H100, memory: 80GB}, cpu_cores: 64,\n"
+    "     memory: 1TB}\n"
+    "storage: [{name: data, kind: lustre, path: /data, size: 1TB}]\n"
+    "agent: {listen: 0.0.0.0, token_file: /t}\n"
+    "components:\n"
+    "  c: {target: compose, image: x.org/c:1, command: [c], gpus: 1, ports: [{name: h, port: 81}]}\n"
+    "  d: {target: systemd, command: [/usr/bin/d], gpus: 1}\n"
+    "targets:\n"
+    "  compose: {project: x, mps: true, mps_dir: /m}\n"
+    "  systemd: {user: u, group: g, state_dir: /s, log_dir: /l, harden: true, watchdog: 30s}\n"
+    "  prometheus: {url: 'http://p:9090', scrape_interval: 15s, evaluation_interval: 15s,\n"
+    "               retention: 30d, alertmanagers: ['a:9093']}\n"
+    "  grafana: {folder: f, datasource: d}\n"
+    "  lustre: {fsname: scratch, mgs: 10.0.0.2@o2ib, mdts: 2, osts: 8}\n";
+
+TEST(sections_of_targets)
+{
+    static const char *const names[] = { "compose", "systemd", "prometheus", "grafana", "lustre" };
+    size_t silent = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        const struct spec_row *r = spec_row_find(&spec_target_table, names[i]);
+        static struct walk w;
+        struct err err = { 0 };
+
+        w = (struct walk){ .target = names[i] };
+        if (spec_parse(SECTIONS, sizeof(SECTIONS) - 1, "t.yaml", &w.s, NULL, &err))
+            fail_msg("%s", err.msg);
+        result_make(w.s, names[i], &w.base);
+        if (w.base.rc)
+            fail_msg("%s: %s", names[i], w.base.diags.items[0].msg);
+        walk_table(&w, r->sub, *(char **)(void *)((char *)&w.s->targets + r->off), "");
+        CHECK(w.keys > 1);
+        for (size_t k = 0; k < w.silent_count; k++, silent++)
+            (void)fprintf(stderr, "%s drops 'targets.%s.%s' in silence\n", names[i], names[i],
+                          w.silent[k]);
+        result_release(&w.base);
+        spec_free(w.s);
+    }
+    CHECK(silent == 0);
+}
+
+TEST(compose)
+{
+    follows("compose");
+}
+
+TEST(systemd)
+{
+    follows("systemd");
+}
+
+TEST_MAIN(cmocka_unit_test(compose), cmocka_unit_test(systemd),
+          cmocka_unit_test(sections_of_targets))
