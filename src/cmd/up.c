@@ -45,7 +45,7 @@ struct up_args {
     struct opt_strs models;
     const char *spec, *listen, *token_file, *port, *agent_port, *metrics_port, *device, *history;
     const char *history_size;
-    bool insecure, free_port, no_serve, no_agent, demo, try_it;
+    bool strict, insecure, free_port, no_serve, no_agent, demo, try_it;
 };
 
 enum { PART_AGENT, PART_SERVE, PARTS };
@@ -162,13 +162,29 @@ static void plan_agent(struct up *u, const char *serve_url)
         arg2(p, "--control", "none");
 }
 
-/* A site that does not fit on its machines is not begun with. */
-static enum rc spec_fits(const struct spec *spec, struct err *err)
+/* The spec, its warnings told.  A site that does not fit on its machines is not begun with, nor with
+ * --strict one that has a warning. */
+static enum rc spec_take(const struct up *u, struct spec **out, struct err *err)
 {
+    const struct term plain = { 0 };
     struct spec_diags diags = { 0 };
-    enum rc rc = feasible_check(spec, NULL, &diags, err);
+    struct spec *spec = NULL;
+    struct buf text = { 0 };
+    enum rc rc = spec_load(u->args->spec, &spec, &diags, err);
 
+    if (rc == RC_OK)
+        rc = feasible_check(spec, NULL, &diags, err);
+    spec_warnings_print(&diags, &plain, &text);
+    fwrite(buf_str(&text), 1, text.len, stderr);
+    buf_release(&text);
+    if (rc == RC_OK && u->args->strict && diags.warning_count)
+        rc = err_set(err, RC_PARSE, "'%s' has %zu warning%s, and --strict is set", u->args->spec,
+                     diags.warning_count, diags.warning_count == 1 ? "" : "s");
     spec_diags_release(&diags);
+    if (rc == RC_OK)
+        *out = spec;
+    else
+        spec_free(spec);
     return rc;
 }
 
@@ -183,13 +199,9 @@ static enum rc plan_models(struct up *u, struct part *p, struct err *err)
     for (size_t i = 0; i < count; i++)
         arg2(p, "--model", u->args->models.items[i]);
     if (u->args->spec) {
-        rc = spec_load(u->args->spec, &spec, NULL, err);
-        if (rc == RC_OK)
-            rc = spec_fits(spec, err);
-        if (rc != RC_OK) {
-            spec_free(spec);
+        rc = spec_take(u, &spec, err);
+        if (rc != RC_OK)
             return rc;
-        }
         if (!spec->model_count && !u->args->models.count)
             u->no_model = "the spec names no model";
         u->serve_port = (int)spec->serve.port;
@@ -600,6 +612,7 @@ static const struct opt opts_up[] = {
     ROW('m', "model", STRS, models, "[NAME=]DIR",
         "serve this model (default: all-MiniLM-L6-v2 where it is here); may be repeated"),
     ROW('f', "file", STR, spec, "SPEC", "what the spec says, for both"),
+    ROW(0, "strict", FLAG, strict, NULL, "do not start when the spec has a warning"),
     ROW(0, "listen", STR, listen, "ADDRESS", "listen there (default: 127.0.0.1)"),
     ROW(0, "port", STR, port, "N", "of the models' APIs (default: 8003, and 8002)"),
     ROW(0, "agent-port", STR, agent_port, "N", "of the page (default: 8090)"),

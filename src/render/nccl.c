@@ -115,6 +115,8 @@ static void lint(const struct conf *c, const struct hw *hw, struct buf *out)
                               x->message);
             continue;
         }
+        if (x->severity == NCCL_WARN)
+            render_warn(c->r, v->member, x->remedy, "%s=%s: %s", v->name, v->value, x->message);
         buf_addf(out, "\n# %s: %s\n", nccl_severity_name(x->severity), x->name);
         comment(out, x->message);
         comment(out, x->remedy);

@@ -141,6 +141,28 @@ assert f["ok"] == (sys.argv[1] == "ok"), f
 END
     python3 j.py ok && { stoker spec check --json --strict odd.yaml >out; test $? = 1; } && python3 j.py bad
 '
+test_expect 'up --strict does not start with a warning, which it prints' '
+    { timeout 20 "$BUILD/stoker" up --strict -f odd.yaml >out 2>err; test $? = 1; } && grep -q "^odd.yaml:2:46: warning: " err &&
+    grep -q "1 warning, and --strict is set" err
+'
+test_expect 'what a target cannot follow is a warning at its line, not only a comment in a file' '
+    cat >wish.yaml <<END
+nodes:
+  - {name: a, gpus_per_node: 8, gpu: {model: H100}}
+nccl:
+  env: {NCCL_DEBUG: TRACE}
+components:
+  c: {target: compose, image: x.org/c:1, command: [c], gpus: 1, priority: high}
+  u: {target: systemd, image: x.org/c:1, command: [/bin/u], gpus: 1, health: {path: /ok}}
+targets: {compose: {}, systemd: {}}
+END
+    stoker spec check wish.yaml 2>err && grep -q "^wish.yaml:4:21: warning: NCCL_DEBUG=TRACE" err &&
+    grep -q "^wish.yaml:6:.*warning: compose does not follow .priority. of component .c." err &&
+    grep -q "^wish.yaml:7:.*warning: systemd does not follow .image. of component .u." err &&
+    grep -q "^wish.yaml:7:.*warning: systemd does not follow .health. of component .u." err &&
+    stoker render all -f wish.yaml -o o 2>err2 >/dev/null && diff err err2 && rm -r o &&
+    { stoker render all --strict -f wish.yaml -o o 2>/dev/null; test $? = 1; } && test ! -e o
+'
 # one judgement: whatever render refuses, check refuses, with the same words
 for file in "$TOP"/tests/spec/*.yaml; do
     name=$(basename "$file" .yaml)
