@@ -162,8 +162,8 @@ static void plan_agent(struct up *u, const char *serve_url)
         arg2(p, "--control", "none");
 }
 
-/* The spec, its warnings told.  A site that does not fit on its machines is not begun with, nor with
- * --strict one that has a warning. */
+/* The spec, its warnings told.  A site that does not fit on its machines is not begun with, nor
+ * with --strict one that has a warning. */
 static enum rc spec_take(const struct up *u, struct spec **out, struct err *err)
 {
     const struct term plain = { 0 };

@@ -313,7 +313,7 @@ static const char SECTIONS[] =
     "storage: [{name: data, kind: lustre, path: /data, size: 1TB}]\n"
     "agent: {listen: 0.0.0.0, token_file: /t}\n"
     "components:\n"
-    "  c: {target: compose, image: x.org/c:1, command: [c], gpus: 1, ports: [{name: h, port: 81}]}\n"
+    "  c: {target: compose, image: x.org/c:1, command: [c], gpus: 1}\n"
     "  d: {target: systemd, command: [/usr/bin/d], gpus: 1}\n"
     "targets:\n"
     "  compose: {project: x, mps: true, mps_dir: /m}\n"
