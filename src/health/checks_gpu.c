@@ -349,13 +349,15 @@ static void gpu_persistence(const struct hw *hw, const struct hw_gpu *g, struct 
 
 static void gpu_pcie_width(const struct hw *hw, const struct hw_gpu *g, struct check_out *o)
 {
-    (void)hw;
     if (!g->pcie_width.known || !g->pcie_width_max.known)
         check_unknown(o, NULL, "the driver does not tell the PCIe width");
     else if (g->pcie_width.v < g->pcie_width_max.v)
         check_warn(o,
-                   "Reseat the GPU or its riser and look at the slot's BIOS setting; a PCIe link "
-                   "keeps its width when idle.",
+                   facts_is_arm(hw)
+                       ? "Look for PCIe errors in `dmesg` (AER); reseat the card or, on a module, "
+                         "have it exchanged; a PCIe link keeps its width when idle."
+                       : "Reseat the GPU or its riser and look at the slot's BIOS setting; a PCIe "
+                         "link keeps its width when idle.",
                    "PCIe x%lld of x%lld", (long long)g->pcie_width.v,
                    (long long)g->pcie_width_max.v);
     else
@@ -370,17 +372,20 @@ static bool gpu_is_busy(const struct hw_gpu *g)
 
 static void gpu_pcie_speed(const struct hw *hw, const struct hw_gpu *g, struct check_out *o)
 {
-    (void)hw;
     if (!g->pcie_gen.known || !g->pcie_gen_max.known)
         check_unknown(o, NULL, "the driver does not tell the PCIe generation");
     else if (g->pcie_gen.v >= g->pcie_gen_max.v)
         check_pass(o, "PCIe gen %lld", (long long)g->pcie_gen.v);
     else if (gpu_is_busy(g))
-        check_warn(o,
-                   "Reseat the GPU or its riser; look for PCIe errors in `dmesg` (AER) and at the "
-                   "slot's BIOS setting.",
-                   "PCIe gen %lld of %lld at high clocks", (long long)g->pcie_gen.v,
-                   (long long)g->pcie_gen_max.v);
+        check_warn(
+            o,
+            facts_is_arm(hw)
+                ? "Look for PCIe errors in `dmesg` (AER); reseat the card or, on a module, "
+                  "have it exchanged."
+                : "Reseat the GPU or its riser; look for PCIe errors in `dmesg` (AER) and at "
+                  "the slot's BIOS setting.",
+            "PCIe gen %lld of %lld at high clocks", (long long)g->pcie_gen.v,
+            (long long)g->pcie_gen_max.v);
     else
         check_unknown(o, "Look again while the GPU works.",
                       "PCIe gen %lld of %lld now; some GPUs lower it at idle",
@@ -461,10 +466,15 @@ static void gpu_numa(const struct hw *hw, const struct hw_gpu *g, struct check_o
     else if (hw->numa_count == 0)
         check_unknown(o, NULL, "the NUMA nodes of the machine could not be read");
     else
-        check_warn(o,
-                   "Switch NUMA reporting on in the BIOS, or give the virtual machine a vNUMA "
-                   "topology: processes cannot be bound near the GPU without it.",
-                   "the kernel does not know its NUMA node");
+        check_warn(
+            o,
+            facts_is_arm(hw)
+                ? "Update the firmware, whose tables tell the node, or give the virtual "
+                  "machine a vNUMA topology: processes cannot be bound near the GPU without "
+                  "it."
+                : "Switch NUMA reporting on in the BIOS, or give the virtual machine a vNUMA "
+                  "topology: processes cannot be bound near the GPU without it.",
+            "the kernel does not know its NUMA node");
 }
 
 /* ---- kernel ---- */
@@ -502,8 +512,10 @@ static void gpu_iommu(const struct hw *hw, struct check_out *o)
         check_pass(o, "on, passing addresses through");
     else if (str_eq(l->iommu_mode, "translated"))
         check_warn(o,
-                   "Put iommu=pt on the kernel command line, or switch the IOMMU off in the BIOS, "
-                   "and reboot.",
+                   facts_is_arm(hw) ? "Put iommu.passthrough=1 on the kernel command line and "
+                                      "reboot; leave the SMMU itself on."
+                                    : "Put iommu=pt on the kernel command line, or switch the "
+                                      "IOMMU off in the BIOS, and reboot.",
                    "on and translating: traffic between devices goes through the root complex");
     else
         check_unknown(o, "Look for the IOMMU's default domain type in `dmesg`.",

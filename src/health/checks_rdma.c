@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "health/health_int.h"
+#include "nccl/nccl.h"
 
 /* ---- thresholds ---- */
 enum {
@@ -552,8 +553,11 @@ static void rdma_acs(const struct hw *hw, struct check_out *o)
         n += acs_above(hw, hw->rdma[i].bdf, &names);
     if (n)
         check_warn(o,
-                   "Switch ACS off in the BIOS, or clear it at boot (`setpci -s BRIDGE "
-                   "ECAP_ACS+0x6.w=0000`); a host of virtual machines needs it on.",
+                   facts_is_arm(hw)
+                       ? "Clear it at boot (`setpci -s BRIDGE ECAP_ACS+0x6.w=0000`); a host of "
+                         "virtual machines needs it on."
+                       : "Switch ACS off in the BIOS, or clear it at boot (`setpci -s BRIDGE "
+                         "ECAP_ACS+0x6.w=0000`); a host of virtual machines needs it on.",
                    "on at %zu bridges above GPUs or NICs: %s", n, buf_str(&names));
     else
         check_pass(o, "off at every bridge above GPUs and NICs");
@@ -649,7 +653,8 @@ static void rdma_distance(const struct hw *hw, const struct hw_gpu *g, struct ch
         check_unknown(o, NULL, "the PCI tree does not tell how far the NICs are");
     else if (str_eq(n->path, "PIX") || str_eq(n->path, "PXB"))
         check_pass(o, "a NIC behind the same PCIe switch");
-    else if (str_eq(n->path, "P2C"))
+    else if (str_eq(n->path, "P2C") ||
+             (str_eq(n->path, "PHB") && nccl_gpu_on_c2c(hw, (size_t)(g - hw->gpus))))
         check_pass(o, "a NIC at the processor it is linked to");
     else if (n->relay)
         check_pass(o, "a NIC at the PCIe switch of a GPU that NVLink leads to (PXN)");

@@ -179,3 +179,8 @@ const struct hw_soft *facts_soft(const struct hw *hw, const char *name)
             best = &hw->software[i];
     return best;
 }
+
+bool facts_is_arm(const struct hw *hw)
+{
+    return str_eq(hw->cpu.arch, "aarch64");
+}

@@ -71,6 +71,7 @@ bool facts_gpu_ok(const struct hw_gpu *g);
 size_t facts_gpus_ok(const struct hw *hw);
 struct maybe facts_gpu_mem_bytes(const struct hw *hw); /* all GPUs that answer */
 bool facts_in_container(const struct hw *hw);
+bool facts_is_arm(const struct hw *hw); /* no BIOS to set, another IOMMU */
 bool facts_port_active(const struct hw_rdma_port *p);
 bool facts_port_ib(const struct hw_rdma_port *p);
 bool facts_is_efa(const struct hw_rdma *d);

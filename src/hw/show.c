@@ -271,26 +271,63 @@ static void cpu_caches(const struct hw_cpu *c, struct buf *b)
     }
 }
 
+/* A node without a processor: memory alone, as that of the GPUs of GH200 and GB200, whose
+ * driver brings it online in up to eight nodes a GPU, most of them empty. */
+static bool numa_is_bare(const struct hw *hw, const struct hw_numa *n)
+{
+    bool told = false; /* lists of processors could be read at all */
+
+    for (size_t i = 0; i < hw->numa_count; i++)
+        told = told || hw->numa[i].cpus;
+    return told && !n->cpus;
+}
+
+static void cpu_numa_bare(struct show *s, size_t *out_count)
+{
+    const struct hw *hw = s->hw;
+    struct maybe memory = maybe_of(0);
+    char size[UNITS_TEXT_MAX];
+    size_t with = 0;
+
+    *out_count = 0;
+    for (size_t i = 0; i < hw->numa_count; i++) {
+        if (!numa_is_bare(hw, &hw->numa[i]))
+            continue;
+        (*out_count)++;
+        memory.v += maybe_or(hw->numa[i].mem_total_bytes, 0);
+        with += maybe_or(hw->numa[i].mem_total_bytes, 0) > 0;
+    }
+    if (*out_count)
+        show_line(s, COLOUR_NONE, "%zu NUMA node%s without CPUs: %zu with memory, %s", *out_count,
+                  *out_count == 1 ? "" : "s", with, show_bytes(memory, size));
+}
+
 static void cpu_numa(struct show *s)
 {
     const struct hw *hw = s->hw;
     char size[UNITS_TEXT_MAX];
+    size_t bare;
 
     if (hw->numa_count < 2)
         return;
-    for (size_t i = 0; i < hw->numa_count && i < SHOW_NUMA_MAX; i++) {
+    for (size_t i = 0, shown = 0; i < hw->numa_count && shown < SHOW_NUMA_MAX; i++) {
         const struct hw_numa *n = &hw->numa[i];
         struct buf b = { 0 };
+        if (numa_is_bare(hw, n))
+            continue;
+        shown++;
         for (size_t k = 0; k < n->distances_count && k < SHOW_NUMA_MAX; k++)
-            if (n->distances[k].known)
+            if (n->distances[k].known && !(k < hw->numa_count && numa_is_bare(hw, &hw->numa[k])))
                 show_part(&b, " ", "%" PRId64, n->distances[k].v);
         show_line(s, COLOUR_NONE, "NUMA %" PRId64 ": CPUs %s, %s%s%s", maybe_or(n->id, (int64_t)i),
                   show_str(n->cpus), show_bytes(n->mem_total_bytes, size),
                   b.len ? ", distances " : "", buf_str(&b));
         buf_release(&b);
     }
-    if (hw->numa_count > SHOW_NUMA_MAX)
-        show_line(s, COLOUR_DIM, "%zu more NUMA nodes: see --json", hw->numa_count - SHOW_NUMA_MAX);
+    cpu_numa_bare(s, &bare);
+    if (hw->numa_count - bare > SHOW_NUMA_MAX)
+        show_line(s, COLOUR_DIM, "%zu more NUMA nodes: see --json",
+                  hw->numa_count - bare - SHOW_NUMA_MAX);
 }
 
 void show_cpu_model(const char *model, struct buf *b)

@@ -78,6 +78,15 @@ static void show_daemons(struct show *s)
         daemon_word(&b, n->hostengine_running, "DCGM host engine");
     if (maybe_is(n->mps_running, 1))
         daemon_word(&b, n->mps_running, "MPS");
+    if (n->imex_nodes.known || maybe_is(n->imex_running, 1)) {
+        show_part(&b, ", ", "nvidia-imex%s",
+                  !n->imex_running.known ? ""
+                  : n->imex_running.v    ? " running"
+                                         : " not running");
+        if (n->imex_nodes.known)
+            buf_addf(&b, " for %" PRId64 " machine%s", n->imex_nodes.v,
+                     n->imex_nodes.v == 1 ? "" : "s");
+    }
     if (b.len)
         show_line(s, COLOUR_NONE, "%s", buf_str(&b));
     buf_release(&b);

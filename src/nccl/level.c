@@ -50,8 +50,7 @@ enum level level_parse(const char *text)
     return n >= 0 && n < (long)ARRAY_SIZE(old) ? old[n] : LEVEL_SYS;
 }
 
-/* GPUs with a chip-to-chip link to their CPU. */
-static bool on_c2c(const struct hw *hw, size_t gpu)
+bool nccl_gpu_on_c2c(const struct hw *hw, size_t gpu)
 {
     static const char *const models[] = { "GH200", "GB200", "GB300" };
     const char *name = hw->gpus[gpu].name;
@@ -65,7 +64,7 @@ static bool on_c2c(const struct hw *hw, size_t gpu)
 bool level_on_c2c(const struct hw *hw)
 {
     for (size_t i = 0; i < hw->gpus_count; i++)
-        if (on_c2c(hw, i))
+        if (nccl_gpu_on_c2c(hw, i))
             return true;
     return false;
 }
@@ -131,7 +130,8 @@ enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic)
 
     if (!topo_says(hw, gpu, nic, &l) && (!path || str_eq(path, "NODE")))
         l = by_numa(hw, gpu, nic, l);
-    return l == LEVEL_PHB && on_c2c(hw, gpu) && !nccl_older_than(hw, 2, 27) ? LEVEL_P2C : l;
+    return l == LEVEL_PHB && nccl_gpu_on_c2c(hw, gpu) && !nccl_older_than(hw, 2, 27) ? LEVEL_P2C
+                                                                                     : l;
 }
 
 static struct maybe socket_of(const struct hw *hw, struct maybe numa)
@@ -172,7 +172,7 @@ static bool within(const struct hw *hw, size_t gpu, enum level l, enum level lim
 {
     if (l == LEVEL_PXN || (l <= limit && l != LEVEL_P2C))
         return true; /* a PXN neighbour is within the limit */
-    return (l == LEVEL_P2C || l == LEVEL_PHB) && on_c2c(hw, gpu) && level_gdr_c2c(hw) &&
+    return (l == LEVEL_P2C || l == LEVEL_PHB) && nccl_gpu_on_c2c(hw, gpu) && level_gdr_c2c(hw) &&
            limit >= LEVEL_C2C;
 }
 

@@ -121,6 +121,8 @@ struct nccl_choice {
 
 void nccl_choose(const struct hw *hw, struct nccl_choice *out);
 void nccl_choice_release(struct nccl_choice *c);
+/* Has the GPU a chip-to-chip link to its processor (GH200, GB200, GB300)? */
+bool nccl_gpu_on_c2c(const struct hw *hw, size_t gpu);
 /* "NCCL will choose X because Y", for people, wrapped at `width` columns (0: 90). */
 void nccl_choice_write(const struct hw *hw, const struct nccl_choice *c, int width,
                        struct buf *out);

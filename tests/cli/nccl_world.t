@@ -136,4 +136,47 @@ assert [v[\"name\"] for v in n[\"conf\"]] == [\"NCCL_COMM_ID\", \"NCCL_TOPO_FILE
 assert \"198.51.100.7\" not in n[\"conf\"][0][\"value\"], n
 " && tar -xOf cap.tar etc/nccl.conf >file && ! grep -q secret file && grep -q NCCL_COMM_ID file
 '
+
+# ---- Grace: the chip-to-chip link by version, NVLink to other machines
+"$TOP/tests/machines/build.py" --dir "$TMP/dirs" gh200 gb200 >/dev/null
+gh=$TMP/dirs/gh200 gb=$TMP/dirs/gb200
+# nccl VERSION: the one that gh200 has
+nccl() {
+    (cd "$gh/usr/lib/aarch64-linux-gnu" && : >"libnccl.so.$1" && ln -sf "libnccl.so.$1" libnccl.so.2)
+    dgx=$gh
+}
+c2c() { # USE PATH: of the GPU and mlx5_0
+    says "[(g[\"use\"], g[\"path\"]) for g in c[\"gpudirect\"] if g[\"device\"] == \"mlx5_0\"] == [($1, \"$2\")]"
+}
+test_expect 'GH200, NCCL 2.25: no way over the link but by level' '
+    nccl 2.25.1 && env_json && c2c False PHB && says "env[\"NCCL_NET_GDR_LEVEL\"][\"value\"] == \"PHB\"" &&
+    says "\"NCCL_NET_GDR_C2C\" not in env"
+'
+test_expect 'GH200, NCCL 2.26: off by default, no level P2C, told to turn it on' '
+    nccl 2.26.2 && env_json && c2c False PHB && says "env[\"NCCL_NET_GDR_C2C\"][\"value\"] == \"1\"" &&
+    says "env[\"NCCL_NET_GDR_LEVEL\"][\"kind\"] == \"unset\"" && env_json -e NCCL_NET_GDR_C2C=1 && c2c True PHB
+'
+test_expect 'GH200, NCCL 2.27: on by default at P2C, whatever level beyond C2C is set' '
+    nccl 2.27.3 && env_json && c2c True P2C && says "env[\"NCCL_NET_GDR_C2C\"][\"kind\"] == \"unset\"" &&
+    env_json -e NCCL_NET_GDR_LEVEL=PIX && c2c True P2C && env_json -e NCCL_NET_GDR_LEVEL=LOC && c2c False P2C &&
+    env_json -e NCCL_NET_GDR_C2C=0 && c2c False P2C
+'
+test_expect 'the NIC check does not warn about NICs at the processor; NUMA nodes without CPUs are one line' '
+    stoker detect --root "$gh" --check rdma >out; ! grep -q "WARN.*NIC near GPU" out &&
+    stoker detect --root "$gb" >out && grep -q "32 NUMA nodes without CPUs: 4 with memory, 740 GiB" out &&
+    test "$(grep -c "NUMA [0-9]*: CPUs" out)" = 2
+'
+test_expect 'remedies fit Arm: no BIOS, no iommu=pt' '
+    stoker detect --root "$gb" --check all >out; grep -q "iommu.passthrough=1" out && ! grep -qE "[^V]BIOS|iommu=pt" out
+'
+dgx=$gb
+test_expect 'NVLink to other machines: on with nvidia-imex, and on the page' '
+    env_json && says "c[\"mnnvl\"] == \"on\" and \"clique 1\" in c[\"mnnvl_why\"]" &&
+    stoker detect --root "$gb" >out && grep -q "NVLink to other machines: on" out && grep -q "nvidia-imex running for 18" out &&
+    env_json -e NCCL_MNNVL_ENABLE=0 && says "c[\"mnnvl\"] == \"off\""
+'
+test_expect 'without nvidia-imex NCCL would stop: NCCL_MNNVL_ENABLE=0' '
+    sed -i "/nvidia-imex/d" "$gb/stoker/self.json" && env_json && says "c[\"mnnvl\"] == \"fails\"" &&
+    says "env[\"NCCL_MNNVL_ENABLE\"][\"value\"] == \"0\""
+'
 test_done

@@ -19,6 +19,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, HERE)
 
 import bare  # noqa: E402
+import grace  # noqa: E402
 import hostile  # noqa: E402
 import tree  # noqa: E402
 import virtual  # noqa: E402
@@ -27,6 +28,8 @@ HAND_BUILT = {
     "a100-pcie": bare.a100_pcie,
     "cloud-efa": virtual.cloud_efa,
     "dgx-h100": bare.dgx_h100,
+    "gb200": grace.gb200,
+    "gh200": grace.gh200,
     "gpu-lost": bare.gpu_lost,
     "hostile": hostile.hostile,
     "ib-roce-mixed": bare.ib_roce_mixed,

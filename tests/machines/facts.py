@@ -99,6 +99,21 @@ FACTS = {
         ("8 NUMA nodes with their distances", lambda m:
          [n["distances"] for n in m.doc["numa"]][0] == [10, 12, 12, 12, 32, 32, 32, 32]),
     ],
+    "gh200": [
+        ("one GPU on an Arm processor, NICs at the same node in other PCI domains", lambda m:
+         m.cpu["arch"] == "aarch64" and m.states() == ["ok"] and m.gpus[0]["bdf"] == "0009:01:00.0" and
+         m.dist[(0, "mlx5_0")] == m.dist[(0, "mlx5_1")] == "NODE"),
+        ("nine NUMA nodes, one with processors", lambda m:
+         len(m.doc["numa"]) == 9 and sum(n["cpus"] is not None for n in m.doc["numa"]) == 1),
+    ],
+    "gb200": [
+        ("four GPUs of one NVLink domain, each pair at NV18", lambda m:
+         m.states() == ["ok"] * 4 and {g["fabric_clique"] for g in m.gpus} == {1} and m.paths() == {"NV18"}),
+        ("nvidia-imex runs for 18 machines and has a channel", lambda m:
+         (m.nvidia["imex_running"], m.nvidia["imex_nodes"], m.nvidia["imex_channels"]) == (True, 18, 1)),
+        ("34 NUMA nodes, two with processors", lambda m:
+         len(m.doc["numa"]) == 34 and sum(n["cpus"] is not None for n in m.doc["numa"]) == 2),
+    ],
     "gpu-lost": [
         ("the GPU at 0000:5d:00.0 is lost, the others work", lambda m:
          [(g["bdf"], g["index"]) for g in m.gpus if g["state"] == "lost"] == [("0000:5d:00.0", 3)]

@@ -18,7 +18,7 @@ class Machine:
         """iommu: the type of every group ("DMA", "identity"), None without one."""
         self.tree = Tree()
         self.hostname, self.kernel, self.cpu, self.iommu = hostname, kernel, cpu, iommu
-        self.groups = 0
+        self.arch, self.groups = "x86_64", 0
         self.uverbs = 0
         self.addrs, self.ifs, self.mounts, self.fs, self.env = [], [], [], [], {}
         self.daemons, self.packages, self.host_pids = [], [], True
@@ -34,6 +34,10 @@ class Machine:
     def host(self, bus, numa=-1):
         """A host bridge: "15" is /sys/devices/pci0000:15."""
         return Pci(self, "/sys/devices/pci0000:" + bus, numa=numa)
+
+    def domain(self, bus, numa=-1):
+        """A host bridge of another PCI domain: "0009:00"."""
+        return Pci(self, "/sys/devices/pci" + bus, numa=numa)
 
     def near(self, numa):
         return self.cpu.node_list(numa) if numa >= 0 else cpulist(range(self.cpu.threads))
@@ -148,7 +152,7 @@ class Machine:
     # ---- the two documents
     def self_doc(self):
         return {"schema": "stoker.self/1", "hostname": self.hostname, "kernel": self.kernel,
-                "arch": "x86_64", "affinity_cpus": self.affinity, "memlock_bytes": self.memlock,
+                "arch": self.arch, "affinity_cpus": self.affinity, "memlock_bytes": self.memlock,
                 "memlock_hard_bytes": self.memlock_hard, "nofile": self.nofile, "uid": self.uid,
                 "addrs": self.addrs, "ifs": self.ifs, "filesystems": self.fs,
                 "daemons": self.daemons, "host_pids": self.host_pids,

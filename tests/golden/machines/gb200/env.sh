@@ -1,0 +1,16 @@
+# NCCL_IB_HCA is left unset. All 4 active InfiniBand ports
+# (mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1, 400 Gb/s) are the right ones, and NCCL takes them
+# by itself. Each GPU's share: GPU 0-3 400 Gb/s at P2C either way.
+# NCCL_IB_GID_INDEX is left unset. The fabric is InfiniBand, where NCCL never reads it and
+# uses entry 0.
+# NCCL_SOCKET_IFNAME is left unset. enP6s1 leads to the other nodes, and NCCL takes it by
+# itself. The default route via 10.70.1.1 leaves by it.
+# NCCL_NET_GDR_LEVEL is left unset. Every GPU has a NIC at P2C or nearer, which NCCL's
+# default (P2C) covers.
+# NCCL_NET_GDR_C2C is left unset. NCCL reaches GPU memory over the chip-to-chip link by
+# itself from 2.27 on.
+# NCCL_MNNVL_ENABLE is left unset. All 4 GPUs are of the NVLink domain
+# 7c3f1a50-22d4-4b6e-9a01-5d6e7f809142, clique 1, and nvidia-imex runs: GPUs of that
+# clique in other machines are reached over NVLink.
+# NCCL_P2P_LEVEL is left unset. NVLink joins every pair of GPUs, and NCCL uses it by
+# itself.
