@@ -540,9 +540,9 @@ static const char *far_text(const struct run *r)
     }
     if (near)
         return "Every GPU's nearest NIC is in another NUMA node of its socket, which NCCL takes "
-               "for another socket (SYS).  SYS would allow GPUDirect RDMA there, and to NICs of the "
-               "other socket as well: set it only after measuring, or give each socket one NUMA "
-               "node (NPS1, SNC off).";
+               "for another socket (SYS).  SYS would allow GPUDirect RDMA there, and to NICs of "
+               "the other socket as well: set it only after measuring, or give each socket one "
+               "NUMA node (NPS1, SNC off).";
     if (!told)
         return "The firmware tells no NUMA node of some GPUs or NICs, and NCCL takes that for "
                "another socket (SYS).  SYS would allow GPUDirect RDMA there: set it only after "
