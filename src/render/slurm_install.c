@@ -61,7 +61,12 @@ static const char INSTALL_MAIN[] =
     "    rm -rf \"$etc.new\" && mv \"$etc\" \"$etc.new\" && mv \"$etc.before\" \"$etc\"\n"
     "    exit 0\n"
     "fi\n"
-    "if [ -e \"$etc/slurm.conf\" ]; then\n"
+    "differs=0 # the second run of the same files keeps the way back\n"
+    "for f in \"$here\"/*.conf \"$here\"/*.sh; do\n"
+    "    old=$etc/${f##*/}\n"
+    "    [ ! -e \"$old\" ] || cmp -s \"$f\" \"$old\" || differs=1\n"
+    "done\n"
+    "if [ $differs = 1 ]; then\n"
     "    rm -rf \"$etc.before\" && cp -a \"$etc\" \"$etc.before\"\n"
     "fi\n"
     "install -d -o root -g root -m 755 \"$etc\" \"$root/var/spool/slurmd\"\n";

@@ -426,6 +426,7 @@ if [ "$(id -u)" = 0 ] && id slurm >/dev/null 2>&1; then
         test "$(stat -c "%a %U:%G" dest/var/spool/slurmctld)" = "700 slurm:slurm" &&
         for f in one/slurm/*.conf; do cmp "$f" "dest/etc/slurm/${f##*/}" || exit 1; done &&
         one "targets: {slurm: {controller: localhost, cluster: other}}" && DESTDIR=$TMP/dest sh one/slurm/install.sh &&
+        DESTDIR=$TMP/dest sh one/slurm/install.sh &&
         grep -q "^ClusterName=other" dest/etc/slurm/slurm.conf && DESTDIR=$TMP/dest sh one/slurm/install.sh --back &&
         grep -q "^ClusterName=cluster" dest/etc/slurm/slurm.conf
     '

@@ -55,7 +55,12 @@ if [ "${1-}" = --back ]; then
     rm -rf "$etc.new" && mv "$etc" "$etc.new" && mv "$etc.before" "$etc"
     exit 0
 fi
-if [ -e "$etc/slurm.conf" ]; then
+differs=0 # the second run of the same files keeps the way back
+for f in "$here"/*.conf "$here"/*.sh; do
+    old=$etc/${f##*/}
+    [ ! -e "$old" ] || cmp -s "$f" "$old" || differs=1
+done
+if [ $differs = 1 ]; then
     rm -rf "$etc.before" && cp -a "$etc" "$etc.before"
 fi
 install -d -o root -g root -m 755 "$etc" "$root/var/spool/slurmd"
