@@ -216,16 +216,17 @@ const char *level_gdr_support(const struct hw *hw)
 
 /* The distance NCCL goes by: its own, or, through NVLink, that of a neighbour that
  * sits at the NIC's switch (PXN) and itself gets GPUDirect RDMA there. */
-static enum level effective(const struct sim *s, size_t gpu, const char *nic, enum level limit)
+static enum level effective(const struct sim *s, size_t gpu, size_t port, enum level limit)
 {
     enum level far = limit < LEVEL_P2C ? limit : LEVEL_P2C;
-    enum level l = level_gpu_nic(s->hw, gpu, nic);
+    size_t ports = s->c->ports_count;
+    enum level l = (enum level)s->levels[gpu * ports + port];
 
     if (l <= LEVEL_PXN || str_eq(s->c->gdr_support, "none") ||
         nccl_env_int(s->hw, "NCCL_PXN_DISABLE", 0) == 1)
         return l;
     for (size_t i = 0; i < s->hw->gpus_count; i++) {
-        enum level via = level_gpu_nic(s->hw, i, nic);
+        enum level via = (enum level)s->levels[i * ports + port];
 
         if (i != gpu && s->gpu_visible[i] && via != LEVEL_NONE && via <= far &&
             nvlink_between(s->hw, gpu, i))
@@ -241,9 +242,9 @@ static enum level gdr_limit(const struct hw *hw)
     return user == LEVEL_NONE ? level_gdr_default(hw) : user;
 }
 
-enum level level_effective(const struct sim *s, size_t gpu, const char *nic)
+enum level level_effective(const struct sim *s, size_t gpu, size_t port)
 {
-    enum level limit = gdr_limit(s->hw), l = effective(s, gpu, nic, limit);
+    enum level limit = gdr_limit(s->hw), l = effective(s, gpu, port, limit);
 
     /* without GPUDirect RDMA the data takes the way over the CPU */
     if (l != LEVEL_NONE && l < LEVEL_PHB && l != LEVEL_PXN &&
@@ -252,9 +253,9 @@ enum level level_effective(const struct sim *s, size_t gpu, const char *nic)
     return l;
 }
 
-static void gdr_one(struct sim *s, struct nccl_gdr *g, enum level limit)
+static void gdr_one(struct sim *s, struct nccl_gdr *g, size_t port, enum level limit)
 {
-    enum level l = effective(s, g->gpu, g->dev, limit);
+    enum level l = effective(s, g->gpu, port, limit);
     const char *support = s->c->gdr_support;
     bool near = within(s->hw, g->gpu, l, limit);
 
@@ -304,7 +305,7 @@ void level_choose_gdr(struct sim *s)
             if (!first_port_of(c, i))
                 continue;
             c->gdr[c->gdr_count] = (struct nccl_gdr){ .gpu = gpu, .dev = c->ports[i].dev };
-            gdr_one(s, &c->gdr[c->gdr_count++], limit);
+            gdr_one(s, &c->gdr[c->gdr_count++], i, limit);
         }
     }
 }

@@ -29,8 +29,10 @@ struct sim {
     const char *peer_from; /* the variable that names it; NULL: an option */
     bool *gpu_visible;     /* hw->gpus_count entries */
     /* score.c, for GPU g and port p at [g * ports_count + p] */
-    signed char *paths; /* enum level as NCCL counts it, PXN included */
-    int64_t *path_mbps; /* what NCCL takes for the bandwidth of the path */
+    signed char *levels; /* enum level over PCIe */
+    int *ranks;          /* level_rank() */
+    signed char *paths;  /* enum level as NCCL counts it, PXN included */
+    int64_t *path_mbps;  /* what NCCL takes for the bandwidth of the path */
 };
 
 /* ---- text.c ---- */
@@ -137,8 +139,8 @@ void level_choose_p2p(struct sim *s);
 
 /* What NCCL can do for GPUDirect RDMA: as nccl_choice.gdr_support. */
 const char *level_gdr_support(const struct hw *hw);
-/* The distance NCCL goes by, PXN and host memory counted. */
-enum level level_effective(const struct sim *s, size_t gpu, const char *nic);
+/* The distance NCCL goes by, PXN and host memory counted; once levels are there. */
+enum level level_effective(const struct sim *s, size_t gpu, size_t port);
 /* Nearer is less, for our own choice: as the level, and what is in another NUMA node of the
  * same socket is nearer than what is in the other socket.  -1 unknown. */
 bool level_same_socket(const struct hw *hw, size_t gpu, const char *nic);

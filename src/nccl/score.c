@@ -109,13 +109,20 @@ static int64_t path_mbps(const struct sim *s, size_t gpu, const struct nccl_port
 
 void score_prepare(struct sim *s)
 {
-    size_t ports = s->c->ports_count;
+    size_t ports = s->c->ports_count, pairs = s->hw->gpus_count * ports;
 
-    s->paths = arena_array(s->a, signed char, s->hw->gpus_count *ports + 1);
-    s->path_mbps = arena_array(s->a, int64_t, s->hw->gpus_count * ports + 1);
+    s->levels = arena_array(s->a, signed char, pairs + 1);
+    s->ranks = arena_array(s->a, int, pairs + 1);
+    s->paths = arena_array(s->a, signed char, pairs + 1);
+    s->path_mbps = arena_array(s->a, int64_t, pairs + 1);
     for (size_t g = 0; g < s->hw->gpus_count; g++)
         for (size_t i = 0; i < ports; i++) {
-            enum level l = level_effective(s, g, s->c->ports[i].dev);
+            s->levels[g * ports + i] = (signed char)level_gpu_nic(s->hw, g, s->c->ports[i].dev);
+            s->ranks[g * ports + i] = level_rank(s->hw, g, s->c->ports[i].dev);
+        }
+    for (size_t g = 0; g < s->hw->gpus_count; g++)
+        for (size_t i = 0; i < ports; i++) {
+            enum level l = level_effective(s, g, i);
 
             s->paths[g * ports + i] = (signed char)l;
             s->path_mbps[g * ports + i] = path_mbps(s, g, &s->c->ports[i], l);

@@ -69,13 +69,18 @@ static void want_addresses(struct sim *s)
 
 /* ---- places ---- */
 
+static int port_rank(const struct sim *s, size_t gpu, const struct nccl_port *p)
+{
+    return s->ranks[gpu * s->c->ports_count + (size_t)(p - s->c->ports)];
+}
+
 /* The nearest of the ports in `set`; -1: none with a known distance. */
 static int nearest_rank(const struct sim *s, const bool *set, size_t gpu)
 {
     int best = -1;
 
     for (size_t i = 0; i < s->c->ports_count; i++) {
-        int rank = set[i] ? level_rank(s->hw, gpu, s->c->ports[i].dev) : -1;
+        int rank = set[i] ? port_rank(s, gpu, &s->c->ports[i]) : -1;
 
         if (rank >= 0 && (best < 0 || rank < best))
             best = rank;
@@ -87,7 +92,7 @@ static int nearest_rank(const struct sim *s, const bool *set, size_t gpu)
 static bool set_covers(const struct sim *s, const bool *set, const struct nccl_port *p)
 {
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
-        int rank = level_rank(s->hw, g, p->dev), best = nearest_rank(s, set, g);
+        int rank = port_rank(s, g, p), best = nearest_rank(s, set, g);
 
         if (rank >= 0 && (best < 0 || best > rank))
             return false;
@@ -329,7 +334,7 @@ static void want_place(struct sim *s)
         bool known = false, near = false;
 
         for (size_t g = 0; set[i] && g < s->hw->gpus_count; g++) {
-            int rank = level_rank(s->hw, g, c->ports[i].dev);
+            int rank = port_rank(s, g, &c->ports[i]);
 
             known = known || rank >= 0;
             near = near || (rank >= 0 && rank == nearest_rank(s, set, g));
@@ -354,14 +359,14 @@ static bool models_differ(const struct sim *s, const struct nccl_port *a, const 
 /* A faster port of another model is as near to this GPU. */
 static bool beaten_at(const struct sim *s, const struct nccl_port *p, size_t gpu)
 {
-    int rank = level_rank(s->hw, gpu, p->dev);
+    int rank = port_rank(s, gpu, p);
 
     for (size_t i = 0; i < s->c->ports_count; i++) {
         const struct nccl_port *q = &s->c->ports[i];
 
         if (q->wanted && q != p && p->rate_mbps.known && q->rate_mbps.known &&
             q->rate_mbps.v > p->rate_mbps.v && models_differ(s, p, q) &&
-            level_rank(s->hw, gpu, q->dev) == rank)
+            port_rank(s, gpu, q) == rank)
             return true;
     }
     return false;
@@ -379,7 +384,7 @@ static void want_rate(struct sim *s)
         size_t near = 0, beaten = 0;
 
         for (size_t g = 0; set[i] && g < s->hw->gpus_count; g++) {
-            int rank = level_rank(s->hw, g, c->ports[i].dev);
+            int rank = port_rank(s, g, &c->ports[i]);
 
             if (rank < 0 || rank != nearest_rank(s, set, g))
                 continue;

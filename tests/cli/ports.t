@@ -215,4 +215,13 @@ test_expect 'a list that is set is scored against NCCL alone' "
     stoker detect --root $tars/bluefield.tar -e NCCL_IB_HCA==mlx5_8,mlx5_9 --env --json >j &&
     python3 -c 'import json; s = json.load(open(\"j\"))[\"choice\"][\"scores\"]; assert s[0][\"wanted\"][\"ports\"] == \"mlx5_8:1\"'
 "
+# ---- for a whole group
+test_expect 'render nccl writes the same for a group' "
+    stoker detect --root $tars/bluefield.tar --json >node.json &&
+    printf '%s\n' 'schema: stoker.spec/1' 'nodes:' '  - name: gpu' '    hosts: rail-node' \
+        '    gpus_per_node: 8' '    gpu: {model: H100}' >stoker.yaml &&
+    stoker render nccl -f stoker.yaml --inventory node.json -o out >/dev/null 2>err || { cat err; false; }
+    grep -qx NCCL_IB_HCA=$eight out/nccl/nccl.conf &&
+    tr '\n' ' ' <out/nccl/nccl.conf | sed 's/ # / /g' | grep -q '200 Gb/s at PIX with the wanted ports'
+"
 test_done
