@@ -257,11 +257,28 @@ static void config(struct k8s *k, struct buf *out, const struct spec_fabric *f, 
     buf_addc(out, '\n');
 }
 
+static void ipam_wishes(struct k8s *k, const struct spec_fabric *f)
+{
+    enum spec_ipam kind = k8s_ipam_kind(f);
+
+    if (f->sriov && kind == SPEC_IPAM_HOST_LOCAL)
+        render_warn(k->r, &f->sriov->ipam, "Take whereabouts or nv-ipam.",
+                    "'host-local' counts on each machine for itself: pods on two of them get the "
+                    "same address of '%s'",
+                    f->name);
+    if (f->sriov && kind == SPEC_IPAM_STATIC)
+        render_warn(k->r, &f->sriov->ipam, "Take whereabouts or nv-ipam.",
+                    "'static' wants an address in each pod, and no component gives one: pods have "
+                    "none on '%s'",
+                    f->name);
+}
+
 void k8s_attachment(struct k8s *k, struct buf *out, const struct spec_fabric *f, size_t i)
 {
     struct buf json = { 0 };
     struct yaml_out y;
 
+    ipam_wishes(k, f);
     config(k, &json, f, i);
     yaml_begin(&y, out);
     k8s_head_open(k, &y, "k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition",

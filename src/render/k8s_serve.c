@@ -275,6 +275,9 @@ void k8s_serve_pod(struct k8s *k, const struct spec_component *c, struct k8s_pod
     k8s_volume_add(k, pod,
                    (struct k8s_volume){ .name = "tmp", .kind = K8S_SCRATCH, .path = "/tmp" });
     models_add(k, c, pod);
+    if (s->tls_cert)
+        render_warn(k->r, &s->tls_cert, "Let an ingress or a Route end TLS.",
+                    "servers in pods answer without TLS: 'tls_cert' is a file of a machine");
 }
 
 static const struct spec_node *gpu_group(const struct spec *s, const struct spec_component *c)

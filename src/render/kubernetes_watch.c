@@ -360,6 +360,27 @@ bool kube_scaled(const struct kube_work *w)
     return w->c->scale && (w->kind == KUBE_DEPLOYMENT || w->kind == KUBE_STATEFULSET);
 }
 
+/* What an autoscaler of Kubernetes does not do. */
+static void scale_wishes(struct kube *q, const struct kube_work *w, const struct query *query)
+{
+    const struct spec_scale *s = w->c->scale;
+
+    if (s->min < 1)
+        render_warn(
+            q->k.r, &s->min, "Scale it to zero by hand.",
+            "at zero replicas '%s' counts nothing, and nothing would start the first again: "
+            "one stays",
+            w->c->name);
+    if (query && query->served && !k8s_is_server(w->c))
+        render_warn(q->k.r, &s->metric, "Take gpu_utilization or cpu_utilization.",
+                    "'%s' is counted by 'stoker serve', and '%s' runs another program",
+                    spec_metric_name(s->metric), w->c->name);
+    if (s->max_cost.known)
+        render_warn(q->k.r, &s->max_cost, NULL,
+                    "replicas on Kubernetes follow no cost: 'max_cost' of '%s' is not kept",
+                    w->c->name);
+}
+
 void kube_scaler(struct kube *q, struct buf *out, const struct kube_work *w)
 {
     const struct spec_scale *s = w->c->scale;
@@ -368,6 +389,10 @@ void kube_scaler(struct kube *q, struct buf *out, const struct kube_work *w)
     if (!kube_scaled(w)) {
         buf_addf(out, "# scale (%s): a %s has no replicas to change; its pods are one run.\n",
                  render_from(q->k.r, &w->c->scale), kube_kind_name(w));
+        if (w->c->scale->max > 1)
+            render_warn(q->k.r, &w->c->scale->max, "Set 'job: statefulset' to scale it.",
+                        "'%s' is a %s, whose pods are one run: it is not scaled", w->c->name,
+                        kube_kind_name(w));
         return;
     }
     if (!s->target.known) {
@@ -378,11 +403,12 @@ void kube_scaler(struct kube *q, struct buf *out, const struct kube_work *w)
                  w->kind == KUBE_STATEFULSET ? "statefulset" : "deployment", w->name);
         return;
     }
+    query = query_find(s->metric);
+    scale_wishes(q, w, query);
     if (s->metric == SPEC_METRIC_CPU_UTILIZATION) {
         hpa(q, out, w);
         return;
     }
-    query = query_find(s->metric);
     if (query)
         scaled_object(q, out, w, query);
     else

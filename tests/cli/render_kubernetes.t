@@ -334,6 +334,12 @@ test_expect 'warned: a model that no storage holds, a server without models, a p
     warned w2 "10:3" "serves no model" "$SERVING" "/^  e5:/d" &&
     warned w3 "12:3" "serves on no port" "$SERVING" "s/, ports: .*}/}/" &&
     ! stoker render kubernetes --strict -f w1.yaml -o w1s 2>/dev/null'
+test_expect 'warned: wishes that an autoscaler or an address plug-in does not follow' '
+    warned w4 "[0-9]*:[0-9]*" "one stays" "$KUBE" "s/scale: {min: 1, max: 4,/scale: {min: 0, max: 4,/" &&
+    has w4/kubernetes/base/component-api.yaml "minReplicaCount: 1" &&
+    warned w5 "[0-9]*:[0-9]*" "runs another program" "$KUBE" "s|metric: gpu_utilization, target: 70%|metric: requests_per_second, target: 10/s|" &&
+    warned w6 "[0-9]*:[0-9]*" "the same address" "$KUBE" "s/sriov: {vfs: 8,/sriov: {vfs: 8, ipam: host-local,/" &&
+    warned w7 "[0-9]*:[0-9]*" "have none on" "$KUBE" "s/sriov: {vfs: 8,/sriov: {vfs: 8, ipam: static,/"'
 test_expect 'any image gets stoker: an init container copies it where the launcher looks' '
     has job/$B "initContainers:" "name: stoker" "- cp" "- /usr/local/bin/stoker" "mountPath: /opt/stoker-bin" &&
     hasnt trainjob/$B "initContainers:" && hasnt job/kubernetes/base/component-api.yaml "initContainers:" &&
