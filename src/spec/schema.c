@@ -495,8 +495,7 @@ static const struct spec_row image_build_rows[] = {
     ROW(STRS, "pip", struct spec_image_build, pip,
         .doc = "Python packages, such as torchtitan==0.1.0"),
     ROW(STRS, "copy", struct spec_image_build, copy,
-        .doc = "files and folders beside the Containerfile, as SOURCE or SOURCE:/DESTINATION; "
-               "unset destination: workdir"),
+        .doc = "what is copied in, as SOURCE or SOURCE:/DESTINATION; unset destination: workdir"),
 };
 TABLE(image_build_table, struct spec_image_build, image_build_rows);
 

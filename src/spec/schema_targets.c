@@ -251,8 +251,7 @@ static const struct spec_row lustre_rows[] = {
     ROW(NAME, "fsname", struct spec_lustre, fsname, .dflt = "scratch",
         .doc = "name of the file system, at most 8 characters"),
     ROW(WORD, "mgs", struct spec_lustre, mgs, .required = true,
-        .doc = "network id of the management server, such as 10.0.0.2@o2ib; those that stand in "
-               "for each other as 10.0.0.2@o2ib:10.0.0.3@o2ib"),
+        .doc = "network id of the management server, 10.0.0.2@o2ib; ':' before one that stands in"),
     ROW(INT, "mdts", struct spec_lustre, mdts, .dflt = "1", .min = 1, .max = 256,
         .doc = "metadata targets"),
     ROW(INT, "osts", struct spec_lustre, osts, .dflt = "8", .min = 1, .max = 2000,
@@ -260,8 +259,7 @@ static const struct spec_row lustre_rows[] = {
     ROW(BOOL, "failover", struct spec_lustre, failover, .dflt = "false",
         .doc = "a target may run on its server and on the next of its kind (service nodes)"),
     ROW(STRS, "networks", struct spec_lustre, networks,
-        .doc = "networks of LNet with their interfaces, such as o2ib(ib0) or tcp(eth0); unset: "
-               "LNet is configured elsewhere"),
+        .doc = "networks of LNet, such as o2ib(ib0) or tcp(eth0); unset: configured elsewhere"),
     ROW(WORD, "mount_options", struct spec_lustre, mount_options, .dflt = "flock,lazystatfs",
         .doc = "options of a client's mount"),
 };

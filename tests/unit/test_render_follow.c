@@ -321,7 +321,8 @@ static const char SECTIONS[] =
     "  prometheus: {url: 'http://p:9090', scrape_interval: 15s, evaluation_interval: 15s,\n"
     "               retention: 30d, alertmanagers: ['a:9093']}\n"
     "  grafana: {folder: f, datasource: d}\n"
-    "  lustre: {fsname: scratch, mgs: 10.0.0.2@o2ib, mdts: 2, osts: 8}\n";
+    "  lustre: {fsname: scratch, mgs: 10.0.0.2@o2ib, mdts: 2, osts: 8,\n"
+    "           networks: ['o2ib(ib0)']}\n";
 
 TEST(sections_of_targets)
 {
