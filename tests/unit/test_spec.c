@@ -325,6 +325,8 @@ TEST(rules_across_keys)
     FAILS("budgets: {components: {x: {day: $1/d}}}\n", 1, 24, "there is no component 'x'");
     FAILS("traffic: [{from: a, to: b}]\n", 1, 18, "there is no component 'a'");
     FAILS("components: {a: {}, b: {}}\ntraffic: [{from: a, to: b}]\n", 2, 18, "how much");
+    FAILS("targets: {slurm: {backfill: {window: 1d}, partitions: [{name: p, time_limit: 30d}]}}\n",
+          1, 78, "backfill window");
     FAILS("components: {a: {partition: p}}\n", 1, 29, "there is no partition 'p'");
     /* pods have addresses of their own: the same port on two of them is fine */
     spec_free(load("targets: {kubernetes: {}}\n"
