@@ -149,7 +149,7 @@ static void label_hosts(struct buf *out, const struct spec_node *n, const struct
 
     if (n->rack)
         buf_addf(&labels, RACK_LABEL "=%s ", n->rack);
-    for (size_t i = 0; i < levels; i++, up = parent_of(p->fabric, up))
+    for (size_t i = 0; up && i < levels; i++, up = parent_of(p->fabric, up))
         buf_addf(&labels, SWITCH_LABEL "%zu=%s ", i + 1, up->name);
     for (spec_walk(&w, n); spec_walk_next(&w);) {
         if (levels && leaf_of(p, w.name) != leaf)

@@ -50,7 +50,7 @@ void shift_components(struct shift *s); /* openshift_work.c */
 void shift_launcher(struct shift *s);   /* openshift_launch.c: script and its ConfigMap */
 /* A pod of a component that the launcher starts: command, variables, the script itself. */
 void shift_launch(struct shift *s, struct k8s_pod *pod);
-void shift_nodes(struct shift *s); /* openshift_node.c: labels, taints and MIG of the machines */
+void shift_nodes(struct shift *s);   /* openshift_node.c: labels, taints and MIG of the machines */
 void shift_install(struct shift *s); /* openshift_install.c: operators, and the script */
 bool shift_fabric_used(struct shift *s, const char *name);
 bool shift_storage_used(struct shift *s, const struct spec_storage *st);
