@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "hw/compare.h"
 
 #include <assert.h>
@@ -19,6 +20,7 @@ enum {
     NAMES_SHOWN_MAX = 400, /* bytes of a list of names */
     VALUES_SHOWN_MAX = 8,  /* values of a line beside the majority's */
     VALUE_SHOWN_MAX = 40,  /* characters of a value in the table */
+    WHAT_SHOWN_MAX = 72,   /* columns of a field with its items */
     ALIKE_SHOWN_MAX = 3,   /* lines of one field about the same machines */
     UNKNOWN_SHOWN_MAX = 6  /* fields named in a line of unknowns */
 };
@@ -232,8 +234,25 @@ static void others_text(struct show *s, const struct hw_compare_diff *d)
     }
 }
 
+/* One name of kilobytes would push the columns beside it out of sight, in a pipe too. */
+static void what_cut(struct buf *what)
+{
+    const char *text = buf_str(what);
+    size_t at = 0, columns = 0, step;
+
+    while (at < what->len && columns < WHAT_SHOWN_MAX) {
+        columns += utf8_columns(text + at, what->len - at, &step);
+        at += step;
+    }
+    if (at == what->len)
+        return;
+    what->len = at;
+    buf_adds(what, "…");
+}
+
 static void row_flush(struct show *s, bool tie)
 {
+    what_cut(&s->what);
     table_row(s->table);
     table_cell(s->table, COLOUR_BOLD, "%s", buf_str(&s->what));
     table_cell(s->table, tie ? COLOUR_YELLOW : COLOUR_NONE, "%s", buf_str(&s->most));
