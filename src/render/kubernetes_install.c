@@ -465,7 +465,7 @@ void kube_install_script(struct kube *q, struct buf *out)
     script_manifests(q, out);
     buf_adds(out, "operators() {\n"
                   "    # namespaces whose pods reach into machines\n"
-                  "    run kubectl apply -f \"$here/cluster/namespaces.yaml\"\n");
+                  "    run kubectl apply -f \"$here/cluster/00-namespaces.yaml\"\n");
     if (monitored)
         chart_write(out, &prometheus_chart);
     if (scales_by(q, false))
@@ -501,7 +501,7 @@ static void privileged(struct kube *q, struct buf *out, const char *name)
 
 static void namespaces_file(struct kube *q)
 {
-    struct buf *out = render_file(q->k.r, "kubernetes/cluster/namespaces.yaml");
+    struct buf *out = render_file(q->k.r, "kubernetes/cluster/00-namespaces.yaml");
 
     render_head(q->k.r, out, "#",
                 "Namespaces of operators whose pods reach into machines: a cluster that holds pods "

@@ -177,4 +177,9 @@ test_expect 'words of other systems lead to ours' '
     grep -A3 "key .ram." err | grep -q "mean .memory.?" && grep -A3 "key .gpus." err | grep -q "mean .gpus_per_node.?" &&
     grep -A3 "key .cpu." err | grep -q "mean .cpus.?" && grep -A3 "key .volumes." err | grep -q "mean .mounts.?"
 '
+test_expect 'the examples are clean, warnings counted' '
+    for e in $(stoker spec example --json | python3 -c "import json, sys; print(*[x[\"name\"] for x in json.load(sys.stdin)[\"examples\"]])"); do
+        stoker spec example $e >$e.yaml && stoker spec check --strict $e.yaml >/dev/null && stoker render all -f $e.yaml --check --strict >/dev/null || exit 1
+    done
+'
 test_done

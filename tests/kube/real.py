@@ -201,8 +201,6 @@ def kubernetes(c, name, path):
     cluster = list(documents(base / "cluster"))
     operators(c, docs + cluster)
     machines(c, spec_of(path), base)
-    if (base / "cluster/namespaces.yaml").exists():  # first, as node-prepare.sh has it
-        c.kubectl("apply", "--server-side", "-f", str(base / "cluster/namespaces.yaml"))
     if cluster:
         apply(c, f"{name}, what a cluster has once", "-f", base / "cluster")
     if apply(c, f"{name}", "-k", site):

@@ -475,7 +475,7 @@ def idle(text):
     """Lines whose absence a reader of objects cannot notice: they wait, look, or set a count."""
     last = re.search(r'apply -k \S+/(overlays/site|openshift)$', text)  # nothing comes after it
     return bool(re.search(r' (wait|rollout|exec|scale) ', text) or last) or any(
-        part in text for part in ('get storageclass', '/openshift/namespace.yaml', 'cluster/namespaces.yaml'))
+        part in text for part in ('get storageclass', '/openshift/namespace.yaml', 'cluster/00-namespaces.yaml'))
 
 
 def main():

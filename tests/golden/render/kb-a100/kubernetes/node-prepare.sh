@@ -162,7 +162,7 @@ manifests() {
 
 operators() {
     # namespaces whose pods reach into machines
-    run kubectl apply -f "$here/cluster/namespaces.yaml"
+    run kubectl apply -f "$here/cluster/00-namespaces.yaml"
     # Prometheus Operator: PodMonitor, ServiceMonitor, PrometheusRule; values by chart 88.5.3
     if foreign podmonitors.monitoring.coreos.com kube-prometheus-stack monitoring; then
         echo '# kube-prometheus-stack: the site has it already'
