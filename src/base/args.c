@@ -109,6 +109,7 @@ static enum rc store(const struct opt *o, const char *value, bool sketch, void *
     case OPT_INT:
         return store_int(o, p, value, err);
     case OPT_STRS:
+    case OPT_STRS_OPT:
         if (strs->count == ARGS_REPEAT_MAX)
             return err_set(err, RC_LIMIT, "option '--%s' is given more than %d times", o->name,
                            ARGS_REPEAT_MAX);
@@ -135,7 +136,9 @@ static enum rc take(const struct opt *o, struct cursor *c, const char *attached,
 {
     if (o->kind == OPT_FLAG && attached)
         return err_set(err, RC_USAGE, "option '--%s' takes no value", o->name);
-    if (!attached && o->kind == OPT_STR_OPT)
+    if (!attached &&
+        (o->kind == OPT_STR_OPT ||
+         (o->kind == OPT_STRS_OPT && (c->i + 1 >= c->argc || c->argv[c->i + 1][0] == '-'))))
         attached = "";
     if (!attached && o->kind != OPT_FLAG) {
         if (c->i + 1 >= c->argc)

@@ -18,7 +18,8 @@ enum opt_kind {
     OPT_STR,     /* const char * (borrowed from argv) */
     OPT_STR_OPT, /* const char *: "" when given without a value */
     OPT_INT,     /* int64_t, between min and max */
-    OPT_STRS     /* struct opt_strs, may be given ARGS_REPEAT_MAX times */
+    OPT_STRS,    /* struct opt_strs, may be given ARGS_REPEAT_MAX times */
+    OPT_STRS_OPT /* the same; "" when the line ends or another option follows */
 };
 
 enum { ARGS_REPEAT_MAX = 64 };

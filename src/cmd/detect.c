@@ -93,7 +93,8 @@ static enum rc check_groups(const struct detect_opts *o, unsigned *out, struct e
     unsigned groups = o->file ? CHECK_SPEC : 0;
 
     for (size_t i = 0; i < names->count; i++) {
-        unsigned g = health_group_parse(names->items[i]);
+        unsigned g = health_group_parse(*names->items[i] ? names->items[i] : "all");
+
         if (!g) {
             err_hint(err, "Choose from: gpu, rdma, training, container, spec, all.");
             return err_set(err, RC_USAGE, "option '--check' has no choice '%s'", names->items[i]);
@@ -314,8 +315,9 @@ static const struct opt opts_detect[] = {
         "as if the environment had this variable (may be repeated)"),
     OPT(0, "peer", STR, peer, "ADDR", NULL,
         "address of another node of the job, to find the interface that leads there"),
-    OPT(0, "check", STRS, check, CHECK_GROUP_CHOICES, NULL,
-        "check the machine; may be repeated or a comma list; exit 1 when a check fails"),
+    OPT(0, "check", STRS_OPT, check, CHECK_GROUP_CHOICES, NULL,
+        "check the machine (alone: all); may be repeated or a comma list; exit 1 when a check "
+        "fails"),
     OPT('f', "file", STR, file, "SPEC", NULL,
         "also check what 'software' of this stoker.yaml asks for (alone: only that)"),
     OPT(0, "deep", FLAG, deep, NULL, NULL, "with --check: also run a CUDA kernel on each GPU"),

@@ -56,6 +56,8 @@ static void option_head(const struct opt *o, struct buf *out)
     buf_addf(out, "--%s", o->name);
     if (o->kind == OPT_STR_OPT)
         buf_addf(out, "[=%s]", o->arg);
+    else if (o->kind == OPT_STRS_OPT)
+        buf_addf(out, " [%s]", o->arg);
     else if (o->arg)
         buf_addf(out, " %s", o->arg);
 }

@@ -104,4 +104,8 @@ if [ -f "$fakes/good/stoker-cuda.so" ]; then
 else
     test_skip '--deep here asks the plug-in' 'the fakes are not built'
 fi
+test_expect '--check without a group is all of them, also before another option' '
+    { dgx=$tars/dgx-h100.tar; stoker detect --root "$dgx" --check; stoker detect --root "$dgx" --check all >all; stoker detect --check --root "$dgx" >bare; true; } >end &&
+    cmp all end && cmp all bare && test -s all
+'
 test_done
