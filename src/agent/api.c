@@ -272,7 +272,7 @@ static enum rc answer_topology(struct api *a, const struct api_params *p, struct
                                struct err *err)
 {
     static const char *const names[] = { NULL };
-    struct buf svg = { 0 }, topo = { 0 };
+    struct buf svg = { 0 }, topo = { 0 }, nccl = { 0 };
     struct hw *hw = NULL;
     struct json_out w;
     enum rc rc = api_params_check(p, names, err);
@@ -283,6 +283,7 @@ static enum rc answer_topology(struct api *a, const struct api_params *p, struct
         return rc;
     nccl_picture(hw, &svg);
     hw_topo_json(hw, &topo);
+    nccl_write_json(hw, NULL, &nccl);
     hw_free(hw);
     json_out_init(&w, out, 0);
     json_obj(&w);
@@ -294,9 +295,12 @@ static enum rc answer_topology(struct api *a, const struct api_params *p, struct
         buf_add(json_raw(&w), topo.data, topo.len);
     else
         json_add_null(&w);
+    json_key(&w, "nccl");
+    buf_add(json_raw(&w), buf_str(&nccl), nccl.len);
     json_obj_end(&w);
     buf_release(&svg);
     buf_release(&topo);
+    buf_release(&nccl);
     return RC_OK;
 }
 

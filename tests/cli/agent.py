@@ -115,6 +115,7 @@ def live():
     check("host metrics are there", (a.value("node_memory_MemTotal_bytes") or 0) > 0)
     check("the GPUs of the driver too", wait(lambda: a.metrics().count("\nDCGM_FI_DEV_GPU_TEMP{") == 8, 30), a.metrics()[:1500], a.text)
     check("it knows how the machine is put together", wait(lambda: a.ask("/api/v1/topology")[0] == 200, 30), a.ask("/api/v1/topology"))
+    check("and what NCCL does on it", "scores" in a.ask("/api/v1/topology")[1]["nccl"]["choice"])
     check("/metrics is on both ports", a.ask("/metrics")[0] == 200)
     st, h = a.ask("/health")
     check("/health says ok", st == 200 and h["status"] == "ok" and h["history"] is True, h)

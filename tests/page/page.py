@@ -308,6 +308,7 @@ def topology(b, folder):
     check("and is no demo", b.js("document.getElementById('demo').hidden"))
     go(b, "topology")
     check("the topology is a picture and a matrix", b.until("(i => i && i.complete && i.naturalWidth > 300)(document.querySelector('#picture img')) && document.querySelectorAll('.matrix tr').length > 8", 30), b.js(shown("topology")))
+    check("with NCCL's own choice beside ours, GPU by GPU", b.js("(t => t.includes('400 Gb/s at PXB by mlx5_0:1') && t.includes('NCCL by itself') && t.includes('NCCL_IB_HCA'))(document.getElementById('v-topology').innerText)"), b.js(shown("topology")))
     b.shot(shots / "topology.png", whole=True)
     a.stop()
 
