@@ -278,7 +278,7 @@ static enum rc run_detect(struct cmd_ctx *ctx, struct err *err)
 
     if (!rc && ctx->argc && !o->compare) {
         err_hint(err, "Only --compare takes files; --root reads one captured machine.");
-        rc = err_set(err, RC_USAGE, "'detect' does not take '%s'", ctx->argv[0]);
+        rc = err_set(err, RC_USAGE, "command 'detect' has no use for operand '%s'", ctx->argv[0]);
     }
     if (!rc)
         rc = peer_check(o, err);
