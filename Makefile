@@ -123,12 +123,15 @@ test:
 test-kube: $(B)/stoker | setup-test
 	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/build/kube-assets} BUILD=$(B) \
 	    timeout 1500 prove -v --exec '' tests/cli/kube_real.t
-# what takes longer: clang, threads, tidy, a minute for each fuzz target
+# what takes longer: clang, threads, sites on a real Slurm and a real Kubernetes, tidy, a minute for each fuzz target
 test-all: test
 	@$(MAKE) --no-print-directory -j$(JOBS) CUDA=0 CC=clang parts
 	@$(MAKE) --no-print-directory CUDA=0 CC=clang check-variant
 	@$(MAKE) --no-print-directory -j$(JOBS) CUDA=0 SAN=thread parts
 	@$(MAKE) --no-print-directory CUDA=0 SAN=thread check-variant
+	@$(MAKE) --no-print-directory test-slurm
+	@$(MAKE) --no-print-directory test-slurm-24
+	@$(MAKE) --no-print-directory test-kube
 	@$(MAKE) --no-print-directory tidy
 	@$(MAKE) --no-print-directory fuzz
 tidy: | setup-test
@@ -203,7 +206,7 @@ clean:
 help:
 	@echo 'make              build/stoker, and build/stoker-cuda.so where nvcc is (CUDA=0: never)'
 	@echo 'make run          build, show this machine, embed a few sentences, run stoker up with the default model'
-	@echo 'make test         everything CI runs; make test-all: clang, threads, tidy, fuzzing too'
+	@echo 'make test         everything CI runs; make test-all: clang, threads, real Slurm and Kubernetes, tidy, fuzzing too'
 	@echo 'make test-clients the official OpenAI, Cohere and Hugging Face clients, from PyPI, against the server'
 	@echo 'make test-kube    rendered manifests before a real Kubernetes control plane (tools/kube-assets build/kube-assets)'
 	@echo 'make test-prometheus  metrics, rules and alerts with Debian'"'"'s Prometheus and Alertmanager'
@@ -227,3 +230,4 @@ help:
 	@echo 'make install      DESTDIR= PREFIX=/usr/local'
 	@echo 'make bundle       a folder that runs without any package, with the tests for a GPU'
 	@echo 'make gpu-test     on a machine with a GPU: is its engine right?  make gpu-bench: how fast, beside PyTorch?'
+	@echo 'make gpu-nccl     real NCCL ranks on this machine: do they choose what stoker detect says?'
