@@ -115,6 +115,10 @@ bool feasible_apart(const struct spec *s, const struct spec_component *c,
  * machine and another component of the same system takes whole machines of the group: a scheduler
  * that spreads them leaves no machine free. */
 bool feasible_fills(const struct feasible *f, const struct spec_component *c);
+/* Is there room for one pod more of it beside all that is always there, also when it has grown?  A
+ * rolling update that starts the new pod before it ends an old one needs that.  `c` NULL: `stoker
+ * serve` for models of no component. */
+bool feasible_spare(const struct feasible *f, const struct spec_component *c);
 /* Components with a memory pool and no GPU of their own that share the GPUs of a group. */
 int64_t feasible_shares(const struct spec *s, const struct spec_node *n,
                         const struct feasible_opts *opts);

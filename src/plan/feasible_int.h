@@ -23,6 +23,7 @@ struct unit {                       /* pods of a component, or stoker's own */
     bool queued; /* takes its turn: alone, not beside the others */
     bool fills;  /* see feasible_fills() */
     bool again;  /* Kubernetes by name: the component's own system has it too */
+    bool spare;  /* see feasible_spare() */
     bool lost;   /* refused: not asked about again */
 };
 

@@ -279,6 +279,9 @@ void k8s_claim_templates(struct k8s *k, struct yaml_out *y, const struct spec_co
 const char *k8s_claim_name(struct k8s *k, const struct spec_storage *s);
 /* Is it a claim of every pod? */
 bool k8s_per_replica(const struct spec_storage *s);
+/* Does it mount a volume that is at one machine at a time, and may its pods be on several? */
+bool k8s_held_at_one(struct k8s *k, const struct spec_component *c);
+void k8s_mounts_check(struct k8s *k, const struct spec_component *c); /* told: pods kept out */
 /* Is its claim bound to a PersistentVolume that we write (nfs, lustre, local)?  Its name. */
 bool k8s_static_volume(const struct spec_storage *s);
 const char *k8s_volume_name(struct k8s *k, const struct spec_storage *s);

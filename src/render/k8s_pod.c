@@ -173,6 +173,7 @@ void k8s_pod_of(struct k8s *k, const struct spec_component *c, bool templates, s
                       "'%s' has no image, and Kubernetes runs nothing else", c->name);
     for (size_t i = 0; i < c->mount_count; i++)
         mount_add(k, out, &c->mounts[i], templates);
+    k8s_mounts_check(k, c);
     shm_add(k, out);
 }
 

@@ -12,6 +12,7 @@
  * Pods never name a path of the machine: the administrator's PersistentVolume does, so that a
  * namespace can hold its pods to the "restricted" standard, which forbids hostPath. */
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "render/k8s.h"
 
 bool k8s_per_replica(const struct spec_storage *s)
@@ -26,6 +27,53 @@ bool k8s_uses_storage(const struct k8s *k, const struct spec_component *c,
         if (str_eq(c->mounts[i].storage, s->name))
             return true;
     return k8s_serves_from(k, c, s);
+}
+
+/* Is it attached to one machine at a time?  Paths of machines and NFS are not attached at all. */
+static bool at_one(const struct spec_storage *s)
+{
+    return s && s->access == SPEC_MODE_RWO && !s->per_replica && !k8s_static_volume(s) &&
+           s->kind != SPEC_STORAGE_MEMORY && s->kind != SPEC_STORAGE_OBJECT;
+}
+
+static int64_t machines_of(struct k8s *k, const struct spec_component *c)
+{
+    const struct spec *s = k->r->spec;
+    const struct spec_node **groups =
+        arena_array(&k->arena, const struct spec_node *, s->node_count + 1);
+    size_t count = feasible_groups(s, c, groups);
+    int64_t machines = 0;
+
+    for (size_t i = 0; i < count; i++)
+        machines += groups[i]->count;
+    return machines;
+}
+
+bool k8s_held_at_one(struct k8s *k, const struct spec_component *c)
+{
+    for (size_t i = 0; i < c->mount_count; i++)
+        if (at_one(spec_storage_find(k->r->spec, c->mounts[i].storage)))
+            return machines_of(k, c) > 1;
+    return false;
+}
+
+void k8s_mounts_check(struct k8s *k, const struct spec_component *c)
+{
+    int64_t pods = c->nodes_per_replica * c->replicas;
+
+    if (c->scale && c->scale->max * c->nodes_per_replica > pods)
+        pods = c->scale->max * c->nodes_per_replica;
+    for (size_t i = 0; pods > 1 && i < c->mount_count; i++) {
+        const struct spec_storage *s = spec_storage_find(k->r->spec, c->mounts[i].storage);
+
+        if (at_one(s) && machines_of(k, c) > 1)
+            render_warn(k->r, &c->mounts[i].storage,
+                        "Set 'access: ReadWriteMany' where its class has it, or 'per_replica: "
+                        "true' for a volume of each pod.",
+                        "'%s' is at one machine at a time (ReadWriteOnce): pods of '%s' on others "
+                        "never start",
+                        s->name, c->name);
+    }
 }
 
 const char *k8s_claim_name(struct k8s *k, const struct spec_storage *s)

@@ -18,6 +18,9 @@
 #define KUBE_PROMETHEUS_NAMESPACE "monitoring"
 #define KUBE_KUEUE_API            "kueue.x-k8s.io/v1beta2"
 #define KUBE_STOKER_IMAGE         "stoker" /* for kustomize's `images` to replace */
+#define KUBE_NO_GPU               "no GPU is kept free for a second pod beside the old one"
+#define KUBE_NO_ROOM              "no machine has room for a second pod beside the old one"
+#define KUBE_HELD                 "the old pod holds its volume on its machine"
 enum { KUBE_FILES_MAX = 16, KUBE_RDZV_PORT = 29500 };
 
 /* What becomes of a component. */
@@ -62,6 +65,9 @@ struct buf *kube_site(struct kube *q, const char *name, const char *what);
 bool kube_gpu_node(const struct spec_node *n);
 
 void kube_work_write(struct kube *q, const struct kube_work *w);
+/* How a Deployment takes a new version: the new pod first, or, where `full` says why that cannot
+ * be, an old one goes first. */
+void kube_strategy(struct yaml_out *y, const char *full);
 void kube_launch_write(struct kube *q);
 void kube_agent_write(struct kube *q);
 void kube_serve_write(struct kube *q);

@@ -256,6 +256,9 @@ void kube_serve_write(struct kube *q)
     yaml_map(&y, "selector");
     k8s_match(&q->k, &y, "matchLabels", pod.name);
     yaml_end(&y);
+    kube_strategy(&y, pod.gpus                                 ? KUBE_NO_GPU
+                      : feasible_spare(q->k.r->feasible, NULL) ? NULL
+                                                               : KUBE_NO_ROOM);
     k8s_template(&q->k, &y, &pod);
     yaml_end(&y);
     yaml_finish(&y);

@@ -272,6 +272,12 @@ static int64_t least_replicas(const struct spec_scale *s)
     return s->min > 1 ? s->min : 1;
 }
 
+static const char *least_from(struct kube *q, const struct spec_scale *s)
+{
+    return s->min > 0 ? render_from(q->k.r, &s->min)
+                      : "at zero nothing is counted, and nothing would start the first again";
+}
+
 static void hpa(struct kube *q, struct buf *out, const struct kube_work *w)
 {
     const struct spec_scale *s = w->c->scale;
@@ -281,7 +287,7 @@ static void hpa(struct kube *q, struct buf *out, const struct kube_work *w)
     k8s_head(&q->k, &y, "autoscaling/v2", "HorizontalPodAutoscaler", w->name, w->name);
     yaml_map(&y, "spec");
     target_ref(&y, w);
-    yaml_note(&y, render_from(q->k.r, &s->min));
+    yaml_note(&y, least_from(q, s));
     yaml_int(&y, "minReplicas", least_replicas(s));
     yaml_note(&y, render_from(q->k.r, &s->max));
     yaml_int(&y, "maxReplicas", s->max);
@@ -340,7 +346,7 @@ static void scaled_object(struct kube *q, struct buf *out, const struct kube_wor
     k8s_head(&q->k, &y, "keda.sh/v1alpha1", "ScaledObject", w->name, w->name);
     yaml_map(&y, "spec");
     target_ref(&y, w);
-    yaml_note(&y, render_from(q->k.r, &s->min));
+    yaml_note(&y, least_from(q, s));
     yaml_int(&y, "minReplicaCount", least_replicas(s));
     yaml_note(&y, render_from(q->k.r, &s->max));
     yaml_int(&y, "maxReplicaCount", s->max);

@@ -426,10 +426,26 @@ static void statefulset_write(struct kube *q, struct yaml_out *y, const struct k
     yaml_end(y);
 }
 
+void kube_strategy(struct yaml_out *y, const char *full)
+{
+    yaml_map(y, "strategy");
+    yaml_str(y, "type", "RollingUpdate");
+    yaml_map(y, "rollingUpdate");
+    yaml_note(y, full);
+    yaml_int(y, "maxSurge", full ? 0 : 1);
+    yaml_int(y, "maxUnavailable", full ? 1 : 0);
+    yaml_end(y);
+    yaml_end(y);
+}
+
 static void deployment_write(struct kube *q, struct yaml_out *y, const struct kube_work *w,
                              const struct k8s_pod *pod)
 {
     bool gpu = w->c->gpus || k8s_shares_gpu(w->c);
+    const char *full = gpu                                       ? KUBE_NO_GPU
+                       : !feasible_spare(q->k.r->feasible, w->c) ? KUBE_NO_ROOM
+                       : k8s_held_at_one(&q->k, w->c)            ? KUBE_HELD
+                                                                 : NULL;
 
     head(q, y, "apps/v1", w);
     yaml_map(y, "spec");
@@ -437,14 +453,7 @@ static void deployment_write(struct kube *q, struct yaml_out *y, const struct ku
     yaml_map(y, "selector");
     k8s_match(&q->k, y, "matchLabels", w->name);
     yaml_end(y);
-    yaml_map(y, "strategy");
-    yaml_str(y, "type", "RollingUpdate");
-    yaml_map(y, "rollingUpdate");
-    yaml_note(y, gpu ? "no GPU is kept free for a second pod beside the old one" : NULL);
-    yaml_int(y, "maxSurge", gpu ? 0 : 1);
-    yaml_int(y, "maxUnavailable", gpu ? 1 : 0);
-    yaml_end(y);
-    yaml_end(y);
+    kube_strategy(y, full);
     k8s_template(&q->k, y, pod);
     yaml_end(y);
 }

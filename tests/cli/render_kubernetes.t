@@ -439,6 +439,45 @@ test_expect 'refused: no image' '
 test_expect 'refused: two names that are one to Kubernetes' '
     refused r12 "[0-9]*:[0-9]*" "one name to Kubernetes" "s/^  web:/  n7:/;s/from: web/from: n7/;s/^  tiny:/  7:/"'
 
+# ---- what would be accepted and then not run ----
+# site NAME COMPONENTS [REST]: machines of two kinds and what runs on them, rendered into NAME;
+# messages in NAME.err
+site() {
+    printf '%s\n' 'site: {name: s}' \
+        'nodes: [{name: g, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TiB},' \
+        '  {name: c, role: cpu, count: 2, cpu_cores: 32, memory: 128GiB}]' 'agent: {enabled: false}' 'targets: {kubernetes: {namespace: ml, stoker_image: r/stoker:1}}' \
+        "${3:-}" 'components:' "$2" >"$1.yaml"
+    stoker render kubernetes -f "$1.yaml" -o "$1" >"$1.out" 2>"$1.err"
+}
+# strategy NAME SURGE: of the Deployment of component u
+strategy() { has "$1/kubernetes/base/component-u.yaml" "maxSurge: $2" "maxUnavailable: $((1 - $2))"; }
+U='kind: service, target: kubernetes, nodes: c, image: r/x, command: [x], memory: 4GiB'
+
+test_expect 'a rolling update starts a pod more only where one has room' '
+    site full "  u: {$U, replicas: 2, cpus: 50}" && strategy full 0 &&
+    site roomy "  u: {$U, replicas: 2, cpus: 20}" && strategy roomy 1 &&
+    site grown "  u: {$U, cpus: 50, scale: {min: 1, max: 2}}" && strategy grown 0 &&
+    site beside "  u: {$U, cpus: 50}
+  v: {$U, cpus: 50}" && strategy beside 0'
+test_expect 'the server of models of no component leaves first where no second has room' '
+    site served "  u: {$U, cpus: 4}" "models: {m: {source: /m, kind: embedding, device: gpu}}" &&
+    has served/kubernetes/base/serve.yaml "maxSurge: 0" "maxUnavailable: 1" &&
+    site cpu "  u: {$U, cpus: 4}" "models: {m: {source: /m, kind: embedding, device: cpu}}" &&
+    has cpu/kubernetes/base/serve.yaml "maxSurge: 1" "maxUnavailable: 0"'
+V='storage: [{name: v, kind: volume, size: 1GiB, access: ReadWriteOnce'
+test_expect 'warned: pods on several machines with a volume that is at one' '
+    M="mounts: [{storage: v, path: /v}]" &&
+    site once "  u: {$U, replicas: 2, cpus: 4, $M}" "$V}]" &&
+    grep -q "^once.yaml:[0-9]*:[0-9]*: warning: .v. is at one machine.*of .u. on others" once.err &&
+    site grows "  u: {$U, cpus: 4, $M, scale: {min: 1, max: 2}}" "$V}]" &&
+    grep -q "at one machine" grows.err &&
+    site own "  u: {$U, replicas: 2, cpus: 4, $M}" "$V, per_replica: true}]" && test ! -s own.err &&
+    site one "  u: {$U, cpus: 4, $M}" "$V}]" && test ! -s one.err && strategy one 0'
+test_expect 'zero replicas: what stays is not said to be the spec.s' '
+    site zero "  u: {$U, cpus: 4, scale: {min: 0, max: 2, metric: cpu_utilization, target: 50%}}" &&
+    grep -q "minReplicas: 1  # at zero nothing is counted" zero/kubernetes/base/component-u.yaml &&
+    grep -q ":[0-9]*:[0-9]*: warning: at zero replicas" zero.err'
+
 if command -v shellcheck >/dev/null; then
     test_expect 'shellcheck finds nothing in the scripts' '
         shellcheck */kubernetes/node-prepare.sh launch.sh'
