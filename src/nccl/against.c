@@ -282,57 +282,59 @@ static const char *way_word(struct maybe direct)
     return !direct.known ? NULL : direct.v ? "direct" : "host memory";
 }
 
-static enum level nearest_of(const struct against *g, size_t gpu)
+/* The way that NCCL takes with the ports it was let have; NULL: not known. */
+static const struct nccl_way *way_of(const struct against *g, size_t gpu)
 {
-    enum level best = LEVEL_NONE;
+    for (size_t i = 0; i < g->c.scores_count; i++) {
+        const struct nccl_score *x = &g->c.scores[i];
+        const struct nccl_way *w = nccl_env_of(g->hw, "NCCL_IB_HCA") ? &x->ours : &x->dflt;
 
-    for (size_t i = 0; i < g->c.ports_count; i++) {
-        enum level l =
-            g->c.ports[i].used ? level_gpu_nic(g->hw, gpu, g->c.ports[i].dev) : LEVEL_NONE;
-
-        if (l != LEVEL_NONE && (best == LEVEL_NONE || l < best))
-            best = l;
+        if (x->gpu == gpu)
+            return w->path && w->ports && *w->ports ? w : NULL;
     }
-    return best;
+    return NULL;
 }
 
-/* The used devices nearest to the GPU; NULL when no distance is known. */
-static const char *nearest_text(struct against *g, size_t gpu)
+/* "mlx5_0 or mlx5_1" of a way, each device once; NULL when nothing is known. */
+static const char *way_devs(struct against *g, const struct nccl_way *w)
 {
-    enum level best = nearest_of(g, gpu);
     struct buf b = { 0 };
 
-    for (size_t i = 0; best != LEVEL_NONE && i < g->c.ports_count; i++)
-        if (g->c.ports[i].used && level_gpu_nic(g->hw, gpu, g->c.ports[i].dev) == best &&
+    for (size_t i = 0; w && i < g->c.ports_count; i++)
+        if (level_way_has(w, g->c.ports[i].dev) &&
             !(i && str_eq(g->c.ports[i - 1].dev, g->c.ports[i].dev)))
             buf_addf(&b, "%s%s", b.len ? " or " : "", g->c.ports[i].dev);
     return b.len ? nccl_text(g->a, &b) : (buf_release(&b), NULL);
 }
 
-/* A GPU that sends through one NIC: is it one of its nearest, and is the way direct? */
+/* A GPU that sends through one NIC: is it one of those with the widest way to it and of these
+ * the nearest, and is the way direct? */
 static void rows_net(struct against *g, const struct log_facts *f, const struct log_pair *p)
 {
     int gpu = gpu_by_index(g->hw, p->from);
-    const char *devs = dev_name(g, f, p->dev), *near, *name;
+    const char *devs = dev_name(g, f, p->dev), *ours, *name;
+    const struct nccl_way *expected;
     const struct nccl_gdr *way;
-    bool nearest = false;
+    bool same = false;
 
     if (gpu < 0 || !devs || str_eq(p->detail, "Socket"))
         return;
     name = against_gpu_name(g, (size_t)gpu);
-    near = nearest_text(g, (size_t)gpu);
+    expected = way_of(g, (size_t)gpu);
+    ours = way_devs(g, expected);
     way = gdr_find(g, (size_t)gpu, devs);
-    for (size_t i = 0; i < g->c.ports_count; i++)
-        nearest = nearest || (name_in(devs, g->c.ports[i].dev) &&
-                              level_gpu_nic(g->hw, (size_t)gpu, g->c.ports[i].dev) ==
-                                  nearest_of(g, (size_t)gpu));
+    for (size_t i = 0; expected && i < g->c.ports_count; i++)
+        same = same ||
+               (name_in(devs, g->c.ports[i].dev) && level_way_has(expected, g->c.ports[i].dev));
     if (!p->pxn) /* by way of a neighbour it is that neighbour's NIC */
         against_add_as(g,
-                       !near     ? NCCL_UNTOLD
-                       : nearest ? NCCL_SAME
-                                 : NCCL_DIFFERS,
-                       "nic", arena_printf(g->a, "%s sends by", name), near, devs, p->line,
-                       nearest ? NULL : "NCCL sends by a NIC that is not among its nearest.");
+                       !ours  ? NCCL_UNTOLD
+                       : same ? NCCL_SAME
+                              : NCCL_DIFFERS,
+                       "nic", arena_printf(g->a, "%s sends by", name), ours, devs, p->line,
+                       same ? NULL
+                            : "NCCL sends by a NIC that is not among those with the widest path "
+                              "to it, or is farther than these.");
     against_add(g, "gdr", arena_printf(g->a, "%s and %s", name, devs),
                 way ? way_word(way->use) : NULL, p->gdr ? "direct" : "host memory", p->line,
                 way ? way->why : NULL);

@@ -32,7 +32,9 @@ static void choose_net(struct sim *s)
     } else {
         c->net = "tcp";
         c->net_why = c->ports_count == 0 ? "There is no RDMA device, so sockets carry the data."
-                                         : "No RDMA port can be used, so sockets carry the data.";
+                     : ports_off(s->hw)
+                         ? arena_printf(s->a, "%s  Sockets carry the data.", ports_off(s->hw))
+                         : "No RDMA port can be used, so sockets carry the data.";
         if (c->efa && (doubt_net_plugin(s->hw) || hw_soft_found(s->hw, "nccl-net-plugin"))) {
             c->net = "efa";
             c->net_why = "The aws-ofi-nccl plug-in was found; NCCL speaks to EFA through it.";
@@ -146,7 +148,7 @@ static void write_ports(const struct nccl_choice *c, int width, struct buf *out)
             fact(out, width, "", "Better left out", p->wanted_why);
         buf_release(&head);
     }
-    if (c->score_text && *c->score_text)
+    if (c->score_text && *c->score_text && str_eq(c->net, "rdma"))
         fact(out, width, "share", c->score_text, c->all_why);
 }
 

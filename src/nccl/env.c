@@ -17,6 +17,7 @@ struct run {
     struct nccl_choice c;
     bool full;
     struct nccl_env *out;
+    const char *off; /* the environment turns RDMA off, as a sentence; NULL: it does not */
     size_t wanted;   /* RDMA ports that should be used */
     bool roce;       /* the wanted ports are Ethernet */
     bool need_inet6; /* NCCL_IB_ADDR_FAMILY=AF_INET6 mends the search for a GID */
@@ -95,8 +96,9 @@ static struct verdict transport(const struct run *r)
                      "which of the two cannot be told from here.");
     if (is_tcp(r))
         return set(NCCL_PINNED, "tcp",
-                   r->c.ports_count ? "No RDMA port can be used from here."
-                                    : "There is no RDMA device.");
+                   r->off             ? r->off
+                   : r->c.ports_count ? "No RDMA port can be used from here."
+                                      : "There is no RDMA device.");
     return unset(ports_hidden(r->hw) ? "This container was not given the RDMA devices, so what the "
                                        "training container will use cannot be known."
                                      : r->c.peer_why);
@@ -182,8 +184,9 @@ static struct verdict ib_disable(const struct run *r)
         return r->full ? set(NCCL_PINNED, "0", "RDMA ports are active and usable.") : nothing();
     if (is_tcp(r))
         return pin(r, "1",
-                   r->c.ports_count ? "No RDMA port can be used, and NCCL goes over TCP."
-                                    : "There is no RDMA device, and NCCL goes over TCP.");
+                   r->off             ? r->off
+                   : r->c.ports_count ? "No RDMA port can be used, and NCCL goes over TCP."
+                                      : "There is no RDMA device, and NCCL goes over TCP.");
     return r->full ? unset("Whether RDMA can be used cannot be told from here.") : nothing();
 }
 
@@ -284,7 +287,7 @@ static struct verdict ib_hca(const struct run *r)
             "RDMA devices are in sysfs, but /dev/infiniband has none: this container cannot "
             "open them, and which ones the training container gets cannot be known.");
     if (!r->wanted)
-        return unset("No RDMA port can be used from here.");
+        return unset(r->off ? r->off : "No RDMA port can be used from here.");
     for (size_t i = 0; i < r->c.ports_count; i++)
         if (r->c.ports[i].used && !r->c.ports[i].wanted)
             return set(NCCL_REQUIRED, port_list(r, "="),
@@ -424,7 +427,8 @@ static struct verdict gid_decide(struct run *r)
     int64_t index = -1;
 
     if (!r->wanted)
-        return r->full && !r->c.efa ? unset("No RoCE port can be used.") : nothing();
+        return r->full && !r->c.efa ? unset(r->off ? r->off : "No RoCE port can be used.")
+                                    : nothing();
     if (!r->roce)
         return unset("The fabric is InfiniBand, where NCCL never reads it and uses entry 0.");
     if (nccl_older_than(r->hw, 2, 21))
@@ -506,6 +510,38 @@ static struct need level_needed(const struct run *r)
     return n;
 }
 
+/* The way of the GPU that NCCL takes with the wanted ports; NULL: not known. */
+static const struct nccl_way *gpu_way(const struct run *r, size_t gpu)
+{
+    for (size_t i = 0; i < r->c.scores_count; i++)
+        if (r->c.scores[i].gpu == gpu && r->c.scores[i].ours.path)
+            return &r->c.scores[i].ours;
+    return NULL;
+}
+
+/* Some GPU's data goes through host memory by NCCL's default, and PHB would mend it: its way
+ * leads over the root complex, and no neighbour at the NIC's switch takes it (PXN). */
+static bool level_falls_short(const struct run *r)
+{
+    bool known = false;
+
+    for (size_t gpu = 0; gpu < r->hw->gpus_count; gpu++) {
+        const struct nccl_way *way = gpu_way(r, gpu);
+
+        if (r->c.gpus.known && !r->c.gpu_used[gpu])
+            continue;
+        known = known || way;
+        for (size_t i = 0; way && i < r->c.gdr_count; i++) {
+            const struct nccl_gdr *g = &r->c.gdr[i];
+
+            if (g->gpu == gpu && str_eq(g->path, "PHB") && !maybe_is(g->use, 1) &&
+                level_way_has(way, g->dev))
+                return true;
+        }
+    }
+    return !known;
+}
+
 /* Near enough for NCCL's default. */
 static struct verdict gdr_covered(const struct run *r, const struct need *n)
 {
@@ -580,6 +616,18 @@ static struct verdict gdr_level(const struct run *r)
             "GPU and NIC meet in the root complex (PHB), beyond NCCL's default, but whether "
             "GPUDirect RDMA is possible cannot be told: no peer-memory module is loaded and "
             "dma-buf support is not known.");
+    if (!level_falls_short(r))
+        return pin(r, level_name(need.dflt),
+                   arena_printf(r->a,
+                                "Every GPU has GPUDirect RDMA by NCCL's default (%s): those "
+                                "without a NIC at their switch send by way of NVLink and a "
+                                "neighbour that has one (PXN).",
+                                level_name(need.dflt)));
+    if (str_eq(r->hw->limits.iommu_mode, "translated"))
+        return unset("GPU and NIC meet in the root complex (PHB), beyond NCCL's default (PXB), so "
+                     "data is copied through host memory.  PHB would allow GPUDirect RDMA there, "
+                     "but the IOMMU translates addresses, which makes it slow or fails: let "
+                     "it pass them through first, as `stoker detect --check` says.");
     return set(NCCL_REQUIRED, "PHB",
                arena_printf(r->a,
                             "%s meet in the root complex (PHB), and NCCL's default stops at PCIe "
@@ -670,11 +718,15 @@ struct carriers {
     const char *side;  /* "cni0, flannel.1": those that must not; NULL: none */
 };
 
+static bool sockets_carry(const struct run *r)
+{
+    return is_tcp(r) || (str_eq(r->c.net, "tcp") && !r->c.efa && !ports_hidden(r->hw));
+}
+
 static struct carriers carriers_of(const struct run *r)
 {
     const struct hw_net *nets[MATCH_IFS];
-    bool tcp = is_tcp(r) || (str_eq(r->c.net, "tcp") && !r->c.efa && !ports_hidden(r->hw));
-    size_t count = tcp ? iface_default_all(r->hw, nets, ARRAY_SIZE(nets)) : 0;
+    size_t count = sockets_carry(r) ? iface_default_all(r->hw, nets, ARRAY_SIZE(nets)) : 0;
     struct buf list = { 0 }, other = { 0 }, side = { 0 };
     struct carriers c = { 0 };
 
@@ -732,8 +784,48 @@ static struct verdict socket_found(const struct run *r)
                      c.other ? c.other : "", c.other ? "." : ""));
 }
 
+/* "ens100 (100 Gb/s)", "net1, net2 (400 Gb/s)": those that NCCL sends by when left alone. */
+static const char *fastest_text(const struct run *r, const struct hw_net *const *nets, size_t count)
+{
+    int64_t sum;
+    struct maybe most = iface_fastest(nets, count, &sum);
+    struct buf b = { 0 };
+
+    for (size_t i = 0; i < count; i++)
+        if (!iface_is_side(nets[i]) && maybe_is(most, iface_mbps(nets[i])))
+            buf_addf(&b, "%s%s", b.len ? ", " : "", nets[i]->name);
+    buf_addf(&b, " (%s)", nccl_rate_text(r->a, most));
+    return nccl_text(r->a, &b);
+}
+
+/* Starting over the interface to the other nodes would take a faster one away from data. */
+static struct verdict socket_kept(const struct run *r)
+{
+    const struct hw_net *nets[MATCH_IFS];
+    size_t count = iface_default_all(r->hw, nets, ARRAY_SIZE(nets));
+    const struct hw_net *peer = hw_find_net(r->hw, r->c.peer_if);
+    struct carriers c = carriers_of(r);
+    const char *why = arena_printf(
+        r->a,
+        "Without RDMA it chooses the interfaces for data too: NCCL sends by %s, and a list that "
+        "begins with %s (%s), where it should start, would take that away.  %s  Where %s does not "
+        "lead to the other nodes, name those that do.",
+        fastest_text(r, nets, count), r->c.peer_if,
+        nccl_rate_text(r->a, peer ? maybe_of(iface_mbps(peer)) : maybe_none()), r->c.peer_why,
+        count ? nets[0]->name : "the first");
+
+    if (!c.side)
+        return unset(why);
+    return set(NCCL_REQUIRED, c.list,
+               arena_printf(r->a,
+                            "%s  Left out: the virtual %s, where connections between nodes "
+                            "hang or fail.",
+                            why, c.side));
+}
+
 static struct verdict socket_ifname(const struct run *r)
 {
+    const char *list;
     const char *addr, *why = NULL;
     const struct hw_net *n = iface_default(r->hw, &addr, &why);
     const struct hw_net *peer = r->c.peer_if ? hw_find_net(r->hw, r->c.peer_if) : NULL;
@@ -745,7 +837,11 @@ static struct verdict socket_ifname(const struct run *r)
                                   r->c.peer_why, n ? n->name : "none"));
     if (n && str_eq(n->name, r->c.peer_if))
         return socket_found(r);
-    return set(NCCL_REQUIRED, arena_printf(r->a, "=%s", r->c.peer_if),
+    list = sockets_carry(r) ? iface_data_list(r->hw, r->a, r->c.peer_if)
+                            : arena_printf(r->a, "=%s", r->c.peer_if);
+    if (!list)
+        return socket_kept(r);
+    return set(NCCL_REQUIRED, list,
                arena_printf(r->a, "%s leads to the other nodes.  %s  NCCL would take %s%s.%s%s",
                             r->c.peer_if, r->c.peer_why, n ? n->name : "none",
                             n && iface_is_rail(r->hw, n) ? ", a rail without a gateway" : "",
@@ -871,7 +967,8 @@ static void step(struct run *r, size_t i, const struct nccl_lints *lints)
 
 static void look(struct run *r)
 {
-    for (size_t i = 0; i < r->c.ports_count; i++) {
+    r->off = r->c.ports_count ? ports_off(r->hw) : NULL;
+    for (size_t i = 0; !r->off && i < r->c.ports_count; i++) {
         r->wanted += r->c.ports[i].wanted;
         if (r->c.ports[i].wanted && str_eq(r->c.ports[i].link_layer, "Ethernet"))
             r->roce = true;

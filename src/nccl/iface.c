@@ -6,6 +6,10 @@
  * without it: names that begin with "ib", then the subnet of NCCL_COMM_ID, then
  * anything but docker, lo and virbr, then those.
  *
+ * Where sockets carry the data, the same list chooses the interfaces for it: NCCL has them
+ * all, sends by the fastest, and takes them in the kernel's order whatever the order of the
+ * list.  So a list that puts another interface first may take the fast one away from data.
+ *
  * The right one holds the route to the other nodes: that of MASTER_ADDR, else the
  * default route.  A rail (an RDMA network without a gateway) reaches its like on
  * other nodes at best, so it is never chosen by us. */
@@ -366,6 +370,66 @@ const struct hw_net *iface_default(const struct hw *hw, const char **out_addr, c
     const struct hw_net *n;
 
     return default_all(hw, &n, 1, out_addr, out_why) ? n : NULL;
+}
+
+/* ---- sockets that carry the data ---- */
+
+enum { IFACE_UNTOLD_MBPS = 10000 }; /* NCCL's figure for an interface that tells no speed */
+
+int64_t iface_mbps(const struct hw_net *n)
+{
+    return maybe_or(n->speed_mbps, 0) > 0 ? n->speed_mbps.v : IFACE_UNTOLD_MBPS;
+}
+
+struct maybe iface_fastest(const struct hw_net *const *nets, size_t count, int64_t *out_sum)
+{
+    struct maybe most = maybe_none();
+
+    *out_sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        int64_t mbps = iface_mbps(nets[i]);
+
+        if (iface_is_side(nets[i]) || (most.known && mbps < most.v))
+            continue;
+        *out_sum = most.known && mbps == most.v ? *out_sum + mbps : mbps;
+        most = maybe_of(mbps);
+    }
+    return most;
+}
+
+/* With this list NCCL starts over `peer`, and data has as much as without one. */
+static bool list_keeps(const struct hw *hw, const char *list, const char *peer)
+{
+    const struct hw_net *own[MATCH_IFS], *named[MATCH_IFS];
+    size_t own_count = iface_default_all(hw, own, ARRAY_SIZE(own)), count;
+    int64_t own_sum, sum;
+    const char *addr;
+    struct maybe own_most = iface_fastest(own, own_count, &own_sum), most;
+
+    count = find_all(hw, list, named, ARRAY_SIZE(named), &addr);
+    if (!count) /* not in the inventory: nothing to compare */
+        return !own_most.known;
+    most = iface_fastest(named, count, &sum);
+    return str_eq(named[0]->name, peer) &&
+           (!own_most.known || (most.known && most.v >= own_most.v && sum >= own_sum));
+}
+
+const char *iface_data_list(const struct hw *hw, struct arena *a, const char *peer)
+{
+    const struct hw_net *own[MATCH_IFS];
+    size_t count = iface_default_all(hw, own, ARRAY_SIZE(own));
+    const char *alone = arena_printf(a, "=%s", peer), *list;
+    struct buf b = { 0 };
+    bool after = false;
+
+    buf_adds(&b, alone);
+    for (size_t i = 0; i < count; i++) {
+        if (after && !iface_is_side(own[i]))
+            buf_addf(&b, ",%s", own[i]->name);
+        after = after || str_eq(own[i]->name, peer);
+    }
+    list = nccl_text(a, &b);
+    return list_keeps(hw, alone, peer) ? alone : list_keeps(hw, list, peer) ? list : NULL;
 }
 
 static void choose_socket(struct sim *s)

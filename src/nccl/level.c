@@ -253,6 +253,16 @@ enum level level_effective(const struct sim *s, size_t gpu, size_t port)
     return l;
 }
 
+bool level_way_has(const struct nccl_way *w, const char *dev)
+{
+    size_t want = strlen(dev);
+
+    for (const char *p = w->ports; p && *p; p += strcspn(p, ","), p += *p == ',')
+        if (!strncmp(p, dev, want) && p[want] == ':')
+            return true;
+    return false;
+}
+
 static void gdr_one(struct sim *s, struct nccl_gdr *g, size_t port, enum level limit)
 {
     enum level l = effective(s, g->gpu, port, limit);

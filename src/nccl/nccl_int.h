@@ -141,6 +141,8 @@ void level_choose_p2p(struct sim *s);
 const char *level_gdr_support(const struct hw *hw);
 /* The distance NCCL goes by, PXN and host memory counted; once levels are there. */
 enum level level_effective(const struct sim *s, size_t gpu, size_t port);
+/* Is a port of this device among those of the way? */
+bool level_way_has(const struct nccl_way *w, const char *dev);
 /* Nearer is less, for our own choice: as the level, and what is in another NUMA node of the
  * same socket is nearer than what is in the other socket.  -1 unknown. */
 bool level_same_socket(const struct hw *hw, size_t gpu, const char *nic);
@@ -168,6 +170,12 @@ bool iface_is_side(const struct hw_net *n); /* virtual, and inside this machine 
 size_t iface_default_all(const struct hw *hw, const struct hw_net **out, size_t max);
 /* The same with NCCL_SOCKET_IFNAME as it is set. */
 size_t iface_data_all(const struct hw *hw, const struct hw_net **out, size_t max);
+/* What NCCL takes for the speed of an interface. */
+int64_t iface_mbps(const struct hw_net *n);
+/* The greatest speed, and the sum of all that have it; those inside this machine aside. */
+struct maybe iface_fastest(const struct hw_net *const *nets, size_t count, int64_t *out_sum);
+/* NCCL_SOCKET_IFNAME with which NCCL starts over `peer` and data loses nothing; NULL: none. */
+const char *iface_data_list(const struct hw *hw, struct arena *a, const char *peer);
 const struct hw_net *iface_default(const struct hw *hw, const char **out_addr,
                                    const char **out_why);
 
@@ -175,7 +183,8 @@ const struct hw_net *iface_default(const struct hw *hw, const char **out_addr,
 void ports_choose(struct sim *s);
 const struct hw_rdma_port *ports_find(const struct hw *hw, const char *dev, int64_t port);
 bool ports_is_efa(const struct hw *hw);
-bool ports_hidden(const struct hw *hw); /* devices in sysfs, but no way to open them */
+const char *ports_off(const struct hw *hw); /* the variable that turns RDMA off, as a sentence */
+bool ports_hidden(const struct hw *hw);     /* devices in sysfs, but no way to open them */
 bool ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c);
 
 /* ---- want.c ---- */

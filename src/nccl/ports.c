@@ -48,7 +48,7 @@ bool ports_hidden(const struct hw *hw)
 
 /* ---- what NCCL takes ---- */
 
-static const char *net_off(const struct hw *hw)
+const char *ports_off(const struct hw *hw)
 {
     const char *net = nccl_env_of(hw, "NCCL_NET");
 
@@ -80,7 +80,7 @@ static const char *port_fault(struct sim *s, const struct hw_rdma *r, const stru
 static void use_one(struct sim *s, const struct hw_rdma *r, const struct hw_rdma_port *hp,
                     const struct match *m, size_t used, struct nccl_port *p)
 {
-    const char *off = net_off(s->hw), *fault = port_fault(s, r, hp);
+    const char *off = ports_off(s->hw), *fault = port_fault(s, r, hp);
 
     p->takes = !fault;
     if (off)

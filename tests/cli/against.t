@@ -54,6 +54,20 @@ for v in 2.18.3 2.19.4 2.21.5 2.23.4 2.24.3 2.26.2 2.27.3 2.28.9 2.30.7; do
         'GPU 0 and GPU 1' nccl=P2P verdict=same
     "
 done
+"$TOP/tests/machines/rails.py" "$TMP/tars" bluefield
+sends() { # sends NIC: GPU 0 of the machine bluefield, by NCCL's device number
+    cat <<EOF
+rail-node:1:1 [0] NCCL INFO Bootstrap : Using eno1:10.10.0.17<0>
+NCCL version 2.21.5+cuda12.4
+rail-node:1:2 [0] NCCL INFO NET/IB : Using$(i=0; while [ $i -lt 10 ]; do printf ' [%d]mlx5_%d:1/RoCE' $i $i; i=$((i + 1)); done) [RO]; OOB eno1:10.10.0.17<0>
+rail-node:1:2 [0] NCCL INFO Using network IB
+rail-node:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/$1
+EOF
+}
+test_expect 'NCCL sends by the widest path, then the nearest: a fast NIC at a root port is no difference' '
+    sends 8 >nccl.log && dgx=$TMP/tars/bluefield.tar against 0 nccl.log && row "GPU 0 sends by" verdict=same stoker=mlx5_8 &&
+    sends 0 >nccl.log && dgx=$TMP/tars/bluefield.tar against 1 nccl.log && row "GPU 0 sends by" verdict=differs
+'
 test_expect 'fused devices of 2.21: every port counts as used' '
     log 2.21.5 --virtual >nccl.log && against 0 nccl.log && row mlx5_11:1 verdict=same nccl=used
 '

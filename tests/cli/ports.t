@@ -159,6 +159,26 @@ test_expect 'IPoIB: the choice says what it assumes' "
     env_of ib-converged --peer 100.126.0.98 && sets NCCL_SOCKET_IFNAME '' &&
     says 'is IP over InfiniBand: this assumes that every node'
 "
+test_expect 'RDMA turned off: no interface of the data is taken away, no RDMA port praised' "
+    for off in NCCL_IB_DISABLE=1 NCCL_NET=Socket; do
+        env_of late-front -e \$off && sets NCCL_SOCKET_IFNAME '' && says 'chooses the interfaces for data too' &&
+        says 'eth_7 (400 Gb/s)' && says \"NCCL_IB_HCA is left unset. \${off%=1} turns RDMA off.\" &&
+        ! grep -qE 'right ones|NCCL_CROSS_NIC' flat || return 1
+        stoker detect --root $tars/late-front.tar -e \$off >page && ! grep -q 'share ' page || return 1
+    done
+"
+test_expect 'with RDMA the same machine starts over the route to the others' "
+    env_of late-front && sets NCCL_SOCKET_IFNAME =eno1
+"
+test_expect 'NCCL_NET_GDR_LEVEL stays unset where PXN gives every GPU GPUDirect, as --check has it' "
+    env_of fewer-nics && sets NCCL_NET_GDR_LEVEL '' && says 'a neighbour that has one (PXN)' &&
+    env_of fewer-nics -e NCCL_PXN_DISABLE=1 && sets NCCL_NET_GDR_LEVEL PHB &&
+    check_of fewer-nics rdma && ! grep -q 'through host memory' flat
+"
+test_expect 'an IOMMU that translates: the level is not raised, and the reason is said' "
+    env_of root-ports && sets NCCL_NET_GDR_LEVEL PHB &&
+    env_of root-ports-translated && sets NCCL_NET_GDR_LEVEL '' && says 'the IOMMU translates addresses'
+"
 omp() { # omp VALUE ARG...
     want=$1
     shift

@@ -48,13 +48,14 @@ class Node:
     """slots: (NUMA node, [devices] or one device): a list hangs on a switch."""
 
     def __init__(self, slots, cpu=None, nvlink=True, kind=G.H100_SXM, nccl="2.21.5", rows=(),
-                 mounts=(), env=None, front="eno1", hidden=(), peermem=True):
+                 mounts=(), env=None, front="eno1", hidden=(), peermem=True, front_index=2,
+                 iommu="identity"):
         self.cpu = cpu or spr("Intel(R) Xeon(R) Platinum 8480C", 2, 8, "107520K", 3800, smt=1)
-        self.m = m = Machine("rail-node", "5.15.0-1063-nvidia", self.cpu, iommu="identity")
+        self.m = m = Machine("rail-node", "5.15.0-1063-nvidia", self.cpu, iommu=iommu)
         self.kind, self.nets, self.rows, self.bus, self.hardware = kind, 10, list(rows), 0x10, []
         m.os("Ubuntu 22.04.4 LTS", "ubuntu", "22.04")
         m.dmi("Example", "HGX")
-        m.cmdline("ro iommu=pt")
+        m.cmdline("ro iommu=pt" if iommu == "identity" else "ro")
         self.cpu.write(m.tree, governor="performance")
         memory(m.tree, self.cpu, 1056302584)
         loopback(m)
@@ -71,7 +72,7 @@ class Node:
             board = m.host("f0", 0 if slots[0][0] >= 0 else -1).bridge("f0:1c.0", "8086:1bb8",
                                                                        speed=3, width=1)
             net(m, front, board.add("f1:00.0", "8086:1533", 0x020000, driver="igb", speed=3,
-                                    width=1), 2, "5c:ff:35:e2:04:9a", speed=1000)
+                                    width=1), front_index, "5c:ff:35:e2:04:9a", speed=1000)
             m.addr(front, "10.10.0.17", 16)
             self.rows += [(front, "0.0.0.0", 0, "10.10.0.1", 0), (front, "10.10.0.0", 16, None, 0)]
         routes(m, self.rows)
@@ -267,6 +268,21 @@ def split_layers():
 def layers_beside():
     """InfiniBand and a RoCE storage NIC of the same rate at every switch"""
     return Node(rails(ib, beside=[lambda i: roce(i, 400, first=8, subnet="10.200.0.%d")]))
+
+
+def late_front():
+    """eight rails before a 1G front end in the kernel's order"""
+    return Node(rails(lambda i: roce(i, 400)), front_index=60)
+
+
+def fewer_nics():
+    """four NICs at switches for eight GPUs, four of them at root ports beside"""
+    return Node([(numa_of(i), [GPU, ib(i // 2)] if i % 2 == 0 else GPU) for i in range(8)])
+
+
+def root_ports_translated():
+    """GPUs and NICs at root ports, an IOMMU that translates"""
+    return Node([(n, d) for n in (0, 1) for d in (GPU, ib(n))], nvlink=False, iommu="DMA-FQ")
 
 
 # ---- fabrics

@@ -382,6 +382,48 @@ TEST(no_rdma)
 }
 
 /* Sockets carry data over every interface NCCL takes, not the first alone. */
+/* Without RDMA the variable chooses the interfaces of the data as well. */
+TEST(no_rdma_keeps_the_fast_interface)
+{
+    struct machine *m = machine_new();
+    struct hw_net *fast, *front;
+    struct nccl_env env;
+
+    m_gpus(m, 4, "ok");
+    fast = m_net(m, "ens100", 2, "192.168.50.41", 24);
+    front = m_net(m, "eno1", 3, "10.0.0.4", 24);
+    front->default_route = maybe_of(1);
+    m_route(m, "0.0.0.0", 0, "10.0.0.1", "eno1");
+    fast->speed_mbps = maybe_of(100000);
+    front->speed_mbps = maybe_of(1000);
+    for (int full = 0; full < 2; full++) {
+        make(m, full ? NCCL_FULL : NCCL_MINIMAL, &env);
+        UNSET(&env, "NCCL_SOCKET_IFNAME");
+        CHECK(says(&env, "NCCL_SOCKET_IFNAME", "NCCL sends by ens100 (100 Gb/s)"));
+        nccl_env_release(&env);
+    }
+    front->speed_mbps = maybe_of(200000); /* nothing is lost: start where the route is */
+    make(m, NCCL_MINIMAL, &env);
+    IS(&env, "NCCL_SOCKET_IFNAME", "=eno1");
+    nccl_env_release(&env);
+
+    fast->speed_mbps = front->speed_mbps; /* one of two is lost, unless it comes later */
+    make(m, NCCL_MINIMAL, &env);
+    UNSET(&env, "NCCL_SOCKET_IFNAME");
+    nccl_env_release(&env);
+    m_net(m, "ens200", 4, "192.168.51.41", 24)->speed_mbps = maybe_of(400000);
+    make(m, NCCL_MINIMAL, &env);
+    IS(&env, "NCCL_SOCKET_IFNAME", "=eno1,ens200");
+    nccl_env_release(&env);
+
+    fast->speed_mbps = maybe_of(800000); /* a bridge beside is left out, the fast one kept */
+    m_net(m, "br-5f2c", 5, "172.18.0.1", 16)->kind = "bridge";
+    make(m, NCCL_MINIMAL, &env);
+    IS(&env, "NCCL_SOCKET_IFNAME", "=eno1,ens100,ens200");
+    nccl_env_release(&env);
+    free(m);
+}
+
 TEST(no_rdma_and_virtual_networks)
 {
     struct machine *m = machine_new();
@@ -431,6 +473,11 @@ TEST(level_of_the_gpus_in_use)
 
     all_at(m, "PHB");
     m->distances[0].path = "PIX"; /* GPU 0 and mlx5_0 */
+    make(m, NCCL_MINIMAL, &env);
+    UNSET(&env, "NCCL_NET_GDR_LEVEL"); /* the others send by way of GPU 0 */
+    CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "PXN"));
+    nccl_env_release(&env);
+    m_env(m, "NCCL_PXN_DISABLE", "1");
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_NET_GDR_LEVEL", "PHB");
     CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "Some GPUs and their nearest NIC"));
@@ -716,6 +763,7 @@ TEST_MAIN(cmocka_unit_test(dgx_needs_nothing), cmocka_unit_test(pod_full),
           cmocka_unit_test(no_address_in_this_namespace), cmocka_unit_test(bnxt_order_of_the_table),
           cmocka_unit_test(infiniband_and_roce), cmocka_unit_test(storage_nics_are_left_out),
           cmocka_unit_test(management_nic_is_left_out), cmocka_unit_test(no_rdma),
+          cmocka_unit_test(no_rdma_keeps_the_fast_interface),
           cmocka_unit_test(no_rdma_and_virtual_networks),
           cmocka_unit_test(level_of_the_gpus_in_use),
           cmocka_unit_test(chip_to_chip_link_needs_no_level), cmocka_unit_test(our_own_words_pass),
