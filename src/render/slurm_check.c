@@ -210,39 +210,6 @@ static void check_names(struct slurm *c)
 
 /* --- jobs --- */
 
-static void check_job_gpus(struct slurm *c, const struct spec_component *k, int64_t gpus)
-{
-    const struct spec_qos *q = k->qos ? slurm_qos(c, k->qos) : NULL;
-    const struct spec_account *a = k->account ? slurm_account(c, k->account) : NULL;
-
-    if (q && q->max_gpus.known && gpus > q->max_gpus.v)
-        render_refuse(c->r, &k->qos, "The job would wait for ever.",
-                      "component '%s' needs %" PRId64 " GPUs and QOS '%s' gives a user %" PRId64,
-                      k->name, gpus, q->name, q->max_gpus.v);
-    if (a && a->max_gpus.known && gpus > a->max_gpus.v)
-        render_refuse(c->r, &k->account, "The job would wait for ever.",
-                      "component '%s' needs %" PRId64 " GPUs and account '%s' has %" PRId64,
-                      k->name, gpus, a->name, a->max_gpus.v);
-    if (a && k->qos && a->qos.count && !slurm_strs_has(&a->qos, k->qos))
-        render_refuse(c->r, &k->qos, "Add it to the account's 'qos', or take another.",
-                      "account '%s' may not use QOS '%s'", a->name, k->qos);
-}
-
-static void check_job_time(struct slurm *c, const struct spec_component *k,
-                           const struct spec_partition *p)
-{
-    const struct spec_qos *q = k->qos ? slurm_qos(c, k->qos) : NULL;
-
-    if (!k->time_limit_ms.known)
-        return;
-    if (p && p->time_limit_ms.known && k->time_limit_ms.v > p->time_limit_ms.v)
-        render_refuse(c->r, &k->time_limit_ms, "The job would wait for ever.",
-                      "component '%s' may run longer than partition '%s' allows", k->name, p->name);
-    if (q && q->max_time_ms.known && k->time_limit_ms.v > q->max_time_ms.v)
-        render_refuse(c->r, &k->time_limit_ms, "The job would wait for ever.",
-                      "component '%s' may run longer than QOS '%s' allows", k->name, q->name);
-}
-
 static void check_kind(struct slurm *c, const struct spec_component *k)
 {
     if (k->target == SPEC_TARGET_SLURM && !slurm_is_job(k))
@@ -275,8 +242,7 @@ static void check_job(struct slurm *c, const struct spec_component *k)
     if (p && p->qos.count && k->qos && !slurm_strs_has(&p->qos, k->qos))
         render_refuse(c->r, &k->qos, "Add it to the partition's 'qos', or take another.",
                       "partition '%s' does not allow QOS '%s'", p->name, k->qos);
-    check_job_time(c, k, p);
-    check_job_gpus(c, k, k->gpus * slurm_job_nodes(k));
+    slurm_terms_check(c, k);
 }
 
 void slurm_check(struct slurm *c)

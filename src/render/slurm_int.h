@@ -134,6 +134,31 @@ const struct spec_qos *slurm_default_qos(const struct slurm *c, const struct spe
                                          const struct spec_partition *p);
 bool slurm_account_has(const struct spec_account *a, const struct spec_qos *q);
 
+/* --- slurm_terms.c: on whose terms a job runs --- */
+enum slurm_bars { /* why it never would */
+                  SLURM_BAR_PARTITION_TIME = 1,
+                  SLURM_BAR_NO_QOS = 2, /* the partition takes none of the account's */
+                  SLURM_BAR_ACCOUNT_QOS = 4,
+                  SLURM_BAR_QOS_TIME = 8,
+                  SLURM_BAR_QOS_GPUS = 16,
+                  SLURM_BAR_ACCOUNT_GPUS = 32
+};
+struct slurm_terms {
+    const struct spec_partition *p; /* NULL: SLURM_MAIN */
+    const struct spec_account *a;   /* NULL: none is needed */
+    const struct spec_qos *q;       /* the one it names, or the account's default; NULL: none */
+    struct maybe most_ms;           /* time that a job may ask for; unknown: no limit */
+    unsigned bars;
+};
+/* In a partition, under the account that it names or the one that gives it most. */
+struct slurm_terms slurm_terms_of(const struct slurm *c, const struct spec_component *k,
+                                  const struct spec_partition *p);
+/* The partition of a job: the one it names, or the first with its machines that can run it; when
+ * none can, the first that has its machines and takes its QOS. */
+const struct spec_partition *slurm_job_partition(const struct slurm *c,
+                                                 const struct spec_component *k);
+void slurm_terms_check(struct slurm *c, const struct spec_component *k);
+
 /* --- slurm_wishes.c: what the spec wants and Slurm cannot do, told as warnings --- */
 void slurm_wishes(struct slurm *c);
 
@@ -152,10 +177,6 @@ void slurm_power_scripts(struct slurm *c);
 void slurm_accounts(struct slurm *c);
 void slurm_sbatch(struct slurm *c);
 void slurm_install(struct slurm *c); /* slurm_install.c */
-
-/* The partition of a job: the one it names, or the first with its machines that takes its QOS. */
-const struct spec_partition *slurm_job_partition(const struct slurm *c,
-                                                 const struct spec_component *k);
 
 /* --- slurm_image.c: a job's image, with what the machine has for it --- */
 void slurm_container(struct slurm *c, struct buf *out, const struct spec_component *k);

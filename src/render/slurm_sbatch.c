@@ -49,33 +49,6 @@ int64_t slurm_job_nodes(const struct spec_component *k)
     return k->nodes_per_replica * (together ? k->replicas : 1);
 }
 
-static bool has_all_groups(const struct slurm *c, const struct spec_partition *p,
-                           const struct spec_component *k)
-{
-    const struct spec_node *n;
-
-    for (size_t i = 0; (n = spec_component_group(c->r->spec, k, i)); i++)
-        if (!slurm_partition_has(c, p, n))
-            return false;
-    return true;
-}
-
-const struct spec_partition *slurm_job_partition(const struct slurm *c,
-                                                 const struct spec_component *k)
-{
-    const struct spec_qos *q = k->qos ? slurm_qos(c, k->qos) : NULL;
-
-    if (k->partition)
-        return slurm_partition(c, k->partition);
-    for (size_t i = 0; i < c->s->partition_count; i++) {
-        const struct spec_partition *p = &c->s->partitions[i];
-
-        if (has_all_groups(c, p, k) && (!q || slurm_partition_takes(p, q)))
-            return p;
-    }
-    return NULL;
-}
-
 static int64_t share_of(int64_t all, const struct spec_component *k, const struct spec_node *n)
 {
     int64_t gpus = slurm_gpu_count(n); /* or MIG instances, which k->gpus counts then */
@@ -174,18 +147,14 @@ static const char *gpu_gres(const struct slurm *c, const struct job *j, char out
  * people start in passing. */
 static void ask_longest(struct slurm *c, struct buf *out, const struct job *j)
 {
-    const struct spec_qos *q =
-        j->k->qos && c->s->accounting.enabled ? slurm_qos(c, j->k->qos) : NULL;
-    struct maybe most = j->p ? j->p->time_limit_ms : maybe_none();
-    const void *member = j->p ? &j->p->time_limit_ms : NULL;
+    struct slurm_terms t = slurm_terms_of(c, j->k, j->p);
+    bool by_qos = t.q && c->s->accounting.enabled && t.q->max_time_ms.known &&
+                  t.q->max_time_ms.v == t.most_ms.v;
     char time[SLURM_TIME_MAX];
 
-    if (q && q->max_time_ms.known && (!most.known || q->max_time_ms.v < most.v)) {
-        most = q->max_time_ms;
-        member = &q->max_time_ms;
-    }
-    if (most.known)
-        ask(c, out, member, "time=%s", slurm_time(most.v, time));
+    if (t.most_ms.known)
+        ask(c, out, by_qos ? (const void *)&t.q->max_time_ms : (const void *)&t.p->time_limit_ms,
+            "time=%s", slurm_time(t.most_ms.v, time));
     else
         slurm_fixed(out, "neither it nor its partition has a limit", "#SBATCH --time=UNLIMITED");
 }

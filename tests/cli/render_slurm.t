@@ -238,6 +238,34 @@ test_expect 'jobs that would wait for ever' '
     edit "s/^    partition: spot$/    partition: debug/" && refused edited.yaml "does not have the machines .spot." &&
     at "$(awk "/finetune-spot:/{f=1} f && /partition: debug/{print NR; exit}" edited.yaml)" 16 edited.yaml
 '
+# own TIME GPUS-OF-QOS GPUS-OF-ACCOUNT NODES MORE: limits that the job does not name
+own() {
+    site "components:
+  t: {kind: training, target: slurm, gpus: 8, nodes_per_replica: $4, queued: true, command: [x], training: {framework: other}$5}
+targets:
+  slurm:
+    controller: ctl
+    partitions: [{name: p, nodes: [gpu], default: true, time_limit: 1d}]
+    qos: {a: {max_time: $1, max_gpus: $2}, b: {}}
+    accounts: {acc: {users: [ann], qos: [a], max_gpus: $3}}"
+}
+test_expect 'limits of the partition, QOS and account that a job has without naming them' '
+    own 2h 32 32 1 ", time_limit: 2d" && refused site.yaml "longer than partition .p. allows" &&
+    grep -q "longer than QOS .a. allows" err && at 5 "[0-9]*" site.yaml &&
+    own 2h 8 32 2 "" && refused site.yaml "needs 16 GPUs and QOS .a. gives a user 8" &&
+    own 2h 32 8 2 "" && refused site.yaml "needs 16 GPUs and account .acc. has 8" &&
+    own 2h 32 32 2 ", qos: b" && refused site.yaml "account .acc. may not use QOS .b." &&
+    own 2h 16 16 2 "" && stoker render slurm --strict -f site.yaml -o own >/dev/null &&
+    grep -q "^#SBATCH --time=0-02:00:00 *# targets.slurm.qos.a.max_time" own/slurm/sbatch/t.sbatch
+'
+test_expect 'a job goes to the first partition whose limits it keeps; accounts that cannot run it are told' '
+    own 9d 32 32 2 ", time_limit: 2d" && sed -i "s/time_limit: 1d}/&, {name: long, nodes: [gpu], time_limit: 7d}/" site.yaml &&
+    stoker render slurm -f site.yaml -o own >/dev/null && grep -q "^#SBATCH --partition=long " own/slurm/sbatch/t.sbatch &&
+    own 2h 8 32 2 "" && sed -i "s/accounts: {/&big: {users: [bob], qos: [b]}, /" site.yaml &&
+    stoker render slurm -f site.yaml -o own >/dev/null 2>err && cat err &&
+    grep -q "5:3: warning: component .t. names no account, and as a job of .acc. " err &&
+    grep -q "^#SBATCH --time=1-00:00:00 " own/slurm/sbatch/t.sbatch
+'
 
 # --- other shapes of a site ---
 test_expect 'preemption by partition, suspension, gang scheduling' '
