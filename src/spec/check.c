@@ -592,10 +592,10 @@ static void check_slurm(struct check *c)
 
 /* Names first: the other rules look things up by them. */
 static void (*const rules[])(struct check *c) = {
-    check_names,      check_nodes,     check_fabrics,     check_components, check_pools,
-    check_ports,      check_models,    check_listen,      check_thresholds, check_money,
-    check_shapes,     check_traffic,   check_slurm,       check_hosts,      check_images,
-    check_gpu_models, check_addresses, check_serve_ports,
+    check_names,  check_nodes,      check_fabrics,   check_components,  check_pools,
+    check_ports,  check_models,     check_listen,    check_thresholds,  check_money,
+    check_shapes, check_traffic,    check_slurm,     check_hosts,       check_switches,
+    check_images, check_gpu_models, check_addresses, check_serve_ports,
 };
 
 void check_fault(struct check *c, const void *at, const char *hint, const char *fmt, ...)

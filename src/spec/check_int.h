@@ -27,6 +27,7 @@ void check_refs(struct check *c);        /* names that must exist */
 void check_names(struct check *c);       /* names that must differ */
 void check_thresholds(struct check *c);  /* check_alerts.c */
 void check_hosts(struct check *c);       /* machines and switches by name */
+void check_switches(struct check *c);    /* a tree of the fabric's own */
 void check_images(struct check *c);      /* names of container images */
 void check_gpu_models(struct check *c);  /* the catalogue's GPUs and their MIG profiles */
 void check_serve_ports(struct check *c); /* check_serve.c */

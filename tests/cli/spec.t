@@ -177,6 +177,22 @@ test_expect 'words of other systems lead to ours' '
     grep -A3 "key .ram." err | grep -q "mean .memory.?" && grep -A3 "key .gpus." err | grep -q "mean .gpus_per_node.?" &&
     grep -A3 "key .cpu." err | grep -q "mean .cpus.?" && grep -A3 "key .volumes." err | grep -q "mean .mounts.?"
 '
+test_expect 'switches are a tree, and those of their fabric' '
+    switches() { printf "fabrics:\n  - {name: o, kind: efa, rate: 9Gb/s, switches: {x: {}}}\n  - {name: r, kind: roce, rate: 9Gb/s, switches: {\n%s}}\n" "$1" >switches.yaml; } &&
+    switches "      l1: {switches: [l2]},
+      l2: {switches: [l1]}" && { stoker spec check switches.yaml 2>err; test $? = 1; } &&
+    grep -q "^switches.yaml:5:23: switch .l1. is below .l2., which is below it" err &&
+    switches "      a: {switches: [b]},
+      b: {switches: [c]},
+      c: {switches: [d, a]},
+      d: {}" && ! stoker spec check switches.yaml 2>err && grep -q "^switches.yaml:6:25: switch .a. is below .c." err &&
+    switches "      a: {switches: [a]}" && ! stoker spec check switches.yaml 2>/dev/null &&
+    switches "      a: {switches: [x]}" && ! stoker spec check switches.yaml 2>err && grep -q "switch .x. is not one of fabric .r." err &&
+    switches "      a: {switches: [b, c]},
+      b: {switches: [d]},
+      c: {switches: [d]},
+      d: {}" && stoker spec check switches.yaml
+'
 test_expect 'the examples are clean, warnings counted' '
     for e in $(stoker spec example --json | python3 -c "import json, sys; print(*[x[\"name\"] for x in json.load(sys.stdin)[\"examples\"]])"); do
         stoker spec example $e >$e.yaml && stoker spec check --strict $e.yaml >/dev/null && stoker render all -f $e.yaml --check --strict >/dev/null || exit 1
