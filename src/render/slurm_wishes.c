@@ -192,6 +192,44 @@ static void fabrics(struct slurm *c)
     }
 }
 
+/* --- NVLink across machines --- */
+
+/* Machines that one NVLink domain joins; 1: it ends with the machine. */
+static int64_t domain_machines(const struct spec_node *n)
+{
+    return n->gpus_per_node ? spec_group_nvlink_gpus(n) / n->gpus_per_node : 1;
+}
+
+static void imex(struct slurm *c, const struct spec_node *n)
+{
+    if (slurm_has(c, n) && domain_machines(n) > 1)
+        render_warn(c->r, &n->nvlink_domain,
+                    "Run nvidia-imex on them; from Slurm 24.05 on "
+                    "'SwitchType=switch/nvidia_imex' gives each job a channel.",
+                    "GPUs of '%s' reach those of other machines by NVLink only with IMEX, which "
+                    "these files do not set up",
+                    n->name);
+}
+
+static void job_domain(struct slurm *c, const struct spec_component *k)
+{
+    const struct spec_node *n;
+
+    for (size_t i = 0; (n = spec_component_group(c->r->spec, k, i)); i++) {
+        int64_t machines = domain_machines(n);
+
+        if (machines < 2 || n->count <= machines || slurm_job_nodes(k) < 2 || !k->gpus)
+            continue;
+        render_warn(c->r, &k->name,
+                    "Name each domain in topology.conf of TopologyPlugin=topology/block and submit "
+                    "with '--segment', or make each domain a group.",
+                    "nothing keeps the %" PRId64 " machines of '%s' in one NVLink domain of '%s', "
+                    "which has %" PRId64,
+                    slurm_job_nodes(k), k->name, n->name, machines);
+        return;
+    }
+}
+
 /* --- jobs --- */
 
 /* Without an image a job sees the machine's own paths. */
@@ -217,6 +255,7 @@ static void job_wishes(struct slurm *c, const struct spec_component *k)
                     "Slurm runs the image of '%s' only where pyxis or apptainer is installed",
                     k->name);
     mounts(c, k);
+    job_domain(c, k);
     if (k->user)
         render_warn(c->r, &k->user, NULL, "a Slurm job runs as who submits it, not as '%s'",
                     k->user);
@@ -254,8 +293,10 @@ void slurm_wishes(struct slurm *c)
         partition_time(c, &c->s->partitions[i]);
     accounting(c);
     preemption(c);
-    for (size_t i = 0; i < s->node_count; i++)
+    for (size_t i = 0; i < s->node_count; i++) {
         sharing(c, &s->nodes[i]);
+        imex(c, &s->nodes[i]);
+    }
     controllers(c);
     fabrics(c);
     for (size_t i = 0; i < s->component_count; i++)

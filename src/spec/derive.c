@@ -45,12 +45,12 @@ void spec_derive(struct spec *s)
         struct spec_node *n = &s->nodes[i];
         const struct cat_gpu *g = n->gpu ? cat_gpu_named(&t, n->gpu->model, NULL) : NULL;
 
-        if (!g)
-            continue;
-        if (!spec_where(s, &n->gpu->link).line)
+        if (g && !spec_where(s, &n->gpu->link).line)
             n->gpu->link = link_of(g);
-        if (!spec_where(s, &n->arch).line && cat_gpu_is_grace(g))
+        if (g && !spec_where(s, &n->arch).line && cat_gpu_is_grace(g))
             n->arch = SPEC_ARCH_AARCH64;
+        if (n->arch == SPEC_ARCH_AARCH64 && !spec_where(s, &n->threads_per_core).line)
+            n->threads_per_core = 1; /* Grace and its like have no SMT */
     }
     arena_release(&a);
 }

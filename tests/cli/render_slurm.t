@@ -266,6 +266,20 @@ test_expect 'a job goes to the first partition whose limits it keeps; accounts t
     grep -q "5:3: warning: component .t. names no account, and as a job of .acc. " err &&
     grep -q "^#SBATCH --time=1-00:00:00 " own/slurm/sbatch/t.sbatch
 '
+test_expect 'NVLink across machines: IMEX and the domain are told; Arm has a thread a core' '
+    nvl() { cat >nvl.yaml <<END
+nodes: [{name: gb, count: $1, gpus_per_node: 4, gpu: {model: GB200}, nvlink_domain: 72, cpu_cores: 144, memory: 960GB}]
+components: {t: {kind: training, target: slurm, gpus: 4, nodes_per_replica: 18, queued: true, command: [x], training: {framework: other}}}
+targets: {slurm: {controller: c}}
+END
+    } && nvl 36 && stoker render slurm -f nvl.yaml -o nvl >/dev/null 2>err && cat err &&
+    grep -q "1:[0-9]*: warning: GPUs of .gb. reach .* only with IMEX" err &&
+    grep -q "2:[0-9]*: warning: nothing keeps the 18 machines of .t. in one NVLink domain" err &&
+    grep -q " CoresPerSocket=72 ThreadsPerCore=1 " nvl/slurm/slurm.conf &&
+    nvl 18 && stoker render slurm -f nvl.yaml -o nvl >/dev/null 2>err && ! grep -q "NVLink domain" err &&
+    sed -i "s/cpu_cores/threads_per_core: 2, cpu_cores/" nvl.yaml && stoker render slurm -f nvl.yaml -o nvl >/dev/null 2>&1 &&
+    grep -q " ThreadsPerCore=2 " nvl/slurm/slurm.conf
+'
 
 # --- other shapes of a site ---
 test_expect 'preemption by partition, suspension, gang scheduling' '
