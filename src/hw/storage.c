@@ -17,6 +17,7 @@ enum {
     MOUNTINFO_MAX = 1 << 20, /* bytes of /proc/self/mountinfo */
     MOUNT_LINES_MAX = 8192,  /* lines of it */
     MOUNTS_MAX = 256,        /* mounts kept */
+    MOUNT_WORDS_MAX = 128,   /* own options of a remote file system */
     DISKS_MAX = 512,         /* disks in the inventory */
     SECTOR_BYTES = 512       /* the unit of /sys/block/X/size, whatever the disk's own */
 };
@@ -199,6 +200,34 @@ bool hw_mount_is_real(const struct hw_mountinfo *m)
     return name_in(m->fstype, local, ARRAY_SIZE(local)) || hw_mount_is_remote(m);
 }
 
+static bool word_in(const char *list, const char *word, size_t len)
+{
+    for (; *list; list += strcspn(list, ","), list += *list == ',')
+        if (strcspn(list, ",") == len && memcmp(list, word, len) == 0)
+            return true;
+    return false;
+}
+
+/* The options of the mount point, and of a remote file system its own, too: how it is
+ * reached (addr=, proto=, vers=) is written there. */
+static const char *mount_options(struct hw_build *b, const struct hw_mountinfo *m)
+{
+    const char *at = hw_mount_is_remote(m) ? m->super_options : "", *all;
+    struct buf text = { 0 };
+
+    buf_adds(&text, m->options);
+    for (int words = 0; *at && words < MOUNT_WORDS_MAX; words++) {
+        size_t len = strcspn(at, ",");
+
+        if (len && !word_in(m->options, at, len))
+            buf_addf(&text, ",%.*s", (int)len, at);
+        at += len + (at[len] == ',');
+    }
+    all = arena_strdup(b->a, buf_str(&text));
+    buf_release(&text);
+    return all;
+}
+
 static void mounts_list(struct hw_build *b)
 {
     size_t count;
@@ -215,7 +244,7 @@ static void mounts_list(struct hw_build *b)
             .source = m[i].source,
             .target = m[i].target,
             .fstype = m[i].fstype,
-            .options = m[i].options,
+            .options = mount_options(b, &m[i]),
         };
         for (size_t k = 0; k < self->filesystems_count; k++)
             if (str_eq(self->filesystems[k].target, out->target)) {

@@ -7,9 +7,9 @@
  * nothing: a fabric of rails has one for each rail.
  *
  * A network is for storage when the address a file system is mounted from (an NFS or
- * Ceph server, a Lustre NID) is reached by it, and the front end when the default
- * route leaves by it.  Both hold for the network: what is true of one port is true of
- * all ports on it. */
+ * Ceph server, a Lustre NID; by name, the address in the options) is reached by it, and
+ * the front end when the default route leaves by it.  Both hold for the network: what is
+ * true of one port is true of all ports on it. */
 #include "nccl/nccl_int.h"
 
 #include "base/str.h"
@@ -104,6 +104,7 @@ bool *fabric_storage_nets(struct arena *a, const struct hw *hw)
             continue;
         mark_text(hw, hw->mounts[i].source, marks);
         mark_option(hw, hw->mounts[i].options, "addr=", marks);
+        mark_option(hw, hw->mounts[i].options, "mountaddr=", marks);
         mark_option(hw, hw->mounts[i].options, "mon_addr=", marks);
     }
     return marks;

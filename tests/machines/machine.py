@@ -13,6 +13,19 @@ from tree import Tree
 GIB = 1 << 30
 
 
+def mount_words(fstype, options, source):
+    """The four words of mountinfo: the mount point's own options come first, what a remote
+    file system was mounted with last, as the kernel has them."""
+    point = ("rw", "ro", "relatime", "noatime", "nodiratime", "nosuid", "nodev", "noexec")
+    if not fstype.startswith(("nfs", "lustre", "ceph", "beegfs", "weka", "gpfs", "cifs")):
+        return options, fstype, source, "rw"
+    own = [w for w in options.split(",") if w in point]
+    rest = [w for w in options.split(",") if w not in point]
+    if not own:
+        return options, fstype, source, ""
+    return ",".join(own), fstype, source, ",".join(["rw"] + rest)
+
+
 class Machine:
     def __init__(self, hostname, kernel, cpu, iommu=None):
         """iommu: the type of every group ("DMA", "identity"), None without one."""
@@ -161,8 +174,8 @@ class Machine:
 
     def finish(self):
         t = self.tree
-        rows = ["%d 1 0:%d %s %s %s - %s %s rw\n" % (30 + i, 30 + i, at, target, options, fstype,
-                                                     source)
+        rows = ["%d 1 0:%d %s %s %s - %s %s %s\n" % (30 + i, 30 + i, at, target,
+                                                     *mount_words(fstype, options, source))
                 for i, (source, target, fstype, options, at) in enumerate(self.mounts)]
         t.file("/proc/self/mountinfo", "".join(rows))
         t.file("/proc/self/mounts", "".join("%s %s %s %s 0 0\n" % m[:4] for m in self.mounts))
