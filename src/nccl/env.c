@@ -851,14 +851,19 @@ static struct verdict socket_ifname(const struct run *r)
 
 static struct verdict cross_nic(const struct run *r)
 {
-    if (!r->wanted || !ports_isolated_rails(r->hw, &r->c))
+    size_t rails = r->wanted ? ports_isolated_rails(r->hw, &r->c) : 0;
+
+    if (!rails)
         return nothing();
-    return set(NCCL_REQUIRED, "0",
-               arena_printf(r->a,
-                            "The %zu RoCE ports are rails, each in a subnet of its own without a "
-                            "gateway: a ring that crosses from one rail to another could not "
-                            "connect.",
-                            r->wanted));
+    return set(
+        NCCL_REQUIRED, "0",
+        arena_printf(r->a,
+                     "The %zu %s ports are rails, %s: a ring that crosses from one rail to "
+                     "another could not connect.",
+                     r->wanted, layer_text(r),
+                     rails == r->wanted
+                         ? "each in a subnet of its own that leads to no other"
+                         : arena_printf(r->a, "in %zu subnets that lead to no other", rails)));
 }
 
 static struct verdict topo_file(const struct run *r)

@@ -6,9 +6,11 @@
  * NIC puts that NIC on another network than the others, and it cannot reach its peers.
  * NCCL_IB_ADDR_RANGE, one CIDR for all ports, mends that.
  *
- * It is well when all ports land on one network, or each on one of its own that no
- * other port has (rails).  Otherwise we look for a network that all ports have, first
- * one without file systems on it, then for the rails' own ones under one CIDR. */
+ * It is well when all ports land on one network, or no port has the network of another
+ * that it does not land on itself: rails, of one port or several each.  It is not when
+ * one network has most ports and a few stray.  Otherwise we look for a network that all
+ * ports have, first one without file systems on it, then for the rails' own ones under
+ * one CIDR. */
 #include "nccl/nccl_int.h"
 
 #include "base/str.h"
@@ -83,17 +85,22 @@ static const char *port_lands(const struct land *l, const struct land_port *p,
     return gid_usable(l->s->hw, g) ? fabric_gid_network(l->s->a, l->s->hw, g) : NULL;
 }
 
-/* All on one network, or each on one that no other port has. */
+/* All on one network, or on rails. */
 static bool nets_agree(const struct land *l, const char *const *at)
 {
-    bool one = true, own = true;
+    size_t largest = 0;
+    bool own = true;
 
-    for (size_t i = 0; i < l->count; i++)
+    for (size_t i = 0; i < l->count; i++) {
+        size_t same = 0;
+
         for (size_t k = 0; k < l->count; k++) {
-            one = one && str_eq(at[i], at[k]);
-            own = own && (i == k || !port_has(&l->ports[k], at[i]));
+            same += str_eq(at[i], at[k]);
+            own = own && (str_eq(at[i], at[k]) || !port_has(&l->ports[k], at[i]));
         }
-    return one || own;
+        largest = same > largest ? same : largest;
+    }
+    return largest == l->count || (own && (largest <= 1 || 2 * largest <= l->count));
 }
 
 /* ---- a better answer ---- */

@@ -298,8 +298,8 @@ static void lint_cross_nic(struct lint_run *r)
     if (nccl_env_of(r->hw, "NCCL_CROSS_NIC") && nccl_env_int(r->hw, "NCCL_CROSS_NIC", 2) != 0 &&
         ports_isolated_rails(r->hw, &r->choice))
         lint_add(r, "NCCL_CROSS_NIC", NCCL_WARN, "Set it to 0.",
-                 "Each RDMA port is in a subnet of its own without a gateway: a ring that crosses "
-                 "from one to another cannot connect.");
+                 "The RDMA ports are in several subnets, and none leads to another: a ring that "
+                 "crosses from one to another cannot connect.");
 }
 
 void lint_sockets(struct lint_run *r)

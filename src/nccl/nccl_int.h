@@ -185,7 +185,9 @@ const struct hw_rdma_port *ports_find(const struct hw *hw, const char *dev, int6
 bool ports_is_efa(const struct hw *hw);
 const char *ports_off(const struct hw *hw); /* the variable that turns RDMA off, as a sentence */
 bool ports_hidden(const struct hw *hw);     /* devices in sysfs, but no way to open them */
-bool ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c);
+/* The networks the wanted ports are on, when a message of one cannot reach another;
+ * 0: they are one network, or joined, or not known. */
+size_t ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c);
 
 /* ---- want.c ---- */
 void want_choose(struct sim *s);
@@ -209,6 +211,7 @@ struct score_way {    /* what one GPU gets of a set of ports */
     bool known;       /* every rate and distance it rests on is */
     enum level level; /* LEVEL_NONE: no port that counts, or not known */
     bool *serves;     /* ports_count entries: NCCL uses it for this GPU */
+    double load;      /* what it brings to each of them that counts: 1 over their number */
 };
 void score_prepare(struct sim *s);                      /* once the ports are there */
 bool score_gpu_counts(const struct sim *s, size_t gpu); /* a job here can use it, or all hidden */

@@ -153,35 +153,68 @@ static void count_cards(struct nccl_choice *c)
                                       str_eq(c->ports[i].card, c->ports[k].card);
 }
 
-/* Rails: every wanted port speaks from its own subnet, and no subnet has a gateway. */
-bool ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c)
+/* ---- rails ---- */
+
+/* The subnet that a RoCE port speaks from; NULL: not known. */
+static const char *roce_subnet(const struct hw *hw, const struct hw_net *n)
 {
-    const char *seen[NCCL_PORTS_MAX];
-    size_t count = 0;
+    for (size_t k = 0; n && k < hw->routes_count; k++)
+        if (str_eq(hw->routes[k].dev, n->name) && !hw->routes[k].gateway &&
+            !str_starts(hw->routes[k].dst ? hw->routes[k].dst : "fe80", "fe80") &&
+            !str_starts(hw->routes[k].dst, "ff") && maybe_or(hw->routes[k].prefix, 0) > 0)
+            return hw->routes[k].dst;
+    return NULL;
+}
+
+struct rail {
+    const char *net;
+    size_t ports;
+};
+
+/* The rail of this network, new or not; NULL: no room. */
+static struct rail *rail_of(struct rail *rails, size_t *count, const char *net)
+{
+    for (size_t k = 0; k < *count; k++)
+        if (str_eq(rails[k].net, net))
+            return &rails[k];
+    if (*count == NCCL_PORTS_MAX)
+        return NULL;
+    rails[*count] = (struct rail){ .net = net };
+    return &rails[(*count)++];
+}
+
+/* Several networks, and none leads to another: IP subnets of which at most one has a
+ * gateway (the way back ends at the rest), or InfiniBand subnets, which only a router
+ * joins.  One InfiniBand subnet with most ports and a few outside it is no pattern: a
+ * manager may just have moved. */
+size_t ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c)
+{
+    struct rail rails[NCCL_PORTS_MAX], *rail;
+    const char *layer = NULL;
+    size_t count = 0, gateways = 0, ports = 0, largest = 0;
 
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
-        const struct hw_net *n = p->gid_ndev ? hw_find_net(hw, p->gid_ndev) : NULL;
-        const char *dst = NULL;
+        bool roce = str_eq(p->link_layer, "Ethernet");
+        const struct hw_net *n = roce && p->gid_ndev ? hw_find_net(hw, p->gid_ndev) : NULL;
+        const char *net = roce ? roce_subnet(hw, n) : p->network;
 
         if (!p->wanted)
             continue;
-        if (!str_eq(p->link_layer, "Ethernet") || !n || !iface_is_rail(hw, n) ||
-            count == NCCL_PORTS_MAX)
-            return false;
-        for (size_t k = 0; k < hw->routes_count && !dst; k++)
-            if (str_eq(hw->routes[k].dev, n->name) && !hw->routes[k].gateway &&
-                !str_starts(hw->routes[k].dst ? hw->routes[k].dst : "fe80", "fe80") &&
-                !str_starts(hw->routes[k].dst, "ff") && maybe_or(hw->routes[k].prefix, 0) > 0)
-                dst = hw->routes[k].dst;
-        for (size_t k = 0; dst && k < count; k++)
-            if (str_eq(seen[k], dst))
-                return false; /* two NICs on one subnet: one switch joins them */
-        if (!dst)
-            return false;
-        seen[count++] = dst;
+        if (!net || (layer && !str_eq(layer, p->link_layer)))
+            return 0;
+        layer = p->link_layer;
+        rail = rail_of(rails, &count, net);
+        if (!rail)
+            return 0;
+        gateways += roce && !rail->ports && !iface_is_rail(hw, n);
+        ports++;
+        if (++rail->ports > largest)
+            largest = rail->ports;
     }
-    return count > 1;
+    if (str_eq(layer, "InfiniBand") && largest > 1 && 2 * largest > ports)
+        return 0;
+    return count > 1 && gateways <= 1 ? count : 0;
 }
 
 void ports_choose(struct sim *s)

@@ -5,8 +5,8 @@
  * bandwidth of a path is the least of its links (port, PCIe, the link between CPUs),
  * its distance the worst (graph/topo.cc, ncclTopoGetLocal).  So a fast NIC far away is
  * taken before a slower one at the GPU's own switch, also when many GPUs share it.
- * GPUs that use one port share it evenly.  By way of NVLink a neighbour's NIC has the
- * width of the neighbour's path (PXN).
+ * A GPU spreads its data over its ports, and a port is shared by what GPUs bring to it.
+ * By way of NVLink a neighbour's NIC has the width of the neighbour's path (PXN).
  *
  * Rings and trees may take more ports than these if that adds up to more; which ones
  * hangs on the other nodes, so it is not counted for either choice. */
@@ -151,25 +151,38 @@ static void serve_gpu(const struct sim *s, const bool *set, size_t gpu, bool *se
                     s->paths[row + i] == s->paths[row + best];
 }
 
+/* What the GPU brings to each of its ports: one divided by how many it has. */
+static double gpu_load(const struct sim *s, const struct score_way *w)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        n += w->serves[i] && s->c->ports[i].counts;
+    return n ? 1.0 / (double)n : 0;
+}
+
 static void sum_gpu(const struct sim *s, size_t gpu, struct score_way *all)
 {
     struct score_way *w = &all[gpu];
     size_t ports = s->c->ports_count;
+    double sum = 0;
 
     w->level = LEVEL_NONE;
     w->known = true;
     for (size_t i = 0; i < ports; i++) {
         const struct nccl_port *p = &s->c->ports[i];
-        int64_t users = 0;
+        double load = 0;
 
         if (!w->serves[i] || !p->counts)
             continue;
         for (size_t g = 0; g < s->hw->gpus_count; g++)
-            users += score_gpu_counts(s, g) && all[g].serves[i];
-        w->mbps += port_mbps(s->c, p) / (users ? users : 1);
+            if (score_gpu_counts(s, g) && all[g].serves[i])
+                load += all[g].load;
+        sum += (double)port_mbps(s->c, p) * (load > 0 ? w->load / load : 1);
         w->level = (enum level)s->paths[gpu * ports + i];
         w->known = w->known && p->rate_mbps.known && w->level != LEVEL_NONE;
     }
+    w->mbps = (int64_t)(sum + 0.5);
 }
 
 void score_set(const struct sim *s, const bool *set, struct score_way *out)
@@ -177,6 +190,7 @@ void score_set(const struct sim *s, const bool *set, struct score_way *out)
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
         out[g] = (struct score_way){ .serves = arena_array(s->a, bool, s->c->ports_count + 1) };
         serve_gpu(s, set, g, out[g].serves);
+        out[g].load = gpu_load(s, &out[g]);
     }
     for (size_t g = 0; g < s->hw->gpus_count; g++)
         sum_gpu(s, g, out);
@@ -218,23 +232,45 @@ static bool way_is_worse(const struct sim *s, const struct score_way *ours,
     return ours->mbps < dflt->mbps || ours->level == LEVEL_NONE || ours->level > dflt->level;
 }
 
+struct rivals { /* the sets of ports that are compared */
+    bool *dflt; /* what NCCL takes by itself: the first NCCL_PORTS_MAX that it can */
+    bool *able; /* ... without those that cannot reach another node */
+    bool *ours;
+};
+
+static struct rivals rivals_of(const struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    struct rivals r = { .dflt = arena_array(s->a, bool, c->ports_count + 1),
+                        .able = arena_array(s->a, bool, c->ports_count + 1),
+                        .ours = arena_array(s->a, bool, c->ports_count + 1) };
+    size_t taken = 0;
+
+    for (size_t i = 0; i < c->ports_count; i++) {
+        r.dflt[i] = c->ports[i].takes && taken < NCCL_PORTS_MAX;
+        taken += r.dflt[i];
+        r.able[i] = r.dflt[i] && c->ports[i].counts;
+        r.ours[i] = c->ports[i].wanted;
+    }
+    return r;
+}
+
+/* A GPU that NCCL alone would send over a port which reaches nobody leaves the others'
+ * ports free, and has nothing for it: a loss must be one beside the ports that work, too. */
 bool score_choose(struct sim *s)
 {
     struct nccl_choice *c = s->c;
-    bool *dflt = arena_array(s->a, bool, c->ports_count + 1);
-    bool *ours = arena_array(s->a, bool, c->ports_count + 1);
+    struct rivals r = rivals_of(s);
     struct score_way *a = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
+    struct score_way *w = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
     struct score_way *b = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
     bool good = true, numbered = true;
 
     for (size_t g = 0; g < s->hw->gpus_count; g++)
         numbered = numbered && (!score_gpu_counts(s, g) || s->hw->gpus[g].index.known);
-    for (size_t i = 0; i < c->ports_count; i++) {
-        dflt[i] = c->ports[i].takes;
-        ours[i] = c->ports[i].wanted;
-    }
-    score_set(s, dflt, a);
-    score_set(s, ours, b);
+    score_set(s, r.dflt, a);
+    score_set(s, r.able, w);
+    score_set(s, r.ours, b);
     c->scores = arena_array(s->a, struct nccl_score, s->hw->gpus_count + 1);
     c->scores_count = 0;
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
@@ -246,7 +282,8 @@ bool score_choose(struct sim *s)
                                     .number = numbered ? s->hw->gpus[g].index.v : (int64_t)g,
                                     .dflt = way_told(s, &a[g]),
                                     .ours = way_told(s, &b[g]),
-                                    .worse = way_is_worse(s, &b[g], &a[g]) };
+                                    .worse = way_is_worse(s, &b[g], &a[g]) &&
+                                             way_is_worse(s, &b[g], &w[g]) };
         good = good && !out->worse;
         c->scores_count++;
     }

@@ -2,14 +2,17 @@
 /* want: the RDMA ports NCCL should take.
  *
  * Each GPU should have its nearest ports.  A port is left out only when
- *   1. no address of it works from here,
+ *   1. no address of it works from here, or it is a virtual function of a port that is
+ *      there itself,
  *   2. it is on another fabric than the one that serves the GPUs best: InfiniBand and
  *      Ethernet cannot be joined, nor can two InfiniBand subnets; a network that file
  *      systems are mounted over, or the default route leaves by, is for that, where
  *      the GPUs have others,
  *   3. every GPU has a nearer one, or
  *   4. every GPU it is nearest to has a faster one of another model in the same place.
- * A rail that trained at a lower rate is of the same model and stays.
+ * A rail that trained at a lower rate is of the same model and stays.  A rail that file
+ * systems are mounted over stays one, too.  A rail that is down is still where its GPU's
+ * place on the fabric is: a port of another fabric does not move up in its stead.
  *
  * NCCL's own choice is the measure (score.c): a step that would leave any GPU with less
  * bandwidth or a longer way than that is taken back, so that what we print is never
@@ -67,6 +70,50 @@ static void want_addresses(struct sim *s)
     }
 }
 
+/* ---- virtual functions ---- */
+
+static const char *physfn_of(const struct sim *s, const struct nccl_port *p)
+{
+    const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
+
+    return r ? r->physfn : NULL;
+}
+
+/* `q` is the port that `vf` is a part of, or comes before it as a part of the same one. */
+static bool port_stands_for(const struct sim *s, const struct nccl_port *q,
+                            const struct nccl_port *vf)
+{
+    const struct hw_rdma *r = hw_find_rdma(s->hw, q->dev);
+    const char *physfn = physfn_of(s, vf);
+
+    if (!q->wanted || q == vf || q->port != vf->port || !r || !physfn)
+        return false;
+    if ((q->storage && !vf->storage) || (q->frontend && !vf->frontend))
+        return false;
+    return str_eq(r->bdf, physfn) || (q < vf && str_eq(r->physfn, physfn));
+}
+
+/* One port of the card is one port's bandwidth, however many functions it is shown as. */
+static void want_functions(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+
+    for (size_t i = 0; i < c->ports_count; i++) {
+        struct nccl_port *p = &c->ports[i];
+
+        for (size_t k = 0; p->wanted && k < c->ports_count; k++) {
+            if (!port_stands_for(s, &c->ports[k], p))
+                continue;
+            p->wanted = p->counts = false;
+            p->wanted_why =
+                physfn_of(s, &c->ports[k])
+                    ? "It is a virtual function of the same port as another, and adds no bandwidth."
+                    : "It is a virtual function of a port that is here itself, and adds no "
+                      "bandwidth to it.";
+        }
+    }
+}
+
 /* ---- places ---- */
 
 static int port_rank(const struct sim *s, size_t gpu, const struct nccl_port *p)
@@ -98,6 +145,43 @@ static bool set_covers(const struct sim *s, const bool *set, const struct nccl_p
             return false;
     }
     return true;
+}
+
+static bool models_differ(const struct sim *s, const struct nccl_port *a, const struct nccl_port *b)
+{
+    const struct hw_rdma *x = hw_find_rdma(s->hw, a->dev), *y = hw_find_rdma(s->hw, b->dev);
+
+    if (!x || !y || !x->hca || !y->hca)
+        return false;
+    return !str_eq(x->hca, y->hca) || (x->board && y->board && !str_eq(x->board, y->board));
+}
+
+/* `p` would be of the fabric of `set` if its link were up. */
+static bool port_is_down(const struct sim *s, const bool *set, const struct nccl_port *p)
+{
+    bool alike = false, joined = port_is_ethernet(p) || !p->network;
+
+    if (p->takes || !p->state || str_eq(p->state, "ACTIVE") || p->storage || p->frontend)
+        return false;
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *q = &s->c->ports[i];
+
+        if (!set[i] || !str_eq(p->link_layer, q->link_layer))
+            continue;
+        alike = alike || !models_differ(s, p, q);
+        joined = joined || str_eq(p->network, q->network);
+    }
+    return alike && joined;
+}
+
+/* The set with the rails that are down: what belongs where does not hang on a cable. */
+static bool *set_whole(const struct sim *s, const bool *set)
+{
+    bool *whole = arena_array(s->a, bool, s->c->ports_count + 1);
+
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        whole[i] = set[i] || port_is_down(s, set, &s->c->ports[i]);
+    return whole;
 }
 
 static size_t set_count(const struct sim *s, const bool *set)
@@ -233,20 +317,87 @@ static bool set_suffices(const struct sim *s, const bool *set)
     return true;
 }
 
+/* How many of `set` are as near to the GPU as any of it. */
+static size_t count_nearest(const struct sim *s, const bool *set, size_t gpu)
+{
+    int best = nearest_rank(s, set, gpu);
+    size_t n = 0;
+
+    for (size_t i = 0; best >= 0 && i < s->c->ports_count; i++)
+        n += set[i] && port_rank(s, gpu, &s->c->ports[i]) == best;
+    return n;
+}
+
+/* Both ports are nearest to the same GPUs. */
+static bool places_equal(const struct sim *s, const bool *set, const struct nccl_port *p,
+                         const struct nccl_port *q)
+{
+    for (size_t g = 0; g < s->hw->gpus_count; g++) {
+        int best = nearest_rank(s, set, g);
+
+        if ((port_rank(s, g, p) == best) != (port_rank(s, g, q) == best))
+            return false;
+    }
+    return true;
+}
+
+/* Most GPUs have as many ports as the one that `p` is nearest to has with it. */
+static bool port_is_in_pattern(const struct sim *s, const bool *set, const struct nccl_port *p)
+{
+    size_t most = 0, like = 0, all = 0;
+
+    for (size_t g = 0; g < s->hw->gpus_count; g++) {
+        int rank = port_rank(s, g, p);
+        size_t n = count_nearest(s, set, g);
+
+        if (rank >= 0 && rank == nearest_rank(s, set, g) && n > most)
+            most = n;
+    }
+    for (size_t g = 0; g < s->hw->gpus_count; g++, all++)
+        like += count_nearest(s, set, g) >= most;
+    return most > 0 && 2 * like > all;
+}
+
+/* A rail among rails, whatever else its network carries: it is the like of a port beside
+ * it that has no other use, its network stays with that GPU, and without it the GPU would
+ * have fewer than the others.  A storage network spans the GPUs, or is more than they have. */
+static bool port_is_rail(const struct sim *s, const bool *wanted, const bool *free_set,
+                         const struct nccl_port *p)
+{
+    bool twin = false;
+
+    if (!port_is_ethernet(p) || !p->network)
+        return false;
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *q = &s->c->ports[i];
+
+        if (wanted[i] && str_eq(q->network, p->network) && !places_equal(s, wanted, p, q))
+            return false;
+        twin = twin || (free_set[i] && places_equal(s, wanted, p, q) && !models_differ(s, p, q) &&
+                        maybe_or(p->rate_mbps, 0) == maybe_or(q->rate_mbps, 0));
+    }
+    return twin && port_is_in_pattern(s, wanted, p);
+}
+
 static void want_purpose(struct sim *s)
 {
     struct nccl_choice *c = s->c;
     struct step st = step_new(s);
-    bool *free_set = arena_array(s->a, bool, c->ports_count + 1);
+    bool *free_set = arena_array(s->a, bool, c->ports_count + 1), *whole;
+    bool *wanted = arena_array(s->a, bool, c->ports_count + 1);
 
-    for (size_t i = 0; i < c->ports_count; i++)
+    for (size_t i = 0; i < c->ports_count; i++) {
+        wanted[i] = c->ports[i].wanted;
         free_set[i] = c->ports[i].wanted && !c->ports[i].storage && !c->ports[i].frontend;
-    if (!set_count(s, free_set) || !set_suffices(s, free_set))
+    }
+    whole = set_whole(s, free_set);
+    if (!set_count(s, free_set) || !set_suffices(s, whole))
         return;
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
 
-        st.drop[i] = p->wanted && !free_set[i] && set_covers(s, free_set, p);
+        st.drop[i] = p->wanted && !free_set[i] && set_covers(s, whole, p) &&
+                     !port_is_rail(s, wanted, free_set, p);
         st.ignore[i] = st.drop[i];
         st.why[i] = arena_printf(s->a,
                                  p->storage ? "File systems are mounted over its network%s%s, and "
@@ -300,7 +451,7 @@ static void want_subnet(struct sim *s)
 {
     struct nccl_choice *c = s->c;
     const char *best = best_subnet(s);
-    bool *keep = subnet_set(s, best);
+    bool *keep = subnet_set(s, best), *whole = set_whole(s, keep);
     struct step st = step_new(s);
 
     for (size_t i = 0; best && i < c->ports_count; i++) {
@@ -310,9 +461,9 @@ static void want_subnet(struct sim *s)
         if (!p->wanted || port_is_ethernet(p) || !p->network || keep[i])
             continue;
         mine = subnet_set(s, p->network);
-        st.drop[i] = set_suffices(s, keep) && subnet_is_lesser(s, mine, keep);
+        st.drop[i] = set_suffices(s, whole) && subnet_is_lesser(s, mine, keep);
         for (size_t k = 0; st.drop[i] && k < c->ports_count; k++)
-            st.drop[i] = !mine[k] || set_covers(s, keep, &c->ports[k]);
+            st.drop[i] = !mine[k] || set_covers(s, whole, &c->ports[k]);
         st.ignore[i] = st.drop[i];
         st.why[i] = arena_printf(s->a, "It is on another InfiniBand fabric (%s) than the others.",
                                  p->network);
@@ -346,15 +497,6 @@ static void want_place(struct sim *s)
 }
 
 /* ---- 4. rate ---- */
-
-static bool models_differ(const struct sim *s, const struct nccl_port *a, const struct nccl_port *b)
-{
-    const struct hw_rdma *x = hw_find_rdma(s->hw, a->dev), *y = hw_find_rdma(s->hw, b->dev);
-
-    if (!x || !y || !x->hca || !y->hca)
-        return false;
-    return !str_eq(x->hca, y->hca) || (x->board && y->board && !str_eq(x->board, y->board));
-}
 
 /* A faster port of another model is as near to this GPU. */
 static bool beaten_at(const struct sim *s, const struct nccl_port *p, size_t gpu)
@@ -398,6 +540,22 @@ static void want_rate(struct sim *s)
     step_take(s, &st);
 }
 
+/* ---- as many as NCCL takes ---- */
+
+static void want_limit(struct sim *s)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        struct nccl_port *p = &s->c->ports[i];
+
+        if (p->wanted && ++count > NCCL_PORTS_MAX) {
+            p->wanted = false;
+            p->wanted_why = arena_printf(s->a, "NCCL uses %d ports at most.", NCCL_PORTS_MAX);
+        }
+    }
+}
+
 static const char *wanted_text(struct sim *s, const struct nccl_port *p)
 {
     return arena_printf(s->a, "ACTIVE at %s%s%s%s.", nccl_rate_text(s->a, p->rate_mbps),
@@ -419,11 +577,13 @@ void want_choose(struct sim *s)
         c->score_text = score_text(s->a, c, "with NCCL_IB_HCA as it is set");
         return;
     }
+    want_functions(s);
     want_layer(s);
     want_purpose(s);
     want_subnet(s);
     want_place(s);
     want_rate(s);
+    want_limit(s);
     (void)score_choose(s);
     c->score_text = score_text(s->a, c, "with the wanted ports");
     for (size_t i = 0; i < c->ports_count; i++)

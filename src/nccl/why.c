@@ -247,7 +247,7 @@ static void here_rails(const struct hw *hw, const struct nccl_choice *c, struct 
 {
     para(out, "here",
          ports_isolated_rails(hw, c)
-             ? "Each RDMA port is in a subnet of its own without a gateway."
+             ? "The RDMA ports are in several subnets, and none leads to another."
              : "Nothing says that the ports are rails kept apart from each other.");
 }
 

@@ -114,6 +114,52 @@ test_expect 'a network that NFS is mounted over is left out, by the address of t
     score roce-nfs 'p[\"mlx5_8\"][\"storage\"] and not p[\"mlx5_0\"][\"storage\"]'
 "
 
+# ---- rails that carry more than compute, are down, or kept apart
+seven==mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1
+for m in rail-nfs rail-nfs-name rail-nfs-all rail-default; do
+    test_expect "$m: a rail with another use stays a rail" "
+        env_of $m && sets NCCL_IB_HCA '' && says 'All 16 active RoCE ports' &&
+        says 'GPU 0-7 400 Gb/s at PIX either way' && sets NCCL_CROSS_NIC 0
+    "
+done
+test_expect 'a NIC more than the GPUs have, with a mount over it, is a storage NIC' "
+    env_of rail-extra && sets NCCL_IB_HCA $eight && says 'mounted over its network, 10.100.8.0/24'
+"
+test_expect 'a server that is mounted by name is found by its address' "
+    env_of storage-ports && sets NCCL_IB_HCA $eight && says 'mounted over its network, 10.200.0.0/16' &&
+    sets NCCL_CROSS_NIC 0
+"
+test_expect 'a GPU whose InfiniBand rail is down gets no port of another fabric' "
+    env_of ib-down && sets NCCL_IB_HCA $seven && says 'another InfiniBand fabric' &&
+    says 'GPU 3 ports of another fabric alone by NCCL' &&
+    env_of ib-init && sets NCCL_IB_HCA $seven && sets NCCL_CROSS_NIC ''
+"
+test_expect 'a GPU that goes by its neighbours shares what they have' "
+    score ib-down '[x[\"wanted\"][\"mbps\"] for x in s] == [350000] * 8'
+"
+test_expect 'a rail under another subnet manager stays when its GPU has no other' "
+    env_of ib-stray && sets NCCL_IB_HCA '' && sets NCCL_CROSS_NIC ''
+"
+test_expect 'virtual functions add no bandwidth to their port' "
+    env_of sriov && sets NCCL_IB_HCA $eight && says 'irtual function of a port that is here' &&
+    says 'GPU 0-7 400 Gb/s at PIX either way'
+"
+test_expect 'one virtual function a port where the ports themselves have no address' "
+    env_of sriov-bare &&
+    sets NCCL_IB_HCA =mlx5_8:1,mlx5_10:1,mlx5_12:1,mlx5_14:1,mlx5_16:1,mlx5_18:1,mlx5_20:1,mlx5_22:1 &&
+    says 'GPU 0-7 400 Gb/s at PIX either way'
+"
+test_expect 'two ports in the subnet of a rail are well, and rails are kept apart' "
+    env_of rail-pairs && sets NCCL_IB_HCA '' && sets NCCL_CROSS_NIC 0 && says 'in 8 subnets' &&
+    ! grep -q 'different networks' flat && check_of rail-pairs rdma &&
+    ! grep -q 'on another network' flat
+"
+test_expect 'InfiniBand rails with a subnet each are kept apart' "
+    env_of ib-rails && sets NCCL_IB_HCA '' && sets NCCL_CROSS_NIC 0 &&
+    env_of ib-planes && sets NCCL_IB_HCA '' && sets NCCL_CROSS_NIC 0 && says 'in 2 subnets' &&
+    env_of half-rate && sets NCCL_CROSS_NIC ''
+"
+
 # ---- addresses on several networks
 test_expect 'addresses that land on different networks: one range for all' "
     env_of gid-networks && sets NCCL_IB_ADDR_RANGE 10.50.0.0/16 && sets NCCL_IB_GID_INDEX '' &&

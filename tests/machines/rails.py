@@ -32,10 +32,11 @@ class Nic:
     """layer "ib" or "roce"; addrs: (address, prefix[, VLAN]) of its network devices."""
 
     def __init__(self, name, layer, gbps, kind=CX7, addrs=(), sm=1, prefix="fe80::", state=None,
-                 ipoib=None, rate=None):
+                 ipoib=None, rate=None, vfs=(),
+                 gateway=None):
         self.name, self.layer, self.gbps, self.kind = name, layer, gbps, kind
         self.addrs, self.sm, self.prefix, self.state = list(addrs), sm, prefix, state
-        self.ipoib, self.rate = ipoib, rate
+        self.ipoib, self.rate, self.vfs, self.gateway = ipoib, rate, vfs, gateway
 
     def rate_text(self):
         if self.rate is not None:
@@ -106,6 +107,15 @@ class Node:
             pci = port.add("%s.%d" % (bus, fn), "15b3:1021", 0x020700 if nic.layer == "ib"
                            else 0x020000, driver="mlx5_core", speed=5)
             self.nic(nic, pci, int(bus[:2], 16) * 8 + fn)
+            if nic.vfs:
+                self.virtual(port, bus, pci, nic)
+
+    def virtual(self, port, bus, pci, nic):
+        found = [port.add("%s.%d" % (bus, 1 + k), "15b3:101e", 0x020000, driver="mlx5_core", speed=5)
+                 for k in range(len(nic.vfs))]
+        pci.sriov(8, found)
+        for k, vf in enumerate(nic.vfs):
+            self.nic(vf, found[k], int(bus[:2], 16) * 8 + 1 + k)
 
     def nic(self, nic, pci, n):
         m, hca = self.m, dict(hca=nic.kind[0], board=nic.kind[1])
@@ -128,6 +138,7 @@ class Node:
         dev = "e%s" % nic.name.replace("mlx5_", "th_")
         net(m, dev, pci, self.nets, mac, mtu=9000, speed=nic.gbps * 1000)
         self.nets += 1
+        self.rows += [(dev, "0.0.0.0", 0, nic.gateway, 0)] if nic.gateway else []
         table = roce_gids(mac, [], dev)
         for address, prefix, *vlan in nic.addrs:
             owner = dev
@@ -350,6 +361,97 @@ def gid_rails():
     return Node(rails(nic, 4))
 
 
+# ---- rails that carry more than compute, are down, or kept apart
+def two_rails(more=None):
+    """Two RoCE rails a GPU, a /24 each; `more`: what is particular about the ninth to 16th."""
+    return rails(lambda i: roce(i), beside=[
+        lambda i: roce(8 + i, **(more(i) if more else {}))])
+
+
+def rail_nfs():
+    """two rails a GPU, sixteen subnets; NFS is mounted over one of them"""
+    return Node(two_rails(), mounts=[("10.100.8.200:/data", "/data", "nfs4", "rw,addr=10.100.8.200")])
+
+
+def rail_nfs_name():
+    """the same, and the server is mounted by its name"""
+    return Node(two_rails(), mounts=[("nas01:/data", "/data", "nfs4", "rw,addr=10.100.8.200")])
+
+
+def rail_nfs_all():
+    """two rails a GPU, NFS over the second of every GPU"""
+    return Node(two_rails(), mounts=[("10.100.%d.200:/data" % (8 + i), "/data%d" % i, "nfs4",
+                                      "rw,addr=10.100.%d.200" % (8 + i)) for i in range(8)])
+
+
+def rail_default():
+    """two rails a GPU, the default route leaves by one of them"""
+    return Node(two_rails(lambda i: {} if i else dict(gateway="10.100.8.1")), front=None)
+
+
+def rail_extra():
+    """a rail a GPU, and one more NIC of the kind at the first GPU's switch, NFS over it"""
+    slots = rails(roce)
+    slots[0][1].append(roce(8))
+    return Node(slots, mounts=[("nas01:/data", "/data", "nfs4", "rw,addr=10.100.8.200")])
+
+
+def storage_ports():
+    """two-port cards, the second ports on one storage network, NFS mounted by name"""
+    return Node([(numa_of(i), [GPU, (roce(i), roce(i, first=8, subnet="10.200.0.%d"))])
+                 for i in range(8)],
+                mounts=[("nas01:/data", "/data", "nfs4",
+                         "rw,relatime,vers=4.2,proto=rdma,clientaddr=10.200.0.17,addr=10.200.9.9")])
+
+
+def ib_down(state="1: DOWN", sm=1, mounts=()):
+    """an InfiniBand rail is down, and its GPU has a storage HCA of another fabric as near"""
+    slots = rails(lambda i: ib(i, state=state, sm=sm) if i == 3 else ib(i))
+    for i, at in enumerate((3, 7)):
+        slots[at][1].append(ib(8 + i, sm=9))
+    return Node(slots, mounts=mounts)
+
+
+def ib_init():
+    """the same, and the rail has no subnet manager yet"""
+    return ib_down("2: INIT", 0)
+
+
+def ib_stray():
+    """one rail has another subnet manager, and its GPU no other port"""
+    return Node(rails(lambda i: ib(i, sm=7 if i == 3 else 1)))
+
+
+def sriov(per=4, pf=True):
+    """RoCE rails with four virtual functions each, all in this namespace"""
+    def nic(i):
+        vfs = [Nic("mlx5_%d" % (8 + per * i + k), "roce", 400,
+                   addrs=[("10.100.%d.%d" % (i, 30 + k), 24)]) for k in range(per)]
+        return roce(i, 400, vfs=vfs) if pf else Nic("mlx5_%d" % i, "roce", 400, vfs=vfs)
+    return Node(rails(nic))
+
+
+def sriov_bare():
+    """the same, and only the virtual functions have addresses"""
+    return sriov(2, False)
+
+
+def rail_pairs():
+    """two NICs a GPU, both in the subnet of the GPU's rail"""
+    return Node(rails(roce, beside=[lambda i: Nic("mlx5_%d" % (8 + i), "roce", 200, addrs=[
+        ("10.100.%d.18" % i, 24)])]))
+
+
+def ib_rails():
+    """InfiniBand rails, each a subnet with a manager of its own"""
+    return Node(rails(lambda i: ib(i, sm=1 + i, prefix="fec0:0:0:%d" % (1 + i))))
+
+
+def ib_planes():
+    """two InfiniBand fabrics, a port of each at every GPU"""
+    return Node(rails(ib, beside=[lambda i: ib(i, first=8, sm=9)]))
+
+
 # ---- NUMA
 def sub_numa():
     """EPYC at NPS4: NICs in another NUMA node of the GPU's own socket"""
@@ -370,7 +472,8 @@ def half_numa():
 
 MACHINES = {k.replace("_", "-"): v for k, v in list(globals().items())
             if callable(v) and getattr(v, "__doc__", None) and not isinstance(v, type) and
-            v.__module__ == __name__ and k not in ("roce", "rails", "network", "main")}
+            v.__module__ == __name__ and k not in ("roce", "rails", "two_rails", "network",
+                                                       "main")}
 
 
 def main(args):

@@ -18,8 +18,8 @@ export NCCL_SOCKET_IFNAME='=eth0'
 # Every GPU has a NIC at PIX or nearer, which NCCL's default (PXB) covers.
 export NCCL_NET_GDR_LEVEL=PXB
 # NCCL_P2P_LEVEL is left unset. The GPUs cannot be asked how they are connected.
-# The 4 RoCE ports are rails, each in a subnet of its own without a gateway: a ring that
-# crosses from one rail to another could not connect.
+# The 4 RoCE ports are rails, each in a subnet of its own that leads to no other: a ring
+# that crosses from one rail to another could not connect.
 export NCCL_CROSS_NIC=0
 # OMP_NUM_THREADS is left unset. It is the usable CPUs divided by the GPUs, and the number
 # of GPUs cannot be known.

@@ -11,6 +11,6 @@
 # NCCL_NET_GDR_LEVEL is left unset. Every GPU has a NIC at PIX or nearer, which NCCL's
 # default (PXB) covers.
 # NCCL_P2P_LEVEL is left unset. The GPUs cannot be asked how they are connected.
-# The 4 RoCE ports are rails, each in a subnet of its own without a gateway: a ring that
-# crosses from one rail to another could not connect.
+# The 4 RoCE ports are rails, each in a subnet of its own that leads to no other: a ring
+# that crosses from one rail to another could not connect.
 export NCCL_CROSS_NIC=0

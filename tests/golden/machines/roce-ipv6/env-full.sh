@@ -23,8 +23,8 @@ export NCCL_SOCKET_IFNAME='=eno1'
 export NCCL_NET_GDR_LEVEL=PXB
 # NVLink joins every pair of GPUs, and NCCL uses it by itself.
 export NCCL_P2P_LEVEL=NVL
-# The 4 RoCE ports are rails, each in a subnet of its own without a gateway: a ring that
-# crosses from one rail to another could not connect.
+# The 4 RoCE ports are rails, each in a subnet of its own that leads to no other: a ring
+# that crosses from one rail to another could not connect.
 export NCCL_CROSS_NIC=0
 # 128 usable CPUs (affinity, cpuset and quota) for 4 local ranks, one for each GPU.
 # torchrun would set 1.

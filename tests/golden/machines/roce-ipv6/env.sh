@@ -14,6 +14,6 @@ export NCCL_IB_ADDR_FAMILY=AF_INET6
 # default (PXB) covers.
 # NCCL_P2P_LEVEL is left unset. NVLink joins every pair of GPUs, and NCCL uses it by
 # itself.
-# The 4 RoCE ports are rails, each in a subnet of its own without a gateway: a ring that
-# crosses from one rail to another could not connect.
+# The 4 RoCE ports are rails, each in a subnet of its own that leads to no other: a ring
+# that crosses from one rail to another could not connect.
 export NCCL_CROSS_NIC=0
