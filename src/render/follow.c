@@ -2,11 +2,12 @@
 /* follow: wishes of a component that its target has no means for.
  *
  * A target is one way to run things, and some keys of a component mean nothing there: a container
- * of compose has no priority, a unit of systemd no image.  What the file sets and the target does
- * not follow is a warning at its line, so that nobody believes a limit that is not kept; a comment
- * in some file would not be read.  wishes[] has what is warned about, quiet[] what needs no word
- * and why.  tests/unit/test_render_follow.c changes every key of a component and fails when neither
- * the files nor a warning nor quiet[] have to do with it: a new key has to be thought of here. */
+ * of compose has no priority, a unit of systemd no /dev/shm of its own.  What the file sets and the
+ * target does not follow is a warning at its line, so that nobody believes a limit that is not
+ * kept; a comment in some file would not be read.  wishes[] has what is warned about, quiet[] what
+ * needs no word and why.  tests/unit/test_render_follow.c changes every key of a component and
+ * fails when neither the files nor a warning nor quiet[] have to do with it: a new key has to be
+ * thought of here. */
 #include "render/follow.h"
 #include "base/str.h"
 
@@ -25,8 +26,6 @@ static const struct {
     bool serves;     /* `stoker serve` follows it itself */
     const char *hint;
 } wishes[] = {
-    { ON_SYSTEMD, "image", MEMBER(image), true,
-      "A unit runs what is installed on the machine; target compose runs images." },
     { ON_SYSTEMD, "shm", MEMBER(shm_bytes), false, "A unit has the machine's own /dev/shm." },
     { ON_SYSTEMD, "pools", MEMBER(pools), true,
       "Nothing holds a unit to its share of a GPU's memory; target compose has MPS for it." },
@@ -54,6 +53,7 @@ static const struct {
     { ON_BOTH, "qos", "refused: Slurm's" },
     { ON_BOTH, "account", "refused: Slurm's" },
     { ON_BOTH, "ports.name", "a name for other targets" },
+    { ON_SYSTEMD, "image", "refused beside a command; a model server is the machine's own stoker" },
     { ON_SYSTEMD, "ports", "a unit listens by itself, on the machine's own addresses" },
     { ON_BOTH, "training", "what the planner reads; the program has it from its command" },
 };

@@ -94,6 +94,12 @@ static void exec(struct unit *u, const struct host_run *run, struct arena *a)
                       "component '%s' has no command for systemd to run", c->name);
         return;
     }
+    if (c->image && !host_is_server(c)) {
+        render_refuse(
+            u->r, &c->image, "Remove the image to run what the machine has, or use target compose.",
+            "a unit of systemd runs no image: the command of '%s' would run on the host", c->name);
+        return;
+    }
     if (strchr(w.items[0], '=')) {
         render_refuse(u->r, &c->command, "Rename the program, or call it from a script.",
                       "systemd cannot start a program with '=' in its name");

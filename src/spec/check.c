@@ -307,9 +307,6 @@ static void check_components(struct check *c)
                 if (str_eq(k->groups.items[j], k->groups.items[o]))
                     ERROR(c, &k->groups.items[j], "component '%s' names node group '%s' twice",
                           k->name, k->groups.items[j]);
-        for (size_t j = 0; j < k->depends_on.count; j++)
-            if (str_eq(k->depends_on.items[j], k->name))
-                ERROR(c, &k->depends_on.items[j], "component '%s' depends on itself", k->name);
     }
 }
 
@@ -595,7 +592,8 @@ static void (*const rules[])(struct check *c) = {
     check_names,  check_nodes,      check_fabrics,   check_components,  check_pools,
     check_ports,  check_models,     check_listen,    check_thresholds,  check_money,
     check_shapes, check_traffic,    check_slurm,     check_hosts,       check_switches,
-    check_images, check_gpu_models, check_addresses, check_serve_ports,
+    check_images, check_gpu_models, check_addresses, check_serve_ports, check_depends,
+    check_places,
 };
 
 void check_fault(struct check *c, const void *at, const char *hint, const char *fmt, ...)

@@ -79,6 +79,42 @@ static void check_mig(struct check *c, const struct cat_gpu *g, const struct spe
     buf_release(&hint);
 }
 
+/* The catalogue has the NVLink of a model; a card without one, or of another generation, is a slip
+ * of the pen more often than a new card, but it may be one. */
+static void check_link(struct check *c, const struct cat_gpu *g, const struct spec_node *n)
+{
+    int have = cat_gpu_nvlink(g), said = 0;
+
+    if (n->gpu->link == SPEC_LINK_NVLINK3)
+        said = 3;
+    else if (n->gpu->link == SPEC_LINK_NVLINK4)
+        said = 4;
+    else if (n->gpu->link == SPEC_LINK_NVLINK5)
+        said = 5;
+    if (said && said != have && have)
+        check_doubt(c, &n->gpu->link, "Leave 'link' out to have the catalogue's.",
+                    "the %s has NVLink %d, not %d", g->name, have, said);
+    else if (said && !have)
+        check_doubt(c, &n->gpu->link, "Leave 'link' out to have the catalogue's.",
+                    "the %s has no NVLink", g->name);
+}
+
+/* NVLink between machines is what Grace's trays have; the others end at the machine. */
+static void check_domain_size(struct check *c, const struct cat_gpu *g, const struct spec_node *n)
+{
+    int64_t all = n->count * n->gpus_per_node;
+
+    if (!n->nvlink_domain.known)
+        return;
+    if (n->nvlink_domain.v > all)
+        check_doubt(c, &n->nvlink_domain, NULL,
+                    "an NVLink domain of %" PRId64 " GPUs is more than the %" PRId64 " of '%s'",
+                    n->nvlink_domain.v, all, n->name);
+    else if (n->nvlink_domain.v > n->gpus_per_node && !cat_gpu_is_grace(g))
+        check_doubt(c, &n->nvlink_domain, "Leave it out: the domain is then the machine.",
+                    "machines with %s have no NVLink between each other", g->name);
+}
+
 void check_gpu_models(struct check *c)
 {
     struct arena a = { 0 };
@@ -96,6 +132,8 @@ void check_gpu_models(struct check *c)
         if (!g)
             continue;
         check_mig(c, g, n);
+        check_link(c, g, n);
+        check_domain_size(c, g, n);
         check_pools_of(c, g, n);
     }
     arena_release(&a);

@@ -231,6 +231,7 @@ def odds():
                        "depends_on": ["a"]}},
                 storage=[{"name": "v", "kind": "volume", "per_replica": True}, {"name": "nfs", "kind": "nfs", "source": "srv:/export"}, {"name": "m", "kind": "memory", "size": "1GiB"}],
                 fabrics=[{"name": "f", "kind": "roce", "rate": "400Gb/s"}])
+    spec["nodes"][0]["fabrics"] = ["f"]
     p = render(write("odds.yaml", spec), "odds")
     check("a spec with a bit of everything is rendered", p.returncode == 0, p.stderr)
     d = load("odds")

@@ -241,6 +241,7 @@ def refusals():
 def replicas():
     spec = base({"command": ["x"], "gpus": 2, "replicas": 3, "fabrics": ["f"]}, fabrics=[{"name": "f", "kind": "roce", "rate": "400Gb/s"}])
     spec["components"]["d"] = {"target": "local", "command": ["y"], "gpus": 2, "depends_on": ["c"]}
+    spec["nodes"][0]["fabrics"] = ["f"]
     render(write("replicas.yaml", spec), "replicas")
     seen = {}
     for u in sorted(glob.glob("replicas/systemd/stoker-component-*.service")):

@@ -153,12 +153,12 @@ nccl:
   env: {NCCL_DEBUG: TRACE}
 components:
   c: {target: compose, image: x.org/c:1, command: [c], gpus: 1, priority: high}
-  u: {target: systemd, image: x.org/c:1, command: [/bin/u], gpus: 1, health: {path: /ok}}
+  u: {target: systemd, shm: 1GiB, command: [/bin/u], gpus: 1, health: {path: /ok}}
 targets: {compose: {}, systemd: {}}
 END
     stoker spec check wish.yaml 2>err && grep -q "^wish.yaml:4:21: warning: NCCL_DEBUG=TRACE" err &&
     grep -q "^wish.yaml:6:.*warning: compose does not follow .priority. of component .c." err &&
-    grep -q "^wish.yaml:7:.*warning: systemd does not follow .image. of component .u." err &&
+    grep -q "^wish.yaml:7:.*warning: systemd does not follow .shm. of component .u." err &&
     grep -q "^wish.yaml:7:.*warning: systemd does not follow .health. of component .u." err &&
     stoker render all -f wish.yaml -o o 2>err2 >/dev/null && diff err err2 && rm -r o &&
     { stoker render all --strict -f wish.yaml -o o 2>/dev/null; test $? = 1; } && test ! -e o
@@ -192,6 +192,44 @@ test_expect 'switches are a tree, and those of their fabric' '
       b: {switches: [d]},
       c: {switches: [d]},
       d: {}" && stoker spec check switches.yaml
+'
+test_expect 'an image with a command on systemd is refused: it would run on the host' '
+    printf "components:\n  j: {kind: batch, target: systemd, command: [/bin/echo], image: r.org/j:1}\n  s: {kind: serving, target: systemd, command: [/bin/s], image: r.org/s:1}\ntargets: {systemd: {}}\n" >image.yaml
+    { stoker spec check image.yaml 2>err; test $? = 1; } &&
+    grep -q "^image.yaml:2:66: .*the command of .j. would run on the host" err &&
+    grep -q "^image.yaml:3:.*the command of .s. would run on the host" err
+'
+test_expect 'components that wait for each other are refused, the circle named' '
+    printf "components:\n  z: {command: [z], depends_on: [a]}\n  a: {command: [a], depends_on: [b]}\n  b: {command: [b], depends_on: [c]}\n  c: {command: [c], depends_on: [d, a]}\n  d: {command: [d]}\n" >circle.yaml
+    { stoker spec check circle.yaml 2>err; test $? = 1; } &&
+    grep -q "^circle.yaml:5:37: components depend on each other in a circle: .a. on .b. on .c. on .a.$" err &&
+    grep -q "^stoker: 1 error" err && sed -i "s/, a\]/]/" circle.yaml && stoker spec check circle.yaml
+'
+test_expect 'a fabric that the group of a component is not on is refused' '
+    cat >off.yaml <<END
+nodes:
+  - {name: a, gpus_per_node: 8, gpu: {model: H100}, fabrics: [m]}
+  - {name: b, gpus_per_node: 8, gpu: {model: H100}}
+fabrics: [{name: m, kind: roce, rate: 400Gb/s}]
+components:
+  t: {command: [t], gpus: 8, nodes: b, fabrics: [m]}
+END
+    { stoker spec check off.yaml 2>err; test $? = 1; } && grep -q "^off.yaml:6:50: .*node group .b. is not on it" err &&
+    sed -i "s/nodes: b/nodes: a/" off.yaml && stoker spec check --strict off.yaml
+'
+test_expect 'NVLink that the model cannot have, and login nodes in a partition, are doubted' '
+    cat >link.yaml <<END
+nodes:
+  - {name: l, count: 4, gpus_per_node: 8, gpu: {model: L40S, link: nvlink4}, cpu_cores: 64, memory: 1TB}
+  - {name: h, count: 4, gpus_per_node: 8, gpu: {model: H100}, nvlink_domain: 32, cpu_cores: 64, memory: 1TB}
+  - {name: g, count: 8, gpus_per_node: 4, gpu: {model: GB200}, nvlink_domain: 72, cpu_cores: 144, memory: 960GB}
+  - {name: in, role: login, count: 1, cpu_cores: 8, memory: 64GB}
+targets: {slurm: {controller: c, partitions: [{name: p, nodes: [h, in]}]}}
+END
+    stoker spec check link.yaml 2>err && grep -q "^link.yaml:2:68: warning: the L40S.* has no NVLink" err &&
+    grep -q "^link.yaml:3:78: warning: machines with .*H100.* have no NVLink between each other" err &&
+    grep -q "^link.yaml:4:79: warning: an NVLink domain of 72 GPUs is more than the 32 of .g." err &&
+    grep -q "^link.yaml:6:68: warning: partition .p. has the login nodes .in." err
 '
 test_expect 'the examples are clean, warnings counted' '
     for e in $(stoker spec example --json | python3 -c "import json, sys; print(*[x[\"name\"] for x in json.load(sys.stdin)[\"examples\"]])"); do

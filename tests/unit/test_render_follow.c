@@ -26,7 +26,11 @@ static const char SITE[] =
     "pools: {p: {size: 10GB, nodes: gpu}}\n"
     "shapes: {m: {params: 7B}, n: {params: 8B}}\n"
     "components:\n"
-    "  dep: {target: TARGET, image: x.org/dep:1, command: [dep], nodes: gpu}\n"
+    "  dep:\n"
+    "    target: TARGET\n"
+    "    IMAGE\n"
+    "    command: [dep]\n"
+    "    nodes: gpu\n"
     "  c:\n"
     "    description: words\n"
     "    kind: service\n"
@@ -36,7 +40,7 @@ static const char SITE[] =
     "    nodes_per_replica: 1\n"
     "    replicas: 1\n"
     "    queued: false\n"
-    "    image: x.org/c:1\n"
+    "    IMAGE\n"
     "    command: [run, it]\n"
     "    args: [-v]\n"
     "    workdir: /w\n"
@@ -262,6 +266,9 @@ static void site_text(const char *target, const char *variant, struct buf *out)
         } else if (str_starts(p, "TARGET")) {
             buf_adds(out, target);
             p += 6;
+        } else if (str_starts(p, "IMAGE")) { /* systemd refuses one */
+            buf_adds(out, str_eq(target, "systemd") ? "" : "image: x.org/c:1");
+            p += 5;
         } else {
             buf_addc(out, *p++);
         }
