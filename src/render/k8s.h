@@ -237,6 +237,13 @@ bool k8s_shares_gpu(const struct spec_component *c);
  * without a command, else `fallback`. */
 void k8s_stoker_image(struct k8s *k, const char *const *named, const char *fallback);
 
+/* --- what is not followed, k8s_wishes.c --- */
+/* Warns at what the component asks for in vain; `kept`: its pods are kept running. */
+void k8s_component_wishes(struct k8s *k, const struct spec_component *c, bool kept);
+/* The same of the GPUs of groups that these components run on. */
+void k8s_group_wishes(struct k8s *k, const struct spec_component *const *all, size_t count,
+                      bool by_name);
+
 /* --- serving, k8s_serve.c --- */
 #define K8S_TOKEN_SECRET "stoker-token"
 #define K8S_TOKEN_PATH   "/run/secrets/stoker"

@@ -63,5 +63,9 @@ int k8s_minor(struct render *r, const char *version, const void *member)
                       K8S_MINOR_MIN);
         return -1;
     }
+    if (minor > K8S_MINOR_MAX)
+        render_warn(r, member, "What it changed is not known here.",
+                    "Kubernetes %s is newer than 1.%d, the newest that is written for", version,
+                    K8S_MINOR_MAX);
     return (int)minor;
 }

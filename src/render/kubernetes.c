@@ -336,6 +336,34 @@ static void networks_write(struct kube *q)
     }
 }
 
+/* ---- what is not followed ---- */
+
+static void wishes_tell(struct kube *q)
+{
+    const struct spec_component **all =
+        arena_array(&q->k.arena, const struct spec_component *, q->work_count + 1);
+    const void *at = &q->t->namespace;
+
+    for (size_t i = 0; i < q->work_count; i++) {
+        const struct kube_work *w = &q->works[i];
+
+        all[i] = w->c;
+        k8s_component_wishes(&q->k, w->c,
+                             w->kind == KUBE_DEPLOYMENT || w->kind == KUBE_STATEFULSET);
+    }
+    k8s_group_wishes(&q->k, all, q->work_count, q->by_name);
+    if (q->work_count && !spec_where(q->k.r->spec, at).line)
+        at = &all[0]->target;
+    if (str_eq(q->k.stoker_image, KUBE_STOKER_IMAGE) && (q->agent || q->serve || q->launcher))
+        render_warn(q->k.r, at,
+                    "Set 'targets.kubernetes.stoker_image' to an image with stoker in it.",
+                    "the image of %s is '%s', which no machine can pull: no registry is named",
+                    q->agent   ? "the agent"
+                    : q->serve ? "stoker serve"
+                               : "the init containers",
+                    q->k.stoker_image);
+}
+
 /* ---- the whole ---- */
 
 static bool begin(struct kube *q, struct render *r)
@@ -370,6 +398,7 @@ static bool begin(struct kube *q, struct render *r)
     q->serves = q->serve;
     for (size_t i = 0; i < q->work_count; i++)
         q->serves = q->serves || k8s_is_server(q->works[i].c);
+    wishes_tell(q);
     return true;
 }
 

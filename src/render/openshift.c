@@ -123,11 +123,18 @@ static void fabric_check(struct shift *s, const struct spec_fabric *f)
 static void check(struct shift *s)
 {
     const struct spec *spec = s->k.r->spec;
+    const struct spec_component **all =
+        arena_array(&s->k.arena, const struct spec_component *, spec->component_count + 1);
     const struct spec_component *c;
+    size_t count = 0;
 
     k8s_site_check(&s->k);
-    for (size_t i = 0; (c = shift_component(s, &i));)
+    for (size_t i = 0; (c = shift_component(s, &i));) {
         component_check(s, c);
+        k8s_component_wishes(&s->k, c, shift_kind_of(c) == SHIFT_SET);
+        all[count++] = c;
+    }
+    k8s_group_wishes(&s->k, all, count, false);
     for (size_t i = 0; i < spec->fabric_count; i++)
         fabric_check(s, &spec->fabrics[i]);
 }
@@ -149,6 +156,10 @@ static int kube_minor(struct shift *s)
                       "Claims that outlive a StatefulSet (KEP-1847) are relied on from 4.14.",
                       "OpenShift %s is older than 4.%d, the oldest that is written for", v,
                       SHIFT_MINOR_MIN);
+    if (minor + SHIFT_KUBE_MINOR > K8S_MINOR_MAX)
+        render_warn(s->k.r, &s->t->version, "What it changed is not known here.",
+                    "OpenShift %s is newer than 4.%d, the newest that is written for", v,
+                    K8S_MINOR_MAX - SHIFT_KUBE_MINOR);
     return (int)minor + SHIFT_KUBE_MINOR;
 }
 

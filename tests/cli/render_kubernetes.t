@@ -478,6 +478,41 @@ test_expect 'zero replicas: what stays is not said to be the spec.s' '
     grep -q "minReplicas: 1  # at zero nothing is counted" zero/kubernetes/base/component-u.yaml &&
     grep -q ":[0-9]*:[0-9]*: warning: at zero replicas" zero.err'
 
+# told NAME TEXT...: warnings at a line and column that have each of these
+told() {
+    name=$1
+    shift
+    for text; do
+        grep -q "^$name.yaml:[0-9]*:[0-9]*: warning: .*$text" "$name.err" ||
+            { echo "'$text' is not told"; cat "$name.err"; return 1; }
+    done
+}
+test_expect 'warned: the agent has an image that nobody can pull' '
+    sed "s/, stoker_image: [^}]*//;/^agent/s/false/true/" roomy.yaml >agent.yaml && ! grep -q stoker_image agent.yaml &&
+    stoker render kubernetes -f agent.yaml -o agent >out 2>agent.err && told agent "image of the agent" &&
+    grep -q "Set .targets.kubernetes.stoker_image" agent.err && test ! -s roomy.err &&
+    sed "s/{namespace: ml}/{}/" agent.yaml >bare-agent.yaml &&
+    stoker render kubernetes -f bare-agent.yaml -o bare-agent >out 2>bare-agent.err && told bare-agent "image of the agent"'
+test_expect 'warned: wishes that pods which are kept running do not follow' '
+    site kept "  w: {$U, cpus: 4}
+  u: {$U, cpus: 4, time_limit: 1h, restart: never, queued: true, depends_on: [w], scale: {min: 0, max: 2,
+    metric: cpu_utilization, target: 50%, zero_after: 10m, predict: true, max_cost: \$9/h}}" &&
+    told kept "time_limit" "restart" "queued" "without waiting for .w." "zero_after" "predict" "max_cost"'
+test_expect 'a batch component has its limit and ends: nothing to tell' '
+    site ends "  u: {kind: batch, target: kubernetes, nodes: c, image: r/x, command: [x], cpus: 4, memory: 4GiB,
+    time_limit: 1h, restart: never}" && test ! -s ends.err'
+test_expect 'warned: a priority under one class for all' '
+    sed "s/{namespace: ml,/{namespace: ml, priority_class: pc,/;s/replicas: 2/replicas: 2, priority: high/" roomy.yaml >class.yaml &&
+    stoker render kubernetes -f class.yaml -o class >out 2>class.err && told class "priority. of .u."'
+test_expect 'warned: settings of GPUs that nothing makes' '
+    site gpus "  u: {kind: service, target: kubernetes, nodes: g, gpus: 1, image: r/x, command: [x]}" && test ! -s gpus.err &&
+    sed "s/model: H100/model: H100, sharing: mps, power_limit: 500, clock: 1500, compute_mode: prohibited, ecc: false/" gpus.yaml >set.yaml &&
+    stoker render kubernetes -f set.yaml -o set >out 2>set.err &&
+    told set "sharing" "power_limit" "clock" "compute_mode" "ecc"'
+test_expect 'warned: a release newer than those known' '
+    sed "s/{namespace: ml,/{namespace: ml, version: \"1.99\",/" roomy.yaml >newer.yaml &&
+    stoker render kubernetes -f newer.yaml -o newer >out 2>newer.err && told newer "1.99 is newer than 1"'
+
 if command -v shellcheck >/dev/null; then
     test_expect 'shellcheck finds nothing in the scripts' '
         shellcheck */kubernetes/node-prepare.sh launch.sh'

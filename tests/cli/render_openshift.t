@@ -256,7 +256,7 @@ test_expect 'network policies: nothing, then names, own pods, builds; off by the
     stoker render openshift -f open.yaml -o open && test ! -e open/openshift/network-policy.yaml'
 test_expect 'what is scaled names no replicas, what is fixed does' '
     ! grep -q "^  replicas:" out/openshift/components/trainer.yaml &&
-    sed "/^    scale:/,/zero_after/d" stoker.yaml >fixed.yaml && stoker render openshift -f fixed.yaml -o fixed &&
+    sed "/^    scale:/,/max:/d" stoker.yaml >fixed.yaml && stoker render openshift -f fixed.yaml -o fixed &&
     grep -q "^  replicas: 2" fixed/openshift/components/trainer.yaml'
 sed -e "s/target: kubernetes/target: openshift/" -e "s/plain: {/plain: {replicas: 2, /" "$TOP/tests/fixtures/render/serving.yaml" >serving.yaml
 stoker render openshift -f serving.yaml -o serving >/dev/null 2>&1
@@ -299,4 +299,18 @@ for d in yaml.safe_load_all(open(\"odd/openshift/components/trainer.yaml\")):
     if d[\"kind\"] == \"StatefulSet\":
         a = d[\"spec\"][\"template\"][\"spec\"][\"containers\"][0][\"args\"]
 assert a == [\"run\", \"a b\", \"\$\$(HOME)\", \"q\\\"uo\x27te\", \"#x: y\", \"\u00e9\"], a"'
+test_expect 'warned: wishes that OpenShift does not follow, each at its line' '
+    cat >wishes.yaml <<END
+site: {name: s}
+nodes: [{name: g, count: 2, gpus_per_node: 8, gpu: {model: H100, sharing: mps, power_limit: 500}, cpu_cores: 96, memory: 1TiB}]
+components:
+  w: {kind: service, target: openshift, image: r/x, command: [x], cpus: 4, memory: 4GiB}
+  u: {kind: service, target: openshift, image: r/x, command: [x], gpus: 1, time_limit: 1h, depends_on: [w],
+    scale: {min: 0, max: 2, metric: gpu_utilization, target: 50%, zero_after: 10m}}
+targets: {openshift: {version: "4.99"}}
+END
+    stoker render openshift -f wishes.yaml -o wishes >wishes.out 2>wishes.err &&
+    for text in sharing power_limit time_limit "without waiting for .w." "nothing scales .u. by its target" zero_after "4.99 is newer than 4"; do
+        grep -q "^wishes.yaml:[0-9]*:[0-9]*: warning: .*$text" wishes.err || { echo "$text is not told"; cat wishes.err; exit 1; }
+    done'
 test_done
