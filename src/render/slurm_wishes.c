@@ -192,6 +192,26 @@ static void fabrics(struct slurm *c)
     }
 }
 
+/* --- settings of GPUs --- */
+
+static void gpu_setting(struct slurm *c, const struct spec_node *n, const void *member,
+                        const char *key)
+{
+    if (is_said(c, member))
+        render_warn(c->r, member, "Set it on the machines with nvidia-smi when they start.",
+                    "Slurm does not set '%s' of the GPUs of '%s'", key, n->name);
+}
+
+static void gpu_settings(struct slurm *c, const struct spec_node *n)
+{
+    if (!n->gpu || !slurm_has(c, n))
+        return;
+    gpu_setting(c, n, &n->gpu->power_limit_w, "power_limit");
+    gpu_setting(c, n, &n->gpu->clock_mhz, "clock");
+    gpu_setting(c, n, &n->gpu->compute_mode, "compute_mode");
+    gpu_setting(c, n, &n->gpu->ecc, "ecc");
+}
+
 /* --- NVLink across machines --- */
 
 /* Machines that one NVLink domain joins; 1: it ends with the machine. */
@@ -247,6 +267,41 @@ static void mounts(struct slurm *c, const struct spec_component *k)
     }
 }
 
+/* Storage that no machine has at a path. */
+static void mount_kinds(struct slurm *c, const struct spec_component *k)
+{
+    for (size_t i = 0; i < k->mount_count; i++) {
+        const struct spec_storage *s = spec_storage_find(c->r->spec, k->mounts[i].storage);
+
+        if (s && (s->kind == SPEC_STORAGE_OBJECT || s->kind == SPEC_STORAGE_VOLUME ||
+                  s->kind == SPEC_STORAGE_MEMORY))
+            render_warn(c->r, &k->mounts[i].storage, "Use storage of kind local, nfs or the like.",
+                        "Slurm mounts no %s storage: component '%s' has '%s' only where the "
+                        "machine has it",
+                        s->kind == SPEC_STORAGE_OBJECT   ? "object"
+                        : s->kind == SPEC_STORAGE_VOLUME ? "volume"
+                                                         : "memory",
+                        k->name, k->mounts[i].path);
+    }
+}
+
+static void job_parts(struct slurm *c, const struct spec_component *k)
+{
+    mount_kinds(c, k);
+    if (k->shm_bytes.known)
+        render_warn(c->r, &k->shm_bytes, NULL,
+                    "the size of /dev/shm is the machine's on Slurm, and '%s' does not change it",
+                    k->name);
+    if (k->build && !k->image)
+        render_warn(c->r, &k->build->base, "Name the image that is built as 'image'.",
+                    "component '%s' runs without an image on Slurm: it says how one is built, not "
+                    "its name",
+                    k->name);
+    if (k->pools.count && k->gpus)
+        render_warn(c->r, &k->pools, "Leave out 'gpus', or the pools.",
+                    "component '%s' has whole GPUs on Slurm, and nothing of its pools", k->name);
+}
+
 static void job_wishes(struct slurm *c, const struct spec_component *k)
 {
     if (k->image && !c->r->spec->software.container_runtime)
@@ -256,6 +311,7 @@ static void job_wishes(struct slurm *c, const struct spec_component *k)
                     k->name);
     mounts(c, k);
     job_domain(c, k);
+    job_parts(c, k);
     if (k->user)
         render_warn(c->r, &k->user, NULL, "a Slurm job runs as who submits it, not as '%s'",
                     k->user);
@@ -295,6 +351,7 @@ void slurm_wishes(struct slurm *c)
     preemption(c);
     for (size_t i = 0; i < s->node_count; i++) {
         sharing(c, &s->nodes[i]);
+        gpu_settings(c, &s->nodes[i]);
         imex(c, &s->nodes[i]);
     }
     controllers(c);

@@ -280,6 +280,22 @@ END
     sed -i "s/cpu_cores/threads_per_core: 2, cpu_cores/" nvl.yaml && stoker render slurm -f nvl.yaml -o nvl >/dev/null 2>&1 &&
     grep -q " ThreadsPerCore=2 " nvl/slurm/slurm.conf
 '
+test_expect 'what Slurm does not do for GPUs and jobs is told at its place' '
+    cat >told.yaml <<END &&
+nodes:
+  - {name: g, gpus_per_node: 8, gpu: {model: H100, power_limit: 500, compute_mode: exclusive_process, ecc: true}, cpu_cores: 96, memory: 1TB}
+storage:
+  - {name: o, kind: object, source: "s3://b/c"}
+components:
+  t:
+    {kind: batch, target: slurm, gpus: 8, queued: true, command: [x], shm: 64GiB, mounts: [{storage: o, path: /o}], build: {base: ubuntu}}
+targets: {slurm: {controller: c}}
+END
+    { stoker render slurm --strict -f told.yaml -o told >/dev/null 2>err; test $? = 1; } && cat err &&
+    for key in power_limit compute_mode ecc; do grep -q "told.yaml:2:[0-9]*: .*does not set .$key. of the GPUs of .g." err || exit 1; done &&
+    grep -q "told.yaml:7:[0-9]*: .*/dev/shm" err && grep -q "told.yaml:7:[0-9]*: .*mounts no object storage" err &&
+    grep -q "told.yaml:7:[0-9]*: .*runs without an image on Slurm" err
+'
 
 # --- other shapes of a site ---
 test_expect 'preemption by partition, suspension, gang scheduling' '
