@@ -727,7 +727,7 @@ static void rdma_link_layers(const struct hw *hw, struct check_out *o)
     else if (ib && eth)
         check_warn(o,
                    "Name the NICs of the training fabric in NCCL_IB_HCA (`stoker detect --env` "
-                   "does): NCCL takes one link layer alone.",
+                   "does): NCCL takes ports of both, and does not join them.",
                    "%zu active ports are InfiniBand, %zu Ethernet", ib, eth);
     else
         check_pass(o, "%s", ib ? "InfiniBand" : "Ethernet (RoCE)");

@@ -303,6 +303,13 @@ static struct verdict ib_hca(const struct run *r)
 
 enum { GID_TRY_MAX = 256 };
 
+/* The table of a wanted port whose address is searched for; InfiniBand ports use entry 0. */
+static const struct hw_rdma_port *roce_port(const struct run *r, const struct nccl_port *p)
+{
+    return p->wanted && str_eq(p->link_layer, "Ethernet") ? ports_find(r->hw, p->dev, p->port)
+                                                          : NULL;
+}
+
 /* Where the search ends on every wanted port with this rule.  True when it is a usable
  * entry on all; *out_index is the common index, -1 when they differ. */
 static bool search_ok(const struct run *r, const struct gid_rule *rule, int64_t *out_index)
@@ -311,7 +318,7 @@ static bool search_ok(const struct run *r, const struct gid_rule *rule, int64_t 
 
     for (size_t i = 0; i < r->c.ports_count; i++) {
         const struct nccl_port *p = &r->c.ports[i];
-        const struct hw_rdma_port *hp = p->wanted ? ports_find(r->hw, p->dev, p->port) : NULL;
+        const struct hw_rdma_port *hp = roce_port(r, p);
         int64_t index;
 
         if (!hp)
@@ -330,19 +337,19 @@ static int64_t common_index(const struct run *r)
 {
     for (int v4 = 1; v4 >= 0; v4--) {
         for (int64_t index = 0; index < GID_TRY_MAX; index++) {
-            size_t good = 0;
+            size_t good = 0, all = 0;
 
             for (size_t i = 0; i < r->c.ports_count; i++) {
                 const struct nccl_port *p = &r->c.ports[i];
-                const struct hw_rdma_port *hp =
-                    p->wanted ? ports_find(r->hw, p->dev, p->port) : NULL;
+                const struct hw_rdma_port *hp = roce_port(r, p);
                 const struct hw_gid *g = hp ? gid_at(hp, index) : NULL;
                 struct gid v;
 
+                all += hp != NULL;
                 good +=
                     g && gid_usable(r->hw, g) && gid_parse(g->gid, &v) && (!v4 || gid_is_v4(&v));
             }
-            if (good && good == r->wanted && land_index_agrees(r->hw, &r->c, index))
+            if (good && good == all && land_index_agrees(r->hw, &r->c, index))
                 return index;
         }
     }
@@ -355,7 +362,7 @@ static const char *index_text(const struct run *r, const struct gid_rule *rule)
 
     for (size_t i = 0, n = 0; i < r->c.ports_count; i++) {
         const struct nccl_port *p = &r->c.ports[i];
-        const struct hw_rdma_port *hp = p->wanted ? ports_find(r->hw, p->dev, p->port) : NULL;
+        const struct hw_rdma_port *hp = roce_port(r, p);
 
         if (hp)
             buf_addf(&b, "%s%lld on %s", n++ ? ", " : "", (long long)gid_scan(hp, rule), p->dev);
@@ -390,19 +397,33 @@ static struct verdict gid_found(const struct run *r, const struct gid_rule *rule
                               with, (long long)index));
 }
 
+/* Every wanted RoCE port has an address that routers pass on, at whatever index. */
+static bool roce_is_routable(const struct run *r)
+{
+    for (size_t i = 0; i < r->c.ports_count; i++) {
+        const struct nccl_port *p = &r->c.ports[i];
+        const struct hw_rdma_port *hp = roce_port(r, p);
+
+        if (hp && gid_port_class(r->hw, hp) != GID_ROUTABLE)
+            return false;
+    }
+    return true;
+}
+
 static struct verdict gid_pinned(const struct run *r, const char *why)
 {
     int64_t index = common_index(r);
 
     if (index < 0)
-        return unset(arena_printf(r->a,
-                                  "%s  No index holds a routable RoCE v2 address of one network "
-                                  "on every port, so none can be given%s",
-                                  why,
-                                  nccl_older_than(r->hw, 2, 21)
-                                      ? "; NCCL_IB_ADDR_RANGE, which chooses by network, came "
-                                        "with NCCL 2.21."
-                                      : ": RDMA will work within one Ethernet segment at best."));
+        return unset(arena_printf(
+            r->a,
+            "%s  No index holds a routable RoCE v2 address of one network "
+            "on every port, so none can be given%s",
+            why,
+            nccl_older_than(r->hw, 2, 21) ? "; NCCL_IB_ADDR_RANGE, which chooses by network, came "
+                                            "with NCCL 2.21."
+            : roce_is_routable(r)         ? "."
+                                  : ": RDMA will work within one Ethernet segment at best."));
     return set(NCCL_REQUIRED, arena_printf(r->a, "%lld", (long long)index),
                arena_printf(r->a,
                             "%s  Index %lld is a routable RoCE v2 address on every port here; "

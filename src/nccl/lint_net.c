@@ -35,7 +35,8 @@ static bool takes_more(const struct hw *hw, const char *prefix, const char *dev)
 /* One name of the list that was meant to be taken. */
 static void hca_entry(struct lint_run *r, const struct match *m, const struct match_entry *e)
 {
-    const char *down = NULL, *more = NULL;
+    const char *down = NULL;
+    struct buf more = { 0 };
     bool active = false, exists = false;
 
     for (size_t i = 0; i < r->choice.ports_count; i++) {
@@ -49,7 +50,7 @@ static void hca_entry(struct lint_run *r, const struct match *m, const struct ma
         else
             down = p->state ? p->state : "not active";
         if (!m->exact && takes_more(r->hw, e->name, p->dev))
-            more = p->dev;
+            buf_addf(&more, "%s%s", more.len ? ", " : "", p->dev);
     }
     if (!exists)
         lint_add(r, "NCCL_IB_HCA",
@@ -60,10 +61,11 @@ static void hca_entry(struct lint_run *r, const struct match *m, const struct ma
     else if (!active)
         lint_add(r, "NCCL_IB_HCA", NCCL_WARN, "Bring the port up, or leave it out.",
                  "The port of '%s' is %s, so the entry takes nothing.", e->name, down);
-    if (more)
+    if (more.len)
         lint_add(r, "NCCL_IB_HCA", NCCL_WARN, "Put = before the list to ask for whole names.",
                  "Without = each entry is the beginning of a name: '%s' %s takes %s.", e->name,
-                 hw_find_rdma(r->hw, e->name) ? "also" : "is no device here and", more);
+                 hw_find_rdma(r->hw, e->name) ? "also" : "is no device here and", buf_str(&more));
+    buf_release(&more);
 }
 
 /* "^mlx5_1" also leaves mlx5_10 … mlx5_19 out. */

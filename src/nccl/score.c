@@ -297,7 +297,7 @@ static const char *way_text(struct arena *a, const struct nccl_way *w)
     if (!*w->ports)
         return "no port";
     if (!w->path && w->mbps.known && w->mbps.v == 0)
-        return "ports of another fabric alone";
+        return "only ports of another fabric or without an address that works";
     return arena_printf(a, "%s at %s", nccl_rate_text(a, w->mbps),
                         w->path ? w->path : "an unknown distance");
 }

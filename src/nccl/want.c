@@ -491,7 +491,7 @@ static void want_place(struct sim *s)
             near = near || (rank >= 0 && rank == nearest_rank(s, set, g));
         }
         st.drop[i] = set[i] && known && !near;
-        st.why[i] = "Every GPU has a nearer port: it is a storage or management NIC.";
+        st.why[i] = "Every GPU has a nearer port.";
     }
     step_take(s, &st);
 }

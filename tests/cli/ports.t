@@ -131,7 +131,7 @@ test_expect 'a server that is mounted by name is found by its address' "
 "
 test_expect 'a GPU whose InfiniBand rail is down gets no port of another fabric' "
     env_of ib-down && sets NCCL_IB_HCA $seven && says 'another InfiniBand fabric' &&
-    says 'GPU 3 ports of another fabric alone by NCCL' &&
+    says 'GPU 3 only ports of another fabric or without an address that works by NCCL' &&
     env_of ib-init && sets NCCL_IB_HCA $seven && sets NCCL_CROSS_NIC ''
 "
 test_expect 'a GPU that goes by its neighbours shares what they have' "
@@ -187,6 +187,18 @@ test_expect '^mlx5_1 also excludes mlx5_10 and the lint says so' "
     env_of half-rate-two -e NCCL_IB_HCA=^mlx5_1 &&
     tr '\n' ' ' <err | grep -q 'also excludes mlx5_10, mlx5_11, mlx5_12, mlx5_13, mlx5_14, mlx5_15' &&
     env_of half-rate-two -e NCCL_IB_HCA=^=mlx5_1 && ! grep -q 'also excludes' err
+"
+test_expect 'a prefix: every device that it takes besides is named' "
+    env_of half-rate-two -e NCCL_IB_HCA=mlx5_1 &&
+    tr '\n' ' ' <err | grep -q 'also takes mlx5_10, mlx5_11, mlx5_12, mlx5_13, mlx5_14, mlx5_15'
+"
+test_expect 'InfiniBand and RoCE: the addresses of the RoCE ports alone are searched' "
+    env_of split-layers && ! grep -q 'Ethernet segment' flat && says 'search ends at index 3' &&
+    check_of split-layers rdma && ! grep -q 'one link layer alone' flat &&
+    check_of layers-beside rdma && says 'NCCL takes ports of both, and does not join them'
+"
+test_expect 'distance alone makes no storage NIC' "
+    env_of bluefield && says 'every GPU has a nearer port' && ! grep -q 'storage or management' flat
 "
 test_expect 'a list that costs bandwidth is shown beside NCCL alone' "
     stoker detect --root $tars/root-ports.tar -e NCCL_IB_HCA==mlx5_0 --why NCCL_IB_HCA >why &&

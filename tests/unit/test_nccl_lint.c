@@ -30,7 +30,7 @@ static const struct {
     const char *says; /* NULL: nothing may be said */
 } rows[] = {
     { POD, "NCCL_IB_HCA", "^mlx5_", NCCL_ERROR, "falls back to TCP" },
-    { POD, "NCCL_IB_HCA", "mlx5_1", NCCL_WARN, "is no device here and takes mlx5_11" },
+    { POD, "NCCL_IB_HCA", "mlx5_1", NCCL_WARN, "is no device here and takes mlx5_10, mlx5_11" },
     { POD, "NCCL_IB_HCA", "mlx5", NCCL_INFO, "on a node with more devices it may" },
     { POD, "NCCL_IB_HCA", "mlx5_", NCCL_INFO, "on a node with more devices it may" },
     { DGX, "NCCL_IB_HCA", "mlx5_0,mlx5_1", NCCL_INFO, "takes no other device" },
