@@ -96,6 +96,19 @@ static void note_origin(struct bind *b, const void *at, int line, int col)
     };
 }
 
+static void note_region(struct bind *b, const void *from, size_t size, const struct yaml *y)
+{
+    struct load *l = b->l;
+
+    VEC_GROW(l->regions, l->region_count, l->region_cap);
+    l->regions[l->region_count++] = (struct spec_region){
+        .from = from,
+        .size = size,
+        .line = y->key ? y->key_line : y->line,
+        .col = y->key ? y->key_col : y->col,
+    };
+}
+
 static const char *type_word(const struct yaml *y)
 {
     switch (y->type) {
@@ -256,6 +269,7 @@ static void bind_list(struct bind *b, const struct spec_row *r, const struct yam
     for (const struct yaml *c = y->first; c; c = c->next, i++) {
         size_t mark = path_index(b, i);
 
+        note_region(b, items + i * r->sub->size, r->sub->size, c);
         bind_defaults(r->sub, b->l->arena, items + i * r->sub->size);
         bind_members(b, r->sub, c, items + i * r->sub->size);
         path_back(b, mark);
@@ -289,6 +303,7 @@ static void bind_map(struct bind *b, const struct spec_row *r, const struct yaml
             diag_hint(b->l, "%s", e.hint);
             *(const char **)item = arena_strdup(b->l->arena, c->key);
         }
+        note_region(b, item, r->sub->size, c);
         bind_defaults(r->sub, b->l->arena, item);
         bind_members(b, r->sub, c, item);
         path_back(b, mark);
@@ -313,10 +328,13 @@ static void bind_row(struct bind *b, const struct spec_row *r, const struct yaml
         bind_pairs(b, r, y, dst);
         break;
     case SPEC_SECTION:
+        note_region(b, dst, r->sub->size, y);
         bind_members(b, r->sub, y, dst);
         break;
     case SPEC_OPTION:
         sub = arena_alloc(b->l->arena, r->sub->size);
+        note_region(b, dst, sizeof(sub), y);
+        note_region(b, sub, r->sub->size, y);
         bind_defaults(r->sub, b->l->arena, sub);
         bind_members(b, r->sub, y, sub);
         *(void **)dst = sub;

@@ -12,7 +12,7 @@ struct check {
 /* An error at the value `at`. */
 #define ERROR(c, at, ...)                                                                          \
     do {                                                                                           \
-        struct spec_pos pos_ = spec_where((c)->s, (at));                                           \
+        struct spec_pos pos_ = spec_place((c)->s, (at));                                           \
         diag_add((c)->l, line_at(pos_.file_no, pos_.line), pos_.col, __VA_ARGS__);                 \
     } while (0)
 

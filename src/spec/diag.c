@@ -137,7 +137,7 @@ void spec_diag_at(struct spec_diags *d, const struct spec *s, const void *member
                   const char *fmt, ...)
 {
     struct load l = { .files = s->priv->files, .file_count = s->priv->file_count, .diags = d };
-    struct spec_pos pos = spec_where(s, member);
+    struct spec_pos pos = spec_place(s, member);
     struct buf b = { 0 };
     va_list ap;
 
@@ -155,7 +155,7 @@ void spec_diag_warn_at(struct spec_diags *d, const struct spec *s, const void *m
                        const char *hint, const char *fmt, ...)
 {
     struct load l = { .files = s->priv->files, .file_count = s->priv->file_count, .diags = d };
-    struct spec_pos pos = spec_where(s, member);
+    struct spec_pos pos = spec_place(s, member);
     int line = line_at(pos.file_no, pos.line);
     const char *msg;
     va_list ap;

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -54,6 +55,8 @@ static void origins_keep(struct load *l, struct spec_priv *priv)
 {
     priv->origins = arena_memdup(&priv->arena, l->origins, l->origin_count * sizeof(*l->origins));
     priv->origin_count = l->origin_count;
+    priv->regions = arena_memdup(&priv->arena, l->regions, l->region_count * sizeof(*l->regions));
+    priv->region_count = l->region_count;
     if (priv->origin_count)
         qsort(priv->origins, priv->origin_count, sizeof(*priv->origins), origin_order);
 }
@@ -67,16 +70,35 @@ static const struct spec_origin *origin_find(const struct spec *s, const void *m
                                  : NULL;
 }
 
+static struct spec_pos pos_make(const struct spec *s, int line, int col)
+{
+    return (struct spec_pos){ .line = line_number(line),
+                              .col = col,
+                              .file = s->priv->files[line_file(line)].name,
+                              .file_no = line_file(line) };
+}
+
 struct spec_pos spec_where(const struct spec *s, const void *member)
 {
     const struct spec_origin *o = origin_find(s, member);
 
-    if (!o)
-        return (struct spec_pos){ 0 };
-    return (struct spec_pos){ .line = line_number(o->line),
-                              .col = o->col,
-                              .file = s->priv->files[line_file(o->line)].name,
-                              .file_no = line_file(o->line) };
+    return o ? pos_make(s, o->line, o->col) : (struct spec_pos){ 0 };
+}
+
+struct spec_pos spec_place(const struct spec *s, const void *member)
+{
+    const struct spec_region *best = NULL;
+    uintptr_t at = (uintptr_t)member;
+
+    if (origin_find(s, member))
+        return spec_where(s, member);
+    for (size_t i = 0; i < s->priv->region_count; i++) {
+        const struct spec_region *g = &s->priv->regions[i];
+
+        if (at - (uintptr_t)g->from < g->size && (!best || g->size < best->size))
+            best = g;
+    }
+    return best ? pos_make(s, best->line, best->col) : (struct spec_pos){ 0 };
 }
 
 const char *spec_line_words(const struct spec *s, const void *member, char out[SPEC_LINE_WORDS_MAX])
@@ -184,6 +206,7 @@ enum rc spec_parse_with(const char *text, size_t len, const char *name,
     if (root && !l.diags->count)
         spec_check(&l, s);
     free(l.origins);
+    free(l.regions);
     arena_release(&tree);
     spec_diags_sort(l.diags);
     if (l.diags->count) {

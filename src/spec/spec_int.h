@@ -156,6 +156,8 @@ struct load {                         /* one load in progress */
     bool told;                   /* the error added last was there already: a hint for it, too */
     struct spec_origin *origins; /* heap while growing */
     size_t origin_count, origin_cap;
+    struct spec_region *regions; /* heap while growing */
+    size_t region_count, region_cap;
 };
 /* NULL after an error, which is in l->diags.  The tree is in `a`. */
 struct yaml *yaml_read(struct load *l, struct arena *a);
@@ -201,6 +203,12 @@ struct spec_origin {
     const char *path; /* "components.train.gpus"; in the spec's arena */
     int line, col;
 };
+/* A struct of which the file has the key, for members that it leaves at their defaults. */
+struct spec_region {
+    const char *from;
+    size_t size;
+    int line, col;
+};
 struct spec_priv {
     struct arena arena; /* holds the spec itself too */
     const char *file;
@@ -208,7 +216,12 @@ struct spec_priv {
     size_t file_count;
     struct spec_origin *origins; /* sorted by address */
     size_t origin_count;
+    struct spec_region *regions;
+    size_t region_count;
 };
+/* Where a message about a member points: at its value, or else at the key of the smallest struct
+ * around it that the file has.  spec_where() tells whether the file sets the member itself. */
+struct spec_pos spec_place(const struct spec *s, const void *member);
 
 /* --- defaults that depend on other values: src/spec/derive.c --- */
 void spec_derive(struct spec *s);

@@ -231,6 +231,19 @@ END
     grep -q "^link.yaml:4:79: warning: an NVLink domain of 72 GPUs is more than the 32 of .g." err &&
     grep -q "^link.yaml:6:68: warning: partition .p. has the login nodes .in." err
 '
+test_expect 'a message about a default points at the nearest key that the file has' '
+    cat >near.yaml <<END
+nodes: [{name: g, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TiB}]
+components:
+  s: {kind: service, target: kubernetes, image: r.org/x:1, health: {path: /ok}}
+targets:
+  slurm: {}
+  kubernetes: {stoker_image: r.org/stoker:1}
+END
+    { stoker spec check near.yaml 2>err; test $? = 1; } && grep -q "^near.yaml:3:60: .* no port to ask" err &&
+    sed -i /^components/,+1d near.yaml && stoker spec check near.yaml 2>err &&
+    grep -q "^near.yaml:3:3: warning: the controller is .localhost." err
+'
 test_expect 'the examples are clean, warnings counted' '
     for e in $(stoker spec example --json | python3 -c "import json, sys; print(*[x[\"name\"] for x in json.load(sys.stdin)[\"examples\"]])"); do
         stoker spec example $e >$e.yaml && stoker spec check --strict $e.yaml >/dev/null && stoker render all -f $e.yaml --check --strict >/dev/null || exit 1
