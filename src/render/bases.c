@@ -79,7 +79,7 @@ void bases_parse(struct bases *b)
 
 const struct base_item *bases_find(const struct bases *b, const char *sum)
 {
-    struct base_item key;
+    struct base_item key = { 0 };
 
     if (!b->count || !str_copy(key.sum, sizeof(key.sum), sum))
         return NULL;

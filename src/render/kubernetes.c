@@ -353,7 +353,7 @@ static void wishes_tell(struct kube *q)
     }
     k8s_group_wishes(&q->k, all, q->work_count, q->by_name);
     if (q->work_count && !spec_where(q->k.r->spec, at).line)
-        at = &all[0]->target;
+        at = &q->works[0].c->target;
     if (str_eq(q->k.stoker_image, KUBE_STOKER_IMAGE) && (q->agent || q->serve || q->launcher))
         render_warn(q->k.r, at,
                     "Set 'targets.kubernetes.stoker_image' to an image with stoker in it.",
