@@ -185,8 +185,10 @@ TEST(virtual_functions)
     FITS(RAILS("2", "[r]") C("a", "nodes: n, gpus: 2, replicas: 4, fabrics: [r]"));
     REFUSED(RAILS("2", "[r]") C("a", "nodes: n, gpus: 2, replicas: 5, fabrics: [r]"), 7,
             "needs a virtual function of each NIC of fabric 'r' for each of 5 pods on 'n'; 4 fit");
-    REFUSED(RAILS("2", "[r]") C("a", "nodes: o, gpus: 2, fabrics: [r]"), 7,
-            "uses fabric 'r', and machines of 'o' are not on it");
+    /* a component over both groups finds the fabric at one of them */
+    FITS(RAILS("2", "[r]") C("a", "nodes: [n, o], gpus: 2, replicas: 4, fabrics: [r]"));
+    REFUSED(RAILS("2", "[r]") C("a", "nodes: [n, o], gpus: 2, replicas: 5, fabrics: [r]"), 7,
+            "4 fit");
 }
 
 TEST(queues)
