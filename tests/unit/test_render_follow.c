@@ -206,32 +206,33 @@ static bool is_told(const struct walk *w, const void *at, const char *key)
     return false;
 }
 
-static bool has_effect(struct walk *w, const struct spec_row *r, char *obj)
+static bool has_effect(struct walk *w, const struct spec_row *r, char *obj, size_t size)
 {
     char keep[1024];
     struct arena a = { 0 };
     bool same = true;
 
-    static_assert(sizeof(struct spec_component) <= sizeof(keep), "an object is kept whole");
-    memcpy(keep, obj, r->off + 64);
+    CHECK(size <= sizeof(keep)); /* an object is kept whole, and no more than it */
+    memcpy(keep, obj, size);
     for (size_t n = 0; same && value_change(r, obj, n, &a); n++) {
         struct result now;
 
         result_make(w->s, w->target, &now);
         same = result_same(&w->base, &now);
         result_release(&now);
-        memcpy(obj, keep, r->off + 64);
+        memcpy(obj, keep, size);
     }
-    memcpy(obj, keep, r->off + 64);
+    memcpy(obj, keep, size);
     arena_release(&a);
     return !same;
 }
 
-static void check_row(struct walk *w, const struct spec_row *r, char *obj, const char *key)
+static void check_row(struct walk *w, const struct spec_row *r, char *obj, size_t size,
+                      const char *key)
 {
     w->keys++;
     if (is_told(w, obj + r->off, key) || render_follow_reason(w->target, key) ||
-        has_effect(w, r, obj))
+        has_effect(w, r, obj, size))
         return;
     CHECK(w->silent_count < KEYS_MAX);
     (void)snprintf(w->silent[w->silent_count++], sizeof(w->silent[0]), "%s", key);
@@ -245,7 +246,7 @@ static void walk_table(struct walk *w, const struct spec_table *t, char *obj, co
 
         (void)snprintf(key, sizeof(key), "%s%s%s", prefix, *prefix ? "." : "", r->key);
         if (!spec_kind_is_tree(r->kind))
-            check_row(w, r, obj, key);
+            check_row(w, r, obj, t->size, key);
         else if (r->kind == SPEC_SECTION)
             walk_table(w, r->sub, at, key);
         else if (*(char **)at)
