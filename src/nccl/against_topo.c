@@ -258,7 +258,8 @@ enum rc against_topo_rows(struct against *g, const char *text, size_t len, struc
         return rc;
     if (!str_eq(r.xml.nodes[0].name, "system")) {
         err_hint(err, "Set NCCL_TOPO_DUMP_FILE for the job and give the file that it writes.");
-        return err_set(err, RC_PARSE, "this is no topology of NCCL's: its element is '%s'",
+        return err_set(err, RC_PARSE,
+                       "not an NCCL topology: the root element is '%s', not 'system'",
                        r.xml.nodes[0].name);
     }
     look_over(&r);

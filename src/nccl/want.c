@@ -471,16 +471,23 @@ static void want_subnet(struct sim *s)
     step_take(s, &st);
 }
 
+static bool *wanted_set(const struct sim *s)
+{
+    bool *set = arena_array(s->a, bool, s->c->ports_count + 1);
+
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        set[i] = s->c->ports[i].wanted;
+    return set;
+}
+
 /* ---- 3. place ---- */
 
 static void want_place(struct sim *s)
 {
     struct nccl_choice *c = s->c;
     struct step st = step_new(s);
-    bool *set = arena_array(s->a, bool, c->ports_count + 1);
+    bool *set = wanted_set(s);
 
-    for (size_t i = 0; i < c->ports_count; i++)
-        set[i] = c->ports[i].wanted;
     for (size_t i = 0; i < c->ports_count; i++) {
         bool known = false, near = false;
 
@@ -518,10 +525,8 @@ static void want_rate(struct sim *s)
 {
     struct nccl_choice *c = s->c;
     struct step st = step_new(s);
-    bool *set = arena_array(s->a, bool, c->ports_count + 1);
+    bool *set = wanted_set(s);
 
-    for (size_t i = 0; i < c->ports_count; i++)
-        set[i] = c->ports[i].wanted;
     for (size_t i = 0; i < c->ports_count; i++) {
         size_t near = 0, beaten = 0;
 

@@ -167,7 +167,8 @@ void k8s_pod_of(struct k8s *k, const struct spec_component *c, bool templates, s
     out->root = out->uid == 0;
     if (c->kind == SPEC_COMPONENT_SERVING && !out->port_count)
         render_warn(k->r, &c->name, "Name the port its program listens on.",
-                    "'%s' serves on no port: there is no Service, and nobody can ask it", c->name);
+                    "component '%s' has no port: no Service is written and it cannot be reached",
+                    c->name);
     if (!c->image)
         render_refuse(k->r, &c->name, "Give it an image.",
                       "'%s' has no image, and Kubernetes runs nothing else", c->name);

@@ -72,7 +72,7 @@ static void check_domain(struct check *c, const struct spec_node *n)
         diag_hint(c->l, "Set 'gpu.link'.");
     } else if (n->gpus_per_node && n->nvlink_domain.v % n->gpus_per_node) {
         ERROR(c, &n->nvlink_domain,
-              "an NVLink domain of %" PRId64 " GPUs is no whole number of machines with %" PRId64,
+              "an NVLink domain of %" PRId64 " GPUs is not a multiple of the machine's %" PRId64,
               n->nvlink_domain.v, n->gpus_per_node);
     }
 }

@@ -332,7 +332,7 @@ warned() {
 test_expect 'warned: a model that no storage holds, a server without models, a program without ports' '
     warned w1 "14:16" "no storage of the spec holds" "$SERVING" "s|source: /srv/models/e5|source: /elsewhere/e5|" &&
     warned w2 "10:3" "serves no model" "$SERVING" "/^  e5:/d" &&
-    warned w3 "12:3" "serves on no port" "$SERVING" "s/, ports: .*}/}/" &&
+    warned w3 "12:3" "has no port: no Service" "$SERVING" "s/, ports: .*}/}/" &&
     ! stoker render kubernetes --strict -f w1.yaml -o w1s 2>/dev/null'
 test_expect 'warned: wishes that an autoscaler or an address plug-in does not follow' '
     warned w4 "[0-9]*:[0-9]*" "one stays" "$KUBE" "s/scale: {min: 1, max: 4,/scale: {min: 0, max: 4,/" &&

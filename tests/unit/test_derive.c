@@ -119,7 +119,7 @@ TEST(contradictions_are_refused)
     refuses("nodes:\n  - {name: a, gpus_per_node: 4, gpu: {model: L40S}, nvlink_domain: 8}\n",
             "has an NVLink domain but no NVLink");
     refuses("nodes:\n  - {name: a, gpus_per_node: 8, gpu: {model: GB200}, nvlink_domain: 36}\n",
-            "is no whole number of machines");
+            "is not a multiple of the machine's");
     refuses("nodes:\n  - {name: a}\ncomponents:\n  c: {nodes: [a, a]}\n",
             "names node group 'a' twice");
     refuses("nodes:\n  - {name: a}\ncomponents:\n  c: {nodes: []}\n", "names no group");
