@@ -35,6 +35,7 @@ static const char *const more_metrics[] = {
     "host.mem.total",
     "host.load1",
     "job.tokens_per_second",
+    "job.samples_per_second",
     "job.step_seconds",
     NULL,
 };

@@ -73,7 +73,7 @@ static const struct meaning meanings[] = {
       .whose = " of {mountpoint} (what is left)", .left = true },
     { SPEC_METRIC_SWAP_USED, "host.mem.swap_free", "host.mem.swap_total", .unit = "ratio",
       .whose = " (what is left)", .left = true },
-    { SPEC_METRIC_SAMPLES, "job.tokens_per_second", .unit = "/s", .whose = " of job {job}" },
+    { SPEC_METRIC_SAMPLES, "job.samples_per_second", .unit = "/s", .whose = " of job {job}" },
     { SPEC_METRIC_REQUESTS, "model.requests", .how = ALERT_RATE, .window_ns = MINUTES(5),
       .unit = "/s", .whose = " of model {model}" },
     { SPEC_METRIC_QUEUE_LENGTH, "model.queue", .unit = "1", .whose = " of model {model}" },

@@ -87,8 +87,8 @@ enum { JOB_STATES = 8 };
 struct job { /* numbers NaN, texts "": not told */
     char name[128], kind[32], user[64], message[TELE_VALUE_MAX];
     unsigned state;
-    double pid, gpus, started_s, updated_s, step, steps, step_seconds, tokens_per_second, loss, mfu,
-        restarts, checkpoint_step, checkpoint_s;
+    double pid, gpus, started_s, updated_s, step, steps, step_seconds, tokens_per_second,
+        samples_per_second, loss, mfu, restarts, checkpoint_step, checkpoint_s;
 };
 enum rc job_parse(const char *bytes, size_t len, struct job *out, struct err *err) MUST_USE;
 const char *job_state_word(unsigned state); /* "running"; "": there is no such */

@@ -96,6 +96,7 @@ static enum rc read_job(const struct json *j, struct job *out, struct err *err)
     out->steps = number(j, "steps", 0, most);
     out->step_seconds = number(j, "step_seconds", 0, 1e9);
     out->tokens_per_second = number(j, "tokens_per_second", 0, 1e15);
+    out->samples_per_second = number(j, "samples_per_second", 0, 1e15);
     out->loss = number(j, "loss", -1e300, 1e300);
     out->mfu = number(j, "mfu", 0, 1);
     out->restarts = number(j, "restarts", 0, most);
@@ -217,6 +218,7 @@ static void put_values(const struct jobs *s, struct tele *t, const struct job *j
         return;
     set(t, s->source, "job.step_seconds", l, 3, j->step_seconds);
     set(t, s->source, "job.tokens_per_second", l, 3, j->tokens_per_second);
+    set(t, s->source, "job.samples_per_second", l, 3, j->samples_per_second);
     set(t, s->source, "job.loss", l, 3, j->loss);
     set(t, s->source, "job.mfu", l, 3, j->mfu);
 }
@@ -242,6 +244,7 @@ static void write_job(struct json_out *w, const struct job *j)
     write_num(w, "steps", j->steps);
     write_num(w, "step_seconds", j->step_seconds);
     write_num(w, "tokens_per_second", j->tokens_per_second);
+    write_num(w, "samples_per_second", j->samples_per_second);
     write_num(w, "loss", j->loss);
     write_num(w, "mfu", j->mfu);
     write_num(w, "restarts", j->restarts);

@@ -49,7 +49,7 @@ assert m and all(float(x[\"bytes\"]) > 1e8 and x[\"command\"] == \"python3\" for
 test_expect 'goals of a spec are targets by name, in place of the defaults; options win' '
     stoker spec example driving-h200 >site.yaml && mon -f site.yaml --replay $REC/gemm.rec >out 2>err && test ! -s err &&
     grep -Eq "met +gpu.util>=80 .goal utilization. +GPU 0" out && grep -Eq "failed +gpu.memory>=70 .goal memory." out &&
-    grep -Eq "met +max.gpu.temp.<=85 .goal temperature." out && grep -Eq "unknown +job.tokens_per_second>=2000" out &&
+    grep -Eq "met +max.gpu.temp.<=85 .goal temperature." out && grep -Eq "unknown +job.samples_per_second>=2000" out &&
     ! grep -q "gpu.util>80" out && grep -q "gpu.xid<=0" out &&
     mon -f site.yaml -t "gpu.util>=100" --replay $REC/gemm.rec --json >r.json &&
     json r.json "[t[\"target\"] for t in d[\"targets\"] if t[\"target\"].startswith(\"gpu.util\")] == [\"gpu.util>=100\"]" &&

@@ -10,8 +10,8 @@
 static const char whole[] =
     "{\"schema\":\"stoker.job/1\",\"job\":\"llama\",\"user\":\"alice\",\"state\":\"running\","
     "\"pid\":77,\"gpus\":[0,1,2,3],\"updated\":1794744806,\"step\":1200,\"steps\":50000,"
-    "\"step_seconds\":1.25,\"tokens_per_second\":419430,\"loss\":-2.5,\"mfu\":0.43,\"restarts\":1,"
-    "\"checkpoint_step\":1000,\"checkpoint_time\":1794744710}";
+    "\"step_seconds\":1.25,\"tokens_per_second\":419430,\"samples_per_second\":102.4,"
+    "\"loss\":-2.5,\"mfu\":0.43,\"restarts\":1,\"checkpoint_step\":1000,\"checkpoint_time\":1794744710}";
 
 TEST(files)
 {
@@ -85,6 +85,7 @@ TEST(a_job_comes_and_goes)
     NEAR(&h, "stoker_job_gpus", L, 4);
     NEAR(&h, "stoker_job_step_seconds", L, 1.25);
     NEAR(&h, "stoker_job_tokens_per_second", L, 419430);
+    NEAR(&h, "stoker_job_samples_per_second", L, 102.4);
     NEAR(&h, "stoker_job_loss", L, -2.5);
     NEAR(&h, "stoker_job_mfu_ratio", L, 0.43);
     NEAR(&h, "stoker_job_restarts_total", L, 1);
@@ -99,6 +100,7 @@ TEST(a_job_comes_and_goes)
     NEAR(&h, "stoker_job_step", L, 1200);
     NEAR(&h, "stoker_job_report_age_seconds", L, 704);
     UNKNOWN(&h, "stoker_job_tokens_per_second", L);
+    UNKNOWN(&h, "stoker_job_samples_per_second", L);
     UNKNOWN(&h, "stoker_job_loss", L);
     /* its launcher died */
     host_remove(&h, "/proc/77/stat");
