@@ -116,7 +116,8 @@ test_expect 'accounts.sh: limits that are unset are lifted, grace goes to those 
     grep -q "^run modify qos where name=low set Priority=100 GraceTime=300 " $L/accounts.sh &&
     grep -q "^preempts high low || run modify qos where name=high set Preempt=low " $L/accounts.sh &&
     grep -q "^run modify account where name=research cluster=\"\$cluster\" set Fairshare=40 GrpTRES=gres/gpu=256 " $L/accounts.sh &&
-    grep -q "^run add user carol account=research " $L/accounts.sh
+    grep -q "^run add user carol account=research " $L/accounts.sh &&
+    grep -qx "run modify user where name=carol cluster=\"\$cluster\" set DefaultAccount=research" $L/accounts.sh
 '
 test_expect 'sbatch: two machines of eight GPUs' '
     f=$L/sbatch/train-13b.sbatch &&
@@ -403,7 +404,7 @@ test_expect 'an account without a list may use every QOS; a partition that takes
     stoker render slurm -f site.yaml -o qos && grep -q "set QOS=urgent,low,express # all" qos/slurm/accounts.sh &&
     grep -q "set DefaultQOS=low #" qos/slurm/accounts.sh &&
     grep -qx "run modify user where name=root account=a cluster=\"\$cluster\" partition=b set DefaultQOS=express" qos/slurm/accounts.sh &&
-    ! grep -q "partition=a" qos/slurm/accounts.sh
+    test "$(grep -c "name=root .*DefaultAccount" qos/slurm/accounts.sh)" = 1 && ! grep -q "partition=a" qos/slurm/accounts.sh
 '
 test_expect 'without accounts nobody is locked out' '
     one "targets: {slurm: {controller: c}}" && ! grep -q "^AccountingStorageEnforce" one/slurm/slurm.conf &&

@@ -232,6 +232,9 @@ def limits(s):
     for p in s.partitions():
         got = s.submit("-p", p, "--wrap", PLAIN, user="news")
         check(f"limits: an account that lists no QOS may use {p}", ends(got) == "COMPLETED", got, out("scontrol", "show", "job", got))
+        got = s.submit("-p", p, "--wrap", PLAIN, user="root")
+        check(f"limits: root, who is in Slurm from the start, has the account of the files in {p}", ends(got) == "COMPLETED"
+              and job(got).get("Account") == "lab", got, out("scontrol", "show", "job", got))
     qos = dict(line.split("|", 1) for line in out("sacctmgr", "-nP", "show", "qos", "format=name,maxwall,maxtrespu").splitlines())
     check("limits: a QOS is not longer than any partition that takes it", qos.get("urgent", "").startswith("2-00:00:00"), qos)
     check("limits: which was told when the files were written", "urgent" in s.told and "14d" in s.told, s.told)

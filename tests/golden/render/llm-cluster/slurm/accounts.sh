@@ -56,8 +56,12 @@ run modify account where name=research cluster="$cluster" set DefaultQOS=normal 
 
 # --- users: the first account is their default ---
 run add user alice account=foundation cluster="$cluster" # targets.slurm.accounts.foundation.users[0]
+run modify user where name=alice cluster="$cluster" set DefaultAccount=foundation
 run add user bob account=foundation cluster="$cluster" # targets.slurm.accounts.foundation.users[1]
+run modify user where name=bob cluster="$cluster" set DefaultAccount=foundation
 run add user carol account=research cluster="$cluster" # targets.slurm.accounts.research.users[0]
+run modify user where name=carol cluster="$cluster" set DefaultAccount=research
 run add user dan account=research cluster="$cluster" # targets.slurm.accounts.research.users[1]
+run modify user where name=dan cluster="$cluster" set DefaultAccount=research
 
 exit $failed
