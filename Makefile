@@ -86,9 +86,9 @@ $(B)/tests/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(B)/libstoker.a | se
 	    $(LDFLAGS) -o $@ tests/fuzz/fuzz_$*.c tests/fuzz/replay.c $(B)/libstoker.a $(LIBS)
 -include $(addprefix $(B)/tests/,$(FUZZ:=.d))
 
+MACHINES := $(B)/machines/.made
 -include $(wildcard mk/*.mk tests/*/rules.mk)
 
-MACHINES := $(B)/machines/.made
 $(MACHINES): $(wildcard tests/machines/*.py tests/machines/*.txt) tools/machine | setup-test
 	@mkdir -p $(@D)
 	$(call say,MAKE,$(@D))
