@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* follow: wishes of a component that its target has no means for.
+/* follow: wishes of a spec that a target has no means for.
  *
- * A target is one way to run things, and some keys of a component mean nothing there: a container
- * of compose has no priority, a unit of systemd no /dev/shm of its own.  What the file sets and the
- * target does not follow is a warning at its line, so that nobody believes a limit that is not
- * kept; a comment in some file would not be read.  wishes[] has what is warned about, quiet[] what
- * needs no word and why.  tests/unit/test_render_follow.c changes every key of a component and
+ * A target is one way to run things, and some keys mean nothing there: a container of compose has
+ * no priority, a unit of systemd no /dev/shm of its own, a job of Slurm no user but who submits it.
+ * What the file sets and the target does not follow is a warning at its line, so that nobody
+ * believes a limit that is not kept; a comment in some file would not be read.
+ *
+ * wishes[] has what is warned about, quiet[] what needs no word and why.  What depends on more than
+ * one component is told by the target that knows it (k8s_wishes.c, slurm_wishes.c).
+ * tests/unit/test_render_follow.c changes every key, for each target and kind of component, and
  * fails when neither the files nor a warning nor quiet[] have to do with it: a new key has to be
  * thought of here. */
 #include "render/follow.h"
@@ -13,54 +16,252 @@
 
 #include <stddef.h>
 
-enum { ON_COMPOSE = 1, ON_SYSTEMD = 2, ON_BOTH = 3 };
-
-#define MEMBER(m) offsetof(struct spec_component, m), SIZE_MAX
-/* A section is at the first of its own members that the file sets. */
-#define SECTION(m, table, first) offsetof(struct spec_component, m), offsetof(struct table, first)
-
-static const struct {
-    unsigned on;
-    const char *key;
-    size_t off, sub; /* of the member; within the section it points at, SIZE_MAX: none */
-    bool serves;     /* `stoker serve` follows it itself */
-    const char *hint;
-} wishes[] = {
-    { ON_SYSTEMD, "shm", MEMBER(shm_bytes), false, "A unit has the machine's own /dev/shm." },
-    { ON_SYSTEMD, "pools", MEMBER(pools), true,
-      "Nothing holds a unit to its share of a GPU's memory; target compose has MPS for it." },
-    { ON_SYSTEMD, "health", SECTION(health, spec_health, path), true,
-      "systemd starts again what ends; whether it works nobody asks." },
-    { ON_SYSTEMD, "health", SECTION(health, spec_health, command), true,
-      "systemd starts again what ends; whether it works nobody asks." },
-    { ON_BOTH, "priority", MEMBER(priority), false,
-      "Whoever is started first has the GPUs; target slurm or kubernetes has an order." },
-    { ON_COMPOSE, "time_limit", MEMBER(time_limit_ms), false,
-      "A container runs until it ends; target systemd, slurm or kubernetes has a limit." },
-    { ON_BOTH, "scale", SECTION(scale, spec_scale, max), false,
-      "As many replicas run as 'replicas' says; target kubernetes or openshift changes them." },
+enum {
+    ON_COMPOSE = 1,
+    ON_SYSTEMD = 2,
+    ON_SLURM = 4,
+    ON_KUBERNETES = 8,
+    ON_OPENSHIFT = 16,
+    ON_HOST = ON_COMPOSE | ON_SYSTEMD,
+    ON_PODS = ON_KUBERNETES | ON_OPENSHIFT,
+    ON_ALL = 31
+};
+enum { /* kinds of components */
+       OF_SERVICE = 1 << SPEC_COMPONENT_SERVICE,
+       OF_TRAINING = 1 << SPEC_COMPONENT_TRAINING,
+       OF_SERVING = 1 << SPEC_COMPONENT_SERVING,
+       OF_BATCH = 1 << SPEC_COMPONENT_BATCH,
+       OF_ANY = 15,
+       OF_KEPT = OF_SERVICE | OF_SERVING,
+       OF_JOBS = OF_TRAINING | OF_BATCH
 };
 
+/* --- is what the file says what happens anyway? --- */
+
+static bool priority_is_moot(const struct render *r, const struct spec_component *c)
+{
+    (void)r;
+    return c->priority == SPEC_PRIORITY_MEDIUM;
+}
+
+/* On Slurm a QOS says it. */
+static bool qos_is_named(const struct render *r, const struct spec_component *c)
+{
+    (void)r;
+    return c->priority == SPEC_PRIORITY_MEDIUM || c->qos;
+}
+
+static bool scale_is_moot(const struct render *r, const struct spec_component *c)
+{
+    (void)r;
+    return c->scale->min == c->scale->max;
+}
+
+/* A StatefulSet that trains is between the two, as somebody scales it. */
+static bool job_scale_is_moot(const struct render *r, const struct spec_component *c)
+{
+    return scale_is_moot(r, c) || (c->kind == SPEC_COMPONENT_TRAINING &&
+                                   r->targets->kubernetes->job == SPEC_JOB_STATEFULSET);
+}
+
+static bool rollback_is_moot(const struct render *r, const struct spec_component *c)
+{
+    (void)r;
+    return !c->scale->rollback || !c->scale->target.known;
+}
+
+static bool predict_is_moot(const struct render *r, const struct spec_component *c)
+{
+    (void)r;
+    return !c->scale->predict;
+}
+
+static bool has_no_gpus(const struct render *r, const struct spec_component *c)
+{
+    (void)r;
+    return !c->gpus;
+}
+
+static bool is_root(const struct render *r, const struct spec_component *c)
+{
+    (void)r;
+    return str_eq(c->user, "root") || str_eq(c->user, "0");
+}
+
+static bool ends_for_good(const struct render *r, const struct spec_component *c)
+{
+    (void)r;
+    return c->restart != SPEC_RESTART_ALWAYS;
+}
+
+static bool fabric_is_used(const struct spec_component *c, const char *name)
+{
+    for (size_t i = 0; i < c->fabrics.count; i++)
+        if (str_eq(c->fabrics.items[i], name))
+            return true;
+    return false;
+}
+
+/* Does it use every network that its machines are on? */
+static bool uses_all_fabrics(const struct render *r, const struct spec_component *c)
+{
+    const struct spec_node *n;
+
+    for (size_t g = 0; (n = spec_component_group(r->spec, c, g)); g++)
+        for (size_t i = 0; i < n->fabrics.count; i++)
+            if (!fabric_is_used(c, n->fabrics.items[i]))
+                return false;
+    return true;
+}
+
+/* --- the tables --- */
+
+#define BY_HAND "Scale it by hand: oc scale."
+
+/* The first row that fits a key is the one: a section stands behind its keys. */
 static const struct {
-    unsigned on;
+    unsigned on, of;
+    const char *key; /* a key, or a section with all that is in it, told once */
+    const char *hint;
+    bool (*moot)(const struct render *r, const struct spec_component *c); /* NULL: never */
+} wishes[] = {
+    { ON_SYSTEMD, OF_ANY, "shm", "A unit has the machine's own /dev/shm.", NULL },
+    { ON_SLURM, OF_ANY, "shm", "A job has the machine's own /dev/shm.", NULL },
+    { ON_SYSTEMD, OF_ANY & ~OF_SERVING, "pools",
+      "Nothing holds a unit to its share of a GPU's memory; target compose has MPS for it.", NULL },
+    { ON_SLURM | ON_PODS, OF_ANY & ~OF_SERVING, "pools",
+      "It has whole GPUs, and nothing of its pools: leave out 'gpus', or the pools.", has_no_gpus },
+    { ON_SYSTEMD, OF_ANY & ~OF_SERVING, "health",
+      "systemd starts again what ends; whether it works nobody asks.", NULL },
+    { ON_SLURM, OF_ANY, "health", "Slurm sees that a job ends; whether it works nobody asks.",
+      NULL },
+    { ON_HOST, OF_ANY, "priority",
+      "Whoever is started first has the GPUs; target slurm or kubernetes has an order.",
+      priority_is_moot },
+    { ON_SLURM, OF_ANY, "priority", "Give it a QOS with that priority.", qos_is_named },
+    { ON_COMPOSE, OF_ANY, "time_limit",
+      "A container runs until it ends; target systemd, slurm or kubernetes has a limit.", NULL },
+    { ON_SLURM, OF_ANY, "user", "A job runs as who submits it.", NULL },
+    { ON_OPENSHIFT, OF_ANY, "user",
+      "The security context constraint picks a user of the project's range.", is_root },
+    { ON_SLURM, OF_ANY, "fabrics",
+      "A job sees every NIC of its machines, and stoker chooses among them there; to keep to some, "
+      "set NCCL_IB_HCA or NCCL_SOCKET_IFNAME in 'env'.",
+      uses_all_fabrics },
+    { ON_SLURM, OF_ANY, "restart",
+      "A job is started again when it failed, not when it is through: set 'restart: on_failure'.",
+      ends_for_good },
+    { ON_SLURM, OF_ANY, "depends_on", "Submit it with 'sbatch --dependency=afterok:JOB'.", NULL },
+    { ON_PODS, OF_ANY, "depends_on",
+      "Its pods start without waiting; let its program ask again until the others answer.", NULL },
+    { ON_HOST, OF_SERVING, "training", "`stoker serve` trains nothing.", NULL },
+    { ON_PODS, OF_ANY & ~OF_TRAINING, "training", "Only kind training is launched as it says.",
+      NULL },
+
+    { ON_HOST, OF_ANY, "scale",
+      "As many replicas run as 'replicas' says; target kubernetes or openshift changes them.",
+      scale_is_moot },
+    { ON_SLURM, OF_TRAINING, "scale", "A job keeps the machines it starts with.", scale_is_moot },
+    { ON_SLURM, OF_BATCH, "scale.target", "As many tasks run at once as 'max' says.", NULL },
+    { ON_SLURM, OF_BATCH, "scale.predict", "As many tasks run at once as 'max' says.",
+      predict_is_moot },
+    { ON_SLURM, OF_BATCH, "scale.max_cost", "As many tasks run at once as 'max' says.", NULL },
+    { ON_KUBERNETES, OF_JOBS, "scale", "A Job keeps the pods it starts with.", job_scale_is_moot },
+    { ON_OPENSHIFT, OF_ANY & ~OF_TRAINING, "scale", BY_HAND, scale_is_moot },
+    { ON_OPENSHIFT, OF_TRAINING, "scale.target", BY_HAND, NULL },
+    { ON_PODS, OF_ANY, "scale.zero_after", "Scale it to zero by hand.", NULL },
+    { ON_PODS, OF_ANY, "scale.predict", "Leave it out: replicas follow the load as it comes.",
+      predict_is_moot },
+    { ON_OPENSHIFT, OF_ANY, "scale.max_cost", BY_HAND, NULL },
+    { ON_PODS, OF_ANY, "scale.verify", "Nothing takes back a change that did not help.",
+      rollback_is_moot },
+    { ON_PODS, OF_ANY, "scale.rollback", "Nothing takes back a change that did not help.",
+      rollback_is_moot },
+};
+
+#define PLANNED "read by `stoker plan train`; the program has it from its command"
+#define PROGRAM "the program's own: it has it from its command"
+#define BY_TARGET                                                                                  \
+    "how 'target' is held; that is warned about, and without one replicas change by hand"
+
+static const struct {
+    unsigned on, of;
     const char *key; /* a key, or a section with all that is in it */
     const char *why;
 } quiet[] = {
-    { ON_BOTH, "description", "words for people" },
-    { ON_BOTH, "kind", "with a command, that is what runs" },
-    { ON_BOTH, "queued", "true is refused: there is no queue" },
-    { ON_BOTH, "partition", "refused: Slurm's" },
-    { ON_BOTH, "qos", "refused: Slurm's" },
-    { ON_BOTH, "account", "refused: Slurm's" },
-    { ON_BOTH, "ports.name", "a name for other targets" },
-    { ON_SYSTEMD, "image", "refused beside a command; a model server is the machine's own stoker" },
-    { ON_SYSTEMD, "ports", "a unit listens by itself, on the machine's own addresses" },
-    { ON_BOTH, "training", "what the planner reads; the program has it from its command" },
+    { ON_ALL, OF_ANY, "description", "words for people" },
+    { ON_HOST, OF_ANY, "kind", "with a command, that is what runs" },
+    { ON_HOST, OF_ANY, "queued", "true is refused: there is no queue" },
+    { ON_SLURM, OF_ANY, "queued", "every job waits in the queue" },
+    { ON_PODS, OF_JOBS, "queued",
+      "a pod waits for room; several that need each other are told of" },
+    { ON_ALL & ~ON_SLURM, OF_ANY, "partition", "refused: Slurm's" },
+    { ON_ALL & ~ON_SLURM, OF_ANY, "qos", "refused: Slurm's" },
+    { ON_ALL & ~ON_SLURM, OF_ANY, "account", "refused: Slurm's" },
+    { ON_HOST, OF_ANY, "ports.name", "a name for other targets" },
+    { ON_SYSTEMD, OF_ANY, "image",
+      "refused beside a command; a model server is the machine's own stoker" },
+    { ON_SYSTEMD, OF_ANY, "ports", "a unit listens by itself, on the machine's own addresses" },
+    { ON_SLURM, OF_ANY, "ports", "a job listens by itself, on the machine's own addresses" },
+    { ON_ALL, OF_SERVING, "command", "with one, that is what runs" },
+    { ON_ALL, OF_SERVING, "pools", "`stoker serve` holds its models to them" },
+    { ON_SYSTEMD, OF_SERVING, "health", "`stoker serve` tells systemd itself that it works" },
+
+    { ON_SLURM, OF_BATCH, "scale.min", "tasks run as there is room" },
+    { ON_SLURM, OF_BATCH, "scale.zero_after", "a job that is through holds nothing" },
+    { ON_SLURM, OF_BATCH, "scale", BY_TARGET },
+    { ON_OPENSHIFT, OF_TRAINING, "scale", BY_TARGET },
+
+    { ON_ALL, OF_ANY, "training.shape", PLANNED },
+    { ON_ALL, OF_ANY, "training.precision", PLANNED },
+    { ON_ALL, OF_ANY, "training.global_batch", PLANNED },
+    { ON_ALL, OF_ANY, "training.batch_per_gpu", PLANNED },
+    { ON_ALL, OF_ANY, "training.seq_len", PLANNED },
+    { ON_ALL, OF_ANY, "training.tokens", PLANNED },
+    { ON_ALL, OF_ANY, "training.optimizer", PLANNED },
+    { ON_ALL, OF_ANY, "training.recompute", PLANNED },
+    { ON_ALL, OF_ANY, "training.parallel", PLANNED },
+    { ON_ALL, OF_ANY, "training.steps", PROGRAM },
+    { ON_ALL, OF_ANY, "training.epochs", PROGRAM },
+    { ON_ALL, OF_ANY, "training.learning_rate", PROGRAM },
+    { ON_ALL, OF_ANY, "training.sync_batch_norm", PROGRAM },
+    { ON_ALL, OF_ANY, "training.loader", PROGRAM },
+    { ON_ALL, OF_ANY, "training.checkpoint.path",
+      "the program writes there; warned about where it is lost with the container" },
+    { ON_ALL, OF_ANY, "training.checkpoint.every_steps", PROGRAM },
+    { ON_ALL, OF_ANY, "training.checkpoint.every", PROGRAM },
+    { ON_ALL, OF_ANY, "training.checkpoint.keep", PROGRAM },
+    { ON_ALL, OF_ANY, "training.checkpoint.async", PROGRAM },
+    { ON_HOST | ON_SLURM, OF_ANY, "training.checkpoint.on_notice",
+      "the program is told in time, whether it saves or not" },
+    { ON_HOST, OF_ANY, "training.rendezvous.port",
+      "torchrun finds a free one on its machine; other launchers have it" },
+    { ON_HOST, OF_ANY, "training.rendezvous.timeout", "on one machine nobody waits for others" },
+};
+
+/* Outside components. */
+static const struct {
+    unsigned on;
+    const char *key, *why;
+} site_quiet[] = {
+    { ON_ALL, "site.description", "words for people" },
 };
 
 static unsigned target_bit(const char *target)
 {
-    return str_eq(target, "compose") ? ON_COMPOSE : str_eq(target, "systemd") ? ON_SYSTEMD : 0;
+    static const struct {
+        const char *name;
+        unsigned bit;
+    } rows[] = { { "compose", ON_COMPOSE },
+                 { "systemd", ON_SYSTEMD },
+                 { "slurm", ON_SLURM },
+                 { "kubernetes", ON_KUBERNETES },
+                 { "openshift", ON_OPENSHIFT } };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (str_eq(target, rows[i].name))
+            return rows[i].bit;
+    return 0;
 }
 
 /* Is it the key, or in the section of that name? */
@@ -71,48 +272,100 @@ static bool key_in(const char *key, const char *section)
     return !strncmp(key, section, n) && (!key[n] || key[n] == '.');
 }
 
-const char *render_follow_reason(const char *target, const char *key)
+const char *render_follow_reason(const char *target, unsigned kind, const char *key)
 {
     for (size_t i = 0; i < ARRAY_SIZE(quiet); i++)
-        if (quiet[i].on & target_bit(target) && key_in(key, quiet[i].key))
+        if (quiet[i].on & target_bit(target) && quiet[i].of & 1U << kind &&
+            key_in(key, quiet[i].key))
             return quiet[i].why;
     return NULL;
 }
 
-const char *render_follow_wish(const char *target, const char *key)
+const char *render_follow_site_reason(const char *target, const char *key)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(wishes); i++)
-        if (wishes[i].on & target_bit(target) && key_in(key, wishes[i].key))
-            return wishes[i].key;
+    for (size_t i = 0; i < ARRAY_SIZE(site_quiet); i++)
+        if (site_quiet[i].on & target_bit(target) && key_in(key, site_quiet[i].key))
+            return site_quiet[i].why;
     return NULL;
 }
 
-static bool runs_it(const struct spec_component *c, unsigned on)
+static size_t wish_find(unsigned on, unsigned kind, const char *key)
 {
-    return on == ON_COMPOSE ? c->target == SPEC_TARGET_COMPOSE
-                            : c->target == SPEC_TARGET_SYSTEMD || c->target == SPEC_TARGET_LOCAL;
+    for (size_t i = 0; i < ARRAY_SIZE(wishes); i++)
+        if (wishes[i].on & on && wishes[i].of & 1U << kind && key_in(key, wishes[i].key))
+            return i;
+    return SIZE_MAX;
 }
 
-/* Where the file sets it; NULL: it does not. */
-static const void *wish_at(const struct spec *s, const struct spec_component *c, size_t i)
+const char *render_follow_wish(const char *target, unsigned kind, const char *key)
 {
-    const char *at = (const char *)c + wishes[i].off;
+    size_t i = wish_find(target_bit(target), kind, key);
 
-    if (wishes[i].sub != SIZE_MAX)
-        at = *(const char *const *)(const void *)at;
-    if (at && wishes[i].sub != SIZE_MAX)
-        at += wishes[i].sub;
-    return at && spec_where(s, at).line ? at : NULL;
+    return i == SIZE_MAX ? NULL : wishes[i].key;
 }
 
-/* Is what the file says what happens anyway? */
-static bool wish_is_moot(const struct spec_component *c, size_t i)
+/* --- components --- */
+
+static bool on_kubernetes(const struct render *r, const struct spec_component *c)
 {
-    if (str_eq(wishes[i].key, "priority"))
-        return c->priority == SPEC_PRIORITY_MEDIUM;
-    if (str_eq(wishes[i].key, "scale"))
-        return c->scale->min == c->scale->max;
-    return wishes[i].serves && c->kind == SPEC_COMPONENT_SERVING;
+    for (size_t i = 0; i < r->spec->component_count; i++)
+        if (r->spec->components[i].target == SPEC_TARGET_KUBERNETES)
+            return c->target == SPEC_TARGET_KUBERNETES;
+    return c->image; /* then it takes all that it can */
+}
+
+static bool runs_it(const struct render *r, const struct spec_component *c, unsigned on)
+{
+    switch (on) {
+    case ON_COMPOSE:
+        return c->target == SPEC_TARGET_COMPOSE;
+    case ON_SYSTEMD:
+        return c->target == SPEC_TARGET_SYSTEMD || c->target == SPEC_TARGET_LOCAL;
+    case ON_SLURM:
+        return c->target == SPEC_TARGET_SLURM;
+    case ON_KUBERNETES:
+        return on_kubernetes(r, c);
+    default:
+        return c->target == SPEC_TARGET_OPENSHIFT;
+    }
+}
+
+struct follower {
+    struct render *r;
+    const struct render_target *t;
+    const struct spec_component *c;
+    bool told[ARRAY_SIZE(wishes)];
+};
+
+static void key_follow(void *ctx, const char *key, const void *member)
+{
+    struct follower *f = ctx;
+    size_t i = wish_find(target_bit(f->t->name), f->c->kind, key);
+
+    if (i == SIZE_MAX || f->told[i] || (wishes[i].moot && wishes[i].moot(f->r, f->c)))
+        return;
+    f->told[i] = true;
+    render_warn(f->r, member, wishes[i].hint, "%s does not follow '%s' of component '%s'",
+                f->t->name, wishes[i].key, f->c->name);
+}
+
+/* What a program writes outside its mounts goes with the container. */
+static void checkpoint_follow(struct render *r, const struct spec_component *c, unsigned on)
+{
+    const char *path = c->training ? c->training->checkpoint.path : NULL;
+
+    if (!path || !(on & ON_PODS || (on & (ON_COMPOSE | ON_SLURM) && c->image)))
+        return;
+    for (size_t i = 0; i < c->mount_count; i++) {
+        size_t len = strlen(c->mounts[i].path);
+
+        while (len && c->mounts[i].path[len - 1] == '/')
+            len--;
+        if (!strncmp(path, c->mounts[i].path, len) && (path[len] == '/' || !path[len]))
+            return;
+    }
+    render_warn(r, &c->training->checkpoint.path, "Mount storage there.",
+                "checkpoints of '%s' go with its container: no mount holds '%s'", c->name, path);
 }
 
 void render_follow(struct render *r, const struct render_target *t)
@@ -121,13 +374,11 @@ void render_follow(struct render *r, const struct render_target *t)
 
     for (size_t i = 0; on && i < r->spec->component_count; i++) {
         const struct spec_component *c = &r->spec->components[i];
+        struct follower f = { .r = r, .t = t, .c = c };
 
-        for (size_t k = 0; runs_it(c, on) && k < ARRAY_SIZE(wishes); k++) {
-            const void *at = wishes[k].on & on ? wish_at(r->spec, c, k) : NULL;
-
-            if (at && !wish_is_moot(c, k))
-                render_warn(r, at, wishes[k].hint, "%s does not follow '%s' of component '%s'",
-                            t->name, wishes[k].key, c->name);
-        }
+        if (!runs_it(r, c, on))
+            continue;
+        spec_each_set(r->spec, "components", c, key_follow, &f);
+        checkpoint_follow(r, c, on);
     }
 }

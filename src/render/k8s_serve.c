@@ -254,7 +254,7 @@ void k8s_serve_pod(struct k8s *k, const struct spec_component *c, struct k8s_pod
 {
     static const char *const command[] = { "stoker" };
     const struct spec_serve *s = &k->r->spec->serve;
-    const char **args = arena_array(&k->arena, const char *, 16);
+    const char **args = arena_array(&k->arena, const char *, 16 + (c ? c->args.count : 0));
     const char *fixed[] = { "serve",       "-f",      "/etc/stoker/stoker.yaml",
                             "--listen",    "0.0.0.0", "--token-file",
                             K8S_TOKEN_FILE };
@@ -266,6 +266,8 @@ void k8s_serve_pod(struct k8s *k, const struct spec_component *c, struct k8s_pod
         args[n++] = "--port";
         args[n++] = arena_printf(&k->arena, "%" PRId64, pod->ports[0].port);
     }
+    for (size_t i = 0; c && i < c->args.count; i++)
+        args[n++] = c->args.items[i];
     pod->command = (struct spec_strs){ command, 1 };
     pod->args = (struct spec_strs){ args, n };
     pod->read_only_root = true;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* k8s_wishes: what a spec may ask for and the objects of Kubernetes and OpenShift do not do.
  *
- * Each is a warning at its line, so that nobody relies on a limit or an order that is not kept.  A
- * component is told by whoever writes it, which knows whether its pods run to an end (Job and its
- * kin) or are kept (Deployment, StatefulSet). */
+ * Here is what depends on the object a component becomes, which whoever writes it knows: its pods
+ * run to an end (Job and its kin) or are kept (Deployment, StatefulSet); the rest is in follow.c.
+ * Each is a warning at its line, so that nobody relies on a limit or an order that is not kept. */
 #include "base/str.h"
 #include "plan/feasible.h"
 #include "render/k8s.h"
+
+enum { HOUR_MS = 3600 * 1000 };
 
 static void kept_wishes(struct k8s *k, const struct spec_component *c)
 {
@@ -21,32 +23,49 @@ static void kept_wishes(struct k8s *k, const struct spec_component *c)
                     "pods of '%s' are started at once: 'queued' is not followed", c->name);
 }
 
+/* A pod that finds no room waits, and so does a Job of one.  Several that need each other must
+ * start together, or two Jobs hold half of what they need for ever. */
+static void job_wishes(struct k8s *k, const struct spec_component *c)
+{
+    bool together =
+        c->nodes_per_replica > 1 || (c->kind == SPEC_COMPONENT_TRAINING && c->replicas > 1);
+
+    if (c->queued && together && !k->scc && !k->r->targets->kubernetes->queue)
+        render_warn(k->r, &c->queued, "Name Kueue's queue: 'targets.kubernetes.queue'.",
+                    "pods of '%s' start one by one as there is room: to wait together, 'queued' "
+                    "needs a queue",
+                    c->name);
+}
+
+/* An autoscaler has bounds of its own. */
 static void scale_wishes(struct k8s *k, const struct spec_component *c)
 {
     const struct spec_scale *s = c->scale;
+    const struct {
+        const int64_t *ms;
+        int64_t most_ms;
+        const char *key, *most;
+    } rows[] = {
+        { &s->up_after_ms, HOUR_MS, "up_after", "an hour" },
+        { &s->down_after_ms, HOUR_MS, "down_after", "an hour" },
+        { &s->cooldown_ms, HOUR_MS / 2, "cooldown", "half an hour" },
+    };
 
-    if (s->zero_after_ms.known)
-        render_warn(k->r, &s->zero_after_ms, "Scale it to zero by hand.",
-                    "nothing scales '%s' to zero: 'zero_after' is not followed", c->name);
-    if (s->predict)
-        render_warn(k->r, &s->predict, "Leave it out: replicas follow the load as it comes.",
-                    "nothing scales '%s' ahead of its load: 'predict' is not followed", c->name);
-    if (k->scc && s->max_cost.known)
-        render_warn(k->r, &s->max_cost, NULL,
-                    "replicas on OpenShift follow no cost: 'max_cost' of '%s' is not kept",
-                    c->name);
+    for (size_t i = 0; !k->scc && s->target.known && i < ARRAY_SIZE(rows); i++)
+        if (*rows[i].ms > rows[i].most_ms)
+            render_warn(k->r, rows[i].ms, NULL,
+                        "an autoscaler waits %s at most: '%s' of '%s' is held to that",
+                        rows[i].most, rows[i].key, c->name);
 }
 
 void k8s_component_wishes(struct k8s *k, const struct spec_component *c, bool kept)
 {
     if (kept)
         kept_wishes(k, c);
-    if (c->scale)
+    else
+        job_wishes(k, c);
+    if (c->scale && kept)
         scale_wishes(k, c);
-    if (c->depends_on.count)
-        render_warn(k->r, &c->depends_on,
-                    "Let its program ask again until they answer; they may speak to each other.",
-                    "pods of '%s' start without waiting for '%s'", c->name, c->depends_on.items[0]);
     if (k->priority_class && c->priority != SPEC_PRIORITY_MEDIUM)
         render_warn(k->r, &c->priority, "Leave out 'priority_class' for a class of each priority.",
                     "all pods have the class '%s': 'priority' of '%s' is not followed",

@@ -97,9 +97,6 @@ static void component_check(struct shift *s, const struct spec_component *c)
     if (shift_launched(c) && !c->command.count)
         render_refuse(s->k.r, &c->name, "Give it a command.",
                       "'%s' has no command for the launcher to start", c->name);
-    if (c->scale && c->scale->target.known)
-        render_warn(s->k.r, &c->scale->target, "Scale it by hand: oc scale.",
-                    "nothing scales '%s' by its target on OpenShift", c->name);
     if (k8s_shares_gpu(c))
         render_warn(s->k.r, &c->pools, "Give it GPUs of its own.",
                     "the GPUs of OpenShift's machines are not shared: '%s' takes a whole one",

@@ -119,6 +119,9 @@ static void variables(struct shift *s, struct variables *v, const struct spec_co
         put_int(v, "STOKER_GPUS", c->gpus, &c->gpus);
     if (c->training)
         rendezvous(v, &c->training->rendezvous);
+    if (c->training && c->training->allocator)
+        put(v, "PYTORCH_CUDA_ALLOC_CONF", c->training->allocator,
+            render_from(s->k.r, &c->training->allocator));
     if (has_rdma(s, c))
         put(v, "STOKER_RDMA", "1", render_from(s->k.r, &c->fabrics));
     if (training)

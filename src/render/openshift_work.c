@@ -162,6 +162,18 @@ static void set_head(struct shift *s, struct yaml_out *y, const struct spec_comp
     yaml_end(y);
 }
 
+/* For a last checkpoint: as long as the machine is there after it was told of, on_notice. */
+static int64_t grace_s(const struct shift *s, const struct spec_component *c)
+{
+    const struct spec_node *n = spec_node_of(s->k.r->spec, c->nodes);
+
+    if (c->kind != SPEC_COMPONENT_TRAINING)
+        return 0;
+    if (!c->training || !n)
+        return SHIFT_GRACE_S;
+    return c->training->checkpoint.on_notice ? (n->notice_ms + 999) / 1000 : 0;
+}
+
 static void set(struct shift *s, const struct spec_component *c)
 {
     const char *name = k8s_name(&s->k, c->name, "");
@@ -174,7 +186,7 @@ static void set(struct shift *s, const struct spec_component *c)
     k8s_pod_of(&s->k, c, true, &pod);
     pod.readiness = true;
     pod.spread_hard = feasible_apart(s->k.r->spec, c, FEASIBLE_OPENSHIFT);
-    pod.grace_s = c->kind == SPEC_COMPONENT_TRAINING ? SHIFT_GRACE_S : 0;
+    pod.grace_s = grace_s(s, c);
     if (shift_launched(c))
         shift_launch(s, &pod);
     if (k8s_is_server(c))

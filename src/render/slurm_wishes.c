@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* slurm_wishes: what the spec wants and Slurm cannot do, or can do only in part, told where it
- * stands.  The files are written all the same: each is what comes nearest. */
+ * stands.  The files are written all the same: each is what comes nearest.  Keys of a component
+ * that Slurm never follows are in follow.c. */
 #include "base/str.h"
 #include "base/units.h"
 #include "render/slurm_int.h"
@@ -195,9 +196,9 @@ static void fabrics(struct slurm *c)
 /* --- settings of GPUs --- */
 
 static void gpu_setting(struct slurm *c, const struct spec_node *n, const void *member,
-                        const char *key)
+                        const char *key, bool wanted)
 {
-    if (is_said(c, member))
+    if (wanted)
         render_warn(c->r, member, "Set it on the machines with nvidia-smi when they start.",
                     "Slurm does not set '%s' of the GPUs of '%s'", key, n->name);
 }
@@ -206,10 +207,11 @@ static void gpu_settings(struct slurm *c, const struct spec_node *n)
 {
     if (!n->gpu || !slurm_has(c, n))
         return;
-    gpu_setting(c, n, &n->gpu->power_limit_w, "power_limit");
-    gpu_setting(c, n, &n->gpu->clock_mhz, "clock");
-    gpu_setting(c, n, &n->gpu->compute_mode, "compute_mode");
-    gpu_setting(c, n, &n->gpu->ecc, "ecc");
+    gpu_setting(c, n, &n->gpu->power_limit_w, "power_limit", n->gpu->power_limit_w.known);
+    gpu_setting(c, n, &n->gpu->clock_mhz, "clock", n->gpu->clock_mhz.known);
+    gpu_setting(c, n, &n->gpu->compute_mode, "compute_mode",
+                n->gpu->compute_mode != SPEC_COMPUTE_DEFAULT);
+    gpu_setting(c, n, &n->gpu->ecc, "ecc", !n->gpu->ecc);
 }
 
 /* --- NVLink across machines --- */
@@ -288,18 +290,11 @@ static void mount_kinds(struct slurm *c, const struct spec_component *k)
 static void job_parts(struct slurm *c, const struct spec_component *k)
 {
     mount_kinds(c, k);
-    if (k->shm_bytes.known)
-        render_warn(c->r, &k->shm_bytes, NULL,
-                    "the size of /dev/shm is the machine's on Slurm, and '%s' does not change it",
-                    k->name);
     if (k->build && !k->image)
         render_warn(c->r, &k->build->base, "Name the image that is built as 'image'.",
                     "component '%s' runs without an image on Slurm: it says how one is built, not "
                     "its name",
                     k->name);
-    if (k->pools.count && k->gpus)
-        render_warn(c->r, &k->pools, "Leave out 'gpus', or the pools.",
-                    "component '%s' has whole GPUs on Slurm, and nothing of its pools", k->name);
 }
 
 static void job_wishes(struct slurm *c, const struct spec_component *k)
@@ -312,27 +307,6 @@ static void job_wishes(struct slurm *c, const struct spec_component *k)
     mounts(c, k);
     job_domain(c, k);
     job_parts(c, k);
-    if (k->user)
-        render_warn(c->r, &k->user, NULL, "a Slurm job runs as who submits it, not as '%s'",
-                    k->user);
-    if (k->health)
-        render_warn(c->r,
-                    is_said(c, &k->health->path) ? (const void *)&k->health->path
-                                                 : (const void *)&k->health->command,
-                    NULL, "Slurm does not ask after the health of '%s'", k->name);
-    if (k->scale && k->kind == SPEC_COMPONENT_TRAINING)
-        render_warn(c->r, &k->scale->max, NULL,
-                    "Slurm does not scale '%s': it runs on %" PRId64 " machine%s", k->name,
-                    slurm_job_nodes(k), slurm_job_nodes(k) == 1 ? "" : "s");
-    if (k->depends_on.count)
-        render_warn(c->r, &k->depends_on, "Submit it with 'sbatch --dependency=afterok:JOB'.",
-                    "Slurm does not order components: '%s' waits for nobody", k->name);
-    if (is_said(c, &k->priority) && !k->qos)
-        render_warn(c->r, &k->priority, "Give it a QOS with that priority.",
-                    "the priority of '%s' is its QOS's on Slurm, and it names none", k->name);
-    if (is_said(c, &k->restart) && k->restart == SPEC_RESTART_ALWAYS)
-        render_warn(c->r, &k->restart, "Set 'restart: on_failure'.",
-                    "Slurm starts '%s' again when it failed, not when it is through", k->name);
     if (!c->s->accounting.enabled && (k->qos || k->account))
         render_warn(c->r, k->qos ? (const void *)&k->qos : (const void *)&k->account,
                     "Set 'accounting.enabled: true'.",

@@ -817,6 +817,13 @@ const char *spec_line_words(const struct spec *s, const void *member,
  * same when something else in the file is edited. */
 const char *spec_path(const struct spec *s, const void *member);
 
+/* Each value that the file sets, not those that stay at their defaults, of one item of a section
+ * ("components", &s->components[0]; "agent", &s->agent).  `key` is as in the reference, without the
+ * names and numbers of items: "training.checkpoint.path", "mounts.path". */
+typedef void spec_set_fn(void *ctx, const char *key, const void *member);
+void spec_each_set(const struct spec *s, const char *section, const void *item, spec_set_fn *fn,
+                   void *ctx);
+
 /* By name; NULL when there is none. */
 const struct spec_node *spec_node_find(const struct spec *s, const char *name);
 const struct spec_fabric *spec_fabric_find(const struct spec *s, const char *name);

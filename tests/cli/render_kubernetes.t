@@ -497,7 +497,7 @@ test_expect 'warned: wishes that pods which are kept running do not follow' '
     site kept "  w: {$U, cpus: 4}
   u: {$U, cpus: 4, time_limit: 1h, restart: never, queued: true, depends_on: [w], scale: {min: 0, max: 2,
     metric: cpu_utilization, target: 50%, zero_after: 10m, predict: true, max_cost: \$9/h}}" &&
-    told kept "time_limit" "restart" "queued" "without waiting for .w." "zero_after" "predict" "max_cost"'
+    told kept "time_limit" "restart" "queued" ".depends_on. of component .u." "zero_after" "predict" "max_cost"'
 test_expect 'a batch component has its limit and ends: nothing to tell' '
     site ends "  u: {kind: batch, target: kubernetes, nodes: c, image: r/x, command: [x], cpus: 4, memory: 4GiB,
     time_limit: 1h, restart: never}" && test ! -s ends.err'

@@ -310,7 +310,7 @@ components:
 targets: {openshift: {version: "4.99"}}
 END
     stoker render openshift -f wishes.yaml -o wishes >wishes.out 2>wishes.err &&
-    for text in sharing power_limit time_limit "without waiting for .w." "nothing scales .u. by its target" zero_after "4.99 is newer than 4"; do
+    for text in sharing power_limit time_limit ".depends_on. of component .u." ".scale. of component .u." "4.99 is newer than 4"; do
         grep -q "^wishes.yaml:[0-9]*:[0-9]*: warning: .*$text" wishes.err || { echo "$text is not told"; cat wishes.err; exit 1; }
     done'
 test_done

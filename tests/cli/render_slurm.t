@@ -284,7 +284,7 @@ END
 test_expect 'what Slurm does not do for GPUs and jobs is told at its place' '
     cat >told.yaml <<END &&
 nodes:
-  - {name: g, gpus_per_node: 8, gpu: {model: H100, power_limit: 500, compute_mode: exclusive_process, ecc: true}, cpu_cores: 96, memory: 1TB}
+  - {name: g, gpus_per_node: 8, gpu: {model: H100, power_limit: 500, compute_mode: exclusive_process, ecc: false}, cpu_cores: 96, memory: 1TB}
 storage:
   - {name: o, kind: object, source: "s3://b/c"}
 components:
@@ -294,7 +294,7 @@ targets: {slurm: {controller: c}}
 END
     { stoker render slurm --strict -f told.yaml -o told >/dev/null 2>err; test $? = 1; } && cat err &&
     for key in power_limit compute_mode ecc; do grep -q "told.yaml:2:[0-9]*: .*does not set .$key. of the GPUs of .g." err || exit 1; done &&
-    grep -q "told.yaml:7:[0-9]*: .*/dev/shm" err && grep -q "told.yaml:7:[0-9]*: .*mounts no object storage" err &&
+    grep -q "told.yaml:7:[0-9]*: .*does not follow .shm. of component .t." err && grep -q "told.yaml:7:[0-9]*: .*mounts no object storage" err &&
     grep -q "told.yaml:7:[0-9]*: .*runs without an image on Slurm" err
 '
 
@@ -458,7 +458,7 @@ targets:
     accounts: {z: {users: [root]}}
     partitions: [{name: p, preempt: cancel}]
     power_save: {resume_program: /x, suspend_program: /y}" &&
-    warned 10 12 "only where pyxis or apptainer is installed" && warned 11 11 "not as .somebody." &&
+    warned 10 12 "only where pyxis or apptainer is installed" && warned 11 11 "slurm does not follow .user. of component .t." &&
     warned 16 14 "a suspended job keeps its GPUs" && warned 19 37 "by QOS or by partition" && warned 20 34 "no machine sleeps" &&
     { stoker render slurm -f site.yaml -o strict --strict >out 2>err; test $? = 1; }
 '

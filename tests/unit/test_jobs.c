@@ -11,7 +11,8 @@ static const char whole[] =
     "{\"schema\":\"stoker.job/1\",\"job\":\"llama\",\"user\":\"alice\",\"state\":\"running\","
     "\"pid\":77,\"gpus\":[0,1,2,3],\"updated\":1794744806,\"step\":1200,\"steps\":50000,"
     "\"step_seconds\":1.25,\"tokens_per_second\":419430,\"samples_per_second\":102.4,"
-    "\"loss\":-2.5,\"mfu\":0.43,\"restarts\":1,\"checkpoint_step\":1000,\"checkpoint_time\":1794744710}";
+    "\"loss\":-2.5,\"mfu\":0.43,\"restarts\":1,"
+    "\"checkpoint_step\":1000,\"checkpoint_time\":1794744710}";
 
 TEST(files)
 {

@@ -18,11 +18,13 @@ static const char SITE[] =
     "site: {name: s}\n"
     "nodes:\n"
     "  - {name: gpu, count: 2, gpus_per_node: 8, gpu: {model: H100, memory: 80GB}, cpu_cores: 64,\n"
-    "     memory: 1TB, fabrics: [rails]}\n"
+    "     memory: 1TB, fabrics: [rails, mgmt]}\n"
     "  - {name: other, gpus_per_node: 8, gpu: {model: H100, memory: 80GB}, cpu_cores: 32,\n"
     "     memory: 2TB}\n"
-    "fabrics: [{name: rails, kind: roce, rate: 400Gb/s}]\n"
-    "storage: [{name: data, kind: local, path: /srv/data}, {name: d2, kind: local, path: /d2}]\n"
+    "fabrics: [{name: rails, kind: roce, rate: 400Gb/s},\n"
+    "          {name: mgmt, kind: ethernet, rate: 10Gb/s}]\n"
+    "storage: [{name: data, kind: local, path: /srv/data, size: 1TB},\n"
+    "          {name: d2, kind: local, path: /d2, size: 1TB}]\n"
     "pools: {p: {size: 10GB, nodes: gpu}}\n"
     "shapes: {m: {params: 7B}, n: {params: 8B}}\n"
     "components:\n"
@@ -30,10 +32,11 @@ static const char SITE[] =
     "    target: TARGET\n"
     "    IMAGE\n"
     "    command: [dep]\n"
+    "    BATCH\n"
     "    nodes: gpu\n"
     "  c:\n"
     "    description: words\n"
-    "    kind: service\n"
+    "    kind: KIND\n"
     "    target: TARGET\n"
     "    nodes: gpu\n"
     "    gpus: 2\n"
@@ -41,10 +44,11 @@ static const char SITE[] =
     "    replicas: 1\n"
     "    queued: false\n"
     "    IMAGE\n"
-    "    command: [run, it]\n"
-    "    args: [-v]\n"
+    "    COMMAND\n"
+    "FIRST    JOB\n"
+    "OTHER    build: {base: b, packages: [p], pip: [q], copy: [r]}\n"
     "    workdir: /w\n"
-    "    user: app\n"
+    "    user: '1000'\n"
     "    env: {A: b}\n"
     "    depends_on: [dep]\n"
     "    cpus: 4\n"
@@ -85,7 +89,27 @@ static const char SITE[] =
     "FIRST    scale: {min: 1, max: 2, step: 1, metric: gpu_utilization, target: 80%, up_after: 1m, "
     "down_after: 10m, cooldown: 5m, verify: 5m, rollback: true, predict: false, max_cost: $9/h}\n"
     "OTHER    scale: {min: 0, max: 2, zero_after: 10m}\n"
-    "targets: {TARGET: {}}\n";
+    "agent: {enabled: false}\n"
+    "targets: {TARGET: {SETTINGS}}\n";
+
+/* What differs between targets. */
+static const struct {
+    const char *target, *settings;
+} tokens[] = {
+    { "slurm", "controller: c, qos: {q: {}, n: {}}, accounts: {a: {users: [u]}, n: {users: [u]}}, "
+               "partitions: [{name: p}, {name: n}]" },
+    { "kubernetes", "stoker_image: x.org/s:1" },
+    { "openshift", "stoker_image: x.org/s:1" },
+};
+#define MODELS                                                                                     \
+    "models: {m: {source: org/m, revision: abc, kind: embedding, component: emb, device: gpu, "    \
+    "dtype: f16, gpus: '0', fallback: none, fallback_at_start: false, pool: p, batch: 8, "         \
+    "batch_tokens: 512, max_tokens: 128, memory: 1GB, normalize: true, pooling: mean, "            \
+    "priority: medium, aliases: [a], prompts: {q: x}}}"
+#define SRIOV                                                                                      \
+    "sriov: {resource_prefix: x.io, vendor: '15b3', device: '1021', pfs: [p0, p1], vfs: 2, "       \
+    "ipam: whereabouts, network_namespace: nn, node_selector: {a: b}}"
+static const char *const kinds[] = { "service", "training", "serving", "batch" };
 
 struct result {
     enum rc rc;
@@ -109,20 +133,62 @@ static void result_release(struct result *r)
     spec_diags_release(&r->diags);
 }
 
-/* Copies of the spec hold every key: that is handing on, not following. */
-static bool is_copy(const char *path)
+static size_t indent_of(const char *line)
 {
-    return str_ends(path, ".yaml") && !str_ends(path, "compose.yaml");
+    return strspn(line, " ");
 }
 
-static bool result_same(const struct result *a, const struct result *b)
+/* The next line that does something.  Not: comments, and copies of the spec, which hold every key:
+ * that is handing on, not following. */
+static const char *line_next(const char *p, size_t *len, bool copies)
+{
+    for (; p && *p; p += *len + (p[*len] == '\n')) {
+        const char *at = p + indent_of(p);
+        size_t depth = indent_of(p);
+
+        *len = strcspn(p, "\n");
+        if (*at == '#' && !str_starts(at, "#SBATCH"))
+            continue;
+        if (copies || !str_starts(at, "stoker.yaml: |"))
+            return p;
+        for (p += *len + 1; *p == '\n' || indent_of(p) > depth; p += strcspn(p, "\n") + 1)
+            ;
+        *len = 0;
+        if (*p)
+            --p; /* at a line's end */
+    }
+    return NULL;
+}
+
+static bool text_same(const char *a, const char *b, bool copies)
+{
+    size_t la = 0, lb = 0;
+
+    a = line_next(a, &la, copies);
+    b = line_next(b, &lb, copies);
+    while (a && b) {
+        if (la != lb || memcmp(a, b, la))
+            return false;
+        a = line_next(a + la + (a[la] == '\n'), &la, copies);
+        b = line_next(b + lb + (b[lb] == '\n'), &lb, copies);
+    }
+    return !a && !b;
+}
+
+static bool is_copy(const char *path)
+{
+    return (str_starts(path, "compose/") || str_starts(path, "systemd/")) &&
+           str_ends(path, ".yaml") && !str_ends(path, "/compose.yaml");
+}
+
+static bool result_same(const struct result *a, const struct result *b, bool copies)
 {
     if (a->rc != b->rc || a->set.count != b->set.count ||
         a->diags.warning_count != b->diags.warning_count)
         return false;
     for (size_t i = 0; i < a->set.count; i++)
-        if (!is_copy(a->set.files[i]->path) &&
-            !str_eq(buf_str(&a->set.files[i]->text), buf_str(&b->set.files[i]->text)))
+        if ((copies || !is_copy(a->set.files[i]->path)) &&
+            !text_same(buf_str(&a->set.files[i]->text), buf_str(&b->set.files[i]->text), copies))
             return false;
     return true;
 }
@@ -153,7 +219,7 @@ static bool value_change(const struct spec_row *r, char *obj, size_t n, struct a
                                                           : arena_printf(a, "%s1", *(char **)at);
         break;
     case STORE_I64:
-        ++*(int64_t *)at;
+        *(int64_t *)at += r->kind == SPEC_DURATION ? 60 * 1000 : 1;
         break;
     case STORE_BOOL:
         *(bool *)at = !*(bool *)at;
@@ -175,7 +241,9 @@ static bool value_change(const struct spec_row *r, char *obj, size_t n, struct a
         ((struct spec_quantity *)at)->text = "81%";
         break;
     default: /* lists and maps: one fewer */
-        list->count = list->count ? list->count - 1 : 0;
+        if (!list->count)
+            return false;
+        list->count--;
     }
     return true;
 }
@@ -184,6 +252,8 @@ enum { KEYS_MAX = 128 };
 struct walk {
     struct spec *s;
     const char *target;
+    unsigned kind;
+    bool site, copies;
     struct result base;
     char silent[KEYS_MAX][128]; /* keys of which nothing comes */
     size_t silent_count, keys;
@@ -193,7 +263,7 @@ struct walk {
 static bool is_told(const struct walk *w, const void *at, const char *key)
 {
     struct spec_pos p = spec_where(w->s, at);
-    const char *wish = render_follow_wish(w->target, key);
+    const char *wish = w->site ? NULL : render_follow_wish(w->target, w->kind, key);
     char quoted[72];
 
     (void)snprintf(quoted, sizeof(quoted), "'%s'", wish ? wish : "");
@@ -218,7 +288,7 @@ static bool has_effect(struct walk *w, const struct spec_row *r, char *obj, size
         struct result now;
 
         result_make(w->s, w->target, &now);
-        same = result_same(&w->base, &now);
+        same = result_same(&w->base, &now, w->copies);
         result_release(&now);
         memcpy(obj, keep, size);
     }
@@ -227,12 +297,17 @@ static bool has_effect(struct walk *w, const struct spec_row *r, char *obj, size
     return !same;
 }
 
+static bool is_excused(const struct walk *w, const char *key)
+{
+    return w->site ? render_follow_site_reason(w->target, key)
+                   : render_follow_reason(w->target, w->kind, key);
+}
+
 static void check_row(struct walk *w, const struct spec_row *r, char *obj, size_t size,
                       const char *key)
 {
     w->keys++;
-    if (is_told(w, obj + r->off, key) || render_follow_reason(w->target, key) ||
-        has_effect(w, r, obj, size))
+    if (is_told(w, obj + r->off, key) || is_excused(w, key) || has_effect(w, r, obj, size))
         return;
     CHECK(w->silent_count < KEYS_MAX);
     (void)snprintf(w->silent[w->silent_count++], sizeof(w->silent[0]), "%s", key);
@@ -254,40 +329,76 @@ static void walk_table(struct walk *w, const struct spec_table *t, char *obj, co
     }
 }
 
-/* The site with the lines of one variant. */
-static void site_text(const char *target, const char *variant, struct buf *out)
+/* What a word of the site stands for; NULL: it is no such word. */
+static const char *token_text(const char *p, const char *target, const char *kind, size_t *len)
 {
-    for (const char *p = SITE; *p;) {
+    bool pods = str_eq(target, "kubernetes") || str_eq(target, "openshift");
+    bool slurm = str_eq(target, "slurm"), serving = str_eq(kind, "serving");
+    const char *settings = "";
+
+    for (size_t i = 0; i < ARRAY_SIZE(tokens); i++)
+        if (str_eq(tokens[i].target, target))
+            settings = tokens[i].settings;
+    const struct {
+        const char *word, *text;
+    } rows[] = {
+        { "TARGET", target },
+        { "KIND", kind },
+        { "SETTINGS", settings },
+        { "IMAGE", str_eq(target, "systemd") ? "" : "image: x.org/c:1" }, /* systemd refuses one */
+        { "COMMAND", serving ? "args: [-v]" : "command: [run, it]\n    args: [-v]" },
+        { "JOB", slurm ? "partition: p\n    qos: q\n    account: a" : "" },
+        { "WORK", slurm ? "kind: training, command: [x], queued: true," : "kind: serving," },
+        { "BOX", str_eq(target, "systemd") ? "" : "image: x.org/c:1," },
+        { "WAITS", slurm ? ", queued: true" : "" },
+        { "MODELS", slurm ? "" : MODELS },
+        { "SRIOV", pods ? SRIOV : "" },
+        { "BATCH", slurm ? "kind: batch\n    queued: true" : "" },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (str_starts(p, rows[i].word)) {
+            *len = strlen(rows[i].word);
+            return rows[i].text;
+        }
+    return NULL;
+}
+
+/* The site with the lines of one variant. */
+static void site_text(const char *site, const char *target, const char *kind, const char *variant,
+                      struct buf *out)
+{
+    for (const char *p = site; *p;) {
         bool marked = str_starts(p, "FIRST") || str_starts(p, "OTHER");
+        size_t len = 0;
+        const char *text = token_text(p, target, kind, &len);
 
         if (marked && !str_starts(p, variant)) {
             p += strcspn(p, "\n") + 1;
         } else if (marked) {
             p += 5;
-        } else if (str_starts(p, "TARGET")) {
-            buf_adds(out, target);
-            p += 6;
-        } else if (str_starts(p, "IMAGE")) { /* systemd refuses one */
-            buf_adds(out, str_eq(target, "systemd") ? "" : "image: x.org/c:1");
-            p += 5;
+        } else if (text) {
+            buf_adds(out, text);
+            p += len;
         } else {
             buf_addc(out, *p++);
         }
     }
 }
 
-static void walk_variant(struct walk *w, const char *target, const char *variant)
+static void walk_variant(struct walk *w, const char *target, const char *kind, const char *variant)
 {
     struct buf text = { 0 };
     struct err err = { 0 };
 
     *w = (struct walk){ .target = target };
-    site_text(target, variant, &text);
+    site_text(SITE, target, kind, variant, &text);
     if (spec_parse(buf_str(&text), text.len, "t.yaml", &w->s, NULL, &err))
-        fail_msg("%s", err.msg);
+        fail_msg("%s, %s: %s", target, kind, err.msg);
     result_make(w->s, target, &w->base);
     if (w->base.rc)
-        fail_msg("%s", w->base.diags.items[0].msg);
+        fail_msg("%s, %s: %s", target, kind, w->base.diags.items[0].msg);
+    w->kind = w->s->components[1].kind;
     walk_table(w, spec_row_find(&spec_schema, "components")->sub, (char *)&w->s->components[1], "");
     CHECK(w->keys > 60);
     result_release(&w->base);
@@ -295,20 +406,31 @@ static void walk_variant(struct walk *w, const char *target, const char *variant
     buf_release(&text);
 }
 
-/* Nothing may come of a key in neither variant. */
-static void follows(const char *target)
+/* Something must come of a key in one of the variants. */
+static size_t follows_kind(const char *target, const char *kind)
 {
     static struct walk first, other;
     size_t silent = 0;
 
-    walk_variant(&first, target, "FIRST");
-    walk_variant(&other, target, "OTHER");
+    walk_variant(&first, target, kind, "FIRST");
+    walk_variant(&other, target, kind, "OTHER");
     for (size_t i = 0; i < first.silent_count; i++)
         for (size_t k = 0; k < other.silent_count; k++)
             if (str_eq(first.silent[i], other.silent[k])) {
-                (void)fprintf(stderr, "%s drops '%s' in silence\n", target, first.silent[i]);
+                (void)fprintf(stderr, "%s drops '%s' of a component of kind %s in silence\n",
+                              target, first.silent[i], kind);
                 silent++;
             }
+    return silent;
+}
+
+static void follows(const char *target)
+{
+    size_t silent = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+        if (!str_eq(target, "slurm") || i % 2) /* it refuses what is neither training nor batch */
+            silent += follows_kind(target, kinds[i]);
     CHECK(silent == 0);
 }
 
@@ -359,6 +481,68 @@ TEST(sections_of_targets)
     CHECK(silent == 0);
 }
 
+/* --- what the walk cannot see: a warning that depends on more than the value --- */
+static bool is_warned(const char *site, const char *target, const char *words)
+{
+    struct err err = { 0 };
+    struct result r;
+    struct spec *s;
+    bool found = false;
+
+    if (spec_parse(site, strlen(site), "t.yaml", &s, NULL, &err))
+        fail_msg("%s", err.msg);
+    result_make(s, target, &r);
+    if (r.rc)
+        fail_msg("%s", r.diags.items[0].msg);
+    for (size_t i = 0; i < r.diags.warning_count; i++)
+        found = found || (strstr(r.diags.warnings[i].msg, words) && r.diags.warnings[i].line);
+    result_release(&r);
+    spec_free(s);
+    return found;
+}
+
+#define MACHINES                                                                                   \
+    "nodes: [{name: g, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: "    \
+    "1TB}]\n"                                                                                      \
+    "storage: [{name: d, kind: nfs, path: /d, source: 'h:/d', size: 1TB}]\n"                       \
+    "agent: {enabled: false}\n"
+
+TEST(checkpoints_that_go_with_the_container)
+{
+    static const char *const targets[] = { "kubernetes", "openshift", "compose", "slurm" };
+    char site[1024];
+
+    for (size_t i = 0; i < ARRAY_SIZE(targets); i++)
+        for (int held = 0; held < 2; held++) {
+            (void)snprintf(site, sizeof(site),
+                           MACHINES
+                           "components: {t: {kind: training, target: %s, image: r/x, gpus: "
+                           "8, command: [x], training: {checkpoint: {path: /ckpt%s/t}}, "
+                           "mounts: [{storage: d, path: /ckpt/}]}}\n"
+                           "targets: {%s: {}}\n",
+                           targets[i], held ? "" : "s", targets[i]);
+            CHECK(is_warned(site, targets[i], "no mount holds '/ckpts/t'") == !held);
+        }
+}
+
+TEST(a_queue_that_nobody_names)
+{
+#define QUEUED                                                                                     \
+    MACHINES "components: {b: {kind: batch, target: kubernetes, image: r/x, command: [x], gpus: "  \
+             "8, queued: true, nodes_per_replica: 2}}\n"
+    CHECK(is_warned(QUEUED "targets: {kubernetes: {}}\n", "kubernetes", "'queued' needs a queue"));
+    CHECK(!is_warned(QUEUED "targets: {kubernetes: {queue: q}}\n", "kubernetes", "queued"));
+}
+
+TEST(an_autoscaler_that_waits_less)
+{
+#define SCALED(ms)                                                                                 \
+    MACHINES "components: {s: {target: kubernetes, image: r/x, command: [x], gpus: 1, scale: "     \
+             "{max: 2, target: 50%, down_after: " ms "}}}\ntargets: {kubernetes: {}}\n"
+    CHECK(is_warned(SCALED("2h"), "kubernetes", "'down_after' of 's' is held to that"));
+    CHECK(!is_warned(SCALED("1h"), "kubernetes", "down_after"));
+}
+
 TEST(compose)
 {
     follows("compose");
@@ -369,5 +553,24 @@ TEST(systemd)
     follows("systemd");
 }
 
-TEST_MAIN(cmocka_unit_test(compose), cmocka_unit_test(systemd),
-          cmocka_unit_test(sections_of_targets))
+TEST(slurm)
+{
+    follows("slurm");
+}
+
+TEST(kubernetes)
+{
+    follows("kubernetes");
+}
+
+TEST(openshift)
+{
+    follows("openshift");
+}
+
+TEST_MAIN(cmocka_unit_test(compose), cmocka_unit_test(systemd), cmocka_unit_test(slurm),
+          cmocka_unit_test(kubernetes), cmocka_unit_test(openshift),
+          cmocka_unit_test(sections_of_targets),
+          cmocka_unit_test(checkpoints_that_go_with_the_container),
+          cmocka_unit_test(a_queue_that_nobody_names),
+          cmocka_unit_test(an_autoscaler_that_waits_less))
