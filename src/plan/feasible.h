@@ -122,6 +122,11 @@ bool feasible_spare(const struct feasible *f, const struct spec_component *c);
 /* Components with a memory pool and no GPU of their own that share the GPUs of a group. */
 int64_t feasible_shares(const struct spec *s, const struct spec_node *n,
                         const struct feasible_opts *opts);
+/* GPUs of a machine of the group, a bit each: those where all pools of the component are, and those
+ * that a pool or a model takes memory of, which a component without a pool is better kept off. */
+uint32_t feasible_gpus_allowed(const struct spec *s, const struct spec_component *c,
+                               const struct spec_node *n);
+uint32_t feasible_gpus_shared(const struct spec *s, const struct spec_node *n);
 /* Is the component for Kubernetes, by its target or (where no component is) by name? */
 bool feasible_on_kubernetes(const struct spec_component *c, const struct feasible_opts *opts);
 /* Does it take all GPUs of a machine, whichever of its groups that is of? */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* feasible_host: GPUs by number on machines without a scheduler.
  *
- * A replica takes GPUs of one machine, and only those where all its pools are.  Replicas are given
+ * A replica takes GPUs of one machine, and only those where all its pools are; without a pool it
+ * is kept off the GPUs that have one while there are others.  Replicas are given
  * to machines by first fit, then by a search over all ways; whether what a machine was given can
  * have its GPUs is a matching of replicas' GPUs to the machine's, found by augmenting paths.
  * Machines that were given the same are one. */
@@ -13,7 +14,8 @@ enum { HOST_STEPS_MAX = 100000, HOST_GPUS = FEASIBLE_GPUS_MAX };
 
 struct replica {
     const struct unit *u;
-    const uint32_t *may; /* by node group: GPUs where its pools are; 0: not its group */
+    const uint32_t *may;  /* by node group: GPUs where its pools are; 0: not its group */
+    const uint32_t *last; /* of them those that it takes last */
     int64_t gpus;
     size_t machine; /* where it is */
     uint32_t has;   /* GPUs that it was given */
@@ -30,12 +32,12 @@ struct host_search { /* groups that share a component are searched together */
     int64_t steps;
 };
 
-static uint32_t gpus_allowed(const struct spec *s, const struct spec_component *c,
-                             const struct spec_node *n)
+uint32_t feasible_gpus_allowed(const struct spec *s, const struct spec_component *c,
+                               const struct spec_node *n)
 {
     uint32_t mask = 0;
 
-    for (int64_t g = 0; g < n->gpus_per_node && g < HOST_GPUS; g++) {
+    for (int64_t g = 0; n && g < n->gpus_per_node && g < HOST_GPUS; g++) {
         bool has = true;
 
         for (size_t i = 0; i < c->pools.count; i++) {
@@ -44,6 +46,33 @@ static uint32_t gpus_allowed(const struct spec *s, const struct spec_component *
             has = has && (!p || spec_range_has(p->gpus, g));
         }
         mask |= has ? 1U << g : 0;
+    }
+    return mask;
+}
+
+static uint32_t range_mask(const struct spec_node *n, const char *range)
+{
+    uint32_t mask = 0;
+
+    for (int64_t g = 0; g < n->gpus_per_node && g < HOST_GPUS; g++)
+        mask |= spec_range_has(range, g) ? 1U << g : 0;
+    return mask;
+}
+
+uint32_t feasible_gpus_shared(const struct spec *s, const struct spec_node *n)
+{
+    uint32_t mask = 0;
+
+    for (size_t i = 0; n && i < s->pool_count; i++)
+        if (spec_node_of(s, s->pools[i].nodes) == n)
+            mask |= range_mask(n, s->pools[i].gpus);
+    for (size_t i = 0; n && i < s->model_count; i++) {
+        const struct spec_model *m = &s->models[i];
+
+        /* `stoker serve` of the machine itself; a component's models are on its own GPUs */
+        if (!m->component && !m->pool && m->gpus && m->device != SPEC_DEVICE_CPU &&
+            spec_node_of(s, NULL) == n)
+            mask |= range_mask(n, m->gpus);
     }
     return mask;
 }
@@ -58,10 +87,14 @@ struct match {
 
 static bool slot_match(const struct host_search *h, struct match *m, size_t slot, uint32_t *seen)
 {
-    for (size_t g = 0; g < HOST_GPUS; g++) {
-        uint32_t bit = 1U << g;
+    const struct replica *r = &h->items[m->item[slot]];
 
-        if (!(h->items[m->item[slot]].may[m->group] & bit) || *seen & bit)
+    for (size_t k = 0; k < 2 * HOST_GPUS; k++) {
+        size_t g = k % HOST_GPUS;
+        uint32_t bit = 1U << g;
+        bool last = (r->last[m->group] & bit) != 0;
+
+        if (!(r->may[m->group] & bit) || *seen & bit || last != (k >= HOST_GPUS))
             continue;
         *seen |= bit;
         if (m->owner[g] == SIZE_MAX || slot_match(h, m, m->owner[g], seen)) {
@@ -162,13 +195,22 @@ static bool unit_takes_part(const struct feasible *f, size_t i, const size_t *of
            of[u->groups[0] - f->s->nodes] == which;
 }
 
-static const uint32_t *unit_gpus(const struct feasible *f, struct arena *a, const struct unit *u)
+/* `off`: it takes no GPU that a pool or a model has memory of. */
+static void unit_gpus(const struct feasible *f, struct arena *a, bool off, struct replica *out)
 {
+    const struct unit *u = out->u;
     uint32_t *may = arena_array(a, uint32_t, f->s->node_count + 1);
+    uint32_t *last = arena_array(a, uint32_t, f->s->node_count + 1);
 
-    for (size_t g = 0; g < u->group_count; g++)
-        may[u->groups[g] - f->s->nodes] = gpus_allowed(f->s, u->c, u->groups[g]);
-    return may;
+    for (size_t g = 0; g < u->group_count; g++) {
+        const struct spec_node *n = u->groups[g];
+        size_t at = (size_t)(n - f->s->nodes);
+
+        last[at] = u->c->pools.count ? 0 : feasible_gpus_shared(f->s, n);
+        may[at] = feasible_gpus_allowed(f->s, u->c, n) & ~(off ? last[at] : UINT32_C(0));
+    }
+    out->may = may;
+    out->last = last;
 }
 
 /* Units of a cluster of groups up to and with `last`, of which `pods` replicas. */
@@ -198,14 +240,14 @@ static enum pack_answer cluster_place(struct feasible *f, struct arena *a, const
             h->machines[h->machine_count++] = (struct host_machine){ n, m };
     for (size_t i = 0; i <= last && i < f->unit_count; i++) {
         const struct unit *u = &f->units[i];
-        const uint32_t *may;
+        struct replica r = { .u = u, .gpus = u->ask.gpus, .machine = SIZE_MAX }, off = r;
 
         if (!unit_takes_part(f, i, of, which))
             continue;
-        may = unit_gpus(f, a, u);
+        unit_gpus(f, a, true, &off);
+        unit_gpus(f, a, false, &r);
         for (int64_t k = 0; k < (i == last ? pods : u->pods); k++)
-            h->items[h->count++] =
-                (struct replica){ .u = u, .may = may, .gpus = u->ask.gpus, .machine = SIZE_MAX };
+            h->items[h->count++] = k < u->kept_off ? off : r;
     }
     replicas_sort(h);
     return replicas_place(h, 0);
@@ -230,12 +272,38 @@ static void cluster_refuse(struct feasible *f, struct arena *a, const size_t *of
     }
 }
 
+/* Components without a pool are kept off GPUs that a pool or a model has memory of, one component
+ * after the other, as many of its replicas as can be while all find room. */
+static void cluster_keep_off(struct feasible *f, struct arena *a, const size_t *of, size_t which)
+{
+    struct host_search h;
+
+    for (size_t i = 0; i < f->unit_count; i++) {
+        struct unit *u = &f->units[i];
+        int64_t low = 0, high = u->pods + 1; /* low can be, high cannot */
+        uint32_t shared = 0;
+
+        if (!unit_takes_part(f, i, of, which) || u->c->pools.count ||
+            u->c->target == SPEC_TARGET_COMPOSE) /* all of a compose file is on one machine */
+            continue;
+        for (size_t g = 0; g < u->group_count; g++)
+            shared |= feasible_gpus_shared(f->s, u->groups[g]);
+        for (u->kept_off = u->pods; shared && high - low > 1; u->kept_off = (low + high) / 2)
+            if (cluster_place(f, a, of, which, f->unit_count, 0, &h) == PACK_FITS)
+                low = u->kept_off;
+            else
+                high = u->kept_off;
+        u->kept_off = low;
+    }
+}
+
 static void cluster_check(struct feasible *f, const size_t *of, size_t which)
 {
     const struct spec_node *nodes = f->s->nodes;
     struct arena a = { 0 };
     struct host_search h;
 
+    cluster_keep_off(f, &a, of, which);
     switch (cluster_place(f, &a, of, which, f->unit_count, 0, &h)) {
     case PACK_NO:
         cluster_refuse(f, &a, of, which);

@@ -19,12 +19,13 @@ struct unit {                       /* pods of a component, or stoker's own */
     const struct spec_node **groups;
     size_t group_count;
     int64_t pods;
-    bool apart;  /* a machine each */
-    bool queued; /* takes its turn: alone, not beside the others */
-    bool fills;  /* see feasible_fills() */
-    bool again;  /* Kubernetes by name: the component's own system has it too */
-    bool spare;  /* see feasible_spare() */
-    bool lost;   /* refused: not asked about again */
+    bool apart;       /* a machine each */
+    bool queued;      /* takes its turn: alone, not beside the others */
+    bool fills;       /* see feasible_fills() */
+    bool again;       /* Kubernetes by name: the component's own system has it too */
+    bool spare;       /* see feasible_spare() */
+    int64_t kept_off; /* FEASIBLE_HOST: so many take no GPU that a pool or a model has memory of */
+    bool lost;        /* refused: not asked about again */
 };
 
 struct feasible {

@@ -205,6 +205,16 @@ static const char *groups_text(const struct unit *u, char out[TEXT_MAX])
     return out;
 }
 
+/* What a system calls one of them. */
+static const char *piece_words(enum feasible_system system, int64_t count)
+{
+    if (system == FEASIBLE_HOST)
+        return count == 1 ? "replica on" : "replicas on";
+    if (system == FEASIBLE_SLURM)
+        return count == 1 ? "job on" : "jobs on";
+    return count == 1 ? "pod on" : "pods on";
+}
+
 void feasible_tell_pods(struct feasible *f, const struct unit *u, int dim, int64_t found,
                         const char *beside)
 {
@@ -224,15 +234,13 @@ void feasible_tell_pods(struct feasible *f, const struct unit *u, int dim, int64
         return;
     }
     feasible_tell(f, false, feasible_member(f, u, dim),
-                  u->queued ? NULL
-                            : "Give it fewer replicas, other machines, or 'queued: true' where a "
-                              "scheduler has a queue.",
+                  u->queued                    ? NULL
+                  : u->system == FEASIBLE_HOST ? "Give it fewer replicas, or other machines."
+                                               : "Give it fewer replicas, other machines, or "
+                                                 "'queued: true' where a scheduler has a queue.",
                   "%s needs %s %s %" PRId64 " %s %s; %" PRId64 " %s%s%s", name,
                   need_text(f, u, dim, need), apart ? "on each of" : "for each of", u->pods,
-                  apart          ? "machines of"
-                  : u->pods == 1 ? "pod on"
-                                 : "pods on",
-                  where, found,
+                  apart ? "machines of" : piece_words(u->system, u->pods), where, found,
                   apart ? (found == 1 ? "is free" : "are free") : (found == 1 ? "fits" : "fit"),
                   beside ? " beside " : "", beside ? beside : "");
 }

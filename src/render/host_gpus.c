@@ -4,7 +4,8 @@
  * Components are taken in this order: first the one with most GPUs, then always the one that talks
  * most with those already placed (traffic[].rate), more GPUs first, then as they stand in the spec.
  * Each gets the lowest GPUs in a row that are free, on the first machine where there are enough, so
- * that neighbours talk and the same spec always gives the same answer.  Where that leaves somebody
+ * that neighbours talk and the same spec always gives the same answer; GPUs that a pool or a model
+ * has memory of are taken last by whoever has no pool.  Where that leaves somebody
  * without GPUs, all are placed as plan/feasible.h found it possible.  A component that has a pool
  * and no GPU of its own sees the GPUs of that pool, which are others'.
  *
@@ -32,26 +33,6 @@ void host_gpu_list(struct buf *out, uint32_t gpus)
             buf_addf(out, "%s%d", first ? "" : ",", i);
             first = false;
         }
-}
-
-/* GPUs of a machine where all pools of the component are. */
-static uint32_t allowed(const struct spec *s, const struct spec_component *c,
-                        const struct spec_node *n)
-{
-    uint32_t mask = 0;
-
-    for (int64_t g = 0; n && g < n->gpus_per_node && g < HOST_GPUS_MAX; g++) {
-        bool has = true;
-
-        for (size_t i = 0; i < c->pools.count; i++) {
-            const struct spec_pool *p = spec_pool_find(s, c->pools.items[i]);
-
-            has = has && (!p || spec_range_has(p->gpus, g));
-        }
-        if (has)
-            mask |= 1U << g;
-    }
-    return mask;
 }
 
 /* `want` GPUs of `from`: a row of them if there is one, else the lowest; 0: too few. */
@@ -144,22 +125,27 @@ static struct group *group_of(struct arena *a, struct groups *g, const struct sp
     return NULL;
 }
 
-static bool give(struct render *r, struct arena *a, struct groups *all, struct host_run *run)
+/* On the first machine with enough of them; `off`: none that a pool or a model has memory of. */
+static bool give_first(struct render *r, struct arena *a, struct groups *all, struct host_run *run,
+                       bool off)
 {
     const struct spec_component *c = run->c;
     const struct spec_node *n;
 
-    if (c->gpus == 0) {
-        run->gpus = c->pools.count ? allowed(r->spec, c, run->node) : 0;
-        run->shared = run->gpus != 0;
-        return true;
-    }
     for (size_t i = 0; (n = spec_component_group(r->spec, c, i)) != NULL; i++) {
         struct group *g = group_of(a, all, n);
-        uint32_t may = allowed(r->spec, c, n);
+        uint32_t may = feasible_gpus_allowed(r->spec, c, n);
+        uint32_t better = c->pools.count ? may : may & ~feasible_gpus_shared(r->spec, n);
 
         for (int64_t m = 0; g && m < n->count; m++) {
-            run->gpus = choose(may & ~g->taken[m], c->gpus);
+            uint32_t free = better & ~g->taken[m];
+            int64_t more = c->gpus - host_gpu_count(free);
+
+            run->gpus = choose(free, c->gpus);
+            if (!run->gpus && !off && more > 0)
+                run->gpus = choose(may & ~better & ~g->taken[m], more);
+            if (run->gpus && more > 0)
+                run->gpus |= free;
             if (!run->gpus)
                 continue;
             g->taken[m] |= run->gpus;
@@ -169,6 +155,20 @@ static bool give(struct render *r, struct arena *a, struct groups *all, struct h
         }
     }
     return false;
+}
+
+static bool give(struct render *r, struct arena *a, struct groups *all, struct host_run *run)
+{
+    const struct spec_component *c = run->c;
+
+    if (c->gpus == 0) {
+        run->gpus = c->pools.count ? feasible_gpus_allowed(r->spec, c, run->node) : 0;
+        run->shared = run->gpus != 0;
+        return true;
+    }
+    /* all of a compose file is on one machine: there a better GPU elsewhere is of no use */
+    return (c->target != SPEC_TARGET_COMPOSE && give_first(r, a, all, run, true)) ||
+           give_first(r, a, all, run, false);
 }
 
 /* Near each other did not work out: as plan/feasible.h found room for them, which it did, or the

@@ -238,6 +238,12 @@ def odds():
     s = d["services"]
     check("replicas have a service, GPUs and a volume of their own, and no port of the host", gpus(s["a-1"]) == ["4", "5"] and gpus(s["a-2"]) == ["6", "7"]
           and s["a-1"]["expose"] == ["80"] and "ports" not in s["a-1"] and {"v.a-1", "v.a-2"} <= set(d["volumes"]), p.stderr, s)
+    spec = base({"a": {"target": "compose", "image": "i", "gpus": 2}, "b": {"target": "compose", "image": "i", "pools": ["p"]},
+                 "c": {"target": "compose", "image": "i", "gpus": 5}}, pools={"p": {"size": "20GB", "gpus": "0-1"}})
+    p = render(write("pools.yaml", spec), "pools")
+    pooled = load("pools")["services"]
+    check("GPUs of a pool are taken last", p.returncode == 0 and gpus(pooled["c"]) == ["2", "3", "4", "5", "6"] and gpus(pooled["a"]) == ["0", "7"] and gpus(pooled["b"]) == ["0", "1"],
+          p.stderr, {n: gpus(v) for n, v in pooled.items()})
     check("the largest is placed first", s["b"]["restart"] == "no" and gpus(s["b"]) == ["0", "1", "2", "3"], gpus(s["b"]))
     check("RDMA has its devices and the host's network", s["b"]["network_mode"] == "host" and s["b"]["cap_add"] == ["IPC_LOCK"] and "networks" not in s["b"])
     check("NFS and memory are volumes", d["volumes"]["nfs"]["driver_opts"] == {"type": "nfs", "o": "addr=srv,nfsvers=4,rw", "device": ":/export"}

@@ -256,11 +256,53 @@ TEST(machines_without_a_scheduler)
     feasible_free(f);
     spec_free(s);
     REFUSED(HOST "components:\n  a: {gpus: 1, replicas: 2}\n  b: {gpus: 1}\n", 4,
-            "component 'b' needs 1 GPU for each of 1 pod on 'n'; 0 fit");
+            "component 'b' needs 1 GPU for each of 1 replica on 'n'; 0 fit");
     REFUSED(HOST "components:\n  a: {gpus: 2, scale: {max: 3}}\n", 3, "may grow to 3 replicas");
     /* two systems on the same GPUs */
     REFUSED(KUBE HOST "components:\n  a: {gpus: 2}\n" C("b", "gpus: 2"), 5,
             "components ask for 4 GPUs of 'n', which has 2");
+}
+
+/* Where a pool or a model of the machine takes memory, others go last; never at the price of room. */
+TEST(gpus_of_pools_are_taken_last)
+{
+#define FOUR "nodes: [{name: n, count: 2, gpus_per_node: 4, gpu: {model: H100, memory: 80GB}}]\n"
+#define POOL "pools: {p: {size: 8GB, gpus: 0-1}}\n"
+    static const struct {
+        const char *text;
+        uint32_t shared; /* GPUs of a pool that 'a' is given, of both machines */
+        int64_t machines;
+    } rows[] = {
+        { FOUR POOL "components:\n  a: {gpus: 2}\n", 0, 1 },
+        { FOUR POOL "components:\n  a: {gpus: 1, replicas: 4}\n", 0, 2 },
+        { FOUR POOL "components:\n  a: {gpus: 1, replicas: 5}\n", 1, 2 },
+        { FOUR POOL "components:\n  a: {gpus: 3}\n", 1, 1 },
+        { FOUR "pools: {p: {size: 8GB}}\ncomponents:\n  a: {gpus: 2}\n", 2, 1 },
+        { FOUR "models: {m: {source: /m, kind: embedding, gpus: \"0\"}}\n"
+               "components:\n  a: {gpus: 1}\n",
+          0, 1 },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct spec *s = parsed(rows[i].text);
+        struct feasible *f = feasible_new(s, NULL);
+        uint32_t shared = feasible_gpus_shared(s, &s->nodes[0]);
+        int taken = 0;
+        int64_t machines = 0;
+
+        CHECK(feasible_fault_count(f) == 0);
+        for (size_t k = 0; k < feasible_place_count(f); k++) {
+            const struct feasible_place *p = feasible_place_at(f, k);
+
+            taken += __builtin_popcount(p->gpus & shared);
+            machines = p->first + 1 > machines ? p->first + 1 : machines;
+        }
+        if (taken != (int)rows[i].shared || machines != rows[i].machines)
+            print_message("# row %zu: %d, %d\n", i, taken, (int)machines);
+        CHECK(taken == (int)rows[i].shared && machines == rows[i].machines);
+        feasible_free(f);
+        spec_free(s);
+    }
 }
 
 /* Places of pods add up to the pods, and no machine has more GPUs than it has. */
@@ -290,4 +332,5 @@ TEST_MAIN(cmocka_unit_test(whole_machines), cmocka_unit_test(cpus_that_pods_can_
           cmocka_unit_test(derived_asks), cmocka_unit_test(mig), cmocka_unit_test(groups),
           cmocka_unit_test(virtual_functions), cmocka_unit_test(queues),
           cmocka_unit_test(slurm_jobs), cmocka_unit_test(kubernetes_by_name),
-          cmocka_unit_test(machines_without_a_scheduler), cmocka_unit_test(who_is_where))
+          cmocka_unit_test(machines_without_a_scheduler),
+          cmocka_unit_test(gpus_of_pools_are_taken_last), cmocka_unit_test(who_is_where))
