@@ -169,6 +169,10 @@ test_expect 'the NIC check does not warn about NICs at the processor; NUMA nodes
 test_expect 'remedies fit Arm: no BIOS, no iommu=pt' '
     stoker detect --root "$gb" --check all >out; grep -q "iommu.passthrough=1" out && ! grep -qE "[^V]BIOS|iommu=pt" out
 '
+test_expect 'the picture draws the link between GPU and processor where there is one' '
+    for m in "$gh" "$gb"; do stoker detect --root "$m" --svg pic.svg && grep -q "class=\"c2c\"" pic.svg && grep -q ">NVLink-C2C<" pic.svg || exit 1; done
+    stoker detect --root "$TMP/dirs/dgx-h100" --svg pic.svg && ! grep -q C2C pic.svg
+'
 dgx=$gb
 test_expect 'NVLink to other machines: on with nvidia-imex, and on the page' '
     env_json && says "c[\"mnnvl\"] == \"on\" and \"clique 1\" in c[\"mnnvl_why\"]" &&

@@ -293,6 +293,22 @@ test_expect 'a list that is set is scored against NCCL alone' "
     stoker detect --root $tars/bluefield.tar -e NCCL_IB_HCA==mlx5_8,mlx5_9 --env --json >j &&
     python3 -c 'import json; s = json.load(open(\"j\"))[\"choice\"][\"scores\"]; assert s[0][\"wanted\"][\"ports\"] == \"mlx5_8:1\"'
 "
+
+# ---- the picture
+# drawn MACHINE TEXT COUNT: so many times in its picture
+drawn() {
+    stoker detect --root "$tars/$1.tar" --svg pic.svg && got=$(grep -oF -- "$2" pic.svg | wc -l) &&
+        test "$got" = "$3" || { echo "$1: '$2' is drawn $got times, not $3"; return 1; }
+}
+test_expect 'the picture marks the ports that NCCL uses, each once' "
+    drawn storage-roce '>NCCL<' 9 && drawn half-rate '>NCCL<' 8 && drawn ib-down '>NCCL<' 9 &&
+    drawn late-front '>NCCL<' 8
+"
+test_expect 'the picture draws second ports, a bond of one card as one, and sockets around their nodes' "
+    drawn bonded '>NCCL<' 4 && drawn bonded '>1: 400 Gb/s IB<' 1 && drawn bonded '>2: DOWN<' 1 &&
+    drawn bonded '>bond0, 2 links<' 1 && drawn bonded '>2 x 100 Gb/s<' 1 && drawn bonded '>ens9f1<' 0 &&
+    drawn sub-numa '>Socket 0<' 1 && drawn sub-numa '>Socket 1<' 1 && drawn bonded '>Socket 0<' 0
+"
 # ---- for a whole group
 test_expect 'render nccl writes the same for a group' "
     stoker detect --root $tars/bluefield.tar --json >node.json &&

@@ -346,6 +346,16 @@ warned() {
     shift 2
     grep -q -- "^site.yaml:$l:$k: warning: .*$*" err || { cat err; return 1; }
 }
+test_expect 'a spec that says nothing of time and memory: each partition has a default of both, limits hold' '
+    cat >plain.yaml <<END &&
+nodes:
+  - {name: gpu, count: 2, gpus_per_node: 8, gpu: {model: H100, memory: 80GB}, cpu_cores: 96, memory: 1TB}
+  - {name: cpu, role: cpu, count: 2, cpu_cores: 64, memory: 256GB}
+targets: {slurm: {controller: c, partitions: [{name: g, nodes: [gpu], default: true}, {name: c, nodes: [cpu], time_limit: 2d}]}}
+END
+    stoker render slurm -f plain.yaml -o plain >/dev/null && f=plain/slurm/slurm.conf && grep -q "^EnforcePartLimits=ALL" $f &&
+    test "$(grep -c "^PartitionName=.* DefaultTime=" $f)" = 2 && test "$(grep -c "^PartitionName=.* DefMemPerCPU=" $f)" = 2
+'
 test_expect 'every partition has a default time, at most what it and its QOS allow' '
     one "targets:
   slurm:
@@ -474,6 +484,13 @@ END
     stoker render slurm -f site.yaml -o names && ! grep -h "\]-gpu" names/slurm/*.conf &&
     grep -q "^NodeName=r07-gpu,r08-gpu " names/slurm/slurm.conf && grep -q "^SwitchName=r Nodes=r07-gpu,r08-gpu,n\[1-2\]" names/slurm/topology.conf &&
     grep -q "! among .n\[1-2\]. || echo .gpu." names/slurm/prolog.sh && ! grep -q "n\[3-4\]" names/slurm/prolog.sh
+'
+test_expect 'the page applies with install.sh, which knows every file that is rendered' '
+    one "targets: {slurm: {controller: localhost}}" && stoker render doc -f site.yaml -o page >/dev/null && cat page/doc/index.html >page.txt &&
+    grep -q "slurm/install.sh --all" page.txt && ! grep -q "cp slurm/" page.txt &&
+    for f in $(cd one/slurm && find . -maxdepth 1 -type f ! -name install.sh ! -name accounts.sh); do
+        grep -q -- "${f#./}" one/slurm/install.sh || { echo "$f is not installed"; exit 1; }
+    done
 '
 if [ "$(id -u)" = 0 ] && id slurm >/dev/null 2>&1; then
     test_expect 'install.sh: every file, with its owner and mode, and the way back' '

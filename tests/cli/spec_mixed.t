@@ -43,6 +43,12 @@ test_expect 'show: what the model decides, groups as a list, NICs of a group' '
     grep -q "nodes: .h100, a100. *# line [0-9]*$" out && grep -q "rate: 200Gb/s *# line 12" out &&
     stoker spec check out
 '
+test_expect 'the link of a GPU is that of its model: only PCIe cards have pcie' '
+    for m in A100=nvlink3 H100=nvlink4 H200=nvlink4 B200=nvlink5 L40S=pcie; do
+        printf "nodes: [{name: a, gpus_per_node: 8, gpu: {model: %s}}]\n" ${m%=*} >link.yaml
+        stoker spec show link.yaml | grep -q "link: ${m#*=} *# default" || { echo "$m"; stoker spec show link.yaml; exit 1; }
+    done
+'
 test_expect 'nccl: each group has its own devices' '
     stoker render nccl -f mixed.yaml -o o1 >/dev/null &&
     grep -qx "NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_4,mlx5_5" o1/nccl/h100/nccl.conf &&
@@ -58,6 +64,23 @@ test_expect 'compose: the same file systems by their paths' '
     sed "s/target: kubernetes/target: compose/; s/kubernetes: {}/compose: {}/; s/replicas: 2/replicas: 1/" mixed.yaml >c.yaml &&
     stoker render compose -f c.yaml -o o3 >/dev/null && grep -q "source: /gpfs/fs1" o3/compose/compose.yaml &&
     grep -q "source: /weka" o3/compose/compose.yaml
+'
+test_expect 'gpfs, weka, beegfs, ceph: by the class of a CSI driver where one is named, else by the path' '
+    cat >kinds.yaml <<END
+nodes: [{name: a, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB}]
+storage:
+  - {name: g, kind: gpfs, path: /fs/g, size: 1TB}
+  - {name: w, kind: weka, path: /fs/w, size: 1TB}
+  - {name: b, kind: beegfs, path: /fs/b, size: 1TB}
+  - {name: c, kind: ceph, path: /fs/c, size: 1TB}
+components:
+  t: {target: kubernetes, gpus: 8, image: r.org/t:1, command: [t], mounts: [{storage: g, path: /g},
+      {storage: w, path: /w}, {storage: b, path: /b}, {storage: c, path: /c}]}
+targets: {kubernetes: {}}
+END
+    stoker render kubernetes -f kinds.yaml -o k1 >/dev/null && test "$(grep -c " path: /fs/" k1/kubernetes/base/storage.yaml)" = 4 &&
+    sed "s/, size: 1TB/, size: 1TB, storage_class: csi/" kinds.yaml >class.yaml && stoker render kubernetes -f class.yaml -o k2 >/dev/null &&
+    test "$(grep -c "storageClassName: csi" k2/kubernetes/base/storage.yaml)" = 4 && ! grep -q " path: /fs/" k2/kubernetes/base/storage.yaml
 '
 test_expect 'doc: a row for the group whose NICs differ' '
     stoker render doc -f mixed.yaml -o o4 >/dev/null && grep -q "on machines of a100" o4/doc/*.html

@@ -20,7 +20,7 @@ sys.path.insert(0, HERE)
 import gpus as G  # noqa: E402
 from bare import NVSWITCHES, nvidia, nvswitches  # noqa: E402
 from machine import Machine  # noqa: E402
-from sysfs import (V1, V2, loopback, memory, milan, net, rdma, roce_gids, routes, spr)  # noqa: E402
+from sysfs import (V1, V2, bond, loopback, memory, milan, net, rdma, roce_gids, routes, spr)  # noqa: E402
 
 DRIVER = "550.90.07"
 CX6, CX7, BF3, CX4 = (("MT4123", "MT_0000000223"), ("MT4129", "MT_0000000838"),
@@ -450,6 +450,25 @@ def ib_rails():
 def ib_planes():
     """two InfiniBand fabrics, a port of each at every GPU"""
     return Node(rails(ib, beside=[lambda i: ib(i, first=8, sm=9)]))
+
+
+def bonded():
+    """InfiniBand rails, one card with a second port that is down, a front end of two bonded ports"""
+    front = [("bond0", "0.0.0.0", 0, "10.10.0.1", 0), ("bond0", "10.10.0.0", 16, None, 0)]
+    node = Node(rails(ib, 4), front=None, rows=front)
+    m = node.m
+    first = m.tree.nodes["/sys/class/infiniband/mlx5_0"][1].replace("../../", "/sys/", 1) + "/ports/"
+    for path, what in list(m.tree.nodes.items()):
+        if path.startswith(first + "1"):
+            m.tree.nodes[first + "2" + path[len(first) + 1:]] = what
+    m.tree.files(first + "2", state="1: DOWN", phys_state="2: Polling")
+    card = m.host("f0", 0).bridge("f0:01.0", "8086:352a")
+    for fn in (0, 1):
+        net(m, "ens9f%d" % fn, card.add("f1:00.%d" % fn, "8086:1592", 0x020000, driver="ice", speed=4),
+            60 + fn, "5c:ff:35:e2:04:9a", speed=100000)
+    bond(m, "bond0", ["ens9f0", "ens9f1"], index=70, mac="5c:ff:35:e2:04:9a", speed=200000)
+    m.addr("bond0", "10.10.0.17", 16)
+    return node
 
 
 # ---- NUMA

@@ -423,7 +423,10 @@ def follow(folder, lines, openshift, groups):
     c = Cluster(folder, openshift)
     c.labels |= groups
     for text in lines:
-        c.line(text)
+        try:
+            c.line(text)
+        except (AssertionError, ValueError, KeyError, OSError) as e:
+            c.fault(f'a line that nobody can follow: {text} {e}')
     if openshift:  # started when they are wanted
         run = os.path.join(folder, 'run')
         for name in sorted(os.listdir(run)) if os.path.isdir(run) else []:
