@@ -202,9 +202,10 @@ enum rc spec_parse_with(const char *text, size_t len, const char *name,
     if (root)
         bind_document(&l, root, s);
     origins_keep(&l, s->priv);
-    spec_derive(s);
-    if (root && !l.diags->count)
+    if (root && !l.diags->count) { /* what was refused is not there to derive from */
+        spec_derive(s);
         spec_check(&l, s);
+    }
     free(l.origins);
     free(l.regions);
     arena_release(&tree);
