@@ -210,7 +210,11 @@ static void scheduling(struct slurm *c, struct buf *out)
     slurm_fixed(out, "a job that its partition could never run is refused at once",
                 "EnforcePartLimits=ALL");
     if (slurm_has_topology(c))
-        slurm_fixed(out, "topology.conf", "TopologyPlugin=topology/tree");
+        slurm_fixed(out, "topology.conf", "TopologyPlugin=topology/%s",
+                    slurm_has_blocks(c) ? "block" : "tree");
+    if (slurm_has_imex(c))
+        slurm_fixed(out, "a job's own channel for NVLink across machines",
+                    "SwitchType=switch/nvidia_imex");
     backfill(c, out);
 }
 

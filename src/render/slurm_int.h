@@ -31,6 +31,9 @@ struct slurm_version {
     bool auth_slurm;          /* auth/slurm can stand for MUNGE */
     bool topology_yaml;       /* topology.yaml can stand for topology.conf */
     bool requeue_delay;       /* SchedulerParameters has it; before cred_expire decides */
+    bool blocks;              /* topology/block with BlockSizes, and --segment of jobs */
+    bool small_blocks;        /* a block may have fewer machines than BlockSizes says */
+    bool imex;                /* switch/nvidia_imex */
 };
 const struct slurm_version *slurm_version_find(const char *text); /* NULL: not known */
 void slurm_versions_list(struct buf *out);                        /* "22.05, 23.02 …" */
@@ -161,6 +164,18 @@ void slurm_terms_check(struct slurm *c, const struct spec_component *k);
 
 /* --- slurm_wishes.c: what the spec wants and Slurm cannot do, told as warnings --- */
 void slurm_wishes(struct slurm *c);
+
+/* --- slurm_blocks.c: NVLink domains of several machines --- */
+int64_t slurm_domain_machines(const struct spec_node *n); /* 1: it ends with the machine */
+bool slurm_has_domains(const struct slurm *c);            /* two or more in the cluster */
+bool slurm_has_blocks(const struct slurm *c);             /* and a release that can keep to them */
+bool slurm_has_imex(const struct slurm *c);
+int64_t slurm_job_domain(const struct slurm *c, const struct spec_component *k);
+/* Machines of a job that must be of one domain: the most that divides them; 0: none. */
+int64_t slurm_segment(const struct slurm *c, const struct spec_component *k);
+void slurm_blocks_print(struct slurm *c, struct buf *out);
+/* A group with machines in no block, which a partition (NULL: the only one) has beside blocks. */
+const struct spec_node *slurm_blocks_miss(const struct slurm *c, const struct spec_partition *p);
 
 /* --- slurm_topology.c --- */
 bool slurm_has_topology(const struct slurm *c);

@@ -185,6 +185,8 @@ static void ask_machines(struct slurm *c, struct buf *out, const struct job *j)
     char type[SLURM_TYPE_MAX];
 
     ask(c, out, &k->nodes_per_replica, "nodes=%" PRId64, slurm_job_nodes(k));
+    if (slurm_segment(c, k))
+        ask(c, out, &j->n->nvlink_domain, "segment=%" PRId64, slurm_segment(c, k));
     slurm_fixed(out, j->per_gpu ? "a task a GPU" : "a task a machine",
                 "#SBATCH --ntasks-per-node=%" PRId64, tasks);
     if (k->gpus)

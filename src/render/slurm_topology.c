@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* slurm_topology: topology.conf, from the switches of a fabric or, without any, from racks.
+/* slurm_topology: topology.conf, from the switches of a fabric or, without any, from racks; where
+ * NVLink joins machines, from its domains instead (slurm_blocks.c).
  *
  * With topology/tree a machine that no switch has could never be given to a job, so machines the
  * spec does not place get a switch of their own. */
@@ -27,7 +28,7 @@ static bool any_rack(const struct slurm *c)
 
 bool slurm_has_topology(const struct slurm *c)
 {
-    return fabric_of(c) || any_rack(c);
+    return slurm_has_blocks(c) || fabric_of(c) || any_rack(c);
 }
 
 static void switches(struct slurm *c, struct buf *out, const struct spec_fabric *f,
@@ -159,12 +160,19 @@ void slurm_topology_conf(struct slurm *c)
     if (!slurm_has_topology(c))
         return;
     out = render_file(c->r, "slurm/topology.conf");
-    render_head(c->r, out, "#", "topology.conf: switches, for jobs to be placed close together.");
+    render_head(c->r, out, "#",
+                slurm_has_blocks(c)
+                    ? "topology.conf: NVLink domains, for jobs to be kept in one."
+                    : "topology.conf: switches, for jobs to be placed close together.");
     if (c->v->topology_yaml)
         buf_addf(out,
                  "# Slurm %s also reads topology.yaml; this file serves as long as there is "
-                 "one tree.\n",
-                 c->v->name);
+                 "one %s.\n",
+                 c->v->name, slurm_has_blocks(c) ? "topology" : "tree");
+    if (slurm_has_blocks(c)) {
+        slurm_blocks_print(c, out);
+        return;
+    }
     if (fabric_of(c))
         switches(c, out, fabric_of(c), &placed);
     else

@@ -8,28 +8,33 @@
  *   23.11  select/cons_res removed (we never write it); Kmem keys and CgroupAutomount removed from
  *          cgroup.conf; cloud_reg_addrs removed, as it is always so; auth/slurm is new; srun takes
  *          SLURM_CPUS_PER_TASK again, which 22.05 had stopped
+ *   24.05  topology/block has BlockSizes (it is of 23.11, with other levels and no way for a job to
+ *          ask), --segment is new; switch/nvidia_imex is new
  *   24.11  PreemptMode=GANG is for the whole cluster alone (we write it nowhere else); GRES names
  *          keep their case (we write lower case)
- *   25.05  FrontEnd mode removed (never written); topology.yaml is new, topology.conf still read
+ *   25.05  FrontEnd mode removed (never written); topology.yaml is new, topology.conf still read;
+ *          blocks may be smaller than BlockSizes
  *   25.11  SchedulerParameters=requeue_delay is new; AccountingStorageUser removed (never written)
  * 22.05 is what the tests run against.  A release that is not here is refused: its keys may have
  * changed, and slurmctld does not start with a key it does not know. */
 #include "base/str.h"
 #include "render/slurm_int.h"
 
-/* What came with 23.02 and with 23.11, and stays. */
+/* What came with a release, and stays. */
 #define SINCE_2302 .preempt_parameters = true, .max_batch_requeue = true
 #define SINCE_2311 SINCE_2302, .auth_slurm = true
+#define SINCE_2405 SINCE_2311, .blocks = true, .imex = true
+#define SINCE_2505 SINCE_2405, .topology_yaml = true, .small_blocks = true
 #define UNTIL_2302 .cgroup_automount = true, .cloud_reg_addrs = true, .srun_cpus_forgotten = true
 
 static const struct slurm_version versions[] = {
     { .name = "22.05", UNTIL_2302, .private_cloud = true },
     { .name = "23.02", UNTIL_2302, SINCE_2302 },
     { .name = "23.11", SINCE_2311 },
-    { .name = "24.05", SINCE_2311 },
-    { .name = "24.11", SINCE_2311 },
-    { .name = "25.05", SINCE_2311, .topology_yaml = true },
-    { .name = "25.11", SINCE_2311, .topology_yaml = true, .requeue_delay = true },
+    { .name = "24.05", SINCE_2405 },
+    { .name = "24.11", SINCE_2405 },
+    { .name = "25.05", SINCE_2505 },
+    { .name = "25.11", SINCE_2505, .requeue_delay = true },
 };
 
 /* "22.05" and "22.05.8" are both 22.05. */

@@ -183,7 +183,11 @@ static void fabrics(struct slurm *c)
     for (size_t i = 0; i < c->r->spec->fabric_count; i++) {
         const struct spec_fabric *f = &c->r->spec->fabrics[i];
 
-        if (f->switch_count && first)
+        if (f->switch_count && slurm_has_blocks(c))
+            render_warn(c->r, &f->switches[0].name, NULL,
+                        "topology.conf holds the NVLink domains: the switches of '%s' are left out",
+                        f->name);
+        else if (f->switch_count && first)
             render_warn(c->r, &f->switches[0].name, NULL,
                         "topology.conf holds one fabric, and that is '%s': the switches of '%s' "
                         "are left out",
@@ -216,40 +220,70 @@ static void gpu_settings(struct slurm *c, const struct spec_node *n)
 
 /* --- NVLink across machines --- */
 
-/* Machines that one NVLink domain joins; 1: it ends with the machine. */
-static int64_t domain_machines(const struct spec_node *n)
-{
-    return n->gpus_per_node ? spec_group_nvlink_gpus(n) / n->gpus_per_node : 1;
-}
-
 static void imex(struct slurm *c, const struct spec_node *n)
 {
-    if (slurm_has(c, n) && domain_machines(n) > 1)
-        render_warn(c->r, &n->nvlink_domain,
-                    "Run nvidia-imex on them; from Slurm 24.05 on "
-                    "'SwitchType=switch/nvidia_imex' gives each job a channel.",
-                    "GPUs of '%s' reach those of other machines by NVLink only with IMEX, which "
-                    "these files do not set up",
-                    n->name);
+    int64_t over;
+
+    if (!slurm_has(c, n) || slurm_domain_machines(n) < 2)
+        return;
+    render_warn(c->r, &n->nvlink_domain,
+                c->v->imex ? "Run nvidia-imex on them."
+                           : "Run nvidia-imex on them; from Slurm 24.05 on "
+                             "'SwitchType=switch/nvidia_imex' gives each job a channel.",
+                "GPUs of '%s' reach those of other machines by NVLink only with IMEX, which these "
+                "files do not %s",
+                n->name, c->v->imex ? "start" : "set up");
+    over = n->count % slurm_domain_machines(n);
+    if (over && n->count > over)
+        render_warn(c->r, &n->count, "Make those of a smaller domain a group of their own.",
+                    "%" PRId64 " machines of '%s' do not fill NVLink domains of %" PRId64
+                    ": the last %" PRId64 " %s taken to be in none",
+                    n->count, n->name, slurm_domain_machines(n), over, over == 1 ? "is" : "are");
+}
+
+/* More than one domain that the machines of a job could be of? */
+static bool job_has_domains(const struct slurm *c, const struct spec_component *k)
+{
+    const struct spec_node *n;
+    int64_t domains = 0;
+
+    for (size_t i = 0; (n = spec_component_group(c->r->spec, k, i)); i++)
+        domains += (n->count + slurm_domain_machines(n) - 1) / slurm_domain_machines(n);
+    return domains > 1;
 }
 
 static void job_domain(struct slurm *c, const struct spec_component *k)
 {
-    const struct spec_node *n;
+    int64_t nodes = slurm_job_nodes(k), machines = slurm_job_domain(c, k);
+    int64_t segment = slurm_segment(c, k);
 
-    for (size_t i = 0; (n = spec_component_group(c->r->spec, k, i)); i++) {
-        int64_t machines = domain_machines(n);
-
-        if (machines < 2 || n->count <= machines || slurm_job_nodes(k) < 2 || !k->gpus)
-            continue;
-        render_warn(c->r, &k->name,
-                    "Name each domain in topology.conf of TopologyPlugin=topology/block and submit "
-                    "with '--segment', or make each domain a group.",
-                    "nothing keeps the %" PRId64 " machines of '%s' in one NVLink domain of '%s', "
-                    "which has %" PRId64,
-                    slurm_job_nodes(k), k->name, n->name, machines);
+    if (machines < 2 || nodes < 2 || !k->gpus || !job_has_domains(c, k))
         return;
-    }
+    if (!slurm_has_blocks(c))
+        render_warn(c->r, &k->name,
+                    "Slurm 24.05 and later can: set 'targets.slurm.version', or make each domain a "
+                    "group.",
+                    "nothing keeps the %" PRId64 " machines of '%s' in one NVLink domain, which "
+                    "has %" PRId64 ": Slurm %s cannot",
+                    nodes, k->name, machines, c->v->name);
+    else if (nodes <= machines ? segment < nodes : segment < 2)
+        render_warn(c->r, &k->name, "Take a number of machines that parts of a domain divide.",
+                    "the %" PRId64 " machines of '%s' are kept in NVLink domains %" PRId64
+                    " at a time, which have %" PRId64,
+                    nodes, k->name, segment ? segment : 1, machines);
+}
+
+/* Machines that a partition could never give to a job. */
+static void partition_blocks(struct slurm *c, const struct spec_partition *p)
+{
+    const struct spec_node *n = slurm_blocks_miss(c, p);
+
+    if (n)
+        render_warn(c->r, p ? (const void *)&p->name : (const void *)&n->name,
+                    "Give them a partition of their own, or take Slurm 25.05 or later.",
+                    "partition '%s' gives jobs no machine of '%s' that is in no NVLink domain: "
+                    "they are too few for a block of topology.conf",
+                    p ? p->name : SLURM_MAIN, n->name);
 }
 
 /* --- jobs --- */
@@ -321,6 +355,10 @@ void slurm_wishes(struct slurm *c)
         qos_limits(c, &c->s->qos[i]);
     for (size_t i = 0; i < c->s->partition_count; i++)
         partition_time(c, &c->s->partitions[i]);
+    for (size_t i = 0; i < c->s->partition_count; i++)
+        partition_blocks(c, &c->s->partitions[i]);
+    if (!c->s->partition_count)
+        partition_blocks(c, NULL);
     accounting(c);
     preemption(c);
     for (size_t i = 0; i < s->node_count; i++) {

@@ -275,11 +275,42 @@ targets: {slurm: {controller: c}}
 END
     } && nvl 36 && stoker render slurm -f nvl.yaml -o nvl >/dev/null 2>err && cat err &&
     grep -q "1:[0-9]*: warning: GPUs of .gb. reach .* only with IMEX" err &&
-    grep -q "2:[0-9]*: warning: nothing keeps the 18 machines of .t. in one NVLink domain" err &&
+    grep -q "2:[0-9]*: warning: nothing keeps the 18 machines of .t. in one NVLink domain, which has 18: Slurm 22.05 cannot" err &&
+    test ! -e nvl/slurm/topology.conf && ! grep -q "^SwitchType" nvl/slurm/slurm.conf && ! grep -q segment nvl/slurm/sbatch/t.sbatch &&
     grep -q " CoresPerSocket=72 ThreadsPerCore=1 " nvl/slurm/slurm.conf &&
     nvl 18 && stoker render slurm -f nvl.yaml -o nvl >/dev/null 2>err && ! grep -q "NVLink domain" err &&
     sed -i "s/cpu_cores/threads_per_core: 2, cpu_cores/" nvl.yaml && stoker render slurm -f nvl.yaml -o nvl >/dev/null 2>&1 &&
     grep -q " ThreadsPerCore=2 " nvl/slurm/slurm.conf
+'
+test_expect 'NVLink domains are blocks of topology.conf from 24.05 on, and jobs ask for parts of one' '
+    block() { cat >nvl.yaml <<END
+nodes:
+  - {name: gb, count: $2, gpus_per_node: 4, gpu: {model: GB200}, nvlink_domain: 72, cpu_cores: 144, memory: 960GB, rack: r1}
+  - {name: gc, count: $3, hosts: "n[08-$((7 + $3))]", gpus_per_node: 4, gpu: {model: GB300}, nvlink_domain: $4, cpu_cores: 144, memory: 960GB}
+  - {name: c, role: cpu, count: 6, cpu_cores: 32, memory: 128GB}
+components:
+  t: {kind: training, target: slurm, nodes: gb, gpus: 4, nodes_per_replica: $5, queued: true, command: [x], training: {framework: other}}
+targets: {slurm: {controller: c0, version: "$1"}}
+END
+        rm -rf nvl && stoker render slurm -f nvl.yaml -o nvl >/dev/null 2>err && cat err
+    } &&
+    segment() { grep -q "^#SBATCH --segment=$1 " nvl/slurm/sbatch/t.sbatch; } &&
+    block 24.05 36 18 72 18 && grep -q "^TopologyPlugin=topology/block " nvl/slurm/slurm.conf && segment 18 &&
+    grep -q "^SwitchType=switch/nvidia_imex " nvl/slurm/slurm.conf && ! grep -q "in one NVLink domain" err &&
+    grep -q "^BlockName=nvlink-gb-1 Nodes=gb\[1-18\] " nvl/slurm/topology.conf &&
+    grep -q "^BlockName=nvlink-gb-2 Nodes=gb\[19-36\] " nvl/slurm/topology.conf &&
+    grep -q "^BlockName=nvlink-gc-1 Nodes=n\[08-25\] " nvl/slurm/topology.conf &&
+    grep -q "^BlockSizes=18 " nvl/slurm/topology.conf && ! grep -q "^SwitchName\|^BlockName=rest" nvl/slurm/topology.conf &&
+    grep -q "too few for one with Slurm 24.05: c\[1-6\]" nvl/slurm/topology.conf &&
+    ! grep -q "gives jobs no machine" err &&
+    sed -i "s/version: .*/version: \"24.11\", partitions: [{name: all, nodes: [gb, c]}]}}/" nvl.yaml &&
+    stoker render slurm -f nvl.yaml -o nvl >/dev/null 2>err && grep -q "7:[0-9]*: .*partition .all. gives jobs no machine of .c. " err &&
+    block 24.11 40 9 36 32 && segment 8 && grep -q "^BlockSizes=9 " nvl/slurm/topology.conf &&
+    grep -q "^BlockName=rest Nodes=gb\[37-40\],c\[1-6\] " nvl/slurm/topology.conf &&
+    grep -q "2:[0-9]*: .*do not fill NVLink domains of 18: the last 4 are" err &&
+    block 25.05 40 9 36 18 && segment 9 && grep -q "6:[0-9]*: .*18 machines of .t. are kept in NVLink domains 9 at a time" err &&
+    grep -q "^BlockName=rest-gb Nodes=gb\[37-40\] " nvl/slurm/topology.conf && grep -q "^BlockName=rest-c " nvl/slurm/topology.conf &&
+    block 25.11 36 18 72 19 && ! grep -q segment nvl/slurm/sbatch/t.sbatch && grep -q "kept in NVLink domains 1 at a time" err
 '
 test_expect 'what Slurm does not do for GPUs and jobs is told at its place' '
     cat >told.yaml <<END &&

@@ -272,6 +272,45 @@ def twins(s):
     check("twins: and new ones run", ends(got) == "COMPLETED", got, job(got))
 
 
+def nvlink(s):
+    """Three NVLink domains of four machines and a rest: jobs stay in one, where Slurm can do that."""
+    jobs = s.default_jobs()
+    s.default_times(jobs)
+    for what, words in (("a machine of another kind", ("-p", "gpu", "--gres=gpu:h200:1")), ("one without GPUs", ("-p", "all", "-C", "c"))):
+        number = s.submit(*words, "--wrap", PLAIN)
+        check(f"nvlink: {what} beside the domains runs jobs", ends(number) == "COMPLETED", number, job(number), s.log())
+    if not args.version:
+        check("nvlink: that nothing keeps jobs in a domain is told", "in one NVLink domain" in s.told, s.told)
+        return
+    check("nvlink: a job that can be kept in a domain needs no warning", "in one NVLink domain" not in s.told, s.told)
+    told = out("scontrol", "show", "topology")
+    check("nvlink: Slurm has the domains", re.search(r"BlockName=nvlink-gb-2 .*Nodes=gb012,gb\[020-022\]", told), told)
+    busy = [s.submit("-p", "gpu", "-w", n, "--exclusive", "--wrap", "sleep 300") for n in ("gb008", "gb023")]
+    wait(lambda: all(state(n) == "RUNNING" for n in busy))
+    number = s.sbatch("whole")
+    end, got = ends(number), job(number)
+    check("nvlink: a job of four goes where four of a domain are free", end == "COMPLETED" and got.get("NodeList") == "gb[012,020-022]", end, got, s.log())
+    number = s.sbatch("two")
+    end, got = ends(number), job(number)
+    check("nvlink: a job of six has three machines of each of two domains", end == "COMPLETED" and domains(got) in ([3, 3, 0], [3, 0, 3], [0, 3, 3]),
+          end, got, s.log())
+    busy.append(s.submit("-p", "gpu", "-w", "gb020", "--exclusive", "--wrap", "sleep 300"))
+    wait(lambda: state(busy[2]) == "RUNNING")
+    number = s.sbatch("whole")
+    time.sleep(6)  # two rounds of the scheduler
+    check("nvlink: and waits where no domain has them, though nine machines are free", state(number) == "PENDING", job(number), out("sinfo", "-N"))
+    run("scancel", busy[2])
+    check("nvlink: until one has", ends(number) == "COMPLETED" and sorted(domains(job(number))) == [0, 0, 4], job(number), s.log())
+    run("scancel", *busy)
+
+
+def domains(of):
+    """How many machines a job has of each of the three."""
+    names = out("scontrol", "show", "hostnames", of.get("NodeList", "")).split()
+    blocks = (("008", "009", "010", "011"), ("012", "020", "021", "022"), ("023", "024", "025", "026"))
+    return [sum(n[2:] in b for n in names) for b in blocks]
+
+
 def llm(s):
     run("sacctmgr", "-i", "add", "user", s.user, "account=research")
     jobs = s.default_jobs()
@@ -297,6 +336,7 @@ SITES = {  # name: spec, one machine of each group, whose jobs, what is tried
     "shared": (HERE + "/sites/shared.yaml", "dgx-a1,dgx-b1,dgx-c1,dgx-d1", "games", shared),
     "limits": (HERE + "/sites/limits.yaml", "own[1-2]", "games", limits),
     "twins": (HERE + "/sites/twins.yaml", "r1u07-gpu,r2u08-gpu,N0-9x", "games", twins),
+    "nvlink": (HERE + "/sites/nvlink.yaml", "gb[008-012,020-027],hopper1,c1", "games", nvlink),
     "llm-cluster": (TOP + "/data/examples/llm-cluster.yaml", "gpu[1-2]", "games", llm),
 }
 
