@@ -628,11 +628,16 @@ static void distance_far(const struct hw *hw, const struct hw_gpu *g, const stru
             "that for another socket",
             n->dev);
     else if (n->same_socket)
-        check_warn(o,
-                   "Nothing is far apart: NCCL takes every NUMA node for a socket of its own.  One "
-                   "node a socket (NPS1, SNC off in the BIOS) and NCCL_NET_GDR_LEVEL=PHB let the "
-                   "NIC reach the GPU directly.",
-                   "its nearest NIC is in another NUMA node of the same socket (%s)", n->dev);
+        check_warn(
+            o,
+            str_eq(o->nccl->gdr_level, "PHB")
+                ? "Nothing is far apart: NCCL takes every NUMA node for a socket of its own.  "
+                  "One node a socket (NPS1, SNC off in the BIOS) lets the NIC reach the GPU "
+                  "directly."
+                : "Nothing is far apart: NCCL takes every NUMA node for a socket of its own.  "
+                  "One node a socket (NPS1, SNC off in the BIOS) and NCCL_NET_GDR_LEVEL=PHB "
+                  "let the NIC reach the GPU directly.",
+            "its nearest NIC is in another NUMA node of the same socket (%s)", n->dev);
     else
         check_warn(
             o, "Move a NIC to this GPU's socket, or give the GPU to jobs that stay on the node.",

@@ -190,13 +190,24 @@ static void cpu_flags(struct hw_build *b, struct hw_cpu *cpu)
     cpu->flags = out;
 }
 
+static struct maybe cpuinfo_number(struct hw_build *b, const char *key)
+{
+    const char *text = hw_cpuinfo_get(b, key);
+    int64_t v;
+
+    return text && str_to_i64(text, 10, &v) && v >= 0 ? maybe_of(v) : maybe_none();
+}
+
 static void cpu_names(struct hw_build *b, struct hw_cpu *cpu)
 {
     const char *flags = hw_cpuinfo_get(b, "flags");
 
     cpu->vendor = hw_cpuinfo_get(b, "vendor_id");
     cpu->model = hw_cpuinfo_get(b, "model name");
-    if (!cpu->vendor)
+    if (cpu->vendor) { /* Arm has a name for the implementer, and numbers of its own */
+        cpu->family = cpuinfo_number(b, "cpu family");
+        cpu->model_id = cpuinfo_number(b, "model");
+    } else
         arm_names(b, cpu);
     cpu->arch = b->self.arch;
     if (!cpu->arch && hw_word_in(flags, "lm"))

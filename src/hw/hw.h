@@ -28,6 +28,8 @@ struct hw_cache {
 struct hw_cpu {
     const char *vendor;
     const char *model;
+    struct maybe family; /* "cpu family" and "model" of /proc/cpuinfo: x86 only */
+    struct maybe model_id;
     const char *arch; /* x86_64, aarch64 */
     struct maybe sockets;
     struct maybe cores;   /* physical cores online */

@@ -49,6 +49,8 @@ LOCAL_TABLE(cache_table, "cache", cache_rows);
 static const struct field cpu_rows[] = {
     STR(vendor, "maker as the processor names it"),
     STR(model, "product name"),
+    INT(family, "family number of an x86 processor"),
+    INT(model_id, "model number within the family"),
     STR(arch, "x86_64, aarch64 …"),
     INT(sockets, "packages with a CPU online"),
     INT(cores, "physical cores online"),

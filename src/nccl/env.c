@@ -252,14 +252,29 @@ static const char *hca_score(const struct run *r)
     return r->c.scores_count ? arena_printf(r->a, "  Each GPU's share: %s.", r->c.score_text) : "";
 }
 
+/* More active ports than NCCL takes: which, and why. */
+static const char *hca_beyond(const struct run *r)
+{
+    size_t active = 0;
+
+    for (size_t i = 0; i < r->c.ports_count; i++)
+        active += r->c.ports[i].takes;
+    return active <= NCCL_PORTS_MAX
+               ? ""
+               : arena_printf(r->a, "  %zu ports are active, and NCCL takes the first %d.", active,
+                              NCCL_PORTS_MAX);
+}
+
 /* NCCL takes what is wanted, and nothing else. */
 static struct verdict hca_all(const struct run *r)
 {
+    const char *all = *hca_beyond(r) ? "The first" : "All";
+
     if (r->c.all_why)
         return unset(arena_printf(r->a,
-                                  "All %zu active ports are left to NCCL, since naming fewer would "
-                                  "be worse.  %s%s",
-                                  r->wanted, r->c.all_why, hca_score(r)));
+                                  "%s %zu active ports are left to NCCL, since naming others would "
+                                  "be worse.  %s%s%s",
+                                  all, r->wanted, r->c.all_why, hca_beyond(r), hca_score(r)));
     if (r->wanted == 1)
         return pin(r, port_list(r, "="),
                    arena_printf(r->a,
@@ -268,10 +283,10 @@ static struct verdict hca_all(const struct run *r)
                                 layer_text(r), port_list(r, ""), rates_text(r), hca_score(r)));
     return pin(r, port_list(r, "="),
                arena_printf(r->a,
-                            "All %zu active %s ports (%s, %s) are the right ones, and NCCL takes "
-                            "them by itself.%s",
-                            r->wanted, layer_text(r), port_list(r, ""), rates_text(r),
-                            hca_score(r)));
+                            "%s %zu active %s ports (%s, %s) are the right ones, and NCCL takes "
+                            "them by itself.%s%s",
+                            all, r->wanted, layer_text(r), port_list(r, ""), rates_text(r),
+                            hca_beyond(r), hca_score(r)));
 }
 
 static struct verdict ib_hca(const struct run *r)

@@ -242,15 +242,22 @@ static enum level gdr_limit(const struct hw *hw)
     return user == LEVEL_NONE ? level_gdr_default(hw) : user;
 }
 
-enum level level_effective(const struct sim *s, size_t gpu, size_t port)
+enum level level_direct(const struct sim *s, size_t gpu, size_t port)
 {
-    enum level limit = gdr_limit(s->hw), l = effective(s, gpu, port, limit);
+    enum level l = (enum level)s->levels[gpu * s->c->ports_count + port];
 
     /* without GPUDirect RDMA the data takes the way over the CPU */
-    if (l != LEVEL_NONE && l < LEVEL_PHB && l != LEVEL_PXN &&
-        (str_eq(s->c->gdr_support, "none") || l > limit))
+    if (l != LEVEL_NONE && l < LEVEL_PHB &&
+        (str_eq(s->c->gdr_support, "none") || l > gdr_limit(s->hw)))
         return LEVEL_PHB;
     return l;
+}
+
+enum level level_effective(const struct sim *s, size_t gpu, size_t port)
+{
+    enum level l = effective(s, gpu, port, gdr_limit(s->hw));
+
+    return l == LEVEL_PXN ? l : level_direct(s, gpu, port);
 }
 
 bool level_way_has(const struct nccl_way *w, const char *dev)

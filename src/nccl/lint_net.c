@@ -174,7 +174,7 @@ static void gid_on_port(struct lint_run *r, const struct nccl_port *p, int64_t i
 static void lint_gid_index(struct lint_run *r)
 {
     int64_t index = nccl_env_int(r->hw, "NCCL_IB_GID_INDEX", -1);
-    size_t before = r->out->count, ib = 0, roce = 0, wanted_ib = 0;
+    size_t before = r->out->count, ib = 0, roce = 0, wanted_ib = 0, wanted_roce = 0;
 
     for (size_t i = 0; index >= 0 && i < r->choice.ports_count; i++) {
         const struct nccl_port *p = &r->choice.ports[i];
@@ -182,12 +182,13 @@ static void lint_gid_index(struct lint_run *r)
         if (!p->used)
             continue;
         wanted_ib += p->wanted && str_eq(p->link_layer, "InfiniBand");
+        wanted_roce += p->wanted && str_eq(p->link_layer, "Ethernet");
         ib += str_eq(p->link_layer, "InfiniBand");
         roce += str_eq(p->link_layer, "Ethernet");
         if (str_eq(p->link_layer, "Ethernet"))
             gid_on_port(r, p, index);
     }
-    if (wanted_ib || (ib && !roce))
+    if ((wanted_ib && !wanted_roce) || (ib && !roce))
         lint_add(r, "NCCL_IB_GID_INDEX", NCCL_WARN, "Unset it.",
                  "The fabric is InfiniBand, where NCCL never reads it: it has no effect.");
     else if (roce && !land_index_agrees(r->hw, &r->choice, index))

@@ -33,6 +33,8 @@ struct sim {
     int *ranks;          /* level_rank() */
     signed char *paths;  /* enum level as NCCL counts it, PXN included */
     int64_t *path_mbps;  /* what NCCL takes for the bandwidth of the path */
+    signed char *direct; /* the same two without PXN */
+    int64_t *direct_mbps;
 };
 
 /* ---- text.c ---- */
@@ -141,6 +143,7 @@ void level_choose_p2p(struct sim *s);
 const char *level_gdr_support(const struct hw *hw);
 /* The distance NCCL goes by, PXN and host memory counted; once levels are there. */
 enum level level_effective(const struct sim *s, size_t gpu, size_t port);
+enum level level_direct(const struct sim *s, size_t gpu, size_t port); /* PXN left aside */
 /* Is a port of this device among those of the way? */
 bool level_way_has(const struct nccl_way *w, const char *dev);
 /* Nearer is less, for our own choice: as the level, and what is in another NUMA node of the
@@ -211,6 +214,7 @@ struct score_way {    /* what one GPU gets of a set of ports */
     bool known;       /* every rate and distance it rests on is */
     enum level level; /* LEVEL_NONE: no port that counts, or not known */
     bool *serves;     /* ports_count entries: NCCL uses it for this GPU */
+    enum level path;  /* ... at this distance */
     double load;      /* what it brings to each of them that counts: 1 over their number */
 };
 void score_prepare(struct sim *s);                      /* once the ports are there */

@@ -183,6 +183,21 @@ static struct rail *rail_of(struct rail *rails, size_t *count, const char *net)
     return &rails[(*count)++];
 }
 
+/* The device of the address that the port speaks from, also of one that NCCL does not take as
+ * long as nothing is named. */
+static const char *port_ndev(const struct hw *hw, const struct nccl_port *p)
+{
+    const struct hw_rdma_port *hp = p->gid_ndev ? NULL : ports_find(hw, p->dev, p->port);
+    const struct hw_gid *g = NULL;
+    struct gid_rule rule;
+
+    if (hp) {
+        gid_rule_of(hw, &rule);
+        g = gid_at(hp, gid_scan(hp, &rule));
+    }
+    return p->gid_ndev ? p->gid_ndev : g ? g->ndev : NULL;
+}
+
 /* Several networks, and none leads to another: IP subnets of which at most one has a
  * gateway (the way back ends at the rest), or InfiniBand subnets, which only a router
  * joins.  One InfiniBand subnet with most ports and a few outside it is no pattern: a
@@ -196,7 +211,8 @@ size_t ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c)
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
         bool roce = str_eq(p->link_layer, "Ethernet");
-        const struct hw_net *n = roce && p->gid_ndev ? hw_find_net(hw, p->gid_ndev) : NULL;
+        const char *ndev = roce && p->wanted ? port_ndev(hw, p) : NULL;
+        const struct hw_net *n = ndev ? hw_find_net(hw, ndev) : NULL;
         const char *net = roce ? roce_subnet(hw, n) : p->network;
 
         if (!p->wanted)

@@ -19,11 +19,17 @@
 enum {
     SCORE_DEPTH_MAX = 32,        /* bridges above a device */
     SCORE_UNKNOWN_MBPS = 100000, /* where no rate of any port is known */
+    SCORE_LANE_MBPS = 6000,      /* of a link whose speed the kernel does not tell: PCIe 3 */
+    SCORE_LANES = 16,            /* ... or whose width */
     /* NCCL's figures for the link between CPUs (graph/topo.h), in Mb/s */
     SCORE_AMD_MBPS = 128000,
-    SCORE_INTEL_AMX_MBPS = 176000,
-    SCORE_INTEL_AVX512_MBPS = 80000,
-    SCORE_OTHER_MBPS = 48000
+    SCORE_INTEL_ERP_MBPS = 320000, /* model 0xcf and later */
+    SCORE_INTEL_SRP_MBPS = 176000, /* 0x8f and later */
+    SCORE_INTEL_SKL_MBPS = 80000,  /* 0x55 and later */
+    SCORE_POWER_MBPS = 256000,
+    SCORE_YONGFENG_MBPS = 72000,
+    SCORE_OLDER_MBPS = 48000, /* an older Xeon or Zhaoxin, every Arm processor */
+    SCORE_LOCAL_MBPS = 40000000
 };
 
 bool score_gpu_counts(const struct sim *s, size_t gpu)
@@ -33,51 +39,100 @@ bool score_gpu_counts(const struct sim *s, size_t gpu)
 
 /* ---- the width of a path ---- */
 
-/* As NCCL counts PCIe: 60 Mb/s a lane in hundreds for 8 GT/s, twice that for 16. */
-static int64_t link_mbps(const struct hw_pci *p)
+/* 600 Mb/s a lane for each GT/s up to 5, 750 from 8 on; 0: not told ("Unknown"). */
+static int64_t lane_mbps(const struct hw_pci *p)
 {
-    double speed = p->link_speed_max ? strtod(p->link_speed_max, NULL) : 0;
-    int64_t width = maybe_or(p->link_width_max, 0);
+    double speed = p && p->link_speed_max ? strtod(p->link_speed_max, NULL) : 0;
 
-    if (!(speed > 0) || speed > 1000 || width <= 0 || width > 64)
-        return INT64_MAX;
-    return (int64_t)(speed * (speed < 8 ? 600 : 750)) * width;
+    return speed > 0 && speed <= 1000 ? (int64_t)(speed * (speed < 8 ? 600 : 750)) : 0;
 }
 
-/* Of the function's own link, and with `up` of every bridge above it. */
-static int64_t device_mbps(const struct hw *hw, const char *bdf, bool up)
+static int64_t link_lanes(const struct hw_pci *p)
 {
-    const struct hw_pci *p = bdf ? hw_find_pci(hw, bdf) : NULL;
-    int64_t least = INT64_MAX;
+    int64_t width = p ? maybe_or(p->link_width_max, 0) : 0;
 
-    if (p && p->physfn) /* a virtual function has no link of its own */
-        p = hw_find_pci(hw, p->physfn);
-    for (int depth = 0; p && depth < SCORE_DEPTH_MAX; depth++) {
-        int64_t l = link_mbps(p);
-
-        least = l < least ? l : least;
-        p = up && p->parent ? hw_find_pci(hw, p->parent) : NULL;
-    }
-    return least;
+    return width > 0 && width <= 64 ? width : 0;
 }
 
-static bool cpu_has(const struct hw *hw, const char *flag)
+/* The link of a function and the bridge above it: the lesser of what both can do, as NCCL
+ * reads it (graph/xml.cc).  A side that does not tell its speed leaves it to the other; one
+ * that does not tell its width makes it 16 lanes. */
+static int64_t link_mbps(const struct hw_pci *p, const struct hw_pci *above)
 {
-    for (size_t i = 0; i < hw->cpu.flags_count; i++)
-        if (str_eq(hw->cpu.flags[i], flag))
+    int64_t lane = lane_mbps(p), port = lane_mbps(above);
+    int64_t lanes = link_lanes(p) < link_lanes(above) ? link_lanes(p) : link_lanes(above);
+
+    lane = !lane || (port && port < lane) ? port : lane;
+    return (lane ? lane : SCORE_LANE_MBPS) * (lanes ? lanes : SCORE_LANES);
+}
+
+static const struct hw_pci *pci_above(const struct hw *hw, const struct hw_pci *p)
+{
+    return p && p->parent ? hw_find_pci(hw, p->parent) : NULL;
+}
+
+static bool pci_is_above(const struct hw *hw, const struct hw_pci *p, const struct hw_pci *low)
+{
+    for (int depth = 0; low && depth < SCORE_DEPTH_MAX; depth++, low = pci_above(hw, low))
+        if (low == p)
             return true;
     return false;
 }
 
+static const struct hw_pci *pci_of(const struct hw *hw, const char *bdf)
+{
+    const struct hw_pci *p = bdf ? hw_find_pci(hw, bdf) : NULL;
+
+    /* a virtual function has no link of its own */
+    return p && p->physfn ? hw_find_pci(hw, p->physfn) : p;
+}
+
+/* The least of the links from `p` up to the switch that it shares with `other`, or up to
+ * the CPU where there is none; NULL: of its own link alone. */
+static int64_t way_mbps(const struct hw *hw, const struct hw_pci *p, const struct hw_pci *other)
+{
+    int64_t least = INT64_MAX;
+
+    for (int depth = 0; p && depth < SCORE_DEPTH_MAX; depth++) {
+        const struct hw_pci *above = pci_above(hw, p), *next = pci_above(hw, above);
+        int64_t l = link_mbps(p, above);
+
+        least = l < least ? l : least;
+        p = !other || pci_is_above(hw, above, other) || pci_is_above(hw, next, other) ? NULL : next;
+    }
+    return least;
+}
+
+static int64_t intel_mbps(const struct hw *hw)
+{
+    int64_t model = maybe_is(hw->cpu.family, 6) ? maybe_or(hw->cpu.model_id, 0) : 0;
+
+    if (nccl_older_than(hw, 2, 26)) /* knew no later one than Skylake */
+        return model >= 0x55 ? SCORE_INTEL_SKL_MBPS : SCORE_OLDER_MBPS;
+    return model >= 0xcf   ? SCORE_INTEL_ERP_MBPS
+           : model >= 0x8f ? SCORE_INTEL_SRP_MBPS
+           : model >= 0x55 ? SCORE_INTEL_SKL_MBPS
+                           : SCORE_OLDER_MBPS;
+}
+
+/* A maker that NCCL does not know gets the width of what is within one chip. */
 static int64_t socket_mbps(const struct hw *hw)
 {
-    if (str_eq(hw->cpu.vendor, "AuthenticAMD"))
-        return SCORE_AMD_MBPS;
-    if (str_eq(hw->cpu.vendor, "GenuineIntel"))
-        return cpu_has(hw, "amx_bf16")  ? SCORE_INTEL_AMX_MBPS
-               : cpu_has(hw, "avx512f") ? SCORE_INTEL_AVX512_MBPS
-                                        : SCORE_OTHER_MBPS;
-    return SCORE_OTHER_MBPS;
+    const struct hw_cpu *cpu = &hw->cpu;
+    const char *arch = cpu->arch ? cpu->arch : "";
+
+    if (str_starts(arch, "ppc"))
+        return SCORE_POWER_MBPS;
+    if (str_eq(arch, "aarch64"))
+        return SCORE_OLDER_MBPS;
+    if (str_eq(cpu->vendor, "GenuineIntel"))
+        return intel_mbps(hw);
+    if (str_eq(cpu->vendor, "AuthenticAMD"))
+        return nccl_older_than(hw, 2, 19) ? SCORE_LOCAL_MBPS : SCORE_AMD_MBPS;
+    if (str_eq(cpu->vendor, "CentaurHauls") || (cpu->vendor && strstr(cpu->vendor, "Shanghai")))
+        return maybe_is(cpu->family, 7) && maybe_is(cpu->model_id, 0x5b) ? SCORE_YONGFENG_MBPS
+                                                                         : SCORE_OLDER_MBPS;
+    return cpu->vendor ? SCORE_LOCAL_MBPS : SCORE_OLDER_MBPS;
 }
 
 static int64_t lesser(int64_t a, int64_t b)
@@ -99,11 +154,13 @@ static int64_t port_mbps(const struct nccl_choice *c, const struct nccl_port *p)
 static int64_t path_mbps(const struct sim *s, size_t gpu, const struct nccl_port *p, enum level l)
 {
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
-    bool up = l >= LEVEL_PHB;
-    int64_t mbps = lesser(port_mbps(s->c, p), device_mbps(s->hw, r ? r->bdf : NULL, up));
+    const struct hw_pci *nic = pci_of(s->hw, r ? r->bdf : NULL);
+    const struct hw_pci *card = pci_of(s->hw, s->hw->gpus[gpu].bdf);
+    int64_t mbps = port_mbps(s->c, p);
 
-    if (l != LEVEL_PXN) /* else NVLink and a neighbour's link, which is like this one's */
-        mbps = lesser(mbps, device_mbps(s->hw, s->hw->gpus[gpu].bdf, up));
+    if (l == LEVEL_PXN) /* NVLink, and a neighbour's link, which is like this one's */
+        return lesser(mbps, way_mbps(s->hw, nic, NULL));
+    mbps = lesser(lesser(mbps, way_mbps(s->hw, nic, card)), way_mbps(s->hw, card, nic));
     return l == LEVEL_SYS ? lesser(mbps, socket_mbps(s->hw)) : mbps;
 }
 
@@ -115,6 +172,8 @@ void score_prepare(struct sim *s)
     s->ranks = arena_array(s->a, int, pairs + 1);
     s->paths = arena_array(s->a, signed char, pairs + 1);
     s->path_mbps = arena_array(s->a, int64_t, pairs + 1);
+    s->direct = arena_array(s->a, signed char, pairs + 1);
+    s->direct_mbps = arena_array(s->a, int64_t, pairs + 1);
     for (size_t g = 0; g < s->hw->gpus_count; g++)
         for (size_t i = 0; i < ports; i++) {
             s->levels[g * ports + i] = (signed char)level_gpu_nic(s->hw, g, s->c->ports[i].dev);
@@ -122,33 +181,86 @@ void score_prepare(struct sim *s)
         }
     for (size_t g = 0; g < s->hw->gpus_count; g++)
         for (size_t i = 0; i < ports; i++) {
-            enum level l = level_effective(s, g, i);
+            enum level l = level_effective(s, g, i), direct = level_direct(s, g, i);
 
             s->paths[g * ports + i] = (signed char)l;
             s->path_mbps[g * ports + i] = path_mbps(s, g, &s->c->ports[i], l);
+            s->direct[g * ports + i] = (signed char)direct;
+            s->direct_mbps[g * ports + i] = path_mbps(s, g, &s->c->ports[i], direct);
         }
 }
 
 /* ---- the ports of a GPU ---- */
 
-static bool wider_or_nearer(const struct sim *s, size_t a, size_t b)
-{
-    int la = s->paths[a] == LEVEL_NONE ? LEVEL_SYS + 1 : s->paths[a];
-    int lb = s->paths[b] == LEVEL_NONE ? LEVEL_SYS + 1 : s->paths[b];
+struct path { /* of a GPU to a port, in one set of ports */
+    int64_t mbps;
+    enum level level;
+};
 
-    return s->path_mbps[a] > s->path_mbps[b] || (s->path_mbps[a] == s->path_mbps[b] && la < lb);
+static struct path path_direct(const struct sim *s, size_t gpu, size_t port)
+{
+    size_t at = gpu * s->c->ports_count + port;
+
+    return (struct path){ .mbps = s->direct_mbps[at], .level = (enum level)s->direct[at] };
 }
 
-static void serve_gpu(const struct sim *s, const bool *set, size_t gpu, bool *serves)
+/* A neighbour passes data on to a NIC only if it is one of the neighbour's own. */
+static struct path path_in_set(const struct sim *s, const bool *relayed, size_t gpu, size_t port)
 {
-    size_t ports = s->c->ports_count, row = gpu * ports, best = ports;
+    size_t at = gpu * s->c->ports_count + port;
 
-    for (size_t i = 0; i < ports; i++)
-        if (set[i] && (best == ports || wider_or_nearer(s, row + i, row + best)))
-            best = i;
-    for (size_t i = 0; best < ports && i < ports; i++)
-        serves[i] = set[i] && s->path_mbps[row + i] == s->path_mbps[row + best] &&
-                    s->paths[row + i] == s->paths[row + best];
+    if (s->paths[at] == LEVEL_PXN && !relayed[port])
+        return path_direct(s, gpu, port);
+    return (struct path){ .mbps = s->path_mbps[at], .level = (enum level)s->paths[at] };
+}
+
+static bool path_is_better(struct path a, struct path b)
+{
+    int la = a.level == LEVEL_NONE ? LEVEL_SYS + 1 : (int)a.level;
+    int lb = b.level == LEVEL_NONE ? LEVEL_SYS + 1 : (int)b.level;
+
+    return a.mbps > b.mbps || (a.mbps == b.mbps && la < lb);
+}
+
+/* For each port: some GPU behind the same switch takes it by itself. */
+static bool *ports_relayed(const struct sim *s, const bool *set)
+{
+    size_t ports = s->c->ports_count;
+    bool *out = arena_array(s->a, bool, ports + 1);
+
+    for (size_t g = 0; g < s->hw->gpus_count; g++) {
+        struct path best = { .mbps = -1, .level = LEVEL_NONE };
+
+        for (size_t i = 0; i < ports; i++)
+            if (set[i] && path_is_better(path_direct(s, g, i), best))
+                best = path_direct(s, g, i);
+        for (size_t i = 0; i < ports; i++) {
+            struct path p = path_direct(s, g, i);
+
+            out[i] = out[i] || (set[i] && score_gpu_counts(s, g) && p.level < LEVEL_PXN &&
+                                p.mbps == best.mbps && p.level == best.level);
+        }
+    }
+    return out;
+}
+
+static void serve_gpu(const struct sim *s, const bool *set, const bool *relayed, size_t gpu,
+                      struct score_way *out)
+{
+    struct path best = { .mbps = -1, .level = LEVEL_NONE };
+
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        struct path p = path_in_set(s, relayed, gpu, i);
+
+        if (set[i] && path_is_better(p, best))
+            best = p;
+    }
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        struct path p = path_in_set(s, relayed, gpu, i);
+
+        out->serves[i] = set[i] && p.mbps == best.mbps && p.level == best.level;
+    }
+    out->path = best.level;
 }
 
 /* What the GPU brings to each of its ports: one divided by how many it has. */
@@ -179,7 +291,7 @@ static void sum_gpu(const struct sim *s, size_t gpu, struct score_way *all)
             if (score_gpu_counts(s, g) && all[g].serves[i])
                 load += all[g].load;
         sum += (double)port_mbps(s->c, p) * (load > 0 ? w->load / load : 1);
-        w->level = (enum level)s->paths[gpu * ports + i];
+        w->level = w->path;
         w->known = w->known && p->rate_mbps.known && w->level != LEVEL_NONE;
     }
     w->mbps = (int64_t)(sum + 0.5);
@@ -187,9 +299,11 @@ static void sum_gpu(const struct sim *s, size_t gpu, struct score_way *all)
 
 void score_set(const struct sim *s, const bool *set, struct score_way *out)
 {
+    const bool *relayed = ports_relayed(s, set);
+
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
         out[g] = (struct score_way){ .serves = arena_array(s->a, bool, s->c->ports_count + 1) };
-        serve_gpu(s, set, g, out[g].serves);
+        serve_gpu(s, set, relayed, g, &out[g]);
         out[g].load = gpu_load(s, &out[g]);
     }
     for (size_t g = 0; g < s->hw->gpus_count; g++)

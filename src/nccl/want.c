@@ -250,7 +250,8 @@ static const char *cost_text(struct sim *s, const struct step *st)
     return arena_printf(s->a, "Without %s %s.", list, cost);
 }
 
-static void step_take(struct sim *s, const struct step *st)
+/* False: it would cost a GPU something, and was taken back. */
+static bool step_take(struct sim *s, const struct step *st)
 {
     struct nccl_choice *c = s->c;
     bool any = false;
@@ -264,43 +265,91 @@ static void step_take(struct sim *s, const struct step *st)
         c->ports[i].wanted_why = st->why[i];
     }
     if (!any || score_choose(s))
-        return;
+        return true;
     c->all_why = cost_text(s, st);
     for (size_t i = 0; i < c->ports_count; i++)
         if (st->drop[i])
             c->ports[i].wanted = c->ports[i].counts = true;
+    return false;
 }
 
 /* ---- 2. fabrics ---- */
 
-static void want_layer(struct sim *s)
+struct layer {
+    bool *set;  /* its wanted ports */
+    bool *best; /* ... that are free, if any is */
+    size_t count;
+    int64_t worth;
+    bool free; /* some of them are neither for file systems nor for the default route */
+};
+
+static struct layer layer_of(const struct sim *s, bool ethernet)
 {
     struct nccl_choice *c = s->c;
-    struct step st = step_new(s);
-    bool *set[2];
-    int64_t worth[2];
-    size_t count[2];
-    int keep;
+    struct layer l = { .set = arena_array(s->a, bool, c->ports_count + 1),
+                       .best = arena_array(s->a, bool, c->ports_count + 1) };
 
-    for (int eth = 0; eth < 2; eth++) {
-        set[eth] = arena_array(s->a, bool, c->ports_count + 1);
-        for (size_t i = 0; i < c->ports_count; i++)
-            set[eth][i] = c->ports[i].wanted && port_is_ethernet(&c->ports[i]) == (eth == 1);
-        worth[eth] = set_worth(s, set[eth]);
-        count[eth] = set_count(s, set[eth]);
-    }
-    if (!count[0] || !count[1])
-        return;
-    keep = worth[1] > worth[0] || (worth[1] == worth[0] && count[1] > count[0]);
     for (size_t i = 0; i < c->ports_count; i++) {
-        st.drop[i] = set[!keep][i];
-        st.ignore[i] = st.drop[i] && set_covers(s, set[keep], &c->ports[i]);
-        st.why[i] = keep ? "NCCL cannot join InfiniBand and Ethernet ports, and the Ethernet ones "
-                           "serve the GPUs better."
-                         : "NCCL cannot join InfiniBand and Ethernet ports, and the InfiniBand "
-                           "ones serve the GPUs at least as well.";
+        const struct nccl_port *p = &c->ports[i];
+
+        l.set[i] = p->wanted && port_is_ethernet(p) == ethernet;
+        l.count += l.set[i];
+        l.best[i] = l.set[i] && !p->storage && !p->frontend;
+        l.free = l.free || l.best[i];
     }
-    step_take(s, &st);
+    l.best = l.free ? l.best : l.set;
+    l.worth = set_worth(s, l.best);
+    return l;
+}
+
+/* No GPU has less of `a` than of `b`. */
+static bool set_dominates(const struct sim *s, const bool *a, const bool *b)
+{
+    struct score_way *x = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
+    struct score_way *y = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
+
+    score_set(s, a, x);
+    score_set(s, b, y);
+    for (size_t g = 0; g < s->hw->gpus_count; g++)
+        if (score_gpu_counts(s, g) && x[g].mbps < y[g].mbps)
+            return false;
+    return true;
+}
+
+static bool layer_keep(struct sim *s, const struct layer *keep, const struct layer *drop,
+                       const char *name)
+{
+    struct step st = step_new(s);
+    bool known = keep->free && !drop->free; /* what the others are for */
+    bool better = known || set_dominates(s, keep->best, drop->best);
+
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        st.drop[i] = drop->set[i];
+        st.ignore[i] = better && st.drop[i] && set_covers(s, keep->set, &s->c->ports[i]);
+        st.why[i] = arena_printf(
+            s->a, "NCCL cannot join InfiniBand and Ethernet ports, and the %s ones %s.", name,
+            known                      ? "are not those of file systems or the default "
+                                         "route"
+            : str_eq(name, "Ethernet") ? "serve the GPUs better"
+                                       : "serve the GPUs at least as well");
+    }
+    return step_take(s, &st);
+}
+
+/* False: both layers stay, since a GPU would lose whichever goes. */
+static bool want_layer(struct sim *s)
+{
+    struct layer ib = layer_of(s, false), eth = layer_of(s, true);
+    bool first = eth.worth > ib.worth || (eth.worth == ib.worth && eth.count > ib.count);
+
+    if (!ib.count || !eth.count)
+        return true;
+    if (ib.free != eth.free)
+        first = eth.free;
+    return (first ? layer_keep(s, &eth, &ib, "Ethernet")
+                  : layer_keep(s, &ib, &eth, "InfiniBand")) ||
+           (ib.free != eth.free && (first ? layer_keep(s, &ib, &eth, "InfiniBand")
+                                          : layer_keep(s, &eth, &ib, "Ethernet")));
 }
 
 /* GPUs have enough besides: one port each, or one at their own switch. */
@@ -406,7 +455,7 @@ static void want_purpose(struct sim *s)
                                               "others as near.",
                                  p->network ? ", " : "", p->network ? p->network : "");
     }
-    step_take(s, &st);
+    (void)step_take(s, &st);
 }
 
 /* The wanted InfiniBand ports on one subnet. */
@@ -420,22 +469,27 @@ static bool *subnet_set(const struct sim *s, const char *network)
     return set;
 }
 
-/* The subnet worth most to the GPUs, the first of equals; NULL: none is known. */
+/* The subnet worth most to the GPUs, the first of equals, before any that is for file systems
+ * or the default route; NULL: none is known. */
 static const char *best_subnet(const struct sim *s)
 {
     const char *best = NULL;
     int64_t most = -1;
+    bool free = false;
 
     for (size_t i = 0; i < s->c->ports_count; i++) {
         const struct nccl_port *p = &s->c->ports[i];
         int64_t worth;
+        bool mine;
 
         if (!p->wanted || port_is_ethernet(p) || !p->network || str_eq(p->network, best))
             continue;
         worth = set_worth(s, subnet_set(s, p->network));
-        if (worth > most) {
+        mine = !p->storage && !p->frontend;
+        if (mine == free ? worth > most : mine) {
             most = worth;
             best = p->network;
+            free = mine;
         }
     }
     return best;
@@ -445,6 +499,23 @@ static const char *best_subnet(const struct sim *s)
 static bool subnet_is_lesser(const struct sim *s, const bool *set, const bool *best)
 {
     return set_count(s, set) < set_count(s, best) || set_worth(s, set) < set_worth(s, best);
+}
+
+/* Every GPU has one of `set` behind its own switch or behind a neighbour's (PXN). */
+static bool set_reaches(const struct sim *s, const bool *set)
+{
+    size_t ports = s->c->ports_count;
+
+    for (size_t g = 0; g < s->hw->gpus_count; g++) {
+        bool near = false;
+
+        for (size_t i = 0; i < ports; i++)
+            near = near || (set[i] && s->paths[g * ports + i] != LEVEL_NONE &&
+                            s->paths[g * ports + i] <= LEVEL_PXN);
+        if (!near)
+            return false;
+    }
+    return true;
 }
 
 static void want_subnet(struct sim *s)
@@ -464,11 +535,13 @@ static void want_subnet(struct sim *s)
         st.drop[i] = set_suffices(s, whole) && subnet_is_lesser(s, mine, keep);
         for (size_t k = 0; st.drop[i] && k < c->ports_count; k++)
             st.drop[i] = !mine[k] || set_covers(s, whole, &c->ports[k]);
+        /* a rail that is missing altogether is no reason to send over what storage is on */
+        st.drop[i] = st.drop[i] || (p->storage && set_reaches(s, keep));
         st.ignore[i] = st.drop[i];
         st.why[i] = arena_printf(s->a, "It is on another InfiniBand fabric (%s) than the others.",
                                  p->network);
     }
-    step_take(s, &st);
+    (void)step_take(s, &st);
 }
 
 static bool *wanted_set(const struct sim *s)
@@ -500,7 +573,7 @@ static void want_place(struct sim *s)
         st.drop[i] = set[i] && known && !near;
         st.why[i] = "Every GPU has a nearer port.";
     }
-    step_take(s, &st);
+    (void)step_take(s, &st);
 }
 
 /* ---- 4. rate ---- */
@@ -539,10 +612,9 @@ static void want_rate(struct sim *s)
             beaten += beaten_at(s, &c->ports[i], g);
         }
         st.drop[i] = near && beaten == near;
-        st.why[i] = "It is slower than another model in the same place: a storage or management "
-                    "NIC.";
+        st.why[i] = "It is slower than a NIC of another model that is as near.";
     }
-    step_take(s, &st);
+    (void)step_take(s, &st);
 }
 
 /* ---- as many as NCCL takes ---- */
@@ -559,6 +631,33 @@ static void want_limit(struct sim *s)
             p->wanted_why = arena_printf(s->a, "NCCL uses %d ports at most.", NCCL_PORTS_MAX);
         }
     }
+}
+
+/* Beyond NCCL's limit a port in the list keeps another out that NCCL would have taken: what
+ * we name must not be worse for it.  Then it is of those that NCCL takes by itself, and at
+ * the very least it is these. */
+static void want_guard(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+
+    for (int last = 0; last < 2 && !score_choose(s); last++) {
+        size_t taken = 0;
+
+        for (size_t i = 0; i < c->ports_count; i++) {
+            struct nccl_port *p = &c->ports[i];
+            bool own = p->takes && taken++ < NCCL_PORTS_MAX;
+
+            if (p->wanted && !own)
+                p->wanted_why = arena_printf(s->a,
+                                             "NCCL uses %d ports at most, and with it in the "
+                                             "place of another a GPU would have less.",
+                                             NCCL_PORTS_MAX);
+            p->wanted = own && (last || p->wanted);
+        }
+        if (last)
+            c->all_why = "With any other a GPU would have less.";
+    }
+    (void)score_choose(s);
 }
 
 static const char *wanted_text(struct sim *s, const struct nccl_port *p)
@@ -583,13 +682,14 @@ void want_choose(struct sim *s)
         return;
     }
     want_functions(s);
-    want_layer(s);
-    want_purpose(s);
-    want_subnet(s);
-    want_place(s);
-    want_rate(s);
+    if (want_layer(s)) { /* else naming ports would make the mixture ours */
+        want_purpose(s);
+        want_subnet(s);
+        want_place(s);
+        want_rate(s);
+    }
     want_limit(s);
-    (void)score_choose(s);
+    want_guard(s);
     c->score_text = score_text(s->a, c, "with the wanted ports");
     for (size_t i = 0; i < c->ports_count; i++)
         if (c->ports[i].wanted)

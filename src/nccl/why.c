@@ -143,7 +143,7 @@ static void here_ports(const struct hw *hw, const struct nccl_choice *c, struct 
                                  p->network ? "." : "");
     }
     para_said(out, "here", s, c->ports_count);
-    for (size_t i = 0; i < c->scores_count; i++) {
+    for (size_t i = 0; !ports_off(hw) && i < c->scores_count; i++) {
         const struct nccl_score *x = &c->scores[i];
 
         para(out, i ? "" : "score", "GPU %lld: NCCL's own choice %s; %s %s%s.",
@@ -151,7 +151,7 @@ static void here_ports(const struct hw *hw, const struct nccl_choice *c, struct 
              nccl_env_of(hw, "NCCL_IB_HCA") ? "as it is set" : "the wanted ports",
              score_way_text(&a, &x->ours), x->worse ? ", which is worse" : "");
     }
-    if (c->all_why)
+    if (c->all_why && !ports_off(hw))
         para(out, "", "Every port is wanted.  %s", c->all_why);
     arena_release(&a);
 }

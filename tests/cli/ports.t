@@ -88,7 +88,7 @@ test_expect 'a rate that is not known does not make a storage NIC' "
     env_of unknown-rate && sets NCCL_IB_HCA $eight
 "
 test_expect 'among equals in place a slower model is left out' "
-    env_of slow-beside && sets NCCL_IB_HCA $eight && says 'slower than another model'
+    env_of slow-beside && sets NCCL_IB_HCA $eight && says 'slower than a NIC of another model'
 "
 test_expect 'a choice with less bandwidth is not printed, and the comment says why' "
     env_of slow-single && sets NCCL_IB_HCA '' &&
@@ -99,6 +99,36 @@ test_expect 'two layers for different GPUs: neither is thrown away' "
 "
 test_expect 'two layers at every switch: one of them' "
     env_of layers-beside && sets NCCL_IB_HCA $eight
+"
+
+# ---- widths and limits
+test_expect 'the link between newer Xeons: as wide as NCCL of that version takes it' "
+    score erp 's[7][\"nccl\"][\"ports\"] == \"mlx5_8:1\" and s[7][\"nccl\"][\"path\"] == \"SYS\"' &&
+    score erp-old 's[7][\"nccl\"][\"ports\"] == \"mlx5_7:1\"'
+"
+test_expect 'a link whose speed the kernel does not tell is PCIe 3 to NCCL: the near NIC serves' "
+    score unknown-link 's[0][\"nccl\"][\"path\"] == \"PIX\" and s[0][\"nccl\"][\"ports\"] == \"mlx5_0:1\"'
+"
+test_expect 'more ports than NCCL takes: what is said counts those it does' "
+    env_of many-ports && sets NCCL_IB_HCA '' && says 'The first 32 active RoCE ports' &&
+    says '40 ports are active, and NCCL takes the first 32' && ! grep -q 'All 40' flat
+"
+test_expect 'more ports than NCCL takes, storage ones first: the rails are named' "
+    env_of many-storage && sets NCCL_IB_HCA '=mlx5_40:1,mlx5_41:1,mlx5_42:1,mlx5_43:1'
+"
+test_expect 'a rail whose HCA is missing altogether: a storage HCA does not take its place' "
+    env_of rail-missing &&
+    sets NCCL_IB_HCA =mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1
+"
+test_expect 'RDMA that is turned off has no scores in --why' "
+    stoker detect --root $tars/bluefield.tar -e NCCL_IB_DISABLE=1 --why NCCL_IB_HCA >why &&
+    ! grep -q score why && stoker detect --root $tars/bluefield.tar --why NCCL_IB_HCA | grep -q score
+"
+test_expect 'file systems over the faster layer: the other one is for GPUs' "
+    env_of layer-storage && sets NCCL_IB_HCA =mlx5_0:1
+"
+test_expect 'file systems over the nearest subnet: the free one is for GPUs' "
+    env_of subnet-storage && ! grep -q 'export NCCL_IB_HCA=.=mlx5_1:1' env.sh
 "
 
 # ---- fabrics

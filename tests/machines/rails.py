@@ -50,10 +50,11 @@ class Node:
 
     def __init__(self, slots, cpu=None, nvlink=True, kind=G.H100_SXM, nccl="2.21.5", rows=(),
                  mounts=(), env=None, front="eno1", hidden=(), peermem=True, front_index=2,
-                 iommu="identity"):
+                 iommu="identity", link=5):
         self.cpu = cpu or spr("Intel(R) Xeon(R) Platinum 8480C", 2, 8, "107520K", 3800, smt=1)
         self.m = m = Machine("rail-node", "5.15.0-1063-nvidia", self.cpu, iommu=iommu)
         self.kind, self.nets, self.rows, self.bus, self.hardware = kind, 10, list(rows), 0x10, []
+        self.link = link  # PCIe generation; None: no device or bridge tells
         m.os("Ubuntu 22.04.4 LTS", "ubuntu", "22.04")
         m.dmi("Example", "HGX")
         m.cmdline("ro iommu=pt" if iommu == "identity" else "ro")
@@ -89,23 +90,24 @@ class Node:
         bus = self.bus
         many = isinstance(devices, list)
         self.bus += 3 + len(devices) if many else 2
-        root = self.m.host("%02x" % bus, numa).bridge("%02x:01.0" % bus, "8086:352a")
+        root = self.m.host("%02x" % bus, numa).bridge("%02x:01.0" % bus, "8086:352a", speed=self.link)
         if not many:
             self.device(root, "%02x:00" % (bus + 1), devices, numa)
             return
-        up = root.bridge("%02x:00.0" % (bus + 1))
+        up = root.bridge("%02x:00.0" % (bus + 1), speed=self.link)
         for i, d in enumerate(devices):
-            self.device(up.bridge("%02x:%02x.0" % (bus + 2, i)), "%02x:00" % (bus + 3 + i), d, numa)
+            self.device(up.bridge("%02x:%02x.0" % (bus + 2, i), speed=self.link),
+                        "%02x:00" % (bus + 3 + i), d, numa)
 
     def device(self, port, bus, d, numa):
         if d == GPU:
-            port.add(bus + ".0", self.kind["pci"], 0x030200, driver="nvidia", speed=5,
+            port.add(bus + ".0", self.kind["pci"], 0x030200, driver="nvidia", speed=self.link,
                      sub=self.kind["sub"])
             self.hardware.append(("0000:%s.0" % bus, numa))
             return
         for fn, nic in enumerate(d if isinstance(d, tuple) else (d,)):
             pci = port.add("%s.%d" % (bus, fn), "15b3:1021", 0x020700 if nic.layer == "ib"
-                           else 0x020000, driver="mlx5_core", speed=5)
+                           else 0x020000, driver="mlx5_core", speed=self.link)
             self.nic(nic, pci, int(bus[:2], 16) * 8 + fn)
             if nic.vfs:
                 self.virtual(port, bus, pci, nic)
@@ -294,6 +296,61 @@ def fewer_nics():
 def root_ports_translated():
     """GPUs and NICs at root ports, an IOMMU that translates"""
     return Node([(n, d) for n in (0, 1) for d in (GPU, ib(n))], nvlink=False, iommu="DMA-FQ")
+
+
+# ---- widths and limits
+def erp(nccl="2.30.4"):
+    """eight 200G rails and a 400G NIC at socket 0, on Xeons whose link NCCL takes for 320 Gb/s"""
+    cpu = spr("Intel(R) Xeon(R) Platinum 8592+", 2, 8, "107520K", 3800, smt=1)
+    cpu.number = 0xcf
+    return Node(rails(roce) + [(0, roce(8, 400, kind=BF3))], cpu=cpu, nccl=nccl)
+
+
+def erp_old():
+    """the same with an NCCL that knows no such Xeon"""
+    return erp("2.25.1")
+
+
+def unknown_link():
+    """a virtual machine: no PCIe link tells its speed; 100G beside the GPU, 400G elsewhere"""
+    return Node([(0, [GPU, roce(0, 100)]), (0, roce(1, 400))], nvlink=False, link=None)
+
+
+def many_ports():
+    """forty ports, five at the switch of each of eight GPUs"""
+    return Node([(numa_of(i), [GPU] + [roce(5 * i + k, 100) for k in range(5)]) for i in range(8)])
+
+
+def many_storage():
+    """forty storage ports before four rails in the kernel's order"""
+    far = [(1, [roce(10 * k + i, 100, subnet="10.200.%d.%%d" % k, kind=CX6) for i in range(10)])
+           for k in range(4)]
+    return Node(far + [(0, [GPU, roce(i, 400, first=40)]) for i in range(4)],
+                mounts=[("nas01:/data", "/data", "nfs4", "rw,addr=10.200.9.9")])
+
+
+def rail_missing():
+    """an InfiniBand rail's HCA is not there at all; storage HCAs of another fabric at two GPUs"""
+    slots = rails(ib)
+    del slots[3][1][1]
+    for i, at in enumerate((3, 7)):
+        slots[at][1].append(ib(8 + i, sm=9, ipoib=("ibs%d" % i, "100.127.0.%d" % (11 + i), 16,
+                                                  "100.127.0.0")))
+    return Node(slots, mounts=[("100.127.0.201@o2ib:/scratch", "/lustre", "lustre", "rw,flock")])
+
+
+def layer_storage():
+    """one InfiniBand HCA across the socket, a faster RoCE NIC with NFS over it and a slow one"""
+    return Node([(0, GPU), (1, ib(0, 200)), (1, roce(1, 400, subnet="10.200.0.%d")),
+                 (1, roce(2, 25, kind=CX4))], nvlink=False,
+                mounts=[("nas01:/data", "/data", "nfs4", "rw,addr=10.200.9.9")])
+
+
+def subnet_storage():
+    """the GPU's own rail is down, Lustre's HCA beside it, another compute HCA across the socket"""
+    return Node([(0, [GPU, ib(0, state="1: DOWN"), ib(1, 200, sm=9, ipoib=(
+        "ibs0", "100.127.0.11", 16, "100.127.0.0"))]), (1, ib(2))], nvlink=False,
+        mounts=[("100.127.9.9@o2ib:/s", "/lustre", "lustre", "rw,flock")])
 
 
 # ---- fabrics

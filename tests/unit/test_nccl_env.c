@@ -329,7 +329,7 @@ TEST(storage_nics_are_left_out)
     make(m, NCCL_MINIMAL, &env);
     IS(&env, "NCCL_IB_HCA",
        "=mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1");
-    CHECK(says(&env, "NCCL_IB_HCA", "mlx5_8:1 (it is slower than another model"));
+    CHECK(says(&env, "NCCL_IB_HCA", "mlx5_8:1 (it is slower than a NIC of another model"));
     CHECK(says(&env, "NCCL_IB_HCA", "mlx5_9:1 (every GPU has a nearer port"));
     CHECK(!strstr(nccl_env_find(&env, "NCCL_IB_HCA")->reason, "mlx5_10"));
     nccl_env_release(&env);

@@ -2,8 +2,8 @@
 # also mlx5_1:1, mlx5_7:1 (file systems are mounted over its network, subnet
 # fe80:0000:0000:0000 of the manager at LID 2, and the GPUs have others as near),
 # mlx5_2:1, mlx5_8:1 (NCCL cannot join InfiniBand and Ethernet ports, and the InfiniBand
-# ones serve the GPUs at least as well). Each GPU's share: GPU 0-7 400 Gb/s at PXB either
-# way.
+# ones are not those of file systems or the default route). Each GPU's share: GPU 0-7 400
+# Gb/s at PXB either way.
 export NCCL_IB_HCA='=mlx5_0:1,mlx5_3:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_9:1,mlx5_10:1,mlx5_11:1'
 # NCCL_IB_GID_INDEX is left unset. The fabric is InfiniBand, where NCCL never reads it and
 # uses entry 0.

@@ -1,0 +1,16 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Random machines: what `stoker detect --env` prints is never worse than printing nothing, held
+# against a model of NCCL of its own (nccl_random.py).  The seeds are fixed, so that a run is
+# always the same; RANDOM_MACHINES=2000 tries as many more.
+. "$(dirname "$0")/lib.sh"
+
+test_expect 'machines of sixteen seeds: never worse, nothing named that is not there, no complaint' "
+    '$TOP/tests/cli/nccl_random.py' '$BUILD/stoker' 1 16
+"
+if [ -n "${RANDOM_MACHINES:-}" ]; then
+    test_expect 'more of them' "
+        '$TOP/tests/cli/nccl_random.py' '$BUILD/stoker' 1000 '$RANDOM_MACHINES'
+    "
+fi
+test_done
