@@ -146,6 +146,41 @@ void str_make_text(char *s)
         }
 }
 
+bool str_is_shown(uint32_t c)
+{
+    static const struct {
+        uint32_t from, to;
+    } hidden[] = {
+        { 0x00, 0x08 },     { 0x0b, 0x1f },     { 0x7f, 0x9f },     { 0xad, 0xad },
+        { 0x61c, 0x61c },   { 0x180e, 0x180e }, { 0x200b, 0x200f }, { 0x2028, 0x202e },
+        { 0x2060, 0x206f }, { 0xfeff, 0xfeff }, { 0xfff9, 0xfffb }, { 0xe0000, 0xe0fff },
+    };
+
+    for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
+        if (c >= hidden[i].from && c <= hidden[i].to)
+            return false;
+    return true;
+}
+
+void str_add_shown(struct buf *out, const char *s)
+{
+    size_t len = strlen(s);
+
+    for (size_t i = 0, n; i < len; i += n) {
+        uint32_t c;
+
+        n = utf8_decode(s + i, len - i, &c);
+        if (!n) {
+            buf_addc(out, '?');
+            n = 1;
+        } else if (str_is_shown(c)) {
+            buf_add(out, s + i, n);
+        } else {
+            buf_addf(out, c > 0xffff ? "\\U%08x" : "\\u%04x", (unsigned)c);
+        }
+    }
+}
+
 enum { STR_NEAR_MAX = 64 };
 
 size_t str_distance(const char *a, const char *b, size_t max)

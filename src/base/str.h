@@ -3,6 +3,7 @@
 #ifndef BASE_STR_H
 #define BASE_STR_H
 #include "base/attr.h"
+#include "base/buf.h"
 #include "base/maybe.h"
 
 bool str_eq(const char *a, const char *b); /* NULL equals only NULL */
@@ -24,6 +25,12 @@ struct maybe str_to_maybe(const char *s);    /* decimal or 0x…; unknown when n
 bool str_is_text(const char *s, size_t len);
 /* Replaces what str_is_text() refuses by '?', in place. */
 void str_make_text(char *s);
+/* Adds `s` as it may be shown to a person: what a terminal would obey, or what changes the order or
+ * hides (controls, marks of direction, characters of no width), stands there as \u202e, bytes that
+ * are no UTF-8 as '?'.  Tabs and newlines stay. */
+void str_add_shown(struct buf *out, const char *s);
+/* Does a person see such a character as it is? */
+bool str_is_shown(uint32_t c);
 
 /* Of `names` the one nearest to `s`, or NULL when none is near: for "did you mean". */
 const char *str_nearest(const char *s, const char *const *names, size_t count);

@@ -41,12 +41,14 @@ static void print_error(struct err *err, const struct term *term)
 {
     struct buf text = { 0 };
 
-    str_make_text(err->msg);
-    str_make_text(err->hint);
     term_text(term, &text, COLOUR_RED, "stoker:");
-    buf_addf(&text, " %s\n", err->msg);
-    if (err->hint[0])
-        buf_addf(&text, "%s\n", err->hint);
+    buf_addc(&text, ' ');
+    str_add_shown(&text, err->msg);
+    buf_addc(&text, '\n');
+    if (err->hint[0]) {
+        str_add_shown(&text, err->hint);
+        buf_addc(&text, '\n');
+    }
     fwrite(buf_str(&text), 1, text.len, stderr);
     buf_release(&text);
 }

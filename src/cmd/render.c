@@ -526,7 +526,8 @@ static const struct cmd_example examples[] = {
     { "stoker render all --diff out >change.patch", "the same to read or to apply with patch -p1" },
     { "stoker spec example kb-a100 | stoker render all -f - --check",
       "is it right? for a pipeline" },
-    { "stoker render slurm --inventory node.json", "with the cores and NICs of a real machine" },
+    { "stoker render slurm --inventory node.json",
+      "with the cores, memory and NICs of a real machine" },
     { "stoker render all --inventory machines/", "with those of many, each for its node group" },
     { 0 },
 };
@@ -551,8 +552,10 @@ const struct cmd cmd_render = {
         "its line and column, on standard error or in the JSON; --strict refuses it.\n\n"
         "An inventory belongs to the node group that lists its machine's host name. What it "
         "contradicts in the spec (GPUs, memory, NICs, link layer) is refused or told at its line, "
-        "as is a machine that fits no group. Where machines of one group differ, what they do not "
-        "share is left out and told.\n\n"
+        "as is a machine that fits no group. Cores and memory that the spec does not give are the "
+        "machine's; where it gives more than a machine has, the machine's are written, since "
+        "Slurm drains a machine that registers with less. Where machines of one group differ, the "
+        "smallest figures hold, and settings that they do not share are left out and told.\n\n"
         "All files are written beside their places first and renamed when the last one is on the "
         "disk; an error before that leaves DIR as it was. DIR/.stoker-render lists what was "
         "written, as sha256sum does. Files in the list that are no longer rendered are removed, "

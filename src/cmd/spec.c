@@ -46,7 +46,7 @@ static void check_print_bad(struct cmd_ctx *ctx, const struct spec_diags *d)
 
 /* Everything that the spec is written out for, in memory alone: what `stoker render all` would
  * refuse or warn of is then told here, and one judgement serves both. */
-static enum rc check_render(const struct spec *s, struct spec_diags *diags, struct err *err)
+static enum rc check_render(struct spec *s, struct spec_diags *diags, struct err *err)
 {
     const struct render_target *targets[RENDER_TARGETS_MAX];
     struct render_set set = { 0 };

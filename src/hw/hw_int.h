@@ -59,6 +59,8 @@ extern const struct field_table hw_self_table;
 /* Makes every string below `obj` printable (schema.c): a capture's documents may hold
  * terminal escapes, and none may reach a terminal. */
 void hw_clean(const struct field_table *t, void *obj);
+/* Figures of an inventory that was read from a file and that no machine has: range.c */
+enum rc hw_range_check(const struct hw *hw, struct err *err) MUST_USE;
 extern const struct field_table hw_soft_table;
 extern const struct field_table hw_env_table;
 

@@ -622,6 +622,8 @@ enum rc hw_read_json(const char *text, size_t len, struct hw **out, struct err *
         hw = xcalloc(1, sizeof(*hw));
         arena_init(&hw->arena);
         rc = fields_read(&hw->arena, doc, &hw_table, hw, err);
+        if (rc == RC_OK)
+            rc = hw_range_check(hw, err);
     }
     arena_release(&tree);
     if (rc != RC_OK) {

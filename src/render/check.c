@@ -107,11 +107,22 @@ static void check_names(struct render *r)
 static void check_targets(struct render *r, const struct render_target *const *targets,
                           size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (str_eq(targets[i]->name, "lustre") && !r->targets->lustre)
+    for (size_t i = 0; i < count; i++) {
+        const char *name = targets[i]->name;
+        char hint[96];
+
+        (void)snprintf(hint, sizeof(hint), "Add '%.32s: {}' below 'targets'.", name);
+        if (targets[i]->in_spec(r->spec))
+            continue;
+        if (str_eq(name, "lustre"))
             render_refuse(r, &r->spec->targets,
                           "Add 'lustre: {mgs: 10.0.0.2@o2ib}' below 'targets'.",
                           "the spec does not say where the Lustre file system's server is");
+        else
+            render_warn(r, &r->spec->targets, hint,
+                        "%s is not among the spec's targets: it is written with its defaults",
+                        name);
+    }
 }
 
 void render_check(struct render *r, const struct render_target *const *targets, size_t count)

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "hw/compare.h"
+#include "plan/feasible.h"
 #include "render/render.h"
 
 #include <ctype.h>
@@ -83,6 +84,13 @@ static void fact_number(struct check *k, bool hard, const void *member, const ch
     (void)snprintf(a, sizeof(a), "%" PRId64, wanted);
     (void)snprintf(b, sizeof(b), "%" PRId64, found);
     fact(k, hard, member, what, a, b);
+}
+
+static void fact_least(struct check *k, const void *member, const char *what, int64_t wanted,
+                       int64_t found)
+{
+    fact_number(k, false, member, what, wanted, found);
+    k->out->items[k->out->count - 1].least = true;
 }
 
 static void fact_bytes(struct check *k, bool hard, const void *member, const char *what,
@@ -250,6 +258,12 @@ static void check_gpus(struct check *k)
 
 /* ---- processors, memory ---- */
 
+/* Less than Slurm would be told of a machine of this group: it would drain it. */
+static bool memory_short(const struct spec_node *n, int64_t found)
+{
+    return found / (1 << 20) < feasible_slurm_mib(n);
+}
+
 static void check_host(struct check *k)
 {
     const struct spec_node *n = k->n;
@@ -262,15 +276,18 @@ static void check_host(struct check *k)
         fact(k, true, said(k, &n->arch) ? (const void *)&n->arch : n, "architecture", arch,
              cpu->arch);
     if (n->cpu_cores.known && cpu->cores.known && n->cpu_cores.v != cpu->cores.v)
-        fact_number(k, false, &n->cpu_cores, "CPU cores", n->cpu_cores.v, cpu->cores.v);
+        fact_least(k, &n->cpu_cores, "CPU cores", n->cpu_cores.v, cpu->cores.v);
     if (said(k, &n->sockets) && cpu->sockets.known && cpu->sockets.v != n->sockets)
         fact_number(k, false, &n->sockets, "sockets", n->sockets, cpu->sockets.v);
     if (said(k, &n->threads_per_core) && cpu->cores.known && cpu->threads.known &&
         cpu->cores.v > 0 && cpu->threads.v / cpu->cores.v != n->threads_per_core)
-        fact_number(k, false, &n->threads_per_core, "threads a core", n->threads_per_core,
-                    cpu->threads.v / cpu->cores.v);
-    if (n->memory_bytes.known && mem.known && size_off(n->memory_bytes.v, mem.v))
+        fact_least(k, &n->threads_per_core, "threads a core", n->threads_per_core,
+                   cpu->threads.v / cpu->cores.v);
+    if (n->memory_bytes.known && mem.known &&
+        (size_off(n->memory_bytes.v, mem.v) || memory_short(n, mem.v))) {
         fact_bytes(k, false, &n->memory_bytes, "memory", n->memory_bytes.v, mem.v);
+        k->out->items[k->out->count - 1].least = true;
+    }
 }
 
 /* ---- networks ---- */
@@ -508,17 +525,44 @@ static void told_tell(struct render *r, const struct told *t, const char *const 
                       size_t count)
 {
     struct buf who = { 0 };
-    static const char hint[] = "Change the spec or the machine; "
-                               "'stoker detect --compare --nodes SPEC' shows all that differs.";
+    const char *hint =
+        t->fact.least ? "The smaller one is written: Slurm drains a machine that has less than "
+                        "it is said to have. Change the spec or the machine."
+                      : "Change the spec or the machine; "
+                        "'stoker detect --compare --nodes SPEC' shows all that differs.";
 
     hw_compare_names(&t->set, names, count, &who);
-    if (t->fact.hard)
-        render_refuse(r, t->fact.member, hint, "%s: %s on %s, the spec says %s", t->fact.what,
-                      t->fact.found, buf_str(&who), t->fact.spec);
-    else
-        render_warn(r, t->fact.member, hint, "%s: %s on %s, the spec says %s", t->fact.what,
-                    t->fact.found, buf_str(&who), t->fact.spec);
+    (t->fact.hard ? render_refuse : render_warn)(r, t->fact.member, hint,
+                                                 "%s: %s on %s, the spec says %s", t->fact.what,
+                                                 t->fact.found, buf_str(&who), t->fact.spec);
     buf_release(&who);
+}
+
+static bool same_host(const struct render_machine *a, const struct render_machine *b)
+{
+    return a->hw->place.hostname && str_eq(a->hw->place.hostname, b->hw->place.hostname);
+}
+
+/* Two inventories of one host: told, and named by their files from there on. */
+static void machines_name(struct render *r, const struct render_machine *machines, size_t count,
+                          struct arena *a, const char **names)
+{
+    for (size_t i = 0; i < count; i++)
+        names[i] = machine_name(&machines[i]);
+    for (size_t i = 1; i < count; i++)
+        for (size_t k = 0; k < i; k++) {
+            const struct render_machine *x = &machines[k], *y = &machines[i];
+
+            if (!same_host(x, y))
+                continue;
+            names[k] = arena_printf(a, "%s (%s)", machine_name(x), x->name ? x->name : "-");
+            names[i] = arena_printf(a, "%s (%s)", machine_name(y), y->name ? y->name : "-");
+            render_warn(r, x->node ? x->node : r->spec->nodes,
+                        "Leave the older one out; the smaller figures of the two are used.",
+                        "two inventories are of machine '%s': '%s' and '%s'", machine_name(x),
+                        x->name ? x->name : "-", y->name ? y->name : "-");
+            break;
+        }
 }
 
 void render_machines_place(struct render *r, struct render_machine *machines, size_t count)
@@ -527,12 +571,12 @@ void render_machines_place(struct render *r, struct render_machine *machines, si
     const char **names = xcalloc(count + 1, sizeof(*names));
     struct told *told = NULL;
     size_t told_count = 0, told_cap = 0;
+    struct arena a = { 0 };
 
     for (size_t i = 0; i < count; i++) {
         bool sure;
         const struct spec_node *n = machine_place(r, &machines[i], &sure);
 
-        names[i] = machine_name(&machines[i]);
         if (n)
             render_machine_check(r->spec, n, machines[i].hw, &facts[i]);
         for (size_t k = 0; k < facts[i].count; k++) {
@@ -542,11 +586,76 @@ void render_machines_place(struct render *r, struct render_machine *machines, si
             told_add(&told, &told_count, &told_cap, &t, i);
         }
     }
+    machines_name(r, machines, count, &a, names);
     for (size_t i = 0; i < told_count; i++)
         told_tell(r, &told[i], names, count);
     for (size_t i = 0; i < count; i++)
         render_facts_release(&facts[i]);
+    arena_release(&a);
     free(facts);
     free(names);
     free(told);
+}
+
+/* ---- what a group's machines have at least ---- */
+
+/* The machine of the group with the fewest cores, and the least memory of all. */
+static struct spec_found found_least(const struct spec_node *n,
+                                     const struct render_machine *machines, size_t count,
+                                     const char **from_cores, const char **from_memory)
+{
+    struct spec_found f = { 0 };
+
+    for (size_t i = 0; i < count; i++) {
+        const struct hw_cpu *cpu = &machines[i].hw->cpu;
+        struct maybe mem = machines[i].hw->memory.total_bytes;
+
+        if (machines[i].node != n)
+            continue;
+        if (cpu->cores.known && (!f.cpu_cores.known || cpu->cores.v < f.cpu_cores.v)) {
+            bool even = cpu->threads.known && cpu->threads.v % cpu->cores.v == 0;
+
+            f.cpu_cores = cpu->cores;
+            f.sockets = cpu->sockets;
+            f.threads_per_core = even ? maybe_of(cpu->threads.v / cpu->cores.v) : maybe_none();
+            *from_cores = machine_name(&machines[i]);
+        }
+        if (mem.known && (!f.memory_bytes.known || mem.v < f.memory_bytes.v)) {
+            f.memory_bytes = mem;
+            *from_memory = machine_name(&machines[i]);
+        }
+    }
+    return f;
+}
+
+static void group_learn(struct spec *s, const struct spec_node *n,
+                        const struct render_machine *machines, size_t count)
+{
+    const char *from_cores = "", *from_memory = "";
+    struct spec_found f = found_least(n, machines, count, &from_cores, &from_memory);
+    struct spec_found cores = f, memory = { .memory_bytes = f.memory_bytes };
+    char from[160];
+
+    cores.memory_bytes = maybe_none();
+    if (!f.cpu_cores.known || (n->cpu_cores.known && n->cpu_cores.v < f.cpu_cores.v))
+        cores = (struct spec_found){ 0 }; /* fewer are safe */
+    if (cores.cpu_cores.known && cores.sockets.known &&
+        (cores.cpu_cores.v % cores.sockets.v ||
+         (spec_where(s, &n->sockets).line && cores.cpu_cores.v % n->sockets == 0)))
+        cores.sockets = maybe_none();
+    if (spec_where(s, &n->threads_per_core).line &&
+        maybe_or(cores.threads_per_core, 0) > n->threads_per_core)
+        cores.threads_per_core = maybe_none();
+    (void)snprintf(from, sizeof(from), "the inventory of %.120s", from_cores);
+    spec_node_learn(s, n, &cores, from);
+    if (n->memory_bytes.known && f.memory_bytes.known && !memory_short(n, f.memory_bytes.v))
+        memory.memory_bytes = maybe_none();
+    (void)snprintf(from, sizeof(from), "the inventory of %.120s", from_memory);
+    spec_node_learn(s, n, &memory, from);
+}
+
+void render_machines_learn(struct spec *s, const struct render_machine *machines, size_t count)
+{
+    for (size_t i = 0; i < s->node_count; i++)
+        group_learn(s, &s->nodes[i], machines, count);
 }

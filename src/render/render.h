@@ -144,7 +144,8 @@ struct render_fact {    /* where a machine contradicts its group */
     const void *member; /* what the spec says stands there */
     const char *what;   /* "GPUs", "MTU of eth1" */
     const char *spec, *found;
-    bool hard; /* files made from this spec would be wrong on the machine */
+    bool hard;  /* files made from this spec would be wrong on the machine */
+    bool least; /* of the two figures the smaller one is written */
 };
 struct render_facts { /* all zero is an empty one */
     struct arena arena;
@@ -158,6 +159,9 @@ void render_machine_check(const struct spec *s, const struct spec_node *n, const
                           struct render_facts *out);
 /* Finds the group of each, and complains of those that contradict it or fit none. */
 void render_machines_place(struct render *r, struct render_machine *machines, size_t count);
+/* The cores and the memory that the machines of each group have at least go into the spec where it
+ * has none, or more: Slurm drains a machine that registers with less than it is said to have. */
+void render_machines_learn(struct spec *s, const struct render_machine *machines, size_t count);
 /* The next inventory of a group behind the `*at`-th; NULL: no more. */
 const struct hw *render_machine_next(const struct render *r, const struct spec_node *n, size_t *at);
 /* Is the product that a driver names ("NVIDIA H100 80GB HBM3") the model of a spec ("H100")? */
@@ -191,7 +195,7 @@ void render_check(struct render *r, const struct render_target *const *targets, 
 /* --- the whole, run.c --- */
 /* RC_PARSE with the faults in `diags` when the spec cannot be rendered; `out` is then empty. */
 struct render_input {
-    const struct spec *spec;
+    struct spec *spec; /* takes in what the machines are found to have: spec_node_learn() */
     const struct render_machine *machines; /* inventories; their groups need not be set */
     size_t machine_count;
     const struct render_target *const *targets;

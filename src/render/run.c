@@ -76,28 +76,35 @@ struct buf *render_secret(struct render *r, const char *path, ...)
     return &f->text;
 }
 
-void render_refuse(struct render *r, const void *member, const char *hint, const char *fmt, ...)
+typedef void diag_fn(struct spec_diags *d, const struct spec *s, const void *member,
+                     const char *hint, const char *fmt, ...);
+
+static void fault_tell(struct render *r, diag_fn *tell, const void *member, const char *hint,
+                       const char *fmt, va_list ap)
 {
     struct buf b = { 0 };
+
+    buf_vaddf(&b, fmt, ap);
+    tell(r->diags, r->spec, member, hint, "%s", buf_str(&b));
+    buf_release(&b);
+}
+
+void render_refuse(struct render *r, const void *member, const char *hint, const char *fmt, ...)
+{
     va_list ap;
 
     va_start(ap, fmt);
-    buf_vaddf(&b, fmt, ap);
+    fault_tell(r, spec_diag_at, member, hint, fmt, ap);
     va_end(ap);
-    spec_diag_at(r->diags, r->spec, member, hint, "%s", buf_str(&b));
-    buf_release(&b);
 }
 
 void render_warn(struct render *r, const void *member, const char *hint, const char *fmt, ...)
 {
-    struct buf b = { 0 };
     va_list ap;
 
     va_start(ap, fmt);
-    buf_vaddf(&b, fmt, ap);
+    fault_tell(r, spec_diag_warn_at, member, hint, fmt, ap);
     va_end(ap);
-    spec_diag_warn_at(r->diags, r->spec, member, hint, "%s", buf_str(&b));
-    buf_release(&b);
 }
 
 static const char *base_name(const char *file)
@@ -121,10 +128,10 @@ const char *render_from(const struct render *r, const void *member)
     struct buf text = { 0 };
 
     quote_comment(&text, path ? path : "default");
-    if (path && r->where) {
-        buf_adds(&text, ", ");
+    if (path && r->where && spec_where(r->spec, member).line) {
         struct spec_pos at = spec_where(r->spec, member);
 
+        buf_adds(&text, ", ");
         quote_comment(&text, at.file_no ? base_name(at.file) : file_name(r->spec));
         buf_addf(&text, ":%d", at.line);
     }
@@ -242,6 +249,7 @@ enum rc render_run(const struct render_input *in, struct render_set *out, struct
         machines = xcalloc(in->machine_count, sizeof(*machines));
         memcpy(machines, in->machines, in->machine_count * sizeof(*machines));
         render_machines_place(&r, machines, in->machine_count);
+        render_machines_learn(in->spec, machines, in->machine_count);
         r.machines = machines;
         r.machine_count = in->machine_count;
     }

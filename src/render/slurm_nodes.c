@@ -103,6 +103,15 @@ static void features(const struct spec_node *n, struct buf *out)
     }
 }
 
+/* Where the figures are a machine's and not the spec's. */
+static void node_learned(const struct slurm *c, struct buf *out, const struct spec_node *n)
+{
+    if (spec_learned_from(c->r->spec, &n->cpu_cores))
+        buf_addf(out, "# cores: %s\n", render_from(c->r, &n->cpu_cores));
+    if (spec_learned_from(c->r->spec, &n->memory_bytes))
+        buf_addf(out, "# memory: %s\n", render_from(c->r, &n->memory_bytes));
+}
+
 static void node_line(struct slurm *c, struct buf *out, const struct spec_node *n)
 {
     struct buf hosts = slurm_hosts_of(n);
@@ -112,6 +121,7 @@ static void node_line(struct slurm *c, struct buf *out, const struct spec_node *
              "# %s: %" PRId64 " machines, %s; %" PRId64 " MiB of each are left to the system\n",
              n->name, n->count, render_from(c->r, &n->name),
              n->memory_bytes.v / MIB - slurm_memory_mib(n));
+    node_learned(c, out, n);
     buf_addf(out,
              "NodeName=%s Sockets=%" PRId64 " CoresPerSocket=%" PRId64 " ThreadsPerCore=%" PRId64
              " RealMemory=%" PRId64,

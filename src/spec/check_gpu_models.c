@@ -8,6 +8,7 @@
 #include "catalog/catalog.h"
 #include "spec/check_int.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 
 enum { CHECK_GPUS_MAX = 16 }; /* GPUs of a node: the schema's maximum */
@@ -42,21 +43,42 @@ static void check_pools_of(struct check *c, const struct cat_gpu *cat, const str
     }
 }
 
-static void check_unknown(struct check *c, const struct spec_node *n, const char *near)
+/* The short name of each GPU, as a spec would have it. */
+static void models_list(const struct cat_gpu_table *t, struct buf *out)
 {
-    char hint[128];
+    for (size_t i = 0, n = 0; i < t->count; i++) {
+        const char *names = t->rows[i].alias ? t->rows[i].alias : "";
+        size_t len = strcspn(names, "|");
 
-    if (near)
-        (void)snprintf(hint, sizeof(hint), "Did you mean '%s'?", near);
-    else
-        (void)snprintf(hint, sizeof(hint),
-                       "Give 'memory' and 'link' of a GPU that it does not have.");
-    if (!n->gpu->memory_bytes.known)
-        check_fault(c, &n->gpu->model, hint, "the catalogue has no GPU '%s'", n->gpu->model);
-    else
-        check_doubt(c, &n->gpu->model,
-                    near ? hint : "What the spec says of it is all that is known.",
-                    "the catalogue has no GPU '%s'", n->gpu->model);
+        if (len && n++)
+            buf_adds(out, ", ");
+        for (size_t k = 0; k < len; k++)
+            buf_addc(out, (char)toupper((unsigned char)names[k]));
+    }
+}
+
+/* With 'memory' given it is a GPU of the site's own, and a warning; nothing else of the catalogue
+ * is needed for it. */
+static void check_unknown(struct check *c, const struct cat_gpu_table *t, const struct spec_node *n,
+                          const char *near)
+{
+    bool described = n->gpu->memory_bytes.known;
+    struct buf hint = { 0 };
+
+    if (near) {
+        buf_addf(&hint, "Did you mean '%s'?", near);
+    } else {
+        buf_adds(&hint, "It has ");
+        models_list(t, &hint);
+        buf_addc(&hint, '.');
+    }
+    if (described)
+        buf_adds(&hint, " What the spec says of it is all that is known.");
+    else if (!near)
+        buf_adds(&hint, " Give 'memory' and 'link' of a GPU that it does not have.");
+    (described ? check_doubt : check_fault)(c, &n->gpu->model, buf_str(&hint),
+                                            "the catalogue has no GPU '%s'", n->gpu->model);
+    buf_release(&hint);
 }
 
 static void check_mig(struct check *c, const struct cat_gpu *g, const struct spec_node *n)
@@ -128,7 +150,7 @@ void check_gpu_models(struct check *c)
         const struct cat_gpu *g = n->gpu ? cat_gpu_named(&t, n->gpu->model, &near) : NULL;
 
         if (n->gpu && !g)
-            check_unknown(c, n, near);
+            check_unknown(c, &t, n, near);
         if (!g)
             continue;
         check_mig(c, g, n);

@@ -44,6 +44,27 @@ static size_t cut_utf8(const char *s, size_t len, size_t max)
     return len;
 }
 
+/* A character that hides or turns the text around becomes one that is seen; the columns stay. */
+static const char *line_shown(struct spec_diags *d, const char *s)
+{
+    size_t len = strlen(s);
+    struct buf b = { 0 };
+    const char *out;
+
+    for (size_t i = 0, n; i < len; i += n) {
+        uint32_t c;
+
+        n = utf8_decode(s + i, len - i, &c);
+        if (str_is_shown(c))
+            buf_add(&b, s + i, n);
+        else
+            buf_adds(&b, "\xef\xbf\xbd");
+    }
+    out = arena_strdup(diags_arena(d), buf_str(&b));
+    buf_release(&b);
+    return out;
+}
+
 /* The text of a line (from 1), printable; NULL when there is no such line. */
 static const char *line_text(struct load *l, const struct spec_text *f, int line)
 {
@@ -65,20 +86,31 @@ static const char *line_text(struct load *l, const struct spec_text *f, int line
         len--;
     s = arena_strndup(diags_arena(l->diags), p, cut_utf8(p, len, DIAG_LINE_MAX));
     str_make_text(s);
-    return s;
+    return line_shown(l->diags, s);
+}
+
+/* The text as it is kept and shown: printable, nothing in it that a terminal obeys. */
+static const char *shown_keep(struct spec_diags *d, const char *text)
+{
+    struct buf b = { 0 };
+    const char *out;
+
+    str_add_shown(&b, text);
+    out = arena_strdup(diags_arena(d), buf_str(&b));
+    buf_release(&b);
+    return out;
 }
 
 /* A message as it is kept: cut to a length, printable. */
 static const char *message_keep(struct spec_diags *d, const char *fmt, va_list ap)
 {
     struct buf b;
-    char *msg;
+    const char *msg;
 
     buf_init(&b, 1024);
     buf_vaddf(&b, fmt, ap);
-    msg = arena_strdup(diags_arena(d), b.len ? buf_str(&b) : "a value here is too long to show");
+    msg = shown_keep(d, b.len ? buf_str(&b) : "a value here is too long to show");
     buf_release(&b);
-    str_make_text(msg);
     return msg;
 }
 
@@ -171,7 +203,7 @@ void spec_diag_warn_at(struct spec_diags *d, const struct spec *s, const void *m
         return;
     }
     d->warnings[d->warning_count] = diag_make(&l, line, pos.col, msg);
-    d->warnings[d->warning_count++].hint = hint ? arena_strdup(diags_arena(d), hint) : NULL;
+    d->warnings[d->warning_count++].hint = hint ? shown_keep(d, hint) : NULL;
 }
 
 void diag_hint(struct load *l, const char *fmt, ...)
@@ -186,12 +218,8 @@ void diag_hint(struct load *l, const char *fmt, ...)
     va_start(ap, fmt);
     buf_vaddf(&b, fmt, ap);
     va_end(ap);
-    if (b.len) {
-        char *hint = arena_strdup(diags_arena(d), buf_str(&b));
-
-        str_make_text(hint);
-        d->items[d->count - 1].hint = hint;
-    }
+    if (b.len)
+        d->items[d->count - 1].hint = shown_keep(d, buf_str(&b));
     buf_release(&b);
 }
 

@@ -82,7 +82,7 @@ struct spec_pos spec_where(const struct spec *s, const void *member)
 {
     const struct spec_origin *o = origin_find(s, member);
 
-    return o ? pos_make(s, o->line, o->col) : (struct spec_pos){ 0 };
+    return o && o->line ? pos_make(s, o->line, o->col) : (struct spec_pos){ 0 };
 }
 
 struct spec_pos spec_place(const struct spec *s, const void *member)
@@ -90,7 +90,7 @@ struct spec_pos spec_place(const struct spec *s, const void *member)
     const struct spec_region *best = NULL;
     uintptr_t at = (uintptr_t)member;
 
-    if (origin_find(s, member))
+    if (spec_where(s, member).line)
         return spec_where(s, member);
     for (size_t i = 0; i < s->priv->region_count; i++) {
         const struct spec_region *g = &s->priv->regions[i];
@@ -98,7 +98,10 @@ struct spec_pos spec_place(const struct spec *s, const void *member)
         if (at - (uintptr_t)g->from < g->size && (!best || g->size < best->size))
             best = g;
     }
-    return best ? pos_make(s, best->line, best->col) : (struct spec_pos){ 0 };
+    if (best)
+        return pos_make(s, best->line, best->col);
+    return s->priv->first_line ? pos_make(s, s->priv->first_line, s->priv->first_col)
+                               : (struct spec_pos){ 0 };
 }
 
 const char *spec_line_words(const struct spec *s, const void *member, char out[SPEC_LINE_WORDS_MAX])
@@ -117,6 +120,60 @@ const char *spec_path(const struct spec *s, const void *member)
     const struct spec_origin *o = origin_find(s, member);
 
     return o ? o->path : NULL;
+}
+
+static void origin_learn(struct spec *s, const void *member, const char *from)
+{
+    struct spec_priv *p = s->priv;
+    struct spec_origin *old = (void *)(uintptr_t)origin_find(s, member);
+    struct spec_origin *all;
+
+    if (old) {
+        old->path = arena_printf(&p->arena, "%s, changed by %s", old->path, from);
+        old->from = arena_strdup(&p->arena, from);
+        return;
+    }
+    all = arena_array(&p->arena, struct spec_origin, p->origin_count + 1);
+    if (p->origin_count)
+        memcpy(all, p->origins, p->origin_count * sizeof(*all));
+    from = arena_strdup(&p->arena, from);
+    all[p->origin_count++] = (struct spec_origin){ .at = member, .path = from, .from = from };
+    p->origins = all;
+    qsort(all, p->origin_count, sizeof(*all), origin_order);
+}
+
+const char *spec_learned_from(const struct spec *s, const void *member)
+{
+    const struct spec_origin *o = origin_find(s, member);
+
+    return o ? o->from : NULL;
+}
+
+static void maybe_learn(struct spec *s, struct maybe *to, struct maybe found, const char *from)
+{
+    if (!found.known || (to->known && to->v == found.v))
+        return;
+    *to = found;
+    origin_learn(s, to, from);
+}
+
+static void count_learn(struct spec *s, int64_t *to, struct maybe found, const char *from)
+{
+    if (!found.known || *to == found.v)
+        return;
+    *to = found.v;
+    origin_learn(s, to, from);
+}
+
+void spec_node_learn(struct spec *s, const struct spec_node *n, const struct spec_found *found,
+                     const char *from)
+{
+    struct spec_node *own = &s->nodes[n - s->nodes];
+
+    maybe_learn(s, &own->cpu_cores, found->cpu_cores, from);
+    maybe_learn(s, &own->memory_bytes, found->memory_bytes, from);
+    count_learn(s, &own->sockets, found->sockets, from);
+    count_learn(s, &own->threads_per_core, found->threads_per_core, from);
 }
 
 /* The first error in one line, for callers that print no more than that. */
@@ -199,8 +256,11 @@ enum rc spec_parse_with(const char *text, size_t len, const char *name,
         include_expand(&l, &tree, root, 0);
     s->priv->files = l.files;
     s->priv->file_count = l.file_count;
-    if (root)
+    if (root) {
+        s->priv->first_line = root->line;
+        s->priv->first_col = root->col;
         bind_document(&l, root, s);
+    }
     origins_keep(&l, s->priv);
     if (root && !l.diags->count) { /* what was refused is not there to derive from */
         spec_derive(s);

@@ -15,7 +15,8 @@
  *      spec_money (known false); nothing is ever "zero for unknown"
  *   2. every name that refers to something (a node group, a pool, a storage ...) exists
  *   3. strings are UTF-8 without control characters but newline and tab
- *   4. it never changes after the load and may be read from any thread
+ *   4. it never changes after the load (render may learn of machines first: spec_node_learn()) and
+ *      may be read from any thread
  *   5. all memory is in one arena and goes with spec_free()
  *
  * spec_where() says on which line a value stands, for messages about it later on.
@@ -816,6 +817,16 @@ const char *spec_line_words(const struct spec *s, const void *member,
 /* The keys that lead to it, "components.train.gpus"; NULL: a default.  Unlike a line it stays the
  * same when something else in the file is edited. */
 const char *spec_path(const struct spec *s, const void *member);
+/* What machines of a group were found to have, put in where the file has nothing or too much;
+ * `from` says by whom ("the inventory of gpu1") and is what spec_path() then gives, behind the key
+ * where the file has one.  Unknown members change nothing.  `s` has no other readers yet. */
+struct spec_found {
+    struct maybe cpu_cores, sockets, threads_per_core, memory_bytes;
+};
+/* Who it was, for a member that was learned; NULL: it was not. */
+const char *spec_learned_from(const struct spec *s, const void *member);
+void spec_node_learn(struct spec *s, const struct spec_node *n, const struct spec_found *found,
+                     const char *from);
 
 /* Each value that the file sets, not those that stay at their defaults, of one item of a section
  * ("components", &s->components[0]; "agent", &s->agent).  `key` is as in the reference, without the

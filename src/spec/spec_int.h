@@ -201,6 +201,7 @@ void bind_document(struct load *l, const struct yaml *root, struct spec *s);
 struct spec_origin {
     const void *at;   /* address of the member */
     const char *path; /* "components.train.gpus"; in the spec's arena */
+    const char *from; /* spec_node_learn(); NULL: the file */
     int line, col;
 };
 /* A struct of which the file has the key, for members that it leaves at their defaults. */
@@ -218,9 +219,11 @@ struct spec_priv {
     size_t origin_count;
     struct spec_region *regions;
     size_t region_count;
+    int first_line, first_col; /* of the file's first key; 0: it is empty */
 };
 /* Where a message about a member points: at its value, or else at the key of the smallest struct
- * around it that the file has.  spec_where() tells whether the file sets the member itself. */
+ * around it that the file has, or else, when the file has nothing of its section, at the file's
+ * first key.  spec_where() tells whether the file sets the member itself. */
 struct spec_pos spec_place(const struct spec *s, const void *member);
 
 /* --- defaults that depend on other values: src/spec/derive.c --- */

@@ -222,4 +222,10 @@ expect 'inventory: one of a machine is taken, anything else is not' '
     grep -q "^stoker: inventory .bad.json.: " err && grep -q "stoker detect --json" err &&
     status 3 stoker render all --inventory none.json 2>err
 '
+expect 'a target that the spec does not name: a warning with a place, also in JSON; --strict refuses it' '
+    printf "site: {name: x}\nnodes: [{name: g, count: 1}]\n" >untold.yaml && stoker render kubernetes -f untold.yaml -o un >/dev/null 2>err && cat err &&
+    grep -q "^untold.yaml:1:1: warning: kubernetes is not among the spec.s targets" err && status 1 stoker render systemd -f untold.yaml --strict -o un 2>err &&
+    stoker render kubernetes -f untold.yaml --check --json >out && grep -q "\"line\": 1" out && ! grep -q "\"line\": null" out &&
+    stoker render all -f untold.yaml --check 2>err >/dev/null && ! grep -q "not among" err
+'
 test_done

@@ -95,4 +95,39 @@ test_expect 'GPUs on other NUMA nodes than their group: cores are not taken from
     named dgx.json gpu2 "m[\"gpus\"][0][\"numa\"] = 1" &&
     stoker render slurm -f slurm.yaml --inventory gpu1.json --inventory gpu2.json -o s 2>err && grep -q "warning: machines of group .gpu. have their GPUs on different" err
 '
+test_expect 'cores and memory that the spec does not give are the machine'"'"'s' '
+    sed "s/^fabrics/targets: {slurm: {controller: ctl}}\nfabrics/; /cpu_cores/d; /memory/d; /- name: old/,/model: A100/d" site.yaml >none.yaml &&
+    named dgx.json gpu1 && ! stoker render slurm -f none.yaml -o n 2>err && grep -q "how many cores" err &&
+    stoker render slurm -f none.yaml --inventory gpu1.json -o n 2>err && cat err && test ! -s err &&
+    grep -q "^NodeName=gpu\[1-4\] Sockets=2 CoresPerSocket=56 ThreadsPerCore=2 RealMemory=" n/slurm/slurm.conf &&
+    grep -q "^# cores: the inventory of gpu1" n/slurm/slurm.conf && grep -q "^# memory: the inventory of gpu1" n/slurm/slurm.conf
+'
+test_expect 'a machine with less than the spec says: told, and the smaller figures are written' '
+    named dgx.json gpu2 "
+m[\"cpu\"][\"cores\"] = 64; m[\"cpu\"][\"threads\"] = 64; m[\"memory\"][\"total_bytes\"] = 512 << 30" &&
+    stoker render slurm -f slurm.yaml --inventory gpu1.json --inventory gpu2.json -o s 2>err && cat err &&
+    grep -q "^slurm.yaml:6:16: warning: CPU cores: 64 on gpu2, the spec says 112" err && grep -q "^The smaller one is written" err &&
+    grep -q "^NodeName=gpu\[1-4\] Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=503317 " s/slurm/slurm.conf &&
+    grep -q "^# cores: nodes\[0\].cpu_cores, changed by the inventory of gpu2" s/slurm/slurm.conf
+'
+test_expect 'a machine with more: told, and the spec holds' '
+    named dgx.json gpu1 "
+m[\"cpu\"][\"cores\"] = 128; m[\"cpu\"][\"threads\"] = 256; m[\"memory\"][\"total_bytes\"] = 4 << 40" &&
+    stoker render slurm -f slurm.yaml --inventory gpu1.json -o s 2>err && grep -q "warning: CPU cores: 128 on gpu1, the spec says 112" err &&
+    grep -q "^NodeName=gpu\[1-4\] Sockets=2 CoresPerSocket=56 ThreadsPerCore=2 RealMemory=2013266 " s/slurm/slurm.conf
+'
+test_expect 'less memory than Slurm would be told of, by little: told' '
+    named dgx.json gpu1 "m[\"memory\"][\"total_bytes\"] = (2 << 40) * 94 // 100" && stoker render slurm -f slurm.yaml --inventory gpu1.json -o s 2>err &&
+    grep -q "^slurm.yaml:7:13: warning: memory: " err
+'
+test_expect 'figures that no machine has are refused' '
+    for x in "cores\"] = -5" "threads\"] = 10**12" "sockets\"] = 0" "threads\"] = 3"; do
+        named dgx.json gpu1 "m[\"cpu\"][\"$x" && ! stoker render slurm -f slurm.yaml --inventory gpu1.json -o no 2>err && cat err &&
+        grep -q "^stoker: inventory .gpu1.json.: cpu\.[a-z]* is " err || exit 1
+    done; named dgx.json gpu1 "m[\"memory\"][\"total_bytes\"] = -1" && ! stoker detect --compare gpu1.json gpu3.json 2>err && grep -q "memory.total_bytes is -1" err
+'
+test_expect 'two inventories of one machine are told as such' '
+    named dgx.json gpu1 && cp gpu1.json later.json && stoker render slurm -f slurm.yaml --inventory gpu1.json --inventory later.json -o s 2>err && cat err &&
+    grep -q "^slurm.yaml:3:.* warning: two inventories are of machine .gpu1.: .gpu1. and .later." err
+'
 test_done

@@ -249,4 +249,16 @@ test_expect 'the examples are clean, warnings counted' '
         stoker spec example $e >$e.yaml && stoker spec check --strict $e.yaml >/dev/null && stoker render all -f $e.yaml --check --strict >/dev/null || exit 1
     done
 '
+test_expect 'a GPU that the catalogue does not have: the nearest or all that it has, refused, or told when it is described' '
+    printf "nodes:\n  - {name: g, count: 1, gpus_per_node: 8, gpu: {model: MI300X}}\n  - {name: h, count: 1, gpus_per_node: 8, gpu: {model: H10O, memory: 80GB}}\n  - {name: i, count: 1, gpus_per_node: 8, gpu: {model: MI300X, memory: 192GB, link: pcie}}\n" >gpus.yaml &&
+    { stoker spec check gpus.yaml 2>err; test $? = 1; } && cat err && grep -q "^gpus.yaml:2:56: the catalogue has no GPU .MI300X." err && grep -q "^It has .*H100, .*Give .memory. and .link." err &&
+    grep -q "^gpus.yaml:3:56: warning: the catalogue has no GPU .H10O." err && grep -q "^Did you mean .H100.? What the spec says" err &&
+    grep -q "^gpus.yaml:4:56: warning: the catalogue has no GPU .MI300X." err
+'
+test_expect 'characters that hide or turn the text around are shown as what they are' '
+    printf "nodes:\n  - {name: \"a\342\200\256b\", count: 1}\n" >bidi.yaml && ! stoker spec check bidi.yaml 2>err && cat err &&
+    grep -q "is not a name: .a.u202eb." err && ! grep -q "$(printf "\342\200\256")" err && grep -q "^      |            ^" err &&
+    ! stoker spec check bidi.yaml --json >out && ! grep -q "$(printf "\342\200\256")" out &&
+    ! stoker render "$(printf "\342\200\256")" 2>err && grep -q "no target ..u202e." err
+'
 test_done

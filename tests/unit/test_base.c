@@ -146,6 +146,16 @@ TEST(text_is_made_printable)
     CHECK(str_is_text(s, strlen(s)));
 }
 
+TEST(text_is_shown_without_what_hides_or_turns_it)
+{
+    struct buf b = { 0 };
+
+    str_add_shown(&b, "a\xe2\x80\xae"
+                      "b\x1b[1m\xc3\xa9\xff\xef\xbb\xbf\t\xf3\xa0\x81\xa1.");
+    assert_string_equal(buf_str(&b), "a\\u202eb\\u001b[1m\xc3\xa9?\\ufeff\t\\U000e0061.");
+    buf_release(&b);
+}
+
 TEST(utf8_refuses_what_is_not)
 {
     static const char *const bad[] = { "\x80",         "\xc0\x80",         "\xe0\x80\x80",
@@ -390,6 +400,7 @@ TEST_MAIN(cmocka_unit_test(room_is_written_by_the_caller),
           cmocka_unit_test(system_errors_say_why), cmocka_unit_test(arena_is_aligned_and_zeroed),
           cmocka_unit_test(buf_stops_at_its_maximum), cmocka_unit_test(numbers_are_whole_strings),
           cmocka_unit_test(floats_are_finite), cmocka_unit_test(text_is_made_printable),
+          cmocka_unit_test(text_is_shown_without_what_hides_or_turns_it),
           cmocka_unit_test(utf8_refuses_what_is_not), cmocka_unit_test(utf8_of_a_whole_text),
           cmocka_unit_test(large_blocks), cmocka_unit_test(nearest_name),
           cmocka_unit_test(bytes_parse_table), cmocka_unit_test(other_units_parse),

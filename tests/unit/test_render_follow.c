@@ -117,7 +117,7 @@ struct result {
     struct spec_diags diags;
 };
 
-static void result_make(const struct spec *s, const char *target, struct result *out)
+static void result_make(struct spec *s, const char *target, struct result *out)
 {
     const struct render_target *t = render_target_find(target);
     struct err err = { 0 };
