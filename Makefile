@@ -215,7 +215,7 @@ help:
 	@echo 'make fuzz         FUZZ_SECONDS=60 for each target'
 	@echo 'make bench        figures as RESULT lines; make bench-embed: vectors, beside other engines; BENCH_CORES=2: on quiet cores'
 	@echo 'make bench-soak   a million requests: does the server grow?  make bench-overload: ten times its rate'
-	@echo 'make test-slurm   a default job in every partition of five sites on a real Slurm; make test-slurm-24: on Debian 13'
+	@echo 'make test-slurm   a default job in every partition of six sites on a real Slurm; make test-slurm-24: on Debian 13'
 	@echo 'make test-page    the page of the agent in headless Chromium; screenshots in build/page'
 	@echo 'make test-threads the server under ThreadSanitizer'
 	@echo 'make bench-agent  what the agent costs, beside node_exporter; BENCH_AGENT_ARGS=--quick'

@@ -3,9 +3,8 @@
  *
  * A block is one NVLink domain: so many machines of a group, in the order of its hosts.  The
  * plug-in gives a job that fits into a block machines of one, and a larger one as few blocks as
- * hold it;
- * '--segment' asks that each so many machines of a job are of one block.  What the plug-in wants
- * (block_record.c and eval_nodes_block.c of Slurm 24.11):
+ * hold it; '--segment' asks that each so many machines of a job are of one block.  What the plug-in
+ * wants (block_record.c and eval_nodes_block.c of Slurm 24.11):
  *   - no block is smaller than the first of BlockSizes, before 25.05: slurmctld does not start;
  *   - a segment is not larger than that, and divides the machines of the job;
  *   - where a partition has machines of blocks, its others are not given to jobs.

@@ -15,7 +15,8 @@
  *   25.05  FrontEnd mode removed (never written); topology.yaml is new, topology.conf still read;
  *          blocks may be smaller than BlockSizes
  *   25.11  SchedulerParameters=requeue_delay is new; AccountingStorageUser removed (never written)
- * 22.05 is what the tests run against.  A release that is not here is refused: its keys may have
+ *   26.05  SchedulerParameters=enable_job_state_cache removed (never written)
+ * 22.05 and 24.11 are what the tests run against.  A release that is not here is refused: its keys may have
  * changed, and slurmctld does not start with a key it does not know. */
 #include "base/str.h"
 #include "render/slurm_int.h"
@@ -25,6 +26,7 @@
 #define SINCE_2311 SINCE_2302, .auth_slurm = true
 #define SINCE_2405 SINCE_2311, .blocks = true, .imex = true
 #define SINCE_2505 SINCE_2405, .topology_yaml = true, .small_blocks = true
+#define SINCE_2511 SINCE_2505, .requeue_delay = true
 #define UNTIL_2302 .cgroup_automount = true, .cloud_reg_addrs = true, .srun_cpus_forgotten = true
 
 static const struct slurm_version versions[] = {
@@ -34,7 +36,8 @@ static const struct slurm_version versions[] = {
     { .name = "24.05", SINCE_2405 },
     { .name = "24.11", SINCE_2405 },
     { .name = "25.05", SINCE_2505 },
-    { .name = "25.11", SINCE_2505, .requeue_delay = true },
+    { .name = "25.11", SINCE_2511 },
+    { .name = "26.05", SINCE_2511 },
 };
 
 /* "22.05" and "22.05.8" are both 22.05. */

@@ -172,7 +172,7 @@ fi
 # --- releases ---
 version() { edit "s/version: \"22.05\"/version: \"$1\"/" && stoker render slurm -f edited.yaml -o "v$1" >/dev/null; }
 test_expect 'releases differ as their table says' '
-    for v in 22.05.8 23.02 23.11 24.05 24.11 25.05 25.11; do version $v || exit 1; done &&
+    for v in 22.05.8 23.02 23.11 24.05 24.11 25.05 25.11 26.05; do version $v || exit 1; done &&
     grep -q "^CgroupAutomount=yes" $L/cgroup.conf && grep -q "^CgroupAutomount=yes" v23.02/slurm/cgroup.conf &&
     ! grep -q "^CgroupAutomount" v23.11/slurm/cgroup.conf &&
     grep -q "^SlurmctldParameters=idle_on_node_suspend,cloud_reg_addrs,preempt_send_user_signal$" $L/slurm.conf &&

@@ -117,7 +117,7 @@ class Site:
     def complaints(self, path):
         with open(path, errors="replace") as f:
             return [path + ": " + x.strip() for x in f if re.search(r"\.conf|pars|unrecogni[sz]ed|deprecated|invalid|ignor|exclusive", x, re.I)
-                    and re.search(r"error|warn|fatal", x, re.I) and not re.search(r"pmix|no switch can reach all nodes|Allow/DenyQOS", x, re.I)]
+                    and re.search(r"error|warn|fatal", x, re.I) and not re.search(r"pmix|no switch can reach all nodes|Allow/DenyQOS|cgroup/v1 plugin is deprecated", x, re.I)]
 
     def submit(self, *words, user=None):
         r = run("sbatch", "--parsable", f"--uid={user or self.user}", "--output=%j.out", *words, cwd=self.work + "/jobs")
