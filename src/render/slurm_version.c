@@ -16,8 +16,8 @@
  *          blocks may be smaller than BlockSizes
  *   25.11  SchedulerParameters=requeue_delay is new; AccountingStorageUser removed (never written)
  *   26.05  SchedulerParameters=enable_job_state_cache removed (never written)
- * 22.05 and 24.11 are what the tests run against.  A release that is not here is refused: its keys may have
- * changed, and slurmctld does not start with a key it does not know. */
+ * 22.05 and 24.11 are what the tests run against.  A release that is not here is refused: its keys
+ * may have changed, and slurmctld does not start with a key it does not know. */
 #include "base/str.h"
 #include "render/slurm_int.h"
 
