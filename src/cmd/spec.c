@@ -163,29 +163,32 @@ static const struct opt check_opts[] = {
     { 0 },
 };
 static const struct cmd_example check_examples[] = {
-    { "stoker spec check stoker.yaml", "report every error with its line and column" },
+    { "stoker spec check stoker.yaml", "report the errors, each with its line and column" },
     { "stoker spec example kb-a100 | stoker spec check -", "check what comes from a pipe" },
     { 0 },
 };
 static const struct cmd cmd_check = {
     .name = "check",
-    .summary = "report every error of a spec",
+    .summary = "report the errors of a spec",
     .operands = "FILE...",
     .args_min = 1,
     .args_max = SPEC_FILES_MAX,
     .opts = check_opts,
     .opts_size = sizeof(struct spec_opts),
-    .about = "Reads each FILE ('-' is standard input) and reports what is wrong in it, up to 20 "
-             "errors a file: the line and column, the line itself with a caret below the place, "
-             "and what was probably meant. Beyond the single values it checks that names exist, "
-             "that components fit on their nodes and pools on their GPUs, that ports are used "
-             "once and that thresholds, budgets and limits make sense together. Then everything "
-             "that the spec names in 'targets' is rendered in memory, so that a file that is clean "
-             "here is one that 'stoker render all' takes.\n\n"
-             "A warning tells what is taken but cannot be followed to the letter somewhere; with "
-             "--strict it counts as an error.\n\n"
-             "Exits with 0 when every file is clean, 1 when one is not and 3 when there is no such "
-             "file.",
+    .about =
+        "Reads each FILE ('-' is standard input) and reports what is wrong in it, up to 20 "
+        "errors a file: the line and column, the line itself with a caret below the place, "
+        "and what was probably meant. Beyond the single values it checks that names exist, "
+        "that components fit on their nodes and pools on their GPUs, that ports are used "
+        "once and that thresholds, budgets and limits make sense together. Then everything "
+        "that the spec names in 'targets' is rendered in memory, so that a file that is clean "
+        "here is one that 'stoker render all' takes. That is done in this order, and a step is "
+        "taken when the one before it found nothing: single values, names, what must agree, "
+        "rendering. Within a step everything is reported.\n\n"
+        "A warning tells what is taken but cannot be followed to the letter somewhere; with "
+        "--strict it counts as an error.\n\n"
+        "Exits with 0 when every file is clean, 1 when one is not and 3 when there is no such "
+        "file.",
     .examples = check_examples,
     .run = run_check,
 };
