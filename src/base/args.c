@@ -91,12 +91,12 @@ static enum rc store(const struct opt *o, const char *value, bool sketch, void *
     void *p = (char *)out + o->off;
     struct opt_strs *strs = p;
 
-    if (sketch && (o->choices || o->kind == OPT_INT) && is_stand_in(value))
-        return RC_OK;
     if (o->kind == OPT_FLAG) {
         *(bool *)p = true;
         return RC_OK;
     }
+    if (sketch && (o->choices || o->kind == OPT_INT) && is_stand_in(value))
+        return RC_OK;
     if (o->choices && (*value || o->kind != OPT_STR_OPT) && !is_choice(o->choices, value)) {
         err_hint(err, "Choose one of: %s.", o->choices);
         return err_set(err, RC_USAGE, "option '--%s' has no choice '%s'", o->name, value);
