@@ -723,12 +723,18 @@ static void rdma_link_layers(const struct hw *hw, struct check_out *o)
     else if (ib && eth && user && *user && !(used_ib && used_eth))
         check_pass(o, "%zu active ports are InfiniBand, %zu Ethernet; NCCL_IB_HCA chooses", ib,
                    eth);
+    else if (ib && eth && o->nccl->gone_why)
+        check_warn(o, "Mend the links first.  NCCL takes ports of both, and does not join them.",
+                   "%zu active ports are InfiniBand, %zu Ethernet, and those of the GPUs are down",
+                   ib, eth);
     else if (ib && eth && o->nccl->all_why)
         check_warn(
             o,
-            "Bring all NICs of the training fabric to one layer (`mlxconfig` LINK_TYPE): NCCL "
-            "does not join the two.",
-            "%zu active ports are InfiniBand, %zu Ethernet, and GPUs need both", ib, eth);
+            "Name the NICs of the training fabric in NCCL_IB_HCA, or bring all to one layer "
+            "(`mlxconfig` LINK_TYPE): NCCL does not join the two.",
+            "%zu active ports are InfiniBand, %zu Ethernet, and none of them can be left out "
+            "for certain",
+            ib, eth);
     else if (ib && eth)
         check_warn(o,
                    "Name the NICs of the training fabric in NCCL_IB_HCA (`stoker detect --env` "

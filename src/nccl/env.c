@@ -270,6 +270,8 @@ static struct verdict hca_all(const struct run *r)
 {
     const char *all = *hca_beyond(r) ? "The first" : "All";
 
+    if (r->c.gone_why)
+        return unset(r->c.gone_why);
     if (r->c.all_why)
         return unset(arena_printf(r->a,
                                   "%s %zu active ports are left to NCCL, since naming others would "
@@ -630,6 +632,10 @@ static struct verdict gdr_level(const struct run *r)
 
     if (!r->wanted)
         return r->full && !r->c.efa ? unset("GPUDirect RDMA needs an RDMA port.") : nothing();
+    if (r->c.gone_why)
+        return unset(
+            "The ports that belong to the GPUs are down, and those that are up say nothing "
+            "of the level they need.");
     if (str_eq(support, "none"))
         return unset("GPUDirect RDMA is not possible here: no peer-memory module is loaded and "
                      "dma-buf cannot be used.  Every byte is copied through host memory; on four "
@@ -887,7 +893,7 @@ static struct verdict socket_ifname(const struct run *r)
 
 static struct verdict cross_nic(const struct run *r)
 {
-    size_t rails = r->wanted ? ports_isolated_rails(r->hw, &r->c) : 0;
+    size_t rails = r->wanted && !r->c.gone_why ? ports_isolated_rails(r->hw, &r->c) : 0;
 
     if (!rails)
         return nothing();

@@ -94,10 +94,11 @@ struct nccl_choice {
     size_t ports_count;
     struct nccl_score *scores; /* of the GPUs a job here can use, or of all when hidden */
     size_t scores_count;
-    const char *score_text;   /* both in a line: "GPU 0-7 400 Gb/s at PXB either way" */
-    const char *all_why;      /* why every port is wanted although some look as if they should not
+    const char *score_text; /* both in a line: "GPU 0-7 400 Gb/s at PXB either way" */
+    const char *all_why;    /* why every port is wanted although some look as if they should not
                           * be: leaving them out costs a GPU bandwidth; NULL: it does not */
-    const char *gid_range;    /* NCCL_IB_ADDR_RANGE that puts all ports on one fabric; NULL: none */
+    const char *gone_why;  /* the fabric of the GPUs is down, and what is up is another; NULL: no */
+    const char *gid_range; /* NCCL_IB_ADDR_RANGE that puts all ports on one fabric; NULL: none */
     const char *gid_nets_why; /* the search ends on different networks; NULL: it does not */
     struct nccl_gdr *gdr;
     size_t gdr_count;

@@ -140,11 +140,35 @@ static int64_t lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* A rate that is not known is taken for the most that is: place decides then. */
-static int64_t port_mbps(const struct nccl_choice *c, const struct nccl_port *p)
+/* The most that a port of this model runs at; of the layer where none of the model is up. */
+static int64_t rate_of_like(const struct sim *s, const struct nccl_port *p)
 {
-    int64_t most = -1;
+    const struct hw_rdma *mine = hw_find_rdma(s->hw, p->dev), *r;
+    int64_t model = -1, layer = -1;
 
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *q = &s->c->ports[i];
+        int64_t rate = maybe_or(q->rate_mbps, -1);
+
+        r = hw_find_rdma(s->hw, q->dev);
+        if (!str_eq(q->state, "ACTIVE") || !str_eq(q->link_layer, p->link_layer))
+            continue;
+        layer = rate > layer ? rate : layer;
+        if (mine && r && str_eq(mine->hca, r->hca) && str_eq(mine->board, r->board) && rate > model)
+            model = rate;
+    }
+    return model > 0 ? model : layer;
+}
+
+/* A rate that is not known is taken for the most that is: place decides then.  A port that
+ * is down tells the rate of no link, and would run at that of its like. */
+static int64_t port_mbps(const struct sim *s, const struct nccl_port *p)
+{
+    const struct nccl_choice *c = s->c;
+    int64_t most = p->state && !str_eq(p->state, "ACTIVE") ? rate_of_like(s, p) : -1;
+
+    if (most > 0)
+        return most;
     for (size_t i = 0; !p->rate_mbps.known && i < c->ports_count; i++)
         if (maybe_or(c->ports[i].rate_mbps, -1) > most)
             most = c->ports[i].rate_mbps.v;
@@ -156,7 +180,7 @@ static int64_t path_mbps(const struct sim *s, size_t gpu, const struct nccl_port
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
     const struct hw_pci *nic = pci_of(s->hw, r ? r->bdf : NULL);
     const struct hw_pci *card = pci_of(s->hw, s->hw->gpus[gpu].bdf);
-    int64_t mbps = port_mbps(s->c, p);
+    int64_t mbps = port_mbps(s, p);
 
     if (l == LEVEL_PXN) /* NVLink, and a neighbour's link, which is like this one's */
         return lesser(mbps, way_mbps(s->hw, nic, NULL));
@@ -290,7 +314,7 @@ static void sum_gpu(const struct sim *s, size_t gpu, struct score_way *all)
         for (size_t g = 0; g < s->hw->gpus_count; g++)
             if (score_gpu_counts(s, g) && all[g].serves[i])
                 load += all[g].load;
-        sum += (double)port_mbps(s->c, p) * (load > 0 ? w->load / load : 1);
+        sum += (double)port_mbps(s, p) * (load > 0 ? w->load / load : 1);
         w->level = w->path;
         w->known = w->known && p->rate_mbps.known && w->level != LEVEL_NONE;
     }

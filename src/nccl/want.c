@@ -156,12 +156,22 @@ static bool models_differ(const struct sim *s, const struct nccl_port *a, const 
     return !str_eq(x->hca, y->hca) || (x->board && y->board && !str_eq(x->board, y->board));
 }
 
+/* A link that should be up and is not: no cable, no peer, no subnet manager.  A port that
+ * somebody turned off is a spare. */
+static bool port_is_dead(const struct sim *s, const struct nccl_port *p)
+{
+    const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
+
+    return !p->takes && p->state && !str_eq(p->state, "ACTIVE") && !p->storage && !p->frontend &&
+           hp && !str_eq(hp->phys_state, "Disabled");
+}
+
 /* `p` would be of the fabric of `set` if its link were up. */
 static bool port_is_down(const struct sim *s, const bool *set, const struct nccl_port *p)
 {
     bool alike = false, joined = port_is_ethernet(p) || !p->network;
 
-    if (p->takes || !p->state || str_eq(p->state, "ACTIVE") || p->storage || p->frontend)
+    if (!port_is_dead(s, p))
         return false;
     for (size_t i = 0; i < s->c->ports_count; i++) {
         const struct nccl_port *q = &s->c->ports[i];
@@ -210,6 +220,30 @@ static int64_t set_worth(const struct sim *s, const bool *set)
     for (size_t i = 0; !s->hw->gpus_count && i < s->c->ports_count; i++)
         sum += set[i] ? maybe_or(s->c->ports[i].rate_mbps, 0) : 0;
     return sum;
+}
+
+/* Counts the links of `set` that are down as if they were up, and `back` as it was: a layer
+ * is chosen for the machine as it was cabled, so that a node with a dead rail chooses what
+ * its healthy neighbours do. */
+static void counts_swap(const struct sim *s, const bool *set, bool *back)
+{
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        bool was = s->c->ports[i].counts;
+
+        s->c->ports[i].counts = set ? was || set[i] : back[i];
+        back[i] = was;
+    }
+}
+
+static int64_t set_worth_up(const struct sim *s, const bool *set)
+{
+    bool *counts = arena_array(s->a, bool, s->c->ports_count + 1);
+    int64_t worth;
+
+    counts_swap(s, set, counts);
+    worth = set_worth(s, set);
+    counts_swap(s, NULL, counts);
+    return worth;
 }
 
 /* ---- a step, and taking it back ---- */
@@ -277,7 +311,7 @@ static bool step_take(struct sim *s, const struct step *st)
 
 struct layer {
     bool *set;  /* its wanted ports */
-    bool *best; /* ... that are free, if any is */
+    bool *best; /* ... that are free, if any is, and those like them that are down */
     size_t count;
     int64_t worth;
     bool free; /* some of them are neither for file systems nor for the default route */
@@ -297,19 +331,22 @@ static struct layer layer_of(const struct sim *s, bool ethernet)
         l.best[i] = l.set[i] && !p->storage && !p->frontend;
         l.free = l.free || l.best[i];
     }
-    l.best = l.free ? l.best : l.set;
-    l.worth = set_worth(s, l.best);
+    l.best = set_whole(s, l.free ? l.best : l.set);
+    l.worth = set_worth_up(s, l.best);
     return l;
 }
 
-/* No GPU has less of `a` than of `b`. */
+/* No GPU has less of `a` than of `b`, were all of `a` up. */
 static bool set_dominates(const struct sim *s, const bool *a, const bool *b)
 {
+    bool *counts = arena_array(s->a, bool, s->c->ports_count + 1);
     struct score_way *x = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
     struct score_way *y = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
 
+    counts_swap(s, a, counts);
     score_set(s, a, x);
     score_set(s, b, y);
+    counts_swap(s, NULL, counts);
     for (size_t g = 0; g < s->hw->gpus_count; g++)
         if (score_gpu_counts(s, g) && x[g].mbps < y[g].mbps)
             return false;
@@ -322,10 +359,11 @@ static bool layer_keep(struct sim *s, const struct layer *keep, const struct lay
     struct step st = step_new(s);
     bool known = keep->free && !drop->free; /* what the others are for */
     bool better = known || set_dominates(s, keep->best, drop->best);
+    bool *whole = set_whole(s, keep->set);
 
     for (size_t i = 0; i < s->c->ports_count; i++) {
         st.drop[i] = drop->set[i];
-        st.ignore[i] = better && st.drop[i] && set_covers(s, keep->set, &s->c->ports[i]);
+        st.ignore[i] = better && st.drop[i] && set_covers(s, whole, &s->c->ports[i]);
         st.why[i] = arena_printf(
             s->a, "NCCL cannot join InfiniBand and Ethernet ports, and the %s ones %s.", name,
             known                      ? "are not those of file systems or the default "
@@ -336,14 +374,33 @@ static bool layer_keep(struct sim *s, const struct layer *keep, const struct lay
     return step_take(s, &st);
 }
 
+/* Both are as near to every GPU, neither has a use of its own or both have, and neither is
+ * by far the greater: a guess. */
+static bool layers_even(const struct sim *s, const struct layer *ib, const struct layer *eth)
+{
+    bool even = ib->free == eth->free && s->hw->gpus_count && ib->worth < 4 * eth->worth &&
+                eth->worth < 4 * ib->worth;
+
+    for (size_t i = 0; even && i < s->c->ports_count; i++)
+        even = (!ib->best[i] || set_covers(s, eth->best, &s->c->ports[i])) &&
+               (!eth->best[i] || set_covers(s, ib->best, &s->c->ports[i]));
+    return even;
+}
+
 /* False: both layers stay, since a GPU would lose whichever goes. */
-static bool want_layer(struct sim *s)
+static bool want_layer(struct sim *s, bool *out_even)
 {
     struct layer ib = layer_of(s, false), eth = layer_of(s, true);
-    bool first = eth.worth > ib.worth || (eth.worth == ib.worth && eth.count > ib.count);
+    bool first = eth.worth > ib.worth;
 
     if (!ib.count || !eth.count)
         return true;
+    *out_even = layers_even(s, &ib, &eth);
+    if (*out_even && first) {
+        s->c->all_why = "It cannot be told whether the InfiniBand or the Ethernet ports are for "
+                        "training.";
+        return false;
+    }
     if (ib.free != eth.free)
         first = eth.free;
     return (first ? layer_keep(s, &eth, &ib, "Ethernet")
@@ -617,6 +674,73 @@ static void want_rate(struct sim *s)
     (void)step_take(s, &st);
 }
 
+/* ---- a fabric that is down altogether ---- */
+
+static const char *set_text(struct sim *s, const bool *set)
+{
+    struct buf b = { 0 };
+
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        if (set[i])
+            buf_addf(&b, "%s%s:%lld", b.len ? ", " : "", s->c->ports[i].dev,
+                     (long long)s->c->ports[i].port);
+    return nccl_text(s->a, &b);
+}
+
+static bool set_has_layer(const struct sim *s, const bool *set, const char *layer)
+{
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        if (set[i] && str_eq(s->c->ports[i].link_layer, layer))
+            return true;
+    return false;
+}
+
+/* What is left is for something else: file systems, the front end, or another layer. */
+static bool set_is_other(const struct sim *s, const bool *set, const bool *dead)
+{
+    bool layer = false, purpose = false;
+
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *p = &s->c->ports[i];
+
+        if (!set[i])
+            continue;
+        if (!p->storage && !p->frontend && set_has_layer(s, dead, p->link_layer))
+            return false;
+        layer = layer || !set_has_layer(s, dead, p->link_layer);
+        purpose = purpose || p->storage || p->frontend;
+    }
+    return purpose || (layer && set_worth_up(s, dead) >= set_worth(s, set));
+}
+
+/* The ports that belong to the GPUs are all down.  To name what is left would be to train
+ * over the storage network or the front end, with no peer on it: NCCL is left alone, and the
+ * reader is told. */
+static void want_alive(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    bool *set = wanted_set(s), *dead = arena_array(s->a, bool, c->ports_count + 1);
+
+    for (size_t i = 0; i < c->ports_count; i++)
+        dead[i] = port_is_dead(s, &c->ports[i]);
+    if (!set_count(s, set) || !set_count(s, dead) || !s->hw->gpus_count ||
+        !set_is_other(s, set, dead))
+        return;
+    for (size_t i = 0; i < c->ports_count; i++)
+        if (set[i] && !set_covers(s, dead, &c->ports[i]))
+            return;
+    c->gone_why = arena_printf(
+        s->a,
+        "The ports that belong to the GPUs are down: %s.  What is up (%s) is another network, "
+        "where machines that are well have no peer for it: this one cannot train with others until "
+        "the links are mended.",
+        set_text(s, dead), set_text(s, set));
+    nccl_doubt(s, "%s", c->gone_why);
+    c->all_why = NULL;
+    for (size_t i = 0; i < c->ports_count; i++)
+        c->ports[i].wanted = c->ports[i].counts = c->ports[i].takes;
+}
+
 /* ---- as many as NCCL takes ---- */
 
 static void want_limit(struct sim *s)
@@ -670,6 +794,7 @@ static const char *wanted_text(struct sim *s, const struct nccl_port *p)
 void want_choose(struct sim *s)
 {
     struct nccl_choice *c = s->c;
+    bool even = false;
 
     want_addresses(s);
     if (nccl_env_of(s->hw, "NCCL_IB_HCA")) {
@@ -682,12 +807,17 @@ void want_choose(struct sim *s)
         return;
     }
     want_functions(s);
-    if (want_layer(s)) { /* else naming ports would make the mixture ours */
+    if (want_layer(s, &even)) { /* else naming ports would make the mixture ours */
         want_purpose(s);
         want_subnet(s);
         want_place(s);
         want_rate(s);
+        want_alive(s);
     }
+    if (even && !c->gone_why)
+        nccl_doubt(s, "InfiniBand and Ethernet ports are as near to the GPUs, and neither the "
+                      "default route nor a mounted file system tells which of them are for "
+                      "training.  NCCL does not join the two: every node must use the same.");
     want_limit(s);
     want_guard(s);
     c->score_text = score_text(s->a, c, "with the wanted ports");

@@ -131,6 +131,28 @@ test_expect 'file systems over the nearest subnet: the free one is for GPUs' "
     env_of subnet-storage && ! grep -q 'export NCCL_IB_HCA=.=mlx5_1:1' env.sh
 "
 
+test_expect 'Ethernet with the default route and NFS does not take the place of InfiniBand' "
+    env_of campus && sets NCCL_IB_HCA =mlx5_0:1 && says 'not those of file systems or the default' &&
+    score campus 'doc[\"choice\"][\"certain\"]'
+"
+test_expect 'nothing tells which layer is for training: nothing is printed, and it is said' "
+    env_of campus-bare && sets NCCL_IB_HCA '' && says 'Not certain: InfiniBand and Ethernet ports are as near' &&
+    score campus-bare 'not doc[\"choice\"][\"certain\"]'
+"
+test_expect 'dead rails do not flip a machine to the other layer' "
+    env_of layers-dead && sets NCCL_IB_HCA =mlx5_1:1,mlx5_3:1 && sets NCCL_CROSS_NIC '' &&
+    env_of layers-dead-side && sets NCCL_IB_HCA =mlx5_0:1,mlx5_1:1
+"
+for m in layers-dead-all fabric-gone; do
+    test_expect "$m: what is up is not named in place of a fabric that is down" "
+        env_of $m && sets NCCL_IB_HCA '' && sets NCCL_NET_GDR_LEVEL '' && sets NCCL_CROSS_NIC '' &&
+        says 'Not certain: The ports that belong to the GPUs are down: mlx5_0:1' &&
+        score $m 'not doc[\"choice\"][\"certain\"]' &&
+        stoker detect --root $tars/$m.tar | tr '\n' ' ' | grep -q 'The ports that belong to the GPUs are  *down' &&
+        check_of $m rdma && says 'FAIL port state' && ! grep -q 'detect --env. does' flat
+    "
+done
+
 # ---- fabrics
 test_expect 'a second InfiniBand subnet at the GPUs own switches is left out' "
     env_of two-subnets && sets NCCL_IB_HCA $eight && says 'fec0:0000:0000:0007'

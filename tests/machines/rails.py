@@ -353,6 +353,48 @@ def subnet_storage():
         mounts=[("100.127.9.9@o2ib:/s", "/lustre", "lustre", "rw,flock")])
 
 
+def campus(mounts=("10.9.1.200:/home",), gateway="10.9.0.1"):
+    """one EDR HCA for training, two 100G Ethernet ports: the default route, and NFS"""
+    eth = (Nic("mlx5_1", "roce", 100, CX6, [("10.9.0.5", 24)], gateway=gateway),
+           Nic("mlx5_2", "roce", 100, CX6, [("10.9.1.5", 24)]))
+    return Node([(0, GPU)] * 4 + [(0, ib(0, 100, kind=CX6)), (0, eth)], nvlink=False,
+                front=None if gateway else "eno1",
+                mounts=[(m, "/home", "nfs4", "rw,addr=10.9.1.200") for m in mounts])
+
+
+def campus_bare():
+    """the same without a default route or a mount over the Ethernet ports"""
+    return campus((), None)
+
+
+def layers_dead(dead=(0, 2), **more):
+    """four NDR HCAs and four 200G RoCE ports at the sockets; an HCA of each socket is down"""
+    eth = [Nic("mlx5_%d" % (4 + i), "roce", 200, BF3, [("10.3%d.0.%d" % (i % 2, 5 + i // 2), 24)])
+           for i in range(4)]
+    hca = [ib(i, state="1: DOWN" if i in dead else None) for i in range(4)]
+    return Node([(n, d) for n in (0, 1) for d in (GPU, GPU, hca[2 * n], hca[2 * n + 1],
+                                                   (eth[2 * n], eth[2 * n + 1]))], **more)
+
+
+def layers_dead_side():
+    """the same, both HCAs of one socket down"""
+    return layers_dead((2, 3))
+
+
+def layers_dead_all():
+    """the same, all of them down"""
+    return layers_dead((0, 1, 2, 3))
+
+
+def fabric_gone():
+    """eight NDR rails, all down; Lustre over two HCAs of another fabric, a RoCE front end"""
+    stor = [ib(8 + n, sm=2, ipoib=("ibs%d" % n, "100.127.0.%d" % (11 + n), 16, "100.127.0.0"))
+            for n in (0, 1)]
+    front = Nic("mlx5_10", "roce", 200, addrs=[("10.150.0.21", 24)], gateway="10.150.0.1")
+    return Node(rails(lambda i: ib(i, state="1: DOWN")) + [(0, stor[0]), (1, stor[1]), (0, front)],
+                front=None, mounts=[("100.127.0.201@o2ib:/scratch", "/lustre", "lustre", "rw")])
+
+
 # ---- fabrics
 def two_subnets():
     """a second InfiniBand subnet (prefix and subnet manager) at the switches of sockets' first GPUs"""
