@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum rc one(const struct spec *s, const struct render_target *t, struct render_set *out)
+static enum rc one(struct spec *s, const struct render_target *t, struct render_set *out)
 {
     struct spec_diags diags = { 0 };
     struct err err = { 0 };
@@ -20,7 +20,7 @@ static enum rc one(const struct spec *s, const struct render_target *t, struct r
     return rc;
 }
 
-static void twice(const struct spec *s, const struct render_target *t)
+static void twice(struct spec *s, const struct render_target *t)
 {
     struct render_set a = { 0 }, b = { 0 };
 
