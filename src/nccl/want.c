@@ -784,6 +784,78 @@ static void want_guard(struct sim *s)
     (void)score_choose(s);
 }
 
+/* ---- what cannot be told ---- */
+
+/* What tells a RoCE port's fabric apart where nothing is mounted over it: a network that it
+ * shares with ports elsewhere (rails have one each), the model of its card, its MTU. */
+static const char *fabric_key(const struct sim *s, const struct nccl_port *p)
+{
+    const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
+    const struct hw_net *n = p->gid_ndev ? hw_find_net(s->hw, p->gid_ndev) : NULL;
+    bool *all = wanted_set(s);
+    bool shared = false;
+
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        shared = shared || (all[i] && &s->c->ports[i] != p && p->network &&
+                            str_eq(s->c->ports[i].network, p->network) &&
+                            !places_equal(s, all, p, &s->c->ports[i]));
+    return arena_printf(s->a, "%s%s%s, MTU %lld", shared ? p->network : "a network each",
+                        r && r->hca ? ", " : "", r && r->hca ? r->hca : "",
+                        (long long)(n ? maybe_or(n->mtu, -1) : -1));
+}
+
+static bool *key_set(const struct sim *s, const char *const *keys, const char *key)
+{
+    bool *set = arena_array(s->a, bool, s->c->ports_count + 1);
+
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        set[i] = keys[i] && str_eq(keys[i], key);
+    return set;
+}
+
+static const char *set_names(const struct sim *s, const bool *set)
+{
+    struct buf b = { 0 };
+
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        if (set[i])
+            buf_addf(&b, "%s%s:%lld", b.len ? "," : "", s->c->ports[i].dev,
+                     (long long)s->c->ports[i].port);
+    return nccl_text(s->a, &b);
+}
+
+/* Ports of two kinds beside the same GPUs: two planes of one fabric, or a second fabric.
+ * All stay, since leaving out half of one would be worse than doing nothing. */
+static void doubt_fabric(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    const char **keys = arena_array(s->a, const char *, c->ports_count + 1);
+    size_t first = c->ports_count;
+
+    for (size_t i = 0; i < c->ports_count; i++)
+        if (c->ports[i].wanted && c->ports[i].used && port_is_ethernet(&c->ports[i])) {
+            keys[i] = fabric_key(s, &c->ports[i]);
+            first = first < c->ports_count ? first : i;
+        }
+    for (size_t i = first + 1; i < c->ports_count; i++) {
+        bool *one = key_set(s, keys, keys[first]), *two, beside = true;
+
+        if (!keys[i] || str_eq(keys[i], keys[first]))
+            continue;
+        two = key_set(s, keys, keys[i]);
+        for (size_t k = 0; k < c->ports_count; k++)
+            beside = beside && (!two[k] || set_covers(s, one, &c->ports[k]));
+        if (!beside || set_count(s, two) < 2)
+            continue;
+        nccl_doubt(s,
+                   "%s (%s) may be another fabric than %s (%s): both are as near to the GPUs, "
+                   "and nothing mounted or routed over them tells.  All are left to NCCL.  If the "
+                   "former is for storage, set NCCL_IB_HCA='=%s'.",
+                   set_names(s, two), keys[i], set_names(s, one), keys[first], set_names(s, one));
+        return;
+    }
+}
+
 static const char *wanted_text(struct sim *s, const struct nccl_port *p)
 {
     return arena_printf(s->a, "ACTIVE at %s%s%s%s.", nccl_rate_text(s->a, p->rate_mbps),
@@ -824,4 +896,6 @@ void want_choose(struct sim *s)
     for (size_t i = 0; i < c->ports_count; i++)
         if (c->ports[i].wanted)
             c->ports[i].wanted_why = wanted_text(s, &c->ports[i]);
+    if (!ports_off(s->hw))
+        doubt_fabric(s);
 }

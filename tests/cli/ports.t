@@ -154,6 +154,13 @@ for m in layers-dead-all fabric-gone; do
 done
 
 # ---- fabrics
+test_expect 'two kinds of RoCE ports beside the same GPUs: all stay, and it is said what cannot be told' "
+    env_of roce-planes && sets NCCL_IB_HCA '' && says 'may be another fabric' &&
+    says 'If the former is for storage, set' && says '10.200.0.0/16' &&
+    env_of gid-networks && ! grep -q 'another fabric than' flat &&
+    env_of rail-pairs && ! grep -q 'another fabric than' flat &&
+    env_of bluefield && ! grep -q 'another fabric than' flat
+"
 test_expect 'a second InfiniBand subnet at the GPUs own switches is left out' "
     env_of two-subnets && sets NCCL_IB_HCA $eight && says 'fec0:0000:0000:0007'
 "
