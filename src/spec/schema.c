@@ -828,8 +828,7 @@ static const struct spec_row document_rows[] = {
     TREE(SECTION, "prices", struct spec, prices, price_table, .doc = "what things cost"),
     TREE(SECTION, "budgets", struct spec, budgets, budget_table, .doc = "what may be spent"),
     TREE(SECTION, "targets", struct spec, targets, spec_target_table,
-        .doc = "what 'render all' writes the site out for; another target is written only by its "
-               "name, with its defaults and a warning"),
+        .doc = "what 'render all' writes; others are written by name, with defaults and a warning"),
 };
 /* clang-format on */
 const struct spec_table spec_schema = { sizeof(struct spec), document_rows,
