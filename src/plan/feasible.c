@@ -762,7 +762,7 @@ static void check_systems(struct feasible *f)
         if (*t <= have && *t + want > have && !feasible_shares(f->s, n, &f->opts))
             feasible_tell(f, false, &u->c->gpus, "'queued: true' leaves it to a scheduler's queue.",
                           "components ask for %lld GPUs of '%s', which has %lld",
-                          (long long)(*t + want), n->name, (long long)have);
+                          (long long)*t + (long long)want, n->name, (long long)have);
         *t += want;
     }
 }

@@ -2,6 +2,7 @@
 /* pack: see pack.h for the four stages. */
 #include "plan/pack.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -236,6 +237,7 @@ static bool kind_place(struct search *s, struct batches *v, size_t k, bool tight
         each = pods_fit(s, &s->pods[k], b->room, b->held[k]);
         each = !tight && each > 1 ? 1 : each; /* spread: one at a time */
         each = each < left ? each : left;
+        assert(each > 0); /* one at least fits, or it had not been chosen */
         n = left / each < b->count ? left / each : b->count;
         if (n < b->count) {
             struct batch from = *b;

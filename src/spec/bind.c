@@ -381,7 +381,7 @@ static const char *key_meant(const char *word, const char *const *names, size_t 
 
 static void unknown_key(struct bind *b, const struct spec_table *t, const struct yaml *y)
 {
-    const char *names[BIND_ROWS_MAX], *near;
+    const char *names[BIND_ROWS_MAX] = { 0 }, *near;
     struct buf list;
 
     for (size_t i = 0; i < t->count; i++)
