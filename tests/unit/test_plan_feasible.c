@@ -263,7 +263,8 @@ TEST(machines_without_a_scheduler)
             "components ask for 4 GPUs of 'n', which has 2");
 }
 
-/* Where a pool or a model of the machine takes memory, others go last; never at the price of room. */
+/* Where a pool or a model of the machine takes memory, others go last, never at the price of
+ * room. */
 TEST(gpus_of_pools_are_taken_last)
 {
 #define FOUR "nodes: [{name: n, count: 2, gpus_per_node: 4, gpu: {model: H100, memory: 80GB}}]\n"
