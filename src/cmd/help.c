@@ -136,8 +136,33 @@ void cmd_help_one(const struct term *term, const struct cmd *parent, const struc
 
 /* ---- man pages ---- */
 
-/* roff: a leading dot or quote, every backslash and minus, and what is not ASCII are
- * escaped. */
+/* What roff would read as its own, or print as another character: a quote begins and ends an
+ * argument of a macro and is gone from the page; a minus, an apostrophe, a grave accent, a
+ * caret and a tilde come out as typographic ones, which no shell takes back. */
+static const char *roff_escape(uint32_t c)
+{
+    switch (c) {
+    case '\\':
+        return "\\e";
+    case '-':
+        return "\\-";
+    case '"':
+        return "\\(dq";
+    case '\'':
+        return "\\(aq";
+    case '`':
+        return "\\(ga";
+    case '^':
+        return "\\(ha";
+    case '~':
+        return "\\(ti";
+    default:
+        return NULL;
+    }
+}
+
+/* Text that is to be read on the page as it is written here, on a line of its own or as the
+ * argument of a macro. */
 static void roff_text(struct buf *out, const char *s)
 {
     bool start = true;
@@ -147,13 +172,11 @@ static void roff_text(struct buf *out, const char *s)
         n = utf8_decode(s, strlen(s), &c);
         if (!n)
             n = 1, c = '?';
-        if (start && (c == '.' || c == '\''))
+        if (start && c == '.')
             buf_adds(out, "\\&");
         start = c == '\n';
-        if (c == '\\')
-            buf_adds(out, "\\e");
-        else if (c == '-')
-            buf_adds(out, "\\-");
+        if (roff_escape(c))
+            buf_adds(out, roff_escape(c));
         else if (c > 0x7e)
             buf_addf(out, "\\[u%04X]", c);
         else
