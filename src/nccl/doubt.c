@@ -86,8 +86,35 @@ static void doubt_files(struct sim *s)
                   n->conf_count == 1 ? "it" : "them");
 }
 
+/* A subnet gives each LID once: two ports with one LID are on two subnets, although prefix and
+ * manager look the same.  Functions of one card may share theirs. */
+static void doubt_lids(struct sim *s)
+{
+    const struct nccl_choice *c = s->c;
+
+    for (size_t i = 0; i < c->ports_count; i++)
+        for (size_t k = 0; k < i; k++) {
+            const struct nccl_port *p = &c->ports[k], *q = &c->ports[i];
+            const struct hw_rdma_port *a = ports_find(s->hw, p->dev, p->port);
+            const struct hw_rdma_port *b = ports_find(s->hw, q->dev, q->port);
+
+            if (!p->wanted || !q->wanted || !a || !b || !a->lid.known || a->lid.v <= 0 ||
+                !maybe_is(b->lid, a->lid.v) || !str_eq(p->link_layer, "InfiniBand") ||
+                !str_eq(p->network, q->network) || str_eq(p->card, q->card))
+                continue;
+            nccl_doubt(s,
+                       "%s:%lld and %s:%lld both have LID %lld, which a subnet gives only once: "
+                       "there are two InfiniBand fabrics with the same prefix, and which of the "
+                       "other ports are on which cannot be told.  Name those for training in "
+                       "NCCL_IB_HCA.",
+                       p->dev, (long long)p->port, q->dev, (long long)q->port, (long long)a->lid.v);
+            return;
+        }
+}
+
 void doubt_choose(struct sim *s)
 {
+    doubt_lids(s);
     doubt_plugins(s);
     doubt_files(s);
 }

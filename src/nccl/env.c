@@ -285,10 +285,11 @@ static struct verdict hca_all(const struct run *r)
                                 layer_text(r), port_list(r, ""), rates_text(r), hca_score(r)));
     return pin(r, port_list(r, "="),
                arena_printf(r->a,
-                            "%s %zu active %s ports (%s, %s) are the right ones, and NCCL takes "
+                            "%s %zu active %s ports (%s, %s) are the right ones%s, and NCCL takes "
                             "them by itself.%s%s",
                             all, r->wanted, layer_text(r), port_list(r, ""), rates_text(r),
-                            hca_beyond(r), hca_score(r)));
+                            r->c.doubts_count ? " as far as can be told" : "", hca_beyond(r),
+                            hca_score(r)));
 }
 
 static struct verdict ib_hca(const struct run *r)

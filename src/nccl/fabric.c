@@ -9,7 +9,7 @@
  * A network is for storage when the address a file system is mounted from (an NFS or
  * Ceph server, a Lustre NID; by name, the address in the options) is reached by it, and
  * the front end when the default route leaves by it.  Both hold for the network: what is
- * true of one port is true of all ports on it. */
+ * true of one port is true of all ports on it, unless it is a few of an InfiniBand subnet's. */
 #include "nccl/nccl_int.h"
 
 #include "base/str.h"
@@ -26,17 +26,26 @@ enum {
 static bool mount_is_remote(const struct hw_mount *m)
 {
     static const char *const kinds[] = { "lustre", "nfs",    "nfs4", "ceph",      "beegfs",
-                                         "weka",   "wekafs", "gpfs", "glusterfs", "cifs" };
+                                         "weka",   "wekafs", "gpfs", "glusterfs", "cifs",
+                                         "smb3",   "panfs",  "daos", "orangefs",  "juicefs" };
+    const char *kind = m->fstype ? m->fstype : "";
 
-    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-        if (str_eq(m->fstype, kinds[i]))
+    if (str_starts(kind, "fuse.")) /* "fuse.glusterfs", "fuse.ceph-fuse" */
+        kind += strlen("fuse.");
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        size_t len = strlen(kinds[i]);
+
+        /* also "beegfs_nodev", "ceph-fuse" */
+        if (!strncmp(kind, kinds[i], len) && (!kind[len] || kind[len] == '_' || kind[len] == '-'))
             return true;
-    return false;
+    }
+    return str_eq(kind, "dfuse");
 }
 
 /* Every interface whose route to `ip` is as good as the kernel's own choice: clients of
- * several rails have one address in the servers' subnet on each. */
-static void mark_route(const struct hw *hw, const struct ip *ip, bool *marks)
+ * several rails have one address in the servers' subnet on each.  False: no route leads there,
+ * or it is our own address. */
+static bool mark_route(const struct hw *hw, const struct ip *ip, bool *marks)
 {
     const struct hw_route *best = iface_route_to(hw, ip);
 
@@ -49,13 +58,15 @@ static void mark_route(const struct hw *hw, const struct ip *ip, bool *marks)
             if (str_eq(hw->nets[k].name, r->dev))
                 marks[k] = true;
     }
+    return best != NULL;
 }
 
 /* The addresses in "10.0.0.1@o2ib:10.0.0.2@o2ib:/fs", "10.0.0.1:6789,10.0.0.2:/",
  * "[fd00::1]:/data", and after "addr=" in options. */
-static void mark_text(const struct hw *hw, const char *text, bool *marks)
+static bool mark_text(const struct hw *hw, const char *text, bool *marks)
 {
     static const char ends[] = ",:/@;= ";
+    bool placed = false;
 
     for (size_t n = 0; text && *text && n < FABRIC_ADDRS_MAX; n++) {
         size_t len = *text == '[' ? strcspn(text, "]") + 1 : strcspn(text, ends);
@@ -63,19 +74,20 @@ static void mark_text(const struct hw *hw, const char *text, bool *marks)
         struct ip ip;
 
         if (*text == '[' && !strchr(text, ']'))
-            return;
+            break;
         if (len && len < sizeof(word)) {
             memcpy(word, text, len);
             word[len] = 0;
             if (ip_parse(word, &ip))
-                mark_route(hw, &ip, marks);
+                placed = mark_route(hw, &ip, marks) || placed;
         }
         text += len;
         text += strspn(text, ends);
     }
+    return placed;
 }
 
-static void mark_option(const struct hw *hw, const char *options, const char *name, bool *marks)
+static bool mark_option(const struct hw *hw, const char *options, const char *name, bool *marks)
 {
     const char *at = options ? strstr(options, name) : NULL;
     char value[FABRIC_WORD_MAX * 4];
@@ -85,29 +97,44 @@ static void mark_option(const struct hw *hw, const char *options, const char *na
     while (at && at != options && at[-1] != ',')
         at = strstr(at + 1, name);
     if (!at)
-        return;
+        return false;
     at += strlen(name);
     len = strcspn(at, ",");
     if (len >= sizeof(value))
-        return;
+        return false;
     memcpy(value, at, len);
     value[len] = 0;
-    mark_text(hw, value, marks);
+    return mark_text(hw, value, marks);
+}
+
+/* The interfaces it goes by; false: its source and options do not tell. */
+static bool mark_mount(const struct hw *hw, const struct hw_mount *m, bool *marks)
+{
+    bool placed = mark_text(hw, m->source, marks);
+
+    placed = mark_option(hw, m->options, "addr=", marks) || placed;
+    placed = mark_option(hw, m->options, "mountaddr=", marks) || placed;
+    return mark_option(hw, m->options, "mon_addr=", marks) || placed;
 }
 
 bool *fabric_storage_nets(struct arena *a, const struct hw *hw)
 {
     bool *marks = arena_array(a, bool, hw->nets_count + 1);
 
-    for (size_t i = 0; i < hw->mounts_count; i++) {
-        if (!mount_is_remote(&hw->mounts[i]))
-            continue;
-        mark_text(hw, hw->mounts[i].source, marks);
-        mark_option(hw, hw->mounts[i].options, "addr=", marks);
-        mark_option(hw, hw->mounts[i].options, "mountaddr=", marks);
-        mark_option(hw, hw->mounts[i].options, "mon_addr=", marks);
-    }
+    for (size_t i = 0; i < hw->mounts_count; i++)
+        if (mount_is_remote(&hw->mounts[i]))
+            (void)mark_mount(hw, &hw->mounts[i], marks);
     return marks;
+}
+
+const struct hw_mount *fabric_unplaced(struct arena *a, const struct hw *hw)
+{
+    bool *marks = arena_array(a, bool, hw->nets_count + 1);
+
+    for (size_t i = 0; i < hw->mounts_count; i++)
+        if (mount_is_remote(&hw->mounts[i]) && !mark_mount(hw, &hw->mounts[i], marks))
+            return &hw->mounts[i];
+    return NULL;
 }
 
 /* ---- the network of a port ---- */
@@ -168,6 +195,17 @@ static bool net_of_port(const struct hw_rdma *r, const struct hw_rdma_port *hp,
     return str_eq(n->rdma, r->name);
 }
 
+/* The IPv4 subnet of an interface; NULL: it has none. */
+static const char *net_text(struct arena *a, const struct hw_net *n)
+{
+    struct ip ip;
+
+    for (size_t i = 0; i < n->addrs_count; i++)
+        if (ip_parse(n->addrs[i].addr, &ip) && ip.family == AF_INET && n->addrs[i].prefix.known)
+            return ip_net_text(a, &ip, n->addrs[i].prefix.v);
+    return NULL;
+}
+
 /* A port on which compute and storage share the cable (by VLANs) is not for storage:
  * every address of it would have to be. */
 static void look_at_port(struct sim *s, const bool *storage, struct nccl_port *p)
@@ -186,21 +224,45 @@ static void look_at_port(struct sim *s, const bool *storage, struct nccl_port *p
             continue;
         all++;
         stores += storage[i];
+        if (!p->ip_net && str_eq(hp->link_layer, "InfiniBand"))
+            p->ip_net = net_text(s->a, n);
         p->frontend = p->frontend || maybe_is(n->default_route, 1);
     }
     p->storage = all && stores == all;
 }
 
+/* An InfiniBand subnet is for storage as a whole when file systems are mounted over most of
+ * its ports that are here.  Over a few of many they say it of these alone: those that servers
+ * are reached by are told by their IP subnet, whatever else is on the same fabric. */
+static bool network_follows(const struct nccl_choice *c, const struct nccl_port *p)
+{
+    size_t all = 0, same = 0;
+
+    for (size_t i = 0; i < c->ports_count; i++) {
+        const struct nccl_port *q = &c->ports[i];
+
+        if (!str_eq(q->network, p->network))
+            continue;
+        all++;
+        same += (p->storage && q->storage) || (p->frontend && q->frontend);
+    }
+    return str_eq(p->link_layer, "Ethernet") || 2 * same >= all;
+}
+
 void fabric_choose(struct sim *s)
 {
-    bool *storage = fabric_storage_nets(s->a, s->hw);
+    bool *storage = fabric_storage_nets(s->a, s->hw), *spread;
     struct nccl_choice *c = s->c;
 
     for (size_t i = 0; i < c->ports_count; i++)
         look_at_port(s, storage, &c->ports[i]);
+    spread = arena_array(s->a, bool, c->ports_count + 1);
     for (size_t i = 0; i < c->ports_count; i++)
-        for (size_t k = 0; k < c->ports_count; k++) {
-            if (!c->ports[i].network || !str_eq(c->ports[i].network, c->ports[k].network))
+        spread[i] = (c->ports[i].storage || c->ports[i].frontend) && c->ports[i].network &&
+                    network_follows(c, &c->ports[i]);
+    for (size_t i = 0; i < c->ports_count; i++)
+        for (size_t k = 0; spread[i] && k < c->ports_count; k++) {
+            if (!str_eq(c->ports[i].network, c->ports[k].network))
                 continue;
             c->ports[k].storage = c->ports[k].storage || c->ports[i].storage;
             c->ports[k].frontend = c->ports[k].frontend || c->ports[i].frontend;

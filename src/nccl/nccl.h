@@ -35,6 +35,7 @@ struct nccl_port { /* one port of one RDMA device, in the order of hw->rdma[] */
     bool gid_ok;         /* routable on this fabric and in this network namespace */
     const char *gid_why; /* how NCCL came to it and what is wrong with it, if anything */
     const char *network; /* "10.1.0.0/16", "fe80:0:0:0 of SM 0x1"; NULL: not known */
+    const char *ip_net;  /* of IP over InfiniBand: its subnet; NULL: none */
     bool storage;        /* a network file system is mounted over that network */
     bool frontend;       /* the default route leaves by that network */
     bool takes;          /* NCCL takes it when NCCL_IB_HCA is not set */

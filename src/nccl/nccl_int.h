@@ -202,6 +202,8 @@ void fabric_choose(struct sim *s);
 const char *fabric_gid_network(struct arena *a, const struct hw *hw, const struct hw_gid *g);
 /* For each of hw->nets[]: a network file system is mounted over it. */
 bool *fabric_storage_nets(struct arena *a, const struct hw *hw);
+/* The first network file system whose network cannot be told; NULL: none. */
+const struct hw_mount *fabric_unplaced(struct arena *a, const struct hw *hw);
 
 /* ---- land.c ---- */
 void land_choose(struct sim *s); /* fills gid_range and gid_nets_why; once ports are wanted */

@@ -464,6 +464,21 @@ static bool port_is_in_pattern(const struct sim *s, const bool *set, const struc
     return most > 0 && 2 * like > all;
 }
 
+/* The IP subnet that tells what a port is for. */
+static const char *ip_net_of(const struct nccl_port *p)
+{
+    return port_is_ethernet(p) ? p->network : p->ip_net;
+}
+
+/* It is on the InfiniBand subnet of the others, where it can carry their traffic. */
+static bool port_is_joined(const struct sim *s, const bool *set, const struct nccl_port *p)
+{
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        if (set[i] && !port_is_ethernet(p) && str_eq(s->c->ports[i].network, p->network))
+            return true;
+    return false;
+}
+
 /* A rail among rails, whatever else its network carries: it is the like of a port beside
  * it that has no other use, its network stays with that GPU, and without it the GPU would
  * have fewer than the others.  A storage network spans the GPUs, or is more than they have. */
@@ -472,12 +487,12 @@ static bool port_is_rail(const struct sim *s, const bool *wanted, const bool *fr
 {
     bool twin = false;
 
-    if (!port_is_ethernet(p) || !p->network)
+    if (!ip_net_of(p))
         return false;
     for (size_t i = 0; i < s->c->ports_count; i++) {
         const struct nccl_port *q = &s->c->ports[i];
 
-        if (wanted[i] && str_eq(q->network, p->network) && !places_equal(s, wanted, p, q))
+        if (wanted[i] && str_eq(ip_net_of(q), ip_net_of(p)) && !places_equal(s, wanted, p, q))
             return false;
         twin = twin || (free_set[i] && places_equal(s, wanted, p, q) && !models_differ(s, p, q) &&
                         maybe_or(p->rate_mbps, 0) == maybe_or(q->rate_mbps, 0));
@@ -501,16 +516,19 @@ static void want_purpose(struct sim *s)
         return;
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
+        bool joined = p->wanted && port_is_joined(s, free_set, p);
+        const char *net = joined ? p->ip_net : p->network;
 
         st.drop[i] = p->wanted && !free_set[i] && set_covers(s, whole, p) &&
-                     !port_is_rail(s, wanted, free_set, p);
+                     !port_is_rail(s, wanted, free_set, p) &&
+                     (!joined || set_count(s, whole) >= s->hw->gpus_count);
         st.ignore[i] = st.drop[i];
         st.why[i] = arena_printf(s->a,
                                  p->storage ? "File systems are mounted over its network%s%s, and "
                                               "the GPUs have others as near."
                                             : "It carries the default route%s%s, and the GPUs have "
                                               "others as near.",
-                                 p->network ? ", " : "", p->network ? p->network : "");
+                                 net ? ", " : "", net ? net : "");
     }
     (void)step_take(s, &st);
 }
@@ -741,6 +759,41 @@ static void want_alive(struct sim *s)
         c->ports[i].wanted = c->ports[i].counts = c->ports[i].takes;
 }
 
+/* ---- file systems whose network is not known ---- */
+
+/* The ports of its network could be left out: the GPUs have others as near. */
+static bool net_is_spare(const struct sim *s, const bool *wanted, const struct nccl_port *p)
+{
+    bool *others = arena_array(s->a, bool, s->c->ports_count + 1);
+    const char *net = ip_net_of(p) ? ip_net_of(p) : p->network;
+
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *q = &s->c->ports[i];
+
+        others[i] = wanted[i] && !str_eq(ip_net_of(q) ? ip_net_of(q) : q->network, net);
+    }
+    if (!net || !set_count(s, others) || !set_suffices(s, others))
+        return false;
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        if (wanted[i] && !others[i] && !set_covers(s, others, &s->c->ports[i]))
+            return false;
+    return !port_is_rail(s, wanted, others, p);
+}
+
+static void want_mounts(struct sim *s)
+{
+    const struct hw_mount *m = fabric_unplaced(s->a, s->hw);
+    bool *wanted = wanted_set(s), spare = false;
+
+    for (size_t i = 0; m && i < s->c->ports_count; i++)
+        spare = spare || (wanted[i] && net_is_spare(s, wanted, &s->c->ports[i]));
+    if (spare)
+        nccl_doubt(s,
+                   "%s is mounted on %s (%s), and over which network cannot be told: if it is that "
+                   "of some of the ports, these are for storage and should be left out.",
+                   m->source ? m->source : "A file system", m->target ? m->target : "-", m->fstype);
+}
+
 /* ---- as many as NCCL takes ---- */
 
 static void want_limit(struct sim *s)
@@ -885,6 +938,7 @@ void want_choose(struct sim *s)
         want_place(s);
         want_rate(s);
         want_alive(s);
+        want_mounts(s);
     }
     if (even && !c->gone_why)
         nccl_doubt(s, "InfiniBand and Ethernet ports are as near to the GPUs, and neither the "

@@ -173,6 +173,28 @@ test_expect 'a network that NFS is mounted over is left out, by the address of t
     score roce-nfs 'p[\"mlx5_8\"][\"storage\"] and not p[\"mlx5_0\"][\"storage\"]'
 "
 
+test_expect 'storage HCAs whose subnet looks like that of the GPUs are left out by their routes' "
+    env_of ib-same-lids && sets NCCL_IB_HCA $eight && says 'mounted over its network, 10.70.0.0/16' &&
+    env_of ib-joined && sets NCCL_IB_HCA =mlx5_0:1,mlx5_1:1,mlx5_3:1,mlx5_4:1,mlx5_6:1,mlx5_7:1,mlx5_9:1,mlx5_10:1
+"
+test_expect 'two ports with one LID are on two fabrics: not certain where nothing else tells' "
+    env_of ib-same-lids-bare && sets NCCL_IB_HCA '' && says 'Not certain: mlx5_0:1 and mlx5_8:1 both have LID 32' &&
+    env_of half-rate && ! grep -q 'Not certain' flat
+"
+test_expect 'Lustre over rails of the compute fabric that the GPUs need takes none away' "
+    env_of ib-joined-few && sets NCCL_IB_HCA '' && env_of ib-joined-one && sets NCCL_IB_HCA ''
+"
+for m in unplaced unplaced-beegfs unplaced-mgs; do
+    test_expect "$m: a file system whose network cannot be told makes the answer uncertain" "
+        env_of $m && sets NCCL_IB_HCA '' && says 'over which network cannot be told' &&
+        says 'as far as can be told' && score $m 'not doc[\"choice\"][\"certain\"]'
+    "
+done
+test_expect 'it does not where no port could be left out, and an address places it' "
+    env_of unplaced-rails && ! grep -q 'Not certain' flat && env_of roce-planes && ! grep -q 'Not certain' flat &&
+    env_of placed-gluster && sets NCCL_IB_HCA $eight
+"
+
 # ---- rails that carry more than compute, are down, or kept apart
 seven==mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1
 for m in rail-nfs rail-nfs-name rail-nfs-all rail-default; do

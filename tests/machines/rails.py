@@ -33,10 +33,11 @@ class Nic:
 
     def __init__(self, name, layer, gbps, kind=CX7, addrs=(), sm=1, prefix="fe80::", state=None,
                  ipoib=None, rate=None, vfs=(),
-                 gateway=None):
+                 gateway=None, lid=None):
         self.name, self.layer, self.gbps, self.kind = name, layer, gbps, kind
         self.addrs, self.sm, self.prefix, self.state = list(addrs), sm, prefix, state
         self.ipoib, self.rate, self.vfs, self.gateway = ipoib, rate, vfs, gateway
+        self.lid = lid
 
     def rate_text(self):
         if self.rate is not None:
@@ -127,7 +128,7 @@ class Node:
             head = nic.prefix.rstrip(":")
             gid = "%s::%s" % (head, g) if head == "fe80" else "%s:%s" % (head, g)
             rdma(m, nic.name, pci, "InfiniBand", nic.rate_text(), [(gid, V1, None)], guid=g,
-                 lid="0x%x" % n, sm_lid="0x%x" % nic.sm, slots=8, **hca, **state)
+                 lid="0x%x" % (nic.lid or n), sm_lid="0x%x" % nic.sm, slots=8, **hca, **state)
             if nic.ipoib:
                 name, addr, prefix, dst = nic.ipoib
                 net(m, name, pci, self.nets, "00:00:10:29:fe:80:00:00:00:00:00:00:a0:88:c2:03:00:"
@@ -411,6 +412,72 @@ def ib_lustre():
         mounts=[("100.127.0.201@o2ib:100.127.0.202@o2ib:/scratch", "/lustre", "lustre", "rw,flock")])
 
 
+def ib_stor(i, name, lid=None):
+    """An HCA with an address in the network of Lustre's servers."""
+    return ib(name, lid=lid, ipoib=("ibs%d" % i, "10.70.0.%d" % (11 + i), 16, "10.70.0.0"))
+
+
+O2IB = [("10.70.0.201@o2ib:/scratch", "/lustre", "lustre", "rw,flock")]
+
+
+def ib_same_lids(mounts=tuple(O2IB)):
+    """two InfiniBand fabrics, both with the default prefix and the manager at LID 1"""
+    slots = rails(lambda i: ib(i, lid=32 + i))
+    for i, first in enumerate((0, 4)):
+        slots[first][1].append(ib_stor(i, 8 + i, 32 + i))
+    return Node(slots, mounts=mounts)
+
+
+def ib_same_lids_bare():
+    """the same, nothing mounted"""
+    return ib_same_lids(())
+
+
+def ib_joined():
+    """one fabric, two GPUs and two HCAs a switch, and one for Lustre"""
+    return Node([(i // 2, [GPU, GPU, ib(3 * i), ib(3 * i + 1), ib_stor(i, 3 * i + 2)])
+                 for i in range(4)], mounts=O2IB)
+
+
+def ib_joined_few():
+    """one fabric, two GPUs and two HCAs a switch, Lustre over one of the two"""
+    return Node([(i // 2, [GPU, GPU, ib(2 * i), ib_stor(i, 2 * i + 1)]) for i in range(4)],
+                mounts=O2IB)
+
+
+def ib_joined_one():
+    """one fabric, two HCAs a GPU, Lustre over the first of all"""
+    return Node(rails(lambda i: ib_stor(0, 0) if i == 0 else ib(2 * i),
+                      beside=[lambda i: ib(2 * i + 1)]), mounts=O2IB)
+
+
+def unplaced(source="gpfs0", kind="gpfs", options="rw,relatime"):
+    """a NIC of a second network at every switch, and a file system that may be on it"""
+    return Node(rails(lambda i: roce(i, 400), beside=[
+        lambda i: roce(i, 400, first=8, subnet="10.200.0.%d")]),
+        mounts=[(source, "/data", kind, options)])
+
+
+def unplaced_beegfs():
+    """the same with BeeGFS"""
+    return unplaced("beegfs_nodev", "beegfs")
+
+
+def unplaced_mgs():
+    """the same with Lustre by name"""
+    return unplaced("mgs01@o2ib:/fs", "lustre")
+
+
+def placed_gluster():
+    """the same with GlusterFS by address"""
+    return unplaced("10.200.1.1:/gv0", "fuse.glusterfs")
+
+
+def unplaced_rails():
+    """a file system that cannot be placed, and one rail a GPU: it does not matter"""
+    return Node(rails(lambda i: roce(i, 400)), mounts=[("gpfs0", "/data", "gpfs", "rw,relatime")])
+
+
 def ib_converged():
     """Lustre over IPoIB on the compute fabric itself"""
     return Node(rails(lambda i: ib(i, ipoib=("ib%d" % i, "100.126.0.%d" % (11 + i), 16,
@@ -591,7 +658,7 @@ def half_numa():
 MACHINES = {k.replace("_", "-"): v for k, v in list(globals().items())
             if callable(v) and getattr(v, "__doc__", None) and not isinstance(v, type) and
             v.__module__ == __name__ and k not in ("roce", "rails", "two_rails", "network",
-                                                       "main")}
+                                                       "ib_stor", "main")}
 
 
 def main(args):
