@@ -240,7 +240,9 @@ void k8s_stoker_image(struct k8s *k, const char *const *named, const char *fallb
 /* --- what is not followed, k8s_wishes.c --- */
 /* Warns at what the component asks for in vain; `kept`: its pods are kept running. */
 void k8s_component_wishes(struct k8s *k, const struct spec_component *c, bool kept);
-/* The same of the GPUs of groups that these components run on. */
+/* Warns where the namespace's name becomes another one; refuses those of the cluster itself. */
+void k8s_namespace_wish(struct k8s *k, const char *const *name);
+/* Warns of the GPUs of groups that these components run on. */
 void k8s_group_wishes(struct k8s *k, const struct spec_component *const *all, size_t count,
                       bool by_name);
 

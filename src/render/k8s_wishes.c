@@ -120,3 +120,23 @@ void k8s_group_wishes(struct k8s *k, const struct spec_component *const *all, si
             group_wishes(k, n, !k->scc && feasible_shares(s, n, &opts) > 0);
     }
 }
+
+/* What is written for a namespace holds for all pods in it: a policy that cuts them off and a
+ * security level, and `kubectl delete -k` takes it away whole. */
+static bool namespace_is_taken(const char *name)
+{
+    return str_eq(name, "default") || str_starts(name, "kube-") || str_eq(name, "openshift") ||
+           str_starts(name, "openshift-");
+}
+
+void k8s_namespace_wish(struct k8s *k, const char *const *name)
+{
+    const char *ours = k8s_name(k, *name, "");
+
+    if (namespace_is_taken(ours))
+        render_refuse(k->r, name, "Give the site a namespace of its own.",
+                      "namespace '%s' is the cluster's own", ours);
+    else if (!str_eq(ours, *name))
+        render_warn(k->r, name, "Write it so in the spec.",
+                    "'%s' cannot be the name of a namespace: it becomes '%s'", *name, ours);
+}

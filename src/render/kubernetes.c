@@ -392,6 +392,7 @@ static bool begin(struct kube *q, struct render *r)
     q->watch.namespace = k8s_name(&q->k, t->namespace, "-agent");
     q->watch.service_account = "stoker-agent";
     k8s_site_check(&q->k);
+    k8s_namespace_wish(&q->k, &t->namespace);
     works_find(q);
     kube_sharing_check(q);
     q->serve = k8s_has_models(r->spec, NULL);

@@ -370,24 +370,47 @@ static void local_queue_write(struct kube *q)
 
 /* ---- its configuration ---- */
 
+/* By fabric, not by the prefix of its resources: that may be nvidia.com, as the GPUs' is. */
 static void excluded(struct kube *q, struct buf *out)
 {
     const struct spec *s = q->k.r->spec;
-    struct buf seen = { 0 };
 
     buf_adds(out, "resources:\n  excludeResourcePrefixes: [rdma/, vpc.amazonaws.com/");
     for (size_t i = 0; i < s->fabric_count; i++) {
-        const struct spec_sriov *v = s->fabrics[i].sriov;
+        const struct spec_fabric *f = &s->fabrics[i];
 
-        if (!v || strstr(buf_str(&seen), v->resource_prefix))
-            continue;
-        buf_addf(&seen, "%s\n", v->resource_prefix);
-        buf_addf(out, ", %s/", v->resource_prefix);
+        for (size_t j = 0; f->sriov && j < k8s_rail_count(f); j++)
+            buf_addf(out, ", %s", k8s_rail_resource(&q->k, f, j));
     }
     if (!counts_cores(s))
         buf_adds(out, ", cpu, memory");
     buf_adds(out, "]\n");
-    buf_release(&seen);
+}
+
+/* Kueue gives all pods of a job one flavor, that is, machines of one group. */
+static void spans_tell(struct kube *q)
+{
+    const struct spec *s = q->k.r->spec;
+
+    for (size_t i = 0; i < q->work_count; i++) {
+        const struct spec_component *c = q->works[i].c;
+        const struct spec_node *n;
+        int64_t most = 0;
+
+        if (c->kind != SPEC_COMPONENT_TRAINING && c->kind != SPEC_COMPONENT_BATCH)
+            continue;
+        for (size_t g = 0; (n = spec_component_group(s, c, g)) != NULL; g++) {
+            int64_t room = c->gpus ? n->count * (feasible_gpus(n) / c->gpus) : INT64_MAX;
+
+            most = room > most ? room : most;
+        }
+        if (c->groups.count > 1 && c->nodes_per_replica * c->replicas > most)
+            render_warn(q->k.r, &c->groups,
+                        "Make one node group of them, or start it without the queue.",
+                        "Kueue gives all pods of '%s' machines of one group, and none of its "
+                        "groups has room for %" PRId64,
+                        c->name, c->nodes_per_replica * c->replicas);
+    }
 }
 
 /* As the chart's own, but for the kinds of job (it leaves PyTorchJob out, and would never start
@@ -433,6 +456,7 @@ void kube_queue_write(struct kube *q)
     const struct spec *s = q->k.r->spec;
     struct buf *out = render_file(q->k.r, "kubernetes/cluster/queues.yaml");
 
+    spans_tell(q);
     render_head(q->k.r, out, "#",
                 "What jobs of the queue may use, group by group, and where its machines are.");
     for (size_t i = 0; i < s->node_count; i++) {

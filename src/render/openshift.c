@@ -132,6 +132,17 @@ static void check(struct shift *s)
         all[count++] = c;
     }
     k8s_group_wishes(&s->k, all, count, false);
+    k8s_namespace_wish(&s->k, &s->t->namespace);
+    for (size_t i = 0; !s->k.stoker_image_from && !s->t->build && i < count; i++)
+        if (shift_launched(all[i])) {
+            render_warn(s->k.r,
+                        spec_where(spec, &s->t->namespace).line ? (const void *)&s->t->namespace
+                                                                : &all[i]->target,
+                        "Push it there, or set 'targets.openshift.stoker_image'.",
+                        "the init container of '%s' pulls '%s', which nothing here builds",
+                        all[i]->name, s->k.stoker_image);
+            break;
+        }
     for (size_t i = 0; i < spec->fabric_count; i++)
         fabric_check(s, &spec->fabrics[i]);
 }

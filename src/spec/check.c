@@ -174,6 +174,25 @@ static const char *target_word(enum spec_target t)
     return words[t];
 }
 
+static void image_hint(struct check *c, const struct spec_component *k)
+{
+    const struct spec_targets *t = &c->s->targets;
+    const char *stoker =
+        k->target == SPEC_TARGET_KUBERNETES && t->kubernetes ? t->kubernetes->stoker_image
+        : k->target == SPEC_TARGET_OPENSHIFT && t->openshift ? t->openshift->stoker_image
+                                                             : NULL;
+
+    if (k->kind == SPEC_COMPONENT_SERVING && !k->command.count && stoker)
+        diag_hint(c->l, "It runs `stoker serve`: give it 'image: %s'.", stoker);
+    else if (k->target == SPEC_TARGET_OPENSHIFT && t->openshift && t->openshift->build)
+        diag_hint(c->l,
+                  "The build's is 'image: image-registry.openshift-image-registry.svc:5000/%s/%s:"
+                  "latest'.",
+                  t->openshift->namespace, t->openshift->image_stream);
+    else
+        diag_hint(c->l, "Name a registry's, such as 'image: registry.example.org/%s:1'.", k->name);
+}
+
 static void check_target(struct check *c, const struct spec_component *k)
 {
     bool queues = target_is_pods(k->target) || k->target == SPEC_TARGET_SLURM;
@@ -189,6 +208,7 @@ static void check_target(struct check *c, const struct spec_component *k)
     if (!k->image && (target_is_pods(k->target) || k->target == SPEC_TARGET_COMPOSE)) {
         ERROR(c, &k->name, "component '%s' has no image, and %s needs one", k->name,
               target_word(k->target));
+        image_hint(c, k);
     }
     if ((k->partition || k->qos || k->account) && k->target != SPEC_TARGET_SLURM)
         ERROR(c,

@@ -513,6 +513,24 @@ test_expect 'warned: a release newer than those known' '
     sed "s/{namespace: ml,/{namespace: ml, version: \"1.99\",/" roomy.yaml >newer.yaml &&
     stoker render kubernetes -f newer.yaml -o newer >out 2>newer.err && told newer "1.99 is newer than 1"'
 
+test_expect 'refused: a namespace of the cluster.s own; warned: a name that becomes another' '
+    for n in default kube-system openshift-monitoring; do
+        sed "s/namespace: ml/namespace: $n/" roomy.yaml >taken.yaml && rm -rf taken &&
+        ! stoker render kubernetes -f taken.yaml -o taken 2>err && test ! -e taken &&
+        grep -q "^taken.yaml:5:[0-9]*: namespace .$n. is the cluster.s own" err || exit 1
+    done
+    sed "s/namespace: ml/namespace: my_lab/" roomy.yaml >upper.yaml &&
+    stoker render kubernetes -f upper.yaml -o upper >out 2>upper.err && told upper "it becomes .my-lab."'
+test_expect 'a component without an image is told which one it may have' '
+    sed "s|, image: r/x, command: .x.||;s/kind: service/kind: serving/" roomy.yaml >bare-image.yaml &&
+    ! stoker render kubernetes -f bare-image.yaml -o bare-image 2>err && grep -q "image: r/stoker:1" err &&
+    sed "s|, image: r/x||" roomy.yaml >bare-image.yaml &&
+    ! stoker render kubernetes -f bare-image.yaml -o bare-image 2>err && grep -q "image: registry.example.org/u:1" err'
+test_expect 'Kueue: a fabric.s resources are left out by name, GPUs of the same prefix are not; a job over groups is told' '
+    stoker render kubernetes -f "$TOP/tests/kube/sites/queue.yaml" -o kueue 2>kueue.err &&
+    grep -rhF "excludeResourcePrefixes: [rdma/" kueue/kubernetes >x && ! grep -q "nvidia.com/[,]]" x && grep -q "nvidia.com/[a-z]" x &&
+    grep -q ": warning: Kueue gives all pods of .pretrain. machines of one group" kueue.err'
+
 if command -v shellcheck >/dev/null; then
     test_expect 'shellcheck finds nothing in the scripts' '
         shellcheck */kubernetes/node-prepare.sh launch.sh'

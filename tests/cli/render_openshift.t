@@ -313,4 +313,9 @@ END
     for text in sharing power_limit time_limit ".depends_on. of component .u." ".scale. of component .u." "4.99 is newer than 4"; do
         grep -q "^wishes.yaml:[0-9]*:[0-9]*: warning: .*$text" wishes.err || { echo "$text is not told"; cat wishes.err; exit 1; }
     done'
+test_expect 'warned: an init container pulls what nothing builds; told: the image that the build makes' '
+    stoker render openshift -f nb.yaml -o nb2 2>nb.err
+    cat nb.err && grep -q ": warning: the init container of .* pulls .*/rdma/stoker:latest" nb.err &&
+    sed "0,/^    image: .*/{//d}" stoker.yaml >noimage.yaml && ! stoker render openshift -f noimage.yaml -o noimage 2>err &&
+    cat err && grep -q "The build.s is .image: image-registry.openshift-image-registry.svc:5000/" err'
 test_done

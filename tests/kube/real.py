@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """TAP: what `stoker render kubernetes openshift` writes, before a real API server, its controllers and its
-scheduler: real.py STOKER [sites], in an empty folder; `sites` leaves the examples out.
+scheduler: real.py STOKER [sites [NAME ...]], in an empty folder; `sites` leaves the examples out.
 
 Every object is taken without a warning and is then what was meant (a second look finds no difference);
 controllers make the pods, which the namespace's security level lets through, and the scheduler finds
@@ -173,6 +173,29 @@ def placed(c, what, docs, spec):
         check(f"{what}: machines have an agent each", wait(lambda: not lonely(c, agents), 30), lonely(c, agents))
 
 
+def admitted(c, what, docs, spec):
+    """Jobs that wait in a queue find machines when they are let in, one after the other."""
+    for d in docs:
+        if d["kind"] != "Job" or not d["spec"].get("suspend"):
+            continue
+        where = (d["metadata"]["namespace"], d["metadata"]["name"])
+        many = d["spec"].get("parallelism", 1)
+        c.kubectl("-n", where[0], "patch", "job", where[1], "--type=merge", "-p", '{"spec":{"suspend":false}}')
+
+        def there():
+            volumes(c)
+            pods = owned(c.get("pods", "-n", where[0]), *where)
+            return len(pods) == many and all(p["spec"].get("nodeName") for p in pods)
+        found = wait(there, 30)
+        pods = owned(c.get("pods", "-n", where[0]), *where)
+        check(f"{what}: {where[1]} is let in and its {many} pods find machines", found,
+              *[(p["metadata"]["name"], p["spec"].get("nodeName"), [x.get("message") for x in p["status"].get("conditions", [])]) for p in pods[:4]])
+        strangers = site.strangers(spec, c.get("nodes"), [(where[1], p["spec"].get("nodeName")) for p in pods])
+        check(f"{what}: {where[1]} is on machines of its groups", not strangers, *strangers[:4])
+        c.kubectl("-n", where[0], "delete", "job", where[1], "--wait=false", "--cascade=background")
+        c.kubectl("-n", where[0], "delete", "pods", *[p["metadata"]["name"] for p in pods], "--force", "--grace-period=0")
+
+
 def away(c, what, *applied):
     """Deleted as the page says; the namespaces go too, once pods have, which no kubelet lets go here."""
     for flag, path in applied:
@@ -205,6 +228,7 @@ def kubernetes(c, name, path):
         apply(c, f"{name}, what a cluster has once", "-f", base / "cluster")
     if apply(c, f"{name}", "-k", site):
         placed(c, name, docs, spec_of(path))
+        admitted(c, name, docs, spec_of(path))
     away(c, name, ("-k", site), ("-f", base / "cluster"))
 
 
@@ -229,6 +253,8 @@ def openshift_site(c, name, path):
 def sites(c):
     """Mixed sites: machines are the spec's and nothing else, and everything finds one of its group."""
     for path in sorted((TOP / "tests/kube/sites").glob("*.yaml")):
+        if sys.argv[3:] and path.stem not in sys.argv[3:]:
+            continue
         part(openshift_site if "openshift" in spec_targets(path) else kubernetes, c, path.stem, path)
 
 
@@ -299,7 +325,7 @@ def wrong(c):
 
 
 def main():
-    only_sites = sys.argv[2:] == ["sites"]
+    only_sites = sys.argv[2:3] == ["sites"]
     why = control_plane.missing(os.environ.get("KUBEBUILDER_ASSETS"))
     assert not why, why
     c = control_plane.Cluster(os.environ["KUBEBUILDER_ASSETS"], "cluster")
