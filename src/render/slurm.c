@@ -138,11 +138,60 @@ static bool any_gpus(const struct slurm *c)
     return false;
 }
 
+static bool any_without_gpus(const struct slurm *c)
+{
+    for (size_t i = 0; i < c->r->spec->node_count; i++)
+        if (!c->r->spec->nodes[i].gpus_per_node && slurm_has(c, &c->r->spec->nodes[i]))
+            return true;
+    return false;
+}
+
+/* --- partitions of a spec that names none --- */
+
+static const struct spec_partition implied_cpu = { .name = SLURM_CPU };
+static const struct spec_partition implied_all = { .name = SLURM_ALL };
+
+bool slurm_is_implied(const struct spec_partition *p)
+{
+    return !p || p == &implied_cpu || p == &implied_all;
+}
+
+/* Does a job name groups with and without GPUs? */
+static bool any_mixed_job(const struct slurm *c)
+{
+    for (size_t i = 0; i < c->r->spec->component_count; i++) {
+        const struct spec_component *k = &c->r->spec->components[i];
+        bool with = false, without = false;
+        const struct spec_node *n;
+
+        if (!slurm_is_job(k))
+            continue;
+        for (size_t g = 0; (n = spec_component_group(c->r->spec, k, g)); g++) {
+            with = with || n->gpus_per_node;
+            without = without || !n->gpus_per_node;
+        }
+        if (with && without)
+            return true;
+    }
+    return false;
+}
+
+const struct spec_partition *slurm_implied(const struct slurm *c, size_t i)
+{
+    if (c->s->partition_count || !any_gpus(c) || !any_without_gpus(c))
+        return NULL;
+    return i == 0 ? &implied_cpu : i == 1 && any_mixed_job(c) ? &implied_all : NULL;
+}
+
 bool slurm_partition_has(const struct slurm *c, const struct spec_partition *p,
                          const struct spec_node *n)
 {
     if (!slurm_has(c, n))
         return false;
+    if (p == &implied_all)
+        return true;
+    if (p == &implied_cpu)
+        return !n->gpus_per_node;
     if (p && p->nodes.count)
         return slurm_strs_has(&p->nodes, n->name);
     return n->gpus_per_node > 0 || !any_gpus(c);
@@ -164,7 +213,7 @@ const struct spec_node **slurm_partition_groups(const struct slurm *c,
         const struct spec_node *n = &s->nodes[i];
 
         if (named.count ? slurm_has(c, n) && slurm_names_has(&named, n->name)
-                        : slurm_partition_has(c, NULL, n))
+                        : slurm_partition_has(c, p, n))
             out[(*count)++] = n;
     }
     slurm_names_release(&named);

@@ -8,8 +8,11 @@ struct hw;
 
 /* Where the files of slurm/ are copied to on every machine; Debian's place for them. */
 #define SLURM_ETC "/etc/slurm"
-/* The partition of a spec that names none. */
+/* The partitions of a spec that names none: machines with GPUs (or all, where none has any), those
+ * without, and both, for jobs that name groups of either kind. */
 #define SLURM_MAIN "main"
+#define SLURM_CPU  "cpu"
+#define SLURM_ALL  "all"
 /* The switch above all racks. */
 #define SLURM_RACKS "all-racks"
 
@@ -60,6 +63,9 @@ bool slurm_power_saves(const struct slurm *c); /* does any group sleep? */
 const struct spec_partition *slurm_partition(const struct slurm *c, const char *name);
 const struct spec_qos *slurm_qos(const struct slurm *c, const char *name);
 const struct spec_account *slurm_account(const struct slurm *c, const char *name);
+/* Partitions beside SLURM_MAIN of a spec that names none; NULL behind the last. */
+const struct spec_partition *slurm_implied(const struct slurm *c, size_t i);
+bool slurm_is_implied(const struct spec_partition *p); /* SLURM_MAIN (NULL) or one of those */
 /* Does a partition have this group?  One that lists none has every group with GPUs. */
 bool slurm_partition_has(const struct slurm *c, const struct spec_partition *p,
                          const struct spec_node *n);
@@ -112,6 +118,7 @@ const char *slurm_sharing_word(enum slurm_sharing s);  /* "mps", "shard" */
 bool slurm_job_shares(const struct spec_component *k); /* has it part of a GPU? */
 int64_t slurm_job_parts(const struct slurm *c, const struct spec_component *k,
                         const struct spec_node *n);
+int64_t slurm_gpu_parts(const struct slurm *c, const struct spec_node *n); /* of a whole GPU */
 bool slurm_has_mps(const struct slurm *c);
 bool slurm_has_shards(const struct slurm *c);
 int64_t slurm_gpu_bytes(const struct spec_node *n); /* memory; 0: not known */
@@ -128,6 +135,8 @@ struct slurm_share {           /* of a machine: the least of some groups */
 };
 struct slurm_share slurm_share_of(const struct spec_node *const *groups, size_t count);
 bool slurm_partition_takes(const struct spec_partition *p, const struct spec_qos *q);
+/* Do partitions keep QOS out?  Only users of accounts have one; others could not run a job. */
+bool slurm_keeps_qos(const struct slurm *c);
 int64_t slurm_default_time_ms(const struct slurm *c, const struct spec_partition *p);
 /* Limits of a QOS, at most what the partitions have that it may be used in. */
 struct maybe slurm_qos_time(const struct slurm *c, const struct spec_qos *q);
@@ -147,7 +156,7 @@ enum slurm_bars { /* why it never would */
                   SLURM_BAR_ACCOUNT_GPUS = 32
 };
 struct slurm_terms {
-    const struct spec_partition *p; /* NULL: SLURM_MAIN */
+    const struct spec_partition *p; /* NULL: SLURM_MAIN; others may be implied, too */
     const struct spec_account *a;   /* NULL: none is needed */
     const struct spec_qos *q;       /* the one it names, or the account's default; NULL: none */
     struct maybe most_ms;           /* time that a job may ask for; unknown: no limit */

@@ -58,6 +58,11 @@ bool slurm_partition_takes(const struct spec_partition *p, const struct spec_qos
     return !p || !p->qos.count || slurm_strs_has(&p->qos, q->name);
 }
 
+bool slurm_keeps_qos(const struct slurm *c)
+{
+    return c->s->accounting.enabled && c->s->account_count;
+}
+
 int64_t slurm_default_time_ms(const struct slurm *c, const struct spec_partition *p)
 {
     int64_t ms = p && p->default_time_ms.known ? p->default_time_ms.v : DEFAULT_TIME_MS;

@@ -167,7 +167,7 @@ static void partition_rules(const struct slurm *c, const struct spec_partition *
     if (p)
         buf_addf(out, " PriorityTier=%" PRId64 " PriorityJobFactor=%" PRId64, p->priority,
                  p->priority);
-    if (p && p->qos.count && c->s->accounting.enabled)
+    if (p && slurm_keeps_qos(c))
         for (size_t i = 0; i < p->qos.count; i++)
             buf_addf(out, "%s%s", i ? "," : " AllowQos=", p->qos.items[i]);
     if (p && slurm_preempt_by(c) == SLURM_PREEMPT_PARTITION)
@@ -182,15 +182,16 @@ static void partition_rules(const struct slurm *c, const struct spec_partition *
 
 static void partition_line(struct slurm *c, struct buf *out, const struct spec_partition *p)
 {
-    bool first = !p || p->is_default || c->s->partition_count < 2; /* jobs that name none */
+    bool first = !p || p->is_default || c->s->partition_count == 1; /* jobs that name none */
     size_t count;
     const struct spec_node **groups = slurm_partition_groups(c, p, &count);
 
-    buf_addf(out, "# %s\n", p ? render_from(c->r, &p->name) : "the spec names no partition");
+    buf_addf(out, "# %s\n",
+             slurm_is_implied(p) ? "the spec names no partition" : render_from(c->r, &p->name));
     buf_addf(out, "PartitionName=%s", p ? p->name : SLURM_MAIN);
     partition_nodes(groups, count, out);
     buf_addf(out, " Default=%s", first ? "YES" : "NO");
-    partition_rules(c, p, slurm_share_of(groups, count), out);
+    partition_rules(c, slurm_is_implied(p) ? NULL : p, slurm_share_of(groups, count), out);
     buf_adds(out, " State=UP\n");
     free(groups);
 }
@@ -207,6 +208,8 @@ void slurm_partitions(struct slurm *c, struct buf *out)
         partition_line(c, out, &c->s->partitions[i]);
     if (!c->s->partition_count)
         partition_line(c, out, NULL);
+    for (size_t i = 0; slurm_implied(c, i); i++)
+        partition_line(c, out, slurm_implied(c, i));
 }
 
 /* --- gres.conf --- */

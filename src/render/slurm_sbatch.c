@@ -25,7 +25,7 @@ enum {
 struct job {
     const struct spec_component *k;
     const struct spec_node *n;
-    const struct spec_partition *p; /* NULL: the only one, SLURM_MAIN */
+    const struct spec_partition *p; /* NULL: SLURM_MAIN */
     const struct spec_training *t;  /* NULL: not training */
     bool whole;                     /* the machine is not shared */
     bool per_gpu;                   /* a task a GPU instead of a task a machine */
@@ -49,10 +49,14 @@ int64_t slurm_job_nodes(const struct spec_component *k)
     return k->nodes_per_replica * (together ? k->replicas : 1);
 }
 
-static int64_t share_of(int64_t all, const struct spec_component *k, const struct spec_node *n)
+/* What goes with its GPUs, or with its part of one. */
+static int64_t share_of(const struct slurm *c, int64_t all, const struct spec_component *k,
+                        const struct spec_node *n)
 {
     int64_t gpus = slurm_gpu_count(n); /* or MIG instances, which k->gpus counts then */
 
+    if (gpus && slurm_job_shares(k) && slurm_sharing_of(c, n) != SLURM_SHARING_NONE)
+        return all * slurm_job_parts(c, k, n) / (gpus * slurm_gpu_parts(c, n));
     if (!gpus || k->gpus >= gpus)
         return all;
     return all * (k->gpus ? k->gpus : 1) / gpus;
@@ -71,9 +75,9 @@ static void job_size(const struct slurm *c, struct job *j)
 
     j->whole = !k->cpus.known && !k->memory_bytes.known;
     for (size_t i = 0; (n = spec_component_group(c->r->spec, k, i)); i++) {
-        int64_t cores = k->cpus.known ? k->cpus.v : share_of(n->cpu_cores.v, k, n);
-        int64_t mib =
-            k->memory_bytes.known ? k->memory_bytes.v >> 20 : share_of(slurm_memory_mib(n), k, n);
+        int64_t cores = k->cpus.known ? k->cpus.v : share_of(c, n->cpu_cores.v, k, n);
+        int64_t mib = k->memory_bytes.known ? k->memory_bytes.v >> 20
+                                            : share_of(c, slurm_memory_mib(n), k, n);
 
         j->whole = j->whole && n->gpus_per_node && k->gpus == slurm_gpu_count(n);
         j->cpus = lesser(j->cpus, cores < 1 ? 1 : cores * n->threads_per_core);
@@ -165,7 +169,9 @@ static void ask_queue(struct slurm *c, struct buf *out, const struct job *j)
     char time[SLURM_TIME_MAX];
 
     ask(c, out, &k->name, "job-name=%s", k->name);
-    ask(c, out, k->partition || !j->p ? (const void *)&k->partition : (const void *)&j->p->name,
+    ask(c, out,
+        k->partition || slurm_is_implied(j->p) ? (const void *)&k->partition
+                                               : (const void *)&j->p->name,
         "partition=%s", j->p ? j->p->name : SLURM_MAIN);
     ask_groups(c, out, j);
     if (k->qos && c->s->accounting.enabled)
@@ -182,6 +188,7 @@ static void ask_machines(struct slurm *c, struct buf *out, const struct job *j)
 {
     const struct spec_component *k = j->k;
     int64_t tasks = j->per_gpu ? k->gpus : 1;
+    bool part = slurm_job_shares(k) && slurm_sharing_of(c, j->n) != SLURM_SHARING_NONE;
     char type[SLURM_TYPE_MAX];
 
     ask(c, out, &k->nodes_per_replica, "nodes=%" PRId64, slurm_job_nodes(k));
@@ -191,15 +198,19 @@ static void ask_machines(struct slurm *c, struct buf *out, const struct job *j)
                 "#SBATCH --ntasks-per-node=%" PRId64, tasks);
     if (k->gpus)
         ask(c, out, &k->gpus, "gres=%s:%" PRId64, gpu_gres(c, j, type), k->gpus);
-    else if (slurm_job_shares(k) && slurm_sharing_of(c, j->n) != SLURM_SHARING_NONE)
+    else if (part)
         ask(c, out, &k->pools, "gres=%s:%" PRId64, slurm_sharing_word(slurm_sharing_of(c, j->n)),
             slurm_job_parts(c, k, j->n));
     else if (slurm_job_shares(k) && j->n->gpus_per_node) /* a GPU or a MIG instance of its own */
         ask(c, out, &k->pools, "gres=%s:1", gpu_gres(c, j, type));
-    slurm_fixed(out, k->cpus.known ? render_from(c->r, &k->cpus) : "in proportion to the GPUs",
+    slurm_fixed(out,
+                k->cpus.known ? render_from(c->r, &k->cpus)
+                : part        ? "in proportion to its part of a GPU"
+                              : "in proportion to the GPUs",
                 "#SBATCH --cpus-per-task=%" PRId64, j->cpus / tasks ? j->cpus / tasks : 1);
     slurm_fixed(out,
                 k->memory_bytes.known ? render_from(c->r, &k->memory_bytes)
+                : part                ? "MiB a machine, in proportion to its part of a GPU"
                                       : "MiB a machine, in proportion to the GPUs",
                 "#SBATCH --mem=%" PRId64, j->mib);
     if (j->whole)

@@ -84,6 +84,11 @@ static int64_t parts_per_gpu(enum slurm_sharing s, const struct spec_node *n)
     return s == SLURM_SHARING_SHARD && gb ? gb : MPS_PER_GPU;
 }
 
+int64_t slurm_gpu_parts(const struct slurm *c, const struct spec_node *n)
+{
+    return parts_per_gpu(slurm_sharing_of(c, n), n);
+}
+
 /* Parts of one GPU that the pools of a job are, rounded up. */
 int64_t slurm_job_parts(const struct slurm *c, const struct spec_component *k,
                         const struct spec_node *n)
@@ -98,8 +103,8 @@ int64_t slurm_job_parts(const struct slurm *c, const struct spec_component *k,
     }
     if (!all || bytes >= all)
         return parts;
-    want = (int64_t)((double)parts * (double)bytes / (double)all);
-    return want < parts ? want + 1 : parts;
+    want = (parts * bytes + all - 1) / all;
+    return want > 1 ? want : 1;
 }
 
 static bool any_sharing(const struct slurm *c, enum slurm_sharing s)

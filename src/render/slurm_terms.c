@@ -99,6 +99,18 @@ static bool has_all_groups(const struct slurm *c, const struct spec_partition *p
     return true;
 }
 
+/* Of a spec that names no partition. */
+static const struct spec_partition *implied_partition(const struct slurm *c,
+                                                      const struct spec_component *k)
+{
+    const struct spec_partition *p;
+
+    for (size_t i = 0; !has_all_groups(c, NULL, k) && (p = slurm_implied(c, i)); i++)
+        if (has_all_groups(c, p, k))
+            return p;
+    return NULL;
+}
+
 const struct spec_partition *slurm_job_partition(const struct slurm *c,
                                                  const struct spec_component *k)
 {
@@ -107,6 +119,8 @@ const struct spec_partition *slurm_job_partition(const struct slurm *c,
 
     if (k->partition)
         return slurm_partition(c, k->partition);
+    if (!c->s->partition_count)
+        return implied_partition(c, k);
     for (size_t i = 0; i < c->s->partition_count; i++) {
         const struct spec_partition *p = &c->s->partitions[i];
 

@@ -34,7 +34,7 @@ static void qos_limits(struct slurm *c, const struct spec_qos *q)
     for (size_t i = 0; i < c->s->partition_count; i++)
         if (slurm_partition_takes(&c->s->partitions[i], q))
             return;
-    if (c->s->partition_count)
+    if (c->s->partition_count && slurm_keeps_qos(c))
         render_warn(c->r, &q->name, "Add it to the 'qos' of a partition.",
                     "no partition takes QOS '%s'", q->name);
 }
@@ -49,6 +49,15 @@ static void partition_time(struct slurm *c, const struct spec_partition *p)
                     "a QOS that partition '%s' takes allows no more than %s: that is its default "
                     "time",
                     p->name, units_duration_exact((uint64_t)ms, text));
+}
+
+static void partition_qos(struct slurm *c, const struct spec_partition *p)
+{
+    if (p->qos.count && c->s->accounting.enabled && !slurm_keeps_qos(c))
+        render_warn(c->r, &p->qos, "Name the accounts and their users.",
+                    "partition '%s' takes jobs of every QOS: the spec has no accounts, and jobs "
+                    "of users without one have no QOS",
+                    p->name);
 }
 
 /* Accounts and QOS live in the accounting database. */
@@ -279,7 +288,7 @@ static void partition_blocks(struct slurm *c, const struct spec_partition *p)
     const struct spec_node *n = slurm_blocks_miss(c, p);
 
     if (n)
-        render_warn(c->r, p ? (const void *)&p->name : (const void *)&n->name,
+        render_warn(c->r, slurm_is_implied(p) ? (const void *)&n->name : (const void *)&p->name,
                     "Give them a partition of their own, or take Slurm 25.05 or later.",
                     "partition '%s' gives jobs no machine of '%s' that is in no NVLink domain: "
                     "they are too few for a block of topology.conf",
@@ -356,9 +365,13 @@ void slurm_wishes(struct slurm *c)
     for (size_t i = 0; i < c->s->partition_count; i++)
         partition_time(c, &c->s->partitions[i]);
     for (size_t i = 0; i < c->s->partition_count; i++)
+        partition_qos(c, &c->s->partitions[i]);
+    for (size_t i = 0; i < c->s->partition_count; i++)
         partition_blocks(c, &c->s->partitions[i]);
     if (!c->s->partition_count)
         partition_blocks(c, NULL);
+    for (size_t i = 0; slurm_implied(c, i); i++)
+        partition_blocks(c, slurm_implied(c, i));
     accounting(c);
     preemption(c);
     for (size_t i = 0; i < s->node_count; i++) {

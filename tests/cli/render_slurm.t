@@ -478,8 +478,43 @@ END
     grep -q "^NodeName=m.* Gres=gpu:h100:4,mps:400 " parts/slurm/slurm.conf && grep -q "^NodeName=s.* Gres=gpu:l40s:4,shard:192 " parts/slurm/slurm.conf &&
     grep -qx "NodeName=m\[1-2\] Name=mps Count=400 Flags=all_sharing" parts/slurm/gres.conf &&
     grep -qx "NodeName=s\[1-2\] Name=shard Count=192" parts/slurm/gres.conf &&
-    grep -q "^#SBATCH --gres=mps:2[56] " parts/slurm/sbatch/a.sbatch && grep -q "^#SBATCH --gres=shard:1[01] " parts/slurm/sbatch/b.sbatch &&
+    grep -q "^#SBATCH --gres=mps:25 " parts/slurm/sbatch/a.sbatch && grep -q "^#SBATCH --gres=shard:10 " parts/slurm/sbatch/b.sbatch &&
     grep -q "nvidia-cuda-mps-control -d" parts/slurm/prolog.sh && bash -n parts/slurm/prolog.sh
+'
+test_expect 'a part of a GPU brings its part of the cores and of the memory, so that as many jobs fit' '
+    f=parts/slurm/sbatch/a.sbatch && mib=$(sed -n "s/^NodeName=m.*RealMemory=\([0-9]*\) .*/\1/p" parts/slurm/slurm.conf) &&
+    grep -q "^#SBATCH --cpus-per-task=8 .*part of a GPU" $f && grep -q "^#SBATCH --mem=$((mib / 16)) .*part of a GPU" $f
+'
+test_expect 'no partitions: every group is in one, and jobs go to the machines they name' '
+    nopart() {
+        cat >nopart.yaml <<END
+schema: stoker.spec/1
+nodes:
+  - {name: g, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB}
+  - {name: c, role: cpu, count: 2, cpu_cores: 32, memory: 32GB}
+components:
+  a: {kind: batch, target: slurm, nodes: $1, gpus: 0, queued: true, command: [env], cpus: 4, memory: 4GB}
+targets: {slurm: {cluster: x, controller: c1}}
+END
+        rm -rf np && stoker render slurm -f nopart.yaml -o np >/dev/null
+    } &&
+    nopart c && grep -q "^PartitionName=main Nodes=g\[1-2\] Default=YES " np/slurm/slurm.conf &&
+    grep -q "^PartitionName=cpu Nodes=c\[1-2\] Default=NO .*DefMemPerCPU=[0-9]* State=UP" np/slurm/slurm.conf &&
+    test "$(grep -c ^PartitionName= np/slurm/slurm.conf)" = 2 && grep -q "^#SBATCH --partition=cpu " np/slurm/sbatch/a.sbatch &&
+    nopart g && grep -q "^#SBATCH --partition=main " np/slurm/sbatch/a.sbatch &&
+    nopart "[g, c]" && grep -q "^#SBATCH --partition=all " np/slurm/sbatch/a.sbatch &&
+    grep -q "^PartitionName=all Nodes=g\[1-2\],c\[1-2\] Default=NO " np/slurm/slurm.conf &&
+    ! grep -q "^#SBATCH --constraint" np/slurm/sbatch/a.sbatch
+'
+test_expect 'no accounts: a partition keeps no QOS out, which is told, since nobody has one' '
+    qos() {
+        site "targets: {slurm: {cluster: x, controller: gpu1, partitions: [{name: p, nodes: [gpu], default: true, qos: [b]}], qos: {a: {}, b: {}}$1}}" &&
+        rm -rf q && stoker render slurm -f site.yaml -o q >/dev/null 2>err
+    } &&
+    qos "" && ! grep -q AllowQos q/slurm/slurm.conf && grep -q "partition .p. takes jobs of every QOS: the spec has no accounts" err &&
+    ! grep -q "no partition takes" err &&
+    qos ", accounts: {lab: {users: [ann]}}" && grep -q " AllowQos=b " q/slurm/slurm.conf && ! grep -q "every QOS" err &&
+    grep -q "no partition takes QOS .a." err
 '
 test_expect 'wishes that Slurm cannot follow are warnings at their place, and errors with --strict' '
     site "components:

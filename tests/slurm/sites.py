@@ -218,7 +218,7 @@ def shared(s):
     s.together("four halves of two GPUs by MPS run four jobs", *[("-p", "shared", "--gres=mps:50")] * 4)
     s.together("shards of a GPU run as many jobs", *[("-p", "shared", "--gres=shard:16")] * 6)
     s.together("whole GPUs beside shares", ("-p", "shared", "--gres=gpu:l40s:1"), ("-p", "shared", "--gres=shard:40"))
-    for name, want in (("embed", "SLURM_SHARDS_ON_NODE=9"), ("rank", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=26"),
+    for name, want in (("embed", "SLURM_SHARDS_ON_NODE=8"), ("rank", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25"),
                        ("tune", "SLURM_JOB_GPUS=")):
         number = s.sbatch(name)
         end = ends(number)
@@ -311,6 +311,31 @@ def domains(of):
     return [sum(n[2:] in b for n in names) for b in blocks]
 
 
+def plain(s):
+    """No partition is named: every group is in one, and the jobs of the spec go to theirs."""
+    jobs = s.default_jobs()
+    s.default_times(jobs)
+    check("plain: machines with GPUs, without, and both", sorted(jobs) == ["all", "cpu", "main"], jobs)
+    for name, where in (("prep", ("thin1",)), ("any", ("thin1", "fat1")), ("tune", ("fat1",))):
+        number = s.sbatch(name)
+        end = ends(number)
+        check(f"plain: the rendered job {name} runs on a machine of its groups", end == "COMPLETED" and job(number).get("NodeList") in where, number, end,
+              job(number), s.log())
+    for name in ("quarters", "slices"):
+        number = s.sbatch(name)
+        running = wait(lambda: len(out("squeue", "-h", "-r", "-t", "R", "-j", number).splitlines()) == 8, 40)
+        check(f"plain: {name}: as many share two GPUs as fit into their memory", running, number, out("squeue", "-r"), job(number), s.log())
+        run("scancel", number)
+
+
+def unlisted(s):
+    jobs = s.default_jobs()
+    s.default_times(jobs)
+    for name in ("job", "named"):
+        number = s.sbatch(name)
+        check(f"open: the rendered job {name} runs without accounts", number.isdigit() and ends(number) == "COMPLETED", number, job(number), s.log())
+
+
 def llm(s):
     run("sacctmgr", "-i", "add", "user", s.user, "account=research")
     jobs = s.default_jobs()
@@ -337,6 +362,8 @@ SITES = {  # name: spec, one machine of each group, whose jobs, what is tried
     "limits": (HERE + "/sites/limits.yaml", "own[1-2]", "games", limits),
     "twins": (HERE + "/sites/twins.yaml", "r1u07-gpu,r2u08-gpu,N0-9x", "games", twins),
     "nvlink": (HERE + "/sites/nvlink.yaml", "gb[008-012,020-027],hopper1,c1", "games", nvlink),
+    "plain": (HERE + "/sites/plain.yaml", "fat1,cut1,thin1", "games", plain),
+    "open": (HERE + "/sites/open.yaml", "box1", "games", unlisted),
     "llm-cluster": (TOP + "/data/examples/llm-cluster.yaml", "gpu[1-2]", "games", llm),
 }
 
