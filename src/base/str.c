@@ -28,6 +28,47 @@ bool str_ends(const char *s, const char *suffix)
     return s && len >= tail && !memcmp(s + len - tail, suffix, tail);
 }
 
+/* The next name of a path, without slashes and "."; *len 0 at its end. */
+static const char *path_part(const char *p, size_t *len)
+{
+    do {
+        p += strspn(p, "/");
+        *len = strcspn(p, "/");
+        if (*len != 1 || *p != '.')
+            return p;
+        p++;
+    } while (1);
+}
+
+bool str_path_below(const char *p, const char *top)
+{
+    size_t a, b;
+
+    for (;; p += a, top += b) {
+        p = path_part(p, &a);
+        top = path_part(top, &b);
+        if (!b)
+            return true;
+        if (a != b || memcmp(p, top, a))
+            return false;
+    }
+}
+
+bool str_path_inside(const char *p)
+{
+    size_t len;
+
+    if (*p == '/')
+        return false;
+    for (;; p += len) {
+        p = path_part(p, &len);
+        if (!len)
+            return true;
+        if (len == 2 && p[0] == '.' && p[1] == '.')
+            return false;
+    }
+}
+
 char *str_trim(char *s)
 {
     size_t len;

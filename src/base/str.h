@@ -9,6 +9,10 @@
 bool str_eq(const char *a, const char *b); /* NULL equals only NULL */
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
+/* Is the absolute path `p` the same as `top` or below it, however many slashes and "." it has? */
+bool str_path_below(const char *p, const char *top);
+/* Relative, and never above where it starts: without ".."? */
+bool str_path_inside(const char *p);
 /* Cuts white space at both ends in place; returns the new start. */
 char *str_trim(char *s);
 /* Copies at most cap-1 bytes and always terminates; returns false when cut. */

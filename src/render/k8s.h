@@ -126,6 +126,7 @@ struct k8s_volume {
     bool read_only;
     int64_t mode;     /* of files of a ConfigMap or Secret; 0: the default */
     const char *from; /* comment: where it stands; NULL: none */
+    const void *at;   /* the spec's mount; NULL: ours */
     bool again;       /* the volume is listed before: one more mount of it */
 };
 struct k8s_env {

@@ -7,6 +7,21 @@
 
 /* ---- from a component ---- */
 
+/* A folder of the spec that is also one of ours is refused by the API server; one below a folder
+ * that nobody can write keeps the container from starting, as its mount point cannot be made. */
+static void volume_meets(struct k8s *k, const struct k8s_pod *pod, const struct k8s_volume *v)
+{
+    for (size_t i = 0; !v->at && i < pod->volume_count; i++) {
+        const struct k8s_volume *o = &pod->volumes[i];
+        bool below = str_path_below(o->path, v->path), above = str_path_below(v->path, o->path);
+
+        if (o->at && ((below && above) || (below && v->read_only) || (above && o->read_only)))
+            render_refuse(k->r, o->at, "Mount it elsewhere.",
+                          "'%s' cannot be mounted at '%s': stoker mounts its own at '%s' there",
+                          o->name, o->path, v->path);
+    }
+}
+
 void k8s_volume_add(struct k8s *k, struct k8s_pod *pod, struct k8s_volume v)
 {
     if (!pod->volumes)
@@ -16,16 +31,10 @@ void k8s_volume_add(struct k8s *k, struct k8s_pod *pod, struct k8s_volume v)
                       "'%s' mounts more than %d volumes", pod->name, K8S_VOLUMES_MAX);
         return;
     }
+    volume_meets(k, pod, &v);
     for (size_t i = 0; i < pod->volume_count; i++)
         v.again = v.again || str_eq(pod->volumes[i].name, v.name);
     pod->volumes[pod->volume_count++] = v;
-}
-
-static bool path_inside(const char *p) /* relative, without ".." */
-{
-    if (*p == '/' || str_eq(p, "..") || str_starts(p, "../") || str_ends(p, "/.."))
-        return false;
-    return !strstr(p, "/../");
 }
 
 static enum k8s_volume_kind volume_kind(const struct spec_storage *s, bool templates)
@@ -48,9 +57,6 @@ static void mount_add(struct k8s *k, struct k8s_pod *pod, const struct spec_moun
                       "object storage '%s' cannot be mounted into a pod", s->name);
         return;
     }
-    if (m->subpath && !path_inside(m->subpath))
-        render_refuse(k->r, &m->subpath, "A folder below the storage, without '..'.",
-                      "'%s' leads out of the storage", m->subpath);
     if (strchr(m->path, ':'))
         render_refuse(k->r, &m->path, NULL, "Kubernetes mounts nothing at a path with ':'");
     k8s_volume_add(k, pod,
@@ -66,6 +72,7 @@ static void mount_add(struct k8s *k, struct k8s_pod *pod, const struct spec_moun
                        .subpath = m->subpath,
                        .read_only = m->read_only || s->read_only,
                        .from = arena_strdup(&k->arena, render_from(k->r, &m->storage)),
+                       .at = &m->path,
                    });
 }
 

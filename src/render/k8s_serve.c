@@ -170,7 +170,7 @@ bool k8s_fetches(const struct k8s *k, const struct spec_component *c)
 /* ---- models of the hub ---- */
 
 #define FETCH_IMAGE  "docker.io/library/python:3.13-slim"
-#define FETCH_FOLDER "/models"
+#define FETCH_FOLDER "/var/cache/stoker/models"
 
 /* Words: NAME REVISION FOLDER, three for each model; "-" is the newest revision. */
 static const char FETCH[] =

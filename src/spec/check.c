@@ -6,6 +6,7 @@
 #include "spec/check_int.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <inttypes.h>
 
 enum {
@@ -305,11 +306,37 @@ static void check_training(struct check *c, const struct spec_component *k)
 
 static void check_mounts(struct check *c, const struct spec_component *k)
 {
-    for (size_t i = 0; i < k->mount_count; i++)
+    for (size_t i = 0; i < k->mount_count; i++) {
+        const struct spec_mount *m = &k->mounts[i];
+
+        if (m->subpath && !str_path_inside(m->subpath)) {
+            ERROR(c, &m->subpath, "'%s' leads out of the storage", m->subpath);
+            diag_hint(c->l, "A folder below the storage, without '..'.");
+        }
         for (size_t j = 0; j < i; j++)
-            if (str_eq(k->mounts[i].path, k->mounts[j].path))
-                ERROR(c, &k->mounts[i].path, "'%s' is mounted twice in component '%s'",
-                      k->mounts[i].path, k->name);
+            if (str_path_below(m->path, k->mounts[j].path) &&
+                str_path_below(k->mounts[j].path, m->path))
+                ERROR(c, &m->path, "'%s' is mounted twice in component '%s'", m->path, k->name);
+    }
+}
+
+/* A name or a number, and a group behind ':'. */
+static void check_user(struct check *c, const struct spec_component *k)
+{
+    const char *s = k->user ? k->user : "x";
+    size_t parts = 1;
+    bool ok = isalnum((unsigned char)*s) || *s == '_';
+
+    for (; *s; s++) {
+        bool colon = *s == ':';
+
+        parts += colon;
+        ok = ok && (isalnum((unsigned char)*s) || strchr("_.-@", *s) || (colon && s[1]));
+    }
+    if (!ok || parts > 2) {
+        ERROR(c, &k->user, "'%s' is no user", k->user);
+        diag_hint(c->l, "Write a name or a number, and a group behind ':': 1000, 1000:1000, app.");
+    }
 }
 
 static void check_components(struct check *c)
@@ -322,6 +349,7 @@ static void check_components(struct check *c)
         check_scale(c, k);
         check_training(c, k);
         check_mounts(c, k);
+        check_user(c, k);
         for (size_t j = 1; j < k->groups.count; j++)
             for (size_t o = 0; o < j; o++)
                 if (str_eq(k->groups.items[j], k->groups.items[o]))

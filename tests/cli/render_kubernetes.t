@@ -521,6 +521,31 @@ test_expect 'refused: a namespace of the cluster.s own; warned: a name that beco
     done
     sed "s/namespace: ml/namespace: my_lab/" roomy.yaml >upper.yaml &&
     stoker render kubernetes -f upper.yaml -o upper >out 2>upper.err && told upper "it becomes .my-lab."'
+H='target: kubernetes, nodes: c, cpus: 4, memory: 4GiB'
+S='storage: [{name: v, kind: volume, size: 1GiB}]
+models: {m: {source: a/b, kind: embedding, component: u, device: cpu}}'
+# mounts PATH: a server of a fetched model, and a training component, with a storage there
+mounts() {
+    site served "  u: {kind: serving, $H, image: r/stoker:1, mounts: [{storage: v, path: $1}]}" "$S"
+    site trained "  u: {kind: training, $H, image: r/x, command: [x], mounts: [{storage: v, path: $1}]}" "${S%%models*}"
+}
+test_expect 'refused: a mount where a pod has folders of its own, at its line; a model is fetched elsewhere' '
+    for p in /tmp /tmp/ /etc/stoker //etc/./stoker/x /run/secrets/stoker; do
+        mounts $p; grep -q "^served.yaml:[0-9]*:[0-9]*: .v. cannot be mounted at .$p.: stoker" served.err || { echo $p; exit 1; }
+    done
+    for p in /opt/stoker-bin /etc/stoker/launch; do
+        mounts $p; grep -q "^trained.yaml:[0-9]*:[0-9]*: .v. cannot be mounted at .$p.: stoker" trained.err || { echo $p; exit 1; }
+    done
+    mounts /models && test ! -s trained.err && has served/kubernetes/base/component-u.yaml "mountPath: /models" "mountPath: /var/cache/stoker/models"'
+test_expect 'refused: one folder twice, however it is written; what leads out of a storage; no user' '
+    ! site twice "  u: {$U, cpus: 4, mounts: [{storage: v, path: /d}, {storage: v, path: /d/}]}" "${S%%models*}" &&
+    grep -q "is mounted twice" twice.err &&
+    for t in compose systemd kubernetes; do
+        ! site outside "  u: {$U, cpus: 4, mounts: [{storage: v, path: /d, subpath: a/../../etc}]}" "${S%%models*}" &&
+        sed -i "s/target: kubernetes/target: $t/" outside.yaml && ! stoker spec check outside.yaml 2>err && grep -q "leads out of" err &&
+        sed "s/subpath: [^}]*/subpath: a..b/;s/cpus: 4,/cpus: 4, user: \"\$(id)\",/" outside.yaml >user.yaml && ! stoker spec check user.yaml 2>err &&
+        grep -q "is no user" err && ! grep -q "leads out" err || exit 1
+    done'
 test_expect 'a component without an image is told which one it may have' '
     sed "s|, image: r/x, command: .x.||;s/kind: service/kind: serving/" roomy.yaml >bare-image.yaml &&
     ! stoker render kubernetes -f bare-image.yaml -o bare-image 2>err && grep -q "image: r/stoker:1" err &&
