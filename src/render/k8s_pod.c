@@ -179,6 +179,10 @@ void k8s_pod_of(struct k8s *k, const struct spec_component *c, bool templates, s
     if (!c->image)
         render_refuse(k->r, &c->name, "Give it an image.",
                       "'%s' has no image, and Kubernetes runs nothing else", c->name);
+    if (spec_image_is_file(c->image))
+        render_refuse(k->r, &c->image, "Write it like registry.example.org/team/name:1.0.",
+                      "'%.80s' is the path of a file, and only Slurm starts images from one",
+                      c->image);
     for (size_t i = 0; i < c->mount_count; i++)
         mount_add(k, out, &c->mounts[i], templates);
     k8s_mounts_check(k, c);

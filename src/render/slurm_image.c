@@ -9,9 +9,10 @@
 #include "base/str.h"
 #include "render/slurm_int.h"
 
-static bool is_path(const char *image)
+/* Apptainer's own format, which enroot does not read. */
+static bool is_sif(const char *image)
 {
-    return image[0] == '/' || image[0] == '.';
+    return spec_image_is_file(image) && str_ends(image, ".sif");
 }
 
 /* enroot wants a '#' behind the registry: "registry.example.org#llm/train:24.10". */
@@ -20,7 +21,8 @@ static void pyxis_image(struct buf *out, const char *image)
     const char *slash = strchr(image, '/');
     size_t host = slash ? (size_t)(slash - image) : 0;
 
-    if (!is_path(image) && host && (memchr(image, '.', host) || memchr(image, ':', host)))
+    if (!spec_image_is_file(image) && host &&
+        (memchr(image, '.', host) || memchr(image, ':', host)))
         buf_addf(out, "%.*s#%s", (int)host, image, slash + 1);
     else
         buf_adds(out, image);
@@ -59,20 +61,22 @@ void slurm_container(struct slurm *c, struct buf *out, const struct spec_compone
         quote_sh(out, buf_str(&mounts));
         buf_addf(out, " # %s\n", render_from(c->r, &k->mounts));
     }
-    buf_adds(out, "if srun --help 2>/dev/null | grep -q -e --container-image; then # pyxis\n"
-                  "    container=(--container-image=");
-    quote_sh(out, buf_str(&image));
-    buf_adds(out, mounts.len ? " --container-mounts=\"$mounts\")\n" : ")\n");
-    buf_addf(
-        out,
-        "elif apptainer=$(command -v apptainer || command -v singularity); then\n"
-        "    inside=(\"$apptainer\" exec%s%s \"%s$image\")\n"
-        "else\n"
-        "    echo \"$SLURM_JOB_NAME: neither pyxis nor apptainer is on $(hostname -s) to run the "
-        "image '$image'\" >&2\n"
-        "    exit 127\n"
-        "fi\n",
-        gpu, mounts.len ? " --bind=\"$mounts\"" : "", is_path(k->image) ? "" : "docker://");
+    if (!is_sif(k->image)) {
+        buf_adds(out, "if srun --help 2>/dev/null | grep -q -e --container-image; then # pyxis\n"
+                      "    container=(--container-image=");
+        quote_sh(out, buf_str(&image));
+        buf_adds(out, mounts.len ? " --container-mounts=\"$mounts\")\n" : ")\n");
+    }
+    buf_addf(out,
+             "%sif apptainer=$(command -v apptainer || command -v singularity); then\n"
+             "    inside=(\"$apptainer\" exec%s%s \"%s$image\")\n"
+             "else\n"
+             "    echo \"$SLURM_JOB_NAME: %s on $(hostname -s) to run the image '$image'\" >&2\n"
+             "    exit 127\n"
+             "fi\n",
+             is_sif(k->image) ? "" : "el", gpu, mounts.len ? " --bind=\"$mounts\"" : "",
+             spec_image_is_file(k->image) ? "" : "docker://",
+             is_sif(k->image) ? "apptainer is not" : "neither pyxis nor apptainer is");
     buf_release(&image);
     buf_release(&mounts);
 }

@@ -345,8 +345,8 @@ static void job_wishes(struct slurm *c, const struct spec_component *k)
     if (k->image && !c->r->spec->software.container_runtime)
         render_warn(c->r, &k->image,
                     "Set 'software.container_runtime: true' where one is on every machine.",
-                    "Slurm runs the image of '%s' only where pyxis or apptainer is installed",
-                    k->name);
+                    "Slurm runs the image of '%s' only where %sapptainer is installed", k->name,
+                    str_ends(k->image, ".sif") ? "" : "pyxis or ");
     mounts(c, k);
     job_domain(c, k);
     job_parts(c, k);

@@ -4,7 +4,8 @@
  *     [HOST[:PORT]/]PATH[:TAG][@ALGORITHM:DIGEST]
  *
  * as the distribution specification of the Open Container Initiative has it: lower case with single
- * separators in the path, at most 128 characters of tag, a digest in hexadecimal. */
+ * separators in the path, at most 128 characters of tag, a digest in hexadecimal.  On Slurm it may
+ * be a file that all machines have: pyxis starts /srv/box.sqsh, apptainer /srv/box.sif. */
 #include "spec/check_int.h"
 
 enum { IMAGE_TAG_MAX = 128, IMAGE_NAME_MAX = 255, DIGEST_MIN = 32 };
@@ -110,18 +111,48 @@ static const char *image_fault(const char *image)
     return NULL;
 }
 
+#define IMAGE_HINT "Write it like registry.example.org/team/name:1.0."
+
+bool spec_image_is_file(const char *image)
+{
+    return image && image[0] == '/';
+}
+
+static void image_file(struct check *c, const struct spec_component *k)
+{
+    const char *image = k->image;
+    size_t len = strlen(image);
+
+    if (k->target != SPEC_TARGET_SLURM)
+        check_fault(c, &k->image, IMAGE_HINT " Files are images on Slurm alone.",
+                    "'%.80s' is the path of a file, and only Slurm starts images from one", image);
+    else if (k->build)
+        check_fault(c, &k->image, IMAGE_HINT " Leave 'build' out for a file that is there already.",
+                    "'%.80s' is the path of a file, and 'build' makes an image for a registry",
+                    image);
+    else if (image[len - 1] == '/' || strstr(image, "//") || strstr(image, "/../"))
+        check_fault(c, &k->image, "Write it like /srv/images/name.sqsh.",
+                    "'%.80s' is not the path of an image: it has a part that is empty or '..'",
+                    image);
+}
+
 void check_images(struct check *c)
 {
     for (size_t i = 0; i < c->s->component_count; i++) {
         const struct spec_component *k = &c->s->components[i];
         const char *base = k->build ? k->build->base : NULL;
-        const char *fault = k->image ? image_fault(k->image) : NULL;
+        bool file = spec_image_is_file(k->image);
+        const char *fault = k->image && !file ? image_fault(k->image) : NULL;
 
         if (base && image_fault(base))
-            check_fault(c, &k->build->base, "Write it like registry.example.org/team/name:1.0.",
-                        "'%.80s' is not an image: %s", base, image_fault(base));
-        if (fault)
-            check_fault(c, &k->image, "Write it like registry.example.org/team/name:1.0.",
-                        "'%.80s' is not an image: %s", k->image, fault);
+            check_fault(c, &k->build->base, IMAGE_HINT, "'%.80s' is not an image: %s", base,
+                        image_fault(base));
+        if (file)
+            image_file(c, k);
+        else if (fault && k->image[0] == '.' && k->target == SPEC_TARGET_SLURM)
+            check_fault(c, &k->image, "Write it like /srv/images/name.sqsh.",
+                        "'%.80s' is not an image: a file is named by its whole path", k->image);
+        else if (fault)
+            check_fault(c, &k->image, IMAGE_HINT, "'%.80s' is not an image: %s", k->image, fault);
     }
 }

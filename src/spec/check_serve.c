@@ -58,6 +58,61 @@ static void port_twice(struct check *c, const int64_t *a, const char *of_a, cons
                 "port %" PRId64 " is used by %s and by %s on the same machines", *a, of_a, of_b);
 }
 
+/* A unit that runs a model server of its own: on the server's ports where it names none. */
+static bool is_server_unit(const struct spec_component *k)
+{
+    return k->target == SPEC_TARGET_SYSTEMD && k->kind == SPEC_COMPONENT_SERVING &&
+           !k->command.count;
+}
+
+static bool on_one_group(const struct spec *s, const struct spec_component *a,
+                         const struct spec_component *b)
+{
+    const struct spec_node *n;
+
+    for (size_t i = 0; (n = spec_component_group(s, a, i)) != NULL; i++)
+        if (spec_component_on(s, b, n))
+            return true;
+    return !spec_component_group_count(s, a) && !spec_component_group_count(s, b);
+}
+
+/* `by` has the defaults; `k` has them too, or names one of them. */
+static void default_twice(struct check *c, const struct spec_component *k,
+                          const struct spec_component *by)
+{
+    const struct spec_serve *v = &c->s->serve;
+    const void *at = k->port_count ? NULL : (const void *)&k->name;
+    int64_t port = v->port;
+
+    for (size_t i = 0; i < k->port_count && !at; i++)
+        if (k->ports[i].protocol == SPEC_PROTOCOL_TCP &&
+            (k->ports[i].port == v->port || k->ports[i].port == v->rerank_port)) {
+            at = &k->ports[i].port;
+            port = k->ports[i].port;
+        }
+    if (at)
+        check_fault(c, at,
+                    k->port_count ? "The other one names no port and has the model server's."
+                                  : "Neither names a port, so both have the model server's: give "
+                                    "each its 'ports'.",
+                    "port %" PRId64
+                    " is used by component '%s' and by component '%s' on the same nodes",
+                    port, k->name, by->name);
+}
+
+static void server_units(struct check *c)
+{
+    for (size_t i = 1; i < c->s->component_count; i++)
+        for (size_t j = 0; j < i; j++) {
+            const struct spec_component *a = &c->s->components[j], *b = &c->s->components[i];
+
+            if (!is_server_unit(a) || !is_server_unit(b) || (a->port_count && b->port_count) ||
+                !on_one_group(c->s, a, b))
+                continue;
+            default_twice(c, a->port_count ? a : b, a->port_count ? b : a);
+        }
+}
+
 void check_serve_ports(struct check *c)
 {
     const struct spec *s = c->s;
@@ -70,6 +125,7 @@ void check_serve_ports(struct check *c)
     if (!serves(s, NULL))
         return;
     port_twice(c, own[0].port, own[0].what, own[1].port, own[1].what);
+    server_units(c);
     for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
         if (s->agent.enabled) {
             port_twice(c, own[i].port, own[i].what, &s->agent.port, "the agent");

@@ -849,6 +849,8 @@ const struct spec_node *spec_node_of(const struct spec *s, const char *name);
 const struct spec_node *spec_component_group(const struct spec *s, const struct spec_component *c,
                                              size_t i);
 size_t spec_component_group_count(const struct spec *s, const struct spec_component *c);
+/* Is the image a file of the machines, by its path?  Slurm alone starts one. */
+bool spec_image_is_file(const char *image);
 bool spec_component_on(const struct spec *s, const struct spec_component *c,
                        const struct spec_node *n);
 

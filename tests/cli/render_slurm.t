@@ -665,6 +665,22 @@ test_expect 'a program that is not there is told, and not tried again' '
     mv train.py away.py && { job $L/sbatch/train-13b.sbatch >out 2>&1; test $? = 127; } && mv away.py train.py &&
     grep -q "^j: .train.py. is not found on " out && test ! -e ran.log
 '
+test_expect 'an image in a file: squashed by pyxis or apptainer, .sif by apptainer alone, elsewhere refused' '
+    cat >file.yaml <<-E &&
+	nodes: [{name: g, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB}]
+	components:
+	  q: {kind: batch, target: slurm, gpus: 1, image: /srv/box.sqsh, command: [x]}
+	  s: {kind: batch, target: slurm, gpus: 1, image: /srv/box.sif, command: [x]}
+	targets: {slurm: {controller: g1}}
+	E
+    stoker spec check file.yaml >out 2>err && stoker render slurm -f file.yaml -o file >out 2>err &&
+    grep -q -e "--container-image=/srv/box.sqsh)" file/slurm/sbatch/q.sbatch &&
+    grep -q "exec --nv \"\$image\"" file/slurm/sbatch/q.sbatch && ! grep -rq docker:// file/slurm/sbatch &&
+    ! grep -q container-image= file/slurm/sbatch/s.sbatch && bash -n file/slurm/sbatch/s.sbatch &&
+    grep -q "^image=/srv/box.sif" file/slurm/sbatch/s.sbatch && grep -q "^if apptainer=" file/slurm/sbatch/s.sbatch &&
+    { stoker render kubernetes -f file.yaml -o kube >out 2>err; test $? = 1; } && test ! -e kube &&
+    grep -q "^file.yaml:3:51: ./srv/box.sqsh. is the path of a file, and only Slurm" err
+'
 test_expect 'an image: by pyxis, by apptainer, and a message where there is neither' '
     job $L/sbatch/train-13b.sbatch &&
     grep -q -- "--container-image=registry.example.org#llm/train:24.10 --container-mounts=/lustre:/lustre,/home:/home bash " srun.log &&

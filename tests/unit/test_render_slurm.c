@@ -104,7 +104,7 @@ TEST(releases_are_known_by_their_number)
     CHECK(slurm_version_find("22.05") == slurm_version_find("22.05.8"));
     CHECK(slurm_version_find("22.05")->cgroup_automount);
     CHECK(!slurm_version_find("23.11.10")->cgroup_automount);
-    CHECK(slurm_version_find("25.11") && !slurm_version_find("26.05"));
+    CHECK(slurm_version_find("26.05") && !slurm_version_find("26.11"));
     CHECK(!slurm_version_find("22.051") && !slurm_version_find("22.05.") &&
           !slurm_version_find("22.05.x") && !slurm_version_find("") &&
           !slurm_version_find("22.05.-1"));
