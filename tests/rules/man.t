@@ -19,7 +19,7 @@ for c in $($b help --names); do
     n=$((n + 1))
     $b help --man "$c" | groff -man -Tutf8 -P-cbou -rLL=400n >"$d/page" 2>/dev/null
     log=$(lost "$d/page" "$c"
-          for s in $($b help "$c" | sed -n '/^  [a-z-]*  /!d; s/^  \([a-z-]*\)  .*/\1/p'); do
+          for s in $($b help "$c" | sed -n '/^  [a-z][a-z-]*  /!d; s/^  \([a-z-]*\)  .*/\1/p'); do
               lost "$d/page" "$c" "$s"
           done)
     if [ -s "$d/page" ] && [ -z "$log" ]; then echo "ok $n - the examples of $c are as typed"; else
