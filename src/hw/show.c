@@ -420,9 +420,13 @@ static void limits_memlock(const struct hw_limits *l, struct buf *b)
               l->memlock_bytes.v < 0 ? "unlimited" : show_bytes(l->memlock_bytes, text));
 }
 
-static void limits_kernel(const struct hw_limits *l, struct buf *b)
+static void limits_kernel(const struct hw *hw, struct buf *b)
 {
-    if (maybe_is(l->iommu, 0))
+    const struct hw_limits *l = &hw->limits;
+
+    if (maybe_is(l->iommu, 0) && hw->place.hypervisor)
+        show_part(b, ", ", "no IOMMU of its own (that of the host cannot be seen)");
+    else if (maybe_is(l->iommu, 0))
         show_part(b, ", ", "IOMMU off");
     else if (maybe_is(l->iommu, 1))
         show_part(b, ", ", "IOMMU on%s%s", l->iommu_mode ? ", " : "",
@@ -475,7 +479,7 @@ static void show_limits(struct show *s)
         show_part(&b, ", ", "/dev/shm %s", show_bytes(l->shm_bytes, text));
     show_line(s, COLOUR_NONE, "%s", b.len ? buf_str(&b) : "unknown");
     buf_reset(&b);
-    limits_kernel(l, &b);
+    limits_kernel(s->hw, &b);
     if (b.len)
         show_line(s, COLOUR_NONE, "%s", buf_str(&b));
     buf_release(&b);

@@ -112,8 +112,20 @@ static void doubt_lids(struct sim *s)
         }
 }
 
+/* All GPUs look as near to all NICs, and NCCL deals the NICs out by number. */
+static void doubt_guest(struct sim *s)
+{
+    s->c->guest = level_is_guest(s);
+    if (s->c->guest)
+        nccl_doubt(s, "This virtual machine does not show the PCIe switches of its host: which NIC "
+                      "is near which GPU cannot be told, neither from here nor by NCCL.  "
+                      "NCCL_TOPO_FILE, or /var/run/nvidia-topologyd/virtualTopology.xml, would "
+                      "tell it.");
+}
+
 void doubt_choose(struct sim *s)
 {
+    doubt_guest(s);
     doubt_lids(s);
     doubt_plugins(s);
     doubt_files(s);

@@ -671,6 +671,12 @@ static struct verdict gdr_level(const struct run *r)
                      "data is copied through host memory.  PHB would allow GPUDirect RDMA there, "
                      "but the IOMMU translates addresses, which makes it slow or fails: let "
                      "it pass them through first, as `stoker detect --check` says.");
+    if (r->c.guest)
+        return unset("This virtual machine shows GPU and NIC at the root complex (PHB), beyond "
+                     "NCCL's default (PXB), so data is copied through host memory.  On the host "
+                     "they may be at one switch or across the sockets, and its IOMMU and ACS "
+                     "decide whether GPUDirect RDMA works: give NCCL the topology "
+                     "(NCCL_TOPO_FILE), or set PHB only after measuring.");
     return set(NCCL_REQUIRED, "PHB",
                arena_printf(r->a,
                             "%s meet in the root complex (PHB), and NCCL's default stops at PCIe "
@@ -732,6 +738,11 @@ static struct verdict p2p_level(const struct run *r)
         return r->full ? unset("One GPU has no peer.") : nothing();
     if (!r->c.p2p_count || unknown)
         return unset("How the GPUs are connected is not known.");
+    if (nccl_env_int(r->hw, "NCCL_P2P_DISABLE", 0) == 1)
+        return unset(arena_printf(r->a,
+                                  "NCCL_P2P_DISABLE=1 keeps GPUs from each other's memory%s, "
+                                  "whatever the level.",
+                                  nvl ? ", over NVLink too" : ""));
     if (nvl == r->c.p2p_count)
         return pin(r, "NVL", "NVLink joins every pair of GPUs, and NCCL uses it by itself.");
     if (str_eq(r->hw->cpu.vendor, "AuthenticAMD") && r->c.gpus.v <= 2)
@@ -912,10 +923,10 @@ static struct verdict cross_nic(const struct run *r)
 static struct verdict topo_file(const struct run *r)
 {
     const struct hw_place *p = &r->hw->place;
+    bool azure =
+        p->vendor && str_starts(p->vendor, "Microsoft") && str_eq(p->product, "Virtual Machine");
 
-    if (!p->vendor || !str_starts(p->vendor, "Microsoft") || !str_eq(p->product, "Virtual Machine"))
-        return nothing();
-    for (size_t i = 0; i < r->hw->gpus_count; i++) {
+    for (size_t i = 0; azure && i < r->hw->gpus_count; i++) {
         const char *name = r->hw->gpus[i].name;
 
         if (name && (strstr(name, "A100") || strstr(name, "H100") || strstr(name, "H200")))
@@ -924,6 +935,12 @@ static struct verdict topo_file(const struct run *r)
                 "HPC images bring a topology file for it (ndv4 or ndv5) and name it in "
                 "/etc/nccl.conf; elsewhere copy it and set this variable.");
     }
+    if (r->c.guest && r->wanted)
+        return unset("This virtual machine hides the PCIe switches of its host, and NCCL deals "
+                     "the NICs out as if all were as near.  Whoever runs the host knows which GPU "
+                     "and NIC share a switch: write that as a topology file and name it here, or "
+                     "put it at /var/run/nvidia-topologyd/virtualTopology.xml, which NCCL reads by "
+                     "itself.");
     return nothing();
 }
 

@@ -166,6 +166,25 @@ enum level level_gdr_default(const struct hw *hw)
                                                                                 : LEVEL_PXB;
 }
 
+bool level_is_guest(const struct sim *s)
+{
+    bool known = false;
+
+    if (!s->hw->place.hypervisor || s->c->efa || level_topo_followed(s->hw) ||
+        nccl_env_of(s->hw, "NCCL_TOPO_FILE"))
+        return false;
+    for (size_t gpu = 0; gpu < s->hw->gpus_count; gpu++)
+        for (size_t i = 0; s->gpu_visible[gpu] && i < s->c->ports_count; i++) {
+            enum level l =
+                s->c->ports[i].wanted ? level_gpu_nic(s->hw, gpu, s->c->ports[i].dev) : LEVEL_NONE;
+
+            if (l != LEVEL_NONE && l < LEVEL_PHB)
+                return false;
+            known = known || l != LEVEL_NONE;
+        }
+    return known;
+}
+
 /* Is the way short enough for GPUDirect RDMA?  NCCL counts the way over the chip-to-chip
  * link as C2C, nearer than any PCIe switch, whatever level the user set beyond that. */
 static bool within(const struct hw *hw, size_t gpu, enum level l, enum level limit)
@@ -189,16 +208,51 @@ enum level level_nic_best(const struct hw *hw, const char *nic)
     return best;
 }
 
-static bool nvlink_between(const struct hw *hw, size_t a, size_t b)
+/* How far apart two GPUs may be for NCCL to let one read the other's memory. */
+static enum level p2p_limit(const struct sim *s)
 {
-    for (size_t i = 0; i < hw->gpu_pairs_count; i++) {
-        const struct hw_gpu_pair *p = &hw->gpu_pairs[i];
+    enum level user = level_parse(nccl_env_of(s->hw, "NCCL_P2P_LEVEL"));
+
+    if (nccl_env_int(s->hw, "NCCL_P2P_DISABLE", 0) == 1)
+        return LEVEL_LOC;
+    if (user != LEVEL_NONE)
+        return user;
+    /* NCCL trusts AMD root complexes with two GPUs */
+    return str_eq(s->hw->cpu.vendor, "AuthenticAMD") && s->c->gpus.known && s->c->gpus.v <= 2
+               ? LEVEL_SYS
+               : LEVEL_PXB;
+}
+
+static bool p2p_refused(const struct hw *hw, const struct hw_gpu_pair *p)
+{
+    return nccl_env_int(hw, "NCCL_IGNORE_DISABLED_P2P", 0) != 2 &&
+           ((p->p2p_read && !str_eq(p->p2p_read, "ok")) ||
+            (p->p2p_write && !str_eq(p->p2p_write, "ok")));
+}
+
+/* NVLink joins them, and NCCL uses it: else it leads even that way over the CPU, before it
+ * looks for neighbours (PXN). */
+static bool nvlink_between(const struct sim *s, size_t a, size_t b)
+{
+    for (size_t i = 0; i < s->hw->gpu_pairs_count; i++) {
+        const struct hw_gpu_pair *p = &s->hw->gpu_pairs[i];
 
         if ((maybe_is(p->a, (int64_t)a) && maybe_is(p->b, (int64_t)b)) ||
             (maybe_is(p->a, (int64_t)b) && maybe_is(p->b, (int64_t)a)))
-            return level_of_path(p->path) == LEVEL_NVL || maybe_or(p->nvlinks, 0) > 0;
+            return (level_of_path(p->path) == LEVEL_NVL || maybe_or(p->nvlinks, 0) > 0) &&
+                   p2p_limit(s) >= LEVEL_NVL && !p2p_refused(s->hw, p);
     }
     return false;
+}
+
+/* How near a neighbour must be to the NIC to send in our stead: from 2.28 on also by its
+ * chip-to-chip link, in 2.27 when asked for. */
+static enum level pxn_limit(const struct hw *hw)
+{
+    bool c2c = !nccl_older_than(hw, 2, 27) &&
+               nccl_env_int(hw, "NCCL_PXN_C2C", nccl_older_than(hw, 2, 28) ? 0 : 1) != 0;
+
+    return c2c ? LEVEL_P2C : LEVEL_PXB;
 }
 
 /* ---- GPUDirect RDMA ---- */
@@ -218,7 +272,7 @@ const char *level_gdr_support(const struct hw *hw)
  * sits at the NIC's switch (PXN) and itself gets GPUDirect RDMA there. */
 static enum level effective(const struct sim *s, size_t gpu, size_t port, enum level limit)
 {
-    enum level far = limit < LEVEL_P2C ? limit : LEVEL_P2C;
+    enum level far = limit < pxn_limit(s->hw) ? limit : pxn_limit(s->hw);
     size_t ports = s->c->ports_count;
     enum level l = (enum level)s->levels[gpu * ports + port];
 
@@ -229,7 +283,7 @@ static enum level effective(const struct sim *s, size_t gpu, size_t port, enum l
         enum level via = (enum level)s->levels[i * ports + port];
 
         if (i != gpu && s->gpu_visible[i] && via != LEVEL_NONE && via <= far &&
-            nvlink_between(s->hw, gpu, i))
+            nvlink_between(s, gpu, i))
             return LEVEL_PXN;
     }
     return l;
@@ -374,11 +428,6 @@ void level_choose_near(struct sim *s)
 
 /* ---- P2P between GPUs ---- */
 
-static bool refused(const char *status)
-{
-    return status && !str_eq(status, "ok");
-}
-
 static void p2p_one(struct sim *s, const struct hw_gpu_pair *p, enum level limit,
                     struct nccl_p2p *out)
 {
@@ -398,12 +447,12 @@ static void p2p_one(struct sim *s, const struct hw_gpu_pair *p, enum level limit
     if (l > limit) {
         out->why = arena_printf(s->a, "The path is %s, beyond the level %s.%s", out->path,
                                 s->c->p2p_level, instead);
-    } else if (ignore != 2 && (refused(p->p2p_read) || refused(p->p2p_write))) {
-        out->why = arena_printf(s->a, "The path is %s, but the driver refuses peer access: %s.%s",
-                                out->path, refused(p->p2p_read) ? p->p2p_read : p->p2p_write,
-                                l == LEVEL_NVL && !ignore
-                                    ? "  NCCL stops with an error on such NVLink pairs."
-                                    : instead);
+    } else if (p2p_refused(s->hw, p)) {
+        out->why = arena_printf(
+            s->a, "The path is %s, but the driver refuses peer access: %s.%s", out->path,
+            p->p2p_read && !str_eq(p->p2p_read, "ok") ? p->p2p_read : p->p2p_write,
+            l == LEVEL_NVL && !ignore ? "  NCCL stops with an error on such NVLink pairs."
+                                      : instead);
     } else {
         out->transport = l <= LEVEL_NVB ? "nvlink" : "p2p";
         out->why =
@@ -413,16 +462,9 @@ static void p2p_one(struct sim *s, const struct hw_gpu_pair *p, enum level limit
 
 void level_choose_p2p(struct sim *s)
 {
-    enum level user = level_parse(nccl_env_of(s->hw, "NCCL_P2P_LEVEL"));
-    enum level limit = LEVEL_PXB;
+    enum level limit = p2p_limit(s);
     struct nccl_choice *c = s->c;
 
-    if (str_eq(s->hw->cpu.vendor, "AuthenticAMD") && c->gpus.known && c->gpus.v <= 2)
-        limit = LEVEL_SYS; /* NCCL trusts AMD root complexes with two GPUs */
-    if (nccl_env_int(s->hw, "NCCL_P2P_DISABLE", 0) == 1)
-        limit = LEVEL_LOC;
-    else if (user != LEVEL_NONE)
-        limit = user;
     c->p2p_level = level_name(limit);
     c->p2p = arena_array(s->a, struct nccl_p2p, s->hw->gpu_pairs_count + 1);
     for (size_t i = 0; i < s->hw->gpu_pairs_count; i++) {

@@ -112,6 +112,7 @@ struct nccl_choice {
     struct maybe gpus; /* GPUs a job here can use; unknown when they are hidden */
     const char *gpus_why;
     const bool *gpu_used;  /* for each of hw->gpus[]: a job here can use it */
+    bool guest;            /* a virtual machine that hides which GPU is near which NIC */
     bool efa;              /* an AWS EFA device is here: NCCL itself cannot drive it */
     const char *mnnvl;     /* NVLink to other machines: "on", "off", "fails"; NULL: not known */
     const char *mnnvl_why; /* NULL: no GPU is of a domain that spans machines */

@@ -132,6 +132,9 @@ enum level level_gdr_default(const struct hw *hw); /* PXB; P2C with GPUs on a ch
 bool level_on_c2c(const struct hw *hw);            /* some GPU has a chip-to-chip link to its CPU */
 /* NCCL reads GPU memory over that link: unset, by version. */
 bool level_gdr_c2c(const struct hw *hw);
+/* A virtual machine that shows no PCIe switch between its GPUs and NICs, and has no topology
+ * file in place of them: where they are is not known; once ports are wanted. */
+bool level_is_guest(const struct sim *s);
 bool level_topo_followed(const struct hw *hw); /* a topology file is in force, and was read */
 /* Best over all GPUs, hidden ones too. */
 enum level level_nic_best(const struct hw *hw, const char *nic);

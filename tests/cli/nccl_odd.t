@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What is said of NCCL on machines where something besides place and fabric decides
+# (tests/machines/odd.py): --env, --why, --check, the page and the JSON say the same.
+. "$(dirname "$0")/lib.sh"
+
+tars=$TMP/tars
+"$TOP/tests/machines/odd.py" "$tars" && "$TOP/tests/machines/build.py" "$tars" gb200 >/dev/null || {
+    echo "Bail out! the machines could not be built"
+    exit 1
+}
+
+# env_of MACHINE [ARG...]: its smallest environment, as env.sh, and as one line
+env_of() {
+    name=$1
+    shift
+    stoker detect --root "$tars/$name.tar" --env "$@" >env.sh 2>err
+    tr '\n' ' ' <env.sh | sed 's/ # / /g; s/#//g' >flat
+}
+# any other output as one line: flat_of MACHINE ARG...
+flat_of() {
+    name=$1
+    shift
+    stoker detect --root "$tars/$name.tar" "$@" >page 2>err
+    rc=$?
+    tr '\n' ' ' <page | tr -s ' ' >flat
+}
+sets() { # NAME VALUE: what a shell gets from env.sh; empty when unset
+    got=$(env -i PATH="$PATH" sh -c '. ./env.sh && eval "printf %s \"\${$1-}\""' sh "$1")
+    test "$got" = "$2" || {
+        echo "$1 is '$got', expected '$2'"
+        return 1
+    }
+}
+says() {
+    grep -qF -- "$1" flat || {
+        echo "not said: $1"
+        fold -s -w 120 flat
+        return 1
+    }
+}
+hides() {
+    ! grep -F -- "$1" flat
+}
+json_of() { # MACHINE PYTHON-EXPRESSION over doc, c, p, env [ARG...]
+    name=$1 what=$2
+    shift 2
+    stoker detect --root "$tars/$name.tar" --env --json "$@" >nccl.json 2>/dev/null &&
+        python3 -c '
+import json, sys
+doc = json.load(open("nccl.json"))
+c = doc["choice"]
+p = {"%s:%d" % (x["device"], x["port"]): x for x in c["ports"]}
+env = {v["name"]: v for v in doc["env"]}
+if not eval(sys.argv[1]):
+    print(json.dumps(c, indent=1)[:4000])
+    sys.exit(1)' "$what"
+}
+
+# ---- virtual machines
+test_expect 'a virtual machine that hides its switches: no level is set, and it is not certain' "
+    env_of guest && sets NCCL_NET_GDR_LEVEL '' && says 'Not certain: This virtual machine does not show' &&
+    says 'set PHB only after measuring' && says 'NCCL_TOPO_FILE is left unset. This virtual machine hides' &&
+    json_of guest 'not c[\"certain\"] and env[\"NCCL_NET_GDR_LEVEL\"][\"kind\"] == \"unset\"'
+"
+test_expect 'its page tells nothing of the IOMMU of the host, and has the doubt' "
+    flat_of guest && hides 'IOMMU off' && says 'no IOMMU of its own' && says 'Not certain: This virtual machine'
+"
+test_expect '--why of the level and of the topology file say the same' "
+    flat_of guest --why NCCL_NET_GDR_LEVEL && says 'set PHB only after measuring' &&
+    flat_of guest --why NCCL_TOPO_FILE && says 'This virtual machine hides'
+"
+test_expect 'switches that are passed on, or a topology file, leave no doubt' "
+    json_of guest-switches 'c[\"certain\"] and \"NCCL_TOPO_FILE\" not in env' &&
+    env_of guest -e NCCL_TOPO_FILE=/x.xml && hides 'does not show'
+"
+
+# ---- neighbours: NCCL 2.27 goes by no chip-to-chip link of theirs, 2.28 does
+pairs() { # COUNT: GPUs and NICs with GPUDirect RDMA
+    echo "sum(g[\"use\"] is True for g in c[\"gpudirect\"]) == $1"
+}
+test_expect 'GB200: a neighbour at the NIC by its chip-to-chip link sends for us from 2.28 on' "
+    json_of gb200 \"\$(pairs 8)\" -e NCCL_PXN_C2C=0 && json_of gb200 \"\$(pairs 16)\" -e NCCL_PXN_C2C=1
+"
+test_expect 'the default is that of the version: 2.27 does not' "
+    mkdir -p gb && tar -xf $tars/gb200.tar -C gb && lib=\$(find gb -name 'libnccl.so.2') && (cd \$(dirname \$lib) &&
+    rm -f libnccl* && : >libnccl.so.2.27.5 && ln -s libnccl.so.2.27.5 libnccl.so.2) && tar -cf $tars/gb227.tar -C gb . &&
+    json_of gb227 \"\$(pairs 8)\" && flat_of gb227 && says '8 of 16 GPU and NIC pairs' &&
+    (cd \$(dirname \$lib) && mv libnccl.so.2.27.5 libnccl.so.2.28.3 && ln -sf libnccl.so.2.28.3 libnccl.so.2) &&
+    tar -cf $tars/gb228.tar -C gb . && json_of gb228 \"\$(pairs 16)\" && json_of gb228 \"\$(pairs 8)\" -e NCCL_P2P_LEVEL=LOC
+"
+test_expect 'NVLink that NCCL was told not to use leads to no neighbour' "
+    json_of neighbours '{g[\"path\"] for g in c[\"gpudirect\"]} == {\"PIX\", \"PXN\"}' &&
+    json_of neighbours 'not {g[\"path\"] for g in c[\"gpudirect\"]} & {\"PXN\"}' -e NCCL_P2P_DISABLE=1 &&
+    env_of neighbours -e NCCL_P2P_DISABLE=1 && hides 'NCCL uses it by itself' && hides PXN &&
+    says 'NCCL_P2P_DISABLE=1 keeps GPUs from' && flat_of neighbours -e NCCL_P2P_DISABLE=1 --why NCCL_IB_HCA && hides PXN
+"
+test_done

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""odd: machines on which something besides place and fabric decides what is said of NCCL.
+
+    tests/machines/odd.py OUT-DIR [NAME…]     OUT-DIR/NAME.tar
+    tests/machines/odd.py --list
+
+Built from the slots of rails.py: virtual machines, cards in bad slots, spare ports, devices
+that are none.  tests/cli/nccl_odd.t says what must come of them.
+"""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+
+import rails as R  # noqa: E402
+from rails import GPU, Node, ib, roce  # noqa: E402
+from sysfs import spr  # noqa: E402
+
+
+def cpu(guest=False):
+    c = spr("Intel(R) Xeon(R) Platinum 8480C", 2, 8, "107520K", 3800, smt=1)
+    c.flags += " hypervisor" if guest else ""
+    return c
+
+
+def guest(slots=None, **more):
+    """a virtual machine: GPUs and RoCE ports at root ports, no switch in sight"""
+    slots = slots or [(0, d) for i in range(4) for d in (GPU, roce(i, 400))]
+    node = Node(slots, cpu=cpu(True), nccl="2.27.5", iommu=None, **more)
+    node.m.dmi("QEMU", "Standard PC (Q35 + ICH9, 2009)", bios="SeaBIOS")
+    return node
+
+
+def guest_switches():
+    """a virtual machine whose host passes its switches on"""
+    return guest(R.rails(lambda i: roce(i, 400), 4))
+
+
+def neighbours():
+    """two of four GPUs have a NIC at their switch; NVLink joins all"""
+    return Node([(n, [GPU] + nics) for n in (0, 1) for nics in ([ib(n)], [])], nccl="2.27.5")
+
+
+MACHINES = {k.replace("_", "-"): v for k, v in list(globals().items())
+            if getattr(v, "__doc__", None) and getattr(v, "__module__", "") == __name__ and
+            not isinstance(v, type)}
+
+
+def main(args):
+    if args == ["--list"]:
+        for name, make in sorted(MACHINES.items()):
+            print("%-18s %s" % (name, make.__doc__))
+        return
+    if not args:
+        sys.stderr.write(__doc__.split("\n\n")[1] + "\n")
+        raise SystemExit(2)
+    os.makedirs(args[0], exist_ok=True)
+    for name in args[1:] or sorted(MACHINES):
+        MACHINES[name]().m.finish().write_tar(os.path.join(args[0], name + ".tar"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
