@@ -7,6 +7,7 @@
 #include "catalog/csv.h"
 
 #include <assert.h>
+#include <ctype.h>
 
 EMBED(data_nccl_env, "data/nccl_env.csv");
 EMBED(data_gpus, "data/gpus.csv");
@@ -246,6 +247,36 @@ struct gpu_near {
     size_t distance;
 };
 
+/* Digits of a folded name; an 'o' behind one is a zero that was mistaken. */
+static void gpu_name_digits(const char *s, char out[WORD_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; s[i]; i++) {
+        bool zero = s[i] == 'o' && n;
+
+        if (zero || isdigit((unsigned char)s[i]))
+            out[n++] = zero ? '0' : s[i];
+    }
+    out[n] = 0;
+}
+
+/* A slip of the pen, not another GPU: V100 is no A100, L40 no L40S, H20 no H200, GH200 no H200.
+ * Digits and the letters before them say which GPU it is; what stands behind does, too, where the
+ * name is short. */
+static bool gpu_name_slips(const char *a, const char *b)
+{
+    enum { SHORT_NAME = 5 };
+    char da[WORD_MAX], db[WORD_MAX];
+    size_t family = strcspn(a, "0123456789");
+
+    gpu_name_digits(a, da);
+    gpu_name_digits(b, db);
+    if (!str_eq(da, db) || strcspn(b, "0123456789") != family || strncmp(a, b, family) != 0)
+        return false;
+    return strlen(a) == strlen(b) || strlen(a) >= SHORT_NAME;
+}
+
 static bool gpu_near_look(const char *word, void *arg)
 {
     static _Thread_local char best[WORD_MAX];
@@ -255,7 +286,7 @@ static bool gpu_near_look(const char *word, void *arg)
 
     gpu_name_fold(word, folded);
     d = str_distance(n->want, folded, n->distance);
-    if (d < n->distance) {
+    if (d < n->distance && gpu_name_slips(n->want, folded)) {
         n->distance = d;
         for (size_t i = 0; i <= strlen(word); i++)
             best[i] = word[i] >= 'a' && word[i] <= 'z' ? (char)(word[i] - 'a' + 'A') : word[i];

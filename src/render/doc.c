@@ -140,14 +140,22 @@ static void ports(struct doc *d)
 
 struct use { /* what the site has, and what its components ask for */
     int64_t machines, gpus;
-    int64_t jobs, job_gpus;         /* training and batch */
-    int64_t services, service_gpus; /* all others, the models beside them */
-    int64_t gang;                   /* machines of the largest job */
-    const char *largest;            /* its name; NULL: no job */
-    int64_t rdma;                   /* fabrics that pods reach through operators */
+    int64_t jobs, job_gpus;           /* training and batch */
+    int64_t services, service_gpus;   /* all others, the models beside them */
+    int64_t job_parts, service_parts; /* MIG instances, which are no GPUs */
+    int64_t gang;                     /* machines of the largest job */
+    const char *largest;              /* its name; NULL: no job */
+    int64_t rdma;                     /* fabrics that pods reach through operators */
 };
 
-static void use_component(struct use *u, const struct spec_component *c)
+static bool has_parts(const struct spec *s, const struct spec_component *c)
+{
+    const struct spec_node *n = spec_component_group(s, c, 0);
+
+    return n && n->gpu && n->gpu->sharing == SPEC_SHARING_MIG && n->gpu->mig_profile;
+}
+
+static void use_component(struct use *u, const struct spec *s, const struct spec_component *c)
 {
     bool job = c->kind == SPEC_COMPONENT_TRAINING || c->kind == SPEC_COMPONENT_BATCH;
     bool together = c->kind == SPEC_COMPONENT_TRAINING && c->replicas > 1;
@@ -155,7 +163,10 @@ static void use_component(struct use *u, const struct spec_component *c)
     int64_t gang = c->nodes_per_replica * (together ? c->replicas : 1);
 
     *(job ? &u->jobs : &u->services) += 1;
-    *(job ? &u->job_gpus : &u->service_gpus) += c->gpus * c->nodes_per_replica * copies;
+    if (has_parts(s, c))
+        *(job ? &u->job_parts : &u->service_parts) += c->gpus * c->nodes_per_replica * copies;
+    else
+        *(job ? &u->job_gpus : &u->service_gpus) += c->gpus * c->nodes_per_replica * copies;
     if (job && gang > u->gang) {
         u->gang = gang;
         u->largest = c->name;
@@ -171,26 +182,41 @@ static struct use use_of(const struct spec *s)
         u.gpus += s->nodes[i].count * s->nodes[i].gpus_per_node;
     }
     for (size_t i = 0; i < s->component_count; i++)
-        use_component(&u, &s->components[i]);
+        use_component(&u, s, &s->components[i]);
     for (size_t i = 0; i < s->fabric_count; i++)
         u.rdma += s->fabrics[i].kind != SPEC_FABRIC_ETHERNET;
     return u;
 }
 
+static void add_parts(struct buf *out, int64_t parts)
+{
+    if (parts)
+        buf_addf(out, " and %" PRId64 " MIG instance%s", parts, doc_s(parts));
+}
+
+static void way_jobs(const struct use *u, struct buf *out)
+{
+    const char *s = u->jobs == 1 ? "s" : "";
+
+    buf_addf(out, "%" PRId64 " job%s (training and batch) ask%s for %" PRId64 " GPU%s of %" PRId64,
+             u->jobs, doc_s(u->jobs), s, u->job_gpus, doc_s(u->job_gpus), u->gpus);
+    add_parts(out, u->job_parts);
+    buf_addf(out, " and queue%s for them; the largest, %s, starts on %" PRId64 " machine%s at once",
+             s, u->largest, u->gang, doc_s(u->gang));
+}
+
 static void way_slurm(const struct use *u, struct buf *out)
 {
     if (u->jobs)
-        buf_addf(out,
-                 "%" PRId64 " job%s (training and batch) ask%s for %" PRId64 " GPU%s of %" PRId64
-                 " and queue%s for them; the largest, %s, starts on %" PRId64 " machine%s at once",
-                 u->jobs, doc_s(u->jobs), u->jobs == 1 ? "s" : "", u->job_gpus, doc_s(u->job_gpus),
-                 u->gpus, u->jobs == 1 ? "s" : "", u->largest, u->gang, doc_s(u->gang));
+        way_jobs(u, out);
     else
         buf_adds(out, "no job queues for a GPU");
     if (u->services)
-        buf_addf(out, "; %" PRId64 " service%s with %" PRId64 " GPU%s would be %s without an end",
-                 u->services, doc_s(u->services), u->service_gpus, doc_s(u->service_gpus),
-                 u->services == 1 ? "a job" : "jobs");
+        buf_addf(out, "; %" PRId64 " service%s with %" PRId64 " GPU%s", u->services,
+                 doc_s(u->services), u->service_gpus, doc_s(u->service_gpus));
+    add_parts(out, u->services ? u->service_parts : 0);
+    if (u->services)
+        buf_addf(out, " would be %s without an end", u->services == 1 ? "a job" : "jobs");
 }
 
 static void way_cloud(const struct use *u, struct buf *out)
@@ -200,6 +226,7 @@ static void way_cloud(const struct use *u, struct buf *out)
                  doc_s(u->services), u->service_gpus, doc_s(u->service_gpus));
     else
         buf_adds(out, "no service");
+    add_parts(out, u->services ? u->service_parts : 0);
     if (u->gang > 1)
         buf_addf(out, "; %s needs a gang of %" PRId64 " machines (JobSet, Kueue)", u->largest,
                  u->gang);
@@ -280,7 +307,8 @@ static const struct {
     { "slurm",
       "slurmd -G -N HOST -f \"$PWD/slurm/slurm.conf\"   # check\n"
       "slurm/install.sh --all                  # every file to every machine, with owners\n"
-      "systemctl restart slurmdbd slurmctld    # on the controllers; slurmd elsewhere\n"
+      "systemctl restart slurmdbd              # where it runs; its MariaDB user comes first\n"
+      "systemctl restart slurmctld             # on the controllers; slurmd elsewhere\n"
       "scontrol reconfigure                    # later, when no machine changed\n"
       "bash slurm/accounts.sh                  # with accounting: QOS, accounts, users\n"
       "slurm/install.sh --all --back           # back; restart again\n" },
@@ -295,10 +323,17 @@ static const struct {
     { "systemd", "systemd-analyze verify systemd/*.service\n"
                  "cp systemd/*.service /etc/systemd/system/ && systemctl daemon-reload\n"
                  "systemctl enable --now stoker-up\nsystemctl disable --now stoker-up\n" },
-    { "prometheus", "promtool check config prometheus/prometheus.yml\n"
+    { "prometheus", "promtool check config --syntax-only prometheus/prometheus.yml\n"
+                    "promtool check rules prometheus/rules/*.yml\n"
                     "promtool test rules prometheus/tests/*.yml\n"
                     "cp -a prometheus/. /etc/prometheus/ && systemctl reload prometheus\n" },
-    { "grafana", "cp grafana/dashboards/*.json /var/lib/grafana/dashboards/\n" },
+    { "grafana",
+      "install -D -m 644 grafana/provisioning/datasources.yml "
+      "/etc/grafana/provisioning/datasources/stoker.yml\n"
+      "install -D -m 644 grafana/provisioning/dashboards.yml "
+      "/etc/grafana/provisioning/dashboards/stoker.yml\n"
+      "install -D -m 644 -t /var/lib/grafana/dashboards/stoker grafana/dashboards/*.json\n"
+      "systemctl restart grafana-server\n" },
     { "lustre", "lustre/format.sh            # prints what it would do\n"
                 "lustre/format.sh --apply\n" },
 };
@@ -360,6 +395,6 @@ void render_doc(struct render *r)
     doc_section(&d, "costs", "Costs");
     doc_money(&d);
     commands(&d);
-    buf_adds(d.out, "<p class=\"soft\">Written by stoker render; &ldquo;from&rdquo; is the line of "
+    buf_adds(d.out, "<p class=\"soft\">Written by stoker render; &ldquo;from&rdquo; is the key of "
                     "the spec.</p>\n</body>\n</html>\n");
 }

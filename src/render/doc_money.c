@@ -103,6 +103,11 @@ static void budget(struct doc *d, const char *what, const struct spec_money *m, 
                  "Budget %s: %s (%s), %.0f %% of which the machines take when they run all the "
                  "time.",
                  what, text, render_from(d->r, m), 100 * all / monthly(m));
+    else if (all > 0)
+        doc_para(d,
+                 "Budget %s: %s (%s), at least %.0f %% of which the machines take when they run "
+                 "all the time.",
+                 what, text, render_from(d->r, m), 100 * all / monthly(m));
     else
         doc_para(d, "Budget %s: %s (%s); what share the machines take is unknown.", what, text,
                  render_from(d->r, m));

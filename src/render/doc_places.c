@@ -77,8 +77,9 @@ static void kept(struct doc *d)
         if (idle) {
             doc_row(d);
             doc_cell(d, "%s", n->name);
-            doc_cell(d, "%" PRId64 "%s for queued work", idle,
-                     idle == n->count ? " machines, all of them" : " more machines");
+            doc_cell(d, "%" PRId64 "%s machine%s%s for queued work", idle,
+                     idle == n->count ? "" : " more", doc_s(idle),
+                     idle == n->count && idle > 1 ? ", all of them" : "");
             doc_row_end(d);
         }
     }

@@ -349,23 +349,84 @@ static void key_follow(void *ctx, const char *key, const void *member)
                 f->t->name, wishes[i].key, f->c->name);
 }
 
-/* What a program writes outside its mounts goes with the container. */
+/* --- checkpoints --- */
+
+static bool path_holds(const char *folder, const char *path)
+{
+    size_t len = strlen(folder);
+
+    while (len && folder[len - 1] == '/')
+        len--;
+    return !strncmp(path, folder, len) && (path[len] == '/' || !path[len]);
+}
+
+/* Does the component see its mounts alone, or all that the machine has? */
+static bool in_container(const struct spec_component *c, unsigned on)
+{
+    return on & ON_PODS || (on & (ON_COMPOSE | ON_SLURM) && c->image);
+}
+
+/* The storage at a path of the component, the one nearest to it; NULL: none that the spec has. */
+static const struct spec_storage *storage_at(const struct render *r, const struct spec_component *c,
+                                             unsigned on, const char *path)
+{
+    const struct spec_storage *found = NULL;
+    size_t best = 0;
+
+    for (size_t i = 0; i < c->mount_count; i++) {
+        const char *at = c->mounts[i].path;
+
+        if (path_holds(at, path) && (!found || strlen(at) > best)) {
+            found = spec_storage_find(r->spec, c->mounts[i].storage);
+            best = strlen(at);
+        }
+    }
+    for (size_t i = 0; !in_container(c, on) && i < r->spec->storage_count; i++) {
+        const struct spec_storage *s = &r->spec->storage[i];
+
+        if (s->path && path_holds(s->path, path) && (!found || strlen(s->path) > best)) {
+            found = s;
+            best = strlen(s->path);
+        }
+    }
+    return found;
+}
+
+/* Why a job may go on on other machines than it began on; NULL: it does not. */
+static const char *why_it_moves(const struct render *r, const struct spec_component *c, unsigned on)
+{
+    const struct spec_node *n;
+
+    if (on & ON_HOST)
+        return NULL;
+    for (size_t i = 0; (n = spec_component_group(r->spec, c, i)); i++)
+        if (n->capacity == SPEC_CAPACITY_SPOT)
+            return "spot machines are taken away";
+    if (c->nodes_per_replica * c->replicas > 1)
+        return "a job of several machines may start again on others, or in another order";
+    return NULL;
+}
+
+/* What a program writes outside its mounts goes with the container, and what it writes to the disk
+ * of a machine stays there. */
 static void checkpoint_follow(struct render *r, const struct spec_component *c, unsigned on)
 {
     const char *path = c->training ? c->training->checkpoint.path : NULL;
+    const struct spec_storage *s = path ? storage_at(r, c, on, path) : NULL;
+    const char *why = s ? why_it_moves(r, c, on) : NULL;
 
-    if (!path || !(on & ON_PODS || (on & (ON_COMPOSE | ON_SLURM) && c->image)))
-        return;
-    for (size_t i = 0; i < c->mount_count; i++) {
-        size_t len = strlen(c->mounts[i].path);
-
-        while (len && c->mounts[i].path[len - 1] == '/')
-            len--;
-        if (!strncmp(path, c->mounts[i].path, len) && (path[len] == '/' || !path[len]))
-            return;
-    }
-    render_warn(r, &c->training->checkpoint.path, "Mount storage there.",
-                "checkpoints of '%s' go with its container: no mount holds '%s'", c->name, path);
+    if (path && !s && in_container(c, on))
+        render_warn(r, &c->training->checkpoint.path, "Mount storage there.",
+                    "checkpoints of '%s' go with its container: no mount holds '%s'", c->name,
+                    path);
+    else if (s && s->kind == SPEC_STORAGE_MEMORY)
+        render_warn(r, &c->training->checkpoint.path, "Use storage that machines share.",
+                    "checkpoints of '%s' are in memory, on '%s', and end with the job", c->name,
+                    s->name);
+    else if (why && s->kind == SPEC_STORAGE_LOCAL)
+        render_warn(r, &c->training->checkpoint.path, "Use storage that machines share.",
+                    "checkpoints of '%s' are on the disk of a machine, '%s', and %s", c->name,
+                    s->name, why);
 }
 
 void render_follow(struct render *r, const struct render_target *t)

@@ -289,16 +289,41 @@ static bool has_servers(struct shift *s)
     return false;
 }
 
+static bool is_claimed(struct shift *s, const struct spec_storage *st)
+{
+    return shift_storage_used(s, st) && st->kind != SPEC_STORAGE_MEMORY &&
+           st->kind != SPEC_STORAGE_OBJECT && !k8s_static_volume(st);
+}
+
+static const char *class_of(const struct shift *s, const struct spec_storage *st)
+{
+    return st->storage_class ? st->storage_class : s->t->storage_class;
+}
+
+/* Was a claim of the same class before this one? */
+static bool class_seen(struct shift *s, size_t at)
+{
+    const struct spec_storage *all = s->k.r->spec->storage;
+    const char *want = class_of(s, &all[at]);
+
+    for (size_t i = 0; i < at; i++) {
+        const char *class = class_of(s, &all[i]);
+
+        if (is_claimed(s, &all[i]) && (want && class ? str_eq(want, class) : want == class))
+            return true;
+    }
+    return false;
+}
+
 static void classes(struct shift *s, struct buf *b)
 {
     const struct spec *spec = s->k.r->spec;
 
     for (size_t i = 0; i < spec->storage_count; i++) {
         const struct spec_storage *st = &spec->storage[i];
-        const char *class = st->storage_class ? st->storage_class : s->t->storage_class;
+        const char *class = class_of(s, st);
 
-        if (!shift_storage_used(s, st) || st->kind == SPEC_STORAGE_MEMORY ||
-            st->kind == SPEC_STORAGE_OBJECT || k8s_static_volume(st))
+        if (!is_claimed(s, st) || class_seen(s, i))
             continue;
         buf_adds(b, "    run oc get storageclass");
         if (class) {

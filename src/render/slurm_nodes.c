@@ -118,8 +118,8 @@ static void node_line(struct slurm *c, struct buf *out, const struct spec_node *
     char type[SLURM_TYPE_MAX];
 
     buf_addf(out,
-             "# %s: %" PRId64 " machines, %s; %" PRId64 " MiB of each are left to the system\n",
-             n->name, n->count, render_from(c->r, &n->name),
+             "# %s: %" PRId64 " machine%s, %s; %" PRId64 " MiB of each are left to the system\n",
+             n->name, n->count, n->count == 1 ? "" : "s", render_from(c->r, &n->name),
              n->memory_bytes.v / MIB - slurm_memory_mib(n));
     node_learned(c, out, n);
     buf_addf(out,

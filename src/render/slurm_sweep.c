@@ -151,8 +151,14 @@ static void commands_accounting(const struct slurm *c, struct buf *out)
 
 void slurm_commands(struct slurm *c)
 {
-    struct buf *out = render_file(c->r, "slurm/commands.md");
+    struct buf *out = render_file(c->r, "slurm/commands.md"), dbd = { 0 };
 
+    if (c->s->accounting.enabled)
+        buf_addf(&dbd,
+                 "    mariadb                               # once, on %s: slurmdbd.conf has the "
+                 "user\n"
+                 "    systemctl restart slurmdbd            # on %s\n",
+                 slurm_dbd_host(c), slurm_dbd_host(c));
     buf_addf(out, "# Commands of cluster %s\n\n", c->s->cluster);
     buf_adds(out, "Written by 'stoker render'; the names are those of the spec.\n");
     buf_addf(out,
@@ -160,13 +166,14 @@ void slurm_commands(struct slurm *c)
              "    slurmd -G -N HOST -f \"$PWD/slurm.conf\"  # does slurmd accept the files\n"
              "    ./install.sh --all                    # to " SLURM_ETC
              " of every machine, by ssh\n"
-             "    systemctl restart slurmdbd            # on %s\n"
+             "%s"
              "    systemctl restart slurmctld           # on %s%s%s\n"
              "    systemctl restart slurmd              # on every other machine\n"
              "    scontrol reconfigure                  # later changes, but of machines\n"
              "    ./install.sh --all --back             # what was there before\n",
-             slurm_dbd_host(c), c->s->controller, c->s->backup_controller ? " and " : "",
+             buf_str(&dbd), c->s->controller, c->s->backup_controller ? " and " : "",
              c->s->backup_controller ? c->s->backup_controller : "");
+    buf_release(&dbd);
     commands_jobs(c, out);
     commands_machines(c, out);
     commands_accounting(c, out);

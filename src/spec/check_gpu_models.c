@@ -74,7 +74,7 @@ static void check_unknown(struct check *c, const struct cat_gpu_table *t, const 
     }
     if (described)
         buf_adds(&hint, " What the spec says of it is all that is known.");
-    else if (!near)
+    else
         buf_adds(&hint, " Give 'memory' and 'link' of a GPU that it does not have.");
     (described ? check_doubt : check_fault)(c, &n->gpu->model, buf_str(&hint),
                                             "the catalogue has no GPU '%s'", n->gpu->model);

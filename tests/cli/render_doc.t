@@ -92,4 +92,22 @@ test_expect 'counts of one are singular; the ways to run it are compared by the 
     grep -q "not for 2 machines" w && stoker spec example llm-cluster >llm.yaml && stoker render doc -f llm.yaml -o llm && words llm/doc/index.html >w &&
     grep -q "train-175b needs a gang of 64 machines" w && grep -q "6 jobs (training and batch) ask for [0-9]* GPUs of 576" w
 '
+test_expect 'a budget that known prices exceed is told; MIG instances are no GPUs; the commands do what they say' '
+    cat >mig.yaml <<END &&
+schema: stoker.spec/1
+nodes:
+  - {name: m, gpus_per_node: 2, gpu: {model: H100, memory: 80GB, sharing: mig, mig_profile: 1g.10gb}, price: \$10/h}
+  - {name: g, gpus_per_node: 4, gpu: {model: H100}}
+components:
+  a: {kind: training, target: slurm, nodes: m, gpus: 2, command: [x], nodes_per_replica: 1, queued: true}
+  b: {kind: training, nodes: g, gpus: 2, command: [x]}
+budgets: {month: \$3650/mo}
+targets: {slurm: {cluster: x}, grafana: {}, prometheus: {}}
+END
+    stoker render all -f mig.yaml -o mig >/dev/null 2>&1; stoker render doc -f mig.yaml -o mig && words mig/doc/index.html >w &&
+    grep -q "at least 200 % of which the machines take" w && grep -q "ask for 2 GPUs of 6 and 2 MIG instances" w &&
+    ! grep -q "is the line" w && ! grep -q "restart slurmdbd slurmctld" w && grep -q "check config --syntax-only" w &&
+    at=$(stoker render grafana -f mig.yaml -o graf >/dev/null 2>&1; sed -n "s/^ *path: *\([^ ]*\).*/\1/p" graf/grafana/provisioning/dashboards.yml) &&
+    test -n "$at" && grep -q -- "-t $at grafana/dashboards" w && grep -q "provisioning/datasources.yml" w
+'
 test_done

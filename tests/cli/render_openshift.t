@@ -318,4 +318,16 @@ test_expect 'warned: an init container pulls what nothing builds; told: the imag
     cat nb.err && grep -q ": warning: the init container of .* pulls .*/rdma/stoker:latest" nb.err &&
     sed "0,/^    image: .*/{//d}" stoker.yaml >noimage.yaml && ! stoker render openshift -f noimage.yaml -o noimage 2>err &&
     cat err && grep -q "The build.s is .image: image-registry.openshift-image-registry.svc:5000/" err'
+test_expect 'install.sh asks for each storage class once' '
+    cat >classes.yaml <<END &&
+nodes: [{name: g, count: 1, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TiB}]
+storage: [{name: a, kind: volume, size: 1GB}, {name: b, kind: volume, size: 1GB}, {name: c, kind: volume, size: 1GB, storage_class: fast}]
+components:
+  w: {kind: service, target: openshift, image: r/x, command: [x], cpus: 4, memory: 4GiB,
+    mounts: [{storage: a, path: /a}, {storage: b, path: /b}, {storage: c, path: /c}]}
+targets: {openshift: {}}
+END
+    stoker render openshift -f classes.yaml -o classes >/dev/null 2>&1 &&
+    test "$(grep -c "oc get storageclass # one must" classes/openshift/install.sh)" = 1 && grep -q "oc get storageclass fast" classes/openshift/install.sh
+'
 test_done

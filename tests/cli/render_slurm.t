@@ -787,4 +787,24 @@ import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1])
 os.execvp(\"bash\", [\"bash\", \"script\", \"spot[7-10]\"])" && grep -q "SigBlk:.0*$" site.log
 '
+test_expect 'checkpoints on the disk of one machine are told where the job may go on elsewhere' '
+    ck() { # CAPACITY MACHINES KIND
+        cat >ck.yaml <<END
+schema: stoker.spec/1
+nodes: [{name: g, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB, capacity: $1, local_disk: 4TB}]
+storage: [{name: l, kind: $3, path: /scratch, size: 1TB}]
+components:
+  t: {kind: training, target: slurm, nodes: g, gpus: 8, nodes_per_replica: $2, command: [x], queued: true, training: {checkpoint: {path: /scratch/ck}}}
+targets: {slurm: {cluster: x, controller: g1}}
+END
+        rm -rf ck && stoker render slurm -f ck.yaml -o ck >/dev/null 2>err
+    } &&
+    ck owned 1 local && ! grep -q checkpoints err && ck owned 2 nfs && ! grep -q checkpoints err &&
+    ck owned 2 local && grep -q "5:[0-9]*: warning: checkpoints of .t. are on the disk of a machine, .l., and a job of several" err &&
+    ck spot 1 local && grep -q "5:[0-9]*: warning: checkpoints of .t. are on the disk of a machine, .l., and spot machines" err
+'
+test_expect 'commands.md: the database user comes before slurmdbd, and neither without accounting' '
+    one "targets: {slurm: {cluster: x, controller: gpu1}}" && grep -A1 "mariadb  *# once" one/slurm/commands.md | grep -q "restart slurmdbd" &&
+    one "targets: {slurm: {cluster: x, controller: gpu1, accounting: {enabled: false}}}" && ! grep -q slurmdbd one/slurm/commands.md
+'
 test_done

@@ -255,6 +255,17 @@ test_expect 'a GPU that the catalogue does not have: the nearest or all that it 
     grep -q "^gpus.yaml:3:56: warning: the catalogue has no GPU .H10O." err && grep -q "^Did you mean .H100.? What the spec says" err &&
     grep -q "^gpus.yaml:4:56: warning: the catalogue has no GPU .MI300X." err
 '
+test_expect 'another GPU is not taken for a slip of the pen, and how to describe one is always said' '
+    for m in V100 A10 H20 A30 L40 GH200 H10O A100-80G; do
+        printf "nodes:\n  - {name: g, count: 1, gpus_per_node: 1, gpu: {model: $m}}\n" >slip.yaml
+        ! stoker spec check slip.yaml 2>err && grep -q "Give .memory. and .link." err || { echo $m; cat err; exit 1; }
+        case $m in
+        H10O) grep -q "^Did you mean .H100.?" err ;;
+        A100-80G) grep -q "^Did you mean .A100-80GB.?" err ;;
+        *) ! grep -q "Did you mean" err ;;
+        esac || { echo $m; cat err; exit 1; }
+    done
+'
 test_expect 'characters that hide or turn the text around are shown as what they are' '
     printf "nodes:\n  - {name: \"a\342\200\256b\", count: 1}\n" >bidi.yaml && ! stoker spec check bidi.yaml 2>err && cat err &&
     grep -q "is not a name: .a.u202eb." err && ! grep -q "$(printf "\342\200\256")" err && grep -q "^      |            ^" err &&
