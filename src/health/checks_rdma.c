@@ -303,6 +303,12 @@ static void rdma_gid_roce(const struct hw *hw, const struct hw_rdma *d,
     if (v.first && n && n->used && n->gid_ok)
         check_pass(o, "RoCE v2 GID at index %lld on a network device of this namespace",
                    (long long)maybe_or(n->gid_index, -1));
+    else if (v.first && n && n->used && !n->gid_here)
+        check_fail(o,
+                   "Set what `stoker detect --env` prints; connections fail otherwise.  --why "
+                   "NCCL_IB_GID_INDEX says more.",
+                   "NCCL's search ends at index %lld, which is of no network device here",
+                   (long long)maybe_or(n->gid_index, -1));
     else if (v.first && n && n->used && o->nccl->gid_nets_why)
         check_warn(o, "Set what `stoker detect --env` prints; --why NCCL_IB_GID_INDEX says more.",
                    "NCCL's search ends at index %lld, on another network than other ports",

@@ -204,7 +204,9 @@ static void cell_net_addrs(struct table *t, const struct hw_net *n)
 
     for (size_t i = 0; i < n->addrs_count; i++) {
         const struct hw_addr *a = &n->addrs[i];
-        if (!a->addr || net_is_link_local(a))
+        bool ipv4 = str_eq(a->family, "inet"); /* programs may take it where it is the only one */
+
+        if (!a->addr || (net_is_link_local(a) && (!ipv4 || net_has_addr(n))))
             continue;
         if (a->prefix.known)
             show_part(&b, ", ", "%s/%" PRId64, a->addr, a->prefix.v);

@@ -170,6 +170,9 @@ static const char *mnnvl_off(const struct sim *s, const struct domain *d)
         return "NCCL_MNNVL_ENABLE=0 turns it off.";
     if (nccl_older_than(s->hw, 2, 21))
         return "NCCL has it from 2.21 on.";
+    if (str_eq(s->c->p2p_level, "LOC") && !nccl_older_than(s->hw, 2, 27) &&
+        nccl_env_int(s->hw, "NCCL_MNNVL_ENABLE", 2) != 1)
+        return "Direct copies between GPUs are turned off, and NCCL takes that for these, too.";
     if (nccl_env_int(s->hw, "NCCL_CUMEM_ENABLE", -2) == 0)
         return "NCCL_CUMEM_ENABLE=0 turns off the memory it needs.";
     if (d->joined < d->gpus)
@@ -189,16 +192,18 @@ void mnnvl_choose(struct sim *s)
     if (off) {
         s->c->mnnvl = "off";
         s->c->mnnvl_why = off;
-    } else if (maybe_is(nv->imex_running, 0) || maybe_is(nv->imex_channels, 0)) {
+    } else if (maybe_is(nv->imex_running, 0) || !maybe_or(nv->imex_channels, 0)) {
         s->c->mnnvl = "fails";
         s->c->mnnvl_why = arena_printf(
             s->a,
-            "The GPUs are of an NVLink domain (%s), but %s: NCCL stops with an error instead "
-            "of going without.",
+            "The GPUs are of an NVLink domain (%s), but %s: in a job of several machines NCCL "
+            "stops with an error instead of going without.",
             d.first->fabric_cluster,
-            maybe_is(nv->imex_running, 0)
-                ? "nvidia-imex does not run"
-                : "there is no channel in /dev/nvidia-caps-imex-channels");
+            maybe_is(nv->imex_running, 0) ? "nvidia-imex does not run"
+            : nv->imex_channels.known
+                ? "there is no channel in /dev/nvidia-caps-imex-channels"
+                : "there is no /dev/nvidia-caps-imex-channels here (the driver's option "
+                  "NVreg_CreateImexChannel0=1, or the container's IMEX resource)");
     } else {
         s->c->mnnvl = nv->imex_running.known ? "on" : NULL;
         s->c->mnnvl_why = arena_printf(

@@ -710,10 +710,10 @@ static struct verdict mnnvl_enable(const struct run *r)
         return set(
             NCCL_REQUIRED, "0",
             arena_printf(r->a,
-                         "%s  Start nvidia-imex on every machine of the domain to have NVLink "
-                         "between them, and leave this unset then.",
+                         "%s  Have nvidia-imex and a channel on every machine of the domain to "
+                         "have NVLink between them, and leave this unset then.",
                          r->c.mnnvl_why));
-    return str_eq(r->c.mnnvl, "on") ? pin(r, "1", r->c.mnnvl_why) : unset(r->c.mnnvl_why);
+    return str_eq(r->c.mnnvl, "on") ? pin(r, "2", r->c.mnnvl_why) : unset(r->c.mnnvl_why);
 }
 
 static struct verdict p2p_level(const struct run *r)
@@ -877,6 +877,37 @@ static struct verdict socket_kept(const struct run *r)
                             why, c.side));
 }
 
+/* Nothing tells which interface leads to the others, but what NCCL would take cannot: the
+ * interfaces that may. */
+static struct verdict socket_able(const struct run *r, const struct hw_net *own)
+{
+    const struct hw_net *able[MATCH_IFS], *all[MATCH_IFS];
+    size_t count = iface_able_all(r->hw, able, ARRAY_SIZE(able));
+    size_t taken = sockets_carry(r) ? iface_default_all(r->hw, all, ARRAY_SIZE(all)) : 0;
+    bool bad = count && own && !iface_is_able(r->hw, own);
+    struct buf b = { 0 };
+
+    for (size_t i = 0; i < taken; i++)
+        bad = bad || (count && !iface_is_able(r->hw, all[i]));
+    for (size_t i = 0; i < count; i++)
+        buf_addf(&b, "%s%s", i ? "," : "=", able[i]->name);
+    if (!bad) {
+        buf_release(&b);
+        return unset(arena_printf(r->a,
+                                  "Which interface leads to the other nodes cannot be told.  %s  "
+                                  "NCCL would take %s.",
+                                  r->c.peer_why, own ? own->name : "none"));
+    }
+    return set(
+        NCCL_REQUIRED, nccl_text(r->a, &b),
+        arena_printf(r->a,
+                     "Which interface leads to the other nodes is not certain: --peer with "
+                     "the address of one tells.  %s  NCCL would take %s, and what is left out "
+                     "leads to no other node: virtual networks of this machine, RDMA rails, "
+                     "link-local addresses.",
+                     r->c.peer_why, own ? own->name : "none"));
+}
+
 static struct verdict socket_ifname(const struct run *r)
 {
     const char *list;
@@ -885,10 +916,7 @@ static struct verdict socket_ifname(const struct run *r)
     const struct hw_net *peer = r->c.peer_if ? hw_find_net(r->hw, r->c.peer_if) : NULL;
 
     if (!r->c.peer_if || iface_is_virtual(r->c.peer_if))
-        return unset(arena_printf(r->a,
-                                  "Which interface leads to the other nodes cannot be told.  %s  "
-                                  "NCCL would take %s.",
-                                  r->c.peer_why, n ? n->name : "none"));
+        return socket_able(r, n);
     if (n && str_eq(n->name, r->c.peer_if))
         return socket_found(r);
     list = sockets_carry(r) ? iface_data_list(r->hw, r->a, r->c.peer_if)
@@ -898,7 +926,9 @@ static struct verdict socket_ifname(const struct run *r)
     return set(NCCL_REQUIRED, list,
                arena_printf(r->a, "%s leads to the other nodes.  %s  NCCL would take %s%s.%s%s",
                             r->c.peer_if, r->c.peer_why, n ? n->name : "none",
-                            n && iface_is_rail(r->hw, n) ? ", a rail without a gateway" : "",
+                            n && iface_is_rail(r->hw, n) ? ", a rail without a gateway"
+                            : n && !iface_leaves(n)      ? ", which has a link-local address only"
+                                                         : "",
                             peer ? "" : "  That interface is not in the inventory, though.",
                             ipoib_text(r, n)));
 }

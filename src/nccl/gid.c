@@ -261,6 +261,7 @@ void gid_choose(struct sim *s, const struct hw_rdma_port *p, struct nccl_port *o
         out->gid_ndev = g->ndev;
     }
     out->gid_ok = bad == NULL;
+    out->gid_here = ib || !g || device_here(s->hw, g);
     if (ib)
         out->gid_why = arena_printf(s->a, "Index %lld: %s.", (long long)index, why);
     else

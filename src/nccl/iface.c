@@ -34,7 +34,11 @@ bool iface_is_virtual(const char *name)
 bool iface_is_side(const struct hw_net *n)
 {
     static const char *const kinds[] = { "bridge", "veth", "tun", "dummy", "vxlan", "wireguard" };
+    static const char *const tunnels[] = { "tailscale", "wg", "zt", "tun", "tap" };
 
+    for (size_t i = 0; n->name && i < ARRAY_SIZE(tunnels); i++)
+        if (str_starts(n->name, tunnels[i]))
+            return true;
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
         if (str_eq(n->kind, kinds[i]))
             return true;
@@ -455,22 +459,46 @@ static void choose_socket(struct sim *s)
     c->socket_if = n ? n->name : NULL;
 }
 
-/* The one interface left when rails and virtual ones are set aside. */
-static const struct hw_net *only_plain(const struct hw *hw)
+bool iface_leaves(const struct hw_net *n)
 {
-    const struct hw_net *only = NULL;
+    for (size_t i = 0; i < n->addrs_count; i++) {
+        struct ip ip;
 
-    for (size_t i = 0; i < hw->nets_count; i++) {
-        const struct hw_net *n = &hw->nets[i];
-
-        if (!n->name || iface_is_virtual(n->name) || iface_is_rail(hw, n) ||
-            maybe_is(n->running, 0) || (!addr_of(n, "inet") && !addr_of(n, "inet6")))
+        if (!ip_parse(n->addrs[i].addr, &ip))
             continue;
-        if (only)
-            return NULL;
-        only = n;
+        if (ip.family == AF_INET ? ip.raw[0] != 169 || ip.raw[1] != 254
+                                 : ip.raw[0] != 0xfe || (ip.raw[1] & 0xc0) != 0x80)
+            return true;
     }
-    return only;
+    return false;
+}
+
+/* A bridge over a real interface is the machine's own way out. */
+static bool has_member(const struct hw *hw, const struct hw_net *n)
+{
+    for (size_t i = 0; i < hw->nets_count; i++)
+        if (str_eq(hw->nets[i].master, n->name) && !iface_is_side(&hw->nets[i]))
+            return true;
+    return false;
+}
+
+bool iface_is_able(const struct hw *hw, const struct hw_net *n)
+{
+    return n->name && !iface_is_virtual(n->name) && (!iface_is_side(n) || has_member(hw, n)) &&
+           !iface_is_rail(hw, n) && !maybe_is(n->running, 0) && iface_leaves(n);
+}
+
+size_t iface_able_all(const struct hw *hw, const struct hw_net **out, size_t max)
+{
+    const struct hw_net **nets;
+    size_t count, found = 0;
+
+    nets = in_order(hw, &count);
+    for (size_t i = 0; i < count && found < max; i++)
+        if (iface_is_able(hw, nets[i]))
+            out[found++] = nets[i];
+    free(nets);
+    return found;
 }
 
 static bool by_peer(struct sim *s)
@@ -509,7 +537,7 @@ static bool by_peer(struct sim *s)
 static void choose_peer(struct sim *s)
 {
     const struct hw_route *r = default_route(s->hw);
-    const struct hw_net *n = NULL;
+    const struct hw_net *n = NULL, *able[2];
     struct nccl_choice *c = s->c;
 
     if (by_peer(s))
@@ -524,10 +552,11 @@ static void choose_peer(struct sim *s)
                          r && r->gateway ? " via " : "", r && r->gateway ? r->gateway : "");
         return;
     }
-    n = only_plain(s->hw);
+    n = iface_able_all(s->hw, able, ARRAY_SIZE(able)) == 1 ? able[0] : NULL;
     c->peer_if = n ? n->name : NULL;
-    c->peer_why = n ? "It is the only interface that is neither virtual nor an RDMA rail."
-                    : "There is no default route, and more than one interface or none could be it.";
+    c->peer_why =
+        n ? "It is the only interface that is neither virtual, an RDMA rail nor link-local."
+          : "There is no default route, and more than one interface or none could be it.";
 }
 
 void iface_choose(struct sim *s)

@@ -4,7 +4,8 @@
  * A port may have addresses in several networks (VLANs for compute and storage).  NCCL
  * takes the first that fits on each port by itself, so that a different order on one
  * NIC puts that NIC on another network than the others, and it cannot reach its peers.
- * NCCL_IB_ADDR_RANGE, one CIDR for all ports, mends that.
+ * NCCL_IB_ADDR_RANGE, one CIDR for all ports, mends that; also where the first that fits is
+ * of a device outside this network namespace (a pod that shares the host's ports).
  *
  * It is well when all ports land on one network, or no port has the network of another
  * that it does not land on itself: rails, of one port or several each.  It is not when
@@ -85,6 +86,11 @@ static const char *port_lands(const struct land *l, const struct land_port *p,
     return gid_usable(l->s->hw, g) ? fabric_gid_network(l->s->a, l->s->hw, g) : NULL;
 }
 
+static bool port_lands_here(const struct land *l, const struct land_port *p)
+{
+    return gid_usable(l->s->hw, gid_at(p->hp, gid_scan(p->hp, &l->rule)));
+}
+
 /* All on one network, or on rails. */
 static bool nets_agree(const struct land *l, const char *const *at)
 {
@@ -94,6 +100,8 @@ static bool nets_agree(const struct land *l, const char *const *at)
     for (size_t i = 0; i < l->count; i++) {
         size_t same = 0;
 
+        if (!at[i])
+            return false;
         for (size_t k = 0; k < l->count; k++) {
             same += str_eq(at[i], at[k]);
             own = own && (str_eq(at[i], at[k]) || !port_has(&l->ports[k], at[i]));
@@ -220,45 +228,58 @@ static void offer_rails(const struct land *l, const char **target, struct answer
 
 /* ---- the answer ---- */
 
+/* "mlx5_0 on 10.1.0.0/16, mlx5_1 on 10.2.0.0/16; none of this namespace on mlx5_2, mlx5_3" */
 static const char *landing_text(const struct land *l)
 {
-    struct buf b = { 0 };
+    struct buf b = { 0 }, lost = { 0 };
 
     for (size_t i = 0; i < l->count; i++)
-        buf_addf(&b, "%s%s on %s", i ? ", " : "", l->ports[i].p->dev,
-                 l->ports[i].at ? l->ports[i].at : "no network that is known");
+        if (l->ports[i].at)
+            buf_addf(&b, "%s%s on %s", b.len ? ", " : "", l->ports[i].p->dev, l->ports[i].at);
+        else
+            buf_addf(&lost, "%s%s", lost.len ? ", " : "", l->ports[i].p->dev);
+    if (lost.len)
+        buf_addf(&b, "%snone of this namespace on %s", b.len ? "; " : "", buf_str(&lost));
+    buf_release(&lost);
     return nccl_text(l->s->a, &b);
 }
 
-static void land_judge(struct land *l)
+/* False: the search fails on some port, and no range mends it. */
+static bool land_judge(struct land *l)
 {
     const char **at = arena_array(l->s->a, const char *, l->count + 1);
     const char **target = arena_array(l->s->a, const char *, l->count + 1);
     struct nccl_choice *c = l->s->c;
     struct answer best = { 0 };
+    bool lost = false;
 
-    for (size_t i = 0; i < l->count; i++)
+    for (size_t i = 0; i < l->count; i++) {
         at[i] = l->ports[i].at;
+        lost = lost || !at[i];
+    }
     if (nets_agree(l, at))
-        return;
+        return true;
     best.target = arena_array(l->s->a, const char *, l->count + 1);
     offer_rails(l, target, &best);
     offer_common(l, false, target, &best);
     if (!best.range)
         offer_common(l, true, target, &best);
+    if (lost && !best.range)
+        return false;
     c->gid_range = best.range;
     c->gid_nets_why =
-        arena_printf(l->s->a, "The addresses NCCL's search ends on are in different networks: %s.",
-                     landing_text(l));
+        arena_printf(l->s->a, "The addresses NCCL's search ends on are %s: %s.",
+                     lost ? "not all usable here" : "in different networks", landing_text(l));
     for (size_t i = 0; i < l->count; i++) {
         struct nccl_port *p = l->ports[i].p;
 
-        if (c->gid_range && str_eq(at[i], best.target[i]))
+        if (!at[i] || (c->gid_range && str_eq(at[i], best.target[i])))
             continue;
         p->gid_ok = false;
         p->gid_why = arena_printf(l->s->a, "%s  It is in network %s, other ports are not.",
-                                  p->gid_why ? p->gid_why : "", at[i] ? at[i] : "-");
+                                  p->gid_why ? p->gid_why : "", at[i]);
     }
+    return true;
 }
 
 static bool land_fill(struct land *l)
@@ -276,8 +297,8 @@ static bool land_fill(struct land *l)
             continue;
         port_fill(l, storage, p);
         p->at = port_lands(l, p, &l->rule);
-        if (!p->at)
-            return false;
+        if (!p->at && (!p->count || port_lands_here(l, p)))
+            return false; /* nothing to land on, or a network that is not known */
         l->count++;
     }
     return l->count > 0;
@@ -291,15 +312,13 @@ void land_choose(struct sim *s)
         return; /* then NCCL does not search */
     l.ports = arena_array(s->a, struct land_port, s->c->ports_count + 1);
     gid_rule_of(s->hw, &l.rule);
-    if (land_fill(&l)) {
-        land_judge(&l);
+    if (land_fill(&l) && land_judge(&l))
         return;
-    }
     if (nccl_env_of(s->hw, "NCCL_IB_ADDR_FAMILY"))
         return;
     l.rule = (struct gid_rule){ .family = 6, .version = l.rule.version };
     if (land_fill(&l)) /* as NCCL_IB_ADDR_FAMILY=AF_INET6 will have it */
-        land_judge(&l);
+        (void)land_judge(&l);
 }
 
 bool land_index_agrees(const struct hw *hw, const struct nccl_choice *c, int64_t index)

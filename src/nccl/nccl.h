@@ -33,6 +33,7 @@ struct nccl_port { /* one port of one RDMA device, in the order of hw->rdma[] */
     const char *gid_type;
     const char *gid_ndev;
     bool gid_ok;         /* routable on this fabric and in this network namespace */
+    bool gid_here;       /* ... its network device is in this namespace, or it is InfiniBand */
     const char *gid_why; /* how NCCL came to it and what is wrong with it, if anything */
     const char *network; /* "10.1.0.0/16", "fe80:0:0:0 of SM 0x1"; NULL: not known */
     const char *ip_net;  /* of IP over InfiniBand: its subnet; NULL: none */

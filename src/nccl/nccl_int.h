@@ -171,6 +171,11 @@ bool iface_is_ipoib(const struct hw *hw, const struct hw_net *n);
 bool iface_is_rail(const struct hw *hw, const struct hw_net *n); /* RDMA, and no gateway */
 bool iface_is_virtual(const char *name);                         /* docker0, virbr0, lo, … */
 bool iface_is_side(const struct hw_net *n); /* virtual, and inside this machine */
+/* It has an address that other machines can have a route to, not link-local ones alone. */
+bool iface_leaves(const struct hw_net *n);
+/* It may lead to other nodes: running, and neither virtual, a rail nor link-local alone. */
+bool iface_is_able(const struct hw *hw, const struct hw_net *n);
+size_t iface_able_all(const struct hw *hw, const struct hw_net **out, size_t max);
 /* Those NCCL takes with no NCCL_SOCKET_IFNAME, in its order: the first for bootstrap,
  * all for data when there is no RDMA. */
 size_t iface_default_all(const struct hw *hw, const struct hw_net **out, size_t max);

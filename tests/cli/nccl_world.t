@@ -183,4 +183,22 @@ test_expect 'without nvidia-imex NCCL would stop: NCCL_MNNVL_ENABLE=0' '
     sed -i "/nvidia-imex/d" "$gb/stoker/self.json" && env_json && says "c[\"mnnvl\"] == \"fails\"" &&
     says "env[\"NCCL_MNNVL_ENABLE\"][\"value\"] == \"0\""
 '
+
+# ---- NVLink to other machines
+"$TOP/tests/machines/build.py" --dir "$TMP/tray" gb200 >/dev/null
+tray=$TMP/tray/gb200
+tray_json() {
+    stoker detect --root "$tray" --env --json "$@" >json
+}
+test_expect 'NVLink to other machines: direct copies turned off turn it off from 2.27 on' '
+    tray_json && says "c[\"mnnvl\"] == \"on\"" && tray_json -e NCCL_P2P_DISABLE=1 && says "c[\"mnnvl\"] == \"off\"" &&
+    tray_json -e NCCL_P2P_LEVEL=LOC && says "c[\"mnnvl\"] == \"off\"" &&
+    tray_json -e NCCL_P2P_DISABLE=1 -e NCCL_MNNVL_ENABLE=1 && says "c[\"mnnvl\"] == \"on\"" &&
+    { stoker detect --root "$tray" --env=full >full 2>err; grep "^export NCCL_MNNVL_ENABLE=2" full; }
+'
+test_expect 'no IMEX channels here: it fails, in jobs of several machines' '
+    rm -r "$tray/dev/nvidia-caps-imex-channels" && tray_json &&
+    says "c[\"mnnvl\"] == \"fails\" and env[\"NCCL_MNNVL_ENABLE\"][\"value\"] == \"0\"" &&
+    says "\"in a job of several machines\" in c[\"mnnvl_why\"]"
+'
 test_done

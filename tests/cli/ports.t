@@ -191,7 +191,7 @@ for m in unplaced unplaced-beegfs unplaced-mgs; do
     "
 done
 test_expect 'it does not where no port could be left out, and an address places it' "
-    env_of unplaced-rails && ! grep -q 'Not certain' flat && env_of roce-planes && ! grep -q 'Not certain' flat &&
+    env_of unplaced-rails && ! grep -q 'Not certain' flat &&
     env_of placed-gluster && sets NCCL_IB_HCA $eight
 "
 
@@ -261,6 +261,30 @@ test_expect 'a pinned index on different networks is an error' "
 "
 test_expect 'a range that is set is kept' "
     env_of gid-networks -e NCCL_IB_ADDR_RANGE=10.60.0.0/16 && says 'NCCL_IB_ADDR_RANGE=10.60.0.0/16 stays'
+"
+
+test_expect 'a search that ends on addresses of the host: the range of those of the pod' "
+    env_of pod-shared && sets NCCL_IB_ADDR_RANGE 10.100.0.0/21 && sets NCCL_IB_GID_INDEX '' &&
+    says 'none of this namespace on mlx5_0' && check_of pod-shared rdma &&
+    says 'FAIL GIDs' && says 'which is of no network device here' &&
+    env_of pod-shared -e NCCL_IB_ADDR_RANGE=10.100.0.0/21 && says 'ends on a good RoCE v2 address'
+"
+
+# ---- the way to other nodes
+test_expect 'no default route: the interface that is no rail, not virtual and not link-local' "
+    env_of no-route && sets NCCL_SOCKET_IFNAME =eno1 && says 'bmc_redfish0, which has a link-local address only' &&
+    stoker detect --root $tars/no-route.tar >page && grep -q '^  bmc_redfish0 .*169.254.3.1/24' page
+"
+test_expect 'several could be it: those, without what leads to no other node' "
+    env_of no-route-tcp && sets NCCL_SOCKET_IFNAME =eno1,eno2 && says 'is not certain: --peer'
+"
+
+# ---- isolated rails that are not well
+test_expect 'a rail of isolated rails that is down or slow: healthy machines cannot be joined' "
+    env_of rail-dead && says 'Not certain: The ports are rails that do not lead to each other, and GPU 5 goes by' &&
+    says 'since mlx5_5:1 is down' && score rail-dead 'not doc[\"choice\"][\"certain\"]' &&
+    env_of rail-slow && says 'GPU 2 goes by those of its neighbours' && says 'as far as can be told' &&
+    env_of hidden && ! grep -q 'Not certain' flat
 "
 
 # ---- what the environment says

@@ -33,11 +33,11 @@ class Nic:
 
     def __init__(self, name, layer, gbps, kind=CX7, addrs=(), sm=1, prefix="fe80::", state=None,
                  ipoib=None, rate=None, vfs=(),
-                 gateway=None, lid=None):
+                 gateway=None, lid=None, foreign=()):
         self.name, self.layer, self.gbps, self.kind = name, layer, gbps, kind
         self.addrs, self.sm, self.prefix, self.state = list(addrs), sm, prefix, state
         self.ipoib, self.rate, self.vfs, self.gateway = ipoib, rate, vfs, gateway
-        self.lid = lid
+        self.lid, self.foreign = lid, foreign  # addresses of devices in another namespace
 
     def rate_text(self):
         if self.rate is not None:
@@ -143,6 +143,8 @@ class Node:
         self.nets += 1
         self.rows += [(dev, "0.0.0.0", 0, nic.gateway, 0)] if nic.gateway else []
         table = roce_gids(mac, [], dev)
+        for address in nic.foreign:
+            table += [(address, V1, None), (address, V2, None)]
         for address, prefix, *vlan in nic.addrs:
             owner = dev
             if vlan:
@@ -635,6 +637,48 @@ def bonded():
     bond(m, "bond0", ["ens9f0", "ens9f1"], index=70, mac="5c:ff:35:e2:04:9a", speed=200000)
     m.addr("bond0", "10.10.0.17", 16)
     return node
+
+
+def rail_dead():
+    """isolated RoCE rails, one of them down"""
+    return Node(rails(lambda i: roce(i, 400, state="1: DOWN" if i == 5 else None)))
+
+
+def rail_slow():
+    """isolated RoCE rails, one of another model at half the rate"""
+    return Node(rails(lambda i: roce(i, 200, kind=CX6) if i == 2 else roce(i, 400)))
+
+
+def pod_shared():
+    """rails whose first addresses are of the host: those of the pod come later, at two indices"""
+    return Node(rails(lambda i: roce(i, 400, foreign=["192.168.%d.9" % i] * (1 + i % 2))))
+
+
+# ---- the way to other nodes
+def no_route(rdma=True):
+    """no default route; the first interface is the BMC's, with a link-local address"""
+    node = Node(rails(lambda i: roce(i, 400)) if rdma else [(0, GPU), (0, GPU)], front=None,
+                rows=[("eno1", "10.5.0.0", 24, None, 0)], nvlink=rdma)
+    m = node.m
+    board = m.host("f0", 0)
+    nics = [("bmc_redfish0", 2, "169.254.3.1", 24, 100), ("eno1", 90, "10.5.0.5", 24, 1000)]
+    if not rdma:
+        nics.append(("eno2", 91, "10.6.0.5", 24, 1000))
+    for i, (name, index, addr, bits, speed) in enumerate(nics):
+        net(m, name, board.bridge("f0:1%d.0" % i, "8086:1bb8", speed=3, width=1).add(
+            "f%d:00.0" % (1 + i), "8086:1533", 0x020000, driver="igb", speed=3, width=1), index,
+            "5c:ff:35:e2:04:9%d" % i, speed=speed)
+        m.addr(name, addr, bits)
+    if not rdma:
+        for name, addr, bits in (("tailscale0", "100.77.1.2", 32), ("cni0", "10.42.0.1", 24)):
+            net(m, name, None, 3 + bits % 7, "5c:ff:35:e2:05:%02x" % bits, kind="bridge" if bits == 24 else None)
+            m.addr(name, addr, bits)
+    return node
+
+
+def no_route_tcp():
+    """the same without RDMA, with two interfaces and virtual networks"""
+    return no_route(False)
 
 
 # ---- NUMA

@@ -19,7 +19,7 @@ export NCCL_NET_GDR_LEVEL=P2C
 export NCCL_NET_GDR_C2C=1
 # All 4 GPUs are of the NVLink domain 7c3f1a50-22d4-4b6e-9a01-5d6e7f809142, clique 1, and
 # nvidia-imex runs: GPUs of that clique in other machines are reached over NVLink.
-export NCCL_MNNVL_ENABLE=1
+export NCCL_MNNVL_ENABLE=2
 # NVLink joins every pair of GPUs, and NCCL uses it by itself.
 export NCCL_P2P_LEVEL=NVL
 # 144 usable CPUs (affinity, cpuset and quota) for 4 local ranks, one for each GPU.
