@@ -116,9 +116,10 @@ static void daemons_sum(const struct spec *s, const struct spec_node *n,
     } rows[] = {
         { kube, 250, 0 }, /* the network plug-in: calico-node */
         { kube && s->agent.enabled, FEASIBLE_AGENT_CPU_M, FEASIBLE_AGENT_MIB },
-        { kube && operator, 5, 64 }, /* node-feature-discovery-worker */
-        { kube && sriov, 200, 150 }, /* SR-IOV operator's daemon, Multus */
-        { !kube, 300, 2048 },        /* OpenShift: OVN, Multus, DNS, node exporter, tuned ... */
+        { kube && n->role == SPEC_ROLE_CONTROL, 650, 100 }, /* etcd and kubeadm's static pods */
+        { kube && operator, 5, 64 },                        /* node-feature-discovery-worker */
+        { kube && sriov, 200, 150 },                        /* SR-IOV operator's daemon, Multus */
+        { !kube, 300, 2048 }, /* OpenShift: OVN, Multus, DNS, node exporter, tuned ... */
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)

@@ -214,6 +214,10 @@ void k8s_tolerations_gpus(struct k8s *k, struct yaml_out *y);
 void k8s_taints(struct k8s *k, struct yaml_out *y, const char *key, const struct spec_node *n);
 /* Those of a pod: of every taint of the groups that it may be on. */
 void k8s_tolerations_of(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
+/* Who gives a machine a label of the spec: the kubelet when it joins (it may not give itself most
+ * of those of kubernetes.io), an administrator, or the system, which knows better. */
+enum k8s_labeller { K8S_LABEL_JOIN, K8S_LABEL_ADMIN, K8S_LABEL_SYSTEM };
+enum k8s_labeller k8s_label_by(const char *key);
 /* Tolerations, affinity and spread of a pod; the parts of it. */
 void k8s_placement(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
 void k8s_affinity(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);

@@ -66,13 +66,71 @@ static bool taint_seen(const struct spec_node *const *groups, size_t g, size_t i
     return false;
 }
 
+/* ---- who sets a label ---- */
+
+static bool prefix_in(const char *key, const char *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_starts(key, list[i]))
+            return true;
+    return false;
+}
+
+/* Node feature discovery and GPU feature discovery say what a machine is; the kubelet says what it
+ * runs on.  What it may be told to set itself is in its own check of --node-labels. */
+enum k8s_labeller k8s_label_by(const char *key)
+{
+    static const char *const ours[] = { "nvidia.com/gpu.deploy.", "nvidia.com/gpu.workload." };
+    static const char *const known[] = { "kubernetes.io/arch",
+                                         "kubernetes.io/os",
+                                         "kubernetes.io/hostname",
+                                         "beta.kubernetes.io/",
+                                         "feature.node.kubernetes.io/",
+                                         "nvidia.com/gpu.",
+                                         "nvidia.com/cuda.",
+                                         "nvidia.com/mig.",
+                                         "nvidia.com/mps.",
+                                         "nvidia.com/vgpu.",
+                                         "nvidia.com/device-plugin." };
+    static const char *const kubelet[] = { "node.kubernetes.io/", "kubelet.kubernetes.io/",
+                                           "topology.kubernetes.io/zone",
+                                           "topology.kubernetes.io/region" };
+
+    if (prefix_in(key, ours, ARRAY_SIZE(ours)))
+        return K8S_LABEL_JOIN;
+    if (prefix_in(key, known, ARRAY_SIZE(known)))
+        return K8S_LABEL_SYSTEM;
+    if (prefix_in(key, kubelet, ARRAY_SIZE(kubelet)))
+        return K8S_LABEL_JOIN;
+    return strstr(key, "kubernetes.io/") || strstr(key, "k8s.io/") ? K8S_LABEL_ADMIN
+                                                                   : K8S_LABEL_JOIN;
+}
+
+/* ---- taints ---- */
+
+/* kubeadm and OpenShift keep the control plane's machines to themselves. */
+static void control_tolerate(struct k8s *k, struct yaml_out *y, const struct spec_node *n)
+{
+    static const char *const keys[] = { "node-role.kubernetes.io/control-plane",
+                                        "node-role.kubernetes.io/master" };
+
+    for (size_t i = 0; i < (k->scc ? 2 : 1); i++)
+        toleration(k, y, &(struct taint){ .key = keys[i], .effect = "NoSchedule" }, &n->role);
+}
+
 static void groups_tolerate(struct k8s *k, struct yaml_out *y,
                             const struct spec_node *const *groups, size_t count)
 {
-    bool open = false;
+    bool open = false, control = false;
     struct taint t;
 
-    for (size_t g = 0; g < count; g++)
+    for (size_t g = 0; g < count; g++) {
+        if (groups[g]->role == SPEC_ROLE_CONTROL && !control) {
+            if (!open)
+                yaml_seq(y, "tolerations");
+            open = control = true;
+            control_tolerate(k, y, groups[g]);
+        }
         for (size_t i = 0; i < groups[g]->taints.count; i++) {
             if (taint_seen(groups, g, i) || !taint_parse(k, groups[g]->taints.items[i], &t))
                 continue; /* what is no taint: k8s_site_check() */
@@ -81,6 +139,7 @@ static void groups_tolerate(struct k8s *k, struct yaml_out *y,
             open = true;
             toleration(k, y, &t, &groups[g]->taints.items[i]);
         }
+    }
     if (open)
         yaml_end(y);
 }
@@ -155,7 +214,10 @@ static void expression(struct k8s *k, struct yaml_out *y, const char *key, const
     yaml_end(y);
 }
 
-/* A term for each group: its label and those that the spec gives it.  Required: a pod that wants
+/* A term for each group: its label, and those of the spec that its machines are sure to have:
+ * those that they join with (one that nobody sets would keep the pods waiting for ever), and on
+ * OpenShift, whose operators find the rest and whose administrator sets what they do not, all.
+ * Required: a pod that wants
  * another kind of machine gets the wrong GPU, memory or network and runs, which nobody notices. */
 static void required_groups(struct k8s *k, struct yaml_out *y,
                             const struct spec_node *const *groups, size_t count)
@@ -170,7 +232,9 @@ static void required_groups(struct k8s *k, struct yaml_out *y,
         yaml_seq(y, "matchExpressions");
         expression(k, y, K8S_GROUP_LABEL, n->name, &n->name);
         for (size_t i = 0; i < n->labels.count; i++)
-            expression(k, y, n->labels.items[i].key, n->labels.items[i].value, &n->labels.items[i]);
+            if (k->scc || k8s_label_by(n->labels.items[i].key) == K8S_LABEL_JOIN)
+                expression(k, y, n->labels.items[i].key, n->labels.items[i].value,
+                           &n->labels.items[i]);
         yaml_end(y);
         yaml_end(y);
     }

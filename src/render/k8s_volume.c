@@ -3,7 +3,8 @@
  *
  *   kind     becomes                                       seen by the pod as
  *   volume   PersistentVolumeClaim, or one of each replica claim
- *   nfs      PersistentVolume (nfs) and its claim          claim
+ *   nfs      PersistentVolume (nfs; without a source of    claim
+ *            the machines' mount) and its claim
  *   lustre   PersistentVolume of the machines' mount       claim
  *   local    PersistentVolume of a folder of each machine  claim
  *   memory   nothing                                       emptyDir in memory
@@ -57,22 +58,54 @@ bool k8s_held_at_one(struct k8s *k, const struct spec_component *c)
     return false;
 }
 
+/* Another component before it that mounts the storage, where the two may be on two machines. */
+static const struct spec_component *holder(struct k8s *k, const struct spec_component *c,
+                                           const struct spec_storage *s)
+{
+    const struct spec *spec = k->r->spec;
+    const struct spec_node **mine = arena_array(&k->arena, const struct spec_node *,
+                                                2 * spec->node_count + 2),
+                           **its = mine + spec->node_count + 1;
+
+    for (const struct spec_component *o = spec->components; o < c; o++) {
+        bool mounts = false;
+
+        for (size_t i = 0; i < o->mount_count; i++)
+            mounts = mounts || str_eq(o->mounts[i].storage, s->name);
+        if (!mounts || o->target != c->target)
+            continue;
+        if (machines_of(k, c) > 1 || machines_of(k, o) > 1)
+            return o;
+        if (feasible_groups(spec, c, mine) && feasible_groups(spec, o, its) && *mine != *its)
+            return o;
+    }
+    return NULL;
+}
+
 void k8s_mounts_check(struct k8s *k, const struct spec_component *c)
 {
     int64_t pods = c->nodes_per_replica * c->replicas;
 
     if (c->scale && c->scale->max * c->nodes_per_replica > pods)
         pods = c->scale->max * c->nodes_per_replica;
-    for (size_t i = 0; pods > 1 && i < c->mount_count; i++) {
+    for (size_t i = 0; i < c->mount_count; i++) {
         const struct spec_storage *s = spec_storage_find(k->r->spec, c->mounts[i].storage);
+        const struct spec_component *o = at_one(s) ? holder(k, c, s) : NULL;
 
-        if (at_one(s) && machines_of(k, c) > 1)
+        if (at_one(s) && pods > 1 && machines_of(k, c) > 1)
             render_warn(k->r, &c->mounts[i].storage,
                         "Set 'access: ReadWriteMany' where its class has it, or 'per_replica: "
                         "true' for a volume of each pod.",
                         "'%s' is at one machine at a time (ReadWriteOnce): pods of '%s' on others "
                         "never start",
                         s->name, c->name);
+        else if (o)
+            render_warn(k->r, &c->mounts[i].storage,
+                        "Set 'access: ReadWriteMany' where its class has it, or put both on a "
+                        "group of one machine.",
+                        "'%s' is at one machine at a time (ReadWriteOnce): '%s' never starts on "
+                        "another than '%s'",
+                        s->name, c->name, o->name);
     }
 }
 
@@ -110,7 +143,7 @@ void k8s_storage_size(struct k8s *k, struct yaml_out *y, const struct spec_stora
 static bool by_hand(const struct spec_storage *s) /* bound to a PersistentVolume that we write */
 {
     if (s->kind == SPEC_STORAGE_NFS)
-        return s->source;
+        return s->source || (s->path && !s->storage_class);
     if (s->kind == SPEC_STORAGE_LOCAL || s->kind == SPEC_STORAGE_LUSTRE)
         return true;
     /* gpfs, weka, beegfs, ceph: by their CSI driver where the spec names its class, else by the
@@ -196,7 +229,7 @@ static void volume_source(struct k8s *k, struct yaml_out *y, const struct spec_s
 {
     const char *server, *path;
 
-    if (s->kind == SPEC_STORAGE_NFS) {
+    if (s->kind == SPEC_STORAGE_NFS && s->source) {
         if (!nfs_split(k, s->source, &server, &path)) {
             render_refuse(k->r, &s->source, "Write it as server:/export.", "'%s' is no NFS export",
                           s->source);

@@ -58,8 +58,27 @@ static void scale_wishes(struct k8s *k, const struct spec_component *c)
                         rows[i].most, rows[i].key, c->name);
 }
 
+/* An image has one architecture unless somebody took care; who names the groups did. */
+static void arch_wishes(struct k8s *k, const struct spec_component *c)
+{
+    const struct spec *s = k->r->spec;
+    const struct spec_node **groups =
+        arena_array(&k->arena, const struct spec_node *, s->node_count + 1);
+    size_t count = c->nodes ? 0 : feasible_groups(s, c, groups);
+
+    for (size_t i = 1; i < count; i++)
+        if (groups[i]->arch != groups[0]->arch) {
+            render_warn(k->r, &c->name, "Name its groups with 'nodes'.",
+                        "pods of '%s' may be on machines of two architectures ('%s', '%s'): its "
+                        "image must be of both",
+                        c->name, groups[0]->name, groups[i]->name);
+            return;
+        }
+}
+
 void k8s_component_wishes(struct k8s *k, const struct spec_component *c, bool kept)
 {
+    arch_wishes(k, c);
     if (kept)
         kept_wishes(k, c);
     else

@@ -453,6 +453,30 @@ static void script_manifests(struct kube *q, struct buf *out)
     buf_release(&scaled);
 }
 
+/* What a kubelet may not give itself: most labels of kubernetes.io. */
+static void label_machines(struct kube *q, struct buf *out)
+{
+    const struct spec *s = q->k.r->spec;
+
+    for (size_t i = 0; i < s->node_count; i++) {
+        const struct spec_node *n = &s->nodes[i];
+
+        for (size_t j = 0; j < n->labels.count; j++) {
+            const struct spec_pair *p = &n->labels.items[j];
+
+            if (k8s_label_by(p->key) != K8S_LABEL_ADMIN)
+                continue;
+            buf_addf(out,
+                     "    # %s\n    run kubectl label node --overwrite -l " K8S_GROUP_LABEL "=%s ",
+                     render_from(q->k.r, p), n->name);
+            quote_sh(out, p->key);
+            buf_addc(out, '=');
+            quote_sh(out, p->value);
+            buf_addc(out, '\n');
+        }
+    }
+}
+
 void kube_install_script(struct kube *q, struct buf *out)
 {
     bool monitored = q->site_count > 0;
@@ -463,8 +487,9 @@ void kube_install_script(struct kube *q, struct buf *out)
     if (q->t->queue)
         k8s_script_mark(out, "kubectl");
     script_manifests(q, out);
-    buf_adds(out, "operators() {\n"
-                  "    # namespaces whose pods reach into machines\n"
+    buf_adds(out, "operators() {\n");
+    label_machines(q, out);
+    buf_adds(out, "    # namespaces whose pods reach into machines\n"
                   "    run kubectl apply -f \"$here/cluster/00-namespaces.yaml\"\n");
     if (monitored)
         chart_write(out, &prometheus_chart);

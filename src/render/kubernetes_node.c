@@ -179,9 +179,8 @@ static void group_words(struct kube *q, const struct spec_node *n, struct buf *l
     for (size_t i = 0; i < n->labels.count; i++) {
         const char *key = n->labels.items[i].key;
 
-        if (strstr(key, "kubernetes.io/") || str_starts(key, "nvidia.com/"))
-            continue; /* set by others: a kubelet may not, and node feature discovery does */
-        buf_addf(labels, ",%s=%s", key, n->labels.items[i].value);
+        if (k8s_label_by(key) == K8S_LABEL_JOIN)
+            buf_addf(labels, ",%s=%s", key, n->labels.items[i].value);
     }
     for (size_t i = 0; i < n->taints.count; i++)
         buf_addf(taints, "%s%s", i ? "," : "", n->taints.items[i]);

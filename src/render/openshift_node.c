@@ -25,17 +25,11 @@ static const char HEAD[] =
     "    if $apply; then \"$@\"; else echo \"+ $*\"; fi\n"
     "}\n\n";
 
-/* Labels that only the system sets are not set here: the kubelet's, node feature discovery's. */
-static bool label_is_ours(const char *key)
-{
-    return !strstr(key, "kubernetes.io/") && !str_starts(key, "nvidia.com/");
-}
-
 static void group_labels(struct buf *out, const struct spec_node *n)
 {
     buf_addf(out, "    run oc label node --overwrite \"$1\" %s=%s", K8S_GROUP_LABEL, n->name);
     for (size_t i = 0; i < n->labels.count; i++)
-        if (label_is_ours(n->labels.items[i].key)) {
+        if (k8s_label_by(n->labels.items[i].key) != K8S_LABEL_SYSTEM) {
             buf_addc(out, ' ');
             quote_sh(out, n->labels.items[i].key);
             buf_addc(out, '=');

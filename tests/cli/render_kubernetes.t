@@ -318,7 +318,7 @@ test_expect 'a model on a storage: mounted, read-only, and the claim is there' '
     hasnt serving/kubernetes/base/component-hub.yaml "/srv/models"'
 test_expect 'a model of the hub: fetched into the pod before it starts, and the way out is open' '
     f=serving/kubernetes/base/component-hub.yaml &&
-    has $f "initContainers:" "name: fetch-models" "- BAAI/bge-m3" "- abc123" "- /models/m3" "source: /models/m3" "mountPath: /models" &&
+    has $f "initContainers:" "name: fetch-models" "- BAAI/bge-m3" "- abc123" "- /var/cache/stoker/models/m3" "source: /var/cache/stoker/models/m3" "mountPath: /var/cache/stoker/models" &&
     awk "/^  name: hub/ { on = 1 } /^---/ { on = 0 } on" serving/kubernetes/base/network-policy.yaml | grep -q "port: 443" &&
     ! awk "/^  name: plain/ { on = 1 } /^---/ { on = 0 } on" serving/kubernetes/base/network-policy.yaml | grep -q "port: 443"'
 # warned NAME AT TEXT FILE SED...: rendered, with the warning at its place
@@ -546,6 +546,41 @@ test_expect 'refused: one folder twice, however it is written; what leads out of
         sed "s/subpath: [^}]*/subpath: a..b/;s/cpus: 4,/cpus: 4, user: \"\$(id)\",/" outside.yaml >user.yaml && ! stoker spec check user.yaml 2>err &&
         grep -q "is no user" err && ! grep -q "leads out" err || exit 1
     done'
+test_expect 'pods require labels that the scripts set when a machine joins; the rest is set by hand or by the system' '
+    sed "s|{name: c, role: cpu|{name: c, labels: {tier: gold, topology.kubernetes.io/zone: z1, node.kubernetes.io/pool: p, node-role.kubernetes.io/db: \"true\", x.k8s.io/y: z, feature.node.kubernetes.io/pci-15b3.present: \"true\", nvidia.com/gpu.product: Q}, role: cpu|" roomy.yaml >lab.yaml &&
+    stoker render kubernetes -f lab.yaml -o lab >out && f=lab/kubernetes/base/component-u.yaml && sh lab/kubernetes/node-prepare.sh machine c >said &&
+    for l in tier=gold topology.kubernetes.io/zone=z1 node.kubernetes.io/pool=p; do
+        has $f "key: ${l%=*}" && grep -q "node-labels=.*,$l" said || { echo $l; exit 1; }
+    done
+    sh lab/kubernetes/node-prepare.sh operators >ops &&
+    for l in node-role.kubernetes.io/db=true x.k8s.io/y=z; do
+        hasnt $f "key: ${l%=*}" && ! grep -q "$l" said && grep -q "kubectl label node --overwrite -l stoker/group=c $l" ops || { echo $l; exit 1; }
+    done
+    hasnt $f "key: feature" && hasnt $f "key: nvidia" && ! grep -q "feature.node\|gpu.product" said ops &&
+    sed "s/target: kubernetes/target: openshift/;s/{kubernetes: {namespace: ml,/{openshift: {namespace: ml,/" lab.yaml >oc.yaml &&
+    stoker render openshift -f oc.yaml -o oc >out && sh oc/openshift/node/label.sh c >said &&
+    for l in tier=gold topology.kubernetes.io/zone=z1 node-role.kubernetes.io/db=true x.k8s.io/y=z; do
+        has oc/openshift/components/u.yaml "key: ${l%=*}" && grep -q "oc label node --overwrite c2 .* $l" said || { echo $l; exit 1; }
+    done'
+test_expect 'what is to run on the control plane bears its taint' '
+    sed "s/role: cpu/role: control/" roomy.yaml >control.yaml && stoker render kubernetes -f control.yaml -o control >out &&
+    has control/kubernetes/base/component-u.yaml "key: node-role.kubernetes.io/control-plane" "operator: Exists" &&
+    hasnt roomy/kubernetes/base/component-u.yaml "node-role"'
+test_expect 'warned: a volume of one machine in two components; none on one machine' '
+    M="mounts: [{storage: v, path: /v}]" &&
+    site two "  u: {$U, cpus: 4, $M}
+  w: {$U, cpus: 4, $M}" "$V}]" && told two "at one machine at a time.*.w. never starts on another than .u." &&
+    sed "/role: cpu/s/count: 2/count: 1/" two.yaml >same.yaml && stoker render kubernetes -f same.yaml -o same >out 2>same.err && test ! -s same.err'
+test_expect 'NFS that only has a path is what machines mounted there, not an empty volume' '
+    site nfs "  u: {$U, cpus: 4, mounts: [{storage: n, path: /q}]}" "storage: [{name: n, kind: nfs, path: /q, size: 1TB}]" &&
+    has nfs/kubernetes/base/storage.yaml "hostPath:" "path: /q" &&
+    sed "s/path: .q, size/storage_class: fast, size/" nfs.yaml >nfs2.yaml && stoker render kubernetes -f nfs2.yaml -o nfs2 >out &&
+    has nfs2/kubernetes/base/storage.yaml "storageClassName: fast" && hasnt nfs2/kubernetes/base/storage.yaml "hostPath:"'
+test_expect 'warned: pods may meet two architectures where no group is named' '
+    sed "s/nodes: c, //;s/{name: g,/{name: g, arch: aarch64,/" roomy.yaml >arches.yaml &&
+    stoker render kubernetes -f arches.yaml -o arches >out 2>arches.err && told arches "two architectures (.g., .c.)" &&
+    sed "s/target: kubernetes/target: kubernetes, nodes: [c, g]/" arches.yaml >both.yaml &&
+    stoker render kubernetes -f both.yaml -o both >out 2>both.err && ! grep -q architectures both.err'
 test_expect 'a component without an image is told which one it may have' '
     sed "s|, image: r/x, command: .x.||;s/kind: service/kind: serving/" roomy.yaml >bare-image.yaml &&
     ! stoker render kubernetes -f bare-image.yaml -o bare-image 2>err && grep -q "image: r/stoker:1" err &&
