@@ -259,21 +259,25 @@ static void bind_groups(struct bind *b, const struct spec_row *r, const struct y
 static void bind_list(struct bind *b, const struct spec_row *r, const struct yaml *y, void *obj)
 {
     char *items;
-    size_t i = 0;
+    size_t i = 0, n = 0;
 
     if (!want_type(b, y, YAML_SEQ, "a list"))
         return;
     items = arena_array_bytes(b->l->arena, y->count + 1, r->sub->size);
     *(void **)((char *)obj + r->off) = items;
-    *(size_t *)((char *)obj + r->count_off) = y->count;
     for (const struct yaml *c = y->first; c; c = c->next, i++) {
+        char *item = items + n * r->sub->size;
         size_t mark = path_index(b, i);
 
-        note_region(b, items + i * r->sub->size, r->sub->size, c);
-        bind_defaults(r->sub, b->l->arena, items + i * r->sub->size);
-        bind_members(b, r->sub, c, items + i * r->sub->size);
+        if (!c->dropped) {
+            note_region(b, item, r->sub->size, c);
+            bind_defaults(r->sub, b->l->arena, item);
+            bind_members(b, r->sub, c, item);
+            n++;
+        }
         path_back(b, mark);
     }
+    *(size_t *)((char *)obj + r->count_off) = n;
 }
 
 static void bind_map(struct bind *b, const struct spec_row *r, const struct yaml *y, void *obj)
@@ -285,14 +289,16 @@ static void bind_map(struct bind *b, const struct spec_row *r, const struct yaml
         return;
     items = arena_array_bytes(b->l->arena, y->count + 1, r->sub->size);
     *(void **)((char *)obj + r->off) = items;
-    *(size_t *)((char *)obj + r->count_off) = y->count;
-    for (const struct yaml *c = y->first; c; c = c->next, i++) {
+    for (const struct yaml *c = y->first; c; c = c->next) {
         char *item = items + i * r->sub->size;
         const struct spec_row name = { .kind = r->names ? r->names : SPEC_NAME,
                                        .store = STORE_STR };
-        size_t mark = path_key(b, c->key);
+        size_t mark;
         struct value_error e;
 
+        if (c->dropped)
+            continue;
+        mark = path_key(b, c->key);
         if (value_put(&name, b->l->arena, c->key, true, item, &e)) {
             note_origin(b, item, c->key_line, c->key_col);
         } else {
@@ -307,7 +313,9 @@ static void bind_map(struct bind *b, const struct spec_row *r, const struct yaml
         bind_defaults(r->sub, b->l->arena, item);
         bind_members(b, r->sub, c, item);
         path_back(b, mark);
+        i++;
     }
+    *(size_t *)((char *)obj + r->count_off) = i;
 }
 
 static void bind_row(struct bind *b, const struct spec_row *r, const struct yaml *y, void *obj)
@@ -434,6 +442,8 @@ static void bind_members(struct bind *b, const struct spec_table *t, const struc
         const struct spec_row *r = spec_row_find(t, c->key);
         size_t mark;
 
+        if (c->dropped)
+            continue;
         if (!r) {
             unknown_key(b, t, c);
             continue;

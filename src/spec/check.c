@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* check: what no single key can say: names that must exist, sums that must fit, values
- * that must agree.  Runs when every key is right by itself; reports at the value that
+ * that must agree.  Runs on what is right by itself (rest.c); reports at the value that
  * is to be mended.  Each function below is one rule, listed in rules[]. */
 #include "base/str.h"
 #include "spec/check_int.h"
@@ -141,7 +141,7 @@ static void check_group(struct check *c, const struct spec_component *k)
     }
 }
 
-static bool target_there(const struct spec *s, enum spec_target t)
+bool check_target_there(const struct spec *s, enum spec_target t)
 {
     switch (t) {
     case SPEC_TARGET_SLURM:
@@ -198,7 +198,7 @@ static void check_target(struct check *c, const struct spec_component *k)
 {
     bool queues = target_is_pods(k->target) || k->target == SPEC_TARGET_SLURM;
 
-    if (!target_there(c->s, k->target)) {
+    if (!check_target_there(c->s, k->target)) {
         ERROR(c, &k->target, "component '%s' runs on %s, which 'targets' does not have", k->name,
               target_word(k->target));
         diag_hint(c->l, "Add '%s: {}' below 'targets'.", target_word(k->target));
@@ -670,13 +670,29 @@ void check_doubt(struct check *c, const void *at, const char *hint, const char *
     buf_release(&b);
 }
 
+/* Does it compare with what the file says of the agent and the model server? */
+static bool rule_needs_servers(void (*rule)(struct check *c))
+{
+    return rule == check_ports || rule == check_listen || rule == check_serve_ports ||
+           rule == check_addresses;
+}
+
+void check_agree(struct check *c)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
+        if (!c->gaps.servers || !rule_needs_servers(rules[i]))
+            rules[i](c);
+}
+
+bool spec_check_names(struct load *l, const struct spec *s)
+{
+    size_t before = l->diags->count;
+
+    check_refs(&(struct check){ .l = l, .s = s, .faulty = before > 0 });
+    return l->diags->count == before;
+}
+
 void spec_check(struct load *l, const struct spec *s)
 {
-    struct check c = { .l = l, .s = s };
-
-    check_refs(&c);
-    if (l->diags->count) /* the rest would only repeat it */
-        return;
-    for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
-        rules[i](&c);
+    check_agree(&(struct check){ .l = l, .s = s });
 }

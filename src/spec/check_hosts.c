@@ -150,7 +150,7 @@ void check_hosts(struct check *c)
         return;
     h = gather(c->s, &a, total);
     check_twice(c, &h);
-    for (size_t i = 0; i < c->s->fabric_count; i++)
+    for (size_t i = 0; i < c->s->fabric_count && !c->gaps.nodes; i++)
         for (size_t k = 0; k < c->s->fabrics[i].switch_count; k++)
             check_switch(c, &h, &c->s->fabrics[i].switches[k]);
     arena_release(&a);

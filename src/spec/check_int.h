@@ -4,9 +4,17 @@
 #define SPEC_CHECK_INT_H
 #include "spec/spec_int.h"
 
+/* What was left out of a file because of faults: rules that would miss it do not run (rest.c). */
+struct rest_gaps {
+    bool nodes;   /* a node group */
+    bool servers; /* 'agent' or 'serve', whose ports others may not have */
+    bool targets; /* one of the targets, or something in it */
+};
 struct check {
     struct load *l;
     const struct spec *s;
+    struct rest_gaps gaps;
+    bool faulty; /* values of it were refused: what was not read may be there all the same */
 };
 
 /* An error at the value `at`. */
@@ -23,9 +31,11 @@ void check_fault(struct check *c, const void *at, const char *hint, const char *
 void check_doubt(struct check *c, const void *at, const char *hint, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 
-void check_refs(struct check *c);        /* names that must exist */
-void check_names(struct check *c);       /* names that must differ */
-void check_thresholds(struct check *c);  /* check_alerts.c */
+void check_agree(struct check *c);                                 /* everything but check_refs() */
+bool check_target_there(const struct spec *s, enum spec_target t); /* named in 'targets' */
+void check_refs(struct check *c);                                  /* names that must exist */
+void check_names(struct check *c);                                 /* names that must differ */
+void check_thresholds(struct check *c);                            /* check_alerts.c */
 void check_hosts(struct check *c);       /* machines and switches by name */
 void check_switches(struct check *c);    /* a tree of the fabric's own */
 void check_images(struct check *c);      /* names of container images */

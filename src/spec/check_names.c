@@ -12,12 +12,18 @@ enum { CHECK_NAMES_MAX = SPEC_NODES_MAX }; /* names of one kind: no file holds m
 struct names {
     const char *items[CHECK_NAMES_MAX];
     size_t count;
+    bool holes; /* one could not be read */
 };
 
 static void names_add(struct names *n, const void *items, size_t count, size_t size)
 {
-    for (size_t i = 0; i < count && n->count < CHECK_NAMES_MAX; i++)
-        n->items[n->count++] = *(const char *const *)((const char *)items + i * size);
+    for (size_t i = 0; i < count && n->count < CHECK_NAMES_MAX; i++) {
+        const char *name = *(const char *const *)((const char *)items + i * size);
+
+        if (name)
+            n->items[n->count++] = name;
+        n->holes = n->holes || !name;
+    }
 }
 
 #define NAMES_ADD(n, items, count) names_add((n), (items), (count), sizeof(*(items)))
@@ -28,6 +34,7 @@ static void names_of(const struct spec *s, const char *what, struct names *n)
     const struct spec_slurm *slurm = s->targets.slurm;
 
     n->count = 0;
+    n->holes = false;
     if (str_eq(what, "nodes"))
         NAMES_ADD(n, s->nodes, s->node_count);
     else if (str_eq(what, "fabrics"))
@@ -77,6 +84,8 @@ static void check_name(struct check *c, struct names *n, const char *what, const
     for (size_t i = 0; i < n->count; i++)
         if (str_eq(n->items[i], name))
             return;
+    if (c->faulty && (n->holes || !n->count))
+        return;
     ERROR(c, at, "there is no %s '%.64s'", noun(what), name);
     if (c->l->diags->dropped) /* nobody will see the hint */
         return;
@@ -147,7 +156,8 @@ void check_refs(struct check *c)
     check_refs_table(c, arena_new(&a, struct names), &spec_schema, c->s);
     arena_release(&a);
     for (size_t i = 0; i < c->s->budgets.component_count; i++)
-        if (!spec_component_find(c->s, c->s->budgets.components[i].name))
+        if (!spec_component_find(c->s, c->s->budgets.components[i].name) &&
+            !(c->faulty && !c->s->component_count))
             ERROR(c, &c->s->budgets.components[i].name, "there is no component '%s'",
                   c->s->budgets.components[i].name);
 }

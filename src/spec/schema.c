@@ -518,7 +518,7 @@ static const struct spec_row component_rows[] = {
     ROW(BOOL, "queued", struct spec_component, queued, .dflt = "false",
         .doc = "waits in the scheduler's queue, so that its GPUs are not set aside"),
     ROW(WORD, "image", struct spec_component, image,
-        .doc = "container image; on Slurm also the path of a file (.sqsh, .sif)"),
+        .doc = "container image; on Slurm the path of a file too"),
     ROW(STRS, "command", struct spec_component, command, .doc = "program and its arguments"),
     ROW(STRS, "args", struct spec_component, args, .doc = "more arguments"),
     ROW(PATH, "workdir", struct spec_component, workdir, .doc = "working directory"),

@@ -120,8 +120,8 @@ static const struct spec_row slurm_rows[] = {
         .doc = "where slurmctld keeps its state"),
     ROW(PATH, "log_dir", struct spec_slurm, log_dir, .dflt = "/var/log/slurm", .doc = "logs"),
     TREES(LIST, "partitions", struct spec_slurm, partitions, partition_count, partition_table,
-        .doc = "partitions; none: 'main' has the machines with GPUs, 'cpu' the others, 'all' both "
-               "where a job names both"),
+        .doc = "partitions; none: 'main' of machines with GPUs, 'cpu' of others, 'all' where a job "
+               "names both"),
     TREES(MAP, "qos", struct spec_slurm, qos, qos_count, qos_table,
         .doc = "qualities of service by name"),
     TREES(MAP, "accounts", struct spec_slurm, accounts, account_count, account_table,

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static struct spec *spec_new(const char *name)
+struct spec *spec_new(const char *name)
 {
     struct arena a;
     struct spec_priv *priv;
@@ -51,7 +51,7 @@ static int origin_order(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static void origins_keep(struct load *l, struct spec_priv *priv)
+void load_keep(struct load *l, struct spec_priv *priv)
 {
     priv->origins = arena_memdup(&priv->arena, l->origins, l->origin_count * sizeof(*l->origins));
     priv->origin_count = l->origin_count;
@@ -235,6 +235,20 @@ static void first_file(struct load *l, struct spec *s, const char *text, size_t 
     l->files[0].path = slash ? slash + 1 : s->priv->file;
 }
 
+/* What was refused is not there to derive from: then the rest is judged without it. */
+static void judge(struct load *l, struct yaml *root, struct spec *s)
+{
+    bool sound = !l->diags->count;
+
+    sound = spec_check_names(l, s) && sound;
+    if (!sound) {
+        spec_check_rest(l, root);
+        return;
+    }
+    spec_derive(s);
+    spec_check(l, s);
+}
+
 enum rc spec_parse_with(const char *text, size_t len, const char *name,
                         const struct spec_source *source, struct spec **out,
                         struct spec_diags *diags, struct err *err)
@@ -244,6 +258,7 @@ enum rc spec_parse_with(const char *text, size_t len, const char *name,
     struct load l = { .arena = &s->priv->arena, .diags = diags ? diags : &own, .source = source };
     struct arena tree;
     struct yaml *root;
+    bool whole;
     enum rc rc = RC_OK;
 
     arena_init(&tree);
@@ -254,6 +269,7 @@ enum rc spec_parse_with(const char *text, size_t len, const char *name,
     root = yaml_read(&l, &tree);
     if (root)
         include_expand(&l, &tree, root, 0);
+    whole = !l.diags->count; /* else values of files that were not read would be missed */
     s->priv->files = l.files;
     s->priv->file_count = l.file_count;
     if (root) {
@@ -261,11 +277,9 @@ enum rc spec_parse_with(const char *text, size_t len, const char *name,
         s->priv->first_col = root->col;
         bind_document(&l, root, s);
     }
-    origins_keep(&l, s->priv);
-    if (root && !l.diags->count) { /* what was refused is not there to derive from */
-        spec_derive(s);
-        spec_check(&l, s);
-    }
+    load_keep(&l, s->priv);
+    if (root && whole)
+        judge(&l, root, s);
     free(l.origins);
     free(l.regions);
     arena_release(&tree);

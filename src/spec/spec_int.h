@@ -112,6 +112,7 @@ struct yaml {
     size_t weight; /* values in it, each alias counted in full */
     int height;    /* levels below it */
     bool open;     /* still being read: an alias to it would never end */
+    bool dropped;  /* left out: something in it is faulty (rest.c) */
 };
 
 struct spec_diags_mem {
@@ -230,6 +231,15 @@ struct spec_pos spec_place(const struct spec *s, const void *member);
 void spec_derive(struct spec *s);
 
 /* --- what no single key can say: src/spec/check.c --- */
+/* False: a name does not exist, which is told. */
+bool spec_check_names(struct load *l, const struct spec *s);
 void spec_check(struct load *l, const struct spec *s);
+
+/* --- what else is wrong in a file with faults: src/spec/rest.c --- */
+/* Values and names of the tree are judged and l->diags has their faults; adds those of the rest. */
+void spec_check_rest(struct load *l, struct yaml *root);
+struct spec *spec_new(const char *name);
+/* Hands the places that were noted to the spec. */
+void load_keep(struct load *l, struct spec_priv *priv);
 
 #endif
