@@ -299,8 +299,8 @@ static void room_make(const struct feasible *f, enum feasible_system system,
     out[DIM_CPU] = r.cpu_m.known ? r.cpu_m.v : PACK_ROOM_MAX;
     out[DIM_MEMORY] = r.memory_mib.known ? r.memory_mib.v : PACK_ROOM_MAX;
     out[DIM_GPUS] = r.gpus;
-    if (system == FEASIBLE_KUBERNETES)
-        out[DIM_GPUS] *= 1 + feasible_shares(f->s, n, &f->opts);
+    if (system == FEASIBLE_KUBERNETES && feasible_shares(f->s, n, &f->opts))
+        out[DIM_GPUS] *= feasible_shares(f->s, n, &f->opts);
     for (size_t i = 0; i < f->fabric_count; i++)
         out[DIM_FABRICS + i] =
             is_pods(system) ? feasible_fabric_room(f, f->fabrics[i], n) : PACK_ROOM_MAX;

@@ -119,7 +119,8 @@ bool feasible_fills(const struct feasible *f, const struct spec_component *c);
  * rolling update that starts the new pod before it ends an old one needs that.  `c` NULL: `stoker
  * serve` for models of no component. */
 bool feasible_spare(const struct feasible *f, const struct spec_component *c);
-/* Components with a memory pool and no GPU of their own that share the GPUs of a group. */
+/* How often each GPU of a group is offered to pods that have a memory pool and no GPU of their own:
+ * as often as the largest of them fits.  0: no component shares one. */
 int64_t feasible_shares(const struct spec *s, const struct spec_node *n,
                         const struct feasible_opts *opts);
 /* GPUs of a machine of the group, a bit each: those where all pools of the component are, and those

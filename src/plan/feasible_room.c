@@ -19,6 +19,7 @@ enum {
                                RealMemory is taken out of service by slurmctld */
     SHIFT_KEPT_CPU_M = 500, /* systemReserved that OpenShift's worker pool has by default */
     SHIFT_KEPT_MIB = 1024,
+    SHARES_MAX = 48, /* clients that MPS has at a GPU */
 };
 
 /* ---- MIG ---- */
@@ -242,19 +243,49 @@ bool feasible_apart(const struct spec *s, const struct spec_component *c,
     return feasible_takes_machines(s, c);
 }
 
+static int64_t gpu_bytes(const struct spec_node *n) /* 0: not known */
+{
+    struct plan_gpu gpu;
+
+    if (!n->gpu)
+        return 0;
+    if (n->gpu->memory_bytes.known)
+        return n->gpu->memory_bytes.v;
+    return plan_gpu_by_name(n->gpu->model, &gpu, NULL) ? 0 : (int64_t)gpu.mem_bytes;
+}
+
+static int64_t pools_sum(const struct spec *s, const struct spec_component *c)
+{
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < c->pools.count; i++) {
+        const struct spec_pool *p = spec_pool_find(s, c->pools.items[i]);
+
+        sum += p ? p->size_bytes : 0;
+    }
+    return sum;
+}
+
+/* The device plug-in cuts a GPU evenly (MPS), or not at all (time slices): as many pods meet there
+ * as the largest may. */
 int64_t feasible_shares(const struct spec *s, const struct spec_node *n,
                         const struct feasible_opts *opts)
 {
-    int64_t sum = 0;
+    int64_t pods = 0, largest = 0, count;
 
     for (size_t i = 0; !feasible_mig_instances(n) && i < s->component_count; i++) {
         const struct spec_component *c = &s->components[i];
 
-        if (feasible_on_kubernetes(c, opts) && !c->gpus && c->pools.count &&
-            spec_component_on(s, c, n))
-            sum += c->replicas;
+        if (!feasible_on_kubernetes(c, opts) || c->gpus || !c->pools.count ||
+            !spec_component_on(s, c, n))
+            continue;
+        pods += c->replicas;
+        largest = pools_sum(s, c) > largest ? pools_sum(s, c) : largest;
     }
-    return sum;
+    if (!pods || !largest || !gpu_bytes(n))
+        return pods ? pods + 1 : 0; /* how large a GPU is, is not known */
+    count = gpu_bytes(n) / largest;
+    return count < 1 ? 1 : count > SHARES_MAX ? SHARES_MAX : count;
 }
 
 /* As many GPUs as the models that no component serves are loaded on. */

@@ -30,12 +30,13 @@ static bool is_roce(const struct spec_fabric *f)
     return f->kind == SPEC_FABRIC_ROCE;
 }
 
-/* How often the device plug-in offers each GPU of a group: once, and once more for each component
- * that shares one by its pool. */
+/* How often the device plug-in offers each GPU of a group. */
 static int64_t shares(const struct kube *q, const struct spec_node *n)
 {
-    return 1 + feasible_shares(q->k.r->spec, n,
-                               &(struct feasible_opts){ .kubernetes_by_name = q->by_name });
+    int64_t count = feasible_shares(q->k.r->spec, n,
+                                    &(struct feasible_opts){ .kubernetes_by_name = q->by_name });
+
+    return count > 1 ? count : 1;
 }
 
 /* ---- the script ---- */
@@ -332,24 +333,40 @@ static const char *sharing_default(const struct kube *q)
     return "";
 }
 
-/* The device plug-in shares all GPUs of a machine or none, and then gives one at a time. */
+/* Is a GPU of the group one share of it only? */
+static const struct spec_component *sharer(const struct kube *q, const struct spec_node *n)
+{
+    for (size_t i = 0; n && i < q->work_count; i++)
+        if (k8s_shares_gpu(q->works[i].c) && spec_component_on(q->k.r->spec, q->works[i].c, n) &&
+            shares(q, n) > 1)
+            return q->works[i].c;
+    return NULL;
+}
+
+/* The device plug-in shares all GPUs of a machine or none, and then gives one at a time; with MPS
+ * each has its part of the memory, who asked for a GPU too. */
 void kube_sharing_check(struct kube *q)
 {
     for (size_t i = 0; i < q->work_count; i++) {
-        const struct spec_component *c = q->works[i].c;
+        const struct spec_component *o = q->works[i].c, *c = NULL;
+        const struct spec_node *n = NULL;
 
-        for (size_t j = 0; k8s_shares_gpu(c) && j < q->work_count; j++) {
-            const struct spec_component *o = q->works[j].c;
-
-            if (o->gpus > 1 && q->works[j].node == q->works[i].node) {
-                render_refuse(q->k.r, &c->pools,
-                              "Give it GPUs of its own, or a node group of its own.",
-                              "'%s' shares a GPU where '%s' takes %" PRId64
-                              ": Kubernetes shares all GPUs of a machine or none",
-                              c->name, o->name, o->gpus);
+        for (size_t g = 0; o->gpus && !c; g++) {
+            n = spec_component_group(q->k.r->spec, o, g);
+            if (!n)
                 break;
-            }
+            c = sharer(q, n);
         }
+        if (c && (o->gpus > 1 || (n->gpu && n->gpu->sharing == SPEC_SHARING_MPS)))
+            render_refuse(q->k.r, &c->pools, "Give it GPUs of its own, or a node group of its own.",
+                          "'%s' shares a GPU where '%s' takes %" PRId64
+                          ": Kubernetes shares all GPUs of a machine or none",
+                          c->name, o->name, o->gpus);
+        else if (c)
+            render_warn(q->k.r, &o->gpus, "Give it a node group of its own.",
+                        "the GPU of '%s' is not its own: '%s' shares those of '%s', and up to "
+                        "%" PRId64 " pods meet at each",
+                        o->name, c->name, n->name, shares(q, n));
     }
 }
 

@@ -244,9 +244,9 @@ test_expect 'devices are named where pods see those of the machine, not for virt
 test_expect 'scaling by names of DCGM 4.6' '
     variant renamed "s/^models:/agent: {dcgm_names: new}\nmodels:/" &&
     has renamed/kubernetes/base/component-api.yaml "DCGM_FI_DEV_GPU_UTIL_RATIO"'
-test_expect 'a shared GPU: the device plug-in offers it twice, by MPS, where the group says so' '
+test_expect 'a shared GPU: the device plug-in offers it as often as the pool fits, by MPS, where the group says so' '
     has job/kubernetes/base/component-tiny.yaml "nvidia.com/gpu: 1" &&
-    has job/kubernetes/gpu-operator-values.yaml "mps:" "replicas: 2" "default: \"\"" &&
+    has job/kubernetes/gpu-operator-values.yaml "mps:" "replicas: 6" "default: \"\"" &&
     has job/kubernetes/node-prepare.sh "nvidia.com/device-plugin.config=share" &&
     has kb-a100/kubernetes/gpu-operator-values.yaml "timeSlicing:" "default: a100"'
 test_expect 'network policies: nothing, then DNS, own pods, and what traffic names' '
@@ -581,6 +581,22 @@ test_expect 'warned: pods may meet two architectures where no group is named' '
     stoker render kubernetes -f arches.yaml -o arches >out 2>arches.err && told arches "two architectures (.g., .c.)" &&
     sed "s/target: kubernetes/target: kubernetes, nodes: [c, g]/" arches.yaml >both.yaml &&
     stoker render kubernetes -f both.yaml -o both >out 2>both.err && ! grep -q architectures both.err'
+# sharing HOW REPLICAS [COMPONENT]: pods of a pool of 20 GB on one GPU of 48 GB
+sharing() {
+    site sharing "  u: {target: kubernetes, nodes: g, pools: [p], image: r/x, command: [x], replicas: $2}
+${3-}" "pools: {p: {size: 20GB, nodes: g}}"
+    sed "s/name: g, count: 2, gpus_per_node: 8, gpu: {model: H100}/name: g, count: 1, gpus_per_node: 1, gpu: {model: L40S, sharing: $1}/" sharing.yaml >cut.yaml
+    rm -rf cut && stoker render kubernetes -f cut.yaml -o cut >cut.out 2>cut.err
+}
+test_expect 'a GPU is offered as often as the largest pool fits, and no oftener' '
+    for how in mps time_slicing; do
+        sharing $how 2 && has cut/kubernetes/gpu-operator-values.yaml "replicas: 2" && test ! -s cut.err || exit 1
+        ! sharing $how 3 && grep -q "^cut.yaml:[0-9]*:[0-9]*: .*2 fit" cut.err || exit 1
+    done'
+test_expect 'a whole GPU where all are shared: refused with MPS, told with time slices' '
+    W="  w: {target: kubernetes, nodes: g, gpus: 1, image: r/x, command: [x]}" &&
+    ! sharing mps 1 "$W" && grep -q "^cut.yaml:[0-9]*:[0-9]*: .u. shares a GPU where .w. takes 1" cut.err &&
+    sharing time_slicing 1 "$W" && told cut "the GPU of .w. is not its own: .u. shares"'
 test_expect 'a component without an image is told which one it may have' '
     sed "s|, image: r/x, command: .x.||;s/kind: service/kind: serving/" roomy.yaml >bare-image.yaml &&
     ! stoker render kubernetes -f bare-image.yaml -o bare-image 2>err && grep -q "image: r/stoker:1" err &&
