@@ -154,7 +154,6 @@ static void rdma_port_state(const struct hw *hw, const struct hw_rdma *d,
 {
     const char *phys = p->phys_state ? p->phys_state : "unknown";
 
-    (void)hw;
     if (!p->state)
         check_unknown(o, NULL, "the port's state could not be read");
     else if (facts_port_active(p) && (!p->phys_state || str_eq(phys, "LinkUp")))
@@ -167,6 +166,10 @@ static void rdma_port_state(const struct hw *hw, const struct hw_rdma *d,
     else if (device_active(d))
         check_warn(o, "Nothing to do if the second port of the card is not cabled on purpose.",
                    "%s, %s, while another port of the card is active", p->state, phys);
+    else if (hw_rdma_is_spare(hw, d, p))
+        check_warn(o, "Nothing to do if this port of the card is not cabled on purpose.",
+                   "%s, %s, without an address, while another port of the card is active", p->state,
+                   phys);
     else
         check_fail(o,
                    "Look at the cable, the transceiver and the switch port; for RoCE bring the "
@@ -591,6 +594,15 @@ static void rdma_pcie(const struct hw *hw, struct check_out *o)
         if (!p || !p->link_width.known || !p->link_width_max.known || !p->link_speed ||
             !p->link_speed_max)
             check_unknown(o, NULL, "the PCIe link of it could not be read");
+        else if (hw_rdma_link_short(hw, &hw->rdma[i]).known)
+            check_fail(
+                o,
+                "Reseat the card, look at the slot's setup and in `dmesg` for 'available PCIe "
+                "bandwidth, limited by'.  NCCL does not notice: every ring runs at the speed "
+                "of this link.",
+                "PCIe x%lld at %s, it can do x%lld at %s: %lld Gb/s, less than its port",
+                (long long)p->link_width.v, p->link_speed, (long long)p->link_width_max.v,
+                p->link_speed_max, (long long)hw_rdma_link_short(hw, &hw->rdma[i]).v / 1000);
         else if (p->link_width.v < p->link_width_max.v || !str_eq(p->link_speed, p->link_speed_max))
             check_warn(o,
                        "Move the card to a slot that gives it all lanes, or reseat it; look in "
@@ -777,7 +789,8 @@ static const struct check rows[] = {
       .groups = CHECK_RDMA,
       .title = "port state",
       .port = rdma_port_state,
-      .doc = "Each port is ACTIVE and its link is up. NCCL leaves out a port that is not, and "
+      .doc = "Each port is ACTIVE and its link is up; one that nobody uses beside an active one of "
+             "its card is a warning. NCCL leaves out a port that is not, and "
              "says so only at debug level INFO." },
     { .id = "rdma.rate",
       .groups = CHECK_RDMA,

@@ -459,6 +459,14 @@ enum rc hw_read_json(const char *text, size_t len, struct hw **out, struct err *
 const struct hw_pci *hw_find_pci(const struct hw *hw, const char *bdf);
 const struct hw_net *hw_find_net(const struct hw *hw, const char *name);
 const struct hw_rdma *hw_find_rdma(const struct hw *hw, const char *name);
+/* What the PCIe link of a function carries as it runs now, in Mb/s. */
+struct maybe hw_link_mbps(const struct hw_pci *p);
+/* ... when it runs below what card and slot can both do, and carries less than the ports of
+ * the RDMA device; unknown: it does not, or cannot be told. */
+struct maybe hw_rdma_link_short(const struct hw *hw, const struct hw_rdma *r);
+/* The port is not up, nobody uses it, and another of its card is up: left free on purpose, for
+ * all that can be told. */
+bool hw_rdma_is_spare(const struct hw *hw, const struct hw_rdma *r, const struct hw_rdma_port *p);
 /* What a program started here gets: the environment, and where that has no such NCCL_*
  * variable, NCCL's configuration files. */
 const char *hw_env_get(const struct hw *hw, const char *name);

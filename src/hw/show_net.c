@@ -106,13 +106,36 @@ static void rdma_row(struct show *s, struct table *t, const struct hw_rdma *r,
         cell_near_gpu(t, s->hw, r->name);
 }
 
+/* NCCL goes by what card and slot could do, so nobody else tells. */
+static void rdma_link_fault(struct show *s, const struct hw_rdma *r)
+{
+    const struct hw_pci *p = hw_find_pci(s->hw, r->physfn ? r->physfn : show_str(r->bdf));
+    struct maybe mbps = hw_rdma_link_short(s->hw, r);
+    char text[UNITS_TEXT_MAX];
+
+    if (p && mbps.known)
+        show_line(s, COLOUR_RED,
+                  "PROBLEM: PCIe link of %s degraded to x%" PRId64 " at %s, it can do x%" PRId64
+                  " at %s: %s, less than its port",
+                  show_str(r->name), p->link_width.v, p->link_speed, p->link_width_max.v,
+                  p->link_speed_max, show_rate(maybe_of(mbps.v / 1000 * 1000), text));
+}
+
 /* A port that is down needs more than a word: what the cable says. */
 static void rdma_faults(struct show *s, const struct hw_rdma *r)
 {
+    rdma_link_fault(s, r);
     for (size_t i = 0; i < r->ports_count; i++) {
         const struct hw_rdma_port *p = &r->ports[i];
         if (!p->state || str_eq(p->state, "ACTIVE"))
             continue;
+        if (hw_rdma_is_spare(s->hw, r, p)) {
+            show_line(s, COLOUR_NONE,
+                      "port %" PRId64 " of %s is %s and spare: another of the card "
+                      "is up, and it has no address",
+                      maybe_or(p->port, (int64_t)i + 1), show_str(r->name), p->state);
+            continue;
+        }
         show_line(s, COLOUR_RED, "PROBLEM: port %" PRId64 " of %s is %s%s%s",
                   maybe_or(p->port, (int64_t)i + 1), show_str(r->name), p->state,
                   p->phys_state ? ", physical state " : "", p->phys_state ? p->phys_state : "");

@@ -247,9 +247,31 @@ static const char *layer_text(const struct run *r)
     return !r->roce ? "InfiniBand" : ib ? "InfiniBand and RoCE" : "RoCE";
 }
 
+/* Wanted ports behind a degraded link: NCCL counts on all of their rate. */
+static const char *hca_degraded(const struct run *r)
+{
+    struct buf b = { 0 };
+
+    for (size_t i = 0; i < r->c.ports_count; i++) {
+        const struct nccl_port *p = &r->c.ports[i];
+
+        if (p->wanted && p->pcie_mbps.known)
+            buf_addf(&b, "%s%s:%lld (%lld Gb/s)", b.len ? ", " : "", p->dev, (long long)p->port,
+                     (long long)(p->pcie_mbps.v / 1000));
+    }
+    if (!b.len)
+        return "";
+    return arena_printf(r->a,
+                        "  The PCIe link of %s is degraded; NCCL does not see that, and every ring "
+                        "waits for it.",
+                        nccl_text(r->a, &b));
+}
+
 static const char *hca_score(const struct run *r)
 {
-    return r->c.scores_count ? arena_printf(r->a, "  Each GPU's share: %s.", r->c.score_text) : "";
+    return arena_printf(r->a, "%s%s%s%s", r->c.scores_count ? "  Each GPU's share: " : "",
+                        r->c.scores_count ? r->c.score_text : "", r->c.scores_count ? "." : "",
+                        hca_degraded(r));
 }
 
 /* More active ports than NCCL takes: which, and why. */

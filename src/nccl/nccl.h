@@ -23,6 +23,7 @@ struct nccl_port { /* one port of one RDMA device, in the order of hw->rdma[] */
     const char *state;
     const char *link_layer; /* "InfiniBand", "Ethernet"; NULL or other: NCCL passes it over */
     struct maybe rate_mbps;
+    struct maybe pcie_mbps; /* a degraded PCIe link carries but this; unknown: it is well */
     bool used;              /* NCCL takes it, given the environment */
     const char *why;        /* ... or why it does not: full sentence */
     bool wanted;            /* it should be used: what NCCL_IB_HCA would name */

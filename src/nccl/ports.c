@@ -135,6 +135,7 @@ static void use_all(struct sim *s)
                                      .state = hp->state,
                                      .link_layer = hp->link_layer,
                                      .rate_mbps = hp->rate_mbps,
+                                     .pcie_mbps = hw_rdma_link_short(s->hw, r),
                                      .card = card_of(s, r) };
             p->near_path = level_name(level_nic_best(s->hw, r->name));
             use_one(s, r, hp, &m, used, p);

@@ -6,6 +6,7 @@
  * its distance the worst (graph/topo.cc, ncclTopoGetLocal).  So a fast NIC far away is
  * taken before a slower one at the GPU's own switch, also when many GPUs share it.
  * A GPU spreads its data over its ports, and a port is shared by what GPUs bring to it.
+ * What a port brings is its rate, or what its PCIe link carries where that is degraded.
  * By way of NVLink a neighbour's NIC has the width of the neighbour's path (PXN).
  *
  * Rings and trees may take more ports than these if that adds up to more; which ones
@@ -314,7 +315,8 @@ static void sum_gpu(const struct sim *s, size_t gpu, struct score_way *all)
         for (size_t g = 0; g < s->hw->gpus_count; g++)
             if (score_gpu_counts(s, g) && all[g].serves[i])
                 load += all[g].load;
-        sum += (double)port_mbps(s, p) * (load > 0 ? w->load / load : 1);
+        sum += (double)lesser(port_mbps(s, p), maybe_or(p->pcie_mbps, INT64_MAX)) *
+               (load > 0 ? w->load / load : 1);
         w->level = w->path;
         w->known = w->known && p->rate_mbps.known && w->level != LEVEL_NONE;
     }

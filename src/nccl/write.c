@@ -121,6 +121,7 @@ static void json_ports(struct json_out *w, const struct nccl_choice *c)
         json_kv_str(w, "state", p->state);
         json_kv_str(w, "link_layer", p->link_layer);
         json_kv_maybe(w, "rate_mbps", p->rate_mbps);
+        json_kv_maybe(w, "pcie_mbps", p->pcie_mbps);
         json_kv_bool(w, "used", p->used);
         json_kv_str(w, "why", p->why);
         json_kv_bool(w, "wanted", p->wanted);

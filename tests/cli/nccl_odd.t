@@ -95,4 +95,29 @@ test_expect 'NVLink that NCCL was told not to use leads to no neighbour' "
     env_of neighbours -e NCCL_P2P_DISABLE=1 && hides 'NCCL uses it by itself' && hides PXN &&
     says 'NCCL_P2P_DISABLE=1 keeps GPUs from' && flat_of neighbours -e NCCL_P2P_DISABLE=1 --why NCCL_IB_HCA && hides PXN
 "
+
+# ---- links and ports
+test_expect 'a degraded PCIe link is a PROBLEM of the page, with what it carries' "
+    flat_of bad-slots && says 'PROBLEM: PCIe link of mlx5_1 degraded to x4 at 32.0 GT/s' && says '126 Gb/s, less than its port' &&
+    says 'PROBLEM: PCIe link of mlx5_2 degraded to x16 at 8.0 GT/s' && hides 'PCIe link of mlx5_3' && hides 'PCIe link of mlx5_0'
+"
+test_expect 'the share of a GPU is what the link carries, in every output' "
+    json_of bad-slots 'p[\"mlx5_1:1\"][\"pcie_mbps\"] == 126028 and p[\"mlx5_0:1\"][\"pcie_mbps\"] is None and c[\"scores\"][1][\"wanted\"][\"mbps\"] == 126028' &&
+    env_of bad-slots && says 'The PCIe link of mlx5_1:1 (126 Gb/s), mlx5_2:1 (126 Gb/s) is degraded' &&
+    flat_of bad-slots --why NCCL_IB_HCA && says 'is degraded'
+"
+test_expect 'and the check fails; lanes that nobody misses are a warning' "
+    flat_of bad-slots --check rdma && test \$rc = 1 && says 'FAIL NIC PCIe link mlx5_1:' && says 'WARN NIC PCIe link mlx5_3:' &&
+    says 'FAIL NIC PCIe link mlx5_2:'
+"
+test_expect 'a second port that nobody uses is no fault' "
+    for m in spare-ports spare-ports-up; do
+        flat_of \$m --check rdma && test \$rc = 0 && says 'WARN port state mlx5_1,3/1:' && flat_of \$m && hides 'PROBLEM: port' &&
+        says 'port 1 of mlx5_1 is DOWN and spare' || exit 1
+    done
+"
+test_expect 'one with an address is' "
+    flat_of dead-ports --check rdma && test \$rc = 1 && says 'FAIL port state mlx5_1,3/1:' && flat_of dead-ports &&
+    says 'PROBLEM: port 1 of mlx5_1 is DOWN'
+"
 test_done

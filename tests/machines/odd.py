@@ -38,6 +38,43 @@ def guest_switches():
     return guest(R.rails(lambda i: roce(i, 400), 4))
 
 
+def relink(node, name, **files):
+    """Other link files for the PCI function of an RDMA device."""
+    t = node.m.tree
+    path = next(p for p in t.nodes if p.endswith("/infiniband/%s/node_guid" % name))
+    t.files(path.split("/infiniband/")[0], **files)
+
+
+def bad_slots():
+    """one NIC with 4 of 16 lanes, one at generation 3, one with fewer that still suffice"""
+    node = Node(R.rails(lambda i: roce(i, 200), 4), nccl="2.27.5")
+    relink(node, "mlx5_1", current_link_width=4)
+    relink(node, "mlx5_2", current_link_speed="8.0 GT/s PCIe")
+    relink(node, "mlx5_3", current_link_width=8)
+    return node
+
+
+def spare_ports(addrs=(), up=False):
+    """dual-port cards of which the second port is not cabled"""
+    node = Node([(n, [GPU, (roce(2 * n, 200), R.Nic("mlx5_%d" % (2 * n + 1), "roce", 200, addrs=addrs,
+                                                    state="1: DOWN"))]) for n in (0, 1)])
+    for n in (0, 1):
+        dev = "/net/eth_%d/" % (2 * n + 1)
+        path = next(p for p in node.m.tree.nodes if dev in p).split(dev)[0] + dev.rstrip("/")
+        node.m.tree.files(path, operstate="down", flags="0x1003" if up else "0x1002", carrier=0)
+    return node
+
+
+def spare_ports_up():
+    """the same, and the network devices are up without an address"""
+    return spare_ports(up=True)
+
+
+def dead_ports():
+    """the same with addresses: somebody counts on them"""
+    return spare_ports(addrs=[("10.77.0.9", 24)], up=True)
+
+
 def neighbours():
     """two of four GPUs have a NIC at their switch; NVLink joins all"""
     return Node([(n, [GPU] + nics) for n in (0, 1) for nics in ([ib(n)], [])], nccl="2.27.5")
@@ -45,7 +82,7 @@ def neighbours():
 
 MACHINES = {k.replace("_", "-"): v for k, v in list(globals().items())
             if getattr(v, "__doc__", None) and getattr(v, "__module__", "") == __name__ and
-            not isinstance(v, type)}
+            not isinstance(v, type) and k not in ("relink",)}
 
 
 def main(args):

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* rdma_link: what a NIC's PCIe link carries beside its ports, and which ports are spare.
+ *
+ * A link that trained with fewer lanes or at a lower generation than card and slot can do is a
+ * fault.  NCCL reads the most that both can do (graph/xml.cc) and does not notice.
+ *
+ * mlx5 says "Disabled" of every Ethernet port without a carrier, so the physical state does not
+ * tell a spare port from a broken cable: that nobody gave its network device an address does. */
+#include "hw/hw.h"
+
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* 8b/10b up to 5 GT/s, 128b/130b up to 32, flits of 256 bytes with 242 from 64 on. */
+static struct maybe mbps_of(const char *speed, struct maybe width)
+{
+    double gt = speed ? strtod(speed, NULL) : 0;
+
+    if (gt <= 0 || gt > 1000 || !width.known || width.v <= 0 || width.v > 64)
+        return maybe_none();
+    gt *= gt < 8 ? 800 : gt < 64 ? 1000.0 * 128 / 130 : 1000.0 * 242 / 256;
+    return maybe_of((int64_t)gt * width.v);
+}
+
+struct maybe hw_link_mbps(const struct hw_pci *p)
+{
+    return p ? mbps_of(p->link_speed, p->link_width) : maybe_none();
+}
+
+struct maybe hw_rdma_link_short(const struct hw *hw, const struct hw_rdma *r)
+{
+    const char *bdf = r->physfn ? r->physfn : r->bdf;
+    const struct hw_pci *p = bdf ? hw_find_pci(hw, bdf) : NULL;
+    const struct hw_pci *slot = p && p->parent ? hw_find_pci(hw, p->parent) : NULL;
+    struct maybe now = hw_link_mbps(p), card, most;
+    int64_t rate = 0;
+
+    if (!now.known)
+        return now;
+    card = mbps_of(p->link_speed_max, p->link_width_max);
+    most = slot ? mbps_of(slot->link_speed_max, slot->link_width_max) : maybe_none();
+    if (!card.known || now.v >= card.v || (most.known && now.v >= most.v))
+        return maybe_none();
+    for (size_t i = 0; i < r->ports_count; i++)
+        if (str_eq(r->ports[i].state, "ACTIVE"))
+            rate += maybe_or(r->ports[i].rate_mbps, 0);
+    return now.v < rate ? now : maybe_none();
+}
+
+/* ---- spare ports ---- */
+
+static bool same_card(const struct hw_rdma *a, const struct hw_rdma *b)
+{
+    const char *dot = a->bdf ? strrchr(a->bdf, '.') : NULL;
+
+    return dot && b->bdf && !a->physfn && !b->physfn &&
+           !strncmp(a->bdf, b->bdf, (size_t)(dot - a->bdf) + 1);
+}
+
+static bool card_is_up(const struct hw *hw, const struct hw_rdma *r)
+{
+    for (size_t i = 0; i < hw->rdma_count; i++)
+        for (size_t k = 0; same_card(r, &hw->rdma[i]) && k < hw->rdma[i].ports_count; k++)
+            if (str_eq(hw->rdma[i].ports[k].state, "ACTIVE"))
+                return true;
+    return false;
+}
+
+/* Turned off, or without an address that anybody gave it. */
+static bool netdev_is_free(const struct hw_net *n)
+{
+    if (maybe_is(n->up, 0))
+        return true;
+    for (size_t i = 0; i < n->addrs_count; i++)
+        if (n->addrs[i].addr && !str_starts(n->addrs[i].addr, "fe80"))
+            return false;
+    return !n->master;
+}
+
+bool hw_rdma_is_spare(const struct hw *hw, const struct hw_rdma *r, const struct hw_rdma_port *p)
+{
+    bool free = r->netdevs_count > 0;
+
+    if (!p->state || str_eq(p->state, "ACTIVE") || !card_is_up(hw, r))
+        return false;
+    if (!str_eq(p->link_layer, "Ethernet"))
+        return str_eq(p->phys_state, "Disabled");
+    for (size_t i = 0; i < r->netdevs_count && free; i++) {
+        const struct hw_net *n = hw_find_net(hw, r->netdevs[i]);
+
+        free = n && netdev_is_free(n);
+    }
+    return free;
+}
