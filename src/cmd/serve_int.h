@@ -26,7 +26,7 @@ struct serve_args {
     const char *spec, *listen, *token_file, *tls_cert, *tls_key, *dtype, *device, *cache, *body;
     const char *timeout, *drain, *head_timeout, *body_timeout, *access_log, *port, *rerank_port;
     int64_t threads, items, connections, batch_tokens, front_threads;
-    const char *fallback, *device_timeout;
+    const char *fallback, *device_timeout, *batch_time, *timeout_max;
     int64_t worker;
     bool insecure, te_metrics, quiet, explain, json, try_it, free_port, fallback_at_start;
     bool invariant;

@@ -272,6 +272,8 @@ static enum rc sizes_of_args(struct plan *p, const struct serve_args *a, struct 
         p->o.body_bytes_max = (size_t)v;
     }
     if (time_of(a->timeout, "--timeout", &p->o.timeout_ms, err) ||
+        time_of(a->timeout_max, "--timeout-max", &p->o.timeout_max_ms, err) ||
+        time_of(a->batch_time, "--batch-time", &p->o.batch_ms, err) ||
         time_of(a->drain, "--drain", &p->o.drain_ms, err) ||
         time_of(a->head_timeout, "--head-timeout", &p->o.head_ms, err) ||
         time_of(a->body_timeout, "--body-timeout", &p->o.body_ms, err))
@@ -373,7 +375,8 @@ const char *plan_needs_start(const struct plan *p, const struct plan *q)
         return "token and TLS files";
     if (a->items_max != b->items_max || a->body_bytes_max != b->body_bytes_max ||
         a->connections_max != b->connections_max || a->queue_jobs_max != b->queue_jobs_max ||
-        a->timeout_ms != b->timeout_ms || a->drain_ms != b->drain_ms || a->head_ms != b->head_ms ||
+        a->timeout_ms != b->timeout_ms || a->timeout_max_ms != b->timeout_max_ms ||
+        a->batch_ms != b->batch_ms || a->drain_ms != b->drain_ms || a->head_ms != b->head_ms ||
         a->body_ms != b->body_ms || a->cache_bytes != b->cache_bytes)
         return "limits";
     return NULL;

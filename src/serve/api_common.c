@@ -377,7 +377,7 @@ static bool read_priority(const struct http_request *req, const struct json *bod
     return true;
 }
 
-/* "500ms", "2s", "1.5": the server's own limit stays where it is sooner. */
+/* "500ms", "2s", "1.5": shorter than the server's default, or longer up to its limit. */
 static bool read_timeout(const struct http_request *req, struct ask *ask, struct ask_fault *f)
 {
     const char *s = field_of(req, "x-request-timeout");
@@ -394,12 +394,12 @@ static bool read_timeout(const struct http_request *req, struct ask *ask, struct
                          "x-request-timeout must be a time such as \"500ms\", \"2s\" or \"2\"");
     memcpy(digits, s, n);
     digits[n] = '\0';
-    if (!str_to_f64(digits, &v) || v * scale <= 0 || v * scale > API_TIMEOUT_S_MAX)
+    double most = ask->timeout_max_ns ? (double)ask->timeout_max_ns * 1e-9 : API_TIMEOUT_S_MAX;
+    if (!str_to_f64(digits, &v) || v * scale <= 0 || v * scale > most)
         return ask_fault(f, ASK_E_INVALID, "x-request-timeout",
-                         "x-request-timeout must be above 0 and at most %d s", API_TIMEOUT_S_MAX);
-    int64_t at = req->begun_ns + (int64_t)(v * scale * 1e9);
-    if (!ask->deadline_ns || at < ask->deadline_ns)
-        ask->deadline_ns = at;
+                         "x-request-timeout must be above 0 and at most %g s (--timeout-max)",
+                         most);
+    ask->deadline_ns = req->begun_ns + (int64_t)(v * scale * 1e9);
     return true;
 }
 

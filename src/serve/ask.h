@@ -71,10 +71,11 @@ struct ask {
     size_t top_n;       /* 0: all */
     unsigned encodings; /* set of enum ask_encoding */
     enum ask_class class;
-    int64_t deadline_ns; /* monotonic; 0: the server's */
-    bool sigmoid;        /* scores of one label pass it whatever the config says: TEI's rule */
-    const char *id;      /* of this reply, where the API has one */
-    void *own;           /* the API module's, in the arena */
+    int64_t deadline_ns;    /* monotonic; 0: the server's */
+    int64_t timeout_max_ns; /* of what a request may name; 0: no limit of the server's */
+    bool sigmoid;           /* scores of one label pass it whatever the config says: TEI's rule */
+    const char *id;         /* of this reply, where the API has one */
+    void *own;              /* the API module's, in the arena */
 };
 
 struct answer_item {
@@ -122,6 +123,7 @@ enum ask_error {
     ASK_E_INVALID,    /* a value that cannot be */
     ASK_E_TOO_LONG,   /* truncation was refused */
     ASK_E_TOO_MANY,   /* inputs a call */
+    ASK_E_TOO_LARGE,  /* it would take longer than it may */
     ASK_E_NO_MODEL,   /* no such model */
     ASK_E_MODEL_KIND, /* the model cannot do this */
     ASK_E_LOADING,    /* not ready yet */

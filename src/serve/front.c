@@ -5,6 +5,9 @@
  * new call only adds to the queue.  A call whose model is being loaded is parked, so that no
  * thread waits for a disk.
  *
+ * Megabytes take long to parse, to tokenise and to write.  So large calls have queues of their
+ * own, one thread never takes them, and the others take one after some small ones at the latest.
+ *
  * A wake-up of another thread takes as long as all the rest of a short request.  So the only
  * call of an idle server stays where it is: the loop's thread makes its job, the lane's thread
  * writes its answer.  Both are short by the limits below, and nobody else waits for either. */
@@ -18,9 +21,14 @@
 #include <pthread.h>
 
 enum {
-    FRONT_ALONE_BODY_MAX = 4 << 10,  /* bytes of a request that skips the front threads */
-    FRONT_ALONE_FLOATS_MAX = 4 << 10 /* numbers of its answer */
+    FRONT_ALONE_BODY_MAX = 4 << 10,    /* bytes of a request that skips the front threads */
+    FRONT_ALONE_FLOATS_MAX = 4 << 10,  /* numbers of its answer */
+    FRONT_SMALL_BODY_MAX = 64 << 10,   /* bytes of a request that is not large */
+    FRONT_SMALL_FLOATS_MAX = 64 << 10, /* numbers of its answer */
+    FRONT_LARGE_EVERY = 8              /* calls: one of so many is large where both wait */
 };
+
+enum front_size { FRONT_SMALL, FRONT_LARGE, FRONT_SIZES };
 
 struct queue {
     struct call *first, **last;
@@ -30,8 +38,11 @@ struct front {
     struct serve *s;
     pthread_mutex_t lock;
     pthread_cond_t more;
-    struct queue done, fresh, parked;
+    struct queue done[FRONT_SIZES], fresh[FRONT_SIZES], parked;
     size_t parked_count;
+    size_t large_max;     /* threads that may have a large call at once */
+    size_t large;         /* threads that have a large call */
+    unsigned since_large; /* calls taken since one was large */
     bool stop;
     _Atomic size_t open;  /* calls that are not answered */
     struct front_own own; /* the loop's thread's */
@@ -69,10 +80,19 @@ static bool alone(const struct call *c)
            c->row_count * c->full_width <= FRONT_ALONE_FLOATS_MAX;
 }
 
-static void push(struct front *f, struct queue *q, struct call *c)
+static enum front_size size_of(const struct call *c)
+{
+    return http_request(c->x)->body_len > FRONT_SMALL_BODY_MAX ||
+                   c->row_count * c->full_width > FRONT_SMALL_FLOATS_MAX
+               ? FRONT_LARGE
+               : FRONT_SMALL;
+}
+
+/* `queues`: by size. */
+static void push(struct front *f, struct queue *queues, struct call *c)
 {
     pthread_mutex_lock(&f->lock);
-    put(q, c);
+    put(&queues[size_of(c)], c);
     pthread_cond_signal(&f->more);
     pthread_mutex_unlock(&f->lock);
 }
@@ -186,8 +206,19 @@ static bool engine_failed(struct call *c)
     return ask_fault(&c->fault, ASK_E_BACKEND, NULL, "input %zu: %s", i, why);
 }
 
+/* It would not end in time if it were alone: another time is as good as now. */
+static bool too_large(struct call *c, const struct err *err)
+{
+    return ask_fault(&c->fault, ASK_E_TOO_LARGE, NULL,
+                     "the request is too large for its time: %s: send fewer texts at a time, or "
+                     "x-request-timeout up to %d s (--timeout-max)",
+                     err->msg, c->s->o.timeout_max_ms / 1000);
+}
+
 static bool job_failed(struct call *c)
 {
+    if (c->why == RC_TIMEOUT && c->err.msg[0])
+        return too_large(c, &c->err);
     if (c->why == RC_TIMEOUT)
         return ask_fault(&c->fault, ASK_E_DEADLINE, NULL, "the deadline passed");
     if (c->why == RC_LIMIT)
@@ -216,7 +247,20 @@ static void on_job_done(struct job *j, enum rc why, const struct err *err)
     if (alone(c))
         finish(c);
     else
-        push(c->s->front, &c->s->front->done, c);
+        push(c->s->front, c->s->front->done, c);
+}
+
+/* Who asks: by token, else by address without its port. */
+static uint64_t client_of(const struct http_request *r)
+{
+    const char *token = http_field(r, "authorization");
+    const char *key = token ? token : r->peer, *end = token ? NULL : strrchr(key, ':');
+    size_t n = end ? (size_t)(end - key) : strlen(key);
+    uint64_t h = UINT64_C(14695981039346656037);
+
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (unsigned char)key[i]) * UINT64_C(1099511628211);
+    return h;
 }
 
 static void submit(struct call *c)
@@ -226,12 +270,17 @@ static void submit(struct call *c)
 
     c->job.model = c->model;
     c->job.class = c->ask.class;
+    c->job.client = client_of(http_request(c->x));
     c->job.deadline_ns = c->ask.deadline_ns;
     c->job.done = on_job_done;
     c->job.arg = c;
     enum rc rc = sched_submit(c->s->sched, &c->job, &retry_s, &err);
     if (rc == RC_OK)
         return; /* it may be gone by now */
+    if (rc == RC_TIMEOUT) {
+        answer(c, too_large(c, &err));
+        return;
+    }
     c->fault.retry_after_s = retry_s ? retry_s : 1;
     answer(c, ask_fault(&c->fault, ASK_E_OVERLOADED, NULL, "model '%s' is overloaded: %s",
                         c->model->name, err.msg));
@@ -349,6 +398,7 @@ static bool parse(struct call *c)
     c->ask.encodings = ASK_FLOAT;
     c->ask.norm_p = 2;
     c->ask.deadline_ns = r->begun_ns + (int64_t)c->s->o.timeout_ms * 1000000;
+    c->ask.timeout_max_ns = (int64_t)c->s->o.timeout_max_ms * 1000000;
     if (json_parse(&c->ask.arena, r->body, r->body_len, &body, &err))
         return ask_fault(&c->fault, ASK_E_JSON, NULL, "the body is no JSON: %s", err.msg);
     if (!c->api->parse(r, body, &c->ask, &c->fault))
@@ -379,25 +429,50 @@ static void work(struct call *c, struct front_own *own)
         answer(c, false);
 }
 
+static struct call *take_of(struct front *f, enum front_size size)
+{
+    struct call *c = take(&f->done[size]);
+
+    return c ? c : take(&f->fresh[size]);
+}
+
+static struct call *take_next(struct front *f, enum front_size *out)
+{
+    bool may = f->large < f->large_max;
+    enum front_size first =
+        may && f->since_large >= FRONT_LARGE_EVERY - 1 ? FRONT_LARGE : FRONT_SMALL;
+    struct call *c = take_of(f, first);
+
+    *out = first;
+    if (!c && (first == FRONT_LARGE || may)) {
+        *out = first == FRONT_LARGE ? FRONT_SMALL : FRONT_LARGE;
+        c = take_of(f, *out);
+    }
+    if (c)
+        f->since_large = *out == FRONT_LARGE ? 0 : f->since_large + 1;
+    return c;
+}
+
 static void *front_main(void *arg)
 {
     struct front *f = arg;
     struct front_own own = { .scratch = tok_scratch_new() };
+    enum front_size size;
 
     pthread_mutex_lock(&f->lock);
     for (;;) {
-        struct call *c = take(&f->done);
-        if (!c)
-            c = take(&f->fresh);
+        struct call *c = take_next(f, &size);
         if (!c && f->stop)
             break;
         if (!c) {
             pthread_cond_wait(&f->more, &f->lock);
             continue;
         }
+        f->large += size == FRONT_LARGE;
         pthread_mutex_unlock(&f->lock);
         work(c, &own);
         pthread_mutex_lock(&f->lock);
+        f->large -= size == FRONT_LARGE;
     }
     pthread_mutex_unlock(&f->lock);
     tok_scratch_free(own.scratch);
@@ -428,14 +503,14 @@ void front_take(struct front *f, const struct api *api, struct http_exchange *x)
     if (alone(c))
         work(c, &f->own);
     else
-        push(f, &f->fresh, c);
+        push(f, f->fresh, c);
 }
 
 void front_wake_parked(struct front *f)
 {
     pthread_mutex_lock(&f->lock);
     for (struct call *c; (c = take(&f->parked));)
-        put(&f->fresh, c);
+        put(&f->fresh[size_of(c)], c);
     f->parked_count = 0;
     pthread_cond_broadcast(&f->more);
     pthread_mutex_unlock(&f->lock);
@@ -447,10 +522,13 @@ enum rc front_new(struct serve *s, size_t threads, struct front **out, struct er
 
     assert(threads && threads <= SERVE_FRONT_THREADS_MAX);
     f->s = s;
+    f->large_max = threads > 1 ? threads - 1 : 1;
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->more, NULL);
-    queue_init(&f->done);
-    queue_init(&f->fresh);
+    for (size_t i = 0; i < FRONT_SIZES; i++) {
+        queue_init(&f->done[i]);
+        queue_init(&f->fresh[i]);
+    }
     queue_init(&f->parked);
     f->own.scratch = tok_scratch_new();
     for (; f->threads < threads; f->threads++)

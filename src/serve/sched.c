@@ -41,8 +41,11 @@ static void lane_free(struct lane *l)
     queues_tidy(l);
     for (struct lane_queue *q = l->spare, *next; q; q = next) {
         next = q->next;
+        for (size_t c = 0; c < SCHED_CLASSES; c++)
+            free(q->classes[c].turns.cells);
         free(q);
     }
+    clients_free(l);
     for (struct seen *m = l->seen, *next; m; m = next) {
         next = m->next;
         free(m);
@@ -123,6 +126,7 @@ enum rc sched_new(const struct sched_opts *o, struct sched **out, struct err *er
     s->o = *o;
     s->o.queue_tokens_max = o->queue_tokens_max ? o->queue_tokens_max : SCHED_QUEUE_TOKENS_DEFAULT;
     s->o.queue_jobs_max = o->queue_jobs_max ? o->queue_jobs_max : SCHED_QUEUE_JOBS_DEFAULT;
+    s->o.batch_ns = o->batch_ns ? o->batch_ns : (int64_t)SCHED_BATCH_MS_DEFAULT * 1000000;
     s->o.run = o->run ? o->run : eng_run;
     if (getrandom(&s->seed, sizeof(s->seed), 0) != (ssize_t)sizeof(s->seed)) {
         free(s);
@@ -283,6 +287,13 @@ static bool look_up(struct sched *s, const struct job *j, const struct text *t)
            cache_get(s->cache, &k, t->item->out, eng_width(j->model->model, j->want));
 }
 
+static int by_length(const void *a, const void *b)
+{
+    uint32_t x = ((const struct text *)a)->item->tokens, y = ((const struct text *)b)->item->tokens;
+
+    return (x < y) - (x > y);
+}
+
 static struct work *work_new(struct sched *s, struct job *j)
 {
     struct work *w = xmalloc(sizeof(*w) + j->count * sizeof(w->texts[0]));
@@ -293,86 +304,19 @@ static struct work *work_new(struct sched *s, struct job *j)
         struct text *t = &w->texts[w->count];
         struct job_item *it = &j->items[i];
         assert(it->tokens);
-        *t = (struct text){ .work = w, .item = it, .types = types_of(it), .class = j->class };
+        *t = (struct text){ .work = w, .item = it, .types = types_of(it) };
         it->failed = it->shared = false;
         hash_text(s, j, t);
         it->cached = look_up(s, j, t);
+        w->joined += it->cached ? 0 : it->tokens;
         w->count += !it->cached;
     }
     w->left = w->count;
+    qsort(w->texts, w->count, sizeof(w->texts[0]), by_length);
     return w;
 }
 
 /* ---- taking a job in: under the lock */
-
-/* How long what waits in front of this class takes, as far as it is known. */
-static double backlog_ns(const struct lane *l, enum ask_class class)
-{
-    double sum = 0;
-
-    for (const struct lane_queue *q = l->queues; q; q = q->next) {
-        double tokens = (double)q->classes[ASK_INTERACTIVE].tokens, bulk;
-        bulk = (double)q->classes[ASK_BULK].tokens;
-        /* bulk has its share of turns even when others hurry */
-        tokens += class == ASK_BULK ? bulk : fmin(bulk, tokens / (SCHED_BULK_EVERY - 1));
-        tokens += (double)q->running;
-        sum += tokens * seen_ns_per_token(q->seen, q->budget);
-    }
-    return sum;
-}
-
-static size_t tokens_of(const struct work *w)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < w->count; i++)
-        n += w->texts[i].item->tokens;
-    return n;
-}
-
-/* Would it end in time?  A fifth is left for what is not known.  One whose deadline is over
- * already comes in, and goes at once with the right word. */
-static bool in_time(const struct lane *l, const struct work *w, double own_ns)
-{
-    const struct job *j = w->job;
-    double left = (double)(j->deadline_ns - j->submitted_ns);
-
-    if (!j->deadline_ns || left <= 0 || !l->tokens)
-        return true;
-    return backlog_ns(l, j->class) + own_ns <= 0.8 * left;
-}
-
-static enum rc admit(const struct lane *l, const struct work *w, enum sched_refuse *out_why,
-                     struct err *err)
-{
-    const struct sched_opts *o = &l->sched->o;
-    size_t tokens = tokens_of(w);
-    double own_ns = (double)tokens * seen_ns_per_token(w->queue->seen, w->queue->budget);
-
-    *out_why = REFUSE_STOPPED;
-    if (l->stopping)
-        return err_set(err, RC_LIMIT, "the server is stopping");
-    *out_why = REFUSE_JOBS;
-    if (l->jobs >= o->queue_jobs_max)
-        return err_set(err, RC_LIMIT, "%zu requests wait already, %zu at most", l->jobs,
-                       o->queue_jobs_max);
-    *out_why = REFUSE_TOKENS;
-    if (l->tokens && l->tokens + tokens > o->queue_tokens_max)
-        return err_set(err, RC_LIMIT, "%zu tokens wait already; %zu more would be above %zu",
-                       l->tokens, tokens, o->queue_tokens_max);
-    *out_why = REFUSE_DEADLINE;
-    if (!in_time(l, w, own_ns))
-        return err_set(err, RC_LIMIT, "what waits already would end behind the deadline");
-    return RC_OK;
-}
-
-/* When there will be room: not before the backlog, and half of it is a fair guess. */
-static int retry_s(const struct lane *l, enum ask_class class)
-{
-    double s = ceil(backlog_ns(l, class) * 0.5e-9);
-
-    return s < 1 ? 1 : s > SCHED_RETRY_S_MAX ? SCHED_RETRY_S_MAX : (int)s;
-}
 
 static void enter(struct lane *l, struct work *w)
 {
@@ -387,7 +331,7 @@ static void enter(struct lane *l, struct work *w)
     l->jobs++;
     l->open++;
     w->queue->jobs++;
-    m->jobs[j->class]++;
+    m->jobs[w->class]++;
     for (size_t i = 0; i < w->count; i++) {
         text_enter(l, &w->texts[i]);
         shared += w->texts[i].state == TEXT_FOLLOWING;
@@ -396,7 +340,7 @@ static void enter(struct lane *l, struct work *w)
         l->deadline_ns = j->deadline_ns;
     if (work_dead(w, j->submitted_ns) != RC_OK)
         atomic_store(&l->sweep, true);
-    if (l->waits && queue_full(w->queue))
+    if (l->waits && queue_full(l, w->queue))
         eng_nudge(l->waits); /* the next batch need not wait for this one */
     meter_queue(m);
     counter_add(m->meter.coalesced, shared);
@@ -468,6 +412,8 @@ enum rc sched_submit(struct sched *s, struct job *j, int *out_retry_s, struct er
     }
     pthread_mutex_lock(&l->lock);
     w->queue = queue_of(l, j->model, j->want);
+    w->class = w->joined > queue_room(l, w->queue) ? ASK_BULK : j->class;
+    w->unsure = !pace_known(&w->queue->seen->pace);
     enum rc rc = admit(l, w, &why, err);
     if (rc == RC_OK) {
         enter(l, w);
@@ -475,7 +421,7 @@ enum rc sched_submit(struct sched *s, struct job *j, int *out_retry_s, struct er
         return RC_OK;
     }
     counter_add(w->queue->seen->meter.refused[why], 1);
-    *out_retry_s = retry_s(l, j->class);
+    *out_retry_s = admit_retry_s(l, w);
     pthread_mutex_unlock(&l->lock);
     refuse(w);
     return rc;

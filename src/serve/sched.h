@@ -2,14 +2,13 @@
 /* sched: queues of tokenised texts and the lanes that run them.
  *
  * A lane is a device with a thread of its own.  Each model has a queue; its lane picks a
- * model and fills one batch from its queue, up to the model's token budget, without
- * padding.  Filling starts with the oldest text and goes on with texts of nearly its
- * length; a text's age counts for it, so that nothing waits for ever.  Interactive texts
- * go before bulk ones until a bulk text has waited its share.
+ * model and fills one batch from its queue, up to what runs within a time, without
+ * padding.  Clients share by tokens, and so do the requests of one; interactive ones go
+ * before bulk ones, which have a share.  A short request waits for at most one batch.
  *
- * Admission is by tokens, a whole job or nothing: sched_submit() refuses what would make
- * the queue's tokens more than its lane can run within the limit, and says when to come
- * again.  A text that is wanted twice while it waits or runs is computed once; a text that
+ * Admission is by tokens and time, a whole job or nothing: sched_submit() refuses what would
+ * make the queue's tokens more than the limit, or would not end by its deadline, and says when
+ * to come again.  A text that is wanted twice while it waits or runs is computed once; a text that
  * is in the cache is not computed at all.
  *
  *     job = texts of one request ──► per-text entries ──► batch ──► rows back into the job;
@@ -24,7 +23,8 @@ enum {
     SCHED_LANES_MAX = 64,
     SCHED_QUEUE_TOKENS_DEFAULT = 1 << 20, /* waiting tokens of one lane */
     SCHED_QUEUE_JOBS_DEFAULT = 4096,
-    SCHED_BATCHES_KEPT = 512 /* for /debug/batches */
+    SCHED_BATCH_MS_DEFAULT = 50, /* that a batch shall take at most */
+    SCHED_BATCHES_KEPT = 512     /* for /debug/batches */
 };
 
 struct job_item {
@@ -41,13 +41,14 @@ struct job {
     enum eng_want want;
     struct job_item *items;
     size_t count;
-    enum ask_class class;
-    int64_t deadline_ns; /* 0: none */
+    enum ask_class class; /* bulk anyway when it takes longer than a batch may */
+    uint64_t client;      /* who asks: those who differ share alike */
+    int64_t deadline_ns;  /* 0: none */
     /* Any thread may set it, before sched_submit() too; a lane looks before it runs an item. */
     _Atomic bool cancelled;
     /* Called once, on the lane's thread or inside sched_submit() when all was cached; all items
-     * are done, failed or dropped.  `why` is RC_OK, RC_TIMEOUT (deadline), RC_FAIL (engine; *err
-     * says it), RC_LIMIT (cancelled). */
+     * are done, failed or dropped.  `why` is RC_OK, RC_TIMEOUT (deadline; *err says so where it was
+     * foreseen), RC_FAIL (engine; *err says it), RC_LIMIT (cancelled). */
     void (*done)(struct job *j, enum rc why, const struct err *err);
     void *arg;
     /* filled in */
@@ -63,6 +64,7 @@ struct sched;
 struct sched_opts {
     size_t queue_tokens_max, queue_jobs_max; /* 0: the defaults */
     uint64_t cache_bytes;                    /* 0: no cache */
+    int64_t batch_ns; /* that a batch shall take at most; 0: SCHED_BATCH_MS_DEFAULT */
     struct metrics *metrics;
     /* For tests: instead of eng_run. */
     enum rc (*run)(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
@@ -87,7 +89,8 @@ void sched_expect_model(struct sched *s, const char *name);
 
 /* RC_LIMIT: overloaded, *out_retry_s says when to come again; nothing was taken.  Overloaded
  * are too many jobs or tokens (but a job that is larger than the limit by itself is taken when
- * nothing waits), or so many tokens that the job would end behind its deadline. */
+ * nothing waits), or so many tokens that the job, or one that is there, would end behind its
+ * deadline.  RC_TIMEOUT: it would if it were alone. */
 enum rc sched_submit(struct sched *s, struct job *j, int *out_retry_s, struct err *err) MUST_USE;
 void sched_cancel(struct sched *s, struct job *j); /* done() still comes, soon */
 size_t sched_waiting_tokens(struct sched *s);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* sched_batch: which texts make the next batch.
  *
- * The class first: interactive, but every SCHED_BULK_EVERYth batch is bulk's when both wait.
+ * The class first: interactive, but of SCHED_BULK_EVERY tokens one is bulk's when both wait.
  * Then the queue: of those with texts of that class, the one that ran longest ago.  Then the
- * texts, until the budget is full:
+ * texts, until the room is filled:
  *
- *   1. the oldest, always; and those after it, as long as they are due
- *   2. of the same class, by nearness in length, the oldest of a length first; in the end
- *      these are shorter ones that fill what is left
- *   3. of the other class, likewise.  Bulk texts join an interactive batch only when it is at
+ *   1. of the same class, by turns (sched_fair.c): the longest that the request has, or the
+ *      shortest where that does not fit; a request without one that fits is passed over
+ *   2. of the other class, likewise.  Bulk texts join an interactive batch only when it is at
  *      least half full: else those who hurry would wait for those who do not.
  *
- * There is no padding, so lengths cost nothing by themselves; texts of one length keep the
- * rows of an engine's attention equal and let short texts fill the end. */
+ * The room is what runs within the time of a batch, so that whoever comes waits for no more than
+ * that; there is no padding, so lengths cost nothing by themselves. */
 #include "base/mem.h"
 #include "serve/sched_int.h"
 
 #include <assert.h>
+#include <math.h>
 
 enum rc work_dead(const struct work *w, int64_t now_ns)
 {
@@ -32,16 +32,24 @@ static struct lane_queue *longest_ago(struct lane *l, enum ask_class class)
     struct lane_queue *best = NULL;
 
     for (struct lane_queue *q = l->queues; q; q = q->next)
-        if (q->classes[class].oldest &&
+        if (q->classes[class].tokens &&
             (!best || q->classes[class].ran <= best->classes[class].ran))
             best = q; /* of equals the one that came first, which is last in the list */
     return best;
 }
 
+/* Have those who hurry had their share of what its next batch takes? */
+static bool bulk_is_due(const struct lane *l, const struct lane_queue *q)
+{
+    double next = fmin((double)q->classes[ASK_BULK].tokens, (double)queue_room(l, q));
+
+    return l->hurried + next / 2 >= (SCHED_BULK_EVERY - 1) * next;
+}
+
 static struct lane_queue *choose(struct lane *l, enum ask_class *out)
 {
     struct lane_queue *hurry = longest_ago(l, ASK_INTERACTIVE), *bulk = longest_ago(l, ASK_BULK);
-    bool take_bulk = bulk && (!hurry || l->since_bulk >= SCHED_BULK_EVERY - 1);
+    bool take_bulk = bulk && (!hurry || bulk_is_due(l, bulk));
 
     *out = take_bulk ? ASK_BULK : ASK_INTERACTIVE;
     return take_bulk ? bulk : hurry;
@@ -51,8 +59,7 @@ static struct lane_queue *choose(struct lane *l, enum ask_class *out)
 
 static bool fits(const struct batch *b, const struct text *t)
 {
-    return !b->count ||
-           (b->count < b->queue->texts_max && b->tokens + t->item->tokens <= b->queue->budget);
+    return !b->count || (b->count < b->queue->texts_max && b->tokens + t->item->tokens <= b->room);
 }
 
 /* A dead job's text is not taken: the job ends, and something else stands in its place. */
@@ -65,6 +72,7 @@ static void take(struct lane *l, struct text *t, int64_t now_ns)
         work_end(l, t->work, why);
         return;
     }
+    fair_charge(t->work, t->item->tokens);
     text_leave(l, t);
     t->state = TEXT_RUNNING;
     t->work->running++;
@@ -73,51 +81,28 @@ static void take(struct lane *l, struct text *t, int64_t now_ns)
     b->tokens += t->item->tokens;
 }
 
-static void fill_by_age(struct lane *l, struct class_queue *c, int64_t now_ns)
+static struct text *fitting(const struct batch *b, const struct work *w)
 {
+    return fits(b, w->first) ? w->first : fits(b, w->last) ? w->last : NULL;
+}
+
+static void fill_by_turns(struct lane *l, struct class_queue *c, int64_t now_ns)
+{
+    struct work *aside[SCHED_LOOK_MAX], *w;
     struct batch *b = l->batch;
+    size_t n = 0;
 
-    for (struct text *t; (t = c->oldest) && (!b->count || t->due <= c->turn) && fits(b, t);)
-        take(l, t, now_ns);
-}
-
-/* The oldest of a bucket that fits; NULL: none of the first ones does. */
-static struct text *fitting(const struct batch *b, struct text *t)
-{
-    for (size_t i = 0; t && i < SCHED_LOOK_MAX; i++, t = t->next)
-        if (fits(b, t))
-            return t;
-    return NULL;
-}
-
-/* The nearest bucket to `at` of those in `used`. */
-static size_t nearest(uint64_t used, size_t at)
-{
-    uint64_t low = used & (UINT64_MAX >> (SCHED_BUCKETS - 1 - at)), high = used & ~low;
-    size_t below = low ? 63 - (size_t)__builtin_clzll(low) : 0;
-    size_t above = high ? (size_t)__builtin_ctzll(high) : 0;
-
-    if (!low || !high)
-        return low ? below : above;
-    return at - below <= above - at ? below : above;
-}
-
-static void fill_by_length(struct lane *l, struct class_queue *c, int64_t now_ns)
-{
-    struct batch *b = l->batch;
-    uint64_t closed = 0; /* buckets that had nothing that fits: there is less room from here on */
-
-    if (!b->count)
-        return;
-    size_t at = bucket_of(b->texts[0]->item->tokens);
-    while ((c->used & ~closed) && b->tokens < b->queue->budget) {
-        size_t i = nearest(c->used & ~closed, at);
-        struct text *t = fitting(b, c->first[i]);
-        if (t)
+    while (b->tokens < b->room && n < SCHED_LOOK_MAX && (w = fair_next(c))) {
+        struct text *t = fitting(b, w);
+        if (t) {
             take(l, t, now_ns);
-        else
-            closed |= UINT64_C(1) << i;
+        } else {
+            fair_set_aside(w);
+            aside[n++] = w;
+        }
     }
+    while (n)
+        fair_put_back(aside[--n]);
 }
 
 static void fill(struct lane *l, struct lane_queue *q, enum ask_class class, int64_t now_ns)
@@ -128,16 +113,15 @@ static void fill(struct lane *l, struct lane_queue *q, enum ask_class class, int
     b->queue = q;
     b->class = class;
     b->count = b->tokens = b->failures = 0;
-    mine->turn++;
-    fill_by_age(l, mine, now_ns);
-    fill_by_length(l, mine, now_ns);
-    if (class == ASK_BULK || b->tokens >= q->budget / 2)
-        fill_by_length(l, other, now_ns);
-    if (b->count) {
+    b->room = class == ASK_BULK ? queue_room_now(l, q) : queue_room(l, q);
+    fill_by_turns(l, mine, now_ns);
+    if (b->count && (class == ASK_BULK || b->tokens >= b->room / 2))
+        fill_by_turns(l, other, now_ns);
+    if (b->count) { /* else all were dead */
         mine->ran = ++l->batches;
-        l->since_bulk = class == ASK_BULK ? 0 : l->since_bulk + 1;
-    } else {
-        mine->turn--; /* all were dead */
+        /* a small batch takes its time too */
+        l->hurried =
+            class == ASK_BULK ? 0 : l->hurried + fmax((double)b->tokens, (double)b->room / 8);
     }
     meter_queue(q->seen);
 }
@@ -160,15 +144,15 @@ bool batch_fill(struct lane *l, int64_t now_ns)
     return true;
 }
 
-bool queue_full(const struct lane_queue *q)
+bool queue_full(const struct lane *l, const struct lane_queue *q)
 {
-    return q->classes[ASK_INTERACTIVE].tokens + q->classes[ASK_BULK].tokens >= q->budget;
+    return q->classes[ASK_INTERACTIVE].tokens + q->classes[ASK_BULK].tokens >= queue_room(l, q);
 }
 
 bool batch_full_waits(const struct lane *l)
 {
     for (const struct lane_queue *q = l->queues; q; q = q->next)
-        if (queue_full(q))
+        if (queue_full(l, q))
             return true;
     return false;
 }

@@ -3,7 +3,9 @@
  *
  *   sched.c          from outside: lanes, submit, stop
  *   sched_queue.c    texts in queues: in, out, shared, dropped
- *   sched_batch.c    which texts make the next batch
+ *   sched_fair.c     whose turn it is: heaps of clients and of their requests
+ *   sched_batch.c    which texts make the next batch, and how many
+ *   sched_admit.c    what would end too late is not taken in
  *   sched_lane.c     the lane's thread: batches out and back, rows to those who wait
  *   sched_run.c      one batch: on its device, on the fallback, text by text
  *   sched_meter.c    metrics
@@ -29,9 +31,10 @@
 
 enum {
     SCHED_CLASSES = 2,    /* of enum ask_class */
-    SCHED_BUCKETS = 64,   /* of lengths, four an octave */
-    SCHED_BULK_EVERY = 4, /* batches: one of so many is bulk's when both classes wait */
-    SCHED_LOOK_MAX = 16,  /* texts of a bucket looked at for one that fits */
+    SCHED_BULK_EVERY = 4, /* of so many tokens one is bulk's when both classes wait */
+    SCHED_LITTLE = 8,     /* who wants less than this part of a batch goes first */
+    SCHED_LOOK_MAX = 64,  /* requests passed over since no text of theirs fits any more */
+    SCHED_CELLS_MIN = 16, /* first room of a heap */
     SCHED_TABLE = 1 << 15,
     SCHED_MODELS_SEEN_MAX = 1024,      /* names that a lane has figures of */
     SCHED_BATCH_TOKENS_DEFAULT = 4096, /* for a model that says none */
@@ -40,11 +43,25 @@ enum {
     SCHED_RETRY_S_MAX = 60,
     SCHED_DEVICE_WAIT_MS = 500,       /* before a device that failed is tried again; doubles … */
     SCHED_DEVICE_WAIT_MS_MAX = 60000, /* … up to this */
-    SCHED_RATE_WINDOW = 8             /* full batches that a lane's speed is measured over */
+    SCHED_PACE_WINDOW = 3,            /* batches of a size that its speed is measured over */
+    SCHED_PACE_MIN = 3,               /* batches before it is believed */
+    SCHED_PROBE_TOKENS = 1024,        /* of a batch until then */
+    SCHED_OCTAVES = 24,               /* of batch sizes */
+    SCHED_TRIAL_EVERY = 16,           /* batches: one of so many is larger, to measure it; … */
+    SCHED_TRIAL_SOON = 2              /* … while that pays, one of so many */
 };
 
+#define SCHED_COST_MAX 1.25 /* a token's cost by the least that it can be */
+
 enum sched_drop { DROP_DEADLINE, DROP_CANCELLED, DROP_FAILED, DROP_STOPPED, DROP_REASONS };
-enum sched_refuse { REFUSE_TOKENS, REFUSE_JOBS, REFUSE_DEADLINE, REFUSE_STOPPED, REFUSE_REASONS };
+enum sched_refuse {
+    REFUSE_TOKENS,
+    REFUSE_JOBS,
+    REFUSE_DEADLINE, /* with what waits already it would end too late */
+    REFUSE_SIZE,     /* alone it would */
+    REFUSE_STOPPED,
+    REFUSE_REASONS
+};
 
 /* A model's series. */
 struct meter {
@@ -54,11 +71,19 @@ struct meter {
     struct gauge *queue_tokens[SCHED_CLASSES], *queue_jobs[SCHED_CLASSES];
 };
 
+/* How long batches take.  See sched_admit.c. */
+struct pace {
+    double token_ns[SCHED_OCTAVES]; /* by size of the batch; 0: none ran */
+    uint64_t batches, since_trial;
+    size_t trial; /* tokens of a batch that is to be larger; 0: none is */
+    bool climbs;  /* the last one paid */
+};
+
 /* What a lane knows of a model's name, for as long as the lane lives. */
 struct seen {
     struct seen *next;
     struct meter meter;
-    double tokens, ns;             /* run lately; older ones fade */
+    struct pace pace;
     size_t waiting[SCHED_CLASSES]; /* tokens */
     size_t jobs[SCHED_CLASSES];
     char name[MODELS_NAME_MAX];
@@ -66,43 +91,67 @@ struct seen {
 
 enum text_state { TEXT_OVER, TEXT_WAITING, TEXT_FOLLOWING, TEXT_RUNNING };
 
+/* A place in a heap.  The least tag + size is served first, of equals the one that came first. */
+struct turn {
+    double tag;  /* where it stands: grows by the tokens it is given */
+    double size; /* tokens that it still wants; SCHED_LITTLE of a batch at most */
+    uint64_t came;
+    size_t at; /* in its heap, from 1; 0: in none */
+};
+
+struct turn_heap {
+    struct turn **cells; /* [cap], the first one unused */
+    size_t count, cap;
+    double now; /* where newcomers begin: tokens given, by those who shared them */
+};
+
 struct text { /* of a job's item that is not in the cache */
     struct work *work;
     struct job_item *item;
     const uint8_t *types; /* the item's; NULL when all are 0 */
     uint64_t hash[2];
-    struct text *chain;         /* in the table */
-    struct text *older, *newer; /* waiting: in its class */
-    struct text *prev, *next;   /* waiting: in its bucket; following: beside others */
-    struct text *leader;        /* following: that one */
+    struct text *chain;       /* in the table */
+    struct text *prev, *next; /* waiting: in its request; following: beside others */
+    struct text *leader;      /* following: that one */
     struct text *followers;
     struct err *err; /* owned; why it has no row */
-    uint64_t due;    /* turn of its class from which nothing younger passes it */
     enum text_state state;
-    enum ask_class class; /* at least as urgent as its job: an urgent follower lifts it */
+};
+
+/* The requests of one client that wait in one class of a queue; gone with the last of them. */
+struct client {
+    struct client *next; /* in its class */
+    uint64_t key;
+    struct turn turn;
+    struct turn_heap works;
+    size_t count; /* of works, those set aside included */
 };
 
 struct work { /* job.own */
     struct job *job;
     struct lane_queue *queue;
-    struct work *prev, *next; /* of the lane */
-    struct work *ended;       /* in a list of those that are */
-    size_t count, left;       /* texts; not yet over */
-    size_t running;           /* in batches */
+    enum ask_class class;      /* bulk too when it is large */
+    struct client *client;     /* while a text of it waits */
+    struct turn turn;          /* among its client's */
+    struct text *first, *last; /* that wait; longest first */
+    size_t tokens;             /* that wait */
+    size_t joined;             /* tokens when it came */
+    struct work *prev, *next;  /* of the lane */
+    struct work *ended;        /* in a list of those that are */
+    size_t count, left;        /* texts; not yet over */
+    size_t running;            /* in batches */
     bool over;
+    bool unsure; /* whether it ends in time: the speed was not known when it came */
     enum rc why;
     struct err *err; /* owned; with RC_FAIL */
     struct text texts[];
 };
 
 struct class_queue {
-    struct text *oldest, *newest;
-    struct text *first[SCHED_BUCKETS], *last[SCHED_BUCKETS];
-    uint64_t used; /* a bit for each bucket with texts */
-    size_t tokens; /* waiting */
-    uint64_t turn; /* batches that began with this class */
-    uint64_t last_due;
-    uint64_t ran; /* lane's batch that did */
+    struct client *clients;
+    struct turn_heap turns; /* of the clients */
+    size_t tokens;          /* waiting */
+    uint64_t ran;           /* the lane's batch that began with this class last */
 };
 
 struct lane_queue { /* one version of a model and one kind of result; gone with its last job */
@@ -129,7 +178,7 @@ struct batch {
     enum ask_class class; /* that it began with */
     struct text **texts;
     size_t count, cap;
-    size_t tokens;
+    size_t tokens, room;
     uint32_t *ids, *starts;
     uint32_t *skips;      /* [count] */
     bool typed, skipping; /* a type, a skip is not 0 */
@@ -170,7 +219,9 @@ struct lane {
     size_t running_tokens;   /* of batches */
     struct counter *busy;
     uint64_t batches;
-    unsigned since_bulk;
+    uint64_t came;  /* requests, ever: their order */
+    double hurried; /* tokens of interactive batches since bulk had one */
+    struct client *spare_clients;
     int64_t swept_ns;
     int64_t deadline_ns;             /* no job's is earlier */
     struct work *ended, **ended_end; /* the thread's own: done() comes next */
@@ -217,20 +268,46 @@ struct sched {
 /* ---- sched_queue.c; the lane's lock is held */
 struct seen *seen_of(struct lane *l, const char *name);                            /* made */
 struct lane_queue *queue_of(struct lane *l, struct served *m, enum eng_want want); /* made */
-void queues_tidy(struct lane *l); /* those without jobs go; between batches */
-size_t bucket_of(size_t tokens);
+void queues_tidy(struct lane *l);                 /* those without jobs go; between batches */
 void text_enter(struct lane *l, struct text *t);  /* waits, or follows one like it */
 void text_leave(struct lane *l, struct text *t);  /* its queue, not the table */
 void text_forget(struct lane *l, struct text *t); /* the table */
 /* The job is over: its texts leave, its place is free, its done() comes next. */
 void work_end(struct lane *l, struct work *w, enum rc why);
 
+/* ---- sched_fair.c; the lane's lock is held */
+void fair_enter(struct lane *l, struct work *w);     /* it has a text that waits */
+void fair_leave(struct lane *l, struct work *w);     /* it has none any more */
+struct work *fair_next(const struct class_queue *c); /* NULL: none waits */
+/* That it was given; fair_change() or fair_leave() comes next. */
+void fair_charge(struct work *w, size_t tokens);
+void fair_change(struct work *w); /* it wants more or less than before */
+/* While a batch is filled: others get their turn, and then it is where it was. */
+void fair_set_aside(struct work *w);
+void fair_put_back(struct work *w);
+void clients_free(struct lane *l);
+
+/* ---- sched_admit.c; the lane's lock is held */
+void pace_add(struct pace *p, size_t tokens, int64_t ns);
+bool pace_known(const struct pace *p);
+double pace_ns(const struct pace *p, size_t tokens, size_t batch); /* 0: not known */
+/* Tokens that run within `ns`, at most `budget`. */
+size_t pace_tokens(const struct pace *p, double ns, size_t budget);
+size_t queue_room(const struct lane *l, const struct lane_queue *q); /* tokens of a batch */
+size_t queue_room_now(const struct lane *l, struct lane_queue *q);   /* of the next one */
+/* Would it end in time, and would what is there already?  *out_why, *err: what is refused. */
+enum rc admit(const struct lane *l, const struct work *w, enum sched_refuse *out_why,
+              struct err *err);
+/* For one that came in before the speed was known. */
+enum rc admit_again(const struct lane *l, struct work *w, int64_t now_ns, struct err *err);
+int admit_retry_s(const struct lane *l, const struct work *w);
+
 /* ---- sched_batch.c; the lane's lock is held */
 /* Takes the texts of the next batch into l->batch, which is empty; false: nothing waits. */
 bool batch_fill(struct lane *l, int64_t now_ns);
 /* Is there enough in a queue for a whole batch? */
 bool batch_full_waits(const struct lane *l);
-bool queue_full(const struct lane_queue *q);
+bool queue_full(const struct lane *l, const struct lane_queue *q);
 /* RC_OK, or why it need not be computed any more. */
 enum rc work_dead(const struct work *w, int64_t now_ns);
 
@@ -251,7 +328,6 @@ void batch_compute(struct lane *l); /* l->batch, from its begin to its end */
 
 /* ---- sched_lane.c */
 void *lane_main(void *arg);
-double seen_ns_per_token(const struct seen *m, size_t budget); /* 0: not known */
 
 /* ---- sched_meter.c */
 void meter_families(struct sched *s);

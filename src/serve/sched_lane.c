@@ -107,25 +107,6 @@ static void end_works(struct lane *l)
     }
 }
 
-/* ---- speed */
-
-/* Small batches say little of how fast full ones are: what fades is measured in tokens. */
-static void measure(struct lane *l)
-{
-    const struct batch *b = l->batch;
-    struct seen *m = b->queue->seen;
-    double window = (double)b->queue->budget * SCHED_RATE_WINDOW;
-    double stay = (double)b->tokens < window ? 1 - (double)b->tokens / window : 0;
-
-    m->tokens = m->tokens * stay + (double)b->tokens;
-    m->ns = m->ns * stay + (double)(b->ended_ns - b->begun_ns);
-}
-
-double seen_ns_per_token(const struct seen *m, size_t budget)
-{
-    return m->tokens >= (double)budget ? m->ns / m->tokens : 0;
-}
-
 /* ---- between batches */
 
 static void run_calls(struct lane *l)
@@ -138,6 +119,19 @@ static void run_calls(struct lane *l)
         c->over = true;
         pthread_cond_broadcast(&l->changed);
     }
+}
+
+/* Taken in before the model's speed was known, and too large for its deadline. */
+static enum rc hopeless(struct lane *l, struct work *w, int64_t now_ns)
+{
+    struct err err = { 0 };
+    enum rc rc = admit_again(l, w, now_ns, &err);
+
+    if (rc != RC_OK && !w->err) {
+        w->err = xmalloc(sizeof(*w->err));
+        *w->err = err;
+    }
+    return rc;
 }
 
 /* Deadlines are looked at when the next one is over, flags of those who cancelled now and
@@ -156,6 +150,8 @@ static void sweep(struct lane *l, int64_t now_ns)
         next = w->next;
         if (why == RC_OK && l->stopping)
             why = RC_LIMIT;
+        if (why == RC_OK)
+            why = hopeless(l, w, now_ns);
         if (why != RC_OK && w->running)
             atomic_store(&l->sweep, true); /* after that batch */
         else if (why != RC_OK)
@@ -199,7 +195,7 @@ static size_t hand_out(struct lane *l)
         text_forget(l, b->texts[i]);
     l->running_tokens -= b->tokens;
     b->queue->running -= b->tokens;
-    measure(l);
+    pace_add(&b->queue->seen->pace, b->tokens, b->ended_ns - b->begun_ns);
     pthread_mutex_unlock(&l->lock);
     deliver_all(l);
     meter_batch(l);

@@ -15,6 +15,7 @@ static const char *const drop_names[DROP_REASONS] = { [DROP_DEADLINE] = "deadlin
 static const char *const refuse_names[REFUSE_REASONS] = { [REFUSE_TOKENS] = "tokens",
                                                           [REFUSE_JOBS] = "jobs",
                                                           [REFUSE_DEADLINE] = "deadline",
+                                                          [REFUSE_SIZE] = "size",
                                                           [REFUSE_STOPPED] = "stopped" };
 
 static const double fills[] = { 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1 };
@@ -118,8 +119,8 @@ void meter_batch(const struct lane *l)
     histogram_add(m->seconds, run);
     counter_add_seconds(l->busy, run);
     for (size_t i = 0; i < b->count; i++) {
-        const struct job *j = b->texts[i]->work->job;
-        histogram_add(m->age[j->class], (double)(b->begun_ns - j->submitted_ns) * 1e-9);
+        const struct work *w = b->texts[i]->work;
+        histogram_add(m->age[w->class], (double)(b->begun_ns - w->job->submitted_ns) * 1e-9);
     }
 }
 

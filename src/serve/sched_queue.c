@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* sched_queue: texts come into queues, follow others like them, and leave.
  *
- * A class of a queue holds its texts twice: by age, and by length in buckets that are four an
- * octave.  So the oldest is at hand, and so are the oldest of nearly the same length.
- *
- * `due` is the turn of its class by which a text would have run first come, first served, and
- * not later: a simulation of 64 clients that wait for their answers had the same fill with four
- * turns more, and the slowest percent took 1.6 times the mean instead of 1.1 to 1.3.  `due` never
- * falls from one text to the next, so when a text is due all older ones are too; batch_fill()
- * takes due ones by age.  Two batches together take more than one budget of due tokens, so with
- * T tokens in front of it a text runs at the latest in turn
- *
- *     T / budget + 2 * (T / budget) + 2     after it came,
- *
- * whatever comes behind it. */
+ * A request holds its texts that wait in one list, the longest first: the long ones fill most of
+ * a batch, the short ones at the end of the list what is left.  Whose turn it is says
+ * sched_fair.c. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "serve/sched_int.h"
@@ -42,7 +32,10 @@ struct seen *seen_of(struct lane *l, const char *name)
 static void queue_init(struct lane *l, struct lane_queue *q, struct served *m, enum eng_want want)
 {
     struct lane_queue *next = q->next;
+    struct turn_heap turns[SCHED_CLASSES];
 
+    for (size_t c = 0; c < SCHED_CLASSES; c++) /* their memory is kept */
+        turns[c] = q->classes[c].turns;
     *q = (struct lane_queue){ .next = next,
                               .model = m,
                               .seen = seen_of(l, m->name),
@@ -56,7 +49,7 @@ static void queue_init(struct lane *l, struct lane_queue *q, struct served *m, e
             q->replica = &m->replicas[i];
     /* as if it had just run: others that wait go first, once */
     for (size_t c = 0; c < SCHED_CLASSES; c++)
-        q->classes[c].ran = l->batches;
+        q->classes[c] = (struct class_queue){ .turns = turns[c], .ran = l->batches };
 }
 
 struct lane_queue *queue_of(struct lane *l, struct served *m, enum eng_want want)
@@ -95,62 +88,47 @@ void queues_tidy(struct lane *l)
 
 /* ---- waiting */
 
-size_t bucket_of(size_t tokens)
-{
-    assert(tokens);
-    if (tokens < 4)
-        return tokens;
-    size_t octave = 63 - (size_t)__builtin_clzll(tokens);
-    size_t at = 4 * (octave - 1) + ((tokens >> (octave - 2)) & 3);
-    return at < SCHED_BUCKETS ? at : SCHED_BUCKETS - 1;
-}
-
 static void count_waiting(struct lane *l, const struct text *t, bool more)
 {
-    struct lane_queue *q = t->work->queue;
+    struct work *w = t->work;
     size_t n = more ? t->item->tokens : (size_t)0 - t->item->tokens;
 
-    q->classes[t->class].tokens += n;
-    q->seen->waiting[t->class] += n;
+    w->tokens += n;
+    w->queue->classes[w->class].tokens += n;
+    w->queue->seen->waiting[w->class] += n;
     l->tokens += n;
 }
 
-static void wait_in_queue(struct lane *l, struct text *t)
+/* Texts come in the order of their length; one that led and lost that, at the beginning. */
+static void wait_in_queue(struct lane *l, struct text *t, bool first)
 {
-    struct lane_queue *q = t->work->queue;
-    struct class_queue *c = &q->classes[t->class];
-    size_t b = bucket_of(t->item->tokens);
+    struct work *w = t->work;
 
     t->state = TEXT_WAITING;
-    t->due = c->turn + 1 + c->tokens / q->budget;
-    t->due = t->due < c->last_due ? c->last_due : t->due;
-    c->last_due = t->due;
-    t->newer = NULL;
-    t->older = c->newest;
-    *(c->newest ? &c->newest->newer : &c->oldest) = t;
-    c->newest = t;
-    t->next = NULL;
-    t->prev = c->last[b];
-    *(c->last[b] ? &c->last[b]->next : &c->first[b]) = t;
-    c->last[b] = t;
-    c->used |= UINT64_C(1) << b;
+    t->prev = first ? NULL : w->last;
+    t->next = first ? w->first : NULL;
+    *(t->prev ? &t->prev->next : &w->first) = t;
+    *(t->next ? &t->next->prev : &w->last) = t;
     count_waiting(l, t, true);
+    if (w->client)
+        fair_change(w);
+    else
+        fair_enter(l, w);
 }
 
 void text_leave(struct lane *l, struct text *t)
 {
-    struct class_queue *c = &t->work->queue->classes[t->class];
-    size_t b = bucket_of(t->item->tokens);
+    struct work *w = t->work;
 
     assert(t->state == TEXT_WAITING);
-    *(t->older ? &t->older->newer : &c->oldest) = t->newer;
-    *(t->newer ? &t->newer->older : &c->newest) = t->older;
-    *(t->prev ? &t->prev->next : &c->first[b]) = t->next;
-    *(t->next ? &t->next->prev : &c->last[b]) = t->prev;
-    if (!c->first[b])
-        c->used &= ~(UINT64_C(1) << b);
-    t->older = t->newer = t->prev = t->next = NULL;
+    *(t->prev ? &t->prev->next : &w->first) = t->next;
+    *(t->next ? &t->next->prev : &w->last) = t->prev;
+    t->prev = t->next = NULL;
     count_waiting(l, t, false);
+    if (w->first)
+        fair_change(w);
+    else
+        fair_leave(l, w);
 }
 
 /* ---- the same text twice */
@@ -180,7 +158,7 @@ void text_forget(struct lane *l, struct text *t)
     t->chain = NULL;
 }
 
-static void follow(struct lane *l, struct text *t, struct text *leader)
+static void follow(struct text *t, struct text *leader)
 {
     t->state = TEXT_FOLLOWING;
     t->leader = leader;
@@ -189,11 +167,6 @@ static void follow(struct lane *l, struct text *t, struct text *leader)
     if (t->next)
         t->next->prev = t;
     leader->followers = t;
-    if (leader->state == TEXT_WAITING && t->class < leader->class) { /* urgent for one of them */
-        text_leave(l, leader);
-        leader->class = t->class;
-        wait_in_queue(l, leader);
-    }
 }
 
 static void unfollow(struct text *t)
@@ -204,29 +177,11 @@ static void unfollow(struct text *t)
     t->prev = t->next = t->leader = NULL;
 }
 
-void text_enter(struct lane *l, struct text *t)
+/* Another text like it takes its place in the table, its followers, and waits. */
+static void hand_over(struct lane *l, struct text *t, struct text *f)
 {
-    struct text **at = place(l, t), *leader = *at;
+    struct text **at = place(l, t);
 
-    while (leader && !same(leader, t))
-        leader = leader->chain;
-    if (leader) {
-        follow(l, t, leader);
-        return;
-    }
-    t->chain = *at;
-    *at = t;
-    wait_in_queue(l, t);
-}
-
-/* The first follower takes the place of a waiting text that nobody else wants any more. */
-static void hand_over(struct lane *l, struct text *t)
-{
-    struct text *f = t->followers, **at = place(l, t);
-    struct class_queue *c = &t->work->queue->classes[t->class];
-    size_t b = bucket_of(t->item->tokens);
-
-    unfollow(f);
     f->followers = t->followers;
     for (struct text *o = f->followers; o; o = o->next)
         o->leader = f;
@@ -235,17 +190,37 @@ static void hand_over(struct lane *l, struct text *t)
         at = &(*at)->chain;
     *at = f;
     f->chain = t->chain;
-    f->state = TEXT_WAITING;
-    f->class = t->class;
-    f->due = t->due;
-    f->older = t->older;
-    f->newer = t->newer;
-    f->prev = t->prev;
-    f->next = t->next;
-    *(f->older ? &f->older->newer : &c->oldest) = f;
-    *(f->newer ? &f->newer->older : &c->newest) = f;
-    *(f->prev ? &f->prev->next : &c->first[b]) = f;
-    *(f->next ? &f->next->prev : &c->last[b]) = f;
+    t->chain = NULL;
+    text_leave(l, t);
+    wait_in_queue(l, f, true);
+}
+
+/* Of two requests that want a text, that one waits with it which has less to wait for: a short
+ * one would wait for its turn in a long one, or in bulk. */
+static bool leads(const struct text *t, const struct text *leader)
+{
+    const struct work *a = t->work, *b = leader->work;
+
+    return leader->state == TEXT_WAITING && a != b &&
+           (a->class != b->class ? a->class < b->class : a->joined < b->tokens);
+}
+
+void text_enter(struct lane *l, struct text *t)
+{
+    struct text **at = place(l, t), *leader = *at;
+
+    while (leader && !same(leader, t))
+        leader = leader->chain;
+    if (!leader) {
+        t->chain = *at;
+        *at = t;
+        wait_in_queue(l, t, false);
+    } else if (leads(t, leader)) {
+        hand_over(l, leader, t);
+        follow(leader, t);
+    } else {
+        follow(t, leader);
+    }
 }
 
 /* ---- the end of a job */
@@ -256,7 +231,9 @@ static void text_drop(struct lane *l, struct text *t)
     if (t->state == TEXT_FOLLOWING) {
         unfollow(t);
     } else if (t->state == TEXT_WAITING && t->followers) {
-        hand_over(l, t);
+        struct text *f = t->followers; /* nobody else wants it of this one */
+        unfollow(f);
+        hand_over(l, t, f);
     } else if (t->state == TEXT_WAITING) {
         text_leave(l, t);
         text_forget(l, t);
@@ -279,7 +256,7 @@ void work_end(struct lane *l, struct work *w, enum rc why)
         w->next->prev = w->prev;
     l->jobs--;
     q->jobs--;
-    q->seen->jobs[w->job->class]--;
+    q->seen->jobs[w->class]--;
     meter_queue(q->seen);
     meter_end(w, l->stopping);
     w->ended = NULL;

@@ -28,8 +28,8 @@ void trace_add(const struct lane *l)
         n.shortest = t->item->tokens < n.shortest ? t->item->tokens : n.shortest;
         n.longest = t->item->tokens > n.longest ? t->item->tokens : n.longest;
         n.wait_ns = wait > n.wait_ns ? wait : n.wait_ns;
-        n.bulk += t->class == ASK_BULK;
-        n.bulk_tokens += t->class == ASK_BULK ? t->item->tokens : 0;
+        n.bulk += t->work->class == ASK_BULK;
+        n.bulk_tokens += t->work->class == ASK_BULK ? t->item->tokens : 0;
         for (const struct text *f = t->followers; f; f = f->next)
             n.shared++;
     }

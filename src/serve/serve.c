@@ -133,6 +133,10 @@ void serve_defaults(struct serve_opts *o)
     o->queue_tokens_max = o->queue_tokens_max ? o->queue_tokens_max : SCHED_QUEUE_TOKENS_DEFAULT;
     o->queue_jobs_max = o->queue_jobs_max ? o->queue_jobs_max : SCHED_QUEUE_JOBS_DEFAULT;
     o->timeout_ms = o->timeout_ms ? o->timeout_ms : SERVE_TIMEOUT_DEFAULT_MS;
+    o->timeout_max_ms = o->timeout_max_ms ? o->timeout_max_ms : SERVE_TIMEOUT_MAX_DEFAULT_MS;
+    if (o->timeout_max_ms < o->timeout_ms)
+        o->timeout_max_ms = o->timeout_ms;
+    o->batch_ms = o->batch_ms ? o->batch_ms : SCHED_BATCH_MS_DEFAULT;
     o->drain_ms = o->drain_ms ? o->drain_ms : SERVE_DRAIN_DEFAULT_MS;
 }
 
@@ -212,7 +216,8 @@ static enum rc meet_devices(const struct serve_opts *o, struct err *err)
 
 static enum rc start_parts(struct serve *s, const struct serve_opts *o, struct err *err)
 {
-    struct sched_opts so = { .queue_tokens_max = o->queue_tokens_max,
+    struct sched_opts so = { .batch_ns = (int64_t)o->batch_ms * 1000000,
+                             .queue_tokens_max = o->queue_tokens_max,
                              .queue_jobs_max = o->queue_jobs_max,
                              .cache_bytes = o->cache_bytes,
                              .metrics = s->metrics };

@@ -12,7 +12,8 @@ enum {
     SERVE_FRONT_THREADS_MAX = 64,       /* that parse, tokenise and write */
     SERVE_ROW_BYTES_MAX = 512 << 20,    /* of numbers in one reply */
     SERVE_REPLY_BYTES_MAX = 2000 << 20, /* of one reply */
-    SERVE_PARKED_MAX = 4096             /* calls that wait for a model to load */
+    SERVE_TIMEOUT_MAX_DEFAULT_MS = 600000,
+    SERVE_PARKED_MAX = 4096 /* calls that wait for a model to load */
 };
 
 struct serve_opts {
@@ -24,7 +25,10 @@ struct serve_opts {
     const struct pool_opts *pools;
     size_t pool_count;
     size_t items_max, body_bytes_max, connections_max, queue_tokens_max, queue_jobs_max;
-    int timeout_ms, drain_ms;
+    int timeout_ms;     /* of a request that names none */
+    int timeout_max_ms; /* of what a request may name */
+    int batch_ms;       /* that a batch shall take at most */
+    int drain_ms;
     int head_ms, body_ms; /* of http_opts; 0: its defaults */
     uint64_t cache_bytes;
     const char *token, *tls_cert, *tls_key;

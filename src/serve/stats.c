@@ -12,7 +12,7 @@ static const char *const error_names[] = {
     [ASK_E_TOO_LONG] = "too_long", [ASK_E_TOO_MANY] = "too_many",   [ASK_E_NO_MODEL] = "no_model",
     [ASK_E_MODEL_KIND] = "kind",   [ASK_E_LOADING] = "loading",     [ASK_E_OVERLOADED] = "overload",
     [ASK_E_DEADLINE] = "deadline", [ASK_E_TOKENIZER] = "tokenizer", [ASK_E_BACKEND] = "backend",
-    [ASK_E_NO_MEMORY] = "memory",  [ASK_E_STOPPING] = "stopping",
+    [ASK_E_NO_MEMORY] = "memory",  [ASK_E_STOPPING] = "stopping",   [ASK_E_TOO_LARGE] = "too_large",
 };
 
 /* TEI's words for what went wrong. */
@@ -22,6 +22,7 @@ static const char *te_error(enum ask_error e)
     case ASK_E_OVERLOADED:
         return "overloaded";
     case ASK_E_TOO_MANY:
+    case ASK_E_TOO_LARGE:
         return "batch_size";
     case ASK_E_TOKENIZER:
         return "tokenization";

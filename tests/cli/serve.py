@@ -109,6 +109,9 @@ def errors(s):
         body = {"inputs": [f"{i} hello world " * 100 for i in range(1000)]} if "deadline" in what else body
         st, v, _ = s.ask(path, body, head)
         check(f"{what}: {status}", st == status, st, v)
+    check("a request may ask for more time than the default", s.ask("/embed", {"inputs": "a"}, {"x-request-timeout": "600s"})[0] == 200)
+    st, v, _ = s.ask("/embed", {"inputs": "a"}, {"x-request-timeout": "601s"})
+    check("but not for more than --timeout-max, which is named", st == 422 and "at most 600 s (--timeout-max)" in v["error"], st, v)
     check("no such path: 404", s.ask("/nope", {})[0] == 404)
     check("GET of a POST: 405", s.ask("/embed")[0] == 405)
     check("and it still answers", s.ask("/embed", {"inputs": "a"})[0] == 200)

@@ -228,17 +228,33 @@ TEST(times_to_answer_in)
     }
 }
 
-TEST(a_time_never_moves_the_servers_limit)
+TEST(a_time_is_shortened_or_lengthened_up_to_the_servers_limit)
 {
-    struct http_field field = { "x-request-timeout", "10s" };
-    struct http_request req = { .query = "", .fields = &field, .field_count = 1, .begun_ns = 100 };
-    struct ask ask = { .deadline_ns = 5000 };
-    struct json body = { .type = JSON_OBJ };
-    struct ask_fault f = { 0 };
+    static const struct {
+        const char *value;
+        int64_t limit_ns, deadline_ns; /* 0: refused */
+    } rows[] = { { "2s", 600000000000, 2000000100 },
+                 { "100", 600000000000, 100000000100 },
+                 { "600", 600000000000, 600000000100 },
+                 { "601s", 600000000000, 0 },
+                 { "100", 0, 100000000100 } };
 
-    CHECK(api_extras(&req, &body, &ask, &f));
-    assert_int_equal(ask.deadline_ns, 5000);
-    arena_release(&ask.arena);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct http_field field = { "x-request-timeout", rows[i].value };
+        struct http_request req = {
+            .query = "", .fields = &field, .field_count = 1, .begun_ns = 100
+        };
+        struct ask ask = { .deadline_ns = 30000000100, .timeout_max_ns = rows[i].limit_ns };
+        struct json body = { .type = JSON_OBJ };
+        struct ask_fault f = { 0 };
+
+        CHECK(api_extras(&req, &body, &ask, &f) == (rows[i].deadline_ns != 0));
+        if (rows[i].deadline_ns)
+            assert_int_equal(ask.deadline_ns, rows[i].deadline_ns);
+        else
+            CHECK(strstr(f.message, "at most 600 s (--timeout-max)"));
+        arena_release(&ask.arena);
+    }
 }
 
 TEST(classes_by_field)
@@ -504,6 +520,7 @@ TEST(errors_family_by_kind)
         [ASK_E_INVALID] = { 422, 400, 400, 400, 400 },
         [ASK_E_TOO_LONG] = { 422, 400, 400, 400, 400 },
         [ASK_E_TOO_MANY] = { 422, 400, 400, 400, 400 },
+        [ASK_E_TOO_LARGE] = { 413, 413, 413, 413, 413 },
         [ASK_E_NO_MODEL] = { 404, 404, 404, 404, 404 },
         [ASK_E_MODEL_KIND] = { 424, 400, 400, 400, 501 },
         [ASK_E_LOADING] = { 503, 503, 503, 503, 503 },
@@ -626,7 +643,7 @@ TEST(the_body_tells_whose_errors_are_wanted)
 }
 
 TEST_MAIN(cmocka_unit_test(answers_as_bytes), cmocka_unit_test(times_to_answer_in),
-          cmocka_unit_test(a_time_never_moves_the_servers_limit),
+          cmocka_unit_test(a_time_is_shortened_or_lengthened_up_to_the_servers_limit),
           cmocka_unit_test(classes_by_field),
           cmocka_unit_test(octets_by_accept_and_what_the_header_says),
           cmocka_unit_test(characters_are_counted_as_tei_does),

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* sched_admit: how fast a model is, and what can end in time.
+ *
+ * What a token costs depends on how many run with it, on a GPU as on a CPU, and no formula is good
+ * for both: so the cost is kept for each octave of batch sizes, as measured lately.  The room of a
+ * batch is what runs within sched_opts.batch_ns by that, so that nobody waits longer for a batch
+ * that is none of his; but batches in which a token costs a quarter more than it can are not made:
+ * 16 cores that wait for one another spend most of a small batch on that.  Now and then, when there
+ * is enough, one is made larger, and the next one larger again as long as that pays: small ones
+ * alone would never tell what large ones cost.
+ *
+ * Requests of a class share the lane by turns, so one with n tokens left ends when each other
+ * has had n tokens too, or what it has left where that is less.  A request comes in when by this
+ * it ends in time, and so do those that came in before: work is not thrown away half done. */
+#include "base/mem.h"
+#include "serve/sched_int.h"
+
+#include <math.h>
+
+/* ---- pace */
+
+static size_t octave_of(size_t tokens)
+{
+    size_t k = 63 - (size_t)__builtin_clzll(tokens | 1);
+
+    return k < SCHED_OCTAVES ? k : SCHED_OCTAVES - 1;
+}
+
+/* Of a token in a batch of so many; where none ran, of the nearest size below, else above. */
+static double token_cost(const struct pace *p, size_t tokens)
+{
+    size_t at = octave_of(tokens), k = at + 1;
+
+    while (k && !(p->token_ns[k - 1] > 0))
+        k--;
+    for (k = k ? k - 1 : at; k < SCHED_OCTAVES; k++)
+        if (p->token_ns[k] > 0)
+            return p->token_ns[k];
+    return 0;
+}
+
+void pace_add(struct pace *p, size_t tokens, int64_t ns)
+{
+    double *cost = &p->token_ns[octave_of(tokens)], now = (double)ns / (double)tokens;
+
+    if (*cost > 0) /* a batch that stood still says little of the next */
+        now = fmin(now, 4 * *cost);
+    *cost = *cost > 0 ? *cost + (now - *cost) / SCHED_PACE_WINDOW : now;
+    p->batches++;
+    p->since_trial++;
+    if (!p->trial || tokens < p->trial - p->trial / 4)
+        return;
+    p->since_trial = 0;
+    p->climbs = *cost < 0.9 * token_cost(p, tokens / 2);
+    p->trial = p->climbs ? 2 * p->trial : 0;
+}
+
+bool pace_known(const struct pace *p)
+{
+    return p->batches >= SCHED_PACE_MIN;
+}
+
+double pace_ns(const struct pace *p, size_t tokens, size_t batch)
+{
+    return pace_known(p) ? (double)tokens * token_cost(p, tokens < batch ? tokens : batch) : 0;
+}
+
+size_t pace_tokens(const struct pace *p, double ns, size_t budget)
+{
+    double least = HUGE_VAL, n = 0;
+    size_t above = 0; /* the next octave that is known */
+
+    if (!pace_known(p))
+        return budget < SCHED_PROBE_TOKENS ? budget : SCHED_PROBE_TOKENS;
+    for (size_t k = 0; k <= octave_of(budget); k++)
+        if (p->token_ns[k] > 0)
+            least = fmin(least, p->token_ns[k]);
+    for (size_t k = octave_of(budget) + 1; k-- > 0;) {
+        double cost = p->token_ns[k], low = (double)((size_t)1 << k);
+        if (!(cost > 0))
+            continue;
+        if (n > 0 && cost > SCHED_COST_MAX * least)
+            break;
+        n = fmax(ns / cost, low); /* beyond its octave while nothing is known of the next */
+        n = above ? fmin(n, (double)((size_t)1 << above) - 1) : n;
+        if (low * cost <= ns)
+            break;
+        above = k;
+    }
+    return n >= (double)budget ? budget : n < 1 ? 1 : (size_t)n;
+}
+
+size_t queue_room(const struct lane *l, const struct lane_queue *q)
+{
+    return pace_tokens(&q->seen->pace, (double)l->sched->o.batch_ns, q->budget);
+}
+
+size_t queue_room_now(const struct lane *l, struct lane_queue *q)
+{
+    struct pace *p = &q->seen->pace;
+    size_t room = queue_room(l, q);
+
+    if (p->since_trial < (p->climbs ? SCHED_TRIAL_SOON : SCHED_TRIAL_EVERY))
+        return room;
+    if (p->trial <= room)
+        p->trial = 2 * room;
+    if (p->trial > q->budget)
+        p->trial = q->budget;
+    return q->classes[ASK_BULK].tokens >= p->trial && p->trial > room ? p->trial : room;
+}
+
+/* ---- what ends when */
+
+static double work_ns(const struct lane *l, const struct lane_queue *q, size_t tokens)
+{
+    return pace_ns(&q->seen->pace, tokens, queue_room(l, q));
+}
+
+/* What runs, and what those who hurry take from bulk. */
+static double ahead_ns(const struct lane *l, enum ask_class class)
+{
+    double sum = 0;
+
+    for (const struct lane_queue *q = l->queues; q; q = q->next) {
+        sum += work_ns(l, q, q->running);
+        if (class == ASK_BULK)
+            sum += work_ns(l, q, q->classes[ASK_INTERACTIVE].tokens);
+    }
+    return sum;
+}
+
+/* From now until its last text is over, if it comes in with `own` ns. */
+static double ends_in_ns(const struct lane *l, const struct work *w, double own)
+{
+    double beside = 0, bulk = 0;
+
+    for (const struct work *o = l->works; o; o = o->next) {
+        double ns = o == w ? 0 : work_ns(l, o->queue, o->tokens);
+        if (o->class == w->class)
+            beside += fmin(ns, own);
+        else if (o->class == ASK_BULK)
+            bulk += ns;
+    }
+    /* bulk has its share of turns even when others hurry */
+    if (w->class == ASK_INTERACTIVE)
+        beside += fmin(bulk, (beside + own) / (SCHED_BULK_EVERY - 1));
+    return ahead_ns(l, w->class) + beside + own;
+}
+
+/* ---- those that came before */
+
+struct promise {
+    double ns, left; /* that it takes; until its deadline, HUGE_VAL: none */
+};
+
+static int by_size(const void *a, const void *b)
+{
+    double x = ((const struct promise *)a)->ns, y = ((const struct promise *)b)->ns;
+
+    return (x > y) - (x < y);
+}
+
+/* Would one that ends in time without the newcomer end too late with it?  Only bulk is asked:
+ * what is not bulk is small. */
+static bool breaks_promise(const struct lane *l, const struct work *w, double own)
+{
+    double sum = ahead_ns(l, ASK_BULK);
+    struct promise *all;
+    bool late = false;
+    size_t n = 0, i = 0;
+
+    for (const struct work *o = l->works; o; o = o->next)
+        n += o->class == ASK_BULK;
+    if (w->class != ASK_BULK || !n)
+        return false;
+    all = xcalloc(n, sizeof(*all));
+    for (const struct work *o = l->works; o; o = o->next)
+        if (o->class == ASK_BULK)
+            all[i++] =
+                (struct promise){ .ns = work_ns(l, o->queue, o->tokens),
+                                  .left = o->job->deadline_ns
+                                              ? (double)(o->job->deadline_ns - w->job->submitted_ns)
+                                              : HUGE_VAL };
+    qsort(all, n, sizeof(*all), by_size);
+    for (i = 0; i < n; i++) {
+        double end = sum + all[i].ns * (double)(n - i);
+        late |= end <= all[i].left && end + fmin(own, all[i].ns) > all[i].left;
+        sum += all[i].ns;
+    }
+    free(all);
+    return late;
+}
+
+/* ---- taking in */
+
+/* A fifth is left for what is not known.  One whose deadline is over already comes in, and goes
+ * at once with the right word. */
+static enum rc admit_time(const struct lane *l, const struct work *w, enum sched_refuse *out_why,
+                          struct err *err)
+{
+    const struct job *j = w->job;
+    double left = (double)(j->deadline_ns - j->submitted_ns);
+    double own = work_ns(l, w->queue, w->joined);
+
+    if (!j->deadline_ns || left <= 0)
+        return RC_OK;
+    *out_why = REFUSE_SIZE;
+    if (own > left)
+        return err_set(err, RC_TIMEOUT, "it needs about %.1f s and has %.1f s", own * 1e-9,
+                       left * 1e-9);
+    *out_why = REFUSE_DEADLINE;
+    double end = ends_in_ns(l, w, own);
+    if (l->tokens && end > 0.8 * left)
+        return err_set(err, RC_LIMIT,
+                       "with what waits already it needs about %.1f s and has %.1f s", end * 1e-9,
+                       left * 1e-9);
+    if (breaks_promise(l, w, own))
+        return err_set(err, RC_LIMIT, "requests that wait already would end too late with it");
+    return RC_OK;
+}
+
+enum rc admit(const struct lane *l, const struct work *w, enum sched_refuse *out_why,
+              struct err *err)
+{
+    const struct sched_opts *o = &l->sched->o;
+
+    *out_why = REFUSE_STOPPED;
+    if (l->stopping)
+        return err_set(err, RC_LIMIT, "the server is stopping");
+    *out_why = REFUSE_JOBS;
+    if (l->jobs >= o->queue_jobs_max)
+        return err_set(err, RC_LIMIT, "%zu requests wait already, %zu at most", l->jobs,
+                       o->queue_jobs_max);
+    *out_why = REFUSE_TOKENS;
+    if (l->tokens && l->tokens + w->joined > o->queue_tokens_max)
+        return err_set(err, RC_LIMIT, "%zu tokens wait already; %zu more would be above %zu",
+                       l->tokens, w->joined, o->queue_tokens_max);
+    return admit_time(l, w, out_why, err);
+}
+
+/* It came in when nothing was known of the model's speed: does it end in time, now that
+ * something is? */
+enum rc admit_again(const struct lane *l, struct work *w, int64_t now_ns, struct err *err)
+{
+    const struct job *j = w->job;
+    double left = (double)(j->deadline_ns - now_ns), own;
+
+    if (!w->unsure || !pace_known(&w->queue->seen->pace))
+        return RC_OK;
+    w->unsure = false;
+    own = work_ns(l, w->queue, w->tokens);
+    if (!j->deadline_ns || own <= left)
+        return RC_OK;
+    return err_set(err, RC_TIMEOUT, "it needs about %.1f s and has %.1f s", own * 1e-9,
+                   left * 1e-9);
+}
+
+/* When there will be room: not before the backlog, and half of it is a fair guess. */
+int admit_retry_s(const struct lane *l, const struct work *w)
+{
+    double backlog = ahead_ns(l, w->class), s;
+
+    for (const struct work *o = l->works; o; o = o->next)
+        if (o->class <= w->class)
+            backlog += work_ns(l, o->queue, o->tokens);
+    s = ceil(backlog * 0.5e-9);
+
+    return s < 1 ? 1 : s > SCHED_RETRY_S_MAX ? SCHED_RETRY_S_MAX : (int)s;
+}
