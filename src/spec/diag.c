@@ -101,7 +101,7 @@ static const char *shown_keep(struct spec_diags *d, const char *text)
     return out;
 }
 
-/* A message as it is kept: cut to a length, printable. */
+/* A message as it is kept: cut to a length, printable, one line whatever the value in it has. */
 static const char *message_keep(struct spec_diags *d, const char *fmt, va_list ap)
 {
     struct buf b;
@@ -109,6 +109,9 @@ static const char *message_keep(struct spec_diags *d, const char *fmt, va_list a
 
     buf_init(&b, 1024);
     buf_vaddf(&b, fmt, ap);
+    for (size_t i = 0; i < b.len; i++)
+        if (b.data[i] == '\n' || b.data[i] == '\r' || b.data[i] == '\t')
+            b.data[i] = ' ';
     msg = shown_keep(d, b.len ? buf_str(&b) : "a value here is too long to show");
     buf_release(&b);
     return msg;

@@ -52,6 +52,10 @@ wrong "include: [none.yaml]\n" 1:11
 wrong "include: [../x.yaml]\n" 1:11
 wrong "- a\n" 1:1
 
+test_expect 'a value of several lines is told in one' '
+    printf "components: {c: {workdir: \"a\\\\nb\"}}\n" >lines.yaml && { stoker spec check lines.yaml >out 2>err; test $? = 1; } &&
+    grep -q "^lines.yaml:1:27: .*a b" err
+'
 test_expect 'an error in a file that is included is told there, beside those of the first' '
     printf "nodes: [{name: n, count: x}]\n" >part.yaml &&
     printf "include: [part.yaml]\nagent: {port: no}\n" >whole.yaml &&
