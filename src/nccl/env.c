@@ -603,11 +603,35 @@ static bool level_falls_short(const struct run *r)
     return !known;
 }
 
+/* Every GPU's way ends at a NIC behind its own switch or a neighbour's. */
+static bool ways_relayed(const struct run *r)
+{
+    for (size_t gpu = 0; gpu < r->hw->gpus_count; gpu++) {
+        const struct nccl_way *way = gpu_way(r, gpu);
+
+        if (r->c.gpus.known && !r->c.gpu_used[gpu])
+            continue;
+        if (!way || (level_of_path(way->path) > LEVEL_PXB && !str_eq(way->path, "PXN")))
+            return false;
+    }
+    return true;
+}
+
+static const char *relayed_text(const struct run *r, const char *dflt)
+{
+    return arena_printf(r->a,
+                        "Every GPU has GPUDirect RDMA by NCCL's default (%s): those without a NIC "
+                        "at their switch send by way of NVLink and a neighbour that has one (PXN).",
+                        dflt);
+}
+
 /* Near enough for NCCL's default. */
 static struct verdict gdr_covered(const struct run *r, const struct need *n)
 {
     const char *dflt = level_name(n->dflt);
 
+    if (n->sys && ways_relayed(r))
+        return pin(r, dflt, relayed_text(r, dflt));
     if (n->sys)
         return pin(r, dflt,
                    arena_printf(r->a,
@@ -682,12 +706,7 @@ static struct verdict gdr_level(const struct run *r)
             "GPUDirect RDMA is possible cannot be told: no peer-memory module is loaded and "
             "dma-buf support is not known.");
     if (!level_falls_short(r))
-        return pin(r, level_name(need.dflt),
-                   arena_printf(r->a,
-                                "Every GPU has GPUDirect RDMA by NCCL's default (%s): those "
-                                "without a NIC at their switch send by way of NVLink and a "
-                                "neighbour that has one (PXN).",
-                                level_name(need.dflt)));
+        return pin(r, level_name(need.dflt), relayed_text(r, level_name(need.dflt)));
     if (str_eq(r->hw->limits.iommu_mode, "translated"))
         return unset("GPU and NIC meet in the root complex (PHB), beyond NCCL's default (PXB), so "
                      "data is copied through host memory.  PHB would allow GPUDirect RDMA there, "

@@ -156,13 +156,21 @@ static void count_cards(struct nccl_choice *c)
 
 /* ---- rails ---- */
 
+/* A subnet for a port and its gateway alone: whatever is reached from there is routed, by
+ * tables that are not among those we see. */
+static bool route_is_link(const struct hw_route *r)
+{
+    return maybe_or(r->prefix, 0) >= (str_eq(r->family, "inet6") ? 126 : 30);
+}
+
 /* The subnet that a RoCE port speaks from; NULL: not known. */
 static const char *roce_subnet(const struct hw *hw, const struct hw_net *n)
 {
     for (size_t k = 0; n && k < hw->routes_count; k++)
         if (str_eq(hw->routes[k].dev, n->name) && !hw->routes[k].gateway &&
             !str_starts(hw->routes[k].dst ? hw->routes[k].dst : "fe80", "fe80") &&
-            !str_starts(hw->routes[k].dst, "ff") && maybe_or(hw->routes[k].prefix, 0) > 0)
+            !str_starts(hw->routes[k].dst, "ff") && maybe_or(hw->routes[k].prefix, 0) > 0 &&
+            !route_is_link(&hw->routes[k]))
             return hw->routes[k].dst;
     return NULL;
 }

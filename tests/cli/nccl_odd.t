@@ -120,4 +120,10 @@ test_expect 'one with an address is' "
     flat_of dead-ports --check rdma && test \$rc = 1 && says 'FAIL port state mlx5_1,3/1:' && flat_of dead-ports &&
     says 'PROBLEM: port 1 of mlx5_1 is DOWN'
 "
+test_expect 'a /31 has no other node in it: such rails are routed, not apart' "
+    env_of routed-links && sets NCCL_CROSS_NIC '' && hides 'could not connect'
+"
+test_expect 'GPUs whose NIC is across the sockets and that go by a neighbour: one sentence for all' "
+    env_of neighbours && hides 'through host memory or a neighbour' && says 'a neighbour that has one (PXN)'
+"
 test_done

@@ -75,6 +75,12 @@ def dead_ports():
     return spare_ports(addrs=[("10.77.0.9", 24)], up=True)
 
 
+def routed_links():
+    """rails with a /31 each: routed, or they would lead nowhere"""
+    return Node(R.rails(lambda i: R.Nic("mlx5_%d" % i, "roce", 400,
+                                        addrs=[("10.77.%d.17" % i, 31)]), 4), nccl="2.27.5")
+
+
 def neighbours():
     """two of four GPUs have a NIC at their switch; NVLink joins all"""
     return Node([(n, [GPU] + nics) for n in (0, 1) for nics in ([ib(n)], [])], nccl="2.27.5")
