@@ -78,7 +78,31 @@ static void check_json(struct json_out *w, const char *path, bool ok,
     json_obj_end(w);
 }
 
-/* One file.  An error of the file is counted; one of reading it ends the command. */
+/* A file that could not be read: an error without a place. */
+static void check_json_unread(struct json_out *w, const char *path, const struct err *why)
+{
+    json_obj(w);
+    json_kv_str(w, "file", path);
+    json_kv_bool(w, "ok", false);
+    json_key(w, "errors");
+    json_arr(w);
+    json_obj(w);
+    json_kv_str(w, "file", path);
+    json_kv_maybe(w, "line", maybe_none());
+    json_kv_maybe(w, "column", maybe_none());
+    json_kv_str(w, "message", why->msg);
+    json_kv_str(w, "hint", *why->hint ? why->hint : NULL);
+    json_obj_end(w);
+    json_arr_end(w);
+    json_kv_int(w, "more", 0);
+    json_key(w, "warnings");
+    json_arr(w);
+    json_arr_end(w);
+    json_kv_int(w, "more_warnings", 0);
+    json_obj_end(w);
+}
+
+/* One file.  An error of the file is counted; one of reading it is the caller's to tell. */
 static enum rc check_one(struct cmd_ctx *ctx, const char *path, struct json_out *w,
                          struct check_sum *sum, struct err *err)
 {
@@ -127,12 +151,19 @@ static enum rc run_check(struct cmd_ctx *ctx, struct err *err)
         json_key(&w, "files");
         json_arr(&w);
     }
-    for (int i = 0; i < ctx->argc && rc == RC_OK; i++) {
+    for (int i = 0; i < ctx->argc; i++) {
         struct err one = { 0 };
+        enum rc got = check_one(ctx, ctx->argv[i], o->json ? &w : NULL, &sum, &one);
 
-        rc = check_one(ctx, ctx->argv[i], o->json ? &w : NULL, &sum, &one);
-        if (rc)
+        if (!got)
+            continue;
+        if (o->json)
+            check_json_unread(&w, ctx->argv[i], &one);
+        else if (rc) /* the first one is told at the end */
+            fprintf(stderr, "stoker: %s\n", one.msg);
+        else
             *err = one;
+        rc = rc ? rc : got;
     }
     if (o->json) {
         json_arr_end(&w);
@@ -140,7 +171,7 @@ static enum rc run_check(struct cmd_ctx *ctx, struct err *err)
         buf_addc(&ctx->out, '\n');
     }
     if (rc && o->json)
-        buf_reset(&ctx->out); /* half a document is none */
+        *err = (struct err){ 0 }; /* told in the document */
     if (rc || !sum.bad_files)
         return rc;
     if (o->json)

@@ -2,7 +2,8 @@
 /* host_spec: the whole spec once more, for agent and up on a machine.
  *
  * It is what spec_show() writes, less the lines of defaults (a key that is left out can mean more
- * than its default), and with models on the GPUs of their components. */
+ * than its default) and the environment of components (it may hold secrets, and neither needs it),
+ * and with models on the GPUs of their components. */
 #include "base/str.h"
 #include "render/host_int.h"
 
@@ -54,7 +55,7 @@ void host_spec_whole(const struct render *r, const struct host_plan *p, struct b
     size_t len, after_len;
     const char *line, *after;
 
-    spec_show(r->spec, &none, r->where ? SPEC_SHOW_LINES : 0, &shown);
+    spec_show(r->spec, &none, SPEC_SHOW_AGENT | (r->where ? SPEC_SHOW_LINES : 0U), &shown);
     l = (struct lines){ .at = buf_str(&shown) };
     for (line = next(&l, &len); line; line = after, len = after_len) {
         after = next(&l, &after_len);

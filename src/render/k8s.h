@@ -360,4 +360,6 @@ void k8s_sriov_policy(struct k8s *k, struct buf *out, const char *namespace,
 /* The operator's SriovNetwork (SriovIBNetwork), which makes the attachment instead. */
 void k8s_sriov_network(struct k8s *k, struct buf *out, const char *namespace,
                        const struct spec_fabric *f, size_t i);
+/* Where the number of a job's pods is from: "components.t.replicas x …nodes_per_replica". */
+const char *k8s_pods_from(struct k8s *k, const struct spec_component *c);
 #endif

@@ -472,3 +472,12 @@ void k8s_template(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
     k8s_pod_spec(k, y, pod);
     yaml_end(y);
 }
+
+const char *k8s_pods_from(struct k8s *k, const struct spec_component *c)
+{
+    const char *nodes = render_from(k->r, &c->nodes_per_replica);
+
+    if (c->nodes_per_replica > 1 && c->replicas > 1)
+        return arena_printf(&k->arena, "%s x %s", render_from(k->r, &c->replicas), nodes);
+    return c->nodes_per_replica > 1 ? nodes : render_from(k->r, &c->replicas);
+}

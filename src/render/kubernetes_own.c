@@ -153,14 +153,14 @@ static void agent_text(struct kube *q, struct buf *out)
 {
     struct spec less;
 
-    spec_show(q->k.r->spec, &(struct term){ 0 }, 0, out);
+    spec_show(q->k.r->spec, &(struct term){ 0 }, SPEC_SHOW_AGENT, out);
     if (out->len <= CONFIG_MAX)
         return;
     buf_reset(out);
     less = reduced(q->k.r->spec);
     buf_adds(out, "# Without what runs and what nobody watches: the whole is too large for a "
                   "ConfigMap.\n");
-    spec_show(&less, &(struct term){ 0 }, 0, out);
+    spec_show(&less, &(struct term){ 0 }, SPEC_SHOW_AGENT, out);
     if (out->len > CONFIG_MAX)
         render_refuse(q->k.r, &q->k.r->spec->version, "Split the spec, or turn the agent off.",
                       "with everything filled in it has %zu bytes, and a ConfigMap holds %d",

@@ -50,8 +50,7 @@ const char *kube_template_path(const struct kube_work *w)
 
 static const char *pods_from(struct kube *q, const struct kube_work *w)
 {
-    return render_from(q->k.r,
-                       w->c->nodes_per_replica > 1 ? &w->c->nodes_per_replica : &w->c->replicas);
+    return k8s_pods_from(&q->k, w->c);
 }
 
 static const char *nodes_text(struct kube *q, const struct kube_work *w)

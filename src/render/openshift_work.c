@@ -225,8 +225,7 @@ static void job_head(struct shift *s, struct yaml_out *y, const struct spec_comp
 {
     int64_t pods = shift_pods(c);
 
-    yaml_note(y,
-              render_from(s->k.r, c->nodes_per_replica > 1 ? &c->nodes_per_replica : &c->replicas));
+    yaml_note(y, k8s_pods_from(&s->k, c));
     yaml_int(y, "completions", pods);
     yaml_int(y, "parallelism", pods);
     yaml_note(y, "each pod has a number and a name by it");

@@ -193,6 +193,21 @@ static void up(struct render *r, const struct host_plan *p)
 
 /* ---- user, folders, what starts with the machine ---- */
 
+/* The user that a component names; one that is there already stays as it is. */
+static void sysuser_of(const struct render *r, struct buf *out, const struct spec_component *c)
+{
+    char name[64];
+    int64_t id;
+
+    if ((c->target != SPEC_TARGET_SYSTEMD && c->target != SPEC_TARGET_LOCAL) || !c->user)
+        return;
+    (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(c->user, ":"), c->user);
+    if (!unit_user_ok(name) || str_to_i64(name, 10, &id) || str_eq(name, "root") ||
+        str_eq(name, r->targets->systemd->user))
+        return;
+    buf_addf(out, "# %s\nu %s -\n", render_from(r, &c->user), name);
+}
+
 static void sysusers(struct render *r)
 {
     const struct spec_systemd *t = r->targets->systemd;
@@ -206,6 +221,8 @@ static void sysusers(struct render *r)
              t->user);
     unit_list_word(out, t->state_dir);
     buf_addf(out, " -\nm %s %s\n", t->user, t->group);
+    for (size_t i = 0; i < r->spec->component_count; i++)
+        sysuser_of(r, out, &r->spec->components[i]);
 }
 
 static void folder(const struct render *r, struct buf *out, const char *path, const char *mode,

@@ -514,7 +514,8 @@ static const struct spec_row component_rows[] = {
     ROW(INT, "nodes_per_replica", struct spec_component, nodes_per_replica, .dflt = "1",
         .min = 1, .max = 10000, .doc = "machines one replica spans"),
     ROW(INT, "replicas", struct spec_component, replicas, .dflt = "1", .min = 0, .max = 10000,
-        .doc = "how many of it run"),
+        .doc = "how many of it run; those of a training component are one job, each with "
+               "'nodes_per_replica' machines"),
     ROW(BOOL, "queued", struct spec_component, queued, .dflt = "false",
         .doc = "waits in the scheduler's queue, so that its GPUs are not set aside"),
     ROW(WORD, "image", struct spec_component, image,
@@ -523,11 +524,15 @@ static const struct spec_row component_rows[] = {
     ROW(STRS, "args", struct spec_component, args, .doc = "more arguments"),
     ROW(PATH, "workdir", struct spec_component, workdir, .doc = "working directory"),
     ROW(WORD, "user", struct spec_component, user, .doc = "user it runs as"),
-    ROW(ENV, "env", struct spec_component, env, .doc = "environment"),
+    ROW(ENV, "env", struct spec_component, env,
+        .doc = "environment; it stands in unit, manifest or batch script for all to read: a secret "
+               "belongs into a file that the program reads, or into EnvironmentFile of a unit"),
     ROW(NAMES, "depends_on", struct spec_component, depends_on, .refers = "components",
         .doc = "components that must be healthy first"),
     ROW(INT, "cpus", struct spec_component, cpus, .min = 1, .max = 4096,
-        .doc = "cores on each node; unset: in proportion to its GPUs"),
+        .doc = "processors on each node: on Slurm cores, with all their threads; on Kubernetes, "
+               "OpenShift, compose and systemd hardware threads; unset: in proportion to its "
+               "GPUs"),
     ROW(BYTES, "memory", struct spec_component, memory_bytes, .min = MB, .max = 1024 * TB,
         .doc = "main memory on each node; unset: in proportion to its GPUs"),
     ROW(BYTES, "shm", struct spec_component, shm_bytes, .min = MB, .max = 1024 * TB,
@@ -735,7 +740,9 @@ TABLE(default_alert_table, struct spec_default_alert, default_alert_rows);
 
 static const struct spec_row notify_rows[] = {
     ROW(WORD, "alertmanager", struct spec_notify, alertmanager, .doc = "Alertmanager's address"),
-    ROW(WORD, "webhook", struct spec_notify, webhook, .doc = "address each alert is posted to"),
+    ROW(WORD, "webhook", struct spec_notify, webhook, 
+        .doc = "address each alert is posted to; the agent's copy of the spec has it, which all on "
+               "the machine can read: let 'command' keep one that is secret"),
     ROW(STRS, "command", struct spec_notify, command,
         .doc = "program run for each alert, the alert as JSON on its standard input"),
     ROW(BOOL, "log", struct spec_notify, log, .dflt = "true", .doc = "alerts go to the log"),

@@ -210,11 +210,21 @@ static void show_row(const struct show *w, const struct spec_row *r, const void 
     }
 }
 
+static bool row_is_left_out(const struct show *w, const struct spec_table *t,
+                            const struct spec_row *r)
+{
+    bool env = t->size == sizeof(struct spec_component) && r->store == STORE_PAIRS;
+
+    if (t == &spec_schema && str_eq(r->key, "include"))
+        return true; /* it is all here */
+    return env && w->flags & SPEC_SHOW_AGENT;
+}
+
 static void show_table(const struct show *w, const struct spec_table *t, const void *obj,
                        int indent, struct buf *out)
 {
     for (size_t i = 0; i < t->count; i++)
-        if (t != &spec_schema || !str_eq(t->rows[i].key, "include")) /* it is all here */
+        if (!row_is_left_out(w, t, &t->rows[i]))
             show_row(w, &t->rows[i], obj, indent, out);
 }
 

@@ -902,8 +902,9 @@ const char *spec_hosts_fault(const char *hosts, int64_t *out_count);
 /* --- writing --- */
 /* The whole spec as YAML, each value that the file does not give with "# default" behind it. */
 enum spec_show_flags {
-    SPEC_SHOW_ALL = 1,  /* keys that are not set, as comments */
-    SPEC_SHOW_LINES = 2 /* "# line 12"; a copy for others does without, to stay the same */
+    SPEC_SHOW_ALL = 1,   /* keys that are not set, as comments */
+    SPEC_SHOW_LINES = 2, /* "# line 12"; a copy for others does without, to stay the same */
+    SPEC_SHOW_AGENT = 4  /* what the agent gets: no environment of components, it may be secret */
 };
 void spec_show(const struct spec *s, const struct term *term, unsigned flags, struct buf *out);
 /* The same as JSON: {"schema","file","spec":{…},"origins":[{"path","line","col"},…]}. */

@@ -647,4 +647,15 @@ if command -v kubectl >/dev/null; then
 else
     test_skip 'kustomize builds' 'no kubectl: tools/setup test'
 fi
+test_expect 'the agent gets no environment of components; pods of a job are replicas times machines' '
+    cat >secret.yaml <<END &&
+nodes: [{name: g, count: 4, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB}]
+components:
+  tr: {kind: training, target: kubernetes, nodes: g, gpus: 8, image: a/b:1, command: [x], env: {PASSWORD: s3cr3t}, replicas: 2, nodes_per_replica: 2, training: {framework: torchrun}}
+targets: {kubernetes: {namespace: kk, stoker_image: r.org/s:1}}
+END
+    stoker render kubernetes -f secret.yaml -o secret >/dev/null 2>&1 && ! grep -q s3cr3t secret/kubernetes/base/agent.yaml &&
+    grep -rq s3cr3t secret/kubernetes/base &&
+    grep -rq "completions: 4 *# components.tr.replicas x components.tr.nodes_per_replica" secret/kubernetes
+'
 test_done

@@ -118,6 +118,10 @@ def examples():
         was, now = (json.loads(run("spec", "show", "--json", x).stdout)["spec"] for x in (f"{name}.yaml", f"out-{name}/systemd/etc/stoker.yaml"))
         for m in list(now["models"].values()) + list(was["models"].values()):
             m.pop("gpus", None)  # those of its component are written down
+        secret = [k for k, c in now["components"].items() if c["env"]]
+        check(f"{name}: but has no environment of components", not secret, secret)
+        for c in was["components"].values():
+            c["env"] = {}
         check(f"{name}: the agent's spec says the same", was == now, [k for k in was if was[k] != now[k]])
         again = render(f"{name}.yaml", "again")
         same = subprocess.run(["diff", "-r", f"out-{name}", "again"], capture_output=True, text=True)
@@ -218,12 +222,24 @@ def hostile():
     check("and every variable", not lost, lost, heard)
 
 
+def users():
+    with open("svc.yaml", "w") as f:
+        f.write("nodes: [{name: g, count: 1, gpus_per_node: 1, gpu: {model: L40S}, cpu_cores: 8, memory: 32GB}]\n"
+                "components:\n  a: {target: systemd, command: [/bin/true], user: svc, env: {PASSWORD: s3cr3t}, cpus: 2}\n"
+                "  b: {target: systemd, command: [/bin/true], user: '1000', cpus: 2}\ntargets: {systemd: {}}\n")
+    p = render("svc.yaml", "svc")
+    made = open("svc/systemd/sysusers.d/stoker.conf").read().splitlines()
+    check("the user that a component names is made, a number is not", "u svc -" in made and not [x for x in made if x.startswith("u 1000")], p.stderr, made)
+    check("a secret of a component is in its unit alone", "s3cr3t" in open("svc/systemd/stoker-component-a.service").read()
+          and "s3cr3t" not in open("svc/systemd/etc/stoker.yaml").read())
+
+
 def refusals():
     rows = (
         ("a description of two lines", {"command": ["x"], "description": "a\nb"}, "Description="),
         ("a description that runs on", {"command": ["x"], "description": "a\\"}, "Description="),
         ("a folder that would be cut", {"command": ["x"], "workdir": "/a "}, "WorkingDirectory="),
-        ("a user that is none", {"command": ["x"], "user": "no/user"}, "no user or group"),
+        ("a user that is none", {"command": ["x"], "user": "no/user"}, "no user"),
         ("a component without a command", {"image": "x"}, "no command"),
         ("a program with =", {"command": ["a=b"]}, "'='"),
         ("more GPUs than are free", {"command": ["x"], "gpus": 3, "pools": ["p"]}, "needs 3 GPUs"),
@@ -340,6 +356,6 @@ def real():
     check("the agent's history is in the spec's folder", os.path.getsize(f"{state}/history.ring") > 0)
 
 
-for part_ in (examples, mistakes, contents, scripts, hostile, refusals, replicas, beside_compose, two_groups, real):
+for part_ in (examples, mistakes, contents, scripts, hostile, users, refusals, replicas, beside_compose, two_groups, real):
     part(part_)
 done()

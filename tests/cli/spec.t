@@ -272,4 +272,15 @@ test_expect 'characters that hide or turn the text around are shown as what they
     ! stoker spec check bidi.yaml --json >out && ! grep -q "$(printf "\342\200\256")" out &&
     ! stoker render "$(printf "\342\200\256")" 2>err && grep -q "no target ..u202e." err
 '
+test_expect 'every file is checked, whichever cannot be read; in JSON, too' '
+    printf "site: {nme: x}\n" >two.yaml && printf "site: {name: x}\n" >one.yaml &&
+    { stoker spec check nofile.yaml two.yaml nofile2.yaml one.yaml >out 2>err; test $? = 3; } && cat err &&
+    grep -q "nofile.yaml" err && grep -q "nofile2.yaml" err && grep -q "^two.yaml:1:" err && grep -q "^ok  one.yaml" out &&
+    { stoker spec check --json nofile.yaml two.yaml one.yaml >out 2>err; test $? = 3; } && ! test -s err &&
+    python3 -c "
+import json
+f = json.load(open(\"out\"))[\"files\"]
+assert [x[\"ok\"] for x in f] == [False, False, True], f
+assert \"nofile.yaml\" in f[0][\"errors\"][0][\"message\"] and f[0][\"errors\"][0][\"line\"] is None"
+'
 test_done
