@@ -19,6 +19,9 @@ enum {
                                RealMemory is taken out of service by slurmctld */
     SHIFT_KEPT_CPU_M = 500, /* systemReserved that OpenShift's worker pool has by default */
     SHIFT_KEPT_MIB = 1024,
+    SHIFT_SIZED_MINOR = 21, /* 4.21 */
+    SHIFT_FIRST_MIB = 8192,
+    SHIFT_MIDDLE_MIB = 122880,
     SHARES_MAX = 48, /* clients that MPS has at a GPU */
 };
 
@@ -119,7 +122,7 @@ static void daemons_sum(const struct spec *s, const struct spec_node *n,
         { kube && s->agent.enabled, FEASIBLE_AGENT_CPU_M, FEASIBLE_AGENT_MIB },
         { kube && n->role == SPEC_ROLE_CONTROL, 650, 100 }, /* etcd and kubeadm's static pods */
         { kube && operator, 5, 64 },                        /* node-feature-discovery-worker */
-        { kube && sriov, 200, 150 },                        /* SR-IOV operator's daemon, Multus */
+        { kube && sriov, 310, 250 },                        /* SR-IOV operator's daemons, Multus */
         { !kube, 300, 2048 }, /* OpenShift: OVN, Multus, DNS, node exporter, tuned ... */
     };
 
@@ -133,6 +136,25 @@ static void daemons_sum(const struct spec *s, const struct spec_node *n,
 static struct maybe less(struct maybe all, int64_t kept)
 {
     return !all.known ? all : maybe_of(all.v > kept ? all.v - kept : 0);
+}
+
+/* From 4.21 on a machine of OpenShift keeps what its size asks for: a GiB, 6 % of the memory from 8
+ * to 120 GiB and 2 % of what is above; 60m, and 12m for each further thread. */
+static void shift_kept(const struct spec *s, const struct spec_node *n, struct feasible_room *r)
+{
+    const char *version = s->targets.openshift ? s->targets.openshift->version : NULL;
+    int64_t mib = maybe_or(r->memory_mib, 0), cpus = maybe_or(r->cpu_m, 0) / 1000;
+    int64_t middle = (mib < SHIFT_MIDDLE_MIB ? mib : SHIFT_MIDDLE_MIB) - SHIFT_FIRST_MIB;
+
+    r->kept_cpu_m = SHIFT_KEPT_CPU_M;
+    r->kept_mib = SHIFT_KEPT_MIB;
+    if (n->role == SPEC_ROLE_CONTROL || !version || !str_starts(version, "4.") ||
+        strtol(version + 2, NULL, 10) < SHIFT_SIZED_MINOR)
+        return;
+    if (60 + 12 * (cpus - 1) > r->kept_cpu_m)
+        r->kept_cpu_m = 60 + 12 * (cpus - 1);
+    r->kept_mib += middle > 0 ? middle * 6 / 100 : 0;
+    r->kept_mib += mib > SHIFT_MIDDLE_MIB ? (mib - SHIFT_MIDDLE_MIB) * 2 / 100 : 0;
 }
 
 struct feasible_room feasible_room_of(const struct spec *s, const struct spec_node *n,
@@ -151,8 +173,11 @@ struct feasible_room feasible_room_of(const struct spec *s, const struct spec_no
         r.gpus = n->gpus_per_node; /* by number: instances of MIG have none */
     if (system == FEASIBLE_SLURM || system == FEASIBLE_HOST)
         return r;
-    r.kept_cpu_m = kube ? FEASIBLE_KUBELET_CPU_M : SHIFT_KEPT_CPU_M;
-    r.kept_mib = (kube ? FEASIBLE_KUBELET_MIB : SHIFT_KEPT_MIB) + FEASIBLE_EVICTION_MIB;
+    r.kept_cpu_m = FEASIBLE_KUBELET_CPU_M;
+    r.kept_mib = FEASIBLE_KUBELET_MIB;
+    if (!kube)
+        shift_kept(s, n, &r);
+    r.kept_mib += FEASIBLE_EVICTION_MIB;
     daemons_sum(s, n, system, &r);
     r.cpu_m = less(r.cpu_m, r.kept_cpu_m + r.daemons_cpu_m);
     r.memory_mib = less(r.memory_mib, r.kept_mib + r.daemons_mib);

@@ -4,7 +4,7 @@
  *   base            everything that runs
  *   overlays/site   base, with what Prometheus reads: the site as the spec has it
  *   overlays/small  base cut down to one pod with one GPU a component and no second network, to
- *                   try the site on one machine */
+ *                   try each component with one pod */
 #include "base/str.h"
 #include "render/kubernetes_int.h"
 
@@ -114,7 +114,7 @@ static void op_resources(struct kube *q, struct yaml_out *y, const struct kube_w
     for (size_t i = 0; i < 2; i++) {
         yaml_map(y, keys[i]);
         if (w->c->gpus || k8s_shares_gpu(w->c))
-            yaml_int(y, "nvidia.com/gpu", 1);
+            yaml_int(y, k8s_gpu_resource(&q->k, spec_component_group(q->k.r->spec, w->c, 0)), 1);
         yaml_str(y, "cpu", i ? "4" : "1");
         yaml_str(y, "memory", i ? "16Gi" : "4Gi");
         yaml_end(y);
@@ -237,7 +237,7 @@ static void small_write(struct kube *q)
     struct yaml_out y;
 
     kustomization(q, &y, out,
-                  "The site on one machine, to try it: kubectl apply -k overlays/small");
+                  "One pod of each component, to try them: kubectl apply -k overlays/small");
     yaml_seq(&y, "resources");
     yaml_str(&y, NULL, "../../base");
     yaml_end(&y);

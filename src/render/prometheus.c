@@ -328,6 +328,22 @@ static void put_job(struct render *r, const struct job *j, struct yaml_out *y)
     yaml_end(y);
 }
 
+/* OpenShift's machines have no agent: none is rendered for them.  NULL: the machines are another
+ * target's too. */
+static const void *agentless(const struct render *r)
+{
+    const struct spec_targets *t = &r->spec->targets;
+    const struct spec *s = r->spec;
+
+    if (!t->openshift || t->kubernetes || t->slurm || t->systemd)
+        return NULL;
+    for (size_t i = 0; i < s->component_count; i++)
+        if (s->components[i].target == SPEC_TARGET_OPENSHIFT)
+            return spec_where(s, &s->agent.enabled).line ? (const void *)&s->agent.enabled
+                                                         : &s->components[i].target;
+    return NULL;
+}
+
 static void put_jobs(struct render *r, struct yaml_out *y)
 {
     const struct spec_agent *a = &r->spec->agent;
@@ -350,7 +366,11 @@ static void put_jobs(struct render *r, struct yaml_out *y)
     yaml_str(y, "job_name", "prometheus");
     put_static(y, "localhost:9090", "itself");
     yaml_end(y);
-    if (a->enabled)
+    if (a->enabled && agentless(r))
+        render_warn(r, agentless(r), "Run it there by hand, or set 'agent: {enabled: false}'.",
+                    "no agent is rendered for OpenShift: Prometheus scrapes none, and alerts on "
+                    "machines and GPUs never fire");
+    else if (a->enabled)
         put_job(r, &agent, y);
     if (r->spec->model_count)
         put_job(r, &serve, y);

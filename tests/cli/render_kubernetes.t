@@ -597,6 +597,10 @@ test_expect 'a whole GPU where all are shared: refused with MPS, told with time 
     W="  w: {target: kubernetes, nodes: g, gpus: 1, image: r/x, command: [x]}" &&
     ! sharing mps 1 "$W" && grep -q "^cut.yaml:[0-9]*:[0-9]*: .u. shares a GPU where .w. takes 1" cut.err &&
     sharing time_slicing 1 "$W" && told cut "the GPU of .w. is not its own: .u. shares"'
+test_expect 'small asks for the instances that machines with MIG have' '
+    site cutup "  u: {target: kubernetes, nodes: g, gpus: 2, image: r/x, command: [x]}" &&
+    sed "s/{model: H100}/{model: H100, sharing: mig, mig_profile: 1g.10gb}/" cutup.yaml >mig.yaml && stoker render kubernetes -f mig.yaml -o mig >out &&
+    has mig/kubernetes/overlays/small/u.yaml "nvidia.com/mig-1g.10gb: 1" && hasnt mig/kubernetes/overlays/small/u.yaml "nvidia.com/gpu:"'
 test_expect 'a component without an image is told which one it may have' '
     sed "s|, image: r/x, command: .x.||;s/kind: service/kind: serving/" roomy.yaml >bare-image.yaml &&
     ! stoker render kubernetes -f bare-image.yaml -o bare-image 2>err && grep -q "image: r/stoker:1" err &&

@@ -330,4 +330,21 @@ END
     stoker render openshift -f classes.yaml -o classes >/dev/null 2>&1 &&
     test "$(grep -c "oc get storageclass # one must" classes/openshift/install.sh)" = 1 && grep -q "oc get storageclass fast" classes/openshift/install.sh
 '
+test_expect 'from 4.21 on machines keep more, by their size' '
+    cat >sized.yaml <<END
+site: {name: s}
+nodes: [{name: g, count: 1, role: cpu, cpu_cores: 64, threads_per_core: 2, memory: 1TiB}]
+components:
+  u: {kind: service, target: openshift, image: r/x, command: [x], cpus: 127, memory: 996GiB}
+targets: {openshift: {version: "4.20"}}
+END
+    stoker spec check sized.yaml && sed "s/4.20/4.21/" sized.yaml >sized21.yaml && ! stoker spec check sized21.yaml 2>err && cat err &&
+    grep -q "^sized21.yaml:4:[0-9]*: .*127" err &&
+    sed "s/127/126/" sized21.yaml >sized2.yaml && stoker spec check sized2.yaml &&
+    sed "s/996/1000/" sized2.yaml >sized3.yaml && ! stoker spec check sized3.yaml 2>err'
+test_expect 'no agent is rendered: Prometheus is not told to scrape one, and that is told' '
+    printf "%s\n" "site: {name: s}" "nodes: [{name: g, count: 2, role: cpu, cpu_cores: 64, memory: 1TiB}]" "agent: {listen: 0.0.0.0, token_file: /etc/t}" \
+        "components:" "  u: {kind: service, target: openshift, image: r/x, command: [x], cpus: 2, memory: 1GiB}" "targets: {openshift: {}, prometheus: {}}" >agentless.yaml &&
+    stoker render openshift prometheus -f agentless.yaml -o agentless 2>err && cat err && grep -q "^agentless.yaml:5:[0-9]*: warning: no agent is rendered for OpenShift" err &&
+    ! grep -q "g1:9400" agentless/prometheus/prometheus.yml'
 test_done
