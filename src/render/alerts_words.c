@@ -9,6 +9,7 @@
  *                       against the same hour of the day before */
 #include "base/str.h"
 #include "render/alerts.h"
+#include "render/cost.h"
 
 #include <math.h>
 
@@ -77,19 +78,17 @@ static void pool_used_series(const struct render *r, double v, const char *label
 }
 
 /* ---- cost */
+/* Bought machines whose power or place has no price cost what GPUs do, where that is known. */
 bool alerts_price(const struct render *r, const struct spec_node *n, double *out)
 {
     const struct spec_money *gpu = &r->spec->prices.gpu_hour;
-    static const double hours[] = {
-        [MONEY_PER_HOUR] = 1, [MONEY_PER_DAY] = 24, [MONEY_PER_MONTH] = 730, [MONEY_PER_YEAR] = 8760
-    };
-    const struct spec_money *m = n->price.known ? &n->price : gpu;
-    double each = n->price.known ? 1 : (double)n->gpus_per_node;
+    struct render_cost c = render_cost_of(r->spec, n);
+    double month = render_cost_sum(&c);
 
-    if (!m->known || m->per == MONEY_ONCE)
-        return false;
-    *out = (double)m->micro * 1e-6 * each / hours[m->per];
-    return true;
+    if (isnan(month) && gpu->known)
+        month = render_cost_monthly(gpu) * (double)n->gpus_per_node;
+    *out = month / RENDER_HOURS_A_MONTH;
+    return !isnan(month);
 }
 
 /* Dollars an hour of the machines that answer. */

@@ -125,9 +125,31 @@ static void check_targets(struct render *r, const struct render_target *const *t
     }
 }
 
+/* ---- pools ---- */
+
+/* A pool is memory of the GPUs of one group; elsewhere there is none of it. */
+static void check_pools(struct render *r)
+{
+    for (size_t i = 0; i < r->spec->component_count; i++) {
+        const struct spec_component *c = &r->spec->components[i];
+
+        for (size_t k = 0; k < c->pools.count; k++) {
+            const struct spec_pool *p = spec_pool_find(r->spec, c->pools.items[k]);
+            const struct spec_node *n = p && p->nodes ? spec_node_find(r->spec, p->nodes) : NULL;
+
+            if (n && !spec_component_on(r->spec, c, n))
+                render_refuse(r, &c->pools.items[k], "Make a pool for the group it runs on.",
+                              "pool '%s' is memory of the GPUs of '%s', where component '%s' does "
+                              "not run",
+                              p->name, n->name, c->name);
+        }
+    }
+}
+
 void render_check(struct render *r, const struct render_target *const *targets, size_t count)
 {
     check_targets(r, targets, count);
     check_room(r);
     check_names(r);
+    check_pools(r);
 }

@@ -1,70 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* doc_money: what the machines cost, by group, and the budgets.
+/* doc_money: what the machines cost, by group, the storage, and the budgets.
  *
- * A rented machine costs its price; an owned one what it cost over the years it is kept, its power
- * at the wall (power times PUE) and its place.  What the spec does not say is unknown, never 0: in
- * a part, in the sum of a group, and in the sum of all. */
+ * What the spec does not say is unknown, never 0: in a part, in the sum of a group, and in the sum
+ * of all (cost.c says what a machine costs). */
 #include "base/units.h"
+#include "render/cost.h"
 #include "render/doc_int.h"
 
 #include <inttypes.h>
 #include <math.h>
-
-static const double HOURS_A_MONTH = 730, MONTHS_A_YEAR = 12, MICRO = 1e6;
-
-struct cost { /* dollars a month of one machine; NaN: unknown */
-    double rent, capital, energy, place;
-    bool owned; /* has no rent; one that is rented has nothing else */
-};
-
-static double cost_sum(const struct cost *c)
-{
-    return c->owned ? c->capital + c->energy + c->place : c->rent;
-}
-
-static double monthly(const struct spec_money *m)
-{
-    double v = (double)m->micro / MICRO;
-
-    switch (m->per) {
-    case MONEY_PER_HOUR:
-        return v * HOURS_A_MONTH;
-    case MONEY_PER_DAY:
-        return v * HOURS_A_MONTH / 24;
-    case MONEY_PER_YEAR:
-        return v / MONTHS_A_YEAR;
-    case MONEY_PER_MONTH:
-    case MONEY_ONCE:
-        break;
-    }
-    return v;
-}
-
-static struct cost machine_cost(const struct spec *s, const struct spec_node *n)
-{
-    const struct spec_prices *p = &s->prices;
-    struct cost c = { .rent = NAN, .capital = NAN, .energy = NAN, .place = NAN };
-
-    if (n->price.known) {
-        c.rent = monthly(&n->price);
-        return c;
-    }
-    if (!n->capex.known && p->gpu_hour.known && n->gpus_per_node) {
-        c.rent = monthly(&p->gpu_hour) * (double)n->gpus_per_node;
-        return c;
-    }
-    c.owned = n->capex.known || n->capacity == SPEC_CAPACITY_OWNED;
-    if (n->capex.known)
-        c.capital = (double)n->capex.micro / MICRO / ((double)p->years * MONTHS_A_YEAR);
-    if (n->power_w.known && p->energy_per_kwh.known)
-        c.energy = (double)n->power_w.v / 1000 * p->pue * HOURS_A_MONTH *
-                   ((double)p->energy_per_kwh.micro / MICRO);
-    if (n->power_w.known && p->colo_per_kw.known)
-        c.place = (double)n->power_w.v / 1000 * monthly(&p->colo_per_kw);
-    else if (!p->colo_per_kw.known)
-        c.place = 0; /* the site's own room: its price is in nobody's bill */
-    return c;
-}
 
 static void dollars(struct doc *d, bool applies, double v)
 {
@@ -76,7 +20,7 @@ static void dollars(struct doc *d, bool applies, double v)
         doc_right(d, "%.0f", v);
 }
 
-static void group_row(struct doc *d, const struct spec_node *n, const struct cost *c)
+static void group_row(struct doc *d, const struct spec_node *n, const struct render_cost *c)
 {
     doc_row(d);
     doc_cell(d, "%s", n->name);
@@ -85,7 +29,7 @@ static void group_row(struct doc *d, const struct spec_node *n, const struct cos
     dollars(d, c->owned, c->capital);
     dollars(d, c->owned, c->energy);
     dollars(d, c->owned && d->r->spec->prices.colo_per_kw.known, c->place);
-    dollars(d, true, cost_sum(c) * (double)n->count);
+    dollars(d, true, render_cost_sum(c) * (double)n->count);
     doc_cell(d, "%s", render_from(d->r, n->price.known ? (const void *)&n->price : &n->capex));
     doc_row_end(d);
 }
@@ -102,15 +46,75 @@ static void budget(struct doc *d, const char *what, const struct spec_money *m, 
         doc_para(d,
                  "Budget %s: %s (%s), %.0f %% of which the machines take when they run all the "
                  "time.",
-                 what, text, render_from(d->r, m), 100 * all / monthly(m));
+                 what, text, render_from(d->r, m), 100 * all / render_cost_monthly(m));
     else if (all > 0)
         doc_para(d,
                  "Budget %s: %s (%s), at least %.0f %% of which the machines take when they run "
                  "all the time.",
-                 what, text, render_from(d->r, m), 100 * all / monthly(m));
+                 what, text, render_from(d->r, m), 100 * all / render_cost_monthly(m));
     else
         doc_para(d, "Budget %s: %s (%s); what share the machines take is unknown.", what, text,
                  render_from(d->r, m));
+}
+
+static void component_budgets(struct doc *d)
+{
+    const struct spec_budgets *b = &d->r->spec->budgets;
+
+    for (size_t i = 0; i < b->component_count; i++) {
+        const struct spec_share *c = &b->components[i];
+        const struct spec_money *each[] = { &c->day, &c->month };
+
+        for (size_t k = 0; k < ARRAY_SIZE(each); k++) {
+            char text[UNITS_TEXT_MAX];
+
+            if (!each[k]->known)
+                continue;
+            units_money_exact(each[k]->micro, each[k]->per, text);
+            doc_para(d, "Budget of component %s: %s (%s); what it spends is not measured.", c->name,
+                     text, render_from(d->r, each[k]));
+        }
+    }
+}
+
+/* The machines' own disks and memory are paid for with them. */
+static const struct spec_money *storage_price(const struct spec *s, const struct spec_storage *x)
+{
+    bool of_machines = x->kind == SPEC_STORAGE_LOCAL || x->kind == SPEC_STORAGE_MEMORY;
+
+    return x->price_per_tb.known || of_machines ? &x->price_per_tb : &s->prices.storage_per_tb;
+}
+
+static void storage_cost(struct doc *d, const struct spec_storage *x)
+{
+    const struct spec_money *m = storage_price(d->r->spec, x);
+    char text[UNITS_TEXT_MAX];
+
+    if (!m->known)
+        return;
+    units_money_exact(m->micro, m->per, text);
+    if (x->size_bytes.known)
+        doc_para(d, "Storage %s: $%.0f a month, at %s a terabyte (%s).", x->name,
+                 (double)x->size_bytes.v / 1e12 * render_cost_monthly(m), text,
+                 render_from(d->r, m));
+    else
+        doc_para(d, "Storage %s: unknown, at %s a terabyte (%s) and no size.", x->name, text,
+                 render_from(d->r, m));
+}
+
+/* What is no machine. */
+static void other_costs(struct doc *d)
+{
+    const struct spec *s = d->r->spec;
+    char text[UNITS_TEXT_MAX];
+
+    for (size_t i = 0; i < s->storage_count; i++)
+        storage_cost(d, &s->storage[i]);
+    if (!s->prices.egress_per_gb.known)
+        return;
+    units_money_exact(s->prices.egress_per_gb.micro, s->prices.egress_per_gb.per, text);
+    doc_para(d, "A gigabyte that leaves the site: %s (%s); how many leave is unknown.", text,
+             render_from(d->r, &s->prices.egress_per_gb));
 }
 
 void doc_money(struct doc *d)
@@ -121,8 +125,8 @@ void doc_money(struct doc *d)
 
     doc_table(d, "group|#machines|#rent|#capital|#energy|#place|#dollars a month|from");
     for (size_t i = 0; i < s->node_count; i++) {
-        struct cost c = machine_cost(s, &s->nodes[i]);
-        double one = cost_sum(&c);
+        struct render_cost c = render_cost_of(s, &s->nodes[i]);
+        double one = render_cost_sum(&c);
 
         group_row(d, &s->nodes[i], &c);
         unknown += isnan(one);
@@ -137,6 +141,8 @@ void doc_money(struct doc *d)
                  "all the time%s.",
                  unknown ? "At least" : "In all", all,
                  unknown ? "; groups whose cost is unknown come on top" : "");
+    other_costs(d);
     budget(d, "a day", &s->budgets.day, all, !unknown);
     budget(d, "a month", &s->budgets.month, all, !unknown);
+    component_budgets(d);
 }

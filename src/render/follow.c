@@ -22,9 +22,11 @@ enum {
     ON_SLURM = 4,
     ON_KUBERNETES = 8,
     ON_OPENSHIFT = 16,
+    ON_PROMETHEUS = 32,
+    ON_DOC = 64,
     ON_HOST = ON_COMPOSE | ON_SYSTEMD,
     ON_PODS = ON_KUBERNETES | ON_OPENSHIFT,
-    ON_ALL = 31
+    ON_ALL = 31 /* that run something */
 };
 enum { /* kinds of components */
        OF_SERVICE = 1 << SPEC_COMPONENT_SERVICE,
@@ -239,12 +241,234 @@ static const struct {
     { ON_HOST, OF_ANY, "training.rendezvous.timeout", "on one machine nobody waits for others" },
 };
 
-/* Outside components. */
+/* --- outside components --- */
+
+static bool runs_it(const struct render *r, const struct spec_component *c, unsigned on);
+
+/* Has the target machines of the group? */
+static bool group_is_used(const struct render *r, const struct spec_node *n, unsigned on)
+{
+    const struct spec_slurm *s = r->targets->slurm;
+
+    for (size_t i = 0; i < r->spec->component_count; i++)
+        if (runs_it(r, &r->spec->components[i], on) &&
+            spec_component_on(r->spec, &r->spec->components[i], n))
+            return true;
+    for (size_t i = 0; on == ON_SLURM && i < s->partition_count; i++)
+        for (size_t k = 0; k < s->partitions[i].nodes.count; k++)
+            if (str_eq(s->partitions[i].nodes.items[k], n->name))
+                return true;
+    return on == ON_SLURM && !s->partition_count;
+}
+
+static bool persistence_is_moot(const struct render *r, const void *item, unsigned on)
+{
+    (void)r, (void)on;
+    return ((const struct spec_node *)item)->gpu->persistence;
+}
+
+static bool ecc_is_moot(const struct render *r, const void *item, unsigned on)
+{
+    (void)r, (void)on;
+    return ((const struct spec_node *)item)->gpu->ecc;
+}
+
+static bool mode_is_moot(const struct render *r, const void *item, unsigned on)
+{
+    (void)r, (void)on;
+    return ((const struct spec_node *)item)->gpu->compute_mode == SPEC_COMPUTE_DEFAULT;
+}
+
+static bool sharing_is_moot(const struct render *r, const void *item, unsigned on)
+{
+    unsigned how = ((const struct spec_node *)item)->gpu->sharing;
+
+    return how == SPEC_SHARING_AUTO || how == SPEC_SHARING_NONE ||
+           (how == SPEC_SHARING_MPS && on == ON_COMPOSE && r->targets->compose->mps);
+}
+
+/* Do no pods that need each other run on several machines, or does Kueue place them? */
+static bool nearness_is_moot(const struct render *r, const void *item, unsigned on)
+{
+    (void)item;
+    for (size_t i = 0; i < r->spec->component_count; i++) {
+        const struct spec_component *c = &r->spec->components[i];
+        bool together =
+            c->nodes_per_replica > 1 || (c->kind == SPEC_COMPONENT_TRAINING && c->replicas > 1);
+
+        if (together && runs_it(r, c, on))
+            return on == ON_KUBERNETES && r->targets->kubernetes->queue;
+    }
+    return true;
+}
+
+static bool pool_is_unused(const struct render *r, const void *item, unsigned on)
+{
+    const struct spec_pool *p = item;
+
+    for (size_t i = 0; i < r->spec->component_count; i++) {
+        const struct spec_component *c = &r->spec->components[i];
+
+        for (size_t k = 0; runs_it(r, c, on) && k < c->pools.count; k++)
+            if (str_eq(c->pools.items[k], p->name))
+                return false;
+    }
+    return true;
+}
+
+static bool pool_sharing_is_moot(const struct render *r, const void *item, unsigned on)
+{
+    unsigned how = ((const struct spec_pool *)item)->sharing;
+
+    return pool_is_unused(r, item, on) || how == SPEC_SHARING_AUTO ||
+           (how == SPEC_SHARING_MPS && on == ON_COMPOSE && r->targets->compose->mps);
+}
+
+static bool overrun_is_moot(const struct render *r, const void *item, unsigned on)
+{
+    bool runs = false;
+
+    for (size_t i = 0; !runs && i < r->spec->component_count; i++)
+        runs = runs_it(r, &r->spec->components[i], on);
+    return !runs || ((const struct spec_budgets *)item)->overrun == SPEC_OVERRUN_WARN;
+}
+
+#define BY_SMI "Set it on the machines when they start, with nvidia-smi."
+#define NEAR                                                                                       \
+    "Pods of one job may be far from each other; target kubernetes with 'queue' has Kueue place "  \
+    "them."
+
+static const struct {
+    unsigned on;
+    const char *section, *key, *hint;
+    bool (*moot)(const struct render *r, const void *item, unsigned on); /* NULL: never */
+} site_wishes[] = {
+    { ON_ALL, "nodes", "gpu.power_limit", BY_SMI, NULL },
+    { ON_ALL, "nodes", "gpu.clock", BY_SMI, NULL },
+    { ON_ALL, "nodes", "gpu.compute_mode", BY_SMI, mode_is_moot },
+    { ON_ALL, "nodes", "gpu.ecc", BY_SMI, ecc_is_moot },
+    { ON_ALL, "nodes", "gpu.persistence", BY_SMI, persistence_is_moot },
+    { ON_COMPOSE, "nodes", "gpu.sharing",
+      "Containers have whole GPUs; 'targets.compose.mps' shares them.", sharing_is_moot },
+    { ON_SYSTEMD, "nodes", "gpu.sharing", "Units have whole GPUs; target compose has MPS.",
+      sharing_is_moot },
+    { ON_PODS, "nodes", "rack", NEAR, nearness_is_moot },
+    { ON_PODS, "fabrics", "switches", NEAR, nearness_is_moot },
+    { ON_SLURM | ON_PODS, "pools", "gpus", "The scheduler picks the GPU.", pool_is_unused },
+    { ON_HOST | ON_PODS, "pools", "sharing",
+      "Say it of the GPUs: 'gpu.sharing' of their nodes, 'mps' of target compose.",
+      pool_sharing_is_moot },
+    { ON_ALL, "budgets", "overrun",
+      "Nobody holds or stops a job for its cost: alerts tell of it, and people decide.",
+      overrun_is_moot },
+};
+
+#define MACHINE  "a fact of the machines, nothing to be done"
+#define MOUNTED  "the machines have it mounted already"
+#define ON_ONE   "what runs here is on one machine"
+#define KUBES    "Kubernetes' own"
+#define MONEY    "for plans, pages and alerts"
+#define PAGE     "of alerts; the page compares a month that runs all the time"
+#define BY_AGENT "the agent's own"
+#define BY_SERVE "for `stoker serve` and the planner"
+
 static const struct {
     unsigned on;
     const char *key, *why;
 } site_quiet[] = {
-    { ON_ALL, "site.description", "words for people" },
+    { ON_ALL | ON_PROMETHEUS, "site.description", "words for people" },
+    { ON_ALL | ON_PROMETHEUS, "site.owner", "words for people" },
+    { ON_ALL | ON_PROMETHEUS, "site.contact", "words for people" },
+    { ON_HOST | ON_SLURM, "site.name", "one file for one site" },
+    { ON_HOST | ON_SLURM, "site.labels", "Prometheus puts them on the metrics" },
+
+    { ON_ALL & ~ON_SLURM, "nodes.role", MACHINE },
+    { ON_ALL, "nodes.arch", MACHINE },
+    { ON_ALL & ~ON_KUBERNETES, "nodes.count", "'hosts' names them" },
+    { ON_COMPOSE, "nodes.hosts", ON_ONE },
+    { ON_ALL & ~ON_SLURM, "nodes.gpu.model", MACHINE },
+    { ON_ALL, "nodes.gpu.memory", MACHINE },
+    { ON_ALL, "nodes.gpu.memory_bandwidth", MACHINE },
+    { ON_ALL, "nodes.gpu.link", MACHINE },
+    { ON_ALL, "nodes.gpu.link_bandwidth", MACHINE },
+    { ON_ALL, "nodes.gpu.power", MACHINE },
+    { ON_HOST, "nodes.gpu.mig_profile", "told of at 'sharing'" },
+    { ON_ALL, "nodes.nvlink_domain", MACHINE },
+    { ON_ALL & ~ON_SLURM, "nodes.sockets", MACHINE },
+    { ON_HOST | ON_OPENSHIFT, "nodes.cpu_cores", MACHINE },
+    { ON_HOST, "nodes.threads_per_core", MACHINE },
+    { ON_PODS, "nodes.memory", MACHINE },
+    { ON_ALL, "nodes.local_disk", MACHINE },
+    { ON_ALL, "nodes.local_path", MACHINE },
+    { ON_HOST | ON_SLURM, "nodes.nics", "found on the machine" },
+    { ON_PODS, "nodes.nics.rate", MACHINE },
+    { ON_PODS, "nodes.nics.interfaces", "a pod has names of its own" },
+    { ON_PODS, "nodes.nics.hcas", "virtual functions are found in the pod" },
+    { ON_HOST, "nodes.rack", ON_ONE },
+    { ON_HOST | ON_PODS, "nodes.capacity", MACHINE },
+    { ON_ALL, "nodes.instance", "for who starts the machines" },
+    { ON_ALL, "nodes.fallback", "for who starts the machines" },
+    { ON_HOST | ON_SLURM, "nodes.labels", KUBES },
+    { ON_HOST | ON_SLURM, "nodes.taints", KUBES },
+    { ON_ALL, "nodes.price", MONEY },
+    { ON_ALL, "nodes.capex", MONEY },
+    { ON_ALL, "nodes.power", MONEY },
+
+    { ON_HOST, "nodes.fabrics", ON_ONE },
+    { ON_HOST, "fabrics", ON_ONE },
+    { ON_ALL, "fabrics.rate", MACHINE },
+    { ON_SLURM | ON_KUBERNETES, "fabrics.nics_per_node", MACHINE },
+    { ON_SLURM, "fabrics.interfaces", "found on the machine" },
+    { ON_ALL, "fabrics.hcas", "found on the machine, or in the pod" },
+    { ON_SLURM, "fabrics.subnets", MACHINE },
+    { ON_SLURM, "fabrics.mtu", MACHINE },
+    { ON_SLURM, "fabrics.gpudirect", MACHINE },
+
+    { ON_HOST | ON_SLURM, "storage.source", MOUNTED },
+    { ON_PODS, "storage.source", "whoever made the storage class knows it" },
+    { ON_HOST | ON_SLURM, "storage.size", MOUNTED },
+    { ON_ALL, "storage.read_rate", "for plans and `stoker detect`" },
+    { ON_ALL, "storage.write_rate", "for plans and `stoker detect`" },
+    { ON_HOST | ON_SLURM, "storage.storage_class", KUBES },
+    { ON_HOST | ON_SLURM, "storage.access", KUBES },
+    { ON_HOST | ON_SLURM, "storage.per_replica", KUBES },
+    { ON_HOST | ON_SLURM, "storage.keep", KUBES },
+    { ON_ALL, "storage.stripes", "target lustre sets them" },
+    { ON_ALL, "storage.price_per_tb", MONEY },
+
+    { ON_ALL, "pools.priority", BY_SERVE },
+    { ON_ALL, "pools.access", BY_SERVE },
+    { ON_ALL, "pools.nodes", "another group than its components' is refused" },
+    { ON_SYSTEMD | ON_OPENSHIFT, "pools.size", "told of at the component" },
+
+    { ON_PODS, "serve.listen", "a pod listens on its own address" },
+    { ON_PODS, "serve.token_file", "a Secret is mounted in its place" },
+    { ON_PODS, "serve.tls_key", "told of at 'tls_cert'" },
+
+    { ON_PROMETHEUS, "agent.listen", "warned about where nobody else reaches it" },
+    { ON_PROMETHEUS, "agent.port", "of the page" },
+    { ON_PROMETHEUS, "agent.interval", BY_AGENT },
+    { ON_PROMETHEUS, "agent.fine_history", BY_AGENT },
+    { ON_PROMETHEUS, "agent.coarse_history", BY_AGENT },
+    { ON_PROMETHEUS, "agent.history_size", BY_AGENT },
+    { ON_PROMETHEUS, "agent.dcgm", BY_AGENT },
+    { ON_PROMETHEUS, "agent.scrape", BY_AGENT },
+    { ON_PROMETHEUS, "agent.peers", BY_AGENT },
+    { ON_PROMETHEUS, "notify.command", BY_AGENT },
+    { ON_PROMETHEUS, "notify.log", BY_AGENT },
+    { ON_PROMETHEUS, "notify.page", BY_AGENT },
+
+    { ON_PROMETHEUS, "prices.storage_per_tb", "alerts tell of machines" },
+    { ON_PROMETHEUS, "prices.egress_per_gb", "alerts tell of machines" },
+    { ON_PROMETHEUS | ON_DOC, "budgets.overrun", "told of by who runs something" },
+    { ON_DOC, "budgets.warn", PAGE },
+    { ON_DOC, "budgets.forecast_days", PAGE },
+    { ON_PROMETHEUS, "budgets", "an alert of metric cost_per_day tells of it; the page compares" },
+    { ON_ALL, "budgets.day", MONEY },
+    { ON_ALL, "budgets.month", MONEY },
+    { ON_ALL, "budgets.warn", MONEY },
+    { ON_ALL, "budgets.forecast_days", MONEY },
+    { ON_ALL, "budgets.components", MONEY },
 };
 
 static unsigned target_bit(const char *target)
@@ -256,7 +480,9 @@ static unsigned target_bit(const char *target)
                  { "systemd", ON_SYSTEMD },
                  { "slurm", ON_SLURM },
                  { "kubernetes", ON_KUBERNETES },
-                 { "openshift", ON_OPENSHIFT } };
+                 { "openshift", ON_OPENSHIFT },
+                 { "prometheus", ON_PROMETHEUS },
+                 { "doc", ON_DOC } };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
         if (str_eq(target, rows[i].name))
@@ -429,11 +655,61 @@ static void checkpoint_follow(struct render *r, const struct spec_component *c, 
                     s->name, why);
 }
 
+struct site_follower {
+    struct render *r;
+    const struct render_target *t;
+    const char *section, *name; /* of the item; NULL: the section has none */
+    const void *item;
+    bool told[ARRAY_SIZE(site_wishes)];
+};
+
+static void site_key_follow(void *ctx, const char *key, const void *member)
+{
+    struct site_follower *f = ctx;
+    unsigned on = target_bit(f->t->name);
+
+    for (size_t i = 0; i < ARRAY_SIZE(site_wishes); i++) {
+        if (!(site_wishes[i].on & on) || !str_eq(site_wishes[i].section, f->section) ||
+            !key_in(key, site_wishes[i].key) || f->told[i] ||
+            (site_wishes[i].moot && site_wishes[i].moot(f->r, f->item, on)))
+            continue;
+        f->told[i] = true;
+        render_warn(f->r, member, site_wishes[i].hint, "%s does not follow '%s' of %s%s%s%s",
+                    f->t->name, site_wishes[i].key, f->section, f->name ? " '" : "",
+                    f->name ? f->name : "", f->name ? "'" : "");
+    }
+}
+
+static void item_follow(struct render *r, const struct render_target *t, const char *section,
+                        const void *item, const char *name)
+{
+    struct site_follower f = { .r = r, .t = t, .section = section, .item = item, .name = name };
+
+    spec_each_set(r->spec, section, item, site_key_follow, &f);
+}
+
+static void site_follow(struct render *r, const struct render_target *t)
+{
+    const struct spec *s = r->spec;
+
+    for (size_t i = 0; i < s->node_count; i++)
+        if (group_is_used(r, &s->nodes[i], target_bit(t->name)))
+            item_follow(r, t, "nodes", &s->nodes[i], s->nodes[i].name);
+    for (size_t i = 0; i < s->fabric_count; i++)
+        item_follow(r, t, "fabrics", &s->fabrics[i], s->fabrics[i].name);
+    for (size_t i = 0; i < s->pool_count; i++)
+        item_follow(r, t, "pools", &s->pools[i], s->pools[i].name);
+    item_follow(r, t, "budgets", &s->budgets, NULL);
+}
+
 void render_follow(struct render *r, const struct render_target *t)
 {
     unsigned on = target_bit(t->name);
 
-    for (size_t i = 0; on && i < r->spec->component_count; i++) {
+    if (on)
+        site_follow(r, t);
+
+    for (size_t i = 0; on & ON_ALL && i < r->spec->component_count; i++) {
         const struct spec_component *c = &r->spec->components[i];
         struct follower f = { .r = r, .t = t, .c = c };
 

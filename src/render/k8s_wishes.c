@@ -93,23 +93,8 @@ void k8s_component_wishes(struct k8s *k, const struct spec_component *c, bool ke
 
 static void group_wishes(struct k8s *k, const struct spec_node *n, bool shared)
 {
-    static const char hint[] = "Set it on the machines, with nvidia-smi.";
     const struct spec_gpu *g = n->gpu;
-    const struct {
-        const void *at;
-        const char *key;
-        bool wanted;
-    } rows[] = {
-        { &g->power_limit_w, "power_limit", g->power_limit_w.known },
-        { &g->clock_mhz, "clock", g->clock_mhz.known },
-        { &g->compute_mode, "compute_mode", g->compute_mode != SPEC_COMPUTE_DEFAULT },
-        { &g->ecc, "ecc", !g->ecc },
-    };
 
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        if (rows[i].wanted)
-            render_warn(k->r, rows[i].at, hint, "nothing sets '%s' of the GPUs of '%s'",
-                        rows[i].key, n->name);
     if (!shared && (g->sharing == SPEC_SHARING_MPS || g->sharing == SPEC_SHARING_TIME_SLICING))
         render_warn(k->r, &g->sharing,
                     k->scc ? "Leave it out: each pod has GPUs of its own."

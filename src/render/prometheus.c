@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "render/prometheus_int.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 
 enum {
@@ -76,6 +77,45 @@ static void put_ms(struct yaml_out *y, const char *key, int64_t ms)
     yaml_str(y, key, units_duration_exact((uint64_t)ms, w));
 }
 
+/* Does Prometheus take it as the name of a label? */
+static bool is_label(const char *s)
+{
+    if (*s >= '0' && *s <= '9')
+        return false;
+    for (; *s; s++)
+        if (!isalnum((unsigned char)*s) && *s != '_')
+            return false;
+    return true;
+}
+
+static void put_label(struct render *r, const struct spec_pair *l, struct yaml_out *y)
+{
+    if (!is_label(l->key)) {
+        render_warn(r, l, "Write it with letters, digits and '_', no digit first.",
+                    "Prometheus takes no label '%s', and leaves it out", l->key);
+    } else if (!r->spec->site.name || !str_eq(l->key, "site")) {
+        yaml_note(y, render_from(r, l));
+        yaml_str(y, l->key, l->value);
+    }
+}
+
+/* What all that leaves this server has: alerts, and metrics that others are sent. */
+static void put_site_labels(struct render *r, struct yaml_out *y)
+{
+    const struct spec_pairs *labels = &r->spec->site.labels;
+
+    if (!r->spec->site.name && !labels->count)
+        return;
+    yaml_map(y, "external_labels");
+    if (r->spec->site.name) {
+        yaml_note(y, render_from(r, &r->spec->site.name));
+        yaml_str(y, "site", r->spec->site.name);
+    }
+    for (size_t i = 0; i < labels->count; i++)
+        put_label(r, &labels->items[i], y);
+    yaml_end(y);
+}
+
 static void put_global(struct render *r, struct yaml_out *y)
 {
     const struct spec_prometheus *p = r->targets->prometheus;
@@ -90,12 +130,7 @@ static void put_global(struct render *r, struct yaml_out *y)
     put_ms(y, "scrape_timeout", p->scrape_ms < SCRAPE_MS_MAX ? p->scrape_ms : SCRAPE_MS_MAX);
     yaml_note(y, render_from(r, &p->evaluate_ms));
     put_ms(y, "evaluation_interval", p->evaluate_ms);
-    if (r->spec->site.name) {
-        yaml_map(y, "external_labels");
-        yaml_note(y, render_from(r, &r->spec->site.name));
-        yaml_str(y, "site", r->spec->site.name);
-        yaml_end(y);
-    }
+    put_site_labels(r, y);
     yaml_end(y);
     yaml_seq(y, "rule_files");
     yaml_str(y, NULL, "rules/alerts.yml");

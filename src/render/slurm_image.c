@@ -37,7 +37,7 @@ static void mounts_list(const struct slurm *c, const struct spec_component *k, s
 
         buf_addf(out, "%s%s%s%s:%s%s", i ? "," : "", s && s->path ? s->path : m->path,
                  m->subpath ? "/" : "", m->subpath ? m->subpath : "", m->path,
-                 m->read_only ? ":ro" : "");
+                 m->read_only || (s && s->read_only) ? ":ro" : "");
     }
 }
 

@@ -435,6 +435,28 @@ static void node_ranks(struct buf *out, const struct job *j)
         buf_adds(out, "    export NODE_RANK=$SLURM_PROCID\n");
 }
 
+/* What the fabric's RoCE wants of NCCL; nobody could find it on the machine. */
+static void fabric_exports(struct slurm *c, struct buf *out, const struct spec_component *k)
+{
+    const struct spec_strs *names = k->fabrics.count || !spec_component_group(c->r->spec, k, 0)
+                                        ? &k->fabrics
+                                        : &spec_component_group(c->r->spec, k, 0)->fabrics;
+
+    for (size_t i = 0; k->gpus && i < names->count; i++) {
+        const struct spec_fabric *f = spec_fabric_find(c->r->spec, names->items[i]);
+
+        if (!f || f->kind != SPEC_FABRIC_ROCE)
+            continue;
+        if (f->gid_index.known)
+            buf_addf(out, "    export NCCL_IB_GID_INDEX=%" PRId64 " # %s\n", f->gid_index.v,
+                     render_from(c->r, &f->gid_index));
+        if (f->traffic_class.known)
+            buf_addf(out, "    export NCCL_IB_TC=%" PRId64 " # %s\n", f->traffic_class.v,
+                     render_from(c->r, &f->traffic_class));
+        return;
+    }
+}
+
 static void node_function(struct slurm *c, struct buf *out, const struct job *j)
 {
     bool batch = j->k->kind == SPEC_COMPONENT_BATCH;
@@ -445,6 +467,7 @@ static void node_function(struct slurm *c, struct buf *out, const struct job *j)
                   "node() {\n"
                   "    trap '' USR1 # launchers and loaders live on; a trainer may handle it\n");
     node_ranks(out, j);
+    fabric_exports(c, out, j->k);
     exports(c, out, &c->r->spec->nccl.env);
     exports(c, out, &j->k->env);
     if (j->t && j->t->allocator) {

@@ -206,27 +206,6 @@ static void fabrics(struct slurm *c)
     }
 }
 
-/* --- settings of GPUs --- */
-
-static void gpu_setting(struct slurm *c, const struct spec_node *n, const void *member,
-                        const char *key, bool wanted)
-{
-    if (wanted)
-        render_warn(c->r, member, "Set it on the machines with nvidia-smi when they start.",
-                    "Slurm does not set '%s' of the GPUs of '%s'", key, n->name);
-}
-
-static void gpu_settings(struct slurm *c, const struct spec_node *n)
-{
-    if (!n->gpu || !slurm_has(c, n))
-        return;
-    gpu_setting(c, n, &n->gpu->power_limit_w, "power_limit", n->gpu->power_limit_w.known);
-    gpu_setting(c, n, &n->gpu->clock_mhz, "clock", n->gpu->clock_mhz.known);
-    gpu_setting(c, n, &n->gpu->compute_mode, "compute_mode",
-                n->gpu->compute_mode != SPEC_COMPUTE_DEFAULT);
-    gpu_setting(c, n, &n->gpu->ecc, "ecc", !n->gpu->ecc);
-}
-
 /* --- NVLink across machines --- */
 
 static void imex(struct slurm *c, const struct spec_node *n)
@@ -376,7 +355,6 @@ void slurm_wishes(struct slurm *c)
     preemption(c);
     for (size_t i = 0; i < s->node_count; i++) {
         sharing(c, &s->nodes[i]);
-        gpu_settings(c, &s->nodes[i]);
         imex(c, &s->nodes[i]);
     }
     controllers(c);

@@ -228,4 +228,20 @@ expect 'a target that the spec does not name: a warning with a place, also in JS
     stoker render kubernetes -f untold.yaml --check --json >out && grep -q "\"line\": 1" out && ! grep -q "\"line\": null" out &&
     stoker render all -f untold.yaml --check 2>err >/dev/null && ! grep -q "not among" err
 '
+cat >elsewhere.yaml <<'END'
+nodes:
+  - {name: a, gpus_per_node: 8, gpu: {model: H100, memory: 80GB}}
+  - {name: b, gpus_per_node: 8, gpu: {model: H100, memory: 80GB, power_limit: 500}}
+pools: {p: {size: 10GB, nodes: b}}
+components: {c: {target: compose, image: x.org/c:1, command: [c], nodes: a, pools: [p]}}
+budgets: {day: $9/d, overrun: stop}
+targets: {compose: {mps: true}}
+END
+test_expect 'a pool of GPUs where its component does not run is refused; settings of GPUs and of budgets that nobody follows are told of' '
+    { stoker render compose -f elsewhere.yaml -o elsewhere 2>err; test $? = 1; } && cat err &&
+    grep -q "elsewhere.yaml:5:[0-9]*: pool .p. is memory of the GPUs of .b., where component .c. does not run" err &&
+    sed "s/nodes: a,/nodes: b,/" elsewhere.yaml >there.yaml && stoker render compose -f there.yaml -o there 2>err && cat err &&
+    grep -q "there.yaml:3:[0-9]*: warning: compose does not follow .gpu.power_limit. of nodes .b." err &&
+    grep -q "there.yaml:6:[0-9]*: warning: compose does not follow .overrun. of budgets" err
+'
 test_done

@@ -110,4 +110,20 @@ END
     at=$(stoker render grafana -f mig.yaml -o graf >/dev/null 2>&1; sed -n "s/^ *path: *\([^ ]*\).*/\1/p" graf/grafana/provisioning/dashboards.yml) &&
     test -n "$at" && grep -q -- "-t $at grafana/dashboards" w && grep -q "provisioning/datasources.yml" w
 '
+cat >sums.yaml <<'END'
+site: {name: s, labels: {team: x, example.org/team: y}}
+nodes:
+  - {name: spot, capacity: spot, gpus_per_node: 8, gpu: {model: H100}}
+  - {name: kept, capacity: reserved, gpus_per_node: 8, gpu: {model: H100}}
+  - {name: own, gpus_per_node: 8, gpu: {model: H100}, capex: $262800, power: 10000}
+agent: {listen: 0.0.0.0, token_file: /t}
+prices: {gpu_hour: $2/h, spot_discount: 75%, reserved_discount: 50%, energy_per_kwh: $0.1, pue: 1.5, years: 3, colo_per_kw: $73/mo}
+END
+test_expect 'what spot and reservations save, and what bought machines cost, is in the sums; labels of the site are on all, or told of' '
+    stoker render prometheus doc -f sums.yaml -o sums 2>err && cat err && f=sums/prometheus/rules/recording.yml && grep cost -A1 $f &&
+    grep -q "4 \* count by (group) (up{job=.*group=.*spot" $f && grep -q "or 8 \* count by (group) (up{job=.*kept" $f &&
+    grep -q "or 12.5 \* count" $f && grep -q "^    team: x" sums/prometheus/prometheus.yml &&
+    grep -q "sums.yaml:1:[0-9]*: warning: Prometheus takes no label .example.org/team." err &&
+    grep -q "<td>own</td>.*>9125</td><td>" sums/doc/index.html
+'
 test_done

@@ -324,7 +324,7 @@ components:
 targets: {slurm: {controller: c}}
 END
     { stoker render slurm --strict -f told.yaml -o told >/dev/null 2>err; test $? = 1; } && cat err &&
-    for key in power_limit compute_mode ecc; do grep -q "told.yaml:2:[0-9]*: .*does not set .$key. of the GPUs of .g." err || exit 1; done &&
+    for key in power_limit compute_mode ecc; do grep -q "told.yaml:2:[0-9]*: .*does not follow .gpu.$key. of nodes .g." err || exit 1; done &&
     grep -q "told.yaml:7:[0-9]*: .*does not follow .shm. of component .t." err && grep -q "told.yaml:7:[0-9]*: .*mounts no object storage" err &&
     grep -q "told.yaml:7:[0-9]*: .*runs without an image on Slurm" err
 '

@@ -51,7 +51,7 @@ if quick:
 # Values that decide what is written, not only what stands in it: a name for an object is made of them, or a setting is
 # chosen by them.  Of these the files must be readable, no more.
 DECIDE = {"alerts.mine.series", "fabrics.0.interfaces", "targets.systemd.state_dir", "targets.systemd.log_dir",
-          "storage.0.path"} | {f"software.{k}" for k in ("driver", "cuda", "cudnn", "nccl", "python", "torch")}
+          "storage.0.path", ("site.labels", "key")} | {f"software.{k}" for k in ("driver", "cuda", "cudnn", "nccl", "python", "torch")}
 KINDS = {"text": "one", "a word": "one", "an absolute path": "path", "a list of text": "list", "a map of text": "map",
          "a map of environment variables": "map"}
 
@@ -236,7 +236,7 @@ def main():
         folder = pathlib.Path(folder_name)
         files = render(folder, spec)
         tap(1, f"full.yaml is rendered for every target, and read: {len(files)} files", readable(files))
-        deciding = {n: p for n, p in spots.items() if name_of(p) in DECIDE}
+        deciding = {n: p for n, p in spots.items() if name_of(p) in DECIDE or (name_of(p), p[1]) in DECIDE}
         rest = {n: p for n, p in spots.items() if n not in deciding}
         plain = {i: accepted(folder, spec, rest, None, i)[0] for i in (False, True)}
         for n, (title, text, instead) in enumerate(TEXTS, 2):

@@ -100,6 +100,7 @@ static const struct {
                "partitions: [{name: p}, {name: n}]" },
     { "kubernetes", "stoker_image: x.org/s:1" },
     { "openshift", "stoker_image: x.org/s:1" },
+    { "compose", "mps: true" },
 };
 #define MODELS                                                                                     \
     "models: {m: {source: org/m, revision: abc, kind: embedding, component: emb, device: gpu, "    \
@@ -215,11 +216,14 @@ static bool value_change(const struct spec_row *r, char *obj, size_t n, struct a
     switch (r->store) {
     case STORE_STR:
         *(const char **)at = str_eq(r->refers, "storage") ? "d2"
+                             : str_eq(r->refers, "nodes") ? "other"
                              : r->refers                  ? "n"
                                                           : arena_printf(a, "%s1", *(char **)at);
         break;
     case STORE_I64:
-        *(int64_t *)at += r->kind == SPEC_DURATION ? 60 * 1000 : 1;
+        *(int64_t *)at += r->kind == SPEC_DURATION ? 60 * 1000
+                          : r->kind == SPEC_BYTES  ? 1 << 30
+                                                   : 1;
         break;
     case STORE_BOOL:
         *(bool *)at = !*(bool *)at;
@@ -307,6 +311,8 @@ static void check_row(struct walk *w, const struct spec_row *r, char *obj, size_
                       const char *key)
 {
     w->keys++;
+    if (w->site && r->required && str_eq(r->key, "name"))
+        return; /* others refer to it */
     if (is_told(w, obj + r->off, key) || is_excused(w, key) || has_effect(w, r, obj, size))
         return;
     CHECK(w->silent_count < KEYS_MAX);
@@ -334,6 +340,7 @@ static const char *token_text(const char *p, const char *target, const char *kin
 {
     bool pods = str_eq(target, "kubernetes") || str_eq(target, "openshift");
     bool slurm = str_eq(target, "slurm"), serving = str_eq(kind, "serving");
+    bool runs = !str_eq(target, "prometheus") && !str_eq(target, "doc");
     const char *settings = "";
 
     for (size_t i = 0; i < ARRAY_SIZE(tokens); i++)
@@ -343,6 +350,7 @@ static const char *token_text(const char *p, const char *target, const char *kin
         const char *word, *text;
     } rows[] = {
         { "TARGET", target },
+        { "RUNNER", runs ? target : "compose" },
         { "KIND", kind },
         { "SETTINGS", settings },
         { "IMAGE", str_eq(target, "systemd") ? "" : "image: x.org/c:1" }, /* systemd refuses one */
@@ -350,6 +358,9 @@ static const char *token_text(const char *p, const char *target, const char *kin
         { "JOB", slurm ? "partition: p\n    qos: q\n    account: a" : "" },
         { "WORK", slurm ? "kind: training, command: [x], queued: true," : "kind: serving," },
         { "BOX", str_eq(target, "systemd") ? "" : "image: x.org/c:1," },
+        { "SPAN", pods || slurm ? "nodes_per_replica: 2," : "" },
+        { "STORE", pods ? "volume" : "nfs" },
+        { "SHARED", pods ? "other" : "gpu" }, /* pods share all GPUs of a machine or none */
         { "WAITS", slurm ? ", queued: true" : "" },
         { "MODELS", slurm ? "" : MODELS },
         { "SRIOV", pods ? SRIOV : "" },
@@ -543,6 +554,181 @@ TEST(an_autoscaler_that_waits_less)
     CHECK(!is_warned(SCALED("1h"), "kubernetes", "down_after"));
 }
 
+/* --- the site: sections outside components, for the targets that have to do with them --- */
+static const char WHOLE[] =
+    "site: {name: s, description: d, owner: o, contact: c, labels: {team: x}}\n"
+    "software: {driver: '550', cuda: '12.4', kernel: '5.15', cudnn: '9.0', nccl: '2.21',\n"
+    "           python: '3.10', torch: '2.4', container_runtime: true, dcgm: false}\n"
+    "nodes:\n"
+    "  - name: gpu\n"
+    "    role: gpu\n"
+    "    arch: x86_64\n"
+    "    count: 4\n"
+    "    hosts: g[1-4]\n"
+    "    gpus_per_node: 8\n"
+    "    gpu: {model: H100, memory: 80GB, memory_bandwidth: 3TB/s, link: nvlink4,\n"
+    "          link_bandwidth: 900GB/s, power: 700, persistence: true, ecc: true,\n"
+    "FIRST          sharing: mps,\n"
+    "OTHER          sharing: mig, mig_profile: 1g.10gb,\n"
+    "          compute_mode: default, power_limit: 600, clock: 1500}\n"
+    "    nvlink_domain: 8\n"
+    "    sockets: 2\n"
+    "    cpu_cores: 96\n"
+    "    threads_per_core: 2\n"
+    "    memory: 1TB\n"
+    "    local_disk: 4TB\n"
+    "    local_path: /scratch\n"
+    "    fabrics: [mgmt, rails]\n"
+    "    nics: {rails: {count: 2, rate: 400Gb/s, interfaces: [r0, r1], hcas: [m0, m1],\n"
+    "                   pfs: [p0, p1]}}\n"
+    "    rack: r1\n"
+    "    capacity: spot\n"
+    "    instance: p5\n"
+    "    fallback: [p4]\n"
+    "    notice: 3m\n"
+    "    labels: {zone: a}\n"
+    "    taints: ['gpu=yes:NoSchedule']\n"
+    "FIRST    price: $9/h\n"
+    "OTHER    capex: $300000\n"
+    "    power: 9000\n"
+    "  - {name: rented, capacity: spot, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96,\n"
+    "     memory: 1TB}\n"
+    "  - {name: kept, capacity: reserved, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96,\n"
+    "     memory: 1TB}\n"
+    "  - {name: other, count: 4, hosts: 'o[1-4]', gpus_per_node: 8, gpu: {model: H100, memory: 80GB},\n"
+    "     cpu_cores: 96, memory: 1TB, rack: r2, fabrics: [mgmt]}\n"
+    "fabrics:\n"
+    "  - name: rails\n"
+    "    kind: roce\n"
+    "    rate: 400Gb/s\n"
+    "    nics_per_node: 2\n"
+    "    interfaces: [r0, r1]\n"
+    "    hcas: [m0, m1]\n"
+    "    subnets: [10.1.0.0/16, 10.2.0.0/16]\n"
+    "    mtu: 9000\n"
+    "    gpudirect: true\n"
+    "    gid_index: 3\n"
+    "    traffic_class: 106\n"
+    "    SRIOV\n"
+    "FIRST    switches: {l1: {hosts: 'g[1-4]'}, top: {switches: [l1, l2]}, l2: {hosts: 'o[1-4]'}}\n"
+    "OTHER    switches: {top: {switches: [l1, l2]}, l1: {hosts: 'g[1-4]'}, l2: {hosts: 'o[1-4]'}}\n"
+    "  - {name: mgmt, kind: ethernet, rate: 10Gb/s}\n"
+    "nccl: {env: {NCCL_DEBUG: INFO}}\n"
+    "storage:\n"
+    "FIRST  - {name: data, kind: lustre, per_replica: false,\n"
+    "OTHER  - {name: data, kind: STORE, per_replica: true,\n"
+    "     path: /data, source: '10.0.0.2@o2ib:/x', size: 1TB,\n"
+    "     read_rate: 10GB/s, write_rate: 5GB/s, storage_class: fast, access: ReadWriteMany,\n"
+    "     keep: true, read_only: false,\n"
+    "     stripes: [{match: '*.pt', count: 4, size: 4MiB}]\n"
+    "FIRST     , price_per_tb: $9/mo\n"
+    "     }\n"
+    "pools: {p: {size: 10GB, priority: medium, access: flexible, nodes: SHARED, gpus: 0-3,\n"
+    "            sharing: auto}}\n"
+    "components:\n"
+    "  emb: {WORK target: RUNNER, BOX nodes: gpu, gpus: 1, fabrics: [rails],\n"
+    "        mounts: [{storage: data, path: /data}]}\n"
+    "  w: {kind: batch, target: RUNNER, BOX nodes: SHARED, pools: [p], command: [x], cpus: 2,\n"
+    "      memory: 1GiB WAITS}\n"
+    "  tr: {kind: training, target: RUNNER, BOX nodes: gpu, gpus: 1, command: [x], SPAN\n"
+    "       training: {framework: torchrun}, fabrics: [rails] WAITS}\n"
+    "traffic: [{from: emb, to: w, kind: p2p, rate: 1GB/s, bytes_per_step: 1MB, latency_max: 1s}]\n";
+static const char WATCHED[] =
+    "MODELS\n"
+    "serve: {listen: 0.0.0.0, port: 8003, rerank_port: 8002, token_file: /t, items_max: 100,\n"
+    "        body_max: 1MiB, queue_max: 100, connections_max: 100, users_max: 10, timeout: 10s,\n"
+    "        drain: 10s, cache: 1MiB, tls_cert: /c, tls_key: /k}\n"
+    "agent: {enabled: true, listen: 0.0.0.0, port: 8090, metrics_port: 9400, token_file: /t,\n"
+    "FIRST        open_metrics: true,\n"
+    "OTHER        open_metrics: false,\n"
+    "        interval: 1s, fine_history: 6h, coarse_history: 14d,\n"
+    "        history_size: 256MiB, dcgm_names: old, dcgm: 'http://127.0.0.1:9401/metrics',\n"
+    "        scrape: ['http://127.0.0.1:1/metrics'], peers: ['http://g2:8090']}\n"
+    "goals: {u: {metric: gpu_utilization, min: 80%}}\n"
+    "OTHERalerts: {c: {metric: custom, series: gpu.temp, how: mean, window: 5m, when: above,\n"
+    "OTHER               warn: 80, components: [emb]}}\n"
+    "FIRSTalerts: {hot: {metric: gpu_temperature, when: above, warn: 80C, critical: 90C,\n"
+    "FIRST               clear: 75C, for: 2m, keep: 1m, nodes: [gpu], summary: s,\n"
+    "FIRST               runbook: 'http://r'}}\n"
+    "notify: {alertmanager: 'http://a:9093', webhook: 'http://h/x', command: [n], log: true,\n"
+    "         page: true}\n"
+    "prices: {gpu_hour: $2/h, energy_per_kwh: $0.1, storage_per_tb: $9/mo, egress_per_gb: $0.1,\n"
+    "         colo_per_kw: $100/mo, pue: 1.3, years: 3, reserved_discount: 10%,\n"
+    "         spot_discount: 50%}\n"
+    "budgets: {day: $100/day, month: $3000/mo, warn: 80%, overrun: warn, forecast_days: 7,\n"
+    "          components: {emb: {day: $10/day, month: $300/mo}}}\n"
+    "targets: {RUNNER: {SETTINGS}}\n";
+
+static const struct { /* a section, and who has to do with it */
+    const char *section, *targets;
+    bool copies; /* stoker itself follows it: a copy of the spec is enough */
+} sections[] = {
+    { "site", "slurm kubernetes openshift compose systemd prometheus", false },
+    { "nodes", "slurm kubernetes openshift compose systemd", false },
+    { "fabrics", "slurm kubernetes openshift compose systemd", false },
+    { "nccl", "slurm kubernetes openshift compose systemd", false },
+    { "storage", "slurm kubernetes openshift compose systemd", false },
+    { "pools", "slurm kubernetes openshift compose systemd", false },
+    { "models", "kubernetes openshift compose systemd", true },
+    { "serve", "kubernetes openshift compose systemd", true },
+    { "agent", "kubernetes systemd prometheus", true },
+    { "alerts", "kubernetes systemd prometheus", true },
+    { "notify", "kubernetes systemd prometheus", true },
+    { "prices", "prometheus doc", true },
+    { "budgets", "slurm kubernetes openshift compose systemd prometheus doc", false },
+};
+
+static void walk_site(struct walk *w, const char *target, const char *variant)
+{
+    struct buf text = { 0 };
+    struct err err = { 0 };
+
+    *w = (struct walk){ .target = target, .site = true };
+    site_text(WHOLE, target, "", variant, &text);
+    site_text(WATCHED, target, "", variant, &text);
+    if (spec_parse(buf_str(&text), text.len, "t.yaml", &w->s, NULL, &err))
+        fail_msg("%s: %s", target, err.msg);
+    result_make(w->s, target, &w->base);
+    if (w->base.rc)
+        fail_msg("%s: %s", target, w->base.diags.items[0].msg);
+    for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
+        const struct spec_row *r = spec_row_find(&spec_schema, sections[i].section);
+        char *at = (char *)w->s + r->off;
+
+        if (!strstr(sections[i].targets, target))
+            continue;
+        w->copies = sections[i].copies;
+        if (r->kind != SPEC_SECTION)
+            at = *(char **)(void *)at;
+        if (at)
+            walk_table(w, r->sub, at, r->key);
+    }
+    result_release(&w->base);
+    spec_free(w->s);
+    buf_release(&text);
+}
+
+TEST(sites)
+{
+    static const char *const targets[] = { "slurm",   "kubernetes", "openshift", "compose",
+                                           "systemd", "prometheus", "doc" };
+    static struct walk first, other;
+    size_t silent = 0;
+
+    for (size_t t = 0; t < ARRAY_SIZE(targets); t++) {
+        walk_site(&first, targets[t], "FIRST");
+        walk_site(&other, targets[t], "OTHER");
+        for (size_t i = 0; i < first.silent_count; i++)
+            for (size_t k = 0; k < other.silent_count; k++)
+                if (str_eq(first.silent[i], other.silent[k])) {
+                    (void)fprintf(stderr, "%s drops '%s' in silence\n", targets[t],
+                                  first.silent[i]);
+                    silent++;
+                }
+    }
+    CHECK(silent == 0);
+}
+
 TEST(compose)
 {
     follows("compose");
@@ -570,7 +756,7 @@ TEST(openshift)
 
 TEST_MAIN(cmocka_unit_test(compose), cmocka_unit_test(systemd), cmocka_unit_test(slurm),
           cmocka_unit_test(kubernetes), cmocka_unit_test(openshift),
-          cmocka_unit_test(sections_of_targets),
+          cmocka_unit_test(sections_of_targets), cmocka_unit_test(sites),
           cmocka_unit_test(checkpoints_that_go_with_the_container),
           cmocka_unit_test(a_queue_that_nobody_names),
           cmocka_unit_test(an_autoscaler_that_waits_less))
