@@ -95,4 +95,9 @@ void cmd_man(const struct cmd *c, struct buf *out); /* c NULL: stoker(1) */
 void cmd_readme(struct buf *out);                   /* Markdown rows */
 enum rc cmd_completion(const char *shell, struct buf *out, struct err *err) MUST_USE;
 
+struct spec;
+/* A spec that a command was given.  What is wrong with it is told here, with places: on stderr, or
+ * on stdout as `stoker spec check --json` has it, and then `err` has no words. */
+enum rc cmd_spec_read(struct cmd_ctx *ctx, const char *path, bool json, struct spec **out,
+                      struct err *err) MUST_USE;
 #endif

@@ -119,7 +119,7 @@ static enum rc form_check(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
     enum rc rc = check_groups(o, &groups, err);
 
     if (!rc && o->file)
-        rc = spec_load(o->file, &spec, NULL, err);
+        rc = cmd_spec_read(ctx, o->file, o->json, &spec, err);
     if (rc)
         return rc;
     opts.spec = spec;

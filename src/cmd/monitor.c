@@ -439,6 +439,7 @@ static enum rc check_args(struct run *r, struct err *err)
 {
     const struct monitor_args *a = r->args;
     uint64_t interval = MONITOR_INTERVAL_MS_DEFAULT, duration = 0;
+    enum rc rc;
 
     if (time_of("--interval", a->interval, &interval, err) ||
         time_of("--duration", a->duration, &duration, err))
@@ -451,8 +452,9 @@ static enum rc check_args(struct run *r, struct err *err)
         return err_set(err, RC_USAGE, "--replay takes neither --host nor a command");
     if (a->component && !a->file)
         return err_set(err, RC_USAGE, "--component is one of a spec: give --file");
-    if (a->file && spec_load(a->file, &r->spec, NULL, err))
-        return err->code;
+    rc = a->file ? cmd_spec_read(r->ctx, a->file, a->json, &r->spec, err) : RC_OK;
+    if (rc)
+        return rc;
     if (!a->replay && monitor_spec_host(a, r->spec, &r->host, err))
         return err->code;
     if (a->token_file && !r->host)

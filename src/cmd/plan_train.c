@@ -449,7 +449,7 @@ static enum rc run_train(struct cmd_ctx *ctx, struct err *err)
     enum rc rc = RC_OK;
 
     if (o->file) /* a component, then what --compare takes */
-        rc = train_spec(o, ctx->argc > (o->compare != NULL) ? ctx->argv[0] : NULL, j, err);
+        rc = train_spec(ctx, o, ctx->argc > (o->compare != NULL) ? ctx->argv[0] : NULL, j, err);
     if (rc == RC_OK)
         rc = read_job(o, j, err);
     if (rc == RC_OK)

@@ -61,8 +61,8 @@ struct train_job {
 
 /* Fills what `o` leaves open from a component of the spec o->file (NULL: the only one that trains).
  * RC_USAGE names the key of what the spec lacks. */
-enum rc train_spec(struct train_opts *o, const char *component, struct train_job *j,
-                   struct err *err) MUST_USE;
+enum rc train_spec(struct cmd_ctx *ctx, struct train_opts *o, const char *component,
+                   struct train_job *j, struct err *err) MUST_USE;
 void train_spec_print(struct cmd_ctx *ctx, const struct train_job *j);
 void train_spec_json(struct json_out *w, const struct train_job *j);
 

@@ -435,12 +435,12 @@ static enum rc find_component(const struct spec *s, const char *name,
     return RC_OK;
 }
 
-enum rc train_spec(struct train_opts *o, const char *component, struct train_job *j,
-                   struct err *err)
+enum rc train_spec(struct cmd_ctx *ctx, struct train_opts *o, const char *component,
+                   struct train_job *j, struct err *err)
 {
     struct wish w = { .o = o, .j = j };
     struct spec *spec = NULL;
-    enum rc rc = spec_load(o->file, &spec, NULL, err);
+    enum rc rc = cmd_spec_read(ctx, o->file, o->json, &spec, err);
 
     if (rc == RC_OK)
         rc = find_component(spec, component, &w.c, err);

@@ -102,6 +102,46 @@ static void check_json_unread(struct json_out *w, const char *path, const struct
     json_obj_end(w);
 }
 
+static void json_open(struct json_out *w, struct cmd_ctx *ctx)
+{
+    json_out_init(w, &ctx->out, 2);
+    json_obj(w);
+    json_kv_str(w, "schema", "stoker.spec-check/1");
+    json_key(w, "files");
+    json_arr(w);
+}
+
+static void json_close(struct json_out *w, struct cmd_ctx *ctx)
+{
+    json_arr_end(w);
+    json_obj_end(w);
+    buf_addc(&ctx->out, '\n');
+}
+
+enum rc cmd_spec_read(struct cmd_ctx *ctx, const char *path, bool json, struct spec **out,
+                      struct err *err)
+{
+    struct spec_diags diags = { 0 };
+    struct json_out w;
+    enum rc rc = spec_load(path, out, &diags, err);
+
+    if (rc && json) {
+        json_open(&w, ctx);
+        if (diags.count)
+            check_json(&w, path, false, &diags);
+        else
+            check_json_unread(&w, path, err);
+        json_close(&w, ctx);
+        *err = (struct err){ 0 };
+    } else if (rc && diags.count) {
+        check_print_bad(ctx, &diags);
+        *err = (struct err){ 0 };
+        err_set(err, rc, "'%s' has errors", path);
+    }
+    spec_diags_release(&diags);
+    return rc;
+}
+
 /* One file.  An error of the file is counted; one of reading it is the caller's to tell. */
 static enum rc check_one(struct cmd_ctx *ctx, const char *path, struct json_out *w,
                          struct check_sum *sum, struct err *err)
@@ -144,13 +184,8 @@ static enum rc run_check(struct cmd_ctx *ctx, struct err *err)
     struct json_out w;
     enum rc rc = RC_OK;
 
-    json_out_init(&w, &ctx->out, 2);
-    if (o->json) {
-        json_obj(&w);
-        json_kv_str(&w, "schema", "stoker.spec-check/1");
-        json_key(&w, "files");
-        json_arr(&w);
-    }
+    if (o->json)
+        json_open(&w, ctx);
     for (int i = 0; i < ctx->argc; i++) {
         struct err one = { 0 };
         enum rc got = check_one(ctx, ctx->argv[i], o->json ? &w : NULL, &sum, &one);
@@ -165,11 +200,8 @@ static enum rc run_check(struct cmd_ctx *ctx, struct err *err)
             *err = one;
         rc = rc ? rc : got;
     }
-    if (o->json) {
-        json_arr_end(&w);
-        json_obj_end(&w);
-        buf_addc(&ctx->out, '\n');
-    }
+    if (o->json)
+        json_close(&w, ctx);
     if (rc && o->json)
         *err = (struct err){ 0 }; /* told in the document */
     if (rc || !sum.bad_files)
@@ -229,26 +261,19 @@ static const struct cmd cmd_check = {
 static enum rc run_show(struct cmd_ctx *ctx, struct err *err)
 {
     const struct spec_opts *o = ctx->opts;
-    struct spec_diags diags = { 0 };
     struct spec *s = NULL;
     enum rc rc = RC_OK;
 
     if (ctx->argc)
-        rc = spec_load(ctx->argv[0], &s, &diags, err);
+        rc = cmd_spec_read(ctx, ctx->argv[0], o->json, &s, err);
     else
         s = spec_default();
-    if (rc && diags.count) {
-        check_print_bad(ctx, &diags);
-        *err = (struct err){ 0 };
-        err_set(err, rc, "'%s' has errors", ctx->argv[0]);
-    }
     if (rc == RC_OK) {
         if (o->json)
             spec_show_json(s, &ctx->out);
         else
             spec_show(s, &ctx->out_term, SPEC_SHOW_LINES | (o->all ? SPEC_SHOW_ALL : 0), &ctx->out);
     }
-    spec_diags_release(&diags);
     spec_free(s);
     return rc;
 }

@@ -283,4 +283,17 @@ f = json.load(open(\"out\"))[\"files\"]
 assert [x[\"ok\"] for x in f] == [False, False, True], f
 assert \"nofile.yaml\" in f[0][\"errors\"][0][\"message\"] and f[0][\"errors\"][0][\"line\"] is None"
 '
+test_expect 'commands that take a spec tell what is wrong with it as the check does, in JSON, too' '
+    printf "site: {nme: x}\nnodes: 3\n" >two.yaml &&
+    for c in "spec show" "detect --check -f" "plan train -f" "monitor -f"; do
+        for f in two.yaml nofile.yaml; do
+            ! stoker $c $f --json >out 2>err && ! test -s err && python3 -c "
+import json, sys
+f = json.load(open(\"out\"))[\"files\"][0]
+assert not f[\"ok\"] and len(f[\"errors\"]) == (2 if sys.argv[1] == \"two.yaml\" else 1), f" $f || { echo "$c $f"; cat out err; exit 1; }
+        done
+        ! stoker $c two.yaml >out 2>err && grep -q "^two.yaml:1:" err && grep -q "^two.yaml:2:" err && grep -q "^      | *^" err ||
+            { echo "$c"; cat err; exit 1; }
+    done
+'
 test_done
