@@ -291,8 +291,8 @@ static int64_t fabric_need(const struct unit *u, const struct spec_fabric *fb)
     return least > 0 ? least : 1;
 }
 
-static void room_make(const struct feasible *f, enum feasible_system system,
-                      const struct spec_node *n, int64_t *out)
+void feasible_room_make(const struct feasible *f, enum feasible_system system,
+                        const struct spec_node *n, int64_t *out)
 {
     struct feasible_room r = feasible_room_of(f->s, n, system);
 
@@ -306,7 +306,7 @@ static void room_make(const struct feasible *f, enum feasible_system system,
             is_pods(system) ? feasible_fabric_room(f, f->fabrics[i], n) : PACK_ROOM_MAX;
 }
 
-static void need_make(const struct feasible *f, const struct unit *u, int64_t *out)
+void feasible_need_make(const struct feasible *f, const struct unit *u, int64_t *out)
 {
     out[DIM_CPU] = maybe_or(u->ask.cpu_m, 0);
     out[DIM_MEMORY] = maybe_or(u->ask.memory_mib, 0);
@@ -352,7 +352,7 @@ static void places_keep(struct feasible *f, const struct question *q, const stru
 
 /* Pods a machine may have of a unit whose pods are apart: one, or as even as it goes where there
  * are more pods than machines (a spread constraint with maxSkew 1). */
-static int64_t most_of(const struct unit *u, int64_t pods)
+int64_t feasible_most_of(const struct unit *u, int64_t pods)
 {
     int64_t machines = 0;
 
@@ -381,7 +381,7 @@ static enum pack_answer cluster_solve(struct feasible *f, struct arena *a, const
         if (of[i] != which)
             continue;
         room = arena_array(a, int64_t, dims);
-        room_make(f, q->system, &s->nodes[i], room);
+        feasible_room_make(f, q->system, &s->nodes[i], room);
         if (q->free_dim >= 0)
             room[q->free_dim] = PACK_ROOM_MAX;
         node_of[nodes] = i;
@@ -396,14 +396,14 @@ static enum pack_answer cluster_solve(struct feasible *f, struct arena *a, const
             continue;
         need = arena_array(a, int64_t, dims);
         may = arena_array(a, bool, nodes + 1);
-        need_make(f, u, need);
+        feasible_need_make(f, u, need);
         for (size_t g = 0; g < u->group_count; g++)
             for (size_t k = 0; k < nodes; k++)
                 may[k] = may[k] || &s->nodes[node_of[k]] == u->groups[g];
         unit_of[units] = i;
         pods[units] = (struct pack_pods){ i == q->changed ? q->pods : u->pods, need, 0, may };
         if (u->apart && !q->free_apart)
-            pods[units].most = most_of(u, pods[units].count);
+            pods[units].most = feasible_most_of(u, pods[units].count);
         units++;
     }
     answer =
@@ -454,11 +454,11 @@ static int pod_short(struct feasible *f, const struct unit *u, const struct spec
     int64_t *need = arena_array(&a, int64_t, dims), *room = arena_array(&a, int64_t, dims);
     int dim = -1;
 
-    need_make(f, u, need);
+    feasible_need_make(f, u, need);
     for (size_t g = 0; g < u->group_count; g++) {
         int here = -1;
 
-        room_make(f, u->system, u->groups[g], room);
+        feasible_room_make(f, u->system, u->groups[g], room);
         for (size_t d = 0; d < dims; d++) /* GPUs are told first: what is derived follows them */
             if (need[d] > room[d] && (here < 0 || d == DIM_GPUS))
                 here = (int)d;
@@ -708,6 +708,7 @@ static void check_pods(struct feasible *f, enum feasible_system system)
     case PACK_FITS:
         q.keep = true;
         (void)feasible_solve(f, &q);
+        feasible_arrivals(f, system, in);
         check_queued(f, system, in);
         if (system == FEASIBLE_KUBERNETES)
             spares_find(f, system, in);

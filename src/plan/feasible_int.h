@@ -3,6 +3,7 @@
  *
  *   feasible_room.c   machines: what they have, who may be on them
  *   feasible.c        units and the questions put to pack.c, in which order
+ *   feasible_arrive.c pods one by one, as a scheduler takes them
  *   feasible_host.c   GPUs by number on machines without a scheduler
  *   feasible_text.c   what is short, in words */
 #ifndef PLAN_FEASIBLE_INT_H
@@ -74,5 +75,12 @@ int64_t feasible_fabric_room(const struct feasible *f, const struct spec_fabric 
                              const struct spec_node *n);
 /* Numbers for node groups, the same for those that a unit of `in` may be on alike. */
 void feasible_clusters(const struct feasible *f, const bool *in, size_t *of);
+/* By dimension: what a machine of the group has for pods, what a pod of the unit needs. */
+void feasible_room_make(const struct feasible *f, enum feasible_system system,
+                        const struct spec_node *n, int64_t *out);
+void feasible_need_make(const struct feasible *f, const struct unit *u, int64_t *out);
+int64_t feasible_most_of(const struct unit *u, int64_t pods);
+/* Warns where the scheduler, which takes pods as they come, may leave one without a machine. */
+void feasible_arrivals(struct feasible *f, enum feasible_system system, const bool *in);
 void feasible_hosts(struct feasible *f); /* compose, systemd, local */
 #endif

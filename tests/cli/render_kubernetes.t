@@ -601,6 +601,10 @@ test_expect 'small asks for the instances that machines with MIG have' '
     site cutup "  u: {target: kubernetes, nodes: g, gpus: 2, image: r/x, command: [x]}" &&
     sed "s/{model: H100}/{model: H100, sharing: mig, mig_profile: 1g.10gb}/" cutup.yaml >mig.yaml && stoker render kubernetes -f mig.yaml -o mig >out &&
     has mig/kubernetes/overlays/small/u.yaml "nvidia.com/mig-1g.10gb: 1" && hasnt mig/kubernetes/overlays/small/u.yaml "nvidia.com/gpu:"'
+test_expect 'warned: all fits, but pods that spread leave no machine for a large one; not where it goes first' '
+    site spread "  u: {$U, replicas: 2, cpus: 20}
+  w: {$U, cpus: 50}" && told spread "all pods fit, but .* may leave one of .w. without a machine" &&
+    sed "s/cpus: 50/cpus: 50, priority: high/" spread.yaml >first.yaml && stoker render kubernetes -f first.yaml -o first >out 2>first.err && test ! -s first.err'
 test_expect 'a component without an image is told which one it may have' '
     sed "s|, image: r/x, command: .x.||;s/kind: service/kind: serving/" roomy.yaml >bare-image.yaml &&
     ! stoker render kubernetes -f bare-image.yaml -o bare-image 2>err && grep -q "image: r/stoker:1" err &&
