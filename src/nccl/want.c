@@ -156,14 +156,32 @@ static bool models_differ(const struct sim *s, const struct nccl_port *a, const 
     return !str_eq(x->hca, y->hca) || (x->board && y->board && !str_eq(x->board, y->board));
 }
 
-/* A link that should be up and is not: no cable, no peer, no subnet manager.  A port that
- * somebody turned off is a spare. */
-static bool port_is_dead(const struct sim *s, const struct nccl_port *p)
+/* Turned off by somebody, or the second port of a card that nobody uses.  Of Ethernet the physical
+ * state says nothing: mlx5 tells "Disabled" of a pulled cable too. */
+static bool port_is_spare(const struct sim *s, const struct nccl_port *p)
 {
     const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
+    const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
+    bool off;
 
+    if (!hp || !r || hw_rdma_is_spare(s->hw, r, hp))
+        return true;
+    if (!port_is_ethernet(p))
+        return str_eq(hp->phys_state, "Disabled");
+    off = r->netdevs_count > 0;
+    for (size_t i = 0; i < r->netdevs_count; i++) {
+        const struct hw_net *n = hw_find_net(s->hw, r->netdevs[i]);
+
+        off = off && n && maybe_is(n->up, 0);
+    }
+    return off;
+}
+
+/* A link that should be up and is not: no cable, no peer, no subnet manager. */
+static bool port_is_dead(const struct sim *s, const struct nccl_port *p)
+{
     return !p->takes && p->state && !str_eq(p->state, "ACTIVE") && !p->storage && !p->frontend &&
-           hp && !str_eq(hp->phys_state, "Disabled");
+           !port_is_spare(s, p);
 }
 
 /* `p` would be of the fabric of `set` if its link were up. */
