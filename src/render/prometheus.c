@@ -364,18 +364,18 @@ static void put_job(struct render *r, const struct job *j, struct yaml_out *y)
 }
 
 /* OpenShift's machines have no agent: none is rendered for them.  NULL: the machines are another
- * target's too. */
+ * target's too, or the spec says that they run one. */
 static const void *agentless(const struct render *r)
 {
     const struct spec_targets *t = &r->spec->targets;
     const struct spec *s = r->spec;
 
-    if (!t->openshift || t->kubernetes || t->slurm || t->systemd)
+    if (!t->openshift || t->kubernetes || t->slurm || t->systemd ||
+        spec_where(s, &s->agent.enabled).line)
         return NULL;
     for (size_t i = 0; i < s->component_count; i++)
         if (s->components[i].target == SPEC_TARGET_OPENSHIFT)
-            return spec_where(s, &s->agent.enabled).line ? (const void *)&s->agent.enabled
-                                                         : &s->components[i].target;
+            return &s->components[i].target;
     return NULL;
 }
 
@@ -402,7 +402,7 @@ static void put_jobs(struct render *r, struct yaml_out *y)
     put_static(y, "localhost:9090", "itself");
     yaml_end(y);
     if (a->enabled && agentless(r))
-        render_warn(r, agentless(r), "Run it there by hand, or set 'agent: {enabled: false}'.",
+        render_warn(r, agentless(r), "Run it there and write 'agent: {enabled: true}', or 'false'.",
                     "no agent is rendered for OpenShift: Prometheus scrapes none, and alerts on "
                     "machines and GPUs never fire");
     else if (a->enabled)
