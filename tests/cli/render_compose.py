@@ -192,7 +192,7 @@ def health_quotes():
 def hostile():
     env = {f"V{i}": s for i, s in enumerate(HOSTILE)}
     c = {"target": "compose", "image": "registry.example.org/a/b:1", "command": ["prog", *HOSTILE], "args": HOSTILE[::-1], "env": env, "workdir": "/w $d 'x\"",
-         "user": "u$1", "health": {"command": ["probe", *HOSTILE]}, "mounts": [{"storage": "s", "path": "/in $x", "subpath": "a$b"}]}
+         "user": "u-1", "health": {"command": ["probe", *HOSTILE]}, "mounts": [{"storage": "s", "path": "/in $x", "subpath": "a$b"}]}
     spec = base({"c": c, "yes": {"target": "compose", "image": "x"}}, storage=[{"name": "s", "kind": "local", "path": "/from $x"}])
     p = render(write("hostile.yaml", spec), "hostile")
     check("hostile texts are rendered", p.returncode == 0, p.stderr)
