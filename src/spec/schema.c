@@ -514,8 +514,7 @@ static const struct spec_row component_rows[] = {
     ROW(INT, "nodes_per_replica", struct spec_component, nodes_per_replica, .dflt = "1",
         .min = 1, .max = 10000, .doc = "machines one replica spans"),
     ROW(INT, "replicas", struct spec_component, replicas, .dflt = "1", .min = 0, .max = 10000,
-        .doc = "how many of it run; those of a training component are one job, each with "
-               "'nodes_per_replica' machines"),
+        .doc = "how many of it run; of training one job, 'nodes_per_replica' machines each"),
     ROW(BOOL, "queued", struct spec_component, queued, .dflt = "false",
         .doc = "waits in the scheduler's queue, so that its GPUs are not set aside"),
     ROW(WORD, "image", struct spec_component, image,
@@ -525,14 +524,11 @@ static const struct spec_row component_rows[] = {
     ROW(PATH, "workdir", struct spec_component, workdir, .doc = "working directory"),
     ROW(WORD, "user", struct spec_component, user, .doc = "user it runs as"),
     ROW(ENV, "env", struct spec_component, env,
-        .doc = "environment; it stands in unit, manifest or batch script for all to read: a secret "
-               "belongs into a file that the program reads, or into EnvironmentFile of a unit"),
+        .doc = "environment; all can read it in what is rendered: a secret belongs into a file"),
     ROW(NAMES, "depends_on", struct spec_component, depends_on, .refers = "components",
         .doc = "components that must be healthy first"),
     ROW(INT, "cpus", struct spec_component, cpus, .min = 1, .max = 4096,
-        .doc = "processors on each node: on Slurm cores, with all their threads; on Kubernetes, "
-               "OpenShift, compose and systemd hardware threads; unset: in proportion to its "
-               "GPUs"),
+        .doc = "per node: cores on Slurm, else hardware threads; unset: in proportion to GPUs"),
     ROW(BYTES, "memory", struct spec_component, memory_bytes, .min = MB, .max = 1024 * TB,
         .doc = "main memory on each node; unset: in proportion to its GPUs"),
     ROW(BYTES, "shm", struct spec_component, shm_bytes, .min = MB, .max = 1024 * TB,
@@ -741,8 +737,7 @@ TABLE(default_alert_table, struct spec_default_alert, default_alert_rows);
 static const struct spec_row notify_rows[] = {
     ROW(WORD, "alertmanager", struct spec_notify, alertmanager, .doc = "Alertmanager's address"),
     ROW(WORD, "webhook", struct spec_notify, webhook, 
-        .doc = "address each alert is posted to; the agent's copy of the spec has it, which all on "
-               "the machine can read: let 'command' keep one that is secret"),
+        .doc = "address each alert is posted to; all on the machine can read it, not 'command'"),
     ROW(STRS, "command", struct spec_notify, command,
         .doc = "program run for each alert, the alert as JSON on its standard input"),
     ROW(BOOL, "log", struct spec_notify, log, .dflt = "true", .doc = "alerts go to the log"),
