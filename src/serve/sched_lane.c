@@ -127,7 +127,7 @@ static enum rc hopeless(struct lane *l, struct work *w, int64_t now_ns)
     struct err err = { 0 };
     enum rc rc = admit_again(l, w, now_ns, &err);
 
-    if (rc != RC_OK && !w->err) {
+    if (rc != RC_OK) {
         w->err = xmalloc(sizeof(*w->err));
         *w->err = err;
     }
@@ -150,7 +150,7 @@ static void sweep(struct lane *l, int64_t now_ns)
         next = w->next;
         if (why == RC_OK && l->stopping)
             why = RC_LIMIT;
-        if (why == RC_OK)
+        if (why == RC_OK && !w->running && !w->err)
             why = hopeless(l, w, now_ns);
         if (why != RC_OK && w->running)
             atomic_store(&l->sweep, true); /* after that batch */

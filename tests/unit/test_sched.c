@@ -19,15 +19,6 @@ static struct sched *begin(struct sched_opts o)
     return s;
 }
 
-/* A text of its own runs and stands at the gate: the lane is busy. */
-static struct fake_job *hold(struct sched *s)
-{
-    fake_gate();
-    struct fake_job *f = fake_one(s, &model, 59999, 2, ASK_INTERACTIVE);
-    fake_entered();
-    return f;
-}
-
 static void wait_and_free(struct fake_job *f, enum rc why)
 {
     CHECK(fake_wait(f) == why);
@@ -75,7 +66,7 @@ TEST(one_job_of_each_kind)
 TEST(no_batch_is_above_its_budget_but_for_a_longer_text)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), *f[100];
+    struct fake_job *held = fake_hold(s, &model), *f[100];
 
     for (uint32_t i = 0; i < 100; i++)
         f[i] = fake_one(s, &model, 1000 + i, i % 10 ? 1 + i * 37 % 200 : BUDGET + i, ASK_BULK);
@@ -92,7 +83,7 @@ TEST(kinds_and_models_do_not_mix)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
     struct fake_model other;
-    struct fake_job *held = hold(s), *f[4];
+    struct fake_job *held = fake_hold(s, &model), *f[4];
     int retry_s = 0;
 
     fake_model(&other, s, "other", "cpu", BUDGET);
@@ -116,7 +107,7 @@ TEST(interactive_goes_first_and_bulk_has_its_share)
 {
     enum { N = 120 };
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), *f[2 * N];
+    struct fake_job *held = fake_hold(s, &model), *f[2 * N];
     size_t bulk = 0, run = 0;
 
     for (uint32_t i = 0; i < N; i++) {
@@ -141,7 +132,7 @@ TEST(interactive_goes_first_and_bulk_has_its_share)
 TEST(bulk_does_not_slow_a_small_interactive_batch)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), *f[42];
+    struct fake_job *held = fake_hold(s, &model), *f[42];
 
     for (uint32_t i = 0; i < 40; i++)
         f[i] = fake_one(s, &model, 20000 + i, 40, ASK_BULK);
@@ -177,7 +168,7 @@ static void note_text(size_t batch, uint32_t first, size_t tokens)
 static size_t worst_wait(bool odd_ones, size_t *out_bound_missed)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), **f = xcalloc(TEXTS, sizeof(struct fake_job *));
+    struct fake_job *held = fake_hold(s, &model), **f = xcalloc(TEXTS, sizeof(struct fake_job *));
     uint32_t x = 12345, n = 1;
     size_t worst = 0;
 
@@ -237,7 +228,7 @@ TEST(old_texts_are_not_passed_by_young_ones_of_better_length)
     int retry_s = 0;
 
     fake_model(&wide, s, "wide", "cpu", ROOM);
-    struct fake_job *held = hold(s);
+    struct fake_job *held = fake_hold(s, &model);
     fake.on_text = note_text;
     for (size_t len = 16; len <= 448; len += len / 4, n++)
         old[n] = fake_one(s, &wide, (uint32_t)n, len, ASK_INTERACTIVE);
@@ -283,7 +274,7 @@ TEST(batches_are_fuller_than_first_come_first_served)
 {
     enum { N = 3000 };
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), **f = xcalloc(N, sizeof(struct fake_job *));
+    struct fake_job *held = fake_hold(s, &model), **f = xcalloc(N, sizeof(struct fake_job *));
     size_t *lengths = xcalloc(N, sizeof(*lengths));
     uint32_t x = 99;
 
@@ -314,7 +305,7 @@ TEST(batches_are_fuller_than_first_come_first_served)
 TEST(a_job_is_taken_whole_or_not_at_all)
 {
     struct sched *s = begin((struct sched_opts){ .queue_tokens_max = 1000 });
-    struct fake_job *held = hold(s), *a = fake_job(&model, ENG_VECTORS),
+    struct fake_job *held = fake_hold(s, &model), *a = fake_job(&model, ENG_VECTORS),
                     *b = fake_job(&model, ENG_VECTORS), *c = fake_job(&model, ENG_VECTORS);
     int retry_s = 0;
 
@@ -346,7 +337,7 @@ TEST(a_job_is_taken_whole_or_not_at_all)
 TEST(a_job_above_the_limit_runs_when_nothing_waits)
 {
     struct sched *s = begin((struct sched_opts){ .queue_tokens_max = 1000 });
-    struct fake_job *held = hold(s), *f = fake_job(&model, ENG_VECTORS);
+    struct fake_job *held = fake_hold(s, &model), *f = fake_job(&model, ENG_VECTORS);
     int retry_s = 0;
 
     for (uint32_t i = 0; i < 20; i++)
@@ -364,7 +355,7 @@ TEST(a_job_above_the_limit_runs_when_nothing_waits)
 TEST(jobs_are_counted)
 {
     struct sched *s = begin((struct sched_opts){ .queue_jobs_max = 3 });
-    struct fake_job *f[5] = { hold(s) };
+    struct fake_job *f[5] = { fake_hold(s, &model) };
 
     for (uint32_t i = 1; i < 5; i++)
         f[i] = fake_one(s, &model, i, 5, ASK_BULK);
@@ -391,7 +382,7 @@ TEST(deadlines_that_cannot_be_met_are_refused)
     for (size_t i = 0; i < 20; i++)
         wait_and_free(f[i], RC_OK);
     wait_idle(s);
-    struct fake_job *held = hold(s);
+    struct fake_job *held = fake_hold(s, &model);
     for (uint32_t i = 0; i < 20; i++)
         f[i] = fake_one(s, &model, i, 200, ASK_INTERACTIVE); /* 80 ms */
     (void)fake_add(late, 777, 200);
@@ -413,7 +404,8 @@ TEST(deadlines_that_cannot_be_met_are_refused)
 TEST(a_deadline_passes)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), *f[3], *other = fake_one(s, &model, 9, 20, ASK_BULK);
+    struct fake_job *held = fake_hold(s, &model), *f[3],
+                    *other = fake_one(s, &model, 9, 20, ASK_BULK);
     int retry_s = 0;
 
     for (uint32_t i = 0; i < 3; i++) {
@@ -453,7 +445,7 @@ TEST(cancelled_at_every_stage)
     CHECK(fake_submit(s, before, &retry_s) == RC_OK);
     wait_and_free(before, RC_LIMIT);
     CHECK(fake.batches == 0);
-    running = hold(s);
+    running = fake_hold(s, &model);
     waiting = fake_one(s, &model, 2, 5, ASK_INTERACTIVE);
     flagged = fake_one(s, &model, 3, 5, ASK_BULK);
     sched_cancel(s, &running->job);
@@ -471,7 +463,7 @@ TEST(cancelled_at_every_stage)
 TEST(a_shared_text_outlives_its_owner)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), *f[4];
+    struct fake_job *held = fake_hold(s, &model), *f[4];
 
     for (size_t i = 0; i < 4; i++)
         f[i] = fake_one(s, &model, 5, 50, ASK_BULK);
@@ -502,7 +494,7 @@ TEST(a_shared_text_outlives_its_owner)
 TEST(the_same_text_is_computed_once)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), *f[10], *inside = fake_job(&model, ENG_VECTORS);
+    struct fake_job *held = fake_hold(s, &model), *f[10], *inside = fake_job(&model, ENG_VECTORS);
     struct fake_job *typed = fake_job(&model, ENG_VECTORS), *zero = fake_job(&model, ENG_VECTORS);
     size_t shared = 0;
     int retry_s = 0;
@@ -540,7 +532,7 @@ TEST(the_same_text_is_computed_once)
 TEST(who_hurries_lifts_a_bulk_text)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), *f[12];
+    struct fake_job *held = fake_hold(s, &model), *f[12];
 
     for (uint32_t i = 0; i < 10; i++)
         f[i] = fake_one(s, &model, 100 + i, BUDGET, ASK_BULK);
@@ -560,7 +552,7 @@ TEST(who_hurries_lifts_a_bulk_text)
 TEST(one_hash_for_all)
 {
     struct sched *s = begin((struct sched_opts){ .one_hash = true, .cache_bytes = 1 << 20 });
-    struct fake_job *held = hold(s), *f[40];
+    struct fake_job *held = fake_hold(s, &model), *f[40];
 
     for (uint32_t i = 0; i < 40; i++)
         f[i] = fake_one(s, &model, i / 2, 20 + i / 4, ASK_BULK);
@@ -613,7 +605,7 @@ TEST(the_cache_knows_version_and_kind)
 TEST(a_bad_text_costs_its_own_job)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), *f[20];
+    struct fake_job *held = fake_hold(s, &model), *f[20];
     int retry_s = 0;
 
     for (uint32_t i = 0; i < 20; i++) {
@@ -712,7 +704,7 @@ TEST(lanes_do_not_wait_for_one_another)
     fake_model(&other, s, "other", "cuda:0", BUDGET);
     CHECK(sched_lane(s, "cuda:0") == other.served.lane);
     CHECK(other.served.lane != model.served.lane);
-    struct fake_job *held = hold(s);
+    struct fake_job *held = fake_hold(s, &model);
     atomic_store(&fake.gated, false); /* the first stays at the gate */
     struct fake_job *f = fake_one(s, &other, 1, 10, ASK_BULK);
     wait_and_free(f, RC_OK);
@@ -732,7 +724,7 @@ static void *open_late(void *arg)
 TEST(stop_ends_what_waits)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), *f[30];
+    struct fake_job *held = fake_hold(s, &model), *f[30];
     pthread_t t;
     int retry_s = 0;
 

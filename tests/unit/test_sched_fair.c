@@ -18,14 +18,6 @@ static struct sched *begin(struct sched_opts o)
     return s;
 }
 
-static struct fake_job *hold(struct sched *s)
-{
-    fake_gate();
-    struct fake_job *f = fake_one(s, &model, 59999, 2, ASK_INTERACTIVE);
-    fake_entered();
-    return f;
-}
-
 static void end(struct fake_job *f, enum rc why)
 {
     CHECK(fake_wait(f) == why);
@@ -70,7 +62,7 @@ static void warm_up(struct sched *s)
 static void beside_bulk(size_t clients, bool same)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), *f[CLIENTS];
+    struct fake_job *held = fake_hold(s, &model), *f[CLIENTS];
 
     for (uint32_t i = 0; i < clients; i++)
         f[i] = large(s, same ? 7 : i, 100 + 64 * i, 64);
@@ -103,7 +95,7 @@ TEST(a_short_request_waits_for_one_batch)
 TEST(a_short_request_passes_those_of_middle_size)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), *f[40];
+    struct fake_job *held = fake_hold(s, &model), *f[40];
 
     for (uint32_t i = 0; i < ARRAY_SIZE(f); i++)
         f[i] = fake_one(s, &model, 100 + i, 200, ASK_INTERACTIVE);
@@ -123,7 +115,7 @@ TEST(a_short_request_passes_those_of_middle_size)
 TEST(a_shared_text_runs_where_it_waits_less)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), *bulk = large(s, 1, 100, 40);
+    struct fake_job *held = fake_hold(s, &model), *bulk = large(s, 1, 100, 40);
     struct fake_job *one = fake_job(&model, ENG_VECTORS);
     int retry_s = 0;
 
@@ -147,7 +139,7 @@ TEST(a_shared_text_runs_where_it_waits_less)
 TEST(a_shared_text_comes_back)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), *bulk = large(s, 1, 100, 10);
+    struct fake_job *held = fake_hold(s, &model), *bulk = large(s, 1, 100, 10);
     struct fake_job *one = fake_job(&model, ENG_VECTORS);
     int retry_s = 0;
 
@@ -176,7 +168,7 @@ static void note_text(size_t batch, uint32_t first, size_t tokens)
 TEST(clients_share_alike)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
-    struct fake_job *held = hold(s), *f[8];
+    struct fake_job *held = fake_hold(s, &model), *f[8];
 
     fake.on_text = note_text;
     for (uint32_t i = 0; i < 8; i++)
@@ -244,7 +236,7 @@ TEST(a_newcomer_does_not_make_others_late)
 
     atomic_store(&fake.sleep_per_token_ns, 20000);
     warm_up(s);
-    struct fake_job *held = hold(s);
+    struct fake_job *held = fake_hold(s, &model);
     for (uint32_t i = 0; i < 40; i++) {
         (void)fake_add(first, 100 + i, LONG); /* 102 ms */
         (void)fake_add(late, 200 + i, LONG);
