@@ -5,7 +5,7 @@ FAKE_PLUGINS := $(foreach k,$(PLUGIN_KINDS),$(B)/tests/plugin/$(k)/stoker-cuda.s
 FAKES += $(FAKE_PLUGINS)
 
 upper = $(shell echo $(1) | tr a-z A-Z)
-$(B)/tests/plugin/%/stoker-cuda.so: tests/plugin/fake_cuda.c src/engine/cuda/cuda_plugin.h
+$(B)/tests/plugin/%/stoker-cuda.so: tests/plugin/fake_cuda.c src/engine/cuda/cuda_plugin.h | setup-build
 	@mkdir -p $(@D)
 	$(call say,FAKE,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -DFAKE_KIND=FAKE_$(call upper,$*) -o $@ $<
@@ -15,7 +15,7 @@ $(B)/tests/test_health_plugin: | $(FAKE_PLUGINS)
 # a device to run models on, which fails on demand
 FAKE_ENGINE := $(B)/tests/plugin/engine/stoker-cuda.so
 FAKES += $(FAKE_ENGINE)
-$(FAKE_ENGINE): tests/plugin/fake_engine.c src/engine/engine_plugin.h src/engine/engine.h
+$(FAKE_ENGINE): tests/plugin/fake_engine.c src/engine/engine_plugin.h src/engine/engine.h | setup-build
 	@mkdir -p $(@D)
 	$(call say,FAKE,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -o $@ $<
