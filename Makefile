@@ -168,7 +168,7 @@ run: all
 
 bench: all $(B)/tests/measure
 	@python3 tools/bench-detect $(B)/stoker $(B)/tests/measure
-$(B)/tests/measure: tests/bench/measure.c
+$(B)/tests/measure: tests/bench/measure.c | setup-build
 	@mkdir -p $(@D)
 	$(Q)$(CC) -D_GNU_SOURCE $(CFLAGS) -o $@ $<
 

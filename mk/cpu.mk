@@ -13,7 +13,7 @@ STOKER_BENCH ?= 1
 ON_CORES = $(if $(BENCH_CORES),$(B)/tests/quiet $(BENCH_CORES))
 
 FAKES += $(B)/tests/quiet # tests/cli/quiet.t
-$(B)/tests/quiet: tests/bench/quiet.c
+$(B)/tests/quiet: tests/bench/quiet.c | setup-build
 	@mkdir -p $(@D)
 	$(Q)$(CC) -D_GNU_SOURCE $(CFLAGS) -o $@ $<
 
