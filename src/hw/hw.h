@@ -348,8 +348,10 @@ struct hw_place {
     const char *os;     /* PRETTY_NAME */
     const char *vendor; /* DMI system vendor */
     const char *product;
-    const char *hypervisor;       /* "kvm", "firecracker", NULL: none seen */
-    const char *container;        /* "docker", "podman", "kubernetes", "crio", "lxc", NULL: none */
+    const char *hypervisor; /* "kvm", "firecracker", NULL: none seen */
+    const char *container;  /* "docker", "podman", "kubernetes", "crio", "lxc", NULL: none */
+    const char *manager; /* daemon that starts jobs here: "slurmd", "kubelet", …; "none"; NULL: the
+                          * machine's processes do not show */
     struct maybe cgroup;          /* 1 or 2 */
     struct maybe cpu_quota_milli; /* CPUs by cgroup quota, in thousandths; unknown: no quota */
     struct maybe cpus_usable;     /* min of affinity, cpuset and quota, at least 1 */

@@ -141,6 +141,19 @@ static const char *container_kind(struct hw_build *b)
     return container_by_cgroup(b->root);
 }
 
+/* What a job here has may come with the job where one of these starts it. */
+static const char *manager_find(const struct hw_self *self)
+{
+    static const char *const managers[] = { "slurmd",        "kubelet",     "k3s",
+                                            "kubelite",      "pbs_mom",     "sbatchd",
+                                            "condor_startd", "flux-broker", "nomad" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(managers); i++)
+        if (hw_self_daemon(self, managers[i]))
+            return managers[i];
+    return maybe_is(self->host_pids, 1) ? "none" : NULL;
+}
+
 /* ---- control group ---- */
 struct cgroup {
     int version;             /* 0: none found */
@@ -412,6 +425,7 @@ void hw_src_place(struct hw_build *b)
     p->product = root_str(b->root, b->a, "/sys/class/dmi/id/product_name");
     p->hypervisor = hypervisor_name(b, p);
     p->container = container_kind(b);
+    p->manager = manager_find(&b->self);
     cgroups_read(b, p);
     p->cpus_usable = cpus_usable(b, p);
     kubernetes_read(b, p);

@@ -446,6 +446,7 @@ static const struct field place_rows[] = {
     STR(product, "system product by the firmware"),
     STR(hypervisor, "kvm, firecracker, vmware …; null: none seen"),
     STR(container, "docker, podman, kubernetes, crio, lxc …; null: none seen"),
+    STR(manager, "daemon that starts jobs here: slurmd, kubelet …, or none; null: not known"),
     INT(cgroup, "control group version, 1 or 2"),
     INT(cpu_quota_milli, "CPUs by quota, in thousandths; null: no quota"),
     INT(cpus_usable, "CPUs by affinity, CPU set and quota, at least 1"),

@@ -364,6 +364,14 @@ static const struct {
     { "containerd", "containerd" },
     { "crio", "crio" },
     { "irqbalance", "irqbalance" },
+    { "k3s-server", "k3s" },
+    { "k3s-agent", "k3s" },
+    { "kubelite", "kubelite" },
+    { "pbs_mom", "pbs_mom" },
+    { "sbatchd", "sbatchd" },
+    { "condor_startd", "condor_startd" },
+    { "flux-broker", "flux-broker" },
+    { "nomad", "nomad" },
 };
 
 static bool comm_read(int proc, const char *pid, char out[32])

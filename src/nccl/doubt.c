@@ -181,29 +181,73 @@ static const char *mnnvl_off(const struct sim *s, const struct domain *d)
     return NULL;
 }
 
+/* Is a job's share of this machine what shows here?  A manager may start nvidia-imex and make
+ * a channel with each job, inside the job's own namespace: Slurm's switch/nvidia_imex empties
+ * the folder of the host and mounts one over it in every step (before 25.11 not in the batch
+ * script's), NVIDIA's DRA driver gives a ComputeDomain's pods a channel and starts nvidia-imex
+ * in a pod of its own.  An agent's pod that shows the host's processes is no job, and
+ * Apptainer shares /dev with whoever starts it. */
+static bool job_shows(const struct hw_place *p, const struct hw *hw)
+{
+    bool unmanaged = str_eq(p->manager, "none");
+
+    if (p->container && !str_eq(p->container, "apptainer"))
+        return unmanaged || !p->manager;
+    return unmanaged || (p->slurm_job && nccl_env_of(hw, "SLURM_STEP_ID"));
+}
+
+static const char *imex_lack(const struct hw_nvidia *nv)
+{
+    if (maybe_is(nv->imex_running, 0))
+        return "nvidia-imex does not run";
+    if (maybe_or(nv->imex_channels, 0))
+        return NULL;
+    return nv->imex_channels.known ? "there is no channel in /dev/nvidia-caps-imex-channels"
+                                   : "there is no /dev/nvidia-caps-imex-channels";
+}
+
+static void mnnvl_lacks(struct sim *s, const struct domain *d, const char *lack)
+{
+    const struct hw_place *p = &s->hw->place;
+
+    if (job_shows(p, s->hw)) {
+        s->c->mnnvl = "fails";
+        s->c->mnnvl_why = arena_printf(
+            s->a,
+            "The GPUs are of an NVLink domain (%s), but %s%s: in a job of several machines NCCL "
+            "stops with an error instead of going without.",
+            d->first->fabric_cluster, lack,
+            s->hw->nvidia.imex_channels.known || maybe_is(s->hw->nvidia.imex_running, 0)
+                ? ""
+                : " (the driver's option NVreg_CreateImexChannel0=1, or the container's IMEX "
+                  "resource)");
+        return;
+    }
+    s->c->mnnvl_doubt = true;
+    s->c->mnnvl_why = arena_printf(
+        s->a, "The GPUs are of an NVLink domain (%s); %s, and %s may bring both with each job.",
+        d->first->fabric_cluster, lack, p->manager ? p->manager : "a workload manager");
+    nccl_doubt(s,
+               "On this host %s, but %s may start nvidia-imex and make a channel for each job "
+               "(Slurm's switch/nvidia_imex or prolog, a ComputeDomain of Kubernetes): whether a "
+               "job has NVLink to other machines shows only inside it.  A job of several machines "
+               "that has none stops with an error; NCCL_MNNVL_ENABLE=0 is for that job only.",
+               lack, p->manager ? p->manager : "a workload manager that does not show from here");
+}
+
 void mnnvl_choose(struct sim *s)
 {
     struct domain d = domain_of(s);
     const struct hw_nvidia *nv = &s->hw->nvidia;
-    const char *off = d.first ? mnnvl_off(s, &d) : NULL;
+    const char *off = d.first ? mnnvl_off(s, &d) : NULL, *lack = imex_lack(nv);
 
     if (!d.first)
         return; /* one machine's NVLink, or none */
     if (off) {
         s->c->mnnvl = "off";
         s->c->mnnvl_why = off;
-    } else if (maybe_is(nv->imex_running, 0) || !maybe_or(nv->imex_channels, 0)) {
-        s->c->mnnvl = "fails";
-        s->c->mnnvl_why = arena_printf(
-            s->a,
-            "The GPUs are of an NVLink domain (%s), but %s: in a job of several machines NCCL "
-            "stops with an error instead of going without.",
-            d.first->fabric_cluster,
-            maybe_is(nv->imex_running, 0) ? "nvidia-imex does not run"
-            : nv->imex_channels.known
-                ? "there is no channel in /dev/nvidia-caps-imex-channels"
-                : "there is no /dev/nvidia-caps-imex-channels here (the driver's option "
-                  "NVreg_CreateImexChannel0=1, or the container's IMEX resource)");
+    } else if (lack) {
+        mnnvl_lacks(s, &d, lack);
     } else {
         s->c->mnnvl = nv->imex_running.known ? "on" : NULL;
         s->c->mnnvl_why = arena_printf(

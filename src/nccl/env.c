@@ -310,8 +310,8 @@ static struct verdict hca_all(const struct run *r)
                             "%s %zu active %s ports (%s, %s) are the right ones%s, and NCCL takes "
                             "them by itself.%s%s",
                             all, r->wanted, layer_text(r), port_list(r, ""), rates_text(r),
-                            r->c.doubts_count ? " as far as can be told" : "", hca_beyond(r),
-                            hca_score(r)));
+                            r->c.doubts_count > r->c.mnnvl_doubt ? " as far as can be told" : "",
+                            hca_beyond(r), hca_score(r)));
 }
 
 static struct verdict ib_hca(const struct run *r)

@@ -118,6 +118,7 @@ struct nccl_choice {
     bool efa;              /* an AWS EFA device is here: NCCL itself cannot drive it */
     const char *mnnvl;     /* NVLink to other machines: "on", "off", "fails"; NULL: not known */
     const char *mnnvl_why; /* NULL: no GPU is of a domain that spans machines */
+    bool mnnvl_doubt;      /* one of the doubts is about that, none of them about ports */
     const char **doubts;   /* why the rest is not certain: a plug-in, a file that was not read */
     size_t doubts_count;
     const char **notes; /* what we could not know, or what the reader should */

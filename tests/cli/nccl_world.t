@@ -179,11 +179,6 @@ test_expect 'NVLink to other machines: on with nvidia-imex, and on the page' '
     stoker detect --root "$gb" >out && grep -q "NVLink to other machines: on" out && grep -q "nvidia-imex running for 18" out &&
     env_json -e NCCL_MNNVL_ENABLE=0 && says "c[\"mnnvl\"] == \"off\""
 '
-test_expect 'without nvidia-imex NCCL would stop: NCCL_MNNVL_ENABLE=0' '
-    sed -i "/nvidia-imex/d" "$gb/stoker/self.json" && env_json && says "c[\"mnnvl\"] == \"fails\"" &&
-    says "env[\"NCCL_MNNVL_ENABLE\"][\"value\"] == \"0\""
-'
-
 # ---- NVLink to other machines
 "$TOP/tests/machines/build.py" --dir "$TMP/tray" gb200 >/dev/null
 tray=$TMP/tray/gb200
@@ -196,9 +191,55 @@ test_expect 'NVLink to other machines: direct copies turned off turn it off from
     tray_json -e NCCL_P2P_DISABLE=1 -e NCCL_MNNVL_ENABLE=1 && says "c[\"mnnvl\"] == \"on\"" &&
     { stoker detect --root "$tray" --env=full >full 2>err; grep "^export NCCL_MNNVL_ENABLE=2" full; }
 '
-test_expect 'no IMEX channels here: it fails, in jobs of several machines' '
-    rm -r "$tray/dev/nvidia-caps-imex-channels" && tray_json &&
-    says "c[\"mnnvl\"] == \"fails\" and env[\"NCCL_MNNVL_ENABLE\"][\"value\"] == \"0\"" &&
-    says "\"in a job of several machines\" in c[\"mnnvl_why\"]"
+# What starts jobs here decides whether a job has what the host has not.
+daemons() { # the machine's processes: NAME …
+    python3 - "$tray/stoker/self.json" "$@" <<'PY'
+import json, sys
+path, names = sys.argv[1], sys.argv[2:]
+d = json.load(open(path))
+d["daemons"], d["host_pids"] = names, "hidden" not in names
+json.dump(d, open(path, "w"))
+PY
+}
+variables() { # the environment of the capture: NAME=value …
+    python3 - "$tray/stoker/self.json" "$@" <<'PY'
+import json, sys
+d = json.load(open(sys.argv[1]))
+d["env"] = [dict(zip(("name", "value"), v.split("=", 1))) for v in sys.argv[2:]]
+json.dump(d, open(sys.argv[1], "w"))
+PY
+}
+fails() {
+    tray_json && says "c[\"mnnvl\"] == \"fails\" and env[\"NCCL_MNNVL_ENABLE\"][\"value\"] == \"0\"" &&
+        says "\"in a job of several machines\" in c[\"mnnvl_why\"]" && says "\"$1\" in c[\"mnnvl_why\"]"
+}
+not_certain() {
+    tray_json && says "c[\"mnnvl\"] is None and env[\"NCCL_MNNVL_ENABLE\"][\"value\"] is None and not c[\"certain\"]" &&
+        says "any(\"$1\" in d and \"$2\" in d for d in c[\"doubts\"])" &&
+        stoker detect --root "$tray" --env >text && grep -q "^# Not certain:" text && ! grep -q "^export NCCL_MNNVL" text &&
+        says "not \"as far as\" in env[\"NCCL_IB_HCA\"][\"reason\"]"
+}
+rm -r "$tray/dev/nvidia-caps-imex-channels"
+test_expect 'no IMEX channel on a host that starts no jobs for others: it fails' '
+    daemons nvidia-imex dockerd && fails "there is no /dev/nvidia-caps-imex-channels" &&
+    mkdir "$tray/dev/nvidia-caps-imex-channels" && fails "there is no channel in" &&
+    daemons dockerd && fails "nvidia-imex does not run"
+'
+test_expect 'no IMEX channel on the host of a workload manager: left unset, and not certain' '
+    daemons nvidia-imex slurmd && not_certain "there is no channel in" slurmd &&
+    rmdir "$tray/dev/nvidia-caps-imex-channels" && daemons nvidia-imex kubelet && not_certain "there is no /dev" kubelet &&
+    daemons slurmd && not_certain "nvidia-imex does not run" slurmd &&
+    daemons k3s && not_certain "nvidia-imex does not run" k3s && daemons pbs_mom && not_certain "does not run" pbs_mom &&
+    daemons hidden && not_certain "there is no /dev" "does not show"
+'
+test_expect 'in the step of a job, or in its pod, what is here is what the job has' '
+    daemons slurmd && variables SLURM_JOB_ID=7 && not_certain "does not run" slurmd &&
+    variables SLURM_JOB_ID=7 SLURM_STEP_ID=0 && fails "nvidia-imex does not run" &&
+    daemons hidden && variables KUBERNETES_SERVICE_HOST=10.0.0.1 && fails "there is no /dev" &&
+    daemons kubelet && not_certain "does not run" kubelet
+'
+test_expect 'channels and nvidia-imex on the host of a workload manager: on' '
+    mkdir -p "$tray/dev/nvidia-caps-imex-channels" && : >"$tray/dev/nvidia-caps-imex-channels/channel0" &&
+    daemons slurmd nvidia-imex && variables && tray_json && says "c[\"mnnvl\"] == \"on\" and c[\"certain\"]"
 '
 test_done
