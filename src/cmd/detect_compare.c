@@ -29,6 +29,8 @@ struct side {                     /* machines that are compared with each other 
     size_t count, cap;
     const struct hw_compare_diff *diffs;
     size_t diffs_count;
+    const struct hw_compare_twin *twins;
+    size_t twins_count;
 };
 struct finding { /* one contradiction to the spec, of some machines */
     struct spec_pos at;
@@ -258,6 +260,19 @@ static void print_side(const struct comparison *c, const struct side *s, struct 
         buf_addc(out, '\n');
         hw_compare_print(s->diffs, s->diffs_count, s->names, s->count, &c->ctx->out_term, out);
     }
+    if (s->twins_count) {
+        buf_addf(out, "\n%zu value%s that only one machine may have %s on several.\n\n",
+                 s->twins_count, s->twins_count == 1 ? "" : "s",
+                 s->twins_count == 1 ? "is" : "are");
+        hw_compare_print_twins(s->twins, s->twins_count, s->names, s->count, &c->ctx->out_term,
+                               out);
+    }
+    if (s->count > 1 && hw_compare_masked_count(s->compare))
+        buf_addf(
+            out,
+            "Masked: %zu of them. Crossed rails and addresses that two machines have cannot be "
+            "seen there; `stoker gather --unmasked` keeps the addresses.\n",
+            hw_compare_masked_count(s->compare));
 }
 
 static void json_machines(const struct comparison *c, struct json_out *w)
@@ -327,6 +342,9 @@ static void print_json(const struct comparison *c, bool equal, struct buf *out)
         json_kv_int(&w, "values", (int64_t)hw_compare_rows(s->compare));
         json_key(&w, "differences");
         hw_compare_json(s->diffs, s->diffs_count, s->names, s->count, &w);
+        json_kv_int(&w, "masked", (int64_t)hw_compare_masked_count(s->compare));
+        json_key(&w, "twins");
+        hw_compare_json_twins(s->twins, s->twins_count, s->names, s->count, &w);
         json_obj_end(&w);
     }
     json_arr_end(&w);
@@ -341,9 +359,13 @@ static void tell_all(struct comparison *c)
 
     machines_name(c);
     for (size_t i = 0; i < c->sides_count; i++) {
-        if (c->sides[i].compare)
-            c->sides[i].diffs = hw_compare_end(c->sides[i].compare, &c->sides[i].diffs_count);
-        equal = equal && !c->sides[i].diffs_count;
+        struct side *s = &c->sides[i];
+
+        if (s->compare) {
+            s->diffs = hw_compare_end(s->compare, &s->diffs_count);
+            s->twins = hw_compare_twins(s->compare, &s->twins_count);
+        }
+        equal = equal && !s->diffs_count && !s->twins_count;
     }
     c->ctx->status = equal ? 0 : 1;
     if (c->o->json) {

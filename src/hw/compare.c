@@ -57,12 +57,15 @@ struct hw_compare {
     struct shape *shapes;
     size_t shapes_count, shapes_cap;
     struct hw_compare_diff *diffs;
+    struct compare_ids *ids;
+    size_t masked;
 };
 
 struct hw_compare *hw_compare_new(void)
 {
     struct hw_compare *c = xcalloc(1, sizeof(*c));
 
+    c->ids = compare_ids_new();
     c->slots_cap = 1 << 12;
     c->slots = xcalloc(c->slots_cap, sizeof(*c->slots));
     return c;
@@ -81,6 +84,7 @@ void hw_compare_free(struct hw_compare *c)
     free(c->slots);
     free(c->shapes);
     free(c->diffs);
+    compare_ids_free(c->ids);
     arena_release(&c->arena);
     free(c);
 }
@@ -563,9 +567,22 @@ enum rc hw_compare_add(struct hw_compare *c, const struct hw *hw, struct err *er
     walk_table(&w, &hw_table, hw);
     if (w.rc == RC_OK)
         hw_compare_facts(hw, walk_fact, &w);
-    if (w.rc == RC_OK)
+    if (w.rc == RC_OK) {
+        compare_ids_add(c->ids, hw, c->machines);
+        c->masked += hw_compare_masked(hw);
         c->machines++;
+    }
     return w.rc;
+}
+
+const struct hw_compare_twin *hw_compare_twins(struct hw_compare *c, size_t *out_count)
+{
+    return compare_ids_end(c->ids, out_count);
+}
+
+size_t hw_compare_masked_count(const struct hw_compare *c)
+{
+    return c->masked;
 }
 
 /* ---- 2. align ---- */

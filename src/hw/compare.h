@@ -17,7 +17,8 @@ enum {
     HW_COMPARE_ITEMS_MAX = 8192,    /* elements of one list of an inventory */
     HW_COMPARE_ROWS_MAX = 1 << 17,  /* values and elements of all machines by name */
     HW_COMPARE_SETS_MAX = 1 << 18,  /* of which so many differ, each with its set of machines */
-    HW_COMPARE_EACH_MAX = 64        /* values of one row; machines beyond have "another" */
+    HW_COMPARE_EACH_MAX = 64,       /* values of one row; machines beyond have "another" */
+    HW_COMPARE_IDS_MAX = 1 << 20 /* addresses, GUIDs and UUIDs of all machines; the rest unseen */
 };
 
 struct hw_compare_set {
@@ -44,6 +45,13 @@ struct hw_compare_diff {
     bool tie; /* no value has more machines than any other: there is no majority */
 };
 
+struct hw_compare_twin { /* a value that only one machine may have, and several do */
+    const char *field;   /* "nets.addrs.addr" */
+    const char *value;
+    const char *what; /* the device that has it on the first of them */
+    const struct hw_compare_set *set;
+};
+
 struct hw_compare;
 struct hw_compare *hw_compare_new(void);
 void hw_compare_free(struct hw_compare *c);
@@ -53,6 +61,11 @@ size_t hw_compare_machines(const struct hw_compare *c);
 size_t hw_compare_rows(const struct hw_compare *c); /* values that were compared */
 /* What differs, fewest odd machines first; once, when all machines are there.  Borrowed. */
 const struct hw_compare_diff *hw_compare_end(struct hw_compare *c, size_t *out_count);
+/* Likewise, by field and value. */
+const struct hw_compare_twin *hw_compare_twins(struct hw_compare *c, size_t *out_count);
+/* Machines whose addresses are masked, so that neither twins nor crossed rails can be seen. */
+size_t hw_compare_masked_count(const struct hw_compare *c);
+bool hw_compare_masked(const struct hw *hw);
 
 bool hw_compare_in(const struct hw_compare_set *s, size_t machine);
 size_t hw_compare_odd(const struct hw_compare_diff *d); /* machines outside of the majority */
@@ -62,6 +75,10 @@ void hw_compare_names(const struct hw_compare_set *s, const char *const *names, 
                       struct buf *out); /* "gpu[1-4,7], login1" */
 void hw_compare_print(const struct hw_compare_diff *d, size_t count, const char *const *names,
                       size_t names_count, const struct term *term, struct buf *out);
+void hw_compare_print_twins(const struct hw_compare_twin *t, size_t count, const char *const *names,
+                            size_t names_count, const struct term *term, struct buf *out);
+void hw_compare_json_twins(const struct hw_compare_twin *t, size_t count, const char *const *names,
+                           size_t names_count, struct json_out *w); /* an array */
 void hw_compare_json(const struct hw_compare_diff *d, size_t count, const char *const *names,
                      size_t names_count, struct json_out *w); /* an array */
 

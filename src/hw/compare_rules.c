@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* compare_rules: what is no difference between machines though its value differs, and what is one
  * only when several values are taken together. */
+#include "base/mem.h"
 #include "base/str.h"
 #include "hw/compare_int.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -188,6 +190,140 @@ static void port_routes(const struct hw_rdma_port *p, struct buf *out)
         buf_adds(out, "none");
 }
 
+/* ---- subnets: addresses differ, which ports share a subnet with whom does not ----
+ *
+ * The row is the subnet's, its value the ports in it: between machines that share a subnet the
+ * same ports are in it, else rails are crossed.  Where every port is in one subnet they are all in
+ * it; where each machine has subnets of its own (routed fabrics) no two machines share a row. */
+
+enum { POINT_TO_POINT_BITS = 30, FACT_SUBNETS_MAX = 256, SUBNET_TEXT_MAX = 64 };
+
+bool hw_compare_addr_local(const char *addr)
+{
+    uint8_t raw[16];
+
+    if (!addr)
+        return true;
+    if (inet_pton(AF_INET, addr, raw) == 1)
+        return (raw[0] == 169 && raw[1] == 254) || raw[0] == 127;
+    if (inet_pton(AF_INET6, addr, raw) == 1)
+        return (raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80) || !strcmp(addr, "::1");
+    return true;
+}
+
+/* "10.100.0.0/24"; false: link-local, or a link of two that nobody else is on. */
+static bool addr_subnet(const struct hw_addr *a, char *out)
+{
+    char text[INET6_ADDRSTRLEN];
+    bool six = str_eq(a->family, "inet6");
+    int64_t size = six ? 128 : 32, bits = maybe_or(a->prefix, -1);
+    uint8_t raw[16];
+
+    if (hw_compare_addr_local(a->addr) || inet_pton(six ? AF_INET6 : AF_INET, a->addr, raw) != 1 ||
+        bits <= 0 || bits >= size - (32 - POINT_TO_POINT_BITS))
+        return false;
+    for (int64_t i = bits; i < size; i++)
+        raw[i / 8] &= (uint8_t) ~(0x80 >> (i % 8));
+    (void)inet_ntop(six ? AF_INET6 : AF_INET, raw, text, sizeof(text));
+    (void)snprintf(out, SUBNET_TEXT_MAX, "%s/%" PRId64, text, bits);
+    return true;
+}
+
+/* The InfiniBand subnet of a port that is up: the upper half of GID 0. */
+static bool port_subnet(const struct hw_rdma_port *p, char *out)
+{
+    if (!str_eq(p->link_layer, "InfiniBand") || !str_eq(p->state, "ACTIVE"))
+        return false;
+    for (size_t i = 0; i < p->gids_count; i++)
+        if (maybe_is(p->gids[i].index, 0) && p->gids[i].gid) {
+            (void)snprintf(out, SUBNET_TEXT_MAX, "subnet prefix %.19s", p->gids[i].gid);
+            return true;
+        }
+    return false;
+}
+
+struct subnet_fact {
+    char subnet[SUBNET_TEXT_MAX];
+    struct buf ports;
+};
+struct subnet_facts {
+    struct subnet_fact items[FACT_SUBNETS_MAX];
+    size_t count;
+};
+
+static void subnet_add(struct subnet_facts *f, const char *subnet, const char *port)
+{
+    size_t n = 0;
+    const char *at;
+
+    while (n < f->count && strcmp(f->items[n].subnet, subnet) != 0)
+        n++;
+    if (n == ARRAY_SIZE(f->items))
+        return;
+    if (n == f->count)
+        (void)str_copy(f->items[f->count++].subnet, SUBNET_TEXT_MAX, subnet);
+    at = strstr(buf_str(&f->items[n].ports), port);
+    if (!at || (at[strlen(port)] && at[strlen(port)] != ' ')) /* two addresses of one subnet */
+        buf_addf(&f->items[n].ports, "%s%s", f->items[n].ports.len ? " " : "", port);
+}
+
+/* The port of `r` that an interface is on, as "mlx5_0" or, of several, "mlx5_0/2". */
+static void net_port_name(const struct hw_rdma *r, const struct hw_net *n, struct buf *out)
+{
+    buf_reset(out);
+    buf_adds(out, r->name);
+    for (size_t i = 0; r->ports_count > 1 && i < r->ports_count; i++)
+        for (size_t k = 0; k < r->ports[i].gids_count; k++)
+            if (str_eq(r->ports[i].gids[k].ndev, n->name)) {
+                buf_addf(out, "/%" PRId64, maybe_or(r->ports[i].port, 0));
+                return;
+            }
+}
+
+static void device_subnets(const struct hw *hw, const struct hw_rdma *r, struct subnet_facts *f)
+{
+    char subnet[SUBNET_TEXT_MAX];
+    struct buf port = { 0 };
+
+    for (size_t i = 0; i < r->ports_count; i++)
+        if (port_subnet(&r->ports[i], subnet)) {
+            buf_reset(&port);
+            buf_addf(&port, r->ports_count > 1 ? "%s/%" PRId64 : "%s", r->name,
+                     maybe_or(r->ports[i].port, 0));
+            subnet_add(f, subnet, buf_str(&port));
+        }
+    for (size_t i = 0; i < hw->nets_count; i++) {
+        const struct hw_net *n = &hw->nets[i];
+
+        if (!str_eq(n->rdma, r->name) || !n->name)
+            continue;
+        net_port_name(r, n, &port);
+        for (size_t k = 0; k < n->addrs_count; k++)
+            if (addr_subnet(&n->addrs[k], subnet))
+                subnet_add(f, subnet, buf_str(&port));
+    }
+    buf_release(&port);
+}
+
+static void subnet_facts(const struct hw *hw,
+                         void (*put)(void *arg, const char *path, const char *item, const char *doc,
+                                     const char *text),
+                         void *arg)
+{
+    struct subnet_facts *f = xcalloc(1, sizeof(*f));
+
+    for (size_t i = 0; i < hw->rdma_count && !hw_compare_masked(hw); i++)
+        if (hw->rdma[i].name)
+            device_subnets(hw, &hw->rdma[i], f);
+    for (size_t i = 0; i < f->count; i++) {
+        put(arg, "rdma.subnets", f->items[i].subnet,
+            "RDMA ports in this subnet; they differ where rails are crossed",
+            buf_str(&f->items[i].ports));
+        buf_release(&f->items[i].ports);
+    }
+    free(f);
+}
+
 void hw_compare_facts(const struct hw *hw,
                       void (*put)(void *arg, const char *path, const char *item, const char *doc,
                                   const char *text),
@@ -213,6 +349,7 @@ void hw_compare_facts(const struct hw *hw,
                 put(arg, "rdma.ports.gid_routable", buf_str(&item),
                     "indexes of RoCE v2 GIDs that can be routed", buf_str(&text));
         }
+    subnet_facts(hw, put, arg);
     buf_release(&text);
     buf_release(&item);
 }

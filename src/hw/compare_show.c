@@ -364,6 +364,58 @@ void hw_compare_print(const struct hw_compare_diff *d, size_t count, const char 
     buf_release(&s.others);
 }
 
+/* ---- values that only one machine may have ---- */
+
+/* Values of one field on the same machines are one line: a machine that was cloned has them all. */
+void hw_compare_print_twins(const struct hw_compare_twin *t, size_t count, const char *const *names,
+                            size_t names_count, const struct term *term, struct buf *out)
+{
+    struct table *table = table_new();
+    struct buf who = { 0 };
+
+    table_col(table, "THE SAME", TABLE_LEFT | TABLE_WHOLE);
+    table_col(table, "VALUE", TABLE_LEFT | TABLE_SHRINK);
+    table_col(table, "ON", TABLE_LEFT | TABLE_WRAP);
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && !strcmp(t[i].field, t[end].field) &&
+                          !memcmp(t[i].set, t[end].set, sizeof(*t[i].set));)
+            end++;
+        buf_reset(&who);
+        hw_compare_names(t[i].set, names, names_count, &who);
+        table_row(table);
+        table_cell(table, COLOUR_BOLD, "%s", t[i].field);
+        if (end - i > 1)
+            table_cell(table, COLOUR_NONE, "%s (%s) and %zu more", t[i].value, t[i].what,
+                       end - i - 1);
+        else
+            table_cell(table, COLOUR_NONE, "%s (%s)", t[i].value, t[i].what);
+        table_cell(table, COLOUR_NONE, "%s", buf_str(&who));
+    }
+    if (count)
+        table_print(table, term, 0, out);
+    table_free(table);
+    buf_release(&who);
+}
+
+void hw_compare_json_twins(const struct hw_compare_twin *t, size_t count, const char *const *names,
+                           size_t names_count, struct json_out *w)
+{
+    json_arr(w);
+    for (size_t i = 0; i < count; i++) {
+        json_obj(w);
+        json_kv_str(w, "field", t[i].field);
+        json_kv_str(w, "value", t[i].value);
+        json_key(w, "machines");
+        json_arr(w);
+        for (size_t k = 0; k < names_count; k++)
+            if (hw_compare_in(t[i].set, k))
+                json_add_str(w, names[k]);
+        json_arr_end(w);
+        json_obj_end(w);
+    }
+    json_arr_end(w);
+}
+
 /* ---- JSON ---- */
 
 /* Machines of a majority are all that no other value names. */

@@ -83,12 +83,74 @@ test_expect 'captures, folders and inventories side by side; names of files wher
 test_expect 'a lost GPU beside whole machines is one machine, and few lines' '
     stoker detect --root tars/gpu-lost.tar --json >lost.json && python3 -c "
 import json
-m = json.load(open(\"lost.json\")); m[\"place\"][\"hostname\"] = \"good\"
+m = json.load(open(\"lost.json\"))
 for g in m[\"gpus\"]:
     g.update({k: v for k, v in m[\"gpus\"][0].items() if k not in (\"bdf\", \"numa\", \"cpus\", \"index\", \"minor\")})
-json.dump(m, open(\"good1.json\", \"w\")); m[\"place\"][\"hostname\"] = \"good2\"; json.dump(m, open(\"good2.json\", \"w\"))" &&
+for n in (1, 2):
+    m[\"place\"][\"hostname\"] = \"good%d\" % n
+    for i, d in enumerate(m[\"gpus\"]): d[\"uuid\"] = \"GPU-%d-%d\" % (n, i)
+    for i, d in enumerate(m[\"rdma\"]): d[\"node_guid\"] = \"%d:%d\" % (n, i)
+    for i, d in enumerate(m[\"nets\"]):
+        d[\"mac\"] = \"02:%02x:%02x\" % (n, i)
+        for a in d[\"addrs\"]: a[\"addr\"] = a[\"addr\"][:-1] + str(n)
+    json.dump(m, open(\"good%d.json\" % n, \"w\"))" &&
     { stoker detect --compare good1.json good2.json lost.json >out; test $? = 1; } && grep -q "^gpus.state 3  *ok (2)  *lost" out &&
     grep -q "unknown: h100-r07n3 (gpus" out && test "$(wc -l <out)" -lt 12'
+
+# ---- rails: which port is in which subnet, and what only one machine may have
+cat >rails.py <<'END'
+import copy, json, sys
+base = json.load(open("base.json"))
+def machine(name, nets, own=True):
+    m = copy.deepcopy(base); n = int(name[-1]); m["place"]["hostname"] = name
+    for i, g in enumerate(m["gpus"]): g["uuid"] = "GPU-%d-%d" % (n, i)
+    for i, d in enumerate(m["rdma"]): d["node_guid"] = "0001:0000:%04x:%04x" % (n, i)
+    rails = iter(nets)
+    for i, d in enumerate(m["nets"]):
+        d["mac"] = "06:00:00:00:%02x:%02x" % (n, i)
+        d["addrs"] = [{"family": "inet", "addr": "172.17.0.1", "prefix": 16}] if d["kind"] == "bridge" else []
+        if d["rdma"]:
+            ip, bits = next(rails).split("/")
+            d["addrs"] = [{"family": "inet", "addr": ip, "prefix": int(bits)}]
+    json.dump(m, open(name + ".json", "w"))
+count = len([d for d in base["nets"] if d["rdma"]])
+for n in range(1, 5):
+    machine("rail%d" % n, ["10.%d.0.%d/24" % (100 + i, n) for i in range(count)])
+    machine("flat%d" % n, ["10.9.%d.%d/16" % (i, n) for i in range(count)])
+    machine("node%d" % n, ["10.%d.%d.1/24" % (n, i) for i in range(count)])
+    machine("link%d" % n, ["10.7.%d.%d/31" % (i, 2 * n) for i in range(count)])
+cross = ["10.%d.0.5/24" % (100 + i) for i in range(count)]
+cross[-1], cross[-2] = cross[-2], cross[-1]
+machine("cross5", cross)
+machine("twice6", ["10.%d.0.%d/24" % (100 + i, 1 if i == 2 else 6) for i in range(count)])
+END
+python3 rails.py
+test_expect 'crossed rails are a difference, with the ports by subnet' '
+    { stoker detect --compare rail1.json rail2.json rail3.json cross5.json >out; test $? = 1; } &&
+    test "$(grep -c "^rdma.subnets" out)" = 2 && grep -q "^rdma.subnets 10.1[0-9]*.0.0/24  *mlx5_1[01] (3)  *mlx5_1[01]: cross5" out'
+test_expect 'no alarm for rails as they should be, one subnet for all, subnets by node, links of two' '
+    for k in rail flat node link; do stoker detect --compare ${k}1.json ${k}2.json ${k}3.json ${k}4.json >out || { cat out; exit 1; }; done'
+test_expect 'an address that two machines have is told, in JSON too; one of a bridge of containers is not' '
+    { stoker detect --compare rail1.json rail2.json twice6.json >out; test $? = 1; } && grep -q "^1 value that only one" out &&
+    grep -q "^nets.addrs.addr  *10.102.0.1 .*rail1, twice6" out &&
+    { stoker detect --compare --json rail1.json rail2.json twice6.json >out; test $? = 1; } && python3 -c "
+import json
+g = json.load(open(\"out\"))[\"groups\"][0]
+assert g[\"differences\"] == [] and g[\"masked\"] == 0, g
+assert g[\"twins\"] == [{\"field\": \"nets.addrs.addr\", \"value\": \"10.102.0.1\", \"machines\": [\"rail1\", \"twice6\"]}], g[\"twins\"]"'
+test_expect 'a GUID that two machines have is told' '
+    python3 -c "
+import json
+m = json.load(open(\"rail2.json\")); m[\"rdma\"][3][\"node_guid\"] = json.load(open(\"rail1.json\"))[\"rdma\"][3][\"node_guid\"]
+json.dump(m, open(\"guid.json\", \"w\"))" && { stoker detect --compare rail1.json guid.json >out; test $? = 1; } && grep -q "^rdma.node_guid .*rail\[1-2\]" out'
+test_expect 'masked captures are not judged by their addresses, and the answer says so' '
+    python3 -c "
+import json
+for n, f in ((1, \"rail1\"), (2, \"cross5\")):
+    m = json.load(open(f + \".json\")); m[\"place\"][\"hostname\"] = \"host-%d\" % n
+    for i, g in enumerate(m[\"gpus\"]): g[\"uuid\"] = \"GPU-%08x-0000-4000-8000-000000000000\" % i
+    json.dump(m, open(\"masked%d.json\" % n, \"w\"))" &&
+    stoker detect --compare masked1.json masked2.json >out && grep -q "^Masked: 2 of them" out'
 
 # ---- beside a spec
 cat >site.yaml <<'END'
