@@ -312,11 +312,22 @@ static const struct {
       "scontrol reconfigure                    # later, when no machine changed\n"
       "bash slurm/accounts.sh                  # with accounting: QOS, accounts, users\n"
       "slurm/install.sh --all --back           # back; restart again\n" },
-    { "kubernetes", "kubectl diff -k kubernetes/overlays/site\n"
-                    "kubectl apply -k kubernetes/overlays/site\n"
-                    "kubectl delete -k kubernetes/overlays/site\n" },
-    { "openshift", "oc diff -k openshift\noc apply -k openshift\n"
-                   "oc scale statefulset/NAME --replicas=0\noc delete -k openshift\n" },
+    { "kubernetes",
+      "sh kubernetes/node-prepare.sh machine GROUP      # what it needs; --apply does it\n"
+      "sh kubernetes/node-prepare.sh control            # the first of the control plane; --apply\n"
+      "sh kubernetes/node-prepare.sh operators          # a fresh cluster, in order: prints\n"
+      "sh kubernetes/node-prepare.sh --apply operators  # does it, the manifests last\n"
+      "kubectl apply -k kubernetes/overlays/site --dry-run=server   # check, once operators are\n"
+      "kubectl diff -k kubernetes/overlays/site\n"
+      "sh kubernetes/node-prepare.sh --apply manifests  # after each change\n"
+      "kubectl delete -k kubernetes/overlays/site       # away, the namespace too\n" },
+    { "openshift",
+      "sh openshift/install.sh operators          # a fresh cluster, in order: prints\n"
+      "sh openshift/install.sh --apply operators  # does it, the objects last\n"
+      "oc apply -k openshift --dry-run=server     # check, once operators are there\n"
+      "oc diff -k openshift\n"
+      "sh openshift/install.sh --apply manifests  # after each change; who is scaled stays so\n"
+      "oc delete -k openshift                     # away, with the project\n" },
     { "compose", "docker compose -f compose/compose.yaml config -q\n"
                  "docker compose -f compose/compose.yaml up -d --wait\n"
                  "docker compose -f compose/compose.yaml down\n" },

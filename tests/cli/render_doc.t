@@ -54,6 +54,24 @@ test_expect 'each GPU with the component that has it' '
 test_expect 'the commands of its targets' '
     python3 page.py llm-cluster/doc/index.html "scontrol reconfigure" "kubectl diff"
 '
+# commands TARGET: those of the page and those of docs/DEPLOYING.md, without folder, prompt and comments
+cat > commands.py <<'PY'
+import html
+import re
+import sys
+
+target, page, text = sys.argv[1], open(sys.argv[2]).read(), open(sys.argv[3]).read()
+ours = html.unescape(re.search(rf"<h3>{target}</h3>\s*<pre>(.*?)</pre>", re.sub("</?code>", "", page), re.S)[1])
+theirs = re.search(rf"^## {target}$.*?^```console$(.*?)^```$", text, re.S | re.M)[1]
+ours, theirs = ([re.sub(r"\s+#.*", "", re.sub(r"^[$#] ", "", w)).replace("out/", "") for w in t.strip().splitlines()] for t in (ours, theirs))
+if ours != theirs:
+    sys.exit(f"the page has\n{ours}\nand DEPLOYING\n{theirs}")
+PY
+for t in kubernetes:llm-cluster openshift:rdma-openshift; do
+    test_expect "the page has the commands of DEPLOYING.md for ${t%:*}" '
+        python3 commands.py ${t%:*} ${t#*:}/doc/index.html "$TOP/docs/DEPLOYING.md"
+    '
+done
 test_expect 'the check of the page can fail' '! python3 page.py llm-cluster/doc/index.html "no such words"'
 
 cat > hostile.yaml <<'Y'

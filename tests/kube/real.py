@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -324,6 +325,52 @@ def wrong(c):
     away(c, "what was refused", ("-k", base / "overlays/site"))
 
 
+HELM = """#!/bin/sh
+# helm, as far as kinds go: what a chart brings that the manifests name
+kubectl apply -f {kinds} && kubectl wait --for=condition=Established --timeout=60s crd --all &&
+kubectl apply -f {policy}
+"""
+KUBECTL = """#!/bin/sh
+# no container runs here: what is run inside one is left out
+for a; do
+    [ "$a" != exec ] || exit 0
+done
+exec {kubectl} --kubeconfig {config} "$@"
+"""
+
+
+def fresh(c):
+    """The order of docs/DEPLOYING.md on a cluster that has nothing of ours: no namespace, no kind of an operator."""
+    if not check_rendered("fresh", run("render", "kubernetes", "-f", str(TOP / "tests/kube/sites/services.yaml"), "-o", "fresh")):
+        return
+    base = pathlib.Path("fresh/kubernetes").resolve()
+    site_dir = str(base / "overlays/site")
+    dry = ("apply", "-k", site_dir, "--dry-run=server")
+    r = c.kubectl(*dry)
+    check("a fresh cluster: a dry run of the manifests fails, as DEPLOYING says", r.returncode != 0 and "not found" in r.stderr and "no matches for kind" in r.stderr,
+          r.stdout, r.stderr)
+    bin_dir = pathlib.Path("fresh-bin").resolve()
+    bin_dir.mkdir()
+    kinds, policy = bin_dir / "kinds.json", bin_dir / "policy.json"
+    kinds.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [open_definition(*o) for o in OPERATORS]}))
+    policy.write_text(json.dumps({"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "cluster-policy"}, "status": {"state": "ready"}}))
+    for name, text in (("helm", HELM.format(kinds=kinds, policy=policy)),
+                       ("kubectl", KUBECTL.format(kubectl=os.path.join(c.assets, "kubectl"), config=pathlib.Path(c.at("config")).resolve()))):
+        (bin_dir / name).write_text(text)
+        (bin_dir / name).chmod(0o755)
+    env = {**os.environ, "PATH": f"{bin_dir}:{os.environ['PATH']}"}
+    for title, words in (("operators does all, the manifests last", ("--apply", "operators")), ("and once more", ("--apply", "operators")), ("manifests after a change", ("--apply", "manifests"))):
+        r = subprocess.run(["sh", str(base / "node-prepare.sh"), *words], env=env, capture_output=True, text=True, check=False)
+        check(f"a fresh cluster: {title}", r.returncode == 0, r.stdout[-1500:], r.stderr[-1500:])
+        r = c.kubectl(*dry)
+        check(f"a fresh cluster: {title}: a dry run is taken then", r.returncode == 0, r.stderr)
+        r = c.kubectl("diff", "-k", site_dir)
+        check(f"a fresh cluster: {title}: and nothing differs", r.returncode == 0 and not r.stdout, r.stdout[:1500], r.stderr)
+    away(c, "a fresh cluster", ("-k", site_dir), ("-f", base / "cluster"))
+    c.kubectl("delete", "crd", "--all", "--wait=true")
+    c.kubectl("delete", "namespace", "monitoring", "gpu-operator", "--wait=false", "--ignore-not-found")
+
+
 def main():
     only_sites = sys.argv[2:3] == ["sites"]
     why = control_plane.missing(os.environ.get("KUBEBUILDER_ASSETS"))
@@ -331,6 +378,8 @@ def main():
     c = control_plane.Cluster(os.environ["KUBEBUILDER_ASSETS"], "cluster")
     check("an API server, its controllers and its scheduler are there", c.up, c.words())
     if c.up:
+        if not only_sites:
+            part(fresh, c)
         part(define, c)
         part(sites, c)
         for name in EXAMPLES if not only_sites else ():
