@@ -667,21 +667,6 @@ static void check_queued(struct feasible *f, enum feasible_system system, bool *
     }
 }
 
-static void spares_find(struct feasible *f, enum feasible_system system, bool *in)
-{
-    in_always(f, system, in);
-    for (size_t i = 0; i < f->unit_count; i++) {
-        struct unit *u = &f->units[i];
-        int64_t most = u->pods;
-
-        if (!in[i] || (u->c && job_kind(u->c)))
-            continue; /* jobs have no rolling update */
-        if (u->c && u->c->scale && u->c->scale->max * u->c->nodes_per_replica > most)
-            most = u->c->scale->max * u->c->nodes_per_replica;
-        u->spare = solve_with(f, in, i, most + 1, -1, false) == PACK_FITS;
-    }
-}
-
 static void check_pods(struct feasible *f, enum feasible_system system)
 {
     bool *in = arena_array(&f->a, bool, f->unit_count + 1);
@@ -711,7 +696,7 @@ static void check_pods(struct feasible *f, enum feasible_system system)
         feasible_arrivals(f, system, in);
         check_queued(f, system, in);
         if (system == FEASIBLE_KUBERNETES)
-            spares_find(f, system, in);
+            feasible_spares(f, system);
     }
 }
 

@@ -115,9 +115,10 @@ bool feasible_apart(const struct spec *s, const struct spec_component *c,
  * machine and another component of the same system takes whole machines of the group: a scheduler
  * that spreads them leaves no machine free. */
 bool feasible_fills(const struct feasible *f, const struct spec_component *c);
-/* Is there room for one pod more of it beside all that is always there, also when it has grown?  A
- * rolling update that starts the new pod before it ends an old one needs that.  `c` NULL: `stoker
- * serve` for models of no component. */
+/* Is there surely room for one pod more of it, wherever the scheduler has put all the others, grown
+ * as far as they may and queued ones running?  A rolling update that starts the new pod before it
+ * ends an old one needs that: running pods do not move.  "No" may be too careful, "yes" holds.  `c`
+ * NULL: `stoker serve` for models of no component. */
 bool feasible_spare(const struct feasible *f, const struct spec_component *c);
 /* How often each GPU of a group is offered to pods that have a memory pool and no GPU of their own:
  * as often as the largest of them fits.  0: no component shares one. */

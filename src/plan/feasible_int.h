@@ -4,6 +4,7 @@
  *   feasible_room.c   machines: what they have, who may be on them
  *   feasible.c        units and the questions put to pack.c, in which order
  *   feasible_arrive.c pods one by one, as a scheduler takes them
+ *   feasible_spare.c  room for one pod more, wherever the others are
  *   feasible_host.c   GPUs by number on machines without a scheduler
  *   feasible_text.c   what is short, in words */
 #ifndef PLAN_FEASIBLE_INT_H
@@ -82,5 +83,7 @@ void feasible_need_make(const struct feasible *f, const struct unit *u, int64_t 
 int64_t feasible_most_of(const struct unit *u, int64_t pods);
 /* Warns where the scheduler, which takes pods as they come, may leave one without a machine. */
 void feasible_arrivals(struct feasible *f, enum feasible_system system, const bool *in);
+/* Fills unit.spare, once everything fits. */
+void feasible_spares(struct feasible *f, enum feasible_system system);
 void feasible_hosts(struct feasible *f); /* compose, systemd, local */
 #endif

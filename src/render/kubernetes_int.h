@@ -19,7 +19,7 @@
 #define KUBE_KUEUE_API            "kueue.x-k8s.io/v1beta2"
 #define KUBE_STOKER_IMAGE         "stoker" /* for kustomize's `images` to replace */
 #define KUBE_NO_GPU               "no GPU is kept free for a second pod beside the old one"
-#define KUBE_NO_ROOM              "no machine has room for a second pod beside the old one"
+#define KUBE_NO_ROOM              "a second pod beside the old one may find no room"
 #define KUBE_HELD                 "the old pod holds its volume on its machine"
 enum { KUBE_FILES_MAX = 16, KUBE_RDZV_PORT = 29500 };
 

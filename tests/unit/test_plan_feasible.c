@@ -329,9 +329,144 @@ TEST(who_is_where)
     spec_free(s);
 }
 
+/* ---- feasible_spare() beside every arrangement there is ---- */
+
+enum { TRY_MACHINES = 4, TRY_KINDS = 3, TRY_PODS = 6 };
+
+struct trial {
+    const struct spec *s;
+    const struct spec_node *of[TRY_MACHINES];
+    int64_t left[TRY_MACHINES][2]; /* CPU, memory */
+    int64_t need[TRY_KINDS][2];
+    size_t machines, kinds;
+    int pods[TRY_PODS], pod_count; /* the kind of each */
+};
+
+static bool trial_takes(const struct trial *t, size_t kind, size_t m)
+{
+    const struct spec_component *c = &t->s->components[kind];
+    const struct spec_node *groups[2];
+    size_t n = feasible_groups(t->s, c, groups);
+    bool may = false;
+
+    for (size_t i = 0; i < n; i++)
+        may = may || groups[i] == t->of[m];
+    return may && t->need[kind][0] <= t->left[m][0] && t->need[kind][1] <= t->left[m][1];
+}
+
+/* Is there an arrangement of the pods from `next` on, those that find no room left out, after
+ * which none of `kind` finds a machine? */
+static bool trial_shuts(struct trial *t, int next, size_t kind)
+{
+    bool placed = false;
+
+    for (size_t m = 0; next < t->pod_count && m < t->machines; m++) {
+        size_t k = (size_t)t->pods[next];
+        bool shut;
+
+        if (!trial_takes(t, k, m))
+            continue;
+        placed = true;
+        for (int d = 0; d < 2; d++)
+            t->left[m][d] -= t->need[k][d];
+        shut = trial_shuts(t, next + 1, kind);
+        for (int d = 0; d < 2; d++)
+            t->left[m][d] += t->need[k][d];
+        if (shut)
+            return true;
+    }
+    if (next < t->pod_count)
+        return !placed && trial_shuts(t, next + 1, kind);
+    for (size_t m = 0; m < t->machines; m++)
+        if (trial_takes(t, kind, m))
+            return false;
+    return true;
+}
+
+static unsigned dice(unsigned *state, unsigned sides)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (*state >> 16) % sides;
+}
+
+static struct spec *trial_site(unsigned *state)
+{
+    static const char *const where[] = { "a", "b", "[a, b]" };
+    char text[1024];
+    size_t kinds = 1 + dice(state, TRY_KINDS);
+    int n = snprintf(text, sizeof(text),
+                     "agent: {enabled: false}\n" KUBE
+                     "nodes:\n  - {name: a, role: cpu, count: %u, cpu_cores: %u, memory: %uGiB}\n"
+                     "  - {name: b, role: cpu, count: %u, cpu_cores: %u, memory: %uGiB}\n"
+                     "components:\n",
+                     1 + dice(state, 2), 8 + dice(state, 8), 24 + dice(state, 16),
+                     1 + dice(state, 2), 8 + dice(state, 8), 24 + dice(state, 16));
+
+    for (size_t k = 0; k < kinds; k++)
+        n += snprintf(text + n, sizeof(text) - (size_t)n,
+                      "  c%zu: {target: kubernetes, image: x, nodes: %s, replicas: %u, cpus: %u, "
+                      "memory: %uGiB}\n",
+                      k, where[dice(state, 3)], 1 + dice(state, 2), 1 + dice(state, 6),
+                      1 + dice(state, 12));
+    return parsed(text);
+}
+
+static void trial_make(struct trial *t, const struct spec *s, const struct feasible *f)
+{
+    *t = (struct trial){ .s = s, .kinds = s->component_count };
+    for (size_t i = 0; i < s->node_count; i++)
+        for (int64_t m = 0; m < s->nodes[i].count; m++) {
+            struct feasible_room r = feasible_room_of(s, &s->nodes[i], FEASIBLE_KUBERNETES);
+
+            t->of[t->machines] = &s->nodes[i];
+            t->left[t->machines][0] = r.cpu_m.v;
+            t->left[t->machines++][1] = r.memory_mib.v;
+        }
+    for (size_t k = 0; k < t->kinds; k++) {
+        struct feasible_ask ask = feasible_ask_of(f, &s->components[k]);
+
+        t->need[k][0] = ask.cpu_m.v;
+        t->need[k][1] = ask.memory_mib.v;
+        for (int64_t p = 0; p < s->components[k].replicas; p++)
+            t->pods[t->pod_count++] = (int)k;
+    }
+}
+
+TEST(room_for_one_more_holds_for_every_arrangement)
+{
+    unsigned seed = 19;
+    int open = 0, told = 0, tried = 0;
+
+    for (int i = 0; i < 1500; i++) {
+        struct spec *s = trial_site(&seed);
+        struct feasible *f = feasible_new(s, NULL);
+        struct trial t;
+
+        for (size_t k = 0; k < s->component_count && !feasible_fault_count(f); k++) {
+            bool sure = feasible_spare(f, &s->components[k]), shut;
+
+            trial_make(&t, s, f);
+            shut = trial_shuts(&t, 0, k);
+            if (sure && shut)
+                print_message("# site %d, component %zu\n", i, k);
+            CHECK(!(sure && shut));
+            open += !shut;
+            told += sure;
+            tried++;
+        }
+        feasible_free(f);
+        spec_free(s);
+    }
+    print_message("# %d asked, %d have room wherever the others are, %d of them told\n", tried,
+                  open, told);
+    CHECK(tried > 1000 && open > 300);
+    CHECK(told * 2 > open); /* careful, not silent */
+}
+
 TEST_MAIN(cmocka_unit_test(whole_machines), cmocka_unit_test(cpus_that_pods_can_have),
           cmocka_unit_test(derived_asks), cmocka_unit_test(mig), cmocka_unit_test(groups),
           cmocka_unit_test(virtual_functions), cmocka_unit_test(queues),
           cmocka_unit_test(slurm_jobs), cmocka_unit_test(kubernetes_by_name),
           cmocka_unit_test(machines_without_a_scheduler),
-          cmocka_unit_test(gpus_of_pools_are_taken_last), cmocka_unit_test(who_is_where))
+          cmocka_unit_test(gpus_of_pools_are_taken_last), cmocka_unit_test(who_is_where),
+          cmocka_unit_test(room_for_one_more_holds_for_every_arrangement))
