@@ -8,10 +8,10 @@
  *
  *     w = max over dimensions of need(k) / (room - need(u) + 1)
  *
- * of shutting one, in whole units, and the parts on a shut machine add up to 1 or more.  All pods of
- * k together hence shut at most min(pods * w, machines that k and u may both be on); where the sum
- * over all k is below the number of u's machines, one is open.  Proven for every arrangement; the
- * reverse does not hold, since parts of several dimensions are taken for one. */
+ * of shutting one, in whole units, and the parts on a shut machine add up to 1 or more.  All pods
+ * of k together hence shut at most min(pods * w, machines that k and u may both be on); where the
+ * sum over all k is below the number of u's machines, one is open.  Proven for every arrangement;
+ * the reverse does not hold, since parts of several dimensions are taken for one. */
 #include "plan/feasible_int.h"
 
 struct opening { /* what unit `u` meets */
