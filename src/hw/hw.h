@@ -377,10 +377,11 @@ struct hw_nccl_var {
     const char *path; /* of the file that sets it */
 };
 
-struct hw_nccl_way {  /* a distance by the topology file */
-    struct maybe gpu; /* position in gpus[] */
-    const char *nic;
-    const char *path; /* "PIX", "PXB", "PHB", "SYS"; NULL: the file does not say */
+struct hw_nccl_way {   /* a distance by the topology file, to a NIC or to another GPU */
+    struct maybe gpu;  /* position in gpus[] */
+    const char *nic;   /* NULL: a GPU */
+    struct maybe peer; /* position of that, greater than `gpu` */
+    const char *path;  /* "NV4", "PIX", "PXB", "PHB", "SYS"; NULL: the file does not say */
 };
 
 struct hw_nccl {
@@ -479,5 +480,10 @@ bool hw_soft_found(const struct hw *hw, const char *name);
 /* PCI distance between two functions: "PIX", "PXB", "PHB", "NODE", "SYS"; NULL unknown. */
 const char *hw_pci_path(const struct hw *hw, const char *bdf_a, const char *bdf_b);
 const char *hw_distance_get(const struct hw *hw, size_t gpu, const char *nic);
+/* A topology file is in force for NCCL, and was read (nccl_topo.c). */
+bool hw_nccl_topo_used(const struct hw *hw);
+/* The distance by it; NULL: there is none in force, or it does not name both. */
+const struct hw_nccl_way *hw_nccl_way_nic(const struct hw *hw, size_t gpu, const char *nic);
+const struct hw_nccl_way *hw_nccl_way_gpu(const struct hw *hw, size_t a, size_t b);
 
 #endif

@@ -127,20 +127,23 @@ const char *hw_choice_read(struct hw_build *b, const char *path);
 struct maybe hw_meminfo_get(const char *text, const char *key);
 
 /* The sources, in the order they run. */
-void hw_src_self(struct hw_build *b);     /* system calls, or /stoker/self.json */
-void hw_src_place(struct hw_build *b);    /* host, container, cgroup, scheduler */
-void hw_src_cpu(struct hw_build *b);      /* cpu, caches, NUMA nodes */
-void hw_src_memory(struct hw_build *b);   /* memory, hugepages */
-void hw_src_pci(struct hw_build *b);      /* PCI functions and the bridges above them */
-void hw_src_nvml(struct hw_build *b);     /* GPUs by the driver, or /stoker/nvml.json; then
+void hw_src_self(struct hw_build *b);       /* system calls, or /stoker/self.json */
+void hw_src_place(struct hw_build *b);      /* host, container, cgroup, scheduler */
+void hw_src_cpu(struct hw_build *b);        /* cpu, caches, NUMA nodes */
+void hw_src_memory(struct hw_build *b);     /* memory, hugepages */
+void hw_src_pci(struct hw_build *b);        /* PCI functions and the bridges above them */
+void hw_src_nvml(struct hw_build *b);       /* GPUs by the driver, or /stoker/nvml.json; then
                                              merges the GPUs that PCI alone knows */
-void hw_src_net(struct hw_build *b);      /* interfaces, addresses, routes */
-void hw_src_rdma(struct hw_build *b);     /* RDMA devices, ports, GIDs; sets net.rdma */
-void hw_src_limits(struct hw_build *b);   /* memlock, shm, IOMMU, ACS, peer memory, dma-buf */
-void hw_src_storage(struct hw_build *b);  /* disks, mounts */
-void hw_src_software(struct hw_build *b); /* CUDA, cuDNN, NCCL, runtimes */
-void hw_src_nccl(struct hw_build *b);     /* NCCL's configuration, topology file, plug-ins */
-void hw_src_topo(struct hw_build *b);     /* computed: GPU pairs, GPU-NIC distances */
+void hw_src_net(struct hw_build *b);        /* interfaces, addresses, routes */
+void hw_src_rdma(struct hw_build *b);       /* RDMA devices, ports, GIDs; sets net.rdma */
+void hw_src_limits(struct hw_build *b);     /* memlock, shm, IOMMU, ACS, peer memory, dma-buf */
+void hw_src_storage(struct hw_build *b);    /* disks, mounts */
+void hw_src_software(struct hw_build *b);   /* CUDA, cuDNN, NCCL, runtimes */
+void hw_src_nccl(struct hw_build *b);       /* NCCL's configuration, topology file, plug-ins */
+void hw_nccl_topo_find(struct hw_build *b); /* of hw_src_nccl(): the topology file */
+void hw_src_topo(struct hw_build *b);       /* computed: GPU pairs, GPU-NIC distances */
+/* Active NVLinks from one GPU to another, and those to switches. */
+int64_t hw_gpu_links(const struct hw_gpu *from, const struct hw_gpu *to, int64_t *out_switched);
 
 /* pci.c: an address of a PCI function as one number that sorts as the bus does.  Takes
  * "0000:1b:00.0", any case and domains of up to eight digits (NVML writes eight).

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* nccl_conf: what else than the environment steers NCCL on this machine.
+/* nccl_conf: what else than the environment steers NCCL on this machine; nccl_topo.c has the
+ * topology file.
  *
  * Configuration files: NCCL_CONF_FILE (from 2.23 on), or ~/.nccl.conf where that is
  * unset, then /etc/nccl.conf.  NCCL reads them as NAME=VALUE a line, '#' first on a
  * line for comments, and sets what the environment has not; so the first file wins
  * over the next, and the environment over all.
- *
- * A topology file: NCCL_TOPO_FILE, else the one NVIDIA's topology daemon leaves.  Its
- * tree takes the place of sysfs for every function it names; the distances between
- * GPUs and NICs by it are kept here.
  *
  * Plug-ins: libnccl-net.so and libnccl-tuner.so, or those that NCCL_NET_PLUGIN and
  * NCCL_TUNER_PLUGIN name, where the loader would find them. */
@@ -16,7 +13,6 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "hw/topo_xml.h"
 
 #include <strings.h>
 
@@ -25,14 +21,10 @@ enum {
     CONF_VARS_MAX = 256,          /* settings kept */
     CONF_FILES_MAX = 2,           /* files NCCL reads */
     CONF_VALUE_MAX = 1023,        /* bytes of a name or a value, as in NCCL */
-    CONF_TOPO_MAX = 1 << 20,      /* bytes read of a topology file */
-    CONF_PAIRS_MAX = 4096,        /* distances kept */
     PLUGIN_DIRS_MAX = 64,         /* folders of the loader */
     PLUGIN_LD_FILE_MAX = 8 << 10, /* bytes of a file below /etc/ld.so.conf.d */
     PLUGIN_NAMES_MAX = 16         /* names in NCCL_NET_PLUGIN */
 };
-
-#define CONF_TOPO_DEFAULT "/var/run/nvidia-topologyd/virtualTopology.xml"
 
 /* ---- configuration files ---- */
 
@@ -120,72 +112,6 @@ static void conf_find(struct hw_build *b)
         conf_read(b, path);
     }
     conf_read(b, "/etc/nccl.conf");
-}
-
-/* ---- the topology ---- */
-
-static int pci_node(const struct topo_xml *t, const char *bdf)
-{
-    for (size_t i = 0; bdf && i < t->count; i++) {
-        const char *id =
-            str_eq(t->nodes[i].name, "pci") ? topo_xml_get(&t->nodes[i], "busid") : NULL;
-
-        if (id && !strcasecmp(id, bdf))
-            return (int)i;
-    }
-    return -1;
-}
-
-static void topo_ways(struct hw_build *b, const struct topo_xml *t)
-{
-    struct hw_nccl *n = &b->hw->nccl;
-
-    n->topo = arena_array(b->a, struct hw_nccl_way, CONF_PAIRS_MAX);
-    for (size_t g = 0; g < b->hw->gpus_count; g++) {
-        int gpu = pci_node(t, b->hw->gpus[g].bdf);
-
-        for (size_t r = 0; gpu >= 0 && r < b->hw->rdma_count; r++) {
-            int nic = pci_node(t, b->hw->rdma[r].bdf);
-
-            if (nic >= 0 && n->topo_count < CONF_PAIRS_MAX)
-                n->topo[n->topo_count++] =
-                    (struct hw_nccl_way){ .gpu = maybe_of((int64_t)g),
-                                          .nic = b->hw->rdma[r].name,
-                                          .path = topo_xml_path(t, gpu, nic) };
-        }
-    }
-}
-
-static void topo_read(struct hw_build *b, const char *path)
-{
-    struct hw_nccl *n = &b->hw->nccl;
-    struct arena tmp = { 0 };
-    struct topo_xml t = { 0 };
-    struct err err = { 0 };
-    char *text = xmalloc(CONF_TOPO_MAX + 1);
-    ssize_t len = root_read(b->root, path, text, CONF_TOPO_MAX + 1);
-
-    n->topo_file = arena_strdup(b->a, path);
-    if (len < 0)
-        n->topo_error = "it cannot be read here";
-    else if (len == CONF_TOPO_MAX)
-        n->topo_error = "it is too long";
-    else if (topo_xml_parse(&tmp, text, (size_t)len, &t, &err))
-        n->topo_error = arena_strdup(b->a, err.msg);
-    else
-        topo_ways(b, &t);
-    arena_release(&tmp);
-    free(text);
-}
-
-static void topo_find(struct hw_build *b)
-{
-    const char *user = hw_env_get(b->hw, "NCCL_TOPO_FILE");
-
-    if (user && *user)
-        topo_read(b, user);
-    else if (root_exists(b->root, CONF_TOPO_DEFAULT))
-        topo_read(b, CONF_TOPO_DEFAULT);
 }
 
 /* ---- plug-ins ---- */
@@ -281,7 +207,7 @@ void hw_src_nccl(struct hw_build *b)
     struct plugin_dirs dirs = { 0 };
 
     conf_find(b);
-    topo_find(b);
+    hw_nccl_topo_find(b);
     dirs_find(b, &dirs);
     b->hw->nccl.net_plugin = plugin_find(b, &dirs, "NCCL_NET_PLUGIN", "libnccl-net");
     b->hw->nccl.tuner_plugin = plugin_find(b, &dirs, "NCCL_TUNER_PLUGIN", "libnccl-tuner");

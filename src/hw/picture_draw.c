@@ -489,6 +489,8 @@ static void draw_title(const struct pic *p, struct buf *out)
         show_part(&b, ", ", "%zu RDMA device%s", hw->rdma_count, hw->rdma_count == 1 ? "" : "s");
     if (hw->place.os)
         show_part(&b, ", ", "%s", hw->place.os);
+    if (hw_nccl_topo_used(hw))
+        show_part(&b, ", ", "NCCL goes by %s, not by the tree drawn", hw->nccl.topo_file);
     if (p->left_out)
         show_part(&b, ", ", "%zu more devices are not drawn", p->left_out);
     text(out, "h2", PIC_MARGIN, PIC_MARGIN + 46, "start", room, 13, buf_str(&b));

@@ -487,8 +487,9 @@ LOCAL_TABLE(nccl_var_table, "nccl setting", nccl_var_rows);
 #define S struct hw_nccl_way
 static const struct field nccl_way_rows[] = {
     INT(gpu, "position in gpus"),
-    STR(nic, "RDMA device"),
-    STR(path, "distance by the topology file: PIX, PXB, PHB or SYS; null: it does not say"),
+    STR(nic, "RDMA device; null: to another GPU"),
+    INT(peer, "position of that GPU in gpus; null: to an RDMA device"),
+    STR(path, "distance by the topology file: NV and a count, PIX … SYS; null: it does not say"),
 };
 LOCAL_TABLE(nccl_way_table, "nccl distance", nccl_way_rows);
 #undef S
@@ -499,7 +500,7 @@ static const struct field nccl_rows[] = {
     SUBS(conf, &nccl_var_table, "settings of those files; the environment wins over them"),
     STR(topo_file, "topology file that NCCL takes PCI distances from; null: none"),
     STR(topo_error, "why that file could not be followed; null: it was"),
-    SUBS(topo, &nccl_way_table, "GPU to NIC distances by the topology file"),
+    SUBS(topo, &nccl_way_table, "distances of GPUs to NICs and GPUs by the topology file"),
     STR(net_plugin, "net plug-in that NCCL would load; null: none"),
     STR(tuner_plugin, "tuner plug-in that NCCL would load; null: none"),
 };

@@ -50,7 +50,8 @@ static void cell_near_gpu(struct table *t, const struct hw *hw, const char *nic)
     struct buf ids = { 0 };
 
     for (size_t i = 0; i < hw->gpus_count; i++) {
-        const char *path = hw_distance_get(hw, i, nic);
+        const struct hw_nccl_way *way = hw_nccl_way_nic(hw, i, nic);
+        const char *path = way ? way->path : hw_distance_get(hw, i, nic);
         struct maybe index = hw->gpus[i].index;
         if (!path || !index.known || index.v < 0 || index.v >= SHOW_IDS_MAX)
             continue;
@@ -179,6 +180,9 @@ void show_rdma(struct show *s)
         }
     }
     show_table(s, t);
+    if (hw->gpus_count && hw_nccl_topo_used(hw))
+        show_line(s, COLOUR_NONE, "near GPU: by the topology file %s where it names both",
+                  hw->nccl.topo_file);
     for (size_t i = 0; i < hw->rdma_count; i++)
         if (!show_rdma_foreign(hw, &hw->rdma[i]))
             rdma_faults(s, &hw->rdma[i]);

@@ -161,6 +161,12 @@ static int64_t links_to_switch(const struct hw_gpu *g)
     return n;
 }
 
+int64_t hw_gpu_links(const struct hw_gpu *from, const struct hw_gpu *to, int64_t *out_switched)
+{
+    *out_switched = links_to_switch(from);
+    return links_to(from, to);
+}
+
 /* Whether the driver told us of this GPU's links: a GPU without any has an empty list,
  * and so has one the driver could not ask. */
 static bool links_told(const struct hw_gpu *g)

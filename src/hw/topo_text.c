@@ -79,15 +79,29 @@ static const char *gpu_pair_path(const struct hw *hw, size_t a, size_t b)
     return NULL;
 }
 
+/* By the topology file that NCCL reads, where it says; a file's PHB is any way inside one NUMA
+ * node. */
+static const struct hw_nccl_way *matrix_file(const struct matrix *m, size_t row, size_t col)
+{
+    if (row >= m->gpus)
+        return NULL;
+    return col < m->gpus ? hw_nccl_way_gpu(m->hw, row, col)
+                         : hw_nccl_way_nic(m->hw, row, m->nics[col - m->gpus].name);
+}
+
 static const char *matrix_word(const struct matrix *m, size_t row, size_t col)
 {
+    const struct hw_nccl_way *way;
     const char *path;
 
     if (row == col)
         return "X";
     if (row > col)
         return matrix_word(m, col, row);
-    if (col < m->gpus)
+    way = matrix_file(m, row, col);
+    if (way)
+        path = way->path;
+    else if (col < m->gpus)
         path = gpu_pair_path(m->hw, row, col);
     else if (row < m->gpus)
         path = hw_distance_get(m->hw, row, m->nics[col - m->gpus].name);
@@ -152,6 +166,7 @@ static void matrix_json(const struct matrix *m, struct buf *out)
     json_out_init(&w, out, 2);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.topo/1");
+    json_kv_str(&w, "topo_file", hw_nccl_topo_used(m->hw) ? m->hw->nccl.topo_file : NULL);
     json_key(&w, "devices");
     json_arr(&w);
     for (size_t i = 0; i < all; i++)
@@ -239,4 +254,9 @@ void hw_show_topo(const struct hw *hw, struct buf *out)
         buf_addf(out, "\n%zu more GPUs do not fit: see --json\n", hw->gpus_count - m.gpus);
     legend_names(&m, out);
     buf_adds(out, legend_words);
+    if (hw_nccl_topo_used(hw))
+        buf_addf(out,
+                 "\nWhere it names both devices, distances are those of the topology file %s,\n"
+                 "which NCCL follows in place of the PCIe tree.\n",
+                 hw->nccl.topo_file);
 }

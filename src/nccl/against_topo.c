@@ -167,6 +167,7 @@ static void row_support(struct topo_run *r, const struct nccl_port *p, int net)
 static void rows_distance(struct topo_run *r, const char *dev, int net)
 {
     for (size_t i = 0; i < r->xml.count; i++) {
+        const struct hw_nccl_way *way;
         const char *bdf, *ours;
         int gpu;
 
@@ -175,7 +176,9 @@ static void rows_distance(struct topo_run *r, const char *dev, int net)
         gpu = gpu_of_node(r, (int)i, &bdf);
         if (gpu < 0)
             continue;
-        ours = level_name(level_of_path(hw_distance_get(r->g->hw, (size_t)gpu, dev)));
+        way = hw_nccl_way_nic(r->g->hw, (size_t)gpu, dev);
+        ours = level_name(
+            level_of_path(way ? way->path : hw_distance_get(r->g->hw, (size_t)gpu, dev)));
         against_add(r->g, "distance",
                     arena_printf(r->g->a, "%s and %s", against_gpu_name(r->g, (size_t)gpu), dev),
                     ours, topo_xml_path(&r->xml, (int)i, net), 0, NULL);

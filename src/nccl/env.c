@@ -657,7 +657,7 @@ static const char *far_text(const struct run *r)
         if (!n->dev || (r->c.gpus.known && !r->c.gpu_used[g]))
             continue;
         near = near && n->same_socket;
-        told = told && hw_distance_get(r->hw, g, n->dev);
+        told = told && (hw_distance_get(r->hw, g, n->dev) || hw_nccl_way_nic(r->hw, g, n->dev));
     }
     if (near)
         return "Every GPU's nearest NIC is in another NUMA node of its socket, which NCCL takes "
@@ -697,7 +697,7 @@ static struct verdict gdr_level(const struct run *r)
     if (level_on_c2c(r->hw) && !nccl_older_than(r->hw, 2, 26))
         return unset("NCCL_NET_GDR_C2C decides on the way over the GPUs' chip-to-chip link, not "
                      "the level.");
-    if (nccl_env_of(r->hw, "NCCL_TOPO_FILE") && !level_topo_followed(r->hw))
+    if (nccl_env_of(r->hw, "NCCL_TOPO_FILE") && !hw_nccl_topo_used(r->hw))
         return unset("NCCL takes the distances from NCCL_TOPO_FILE and not from this machine, so "
                      "whether its default reaches far enough cannot be told from here.");
     if (!support)

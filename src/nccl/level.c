@@ -76,14 +76,6 @@ bool level_gdr_c2c(const struct hw *hw)
            nccl_env_int(hw, "NCCL_NET_GDR_C2C", nccl_older_than(hw, 2, 27) ? 0 : 1) != 0;
 }
 
-bool level_topo_followed(const struct hw *hw)
-{
-    const char *user = nccl_env_of(hw, "NCCL_TOPO_FILE");
-
-    return hw->nccl.topo_file && !hw->nccl.topo_error &&
-           (!user || str_eq(user, hw->nccl.topo_file));
-}
-
 struct ends { /* the PCI functions of a GPU and a NIC */
     const struct hw_pci *gpu, *nic;
 };
@@ -111,24 +103,14 @@ static enum level by_numa(const struct hw *hw, size_t gpu, const char *nic, enum
     return e.gpu->numa.known ? l : LEVEL_PHB;
 }
 
-/* By the topology file; false where it does not name both. */
-static bool topo_says(const struct hw *hw, size_t gpu, const char *nic, enum level *out)
-{
-    for (size_t i = 0; level_topo_followed(hw) && i < hw->nccl.topo_count; i++)
-        if (maybe_is(hw->nccl.topo[i].gpu, (int64_t)gpu) && str_eq(hw->nccl.topo[i].nic, nic)) {
-            *out = level_of_path(hw->nccl.topo[i].path);
-            return true;
-        }
-    return false;
-}
-
 /* From 2.27 on what meets at a CPU with a chip-to-chip link is P2C, not PHB. */
 enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic)
 {
-    const char *path = hw_distance_get(hw, gpu, nic);
+    const struct hw_nccl_way *way = hw_nccl_way_nic(hw, gpu, nic);
+    const char *path = way ? way->path : hw_distance_get(hw, gpu, nic);
     enum level l = level_of_path(path);
 
-    if (!topo_says(hw, gpu, nic, &l) && (!path || str_eq(path, "NODE")))
+    if (!way && (!path || str_eq(path, "NODE")))
         l = by_numa(hw, gpu, nic, l);
     return l == LEVEL_PHB && nccl_gpu_on_c2c(hw, gpu) && !nccl_older_than(hw, 2, 27) ? LEVEL_P2C
                                                                                      : l;
@@ -170,7 +152,7 @@ bool level_is_guest(const struct sim *s)
 {
     bool known = false;
 
-    if (!s->hw->place.hypervisor || s->c->efa || level_topo_followed(s->hw) ||
+    if (!s->hw->place.hypervisor || s->c->efa || hw_nccl_topo_used(s->hw) ||
         nccl_env_of(s->hw, "NCCL_TOPO_FILE"))
         return false;
     for (size_t gpu = 0; gpu < s->hw->gpus_count; gpu++)
@@ -230,6 +212,16 @@ static bool p2p_refused(const struct hw *hw, const struct hw_gpu_pair *p)
             (p->p2p_write && !str_eq(p->p2p_write, "ok")));
 }
 
+enum level level_gpu_pair(const struct hw *hw, const struct hw_gpu_pair *p)
+{
+    const struct hw_nccl_way *way =
+        p->a.known && p->b.known ? hw_nccl_way_gpu(hw, (size_t)p->a.v, (size_t)p->b.v) : NULL;
+
+    if (way)
+        return level_of_path(way->path);
+    return maybe_or(p->nvlinks, 0) > 0 ? LEVEL_NVL : level_of_path(p->path);
+}
+
 /* NVLink joins them, and NCCL uses it: else it leads even that way over the CPU, before it
  * looks for neighbours (PXN). */
 static bool nvlink_between(const struct sim *s, size_t a, size_t b)
@@ -239,8 +231,8 @@ static bool nvlink_between(const struct sim *s, size_t a, size_t b)
 
         if ((maybe_is(p->a, (int64_t)a) && maybe_is(p->b, (int64_t)b)) ||
             (maybe_is(p->a, (int64_t)b) && maybe_is(p->b, (int64_t)a)))
-            return (level_of_path(p->path) == LEVEL_NVL || maybe_or(p->nvlinks, 0) > 0) &&
-                   p2p_limit(s) >= LEVEL_NVL && !p2p_refused(s->hw, p);
+            return level_gpu_pair(s->hw, p) == LEVEL_NVL && p2p_limit(s) >= LEVEL_NVL &&
+                   !p2p_refused(s->hw, p);
     }
     return false;
 }
@@ -431,7 +423,7 @@ void level_choose_near(struct sim *s)
 static void p2p_one(struct sim *s, const struct hw_gpu_pair *p, enum level limit,
                     struct nccl_p2p *out)
 {
-    enum level l = maybe_or(p->nvlinks, 0) > 0 ? LEVEL_NVL : level_of_path(p->path);
+    enum level l = level_gpu_pair(s->hw, p);
     bool no_shm = nccl_env_int(s->hw, "NCCL_SHM_DISABLE", 0) == 1;
     int64_t ignore = nccl_env_int(s->hw, "NCCL_IGNORE_DISABLED_P2P", 0);
     const char *instead = no_shm ? "  Shared memory is turned off, so data goes over the "

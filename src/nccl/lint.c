@@ -56,8 +56,7 @@ static size_t active_ports(const struct lint_run *r)
 static bool has_nvlink(const struct hw *hw)
 {
     for (size_t i = 0; i < hw->gpu_pairs_count; i++)
-        if (level_of_path(hw->gpu_pairs[i].path) == LEVEL_NVL ||
-            maybe_or(hw->gpu_pairs[i].nvlinks, 0) > 0)
+        if (level_gpu_pair(hw, &hw->gpu_pairs[i]) == LEVEL_NVL)
             return true;
     return false;
 }

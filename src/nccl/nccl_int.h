@@ -135,7 +135,7 @@ bool level_gdr_c2c(const struct hw *hw);
 /* A virtual machine that shows no PCIe switch between its GPUs and NICs, and has no topology
  * file in place of them: where they are is not known; once ports are wanted. */
 bool level_is_guest(const struct sim *s);
-bool level_topo_followed(const struct hw *hw); /* a topology file is in force, and was read */
+enum level level_gpu_pair(const struct hw *hw, const struct hw_gpu_pair *p);
 /* Best over all GPUs, hidden ones too. */
 enum level level_nic_best(const struct hw *hw, const char *nic);
 void level_choose_gdr(struct sim *s);

@@ -110,6 +110,57 @@ test_expect 'virtualTopology.xml is followed: its distances, not those of sysfs'
     topo "$far" >"$dgx/var/run/nvidia-topologyd/virtualTopology.xml" && env_json && near PIX && says "c[\"certain\"]" &&
     says "any(\"virtualTopology.xml\" in n for n in c[\"notes\"])"
 '
+pair() { # GPU 0 and GPU 1 have this path and go this way
+    says "[(p[\"path\"], p[\"transport\"]) for p in c[\"p2p\"] if (p[\"a\"], p[\"b\"]) == (0, 1)] == [(\"$1\", \"$2\")]"
+}
+word() { # ROW COLUMN of --topo --json
+    stoker detect --root "$dgx" --topo --json | python3 -c "
+import json, sys
+d = json.load(sys.stdin)
+n = {v[\"label\"] if v[\"kind\"] == \"gpu\" else v[\"name\"]: i for i, v in enumerate(d[\"devices\"])}
+print(d[\"topo_file\"] or \"-\", d[\"paths\"][n[\"$1\"]][n[\"$2\"]])"
+}
+gpus() { # the two first GPUs at two processors, with what is below the second's element
+    cat <<X
+<system version="1"><cpu numaid="0" affinity="ff" arch="x86_64" vendor="GenuineIntel">
+ <pci busid="0000:1B:00.0" class="0x030200"><gpu dev="0" sm="90">$1</gpu></pci></cpu>
+<cpu numaid="1" affinity="ff00" arch="x86_64" vendor="GenuineIntel">
+ <pci busid="$2" class="0x030200"><gpu dev="1" sm="90">$3</gpu></pci></cpu></system>
+X
+}
+virtual=$dgx/var/run/nvidia-topologyd/virtualTopology.xml
+test_expect 'the matrix, the table and the picture go by the file, and say so' '
+    test "$(word GPU0 mlx5_11)" = "/var/run/nvidia-topologyd/virtualTopology.xml PIX" &&
+    stoker detect --root "$dgx" --topo >out && grep -q "topology file /var/run/nvidia-topologyd/virtualTopology.xml" out &&
+    stoker detect --root "$dgx" >out && grep "^ *mlx5_11 " out | grep -q " 0 PIX" && grep -q "near GPU: by the topology file" out &&
+    stoker detect --root "$dgx" --svg pic.svg && grep -q "NCCL goes by /var/run" pic.svg &&
+    mv "$virtual" keep.xml && word GPU0 mlx5_11 | grep -q "^- [NSP]" && stoker detect --root "$dgx" --svg pic.svg && ! grep -q "NCCL goes by" pic.svg
+'
+second=$(stoker detect --root "$dgx" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["gpus"][1]["bdf"])')
+test_expect 'links between GPUs are those the file lists, else those of the driver' '
+    env_json && pair NVL nvlink && test "$(word GPU0 GPU1)" = "- NV18" &&
+    gpus "" "$second" "" >"$virtual" && env_json && pair NVL nvlink && word GPU0 GPU1 | grep -q " NV18" &&
+    gpus "<nvlink target=\"0000:99:00.0\" count=\"4\" tclass=\"0x030200\"/>" "$second" "<nvlink target=\"0000:99:00.0\" count=\"4\" tclass=\"0x030200\"/>" >"$virtual" &&
+    env_json && pair SYS shm && word GPU0 GPU1 | grep -q " SYS" &&
+    gpus "<nvlink target=\"fffffff:ffff:ff\" count=\"4\"/>" "$second" "<nvlink target=\"0000:1B:00.0\" count=\"3\"/><nvlink target=\"0000:aa:00.0\" count=\"5\" tclass=\"0x068000\"/>" >"$virtual" &&
+    env_json && pair NVL nvlink && word GPU0 GPU1 | grep -q " NV4" &&
+    gpus "<nvlink target=\"$second\" count=\"2\" tclass=\"0x030200\"/>" "$second" "<nvlink target=\"0000:1b:00.0\" count=\"2\" tclass=\"0x030200\"/>" >"$virtual" &&
+    env_json && pair NVL nvlink && word GPU0 GPU1 | grep -q " NV2"
+'
+test_expect 'a neighbour that the file has no NVLink to does not send in its stead' '
+    rm "$virtual" && stoker detect --root "$dgx" --json >hw.json && python3 - >"$virtual" <<"PY" &&
+import json
+hw = json.load(open("hw.json"))
+print("<system version=\"1\">")
+for i, g in enumerate(hw["gpus"]):
+    bdf = g["bdf"]
+    print(f"<cpu numaid=\"{i}\"><pci busid=\"{bdf}\" class=\"0x030200\"><gpu dev=\"{i}\" sm=\"90\">"
+          "<nvlink target=\"0000:99:00.0\" count=\"4\" tclass=\"0x030200\"/></gpu></pci></cpu>")
+print("</system>")
+PY
+    env_json && says "c[\"p2p\"] and all(p[\"path\"] == \"SYS\" for p in c[\"p2p\"]) and not any(g[\"path\"] == \"PXN\" for g in c[\"gpudirect\"])" &&
+    mv keep.xml "$virtual"
+'
 test_expect 'NCCL_TOPO_FILE of /etc/nccl.conf comes before it' '
     echo "NCCL_TOPO_FILE=/opt/topo.xml" | conf && topo "0000:99:00.0" >"$dgx/opt/topo.xml" && env_json && near PXN &&
     says "c[\"certain\"]" && stoker detect --root "$dgx" --why NCCL_TOPO_FILE >out && grep -q "topology file: /opt/topo.xml" out

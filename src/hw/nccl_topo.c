@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* nccl_topo: the topology file that NCCL reads in place of sysfs: NCCL_TOPO_FILE, else the
+ * one NVIDIA's topology daemon leaves.
+ *
+ * Its tree holds for every function it names.  A GPU's NVLinks are the file's where the file
+ * lists any of it, else the driver's; a link whose other end is no device of this machine
+ * leads to an NVSwitch (graph/xml.cc, ncclTopoGetXmlFromGpu).  Kept are the distances by it,
+ * between GPUs and between GPUs and NICs, where it names both; all others are sysfs's. */
+#include "hw/hw_int.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "hw/topo_xml.h"
+
+#include <strings.h>
+
+enum {
+    CONF_TOPO_MAX = 1 << 20, /* bytes read of a topology file */
+    CONF_PAIRS_MAX = 4096    /* distances kept */
+};
+
+#define CONF_TOPO_DEFAULT "/var/run/nvidia-topologyd/virtualTopology.xml"
+
+static int pci_node(const struct topo_xml *t, const char *bdf)
+{
+    for (size_t i = 0; bdf && i < t->count; i++) {
+        const char *id =
+            str_eq(t->nodes[i].name, "pci") ? topo_xml_get(&t->nodes[i], "busid") : NULL;
+
+        if (id && !strcasecmp(id, bdf))
+            return (int)i;
+    }
+    return -1;
+}
+
+static bool leads_to_switch(const struct hw *hw, const struct topo_xml_node *n)
+{
+    const char *class = topo_xml_get(n, "tclass"), *target = topo_xml_get(n, "target");
+    const struct hw_pci *p;
+
+    if (class)
+        return str_starts(class, "0x0680");
+    p = target ? hw_find_pci(hw, target) : NULL;
+    return !p || (p->class_.known && p->class_.v >> 8 == 0x0680);
+}
+
+struct file_links {
+    int64_t direct, switched;
+    bool listed; /* the file has links of this GPU */
+};
+
+/* Those of the GPU at `pci` to the one at `bdf`. */
+static struct file_links links_of(const struct hw *hw, const struct topo_xml *t, int pci,
+                                  const char *bdf)
+{
+    struct file_links l = { 0 };
+
+    for (int i = pci + 1; i < (int)t->count; i++) {
+        const struct topo_xml_node *n = &t->nodes[i];
+        const char *target = topo_xml_get(n, "target");
+        int64_t count = maybe_or(topo_xml_int(n, "count"), 1);
+
+        if (!str_eq(n->name, "nvlink") || n->parent < 0 || t->nodes[n->parent].parent != pci)
+            continue;
+        l.listed = true;
+        if (target && !strcasecmp(target, bdf))
+            l.direct += count;
+        else if (leads_to_switch(hw, n))
+            l.switched += count;
+    }
+    return l;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static const char *gpus_path(struct hw_build *b, const struct topo_xml *t, size_t one, size_t two)
+{
+    const struct hw_gpu *g = &b->hw->gpus[one], *h = &b->hw->gpus[two];
+    int at = pci_node(t, g->bdf), to = pci_node(t, h->bdf);
+    struct file_links out = links_of(b->hw, t, at, h->bdf), back = links_of(b->hw, t, to, g->bdf);
+    int64_t links;
+
+    if (!out.listed)
+        out.direct = hw_gpu_links(g, h, &out.switched);
+    if (!back.listed)
+        back.direct = hw_gpu_links(h, g, &back.switched);
+    links = least(out.direct, back.direct);
+    if (links <= 0)
+        links = least(out.switched, back.switched);
+    return links > 0 ? arena_printf(b->a, "NV%lld", (long long)links) : topo_xml_path(t, at, to);
+}
+
+static void way_add(struct hw_nccl *n, struct hw_nccl_way way)
+{
+    if (n->topo_count < CONF_PAIRS_MAX)
+        n->topo[n->topo_count++] = way;
+}
+
+static void topo_ways(struct hw_build *b, const struct topo_xml *t)
+{
+    struct hw_nccl *n = &b->hw->nccl;
+
+    n->topo = arena_array(b->a, struct hw_nccl_way, CONF_PAIRS_MAX);
+    for (size_t g = 0; g < b->hw->gpus_count; g++) {
+        int gpu = pci_node(t, b->hw->gpus[g].bdf);
+
+        for (size_t r = 0; gpu >= 0 && r < b->hw->rdma_count; r++) {
+            int nic = pci_node(t, b->hw->rdma[r].bdf);
+
+            if (nic >= 0)
+                way_add(n, (struct hw_nccl_way){ .gpu = maybe_of((int64_t)g),
+                                                 .nic = b->hw->rdma[r].name,
+                                                 .path = topo_xml_path(t, gpu, nic) });
+        }
+        for (size_t h = g + 1; gpu >= 0 && h < b->hw->gpus_count; h++)
+            if (pci_node(t, b->hw->gpus[h].bdf) >= 0)
+                way_add(n, (struct hw_nccl_way){ .gpu = maybe_of((int64_t)g),
+                                                 .peer = maybe_of((int64_t)h),
+                                                 .path = gpus_path(b, t, g, h) });
+    }
+}
+
+static void topo_read(struct hw_build *b, const char *path)
+{
+    struct hw_nccl *n = &b->hw->nccl;
+    struct arena tmp = { 0 };
+    struct topo_xml t = { 0 };
+    struct err err = { 0 };
+    char *text = xmalloc(CONF_TOPO_MAX + 1);
+    ssize_t len = root_read(b->root, path, text, CONF_TOPO_MAX + 1);
+
+    n->topo_file = arena_strdup(b->a, path);
+    if (len < 0)
+        n->topo_error = "it cannot be read here";
+    else if (len == CONF_TOPO_MAX)
+        n->topo_error = "it is too long";
+    else if (topo_xml_parse(&tmp, text, (size_t)len, &t, &err))
+        n->topo_error = arena_strdup(b->a, err.msg);
+    else
+        topo_ways(b, &t);
+    arena_release(&tmp);
+    free(text);
+}
+
+void hw_nccl_topo_find(struct hw_build *b)
+{
+    const char *user = hw_env_get(b->hw, "NCCL_TOPO_FILE");
+
+    if (user && *user)
+        topo_read(b, user);
+    else if (root_exists(b->root, CONF_TOPO_DEFAULT))
+        topo_read(b, CONF_TOPO_DEFAULT);
+}
+
+/* ---- the distances it gives ---- */
+
+bool hw_nccl_topo_used(const struct hw *hw)
+{
+    const char *user = hw_env_get(hw, "NCCL_TOPO_FILE");
+
+    return hw->nccl.topo_file && !hw->nccl.topo_error &&
+           (!user || !*user || str_eq(user, hw->nccl.topo_file));
+}
+
+const struct hw_nccl_way *hw_nccl_way_nic(const struct hw *hw, size_t gpu, const char *nic)
+{
+    for (size_t i = 0; hw_nccl_topo_used(hw) && nic && i < hw->nccl.topo_count; i++)
+        if (maybe_is(hw->nccl.topo[i].gpu, (int64_t)gpu) && str_eq(hw->nccl.topo[i].nic, nic))
+            return &hw->nccl.topo[i];
+    return NULL;
+}
+
+const struct hw_nccl_way *hw_nccl_way_gpu(const struct hw *hw, size_t a, size_t b)
+{
+    int64_t low = (int64_t)(a < b ? a : b), high = (int64_t)(a < b ? b : a);
+
+    for (size_t i = 0; hw_nccl_topo_used(hw) && i < hw->nccl.topo_count; i++)
+        if (maybe_is(hw->nccl.topo[i].gpu, low) && maybe_is(hw->nccl.topo[i].peer, high))
+            return &hw->nccl.topo[i];
+    return NULL;
+}
