@@ -39,6 +39,7 @@ struct work { /* of one run of the command; work_release() takes it in any state
     struct chosen chosen;
     struct render_set set;
     struct render_changes changes;
+    enum render_recovered recovered;
 };
 
 static void work_release(struct work *w)
@@ -265,6 +266,7 @@ static void tell_json(struct work *w, const char *dir, bool written)
     json_kv_str(&o, "spec", spec_name(w));
     json_kv_str(&o, "dir", dir);
     json_kv_bool(&o, "written", written);
+    json_kv_str(&o, "recovered", render_recovered_name(w->recovered));
     json_key(&o, "targets");
     json_arr(&o);
     for (size_t i = 0; i < w->chosen.count; i++)
@@ -352,6 +354,21 @@ static size_t tell_edits(const struct work *w, const char *dir)
             (void)fprintf(stderr, "%s\n", words[c->edit]);
     }
     return aside;
+}
+
+/* What a run that was killed left in the folder, before anything else is looked at. */
+static enum rc recover_folder(struct work *w, const char *dir, struct err *err)
+{
+    static const char *const words[] = {
+        [RENDER_RECOVER_FINISHED] = "the rest of its files are in place now",
+        [RENDER_RECOVER_UNDONE] = "what it had prepared is removed",
+    };
+    enum rc rc = render_recover(dir, &w->recovered, err);
+
+    if (rc == RC_OK && w->recovered != RENDER_RECOVER_NONE && !w->opts->json)
+        (void)fprintf(stderr, "stoker: an earlier run was stopped while it wrote to '%s': %s\n",
+                      dir, words[w->recovered]);
+    return rc;
 }
 
 /* ---- the three things that are done with a set ---- */
@@ -465,6 +482,8 @@ static enum rc run_render(struct cmd_ctx *ctx, struct err *err)
 
     if (rc == RC_OK && o->list)
         return run_list(ctx, o->json);
+    if (rc == RC_OK && !o->check)
+        rc = recover_folder(&w, where.dir, err);
     if (rc == RC_OK)
         rc = read_inventories(&w, err);
     if (rc == RC_OK)
@@ -501,7 +520,7 @@ static const struct opt opts[] = {
     { 'o', "out", OPT_STR, offsetof(struct render_opts, out), "DIR", NULL, 0, 0,
       "where the files go (default: out)" },
     { 0, "diff", OPT_STR, offsetof(struct render_opts, diff), "DIR", NULL, 0, 0,
-      "write nothing; print what would change in DIR, as a unified diff" },
+      "print what would change in DIR, as a unified diff, instead of writing it" },
     { 0, "check", OPT_FLAG, offsetof(struct render_opts, check), NULL, NULL, 0, 0,
       "write nothing; say whether the spec can be rendered" },
     { 0, "list", OPT_FLAG, offsetof(struct render_opts, list), NULL, NULL, 0, 0,
@@ -557,8 +576,11 @@ const struct cmd cmd_render = {
         "Slurm drains a machine that registers with less. Where machines of one group differ, the "
         "smallest figures hold, and settings that they do not share are left out and told.\n\n"
         "All files are written beside their places first and renamed when the last one is on the "
-        "disk; an error before that leaves DIR as it was, and a run that is killed while it "
-        "renames leaves some files old and some new, which the next run mends. DIR/.stoker-render "
+        "disk; an error before that leaves DIR as it was. DIR/.stoker-render.journal says while a "
+        "run writes what it is about: one that was killed, or stopped by a power cut, is undone or "
+        "finished by the next command that names DIR, --diff included, before it does anything "
+        "else. Until then some files may be old and some new, each of them whole. "
+        "DIR/.stoker-render "
         "lists what was written, as sha256sum does. Files in the list that are no longer rendered "
         "are removed, those of other targets only with 'all'. A file that somebody else wrote is "
         "never replaced without --force, nor a link followed.\n\n"

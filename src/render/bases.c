@@ -94,3 +94,28 @@ void bases_add(struct buf *out, const char *sum, const char *text, size_t len)
     buf_add(out, text, len);
     buf_addc(out, '\n');
 }
+
+enum rc bases_read(struct place *p, struct bases *b, struct err *err)
+{
+    struct stat st;
+    bool there;
+    enum rc rc = place_look(p, BASES_NAME, &there, &st, err);
+
+    if (rc || !there || !S_ISREG(st.st_mode) || st.st_size > BASES_MAX)
+        return rc;
+    buf_init(&b->text, BASES_MAX + 1);
+    rc = place_read(p, BASES_NAME, BASES_MAX, &b->text, err);
+    if (rc == RC_OK)
+        bases_parse(b);
+    return rc;
+}
+
+void bases_of_list(const struct list *list, const struct bases *have, struct buf *out)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const struct base_item *b = bases_find(have, list->items[i].sum);
+
+        if (b)
+            bases_add(out, b->sum, b->text, b->len);
+    }
+}

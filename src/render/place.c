@@ -68,13 +68,20 @@ enum rc place_open(struct place *p, const char *dir, bool make, struct err *err)
         if (p->fd < 0 && (make || errno != ENOENT))
             rc = err_sys(err, "cannot open folder '%s'", dir);
     }
-    if (rc == RC_OK && make && flock(p->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        rc = err_set(err, RC_FAIL, "another 'stoker render' is writing to '%s'", dir);
+    if (rc == RC_OK && make)
+        rc = place_lock(p, err);
     if (rc) {
         place_undo(p);
         place_close(p);
     }
     return rc;
+}
+
+enum rc place_lock(struct place *p, struct err *err)
+{
+    if (flock(p->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return err_set(err, RC_FAIL, "another 'stoker render' is writing to '%s'", p->dir);
+    return RC_OK; /* a file system without locks: as good as it gets there */
 }
 
 void place_undo(struct place *p)
@@ -253,6 +260,17 @@ static bool temp_name(char *out, size_t cap, const char *name)
     return n > 0 && (size_t)n < cap;
 }
 
+char *place_beside(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
+    struct buf out = { 0 };
+
+    buf_add(&out, path, folder);
+    buf_addf(&out, PLACE_TEMP "%s", path + folder);
+    return buf_take(&out);
+}
+
 static enum rc write_temp(struct place *p, int fd, const char *temp, const char *path,
                           const char *text, size_t len, unsigned mode, struct err *err)
 {
@@ -318,9 +336,31 @@ void place_discard(struct place *p, const char *path)
     close(fd);
 }
 
+/* The last part of a path. */
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+enum rc place_link(struct place *p, const char *path, const char *aside, struct err *err)
+{
+    const char *name;
+    int fd = place_parent(p, path, false, &name);
+    enum rc rc = RC_OK;
+
+    if (fd < 0)
+        return parent_error(p, path, err);
+    if (linkat(fd, name, fd, last_part(aside), 0) && errno != EPERM && errno != ENOTSUP)
+        rc = err_sys(err, "cannot keep '%s' of '%s' as '%s'", path, p->dir, last_part(aside));
+    close(fd);
+    return rc;
+}
+
 enum rc place_aside(struct place *p, const char *path, const char *aside, struct err *err)
 {
-    const char *name, *slash = strrchr(aside, '/'), *other = slash ? slash + 1 : aside;
+    const char *name, *other = last_part(aside);
     int fd = place_parent(p, path, false, &name);
     enum rc rc = RC_OK;
 
@@ -375,6 +415,12 @@ enum rc place_prune(struct place *p, const char *path, struct err *err)
     }
     free(part);
     return rc;
+}
+
+void place_sync_made(struct place *p)
+{
+    for (size_t i = 0; i < p->below.count; i++)
+        place_sync(p, p->below.paths[i]);
 }
 
 void place_sync(struct place *p, const char *path)

@@ -24,6 +24,8 @@ struct place { /* a folder of the user's */
 
 /* Opens the folder; with `make` it is made where it is missing, else `fd` becomes -1. */
 enum rc place_open(struct place *p, const char *dir, bool make, struct err *err) MUST_USE;
+/* The folder is this process's until it is closed; RC_FAIL: another's. */
+enum rc place_lock(struct place *p, struct err *err) MUST_USE;
 /* Removes the folders that were made, where they are empty. */
 void place_undo(struct place *p);
 void place_close(struct place *p);
@@ -49,13 +51,18 @@ enum rc place_prepare(struct place *p, const char *path, const char *text, size_
                       unsigned mode, struct err *err) MUST_USE;
 enum rc place_commit(struct place *p, const char *path, struct err *err) MUST_USE;
 void place_discard(struct place *p, const char *path);
+/* The path of the file beside a place; the caller frees it. */
+char *place_beside(const char *path);
 /* The same file by a second name in its folder as well, which must be free.  Where a file system
- * knows no second names, the file moves there. */
+ * knows no second names, or does not give this file one, place_link() leaves it and place_aside()
+ * moves the file there. */
+enum rc place_link(struct place *p, const char *path, const char *aside, struct err *err) MUST_USE;
 enum rc place_aside(struct place *p, const char *path, const char *aside, struct err *err) MUST_USE;
 enum rc place_remove(struct place *p, const char *path, struct err *err) MUST_USE;
 /* Removes the folders around a path that are empty. */
 enum rc place_prune(struct place *p, const char *path, struct err *err) MUST_USE;
 /* What was renamed and removed in the folder of a path, to the disk. */
 void place_sync(struct place *p, const char *path);
+void place_sync_made(struct place *p); /* the folders that were made */
 
 #endif

@@ -249,13 +249,19 @@ struct render_where {
     const struct render_target *const *only;
     size_t only_count;
 };
+enum render_recovered { RENDER_RECOVER_NONE, RENDER_RECOVER_FINISHED, RENDER_RECOVER_UNDONE };
+/* What a run that was killed left in a folder: all of it in its place, or none.  render_write(),
+ * render_compare() and render_diff() do it too, before they compare. */
+const char *render_recovered_name(enum render_recovered r); /* "finished", "undone"; NULL: none */
+enum rc render_recover(const char *dir, enum render_recovered *out, struct err *err) MUST_USE;
 /* What render_write() would do; a folder that is not there is an empty one. */
 enum rc render_compare(const struct render_set *set, const struct render_where *where,
                        struct render_changes *out, struct err *err) MUST_USE;
 /* Every file beside its place first, then all renamed: an error before that leaves the folder as
- * it was.  Files of an earlier run that are no longer rendered are removed (a list of what was
- * written, DIR/.stoker-render, says which); files of others are never touched unless `force`, and
- * links in the folder are never followed.
+ * it was, and a run that is killed is undone or finished by the next one that looks at the folder
+ * (DIR/.stoker-render.journal says what it was about).  Files of an earlier run that are no longer
+ * rendered are removed (a list of what was written, DIR/.stoker-render, says which); files of
+ * others are never touched unless `force`, and links in the folder are never followed.
  *
  * A file of ours that somebody edited since (its sum is not the list's) is never lost: where the
  * edit and our change are in different lines the two are merged, with what was written last

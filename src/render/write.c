@@ -1,45 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /* write: a set of files to the disk, as a whole or not at all.
  *
- *   1. compare   what stands in the folder, with the set and with the list of what we wrote
- *   2. prepare   folders; every file that differs, beside its place and on the disk
- *   3. list      the old names and sums and the new ones together, and the texts they are of: a
- *                crash leaves no file unknown, and takes none of ours for an edited one
- *   4. commit    edited files by a second name, then all renamed; what is no longer rendered
- *                removed; the list of the new names alone
+ *   1. recover   what a run that was stopped left is finished or undone: journal_int.h
+ *   2. compare   what stands in the folder, with the set and with the list of what we wrote
+ *   3. journal   what will be done, in the state "prepare"
+ *   4. prepare   second names for edited files; folders; every file that differs, beside its place
+ *                and on the disk; the texts of the old and of the new list
+ *   5. journal   in the state "commit": from here on the run is done, by this process or the next
+ *   6. commit    all renamed; what is no longer rendered removed; the list; the journal away
  *
- * An error up to 3 takes back what was made.  From 4 on every single file is an old or a new one,
- * never half of one, and the same command again finishes the work.
- *
- * The list, DIR/.stoker-render, has a line for each file as sha256sum writes it, so that
- * `sha256sum -c .stoker-render` tells what was edited since.  A file whose sum is not in the list
- * was edited.  The list has the sum of what we rendered, also where a merged text stands there: the
- * edits stay edits, run after run. */
+ * An error up to 5 takes back what was made, and so does the next run after a crash.  From 5 on
+ * every single file is an old or a new one, never half of one, and the next run, --diff included,
+ * finishes the work before it looks at anything. */
 #include "base/mem.h"
-#include "base/sha256.h"
 #include "base/str.h"
 #include "render/bases_int.h"
+#include "render/journal_int.h"
 #include "render/place_int.h"
 #include "render/render.h"
+#include "render/written_int.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define LIST_NAME ".stoker-render"
-enum {
-    LIST_MAX = 16 << 20, /* bytes of the list */
-    ASIDE_MAX = 1000     /* edited copies of one file */
-};
-
-struct listed {
-    char *path; /* owned */
-    char sum[SHA256_HEX];
-};
-struct list { /* sorted by path */
-    struct listed *items;
-    size_t count, cap;
-};
+enum { ASIDE_MAX = 1000 }; /* edited copies of one file */
 
 struct job {
     const struct render_where *where;
@@ -47,104 +32,9 @@ struct job {
     struct place place;
     struct list old;
     struct bases bases;
-    bool bases_there; /* before this run */
     struct render_changes changes;
-    size_t prepared; /* changes that have a file beside their place */
+    struct journal journal;
 };
-
-/* ---- the list ---- */
-
-static void list_release(struct list *l)
-{
-    for (size_t i = 0; i < l->count; i++)
-        free(l->items[i].path);
-    free(l->items);
-    *l = (struct list){ 0 };
-}
-
-static int by_path(const void *a, const void *b)
-{
-    const struct listed *x = a, *y = b;
-
-    return strcmp(x->path, y->path);
-}
-
-static bool is_sum(const char *s)
-{
-    return strspn(s, "0123456789abcdef") >= SHA256_HEX - 1;
-}
-
-/* Whoever can write to the folder can write to the list: a line that is none of ours is passed
- * over, and a path cannot lead out of the folder. */
-static void list_parse(struct list *l, char *text)
-{
-    char *save, *line = strtok_r(text, "\n", &save);
-
-    for (; line; line = strtok_r(NULL, "\n", &save)) {
-        const char *path = line + SHA256_HEX + 1;
-
-        if (strlen(line) <= SHA256_HEX + 1 || !is_sum(line) ||
-            memcmp(line + SHA256_HEX - 1, "  ", 2) != 0 || !place_path_ok(path) ||
-            !str_is_text(path, strlen(path)) || l->count >= RENDER_FILES_MAX)
-            continue;
-        VEC_GROW(l->items, l->count, l->cap);
-        l->items[l->count].path = xstrdup(path);
-        memcpy(l->items[l->count].sum, line, SHA256_HEX - 1);
-        l->items[l->count++].sum[SHA256_HEX - 1] = '\0';
-    }
-    if (l->count)
-        qsort(l->items, l->count, sizeof(*l->items), by_path);
-}
-
-static enum rc list_read(struct place *p, struct list *l, struct err *err)
-{
-    struct buf text;
-    struct stat st;
-    bool there;
-    enum rc rc = place_look(p, LIST_NAME, &there, &st, err);
-
-    if (rc || !there)
-        return rc;
-    buf_init(&text, LIST_MAX + 1);
-    rc = place_read(p, LIST_NAME, LIST_MAX, &text, err);
-    if (rc == RC_OK && text.len)
-        list_parse(l, text.data);
-    buf_release(&text);
-    return rc;
-}
-
-static const struct listed *list_find(const struct list *l, const char *path)
-{
-    struct listed key = { .path = (char *)path }; /* only read */
-
-    return l->count ? bsearch(&key, l->items, l->count, sizeof(key), by_path) : NULL;
-}
-
-/* A list that a crash left has two sums of a path: either is ours. */
-static bool list_has(const struct list *l, const char *path, const char *sum)
-{
-    const struct listed *x = list_find(l, path);
-
-    if (!x)
-        return false;
-    while (x > l->items && !strcmp(x[-1].path, path))
-        x--;
-    for (; x < l->items + l->count && !strcmp(x->path, path); x++)
-        if (!strcmp(x->sum, sum))
-            return true;
-    return false;
-}
-
-/* The sum of what we wrote last; NULL when it could be one of two. */
-static const char *list_sum(const struct list *l, const char *path)
-{
-    const struct listed *x = list_find(l, path);
-
-    if (!x || (x > l->items && !strcmp(x[-1].path, path)) ||
-        (x + 1 < l->items + l->count && !strcmp(x[1].path, path)))
-        return NULL;
-    return x->sum;
-}
 
 static bool in_set(const struct render_set *set, const char *path)
 {
@@ -175,94 +65,7 @@ static bool in_question(const struct render_where *w, const char *path)
     return !w->only;
 }
 
-static void list_line(struct buf *out, const char *sum, const char *path)
-{
-    buf_addf(out, "%s  %s\n", sum, path);
-}
-
-/* The files of the set and those of the old list that stay; with `gone` also the old lines of those
- * that are still there, or may be.  In the order of the paths; with the texts for the bases. */
-static void list_text(const struct job *j, bool gone, struct buf *out, struct buf *bases)
-{
-    size_t i = 0, k = 0;
-
-    while (i < j->set->count || k < j->old.count) {
-        const struct render_file *f = i < j->set->count ? j->set->files[i] : NULL;
-        const struct listed *o = k < j->old.count ? &j->old.items[k] : NULL;
-        int order = !f ? 1 : !o ? -1 : strcmp(f->path, o->path);
-        char sum[SHA256_HEX];
-
-        if (order < 0 || (!order && !gone)) {
-            text_sum(buf_str(&f->text), f->text.len, sum);
-            list_line(out, sum, f->path);
-            bases_add(bases, sum, buf_str(&f->text), f->text.len);
-            i++;
-            while (k < j->old.count && !strcmp(j->old.items[k].path, f->path))
-                k++;
-            continue;
-        }
-        assert(o); /* either list has one left */
-        if (!order && !strcmp(o->sum, text_sum(buf_str(&f->text), f->text.len, sum))) {
-            k++; /* its line comes with the set's */
-            continue;
-        }
-        if (gone || !in_question(j->where, o->path)) {
-            const struct base_item *b = bases_find(&j->bases, o->sum);
-
-            list_line(out, o->sum, o->path);
-            if (b)
-                bases_add(bases, b->sum, b->text, b->len);
-        }
-        k++;
-    }
-}
-
-/* A file of our own, unless it is that already. */
-static enum rc own_write(struct job *j, const char *name, const struct buf *text, size_t max,
-                         unsigned mode, struct err *err)
-{
-    struct buf old;
-    struct stat st;
-    bool there = false;
-    enum rc rc = place_look(&j->place, name, &there, &st, err);
-
-    buf_init(&old, max + 1);
-    if (!rc && there && st.st_size == (off_t)text->len)
-        rc = place_read(&j->place, name, max, &old, err);
-    if (!rc && !(there && old.len == text->len && !memcmp(buf_str(&old), buf_str(text), old.len))) {
-        rc = place_prepare(&j->place, name, buf_str(text), text->len, mode, err);
-        if (!rc)
-            rc = place_commit(&j->place, name, err);
-        if (rc)
-            place_discard(&j->place, name);
-    }
-    buf_release(&old);
-    return rc;
-}
-
-/* With `gone` the texts are there before a list that speaks of them; without it they go after. */
-static enum rc list_write(struct job *j, bool gone, struct err *err)
-{
-    struct buf text, bases;
-    enum rc rc = RC_OK;
-
-    buf_init(&text, LIST_MAX);
-    buf_init(&bases, BASES_MAX);
-    list_text(j, gone, &text, &bases);
-    if (text.over)
-        rc = err_set(err, RC_LIMIT, "the list of files would be larger than %d bytes", LIST_MAX);
-    if (!rc && gone)
-        rc = own_write(j, BASES_NAME, &bases, BASES_MAX, 0600, err);
-    if (!rc)
-        rc = own_write(j, LIST_NAME, &text, LIST_MAX, 0644, err);
-    if (!rc && !gone)
-        rc = own_write(j, BASES_NAME, &bases, BASES_MAX, 0600, err);
-    buf_release(&text);
-    buf_release(&bases);
-    return rc;
-}
-
-/* ---- 1. compare ---- */
+/* ---- 2. compare ---- */
 
 void render_changes_release(struct render_changes *c)
 {
@@ -429,7 +232,7 @@ static enum rc compare_one(struct job *j, const struct render_file *f, struct er
     bool there = false;
     enum rc rc;
 
-    if (!place_path_ok(f->path))
+    if (!place_path_ok(f->path) || strpbrk(f->path, "\t\n"))
         return err_set(err, RC_FAIL, "'%s' is no path below a folder", f->path);
     rc = place_look(&j->place, f->path, &there, &st, err);
     if (rc)
@@ -493,28 +296,12 @@ static int change_by_path(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-/* Bases that cannot be read are none: edits are then kept aside. */
-static enum rc bases_read(struct job *j, struct err *err)
-{
-    struct stat st;
-    enum rc rc = place_look(&j->place, BASES_NAME, &j->bases_there, &st, err);
-
-    if (rc || !j->bases_there || !S_ISREG(st.st_mode) || st.st_size > BASES_MAX)
-        return rc;
-    buf_init(&j->bases.text, BASES_MAX + 1);
-    rc = place_read(&j->place, BASES_NAME, BASES_MAX, &j->bases.text, err);
-    if (rc == RC_OK)
-        bases_parse(&j->bases);
-    return rc;
-}
-
 static enum rc compare(struct job *j, struct err *err)
 {
     enum rc rc = list_read(&j->place, &j->old, err);
 
     if (rc == RC_OK)
-        rc = bases_read(j, err);
-
+        rc = bases_read(&j->place, &j->bases, err);
     for (size_t i = 0; i < j->set->count && rc == RC_OK; i++)
         rc = compare_one(j, j->set->files[i], err);
     for (size_t i = 0; i < j->old.count && rc == RC_OK; i++)
@@ -530,6 +317,8 @@ static enum rc job_begin(struct job *j, bool make, struct err *err)
 {
     enum rc rc = place_open(&j->place, j->where->dir, make, err);
 
+    if (rc == RC_OK && j->place.fd >= 0)
+        rc = journal_recover(&j->place, NULL, err);
     return rc ? rc : compare(j, err);
 }
 
@@ -541,7 +330,27 @@ static void job_end(struct job *j, enum rc rc, struct render_changes *out)
         render_changes_release(&j->changes);
     list_release(&j->old);
     bases_release(&j->bases);
+    journal_release(&j->journal);
     place_close(&j->place);
+}
+
+const char *render_recovered_name(enum render_recovered r)
+{
+    static const char *const names[] = { NULL, "finished", "undone" };
+
+    return names[r];
+}
+
+enum rc render_recover(const char *dir, enum render_recovered *out, struct err *err)
+{
+    struct place p;
+    enum rc rc = RC_OK;
+
+    *out = RENDER_RECOVER_NONE;
+    if (place_open(&p, dir, false, NULL) == RC_OK && p.fd >= 0) /* else the run itself will tell */
+        rc = journal_recover(&p, out, err);
+    place_close(&p);
+    return rc;
 }
 
 enum rc render_compare(const struct render_set *set, const struct render_where *where,
@@ -554,7 +363,7 @@ enum rc render_compare(const struct render_set *set, const struct render_where *
     return rc;
 }
 
-/* ---- 2. to 4. ---- */
+/* ---- 3. to 6. ---- */
 
 static enum rc refuse_foreign(const struct job *j, struct err *err)
 {
@@ -580,98 +389,186 @@ static bool is_write(const struct render_change *c)
     return c->kind == RENDER_NEW || c->kind == RENDER_CHANGED;
 }
 
-static enum rc prepare(struct job *j, struct err *err)
+static void journal_take(struct journal_item *it, const struct render_change *c)
 {
-    enum rc rc = RC_OK;
+    it->seen_ino = c->seen_ino;
+    it->seen_size = c->seen_size;
+    it->seen_ns = c->seen_ns;
+    it->aside = c->aside ? xstrdup(c->aside) : NULL;
+}
 
-    for (; j->prepared < j->changes.count && rc == RC_OK; j->prepared++) {
-        const struct render_change *c = &j->changes.items[j->prepared];
-        struct render_text text;
+/* What is to be done for a file of the set or one that is no longer in it. */
+static void journal_plan(struct job *j, const struct render_change *c)
+{
+    const char *old = list_sum(&j->old, c->path);
+    char sum[SHA256_HEX];
 
-        if (!is_write(c))
-            continue;
-        text = render_change_text(c);
-        rc = place_prepare(&j->place, c->path, text.p, text.len, c->mode_new, err);
+    if (c->kind == RENDER_GONE) {
+        journal_take(journal_add(&j->journal, JOURNAL_REMOVE, c->path), c);
+        return;
     }
-    return rc;
+    text_sum(buf_str(&c->file->text), c->file->text.len, sum);
+    if (is_write(c)) {
+        struct journal_item *it = journal_add(&j->journal, JOURNAL_WRITE, c->path);
+        struct render_text text = render_change_text(c);
+
+        journal_take(it, c);
+        it->mode = c->mode_new;
+        text_sum(text.p, text.len, it->staged);
+        memcpy(it->listed, sum, SHA256_HEX);
+    } else if (!str_eq(old, sum)) {
+        memcpy(journal_add(&j->journal, JOURNAL_LIST, c->path)->listed, sum, SHA256_HEX);
+    }
 }
 
-static void take_back(struct job *j)
+static bool in_changes(const struct job *j, const char *path)
 {
-    for (size_t i = 0; i < j->prepared; i++)
-        if (is_write(&j->changes.items[i]))
-            place_discard(&j->place, j->changes.items[i].path);
-    place_undo(&j->place);
+    struct render_change key = { .path = (char *)path }; /* only read */
+
+    return j->changes.count && bsearch(&key, j->changes.items, j->changes.count,
+                                       sizeof(*j->changes.items), change_by_path);
 }
 
-/* Before anything is committed: bases that were not there before are of no list. */
-static void take_back_bases(struct job *j)
+static void journal_make(struct job *j)
 {
-    if (!j->bases_there && place_remove(&j->place, BASES_NAME, NULL))
-        return; /* nothing speaks of them */
+    for (size_t i = 0; i < j->changes.count; i++)
+        journal_plan(j, &j->changes.items[i]);
+    for (size_t i = 0; i < j->old.count; i++)
+        if (is_over(j, i) && !in_changes(j, j->old.items[i].path))
+            journal_add(&j->journal, JOURNAL_FORGET, j->old.items[i].path);
+    journal_sort(&j->journal);
 }
 
-/* What is about to go is still what was compared, and if it was edited, has its second name. */
-static enum rc make_way(struct job *j, const struct render_change *c, struct err *err)
+/* The texts of the set, and of the old list where they are not the same. */
+static void bases_both(const struct job *j, struct buf *out)
 {
-    struct render_change now = { 0 };
-    struct stat st;
+    char sum[SHA256_HEX];
+
+    for (size_t i = 0; i < j->set->count; i++) {
+        const struct buf *text = &j->set->files[i]->text;
+
+        bases_add(out, text_sum(buf_str(text), text->len, sum), buf_str(text), text->len);
+    }
+    bases_of_list(&j->old, &j->bases, out);
+}
+
+static enum rc bases_prepare(struct job *j, struct err *err)
+{
     struct buf text;
-    bool there;
-    enum rc rc = place_look(&j->place, c->path, &there, &st, err);
+    enum rc rc;
 
-    if (rc)
-        return rc;
-    if (there)
-        change_seen(&now, &st);
-    if (now.seen_ino != c->seen_ino || now.seen_size != c->seen_size || now.seen_ns != c->seen_ns) {
-        err_hint(err, "Run the command again: it merges what was edited, or keeps it aside.");
-        return err_set(err, RC_FAIL, "'%s' in '%s' was changed while it was to be written", c->path,
-                       j->place.dir);
-    }
-    if (c->edit != RENDER_EDIT_ASIDE)
-        return RC_OK;
-    buf_init(&text, RENDER_FILE_MAX + 1);
-    rc = text_read(j, c->path, &st, &text, err);
-    if (rc == RC_OK) {
-        char *name = NULL;
-
-        rc = aside_find(j, c->path, &text, &name, &there, err);
-        if (rc == RC_OK && !there)
-            rc = place_aside(&j->place, c->path, name, err);
-        free(name);
-    }
+    buf_init(&text, BASES_MAX);
+    bases_both(j, &text);
+    rc = own_file_write(&j->place, BASES_NAME, &text, BASES_MAX, 0600, err);
     buf_release(&text);
     return rc;
 }
 
-static enum rc commit(struct job *j, struct err *err)
+/* The second name of an edited file; one that a stopped run gave it will do. */
+static enum rc aside_prepare(struct job *j, const struct render_change *c, struct err *err)
+{
+    struct stat st;
+    bool there;
+    enum rc rc = place_look(&j->place, c->aside, &there, &st, err);
+
+    return rc || there ? rc : place_link(&j->place, c->path, c->aside, err);
+}
+
+static enum rc prepare(struct job *j, struct err *err)
 {
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < j->changes.count && rc == RC_OK; i++) {
-        if (!is_write(&j->changes.items[i]))
+        const struct render_change *c = &j->changes.items[i];
+        struct render_text text;
+
+        if (c->aside)
+            rc = aside_prepare(j, c, err);
+        if (rc || !is_write(c))
             continue;
-        rc = make_way(j, &j->changes.items[i], err);
-        if (rc == RC_OK)
-            rc = place_commit(&j->place, j->changes.items[i].path, err);
+        text = render_change_text(c);
+        rc = place_prepare(&j->place, c->path, text.p, text.len, c->mode_new, err);
     }
-    for (size_t i = 0; i < j->changes.count && rc == RC_OK; i++) {
-        if (j->changes.items[i].kind != RENDER_GONE)
-            continue;
-        rc = make_way(j, &j->changes.items[i], err);
-        if (rc == RC_OK)
-            rc = place_remove(&j->place, j->changes.items[i].path, err);
-    }
-    for (size_t i = 0; i < j->old.count && rc == RC_OK; i++)
-        if (is_over(j, i))
-            rc = place_prune(&j->place, j->old.items[i].path, err);
-    for (size_t i = 0; i < j->changes.count && rc == RC_OK; i++)
-        if (j->changes.items[i].kind != RENDER_SAME)
-            place_sync(&j->place, j->changes.items[i].path);
     if (rc == RC_OK)
-        rc = list_write(j, false, err);
-    place_sync(&j->place, LIST_NAME);
+        rc = bases_prepare(j, err);
+    for (size_t i = 0; i < j->changes.count && rc == RC_OK; i++)
+        if (is_write(&j->changes.items[i]) || j->changes.items[i].aside)
+            place_sync(&j->place, j->changes.items[i].path);
+    place_sync_made(&j->place);
+    return rc;
+}
+
+/* The folder as it was.  Texts of no list are of no use, and do no harm. */
+static void take_back(struct job *j)
+{
+    journal_undo(&j->place, &j->journal);
+    place_undo(&j->place);
+    if (!j->old.count && place_remove(&j->place, BASES_NAME, NULL))
+        return; /* the journal stays, and the next run tries again */
+    if (place_remove(&j->place, JOURNAL_NAME, NULL) == RC_OK)
+        place_sync(&j->place, JOURNAL_NAME);
+    place_undo(&j->place); /* the folder itself, now that nothing is in it */
+}
+
+/* A file that somebody saved between 2 and 6 is as they left it. */
+static enum rc refuse_left(const struct job *j, struct err *err)
+{
+    for (size_t i = 0; i < j->journal.count; i++)
+        if (j->journal.items[i].left) {
+            err_hint(err, "Run the command again: it merges what was edited, or keeps it aside.");
+            return err_set(err, RC_FAIL, "'%s' in '%s' was changed while it was to be written",
+                           j->journal.items[i].path, j->place.dir);
+        }
+    return RC_OK;
+}
+
+/* Where nothing has been renamed yet there is still a way back. */
+static enum rc commit(struct job *j, struct err *err)
+{
+    enum rc rc = journal_commit(&j->place, &j->journal, false, err);
+
+    if (rc == RC_OK)
+        return refuse_left(j, err);
+    if (!j->journal.done && journal_write(&j->place, &j->journal, JOURNAL_PREPARE, NULL) == RC_OK)
+        take_back(j);
+    else
+        err_hint(err, "The same command again finishes what was begun; nothing is lost.");
+    return rc;
+}
+
+/* Nothing but the texts may have to be written, where somebody removed them. */
+static enum rc bases_mend(struct job *j, struct err *err)
+{
+    struct bases both = { 0 };
+    struct buf text;
+    enum rc rc;
+
+    buf_init(&both.text, BASES_MAX);
+    buf_init(&text, BASES_MAX);
+    bases_both(j, &both.text);
+    bases_parse(&both);
+    bases_of_list(&j->old, &both, &text);
+    rc = own_file_write(&j->place, BASES_NAME, &text, BASES_MAX, 0600, err);
+    bases_release(&both);
+    buf_release(&text);
+    return rc;
+}
+
+static enum rc job_write(struct job *j, struct err *err)
+{
+    enum rc rc;
+
+    journal_make(j);
+    if (!j->journal.count)
+        return bases_mend(j, err);
+    rc = journal_write(&j->place, &j->journal, JOURNAL_PREPARE, err);
+    if (rc == RC_OK)
+        rc = prepare(j, err);
+    if (rc == RC_OK)
+        rc = journal_write(&j->place, &j->journal, JOURNAL_COMMIT, err);
+    if (rc == RC_OK)
+        return commit(j, err);
+    take_back(j);
     return rc;
 }
 
@@ -684,18 +581,9 @@ enum rc render_write(const struct render_set *set, const struct render_where *wh
     if (rc == RC_OK)
         rc = refuse_foreign(&j, err);
     if (rc == RC_OK)
-        rc = prepare(&j, err);
-    if (rc == RC_OK)
-        rc = list_write(&j, true, err);
-    if (rc) {
-        if (j.place.fd >= 0)
-            take_back_bases(&j);
-        take_back(&j);
-    } else {
-        rc = commit(&j, err);
-        if (rc) /* what is in place stays: it is listed */
-            take_back(&j);
-    }
+        rc = job_write(&j, err);
+    else if (j.place.fd >= 0)
+        place_undo(&j.place); /* the folder, where it was made for nothing */
     job_end(&j, rc, out);
     return rc;
 }

@@ -150,6 +150,45 @@ expect 'killed at any moment an edit is somewhere' '
         stoker render all -f other.yaml -o out >/dev/null 2>err; cmp $f.edited mine && test ! -e $f.edited.2 && grep -q 8013 $f || exit 1
     done
 '
+# Stopped before or after each system call that changes the folder, by ptrace: the program that ships, not a unit.
+folder() { tree "$1" | grep -v "stoker-render.base "; find "$1" -type d -printf "%P\n" | sort; }
+begin() { # start: rendered, one file edited; its state, and what rendering another spec makes of it
+    ours && stoker render systemd -o out >/dev/null && f=$(cd out && grep -rl 8003 systemd | head -1) && sed -i "s/8003/9999/" out/$f &&
+        cp -a out start && folder out >old && status 1 stoker render systemd -f other.yaml -o out >/dev/null 2>&1 && folder out >new && ! cmp -s old new
+}
+stopped() { # CALL: killed at its first, second, ... occurrence; then recovered by --diff, old or new and nothing between
+    n=0
+    while n=$((n + 1)); do
+        rm -rf out && cp -a start out
+        strace -qq -o /dev/null -e trace=$1 -e inject=$1:signal=KILL:when=$n "$BUILD/stoker" render systemd -f other.yaml -o out >/dev/null 2>&1
+        test $? = 137 || break
+        stoker render systemd -f other.yaml --diff out >d 2>err
+        folder out >now
+        cmp -s now old || cmp -s now new || { echo "# $1 $n: neither old nor new"; return 1; }
+        ls -a out | grep -q journal && return 1
+        grep -qs 9999 out/$f out/$f.edited || { echo "# $1 $n: the edit is lost"; return 1; }
+    done
+    test $n -gt 3
+}
+if command -v strace >/dev/null && strace -qq -o /dev/null -e trace=renameat -e inject=renameat:signal=KILL:when=9 true 2>/dev/null; then
+expect 'killed at every rename, link, unlink and fsync: old or new as a whole, edits kept' '
+    begin && stopped renameat && stopped unlinkat && stopped fsync
+'
+expect 'a full disk at every fsync: exit 1, the folder as it was, or finished by the next run' '
+    begin && n=0; while n=$((n + 1)); do
+        rm -rf out && cp -a start out
+        strace -qq -o tr -e trace=fsync -e inject=fsync:error=ENOSPC:when=$n "$BUILD/stoker" render systemd -f other.yaml -o out >/dev/null 2>err
+        grep -q INJECTED tr || break
+        grep -q "No space left" err || continue # of a folder: not every file system can
+        want=old; test ! -e out/.stoker-render.journal || want=new
+        stoker render systemd -f other.yaml --diff out >/dev/null 2>err; folder out | cmp - $want || exit 1
+    done; test $n -gt 5
+'
+else
+test_skip 'killed at every rename, link, unlink and fsync: old or new as a whole, edits kept' 'strace may not trace here'
+test_skip 'a full disk at every fsync: exit 1, the folder as it was, or finished by the next run' 'strace may not trace here'
+fi
+
 expect 'diff: colour when asked' '
     stoker render systemd --diff new --colour=always | grep -q "$(printf "\033")" &&
     ! stoker render systemd --diff new | grep -q "$(printf "\033")"

@@ -463,8 +463,8 @@ static void any_call(bool crash)
         more = run_with_fault(n, crash, &count, &failed);
         after = snapshot(dir);
         check_between(after);
-        if (!crash)
-            CHECK(!has(after, ".stoker-new"));
+        if (!crash) /* what is left to do is known */
+            CHECK(!has(after, ".stoker-new") || has(after, ".stoker-render.journal"));
         if (!crash && failed && !count)
             assert_string_equal(before, after);
         if (!failed)
@@ -639,6 +639,201 @@ TEST(edits_survive_any_crash)
     edits_any_call(true);
 }
 
+/* ---- a run that was killed is undone or finished, before anything else ---- */
+
+enum {
+    RECOVER_STEPS_EVERY = 5
+}; /* in how many crashes the recovery is killed at every call, too */
+
+/* Recovery with the `m`-th call the last one; false when it took fewer calls. */
+static bool recover_killed(int m)
+{
+    int status;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (!pid) {
+        enum render_recovered what;
+        struct err err = { 0 };
+
+        steps = 0;
+        fault_at = m;
+        fault_is_crash = true;
+        _exit(render_recover(dir, &what, &err) ? 1 : 0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 1);
+    return WEXITSTATUS(status) == CRASHED;
+}
+
+static enum render_recovered recover(void)
+{
+    enum render_recovered what;
+    struct err err = { 0 };
+
+    assert_int_equal(render_recover(dir, &what, &err), RC_OK);
+    return what;
+}
+
+static enum render_recovered check_whole(const char *old, const char *new)
+{
+    enum render_recovered what = recover();
+    char *now = snapshot(dir);
+
+    CHECK(str_eq(now, old) || str_eq(now, new));
+    CHECK(what != RENDER_RECOVER_FINISHED || str_eq(now, new));
+    CHECK(what != RENDER_RECOVER_UNDONE || str_eq(now, old));
+    assert_int_equal(recover(), RENDER_RECOVER_NONE);
+    free(now);
+    return what;
+}
+
+/* Killed at call `n`, and the recovery at every call of its own.  How many those were. */
+static int recovery_killed_anywhere(void (*before)(void), int n, const char *old, const char *new)
+{
+    bool failed;
+    int count, m = 1;
+
+    for (;; m++) {
+        before();
+        (void)run_with_fault(n, true, &count, &failed);
+        if (!recover_killed(m))
+            return m;
+        (void)check_whole(old, new);
+    }
+}
+
+static void killed_anywhere(void (*before)(void))
+{
+    struct err err = { 0 };
+    enum render_recovered last = RENDER_RECOVER_NONE;
+    char *old, *new;
+    int count, again = 0, n = 1;
+    bool failed, more = true;
+
+    before();
+    old = snapshot(dir);
+    assert_int_equal(write_set(set_b(), false, &err), RC_OK);
+    new = snapshot(dir);
+    for (; more; n++) {
+        enum render_recovered what;
+
+        before();
+        more = run_with_fault(n, true, &count, &failed);
+        what = check_whole(old, new);
+        if (what != last && what != RENDER_RECOVER_NONE) /* as much as can be is left to do */
+            again += recovery_killed_anywhere(before, n, old, new);
+        last = what;
+    }
+    CHECK(n > 100 && again > 50); /* else the calls are not counted */
+    free(old);
+    free(new);
+}
+
+static void plain_put(void)
+{
+    fresh(true);
+}
+
+TEST(killed_anywhere_it_is_old_or_new)
+{
+    killed_anywhere(plain_put);
+}
+
+TEST(killed_anywhere_with_edits)
+{
+    killed_anywhere(edits_put);
+}
+
+/* --diff finishes it too: what it shows is what writing would change from there. */
+TEST(a_diff_recovers_first)
+{
+    int count, n, empty = 0, full = 0;
+    bool failed, more = true;
+
+    for (n = 1; more; n++) {
+        struct render_set set = set_b();
+        struct buf diff = { 0 };
+        struct err err = { 0 };
+        char *now;
+
+        fresh(true);
+        more = run_with_fault(n, true, &count, &failed);
+        assert_int_equal(render_diff(&set, &(struct render_where){ .dir = dir }, &diff, NULL, &err),
+                         RC_OK);
+        now = snapshot(dir);
+        CHECK(!has(now, ".stoker-new") && !has(now, "journal"));
+        if (diff.len)
+            CHECK(has(now, "old conf") && has(now, "old secret") && has(now, "old gone"));
+        else
+            CHECK(has(now, "new conf") && has(now, "new secret") && !has(now, "gone"));
+        empty += !diff.len;
+        full += diff.len != 0;
+        free(now);
+        buf_release(&diff);
+        render_set_release(&set);
+    }
+    CHECK(empty > 10 && full > 10);
+}
+
+/* What somebody edits between the crash and the next run stays, and is then merged or set aside as
+ * any edit is. */
+TEST(edits_after_a_crash_are_kept)
+{
+    static const char *const files[] = { "slurm/conf", "slurm/secret" };
+    int count;
+    bool failed, more = true;
+
+    for (int n = 1; more; n++) {
+        struct err err = { 0 };
+        char *now;
+
+        fresh(true);
+        more = run_with_fault(n, true, &count, &failed);
+        for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+            put(files[i], "edited since");
+        (void)recover();
+        now = snapshot(dir);
+        CHECK(has(now, "/slurm/conf 100") && has(now, "/slurm/secret 100600 edited since\n"));
+        CHECK(!has(now, ".stoker-new") && !has(now, "journal"));
+        free(now);
+        assert_int_equal(write_set(set_b(), false, &err), RC_OK);
+        now = snapshot(dir);
+        CHECK(has(now, "/slurm/conf.edited 100") || has(now, "/slurm/conf 100755 edited since\n"));
+        CHECK(has(now, "/slurm/secret.edited 100600 edited since\n") ||
+              has(now, "/slurm/secret 100600 edited since\n"));
+        free(now);
+    }
+}
+
+/* Whoever can write to the folder can write a journal: it leads nowhere else, and half of one is
+ * refused by name. */
+TEST(a_bad_journal_is_refused)
+{
+    static const char *const bad[] = {
+        "",
+        "x\n",
+        "stoker-render-journal 1 commit\n",
+        "stoker-render-journal 1 commit\nremove\t0\t0\t0\t0\t-\t-\t-\t../outside\nend\n",
+        "stoker-render-journal 1 commit\nremove\t0\t0\t0\t0\t-\t-\t-\t.stoker-render\nend\n",
+        "stoker-render-journal 1 commit\nwrite\t644\t0\t0\t0\t-\t-\t-\tslurm/conf\nend\n",
+        ("stoker-render-journal 1 commit\nremove\t0\t0\t0\t0\t-\t-\t-\tb\n"
+         "remove\t0\t0\t0\t0\t-\t-\t-\ta\nend\n"),
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        enum render_recovered what;
+        struct err err = { 0 };
+
+        fresh(true);
+        put(".stoker-render.journal", bad[i]);
+        assert_int_equal(render_recover(dir, &what, &err), RC_FAIL);
+        assert_non_null(strstr(err.msg, "journal"));
+        assert_non_null(strstr(err.hint, "Remove it"));
+    }
+    fresh(true);
+}
+
 static uint32_t dice_state = 1;
 
 static uint32_t dice(uint32_t n)
@@ -776,13 +971,25 @@ TEST(no_line_of_the_user_is_lost)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_and_removes),       cmocka_unit_test(changes_are_told),
-        cmocka_unit_test(other_targets_stay),       cmocka_unit_test(foreign_files_are_refused),
-        cmocka_unit_test(links_are_not_followed),   cmocka_unit_test(any_call_may_fail),
-        cmocka_unit_test(any_call_may_be_the_last), cmocka_unit_test(a_full_disk_leaves_nothing),
-        cmocka_unit_test(one_writer_at_a_time),     cmocka_unit_test(paths_stay_below),
-        cmocka_unit_test(the_diff_is_the_change),   cmocka_unit_test(edits_survive_any_failure),
-        cmocka_unit_test(edits_survive_any_crash),  cmocka_unit_test(no_line_of_the_user_is_lost),
+        cmocka_unit_test(writes_and_removes),
+        cmocka_unit_test(changes_are_told),
+        cmocka_unit_test(other_targets_stay),
+        cmocka_unit_test(foreign_files_are_refused),
+        cmocka_unit_test(links_are_not_followed),
+        cmocka_unit_test(any_call_may_fail),
+        cmocka_unit_test(any_call_may_be_the_last),
+        cmocka_unit_test(a_full_disk_leaves_nothing),
+        cmocka_unit_test(one_writer_at_a_time),
+        cmocka_unit_test(paths_stay_below),
+        cmocka_unit_test(the_diff_is_the_change),
+        cmocka_unit_test(edits_survive_any_failure),
+        cmocka_unit_test(edits_survive_any_crash),
+        cmocka_unit_test(no_line_of_the_user_is_lost),
+        cmocka_unit_test(killed_anywhere_it_is_old_or_new),
+        cmocka_unit_test(killed_anywhere_with_edits),
+        cmocka_unit_test(a_diff_recovers_first),
+        cmocka_unit_test(edits_after_a_crash_are_kept),
+        cmocka_unit_test(a_bad_journal_is_refused),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
