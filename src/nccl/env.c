@@ -976,17 +976,20 @@ static struct verdict socket_ifname(const struct run *r)
 
 static struct verdict cross_nic(const struct run *r)
 {
-    size_t rails = r->wanted && !r->c.gone_why ? ports_isolated_rails(r->hw, &r->c) : 0;
+    size_t rails = r->wanted && !r->c.gone_why ? ports_isolated_rails(r->hw, &r->c) : 0, down = 0;
 
     if (!rails)
         return nothing();
+    for (size_t i = 0; i < r->c.ports_count; i++)
+        down += r->c.ports[i].down;
     return set(
         NCCL_REQUIRED, "0",
         arena_printf(r->a,
-                     "The %zu %s ports are rails, %s: a ring that crosses from one rail to "
+                     "The %zu %s ports%s are rails, %s: a ring that crosses from one rail to "
                      "another could not connect.",
-                     r->wanted, layer_text(r),
-                     rails == r->wanted
+                     r->wanted + down, layer_text(r),
+                     down ? arena_printf(r->a, " (%zu of them down)", down) : "",
+                     rails >= r->wanted
                          ? "each in a subnet of its own that leads to no other"
                          : arena_printf(r->a, "in %zu subnets that lead to no other", rails)));
 }

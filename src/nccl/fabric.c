@@ -206,6 +206,21 @@ static const char *net_text(struct arena *a, const struct hw_net *n)
     return NULL;
 }
 
+/* Of a RoCE port whose link is down, and whose table of addresses is empty for that: the subnet
+ * of its interface. */
+static const char *down_network(struct sim *s, const struct hw_rdma *r,
+                                const struct hw_rdma_port *hp)
+{
+    const char *net = NULL;
+
+    for (size_t i = 0; !str_eq(hp->state, "ACTIVE") && !net && i < r->netdevs_count; i++) {
+        const struct hw_net *n = hw_find_net(s->hw, r->netdevs[i]);
+
+        net = n ? net_text(s->a, n) : NULL;
+    }
+    return net;
+}
+
 /* A port on which compute and storage share the cable (by VLANs) is not for storage:
  * every address of it would have to be. */
 static void look_at_port(struct sim *s, const bool *storage, struct nccl_port *p)
@@ -217,6 +232,8 @@ static void look_at_port(struct sim *s, const bool *storage, struct nccl_port *p
     if (!r || !hp)
         return;
     p->network = str_eq(hp->link_layer, "Ethernet") ? roce_network(s, hp) : ib_network(s->a, hp);
+    if (!p->network && str_eq(hp->link_layer, "Ethernet"))
+        p->network = down_network(s, r, hp);
     for (size_t i = 0; i < s->hw->nets_count; i++) {
         const struct hw_net *n = &s->hw->nets[i];
 

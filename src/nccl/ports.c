@@ -180,11 +180,19 @@ struct rail {
     size_t ports;
 };
 
+/* "10.1.0.0" of a route is "10.1.0.0/16" of an address. */
+static bool net_is(const char *a, const char *b)
+{
+    size_t len = strcspn(a, "/");
+
+    return len == strcspn(b, "/") && !strncmp(a, b, len);
+}
+
 /* The rail of this network, new or not; NULL: no room. */
 static struct rail *rail_of(struct rail *rails, size_t *count, const char *net)
 {
     for (size_t k = 0; k < *count; k++)
-        if (str_eq(rails[k].net, net))
+        if (net_is(rails[k].net, net))
             return &rails[k];
     if (*count == NCCL_PORTS_MAX)
         return NULL;
@@ -207,39 +215,57 @@ static const char *port_ndev(const struct hw *hw, const struct nccl_port *p)
     return p->gid_ndev ? p->gid_ndev : g ? g->ndev : NULL;
 }
 
+struct rails {
+    struct rail list[NCCL_PORTS_MAX];
+    size_t count, gateways, ports, largest;
+    const char *layer;
+};
+
+/* False: the port tells no network, is of another layer than the others, or one too many. */
+static bool rails_add(struct rails *r, const struct hw *hw, const struct nccl_port *p)
+{
+    bool roce = str_eq(p->link_layer, "Ethernet");
+    const char *ndev = roce && p->wanted ? port_ndev(hw, p) : NULL;
+    const struct hw_net *n = ndev ? hw_find_net(hw, ndev) : NULL;
+    const char *net = roce && p->wanted ? roce_subnet(hw, n) : p->network;
+    struct rail *rail;
+
+    if (p->down && !net) { /* of some rail, and of none that is known */
+        r->ports++;
+        return true;
+    }
+    if (!net || (r->layer && !str_eq(r->layer, p->link_layer)))
+        return false;
+    r->layer = p->link_layer;
+    rail = rail_of(r->list, &r->count, net);
+    if (!rail)
+        return false;
+    r->gateways += roce && n && !rail->ports && !iface_is_rail(hw, n);
+    r->ports++;
+    if (++rail->ports > r->largest)
+        r->largest = rail->ports;
+    return true;
+}
+
 /* Several networks, and none leads to another: IP subnets of which at most one has a
  * gateway (the way back ends at the rest), or InfiniBand subnets, which only a router
  * joins.  One InfiniBand subnet with most ports and a few outside it is no pattern: a
- * manager may just have moved. */
+ * manager may just have moved.  Rails that are down count: machines that are well have them. */
 size_t ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c)
 {
-    struct rail rails[NCCL_PORTS_MAX], *rail;
-    const char *layer = NULL;
-    size_t count = 0, gateways = 0, ports = 0, largest = 0;
+    struct rails r = { 0 };
+    bool any = false;
 
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
-        bool roce = str_eq(p->link_layer, "Ethernet");
-        const char *ndev = roce && p->wanted ? port_ndev(hw, p) : NULL;
-        const struct hw_net *n = ndev ? hw_find_net(hw, ndev) : NULL;
-        const char *net = roce ? roce_subnet(hw, n) : p->network;
 
-        if (!p->wanted)
-            continue;
-        if (!net || (layer && !str_eq(layer, p->link_layer)))
+        any = any || p->wanted;
+        if ((p->wanted || p->down) && !rails_add(&r, hw, p))
             return 0;
-        layer = p->link_layer;
-        rail = rail_of(rails, &count, net);
-        if (!rail)
-            return 0;
-        gateways += roce && !rail->ports && !iface_is_rail(hw, n);
-        ports++;
-        if (++rail->ports > largest)
-            largest = rail->ports;
     }
-    if (str_eq(layer, "InfiniBand") && largest > 1 && 2 * largest > ports)
+    if (!any || (str_eq(r.layer, "InfiniBand") && r.largest > 1 && 2 * r.largest > r.ports))
         return 0;
-    return count > 1 && gateways <= 1 ? count : 0;
+    return r.count > 1 && r.gateways <= 1 ? r.count : 0;
 }
 
 void ports_choose(struct sim *s)

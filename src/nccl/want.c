@@ -156,40 +156,60 @@ static bool models_differ(const struct sim *s, const struct nccl_port *a, const 
     return !str_eq(x->hca, y->hca) || (x->board && y->board && !str_eq(x->board, y->board));
 }
 
-/* Turned off by somebody, or the second port of a card that nobody uses.  Of Ethernet the physical
- * state says nothing: mlx5 tells "Disabled" of a pulled cable too. */
-static bool port_is_spare(const struct sim *s, const struct nccl_port *p)
+/* The link is not up, and the port is neither for something else nor the second one of a card
+ * that nobody uses: no cable, no peer, no subnet manager, or turned off. */
+static bool port_is_lost(const struct sim *s, const struct nccl_port *p)
 {
     const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
-    bool off;
 
-    if (!hp || !r || hw_rdma_is_spare(s->hw, r, hp))
-        return true;
+    return !p->takes && p->state && !str_eq(p->state, "ACTIVE") && !p->storage && !p->frontend &&
+           hp && r && !hw_rdma_is_spare(s->hw, r, hp);
+}
+
+/* Turned off by somebody.  Of Ethernet the physical state says nothing: mlx5 tells "Disabled"
+ * of a pulled cable too. */
+static bool port_is_off(const struct sim *s, const struct nccl_port *p)
+{
+    const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
+    const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
+    bool off = r && r->netdevs_count > 0;
+
     if (!port_is_ethernet(p))
-        return str_eq(hp->phys_state, "Disabled");
-    off = r->netdevs_count > 0;
-    for (size_t i = 0; i < r->netdevs_count; i++) {
+        return hp && str_eq(hp->phys_state, "Disabled");
+    for (size_t i = 0; off && i < r->netdevs_count; i++) {
         const struct hw_net *n = hw_find_net(s->hw, r->netdevs[i]);
 
-        off = off && n && maybe_is(n->up, 0);
+        off = n && maybe_is(n->up, 0);
     }
     return off;
 }
 
-/* A link that should be up and is not: no cable, no peer, no subnet manager. */
+/* A link that should be up and is not. */
 static bool port_is_dead(const struct sim *s, const struct nccl_port *p)
 {
-    return !p->takes && p->state && !str_eq(p->state, "ACTIVE") && !p->storage && !p->frontend &&
-           !port_is_spare(s, p);
+    return port_is_lost(s, p) && !port_is_off(s, p);
 }
 
-/* `p` would be of the fabric of `set` if its link were up. */
+/* Some GPU has none of `set` as near. */
+static bool port_is_missed(const struct sim *s, const bool *set, const struct nccl_port *p)
+{
+    for (size_t g = 0; g < s->hw->gpus_count; g++) {
+        int rank = port_rank(s, g, p), best = nearest_rank(s, set, g);
+
+        if (rank >= 0 && (best < 0 || best > rank))
+            return true;
+    }
+    return false;
+}
+
+/* `p` would be of the fabric of `set` if its link were up.  One that somebody turned off is
+ * where a GPU has no other: it is that GPU's rail all the same. */
 static bool port_is_down(const struct sim *s, const bool *set, const struct nccl_port *p)
 {
     bool alike = false, joined = port_is_ethernet(p) || !p->network;
 
-    if (!port_is_dead(s, p))
+    if (!port_is_lost(s, p) || (port_is_off(s, p) && !port_is_missed(s, set, p)))
         return false;
     for (size_t i = 0; i < s->c->ports_count; i++) {
         const struct nccl_port *q = &s->c->ports[i];
@@ -749,28 +769,59 @@ static bool set_is_other(const struct sim *s, const bool *set, const bool *dead)
     return purpose || (layer && set_worth_up(s, dead) >= set_worth(s, set));
 }
 
+/* All of `set` have another use. */
+static bool set_is_busy(const struct sim *s, const bool *set)
+{
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        if (set[i] && !s->c->ports[i].storage && !s->c->ports[i].frontend)
+            return false;
+    return true;
+}
+
+/* The ports at the GPUs that are down, where what is up is no network of theirs; NULL: they
+ * have theirs.  Those that somebody turned off are among them only where they are nearer to
+ * every GPU than what is up, and what is up is known to be for something else: somebody may
+ * have bought more ports than he cabled. */
+static bool *set_gone(const struct sim *s, const bool *set)
+{
+    struct nccl_choice *c = s->c;
+    bool *dead = arena_array(s->a, bool, c->ports_count + 1);
+    bool *lost = arena_array(s->a, bool, c->ports_count + 1), all = true;
+
+    for (size_t i = 0; i < c->ports_count; i++) {
+        dead[i] = port_is_dead(s, &c->ports[i]);
+        lost[i] = port_is_lost(s, &c->ports[i]);
+    }
+    for (size_t i = 0; i < c->ports_count; i++)
+        all = all && (!set[i] || set_covers(s, dead, &c->ports[i]));
+    if (all && set_count(s, dead) && set_is_other(s, set, dead))
+        return dead;
+    for (size_t g = 0; g < s->hw->gpus_count; g++) {
+        int near = nearest_rank(s, lost, g), up = nearest_rank(s, set, g);
+
+        if (near < 0 || (up >= 0 && up <= near))
+            return NULL;
+    }
+    return set_is_busy(s, set) ? lost : NULL;
+}
+
 /* The ports that belong to the GPUs are all down.  To name what is left would be to train
  * over the storage network or the front end, with no peer on it: NCCL is left alone, and the
  * reader is told. */
 static void want_alive(struct sim *s)
 {
     struct nccl_choice *c = s->c;
-    bool *set = wanted_set(s), *dead = arena_array(s->a, bool, c->ports_count + 1);
+    bool *set = wanted_set(s), *gone;
 
-    for (size_t i = 0; i < c->ports_count; i++)
-        dead[i] = port_is_dead(s, &c->ports[i]);
-    if (!set_count(s, set) || !set_count(s, dead) || !s->hw->gpus_count ||
-        !set_is_other(s, set, dead))
+    gone = set_count(s, set) && s->hw->gpus_count ? set_gone(s, set) : NULL;
+    if (!gone)
         return;
-    for (size_t i = 0; i < c->ports_count; i++)
-        if (set[i] && !set_covers(s, dead, &c->ports[i]))
-            return;
     c->gone_why = arena_printf(
         s->a,
         "The ports that belong to the GPUs are down: %s.  What is up (%s) is another network, "
         "where machines that are well have no peer for it: this one cannot train with others until "
         "the links are mended.",
-        set_text(s, dead), set_text(s, set));
+        set_text(s, gone), set_text(s, set));
     nccl_doubt(s, "%s", c->gone_why);
     c->all_why = NULL;
     for (size_t i = 0; i < c->ports_count; i++)
@@ -938,7 +989,7 @@ static void want_rails(struct sim *s)
     bool own = false;
 
     for (size_t i = 0; i < s->c->ports_count; i++)
-        dead[i] = port_is_down(s, set, &s->c->ports[i]);
+        dead[i] = s->c->ports[i].down = port_is_down(s, set, &s->c->ports[i]);
     for (size_t i = 0; i < s->c->scores_count; i++) {
         const struct nccl_score *x = &s->c->scores[i];
 
@@ -947,15 +998,16 @@ static void want_rails(struct sim *s)
         own = own || str_eq(x->ours.path, "PIX") || str_eq(x->ours.path, "PXB");
     }
     if (gpus.len && own && !s->c->gone_why && ports_isolated_rails(s->hw, s->c))
-        nccl_doubt(
-            s,
-            "The ports are rails that do not lead to each other, and GPU %s goes by those of "
-            "its neighbours%s%s%s: machines that are well use others, and cannot be reached "
-            "from there.  Drain this machine until the rail is mended, or leave the rail out "
-            "on all.",
-            buf_str(&gpus), set_count(s, dead) ? ", since " : "",
-            set_count(s, dead) ? set_text(s, dead) : "",
-            set_count(s, dead) ? " is down" : ", whose rails are faster than its own");
+        nccl_doubt(s,
+                   "The ports are rails that do not lead to each other, and GPU %s goes by those "
+                   "of its neighbours%s%s%s: machines that are well use others, and cannot be "
+                   "reached from there.  Drain this machine until the rail is mended, or leave the "
+                   "rail out on all.",
+                   buf_str(&gpus), set_count(s, dead) ? ", since " : "",
+                   set_count(s, dead) ? set_text(s, dead) : "",
+                   set_count(s, dead) > 1 ? " are down"
+                   : set_count(s, dead)   ? " is down"
+                                          : ", whose rails are faster than its own");
     buf_release(&gpus);
 }
 

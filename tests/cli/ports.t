@@ -287,6 +287,23 @@ test_expect 'a rail of isolated rails that is down or slow: healthy machines can
     env_of hidden && ! grep -q 'Not certain' flat
 "
 
+for m in rails-off rails-dark rails-ib-off; do
+    test_expect "$m: the front end and the storage ports are not called right in place of rails that are down" "
+        env_of $m && sets NCCL_IB_HCA '' && sets NCCL_NET_GDR_LEVEL '' && sets NCCL_CROSS_NIC '' &&
+        says 'Not certain: The ports that belong to the GPUs are down: mlx5_0:1' && ! grep -q 'right ones' flat &&
+        score $m 'not doc[\"choice\"][\"certain\"]'
+    "
+done
+test_expect 'rails that are turned off keep their GPUs from the storage ports, and count as rails' "
+    env_of rails-one && sets NCCL_IB_HCA =mlx5_0:1 && says 'since mlx5_1:1, mlx5_2:1' && says 'mlx5_7:1 are down' &&
+    sets NCCL_CROSS_NIC 0 && says 'The 8 RoCE ports (7 of them down) are rails' &&
+    score rails-one 'not doc[\"choice\"][\"certain\"]'
+"
+test_expect 'two subnets of which one lost a port are two subnets still' "
+    env_of ib-halves && sets NCCL_CROSS_NIC 0 && env_of ib-halves-down && sets NCCL_CROSS_NIC 0 &&
+    says 'in 2 subnets' && says 'since mlx5_7:1 is down' && score ib-halves-down 'not doc[\"choice\"][\"certain\"]'
+"
+
 # ---- what the environment says
 test_expect '^mlx5_1 also excludes mlx5_10 and the lint says so' "
     env_of half-rate-two -e NCCL_IB_HCA=^mlx5_1 &&

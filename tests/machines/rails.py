@@ -649,6 +649,60 @@ def rail_slow():
     return Node(rails(lambda i: roce(i, 200, kind=CX6) if i == 2 else roce(i, 400)))
 
 
+def turned_off(node, *names):
+    """The network devices of these NICs are down, by hand or for want of a configuration."""
+    for name in names:
+        dev = "/net/e%s/" % name.replace("mlx5_", "th_")
+        path = next(p for p in node.m.tree.nodes if dev in p).split(dev)[0] + dev.rstrip("/")
+        node.m.tree.files(path, operstate="down", flags="0x1002", carrier=0)
+    return node
+
+
+def dpu_rails(nic):
+    """RoCE rails, and a DPU with the front end on one port and NFS on the other."""
+    dpu = (Nic("mlx5_8", "roce", 200, kind=BF3, addrs=[("10.11.0.5", 22)], gateway="10.11.0.1"),
+           Nic("mlx5_9", "roce", 200, kind=BF3, addrs=[("10.12.0.5", 22)]))
+    return Node(rails(nic) + [(1, dpu)], front=None,
+                mounts=[("10.12.0.9:/n", "/n", "nfs4", "rw,addr=10.12.0.9")])
+
+
+def rails_off():
+    """every rail is turned off and has no address, a DPU is up"""
+    return turned_off(dpu_rails(lambda i: Nic("mlx5_%d" % i, "roce", 400, state="1: DOWN")),
+                      *["mlx5_%d" % i for i in range(8)])
+
+
+def rails_dark():
+    """the same with rails that lack a carrier"""
+    return dpu_rails(lambda i: roce(i, 400, state="1: DOWN"))
+
+
+def rails_ib_off():
+    """the same with InfiniBand rails that are disabled"""
+    node = dpu_rails(lambda i: ib(i, state="1: DOWN"))
+    for path in [p for p in node.m.tree.nodes if p.endswith("/ports/1/phys_state")]:
+        if "/mlx5_8/" not in path and "/mlx5_9/" not in path:
+            node.m.tree.files(os.path.dirname(path), phys_state="3: Disabled")
+    return node
+
+
+def rails_one():
+    """one rail of eight is up, the others are turned off with their addresses"""
+    return turned_off(dpu_rails(lambda i: roce(i, 400, state="1: DOWN" if i else None)),
+                      *["mlx5_%d" % i for i in range(1, 8)])
+
+
+def ib_halves(dead=()):
+    """two InfiniBand subnets, one for each socket"""
+    return Node(rails(lambda i: ib(i, sm=0 if i in dead else 1, prefix="fec0:0:0:%d" % (i // 4),
+                                   state="1: DOWN" if i in dead else None)))
+
+
+def ib_halves_down():
+    """the same with one port down: neither has most ports for that"""
+    return ib_halves((7,))
+
+
 def pod_shared():
     """rails whose first addresses are of the host: those of the pod come later, at two indices"""
     return Node(rails(lambda i: roce(i, 400, foreign=["192.168.%d.9" % i] * (1 + i % 2))))
@@ -702,7 +756,7 @@ def half_numa():
 MACHINES = {k.replace("_", "-"): v for k, v in list(globals().items())
             if callable(v) and getattr(v, "__doc__", None) and not isinstance(v, type) and
             v.__module__ == __name__ and k not in ("roce", "rails", "two_rails", "network",
-                                                       "ib_stor", "main")}
+                                                       "ib_stor", "main", "turned_off", "dpu_rails")}
 
 
 def main(args):
