@@ -50,7 +50,7 @@ struct alert_rule {
     enum alert_op guard_op;
     double guard_than;
     enum alert_severity severity;
-    const char *unit;    /* of the threshold: % ratio ns/s C W B B/s s /s 1 */
+    const char *unit;    /* of the threshold: % ratio ns/s C W B B/s s /s $ 1 */
     const char *summary; /* with {label} and {value} */
     const char *why;     /* the reason of the threshold */
     const char *source;  /* where it comes from */

@@ -283,6 +283,8 @@ static void value_template(const char *unit, struct buf *out)
         buf_adds(out, "{{ $value | humanizePercentage }}");
     else if (str_eq(unit, "B") || str_eq(unit, "B/s"))
         buf_addf(out, "{{ $value | humanize1024 }}%s", unit);
+    else if (str_eq(unit, "$"))
+        buf_adds(out, "{{ printf \"%.2f\" $value }}");
     else
         buf_addf(out, "{{ printf \"%%.4g\" $value }}%s",
                  str_eq(unit, "%")    ? " %"

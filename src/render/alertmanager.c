@@ -90,9 +90,11 @@ static const struct inhibit {
     const char *source, *target, *equal;
 } inhibits[] = {
     { "severity=\"critical\"", "severity=~\"warning|info\"",
-      "alertname instance gpu nvlink device port mountpoint model metric" },
+      "alertname instance gpu nvlink device port mountpoint model metric component" },
     { "alertname=~\"GpuLost|GpuDriverHung\"",
       "alertname=~\"GpuTelemetryAbsent|GpuMissing|NvlinkDown|CollectorStalled\"", "instance" },
+    { "alertname=\"BudgetMonth\",severity=\"critical\"", "alertname=\"BudgetForecast\"",
+      "component" },
     { "alertname=\"DiskFull\"", "alertname=\"DiskSpaceLow\"", "instance mountpoint" },
     { "alertname=\"RdmaLinkFlapping\"", "alertname=\"RdmaLinkDropped\"", "instance device port" },
     { "alertname=~\"GpuThrottledByHeat|GpuTemperatureAtLimit\"",

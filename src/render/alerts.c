@@ -337,8 +337,11 @@ bool render_alerts_init(struct render *r, struct render_alerts *out)
         return false;
     }
     out->items = arena_array(&out->arena, struct render_alert,
-                             count + 2 * r->spec->alert_count + ARRAY_SIZE(down));
+                             count + 2 * r->spec->alert_count + ARRAY_SIZE(down) +
+                                 alerts_budgets_most(r->spec));
     gather(r, out, rules, count);
+    if (r->spec->agent.enabled)
+        alerts_budgets(r, out);
     return true;
 }
 
@@ -362,6 +365,8 @@ static const struct group {
 
 static size_t group_of(const struct render_alert *x)
 {
+    if (x->budget)
+        return ARRAY_SIZE(groups); /* put_costs() has them */
     for (size_t i = 0; !x->own && i < ARRAY_SIZE(groups) - 1; i++)
         for (const char *p = groups[i].ids; *p; p += strspn(p, " ")) {
             size_t n = strcspn(p, " ");
@@ -415,6 +420,8 @@ static void put_alert(struct render *r, const struct render_alert *x, struct yam
     yaml_str(y, "severity", alert_severity_word(x->rule.severity));
     if (x->metric)
         yaml_str(y, "metric", x->metric);
+    if (x->component)
+        yaml_str(y, "component", x->component);
     yaml_end(y);
     annotations(&x->rule, y);
     yaml_end(y);
@@ -447,7 +454,37 @@ static void put_group(struct render *r, const struct render_alerts *all, size_t 
     yaml_end(y);
 }
 
-static void tell_unseen(const struct render_alerts *all, struct yaml_out *y)
+/* What budgets need is in the file of the alerts: it is all that an operator's rules have. */
+static void put_costs(struct render *r, const struct render_alerts *all, struct yaml_out *y)
+{
+    if (!all->record_count)
+        return;
+    yaml_map(y, NULL);
+    yaml_str(y, "name", "stoker-cost");
+    yaml_str(y, "interval", "1m");
+    yaml_seq(y, "rules");
+    for (size_t i = 0; i < all->record_count; i++) {
+        const struct alerts_record *x = &all->records[i];
+
+        yaml_map(y, NULL);
+        yaml_note(y, render_from(r, x->member));
+        yaml_str(y, "record", x->name);
+        yaml_str(y, "expr", x->expr);
+        if (x->component) {
+            yaml_map(y, "labels");
+            yaml_str(y, "component", x->component);
+            yaml_end(y);
+        }
+        yaml_end(y);
+    }
+    for (size_t i = 0; i < all->count; i++)
+        if (all->items[i].budget)
+            put_alert(r, &all->items[i], y);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+static void tell_unseen(struct render *r, const struct render_alerts *all, struct yaml_out *y)
 {
     for (size_t i = 0; i < all->count; i++) {
         const struct render_alert *x = &all->items[i];
@@ -458,6 +495,9 @@ static void tell_unseen(const struct render_alerts *all, struct yaml_out *y)
         buf_addf(&b, "left out: %s (%s)", x->rule.name, x->unseen);
         yaml_comment(y, buf_str(&b));
         buf_release(&b);
+        if (x->own)
+            render_warn(r, x->member, NULL, "Prometheus has no rule for alert '%s': %s",
+                        x->rule.name, x->unseen);
     }
 }
 
@@ -466,10 +506,11 @@ void alerts_groups(struct render *r, struct yaml_out *y)
     struct render_alerts all;
 
     if (render_alerts_init(r, &all)) {
-        tell_unseen(&all, y);
+        tell_unseen(r, &all, y);
         yaml_seq(y, "groups");
         for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
             put_group(r, &all, i, y);
+        put_costs(r, &all, y);
         yaml_end(y);
     }
     render_alerts_release(&all);

@@ -33,11 +33,19 @@ struct render_alert {
     const struct alerts_word *word; /* of what the agent does not watch; NULL: a rule of its own */
     const struct spec_alert *own;   /* NULL: a default rule */
     const void *member;             /* what render_from() is asked */
+    enum { NO_BUDGET, BUDGET_DAY, BUDGET_MONTH, BUDGET_FORECAST } budget; /* of what it is told */
+    const char *component; /* whose; NULL: the site's */
+};
+struct alerts_record { /* what an alert of a budget is made of */
+    const char *name, *expr, *component;
+    const void *member;
 };
 struct render_alerts {
     struct arena arena;
     struct render_alert *items;
     size_t count;
+    struct alerts_record *records;
+    size_t record_count;
     enum expo_names names; /* of DCGM's fields */
 };
 /* False: something was refused. */
@@ -69,7 +77,20 @@ struct alerts_word {
     int warm_minutes; /* until the expression has its value */
 };
 const struct alerts_word *alerts_word_of(enum spec_metric m);
-/* Dollars an hour of one machine; false: the spec names no price. */
-bool alerts_price(const struct render *r, const struct spec_node *n, double *out);
+
+/* ---- money, alerts_cost.c */
+/* Dollars an hour by group, as one expression; nothing when no group has a price. */
+void alerts_cost_groups(const struct render *r, struct buf *out);
+/* The rules of `budgets` into `all`, and what they are made of. */
+size_t alerts_budgets_most(const struct spec *s);
+void alerts_budgets(struct render *r, struct render_alerts *all);
+/* Warns, once a run, of what of them cannot be known, and of what is spent already; `watched`: some
+ * target has the rules. */
+void alerts_budgets_tell(struct render *r, bool watched);
+/* A record of a component has it as a label. */
+#define ALERTS_COST_HOUR  "budget:cost_dollars_per_hour:sum"
+#define ALERTS_COST_ONE   "budget:cost_dollars:hour" /* the last one */
+#define ALERTS_COST_DAY   "budget:cost_dollars:day"
+#define ALERTS_COST_MONTH "budget:cost_dollars:month"
 
 #endif

@@ -4,12 +4,11 @@
  *   queue_age           99 of 100 texts waited less than this for their batch, over 5 minutes
  *   error_rate          share of a server's replies in 5 minutes that are its own failures (5xx)
  *   pool_used           share of a memory pool that models hold
- *   cost_per_day        machines that answer, at the spec's prices
+ *   cost_per_day        machines at the spec's prices, as alerts_cost.c counts them
  *   cost_per_task_rise  what an hour of tasks (texts served, else steps of training) cost each,
  *                       against the same hour of the day before */
 #include "base/str.h"
 #include "render/alerts.h"
-#include "render/cost.h"
 
 #include <math.h>
 
@@ -78,36 +77,15 @@ static void pool_used_series(const struct render *r, double v, const char *label
 }
 
 /* ---- cost */
-/* Bought machines whose power or place has no price cost what GPUs do, where that is known. */
-bool alerts_price(const struct render *r, const struct spec_node *n, double *out)
-{
-    const struct spec_money *gpu = &r->spec->prices.gpu_hour;
-    struct render_cost c = render_cost_of(r->spec, n);
-    double month = render_cost_sum(&c);
-
-    if (isnan(month) && gpu->known)
-        month = render_cost_monthly(gpu) * (double)n->gpus_per_node;
-    *out = month / RENDER_HOURS_A_MONTH;
-    return !isnan(month);
-}
-
-/* Dollars an hour of the machines that answer. */
+/* Dollars an hour of the site. */
 static void cost_hour(const struct render *r, struct buf *out)
 {
-    bool any = false;
+    struct buf b = { 0 };
 
-    for (size_t i = 0; i < r->spec->node_count; i++) {
-        const struct spec_node *n = &r->spec->nodes[i];
-        double price;
-
-        if (!alerts_price(r, n, &price) || price <= 0)
-            continue;
-        buf_addf(out,
-                 "%s%.6g * (count(up{job=\"" ALERTS_JOB_AGENT
-                 "\",group=\"%s\"} == 1) or vector(0))",
-                 any ? " + " : "", price, n->name);
-        any = true;
-    }
+    alerts_cost_groups(r, &b);
+    if (b.len)
+        buf_addf(out, "(sum(%s) or vector(0))", buf_str(&b));
+    buf_release(&b);
 }
 
 static void cost_day(const struct render *r, const char *only, struct buf *out)
@@ -117,7 +95,7 @@ static void cost_day(const struct render *r, const char *only, struct buf *out)
     (void)only;
     cost_hour(r, &hour);
     if (hour.len)
-        buf_addf(out, "24 * (%s)", buf_str(&hour));
+        buf_addf(out, "24 * %s", buf_str(&hour));
     buf_release(&hour);
 }
 
@@ -147,7 +125,7 @@ static const struct alerts_word words[] = {
       1 },
     { SPEC_METRIC_POOL_USED, "ratio", 0.01, " of pool {pool} of {instance}", false, pool_used,
       pool_used_series, 0 },
-    { SPEC_METRIC_COST_DAY, "1", 1e-6, " of the site in dollars", false, cost_day, NULL, 0 },
+    { SPEC_METRIC_COST_DAY, "$", 1e-6, " of the site in dollars", false, cost_day, NULL, 0 },
     { SPEC_METRIC_COST_TASK_RISE, "%", 1, " since yesterday", false, cost_task, NULL, 0 },
 };
 

@@ -75,3 +75,42 @@ struct render_cost render_cost_of(const struct spec *s, const struct spec_node *
         c = owned_cost(&s->prices, n);
     return c;
 }
+
+bool render_cost_hour(const struct spec *s, const struct spec_node *n, double *out)
+{
+    struct render_cost c = render_cost_of(s, n);
+    double month = render_cost_sum(&c);
+
+    if (isnan(month) && s->prices.gpu_hour.known && n->gpus_per_node)
+        month = render_cost_monthly(&s->prices.gpu_hour) * (double)n->gpus_per_node;
+    *out = month / RENDER_HOURS_A_MONTH;
+    return !isnan(month);
+}
+
+/* Of a machine that one part of it takes: its GPUs of all, or the whole of it. */
+static double machine_share(const struct spec_component *c, const struct spec_node *n)
+{
+    double gpus = c->gpus ? (double)c->gpus : c->pools.count ? 1 : 0;
+
+    return gpus > 0 && n->gpus_per_node ? gpus / (double)n->gpus_per_node : 1;
+}
+
+bool render_cost_component(const struct spec *s, const struct spec_component *c, double *out)
+{
+    int64_t replicas = c->scale && c->scale->max > c->replicas ? c->scale->max : c->replicas;
+    const struct spec_node *n;
+    double most = 0, price;
+
+    for (size_t i = 0; (n = spec_component_group(s, c, i)); i++) {
+        if (!render_cost_hour(s, n, &price))
+            return false;
+        most = fmax(most, price * machine_share(c, n));
+    }
+    *out = most * (double)(replicas * c->nodes_per_replica);
+    return most > 0;
+}
+
+bool render_cost_stops(const struct spec_node *n)
+{
+    return n->capacity == SPEC_CAPACITY_SPOT || n->capacity == SPEC_CAPACITY_ON_DEMAND;
+}

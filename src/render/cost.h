@@ -12,6 +12,15 @@ struct render_cost { /* dollars a month of one machine; NaN: unknown */
 
 struct render_cost render_cost_of(const struct spec *s, const struct spec_node *n);
 double render_cost_sum(const struct render_cost *c);
+/* Dollars an hour of one machine; false: the spec names no price.  Bought machines whose power or
+ * place has no price cost what GPUs do, where that is known. */
+bool render_cost_hour(const struct spec *s, const struct spec_node *n, double *out);
+/* Dollars an hour of a component with all its replicas at work, on the dearest of its groups;
+ * false: one of them has no price. */
+bool render_cost_component(const struct spec *s, const struct spec_component *c, double *out);
+/* Does the group cost nothing while its machines are away?  Owned and reserved ones are paid for
+ * all the time. */
+bool render_cost_stops(const struct spec_node *n);
 /* Dollars a month. */
 double render_cost_monthly(const struct spec_money *m);
 

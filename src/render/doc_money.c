@@ -57,23 +57,33 @@ static void budget(struct doc *d, const char *what, const struct spec_money *m, 
                  render_from(d->r, m));
 }
 
+static void component_budget(struct doc *d, const struct spec_share *x, const struct spec_money *m)
+{
+    const struct spec_component *c = spec_component_find(d->r->spec, x->name);
+    char text[UNITS_TEXT_MAX];
+    double hour;
+
+    if (!m->known)
+        return;
+    units_money_exact(m->micro, m->per, text);
+    if (c && render_cost_component(d->r->spec, c, &hour))
+        doc_para(d,
+                 "Budget of component %s: %s (%s), %.0f %% of which it takes with all its replicas "
+                 "at work all the time.",
+                 x->name, text, render_from(d->r, m),
+                 100 * hour * RENDER_HOURS_A_MONTH / render_cost_monthly(m));
+    else
+        doc_para(d, "Budget of component %s: %s (%s); what it costs is unknown.", x->name, text,
+                 render_from(d->r, m));
+}
+
 static void component_budgets(struct doc *d)
 {
     const struct spec_budgets *b = &d->r->spec->budgets;
 
     for (size_t i = 0; i < b->component_count; i++) {
-        const struct spec_share *c = &b->components[i];
-        const struct spec_money *each[] = { &c->day, &c->month };
-
-        for (size_t k = 0; k < ARRAY_SIZE(each); k++) {
-            char text[UNITS_TEXT_MAX];
-
-            if (!each[k]->known)
-                continue;
-            units_money_exact(each[k]->micro, each[k]->per, text);
-            doc_para(d, "Budget of component %s: %s (%s); what it spends is not measured.", c->name,
-                     text, render_from(d->r, each[k]));
-        }
+        component_budget(d, &b->components[i], &b->components[i].day);
+        component_budget(d, &b->components[i], &b->components[i].month);
     }
 }
 

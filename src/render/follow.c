@@ -13,6 +13,7 @@
  * thought of here. */
 #include "render/follow.h"
 #include "base/str.h"
+#include "render/alerts.h"
 
 #include <stddef.h>
 
@@ -326,9 +327,11 @@ static bool pool_sharing_is_moot(const struct render *r, const void *item, unsig
 
 static bool overrun_is_moot(const struct render *r, const void *item, unsigned on)
 {
-    bool runs = false;
+    const struct spec_targets *t = &r->spec->targets;
+    bool runs = on == ON_PROMETHEUS && !t->slurm && !t->kubernetes && !t->openshift &&
+                !t->compose && !t->systemd;
 
-    for (size_t i = 0; !runs && i < r->spec->component_count; i++)
+    for (size_t i = 0; on != ON_PROMETHEUS && !runs && i < r->spec->component_count; i++)
         runs = runs_it(r, &r->spec->components[i], on);
     return !runs || ((const struct spec_budgets *)item)->overrun == SPEC_OVERRUN_WARN;
 }
@@ -358,7 +361,7 @@ static const struct {
     { ON_HOST | ON_PODS, "pools", "sharing",
       "Say it of the GPUs: 'gpu.sharing' of their nodes, 'mps' of target compose.",
       pool_sharing_is_moot },
-    { ON_ALL, "budgets", "overrun",
+    { ON_ALL | ON_PROMETHEUS, "budgets", "overrun",
       "Nobody holds or stops a job for its cost: alerts tell of it, and people decide.",
       overrun_is_moot },
 };
@@ -460,10 +463,9 @@ static const struct {
 
     { ON_PROMETHEUS, "prices.storage_per_tb", "alerts tell of machines" },
     { ON_PROMETHEUS, "prices.egress_per_gb", "alerts tell of machines" },
-    { ON_PROMETHEUS | ON_DOC, "budgets.overrun", "told of by who runs something" },
+    { ON_PROMETHEUS | ON_DOC, "budgets.overrun", "told of by who runs something, if anybody does" },
     { ON_DOC, "budgets.warn", PAGE },
     { ON_DOC, "budgets.forecast_days", PAGE },
-    { ON_PROMETHEUS, "budgets", "an alert of metric cost_per_day tells of it; the page compares" },
     { ON_ALL, "budgets.day", MONEY },
     { ON_ALL, "budgets.month", MONEY },
     { ON_ALL, "budgets.warn", MONEY },
@@ -688,6 +690,16 @@ static void item_follow(struct render *r, const struct render_target *t, const c
     spec_each_set(r->spec, section, item, site_key_follow, &f);
 }
 
+/* Who has the rules tells of them; without anybody, who runs something does. */
+static void budgets_follow(struct render *r, unsigned on)
+{
+    const struct spec_targets *t = &r->spec->targets;
+    bool has_rules = on & (ON_PROMETHEUS | ON_KUBERNETES);
+
+    if (has_rules || (on & ON_ALL && !t->prometheus && !t->kubernetes))
+        alerts_budgets_tell(r, has_rules);
+}
+
 static void site_follow(struct render *r, const struct render_target *t)
 {
     const struct spec *s = r->spec;
@@ -700,6 +712,7 @@ static void site_follow(struct render *r, const struct render_target *t)
     for (size_t i = 0; i < s->pool_count; i++)
         item_follow(r, t, "pools", &s->pools[i], s->pools[i].name);
     item_follow(r, t, "budgets", &s->budgets, NULL);
+    budgets_follow(r, target_bit(t->name));
 }
 
 void render_follow(struct render *r, const struct render_target *t)

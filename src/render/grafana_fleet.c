@@ -19,7 +19,8 @@ static const struct panel panels[] = {
       .queries = { { "sum(group:gpu_power_watts:sum" IN ")", "" } } },
     { PANEL_STAT, "Cost of an hour", "currencyUSD", 4, 4,
       .queries = { { "sum(group:cost_dollars_per_hour:sum" IN ")", "" } },
-      .about = "Machines that answer, at the prices of the spec." },
+      .about = "Machines at the prices of the spec: owned and reserved ones all the time, others "
+               "while they answer." },
     { PANEL_STAT, "Alerts firing", "none", 4, 4,
       .queries = { { "count(ALERTS{alertstate=\"firing\",group=~\"$group\"}) or vector(0)",
                      "" } } },

@@ -3,6 +3,7 @@
  *
  *   prometheus.c        prometheus.yml, lists of machines, flags, the rule files
  *   prometheus_tests.c  tests/alerts_test.yml: made-up series through every alert
+ *   prometheus_costs.c  tests/budgets_*test.yml: the same for budgets
  *   prometheus_rules.c  rules/recording.yml
  *   alertmanager.c      alertmanager.yml */
 #ifndef RENDER_PROMETHEUS_INT_H
@@ -10,6 +11,7 @@
 #include "render/alerts.h"
 
 void prometheus_tests(struct render *r);
+void prometheus_cost_tests(struct render *r, const struct render_alerts *all);
 void prometheus_recording(struct render *r);
 void prometheus_alertmanager(struct render *r);
 

@@ -51,21 +51,12 @@ static void put_record(const struct record *x, enum expo_names names, struct yam
     buf_release(&b);
 }
 
-/* Machines that answer, at the spec's prices. */
+/* Machines at the spec's prices. */
 static void put_cost(struct render *r, struct yaml_out *y)
 {
     struct buf b = { 0 };
 
-    for (size_t i = 0; i < r->spec->node_count; i++) {
-        const struct spec_node *n = &r->spec->nodes[i];
-        double price;
-
-        if (!alerts_price(r, n, &price) || price <= 0)
-            continue;
-        buf_addf(&b,
-                 "%s%.6g * count by (group) (up{job=\"" ALERTS_JOB_AGENT "\",group=\"%s\"} == 1)",
-                 b.len ? " or " : "", price, n->name);
-    }
+    alerts_cost_groups(r, &b);
     if (b.len) {
         yaml_map(y, NULL);
         yaml_str(y, "record", "group:cost_dollars_per_hour:sum");

@@ -10,6 +10,7 @@
  * evaluated once a tick, and a tick has four samples: it is a minute, and five of them in
  * alerts_slow_test.yml, which has the rules that take long. */
 #include "base/str.h"
+#include "render/cost.h"
 #include "render/prometheus_int.h"
 
 #include <inttypes.h>
@@ -535,7 +536,7 @@ static void put_day_test(struct writer *w, const struct render *r, bool bad)
     double price = 0;
     int64_t most;
 
-    while (!alerts_price(r, n, &price) || price <= 0)
+    while (!render_cost_hour(r->spec, n, &price) || price <= 0)
         n++; /* there is one, or there were no rule */
     most = (int64_t)(rule->threshold / (24 * price));
     if (most > MACHINES_MAX)
@@ -593,7 +594,7 @@ static void put_test(struct writer *w, struct render *r)
 {
     struct plan p;
 
-    if (!w->x->expr || file_of(w->x) != w->tick_s)
+    if (!w->x->expr || w->x->budget || file_of(w->x) != w->tick_s)
         return;
     if (w->x->word) {
         if (w->x->word->series)
@@ -634,6 +635,7 @@ void prometheus_tests(struct render *r)
     if (render_alerts_init(r, &all)) {
         put_file(r, &all, "alerts_test.yml", TICK_S);
         put_file(r, &all, "alerts_slow_test.yml", SLOW_TICK_S);
+        prometheus_cost_tests(r, &all);
     }
     render_alerts_release(&all);
 }

@@ -60,6 +60,7 @@ struct render { /* what a target is given */
     const struct feasible *feasible; /* who is where, what pods ask for; set by render_check() */
     struct render_set *out;
     struct spec_diags *diags;
+    bool budgets_told; /* alerts_budgets_tell() was there */
 };
 
 /* --- what a target may call --- */

@@ -233,7 +233,7 @@ static const struct spec_row prometheus_rows[] = {
         .min = SEC, .max = HOUR, .doc = "time between scrapes"),
     ROW(DURATION, "evaluation_interval", struct spec_prometheus, evaluate_ms, .dflt = "15s",
         .min = SEC, .max = HOUR, .doc = "time between evaluations of the rules"),
-    ROW(DURATION, "retention", struct spec_prometheus, retention_ms, .dflt = "30d", .min = HOUR,
+    ROW(DURATION, "retention", struct spec_prometheus, retention_ms, .dflt = "32d", .min = HOUR,
         .max = 3650 * DAY, .doc = "how long samples are kept"),
     ROW(STRS, "alertmanagers", struct spec_prometheus, alertmanagers,
         .doc = "host:port of each Alertmanager"),

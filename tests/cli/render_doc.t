@@ -139,7 +139,7 @@ prices: {gpu_hour: $2/h, spot_discount: 75%, reserved_discount: 50%, energy_per_
 END
 test_expect 'what spot and reservations save, and what bought machines cost, is in the sums; labels of the site are on all, or told of' '
     stoker render prometheus doc -f sums.yaml -o sums 2>err && cat err && f=sums/prometheus/rules/recording.yml && grep cost -A1 $f &&
-    grep -q "4 \* count by (group) (up{job=.*group=.*spot" $f && grep -q "or 8 \* count by (group) (up{job=.*kept" $f &&
+    grep -q "4 \* sum by (group) (max_over_time(up{job=.*group=.*spot" $f && grep -q "or 8 \* count by (group) (last_over_time(up{job=.*kept" $f &&
     grep -q "or 12.5 \* count" $f && grep -q "^    team: x" sums/prometheus/prometheus.yml &&
     grep -q "sums.yaml:1:[0-9]*: warning: Prometheus takes no label .example.org/team." err &&
     grep -q "<td>own</td>.*>9125</td><td>" sums/doc/index.html

@@ -132,6 +132,89 @@ tested 'an end that does not come is found' 'changed "s/ > 75 and on/ > 60 and o
 tested 'a misspelt metric is found' 'changed "s/vllm_queue/vllm_qeueu/"'
 tested 'a state that is not looked at is found' 'changed "s/ and on ([^)]*) DCGM_FI_DEV_GPU_UTIL < 5//"'
 
+# ---- budgets
+# money [LINE…]: a site with money, in money.yaml, without the default rules
+money() {
+    {
+        cat <<'EOF'
+schema: stoker.spec/1
+site: {name: b}
+agent: {token_file: /etc/stoker/token, listen: 0.0.0.0}
+EOF
+        printf '%s\n' "$@"
+    } | silent - >money.yaml
+}
+OWN='- {name: gpu, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB, price: $30/h}'
+CLOUD='- {name: cloud, count: 4, capacity: spot, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB, price: $20/h}'
+JOB='job: {kind: training, target: slurm, nodes: gpu, gpus: 8, queued: true, command: [x], training: {framework: other}}'
+SLURM='slurm: {cluster: b, controller: c1, power_save: {suspend_program: /s, resume_program: /r}}'
+# said TEXT…: the warnings have each
+said() { for text; do grep -qF "$text" warned || { echo "not said: $text"; cat warned; return 1; }; done; }
+checked() { rm -rf out; stoker render all -f money.yaml -o out >said 2>warned || { cat warned; return 1; }; }
+
+money 'nodes:' "  $OWN" "  $CLOUD" 'components:' "  $JOB" \
+    'budgets: {day: $100/d, month: $3000/mo, overrun: hold, components: {job: {day: $1/d, month: $20/mo}}}' "targets: {$SLURM, prometheus: {}}"
+test_expect 'budgets are rules of the day, the month and what is ahead, of the site and of a component' '
+    checked && promtool check rules out/prometheus/rules/*.yml && amtool check-config out/prometheus/alertmanager.yml &&
+    for e in "budget:cost_dollars:day{component=\\\"\\\"} > 80\"" "budget:cost_dollars:day{component=\\\"\\\"} > 100\"" \
+        "budget:cost_dollars:month{component=\\\"\\\"} > 2400\"" "budget:cost_dollars:month{component=\\\"\\\"} > 3000\"" \
+        "minute() / 60, 168) > 3000\"" "budget:cost_dollars:day{component=\\\"job\\\"} > 0.8\"" "budget:cost_dollars:month{component=\\\"job\\\"} > 20\"" \
+        "3.75 * count by (group) (last_over_time(stoker_gpu_processes{group=\\\"gpu\\\"}[10m]) > 0)"; do
+        grep -qF "$e" out/prometheus/rules/alerts.yml || { echo "not there: $e"; return 1; }
+    done
+'
+tested 'their tests hold: a young Prometheus, gaps, machines that are away, the end of a month' 'tests out'
+rm -rf whole && cp -r out whole
+tested 'a budget that is another is found' 'changed "s/day{component=\\\\\"\\\\\"} > 100/day{component=\\\\\"\\\\\"} > 101/"'
+tested 'a day that is guessed from its first hours is found' 'changed "s/sum_over_time(\(budget:[a-z_]*:sum\[1439m\)/288 * avg_over_time(\1/"'
+tested 'a cloud machine that is away and paid for is found' 'changed "s/sum by (group) (max_over_time/count by (group) (max_over_time/"'
+tested 'an owned machine that is down and not paid for is found' 'changed "s/30 \* count by (group) (last_over_time/30 * sum by (group) (last_over_time/"'
+tested 'a month that does not end is found' 'changed "s/ and on (month) count_values(.*month())//"'
+tested 'a forecast of another time is found' 'changed "s/minute() \/ 60, 168)/minute() \/ 60, 160)/"'
+test_expect 'what prices exceed, and what nobody holds, is told with both numbers, in text, JSON and by --strict' '
+    said "the machines cost \$1440/d at the prices of the spec, the budget is \$100/d" \
+        "the machines cost \$43800/mo at the prices of the spec, the budget is \$3000/mo" "slurm does not follow '"'overrun'"' of budgets" &&
+    ! stoker spec check --strict money.yaml >said 2>&1 && stoker spec check --json money.yaml >j.json && python3 - <<EOF
+import json
+text = open("j.json").read()
+assert "the machines cost" in text and "overrun" in text, text
+json.loads(text)
+EOF
+'
+money 'nodes:' "  $OWN" "  $CLOUD" 'components:' "  $JOB" 'budgets: {day: $1500/d, month: $45000/mo, components: {job: {day: $999/d}}}' "targets: {$SLURM, prometheus: {}}"
+test_expect 'machines that are suspended are not in the sum; a component that cannot spend its budget needs no rule' '
+    checked && ! grep -i "budget\|cost" warned && grep -q BudgetForecast out/prometheus/rules/alerts.yml && ! grep -q "component: job" out/prometheus/rules/alerts.yml
+'
+money 'nodes:' "  ${OWN%, price*}}" 'budgets: {day: $10/d}' 'targets: {prometheus: {}}'
+test_expect 'without a price: a warning at the key, and no rule' '
+    checked && said "money.yaml:6:16: warning: what the site costs is unknown: no node group has a price" && ! grep -q Budget out/prometheus/rules/alerts.yml
+'
+money 'nodes:' "  $OWN" '  - {name: ctl, role: control}' 'budgets: {day: $10000/d}' 'targets: {prometheus: {}}'
+test_expect 'a group without a price is named' '
+    checked && said "money.yaml:7:16: warning: the cost that is held against this budget leaves out '"'ctl'"': no price is known" &&
+    grep -q BudgetDay out/prometheus/rules/alerts.yml
+'
+money 'nodes:' "  $OWN" 'components:' "  $JOB" "  other: {kind: batch, target: slurm, nodes: gpu, gpus: 1, command: [x]}" \
+    'budgets: {components: {job: {month: $99/mo}}}' "targets: {$SLURM, prometheus: {}}"
+test_expect 'a component whose nodes others use is not measured: told' '
+    checked && said "what component '"'job'"' costs is not measured" "it costs \$21900/mo, the budget is \$99/mo" && ! grep -q Budget out/prometheus/rules/alerts.yml
+'
+money 'nodes:' "  $OWN" 'components:' '  api: {kind: service, target: systemd, nodes: gpu, gpus: 4, command: [x]}' \
+    'budgets: {components: {api: {day: $99/d}}}' 'targets: {systemd: {}}'
+test_expect 'budgets that no target watches are told, and a service that costs more' '
+    checked && said "nobody is told of what is spent: no target has alert rules" "component '"'api'"' costs \$360/d at the prices of the spec, the budget is \$99/d"
+'
+money 'nodes:' "  $OWN" 'budgets: {month: $99999/mo, overrun: stop}' 'targets: {prometheus: {retention: 10d}}'
+test_expect 'a retention that is shorter than a month, and an overrun that nobody is there to stop, are told' '
+    checked && said "the budget of a month needs the samples of 31 days" "does not follow '"'overrun'"' of budgets"
+'
+sed 's/^agent:.*/agent: {enabled: false}/' money.yaml >off.yaml && mv off.yaml money.yaml
+test_expect 'without agents nothing is measured: told' 'checked && said "what is spent is not measured: no machine has an agent"'
+money 'nodes:' "  ${OWN%, price*}}" 'alerts: {dear: {metric: cost_per_day, warn: $10}}' 'targets: {prometheus: {}}'
+test_expect 'an alert that Prometheus has no rule for is told' '
+    checked && said "money.yaml:6:10: warning: Prometheus has no rule for alert '"'dear'"': the spec names no price"
+'
+
 test_expect 'whom it is for, tokens, TLS, lists of machines and flags' '
     rendered own.yaml && promtool check config --syntax-only out/prometheus/prometheus.yml && cd out/prometheus &&
     test "$(grep -c "a[0-9]*:9400" targets/stoker-agent-a.yml)" = 40 && grep -q "rack: r1" targets/stoker-agent-a.yml &&
