@@ -40,7 +40,8 @@ struct hw_self {
     struct maybe memlock_hard_bytes;
     struct maybe nofile;
     struct maybe uid;
-    const char *home; /* home folder, where it holds a .nccl.conf */
+    const char *home;        /* $HOME, where it holds a .nccl.conf */
+    const char *passwd_home; /* of the user database, where that is another */
     struct hw_self_addr *addrs;
     size_t addrs_count;
     struct hw_self_if *ifs;
@@ -127,19 +128,30 @@ const char *hw_choice_read(struct hw_build *b, const char *path);
 struct maybe hw_meminfo_get(const char *text, const char *key);
 
 /* The sources, in the order they run. */
-void hw_src_self(struct hw_build *b);       /* system calls, or /stoker/self.json */
-void hw_src_place(struct hw_build *b);      /* host, container, cgroup, scheduler */
-void hw_src_cpu(struct hw_build *b);        /* cpu, caches, NUMA nodes */
-void hw_src_memory(struct hw_build *b);     /* memory, hugepages */
-void hw_src_pci(struct hw_build *b);        /* PCI functions and the bridges above them */
-void hw_src_nvml(struct hw_build *b);       /* GPUs by the driver, or /stoker/nvml.json; then
+void hw_src_self(struct hw_build *b);     /* system calls, or /stoker/self.json */
+void hw_src_place(struct hw_build *b);    /* host, container, cgroup, scheduler */
+void hw_src_cpu(struct hw_build *b);      /* cpu, caches, NUMA nodes */
+void hw_src_memory(struct hw_build *b);   /* memory, hugepages */
+void hw_src_pci(struct hw_build *b);      /* PCI functions and the bridges above them */
+void hw_src_nvml(struct hw_build *b);     /* GPUs by the driver, or /stoker/nvml.json; then
                                              merges the GPUs that PCI alone knows */
-void hw_src_net(struct hw_build *b);        /* interfaces, addresses, routes */
-void hw_src_rdma(struct hw_build *b);       /* RDMA devices, ports, GIDs; sets net.rdma */
-void hw_src_limits(struct hw_build *b);     /* memlock, shm, IOMMU, ACS, peer memory, dma-buf */
-void hw_src_storage(struct hw_build *b);    /* disks, mounts */
-void hw_src_software(struct hw_build *b);   /* CUDA, cuDNN, NCCL, runtimes */
-void hw_src_nccl(struct hw_build *b);       /* NCCL's configuration, topology file, plug-ins */
+void hw_src_net(struct hw_build *b);      /* interfaces, addresses, routes */
+void hw_src_rdma(struct hw_build *b);     /* RDMA devices, ports, GIDs; sets net.rdma */
+void hw_src_limits(struct hw_build *b);   /* memlock, shm, IOMMU, ACS, peer memory, dma-buf */
+void hw_src_storage(struct hw_build *b);  /* disks, mounts */
+void hw_src_software(struct hw_build *b); /* CUDA, cuDNN, NCCL, runtimes */
+void hw_src_nccl(struct hw_build *b);     /* NCCL's configuration, topology file, plug-ins */
+struct hw_conf_rule {
+    bool buffered;    /* as NCCL reads from 2.30 on */
+    struct buf *kept; /* the lines that set NCCL's variables go there; NULL: nowhere */
+};
+struct hw_conf { /* what one of NCCL's configuration files sets */
+    struct hw_nccl_var *vars;
+    size_t count;
+    bool carriage; /* a line ends in a carriage return */
+};
+void hw_conf_parse(struct arena *a, const char *text, size_t len, const struct hw_conf_rule *rule,
+                   struct hw_conf *out);
 void hw_nccl_topo_find(struct hw_build *b); /* of hw_src_nccl(): the topology file */
 void hw_src_topo(struct hw_build *b);       /* computed: GPU pairs, GPU-NIC distances */
 /* Active NVLinks from one GPU to another, and those to switches. */

@@ -5,7 +5,9 @@
  * Configuration files: NCCL_CONF_FILE (from 2.23 on), or ~/.nccl.conf where that is
  * unset, then /etc/nccl.conf.  NCCL reads them as NAME=VALUE a line, '#' first on a
  * line for comments, and sets what the environment has not; so the first file wins
- * over the next, and the environment over all.
+ * over the next, and the environment over all.  Up to 2.29 ~ is the folder of the user
+ * database and a carriage return at the end of a line belongs to the value; from 2.30 on
+ * ~ is $HOME, the carriage return goes, and a line is read 4095 bytes at a time.
  *
  * Plug-ins: libnccl-net.so and libnccl-tuner.so, or those that NCCL_NET_PLUGIN and
  * NCCL_TUNER_PLUGIN name, where the loader would find them. */
@@ -21,6 +23,7 @@ enum {
     CONF_VARS_MAX = 256,          /* settings kept */
     CONF_FILES_MAX = 2,           /* files NCCL reads */
     CONF_VALUE_MAX = 1023,        /* bytes of a name or a value, as in NCCL */
+    CONF_LINE_MAX = 4095,         /* bytes NCCL reads at once, from 2.30 on */
     PLUGIN_DIRS_MAX = 64,         /* folders of the loader */
     PLUGIN_LD_FILE_MAX = 8 << 10, /* bytes of a file below /etc/ld.so.conf.d */
     PLUGIN_NAMES_MAX = 16         /* names in NCCL_NET_PLUGIN */
@@ -28,34 +31,91 @@ enum {
 
 /* ---- configuration files ---- */
 
-static bool conf_has(const struct hw_nccl *n, const char *name)
+/* Is the NCCL found here older?  Unknown counts as new. */
+static bool nccl_before(const struct hw *hw, long minor)
 {
-    for (size_t i = 0; i < n->conf_count; i++)
-        if (str_eq(n->conf[i].name, name))
+    const char *v = hw_soft_version(hw, "nccl");
+
+    return v && str_starts(v, "2.") && strtol(v + 2, NULL, 10) < minor;
+}
+
+static bool conf_has(const struct hw_nccl_var *vars, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(vars[i].name, name))
             return true;
     return false;
 }
 
-/* One line, cut at its end.  Only NCCL's own variables are of interest: whatever else
- * a file sets comes too late for the programs that read it. */
-static bool conf_line(struct hw_build *b, const char *path, char *line)
+/* The bytes of NCCL's next line, its end left out.  From 2.30 on it reads into a buffer, so a
+ * line that is too long goes on as the next one. */
+static size_t conf_line_len(const char *p, const char *end, const struct hw_conf_rule *rule)
+{
+    const char *stop = memchr(p, '\n', (size_t)(end - p));
+    size_t len = (size_t)((stop ? stop : end) - p);
+
+    return rule->buffered && len > CONF_LINE_MAX ? CONF_LINE_MAX : len;
+}
+
+/* One line as a C string, which a NUL ends.  Only NCCL's own variables are of interest: whatever
+ * else a file sets comes too late for the programs that read it. */
+static bool conf_line(struct arena *a, const struct hw_conf_rule *rule, const char *line,
+                      size_t len, struct hw_conf *out)
+{
+    const char *equals;
+    char *name, *value;
+
+    len = strnlen(line, len);
+    if (len && line[len - 1] == '\r') {
+        out->carriage = true;
+        len -= rule->buffered;
+    }
+    equals = memchr(line, '=', len);
+    if (!equals || len < 5 || memcmp(line, "NCCL_", 5) || equals - line > CONF_VALUE_MAX)
+        return false;
+    name = arena_strndup(a, line, (size_t)(equals - line));
+    value = arena_strndup(a, equals + 1,
+                          (size_t)(line + len - equals - 1) > CONF_VALUE_MAX
+                              ? CONF_VALUE_MAX
+                              : (size_t)(line + len - equals - 1));
+    str_make_text(name);
+    str_make_text(value);
+    if (out->count < CONF_VARS_MAX && !conf_has(out->vars, out->count, name))
+        out->vars[out->count++] = (struct hw_nccl_var){ .name = name, .value = value };
+    return true;
+}
+
+void hw_conf_parse(struct arena *a, const char *text, size_t len, const struct hw_conf_rule *rule,
+                   struct hw_conf *out)
+{
+    const char *end = text + len;
+
+    *out = (struct hw_conf){ .vars = arena_array(a, struct hw_nccl_var, CONF_VARS_MAX) };
+    for (const char *p = text; p < end;) {
+        size_t line = conf_line_len(p, end, rule);
+
+        if (conf_line(a, rule, p, line, out) && rule->kept)
+            buf_addf(rule->kept, "%.*s\n", (int)strnlen(p, line), p);
+        p += line + (p + line < end && p[line] == '\n');
+    }
+}
+
+/* What the files before have set stays. */
+static void conf_take(struct hw_build *b, const struct hw_conf *c, const char *path)
 {
     struct hw_nccl *n = &b->hw->nccl;
-    char *equals = *line == '#' ? NULL : strchr(line, '=');
-    char *value;
+    const char *from = arena_strdup(b->a, path);
 
-    if (!equals || equals - line > CONF_VALUE_MAX || !str_starts(line, "NCCL_"))
-        return false;
-    *equals = '\0';
-    if (n->conf_count < CONF_VARS_MAX && !conf_has(n, line)) {
-        value = arena_strndup(b->a, equals + 1, strnlen(equals + 1, CONF_VALUE_MAX));
-        str_make_text(value);
-        n->conf[n->conf_count++] = (struct hw_nccl_var){ .name = arena_strdup(b->a, line),
-                                                         .value = value,
-                                                         .path = arena_strdup(b->a, path) };
-    }
-    *equals = '=';
-    return true;
+    for (size_t i = 0; i < c->count; i++)
+        if (n->conf_count < CONF_VARS_MAX && !conf_has(n->conf, n->conf_count, c->vars[i].name)) {
+            n->conf[n->conf_count] = c->vars[i];
+            n->conf[n->conf_count++].path = from;
+        }
+    if (c->carriage && nccl_before(b->hw, 30))
+        hw_note_add(b, "nccl",
+                    "'%s' has lines that end in a carriage return, which NCCL before 2.30 takes "
+                    "for a part of the value",
+                    path);
 }
 
 /* Of a file that can hold anything a capture keeps NCCL's lines alone. */
@@ -66,6 +126,8 @@ static void conf_read(struct hw_build *b, const char *path)
     ssize_t len = root_read(b->root, path, text, CONF_FILE_MAX);
     const char **files = arena_array(b->a, const char *, CONF_FILES_MAX);
     struct buf kept = { 0 };
+    struct hw_conf_rule rule = { .buffered = !nccl_before(b->hw, 30), .kept = &kept };
+    struct hw_conf found;
 
     if (len >= 0 && n->conf_files_count < CONF_FILES_MAX) {
         for (size_t i = 0; i < n->conf_files_count; i++)
@@ -73,32 +135,21 @@ static void conf_read(struct hw_build *b, const char *path)
         files[n->conf_files_count++] = arena_strdup(b->a, path);
         n->conf_files = files;
     }
-    for (char *p = text; len > 0 && *p;) {
-        size_t line = strcspn(p, "\n");
-        bool more = p[line] == '\n';
-
-        p[line] = '\0';
-        if (conf_line(b, path, p))
-            buf_addf(&kept, "%s\n", p);
-        p += line + more;
+    if (len >= 0) {
+        hw_conf_parse(b->a, text, (size_t)len, &rule, &found);
+        conf_take(b, &found, path);
+        if (b->rec)
+            recorder_put(b->rec, path, buf_str(&kept), kept.len);
     }
-    if (len >= 0 && b->rec)
-        recorder_put(b->rec, path, buf_str(&kept), kept.len);
     buf_release(&kept);
     free(text);
-}
-
-/* Is the NCCL found here older?  Unknown counts as new. */
-static bool nccl_before(const struct hw *hw, long minor)
-{
-    const char *v = hw_soft_version(hw, "nccl");
-
-    return v && str_starts(v, "2.") && strtol(v + 2, NULL, 10) < minor;
 }
 
 static void conf_find(struct hw_build *b)
 {
     const char *user = hw_self_env(&b->self, "NCCL_CONF_FILE");
+    const char *home =
+        b->self.passwd_home && nccl_before(b->hw, 30) ? b->self.passwd_home : b->self.home;
     char path[ROOT_PATH_MAX];
 
     b->hw->nccl.conf = arena_array(b->a, struct hw_nccl_var, CONF_VARS_MAX);
@@ -107,8 +158,7 @@ static void conf_find(struct hw_build *b)
             conf_read(b, user);
         if (!b->hw->nccl.conf_files_count)
             hw_note_add(b, "nccl", "NCCL_CONF_FILE names '%s', which cannot be read here", user);
-    } else if (b->self.home &&
-               snprintf(path, sizeof(path), "%s/.nccl.conf", b->self.home) < (int)sizeof(path)) {
+    } else if (home && snprintf(path, sizeof(path), "%s/.nccl.conf", home) < (int)sizeof(path)) {
         conf_read(b, path);
     }
     conf_read(b, "/etc/nccl.conf");

@@ -26,6 +26,7 @@
 #include <inttypes.h>
 #include <net/if.h>
 #include <netpacket/packet.h>
+#include <pwd.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -40,6 +41,7 @@ enum {
     SELF_ENV_MAX = 512,             /* environment variables kept */
     SELF_ENV_VALUE_MAX = 2048,      /* bytes of a value; longer ones are cut */
     SELF_PROCS_MAX = 65536,         /* processes looked at */
+    SELF_USERS_MAX = 65536,         /* lines of /etc/passwd looked at */
     SELF_PACKAGES_MAX = 64,         /* packages kept */
     SELF_DPKG_BYTES_MAX = 16 << 20, /* bytes read of dpkg's status */
     SELF_FS_STALL_MS = 1000,        /* a remote file system that says nothing this long is left */
@@ -88,6 +90,7 @@ static const struct field self_rows[] = {
     FIELD("nofile", INT, S, nofile, "files it may have open; -1: unlimited"),
     FIELD("uid", INT, S, uid, "effective user id"),
     FIELD("home", STR, S, home, "home folder, where it holds a .nccl.conf"),
+    FIELD("passwd_home", STR, S, passwd_home, "that of /etc/passwd, where it is another"),
     FIELD_SUBS("addrs", S, addrs, addrs_count, &self_addr_table, "addresses"),
     FIELD_SUBS("ifs", S, ifs, ifs_count, &self_if_table, "interface flags"),
     FIELD_SUBS("filesystems", S, filesystems, filesystems_count, &self_fs_table, "sizes"),
@@ -600,17 +603,33 @@ static void ask_packages(struct hw_self *self, struct arena *a)
 }
 
 /* ---- live, or replayed ---- */
-/* NCCL asks the user database, which may hang on a server; HOME is the same but for those who
- * change it. */
+/* The folder of /etc/passwd: a directory server that could hang is not asked. */
+static const char *passwd_home(struct arena *a)
+{
+    FILE *f = fopen("/etc/passwd", "re");
+    const struct passwd *p;
+    const char *home = NULL;
+
+    for (int i = 0; f && !home && i < SELF_USERS_MAX && (p = fgetpwent(f)); i++)
+        if (p->pw_uid == getuid() && p->pw_dir && *p->pw_dir == '/')
+            home = arena_strdup(a, p->pw_dir);
+    if (f)
+        fclose(f);
+    return home;
+}
+
+/* NCCL asks the user database before 2.30 and HOME from then on. */
 static void ask_home(struct hw_self *self, struct arena *a)
 {
-    const char *home = getenv("HOME");
+    const char *home = getenv("HOME"), *other = passwd_home(a);
     char path[FILE_PATH_MAX];
 
     if (home && *home == '/' &&
         snprintf(path, sizeof(path), "%s/.nccl.conf", home) < (int)sizeof(path) &&
         file_exists(path))
         self->home = arena_strdup(a, home);
+    if (other && !str_eq(other, home))
+        self->passwd_home = other;
 }
 
 static void self_ask(struct hw_build *b)

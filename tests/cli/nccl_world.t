@@ -19,8 +19,9 @@ doc = json.load(open(path))
 names = dict(a.split("=", 1) for a in sys.argv[2:])
 doc["env"] = [e for e in doc["env"] if e["name"] not in names]
 doc["env"] += [{"name": n, "value": v} for n, v in names.items() if v]
-if "HOME" in names:
-    doc["home"] = names["HOME"]
+for n in ("HOME", "PASSWD_HOME"):
+    if n in names:
+        doc[n.lower()] = names[n] or None
 json.dump(doc, open(path, "w"))' "$dgx" "$@"
 }
 conf() {
@@ -57,6 +58,22 @@ test_expect '~/.nccl.conf comes first, NCCL_CONF_FILE in its place from 2.23 on 
     (cd "$dgx/usr/lib/x86_64-linux-gnu" && ln -sf libnccl.so.2.28.9 libnccl.so.2 && : >libnccl.so.2.28.9) &&
     env_json && says "env[\"NCCL_IB_HCA\"][\"value\"] == \"=mlx5_5\"" &&
     (cd "$dgx/usr/lib/x86_64-linux-gnu" && ln -sf libnccl.so.2.21.5 libnccl.so.2) && rm -r "$dgx/home/u/.nccl.conf"
+'
+nccl() { # the release that is installed
+    (cd "$dgx/usr/lib/x86_64-linux-gnu" && ln -sf libnccl.so.$1 libnccl.so.2 && : >libnccl.so.$1)
+}
+test_expect 'lines that end in a carriage return: part of the value before 2.30, not from then on' '
+    printf "NCCL_IB_HCA==mlx5_0\\r\\nNCCL_DEBUG=WARN\\r\\n" | conf && with HOME= NCCL_CONF_FILE= && nccl 2.28.9 && env_json &&
+    says "env[\"NCCL_IB_HCA\"][\"value\"] == \"=mlx5_0?\"" && stoker detect --root "$dgx" >out && grep -q "carriage return" out &&
+    nccl 2.30.7 && env_json && says "env[\"NCCL_IB_HCA\"][\"value\"] == \"=mlx5_0\"" &&
+    stoker detect --root "$dgx" >out && ! grep -q "carriage return" out && rm "$dgx/etc/nccl.conf"
+'
+test_expect '~ is the folder of the user database before 2.30, and HOME from then on' '
+    mkdir -p "$dgx/home/pw" && echo "NCCL_IB_HCA==mlx5_4" >"$dgx/home/u/.nccl.conf" && echo "NCCL_IB_HCA==mlx5_6" >"$dgx/home/pw/.nccl.conf" &&
+    with HOME=/home/u PASSWD_HOME=/home/pw && env_json && says "env[\"NCCL_IB_HCA\"][\"value\"] == \"=mlx5_4\"" &&
+    nccl 2.28.9 && env_json && says "env[\"NCCL_IB_HCA\"][\"value\"] == \"=mlx5_6\"" &&
+    rm "$dgx/home/pw/.nccl.conf" && env_json && says "env[\"NCCL_IB_HCA\"][\"kind\"] != \"user\"" &&
+    with HOME=/home/u PASSWD_HOME= NCCL_CONF_FILE=/x/nccl.conf && nccl 2.21.5 && rm "$dgx/home/u/.nccl.conf"
 '
 test_expect 'a NCCL_CONF_FILE that cannot be read: not certain' '
     (cd "$dgx/usr/lib/x86_64-linux-gnu" && ln -sf libnccl.so.2.28.9 libnccl.so.2) &&
