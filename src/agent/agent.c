@@ -465,7 +465,6 @@ enum rc thread_start(pthread_t *out, void *(*fn)(void *), void *arg, struct err 
 enum rc agent_start(const struct agent_opts *o, struct agent **out, struct err *err)
 {
     enum rc rc = check_open(o, err);
-    pthread_condattr_t mono;
     struct agent *a;
 
     if (rc != RC_OK)
@@ -476,10 +475,7 @@ enum rc agent_start(const struct agent_opts *o, struct agent **out, struct err *
     pthread_mutex_init(&a->lock, NULL);
     pthread_mutex_init(&a->show, NULL);
     pthread_cond_init(&a->taken, NULL);
-    pthread_condattr_init(&mono);
-    pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
-    pthread_cond_init(&a->halt, &mono);
-    pthread_condattr_destroy(&mono);
+    clock_cond_init(&a->halt);
     pthread_rwlock_init(&a->view, NULL);
     take_opts(a, o);
     make_tables(a);

@@ -20,7 +20,8 @@ enum { AGENT_PORT = 8090, AGENT_METRICS_PORT = 9400 };
 struct agent_opts {
     const char *listen;     /* NULL: 127.0.0.1 */
     int port, metrics_port; /* 0: a free one; -1: none */
-    const char *token, *tls_cert, *tls_key;
+    const char *token, *metrics_token, *tls_cert, *tls_key;
+    const char *const *origins, *const *hosts; /* of http_opts */
     bool open_metrics, allow_anyone; /* /metrics without a token; beyond loopback without one */
     bool free_port;                  /* a free port where one is taken */
     int period_ms;                   /* 1000 */

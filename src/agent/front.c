@@ -122,13 +122,14 @@ static void make_routes(struct agent *a)
     const struct http_route *api = api_routes(a->api, &of_api);
 
     a->routes = xcalloc(FRONT_OWN_ROUTES + of_api, sizeof(*a->routes));
-    a->routes[n++] = (struct http_route){ .method = HTTP_GET,
-                                          .path = "/metrics",
-                                          .run = on_metrics,
-                                          .arg = a,
-                                          .open = a->o.open_metrics };
+    a->routes[n++] =
+        (struct http_route){ .method = HTTP_GET,
+                             .path = "/metrics",
+                             .run = on_metrics,
+                             .arg = a,
+                             .scope = a->o.open_metrics ? HTTP_SCOPE_OPEN : HTTP_SCOPE_METRICS };
     a->routes[n++] = (struct http_route){
-        .method = HTTP_GET, .path = "/health", .run = on_health, .arg = a, .open = true
+        .method = HTTP_GET, .path = "/health", .run = on_health, .arg = a, .scope = HTTP_SCOPE_OPEN
     };
     for (size_t i = 0; i < of_api; i++)
         a->routes[n++] = api[i];
@@ -141,7 +142,9 @@ static enum rc listen_on(struct agent *a, size_t routes, int port, struct http_s
     struct http_opts ho = { .routes = a->routes,
                             .route_count = routes,
                             .body_bytes_max = FRONT_BODY_BYTES,
-                            .token = a->o.token,
+                            .keys = { .token = a->o.token, .metrics = a->o.metrics_token },
+                            .origins = a->o.origins,
+                            .hosts = a->o.hosts,
                             .tls_cert = a->o.tls_cert,
                             .tls_key = a->o.tls_key,
                             .server_name = "stoker" };

@@ -57,16 +57,10 @@ static void run_one(struct lane *l, struct lane_source *s, struct tele *t)
 static void sleep_to_next(struct agent *a)
 {
     int64_t period = a->o.period_ms * AGENT_MS, wall = agent_wall_ns();
-    int64_t left = period - wall % period;
-    struct timespec until;
+    int64_t until = clock_mono_ns() + period - wall % period;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    left += until.tv_nsec;
-    until.tv_sec += left / 1000000000;
-    until.tv_nsec = left % 1000000000;
     pthread_mutex_lock(&a->lock);
-    while (!atomic_load(&a->stop) &&
-           pthread_cond_timedwait(&a->halt, &a->lock, &until) != ETIMEDOUT)
+    while (!atomic_load(&a->stop) && clock_cond_wait(&a->halt, &a->lock, until))
         ;
     pthread_mutex_unlock(&a->lock);
 }

@@ -154,8 +154,7 @@ static void *scrape_main(void *arg)
             pthread_cond_broadcast(&s->change);
             continue;
         }
-        struct timespec until = { due / 1000000000, due % 1000000000 };
-        (void)pthread_cond_timedwait(&s->change, &s->lock, &until);
+        (void)clock_cond_wait(&s->change, &s->lock, due);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -229,17 +228,13 @@ void scrape_each(struct scraper *s, void (*fn)(void *arg, struct scrape_target *
 enum rc scrape_start(struct agent *a, struct err *err)
 {
     struct scraper *s = xcalloc(1, sizeof(*s));
-    pthread_condattr_t mono;
     enum rc rc;
 
     s->a = a;
     s->models = models_shown_new();
     s->t = a->feeds[feed_add(a, SCRAPE_SERIES)].t;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_init(&mono);
-    pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->change, &mono);
-    pthread_condattr_destroy(&mono);
+    clock_cond_init(&s->change);
     fill(s, &a->o);
     a->scraper = s;
     rc = thread_start(&s->thread, scrape_main, s, err);

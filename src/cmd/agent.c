@@ -369,6 +369,13 @@ static const struct opt opts_agent[] = {
         "/metrics for Prometheus (default: 9400; 0: a free one; none: none)"),
     ROW(0, "free-port", FLAG, free_port, NULL, "take a free port where one is taken"),
     ROW(0, "token-file", STR, token_file, "FILE", "ask clients for this bearer token"),
+    ROW(0, "metrics-token-file", STR, metrics_token_file, "FILE",
+        "this bearer token may read /metrics"),
+    ROW(0, "allow-origin", STRS, origins, "ORIGIN",
+        "web pages from there may ask, such as https://host:8443; *: from anywhere; may be "
+        "repeated"),
+    ROW(0, "allow-host", STRS, hosts, "NAME",
+        "a further name of this machine in URLs, for loopback without a token; may be repeated"),
     ROW(0, "open-metrics", FLAG, open_metrics, NULL, "/metrics needs no token"),
     ROW(0, "insecure", FLAG, insecure, NULL, "listen beyond this machine without a token"),
     ROW(0, "tls-cert", STR, tls_cert, "FILE", "certificate chain, PEM"),

@@ -23,7 +23,8 @@ struct agent_args {
     const char *spec, *listen, *port, *metrics_port, *token_file, *tls_cert, *tls_key, *interval;
     const char *history, *history_size, *record, *replay, *speed, *duration, *names, *serve, *root;
     const char *control, *last, *gpu_library, *dcgm;
-    struct opt_strs scrape, peers;
+    const char *metrics_token_file;
+    struct opt_strs scrape, peers, origins, hosts;
     int64_t series_max, gpu_child;
     bool insecure, open_metrics, free_port, no_history, demo, lower_hostname, no_gpu, once, json;
     bool quiet, gpu_sample, loop, print_rules;
@@ -36,6 +37,8 @@ struct agent_plan {
     struct arena arena;
     struct agent_opts o;
     struct root *root;
+    char metrics_token[AGENT_TOKEN_BYTES_MAX];
+    const char *origins[ARGS_REPEAT_MAX + 1], *hosts[ARGS_REPEAT_MAX + 1];
     char token[AGENT_TOKEN_BYTES_MAX], history[FILE_PATH_MAX];
     const char *scrape[ARGS_REPEAT_MAX * 2 + 1], *fleet[ARGS_REPEAT_MAX * 2 + 1];
 };

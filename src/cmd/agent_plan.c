@@ -201,8 +201,15 @@ static enum rc from_args(struct agent_plan *p, const struct agent_args *a, struc
     if (port_of(a->port, &p->o.port, err) || port_of(a->metrics_port, &p->o.metrics_port, err) ||
         times_of(p, a, err) || speed_of(p, a, err) || history_of(p, a, err) ||
         root_open(a->root, &p->root, err) ||
-        (token && cmd_token(token, p->token, sizeof(p->token), err)))
+        (token && cmd_token(token, p->token, sizeof(p->token), err)) ||
+        (a->metrics_token_file &&
+         cmd_token(a->metrics_token_file, p->metrics_token, sizeof(p->metrics_token), err)))
         return err->code;
+    memcpy(p->origins, a->origins.items, a->origins.count * sizeof(*p->origins));
+    memcpy(p->hosts, a->hosts.items, a->hosts.count * sizeof(*p->hosts));
+    p->o.origins = p->origins;
+    p->o.hosts = p->hosts;
+    p->o.metrics_token = a->metrics_token_file ? p->metrics_token : NULL;
     p->o.root = p->root;
     p->o.gpu.root_path = a->root;
     p->o.token = token ? p->token : NULL;

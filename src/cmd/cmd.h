@@ -87,6 +87,17 @@ enum rc cmd_signals(int *out_fd, struct err *err) MUST_USE;
 /* The token in a file, without blanks around it; one that is empty is an error. */
 enum rc cmd_token(const char *path, char *out, size_t cap, struct err *err) MUST_USE;
 
+/* Files that a running server follows.  True: one of them is another than at the last call. */
+enum { CMD_WATCH_MAX = 8 };
+struct cmd_watch {
+    const char *paths[CMD_WATCH_MAX]; /* borrowed; NULL: none */
+    struct {
+        uint64_t device, inode, bytes;
+        int64_t s, ns;
+    } seen[CMD_WATCH_MAX];
+};
+bool cmd_watch_changed(struct cmd_watch *w);
+
 /* All the forms the table takes. */
 void cmd_help_all(const struct term *term, struct buf *out);
 void cmd_help_one(const struct term *term, const struct cmd *parent, const struct cmd *c,

@@ -85,6 +85,20 @@ static void reload(struct cmd_ctx *ctx, struct serve *s, const struct plan *firs
     notify_send("READY=1");
 }
 
+/* Secrets are changed by writing their files. */
+static void renew_keys(const struct serve_args *a, struct serve *s, struct plan *p)
+{
+    struct err err = { 0 };
+    enum rc rc = plan_keys(p, a, &err);
+
+    if (rc == RC_OK)
+        rc = serve_set_keys(s, &p->o.keys, &err);
+    if (rc == RC_OK)
+        log_info("tokens and TLS files were read again");
+    else
+        log_warn("%s; what was read of tokens and TLS files before stays", err.msg);
+}
+
 /* `stoker up` shows the rest. */
 static void tell_ready(const struct serve *s, const struct plan *p, const struct serve_args *a)
 {
@@ -128,6 +142,8 @@ static enum rc wait_for_end(struct cmd_ctx *ctx, struct serve *s, struct plan *f
         }
         if (dog_us)
             notify_send("WATCHDOG=1");
+        if (cmd_watch_changed(&first->watch))
+            renew_keys(a, s, first);
         if (poll(&p, 1, told ? (turn ? turn : 1) : SERVE_LOAD_TURN_MS) <= 0)
             continue;
         if (read(fd, &si, sizeof(si)) != (ssize_t)sizeof(si))
@@ -297,6 +313,16 @@ static const struct opt opts_serve[] = {
     ROW(0, "rerank-port", STR, rerank_port, "N",
         "the same routes once more (default: 8002 unless --port is given; 0: a free one)"),
     ROW(0, "token-file", STR, token_file, "FILE", "ask clients for this bearer token"),
+    ROW(0, "admin-token-file", STR, admin_token_file, "FILE",
+        "this bearer token may load and unload models"),
+    ROW(0, "admin-socket", STR, admin_socket, "PATH", "who may open this socket file may, too"),
+    ROW(0, "metrics-token-file", STR, metrics_token_file, "FILE",
+        "this bearer token may read /metrics"),
+    ROW(0, "allow-origin", STRS, origins, "ORIGIN",
+        "web pages from there may ask, such as https://host:8443; *: from anywhere; may be "
+        "repeated"),
+    ROW(0, "allow-host", STRS, hosts, "NAME",
+        "a further name of this machine in URLs, for loopback without a token; may be repeated"),
     ROW(0, "insecure", FLAG, insecure, NULL, "listen beyond this machine without a token"),
     ROW(0, "tls-cert", STR, tls_cert, "FILE", "certificate chain, PEM"),
     ROW(0, "tls-key", STR, tls_key, "FILE", "its private key, PEM"),
@@ -328,6 +354,7 @@ static const struct opt opts_serve[] = {
     ROW(0, "drain", STR, drain, "TIME", "for running requests when stopped (default: 30s)"),
     ROW(0, "head-timeout", STR, head_timeout, "TIME", "for a request's head (default: 10s)"),
     ROW(0, "body-timeout", STR, body_timeout, "TIME", "between parts of its body (default: 30s)"),
+    ROW(0, "body-total-timeout", STR, body_total, "TIME", "for its whole body (default: 5m)"),
     NUMBER("items-max", items, 1, 1000000, "inputs a call (default: 1024)"),
     ROW(0, "body-max", STR, body, "SIZE", "of a request (default: 32MiB)"),
     NUMBER("connections-max", connections, 1, 1000000,
@@ -381,7 +408,11 @@ const struct cmd cmd_serve = {
              "field x-stoker-device. Such a device runs in a process of its own, which is started "
              "again when it dies or hangs.\n"
              "\n"
-             "Beyond loopback it wants a token (--token-file) unless --insecure is given.",
+             "Beyond loopback it wants a token (--token-file) unless --insecure is given. Models "
+             "are loaded and unloaded by those alone who have the admin's token or may open its "
+             "socket file, on loopback too. Web pages of other origins may not ask unless "
+             "--allow-origin names them. Files with tokens and certificates are read again when "
+             "they change.",
     .examples = examples,
     .run = run_serve,
 };

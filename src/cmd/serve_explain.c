@@ -104,7 +104,7 @@ static void server_addresses(struct explain *x, const struct spec_serve *s)
     if (o->port_count > 1)
         server_number(x, "rerank_port", (uint64_t)o->ports[1], x->a->rerank_port,
                       s ? &s->rerank_port : NULL, "the same routes, for clients of rerankers");
-    server_row(x, "token", o->token ? "wanted" : "none", x->a->token_file,
+    server_row(x, "token", o->keys.token ? "wanted" : "none", x->a->token_file,
                s ? &s->token_file : NULL, "on loopback whoever is on the machine may ask");
     server_row(x, "tls", o->tls_cert ? o->tls_cert : "off", x->a->tls_cert, s ? &s->tls_cert : NULL,
                "loopback stays on this machine");

@@ -26,7 +26,9 @@ struct serve_args {
     const char *spec, *listen, *token_file, *tls_cert, *tls_key, *dtype, *device, *cache, *body;
     const char *timeout, *drain, *head_timeout, *body_timeout, *access_log, *port, *rerank_port;
     int64_t threads, items, connections, batch_tokens, front_threads;
-    const char *fallback, *device_timeout, *batch_time, *timeout_max;
+    const char *fallback, *device_timeout, *batch_time, *timeout_max, *body_total;
+    const char *admin_token_file, *admin_socket, *metrics_token_file;
+    struct opt_strs origins, hosts;
     int64_t worker;
     bool insecure, te_metrics, quiet, explain, json, try_it, free_port, fallback_at_start;
     bool invariant;
@@ -43,7 +45,10 @@ struct plan {
     char devices[MODELS_MAX][SERVE_DEVICES_BYTES_MAX];
     const struct spec_model *of_spec[MODELS_MAX]; /* NULL: an option's */
     struct pool_opts pools[POOLS_MAX];
-    char token[SERVE_TOKEN_BYTES_MAX];
+    char token[SERVE_TOKEN_BYTES_MAX], admin[SERVE_TOKEN_BYTES_MAX];
+    char metrics[SERVE_TOKEN_BYTES_MAX];
+    const char *origins[ARGS_REPEAT_MAX + 1], *hosts[ARGS_REPEAT_MAX + 1];
+    struct cmd_watch watch; /* of the files with secrets */
 };
 
 /* ---- serve_plan.c */
@@ -54,6 +59,9 @@ enum rc plan_device_ms(const struct serve_args *a, int *out, struct err *err) MU
 void plan_free(struct plan *p);
 /* What of `b` a server that runs by `a` cannot take without a new start; NULL: nothing. */
 const char *plan_needs_start(const struct plan *a, const struct plan *b);
+
+/* Reads the token files into the plan. */
+enum rc plan_keys(struct plan *p, const struct serve_args *a, struct err *err) MUST_USE;
 
 /* ---- serve_explain.c: into ctx->out */
 enum rc serve_explain(struct cmd_ctx *ctx, const struct plan *p, struct err *err) MUST_USE;

@@ -276,7 +276,8 @@ static enum rc sizes_of_args(struct plan *p, const struct serve_args *a, struct 
         time_of(a->batch_time, "--batch-time", &p->o.batch_ms, err) ||
         time_of(a->drain, "--drain", &p->o.drain_ms, err) ||
         time_of(a->head_timeout, "--head-timeout", &p->o.head_ms, err) ||
-        time_of(a->body_timeout, "--body-timeout", &p->o.body_ms, err))
+        time_of(a->body_timeout, "--body-timeout", &p->o.body_ms, err) ||
+        time_of(a->body_total, "--body-total-timeout", &p->o.body_total_ms, err))
         return err->code;
     return RC_OK;
 }
@@ -307,9 +308,41 @@ static enum rc ports_of_args(struct plan *p, const struct serve_args *a, struct 
     return RC_OK;
 }
 
+enum rc plan_keys(struct plan *p, const struct serve_args *a, struct err *err)
+{
+    const char *call = a->token_file ? a->token_file : p->spec ? p->spec->serve.token_file : NULL;
+    const char *const files[] = { call, a->admin_token_file, a->metrics_token_file };
+    char *const texts[] = { p->token, p->admin, p->metrics };
+    const char **const keys[] = { &p->o.keys.token, &p->o.keys.admin, &p->o.keys.metrics };
+    char fresh[SERVE_TOKEN_BYTES_MAX];
+
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        if (!files[i])
+            continue;
+        p->watch.paths[i] = files[i];
+        if (cmd_token(files[i], fresh, sizeof(fresh), err))
+            return err->code;
+        (void)str_copy(texts[i], SERVE_TOKEN_BYTES_MAX, fresh);
+        *keys[i] = texts[i];
+    }
+    if (p->o.keys.admin && str_eq(p->o.keys.admin, p->o.keys.token))
+        return err_set(err, RC_USAGE, "the admin's token is the one that all clients have");
+    return RC_OK;
+}
+
+static void names_of_args(struct plan *p, const struct serve_args *a)
+{
+    memcpy(p->origins, a->origins.items, a->origins.count * sizeof(*p->origins));
+    memcpy(p->hosts, a->hosts.items, a->hosts.count * sizeof(*p->hosts));
+    p->o.origins = p->origins;
+    p->o.hosts = p->hosts;
+    p->o.admin_socket = a->admin_socket;
+    p->watch.paths[CMD_WATCH_MAX - 2] = p->o.tls_cert;
+    p->watch.paths[CMD_WATCH_MAX - 1] = p->o.tls_key;
+}
+
 static enum rc from_args(struct plan *p, const struct serve_args *a, struct err *err)
 {
-    const char *token = a->token_file ? a->token_file : p->spec ? p->spec->serve.token_file : NULL;
     enum rc rc = sizes_of_args(p, a, err);
 
     p->o.listen = a->listen ? a->listen : p->o.listen;
@@ -326,9 +359,10 @@ static enum rc from_args(struct plan *p, const struct serve_args *a, struct err 
     p->o.access_log = a->access_log;
     for (size_t i = 0; rc == RC_OK && i < a->models.count; i++)
         rc = model_of_arg(p, a->models.items[i], a, err);
-    p->o.token = token ? p->token : NULL;
-    if (rc == RC_OK && token)
-        rc = cmd_token(token, p->token, sizeof(p->token), err);
+    names_of_args(p, a);
+    (void)cmd_watch_changed(&p->watch);
+    if (rc == RC_OK)
+        rc = plan_keys(p, a, err);
     if (rc == RC_OK && !p->o.model_count) {
         err_hint(err,
                  "Give -m NAME=DIR, or models in a spec with -f; 'stoker model get' fetches one.");
@@ -370,14 +404,15 @@ const char *plan_needs_start(const struct plan *p, const struct plan *q)
     if (!str_eq(a->listen, b->listen) || a->port_count != b->port_count ||
         memcmp(a->ports, b->ports, a->port_count * sizeof(*a->ports)) != 0)
         return "addresses and ports";
-    if (!str_eq(a->token, b->token) || !str_eq(a->tls_cert, b->tls_cert) ||
+    if (!a->keys.token != !b->keys.token || !str_eq(a->tls_cert, b->tls_cert) ||
         !str_eq(a->tls_key, b->tls_key))
         return "token and TLS files";
     if (a->items_max != b->items_max || a->body_bytes_max != b->body_bytes_max ||
         a->connections_max != b->connections_max || a->queue_jobs_max != b->queue_jobs_max ||
         a->timeout_ms != b->timeout_ms || a->timeout_max_ms != b->timeout_max_ms ||
         a->batch_ms != b->batch_ms || a->drain_ms != b->drain_ms || a->head_ms != b->head_ms ||
-        a->body_ms != b->body_ms || a->cache_bytes != b->cache_bytes)
+        a->body_ms != b->body_ms || a->body_total_ms != b->body_total_ms ||
+        a->cache_bytes != b->cache_bytes)
         return "limits";
     return NULL;
 }

@@ -130,8 +130,8 @@ enum rc serve_try(const struct serve *s, const struct plan *p, struct err *err)
         serve_sample(p, &sample);
         buf_addf(&request, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n",
                  sample.path, url_authority(&url, authority));
-        if (p->o.token)
-            buf_addf(&request, "Authorization: Bearer %s\r\n", p->o.token);
+        if (p->o.keys.token)
+            buf_addf(&request, "Authorization: Bearer %s\r\n", p->o.keys.token);
         buf_addf(&request, "Content-Length: %zu\r\n\r\n%s", strlen(sample.body), sample.body);
         rc = ask(&url, &request, &r, err);
     }

@@ -19,7 +19,6 @@
 enum rc workers_new(const struct workers_opts *o, struct workers **out, struct err *err)
 {
     struct workers *ws = xcalloc(1, sizeof(*ws));
-    pthread_condattr_t mono;
 
     ws->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (ws->wake < 0) {
@@ -34,10 +33,7 @@ enum rc workers_new(const struct workers_opts *o, struct workers **out, struct e
     ws->spin_ns = wring_may_spin() ? WORKER_SPIN_NS_MAX : WRING_SPIN_NS;
     buf_init(&ws->said, WORKER_SAID_MAX);
     pthread_mutex_init(&ws->lock, NULL);
-    pthread_condattr_init(&mono);
-    pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
-    pthread_cond_init(&ws->changed, &mono);
-    pthread_condattr_destroy(&mono);
+    clock_cond_init(&ws->changed);
     *out = ws;
     return RC_OK;
 }
@@ -191,11 +187,6 @@ enum rc worker_up(struct worker *w, struct err *err)
     return RC_OK;
 }
 
-static struct timespec mono_at(int64_t ms)
-{
-    return (struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
-}
-
 static void forget(struct worker *w, const struct call *c)
 {
     struct call **at = &w->calls;
@@ -212,7 +203,7 @@ enum rc worker_call(struct worker *w, struct msg_ask *ask, struct msg_answer *an
     struct workers *ws = w->all;
     struct link *l = w->link;
     struct call **at = &w->calls, c = { .next = *at, .number = ++ws->numbers, .answer = answer };
-    struct timespec until = mono_at(clock_mono_ms() + ms);
+    int64_t until = clock_mono_ns() + (int64_t)ms * 1000000;
 
     assert(l->up);
     *at = &c;
@@ -221,8 +212,7 @@ enum rc worker_call(struct worker *w, struct msg_ask *ask, struct msg_answer *an
     if (!msg_send(l->sock, ask, sizeof(*ask), -1))
         link_lost(w, l, "takes no messages");
     while (!c.done && !c.lost && !ws->hurry)
-        if (pthread_cond_timedwait(&ws->changed, &ws->lock, &until) == ETIMEDOUT && !c.done &&
-            !c.lost) {
+        if (!clock_cond_wait(&ws->changed, &ws->lock, until) && !c.done && !c.lost) {
             char where[128];
             link_state(l, where, sizeof(where));
             link_lost(w, l, "did not answer for %.1f s in %s%s", (double)ms / 1000, link_call(l),

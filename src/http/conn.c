@@ -99,6 +99,7 @@ void conn_open(struct http_server *s, int fd, const char *peer, int port)
     c->s = s;
     c->fd = fd;
     c->port = (uint16_t)port;
+    c->way = guard_way_of(fd);
     c->events = e.events;
     c->read_timer.conn = c->write_timer.conn = c;
     (void)str_copy(c->peer, sizeof(c->peer), peer);
@@ -249,6 +250,7 @@ static struct http_exchange *take_request(struct conn *c)
 
     x->close = !keeps;
     x->kept_alive = keeps && c->parser.minor == 0;
+    x->cors = c->verdict.cors;
     x->body_bytes = c->parser.body_cap;
     if (x->body_bytes != c->counted)
         atomic_fetch_add(&c->s->hub->body_bytes, x->body_bytes - c->counted);
@@ -304,9 +306,22 @@ static void refuse(struct conn *c, struct http_exchange *x, int status)
     int cut = HTTP_WHY_MAX / 2, ignored;
 
     switch (status) {
+    case 204:
+        exchange_answer(x, 204, NULL, NULL,
+                        "Access-Control-Allow-Methods: GET, HEAD, POST, PUT, DELETE\r\n"
+                        "Access-Control-Allow-Headers: Authorization, *\r\n"
+                        "Access-Control-Allow-Private-Network: true\r\n"
+                        "Access-Control-Max-Age: 600\r\n");
+        x->answered = true;
+        server_note_flush(c->s, c);
+        return;
     case 401:
-        answer(c, x, 401, "a bearer token is needed, and it was not the right one",
-               "WWW-Authenticate: Bearer\r\n");
+        answer(c, x, 401, c->verdict.why, "WWW-Authenticate: Bearer\r\n");
+        return;
+    case 403:
+    case 415:
+    case 421:
+        answer(c, x, status, c->verdict.why, NULL);
         return;
     case 405:
         (void)router_find(r, x->req.path, x->req.method, &ignored, allow, sizeof(allow));
@@ -324,23 +339,19 @@ static void refuse(struct conn *c, struct http_exchange *x, int status)
 }
 
 /* What the head decides before a body is read: who answers, and may this client ask? */
-static int find_route(struct conn *c)
+static void find_route(struct conn *c)
 {
     const struct http_parser *p = &c->parser;
-    const char *path = p->head + p->path, *given = NULL;
+    const char *path = p->head + p->path;
     int status = 0;
     char allow[64];
 
     c->route = router_find(&c->s->router, path, (enum http_method)p->method, &status, allow,
                            sizeof(allow));
-    if (!c->s->o.token || (c->route ? c->route->open : router_open(&c->s->router, path)))
-        return c->route ? 0 : status;
-    for (size_t i = 0; i < p->span_count && !given; i++)
-        if (!strcasecmp(p->head + p->spans[i].name, "authorization"))
-            given = p->head + p->spans[i].value;
-    if (!token_equal(given, c->s->o.token))
-        return 401;
-    return c->route ? 0 : status;
+    c->verdict = guard_check(&c->s->guard, p, c->way,
+                             c->route ? c->route->scope : router_scope(&c->s->router, path));
+    if (!c->verdict.status && !c->route)
+        c->verdict.status = status;
 }
 
 static void refuse_now(struct conn *c)
@@ -349,7 +360,7 @@ static void refuse_now(struct conn *c)
 
     x->close = c->stop = true;
     x->kept_alive = false;
-    refuse(c, x, c->refusal);
+    refuse(c, x, c->verdict.status);
 }
 
 static void say_continue(struct conn *c)
@@ -370,8 +381,8 @@ static void on_head(struct conn *c, bool more)
 
     c->body_ns = c->s->now_ns;
     timer_stop(&c->read_timer);
-    c->refusal = (uint16_t)find_route(c);
-    if (!c->refusal) {
+    find_route(c);
+    if (!c->verdict.status) {
         if (p->expect && !more)
             say_continue(c);
         return;
@@ -386,8 +397,8 @@ static void on_request(struct conn *c)
 {
     struct http_exchange *x = take_request(c);
 
-    if (c->refusal) {
-        refuse(c, x, c->refusal);
+    if (c->verdict.status) {
+        refuse(c, x, c->verdict.status);
         return;
     }
     x->handed = true;
@@ -403,7 +414,7 @@ static void on_request(struct conn *c)
 
 static void on_fault(struct conn *c)
 {
-    if (c->refusal)
+    if (c->verdict.status)
         refuse_now(c);
     else
         fail(c, c->parser.status, c->parser.why);
@@ -412,7 +423,8 @@ static void on_fault(struct conn *c)
 /* After bytes of a body: do we hold too many, or do they come too slowly? */
 static void check_body(struct conn *c)
 {
-    int64_t over_ns = c->s->now_ns - c->body_ns - c->s->timers.ns[TIMER_BODY];
+    int64_t spent_ns = c->s->now_ns - c->body_ns;
+    int64_t over_ns = spent_ns - c->s->timers.ns[TIMER_BODY];
     size_t cap = c->parser.body_cap;
     size_t all = atomic_fetch_add(&c->s->hub->body_bytes, cap - c->counted) + cap - c->counted;
 
@@ -423,6 +435,8 @@ static void check_body(struct conn *c)
     else if (over_ns > 0 &&
              (int64_t)c->parser.body_len < over_ns / 1000000 * HTTP_BODY_RATE_MIN / 1000)
         fail(c, 408, "the body came too slowly");
+    else if (spent_ns > c->s->body_total_ns)
+        fail(c, 408, "the body was not whole in time");
 }
 
 /* Bytes of the client; returns how many were taken. */
@@ -434,7 +448,7 @@ static size_t conn_feed(struct conn *c, const char *data, size_t len)
     while (!c->stop && c->count < HTTP_PIPELINE_MAX && (used < len || step == HTTP_HEAD_DONE)) {
         if (!c->begun_ns) {
             c->begun_ns = c->s->now_ns;
-            c->refusal = 0;
+            c->verdict = (struct guard_verdict){ 0 };
         }
         used += http_parse(&c->parser, data + used, len - used, &step);
         if (step == HTTP_BAD)

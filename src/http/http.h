@@ -30,6 +30,9 @@
  * Its connection ends with it.  A client that does not read is dropped, and so is one that
  * leaves; sending then says so.
  *
+ * Who may ask what: a route has a scope, and guard.c holds a request against tokens, the socket it
+ * came by, and, where no token was shown, the names a browser gives (Host, Origin).
+ *
  * Every limit has a name below, and a field in struct http_opts where a caller may want
  * another; a request beyond one is answered 4xx and never grows memory past it. */
 #ifndef HTTP_HTTP_H
@@ -40,19 +43,20 @@
 #include <stdint.h>
 
 enum {
-    HTTP_FIELDS_MAX = 100,              /* header fields of a request */
-    HTTP_HEAD_BYTES_MAX = 64 << 10,     /* request line and fields together: 431 beyond */
-    HTTP_TARGET_MAX = 8 << 10,          /* 414 beyond */
-    HTTP_BODY_BYTES_DEFAULT = 32 << 20, /* 413 beyond */
-    HTTP_CONNECTIONS_DEFAULT = 10000,   /* further ones wait in the listen queue */
-    HTTP_LISTENERS_MAX = 16,            /* addresses a server listens on */
-    HTTP_PIPELINE_MAX = 16,             /* requests read ahead on one connection */
-    HTTP_HEAD_MS_DEFAULT = 10000,       /* for a whole head, from its first byte: 408 */
-    HTTP_BODY_MS_DEFAULT = 30000,       /* between two reads of a body: 408 */
-    HTTP_IDLE_MS_DEFAULT = 75000,       /* of a keep-alive connection: closed */
-    HTTP_WRITE_MS_DEFAULT = 30000,      /* without progress of a reply: closed */
-    HTTP_BODIES_BYTES_MAX = 1 << 30,    /* bodies of all requests together: 503 beyond */
-    HTTP_STREAM_BYTES_MAX = 1 << 20     /* of a stream that wait for its client: dropped beyond */
+    HTTP_FIELDS_MAX = 100,               /* header fields of a request */
+    HTTP_HEAD_BYTES_MAX = 64 << 10,      /* request line and fields together: 431 beyond */
+    HTTP_TARGET_MAX = 8 << 10,           /* 414 beyond */
+    HTTP_BODY_BYTES_DEFAULT = 32 << 20,  /* 413 beyond */
+    HTTP_CONNECTIONS_DEFAULT = 10000,    /* further ones wait in the listen queue */
+    HTTP_LISTENERS_MAX = 16,             /* addresses a server listens on */
+    HTTP_PIPELINE_MAX = 16,              /* requests read ahead on one connection */
+    HTTP_HEAD_MS_DEFAULT = 10000,        /* for a whole head, from its first byte: 408 */
+    HTTP_BODY_MS_DEFAULT = 30000,        /* between two reads of a body: 408 */
+    HTTP_BODY_TOTAL_MS_DEFAULT = 300000, /* for a whole body: 408 */
+    HTTP_IDLE_MS_DEFAULT = 75000,        /* of a keep-alive connection: closed */
+    HTTP_WRITE_MS_DEFAULT = 30000,       /* without progress of a reply: closed */
+    HTTP_BODIES_BYTES_MAX = 1 << 30,     /* bodies of all requests together: 503 beyond */
+    HTTP_STREAM_BYTES_MAX = 1 << 20      /* of a stream that wait for its client: dropped beyond */
 };
 
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_OPTIONS };
@@ -82,12 +86,24 @@ struct http_exchange;
 struct http_server;
 typedef void http_handler(void *arg, struct http_exchange *x);
 
+/* Who may ask. */
+enum http_scope {
+    HTTP_SCOPE_CALL, /* who has the token; where there is none, every program that gets through */
+    HTTP_SCOPE_OPEN, /* anybody */
+    HTTP_SCOPE_METRICS, /* who has the token of the figures, too */
+    HTTP_SCOPE_ADMIN /* a change of state: the admin's token alone, or a unix socket; JSON alone */
+};
+
+struct http_keys { /* bearer tokens; NULL: none */
+    const char *token, *admin, *metrics;
+};
+
 struct http_route {
     enum http_method method;
     const char *path; /* exact; a star behind the last slash: all below; HEAD follows GET */
     http_handler *run;
     void *arg;
-    bool open; /* needs no token */
+    enum http_scope scope;
 };
 
 struct http_opts {
@@ -97,9 +113,13 @@ struct http_opts {
     size_t bodies_bytes_max;                /* of all requests together; 0: the default above */
     int head_ms;                            /* for a whole head, from its first byte; 0: 10 s */
     int body_ms;       /* between two reads of a body; longer ones need 1 KiB/s too; 0: 30 s */
+    int body_total_ms; /* for a whole body; 0: 5 min */
     int idle_ms;       /* of a keep-alive connection; 0: 75 s */
     int write_ms;      /* without progress of a reply; 0: 30 s */
-    const char *token; /* bearer token; NULL: none is asked */
+    struct http_keys keys;
+    /* Ended by NULL, borrowed for the server's life; NULL: none.  Web pages from there may ask
+     * ("*": from anywhere); names by which a browser on this machine may call it. */
+    const char *const *origins, *const *hosts;
     const char *tls_cert, *tls_key; /* PEM files; NULL: plain */
     const char *server_name;        /* of the Server field; NULL: none */
     /* Bodies of replies the server makes itself (400, 401, 404, 405, 408, 413, 414, 417, 431,
@@ -122,6 +142,11 @@ enum rc http_listen(struct http_server *s, const char *address, int port, int *o
 /* Its loop thread.  Raises the limit of open files to the hard one first: RC_LIMIT when
  * connections_max was given and cannot be held; the default is lowered to what can. */
 enum rc http_start(struct http_server *s, struct err *err) MUST_USE;
+/* Other tokens, another certificate: for requests and connections that come from now on.  Any
+ * thread.  What cannot be used changes nothing. */
+void http_set_keys(struct http_server *s, const struct http_keys *keys);
+enum rc http_set_tls(struct http_server *s, const char *cert, const char *key,
+                     struct err *err) MUST_USE;
 /* No new connections, keep-alive ends with the next reply; returns when all exchanges are
  * answered and written or `ms` have passed (how many were cut: *out_cut). Any thread; called
  * again while one waits it can make the time shorter, never longer. */

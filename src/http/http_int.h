@@ -47,6 +47,7 @@ enum {
     HTTP_BACKLOG = 4096,
     HTTP_DIRECT_BYTES_MAX = 256 << 10, /* of a reply that its own thread may send */
     HTTP_DIRECT_AHEAD_MAX = 2,         /* requests of a connection whose repliers may send */
+    HTTP_HOST_MAX = 256,               /* bytes of a name in Host or Origin */
     HTTP_PREFIX_BYTES = 256            /* of a reply's head that is made last: status, date, … */
 };
 
@@ -152,6 +153,7 @@ struct http_exchange {
     size_t body_bytes;          /* counted in the hub */
     bool answered, interim, prefixed, close, kept_alive;
     bool handed;   /* a handler has it */
+    bool cors;     /* a page from elsewhere may read the reply */
     bool over;     /* of a stream: it ends when all that is there has left */
     size_t passed; /* bytes of a stream that have left and are forgotten */
     int direct_fd; /* where the replier may send by itself; -1: nowhere.  Fixed once handed */
@@ -223,14 +225,40 @@ void router_release(struct router *r);
 /* NULL: *status is 404 or 405, and of 405 *allow lists the methods (in `allow`, cap bytes). */
 const struct http_route *router_find(const struct router *r, const char *path,
                                      enum http_method method, int *status, char *allow, size_t cap);
-bool router_open(const struct router *r, const char *path); /* some route there needs no token */
+/* The least that is asked for at a path that has no route for this method. */
+enum http_scope router_scope(const struct router *r, const char *path);
 const char *router_nearest(const struct router *r, const char *path);
-bool token_equal(const char *authorization, const char *token);
 void error_json(const char *why, struct buf *out);
+
+/* ---- guard.c */
+struct guard {
+    pthread_mutex_t lock;  /* of the keys: other threads change them */
+    struct http_keys keys; /* owned */
+    const char *const *origins, *const *hosts;
+    char machine[HTTP_HOST_MAX]; /* its own name */
+};
+
+struct guard_verdict {
+    int status;      /* 0: it may ask */
+    const char *why; /* of 401, 403, 415; static text */
+    bool cors;       /* a page from elsewhere may read the reply */
+};
+
+void guard_init(struct guard *g, const struct http_opts *o);
+void guard_release(struct guard *g);
+void guard_set_keys(struct guard *g, const struct http_keys *keys);
+/* Where the connection came in: what the head of a request is held against. */
+enum guard_way { GUARD_REMOTE, GUARD_LOOPBACK, GUARD_UNIX };
+enum guard_way guard_way_of(int fd);
+/* May this request ask a route of `scope`?  204: a browser asks before it asks, and may. */
+struct guard_verdict guard_check(struct guard *g, const struct http_parser *p, enum guard_way way,
+                                 enum http_scope scope);
 
 /* ---- tls.c */
 struct tls;
 enum { TLS_AGAIN_READ = -1, TLS_AGAIN_WRITE = -2, TLS_ERROR = -3 };
+/* Another certificate for connections that are opened from now on; any thread. */
+enum rc tls_change(struct tls *t, const char *cert, const char *key, struct err *err) MUST_USE;
 enum rc tls_new(const char *cert, const char *key, struct tls **out, struct err *err) MUST_USE;
 void tls_free(struct tls *t);
 void *tls_open(struct tls *t, int fd); /* NULL: no memory */
@@ -258,8 +286,9 @@ struct conn {
     uint32_t events;  /* epoll's */
     int fd;
     uint16_t port;
-    uint16_t count;   /* requests in the list */
-    uint16_t refusal; /* 401, 404, 405 of the request being read; 0: none */
+    uint16_t count;               /* requests in the list */
+    struct guard_verdict verdict; /* of the request being read */
+    enum guard_way way;
     bool handshaking; /* TLS's */
     bool stop;        /* no more requests are read */
     bool eof;         /* the client sends no more */
@@ -291,6 +320,8 @@ struct listener {
 struct http_server {
     struct http_opts o;
     struct router router;
+    struct guard guard;
+    int64_t body_total_ns;
     struct hub *hub;
     struct tls *tls; /* NULL: plain */
     struct timers timers;

@@ -146,11 +146,16 @@ static char *put_number(char *p, uint64_t n)
     return p + sizeof(digits) - i;
 }
 
+/* Caches keep replies to pages of different origins apart. */
+static const char cors_rest[] = "\r\nVary: Origin\r\nAccess-Control-Expose-Headers: *\r\n";
+
 void exchange_answer(struct http_exchange *x, int status, const char *type, struct buf *body,
                      const char *fields)
 {
     bool bodiless = status < 200 || status == 204 || status == 304;
-    size_t room = (type ? strlen(type) : 0) + (fields ? strlen(fields) : 0) + 128;
+    const char *origin = x->cors ? http_field(&x->req, "origin") : NULL;
+    size_t room = (type ? strlen(type) : 0) + (fields ? strlen(fields) : 0) + 128 +
+                  (origin ? strlen(origin) + sizeof(cors_rest) + 64 : 0);
     char *p = x->head = xmalloc(HTTP_PREFIX_BYTES + room);
 
     if (body) {
@@ -167,6 +172,8 @@ void exchange_answer(struct http_exchange *x, int status, const char *type, stru
         p = put(put_number(put(p, "Content-Length: "), x->body.len), "\r\n");
     if (fields)
         p = put(p, fields);
+    if (origin)
+        p = put(put(put(p, "Access-Control-Allow-Origin: "), origin), cors_rest);
     p = put(p, "\r\n");
     x->head_at = HTTP_PREFIX_BYTES;
     x->head_len = (size_t)(p - x->head);
@@ -176,12 +183,17 @@ void exchange_answer(struct http_exchange *x, int status, const char *type, stru
 
 void exchange_answer_head(struct http_exchange *x, const char *type, const char *fields)
 {
-    size_t room = strlen(type) + (fields ? strlen(fields) : 0) + 64;
+    const char *origin = x->cors ? http_field(&x->req, "origin") : NULL;
+    size_t room = strlen(type) + (fields ? strlen(fields) : 0) + 64 +
+                  (origin ? strlen(origin) + sizeof(cors_rest) + 64 : 0);
     char *p = x->head = xmalloc(HTTP_PREFIX_BYTES + room);
 
     x->status = 200;
     p = put(put(put(p + HTTP_PREFIX_BYTES, "Content-Type: "), type), "\r\n");
-    p = put(put(p, fields ? fields : ""), "\r\n");
+    p = put(p, fields ? fields : "");
+    if (origin)
+        p = put(put(put(p, "Access-Control-Allow-Origin: "), origin), cors_rest);
+    p = put(p, "\r\n");
     x->head_at = HTTP_PREFIX_BYTES;
     x->head_len = (size_t)(p - x->head);
 }

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* route: which handler a path has, who may call it, and what our own errors say.
+/* route: which handler a path has, and what our own errors say.
  *
  * Paths are exact, so a sorted table and a binary search do; the few that end in a star are
- * tried when nothing else fits.  HEAD follows GET.  OPTIONS is a method like others: no
- * route, no CORS. */
+ * tried when nothing else fits.  HEAD follows GET. */
 #include "http/http_int.h"
 
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
-
-#include <strings.h>
 
 enum { HINT_PATH_MAX = 128 }; /* bytes of a path that is compared with ours */
 
@@ -111,34 +108,17 @@ const struct http_route *router_find(const struct router *r, const char *path,
     return NULL;
 }
 
-bool router_open(const struct router *r, const char *path)
+enum http_scope router_scope(const struct router *r, const char *path)
 {
     for (size_t i = first_of(r, &path); same_path(r, i, path); i++)
-        if (r->sorted[i]->open)
-            return true;
-    return false;
+        if (r->sorted[i]->scope == HTTP_SCOPE_OPEN)
+            return HTTP_SCOPE_OPEN;
+    return HTTP_SCOPE_CALL;
 }
 
 const char *router_nearest(const struct router *r, const char *path)
 {
     return strlen(path) > HINT_PATH_MAX ? NULL : str_nearest(path, r->paths, r->path_count);
-}
-
-/* "Bearer TOKEN", in time that depends on the length of what was sent alone. */
-bool token_equal(const char *authorization, const char *token)
-{
-    size_t want = strlen(token), len;
-    unsigned diff = 0;
-
-    if (!authorization || strncasecmp(authorization, "bearer ", 7) != 0)
-        return false;
-    authorization += 7;
-    authorization += strspn(authorization, " ");
-    len = strlen(authorization);
-    for (size_t i = 0; i < len; i++)
-        diff |=
-            (unsigned char)authorization[i] ^ (unsigned)(unsigned char)token[want ? i % want : 0];
-    return (diff | (len != want)) == 0;
 }
 
 void error_json(const char *why, struct buf *out)
@@ -183,6 +163,7 @@ const char *http_status_text(int status)
         { 414, "URI Too Long" },
         { 415, "Unsupported Media Type" },
         { 417, "Expectation Failed" },
+        { 421, "Misdirected Request" },
         { 422, "Unprocessable Content" },
         { 424, "Failed Dependency" },
         { 429, "Too Many Requests" },

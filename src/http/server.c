@@ -304,7 +304,6 @@ static void take_opts(struct http_server *s, const struct http_opts *o)
 
     s->o = *o;
     s->connections_fixed = o->connections_max > 0;
-    s->o.token = o->token ? xstrdup(o->token) : NULL;
     s->o.server_name = o->server_name ? xstrdup(o->server_name) : NULL;
     if (!o->body_bytes_max)
         s->o.body_bytes_max = HTTP_BODY_BYTES_DEFAULT;
@@ -312,6 +311,8 @@ static void take_opts(struct http_server *s, const struct http_opts *o)
         s->o.connections_max = HTTP_CONNECTIONS_DEFAULT;
     if (!o->bodies_bytes_max)
         s->o.bodies_bytes_max = HTTP_BODIES_BYTES_MAX;
+    s->body_total_ns = ns_of(o->body_total_ms, HTTP_BODY_TOTAL_MS_DEFAULT);
+    guard_init(&s->guard, o);
     timers_init(t);
     t->ns[TIMER_HEAD] = ns_of(o->head_ms, HTTP_HEAD_MS_DEFAULT);
     t->ns[TIMER_BODY] = ns_of(o->body_ms, HTTP_BODY_MS_DEFAULT);
@@ -323,15 +324,11 @@ static void take_opts(struct http_server *s, const struct http_opts *o)
 enum rc http_server_new(const struct http_opts *o, struct http_server **out, struct err *err)
 {
     struct http_server *s = xcalloc(1, sizeof(*s));
-    pthread_condattr_t attr;
     enum rc rc = RC_OK;
 
     take_opts(s, o);
     router_init(&s->router, o->routes, o->route_count);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->drained, &attr);
-    pthread_condattr_destroy(&attr);
+    clock_cond_init(&s->drained);
     s->hub = hub_new(o->server_name);
     s->hub->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -466,9 +463,21 @@ void http_server_free(struct http_server *s)
     pthread_cond_destroy(&s->drained);
     free(s->read_buf);
     free(s->write_buf);
-    free((char *)s->o.token);
+    guard_release(&s->guard);
     free((char *)s->o.server_name);
     free(s);
+}
+
+void http_set_keys(struct http_server *s, const struct http_keys *keys)
+{
+    guard_set_keys(&s->guard, keys);
+}
+
+enum rc http_set_tls(struct http_server *s, const char *cert, const char *key, struct err *err)
+{
+    if (!s->tls)
+        return err_set(err, RC_USAGE, "the server began without TLS");
+    return tls_change(s->tls, cert, key, err);
 }
 
 size_t http_connections(const struct http_server *s)

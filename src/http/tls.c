@@ -53,6 +53,7 @@ enum { /* OpenSSL's numbers */
 
 struct tls {
     void *lib;
+    pthread_mutex_t lock; /* of ctx: its certificate may be changed by another thread */
     void *ctx;
 #define SSL_MEMBER(type, name, params) type(*name) params; /* NOLINT(bugprone-macro-parentheses) */
     SSL_CALLS(SSL_MEMBER)
@@ -97,23 +98,40 @@ static enum rc fault(struct tls *t, const char *what, const char *file, struct e
     return err_set(err, RC_FAIL, "could not use %s '%s': %s", what, file, text);
 }
 
-static enum rc set_up(struct tls *t, const char *cert, const char *key, struct err *err)
+static enum rc read_pair(struct tls *t, void *ctx, const char *cert, const char *key,
+                         struct err *err)
 {
-    t->ERR_clear_error();
-    t->ctx = t->SSL_CTX_new(t->TLS_server_method());
-    if (!t->ctx)
-        return fault(t, "library", "libssl.so.3", err);
-    t->SSL_CTX_ctrl(t->ctx, CTRL_MIN_VERSION, VERSION_1_2, NULL);
-    t->SSL_CTX_ctrl(t->ctx, CTRL_MODE,
-                    MODE_PARTIAL_WRITE | MODE_MOVING_BUFFER | MODE_RELEASE_BUFFERS, NULL);
-    (void)t->SSL_CTX_set_options(t->ctx, OP_NO_RENEGOTIATION | OP_IGNORE_EOF);
-    if (t->SSL_CTX_use_certificate_chain_file(t->ctx, cert) != 1)
+    t->SSL_CTX_ctrl(ctx, CTRL_MIN_VERSION, VERSION_1_2, NULL);
+    t->SSL_CTX_ctrl(ctx, CTRL_MODE, MODE_PARTIAL_WRITE | MODE_MOVING_BUFFER | MODE_RELEASE_BUFFERS,
+                    NULL);
+    (void)t->SSL_CTX_set_options(ctx, OP_NO_RENEGOTIATION | OP_IGNORE_EOF);
+    if (t->SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
         return fault(t, "certificate", cert, err);
-    if (t->SSL_CTX_use_PrivateKey_file(t->ctx, key, FILE_PEM) != 1)
+    if (t->SSL_CTX_use_PrivateKey_file(ctx, key, FILE_PEM) != 1)
         return fault(t, "key", key, err);
-    if (t->SSL_CTX_check_private_key(t->ctx) != 1)
+    if (t->SSL_CTX_check_private_key(ctx) != 1)
         return fault(t, "key", key, err);
     return RC_OK;
+}
+
+/* Connections that are open hold the context they began with. */
+enum rc tls_change(struct tls *t, const char *cert, const char *key, struct err *err)
+{
+    void *fresh, *old;
+    enum rc rc;
+
+    t->ERR_clear_error();
+    fresh = t->SSL_CTX_new(t->TLS_server_method());
+    if (!fresh)
+        return fault(t, "library", "libssl.so.3", err);
+    rc = read_pair(t, fresh, cert, key, err);
+    pthread_mutex_lock(&t->lock);
+    old = rc ? fresh : t->ctx;
+    t->ctx = rc ? t->ctx : fresh;
+    pthread_mutex_unlock(&t->lock);
+    if (old)
+        t->SSL_CTX_free(old);
+    return rc;
 }
 
 enum rc tls_new(const char *cert, const char *key, struct tls **out, struct err *err)
@@ -121,8 +139,9 @@ enum rc tls_new(const char *cert, const char *key, struct tls **out, struct err 
     struct tls *t = xcalloc(1, sizeof(*t));
     enum rc rc = load(t, err);
 
+    pthread_mutex_init(&t->lock, NULL);
     if (!rc)
-        rc = set_up(t, cert, key, err);
+        rc = tls_change(t, cert, key, err);
     if (rc) {
         tls_free(t);
         return rc;
@@ -137,13 +156,17 @@ void tls_free(struct tls *t)
         return;
     if (t->ctx)
         t->SSL_CTX_free(t->ctx);
+    pthread_mutex_destroy(&t->lock);
     free(t); /* the library stays: it has handlers that run at exit */
 }
 
 void *tls_open(struct tls *t, int fd)
 {
-    void *ssl = t->SSL_new(t->ctx);
+    void *ssl;
 
+    pthread_mutex_lock(&t->lock);
+    ssl = t->SSL_new(t->ctx);
+    pthread_mutex_unlock(&t->lock);
     if (!ssl)
         return NULL;
     t->SSL_set_fd(ssl, fd);

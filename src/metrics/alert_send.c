@@ -180,7 +180,6 @@ static int64_t due_ns(const struct target *t)
 static void wait_until(struct alert_sender *s, int64_t ns)
 {
     int64_t stop = atomic_load(&s->stop_ns);
-    struct timespec ts;
 
     if (stop && stop < ns)
         ns = stop;
@@ -188,8 +187,7 @@ static void wait_until(struct alert_sender *s, int64_t ns)
         pthread_cond_wait(&s->wake, &s->lock);
         return;
     }
-    ts = (struct timespec){ .tv_sec = ns / ALERT_SECOND, .tv_nsec = ns % ALERT_SECOND };
-    (void)pthread_cond_timedwait(&s->wake, &s->lock, &ts);
+    (void)clock_cond_wait(&s->wake, &s->lock, ns);
 }
 
 static struct alert_body body_of(const struct target *t)
@@ -351,13 +349,8 @@ static enum rc add_http(struct alert_sender *s, enum kind kind, const char *text
 
 static void init_lock(struct alert_sender *s)
 {
-    pthread_condattr_t attr;
-
     pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    clock_cond_init(&s->wake);
 }
 
 static char *own_hostname(const char *given)

@@ -140,7 +140,7 @@ static void info_labels(struct json_out *w, const struct model *m)
 static void info_json(struct json_out *w, const struct serve *s, const struct served *m)
 {
     json_obj(w);
-    json_kv_str(w, "model_id", m->model->dir);
+    json_kv_str(w, "model_id", m->name); /* a folder is nobody's business */
     json_key(w, "model_sha");
     json_add_null(w);
     json_kv_str(w, "model_dtype", m->dtype);
@@ -418,20 +418,26 @@ void admin_on_done(void *serve, const struct http_request *req, int status, size
 }
 
 const struct http_route admin_routes[] = {
-    { .method = HTTP_GET, .path = "/health", .run = on_health, .open = true },
-    { .method = HTTP_GET, .path = "/ping", .run = on_health, .open = true },
+    { .method = HTTP_GET, .path = "/health", .run = on_health, .scope = HTTP_SCOPE_OPEN },
+    { .method = HTTP_GET, .path = "/ping", .run = on_health, .scope = HTTP_SCOPE_OPEN },
     { .method = HTTP_GET, .path = "/info", .run = on_info },
     { .method = HTTP_GET, .path = "/v1/models", .run = on_models },
     { .method = HTTP_GET, .path = "/models", .run = on_models },
     { .method = HTTP_GET, .path = "/v1/models/*", .run = on_model },
     { .method = HTTP_GET, .path = "/v1/pools", .run = on_pools },
-    { .method = HTTP_POST, .path = "/v1/models/load", .run = on_load },
-    { .method = HTTP_POST, .path = "/v1/models/unload", .run = on_unload },
-    { .method = HTTP_GET, .path = "/metrics", .run = on_metrics },
+    { .method = HTTP_POST, .path = "/v1/models/load", .run = on_load, .scope = HTTP_SCOPE_ADMIN },
+    { .method = HTTP_POST,
+      .path = "/v1/models/unload",
+      .run = on_unload,
+      .scope = HTTP_SCOPE_ADMIN },
+    { .method = HTTP_GET, .path = "/metrics", .run = on_metrics, .scope = HTTP_SCOPE_METRICS },
     { .method = HTTP_GET, .path = "/debug/batches", .run = on_batches },
-    { .method = HTTP_GET, .path = "/", .run = on_page, .open = true },
-    { .method = HTTP_GET, .path = "/openapi.json", .run = on_openapi, .open = true },
-    { .method = HTTP_GET, .path = "/api-doc/openapi.json", .run = on_openapi, .open = true },
-    { .method = HTTP_GET, .path = "/api/routes", .run = on_routes, .open = true },
+    { .method = HTTP_GET, .path = "/", .run = on_page, .scope = HTTP_SCOPE_OPEN },
+    { .method = HTTP_GET, .path = "/openapi.json", .run = on_openapi, .scope = HTTP_SCOPE_OPEN },
+    { .method = HTTP_GET,
+      .path = "/api-doc/openapi.json",
+      .run = on_openapi,
+      .scope = HTTP_SCOPE_OPEN },
+    { .method = HTTP_GET, .path = "/api/routes", .run = on_routes, .scope = HTTP_SCOPE_OPEN },
     { .path = NULL },
 };

@@ -93,10 +93,8 @@ void served_release(struct served *s)
 
 void changed_wait(struct models *m, int64_t deadline_ns)
 {
-    struct timespec t = { .tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000 };
-
     if (deadline_ns)
-        (void)pthread_cond_timedwait(&m->changed, &m->lock, &t);
+        (void)clock_cond_wait(&m->changed, &m->lock, deadline_ns);
     else
         (void)pthread_cond_wait(&m->changed, &m->lock);
 }
@@ -312,15 +310,10 @@ enum rc models_wait_all(struct models *m, struct err *err)
 
 static void locks_init(struct models *m)
 {
-    pthread_condattr_t a;
-
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->work, NULL);
     pthread_cond_init(&m->dying, NULL);
-    pthread_condattr_init(&a);
-    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
-    pthread_cond_init(&m->changed, &a);
-    pthread_condattr_destroy(&a);
+    clock_cond_init(&m->changed);
 }
 
 enum rc models_new(const struct models_opts *o, struct models **out, struct err *err)

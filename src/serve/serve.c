@@ -18,6 +18,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -38,7 +39,7 @@ struct serve_own {
     pthread_cond_t tick, change;
     bool stop;
     struct devices *devices;
-    char *token, *tls_cert, *tls_key, *listen; /* owned */
+    char *tls_cert, *tls_key, *listen; /* owned */
 };
 
 /* ---- routes */
@@ -95,12 +96,7 @@ static void *tick_main(void *arg)
 
     pthread_mutex_lock(&own->lock);
     while (!own->stop) {
-        struct timespec t;
-        clock_gettime(CLOCK_REALTIME, &t);
-        int64_t ns = t.tv_nsec + (int64_t)SERVE_TICK_MS * 1000000;
-        t.tv_sec += ns / 1000000000;
-        t.tv_nsec = ns % 1000000000;
-        (void)pthread_cond_timedwait(&own->tick, &own->lock, &t);
+        (void)clock_cond_wait(&own->tick, &own->lock, clock_mono_ns() + SERVE_TICK_MS * 1000000LL);
         pthread_mutex_unlock(&own->lock);
         front_wake_parked(s->front); /* their deadlines pass too */
         pthread_mutex_lock(&own->lock);
@@ -146,7 +142,6 @@ static void take_opts(struct serve *s, const struct serve_opts *o)
 
     s->o = *o;
     own->listen = xstrdup(o->listen ? o->listen : "127.0.0.1");
-    own->token = o->token ? xstrdup(o->token) : NULL;
     own->tls_cert = o->tls_cert ? xstrdup(o->tls_cert) : NULL;
     own->tls_key = o->tls_key ? xstrdup(o->tls_key) : NULL;
     serve_defaults(&s->o);
@@ -162,7 +157,7 @@ static enum rc check_open(const struct serve_opts *o, struct err *err)
     const char *a = o->listen ? o->listen : "127.0.0.1";
 
     if (str_eq(a, "localhost") || !strncmp(a, "127.", 4) || str_eq(a, "::1") ||
-        !strncmp(a, "unix:", 5) || o->token || o->allow_anyone)
+        !strncmp(a, "unix:", 5) || o->keys.token || o->allow_anyone)
         return RC_OK;
     err_hint(err, "Give --token-file, or --insecure if every host that reaches it may use it.");
     return err_set(err, RC_USAGE, "refusing to listen on '%s' without a token", a);
@@ -252,7 +247,10 @@ static enum rc start_http(struct serve *s, struct err *err)
                             .connections_max = s->o.connections_max,
                             .head_ms = s->o.head_ms,
                             .body_ms = s->o.body_ms,
-                            .token = own->token,
+                            .body_total_ms = s->o.body_total_ms,
+                            .keys = s->o.keys,
+                            .origins = s->o.origins,
+                            .hosts = s->o.hosts,
                             .tls_cert = own->tls_cert,
                             .tls_key = own->tls_key,
                             .server_name = "stoker",
@@ -269,6 +267,13 @@ static enum rc start_http(struct serve *s, struct err *err)
         else if (rc != RC_OK && err)
             *err = taken;
     }
+    if (rc == RC_OK && s->o.admin_socket) {
+        char at[PATH_MAX];
+
+        (void)snprintf(at, sizeof(at), "unix:%s", s->o.admin_socket);
+        rc = http_listen(s->http, at, 0, NULL, err);
+    }
+    s->o.keys = (struct http_keys){ 0 }; /* borrowed for the start alone */
     return rc == RC_OK ? http_start(s->http, err) : rc;
 }
 
@@ -281,7 +286,7 @@ enum rc serve_start(const struct serve_opts *o, struct serve **out, struct err *
     struct serve *s = xcalloc(1, sizeof(*s));
     s->own = xcalloc(1, sizeof(*s->own));
     pthread_mutex_init(&s->own->lock, NULL);
-    pthread_cond_init(&s->own->tick, NULL);
+    clock_cond_init(&s->own->tick);
     take_opts(s, o);
     s->metrics = metrics_new();
     s->stats = stats_new(s->metrics, o->te_metrics);
@@ -322,6 +327,12 @@ enum rc serve_reload(struct serve *s, const struct model_opts *models, size_t co
 {
     access_reopen(s->access); /* whoever moved the file away says so by the same signal */
     return models_reload(s->models, models, count, err);
+}
+
+enum rc serve_set_keys(struct serve *s, const struct http_keys *keys, struct err *err)
+{
+    http_set_keys(s->http, keys);
+    return s->own->tls_cert ? http_set_tls(s->http, s->own->tls_cert, s->own->tls_key, err) : RC_OK;
 }
 
 /* ---- stopping */
@@ -369,7 +380,6 @@ void serve_free(struct serve *s)
     pthread_mutex_destroy(&own->lock);
     free(own->routes);
     free(own->calls);
-    free(own->token);
     free(own->tls_cert);
     free(own->tls_key);
     free(own->listen);

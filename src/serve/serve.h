@@ -29,9 +29,12 @@ struct serve_opts {
     int timeout_max_ms; /* of what a request may name */
     int batch_ms;       /* that a batch shall take at most */
     int drain_ms;
-    int head_ms, body_ms; /* of http_opts; 0: its defaults */
+    int head_ms, body_ms, body_total_ms; /* of http_opts; 0: its defaults */
     uint64_t cache_bytes;
-    const char *token, *tls_cert, *tls_key;
+    struct http_keys keys;
+    const char *admin_socket; /* a unix socket that takes changes too; NULL: none */
+    const char *const *origins, *const *hosts; /* of http_opts */
+    const char *tls_cert, *tls_key;
     bool allow_anyone;      /* beyond loopback without a token */
     bool free_port;         /* a port that is taken becomes a free one: serve_port() tells */
     bool te_metrics;        /* TEI's names too */
@@ -55,6 +58,8 @@ enum rc serve_check(struct serve *s, struct err *err) MUST_USE;
 /* A changed list of models: loads, swaps and unloads what differs. */
 enum rc serve_reload(struct serve *s, const struct model_opts *models, size_t count,
                      struct err *err) MUST_USE;
+/* Other tokens and the same TLS files, read again; what cannot be used stays as it was. */
+enum rc serve_set_keys(struct serve *s, const struct http_keys *keys, struct err *err) MUST_USE;
 /* Stops taking requests, answers those it has within the drain time. */
 void serve_stop(struct serve *s, size_t *out_cut);
 /* For another thread, while serve_stop() waits: what is not answered yet is cut off. */

@@ -177,8 +177,8 @@ int main(int argc, char **argv)
 {
     static const struct http_route routes[] = {
         { HTTP_POST, "/echo", echo, NULL, false },
-        { HTTP_GET, "/echo", echo, NULL, false },
-        { HTTP_GET, "/far", hand_over, NULL, false },
+        { HTTP_GET, "/echo", echo, NULL, HTTP_SCOPE_CALL },
+        { HTTP_GET, "/far", hand_over, NULL, HTTP_SCOPE_CALL },
     };
     struct http_opts o = { .routes = routes, .route_count = ARRAY_SIZE(routes) };
     double seconds = argc > 1 ? strtod(argv[1], NULL) : 2;

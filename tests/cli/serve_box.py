@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -22,10 +23,22 @@ def end_all():
             p.kill()
 
 
+def secret(text):
+    """A file that holds it, and goes with the process."""
+    fd, path = tempfile.mkstemp()
+    os.write(fd, text.encode())
+    os.close(fd)
+    atexit.register(lambda: os.path.exists(path) and os.unlink(path))
+    return path
+
+
 class Server:
     """Ends up ready, or dead with its words in `text`.  `tls` is the client's ssl context."""
 
     def __init__(self, stoker, *args, ready=True, port=0, env=None, tls=None):
+        self.admin = "admin of %d" % os.getpid()
+        if "--admin-token-file" not in args:
+            args = (*args, "--admin-token-file", secret(self.admin))
         self.p = subprocess.Popen([stoker, "serve", "--port", str(port), *args], stderr=subprocess.PIPE,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=dict(os.environ, **(env or {})))
         living.append(self.p)
@@ -48,8 +61,12 @@ class Server:
             c = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=self.tls)
         else:
             c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        headers = dict(headers or {})
+        if path.startswith(("/v1/models/load", "/v1/models/unload")):
+            headers.setdefault("Authorization", "Bearer " + self.admin)
+            headers.setdefault("Content-Type", "application/json")
         data = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
-        c.request(method or ("GET" if body is None else "POST"), path, data, headers or {})
+        c.request(method or ("GET" if body is None else "POST"), path, data, headers)
         r = c.getresponse()
         raw = r.read()
         c.close()

@@ -104,20 +104,24 @@ static inline void box_done(void *arg, const struct http_request *req, int statu
 /* The usual routes; `o` gives the rest. */
 static inline void box_open_at(struct box *b, struct http_opts *o, const char *address)
 {
-    static struct http_route routes[8];
+    static const char *const any_host[] = { "*", NULL };
+    static struct http_route routes[10];
     struct err err = { 0 };
 
     memset(b, 0, sizeof(*b));
-    routes[0] = (struct http_route){ HTTP_GET, "/hello", box_hello, b, false };
-    routes[1] = (struct http_route){ HTTP_POST, "/echo", box_echo, b, false };
-    routes[2] = (struct http_route){ HTTP_GET, "/keep", box_keep, b, false };
-    routes[3] = (struct http_route){ HTTP_GET, "/large", box_large, b, false };
-    routes[4] = (struct http_route){ HTTP_GET, "/thread", box_thread, b, false };
-    routes[5] = (struct http_route){ HTTP_GET, "/health", box_hello, b, true };
-    routes[6] = (struct http_route){ HTTP_PUT, "/echo", box_echo, b, false };
-    routes[7] = (struct http_route){ HTTP_GET, "/hello/*", box_hello, b, true };
+    routes[0] = (struct http_route){ HTTP_GET, "/hello", box_hello, b, HTTP_SCOPE_CALL };
+    routes[1] = (struct http_route){ HTTP_POST, "/echo", box_echo, b, HTTP_SCOPE_CALL };
+    routes[2] = (struct http_route){ HTTP_GET, "/keep", box_keep, b, HTTP_SCOPE_CALL };
+    routes[3] = (struct http_route){ HTTP_GET, "/large", box_large, b, HTTP_SCOPE_CALL };
+    routes[4] = (struct http_route){ HTTP_GET, "/thread", box_thread, b, HTTP_SCOPE_CALL };
+    routes[5] = (struct http_route){ HTTP_GET, "/health", box_hello, b, HTTP_SCOPE_OPEN };
+    routes[6] = (struct http_route){ HTTP_PUT, "/echo", box_echo, b, HTTP_SCOPE_CALL };
+    routes[7] = (struct http_route){ HTTP_GET, "/hello/*", box_hello, b, HTTP_SCOPE_OPEN };
+    routes[8] = (struct http_route){ HTTP_POST, "/change", box_echo, b, HTTP_SCOPE_ADMIN };
+    routes[9] = (struct http_route){ HTTP_GET, "/figures", box_hello, b, HTTP_SCOPE_METRICS };
     o->routes = routes;
-    o->route_count = 8;
+    o->route_count = ARRAY_SIZE(routes);
+    o->hosts = o->hosts ? o->hosts : any_host; /* requests here say "Host: a" */
     o->on_done = box_done;
     o->arg = b;
     if (http_server_new(o, &b->s, &err) || http_listen(b->s, address, 0, &b->port, &err) ||
@@ -268,6 +272,6 @@ static inline bool hear_end(int fd)
     return n == 0 || (n < 0 && errno != EAGAIN);
 }
 
-#define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 #endif

@@ -86,7 +86,7 @@ static struct answer ask(struct node *n, const char *target)
     struct buf text = { 0 };
     struct answer a;
 
-    buf_addf(&text, "GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", target);
+    buf_addf(&text, "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", target);
     CHECK(fd >= 0 && say(fd, text.data));
     a = hear(fd);
     close(fd);
@@ -358,7 +358,7 @@ static int listen_to(struct node *n, const char *target)
     struct buf text = { 0 };
     struct answer a;
 
-    buf_addf(&text, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", target);
+    buf_addf(&text, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", target);
     CHECK(fd >= 0 && say(fd, text.data));
     a = hear_of(fd, true);
     assert_int_equal(a.status, 200);
@@ -486,7 +486,7 @@ static void on_garbage(void *arg, struct http_exchange *x)
 TEST(fleet)
 {
     static const struct http_route routes[] = { { HTTP_GET, "/api/v1/node", on_garbage, NULL,
-                                                  true } };
+                                                  HTTP_SCOPE_OPEN } };
     struct http_opts h = { .routes = routes, .route_count = 1 };
     char good[64], bad[64];
     const char *addresses[] = { good, bad, "http://127.0.0.1:1", "https://other", NULL };

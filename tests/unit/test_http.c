@@ -274,7 +274,7 @@ TEST(routes)
 
 TEST(tokens)
 {
-    struct http_opts o = { .token = "secret" };
+    struct http_opts o = { .keys = { .token = "secret" } };
     struct answer a;
     struct box b;
     int fd;

@@ -238,7 +238,8 @@ static void take_self(void *arg, struct http_exchange *x)
 
 TEST(a_callback_that_answers)
 {
-    static const struct http_route routes[] = { { HTTP_GET, "/self", take_self, NULL, false } };
+    static const struct http_route routes[] = { { HTTP_GET, "/self", take_self, NULL,
+                                                  HTTP_SCOPE_CALL } };
     struct http_opts o = { .routes = routes, .route_count = 1 };
     struct box b = { 0 };
     int fd;

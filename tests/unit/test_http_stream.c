@@ -49,9 +49,9 @@ static void feed_open(struct feed *f, int write_ms)
     struct err err = { 0 };
 
     memset(f, 0, sizeof(*f));
-    routes[0] = (struct http_route){ HTTP_GET, "/stream", on_stream, f, false };
-    routes[1] = (struct http_route){ HTTP_GET, "/hold", on_hold, f, false };
-    routes[2] = (struct http_route){ HTTP_GET, "/hello", box_hello, f, false };
+    routes[0] = (struct http_route){ HTTP_GET, "/stream", on_stream, f, HTTP_SCOPE_CALL };
+    routes[1] = (struct http_route){ HTTP_GET, "/hold", on_hold, f, HTTP_SCOPE_CALL };
+    routes[2] = (struct http_route){ HTTP_GET, "/hello", box_hello, f, HTTP_SCOPE_CALL };
     o.on_done = on_done;
     o.arg = f;
     if (http_server_new(&o, &f->s, &err) || http_listen(f->s, "127.0.0.1", 0, &f->port, &err) ||
@@ -130,7 +130,7 @@ TEST(a_head_request_has_no_stream)
     int fd;
 
     feed_open(&f, 0);
-    fd = ask(&f, "HEAD /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+    fd = ask(&f, "HEAD /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
     a = hear_of(fd, true);
     assert_int_equal(a.status, 200);
     answer_free(&a);

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT
+"""TAP of who may ask `stoker serve` what: serve_guard.py STOKER EMBEDDING-MODEL.
+
+What a browser sends is sent here by hand, as a page from elsewhere makes it send: the fields Host,
+Origin and Content-Type are those of the Fetch standard's no-cors POST."""
+import http.client
+import os
+import socket
+import ssl
+import subprocess
+import sys
+
+from serve_box import secret, wait
+from serve_test import Server, check, done, part, run, skip
+
+EMB = sys.argv[2]
+TEXT = {"input": "hello world", "model": "emb"}
+LOAD = {"model": "second", "source": os.path.abspath(EMB)}
+
+
+def page(origin, **more):
+    """A web page's request, without its browser's permission to send more."""
+    return {"Content-Type": "text/plain;charset=UTF-8", "Origin": origin, **more}
+
+
+def over(path, target, body, **fields):
+    """One request over a socket file."""
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(60)
+    s.connect(path)
+    head = "".join(f"{k}: {v}\r\n" for k, v in fields.items())
+    s.sendall(f"POST {target} HTTP/1.1\r\nHost: localhost\r\n{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode())
+    r = http.client.HTTPResponse(s)
+    r.begin()
+    return r.status
+
+
+def pages():
+    s = Server("-m", f"emb={EMB}")
+    evil = page("https://evil.example")
+    for path, body in (("unload", '{"model": "emb"}'), ("load", '{"model": "emb", "source": "/nowhere"}')):
+        st, v, _ = s.ask("/v1/models/" + path, body, dict(evil, Authorization=""))
+        check(f"a page from elsewhere cannot {path} a model", st in (401, 403), st, v)
+    check("nor have texts computed", s.ask("/v1/embeddings", TEXT, evil)[0] == 403)
+    check("the server's own page can", s.ask("/v1/embeddings", TEXT, page(f"http://127.0.0.1:{s.port}"))[0] == 200)
+    st, v, _ = s.ask("/v1/embeddings", TEXT, {"Host": f"evil.example:{s.port}", "Origin": f"http://evil.example:{s.port}"})
+    check("a name that was made to point here is not ours", st == 421 and "--allow-host" in str(v), st, v)
+    check("every model is still there", s.ask("/v1/embeddings", TEXT)[0] == 200)
+    st, v, _ = s.ask("/v1/models/unload", '{"model": "emb"}', {"Content-Type": "text/plain"})
+    check("a change that is not JSON is refused with the admin's token too", st == 415 and "application/json" in str(v), st, v)
+    s.stop()
+    s = Server("-m", f"emb={EMB}", "--allow-origin", "https://app.example", "--allow-host", "gpu7.example")
+    st, _, r = s.ask("/v1/embeddings", TEXT, page("https://app.example"))
+    check("a page that is allowed reads the reply", st == 200 and r.getheader("Access-Control-Allow-Origin") == "https://app.example"
+          and r.getheader("Vary") == "Origin", st, r.getheaders())
+    st, _, r = s.ask("/v1/embeddings", None, {"Origin": "https://app.example", "Access-Control-Request-Method": "POST",
+                     "Access-Control-Request-Headers": "authorization,content-type"}, method="OPTIONS")
+    check("its browser is told so before", st == 204 and "POST" in (r.getheader("Access-Control-Allow-Methods") or ""), st, r.getheaders())
+    st, _, r = s.ask("/v1/embeddings", {"input": 5}, page("https://app.example"))
+    check("errors can be read too", st >= 400 and r.getheader("Access-Control-Allow-Origin") == "https://app.example", st)
+    check("a further name of this machine is taken", s.ask("/v1/embeddings", TEXT, {"Host": "gpu7.example"})[0] == 200)
+    check("another page is not", s.ask("/v1/embeddings", TEXT, page("https://app.example.org"))[0] == 403)
+    s.stop()
+
+
+def scopes():
+    call, admin, figures = secret("for calls"), secret("for changes"), secret("for figures")
+    sock = os.path.abspath("admin.sock")
+    s = Server("-m", f"emb={EMB}", "--token-file", call, "--admin-token-file", admin, "--metrics-token-file", figures,
+               "--admin-socket", sock)
+
+    def status(path, token, body=None):
+        return s.ask(path, body, {"Authorization": "Bearer " + token, "Content-Type": "application/json"})[0]
+
+    check("calls", [status("/v1/embeddings", t, TEXT) for t in ("for calls", "for changes", "for figures", "")] == [200, 200, 401, 401])
+    check("figures", [status("/metrics", t) for t in ("for calls", "for changes", "for figures", "")] == [200, 200, 200, 401])
+    check("changes", [status("/v1/models/load", t, LOAD) for t in ("for calls", "for figures", "", "for changes")] == [401, 401, 401, 202])
+    check("the socket file takes changes, with the token of calls",
+          over(sock, "/v1/models/unload", '{"model": "second"}', **{"Content-Type": "application/json", "Authorization": "Bearer for calls"}) in (202, 404))
+    with open(call, "w") as f:
+        f.write("for calls, newer\n")
+    check("a token file that is written again counts at once", wait(lambda: status("/v1/embeddings", "for calls, newer", TEXT) == 200)
+          and status("/v1/embeddings", "for calls", TEXT) == 401)
+    with open(call, "w"):
+        pass
+    check("one that is empty changes nothing and is told", s.wait_text("is empty") and status("/v1/embeddings", "for calls, newer", TEXT) == 200, s.text)
+    check("it ends", s.stop()[0] == 0)
+    check("and its socket file is gone", not os.path.exists(sock))
+    p = run("serve", "-m", f"emb={EMB}", "--port", "0", "--token-file", admin, "--admin-token-file", admin)
+    check("one token for both is refused", p.returncode == 2 and "all clients have" in p.stderr, p.stderr)
+
+
+def alone():
+    """No token at all, as most begin."""
+    sock = os.path.abspath("own.sock")
+    s = Server("-m", f"emb={EMB}", "--admin-socket", sock, "--admin-token-file", secret("x"))
+    check("figures and calls are for every program of the machine", s.ask("/metrics")[0] == 200 and s.ask("/v1/embeddings", TEXT)[0] == 200)
+    check("changes are not", s.ask("/v1/models/unload", {"model": "emb"}, {"Authorization": ""})[0] == 401)
+    check("the socket file needs no token", over(sock, "/v1/models/load", '{"model": "second", "source": "%s"}' % os.path.abspath(EMB),
+                                                 **{"Content-Type": "application/json"}) == 202)
+    check("/info shows no folder", os.path.abspath(EMB) not in str(s.ask("/info")[1]) and s.ask("/info")[1]["model_id"] == "emb", s.ask("/info")[1])
+    s.stop()
+
+
+def slow():
+    s = Server("-m", f"emb={EMB}", "--body-total-timeout", "500ms")
+    conns = [socket.create_connection(("127.0.0.1", s.port)) for _ in range(50)]
+    for c in conns:
+        c.settimeout(0.02)
+        c.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{")
+    ended, health = set(), []
+
+    def drip():
+        for c in conns:
+            try:
+                if c not in ended:
+                    c.sendall(b" ")
+                    if c.recv(4096):
+                        ended.add(c)
+            except TimeoutError:
+                pass
+            except OSError:
+                ended.add(c)
+        health.append(s.ask("/health")[0])
+        return len(ended) == 50
+
+    check("bodies that come a byte at a time are ended", wait(drip))
+    check("and stop nobody", set(health) == {200}, health)
+    s.stop()
+
+
+def tls():
+    def pair(name):
+        p = subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                            "-subj", f"/CN={name}", "-keyout", name + ".key", "-out", name + ".pem"], capture_output=True)
+        return p.returncode == 0
+
+    try:
+        here = pair("one") and pair("two")
+    except FileNotFoundError:
+        here = False
+    if not here:
+        skip("a certificate that is changed", "openssl is not here")
+        return
+    os.rename("one.pem", "now.pem")
+    os.rename("one.key", "now.key")
+    anyone = ssl.create_default_context()
+    anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
+    s = Server("-m", f"emb={EMB}", "--tls-cert", "now.pem", "--tls-key", "now.key", tls=anyone)
+
+    def shown():
+        return ssl.get_server_certificate(("127.0.0.1", s.port))
+
+    first = shown()
+    os.rename("two.pem", "now.pem")
+    check("a certificate without its key is told, and the old one stays", s.wait_text("stays") and shown() == first, s.text)
+    os.rename("two.key", "now.key")
+    check("with its key it is shown to the next client", wait(lambda: shown() != first))
+    check("who still answers", s.ask("/v1/embeddings", TEXT)[0] == 200)
+    s.stop()
+
+
+for fn in (pages, scopes, alone, slow, tls):
+    part(fn)
+done()
