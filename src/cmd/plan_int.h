@@ -15,6 +15,10 @@ extern const struct cmd cmd_plan_advise, cmd_plan_campaign, cmd_plan_choose, cmd
 
 /* A model from a name, "7B,32,4096", a config.json, or a folder that has one. */
 enum rc plan_read_model(const char *name, struct plan_model *out, struct err *err) MUST_USE;
+struct plan_machine_want;
+/* What `plan machine` prints for it. */
+enum rc machine_answer(struct cmd_ctx *ctx, const struct plan_machine_want *w, bool json,
+                       struct err *err) MUST_USE;
 /* "70,553,706,496" */
 void plan_digits(struct buf *out, uint64_t v);
 /* The members of a configuration, its text first, into the object that is open. */

@@ -174,16 +174,25 @@ static void machine_json(struct cmd_ctx *ctx, const struct plan_machine_want *w,
     buf_addc(&ctx->out, '\n');
 }
 
+enum rc machine_answer(struct cmd_ctx *ctx, const struct plan_machine_want *w, bool json,
+                       struct err *err)
+{
+    struct plan_machine m;
+
+    if (plan_machine_of(w, &m, err))
+        return err->code;
+    (json ? machine_json : machine_text)(ctx, w, &m);
+    return RC_OK;
+}
+
 static enum rc run_machine(struct cmd_ctx *ctx, struct err *err)
 {
     const struct machine_opts *o = ctx->opts;
     struct plan_machine_want w = { 0 };
-    struct plan_machine m;
 
-    if (read_machine(o, &w, err) || plan_machine_of(&w, &m, err))
+    if (read_machine(o, &w, err))
         return err->code;
-    (o->json ? machine_json : machine_text)(ctx, &w, &m);
-    return RC_OK;
+    return machine_answer(ctx, &w, o->json, err);
 }
 
 #define S machine_opts

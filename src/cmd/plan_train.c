@@ -442,16 +442,11 @@ static void read_band(struct train_job *j)
     j->band_stand_in = band.stand_in;
 }
 
-static enum rc run_train(struct cmd_ctx *ctx, struct err *err)
+static enum rc cuts_answer(struct cmd_ctx *ctx, const struct train_opts *o, struct train_job *j,
+                           struct err *err)
 {
-    struct train_opts *o = ctx->opts;
-    struct train_job *j = xcalloc(1, sizeof(*j));
-    enum rc rc = RC_OK;
+    enum rc rc = read_job(o, j, err);
 
-    if (o->file) /* a component, then what --compare takes */
-        rc = train_spec(ctx, o, ctx->argc > (o->compare != NULL) ? ctx->argv[0] : NULL, j, err);
-    if (rc == RC_OK)
-        rc = read_job(o, j, err);
     if (rc == RC_OK)
         rc = check_use(ctx, o, j, err);
     if (rc == RC_OK)
@@ -464,6 +459,33 @@ static enum rc run_train(struct cmd_ctx *ctx, struct err *err)
         read_band(j);
         rc = answer(ctx, o, j, err);
     }
+    return rc;
+}
+
+/* A model that is known by what was measured of it: the machine's configuration. */
+static enum rc measured_answer(struct cmd_ctx *ctx, const struct train_opts *o, struct train_job *j,
+                               struct err *err)
+{
+    if (!o->json) {
+        train_spec_print(ctx, j);
+        buf_addf(&ctx->out, "The model has no layers to cut: what follows is 'stoker plan machine' "
+                            "for what was measured of it.\n\n");
+    }
+    return machine_answer(ctx, &j->machine, o->json, err);
+}
+
+static enum rc run_train(struct cmd_ctx *ctx, struct err *err)
+{
+    struct train_opts *o = ctx->opts;
+    struct train_job *j = xcalloc(1, sizeof(*j));
+    enum rc rc = RC_OK;
+
+    if (o->file) /* a component, then what --compare takes */
+        rc = train_spec(ctx, o, ctx->argc > (o->compare != NULL) ? ctx->argv[0] : NULL, j, err);
+    if (rc == RC_OK && j->measured)
+        rc = measured_answer(ctx, o, j, err);
+    else if (rc == RC_OK)
+        rc = cuts_answer(ctx, o, j, err);
     arena_release(&j->arena);
     free(j);
     return rc;

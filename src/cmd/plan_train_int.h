@@ -4,6 +4,7 @@
 #define CMD_PLAN_TRAIN_INT_H
 #include "base/json.h"
 #include "cmd/plan_int.h"
+#include "plan/advice.h"
 #include "plan/search.h"
 
 #define GIB ((double)(1 << 30))
@@ -43,6 +44,8 @@ struct train_job {
     struct train_given given[TRAIN_GIVEN_MAX];
     size_t given_count;
     struct plan_model model; /* layers 0: not known yet */
+    bool measured;           /* the spec's model has no layers to cut: `machine` is what is asked */
+    struct plan_machine_want machine;
     struct plan_counts counts;
     struct plan_config base;
     struct train_case cases[CASES_MAX];

@@ -119,32 +119,6 @@ static const char *missing_size(const struct spec_shape *s)
     return NULL;
 }
 
-/* A shape without layers has nothing to cut; the command that plans for it is told. */
-static enum rc model_measured(struct wish *w, struct err *err)
-{
-    const struct spec_shape *s = w->shape;
-    struct buf line = { 0 };
-
-    buf_adds(&line, "stoker plan machine");
-    if (w->node && w->node->gpu && w->node->gpu->model)
-        buf_addf(&line, " --gpu '%s'", w->node->gpu->model);
-    if (w->c->gpus)
-        buf_addf(&line, " --gpus %" PRId64, w->c->gpus);
-    if (w->node && w->node->cpu_cores.known)
-        buf_addf(&line, " --cores %" PRId64, w->node->cpu_cores.v);
-    if (s->params.known)
-        buf_addf(&line, " --params %" PRId64, s->params.v);
-    if (s->flops_per_sample.known) /* the spec's are of the forward pass; backward takes two more */
-        buf_addf(&line, " --gflop-sample %.6g", 3 * s->flops_per_sample.v / 1e9);
-    if (s->activation_bytes.known)
-        buf_addf(&line, " --act-sample %" PRId64, s->activation_bytes.v);
-    if (w->t->batch_per_gpu.known)
-        buf_addf(&line, " --batch %" PRId64, w->t->batch_per_gpu.v);
-    err_hint(err, "Ask for one machine: %s", buf_str(&line));
-    buf_release(&line);
-    return err_set(err, RC_USAGE, "shape '%s' was measured and has no layers to cut", s->name);
-}
-
 static enum rc wish_model(struct wish *w, struct err *err)
 {
     const struct spec_shape *s = w->shape;
@@ -159,8 +133,9 @@ static enum rc wish_model(struct wish *w, struct err *err)
         w->o->model = arena_strdup(&w->j->arena, s->config);
         return RC_OK;
     }
-    if (s->kind == SPEC_SHAPE_VISION || s->kind == SPEC_SHAPE_OTHER)
-        return model_measured(w, err);
+    w->j->measured = s->kind == SPEC_SHAPE_VISION || s->kind == SPEC_SHAPE_OTHER;
+    if (w->j->measured)
+        return RC_OK;
     lacks = missing_size(s);
     if (!lacks)
         return model_from_sizes(w, &w->j->model, err);
@@ -397,6 +372,37 @@ static enum rc wish_training(struct wish *w, struct err *err)
     return RC_OK;
 }
 
+/* A shape without layers has nothing to cut: what a machine does with it is another question, which
+ * `stoker plan machine` answers from what was measured. */
+static enum rc wish_measured(struct wish *w, struct err *err)
+{
+    const struct spec_shape *s = w->shape;
+    struct plan_machine_want *m = &w->j->machine;
+    int64_t gpus;
+
+    if (w->o->explain || w->o->compare || w->o->flags || w->o->fix) {
+        err_hint(err, "Leave the configuration out, or name a model with --model.");
+        return err_set(err, RC_USAGE,
+                       "shape '%s' was measured and has no layers to cut, so that there are no "
+                       "configurations of it",
+                       s->name);
+    }
+    if (plan_gpu_by_name(w->o->gpu, &m->gpu, err))
+        return err->code;
+    if (!str_to_i64(w->o->gpus, 10, &gpus) || gpus < 1 || gpus > PLAN_GPUS_MAX)
+        return err_set(err, RC_USAGE, "option '--gpus' cannot be '%s'", w->o->gpus);
+    m->gpus = gpus;
+    m->node_gpus = w->o->node && w->o->node < gpus ? w->o->node : gpus;
+    m->cores = w->node ? maybe_or(w->node->cpu_cores, 0) : 0;
+    m->params = (double)maybe_or(s->params, 0);
+    /* the spec's FLOPs are of the forward pass; backward takes two more */
+    m->flops_sample = s->flops_per_sample.known ? 3 * s->flops_per_sample.v : 0;
+    m->act_bytes = (double)maybe_or(s->activation_bytes, 0);
+    m->batch = maybe_or(w->t->batch_per_gpu, w->o->batch > gpus ? w->o->batch / gpus : 0);
+    m->epochs = (double)maybe_or(w->t->epochs, 0);
+    return RC_OK;
+}
+
 /* ---- the component ---- */
 
 static enum rc find_component(const struct spec *s, const char *name,
@@ -455,7 +461,9 @@ enum rc train_spec(struct cmd_ctx *ctx, struct train_opts *o, const char *compon
     }
     if (rc == RC_OK)
         rc = wish_machines(&w, err);
-    if (rc == RC_OK)
+    if (rc == RC_OK && j->measured)
+        rc = wish_measured(&w, err);
+    else if (rc == RC_OK)
         rc = wish_training(&w, err);
     spec_free(spec);
     return rc;

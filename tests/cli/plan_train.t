@@ -151,8 +151,23 @@ test_expect 'what the spec lacks is asked for by its key' '
     refused 2 " train: name one" "Those that train: train-7b, train-13b" -f site.yaml &&
     refused 2 "there is no component" "Those that train" -f site.yaml nobody
 '
-test_expect 'a shape that was measured: the command that plans for it, which runs' '
-    stoker spec example driving-h200 >d.yaml && ! stoker plan train -f d.yaml 2>err &&
-    sed -n "s/^Ask for one machine: stoker //p" err >line && test -s line && eval "stoker $(cat line)" | grep -q "as given; it takes"
+test_expect 'a shape that was measured: what plan machine says of it, from the spec' '
+    stoker spec example driving-h200 >d.yaml && stoker plan train -f d.yaml >out && grep -q "^--gpus  *8  *d.yaml:[0-9]*: components" out &&
+    grep -q "no layers to cut" out && grep -q "as given; it takes" out && grep -q "^8 x .*H200.*, 128 cores; a model of 300M parameters" out &&
+    stoker plan train -f d.yaml --json | python3 -c "import json, sys; d = json.load(sys.stdin); assert d[\"settings\"][\"batch_gpu\"][\"value\"] == 32, d" &&
+    refused 2 "has no layers to cut" "Leave the configuration out" -f d.yaml --explain tp8
 '
+# what ships has to plan: every component of every example that trains
+for name in $(stoker spec example | cut -d" " -f1); do
+    stoker spec example "$name" >"$name.yaml"
+    for c in $(stoker spec show --json "$name.yaml" | python3 -c 'import json, sys
+d = json.load(sys.stdin); d = d.get("spec", d)
+for c in d["components"] if isinstance(d["components"], list) else [dict(v, name=k) for k, v in d["components"].items()]:
+    if c.get("training"): print(c["name"])'); do
+        test_expect "example $name: its component $c plans" '
+            stoker plan train -f $name.yaml $c --no-vary >out && grep -q "$name.yaml:[0-9]*: components.$c.training.shape" out &&
+            stoker plan train -f $name.yaml $c --no-vary --json | python3 -m json.tool >/dev/null
+        '
+    done
+done
 test_done
