@@ -80,6 +80,26 @@ static void line_share(struct page *p, const struct nccl_choice *c, struct buf *
     line(p, COLOUR_NONE, b);
 }
 
+/* Ports on which NCCL ends at an address of another network namespace: no connection is made. */
+static void line_gids(struct page *p, const struct nccl_choice *c, struct buf *b)
+{
+    size_t bad = 0;
+
+    buf_reset(b);
+    for (size_t i = 0; i < c->ports_count; i++)
+        if (c->ports[i].used && c->ports[i].wanted && !c->ports[i].gid_here)
+            buf_addf(b, "%s%s",
+                     bad++ ? ", "
+                           : "PROBLEM: NCCL's search for an address ends on one of "
+                             "another network namespace on ",
+                     c->ports[i].dev);
+    if (!bad)
+        return;
+    buf_addf(b, ": connections fail. %s",
+             c->gid_range ? "--env sets NCCL_IB_ADDR_RANGE" : "--why NCCL_IB_GID_INDEX says more");
+    line(p, COLOUR_RED, b);
+}
+
 static void lines_doubts(struct page *p, const struct nccl_choice *c, struct buf *b)
 {
     for (size_t i = 0; i < c->doubts_count; i++) {
@@ -198,6 +218,7 @@ void detect_page(const struct term *term, const struct hw *hw, struct buf *out)
     } else {
         lines_doubts(&p, &c, &b);
         line_net(&p, &c, &b);
+        line_gids(&p, &c, &b);
         line_share(&p, &c, &b);
         line_mnnvl(&p, &c, &b);
         line_bootstrap(&p, &c, &b);

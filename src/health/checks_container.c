@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "health/health_int.h"
+#include "nccl/nccl.h"
 
 /* ---- thresholds ---- */
 enum {
@@ -230,6 +231,20 @@ static void container_pids(const struct hw *hw, struct check_out *o)
         check_pass(o, "%lld processes and threads allowed", (long long)p.v);
 }
 
+/* The first interface leads nowhere: the link to a BMC, as a rule. */
+static void network_bad(const struct hw *hw, struct check_out *o)
+{
+    const struct nccl_choice *c = o->nccl;
+
+    check_warn(o,
+               hw_env_get(hw, "NCCL_SOCKET_IFNAME")
+                   ? "Unset NCCL_SOCKET_IFNAME and set what `stoker detect --env` prints then."
+                   : "Set the NCCL_SOCKET_IFNAME that `stoker detect --env` prints, or with --peer "
+                     "and the address of another node.",
+               "NCCL would start over %s, and no other node can be reached by it: %s", c->socket_if,
+               c->socket_bad);
+}
+
 /* Interfaces with an address, other than loopback. */
 static void container_network(const struct hw *hw, struct check_out *o)
 {
@@ -250,6 +265,8 @@ static void container_network(const struct hw *hw, struct check_out *o)
     else if (n == 0)
         check_fail(o, "Give the container a network: ranks find each other over IP.",
                    "no network device with an address");
+    else if (o->nccl->socket_bad && (hw->gpus_count || hw->rdma_count))
+        network_bad(hw, o);
     else
         check_pass(o, "%s", buf_str(&names));
     buf_release(&names);
@@ -327,7 +344,8 @@ static const struct check rows[] = {
       .groups = CHECK_CONTAINER,
       .title = "network",
       .fn = container_network,
-      .doc = "A network device other than loopback has an address." },
+      .doc = "A network device other than loopback has an address, and the one NCCL starts over "
+             "leads to other nodes: not a link-local link to a BMC." },
     { .id = "container.rdma",
       .groups = CHECK_CONTAINER,
       .title = "RoCE in this namespace",

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "engine/plugin.h"
 #include "health/health_int.h"
+#include "nccl/nccl.h"
 
 /* ---- several GPUs ---- */
 /* One text of each GPU that answers (`off` in struct hw_gpu), compared with the first. */
@@ -336,6 +337,35 @@ static void gpu_cuda_runs(const struct hw *hw, struct check_out *o)
         cuda_probe(hw, o);
 }
 
+/* One judgement with --env: NCCL_MNNVL_ENABLE there, this here. */
+static void gpu_imex(const struct hw *hw, struct check_out *o)
+{
+    const struct nccl_choice *c = o->nccl;
+
+    (void)hw;
+    if (!c->mnnvl_why)
+        check_skip(o, "no NVLink domain that spans machines");
+    else if (str_eq(c->mnnvl, "on"))
+        check_pass(o, "%s", c->mnnvl_why);
+    else if (str_eq(c->mnnvl, "off"))
+        check_warn(o, "Nothing to do if that is meant; the network carries what NVLink could.",
+                   "off: %s", c->mnnvl_why);
+    else if (str_eq(c->mnnvl, "fails"))
+        check_fail(o,
+                   "Start nvidia-imex on every machine of the domain and give the job a channel "
+                   "(NVreg_CreateImexChannel0=1, or the scheduler's own), or set the "
+                   "NCCL_MNNVL_ENABLE that `stoker detect --env` prints.",
+                   "%s", c->mnnvl_why);
+    else if (c->mnnvl_doubt)
+        check_warn(o,
+                   "Look from inside a job: schedulers give each its own channel "
+                   "(switch/nvidia_imex of Slurm, a ComputeDomain of NVIDIA's DRA driver).  Where "
+                   "none does, start nvidia-imex and create a channel on every machine.",
+                   "%s", c->mnnvl_why);
+    else
+        check_unknown(o, "Look on the machine itself.", "%s", c->mnnvl_why);
+}
+
 static const struct check rows[] = {
     { .id = "gpu.same-model",
       .groups = CHECK_GPU,
@@ -375,6 +405,14 @@ static const struct check rows[] = {
       .title = "NVSwitch fabric",
       .gpu = gpu_fabric_state,
       .doc = "The GPU has joined the NVSwitch fabric without an error (Hopper and newer tell)." },
+    { .id = "gpu.imex",
+      .groups = CHECK_GPU,
+      .title = "NVLink to machines",
+      .fn = gpu_imex,
+      .doc =
+          "GPUs of an NVLink domain that spans machines (GB200 NVL72 and its like) reach those of "
+          "others: nvidia-imex runs and a channel is here. Without, NCCL ends jobs of several "
+          "machines, unless the scheduler gives each job a channel." },
     { .id = "gpu.p2p",
       .groups = CHECK_GPU,
       .title = "peer access",

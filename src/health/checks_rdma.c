@@ -662,6 +662,23 @@ static void distance_far(const struct hw *hw, const struct hw_gpu *g, const stru
             "its nearest NIC is across sockets (%s)", n->dev);
 }
 
+/* NCCL joins channel to channel: healthy machines use the GPU's own rail for it. */
+static void distance_rail(struct check_out *o)
+{
+    if (o->nccl->rail_dead)
+        check_fail(o,
+                   "Drain this machine until the rail is mended: with machines that are well a job "
+                   "cannot connect.  Or leave that rail out on all of them (NCCL_IB_HCA).",
+                   "goes by a neighbour's rail (PXN), and the rails do not lead to each other");
+    else
+        check_warn(
+            o,
+            "Nothing to do where every machine is built like this.  With others a job cannot "
+            "connect: leave that rail out on all (NCCL_IB_HCA), or give it an equal NIC.",
+            "goes by a neighbour's faster rail (PXN), and the rails do not lead to each "
+            "other");
+}
+
 static void rdma_distance(const struct hw *hw, const struct hw_gpu *g, struct check_out *o)
 {
     const struct nccl_near *n = &o->nccl->near[g - hw->gpus];
@@ -672,6 +689,8 @@ static void rdma_distance(const struct hw *hw, const struct hw_gpu *g, struct ch
         check_skip(o, "no active RDMA port here");
     else if (!any_wanted(o->nccl))
         check_skip(o, "no RDMA port that NCCL can use");
+    else if (o->nccl->rail_lost && o->nccl->rail_lost[g - hw->gpus])
+        distance_rail(o);
     else if (!n->dev)
         check_unknown(o, NULL, "the PCI tree does not tell how far the NICs are");
     else if (str_eq(n->path, "PIX") || str_eq(n->path, "PXB"))

@@ -393,7 +393,7 @@ struct maybe iface_fastest(const struct hw_net *const *nets, size_t count, int64
     for (size_t i = 0; i < count; i++) {
         int64_t mbps = iface_mbps(nets[i]);
 
-        if (iface_is_side(nets[i]) || (most.known && mbps < most.v))
+        if (iface_is_side(nets[i]) || !iface_leaves(nets[i]) || (most.known && mbps < most.v))
             continue;
         *out_sum = most.known && mbps == most.v ? *out_sum + mbps : mbps;
         most = maybe_of(mbps);
@@ -457,6 +457,7 @@ static void choose_socket(struct sim *s)
             c->socket_why = "No running interface with an address is known.";
     }
     c->socket_if = n ? n->name : NULL;
+    c->socket_bad = n && !iface_leaves(n) ? "it has link-local addresses only" : NULL;
 }
 
 bool iface_leaves(const struct hw_net *n)
@@ -501,6 +502,17 @@ size_t iface_able_all(const struct hw *hw, const struct hw_net **out, size_t max
     return found;
 }
 
+/* NCCL passes over an interface without an address, and a list that names it alone ends the job.
+ * Where no address is known at all, nothing can be said against it. */
+static bool iface_is_open(const struct sim *s, const char *dev)
+{
+    const struct hw_net *n = hw_find_net(s->hw, dev), *found;
+    const char *addr;
+
+    return !n || !s->c->socket_if ||
+           find_all(s->hw, arena_printf(s->a, "=%s", dev), &found, 1, &addr);
+}
+
 static bool by_peer(struct sim *s)
 {
     struct nccl_choice *c = s->c;
@@ -525,7 +537,7 @@ static bool by_peer(struct sim *s)
         return true;
     }
     r = own ? NULL : iface_route_to(s->hw, &ip);
-    if (!r)
+    if (!r || !iface_is_open(s, r->dev))
         return false;
     c->peer_if = r->dev;
     c->peer_why = arena_printf(s->a, "The route to %s (%s/%lld%s%s) leaves by it.", s->peer, r->dst,
@@ -539,14 +551,16 @@ static void choose_peer(struct sim *s)
     const struct hw_route *r = default_route(s->hw);
     const struct hw_net *n = NULL, *able[2];
     struct nccl_choice *c = s->c;
+    const char *out;
 
     if (by_peer(s))
         return;
     for (size_t i = 0; !r && !n && i < s->hw->nets_count; i++)
         if (s->hw->nets[i].name && maybe_is(s->hw->nets[i].default_route, 1))
             n = &s->hw->nets[i];
-    if (r || n) {
-        c->peer_if = r ? r->dev : n->name;
+    out = r ? r->dev : n ? n->name : NULL;
+    if (out && iface_is_open(s, out)) {
+        c->peer_if = out;
         c->peer_why =
             arena_printf(s->a, "The default route%s%s leaves by it.",
                          r && r->gateway ? " via " : "", r && r->gateway ? r->gateway : "");
@@ -554,9 +568,15 @@ static void choose_peer(struct sim *s)
     }
     n = iface_able_all(s->hw, able, ARRAY_SIZE(able)) == 1 ? able[0] : NULL;
     c->peer_if = n ? n->name : NULL;
-    c->peer_why =
-        n ? "It is the only interface that is neither virtual, an RDMA rail nor link-local."
-          : "There is no default route, and more than one interface or none could be it.";
+    c->peer_why = arena_printf(
+        s->a, "%s%s%s%s",
+        out ? "The default route leaves by "
+        : n ? ""
+            : "There is no default route, and ",
+        out ? out : "", out ? ", which has no address that NCCL could use.  " : "",
+        n     ? "It is the only interface that is neither virtual, an RDMA rail nor link-local."
+        : out ? "More than one interface or none could be it."
+              : "more than one interface or none could be it.");
 }
 
 void iface_choose(struct sim *s)

@@ -92,7 +92,8 @@ struct nccl_choice {
     const char *socket_if; /* bootstrap; NULL: none */
     const char *socket_addr;
     const char *socket_why;
-    const char *peer_if; /* interface of the route to the other nodes; NULL: cannot tell */
+    const char *socket_bad; /* why no other node can be reached over it; NULL: nothing says so */
+    const char *peer_if;    /* interface of the route to the other nodes; NULL: cannot tell */
     const char *peer_why;
     struct nccl_port *ports;
     size_t ports_count;
@@ -101,6 +102,9 @@ struct nccl_choice {
     const char *score_text; /* both in a line: "GPU 0-7 400 Gb/s at PXB either way" */
     const char *all_why;    /* why every port is wanted although some look as if they should not
                           * be: leaving them out costs a GPU bandwidth; NULL: it does not */
+    const bool *rail_lost;  /* for each of hw->gpus[]: it goes by a neighbour's isolated rail, where
+                             * healthy machines go by its own; NULL: none does */
+    bool rail_dead;         /* ... since the rail is down; else it is slower than others */
     const char *gone_why;  /* the fabric of the GPUs is down, and what is up is another; NULL: no */
     const char *gid_range; /* NCCL_IB_ADDR_RANGE that puts all ports on one fabric; NULL: none */
     const char *gid_nets_why; /* the search ends on different networks; NULL: it does not */

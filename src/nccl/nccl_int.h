@@ -183,7 +183,7 @@ size_t iface_default_all(const struct hw *hw, const struct hw_net **out, size_t 
 size_t iface_data_all(const struct hw *hw, const struct hw_net **out, size_t max);
 /* What NCCL takes for the speed of an interface. */
 int64_t iface_mbps(const struct hw_net *n);
-/* The greatest speed, and the sum of all that have it; those inside this machine aside. */
+/* The greatest speed, and the sum of all that have it; those that lead to no other aside. */
 struct maybe iface_fastest(const struct hw_net *const *nets, size_t count, int64_t *out_sum);
 /* NCCL_SOCKET_IFNAME with which NCCL starts over `peer` and data loses nothing; NULL: none. */
 const char *iface_data_list(const struct hw *hw, struct arena *a, const char *peer);
@@ -202,6 +202,7 @@ size_t ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c);
 
 /* ---- want.c ---- */
 void want_choose(struct sim *s);
+void want_rails(struct sim *s); /* once the addresses are chosen: they tell the rails */
 
 /* ---- fabric.c ---- */
 /* Fills network, storage and frontend of every port. */

@@ -202,17 +202,20 @@ static struct rail *rail_of(struct rail *rails, size_t *count, const char *net)
 
 /* The device of the address that the port speaks from, also of one that NCCL does not take as
  * long as nothing is named. */
-static const char *port_ndev(const struct hw *hw, const struct nccl_port *p)
+static const char *port_ndev(const struct hw *hw, const struct nccl_choice *c,
+                             const struct nccl_port *p)
 {
-    const struct hw_rdma_port *hp = p->gid_ndev ? NULL : ports_find(hw, p->dev, p->port);
+    const struct hw_rdma_port *hp = ports_find(hw, p->dev, p->port);
     const struct hw_gid *g = NULL;
     struct gid_rule rule;
 
-    if (hp) {
+    if (hp && (c->gid_range || !p->gid_ndev)) {
         gid_rule_of(hw, &rule);
+        if (c->gid_range) /* the address that NCCL has once the range is set */
+            (void)gid_rule_range(&rule, c->gid_range);
         g = gid_at(hp, gid_scan(hp, &rule));
     }
-    return p->gid_ndev ? p->gid_ndev : g ? g->ndev : NULL;
+    return g ? g->ndev : p->gid_ndev;
 }
 
 struct rails {
@@ -222,10 +225,11 @@ struct rails {
 };
 
 /* False: the port tells no network, is of another layer than the others, or one too many. */
-static bool rails_add(struct rails *r, const struct hw *hw, const struct nccl_port *p)
+static bool rails_add(struct rails *r, const struct hw *hw, const struct nccl_choice *c,
+                      const struct nccl_port *p)
 {
     bool roce = str_eq(p->link_layer, "Ethernet");
-    const char *ndev = roce && p->wanted ? port_ndev(hw, p) : NULL;
+    const char *ndev = roce && p->wanted ? port_ndev(hw, c, p) : NULL;
     const struct hw_net *n = ndev ? hw_find_net(hw, ndev) : NULL;
     const char *net = roce && p->wanted ? roce_subnet(hw, n) : p->network;
     struct rail *rail;
@@ -260,7 +264,7 @@ size_t ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c)
         const struct nccl_port *p = &c->ports[i];
 
         any = any || p->wanted;
-        if ((p->wanted || p->down) && !rails_add(&r, hw, p))
+        if ((p->wanted || p->down) && !rails_add(&r, hw, c, p))
             return 0;
     }
     if (!any || (str_eq(r.layer, "InfiniBand") && r.largest > 1 && 2 * r.largest > r.ports))
@@ -278,4 +282,5 @@ void ports_choose(struct sim *s)
     score_prepare(s);
     want_choose(s);
     land_choose(s);
+    want_rails(s);
 }

@@ -982,9 +982,10 @@ static void doubt_fabric(struct sim *s)
 
 /* A GPU that has another rail than its own, dead or slow, meets machines that are well where
  * their rails do not lead: NCCL joins channel to channel, whatever network each is on. */
-static void want_rails(struct sim *s)
+void want_rails(struct sim *s)
 {
     bool *set = wanted_set(s), *dead = arena_array(s->a, bool, s->c->ports_count + 1);
+    bool *lost = arena_array(s->a, bool, s->hw->gpus_count + 1);
     struct buf gpus = { 0 };
     bool own = false;
 
@@ -993,21 +994,28 @@ static void want_rails(struct sim *s)
     for (size_t i = 0; i < s->c->scores_count; i++) {
         const struct nccl_score *x = &s->c->scores[i];
 
-        if (str_eq(x->ours.path, "PXN"))
+        if (str_eq(x->ours.path, "PXN")) {
             buf_addf(&gpus, "%s%lld", gpus.len ? "," : "", (long long)x->number);
+            lost[x->gpu] = true;
+        }
         own = own || str_eq(x->ours.path, "PIX") || str_eq(x->ours.path, "PXB");
     }
-    if (gpus.len && own && !s->c->gone_why && ports_isolated_rails(s->hw, s->c))
-        nccl_doubt(s,
-                   "The ports are rails that do not lead to each other, and GPU %s goes by those "
-                   "of its neighbours%s%s%s: machines that are well use others, and cannot be "
-                   "reached from there.  Drain this machine until the rail is mended, or leave the "
-                   "rail out on all.",
-                   buf_str(&gpus), set_count(s, dead) ? ", since " : "",
-                   set_count(s, dead) ? set_text(s, dead) : "",
-                   set_count(s, dead) > 1 ? " are down"
-                   : set_count(s, dead)   ? " is down"
-                                          : ", whose rails are faster than its own");
+    if (gpus.len && own && !nccl_env_of(s->hw, "NCCL_IB_HCA") && !s->c->gone_why &&
+        ports_isolated_rails(s->hw, s->c)) {
+        s->c->rail_lost = lost;
+        s->c->rail_dead = set_count(s, dead) > 0;
+        nccl_doubt(
+            s,
+            "The ports are rails that do not lead to each other, and GPU %s goes by those of "
+            "its neighbours%s%s%s: machines that are well use others, and cannot be reached "
+            "from there.  Drain this machine until the rail is mended, or leave the rail out "
+            "on all.",
+            buf_str(&gpus), set_count(s, dead) ? ", since " : "",
+            set_count(s, dead) ? set_text(s, dead) : "",
+            set_count(s, dead) > 1 ? " are down"
+            : set_count(s, dead)   ? " is down"
+                                   : ", whose rails are faster than its own");
+    }
     buf_release(&gpus);
 }
 
@@ -1048,7 +1056,6 @@ void want_choose(struct sim *s)
                       "training.  NCCL does not join the two: every node must use the same.");
     want_limit(s);
     want_guard(s);
-    want_rails(s);
     c->score_text = score_text(s->a, c, "with the wanted ports");
     for (size_t i = 0; i < c->ports_count; i++)
         if (c->ports[i].wanted)

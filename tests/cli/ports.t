@@ -270,6 +270,13 @@ test_expect 'a search that ends on addresses of the host: the range of those of 
     env_of pod-shared -e NCCL_IB_ADDR_RANGE=10.100.0.0/21 && says 'ends on a good RoCE v2 address'
 "
 
+test_expect '... is a PROBLEM of the page, and the rails of that range are kept apart' "
+    env_of pod-shared && sets NCCL_CROSS_NIC 0 && env_of pod-shared -e NCCL_IB_ADDR_RANGE=10.100.0.0/21 && sets NCCL_CROSS_NIC 0 &&
+    stoker detect --root $tars/pod-shared.tar | tr '\\n' ' ' | tr -s ' ' >flat &&
+    says 'PROBLEM: NCCL'\''s search for an address ends on one of another network namespace on mlx5_0' &&
+    stoker detect --root $tars/hidden.tar >page && ! grep -q 'another network namespace' page
+"
+
 # ---- the way to other nodes
 test_expect 'no default route: the interface that is no rail, not virtual and not link-local' "
     env_of no-route && sets NCCL_SOCKET_IFNAME =eno1 && says 'bmc_redfish0, which has a link-local address only' &&
@@ -277,6 +284,11 @@ test_expect 'no default route: the interface that is no rail, not virtual and no
 "
 test_expect 'several could be it: those, without what leads to no other node' "
     env_of no-route-tcp && sets NCCL_SOCKET_IFNAME =eno1,eno2 && says 'is not certain: --peer'
+"
+test_expect 'the network check does not pass over a link that leads to no other node' "
+    check_of no-route container && says 'WARN network NCCL would start over bmc_redfish0' &&
+    check_of no-route-tcp container && says 'WARN network NCCL would start over' &&
+    check_of half-rate container && says 'PASS network'
 "
 
 # ---- isolated rails that are not well
@@ -302,6 +314,11 @@ test_expect 'rails that are turned off keep their GPUs from the storage ports, a
 test_expect 'two subnets of which one lost a port are two subnets still' "
     env_of ib-halves && sets NCCL_CROSS_NIC 0 && env_of ib-halves-down && sets NCCL_CROSS_NIC 0 &&
     says 'in 2 subnets' && says 'since mlx5_7:1 is down' && score ib-halves-down 'not doc[\"choice\"][\"certain\"]'
+"
+test_expect '... and the check of the way to the NIC does not pass: failed when down, a warning when slow' "
+    check_of rail-dead rdma && says 'FAIL NIC near GPU GPU 5: goes by a neighbour' && says 'Drain this machine' &&
+    check_of rail-slow rdma && says 'WARN NIC near GPU GPU 2: goes by a neighbour' &&
+    check_of hidden rdma && ! grep -q 'goes by a neighbour' flat
 "
 
 # ---- what the environment says

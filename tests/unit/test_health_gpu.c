@@ -430,6 +430,29 @@ static void fabric_bad(struct fx *f)
     f->gpus[0].fabric_status = "unknown error";
 }
 
+static void domain(struct fx *f) /* NVLink to other machines, as on GB200 */
+{
+    for (size_t i = 0; i < 2; i++) {
+        f->gpus[i].fabric_cluster = "3f2504e0-4f89-11d3-9a0c-0305e82c3301";
+        f->gpus[i].fabric_clique = maybe_of(1);
+    }
+    f->hw.nvidia.imex_running = maybe_of(1);
+    f->hw.nvidia.imex_channels = maybe_of(1);
+}
+
+static void domain_no_channel(struct fx *f)
+{
+    domain(f);
+    f->hw.nvidia.imex_channels = maybe_none();
+    f->hw.place.manager = "none";
+}
+
+static void domain_managed(struct fx *f)
+{
+    domain_no_channel(f);
+    f->hw.place.manager = "slurm";
+}
+
 static void fabric_none(struct fx *f)
 {
     f->gpus[0].fabric_state = f->gpus[1].fabric_state = NULL;
@@ -594,6 +617,10 @@ static const struct fx_row fabric_rows[] = {
     { "gpu.fabric", fabric_wait, CHECK_FAIL, "in-progress" },
     { "gpu.fabric", fabric_bad, CHECK_FAIL, "with an error" },
     { "gpu.fabric", fabric_none, CHECK_SKIP, "no NVSwitch fabric" },
+    { "gpu.imex", NULL, CHECK_SKIP, "no NVLink domain that spans machines" },
+    { "gpu.imex", domain, CHECK_PASS, "nvidia-imex runs" },
+    { "gpu.imex", domain_no_channel, CHECK_FAIL, "there is no /dev/nvidia-caps-imex-channels" },
+    { "gpu.imex", domain_managed, CHECK_WARN, "slurm may bring both" },
     { "gpu.p2p", NULL, CHECK_PASS, "1 of 1 pairs reach" },
     { "gpu.p2p", p2p_off, CHECK_WARN,
       "GPU 0 with 1: cannot reach each other's memory: chipset not supported" },

@@ -424,6 +424,25 @@ TEST(no_rdma_keeps_the_fast_interface)
     free(m);
 }
 
+/* A list that names an interface without an address ends the job: it is never printed. */
+TEST(a_default_route_by_an_interface_without_an_address)
+{
+    struct machine *m = machine_new();
+    struct nccl_env env;
+
+    m_gpus(m, 4, "ok");
+    m_net(m, "lo", 1, "127.0.0.1", 8);
+    m_net(m, "bmc0", 2, "169.254.3.1", 24);
+    m_net(m, "bond0", 3, NULL, 0)->default_route = maybe_of(1);
+    m_net(m, "eno1", 4, "10.0.0.4", 24);
+    m_route(m, "0.0.0.0", 0, "10.150.0.1", "bond0");
+    make(m, NCCL_MINIMAL, &env);
+    IS(&env, "NCCL_SOCKET_IFNAME", "=eno1");
+    CHECK(says(&env, "NCCL_SOCKET_IFNAME", "bond0, which has no address that NCCL could use"));
+    nccl_env_release(&env);
+    free(m);
+}
+
 TEST(no_rdma_and_virtual_networks)
 {
     struct machine *m = machine_new();
@@ -755,7 +774,8 @@ TEST(empty_machines)
     free(m);
 }
 
-TEST_MAIN(cmocka_unit_test(dgx_needs_nothing), cmocka_unit_test(pod_full),
+TEST_MAIN(cmocka_unit_test(a_default_route_by_an_interface_without_an_address),
+          cmocka_unit_test(dgx_needs_nothing), cmocka_unit_test(pod_full),
           cmocka_unit_test(pod_minimal), cmocka_unit_test(pod_with_hidden_gpus),
           cmocka_unit_test(container_without_the_rdma_resource),
           cmocka_unit_test(roce_with_ipv6_alone), cmocka_unit_test(gid_of_another_namespace),
