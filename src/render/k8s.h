@@ -185,6 +185,9 @@ struct k8s_pod {
  * `templates`: claims of each replica are volumeClaimTemplates of a StatefulSet. */
 void k8s_pod_of(struct k8s *k, const struct spec_component *c, bool templates, struct k8s_pod *out);
 /* One more volume; its members are copied. */
+/* Volumes of our own begin with this, and no storage may: a pod has one volume of a name, so a
+ * storage called 'models' would be where fetched models are written to. */
+#define K8S_OWN_VOLUME "stoker-"
 void k8s_volume_add(struct k8s *k, struct k8s_pod *pod, struct k8s_volume v);
 void k8s_init_add(struct k8s *k, struct k8s_pod *pod, struct k8s_init init);
 /* A storage of the spec, mounted read-only at the path it has on machines. */

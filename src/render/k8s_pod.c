@@ -31,6 +31,12 @@ void k8s_volume_add(struct k8s *k, struct k8s_pod *pod, struct k8s_volume v)
                       "'%s' mounts more than %d volumes", pod->name, K8S_VOLUMES_MAX);
         return;
     }
+    if (v.storage && str_starts(v.name, K8S_OWN_VOLUME))
+        render_refuse(
+            k->r, &v.storage->name, "Give it another name.",
+            "volumes whose names begin with '%s' are stoker's own, and storage '%s' would "
+            "take the place of one",
+            K8S_OWN_VOLUME, v.storage->name);
     volume_meets(k, pod, &v);
     for (size_t i = 0; i < pod->volume_count; i++)
         v.again = v.again || str_eq(pod->volumes[i].name, v.name);
@@ -102,15 +108,15 @@ void k8s_stoker_add(struct k8s *k, struct k8s_pod *pod)
 {
     static const char *const copy[] = { "cp", "-t", K8S_STOKER_DIR, "/usr/local/bin/stoker" };
 
-    k8s_volume_add(
-        k, pod,
-        (struct k8s_volume){ .name = "stoker", .kind = K8S_SCRATCH, .path = K8S_STOKER_DIR });
+    k8s_volume_add(k, pod,
+                   (struct k8s_volume){
+                       .name = K8S_OWN_VOLUME "bin", .kind = K8S_SCRATCH, .path = K8S_STOKER_DIR });
     k8s_init_add(k, pod,
                  (struct k8s_init){ .name = "stoker",
                                     .image = k->stoker_image,
                                     .image_from = k->stoker_image_from,
                                     .command = { copy, 4 },
-                                    .volume = "stoker",
+                                    .volume = K8S_OWN_VOLUME "bin",
                                     .path = K8S_STOKER_DIR,
                                     .cpu = "100m",
                                     .memory = "64Mi" });
@@ -132,7 +138,7 @@ static void shm_add(struct k8s *k, struct k8s_pod *pod)
         return;
     k8s_volume_add(k, pod,
                    (struct k8s_volume){
-                       .name = "dev-shm",
+                       .name = K8S_OWN_VOLUME "shm",
                        .kind = K8S_MEMORY,
                        .bytes = maybe_or(c->shm_bytes, -1),
                        .path = "/dev/shm",

@@ -24,7 +24,7 @@ bool k8s_has_models(const struct spec *s, const char *component)
 void k8s_token_volume(struct k8s *k, struct k8s_pod *pod)
 {
     k8s_volume_add(k, pod,
-                   (struct k8s_volume){ .name = "token",
+                   (struct k8s_volume){ .name = K8S_OWN_VOLUME "token",
                                         .kind = K8S_SECRET,
                                         .source = K8S_TOKEN_SECRET,
                                         .path = K8S_TOKEN_PATH,
@@ -35,7 +35,7 @@ void k8s_token_volume(struct k8s *k, struct k8s_pod *pod)
 void k8s_config_volume(struct k8s *k, struct k8s_pod *pod, const char *name)
 {
     k8s_volume_add(k, pod,
-                   (struct k8s_volume){ .name = "spec",
+                   (struct k8s_volume){ .name = K8S_OWN_VOLUME "spec",
                                         .kind = K8S_CONFIG,
                                         .source = name,
                                         .path = "/etc/stoker",
@@ -209,15 +209,17 @@ static void fetch_add(struct k8s *k, const struct spec_component *c, struct k8s_
         words[n++] = s->models[i].revision ? s->models[i].revision : "-";
         words[n++] = model_folder(k, &s->models[i]);
     }
-    k8s_volume_add(
-        k, pod, (struct k8s_volume){ .name = "models", .kind = K8S_SCRATCH, .path = FETCH_FOLDER });
+    k8s_volume_add(k, pod,
+                   (struct k8s_volume){ .name = K8S_OWN_VOLUME "models",
+                                        .kind = K8S_SCRATCH,
+                                        .path = FETCH_FOLDER });
     k8s_init_add(k, pod,
                  (struct k8s_init){ .name = "fetch-models",
                                     .image = FETCH_IMAGE,
                                     .command = { words, n },
                                     .env = home,
                                     .env_count = 1,
-                                    .volume = "models",
+                                    .volume = K8S_OWN_VOLUME "models",
                                     .path = FETCH_FOLDER,
                                     .cpu = "1",
                                     .memory = "2Gi" });
@@ -274,8 +276,9 @@ void k8s_serve_pod(struct k8s *k, const struct spec_component *c, struct k8s_pod
     pod->grace_s = s->drain_ms / 1000 + 10;
     k8s_config_volume(k, pod, c ? k8s_name(k, c->name, "-spec") : "stoker-serve-spec");
     k8s_token_volume(k, pod);
-    k8s_volume_add(k, pod,
-                   (struct k8s_volume){ .name = "tmp", .kind = K8S_SCRATCH, .path = "/tmp" });
+    k8s_volume_add(
+        k, pod,
+        (struct k8s_volume){ .name = K8S_OWN_VOLUME "tmp", .kind = K8S_SCRATCH, .path = "/tmp" });
     models_add(k, c, pod);
     if (s->tls_cert)
         render_warn(k->r, &s->tls_cert, "Let an ingress or a Route end TLS.",

@@ -30,9 +30,10 @@ static const char *kube_mib(struct kube *q, int64_t mib)
 
 static void agent_volumes(struct k8s *k, struct k8s_pod *pod)
 {
-    static const char *const seen[][2] = { { "sys", "/sys" },
-                                           { "pod-logs", "/var/log/pods" },
-                                           { "container-logs", "/var/log/containers" } };
+    static const char *const seen[][2] = { { K8S_OWN_VOLUME "sys", "/sys" },
+                                           { K8S_OWN_VOLUME "pod-logs", "/var/log/pods" },
+                                           { K8S_OWN_VOLUME "container-logs",
+                                             "/var/log/containers" } };
 
     k8s_config_volume(k, pod, "stoker-spec");
     k8s_token_volume(k, pod);
@@ -44,11 +45,13 @@ static void agent_volumes(struct k8s *k, struct k8s_pod *pod)
                                             .host_type = "Directory",
                                             .path = seen[i][1],
                                             .read_only = true });
+    k8s_volume_add(k, pod,
+                   (struct k8s_volume){ .name = K8S_OWN_VOLUME "state",
+                                        .kind = K8S_SCRATCH,
+                                        .path = "/var/lib/stoker" });
     k8s_volume_add(
         k, pod,
-        (struct k8s_volume){ .name = "state", .kind = K8S_SCRATCH, .path = "/var/lib/stoker" });
-    k8s_volume_add(k, pod,
-                   (struct k8s_volume){ .name = "run", .kind = K8S_SCRATCH, .path = "/tmp" });
+        (struct k8s_volume){ .name = K8S_OWN_VOLUME "run", .kind = K8S_SCRATCH, .path = "/tmp" });
 }
 
 static void agent_pod(struct kube *q, struct k8s_pod *pod)

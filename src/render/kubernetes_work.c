@@ -133,7 +133,7 @@ static void launched(struct kube *q, const struct kube_work *w, struct k8s_pod *
     pod->args = (struct spec_strs){ .items = args, .count = n };
     launch_env(q, w, pod);
     k8s_volume_add(&q->k, pod,
-                   (struct k8s_volume){ .name = "stoker-launch",
+                   (struct k8s_volume){ .name = K8S_OWN_VOLUME "launch",
                                         .kind = K8S_CONFIG,
                                         .source = "stoker-launch",
                                         .path = "/etc/stoker/launch",

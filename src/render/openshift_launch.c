@@ -154,7 +154,7 @@ void shift_launch(struct shift *s, struct k8s_pod *pod)
         pod->command = (struct spec_strs){ launcher, 1 };
     }
     k8s_volume_add(&s->k, pod,
-                   (struct k8s_volume){ .name = "launcher",
+                   (struct k8s_volume){ .name = K8S_OWN_VOLUME "launcher",
                                         .kind = K8S_CONFIG,
                                         .source = SHIFT_LAUNCHER,
                                         .path = SHIFT_LAUNCHER_DIR,

@@ -666,4 +666,26 @@ END
     grep -rq s3cr3t secret/kubernetes/base &&
     grep -rq "completions: 4 *# components.tr.replicas x components.tr.nodes_per_replica" secret/kubernetes
 '
+test_expect "storage of any name leaves stoker's own volumes alone" '
+    for n in models spec token tmp dev-shm stoker launcher bin shm launch; do
+        cat >own.yaml <<END
+nodes: [{name: g, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB}]
+storage: [{name: $n, kind: nfs, path: /n, source: "s:/n", size: 1TB}]
+models: {m: {source: BAAI/bge-m3, kind: embedding, component: x}}
+components:
+  x: {kind: serving, target: kubernetes, nodes: g, gpus: 1, image: r.example/a:1, mounts: [{storage: $n, path: /n}]}
+  t: {kind: training, target: kubernetes, nodes: g, gpus: 8, image: a/b:1, command: [x], mounts: [{storage: $n, path: /n}], training: {framework: torchrun}}
+serve: {listen: 0.0.0.0, token_file: /etc/t}
+targets: {kubernetes: {stoker_image: "r.example/s:1"}}
+END
+        rm -rf own && stoker render kubernetes -f own.yaml -o own >/dev/null 2>err || { cat err; exit 1; }
+        for c in x t; do
+            f=own/kubernetes/base/component-$c.yaml
+            test "$(grep -c "^ *mountPath: /n *\(#.*\)*$" $f)" = 1 && test "$(grep -c "claimName: $n *\(#.*\)*$" $f)" = 1 || { echo "$n in $c"; exit 1; }
+        done
+        has own/kubernetes/base/component-x.yaml "name: stoker-token" "name: stoker-spec" "name: stoker-models" "name: stoker-tmp" || exit 1
+    done
+    sed "s/name: launch,/name: stoker-shm,/; s/storage: launch,/storage: stoker-shm,/" own.yaml >theirs.yaml &&
+    ! stoker spec check theirs.yaml 2>err && grep -q "^theirs.yaml:2:[0-9]*: .*stoker.s own" err
+'
 test_done
