@@ -257,7 +257,7 @@ void k8s_group_wishes(struct k8s *k, const struct spec_component *const *all, si
 /* --- serving, k8s_serve.c --- */
 #define K8S_TOKEN_SECRET "stoker-token"
 #define K8S_TOKEN_PATH   "/run/secrets/stoker"
-#define K8S_TOKEN_FILE   K8S_TOKEN_PATH "/token"
+#define K8S_TOKEN_FILE   "/run/secrets/stoker/token" /* in it */
 #define K8S_STOKER_DIR   "/opt/stoker-bin"
 /* Is it `stoker serve`, a serving component without a command? */
 bool k8s_is_server(const struct spec_component *c);
@@ -276,7 +276,20 @@ void k8s_serve_pod(struct k8s *k, const struct spec_component *c, struct k8s_pod
 void k8s_serve_spec(struct k8s *k, struct buf *out, const struct spec_component *c);
 bool k8s_has_models(const struct spec *s, const char *component);
 
-/* --- MIG, k8s_mig.c --- */
+/* How a script begins that prints what it would do and does it with --apply. */
+#define K8S_SCRIPT_APPLY                                                                           \
+    "apply=false\n"                                                                                \
+    "if [ \"${1-}\" = --apply ]; then\n"                                                           \
+    "    apply=true\n"                                                                             \
+    "    shift\n"                                                                                  \
+    "fi\n"                                                                                         \
+    "run() {\n"                                                                                    \
+    "    if $apply; then \"$@\"; else echo \"+ $*\"; fi\n"                                         \
+    "}\n"
+
+/* --- GPU Operator: driver, MIG, k8s_mig.c --- */
+/* "rdma:" of its driver; `direct`: a fabric of the spec has gpudirect. */
+void k8s_driver_rdma(struct yaml_out *y, bool direct);
 bool k8s_has_mig(const struct spec *s);
 bool k8s_has_mig_group(const struct spec_node *n); /* has a node group it? */
 /* "mig:" and "migManager:" of the chart's values (`create`: with the ConfigMap in them) or of a

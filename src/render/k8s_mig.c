@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* k8s_mig: GPUs that are cut into MIG instances, for both targets.
+/* k8s_mig: what the GPU Operator is told on both targets: RDMA of the driver, MIG.
  *
  * The GPU Operator's MIG manager reads configurations from a ConfigMap and cuts the GPUs of each
  * machine as its label nvidia.com/mig.config says.  We write one configuration a node group, named
@@ -10,6 +10,19 @@
 #include "render/k8s.h"
 
 #include <inttypes.h>
+
+void k8s_driver_rdma(struct yaml_out *y, bool direct)
+{
+    yaml_map(y, "rdma");
+    yaml_note(y, direct ? "a fabric of the spec has gpudirect" : "no fabric has gpudirect");
+    yaml_bool(y, "enabled", direct);
+    if (direct) {
+        yaml_note(y,
+                  "no container brings a driver of the NICs: that of the machines is waited for");
+        yaml_bool(y, "useHostMofed", true);
+    }
+    yaml_end(y);
+}
 
 bool k8s_has_mig(const struct spec *s)
 {

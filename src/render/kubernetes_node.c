@@ -48,16 +48,7 @@ static const char HEAD[] =
     "#   sh node-prepare.sh control                the first of the control plane, after machine\n"
     "#   sh node-prepare.sh operators              what the manifests rely on, then the manifests\n"
     "#   sh node-prepare.sh manifests              the manifests alone, after each change\n"
-    "set -eu\n"
-    "apply=false\n"
-    "if [ \"${1-}\" = --apply ]; then\n"
-    "    apply=true\n"
-    "    shift\n"
-    "fi\n"
-    "run() {\n"
-    "    if $apply; then \"$@\"; else echo \"+ $*\"; fi\n"
-    "}\n"
-    "# put FILE: standard input becomes FILE\n"
+    "set -eu\n" K8S_SCRIPT_APPLY "# put FILE: standard input becomes FILE\n"
     "put() {\n"
     "    if $apply; then\n"
     "        mkdir -p \"$(dirname \"$1\")\"\n"
@@ -394,15 +385,7 @@ static void driver(struct kube *q, struct yaml_out *y)
                                      "site's minimum %s (%s)",
                                      w->driver, render_from(q->k.r, &w->driver)));
     }
-    yaml_map(y, "rdma");
-    yaml_note(y, direct ? "a fabric of the spec has gpudirect" : "no fabric has gpudirect");
-    yaml_bool(y, "enabled", direct);
-    if (direct) {
-        yaml_note(y,
-                  "no container brings a driver of the NICs: that of the machines is waited for");
-        yaml_bool(y, "useHostMofed", true);
-    }
-    yaml_end(y);
+    k8s_driver_rdma(y, direct);
     yaml_end(y);
 }
 

@@ -182,18 +182,9 @@ static void enabled(struct yaml_out *y, const char *key, bool on)
 
 static void driver(struct shift *s, struct yaml_out *y)
 {
-    bool direct = any_fabric(s, is_direct);
-
     yaml_map(y, "driver");
     yaml_bool(y, "enabled", true);
-    if (direct) {
-        yaml_map(y, "rdma");
-        yaml_bool(y, "enabled", true);
-        yaml_note(y,
-                  "no container brings a driver of the NICs: that of the machines is waited for");
-        yaml_bool(y, "useHostMofed", true);
-        yaml_end(y);
-    }
+    k8s_driver_rdma(y, any_fabric(s, is_direct));
     yaml_end(y);
 }
 
@@ -233,16 +224,7 @@ static const char HEAD[] =
     "#   sh install.sh operators           print what the cluster needs, and the objects\n"
     "#   sh install.sh manifests           the objects alone, after each change\n"
     "#   sh install.sh --apply COMMAND     do it, as an administrator of the cluster\n"
-    "set -eu\n"
-    "apply=false\n"
-    "if [ \"${1-}\" = --apply ]; then\n"
-    "    apply=true\n"
-    "    shift\n"
-    "fi\n"
-    "here=$(cd \"$(dirname \"$0\")\" && pwd)\n"
-    "run() {\n"
-    "    if $apply; then \"$@\"; else echo \"+ $*\"; fi\n"
-    "}\n"
+    "set -eu\n" K8S_SCRIPT_APPLY "here=$(cd \"$(dirname \"$0\")\" && pwd)\n"
     "# kind CRD: OLM installs in its own time\n"
     "kind() {\n"
     "    left=120\n"

@@ -14,16 +14,8 @@
 static const char HEAD[] =
     "#\n"
     "#   sh label.sh [GROUP...]          print what machines of GROUP (none: all) are given\n"
-    "#   sh label.sh --apply [GROUP...]  do it, with the rights of a cluster's administrator\n"
-    "set -eu\n"
-    "apply=false\n"
-    "if [ \"${1-}\" = --apply ]; then\n"
-    "    apply=true\n"
-    "    shift\n"
-    "fi\n"
-    "run() {\n"
-    "    if $apply; then \"$@\"; else echo \"+ $*\"; fi\n"
-    "}\n\n";
+    "#   sh label.sh --apply [GROUP...]  do it, as an administrator of the cluster\n"
+    "set -eu\n" K8S_SCRIPT_APPLY "\n";
 
 static void group_labels(struct buf *out, const struct spec_node *n)
 {

@@ -11,10 +11,10 @@ if [ "${1-}" = --apply ]; then
     apply=true
     shift
 fi
-here=$(cd "$(dirname "$0")" && pwd)
 run() {
     if $apply; then "$@"; else echo "+ $*"; fi
 }
+here=$(cd "$(dirname "$0")" && pwd)
 # kind CRD: OLM installs in its own time
 kind() {
     left=120

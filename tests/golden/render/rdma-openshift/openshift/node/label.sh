@@ -3,7 +3,7 @@
 # Written by 'stoker render' from stoker.yaml, site rdma; change that file and render again.
 #
 #   sh label.sh [GROUP...]          print what machines of GROUP (none: all) are given
-#   sh label.sh --apply [GROUP...]  do it, with the rights of a cluster's administrator
+#   sh label.sh --apply [GROUP...]  do it, as an administrator of the cluster
 set -eu
 apply=false
 if [ "${1-}" = --apply ]; then
