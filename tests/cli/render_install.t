@@ -45,4 +45,13 @@ while read -r line; do
     esac
 done <lines
 test_expect 'the reader came to its end' 'grep -q "^1\.\." said'
+# the kinds that `make test-kube` sends objects to are those of the releases that the scripts install
+kinds_of_another_release() {
+    sed -n 's/^kinds [^ ]* \(kube-prometheus-stack-\)\{0,1\}v\{0,1\}\([^ ]*\) .*/\2/p' "$TOP/tools/kube-assets" | while read -r v; do
+        grep -q "\"v\{0,1\}$v\"" "$TOP/src/render/kubernetes_install.c" || echo "$v"
+    done
+}
+test_expect 'kinds of tools/kube-assets are of the releases that node-prepare.sh installs' '
+    test "$(grep -c "^kinds " "$TOP/tools/kube-assets")" = 9 && test -z "$(kinds_of_another_release)"
+'
 test_done

@@ -7,9 +7,9 @@ Every object is taken without a warning and is then what was meant (a second loo
 controllers make the pods, which the namespace's security level lets through, and the scheduler finds
 machines for them, on those the spec names and one a machine where it says so.  The machines are objects
 that are made from the spec (site_machines.py), never from what pods ask for:
-no kubelet is there, so nothing runs.  Kinds of operators have their definition where $STOKER_SCHEMAS
-(else shared/schemas beside the source) has it, and one that takes every field where it has not:
-what their fields are is asked in render_schemas.t."""
+no kubelet is there, so nothing runs.  Kinds of operators have their definition where tools/kube-assets or
+$STOKER_SCHEMAS (else shared/schemas beside the source) has it, and one that takes every field where they
+have not.  Jobs of a queue are let in by Kueue itself where tools/kube-assets made it, else by hand."""
 import json
 import os
 import pathlib
@@ -22,6 +22,7 @@ sys.path.insert(0, str(TOP / "tests/cli"))
 from serve_box import wait  # noqa: E402
 from serve_test import check, done, part, run  # noqa: E402
 import control_plane  # noqa: E402
+import kueue_here  # noqa: E402
 import site_machines as site  # noqa: E402
 import yaml  # noqa: E402
 
@@ -52,15 +53,32 @@ def open_definition(group, version, kind, plural, namespaced):
                          "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}}
 
 
-def define(c):
-    published = set()
-    for path in sorted(SCHEMAS.glob("*_*.yaml")):
-        for doc in yaml.load_all(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-            if doc and doc["kind"] == "CustomResourceDefinition":
+class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """A plain `=`, which PyYAML has a tag for and nobody else, is a text."""
+
+
+Loader.add_constructor("tag:yaml.org,2002:value", Loader.construct_yaml_str)
+
+
+def definitions(c):
+    """Kinds as published: those of the releases that node-prepare.sh installs (tools/kube-assets), then those of $STOKER_SCHEMAS."""
+    seen = set()
+    for path in (*sorted(pathlib.Path(c.assets, "kinds").glob("*.yaml")), *sorted(SCHEMAS.glob("*_*.yaml"))):
+        for doc in yaml.load_all(path.read_text(), Loader):
+            if doc and doc["kind"] == "CustomResourceDefinition" and doc["metadata"]["name"] not in seen:
+                seen.add(doc["metadata"]["name"])
                 doc["metadata"].setdefault("annotations", {})["api-approved.kubernetes.io"] = "unapproved, a test"
                 doc["spec"].pop("conversion", None)
-                c.put(doc)
-                published.add(doc["metadata"]["name"])
+                yield doc
+
+
+def define(c):
+    published = set()
+    wanted = {f"{o[3]}.{o[0]}" for o in OPERATORS}
+    for doc in definitions(c):
+        if doc["metadata"]["name"] in wanted or doc["spec"]["group"] == "kueue.x-k8s.io":
+            c.put(doc)
+            published.add(doc["metadata"]["name"])
     rest = [o for o in OPERATORS if f"{o[3]}.{o[0]}" not in published]
     c.put(*[open_definition(*o) for o in rest])
     r = c.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
@@ -139,6 +157,13 @@ def operators(c, docs):
           *[{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in names])
 
 
+def bury(c):
+    """No kubelet ends a pod that was asked to end: preempted, or scaled away."""
+    for p in c.get("pods", "-A"):
+        if p["metadata"].get("deletionTimestamp"):
+            c.kubectl("-n", p["metadata"]["namespace"], "delete", "pod", p["metadata"]["name"], "--force", "--grace-period=0")
+
+
 def lonely(c, agents):
     """Machines with GPUs that no pod of a DaemonSet is on."""
     at = {p["spec"].get("nodeName") for p in c.get("pods", "-A") if any(p["metadata"]["name"].startswith(a + "-") for a in agents)}
@@ -153,6 +178,7 @@ def placed(c, what, docs, spec):
     def settled():
         nonlocal missing, homeless
         volumes(c)
+        bury(c)
         pods = c.get("pods", "-A")
         missing = [(k, n, len(owned(pods, *k))) for k, n in want.items() if len(owned(pods, *k)) != n]
         homeless = [p for k in want for p in owned(pods, *k) if not p["spec"].get("nodeName")]
@@ -197,6 +223,45 @@ def admitted(c, what, docs, spec):
         c.kubectl("-n", where[0], "delete", "pods", *[p["metadata"]["name"] for p in pods], "--force", "--grace-period=0")
 
 
+def queued(c, what, base, docs, path):
+    """Kueue itself lets jobs in: those that no warning excepts, on machines of their groups, all pods of one at once."""
+    text = subprocess.run(["sh", str(base / "node-prepare.sh"), "operators"], capture_output=True, text=True, check=True).stdout
+    for line in re.findall(r"^\+ kubectl (label .*)$", text, re.M):
+        c.kubectl(*line.split())
+    warned = " ".join(re.findall(r"warning: (Kueue .*|queued component .*)", run("spec", "check", str(path)).stderr))
+    k = kueue_here.Kueue(c, base / "kueue-values.yaml")
+    check(f"{what}: Kueue takes its configuration and runs", k.up, k.words()[-2500:])
+    if not k.up:
+        return
+    r = c.kubectl("apply", "--server-side", "--dry-run=server", "-f", str(base / "cluster/queues.yaml"))
+    check(f"{what}: its webhooks take queue, flavors and topologies", r.returncode == 0, r.stderr)
+
+    def state():
+        # a job that was let in ends here: no kubelet runs it, and others wait for its machines
+        return {w["metadata"]["ownerReferences"][0]["name"]: {x["type"]: (x["status"], x.get("message")) for x in w.get("status", {}).get("conditions", [])}
+                for w in c.get("workloads.kueue.x-k8s.io", "-A") if w["metadata"].get("ownerReferences")}
+    for d in (d for d in docs if d["kind"] == "Job" and d["spec"].get("suspend")):
+        name, space, many = d["metadata"]["name"], d["metadata"]["namespace"], d["spec"].get("parallelism", 1)
+        excepted = f"'{name}'" in warned
+
+        def there():
+            volumes(c)
+            pods = owned(c.get("pods", "-n", space), space, name)
+            return len(pods) == many and all(p["spec"].get("nodeName") for p in pods)
+        found = wait(there, 5 if excepted else 40)
+        pods = owned(c.get("pods", "-n", space), space, name)
+        if excepted:
+            check(f"{what}: {name} waits for ever, as a warning says", not pods, state().get(name))
+        else:
+            check(f"{what}: Kueue lets {name} in and its {many} pods find machines", found, state().get(name), *[
+                (p["metadata"]["name"], p["spec"].get("nodeName"), [x.get("message") for x in p["status"].get("conditions", [])]) for p in pods[:3]])
+            strange = site.strangers(spec_of(path), c.get("nodes"), [(name, p["spec"].get("nodeName")) for p in pods])
+            check(f"{what}: {name} is on machines of its groups", not strange, *strange[:4])
+        c.kubectl("-n", space, "delete", "job", name, "--wait=false", "--cascade=background")
+        c.kubectl("-n", space, "delete", "pods", *[p["metadata"]["name"] for p in pods], "--force", "--grace-period=0")
+    k.end()
+
+
 def away(c, what, *applied):
     """Deleted as the page says; the namespaces go too, once pods have, which no kubelet lets go here."""
     for flag, path in applied:
@@ -229,7 +294,10 @@ def kubernetes(c, name, path):
         apply(c, f"{name}, what a cluster has once", "-f", base / "cluster")
     if apply(c, f"{name}", "-k", site):
         placed(c, name, docs, spec_of(path))
-        admitted(c, name, docs, spec_of(path))
+        if any(d["kind"] == "LocalQueue" for d in docs) and not kueue_here.missing(c.assets):
+            queued(c, name, base, docs, path)
+        else:
+            admitted(c, name, docs, spec_of(path))
     away(c, name, ("-k", site), ("-f", base / "cluster"))
 
 
@@ -281,10 +349,7 @@ def openshift(c):
 
             def there(many=many):
                 volumes(c)
-                # no kubelet ends a pod that was asked to end
-                for p in c.get("pods", "-n", where[0]):
-                    if p["metadata"].get("deletionTimestamp"):
-                        c.kubectl("-n", where[0], "delete", "pod", p["metadata"]["name"], "--force", "--grace-period=0")
+                bury(c)
                 return sorted(p["metadata"]["name"] for p in owned(c.get("pods", "-n", where[0]), *where)) == [f"{where[1]}-{i}" for i in range(many)]
             check(f"openshift: scaled to {many} by the replica count alone", wait(there, 60), [p["metadata"]["name"] for p in c.get("pods", "-A")], refused(c))
         claims = c.get("persistentvolumeclaims", "-n", where[0])

@@ -152,7 +152,7 @@ def machines(spec, base, most):
         held = {"cpu": str(cpu), "memory": str(memory), **rest}
         given = {"cpu": f"{int((cpu - cpu_kept) * 1000)}m", "memory": str(int(memory - memory_kept)), **rest}
         for i in range(min(int(g.get("count") or 1), most)):
-            name = f"{g['name'].replace('_', '-')}-{i + 1}"
+            name = f"{g['name'].replace('_', '-')}{i + 1}"  # as the spec's hosts are where it names none
             out.append(({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {**labels, "kubernetes.io/hostname": name}},
                          "spec": {"taints": [{k: v for k, v in t.items() if v} for t in taints]}}, held, given))
     return out
