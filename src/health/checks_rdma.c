@@ -314,8 +314,9 @@ static void rdma_gid_roce(const struct hw *hw, const struct hw_rdma *d,
                    (long long)maybe_or(n->gid_index, -1));
     else if (v.first && n && n->used && o->nccl->gid_nets_why)
         check_warn(o, "Set what `stoker detect --env` prints; --why NCCL_IB_GID_INDEX says more.",
-                   "NCCL's search ends at index %lld, on another network than other ports",
-                   (long long)maybe_or(n->gid_index, -1));
+                   "NCCL's search ends at index %lld, on %s", (long long)maybe_or(n->gid_index, -1),
+                   o->nccl->gid_stores ? "a network that file systems are mounted over"
+                                       : "another network than other ports");
     else if (v.first && n && n->used)
         check_warn(o, "Set what `stoker detect --env` prints; --why NCCL_IB_GID_INDEX says more.",
                    "a RoCE v2 GID is at index %lld, but NCCL takes index %lld",

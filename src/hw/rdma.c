@@ -15,7 +15,9 @@
  *      which may not be ours: a shared adapter's table lists "net1" of every pod on
  *      it, and "eth0" of the host is not "eth0" of a pod.  It counts when an interface
  *      here has that name and either the same PCI function or, lacking one, the
- *      address the GID is made of.
+ *      address the GID is made of;
+ *   3. a child of an IPoIB interface (a partition of the fabric, ib0.8001) has no function
+ *      and no GID: its file parent, or where ip(8) made it its iflink, names the one it is on.
  * Adapters with no such tables (EFA) keep their fields unknown. */
 #include "hw/hw_int.h"
 
@@ -191,6 +193,37 @@ static void names_by_function(struct hw_build *b, const char *dir, const struct 
             names_add(l, b->hw->nets[i].name);
 }
 
+/* The interface that an IPoIB child is on; NULL: it is no child, or not here. */
+static const struct hw_net *net_parent(struct hw_build *b, const struct hw_net *n)
+{
+    char name[RDMA_LINE_MAX];
+    struct maybe link;
+
+    if (n->bdf || !str_eq(n->kind, "infiniband"))
+        return NULL;
+    if (root_line(b->root, name, sizeof(name), "/sys/class/net/%s/parent", n->name) > 0)
+        return net_find(b->hw, name);
+    link = root_int(b->root, "/sys/class/net/%s/iflink", n->name);
+    for (size_t i = 0; link.known && i < b->hw->nets_count; i++)
+        if (&b->hw->nets[i] != n && maybe_is(b->hw->nets[i].ifindex, link.v))
+            return &b->hw->nets[i];
+    return NULL;
+}
+
+/* The children of the interfaces that are in the list. */
+static void names_by_parent(struct hw_build *b, struct names *l)
+{
+    size_t own = l->count;
+
+    for (size_t i = 0; i < b->hw->nets_count; i++) {
+        const struct hw_net *up = net_parent(b, &b->hw->nets[i]);
+
+        for (size_t k = 0; up && k < own; k++)
+            if (str_eq(l->items[k], up->name))
+                names_add(l, b->hw->nets[i].name);
+    }
+}
+
 static void claim(struct hw *hw, const char *netdev, const char *rdma)
 {
     struct hw_net *n = net_find(hw, netdev);
@@ -350,6 +383,7 @@ static void fill_netdevs(struct hw_build *b, const char *dir, struct hw_rdma *r)
     struct names l = { .count = 0 };
 
     names_by_function(b, dir, r, &l);
+    names_by_parent(b, &l);
     for (size_t i = 0; i < l.count; i++)
         claim(b->hw, l.items[i], r->name);
     for (size_t i = 0; i < r->ports_count; i++)

@@ -372,27 +372,32 @@ static bool search_ok(const struct run *r, const struct gid_rule *rule, int64_t 
     return common != -2;
 }
 
-/* An index that is usable on every wanted port, IPv4 first; -1: none. */
+/* It is usable on every wanted port. */
+static bool index_serves(const struct run *r, int64_t index, bool v4)
+{
+    size_t good = 0, all = 0;
+
+    for (size_t i = 0; i < r->c.ports_count; i++) {
+        const struct nccl_port *p = &r->c.ports[i];
+        const struct hw_rdma_port *hp = roce_port(r, p);
+        const struct hw_gid *g = hp ? gid_at(hp, index) : NULL;
+        struct gid v;
+
+        all += hp != NULL;
+        good += g && gid_usable(r->hw, g) && gid_parse(g->gid, &v) && (!v4 || gid_is_v4(&v));
+    }
+    return good && good == all;
+}
+
+/* An index that is usable on every wanted port: of a network without file systems first, IPv4
+ * first; -1: none. */
 static int64_t common_index(const struct run *r)
 {
-    for (int v4 = 1; v4 >= 0; v4--) {
-        for (int64_t index = 0; index < GID_TRY_MAX; index++) {
-            size_t good = 0, all = 0;
-
-            for (size_t i = 0; i < r->c.ports_count; i++) {
-                const struct nccl_port *p = &r->c.ports[i];
-                const struct hw_rdma_port *hp = roce_port(r, p);
-                const struct hw_gid *g = hp ? gid_at(hp, index) : NULL;
-                struct gid v;
-
-                all += hp != NULL;
-                good +=
-                    g && gid_usable(r->hw, g) && gid_parse(g->gid, &v) && (!v4 || gid_is_v4(&v));
-            }
-            if (good && good == all && land_index_agrees(r->hw, &r->c, index))
+    for (int pass = 0; pass < 4; pass++)
+        for (int64_t index = 0; index < GID_TRY_MAX; index++)
+            if (index_serves(r, index, pass % 2 == 0) &&
+                land_index_agrees(r->hw, &r->c, index, pass >= 2))
                 return index;
-        }
-    }
     return -1;
 }
 

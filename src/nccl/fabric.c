@@ -179,8 +179,9 @@ static const char *roce_network(struct sim *s, const struct hw_rdma_port *hp)
     return gid_usable(s->hw, g) ? fabric_gid_network(s->a, s->hw, g) : NULL;
 }
 
-/* An interface on this port: its own, or one that an address of its table belongs to. */
-static bool net_of_port(const struct hw_rdma *r, const struct hw_rdma_port *hp,
+/* An interface on this port: its own, one that an address of its table belongs to, or a bond
+ * of its own and others. */
+static bool net_of_port(const struct hw *hw, const struct hw_rdma *r, const struct hw_rdma_port *hp,
                         const struct hw_net *n)
 {
     if (str_eq(hp->link_layer, "Ethernet")) {
@@ -189,9 +190,12 @@ static bool net_of_port(const struct hw_rdma *r, const struct hw_rdma_port *hp,
                 return true;
         return false;
     }
-    for (size_t i = 0; i < r->netdevs_count; i++)
-        if (str_eq(r->netdevs[i], n->name))
+    for (size_t i = 0; i < r->netdevs_count; i++) {
+        const struct hw_net *own = hw_find_net(hw, r->netdevs[i]);
+
+        if (str_eq(r->netdevs[i], n->name) || (own && str_eq(own->master, n->name)))
             return true;
+    }
     return str_eq(n->rdma, r->name);
 }
 
@@ -237,7 +241,7 @@ static void look_at_port(struct sim *s, const bool *storage, struct nccl_port *p
     for (size_t i = 0; i < s->hw->nets_count; i++) {
         const struct hw_net *n = &s->hw->nets[i];
 
-        if (!n->name || !n->addrs_count || !net_of_port(r, hp, n))
+        if (!n->name || !n->addrs_count || !net_of_port(s->hw, r, hp, n))
             continue;
         all++;
         stores += storage[i];

@@ -11,7 +11,11 @@
  * that it does not land on itself: rails, of one port or several each.  It is not when
  * one network has most ports and a few stray.  Otherwise we look for a network that all
  * ports have, first one without file systems on it, then for the rails' own ones under
- * one CIDR. */
+ * one CIDR.
+ *
+ * It is not well either when all land on a network that file systems are mounted over and
+ * each has another.  Where a port has several and nothing tells what they are for, which
+ * comes first hangs on the order in which they were configured, on every machine anew. */
 #include "nccl/nccl_int.h"
 
 #include "base/str.h"
@@ -244,6 +248,81 @@ static const char *landing_text(const struct land *l)
     return nccl_text(l->s->a, &b);
 }
 
+static void ports_blame(struct land *l, const char *const *at, const struct answer *best)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        struct nccl_port *p = l->ports[i].p;
+
+        if (!at[i] || (best->range && str_eq(at[i], best->target[i])))
+            continue;
+        p->gid_ok = false;
+        p->gid_why = arena_printf(
+            l->s->a, "%s  It is in network %s, %s.", p->gid_why ? p->gid_why : "", at[i],
+            l->s->c->gid_stores ? "which file systems are mounted over" : "other ports are not");
+    }
+}
+
+/* All land well, some on a network of file systems: each has a better one. */
+static bool land_stores(struct land *l, const char *const *at, const char **target,
+                        struct answer *best)
+{
+    struct nccl_choice *c = l->s->c;
+    bool stores = false;
+
+    for (size_t i = 0; i < l->count; i++)
+        stores = stores || port_stores(&l->ports[i], at[i]);
+    if (!stores || l->rule.prefix_bits)
+        return false;
+    offer_rails(l, target, best);
+    offer_common(l, false, target, best);
+    if (!best->range)
+        return false;
+    c->gid_range = best->range;
+    c->gid_stores = true;
+    c->gid_nets_why = arena_printf(
+        l->s->a,
+        "The addresses NCCL's search ends on are in a network that file systems are mounted "
+        "over: %s.",
+        landing_text(l));
+    ports_blame(l, at, best);
+    return true;
+}
+
+/* The networks of a port that file systems do not claim: "10.1.0.0/16, 10.2.0.0/16". */
+static const char *port_nets(const struct land *l, const struct land_port *p, size_t *out_count)
+{
+    struct buf b = { 0 };
+
+    *out_count = 0;
+    for (size_t i = 0; i < p->count; i++)
+        if (!p->storage[i])
+            buf_addf(&b, "%s%s", (*out_count)++ ? ", " : "", p->nets[i]);
+    return nccl_text(l->s->a, &b);
+}
+
+/* Nothing tells which network of a port is for training: NCCL takes what came up first. */
+static void land_doubt(struct land *l, const char *const *at)
+{
+    const char *range = cover_range(l->s->a, at, l->count), *nets = NULL;
+    const struct land_port *p = NULL;
+    size_t count;
+
+    for (size_t i = 0; i < l->count && !p; i++) {
+        nets = port_nets(l, &l->ports[i], &count);
+        p = count > 1 ? &l->ports[i] : NULL;
+    }
+    if (!p || l->rule.prefix_bits || ports_off(l->s->hw))
+        return;
+    range = range_works(l, range, at) ? range : NULL;
+    nccl_doubt(l->s,
+               "%s has addresses in several networks (%s), and nothing tells which of them is for "
+               "training.  NCCL takes the first that was configured, here %s; where that order is "
+               "another, machines do not meet.%s%s%s",
+               p->p->dev, nets, p->at,
+               range ? "  If it is the right one, set NCCL_IB_ADDR_RANGE=" : "", range ? range : "",
+               range ? " on all." : "");
+}
+
 /* False: the search fails on some port, and no range mends it. */
 static bool land_judge(struct land *l)
 {
@@ -257,9 +336,12 @@ static bool land_judge(struct land *l)
         at[i] = l->ports[i].at;
         lost = lost || !at[i];
     }
-    if (nets_agree(l, at))
-        return true;
     best.target = arena_array(l->s->a, const char *, l->count + 1);
+    if (nets_agree(l, at)) {
+        if (!land_stores(l, at, target, &best))
+            land_doubt(l, at);
+        return true;
+    }
     offer_rails(l, target, &best);
     offer_common(l, false, target, &best);
     if (!best.range)
@@ -270,15 +352,7 @@ static bool land_judge(struct land *l)
     c->gid_nets_why =
         arena_printf(l->s->a, "The addresses NCCL's search ends on are %s: %s.",
                      lost ? "not all usable here" : "in different networks", landing_text(l));
-    for (size_t i = 0; i < l->count; i++) {
-        struct nccl_port *p = l->ports[i].p;
-
-        if (!at[i] || (c->gid_range && str_eq(at[i], best.target[i])))
-            continue;
-        p->gid_ok = false;
-        p->gid_why = arena_printf(l->s->a, "%s  It is in network %s, other ports are not.",
-                                  p->gid_why ? p->gid_why : "", at[i]);
-    }
+    ports_blame(l, at, &best);
     return true;
 }
 
@@ -321,13 +395,14 @@ void land_choose(struct sim *s)
         (void)land_judge(&l);
 }
 
-bool land_index_agrees(const struct hw *hw, const struct nccl_choice *c, int64_t index)
+bool land_index_agrees(const struct hw *hw, const struct nccl_choice *c, int64_t index,
+                       bool storage_too)
 {
     struct arena a = { 0 };
     struct sim s = { .hw = hw, .a = &a, .c = (struct nccl_choice *)c };
     struct land l = { .s = &s, .rule = { .family = 4, .version = 2 } };
     const char **at = arena_array(&a, const char *, c->ports_count + 1);
-    bool *storage = fabric_storage_nets(&a, hw), agree;
+    bool *storage = fabric_storage_nets(&a, hw), agree, stores = false;
 
     l.ports = arena_array(&a, struct land_port, c->ports_count + 1);
     for (size_t i = 0; i < c->ports_count; i++) {
@@ -341,10 +416,11 @@ bool land_index_agrees(const struct hw *hw, const struct nccl_choice *c, int64_t
         l.rule.family = gid_of_family(g, 4) ? 4 : 6;
         port_fill(&l, storage, p);
         at[l.count] = fabric_gid_network(&a, hw, g);
+        stores = stores || (at[l.count] && port_stores(p, at[l.count]));
         if (at[l.count]) /* a network that is not known is no reason to refuse */
             l.count++;
     }
-    agree = nets_agree(&l, at);
+    agree = nets_agree(&l, at) && (storage_too || !stores);
     arena_release(&a);
     return agree;
 }

@@ -191,7 +191,7 @@ static void lint_gid_index(struct lint_run *r)
     if ((wanted_ib && !wanted_roce) || (ib && !roce))
         lint_add(r, "NCCL_IB_GID_INDEX", NCCL_WARN, "Unset it.",
                  "The fabric is InfiniBand, where NCCL never reads it: it has no effect.");
-    else if (roce && !land_index_agrees(r->hw, &r->choice, index))
+    else if (roce && !land_index_agrees(r->hw, &r->choice, index, true))
         lint_add(r, "NCCL_IB_GID_INDEX", NCCL_ERROR,
                  nccl_older_than(r->hw, 2, 21)
                      ? "Give each port its addresses in the same order."

@@ -108,6 +108,7 @@ struct nccl_choice {
     const char *gone_why;  /* the fabric of the GPUs is down, and what is up is another; NULL: no */
     const char *gid_range; /* NCCL_IB_ADDR_RANGE that puts all ports on one fabric; NULL: none */
     const char *gid_nets_why; /* the search ends on different networks; NULL: it does not */
+    bool gid_stores;          /* ... no: on one that file systems are mounted over */
     struct nccl_gdr *gdr;
     size_t gdr_count;
     struct nccl_near *near;  /* for each of hw->gpus[] */

@@ -216,8 +216,10 @@ const struct hw_mount *fabric_unplaced(struct arena *a, const struct hw *hw);
 
 /* ---- land.c ---- */
 void land_choose(struct sim *s); /* fills gid_range and gid_nets_why; once ports are wanted */
-/* This entry is on one network on every wanted port, or on rails. */
-bool land_index_agrees(const struct hw *hw, const struct nccl_choice *c, int64_t index);
+/* This entry is on one network on every wanted port, or on rails; unless `storage_too` on none
+ * that file systems are mounted over. */
+bool land_index_agrees(const struct hw *hw, const struct nccl_choice *c, int64_t index,
+                       bool storage_too);
 
 /* ---- score.c ---- */
 struct score_way {    /* what one GPU gets of a set of ports */

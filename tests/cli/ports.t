@@ -181,6 +181,12 @@ test_expect 'two ports with one LID are on two fabrics: not certain where nothin
     env_of ib-same-lids-bare && sets NCCL_IB_HCA '' && says 'Not certain: mlx5_0:1 and mlx5_8:1 both have LID 32' &&
     env_of half-rate && ! grep -q 'Not certain' flat
 "
+for m in ib-partition ib-partition-ip ib-bond; do
+    test_expect "$m: what is mounted over an interface on top of IPoIB leads to the port below" "
+        env_of $m && sets NCCL_IB_HCA $eight && says 'mounted over its network, 10.70.0.0/16' &&
+        score $m 'p[\"mlx5_8\"][\"storage\"] and p[\"mlx5_9\"][\"storage\"]'
+    "
+done
 test_expect 'Lustre over rails of the compute fabric that the GPUs need takes none away' "
     env_of ib-joined-few && sets NCCL_IB_HCA '' && env_of ib-joined-one && sets NCCL_IB_HCA ''
 "
@@ -245,6 +251,17 @@ test_expect 'InfiniBand rails with a subnet each are kept apart' "
 test_expect 'addresses that land on different networks: one range for all' "
     env_of gid-networks && sets NCCL_IB_ADDR_RANGE 10.50.0.0/16 && sets NCCL_IB_GID_INDEX '' &&
     says 'mlx5_2 on 10.60.0.0/16' && says '5 on mlx5_2'
+"
+test_expect 'a port in two networks: not that of the file systems, whichever address came first' "
+    env_of gid-vlan && sets NCCL_IB_ADDR_RANGE 10.50.0.0/24 && says 'a network that file systems are mounted over' &&
+    says 'ends at index 5' && score gid-vlan 'doc[\"choice\"][\"certain\"]' &&
+    env_of gid-vlan -e NCCL_IB_ADDR_RANGE=10.50.0.0/24 && ! grep -q 'mounted over' flat &&
+    env_of gid-vlan-old && sets NCCL_IB_GID_INDEX 5 &&
+    check_of gid-vlan rdma && says 'ends at index 3, on a network that file systems are mounted over'
+"
+test_expect 'nothing tells which of two networks of a port is for training: not certain' "
+    env_of gid-vlan-bare && sets NCCL_IB_ADDR_RANGE '' && says 'Not certain: mlx5_0 has addresses in several networks' &&
+    says 'set NCCL_IB_ADDR_RANGE=10.60.0.0/24 on all' && score gid-vlan-bare 'not doc[\"choice\"][\"certain\"]'
 "
 test_expect 'the same with an NCCL that has no range: no index that a NIC does not share' "
     env_of gid-networks-old && sets NCCL_IB_ADDR_RANGE '' && sets NCCL_IB_GID_INDEX '' &&

@@ -134,8 +134,9 @@ class Node:
                 net(m, name, pci, self.nets, "00:00:10:29:fe:80:00:00:00:00:00:00:a0:88:c2:03:00:"
                     "%02x:1a:%02x" % (n & 0xFF, n & 0xFF), mtu=2044, speed=200000, type_=32)
                 self.nets += 1
-                m.addr(name, addr, prefix)
-                self.rows.append((name, dst, prefix, None, 0))
+                if addr:
+                    m.addr(name, addr, prefix)
+                    self.rows.append((name, dst, prefix, None, 0))
             return
         mac = "a0:88:c2:%02x:%02x:01" % (n >> 8, n & 0xFF)
         dev = "e%s" % nic.name.replace("mlx5_", "th_")
@@ -453,6 +454,38 @@ def ib_joined_one():
                       beside=[lambda i: ib(2 * i + 1)]), mounts=O2IB)
 
 
+def ib_bare(rows):
+    """InfiniBand rails, two storage HCAs of the same fabric whose IPoIB has no address itself"""
+    slots = rails(ib)
+    for i, at in enumerate((0, 4)):
+        slots[at][1].append(ib(8 + i, ipoib=("ibs%d" % i, None, None, None)))
+    return Node(slots, rows=[(dev, "10.70.0.0", 16, None, 0) for dev in rows], mounts=O2IB)
+
+
+def ib_partition(parent=True):
+    """Lustre over a partition: IPoIB children of the storage HCAs, made by sysfs"""
+    node = ib_bare(["ibs0.8001", "ibs1.8001"])
+    for i in (0, 1):
+        up = next(n["ifindex"] for n in node.m.ifs if n["name"] == "ibs%d" % i)
+        net(node.m, "ibs%d.8001" % i, None, 90 + i, "00:00:11:%02x" % i, mtu=2044, type_=32,
+            iflink=None if parent else up, extra=dict(parent="ibs%d" % i) if parent else None)
+        node.m.addr("ibs%d.8001" % i, "10.70.0.%d" % (5 + i), 16)
+    return node
+
+
+def ib_partition_ip():
+    """the same, made by ip(8), which has no file for the parent"""
+    return ib_partition(False)
+
+
+def ib_bond():
+    """Lustre over a bond of the storage HCAs' IPoIB"""
+    node = ib_bare(["bond7"])
+    bond(node.m, "bond7", ["ibs0", "ibs1"], index=90, mac="00:00:11:00", type_=32)
+    node.m.addr("bond7", "10.70.0.5", 16)
+    return node
+
+
 def unplaced(source="gpfs0", kind="gpfs", options="rw,relatime"):
     """a NIC of a second network at every switch, and a file system that may be on it"""
     return Node(rails(lambda i: roce(i, 400), beside=[
@@ -519,6 +552,23 @@ def gid_networks(nccl="2.21.5"):
 def gid_networks_old():
     """the same with an NCCL that has no NCCL_IB_ADDR_RANGE"""
     return gid_networks("2.19.3")
+
+
+def gid_vlan(mounts=True, nccl="2.21.5"):
+    """one NIC for both GPUs, the storage VLAN's address came first"""
+    nic = Nic("mlx5_0", "roce", 200, addrs=[("10.60.0.17", 24, 60), ("10.50.0.17", 24)])
+    return Node([(0, [GPU, GPU, nic])], nvlink=False, nccl=nccl, mounts=[
+        ("10.60.0.99:/data", "/data", "nfs4", "rw,vers=4.2,addr=10.60.0.99")] if mounts else [])
+
+
+def gid_vlan_old():
+    """the same with an NCCL that takes an index alone"""
+    return gid_vlan(nccl="2.19.3")
+
+
+def gid_vlan_bare():
+    """the same, and nothing is mounted"""
+    return gid_vlan(False)
 
 
 def gid_rails():
@@ -655,6 +705,8 @@ def turned_off(node, *names):
         dev = "/net/e%s/" % name.replace("mlx5_", "th_")
         path = next(p for p in node.m.tree.nodes if dev in p).split(dev)[0] + dev.rstrip("/")
         node.m.tree.files(path, operstate="down", flags="0x1002", carrier=0)
+        for own in [i for i in node.m.ifs if dev == "/net/%s/" % i["name"]]:
+            own.update(up=False, running=False)
     return node
 
 
@@ -756,7 +808,7 @@ def half_numa():
 MACHINES = {k.replace("_", "-"): v for k, v in list(globals().items())
             if callable(v) and getattr(v, "__doc__", None) and not isinstance(v, type) and
             v.__module__ == __name__ and k not in ("roce", "rails", "two_rails", "network",
-                                                       "ib_stor", "main", "turned_off", "dpu_rails")}
+                                                       "ib_stor", "main", "ib_bare", "turned_off", "dpu_rails")}
 
 
 def main(args):
