@@ -49,6 +49,7 @@ struct cat_gpu {
     struct maybe tdp_w;
     struct maybe bf16_tflops; /* dense */
     struct maybe fp8_tflops;  /* dense; unknown: the GPU has no fp8 */
+    struct maybe c2c;         /* bool: NVLink-C2C to its processor; unknown: no */
     /* for the planner */
     const char *alias;          /* what a user types, separated by |, the usual one first; "" */
     struct maybe mem_mib;       /* as the driver tells it */

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "catalog/catalog.h"
 
 #include <assert.h>
 
@@ -32,6 +33,22 @@ static const struct {
     { "topo", hw_src_topo },         /* computed from all of them */
 };
 
+/* Drivers before the question, and captures of them, leave it to the model. */
+void hw_c2c_fill(struct hw *hw)
+{
+    struct arena tmp = { 0 };
+    struct cat_gpu_table t = { 0 };
+
+    if (hw->gpus_count && cat_gpu_load(&tmp, &t, NULL) == RC_OK)
+        for (size_t i = 0; i < hw->gpus_count; i++) {
+            const struct cat_gpu *row = cat_gpu_find(&t, maybe_none(), hw->gpus[i].name);
+
+            if (!hw->gpus[i].c2c.known && row)
+                hw->gpus[i].c2c = maybe_of(maybe_is(row->c2c, 1));
+        }
+    arena_release(&tmp);
+}
+
 enum rc hw_probe(struct root *root, const struct hw_opts *opts, struct hw **out, struct err *err)
 {
     static const struct hw_opts no_opts = { 0 };
@@ -49,6 +66,7 @@ enum rc hw_probe(struct root *root, const struct hw_opts *opts, struct hw **out,
     b.hw->captured = maybe_of(!root_is_live(root));
     for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
         sources[i].run(&b);
+    hw_c2c_fill(b.hw);
     hw_clean(&hw_table, b.hw);
     *out = b.hw;
     return RC_OK;

@@ -167,6 +167,7 @@ struct hw_gpu {
     const char *fabric_status;  /* "ok" or NVML's error text */
     const char *fabric_cluster; /* cluster UUID */
     struct maybe fabric_clique;
+    struct maybe c2c;           /* bool: NVLink-C2C joins it to its processor */
     const char *addressing;     /* "hmm", "ats", "none" */
     struct maybe nvlinks_total; /* links the chip has, active or not */
     struct hw_nvlink *nvlinks;

@@ -86,6 +86,8 @@ enum nvml_field { /* for GetFieldValues */
                   NVML_FI_LINK_SPEED = 164, /* of the link in `scope` */
                   NVML_FI_LINK_STATE = 165,
                   NVML_FI_PCIE_RECOVERY = 169, /* times the link left L0 to recover */
+                  NVML_FI_DEV_C2C_LINK_COUNT = 170,
+                  NVML_FI_DEV_C2C_LINK_GET_STATUS = 171, /* of the link in `scope`; 1: active */
                   NVML_FI_PCIE_CORRECTABLE = 173,
                   NVML_FI_PCIE_NON_FATAL = 179,
                   NVML_FI_PCIE_FATAL = 180,

@@ -16,6 +16,8 @@
 #include <assert.h>
 #include <inttypes.h>
 
+enum { ASK_C2C_MAX = 64 }; /* chip-to-chip links of a GPU that are asked */
+
 /* ---- one call ---- */
 /* The arguments that tell calls of one name apart: "", "(3)", "(164, 3)", "(mig 0)". */
 static void call_args(char out[32], const struct ask *q, const char *before, int sub)
@@ -410,6 +412,18 @@ static void ask_fabric(struct ask *q)
     q->gpu->fabric_clique = maybe_of(f.clique);
 }
 
+/* As NCCL asks (graph/xml.cc): one link that is active will do. */
+static void ask_c2c(struct ask *q)
+{
+    struct maybe links = ask_field(q, NVML_FI_DEV_C2C_LINK_COUNT, -1);
+    bool active = false;
+
+    for (int64_t i = 0; links.known && !active && i < links.v && i < ASK_C2C_MAX; i++)
+        active = maybe_is(ask_field(q, NVML_FI_DEV_C2C_LINK_GET_STATUS, (int)i), 1);
+    if (links.known)
+        q->gpu->c2c = maybe_of(active);
+}
+
 /* ---- one GPU, all GPUs ---- */
 static void ask_gpu(struct ask *q)
 {
@@ -433,6 +447,7 @@ static void ask_gpu(struct ask *q)
     ask_ecc(q);
     ask_modes(q);
     ask_fabric(q);
+    ask_c2c(q);
     ask_links(q);
     ask_migs(q);
     g->state = q->lost ? "lost" : "ok";

@@ -55,17 +55,6 @@ static bool gpu_has_links(const struct hw_gpu *g)
     return false;
 }
 
-/* GPU and processor in one package, or nearly: NVLink-C2C joins them. */
-static bool gpu_is_coherent(const struct hw_gpu *g)
-{
-    static const char *const models[] = { "GH200", "GB200", "GB300" };
-
-    for (size_t i = 0; g->name && i < ARRAY_SIZE(models); i++)
-        if (strstr(g->name, models[i]))
-            return true;
-    return false;
-}
-
 static const char *gpu_fault_word(const char *state)
 {
     static const struct {
@@ -92,7 +81,7 @@ static void add_gpu(struct pic *p, const struct hw_gpu *g)
     if (!l)
         return;
     l->nvlink = gpu_has_links(g);
-    l->c2c = gpu_is_coherent(g);
+    l->c2c = maybe_is(g->c2c, 1);
     if (g->pcie_gen.known || g->pcie_width.known)
         lanes_text(l->mark, sizeof(l->mark), g->pcie_gen, g->pcie_width);
     if (g->index.known)

@@ -222,6 +222,7 @@ static const struct field gpu_rows[] = {
     STR(fabric_status, "ok, or what NVML says against it"),
     STR_AS(IDENTITY, fabric_cluster, "UUID of the NVLink fabric's cluster"),
     INT_AS(IDENTITY, fabric_clique, "clique within the cluster"),
+    BOOL(c2c, "NVLink-C2C joins it to its processor: by the driver, else by its model"),
     STR(addressing, "hmm, ats or none"),
     INT(nvlinks_total, "NVLink links the chip has, active or not"),
     SUBS(nvlinks, &nvlink_table, "NVLink links"),
@@ -632,6 +633,7 @@ enum rc hw_read_json(const char *text, size_t len, struct hw **out, struct err *
         hw_free(hw);
         return rc;
     }
+    hw_c2c_fill(hw);
     hw_clean(&hw_table, hw);
     *out = hw;
     return RC_OK;

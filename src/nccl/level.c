@@ -52,13 +52,7 @@ enum level level_parse(const char *text)
 
 bool nccl_gpu_on_c2c(const struct hw *hw, size_t gpu)
 {
-    static const char *const models[] = { "GH200", "GB200", "GB300" };
-    const char *name = hw->gpus[gpu].name;
-
-    for (size_t i = 0; name && i < ARRAY_SIZE(models); i++)
-        if (strstr(name, models[i]))
-            return true;
-    return false;
+    return maybe_is(hw->gpus[gpu].c2c, 1);
 }
 
 bool level_on_c2c(const struct hw *hw)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* nccl_conf: NCCL's configuration files, read as its releases before and from 2.30 on do: names
- * are NCCL's and occur once, all of it is text, and what a capture keeps of a file sets the same. */
+ * are NCCL's and occur once, all of it is text, and what a capture keeps of a file sets the
+ * same. */
 #include "fuzz.h"
 
 #include "base/str.h"

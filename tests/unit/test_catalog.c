@@ -104,7 +104,19 @@ TEST(gpus)
         { 0x2335, "whatever", "H200 SXM 141GB" },
         { 0, "NVIDIA H200", "H200 SXM 141GB" },
         { 0, "NVIDIA H200 NVL", "H200 NVL 141GB" },
-        { 0, "NVIDIA GH200 480GB", NULL },
+        { 0, "NVIDIA GH200 480GB", "GH200 96GB" },
+        { 0x2342, NULL, "GH200 96GB" },
+        { 0x2348, NULL, "GH200 144GB" },
+        { 0, "NVIDIA GH200 144G HBM3e", "GH200 144GB" },
+        { 0, "NVIDIA L4", "L4 24GB" },
+        { 0, "NVIDIA L40S", "L40S 48GB" },
+        { 0, "NVIDIA A10", "A10 24GB" },
+        { 0, "NVIDIA A10G", NULL },
+        { 0, "NVIDIA A30", "A30 24GB" },
+        { 0, "Tesla T4", "T4 16GB" },
+        { 0, "NVIDIA H20", "H20 96GB" },
+        { 0, "NVIDIA H20-3e", NULL },
+        { 0, "Tesla V100-SXM2-32GB", "V100 SXM2 32GB" },
         { 0, "NVIDIA GB200", "GB200 186GB" },
         { 0x2941, NULL, "GB200 186GB" },
         { 0, "NVIDIA GB300", "GB300 288GB" },
@@ -135,10 +147,42 @@ TEST(gpus)
             assert_null(g);
     }
     CHECK(maybe_is(cat_gpu_find(&t, maybe_of(0x2335), NULL)->mem_gbps, 4800));
+    CHECK(maybe_is(cat_gpu_find(&t, maybe_of(0x2342), NULL)->c2c, 1));
+    CHECK(maybe_is(cat_gpu_find(&t, maybe_of(0x2941), NULL)->c2c, 1));
+    CHECK(!cat_gpu_find(&t, maybe_of(0x2335), NULL)->c2c.known);
     CHECK(!cat_gpu_find(&t, maybe_of(0x20b2), NULL)->fp8_tflops.known);
     CHECK(maybe_is(cat_gpu_find(&t, maybe_of(0x26b9), NULL)->nvlink_links, 0));
     arena_release(&a);
 }
 
+/* What people write in a spec is the model, not its nearest neighbour. */
+TEST(gpus_by_what_people_write)
+{
+    static const char *const rows[][2] = {
+        { "L4", "L4 24GB" },       { "A10", "A10 24GB" },        { "a30", "A30 24GB" },
+        { "T4", "T4 16GB" },       { "H20", "H20 96GB" },        { "GH200", "GH200 96GB" },
+        { "Tesla T4", "T4 16GB" }, { "V100", "V100 SXM2 32GB" },
+    };
+    struct arena a = { 0 };
+    struct cat_gpu_table t;
+    const struct cat_gpu *g;
+
+    assert_int_equal(cat_gpu_load(&a, &t, NULL), RC_OK);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        g = cat_gpu_named(&t, rows[i][0], NULL);
+        assert_non_null(g);
+        assert_string_equal(g->name, rows[i][1]);
+        CHECK(g->mem_mib.known && g->bf16_tflops.known); /* it can be planned for */
+    }
+    g = cat_gpu_named(&t, "A30", NULL);
+    CHECK(maybe_is(cat_mig_instances(g, "1g.6gb"), 4) &&
+          maybe_is(cat_mig_instances(g, "2g.12gb"), 2) &&
+          maybe_is(cat_mig_instances(g, "4g.24gb"), 1) &&
+          maybe_is(cat_mig_instances(g, "1g.5gb"), 0));
+    CHECK(maybe_is(cat_mig_instances(cat_gpu_named(&t, "T4", NULL), "1g.6gb"), 0));
+    arena_release(&a);
+}
+
 TEST_MAIN(cmocka_unit_test(csv_reads), cmocka_unit_test(csv_refuses),
-          cmocka_unit_test(csv_limits_cells), cmocka_unit_test(nccl_names), cmocka_unit_test(gpus))
+          cmocka_unit_test(csv_limits_cells), cmocka_unit_test(nccl_names), cmocka_unit_test(gpus),
+          cmocka_unit_test(gpus_by_what_people_write))

@@ -524,7 +524,7 @@ TEST(chip_to_chip_link_needs_no_level)
 
     all_at(m, "NODE");
     for (size_t i = 0; i < 8; i++)
-        m->gpus[i].name = "NVIDIA GH200 480GB";
+        m->gpus[i].c2c = maybe_of(1);
     make(m, NCCL_MINIMAL, &env);
     UNSET(&env, "NCCL_NET_GDR_LEVEL");
     CHECK(says(&env, "NCCL_NET_GDR_LEVEL", "P2C"));

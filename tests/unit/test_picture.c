@@ -304,7 +304,7 @@ TEST(sockets_of_several_nodes_have_a_frame)
 
 TEST(c2c_joins_gpu_and_processor)
 {
-    struct hw_gpu gpu = { .name = "NVIDIA GH200 480GB", .state = "ok", .bdf = "0009:01:00.0" };
+    struct hw_gpu gpu = { .c2c = maybe_of(1), .state = "ok", .bdf = "0009:01:00.0" };
     struct hw_pci pci = { .bdf = "0009:01:00.0", .root = "pci0009:00", .numa = maybe_of(0) };
     struct hw_numa numa = { .id = maybe_of(0), .cpus = "0-71" };
     struct hw hw = {
@@ -315,7 +315,7 @@ TEST(c2c_joins_gpu_and_processor)
     CHECK(strstr(svg, "<path class=\"c2c\"") && strstr(svg, ">C2C<") &&
           strstr(svg, ">NVLink-C2C<"));
     free(svg);
-    gpu.name = "NVIDIA H200";
+    gpu.c2c = maybe_of(0);
     svg = draw(&hw);
     CHECK(!strstr(svg, "C2C"));
     free(svg);
