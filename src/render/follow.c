@@ -690,6 +690,20 @@ static void item_follow(struct render *r, const struct render_target *t, const c
     spec_each_set(r->spec, section, item, site_key_follow, &f);
 }
 
+/* No agent is rendered for OpenShift.  Who starts it there by hand says where it listens. */
+static void agent_follow(struct render *r, unsigned on)
+{
+    const struct spec_targets *t = &r->spec->targets;
+    const struct spec_agent *a = &r->spec->agent;
+    bool others = t->kubernetes || t->slurm || t->systemd;
+
+    if (on == ON_OPENSHIFT && a->enabled && !others && spec_where(r->spec, &a->enabled).line &&
+        !spec_where(r->spec, &a->listen).line)
+        render_warn(r, &a->enabled,
+                    "Start it on the machines by hand, and say at 'listen' where it answers.",
+                    "openshift does not follow 'enabled' of agent: it starts none");
+}
+
 /* Who has the rules tells of them; without anybody, who runs something does. */
 static void budgets_follow(struct render *r, unsigned on)
 {
@@ -713,6 +727,7 @@ static void site_follow(struct render *r, const struct render_target *t)
         item_follow(r, t, "pools", &s->pools[i], s->pools[i].name);
     item_follow(r, t, "budgets", &s->budgets, NULL);
     budgets_follow(r, target_bit(t->name));
+    agent_follow(r, target_bit(t->name));
 }
 
 void render_follow(struct render *r, const struct render_target *t)

@@ -28,6 +28,12 @@ static const char *kube_mib(struct kube *q, int64_t mib)
 
 /* ---- the agent ---- */
 
+/* Whoever knows the address of a webhook may post there. */
+static bool spec_is_secret(const struct render *r)
+{
+    return r->spec->notify.webhook;
+}
+
 static void agent_volumes(struct k8s *k, struct k8s_pod *pod)
 {
     static const char *const seen[][2] = { { K8S_OWN_VOLUME "sys", "/sys" },
@@ -35,7 +41,16 @@ static void agent_volumes(struct k8s *k, struct k8s_pod *pod)
                                            { K8S_OWN_VOLUME "container-logs",
                                              "/var/log/containers" } };
 
-    k8s_config_volume(k, pod, "stoker-spec");
+    if (spec_is_secret(k->r))
+        k8s_volume_add(k, pod,
+                       (struct k8s_volume){ .name = "spec",
+                                            .kind = K8S_SECRET,
+                                            .source = "stoker-spec",
+                                            .path = "/etc/stoker",
+                                            .read_only = true,
+                                            .mode = 0440 });
+    else
+        k8s_config_volume(k, pod, "stoker-spec");
     k8s_token_volume(k, pod);
     for (size_t i = 0; i < sizeof(seen) / sizeof(*seen); i++)
         k8s_volume_add(k, pod,
@@ -172,13 +187,19 @@ static void agent_text(struct kube *q, struct buf *out)
 
 static void agent_config(struct kube *q, struct buf *out)
 {
+    bool hidden = spec_is_secret(q->k.r);
     struct buf text = { 0 };
     struct yaml_out y;
 
     agent_text(q, &text);
     yaml_begin(&y, out);
-    k8s_head(&q->watch, &y, "v1", "ConfigMap", "stoker-spec", "stoker-agent");
-    yaml_map(&y, "data");
+    k8s_head(&q->watch, &y, "v1", hidden ? "Secret" : "ConfigMap", "stoker-spec", "stoker-agent");
+    if (hidden) {
+        yaml_note(&y, render_from(q->k.r, &q->k.r->spec->notify.webhook));
+        yaml_str(&y, "type", "Opaque");
+        render_keep_secret(q->k.r, out);
+    }
+    yaml_map(&y, hidden ? "stringData" : "data");
     yaml_text(&y, "stoker.yaml", buf_str(&text));
     yaml_end(&y);
     yaml_finish(&y);

@@ -70,6 +70,9 @@ struct buf *render_file(struct render *r, const char *path, ...) PRINTF_LIKE(2, 
 struct buf *render_script(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3); /* 0755 */
 struct buf *render_secret(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3); /* 0600 */
 
+/* A file that was made is one of those. */
+void render_keep_secret(struct render *r, const struct buf *text);
+
 /* Refuses the run because of the value at `member`, with a hint (NULL: none). */
 void render_refuse(struct render *r, const void *member, const char *hint, const char *fmt, ...)
     PRINTF_LIKE(4, 5);

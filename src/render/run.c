@@ -76,6 +76,13 @@ struct buf *render_secret(struct render *r, const char *path, ...)
     return &f->text;
 }
 
+void render_keep_secret(struct render *r, const struct buf *text)
+{
+    for (size_t i = 0; i < r->out->count; i++)
+        if (&r->out->files[i]->text == text)
+            r->out->files[i]->secret = true;
+}
+
 typedef void diag_fn(struct spec_diags *d, const struct spec *s, const void *member,
                      const char *hint, const char *fmt, ...);
 

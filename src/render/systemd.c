@@ -246,6 +246,8 @@ static void tmpfiles(struct render *r)
     buf_adds(out, "# control socket of the agent, and where jobs of all users say how they go\n");
     buf_addf(out, "d /run/stoker 0755 %s %s -\n", t->user, t->group);
     buf_adds(out, "d /run/stoker/jobs 1777 root root -\n");
+    buf_adds(out, "# what agent and up read may name a webhook: nobody else reads it\n");
+    buf_addf(out, "z " UNIT_ETC "/stoker.yaml 0640 root %s -\n", t->group);
 }
 
 static void preset(struct render *r, const struct host_plan *p)
@@ -279,7 +281,13 @@ static const char INSTALL[] =
     "install -d \"$root/etc/systemd/system\" \"$root/etc/stoker\" \"$root/etc/sysusers.d\" \\\n"
     "    \"$root/etc/tmpfiles.d\" \"$root/etc/systemd/system-preset\"\n"
     "install -m 644 -- *.service \"$root/etc/systemd/system/\"\n"
-    "install -m 644 -- etc/*.yaml \"$root/etc/stoker/\"\n"
+    "for f in etc/*.yaml; do\n"
+    "    case $f in\n"
+    "    etc/stoker.yaml) # tmpfiles gives it its group\n"
+    "        install -m 600 -- \"$f\" \"$root/etc/stoker/\" ;;\n"
+    "    *) install -m 644 -- \"$f\" \"$root/etc/stoker/\" ;;\n"
+    "    esac\n"
+    "done\n"
     "install -m 644 -- sysusers.d/stoker.conf \"$root/etc/sysusers.d/\"\n"
     "install -m 644 -- tmpfiles.d/stoker.conf \"$root/etc/tmpfiles.d/\"\n"
     "install -m 644 -- 50-stoker.preset \"$root/etc/systemd/system-preset/\"\n"
@@ -297,6 +305,8 @@ static void specs(struct render *r, const struct host_plan *p)
 
     render_head(r, out, "#", "The whole spec, as agent and up read it.");
     host_spec_whole(r, p, out);
+    if (r->spec->notify.webhook)
+        render_keep_secret(r, out);
     host_serve_spec(r, p, NULL, render_file(r, "systemd/etc/serve.yaml"));
 }
 

@@ -283,4 +283,19 @@ test_expect 'a pool of GPUs where its component does not run is refused; setting
     grep -q "there.yaml:3:[0-9]*: warning: compose does not follow .gpu.power_limit. of nodes .b." err &&
     grep -q "there.yaml:6:[0-9]*: warning: compose does not follow .overrun. of budgets" err
 '
+
+cat >hook.yaml <<'END'
+site: {name: s}
+nodes: [{name: g, gpus_per_node: 1, gpu: {model: H100}, cpu_cores: 8, memory: 64GB}]
+notify: {webhook: "http://chat.example.org/s3cr3t"}
+targets: {systemd: {group: watch}, kubernetes: {stoker_image: "x.org/s:1"}}
+END
+test_expect 'the address of a webhook is for the agent alone: modes and owner on a machine, a Secret in Kubernetes' '
+    stoker render systemd kubernetes -f hook.yaml -o hook 2>err && cat err && test "$(stat -c %a hook/systemd/etc/stoker.yaml)" = 600 &&
+    DESTDIR="$PWD/root" sh hook/systemd/install.sh && test "$(stat -c %a root/etc/stoker/stoker.yaml)" = 600 &&
+    test "$(stat -c %a root/etc/stoker/serve.yaml)" = 644 && grep -qx "z /etc/stoker/stoker.yaml 0640 root watch -" root/etc/tmpfiles.d/stoker.conf &&
+    f=hook/kubernetes/base/agent.yaml && test "$(stat -c %a $f)" = 600 && grep -q "^kind: Secret" $f && grep -q "secretName: stoker-spec" $f &&
+    test "$(stat -c %a hook/.stoker-render.base)" = 600 && ! grep -q "^kind: ConfigMap" $f && test "$(grep -rl s3cr3t hook | grep -vc "stoker.yaml\|base/agent.yaml\|render.base")" = 0 &&
+    sed "/^notify/d" hook.yaml >none.yaml && stoker render kubernetes -f none.yaml -o none 2>err && grep -q "^kind: ConfigMap" none/kubernetes/base/agent.yaml
+'
 test_done

@@ -347,4 +347,9 @@ test_expect 'no agent is rendered: Prometheus is not told to scrape one, and tha
         "components:" "  u: {kind: service, target: openshift, image: r/x, command: [x], cpus: 2, memory: 1GiB}" "targets: {openshift: {}, prometheus: {}}" >agentless.yaml &&
     stoker render openshift prometheus -f agentless.yaml -o agentless 2>err && cat err && grep -q "^agentless.yaml:5:[0-9]*: warning: no agent is rendered for OpenShift" err &&
     ! grep -q "g1:9400" agentless/prometheus/prometheus.yml'
+test_expect 'an agent that the spec wants and nobody starts is told of at its line; who starts it by hand says where it listens' '
+    sed "s/^agent:.*/agent: {enabled: true}/" agentless.yaml >wanted.yaml &&
+    stoker render openshift -f wanted.yaml -o wanted 2>err && cat err && grep -q "^wanted.yaml:3:18: warning: openshift does not follow .enabled. of agent" err &&
+    ! stoker spec check --strict wanted.yaml 2>err && stoker spec check --json wanted.yaml | grep -q "of agent: it starts none" &&
+    sed "s/^agent: {/agent: {enabled: true, /" agentless.yaml >hand.yaml && stoker spec check --strict hand.yaml'
 test_done

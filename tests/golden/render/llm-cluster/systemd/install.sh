@@ -8,7 +8,13 @@ root=${DESTDIR-}
 install -d "$root/etc/systemd/system" "$root/etc/stoker" "$root/etc/sysusers.d" \
     "$root/etc/tmpfiles.d" "$root/etc/systemd/system-preset"
 install -m 644 -- *.service "$root/etc/systemd/system/"
-install -m 644 -- etc/*.yaml "$root/etc/stoker/"
+for f in etc/*.yaml; do
+    case $f in
+    etc/stoker.yaml) # tmpfiles gives it its group
+        install -m 600 -- "$f" "$root/etc/stoker/" ;;
+    *) install -m 644 -- "$f" "$root/etc/stoker/" ;;
+    esac
+done
 install -m 644 -- sysusers.d/stoker.conf "$root/etc/sysusers.d/"
 install -m 644 -- tmpfiles.d/stoker.conf "$root/etc/tmpfiles.d/"
 install -m 644 -- 50-stoker.preset "$root/etc/systemd/system-preset/"
