@@ -28,6 +28,15 @@ static void because(struct buf *b, const char *why)
         buf_addf(b, ". %s", why);
 }
 
+static bool device_has_ports(const struct nccl_choice *c, const char *dev)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->ports_count; i++)
+        n += str_eq(c->ports[i].dev, dev);
+    return n > 1;
+}
+
 /* "mlx5_0, mlx5_1 and 6 more" */
 static void used_ports(const struct nccl_choice *c, struct buf *b)
 {
@@ -37,7 +46,9 @@ static void used_ports(const struct nccl_choice *c, struct buf *b)
     for (size_t i = 0; i < c->ports_count; i++) {
         if (!c->ports[i].used)
             continue;
-        if (used < NAMED_MAX)
+        if (used < NAMED_MAX && device_has_ports(c, c->ports[i].dev))
+            buf_addf(b, "%s%s:%" PRId64, used ? ", " : "", c->ports[i].dev, c->ports[i].port);
+        else if (used < NAMED_MAX)
             buf_addf(b, "%s%s", used ? ", " : "", c->ports[i].dev);
         used++;
     }
@@ -249,6 +260,9 @@ void detect_env(const struct detect_opts *o, const struct hw *hw, struct buf *ou
     nccl_env_make(hw, &opts, &env);
     nccl_env_write(&env, out);
     nccl_env_release(&env);
+    for (size_t i = 0; i < hw->notes_count; i++)
+        if (str_eq(hw->notes[i].source, "self"))
+            buf_addf(&warnings, "warning: %s\n", hw->notes[i].text);
     nccl_lint_env(hw, &lints);
     nccl_lints_write(&lints, false, &warnings);
     fwrite(buf_str(&warnings), 1, warnings.len, stderr);

@@ -541,6 +541,14 @@ static size_t acs_above(const struct hw *hw, const char *bdf, struct buf *names)
     return n;
 }
 
+static bool bridges_seen(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->pci_count; i++)
+        if (hw->pci[i].parent)
+            return true;
+    return false;
+}
+
 static void rdma_acs(const struct hw *hw, struct check_out *o)
 {
     struct maybe bridges = hw->limits.acs_bridges;
@@ -553,8 +561,11 @@ static void rdma_acs(const struct hw *hw, struct check_out *o)
         return;
     }
     if (!bridges.known) {
-        check_unknown(o, "Run it as root: ACS stands in the extended configuration space.",
-                      "the bridges' ACS could not be read");
+        if (bridges_seen(hw))
+            check_unknown(o, "Run it as root: ACS stands in the extended configuration space.",
+                          "the bridges' ACS could not be read");
+        else
+            check_skip(o, "no PCI bridge is to be seen above GPUs and NICs");
         return;
     }
     for (size_t i = 0; i < hw->gpus_count; i++)
@@ -659,7 +670,12 @@ static void distance_far(const struct hw *hw, const struct hw_gpu *g, const stru
             "its nearest NIC is in another NUMA node of the same socket (%s)", n->dev);
     else
         check_warn(
-            o, "Move a NIC to this GPU's socket, or give the GPU to jobs that stay on the node.",
+            o,
+            facts_in_container(hw)
+                ? "Ask for NICs at the GPUs' socket: topology manager policy single-numa-node or "
+                  "restricted, or the device plug-in's hints.  If the machine has none there, give "
+                  "the GPU to jobs that stay on the node."
+                : "Move a NIC to this GPU's socket, or give the GPU to jobs that stay on the node.",
             "its nearest NIC is across sockets (%s)", n->dev);
 }
 

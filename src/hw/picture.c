@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "hw/picture_int.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 /* ---- leaves ---- */
@@ -157,7 +158,10 @@ static void port_line(const struct pic *p, struct pic_leaf *l, const struct hw_r
 {
     const struct hw_rdma_port *port = &r->ports[i];
     char rate[UNITS_TEXT_MAX];
-    bool rated = port->rate_mbps.known && port->rate_mbps.v > 0 && !port_is_down(port);
+    bool rated;
+
+    assert(r->ports && i < r->ports_count);
+    rated = port->rate_mbps.known && port->rate_mbps.v > 0 && !port_is_down(port);
 
     snprintf(l->lines[i], sizeof(l->lines[i]), "%" PRId64 ": %s%s%s",
              maybe_or(port->port, (int64_t)i + 1), rated ? show_rate(port->rate_mbps, rate) : "",

@@ -13,6 +13,32 @@ static size_t count_used(const struct nccl_choice *c)
     return n;
 }
 
+/* The first NIC of HPE Slingshot: no RDMA device of the kernel's, its RDMA is libfabric's. */
+static const char *slingshot_of(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->nets_count; i++)
+        if (hw->nets[i].driver && str_starts(hw->nets[i].driver, "cxi") && hw->nets[i].name)
+            return hw->nets[i].name;
+    return NULL;
+}
+
+static void choose_slingshot(struct sim *s, const char *nic)
+{
+    if (doubt_net_plugin(s->hw)) {
+        s->c->net = NULL;
+        s->c->net_why = "The net plug-in may speak to HPE Slingshot; whether it does is its own "
+                        "choice.";
+        return;
+    }
+    s->c->net_why = "HPE Slingshot needs the libfabric plug-in (aws-ofi-nccl, provider cxi); "
+                    "without it sockets carry the data.";
+    nccl_doubt(s,
+               "%s is a NIC of HPE Slingshot, and no net plug-in was found: NCCL reaches it by "
+               "libfabric (aws-ofi-nccl, provider cxi) alone.  As it is, sockets carry the data, "
+               "many times slower.",
+               nic);
+}
+
 static void choose_net(struct sim *s)
 {
     struct nccl_choice *c = s->c;
@@ -41,6 +67,8 @@ static void choose_net(struct sim *s)
         } else if (c->efa)
             c->net_why =
                 "AWS EFA needs the aws-ofi-nccl plug-in; without it sockets carry the data.";
+        else if (!c->ports_count && slingshot_of(s->hw))
+            choose_slingshot(s, slingshot_of(s->hw));
     }
 }
 

@@ -123,8 +123,53 @@ static void doubt_guest(struct sim *s)
                       "tell it.");
 }
 
+/* Without what system calls said there are no limits, no CPUs and no addresses to go by. */
+static void doubt_capture(struct sim *s)
+{
+    for (size_t i = 0; i < s->hw->notes_count; i++)
+        if (str_eq(s->hw->notes[i].source, "self") && strstr(s->hw->notes[i].text, "not usable"))
+            nccl_doubt(s,
+                       "The capture is damaged: %s.  Addresses, limits and what follows from them "
+                       "are not known.",
+                       s->hw->notes[i].text);
+}
+
+/* A container that was given NICs far from its GPUs, while the machine has some at the GPUs'
+ * switches: the PCI tree shows them to every container. */
+static void doubt_given(struct sim *s)
+{
+    const struct nccl_choice *c = s->c;
+    const struct hw_pci *near = NULL;
+
+    for (size_t i = 0; i < c->scores_count; i++)
+        if (!str_eq(c->scores[i].ours.path, "SYS"))
+            return;
+    if (!s->hw->place.container || !c->scores_count)
+        return;
+    for (size_t i = 0; i < s->hw->pci_count && !near; i++) {
+        const struct hw_pci *p = &s->hw->pci[i];
+        const char *path = hw_pci_path(s->hw, s->hw->gpus[c->scores[0].gpu].bdf, p->bdf);
+        bool ours = false;
+
+        for (size_t k = 0; k < s->hw->rdma_count; k++)
+            ours = ours || str_eq(s->hw->rdma[k].bdf, p->bdf);
+        if (!ours && p->class_.known && p->class_.v >> 16 == 0x02 &&
+            (str_eq(path, "PIX") || str_eq(path, "PXB")))
+            near = p;
+    }
+    if (near)
+        nccl_doubt(s,
+                   "Every NIC of this container is across the sockets from its GPUs, while the "
+                   "machine has one at GPU %lld's switch (%s): the pod was given the wrong ones.  "
+                   "Let the scheduler align them (topology manager policy single-numa-node or "
+                   "restricted).",
+                   (long long)c->scores[0].number, near->bdf);
+}
+
 void doubt_choose(struct sim *s)
 {
+    doubt_capture(s);
+    doubt_given(s);
     doubt_guest(s);
     doubt_lids(s);
     doubt_plugins(s);
@@ -235,6 +280,29 @@ static void mnnvl_lacks(struct sim *s, const struct domain *d, const char *lack)
                lack, p->manager ? p->manager : "a workload manager that does not show from here");
 }
 
+/* "GPU 0, 1: clique 0; GPU 2, 3: clique 1" */
+static const char *cliques_text(const struct sim *s)
+{
+    const struct hw_gpu *last = NULL;
+    struct buf b = { 0 };
+
+    for (size_t i = 0; i < s->hw->gpus_count; i++) {
+        const struct hw_gpu *g = &s->hw->gpus[i];
+        bool same = last && str_eq(g->fabric_cluster, last->fabric_cluster) &&
+                    maybe_or(g->fabric_clique, -1) == maybe_or(last->fabric_clique, -1);
+
+        if (!s->gpu_visible[i])
+            continue;
+        if (last && !same)
+            buf_addf(&b, ": clique %lld; ", (long long)maybe_or(last->fabric_clique, -1));
+        buf_addf(&b, "%s%lld", same ? ", " : "GPU ", (long long)maybe_or(g->index, (int64_t)i));
+        last = g;
+    }
+    if (last)
+        buf_addf(&b, ": clique %lld", (long long)maybe_or(last->fabric_clique, -1));
+    return nccl_text(s->a, &b);
+}
+
 void mnnvl_choose(struct sim *s)
 {
     struct domain d = domain_of(s);
@@ -248,15 +316,23 @@ void mnnvl_choose(struct sim *s)
         s->c->mnnvl_why = off;
     } else if (lack) {
         mnnvl_lacks(s, &d, lack);
-    } else {
+    } else if (d.cliques) {
         s->c->mnnvl = nv->imex_running.known ? "on" : NULL;
         s->c->mnnvl_why = arena_printf(
-            s->a, "All %zu GPUs are of the NVLink domain %s, %s%lld%s.", d.gpus,
-            d.first->fabric_cluster, d.cliques ? "several cliques, the first " : "clique ",
-            (long long)maybe_or(d.first->fabric_clique, -1),
-            nv->imex_running.known
-                ? ", and nvidia-imex runs: GPUs of that clique in other machines "
-                  "are reached over NVLink"
-                : "; whether nvidia-imex runs cannot be told from here");
+            s->a,
+            "All %zu GPUs are of an NVLink domain, but not of one clique (%s): each reaches only "
+            "those of its own in other machines%s.",
+            d.gpus, cliques_text(s),
+            nv->imex_running.known ? ", and nvidia-imex runs"
+                                   : "; whether nvidia-imex runs cannot be told from here");
+    } else {
+        s->c->mnnvl = nv->imex_running.known ? "on" : NULL;
+        s->c->mnnvl_why =
+            arena_printf(s->a, "All %zu GPUs are of the NVLink domain %s, clique %lld%s.", d.gpus,
+                         d.first->fabric_cluster, (long long)maybe_or(d.first->fabric_clique, -1),
+                         nv->imex_running.known
+                             ? ", and nvidia-imex runs: GPUs of that clique in other machines "
+                               "are reached over NVLink"
+                             : "; whether nvidia-imex runs cannot be told from here");
     }
 }

@@ -611,6 +611,8 @@ static bool level_falls_short(const struct run *r)
 /* Every GPU's way ends at a NIC behind its own switch or a neighbour's. */
 static bool ways_relayed(const struct run *r)
 {
+    bool known = false;
+
     for (size_t gpu = 0; gpu < r->hw->gpus_count; gpu++) {
         const struct nccl_way *way = gpu_way(r, gpu);
 
@@ -618,8 +620,9 @@ static bool ways_relayed(const struct run *r)
             continue;
         if (!way || (level_of_path(way->path) > LEVEL_PXB && !str_eq(way->path, "PXN")))
             return false;
+        known = true;
     }
-    return true;
+    return known;
 }
 
 static const char *relayed_text(const struct run *r, const char *dflt)
@@ -711,7 +714,9 @@ static struct verdict gdr_level(const struct run *r)
             "GPUDirect RDMA is possible cannot be told: no peer-memory module is loaded and "
             "dma-buf support is not known.");
     if (!level_falls_short(r))
-        return pin(r, level_name(need.dflt), relayed_text(r, level_name(need.dflt)));
+        return ways_relayed(r)
+                   ? pin(r, level_name(need.dflt), relayed_text(r, level_name(need.dflt)))
+                   : unset("Whether NCCL's default reaches far enough cannot be told here.");
     if (str_eq(r->hw->limits.iommu_mode, "translated"))
         return unset("GPU and NIC meet in the root complex (PHB), beyond NCCL's default (PXB), so "
                      "data is copied through host memory.  PHB would allow GPUDirect RDMA there, "
@@ -723,13 +728,17 @@ static struct verdict gdr_level(const struct run *r)
                      "they may be at one switch or across the sockets, and its IOMMU and ACS "
                      "decide whether GPUDirect RDMA works: give NCCL the topology "
                      "(NCCL_TOPO_FILE), or set PHB only after measuring.");
-    return set(NCCL_REQUIRED, "PHB",
-               arena_printf(r->a,
-                            "%s meet in the root complex (PHB), and NCCL's default stops at PCIe "
-                            "switches (PXB), so it would copy through host memory although %s is "
-                            "there.",
-                            need.some ? "Some GPUs and their nearest NIC" : "GPU and NIC",
-                            support));
+    return set(
+        NCCL_REQUIRED, "PHB",
+        arena_printf(
+            r->a,
+            "%s meet in the root complex (PHB), and NCCL's default stops at PCIe "
+            "switches (PXB), so it would copy through host memory although %s is "
+            "there.%s",
+            need.some || need.sys ? "Some GPUs and their nearest NIC" : "GPU and NIC", support,
+            need.sys ? "  Data of GPUs that NCCL takes to be across the sockets from them (SYS) "
+                       "stays on the way through host memory."
+                     : ""));
 }
 
 /* GPUs that reach their NICs by the CPU's chip-to-chip link: 2.26 has the way, off. */
@@ -1023,6 +1032,28 @@ static struct verdict topo_file(const struct run *r)
     return nothing();
 }
 
+/* By the way to the other nodes, unless NCCL has faster ones for data. */
+static struct verdict ucx_sockets(const struct run *r)
+{
+    const struct hw_net *all[MATCH_IFS], *peer = hw_find_net(r->hw, r->c.peer_if);
+    size_t count = iface_data_all(r->hw, all, ARRAY_SIZE(all));
+    int64_t sum;
+    struct maybe most = iface_fastest(all, count, &sum);
+    struct buf b = { 0 };
+
+    if (!peer || !most.known || iface_mbps(peer) >= most.v)
+        return set(NCCL_PINNED, r->c.peer_if,
+                   "Without RDMA, UCX goes by the interface to the others.");
+    for (size_t i = 0; i < count; i++)
+        if (!iface_is_side(all[i]) && iface_leaves(all[i]) && iface_mbps(all[i]) == most.v)
+            buf_addf(&b, "%s%s", b.len ? "," : "", all[i]->name);
+    return set(NCCL_PINNED, nccl_text(r->a, &b),
+               arena_printf(r->a,
+                            "Without RDMA, UCX goes by the fastest interfaces, as NCCL does; %s "
+                            "has %s.",
+                            peer->name, nccl_rate_text(r->a, maybe_of(iface_mbps(peer)))));
+}
+
 static struct verdict ucx_devices(const struct run *r)
 {
     if (!r->full || r->c.efa)
@@ -1030,8 +1061,7 @@ static struct verdict ucx_devices(const struct run *r)
     if (r->wanted)
         return set(NCCL_PINNED, port_list(r, ""), "The same ports as for NCCL, in UCX's notation.");
     if (is_tcp(r))
-        return set(NCCL_PINNED, r->c.peer_if,
-                   "Without RDMA, UCX goes by the interface to the others.");
+        return ucx_sockets(r);
     return nothing();
 }
 

@@ -193,9 +193,11 @@ static void lint_gid_index(struct lint_run *r)
                  "The fabric is InfiniBand, where NCCL never reads it: it has no effect.");
     else if (roce && !land_index_agrees(r->hw, &r->choice, index, true))
         lint_add(r, "NCCL_IB_GID_INDEX", NCCL_ERROR,
-                 nccl_older_than(r->hw, 2, 21)
-                     ? "Give each port its addresses in the same order."
-                     : "Unset it, and set NCCL_IB_ADDR_RANGE as stoker detect --env says.",
+                 nccl_older_than(r->hw, 2, 21) ? "Give each port its addresses in the same order."
+                 : nccl_env_of(r->hw, "NCCL_IB_HCA")
+                     ? "Unset it, and look at which ports NCCL_IB_HCA takes: without = a name is a "
+                       "prefix, and may take ports of another network."
+                     : "Unset it, and set what stoker detect --env says then.",
                  "Entry %lld is on different networks on different ports, which cannot reach each "
                  "other's.",
                  (long long)index);

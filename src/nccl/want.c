@@ -114,6 +114,42 @@ static void want_functions(struct sim *s)
     }
 }
 
+/* ---- RDMA in software ---- */
+
+/* rxe and siw are no PCI device: the processor does the work, over a NIC or over any interface. */
+static bool port_is_soft(const struct sim *s, const struct nccl_port *p)
+{
+    const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
+
+    return r && !r->bdf && (str_starts(p->dev, "rxe") || str_starts(p->dev, "siw") || !r->hca);
+}
+
+static void want_hardware(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    const struct nccl_port *soft = NULL;
+    bool real = false;
+
+    for (size_t i = 0; i < c->ports_count; i++) {
+        const struct hw_rdma *r = hw_find_rdma(s->hw, c->ports[i].dev);
+
+        real = real || (c->ports[i].wanted && r && r->bdf);
+        if (c->ports[i].wanted && port_is_soft(s, &c->ports[i]))
+            soft = &c->ports[i];
+    }
+    for (size_t i = 0; real && i < c->ports_count; i++)
+        if (c->ports[i].wanted && port_is_soft(s, &c->ports[i])) {
+            c->ports[i].wanted = c->ports[i].counts = false;
+            c->ports[i].wanted_why = "It is RDMA in software, without a NIC of its own.";
+        }
+    if (soft && !real)
+        nccl_doubt(s,
+                   "%s is RDMA in software: the processor copies, and no GPU is reached directly. "
+                   " NCCL takes it before sockets, which may well be faster; NCCL_IB_DISABLE=1 "
+                   "chooses them.",
+                   soft->dev);
+}
+
 /* ---- places ---- */
 
 static int port_rank(const struct sim *s, size_t gpu, const struct nccl_port *p)
@@ -1042,6 +1078,7 @@ void want_choose(struct sim *s)
         return;
     }
     want_functions(s);
+    want_hardware(s);
     if (want_layer(s, &even)) { /* else naming ports would make the mixture ours */
         want_purpose(s);
         want_subnet(s);

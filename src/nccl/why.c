@@ -190,8 +190,38 @@ static void here_socket(const struct hw *hw, const struct nccl_choice *c, struct
          c->peer_why);
 }
 
+static bool gdr_alike(const struct nccl_gdr *a, const struct nccl_gdr *b)
+{
+    return str_eq(a->dev, b->dev) && str_eq(a->why, b->why);
+}
+
+/* "GPU 0-3,6 with mlx5_0": those of whom the same is said of this NIC. */
+static const char *gdr_gpus(struct arena *a, const struct nccl_choice *c, size_t first)
+{
+    size_t from = c->gdr[first].gpu, last = from;
+    struct buf b = { 0 };
+
+    buf_addf(&b, "GPU %zu", from);
+    for (size_t i = first + 1; i < c->gdr_count; i++) {
+        if (!gdr_alike(&c->gdr[first], &c->gdr[i]))
+            continue;
+        if (c->gdr[i].gpu != last + 1) {
+            if (last > from)
+                buf_addf(&b, "-%zu", last);
+            from = c->gdr[i].gpu;
+            buf_addf(&b, ",%zu", from);
+        }
+        last = c->gdr[i].gpu;
+    }
+    if (last > from)
+        buf_addf(&b, "-%zu", last);
+    buf_addf(&b, " with %s", c->gdr[first].dev);
+    return nccl_text(a, &b);
+}
+
 static void here_gdr(const struct hw *hw, const struct nccl_choice *c, struct why *out)
 {
+    size_t count = 0;
     struct arena a = { 0 };
     struct said *s = arena_array(&a, struct said, c->gdr_count + 1);
 
@@ -199,12 +229,16 @@ static void here_gdr(const struct hw *hw, const struct nccl_choice *c, struct wh
     para(out, "here", "GPUDirect RDMA by %s; level in force: %s.",
          c->gdr_support ? c->gdr_support : "means that cannot be told", c->gdr_level);
     for (size_t i = 0; i < c->gdr_count; i++) {
-        s[i].name = arena_printf(&a, "%zu-%s", c->gdr[i].gpu, c->gdr[i].dev);
-        s[i].text = c->gdr[i].why;
+        bool before = false;
+
+        for (size_t k = 0; k < i; k++)
+            before = before || gdr_alike(&c->gdr[k], &c->gdr[i]);
+        if (before)
+            continue;
+        s[count].name = gdr_gpus(&a, c, i);
+        s[count++].text = c->gdr[i].why;
     }
-    if (c->gdr_count)
-        para(out, "", "The pairs of GPU and NIC:");
-    para_said(out, "", s, c->gdr_count);
+    para_said(out, "", s, count);
     arena_release(&a);
 }
 

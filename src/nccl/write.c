@@ -4,6 +4,8 @@
 
 #include "base/str.h"
 
+#include <assert.h>
+
 enum { TEXT_WIDTH = 90 };
 
 const char *nccl_kind_name(enum nccl_kind kind)
@@ -193,6 +195,7 @@ static void json_paths(struct json_out *w, const struct nccl_choice *c)
     json_arr_end(w);
     json_key(w, "p2p");
     json_arr(w);
+    assert(c->p2p || !c->p2p_count);
     for (size_t i = 0; i < c->p2p_count; i++) {
         const struct nccl_p2p *p = &c->p2p[i];
 

@@ -443,6 +443,74 @@ TEST(a_default_route_by_an_interface_without_an_address)
     free(m);
 }
 
+TEST(slingshot_needs_a_plugin)
+{
+    struct machine *m = machine_new();
+    struct nccl_env env;
+
+    m_gpus(m, 4, "ok");
+    for (int i = 0; i < 2; i++) {
+        struct hw_net *n =
+            m_net(m, i ? "hsn1" : "hsn0", 2 + i, i ? "172.28.0.6" : "172.28.0.5", 16);
+
+        n->driver = "cxi_ss1";
+        n->speed_mbps = maybe_of(200000);
+    }
+    m_net(m, "nmn0", 9, "10.100.0.5", 22)->default_route = maybe_of(1);
+    m->nets[2].speed_mbps = maybe_of(1000);
+    m_route(m, "0.0.0.0", 0, "10.100.0.1", "nmn0");
+    make(m, NCCL_FULL, &env);
+    IS(&env, "UCX_NET_DEVICES", "hsn0,hsn1");
+    assert_int_equal(env.doubts_count, 1);
+    assert_non_null(strstr(env.doubts[0], "libfabric"));
+    nccl_env_release(&env);
+    m->hw.nccl.net_plugin = "/opt/lib/libnccl-net.so";
+    make(m, NCCL_FULL, &env);
+    assert_null(strstr(env.doubts[0], "no net plug-in was found"));
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(rdma_in_software_is_never_beside_hardware)
+{
+    struct machine *m = machine_dgx();
+    size_t last = m->hw.rdma_count;
+    struct nccl_env env;
+
+    for (size_t i = 0; i < last; i++)
+        if (!m->rdma[i].bdf)
+            m->rdma[i].bdf = "0000:13:00.0";
+    m->rdma[last] = m->rdma[0];
+    m->rdma[last].name = "rxe0";
+    m->rdma[last].bdf = m->rdma[last].hca = NULL;
+    m->hw.rdma_count++;
+    make(m, NCCL_MINIMAL, &env);
+    CHECK(says(&env, "NCCL_IB_HCA", "it is RDMA in software"));
+    nccl_env_release(&env);
+    m->rdma[0] = m->rdma[last]; /* alone: told */
+    m->hw.rdma_count = 1;
+    make(m, NCCL_MINIMAL, &env);
+    assert_true(env.doubts_count > 0);
+    assert_non_null(strstr(env.doubts[0], "rxe0 is RDMA in software"));
+    nccl_env_release(&env);
+    free(m);
+}
+
+TEST(a_damaged_capture_is_not_certain)
+{
+    struct machine *m = machine_dgx();
+    struct hw_note note = { "self", "/stoker/self.json of the capture is not usable: line 1" };
+    struct nccl_env env;
+
+    m->hw.notes = &note;
+    m->hw.notes_count = 1;
+    make(m, NCCL_MINIMAL, &env);
+    assert_int_equal(env.doubts_count, 1);
+    assert_non_null(strstr(env.doubts[0], "The capture is damaged"));
+    nccl_env_release(&env);
+    free(m);
+}
+
 TEST(no_rdma_and_virtual_networks)
 {
     struct machine *m = machine_new();
@@ -774,7 +842,10 @@ TEST(empty_machines)
     free(m);
 }
 
-TEST_MAIN(cmocka_unit_test(a_default_route_by_an_interface_without_an_address),
+TEST_MAIN(cmocka_unit_test(slingshot_needs_a_plugin),
+          cmocka_unit_test(rdma_in_software_is_never_beside_hardware),
+          cmocka_unit_test(a_damaged_capture_is_not_certain),
+          cmocka_unit_test(a_default_route_by_an_interface_without_an_address),
           cmocka_unit_test(dgx_needs_nothing), cmocka_unit_test(pod_full),
           cmocka_unit_test(pod_minimal), cmocka_unit_test(pod_with_hidden_gpus),
           cmocka_unit_test(container_without_the_rdma_resource),
