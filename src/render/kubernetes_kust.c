@@ -4,8 +4,10 @@
  *   base            everything that runs
  *   overlays/site   base, with what Prometheus reads: the site as the spec has it
  *   overlays/small  base cut down to one pod with one GPU a component and no second network, to
- *                   try each component with one pod */
+ *                   try each component with one pod: its node group is preferred and not
+ *                   required, so that one machine may do, and nothing waits in a queue */
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "render/kubernetes_int.h"
 
 #include <inttypes.h>
@@ -140,6 +142,85 @@ static bool has_networks(struct kube *q, const struct kube_work *w)
     return any;
 }
 
+static void expression_of(struct yaml_out *y, const char *key)
+{
+    yaml_seq(y, "matchExpressions");
+    yaml_map(y, NULL);
+    yaml_str(y, "key", key);
+    yaml_str(y, "operator", "In");
+    yaml_seq(y, "values");
+}
+
+static void expression_end(struct yaml_out *y)
+{
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+/* Which kinds of machine its image is for, of all that its groups have. */
+static void arch_require(struct yaml_out *y, const struct spec_node *const *groups, size_t count)
+{
+    static const char *const names[] = {
+        [SPEC_ARCH_X86_64] = "amd64", [SPEC_ARCH_AARCH64] = "arm64"
+    };
+    bool seen[ARRAY_SIZE(names)] = { false };
+
+    yaml_map(y, "requiredDuringSchedulingIgnoredDuringExecution");
+    yaml_seq(y, "nodeSelectorTerms");
+    yaml_map(y, NULL);
+    expression_of(y, "kubernetes.io/arch");
+    for (size_t g = 0; g < count; g++)
+        if (!seen[groups[g]->arch]) {
+            seen[groups[g]->arch] = true;
+            yaml_str(y, NULL, names[groups[g]->arch]);
+        }
+    expression_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+/* `at`: the pod's template. */
+static void op_groups(struct kube *q, struct yaml_out *y, const struct kube_work *w, const char *at)
+{
+    const struct spec_node **groups =
+        arena_array(&q->k.arena, const struct spec_node *, q->k.r->spec->node_count + 1);
+    size_t count = feasible_groups(q->k.r->spec, w->c, groups);
+
+    if (!count)
+        return;
+    op(y, "replace", arena_printf(&q->k.arena, "%s/spec/affinity/nodeAffinity", at));
+    yaml_map(y, "value");
+    arch_require(y, groups, count);
+    yaml_seq(y, "preferredDuringSchedulingIgnoredDuringExecution");
+    yaml_map(y, NULL);
+    yaml_note(y, "another machine does where there is none of the group");
+    yaml_int(y, "weight", 100);
+    yaml_map(y, "preference");
+    expression_of(y, K8S_GROUP_LABEL);
+    for (size_t g = 0; g < count; g++)
+        yaml_str(y, NULL, groups[g]->name);
+    expression_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+}
+
+/* Nobody is asked to let it in: Kueue may not be there. */
+static void small_start(struct kube *q, struct yaml_out *y, const struct kube_work *w)
+{
+    if (!q->t->queue || w->kind == KUBE_DEPLOYMENT || w->kind == KUBE_STATEFULSET)
+        return;
+    op(y, "remove", "/metadata/labels/kueue.x-k8s.io~1queue-name");
+    yaml_end(y);
+    op(y, "replace", w->kind == KUBE_PYTORCHJOB ? "/spec/runPolicy/suspend" : "/spec/suspend");
+    yaml_bool(y, "value", false);
+    yaml_end(y);
+}
+
 static void small_pod(struct kube *q, struct yaml_out *y, const struct kube_work *w)
 {
     const char *at = kube_template_path(w);
@@ -149,6 +230,7 @@ static void small_pod(struct kube *q, struct yaml_out *y, const struct kube_work
         op_str(q, y, at, "/spec/containers/0/env/0/value", "1");
         op_str(q, y, at, "/spec/containers/0/env/1/value", w->c->gpus ? "1" : "0");
     }
+    op_groups(q, y, w, at);
     if (has_networks(q, w))
         op_remove(q, y, at, "/metadata/annotations");
 }
@@ -165,6 +247,7 @@ static void small_trainjob(struct kube *q, struct yaml_out *y, const struct kube
         op_str(q, y, "/spec/trainer", "/env/0/value", "1");
         op_str(q, y, "/spec/trainer", "/env/1/value", w->c->gpus ? "1" : "0");
     }
+    op_groups(q, y, w, pod);
     if (has_networks(q, w))
         op_remove(q, y, pod, "/metadata/annotations");
 }
@@ -208,6 +291,7 @@ static void small_patch(struct kube *q, const struct kube_work *w)
     yaml_begin(&y, out);
     y.seq[0] = true; /* the document is a list */
     small_counts(q, &y, w);
+    small_start(q, &y, w);
     if (w->kind == KUBE_TRAINJOB)
         small_trainjob(q, &y, w);
     else
@@ -237,7 +321,8 @@ static void small_write(struct kube *q)
     struct yaml_out y;
 
     kustomization(q, &y, out,
-                  "One pod of each component, to try them: kubectl apply -k overlays/small");
+                  "One pod of each component, to try them, on a machine of its group or another: "
+                  "kubectl apply -k overlays/small");
     yaml_seq(&y, "resources");
     yaml_str(&y, NULL, "../../base");
     yaml_end(&y);

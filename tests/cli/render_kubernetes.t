@@ -601,6 +601,16 @@ test_expect 'small asks for the instances that machines with MIG have' '
     site cutup "  u: {target: kubernetes, nodes: g, gpus: 2, image: r/x, command: [x]}" &&
     sed "s/{model: H100}/{model: H100, sharing: mig, mig_profile: 1g.10gb}/" cutup.yaml >mig.yaml && stoker render kubernetes -f mig.yaml -o mig >out &&
     has mig/kubernetes/overlays/small/u.yaml "nvidia.com/mig-1g.10gb: 1" && hasnt mig/kubernetes/overlays/small/u.yaml "nvidia.com/gpu:"'
+test_expect 'small runs where no group is and nobody lets jobs in: group preferred, not suspended, in no queue' '
+    stoker render kubernetes -f "$TOP/tests/kube/sites/queue.yaml" -o lone >out && l=lone/kubernetes/overlays/small &&
+    grep -q "suspend: true" lone/kubernetes/base/component-rack.yaml &&
+    for c in pretrain rack eval prep; do
+        grep -A1 "path: /spec/suspend" $l/$c.yaml | grep -q "value: false" && grep -B1 "path: .*kueue.x-k8s.io~1queue-name" $l/$c.yaml | grep -q "op: remove" || exit 1
+    done &&
+    for c in rack chat api; do
+        grep -A9 "path: .*/nodeAffinity" $l/$c.yaml | grep -q "key: kubernetes.io/arch" &&
+        sed -n "/preferredDuring/,\$p" $l/$c.yaml | grep -q "key: stoker/group" && ! sed -n "/requiredDuring/,/preferredDuring/p" $l/$c.yaml | grep -q stoker/group || exit 1
+    done'
 test_expect 'warned: all fits, but pods that spread leave no machine for a large one; not where it goes first' '
     site spread "  u: {$U, replicas: 2, cpus: 20}
   w: {$U, cpus: 50}" && told spread "all pods fit, but .* may leave one of .w. without a machine" &&

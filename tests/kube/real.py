@@ -301,6 +301,20 @@ def kubernetes(c, name, path):
     away(c, name, ("-k", site), ("-f", base / "cluster"))
 
 
+def small(c):
+    """overlays/small of a site of many groups with a queue: one machine of no group does, and no Kueue is there."""
+    if not check_rendered("small", run("render", "kubernetes", "-f", str(TOP / "tests/kube/sites/queue.yaml"), "-o", "small")):
+        return
+    base = pathlib.Path("small/kubernetes")
+    docs = [d for d in yaml.safe_load_all(c.kubectl("kustomize", str(base / "overlays/small")).stdout) if d]
+    operators(c, docs + list(documents(base / "cluster")))
+    machines(c, {"nodes": [{"name": "r1", "count": 1, "gpus_per_node": 8, "cpu_cores": 64, "memory": "512GiB"}], "fabrics": []}, base)
+    c.kubectl("label", "node", "--all", "stoker/group-", "stoker/rack-")
+    if apply(c, "small", "-k", base / "overlays/small"):
+        placed(c, "small", docs, {"components": {}})
+    away(c, "small", ("-k", base / "overlays/small"))
+
+
 def check_rendered(name, r):
     if r.returncode:
         check(f"{name} is rendered", False, r.stderr)
@@ -455,6 +469,7 @@ def main():
             pathlib.Path(f"{kind}.yaml").write_text(fixture.replace("job: jobset", f"job: {kind}").replace(", queue: team", ""))
             part(kubernetes, c, kind, f"{kind}.yaml")
         if not only_sites:
+            part(small, c)
             part(openshift, c)
             part(wrong, c)
     c.end()
