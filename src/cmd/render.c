@@ -164,9 +164,26 @@ static enum rc read_inventories(struct work *w, struct err *err)
     return rc;
 }
 
+/* What can be told of the sound part of a file with faults, as 'stoker spec check' does. */
+static void part_judge(struct spec *s, struct spec_diags *diags, void *ctx)
+{
+    const struct work *w = ctx;
+    struct chosen chosen = { 0 };
+    struct render_set set = { 0 };
+    struct err err = { 0 };
+
+    choose(w->ctx, s, &chosen);
+    if (render_run(&(struct render_input){ .spec = s,
+                                           .targets = chosen.items,
+                                           .target_count = chosen.count },
+                   &set, diags, &err) == RC_OK)
+        render_set_release(&set);
+}
+
 static enum rc read_spec(struct work *w, struct err *err)
 {
-    enum rc rc = spec_load(w->file, &w->spec, &w->diags, err);
+    enum rc rc =
+        spec_load_judged(w->file, &(struct spec_judge){ part_judge, w }, &w->spec, &w->diags, err);
 
     if (rc && !w->diags.count && !w->opts->file && access(w->file, F_OK))
         err_hint(err, "Name a spec with -f, or begin with 'stoker spec example NAME >%s'.",
@@ -302,6 +319,7 @@ static enum rc tell_faults(struct work *w, enum rc rc, struct err *err)
         return rc;
     }
     spec_diags_print(&w->diags, &w->ctx->err_term, &text);
+    spec_warnings_print(&w->diags, &w->ctx->err_term, &text);
     fwrite(buf_str(&text), 1, text.len, stderr);
     buf_release(&text);
     return err_set(err, rc, "'%s' cannot be rendered: %zu error%s", spec_name(w), n,

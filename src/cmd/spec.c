@@ -142,6 +142,16 @@ enum rc cmd_spec_read(struct cmd_ctx *ctx, const char *path, bool json, struct s
     return rc;
 }
 
+/* The part of a file that has no faults of its own. */
+static void check_part(struct spec *s, struct spec_diags *diags, void *ctx)
+{
+    struct err err = { 0 };
+
+    (void)ctx;
+    if (check_render(s, diags, &err))
+        return; /* its errors are in `diags` */
+}
+
 /* One file.  An error of the file is counted; one of reading it is the caller's to tell. */
 static enum rc check_one(struct cmd_ctx *ctx, const char *path, struct json_out *w,
                          struct check_sum *sum, struct err *err)
@@ -151,7 +161,7 @@ static enum rc check_one(struct cmd_ctx *ctx, const char *path, struct json_out 
     const struct spec_opts *o = ctx->opts;
     size_t warnings;
     bool bad;
-    enum rc rc = spec_load(path, &s, &diags, err);
+    enum rc rc = spec_load_judged(path, &(struct spec_judge){ .fn = check_part }, &s, &diags, err);
 
     if (rc == RC_OK)
         rc = check_render(s, &diags, err);
@@ -247,8 +257,8 @@ static const struct cmd cmd_check = {
         "that the spec names in 'targets' is rendered in memory, so that a file that is clean "
         "here is one that 'stoker render all' takes.\n\n"
         "What is faulty is left out, with all that refers to it, and the rest is judged further: "
-        "an error hides at most those of the same object and of its dependants. Only the last "
-        "step, rendering, and with it whether everything fits, wants a file without errors.\n\n"
+        "an error hides at most those of the same object and of its dependants, and what is "
+        "sound is rendered and placed all the same, unless a whole section is left out.\n\n"
         "A warning tells what is taken but cannot be followed to the letter somewhere; with "
         "--strict it counts as an error.\n\n"
         "Exits with 0 when every file is clean, 1 when one is not and 3 when there is no such "

@@ -9,6 +9,7 @@ struct rest_gaps {
     bool nodes;   /* a node group */
     bool servers; /* 'agent' or 'serve', whose ports others may not have */
     bool targets; /* one of the targets, or something in it */
+    bool section; /* any that is no list or map: 'software' tells what machines have */
 };
 struct check {
     struct load *l;

@@ -226,6 +226,35 @@ void diag_hint(struct load *l, const char *fmt, ...)
     buf_release(&b);
 }
 
+static bool place_is_told(const struct spec_diags *d, const struct spec_diag *g)
+{
+    for (size_t i = 0; i < d->count; i++)
+        if (d->items[i].file_no == g->file_no && d->items[i].line == g->line &&
+            d->items[i].col == g->col)
+            return true;
+    return false;
+}
+
+void diag_take(struct load *l, const struct spec_diag *g, bool warning)
+{
+    struct spec_diags *d = l->diags;
+    int line = line_at(g->file_no, g->line);
+
+    if (!warning && !place_is_told(d, g)) {
+        diag_add(l, line, g->col, "%s", g->msg);
+        if (g->hint)
+            diag_hint(l, "%s", g->hint);
+    }
+    if (!warning || item_is_known(d->warnings, d->warning_count, line, g->col, g->msg))
+        return;
+    if (d->warning_count == SPEC_WARNINGS_MAX) {
+        d->warning_dropped++;
+        return;
+    }
+    d->warnings[d->warning_count] = diag_make(l, line, g->col, shown_keep(d, g->msg));
+    d->warnings[d->warning_count++].hint = g->hint ? shown_keep(d, g->hint) : NULL;
+}
+
 /* Stable, for those on one line keep the order in which they were found. */
 static void items_sort(struct spec_diag *v, size_t count)
 {

@@ -105,6 +105,7 @@ static void gap_note(struct rest_gaps *g, const struct spec_row *r)
     g->nodes = g->nodes || !r || str_eq(r->key, "nodes"); /* !r: misspelt, it may be any */
     g->servers = g->servers || !r || str_eq(r->key, "agent") || str_eq(r->key, "serve");
     g->targets = g->targets || !r || str_eq(r->key, "targets");
+    g->section = g->section || !r || (r->kind != SPEC_LIST && r->kind != SPEC_MAP);
 }
 
 static void place_drop(struct rest *x, int line, int col)
@@ -190,6 +191,72 @@ static struct spec *remainder_find(struct rest *x, struct load *l)
     return NULL;
 }
 
+/* Without those that disagree, too; NULL: none. */
+static struct spec *remainder_agreed(struct rest *x, struct load *own)
+{
+    for (int i = 0; i < REST_ROUNDS_MAX; i++) {
+        struct spec_diags faults = { 0 };
+        struct spec *s = remainder_find(x, own);
+        size_t before;
+        bool sound;
+
+        if (!s)
+            return NULL;
+        own->diags = &faults;
+        spec_derive(s);
+        check_agree(&(struct check){ .l = own, .s = s, .gaps = x->gaps });
+        sound = !faults.count;
+        before = x->count;
+        faults_drop(x, &faults);
+        spec_diags_release(&faults);
+        if (sound)
+            return s;
+        spec_free(s);
+        if (x->count == before)
+            return NULL;
+    }
+    return NULL;
+}
+
+/* Is the place in a component of the file? */
+static bool in_components(const struct rest *x, const struct spec_diag *g)
+{
+    for (const struct yaml *c = x->root->first; c; c = c->next)
+        if (str_eq(c->key, "components") && node_has(c, line_at(g->file_no, g->line), g->col))
+            return true;
+    return false;
+}
+
+/* What a later stage says of the sound part: of its components; errors of other places where all
+ * machines are there.  Without a section that is in the file nothing is asked. */
+static void rest_judge(struct rest *x)
+{
+    struct load *l = x->l;
+    struct spec_diags found = { 0 };
+    struct load own;
+    struct spec *s;
+
+    if (!l->judge)
+        return;
+    faults_drop(x, l->diags);
+    s = remainder_agreed(x, &own);
+    if (s && !x->gaps.section)
+        l->judge->fn(s, &found, l->judge->ctx);
+    for (size_t i = 0; i < found.count; i++)
+        if (!x->gaps.nodes || in_components(x, &found.items[i]))
+            diag_take(l, &found.items[i], false);
+    for (size_t i = 0; i < found.warning_count; i++)
+        if (in_components(x, &found.warnings[i]))
+            diag_take(l, &found.warnings[i], true);
+    spec_diags_release(&found);
+    spec_free(s);
+}
+
+void spec_judge_rest(struct load *l, struct yaml *root)
+{
+    rest_judge(&(struct rest){ .l = l, .root = root });
+}
+
 void spec_check_rest(struct load *l, struct yaml *root)
 {
     struct rest x = { .l = l, .root = root };
@@ -204,4 +271,5 @@ void spec_check_rest(struct load *l, struct yaml *root)
     spec_derive(s);
     check_agree(&(struct check){ .l = &own, .s = s, .gaps = x.gaps });
     spec_free(s);
+    rest_judge(&x);
 }

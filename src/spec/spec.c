@@ -236,7 +236,7 @@ static void first_file(struct load *l, struct spec *s, const char *text, size_t 
 }
 
 /* What was refused is not there to derive from: then the rest is judged without it. */
-static void judge(struct load *l, struct yaml *root, struct spec *s)
+static void spec_agree(struct load *l, struct yaml *root, struct spec *s)
 {
     bool sound = !l->diags->count;
 
@@ -247,15 +247,19 @@ static void judge(struct load *l, struct yaml *root, struct spec *s)
     }
     spec_derive(s);
     spec_check(l, s);
+    if (l->diags->count)
+        spec_judge_rest(l, root);
 }
 
-enum rc spec_parse_with(const char *text, size_t len, const char *name,
-                        const struct spec_source *source, struct spec **out,
-                        struct spec_diags *diags, struct err *err)
+static enum rc parse_judged(const char *text, size_t len, const char *name,
+                            const struct spec_source *source, const struct spec_judge *judge,
+                            struct spec **out, struct spec_diags *diags, struct err *err)
 {
     struct spec_diags own = { 0 };
     struct spec *s = spec_new(name);
-    struct load l = { .arena = &s->priv->arena, .diags = diags ? diags : &own, .source = source };
+    struct load l = {
+        .arena = &s->priv->arena, .diags = diags ? diags : &own, .source = source, .judge = judge
+    };
     struct arena tree;
     struct yaml *root;
     bool whole;
@@ -279,7 +283,7 @@ enum rc spec_parse_with(const char *text, size_t len, const char *name,
     }
     load_keep(&l, s->priv);
     if (root && whole)
-        judge(&l, root, s);
+        spec_agree(&l, root, s);
     free(l.origins);
     free(l.regions);
     arena_release(&tree);
@@ -292,6 +296,13 @@ enum rc spec_parse_with(const char *text, size_t len, const char *name,
     }
     spec_diags_release(&own);
     return rc;
+}
+
+enum rc spec_parse_with(const char *text, size_t len, const char *name,
+                        const struct spec_source *source, struct spec **out,
+                        struct spec_diags *diags, struct err *err)
+{
+    return parse_judged(text, len, name, source, NULL, out, diags, err);
 }
 
 /* Reads at most SPEC_FILE_MAX bytes and one, by which too long a file is known. */
@@ -329,6 +340,12 @@ static int folder_open(const char *path)
 
 enum rc spec_load(const char *path, struct spec **out, struct spec_diags *diags, struct err *err)
 {
+    return spec_load_judged(path, NULL, out, diags, err);
+}
+
+enum rc spec_load_judged(const char *path, const struct spec_judge *judge, struct spec **out,
+                         struct spec_diags *diags, struct err *err)
+{
     bool in = str_eq(path, "-");
     int dir;
     int fd = in ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
@@ -340,9 +357,9 @@ enum rc spec_load(const char *path, struct spec **out, struct spec_diags *diags,
     rc = spec_read_fd(fd, path, &text, err);
     dir = in ? -1 : folder_open(path);
     if (rc == RC_OK)
-        rc = spec_parse_with(buf_str(&text), text.len, in ? "standard input" : path,
-                             dir < 0 ? NULL : &(struct spec_source){ spec_read_below, &dir }, out,
-                             diags, err);
+        rc = parse_judged(buf_str(&text), text.len, in ? "standard input" : path,
+                          dir < 0 ? NULL : &(struct spec_source){ spec_read_below, &dir }, judge,
+                          out, diags, err);
     buf_release(&text);
     if (dir >= 0)
         close(dir);

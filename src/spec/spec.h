@@ -797,6 +797,15 @@ struct spec_source {
 enum rc spec_parse_with(const char *text, size_t len, const char *name,
                         const struct spec_source *source, struct spec **out,
                         struct spec_diags *diags, struct err *err) MUST_USE;
+/* What a later stage finds in a spec, added to `diags`. */
+struct spec_judge {
+    void (*fn)(struct spec *s, struct spec_diags *diags, void *ctx);
+    void *ctx;
+};
+/* spec_load(), but of a file with faults the part that has none goes to the judge, and what that
+ * one finds in it is told too; a spec that is handed out has not been there. */
+enum rc spec_load_judged(const char *path, const struct spec_judge *judge, struct spec **out,
+                         struct spec_diags *diags, struct err *err) MUST_USE;
 /* What holds without a file: every default, no nodes, no components. */
 struct spec *spec_default(void) MUST_USE;
 void spec_free(struct spec *s); /* NULL is fine */

@@ -146,6 +146,7 @@ struct spec_text {    /* a file that was read */
 
 struct load {                         /* one load in progress */
     const struct spec_source *source; /* NULL: nothing can be included */
+    const struct spec_judge *judge;   /* NULL: none */
     struct spec_text *files;          /* in the spec's arena, SPEC_INCLUDES_MAX + 1 of them */
     size_t file_count, file;          /* the last: the one that is being read */
     size_t bytes;                     /* of all of them */
@@ -175,6 +176,9 @@ enum rc spec_read_below(void *ctx, const char *path, struct buf *out, struct err
 enum rc spec_read_fd(int fd, const char *path, struct buf *out, struct err *err) MUST_USE;
 
 /* --- errors: src/spec/diag.c --- */
+/* One that another collection has: its words are copied.  An error is taken only where there is
+ * none yet: what was refused there may be its cause. */
+void diag_take(struct load *l, const struct spec_diag *g, bool warning);
 void diag_add(struct load *l, int line, int col, const char *fmt, ...) PRINTF_LIKE(4, 5);
 /* A sentence for the error added last; ignored when that one was dropped. */
 void diag_hint(struct load *l, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -238,6 +242,8 @@ void spec_check(struct load *l, const struct spec *s);
 /* --- what else is wrong in a file with faults: src/spec/rest.c --- */
 /* Values and names of the tree are judged and l->diags has their faults; adds those of the rest. */
 void spec_check_rest(struct load *l, struct yaml *root);
+/* The same for a later stage: l->judge. */
+void spec_judge_rest(struct load *l, struct yaml *root);
 struct spec *spec_new(const char *name);
 /* Hands the places that were noted to the spec. */
 void load_keep(struct load *l, struct spec_priv *priv);

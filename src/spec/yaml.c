@@ -579,7 +579,7 @@ struct yaml *yaml_read(struct load *l, struct arena *a)
     fy_diag_destroy(cfg.diag);
     l->values = r->count;
     if (ok && (!r->root || r->root->type == YAML_NULL)) {
-        diag_add(l, line_at(l->file, 0), 0, "the file is empty");
+        diag_add(l, line_at(l->file, 1), 1, "the file is empty");
         diag_hint(l, "`stoker spec example` lists specs to start from.");
         ok = false;
     }

@@ -296,4 +296,52 @@ assert not f[\"ok\"] and len(f[\"errors\"]) == (2 if sys.argv[1] == \"two.yaml\"
             { echo "$c"; cat err; exit 1; }
     done
 '
+test_expect 'an empty file has a place: line 1, column 1' '
+    : >empty.yaml && printf "# only a comment\n\n" >comment.yaml && for f in empty comment; do
+        ! stoker spec check $f.yaml 2>err && grep -qx "$f.yaml:1:1: the file is empty" err &&
+        ! stoker spec check --json $f.yaml >out && python3 -c "
+import json
+e = json.load(open(\"out\"))[\"files\"][0][\"errors\"][0]
+assert (e[\"line\"], e[\"column\"]) == (1, 1), e" || exit 1
+    done
+'
+test_expect 'values, names, what must agree and what cannot be rendered or placed: in one run' '
+    cat >all.yaml <<\EOF
+nodes:
+  - {name: g, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TiB}
+  - {name: c, role: cpu, count: 2, cpu_cores: 32, memory: 128GiB}
+components:
+  bad: {kind: batch, target: kubernetes, nodes: c, image: r/x, cpus: lots}
+  ghost: {kind: batch, target: kubernetes, nodes: nowhere, image: r/x}
+  big: {kind: batch, target: kubernetes, nodes: g, image: r/x, gpus: 64}
+  bare: {kind: batch, target: kubernetes, nodes: g, gpus: 1}
+  many: {kind: service, target: kubernetes, nodes: c, image: r/x, replicas: 9, cpus: 30, memory: 100GiB}
+  fine: {kind: batch, target: kubernetes, nodes: g, gpus: 1, image: r/x}
+targets: {kubernetes: {namespace: ml}}
+EOF
+    status=0; stoker spec check all.yaml 2>err || status=$?; test $status = 1 && grep -o "^all.yaml:[0-9]*" err >places &&
+    printf "all.yaml:%s\n" 5 6 7 8 9 | cmp - places && grep -q "must be a whole number" err && grep -q "there is no node group" err &&
+    grep -q "has no image" err && grep -q "for each of 9 pods" err
+'
+# Better to miss a fault than to invent one: a value that cannot be is one error, whatever else is there.
+test_expect 'one wrong value anywhere in an example is one error, and no warning follows from it' '
+    python3 - "$BUILD/stoker" <<\EOF
+import json, re, subprocess, sys
+stoker, tried = sys.argv[1], 0
+for name in subprocess.run([stoker, "spec", "example"], capture_output=True, text=True).stdout.split("\n"):
+    if not name.strip():
+        continue
+    lines = subprocess.run([stoker, "spec", "example", name.split()[0]], capture_output=True, text=True).stdout.split("\n")
+    for i in range(0, len(lines), 5):
+        m = re.match(r"^(\s*(?:- )?[\w-]+: )([^\s#{\[|>*][^#]*?)(\s*#.*)?$", lines[i])
+        if not m or any("&" in l for l in lines[max(0, i - 8):i]):  # what an anchor has is wrong at each alias
+            continue
+        text = "\n".join(lines[:i] + [m.group(1) + "{zzz: 1}"] + lines[i + 1:])
+        r = subprocess.run([stoker, "spec", "check", "--json", "-"], input=text, capture_output=True, text=True)
+        f = json.loads(r.stdout)["files"][0]
+        tried += 1
+        assert [e["line"] for e in f["errors"]] == [i + 1] and not f["warnings"], (name, lines[i], f)
+assert tried > 60, tried
+EOF
+'
 test_done

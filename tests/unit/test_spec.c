@@ -291,8 +291,8 @@ TEST(only_the_first_twenty_errors_are_kept)
 
 TEST(yaml_that_is_no_spec)
 {
-    FAILS("", 0, 0, "empty");
-    FAILS("# only\n---\n", 0, 0, "empty");
+    FAILS("", 1, 1, "empty");
+    FAILS("# only\n---\n", 1, 1, "empty");
     FAILS("just text\n", 1, 1, "a spec is a map");
     FAILS("- a\n- b\n", 1, 1, "a spec is a map");
     FAILS("? {a: 1}\n: 2\n", 1, 3, "key must be plain text");
