@@ -124,6 +124,18 @@ test_expect 'a /31 has no other node in it: such rails are routed, not apart' "
     env_of routed-links && sets NCCL_CROSS_NIC '' && hides 'could not connect'
 "
 test_expect 'GPUs whose NIC is across the sockets and that go by a neighbour: one sentence for all' "
-    env_of neighbours && hides 'through host memory or a neighbour' && says 'a neighbour that has one (PXN)'
+    env_of neighbours && hides 'through host memory or a neighbour' && says 'a neighbour that has one (PXN)' &&
+    env_of neighbours -e NCCL_PXN_DISABLE=1 && hides '(PXN)' && sets NCCL_NET_GDR_LEVEL PHB
+"
+# Half of the rails, or all but two, are down: whoever has none sends by a neighbour's.
+"$TOP/tests/machines/build.py" --dir dgx dgx-h100 >/dev/null
+rails_down() { # DEVICE...: into $tars/rails.tar
+    for d in "$@"; do echo "1: DOWN" >"$(echo dgx/dgx-h100/sys/class/infiniband/$d/ports/1/)state" || return 1; done
+    tar -cf "$tars/rails.tar" -C dgx/dgx-h100 .
+}
+test_expect 'four rails down and six are told by the same sentence' "
+    rails_down mlx5_0 mlx5_4 mlx5_6 mlx5_10 && env_of rails && says 'a neighbour that has one (PXN)' && hides 'through host memory or a' &&
+    rails_down mlx5_3 mlx5_9 && env_of rails && says 'a neighbour that has one (PXN)' && hides 'through host memory or a' &&
+    env_of rails -e NCCL_PXN_DISABLE=1 && hides 'a neighbour that has one (PXN)' && says 'through host memory'
 "
 test_done

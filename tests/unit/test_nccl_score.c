@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* nccl_score: what each GPU gets of NCCL's own choice and of ours. */
+#include "nccl_rails.h"
+
+#include "nccl/nccl_int.h"
+
+TEST(its_own_port_at_its_own_switch)
+{
+    struct machine *m = machine_dgx();
+    struct nccl_choice c;
+
+    nccl_choose(&m->hw, &c);
+    assert_int_equal(c.scores_count, 8);
+    for (size_t i = 0; i < 8; i++) {
+        CHECK(maybe_is(c.scores[i].dflt.mbps, 400000) && maybe_is(c.scores[i].ours.mbps, 400000));
+        assert_string_equal(c.scores[i].ours.path, "PIX");
+        CHECK(level_way_has(&c.scores[i].ours, m->names[i]) && !c.scores[i].worse);
+    }
+    nccl_choice_release(&c);
+    free(m);
+}
+
+/* GPUs without a port of their own share those of others, and no bandwidth is counted twice. */
+TEST(a_port_that_is_down_is_shared_for)
+{
+    struct machine *m = machine_dgx();
+    struct nccl_choice c;
+    int64_t sum = 0;
+
+    m->ports[5].state = "DOWN";
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.scores[5].dflt.path, "PXN");
+    CHECK(!level_way_has(&c.scores[5].dflt, "mlx5_5"));
+    for (size_t i = 0; i < 8; i++)
+        sum += maybe_or(c.scores[i].dflt.mbps, 0);
+    CHECK(sum > 0 && sum <= 7 * 400000);
+    nccl_choice_release(&c);
+    m_env(m, "NCCL_PXN_DISABLE", "1");
+    nccl_choose(&m->hw, &c);
+    assert_string_equal(c.scores[5].dflt.path, "PHB");
+    nccl_choice_release(&c);
+    free(m);
+}
+
+TEST(a_rate_that_is_not_known_makes_no_share)
+{
+    struct machine *m = machine_dgx();
+    struct nccl_choice c;
+
+    for (size_t i = 0; i < 8; i++)
+        m->ports[i].rate_mbps = maybe_none();
+    nccl_choose(&m->hw, &c);
+    for (size_t i = 0; i < c.scores_count; i++)
+        CHECK(!c.scores[i].dflt.mbps.known && !c.scores[i].worse);
+    nccl_choice_release(&c);
+    free(m);
+}
+
+TEST_MAIN(cmocka_unit_test(its_own_port_at_its_own_switch),
+          cmocka_unit_test(a_port_that_is_down_is_shared_for),
+          cmocka_unit_test(a_rate_that_is_not_known_makes_no_share))
