@@ -700,11 +700,17 @@ static void check_pods(struct feasible *f, enum feasible_system system)
     }
 }
 
+/* GPUs of a machine for the system: instances of MIG where it can name them. */
+static int64_t machine_gpus(const struct spec_node *n, enum feasible_system system)
+{
+    return system == FEASIBLE_HOST ? n->gpus_per_node : feasible_gpus(n);
+}
+
 static bool grows_too_large(const struct unit *u)
 {
     return u->c->scale && u->group_count && u->ask.gpus &&
            u->c->scale->max * u->c->nodes_per_replica >
-               u->groups[0]->count * (feasible_gpus(u->groups[0]) / u->ask.gpus);
+               u->groups[0]->count * (machine_gpus(u->groups[0], u->system) / u->ask.gpus);
 }
 
 /* Jobs of Slurm one by one; of what runs on a machine without a scheduler one pod each, which

@@ -73,9 +73,12 @@ static const char *mib(int64_t v, char out[TEXT_MAX])
     return out;
 }
 
-static const char *gpus(const struct spec_node *n, int64_t count, char out[TEXT_MAX])
+/* Machines without a scheduler have GPUs by number: instances of MIG have none there. */
+static const char *gpus(const struct unit *u, const struct spec_node *n, char out[TEXT_MAX])
 {
-    if (feasible_mig_instances(n))
+    int64_t count = u->ask.gpus;
+
+    if (u->system != FEASIBLE_HOST && feasible_mig_instances(n))
         (void)snprintf(out, TEXT_MAX, "%" PRId64 " MIG instance%s (%s)", count,
                        count == 1 ? "" : "s", n->gpu->mig_profile);
     else
@@ -95,7 +98,7 @@ static const char *need_text(const struct feasible *f, const struct unit *u, int
         (void)snprintf(out, TEXT_MAX, "%.100s of memory",
                        mib(maybe_or(u->ask.memory_mib, 0), number));
     else if (dim == DIM_GPUS)
-        return gpus(u->groups[0], u->ask.gpus, out);
+        return gpus(u, u->groups[0], out);
     else if (dim < DIM_FABRICS + (int)f->fabric_count)
         (void)snprintf(out, TEXT_MAX, "%s of fabric '%.63s'",
                        f->fabrics[dim - DIM_FABRICS]->sriov ? "a virtual function of each NIC"
@@ -185,8 +188,8 @@ void feasible_tell_pod(struct feasible *f, const struct unit *u, const struct sp
     else if (dim == DIM_GPUS)
         feasible_tell(f, false, feasible_member(f, u, dim),
                       "Use 'nodes_per_replica' to span several machines.",
-                      "%s asks for %s a node, but '%s' has %" PRId64, name,
-                      gpus(n, u->ask.gpus, want), n->name, have);
+                      "%s asks for %s a node, but '%s' has %" PRId64, name, gpus(u, n, want),
+                      n->name, have);
     else
         feasible_tell(f, false, feasible_member(f, u, dim),
                       "Add the fabric to the group's 'fabrics', or name another group.",

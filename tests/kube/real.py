@@ -158,10 +158,12 @@ def operators(c, docs):
 
 
 def bury(c):
-    """No kubelet ends a pod that was asked to end: preempted, or scaled away."""
+    """What a kubelet does with a pod that was asked to end, preempted or scaled away: it has failed, and is gone."""
     for p in c.get("pods", "-A"):
         if p["metadata"].get("deletionTimestamp"):
-            c.kubectl("-n", p["metadata"]["namespace"], "delete", "pod", p["metadata"]["name"], "--force", "--grace-period=0")
+            which = ("-n", p["metadata"]["namespace"])
+            c.kubectl(*which, "patch", "pod", p["metadata"]["name"], "--subresource=status", "--type=merge", "-p", '{"status":{"phase":"Failed"}}')
+            c.kubectl(*which, "delete", "pod", p["metadata"]["name"], "--force", "--grace-period=0", "--wait=false")
 
 
 def lonely(c, agents):

@@ -329,6 +329,21 @@ TEST(who_is_where)
     spec_free(s);
 }
 
+/* Containers of compose have whole GPUs: so they are counted, and so they are called. */
+TEST(mig_without_a_scheduler)
+{
+#define HOST_MIG                                                                                   \
+    "targets: {compose: {}}\nnodes: [{name: m, gpus_per_node: 2, gpu: {model: H100, sharing: "     \
+    "mig, mig_profile: 1g.10gb}}]\ncomponents:\n"
+    FITS(HOST_MIG "  a: {target: compose, image: x, gpus: 2}\n");
+    REFUSED(HOST_MIG "  a: {target: compose, image: x, gpus: 3}\n", 4,
+            "component 'a' asks for 3 GPUs a node, but 'm' has 2");
+    REFUSED(HOST_MIG "  a: {target: compose, image: x, gpus: 1, replicas: 3}\n", 4,
+            "component 'a' needs 1 GPU for each of 3 replicas on 'm'; 2 fit");
+    REFUSED(HOST_MIG "  a: {target: compose, image: x, gpus: 1, scale: {max: 3}}\n", 4,
+            "may grow to 3 replicas");
+}
+
 /* ---- feasible_spare() beside every arrangement there is ---- */
 
 enum { TRY_MACHINES = 4, TRY_KINDS = 3, TRY_PODS = 6 };
@@ -469,4 +484,5 @@ TEST_MAIN(cmocka_unit_test(whole_machines), cmocka_unit_test(cpus_that_pods_can_
           cmocka_unit_test(slurm_jobs), cmocka_unit_test(kubernetes_by_name),
           cmocka_unit_test(machines_without_a_scheduler),
           cmocka_unit_test(gpus_of_pools_are_taken_last), cmocka_unit_test(who_is_where),
+          cmocka_unit_test(mig_without_a_scheduler),
           cmocka_unit_test(room_for_one_more_holds_for_every_arrangement))
