@@ -193,7 +193,6 @@ static const struct {
     const char *why;
 } quiet[] = {
     { ON_ALL, OF_ANY, "description", "words for people" },
-    { ON_HOST, OF_ANY, "kind", "with a command, that is what runs" },
     { ON_HOST, OF_ANY, "queued", "true is refused: there is no queue" },
     { ON_SLURM, OF_ANY, "queued", "every job waits in the queue" },
     { ON_PODS, OF_JOBS, "queued",
@@ -466,11 +465,8 @@ static const struct {
     { ON_PROMETHEUS | ON_DOC, "budgets.overrun", "told of by who runs something, if anybody does" },
     { ON_DOC, "budgets.warn", PAGE },
     { ON_DOC, "budgets.forecast_days", PAGE },
-    { ON_ALL, "budgets.day", MONEY },
-    { ON_ALL, "budgets.month", MONEY },
     { ON_ALL, "budgets.warn", MONEY },
     { ON_ALL, "budgets.forecast_days", MONEY },
-    { ON_ALL, "budgets.components", MONEY },
 };
 
 static unsigned target_bit(const char *target)
@@ -500,21 +496,28 @@ static bool key_in(const char *key, const char *section)
     return !strncmp(key, section, n) && (!key[n] || key[n] == '.');
 }
 
-const char *render_follow_reason(const char *target, unsigned kind, const char *key)
+size_t render_follow_excuse(const char *target, unsigned kind, const char *key)
 {
     for (size_t i = 0; i < ARRAY_SIZE(quiet); i++)
         if (quiet[i].on & target_bit(target) && quiet[i].of & 1U << kind &&
             key_in(key, quiet[i].key))
-            return quiet[i].why;
-    return NULL;
+            return i;
+    return SIZE_MAX;
 }
 
-const char *render_follow_site_reason(const char *target, const char *key)
+size_t render_follow_site_excuse(const char *target, const char *key)
 {
     for (size_t i = 0; i < ARRAY_SIZE(site_quiet); i++)
         if (site_quiet[i].on & target_bit(target) && key_in(key, site_quiet[i].key))
-            return site_quiet[i].why;
-    return NULL;
+            return ARRAY_SIZE(quiet) + i;
+    return SIZE_MAX;
+}
+
+const char *render_follow_excuse_key(size_t i)
+{
+    return i < ARRAY_SIZE(quiet)                            ? quiet[i].key
+           : i < ARRAY_SIZE(quiet) + ARRAY_SIZE(site_quiet) ? site_quiet[i - ARRAY_SIZE(quiet)].key
+                                                            : NULL;
 }
 
 static size_t wish_find(unsigned on, unsigned kind, const char *key)

@@ -7,11 +7,14 @@
 /* Warns of each key that the file sets for a component of the target and that the target cannot
  * follow. */
 void render_follow(struct render *r, const struct render_target *t);
-/* Why a target does nothing about a key ("restart", "training.optimizer") and nothing is lost by
- * it, for a component of a kind (enum spec_component_kind); NULL: it has to follow it. */
-const char *render_follow_reason(const char *target, unsigned kind, const char *key);
+/* The excuse, from 0, by which a target does nothing about a key ("restart", "training.optimizer")
+ * for a component of a kind (enum spec_component_kind), as nothing is lost by it; SIZE_MAX: none,
+ * it has to follow it. */
+size_t render_follow_excuse(const char *target, unsigned kind, const char *key);
 /* The same for a key outside components ("nodes.gpu.power"). */
-const char *render_follow_site_reason(const char *target, const char *key);
+size_t render_follow_site_excuse(const char *target, const char *key);
+/* What an excuse is for; NULL behind the last. */
+const char *render_follow_excuse_key(size_t i);
 /* The key or section by whose name render_follow() warns of `key`; NULL: it does not. */
 const char *render_follow_wish(const char *target, unsigned kind, const char *key);
 

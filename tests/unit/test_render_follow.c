@@ -4,7 +4,8 @@
  * A spec that sets every key is rendered once; then each value is changed by itself, in memory, and
  * it is rendered again.  Something must come of it: other files, a refusal, or a warning at the
  * value.  A key of which none is true must be in the table of render/follow.c with the reason why
- * nothing is lost, or it fails here: a new key is then followed, warned about or explained. */
+ * nothing is lost, or it fails here: a new key is then followed, warned about or explained.  A
+ * reason that no key needs any more fails too. */
 #include "base/arena.h"
 #include "base/str.h"
 #include "render/follow.h"
@@ -301,20 +302,38 @@ static bool has_effect(struct walk *w, const struct spec_row *r, char *obj, size
     return !same;
 }
 
-static bool is_excused(const struct walk *w, const char *key)
+/* Excuses that a walk came by, and those without which a key were dropped in silence. */
+enum { EXCUSES_MAX = 256 };
+static bool excuse_met[EXCUSES_MAX], excuse_needed[EXCUSES_MAX];
+
+static size_t excuse_of(const struct walk *w, const char *key)
 {
-    return w->site ? render_follow_site_reason(w->target, key)
-                   : render_follow_reason(w->target, w->kind, key);
+    size_t i = w->site ? render_follow_site_excuse(w->target, key)
+                       : render_follow_excuse(w->target, w->kind, key);
+
+    CHECK(i < EXCUSES_MAX || i == SIZE_MAX);
+    return i;
 }
 
 static void check_row(struct walk *w, const struct spec_row *r, char *obj, size_t size,
                       const char *key)
 {
+    size_t excuse;
+
     w->keys++;
     if (w->site && r->required && str_eq(r->key, "name"))
         return; /* others refer to it */
-    if (is_told(w, obj + r->off, key) || is_excused(w, key) || has_effect(w, r, obj, size))
+    excuse = excuse_of(w, key);
+    if (excuse != SIZE_MAX && excuse_needed[excuse])
         return;
+    if (excuse != SIZE_MAX)
+        excuse_met[excuse] = true;
+    if (is_told(w, obj + r->off, key) || has_effect(w, r, obj, size))
+        return;
+    if (excuse != SIZE_MAX) {
+        excuse_needed[excuse] = true;
+        return;
+    }
     CHECK(w->silent_count < KEYS_MAX);
     (void)snprintf(w->silent[w->silent_count++], sizeof(w->silent[0]), "%s", key);
 }
@@ -755,9 +774,23 @@ TEST(openshift)
     follows("openshift");
 }
 
+/* Comes last.  An excuse that no key needs hides the next one that is dropped. */
+TEST(excuses_are_needed)
+{
+    size_t stale = 0;
+
+    for (size_t i = 0; render_follow_excuse_key(i); i++)
+        if (!excuse_needed[i]) {
+            (void)fprintf(stderr, "the excuse for '%s' (%zu) is %s\n", render_follow_excuse_key(i),
+                          i, excuse_met[i] ? "not needed" : "never asked for");
+            stale++;
+        }
+    CHECK(stale == 0);
+}
+
 TEST_MAIN(cmocka_unit_test(compose), cmocka_unit_test(systemd), cmocka_unit_test(slurm),
           cmocka_unit_test(kubernetes), cmocka_unit_test(openshift),
           cmocka_unit_test(sections_of_targets), cmocka_unit_test(sites),
           cmocka_unit_test(checkpoints_that_go_with_the_container),
           cmocka_unit_test(a_queue_that_nobody_names),
-          cmocka_unit_test(an_autoscaler_that_waits_less))
+          cmocka_unit_test(an_autoscaler_that_waits_less), cmocka_unit_test(excuses_are_needed))
