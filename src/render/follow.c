@@ -372,6 +372,7 @@ static const struct {
 #define MONEY    "for plans, pages and alerts"
 #define PAGE     "of alerts; the page compares a month that runs all the time"
 #define BY_AGENT "the agent's own"
+#define TALK     "what programs need of each other, for people: placing goes by the other keys"
 #define BY_SERVE "for `stoker serve` and the planner"
 
 static const struct {
@@ -383,6 +384,14 @@ static const struct {
     { ON_ALL | ON_PROMETHEUS, "site.contact", "words for people" },
     { ON_HOST | ON_SLURM, "site.name", "one file for one site" },
     { ON_HOST | ON_SLURM, "site.labels", "Prometheus puts them on the metrics" },
+
+    { ON_ALL, "software", "`stoker detect --check -f` compares it with what the machines have" },
+    { ON_ALL, "shapes", "read by `stoker plan train`" },
+    { ON_ALL, "traffic.rate", TALK },
+    { ON_ALL, "traffic.bytes_per_step", TALK },
+    { ON_ALL, "traffic.latency_max", TALK },
+    { ON_ALL, "traffic", "decides who is near and who may connect, where that can be said" },
+    { ON_ALL | ON_PROMETHEUS, "goals", "`stoker monitor -f` holds the site against them" },
 
     { ON_ALL & ~ON_SLURM, "nodes.role", MACHINE },
     { ON_ALL, "nodes.arch", MACHINE },

@@ -359,7 +359,7 @@ static const char *token_text(const char *p, const char *target, const char *kin
 {
     bool pods = str_eq(target, "kubernetes") || str_eq(target, "openshift");
     bool slurm = str_eq(target, "slurm"), serving = str_eq(kind, "serving");
-    bool runs = !str_eq(target, "prometheus") && !str_eq(target, "doc");
+    bool runs = !strstr("prometheus doc nccl", target);
     const char *settings = "";
 
     for (size_t i = 0; i < ARRAY_SIZE(tokens); i++)
@@ -645,6 +645,7 @@ static const char WHOLE[] =
     "     }\n"
     "pools: {p: {size: 10GB, priority: medium, access: flexible, nodes: SHARED, gpus: 0-3,\n"
     "            sharing: auto}}\n"
+    "shapes: {m: {params: 7B}, n: {params: 8B}}\n"
     "components:\n"
     "  emb: {WORK target: RUNNER, BOX nodes: gpu, gpus: 1, fabrics: [rails],\n"
     "        mounts: [{storage: data, path: /data}]}\n"
@@ -665,6 +666,9 @@ static const char WATCHED[] =
     "        history_size: 256MiB, dcgm_names: old, dcgm: 'http://127.0.0.1:9401/metrics',\n"
     "        scrape: ['http://127.0.0.1:1/metrics'], peers: ['http://g2:8090']}\n"
     "goals: {u: {metric: gpu_utilization, min: 80%}}\n"
+    "default_alerts: {GpuTemperatureHigh: {off: false, threshold: 80C, clear: 75C, for: 1m,\n"
+    "                                      keep: 1m, severity: critical, summary: s,\n"
+    "                                      runbook: 'http://r'}}\n"
     "OTHERalerts: {c: {metric: custom, series: gpu.temp, how: mean, window: 5m, when: above,\n"
     "OTHER               warn: 80, components: [emb]}}\n"
     "FIRSTalerts: {hot: {metric: gpu_temperature, when: above, warn: 80C, critical: 90C,\n"
@@ -684,9 +688,14 @@ static const struct { /* a section, and who has to do with it */
     bool copies; /* stoker itself follows it: a copy of the spec is enough */
 } sections[] = {
     { "site", "slurm kubernetes openshift compose systemd prometheus", false },
+    { "software", "slurm kubernetes openshift compose systemd", false },
+    { "shapes", "slurm kubernetes openshift compose systemd", false },
+    { "traffic", "slurm kubernetes openshift compose systemd", false },
+    { "goals", "kubernetes systemd prometheus", false },
+    { "default_alerts", "kubernetes systemd prometheus", true },
     { "nodes", "slurm kubernetes openshift compose systemd", false },
     { "fabrics", "slurm kubernetes openshift compose systemd", false },
-    { "nccl", "slurm kubernetes openshift compose systemd", false },
+    { "nccl", "slurm kubernetes openshift compose systemd nccl", false },
     { "storage", "slurm kubernetes openshift compose systemd", false },
     { "pools", "slurm kubernetes openshift compose systemd", false },
     { "models", "kubernetes openshift compose systemd", true },
@@ -731,7 +740,7 @@ static void walk_site(struct walk *w, const char *target, const char *variant)
 TEST(sites)
 {
     static const char *const targets[] = { "slurm",   "kubernetes", "openshift", "compose",
-                                           "systemd", "prometheus", "doc" };
+                                           "systemd", "prometheus", "doc",       "nccl" };
     static struct walk first, other;
     size_t silent = 0;
 
