@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "render/slurm_int.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 static struct maybe lesser_of(struct maybe a, struct maybe b) /* unknown: no limit */
@@ -157,12 +158,14 @@ static const void *where(const struct slurm *c, const struct spec_component *k, 
 static void refuse_time(struct slurm *c, const struct spec_component *k,
                         const struct slurm_terms *t, struct buf *hint)
 {
-    if (t->bars & SLURM_BAR_PARTITION_TIME)
+    if (t->bars & SLURM_BAR_PARTITION_TIME) {
+        assert(t->p); /* whose time it is */
         render_refuse(c->r, &k->time_limit_ms,
                       k->partition ? "The job would wait for ever."
                                    : "No partition that has its machines allows more.",
                       "component '%s' may run longer than partition '%s' allows", k->name,
                       t->p->name);
+    }
     if (t->bars & SLURM_BAR_QOS_TIME)
         render_refuse(c->r, &k->time_limit_ms, why_qos(k, t, hint),
                       "component '%s' may run longer than QOS '%s' allows", k->name, t->q->name);
@@ -208,13 +211,13 @@ static void warn_others(struct slurm *c, const struct spec_component *k,
         bool shorter = !k->time_limit_ms.known && t.most_ms.known &&
                        (!best->most_ms.known || t.most_ms.v < best->most_ms.v);
 
-        if (!t.bars && !shorter)
+        if (!a || (!t.bars && !shorter)) /* NULL: there is only what has no account */
             continue;
         buf_addf(&hint, "Add 'account: %s', which can run it, or a 'time_limit'.", best->a->name);
         render_warn(c->r, &k->name, buf_str(&hint),
                     "component '%s' names no account, and as a job of '%s' it is beyond the limits "
                     "there and waits for ever",
-                    k->name, t.a->name);
+                    k->name, a->name);
         break;
     }
     buf_release(&hint);

@@ -644,30 +644,38 @@ static void (*const rules[])(struct check *c) = {
     check_places,
 };
 
-void check_fault(struct check *c, const void *at, const char *hint, const char *fmt, ...)
+static void fault_add(struct check *c, const void *at, const char *hint, bool doubt,
+                      const char *fmt, va_list ap)
 {
     struct buf b = { 0 };
+
+    buf_vaddf(&b, fmt, ap);
+    if (doubt) {
+        spec_diag_warn_at(c->l->diags, c->s, at, hint, "%s", buf_str(&b));
+    } else {
+        ERROR(c, at, "%s", buf_str(&b));
+        if (hint)
+            diag_hint(c->l, "%s", hint);
+    }
+    buf_release(&b);
+}
+
+void check_fault(struct check *c, const void *at, const char *hint, const char *fmt, ...)
+{
     va_list ap;
 
     va_start(ap, fmt);
-    buf_vaddf(&b, fmt, ap);
+    fault_add(c, at, hint, false, fmt, ap);
     va_end(ap);
-    ERROR(c, at, "%s", buf_str(&b));
-    if (hint)
-        diag_hint(c->l, "%s", hint);
-    buf_release(&b);
 }
 
 void check_doubt(struct check *c, const void *at, const char *hint, const char *fmt, ...)
 {
-    struct buf b = { 0 };
     va_list ap;
 
     va_start(ap, fmt);
-    buf_vaddf(&b, fmt, ap);
+    fault_add(c, at, hint, true, fmt, ap);
     va_end(ap);
-    spec_diag_warn_at(c->l->diags, c->s, at, hint, "%s", buf_str(&b));
-    buf_release(&b);
 }
 
 /* Does it compare with what the file says of the agent and the model server? */
