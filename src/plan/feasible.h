@@ -104,8 +104,8 @@ int64_t feasible_gpus(const struct spec_node *n);
 const char *feasible_mig_name(struct arena *a, const struct spec_node *n);
 /* MiB that Slurm gives to jobs of a machine whose memory is known. */
 int64_t feasible_slurm_mib(const struct spec_node *n);
-/* Groups whose machines a pod may be on, `out` with room for node_count; `c` NULL: `stoker serve`
- * for models of no component. */
+/* Groups whose machines a pod may be on, `out` with room for node_count and a NULL; `c` NULL:
+ * `stoker serve` for models of no component. */
 size_t feasible_groups(const struct spec *s, const struct spec_component *c,
                        const struct spec_node **out);
 /* Is each of its pods on a machine of its own? */

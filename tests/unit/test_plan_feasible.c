@@ -360,7 +360,7 @@ struct trial {
 static bool trial_takes(const struct trial *t, size_t kind, size_t m)
 {
     const struct spec_component *c = &t->s->components[kind];
-    const struct spec_node *groups[2];
+    const struct spec_node *groups[3]; /* two and a NULL */
     size_t n = feasible_groups(t->s, c, groups);
     bool may = false;
 
