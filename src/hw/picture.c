@@ -158,10 +158,7 @@ static void port_line(const struct pic *p, struct pic_leaf *l, const struct hw_r
 {
     const struct hw_rdma_port *port = &r->ports[i];
     char rate[UNITS_TEXT_MAX];
-    bool rated;
-
-    assert(r->ports && i < r->ports_count);
-    rated = port->rate_mbps.known && port->rate_mbps.v > 0 && !port_is_down(port);
+    bool rated = port->rate_mbps.known && port->rate_mbps.v > 0 && !port_is_down(port);
 
     snprintf(l->lines[i], sizeof(l->lines[i]), "%" PRId64 ": %s%s%s",
              maybe_or(port->port, (int64_t)i + 1), rated ? show_rate(port->rate_mbps, rate) : "",
@@ -176,6 +173,7 @@ static void nic_lines(const struct pic *p, struct pic_leaf *l, const struct show
     size_t down = 0, ports = n->rdma ? n->rdma->ports_count : 0;
     char rate[UNITS_TEXT_MAX];
 
+    assert(!ports || port);
     snprintf(l->title, sizeof(l->title), "%s", n->name);
     for (size_t i = 0; i < ports; i++)
         down += port_is_down(&n->rdma->ports[i]);
