@@ -620,7 +620,7 @@ static const struct fx_row fabric_rows[] = {
     { "gpu.imex", NULL, CHECK_SKIP, "no NVLink domain that spans machines" },
     { "gpu.imex", domain, CHECK_PASS, "nvidia-imex runs" },
     { "gpu.imex", domain_no_channel, CHECK_FAIL, "there is no /dev/nvidia-caps-imex-channels" },
-    { "gpu.imex", domain_managed, CHECK_WARN, "slurm may bring both" },
+    { "gpu.imex", domain_managed, CHECK_WARN, "slurm may bring" },
     { "gpu.p2p", NULL, CHECK_PASS, "1 of 1 pairs reach" },
     { "gpu.p2p", p2p_off, CHECK_WARN,
       "GPU 0 with 1: cannot reach each other's memory: chipset not supported" },
