@@ -43,6 +43,7 @@ struct nccl_port { /* one port of one RDMA device, in the order of hw->rdma[] */
     bool frontend;       /* the default route leaves by that network */
     bool takes;          /* NCCL takes it when NCCL_IB_HCA is not set */
     bool counts;         /* it adds bandwidth: an address that works, and no other fabric */
+    bool aside;          /* ... it would, and is left out for what else its network is for */
     const char *card;    /* PCI address shared by the ports NCCL fuses into one NIC */
     size_t card_ports;   /* how many used ports share that card, this one included */
 };
@@ -70,10 +71,11 @@ struct nccl_p2p { /* two GPUs of hw->gpus[] */
     const char *why;
 };
 
-struct nccl_way {      /* how one GPU reaches other nodes over one choice of ports */
-    struct maybe mbps; /* its share of the ports; unknown when a rate is */
-    const char *path;  /* the distance to them: "PIX" … "SYS"; NULL: not known, or no port */
-    const char *ports; /* "mlx5_0:1,mlx5_1:1" */
+struct nccl_way {          /* how one GPU reaches other nodes over one choice of ports */
+    struct maybe mbps;     /* its share of the ports; unknown when a rate is */
+    struct maybe all_mbps; /* ... with those set aside; unknown: that is no more */
+    const char *path;      /* the distance to them: "PIX" … "SYS"; NULL: not known, or no port */
+    const char *ports;     /* "mlx5_0:1,mlx5_1:1" */
 };
 
 struct nccl_score {       /* one GPU under two choices of ports (score.c says how) */

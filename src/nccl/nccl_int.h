@@ -236,6 +236,8 @@ bool score_gpu_counts(const struct sim *s, size_t gpu); /* a job here can use it
 void score_set(const struct sim *s, const bool *set, struct score_way *out);
 /* Fills scores of the choice; true when the wanted ports cost no GPU anything. */
 bool score_choose(struct sim *s);
+/* What NCCL's own choice is with the ports that are set aside; after score_choose(). */
+void score_aside(struct sim *s);
 const char *score_way_text(struct arena *a, const struct nccl_way *w);
 /* "GPU 0-7 100 Gb/s at PHB by NCCL's own choice, 200 Gb/s at PIX" and then `ours`. */
 const char *score_text(struct arena *a, const struct nccl_choice *c, const char *ours);

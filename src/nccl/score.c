@@ -430,6 +430,24 @@ bool score_choose(struct sim *s)
     return good;
 }
 
+void score_aside(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    struct score_way *ways = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
+
+    for (size_t i = 0; i < c->ports_count; i++)
+        c->ports[i].counts = c->ports[i].counts || c->ports[i].aside;
+    score_set(s, rivals_of(s).dflt, ways);
+    for (size_t i = 0; i < c->ports_count; i++)
+        c->ports[i].counts = c->ports[i].counts && !c->ports[i].aside;
+    for (size_t i = 0; i < c->scores_count; i++) {
+        const struct score_way *w = &ways[c->scores[i].gpu];
+
+        if (w->known && w->mbps > maybe_or(c->scores[i].dflt.mbps, INT64_MAX))
+            c->scores[i].dflt.all_mbps = maybe_of(w->mbps);
+    }
+}
+
 /* ---- for people ---- */
 
 static const char *way_text(struct arena *a, const struct nccl_way *w)
@@ -444,12 +462,16 @@ static const char *way_text(struct arena *a, const struct nccl_way *w)
 
 const char *score_way_text(struct arena *a, const struct nccl_way *w)
 {
-    return arena_printf(a, "%s%s%s", way_text(a, w), *w->ports ? " by " : "", w->ports);
+    return arena_printf(a, "%s%s%s%s%s%s", way_text(a, w), *w->ports ? " by " : "", w->ports,
+                        w->all_mbps.known ? " (" : "",
+                        w->all_mbps.known ? nccl_rate_text(a, w->all_mbps) : "",
+                        w->all_mbps.known ? " with those that are left out)" : "");
 }
 
 static bool scores_equal(struct arena *a, const struct nccl_score *x, const struct nccl_score *y)
 {
     return str_eq(way_text(a, &x->dflt), way_text(a, &y->dflt)) &&
+           maybe_or(x->dflt.all_mbps, -1) == maybe_or(y->dflt.all_mbps, -1) &&
            str_eq(way_text(a, &x->ours), way_text(a, &y->ours));
 }
 
@@ -494,6 +516,11 @@ const char *score_text(struct arena *a, const struct nccl_choice *c, const char 
             buf_adds(&b, " either way");
         else
             buf_addf(&b, " by NCCL's own choice, %s %s", mine, ours);
+        if (x->dflt.all_mbps.known)
+            buf_addf(&b,
+                     ", ports that are left out not counted (with them %s by NCCL's "
+                     "own choice)",
+                     nccl_rate_text(a, x->dflt.all_mbps));
     }
     return nccl_text(a, &b);
 }

@@ -325,6 +325,7 @@ static int64_t set_worth_up(const struct sim *s, const bool *set)
 struct step {
     bool *drop;   /* ports this step leaves out */
     bool *ignore; /* ... and whose bandwidth is not missed */
+    bool purpose; /* ... since their network is for something else */
     const char **why;
 };
 
@@ -370,14 +371,17 @@ static bool step_take(struct sim *s, const struct step *st)
             continue;
         c->ports[i].wanted = false;
         c->ports[i].counts = !st->ignore[i];
+        c->ports[i].aside = st->ignore[i] && st->purpose;
         c->ports[i].wanted_why = st->why[i];
     }
     if (!any || score_choose(s))
         return true;
     c->all_why = cost_text(s, st);
     for (size_t i = 0; i < c->ports_count; i++)
-        if (st->drop[i])
+        if (st->drop[i]) {
             c->ports[i].wanted = c->ports[i].counts = true;
+            c->ports[i].aside = false;
+        }
     return false;
 }
 
@@ -604,6 +608,7 @@ static void want_purpose(struct sim *s)
                                               "others as near.",
                                  net ? ", " : "", net ? net : "");
     }
+    st.purpose = true;
     (void)step_take(s, &st);
 }
 
@@ -690,6 +695,7 @@ static void want_subnet(struct sim *s)
         st.why[i] = arena_printf(s->a, "It is on another InfiniBand fabric (%s) than the others.",
                                  p->network);
     }
+    st.purpose = true;
     (void)step_take(s, &st);
 }
 
@@ -862,6 +868,8 @@ static void want_alive(struct sim *s)
     c->all_why = NULL;
     for (size_t i = 0; i < c->ports_count; i++)
         c->ports[i].wanted = c->ports[i].counts = c->ports[i].takes;
+    for (size_t i = 0; i < c->ports_count; i++)
+        c->ports[i].aside = false;
 }
 
 /* ---- file systems whose network is not known ---- */
@@ -1014,6 +1022,53 @@ static void doubt_fabric(struct sim *s)
     }
 }
 
+/* A wanted port that is the like of `p` in model, rate and place at the GPU. */
+static bool port_has_like(const struct sim *s, size_t gpu, const struct nccl_port *p)
+{
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *q = &s->c->ports[i];
+
+        if (q->wanted && port_rank(s, gpu, q) == port_rank(s, gpu, p) && !models_differ(s, p, q) &&
+            str_eq(p->link_layer, q->link_layer) && maybe_is(q->rate_mbps, p->rate_mbps.v))
+            return true;
+    }
+    return false;
+}
+
+/* Every GPU has an InfiniBand port that was set aside and is the like of one that it keeps:
+ * storage for each GPU, or a second plane of the training fabric that file systems are mounted
+ * over.  With RoCE the planes are rails, and a network that spans the GPUs beside them is none. */
+static void doubt_planes(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    bool *aside = arena_array(s->a, bool, c->ports_count + 1), *set = wanted_set(s);
+    const struct nccl_score *x = c->scores_count ? &c->scores[0] : NULL;
+
+    for (size_t i = 0; i < c->ports_count; i++)
+        aside[i] = c->ports[i].aside && !port_is_ethernet(&c->ports[i]) &&
+                   (c->ports[i].storage || c->ports[i].frontend);
+    for (size_t g = 0; g < s->hw->gpus_count; g++) {
+        bool like = false;
+
+        for (size_t i = 0; i < c->ports_count; i++)
+            like = like || (aside[i] && c->ports[i].rate_mbps.known &&
+                            port_rank(s, g, &c->ports[i]) == nearest_rank(s, set, g) &&
+                            port_has_like(s, g, &c->ports[i]));
+        if (!like)
+            return;
+    }
+    if (set_count(s, aside) < 2 || set_count(s, aside) != set_count(s, set) || !x ||
+        !x->dflt.all_mbps.known)
+        return;
+    nccl_doubt(s,
+               "%s are left out, since file systems or the default route are on their network; but "
+               "they are like %s in all else, one or more for every GPU.  If they are a second "
+               "plane of the fabric for training, leave NCCL_IB_HCA unset: each GPU has %s then, "
+               "not %s.",
+               set_text(s, aside), set_text(s, set), nccl_rate_text(s->a, x->dflt.all_mbps),
+               nccl_rate_text(s->a, x->ours.mbps));
+}
+
 /* ---- isolated rails ---- */
 
 /* A GPU that has another rail than its own, dead or slow, meets machines that are well where
@@ -1093,10 +1148,13 @@ void want_choose(struct sim *s)
                       "training.  NCCL does not join the two: every node must use the same.");
     want_limit(s);
     want_guard(s);
+    score_aside(s);
     c->score_text = score_text(s->a, c, "with the wanted ports");
     for (size_t i = 0; i < c->ports_count; i++)
         if (c->ports[i].wanted)
             c->ports[i].wanted_why = wanted_text(s, &c->ports[i]);
-    if (!ports_off(s->hw))
+    if (!ports_off(s->hw)) {
+        doubt_planes(s);
         doubt_fabric(s);
+    }
 }

@@ -150,6 +150,7 @@ static void json_way(struct json_out *w, const char *key, const struct nccl_way 
     json_key(w, key);
     json_obj(w);
     json_kv_maybe(w, "mbps", way->mbps);
+    json_kv_maybe(w, "all_mbps", way->all_mbps);
     json_kv_str(w, "path", way->path);
     json_kv_str(w, "ports", way->ports);
     json_obj_end(w);
