@@ -15,7 +15,7 @@ static void kept_wishes(struct k8s *k, const struct spec_component *c)
     if (c->time_limit_ms.known)
         render_warn(k->r, &c->time_limit_ms, "Kind batch has a limit.",
                     "pods of '%s' are kept running: its 'time_limit' ends nothing", c->name);
-    if (c->restart != SPEC_RESTART_ALWAYS)
+    if (c->restart != SPEC_RESTART_ALWAYS && spec_where(k->r->spec, &c->restart).line)
         render_warn(k->r, &c->restart, "Kind batch runs to its end.",
                     "pods of '%s' are always started again, whatever 'restart' says", c->name);
     if (c->queued && c->kind != SPEC_COMPONENT_TRAINING)

@@ -112,6 +112,8 @@ static void launch_env(struct kube *q, const struct kube_work *w, struct k8s_pod
         env_add(pod, env, "STOKER_RESTARTS",
                 arena_printf(a, "%" PRId64, t->rendezvous.max_restarts),
                 arena_strdup(a, render_from(q->k.r, &t->rendezvous.max_restarts)));
+    if (w->kind == KUBE_STATEFULSET && w->c->restart != SPEC_RESTART_ALWAYS)
+        env_add(pod, env, "STOKER_HOLD", "1", arena_strdup(a, render_from(q->k.r, &w->c->restart)));
     env_add(pod, env, "PYTORCH_CUDA_ALLOC_CONF", t ? t->allocator : NULL,
             t ? arena_strdup(a, render_from(q->k.r, &t->allocator)) : NULL);
     if (!pod->root) { /* a user without an entry in the image's /etc/passwd */

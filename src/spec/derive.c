@@ -52,6 +52,14 @@ void spec_derive(struct spec *s)
         if (n->arch == SPEC_ARCH_AARCH64 && !spec_where(s, &n->threads_per_core).line)
             n->threads_per_core = 1; /* Grace and its like have no SMT */
     }
+    for (size_t i = 0; i < s->component_count; i++) {
+        struct spec_component *c = &s->components[i];
+
+        /* work that ends: one that is done is not begun again */
+        if ((c->kind == SPEC_COMPONENT_BATCH || c->kind == SPEC_COMPONENT_TRAINING) &&
+            !spec_where(s, &c->restart).line)
+            c->restart = SPEC_RESTART_ON_FAILURE;
+    }
     arena_release(&a);
 }
 

@@ -544,7 +544,7 @@ static const struct spec_row component_rows[] = {
     TREE(OPTION, "health", struct spec_component, health, health_table,
         .doc = "how to tell that it works"),
     ROW(CHOICE, "restart", struct spec_component, restart, .dflt = "always", .choices = restarts,
-        .doc = "when it is started again"),
+        .doc = "when it is started again; unset, training and batch work: on_failure"),
     ROW(CHOICE, "priority", struct spec_component, priority, .dflt = "medium",
         .choices = priorities, .doc = "who goes first when GPUs are short"),
     ROW(DURATION, "time_limit", struct spec_component, time_limit_ms, .min = MINUTE,

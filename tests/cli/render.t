@@ -298,4 +298,21 @@ test_expect 'the address of a webhook is for the agent alone: modes and owner on
     test "$(stat -c %a hook/.stoker-render.base)" = 600 && ! grep -q "^kind: ConfigMap" $f && test "$(grep -rl s3cr3t hook | grep -vc "stoker.yaml\|base/agent.yaml\|render.base")" = 0 &&
     sed "/^notify/d" hook.yaml >none.yaml && stoker render kubernetes -f none.yaml -o none 2>err && grep -q "^kind: ConfigMap" none/kubernetes/base/agent.yaml
 '
+test_expect 'work that is done is not begun again, unless the spec says so' '
+    cat >once.yaml <<END &&
+nodes: [{name: ws, gpus_per_node: 4, gpu: {model: L40S}, cpu_cores: 32, memory: 128GB}]
+components:
+  tr: {kind: training, target: systemd, gpus: 1, command: [python3, t.py], training: {framework: other}}
+  ba: {kind: batch, target: systemd, cpus: 1, memory: 1GB, command: [/bin/true]}
+  on: {kind: batch, target: systemd, cpus: 1, memory: 1GB, command: [/bin/true], restart: always}
+  sv: {kind: service, target: systemd, cpus: 1, memory: 1GB, command: [/bin/true]}
+  ctr: {kind: training, target: compose, gpus: 1, image: "a/b:1", command: [python3, t.py], training: {framework: other}}
+  cba: {kind: batch, target: compose, cpus: 1, memory: 1GB, image: "a/b:1", command: [/bin/true]}
+targets: {systemd: {}, compose: {}}
+END
+    stoker render all -f once.yaml -o once >/dev/null 2>&1 && cd once &&
+    grep -q "^Restart=on-failure" systemd/stoker-component-tr.service && grep -q "^Restart=on-failure" systemd/stoker-component-ba.service &&
+    grep -q "^Restart=always" systemd/stoker-component-on.service && grep -q "^Restart=always" systemd/stoker-component-sv.service &&
+    test "$(grep -c "restart: \"*on-failure" compose/compose.yaml)" = 2
+'
 test_done

@@ -121,7 +121,7 @@ def platform():
     w = s["world_model"]
     check("limits, mounts, ports, ulimits and restart are the spec's", w["deploy"]["resources"]["limits"] == {"cpus": "48", "memory": "768000000000b"}
           and {"type": "bind", "source": "/scratch/data", "target": "/data", "read_only": True, "bind": {"create_host_path": False}} in w["volumes"]
-          and w["ports"] == ["${BIND_ADDRESS:-127.0.0.1}:8010:8010"] and w["ulimits"] == {"memlock": -1, "stack": 64 << 20} and w["restart"] == "always")
+          and w["ports"] == ["${BIND_ADDRESS:-127.0.0.1}:8010:8010"] and w["ulimits"] == {"memlock": -1, "stack": 64 << 20} and w["restart"] == "on-failure:3")
     check("who depends waits until the other is healthy", s["rl_engine"]["depends_on"]["world_model"] == {"condition": "service_healthy"})
 
 

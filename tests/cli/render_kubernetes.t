@@ -698,4 +698,12 @@ END
     sed "s/name: launch,/name: stoker-shm,/; s/storage: launch,/storage: stoker-shm,/" own.yaml >theirs.yaml &&
     ! stoker spec check theirs.yaml 2>err && grep -q "^theirs.yaml:2:[0-9]*: .*stoker.s own" err
 '
+test_expect 'a StatefulSet holds training that is done, and starts one that failed again' '
+    grep -rq "name: STOKER_HOLD" statefulset/kubernetes/base && ! grep -rq "name: STOKER_HOLD" job/kubernetes/base &&
+    configmap statefulset/kubernetes/base/launch.yaml launch.sh >launch.sh &&
+    { STOKER_HOLD=1 STOKER_NODES=1 sh launch.sh true 2>hold.err & held=$!; } &&
+    n=0 && until grep -q "waiting to be scaled down" hold.err || test $n = 600; do n=$((n + 1)); sleep 0.1; done &&
+    kill -0 $held && kill $held && wait $held &&
+    ! STOKER_HOLD=1 STOKER_NODES=1 sh launch.sh false 2>/dev/null && STOKER_NODES=1 sh launch.sh true 2>/dev/null
+'
 test_done
