@@ -775,7 +775,7 @@ static struct verdict p2p_level(const struct run *r)
 {
     size_t nvl = 0, unknown = 0;
     enum level worst = LEVEL_NONE;
-    const char *dflt = "PXB";
+    const char *dflt = level_name(level_p2p_default(r->hw, &r->c));
 
     for (size_t i = 0; i < r->c.p2p_count; i++) {
         enum level l = level_of_path(r->c.p2p[i].path);
@@ -800,8 +800,6 @@ static struct verdict p2p_level(const struct run *r)
                                   nvl ? ", over NVLink too" : ""));
     if (nvl == r->c.p2p_count)
         return pin(r, "NVL", "NVLink joins every pair of GPUs, and NCCL uses it by itself.");
-    if (str_eq(r->hw->cpu.vendor, "AuthenticAMD") && r->c.gpus.v <= 2)
-        dflt = "SYS"; /* what NCCL itself takes there */
     if (worst <= LEVEL_PXB)
         return pin(r, dflt,
                    arena_printf(r->a,

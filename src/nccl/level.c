@@ -184,6 +184,21 @@ enum level level_nic_best(const struct hw *hw, const char *nic)
     return best;
 }
 
+/* NCCL trusts AMD root complexes with two GPUs; before 2.23 it trusted all but those of
+ * Arm, Intel and Zhaoxin, with any number. */
+enum level level_p2p_default(const struct hw *hw, const struct nccl_choice *c)
+{
+    const char *vendor = hw->cpu.vendor;
+    bool arm = str_eq(hw->cpu.arch, "aarch64");
+
+    if (!nccl_older_than(hw, 2, 23))
+        return str_eq(vendor, "AuthenticAMD") && !arm && c->gpus.known && c->gpus.v <= 2 ? LEVEL_SYS
+                                                                                         : LEVEL_PXB;
+    if (arm || str_eq(vendor, "GenuineIntel") || nccl_cpu_is_zhaoxin(hw))
+        return LEVEL_PXB;
+    return vendor || (hw->cpu.arch && str_starts(hw->cpu.arch, "ppc")) ? LEVEL_SYS : LEVEL_PXB;
+}
+
 /* How far apart two GPUs may be for NCCL to let one read the other's memory. */
 static enum level p2p_limit(const struct sim *s)
 {
@@ -191,12 +206,7 @@ static enum level p2p_limit(const struct sim *s)
 
     if (nccl_env_int(s->hw, "NCCL_P2P_DISABLE", 0) == 1)
         return LEVEL_LOC;
-    if (user != LEVEL_NONE)
-        return user;
-    /* NCCL trusts AMD root complexes with two GPUs */
-    return str_eq(s->hw->cpu.vendor, "AuthenticAMD") && s->c->gpus.known && s->c->gpus.v <= 2
-               ? LEVEL_SYS
-               : LEVEL_PXB;
+    return user != LEVEL_NONE ? user : level_p2p_default(s->hw, s->c);
 }
 
 static bool p2p_refused(const struct hw *hw, const struct hw_gpu_pair *p)

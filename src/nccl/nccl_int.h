@@ -52,6 +52,7 @@ const char *nccl_text(struct arena *a, struct buf *b);
 void nccl_wrap(struct buf *out, const char *prefix, const char *text, size_t width);
 /* True when the NCCL found here is older than major.minor; false when unknown. */
 bool nccl_older_than(const struct hw *hw, int major, int minor);
+bool nccl_cpu_is_zhaoxin(const struct hw *hw);
 
 /* ---- match.c ---- */
 enum { /* as many entries as NCCL reads; the rest is without effect */
@@ -129,6 +130,8 @@ enum level level_of_path(const char *path); /* of the inventory: NODE is PHB to 
 enum level level_parse(const char *text);   /* of a variable; LEVEL_NONE: NCCL ignores it */
 enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic);
 enum level level_gdr_default(const struct hw *hw); /* PXB; P2C with GPUs on a chip-to-chip link */
+/* How far apart GPUs that copy directly may be: by version, processor and number. */
+enum level level_p2p_default(const struct hw *hw, const struct nccl_choice *c);
 bool level_on_c2c(const struct hw *hw);            /* some GPU has a chip-to-chip link to its CPU */
 /* NCCL reads GPU memory over that link: unset, by version. */
 bool level_gdr_c2c(const struct hw *hw);

@@ -130,7 +130,7 @@ static int64_t socket_mbps(const struct hw *hw)
         return intel_mbps(hw);
     if (str_eq(cpu->vendor, "AuthenticAMD"))
         return nccl_older_than(hw, 2, 19) ? SCORE_LOCAL_MBPS : SCORE_AMD_MBPS;
-    if (str_eq(cpu->vendor, "CentaurHauls") || (cpu->vendor && strstr(cpu->vendor, "Shanghai")))
+    if (nccl_cpu_is_zhaoxin(hw))
         return maybe_is(cpu->family, 7) && maybe_is(cpu->model_id, 0x5b) ? SCORE_YONGFENG_MBPS
                                                                          : SCORE_OLDER_MBPS;
     return cpu->vendor ? SCORE_LOCAL_MBPS : SCORE_OLDER_MBPS;

@@ -115,3 +115,10 @@ bool nccl_older_than(const struct hw *hw, int major, int minor)
         have_minor = strtol(end + 1, NULL, 10);
     return have_major < major || (have_major == major && have_minor < minor);
 }
+
+bool nccl_cpu_is_zhaoxin(const struct hw *hw)
+{
+    const char *vendor = hw->cpu.vendor;
+
+    return str_eq(vendor, "CentaurHauls") || (vendor && strstr(vendor, "Shanghai"));
+}

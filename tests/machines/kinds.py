@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""kinds: healthy machines of unlike kinds and with NCCL of unlike ages, and what breaks on them.
+
+    tests/machines/kinds.py OUT-DIR [NAME…]     OUT-DIR/NAME.tar
+    tests/machines/kinds.py --list
+
+Built from the slots of rails.py.  tests/cli/nccl_kinds.t says what must come of them.
+"""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+
+import gpus as G  # noqa: E402
+import rails as R  # noqa: E402
+from rails import GPU, Node, ib, roce  # noqa: E402
+from sysfs import milan  # noqa: E402
+
+MACHINES = {}
+
+
+def machine(make):
+    MACHINES[make.__name__.replace("_", "-")] = make
+    return make
+
+
+def epyc():
+    return milan("AMD EPYC 7543 32-Core Processor", 2, 8, 2, 8, 3700, smt=1)
+
+
+# ---- old releases
+def amd(gpus, nccl):
+    return Node([(i % 2, GPU) for i in range(gpus)], cpu=epyc(), nvlink=False, kind=G.A100_PCIE,
+                nccl=nccl, link=4)
+
+
+@machine
+def amd_222():
+    """four GPUs at root ports of two EPYC, NCCL 2.22: direct copies between all"""
+    return amd(4, "2.22.3")
+
+
+@machine
+def amd_223():
+    """the same with 2.23, which trusts two GPUs alone"""
+    return amd(4, "2.23.4")
+
+
+@machine
+def intel_222():
+    """the same on Xeon with 2.22: shared memory"""
+    return Node([(i % 2, GPU) for i in range(4)], nvlink=False, kind=G.A100_PCIE, nccl="2.22.3")
+
+
+def main(args):
+    if args == ["--list"]:
+        for name, make in sorted(MACHINES.items()):
+            print("%-18s %s" % (name, make.__doc__))
+        return
+    if not args:
+        sys.stderr.write(__doc__.split("\n\n")[1] + "\n")
+        raise SystemExit(2)
+    os.makedirs(args[0], exist_ok=True)
+    for name in args[1:] or sorted(MACHINES):
+        MACHINES[name]().m.finish().write_tar(os.path.join(args[0], name + ".tar"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
