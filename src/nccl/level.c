@@ -192,8 +192,9 @@ enum level level_p2p_default(const struct hw *hw, const struct nccl_choice *c)
     bool arm = str_eq(hw->cpu.arch, "aarch64");
 
     if (!nccl_older_than(hw, 2, 23))
-        return str_eq(vendor, "AuthenticAMD") && !arm && c->gpus.known && c->gpus.v <= 2 ? LEVEL_SYS
-                                                                                         : LEVEL_PXB;
+        return str_eq(vendor, "AuthenticAMD") && !arm && c->gpus.known && c->gpus.v <= 2
+                   ? LEVEL_SYS
+                   : LEVEL_PXB;
     if (arm || str_eq(vendor, "GenuineIntel") || nccl_cpu_is_zhaoxin(hw))
         return LEVEL_PXB;
     return vendor || (hw->cpu.arch && str_starts(hw->cpu.arch, "ppc")) ? LEVEL_SYS : LEVEL_PXB;

@@ -132,7 +132,7 @@ enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic);
 enum level level_gdr_default(const struct hw *hw); /* PXB; P2C with GPUs on a chip-to-chip link */
 /* How far apart GPUs that copy directly may be: by version, processor and number. */
 enum level level_p2p_default(const struct hw *hw, const struct nccl_choice *c);
-bool level_on_c2c(const struct hw *hw);            /* some GPU has a chip-to-chip link to its CPU */
+bool level_on_c2c(const struct hw *hw); /* some GPU has a chip-to-chip link to its CPU */
 /* NCCL reads GPU memory over that link: unset, by version. */
 bool level_gdr_c2c(const struct hw *hw);
 /* A virtual machine that shows no PCIe switch between its GPUs and NICs, and has no topology
@@ -237,6 +237,8 @@ void score_prepare(struct sim *s);                      /* once the ports are th
 bool score_gpu_counts(const struct sim *s, size_t gpu); /* a job here can use it, or all hidden */
 /* When NCCL has the ports for which `set` is true; `out` has gpus_count entries. */
 void score_set(const struct sim *s, const bool *set, struct score_way *out);
+/* ... with every port of it up and all at one rate, as on a machine whose rails are well. */
+void score_set_well(const struct sim *s, const bool *set, struct score_way *out);
 /* Fills scores of the choice; true when the wanted ports cost no GPU anything. */
 bool score_choose(struct sim *s);
 /* What NCCL's own choice is with the ports that are set aside; after score_choose(). */

@@ -336,6 +336,38 @@ void score_set(const struct sim *s, const bool *set, struct score_way *out)
         sum_gpu(s, g, out);
 }
 
+/* The most that a port of `set` of this layer runs at; 0: none tells. */
+static int64_t rate_of_set(const struct sim *s, const bool *set, const char *layer)
+{
+    int64_t most = 0;
+
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        if (set[i] && str_eq(s->c->ports[i].link_layer, layer) &&
+            str_eq(s->c->ports[i].state, "ACTIVE") && maybe_or(s->c->ports[i].rate_mbps, 0) > most)
+            most = s->c->ports[i].rate_mbps.v;
+    return most;
+}
+
+void score_set_well(const struct sim *s, const bool *set, struct score_way *out)
+{
+    struct nccl_choice c = *s->c;
+    struct sim well = *s;
+
+    c.ports = arena_array(s->a, struct nccl_port, c.ports_count + 1);
+    for (size_t i = 0; i < c.ports_count; i++) {
+        int64_t rate = rate_of_set(s, set, s->c->ports[i].link_layer);
+
+        c.ports[i] = s->c->ports[i];
+        c.ports[i].counts = set[i];
+        c.ports[i].state = "ACTIVE";
+        if (rate)
+            c.ports[i].rate_mbps = maybe_of(rate);
+    }
+    well.c = &c;
+    score_prepare(&well);
+    score_set(&well, set, out);
+}
+
 /* ---- both choices ---- */
 
 static struct nccl_way way_told(const struct sim *s, const struct score_way *w)

@@ -1071,42 +1071,68 @@ static void doubt_planes(struct sim *s)
 
 /* ---- isolated rails ---- */
 
+struct astray { /* the GPUs that go by ports which they leave to others where all is well */
+    bool *gpus; /* for each of hw->gpus[] */
+    bool *dead; /* for each port: one of their own, and down */
+    size_t count;
+};
+
+/* A GPU that has no rail of its own on any machine like this one is not among them. */
+static struct astray astray_of(const struct sim *s, const bool *set, const bool *dead)
+{
+    size_t ports = s->c->ports_count;
+    struct score_way *now = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
+    struct score_way *well = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
+    struct astray out = { .gpus = arena_array(s->a, bool, s->hw->gpus_count + 1),
+                          .dead = arena_array(s->a, bool, ports + 1) };
+    bool *whole = arena_array(s->a, bool, ports + 1);
+
+    for (size_t i = 0; i < ports; i++)
+        whole[i] = set[i] || dead[i];
+    score_set(s, set, now);
+    score_set_well(s, whole, well);
+    for (size_t k = 0; k < s->c->scores_count; k++) {
+        size_t g = s->c->scores[k].gpu;
+
+        for (size_t i = 0; i < ports; i++)
+            out.gpus[g] = out.gpus[g] || (now[g].serves[i] && !well[g].serves[i]);
+        out.count += out.gpus[g];
+        for (size_t i = 0; out.gpus[g] && i < ports; i++)
+            out.dead[i] = out.dead[i] || (dead[i] && well[g].serves[i]);
+    }
+    return out;
+}
+
 /* A GPU that has another rail than its own, dead or slow, meets machines that are well where
  * their rails do not lead: NCCL joins channel to channel, whatever network each is on. */
 void want_rails(struct sim *s)
 {
     bool *set = wanted_set(s), *dead = arena_array(s->a, bool, s->c->ports_count + 1);
-    bool *lost = arena_array(s->a, bool, s->hw->gpus_count + 1);
     struct buf gpus = { 0 };
-    bool own = false;
+    struct astray lost;
 
     for (size_t i = 0; i < s->c->ports_count; i++)
         dead[i] = s->c->ports[i].down = port_is_down(s, set, &s->c->ports[i]);
-    for (size_t i = 0; i < s->c->scores_count; i++) {
-        const struct nccl_score *x = &s->c->scores[i];
-
-        if (str_eq(x->ours.path, "PXN")) {
-            buf_addf(&gpus, "%s%lld", gpus.len ? "," : "", (long long)x->number);
-            lost[x->gpu] = true;
-        }
-        own = own || str_eq(x->ours.path, "PIX") || str_eq(x->ours.path, "PXB");
-    }
-    if (gpus.len && own && !nccl_env_of(s->hw, "NCCL_IB_HCA") && !s->c->gone_why &&
-        ports_isolated_rails(s->hw, s->c)) {
-        s->c->rail_lost = lost;
-        s->c->rail_dead = set_count(s, dead) > 0;
-        nccl_doubt(
-            s,
-            "The ports are rails that do not lead to each other, and GPU %s goes by those of "
-            "its neighbours%s%s%s: machines that are well use others, and cannot be reached "
-            "from there.  Drain this machine until the rail is mended, or leave the rail out "
-            "on all.",
-            buf_str(&gpus), set_count(s, dead) ? ", since " : "",
-            set_count(s, dead) ? set_text(s, dead) : "",
-            set_count(s, dead) > 1 ? " are down"
-            : set_count(s, dead)   ? " is down"
-                                   : ", whose rails are faster than its own");
-    }
+    if (nccl_env_of(s->hw, "NCCL_IB_HCA") || s->c->gone_why || !ports_isolated_rails(s->hw, s->c))
+        return;
+    lost = astray_of(s, set, dead);
+    if (!lost.count)
+        return;
+    for (size_t k = 0; k < s->c->scores_count; k++)
+        if (lost.gpus[s->c->scores[k].gpu])
+            buf_addf(&gpus, "%s%lld", gpus.len ? "," : "", (long long)s->c->scores[k].number);
+    s->c->rail_lost = lost.gpus;
+    s->c->rail_dead = set_count(s, lost.dead) > 0;
+    nccl_doubt(s,
+               "The ports are rails that do not lead to each other, and GPU %s goes by those of "
+               "its neighbours%s%s%s: machines that are well use others, and cannot be reached "
+               "from there.  Drain this machine until the rail is mended, or leave the rail out "
+               "on all.",
+               buf_str(&gpus), s->c->rail_dead ? ", since " : "",
+               s->c->rail_dead ? set_text(s, lost.dead) : "",
+               set_count(s, lost.dead) > 1 ? " are down"
+               : s->c->rail_dead           ? " is down"
+                                           : ", whose rails are faster than its own");
     buf_release(&gpus);
 }
 

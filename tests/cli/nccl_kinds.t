@@ -69,4 +69,17 @@ test_expect 'and what --env=full writes down is the default of that release' "
     stoker detect --root $tars/amd-223.tar --env=full >env.sh 2>err && sets NCCL_P2P_LEVEL PXB &&
     flat_of amd-222 && hides 'shared host memory'
 "
+
+# ---- GPUs without a rail of their own
+test_expect 'fewer rails than GPUs, all well: no doubt, no drain' "
+    json_of even-rails 'c[\"certain\"] and env[\"NCCL_CROSS_NIC\"][\"value\"] == \"0\"' &&
+    flat_of even-rails && hides Drain && flat_of even-rails --check rdma && test \$rc = 0 && hides 'neighbour.s rail' && hides 'faster rail'
+"
+test_expect 'one of these rails slower than the others: its GPU alone goes astray' "
+    flat_of even-rails-slow && says 'GPU 4 goes by those of its neighbours, whose rails are faster' &&
+    json_of even-rails-slow 'not c[\"certain\"]'
+"
+test_expect 'a rail down without NVLink leads astray all the same' "
+    flat_of far-rail-down && says 'GPU 1 goes by those of its neighbours, since mlx5_1:1 is down'
+"
 test_done

@@ -54,6 +54,28 @@ def intel_222():
     return Node([(i % 2, GPU) for i in range(4)], nvlink=False, kind=G.A100_PCIE, nccl="2.22.3")
 
 
+# ---- fewer rails than GPUs
+@machine
+def even_rails():
+    """eight GPUs at a switch each, NICs at every other switch, a subnet each: all well"""
+    return Node([(R.numa_of(i), [GPU] + ([roce(i, 400)] if i % 2 == 0 else [])) for i in range(8)],
+                nccl="2.27.5")
+
+
+@machine
+def even_rails_slow():
+    """the same, and one rail trained at half rate"""
+    return Node([(R.numa_of(i), [GPU] + ([roce(i, 200 if i == 4 else 400)] if i % 2 == 0 else []))
+                 for i in range(8)], nccl="2.27.5")
+
+
+@machine
+def far_rail_down():
+    """two GPUs without NVLink, each with a rail at its switch, the second down"""
+    return Node([(n, [GPU, roce(n, 400, state=("1: DOWN" if n else None))]) for n in (0, 1)],
+                nvlink=False, nccl="2.27.5")
+
+
 def main(args):
     if args == ["--list"]:
         for name, make in sorted(MACHINES.items()):
