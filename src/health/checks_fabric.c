@@ -39,14 +39,27 @@ static struct trait_view trait_look(const struct hw *hw, size_t off)
     return v;
 }
 
+static size_t trait_count(const struct hw *hw, size_t off, const char *text)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < hw->gpus_count; i++)
+        n += facts_gpu_ok(&hw->gpus[i]) && str_eq(trait_of(&hw->gpus[i], off), text);
+    return n;
+}
+
 static void same_text(const struct hw *hw, size_t off, const char *what, const char *remedy,
                       struct check_out *o)
 {
     struct trait_view v = trait_look(hw, off);
+    size_t odd = v.odd ? trait_count(hw, off, trait_of(v.odd, off)) : 0;
     char name[FACTS_NAME_MAX];
 
     if (facts_gpus_ok(hw) < 2)
         check_skip(o, "fewer than two GPUs answer");
+    else if (odd > 1)
+        check_warn(o, remedy, "several %ss: %zu of %zu GPUs have %s", what, odd, facts_gpus_ok(hw),
+                   trait_of(v.odd, off));
     else if (v.odd)
         check_warn(o, remedy, "several %ss: %s has %s", what, facts_gpu_name(v.odd, name),
                    trait_of(v.odd, off));
@@ -145,32 +158,85 @@ static size_t links_active(const struct hw_gpu *g)
     return n;
 }
 
-static size_t links_most(const struct hw *hw)
+static size_t links_total(const struct hw_gpu *g)
+{
+    size_t total = (size_t)maybe_or(g->nvlinks_total, (int64_t)g->nvlinks_count);
+
+    return total < g->nvlinks_count ? g->nvlinks_count : total;
+}
+
+/* Of the GPUs of this one's model: an L4 beside an H100 has no link to lose. */
+static size_t links_most(const struct hw *hw, const struct hw_gpu *like)
 {
     size_t most = 0;
 
     for (size_t i = 0; i < hw->gpus_count; i++)
-        if (facts_gpu_ok(&hw->gpus[i]) && links_active(&hw->gpus[i]) > most)
+        if (facts_gpu_ok(&hw->gpus[i]) && str_eq(hw->gpus[i].name, like->name) &&
+            links_active(&hw->gpus[i]) > most)
             most = links_active(&hw->gpus[i]);
     return most;
 }
 
+/* All its active links lead to one other GPU. */
+static bool links_lead_to_one(const struct hw_gpu *g)
+{
+    const char *peer = NULL;
+
+    for (size_t i = 0; i < g->nvlinks_count; i++) {
+        const struct hw_nvlink *l = &g->nvlinks[i];
+
+        if (!maybe_is(l->active, 1))
+            continue;
+        if (!str_eq(l->remote_kind, "gpu") || !l->remote_bdf ||
+            (peer && !str_eq(peer, l->remote_bdf)))
+            return false;
+        peer = l->remote_bdf;
+    }
+    return true;
+}
+
+/* Cards that bridges join, where there are any: pairs, and neither a switch nor a board that
+ * leads from each GPU to several. */
+static bool links_are_bridges(const struct hw *hw, const struct hw_gpu *like)
+{
+    for (size_t i = 0; i < hw->gpus_count; i++)
+        if (str_eq(hw->gpus[i].name, like->name) && !links_lead_to_one(&hw->gpus[i]))
+            return false;
+    return true;
+}
+
+static void nvlink_lacks(const struct hw *hw, const struct hw_gpu *g, struct check_out *o)
+{
+    size_t active = links_active(g), total = links_total(g), most = links_most(hw, g);
+    bool bridges = links_are_bridges(hw, g);
+
+    if (bridges && !active)
+        check_warn(o,
+                   "Nothing to do if these cards have no NVLink bridge; else seat it anew.  Jobs "
+                   "over these GPUs go over PCIe.",
+                   "no link of %zu is active, while a bridge joins other GPUs of this model",
+                   total);
+    else
+        check_fail(o,
+                   bridges
+                       ? "Drain the node, seat the NVLink bridge anew or replace it; read "
+                         "`dmesg` for Xid 74."
+                       : "Drain the node and reset all GPUs of the fabric; read `dmesg` for Xid "
+                         "74 or 144-150 and the fabric manager's log; if a link stays down, "
+                         "the board is bad.",
+                   "%zu of %zu links active, other GPUs have %zu", active, total, most);
+}
+
 static void gpu_nvlink(const struct hw *hw, const struct hw_gpu *g, struct check_out *o)
 {
-    size_t active = links_active(g), most = links_most(hw);
-    size_t total = (size_t)maybe_or(g->nvlinks_total, (int64_t)g->nvlinks_count);
+    size_t active = links_active(g), most = links_most(hw, g), total = links_total(g);
 
-    if (total < g->nvlinks_count)
-        total = g->nvlinks_count;
     if (total == 0 && most == 0)
         check_skip(o, "no NVLink here");
     else if (facts_gpus_ok(hw) < 2)
         check_skip(o, "one GPU has no peer to link to");
     else if (active < most)
-        check_fail(o,
-                   "Drain the node and reset all GPUs of the fabric; read `dmesg` for Xid 74 or "
-                   "144-150 and the fabric manager's log; if a link stays down, the board is bad.",
-                   "%zu of %zu links active, other GPUs have %zu", active, total, most);
+        nvlink_lacks(hw, g, o);
     else if (active == 0)
         check_warn(o,
                    "With NVSwitch start the fabric manager; with PCIe cards fit the NVLink "

@@ -82,4 +82,15 @@ test_expect 'one of these rails slower than the others: its GPU alone goes astra
 test_expect 'a rail down without NVLink leads astray all the same' "
     flat_of far-rail-down && says 'GPU 1 goes by those of its neighbours, since mlx5_1:1 is down'
 "
+
+# ---- the links of GPUs of one model are compared, and a bridge is no fabric
+test_expect 'cards without a bridge, and cards without NVLink, are no reason to drain' "
+    flat_of one-bridge --check gpu && hides Drain && says 'WARN NVLink GPU 2-3: no link of 12 is active, while a bridge joins' && hides 'FAIL NVLink' &&
+    flat_of two-kinds --check gpu && hides Drain && says 'PASS NVLink GPU 0-1: 12 links active' && hides 'FAIL NVLink' &&
+    says 'several models: 2 of 4 GPUs have NVIDIA L4'
+"
+test_expect 'a bridge with links down fails, and a board whose GPU has none' "
+    flat_of bad-bridge --check gpu && test \$rc = 1 && says 'FAIL NVLink GPU 2-3: 8 of 12 links active' && hides 'fabric manager.s log' &&
+    flat_of board-link-down --check gpu && test \$rc = 1 && says 'FAIL NVLink GPU 3: 0 of 12 links active'
+"
 test_done

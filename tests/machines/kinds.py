@@ -76,6 +76,59 @@ def far_rail_down():
                 nvlink=False, nccl="2.27.5")
 
 
+# ---- NVLink
+def bridged(*pairs):
+    """Four PCIe cards; bridges join these pairs."""
+    node = Node([(i // 2, GPU) for i in range(4)], nvlink=False, kind=G.A100_PCIE, nccl="2.27.5")
+    found = node.m.nvml["gpus"]
+    for g in found:
+        g.update(nvlinks_total=12, nvlinks=[dict(link=i, active=False) for i in range(12)])
+    for a, b in pairs:
+        G.link_gpus(found[a], G.A100_PCIE, [found[b]["bdf"]], 12)
+        G.link_gpus(found[b], G.A100_PCIE, [found[a]["bdf"]], 12)
+    joined = [set(p) for p in pairs]
+    node.m.nvml["pairs"] = G.pairs(found, nvlink=lambda a, b: "ok" if {a["index"], b["index"]} in joined
+                                   else None)
+    return node
+
+
+@machine
+def one_bridge():
+    """four PCIe cards of which a bridge joins two"""
+    return bridged((0, 1))
+
+
+@machine
+def bad_bridge():
+    """two bridges, and a third of the links of one is down"""
+    node = bridged((0, 1), (2, 3))
+    for g in node.m.nvml["gpus"][2:]:
+        for l in g["nvlinks"][8:]:
+            l.update(active=False)
+    return node
+
+
+@machine
+def two_kinds():
+    """two bridged cards beside two of another model, which has no NVLink"""
+    node = bridged((0, 1))
+    for g in node.m.nvml["gpus"][2:]:
+        g.update(name="NVIDIA L4", nvlinks_total=0, nvlinks=[], mem_total_bytes=23034 << 20)
+    return node
+
+
+@machine
+def board_link_down():
+    """a board whose links lead from each GPU to all others; GPU 3 has none up"""
+    node = bridged()
+    found = node.m.nvml["gpus"]
+    for g in found:
+        G.link_gpus(g, G.A100_SXM, [x["bdf"] for x in found if x is not g], 4)
+        for l in g["nvlinks"]:
+            l.update(active=g is not found[3] and l["remote_bdf"] != found[3]["bdf"])
+    return node
+
+
 def main(args):
     if args == ["--list"]:
         for name, make in sorted(MACHINES.items()):
