@@ -174,11 +174,8 @@ static void line_p2p(struct page *p, const struct nccl_choice *c, struct buf *b)
 {
     static const struct {
         const char *name, *text;
-    } rows[] = { { "nvlink", "NVLink" },
-                 { "p2p", "PCIe" },
-                 { "shm", "shared host memory" },
-                 { "net", "the network" },
-                 { NULL, "unknown" } };
+    } rows[] = { { "nvlink", "NVLink" },   { "p2p", "PCIe" },       { "shm", "shared host memory" },
+                 { "net", "the network" }, { "fails", "an error" }, { NULL, "unknown" } };
     const char *sep = ": ";
 
     if (c->p2p_count == 0)
@@ -194,6 +191,21 @@ static void line_p2p(struct page *p, const struct nccl_choice *c, struct buf *b)
         sep = n ? ", " : sep;
     }
     line(p, COLOUR_NONE, b);
+}
+
+/* NVLink pairs that the driver refuses: NCCL takes that for a fault, and stops. */
+static void line_refused(struct page *p, const struct nccl_choice *c, struct buf *b)
+{
+    size_t n = count_transport(c, "fails");
+
+    if (!n)
+        return;
+    buf_reset(b);
+    buf_addf(b,
+             "PROBLEM: NCCL stops with an error: NVLink joins %zu pair%s of GPUs, and the driver "
+             "refuses peer access. --why NCCL_P2P_LEVEL has them",
+             n, n == 1 ? "" : "s");
+    line(p, COLOUR_RED, b);
 }
 
 static void lines_lint(struct page *p, const struct hw *hw, struct buf *b)
@@ -235,6 +247,7 @@ void detect_page(const struct term *term, const struct hw *hw, struct buf *out)
         line_bootstrap(&p, &c, &b);
         line_gdr(&p, &c, &b);
         line_p2p(&p, &c, &b);
+        line_refused(&p, &c, &b);
     }
     lines_lint(&p, hw, &b);
     section.lines = p.lines;

@@ -316,9 +316,16 @@ static bool pair_judge(const struct hw_gpu_pair *p, struct check_out *o)
 
     if (!p->p2p_read || !p->p2p_write)
         check_unknown(o, NULL, "the driver does not tell whether they reach each other");
+    else if (!str_eq(said, "ok") && maybe_or(p->nvlinks, 0) > 0)
+        check_fail(
+            o,
+            "Drain the node: NCCL stops with an error.  Look for MIG, a GPU in another mode, "
+            "and the fabric manager's log; reset the GPUs.  NCCL_IGNORE_DISABLED_P2P=1 goes "
+            "on without NVLink between them.",
+            "NVLink joins them, and the driver refuses peer access: %s", said);
     else if (!str_eq(said, "ok"))
         check_warn(o,
-                   "With NVLink look at the links above; over PCIe switch ACS and the IOMMU off, "
+                   "Over PCIe switch ACS and the IOMMU off, "
                    "or expect traffic through host memory.",
                    "cannot reach each other's memory: %s", said);
     else

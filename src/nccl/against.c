@@ -402,7 +402,10 @@ static const char *via_word(const char *transport)
 {
     if (!transport)
         return NULL;
-    return str_eq(transport, "shm") ? "SHM" : str_eq(transport, "net") ? "NET" : "P2P";
+    return str_eq(transport, "shm")     ? "SHM"
+           : str_eq(transport, "net")   ? "NET"
+           : str_eq(transport, "fails") ? "an error"
+                                        : "P2P";
 }
 
 static void row_pair(struct against *g, const struct log_pair *p)

@@ -208,7 +208,7 @@ static void write_gdr(const struct hw *hw, const struct nccl_choice *c, int widt
 
 static void write_p2p(const struct nccl_choice *c, int width, struct buf *out)
 {
-    static const char *const kinds[] = { "nvlink", "p2p", "shm", "net", NULL };
+    static const char *const kinds[] = { "fails", "nvlink", "p2p", "shm", "net", NULL };
 
     for (size_t k = 0, first = 1; k < ARRAY_SIZE(kinds); k++) {
         const struct nccl_p2p *one = NULL;
@@ -222,8 +222,11 @@ static void write_p2p(const struct nccl_choice *c, int width, struct buf *out)
             }
         if (!one)
             continue;
-        buf_addf(&head, "%zu GPU pair%s by %s", count, count == 1 ? "" : "s",
-                 kinds[k] ? kinds[k] : "an unknown way");
+        buf_addf(&head, "%zu GPU pair%s %s%s", count, count == 1 ? "" : "s",
+                 str_eq(kinds[k], "fails") ? "" : "by ",
+                 !kinds[k]                   ? "an unknown way"
+                 : str_eq(kinds[k], "fails") ? "at which NCCL stops"
+                                             : kinds[k]);
         fact(out, width, first ? "GPU to GPU" : "", buf_str(&head), one->why);
         first = 0;
         buf_release(&head);

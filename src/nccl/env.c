@@ -773,7 +773,7 @@ static struct verdict mnnvl_enable(const struct run *r)
 
 static struct verdict p2p_level(const struct run *r)
 {
-    size_t nvl = 0, unknown = 0;
+    size_t nvl = 0, unknown = 0, fails = 0;
     enum level worst = LEVEL_NONE;
     const char *dflt = level_name(level_p2p_default(r->hw, &r->c));
 
@@ -782,6 +782,7 @@ static struct verdict p2p_level(const struct run *r)
 
         nvl += l == LEVEL_NVL;
         unknown += l == LEVEL_NONE;
+        fails += str_eq(r->c.p2p[i].transport, "fails");
         worst = l > worst ? l : worst;
     }
     if (!r->c.gpus.known)
@@ -798,6 +799,14 @@ static struct verdict p2p_level(const struct run *r)
                                   "NCCL_P2P_DISABLE=1 keeps GPUs from each other's memory%s, "
                                   "whatever the level.",
                                   nvl ? ", over NVLink too" : ""));
+    if (fails)
+        return unset(
+            arena_printf(r->a,
+                         "NVLink joins %zu pair%s of GPUs whose peer access the driver "
+                         "refuses: NCCL stops with an error.  Drain the machine until that "
+                         "is mended; NCCL_IGNORE_DISABLED_P2P=1 goes on without NVLink "
+                         "between them.",
+                         fails, fails == 1 ? "" : "s"));
     if (nvl == r->c.p2p_count)
         return pin(r, "NVL", "NVLink joins every pair of GPUs, and NCCL uses it by itself.");
     if (worst <= LEVEL_PXB)

@@ -445,11 +445,13 @@ static void p2p_one(struct sim *s, const struct hw_gpu_pair *p, enum level limit
         out->why = arena_printf(s->a, "The path is %s, beyond the level %s.%s", out->path,
                                 s->c->p2p_level, instead);
     } else if (p2p_refused(s->hw, p)) {
+        bool stops = l <= LEVEL_NVB && !ignore; /* the driver cannot mean that, says NCCL */
+
+        out->transport = stops ? "fails" : out->transport;
         out->why = arena_printf(
             s->a, "The path is %s, but the driver refuses peer access: %s.%s", out->path,
             p->p2p_read && !str_eq(p->p2p_read, "ok") ? p->p2p_read : p->p2p_write,
-            l == LEVEL_NVL && !ignore ? "  NCCL stops with an error on such NVLink pairs."
-                                      : instead);
+            stops ? "  NCCL stops with an error on such NVLink pairs." : instead);
     } else {
         out->transport = l <= LEVEL_NVB ? "nvlink" : "p2p";
         out->why =

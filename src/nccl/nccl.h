@@ -67,7 +67,7 @@ struct nccl_near {       /* one GPU and the nearest of the wanted ports */
 struct nccl_p2p { /* two GPUs of hw->gpus[] */
     size_t a, b;
     const char *path;      /* "NVL", "PIX", "PXB", "PHB", "SYS"; NULL unknown */
-    const char *transport; /* "nvlink", "p2p", "shm", "net"; NULL unknown */
+    const char *transport; /* "nvlink", "p2p", "shm", "net", "fails"; NULL unknown */
     const char *why;
 };
 

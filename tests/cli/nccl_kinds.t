@@ -93,4 +93,15 @@ test_expect 'a bridge with links down fails, and a board whose GPU has none' "
     flat_of bad-bridge --check gpu && test \$rc = 1 && says 'FAIL NVLink GPU 2-3: 8 of 12 links active' && hides 'fabric manager.s log' &&
     flat_of board-link-down --check gpu && test \$rc = 1 && says 'FAIL NVLink GPU 3: 0 of 12 links active'
 "
+test_expect 'NVLink whose peer access the driver refuses: NCCL stops, in every output' "
+    flat_of refused && says 'PROBLEM: NCCL stops with an error: NVLink joins 3 pairs of GPUs' && hides 'shared host memory' &&
+    says 'NVLink for 3 of 6 pairs, an error for 3 of 6 pairs' &&
+    env_of refused && says 'NCCL stops with an error' && hides 'uses it by itself' && sets NCCL_P2P_LEVEL '' &&
+    flat_of refused --check gpu && test \$rc = 1 && says 'FAIL peer access GPU 0 with 2, GPU 1 with 2, GPU 2 with 3: NVLink joins them' &&
+    json_of refused 'sum(x[\"transport\"] == \"fails\" for x in c[\"p2p\"]) == 3'
+"
+test_expect '... unless NCCL was told to go on without, or not to use it at all' "
+    flat_of refused -e NCCL_IGNORE_DISABLED_P2P=1 && hides 'NCCL stops' && says 'shared host memory for 3 of 6 pairs' &&
+    flat_of refused -e NCCL_P2P_DISABLE=1 && hides 'NCCL stops'
+"
 test_done

@@ -109,6 +109,16 @@ def bad_bridge():
 
 
 @machine
+def refused():
+    """NVLink joins all GPUs; the driver refuses peer access to one of them"""
+    node = Node(R.rails(lambda i: ib(i), 4), nccl="2.27.5")
+    for p in node.m.nvml["pairs"]:
+        if 2 in (p["a"], p["b"]):
+            p.update(p2p_read="gpu not supported", p2p_write="gpu not supported")
+    return node
+
+
+@machine
 def two_kinds():
     """two bridged cards beside two of another model, which has no NVLink"""
     node = bridged((0, 1))

@@ -10,9 +10,9 @@ export NCCL_IB_DISABLE=1
 # 10.20.30.1 leaves by it.
 export NCCL_SOCKET_IFNAME='=enp161s0f0'
 # NCCL_NET_GDR_LEVEL is left unset. GPUDirect RDMA needs an RDMA port.
-# NVLink joins some pairs only. The farthest pair is at SYS; NCCL's default (PXB) uses
-# shared memory there. ACS or an IOMMU can break direct copies at that distance.
-export NCCL_P2P_LEVEL=PXB
+# NVLink joins some pairs only. The farthest pair is at SYS; NCCL's default (SYS) allows
+# direct copies there. ACS or an IOMMU can break direct copies at that distance.
+export NCCL_P2P_LEVEL=SYS
 # 128 usable CPUs (affinity, cpuset and quota) for 4 local ranks, one for each GPU.
 # torchrun would set 1.
 export OMP_NUM_THREADS=32

@@ -2,5 +2,5 @@
 # NCCL_SOCKET_IFNAME is left unset. enp161s0f0 leads to the other nodes, and NCCL takes it
 # by itself. The default route via 10.20.30.1 leaves by it.
 # NCCL_P2P_LEVEL is left unset. NVLink joins some pairs only. The farthest pair is at SYS;
-# NCCL's default (PXB) uses shared memory there. ACS or an IOMMU can break direct copies
+# NCCL's default (SYS) allows direct copies there. ACS or an IOMMU can break direct copies
 # at that distance.
