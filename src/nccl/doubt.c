@@ -271,7 +271,8 @@ static void mnnvl_lacks(struct sim *s, const struct domain *d, const char *lack)
     s->c->mnnvl_doubt = true;
     s->c->mnnvl_why = arena_printf(
         s->a,
-        "The GPUs are of an NVLink domain (%s); %s, and %s may bring what is missing with each job.",
+        "The GPUs are of an NVLink domain (%s); %s, and %s may bring what is missing with each "
+        "job.",
         d->first->fabric_cluster, lack, p->manager ? p->manager : "a workload manager");
     nccl_doubt(s,
                "On this host %s, but %s may start nvidia-imex and make a channel for each job "

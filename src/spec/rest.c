@@ -197,14 +197,15 @@ static struct spec *remainder_agreed(struct rest *x, struct load *own)
     for (int i = 0; i < REST_ROUNDS_MAX; i++) {
         struct spec_diags faults = { 0 };
         struct spec *s = remainder_find(x, own);
+        struct load judge = *own;
         size_t before;
         bool sound;
 
         if (!s)
             return NULL;
-        own->diags = &faults;
+        judge.diags = &faults;
         spec_derive(s);
-        check_agree(&(struct check){ .l = own, .s = s, .gaps = x->gaps });
+        check_agree(&(struct check){ .l = &judge, .s = s, .gaps = x->gaps });
         sound = !faults.count;
         before = x->count;
         faults_drop(x, &faults);
