@@ -496,6 +496,12 @@ static void rdma_gpudirect(const struct hw *hw, struct check_out *o)
         check_fail(o, "Take NCCL_DMABUF_ENABLE=0 out of the environment, or load nvidia_peermem.",
                    "dma-buf works, but NCCL_DMABUF_ENABLE=0 switches it off, and there is no "
                    "peer-memory module");
+    else if (maybe_is(l->dmabuf, 1) && str_eq(o->nccl->gdr_support, "none"))
+        check_fail(o,
+                   "Load nvidia_peermem (`modprobe nvidia_peermem`), or use NCCL 2.13 or newer, "
+                   "which has dma-buf.",
+                   "dma-buf works, but NCCL %s does not use it, and there is no peer-memory module",
+                   o->nccl->nccl_version ? o->nccl->nccl_version : "here");
     else if (maybe_is(l->dmabuf, 1))
         check_pass(o, "dma-buf%s%s", l->dmabuf_why ? ": " : "", l->dmabuf_why ? l->dmabuf_why : "");
     else if (l->dmabuf.known)

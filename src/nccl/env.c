@@ -281,10 +281,10 @@ static const char *hca_beyond(const struct run *r)
 
     for (size_t i = 0; i < r->c.ports_count; i++)
         active += r->c.ports[i].takes;
-    return active <= NCCL_PORTS_MAX
+    return active <= nccl_ports_max(r->hw)
                ? ""
-               : arena_printf(r->a, "  %zu ports are active, and NCCL takes the first %d.", active,
-                              NCCL_PORTS_MAX);
+               : arena_printf(r->a, "  %zu ports are active, and NCCL takes the first %zu.", active,
+                              nccl_ports_max(r->hw));
 }
 
 /* NCCL takes what is wanted, and nothing else. */

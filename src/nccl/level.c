@@ -256,7 +256,8 @@ static enum level pxn_limit(const struct hw *hw)
 
 const char *level_gdr_support(const struct hw *hw)
 {
-    bool dmabuf_off = nccl_env_int(hw, "NCCL_DMABUF_ENABLE", 1) == 0;
+    bool dmabuf_off = nccl_env_int(hw, "NCCL_DMABUF_ENABLE", 1) == 0 ||
+                      nccl_older_than(hw, 2, 13); /* which brought it */
 
     if (!dmabuf_off && maybe_is(hw->limits.dmabuf, 1))
         return "dma-buf"; /* NCCL prefers it to the module */
@@ -274,7 +275,7 @@ static enum level effective(const struct sim *s, size_t gpu, size_t port, enum l
     enum level l = (enum level)s->levels[gpu * ports + port];
 
     if (l <= LEVEL_PXN || str_eq(s->c->gdr_support, "none") ||
-        nccl_env_int(s->hw, "NCCL_PXN_DISABLE", 0) == 1)
+        nccl_env_int(s->hw, "NCCL_PXN_DISABLE", 0) == 1 || nccl_older_than(s->hw, 2, 12))
         return l;
     for (size_t i = 0; i < s->hw->gpus_count; i++) {
         enum level via = (enum level)s->levels[i * ports + port];
@@ -330,8 +331,12 @@ static void gdr_one(struct sim *s, struct nccl_gdr *g, size_t port, enum level l
     g->path = level_name(l);
     if (str_eq(support, "none")) {
         g->use = maybe_of(0);
-        g->why = "Neither a peer-memory module nor dma-buf is there, so data goes through host "
-                 "memory.";
+        g->why =
+            nccl_older_than(s->hw, 2, 13) && maybe_is(s->hw->limits.dmabuf, 1)
+                ? "There is no peer-memory module, and NCCL uses dma-buf from 2.13 on, so data "
+                  "goes through host memory."
+                : "Neither a peer-memory module nor dma-buf is there, so data goes through host "
+                  "memory.";
     } else if (l == LEVEL_NONE) {
         g->why = "The PCIe distance is not known.";
     } else if (!near) {

@@ -108,7 +108,7 @@ void lint_hca(struct lint_run *r)
 
     if (!v || r->choice.efa || ports_hidden(r->hw))
         return;
-    match_parse(&m, v, MATCH_HCAS);
+    match_parse(&m, v, nccl_ports_max(r->hw));
     for (size_t i = 0; i < r->choice.ports_count; i++) {
         const struct nccl_port *p = &r->choice.ports[i];
 

@@ -52,6 +52,9 @@ const char *nccl_text(struct arena *a, struct buf *b);
 void nccl_wrap(struct buf *out, const char *prefix, const char *text, size_t width);
 /* True when the NCCL found here is older than major.minor; false when unknown. */
 bool nccl_older_than(const struct hw *hw, int major, int minor);
+bool nccl_older_patch(const struct hw *hw, int major, int minor, int patch);
+/* As many RDMA ports as this release takes: 16 up to 2.18.3; also entries of NCCL_IB_HCA. */
+size_t nccl_ports_max(const struct hw *hw);
 bool nccl_cpu_is_zhaoxin(const struct hw *hw);
 
 /* ---- match.c ---- */

@@ -90,8 +90,8 @@ static void use_one(struct sim *s, const struct hw_rdma *r, const struct hw_rdma
     else if (!match_takes(m, p->dev, p->port))
         p->why =
             arena_printf(s->a, "NCCL_IB_HCA=%s leaves it out.", nccl_env_of(s->hw, "NCCL_IB_HCA"));
-    else if (used >= NCCL_PORTS_MAX)
-        p->why = arena_printf(s->a, "NCCL uses %d ports at most.", NCCL_PORTS_MAX);
+    else if (used >= nccl_ports_max(s->hw))
+        p->why = arena_printf(s->a, "NCCL uses %zu ports at most.", nccl_ports_max(s->hw));
     else if (!s->c->socket_if)
         p->why = "NCCL finds no IP interface, and without one it does not start RDMA.";
     else
@@ -122,7 +122,7 @@ static void use_all(struct sim *s)
     for (size_t i = 0; i < s->hw->rdma_count; i++)
         total += s->hw->rdma[i].ports_count;
     c->ports = arena_array(s->a, struct nccl_port, total + 1);
-    match_parse(&m, nccl_env_of(s->hw, "NCCL_IB_HCA"), MATCH_HCAS);
+    match_parse(&m, nccl_env_of(s->hw, "NCCL_IB_HCA"), nccl_ports_max(s->hw));
     for (size_t i = 0; i < s->hw->rdma_count; i++) {
         const struct hw_rdma *r = &s->hw->rdma[i];
 

@@ -405,7 +405,7 @@ static bool way_is_worse(const struct sim *s, const struct score_way *ours,
 }
 
 struct rivals { /* the sets of ports that are compared */
-    bool *dflt; /* what NCCL takes by itself: the first NCCL_PORTS_MAX that it can */
+    bool *dflt; /* what NCCL takes by itself: the first nccl_ports_max() that it can */
     bool *able; /* ... without those that cannot reach another node */
     bool *ours;
 };
@@ -419,7 +419,7 @@ static struct rivals rivals_of(const struct sim *s)
     size_t taken = 0;
 
     for (size_t i = 0; i < c->ports_count; i++) {
-        r.dflt[i] = c->ports[i].takes && taken < NCCL_PORTS_MAX;
+        r.dflt[i] = c->ports[i].takes && taken < nccl_ports_max(s->hw);
         taken += r.dflt[i];
         r.able[i] = r.dflt[i] && c->ports[i].counts;
         r.ours[i] = c->ports[i].wanted;

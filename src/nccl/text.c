@@ -100,20 +100,32 @@ void nccl_wrap(struct buf *out, const char *prefix, const char *text, size_t wid
         buf_addc(out, '\n');
 }
 
-bool nccl_older_than(const struct hw *hw, int major, int minor)
+bool nccl_older_patch(const struct hw *hw, int major, int minor, int patch)
 {
     const char *v = hw_soft_version(hw, "nccl");
+    const int want[] = { major, minor, patch };
     char *end;
-    long have_major, have_minor = 0;
 
-    if (!v)
-        return false;
-    have_major = strtol(v, &end, 10);
-    if (end == v)
-        return false;
-    if (*end == '.')
-        have_minor = strtol(end + 1, NULL, 10);
-    return have_major < major || (have_major == major && have_minor < minor);
+    for (size_t i = 0; v && i < ARRAY_SIZE(want); i++) {
+        long have = strtol(v, &end, 10);
+
+        if (end == v && !i)
+            return false;
+        if (end == v || have != want[i])
+            return (end == v ? 0 : have) < want[i];
+        v = *end == '.' ? end + 1 : end;
+    }
+    return false;
+}
+
+bool nccl_older_than(const struct hw *hw, int major, int minor)
+{
+    return nccl_older_patch(hw, major, minor, 0);
+}
+
+size_t nccl_ports_max(const struct hw *hw)
+{
+    return nccl_older_patch(hw, 2, 18, 5) ? NCCL_PORTS_MAX / 2 : NCCL_PORTS_MAX;
 }
 
 bool nccl_cpu_is_zhaoxin(const struct hw *hw)

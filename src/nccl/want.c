@@ -916,9 +916,10 @@ static void want_limit(struct sim *s)
     for (size_t i = 0; i < s->c->ports_count; i++) {
         struct nccl_port *p = &s->c->ports[i];
 
-        if (p->wanted && ++count > NCCL_PORTS_MAX) {
+        if (p->wanted && ++count > nccl_ports_max(s->hw)) {
             p->wanted = false;
-            p->wanted_why = arena_printf(s->a, "NCCL uses %d ports at most.", NCCL_PORTS_MAX);
+            p->wanted_why =
+                arena_printf(s->a, "NCCL uses %zu ports at most.", nccl_ports_max(s->hw));
         }
     }
 }
@@ -935,13 +936,13 @@ static void want_guard(struct sim *s)
 
         for (size_t i = 0; i < c->ports_count; i++) {
             struct nccl_port *p = &c->ports[i];
-            bool own = p->takes && taken++ < NCCL_PORTS_MAX;
+            bool own = p->takes && taken++ < nccl_ports_max(s->hw);
 
             if (p->wanted && !own)
                 p->wanted_why = arena_printf(s->a,
-                                             "NCCL uses %d ports at most, and with it in the "
+                                             "NCCL uses %zu ports at most, and with it in the "
                                              "place of another a GPU would have less.",
-                                             NCCL_PORTS_MAX);
+                                             nccl_ports_max(s->hw));
             p->wanted = own && (last || p->wanted);
         }
         if (last)

@@ -69,6 +69,18 @@ test_expect 'and what --env=full writes down is the default of that release' "
     stoker detect --root $tars/amd-223.tar --env=full >env.sh 2>err && sets NCCL_P2P_LEVEL PXB &&
     flat_of amd-222 && hides 'shared host memory'
 "
+test_expect 'dma-buf came with 2.13: before, GPUDirect RDMA wants the peer-memory module' "
+    flat_of dmabuf-212 --check rdma && test \$rc = 1 && says 'FAIL GPUDirect RDMA dma-buf works, but NCCL 2.12.12 does not use it' &&
+    json_of dmabuf-212 'c[\"gpudirect_support\"] == \"none\" and not any(g[\"use\"] for g in c[\"gpudirect\"])' &&
+    json_of dmabuf-213 'c[\"gpudirect_support\"] == \"dma-buf\" and any(g[\"use\"] for g in c[\"gpudirect\"])'
+"
+test_expect 'NCCL took 16 ports up to 2.18.3' "
+    json_of many-2183 'sum(x[\"used\"] for x in c[\"ports\"]) == 16' && env_of many-2183 && says 'takes the first 16' &&
+    json_of many-2185 'sum(x[\"used\"] for x in c[\"ports\"]) == 18'
+"
+test_expect 'and knew no way by a neighbour (PXN) before 2.12' "
+    json_of neighbours-211 'not {g[\"path\"] for g in c[\"gpudirect\"]} & {\"PXN\"}' && env_of neighbours-211 && hides PXN
+"
 
 # ---- GPUs without a rail of their own
 test_expect 'fewer rails than GPUs, all well: no doubt, no drain' "

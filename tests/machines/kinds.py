@@ -54,6 +54,44 @@ def intel_222():
     return Node([(i % 2, GPU) for i in range(4)], nvlink=False, kind=G.A100_PCIE, nccl="2.22.3")
 
 
+def open_driver(nccl):
+    return Node(R.rails(ib, 4), nccl=nccl, peermem=False)
+
+
+@machine
+def dmabuf_212():
+    """dma-buf works, no peer-memory module, NCCL 2.12: which has no dma-buf"""
+    return open_driver("2.12.12")
+
+
+@machine
+def dmabuf_213():
+    """the same with 2.13, which has"""
+    return open_driver("2.13.4")
+
+
+def many(nccl):
+    return Node([(R.numa_of(i, 9), [GPU, (roce(2 * i), roce(2 * i + 1))]) for i in range(9)], nccl=nccl)
+
+
+@machine
+def many_2183():
+    """18 active ports, NCCL 2.18.3: which takes 16"""
+    return many("2.18.3")
+
+
+@machine
+def many_2185():
+    """the same with 2.18.5: 32"""
+    return many("2.18.5")
+
+
+@machine
+def neighbours_211():
+    """GPUs that would go by a neighbour's NIC, and a release without that"""
+    return Node([(n, [GPU] + nics) for n in (0, 1) for nics in ([ib(n)], [])], nccl="2.11.4")
+
+
 # ---- fewer rails than GPUs
 @machine
 def even_rails():
