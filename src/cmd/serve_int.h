@@ -31,7 +31,7 @@ struct serve_args {
     struct opt_strs origins, hosts;
     int64_t worker;
     bool insecure, te_metrics, quiet, explain, json, try_it, free_port, fallback_at_start;
-    bool invariant;
+    bool invariant, any_model;
 };
 
 /* Everything that serve_opts borrows. */

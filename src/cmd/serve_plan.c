@@ -355,6 +355,7 @@ static enum rc from_args(struct plan *p, const struct serve_args *a, struct err 
     p->o.front_threads = (int)a->front_threads;
     p->o.allow_anyone = a->insecure;
     p->o.te_metrics = a->te_metrics;
+    p->o.any_model = a->any_model;
     p->o.free_port = a->free_port;
     p->o.access_log = a->access_log;
     for (size_t i = 0; rc == RC_OK && i < a->models.count; i++)

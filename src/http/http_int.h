@@ -47,6 +47,7 @@ enum {
     HTTP_BACKLOG = 4096,
     HTTP_DIRECT_BYTES_MAX = 256 << 10, /* of a reply that its own thread may send */
     HTTP_DIRECT_AHEAD_MAX = 2,         /* requests of a connection whose repliers may send */
+    HTTP_ECHO_MAX = 128,               /* bytes of a request's own name that come back */
     HTTP_HOST_MAX = 256,               /* bytes of a name in Host or Origin */
     HTTP_PREFIX_BYTES = 256            /* of a reply's head that is made last: status, date, … */
 };

@@ -149,12 +149,39 @@ static char *put_number(char *p, uint64_t n)
 /* Caches keep replies to pages of different origins apart. */
 static const char cors_rest[] = "\r\nVary: Origin\r\nAccess-Control-Expose-Headers: *\r\n";
 
+/* What a client or a proxy named its request by comes back with the reply: at most so many bytes,
+ * and no more than such a name has. */
+static const char *const echoed[] = { "X-Request-Id", "Traceparent" };
+
+static const char *echo_of(const struct http_request *r, size_t i)
+{
+    const char *value = http_field(r, echoed[i]);
+
+    for (const char *p = value; p && *p; p++)
+        if (*p <= ' ' || *p > '~' || p - value >= HTTP_ECHO_MAX)
+            return NULL;
+    return value && *value ? value : NULL;
+}
+
+static char *put_echoes(char *p, const struct http_request *r)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(echoed); i++) {
+        const char *value = echo_of(r, i);
+
+        if (value)
+            p = put(put(put(put(p, echoed[i]), ": "), value), "\r\n");
+    }
+    return p;
+}
+
+enum { ECHOES_ROOM = ARRAY_SIZE(echoed) * (HTTP_ECHO_MAX + 32) };
+
 void exchange_answer(struct http_exchange *x, int status, const char *type, struct buf *body,
                      const char *fields)
 {
     bool bodiless = status < 200 || status == 204 || status == 304;
     const char *origin = x->cors ? http_field(&x->req, "origin") : NULL;
-    size_t room = (type ? strlen(type) : 0) + (fields ? strlen(fields) : 0) + 128 +
+    size_t room = (type ? strlen(type) : 0) + (fields ? strlen(fields) : 0) + 128 + ECHOES_ROOM +
                   (origin ? strlen(origin) + sizeof(cors_rest) + 64 : 0);
     char *p = x->head = xmalloc(HTTP_PREFIX_BYTES + room);
 
@@ -174,7 +201,7 @@ void exchange_answer(struct http_exchange *x, int status, const char *type, stru
         p = put(p, fields);
     if (origin)
         p = put(put(put(p, "Access-Control-Allow-Origin: "), origin), cors_rest);
-    p = put(p, "\r\n");
+    p = put(put_echoes(p, &x->req), "\r\n");
     x->head_at = HTTP_PREFIX_BYTES;
     x->head_len = (size_t)(p - x->head);
     if (bodiless || x->req.method == HTTP_HEAD)

@@ -113,6 +113,12 @@ static void add_count(struct json_out *w, const char *key, uint64_t n)
     json_add_uint(w, n);
 }
 
+void access_names(struct access_record *r, const char *request_id, const char *trace)
+{
+    access_text(r->request_id, sizeof(r->request_id), request_id ? request_id : "");
+    access_text(r->trace, sizeof(r->trace), trace ? trace : "");
+}
+
 void access_line(const struct access_record *r, struct buf *out)
 {
     struct json_out w;
@@ -134,6 +140,8 @@ void access_line(const struct access_record *r, struct buf *out)
     add_ms(&w, "run_ms", r->run_ns);
     add_ms(&w, "total_ms", r->total_ns);
     json_kv_str(&w, "error", r->error);
+    json_kv_str(&w, "request_id", r->request_id[0] ? r->request_id : NULL);
+    json_kv_str(&w, "traceparent", r->trace[0] ? r->trace : NULL);
     json_kv_bool(&w, "gone", r->gone);
     json_obj_end(&w);
     buf_addc(out, '\n');

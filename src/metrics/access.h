@@ -18,6 +18,7 @@ enum {
     ACCESS_RING_MAX = 1 << 20,
     ACCESS_PEER_MAX = 64,  /* bytes with NUL: longer ones are cut */
     ACCESS_PATH_MAX = 192, /* bytes with NUL: longer ones are cut */
+    ACCESS_TRACE_MAX = 64, /* bytes with NUL of a traceparent: longer ones are cut */
     ACCESS_NAME_MAX = 128  /* bytes with NUL of a model's name: longer ones are cut */
 };
 
@@ -26,10 +27,11 @@ struct access_record {
     uint64_t id;
     char peer[ACCESS_PEER_MAX];
     char path[ACCESS_PATH_MAX];
-    char model[ACCESS_NAME_MAX]; /* "": none, null in the log */
-    const char *method, *error;  /* static text; NULL: null */
-    int status;                  /* 0: none was sent, null */
-    bool gone;                   /* the client left before the answer was written */
+    char model[ACCESS_NAME_MAX];                               /* "": none, null in the log */
+    char request_id[ACCESS_NAME_MAX], trace[ACCESS_TRACE_MAX]; /* the client's; "": none */
+    const char *method, *error;                                /* static text; NULL: null */
+    int status;                                                /* 0: none was sent, null */
+    bool gone; /* the client left before the answer was written */
     uint64_t items, tokens, bytes_in, bytes_out;
     int64_t queue_ns, run_ns, total_ns; /* -1: not known, null */
 };
@@ -52,6 +54,8 @@ void access_close(struct access *a); /* writes what waits; NULL is fine */
 bool access_put(struct access *a, const struct access_record *r);
 /* Fills a text of the record, cut between characters. */
 void access_text(char *out, size_t cap, const char *s);
+/* What the client named its request by; NULL: nothing. */
+void access_names(struct access_record *r, const char *request_id, const char *trace);
 /* Opens the file anew, after what waits has gone to the old one: for logrotate.  Returns at
  * once; when the new one cannot be opened the old one goes on, and that is counted.  Safe in
  * a signal handler. */

@@ -414,6 +414,7 @@ void admin_on_done(void *serve, const struct http_request *req, int status, size
         return;
     access_text(a.peer, sizeof(a.peer), req->peer);
     access_text(a.path, sizeof(a.path), req->path);
+    access_names(&a, http_field(req, "x-request-id"), http_field(req, "traceparent"));
     (void)access_put(s->access, &a);
 }
 

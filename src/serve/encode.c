@@ -273,20 +273,31 @@ bool call_encode(struct call *c, struct front_own *own)
 
 /* ---- tokens for their own sake */
 
+/* As TEI: a token's text is what it is of the input (its prompt included), a special one's its
+ * name. */
+static const char *token_text(struct call *c, struct tok_text in, const struct tok_out *out,
+                              size_t k)
+{
+    uint32_t begin = out->offsets[k].begin, end = out->offsets[k].end;
+
+    if (out->special[k] || begin > end || end > in.len)
+        return tokenizer_token(c->model->tok, out->ids[k]);
+    return arena_strndup(&c->ask.arena, in.p + begin, end - begin);
+}
+
 static bool list_tokens(struct call *c, struct front_own *own, size_t i, const struct text_opts *to)
 {
     struct tok_opts o = { .no_specials = c->ask.no_specials, .truncate = TOK_NEVER };
+    struct tok_text in = text_prepare(c->ask.inputs[i].text, to, &own->prepared);
     struct arena *a = &c->ask.arena;
     struct tok_out out;
 
-    if (tokenizer_encode(c->model->tok, own->scratch,
-                         text_prepare(c->ask.inputs[i].text, to, &own->prepared), NULL, &o, &out,
-                         &c->err))
+    if (tokenizer_encode(c->model->tok, own->scratch, in, NULL, &o, &out, &c->err))
         return ask_fault(&c->fault, ASK_E_TOKENIZER, NULL, "input %zu: %s", i, c->err.msg);
     struct answer_token *t = arena_array(a, struct answer_token, out.count ? out.count : 1);
     for (size_t k = 0; k < out.count; k++)
         t[k] = (struct answer_token){ .id = out.ids[k],
-                                      .text = tokenizer_token(c->model->tok, out.ids[k]),
+                                      .text = token_text(c, in, &out, k),
                                       .special = out.special[k],
                                       .begin = out.offsets[k].begin,
                                       .end = out.offsets[k].end };

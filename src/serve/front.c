@@ -150,6 +150,7 @@ static void log_call(const struct call *c, int status, size_t bytes_out)
 
     access_text(a.peer, sizeof(a.peer), r->peer);
     access_text(a.path, sizeof(a.path), r->path);
+    access_names(&a, http_field(r, "x-request-id"), http_field(r, "traceparent"));
     access_text(a.model, sizeof(a.model), c->model ? c->model->name : "");
     (void)access_put(c->s->access, &a);
 }
@@ -354,8 +355,9 @@ static bool settle(struct call *c)
     if (c->api->settle && !c->api->settle(&c->ask, c->model->model, &c->fault))
         return false;
     if (c->ask.count > c->s->o.items_max)
-        return ask_fault(&c->fault, ASK_E_TOO_MANY, NULL, "%zu inputs in one call, %zu at most",
-                         c->ask.count, c->s->o.items_max);
+        return ask_fault(&c->fault, ASK_E_TOO_MANY, NULL,
+                         "%zu inputs in one call, %zu at most (--items-max)", c->ask.count,
+                         c->s->o.items_max);
     return true;
 }
 

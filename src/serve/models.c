@@ -209,6 +209,11 @@ static enum models_got acquire(struct models *m, const char *name, enum ask_what
 {
     struct slot *s = name && name[0] ? names_find(m, name) : default_slot(m, what);
 
+    if (!s && (m->o.any_name || m->slot_count == 1)) { /* there is nothing to mistake it for */
+        s = default_slot(m, what);
+        if (s && s->kind != KIND_UNKNOWN && !kind_does(s->kind, what))
+            s = NULL;
+    }
     if (!s)
         return no_model(m, name ? name : "", err);
     if (!s->current)

@@ -119,6 +119,7 @@ struct models_opts {
     struct metrics *metrics; /* NULL: nobody reads them */
     struct sched *sched;     /* where lanes are; NULL: there are none */
     struct workers *workers; /* who run plug-ins' devices; NULL: they run in this process */
+    bool any_name;           /* one that nobody has is the default model's */
     /* Called when a model became ready or failed, on the manager's thread. */
     void (*on_change)(void *arg, const char *name);
     void *arg;

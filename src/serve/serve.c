@@ -226,6 +226,7 @@ static enum rc start_parts(struct serve *s, const struct serve_opts *o, struct e
                               .metrics = s->metrics,
                               .sched = s->sched,
                               .workers = o->workers,
+                              .any_name = o->any_model,
                               .on_change = on_model_change,
                               .arg = s };
 

@@ -8,7 +8,7 @@
 
 enum {
     SERVE_LISTEN_MAX = 8,
-    SERVE_ITEMS_DEFAULT = 1024,         /* inputs or documents a call */
+    SERVE_ITEMS_DEFAULT = 2048,         /* inputs or documents a call, as OpenAI takes */
     SERVE_FRONT_THREADS_MAX = 64,       /* that parse, tokenise and write */
     SERVE_ROW_BYTES_MAX = 512 << 20,    /* of numbers in one reply */
     SERVE_REPLY_BYTES_MAX = 2000 << 20, /* of one reply */
@@ -37,6 +37,7 @@ struct serve_opts {
     const char *tls_cert, *tls_key;
     bool allow_anyone;      /* beyond loopback without a token */
     bool free_port;         /* a port that is taken becomes a free one: serve_port() tells */
+    bool any_model;         /* a name that no model has is the default model's */
     bool te_metrics;        /* TEI's names too */
     const char *access_log; /* file, "-" for stdout; NULL: none */
     int front_threads;      /* 0: by the machine */

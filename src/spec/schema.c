@@ -629,7 +629,7 @@ static const struct spec_row serve_rows[] = {
     ROW(PATH, "token_file", struct spec_serve, token_file, .doc = "file with the bearer token"),
     ROW(PATH, "tls_cert", struct spec_serve, tls_cert, .doc = "certificate chain"),
     ROW(PATH, "tls_key", struct spec_serve, tls_key, .doc = "its private key"),
-    ROW(INT, "items_max", struct spec_serve, items_max, .dflt = "1024", .min = 1, .max = 1000000,
+    ROW(INT, "items_max", struct spec_serve, items_max, .dflt = "2048", .min = 1, .max = 1000000,
         .doc = "texts or documents in one call"),
     ROW(BYTES, "body_max", struct spec_serve, body_bytes_max, .dflt = "32MiB", .min = KB,
         .max = 4 * GB, .doc = "bytes of one request"),

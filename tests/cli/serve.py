@@ -99,7 +99,7 @@ def errors(s):
             ("a reranker asked for vectors", "/v1/embeddings", {"input": "a", "model": "rank"}, 400),
             ("an embedding model asked to rank", "/rerank", {"query": "a", "documents": ["b"], "model": "emb"}, 400),
             ("too long, and no cutting", "/embed", {"inputs": "hello " * 600, "truncate": False}, 422),
-            ("too many inputs", "/embed", {"inputs": ["a"] * 1025}, 422),
+            ("too many inputs", "/embed", {"inputs": ["a"] * 2049}, 422),
             ("too many dimensions", "/v1/embeddings", {"input": "a", "dimensions": 100000}, 400),
             ("an id beyond the vocabulary", "/v1/embeddings", {"input": [99999999]}, 400),
             ("a bomb of brackets", "/embed", "[" * 100000, 400),

@@ -366,6 +366,35 @@ def tries():
     check("--free-port takes another and says so", p.returncode == 0 and f"port {port} is taken" in p.stderr, p.returncode, p.stderr)
 
 
-for part in (fallback, without_fallback, gpus, storm, overrides, asked_later, prompts, manager, safety, explain, tries):
+def drop_in():
+    """What clients of other servers send and expect."""
+    s = Server("-m", "emb=bert", "--access-log", "dropin.log")
+    st, v, _ = s.ask("/v1/embeddings", {"input": "hello", "model": "text-embedding-3-small"})
+    check("one model answers to every name, and says its own", st == 200 and v["model"] == "emb", st, v)
+    v = s.ask("/tokenize", {"inputs": "Hello  WORLD"})[1][0]
+    check("/tokenize gives slices of the input", [t["text"] for t in v if not t["special"]] == ["Hello", "WORLD"]
+          and all(t["text"] == "Hello  WORLD"[t["start"]:t["stop"]] for t in v if not t["special"]), v)
+    check("2,048 inputs are taken, and the setting is named beyond", s.ask("/v1/embeddings", {"input": ["a"] * 2048})[0] == 200
+          and "--items-max" in json.dumps(s.ask("/v1/embeddings", {"input": ["a"] * 2049})[1]))
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    for path, body, want in (("/v1/embeddings", {"input": "a"}, 200), ("/v1/embeddings", "{", 400), ("/nothing", None, 404)):
+        st, _, r = s.ask(path, body, {"X-Request-Id": "req-7", "traceparent": trace})
+        check(f"{path} {want}: the request's names come back", st == want and r.getheader("x-request-id") == "req-7"
+              and r.getheader("traceparent") == trace, st, r.getheaders())
+    st, _, r = s.ask("/v1/embeddings", {"input": "a"}, {"X-Request-Id": "x" * 5000})
+    check("a name that is none does not", st == 200 and r.getheader("x-request-id") is None)
+    s.stop()
+    lines = [json.loads(x) for x in open("dropin.log")]
+    check("and stand in the log", sum(x["request_id"] == "req-7" and x["traceparent"] == trace for x in lines) == 3, lines)
+    s = Server("-m", "emb=bert", "-m", "rank=bert-score")
+    check("of two models the name counts", s.ask("/v1/embeddings", {"input": "a", "model": "ada"})[0] == 404)
+    s.stop()
+    s = Server("-m", "emb=bert", "-m", "rank=bert-score", "--any-model")
+    check("unless --any-model says otherwise", s.ask("/v1/embeddings", {"input": "a", "model": "ada"})[1].get("model") == "emb"
+          and s.ask("/v1/rerank", {"query": "a", "documents": ["b"], "model": "ada"})[0] == 200)
+    s.stop()
+
+
+for part in (fallback, without_fallback, gpus, storm, overrides, asked_later, prompts, manager, safety, explain, tries, drop_in):
     part()
 done()

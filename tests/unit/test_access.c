@@ -91,7 +91,8 @@ TEST(line)
         "{\"time\":\"2025-11-15T08:12:13.123Z\",\"id\":7,\"peer\":\"127.0.0.1:53122\","
         "\"method\":\"POST\",\"path\":\"/v1/embeddings\",\"status\":200,\"model\":\"minilm\","
         "\"items\":2,\"tokens\":17,\"bytes_in\":120,\"bytes_out\":6000,\"queue_ms\":1.235,"
-        "\"run_ms\":2,\"total_ms\":4,\"error\":null,\"gone\":false}\n");
+        "\"run_ms\":2,\"total_ms\":4,\"error\":null,\"request_id\":null,\"traceparent\":null,"
+        "\"gone\":false}\n");
     buf_reset(&out);
     r = (struct access_record){ .unix_ms = -1, .queue_ns = -1, .run_ns = -1, .total_ns = -1 };
     r.error = "overloaded";
@@ -102,7 +103,8 @@ TEST(line)
         "{\"time\":\"1969-12-31T23:59:59.999Z\",\"id\":0,\"peer\":null,"
         "\"method\":null,\"path\":\"\",\"status\":null,\"model\":null,"
         "\"items\":0,\"tokens\":0,\"bytes_in\":0,\"bytes_out\":0,\"queue_ms\":null,"
-        "\"run_ms\":null,\"total_ms\":null,\"error\":\"overloaded\",\"gone\":true}\n");
+        "\"run_ms\":null,\"total_ms\":null,\"error\":\"overloaded\",\"request_id\":null,"
+        "\"traceparent\":null,\"gone\":true}\n");
     buf_release(&out);
 }
 
