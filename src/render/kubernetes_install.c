@@ -217,9 +217,7 @@ static const struct chart plugin_chart = {
     .version = "0.20.0",
     .variable = "DEVICE_PLUGIN_VERSION",
     .namespace = "nvidia-device-plugin",
-    .options = "--set gfd.enabled=true \\\n"
-               "--set-json 'tolerations=[{\"operator\":\"Exists\"}]' \\\n"
-               "--set-json 'nfd.worker.tolerations=[{\"operator\":\"Exists\"}]' \\\n",
+    .options = "--values \"$here/device-plugin-values.yaml\" \\\n",
 };
 static const struct chart nfd_chart = {
     .what = "Node Feature Discovery: labels of NICs",
@@ -790,6 +788,8 @@ void kube_install_write(struct kube *q)
 {
     namespaces_file(q);
     runtime_file(q);
+    if (!q->t->gpu_operator && has_gpus(q->k.r->spec))
+        kube_plugin_write(q);
     if (has_networking(q))
         networking_file(q);
     if (any_used(q, k8s_rdma_shared))

@@ -8,6 +8,7 @@
  *   kubernetes_net.c    Services
  *   kubernetes_watch.c  what Prometheus reads, and what changes replicas
  *   kubernetes_node.c   what an administrator does once: machines, the GPU Operator's values
+ *   kubernetes_plugin.c shared GPUs without the GPU Operator
  *   kubernetes_install.c  what the manifests rely on, in the order in which it is needed
  *   kubernetes_queue.c  Kueue
  *   kubernetes_kust.c   kustomize: base and overlays */
@@ -86,6 +87,17 @@ void k8s_rules(struct render *r, struct yaml_out *y);
 void kube_node_write(struct kube *q);
 void kube_operator_write(struct kube *q);
 void kube_sharing_check(struct kube *q); /* refuses shares that the device plug-in cannot give */
+/* Node groups whose GPUs are shared; their configurations below `key`; the group that shares, when
+ * it is the only one with GPUs (else machines carry a label: ""). */
+size_t kube_sharing_groups(const struct kube *q);
+void kube_sharing_data(struct kube *q, struct yaml_out *y, const char *key);
+const char *kube_sharing_default(const struct kube *q);
+/* kubernetes_plugin.c: the device plug-in's own chart; does the machine itself cut its GPUs (MIG)?
+ * Into what; and the script's function `mig`, which reads $mig. */
+void kube_plugin_write(struct kube *q);
+bool kube_cuts_gpus(const struct kube *q);
+void kube_cut_of(const struct spec_node *n, struct buf *out);
+void kube_cut_script(struct buf *out);
 
 /* kubernetes_install.c: functions of the script, and the files of the cluster that it applies. */
 void kube_install_script(struct kube *q, struct buf *out);

@@ -166,7 +166,7 @@ static void group_words(struct kube *q, const struct spec_node *n, struct buf *l
     buf_addf(labels, "%s=%s", K8S_GROUP_LABEL, n->name);
     if (n->gpus_per_node && shares(q, n) > 1)
         buf_addf(labels, ",nvidia.com/device-plugin.config=%s", n->name);
-    if (feasible_mig_instances(n))
+    if (feasible_mig_instances(n) && q->t->gpu_operator)
         buf_addf(labels, ",nvidia.com/mig.config=%s", n->name);
     for (size_t i = 0; i < n->labels.count; i++) {
         const char *key = n->labels.items[i].key;
@@ -196,6 +196,11 @@ static void script_groups(struct kube *q, struct buf *out)
         quote_sh(out, buf_str(&labels));
         buf_adds(out, "\n        taints=");
         quote_sh(out, buf_str(&taints));
+        if (kube_cuts_gpus(q)) {
+            buf_adds(out, "\n        mig='");
+            kube_cut_of(n, out);
+            buf_addc(out, '\'');
+        }
         buf_adds(out, "\n        ;;\n");
         buf_release(&labels);
         buf_release(&taints);
@@ -204,14 +209,15 @@ static void script_groups(struct kube *q, struct buf *out)
                   "        exit 2\n        ;;\n    esac\n}\n\n");
 }
 
-static const char MACHINE[] =
-    "machine() {\n"
-    "    group_of \"$1\"\n"
-    "    swap_off\n"
-    "    modules\n"
-    "    sysctls\n"
-    "    runtime\n"
-    "    packages\n"
+static const char MACHINE[] = "machine() {\n"
+                              "    group_of \"$1\"\n"
+                              "    swap_off\n"
+                              "    modules\n"
+                              "    sysctls\n"
+                              "    runtime\n"
+                              "    packages\n";
+
+static const char JOIN[] =
     "    args=\"--node-labels=$labels${taints:+ --register-with-taints=$taints}\"\n"
     "    echo \"KUBELET_EXTRA_ARGS=$args\" | put /etc/default/kubelet\n"
     "    run systemctl enable kubelet\n"
@@ -272,14 +278,19 @@ void kube_node_write(struct kube *q)
     script_runtime(q, out);
     buf_adds(out, PACKAGES);
     script_groups(q, out);
+    if (kube_cuts_gpus(q))
+        kube_cut_script(out);
     buf_adds(out, MACHINE);
+    if (kube_cuts_gpus(q))
+        buf_adds(out, "    test -z \"$mig\" || mig\n");
+    buf_adds(out, JOIN);
     kube_install_script(q, out);
     buf_adds(out, MAIN);
 }
 
 /* ---- the GPU Operator ---- */
 
-static size_t groups(const struct kube *q, bool shared)
+static size_t gpu_groups(const struct kube *q, bool shared)
 {
     const struct spec *s = q->k.r->spec;
     size_t count = 0;
@@ -287,6 +298,11 @@ static size_t groups(const struct kube *q, bool shared)
     for (size_t i = 0; i < s->node_count; i++)
         count += s->nodes[i].gpus_per_node && (!shared || shares(q, &s->nodes[i]) > 1);
     return count;
+}
+
+size_t kube_sharing_groups(const struct kube *q)
+{
+    return gpu_groups(q, true);
 }
 
 static const char *sharing_text(struct kube *q, const struct spec_node *n)
@@ -299,11 +315,11 @@ static const char *sharing_text(struct kube *q, const struct spec_node *n)
                         mps ? "mps" : "timeSlicing", shares(q, n));
 }
 
-static void sharing_data(struct kube *q, struct yaml_out *y)
+void kube_sharing_data(struct kube *q, struct yaml_out *y, const char *key)
 {
     const struct spec *s = q->k.r->spec;
 
-    yaml_map(y, "data");
+    yaml_map(y, key);
     for (size_t i = 0; i < s->node_count; i++) {
         if (!s->nodes[i].gpus_per_node || shares(q, &s->nodes[i]) < 2)
             continue;
@@ -313,12 +329,11 @@ static void sharing_data(struct kube *q, struct yaml_out *y)
     yaml_end(y);
 }
 
-/* The group that shares, when it is the only one with GPUs; else machines carry a label. */
-static const char *sharing_default(const struct kube *q)
+const char *kube_sharing_default(const struct kube *q)
 {
     const struct spec *s = q->k.r->spec;
 
-    for (size_t i = 0; groups(q, false) == 1 && i < s->node_count; i++)
+    for (size_t i = 0; gpu_groups(q, false) == 1 && i < s->node_count; i++)
         if (s->nodes[i].gpus_per_node)
             return s->nodes[i].name;
     return "";
@@ -400,16 +415,16 @@ static void plugin_values(struct kube *q, struct yaml_out *y, bool create)
 {
     yaml_map(y, "devicePlugin");
     yaml_bool(y, "enabled", true);
-    if (groups(q, true)) {
+    if (kube_sharing_groups(q)) {
         yaml_map(y, "config");
         if (create)
             yaml_bool(y, "create", true);
         yaml_str(y, "name", "stoker-sharing");
-        yaml_note(y,
-                  *sharing_default(q) ? NULL : "machines: label nvidia.com/device-plugin.config");
-        yaml_str(y, "default", sharing_default(q));
+        yaml_note(y, *kube_sharing_default(q) ? NULL
+                                              : "machines: label nvidia.com/device-plugin.config");
+        yaml_str(y, "default", kube_sharing_default(q));
         if (create)
-            sharing_data(q, y);
+            kube_sharing_data(q, y, "data");
         yaml_end(y);
     }
     yaml_end(y);
@@ -464,11 +479,11 @@ static void policy_object(struct kube *q)
                 "gpu-operator-values.yaml makes the same one.");
     if (k8s_has_mig(q->k.r->spec))
         k8s_mig_map(&q->k, out, "gpu-operator");
-    if (groups(q, true)) {
+    if (kube_sharing_groups(q)) {
         yaml_begin(&y, out);
         k8s_head_open(&q->k, &y, "v1", "ConfigMap", "gpu-operator", "stoker-sharing", NULL);
         yaml_end(&y);
-        sharing_data(q, &y);
+        kube_sharing_data(q, &y, "data");
         yaml_finish(&y);
     }
     yaml_begin(&y, out);

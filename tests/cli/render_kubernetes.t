@@ -597,6 +597,33 @@ test_expect 'a whole GPU where all are shared: refused with MPS, told with time 
     W="  w: {target: kubernetes, nodes: g, gpus: 1, image: r/x, command: [x]}" &&
     ! sharing mps 1 "$W" && grep -q "^cut.yaml:[0-9]*:[0-9]*: .u. shares a GPU where .w. takes 1" cut.err &&
     sharing time_slicing 1 "$W" && told cut "the GPU of .w. is not its own: .u. shares"'
+# Machines that share GPUs in every way, and one that does not; no GPU Operator.
+cat >without.yaml <<'END'
+schema: stoker.spec/1
+site: {name: without}
+nodes:
+  - {name: m, count: 1, gpus_per_node: 4, gpu: {model: H100, sharing: mig, mig_profile: 3g.40gb}, cpu_cores: 64, memory: 512GB}
+  - {name: s, count: 1, gpus_per_node: 2, gpu: {model: L40S, sharing: mps}, cpu_cores: 64, memory: 512GB}
+  - {name: t, count: 1, gpus_per_node: 1, gpu: {model: L40S, sharing: time_slicing}, cpu_cores: 64, memory: 512GB}
+  - {name: w, count: 1, gpus_per_node: 1, gpu: {model: L40S}, cpu_cores: 64, memory: 512GB}
+  - {name: cp, role: control, cpu_cores: 8, memory: 32GB}
+pools: {p: {size: 10GB, nodes: s}, q: {size: 20GB, nodes: t}}
+components:
+  a: {target: kubernetes, nodes: m, gpus: 1, replicas: 3, image: "r/a:1"}
+  b: {target: kubernetes, nodes: s, pools: [p], replicas: 6, image: "r/a:1"}
+  c: {target: kubernetes, nodes: t, pools: [q], replicas: 2, image: "r/a:1"}
+targets: {kubernetes: {gpu_operator: false, stoker_image: "r/s:1"}}
+END
+test_expect 'without the GPU Operator the device plug-in is told what is shared; who has no label shares nothing' '
+    render without without.yaml && f=without/kubernetes/device-plugin-values.yaml &&
+    has $f "migStrategy: mixed" "mps:" "timeSlicing:" "replicas: 4" "replicas: 2" "- empty" &&
+    grep -q "device-plugin-values.yaml" without/kubernetes/node-prepare.sh &&
+    sh without/kubernetes/node-prepare.sh machine s | grep -q "nvidia.com/device-plugin.config=s" &&
+    ! sh without/kubernetes/node-prepare.sh machine w | grep -q "device-plugin.config"'
+test_expect 'without the GPU Operator a machine cuts its GPUs itself, before the kubelet' '
+    sh without/kubernetes/node-prepare.sh machine m >m.txt && sh without/kubernetes/node-prepare.sh machine s >s.txt &&
+    has m.txt "nvidia-smi mig -cgi 3g.40gb,3g.40gb -C" "Before=kubelet.service" "enable --now mig-instances.service" &&
+    hasnt m.txt "mig.config" && hasnt s.txt "mig-instances"'
 test_expect 'small asks for the instances that machines with MIG have' '
     site cutup "  u: {target: kubernetes, nodes: g, gpus: 2, image: r/x, command: [x]}" &&
     sed "s/{model: H100}/{model: H100, sharing: mig, mig_profile: 1g.10gb}/" cutup.yaml >mig.yaml && stoker render kubernetes -f mig.yaml -o mig >out &&
@@ -630,7 +657,7 @@ if command -v shellcheck >/dev/null; then
         shellcheck */kubernetes/node-prepare.sh launch.sh'
     test_expect 'shellcheck finds nothing without the GPU Operator either' '
         variant bare "s/{namespace: lab,/{namespace: lab, gpu_operator: false,/" &&
-        shellcheck bare/kubernetes/node-prepare.sh'
+        shellcheck bare/kubernetes/node-prepare.sh without/kubernetes/node-prepare.sh'
 else
     test_skip 'shellcheck finds nothing in the scripts' 'no shellcheck: tools/setup test'
 fi

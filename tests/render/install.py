@@ -37,7 +37,7 @@ CHARTS = {
     'metrics-server': {'version': '3.13.1', 'groups': set(), 'values': {'args'}, 'gives': {'cpu metrics'}},
     'gpu-operator': {'version': 'v26.7.0', 'groups': {'nvidia.com'}, 'values': set(), 'resources': r'nvidia\.com/(gpu|mig-.+)',
                      'labels': {'nvidia.com/', 'feature.node.kubernetes.io/'}, 'gives': {'runtime'}},
-    'nvidia-device-plugin': {'version': '0.20.0', 'groups': set(), 'values': {'gfd.enabled', 'tolerations', 'nfd.worker.tolerations'},
+    'nvidia-device-plugin': {'version': '0.20.0', 'groups': set(), 'values': set(),
                              'resources': r'nvidia\.com/gpu', 'labels': {'nvidia.com/', 'feature.node.kubernetes.io/'}},
     'node-feature-discovery': {'version': '0.19.0', 'groups': {'nfd.k8s-sigs.io'}, 'values': {'worker.tolerations'}, 'labels': {'feature.node.kubernetes.io/'}},
     'sriov-network-operator': {'version': '1.6.0', 'groups': {'sriovnetwork.openshift.io'},
@@ -122,6 +122,8 @@ class Cluster:
             rdma = values['driver'].get('rdma', {})
             if rdma.get('enabled') and not rdma.get('useHostMofed'):
                 self.fault('the driver waits for a driver of NICs that nobody installs')
+        if release == 'nvidia-device-plugin' and load(options[options.index('--values') + 1])[0].get('migStrategy') == 'mixed':
+            self.resources.append(r'nvidia\.com/mig-.+')
         if release == 'kueue':
             values = load(options[options.index('--values') + 1])[0]
             self.kueue = yaml.safe_load(values['managerConfig']['controllerManagerConfigYaml'])
@@ -461,6 +463,8 @@ def specs(stoker, folder):
     for kind in ('job', 'statefulset', 'pytorchjob', 'trainjob', 'jobset'):
         put('kube-' + kind, kube.replace('job: jobset', f'job: {kind}'))
     put('kube-plain', kube.replace('{namespace: lab,', '{namespace: lab, gpu_operator: false, runtime_class: nvidia,').replace(', queue: team', ''))
+    put('kube-plain-mig', kube.replace('{namespace: lab,', '{namespace: lab, gpu_operator: false, runtime_class: nvidia,').replace(', queue: team', '').replace(
+        'gpu: {model: H100}', 'gpu: {model: H100, sharing: mig, mig_profile: 1g.10gb}'))
     put('kube-nv-ipam', kube.replace('sriov: {vfs: 8,', 'sriov: {vfs: 8, ipam: nv-ipam,'))
     put('kube-two-subnets', kube.replace('sriov: {vfs: 8,', 'sriov: {vfs: 8, ipam: nv-ipam, resource_prefix: nvidia.com,').replace(
         'subnets: [10.1.0.0/16]', 'subnets: [10.1.0.0/16, 10.2.0.0/16]'))
