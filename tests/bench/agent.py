@@ -400,7 +400,7 @@ def at_once(port):
         sel.register(s, selectors.EVENT_READ)
     begun = time.perf_counter()
     for s in left:
-        s.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
     while left:
         for key, _ in sel.select(30):
             s, piece = key.fileobj, key.fileobj.recv(1 << 20)

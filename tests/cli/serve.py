@@ -119,7 +119,7 @@ def errors(s):
 
 def faults(s):
     body = json.dumps({"inputs": "hello world"}).encode()
-    head = b"POST /embed HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    head = b"POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
     for cut in range(0, len(head) + len(body), 7):
         c = socket.create_connection(("127.0.0.1", s.port))
         c.sendall((head + body)[:cut])

@@ -142,7 +142,7 @@ def free_ports(count):
 def request(path, body, *fields):
     """The bytes of a POST."""
     body = body if isinstance(body, bytes) else json.dumps(body).encode()
-    head = [f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *fields, "", ""]
+    head = [f"POST {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *fields, "", ""]
     return "\r\n".join(head).encode() + body
 
 

@@ -142,11 +142,11 @@ def slow_clients():
     bodies = [s.connect() for _ in range(20)]
     drops = [s.connect() for _ in range(5)]
     for c in heads:
-        c.sendall(b"POST /embed HTTP/1.1\r\nHost: x\r\n")
+        c.sendall(b"POST /embed HTTP/1.1\r\nHost: localhost\r\n")
     for c in bodies:
-        c.sendall(b"POST /embed HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+        c.sendall(b"POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
     for c in drops:
-        c.sendall(b"POST /embed HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
+        c.sendall(b"POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n")
     stop = threading.Event()
 
     def drip():  # a byte now and then keeps neither a head nor a body alive
