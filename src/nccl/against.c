@@ -58,6 +58,37 @@ void against_add(struct against *g, const char *about, const char *what, const c
     against_add_as(g, v, about, what, ours, theirs, line, v == NCCL_SAME ? NULL : why);
 }
 
+#define DIRECT_SUFFIX "_dma"
+
+bool against_is_direct(const struct hw *hw, const char *said, size_t len)
+{
+    size_t tail = strlen(DIRECT_SUFFIX);
+
+    if (len <= tail || strncmp(said + len - tail, DIRECT_SUFFIX, tail) != 0)
+        return false;
+    for (size_t i = 0; i < hw->rdma_count; i++) /* a device that somebody named so */
+        if (hw->rdma[i].name && strlen(hw->rdma[i].name) == len &&
+            !strncmp(hw->rdma[i].name, said, len))
+            return false;
+    return true;
+}
+
+bool against_is_dev(const struct hw *hw, const char *said, size_t len, const char *dev)
+{
+    if (against_is_direct(hw, said, len))
+        len -= strlen(DIRECT_SUFFIX);
+    return dev && strlen(dev) == len && !strncmp(said, dev, len);
+}
+
+/* The device of this machine that NCCL's name means; NULL: none. */
+static const struct hw_rdma *dev_meant(const struct hw *hw, const char *said)
+{
+    for (size_t i = 0; said && i < hw->rdma_count; i++)
+        if (against_is_dev(hw, said, strlen(said), hw->rdma[i].name))
+            return &hw->rdma[i];
+    return NULL;
+}
+
 int against_gpu_at(const struct hw *hw, const char *bdf)
 {
     for (size_t i = 0; bdf && i < hw->gpus_count; i++)
@@ -151,10 +182,12 @@ void against_port(struct against *g, const struct nccl_port *p, bool theirs, siz
                 p->used ? "used" : "not used", theirs ? "used" : "not used", line, p->why);
 }
 
-static const struct log_dev *ib_find(const struct log_facts *f, const struct nccl_port *p)
+static const struct log_dev *ib_find(const struct against *g, const struct log_facts *f,
+                                     const struct nccl_port *p)
 {
     for (size_t i = 0; i < f->ib_count; i++)
-        if (str_eq(f->ib[i].name, p->dev) && f->ib[i].port == p->port)
+        if (f->ib[i].name && f->ib[i].port == p->port &&
+            against_is_dev(g->hw, f->ib[i].name, strlen(f->ib[i].name), p->dev))
             return &f->ib[i];
     return NULL;
 }
@@ -165,7 +198,7 @@ static void rows_ports(struct against *g, const struct log_facts *f)
 
     for (size_t i = 0; i < g->c.ports_count; i++) {
         const struct nccl_port *p = &g->c.ports[i];
-        const struct log_dev *d = ib_find(f, p);
+        const struct log_dev *d = ib_find(g, f, p);
 
         if (f->ib_told || sockets)
             against_port(g, p, d != NULL, d ? d->line : f->ib_told ? f->ib_line : f->network.line);
@@ -177,11 +210,14 @@ static void rows_ports(struct against *g, const struct log_facts *f)
             against_add(g, "port", arena_printf(g->a, "%s:%lld layer", p->dev, (long long)p->port),
                         layer_word(p->link_layer), d->layer, d->line, NULL);
     }
-    for (size_t i = 0; i < f->ib_count; i++)
-        if (!ports_find(g->hw, f->ib[i].name, f->ib[i].port))
+    for (size_t i = 0; i < f->ib_count; i++) {
+        const struct hw_rdma *r = dev_meant(g->hw, f->ib[i].name);
+
+        if (!r || !ports_find(g->hw, r->name, f->ib[i].port))
             against_add(
                 g, "port", arena_printf(g->a, "%s:%lld", f->ib[i].name, (long long)f->ib[i].port),
                 "not there", "used", f->ib[i].line, "This machine's inventory has no such port.");
+    }
 }
 
 static bool net_holds(const struct hw_net *n, const char *addr)
@@ -250,15 +286,13 @@ static const char *dev_name(struct against *g, const struct log_facts *f, int64_
     return b.len ? nccl_text(g->a, &b) : (buf_release(&b), NULL);
 }
 
-/* Is `name` one of "a+b"? */
-static bool name_in(const char *list, const char *name)
+/* Is `name` one of "a+b"?  NULL: is one of these a Data Direct function? */
+static bool name_in(const struct hw *hw, const char *list, const char *name)
 {
-    size_t want = strlen(name);
-
     while (*list) {
         size_t len = strcspn(list, "+");
 
-        if (len == want && !strncmp(list, name, len))
+        if (name ? against_is_dev(hw, list, len, name) : against_is_direct(hw, list, len))
             return true;
         list += len + (list[len] == '+');
     }
@@ -271,7 +305,7 @@ static const struct nccl_gdr *gdr_find(const struct against *g, size_t gpu, cons
     const struct nccl_gdr *best = NULL;
 
     for (size_t i = 0; i < g->c.gdr_count; i++)
-        if (g->c.gdr[i].gpu == gpu && name_in(devs, g->c.gdr[i].dev) &&
+        if (g->c.gdr[i].gpu == gpu && name_in(g->hw, devs, g->c.gdr[i].dev) &&
             (!best || level_parse(g->c.gdr[i].path) < level_parse(best->path)))
             best = &g->c.gdr[i];
     return best;
@@ -315,29 +349,35 @@ static void rows_net(struct against *g, const struct log_facts *f, const struct 
     const char *devs = dev_name(g, f, p->dev), *ours, *name;
     const struct nccl_way *expected;
     const struct nccl_gdr *way;
-    bool same = false;
+    bool same = false, direct;
 
     if (gpu < 0 || !devs || str_eq(p->detail, "Socket"))
         return;
+    direct = name_in(g->hw, devs, NULL);
     name = against_gpu_name(g, (size_t)gpu);
     expected = way_of(g, (size_t)gpu);
     ours = way_devs(g, expected);
     way = gdr_find(g, (size_t)gpu, devs);
     for (size_t i = 0; expected && i < g->c.ports_count; i++)
-        same = same ||
-               (name_in(devs, g->c.ports[i].dev) && level_way_has(expected, g->c.ports[i].dev));
+        same = same || (name_in(g->hw, devs, g->c.ports[i].dev) &&
+                        level_way_has(expected, g->c.ports[i].dev));
     if (!p->pxn) /* by way of a neighbour it is that neighbour's NIC */
         against_add_as(g,
-                       !ours  ? NCCL_UNTOLD
-                       : same ? NCCL_SAME
-                              : NCCL_DIFFERS,
+                       same && ours      ? NCCL_SAME
+                       : !ours || direct ? NCCL_UNTOLD
+                                         : NCCL_DIFFERS,
                        "nic", arena_printf(g->a, "%s sends by", name), ours, devs, p->line,
                        same ? NULL
-                            : "NCCL sends by a NIC that is not among those with the widest path "
-                              "to it, or is farther than these.");
+                       : direct
+                           ? AGAINST_DIRECT_WHY
+                           : "NCCL sends by a NIC that is not among those with the widest path "
+                             "to it, or is farther than these.");
     against_add(g, "gdr", arena_printf(g->a, "%s and %s", name, devs),
-                way ? way_word(way->use) : NULL, p->gdr ? "direct" : "host memory", p->line,
-                way ? way->why : NULL);
+                way && !(direct && !maybe_is(way->use, p->gdr)) ? way_word(way->use) : NULL,
+                p->gdr ? "direct" : "host memory", p->line,
+                direct ? AGAINST_DIRECT_WHY
+                : way  ? way->why
+                       : NULL);
 }
 
 /* NCCL's numbers for distances changed with 2.26, 2.27 and 2.28. */
@@ -377,9 +417,10 @@ static void rows_reach(struct against *g, const struct log_facts *f)
             continue;
         against_add(g, "distance",
                     arena_printf(g->a, "%s and %s", against_gpu_name(g, (size_t)r->gpu), devs),
-                    way ? way->path : NULL, theirs, r->line,
-                    theirs ? NULL
-                           : "The version, and with it the meaning of the number, is not known.");
+                    way && !name_in(g->hw, devs, NULL) ? way->path : NULL, theirs, r->line,
+                    name_in(g->hw, devs, NULL) ? AGAINST_DIRECT_WHY
+                    : theirs                   ? NULL
+                             : "The version, and with it the meaning of the number, is not known.");
     }
 }
 
@@ -390,7 +431,7 @@ static void rows_gdr(struct against *g, const struct log_facts *f)
                                                           : "enabled";
 
     for (size_t i = 0; i < f->gdr_count; i++)
-        if (hw_find_rdma(g->hw, f->gdr[i].name) || strchr(f->gdr[i].name, '+'))
+        if (dev_meant(g->hw, f->gdr[i].name) || strchr(f->gdr[i].name, '+'))
             against_add(g, "gdr", arena_printf(g->a, "GPUDirect RDMA on %s", f->gdr[i].name), ours,
                         f->gdr[i].port ? "enabled" : "disabled", f->gdr[i].line,
                         ours ? NULL : "Whether it is possible cannot be told from here.");

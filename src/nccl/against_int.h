@@ -98,6 +98,11 @@ struct against {
     struct arena *a;
     size_t cap;
 };
+/* NCCL's name for a device, "mlx5_0_dma", is mlx5_0 by its Data Direct function, which sits at
+ * another place of the PCI tree: how far that is from a GPU is not followed. */
+bool against_is_direct(const struct hw *hw, const char *said, size_t len);
+bool against_is_dev(const struct hw *hw, const char *said, size_t len, const char *dev);
+#define AGAINST_DIRECT_WHY "NCCL goes by the Data Direct function, whose place is not followed."
 /* Either text NULL: not known, and so untold. */
 void against_add(struct against *g, const char *about, const char *what, const char *ours,
                  const char *theirs, size_t line, const char *why);

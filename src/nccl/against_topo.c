@@ -117,6 +117,14 @@ static void rows_gpu(struct topo_run *r, int node)
 
 /* ---- NICs ---- */
 
+static bool name_is_rdma(const struct topo_run *r, const char *name)
+{
+    for (size_t i = 0; i < r->g->hw->rdma_count; i++)
+        if (against_is_dev(r->g->hw, name, strlen(name), r->g->hw->rdma[i].name))
+            return true;
+    return false;
+}
+
 /* `port` -1: an interface, whose port NCCL writes as 0. */
 static int net_of(const struct topo_run *r, const char *dev, int64_t port)
 {
@@ -131,7 +139,7 @@ static int net_of(const struct topo_run *r, const char *dev, int64_t port)
         if (port >= 0 && !strchr(list, '+') && maybe_or(topo_xml_int(n, "port"), port) != port)
             continue;
         while (next_name(&list, name, sizeof(name)))
-            if (str_eq(name, dev))
+            if (against_is_dev(r->g->hw, name, strlen(name), dev))
                 return (int)i;
     }
     return -1;
@@ -166,6 +174,9 @@ static void row_support(struct topo_run *r, const struct nccl_port *p, int net)
 /* From every GPU of a rank to one device: the distance as the tree has it. */
 static void rows_distance(struct topo_run *r, const char *dev, int net)
 {
+    const char *said = topo_xml_get(&r->xml.nodes[net], "name");
+    bool direct = said && against_is_direct(r->g->hw, said, strlen(said));
+
     for (size_t i = 0; i < r->xml.count; i++) {
         const struct hw_nccl_way *way;
         const char *bdf, *ours;
@@ -181,7 +192,8 @@ static void rows_distance(struct topo_run *r, const char *dev, int net)
             level_of_path(way ? way->path : hw_distance_get(r->g->hw, (size_t)gpu, dev)));
         against_add(r->g, "distance",
                     arena_printf(r->g->a, "%s and %s", against_gpu_name(r->g, (size_t)gpu), dev),
-                    ours, topo_xml_path(&r->xml, (int)i, net), 0, NULL);
+                    direct ? NULL : ours, topo_xml_path(&r->xml, (int)i, net), 0,
+                    direct ? AGAINST_DIRECT_WHY : NULL);
     }
 }
 
@@ -226,7 +238,7 @@ static void rows_strange(struct topo_run *r)
             continue;
         list = topo_xml_get(&r->xml.nodes[i], "name");
         while (next_name(&list, name, sizeof(name)))
-            if (!hw_find_rdma(r->g->hw, name) && !hw_find_net(r->g->hw, name))
+            if (!name_is_rdma(r, name) && !hw_find_net(r->g->hw, name))
                 against_add(r->g, "port", name, "not there", "used", 0,
                             "This machine's inventory has no such device.");
     }
@@ -247,7 +259,7 @@ static void look_over(struct topo_run *r)
         char name[TOPO_XML_WORD_MAX];
 
         while (next_name(&list, name, sizeof(name)))
-            r->rdma = r->rdma || hw_find_rdma(r->g->hw, name);
+            r->rdma = r->rdma || name_is_rdma(r, name);
     }
 }
 

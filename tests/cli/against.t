@@ -97,6 +97,13 @@ test_expect 'shared memory in place of NVLink' '
 test_expect 'a GPU that sends by a NIC of the other socket' '
     log 2.28.9 --far >nccl.log && against 1 nccl.log && row "GPU 0 sends by" verdict=differs nccl=mlx5_6
 '
+test_expect 'a device by its Data Direct function is that device, and its distance is unknown' '
+    log 2.28.9 --direct >nccl.log && grep -q mlx5_0_dma:1 nccl.log && against 0 nccl.log && row mlx5_0:1 verdict=same -- \
+        "GPU 0 sends by" verdict=same nccl=mlx5_0_dma -- "GPU 0 and mlx5_0_dma" nccl=direct &&
+    log 2.28.9 --direct --far >nccl.log && against 0 nccl.log && row "GPU 0 sends by" verdict=unknown &&
+    log 2.28.9 --direct --without mlx5_3 >nccl.log && against 1 nccl.log && row mlx5_3:1 verdict=differs &&
+    log --xml --direct --pix >t.xml && against 0 t.xml && row mlx5_3:1 verdict=same -- "GPU 7 and mlx5_11" verdict=unknown
+'
 test_expect 'no GPUDirect RDMA' '
     log 2.28.9 --nogdr >nccl.log && against 1 nccl.log && row "GPUDirect RDMA on mlx5_0" verdict=differs -- \
         "GPU 0 and mlx5_0" verdict=differs "nccl=host memory"

@@ -3,7 +3,7 @@
 """Output of NCCL_DEBUG=INFO, and a topology, as NCCL of one version writes them on the machine dgx-h100.
 
     against_log.py VERSION [--host NAME] [--without mlx5_3] [--network Socket] [--boot bond0] [--shm] [--far]
-                   [--nogdr] [--set NAME=VALUE] [--stamps] [--other HOST]
+                   [--nogdr] [--direct] [--set NAME=VALUE] [--stamps] [--other HOST]
     against_log.py --xml [--without mlx5_3] [--pix] [--links 17] [--numa]
 
 The forms are those of the format strings in NCCL's source at that version; the options change what NCCL chose.
@@ -24,11 +24,12 @@ ap.add_argument("--boot", default="ibp41s0f0:100.127.0.11")
 ap.add_argument("--set", action="append", default=[])
 ap.add_argument("--other", action="append", default=[])
 ap.add_argument("--gpus", type=int, default=8)
-for flag in ("xml", "shm", "far", "nogdr", "stamps", "pix", "numa", "virtual"):
+for flag in ("xml", "shm", "far", "nogdr", "stamps", "pix", "numa", "virtual", "direct"):
     ap.add_argument("--" + flag, action="store_true")
 ap.add_argument("--links", type=int, default=18)
 args = ap.parse_args()
 ports = [p for p in PORTS if p != args.without]
+dma = "_dma" if args.direct else ""  # devices by their Data Direct function
 
 
 def lines(host, minor):
@@ -48,7 +49,7 @@ def lines(host, minor):
                 for d, pair in enumerate(pairs))
         else:
             rail = "::" if minor >= 30 else ""
-            said = "".join(f" [{i}]{p}:1{rail}/{'RoCE' if p in ROCE else 'IB'}" for i, p in enumerate(ports))
+            said = "".join(f" [{i}]{p}{dma}:1{rail}/{'RoCE' if p in ROCE else 'IB'}" for i, p in enumerate(ports))
         say(0, f"NET/IB : Using{said} [RO]; OOB {args.boot}<0>")
     else:
         say(0, "NET/IB : No device found.")
@@ -58,7 +59,7 @@ def lines(host, minor):
         say(g, f"{'ncclCommInitRank ' if minor > 18 else ''}comm 0x55d rank {g} nranks 16 cudaDev {g} nvmlDev {g} "
             f"busId {BUS[g]}000 commId 0x1f - Init START")
     for i, p in enumerate(ports):
-        say(0, f"NET/{args.network} : GPU Direct RDMA {'Disabled' if args.nogdr else 'Enabled'} for HCA {i} '{p}'")
+        say(0, f"NET/{args.network} : GPU Direct RDMA {'Disabled' if args.nogdr else 'Enabled'} for HCA {i} '{p}{dma}'")
     say(0, "Channel 00/16 :    0   1   2   3   4   5   6   7   8   9  10  11  12  13  14  15")
     for g in range(args.gpus):
         dev = ports.index(PORTS[NEAR[g]]) if PORTS[NEAR[g]] in ports else 0
@@ -107,14 +108,14 @@ def xml():
         dev = PORTS[NEAR[g]]
         gpu = pci(BUS[g].upper(), f'<gpu dev="{g}" sm="90" rank="{g}" gdr="1">'
                   f'<nvlink target="0000:05:00.0" count="{args.links}" tclass="0x068000"/></gpu>')
-        nic = f'<nic><net name="{dev}" dev="{NEAR[g]}" latency="0" speed="400000" port="1" guid="0x1" gdr="1"/></nic>'
+        nic = f'<nic><net name="{dev}{dma}" dev="{NEAR[g]}" latency="0" speed="400000" port="1" guid="0x1" gdr="1"/></nic>'
         nic = pci("%02x" % (0x18 + g), nic if dev in ports else "")
         under = gpu + nic if args.pix else pci("a%d" % g, gpu, True) + nic
         cpus[1 - g // 4 if args.numa else g // 4] += pci("b%d" % g, under, True)
     for p in ports:
         if PORTS.index(p) not in NEAR:
             speed = 200000 if p in ROCE else 400000
-            cpus[PORTS.index(p) > 5] += pci("e%d" % (PORTS.index(p) % 10), f'<nic><net name="{p}" dev="{PORTS.index(p)}" '
+            cpus[PORTS.index(p) > 5] += pci("e%d" % (PORTS.index(p) % 10), f'<nic><net name="{p}{dma}" dev="{PORTS.index(p)}" '
                                             f'speed="{speed}" port="1" gdr="1"/></nic>')
     print('<system version="1">\n <!-- written by rank 0 -->')
     for n, text in enumerate(cpus):
