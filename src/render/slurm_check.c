@@ -108,9 +108,9 @@ static void check_switch(struct slurm *c, const struct spec_switch *s,
 {
     struct spec_walk w;
 
-    if (str_starts(s->name, "unlisted-"))
-        render_refuse(c->r, &s->name, NULL,
-                      "the switch '%s' has a name that is kept for machines on none", s->name);
+    if (str_starts(s->name, "unlisted-") || str_eq(s->name, SLURM_SWITCHES))
+        render_refuse(c->r, &s->name, NULL, "'%s' is a name that topology.conf needs itself",
+                      s->name);
     if (s->hosts && s->switches.count)
         render_refuse(c->r, &s->hosts, "Put the hosts below a switch of their own.",
                       "to Slurm a switch has hosts or switches, and '%s' has both", s->name);

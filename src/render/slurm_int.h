@@ -13,8 +13,9 @@ struct hw;
 #define SLURM_MAIN "main"
 #define SLURM_CPU  "cpu"
 #define SLURM_ALL  "all"
-/* The switch above all racks. */
-#define SLURM_RACKS "all-racks"
+/* The switch above all racks, and the one above the switches of a fabric and who is on none. */
+#define SLURM_RACKS    "all-racks"
+#define SLURM_SWITCHES "all-switches"
 
 enum {
     SLURM_TIME_MAX = 32,                 /* "365-00:00:00" */

@@ -13,7 +13,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { MIB = 1 << 20, GPUS_MAX = 64 };
+enum {
+    MIB = 1 << 20,
+    GPUS_MAX = 64,
+    WEIGHT_GPUS = 5,  /* machines with GPUs weigh so much more than those without */
+    WEIGHT_MEMORY = 3 /* and those with much memory at most this */
+};
 
 int64_t slurm_memory_mib(const struct spec_node *n)
 {
@@ -61,8 +66,28 @@ int64_t slurm_gpu_count(const struct spec_node *n)
 
 /* --- NodeName --- */
 
-/* Cheap machines are filled first, and those without GPUs before those with. */
-static int weight(const struct spec_node *n)
+/* How often the memory of a machine without GPUs is twice that of the smallest of its capacity.
+ * Small differences count for nothing: a job over several machines would be torn apart by them. */
+static int memory_weight(const struct slurm *c, const struct spec_node *n)
+{
+    int64_t least = n->memory_bytes.v;
+    int doubled = 0;
+
+    for (size_t i = 0; i < c->r->spec->node_count; i++) {
+        const struct spec_node *m = &c->r->spec->nodes[i];
+
+        if (slurm_has(c, m) && !m->gpus_per_node && m->capacity == n->capacity &&
+            m->memory_bytes.v < least)
+            least = m->memory_bytes.v;
+    }
+    for (; doubled < WEIGHT_MEMORY && n->memory_bytes.v / 2 >= least; doubled++)
+        least *= 2;
+    return doubled;
+}
+
+/* Cheap machines are filled first, those without GPUs before those with, and of these the ones
+ * with much memory last: jobs that need it have no other. */
+static int weight(const struct slurm *c, const struct spec_node *n)
 {
     static const int by_capacity[] = {
         [SPEC_CAPACITY_OWNED] = 1,
@@ -71,7 +96,7 @@ static int weight(const struct spec_node *n)
         [SPEC_CAPACITY_ON_DEMAND] = 200,
     };
 
-    return by_capacity[n->capacity] + (n->gpus_per_node ? 5 : 0);
+    return by_capacity[n->capacity] + (n->gpus_per_node ? WEIGHT_GPUS : memory_weight(c, n));
 }
 
 static const char *capacity_word(enum spec_capacity k)
@@ -132,7 +157,7 @@ static void node_line(struct slurm *c, struct buf *out, const struct spec_node *
         slurm_node_parts(c, n, out);
     }
     features(n, out);
-    buf_addf(out, " Weight=%d State=%s\n", weight(n), slurm_sleeps(c, n) ? "CLOUD" : "UNKNOWN");
+    buf_addf(out, " Weight=%d State=%s\n", weight(c, n), slurm_sleeps(c, n) ? "CLOUD" : "UNKNOWN");
     buf_release(&hosts);
 }
 

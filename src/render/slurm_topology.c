@@ -3,7 +3,11 @@
  * NVLink joins machines, from its domains instead (slurm_blocks.c).
  *
  * With topology/tree a machine that no switch has could never be given to a job, so machines the
- * spec does not place get a switch of their own. */
+ * spec does not place get a switch of their own.  And a job never has machines of two trees: Slurm
+ * refuses it as one that no machines are there for, and what fits into one tree goes to the
+ * smallest that holds it, whatever the weights of the machines say.  So where the spec has several
+ * roots there is a switch above all of them, which stands for the network that every machine of a
+ * cluster has in common. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "render/slurm_int.h"
@@ -29,6 +33,21 @@ static bool any_rack(const struct slurm *c)
 bool slurm_has_topology(const struct slurm *c)
 {
     return slurm_has_blocks(c) || fabric_of(c) || any_rack(c);
+}
+
+/* Switches of a fabric that are below none of it. */
+static void fabric_roots(const struct spec_fabric *f, struct slurm_names *roots)
+{
+    struct slurm_names below = { 0 };
+
+    for (size_t i = 0; i < f->switch_count; i++)
+        for (size_t k = 0; k < f->switches[i].switches.count; k++)
+            slurm_names_add(&below, f->switches[i].switches.items[k]);
+    slurm_names_sort(&below);
+    for (size_t i = 0; i < f->switch_count; i++)
+        if (!slurm_names_has(&below, f->switches[i].name))
+            slurm_names_add(roots, f->switches[i].name);
+    slurm_names_release(&below);
 }
 
 static void switches(struct slurm *c, struct buf *out, const struct spec_fabric *f,
@@ -93,29 +112,27 @@ static struct racked *racked_groups(const struct slurm *c, size_t *count)
     return out;
 }
 
-static void racks(struct slurm *c, struct buf *out, struct slurm_names *placed)
+static void racks(struct slurm *c, struct buf *out, struct slurm_names *placed,
+                  struct slurm_names *roots)
 {
-    size_t count, n = 0;
+    size_t count;
     struct racked *g = racked_groups(c, &count);
 
-    buf_adds(out, "\n# no fabric names its switches: a rack is one, and all racks are joined\n");
+    buf_adds(out, "\n# no fabric names its switches: a rack is one\n");
     for (size_t i = 0; i < count; i++) {
         struct buf hosts = slurm_hosts_of(g[i].n);
 
-        if (g[i].first == g[i].n)
+        if (g[i].first == g[i].n) {
             buf_addf(out, "SwitchName=%s Nodes=%s", g[i].n->rack, buf_str(&hosts));
-        else
+            slurm_names_add(roots, g[i].n->rack);
+        } else {
             buf_addf(out, ",%s", buf_str(&hosts));
+        }
         if (i + 1 == count || g[i + 1].first != g[i].first)
             buf_addf(out, "  # %s\n", render_from(c->r, &g[i].first->rack));
         slurm_names_add_group(placed, g[i].n);
         buf_release(&hosts);
     }
-    buf_adds(out, "SwitchName=" SLURM_RACKS " Switches=");
-    for (size_t i = 0; i < count; i++)
-        if (g[i].first == g[i].n)
-            buf_addf(out, "%s%s", n++ ? "," : "", g[i].n->rack);
-    buf_addc(out, '\n');
     free(g);
 }
 
@@ -134,9 +151,10 @@ static void left_of(const struct spec_node *n, const struct slurm_names *placed,
     }
 }
 
-static void left_over(struct slurm *c, struct buf *out, const struct slurm_names *placed)
+static void left_over(struct slurm *c, struct buf *out, const struct slurm_names *placed,
+                      struct slurm_names *roots)
 {
-    struct buf left = { 0 };
+    struct buf left = { 0 }, name = { 0 };
 
     for (size_t i = 0; i < c->r->spec->node_count; i++) {
         const struct spec_node *n = &c->r->spec->nodes[i];
@@ -145,16 +163,35 @@ static void left_over(struct slurm *c, struct buf *out, const struct slurm_names
             continue;
         buf_reset(&left);
         left_of(n, placed, &left);
-        if (left.len)
-            slurm_fixed(out, "on no switch of the spec: reachable, near nobody",
-                        "SwitchName=unlisted-%s Nodes=%s", n->name, buf_str(&left));
+        if (!left.len)
+            continue;
+        buf_reset(&name);
+        buf_addf(&name, "unlisted-%s", n->name);
+        slurm_fixed(out, "on no switch of the spec: reachable, near nobody",
+                    "SwitchName=%s Nodes=%s", buf_str(&name), buf_str(&left));
+        slurm_names_add(roots, buf_str(&name));
     }
     buf_release(&left);
+    buf_release(&name);
+}
+
+static void top_switch(struct buf *out, const char *name, const struct slurm_names *roots)
+{
+    if (roots->count < 2)
+        return;
+    buf_addf(out,
+             "# above them all, for jobs that need machines of several\n"
+             "SwitchName=%s Switches=",
+             name);
+    for (size_t i = 0; i < roots->count; i++)
+        buf_addf(out, "%s%s", i ? "," : "", roots->items[i]);
+    buf_addc(out, '\n');
 }
 
 void slurm_topology_conf(struct slurm *c)
 {
-    struct slurm_names placed = { 0 };
+    struct slurm_names placed = { 0 }, roots = { 0 }; /* roots: in the order of the file */
+    const struct spec_fabric *f = fabric_of(c);
     struct buf *out;
 
     if (!slurm_has_topology(c))
@@ -173,11 +210,15 @@ void slurm_topology_conf(struct slurm *c)
         slurm_blocks_print(c, out);
         return;
     }
-    if (fabric_of(c))
-        switches(c, out, fabric_of(c), &placed);
-    else
-        racks(c, out, &placed);
+    if (f) {
+        switches(c, out, f, &placed);
+        fabric_roots(f, &roots);
+    } else {
+        racks(c, out, &placed, &roots);
+    }
     slurm_names_sort(&placed);
-    left_over(c, out, &placed);
+    left_over(c, out, &placed, &roots);
+    top_switch(out, f ? SLURM_SWITCHES : SLURM_RACKS, &roots);
     slurm_names_release(&placed);
+    slurm_names_release(&roots);
 }

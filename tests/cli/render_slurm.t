@@ -80,6 +80,7 @@ test_expect 'gres.conf: devices by socket; topology.conf: the switches, and who 
     grep -q "^SwitchName=leaf1 Nodes=gpu\[1-32\] " $L/topology.conf &&
     grep -q "^SwitchName=spine Switches=leaf1,leaf2 " $L/topology.conf &&
     grep -q "^SwitchName=unlisted-spot Nodes=spot\[1-8\] " $L/topology.conf &&
+    grep -qx "SwitchName=all-switches Switches=spine,unlisted-spot" $L/topology.conf &&
     test ! -e kb-a100/slurm/topology.conf
 '
 test_expect 'gres.conf: with an inventory, cores by NUMA node for machines that are like it' '
@@ -103,9 +104,35 @@ nodes:
 END
     stoker render slurm -f racks.yaml -o racks &&
     grep -q "^SwitchName=r1 Nodes=a\[1-2\] " racks/slurm/topology.conf &&
-    grep -q "^SwitchName=all-racks Switches=r1,r2$" racks/slurm/topology.conf &&
     grep -q "^SwitchName=unlisted-c Nodes=c7 " racks/slurm/topology.conf &&
+    grep -qx "SwitchName=all-racks Switches=r1,r2,unlisted-c" racks/slurm/topology.conf &&
     grep -q "^PartitionName=main Nodes=a\[1-2\],b\[1-2\],c7 Default=YES MaxTime=UNLIMITED" racks/slurm/slurm.conf
+'
+# islands SWITCHES: a fabric with these, two groups on it and one on none
+islands() {
+    cat >islands.yaml <<END
+schema: stoker.spec/1
+nodes:
+  - {name: a, count: 4, gpus_per_node: 1, gpu: {model: L40S}, cpu_cores: 8, memory: 64GB, fabrics: [ib]}
+  - {name: b, count: 2, role: cpu, cpu_cores: 8, memory: 64GB}
+  - {name: c, count: 2, role: cpu, cpu_cores: 8, memory: 100GB}
+  - {name: d, count: 2, role: cpu, cpu_cores: 8, memory: 1TB}
+fabrics:
+  - {name: ib, kind: infiniband, rate: 200Gb/s, switches: {$1}}
+targets: {slurm: {controller: a1}}
+END
+    rm -rf islands && stoker render slurm -f islands.yaml -o islands >/dev/null
+}
+test_expect 'all roots of topology.conf are below one switch: a job over two trees could never run' '
+    islands "l1: {hosts: \"a[1-2]\"}, l2: {hosts: \"a[3-4]\"}, s: {switches: [l1, l2]}, l3: {hosts: \"b[1-2],c1\"}" &&
+    grep -qx "SwitchName=all-switches Switches=s,l3,unlisted-c,unlisted-d" islands/slurm/topology.conf &&
+    islands "l1: {hosts: \"a[1-4],b[1-2],c[1-2],d[1-2]\"}" && ! grep -q all-switches islands/slurm/topology.conf &&
+    ! islands "all-switches: {hosts: \"a[1-4]\"}" 2>err && grep -q "all-switches. is a name that topology.conf needs itself" err
+'
+test_expect 'Weight: machines with much memory after those with little, those with GPUs last' '
+    islands "l1: {hosts: \"a[1-2]\"}" && for w in a:6 b:1 c:1 d:4; do
+        grep -q "^NodeName=${w%:*}\[.* Weight=${w#*:} " islands/slurm/slurm.conf || { echo $w; exit 1; }
+    done
 '
 test_expect 'no password is anywhere; slurmdbd.conf says where it goes' '
     ! grep -q "^StoragePass" $L/slurmdbd.conf && grep -q "^#Include /etc/slurm/slurmdbd.secret$" $L/slurmdbd.conf &&
