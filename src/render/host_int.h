@@ -59,13 +59,16 @@ struct host_words host_command(struct arena *a, const struct host_run *run,
 bool host_is_server(const struct spec_component *c); /* does `stoker serve` run it? */
 
 /* A spec for `stoker serve`: the models of one run, whose GPUs are then all it sees, or of the
- * whole plan (`run` NULL). */
+ * machine's own server (`run` NULL). */
 void host_serve_spec(const struct render *r, const struct host_plan *p, const struct host_run *run,
                      struct buf *out);
 /* The section of models alone, and the whole spec, with models on the GPUs of their components. */
 void host_serve_models(const struct render *r, const struct host_plan *p, struct buf *out);
 void host_spec_whole(const struct render *r, const struct host_plan *p, struct buf *out);
 bool host_model_of(const struct spec_model *m, const struct host_run *run);
+/* Does the machine's own server have it?  `loose`: is there a model that names no component? */
+bool host_models_own(const struct spec *s, const struct host_plan *p, const struct spec_model *m);
+bool host_models_loose(const struct spec *s);
 
 /* Environment of a run: NCCL's of the site, then its own, which wins. */
 struct host_env {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* host_serve: a spec for one `stoker serve`: the models of one component, or of all of them, with
- * the pools they name and the limits of the server.
+/* host_serve: a spec for one `stoker serve`: the models of one component, or those of the machine's
+ * own server, with the pools they name and the limits of the server.
  *
  * `stoker serve` takes every model of the spec it is given; here each serving component gets its
- * own.  A model whose spec leaves the device to us goes onto the GPUs of its component. */
+ * own.  The machine's own server has the models that name no component.  Where each names one, it
+ * is the other way to run those of the machine's components, all in one process.  What a component
+ * of another target serves is never its: two servers would load it.  A model whose spec leaves the
+ * device to us goes onto the GPUs of its component. */
 #include "base/str.h"
 #include "render/host_int.h"
 
@@ -20,14 +23,36 @@ static const char *const patterns[] = { SPEC_PATTERNS(TEXT_) };
 struct out { /* one spec that is being written */
     const struct render *r;
     const struct host_plan *plan;
-    const struct host_run *run; /* NULL: all */
+    const struct host_run *run; /* NULL: the machine's own server */
     bool whole;                 /* beside everything else of the spec */
     struct yaml_out y;
 };
 
 bool host_model_of(const struct spec_model *m, const struct host_run *run)
 {
-    return !run || str_eq(m->component, run->c->name);
+    return str_eq(m->component, run->c->name);
+}
+
+bool host_models_loose(const struct spec *s)
+{
+    for (size_t i = 0; i < s->model_count; i++)
+        if (!s->models[i].component)
+            return true;
+    return false;
+}
+
+bool host_models_own(const struct spec *s, const struct host_plan *p, const struct spec_model *m)
+{
+    const struct host_run *run = host_run_find(p, m->component);
+
+    return host_models_loose(s) ? !m->component : run && host_is_server(run->c);
+}
+
+static bool has_model(const struct out *o, const struct spec_model *m)
+{
+    if (o->run)
+        return host_model_of(m, o->run);
+    return o->whole || host_models_own(o->r->spec, o->plan, m);
 }
 
 static bool is_set(const struct out *o, const void *member)
@@ -108,7 +133,7 @@ static bool pool_used(const struct out *o, const struct spec_pool *p)
     for (size_t i = 0; i < o->r->spec->model_count; i++) {
         const struct spec_model *m = &o->r->spec->models[i];
 
-        if (host_model_of(m, o->run) && str_eq(m->pool, p->name))
+        if (has_model(o, m) && str_eq(m->pool, p->name))
             return true;
     }
     return false;
@@ -195,7 +220,7 @@ static void models(struct out *o)
 {
     yaml_map(&o->y, "models");
     for (size_t i = 0; i < o->r->spec->model_count; i++)
-        if (host_model_of(&o->r->spec->models[i], o->run))
+        if (has_model(o, &o->r->spec->models[i]))
             model(o, &o->r->spec->models[i]);
     yaml_end(&o->y);
 }

@@ -131,11 +131,39 @@ static void serve_limits(struct unit *u)
     unit_line(u, &v->connections_max, "LimitNOFILE=%" PRId64, 2 * v->connections_max + 1024);
 }
 
+/* The machine's own server and one of a component cannot have the same port. */
+static void check_server_ports(struct render *r, const struct host_plan *p)
+{
+    const struct spec_serve *v = &r->spec->serve;
+
+    for (size_t i = 0; host_models_loose(r->spec) && i < p->count; i++) {
+        const struct spec_component *c = p->runs[i].c;
+        const void *at = c->port_count ? NULL : (const void *)&c->name;
+        int64_t port = v->port;
+
+        if (!host_is_server(c) || p->runs[i].replica)
+            continue;
+        for (size_t k = 0; k < c->port_count && k < 2 && !at; k++)
+            if (c->ports[k].port == v->port || c->ports[k].port == v->rerank_port) {
+                at = &c->ports[k].port;
+                port = c->ports[k].port;
+            }
+        if (at)
+            render_refuse(r, at,
+                          "Models that name no component are served by stoker-serve on the ports "
+                          "of 'serve'. Give the component others, or each model its component.",
+                          "port %" PRId64 " is used by component '%s' and by stoker-serve", port,
+                          c->name);
+    }
+}
+
 static void serve(struct render *r, const struct host_plan *p)
 {
     const struct spec_serve *v = &r->spec->serve;
+    bool loose = host_models_loose(r->spec);
     struct unit u = unit_open(r, p, "stoker-serve.service",
-                              "The model server: every model of the spec in one process.");
+                              loose ? "The model server: the models that name no component."
+                                    : "The model server: every model of the spec in one process.");
 
     buf_addf(u.out, "# Every API on %s:%" PRId64 " (%s) and once more on %" PRId64 " (%s).\n",
              v->listen, v->port, render_from(r, &v->port), v->rerank_port,
@@ -143,7 +171,7 @@ static void serve(struct render *r, const struct host_plan *p)
     unit_section(&u, "Unit");
     buf_adds(u.out, "Description=stoker model server\nDocumentation=man:stoker-serve(1)\n");
     after_driver(&u);
-    for (size_t i = 0; i < p->count; i++)
+    for (size_t i = 0; i < p->count && !loose; i++)
         if (host_is_server(p->runs[i].c)) {
             char name[2 * HOST_NAME_MAX];
 
@@ -254,6 +282,7 @@ static void preset(struct render *r, const struct host_plan *p)
 {
     struct buf *out = render_file(r, "systemd/50-stoker.preset");
     const struct spec_agent *a = &r->spec->agent;
+    bool loose = host_models_loose(r->spec);
 
     render_head(r, out, "#", "What starts with the machine (systemctl preset-all).");
     buf_addf(out, "# agent.enabled: %s\n%s stoker-agent.service\n", render_from(r, &a->enabled),
@@ -267,10 +296,10 @@ static void preset(struct render *r, const struct host_plan *p)
         buf_addf(out, "# %s\n%s %s\n", render_from(r, run->c), starts ? "enable" : "disable", name);
     }
     buf_addf(out, "%s\n%s stoker-serve.service\n",
-             has_servers(p)         ? "# components serve the models"
-             : r->spec->model_count ? "# serves the models of the spec"
-                                    : "# the spec has no models",
-             has_servers(p) || !r->spec->model_count ? "disable" : "enable");
+             loose                                    ? "# serves the models that name no component"
+             : has_servers(p) || r->spec->model_count ? "# components serve the models"
+                                                      : "# the spec has no models",
+             loose ? "enable" : "disable");
     buf_adds(out, "# agent and server as one unit, instead of theirs\ndisable stoker-up.service\n");
 }
 
@@ -317,6 +346,7 @@ void render_systemd(struct render *r)
 
     if (!host_plan_make(r, on_host, &p))
         return;
+    check_server_ports(r, &p);
     agent(r, &p);
     serve(r, &p);
     up(r, &p);

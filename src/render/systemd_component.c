@@ -69,7 +69,8 @@ static void head(struct unit *u, const struct host_run *run)
                      "nvidia-fabricmanager.service\nWants=network-online.target\n");
     wants(u, run);
     if (host_is_server(c))
-        buf_adds(u->out, "Conflicts=stoker-serve.service stoker-up.service\n");
+        buf_addf(u->out, "Conflicts=%sstoker-up.service\n",
+                 host_models_loose(u->r->spec) ? "" : "stoker-serve.service ");
     if (run->node && run->node->count > 1 && spec_host(run->node, run->machine, host, sizeof(host)))
         unit_line(u, &run->node->count, "# one of several machines\nConditionHost=%s", host);
     if (c->restart == SPEC_RESTART_ALWAYS)
