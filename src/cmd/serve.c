@@ -357,6 +357,8 @@ static const struct opt opts_serve[] = {
     ROW(0, "body-total-timeout", STR, body_total, "TIME", "for its whole body (default: 5m)"),
     NUMBER("items-max", items, 1, 1000000, "inputs a call (default: 2048)"),
     ROW(0, "body-max", STR, body, "SIZE", "of a request (default: 32MiB)"),
+    ROW(0, "text-max", STR, text_max, "SIZE",
+        "of one text (default: 256 bytes a token of the model, 1MiB at least)"),
     NUMBER("connections-max", connections, 1, 1000000,
            "open connections (default: 10000, or what the machine can hold)"),
     NUMBER("front-threads", front_threads, 1, SERVE_FRONT_THREADS_MAX,

@@ -26,7 +26,7 @@ struct serve_args {
     const char *spec, *listen, *token_file, *tls_cert, *tls_key, *dtype, *device, *cache, *body;
     const char *timeout, *drain, *head_timeout, *body_timeout, *access_log, *port, *rerank_port;
     int64_t threads, items, connections, batch_tokens, front_threads;
-    const char *fallback, *device_timeout, *batch_time, *timeout_max, *body_total;
+    const char *fallback, *device_timeout, *batch_time, *timeout_max, *body_total, *text_max;
     const char *admin_token_file, *admin_socket, *metrics_token_file;
     struct opt_strs origins, hosts;
     int64_t worker;

@@ -271,6 +271,11 @@ static enum rc sizes_of_args(struct plan *p, const struct serve_args *a, struct 
             return err_ctx(err, "--body-max");
         p->o.body_bytes_max = (size_t)v;
     }
+    if (a->text_max) {
+        if (units_bytes_parse(a->text_max, &v, err))
+            return err_ctx(err, "--text-max");
+        p->o.text_bytes_max = v > 0 ? (size_t)v : 1;
+    }
     if (time_of(a->timeout, "--timeout", &p->o.timeout_ms, err) ||
         time_of(a->timeout_max, "--timeout-max", &p->o.timeout_max_ms, err) ||
         time_of(a->batch_time, "--batch-time", &p->o.batch_ms, err) ||

@@ -349,6 +349,29 @@ static void park(struct call *c)
     }
 }
 
+/* Of a text that the model would see the least part of: what comes behind costs time and changes
+ * nothing, so the limit follows from the model's length. */
+static bool texts_fit(struct call *c)
+{
+    size_t most = c->s->o.text_bytes_max, by_length = c->model->max_tokens * SERVE_TEXT_TOKEN_BYTES;
+    size_t longest = c->ask.query.len;
+
+    if (!most)
+        most = by_length > SERVE_TEXT_BYTES_MIN ? by_length : SERVE_TEXT_BYTES_MIN;
+    for (size_t i = 0; i < c->ask.count; i++) {
+        const struct ask_input *in = &c->ask.inputs[i];
+
+        longest = in->text.p && in->text.len > longest ? in->text.len : longest;
+        longest = in->pair.p && in->pair.len > longest ? in->pair.len : longest;
+    }
+    if (longest <= most)
+        return true;
+    return ask_fault(&c->fault, ASK_E_TOO_LARGE, NULL,
+                     "a text of %zu bytes, %zu at most for a model of %zu tokens (--text-max): cut "
+                     "it into parts",
+                     longest, most, (size_t)c->model->max_tokens);
+}
+
 /* What depends on the model, and the count, which that may change. */
 static bool settle(struct call *c)
 {
@@ -358,7 +381,7 @@ static bool settle(struct call *c)
         return ask_fault(&c->fault, ASK_E_TOO_MANY, NULL,
                          "%zu inputs in one call, %zu at most (--items-max)", c->ask.count,
                          c->s->o.items_max);
-    return true;
+    return texts_fit(c);
 }
 
 static void find_model(struct call *c, struct front_own *own)

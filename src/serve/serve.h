@@ -9,6 +9,8 @@
 enum {
     SERVE_LISTEN_MAX = 8,
     SERVE_ITEMS_DEFAULT = 2048,         /* inputs or documents a call, as OpenAI takes */
+    SERVE_TEXT_BYTES_MIN = 1 << 20,     /* of a text, whatever the model's length */
+    SERVE_TEXT_TOKEN_BYTES = 256,       /* of a text for each token of the model's length */
     SERVE_FRONT_THREADS_MAX = 64,       /* that parse, tokenise and write */
     SERVE_ROW_BYTES_MAX = 512 << 20,    /* of numbers in one reply */
     SERVE_REPLY_BYTES_MAX = 2000 << 20, /* of one reply */
@@ -25,9 +27,10 @@ struct serve_opts {
     const struct pool_opts *pools;
     size_t pool_count;
     size_t items_max, body_bytes_max, connections_max, queue_tokens_max, queue_jobs_max;
-    int timeout_ms;     /* of a request that names none */
-    int timeout_max_ms; /* of what a request may name */
-    int batch_ms;       /* that a batch shall take at most */
+    size_t text_bytes_max; /* of one text; 0: by the model's length */
+    int timeout_ms;        /* of a request that names none */
+    int timeout_max_ms;    /* of what a request may name */
+    int batch_ms;          /* that a batch shall take at most */
     int drain_ms;
     int head_ms, body_ms, body_total_ms; /* of http_opts; 0: its defaults */
     uint64_t cache_bytes;

@@ -160,6 +160,20 @@ def tls():
     s.stop()
 
 
-for fn in (pages, scopes, alone, slow, tls):
+def long_texts():
+    s = Server("-m", f"emb={EMB}", "--text-max", "1kB")
+    for path, body in (("/embed", {"inputs": "a" * 1001}), ("/v1/embeddings", {"input": ["a", "b " * 600]}), ("/tokenize", {"inputs": "a" * 2000})):
+        st, v, _ = s.ask(path, body)
+        check(f"{path}: a text above its limit is refused, with the setting's name", st == 413 and "--text-max" in str(v), st, v)
+    check("one at the limit is taken", s.ask("/embed", {"inputs": "a" * 1000})[0] == 200)
+    s.stop()
+    s = Server("-m", f"emb={EMB}")
+    st, v, _ = s.ask("/embed", {"inputs": "a" * 30_000_000})
+    check("a word of 30 MB is refused by the model's length", st == 413 and "1048576 at most" in str(v), st, v)
+    check("a text of 1 MB is cut as ever", s.ask("/embed", {"inputs": "hello " * 170_000})[0] == 200)
+    s.stop()
+
+
+for fn in (pages, scopes, alone, slow, tls, long_texts):
     part(fn)
 done()
