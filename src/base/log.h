@@ -5,6 +5,8 @@
 #define BASE_LOG_H
 #include "base/attr.h"
 
+enum { LOG_LINE_MAX = 4096 }; /* bytes of a line; the rest is cut */
+
 enum log_level { LOG_QUIET, LOG_WARN, LOG_INFO, LOG_DEBUG };
 extern enum log_level log_level;
 

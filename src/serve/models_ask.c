@@ -137,9 +137,13 @@ void names_build(struct models *m)
 static enum rc check_name(const char *what, const char *name, struct err *err)
 {
     size_t len = name ? strlen(name) : 0;
+    bool plain = true;
 
-    if (!len || len >= MODELS_NAME_MAX || !str_is_text(name, len))
-        return err_set(err, RC_USAGE, "%s must be text of 1 to %d bytes", what,
+    for (size_t i = 0; i < len; i++)
+        plain = plain && (unsigned char)name[i] >= ' ' && name[i] != 0x7f;
+    if (!len || len >= MODELS_NAME_MAX || !str_is_text(name, len) || !plain)
+        return err_set(err, RC_USAGE,
+                       "%s must be text of 1 to %d bytes, without control characters", what,
                        MODELS_NAME_MAX - 1);
     return RC_OK;
 }

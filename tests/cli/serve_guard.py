@@ -102,6 +102,17 @@ def alone():
     s.stop()
 
 
+def names():
+    s = Server("-m", f"emb={EMB}")
+    for name in ("a\nb", "a\x1b[31m", "a\x7f"):
+        st, v, _ = s.ask("/v1/models/load", {"model": name, "source": os.path.abspath(EMB)})
+        check(f"a model called {name!r} is refused", st == 400 and "control" in str(v), st, v)
+    s.ask("/v1/models/load", {"model": "odd", "source": "/no/such\nstoker: warning: all is lost\x1b[2J"})
+    check("a path in the log stays on its line", s.wait_text("all is lost") and "\nstoker: warning: all is lost" not in s.text
+          and "\x1b" not in s.text and "\\x0a" in s.text, s.text)
+    s.stop()
+
+
 def slow():
     s = Server("-m", f"emb={EMB}", "--body-total-timeout", "500ms")
     conns = [socket.create_connection(("127.0.0.1", s.port)) for _ in range(50)]
@@ -174,6 +185,6 @@ def long_texts():
     s.stop()
 
 
-for fn in (pages, scopes, alone, slow, tls, long_texts):
+for fn in (pages, scopes, alone, names, slow, tls, long_texts):
     part(fn)
 done()
