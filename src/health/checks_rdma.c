@@ -352,6 +352,8 @@ static void rdma_gid(const struct hw *hw, const struct hw_rdma *d, const struct 
         check_skip(o, "AWS EFA has addresses of its own");
     else if (!facts_port_active(p))
         check_skip(o, "the port is not active");
+    else if (str_eq(d->node_type, "RNIC"))
+        check_skip(o, "iWARP, which NCCL cannot use");
     else if (!p->link_layer)
         check_unknown(o, NULL, "the port's link layer could not be read");
     else if (!facts_port_ib(p))
@@ -373,7 +375,7 @@ static void rdma_mtu(const struct hw *hw, const struct hw_rdma *d, const struct 
                                                               : NULL;
     const struct hw_net *n = ndev ? hw_find_net(hw, ndev) : NULL;
 
-    if (facts_is_efa(d) || facts_port_ib(p))
+    if (facts_is_efa(d) || facts_port_ib(p) || str_eq(d->node_type, "RNIC"))
         check_skip(o, "not a RoCE port");
     else if (!n)
         check_unknown(o, NULL, "no network device of it in this namespace");

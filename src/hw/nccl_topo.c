@@ -93,6 +93,29 @@ static const char *gpus_path(struct hw_build *b, const struct topo_xml *t, size_
     return links > 0 ? arena_printf(b->a, "NV%lld", (long long)links) : topo_xml_path(t, at, to);
 }
 
+/* The file lists the adapter by its name, and NCCL asks for no address. */
+static bool names_net(const struct topo_xml *t, const char *name)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (str_eq(t->nodes[i].name, "net") && str_eq(topo_xml_get(&t->nodes[i], "name"), name))
+            return true;
+    return false;
+}
+
+/* NCCL puts zeros for the device and the function of a NIC's address, to join virtual functions
+ * (net_ib, ncclIbGetPciPath), and looks for that (graph/xml.cc, ncclTopoFillNet). */
+static bool nic_is_apart(const struct topo_xml *t, const struct hw_rdma *r)
+{
+    const char *colon = r->bdf ? strrchr(r->bdf, ':') : NULL;
+    char joined[32];
+
+    if (!colon || names_net(t, r->name) ||
+        snprintf(joined, sizeof(joined), "%.*s:00.0", (int)(colon - r->bdf), r->bdf) >=
+            (int)sizeof(joined))
+        return false;
+    return pci_node(t, joined) < 0;
+}
+
 static void way_add(struct hw_nccl *n, struct hw_nccl_way way)
 {
     if (n->topo_count < CONF_PAIRS_MAX)
@@ -111,9 +134,11 @@ static void topo_ways(struct hw_build *b, const struct topo_xml *t)
             int nic = pci_node(t, b->hw->rdma[r].bdf);
 
             if (nic >= 0)
-                way_add(n, (struct hw_nccl_way){ .gpu = maybe_of((int64_t)g),
-                                                 .nic = b->hw->rdma[r].name,
-                                                 .path = topo_xml_path(t, gpu, nic) });
+                way_add(n,
+                        (struct hw_nccl_way){ .gpu = maybe_of((int64_t)g),
+                                              .nic = b->hw->rdma[r].name,
+                                              .apart = maybe_of(nic_is_apart(t, &b->hw->rdma[r])),
+                                              .path = topo_xml_path(t, gpu, nic) });
         }
         for (size_t h = g + 1; gpu >= 0 && h < b->hw->gpus_count; h++)
             if (pci_node(t, b->hw->gpus[h].bdf) >= 0)
@@ -121,6 +146,19 @@ static void topo_ways(struct hw_build *b, const struct topo_xml *t)
                                                  .peer = maybe_of((int64_t)h),
                                                  .path = gpus_path(b, t, g, h) });
     }
+}
+
+/* What makes NCCL refuse the file and end the job; NULL: nothing. */
+static const char *topo_refused(struct hw_build *b, const struct topo_xml *t)
+{
+    const struct topo_xml_node *top = t->count ? &t->nodes[0] : NULL;
+    const char *version = top ? topo_xml_get(top, "version") : NULL;
+
+    if (!top || !str_eq(top->name, "system") || maybe_is(topo_xml_int(top, "version"), 1))
+        return NULL;
+    return arena_printf(b->a,
+                        "its version is %s, NCCL reads 1 alone, and every job stops with an error",
+                        version ? version : "missing");
 }
 
 static void topo_read(struct hw_build *b, const char *path)
@@ -139,6 +177,8 @@ static void topo_read(struct hw_build *b, const char *path)
         n->topo_error = "it is too long";
     else if (topo_xml_parse(&tmp, text, (size_t)len, &t, &err))
         n->topo_error = arena_strdup(b->a, err.msg);
+    else if (topo_refused(b, &t))
+        n->topo_error = topo_refused(b, &t);
     else
         topo_ways(b, &t);
     arena_release(&tmp);

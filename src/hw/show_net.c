@@ -183,6 +183,9 @@ void show_rdma(struct show *s)
     if (hw->gpus_count && hw_nccl_topo_used(hw))
         show_line(s, COLOUR_NONE, "near GPU: by the topology file %s where it names both",
                   hw->nccl.topo_file);
+    if (hw->nccl.topo_file && hw->nccl.topo_error && str_starts(hw->nccl.topo_error, "its version"))
+        show_line(s, COLOUR_RED, "PROBLEM: topology file %s: %s", hw->nccl.topo_file,
+                  hw->nccl.topo_error);
     for (size_t i = 0; i < hw->rdma_count; i++)
         if (!show_rdma_foreign(hw, &hw->rdma[i]))
             rdma_faults(s, &hw->rdma[i]);

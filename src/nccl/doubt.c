@@ -54,6 +54,22 @@ static void doubt_plugins(struct sim *s)
                   s->hw->nccl.tuner_plugin);
 }
 
+const char *doubt_topo_missed(const struct hw *hw, const struct nccl_choice *c, struct arena *a)
+{
+    struct buf b = { 0 };
+
+    for (size_t i = 0; i < c->ports_count; i++)
+        if (c->ports[i].wanted && level_nic_apart(hw, c->ports[i].dev))
+            buf_addf(&b, "%s%s", b.len ? ", " : "", c->ports[i].dev);
+    if (!b.len)
+        return NULL;
+    return arena_printf(a,
+                        "The topology file %s names %s by their own PCI addresses, and NCCL looks "
+                        "for them at device 0, function 0 of their bus, to join virtual functions "
+                        "of one card: it would find none and take all for one NIC at the CPU.",
+                        hw->nccl.topo_file, nccl_text(a, &b));
+}
+
 static void doubt_files(struct sim *s)
 {
     const struct hw_nccl *n = &s->hw->nccl;
@@ -71,6 +87,12 @@ static void doubt_files(struct sim *s)
                    "NCCL takes the distances from the topology file %s, but %s: those used here "
                    "are the machine's own.",
                    n->topo_file, n->topo_error);
+    else if (n->topo_file && doubt_topo_missed(s->hw, s->c, s->a))
+        nccl_doubt(s,
+                   "The distances are those of the topology file %s, and hold with "
+                   "NCCL_IB_MERGE_VFS=0, as --env has it: without that NCCL does not find the NICs "
+                   "in it, and takes all for one at the CPU.",
+                   n->topo_file);
     else if (n->topo_file)
         nccl_note(s, "The distances between GPUs and NICs are those of the topology file %s.",
                   n->topo_file);

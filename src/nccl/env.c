@@ -162,11 +162,10 @@ static struct verdict omp(const struct run *r)
 /* Active RoCE ports, and none has an address in this namespace. */
 static bool roce_without_address(const struct run *r)
 {
-    bool active = false;
-
     for (size_t i = 0; i < r->c.ports_count; i++)
-        active = active || r->c.ports[i].used;
-    return active && !r->wanted;
+        if (r->c.ports[i].used)
+            return !r->wanted;
+    return false;
 }
 
 static struct verdict ib_disable(const struct run *r)
@@ -178,8 +177,11 @@ static struct verdict ib_disable(const struct run *r)
     if (roce_without_address(r))
         return set(
             NCCL_REQUIRED, "1",
-            "NCCL would take the active RoCE ports, but none of their addresses belongs to a "
-            "network device in this namespace, so every connection would fail.");
+            ports_all_iwarp(r->hw, &r->c)
+                ? "NCCL would take the active ports for RoCE, but they are iWARP (their node type "
+                  "is RNIC), which it cannot connect, so every connection would fail."
+                : "NCCL would take the active RoCE ports, but none of their addresses belongs to a "
+                  "network device in this namespace, so every connection would fail.");
     if (r->wanted)
         return r->full ? set(NCCL_PINNED, "0", "RDMA ports are active and usable.") : nothing();
     if (is_tcp(r))
@@ -1015,6 +1017,12 @@ static struct verdict cross_nic(const struct run *r)
                          : arena_printf(r->a, "in %zu subnets that lead to no other", rails)));
 }
 
+static struct verdict merge_vfs(const struct run *r)
+{
+    const char *why = doubt_topo_missed(r->hw, &r->c, r->a);
+    return why ? set(NCCL_REQUIRED, "0", why) : nothing();
+}
+
 static struct verdict topo_file(const struct run *r)
 {
     const struct hw_place *p = &r->hw->place;
@@ -1035,7 +1043,8 @@ static struct verdict topo_file(const struct run *r)
                      "the NICs out as if all were as near.  Whoever runs the host knows which GPU "
                      "and NIC share a switch: write that as a topology file and name it here, or "
                      "put it at /var/run/nvidia-topologyd/virtualTopology.xml, which NCCL reads by "
-                     "itself.");
+                     "itself.  Where NICs are not device 0 of a bus of their own, set "
+                     "NCCL_IB_MERGE_VFS=0 with it, or NCCL does not find them in it.");
     return nothing();
 }
 
@@ -1094,23 +1103,15 @@ static const struct {
     struct verdict (*fn)(const struct run *r);
     bool ours; /* not NCCL's: minimal mode says nothing about a value that is there */
 } steps[] = {
-    { "GPUS_PER_NODE", gpus_per_node, true },
-    { "STOKER_TRANSPORT", transport, true },
-    { "NCCL_IB_DISABLE", ib_disable, false },
-    { "NCCL_IB_HCA", ib_hca, false },
-    { "NCCL_IB_ADDR_FAMILY", addr_family, false },
-    { "NCCL_IB_ADDR_RANGE", addr_range, false },
-    { "NCCL_IB_GID_INDEX", gid_index, false },
-    { "NCCL_SOCKET_IFNAME", socket_ifname, false },
-    { "NCCL_NET_GDR_LEVEL", gdr_level, false },
-    { "NCCL_NET_GDR_C2C", gdr_c2c, false },
-    { "NCCL_MNNVL_ENABLE", mnnvl_enable, false },
-    { "NCCL_P2P_LEVEL", p2p_level, false },
-    { "NCCL_CROSS_NIC", cross_nic, false },
-    { "NCCL_TOPO_FILE", topo_file, false },
-    { "OMP_NUM_THREADS", omp, true },
-    { "UCX_NET_DEVICES", ucx_devices, true },
-    { "UCX_TLS", ucx_tls, true },
+    { "GPUS_PER_NODE", gpus_per_node, true },      { "STOKER_TRANSPORT", transport, true },
+    { "NCCL_IB_DISABLE", ib_disable, false },      { "NCCL_IB_HCA", ib_hca, false },
+    { "NCCL_IB_ADDR_FAMILY", addr_family, false }, { "NCCL_IB_ADDR_RANGE", addr_range, false },
+    { "NCCL_IB_GID_INDEX", gid_index, false },     { "NCCL_SOCKET_IFNAME", socket_ifname, false },
+    { "NCCL_NET_GDR_LEVEL", gdr_level, false },    { "NCCL_NET_GDR_C2C", gdr_c2c, false },
+    { "NCCL_MNNVL_ENABLE", mnnvl_enable, false },  { "NCCL_P2P_LEVEL", p2p_level, false },
+    { "NCCL_CROSS_NIC", cross_nic, false },        { "NCCL_IB_MERGE_VFS", merge_vfs, false },
+    { "NCCL_TOPO_FILE", topo_file, false },        { "OMP_NUM_THREADS", omp, true },
+    { "UCX_NET_DEVICES", ucx_devices, true },      { "UCX_TLS", ucx_tls, true },
 };
 
 static const char *user_reason(const struct run *r, const struct nccl_lints *lints,

@@ -252,18 +252,40 @@ static void look_at_port(struct sim *s, const bool *storage, struct nccl_port *p
     p->storage = all && stores == all;
 }
 
+/* A port whose link is down, of the model of one on that network that has no other use: it was
+ * on that network, too. */
+static bool port_was_on(const struct sim *s, const struct nccl_port *down, const char *network)
+{
+    const struct hw_rdma *mine = hw_find_rdma(s->hw, down->dev);
+
+    if (down->network || str_eq(down->state, "ACTIVE"))
+        return false;
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *q = &s->c->ports[i];
+        const struct hw_rdma *r = hw_find_rdma(s->hw, q->dev);
+
+        if (str_eq(q->network, network) && !q->storage && !q->frontend && mine && r &&
+            str_eq(mine->hca, r->hca) && str_eq(mine->board, r->board))
+            return true;
+    }
+    return false;
+}
+
 /* An InfiniBand subnet is for storage as a whole when file systems are mounted over most of
  * its ports that are here.  Over a few of many they say it of these alone: those that servers
  * are reached by are told by their IP subnet, whatever else is on the same fabric. */
-static bool network_follows(const struct nccl_choice *c, const struct nccl_port *p)
+static bool network_follows(const struct sim *s, const struct nccl_port *p)
 {
+    const struct nccl_choice *c = s->c;
     size_t all = 0, same = 0;
 
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *q = &c->ports[i];
 
-        if (!str_eq(q->network, p->network))
+        if (!str_eq(q->network, p->network)) {
+            all += port_was_on(s, q, p->network);
             continue;
+        }
         all++;
         same += (p->storage && q->storage) || (p->frontend && q->frontend);
     }
@@ -280,7 +302,7 @@ void fabric_choose(struct sim *s)
     spread = arena_array(s->a, bool, c->ports_count + 1);
     for (size_t i = 0; i < c->ports_count; i++)
         spread[i] = (c->ports[i].storage || c->ports[i].frontend) && c->ports[i].network &&
-                    network_follows(c, &c->ports[i]);
+                    network_follows(s, &c->ports[i]);
     for (size_t i = 0; i < c->ports_count; i++)
         for (size_t k = 0; spread[i] && k < c->ports_count; k++) {
             if (!str_eq(c->ports[i].network, c->ports[k].network))

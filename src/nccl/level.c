@@ -98,9 +98,23 @@ static enum level by_numa(const struct hw *hw, size_t gpu, const char *nic, enum
 }
 
 /* From 2.27 on what meets at a CPU with a chip-to-chip link is P2C, not PHB. */
+bool level_nic_apart(const struct hw *hw, const char *nic)
+{
+    for (size_t g = 0; ports_merged(hw) && g < hw->gpus_count; g++) {
+        const struct hw_nccl_way *way = hw_nccl_way_nic(hw, g, nic);
+
+        if (way && maybe_is(way->apart, 1))
+            return true;
+    }
+    return false;
+}
+
+/* By the topology file, where NCCL finds the NIC in it, or will with NCCL_IB_MERGE_VFS=0, which
+ * --env sets; by sysfs where somebody has set another value. */
 enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic)
 {
-    const struct hw_nccl_way *way = hw_nccl_way_nic(hw, gpu, nic);
+    bool lost = nccl_env_of(hw, "NCCL_IB_MERGE_VFS") && level_nic_apart(hw, nic);
+    const struct hw_nccl_way *way = lost ? NULL : hw_nccl_way_nic(hw, gpu, nic);
     const char *path = way ? way->path : hw_distance_get(hw, gpu, nic);
     enum level l = level_of_path(path);
 

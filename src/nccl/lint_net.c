@@ -307,6 +307,20 @@ static void lint_cross_nic(struct lint_run *r)
                  "crosses from one to another cannot connect.");
 }
 
+static void lint_merge_vfs(struct lint_run *r)
+{
+    const struct nccl_choice *c = &r->choice;
+
+    for (size_t i = 0; nccl_env_of(r->hw, "NCCL_IB_MERGE_VFS") && i < c->ports_count; i++)
+        if (c->ports[i].used && level_nic_apart(r->hw, c->ports[i].dev)) {
+            lint_add(r, "NCCL_IB_MERGE_VFS", NCCL_WARN, "Set it to 0.",
+                     "NCCL does not find %s in the topology file %s, which names it by its own PCI "
+                     "address, and takes it for a NIC at the CPU.",
+                     c->ports[i].dev, r->hw->nccl.topo_file);
+            return;
+        }
+}
+
 void lint_sockets(struct lint_run *r)
 {
     const char *family = nccl_env_of(r->hw, "NCCL_SOCKET_FAMILY");
@@ -317,4 +331,5 @@ void lint_sockets(struct lint_run *r)
             "NCCL knows AF_INET and AF_INET6 alone and ignores this: both families stay allowed.");
     lint_ifname(r);
     lint_cross_nic(r);
+    lint_merge_vfs(r);
 }

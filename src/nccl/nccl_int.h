@@ -144,6 +144,9 @@ bool level_is_guest(const struct sim *s);
 enum level level_gpu_pair(const struct hw *hw, const struct hw_gpu_pair *p);
 /* Best over all GPUs, hidden ones too. */
 enum level level_nic_best(const struct hw *hw, const char *nic);
+/* The topology file names the NIC, but not where NCCL looks for it as long as it joins the
+ * functions of a bus. */
+bool level_nic_apart(const struct hw *hw, const char *nic);
 void level_choose_gdr(struct sim *s);
 void level_choose_near(struct sim *s); /* after level_choose_gdr() */
 void level_choose_p2p(struct sim *s);
@@ -200,6 +203,11 @@ const struct hw_net *iface_default(const struct hw *hw, const char **out_addr,
 void ports_choose(struct sim *s);
 const struct hw_rdma_port *ports_find(const struct hw *hw, const char *dev, int64_t port);
 bool ports_is_efa(const struct hw *hw);
+bool ports_is_iwarp(const struct hw *hw, const char *dev);
+bool ports_all_iwarp(const struct hw *hw, const struct nccl_choice *c); /* that are used */
+/* NCCL looks for a NIC at device and function 0 of its bus (NCCL_IB_MERGE_VFS): before 2.24 and
+ * from 2.27 on. */
+bool ports_merged(const struct hw *hw);
 const char *ports_off(const struct hw *hw); /* the variable that turns RDMA off, as a sentence */
 bool ports_hidden(const struct hw *hw);     /* devices in sysfs, but no way to open them */
 /* The networks the wanted ports are on, when a message of one cannot reach another;
@@ -253,6 +261,8 @@ const char *score_text(struct arena *a, const struct nccl_choice *c, const char 
 /* ---- doubt.c ---- */
 void doubt_choose(struct sim *s);
 void mnnvl_choose(struct sim *s);
+/* Why NCCL does not find wanted NICs in the topology file, as a sentence; NULL: it does. */
+const char *doubt_topo_missed(const struct hw *hw, const struct nccl_choice *c, struct arena *a);
 /* The net plug-in that NCCL would load and use; NULL: none. */
 const char *doubt_net_plugin(const struct hw *hw);
 

@@ -41,6 +41,23 @@ bool ports_is_efa(const struct hw *hw)
     return false;
 }
 
+/* Its link layer is Ethernet as RoCE's, but connections are made by the connection manager
+ * alone, which NCCL does not ask. */
+bool ports_is_iwarp(const struct hw *hw, const char *dev)
+{
+    const struct hw_rdma *r = hw_find_rdma(hw, dev);
+
+    return r && str_eq(r->node_type, "RNIC");
+}
+
+bool ports_all_iwarp(const struct hw *hw, const struct nccl_choice *c)
+{
+    for (size_t i = 0; i < c->ports_count; i++)
+        if (c->ports[i].used && !ports_is_iwarp(hw, c->ports[i].dev))
+            return false;
+    return true;
+}
+
 bool ports_hidden(const struct hw *hw)
 {
     return hw->rdma_count > 0 && maybe_is(hw->limits.uverbs, 0);
@@ -99,6 +116,13 @@ static void use_one(struct sim *s, const struct hw_rdma *r, const struct hw_rdma
     if (p->used)
         p->why = arena_printf(s->a, "ACTIVE, %s, %s.", p->link_layer,
                               nccl_rate_text(s->a, p->rate_mbps));
+}
+
+bool ports_merged(const struct hw *hw)
+{
+    bool never = !nccl_older_than(hw, 2, 24) && nccl_older_than(hw, 2, 27);
+
+    return !never && nccl_env_int(hw, "NCCL_IB_MERGE_VFS", 1) != 0;
 }
 
 /* Ports at one PCI bus (with NCCL_IB_MERGE_VFS=0: one slot) are one NIC to NCCL. */

@@ -36,6 +36,10 @@ static bool address_works(struct sim *s, struct nccl_port *p)
         p->wanted_why = "It cannot be used: see why.";
         return false;
     }
+    if (ports_is_iwarp(s->hw, p->dev)) {
+        p->wanted_why = "It is iWARP, which NCCL takes for RoCE and cannot connect.";
+        return false;
+    }
     if (port_is_ethernet(p) && hp && gid_port_class(s->hw, hp) == GID_NONE) {
         p->wanted_why = "None of its addresses belongs to a network device in this namespace.";
         return false;

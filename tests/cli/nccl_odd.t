@@ -75,6 +75,28 @@ test_expect 'switches that are passed on, or a topology file, leave no doubt' "
     env_of guest -e NCCL_TOPO_FILE=/x.xml && hides 'does not show'
 "
 
+test_expect 'a topology file that names NICs where NCCL does not look: NCCL_IB_MERGE_VFS=0, and it is said' "
+    env_of guest-file && sets NCCL_IB_MERGE_VFS 0 && says 'names mlx5_0, mlx5_1, mlx5_2, mlx5_3 by their own' &&
+    json_of guest-file 'not c[\"certain\"] and c[\"scores\"][0][\"wanted\"][\"path\"] == \"PIX\"' &&
+    json_of guest-file 'c[\"certain\"] and c[\"scores\"][0][\"nccl\"][\"path\"] == \"PIX\"' -e NCCL_IB_MERGE_VFS=0 &&
+    json_of guest-file 'c[\"scores\"][0][\"nccl\"][\"path\"] == \"PHB\"' -e NCCL_IB_MERGE_VFS=1 &&
+    env_of guest-file -e NCCL_IB_MERGE_VFS=1 && grep -q 'warning: NCCL_IB_MERGE_VFS=1' err &&
+    env_of guest-file-226 && sets NCCL_IB_MERGE_VFS '' && json_of guest-file-226 'c[\"certain\"]'
+"
+test_expect 'a topology file of a version that NCCL refuses is a PROBLEM, and its distances do not count' "
+    flat_of guest-file-version && says 'PROBLEM: topology file /var/run/nvidia-topologyd/virtualTopology.xml: its version is 2' &&
+    json_of guest-file-version 'not c[\"certain\"] and c[\"scores\"][0][\"nccl\"][\"path\"] == \"PHB\"' &&
+    flat_of guest-file-bare && says 'its version is missing'
+"
+
+# ---- ports that look like RoCE
+test_expect 'iWARP is not called RoCE: RDMA is turned off, or the others are named' "
+    env_of iwarp && sets NCCL_IB_DISABLE 1 && says 'they are iWARP' && hides 'right ones' &&
+    sets NCCL_NET_GDR_LEVEL '' && sets NCCL_CROSS_NIC '' &&
+    env_of iwarp-beside && sets NCCL_IB_HCA =mlx5_2:1,mlx5_3:1 && sets NCCL_IB_DISABLE '' && says 'is iWARP' &&
+    flat_of iwarp --check rdma && hides 'cma_roce_mode' && hides 'wanted for RoCE'
+"
+
 # ---- neighbours: NCCL 2.27 goes by no chip-to-chip link of theirs, 2.28 does
 pairs() { # COUNT: GPUs and NICs with GPUDirect RDMA
     echo "sum(g[\"use\"] is True for g in c[\"gpudirect\"]) == $1"

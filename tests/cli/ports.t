@@ -334,6 +334,12 @@ test_expect 'rails that are turned off keep their GPUs from the storage ports, a
     sets NCCL_CROSS_NIC 0 && says 'The 8 RoCE ports (7 of them down) are rails' &&
     score rails-one 'not doc[\"choice\"][\"certain\"]'
 "
+test_expect 'most ports that are up have a mount: those that are down count, and the rail stays one' "
+    env_of ib-one && sets NCCL_IB_HCA =mlx5_0:1 && says 'mounted over its network, 10.70.0.0/16'
+"
+test_expect 'GPUs that never had a rail of their own are no reason to drain' "
+    env_of rails-even && ! grep -q 'Not certain' flat && sets NCCL_CROSS_NIC 0
+"
 test_expect 'two subnets of which one lost a port are two subnets still' "
     env_of ib-halves && sets NCCL_CROSS_NIC 0 && env_of ib-halves-down && sets NCCL_CROSS_NIC 0 &&
     says 'in 2 subnets' && says 'since mlx5_7:1 is down' && score ib-halves-down 'not doc[\"choice\"][\"certain\"]'

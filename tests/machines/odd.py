@@ -86,6 +86,56 @@ def neighbours():
     return Node([(n, [GPU] + nics) for n in (0, 1) for nics in ([ib(n)], [])], nccl="2.27.5")
 
 
+class Flat(Node):
+    """Every device is the sixth of its bus, as where a hypervisor has but one."""
+
+    def slot(self, numa, devices):
+        bus, self.bus = self.bus, self.bus + 2
+        root = self.m.host("%02x" % bus, numa).bridge("%02x:01.0" % bus, "8086:352a", speed=self.link)
+        self.device(root, "%02x:05" % (bus + 1), devices, numa)
+
+
+def guest_file(version='version="1"', nccl="2.27.5"):
+    """a virtual machine whose topology file names NICs that are not device 0 of their bus"""
+    node = Flat([(0, d) for i in range(4) for d in (GPU, roce(i, 400))], cpu=cpu(True), nccl=nccl,
+                iommu=None)
+    node.m.dmi("QEMU", "Standard PC (Q35 + ICH9, 2009)", bios="SeaBIOS")
+    pair = '<pci busid="ffff:%02x:00.0" class="0x060400"><pci busid="0000:%02x:05.0" class="0x030200"/>' \
+           '<pci busid="0000:%02x:05.0" class="0x020000"/></pci>'
+    node.m.tree.file("/var/run/nvidia-topologyd/virtualTopology.xml", '<system %s><cpu numaid="0">%s</cpu></system>' %
+                     (version, "".join(pair % (1 + i, 0x11 + 4 * i, 0x13 + 4 * i) for i in range(4))))
+    return node
+
+
+def guest_file_226():
+    """the same with an NCCL that looks for NICs at their own addresses"""
+    return guest_file(nccl="2.26.5")
+
+
+def guest_file_version():
+    """the same with a file of a version that NCCL refuses"""
+    return guest_file('version="2"')
+
+
+def guest_file_bare():
+    """the same with a file that tells no version"""
+    return guest_file('name="x"')
+
+
+def iwarp(only=True):
+    """iWARP ports, which have RoCE's link layer"""
+    slots = [(n, d) for n in (0, 1) for d in (GPU, roce(n, 25))]
+    node = Node(slots if only else slots + [(0, roce(2, 200)), (1, roce(3, 200))], nvlink=False)
+    for path in [p for p in node.m.tree.nodes if p.endswith(("/mlx5_0/node_type", "/mlx5_1/node_type"))]:
+        node.m.tree.files(os.path.dirname(path), node_type="4: RNIC")
+    return node
+
+
+def iwarp_beside():
+    """the same beside RoCE ports"""
+    return iwarp(False)
+
+
 MACHINES = {k.replace("_", "-"): v for k, v in list(globals().items())
             if getattr(v, "__doc__", None) and getattr(v, "__module__", "") == __name__ and
             not isinstance(v, type) and k not in ("relink",)}

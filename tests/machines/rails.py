@@ -744,6 +744,20 @@ def rails_one():
                       *["mlx5_%d" % i for i in range(1, 8)])
 
 
+def ib_one():
+    """one InfiniBand rail of eight is up, and two slower HCAs of the fabric have Lustre"""
+    slots = rails(lambda i: ib(i, sm=0 if i else 1, state="1: DOWN" if i else None))
+    for i, at in enumerate((0, 4)):
+        slots[at][1].append(Nic("mlx5_%d" % (8 + i), "ib", 200, kind=CX6, ipoib=(
+            "ibs%d" % i, "10.70.0.%d" % (11 + i), 16, "10.70.0.0")))
+    return Node(slots, mounts=O2IB)
+
+
+def rails_even():
+    """isolated rails at every second GPU's switch, the others have none; all is well"""
+    return Node([(numa_of(i), [GPU] if i % 2 else [GPU, roce(i // 2, 400)]) for i in range(8)])
+
+
 def ib_halves(dead=()):
     """two InfiniBand subnets, one for each socket"""
     return Node(rails(lambda i: ib(i, sm=0 if i in dead else 1, prefix="fec0:0:0:%d" % (i // 4),
