@@ -4,6 +4,7 @@
  *     compose/compose.yaml      services, volumes, network
  *     compose/.env.example      what may be set beside it
  *     compose/serve/NAME.yaml   spec of each model server
+ *     compose/models.sh         fetches the models that they take from the hub; only with such
  *
  * GPUs are given by index, each to one component, as the comment at the head lists them.  With
  * targets.compose.mps a control daemon runs beside them: its clients share its IPC namespace and
@@ -278,6 +279,23 @@ static void placement(struct compose *k, struct buf *out)
     }
 }
 
+/* Models of its servers, those of the hub. */
+static bool fetch_script(struct compose *k)
+{
+    const struct spec *s = k->r->spec;
+    const struct spec_model **of =
+        arena_array(&k->arena, const struct spec_model *, s->model_count);
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->model_count; i++) {
+        const struct host_run *run = host_run_find(k->plan, s->models[i].component);
+
+        if (run && host_is_server(run->c))
+            of[n++] = &s->models[i];
+    }
+    return host_fetch_script(k->r, "compose/models.sh", k->plan->models, of, n);
+}
+
 static void head(struct compose *k, struct buf *out, bool fallback)
 {
     render_head(k->r, out, "#", "Containers of one machine.");
@@ -291,6 +309,9 @@ static void head(struct compose *k, struct buf *out, bool fallback)
     if (fallback && k->plan->count)
         buf_adds(out, "#\n# No component has target compose; these are the ones of local and\n"
                       "# systemd.  Run them one way or the other: they want the same ports.\n");
+    if (fetch_script(k))
+        buf_adds(out, "#\n# First: sh models.sh, as root; it fetches models into\n"
+                      "# " HOST_MODELS_DIR ", which the servers read.\n");
     placement(k, out);
 }
 
@@ -336,6 +357,7 @@ void render_compose(struct render *r)
 
     if (!host_plan_make(r, fallback ? on_host : named, &p))
         return;
+    p.models = HOST_MODELS_DIR;
     k.plan = &p;
     for (size_t i = 0; i < p.count; i++)
         k.mps = k.mps || (r->targets->compose->mps && p.runs[i].gpus);

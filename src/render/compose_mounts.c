@@ -10,8 +10,6 @@
 
 #include <inttypes.h>
 
-#define MODELS_DIR "/var/lib/stoker/models" /* where stoker finds a model by its name */
-
 static void bind(struct compose *k, const char *source, const char *target, bool ro,
                  const void *member)
 {
@@ -137,13 +135,15 @@ static void models(struct compose *k, const struct host_run *run)
 
         if (!host_model_of(m, run))
             continue;
-        if (m->source[0] != '/')
+        if (host_is_fetched(m))
             by_name = true;
         else if (!covered(run->c, m->source))
             bind(k, m->source, m->source, true, &m->source);
     }
-    if (by_name)
-        bind(k, MODELS_DIR, MODELS_DIR, true, NULL);
+    if (by_name) {
+        yaml_comment(&k->y, "models of the hub, which models.sh fetches");
+        bind(k, HOST_MODELS_DIR, HOST_MODELS_DIR, true, NULL);
+    }
 }
 
 void compose_mounts(struct compose *k, const struct host_run *run)

@@ -24,6 +24,7 @@ struct host_run { /* one replica of a component */
 struct host_plan {
     struct arena arena;
     struct host_run *runs; /* in the order of the spec, replicas together */
+    const char *models;    /* folder of fetched models; the target sets it */
     size_t count;
 };
 
@@ -57,6 +58,14 @@ struct host_serve {     /* how a model server of its own is started */
 struct host_words host_command(struct arena *a, const struct host_run *run,
                                const struct host_serve *serve);
 bool host_is_server(const struct spec_component *c); /* does `stoker serve` run it? */
+
+/* Models that the spec names after the hub, host_fetch.c: each lies in a folder of its own below
+ * `models`, and a script (none when there is no such model) brings them there. */
+#define HOST_MODELS_DIR "/var/lib/stoker/models" /* of containers, and of units by default */
+bool host_is_fetched(const struct spec_model *m);
+const char *host_model_source(struct arena *a, const char *models, const struct spec_model *m);
+bool host_fetch_script(struct render *r, const char *path, const char *models,
+                       const struct spec_model *const *of, size_t count);
 
 /* A spec for `stoker serve`: the models of one run, whose GPUs are then all it sees, or of the
  * machine's own server (`run` NULL). */

@@ -193,8 +193,11 @@ static void texts(struct out *o, const struct spec_model *m)
 
 static void model(struct out *o, const struct spec_model *m)
 {
+    struct arena a = { 0 };
+
     yaml_map(&o->y, m->name);
-    put_str(o, "source", m->source, &m->source);
+    put_str(o, "source", host_model_source(&a, o->plan->models, m), &m->source);
+    arena_release(&a);
     put_str(o, "revision", m->revision, &m->revision);
     put_str(o, "kind", kinds[m->kind], &m->kind);
     if (o->whole)

@@ -8,6 +8,7 @@
  *     systemd/etc/{stoker,serve,component-NAME}.yaml       specs that they read, for /etc/stoker
  *     systemd/{sysusers.d,tmpfiles.d}/stoker.conf
  *     systemd/50-stoker.preset
+ *     systemd/models.sh     fetches models of the hub; only where the spec has such
  *     systemd/install.sh
  *
  * agent, serve and up tell the service manager that they are ready and alive, so they are
@@ -323,10 +324,29 @@ static const char INSTALL[] =
     "[ -z \"$root\" ] || exit 0\n"
     "systemd-sysusers\n"
     "systemd-tmpfiles --create /etc/tmpfiles.d/stoker.conf\n"
+    "[ ! -e models.sh ] || sh models.sh # before what opens them starts\n"
     "systemctl daemon-reload\n"
     "cd /etc/systemd/system\n"
     "systemctl preset -- stoker-*.service\n"
     "echo 'Start what is enabled with: systemctl start multi-user.target'\n";
+
+/* Models of the machine's own server and of units. */
+static void fetch_script(struct render *r, struct host_plan *p)
+{
+    const struct spec *s = r->spec;
+    const struct spec_model **of =
+        arena_array(&p->arena, const struct spec_model *, s->model_count);
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->model_count; i++) {
+        const struct spec_model *m = &s->models[i];
+        const struct host_run *run = host_run_find(p, m->component);
+
+        if (host_models_own(s, p, m) || (run && host_is_server(run->c)))
+            of[n++] = m;
+    }
+    (void)host_fetch_script(r, "systemd/models.sh", p->models, of, n);
+}
 
 static void specs(struct render *r, const struct host_plan *p)
 {
@@ -346,6 +366,8 @@ void render_systemd(struct render *r)
 
     if (!host_plan_make(r, on_host, &p))
         return;
+    p.models = arena_printf(&p.arena, "%s/models", r->targets->systemd->state_dir);
+    fetch_script(r, &p);
     check_server_ports(r, &p);
     agent(r, &p);
     serve(r, &p);

@@ -72,4 +72,38 @@ components:
   emb: {kind: serving, target: compose, gpus: 1, image: x}
 targets: {compose: {}}" && warned 5:3 "model .a. names no component"
 '
+HUB='models:
+  mini: {source: sentence-transformers/all-MiniLM-L6-v2, kind: embedding, component: emb}
+  old: {source: sentence-transformers/all-MiniLM-L6-v2, revision: abc, kind: embedding, component: own}
+  bge: {source: BAAI/bge-m3, kind: embedding}
+  here: {source: /srv/x, kind: embedding, component: own}'
+
+test_expect 'a model of the hub has a folder, which its server opens and a script fills' '
+    both "$HUB
+$ON_BOTH" || exit
+    cd out && M=/var/lib/stoker/models &&
+    grep -q "source: $M/mini " compose/serve/emb.yaml && grep -q "source: $M/bge " systemd/etc/serve.yaml &&
+    grep -q "source: $M/old " systemd/etc/component-own.yaml && grep -q "source: $M/bge " systemd/etc/stoker.yaml &&
+    grep -qx "own all-MiniLM-L6-v2 $M/mini" compose/models.sh && ! grep -q "bge\|$M/old" compose/models.sh &&
+    grep -qx "get BAAI/bge-m3 - $M/bge" systemd/models.sh && ! grep -q "$M/mini\|/srv/x" systemd/models.sh &&
+    grep -qx "get sentence-transformers/all-MiniLM-L6-v2 abc $M/old" systemd/models.sh &&
+    grep -q "sh models.sh" compose/compose.yaml && grep -q "sh models.sh" systemd/install.sh &&
+    { ! command -v shellcheck >/dev/null || shellcheck compose/models.sh systemd/models.sh; }
+'
+cat >asks <<'END'
+#!/bin/sh
+echo "$@" >>asked
+case $* in *snapshot*) exit 1 ;; esac
+END
+test_expect 'the script leaves what is there, takes what stoker has, and names the folder it cannot fill' '
+    both "$HUB
+$ON_BOTH" || exit
+    mkdir -p bin dir/bge && sed "s,/var/lib/stoker/models,$PWD/dir," out/systemd/models.sh >run.sh &&
+    sed "s,/var/lib/stoker/models,$PWD/dir," out/compose/models.sh >own.sh &&
+    cp asks bin/python3 && cp asks bin/stoker && chmod +x bin/python3 bin/stoker &&
+    PATH=$PWD/bin:$PATH && sh own.sh && grep -qx "model get all-MiniLM-L6-v2 --output $PWD/dir/mini" asked &&
+    ! sh run.sh 2>err && cat err &&
+    grep -q "could not fetch model .*: put its files into .$PWD/dir/old. and run this again" err &&
+    mkdir dir/old && touch dir/old/config.json dir/bge/modules.json && rm asked && sh run.sh && test ! -e asked
+'
 test_done

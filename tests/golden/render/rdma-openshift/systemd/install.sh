@@ -21,6 +21,7 @@ install -m 644 -- 50-stoker.preset "$root/etc/systemd/system-preset/"
 [ -z "$root" ] || exit 0
 systemd-sysusers
 systemd-tmpfiles --create /etc/tmpfiles.d/stoker.conf
+[ ! -e models.sh ] || sh models.sh # before what opens them starts
 systemctl daemon-reload
 cd /etc/systemd/system
 systemctl preset -- stoker-*.service

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* host_fetch: models that the spec calls by a name, brought onto a machine without a scheduler.
+ *
+ * `stoker serve` opens folders.  A model of the Hugging Face hub gets one, FOLDER/NAME, which the
+ * servers' specs name in place of the hub's name, and a script that fills it: with
+ * `stoker model get` where stoker has that model itself, else with the hub's own client.  What is
+ * there already stays, so that a machine without a way out is served by a copy. */
+#include "base/str.h"
+#include "model/get.h"
+#include "render/host_int.h"
+
+bool host_is_fetched(const struct spec_model *m)
+{
+    return m->source[0] != '/' && m->source[0] != '.' && m->source[0] != '~';
+}
+
+const char *host_model_source(struct arena *a, const char *models, const struct spec_model *m)
+{
+    return host_is_fetched(m) ? arena_printf(a, "%s/%s", models, m->name) : m->source;
+}
+
+/* The name by which stoker has it; NULL: it does not, or not that commit. */
+static const char *own_name(const struct spec_model *m)
+{
+    static const char maker[] = "sentence-transformers/";
+    const char *name = str_starts(m->source, maker) ? m->source + sizeof(maker) - 1 : m->source;
+
+    return !m->revision && get_known(name) ? name : NULL;
+}
+
+static const char FETCH[] =
+    "set -eu\n"
+    "umask 022\n"
+    "hub=\n"
+    "trap '[ -z \"$hub\" ] || rm -rf \"$hub\"' EXIT\n"
+    "\n"
+    "# has FOLDER: is a model there?\n"
+    "has() { [ -e \"$1/config.json\" ] || [ -e \"$1/modules.json\" ]; }\n"
+    "\n"
+    "# fault NAME FOLDER\n"
+    "fault() {\n"
+    "    echo \"$0: could not fetch model '$1': put its files into '$2' and run this again\" >&2\n"
+    "    exit 1\n"
+    "}\n"
+    "\n"
+    "# own NAME FOLDER: one that stoker has\n"
+    "own() {\n"
+    "    has \"$2\" || stoker model get \"$1\" --output \"$2\" || fault \"$1\" \"$2\"\n"
+    "}\n"
+    "\n"
+    "# get NAME REVISION FOLDER: by the hub's own client; \"-\" is the newest revision\n"
+    "get() {\n"
+    "    has \"$3\" && return\n"
+    "    if [ -z \"$hub\" ]; then\n"
+    "        hub=$(mktemp -d)\n"
+    "        python3 -m pip install --quiet --no-cache-dir --target \"$hub\" \\\n"
+    "            'huggingface_hub>=0.30,<2' || fault \"$1\" \"$3\"\n"
+    "    fi\n"
+    "    PYTHONPATH=$hub python3 -c 'import sys\n"
+    "from huggingface_hub import snapshot_download\n"
+    "name, revision, folder = sys.argv[1:]\n"
+    "snapshot_download(name, revision=None if revision == \"-\" else revision, local_dir=folder,\n"
+    "    allow_patterns=[\"*.json\", \"*.txt\", \"*.model\", \"*.safetensors\"])' \\\n"
+    "        \"$1\" \"$2\" \"$3\" || fault \"$1\" \"$3\"\n"
+    "}\n"
+    "\n";
+
+static void fetch_line(struct buf *out, struct arena *a, const char *models,
+                       const struct spec_model *m)
+{
+    const char *own = own_name(m);
+
+    buf_adds(out, own ? "own " : "get ");
+    quote_sh(out, own ? own : m->source);
+    if (!own) {
+        buf_addc(out, ' ');
+        quote_sh(out, m->revision ? m->revision : "-");
+    }
+    buf_addc(out, ' ');
+    quote_sh(out, host_model_source(a, models, m));
+    buf_addc(out, '\n');
+}
+
+bool host_fetch_script(struct render *r, const char *path, const char *models,
+                       const struct spec_model *const *of, size_t count)
+{
+    struct arena a = { 0 };
+    struct buf *out = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!host_is_fetched(of[i]))
+            continue;
+        if (!out) {
+            out = render_script(r, "%s", path);
+            buf_adds(out, "#!/bin/sh\n");
+            render_head(r, out, "#", "Fetches the models that the servers of this machine open.");
+            buf_adds(out, "# Run it as root. A model that is in its folder already stays.\n");
+            buf_adds(out, FETCH);
+        }
+        buf_addf(out, "# %s\n", render_from(r, &of[i]->source));
+        fetch_line(out, &a, models, of[i]);
+    }
+    arena_release(&a);
+    return out != NULL;
+}
