@@ -601,6 +601,14 @@ static const struct hw_pci *link_of(const struct hw *hw, const struct hw_rdma *d
     return d->bdf ? hw_find_pci(hw, d->bdf) : NULL;
 }
 
+/* All that the slot can do, at a generation below the card's: a matter of the board. */
+static bool link_is_slots_best(const struct hw *hw, const struct hw_pci *p)
+{
+    struct maybe now = hw_link_mbps(p), most = hw_link_mbps_max(hw, p);
+
+    return now.known && most.known && now.v >= most.v && p->link_width.v >= p->link_width_max.v;
+}
+
 static void rdma_pcie(const struct hw *hw, struct check_out *o)
 {
     if (hw->rdma_count == 0)
@@ -623,6 +631,11 @@ static void rdma_pcie(const struct hw *hw, struct check_out *o)
                 "PCIe x%lld at %s, it can do x%lld at %s: %lld Gb/s, less than its port",
                 (long long)p->link_width.v, p->link_speed, (long long)p->link_width_max.v,
                 p->link_speed_max, (long long)hw_rdma_link_short(hw, &hw->rdma[i]).v / 1000);
+        else if (link_is_slots_best(hw, p) && !str_eq(p->link_speed, p->link_speed_max))
+            check_pass(o,
+                       "PCIe x%lld at %s: all that the slot can do (%lld Gb/s); the card could %s",
+                       (long long)p->link_width.v, p->link_speed,
+                       (long long)hw_link_mbps(p).v / 1000, p->link_speed_max);
         else if (p->link_width.v < p->link_width_max.v || !str_eq(p->link_speed, p->link_speed_max))
             check_warn(o,
                        "Move the card to a slot that gives it all lanes, or reseat it; look in "

@@ -470,6 +470,8 @@ struct maybe hw_link_mbps(const struct hw_pci *p);
 /* ... when it runs below what card and slot can both do, and carries less than the ports of
  * the RDMA device; unknown: it does not, or cannot be told. */
 struct maybe hw_rdma_link_short(const struct hw *hw, const struct hw_rdma *r);
+/* The most that a function and the port above it can do together. */
+struct maybe hw_link_mbps_max(const struct hw *hw, const struct hw_pci *p);
 /* The port is not up, nobody uses it, and another of its card is up: left free on purpose, for
  * all that can be told. */
 bool hw_rdma_is_spare(const struct hw *hw, const struct hw_rdma *r, const struct hw_rdma_port *p);

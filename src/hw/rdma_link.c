@@ -29,19 +29,23 @@ struct maybe hw_link_mbps(const struct hw_pci *p)
     return p ? mbps_of(p->link_speed, p->link_width) : maybe_none();
 }
 
+struct maybe hw_link_mbps_max(const struct hw *hw, const struct hw_pci *p)
+{
+    const struct hw_pci *slot = p && p->parent ? hw_find_pci(hw, p->parent) : NULL;
+    struct maybe card = p ? mbps_of(p->link_speed_max, p->link_width_max) : maybe_none();
+    struct maybe most = slot ? mbps_of(slot->link_speed_max, slot->link_width_max) : maybe_none();
+
+    return card.known && most.known && most.v < card.v ? most : card;
+}
+
 struct maybe hw_rdma_link_short(const struct hw *hw, const struct hw_rdma *r)
 {
     const char *bdf = r->physfn ? r->physfn : r->bdf;
     const struct hw_pci *p = bdf ? hw_find_pci(hw, bdf) : NULL;
-    const struct hw_pci *slot = p && p->parent ? hw_find_pci(hw, p->parent) : NULL;
-    struct maybe now = hw_link_mbps(p), card, most;
+    struct maybe now = hw_link_mbps(p), most = hw_link_mbps_max(hw, p);
     int64_t rate = 0;
 
-    if (!now.known)
-        return now;
-    card = mbps_of(p->link_speed_max, p->link_width_max);
-    most = slot ? mbps_of(slot->link_speed_max, slot->link_width_max) : maybe_none();
-    if (!card.known || now.v >= card.v || (most.known && now.v >= most.v))
+    if (!now.known || !most.known || now.v >= most.v)
         return maybe_none();
     for (size_t i = 0; i < r->ports_count; i++)
         if (str_eq(r->ports[i].state, "ACTIVE"))

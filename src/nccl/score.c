@@ -6,7 +6,8 @@
  * its distance the worst (graph/topo.cc, ncclTopoGetLocal).  So a fast NIC far away is
  * taken before a slower one at the GPU's own switch, also when many GPUs share it.
  * A GPU spreads its data over its ports, and a port is shared by what GPUs bring to it.
- * What a port brings is its rate, or what its PCIe link carries where that is degraded.
+ * What a port brings is its rate, or its part of what the card's PCIe link carries now; a GPU
+ * takes no more than its own link can.
  * By way of NVLink a neighbour's NIC has the width of the neighbour's path (PXN).
  *
  * Rings and trees may take more ports than these if that adds up to more; which ones
@@ -298,6 +299,39 @@ static double gpu_load(const struct sim *s, const struct score_way *w)
     return n ? 1.0 / (double)n : 0;
 }
 
+static bool ports_share_link(const struct hw_pci *a, const struct hw_pci *b)
+{
+    const char *dot = a && a->bdf ? strrchr(a->bdf, '.') : NULL;
+
+    return dot && b && b->bdf && !strncmp(a->bdf, b->bdf, (size_t)(dot - a->bdf) + 1);
+}
+
+/* The rate of a port, or its part of what the card's PCIe link carries now. */
+static double port_carries(const struct sim *s, size_t port)
+{
+    const struct nccl_choice *c = s->c;
+    const struct hw_rdma *r = hw_find_rdma(s->hw, c->ports[port].dev);
+    const struct hw_pci *nic = pci_of(s->hw, r ? r->bdf : NULL);
+    struct maybe link = hw_link_mbps(nic);
+    double rate = (double)port_mbps(s, &c->ports[port]), sum = 0;
+
+    for (size_t i = 0; link.known && i < c->ports_count; i++) {
+        const struct hw_rdma *q = hw_find_rdma(s->hw, c->ports[i].dev);
+
+        if (c->ports[i].counts && q && ports_share_link(nic, pci_of(s->hw, q->bdf)))
+            sum += (double)port_mbps(s, &c->ports[i]);
+    }
+    return link.known && (double)link.v < sum ? rate * (double)link.v / sum : rate;
+}
+
+/* A GPU's own link: over NVLink or to its processor's chip it needs none. */
+static int64_t gpu_takes(const struct sim *s, size_t gpu, enum level l)
+{
+    struct maybe link = hw_link_mbps_max(s->hw, pci_of(s->hw, s->hw->gpus[gpu].bdf));
+
+    return l == LEVEL_PXN || l == LEVEL_P2C || !link.known ? INT64_MAX : link.v;
+}
+
 static void sum_gpu(const struct sim *s, size_t gpu, struct score_way *all)
 {
     struct score_way *w = &all[gpu];
@@ -315,12 +349,11 @@ static void sum_gpu(const struct sim *s, size_t gpu, struct score_way *all)
         for (size_t g = 0; g < s->hw->gpus_count; g++)
             if (score_gpu_counts(s, g) && all[g].serves[i])
                 load += all[g].load;
-        sum += (double)lesser(port_mbps(s, p), maybe_or(p->pcie_mbps, INT64_MAX)) *
-               (load > 0 ? w->load / load : 1);
+        sum += port_carries(s, i) * (load > 0 ? w->load / load : 1);
         w->level = w->path;
         w->known = w->known && p->rate_mbps.known && w->level != LEVEL_NONE;
     }
-    w->mbps = (int64_t)(sum + 0.5);
+    w->mbps = lesser((int64_t)(sum + 0.5), gpu_takes(s, gpu, w->path));
 }
 
 void score_set(const struct sim *s, const bool *set, struct score_way *out)

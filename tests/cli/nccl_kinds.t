@@ -95,6 +95,18 @@ test_expect 'a rail down without NVLink leads astray all the same' "
     flat_of far-rail-down && says 'GPU 1 goes by those of its neighbours, since mlx5_1:1 is down'
 "
 
+# ---- no share is more than PCIe carries
+shares() { # MBPS: that of every GPU
+    echo "{x[\"wanted\"][\"mbps\"] for x in c[\"scores\"]} == {$1}"
+}
+test_expect 'the share is what the slot carries now, and that is no fault of the card' "
+    json_of gen4-slots \"\$(shares 252048)\" && flat_of gen4-slots && hides PROBLEM:\ PCIe &&
+    flat_of gen4-slots --check rdma && says 'PASS NIC PCIe link mlx5_0-3: PCIe x16 at 16.0 GT/s PCIe: all that the slot can do (252 Gb/s)'
+"
+test_expect '... of both ports of a card together, and no more than the GPU takes' "
+    json_of one-link \"\$(shares 252048)\" && json_of two-nics-a-gpu \"\$(shares 504112)\"
+"
+
 # ---- the links of GPUs of one model are compared, and a bridge is no fabric
 test_expect 'cards without a bridge, and cards without NVLink, are no reason to drain' "
     flat_of one-bridge --check gpu && hides Drain && says 'WARN NVLink GPU 2-3: no link of 12 is active, while a bridge joins' && hides 'FAIL NVLink' &&

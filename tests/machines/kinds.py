@@ -114,6 +114,34 @@ def far_rail_down():
                 nvlink=False, nccl="2.27.5")
 
 
+# ---- links of PCIe
+def relink(node, **files):
+    """Other link files for the PCI functions of all RDMA devices."""
+    for path in {p.split("/infiniband/")[0] for p in list(node.m.tree.nodes) if p.endswith("/node_guid")}:
+        node.m.tree.files(path, **files)
+    return node
+
+
+@machine
+def gen4_slots():
+    """400G cards of PCIe 5 in slots of PCIe 4"""
+    return relink(Node(R.rails(lambda i: roce(i, 400), 4), nccl="2.27.5", link=4),
+                  max_link_speed="32.0 GT/s PCIe")
+
+
+@machine
+def one_link():
+    """cards with two 200G ports behind one link of PCIe 4; one GPU each"""
+    return Node([(n, [GPU, (roce(2 * n, 200), roce(2 * n + 1, 200))]) for n in (0, 1)],
+                nccl="2.27.5", link=4)
+
+
+@machine
+def two_nics_a_gpu():
+    """one GPU with two 400G NICs: its own link is 504 Gb/s"""
+    return Node([(0, [GPU, roce(0, 400), roce(1, 400)])], nvlink=False, nccl="2.27.5")
+
+
 # ---- NVLink
 def bridged(*pairs):
     """Four PCIe cards; bridges join these pairs."""
