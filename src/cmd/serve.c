@@ -365,7 +365,8 @@ static const struct opt opts_serve[] = {
            "threads that tokenise and write (default: one a CPU, 2 to 8)"),
     ROW(0, "access-log", STR, access_log, "FILE", "a JSON line a request; - is standard output"),
     ROW(0, "any-model", FLAG, any_model, NULL,
-        "a name that no model has is the first model's that can do it; with one model it always is"),
+        "a name that no model has is the first model's that can do it; with one model it always "
+        "is"),
     ROW(0, "te-metrics", FLAG, te_metrics, NULL, "figures under te_ names too"),
     ROW(0, "explain", FLAG, explain, NULL,
         "print every setting, its value, where it comes from and why; serve nothing"),
