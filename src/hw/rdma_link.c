@@ -72,15 +72,14 @@ static bool card_is_up(const struct hw *hw, const struct hw_rdma *r)
     return false;
 }
 
-/* Turned off, or without an address that anybody gave it. */
+/* Without an address that anybody gave it, up or not: the kernel keeps an IPv4 address of a
+ * device that is taken down. */
 static bool netdev_is_free(const struct hw_net *n)
 {
-    if (maybe_is(n->up, 0))
-        return true;
     for (size_t i = 0; i < n->addrs_count; i++)
         if (n->addrs[i].addr && !str_starts(n->addrs[i].addr, "fe80"))
             return false;
-    return !n->master;
+    return maybe_is(n->up, 0) || !n->master;
 }
 
 bool hw_rdma_is_spare(const struct hw *hw, const struct hw_rdma *r, const struct hw_rdma_port *p)

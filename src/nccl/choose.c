@@ -51,10 +51,19 @@ static void choose_net(struct sim *s)
     } else if (!c->socket_if) {
         c->net = s->hw->nets_count ? "single node only" : NULL;
         c->net_why = c->socket_why;
+    } else if (iface_is_virtual(c->socket_if) && c->peer_if && !str_eq(c->peer_if, c->socket_if) &&
+               !nccl_env_of(s->hw, "NCCL_SOCKET_IFNAME")) {
+        c->net = "tcp";
+        c->net_why = arena_printf(s->a,
+                                  "NCCL starts over %s, which reaches no other node, before %s, "
+                                  "which does: NCCL_SOCKET_IFNAME (--env) makes it start there.",
+                                  c->socket_if, c->peer_if);
     } else if (iface_is_virtual(c->socket_if)) {
         c->net = "single node only";
-        c->net_why = arena_printf(s->a, "The only interface is %s, which reaches no other node.",
-                                  c->socket_if);
+        c->net_why = arena_printf(
+            s->a, "The only interface%s is %s, which reaches no other node.",
+            nccl_env_of(s->hw, "NCCL_SOCKET_IFNAME") ? " that NCCL_SOCKET_IFNAME leaves" : "",
+            c->socket_if);
     } else {
         c->net = "tcp";
         c->net_why = c->ports_count == 0 ? "There is no RDMA device, so sockets carry the data."

@@ -329,7 +329,7 @@ static int64_t gpu_takes(const struct sim *s, size_t gpu, enum level l)
 {
     struct maybe link = hw_link_mbps_max(s->hw, pci_of(s->hw, s->hw->gpus[gpu].bdf));
 
-    return l == LEVEL_PXN || l == LEVEL_P2C || !link.known ? INT64_MAX : link.v;
+    return l == LEVEL_PXN || nccl_gpu_on_c2c(s->hw, gpu) || !link.known ? INT64_MAX : link.v;
 }
 
 static void sum_gpu(const struct sim *s, size_t gpu, struct score_way *all)

@@ -128,4 +128,15 @@ test_expect '... unless NCCL was told to go on without, or not to use it at all'
     flat_of refused -e NCCL_IGNORE_DISABLED_P2P=1 && hides 'NCCL stops' && says 'shared host memory for 3 of 6 pairs' &&
     flat_of refused -e NCCL_P2P_DISABLE=1 && hides 'NCCL stops'
 "
+
+# ---- ports and interfaces
+test_expect 'a port that is taken down and keeps its address is no spare one' "
+    flat_of kept-address --check rdma && test \$rc = 1 && says 'FAIL port state mlx5_3/1:' && hides 'without an address' &&
+    flat_of kept-address && says 'PROBLEM: port 1 of mlx5_3 is DOWN'
+"
+test_expect 'a bridge of pods before the way out is not the only interface' "
+    flat_of pods-first && hides 'The only interface' && says 'Between machines: TCP sockets. NCCL starts over cni0' &&
+    env_of pods-first && sets NCCL_SOCKET_IFNAME '=eno1' &&
+    flat_of pods-first -e NCCL_SOCKET_IFNAME=cni0 && says 'The only interface that NCCL_SOCKET_IFNAME leaves is cni0'
+"
 test_done

@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import gpus as G  # noqa: E402
 import rails as R  # noqa: E402
 from rails import GPU, Node, ib, roce  # noqa: E402
-from sysfs import milan  # noqa: E402
+from sysfs import milan, net  # noqa: E402
 
 MACHINES = {}
 
@@ -140,6 +140,26 @@ def one_link():
 def two_nics_a_gpu():
     """one GPU with two 400G NICs: its own link is 504 Gb/s"""
     return Node([(0, [GPU, roce(0, 400), roce(1, 400)])], nvlink=False, nccl="2.27.5")
+
+
+# ---- networks and ports
+@machine
+def kept_address():
+    """a second port that is taken down and has its address still"""
+    node = Node([(n, [GPU, (roce(2 * n, 200), roce(2 * n + 1, 200, state="1: DOWN" if n else None))])
+                 for n in (0, 1)], nccl="2.27.5")
+    path = next(p for p in node.m.tree.nodes if "/net/eth_3/" in p).split("/net/eth_3/")[0]
+    node.m.tree.files(path + "/net/eth_3", operstate="down", flags="0x1002", carrier=0)
+    return node
+
+
+@machine
+def pods_first():
+    """no RDMA; the bridge of the pods comes before the interface that leads out"""
+    node = Node([(i % 2, GPU) for i in range(2)], nccl="2.27.5", front_index=9)
+    net(node.m, "cni0", None, 3, "0a:58:0a:f4:01:01", kind="bridge", speed=10000)
+    node.m.addr("cni0", "10.244.1.1", 24)
+    return node
 
 
 # ---- NVLink
