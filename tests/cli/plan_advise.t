@@ -91,6 +91,6 @@ test_expect 'what is refused, and with which words' '
     refused 2 "option '"'--budget' cannot be 'much'"'" "40K" choose --model llama-3.1-8b --budget much &&
     refused 2 "option '"'--params' cannot be 'x'"'" "300B" machine --params x &&
     refused 2 "option '"'--cpu-ms' cannot be '0'"'" "above 0" machine --cpu-ms 0 &&
-    refused 2 "no GPU '"'h20'"'" "h200" machine --gpu h20
+    refused 2 "no GPU '"'h20x'"'" "h200" machine --gpu h20x
 '
 test_done
