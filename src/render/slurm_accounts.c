@@ -71,7 +71,7 @@ static void qos_limits(struct slurm *c, struct buf *out, const struct spec_qos *
              q->max_gpus.known ? render_from(c->r, &q->max_gpus) : "none");
     buf_addf(out, "run modify qos where name=%s set Priority=%" PRId64 " GraceTime=%" PRId64,
              q->name, q->priority, slurm_seconds(g.ms));
-    limit(out, "MaxTRESPerUser=gres/gpu=", slurm_qos_gpus(c, q));
+    limit(out, "MaxTRESPerUser=gres/gpu=", q->max_gpus);
     limit(out, "MaxJobsPerUser=", q->max_jobs);
     if (longest.known) {
         char time[SLURM_TIME_MAX];

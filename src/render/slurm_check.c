@@ -2,6 +2,7 @@
 /* slurm_check: what Slurm's files cannot hold and what Slurm would never run, refused where it
  * stands in the spec.  slurmctld does not start with a bad name, and a job that asks for more
  * than its partition or QOS gives stays in the queue for ever; both are better said now. */
+#include "base/mem.h"
 #include "base/str.h"
 #include "render/slurm_int.h"
 
@@ -208,6 +209,66 @@ static void check_names(struct slurm *c)
         }
 }
 
+/* --- QOS --- */
+
+enum qos_walk { QOS_NEW, QOS_OPEN, QOS_DONE };
+
+struct qos_stack { /* the walk keeps its own, since a file may hold thousands of QOS in a row */
+    enum qos_walk *state; /* of each QOS */
+    size_t *at, depth;    /* those that are open, each below the one before */
+    size_t *next;         /* the item of 'preempts' that is to be looked at */
+};
+
+static void qos_open(struct qos_stack *w, size_t i)
+{
+    w->state[i] = QOS_OPEN;
+    w->at[w->depth++] = i;
+}
+
+/* One step down or up; false: a loop was refused. */
+static bool qos_step(struct slurm *c, struct qos_stack *w)
+{
+    size_t at = w->at[w->depth - 1], below;
+    const struct spec_qos *q = &c->s->qos[at], *found;
+
+    if (w->next[at] == q->preempts.count) {
+        w->state[at] = QOS_DONE;
+        w->depth--;
+        return true;
+    }
+    found = slurm_qos(c, q->preempts.items[w->next[at]++]);
+    below = found ? (size_t)(found - c->s->qos) : at;
+    if (found && w->state[below] == QOS_OPEN) {
+        render_refuse(c->r, &q->preempts, "Slurm sets no list that is part of a loop.",
+                      below == at ? "QOS '%s' pushes '%s' aside, which is itself"
+                                  : "QOS '%s' pushes '%s' aside, which in turn pushes it aside",
+                      q->name, found->name);
+        return false;
+    }
+    if (found && w->state[below] == QOS_NEW)
+        qos_open(w, below);
+    return true;
+}
+
+static void check_qos_loops(struct slurm *c)
+{
+    size_t n = c->s->qos_count;
+    struct qos_stack w = { .state = xcalloc(n + 1, sizeof(*w.state)),
+                           .at = xcalloc(n + 1, sizeof(*w.at)),
+                           .next = xcalloc(n + 1, sizeof(*w.next)) };
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < n; i++) {
+        if (w.state[i] == QOS_NEW)
+            qos_open(&w, i);
+        while (ok && w.depth)
+            ok = qos_step(c, &w);
+    }
+    free(w.state);
+    free(w.at);
+    free(w.next);
+}
+
 /* --- jobs --- */
 
 static void check_kind(struct slurm *c, const struct spec_component *k)
@@ -252,6 +313,7 @@ void slurm_check(struct slurm *c)
     check_settings(c);
     check_nodes(c, &all);
     check_names(c);
+    check_qos_loops(c);
     if (!c->r->diags->count)
         check_switches(c, &all);
     for (size_t i = 0; i < c->r->spec->component_count; i++) {

@@ -18,7 +18,9 @@ struct hw;
 #define SLURM_SWITCHES "all-switches"
 
 enum {
-    SLURM_TIME_MAX = 32,                 /* "365-00:00:00" */
+    SLURM_TIME_MAX = 32, /* "365-00:00:00" */
+    SLURM_STOP_S = 30,   /* of a notice, for the job to be stopped in */
+    SLURM_NOTICE_S_MIN = 2 * SLURM_STOP_S,
     SLURM_TYPE_MAX = 64,                 /* a GRES type: "h100" */
     SLURM_HOST_MAX = SPEC_NAME_MAX + 12, /* one host name, as for spec_host() */
 };
@@ -139,9 +141,10 @@ bool slurm_partition_takes(const struct spec_partition *p, const struct spec_qos
 /* Do partitions keep QOS out?  Only users of accounts have one; others could not run a job. */
 bool slurm_keeps_qos(const struct slurm *c);
 int64_t slurm_default_time_ms(const struct slurm *c, const struct spec_partition *p);
-/* Limits of a QOS, at most what the partitions have that it may be used in. */
+/* The longest job of a QOS, at most what the partitions have that it may be used in, and the GPUs
+ * of all their machines. */
 struct maybe slurm_qos_time(const struct slurm *c, const struct spec_qos *q);
-struct maybe slurm_qos_gpus(const struct slurm *c, const struct spec_qos *q);
+int64_t slurm_qos_gpus(const struct slurm *c, const struct spec_qos *q);
 /* The QOS of an account's jobs that name none, in a partition (NULL: any); NULL: none fits. */
 const struct spec_qos *slurm_default_qos(const struct slurm *c, const struct spec_account *a,
                                          const struct spec_partition *p);

@@ -107,33 +107,30 @@ struct maybe slurm_qos_time(const struct slurm *c, const struct spec_qos *q)
     return longest;
 }
 
-/* GPUs, or MIG instances, of the largest partition that takes the QOS. */
-static int64_t most_gpus(const struct slurm *c, const struct spec_qos *q)
+static bool group_takes(const struct slurm *c, const struct spec_node *n, const struct spec_qos *q)
 {
-    int64_t most = 0;
-
-    for (size_t i = 0; i < c->s->partition_count || i == 0; i++) {
-        const struct spec_partition *p = c->s->partition_count ? &c->s->partitions[i] : NULL;
-        const struct spec_node **groups;
-        int64_t gpus = 0;
-        size_t count;
-
-        if (!slurm_partition_takes(p, q))
-            continue;
-        groups = slurm_partition_groups(c, p, &count);
-        for (size_t k = 0; k < count; k++)
-            gpus += groups[k]->count * slurm_gpu_count(groups[k]);
-        free(groups);
-        most = gpus > most ? gpus : most;
-    }
-    return most;
+    if (!c->s->partition_count)
+        return true;
+    for (size_t i = 0; i < c->s->partition_count; i++)
+        if (slurm_partition_takes(&c->s->partitions[i], q) &&
+            slurm_partition_has(c, &c->s->partitions[i], n))
+            return true;
+    return false;
 }
 
-struct maybe slurm_qos_gpus(const struct slurm *c, const struct spec_qos *q)
+/* GPUs, or MIG instances: a user may have jobs in several partitions at once, and a machine that
+ * is in several counts once. */
+int64_t slurm_qos_gpus(const struct slurm *c, const struct spec_qos *q)
 {
-    int64_t most = q->max_gpus.known ? most_gpus(c, q) : 0;
+    int64_t gpus = 0;
 
-    return most && q->max_gpus.v > most ? maybe_of(most) : q->max_gpus;
+    for (size_t i = 0; i < c->r->spec->node_count; i++) {
+        const struct spec_node *n = &c->r->spec->nodes[i];
+
+        if (slurm_has(c, n) && group_takes(c, n, q))
+            gpus += n->count * slurm_gpu_count(n);
+    }
+    return gpus;
 }
 
 /* --- the QOS of jobs that name none --- */

@@ -181,6 +181,34 @@ static void partition_nodes(const struct spec_node *const *groups, size_t count,
     }
 }
 
+/* Seconds that a job of a partition has to save in when it is pushed aside: the longest notice of
+ * its machines, which is what the batch scripts count on.  Without it the signal and the end come
+ * together. */
+static int64_t partition_grace_s(const struct slurm *c, const struct spec_partition *p)
+{
+    size_t count;
+    const struct spec_node **groups = slurm_partition_groups(c, p, &count);
+    int64_t most = SLURM_NOTICE_S_MIN;
+
+    for (size_t i = 0; i < count; i++) {
+        int64_t s = slurm_seconds(groups[i]->notice_ms);
+
+        most = s > most ? s : most;
+    }
+    free(groups);
+    return most;
+}
+
+static void partition_preempt(const struct slurm *c, const struct spec_partition *p,
+                              struct buf *out)
+{
+    if (!p || slurm_preempt_by(c) != SLURM_PREEMPT_PARTITION)
+        return;
+    buf_addf(out, " PreemptMode=%s", slurm_preempt_word(p->preempt));
+    if (p->preempt == SPEC_PREEMPT_REQUEUE || p->preempt == SPEC_PREEMPT_CANCEL)
+        buf_addf(out, " GraceTime=%" PRId64, partition_grace_s(c, p));
+}
+
 static void partition_rules(const struct slurm *c, const struct spec_partition *p,
                             struct slurm_share share, struct buf *out)
 {
@@ -195,8 +223,7 @@ static void partition_rules(const struct slurm *c, const struct spec_partition *
     if (p && slurm_keeps_qos(c))
         for (size_t i = 0; i < p->qos.count; i++)
             buf_addf(out, "%s%s", i ? "," : " AllowQos=", p->qos.items[i]);
-    if (p && slurm_preempt_by(c) == SLURM_PREEMPT_PARTITION)
-        buf_addf(out, " PreemptMode=%s", slurm_preempt_word(p->preempt));
+    partition_preempt(c, p, out);
     if (c->s->gang || slurm_suspends(c))
         buf_addf(out, " OverSubscribe=FORCE:%d", c->s->gang ? 2 : 1);
     buf_addf(out, " DefMemPerCPU=%" PRId64, share.cpu_mib);

@@ -17,9 +17,8 @@
 #include <stdlib.h>
 
 enum {
-    STOP_S = 30,   /* of the notice, for the job to be stopped in */
-    SHORT_S = 600, /* jobs that are shorter get none: Slurm may be a minute early */
-    NOTICE_S_MIN = 2 * STOP_S
+    SHORT_S = 600, /* jobs that are shorter get no notice */
+    EARLY_S = 60   /* Slurm may signal so much before the time that was asked for */
 };
 
 struct job {
@@ -95,8 +94,8 @@ static struct job job_of(const struct slurm *c, const struct spec_component *k)
     j.per_gpu = j.t && j.t->framework == SPEC_FRAMEWORK_OTHER && k->gpus > 1;
     if (k->time_limit_ms.known && j.notice_s > slurm_seconds(k->time_limit_ms.v) / 4)
         j.notice_s = slurm_seconds(k->time_limit_ms.v) / 4;
-    if (j.notice_s < NOTICE_S_MIN)
-        j.notice_s = NOTICE_S_MIN;
+    if (j.notice_s < SLURM_NOTICE_S_MIN)
+        j.notice_s = SLURM_NOTICE_S_MIN;
     return j;
 }
 
@@ -531,9 +530,44 @@ static void task_line(struct buf *out, const struct job *j)
              j->k->name);
 }
 
+/* What has no checkpoint would begin again from the start, time and again.  So the notice before
+ * its time limit changes nothing: it may go on until Slurm ends it with TIMEOUT.  Any other notice
+ * (the job is pushed aside, the machine goes) means that it runs elsewhere. */
+static const char AT_LIMIT[] =
+    "\n"
+    "# Is it the time limit that is near?  Without a checkpoint nothing goes on after it.\n"
+    "at_limit() {\n"
+    "    local said end\n"
+    "    said=$(scontrol -o show job \"$SLURM_JOB_ID\")\n"
+    "    case $said in\n"
+    "    *' PreemptTime='[0-9]*) return 1 ;; # pushed aside\n"
+    "    esac\n"
+    "    end=$(sed -n 's/.* EndTime=\\([0-9][^ ]*\\).*/\\1/p' <<<\"$said\")\n"
+    "    end=$(date -d \"${end:-none}\" +%s 2>/dev/null) || return 1\n"
+    "    ((end - $(date +%s) <= notice_s))\n"
+    "}\n";
+
+static const char LIMIT_WAIT[] =
+    "if [ $noticed = 1 ] && at_limit; then\n"
+    "    echo 'the time limit is near, and there is no checkpoint to go on from'\n"
+    "    noticed=0 # a second notice is another one\n"
+    "    wait \"$step\"\n"
+    "    rc=$?\n"
+    "fi\n";
+
+static bool goes_on(const struct job *j)
+{
+    return j->t && j->t->checkpoint.path;
+}
+
 /* The step runs in the background, so that the shell can hear of the notice. */
 static void step(struct slurm *c, struct buf *out, const struct job *j)
 {
+    if (!goes_on(j)) {
+        buf_adds(out, AT_LIMIT);
+        buf_addf(out, "notice_s=%" PRId64 " # before the limit, and Slurm may be early\n",
+                 j->notice_s + EARLY_S);
+    }
     buf_adds(out, "\n"
                   "noticed=0\n"
                   "# shellcheck disable=SC2317 # the trap calls it\n"
@@ -548,11 +582,13 @@ static void step(struct slurm *c, struct buf *out, const struct job *j)
              "srun --kill-on-bad-exit=1%s \"${container[@]}\" \"${inside[@]}\" \\\n"
              "    bash -c \"$(declare -f tell missing node); node\" &\n",
              c->v->srun_cpus_forgotten ? " --cpus-per-task=\"$SLURM_CPUS_PER_TASK\"" : "");
+    buf_adds(out, "step=$!\n"
+                  "wait \"$step\"\n"
+                  "rc=$?\n");
+    if (!goes_on(j))
+        buf_adds(out, LIMIT_WAIT);
     buf_addf(
         out,
-        "step=$!\n"
-        "wait \"$step\"\n"
-        "rc=$?\n"
         "if [ $noticed = 1 ]; then # wait was cut short: the step has the notice to save in\n"
         "    for ((i = 0; i < %" PRId64 "; i++)); do\n"
         "        kill -0 \"$step\" 2>/dev/null || break\n"
@@ -575,7 +611,7 @@ static void step(struct slurm *c, struct buf *out, const struct job *j)
         "    fi\n"
         "    sleep 1\n"
         "done\n",
-        j->notice_s - STOP_S / 3, j->notice_s - STOP_S);
+        j->notice_s - SLURM_STOP_S / 3, j->notice_s - SLURM_STOP_S);
 }
 
 /* A trainer that saved itself may well exit with 0, so what ended on a notice starts again; a run

@@ -17,7 +17,8 @@ static bool is_said(const struct slurm *c, const void *member)
 
 static void qos_limits(struct slurm *c, const struct spec_qos *q)
 {
-    struct maybe time = slurm_qos_time(c, q), gpus = slurm_qos_gpus(c, q);
+    struct maybe time = slurm_qos_time(c, q);
+    int64_t gpus = slurm_qos_gpus(c, q);
     char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX];
 
     if (q->max_time_ms.known && time.v < q->max_time_ms.v)
@@ -26,11 +27,11 @@ static void qos_limits(struct slurm *c, const struct spec_qos *q)
                     "held to that",
                     q->name, units_duration_exact((uint64_t)q->max_time_ms.v, a),
                     units_duration_exact((uint64_t)time.v, b));
-    if (q->max_gpus.known && gpus.v < q->max_gpus.v)
+    if (q->max_gpus.known && gpus && gpus < q->max_gpus.v)
         render_warn(c->r, &q->max_gpus, NULL,
                     "QOS '%s' allows a user %" PRId64 " GPUs and the partitions that take it have "
-                    "%" PRId64 ": it is held to that",
-                    q->name, q->max_gpus.v, gpus.v);
+                    "%" PRId64 ": it holds nobody back",
+                    q->name, q->max_gpus.v, gpus);
     for (size_t i = 0; i < c->s->partition_count; i++)
         if (slurm_partition_takes(&c->s->partitions[i], q))
             return;
@@ -91,6 +92,21 @@ static bool has_gpus(const struct slurm *c)
     return false;
 }
 
+/* Jobs of a partition make way for those of partitions with a higher priority on the same
+ * machines. */
+static bool gives_way(const struct slurm *c, const struct spec_partition *p)
+{
+    for (size_t i = 0; i < c->s->partition_count; i++) {
+        const struct spec_partition *by = &c->s->partitions[i];
+
+        for (size_t k = 0; by->priority > p->priority && k < c->r->spec->node_count; k++)
+            if (slurm_partition_has(c, by, &c->r->spec->nodes[k]) &&
+                slurm_partition_has(c, p, &c->r->spec->nodes[k]))
+                return true;
+    }
+    return false;
+}
+
 static void preemption(struct slurm *c)
 {
     enum slurm_preempt by = slurm_preempt_by(c);
@@ -110,6 +126,12 @@ static void preemption(struct slurm *c)
             render_warn(c->r, &p->preempt, "Leave one of the two out.",
                         "a cluster preempts by QOS or by partition, and here by QOS: partition "
                         "'%s' has its mode",
+                        p->name);
+        else if (p->preempt != SPEC_PREEMPT_OFF && by == SLURM_PREEMPT_PARTITION &&
+                 !gives_way(c, p))
+            render_warn(c->r, &p->preempt, "Give one of them a higher 'priority'.",
+                        "nobody pushes jobs of partition '%s' aside: no partition with its "
+                        "machines has a higher priority",
                         p->name);
         else if (p->preempt == SPEC_PREEMPT_SUSPEND && by == SLURM_PREEMPT_PARTITION && has_gpus(c))
             render_warn(c->r, &p->preempt, "Set 'preempt: requeue'.",

@@ -459,7 +459,49 @@ test_expect 'a QOS beyond the partitions is capped and told' '
     accounts: {a: {users: [root]}}
     partitions: [{name: a, time_limit: 2d}]" && warned 7 25 "QOS .q. allows jobs of 9d and no partition that takes it more than 2d" &&
     warned 7 39 "QOS .q. allows a user 99 GPUs .* have 32" &&
-    grep -q "MaxTRESPerUser=gres/gpu=32 .* MaxWall=2-00:00:00$" warned/slurm/accounts.sh
+    grep -q "MaxTRESPerUser=gres/gpu=99 .* MaxWall=2-00:00:00$" warned/slurm/accounts.sh
+'
+test_expect 'GPUs of a QOS: a user has jobs in several partitions at once, and a machine counts once' '
+    site "  - {name: b, count: 1, gpus_per_node: 8, gpu: {model: A100}, cpu_cores: 96, memory: 1TB}
+targets:
+  slurm:
+    controller: c
+    qos: {q: {max_gpus: 40}}
+    accounts: {a: {users: [root]}}
+    partitions: [{name: a, nodes: [gpu]}, {name: b, nodes: [b]}, {name: both, nodes: [gpu, b]}]" &&
+    stoker render slurm -f site.yaml -o qosmax >out 2>err && ! grep -q "QOS .q." err &&
+    grep -q "MaxTRESPerUser=gres/gpu=40 " qosmax/slurm/accounts.sh && sed -i s/40/41/ site.yaml &&
+    stoker render slurm -f site.yaml -o qosmax >out 2>err && grep -q "41 GPUs and the partitions that take it have 40" err
+'
+# loop QOS: a site with them
+loop() {
+    site "targets:
+  slurm:
+    controller: c
+    preempt: requeue
+    accounts: {a: {users: [root]}}
+    qos: {$1}"
+}
+test_expect 'QOS that push each other aside are refused where they stand' '
+    loop "h: {preempts: [l]}, l: {preempts: [h]}" && refused site.yaml "QOS .l. pushes .h. aside, which in turn pushes it" &&
+    at 9 45 site.yaml && loop "a: {preempts: [b]}, b: {preempts: [c, d]}, c: {}, d: {preempts: [a]}" &&
+    refused site.yaml "QOS .d. pushes .a. aside" && loop "a: {preempts: [a]}" && refused site.yaml "which is itself" &&
+    loop "a: {preempts: [b, c]}, b: {preempts: [c, d]}, c: {preempts: [d]}, d: {}" && stoker render slurm -f site.yaml -o loop
+'
+test_expect 'partitions that make way give their jobs the notice of the machines, and others have one to make way for' '
+    site "  - {name: b, count: 1, gpus_per_node: 8, gpu: {model: A100}, cpu_cores: 96, memory: 1TB, notice: 5m}
+targets:
+  slurm:
+    controller: c
+    partitions:
+      - {name: a, nodes: [gpu, b], priority: 3}
+      - {name: b, nodes: [gpu], preempt: requeue}
+      - {name: c, nodes: [gpu, b], preempt: cancel}
+      - {name: d, nodes: [b], preempt: requeue, priority: 3}" && stoker render slurm -f site.yaml -o grace >out 2>err &&
+    grep -q "^PartitionName=a .* PreemptMode=OFF DefMem" grace/slurm/slurm.conf &&
+    grep -q "^PartitionName=b .* PreemptMode=REQUEUE GraceTime=120 " grace/slurm/slurm.conf &&
+    grep -q "^PartitionName=c .* PreemptMode=CANCEL GraceTime=300 " grace/slurm/slurm.conf &&
+    test "$(grep -c "nobody pushes jobs of partition" err)" = 1 && grep -q "^site.yaml:12:[0-9]*: .*partition .d. aside" err
 '
 test_expect 'an account without a list may use every QOS; a partition that takes others has a default of its own' '
     site "targets:
@@ -630,6 +672,7 @@ cat >bin/scontrol <<'END'
 #!/bin/sh
 case "$*" in
 "show hostnames "*) printf 'gpu%s\n' 7 8 9 10 ;;
+"-o show job "*) echo "JobId=42 EndTime=$(date -d "${LEFT:-9} minutes" +%Y-%m-%dT%H:%M:%S) Deadline=N/A PreemptTime=${PREEMPTED:-None}" ;;
 "-d -o show job "*) echo "JobId=42 DerivedExitCode=${DERIVED:-0}:0" ;;
 *) echo "$*" >>scontrol.log ;;
 esac
@@ -727,6 +770,28 @@ test_expect 'on notice the trainer saves, and the job is requeued' '
     done
     kill -USR1 "$pid"; wait "$pid"
     test "$(grep -c saved ran.log)" = 2 && grep -qx "requeue 42" scontrol.log
+'
+# noticed SCRIPT [VAR=VALUE...]: the program is there when the notice comes, and stays 3 s more
+noticed() {
+    rm -f ready.log
+    (start "$@" SLURM_NNODES=1) >noticed.out &
+    pid=$!
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        test -e ready.log && break
+        sleep 0.5
+    done
+    kill -USR1 "$pid"
+    wait "$pid"
+}
+test_expect 'a batch job at its time limit does not begin again; one that must make way does' '
+    one "components:
+  b: {kind: batch, target: slurm, gpus: 1, command: [slow], time_limit: 1h}
+targets: {slurm: {}}" && printf "#!/bin/sh\ntouch ready.log\nsleep 3\nexit \"\${SLOW_RC:-9}\"\n" >bin/slow && chmod +x bin/slow &&
+    { noticed one/slurm/sbatch/b.sbatch LEFT=2; test $? = 9; } && test ! -e scontrol.log && grep -q "no checkpoint to go on from" noticed.out &&
+    noticed one/slurm/sbatch/b.sbatch LEFT=2 SLOW_RC=0 && test ! -e scontrol.log &&
+    { noticed one/slurm/sbatch/b.sbatch LEFT=9; true; } && grep -qx "requeue 42" scontrol.log &&
+    { noticed one/slurm/sbatch/b.sbatch LEFT=2 PREEMPTED=2026-01-01T00:00:00; true; } && grep -qx "requeue 42" scontrol.log &&
+    grep -q at_limit one/slurm/sbatch/b.sbatch && ! grep -q at_limit $L/sbatch/train-13b.sbatch
 '
 test_expect 'a sweep: a task takes the words of its line' '
     cp $L/sbatch/sweep.tasks.example sweep.tasks &&

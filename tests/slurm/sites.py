@@ -340,7 +340,7 @@ def span(s):
     """Switches that the spec does not join: jobs have machines of several all the same, and go to the cheapest first."""
     jobs = s.default_jobs()
     s.default_times(jobs)
-    for p, number in jobs.items():
+    for p, number in ((p, jobs[p]) for p in ("cpu", "every")):
         check(f"span: a small job of {p} is on a plain machine, not on one with much memory or GPUs", job(number).get("NodeList") in ("thin1", "thin2"),
               job(number), s.log())
     number = s.sbatch("mpi")
@@ -348,6 +348,26 @@ def span(s):
           and job(number).get("NodeList") == "fat1,thin[1-2]", number, job(number), s.log())
     number = s.submit("-p", "every", "-N5", "--wrap", PLAIN)
     check("span: and of those on switches, too", number.isdigit() and ends(number) == "COMPLETED", number, job(number), s.log())
+    hang = s.sbatch("hang")
+    wait(lambda: state(hang) == "RUNNING")
+    run("scontrol", "update", f"jobid={hang}", "TimeLimit=1")  # its notice is due at once then
+    grace(s)
+    end = ends(hang, 150)
+    check("span: a batch job at its time limit ends there, and does not begin again", end == "TIMEOUT" and job(hang).get("Restarts") == "0"
+          and "no checkpoint to go on from" in s.text(hang), end, job(hang), s.text(hang))
+
+
+def grace(s):
+    """A job that makes way for one of a better partition has time to save."""
+    low = s.sbatch("low")
+    wait(lambda: s.text(low).count("began") == 8)
+    high = s.submit("-p", "every", "-C", "gpu", "-N2", "--exclusive", "--wrap", PLAIN)
+    told = wait(lambda: "notice:" in s.text(low))
+    check("span: a job that is pushed aside is told so", told, job(low), s.text(low), s.log())
+    check("span: saves in the time it has, and is queued again", wait(lambda: s.text(low).count("saved") == 8, 30)
+          and wait(lambda: job(low).get("Restarts") == "1", 30), job(low), s.text(low), s.log())
+    check("span: and the other runs", ends(high) == "COMPLETED", high, job(high), s.log())
+    run("scancel", low)
 
 
 def llm(s):
