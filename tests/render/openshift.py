@@ -152,9 +152,9 @@ def launcher():
         text = f.read()
     assert one('ConfigMap')['data'] == {'launcher.sh': text}
     c = one('StatefulSet')['spec']['template']['spec']['containers'][0]
-    volume = [v for v in one('StatefulSet')['spec']['template']['spec']['volumes'] if v['name'] == 'launcher'][0]
+    volume = [v for v in one('StatefulSet')['spec']['template']['spec']['volumes'] if v['name'] == 'stoker-launcher'][0]
     assert volume['configMap'] == {'name': one('ConfigMap')['metadata']['name'], 'defaultMode': 0o555}
-    mount = [m for m in c['volumeMounts'] if m['name'] == 'launcher'][0]['mountPath']
+    mount = [m for m in c['volumeMounts'] if m['name'] == 'stoker-launcher'][0]['mountPath']
     assert c['command'] == [mount + '/launcher.sh']
     assert c['args'] == ['torchtitan', '--job.config_file', '/opt/trainer/train.toml']
 
