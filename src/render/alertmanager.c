@@ -123,7 +123,9 @@ static void put_inhibits(struct yaml_out *y)
 
 void prometheus_alertmanager(struct render *r)
 {
-    struct buf *b = render_file(r, "prometheus/alertmanager.yml");
+    /* who knows the address of a webhook can post to it */
+    struct buf *b =
+        (r->spec->notify.webhook ? render_secret : render_file)(r, "prometheus/alertmanager.yml");
     struct yaml_out y;
 
     render_head(r, b, "#", "alertmanager.yml: who is told of what fires");

@@ -185,6 +185,8 @@ static enum rc edit_judge(struct job *j, struct render_change *c, const struct b
         render_merge_text(base, mine, ours, &c->merged)) {
         bool as_is = c->merged.len == text->len && !memcmp(c->merged.data, mine.p, mine.len);
 
+        /* who put something into it may have closed it for that reason */
+        c->mode_new &= c->mode_old | S_IRWXU;
         c->edit = as_is ? RENDER_EDIT_KEPT : RENDER_EDIT_MERGED;
         c->kind = as_is && c->mode_old == c->mode_new ? RENDER_SAME : RENDER_CHANGED;
         return RC_OK;

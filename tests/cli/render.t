@@ -106,6 +106,11 @@ expect 'an edited file stays when what is rendered is the same; told, exit 0' '
     stoker render all -o out >text 2>err && tree out | cmp - a && grep -q "^stoker: .systemd/stoker-agent.service. in .out. was edited by hand: it stays" err &&
     (cd out && ! sha256sum --quiet -c .stoker-render >bad 2>&1; grep -c FAILED bad | grep -qx 1)
 '
+expect 'an edited file that was closed to others stays closed, as it is and merged' '
+    ours && stoker render all -o out >/dev/null && f=$(grep -rl 8003 out/systemd | head -1) && sed -i "1s/^/# mine\n/" $f && chmod 600 $f &&
+    stoker render all -o out >text 2>err && test "$(stat -c %a $f)" = 600 && ! grep -q "^changed" text &&
+    stoker render all -f other.yaml -o out >text 2>err && grep -q 8013 $f && test "$(stat -c %a $f)" = 600
+'
 expect 'an edit in other lines than the change: merged, told, exit 0, and again the next time' '
     ours && stoker render all -o out >/dev/null && f=$(grep -rl 8003 out/systemd | head -1) && sed -i "1s/^/# mine\n/" $f && echo "# the end" >>$f &&
     stoker render all -f other.yaml -o out >text 2>err && head -1 $f | grep -qx "# mine" && tail -1 $f | grep -qx "# the end" && grep -q 8013 $f && ! grep -q 8003 $f &&

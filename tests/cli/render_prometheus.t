@@ -225,6 +225,12 @@ test_expect 'whom it is for, tokens, TLS, lists of machines and flags' '
     grep -q "retention.time=36h" prometheus.default && grep -q "external-url=http://p:9090" prometheus.default &&
     grep -q "notify.command is run by the agents" alertmanager.yml
 '
+test_expect 'alertmanager.yml is for its owner where it holds the address of a webhook' '
+    printf "schema: stoker.spec/1\ntargets: {prometheus: {}}\n" >hook.yaml && stoker render all -f hook.yaml -o hook >/dev/null &&
+    test "$(stat -c %a hook/prometheus/alertmanager.yml)" = 644 && echo "notify: {webhook: \"http://chat.example.org/hooks/abc\"}" >>hook.yaml &&
+    stoker render all -f hook.yaml -o hook >/dev/null && test "$(stat -c %a hook/prometheus/alertmanager.yml)" = 600 &&
+    test "$(stat -c %a hook/prometheus/prometheus.yml)" = 644
+'
 test_expect 'alerts reach who they are for, by severity' '
     rendered own.yaml &&
     test "$(amtool config routes test --config.file=out/prometheus/alertmanager.yml severity=critical)" = critical &&
