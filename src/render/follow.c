@@ -632,6 +632,12 @@ static const struct spec_storage *storage_at(const struct render *r, const struc
     return found;
 }
 
+const struct spec_storage *follow_mount_at(const struct render *r, const struct spec_component *c,
+                                           const char *path)
+{
+    return storage_at(r, c, ON_PODS, path);
+}
+
 /* Why a job may go on on other machines than it began on; NULL: it does not. */
 static const char *why_it_moves(const struct render *r, const struct spec_component *c, unsigned on)
 {

@@ -18,4 +18,7 @@ const char *render_follow_excuse_key(size_t i);
 /* The key or section by whose name render_follow() warns of `key`; NULL: it does not. */
 const char *render_follow_wish(const char *target, unsigned kind, const char *key);
 
+/* The storage that a pod of the component has at a path, the one nearest to it; NULL: none. */
+const struct spec_storage *follow_mount_at(const struct render *r, const struct spec_component *c,
+                                           const char *path);
 #endif
