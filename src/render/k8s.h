@@ -322,10 +322,18 @@ void k8s_claim_write(struct k8s *k, struct buf *out, const struct spec_storage *
 void k8s_storage_modes(struct k8s *k, struct yaml_out *y, const struct spec_storage *s);
 void k8s_storage_size(struct k8s *k, struct yaml_out *y, const struct spec_storage *s);
 
-/* The function `manifests` of a script: applies `folder`, and gives workloads that others scale
- * ("statefulset/NAME=COUNT ...") the count they had, or that of the spec when they are new. */
-void k8s_script_apply(struct buf *out, const char *tool, const char *namespace, const char *folder,
-                      const char *scaled);
+/* --- bringing manifests to a cluster, k8s_apply.c --- */
+struct k8s_apply {
+    const char *tool, *script; /* "kubectl", and the script's own name */
+    const char *folder;        /* of the kustomization, as the shell writes it */
+    const char *also;          /* another namespace with objects; NULL: none */
+    const char *scaled;        /* who others scale, "statefulset/NAME=COUNT ..." */
+};
+
+/* The function `manifests` of a script: makes room for what apply cannot change, applies `folder`,
+ * gives workloads that others scale the count they had, or that of the spec when they are new, and
+ * names what the spec no longer has; `prune` deletes that. */
+void k8s_script_apply(struct k8s *k, struct buf *out, const struct k8s_apply *a);
 
 /* The function `mark LABELS MACHINE...` of a script. */
 void k8s_script_mark(struct buf *out, const char *tool);

@@ -309,28 +309,3 @@ void k8s_script_mark(struct buf *out, const char *tool)
              "}\n\n",
              tool);
 }
-
-void k8s_script_apply(struct buf *out, const char *tool, const char *namespace, const char *folder,
-                      const char *scaled)
-{
-    buf_adds(out, "# The manifests. Replicas that people or an autoscaler change are left as they "
-                  "are;\n# those of the spec are for what is new.\nmanifests() {\n");
-    if (*scaled)
-        buf_addf(out,
-                 "    scaled='%s'\n"
-                 "    counts=\n"
-                 "    for w in $scaled; do\n"
-                 "        now=$(%s -n %s get \"${w%%=*}\" -o 'jsonpath={.spec.replicas}' "
-                 "2>/dev/null) || now=\n"
-                 "        counts=\"$counts ${w%%=*}=${now:-${w#*=}}\"\n"
-                 "    done\n",
-                 scaled, tool, namespace);
-    buf_addf(out, "    run %s apply -k \"%s\"\n", tool, folder);
-    if (*scaled)
-        buf_addf(out,
-                 "    for w in $counts; do\n"
-                 "        run %s -n %s scale \"${w%%=*}\" --replicas=\"${w#*=}\"\n"
-                 "    done\n",
-                 tool, namespace);
-    buf_adds(out, "}\n\n");
-}

@@ -447,7 +447,12 @@ static void script_manifests(struct kube *q, struct buf *out)
             buf_addf(&scaled, "%s%s/%s=%" PRId64, scaled.len ? " " : "",
                      q->works[i].kind == KUBE_STATEFULSET ? "statefulset" : "deployment",
                      q->works[i].name, q->works[i].pods);
-    k8s_script_apply(out, "kubectl", q->k.namespace, "$here/overlays/site", buf_str(&scaled));
+    k8s_script_apply(&q->k, out,
+                     &(struct k8s_apply){ .tool = "kubectl",
+                                          .script = "node-prepare.sh",
+                                          .folder = "\"$here/overlays/site\"",
+                                          .also = q->agent ? q->watch.namespace : NULL,
+                                          .scaled = buf_str(&scaled) });
     buf_release(&scaled);
 }
 

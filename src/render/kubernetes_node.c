@@ -48,6 +48,7 @@ static const char HEAD[] =
     "#   sh node-prepare.sh control                the first of the control plane, after machine\n"
     "#   sh node-prepare.sh operators              what the manifests rely on, then the manifests\n"
     "#   sh node-prepare.sh manifests              the manifests alone, after each change\n"
+    "#   sh node-prepare.sh prune                  deletes what the spec no longer names\n"
     "set -eu\n" K8S_SCRIPT_APPLY "# put FILE: standard input becomes FILE\n"
     "put() {\n"
     "    if $apply; then\n"
@@ -251,15 +252,15 @@ static const char JOIN[] =
     "}\n\n";
 
 static const char MAIN[] =
-    "here=$(cd \"$(dirname \"$0\")\" && pwd)\n"
     "case \"${1-}\" in\n"
     "machine) machine \"${2?name a node group}\" ;;\n"
     "control) control ;;\n"
     "operators) operators ;;\n"
     "manifests) manifests ;;\n"
+    "prune) prune ;;\n"
     "*)\n"
     "    echo \"usage: node-prepare.sh [--apply] machine GROUP | control | operators | "
-    "manifests\" >&2\n"
+    "manifests | prune\" >&2\n"
     "    exit 2\n"
     "    ;;\n"
     "esac\n";
@@ -284,6 +285,7 @@ void kube_node_write(struct kube *q)
     if (kube_cuts_gpus(q))
         buf_adds(out, "    test -z \"$mig\" || mig\n");
     buf_adds(out, JOIN);
+    buf_adds(out, "here=$(cd \"$(dirname \"$0\")\" && pwd)\n\n");
     kube_install_script(q, out);
     buf_adds(out, MAIN);
 }

@@ -223,6 +223,7 @@ static const char HEAD[] =
     "#\n"
     "#   sh install.sh operators           print what the cluster needs, and the objects\n"
     "#   sh install.sh manifests           the objects alone, after each change\n"
+    "#   sh install.sh prune               deletes what the spec no longer names\n"
     "#   sh install.sh --apply COMMAND     do it, as an administrator of the cluster\n"
     "set -eu\n" K8S_SCRIPT_APPLY "here=$(cd \"$(dirname \"$0\")\" && pwd)\n"
     "# kind CRD: OLM installs in its own time\n"
@@ -252,14 +253,16 @@ static const char SECRET[] =
     "}\n"
     "\n";
 
-static const char TAIL[] = "case \"${1-}\" in\n"
-                           "operators) operators ;;\n"
-                           "manifests) manifests ;;\n"
-                           "*)\n"
-                           "    echo \"usage: install.sh [--apply] operators | manifests\" >&2\n"
-                           "    exit 2\n"
-                           "    ;;\n"
-                           "esac\n";
+static const char TAIL[] =
+    "case \"${1-}\" in\n"
+    "operators) operators ;;\n"
+    "manifests) manifests ;;\n"
+    "prune) prune ;;\n"
+    "*)\n"
+    "    echo \"usage: install.sh [--apply] operators | manifests | prune\" >&2\n"
+    "    exit 2\n"
+    "    ;;\n"
+    "esac\n";
 
 static bool has_servers(struct shift *s)
 {
@@ -353,7 +356,10 @@ static void script_write(struct shift *s, const struct package *const *list, siz
         if (c->scale && shift_kind_of(c) == SHIFT_SET)
             buf_addf(&scaled, "%sstatefulset/%s=%" PRId64, scaled.len ? " " : "",
                      k8s_name(&s->k, c->name, ""), shift_pods(c));
-    k8s_script_apply(b, "oc", s->k.namespace, "$here", buf_str(&scaled));
+    k8s_script_apply(
+        &s->k, b,
+        &(struct k8s_apply){
+            .tool = "oc", .script = "install.sh", .folder = "$here", .scaled = buf_str(&scaled) });
     operators(s, b, list, n);
     buf_adds(b, TAIL);
     buf_release(&scaled);

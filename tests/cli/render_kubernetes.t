@@ -493,6 +493,14 @@ test_expect 'warned: the agent has an image that nobody can pull' '
     grep -q "Set .targets.kubernetes.stoker_image" agent.err && test ! -s roomy.err &&
     sed "s/{namespace: ml}/{}/" agent.yaml >bare-agent.yaml &&
     stoker render kubernetes -f bare-agent.yaml -o bare-agent >out 2>bare-agent.err && told bare-agent "image of the agent"'
+test_expect 'warned: a volume of each replica goes with a pod of a job, and checkpoints and keep with it' '
+    T="kind: training, target: kubernetes, nodes: g, gpus: 8, image: r/x, command: [x], mounts: [{storage: v, path: /ck}]" &&
+    site gone "  t: {$T, training: {checkpoint: {path: /ck/run}}}" "$V, per_replica: true}]" &&
+    told gone "checkpoints of .t. go with its pod" && grep -q "statefulset" gone.err && ! grep -q ".keep. of" gone.err &&
+    site loose "  t: {$T}" "$V, per_replica: true}]" && told loose ".keep. of .v. is not followed" &&
+    site scratch "  t: {$T}" "$V, per_replica: true, keep: false}]" && test ! -s scratch.err &&
+    sed "s/{namespace: ml/{job: statefulset, namespace: ml/" gone.yaml >held.yaml &&
+    stoker render kubernetes -f held.yaml -o held >out 2>held.err && ! grep -q "checkpoints of\|.keep. of" held.err'
 test_expect 'warned: wishes that pods which are kept running do not follow' '
     site kept "  w: {$U, cpus: 4}
   u: {$U, cpus: 4, time_limit: 1h, restart: never, queued: true, depends_on: [w], scale: {min: 0, max: 2,
@@ -624,6 +632,28 @@ test_expect 'without the GPU Operator a machine cuts its GPUs itself, before the
     sh without/kubernetes/node-prepare.sh machine m >m.txt && sh without/kubernetes/node-prepare.sh machine s >s.txt &&
     has m.txt "nvidia-smi mig -cgi 3g.40gb,3g.40gb -C" "Before=kubelet.service" "enable --now mig-instances.service" &&
     hasnt m.txt "mig.config" && hasnt s.txt "mig-instances"'
+# A cluster that has the Deployments u and old, a Service that must lose its address and a set with other claims.
+mkdir -p stub && cat >stub/kubectl <<'END'
+#!/bin/sh
+case "$*" in
+*"--dry-run=client"*) printf '%s\n' statefulset.apps/u service/u ;;
+*"--dry-run=server"*)
+    echo 'for: "x": error when patching "x": Service "u" is invalid: spec.clusterIPs[0]: Invalid value: ["None"]: may not change once set' >&2
+    echo 'The StatefulSet "u" is invalid: spec: Forbidden: updates to statefulset spec for fields other than these are forbidden' >&2
+    exit 1 ;;
+*"get deployment.apps -l app.kubernetes.io/managed-by=stoker,app.kubernetes.io/instance=s "*) printf 'u\nold\n' ;;
+*"get service -l"*) printf 'u\nold\n' ;;
+*" get "*) exit 1 ;;
+esac
+END
+chmod 755 stub/kubectl
+test_expect 'manifests makes room for what apply cannot change and names what the spec no longer has; prune deletes that' '
+    PATH=$PWD/stub:$PATH sh roomy/kubernetes/node-prepare.sh manifests >room.txt && cat room.txt &&
+    has room.txt "+ kubectl -n ml delete deployment.apps/u" "+ kubectl -n ml delete service/u" \
+        "+ kubectl -n ml delete statefulset/u --cascade=orphan" "no longer names it: deployment.apps/old in ml" "no longer names it: service/old" &&
+    hasnt room.txt "delete deployment.apps/old" && tail -1 room.txt | grep -q "apply -k" &&
+    PATH=$PWD/stub:$PATH sh roomy/kubernetes/node-prepare.sh prune >prune.txt &&
+    has prune.txt "+ kubectl -n ml delete deployment.apps/old" "+ kubectl -n ml delete service/old"'
 test_expect 'small asks for the instances that machines with MIG have' '
     site cutup "  u: {target: kubernetes, nodes: g, gpus: 2, image: r/x, command: [x]}" &&
     sed "s/{model: H100}/{model: H100, sharing: mig, mig_profile: 1g.10gb}/" cutup.yaml >mig.yaml && stoker render kubernetes -f mig.yaml -o mig >out &&

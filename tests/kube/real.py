@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """TAP: what `stoker render kubernetes openshift` writes, before a real API server, its controllers and its
-scheduler: real.py STOKER [sites [NAME ...]], in an empty folder; `sites` leaves the examples out.
+scheduler: real.py STOKER [changed | sites [NAME ...]], in an empty folder; `sites` leaves the examples out.
 
 Every object is taken without a warning and is then what was meant (a second look finds no difference);
 controllers make the pods, which the namespace's security level lets through, and the scheduler finds
@@ -406,6 +406,58 @@ def wrong(c):
     away(c, "what was refused", ("-k", base / "overlays/site"))
 
 
+CHANGING = """
+site: {{name: turn}}
+nodes: [{{name: c, role: cpu, count: 2, cpu_cores: 16, memory: 64GB}}]
+storage: [{{name: d, kind: volume, size: {size}, access: ReadWriteOnce, per_replica: true, storage_class: s}}]
+agent: {{enabled: false}}
+targets: {{kubernetes: {{namespace: turn, stoker_image: "r.x/s:1"}}}}
+components:
+  web: {{{base}, replicas: 2{web}}}
+  store: {{{base}, mounts: [{{storage: d, path: /d}}]}}
+  {third}: {{{base}, replicas: 2}}
+"""
+
+
+def changed(c):
+    """A spec whose components change their kind, their claims and their names: `manifests`, then `prune`."""
+    base = 'target: kubernetes, nodes: c, cpus: 1, memory: 1GB, image: "r.x/a:1", ports: [{name: http, port: 80}]'
+    bin_dir = pathlib.Path("changed-bin").resolve()
+    bin_dir.mkdir()
+    (bin_dir / "kubectl").write_text(KUBECTL.format(kubectl=os.path.join(c.assets, "kubectl"), config=pathlib.Path(c.at("config")).resolve()))
+    (bin_dir / "kubectl").chmod(0o755)
+
+    def sh(folder, *words):
+        return subprocess.run(["sh", f"{folder}/kubernetes/node-prepare.sh", *words], env={**os.environ, "PATH": f"{bin_dir}:{os.environ['PATH']}"},
+                              capture_output=True, text=True, check=False)
+
+    def have():
+        return sorted(f"{o['kind']}/{o['metadata']['name']}" for o in c.get("deployments,statefulsets,services,poddisruptionbudgets", "-n", "turn"))
+    for name, values in (("turn1", {"size": "10GiB", "web": "", "third": "old"}),
+                         ("turn2", {"size": "30GiB", "web": ", mounts: [{storage: d, path: /d}]", "third": "new"})):
+        pathlib.Path(f"{name}.yaml").write_text(CHANGING.format(base=base, **values))
+        if not check_rendered(name, run("render", "kubernetes", "-f", f"{name}.yaml", "-o", name)):
+            return
+    r = sh("turn1", "--apply", "manifests")
+    check("a changed spec: the first is taken, and nothing is said to be left", r.returncode == 0 and "runs on" not in r.stdout, r.stdout, r.stderr)
+    wait(lambda: c.get("pods", "-n", "turn", "-l", "app.kubernetes.io/component=store"), 60)
+    pod = c.get("pods", "-n", "turn", "-l", "app.kubernetes.io/component=store")[0]["metadata"]["uid"]
+    r = sh("turn2", "--apply", "manifests")
+    check("a changed spec: what cannot be changed in place makes room", r.returncode == 0, r.stdout, r.stderr)
+    check("a changed spec: one of each component, and the dropped one is told", "Deployment/web" not in have() and "StatefulSet/web" in have() and
+          "runs on, though the spec no longer names it: deployment.apps/old in turn" in r.stdout, have(), r.stdout)
+    check("a changed spec: pods of a StatefulSet whose claims differ stay", pod in
+          [p["metadata"]["uid"] for p in c.get("pods", "-n", "turn", "-l", "app.kubernetes.io/component=store")])
+    r = sh("turn2", "prune")
+    check("a changed spec: prune prints first", r.returncode == 0 and "+ kubectl -n turn delete deployment.apps/old" in r.stdout and "Deployment/old" in have(), r.stdout)
+    r = sh("turn2", "--apply", "prune")
+    check("a changed spec: prune takes what is no longer named, and nothing else", r.returncode == 0 and have() == sorted(
+        ["Deployment/new", "StatefulSet/store", "StatefulSet/web", "Service/new", "Service/store", "Service/web", "PodDisruptionBudget/new", "PodDisruptionBudget/web"]),
+        have(), r.stdout, r.stderr)
+    check("a changed spec: claims stay", len(c.get("persistentvolumeclaims", "-n", "turn")) >= 1)
+    away(c, "a changed spec", ("-k", "turn2/kubernetes/overlays/site"))
+
+
 HELM = """#!/bin/sh
 # helm, as far as kinds go: what a chart brings that the manifests name
 kubectl apply -f {kinds} && kubectl wait --for=condition=Established --timeout=60s crd --all &&
@@ -458,8 +510,11 @@ def main():
     assert not why, why
     c = control_plane.Cluster(os.environ["KUBEBUILDER_ASSETS"], "cluster")
     check("an API server, its controllers and its scheduler are there", c.up, c.words())
-    if c.up:
+    if c.up and sys.argv[2:3] == ["changed"]:
+        part(changed, c)
+    elif c.up:
         if not only_sites:
+            part(changed, c)
             part(fresh, c)
         part(define, c)
         part(sites, c)
