@@ -336,10 +336,10 @@ static void training_cpus(const struct hw *hw, struct check_out *o)
         check_unknown(o, NULL, "how many CPUs may be used could not be read");
     else if (cpus.v < (int64_t)gpus * TRAIN_CPUS_PER_GPU)
         check_warn(o, "Ask for more CPUs in the pod, job or container; read data in fewer workers.",
-                   "%lld CPUs for %zu GPUs, %d a GPU are wanted", (long long)cpus.v, gpus,
-                   TRAIN_CPUS_PER_GPU);
+                   "%lld CPUs for %zu GPU%s, %d a GPU are wanted", (long long)cpus.v, gpus,
+                   gpus == 1 ? "" : "s", TRAIN_CPUS_PER_GPU);
     else
-        check_pass(o, "%lld CPUs for %zu GPUs", (long long)cpus.v, gpus);
+        check_pass(o, "%lld CPUs for %zu GPU%s", (long long)cpus.v, gpus, gpus == 1 ? "" : "s");
 }
 
 /* Nodes of one socket (NPS4, SNC) are one place; where no socket is told, each node is. */

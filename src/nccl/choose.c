@@ -13,6 +13,31 @@ static size_t count_used(const struct nccl_choice *c)
     return n;
 }
 
+/* Google's machines with a NIC for each GPU or two (A3): several gVNICs, whose GPUDirect is the
+ * plug-in's affair. */
+static bool has_gvnics(const struct hw *hw)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < hw->nets_count; i++)
+        count += hw->nets[i].driver && str_starts(hw->nets[i].driver, "gve");
+    return count > 2;
+}
+
+static void choose_gvnic(struct sim *s)
+{
+    if (doubt_net_plugin(s->hw) || hw_soft_found(s->hw, "nccl-net-plugin")) {
+        s->c->net_why = "The net plug-in may speak GPUDirect-TCPX or -TCPXO over gVNIC; whether it "
+                        "does is its own affair.";
+        return;
+    }
+    s->c->net_why = "gVNIC has GPUDirect by Google's TCPX or TCPXO plug-in alone; without it "
+                    "sockets carry the data.";
+    nccl_doubt(s, "This machine has several gVNICs and no net plug-in: Google's plug-in for its "
+                  "machine type (GPUDirect-TCPX on A3 High, -TCPXO on A3 Mega) is what makes NCCL "
+                  "fast here.  As it is, sockets carry the data.");
+}
+
 /* The first NIC of HPE Slingshot: no RDMA device of the kernel's, its RDMA is libfabric's. */
 static const char *slingshot_of(const struct hw *hw)
 {
@@ -78,6 +103,8 @@ static void choose_net(struct sim *s)
                 "AWS EFA needs the aws-ofi-nccl plug-in; without it sockets carry the data.";
         else if (!c->ports_count && slingshot_of(s->hw))
             choose_slingshot(s, slingshot_of(s->hw));
+        else if (!c->ports_count && has_gvnics(s->hw))
+            choose_gvnic(s);
     }
 }
 

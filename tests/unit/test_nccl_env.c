@@ -443,6 +443,31 @@ TEST(a_default_route_by_an_interface_without_an_address)
     free(m);
 }
 
+TEST(gvnics_need_a_plugin)
+{
+    struct machine *m = machine_new();
+    struct nccl_env env;
+
+    m_gpus(m, 8, "ok");
+    for (int i = 0; i < 5; i++) {
+        static const char *const names[] = { "eth0", "eth1", "eth2", "eth3", "eth4" };
+        static const char *const addresses[] = { "10.0.0.5", "10.1.0.5", "10.2.0.5", "10.3.0.5",
+                                                 "10.4.0.5" };
+
+        m_net(m, names[i], 2 + i, addresses[i], 24)->driver = "gve";
+    }
+    make(m, NCCL_FULL, &env);
+    assert_int_equal(env.doubts_count, 1);
+    assert_non_null(strstr(env.doubts[0], "GPUDirect-TCPX"));
+    nccl_env_release(&env);
+    m->hw.nccl.net_plugin = "/opt/lib/libnccl-net.so";
+    make(m, NCCL_FULL, &env);
+    for (size_t i = 0; i < env.doubts_count; i++)
+        assert_null(strstr(env.doubts[i], "no net plug-in"));
+    nccl_env_release(&env);
+    free(m);
+}
+
 TEST(slingshot_needs_a_plugin)
 {
     struct machine *m = machine_new();
@@ -842,7 +867,7 @@ TEST(empty_machines)
     free(m);
 }
 
-TEST_MAIN(cmocka_unit_test(slingshot_needs_a_plugin),
+TEST_MAIN(cmocka_unit_test(gvnics_need_a_plugin), cmocka_unit_test(slingshot_needs_a_plugin),
           cmocka_unit_test(rdma_in_software_is_never_beside_hardware),
           cmocka_unit_test(a_damaged_capture_is_not_certain),
           cmocka_unit_test(a_default_route_by_an_interface_without_an_address),
