@@ -44,12 +44,13 @@ struct cat_gpu {
     struct maybe mem_gb;       /* as sold */
     struct maybe mem_gbps;     /* gigabytes a second */
     struct maybe nvlink_gen;   /* unknown: no NVLink */
-    struct maybe nvlink_links; /* 0: none */
-    struct maybe nvlink_gbps;  /* gigabytes a second, all links, one direction */
+    struct maybe nvlink_links; /* 0: none; unknown where nobody could be found who says it */
+    struct maybe nvlink_gbps;  /* gigabytes a second, all links, one direction; likewise */
     struct maybe tdp_w;
-    struct maybe bf16_tflops; /* dense */
-    struct maybe fp8_tflops;  /* dense; unknown: the GPU has no fp8 */
-    struct maybe c2c;         /* bool: NVLink-C2C to its processor; unknown: no */
+    struct maybe bf16_tflops;   /* dense */
+    struct maybe fp8_tflops;    /* dense; unknown: the GPU has no fp8 */
+    struct maybe c2c;           /* bool: NVLink-C2C to its processor; unknown: no */
+    struct maybe nvlink_bridge; /* bool: NVLink only where a bridge is plugged; unknown: no */
     /* for the planner */
     const char *alias;          /* what a user types, separated by |, the usual one first; "" */
     struct maybe mem_mib;       /* as the driver tells it */

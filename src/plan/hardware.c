@@ -88,6 +88,8 @@ static enum rc find(const struct cat_gpu_table *t, const char *name, struct plan
             continue;
         if (has_alias(t->rows[i].alias, want, firsts[count])) {
             from_row(&t->rows[i], firsts[count], out);
+            if (maybe_or(t->rows[i].nvlink_bridge, 0)) /* a bridge joins two of them, not eight */
+                out->link_bytes_s = 0;
             buf_release(&list);
             return RC_OK;
         }
@@ -143,14 +145,15 @@ enum rc plan_gpu_by_name(const char *name, struct plan_gpu *out, struct err *err
 void plan_cluster_usual(const struct plan_gpu *gpu, int64_t gpus, struct plan_cluster *out)
 {
     bool rack = str_starts(gpu->alias, "gb");
-    /* one adapter a GPU: 200 Gb/s beside Ampere, 400 beside Hopper and later, and one of 200 for
-     * a whole node of cards without NVLink */
-    double nic = str_eq(gpu->arch, "Ampere") ? 25e9 : 50e9;
+    int64_t node = str_starts(gpu->alias, "gh") ? 4 : 8; /* no board has more than four GH200 */
+    /* one adapter a GPU: 100 Gb/s beside Volta, 200 beside Ampere, 400 beside Hopper and later, and
+     * one of 200 for a whole node of cards without NVLink */
+    double nic = str_eq(gpu->arch, "Volta") ? 12.5e9 : str_eq(gpu->arch, "Ampere") ? 25e9 : 50e9;
 
     *out = (struct plan_cluster){ .gpu = *gpu,
                                   .gpus = gpus,
-                                  .node_gpus = rack ? 72 : 8,
-                                  .net_bytes_s = gpu->link_bytes_s > 0 ? 8 * nic : 25e9,
+                                  .node_gpus = rack ? 72 : node,
+                                  .net_bytes_s = gpu->link_bytes_s > 0 ? (double)node * nic : 25e9,
                                   .net_latency_s = 10e-6 };
     if (rack)
         out->net_bytes_s = 72 * nic;

@@ -102,12 +102,15 @@ static void check_mig(struct check *c, const struct cat_gpu *g, const struct spe
 }
 
 /* The catalogue has the NVLink of a model; a card without one, or of another generation, is a slip
- * of the pen more often than a new card, but it may be one. */
+ * of the pen more often than a new card, but it may be one.  Cards that take bridges have none
+ * unless the site says so, and then the generation that the card is made for. */
 static void check_link(struct check *c, const struct cat_gpu *g, const struct spec_node *n)
 {
-    int have = cat_gpu_nvlink(g), said = 0;
+    int have = (int)maybe_or(g->nvlink_gen, 0), said = 0;
 
-    if (n->gpu->link == SPEC_LINK_NVLINK3)
+    if (n->gpu->link == SPEC_LINK_NVLINK2)
+        said = 2;
+    else if (n->gpu->link == SPEC_LINK_NVLINK3)
         said = 3;
     else if (n->gpu->link == SPEC_LINK_NVLINK4)
         said = 4;

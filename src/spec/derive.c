@@ -13,6 +13,8 @@
 static enum spec_link link_of(const struct cat_gpu *g)
 {
     switch (cat_gpu_nvlink(g)) {
+    case 2:
+        return SPEC_LINK_NVLINK2;
     case 3:
         return SPEC_LINK_NVLINK3;
     case 4:

@@ -106,6 +106,7 @@ enum spec_capacity { SPEC_CAPACITIES(SPEC_ENUM_) };
 
 #define SPEC_LINKS(X)                                                                              \
     X(LINK_PCIE, "pcie")                                                                           \
+    X(LINK_NVLINK2, "nvlink2")                                                                     \
     X(LINK_NVLINK3, "nvlink3") X(LINK_NVLINK4, "nvlink4") X(LINK_NVLINK5, "nvlink5")
 enum spec_link { SPEC_LINKS(SPEC_ENUM_) };
 

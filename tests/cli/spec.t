@@ -255,6 +255,24 @@ test_expect 'a GPU that the catalogue does not have: the nearest or all that it 
     grep -q "^gpus.yaml:3:56: warning: the catalogue has no GPU .H10O." err && grep -q "^Did you mean .H100.? What the spec says" err &&
     grep -q "^gpus.yaml:4:56: warning: the catalogue has no GPU .MI300X." err
 '
+test_expect 'every GPU of the catalogue: a spec with it is clean and its link is its own, plans have its memory, a bridge is what the site says' '
+    set -- L4 pcie 22 A10 pcie 22 A30 pcie 24 A40 pcie 44 T4 pcie 15 H20 nvlink4 95 GH200 nvlink4 95 gh200-144gb nvlink4 142 V100 nvlink2 32 V100-16GB nvlink2 16 a100-pcie-40gb pcie 40 h100-nvl pcie 93
+    while test $# -gt 0; do
+        printf "nodes:\n  - {name: g, count: 2, gpus_per_node: 4, gpu: {model: $1}}\n" >g.yaml
+        stoker spec check --strict g.yaml >/dev/null 2>err && stoker spec show --json g.yaml >out || { cat err; exit 1; }
+        test "$(python3 -c "import json; d = json.load(open(\"out\")); print(d.get(\"spec\", d)[\"nodes\"][0][\"gpu\"][\"link\"])")" = $2 || { echo $1; cat out; exit 1; }
+        stoker plan memory --model llama-3.1-8b --gpu $1 --gpus 8 --batch 64 --json >out
+        test "$(python3 -c "import json; print(json.load(open(\"out\"))[\"gpu_bytes\"] >> 30)")" = $3 || { echo $1; cat out; exit 1; }
+        stoker plan train --model llama-3.1-8b --gpu $1 --gpus 32 --batch 64 --fix "tp4 pp4" --no-vary >out && grep -q "^32 x $(echo $1 | cut -c1-2 | tr a-z A-Z)" out || { echo $1; cat out; exit 1; }
+        shift 3
+    done
+    for m in A30 A40 a100-pcie; do
+        printf "nodes:\n  - {name: g, count: 1, gpus_per_node: 2, gpu: {model: $m, link: nvlink3}}\n" >g.yaml
+        stoker spec check --strict g.yaml >/dev/null || exit 1
+    done
+    printf "nodes:\n  - {name: g, count: 1, gpus_per_node: 2, gpu: {model: L4, link: nvlink3}}\n" >g.yaml
+    stoker spec check g.yaml 2>err && grep -q "^g.yaml:2:.*warning: the L4 24GB has no NVLink" err
+'
 test_expect 'another GPU is not taken for a slip of the pen, and how to describe one is always said' '
     for m in P100 A16 A2 L20 L40 A6000 H10O A100-80G; do
         printf "nodes:\n  - {name: g, count: 1, gpus_per_node: 1, gpu: {model: $m}}\n" >slip.yaml

@@ -159,9 +159,16 @@ TEST(gpus)
 TEST(gpus_by_what_people_write)
 {
     static const char *const rows[][2] = {
-        { "L4", "L4 24GB" },       { "A10", "A10 24GB" },        { "a30", "A30 24GB" },
-        { "T4", "T4 16GB" },       { "H20", "H20 96GB" },        { "GH200", "GH200 96GB" },
-        { "Tesla T4", "T4 16GB" }, { "V100", "V100 SXM2 32GB" },
+        { "L4", "L4 24GB" },
+        { "A10", "A10 24GB" },
+        { "a30", "A30 24GB" },
+        { "T4", "T4 16GB" },
+        { "H20", "H20 96GB" },
+        { "GH200", "GH200 96GB" },
+        { "Tesla T4", "T4 16GB" },
+        { "V100", "V100 SXM2 32GB" },
+        { "gh200-144gb", "GH200 144GB" },
+        { "V100-16GB", "V100 SXM2 16GB" },
     };
     struct arena a = { 0 };
     struct cat_gpu_table t;
@@ -183,6 +190,32 @@ TEST(gpus_by_what_people_write)
     arena_release(&a);
 }
 
+/* What joins the GPUs of a machine is a fact of the row: a card that takes bridges has none of its
+ * own, whatever its name, and a figure that nobody confirms is unknown. */
+TEST(gpus_and_their_links)
+{
+    static const struct {
+        const char *name;
+        int gen;
+    } rows[] = { { "V100", 2 },     { "A100", 3 }, { "H20", 4 },       { "gh200-144gb", 4 },
+                 { "A30", 0 },      { "A40", 0 },  { "a100-pcie", 0 }, { "h100-nvl", 0 },
+                 { "h200-nvl", 0 }, { "L4", 0 },   { "T4", 0 } };
+    struct arena a = { 0 };
+    struct cat_gpu_table t;
+    const struct cat_gpu *g;
+
+    assert_int_equal(cat_gpu_load(&a, &t, NULL), RC_OK);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        assert_int_equal(cat_gpu_nvlink(cat_gpu_named(&t, rows[i].name, NULL)), rows[i].gen);
+    g = cat_gpu_named(&t, "A30", NULL);
+    CHECK(maybe_is(g->nvlink_gen, 3) && !g->nvlink_gbps.known);
+    CHECK(!cat_gpu_named(&t, "H20", NULL)->tdp_w.known);
+    g = cat_gpu_named(&t, "gh200-144gb", NULL);
+    CHECK(maybe_is(cat_mig_instances(g, "1g.18gb"), 7) &&
+          maybe_is(cat_mig_instances(g, "1g.12gb"), 0));
+    arena_release(&a);
+}
+
 TEST_MAIN(cmocka_unit_test(csv_reads), cmocka_unit_test(csv_refuses),
           cmocka_unit_test(csv_limits_cells), cmocka_unit_test(nccl_names), cmocka_unit_test(gpus),
-          cmocka_unit_test(gpus_by_what_people_write))
+          cmocka_unit_test(gpus_by_what_people_write), cmocka_unit_test(gpus_and_their_links))
