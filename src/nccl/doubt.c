@@ -188,8 +188,19 @@ static void doubt_given(struct sim *s)
                    (long long)c->scores[0].number, near->bdf);
 }
 
+/* Releases differ in the GID they take, the ports they count and the distances they allow. */
+static void doubt_version(struct sim *s)
+{
+    if (!s->c->nccl_version && s->c->ports_count && !s->c->efa)
+        nccl_doubt(s,
+                   "No NCCL was found here: this is what 2.30 does.  In a container with another "
+                   "one, ask there; one before 2.21 takes GID index 0 unless NCCL_IB_GID_INDEX is "
+                   "set.");
+}
+
 void doubt_choose(struct sim *s)
 {
+    doubt_version(s);
     doubt_capture(s);
     doubt_given(s);
     doubt_guest(s);

@@ -260,6 +260,92 @@ static void lint_names(struct lint_run *r)
     arena_release(&a);
 }
 
+/* ---- what a variable costs: the choice beside the one without it ---- */
+
+/* The machine as if the variable were not set, by environment or file. */
+static struct hw hw_without(const struct hw *hw, const char *name, struct arena *a)
+{
+    struct hw other = *hw;
+    struct hw_env *env = arena_array(a, struct hw_env, hw->place.env_count + 1);
+    bool found = false;
+
+    for (size_t i = 0; i < hw->place.env_count; i++) {
+        env[i] = hw->place.env[i];
+        if (str_eq(env[i].name, name)) {
+            env[i].value = "";
+            found = true;
+        }
+    }
+    other.place.env = env;
+    if (!found)
+        env[other.place.env_count++] = (struct hw_env){ .name = name, .value = "" };
+    return other;
+}
+
+static void cost_of_ports(struct lint_run *r, const struct nccl_choice *without)
+{
+    const struct nccl_way *was = NULL, *now = NULL;
+    size_t poorer = 0;
+
+    for (size_t i = 0; i < r->out->count; i++) /* said already: it leaves no port at all */
+        if (str_eq(r->out->items[i].name, "NCCL_IB_HCA") && r->out->items[i].severity == NCCL_ERROR)
+            return;
+    for (size_t i = 0; i < r->choice.scores_count; i++)
+        for (size_t k = 0; k < without->scores_count; k++) {
+            const struct nccl_way *a = &without->scores[k].ours, *b = &r->choice.scores[i].ours;
+
+            if (without->scores[k].gpu != r->choice.scores[i].gpu || !a->mbps.known ||
+                !b->mbps.known ||
+                b->mbps.v * 5 >= a->mbps.v * 4) /* one port of many: somebody's wish */
+                continue;
+            if (!was || b->mbps.v * was->mbps.v < now->mbps.v * a->mbps.v) {
+                was = a;
+                now = b;
+            }
+            poorer++;
+        }
+    if (poorer)
+        lint_add(r, "NCCL_IB_HCA", NCCL_WARN, "Unset it, and take what stoker detect --env prints.",
+                 "It costs %zu of %zu GPUs bandwidth: a share of %g Gb/s at worst, where the ports "
+                 "of this machine give %g Gb/s.",
+                 poorer, r->choice.scores_count, (double)now->mbps.v / 1000,
+                 (double)was->mbps.v / 1000);
+}
+
+static size_t gdr_pairs(const struct nccl_choice *c)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->gdr_count; i++)
+        n += maybe_is(c->gdr[i].use, 1);
+    return n;
+}
+
+static void lint_costs(struct lint_run *r)
+{
+    static const char *const names[] = { "NCCL_IB_HCA", "NCCL_NET_GDR_LEVEL" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        struct arena a = { 0 };
+        struct nccl_choice without;
+        struct hw other;
+
+        if (!nccl_env_of(r->hw, names[i]) || r->choice.efa)
+            continue;
+        other = hw_without(r->hw, names[i], &a);
+        nccl_choose(&other, &without);
+        if (i == 0)
+            cost_of_ports(r, &without);
+        else if (!gdr_pairs(&r->choice) && gdr_pairs(&without))
+            lint_add(r, names[i], NCCL_ERROR, "Unset it.",
+                     "It turns GPUDirect RDMA off: %zu of %zu pairs of GPU and NIC have it without "
+                     "this level, and all data goes through host memory with it.",
+                     gdr_pairs(&without), without.gdr_count);
+        nccl_choice_release(&without);
+        arena_release(&a);
+    }
+}
+
 void nccl_lint_env(const struct hw *hw, struct nccl_lints *out)
 {
     struct lint_run r = { .hw = hw, .out = out };
@@ -269,6 +355,7 @@ void nccl_lint_env(const struct hw *hw, struct nccl_lints *out)
     nccl_choose(hw, &r.choice);
     lint_disable(&r);
     lint_hca(&r);
+    lint_costs(&r);
     lint_gid(&r);
     lint_sockets(&r);
     lint_levels(&r);

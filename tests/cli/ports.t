@@ -486,4 +486,9 @@ test_expect 'render nccl writes the same for a group' "
     grep -qx NCCL_IB_HCA=$eight out/nccl/nccl.conf &&
     tr '\n' ' ' <out/nccl/nccl.conf | sed 's/ # / /g' | grep -q '200 Gb/s at PIX with the wanted ports'
 "
+test_expect 'a variable that costs bandwidth or GPUDirect is warned of, with what it costs' "
+    env_of bluefield -e NCCL_IB_HCA=mlx5_1 && tr '\n' ' ' <err | grep -q 'warning: NCCL_IB_HCA=mlx5_1: It costs 8 of 8 GPUs bandwidth: a share of 25 Gb/s at worst, where the ports of this machine give 200 Gb/s' &&
+    env_of bluefield -e NCCL_NET_GDR_LEVEL=LOC && tr '\n' ' ' <err | grep -q 'error: NCCL_NET_GDR_LEVEL=LOC: It turns GPUDirect RDMA off' &&
+    env_of bluefield -e NCCL_IB_HCA=$eight && ! grep -q costs err
+"
 test_done

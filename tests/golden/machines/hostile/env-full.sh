@@ -1,3 +1,5 @@
+# Not certain: No NCCL was found here: this is what 2.30 does. In a container with another
+# one, ask there; one before 2.21 takes GID index 0 unless NCCL_IB_GID_INDEX is set.
 # GPUS_PER_NODE is left unset. 1 GPU is on the PCI bus, but the driver shows none here
 # ('/stoker/nvml.json': line 1, column 59: string without an end): this is how an init
 # container or a pod without the GPU resource looks, so the number of GPUs cannot be

@@ -1,3 +1,5 @@
+# Not certain: No NCCL was found here: this is what 2.30 does. In a container with another
+# one, ask there; one before 2.21 takes GID index 0 unless NCCL_IB_GID_INDEX is set.
 # 4 GPUs answer here.
 export GPUS_PER_NODE=4
 # 4 RDMA ports will carry the traffic between nodes.

@@ -1,3 +1,5 @@
+# Not certain: No NCCL was found here: this is what 2.30 does. In a container with another
+# one, ask there; one before 2.21 takes GID index 0 unless NCCL_IB_GID_INDEX is set.
 # The 4 ports of the InfiniBand fabric at 200 Gb/s. NCCL would take every active port,
 # also mlx5_1:1 (NCCL cannot join InfiniBand and Ethernet ports, and the InfiniBand ones
 # serve the GPUs at least as well). Each GPU's share: GPU 0-3 200 Gb/s at PIX either way.
