@@ -120,12 +120,10 @@ static void say_unknowns(struct sim *s)
                   boot->name);
     if (!c->gpus.known && c->gpus_why)
         nccl_note(s, "%s", c->gpus_why);
-    for (size_t i = 0; i < s->hw->gpus_count; i++)
-        if (s->gpu_visible[i] && maybe_is(s->hw->gpus[i].mig, 1)) {
-            nccl_note(s, "MIG is on: a process sees one instance, and NCCL does not join instances "
-                         "of one GPU.");
-            break;
-        }
+    if (gpus_cut(s->hw, s->gpu_visible))
+        nccl_doubt(s,
+                   "MIG is on: a process sees one instance, instances have no peer access to each "
+                   "other, over NVLink or PCIe, and NCCL does not join those of one GPU.");
     if (ports_hidden(s->hw))
         nccl_note(s,
                   "RDMA devices are in sysfs but /dev/infiniband has none: this container was not "

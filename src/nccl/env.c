@@ -788,10 +788,7 @@ static struct verdict p2p_level(const struct run *r)
         worst = l > worst ? l : worst;
     }
     if (!r->c.gpus.known)
-        return r->full || r->hw->gpus_count
-                   ? unset(r->hw->gpus_count ? "The GPUs cannot be asked how they are connected."
-                                             : r->c.gpus_why)
-                   : nothing();
+        return r->full || r->hw->gpus_count ? unset(level_unknown_why(r->hw, &r->c)) : nothing();
     if (r->c.gpus.v < 2)
         return r->full ? unset("One GPU has no peer.") : nothing();
     if (!r->c.p2p_count || unknown)

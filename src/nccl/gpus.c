@@ -125,6 +125,14 @@ static const char *none_ok(struct sim *s)
     return "No NVIDIA GPU is on this machine.";
 }
 
+bool gpus_cut(const struct hw *hw, const bool *visible)
+{
+    for (size_t i = 0; i < hw->gpus_count; i++)
+        if ((!visible || visible[i]) && maybe_is(hw->gpus[i].mig, 1))
+            return true;
+    return false;
+}
+
 void gpus_choose(struct sim *s)
 {
     struct nccl_choice *c = s->c;
@@ -145,6 +153,11 @@ void gpus_choose(struct sim *s)
     n = count_visible(s);
     if (!n) {
         c->gpus_why = "CUDA_VISIBLE_DEVICES hides every GPU from programs started here.";
+        return;
+    }
+    if (gpus_cut(s->hw, s->gpu_visible)) {
+        c->gpus_why = "MIG is on: a process sees one instance, and how many ranks a machine has is "
+                      "for who hands the instances out.";
         return;
     }
     c->gpus = maybe_of((int64_t)n);

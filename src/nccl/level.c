@@ -444,6 +444,13 @@ void level_choose_near(struct sim *s)
 
 /* ---- P2P between GPUs ---- */
 
+const char *level_unknown_why(const struct hw *hw, const struct nccl_choice *c)
+{
+    return hw->gpus_count && !gpus_cut(hw, c->gpu_used)
+               ? "The GPUs cannot be asked how they are connected."
+               : c->gpus_why;
+}
+
 static void p2p_one(struct sim *s, const struct hw_gpu_pair *p, enum level limit,
                     struct nccl_p2p *out)
 {
@@ -460,7 +467,10 @@ static void p2p_one(struct sim *s, const struct hw_gpu_pair *p, enum level limit
         return;
     }
     out->transport = no_shm ? "net" : "shm";
-    if (l > limit) {
+    if (maybe_is(s->hw->gpus[out->a].mig, 1) || maybe_is(s->hw->gpus[out->b].mig, 1)) {
+        out->why = arena_printf(s->a, "The path is %s, but in MIG mode GPUs have no peer access.%s",
+                                out->path, instead);
+    } else if (l > limit) {
         out->why = arena_printf(s->a, "The path is %s, beyond the level %s.%s", out->path,
                                 s->c->p2p_level, instead);
     } else if (p2p_refused(s->hw, p)) {

@@ -149,6 +149,8 @@ enum level level_nic_best(const struct hw *hw, const char *nic);
 bool level_nic_apart(const struct hw *hw, const char *nic);
 void level_choose_gdr(struct sim *s);
 void level_choose_near(struct sim *s); /* after level_choose_gdr() */
+/* Why nothing is said of peers where the number of GPUs is not known. */
+const char *level_unknown_why(const struct hw *hw, const struct nccl_choice *c);
 void level_choose_p2p(struct sim *s);
 
 /* What NCCL can do for GPUDirect RDMA: as nccl_choice.gdr_support. */
@@ -267,6 +269,8 @@ const char *doubt_topo_missed(const struct hw *hw, const struct nccl_choice *c, 
 const char *doubt_net_plugin(const struct hw *hw);
 
 /* ---- gpus.c ---- */
+/* Is MIG on for one of them?  `visible` NULL: of all. */
+bool gpus_cut(const struct hw *hw, const bool *visible);
 void gpus_choose(struct sim *s);
 
 /* ---- choose.c ---- */

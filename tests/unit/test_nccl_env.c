@@ -443,6 +443,26 @@ TEST(a_default_route_by_an_interface_without_an_address)
     free(m);
 }
 
+TEST(mig_has_no_peers)
+{
+    struct machine *m = machine_dgx();
+    struct nccl_choice c;
+    struct nccl_env env;
+
+    m->hw.gpus[3].mig = maybe_of(1);
+    make(m, NCCL_FULL, &env);
+    CHECK(says(&env, "GPUS_PER_NODE", "MIG is on"));
+    CHECK(says(&env, "NCCL_P2P_LEVEL", "MIG is on"));
+    assert_non_null(strstr(env.doubts[env.doubts_count - 1], "MIG is on"));
+    nccl_env_release(&env);
+    nccl_choose(&m->hw, &c);
+    for (size_t i = 0; i < c.p2p_count; i++)
+        assert_string_equal(c.p2p[i].transport,
+                            c.p2p[i].a == 3 || c.p2p[i].b == 3 ? "shm" : "nvlink");
+    nccl_choice_release(&c);
+    free(m);
+}
+
 TEST(gvnics_need_a_plugin)
 {
     struct machine *m = machine_new();
@@ -868,7 +888,8 @@ TEST(empty_machines)
     free(m);
 }
 
-TEST_MAIN(cmocka_unit_test(gvnics_need_a_plugin), cmocka_unit_test(slingshot_needs_a_plugin),
+TEST_MAIN(cmocka_unit_test(mig_has_no_peers), cmocka_unit_test(gvnics_need_a_plugin),
+          cmocka_unit_test(slingshot_needs_a_plugin),
           cmocka_unit_test(rdma_in_software_is_never_beside_hardware),
           cmocka_unit_test(a_damaged_capture_is_not_certain),
           cmocka_unit_test(a_default_route_by_an_interface_without_an_address),
