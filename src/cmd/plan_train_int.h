@@ -28,6 +28,7 @@ struct train_given {
     const char *option, *value; /* "--gpus", "64" */
     const char *key;            /* "components.train.gpus" */
     int line;                   /* 0: the schema's default */
+    const char *file;           /* that the line is of; NULL: likewise */
 };
 
 struct train_case { /* one cluster, and what was found on it */

@@ -39,7 +39,8 @@ static void wish_set(struct wish *w, const char **opt, const char *option, const
     if (j->given_count < TRAIN_GIVEN_MAX)
         j->given[j->given_count++] =
             (struct train_given){ option, value, arena_strdup(&j->arena, key),
-                                  spec_where(w->spec, member).line };
+                                  spec_where(w->spec, member).line,
+                                  arena_strdup(&j->arena, spec_where(w->spec, member).file) };
 }
 
 /* "components.train.training.seq_len" */
@@ -486,7 +487,7 @@ void train_spec_print(struct cmd_ctx *ctx, const struct train_job *j)
         table_cell(t, COLOUR_NONE, "%s", g->option);
         table_cell(t, COLOUR_NONE, "%s", g->value);
         if (g->line)
-            table_cell(t, COLOUR_DIM, "%s:%d: %s", j->file, g->line, g->key);
+            table_cell(t, COLOUR_DIM, "%s:%d: %s", g->file ? g->file : j->file, g->line, g->key);
         else
             table_cell(t, COLOUR_DIM, "%s: %s, its default", j->file, g->key);
     }

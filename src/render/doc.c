@@ -320,6 +320,7 @@ static const struct {
       "kubectl apply -k kubernetes/overlays/site --dry-run=server   # check, once operators are\n"
       "kubectl diff -k kubernetes/overlays/site\n"
       "sh kubernetes/node-prepare.sh --apply manifests  # after each change\n"
+      "sh kubernetes/node-prepare.sh prune  # what the spec no longer names; --apply deletes it\n"
       "kubectl delete -k kubernetes/overlays/site       # away, the namespace too\n" },
     { "openshift",
       "sh openshift/install.sh operators          # a fresh cluster, in order: prints\n"
@@ -327,6 +328,7 @@ static const struct {
       "oc apply -k openshift --dry-run=server     # check, once operators are there\n"
       "oc diff -k openshift\n"
       "sh openshift/install.sh --apply manifests  # after each change; who is scaled stays so\n"
+      "sh openshift/install.sh --apply prune  # deletes what the spec no longer names\n"
       "oc delete -k openshift                     # away, with the project\n" },
     { "compose", "docker compose -f compose/compose.yaml config -q\n"
                  "docker compose -f compose/compose.yaml up -d --wait\n"

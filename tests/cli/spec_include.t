@@ -118,4 +118,9 @@ test_expect 'render: the files are those of the one spec' '
       echo "targets: {slurm: {}, prometheus: {}}"; sed "/^targets/d" site/watch.yaml; } >stoker.yaml &&
     stoker render all -f site/stoker.yaml -o o1 >/dev/null && stoker render all -o o2 >/dev/null && diff -r o1 o2
 '
+test_expect 'plan train names the file that a value stands in' '
+    mkdir -p pt && printf "include: [jobs.yaml]\nnodes: [{name: g, count: 2, gpus_per_node: 8, gpu: {model: H100}}]\n" >pt/stoker.yaml &&
+    printf "components:\n  t: {kind: training, nodes: g, gpus: 8, nodes_per_replica: 2, command: [x], training: {framework: torchrun, shape: l, batch_per_gpu: 1}}\nshapes: {l: {params: 7B, layers: 32, hidden: 4096, heads: 32, ffn: 11008, vocab: 32000, seq_len: 4096}}\n" >pt/jobs.yaml &&
+    stoker plan train -f pt/stoker.yaml t >out 2>err && grep -q "pt/jobs.yaml:2: components.t" out && ! grep -q "stoker.yaml:2: components.t" out || { cat out err; false; }
+'
 test_done
