@@ -496,27 +496,6 @@ static void check_ports(struct check *c)
 }
 
 /* --- models and the server --- */
-/* The GPUs that a model may name: those of its component, else of the largest machine. */
-static void check_model_gpus(struct check *c, const struct spec_model *m,
-                             const struct spec_component *k)
-{
-    int64_t most = k ? k->gpus : 0;
-
-    for (size_t i = 0; !(k && k->gpus) && i < c->s->node_count; i++)
-        if (!k || !spec_component_group_count(c->s, k) ||
-            spec_component_on(c->s, k, &c->s->nodes[i]))
-            most = c->s->nodes[i].gpus_per_node > most ? c->s->nodes[i].gpus_per_node : most;
-    for (int64_t g = most; m->gpus && g < 1024; g++)
-        if (spec_range_has(m->gpus, g)) {
-            if (most)
-                ERROR(c, &m->gpus, "model '%s' has no GPU %" PRId64 ", only 0 to %" PRId64, m->name,
-                      g, most - 1);
-            else
-                ERROR(c, &m->gpus, "model '%s' names GPUs, and there are none", m->name);
-            break;
-        }
-}
-
 static void check_models(struct check *c)
 {
     for (size_t i = 0; i < c->s->model_count; i++) {
@@ -530,8 +509,6 @@ static void check_models(struct check *c)
         if (m->device == SPEC_DEVICE_CPU && (m->gpus || m->pool))
             ERROR(c, m->gpus ? (const void *)&m->gpus : (const void *)&m->pool,
                   "model '%s' runs on the CPU and has no GPU memory", m->name);
-        else
-            check_model_gpus(c, m, k);
         if (k && m->device == SPEC_DEVICE_GPU && !k->gpus)
             ERROR(c, &m->device, "model '%s' wants a GPU, but component '%s' has none", m->name,
                   k->name);

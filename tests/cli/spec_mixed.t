@@ -98,17 +98,4 @@ END
     sed "s/gpus: 4, r/gpus: 8, r/" g.yaml >h.yaml && { stoker spec check h.yaml 2>err; test $? = 1; } &&
     grep -q "^h.yaml:5:" err
 '
-test_expect 'GPUs that a model names are there: those of its component, else of a machine' '
-    cat >gpus.yaml <<END &&
-nodes: [{name: ws, gpus_per_node: 2, gpu: {model: L40S}, cpu_cores: 32, memory: 128GB}]
-models:
-  m: {source: /srv/m, kind: embedding, device: gpu, gpus: "1"}
-  c: {source: /srv/c, kind: embedding, device: gpu, gpus: "0", component: emb}
-components: {emb: {kind: serving, target: compose, gpus: 1, image: "a/b:1"}}
-targets: {compose: {}, systemd: {}}
-END
-    stoker spec check gpus.yaml && sed "s/gpus: \"1\"/gpus: \"9\"/; s/gpus: \"0\"/gpus: \"1\"/" gpus.yaml >far.yaml &&
-    { stoker spec check far.yaml 2>err; test $? = 1; } && cat err && grep -q "^far.yaml:3:.*model .m. has no GPU 9, only 0 to 1" err &&
-    grep -q "^far.yaml:4:.*model .c. has no GPU 1, only 0 to 0" err
-'
 test_done
