@@ -135,7 +135,7 @@ static void models(struct compose *k, const struct host_run *run)
 
         if (!host_model_of(m, run))
             continue;
-        if (host_is_fetched(m))
+        if (spec_model_is_fetched(m))
             by_name = true;
         else if (!covered(run->c, m->source))
             bind(k, m->source, m->source, true, &m->source);

@@ -9,14 +9,9 @@
 #include "model/get.h"
 #include "render/host_int.h"
 
-bool host_is_fetched(const struct spec_model *m)
-{
-    return m->source[0] != '/' && m->source[0] != '.' && m->source[0] != '~';
-}
-
 const char *host_model_source(struct arena *a, const char *models, const struct spec_model *m)
 {
-    return host_is_fetched(m) ? arena_printf(a, "%s/%s", models, m->name) : m->source;
+    return spec_model_is_fetched(m) ? arena_printf(a, "%s/%s", models, m->name) : m->source;
 }
 
 /* The name by which stoker has it; NULL: it does not, or not that commit. */
@@ -88,7 +83,7 @@ bool host_fetch_script(struct render *r, const char *path, const char *models,
     struct buf *out = NULL;
 
     for (size_t i = 0; i < count; i++) {
-        if (!host_is_fetched(of[i]))
+        if (!spec_model_is_fetched(of[i]))
             continue;
         if (!out) {
             out = render_script(r, "%s", path);

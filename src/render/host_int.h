@@ -62,7 +62,6 @@ bool host_is_server(const struct spec_component *c); /* does `stoker serve` run 
 /* Models that the spec names after the hub, host_fetch.c: each lies in a folder of its own below
  * `models`, and a script (none when there is no such model) brings them there. */
 #define HOST_MODELS_DIR "/var/lib/stoker/models" /* of containers, and of units by default */
-bool host_is_fetched(const struct spec_model *m);
 const char *host_model_source(struct arena *a, const char *models, const struct spec_model *m);
 bool host_fetch_script(struct render *r, const char *path, const char *models,
                        const struct spec_model *const *of, size_t count);

@@ -119,11 +119,6 @@ static bool is_of(const struct spec_model *m, const struct spec_component *c)
     return str_eq(m->component, c ? c->name : NULL);
 }
 
-static bool is_fetched(const struct spec_model *m)
-{
-    return m->source[0] != '/' && m->source[0] != '.' && m->source[0] != '~';
-}
-
 static bool can_mount(const struct spec_storage *s)
 {
     return s->path && s->kind != SPEC_STORAGE_MEMORY && s->kind != SPEC_STORAGE_OBJECT &&
@@ -136,7 +131,7 @@ static const struct spec_storage *storage_of(const struct k8s *k, const struct s
 {
     const struct spec_storage *best = NULL;
 
-    if (is_fetched(m) || is_mounted(c, m->source))
+    if (spec_model_is_fetched(m) || is_mounted(c, m->source))
         return NULL;
     for (size_t i = 0; i < k->r->spec->storage_count; i++) {
         const struct spec_storage *s = &k->r->spec->storage[i];
@@ -162,7 +157,7 @@ bool k8s_serves_from(const struct k8s *k, const struct spec_component *c,
 bool k8s_fetches(const struct k8s *k, const struct spec_component *c)
 {
     for (size_t i = 0; (!c || k8s_is_server(c)) && i < k->r->spec->model_count; i++)
-        if (is_of(&k->r->spec->models[i], c) && is_fetched(&k->r->spec->models[i]))
+        if (is_of(&k->r->spec->models[i], c) && spec_model_is_fetched(&k->r->spec->models[i]))
             return true;
     return false;
 }
@@ -203,7 +198,7 @@ static void fetch_add(struct k8s *k, const struct spec_component *c, struct k8s_
     words[n++] = FETCH;
     words[n++] = "fetch";
     for (size_t i = 0; i < s->model_count; i++) {
-        if (!is_of(&s->models[i], c) || !is_fetched(&s->models[i]))
+        if (!is_of(&s->models[i], c) || !spec_model_is_fetched(&s->models[i]))
             continue;
         words[n++] = s->models[i].source;
         words[n++] = s->models[i].revision ? s->models[i].revision : "-";
@@ -234,7 +229,8 @@ static void models_add(struct k8s *k, const struct spec_component *c, struct k8s
         const struct spec_model *m = &s->models[i];
 
         served += is_of(m, c);
-        if (is_of(m, c) && !is_fetched(m) && !is_mounted(c, m->source) && !storage_of(k, c, m))
+        if (is_of(m, c) && !spec_model_is_fetched(m) && !is_mounted(c, m->source) &&
+            !storage_of(k, c, m))
             render_warn(k->r, &m->source,
                         "Describe the storage it lies on, with its path, or mount one there.",
                         "no storage of the spec holds '%s': the image must have the model '%s'",
@@ -381,7 +377,7 @@ static void model(struct k8s *k, struct yaml_out *y, const struct spec_model *m)
 
     yaml_map(y, m->name);
     yaml_note(y, render_from(k->r, &m->source));
-    yaml_str(y, "source", is_fetched(m) ? model_folder(k, m) : m->source);
+    yaml_str(y, "source", spec_model_is_fetched(m) ? model_folder(k, m) : m->source);
     if (m->revision)
         yaml_str(y, "revision", m->revision);
     yaml_str(y, "kind", kinds[m->kind]);

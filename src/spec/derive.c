@@ -65,6 +65,11 @@ void spec_derive(struct spec *s)
     arena_release(&a);
 }
 
+bool spec_model_is_fetched(const struct spec_model *m)
+{
+    return m->source[0] != '/' && m->source[0] != '.' && m->source[0] != '~';
+}
+
 /* --- the groups of a component --- */
 size_t spec_component_group_count(const struct spec *s, const struct spec_component *c)
 {

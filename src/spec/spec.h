@@ -858,6 +858,7 @@ const struct spec_node *spec_node_of(const struct spec *s, const char *name);
  * one.  Its machines are those of all of them together. */
 const struct spec_node *spec_component_group(const struct spec *s, const struct spec_component *c,
                                              size_t i);
+bool spec_model_is_fetched(const struct spec_model *m); /* its source is a name of the hub */
 size_t spec_component_group_count(const struct spec *s, const struct spec_component *c);
 /* Is the image a file of the machines, by its path?  Slurm alone starts one. */
 bool spec_image_is_file(const char *image);

@@ -176,7 +176,7 @@ stopped() { # CALL: killed at its first, second, ... occurrence; then recovered 
     test $n -gt 3
 }
 if command -v strace >/dev/null && strace -qq -o /dev/null -e trace=renameat -e inject=renameat:signal=KILL:when=9 true 2>/dev/null; then
-expect 'killed at every rename, link, unlink and fsync: old or new as a whole, edits kept' '
+expect 'killed at every rename, unlink and fsync: old or new as a whole, edits kept' '
     begin && stopped renameat && stopped unlinkat && stopped fsync
 '
 expect 'a full disk at every fsync: exit 1, the folder as it was, or finished by the next run' '
