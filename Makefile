@@ -64,8 +64,8 @@ $(B)/obj/%.o: src/%.c Makefile | setup-build
 $(B)/obj/catalog/catalog.o $(B)/obj/plan/model_name.o $(B)/obj/plan/facts.o $(B)/obj/plan/advice.o $(B)/obj/plan/consts.o $(B)/obj/spec/examples.o $(B)/obj/serve/settings.o: $(DATA)
 $(B)/obj/serve/openapi.o: data/openapi.json
 $(B)/obj/serve/page.o: web/serve.html
-$(B)/obj/agent/replay.o: data/demo.rec
-$(B)/obj/agent/api_page.o: web/agent.html data/openapi-agent.json
+$(B)/obj/agent/story.o: data/demo-machine.json
+$(B)/obj/agent/api_page.o: web/agent.html web/agent-fleet.js data/openapi-agent.json
 
 -include $(LIB_OBJ:.o=.d) $(B)/obj/main.d
 
@@ -132,6 +132,7 @@ test-all: test
 	@$(MAKE) --no-print-directory test-slurm
 	@$(MAKE) --no-print-directory test-slurm-24
 	@$(MAKE) --no-print-directory test-kube
+	@$(MAKE) --no-print-directory test-hub
 	@$(MAKE) --no-print-directory tidy
 	@$(MAKE) --no-print-directory fuzz
 tidy: | setup-test
@@ -207,7 +208,8 @@ help:
 	@echo 'make              build/stoker, and build/stoker-cuda.so where nvcc is (CUDA=0: never)'
 	@echo 'make run          build, show this machine, embed a few sentences, run stoker up with the default model'
 	@echo 'make test         everything CI runs; make test-all: clang, threads, real Slurm and Kubernetes, tidy, fuzzing too'
-	@echo 'make test-clients the official OpenAI, Cohere and Hugging Face clients, from PyPI, against the server'
+	@echo 'make test-clients the official clients of OpenAI, Cohere, Hugging Face and others, from PyPI, against the server'
+	@echo 'make test-hub     huggingface_hub, from PyPI, and stoker model get on one cache'
 	@echo 'make test-kube    rendered manifests before a real Kubernetes control plane (tools/kube-assets build/kube-assets)'
 	@echo 'make test-prometheus  metrics, rules and alerts with Debian'"'"'s Prometheus and Alertmanager'
 	@echo 'make SAN=address|thread [unit|check-variant]    a build under a sanitizer'
@@ -223,7 +225,7 @@ help:
 	@echo 'make bench-ring   the history: bytes a sample, a query; make test-ring-kill: kill -9 for a minute'
 	@echo 'make bench-plan   configurations a second of the planner; CALCULON=DIR runs calculon beside it'
 	@echo 'make bench-tokenize   tokens a second beside the reference, and loading; PYTHON='
-	@echo 'make validate-plan RUNS=FILE.csv   the planner against published training runs'
+	@echo 'make validate-plan      the planner against published training runs'
 	@echo 'make golden-render  rewrite tests/golden/render; make bench-render: ten thousand machines, time and memory'
 	@echo 'make docs         rewrite generated documents'
 	@echo 'make docs-planning  run the examples of docs/PLANNING.md again'

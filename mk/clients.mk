@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# The official clients of OpenAI, Cohere and Hugging Face against a server of ours, and the
+# The official clients of OpenAI, Cohere, Hugging Face, Infinity, LangChain and Voyage against a
+# server of ours, and the
 # examples of docs/SERVING.md, with the real default model; clients come from PyPI.
 #
 #   make test-clients
@@ -10,4 +11,4 @@ CLIENTS_MODEL ?= all-MiniLM-L6-v2
 test-clients: export CLIENTS_MODEL := $(CLIENTS_MODEL)
 test-clients: all
 	@STOKER=$(B)/stoker tools/setup clients || true # the tests say what is missing
-	$(PROVE) tests/clients/clients.t tests/cli/examples.t
+	$(PROVE) tests/clients/clients.t tests/clients/others.t tests/clients/generated.t tests/cli/examples.t

@@ -5,6 +5,7 @@
 #   make bundle BUNDLE_MODEL=DIR      with all-MiniLM-L6-v2, for the comparison with real weights
 #   make gpu-test                     build/bundle/gpu-test, here: exactness, kernels, nvidia-smi
 #   make gpu-bench                    build/bundle/gpu-bench, here: our speed beside PyTorch's
+#   make gpu-fits                     do the micro-batches run that `stoker plan memory` names?  needs torch; 8 min
 #   make gpu-nccl                     does NCCL choose here what `stoker detect` says?  needs torch; 30 s
 #
 # Both take less than 8 minutes; GPU_ARGS='--rows xlmr.1x32' and such say what of it, and --help all of that.
@@ -30,7 +31,7 @@ $(GPU_TESTS): $(B)/tests/gpu/%: tests/gpu/%.cu $(wildcard tests/gpu/*.cuh) $(GPU
 	$(Q)$(NVCC) $(NVCCFLAGS) -Itests -o $@ $< $(GPU_KERNELS) -ldl
 endif
 
-.PHONY: bundle gpu-test gpu-bench gpu-nccl gpu-tests
+.PHONY: bundle gpu-test gpu-bench gpu-fits gpu-nccl gpu-tests
 gpu-tests: $(GPU_TESTS)
 bundle: all $(GPU_TESTS)
 	@CUDA=$(CUDA) tools/bundle $(B) $(BUNDLE) $(BUNDLE_MODEL)
@@ -40,3 +41,5 @@ gpu-bench: bundle
 	@$(BUNDLE)/gpu-bench $(GPU_ARGS)
 gpu-nccl: $(B)/stoker
 	@python3 tests/gpu/nccl_against.py --stoker $(B)/stoker $(GPU_ARGS)
+gpu-fits: $(B)/stoker
+	@python3 tests/gpu/plan_fits.py --stoker $(B)/stoker $(GPU_ARGS)

@@ -5,7 +5,7 @@
 #                                       recording (RING_RECORDING=FILE, else the demo's)
 #   make test-ring-kill RING_KILLS=60   kill -9 every second for a minute; `make test` kills 30 quickly
 RING_HOURS ?= 6
-RING_RECORDING ?= data/demo.rec
+RING_RECORDING ?= tests/fixtures/h200.rec
 RING_KILLS ?= 60
 
 $(B)/tests/bench-ring: tests/bench/ring.c $(B)/libstoker.a | setup-build

@@ -4,6 +4,7 @@
  * A turn belongs to a second of the wall clock: sources sample when it begins, AGENT_SHOW_MS later
  * what they have is shown as that second.  A source that was slower shows in the next one. */
 #include "agent/agent_int.h"
+#include "agent/story.h"
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -63,7 +64,8 @@ void agent_take_event(struct agent *a, const struct tele_event *e)
 void agent_event(struct agent *a, enum tele_event_kind kind, int gpu, int code, const char *fmt,
                  ...)
 {
-    struct tele_event e = { .time_ns = a->player ? a->last_time_ns : agent_wall_ns(),
+    bool played = a->player && a->last_time_ns; /* before its first second there is no other time */
+    struct tele_event e = { .time_ns = played ? a->last_time_ns : agent_wall_ns(),
                             .kind = kind,
                             .gpu = gpu,
                             .code = code };
@@ -75,16 +77,34 @@ void agent_event(struct agent *a, enum tele_event_kind kind, int gpu, int code, 
     agent_take_event(a, &e);
 }
 
+static void wake(struct agent *a)
+{
+    uint64_t one = 1;
+
+    (void)!write(a->wake_fd, &one, sizeof(one));
+}
+
 /* ---- alerts */
 
 static void on_alert(void *arg, const struct alert_active *x)
 {
     struct agent *a = arg;
     bool fires = x->state == ALERT_FIRING;
+    const struct tele_series *subject;
+    char who[TELE_VALUE_MAX / 2];
 
-    agent_event(a, TELE_EVENT_ALERT, -1, 0, "%s %s: %.180s", x->rule->name,
-                fires ? "fires" : "is over", x->summary);
-    if (a->sender)
+    firing_changed(a);
+    whose_text(&x->whose, who, sizeof(who));
+    agent_event(a, TELE_EVENT_ALERT, -1, 0, "%s %s: %.180s%s%s%s", x->rule->name,
+                fires     ? "fires"
+                : x->gone ? "is gone, nothing is known of it any more"
+                          : "is over",
+                x->summary, who[0] ? " (" : "", who, who[0] ? ")" : "");
+    subject = x->subject ? x->subject : tele_get(a->shown, x->series);
+    if (!fires)
+        silences_alert_over(a->silences, x->rule->name, subject);
+    if (a->sender &&
+        !(fires && silences_cover(a->silences, x->rule->name, subject, agent_wall_ns())))
         alert_sender_add(a->sender, a->shown, x);
     if (fires && x->rule->severity == ALERT_CRITICAL)
         note_incident(a);
@@ -93,6 +113,8 @@ static void on_alert(void *arg, const struct alert_active *x)
 static bool same_targets(const struct alert_targets *a, const struct alert_targets *b)
 {
     return str_eq(a->alertmanager, b->alertmanager) && str_eq(a->webhook, b->webhook) &&
+           str_eq(a->webhook_token_file, b->webhook_token_file) &&
+           str_eq(a->trust.ca_file, b->trust.ca_file) && a->trust.insecure == b->trust.insecure &&
            str_eq(a->command, b->command) && str_eq(a->hostname, b->hostname) &&
            str_eq(a->generator, b->generator) && a->log == b->log &&
            a->timeout_ms == b->timeout_ms && a->resend_ms == b->resend_ms &&
@@ -106,45 +128,178 @@ static void tell_firing(struct agent *a)
     size_t n = alerts_list(a->alerts, list, ALERT_ACTIVE_MAX);
 
     for (size_t i = 0; i < n && a->sender; i++)
-        if (list[i].state == ALERT_FIRING)
+        if (list[i].state == ALERT_FIRING &&
+            !silences_cover(a->silences, list[i].rule->name, tele_get(a->shown, list[i].series),
+                            agent_wall_ns()))
             alert_sender_add(a->sender, a->shown, &list[i]);
     free(list);
 }
 
+static bool whose_of_series(void *arg, const struct tele_series *s, struct alert_whose *out)
+{
+    const struct agent *a = arg;
+    int64_t gpu = -1, when = agent_wall_ns();
+
+    for (size_t i = 0; i < s->label_count; i++)
+        if (str_eq(s->labels[i].name, "gpu") && !str_to_i64(s->labels[i].value, 10, &gpu))
+            return false;
+    if (str_eq(s->metric->id, "gpu.xid.total"))
+        when = xids_last_ns(a, (int)gpu); /* of the log's backlog: another's work */
+    return whose_gpu_of(a->whose, (int)gpu, when, out);
+}
+
+/* Receivers hear that what was silenced is over, and of what is not any more. */
+static void hush(struct agent *a, struct alert_active *x)
+{
+    bool covered =
+        silences_cover(a->silences, x->rule->name, tele_get(a->shown, x->series), agent_wall_ns());
+    bool told = alert_sender_has(a->sender, a->shown, x);
+
+    if (covered && told) {
+        struct alert_active over = *x;
+
+        over.state = ALERT_RESOLVED;
+        over.resolved_ns = agent_wall_ns();
+        alert_sender_add(a->sender, a->shown, &over);
+    } else if (!covered) { /* a receiver that is new since a restart, too */
+        alert_sender_catch_up(a->sender, a->shown, x);
+    }
+}
+
+enum rc agent_silence(struct agent *a, const char *text, size_t len, uint64_t *out_id,
+                      struct err *err)
+{
+    size_t count = 0;
+    const struct alert_rule *rules;
+    enum rc rc;
+
+    pthread_rwlock_rdlock(&a->view);
+    rules = alerts_rules(a->alerts, &count);
+    rc = silences_check(text, len, rules, count, a->shown, err);
+    pthread_rwlock_unlock(&a->view);
+    if (rc == RC_OK)
+        rc = silences_add(a->silences, text, len, out_id, err);
+    pthread_mutex_lock(&a->lock);
+    a->want_refresh = true;
+    pthread_mutex_unlock(&a->lock);
+    wake(a);
+    return rc;
+}
+
+enum rc agent_silence_end(struct agent *a, uint64_t id, struct err *err)
+{
+    enum rc rc = silences_end(a->silences, id, err);
+
+    pthread_mutex_lock(&a->lock);
+    a->want_refresh = true;
+    pthread_mutex_unlock(&a->lock);
+    wake(a);
+    return rc;
+}
+
+void agent_silences(struct agent *a, struct buf *out)
+{
+    struct json_out w;
+
+    json_out_init(&w, out, 0);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.silences/1");
+    json_key(&w, "silences");
+    silences_list(a->silences, &w);
+    json_obj_end(&w);
+    buf_addc(out, '\n');
+}
+
+/* Receivers that are told again hear of the values of now. */
+static void refresh_alerts(struct agent *a)
+{
+    int64_t now = clock_mono_ns();
+    struct alert_active *list;
+    size_t n;
+
+    if (!a->sender || now < a->refresh_ns)
+        return;
+    a->refresh_ns = now + AGENT_REFRESH_MS * AGENT_MS;
+    list = xcalloc(ALERT_ACTIVE_MAX, sizeof(*list));
+    n = alerts_list(a->alerts, list, ALERT_ACTIVE_MAX);
+    for (size_t i = 0; i < n; i++)
+        if (list[i].state == ALERT_FIRING)
+            hush(a, &list[i]);
+    alert_sender_refresh(a->sender, a->shown, list, n);
+    free(list);
+}
+
+static bool is_remote(const char *address)
+{
+    const char *query;
+    struct url url;
+
+    return address && url_parse_query(address, &url, &query, NULL) == RC_OK && !url.socket[0] &&
+           !http_address_local(url.host);
+}
+
+/* The page's address, for those who are told of an alert; NULL: none that they could reach. */
+static const char *own_address(struct agent *a, const struct alert_targets *to)
+{
+    const char *l = a->o.socket ? a->o.socket_listen : a->o.listen;
+    bool any = str_eq(l, "0.0.0.0") || str_eq(l, "::");
+    const char *host = any ? a->host : l;
+    bool six = strchr(host, ':') != NULL;
+
+    if (a->port < 0 || str_starts(l, "unix:"))
+        return NULL;
+    if (http_address_local(l) && (is_remote(to->alertmanager) || is_remote(to->webhook))) {
+        log_warn("alerts go to another machine without a link to this page, which listens on '%s': "
+                 "name an address of it that others reach (--public-url)",
+                 l);
+        return NULL;
+    }
+    (void)snprintf(a->address, sizeof(a->address), "%s://%s%s%s:%d/",
+                   a->o.tls_cert ? "https" : "http", six ? "[" : "", host, six ? "]" : "", a->port);
+    return a->address;
+}
+
 static enum rc open_alerts(struct agent *a, const struct agent_opts *o, struct err *err)
 {
+    struct alert_targets to = o->alerts;
     size_t count = o->rule_count;
     const struct alert_rule *rules = o->rules ? o->rules : alert_defaults(&count);
     struct alerts *old = a->alerts, *fresh;
     struct alert_sender *sender = NULL;
+    struct alert_rule *hurried = NULL;
     bool keep = a->sender && same_targets(&o->alerts, &a->o.alerts);
 
-    if (!a->player && !keep && alert_sender_new(&o->alerts, &sender, err))
+    if (o->demo)
+        rules = hurried = story_rules(rules, count);
+    if (!to.generator && !keep && !a->player)
+        to.generator = own_address(a, &to);
+    if (!a->player && !keep && alert_sender_new(&to, &sender, err)) {
+        free(hurried);
         return err_ctx(err, "alerts");
+    }
     if (!keep) {
         alert_sender_free(a->sender, 0);
         a->sender = sender;
     }
     fresh = alerts_new(rules, count, a->shown);
+    if (a->player)
+        alerts_played(fresh);
+    else
+        alerts_ask_whose(fresh, whose_of_series, a);
     pthread_rwlock_wrlock(&a->view);
     if (old)
         alerts_inherit(fresh, old);
     a->alerts = fresh;
     pthread_rwlock_unlock(&a->view);
     alerts_free(old);
+    free(a->hurried);
+    a->hurried = hurried;
     if (!keep)
         tell_firing(a);
     return RC_OK;
 }
 
 /* ---- what other threads want of the sampling thread */
-
-static void wake(struct agent *a)
-{
-    uint64_t one = 1;
-
-    (void)!write(a->wake_fd, &one, sizeof(one));
-}
 
 static void take_wants(struct agent *a)
 {
@@ -154,6 +309,9 @@ static void take_wants(struct agent *a)
     release = a->want_release;
     attach = a->want_attach;
     a->want_release = a->want_attach = false;
+    if (a->want_refresh)
+        a->refresh_ns = 0;
+    a->want_refresh = false;
     pthread_mutex_unlock(&a->lock);
     if (release && a->gpu) {
         gpu_child_release(a->gpu);
@@ -209,6 +367,7 @@ static void look_at_gpus(struct agent *a)
     pthread_mutex_unlock(&a->lock);
     buf_release(&why);
     atomic_store(&a->gpu_state, (int)s);
+    atomic_store(&a->driver_hangs, gpu_child_hangs(a->gpu));
 }
 
 /* ---- a turn */
@@ -227,10 +386,13 @@ static void end_turn(struct agent *a, int64_t time_ns)
 {
     a->last_time_ns = time_ns;
     alerts_turn(a->alerts, time_ns, on_alert, a);
+    refresh_alerts(a);
+    firing_turn(a);
     if (a->api)
         api_tick(a->api, time_ns);
     if (a->o.on_second)
         a->o.on_second(a->o.arg, a->shown, time_ns);
+    demo_turn(a);
     bundle_look(a, false);
     if (a->incident_ns && clock_mono_ns() >= a->incident_ns) {
         bundle_freeze(a);
@@ -303,6 +465,16 @@ static void *sample_main(void *arg)
     return NULL;
 }
 
+/* Nobody looks at a story: it stands still. */
+static void rest_a_while(struct agent *a)
+{
+    while (atomic_load(&a->rest) && !atomic_load(&a->stop)) {
+        wait_until(a, clock_mono_ns() + 1000 * AGENT_MS);
+        atomic_store(&a->turned_ns, clock_mono_ns());
+    }
+    player_wake(a->player);
+}
+
 static void *replay_main(void *arg)
 {
     struct agent *a = arg;
@@ -310,6 +482,8 @@ static void *replay_main(void *arg)
     bool have = false;
 
     while (!atomic_load(&a->stop)) {
+        if (!have && atomic_load(&a->rest))
+            rest_a_while(a);
         if (!have && !atomic_load(&a->ended)) {
             have = player_step(a->player, &time_ns);
             due = have ? player_due_ns(a->player, time_ns) : 0;
@@ -341,8 +515,10 @@ static enum rc check_open(const struct agent_opts *o, struct err *err)
 {
     const char *l = o->listen ? o->listen : "127.0.0.1";
 
-    if (str_eq(l, "localhost") || !strncmp(l, "127.", 4) || str_eq(l, "::1") ||
-        !strncmp(l, "unix:", 5) || o->token || o->allow_anyone)
+    if (o->socket_listen &&
+        (!http_address_local(o->socket_listen) || (o->socket && o->metrics_socket)))
+        l = o->socket_listen;
+    if (http_address_local(l) || o->token || o->allow_anyone)
         return RC_OK;
     err_hint(err, "Give --token-file, or --insecure if every host that reaches it may look.");
     return err_set(err, RC_USAGE, "refusing to listen on '%s' without a token", l);
@@ -358,6 +534,8 @@ static void take_opts(struct agent *a, const struct agent_opts *o)
     if (!a->o.expo.hostname)
         a->o.expo.hostname = a->host;
     a->ring_path = o->ring_path ? xstrdup(o->ring_path) : NULL;
+    atomic_store(&a->token, o->token);
+    atomic_store(&a->serve_token, o->serve_token);
     a->begun_wall_ns = agent_wall_ns();
     a->begun_ns = clock_mono_ns();
     a->clock_off_ns = a->begun_wall_ns - a->begun_ns;
@@ -372,6 +550,9 @@ static void make_tables(struct agent *a)
     a->source_of = xcalloc(TELE_SERIES_MAX, sizeof(*a->source_of));
     a->self = tele_source(a->shown, "agent");
     a->xids = xids_new();
+    a->faults = faults_new();
+    a->whose = whose_new();
+    a->silences = silences_new(a->o.ring_path);
 }
 
 static void make_gpu_feed(struct agent *a)
@@ -410,11 +591,14 @@ static enum rc temp_ring(struct agent *a, struct err *err)
 static enum rc open_history(struct agent *a, struct err *err)
 {
     struct err why = { 0 };
-    enum rc rc = temp_ring(a, err);
+    enum rc rc = temp_ring(a, &why);
 
-    if (rc != RC_OK || !a->ring_path)
-        return rc;
-    rc = show_ring_open(a, &why);
+    if (rc == RC_OK && !a->ring_path)
+        return RC_OK;
+    if (rc == RC_OK)
+        rc = show_ring_open(a, &why);
+    if (rc == RC_OK && a->temp_ring)
+        (void)unlink(a->ring_path); /* it is open: nothing stays behind, however this ends */
     if (rc == RC_PARSE || rc == RC_USAGE) {
         *err = why;
         return rc;
@@ -432,12 +616,16 @@ static enum rc start_parts(struct agent *a, struct err *err)
         rc = player_open(a, err);
     if (rc == RC_OK)
         rc = open_history(a, err);
+    if (rc == RC_OK)
+        faults_begin(a);
     if (rc == RC_OK && a->o.record)
         rc = show_record_open(a, err);
     if (rc == RC_OK)
         rc = front_start(a, err);
     if (rc == RC_OK)
         rc = open_alerts(a, &a->o, err);
+    if (rc == RC_OK)
+        firing_begin(a);
     if (rc == RC_OK && !a->player) {
         lanes_plan(a);
         rc = lanes_start(a, err);
@@ -474,6 +662,7 @@ enum rc agent_start(const struct agent_opts *o, struct agent **out, struct err *
     a->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&a->lock, NULL);
     pthread_mutex_init(&a->show, NULL);
+    pthread_mutex_init(&a->packing, NULL);
     pthread_cond_init(&a->taken, NULL);
     clock_cond_init(&a->halt);
     pthread_rwlock_init(&a->view, NULL);
@@ -482,6 +671,12 @@ enum rc agent_start(const struct agent_opts *o, struct agent **out, struct err *
     rc = a->wake_fd < 0 ? err_sys(err, "could not make an event file") : start_parts(a, err);
     if (rc == RC_OK)
         agent_event(a, TELE_EVENT_AGENT, -1, 0, "stoker " STOKER_VERSION " started");
+    if (rc == RC_OK && silences_moved(a->silences))
+        agent_event(a, TELE_EVENT_AGENT, -1, 0, "the silences were damaged: now '%.150s'",
+                    silences_moved(a->silences));
+    if (rc == RC_OK && firing_moved(a))
+        agent_event(a, TELE_EVENT_AGENT, -1, 0, "the file of what fires was damaged: now '%.150s'",
+                    firing_moved(a));
     if (rc == RC_OK)
         rc = thread_start(&a->thread, a->player ? replay_main : sample_main, a, err);
     a->thread_on = rc == RC_OK;
@@ -536,6 +731,12 @@ enum rc agent_reload(struct agent *a, const struct agent_opts *o, struct err *er
     return got.code;
 }
 
+void agent_rest(struct agent *a, bool rest)
+{
+    if (atomic_exchange(&a->rest, rest) != rest)
+        wake(a);
+}
+
 uint64_t agent_seconds(const struct agent *a)
 {
     return atomic_load(&a->seconds);
@@ -576,23 +777,33 @@ void agent_stop(struct agent *a)
         wake(a);
     if (a->thread_on)
         (void)pthread_join(a->thread, NULL);
+    demo_free(a->demo);
     bundle_look(a, true);
     if (a->gpu)
         gpu_child_free(a->gpu);
     scrape_stop(a->scraper);
-    alert_sender_free(a->sender, AGENT_STOP_MS);
+    alert_sender_stop(a->sender, AGENT_STOP_MS);
+    firing_end(a);
+    alert_sender_free(a->sender, 0);
     alerts_free(a->alerts);
     api_free(a->api);
     player_free(a->player);
+    free(a->hurried);
     ring_close(a->ring);
-    if (a->temp_ring)
-        (void)unlink(a->ring_path);
     free(a->ring_path);
     if (!lanes_stop(a))
         return; /* one hangs in the kernel and may still write: its memory stays */
     show_free(a);
     xids_free(a->xids);
-    buf_release(&a->text);
+    faults_free(a->faults);
+    whose_free(a->whose);
+    silences_free(a->silences);
+    while (a->token_count)
+        free(a->tokens[--a->token_count]);
+    for (size_t i = 0; i < ARRAY_SIZE(a->texts); i++) {
+        buf_release(&a->texts[i].text);
+        buf_release(&a->packed[i].text);
+    }
     free(a->routes);
     if (a->wake_fd >= 0)
         close(a->wake_fd);
@@ -600,6 +811,7 @@ void agent_stop(struct agent *a)
     pthread_cond_destroy(&a->halt);
     pthread_cond_destroy(&a->taken);
     pthread_mutex_destroy(&a->show);
+    pthread_mutex_destroy(&a->packing);
     pthread_mutex_destroy(&a->lock);
     free(a);
 }

@@ -9,6 +9,7 @@
  */
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
+#include "http/http.h"
 #include "metrics/alert.h"
 #include "metrics/collect.h"
 #include "metrics/expo.h"
@@ -16,11 +17,15 @@
 
 enum { AGENT_PORT = 8090, AGENT_METRICS_PORT = 9400 };
 
+struct api_place; /* api.h */
 /* Strings and lists are borrowed for the agent's life. */
 struct agent_opts {
     const char *listen;     /* NULL: 127.0.0.1 */
     int port, metrics_port; /* 0: a free one; -1: none */
-    const char *token, *metrics_token, *tls_cert, *tls_key;
+    /* Sockets that listen already, instead of those; the agent's from the start on.  0: none. */
+    int socket, metrics_socket;
+    const char *socket_listen; /* their address: of two the one that most can reach; NULL: none */
+    const char *token, *metrics_token, *admin_token, *tls_cert, *tls_key;
     const char *const *origins, *const *hosts; /* of http_opts */
     bool open_metrics, allow_anyone; /* /metrics without a token; beyond loopback without one */
     bool free_port;                  /* a free port where one is taken */
@@ -28,6 +33,7 @@ struct agent_opts {
     const char *ring_path;           /* NULL: no history */
     uint64_t ring_bytes;
     const char *record, *replay; /* files; NULL: none */
+    bool record_replace;         /* also over an older recording */
     bool demo;
     double replay_speed; /* 1; 0: as fast as it goes */
     bool replay_loop;    /* from the beginning again at its end, in later seconds */
@@ -39,10 +45,14 @@ struct agent_opts {
     const struct alert_rule *rules;
     size_t rule_count;
     struct alert_targets alerts;
+    struct web_trust trust;    /* in what it asks by https: applications, DCGM, other agents */
     const char *const *scrape; /* URLs of applications, NULL-terminated */
     const char *serve_url;     /* of our model server, for its figures; NULL: none */
+    const char *serve_token;   /* that may read them; NULL: `token` may */
     const char *dcgm_url;      /* of DCGM's exporter, for what the driver does not tell; NULL */
     const char *const *fleet;  /* other agents' addresses, NULL-terminated */
+    const struct api_place *places; /* of machines, sorted by host (api.h) */
+    size_t place_count;
     struct gpu_child_opts gpu;
     const struct root *root;
     /* After each second was shown, on the sampling thread: it must not block.  NULL: none. */
@@ -59,6 +69,15 @@ void agent_attach_gpus(struct agent *a);
 /* Rules, where alerts go, endpoints to scrape and the names of metrics become those of `o`, which
  * is borrowed from then on; the rest needs a new start. */
 enum rc agent_reload(struct agent *a, const struct agent_opts *o, struct err *err) MUST_USE;
+/* Other tokens (`serve`: the model server's), and the certificate and key as their files are now;
+ * whether there are any stays as it was.  Any thread. */
+enum rc agent_set_keys(struct agent *a, const struct http_keys *keys, const char *serve,
+                       struct err *err) MUST_USE;
+/* Silences and acknowledgements of alerts, as JSON; any thread. */
+enum rc agent_silence(struct agent *a, const char *text, size_t len, uint64_t *out_id,
+                      struct err *err) MUST_USE;
+enum rc agent_silence_end(struct agent *a, uint64_t id, struct err *err) MUST_USE;
+void agent_silences(struct agent *a, struct buf *out);
 void agent_stop(struct agent *a); /* NULL is fine */
 
 /* ---- what it shows; any thread */

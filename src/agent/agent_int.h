@@ -8,9 +8,13 @@
  *   scrape.c   the thread that asks applications
  *   models.c   what our model server says, as the table's own metrics
  *   replay.c   a recording, or the demo, in the place of all sources
+ *   story.c    what the demo shows
+ *   demo.c     the demo below /demo/ of an agent that measures
  *   bundle.c   the last minutes as a tar
  *   front.c    HTTP: /metrics, /health, and the API's routes
  *   xids.c     XIDs that two sources tell, counted once
+ *   faults.c   the kernel's log: what an earlier run told, what counts
+ *   whose.c    who worked on a GPU
  *   status.c   the agent about itself, as values and as JSON
  *
  * Every writer has a table of its own (a feed), so that one that hangs holds up no other.  The
@@ -34,7 +38,6 @@ enum {
     AGENT_LANES = 2,               /* files that answer at once; file systems that may not */
     AGENT_COLLECTORS_MAX = 32,     /* host sources, all lanes */
     AGENT_SCRAPES_MAX = 32,        /* endpoints of applications */
-    AGENT_DEMO_GPUS = 8,           /* that the demo's one is played as */
     AGENT_FEEDS_MAX = 12,          /* tables that are brought together */
     AGENT_EVENTS_TURN_MAX = 256,   /* events taken from a feed in one turn */
     AGENT_DOC_MAX = 4 << 20,       /* bytes of a document */
@@ -45,6 +48,8 @@ enum {
     AGENT_DEAD_MS = 10000,         /* without a second shown: /health says so */
     AGENT_JUMP_MS = 2000,          /* the wall clock against the monotonic one: a jump */
     AGENT_STOP_MS = 3000,          /* for threads to end */
+    AGENT_TOKENS_MAX = 1024,       /* changes of the token in the agent's life */
+    AGENT_REFRESH_MS = 10000,      /* between two looks at the words of what fires */
     AGENT_RING_RETRY_MS = 60000,   /* between two tries to open the history */
     AGENT_REPLAY_RING_BYTES = 64 << 20, /* history of a replay */
     AGENT_BUNDLES_MAX = 8,              /* frozen by incidents, oldest removed */
@@ -67,7 +72,6 @@ struct feed_place {
 };
 struct feed {
     struct tele *t;         /* owned */
-    bool again;             /* of the demo: a further GPU of the same recording */
     struct feed_place *map; /* owned: its ids to those shown */
     size_t mapped, cap;
     struct feed_source sources[TELE_SOURCES_MAX];
@@ -93,7 +97,7 @@ struct lane {
     size_t index;
     pthread_t thread;
     bool on;
-    struct kmsg *kmsg; /* of lane 0; NULL: may not be read */
+    struct kmsg *kmsg; /* of lane 0 */
 };
 
 /* ---- scrape.c */
@@ -107,9 +111,16 @@ struct scrape_target {
 };
 struct scraper;
 
+/* ---- front.c */
+struct page_text { /* of one second */
+    struct buf text;
+    uint64_t of; /* agent.seconds + 1; 0: never made */
+};
+
 struct agent {
     struct agent_opts o;
     char host[256];
+    char address[320]; /* of the page, where it can be told: "http://node7:8090/" */
     int64_t begun_wall_ns, begun_ns;
 
     /* ---- the sampling thread's */
@@ -128,15 +139,20 @@ struct agent {
     struct ring *ring;          /* NULL: none */
     pthread_rwlock_t view;      /* read by whoever uses ring or alerts on another thread */
     char ring_why[ERR_MSG_MAX]; /* under `lock`: why there is no history; "" */
+    int64_t refresh_ns;         /* monotonic: what fires is told in its new words */
     int64_t ring_retry_ns, last_time_ns, clock_off_ns;
     bool temp_ring;  /* made for a replay: removed at the end */
     char *ring_path; /* owned */
     struct alerts *alerts;
     struct alert_sender *sender;
-    const struct alert_rule *rules; /* of alerts */
-    struct player *player;          /* NULL: live */
+    struct alert_rule *hurried; /* owned: the demo's; NULL: none */
+    struct player *player;      /* NULL: live */
     struct xids *xids;
-    int record_fd; /* -1: none */
+    struct faults *faults;
+    struct whose *whose;
+    struct silences *silences;
+    struct firing *firing; /* NULL: not kept */
+    int record_fd;         /* -1: none */
     struct stream_writer *record;
     struct buf record_buf;
     size_t recorded;         /* series written */
@@ -154,13 +170,16 @@ struct agent {
     pthread_mutex_t lock;           /* wants, ring_why, fresh opts, text */
     pthread_mutex_t show;           /* while a second's values are put in place, and read whole */
     bool want_release, want_attach; /* of the driver */
+    bool want_refresh;              /* silences have changed */
     const struct agent_opts *fresh; /* to take over; NULL: none */
     struct err fresh_err;
     pthread_cond_t taken, halt; /* fresh opts were; lanes end (monotonic clock) */
-    _Atomic bool stop, ended, caught_up;
+    _Atomic bool stop, ended, caught_up, rest;
     _Atomic uint64_t seconds, missed, ring_errors, record_bytes;
     _Atomic int64_t turned_ns; /* monotonic: end of the last turn */
+    int kernel_log; /* errno of opening the kernel's log; 0: it is read.  Set before any thread */
     _Atomic int gpu_state;
+    _Atomic bool driver_hangs;    /* a call of it, though others may be answered */
     char gpu_why[TELE_VALUE_MAX]; /* under `lock` */
 
     /* ---- others */
@@ -169,13 +188,18 @@ struct agent {
     size_t source_count;
     struct scraper *scraper;
     struct api *api;
+    struct demo *demo; /* NULL: none, this one plays */
     struct http_server *http, *http_metrics;
+    _Atomic(const char *) token;       /* of now; NULL: none */
+    _Atomic(const char *) serve_token; /* of the model server; NULL: that one */
+    char *tokens[AGENT_TOKENS_MAX];    /* owned: those that were read, until the end */
+    size_t token_count;
     int port, metrics_port;
     struct http_route *routes; /* owned */
     size_t route_count;
-    struct buf text; /* under `show`: /metrics of second text_of */
-    uint64_t text_of;
-    bool text_made;
+    struct page_text texts[2]; /* under `show`: /metrics as Prometheus' text, as OpenMetrics */
+    pthread_mutex_t packing;   /* of their packed forms; never held with `show` */
+    struct page_text packed[2];
     _Atomic uint64_t scrapes;
     _Atomic int64_t scrape_ns; /* to write the last text */
     _Atomic int64_t sync_ns;   /* to write and sync the last second */
@@ -205,7 +229,58 @@ struct xids *xids_new(void);
 void xids_free(struct xids *x); /* NULL is fine */
 /* An event of a feed, the kernel's log or the driver's; false: it was told already. */
 bool xids_take(struct agent *a, struct tele_event *e, bool of_log);
-void xids_put(struct agent *a, int64_t time_ns); /* into a->next */
+void xids_put(struct agent *a, int64_t time_ns);      /* into a->next */
+int64_t xids_last_ns(const struct agent *a, int gpu); /* when the last one was; 0: none */
+bool xids_know_gpus(const struct agent *a);           /* the driver has said where they are */
+
+/* ---- faults.c */
+struct faults *faults_new(void);
+void faults_free(struct faults *f); /* NULL is fine */
+void faults_begin(struct agent *a); /* when the history is open */
+/* An event of a feed, the kernel's log or another: counted, told, or left out. */
+void faults_take(struct agent *a, struct tele_event *e, bool of_log);
+void faults_turn(struct agent *a, bool end);                /* takes what waited */
+void faults_put(struct agent *a);                           /* into a->next */
+bool faults_judged(const struct agent *a, int64_t time_ns); /* what happened then counts */
+
+/* ---- silences.c; any thread */
+struct silences *silences_new(const char *history); /* NULL: not kept */
+void silences_free(struct silences *x);             /* NULL is fine */
+/* The text of a file of them; what is not one is left out and counted. */
+size_t silences_take(struct silences *x, const char *text, size_t len);
+/* Where a damaged file of them was moved at the start; NULL: there was none. */
+const char *silences_moved(const struct silences *x);
+/* Does it speak of a rule that is on, and of labels that its series have?  With "force": true it
+ * need not. */
+enum rc silences_check(const char *text, size_t len, const struct alert_rule *rules, size_t count,
+                       const struct tele *t, struct err *err) MUST_USE;
+/* JSON: alert, labels, for, by, comment, acknowledge. */
+enum rc silences_add(struct silences *x, const char *text, size_t len, uint64_t *out_id,
+                     struct err *err) MUST_USE;
+enum rc silences_end(struct silences *x, uint64_t id, struct err *err) MUST_USE;
+bool silences_cover(struct silences *x, const char *rule, const struct tele_series *subject,
+                    int64_t now_ns);
+/* Members silenced and acknowledged of an alert. */
+void silences_mark(struct silences *x, const char *rule, const struct tele_series *subject,
+                   int64_t now_ns, struct json_out *w);
+void silences_alert_over(struct silences *x, const char *rule, const struct tele_series *subject);
+void silences_list(struct silences *x, struct json_out *w);
+
+/* ---- firing.c; the sampling thread's */
+void firing_begin(struct agent *a); /* when history and alerts are open; restores what fired */
+/* Where a damaged file of it was moved; NULL: there was none. */
+const char *firing_moved(const struct agent *a);
+void firing_changed(struct agent *a); /* an alert has fired or ended */
+void firing_turn(struct agent *a);    /* writes what has changed */
+void firing_end(struct agent *a);     /* when the sender has stopped */
+
+/* ---- whose.c */
+struct whose *whose_new(void);
+void whose_free(struct whose *w);                        /* NULL is fine */
+void whose_take(struct whose *w, const char *processes); /* the document; NULL: there is none */
+/* At that time of the wall clock; false: nobody's, or it is too long ago. */
+bool whose_gpu_of(const struct whose *w, int gpu, int64_t time_ns, struct alert_whose *out);
+void whose_text(const struct alert_whose *w, char *out, size_t cap); /* "job 17, user x" */
 
 /* ---- status.c */
 void self_put(struct agent *a, const char *metric, const struct tele_label *labels, size_t count,
@@ -226,6 +301,8 @@ void inventory_take(struct agent *a, struct tele *t); /* as a document; may take
 enum rc scrape_start(struct agent *a, struct err *err) MUST_USE;
 void scrape_stop(struct scraper *s);
 void scrape_reload(struct agent *a, const struct agent_opts *o);
+/* Does our model server answer?  Unknown: there is none. */
+struct maybe scrape_serve_up(struct scraper *s);
 /* Calls for each target with the lock held. */
 void scrape_each(struct scraper *s, void (*fn)(void *arg, struct scrape_target *t), void *arg);
 
@@ -244,8 +321,18 @@ enum rc player_open(struct agent *a, struct err *err) MUST_USE;
 /* One second further: its time, or false at the end. */
 bool player_step(struct player *p, int64_t *out_time_ns);
 int64_t player_due_ns(const struct player *p, int64_t time_ns); /* monotonic */
+void player_wake(struct player *p); /* after a rest: near to the present */
+void player_story(const struct player *p, struct json_out *w); /* null: it is none */
 void player_describe(const struct player *p, struct json_out *w);
 void player_free(struct player *p);
+
+/* ---- demo.c */
+struct demo *demo_new(struct agent *a);
+void demo_free(struct demo *d);                    /* after the servers; NULL is fine */
+void demo_ask(void *arg, struct http_exchange *x); /* of an agent: what is below /demo/ */
+void demo_turn(struct agent *a);                   /* once a second */
+/* A played story stands still, or goes on where time is now.  Any thread. */
+void agent_rest(struct agent *a, bool rest);
 
 /* ---- bundle.c */
 void bundle_freeze(struct agent *a);          /* begins one beside the history; the oldest go */

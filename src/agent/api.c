@@ -3,6 +3,7 @@
  * documents. */
 #include "agent/api_int.h"
 
+#include "base/gzip.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "hw/show.h"
@@ -15,7 +16,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { VALUE_DIGITS = 7 }; /* of a number in a reply */
+enum {
+    VALUE_DIGITS = 7,        /* of a number in a reply */
+    API_PACK_BYTES = 4 << 10 /* a shorter reply is not packed */
+};
 
 static const char json_type[] = "application/json";
 static const char no_store[] = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n";
@@ -77,21 +81,23 @@ void api_add_doc(struct api *a, struct json_out *w, const char *key, const char 
 }
 
 /* ---- /api/v1/node */
-/* What a card of a fleet shows of a GPU. */
-static const char *const brief[] = {
-    "gpu.util",  "gpu.prof.tensor", "gpu.fb.used", "gpu.fb.total",     "gpu.temp",
-    "gpu.power", "gpu.power.limit", "gpu.lost",    "gpu.clock_events", "gpu.processes",
+/* What a fleet shows of a GPU, and what tells why one is slow. */
+const char *const api_brief[API_BRIEF] = {
+    "gpu.util",           "gpu.prof.tensor",  "gpu.fb.used",      "gpu.fb.total",
+    "gpu.temp",           "gpu.temp.margin",  "gpu.power",        "gpu.power.limit",
+    "gpu.clock.sm",       "gpu.clock.sm.max", "gpu.clock_events", "gpu.pcie.width",
+    "gpu.pcie.width.max", "gpu.lost",         "gpu.processes",    "gpu.xid.last",
 };
 
 struct gpu_brief {
     const struct tele_series *first; /* whose labels are shown; NULL: no such GPU */
-    double now[ARRAY_SIZE(brief)];
+    double now[API_BRIEF];
 };
 
 static void gather_gpus(struct api *a, struct gpu_brief *gpus, const double *values, size_t count)
 {
     for (size_t i = 0; i < API_GPUS_MAX; i++)
-        for (size_t k = 0; k < ARRAY_SIZE(brief); k++)
+        for (size_t k = 0; k < API_BRIEF; k++)
             gpus[i].now[k] = NAN;
     for (uint32_t id = 0; id < count; id++) {
         const struct tele_series *s = tele_get(a->o.tele, id);
@@ -102,8 +108,8 @@ static void gather_gpus(struct api *a, struct gpu_brief *gpus, const double *val
             continue;
         if (!gpus[gpu].first)
             gpus[gpu].first = s;
-        for (size_t k = 0; k < ARRAY_SIZE(brief); k++)
-            if (str_eq(s->metric->id, brief[k])) {
+        for (size_t k = 0; k < API_BRIEF; k++)
+            if (str_eq(s->metric->id, api_brief[k])) {
                 gpus[gpu].now[k] = values[id];
                 if (!api_label(gpus[gpu].first, "modelName") && api_label(s, "modelName"))
                     gpus[gpu].first = s; /* some metrics lack the name */
@@ -129,8 +135,8 @@ static void add_gpus(struct api *a, struct json_out *w)
         api_add_labels(w, gpus[i].first);
         json_key(w, "now");
         json_obj(w);
-        for (size_t k = 0; k < ARRAY_SIZE(brief); k++) {
-            json_key(w, brief[k]);
+        for (size_t k = 0; k < API_BRIEF; k++) {
+            json_key(w, api_brief[k]);
             api_add_value(w, gpus[i].now[k]);
         }
         json_obj_end(w);
@@ -184,19 +190,12 @@ static void add_history(struct api *a, struct json_out *w)
 
 static void add_counts(struct api *a, struct json_out *w, size_t series)
 {
-    size_t firing[ALERT_CRITICAL + 1];
-
     json_key(w, "series");
     json_obj(w);
     json_kv_int(w, "count", (int64_t)series);
     json_kv_int(w, "refused", (int64_t)tele_refused(a->o.tele));
     json_obj_end(w);
-    api_alert_counts(a, firing);
-    json_key(w, "firing");
-    json_obj(w);
-    for (int i = ALERT_CRITICAL; i >= ALERT_INFO; i--)
-        json_kv_int(w, api_severities[i], (int64_t)firing[i]);
-    json_obj_end(w);
+    api_add_firing(a, w);
 }
 
 static enum rc answer_node(struct api *a, const struct api_params *p, struct buf *out,
@@ -217,6 +216,7 @@ static enum rc answer_node(struct api *a, const struct api_params *p, struct buf
     json_kv_str(&w, "version", STOKER_VERSION);
     json_kv_bool(&w, "demo", a->o.demo);
     json_kv_str(&w, "note", a->o.note);
+    json_kv_str(&w, "serve_url", a->o.serve_url);
     api_add_time(&w, "time_ms", now);
     api_add_time(&w, "begun_ms", a->o.begun_ns);
     json_kv_int(&w, "period_ms", a->o.period_ms ? a->o.period_ms : 1000);
@@ -225,6 +225,12 @@ static enum rc answer_node(struct api *a, const struct api_params *p, struct buf
     add_history(a, &w);
     add_counts(a, &w, count);
     json_kv_int(&w, "fleet", (int64_t)(a->o.fleet && a->o.fleet[0]));
+    api_add_jobs(a, &w);
+    json_key(&w, "story");
+    if (a->o.story)
+        a->o.story(a->o.arg, &w);
+    else
+        json_add_null(&w);
     json_key(&w, "agent");
     if (a->o.status)
         a->o.status(a->o.arg, &w);
@@ -319,6 +325,23 @@ static void reply_error(struct http_exchange *x, int status, const struct err *e
     http_reply(x, status, json_type, &body, no_store);
 }
 
+/* Packed where the client takes it and it is worth the work: on the api's own threads only. */
+static void reply_packed(struct http_exchange *x, struct buf *body)
+{
+    struct buf packed = { 0 };
+
+    if (body->len < API_PACK_BYTES ||
+        !http_wish(http_field(http_request(x), "accept-encoding"), "gzip")) {
+        http_reply(x, 200, json_type, body, no_store);
+        return;
+    }
+    gzip_pack(buf_str(body), body->len, &packed);
+    buf_release(body);
+    http_reply(x, 200, json_type, &packed,
+               "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+               "Vary: Accept-Encoding\r\nContent-Encoding: gzip\r\n");
+}
+
 static void reply(struct api *a, struct api_job job)
 {
     struct buf body = { .max = API_BODY_MAX };
@@ -328,6 +351,10 @@ static void reply(struct api *a, struct api_job job)
 
     if (!rc)
         rc = job.answer(a, &p, &body, &err);
+    if (!rc && job.packs) {
+        reply_packed(job.x, &body);
+        return;
+    }
     if (!rc) {
         http_reply(job.x, 200, json_type, &body, no_store);
         return;
@@ -392,12 +419,12 @@ static void *work(void *arg)
 #define NOW(name, fn)                                                                              \
     static void name(void *arg, struct http_exchange *x)                                           \
     {                                                                                              \
-        reply(arg, (struct api_job){ x, fn });                                                     \
+        reply(arg, (struct api_job){ x, fn, false });                                              \
     }
 #define LATER(name, lane, fn)                                                                      \
     static void name(void *arg, struct http_exchange *x)                                           \
     {                                                                                              \
-        later(arg, lane, (struct api_job){ x, fn });                                               \
+        later(arg, lane, (struct api_job){ x, fn, true });                                         \
     }
 /* The same answers for a caller in this process. */
 enum rc api_ask(struct api *a, const char *path, struct buf *out, struct err *err)
@@ -432,6 +459,7 @@ NOW(on_node, answer_node)
 NOW(on_series, api_series)
 NOW(on_models, api_models)
 NOW(on_alerts, api_alerts)
+NOW(on_rules, api_rules)
 NOW(on_processes, answer_processes)
 LATER(on_topology, API_DISK, answer_topology)
 LATER(on_query, API_DISK, api_history)
@@ -450,6 +478,7 @@ static void set_routes(struct api *a)
         { HTTP_GET, "/api/v1/query", on_query, a, false },
         { HTTP_GET, "/api/v1/events", on_events, a, false },
         { HTTP_GET, "/api/v1/alerts", on_alerts, a, false },
+        { HTTP_GET, "/api/v1/rules", on_rules, a, false },
         { HTTP_GET, "/api/v1/processes", on_processes, a, false },
         { HTTP_GET, "/api/v1/models", on_models, a, false },
         { HTTP_GET, "/api/v1/topology", on_topology, a, false },
@@ -492,6 +521,7 @@ enum rc api_new(const struct api_opts *o, struct api **out, struct err *err)
     a->values = xcalloc(TELE_SERIES_MAX, sizeof(*a->values));
     a->before = xcalloc(TELE_SERIES_MAX, sizeof(*a->before));
     a->event_ns = api_now_ns(a);
+    api_fleet_open(a);
     rc = start(a, err);
     if (rc)
         api_free(a);
@@ -522,7 +552,7 @@ void api_free(struct api *a)
     for (size_t i = 0; i < API_LANES; i++)
         pthread_cond_destroy(&a->lanes[i].come);
     pthread_mutex_destroy(&a->lock);
-    buf_release(&a->fleet);
+    api_fleet_close(a);
     free(a->values);
     free(a->before);
     free(a);

@@ -19,7 +19,8 @@
  * that says which parameter is wrong and what would be right.  Every reply is bounded.
  *
  * Threads: what needs no disk is answered on the server's loop; history and the fleet on two
- * threads of the api's own, with bounded queues; live events go out from api_tick(). */
+ * threads of the api's own, with bounded queues; other agents are asked on further ones; live
+ * events go out from api_tick(). */
 #ifndef AGENT_API_H
 #define AGENT_API_H
 #include "base/json.h"
@@ -28,6 +29,7 @@
 #include "metrics/ring.h"
 #include "metrics/tele.h"
 #include "os/root.h"
+#include "os/web.h"
 
 enum {
     API_SERIES_MAX = 512,         /* series in a reply of /query */
@@ -39,14 +41,18 @@ enum {
     API_BODY_MAX = 48 << 20,      /* bytes of a reply */
     API_LIVE_MAX = 64,            /* clients of /live: 503 beyond */
     API_QUEUE_MAX = 64,           /* questions that wait for the thread: 503 beyond */
-    API_FLEET_MAX = 64,           /* agents of a fleet */
+    API_FLEET_MAX = 1024,         /* agents of a fleet */
     API_FLEET_MS = 3000,          /* for an agent to answer */
-    API_FLEET_KEEP_MS = 3000,     /* what they said is given again for so long */
     API_FLEET_BODY_MAX = 1 << 20, /* bytes of what one says */
     API_GPUS_MAX = 256,           /* of a node */
     API_PROCESSES_MAX = 4096,     /* of a node, on GPUs */
     API_PARAMS_MAX = 24,          /* parameters of a question */
     API_PARAM_NAME_MAX = 160      /* bytes of a parameter's name */
+};
+
+/* Where a machine stands, by its name. */
+struct api_place {
+    const char *host, *group, *rack, *leaf; /* leaf: the switch it is on; NULL: not told */
 };
 
 /* History and alerts, which an agent may open and close while it runs. */
@@ -66,14 +72,24 @@ struct api_opts {
     void (*status)(void *arg, struct json_out *w);
     void *arg;
     const char *host;
-    bool demo;                /* every view of the page says so */
-    const char *note;         /* what is replayed, for people; NULL: none */
-    int period_ms;            /* 0: 1000 */
-    int64_t begun_ns;         /* wall clock: the agent's start; 0: unknown */
-    const char *const *fleet; /* addresses of other agents, NULL-terminated; NULL: none */
-    const char *fleet_token;  /* that they ask for; NULL: none */
-    int64_t (*now_ns)(void);  /* the wall clock; NULL: the real one */
-    const struct root *root;  /* where processes run, for their use of the host; NULL: nowhere */
+    bool demo;                      /* every view of the page says so */
+    const char *note;               /* what is replayed, for people; NULL: none */
+    const char *serve_url;          /* the model server beside it; NULL: none */
+    int period_ms;                  /* 0: 1000 */
+    int64_t begun_ns;               /* wall clock: the agent's start; 0: unknown */
+    const char *const *fleet;       /* addresses of other agents, NULL-terminated; NULL: none */
+    const struct api_place *places; /* of machines, sorted by host */
+    size_t place_count;
+    /* What the demo tells, as an object; NULL: this is none. */
+    void (*story)(void *arg, struct json_out *w);
+    /* The token that they ask for, valid for the API's life; NULL, or it gives NULL: none. */
+    const char *(*fleet_token)(void *arg);
+    /* Members silenced and acknowledged of an alert; NULL: both are null. */
+    void (*mark)(void *arg, const char *rule, const struct tele_series *subject,
+                 struct json_out *w);
+    struct web_trust trust;  /* in their certificates; borrowed */
+    int64_t (*now_ns)(void); /* the wall clock; NULL: the real one */
+    const struct root *root; /* where processes run, for their use of the host; NULL: nowhere */
 };
 
 struct api;

@@ -8,6 +8,7 @@
  *     api_limits.c  what limits the node
  *     api_live.c    server-sent events
  *     api_fleet.c   other agents
+ *     api_brief.c   what a fleet keeps of a node
  *     api_page.c    the page and the OpenAPI document, compiled in */
 #ifndef AGENT_API_INT_H
 #define AGENT_API_INT_H
@@ -15,7 +16,7 @@
 
 #include <pthread.h>
 
-enum { API_ROUTES = 13, API_ENTITIES = TELE_APP + 1 };
+enum { API_ROUTES = 14, API_ENTITIES = TELE_APP + 1 };
 #define API_SECOND INT64_C(1000000000)
 
 /* ---- api_params.c */
@@ -58,6 +59,7 @@ enum rc api_query_read(const struct api_params *p, int64_t now_ns, struct api_qu
 struct api_job { /* a question that waits */
     struct http_exchange *x;
     enum rc (*answer)(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
+    bool packs; /* the answer may be packed: it is made on a thread of the api's own */
 };
 
 /* A thread and the questions that wait for it: one for the disk, one for the network, so that a
@@ -86,9 +88,7 @@ struct api {
     bool ending;
     struct api_client clients[API_LIVE_MAX];
     size_t client_count;
-    /* ---- the network lane's */
-    struct buf fleet; /* what was said last */
-    int64_t fleet_ns; /* monotonic; 0: never asked */
+    struct fleet *fleet; /* owned; its own lock */
     /* ---- api_tick()'s */
     double *values, *before; /* owned: TELE_SERIES_MAX each */
     size_t before_count;
@@ -102,6 +102,8 @@ void api_enter(struct api *a, struct api_view *out);
 void api_leave(struct api *a);
 /* A value for people and programs: seven digits; NaN is null. */
 void api_add_value(struct json_out *w, double v);
+/* {"error": why} */
+void api_refuse(struct http_exchange *x, int status, const char *why);
 void api_add_time(struct json_out *w, const char *key, int64_t ns); /* milliseconds; 0: null */
 void api_add_labels(struct json_out *w, const struct tele_series *s);
 const char *api_label(const struct tele_series *s, const char *name); /* NULL: none */
@@ -112,6 +114,7 @@ void api_add_doc(struct api *a, struct json_out *w, const char *key, const char 
 enum rc api_series(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
 enum rc api_models(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
 enum rc api_events(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
+enum rc api_rules(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
 enum rc api_alerts(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
 enum rc api_history(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
 enum rc api_limits(struct api *a, const struct api_params *p, struct buf *out, struct err *err);
@@ -120,12 +123,34 @@ void api_add_processes(struct api *a, struct json_out *w); /* key and list */
 void api_add_event(struct json_out *w, const struct tele_event *e);
 extern const char *const api_severities[]; /* their words */
 void api_add_alerts(struct api *a, struct json_out *w);
-/* Counts of firing alerts by severity. */
-void api_alert_counts(struct api *a, size_t out[ALERT_CRITICAL + 1]);
+/* Counts of firing alerts by severity, and the worst of them in brief: two keys. */
+void api_add_firing(struct api *a, struct json_out *w);
+
+/* ---- api_fleet.c */
+void api_fleet_open(struct api *a);
+void api_fleet_close(struct api *a);
+
+/* ---- api_brief.c */
+enum {
+    API_BRIEF = 16,            /* values of a GPU in a node's document */
+    API_BRIEF_ALERTS_MAX = 32, /* alerts of a node in a fleet */
+    API_BRIEF_JOBS_MAX = 64,   /* and ranks of jobs */
+    API_BRIEF_NAME_MAX = 128   /* bytes of a name there */
+};
+extern const char *const api_brief[API_BRIEF];
+struct api_brief {
+    char host[URL_HOST_MAX];
+    int64_t critical, warning; /* alerts that fire */
+    struct buf members;        /* JSON: version, demo, gpus, now, model, alerts, jobs */
+};
+/* Of another agent's document; `out->members` is the caller's, set up.  RC_PARSE: it is none. */
+enum rc api_brief_of(const char *text, size_t len, struct api_brief *out, struct err *err) MUST_USE;
+void api_add_jobs(struct api *a, struct json_out *w); /* key and list */
 
 /* ---- api_live.c */
 void api_live(void *arg, struct http_exchange *x);
 void api_live_free(struct api *a);
+size_t api_live_count(struct api *a); /* who listens; any thread */
 
 /* ---- api_page.c */
 void api_page(void *arg, struct http_exchange *x);

@@ -30,7 +30,7 @@ static void end_event(struct buf *out)
 }
 
 /* ---- a client comes */
-static void refuse(struct http_exchange *x, int status, const char *why)
+void api_refuse(struct http_exchange *x, int status, const char *why)
 {
     struct buf body = { 0 };
     struct json_out w;
@@ -101,12 +101,12 @@ void api_live(void *arg, struct http_exchange *x)
 
     if (api_params_read(http_request(x)->query, &p, &err) || api_params_check(&p, names, &err) ||
         api_param_entities(&p, "entity", LIVE_DEFAULT, &entities, &err)) {
-        refuse(x, 400, err.msg);
+        api_refuse(x, 400, err.msg);
         return;
     }
     forget_gone(a);
     if (!add_client(a, x, entities))
-        refuse(x, 503, "too many listen already");
+        api_refuse(x, 503, "too many listen already");
 }
 
 /* ---- a second */
@@ -186,7 +186,9 @@ static uint64_t mix(uint64_t hash, uint64_t v)
     return (hash ^ v) * UINT64_C(0x100000001b3);
 }
 
-/* Who fires since when; values alone change nothing. */
+enum { LIVE_WORDS_MAX = 64 }; /* alerts whose words are followed; of more only their states are */
+
+/* Who fires since when, and in which words: these follow the values. */
 static uint64_t alerts_hash(struct api *a)
 {
     struct alert_active *list = xcalloc(ALERT_ACTIVE_MAX, sizeof(*list));
@@ -199,7 +201,10 @@ static uint64_t alerts_hash(struct api *a)
     for (size_t i = 0; i < n; i++) {
         hash = mix(mix(hash, list[i].series), (uint64_t)list[i].state);
         hash = mix(mix(hash, (uint64_t)list[i].since_ns), (uint64_t)list[i].fired_ns);
+        hash = mix(hash, list[i].root_rule ? list[i].root_series + UINT64_C(1) : 0);
         for (const char *s = list[i].rule->name; *s; s++)
+            hash = mix(hash, (unsigned char)*s);
+        for (const char *s = list[i].summary; *s && n <= LIVE_WORDS_MAX; s++)
             hash = mix(hash, (unsigned char)*s);
     }
     api_leave(a);
@@ -278,4 +283,14 @@ void api_live_free(struct api *a)
     while (a->client_count)
         http_stream_end(a->clients[--a->client_count].x);
     pthread_mutex_unlock(&a->lock);
+}
+
+size_t api_live_count(struct api *a)
+{
+    size_t n;
+
+    pthread_mutex_lock(&a->lock);
+    n = a->client_count;
+    pthread_mutex_unlock(&a->lock);
+    return n;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* api_page: web/agent.html and data/openapi-agent.json, compiled in.  The page asks nobody but
- * this agent, and the fields say so to the browser: no outside resource, no frame around it, no
- * form that leaves. */
+/* api_page: web/agent.html with web/agent-fleet.js in it, and data/openapi-agent.json, compiled
+ * in.  The page asks nobody but this agent, and the fields say so to the browser: no outside
+ * resource, no frame around it, no form that leaves. */
 #include "agent/api_int.h"
 
 #include "base/embed.h"
@@ -10,6 +10,7 @@
 #include <string.h>
 
 EMBED(web_agent, "web/agent.html");
+EMBED(web_agent_fleet, "web/agent-fleet.js");
 EMBED(data_openapi_agent, "data/openapi-agent.json");
 
 const char api_page_fields[] =
@@ -20,26 +21,31 @@ const char api_page_fields[] =
     "Referrer-Policy: no-referrer\r\n"
     "Cache-Control: no-cache\r\n";
 
-static const char version_mark[] = "@VERSION@";
+/* `text` with what stands at its mark put in. */
+static void add_filled(struct buf *out, const char *text, const char *mark, const char *fill)
+{
+    const char *at = strstr(text, mark);
+
+    assert(at);
+    buf_add(out, text, (size_t)(at - text));
+    buf_adds(out, fill);
+    buf_adds(out, at + strlen(mark));
+}
 
 void api_page(void *arg, struct http_exchange *x)
 {
     struct buf body = { 0 };
 
     (void)arg;
-    buf_add(&body, web_agent, web_agent_len);
+    add_filled(&body, web_agent, "@FLEET@", web_agent_fleet);
     http_reply(x, 200, "text/html; charset=utf-8", &body, api_page_fields);
 }
 
 void api_openapi(void *arg, struct http_exchange *x)
 {
-    const char *mark = strstr(data_openapi_agent, version_mark);
     struct buf body = { 0 };
 
     (void)arg;
-    assert(mark);
-    buf_add(&body, data_openapi_agent, (size_t)(mark - data_openapi_agent));
-    buf_adds(&body, STOKER_VERSION);
-    buf_adds(&body, mark + sizeof(version_mark) - 1);
+    add_filled(&body, data_openapi_agent, "@VERSION@", STOKER_VERSION);
     http_reply(x, 200, "application/json", &body, "Cache-Control: no-cache\r\n");
 }

@@ -292,6 +292,42 @@ static const char *const states[] = {
     [ALERT_PENDING] = "pending", [ALERT_FIRING] = "firing", [ALERT_RESOLVED] = "resolved"
 };
 
+static void add_whose(struct json_out *w, const struct alert_whose *who)
+{
+    const struct tele_label rows[] = { { "job", who->job },
+                                       { "user", who->user },
+                                       { "pod", who->pod },
+                                       { "namespace", who->space },
+                                       { "command", who->command } };
+
+    json_key(w, "whose");
+    json_obj(w);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        json_kv_str(w, rows[i].name, rows[i].value[0] ? rows[i].value : NULL);
+    json_obj_end(w);
+}
+
+/* Which alert it is, for as long as it is listed. */
+static void add_id(struct json_out *w, const char *key, const struct alert_rule *r, uint32_t series)
+{
+    char id[ALERT_NAME_MAX + 32];
+
+    (void)snprintf(id, sizeof(id), "%s.%s.%u", r->name, api_severities[r->severity], series);
+    json_kv_str(w, key, id);
+}
+
+/* What it is a part of, and the alert that it follows from. */
+static void add_cause(struct json_out *w, const struct alert_active *x)
+{
+    json_kv_str(w, "cause", x->cause[0] ? x->cause : NULL);
+    json_kv_str(w, "role", alert_role_word(x->role));
+    if (x->root_rule)
+        add_id(w, "root", x->root_rule, x->root_series);
+    else
+        json_kv_str(w, "root", NULL);
+    json_kv_str(w, "follows", x->follows[0] ? x->follows : NULL);
+}
+
 static void add_alert(struct api *a, struct json_out *w, const struct alert_active *x)
 {
     const struct tele_series *s;
@@ -299,6 +335,7 @@ static void add_alert(struct api *a, struct json_out *w, const struct alert_acti
     tele_hold(a->o.tele);
     s = x->series == TELE_NONE ? NULL : tele_get(a->o.tele, x->series);
     json_obj(w);
+    add_id(w, "id", x->rule, x->series);
     json_kv_str(w, "name", x->rule->name);
     json_kv_str(w, "severity", api_severities[x->rule->severity]);
     json_kv_str(w, "state", states[x->state]);
@@ -308,6 +345,12 @@ static void add_alert(struct api *a, struct json_out *w, const struct alert_acti
         api_add_labels(w, s);
     else
         json_add_null(w);
+    if (a->o.mark) {
+        a->o.mark(a->o.arg, x->rule->name, s, w);
+    } else {
+        json_kv_str(w, "silenced", NULL);
+        json_kv_str(w, "acknowledged", NULL);
+    }
     tele_let(a->o.tele);
     api_add_time(w, "since_ms", x->since_ns);
     api_add_time(w, "fired_ms", x->fired_ns);
@@ -316,8 +359,12 @@ static void add_alert(struct api *a, struct json_out *w, const struct alert_acti
     api_add_value(w, x->value);
     json_key(w, "threshold");
     api_add_value(w, x->rule->threshold);
+    json_kv_bool(w, "gone", x->gone);
     json_kv_str(w, "summary", x->summary);
     json_kv_str(w, "why", x->rule->why);
+    json_kv_str(w, "runbook", x->rule->runbook);
+    add_whose(w, &x->whose);
+    add_cause(w, x);
     json_obj_end(w);
 }
 
@@ -337,20 +384,109 @@ void api_add_alerts(struct api *a, struct json_out *w)
     free(list);
 }
 
-void api_alert_counts(struct api *a, size_t out[ALERT_CRITICAL + 1])
+static void add_firing(struct api *a, struct json_out *w, const struct alert_active *x)
+{
+    const struct tele_series *s;
+    const char *gpu;
+    uint64_t n;
+
+    tele_hold(a->o.tele);
+    s = x->series == TELE_NONE ? NULL : tele_get(a->o.tele, x->series);
+    gpu = s ? api_label(s, "gpu") : NULL;
+    json_obj(w);
+    json_kv_str(w, "name", x->rule->name);
+    json_kv_str(w, "severity", api_severities[x->rule->severity]);
+    json_kv_maybe(w, "gpu",
+                  gpu && str_to_u64(gpu, 10, &n) && n < API_GPUS_MAX ? maybe_of((int64_t)n)
+                                                                     : maybe_none());
+    tele_let(a->o.tele);
+    api_add_time(w, "fired_ms", x->fired_ns);
+    json_kv_str(w, "summary", x->summary);
+    json_obj_end(w);
+}
+
+void api_add_firing(struct api *a, struct json_out *w)
 {
     struct alert_active *list = xcalloc(ALERT_ACTIVE_MAX, sizeof(*list));
+    size_t counts[ALERT_CRITICAL + 1] = { 0 }, n, told = 0;
     struct api_view view;
-    size_t n;
 
-    memset(out, 0, sizeof(*out) * (ALERT_CRITICAL + 1));
-    api_enter(a, &view);
+    api_enter(a, &view); /* the rules are the view's: held until all is written */
     n = view.alerts ? alerts_list(view.alerts, list, ALERT_ACTIVE_MAX) : 0;
     for (size_t i = 0; i < n; i++)
-        if (list[i].state == ALERT_FIRING)
-            out[list[i].rule->severity]++;
+        counts[list[i].rule->severity] += list[i].state == ALERT_FIRING;
+    json_key(w, "firing");
+    json_obj(w);
+    for (int k = ALERT_CRITICAL; k >= ALERT_INFO; k--)
+        json_kv_int(w, api_severities[k], (int64_t)counts[k]);
+    json_obj_end(w);
+    json_key(w, "alerts");
+    json_arr(w);
+    for (int k = ALERT_CRITICAL; k >= ALERT_INFO; k--)
+        for (size_t i = 0; i < n && told < API_BRIEF_ALERTS_MAX; i++)
+            if (list[i].state == ALERT_FIRING && (int)list[i].rule->severity == k) {
+                add_firing(a, w, &list[i]);
+                told++;
+            }
+    json_arr_end(w);
     api_leave(a);
     free(list);
+}
+
+static void add_rule(struct json_out *w, const struct alert_rule *r)
+{
+    json_obj(w);
+    json_kv_str(w, "name", r->name);
+    json_kv_str(w, "severity", api_severities[r->severity]);
+    json_kv_str(w, "metric", r->metric);
+    json_kv_str(w, "of", r->of);
+    json_kv_str(w, "where", r->where);
+    json_kv_str(w, "how", alert_how_word(r->how));
+    json_kv_int(w, "window_s", r->window_ns / 1000000000);
+    json_kv_str(w, "op", alert_op_word(r->op));
+    json_key(w, "threshold");
+    api_add_value(w, r->threshold);
+    json_key(w, "clear");
+    api_add_value(w, r->clear);
+    json_kv_int(w, "for_s", r->for_ns / 1000000000);
+    json_kv_int(w, "keep_s", r->keep_ns / 1000000000);
+    json_kv_str(w, "unit", r->unit);
+    json_kv_str(w, "summary", r->summary);
+    json_kv_str(w, "why", r->why);
+    json_kv_str(w, "source", r->source);
+    json_kv_str(w, "runbook", r->runbook);
+    json_obj_end(w);
+}
+
+/* What runs here of rules, all or those of one name: where an alert's runbook_url leads when the
+ * spec names no other place. */
+enum rc api_rules(struct api *a, const struct api_params *p, struct buf *out, struct err *err)
+{
+    static const char *const names[] = { "name", NULL };
+    const char *name = api_param(p, "name");
+    struct api_view view;
+    struct json_out w;
+    size_t n = 0, found = 0;
+    enum rc rc = api_params_check(p, names, err);
+
+    if (rc)
+        return rc;
+    json_out_init(&w, out, 0);
+    json_obj(&w);
+    json_kv_str(&w, "schema", "stoker.rules/1");
+    json_key(&w, "rules");
+    json_arr(&w);
+    api_enter(a, &view); /* the rules are the view's: held until all is written */
+    const struct alert_rule *rules = view.alerts ? alerts_rules(view.alerts, &n) : NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!name || str_eq(rules[i].name, name)) {
+            add_rule(&w, &rules[i]);
+            found++;
+        }
+    api_leave(a);
+    json_arr_end(&w);
+    json_obj_end(&w);
+    return name && !found ? err_set(err, RC_NODEV, "there is no rule '%s'", name) : RC_OK;
 }
 
 enum rc api_alerts(struct api *a, const struct api_params *p, struct buf *out, struct err *err)

@@ -213,6 +213,8 @@ static void put_alerts(struct agent *a, struct tree *t)
         json_kv_str(&w, "state", words[list[i].state]);
         json_kv_int(&w, "since", list[i].since_ns / 1000000000);
         json_kv_str(&w, "summary", list[i].summary);
+        json_kv_str(&w, "cause", list[i].cause[0] ? list[i].cause : NULL);
+        json_kv_str(&w, "follows_from", list[i].root_rule ? list[i].root_rule->name : NULL);
         json_obj_end(&w);
     }
     pthread_rwlock_unlock(&a->view);

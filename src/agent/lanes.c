@@ -7,6 +7,7 @@
  * is told by name, its values become unknown as any silent source's do. */
 #include "agent/agent_int.h"
 
+#include "base/log.h"
 #include "base/str.h"
 #include "os/clock.h"
 
@@ -98,6 +99,14 @@ enum rc lanes_start(struct agent *a, struct err *err)
     enum rc rc = RC_OK;
 
     a->lanes[LANE_FILES].kmsg = kmsg_open(a->o.root, NULL);
+    a->kernel_log = root_is_live(a->o.root) ? kmsg_fault_errno(a->lanes[LANE_FILES].kmsg) : 0;
+    if (a->kernel_log && a->o.port >= 0) {
+        log_warn("the kernel's log cannot be read: %s; XIDs are known from the driver only, and "
+                 "other faults of hardware not at all",
+                 strerror(a->kernel_log));
+        agent_event(a, TELE_EVENT_AGENT, -1, 0, "the kernel's log cannot be read: %s",
+                    strerror(a->kernel_log));
+    }
     for (size_t i = 0; rc == RC_OK && i < AGENT_LANES; i++) {
         rc = thread_start(&a->lanes[i].thread, lane_main, &a->lanes[i], err);
         a->lanes[i].on = rc == RC_OK;

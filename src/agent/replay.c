@@ -7,12 +7,11 @@
  * ends now instead, so that no time lies in the future.  Played in a loop it goes on in later
  * seconds; then the end is that of opts.seconds, where there is one.
  *
- * The demo plays one recorded GPU as eight: eight readers over one recording, each begins at
- * another place of it, and each has a feed whose labels are renamed.  It begins some minutes ago
- * and catches up, so that charts have something to show, and goes round for ever. */
+ * The demo is no recording but a story (story.h).  It begins some minutes ago and catches up, so
+ * that charts have something to show, is at its first chapter then, and goes round for ever. */
 #include "agent/agent_int.h"
+#include "agent/story.h"
 
-#include "base/embed.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "os/clock.h"
@@ -20,12 +19,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-EMBED(demo_recording, "data/demo.rec");
-
 enum {
-    PLAY_HEAD_BYTES = 8,       /* "STKTELE1" */
-    PLAY_RECORD_HEAD = 8,      /* length and checksum */
-    PLAY_DEMO_BACK_MS = 900000 /* the demo begins so long ago */
+    PLAY_HEAD_BYTES = 8,  /* "STKTELE1" */
+    PLAY_RECORD_HEAD = 8, /* length and checksum */
+    PLAY_DEMO_ROUNDS = 7  /* of the story that are over when it is first seen */
 };
 
 struct play { /* a reader with its place in the file */
@@ -36,13 +33,11 @@ struct play { /* a reader with its place in the file */
     unsigned mark;           /* number of source "agent" there */
     bool marked;
     int64_t mark_ns;
-    int gpu;      /* it is played as */
-    char uuid[8]; /* what its UUID ends with then */
 };
 struct player {
     struct agent *a;
-    struct play plays[AGENT_DEMO_GPUS];
-    size_t count;
+    struct play play;    /* of a recording */
+    struct story *story; /* of the demo; NULL: a recording is played */
     int64_t first_ns, last_ns, shift_ns;
     int64_t step_ns;  /* from a mark to the next, on average */
     int64_t begin_ns; /* the first mark, as it is shown */
@@ -112,12 +107,9 @@ static void rewind_play(struct play *y)
 /* To the next mark; RC_NODEV at the end. */
 static enum rc to_mark(struct play *y, struct err *err)
 {
-    struct stream_reader_opts ro = { .into = y->t,
-                                     .shift_ns = y->p->shift_ns,
-                                     .gpu_shift = y->gpu,
-                                     .uuid_suffix = y->uuid[0] ? y->uuid : NULL,
-                                     .on_batch = on_batch,
-                                     .arg = y };
+    struct stream_reader_opts ro = {
+        .into = y->t, .shift_ns = y->p->shift_ns, .on_batch = on_batch, .arg = y
+    };
 
     y->marked = false;
     while (!y->marked) {
@@ -135,18 +127,13 @@ static enum rc to_mark(struct play *y, struct err *err)
 
 /* ---- opening */
 
-static FILE *open_file(const struct agent *a)
-{
-    if (a->o.replay)
-        return fopen(a->o.replay, "re");
-    return fmemopen((void *)(uintptr_t)demo_recording, demo_recording_len, "r");
-}
-
 /* How long it is, and from when. */
 static enum rc survey(struct player *p, struct err *err)
 {
     struct tele *t = tele_new(0);
-    struct play y = { .p = p, .file = open_file(p->a), .t = t, .mark = tele_source(t, "agent") };
+    struct play y = {
+        .p = p, .file = fopen(p->a->o.replay, "re"), .t = t, .mark = tele_source(t, "agent")
+    };
     struct err end = { 0 }; /* where it ends is no fault of the start */
 
     if (!y.file) {
@@ -194,27 +181,29 @@ static void begin_at(struct player *p)
     if (fast && a->o.replay_loop && a->o.seconds)
         p->shift_ns = a->begun_wall_ns - p->first_ns - (int64_t)(a->o.seconds - 1) * p->step_ns;
     p->begin_ns = p->first_ns + p->shift_ns;
-    p->demo_ns = a->begun_wall_ns - a->begun_wall_ns % 1000000000 -
-                 (fast ? 0 : PLAY_DEMO_BACK_MS * AGENT_MS);
 }
 
-static enum rc open_play(struct player *p, size_t i, struct err *err)
+static void begin_story(struct player *p)
 {
-    struct play *y = &p->plays[i];
-    size_t feed = feed_add(p->a, p->a->o.series_max);
-    enum rc rc = RC_OK;
+    struct agent *a = p->a;
+    int64_t back = a->o.replay_speed == 1 ? PLAY_DEMO_ROUNDS * STORY_SECONDS : 0;
 
-    p->a->feeds[feed].again = i > 0;
-    *y = (struct play){ .p = p, .file = open_file(p->a), .t = p->a->feeds[feed].t, .gpu = (int)i };
-    if (p->a->o.demo)
-        (void)snprintf(y->uuid, sizeof(y->uuid), "-%zu", i);
+    p->begun_ns = a->begun_ns;
+    p->marks = STORY_SECONDS;
+    p->demo_ns = (a->begun_wall_ns / 1000000000 - back) * 1000000000;
+    p->first_ns = p->demo_ns;
+    p->story = story_new(a->feeds[feed_add(a, a->o.series_max)].t);
+    (void)str_copy(a->host, sizeof(a->host), "demo");
+}
+
+static enum rc open_play(struct player *p, struct err *err)
+{
+    struct play *y = &p->play;
+    size_t feed = feed_add(p->a, p->a->o.series_max);
+
+    *y = (struct play){ .p = p, .file = fopen(p->a->o.replay, "re"), .t = p->a->feeds[feed].t };
     y->mark = tele_source(y->t, "agent");
-    p->count = i + 1;
-    if (!y->file)
-        return err_sys(err, "could not open recording '%s'", p->a->o.replay);
-    for (uint64_t k = 0; rc == RC_OK && k < p->marks * i / AGENT_DEMO_GPUS; k++)
-        rc = to_mark(y, err);
-    return rc;
+    return y->file ? RC_OK : err_sys(err, "could not open recording '%s'", p->a->o.replay);
 }
 
 enum rc player_open(struct agent *a, struct err *err)
@@ -224,40 +213,66 @@ enum rc player_open(struct agent *a, struct err *err)
 
     a->player = p;
     p->a = a;
+    if (a->o.demo) {
+        begin_story(p);
+        return RC_OK;
+    }
     buf_init(&p->record, STREAM_RECORD_MAX + STREAM_HEAD_MAX);
     rc = survey(p, err);
     if (rc != RC_OK)
         return rc;
     take_host(p);
     begin_at(p);
-    for (size_t i = 0; rc == RC_OK && i < (a->o.demo ? AGENT_DEMO_GPUS : 1); i++)
-        rc = open_play(p, i, err);
-    return rc;
+    return open_play(p, err);
 }
 
 /* ---- playing */
 
+static bool step_recording(struct player *p)
+{
+    struct err err = { 0 };
+
+    if (to_mark(&p->play, &err) == RC_OK)
+        return true;
+    if (!p->a->o.replay_loop)
+        return false;
+    p->shift_ns += p->last_ns - p->first_ns + p->step_ns;
+    rewind_play(&p->play);
+    return to_mark(&p->play, &err) == RC_OK;
+}
+
 bool player_step(struct player *p, int64_t *out_time_ns)
 {
-    for (size_t i = 0; i < p->count; i++) {
-        struct err err = { 0 };
-        if (to_mark(&p->plays[i], &err) == RC_OK)
-            continue;
-        if (!p->a->o.demo && !p->a->o.replay_loop)
-            return false;
-        if (!p->a->o.demo)
-            p->shift_ns += p->last_ns - p->first_ns + p->step_ns;
-        rewind_play(&p->plays[i]);
-        if (to_mark(&p->plays[i], &err))
-            return false;
-    }
-    if (p->a->o.demo) {
+    if (p->story) {
         *out_time_ns = p->demo_ns;
+        story_step(p->story, p->demo_ns);
         p->demo_ns += 1000000000;
-    } else {
-        *out_time_ns = p->plays[0].mark_ns;
+        return true;
     }
+    if (!step_recording(p))
+        return false;
+    *out_time_ns = p->play.mark_ns;
     return true;
+}
+
+/* What was missed is left out in whole rounds, so that the story is where it would be. */
+void player_wake(struct player *p)
+{
+    int64_t round = STORY_SECONDS * INT64_C(1000000000), missed;
+
+    if (!p->story)
+        return;
+    missed = agent_wall_ns() - p->demo_ns - PLAY_DEMO_ROUNDS * round;
+    if (missed > 0)
+        p->demo_ns += missed / round * round;
+}
+
+void player_story(const struct player *p, struct json_out *w)
+{
+    if (p && p->story)
+        story_describe(p->first_ns, w);
+    else
+        json_add_null(w);
 }
 
 int64_t player_due_ns(const struct player *p, int64_t time_ns)
@@ -288,11 +303,10 @@ void player_free(struct player *p)
 {
     if (!p)
         return;
-    for (size_t i = 0; i < p->count; i++) {
-        stream_reader_free(p->plays[i].r);
-        if (p->plays[i].file)
-            (void)fclose(p->plays[i].file);
-    }
+    stream_reader_free(p->play.r);
+    if (p->play.file)
+        (void)fclose(p->play.file);
+    story_free(p->story);
     buf_release(&p->record);
     free(p->head);
     free(p);

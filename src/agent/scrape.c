@@ -8,8 +8,8 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "os/client.h"
 #include "os/clock.h"
+#include "os/web.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,81 +34,55 @@ struct scraper {
     size_t count;
     bool stop;
     struct models_shown *models;       /* the thread's */
-    struct buf text;                   /* the thread's: the last reply */
-    int status;                        /* and its status; 0: none came */
+    struct web_reply reply;            /* the thread's: the last one */
     const struct scrape_target *asked; /* under way; NULL: none */
 };
 
 /* ---- one request */
 
-static void on_done(void *arg, const struct client_done *d)
-{
-    struct scraper *s = arg;
-
-    s->status = d->fault == CLIENT_OK ? d->reply->status : 0;
-    if (d->fault == CLIENT_OK && d->body && d->body->len <= SCRAPE_BODY_MAX && !d->body->over)
-        buf_add(&s->text, buf_str(d->body), d->body->len);
-    else
-        s->status = 0;
-}
-
-/* Our own server asks for our own token. */
-static void make_request(const struct scraper *s, const struct scrape_target *t,
-                         const struct url *u, struct buf *out)
-{
-    char host[URL_AUTHORITY_MAX];
-
-    buf_addf(out, "GET %s HTTP/1.1\r\nHost: %s\r\nAccept: text/plain\r\nConnection: close\r\n",
-             u->prefix[0] ? u->prefix : "/metrics", url_authority(u, host));
-    if (str_eq(t->name, "serve") && s->a->o.token)
-        buf_addf(out, "Authorization: Bearer %s\r\n", s->a->o.token);
-    buf_adds(out, "\r\n");
-}
-
 static enum rc fetch(struct scraper *s, const struct scrape_target *t, struct err *err)
 {
-    struct buf request = { 0 };
     struct url u;
-    int64_t until = clock_mono_ns() + SCRAPE_TIMEOUT_MS * AGENT_MS;
-    struct client_opts o = { .url = &u,
-                             .slots = 1,
-                             .timeout_ns = SCRAPE_TIMEOUT_MS * AGENT_MS,
-                             .keep_bodies = true,
-                             .on_done = on_done,
-                             .arg = s };
-    struct client *c = NULL;
+    struct web_request q = { .to = &u,
+                             .accept = "text/plain",
+                             .timeout_ms = SCRAPE_TIMEOUT_MS,
+                             .body_max = SCRAPE_BODY_MAX };
+    struct web_trust trust = s->a->o.trust;
+    struct web *web;
     enum rc rc = url_parse(t->url, &u, err);
 
-    if (rc == RC_OK)
-        rc = client_new(&o, &c, err);
     if (rc != RC_OK)
         return rc;
-    make_request(s, t, &u, &request);
-    s->status = 0;
-    buf_reset(&s->text);
-    client_send(c, 0, buf_str(&request), request.len, 0);
-    while (rc == RC_OK && client_in_flight(c) && clock_mono_ns() < until)
-        rc = client_poll(c, until, err);
-    client_free(c);
-    buf_release(&request);
-    if (rc == RC_OK && s->status != 200)
-        rc = err_set(err, RC_FAIL, "'%s' answered %d", t->url, s->status);
+    q.path = u.prefix[0] ? NULL : "/metrics";
+    if (str_eq(t->name, "serve")) {
+        q.token = atomic_load(&s->a->serve_token);
+        if (!q.token)
+            q.token = atomic_load(&s->a->token);      /* our own server asks for our own */
+        trust.insecure |= http_address_local(u.host); /* its certificate names the machine */
+    }
+    web = web_new(&trust);
+    rc = web_send(web, &q, &s->reply, err);
+    web_free(web);
+    if (rc == RC_OK && s->reply.status != 200)
+        rc = err_set(err, RC_FAIL, "'%s' answered %d", t->url, s->reply.status);
     return rc;
 }
 
 static void ask(struct scraper *s, struct scrape_target *t)
 {
-    int64_t begun = clock_mono_ns();
+    /* /health tells of our own server: it is asked as often as ever */
+    int64_t begun = clock_mono_ns(),
+            longest = (str_eq(t->name, "serve") ? SCRAPE_PERIOD_MS : SCRAPE_WAIT_MS_MAX) * AGENT_MS;
     struct err err = { 0 };
     enum rc rc = fetch(s, t, &err);
 
     if (rc == RC_OK && str_eq(t->name, "dcgm"))
-        rc = dcgm_take(s->a, s->t, buf_str(&s->text), s->text.len, &err);
+        rc = dcgm_take(s->a, s->t, buf_str(&s->reply.body), s->reply.body.len, &err);
     else if (rc == RC_OK)
-        rc = promtext_take(s->t, tele_source(s->t, t->name), buf_str(&s->text), s->text.len,
-                           agent_wall_ns(), NULL, 0, &err);
+        rc = promtext_take(s->t, tele_source(s->t, t->name), buf_str(&s->reply.body),
+                           s->reply.body.len, agent_wall_ns(), NULL, 0, &err);
     if (rc == RC_OK && str_eq(t->name, "serve"))
-        models_shown_take(s->models, s->t, buf_str(&s->text), agent_wall_ns());
+        models_shown_take(s->models, s->t, buf_str(&s->reply.body), agent_wall_ns());
     atomic_store(&t->cost_ns, clock_mono_ns() - begun);
     atomic_store(&t->up, rc == RC_OK);
     if (rc == RC_OK) {
@@ -117,8 +91,8 @@ static void ask(struct scraper *s, struct scrape_target *t)
     } else {
         atomic_fetch_add(&t->failed, 1);
         t->wait_ns = t->wait_ns ? t->wait_ns * 2 : SCRAPE_PERIOD_MS * AGENT_MS / 4;
-        if (t->wait_ns > SCRAPE_WAIT_MS_MAX * AGENT_MS)
-            t->wait_ns = SCRAPE_WAIT_MS_MAX * AGENT_MS;
+        if (t->wait_ns > longest)
+            t->wait_ns = longest;
     }
     t->next_ns = begun + t->wait_ns;
 }
@@ -225,6 +199,20 @@ void scrape_each(struct scraper *s, void (*fn)(void *arg, struct scrape_target *
     pthread_mutex_unlock(&s->lock);
 }
 
+struct maybe scrape_serve_up(struct scraper *s)
+{
+    struct maybe up = maybe_none();
+
+    if (!s)
+        return up;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->count; i++)
+        if (str_eq(s->list[i]->name, "serve"))
+            up = maybe_of(atomic_load(&s->list[i]->up));
+    pthread_mutex_unlock(&s->lock);
+    return up;
+}
+
 enum rc scrape_start(struct agent *a, struct err *err)
 {
     struct scraper *s = xcalloc(1, sizeof(*s));
@@ -254,7 +242,7 @@ void scrape_stop(struct scraper *s)
         (void)pthread_join(s->thread, NULL);
     while (s->count)
         target_free(s->list[--s->count]);
-    buf_release(&s->text);
+    web_reply_release(&s->reply);
     models_shown_free(s->models);
     pthread_cond_destroy(&s->change);
     pthread_mutex_destroy(&s->lock);

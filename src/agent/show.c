@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "metrics/recording.h"
 #include "os/clock.h"
 #include "os/file.h"
 
@@ -53,21 +54,10 @@ void feed_stale(struct agent *a, size_t feed, const char *source, int64_t period
 
 /* ---- ids */
 
-static bool has_label(const struct tele_series *s, const char *name)
-{
-    for (size_t i = 0; i < s->label_count; i++)
-        if (str_eq(s->labels[i].name, name))
-            return true;
-    return false;
-}
-
-static uint32_t place_series(struct agent *a, const struct feed *f, const struct tele_series *s,
-                             unsigned source)
+static uint32_t place_series(struct agent *a, const struct tele_series *s, unsigned source)
 {
     const struct tele_metric *m = tele_metric(s->metric->id);
 
-    if (f->again && !has_label(s, "gpu"))
-        return TELE_NONE; /* the machine's own are played once */
     if (!m)
         m = tele_foreign(a->shown, s->metric->id, s->metric->help, s->metric->kind);
     return tele_series(a->shown, source, m, s->labels, s->label_count);
@@ -84,7 +74,7 @@ static void place(struct agent *a, struct feed *f, uint32_t i)
         fs->shown = tele_source(a->shown, tele_source_name(f->t, s->source));
         fs->stale_ns = fs->stale_ns ? fs->stale_ns : stale_after(0);
     }
-    p->id = place_series(a, f, s, fs->shown);
+    p->id = place_series(a, s, fs->shown);
     p->born = tele_born(f->t, i);
     p->id_born = tele_born(a->shown, p->id);
 }
@@ -200,11 +190,41 @@ static void put_in_place(struct agent *a, int64_t time_ns)
 
 /* ---- history */
 
+/* What was wrong with the file, in the log and among the events. */
+static void tell_damage(struct agent *a)
+{
+    struct ring_stats st = { 0 };
+
+    if (ring_moved(a->ring)) {
+        log_warn("the head of history '%s' is damaged: it is '%s' now, a new history begins",
+                 a->ring_path, ring_moved(a->ring));
+        agent_event(a, TELE_EVENT_AGENT, -1, 0,
+                    "the head of the history was damaged: it was moved to '%.150s'",
+                    ring_moved(a->ring));
+    }
+    ring_stats(a->ring, &st);
+    if (st.cut_bytes) {
+        log_warn("history '%s' was cut: %llu of %llu bytes at its end are missing", a->ring_path,
+                 (unsigned long long)st.cut_bytes, (unsigned long long)st.bytes);
+        agent_event(a, TELE_EVENT_AGENT, -1, 0,
+                    "the history was cut: %llu of %llu bytes at its end are missing",
+                    (unsigned long long)st.cut_bytes, (unsigned long long)st.bytes);
+    }
+    if (st.bad_blocks) {
+        log_warn("history '%s': %llu parts are damaged and left out", a->ring_path,
+                 (unsigned long long)st.bad_blocks);
+        agent_event(a, TELE_EVENT_AGENT, -1, 0,
+                    "%llu parts of the history are damaged and left out",
+                    (unsigned long long)st.bad_blocks);
+    }
+}
+
 enum rc show_ring_open(struct agent *a, struct err *err)
 {
     struct ring_opts ro = { .path = a->ring_path,
                             .bytes = a->temp_ring ? AGENT_REPLAY_RING_BYTES : a->o.ring_bytes,
-                            .no_sync = a->temp_ring };
+                            .no_sync = a->temp_ring,
+                            .move_damaged = !a->temp_ring };
     struct ring *r = NULL;
     enum rc rc = ring_open(&ro, &r, err);
 
@@ -217,11 +237,13 @@ enum rc show_ring_open(struct agent *a, struct err *err)
     (void)str_copy(a->ring_why, sizeof(a->ring_why), rc == RC_OK ? "" : err->msg);
     pthread_mutex_unlock(&a->lock);
     a->ring_retry_ns = clock_mono_ns() + AGENT_RING_RETRY_MS * AGENT_MS;
+    if (rc == RC_OK)
+        tell_damage(a);
     return rc;
 }
 
 /* Without history, until a later try. */
-static void lose_ring(struct agent *a, const struct err *err)
+static void lose_ring(struct agent *a, const struct err *err, int retry_ms)
 {
     struct ring *r = a->ring;
 
@@ -233,9 +255,12 @@ static void lose_ring(struct agent *a, const struct err *err)
     (void)str_copy(a->ring_why, sizeof(a->ring_why), err->msg);
     pthread_mutex_unlock(&a->lock);
     atomic_fetch_add(&a->ring_errors, 1);
-    a->ring_retry_ns = clock_mono_ns() + AGENT_RING_RETRY_MS * AGENT_MS;
-    log_warn("%s; the agent goes on without history and tries again in %d s", err->msg,
-             AGENT_RING_RETRY_MS / 1000);
+    a->ring_retry_ns = clock_mono_ns() + retry_ms * AGENT_MS;
+    if (retry_ms)
+        log_warn("%s; the agent goes on without history and tries again in %d s", err->msg,
+                 retry_ms / 1000);
+    else
+        log_warn("%s; another one is begun", err->msg);
     agent_event(a, TELE_EVENT_AGENT, -1, 0, "no history: %.200s", err->msg);
 }
 
@@ -251,13 +276,31 @@ void show_ring_retry(struct agent *a)
     }
 }
 
+/* A file that was removed, replaced or cut under us takes what is appended with it: another is
+ * begun at once. */
+static void look_at_ring(struct agent *a)
+{
+    struct err err = { 0 };
+
+    if (!a->ring || a->temp_ring || ring_here(a->ring, &err) == RC_OK)
+        return;
+    lose_ring(a, &err, 0);
+    show_ring_retry(a);
+    if (a->ring) /* now that it can be kept */
+        agent_event(a, TELE_EVENT_AGENT, -1, 0, "%.200s", err.msg);
+    else
+        log_warn("%s; the agent goes on without history and tries again in %d s", a->ring_why,
+                 AGENT_RING_RETRY_MS / 1000);
+}
+
 static void append(struct agent *a, int64_t time_ns)
 {
     int64_t begun = clock_mono_ns();
     struct err err = { 0 };
 
+    look_at_ring(a);
     if (a->ring && ring_append(a->ring, a->shown, time_ns, a->next, a->placed, &err))
-        lose_ring(a, &err);
+        lose_ring(a, &err, AGENT_RING_RETRY_MS);
     atomic_store(&a->sync_ns, clock_mono_ns() - begun);
 }
 
@@ -268,9 +311,10 @@ enum rc show_record_open(struct agent *a, struct err *err)
     struct buf head = { 0 };
     struct json_out w;
 
-    a->record_fd = open(a->o.record, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (a->record_fd < 0)
-        return err_sys(err, "could not write recording '%s'", a->o.record);
+    enum rc rc = recording_create(a->o.record, a->o.record_replace, &a->record_fd, err);
+
+    if (rc != RC_OK)
+        return rc;
     json_out_init(&w, &head, 0);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.tele/1");
@@ -374,18 +418,12 @@ static void take_events(struct agent *a)
                   "they have room");
     struct tele_event *list = xcalloc(AGENT_EVENTS_TURN_MAX, sizeof(*list));
 
+    faults_turn(a, false);
     for (size_t k = 0; k < a->feed_count; k++) {
         struct feed *f = &a->feeds[k];
         size_t n = tele_events_after(f->t, &f->events, list, AGENT_EVENTS_TURN_MAX);
         for (size_t i = 0; i < n; i++) {
-            if (f->again && list[i].gpu < 0)
-                continue;
-            if (a->o.demo && list[i].kind == TELE_EVENT_AGENT)
-                continue; /* the recording agent's own, again at every round */
-            if (a->o.demo)
-                list[i].time_ns = a->last_time_ns;
-            if (xids_take(a, &list[i], !a->gpu || k != a->gpu_feed))
-                agent_take_event(a, &list[i]);
+            faults_take(a, &list[i], !a->gpu || k != a->gpu_feed);
         }
     }
     free(list);
@@ -396,6 +434,8 @@ static void take_doc(void *arg, const char *name, const char *json)
     struct agent *a = arg;
 
     tele_doc(a->shown, name, json);
+    if (str_eq(name, "processes"))
+        whose_take(a->whose, json);
     if (a->record)
         stream_doc(a->record, name, json);
 }
@@ -403,8 +443,7 @@ static void take_doc(void *arg, const char *name, const char *json)
 static void take_docs(struct agent *a)
 {
     for (size_t k = 0; k < a->feed_count; k++)
-        if (!a->feeds[k].again)
-            a->feeds[k].docs = tele_docs_after(a->feeds[k].t, a->feeds[k].docs, take_doc, a);
+        a->feeds[k].docs = tele_docs_after(a->feeds[k].t, a->feeds[k].docs, take_doc, a);
 }
 
 void show_second(struct agent *a, int64_t time_ns)

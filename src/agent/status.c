@@ -162,6 +162,7 @@ void self_values(struct agent *a, int64_t time_ns)
     put_alerts(a);
     put_counts(a);
     xids_put(a, time_ns);
+    faults_put(a);
     a->dirty[a->self] = true;
     a->batch_ns[a->self] = time_ns;
 }
@@ -207,6 +208,7 @@ static void history_json(struct agent *a, struct json_out *w)
         json_kv_int(w, "bytes", (int64_t)st.bytes);
         json_kv_int(w, "used", (int64_t)st.used);
         json_kv_int(w, "bad_blocks", (int64_t)st.bad_blocks);
+        json_kv_int(w, "cut_bytes", (int64_t)st.cut_bytes);
         json_kv_int(w, "oldest", st.oldest_ns / 1000000000);
         json_kv_int(w, "newest", st.newest_ns / 1000000000);
         json_kv_int(w, "oldest_minute", st.oldest_minute_ns / 1000000000);
@@ -287,6 +289,11 @@ void status_members(void *arg, struct json_out *w)
     json_key(w, "history");
     history_json(a, w);
     json_kv_str(w, "recording", a->o.record);
+    json_key(w, "kernel_log");
+    json_obj(w);
+    json_kv_bool(w, "read", !a->kernel_log && !a->player);
+    json_kv_str(w, "why", a->kernel_log ? strerror(a->kernel_log) : NULL);
+    json_obj_end(w);
     json_key(w, "sources");
     sources_json(a, w);
     json_key(w, "applications");

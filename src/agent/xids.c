@@ -2,10 +2,9 @@
 /* xids: XIDs of both sources as one count.
  *
  * The GPU child hears the driver's events, a lane reads the kernel's log; here both meet, on the
- * sampling thread, and each XID counts once (metrics/xid_count.c).  Counts are since the agent
- * began: what the log holds from before is told as an event and counted by nobody, else every
- * start would be an alarm.  Values are told from here, so that one GPU has one series whoever
- * reported. */
+ * sampling thread, and each XID counts once (metrics/xid_count.c).  Counts begin at zero with the
+ * agent and hold what happened since the last second that an earlier run showed (faults.c).
+ * Values are told from here, so that one GPU has one series whoever reported. */
 #include "agent/agent_int.h"
 
 #include "base/mem.h"
@@ -20,6 +19,7 @@ struct gpu_at {
     const struct tele_series *labels; /* a series that has all of a GPU's; NULL: none yet */
     uint32_t lost;                    /* series that is known while the GPU is looked at */
     int last;                         /* code; 0: none yet */
+    int64_t last_ns;                  /* when that was */
 };
 struct xids {
     struct xid_counts *counts; /* owned */
@@ -55,11 +55,13 @@ bool xids_take(struct agent *a, struct tele_event *e, bool of_log)
 
     if (of_log)
         kmsg_locate(a->shown, e, bdf);
-    if (e->kind != TELE_EVENT_XID || a->player || e->time_ns < a->begun_wall_ns)
+    if (e->kind != TELE_EVENT_XID || a->player || !faults_judged(a, e->time_ns))
         return true;
     if (xid_counts_take(a->xids->counts, e->gpu, bdf, e->code, of_log, e->time_ns)) {
         if (e->gpu >= 0 && e->gpu < XIDS_GPUS_MAX)
             a->xids->gpus[e->gpu].last = e->code;
+        if (e->gpu >= 0 && e->gpu < XIDS_GPUS_MAX)
+            a->xids->gpus[e->gpu].last_ns = e->time_ns;
         return true;
     }
     if (of_log)
@@ -93,6 +95,19 @@ static void look_for_gpus(struct agent *a)
         else if (str_eq(s->metric->id, "gpu.fb.total")) /* every GPU has it */
             x->gpus[gpu].labels = s;
     }
+}
+
+int64_t xids_last_ns(const struct agent *a, int gpu)
+{
+    return gpu >= 0 && gpu < XIDS_GPUS_MAX ? a->xids->gpus[gpu].last_ns : 0;
+}
+
+bool xids_know_gpus(const struct agent *a)
+{
+    for (size_t i = 0; i < XIDS_GPUS_MAX; i++)
+        if (a->xids->gpus[i].labels)
+            return true;
+    return false;
 }
 
 static void put_counts(struct agent *a, int64_t time_ns)

@@ -353,6 +353,8 @@ enum rc inflate(const struct inflate_io *io, uint64_t *out_bytes, struct err *er
         rc = flush(s, s->have);
     if (!rc)
         *out_bytes = s->total;
+    if (!rc && io->out_unused)
+        *io->out_unused = (size_t)s->held / 8 + s->in_len - s->in_at;
     free(s);
     return rc;
 }

@@ -14,7 +14,8 @@ struct inflate_io {
     enum rc (*read)(void *arg, uint8_t *out, size_t cap, size_t *got, struct err *err);
     enum rc (*write)(void *arg, const uint8_t *p, size_t len, struct err *err);
     void *arg;
-    uint64_t max; /* bytes that may come out; more is RC_LIMIT */
+    uint64_t max;       /* bytes that may come out; more is RC_LIMIT */
+    size_t *out_unused; /* (optional) bytes that were read and lie behind the end */
 };
 
 /* *out_bytes: how many came out. */

@@ -455,12 +455,14 @@ void json_walk_leave(struct json_walk *w, const struct json_walk *inner)
 
 const struct json *json_get(const struct json *obj, const char *key)
 {
+    const struct json *last = NULL;
+
     if (!obj || obj->type != JSON_OBJ)
         return NULL;
     for (const struct json *v = obj->first; v; v = v->next)
         if (!strcmp(v->key, key))
-            return v;
-    return NULL;
+            last = v;
+    return last;
 }
 
 const struct json *json_at(const struct json *arr, size_t i)

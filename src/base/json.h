@@ -4,8 +4,8 @@
  * Reading gives a tree in an arena that borrows nothing from the text.  Strict
  * RFC 8259: no comments, no trailing commas, UTF-8 checked, \u surrogates joined,
  * depth at most JSON_DEPTH_MAX.  Numbers keep their text, so that 64-bit integers
- * are exact and a writer can give them back unchanged.  Duplicate keys: the first
- * wins and json_get() never sees the second.
+ * are exact and a writer can give them back unchanged.  Duplicate keys: the last
+ * wins, as for Python, Go and what stands before a server to filter.
  *
  * Writing is a small state machine over a buf: commas, indentation and escapes are
  * its business.  With indent 0 it writes one line. */

@@ -87,18 +87,20 @@ static const char *decimal_parse(const char *s, struct decimal *out)
     return s;
 }
 
-/* digits * factor / 10^scale, exact; false when it does not fit or is no whole number. */
-static bool decimal_scale(struct decimal d, uint64_t factor, uint64_t *out)
+/* digits * factor / 10^scale; false when it does not fit or is no whole number.  `rounds`: what is
+ * finer than the factor may be rounded, but not to nothing. */
+static bool decimal_scale(struct decimal d, uint64_t factor, bool rounds, uint64_t *out)
 {
+    __extension__ unsigned __int128 all = 1;
     __extension__ unsigned __int128 v = d.digits;
 
     v *= factor;
-    for (int i = 0; i < d.scale; i++) {
-        if (v % 10)
-            return false;
-        v /= 10;
-    }
-    if (v > UINT64_MAX)
+    for (int i = 0; i < d.scale; i++)
+        all *= 10;
+    if (v % all && (!rounds || factor == 1))
+        return false;
+    v = (v + all / 2) / all;
+    if (v > UINT64_MAX || (!v && d.digits))
         return false;
     *out = (uint64_t)v;
     return true;
@@ -114,7 +116,7 @@ static const struct unit *unit_find(const struct unit *units, size_t count, cons
 }
 
 static enum rc quantity_parse(const char *s, const char *what, const char *example,
-                              const struct unit *units, size_t count, uint64_t *out,
+                              const struct unit *units, size_t count, bool rounds, uint64_t *out,
                               struct err *err)
 {
     struct decimal d;
@@ -125,6 +127,8 @@ static enum rc quantity_parse(const char *s, const char *what, const char *examp
         err_hint(err, "Write it like %s.", example);
         return err_set(err, RC_PARSE, "'%s' is not a %s", s, what);
     }
+    if (*rest == ' ') /* as tables have it: 79.6 GiB */
+        rest++;
     u = unit_find(units, count, rest, strlen(rest));
     if (!u) {
         err_hint(err, "Write it like %s.", example);
@@ -132,7 +136,7 @@ static enum rc quantity_parse(const char *s, const char *what, const char *examp
             return err_set(err, RC_PARSE, "%s '%s' has no unit", what, s);
         return err_set(err, RC_PARSE, "unknown unit '%s' in %s '%s'", rest, what, s);
     }
-    if (!decimal_scale(d, u->factor, out))
+    if (!decimal_scale(d, u->factor, rounds, out))
         return err_set(err, RC_LIMIT, "%s '%s' does not fit into 64 bits or is no whole number",
                        what, s);
     return RC_OK;
@@ -146,12 +150,13 @@ enum rc units_bytes_parse(const char *s, uint64_t *out, struct err *err)
         *out = plain;
         return RC_OK;
     }
-    return quantity_parse(s, "size", "64GiB or 80GB", byte_units, ARRAY_SIZE(byte_units), out, err);
+    return quantity_parse(s, "size", "64GiB or 80GB", byte_units, ARRAY_SIZE(byte_units), true, out,
+                          err);
 }
 
 enum rc units_rate_parse(const char *s, uint64_t *out_bps, struct err *err)
 {
-    return quantity_parse(s, "rate", "400Gb/s or 25GB/s", rate_units, ARRAY_SIZE(rate_units),
+    return quantity_parse(s, "rate", "400Gb/s or 25GB/s", rate_units, ARRAY_SIZE(rate_units), false,
                           out_bps, err);
 }
 
@@ -175,7 +180,8 @@ enum rc units_duration_parse(const char *s, uint64_t *out_ms, struct err *err)
             err_hint(err, "Write it like 90s, 5m, 1h30m or 7d.");
             return err_set(err, RC_PARSE, "'%s' is not a duration", s);
         }
-        if (!decimal_scale(d, u->factor, &part) || __builtin_add_overflow(total, part, &total))
+        if (!decimal_scale(d, u->factor, false, &part) ||
+            __builtin_add_overflow(total, part, &total))
             return err_set(err, RC_LIMIT, "duration '%s' is too long or finer than 1ms", s);
         last = u->factor;
         p = rest + len;
@@ -210,7 +216,7 @@ enum rc units_money_parse(const char *s, int64_t *out_micro, enum money_per *out
         err_hint(err, "Write it like $3.50/h, $5000/d, $150000/mo or $12.");
         return err_set(err, RC_PARSE, "'%s' is not an amount of money", s);
     }
-    if (!decimal_scale(d, 1000000, &micro) || micro > INT64_MAX)
+    if (!decimal_scale(d, 1000000, false, &micro) || micro > INT64_MAX)
         return err_set(err, RC_LIMIT, "amount '%s' is too large or finer than a millionth", s);
     *out_micro = (int64_t)micro;
     *out_per = per;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* units: quantities as people write them.
  *
- *   bytes     64GiB 80GB 1TiB 512 (bytes)       GiB is 2^30, GB is 10^9
+ *   bytes     64GiB 80GB 79.6 GiB 512 (bytes)   GiB is 2^30, GB is 10^9; to a whole byte
  *   rate      400Gb/s 25GB/s 900GB/s            to bits per second; b bits, B bytes
  *   duration  90s 5m 12h 7d 250ms 1h30m         to milliseconds
  *   money     $3.50/h $5000/d $150000/mo $12    to micro-dollars, and per what
  *   percent   80% 80                            both are 80
  *
- * Case matters (80GIB is an error, Gb and GB differ).  *out is untouched on failure;
+ * Case matters (80GIB is an error, Gb and GB differ); what we print for people can be written: one
+ * space may stand before the unit of bytes and rates.  *out is untouched on failure;
  * RC_PARSE says why, RC_LIMIT that it does not fit. */
 #ifndef BASE_UNITS_H
 #define BASE_UNITS_H

@@ -205,6 +205,17 @@ static bool not_in(const char *phrase, void *arg)
     return true;
 }
 
+bool cat_gpu_memory_is(const struct cat_gpu *g, int64_t bytes)
+{
+    int64_t least = maybe_or(g->mem_gb, 0) * 1000000000, most = maybe_or(g->mem_gb, 0) << 30;
+    int64_t told = maybe_or(g->mem_mib, 0) << 20;
+
+    if (!g->mem_gb.known)
+        return true;
+    return (bytes >= least - least / 32 && bytes <= most + most / 32) ||
+           (bytes >= told - told / 32 && bytes <= told + told / 32);
+}
+
 const struct cat_gpu *cat_gpu_find(const struct cat_gpu_table *t, struct maybe pci_device,
                                    const char *product)
 {

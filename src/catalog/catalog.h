@@ -74,6 +74,9 @@ enum rc cat_gpu_load(struct arena *a, struct cat_gpu_table *out, struct err *err
  * in the table. */
 const struct cat_gpu *cat_gpu_find(const struct cat_gpu_table *t, struct maybe pci_device,
                                    const char *product);
+/* Is a size what the card is sold with, in GB or GiB, or what its driver tells?  True where the
+ * table does not know. */
+bool cat_gpu_memory_is(const struct cat_gpu *g, int64_t bytes);
 
 /* By a name that a person writes: one of the aliases, our name, or a part of the driver's; case,
  * blanks, '-' and '_' do not count, nor a leading "NVIDIA".  NULL: not in the table; then `near`
@@ -93,8 +96,9 @@ struct maybe cat_mig_instances(const struct cat_gpu *g, const char *profile);
 /* "1g.10gb, 2g.20gb ..."; nothing when there are none or the table does not say. */
 void cat_mig_list(const struct cat_gpu *g, struct buf *out);
 
-/* ---- default alerts (data/alerts.csv) ---- */
+/* ---- default alerts (data/alerts.csv), and their causes (data/alert_causes.csv) ---- */
 struct csv;
 enum rc cat_alerts_load(struct arena *a, struct csv *out, struct err *err) MUST_USE;
+enum rc cat_alert_causes_load(struct arena *a, struct csv *out, struct err *err) MUST_USE;
 
 #endif

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum {
-    CONTROL_LINE_MAX = 256,        /* bytes of a question */
+    CONTROL_LINE_MAX = 4096,       /* bytes of a question */
     CONTROL_REPLY_MAX = 300 << 20, /* bytes of an answer */
     CONTROL_READ_MS = 2000,        /* for a question */
     CONTROL_WRITE_MS = 10000,      /* without progress of an answer */
@@ -155,7 +155,22 @@ static enum rc do_line(struct agent *a, const char *line, struct buf *out, struc
     }
     if (str_starts(line, "bundle ") && str_to_i64(line + strlen("bundle "), 10, &ms) && ms > 0)
         return agent_bundle(a, ms, out, err);
-    return err_set(err, RC_USAGE, "'%s' is no word of the control socket", line);
+    if (str_eq(line, "silences")) {
+        agent_silences(a, out);
+        return RC_OK;
+    }
+    if (str_starts(line, "silence ")) {
+        uint64_t id = 0;
+        enum rc rc = agent_silence(a, line + strlen("silence "), strlen(line + strlen("silence ")),
+                                   &id, err);
+
+        buf_addf(out, "%llu\n", (unsigned long long)id);
+        return rc;
+    }
+    if (str_starts(line, "unsilence ") && str_to_i64(line + strlen("unsilence "), 10, &ms) &&
+        ms > 0)
+        return agent_silence_end(a, (uint64_t)ms, err);
+    return err_set(err, RC_USAGE, "unknown control command '%.100s'", line);
 }
 
 static bool send_all(int fd, const char *p, size_t len)

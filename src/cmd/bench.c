@@ -26,7 +26,6 @@ enum {
     BENCH_DOCS_DEFAULT = 25,
     BENCH_SEED_DEFAULT = 20240229,
     BENCH_TEXTS = 8192,           /* generated; requests take them in turn */
-    BENCH_TOKEN_MAX = 8 << 10,    /* bytes of a token's file */
     BENCH_TIME_MS_MAX = 86400000, /* a day: duration, warm-up, timeout */
 };
 #define BENCH_RATE_MAX 1e6 /* requests/s of an open loop */
@@ -44,7 +43,7 @@ struct plan {
     struct load_opts load;
     size_t items, slices;
     const char *token; /* NULL: none */
-    struct buf token_bytes;
+    char token_text[CMD_TOKEN_BYTES_MAX];
     struct texts texts, queries;
 };
 
@@ -140,9 +139,9 @@ static enum rc read_token(const struct bench_opts *o, struct plan *p, struct err
     if (o->token && o->token_file)
         return err_set(err, RC_USAGE, "--token and --token-file exclude each other");
     if (o->token_file) {
-        if (file_read(o->token_file, BENCH_TOKEN_MAX, &p->token_bytes, err))
+        if (cmd_token(o->token_file, p->token_text, sizeof(p->token_text), err))
             return err->code;
-        p->token = p->token_bytes.len ? str_trim(p->token_bytes.data) : "";
+        p->token = p->token_text;
     }
     if (!p->token)
         return RC_OK;
@@ -216,7 +215,6 @@ static void plan_release(struct plan *p)
 {
     texts_release(&p->texts);
     texts_release(&p->queries);
-    buf_release(&p->token_bytes);
 }
 
 /* ---- servers ---- */

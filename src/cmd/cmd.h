@@ -84,7 +84,8 @@ off_t out_place(void); /* where stdout is being written; -1: not a plain file th
  * is made. */
 enum rc cmd_signals(int *out_fd, struct err *err) MUST_USE;
 
-/* The token in a file, without blanks around it; one that is empty is an error. */
+/* The token in a file, without blanks around it; one that is empty, or that no client could send,
+ * is an error. */
 enum rc cmd_token(const char *path, char *out, size_t cap, struct err *err) MUST_USE;
 
 /* Files that a running server follows.  True: one of them is another than at the last call. */
@@ -97,6 +98,23 @@ struct cmd_watch {
     } seen[CMD_WATCH_MAX];
 };
 bool cmd_watch_changed(struct cmd_watch *w);
+
+/* Tokens of a server, each from a file, and of one that it asks. */
+enum cmd_key {
+    CMD_KEY_CALL,
+    CMD_KEY_METRICS,
+    CMD_KEY_ADMIN,
+    CMD_KEY_SERVE, /* asked for by the model server that an agent asks */
+    CMD_KEYS
+};
+enum { CMD_TOKEN_BYTES_MAX = 4096 }; /* of a token file */
+struct cmd_keys {
+    const char *files[CMD_KEYS]; /* borrowed; NULL: none */
+    char texts[CMD_KEYS][CMD_TOKEN_BYTES_MAX];
+};
+/* All of them or, with an error, none: what was read before stays.  `w` follows the files. */
+enum rc cmd_keys_read(struct cmd_keys *k, struct cmd_watch *w, struct err *err) MUST_USE;
+const char *cmd_key(const struct cmd_keys *k, enum cmd_key which); /* NULL: none */
 
 /* All the forms the table takes. */
 void cmd_help_all(const struct term *term, struct buf *out);

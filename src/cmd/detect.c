@@ -83,7 +83,7 @@ static enum rc form_why(struct cmd_ctx *ctx, struct hw *hw, struct err *err)
 {
     const struct detect_opts *o = ctx->opts;
 
-    return nccl_why(hw, o->why, o->json, &ctx->out, err);
+    return nccl_why(hw, o->why, o->peer, o->json, &ctx->out, err);
 }
 
 /* With a spec its checks are among them, and alone where no others are asked for. */
@@ -195,55 +195,52 @@ static bool is_var_name(const char *s, size_t len)
     return len > 0;
 }
 
-static void env_put(struct hw *hw, const char *name, const char *value)
+static enum rc env_with(struct arena *a, const struct opt_strs *with, struct hw_env **out,
+                        struct err *err)
 {
-    struct hw_place *p = &hw->place;
+    struct hw_env *env = arena_array(a, struct hw_env, with->count + 1);
 
-    for (size_t i = 0; i < p->env_count; i++)
-        if (str_eq(p->env[i].name, name)) {
-            p->env[i].value = value;
-            return;
-        }
-    p->env[p->env_count++] = (struct hw_env){ .name = name, .value = value };
-}
-
-static enum rc env_with(struct hw *hw, const struct opt_strs *with, struct err *err)
-{
-    struct hw_env *env = arena_array(&hw->arena, struct hw_env, hw->place.env_count + with->count);
-
-    for (size_t i = 0; i < hw->place.env_count; i++)
-        env[i] = hw->place.env[i];
-    hw->place.env = env;
     for (size_t i = 0; i < with->count; i++) {
         const char *s = with->items[i];
         size_t len = strcspn(s, "=");
-        char *value;
 
         if (s[len] != '=' || !is_var_name(s, len)) {
             err_hint(err, "Write it as VAR=VALUE, for example NCCL_IB_HCA==mlx5_0.");
             return err_set(err, RC_USAGE, "option '--with' cannot use '%s'", s);
         }
-        value = arena_strdup(&hw->arena, s + len + 1);
-        str_make_text(value); /* as the environment's own are taken */
-        env_put(hw, arena_strndup(&hw->arena, s, len), value);
+        env[i] = (struct hw_env){ .name = arena_strndup(a, s, len), .value = s + len + 1 };
     }
+    *out = env;
     return RC_OK;
 }
 
-enum rc detect_probe(const char *root_path, struct recorder *rec, struct hw **out, struct err *err)
+static const char *nvml_lib(void)
 {
     const char *lib = getenv("STOKER_NVML_LIB");
-    const struct hw_opts opts = { .nvml_lib = lib && *lib ? lib : NULL, .rec = rec };
+
+    return lib && *lib ? lib : NULL;
+}
+
+static enum rc probe_root(const char *root_path, const struct hw_opts *opts, struct hw **out,
+                          struct err *err)
+{
     struct root *root;
     enum rc rc = root_open(root_path, &root, err);
 
     if (rc)
         return rc;
-    if (rec)
-        root_record(root, rec);
-    rc = hw_probe(root, &opts, out, err);
+    if (opts->rec)
+        root_record(root, opts->rec);
+    rc = hw_probe(root, opts, out, err);
     root_close(root);
     return rc;
+}
+
+enum rc detect_probe(const char *root_path, struct recorder *rec, struct hw **out, struct err *err)
+{
+    const struct hw_opts opts = { .nvml_lib = nvml_lib(), .rec = rec };
+
+    return probe_root(root_path, &opts, out, err);
 }
 
 /* An address, as NCCL's route is looked up by; a name would be passed over in silence. */
@@ -255,8 +252,8 @@ static enum rc peer_check(const struct detect_opts *o, struct err *err)
 
     if (!o->peer)
         return RC_OK;
-    if (!o->env) {
-        err_hint(err, "Use it with --env.");
+    if (!o->env && !o->why) {
+        err_hint(err, "Use it with --env or --why.");
         return err_set(err, RC_USAGE, "option '--peer' is about the environment for NCCL alone");
     }
     if (str_copy(text, sizeof(text), o->peer)) {
@@ -273,6 +270,8 @@ static enum rc run_detect(struct cmd_ctx *ctx, struct err *err)
     const struct detect_opts *o = ctx->opts;
     const struct form *form = NULL;
     struct hw *hw = NULL;
+    struct hw_env *env = NULL;
+    struct arena a = { 0 };
     unsigned groups;
     enum rc rc = choose_form(o, &form, err);
 
@@ -287,12 +286,18 @@ static enum rc run_detect(struct cmd_ctx *ctx, struct err *err)
     if (!rc && (o->check.count || o->file))
         rc = check_groups(o, &groups, err); /* before a probe that may take seconds */
     if (!rc)
-        rc = detect_probe(o->root, NULL, &hw, err);
-    if (!rc)
-        rc = env_with(hw, &o->with, err);
+        rc = env_with(&a, &o->with, &env, err);
+    if (!rc) {
+        const struct hw_opts opts = { .nvml_lib = nvml_lib(),
+                                      .env = env,
+                                      .env_count = o->with.count };
+
+        rc = probe_root(o->root, &opts, &hw, err);
+    }
     if (!rc && form)
         rc = form->run(ctx, hw, err);
     hw_free(hw);
+    arena_release(&a);
     return rc;
 }
 

@@ -68,10 +68,12 @@ static void line_net(struct page *p, const struct nccl_choice *c, struct buf *b)
         buf_adds(b, "Between machines: TCP sockets");
     else if (str_eq(c->net, "efa"))
         buf_adds(b, "Between machines: AWS EFA");
+    else if (c->stop_why)
+        buf_adds(b, "PROBLEM: NCCL stops at start-up");
     else
         buf_addf(b, "Between machines: %s", c->net);
     because(b, c->net_why);
-    line(p, COLOUR_NONE, b);
+    line(p, c->stop_why ? COLOUR_RED : COLOUR_NONE, b);
 }
 
 /* What NCCL gives each GPU, and what it would with the ports that --env names. */
@@ -132,12 +134,14 @@ static void line_mnnvl(struct page *p, const struct nccl_choice *c, struct buf *
 
 static void line_bootstrap(struct page *p, const struct nccl_choice *c, struct buf *b)
 {
+    if (c->stop_why)
+        return; /* said already */
     buf_reset(b);
     if (c->socket_if)
         buf_addf(b, "Bootstrap: %s%s%s", c->socket_if, c->socket_addr ? " " : "",
                  c->socket_addr ? c->socket_addr : "");
     else
-        buf_adds(b, "Bootstrap: no interface");
+        buf_addf(b, "Bootstrap: %s", c->wire_if ? "unknown" : "no interface");
     because(b, c->socket_why);
     line(p, c->socket_if ? COLOUR_NONE : COLOUR_YELLOW, b);
 }
@@ -146,7 +150,7 @@ static void line_gdr(struct page *p, const struct nccl_choice *c, struct buf *b)
 {
     size_t yes = 0, no = 0;
 
-    if (c->gdr_count == 0)
+    if (c->gdr_count == 0 || c->stop_why)
         return;
     for (size_t i = 0; i < c->gdr_count; i++) {
         yes += maybe_is(c->gdr[i].use, 1);

@@ -9,8 +9,10 @@
 #include "base/str.h"
 #include "cmd/embed_int.h"
 #include "os/clock.h"
+#include "os/file.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,6 +52,7 @@ struct job {
     char about[EMBED_ABOUT_MAX];
     size_t width; /* floats a vector, after --dims */
     uint64_t hash, texts, tokens, truncated, failed, told;
+    uint64_t kept; /* of the texts, written by the runs before */
     int64_t begun_ms, drawn_ms;
     uint64_t window_bytes, window_done; /* bytes read before this window; tokens run of it */
     bool bar;                           /* stderr is a terminal */
@@ -115,7 +118,7 @@ static enum rc choose_prompt(struct job *j, struct err *err)
 
 static enum rc choose_width(struct job *j, struct err *err)
 {
-    j->width = j->o->dims ? (size_t)j->o->dims : j->enc.width;
+    j->width = j->o->dims ? (size_t)j->o->dims : model_dim(j->enc.model);
     if (j->width > j->enc.width)
         return err_set(err, RC_USAGE, "model '%s' gives %zu numbers a text, not %zu",
                        j->enc.model->name, j->enc.width, j->width);
@@ -163,7 +166,7 @@ static enum rc check_out(const struct embed_opts *o, struct err *err)
 /* Everything that decides the bytes of a record. */
 static uint64_t options_key(struct job *j)
 {
-    const char *prompt = j->enc.text.prompt ? j->enc.text.prompt : "";
+    const char *prompt = j->enc.prompt ? j->enc.prompt : "";
     char device[128];
     int len;
 
@@ -202,7 +205,7 @@ static enum rc skip_done(struct job *j, struct err *err)
         if (i + 1 == noted && j->hash != hash)
             return err_set(err, RC_FAIL, "'%s' was begun with another input", j->o->out);
     }
-    j->texts = j->sink.rows;
+    j->texts = j->kept = j->sink.rows;
     return RC_OK;
 }
 
@@ -246,6 +249,37 @@ static enum rc open_sink(struct job *j, struct err *err)
     if (j->o->out && j->sink.seekable && !keep)
         return resume_create(j->o->out, &j->resume, err);
     return RC_OK;
+}
+
+/* ---- interruption ---- */
+/* What is written at any moment is whole (embed_resume.c), so nothing is to be finished: the bar
+ * goes, the way on is named, and the signal ends the program as it would have.  Put together
+ * beforehand, since a handler may only write. */
+static char farewell[FILE_PATH_MAX + 128];
+static size_t farewell_len;
+
+static void on_interrupt(int number)
+{
+    ssize_t ignored = write(STDERR_FILENO, farewell, farewell_len);
+
+    (void)ignored;
+    (void)raise(number); /* SA_RESETHAND: the default now */
+}
+
+static void watch_interrupts(const struct job *j)
+{
+    struct sigaction sa = { .sa_handler = on_interrupt, .sa_flags = SA_RESETHAND | SA_NODEFER };
+    int n = snprintf(farewell, sizeof(farewell), "%s", j->bar ? "\r\033[K" : "");
+
+    if (j->o->out && j->sink.seekable)
+        n += snprintf(farewell + n, sizeof(farewell) - (size_t)n,
+                      "stoker: interrupted; the same command with --resume continues '%.4000s'\n",
+                      j->o->out);
+    farewell_len = (size_t)n;
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+    sigaction(SIGHUP, &sa, NULL);
 }
 
 /* ---- talk ---- */
@@ -313,9 +347,11 @@ static void tell_end(struct job *j)
         return;
     encoder_describe(&j->enc, device, sizeof(device));
     fprintf(stderr, "%s texts, %s tokens in %.2f s: %s tokens/s (%s)",
-            progress_count(j->texts, texts), progress_count(j->tokens, tokens),
+            progress_count(j->texts - j->kept, texts), progress_count(j->tokens, tokens),
             (double)(now - j->begun_ms) / 1000, progress_rate(rate_of(j, j->tokens, now), rate),
             device);
+    if (j->kept)
+        fprintf(stderr, ", %s with those before", progress_count(j->texts, texts));
     if (j->truncated)
         fprintf(stderr, ", %s truncated", progress_count(j->truncated, texts));
     if (j->failed)
@@ -381,7 +417,7 @@ static enum rc run_window(struct job *j, struct err *err)
         j->truncated += it->truncated;
         if (it->why)
             tell_failure(j, &j->origins[i], it->why);
-        else if (j->width < j->enc.width && j->enc.model->normalize)
+        else if (j->o->dims && j->width < j->enc.width && j->enc.model->normalize)
             eng_truncate(j->rows + i * j->enc.width, j->width);
     }
     j->tokens += j->batch.tokens;
@@ -432,6 +468,8 @@ static enum rc write_vectors(struct job *j, struct err *err)
 
     j->begun_ms = clock_mono_ms();
     if (!rc)
+        watch_interrupts(j);
+    if (!rc)
         rc = embed_all(j, err);
     if (sink_close(&j->sink, rc ? &closing : err) && !rc)
         rc = err->code;
@@ -448,7 +486,8 @@ static enum rc write_vectors(struct job *j, struct err *err)
     }
     resume_close(&j->resume, !rc && !j->o->resume);
     if (!rc && j->failed)
-        rc = err_set(err, RC_FAIL, "%" PRIu64 " of %" PRIu64 " texts failed", j->failed, j->texts);
+        rc = err_set(err, RC_FAIL, "%" PRIu64 " of %" PRIu64 " texts failed", j->failed,
+                     j->texts - j->kept);
     return rc;
 }
 
@@ -481,6 +520,9 @@ static enum rc show_similarity(struct job *j, struct err *err)
     s->width = j->width;
     rc = gather_similar(j, err);
     clear_bar(j);
+    if (!rc && j->enc.model->similarity)
+        fprintf(stderr, "stoker: model '%s' compares by %s; these are cosines\n",
+                j->enc.model->name, j->enc.model->similarity);
     if (!rc && j->o->json)
         similarity_json(s, &j->ctx->out);
     else if (!rc)
@@ -546,7 +588,8 @@ static enum rc run_embed(struct cmd_ctx *ctx, struct err *err)
     }
 
 static const struct opt opts_embed[] = {
-    ROW('m', "model", STR, model, "DIR|NAME", "folder of the model, or name of an installed one"),
+    ROW('m', "model", STR, model, "DIR|NAME",
+        "folder of the model, or name of one that was fetched"),
     ROW('o', "output", STR, out, "FILE", "write there instead of standard output"),
     CHOICE("format", format, "FORMAT", "jsonl|raw|npy",
            "jsonl (the default), raw (f32, nothing else) or npy"),
@@ -597,9 +640,9 @@ const struct cmd cmd_embed = {
     .opts_size = sizeof(struct embed_opts),
     .about =
         "Reads one text a line from FILEs or standard input and writes one vector for each, in "
-        "the same order. As sentence-transformers does, the prompt is put before the text and "
-        "white space is cut at both ends; an empty line has the vector of the empty text; a text "
-        "beyond the model's limit is cut and says so.\n"
+        "the same order. As sentence-transformers does, the prompt is put before the text, "
+        "and white space is left to the tokenizer; an empty line has the vector of the empty text; "
+        "a text beyond the model's limit is cut and says so.\n"
         "\n"
         "What is wrong with one line (JSON that is none, a value that is not finite) is told on "
         "standard error with its line number. It has a record all the same, so that the n-th "

@@ -28,8 +28,8 @@ struct encoder {
     size_t max_tokens; /* a text's, specials included */
     size_t width;      /* floats a text: the vector's, or 1 */
     struct buf prepared;
-    struct text_opts text;
-    size_t skip; /* tokens of the prompt that pooling leaves out */
+    const char *prompt; /* borrowed; NULL: none */
+    size_t skip;        /* tokens of the prompt that pooling leaves out */
 };
 
 enum rc encoder_open(const struct encoder_opts *o, struct encoder *out, struct err *err) MUST_USE;

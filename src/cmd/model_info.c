@@ -146,7 +146,7 @@ static void use_rows(struct table *t, const struct model *m)
 
     pools_text(m, pools);
     if (m->head == MODEL_HEAD_NONE) {
-        row(t, "gives", "vectors of %zu numbers, pooling %s%s%s", eng_dim(m), pools,
+        row(t, "gives", "vectors of %zu numbers, pooling %s%s%s", model_dim(m), pools,
             m->prompt_apart ? " without the prompt" : "",
             m->normalize ? ", normalised" : ", not normalised");
         for (size_t i = 0; i < m->dense_count; i++)
@@ -156,8 +156,17 @@ static void use_rows(struct table *t, const struct model *m)
         row(t, "gives", "scores of %zu label%s, %s head, %s", m->labels, m->labels == 1 ? "" : "s",
             head_label(m->head), m->score == MODEL_SCORE_SIGMOID ? "sigmoid" : "raw");
     }
-    if (m->lower)
+    if (m->rules.lower_first)
         row(t, "text", "lower case first");
+    if (m->rules.side_set && m->rules.left)
+        row(t, "longer texts", "lose their beginning");
+    if (m->head != MODEL_HEAD_NONE && m->types > 1 && m->rules.types_zero)
+        row(t, "token types", "none: the tokenizer's model_input_names lack token_type_ids");
+    if (m->similarity)
+        row(t, "compared by", "%s", m->similarity);
+    for (size_t i = 0; i < m->ignored_count; i++)
+        row(t, i ? "" : "ignored", "%s: no class of %s has such a field", m->ignored[i],
+            MODEL_REFERENCE);
     for (size_t i = 0; i < m->prompts_count; i++)
         row(t, i ? "" : "prompts", "%s: \"%s\"%s", m->prompts[i].name, m->prompts[i].text,
             m->default_prompt && !strcmp(m->default_prompt, m->prompts[i].name) ? " (default)"
@@ -188,7 +197,8 @@ static void memory_rows(struct table *t, const struct model *m, const struct ver
         units_bytes_human(beside_bytes(m, files), bytes));
 }
 
-static void info_text(struct cmd_ctx *ctx, const struct model *m, const struct verify *files)
+static void info_text(struct cmd_ctx *ctx, const struct model *m, const struct tokenizer *tok,
+                      const struct verify *files)
 {
     struct table *t = table_new();
     char a[UNITS_TEXT_MAX];
@@ -198,6 +208,10 @@ static void info_text(struct cmd_ctx *ctx, const struct model *m, const struct v
     table_col(t, NULL, TABLE_WHOLE);
     table_col(t, NULL, TABLE_WRAP);
     net_rows(t, m);
+    if (tok)
+        row(t, "tokenizer", "%s, %zu tokens", tokenizer_kind(tok), tokenizer_vocab_size(tok));
+    else
+        row(t, "tokenizer", "cannot be used");
     use_rows(t, m);
     memory_rows(t, m, files);
     for (size_t i = 0; i < files->files_count; i++)
@@ -235,7 +249,7 @@ static void net_json(struct json_out *w, const struct model *m)
     json_kv_int(w, "pad_id", (int64_t)m->pad_id);
     json_kv_str(w, "activation", model_act_label(m->act));
     json_kv_int(w, "max_tokens", (int64_t)m->max_tokens);
-    json_kv_bool(w, "lower_case", m->lower);
+    json_kv_bool(w, "lower_case", m->rules.lower_first);
 }
 
 static void vectors_json(struct json_out *w, const struct model *m)
@@ -248,7 +262,7 @@ static void vectors_json(struct json_out *w, const struct model *m)
         return;
     }
     json_obj(w);
-    json_kv_int(w, "size", (int64_t)eng_dim(m));
+    json_kv_int(w, "size", (int64_t)model_dim(m));
     pools_text(m, pools);
     json_kv_str(w, "pooling", pools);
     json_kv_bool(w, "include_prompt", !m->prompt_apart);
@@ -314,7 +328,8 @@ static void around_json(struct json_out *w, const struct model *m, const struct 
     json_arr_end(w);
 }
 
-static void info_json(struct cmd_ctx *ctx, const struct model *m, const struct verify *files)
+static void info_json(struct cmd_ctx *ctx, const struct model *m, const struct tokenizer *tok,
+                      const struct verify *files)
 {
     struct json_out w;
 
@@ -324,6 +339,13 @@ static void info_json(struct cmd_ctx *ctx, const struct model *m, const struct v
     json_kv_str(&w, "name", m->name);
     json_kv_str(&w, "dir", m->dir);
     net_json(&w, m);
+    json_kv_str(&w, "tokenizer", tok ? tokenizer_kind(tok) : NULL);
+    json_kv_str(&w, "reference", MODEL_REFERENCE);
+    json_key(&w, "ignored");
+    json_arr(&w);
+    for (size_t i = 0; i < m->ignored_count; i++)
+        json_add_str(&w, m->ignored[i]);
+    json_arr_end(&w);
     vectors_json(&w, m);
     scores_json(&w, m);
     around_json(&w, m, files);
@@ -343,10 +365,17 @@ enum rc model_info_run(struct cmd_ctx *ctx, bool json, struct err *err)
     if (rc)
         return rc;
     rc = verify_list(dir, &files, err);
-    if (!rc && json)
-        info_json(ctx, m, &files);
-    else if (!rc)
-        info_text(ctx, m, &files);
+    if (!rc) {
+        struct tokenizer *tok = NULL;
+
+        /* a network that no text can be given to is shown, and told as what it is */
+        rc = model_tokenizer(m, &tok, err);
+        if (json)
+            info_json(ctx, m, tok, &files);
+        else
+            info_text(ctx, m, tok, &files);
+        tokenizer_free(tok);
+    }
     verify_release(&files);
     model_close(m);
     return rc;

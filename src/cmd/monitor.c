@@ -24,7 +24,6 @@ enum {
     MONITOR_TURN_MS = 100,     /* between two looks at the command and the clock */
     MONITOR_REMOTE_MS = 10000, /* between two questions to another agent, at most */
     MONITOR_REMOTE_TRIES = 6,  /* that may fail one after the other */
-    MONITOR_TOKEN_MAX = 4096,  /* bytes of a token */
     MONITOR_PERIOD_MS = 1000,
     STATUS_NOT_FOUND = 127,
     STATUS_NOT_RUN = 126,
@@ -39,16 +38,19 @@ struct sink {
     struct err err; /* why it ended early */
 };
 
-static enum rc sink_open(struct sink *s, const char *path, const char *head, struct err *err)
+/* One that cannot be made is told at once, for who would rather begin again, and at the end. */
+static void sink_open(struct sink *s, const char *path, const char *head)
 {
     *s = (struct sink){ .path = path, .fd = -1 };
     if (!path)
-        return RC_OK;
+        return;
     s->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (s->fd < 0)
-        return err_sys(err, "could not write '%s'", path);
-    (void)!file_write(s->fd, path, head, strlen(head), &s->err);
-    return RC_OK;
+        (void)err_sys(&s->err, "could not write '%s'", path);
+    else
+        (void)!file_write(s->fd, path, head, strlen(head), &s->err);
+    if (s->err.code)
+        log_warn("%s; the run goes on without it", s->err.msg);
 }
 
 /* One that could not be written is left alone from then on; the run goes on. */
@@ -79,9 +81,10 @@ struct run {
     pid_t command;   /* 0: none, or it has ended */
     int wait_status; /* of the command */
     bool has_command;
+    int not_run;       /* exit status, as a shell's, of a command that could not be started; 0 */
     struct spec *spec; /* NULL: none */
     char *host;        /* of the agent; NULL: this machine */
-    char token[MONITOR_TOKEN_MAX];
+    char token[CMD_TOKEN_BYTES_MAX];
 };
 
 /* What intervals left to be written and said; the main thread's. */
@@ -149,7 +152,9 @@ static enum rc start_command(struct run *r, struct err *err)
     (void)waitpid(r->command, NULL, 0);
     r->command = 0;
     errno = why;
-    return err_sys(err, "could not run '%s'", r->ctx->argv[0]);
+    (void)err_sys(err, "could not run '%s'", r->ctx->argv[0]);
+    r->not_run = why == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_RUN;
+    return err->code;
 }
 
 static void look_at_command(struct run *r)
@@ -239,8 +244,10 @@ static enum rc watch_here(struct run *r, struct err *err)
     int64_t begun = clock_mono_ms();
     struct agent *a = NULL;
     struct root *root = NULL;
+
     enum rc rc = root_open(r->args->root, &root, err);
 
+    r->m.from_ns = clock_unix_ms() * 1000000; /* the kernel's log has more */
     for (size_t i = 0; i < r->args->scrape.count; i++)
         scrape[i] = r->args->scrape.items[i];
     if (r->spec && !r->args->scrape.count)
@@ -273,6 +280,7 @@ static enum rc watch_remote(struct run *r, struct err *err)
     const char *token_file = r->args->token_file ? r->args->token_file
                              : r->spec           ? r->spec->agent.token_file
                                                  : NULL;
+    const struct web_trust trust = { r->args->ca_file, r->args->no_verify };
     struct remote *remote = NULL;
     int failed = 0;
     bool more = true;
@@ -282,7 +290,7 @@ static enum rc watch_remote(struct run *r, struct err *err)
     if (token_file)
         rc = cmd_token(token_file, r->token, sizeof(r->token), err);
     if (rc == RC_OK)
-        rc = remote_open(r->host, token_file ? r->token : NULL, &r->m, &remote, err);
+        rc = remote_open(r->host, token_file ? r->token : NULL, &trust, &r->m, &remote, err);
     if (rc == RC_OK)
         rc = start_command(r, err);
     next = clock_mono_ms() + every;
@@ -382,7 +390,7 @@ static enum rc write_report(struct run *r, struct err *err)
                      r->args->output ? &none
                      : aside         ? &r->ctx->err_term
                                      : &r->ctx->out_term,
-                     &text);
+                     r->args->full, &text);
     if (r->args->output)
         rc = write_whole(r->args->output, &text, err);
     else if (aside)
@@ -393,7 +401,8 @@ static enum rc write_report(struct run *r, struct err *err)
     return rc;
 }
 
-/* The first fault of a file, after all that could be written was. */
+/* The first fault of a file, after all that could be written was.  It is a failure whatever its
+ * cause: a folder that is not there is no missing device. */
 static enum rc finish(struct run *r, struct err *err)
 {
     struct err plot = { 0 }, report = { 0 };
@@ -411,7 +420,7 @@ static enum rc finish(struct run *r, struct err *err)
     for (size_t i = 0; i < ARRAY_SIZE(faults); i++)
         if (faults[i]->code) {
             *err = *faults[i];
-            return err->code;
+            return err->code = RC_FAIL;
         }
     return RC_OK;
 }
@@ -492,10 +501,9 @@ static enum rc run_monitor(struct cmd_ctx *ctx, struct err *err)
         run_free(r);
         return rc;
     }
-    rc = sink_open(&r->csv, r->args->csv, monitor_csv_head, err);
-    if (rc == RC_OK)
-        rc = sink_open(&r->memory, r->args->memory_csv, monitor_memory_head, err);
-    if (rc == RC_OK && !r->args->replay)
+    sink_open(&r->csv, r->args->csv, monitor_csv_head);
+    sink_open(&r->memory, r->args->memory_csv, monitor_memory_head);
+    if (!r->args->replay)
         rc = watch_signals(r, err);
     if (rc == RC_OK)
         rc = r->args->replay ? watch_recording(r, err)
@@ -503,6 +511,11 @@ static enum rc run_monitor(struct cmd_ctx *ctx, struct err *err)
                              : watch_here(r, err);
     if (rc == RC_OK)
         rc = finish(r, err);
+    if (rc != RC_OK && r->not_run) {
+        (void)fprintf(stderr, "stoker: %s\n", err->msg);
+        ctx->status = r->not_run;
+        rc = RC_OK;
+    }
     sink_close(&r->csv);
     sink_close(&r->memory);
     if (r->signals >= 0)
@@ -531,11 +544,15 @@ static const struct opt opts_monitor[] = {
     ROW(0, "csv", STR, csv, "FILE", "a row an interval and GPU"),
     ROW(0, "memory-csv", STR, memory_csv, "FILE", "a row an interval and process: its GPU memory"),
     ROW(0, "svg", STR, svg, "FILE", "a plot of the run"),
+    ROW(0, "full", FLAG, full, NULL,
+        "the whole report: each GPU's figures, host, processes, phases, events"),
     ROW('j', "json", FLAG, json, NULL, "the report as JSON"),
     ROW('o', "output", STR, output, "FILE", "the report into a file"),
     ROW('q', "quiet", FLAG, quiet, NULL, "no line an interval"),
     ROW(0, "host", STR, host, "URL", "watch where another agent runs"),
     ROW(0, "token-file", STR, token_file, "FILE", "the token that it asks for"),
+    ROW(0, "ca-file", STR, ca_file, "FILE", "who signed its certificate, PEM (https)"),
+    ROW(0, "no-verify", FLAG, no_verify, NULL, "do not check its certificate"),
     ROW(0, "replay", STR, replay, "FILE", "report on a recording of 'stoker agent --record'"),
     ROW(0, "scrape", STRS, scrape, "URL",
         "an application's Prometheus text, for targets; may be repeated"),
@@ -571,8 +588,12 @@ const struct cmd cmd_monitor = {
         "and what limited the whole and each phase of it, with evidence and advice "
         "(docs/bottlenecks.md).\n"
         "\n"
+        "The report begins with what limits the run, has a row for each GPU and the targets that "
+        "failed; --full adds the rest, --json has all of it.\n"
+        "\n"
         "With a command it runs that, watches while it runs, passes signals on and ends with its "
-        "exit status (128 and the signal's number when one ended it). The report then goes to "
+        "exit status (128 and the signal's number when one ended it; 127 when it is not there, 126 "
+        "when it cannot be run). The report then goes to "
         "standard error, beside the command's own output; --output names a file instead. Without "
         "one, Ctrl-C ends the run early, with a report.\n"
         "\n"
@@ -580,7 +601,7 @@ const struct cmd cmd_monitor = {
         "limit, no double-bit ECC error, no XID; --target adds others, and replaces the default of "
         "the same metric. One whose metric is not known is neither met nor failed. With "
         "--fail-on-target a failed one makes the exit status 1, unless the command's own is "
-        "another one.\n"
+        "another one; so does one of --target that could not be judged.\n"
         "\n"
         "With --file the goals of a spec are targets too, in place of the defaults of the same "
         "metrics: a minimum is held against the mean, a maximum against the mean or, for a "
@@ -589,8 +610,9 @@ const struct cmd cmd_monitor = {
         "scrapes, the token's file, and the port of --host where it has none; --component takes "
         "the machine of a component that has one.\n"
         "\n"
-        "A CSV or plot that cannot be written is an error (exit status 1), the rest of the report "
-        "comes nevertheless. Without a GPU the report is about the host, and says so.",
+        "A CSV, plot or report file that cannot be written is an error (exit status 1, whatever "
+        "the command's): a CSV is told at once, the command runs and the rest of the report comes "
+        "nevertheless. Without a GPU the report is about the host, and says so.",
     .examples = examples,
     .run = run_monitor,
 };

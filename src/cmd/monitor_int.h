@@ -20,6 +20,7 @@
 #define CMD_MONITOR_INT_H
 #include "cmd/cmd.h"
 #include "metrics/limits.h"
+#include "os/web.h"
 #include "spec/spec.h"
 
 #include <pthread.h>
@@ -39,10 +40,10 @@ enum {
 
 struct monitor_args {
     const char *file, *component; /* of a spec */
-    const char *interval, *duration, *host, *token_file, *replay, *csv, *memory_csv, *svg;
+    const char *interval, *duration, *host, *token_file, *ca_file, *replay, *csv, *memory_csv, *svg;
     const char *output, *root, *gpu_library;
     struct opt_strs targets, scrape;
-    bool json, quiet, no_gpu, fail_on_target, no_defaults;
+    bool json, quiet, no_gpu, fail_on_target, no_defaults, no_verify, full;
 };
 
 /* ---- targets */
@@ -56,6 +57,7 @@ struct target {
     enum target_op op;
     double value;
     bool dflt;
+    bool asked;                   /* by an option */
     char goal[SPEC_NAME_MAX + 1]; /* of the spec; "": none */
 };
 struct target_result {
@@ -85,6 +87,7 @@ struct monitor {
     struct window *all, *span; /* of the run, of the interval under way */
     uint64_t samples;
     int64_t begun_ns, last_ns; /* first and latest second; 0: none */
+    int64_t from_ns;           /* what happened before is not the run's; 0: its first second */
     int64_t span_ns;           /* begin of the interval under way */
     int gpus[LIMITS_GPUS_MAX]; /* that each interval has facts of */
     size_t gpu_count;
@@ -108,7 +111,8 @@ void monitor_second(struct monitor *m, struct tele *t, int64_t time_ns);
 void monitor_note(struct monitor *m, int64_t time_ns, uint64_t seconds);
 void monitor_add_event(struct monitor *m, const struct tele_event *e);
 void monitor_end(struct monitor *m); /* closes the last interval */
-/* Neighbours of one verdict are one phase; returns how many there are. */
+/* Neighbours of one verdict are one phase, also when they came to it together; returns how many
+ * there are. */
 size_t monitor_phases(const struct monitor *m, struct monitor_phase *out, size_t cap);
 void monitor_whole(const struct monitor *m, struct limits_report *out);
 extern const char monitor_csv_head[], monitor_memory_head[];
@@ -142,18 +146,20 @@ enum rc monitor_spec_host(const struct monitor_args *a, const struct spec *s, ch
 size_t target_judge(const struct monitor *m, const struct target *t, struct target_result *out,
                     size_t cap);
 const char *target_word(enum target_state s);
+/* One that an option asked for and that could not be judged counts as failed, too. */
 bool targets_failed(const struct monitor *m);
 
 /* ---- outputs */
 void monitor_value(double v, const char *unit, struct buf *out); /* "93 %", "12.3 GiB", "-" */
-void monitor_text(const struct monitor *m, const struct term *term, struct buf *out);
+/* What limits it, a row a GPU, targets that failed; `full`: all that there is. */
+void monitor_text(const struct monitor *m, const struct term *term, bool full, struct buf *out);
 void monitor_json(const struct monitor *m, struct buf *out);
 void monitor_plot(const struct monitor *m, struct buf *out);
 
 /* ---- another agent */
 struct remote;
-enum rc remote_open(const char *address, const char *token, struct monitor *m, struct remote **out,
-                    struct err *err) MUST_USE;
+enum rc remote_open(const char *address, const char *token, const struct web_trust *trust,
+                    struct monitor *m, struct remote **out, struct err *err) MUST_USE;
 /* What came since the last call. */
 enum rc remote_take(struct remote *r, struct err *err) MUST_USE;
 void remote_close(struct remote *r); /* NULL is fine */

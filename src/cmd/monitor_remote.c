@@ -8,7 +8,6 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "os/client.h"
 #include "os/clock.h"
 
 #include <math.h>
@@ -28,66 +27,38 @@ struct remote {
     struct monitor *m;
     struct url url;
     const char *token; /* borrowed; NULL: none */
-    struct client *c;
-    int64_t ahead_ns; /* of its clock before ours, monotonic */
-    int64_t from_ns;  /* taken up to here */
-    /* ---- of the question at hand */
-    struct buf body;
-    int status;
-    enum client_fault fault;
-    bool done;
+    struct web *web;
+    struct web_reply reply; /* of the question at hand */
+    int64_t ahead_ns;       /* of its clock before ours, monotonic */
+    int64_t from_ns;        /* taken up to here */
 };
 
-static void on_done(void *arg, const struct client_done *d)
+static enum rc judge_status(int status, struct err *err)
 {
-    struct remote *r = arg;
-
-    r->done = true;
-    r->fault = d->fault;
-    r->status = d->reply->status;
-    buf_reset(&r->body);
-    if (d->body && !d->body->over && d->body->len <= REMOTE_BODY_MAX)
-        buf_add(&r->body, buf_str(d->body), d->body->len);
-}
-
-static enum rc check_reply(struct remote *r, struct err *err)
-{
-    if (!r->done)
-        return err_set(err, RC_TIMEOUT, "no answer within %d s", REMOTE_MS / 1000);
-    if (r->fault != CLIENT_OK)
-        return err_set(err, RC_FAIL, "no answer: %s", client_fault_name(r->fault));
-    if (r->status == 401) {
+    if (status == 401) {
         err_hint(err, "Give --token-file.");
         return err_set(err, RC_FAIL, "it asks for a token");
     }
-    if (r->status == 404)
+    if (status == 404)
         return err_set(err, RC_NODEV, "it keeps no history, or is no agent");
-    if (r->status != 200)
-        return err_set(err, RC_FAIL, "it answered %d", r->status);
-    return RC_OK;
+    return status == 200 ? RC_OK : err_set(err, RC_FAIL, "it answered %d", status);
 }
 
 static enum rc ask(struct remote *r, const char *path, struct arena *a, struct json **out,
                    struct err *err)
 {
-    char request[REMOTE_REQUEST_MAX], host[URL_AUTHORITY_MAX];
-    int64_t until = clock_mono_ns() + REMOTE_MS * INT64_C(1000000);
-    int len = snprintf(request, sizeof(request), "GET %s%s HTTP/1.1\r\nHost: %s\r\n%s%s%s\r\n",
-                       r->url.prefix, path, url_authority(&r->url, host),
-                       r->token ? "Authorization: Bearer " : "", r->token ? r->token : "",
-                       r->token ? "\r\n" : "");
-    enum rc rc = RC_OK;
+    struct web_request q = { .to = &r->url,
+                             .path = path,
+                             .accept = "application/json",
+                             .token = r->token,
+                             .timeout_ms = REMOTE_MS,
+                             .body_max = REMOTE_BODY_MAX };
+    enum rc rc = web_send(r->web, &q, &r->reply, err);
 
-    if (len < 0 || (size_t)len >= sizeof(request))
-        return err_set(err, RC_LIMIT, "its address and token are too long");
-    r->done = false;
-    client_send(r->c, 0, request, (size_t)len, 0);
-    while (rc == RC_OK && !r->done && clock_mono_ns() < until + REMOTE_LAG_S * MONITOR_SECOND)
-        rc = client_poll(r->c, until, err);
     if (rc == RC_OK)
-        rc = check_reply(r, err);
+        rc = judge_status(r->reply.status, err);
     if (rc == RC_OK)
-        rc = json_parse(a, buf_str(&r->body), r->body.len, out, err);
+        rc = json_parse(a, buf_str(&r->reply.body), r->reply.body.len, out, err);
     return rc;
 }
 
@@ -114,24 +85,16 @@ static enum rc greet(struct remote *r, struct err *err)
     return rc;
 }
 
-enum rc remote_open(const char *address, const char *token, struct monitor *m, struct remote **out,
-                    struct err *err)
+enum rc remote_open(const char *address, const char *token, const struct web_trust *trust,
+                    struct monitor *m, struct remote **out, struct err *err)
 {
     struct remote *r = xcalloc(1, sizeof(*r));
-    struct client_opts o = { .slots = 1,
-                             .timeout_ns = REMOTE_MS * INT64_C(1000000),
-                             .keep_bodies = true,
-                             .on_done = on_done,
-                             .arg = r };
     enum rc rc;
 
     r->m = m;
     r->token = token;
-    buf_init(&r->body, REMOTE_BODY_MAX);
+    r->web = web_new(trust);
     rc = url_parse(address, &r->url, err);
-    o.url = &r->url;
-    if (rc == RC_OK)
-        rc = client_new(&o, &r->c, err);
     if (rc == RC_OK)
         rc = greet(r, err);
     if (rc != RC_OK) {
@@ -146,8 +109,8 @@ void remote_close(struct remote *r)
 {
     if (!r)
         return;
-    client_free(r->c);
-    buf_release(&r->body);
+    web_free(r->web);
+    web_reply_release(&r->reply);
     free(r);
 }
 
@@ -201,7 +164,8 @@ static enum rc take_metric(struct remote *r, const char *row, int64_t to_ns, str
             take_series(r, tele_metric(id) ? tele_metric(id) : &own, s, from.v * 1000000,
                         step.v * 1000000);
     arena_release(&a);
-    if (rc == RC_FAIL && r->done && r->status == 400) { /* nobody has measured it there */
+    if (rc == RC_FAIL && r->reply.fault == WEB_OK &&
+        r->reply.status == 400) { /* nobody has measured it there */
         *err = (struct err){ 0 };
         return RC_OK;
     }

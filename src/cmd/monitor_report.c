@@ -342,11 +342,149 @@ static void add_events(const struct monitor *m, const struct term *term, struct 
     }
 }
 
-void monitor_text(const struct monitor *m, const struct term *term, struct buf *out)
+/* ---- the short one */
+
+/* "GPU 3", "GPUs 0-7", "GPUs 0, 2-3". */
+static void add_gpu_list(const int *gpus, size_t n, struct buf *out)
+{
+    buf_adds(out, n > 1 ? "GPUs " : "GPU ");
+    for (size_t i = 0, k; i < n; i = k) {
+        for (k = i + 1; k < n && gpus[k] == gpus[k - 1] + 1;)
+            k++;
+        buf_addf(out, "%s%d", i ? ", " : "", gpus[i]);
+        if (k > i + 1)
+            buf_addf(out, "-%d", gpus[k - 1]);
+    }
+}
+
+/* Those of one target that are in this state, in one line. */
+static void add_short_target(const struct target *t, const struct target_result *r, size_t n,
+                             enum target_state state, struct table *table)
+{
+    double lo = INFINITY, hi = -INFINITY;
+    int gpus[MONITOR_RESULTS_MAX];
+    struct buf who = { 0 };
+    size_t of_gpus = 0, others = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (r[i].state != state)
+            continue;
+        lo = fmin(lo, r[i].value);
+        hi = fmax(hi, r[i].value);
+        if (r[i].gpu >= 0)
+            gpus[of_gpus++] = r[i].gpu;
+        else if (!others++ && r[i].label[0])
+            buf_adds(&who, r[i].label);
+    }
+    if (!of_gpus && !others)
+        return;
+    if (of_gpus)
+        add_gpu_list(gpus, of_gpus, &who);
+    else if (others > 1)
+        buf_addf(&who, " and %zu more", others - 1);
+    table_row(table);
+    table_cell(table, state == TARGET_FAILED ? COLOUR_RED : COLOUR_YELLOW, "%s",
+               target_word(state));
+    table_cell(table, COLOUR_NONE, t->goal[0] ? "%s (goal %s)" : "%s", t->text, t->goal);
+    table_cell(table, COLOUR_NONE, "%s", buf_str(&who));
+    if (state == TARGET_UNKNOWN)
+        table_cell(table, COLOUR_NONE, "not known");
+    else if (lo < hi)
+        table_cell(table, COLOUR_NONE, "%.4g to %.4g", lo, hi);
+    else
+        table_cell(table, COLOUR_NONE, "%.4g", lo);
+    buf_release(&who);
+}
+
+/* Failed ones, and those asked for that could not be judged; the others are counted. */
+static void add_short_targets(const struct monitor *m, const struct term *term, struct buf *out)
+{
+    struct target_result *r = xcalloc(MONITOR_RESULTS_MAX, sizeof(*r));
+    struct table *t = table_new();
+    size_t counts[3] = { 0 };
+
+    for (int i = 0; i < 4; i++)
+        table_col(t, "", i == 3 ? TABLE_RIGHT : i == 2 ? TABLE_LEFT | TABLE_SHRINK : TABLE_LEFT);
+    for (size_t i = 0; i < m->target_count; i++) {
+        size_t n = target_judge(m, &m->targets[i], r, MONITOR_RESULTS_MAX);
+
+        for (size_t k = 0; k < n; k++)
+            counts[r[k].state]++;
+        add_short_target(&m->targets[i], r, n, TARGET_FAILED, t);
+        if (m->targets[i].asked)
+            add_short_target(&m->targets[i], r, n, TARGET_UNKNOWN, t);
+    }
+    buf_addf(out, "\nTargets: %zu met, %zu failed", counts[TARGET_MET], counts[TARGET_FAILED]);
+    if (counts[TARGET_UNKNOWN])
+        buf_addf(out, ", %zu not known", counts[TARGET_UNKNOWN]);
+    buf_addc(out, '\n');
+    table_print(t, term, 2, out);
+    table_free(t);
+    free(r);
+}
+
+static void add_short_gpus(const struct monitor *m, const struct term *term, struct buf *out)
+{
+    static const char *const keys[] = { "util", "tensor", "memory", "temp", "power", "clock" };
+    static const char *const titles[] = { "GPU",     "model", "util",  "tensor", "memory",
+                                          "hottest", "power", "clock", "XIDs" };
+    struct table *t = table_new();
+    char model[TELE_VALUE_MAX];
+
+    for (size_t i = 0; i < ARRAY_SIZE(titles); i++)
+        table_col(t, titles[i], i == 1 ? TABLE_LEFT | TABLE_SHRINK : TABLE_RIGHT);
+    for (size_t g = 0; g < m->gpu_count; g++) {
+        table_row(t);
+        table_cell(t, COLOUR_NONE, "%d", m->gpus[g]);
+        table_cell(t, COLOUR_NONE, "%s", clean(monitor_model(m, m->gpus[g]), model, sizeof(model)));
+        for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
+            for (size_t i = 0; i < monitor_row_count; i++) {
+                const struct monitor_row *row = &monitor_rows[i];
+                const struct window_slot *s;
+
+                if (!str_eq(row->key, keys[k]))
+                    continue;
+                s = monitor_slot(m, row->metric, m->gpus[g]);
+                value_cell(t,
+                           !s                        ? NAN
+                           : str_eq(keys[k], "temp") ? s->max
+                                                     : window_mean(s) * row->scale,
+                           row->unit);
+            }
+        table_cell(t, monitor_xids(m, m->gpus[g]) ? COLOUR_RED : COLOUR_NONE, "%" PRIu64,
+                   monitor_xids(m, m->gpus[g]));
+    }
+    buf_addc(out, '\n');
+    table_print(t, term, 2, out);
+    table_free(t);
+}
+
+static void add_short(const struct monitor *m, const struct term *term, struct buf *out)
+{
+    struct limits_report *r = xcalloc(1, sizeof(*r));
+
+    monitor_whole(m, r);
+    term_text(term, out, COLOUR_BOLD, "What limits it: %s", limits_title(r->node.limit));
+    buf_addf(out, " (confidence %.2f)\n", r->node.confidence);
+    add_verdict(&r->node, term, 2, out);
+    term_wrap(term, out, 2, r->node.advice);
+    if (m->gpu_count)
+        add_short_gpus(m, term, out);
+    if (m->target_count)
+        add_short_targets(m, term, out);
+    buf_adds(out, "\nThe rest: --full, or --json.\n");
+    free(r);
+}
+
+void monitor_text(const struct monitor *m, const struct term *term, bool full, struct buf *out)
 {
     add_head(m, out);
     if (!m->samples)
         return;
+    if (!full) {
+        add_short(m, term, out);
+        return;
+    }
     for (size_t i = 0; i < m->gpu_count; i++)
         add_gpu(m, m->gpus[i], term, out);
     add_host(m, term, out);

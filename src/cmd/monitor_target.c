@@ -10,11 +10,13 @@
  * failed. */
 #include "cmd/monitor_int.h"
 
+#include "base/mem.h"
 #include "base/str.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const stats[] = {
@@ -116,6 +118,29 @@ enum rc target_parse(const char *text, struct target *out, struct err *err)
     return RC_OK;
 }
 
+/* Ids of the agent's table have dots, names of applications' metrics cannot: an id that the table
+ * lacks is a slip.  A name without dots may still come. */
+static enum rc check_metric(const struct target *t, struct err *err)
+{
+    size_t n;
+    const struct tele_metric *all = tele_metrics(&n);
+    const char **names;
+    const char *near;
+
+    if (!strchr(t->metric, '.') || is_made(t->metric) || tele_metric(t->metric))
+        return RC_OK;
+    names = xcalloc(n + 1, sizeof(*names));
+    for (size_t i = 0; i < n; i++)
+        names[i] = all[i].id;
+    near = str_nearest(t->metric, names, n);
+    if (near)
+        err_hint(err, "Did you mean '%s'?", near);
+    else
+        err_hint(err, "docs/reference/metrics.md lists them.");
+    free((void *)names);
+    return err_set(err, RC_USAGE, "unknown metric '%s'", t->metric);
+}
+
 static bool target_given(const struct monitor *m, const char *metric)
 {
     for (size_t i = 0; i < m->target_count; i++)
@@ -131,8 +156,11 @@ enum rc targets_fill(struct monitor *m, const struct monitor_args *a, const stru
     for (size_t i = 0; i < a->targets.count; i++) {
         struct target *t = &m->targets[m->target_count];
         enum rc rc = target_parse(a->targets.items[i], t, err);
+        if (rc == RC_OK)
+            rc = check_metric(t, err);
         if (rc != RC_OK)
             return err_ctx(err, "--target");
+        t->asked = true;
         m->target_count++;
     }
     if (s && targets_of_goals(m, s, err) != RC_OK)
@@ -239,7 +267,8 @@ bool targets_failed(const struct monitor *m)
 
     for (size_t i = 0; i < m->target_count; i++)
         for (size_t k = 0, n = target_judge(m, &m->targets[i], r, ARRAY_SIZE(r)); k < n; k++)
-            if (r[k].state == TARGET_FAILED)
+            if (r[k].state == TARGET_FAILED ||
+                (r[k].state == TARGET_UNKNOWN && m->targets[i].asked))
                 return true;
     return false;
 }

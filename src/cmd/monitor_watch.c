@@ -366,6 +366,10 @@ void monitor_note(struct monitor *m, int64_t time_ns, uint64_t seconds)
 
 void monitor_add_event(struct monitor *m, const struct tele_event *e)
 {
+    int64_t from = m->from_ns ? m->from_ns : m->begun_ns;
+
+    if (e->time_ns < from - MONITOR_SECOND)
+        return; /* of before: the log's backlog, another run's */
     if (m->event_count == MONITOR_EVENTS_MAX)
         m->events_left_out++;
     else
@@ -388,8 +392,8 @@ void monitor_second(struct monitor *m, struct tele *t, int64_t time_ns)
     pthread_mutex_lock(&m->lock);
     window_take(m->all, t, time_ns);
     window_take(m->span, t, time_ns);
-    take_events(m, t);
     note(m, time_ns, 1);
+    take_events(m, t);
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -430,9 +434,35 @@ static void smooth(enum limits_class *c, size_t n)
             c[i] = c[i - 1];
 }
 
+/* Intervals [from, to) of each phase. */
+struct stretch {
+    size_t from, to;
+};
+
+/* Facts of neighbours added up may give another verdict than each alone had: those that are equal
+ * now are one, judged anew. */
+static size_t join_equal(const struct monitor *m, struct stretch *s, struct monitor_phase *p,
+                         size_t n)
+{
+    for (size_t i = 1; i < n;) {
+        if (p[i].verdict.limit != p[i - 1].verdict.limit) {
+            i++;
+            continue;
+        }
+        s[i - 1].to = s[i].to;
+        judge_run(m, s[i - 1].from, s[i - 1].to, &p[i - 1]);
+        memmove(&s[i], &s[i + 1], (n - i - 1) * sizeof(*s));
+        memmove(&p[i], &p[i + 1], (n - i - 1) * sizeof(*p));
+        n--;
+        i = i > 1 ? i - 1 : 1; /* the one before may equal it now */
+    }
+    return n;
+}
+
 size_t monitor_phases(const struct monitor *m, struct monitor_phase *out, size_t cap)
 {
     enum limits_class *c = xcalloc(m->interval_count ? m->interval_count : 1, sizeof(*c));
+    struct stretch *s = xcalloc(cap, sizeof(*s));
     size_t n = 0, from = 0;
 
     for (size_t i = 0; i < m->interval_count; i++) {
@@ -445,9 +475,12 @@ size_t monitor_phases(const struct monitor *m, struct monitor_phase *out, size_t
         if (i < m->interval_count &&
             (c[i] == c[from] || n + 1 == cap)) /* the last takes the rest */
             continue;
+        s[n] = (struct stretch){ from, i };
         judge_run(m, from, i, &out[n++]);
         from = i;
     }
+    n = join_equal(m, s, out, n);
+    free(s);
     free(c);
     return n;
 }

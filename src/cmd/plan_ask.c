@@ -2,8 +2,10 @@
 /* plan_ask: reading what is asked about a run, and writing figures. */
 #include "cmd/plan_ask.h"
 
+#include "base/mem.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "cmd/plan_train_int.h"
 #include "os/file.h"
 #include "plan/search.h"
 
@@ -17,56 +19,119 @@ static int threads_usual(void)
     return n < 1 ? 1 : n > 16 ? 16 : (int)n;
 }
 
-static int place(const char *const *names, const char *s, int dflt)
+/* ---- a component of a spec ---- */
+/* Options that the plan of a component leaves no room for. */
+static enum rc spec_alone(const struct cmd_ctx *ctx, const struct ask_opts *o, struct err *err)
 {
-    for (int i = 0; s && names[i]; i++)
-        if (str_eq(names[i], s))
-            return i;
-    return dflt;
+    const char *other = o->machine ? "--machine"
+                        : o->lora  ? "--lora"
+                        : o->bits  ? "--base-bits"
+                                   : NULL;
+
+    if (!o->file && ctx->argc) {
+        err_hint(err, "For example -f stoker.yaml %s.", ctx->argv[0]);
+        return err_set(err, RC_USAGE, "'%s' is a component of no spec: there is no --file",
+                       ctx->argv[0]);
+    }
+    if (!o->file || !other)
+        return RC_OK;
+    err_hint(err, "Leave one of them out.");
+    return err_set(err, RC_USAGE, "'--file' and '%s' cannot be given together", other);
+}
+
+enum rc ask_spec(struct cmd_ctx *ctx, struct ask_opts *o, const char **price, bool search,
+                 struct err *err)
+{
+    struct train_opts t = { .file = o->file,
+                            .model = o->model,
+                            .gpu = o->gpu,
+                            .tokens = o->tokens,
+                            .precision = o->precision,
+                            .fix = o->config,
+                            .price = price ? *price : NULL,
+                            .batch = o->batch,
+                            .seq = o->seq,
+                            .eager = o->eager,
+                            .no_flash = o->no_flash,
+                            .json = o->json };
+    struct train_job *j;
+    enum rc rc = spec_alone(ctx, o, err);
+
+    if (rc != RC_OK || !o->file)
+        return rc;
+    j = xcalloc(1, sizeof(*j));
+    if (search && o->gpus)
+        t.gpus = arena_printf(&j->arena, "%lld", (long long)o->gpus);
+    rc = train_read(ctx, &t, ctx->argc ? ctx->argv[0] : NULL, j, err);
+    if (rc == RC_OK && search)
+        rc = train_search(ctx, &t, j, err);
+    if (rc != RC_OK) {
+        train_job_free(j);
+        return rc;
+    }
+    o->planned = j;
+    o->tokens = t.tokens;
+    o->gpus = search ? j->cases[j->chosen].cluster.gpus : o->gpus;
+    if (price)
+        *price = t.price;
+    return RC_OK;
 }
 
 static enum rc read_model(const struct ask_opts *o, struct ask *a, struct err *err)
 {
-    if (!o->model) {
+    const struct train_job *j = o->planned;
+
+    if (j) {
+        a->model = j->model;
+        a->counts = j->counts;
+        a->gpu = j->cases[j->chosen].cluster.gpu;
+        a->want.precision = j->base.precision;
+    } else if (!o->model) {
         err_hint(err, "For example --model llama-3.1-8b; 'stoker plan models' lists the names.");
         return err_set(err, RC_USAGE, "there is no --model");
     }
-    if (plan_read_model(o->model, &a->model, err) || plan_model_counts(&a->model, &a->counts, err))
+    if (!j && (plan_read_model(o->model, &a->model, err) ||
+               plan_model_counts(&a->model, &a->counts, err)))
         return err->code;
     a->tokens = plan_fact(&a->facts, "tokens_a_parameter") * (double)a->counts.active;
     a->tokens_given = o->tokens != NULL;
-    a->batch_given = o->batch > 0;
+    a->batch_given = o->batch > 0 || j;
     if (o->tokens && ask_count("--tokens", o->tokens, 1, 1e18, &a->tokens, err))
         return err->code;
-    a->want.seq = o->seq ? o->seq : 4096;
-    a->want.batch = o->batch
+    a->want.seq = j ? j->base.seq : o->seq ? o->seq : 4096;
+    a->want.batch = j ? j->batch
+                    : o->batch
                         ? o->batch
                         : plan_usual_sequences(&a->recipes, (double)a->counts.active, a->want.seq);
     return RC_OK;
 }
 
-static void profile_of(const struct plan_gpu *gpu, const struct ask_opts *o,
+static void profile_of(const struct plan_cluster *cl, const struct ask_opts *o,
                        struct plan_profile *out)
 {
-    plan_profile_usual(gpu, out);
+    plan_profile_usual(cl, out);
     out->fused = out->fused && !o->eager;
     out->flash = !o->no_flash;
 }
 
 enum rc ask_read(const struct ask_opts *o, struct ask *out, struct err *err)
 {
-    struct ask a = { .want = { .free_share = 0.1,
+    struct ask a = { .want = { .free_share = PLAN_CHOICE_MARGIN,
+                               .whole = true,
                                .threads = threads_usual(),
+                               .eager = o->eager,
+                               .no_flash = o->no_flash,
                                .lora_rank = (int32_t)o->lora,
                                .base_bits = (int32_t)o->bits } };
 
-    a.want.precision = (enum plan_precision)place(plan_precision_names, o->precision, PLAN_BF16);
+    a.want.precision = plan_precision_of(o->precision);
     if (plan_facts_load(&a.arena, &a.facts, err) || plan_recipes_load(&a.arena, &a.recipes, err) ||
         plan_gpu_by_name(o->gpu ? o->gpu : "h100", &a.gpu, err) || read_model(o, &a, err)) {
         arena_release(&a.arena);
+        train_job_free(o->planned);
         return err->code;
     }
-    profile_of(&a.gpu, o, &a.want.profile);
+    a.planned = o->planned;
     *out = a;
     return RC_OK;
 }
@@ -74,6 +139,7 @@ enum rc ask_read(const struct ask_opts *o, struct ask *out, struct err *err)
 void ask_release(struct ask *a)
 {
     arena_release(&a->arena);
+    train_job_free(a->planned);
 }
 
 static enum rc given_config(const struct ask *a, const struct ask_opts *o,
@@ -88,7 +154,7 @@ static enum rc given_config(const struct ask *a, const struct ask_opts *o,
     b.config.precision = a->want.precision;
     b.config.lora_rank = a->want.lora_rank;
     b.config.base_bits = a->want.base_bits;
-    profile_of(&cl->gpu, o, &b.config.profile);
+    profile_of(cl, o, &b.config.profile);
     if (plan_config_parse(o->config, &b.config, &given, err) ||
         plan_config_complete(&b.config, given, cl->gpus, a->want.batch, err) ||
         plan_config_check(&a->model, cl, &b.config, err) || plan_consts_builtin(&cl->gpu, &k, err))
@@ -113,6 +179,10 @@ static enum rc machine_of(const char *path, int64_t gpus, struct plan_cluster *o
 enum rc ask_cluster(const struct ask *a, const struct ask_opts *o, int64_t gpus,
                     struct plan_cluster *out, struct err *err)
 {
+    if (a->planned) {
+        *out = a->planned->cases[a->planned->chosen].cluster;
+        return RC_OK;
+    }
     if (o->machine && o->gpu) {
         err_hint(err, "Leave one of them out.");
         return err_set(err, RC_USAGE, "'--gpu' and '--machine' both say which GPU it is");
@@ -126,12 +196,20 @@ enum rc ask_cluster(const struct ask *a, const struct ask_opts *o, int64_t gpus,
 enum rc ask_best(const struct ask *a, const struct ask_opts *o, const struct plan_cluster *cl,
                  struct plan_best *out, struct err *err)
 {
-    struct plan_best_want want = a->want;
+    if (a->planned) {
+        const struct train_case *k = &a->planned->cases[a->planned->chosen];
+        struct plan_best b = { .config = plan_choice(&k->found)->config,
+                               .tried = k->found.tried,
+                               .fit = k->found.fit };
 
+        plan_memory_of(&a->model, &a->counts, &b.config, &k->consts.memory, &b.memory);
+        plan_time_of(&a->model, &a->counts, cl, &b.config, &k->consts, &b.time);
+        *out = b;
+        return RC_OK;
+    }
     if (o->config)
         return given_config(a, o, cl, out, err);
-    profile_of(&cl->gpu, o, &want.profile); /* of --machine, where it is one */
-    return plan_best_of(&a->model, &a->counts, cl, &want, out, err);
+    return plan_best_of(&a->model, &a->counts, cl, &a->want, out, err);
 }
 
 /* ---- options ---- */
@@ -325,6 +403,8 @@ void ask_head(struct cmd_ctx *ctx, const struct ask *a, const struct plan_cluste
     char p[ASK_TEXT_MAX], q[ASK_TEXT_MAX], r[ASK_TEXT_MAX];
     struct buf text = { 0 };
 
+    if (a->planned)
+        train_spec_print(ctx, a->planned);
     term_text(&ctx->out_term, &ctx->out, COLOUR_BOLD, "%s", a->model.name);
     buf_addf(&ctx->out, ": %s parameters", ask_short((double)a->counts.total, p));
     if (a->model.experts)

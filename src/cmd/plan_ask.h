@@ -10,10 +10,14 @@
 #include "plan/advice.h"
 #include "plan/campaign.h"
 
-struct ask_opts { /* of every such command, the first member of its options */
+struct train_job;
+
+struct ask_opts {     /* of every such command, the first member of its options */
+    const char *file; /* a spec whose component is asked about; NULL: none */
     const char *model, *gpu, *machine, *tokens, *precision, *config, *recompute;
     int64_t gpus, seq, batch, lora, bits;
     bool eager, no_flash, json;
+    struct train_job *planned; /* the component's; ask_read() takes it over */
 };
 #define ASK_OPT(S, letter, name, kind, field, arg, help)                                           \
     {                                                                                              \
@@ -23,6 +27,9 @@ struct ask_opts { /* of every such command, the first member of its options */
     {                                                                                              \
         0, name, OPT_INT, offsetof(struct S, field), "N", NULL, min, max, help                     \
     }
+#define ASK_FILE(S)                                                                                \
+    ASK_OPT(S, 'f', "file", STR, ask.file, "SPEC",                                                 \
+            "the job is a component of this stoker.yaml; other options win over it")
 #define ASK_MODEL(S)                                                                               \
     ASK_OPT(S, 'm', "model", STR, ask.model, "MODEL",                                              \
             "name, config.json, its folder, or PARAMETERS,LAYERS,HIDDEN")
@@ -42,7 +49,7 @@ struct ask_opts { /* of every such command, the first member of its options */
 #define ASK_PRECISION(S)                                                                           \
     {                                                                                              \
         0, "precision", OPT_STR, offsetof(struct S, ask.precision), "WHICH",                       \
-            "bf16|bf16-grads|fsdp|pure|fp8|fp32", 0, 0, "as in 'plan memory' (default bf16)"       \
+            PLAN_PRECISION_CHOICES, 0, 0, "as in 'plan memory' (default bf16)"                     \
     }
 #define ASK_KERNELS(S)                                                                             \
     ASK_OPT(S, 0, "eager", FLAG, ask.eager, NULL, "no fused kernels (always so on Ampere)"),       \
@@ -59,7 +66,12 @@ struct ask { /* what is asked; release with ask_release() */
     struct plan_best_want want;
     double tokens;
     bool tokens_given, batch_given;
+    struct train_job *planned; /* owned; NULL: no spec */
 };
+/* With --file: reads the component that the operand names into `o` and, where the command has one,
+ * *price; `search`: plans it as `stoker plan train -f` does.  Without: nothing. */
+enum rc ask_spec(struct cmd_ctx *ctx, struct ask_opts *o, const char **price, bool search,
+                 struct err *err) MUST_USE;
 /* Facts and, where `o` has a model, the model; RC_USAGE without one. */
 enum rc ask_read(const struct ask_opts *o, struct ask *out, struct err *err) MUST_USE;
 void ask_release(struct ask *a);

@@ -2,6 +2,7 @@
 /* stoker plan campaign: a whole run on a given cluster: days, GPU-hours, dollars, watts, failures.
  * stoker plan goodput: interruptions alone, for any job. */
 #include "cmd/plan_ask.h"
+#include "cmd/plan_train_int.h"
 
 #include "base/mem.h"
 #include "base/str.h"
@@ -343,6 +344,8 @@ static void campaign_json(struct cmd_ctx *ctx, const struct campaign_job *j)
     json_out_init(&w, &ctx->out, 2);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.plan-campaign/1");
+    if (j->ask.planned)
+        train_spec_json(&w, j->ask.planned);
     json_kv_str(&w, "model", j->ask.model.name);
     ask_json_best(&w, &j->cluster, &j->best);
     ask_json_num(&w, "tokens", j->ask.tokens);
@@ -376,11 +379,11 @@ static void campaign_json(struct cmd_ctx *ctx, const struct campaign_job *j)
 
 static enum rc run_campaign(struct cmd_ctx *ctx, struct err *err)
 {
-    const struct campaign_opts *o = ctx->opts;
+    struct campaign_opts *o = ctx->opts;
     struct campaign_job j = { 0 };
     enum rc rc;
 
-    if (ask_read(&o->ask, &j.ask, err))
+    if (ask_spec(ctx, &o->ask, &o->price, true, err) || ask_read(&o->ask, &j.ask, err))
         return err->code;
     j.want.walls = xcalloc(RUNS, sizeof(double));
     rc = read_job(o, &j, err);
@@ -407,6 +410,7 @@ static enum rc run_campaign(struct cmd_ctx *ctx, struct err *err)
         ASK_OPT(S, 0, "interval", STR, interval, "TIME", "between saves (default: the best)"),     \
         ASK_OPT(S, 0, "spares", STR, spares, "PERCENT", "how sure spare nodes suffice (99%)")
 static const struct opt campaign_opts[] = {
+    ASK_FILE(S),
     ASK_MODEL(S),
     ASK_GPU(S),
     ASK_MACHINE(S),
@@ -436,12 +440,15 @@ static const struct cmd_example campaign_examples[] = {
     { "stoker plan campaign --model llama-3.1-405b --gpus 16384 --tokens 15.6T --seq 8192 "
       "--config 'tp8 pp16 zero1 mbs1 sp'",
       "a run with a given cut: days, failures, dollars and watts" },
+    { "stoker plan campaign -f stoker.yaml train-70b",
+      "the run of a site's component, with its machines, network, tokens and prices" },
     { 0 },
 };
 const struct cmd cmd_plan_campaign = {
     .name = "campaign",
     .summary = "predict days, cost, power and failures of a whole run",
-    .operands = "",
+    .operands = "[COMPONENT]",
+    .args_max = 1,
     .opts = campaign_opts,
     .opts_size = sizeof(struct campaign_opts),
     .about =
@@ -452,16 +459,17 @@ const struct cmd cmd_plan_campaign = {
         "The interval between saves is the exact optimum for random failures; Young's and Daly's "
         "are beside it. Interruptions are also played with random failures (a fixed seed), as a "
         "check on the formula. With --time and --tokens the exit status is 4 when the run is not "
-        "done in time.",
+        "done in time.\n\n"
+        "With --file the job is read and planned as 'stoker plan train -f' does it, tokens and "
+        "prices included. COMPONENT may be left out where one component trains.",
     .examples = campaign_examples,
     .run = run_campaign,
 };
 
 /* ---- goodput ---- */
 struct goodput_opts {
-    const char *gpu, *checkpoint, *model, *mtbf, *write, *restart, *repair, *interval, *spares;
-    int64_t gpus, node_gpus;
-    bool json;
+    struct ask_opts ask; /* file, model, gpu, gpus, json */
+    const char *checkpoint, *mtbf, *write, *restart, *repair, *interval, *spares;
 };
 
 struct goodput_job {
@@ -473,6 +481,7 @@ struct goodput_job {
     double spares_p;
     int64_t gpus, nodes;
     struct plan_played played;
+    const struct train_job *planned; /* NULL: no spec */
 };
 
 static enum rc checkpoint_bytes(const struct goodput_opts *o, struct goodput_job *j,
@@ -488,11 +497,16 @@ static enum rc checkpoint_bytes(const struct goodput_opts *o, struct goodput_job
         j->bytes = (double)bytes;
         return RC_OK;
     }
-    if (!o->model) {
+    if (o->ask.planned) {
+        n = o->ask.planned->counts;
+        j->bytes = plan_fact(&j->facts, "checkpoint_bytes") * (double)n.total;
+        return RC_OK;
+    }
+    if (!o->ask.model) {
         err_hint(err, "For example --checkpoint 5.7TB or --model llama-3.1-405b.");
         return err_set(err, RC_USAGE, "there is no --checkpoint and no --model");
     }
-    if (plan_read_model(o->model, &m, err) || plan_model_counts(&m, &n, err))
+    if (plan_read_model(o->ask.model, &m, err) || plan_model_counts(&m, &n, err))
         return err->code;
     j->bytes = plan_fact(&j->facts, "checkpoint_bytes") * (double)n.total;
     return RC_OK;
@@ -507,18 +521,25 @@ static enum rc goodput_read(const struct goodput_opts *o, struct arena *a, struc
                                   .repair = o->repair,
                                   .interval = o->interval,
                                   .spares = o->spares };
+    const struct train_job *planned = o->ask.planned;
     struct plan_campaign_want w = { 0 };
     double repair;
 
     if (plan_facts_load(a, &j->facts, err) || read_want(&same, &w, err) ||
-        plan_gpu_by_name(o->gpu ? o->gpu : "h100", &j->gpu, err) || checkpoint_bytes(o, j, err))
+        plan_gpu_by_name(o->ask.gpu ? o->ask.gpu : "h100", &j->gpu, err) ||
+        checkpoint_bytes(o, j, err))
         return err->code;
-    if (!o->gpus) {
+    j->planned = planned;
+    j->gpus = o->ask.gpus;
+    if (planned) {
+        j->gpu = planned->cases[0].cluster.gpu;
+        j->gpus = j->gpus ? j->gpus : planned->cases[0].cluster.gpus;
+    }
+    if (!j->gpus) {
         err_hint(err, "For example --gpus 16384.");
         return err_set(err, RC_USAGE, "there is no --gpus");
     }
-    j->gpus = o->gpus;
-    j->nodes = (o->gpus + 7) / 8;
+    j->nodes = (j->gpus + 7) / 8;
     plan_failure_rate_of(&j->facts, &j->gpu, &j->rate);
     if (w.gpu_hours_fail > 0)
         j->rate.gpu_hours.usual = w.gpu_hours_fail;
@@ -626,6 +647,8 @@ static void goodput_json(struct cmd_ctx *ctx, const struct goodput_job *j)
     json_out_init(&w, &ctx->out, 2);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.plan-goodput/1");
+    if (j->planned)
+        train_spec_json(&w, j->planned);
     json_kv_str(&w, "gpu", j->gpu.name);
     json_kv_int(&w, "gpus", j->gpus);
     ask_json_range(&w, "gpu_hours_a_failure", &j->rate.gpu_hours);
@@ -649,34 +672,44 @@ static void goodput_json(struct cmd_ctx *ctx, const struct goodput_job *j)
 
 static enum rc run_goodput(struct cmd_ctx *ctx, struct err *err)
 {
-    const struct goodput_opts *o = ctx->opts;
+    static const char *const taken[] = { "--model", "--gpus", "--gpu", NULL };
+    struct goodput_opts *o = ctx->opts;
     struct goodput_job j = { 0 };
     struct plan_campaign check;
     struct arena a = { 0 };
     double *walls = NULL;
-    enum rc rc = goodput_read(o, &a, &j, err);
+    enum rc rc = ask_spec(ctx, &o->ask, NULL, false, err);
 
+    if (rc == RC_OK)
+        rc = goodput_read(o, &a, &j, err);
+    if (rc == RC_OK && o->ask.planned)
+        train_spec_keep(o->ask.planned, taken);
     check = (struct plan_campaign){ .goodput = j.goodput, .outage = j.o };
     if (rc == RC_OK)
         rc = check_progress(&check, err);
     if (rc == RC_OK) {
         walls = xcalloc(RUNS, sizeof(*walls));
         plan_outage_play(&j.o, 100 * j.o.mtbf_s, j.interval_s, RUNS, SEED, walls, &j.played);
-        (o->json ? goodput_json : goodput_text)(ctx, &j);
+        if (o->ask.planned && !o->ask.json)
+            train_spec_print(ctx, o->ask.planned);
+        (o->ask.json ? goodput_json : goodput_text)(ctx, &j);
     }
     free(walls);
+    train_job_free(o->ask.planned);
     arena_release(&a);
     return rc;
 }
 
 #define S goodput_opts
 static const struct opt goodput_opts[] = {
-    ASK_OPT(S, 'g', "gpu", STR, gpu, "GPU", "kind of GPU (default h100)"),
-    ASK_NUM(S, "gpus", gpus, 1, PLAN_GPUS_MAX, "GPUs of the job, which stops as a whole"),
-    ASK_OPT(S, 'm', "model", STR, model, "MODEL", "whose checkpoint it is (14 bytes a parameter)"),
+    ASK_FILE(S),
+    ASK_GPU(S),
+    ASK_NUM(S, "gpus", ask.gpus, 1, PLAN_GPUS_MAX, "GPUs of the job, which stops as a whole"),
+    ASK_OPT(S, 'm', "model", STR, ask.model, "MODEL",
+            "whose checkpoint it is (14 bytes a parameter)"),
     ASK_OPT(S, 0, "checkpoint", STR, checkpoint, "BYTES", "instead, as 5.7TB"),
     FAILURE_OPTS(S),
-    ASK_OPT(S, 'j', "json", FLAG, json, NULL, "print JSON instead of text"),
+    ASK_JSON(S),
     { 0 },
 };
 #undef S
@@ -684,12 +717,14 @@ static const struct cmd_example goodput_examples[] = {
     { "stoker plan goodput --gpus 16384 --model llama-3.1-405b", "how often to save at 16k GPUs" },
     { "stoker plan goodput --gpu a100 --gpus 384 --checkpoint 2.3TB --write 57GB/s",
       "with a measured write rate" },
+    { "stoker plan goodput -f stoker.yaml train-70b", "for the component of a site" },
     { 0 },
 };
 const struct cmd cmd_plan_goodput = {
     .name = "goodput",
     .summary = "find how often to save, and how many spare nodes to keep",
-    .operands = "",
+    .operands = "[COMPONENT]",
+    .args_max = 1,
     .opts = goodput_opts,
     .opts_size = sizeof(struct goodput_opts),
     .about = "Failures come at random at a rate taken from published runs, a save stops training "

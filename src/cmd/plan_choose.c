@@ -17,7 +17,7 @@ static const char *const use_names[] = { "pretrain", "finetune", "lora", "serve"
 
 struct choose_opts {
     struct ask_opts ask;
-    const char *use, *budget, *deadline;
+    const char *use, *budget, *deadline, *price;
 };
 
 struct choice {
@@ -59,14 +59,12 @@ static void serve_choice(const struct choose_job *j, struct choice *c)
 
 static void train_choice(const struct choose_job *j, const struct ask_opts *o, struct choice *c)
 {
-    struct plan_size_want w = { .best = j->ask.want, .days = j->days };
+    struct plan_size_want w = { .best = j->ask.want, .days = j->days, .parts = true };
     struct plan_sized before;
     struct err err = { 0 };
 
-    plan_profile_usual(&c->gpu, &w.best.profile);
-    w.best.profile.fused = w.best.profile.fused && !o->eager;
-    w.best.profile.flash = !o->no_flash;
     w.campaign.tokens = j->ask.tokens;
+    w.campaign.price_usd_h = c->gpu.price_usd_h;
     w.most = o->gpus ? o->gpus : j->use == USE_PRETRAIN ? 16384 : 1024;
     if (plan_size_for(&j->ask.facts, &j->ask.model, &j->ask.counts, &c->gpu, &w, &c->s, &before,
                       &err)) {
@@ -79,6 +77,47 @@ static void train_choice(const struct choose_job *j, const struct ask_opts *o, s
     c->usd = c->s.campaign.bill[PLAN_ON_DEMAND].known ? c->s.campaign.bill[PLAN_ON_DEMAND].usd.usual
                                                       : NAN;
     c->affordable = j->budget <= 0 || c->usd <= j->budget;
+}
+
+/* "2.50" is of every kind; "h100=2.10,h200=3" of those it names. */
+static enum rc read_price(const char *text, struct plan_gpu *g, struct err *err)
+{
+    const char *p = text;
+    bool named = strchr(text, '=') != NULL;
+
+    while (*p) {
+        size_t len = strcspn(p, ","), name = named ? strcspn(p, "=") : 0;
+        char word[ASK_TEXT_MAX];
+        double v;
+
+        if (named && name >= len) {
+            err_hint(err, "Give dollars an hour, as 2.50, or h100=2.10,h200=3.");
+            return err_set(err, RC_USAGE, "option '--price' cannot be '%s'", text);
+        }
+        snprintf(word, sizeof(word), "%.*s", (int)(len - name - named), p + name + named);
+        if (ask_money("--price", word, &v, err))
+            return err->code;
+        if (!named || (strlen(g->alias) == name && !strncmp(g->alias, p, name))) {
+            g->price_usd_h = v;
+            str_copy(g->price_date, sizeof(g->price_date), "given");
+        }
+        p += len + (p[len] == ',');
+    }
+    return RC_OK;
+}
+
+/* What a data sheet says: the name's where it has a size, else the whole GiB above what a program
+ * can have. */
+static int sheet_gigabytes(const struct plan_gpu *g)
+{
+    const char *gb = strstr(g->name, "GB");
+    const char *digits = gb;
+
+    while (digits && digits > g->name && digits[-1] >= '0' && digits[-1] <= '9')
+        digits--;
+    if (gb && digits < gb)
+        return (int)strtol(digits, NULL, 10);
+    return (int)ceil((double)g->mem_bytes / 0x1p30);
 }
 
 /* The cheapest that does what is asked; without prices the fewest GPUs. */
@@ -103,7 +142,8 @@ static enum rc choose(const struct choose_opts *o, struct choose_job *j, struct 
     for (int i = 0; i < KINDS; i++) {
         struct choice *c = &j->rows[i];
 
-        if (plan_gpu_by_name(kinds[i], &c->gpu, err))
+        if (plan_gpu_by_name(kinds[i], &c->gpu, err) ||
+            (o->price && read_price(o->price, &c->gpu, err)))
             return err->code;
         if (j->use == USE_SERVE)
             serve_choice(j, c);
@@ -144,7 +184,7 @@ static void choose_table(struct cmd_ctx *ctx, const struct choose_job *j)
 
         table_row(t);
         table_cell(t, i == j->best ? COLOUR_BOLD : COLOUR_NONE, "%s", c->gpu.alias);
-        table_cell(t, COLOUR_NONE, "%.0f", (double)c->gpu.mem_bytes / 1e9);
+        table_cell(t, COLOUR_NONE, "%d", sheet_gigabytes(&c->gpu));
         table_cell(t, COLOUR_NONE, "%.2f", c->gpu.mem_bytes_s / 1e12);
         table_cell(t, COLOUR_NONE, "%.0f", c->gpu.bf16_flops / 1e12);
         table_cell(t, COLOUR_NONE, c->gpu.link_bytes_s > 0 ? "%.0f" : "-",
@@ -178,26 +218,32 @@ static void choose_reason(struct cmd_ctx *ctx, const struct choose_job *j)
         if (i != j->best && j->rows[i].fits && j->rows[i].affordable &&
             (!next || better(&j->rows[i], next)))
             next = &j->rows[i];
-    ask_note(ctx, "\n%s: %lld of them hold %s%s for the least money%s.", c->gpu.name,
-             (long long)c->gpus, j->ask.model.name, j->days > 0 ? " and are done in time" : "",
+    ask_note(ctx, "\n%s: %lld of them %s %s%s for the least money%s.", c->gpu.name,
+             (long long)c->gpus, c->gpus == 1 ? "holds" : "hold", j->ask.model.name,
+             j->days > 0 ? ", in time," : "",
              isnan(c->usd) ? " that is known (no price: the fewest GPUs)" : "");
     if (next && !isnan(next->usd) && !isnan(c->usd))
         ask_note(ctx, "The runner-up is %s: %s against %s.", next->gpu.name, ask_usd(next->usd, a),
                  ask_usd(c->usd, b));
-    ask_note(ctx, "Prices are of %s and vary between clouds by a factor of two to three.",
-             c->gpu.price_date[0] ? c->gpu.price_date : "no date");
+    if (str_eq(c->gpu.price_date, "given"))
+        ask_note(ctx, "The price is the one that was given.");
+    else
+        ask_note(ctx, "Prices are of %s and vary between clouds by a factor of two to three.",
+                 c->gpu.price_date[0] ? c->gpu.price_date : "no date");
     if (j->use == USE_SERVE)
         ask_note(ctx, "Tokens/s are the bound of one stream: memory bandwidth over the bytes of "
                       "active weights. 16-bit weights, a fifth of their size for keys and values.");
     else
-        ask_note(ctx,
-                 "%s, %s tokens in sequences of %lld, 10 %% of memory kept free; the fewest "
-                 "whole nodes that %s. GPUs without published runs take another's constants.",
-                 j->use == USE_LORA       ? "Adapters of rank 16"
-                 : j->use == USE_FINETUNE ? "All weights, fine-tuning"
-                                          : "All weights",
-                 ask_short(j->ask.tokens, a), (long long)j->ask.want.seq,
-                 j->days > 0 ? "are in time" : "hold the job");
+        ask_note(
+            ctx,
+            "%s, %s tokens in sequences of %lld, 5 %% of memory kept free; the fewest "
+            "GPUs of a node, or whole nodes, that %s. GPUs without published runs take another's "
+            "constants.",
+            j->use == USE_LORA       ? "Adapters of rank 16"
+            : j->use == USE_FINETUNE ? "All weights, fine-tuning"
+                                     : "All weights",
+            ask_short(j->ask.tokens, a), (long long)j->ask.want.seq,
+            j->days > 0 ? "are in time" : "hold the job");
 }
 
 static void choose_json(struct cmd_ctx *ctx, const struct choose_job *j)
@@ -274,6 +320,8 @@ static const struct opt choose_opts[] = {
     ASK_OPT(S, 'b', "budget", STR, budget, "DOLLARS",
             "of the run; for serving of a month, as 40K or 1.5M"),
     ASK_OPT(S, 'd', "deadline", STR, deadline, "TIME", "as 14d"),
+    ASK_OPT(S, 0, "price", STR, price, "DOLLARS",
+            "of a GPU-hour, for all kinds, or as h100=2.10,h200=3 (default: the catalogue's)"),
     ASK_TOKENS(S),
     ASK_NUM(S, "gpus", ask.gpus, 1, PLAN_GPUS_MAX, "at most so many GPUs"),
     ASK_SEQ(S),

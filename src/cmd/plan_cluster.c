@@ -2,6 +2,7 @@
 /* stoker plan cluster: the cluster that meets a deadline, with the cost of GPUs, storage, network.
  * stoker plan sizes: the same as a table by model size. */
 #include "cmd/plan_ask.h"
+#include "cmd/plan_train_int.h"
 #include "plan/cluster.h"
 
 #include "base/str.h"
@@ -205,6 +206,8 @@ static void cluster_json(struct cmd_ctx *ctx, const struct cluster_job *j)
     json_out_init(&w, &ctx->out, 2);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.plan-cluster/1");
+    if (j->ask.planned)
+        train_spec_json(&w, j->ask.planned);
     json_kv_str(&w, "model", j->ask.model.name);
     ask_json_num(&w, "tokens", j->ask.tokens);
     ask_json_num(&w, "deadline_days", j->want.days);
@@ -222,12 +225,16 @@ static void cluster_json(struct cmd_ctx *ctx, const struct cluster_job *j)
 
 static enum rc run_cluster(struct cmd_ctx *ctx, struct err *err)
 {
-    const struct cluster_opts *o = ctx->opts;
+    static const char *const taken[] = { "--model", "--gpu",    "--price",     "--batch",
+                                         "--seq",   "--tokens", "--precision", NULL };
+    struct cluster_opts *o = ctx->opts;
     struct cluster_job j = { 0 };
     enum rc rc;
 
-    if (ask_read(&o->ask, &j.ask, err))
+    if (ask_spec(ctx, &o->ask, &o->price, false, err) || ask_read(&o->ask, &j.ask, err))
         return err->code;
+    if (j.ask.planned)
+        train_spec_keep(j.ask.planned, taken);
     rc = cluster_read(o, &j, err);
     if (rc == RC_OK)
         rc = cluster_answer(&j, err);
@@ -239,6 +246,7 @@ static enum rc run_cluster(struct cmd_ctx *ctx, struct err *err)
 
 #define S cluster_opts
 static const struct opt cluster_opts[] = {
+    ASK_FILE(S),
     ASK_MODEL(S),
     ASK_GPU(S),
     ASK_TOKENS(S),
@@ -263,19 +271,26 @@ static const struct cmd_example cluster_examples[] = {
       "how many H100, and what they cost with storage and network" },
     { "stoker plan cluster --model llama-3.1-8b --gpu h200 --deadline 14d --sure",
       "in time at the far end of the prediction's range too" },
+    { "stoker plan cluster -f stoker.yaml train-70b --deadline 30d",
+      "how many of a site's GPUs its component needs" },
     { 0 },
 };
 const struct cmd cmd_plan_cluster = {
     .name = "cluster",
     .summary = "find the cluster that meets a deadline, and its cost",
-    .operands = "",
+    .operands = "[COMPONENT]",
+    .args_max = 1,
     .opts = cluster_opts,
     .opts_size = sizeof(struct cluster_opts),
     .about =
         "Tries clusters of 1, 2, 3, 4, 6, 8, 12 ... nodes with the best configuration of each, "
         "interruptions included, and takes the smallest that is done in time. Prints the cost of "
         "GPUs, of storage and of the network, rented for the run and bought; prices carry their "
-        "date and their range over clouds.",
+        "date and their range over clouds.\n\n"
+        "With --file the component's model, kind of GPU, tokens, batch, sequence length, precision "
+        "and price are taken from the spec; the number of GPUs and the cut are what is searched, "
+        "and the network is the usual one of the GPU. COMPONENT may be left out where one "
+        "component trains.",
     .examples = cluster_examples,
     .run = run_cluster,
 };

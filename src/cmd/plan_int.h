@@ -27,7 +27,10 @@ void plan_json_config(struct json_out *w, const struct plan_config *c);
 /* What `plan validate` says of time: text, RESULT lines, JSON, a picture ('-': stdout). */
 void plan_print_time(struct cmd_ctx *ctx, const struct plan_rows *rows,
                      const struct plan_time_report *r);
-void plan_results_time(struct cmd_ctx *ctx, const struct plan_time_report *r);
+/* `bands`: what data/plan_bands.csv would be, where sources were left out. */
+void plan_results_time(struct cmd_ctx *ctx, const struct plan_rows *rows,
+                       const struct plan_time_report *r, struct buf *bands);
+enum rc plan_write_text(const struct buf *text, const char *path, struct err *err) MUST_USE;
 void plan_json_time(struct json_out *w, const struct plan_time_report *r);
 enum rc plan_write_picture(struct cmd_ctx *ctx, const struct plan_rows *rows,
                            const struct plan_time_report *r, const char *path,

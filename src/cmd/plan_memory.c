@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* stoker plan memory: will it fit, what takes the bytes, and what to change when it does not. */
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "base/units.h"
-#include "cmd/plan_int.h"
+#include "cmd/plan_train_int.h"
 #include "os/file.h"
+#include "plan/campaign.h"
 
-#define GIB ((double)(1 << 30))
 enum { STAGES_SHOWN = 16, BAR_WIDTH = 64 };
 
 struct memory_opts {
+    const char *file; /* of a spec; NULL: none */
     const char *model, *gpu, *machine, *params, *flops, *act, *recompute, *precision, *optimizer;
-    const char *schedule, *split, *offload, *free, *svg;
+    const char *schedule, *split, *offload, *free, *limit, *stack, *svg;
     int64_t gpus, tp, pp, vpp, cp, ep, etp, dp, micro_batch, grad_acc, batch, seq, zero, shard;
     int64_t every, lora, bits;
     bool sp, no_flash, eager, dropout, keep_gathered, json, parts;
@@ -25,7 +27,9 @@ struct memory_job { /* everything the answer is made from */
     struct plan_memory memory;
     struct plan_job job;
     double free_percent;
+    uint64_t limit; /* of --limit, 0: not given */
     bool fits;
+    const struct train_job *planned; /* of --file; NULL: none */
 };
 
 /* Of NULL-terminated names the place of `s`; `s` is one of them, args_parse() checked. */
@@ -88,8 +92,14 @@ static enum rc read_config(const struct memory_opts *o, struct memory_job *j, st
     c->shard = (int32_t)o->shard;
     c->seq_par = o->sp;
     c->recompute = (enum plan_recompute)place(plan_recompute_names, o->recompute, 0);
+    if (o->recompute && place(plan_recompute_names, o->recompute, -1) < 0 &&
+        !plan_ops_parse(o->recompute, &c->recompute_ops)) {
+        err_hint(err, "Give none, selective, full, or operations: norm,act,mla-up,experts,"
+                      "shared-experts.");
+        return err_set(err, RC_USAGE, "option '--recompute' cannot be '%s'", o->recompute);
+    }
     c->recompute_every = or_one(o->every);
-    c->precision = (enum plan_precision)place(plan_precision_names, o->precision, PLAN_BF16);
+    c->precision = plan_precision_of(o->precision);
     c->optimizer = (enum plan_optimizer)place(plan_optimizer_names, o->optimizer, PLAN_ADAM);
     c->schedule = (enum plan_schedule)place(plan_schedule_names, o->schedule,
                                             c->vpp > 1 ? PLAN_INTERLEAVED : PLAN_1F1B);
@@ -100,6 +110,8 @@ static enum rc read_config(const struct memory_opts *o, struct memory_job *j, st
     c->profile.split = (enum plan_split)place(plan_split_names, o->split, PLAN_SPLIT_EVEN);
     c->profile.flash = !o->no_flash;
     c->profile.fused = !o->eager;
+    c->profile.stack = (enum plan_stack)place(plan_stack_names, o->stack,
+                                              (int)plan_stack_usual(model_gpus * c->dp));
     c->profile.dropout = o->dropout;
     c->profile.keep_gathered = o->keep_gathered;
     return read_batch(o, c, err);
@@ -183,27 +195,120 @@ static enum rc read_cluster(const struct memory_opts *o, int64_t gpus, struct pl
     return rc;
 }
 
-static enum rc read_job(const struct memory_opts *o, struct memory_job *j, struct err *err)
+static enum rc read_limit(const struct memory_opts *o, struct memory_job *j, struct err *err)
 {
-    const struct plan_config *c = &j->config;
-
     j->free_percent = 5;
     if (o->free && (units_percent_parse(o->free, &j->free_percent, err) || j->free_percent < 0 ||
                     j->free_percent > 90)) {
         err_hint(err, "Give 0%% to 90%%.");
         return err_set(err, RC_USAGE, "option '--free' cannot be '%s'", o->free);
     }
-    if (read_model(o, &j->model, err) || plan_model_counts(&j->model, &j->counts, err) ||
-        read_config(o, j, err) ||
+    if (o->limit && (units_bytes_parse(o->limit, &j->limit, err) || !j->limit))
+        return err_ctx(err, "option '--limit'");
+    return RC_OK;
+}
+
+/* A component's plan is whole: options that change the cut are the search's, not this command's. */
+static enum rc file_alone(const struct memory_opts *o, struct err *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } rows[] = {
+        { "machine", o->machine },
+        { "params", o->params },
+        { "flops-sample", o->flops },
+        { "act-bytes-sample", o->act },
+        { "tp", o->tp },
+        { "pp", o->pp },
+        { "vpp", o->vpp },
+        { "cp", o->cp },
+        { "ep", o->ep },
+        { "etp", o->etp },
+        { "dp", o->dp },
+        { "micro-batch", o->micro_batch },
+        { "grad-acc", o->grad_acc },
+        { "zero", o->zero },
+        { "shard", o->shard },
+        { "sp", o->sp },
+        { "recompute", o->recompute },
+        { "recompute-every", o->every },
+        { "schedule", o->schedule },
+        { "lora", o->lora },
+        { "base-bits", o->bits },
+        { "offload", o->offload },
+        { "dropout", o->dropout },
+        { "keep-gathered", o->keep_gathered },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (rows[i].given) {
+            err_hint(err, "'stoker plan train -f SPEC COMPONENT --explain CONFIG' explains any cut "
+                          "of it.");
+            return err_set(err, RC_USAGE,
+                           "'--file' and '--%s' cannot be given together: the cut is the one that "
+                           "'stoker plan train -f' chooses",
+                           rows[i].name);
+        }
+    return RC_OK;
+}
+
+static enum rc read_component(struct cmd_ctx *ctx, const struct memory_opts *o,
+                              struct memory_job *j, struct train_job *planned, struct err *err)
+{
+    struct train_opts t = { .file = o->file,
+                            .model = o->model,
+                            .gpu = o->gpu,
+                            .precision = o->precision,
+                            .optimizer = o->optimizer,
+                            .stack = o->stack,
+                            .split = o->split,
+                            .free = o->free,
+                            .batch = o->batch,
+                            .seq = o->seq,
+                            .eager = o->eager,
+                            .no_flash = o->no_flash,
+                            .json = o->json };
+    const struct train_case *k;
+
+    if (o->gpus)
+        t.gpus = arena_printf(&planned->arena, "%lld", (long long)o->gpus);
+    if (file_alone(o, err) || read_limit(o, j, err) ||
+        train_read(ctx, &t, ctx->argc ? ctx->argv[0] : NULL, planned, err) ||
+        train_search(ctx, &t, planned, err))
+        return err->code;
+    k = &planned->cases[planned->chosen];
+    j->model = planned->model;
+    j->counts = planned->counts;
+    j->cluster = k->cluster;
+    j->config = plan_choice(&k->found)->config;
+    j->planned = planned;
+    return RC_OK;
+}
+
+static enum rc read_job(const struct memory_opts *o, struct memory_job *j, struct err *err)
+{
+    const struct plan_config *c = &j->config;
+    struct plan_profile usual;
+
+    if (read_limit(o, j, err) || read_model(o, &j->model, err) ||
+        plan_model_counts(&j->model, &j->counts, err) || read_config(o, j, err) ||
         read_cluster(o, o->gpus ? o->gpus : (int64_t)c->tp * c->pp * c->cp * c->dp, &j->cluster,
                      err))
         return err->code;
+    plan_profile_usual(&j->cluster, &usual); /* of every command: one job is one count of bytes */
+    j->config.profile.fused = usual.fused && !o->eager;
+    if (!o->split && (j->model.layers + 2) % ((int64_t)c->pp * c->vpp) == 0)
+        j->config.profile.split = usual.split; /* else even, or the rule says why not */
     return plan_config_check(&j->model, &j->cluster, c, err);
 }
 
 static void answer(struct memory_job *j)
 {
     double usable = (double)j->cluster.gpu.mem_bytes * (1 - j->free_percent / 100);
+
+    if (j->limit)
+        usable = (double)j->limit;
 
     plan_memory_of(&j->model, &j->counts, &j->config, &plan_memory_default, &j->memory);
     j->job = (struct plan_job){ .model = &j->model,
@@ -368,8 +473,9 @@ static void print_verdict(struct cmd_ctx *ctx, const struct memory_job *j)
     buf_addc(&ctx->out, '\n');
     term_text(&ctx->out_term, &ctx->out, j->fits ? COLOUR_GREEN : COLOUR_RED,
               j->fits ? "It fits" : "It does not fit");
-    buf_addf(&ctx->out, ": %.1f GiB of %.1f (%.0f %% of the GPU is kept free)", total, limit,
-             j->free_percent);
+    buf_addf(&ctx->out, ": %.1f GiB of %.1f", total, limit);
+    if (!j->limit)
+        buf_addf(&ctx->out, " (%.0f %% of the GPU is kept free)", j->free_percent);
     if (j->memory.host)
         buf_addf(&ctx->out, "; %.1f GiB of host memory a GPU", (double)j->memory.host / GIB);
     buf_adds(&ctx->out, ".\n");
@@ -401,6 +507,8 @@ static void print_text(struct cmd_ctx *ctx, const struct memory_job *j, bool par
     struct plan_memory_stage s;
 
     one_stage(j, j->memory.worst, &s);
+    if (j->planned)
+        train_spec_print(ctx, j->planned);
     print_head(ctx, j);
     print_kinds(ctx, j, &s);
     print_stages(ctx, j);
@@ -465,6 +573,8 @@ static void print_json(struct cmd_ctx *ctx, const struct memory_job *j)
     json_out_init(&w, &ctx->out, 2);
     json_obj(&w);
     json_kv_str(&w, "schema", "stoker.plan-memory/1");
+    if (j->planned)
+        train_spec_json(&w, j->planned);
     json_kv_str(&w, "model", j->model.name);
     json_kv_int(&w, "parameters", (int64_t)j->counts.total);
     json_kv_int(&w, "active_parameters", (int64_t)j->counts.active);
@@ -516,22 +626,34 @@ static enum rc run_memory(struct cmd_ctx *ctx, struct err *err)
 {
     const struct memory_opts *o = ctx->opts;
     struct memory_job j = { 0 };
+    struct train_job *planned = NULL;
     enum rc rc = RC_OK;
 
     if (o->json && o->svg) {
         err_hint(err, "Leave one of them out.");
         return err_set(err, RC_USAGE, "'--json' and '--svg' are two outputs: one at a time");
     }
-    if (read_job(o, &j, err))
-        return err->code;
-    answer(&j);
-    if (o->json)
-        print_json(ctx, &j);
-    else if (o->svg)
-        rc = print_svg(ctx, &j, o->svg, err);
-    else
-        print_text(ctx, &j, o->parts);
-    ctx->status = j.fits ? 0 : EXIT_LIMIT;
+    if (!o->file && ctx->argc) {
+        err_hint(err, "For example -f stoker.yaml %s.", ctx->argv[0]);
+        return err_set(err, RC_USAGE, "'%s' is a component of no spec: there is no --file",
+                       ctx->argv[0]);
+    }
+    if (o->file) {
+        planned = xcalloc(1, sizeof(*planned));
+        rc = read_component(ctx, o, &j, planned, err);
+    } else
+        rc = read_job(o, &j, err);
+    if (rc == RC_OK) {
+        answer(&j);
+        if (o->json)
+            print_json(ctx, &j);
+        else if (o->svg)
+            rc = print_svg(ctx, &j, o->svg, err);
+        else
+            print_text(ctx, &j, o->parts);
+        ctx->status = j.fits ? 0 : EXIT_LIMIT;
+    }
+    train_job_free(planned);
     return rc;
 }
 
@@ -548,6 +670,8 @@ static enum rc run_memory(struct cmd_ctx *ctx, struct err *err)
         0, name, OPT_STR, offsetof(struct memory_opts, field), "WHICH", choices, 0, 0, help        \
     }
 static const struct opt memory_opts[] = {
+    ROW('f', "file", STR, file, "SPEC",
+        "the job is a component of this stoker.yaml; other options win over it"),
     ROW('m', "model", STR, model, "MODEL",
         "name, config.json, its folder, or PARAMETERS,LAYERS,HIDDEN"),
     ROW('g', "gpu", STR, gpu, "GPU", "kind of GPU (default h100)"),
@@ -572,22 +696,30 @@ static const struct opt memory_opts[] = {
     NUM("zero", zero, 0, 3, "ZeRO stage; 1 is the distributed optimizer, 3 is FSDP"),
     NUM("shard", shard, 1, PLAN_GPUS_MAX, "GPUs a ZeRO shard spreads over (default: all replicas)"),
     ROW(0, "sp", FLAG, sp, NULL, "sequence parallelism"),
-    ONE_OF("recompute", recompute, "none|selective|full", "none (default), selective or full"),
+    ROW(0, "recompute", STR, recompute, "WHICH",
+        "none (default), selective, full, or operations: norm,act,mla-up,experts,shared-experts"),
     NUM("recompute-every", every, 1, PLAN_LAYERS_MAX, "full: keep the input of one layer in N"),
-    ONE_OF("precision", precision, "bf16|bf16-grads|fsdp|pure|fp8|fp32",
-           "bf16 (default: fp32 gradients and master), bf16-grads, fsdp, pure, fp8, fp32"),
-    ONE_OF("optimizer", optimizer, "adam|adam8|sgd", "adam (default), adam8 or sgd with momentum"),
+    ONE_OF(
+        "precision", precision, PLAN_PRECISION_CHOICES,
+        "bf16 (default: fp32 gradients and master), bf16-grads, fsdp or autocast (fp32 weights), "
+        "pure, fp8, fp32"),
+    ONE_OF("optimizer", optimizer, PLAN_OPTIMIZER_CHOICES,
+           "adam (default), adam16 (bf16 moments), adam8 or sgd with momentum"),
     ONE_OF("schedule", schedule, "1f1b|interleaved|gpipe", "1f1b, interleaved or gpipe"),
     ONE_OF("split", split, "even|ends-less|embedding-layer|cost", "how layers go to stages"),
     NUM("lora", lora, 1, 65536, "learn adapters of rank N alone"),
     NUM("base-bits", bits, 4, 16, "bits of a frozen weight with --lora (default 16)"),
     ONE_OF("offload", offload, "optimizer|all", "to host memory: optimizer, or all with --zero 3"),
     ROW(0, "no-flash", FLAG, no_flash, NULL, "attention stores all pairs"),
-    ROW(0, "eager", FLAG, eager, NULL, "no fused kernels: a larger loss"),
+    ROW(0, "eager", FLAG, eager, NULL, "no fused kernels and no torch.compile(): a larger loss"),
+    ONE_OF("stack", stack, "megatron|fsdp|nanotron|torch",
+           "whose loops (default: torch, a plain script, on one GPU; else megatron)"),
     ROW(0, "dropout", FLAG, dropout, NULL, "masks are stored"),
     ROW(0, "keep-gathered", FLAG, keep_gathered, NULL,
         "with --sp: gathered inputs are kept for backward"),
     ROW(0, "free", STR, free, "PERCENT", "of the GPU's memory to keep free (default 5%)"),
+    ROW(0, "limit", STR, limit, "BYTES",
+        "what the job may take of a GPU (as in 40GiB), instead of --free"),
     ROW(0, "parts", FLAG, parts, NULL, "show what a layer saves, operation by operation"),
     ROW('j', "json", FLAG, json, NULL, "print JSON instead of text"),
     ROW(0, "svg", STR, svg, "FILE", "write a picture of the stages ('-' for stdout)"),
@@ -604,12 +736,15 @@ static const struct cmd_example memory_examples[] = {
       "a vision model, by what was measured of it" },
     { "stoker plan memory --model llama-3.1-8b --machine node.json --gpus 16 --zero 1",
       "two nodes like the one that 'stoker detect --json >node.json' described" },
+    { "stoker plan memory -f stoker.yaml train-70b",
+      "the plan of a site's component, byte by byte" },
     { 0 },
 };
 const struct cmd cmd_plan_memory = {
     .name = "memory",
     .summary = "explain every byte a training job takes on a GPU",
-    .operands = "",
+    .operands = "[COMPONENT]",
+    .args_max = 1,
     .opts = memory_opts,
     .opts_size = sizeof(struct memory_opts),
     .about =
@@ -618,7 +753,9 @@ const struct cmd cmd_plan_memory = {
         "from. Where the job does not fit, the cheapest change that makes it fit is named; the "
         "batch and the number of GPUs stay what they are.\n\n"
         "A configuration that cannot be is refused with the name of the rule and the nearest "
-        "valid value. The exit status is 0 when it fits and 4 when it does not.",
+        "valid value. The exit status is 0 when it fits and 4 when it does not.\n\n"
+        "With --file the job is read and planned as 'stoker plan train -f' does it, and the bytes "
+        "are those of its choice. COMPONENT may be left out where one component trains.",
     .examples = memory_examples,
     .run = run_memory,
 };

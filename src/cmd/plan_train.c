@@ -41,19 +41,36 @@ static enum rc read_amount(const char *option, const char *s, double *out, struc
     return RC_OK;
 }
 
-static enum rc read_profile(const struct train_opts *o, struct train_job *j, struct err *err)
+/* --flags asks for a choice that its framework can run, as --for does. */
+static const char *framework_of(const struct train_opts *o)
 {
-    static const char *const stacks[] = { "megatron", "fsdp", "nanotron", NULL };
+    return o->framework ? o->framework : o->flags;
+}
+
+static void read_profile(const struct train_opts *o, const struct plan_cluster *cl,
+                         struct plan_profile *out)
+{
+    plan_profile_usual(cl, out);
+    out->split = (enum plan_split)place(plan_split_names, o->split, (int)out->split);
+    if (framework_of(o) && !str_eq(framework_of(o), "megatron") && cl->gpus > 1)
+        out->stack = PLAN_STACK_FSDP;
+    out->stack = (enum plan_stack)place(plan_stack_names, o->stack, (int)out->stack);
+    out->flash = !o->no_flash;
+    out->dp_overlap = !o->no_overlap;
+    out->fused = o->fused || (!o->eager && out->fused);
+}
+
+static enum rc read_base(const struct train_opts *o, struct train_job *j, struct err *err)
+{
     struct plan_config *c = &j->base;
 
     plan_config_init(c);
     c->seq = o->seq ? o->seq : 4096;
-    c->precision = (enum plan_precision)place(plan_precision_names, o->precision, PLAN_BF16);
+    c->precision = plan_precision_of(o->precision);
+    if (framework_of(o) && !o->precision)
+        c->precision = plan_framework_precision(
+            (enum plan_framework)place(plan_framework_names, framework_of(o), 0));
     c->optimizer = (enum plan_optimizer)place(plan_optimizer_names, o->optimizer, PLAN_ADAM);
-    c->profile.split = (enum plan_split)place(plan_split_names, o->split, PLAN_SPLIT_ENDS_LESS);
-    c->profile.stack = (enum plan_stack)place(stacks, o->stack, PLAN_STACK_MEGATRON);
-    c->profile.flash = !o->no_flash;
-    c->profile.dp_overlap = !o->no_overlap;
     j->free_percent = 100 * PLAN_CHOICE_MARGIN;
     if (o->free && (units_percent_parse(o->free, &j->free_percent, err) || j->free_percent < 0 ||
                     j->free_percent > 90)) {
@@ -107,9 +124,10 @@ static enum rc read_case(const struct train_opts *o, struct train_job *j, const 
                                     .base = j->base,
                                     .batch = j->batch,
                                     .offload = o->offload,
-                                    .all = o->all };
-    /* what the runs behind the constants have: all that an A100's were fitted to are eager */
-    k->space.base.profile.fused = o->fused || (!o->eager && !str_eq(k->consts.kind, "a100"));
+                                    .all = o->all,
+                                    .for_one = framework_of(o) != NULL };
+    k->space.framework = (enum plan_framework)place(plan_framework_names, framework_of(o), 0);
+    read_profile(o, &k->cluster, &k->space.base.profile);
     k->space.limit = (uint64_t)((double)g.mem_bytes * (1 - j->free_percent / 100));
     if (o->fix && plan_config_parse(o->fix, &k->space.base, &k->space.fixed, err))
         return err_ctx(err, "option '--fix'");
@@ -175,7 +193,7 @@ static enum rc read_job(const struct train_opts *o, struct train_job *j, struct 
     }
     j->batch = o->batch;
     if ((o->model && plan_read_model(o->model, &j->model, err)) ||
-        plan_model_counts(&j->model, &j->counts, err) || read_profile(o, j, err) ||
+        plan_model_counts(&j->model, &j->counts, err) || read_base(o, j, err) ||
         read_cases(o, j, err))
         return err->code;
     return RC_OK;
@@ -220,8 +238,8 @@ static int cores(const struct train_opts *o)
     return o->threads ? (int)o->threads : n > 0 ? (int)n : 1;
 }
 
-static enum rc search(struct cmd_ctx *ctx, const struct train_opts *o, struct train_job *j,
-                      struct err *err)
+static enum rc search_cases(struct cmd_ctx *ctx, const struct train_opts *o, struct train_job *j,
+                            struct err *err)
 {
     struct bar bar = { .begin = clock_mono_ns(),
                        .last = clock_mono_ns(),
@@ -270,19 +288,56 @@ static int64_t enough_gpus(const struct train_case *k)
     return 0;
 }
 
+/* Sizes above the cluster's, in steps of a half and a third of a doubling, whole nodes: the first
+ * that trains all tokens in the days; 0: none. */
+static int64_t gpus_in_time(const struct train_job *j, const struct train_case *k, int threads)
+{
+    struct plan_cluster cl = k->cluster;
+    struct plan_space s = k->space;
+    int64_t node = cl.node_gpus, from = cl.gpus;
+
+    s.cluster = &cl;
+    s.base.dp = 1;
+    s.fixed = (s.fixed & ~(unsigned)PLAN_GIVEN_DP) | PLAN_GIVEN_SHARD | PLAN_GIVEN_EVERY;
+    for (int i = 2; i <= SIZES_TRIED; i++) {
+        struct plan_search_run run = { .threads = threads, .top = 1 };
+        int64_t twice = i / 2, gpus = (from << twice) / (i % 2 ? 1 : 4) * (i % 2 ? 1 : 3);
+        struct plan_found f = { 0 };
+        struct arena a = { 0 };
+        bool done = false;
+
+        gpus = gpus > node ? gpus / node * node : gpus;
+        if (gpus <= from || gpus > PLAN_GPUS_MAX)
+            continue;
+        cl.gpus = gpus;
+        if (plan_search(&s, &run, &a, &f, NULL) == RC_OK && f.fit)
+            done = j->tokens / ((double)j->batch * (double)j->base.seq) * plan_choice(&f)->step_s <=
+                   j->days * PLAN_DAY_S;
+        arena_release(&a);
+        if (done)
+            return gpus;
+    }
+    return 0;
+}
+
 /* Nothing is left by the rules, or nothing fits. */
 static enum rc nothing(const struct train_job *j, struct err *err)
 {
     const struct train_case *k = &j->cases[0];
     const struct plan_found *f = &k->found;
     struct buf text = { 0 };
+    const char *why;
     int most = 0;
     int64_t more;
 
     if (!f->tried) {
         for (int i = 1; i < PLAN_RULES; i++)
             most = f->excluded[i] > f->excluded[most] ? i : most;
-        if (most)
+        if (most == PLAN_RULE_FRAMEWORK &&
+            (why = plan_framework_refuses(k->space.framework, &j->model, &k->space.base)))
+            err_hint(err, "%s cannot run it: %s.", plan_framework_versions[k->space.framework],
+                     why);
+        else if (most)
             err_hint(err, "Rule %s refuses most: %llu of them.", plan_rule_names[most],
                      (unsigned long long)f->excluded[most]);
         else
@@ -292,11 +347,13 @@ static enum rc nothing(const struct train_job *j, struct err *err)
     }
     plan_config_text(&f->least.config, &text);
     more = enough_gpus(k);
-    if (more)
-        err_hint(err, "On %lld GPUs something fits; or give --offload, or less --free.",
-                 (long long)more);
+    if (more) /* what was given is not proposed */
+        err_hint(err, "On %lld GPUs something fits%s%s.", (long long)more,
+                 k->space.offload ? "" : "; or give --offload",
+                 j->free_percent > 0 ? "; or less --free" : "");
     else
-        err_hint(err, "GPUs with more memory, --offload or a shorter --seq would help.");
+        err_hint(err, "GPUs with more memory%s or a shorter --seq would help.",
+                 k->space.offload ? "" : ", --offload");
     err_set(err, RC_LIMIT,
             "none of %llu configurations fits: the leanest, %s, takes %.1f GiB of %.1f",
             (unsigned long long)f->tried, buf_str(&text), (double)f->least.memory / GIB,
@@ -373,6 +430,14 @@ static enum rc answer(struct cmd_ctx *ctx, const struct train_opts *o, struct tr
                    (enum plan_framework)place(plan_framework_names, o->flags, 0), &ctx->out);
         return RC_OK;
     }
+    j->rules = o->rules;
+    if (j->days > 0) {
+        struct train_figures f;
+
+        train_figures(j, k, choice, &f);
+        if (f.misses_days)
+            j->gpus_in_time = gpus_in_time(j, k, cores(o));
+    }
     j->vary = !o->no_vary && k->found.tried <= VARY_MAX;
     if (j->vary) {
         struct plan_search_run run = { .threads = cores(o), .top = 1 };
@@ -415,6 +480,10 @@ static enum rc check_use(struct cmd_ctx *ctx, const struct train_opts *o, struct
         err_hint(err, "Leave one of them out.");
         return err_set(err, RC_USAGE, "'--eager' and '--fused' contradict each other");
     }
+    if (o->framework && o->flags && !str_eq(o->framework, o->flags)) {
+        err_hint(err, "'--flags %s' searches for %s by itself.", o->flags, o->flags);
+        return err_set(err, RC_USAGE, "'--for' and '--flags' name two frameworks");
+    }
     if ((o->explain != NULL) + (o->compare != NULL) + (o->flags != NULL) > 1) {
         err_hint(err, "Leave all but one of them out.");
         return err_set(err, RC_USAGE,
@@ -442,6 +511,39 @@ static void read_band(struct train_job *j)
     j->band_stand_in = band.stand_in;
 }
 
+enum rc train_read(struct cmd_ctx *ctx, struct train_opts *o, const char *component,
+                   struct train_job *j, struct err *err)
+{
+    enum rc rc = train_spec(ctx, o, component, j, err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (!j->measured)
+        return read_job(o, j, err);
+    err_hint(err, "'stoker plan train -f %s %s' says what the machine does with it.", j->file,
+             j->component);
+    return err_set(err, RC_USAGE,
+                   "the model of component '%s' was measured and has no layers to cut",
+                   j->component);
+}
+
+void train_job_free(struct train_job *j)
+{
+    if (j)
+        arena_release(&j->arena);
+    free(j);
+}
+
+enum rc train_search(struct cmd_ctx *ctx, const struct train_opts *o, struct train_job *j,
+                     struct err *err)
+{
+    enum rc rc = search_cases(ctx, o, j, err);
+
+    if (rc == RC_OK && !choose_case(j))
+        rc = nothing(j, err);
+    return rc;
+}
+
 static enum rc cuts_answer(struct cmd_ctx *ctx, const struct train_opts *o, struct train_job *j,
                            struct err *err)
 {
@@ -452,9 +554,7 @@ static enum rc cuts_answer(struct cmd_ctx *ctx, const struct train_opts *o, stru
     if (rc == RC_OK)
         rc = refer(o, j, err);
     if (rc == RC_OK)
-        rc = search(ctx, o, j, err);
-    if (rc == RC_OK && !choose_case(j))
-        rc = nothing(j, err);
+        rc = train_search(ctx, o, j, err);
     if (rc == RC_OK) {
         read_band(j);
         rc = answer(ctx, o, j, err);
@@ -486,8 +586,7 @@ static enum rc run_train(struct cmd_ctx *ctx, struct err *err)
         rc = measured_answer(ctx, o, j, err);
     else if (rc == RC_OK)
         rc = cuts_answer(ctx, o, j, err);
-    arena_release(&j->arena);
-    free(j);
+    train_job_free(j);
     return rc;
 }
 
@@ -516,10 +615,12 @@ static const struct opt train_opts[] = {
     ROW(0, "days", STR, days, "D", "mark what takes longer (with --tokens)"),
     ROW(0, "budget", STR, budget, "DOLLARS", "mark what costs more (with --tokens)"),
     ROW(0, "price", STR, price, "DOLLARS", "of a GPU-hour (default: the catalogue's)"),
-    ONE_OF("precision", precision, "bf16|bf16-grads|fsdp|pure|fp8|fp32",
+    ONE_OF("precision", precision, PLAN_PRECISION_CHOICES,
            "bf16 (default: fp32 gradients and master), bf16-grads, fsdp, pure, fp8, fp32"),
-    ONE_OF("optimizer", optimizer, "adam|adam8|sgd", "adam (default), adam8 or sgd with momentum"),
-    ONE_OF("stack", stack, "megatron|fsdp|nanotron", "whose loops (default megatron)"),
+    ONE_OF("optimizer", optimizer, PLAN_OPTIMIZER_CHOICES,
+           "adam (default), adam16 (bf16 moments), adam8 or sgd with momentum"),
+    ONE_OF("stack", stack, "megatron|fsdp|nanotron|torch",
+           "whose loops (default: torch, a plain script, on one GPU; else megatron)"),
     ONE_OF("split", split, "even|ends-less|embedding-layer|cost",
            "how layers go to stages (default ends-less: even, or embedding and head count as one)"),
     ROW(0, "eager", FLAG, eager, NULL, "no fused kernels (default where A100 constants are taken)"),
@@ -536,8 +637,11 @@ static const struct opt train_opts[] = {
     ROW(0, "all", FLAG, all, NULL, "rank every configuration, not the best of each cut"),
     ROW(0, "explain", STR, explain, "CONFIG", "where the time and memory of one go, and its rank"),
     ROW(0, "compare", STR, compare, "A B", "two configurations beside each other"),
+    ONE_OF("for", framework, "megatron|torchtitan|deepspeed|accelerate|torchrun",
+           "leave out what this framework cannot run, with its usual precision"),
     ONE_OF("flags", flags, "megatron|torchtitan|deepspeed|accelerate|torchrun",
            "print the choice as a command of a framework"),
+    ROW(0, "rules", FLAG, rules, NULL, "show how many configurations each rule refused"),
     ROW(0, "no-vary", FLAG, no_vary, NULL, "do not search again under other conditions"),
     NUM("threads", threads, 1, PLAN_THREADS_MAX, "threads (default: all cores)"),
     ROW('j', "json", FLAG, json, NULL, "print JSON instead of text"),
@@ -570,8 +674,8 @@ const struct cmd cmd_plan_train = {
         "Computes memory and time of every configuration: tensor, pipeline, context, expert and "
         "data parallelism, virtual stages, schedule, micro-batch, ZeRO 0 to 3 over every shard "
         "group, sequence parallelism and recompute. Those a rule refuses are counted by rule. Of "
-        "those as fast as the fastest (1 %) that no other beats in memory too, the one that cuts "
-        "the model over the fewest GPUs is the choice.\n\n"
+        "those that cannot be told from the fastest (4 %: the error between plans of one job) the "
+        "plainest is the choice: the fewest kinds of cuts.\n\n"
         "The answer says why the runner-up loses, which configurations no other beats in time, "
         "free memory and cost, and what another network, memory or batch would change. It is the "
         "same whatever the number of threads. Times carry the error band of published runs that "

@@ -12,15 +12,16 @@ enum {
     CASES_MAX = 16,
     FRONT_SHOWN = 12,
     TRAIN_GIVEN_MAX = 24, /* facts that a spec gives */
+    SIZES_TRIED = 13,     /* numbers of GPUs for a deadline: up to 64 times what was asked */
     VARY_MAX = 20000000   /* configurations of a space that is searched again six times */
 };
 
 struct train_opts {
     const char *file; /* of the spec; NULL: none */
     const char *model, *gpu, *gpus, *tokens, *days, *budget, *price, *net, *precision, *optimizer,
-        *stack, *split, *free, *fix, *explain, *compare, *flags;
+        *stack, *split, *free, *fix, *explain, *compare, *flags, *framework;
     int64_t batch, seq, top, threads, node;
-    bool eager, fused, no_flash, no_overlap, offload, all, no_vary, json;
+    bool eager, fused, no_flash, no_overlap, offload, all, no_vary, rules, json;
 };
 
 /* What the spec said instead of an option. */
@@ -54,6 +55,8 @@ struct train_job {
     size_t chosen; /* the case that is shown in full */
     int64_t batch;
     double tokens, days, budget; /* 0: not given */
+    int64_t gpus_in_time; /* the fewest, of sizes tried, that meet `days`; 0: not asked, or none */
+    bool rules;           /* refusals are shown */
     double free_percent;
     double band_low, band_high; /* factors of a step's time */
     const char *band_source;
@@ -67,6 +70,16 @@ struct train_job {
  * RC_USAGE names the key of what the spec lacks. */
 enum rc train_spec(struct cmd_ctx *ctx, struct train_opts *o, const char *component,
                    struct train_job *j, struct err *err) MUST_USE;
+/* For commands that ask another question about a component: the job as `stoker plan train -f` reads
+ * it (RC_USAGE where its model was only measured), and its plan, which is the choice of
+ * j->cases[j->chosen].  `j` is zeroed; release it in any state. */
+enum rc train_read(struct cmd_ctx *ctx, struct train_opts *o, const char *component,
+                   struct train_job *j, struct err *err) MUST_USE;
+enum rc train_search(struct cmd_ctx *ctx, const struct train_opts *o, struct train_job *j,
+                     struct err *err) MUST_USE;
+void train_job_free(struct train_job *j); /* of the heap; NULL: nothing */
+/* Of what the spec said the values of these options (up to NULL); the others did not count. */
+void train_spec_keep(struct train_job *j, const char *const *options);
 void train_spec_print(struct cmd_ctx *ctx, const struct train_job *j);
 void train_spec_json(struct json_out *w, const struct train_job *j);
 

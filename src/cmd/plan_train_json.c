@@ -151,6 +151,7 @@ void train_json(struct cmd_ctx *ctx, const struct train_job *j)
     num(&w, "band_low", j->band_low);
     num(&w, "band_high", j->band_high);
     json_kv_str(&w, "band_source", j->band_source);
+    num_or_null(&w, "gpus_in_time", (double)j->gpus_in_time);
     json_kv_int(&w, "chosen", (int64_t)j->chosen);
     json_key(&w, "clusters");
     json_arr(&w);

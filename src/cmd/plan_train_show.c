@@ -2,12 +2,13 @@
 /* stoker plan train: the answer as text. */
 #include "base/mem.h"
 #include "base/str.h"
+#include "cmd/plan_ask.h"
 #include "cmd/plan_train_int.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { DIFFERENCES = 4 };
+enum { DIFFERENCES = 4, PARTS_SHOWN = 8 };
 
 void train_figures(const struct train_job *j, const struct train_case *k,
                    const struct plan_config *c, struct train_figures *out)
@@ -162,6 +163,39 @@ static void print_head(struct cmd_ctx *ctx, const struct train_job *j)
     buf_release(&text);
 }
 
+/* What to do, first. */
+static void print_sentence(struct cmd_ctx *ctx, const struct train_job *j)
+{
+    const struct train_case *k = &j->cases[j->chosen];
+    const struct plan_config *c = &plan_choice(&k->found)->config;
+    struct buf text = { 0 }, line = { 0 };
+    char a[ASK_TEXT_MAX], b[ASK_TEXT_MAX];
+    struct train_figures f;
+
+    train_figures(j, k, c, &f);
+    plan_config_text(c, &text);
+    buf_addf(&line, "Run %s on %lld x %s: %s a step, %.1f of %.1f GiB", buf_str(&text),
+             (long long)k->cluster.gpus, k->cluster.gpu.name, ask_time(f.time.step_s, a),
+             (double)f.memory.total / GIB, (double)k->cluster.gpu.mem_bytes / GIB);
+    if (j->tokens > 0)
+        buf_addf(&line, ", %.3g days for %s tokens", f.days, ask_short(j->tokens, a));
+    if (j->tokens > 0 && f.dollars > 0)
+        buf_addf(&line, " and %s", ask_usd(f.dollars, b));
+    buf_addc(&line, '.');
+    if (f.misses_days && j->gpus_in_time)
+        buf_addf(&line, " That misses %.3g day%s: %lld GPUs would do.", j->days,
+                 j->days > 1 ? "s" : "", (long long)j->gpus_in_time);
+    else if (f.misses_days)
+        buf_addf(&line,
+                 " That misses %.3g day%s, and so does every larger number of GPUs at this "
+                 "batch.",
+                 j->days, j->days > 1 ? "s" : "");
+    term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&line));
+    buf_addc(&ctx->out, '\n');
+    buf_release(&text);
+    buf_release(&line);
+}
+
 /* Does any of the best have a pipeline? */
 static bool pipelines(const struct plan_found *f)
 {
@@ -193,7 +227,7 @@ static void print_space(struct cmd_ctx *ctx, const struct train_job *j)
     if (f->excluded[PLAN_RULE_PP_EVEN] && !pipelines(f))
         buf_addf(&rules, " (--split cost lets stages of %lld layers be uneven)",
                  (long long)j->model.layers);
-    if (rules.len) {
+    if (rules.len && j->rules) {
         buf_reset(&tried);
         buf_addf(&tried, "Refused, by rule: %s.", buf_str(&rules));
         term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&tried));
@@ -279,29 +313,47 @@ static void print_ranking(struct cmd_ctx *ctx, const struct train_job *j)
         buf_adds(&ctx->out, "! misses the deadline or the budget.\n");
 }
 
+/* The largest parts have a column each, what is left is their rest: ten columns in all. */
 static void print_parts(struct cmd_ctx *ctx, const struct train_job *j)
 {
     const struct train_case *k = &j->cases[j->chosen];
-    bool used[PLAN_PARTS] = { false };
+    struct difference most[PLAN_PARTS];
+    bool used[PLAN_PARTS] = { false }, rest = false;
     struct table *t = table_new();
     struct train_figures f;
 
+    for (int p = 0; p < PLAN_PARTS; p++)
+        most[p] = (struct difference){ .part = p };
     for (size_t i = 0; i < ranked(j); i++) {
         train_figures(j, k, &ranked_at(j, i)->config, &f);
         for (int p = 0; p < PLAN_PARTS; p++)
-            used[p] = used[p] || f.time.part[p] >= 0.0005;
+            most[p].s = fmax(most[p].s, f.time.part[p]);
+    }
+    qsort(most, PLAN_PARTS, sizeof(most[0]), by_size);
+    for (int i = 0; i < PLAN_PARTS && most[i].s >= 0.0005; i++) {
+        used[most[i].part] = i < PARTS_SHOWN;
+        rest = rest || i >= PARTS_SHOWN;
     }
     table_col(t, "ms", TABLE_RIGHT);
     for (int p = 0; p < PLAN_PARTS; p++)
         if (used[p])
             table_col(t, part_name(p), TABLE_RIGHT);
+    if (rest)
+        table_col(t, "rest", TABLE_RIGHT);
     for (size_t i = 0; i < ranked(j); i++) {
+        double left = 0;
+
         train_figures(j, k, &ranked_at(j, i)->config, &f);
         table_row(t);
         rank_cell(t, j, i);
-        for (int p = 0; p < PLAN_PARTS; p++)
+        for (int p = 0; p < PLAN_PARTS; p++) {
             if (used[p])
                 table_cell(t, COLOUR_NONE, "%.0f", 1e3 * f.time.part[p]);
+            else
+                left += f.time.part[p];
+        }
+        if (rest)
+            table_cell(t, COLOUR_NONE, "%.0f", 1e3 * left);
     }
     buf_addc(&ctx->out, '\n');
     table_print(t, &ctx->out_term, 0, &ctx->out);
@@ -392,11 +444,14 @@ static void print_why(struct cmd_ctx *ctx, const struct train_job *j)
     plan_config_text(&choice->config, &text);
     buf_addf(&line, "The choice (*) is %s: ", buf_str(&text));
     if (plan_pick_cmp(choice, &k->found.front[0]) == 0)
-        buf_adds(&line, "the fastest, and nothing as fast takes less memory.");
+        buf_adds(&line, "the fastest, and nothing as fast is plainer.");
     else
-        buf_addf(&line, "%.2f %% behind the fastest, which is no difference, with %.1f GiB less.",
+        buf_addf(&line,
+                 "%.2f %% behind the fastest, which the model cannot tell apart, and plainer; it "
+                 "takes %.1f GiB %s.",
                  100 * (choice->step_s / k->found.front[0].step_s - 1),
-                 (double)(k->found.front[0].memory - choice->memory) / GIB);
+                 fabs((double)k->found.front[0].memory - (double)choice->memory) / GIB,
+                 choice->memory > k->found.front[0].memory ? "more" : "less");
     buf_addc(&ctx->out, '\n');
     term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&line));
     if (second) {
@@ -503,6 +558,7 @@ static void print_notes(struct cmd_ctx *ctx, const struct train_job *j)
 
 void train_print(struct cmd_ctx *ctx, const struct train_job *j)
 {
+    print_sentence(ctx, j);
     print_head(ctx, j);
     train_spec_print(ctx, j);
     if (j->count > 1)

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "cmd/plan_train_int.h"
+#include "render/cost.h"
 #include "spec/spec.h"
 
 #include <inttypes.h>
@@ -151,7 +152,7 @@ static enum rc wish_model(struct wish *w, struct err *err)
 
 /* ---- machines ---- */
 
-/* Of all adapters of a node; 0: the spec does not say. */
+/* Of all adapters of a machine; 0: the spec does not say. */
 static int64_t node_rate(const struct wish *w)
 {
     const struct spec_strs *names = w->c->fabrics.count ? &w->c->fabrics : &w->node->fabrics;
@@ -160,26 +161,32 @@ static int64_t node_rate(const struct wish *w)
     for (size_t i = 0; i < names->count; i++) {
         const struct spec_fabric *f = spec_fabric_find(w->spec, names->items[i]);
 
-        if (f)
-            rate += f->rate_bps * f->nics_per_node;
+        if (f) {
+            struct spec_nics_of nics = spec_group_nics(w->node, f);
+
+            rate += nics.rate_bps * nics.count;
+        }
     }
     return rate;
 }
 
+/* What the page and the alerts of the site count for a GPU of the group. */
 static void wish_price(struct wish *w)
 {
-    const struct spec_money *of_node = &w->node->price, *of_gpu = &w->spec->prices.gpu_hour;
+    const struct spec_node *n = w->node;
+    struct render_cost c = render_cost_of(w->spec, n);
+    const char *key = c.from == &n->price ? "price" : "capex";
     char text[UNITS_TEXT_MAX];
+    double hour;
 
-    if (of_node->known && of_node->per == MONEY_PER_HOUR && w->node->gpus_per_node) {
-        snprintf(text, sizeof(text), "%.6g",
-                 (double)of_node->micro / 1e6 / (double)w->node->gpus_per_node);
-        wish_set(w, &w->o->price, "--price", of_node,
-                 arena_printf(&w->j->arena, "nodes.%s.price", w->node->name), text);
-    } else if (of_gpu->known && of_gpu->per == MONEY_PER_HOUR) {
-        snprintf(text, sizeof(text), "%.6g", (double)of_gpu->micro / 1e6);
-        wish_set(w, &w->o->price, "--price", of_gpu, "prices.gpu_hour", text);
-    }
+    if (!n->gpus_per_node || !render_cost_hour(w->spec, n, &hour))
+        return;
+    snprintf(text, sizeof(text), "%.6g", hour / (double)n->gpus_per_node);
+    wish_set(w, &w->o->price, "--price", c.from,
+             c.from == &w->spec->prices.gpu_hour
+                 ? "prices.gpu_hour"
+                 : arena_printf(&w->j->arena, "nodes.%s.%s", n->name, key),
+             text);
 }
 
 /* Replicas of a component that trains do so together. */
@@ -192,10 +199,39 @@ static int64_t wish_gpus(const struct wish *w)
     return w->c->gpus * w->c->nodes_per_replica * replicas;
 }
 
+/* The planner's node is an NVLink domain: the machine, or several whose NVLink is one, with the
+ * networks of all of them. */
+static void wish_domain(struct wish *w)
+{
+    const struct spec_node *n = w->node;
+    struct arena *a = &w->j->arena;
+    bool wide = n->nvlink_domain.known;
+    int64_t machines = wide && n->gpus_per_node ? n->nvlink_domain.v / n->gpus_per_node : 1;
+    int64_t rate = node_rate(w);
+    const char *key = w->c->fabrics.count ? component_key(w, "fabrics")
+                                          : arena_printf(a, "nodes.%s.fabrics", n->name);
+    char text[UNITS_TEXT_MAX];
+
+    if (w->o->node) /* the user's domain: as many machines as make it */
+        machines = n->gpus_per_node ? w->o->node / n->gpus_per_node : 1;
+    else if (n->gpus_per_node) {
+        w->o->node = wide ? n->nvlink_domain.v : n->gpus_per_node;
+        snprintf(text, sizeof(text), "%" PRId64, w->o->node);
+        wish_set(w, NULL, "--node",
+                 wide ? (const void *)&n->nvlink_domain : (const void *)&n->gpus_per_node,
+                 arena_printf(a, "nodes.%s.%s", n->name, wide ? "nvlink_domain" : "gpus_per_node"),
+                 text);
+    }
+    if (machines > 1)
+        key = arena_printf(a, "%s x %" PRId64 " machines", key, machines);
+    if (rate > 0)
+        wish_set(w, &w->o->net, "--net", w->c->fabrics.count ? &w->c->fabrics : &n->fabrics, key,
+                 units_rate_exact((uint64_t)(rate * (machines > 1 ? machines : 1)), text));
+}
+
 static enum rc wish_machines(struct wish *w, struct err *err)
 {
     char text[UNITS_TEXT_MAX];
-    int64_t rate;
 
     if (!w->node && (!w->o->gpu || !w->o->gpus))
         return wish_lacks(w, component_key(w, "nodes"), "--gpu and --gpus", err);
@@ -215,19 +251,7 @@ static enum rc wish_machines(struct wish *w, struct err *err)
         wish_set(w, &w->o->gpu, "--gpu", &w->node->gpu->model,
                  arena_printf(&w->j->arena, "nodes.%s.gpu.model", w->node->name),
                  w->node->gpu->model);
-    if (!w->o->node && w->node->gpus_per_node) {
-        w->o->node = w->node->gpus_per_node;
-        snprintf(text, sizeof(text), "%" PRId64, w->o->node);
-        wish_set(w, NULL, "--node", &w->node->gpus_per_node,
-                 arena_printf(&w->j->arena, "nodes.%s.gpus_per_node", w->node->name), text);
-    }
-    rate = node_rate(w);
-    if (rate > 0)
-        wish_set(w, &w->o->net, "--net", w->c->fabrics.count ? &w->c->fabrics : &w->node->fabrics,
-                 w->c->fabrics.count
-                     ? component_key(w, "fabrics")
-                     : arena_printf(&w->j->arena, "nodes.%s.fabrics", w->node->name),
-                 units_rate_exact((uint64_t)rate, text));
+    wish_domain(w);
     wish_price(w);
     return RC_OK;
 }
@@ -468,6 +492,17 @@ enum rc train_spec(struct cmd_ctx *ctx, struct train_opts *o, const char *compon
         rc = wish_training(&w, err);
     spec_free(spec);
     return rc;
+}
+
+void train_spec_keep(struct train_job *j, const char *const *options)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < j->given_count; i++)
+        for (size_t k = 0; options[k]; k++)
+            if (str_eq(options[k], j->given[i].option))
+                j->given[kept++] = j->given[i];
+    j->given_count = kept;
 }
 
 void train_spec_print(struct cmd_ctx *ctx, const struct train_job *j)

@@ -10,7 +10,7 @@
 
 struct validate_opts {
     bool json, rows, leave_out;
-    const char *picture;
+    const char *picture, *bands;
 };
 
 static void cell_errors(struct table *t, const struct plan_errors *e, double target)
@@ -152,6 +152,9 @@ static void print_results(struct cmd_ctx *ctx, struct arena *a, const struct pla
         result_fits(&ctx->out, "plan.hf.fits", s);
     }
     result_fits(&ctx->out, "plan.all.fits", all);
+    if (r->fp8_n)
+        result(&ctx->out, "plan.h100-fp8.fits", (double)r->fp8_fit / (double)r->fp8_n, r->fp8_n,
+               0.9, true);
     result_top1(&ctx->out, "plan.top1.clean", &top1[PLAN_TOP1_CLEAN], 0.97);
     result_top1(&ctx->out, "plan.top1.all", &top1[PLAN_TOP1_ALL], 0.94);
 }
@@ -177,6 +180,9 @@ static void print_rows(struct cmd_ctx *ctx, const struct plan_rows *rows)
         for (int k = 0; k < PLAN_EXCLUDES; k++)
             if (r->exclude >> k & 1)
                 buf_addf(&ctx->out, "; %s", plan_exclude_names[k]);
+        for (int k = 0; k < PLAN_ASSUMEDS; k++)
+            if (r->assumed >> k & 1)
+                buf_addf(&ctx->out, "; %s", plan_assumed_names[k]);
         buf_addc(&ctx->out, '\n');
         buf_release(&text);
     }
@@ -276,7 +282,7 @@ static enum rc run_validate(struct cmd_ctx *ctx, struct err *err)
     const struct validate_opts *o = ctx->opts;
     const char *path = ctx->argv[0];
     struct arena a = { 0 };
-    struct buf text = { 0 };
+    struct buf text = { 0 }, bands = { 0 };
     struct plan_report report;
     struct plan_time_report times;
     struct plan_const_table consts;
@@ -308,8 +314,11 @@ static enum rc run_validate(struct cmd_ctx *ctx, struct err *err)
         print_reasons(ctx, &report);
         plan_print_time(ctx, &rows, &times);
         print_results(ctx, &a, &report, top1);
-        plan_results_time(ctx, &times);
+        plan_results_time(ctx, &rows, &times, &bands);
+        if (o->bands)
+            rc = plan_write_text(&bands, o->bands, err);
     }
+    buf_release(&bands);
     buf_release(&text);
     arena_release(&a);
     return rc;
@@ -320,6 +329,8 @@ static const struct opt validate_opts[] = {
       "fit without each source in turn, then predict it" },
     { 0, "picture", OPT_STR, offsetof(struct validate_opts, picture), "FILE", NULL, 0, 0,
       "write predicted over measured time as SVG ('-' for stdout)" },
+    { 0, "bands", OPT_STR, offsetof(struct validate_opts, bands), "FILE", NULL, 0, 0,
+      "with --leave-out: write the error bands as data/plan_bands.csv has them" },
     { 0, "rows", OPT_FLAG, offsetof(struct validate_opts, rows), NULL, NULL, 0, 0,
       "print every row, with its reasons, first" },
     { 'j', "json", OPT_FLAG, offsetof(struct validate_opts, json), NULL, NULL, 0, 0,

@@ -134,7 +134,48 @@ static void result(struct buf *out, const char *name, const char *measure, doubl
                  100 * limit, v <= limit ? "ok" : "short", n);
 }
 
-void plan_results_time(struct cmd_ctx *ctx, const struct plan_time_report *r)
+/* "MegaScale NSDI24 Fig 9" to "megascale-nsdi24-fig-9": the middle of a RESULT's name. */
+static void result_source(struct buf *out, const struct plan_time_source *s)
+{
+    double limit = plan_source_limit(s->source);
+    char name[64] = "source.";
+    size_t len = strlen(name);
+
+    for (const char *p = s->source; *p && len + 2 < sizeof(name); p++) {
+        bool plain = (*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') || *p == '.';
+
+        if (*p >= 'A' && *p <= 'Z')
+            name[len++] = (char)(*p - 'A' + 'a');
+        else if (plain)
+            name[len++] = *p;
+        else if (name[len - 1] != '-')
+            name[len++] = '-';
+    }
+    name[name[len - 1] == '-' ? len - 1 : len] = 0;
+    if (limit > 0)
+        result(out, name, "time_mape", s->e.mape, limit, s->used);
+    else if (s->used)
+        buf_addf(out, "RESULT plan.%s.time_mape %.4g %% n=%zu\n", name, 100 * s->e.mape, s->used);
+}
+
+static void results_bands(struct cmd_ctx *ctx, const struct plan_rows *rows,
+                          const struct plan_time_report *r, struct buf *csv)
+{
+    struct plan_bands b;
+    struct arena a = { 0 };
+
+    if (!r->unseen)
+        return;
+    plan_bands_of(&a, rows, r->unseen, &b);
+    if (b.sources)
+        buf_addf(&ctx->out, "RESULT plan.band.coverage_left_out %.4f >=0.75 %s n=%zu\n", b.coverage,
+                 b.coverage >= 0.75 ? "ok" : "short", b.sources);
+    plan_bands_write(&b, csv);
+    arena_release(&a);
+}
+
+void plan_results_time(struct cmd_ctx *ctx, const struct plan_rows *rows,
+                       const struct plan_time_report *r, struct buf *bands)
 {
     for (int s = 0; s < PLAN_SETS; s++) {
         const struct plan_set_info *info = &plan_sets[s];
@@ -146,6 +187,9 @@ void plan_results_time(struct cmd_ctx *ctx, const struct plan_time_report *r)
     }
     result(&ctx->out, "left-out", "time_median", r->left_median, 0.12, r->left_n);
     result(&ctx->out, "left-out", "time_worst", r->left_worst, 0.25, r->left_n);
+    for (size_t i = 0; i + 1 < r->source_count; i++)
+        result_source(&ctx->out, &r->sources[i]);
+    results_bands(ctx, rows, r, bands);
 }
 
 /* ---- JSON ---- */
@@ -239,11 +283,20 @@ void plan_json_time(struct json_out *w, const struct plan_time_report *r)
     json_obj_end(w);
 }
 
+enum rc plan_write_text(const struct buf *text, const char *path, struct err *err)
+{
+    struct file_new f;
+    enum rc rc = file_new_open(&f, path, err);
+
+    if (rc == RC_OK)
+        rc = file_new_close(&f, file_write(f.fd, path, buf_str(text), text->len, err), err);
+    return rc;
+}
+
 enum rc plan_write_picture(struct cmd_ctx *ctx, const struct plan_rows *rows,
                            const struct plan_time_report *r, const char *path, struct err *err)
 {
     struct buf text = { 0 };
-    struct file_new f;
     enum rc rc;
 
     if (str_eq(path, "-")) {
@@ -251,9 +304,7 @@ enum rc plan_write_picture(struct cmd_ctx *ctx, const struct plan_rows *rows,
         return RC_OK;
     }
     plan_scatter_svg(rows, r, &text);
-    rc = file_new_open(&f, path, err);
-    if (rc == RC_OK)
-        rc = file_new_close(&f, file_write(f.fd, path, buf_str(&text), text.len, err), err);
+    rc = plan_write_text(&text, path, err);
     buf_release(&text);
     return rc;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* rerank: `stoker rerank`: documents in the order of how well they answer a query.
  *
- * The query is tokenised once and never cut for a document's sake: engine/pair.h. */
+ * The query is tokenised once where it can be: engine/pair.h. */
 #include "base/f32.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -46,8 +46,7 @@ struct rank {
     struct source *src;
     struct batch batch;
     struct pair pair;
-    struct tok_text query;  /* stripped */
-    struct buf query_lower; /* what `query` may borrow from */
+    struct tok_text query;
     struct doc window[BATCH_WINDOW_MAX];
     float scores[BATCH_WINDOW_MAX];
     struct doc *docs; /* the best so far, a heap with the worst on top when --top is given */
@@ -60,17 +59,17 @@ struct rank {
 /* ---- pairs ---- */
 static struct pair_opts pair_limits(const struct rank *r)
 {
-    return (struct pair_opts){ .max_tokens = r->enc.max_tokens };
+    return (struct pair_opts){ .max_tokens = r->enc.max_tokens,
+                               .left = tokenizer_cuts_left(r->enc.tok) };
 }
 
 static void add_doc(struct rank *r, struct tok_text text)
 {
     struct pair_opts o = pair_limits(r);
-    struct tok_text doc = text_prepare(text, &r->enc.text, &r->enc.prepared);
     struct err err = { 0 };
     struct pair_out out;
 
-    if (pair_encode(&r->pair, r->enc.tok, r->enc.scratch, doc, &o, r->ids, r->types, &out, &err))
+    if (pair_encode(&r->pair, r->enc.tok, r->enc.scratch, text, &o, r->ids, r->types, &out, &err))
         batch_add_failed(&r->batch, err.msg);
     else
         batch_add(&r->batch, r->ids, r->types, out.count, out.truncated);
@@ -328,8 +327,7 @@ static enum rc open_all(struct rank *r, struct cmd_ctx *ctx, struct err *err)
 
     if (source_open(&so, &r->src, err) || encoder_open(&eo, &r->enc, err))
         return err->code;
-    r->query = text_prepare((struct tok_text){ o->query, strlen(o->query) }, &r->enc.text,
-                            &r->query_lower);
+    r->query = (struct tok_text){ o->query, strlen(o->query) };
     r->ids = xcalloc(r->enc.max_tokens, sizeof(*r->ids));
     r->types = xcalloc(r->enc.max_tokens, 1);
     struct pair_opts limits = pair_limits(r);
@@ -367,7 +365,6 @@ static void rank_release(struct rank *r)
     encoder_close(&r->enc);
     source_close(r->src);
     batch_release(&r->batch);
-    buf_release(&r->query_lower);
     pair_close(&r->pair);
     free(r->docs);
     free(r->ids);
@@ -411,7 +408,8 @@ static enum rc run_rerank(struct cmd_ctx *ctx, struct err *err)
     }
 
 static const struct opt opts_rerank[] = {
-    ROW('m', "model", STR, model, "DIR|NAME", "folder of the model, or name of an installed one"),
+    ROW('m', "model", STR, model, "DIR|NAME",
+        "folder of the model, or name of one that was fetched"),
     ROW('q', "query", STR, query, "TEXT", "what the documents should answer"),
     NUMBER('n', "top", top, RERANK_TOP_MAX, "print the N best alone"),
     ROW(0, "raw-scores", FLAG, raw, NULL, "print the model's logits instead of its scores"),

@@ -38,7 +38,7 @@ static void tell_start(const struct serve *s, const struct plan *p, const struct
     serve_address(p, serve_port(s, 0), &at);
     serve_curl(p, a, serve_port(s, 0), &curl);
     (void)fprintf(stderr, "stoker serve: %s", local ? p->o.listen : buf_str(&at));
-    if (p->o.port_count > 1 && !local)
+    if (p->o.port_count > 1 && !local && serve_port(s, 1))
         (void)fprintf(stderr, " and :%d", serve_port(s, 1));
     if (str_eq(p->o.listen, "0.0.0.0") || str_eq(p->o.listen, "::"))
         (void)fprintf(stderr, " on every address");
@@ -66,10 +66,13 @@ static void reload(struct cmd_ctx *ctx, struct serve *s, const struct plan *firs
     struct plan *fresh = NULL;
 
     tell_reloading();
-    enum rc rc = plan_make(ctx, first->o.workers, &fresh, &err);
-    const char *late = rc == RC_OK ? plan_needs_start(first, fresh) : NULL;
-    if (late)
-        log_warn("%s of the spec have changed: they count from the next start on", late);
+    enum rc rc = plan_make(ctx, first->o.workers, &first->sockets, false, &fresh, &err);
+    struct buf late = { 0 };
+    if (rc == RC_OK)
+        plan_needs_start(first, fresh, &late);
+    if (late.len)
+        log_warn("%s of the spec have changed: they count from the next start on", buf_str(&late));
+    buf_release(&late);
     if (rc == RC_OK)
         rc = serve_reload(s, fresh->models, fresh->o.model_count, &err);
     if (rc != RC_OK) {
@@ -99,6 +102,20 @@ static void renew_keys(const struct serve_args *a, struct serve *s, struct plan 
         log_warn("%s; what was read of tokens and TLS files before stays", err.msg);
 }
 
+/* Of each model the type it computes in, and what that costs. */
+static void tell_models(const struct serve *s, const struct plan *p)
+{
+    struct buf line = { 0 };
+
+    for (size_t i = 0; i < p->o.model_count; i++) {
+        buf_reset(&line);
+        if (serve_describe(s, p->models[i].name, &line))
+            (void)fprintf(stderr, "stoker serve: model '%s': %s\n", p->models[i].name,
+                          buf_str(&line));
+    }
+    buf_release(&line);
+}
+
 /* `stoker up` shows the rest. */
 static void tell_ready(const struct serve *s, const struct plan *p, const struct serve_args *a)
 {
@@ -113,8 +130,10 @@ static void tell_ready(const struct serve *s, const struct plan *p, const struct
         buf_addf(&text, "%s%s", i ? ", " : "", p->models[i].name);
     notify_send(buf_str(&text));
     buf_release(&text);
-    if (!a->quiet)
+    if (!a->quiet) {
+        tell_models(s, p);
         (void)fprintf(stderr, "stoker serve: ready\n");
+    }
 }
 
 /* Until a signal ends it, a model cannot be loaded at first, or --try has its reply. */
@@ -258,18 +277,17 @@ static enum rc start_workers(const struct serve_args *a, struct workers **out, s
     return rc == RC_OK ? workers_new(&o, out, err) : rc;
 }
 
-static enum rc run_plan(struct cmd_ctx *ctx, struct workers *w, struct err *err)
+static enum rc run_plan(struct cmd_ctx *ctx, struct workers *w, const struct listen_fds *sockets,
+                        struct err *err)
 {
     const struct serve_args *a = ctx->opts;
     struct plan *p = NULL;
-    enum rc rc = plan_make(ctx, w, &p, err);
+    enum rc rc = plan_make(ctx, w, sockets, true, &p, err);
 
     if (rc != RC_OK)
         return rc;
     if (a->json && !a->explain)
         rc = err_set(err, RC_USAGE, "--json is for --explain");
-    else if (a->try_it && p->o.tls_cert)
-        rc = err_set(err, RC_USAGE, "--try speaks no TLS");
     else
         rc = a->explain ? serve_explain(ctx, p, err) : serve_plan(ctx, p, err);
     plan_free(p);
@@ -279,13 +297,16 @@ static enum rc run_plan(struct cmd_ctx *ctx, struct workers *w, struct err *err)
 static enum rc run_serve(struct cmd_ctx *ctx, struct err *err)
 {
     const struct serve_args *a = ctx->opts;
+    struct listen_fds sockets;
     struct workers *w = NULL;
 
     if (a->worker)
         _exit(worker_main((int)a->worker));
-    enum rc rc = start_workers(a, &w, err);
+    enum rc rc = listen_fds_take(&sockets, err); /* before a child could have them */
     if (rc == RC_OK)
-        rc = run_plan(ctx, w, err);
+        rc = start_workers(a, &w, err);
+    if (rc == RC_OK)
+        rc = run_plan(ctx, w, &sockets, err);
     workers_free(w);
     return rc;
 }
@@ -302,8 +323,8 @@ static enum rc run_serve(struct cmd_ctx *ctx, struct err *err)
     }
 
 static const struct opt opts_serve[] = {
-    ROW('m', "model", STRS, models, "[NAME=]DIR",
-        "serve the model of this folder, or the installed one of this name; may be repeated"),
+    ROW('m', "model", STRS, models, "[NAME=]MODEL",
+        "serve this folder, a fetched model of this name, or ORG/NAME of the Hub; may be repeated"),
     ROW('f', "file", STR, spec, "SPEC", "models, pools and limits of a spec"),
     ROW(0, "listen", STR, listen, "ADDRESS",
         "listen there: a number such as ::1, or unix:PATH (default: 127.0.0.1)"),
@@ -345,9 +366,19 @@ static const struct opt opts_serve[] = {
     NUMBER("threads", threads, 1, SERVE_THREADS_MAX, "threads of the CPU (default: all)"),
     NUMBER("batch-tokens", batch_tokens, 1, 1 << 20,
            "tokens a batch (default: by device and model)"),
+    ROW(0, "on-demand", STRS, on_demand, "NAME",
+        "load this model when it is asked for first, *: every model; may be repeated"),
+    ROW(0, "pool", STRS, pools, "[NAME=]SIZE",
+        "models may take that much memory; without a NAME those that name no pool (default: what "
+        "the machine has available); may be repeated"),
     ROW(0, "cache", STR, cache, "SIZE", "keep that much of computed vectors (default: none)"),
     ROW(0, "batch-time", STR, batch_time, "TIME",
         "of a batch, and so the longest wait for one (default: 50ms)"),
+    ROW(0, "batch-dir", STR, batch_dir, "DIR",
+        "keep files and batches (/v1/files, /v1/batches) there (default: there are none)"),
+    ROW(0, "batch-size", STR, batch_size, "SIZE", "of all files there (default: 20GiB)"),
+    ROW(0, "batch-expiry", STR, batch_expiry, "TIME",
+        "until a file or a batch there is removed (default: 30d)"),
     ROW(0, "timeout", STR, timeout, "TIME", "of a request that names none (default: 30s)"),
     ROW(0, "timeout-max", STR, timeout_max, "TIME",
         "that a request may name by x-request-timeout (default: 10m)"),
@@ -367,7 +398,8 @@ static const struct opt opts_serve[] = {
     ROW(0, "any-model", FLAG, any_model, NULL,
         "a name that no model has is the first model's that can do it; with one model it always "
         "is"),
-    ROW(0, "te-metrics", FLAG, te_metrics, NULL, "figures under te_ names too"),
+    ROW(0, "no-te-metrics", FLAG, no_te_metrics, NULL,
+        "no figures under the names of Text Embeddings Inference (te_…)"),
     ROW(0, "explain", FLAG, explain, NULL,
         "print every setting, its value, where it comes from and why; serve nothing"),
     ROW(0, "json", FLAG, json, NULL, "the same as JSON"),

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "serve/store.h"
 
 enum { EXPLAIN_SOURCE_MAX = 512 };
 
@@ -126,10 +127,19 @@ static void server_limits(struct explain *x, const struct spec_serve *s)
                   "fewer where the machine lets a process open less");
     server_ms(x, "timeout", o.timeout_ms, x->a->timeout, s ? &s->timeout_ms : NULL,
               "for a request that names none");
+    server_ms(x, "timeout_max", o.timeout_max_ms, x->a->timeout_max, s ? &s->timeout_max_ms : NULL,
+              "that a request may name");
+    server_ms(x, "batch_time", o.batch_ms, x->a->batch_time, s ? &s->batch_ms : NULL,
+              "a short request waits for one batch at most");
     server_ms(x, "drain", o.drain_ms, x->a->drain, s ? &s->drain_ms : NULL,
               "as long as a request may take by default");
     server_bytes(x, "cache", o.cache_bytes, x->a->cache, s ? &s->cache_bytes : NULL,
                  "off unless asked for");
+    server_row(x, "batch_dir", o.batch_dir ? o.batch_dir : "none", x->a->batch_dir,
+               s ? &s->batch_dir : NULL, "no files and batches unless asked for");
+    if (o.batch_dir)
+        server_bytes(x, "batch_size", o.batch_bytes_max ? o.batch_bytes_max : STORE_BYTES_DEFAULT,
+                     x->a->batch_size, s ? &s->batch_bytes_max : NULL, "of all files there");
 }
 
 /* ---- models */

@@ -8,6 +8,8 @@
 #ifndef CMD_SERVE_INT_H
 #define CMD_SERVE_INT_H
 #include "cmd/cmd.h"
+#include "model/hub.h"
+#include "os/listen_fds.h"
 #include "serve/serve.h"
 #include "spec/spec.h"
 
@@ -16,7 +18,6 @@
 enum {
     SERVE_PORT = 8003,
     SERVE_PORT_RERANK = 8002,
-    SERVE_TOKEN_BYTES_MAX = 4096,  /* of a token file */
     SERVE_DEVICES_BYTES_MAX = 512, /* of a list of devices */
     SERVE_GPU_INDEX_MAX = 1024     /* numbers of GPUs looked for in a range */
 };
@@ -28,9 +29,10 @@ struct serve_args {
     int64_t threads, items, connections, batch_tokens, front_threads;
     const char *fallback, *device_timeout, *batch_time, *timeout_max, *body_total, *text_max;
     const char *admin_token_file, *admin_socket, *metrics_token_file;
-    struct opt_strs origins, hosts;
+    const char *batch_dir, *batch_size, *batch_expiry;
+    struct opt_strs origins, hosts, pools, on_demand;
     int64_t worker;
-    bool insecure, te_metrics, quiet, explain, json, try_it, free_port, fallback_at_start;
+    bool insecure, no_te_metrics, quiet, explain, json, try_it, free_port, fallback_at_start;
     bool invariant, any_model;
 };
 
@@ -39,26 +41,32 @@ struct plan {
     struct spec *spec; /* NULL: none */
     struct serve_opts o;
     struct model_opts models[MODELS_MAX];
-    char *names[MODELS_MAX]; /* owned: NAME of NAME=DIR */
+    char *names[MODELS_MAX];         /* owned: NAME of NAME=DIR */
+    bool fetch;                      /* from the Hub */
+    struct hub_name hub[MODELS_MAX]; /* of models that were named by it */
     char dirs[MODELS_MAX][PATH_MAX];
     struct model_prompt *prompts[MODELS_MAX]; /* owned */
     char devices[MODELS_MAX][SERVE_DEVICES_BYTES_MAX];
     const struct spec_model *of_spec[MODELS_MAX]; /* NULL: an option's */
     struct pool_opts pools[POOLS_MAX];
-    char token[SERVE_TOKEN_BYTES_MAX], admin[SERVE_TOKEN_BYTES_MAX];
-    char metrics[SERVE_TOKEN_BYTES_MAX];
+    char *pool_names[ARGS_REPEAT_MAX]; /* owned: NAME of --pool NAME=SIZE */
+    struct cmd_keys keys;
     const char *origins[ARGS_REPEAT_MAX + 1], *hosts[ARGS_REPEAT_MAX + 1];
-    struct cmd_watch watch; /* of the files with secrets */
+    struct cmd_watch watch;        /* of the files with secrets */
+    struct listen_fds sockets;     /* handed over by who started it */
+    char listen[HTTP_ADDRESS_MAX]; /* of those */
 };
 
 /* ---- serve_plan.c */
-enum rc plan_make(struct cmd_ctx *ctx, struct workers *w, struct plan **out,
-                  struct err *err) MUST_USE;
+/* `fetch`: models of the Hub that are not here are fetched, which takes its time.  `sockets` go
+ * before addresses and ports. */
+enum rc plan_make(struct cmd_ctx *ctx, struct workers *w, const struct listen_fds *sockets,
+                  bool fetch, struct plan **out, struct err *err) MUST_USE;
 /* --device-timeout; 0: it was not given. */
 enum rc plan_device_ms(const struct serve_args *a, int *out, struct err *err) MUST_USE;
 void plan_free(struct plan *p);
-/* What of `b` a server that runs by `a` cannot take without a new start; NULL: nothing. */
-const char *plan_needs_start(const struct plan *a, const struct plan *b);
+/* Appends what of `b` a server that runs by `a` cannot take without a new start. */
+void plan_needs_start(const struct plan *a, const struct plan *b, struct buf *out);
 
 /* Reads the token files into the plan. */
 enum rc plan_keys(struct plan *p, const struct serve_args *a, struct err *err) MUST_USE;

@@ -6,10 +6,21 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "cmd/model_int.h"
 #include "os/file.h"
 
 #include <assert.h>
 #include <limits.h>
+
+/* The folder of the next model. */
+static enum rc find_model(struct plan *p, const struct cmd_ctx *ctx, const char *source,
+                          const char *revision, struct err *err)
+{
+    char *out = p->dirs[p->o.model_count];
+    size_t cap = sizeof(p->dirs[0]);
+
+    return model_find_or_fetch(p->fetch ? ctx : NULL, source, revision, out, cap, err);
+}
 
 /* ---- from the spec */
 
@@ -81,11 +92,11 @@ static enum rc gpus_of(const struct plan *p, const struct spec_model *m, char *o
 
 static enum rc device_of(struct plan *p, size_t i, const struct spec_model *m, struct err *err)
 {
-    bool gpu = m->device == SPEC_DEVICE_GPU || m->gpus;
+    bool gpu = m->device == SPEC_DEVICE_GPU || m->gpus, cpu = spec_model_on_cpu(p->spec, m);
 
     static_assert(MODELS_REPLICAS_MAX * 12 < SERVE_DEVICES_BYTES_MAX, "a list has room");
-    if (m->device == SPEC_DEVICE_CPU || !gpu) {
-        p->models[i].device = m->device == SPEC_DEVICE_CPU ? "cpu" : NULL;
+    if (cpu || !gpu) {
+        p->models[i].device = cpu ? "cpu" : NULL;
         return RC_OK;
     }
     p->models[i].device = p->devices[i];
@@ -111,7 +122,10 @@ static enum rc revision_of(struct plan *p, const struct spec_model *m, const cha
     static const char mark[] = "/snapshots/";
     char path[PATH_MAX];
     const char *at = m->revision && realpath(dir, path) ? strstr(path, mark) : NULL;
+    struct hub_name name;
 
+    if (hub_name_parse(m->source, &name) && !file_is_dir(m->source))
+        return RC_OK; /* it was looked up by its revision */
     if (m->revision && !at)
         log_warn("model '%s': '%s' does not tell its commit, so revision '%s' was not checked",
                  m->name, dir, m->revision);
@@ -134,9 +148,10 @@ static void options_win(struct model_opts *o, const struct serve_args *a)
     o->batch_tokens = a->batch_tokens ? (size_t)a->batch_tokens : o->batch_tokens;
 }
 
-static enum rc model_of_spec(struct plan *p, const struct spec_model *m, const struct serve_args *a,
+static enum rc model_of_spec(struct plan *p, const struct spec_model *m, const struct cmd_ctx *ctx,
                              struct err *err)
 {
+    const struct serve_args *a = ctx->opts;
     size_t i = p->o.model_count;
     struct model_opts *o = &p->models[i];
     static const char *const kinds[] = { [SPEC_MODEL_EMBEDDING] = "embedding",
@@ -145,7 +160,7 @@ static enum rc model_of_spec(struct plan *p, const struct spec_model *m, const s
 
     if (i >= MODELS_MAX)
         return err_set(err, RC_LIMIT, "more than %d models", MODELS_MAX);
-    if (model_find(m->source, p->dirs[i], sizeof(p->dirs[i]), err)) {
+    if (find_model(p, ctx, m->source, m->revision, err)) {
         (void)err_ctx(err, "model '%s'", m->name);
         return at_spec(p, &m->source, err);
     }
@@ -160,6 +175,7 @@ static enum rc model_of_spec(struct plan *p, const struct spec_model *m, const s
                               .dtype = a->dtype ? ENG_AUTO : dtype_of(m),
                               .fallback = str_eq(m->fallback, "auto") ? NULL : m->fallback,
                               .fallback_at_start = m->fallback_at_start,
+                              .on_demand = m->load == SPEC_LOAD_ON_DEMAND,
                               .pool = m->pool,
                               .kind = kinds[m->kind],
                               .batch_texts = (size_t)maybe_or(m->batch, 0),
@@ -193,6 +209,14 @@ static void serve_of_spec(struct plan *p, const struct spec_serve *s)
         p->o.connections_max = (size_t)s->connections_max;
     p->o.timeout_ms = (int)s->timeout_ms;
     p->o.drain_ms = s->drain_ms ? (int)s->drain_ms : 1; /* 0 would be the default */
+    p->o.timeout_max_ms = (int)s->timeout_max_ms;
+    p->o.batch_ms = (int)s->batch_ms;
+    p->o.body_total_ms = (int)s->body_total_ms;
+    p->o.text_bytes_max = (size_t)s->text_bytes_max;
+    p->o.any_model = s->any_model;
+    p->o.batch_dir = s->batch_dir;
+    p->o.batch_bytes_max = (uint64_t)s->batch_bytes_max;
+    p->o.batch_expiry_s = s->batch_expiry_ms / 1000;
     p->o.cache_bytes = (uint64_t)s->cache_bytes;
     p->o.tls_cert = s->tls_cert;
     p->o.tls_key = s->tls_key;
@@ -220,30 +244,78 @@ static enum rc from_spec(struct plan *p, const char *path, struct cmd_ctx *ctx, 
             (struct pool_opts){ p->spec->pools[i].name, (uint64_t)p->spec->pools[i].size_bytes,
                                 priority_of(p->spec->pools[i].priority) };
     for (size_t i = 0; rc == RC_OK && i < p->spec->model_count; i++)
-        rc = model_of_spec(p, &p->spec->models[i], ctx->opts, err);
+        rc = model_of_spec(p, &p->spec->models[i], ctx, err);
     return rc;
 }
 
 /* ---- from options */
 
-static enum rc model_of_arg(struct plan *p, const char *arg, const struct serve_args *a,
+static enum rc model_of_arg(struct plan *p, const char *arg, const struct cmd_ctx *ctx,
                             struct err *err)
 {
     size_t i = p->o.model_count;
     const char *eq = strchr(arg, '='), *dir = eq ? eq + 1 : arg, *base;
+    bool of_hub;
 
     if (i >= MODELS_MAX)
         return err_set(err, RC_LIMIT, "more than %d models", MODELS_MAX);
-    if (model_find(dir, p->dirs[i], sizeof(p->dirs[i]), err))
+    if (find_model(p, ctx, dir, NULL, err))
         return err->code;
     for (size_t n = strlen(p->dirs[i]); n > 1 && p->dirs[i][n - 1] == '/'; n--)
         p->dirs[i][n - 1] = '\0';
-    base = strrchr(p->dirs[i], '/');
+    of_hub = !file_is_dir(dir) && hub_name_parse(dir, &p->hub[i]); /* NAME, and ORG/NAME too */
+    base = strrchr(of_hub ? p->hub[i].repo : p->dirs[i], '/');
     p->names[i] = eq ? xstrndup(arg, (size_t)(eq - arg)) : xstrdup(base ? base + 1 : p->dirs[i]);
     p->models[i] =
         (struct model_opts){ .name = p->names[i], .dir = p->dirs[i], .priority = MODELS_MEDIUM };
-    options_win(&p->models[i], a);
+    for (size_t k = 0; k < i && of_hub;
+         k++) /* two revisions of one model: the first has the name */
+        of_hub = !str_eq(p->hub[k].repo, p->hub[i].repo);
+    if (of_hub)
+        p->models[i].aliases[p->models[i].alias_count++] = p->hub[i].repo;
+    options_win(&p->models[i], ctx->opts);
     p->o.model_count++;
+    return RC_OK;
+}
+
+/* One that the spec has too gets this size. */
+static enum rc pool_of_arg(struct plan *p, size_t n, const char *arg, struct err *err)
+{
+    const char *eq = strchr(arg, '=');
+    uint64_t bytes;
+    size_t at = 0;
+
+    if (units_bytes_parse(eq ? eq + 1 : arg, &bytes, err))
+        return err_ctx(err, "--pool");
+    if (!bytes)
+        return err_set(err, RC_USAGE, "--pool: '%s' holds no model", arg);
+    p->pool_names[n] = eq ? xstrndup(arg, (size_t)(eq - arg)) : xstrdup("default");
+    while (at < p->o.pool_count && !str_eq(p->pools[at].name, p->pool_names[n]))
+        at++;
+    if (at == POOLS_MAX)
+        return err_set(err, RC_LIMIT, "more than %d pools", POOLS_MAX);
+    if (at == p->o.pool_count)
+        p->pools[p->o.pool_count++] =
+            (struct pool_opts){ .name = p->pool_names[n], .priority = MODELS_MEDIUM };
+    p->pools[at].bytes = bytes;
+    return RC_OK;
+}
+
+/* Which models wait for a request, and which for room. */
+static enum rc loads_of_args(struct plan *p, const struct serve_args *a, struct err *err)
+{
+    for (size_t i = 0; i < p->o.model_count; i++)
+        p->models[i].may_wait = true;
+    for (size_t i = 0; i < a->on_demand.count; i++) {
+        const char *name = a->on_demand.items[i];
+        bool found = str_eq(name, "*");
+
+        for (size_t k = 0; k < p->o.model_count; k++)
+            if (str_eq(name, "*") || str_eq(name, p->models[k].name))
+                found = p->models[k].on_demand = true;
+        if (!found)
+            return err_set(err, RC_USAGE, "--on-demand: there is no model '%s'", name);
+    }
     return RC_OK;
 }
 
@@ -275,6 +347,13 @@ static enum rc sizes_of_args(struct plan *p, const struct serve_args *a, struct 
         if (units_bytes_parse(a->text_max, &v, err))
             return err_ctx(err, "--text-max");
         p->o.text_bytes_max = v > 0 ? (size_t)v : 1;
+    }
+    if (a->batch_size && units_bytes_parse(a->batch_size, &p->o.batch_bytes_max, err))
+        return err_ctx(err, "--batch-size");
+    if (a->batch_expiry) {
+        if (units_duration_parse(a->batch_expiry, &v, err))
+            return err_ctx(err, "--batch-expiry");
+        p->o.batch_expiry_s = v < 1000 ? 1 : (int64_t)(v / 1000);
     }
     if (time_of(a->timeout, "--timeout", &p->o.timeout_ms, err) ||
         time_of(a->timeout_max, "--timeout-max", &p->o.timeout_max_ms, err) ||
@@ -313,41 +392,66 @@ static enum rc ports_of_args(struct plan *p, const struct serve_args *a, struct 
     return RC_OK;
 }
 
+/* Sockets that were handed over, and where they listen: of several the one that most can reach. */
+static enum rc ports_of_sockets(struct plan *p, struct err *err)
+{
+    char address[HTTP_ADDRESS_MAX];
+
+    static_assert((int)LISTEN_FDS_MAX <= (int)SERVE_LISTEN_MAX, "all have room");
+    for (size_t i = 0; i < p->sockets.count; i++) {
+        enum rc rc = http_socket_address(p->sockets.items[i].fd, address, &p->o.ports[i], err);
+
+        if (rc != RC_OK)
+            return rc;
+        p->o.sockets[i] = p->sockets.items[i].fd;
+        if (!i || !http_address_local(address))
+            (void)str_copy(p->listen, sizeof(p->listen), address);
+    }
+    if (p->sockets.count) {
+        p->o.socket_count = p->o.port_count = p->sockets.count;
+        p->o.listen = p->listen;
+    }
+    return RC_OK;
+}
+
 enum rc plan_keys(struct plan *p, const struct serve_args *a, struct err *err)
 {
-    const char *call = a->token_file ? a->token_file : p->spec ? p->spec->serve.token_file : NULL;
-    const char *const files[] = { call, a->admin_token_file, a->metrics_token_file };
-    char *const texts[] = { p->token, p->admin, p->metrics };
-    const char **const keys[] = { &p->o.keys.token, &p->o.keys.admin, &p->o.keys.metrics };
-    char fresh[SERVE_TOKEN_BYTES_MAX];
+    const struct spec_serve *of_spec = p->spec ? &p->spec->serve : NULL;
+    struct cmd_keys *k = &p->keys;
+    enum rc rc;
 
-    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-        if (!files[i])
-            continue;
-        p->watch.paths[i] = files[i];
-        if (cmd_token(files[i], fresh, sizeof(fresh), err))
-            return err->code;
-        (void)str_copy(texts[i], SERVE_TOKEN_BYTES_MAX, fresh);
-        *keys[i] = texts[i];
-    }
-    if (p->o.keys.admin && str_eq(p->o.keys.admin, p->o.keys.token))
-        return err_set(err, RC_USAGE, "the admin's token is the one that all clients have");
-    return RC_OK;
+    k->files[CMD_KEY_CALL] = a->token_file ? a->token_file : of_spec ? of_spec->token_file : NULL;
+    k->files[CMD_KEY_ADMIN] = a->admin_token_file ? a->admin_token_file
+                              : of_spec           ? of_spec->admin_token_file
+                                                  : NULL;
+    k->files[CMD_KEY_METRICS] = a->metrics_token_file;
+    p->watch.paths[CMD_WATCH_MAX - 2] = p->o.tls_cert;
+    p->watch.paths[CMD_WATCH_MAX - 1] = p->o.tls_key;
+    rc = cmd_keys_read(k, &p->watch, err);
+    p->o.keys = (struct http_keys){ .token = cmd_key(k, CMD_KEY_CALL),
+                                    .admin = cmd_key(k, CMD_KEY_ADMIN),
+                                    .metrics = cmd_key(k, CMD_KEY_METRICS) };
+    return rc;
 }
 
 static void names_of_args(struct plan *p, const struct serve_args *a)
 {
+    const struct spec_strs none = { 0 };
+    const struct spec_strs *of_spec =
+        p->spec && !a->origins.count ? &p->spec->serve.allow_origin : &none;
+
     memcpy(p->origins, a->origins.items, a->origins.count * sizeof(*p->origins));
+    for (size_t i = 0; i < of_spec->count && i < ARGS_REPEAT_MAX; i++)
+        p->origins[i] = of_spec->items[i];
     memcpy(p->hosts, a->hosts.items, a->hosts.count * sizeof(*p->hosts));
     p->o.origins = p->origins;
     p->o.hosts = p->hosts;
     p->o.admin_socket = a->admin_socket;
-    p->watch.paths[CMD_WATCH_MAX - 2] = p->o.tls_cert;
-    p->watch.paths[CMD_WATCH_MAX - 1] = p->o.tls_key;
 }
 
-static enum rc from_args(struct plan *p, const struct serve_args *a, struct err *err)
+static enum rc from_args(struct plan *p, const struct cmd_ctx *ctx, struct err *err)
 {
+    const struct serve_args *a = ctx->opts;
     enum rc rc = sizes_of_args(p, a, err);
 
     p->o.listen = a->listen ? a->listen : p->o.listen;
@@ -355,18 +459,24 @@ static enum rc from_args(struct plan *p, const struct serve_args *a, struct err 
     p->o.tls_key = a->tls_key ? a->tls_key : p->o.tls_key;
     if (rc == RC_OK)
         rc = ports_of_args(p, a, err);
+    if (rc == RC_OK)
+        rc = ports_of_sockets(p, err);
     p->o.items_max = a->items ? (size_t)a->items : p->o.items_max;
     p->o.connections_max = a->connections ? (size_t)a->connections : p->o.connections_max;
     p->o.front_threads = (int)a->front_threads;
     p->o.allow_anyone = a->insecure;
-    p->o.te_metrics = a->te_metrics;
-    p->o.any_model = a->any_model;
+    p->o.no_te_metrics = a->no_te_metrics;
+    p->o.any_model = p->o.any_model || a->any_model;
     p->o.free_port = a->free_port;
     p->o.access_log = a->access_log;
+    p->o.batch_dir = a->batch_dir ? a->batch_dir : p->o.batch_dir;
+    for (size_t i = 0; rc == RC_OK && i < a->pools.count; i++)
+        rc = pool_of_arg(p, i, a->pools.items[i], err);
     for (size_t i = 0; rc == RC_OK && i < a->models.count; i++)
-        rc = model_of_arg(p, a->models.items[i], a, err);
+        rc = model_of_arg(p, a->models.items[i], ctx, err);
+    if (rc == RC_OK)
+        rc = loads_of_args(p, a, err);
     names_of_args(p, a);
-    (void)cmd_watch_changed(&p->watch);
     if (rc == RC_OK)
         rc = plan_keys(p, a, err);
     if (rc == RC_OK && !p->o.model_count) {
@@ -385,6 +495,8 @@ void plan_free(struct plan *p)
         free(p->names[i]);
         free(p->prompts[i]);
     }
+    for (size_t i = 0; i < ARGS_REPEAT_MAX; i++)
+        free(p->pool_names[i]);
     if (p->spec)
         spec_free(p->spec);
     free(p);
@@ -401,26 +513,32 @@ static bool same_pools(const struct serve_opts *a, const struct serve_opts *b)
     return same;
 }
 
-const char *plan_needs_start(const struct plan *p, const struct plan *q)
+void plan_needs_start(const struct plan *p, const struct plan *q, struct buf *out)
 {
     const struct serve_opts *a = &p->o, *b = &q->o;
+    const struct {
+        const char *name;
+        bool differs;
+    } rows[] = {
+        { "pools", !same_pools(a, b) },
+        { "addresses and ports",
+          !str_eq(a->listen, b->listen) || a->port_count != b->port_count ||
+              memcmp(a->ports, b->ports, a->port_count * sizeof(*a->ports)) != 0 },
+        { "token and TLS files", !a->keys.token != !b->keys.token ||
+                                     !str_eq(a->tls_cert, b->tls_cert) ||
+                                     !str_eq(a->tls_key, b->tls_key) },
+        { "limits", a->items_max != b->items_max || a->body_bytes_max != b->body_bytes_max ||
+                        a->connections_max != b->connections_max ||
+                        a->queue_jobs_max != b->queue_jobs_max || a->timeout_ms != b->timeout_ms ||
+                        a->timeout_max_ms != b->timeout_max_ms || a->batch_ms != b->batch_ms ||
+                        a->drain_ms != b->drain_ms || a->head_ms != b->head_ms ||
+                        a->body_ms != b->body_ms || a->body_total_ms != b->body_total_ms ||
+                        a->cache_bytes != b->cache_bytes },
+    };
 
-    if (!same_pools(a, b))
-        return "pools";
-    if (!str_eq(a->listen, b->listen) || a->port_count != b->port_count ||
-        memcmp(a->ports, b->ports, a->port_count * sizeof(*a->ports)) != 0)
-        return "addresses and ports";
-    if (!a->keys.token != !b->keys.token || !str_eq(a->tls_cert, b->tls_cert) ||
-        !str_eq(a->tls_key, b->tls_key))
-        return "token and TLS files";
-    if (a->items_max != b->items_max || a->body_bytes_max != b->body_bytes_max ||
-        a->connections_max != b->connections_max || a->queue_jobs_max != b->queue_jobs_max ||
-        a->timeout_ms != b->timeout_ms || a->timeout_max_ms != b->timeout_max_ms ||
-        a->batch_ms != b->batch_ms || a->drain_ms != b->drain_ms || a->head_ms != b->head_ms ||
-        a->body_ms != b->body_ms || a->body_total_ms != b->body_total_ms ||
-        a->cache_bytes != b->cache_bytes)
-        return "limits";
-    return NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (rows[i].differs)
+            buf_addf(out, "%s%s", out->len ? ", " : "", rows[i].name);
 }
 
 enum rc plan_device_ms(const struct serve_args *a, int *out, struct err *err)
@@ -429,17 +547,20 @@ enum rc plan_device_ms(const struct serve_args *a, int *out, struct err *err)
     return time_of(a->device_timeout, "--device-timeout", out, err);
 }
 
-enum rc plan_make(struct cmd_ctx *ctx, struct workers *w, struct plan **out, struct err *err)
+enum rc plan_make(struct cmd_ctx *ctx, struct workers *w, const struct listen_fds *sockets,
+                  bool fetch, struct plan **out, struct err *err)
 {
     const struct serve_args *a = ctx->opts;
     struct plan *p = xcalloc(1, sizeof(*p));
     enum rc rc = RC_OK;
 
     p->o.workers = w;
+    p->sockets = *sockets;
+    p->fetch = fetch;
     if (a->spec)
         rc = from_spec(p, a->spec, ctx, err);
     if (rc == RC_OK)
-        rc = from_args(p, a, err);
+        rc = from_args(p, ctx, err);
     if (rc != RC_OK) {
         plan_free(p);
         return rc;

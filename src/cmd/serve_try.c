@@ -3,12 +3,15 @@
 #include "cmd/serve_int.h"
 
 #include "base/str.h"
-#include "os/client.h"
 #include "os/clock.h"
+#include "os/web.h"
 
 #include <inttypes.h>
 
-enum { SERVE_TRY_TIMEOUT_S = 60 };
+enum {
+    SERVE_TRY_TIMEOUT_S = 60,
+    SERVE_TRY_BODY_MAX = 64 << 20 /* bytes of our own reply */
+};
 
 void serve_sample(const struct plan *p, struct serve_sample *out)
 {
@@ -64,61 +67,31 @@ void serve_curl(const struct plan *p, const struct serve_args *a, int port, stru
 
 /* ---- asking ourselves */
 
-struct reply_seen {
-    bool over;
-    enum client_fault fault;
-    int status;
-    size_t bytes;
-    int64_t ns;
-    char head[SERVE_TRY_SHOWN_MAX + 1]; /* as much of the body as is shown */
-};
-
-static void on_reply(void *arg, const struct client_done *d)
+/* As much of the body as is shown, one line. */
+static void print_reply(const struct web_reply *r, int64_t ns)
 {
-    struct reply_seen *r = arg;
+    char head[SERVE_TRY_SHOWN_MAX + 1];
 
-    r->over = true;
-    r->fault = d->fault;
-    r->status = d->reply ? d->reply->status : 0;
-    r->bytes = d->body ? d->body->len : 0;
-    r->ns = d->done_ns - d->begun_ns;
-    if (d->body)
-        (void)snprintf(r->head, sizeof(r->head), "%.*s",
-                       (int)(r->bytes < SERVE_TRY_SHOWN_MAX ? r->bytes : SERVE_TRY_SHOWN_MAX),
-                       buf_str(d->body));
-    r->head[strcspn(r->head, "\r\n")] = '\0';
-}
-
-static enum rc ask(const struct url *url, const struct buf *request, struct reply_seen *out,
-                   struct err *err)
-{
-    struct client_opts co = { .url = url,
-                              .slots = 1,
-                              .timeout_ns = (int64_t)SERVE_TRY_TIMEOUT_S * 1000000000,
-                              .keep_bodies = true,
-                              .on_done = on_reply,
-                              .arg = out };
-    struct client *c = NULL;
-    enum rc rc = client_new(&co, &c, err);
-
-    if (rc != RC_OK)
-        return rc;
-    client_send(c, (size_t)client_free_slot(c), buf_str(request), request->len, 0);
-    while (rc == RC_OK && !out->over)
-        rc = client_poll(c, clock_mono_ns() + 100000000, err);
-    client_free(c);
-    if (rc == RC_OK && out->fault != CLIENT_OK)
-        rc = err_set(err, RC_FAIL, "no reply: %s", client_fault_name(out->fault));
-    return rc;
+    (void)snprintf(head, sizeof(head), "%s", buf_str(&r->body));
+    head[strcspn(head, "\r\n")] = '\0';
+    (void)printf("%d in %.1f ms: %s%s\n", r->status, (double)ns * 1e-6, head,
+                 r->body.len > SERVE_TRY_SHOWN_MAX ? " ..." : "");
+    (void)fflush(stdout); /* before what is said of the end */
 }
 
 enum rc serve_try(const struct serve *s, const struct plan *p, struct err *err)
 {
-    struct buf text = { 0 }, request = { 0 };
-    char authority[URL_AUTHORITY_MAX];
-    struct reply_seen r = { 0 };
+    const struct web_trust ourselves = { .insecure = true }; /* whatever name the certificate has */
+    struct buf text = { 0 };
+    struct web_reply r = { 0 };
     struct serve_sample sample;
+    int64_t begun = clock_mono_ns();
     struct url url;
+    struct web_request q = { .to = &url,
+                             .token = p->o.keys.token,
+                             .timeout_ms = SERVE_TRY_TIMEOUT_S * 1000,
+                             .body_max = SERVE_TRY_BODY_MAX };
+    struct web *web = web_new(&ourselves);
     enum rc rc;
 
     if (p->o.listen && str_starts(p->o.listen, "unix:"))
@@ -128,20 +101,17 @@ enum rc serve_try(const struct serve *s, const struct plan *p, struct err *err)
     rc = url_parse(buf_str(&text), &url, err);
     if (rc == RC_OK) {
         serve_sample(p, &sample);
-        buf_addf(&request, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n",
-                 sample.path, url_authority(&url, authority));
-        if (p->o.keys.token)
-            buf_addf(&request, "Authorization: Bearer %s\r\n", p->o.keys.token);
-        buf_addf(&request, "Content-Length: %zu\r\n\r\n%s", strlen(sample.body), sample.body);
-        rc = ask(&url, &request, &r, err);
+        q.path = sample.path;
+        q.body = sample.body;
+        q.body_len = strlen(sample.body);
+        rc = web_send(web, &q, &r, err);
     }
     if (rc == RC_OK)
-        (void)printf("%d in %.1f ms: %s%s\n", r.status, (double)r.ns * 1e-6, r.head,
-                     r.bytes > SERVE_TRY_SHOWN_MAX ? " ..." : "");
-    (void)fflush(stdout); /* before what is said of the end */
+        print_reply(&r, clock_mono_ns() - begun);
     if (rc == RC_OK && r.status != 200)
         rc = err_set(err, RC_FAIL, "the request of its own was answered %d", r.status);
     buf_release(&text);
-    buf_release(&request);
+    web_reply_release(&r);
+    web_free(web);
     return rc;
 }

@@ -307,9 +307,10 @@ static const struct cmd cmd_show = {
     .args_max = 1,
     .opts = show_opts,
     .opts_size = sizeof(struct spec_opts),
-    .about = "Prints all values of FILE ('-' is standard input), defaults filled in; behind each "
-             "stands the line it is from, or 'default'. Without a FILE it prints what holds "
-             "without one. The output is a spec again.\n\n"
+    .about = "Prints all values of FILE ('-' is standard input); behind each stands the line it is "
+             "from, or 'default'. Without a FILE it prints what holds without one. The output is "
+             "the same spec again: defaults stand behind a '#', since a key that is left open can "
+             "mean more than its default.\n\n"
              "With --json, numbers are in bytes, bits a second, milliseconds and watts; 'origins' "
              "has the place of each value that the file gives, the others are defaults.",
     .examples = show_examples,

@@ -11,16 +11,53 @@
 
 enum rc cmd_token(const char *path, char *out, size_t cap, struct err *err)
 {
+    static const char blank[] = " \t\r\n";
     struct buf b = { 0 };
     enum rc rc = file_read(path, cap - 1, &b, err);
+    size_t from = 0, end = b.len;
 
     out[0] = '\0';
-    if (rc == RC_OK && b.data)
-        (void)str_copy(out, cap, str_trim(b.data));
-    if (rc == RC_OK && !out[0])
+    while (rc == RC_OK && from < end && b.data[from] && strchr(blank, b.data[from]))
+        from++;
+    while (rc == RC_OK && from < end && b.data[end - 1] && strchr(blank, b.data[end - 1]))
+        end--;
+    if (rc == RC_OK && from == end)
         rc = err_set(err, RC_USAGE, "token file '%s' is empty", path);
+    /* what no client can send would lock everybody out, and a NUL would end it early */
+    for (size_t i = from; rc == RC_OK && i < end; i++)
+        if (b.data[i] < ' ' || b.data[i] > '~') {
+            err_hint(err, "A token is one line of ASCII text: 'openssl rand -hex 32' makes one.");
+            rc = err_set(err, RC_USAGE, "token file '%s' holds %s, which no token has", path,
+                         b.data[i] == '\n' ? "a second line" : "a byte that is not ASCII text");
+        }
+    if (rc == RC_OK) {
+        memcpy(out, b.data + from, end - from);
+        out[end - from] = '\0';
+    }
     buf_release(&b);
     return rc;
+}
+
+enum rc cmd_keys_read(struct cmd_keys *k, struct cmd_watch *w, struct err *err)
+{
+    struct cmd_keys fresh = *k;
+
+    for (size_t i = 0; i < CMD_KEYS; i++)
+        w->paths[i] = k->files[i];
+    (void)cmd_watch_changed(w); /* what is written from here on is a change */
+    for (size_t i = 0; i < CMD_KEYS; i++)
+        if (k->files[i] && cmd_token(k->files[i], fresh.texts[i], sizeof(fresh.texts[i]), err))
+            return err->code;
+    if (k->files[CMD_KEY_ADMIN] && k->files[CMD_KEY_CALL] &&
+        str_eq(fresh.texts[CMD_KEY_ADMIN], fresh.texts[CMD_KEY_CALL]))
+        return err_set(err, RC_USAGE, "the admin's token is the one that all clients have");
+    *k = fresh;
+    return RC_OK;
+}
+
+const char *cmd_key(const struct cmd_keys *k, enum cmd_key which)
+{
+    return k->files[which] ? k->texts[which] : NULL;
 }
 
 bool cmd_watch_changed(struct cmd_watch *w)

@@ -7,7 +7,9 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
+#include "model/model.h"
 #include "model/tokenizer.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +34,8 @@ struct tokenize_opts {
 struct job {
     const struct tokenize_opts *o;
     struct tokenizer *t;
-    struct tok_scratch *scratch;
+    struct tok_scratch *scratch, *piece_scratch;
+    struct buf piece;
     struct tok_opts opts;
     struct buf *out;
     const char *name; /* of the file being read */
@@ -50,11 +53,18 @@ static enum rc flush(struct job *j, struct err *err)
     return out_write(j->out, &j->closed, err);
 }
 
-static const char *token_text(const struct job *j, uint32_t id)
+/* Of token i of an encoding of `text`; borrowed until the next call. */
+static const char *token_text(struct job *j, const struct tok_text text[2], const struct tok_out *r,
+                              size_t i)
 {
-    const char *s = tokenizer_token(j->t, id);
+    struct tok_text slice = { "", 0 };
 
-    return s ? s : "?";
+    if (r->sequence[i] < 2 && r->offsets[i].begin < r->offsets[i].end)
+        slice = (struct tok_text){ text[r->sequence[i]].p + r->offsets[i].begin,
+                                   r->offsets[i].end - r->offsets[i].begin };
+    buf_reset(&j->piece);
+    tokenizer_token_text(j->t, j->piece_scratch, r->ids[i], slice, &j->piece);
+    return buf_str(&j->piece);
 }
 
 static void add_u32(struct buf *b, uint32_t v)
@@ -68,7 +78,7 @@ static void add_u32(struct buf *b, uint32_t v)
     buf_add(b, digits + n, sizeof(digits) - n);
 }
 
-static void print_plain(const struct job *j, const struct tok_out *r)
+static void print_plain(struct job *j, const struct tok_text text[2], const struct tok_out *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         if (i)
@@ -76,7 +86,7 @@ static void print_plain(const struct job *j, const struct tok_out *r)
         if (j->o->ids)
             add_u32(j->out, r->ids[i]);
         else
-            buf_adds(j->out, token_text(j, r->ids[i]));
+            buf_adds(j->out, token_text(j, text, r, i));
         if (j->o->offsets) {
             buf_addc(j->out, ':');
             add_u32(j->out, r->offsets[i].begin);
@@ -87,7 +97,7 @@ static void print_plain(const struct job *j, const struct tok_out *r)
     buf_addc(j->out, '\n');
 }
 
-static void print_json(const struct job *j, const struct tok_out *r)
+static void print_json(struct job *j, const struct tok_text text[2], const struct tok_out *r)
 {
     struct json_out w;
 
@@ -102,7 +112,7 @@ static void print_json(const struct job *j, const struct tok_out *r)
         json_key(&w, "tokens");
         json_arr(&w);
         for (size_t i = 0; i < r->count; i++)
-            json_add_str(&w, tokenizer_token(j->t, r->ids[i]));
+            json_add_str(&w, token_text(j, text, r, i));
         json_arr_end(&w);
         json_key(&w, "types");
         json_arr(&w);
@@ -142,9 +152,9 @@ static enum rc encode_line(struct job *j, const char *p, size_t len, struct err 
     if (tokenizer_encode(j->t, j->scratch, a, tab ? &b : NULL, &j->opts, &r, err))
         return err->code;
     if (j->o->json)
-        print_json(j, &r);
+        print_json(j, (struct tok_text[]){ a, b }, &r);
     else
-        print_plain(j, &r);
+        print_plain(j, (struct tok_text[]){ a, b }, &r);
     return RC_OK;
 }
 
@@ -273,16 +283,19 @@ static enum rc one_file(struct job *j, const char *path, struct err *err)
 
 static enum rc load(const char *model, struct tokenizer **out, struct err *err)
 {
-    struct buf path = { 0 };
-    struct stat st;
-    enum rc rc;
+    char path[FILE_PATH_MAX];
 
-    buf_adds(&path, model);
-    if (!stat(model, &st) && S_ISDIR(st.st_mode))
-        buf_adds(&path, "/tokenizer.json");
-    rc = tokenizer_load(buf_str(&path), out, err);
-    buf_release(&path);
-    return rc;
+    if (!file_is_dir(model))
+        return tokenizer_load(model, NULL, out, err);
+    if (file_join(path, sizeof(path), model, "config.json", err))
+        return err->code;
+    if (file_exists(path) || file_join(path, sizeof(path), model, "modules.json", err) ||
+        file_exists(path))
+        return model_open_tokenizer(model, out, err);
+    /* a tokenizer without a network: nobody says which class reads it */
+    if (file_join(path, sizeof(path), model, "tokenizer.json", err))
+        return err->code;
+    return tokenizer_load(path, NULL, out, err);
 }
 
 static enum tok_truncate strategy(const struct tokenize_opts *o)
@@ -312,6 +325,7 @@ static enum rc run_tokenize(struct cmd_ctx *ctx, struct err *err)
                                 .left = o->left,
                                 .no_specials = o->no_specials };
     j.scratch = tok_scratch_new();
+    j.piece_scratch = tok_scratch_new();
     j.ids = o->decode ? xcalloc(IDS_MAX, sizeof(*j.ids)) : NULL;
     if (!ctx->argc)
         rc = one_file(&j, NULL, err);
@@ -321,6 +335,8 @@ static enum rc run_tokenize(struct cmd_ctx *ctx, struct err *err)
         rc = flush(&j, err);
     free(j.ids);
     tok_scratch_free(j.scratch);
+    tok_scratch_free(j.piece_scratch);
+    buf_release(&j.piece);
     tokenizer_free(j.t);
     return rc;
 }

@@ -25,15 +25,15 @@ enum {
 };
 
 struct top_args {
-    const char *host, *token_file, *replay, *speed;
-    bool demo, sample, once;
+    const char *host, *token_file, *ca_file, *replay, *speed;
+    bool no_verify, demo, sample, once;
 };
 
 struct top {
     struct agent_plan *plan; /* of our own agent; NULL: another's is asked */
     struct agent *agent;
     struct url url;
-    char token[AGENT_TOKEN_BYTES_MAX], from[URL_HOST_MAX + 32];
+    char token[CMD_TOKEN_BYTES_MAX], from[URL_HOST_MAX + 32];
     bool local; /* the figures are this machine's */
     struct top_source_opts source;
     struct top_snap *snap;
@@ -104,7 +104,7 @@ static enum rc start_agent(struct cmd_ctx *ctx, struct top *t, struct err *err)
     enum rc rc;
 
     as_agent.opts = &args;
-    rc = agent_plan_make(&as_agent, &t->plan, err);
+    rc = agent_plan_make(&as_agent, NULL, &t->plan, err);
     if (rc)
         return rc;
     t->plan->o.ask = true;
@@ -129,6 +129,7 @@ static enum rc choose(struct cmd_ctx *ctx, struct top *t, struct err *err)
     if (a->host) {
         rc = address(a->host, &t->url, err);
         use_url(t, a->token_file);
+        t->source.trust = (struct web_trust){ a->ca_file, a->no_verify };
         return rc;
     }
     t->local = !a->replay && !a->demo;
@@ -179,10 +180,12 @@ static struct top_frame frame_of(struct top *t)
                                .age_s = (double)(clock_mono_ms() - t->got_ms) / 1000 };
 }
 
-/* Has an agent of our own not seen the driver, or the two seconds that its rates need? */
+/* Has an agent of our own not seen the driver, or the two seconds that its rates need; has one
+ * that plays not shown what is due? */
 static bool unripe(const struct top *t, const struct top_snap *s)
 {
-    return (!s->gpu_count && !s->driver[0]) || (t->local && agent_seconds(t->agent) < 2);
+    return !agent_ready(t->agent) || (!s->gpu_count && !s->driver[0]) ||
+           (t->local && agent_seconds(t->agent) < 2);
 }
 
 /* Two seconds when there are rates to be had; our own agent is waited for a while at first. */
@@ -358,10 +361,12 @@ static enum rc run_top(struct cmd_ctx *ctx, struct err *err)
 static const struct opt opts_top[] = {
     ROW("host", STR, host, "HOST[:PORT]", "an agent elsewhere (port: 8090)"),
     ROW("token-file", STR, token_file, "FILE", "the bearer token that the agent asks for"),
+    ROW("ca-file", STR, ca_file, "FILE", "who signed its certificate, PEM (https)"),
+    ROW("no-verify", FLAG, no_verify, NULL, "do not check its certificate"),
     ROW("sample", FLAG, sample, NULL, "measure here, even if an agent runs"),
     ROW("replay", STR, replay, "FILE", "show a recording"),
     ROW("speed", STR, speed, "N|max", "of a recording (default: 1)"),
-    ROW("demo", FLAG, demo, NULL, "show a recorded H200, played as eight GPUs"),
+    ROW("demo", FLAG, demo, NULL, "show eight GPUs of a story instead of this machine"),
     ROW("once", FLAG, once, NULL, "print one screen as text and end"),
     { 0 },
 };

@@ -5,20 +5,23 @@
  *
  * Children tell through the service manager's own protocol (os/notify.h) when they are ready and
  * that they live; this parent is the manager they see.  They are in process groups of their own,
- * so that Ctrl-C reaches the parent alone, and end with it. */
+ * so that Ctrl-C reaches the parent alone, and end with it.
+ *
+ * The sockets are the parent's (up_plan.c): a child that dies or is replaced leaves its clients in
+ * their queues.  An upgrade ends the children, serve first and drained, and puts the program that
+ * is on the disk now into this process, with the sockets; it starts both again. */
+#include "cmd/up_int.h"
+
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "cmd/cmd.h"
-#include "model/model.h"
 #include "os/clock.h"
-#include "os/file.h"
 #include "os/notify.h"
-#include "plan/feasible.h"
 #include "spec/spec.h"
 
-#include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -30,225 +33,16 @@
 #include <unistd.h>
 
 enum {
-    UP_ARGS_MAX = 200,     /* arguments of a child */
     UP_MESSAGE_MAX = 8192, /* bytes of what a child tells */
     UP_BACKOFF_MS = 1000,  /* before the first restart; doubles */
     UP_BACKOFF_MS_MAX = 60000,
     UP_CALM_MS = 60000,     /* one that ran so long starts with the first backoff again */
     UP_WATCHDOG_MS = 30000, /* without a sign of life a child is ended and started again */
-    UP_STOP_MS = 40000,     /* for children to end; serve answers what it has begun */
-    UP_TURN_MS = 500
+    UP_TURN_MS = 500,
+    UP_TRY_MS = 10000, /* for a new program to print its version */
+    UP_TRY_TURN_MS = 10
 };
-static const char up_model[] = "all-MiniLM-L6-v2"; /* served when nothing else is asked for */
-
-struct up_args {
-    struct opt_strs models;
-    const char *spec, *listen, *token_file, *port, *agent_port, *metrics_port, *device, *history;
-    const char *history_size;
-    bool strict, insecure, free_port, no_serve, no_agent, demo, try_it;
-};
-
-enum { PART_AGENT, PART_SERVE, PARTS };
-struct part {
-    const char *name;
-    const char *argv[UP_ARGS_MAX];
-    size_t argc;
-    bool wanted, ready, was_ready, told_hang;
-    pid_t pid; /* 0: it does not run */
-    int64_t begun_ms, alive_ms, next_ms;
-    int backoff_ms, restarts;
-    int status; /* wait status of the last end */
-    char page[256], metrics[256], url[256], try_line[1024], models[512];
-};
-struct up {
-    const struct up_args *args;
-    struct part parts[PARTS];
-    int signals, notify;
-    char notify_name[64];
-    char self[FILE_PATH_MAX];
-    char ports[4][8];
-    int serve_port, rerank_port; /* where --port says nothing: the spec's, or those of serve */
-    bool screen, stopping;
-    const char *no_model; /* why nothing is served; NULL: something is */
-};
-
-/* ---- what to start */
-
-static void arg(struct part *p, const char *a)
-{
-    if (p->argc < UP_ARGS_MAX - 1)
-        p->argv[p->argc++] = a;
-}
-
-static void arg2(struct part *p, const char *name, const char *value)
-{
-    if (value) {
-        arg(p, name);
-        arg(p, value);
-    }
-}
-
-/* Whether a port of this address can be listened on; `port` 0 becomes a free one. */
-static bool port_free(const char *address, int *port)
-{
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)*port) };
-    socklen_t len = sizeof(a);
-    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool ok;
-
-    if (inet_pton(AF_INET, address, &a.sin_addr) != 1)
-        a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    ok = fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(fd, 1) == 0 &&
-         getsockname(fd, (struct sockaddr *)&a, &len) == 0;
-    if (ok)
-        *port = ntohs(a.sin_port);
-    if (fd >= 0)
-        close(fd);
-    return ok;
-}
-
-/* Both children know each other's port from the start. */
-static const char *choose_port(struct up *u, size_t i, const char *given, int dflt)
-{
-    const char *address = u->args->listen ? u->args->listen : "127.0.0.1";
-    int64_t port = dflt;
-    int p;
-
-    if (given && (!str_to_i64(given, 10, &port) || port < 0 || port > 65535))
-        return given; /* the child says what is wrong */
-    p = (int)port;
-    if ((!p || u->args->free_port) && !port_free(address, &p)) {
-        p = 0;
-        (void)port_free(address, &p);
-    }
-    (void)snprintf(u->ports[i], sizeof(u->ports[i]), "%d", p);
-    return u->ports[i];
-}
-
-static void common_args(const struct up *u, struct part *p)
-{
-    arg2(p, "--file", u->args->spec);
-    arg2(p, "--listen", u->args->listen);
-    arg2(p, "--token-file", u->args->token_file);
-    if (u->args->insecure)
-        arg(p, "--insecure");
-    arg(p, "--quiet");
-}
-
-static void plan_agent(struct up *u, const char *serve_url)
-{
-    struct part *p = &u->parts[PART_AGENT];
-    const struct up_args *a = u->args;
-
-    *p = (struct part){ .name = "agent", .wanted = !a->no_agent };
-    arg(p, "stoker");
-    arg(p, "agent");
-    common_args(u, p);
-    if (!a->spec || a->agent_port || a->free_port)
-        arg2(p, "--port", choose_port(u, 0, a->agent_port, 8090));
-    if (!a->spec || a->metrics_port || a->free_port)
-        arg2(p, "--metrics-port", choose_port(u, 1, a->metrics_port, 9400));
-    if (a->try_it)
-        arg(p, "--no-history");
-    else
-        arg2(p, "--history", a->history);
-    arg2(p, "--history-size", a->history_size);
-    if (a->demo)
-        arg(p, "--demo");
-    else
-        arg2(p, "--serve", serve_url);
-    if (a->try_it)
-        arg2(p, "--control", "none");
-}
-
-/* The spec, its warnings told.  A site that does not fit on its machines is not begun with, nor
- * with --strict one that has a warning. */
-static enum rc spec_take(const struct up *u, struct spec **out, struct err *err)
-{
-    const struct term plain = { 0 };
-    struct spec_diags diags = { 0 };
-    struct spec *spec = NULL;
-    struct buf text = { 0 };
-    enum rc rc = spec_load(u->args->spec, &spec, &diags, err);
-
-    if (rc == RC_OK)
-        rc = feasible_check(spec, NULL, &diags, err);
-    spec_warnings_print(&diags, &plain, &text);
-    fwrite(buf_str(&text), 1, text.len, stderr);
-    buf_release(&text);
-    if (rc == RC_OK && u->args->strict && diags.warning_count)
-        rc = err_set(err, RC_PARSE, "'%s' has %zu warning%s, and --strict is set", u->args->spec,
-                     diags.warning_count, diags.warning_count == 1 ? "" : "s");
-    spec_diags_release(&diags);
-    if (rc == RC_OK)
-        *out = spec;
-    else
-        spec_free(spec);
-    return rc;
-}
-
-/* The default model where none is named, when it is here. */
-static enum rc plan_models(struct up *u, struct part *p, struct err *err)
-{
-    char dir[FILE_PATH_MAX];
-    struct spec *spec = NULL;
-    size_t count = u->args->models.count;
-    enum rc rc;
-
-    for (size_t i = 0; i < count; i++)
-        arg2(p, "--model", u->args->models.items[i]);
-    if (u->args->spec) {
-        rc = spec_take(u, &spec, err);
-        if (rc != RC_OK)
-            return rc;
-        if (!spec->model_count && !u->args->models.count)
-            u->no_model = "the spec names no model";
-        u->serve_port = (int)spec->serve.port;
-        u->rerank_port = (int)spec->serve.rerank_port;
-        spec_free(spec);
-        return RC_OK;
-    }
-    if (count)
-        return RC_OK;
-    if (model_find(up_model, dir, sizeof(dir), NULL))
-        u->no_model = "no model is here: stoker model get all-MiniLM-L6-v2";
-    else
-        arg2(p, "--model", up_model);
-    return RC_OK;
-}
-
-static enum rc plan_serve(struct up *u, char *url, size_t cap, struct err *err)
-{
-    struct part *p = &u->parts[PART_SERVE];
-    const struct up_args *a = u->args;
-    const char *port;
-    char wanted[8];
-    enum rc rc = RC_OK;
-
-    u->serve_port = 8003;
-    u->rerank_port = 8002;
-    *p = (struct part){ .name = "serve" };
-    arg(p, "stoker");
-    arg(p, "serve");
-    common_args(u, p);
-    if (a->no_serve)
-        u->no_model = "not wanted";
-    else
-        rc = plan_models(u, p, err);
-    p->wanted = !u->no_model;
-    port = choose_port(u, 2, a->port, u->serve_port);
-    arg2(p, "--port", port);
-    arg2(p, "--device", a->device);
-    (void)snprintf(wanted, sizeof(wanted), "%d", u->serve_port);
-    if (!a->port && (!a->free_port || str_eq(port, wanted)))
-        arg2(p, "--rerank-port", choose_port(u, 3, NULL, u->rerank_port));
-    if (a->try_it)
-        arg(p, "--try");
-    (void)snprintf(url, cap, "http://%s:%s",
-                   a->listen && !str_eq(a->listen, "0.0.0.0") ? a->listen : "127.0.0.1", port);
-    return rc;
-}
+static const char up_upgraded[] = "STOKER_UP_UPGRADED"; /* set for the program that follows */
 
 /* ---- children */
 
@@ -283,6 +77,8 @@ static void start(struct up *u, struct part *p)
         sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
         child_env(u);
+        if (!listen_fds_give(&p->sockets))
+            _exit(127);
         (void)execv(u->self, (char *const *)(uintptr_t)p->argv);
         _exit(127);
     }
@@ -296,7 +92,7 @@ static void ended(struct up *u, struct part *p, int status)
     p->pid = 0;
     p->ready = false;
     p->status = status;
-    if (u->stopping || !p->was_ready || (u->args->try_it && status == 0))
+    if (u->stopping || (!p->was_ready && !u->upgraded) || (u->args->try_it && status == 0))
         return;
     p->restarts++;
     p->backoff_ms =
@@ -430,7 +226,7 @@ static void show_screen(const struct up *u)
         row(&out, "models", "%s", u->no_model ? u->no_model : "none");
     }
     if (u->args->demo)
-        row(&out, "demo", "the GPUs shown are one recorded H200, played as eight");
+        row(&out, "demo", "the GPUs shown are made up: a story");
     buf_adds(&out, u->args->try_it ? "\n" : "\nCtrl-C stops it.\n");
     (void)fwrite(buf_str(&out), 1, out.len, stderr);
     buf_release(&out);
@@ -474,6 +270,8 @@ static bool wait_some(struct up *u, int ms)
         return true;
     if (si.ssi_signo == SIGHUP)
         send_all(u, SIGHUP);
+    else if (si.ssi_signo == SIGUSR2)
+        u->upgrade = true;
     else if (si.ssi_signo != SIGCHLD)
         go_on = false;
     return go_on;
@@ -481,7 +279,7 @@ static bool wait_some(struct up *u, int ms)
 
 static void stop(struct up *u)
 {
-    int64_t until = clock_mono_ms() + UP_STOP_MS;
+    int64_t until = clock_mono_ms() + u->stop_ms;
 
     notify_send("STOPPING=1");
     u->stopping = true;
@@ -490,6 +288,7 @@ static void stop(struct up *u)
         if (!wait_some(u, UP_TURN_MS))
             send_all(u, SIGTERM); /* a second one: what is under way is cut off */
         reap(u);
+        notify_send("WATCHDOG=1");
     }
     send_all(u, SIGKILL);
     for (size_t i = 0; i < PARTS; i++)
@@ -502,7 +301,7 @@ static enum rc check_start(const struct up *u, struct err *err)
 {
     for (size_t i = 0; i < PARTS; i++) {
         const struct part *p = &u->parts[i];
-        if (!p->wanted || p->pid || p->was_ready || !p->begun_ms ||
+        if (!p->wanted || p->pid || p->was_ready || u->upgraded || !p->begun_ms ||
             (u->args->try_it && p->status == 0))
             continue;
         return err_set(err,
@@ -531,6 +330,96 @@ static void turn(struct up *u)
     }
 }
 
+/* ---- upgrade */
+
+/* Does what is on the disk start at all?  Nothing is given up for a file that does not. */
+static bool program_starts(const struct up *u)
+{
+    const char *const argv[] = { u->self, "--version", NULL };
+    int64_t until = clock_mono_ms() + UP_TRY_MS;
+    int status = -1;
+    pid_t pid = fork(), got = 0;
+
+    if (pid == 0) {
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
+            _exit(127);
+        (void)execv(u->self, (char *const *)(uintptr_t)argv);
+        _exit(127);
+    }
+    while (pid > 0 && !(got = waitpid(pid, &status, WNOHANG)) && clock_mono_ms() < until)
+        (void)poll(NULL, 0, UP_TRY_TURN_MS);
+    if (pid > 0 && !got) {
+        (void)kill(pid, SIGKILL);
+        (void)waitpid(pid, NULL, 0);
+    }
+    return got == pid && pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* Requests under way are answered.  False: the end of all was asked for meanwhile. */
+static bool end_part(struct up *u, struct part *p)
+{
+    int64_t until = clock_mono_ms() + u->stop_ms;
+
+    if (p->pid)
+        (void)kill(p->pid, SIGTERM);
+    while (p->pid && clock_mono_ms() < until) {
+        if (!wait_some(u, UP_TURN_MS))
+            return false;
+        reap(u);
+        notify_send("WATCHDOG=1");
+    }
+    if (p->pid) {
+        (void)kill(p->pid, SIGKILL);
+        (void)waitpid(p->pid, NULL, 0);
+        p->pid = 0;
+    }
+    return true;
+}
+
+/* This process becomes the program on the disk, with the same arguments and the sockets. */
+static enum rc become_new(struct up *u, struct err *err)
+{
+    struct listen_fds all = u->parts[PART_AGENT].sockets;
+    const struct listen_fds *more = &u->parts[PART_SERVE].sockets;
+    const char *argv[UP_ARGS_MAX];
+    struct buf words = { 0 };
+    size_t argc = 0;
+    enum rc rc = file_read("/proc/self/cmdline", UP_ARGV_BYTES, &words, err);
+
+    if (rc != RC_OK)
+        return rc;
+    for (size_t at = 0; at < words.len && argc < UP_ARGS_MAX - 1; at += strlen(argv[argc++]) + 1)
+        argv[argc] = buf_str(&words) + at;
+    argv[argc] = NULL;
+    static_assert(LISTEN_FDS_MAX >= 5, "page, metrics, serve, rerank, admin");
+    for (size_t i = 0; i < more->count; i++)
+        all.items[all.count++] = more->items[i];
+    (void)setenv(up_upgraded, "1", 1);
+    if (listen_fds_give(&all))
+        (void)execv(u->self, (char *const *)(uintptr_t)argv);
+    rc = err_sys(err, "could not start '%s'", u->self);
+    buf_release(&words);
+    return rc;
+}
+
+/* RC_OK: it was not done, and all is as before, or the end was asked for (*go_on false). */
+static enum rc upgrade(struct up *u, bool *go_on, struct err *err)
+{
+    u->upgrade = false;
+    if (!program_starts(u)) {
+        log_warn("no upgrade: '%s' does not start; what runs goes on", u->self);
+        return RC_OK;
+    }
+    log_info("upgrade: serve, then agent, end and start again from '%s'", u->self);
+    notify_send("STATUS=upgrading");
+    u->stopping = true;
+    *go_on = end_part(u, &u->parts[PART_SERVE]) && end_part(u, &u->parts[PART_AGENT]);
+    return *go_on ? become_new(u, err) : RC_OK;
+}
+
 static enum rc live(struct up *u, struct err *err)
 {
     enum rc rc = RC_OK;
@@ -541,6 +430,8 @@ static enum rc live(struct up *u, struct err *err)
         go_on = wait_some(u, UP_TURN_MS);
         reap(u);
         rc = check_start(u, err);
+        if (rc == RC_OK && go_on && u->upgrade)
+            rc = upgrade(u, &go_on, err);
         if (!u->screen && all_ready(u)) {
             show_screen(u);
             notify_send("READY=1\nSTATUS=running this node");
@@ -560,7 +451,7 @@ static enum rc live(struct up *u, struct err *err)
 
 static enum rc watch_signals(int *out_fd, struct err *err)
 {
-    static const int list[] = { SIGTERM, SIGINT, SIGHUP, SIGCHLD };
+    static const int list[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR2, SIGCHLD };
     sigset_t set;
 
     sigemptyset(&set);
@@ -575,19 +466,15 @@ static enum rc watch_signals(int *out_fd, struct err *err)
 static enum rc run_up(struct cmd_ctx *ctx, struct err *err)
 {
     struct up *u = xcalloc(1, sizeof(*u));
-    char url[512];
     ssize_t n;
     enum rc rc;
 
     u->args = ctx->opts;
     u->signals = u->notify = -1;
+    u->upgraded = getenv(up_upgraded) != NULL;
+    (void)unsetenv(up_upgraded);
     n = readlink("/proc/self/exe", u->self, sizeof(u->self) - 1);
-    rc = n > 0 ? plan_serve(u, url, sizeof(url), err) : err_sys(err, "could not find this program");
-    if (rc == RC_OK) {
-        plan_agent(u, u->parts[PART_SERVE].wanted ? url : NULL);
-        if (!u->parts[PART_AGENT].wanted && !u->parts[PART_SERVE].wanted)
-            rc = err_set(err, RC_USAGE, "nothing to run: %s", u->no_model);
-    }
+    rc = n > 0 ? up_plan(u, err) : err_sys(err, "could not find this program");
     if (rc == RC_OK)
         rc = watch_signals(&u->signals, err);
     if (rc == RC_OK)
@@ -598,6 +485,7 @@ static enum rc run_up(struct cmd_ctx *ctx, struct err *err)
         close(u->signals);
     if (u->notify >= 0)
         close(u->notify);
+    up_plan_release(u);
     free(u);
     return rc;
 }
@@ -609,7 +497,7 @@ static enum rc run_up(struct cmd_ctx *ctx, struct err *err)
     }
 
 static const struct opt opts_up[] = {
-    ROW('m', "model", STRS, models, "[NAME=]DIR",
+    ROW('m', "model", STRS, models, "[NAME=]MODEL",
         "serve this model (default: all-MiniLM-L6-v2 where it is here); may be repeated"),
     ROW('f', "file", STR, spec, "SPEC", "what the spec says, for both"),
     ROW(0, "strict", FLAG, strict, NULL, "do not start when the spec has a warning"),
@@ -619,11 +507,28 @@ static const struct opt opts_up[] = {
     ROW(0, "metrics-port", STR, metrics_port, "N", "of /metrics (default: 9400)"),
     ROW(0, "free-port", FLAG, free_port, NULL, "take free ports where they are taken"),
     ROW(0, "token-file", STR, token_file, "FILE", "ask clients for this bearer token"),
+    ROW(0, "admin-token-file", STR, admin_token_file, "FILE",
+        "this bearer token may load and unload models, and silence alerts"),
+    ROW(0, "admin-socket", STR, admin_socket, "PATH",
+        "who may open this socket file may load and unload models, too"),
+    ROW(0, "metrics-token-file", STR, metrics_token_file, "FILE",
+        "this bearer token may read /metrics"),
+    ROW(0, "open-metrics", FLAG, open_metrics, NULL, "the agent's /metrics needs no token"),
+    ROW(0, "allow-origin", STRS, origins, "ORIGIN",
+        "web pages from there may ask, such as https://host:8443; *: from anywhere; may be "
+        "repeated"),
+    ROW(0, "allow-host", STRS, hosts, "NAME",
+        "a further name of this machine in URLs, for loopback without a token; may be repeated"),
+    ROW(0, "tls-cert", STR, tls_cert, "FILE", "certificate chain of both, PEM"),
+    ROW(0, "tls-key", STR, tls_key, "FILE", "its private key, PEM"),
+    ROW(0, "ca-file", STR, ca_file, "FILE",
+        "who signed the certificates of what the agent asks and posts to by https, PEM"),
     ROW(0, "insecure", FLAG, insecure, NULL, "listen beyond this machine without a token"),
     ROW(0, "device", STR, device, "NAME", "run models there: cpu, cuda:0"),
     ROW(0, "history", STR, history, "FILE", "keep the agent's history there"),
-    ROW(0, "history-size", STR, history_size, "SIZE", "of that file (default: 256MiB)"),
-    ROW(0, "demo", FLAG, demo, NULL, "show a recorded H200, played as eight GPUs"),
+    ROW(0, "history-size", STR, history_size, "SIZE",
+        "of that file (default: " SPEC_HISTORY_DEFAULT ")"),
+    ROW(0, "demo", FLAG, demo, NULL, "show eight GPUs of a story instead of this machine"),
     ROW(0, "no-serve", FLAG, no_serve, NULL, "no model server"),
     ROW(0, "no-agent", FLAG, no_agent, NULL, "no agent"),
     ROW(0, "try", FLAG, try_it, NULL, "answer one request of its own and stop"),
@@ -633,6 +538,8 @@ static const struct opt opts_up[] = {
 static const struct cmd_example examples[] = {
     { "stoker up", "the page, /metrics and the default model" },
     { "stoker up -f stoker.yaml", "what the spec says" },
+    { "stoker up --listen 0.0.0.0 --token-file token --tls-cert cert.pem --tls-key key.pem",
+      "for other machines, by https" },
     { "stoker up --demo", "eight GPUs on the page without having one" },
     { 0 },
 };
@@ -647,8 +554,17 @@ const struct cmd cmd_up = {
              "keeps ending. One that gives no sign of life for 30 s is ended and started again. It "
              "needs no GPU, and without a model it runs the agent alone.\n"
              "\n"
+             "It holds the sockets that both listen on, its own or those that systemd hands it "
+             "(LISTEN_FDS; told apart by FileDescriptorName=page, metrics, serve, rerank or admin, "
+             "else by their port). While serve is away, connections wait and are answered when it "
+             "is back; a request that serve had begun is lost with it.\n"
+             "\n"
              "SIGTERM and Ctrl-C end both: requests under way are answered first; a second one "
-             "cuts them off. SIGHUP reaches both, which read the spec again.",
+             "cuts them off. SIGHUP reaches both, which read the spec again. SIGUSR2 upgrades: "
+             "once the program was replaced on the disk (by rename, as package managers and "
+             "install do), serve answers what it has, agent and serve end and start again from the "
+             "new file, and so does this process; nobody is refused, and a file that does not "
+             "start changes nothing.",
     .examples = examples,
     .run = run_up,
 };

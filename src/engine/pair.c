@@ -6,8 +6,7 @@
 #include <assert.h>
 
 /* Encodes the query with a document of one letter and looks where that went. */
-static enum rc take_apart(struct pair *p, const struct tok_out *t, const struct pair_opts *o,
-                          struct err *err)
+static enum rc take_apart(struct pair *p, const struct tok_out *t, struct err *err)
 {
     size_t first = 0, last;
 
@@ -20,7 +19,6 @@ static enum rc take_apart(struct pair *p, const struct tok_out *t, const struct 
     p->before = first;
     p->behind = t->count - last;
     p->doc_type = t->types[first];
-    p->whole = p->before + p->behind >= o->max_tokens;
     p->ids = xcalloc(p->before + p->behind, sizeof(*p->ids));
     p->types = xcalloc(p->before + p->behind, 1);
     memcpy(p->ids, t->ids, first * sizeof(*p->ids));
@@ -60,13 +58,18 @@ enum rc pair_open(struct pair *p, const struct tokenizer *t, struct tok_scratch 
     struct tok_opts to = { .truncate = TOK_NEVER };
     struct tok_out out;
     struct pair made = { .query = query };
+    size_t around;
 
     if (tokenizer_encode(t, s, query, &probe, &to, &out, err))
         return err_ctx(err, "could not tokenise the query");
-    if (take_apart(&made, &out, o, err))
+    if (take_apart(&made, &out, err))
         return err->code;
     cut_query(&made, &out, o->max_query_tokens, o->left);
-    made.whole = made.before + made.behind >= o->max_tokens;
+    around = made.before + made.behind;
+    /* a query over half of the limit gives way too, as the longer text of the two */
+    made.whole = around >= o->max_tokens ||
+                 (!o->max_query_tokens && !o->max_doc_tokens &&
+                  made.query_tokens > (o->max_tokens - (around - made.query_tokens)) / 2);
     *p = made;
     return RC_OK;
 }
@@ -89,14 +92,15 @@ static void put_between(const struct pair *p, const struct tok_out *t, uint32_t 
     memcpy(types + p->before + t->count, p->types + p->before, p->behind);
 }
 
-/* The query fills the model: the tokenizer cuts both. */
+/* A query that may have to give way: the tokenizer cuts both. */
 static enum rc encode_whole(const struct pair *p, const struct tokenizer *t, struct tok_scratch *s,
                             struct tok_text doc, const struct pair_opts *o, uint32_t *ids,
                             uint8_t *types, struct pair_out *out, struct err *err)
 {
     struct tok_opts to = { .max_tokens = o->max_tokens,
                            .truncate = TOK_LONGEST_FIRST,
-                           .left = o->left };
+                           .left = o->left,
+                           .stop_early = !o->never };
     struct tok_out e;
     enum rc rc = tokenizer_encode(t, s, p->query, &doc, &to, &e, err);
 
@@ -114,7 +118,9 @@ enum rc pair_encode(const struct pair *p, const struct tokenizer *t, struct tok_
                     struct pair_out *out, struct err *err)
 {
     size_t around = p->before + p->behind, room = p->whole ? 0 : o->max_tokens - around;
-    struct tok_opts to = { .truncate = TOK_LONGEST_FIRST, .left = o->left, .no_specials = true };
+    struct tok_opts to = {
+        .truncate = TOK_LONGEST_FIRST, .left = o->left, .no_specials = true, .stop_early = !o->never
+    };
     struct pair_out made;
     struct tok_out e;
     enum rc rc;

@@ -7,8 +7,9 @@
  *     [CLS] query [SEP] | document | [SEP]
  *        before                      behind
  *
- * A document is cut to the room that is left and never eats the query; only when the query
- * alone fills the model are both cut, the longer first, as the tokenizer would. */
+ * A pair that is too long is cut as the tokenizer cuts it, the longer text first: the document, as
+ * long as the query is at most half of the room; else each pair is encoded as a whole.  With limits
+ * of its own for query or document, as some APIs have, a document is cut to the room left. */
 #ifndef ENGINE_PAIR_H
 #define ENGINE_PAIR_H
 #include "model/tokenizer.h"
@@ -18,7 +19,7 @@ struct pair {
     uint8_t *types;
     size_t before, behind;
     uint8_t doc_type;
-    bool whole;            /* the query alone is too long: each pair is encoded as a whole */
+    bool whole;            /* the query may have to give way: each pair is encoded as a whole */
     struct tok_text query; /* borrowed */
     size_t query_tokens;   /* used, without specials */
     bool query_truncated;
@@ -34,7 +35,7 @@ struct pair_opts {
 
 struct pair_out {
     size_t count;       /* ids written */
-    size_t untruncated; /* it would have been */
+    size_t untruncated; /* it would have been; exact where pair_opts.never refuses it */
     bool truncated;
     uint32_t cut; /* byte of the document behind (left: before) the last token kept */
 };

@@ -152,7 +152,8 @@ void proxy_reloaded(struct proxy *p, const struct msg_answer *a, int64_t now_ms)
     enum rc rc = msg_answer_rc(a, &p->why);
     if (rc == RC_OK && a->identity != p->identity) {
         take_back(p);
-        rc = err_set(&p->why, RC_NODEV, "its files are not those it was loaded from");
+        rc = err_set(&p->why, RC_NODEV,
+                     "its files are not those it was loaded from: load it anew to use them");
     }
     if (rc == RC_OK) {
         p->link = w->link;

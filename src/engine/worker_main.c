@@ -118,27 +118,37 @@ static struct eng_opts opts_of(const struct msg_ask *ask)
                               .timed = ask->timed };
 }
 
-/* Weights that were written while they were read may be half of the one and half of the other. */
+/* Weights that were written while they were read may be half of the one and half of the other.
+ * Their identity is what is in them: a model that is loaded again after a loss of the process must
+ * be the same, whatever the times of its files say. */
 static enum rc read_model(struct proc *p, const struct msg_ask *ask, struct loaded *m,
                           uint64_t *identity, struct err *err)
 {
     struct eng_opts o = opts_of(ask);
     struct files *before = NULL, *after = NULL;
+    struct files_task *sums = NULL;
+    uint8_t digest[SHA256_BYTES];
     enum rc rc = files_look(ask->dir, &before, err);
 
     if (rc == RC_OK)
         rc = open_model(p, ask, &m->model, err);
     if (rc == RC_OK) {
+        sums = files_sum_begin(before, m->model, NULL);
         wring_beat(&p->ring, WRING_CONTROL, WORKER_LOAD);
         rc = p->ops->load(m->model, &o, &m->eng, err);
     }
+    if (rc == RC_OK)
+        rc = files_sum_end(sums, err);
+    else
+        files_sum_drop(sums);
     if (rc == RC_OK)
         rc = files_look(ask->dir, &after, err);
     if (rc == RC_OK && files_differ(before, after))
         rc = err_set(err, RC_FAIL, "file '%s' changed while the model was loading",
                      files_differ(before, after));
     if (rc == RC_OK) {
-        *identity = files_hash(after);
+        files_digest(before, digest);
+        memcpy(identity, digest, sizeof(*identity));
         st_close(m->model->tensors);
         m->model->tensors = NULL;
     }

@@ -4,6 +4,7 @@
  * The driver says what the board has now; the catalogue says what the model should have.
  * Memory set aside for good, or a board that was built or flashed for less power, shows
  * only against it. */
+#include "base/str.h"
 #include "base/units.h"
 #include "catalog/catalog.h"
 #include "health/health_int.h"
@@ -25,7 +26,9 @@ static void judge_memory(const struct hw_gpu *g, const struct cat_gpu *c, struct
     char text[UNITS_TEXT_MAX];
     struct maybe have = g->mem_total_bytes;
 
-    if (!have.known || !c->mem_gb.known)
+    if (str_eq(g->virtualization, "vgpu"))
+        check_skip(o, "a vGPU has less memory than its GPU by design");
+    else if (!have.known || !c->mem_gb.known)
         check_unknown(o, NULL, "the %s has no memory size to compare",
                       have.known ? "catalogue's row" : "driver's answer");
     else if (have.v / 10000000 < c->mem_gb.v * CATALOG_PERCENT)

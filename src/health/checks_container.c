@@ -116,6 +116,13 @@ static void container_cuda_visible(const struct hw *hw, struct check_out *o)
             "Take it out of the environment: inside, GPUs count from 0 again, and CUDA stops "
             "at the first number it does not have.",
             "CUDA_VISIBLE_DEVICES names %zu GPUs, %zu are seen", list_count(v), seen);
+    else if (seen && maybe_or(o->nccl->gpus, 0) < (int64_t)list_count(v) && !facts_mig_on(hw))
+        check_warn(
+            o,
+            "Name GPUs that are here, by number from 0 on or by UUID: CUDA stops at the first "
+            "it does not have.",
+            "CUDA_VISIBLE_DEVICES=%s leaves CUDA %lld of %zu GPUs", v,
+            (long long)maybe_or(o->nccl->gpus, 0), seen);
     else
         check_pass(o, "CUDA_VISIBLE_DEVICES names %zu of %zu GPUs", list_count(v), seen);
 }
@@ -237,12 +244,22 @@ static void network_bad(const struct hw *hw, struct check_out *o)
     const struct nccl_choice *c = o->nccl;
 
     check_warn(o,
-               hw_env_get(hw, "NCCL_SOCKET_IFNAME")
+               hw_env_get(hw, "NCCL_COMM_ID")
+                   ? "Give NCCL_COMM_ID the address that the first node has in a subnet of all "
+                     "nodes, or unset it."
+               : hw_env_get(hw, "NCCL_SOCKET_IFNAME")
                    ? "Unset NCCL_SOCKET_IFNAME and set what `stoker detect --env` prints then."
                    : "Set the NCCL_SOCKET_IFNAME that `stoker detect --env` prints, or with --peer "
                      "and the address of another node.",
                "NCCL would start over %s, and no other node can be reached by it: %s", c->socket_if,
                c->socket_bad);
+}
+
+/* NCCL stops at start-up for want of an interface. */
+static bool stops_by_network(const struct nccl_choice *c)
+{
+    return c->stop_var &&
+           (str_starts(c->stop_var, "NCCL_SOCKET_") || str_eq(c->stop_var, "NCCL_COMM_ID"));
 }
 
 /* Interfaces with an address, other than loopback. */
@@ -265,6 +282,9 @@ static void container_network(const struct hw *hw, struct check_out *o)
     else if (n == 0)
         check_fail(o, "Give the container a network: ranks find each other over IP.",
                    "no network device with an address");
+    else if (stops_by_network(o->nccl) && hw->gpus_count)
+        check_fail(o, check_text(o, "Unset %s, or correct it.", o->nccl->stop_var), "%s",
+                   o->nccl->stop_why);
     else if (o->nccl->socket_bad && (hw->gpus_count || hw->rdma_count))
         network_bad(hw, o);
     else

@@ -281,7 +281,7 @@ static void gpu_fabric_manager(const struct hw *hw, struct check_out *o)
     const struct hw_nvidia *n = &hw->nvidia;
     const char *fm = n->fabricmanager_version;
 
-    if (maybe_or(n->nvswitches, 0) == 0)
+    if (maybe_or(n->nvswitches, 0) == 0 && !hw_links_switched(hw))
         check_skip(o, n->nvswitches.known ? "no NVSwitch here" : "no NVSwitch seen");
     else if (fm && n->driver_version && !str_starts(fm, n->driver_version))
         check_fail(o,
@@ -289,13 +289,17 @@ static void gpu_fabric_manager(const struct hw *hw, struct check_out *o)
                    "fabric manager %s, driver %s", fm, n->driver_version);
     else if (maybe_is(n->fabricmanager_running, 1))
         check_pass(o, "runs%s%s", fm ? ", version " : "", fm ? fm : "");
-    else if (facts_in_container(hw) || !n->fabricmanager_running.known)
+    else if (facts_in_container(hw) || !n->fabricmanager_running.known ||
+             (hw->place.hypervisor && hw_links_switched(hw)))
         check_unknown(o, "Look on the host: `systemctl status nvidia-fabricmanager`.",
                       "the host's daemons cannot be seen from here%s",
                       fabric_joined(hw) ? ", but the GPUs have joined a fabric" : "");
     else
         check_fail(o, "Run `systemctl enable --now nvidia-fabricmanager`.",
-                   "not running, with %lld NVSwitches here", (long long)n->nvswitches.v);
+                   "not running, with %s here",
+                   maybe_or(n->nvswitches, 0) > 0
+                       ? check_text(o, "%lld NVSwitches", (long long)n->nvswitches.v)
+                       : "GPUs on NVSwitches");
 }
 
 /* The two GPUs of a pair when both answer. */
@@ -310,7 +314,7 @@ static bool pair_gpus(const struct hw *hw, const struct hw_gpu_pair *p, const st
     return facts_gpu_ok(*a) && facts_gpu_ok(*b);
 }
 
-static bool pair_judge(const struct hw_gpu_pair *p, struct check_out *o)
+static bool pair_judge(const struct hw_gpu_pair *p, bool geforce, struct check_out *o)
 {
     const char *said = p->p2p_read && !str_eq(p->p2p_read, "ok") ? p->p2p_read : p->p2p_write;
 
@@ -325,8 +329,10 @@ static bool pair_judge(const struct hw_gpu_pair *p, struct check_out *o)
             "NVLink joins them, and the driver refuses peer access: %s", said);
     else if (!str_eq(said, "ok"))
         check_warn(o,
-                   "Over PCIe switch ACS and the IOMMU off, "
-                   "or expect traffic through host memory.",
+                   geforce ? "Nothing to do: the driver has no peer access between these GeForce "
+                             "GPUs, and traffic goes through host memory."
+                           : "Over PCIe switch ACS and the IOMMU off, "
+                             "or expect traffic through host memory.",
                    "cannot reach each other's memory: %s", said);
     else
         return true;
@@ -345,7 +351,7 @@ static void gpu_p2p(const struct hw *hw, struct check_out *o)
         snprintf(name, sizeof(name), "%s with %lld", facts_gpu_name(a, first),
                  (long long)maybe_or(b->index, hw->gpu_pairs[i].b.v));
         o->object = name;
-        good += pair_judge(&hw->gpu_pairs[i], o);
+        good += pair_judge(&hw->gpu_pairs[i], a->brand && str_starts(a->brand, "GeForce"), o);
         all++;
     }
     o->object = NULL;
@@ -418,6 +424,11 @@ static void gpu_imex(const struct hw *hw, struct check_out *o)
     (void)hw;
     if (!c->mnnvl_why)
         check_skip(o, "no NVLink domain that spans machines");
+    else if (str_eq(c->mnnvl, "on") && strstr(c->mnnvl_why, "not of one clique"))
+        check_warn(o,
+                   "Look at the rack's partitions: GPUs of one machine in several cliques are a "
+                   "rack that was divided wrongly, unless they are for different tenants.",
+                   "%s", c->mnnvl_why);
     else if (str_eq(c->mnnvl, "on"))
         check_pass(o, "%s", c->mnnvl_why);
     else if (str_eq(c->mnnvl, "off"))

@@ -511,12 +511,14 @@ static void gpu_iommu(const struct hw *hw, struct check_out *o)
     else if (str_eq(l->iommu_mode, "passthrough"))
         check_pass(o, "on, passing addresses through");
     else if (str_eq(l->iommu_mode, "translated"))
-        check_warn(o,
-                   facts_is_arm(hw) ? "Put iommu.passthrough=1 on the kernel command line and "
-                                      "reboot; leave the SMMU itself on."
-                                    : "Put iommu=pt on the kernel command line, or switch the "
-                                      "IOMMU off in the BIOS, and reboot.",
-                   "on and translating: traffic between devices goes through the root complex");
+        check_warn(
+            o,
+            facts_is_arm(hw) ? "Put iommu.passthrough=1 on the kernel command line and "
+                               "reboot; leave the SMMU itself on."
+                             : "Put iommu=pt on the kernel command line, or switch the "
+                               "IOMMU off in the BIOS, and reboot.",
+            "on and translating: traffic between devices goes through the root complex, also "
+            "where one switch is above them and ACS is off");
     else
         check_unknown(o, "Look for the IOMMU's default domain type in `dmesg`.",
                       "on, its mode could not be read");

@@ -48,6 +48,45 @@ static bool all_efa(const struct hw *hw)
 }
 
 /* ---- devices ---- */
+/* A fabric that goes by a plug-in of NCCL and has no RDMA device of the kernel's. */
+static const char *plugin_fabric(const struct hw *hw)
+{
+    size_t gvnics = 0;
+
+    for (size_t i = 0; i < hw->nets_count; i++) {
+        if (hw->nets[i].driver && str_starts(hw->nets[i].driver, "cxi"))
+            return "HPE Slingshot";
+        gvnics += hw->nets[i].driver && str_starts(hw->nets[i].driver, "gve");
+    }
+    return gvnics > 2 ? "gVNIC" : NULL;
+}
+
+/* A fault only for who asked for RDMA. */
+static void rdma_no_device(const struct hw *hw, struct check_out *o)
+{
+    const char *fabric = plugin_fabric(hw), *why = o->nccl->bare_why;
+    bool plugin = hw->nccl.net_plugin || facts_soft(hw, "nccl-net-plugin");
+
+    if ((o->groups & CHECK_ALL) == CHECK_ALL && !o->nccl->bare_remedy)
+        check_skip(o, RDMA_NO_DEVICE);
+    else if (fabric && plugin)
+        check_skip(o, "%s has no RDMA device: NCCL reaches it by the net plug-in, which is here",
+                   fabric);
+    else if (fabric)
+        check_warn(o, "Install the fabric's plug-in for NCCL; sockets carry the data without.",
+                   "%s has no RDMA device, and no net plug-in of NCCL was found", fabric);
+    else if ((o->groups & CHECK_ALL) == CHECK_ALL)
+        check_warn(o, o->nccl->bare_remedy, "%s", why);
+    else
+        check_fail(o,
+                   o->nccl->bare_remedy
+                       ? o->nccl->bare_remedy
+                       : "Without an RDMA NIC nothing: NCCL uses TCP. With one, load its driver "
+                         "(mlx5_ib, bnxt_re, irdma, efa); in a pod, ask for the RDMA resource of "
+                         "the device plug-in.",
+                   "no device in /sys/class/infiniband%s%s", why ? "; " : "", why ? why : "");
+}
+
 static void rdma_devices(const struct hw *hw, struct check_out *o)
 {
     size_t ours = facts_rdma_ours_count(hw);
@@ -57,20 +96,32 @@ static void rdma_devices(const struct hw *hw, struct check_out *o)
             continue;
         o->object = hw->rdma[i].name;
         if (ours == hw->rdma_count)
-            check_pass(o, "%zu devices", ours);
+            check_pass(o, "%zu device%s", ours, ours == 1 ? "" : "s");
         else
-            check_pass(o, "%zu devices; %zu more of the host belong to others", ours,
-                       hw->rdma_count - ours);
+            check_pass(o, "%zu device%s; %zu more of the host belong to others", ours,
+                       ours == 1 ? "" : "s", hw->rdma_count - ours);
     }
     o->object = NULL;
-    if (hw->rdma_count == 0 && (o->groups & CHECK_ALL) == CHECK_ALL)
-        check_skip(o, RDMA_NO_DEVICE); /* a fault only for who asked for RDMA */
-    else if (hw->rdma_count == 0)
-        check_fail(
-            o,
-            "Without an RDMA NIC nothing: NCCL uses TCP. With one, load its driver (mlx5_ib, "
-            "efa, bnxt_re); in a pod, ask for the RDMA resource of the device plug-in.",
-            "no device in /sys/class/infiniband");
+    if (hw->rdma_count && o->nccl->bare_why)
+        check_warn(o, o->nccl->bare_remedy, "%s", o->nccl->bare_why);
+    if (hw->rdma_count == 0)
+        rdma_no_device(hw, o);
+}
+
+/* What is set, or a file that NCCL reads, ends every job before it begins. */
+static void rdma_start(const struct hw *hw, struct check_out *o)
+{
+    const struct nccl_choice *c = o->nccl;
+
+    if (hw->gpus_count == 0)
+        check_skip(o, "no GPU here");
+    else if (c->stop_why)
+        check_fail(o,
+                   c->stop_var ? check_text(o, "Unset %s, or correct it.", c->stop_var)
+                               : "Mend the file, or move it away.",
+                   "%s", c->stop_why);
+    else
+        check_pass(o, "neither a variable nor a file of NCCL's stops it");
 }
 
 static void rdma_uverbs(const struct hw *hw, struct check_out *o)
@@ -87,7 +138,7 @@ static void rdma_uverbs(const struct hw *hw, struct check_out *o)
     else if (n.v == 0)
         check_fail(o, remedy, "no uverbs node in /dev/infiniband for %zu devices", hw->rdma_count);
     else if ((size_t)n.v >= facts_rdma_ours_count(hw))
-        check_pass(o, "%lld nodes in /dev/infiniband", (long long)n.v);
+        check_pass(o, "%lld node%s in /dev/infiniband", (long long)n.v, n.v == 1 ? "" : "s");
     else if (facts_in_container(hw))
         check_pass(o, "%lld nodes in /dev/infiniband; sysfs shows %zu devices of the host",
                    (long long)n.v, hw->rdma_count);
@@ -99,9 +150,19 @@ static void rdma_uverbs(const struct hw *hw, struct check_out *o)
 static void rdma_verbs(const struct hw *hw, struct check_out *o)
 {
     const struct hw_soft *s = facts_soft(hw, "rdma-core");
+    const struct hw_rdma *bare = NULL;
 
+    for (size_t i = 0; i < hw->rdma_count && !bare; i++)
+        if (facts_rdma_ours(hw, &hw->rdma[i]) && hw_verbs_lacks(hw, &hw->rdma[i]))
+            bare = &hw->rdma[i];
     if (hw->rdma_count == 0)
         check_skip(o, RDMA_NO_DEVICE);
+    else if (bare)
+        check_warn(o,
+                   "Install the providers (Debian: ibverbs-providers) where the job runs: "
+                   "libibverbs leaves such devices out, and NCCL uses TCP.",
+                   "libibverbs has no provider for %s (lib%s-rdmav….so)", bare->name,
+                   hw_verbs_lacks(hw, bare));
     else if (s)
         check_pass(o, "rdma-core %s", s->version ? s->version : "found");
     else
@@ -128,16 +189,23 @@ static void rdma_efa(const struct hw *hw, struct check_out *o)
                    "Launch the instance with all its EFA interfaces; in a pod, ask for "
                    "vpc.amazonaws.com/efa.",
                    "%zu EFA devices, a %s has %zu", have, product, want);
+    else if (str_eq(o->nccl->net, "fails") ||
+             (str_eq(o->nccl->net, "tcp") && facts_soft(hw, "nccl-net-plugin")))
+        check_fail(o, "Unset the variable.", "%zu EFA devices stay unused: %s", have,
+                   o->nccl->net_why);
     else if (!facts_soft(hw, "nccl-net-plugin"))
         check_warn(o,
                    "Install aws-ofi-nccl where the job runs: NCCL speaks to EFA through it alone, "
                    "and uses TCP without.",
                    "%zu EFA devices, but no libnccl-net.so was found", have);
+    else if (!str_eq(o->nccl->net, "efa"))
+        check_fail(o, "Unset NCCL_NET and NCCL_NET_PLUGIN.", "EFA is not used: %s",
+                   o->nccl->net_why);
     else
         check_pass(o,
-                   "%zu EFA devices; leave the NCCL_IB_* variables unset, the aws-ofi-nccl "
+                   "%zu EFA device%s; leave the NCCL_IB_* variables unset, the aws-ofi-nccl "
                    "plug-in does this",
-                   have);
+                   have, have == 1 ? "" : "s");
 }
 
 static bool device_active(const struct hw_rdma *d)
@@ -183,6 +251,57 @@ static bool port_wanted(const struct check_out *o, const struct hw_rdma *d,
     const struct nccl_port *n = check_nccl_port(o, d, p);
 
     return n && n->wanted;
+}
+
+static bool any_wanted(const struct nccl_choice *c)
+{
+    for (size_t i = 0; i < c->ports_count; i++)
+        if (c->ports[i].wanted)
+            return true;
+    return false;
+}
+
+/* Its network device is part of another: a bond, or the virtual NIC of a cloud's guest. */
+static const struct hw_net *port_member(const struct hw *hw, const struct hw_rdma *d)
+{
+    for (size_t i = 0; i < d->netdevs_count; i++) {
+        const struct hw_net *n = hw_find_net(hw, d->netdevs[i]);
+
+        if (n && n->master)
+            return n;
+    }
+    return NULL;
+}
+
+static bool layer_wanted(const struct nccl_choice *c, const char *layer)
+{
+    for (size_t i = 0; i < c->ports_count; i++)
+        if (c->ports[i].wanted && str_eq(c->ports[i].link_layer, layer))
+            return true;
+    return false;
+}
+
+/* Some wanted port is of the device's model. */
+static bool model_wanted(const struct hw *hw, const struct check_out *o, const struct hw_rdma *d)
+{
+    for (size_t i = 0; i < o->nccl->ports_count; i++) {
+        const struct hw_rdma *e = hw_find_rdma(hw, o->nccl->ports[i].dev);
+
+        if (o->nccl->ports[i].wanted && e && (!d->hca || str_eq(e->hca, d->hca)))
+            return true;
+    }
+    return false;
+}
+
+/* NCCL would take it, and others are wanted in its stead for what it is, not for what it lacks. */
+static bool port_is_spared(const struct hw *hw, const struct check_out *o, const struct hw_rdma *d,
+                           const struct hw_rdma_port *p)
+{
+    const struct nccl_port *n = check_nccl_port(o, d, p);
+
+    return n && n->takes && !n->wanted && any_wanted(o->nccl) &&
+           (n->storage || n->frontend || !layer_wanted(o->nccl, p->link_layer) ||
+            !model_wanted(hw, o, d) || port_member(hw, d));
 }
 
 /* The highest rate of active ports on the same chip and link layer, and how many; those of
@@ -297,38 +416,95 @@ static struct gid_view gid_look(const struct hw_rdma_port *p)
     return v;
 }
 
+/* What mends the address that NCCL ends on, by the names and values that --env has. */
+static const char *gid_remedy(const struct hw *hw, struct check_out *o)
+{
+    static const char *const vars[] = { "NCCL_IB_GID_INDEX", "NCCL_IB_ADDR_RANGE",
+                                        "NCCL_IB_ADDR_FAMILY" };
+    const char *range = hw_env_get(hw, "NCCL_IB_ADDR_RANGE"), *text = NULL;
+    struct nccl_env env;
+
+    nccl_env_make(hw, NULL, &env);
+    for (size_t i = 0; !text && i < ARRAY_SIZE(vars); i++) {
+        const struct nccl_var *v = nccl_env_find(&env, vars[i]);
+
+        if (v && v->kind == NCCL_REQUIRED)
+            text = check_text(o, "Set %s=%s, as `stoker detect --env` does.", v->name, v->value);
+    }
+    if (!text && range && *range && o->nccl->gid_offer)
+        text = check_text(o, "Unset NCCL_IB_ADDR_RANGE=%s, or set it to %s.", range,
+                          o->nccl->gid_offer);
+    for (size_t i = 0; !text && i < ARRAY_SIZE(vars); i++) {
+        const struct nccl_var *v = nccl_env_find(&env, vars[i]);
+
+        if (v && v->kind == NCCL_USER)
+            text = check_text(o, "Unset %s=%s, and set what `stoker detect --env` prints then.",
+                              v->name, v->value);
+    }
+    nccl_env_release(&env);
+    return text ? text
+                : "Give each port its addresses in the same order: no variable mends it.  --why "
+                  "NCCL_IB_GID_INDEX says more.";
+}
+
+static void rdma_gid_unusable(const struct hw *hw, const struct nccl_port *n,
+                              const struct gid_view *v, struct check_out *o)
+{
+    const char *range = hw_env_get(hw, "NCCL_IB_ADDR_RANGE");
+    long long at = (long long)maybe_or(n->gid_index, -1);
+    bool local = (n->gid && str_starts(n->gid, "fe80")) || !str_eq(n->gid_type, "RoCE v2");
+
+    if (!n->gid_here)
+        check_fail(o, gid_remedy(hw, o),
+                   "NCCL's search ends at index %lld, which is of no network device here: "
+                   "connections fail",
+                   at);
+    else if (!local && o->nccl->gid_nets_why)
+        check_warn(o, gid_remedy(hw, o), "NCCL's search ends at index %lld, on %s", at,
+                   o->nccl->gid_stores ? "a network that file systems are mounted over"
+                                       : "another network than other ports");
+    else
+        check_warn(o, gid_remedy(hw, o),
+                   "a RoCE v2 GID is at index %lld, but NCCL takes index %lld%s%s",
+                   (long long)maybe_or(v->first->index, -1), at,
+                   o->nccl->gid_offer ? ": none is in NCCL_IB_ADDR_RANGE=" : "",
+                   o->nccl->gid_offer ? range : "");
+}
+
+/* No address of it can be routed. */
+static void rdma_gid_local(struct check_out *o, const struct nccl_port *n)
+{
+    if (n && n->takes && !n->wanted && any_wanted(o->nccl))
+        check_warn(o,
+                   "Nothing to do unless the port is for training: `stoker detect --env` leaves it "
+                   "out.  If it is, give its network device an address as the others have.",
+                   "only link-local RoCE v2 GIDs");
+    else
+        check_warn(o,
+                   "Give the network device an IPv4 or a routable IPv6 address; a link-local GID "
+                   "reaches only its own subnet.",
+                   "only link-local RoCE v2 GIDs");
+}
+
 static void rdma_gid_roce(const struct hw *hw, const struct hw_rdma *d,
                           const struct hw_rdma_port *p, struct check_out *o)
 {
     const struct nccl_port *n = check_nccl_port(o, d, p);
     struct gid_view v = gid_look(p);
+    bool judged = n && n->wanted && n->picked; /* else where NCCL's search ends does not matter */
 
-    if (v.first && n && n->used && n->gid_ok)
-        check_pass(o, "RoCE v2 GID at index %lld on a network device of this namespace",
-                   (long long)maybe_or(n->gid_index, -1));
-    else if (v.first && n && n->used && !n->gid_here)
-        check_fail(o,
-                   "Set what `stoker detect --env` prints; connections fail otherwise.  --why "
-                   "NCCL_IB_GID_INDEX says more.",
-                   "NCCL's search ends at index %lld, which is of no network device here",
-                   (long long)maybe_or(n->gid_index, -1));
-    else if (v.first && n && n->used && o->nccl->gid_nets_why)
-        check_warn(o, "Set what `stoker detect --env` prints; --why NCCL_IB_GID_INDEX says more.",
-                   "NCCL's search ends at index %lld, on %s", (long long)maybe_or(n->gid_index, -1),
-                   o->nccl->gid_stores ? "a network that file systems are mounted over"
-                                       : "another network than other ports");
-    else if (v.first && n && n->used)
-        check_warn(o, "Set what `stoker detect --env` prints; --why NCCL_IB_GID_INDEX says more.",
-                   "a RoCE v2 GID is at index %lld, but NCCL takes index %lld",
-                   (long long)maybe_or(v.first->index, -1), (long long)maybe_or(n->gid_index, -1));
+    if (v.first && judged && !n->gid_ok)
+        rdma_gid_unusable(hw, n, &v, o);
+    else if (v.first && n && n->takes && !n->wanted)
+        check_pass(o,
+                   "RoCE v2 GID at index %lld on a network device of this namespace; `stoker "
+                   "detect --env` leaves the port out",
+                   (long long)maybe_or(v.first->index, -1));
     else if (v.first)
         check_pass(o, "RoCE v2 GID at index %lld on a network device of this namespace",
-                   (long long)maybe_or(v.first->index, -1));
+                   (long long)maybe_or(judged ? n->gid_index : v.first->index, -1));
     else if (v.v2_here)
-        check_warn(o,
-                   "Give the network device an IPv4 or a routable IPv6 address; a link-local GID "
-                   "reaches only its own subnet.",
-                   "only link-local RoCE v2 GIDs");
+        rdma_gid_local(o, n);
     else if (v.v2 && facts_in_container(hw))
         check_fail(o,
                    "Attach the NIC's network device to this pod (Multus, SR-IOV) or use host "
@@ -356,6 +532,8 @@ static void rdma_gid(const struct hw *hw, const struct hw_rdma *d, const struct 
         check_skip(o, "iWARP, which NCCL cannot use");
     else if (!p->link_layer)
         check_unknown(o, NULL, "the port's link layer could not be read");
+    else if (port_is_spared(hw, o, d, p) && !gid_look(p).first)
+        check_skip(o, "not a port for training: `stoker detect --env` leaves it out");
     else if (!facts_port_ib(p))
         rdma_gid_roce(hw, d, p, o);
     else if (p->gids_count)
@@ -379,6 +557,8 @@ static void rdma_mtu(const struct hw *hw, const struct hw_rdma *d, const struct 
         check_skip(o, "not a RoCE port");
     else if (!n)
         check_unknown(o, NULL, "no network device of it in this namespace");
+    else if (port_is_spared(hw, o, d, p) && n->master)
+        check_skip(o, "not a port for training, and %s is part of %s", n->name, n->master);
     else if (!n->mtu.known)
         check_unknown(o, NULL, "the MTU of %s could not be read", n->name);
     else if (n->mtu.v < RDMA_ROCE_MTU)
@@ -491,6 +671,8 @@ static void rdma_gpudirect(const struct hw *hw, struct check_out *o)
         check_skip(o, RDMA_NO_DEVICE);
     else if (hw->gpus_count == 0)
         check_skip(o, "no GPU here");
+    else if (nccl_gpus_without_gdr(hw))
+        check_skip(o, "GeForce GPUs have no GPUDirect RDMA: data goes through host memory");
     else if (l->peermem)
         check_pass(o, "%s%s%s", l->peermem, l->peermem_version ? " " : "",
                    l->peermem_version ? l->peermem_version : "");
@@ -531,68 +713,6 @@ static void rdma_numa_balancing(const struct hw *hw, struct check_out *o)
 }
 
 /* ---- the path between NIC and GPU ---- */
-enum { PATH_DEPTH_MAX = 32 }; /* bridges above one device */
-
-/* Bridges with ACS redirection above one function, added to `names`. */
-static size_t acs_above(const struct hw *hw, const char *bdf, struct buf *names)
-{
-    const struct hw_pci *p = bdf ? hw_find_pci(hw, bdf) : NULL;
-    size_t n = 0;
-
-    for (int depth = 0; p && p->parent && depth < PATH_DEPTH_MAX; depth++) {
-        p = hw_find_pci(hw, p->parent);
-        if (!p || !maybe_is(p->acs, 1) || (names->len && strstr(buf_str(names), p->bdf)))
-            continue;
-        buf_addf(names, "%s%s", names->len ? ", " : "", p->bdf);
-        n++;
-    }
-    return n;
-}
-
-static bool bridges_seen(const struct hw *hw)
-{
-    for (size_t i = 0; i < hw->pci_count; i++)
-        if (hw->pci[i].parent)
-            return true;
-    return false;
-}
-
-static void rdma_acs(const struct hw *hw, struct check_out *o)
-{
-    struct maybe bridges = hw->limits.acs_bridges;
-    struct buf names = { 0 };
-    size_t n = 0;
-
-    if (hw->place.hypervisor || hw->gpus_count + hw->rdma_count == 0) {
-        check_skip(o, hw->place.hypervisor ? "the host of this virtual machine decides"
-                                           : "neither GPU nor RDMA device here");
-        return;
-    }
-    if (!bridges.known) {
-        if (bridges_seen(hw))
-            check_unknown(o, "Run it as root: ACS stands in the extended configuration space.",
-                          "the bridges' ACS could not be read");
-        else
-            check_skip(o, "no PCI bridge is to be seen above GPUs and NICs");
-        return;
-    }
-    for (size_t i = 0; i < hw->gpus_count; i++)
-        n += acs_above(hw, hw->gpus[i].bdf, &names);
-    for (size_t i = 0; i < hw->rdma_count; i++)
-        n += acs_above(hw, hw->rdma[i].bdf, &names);
-    if (n)
-        check_warn(o,
-                   facts_is_arm(hw)
-                       ? "Clear it at boot (`setpci -s BRIDGE ECAP_ACS+0x6.w=0000`); a host of "
-                         "virtual machines needs it on."
-                       : "Switch ACS off in the BIOS, or clear it at boot (`setpci -s BRIDGE "
-                         "ECAP_ACS+0x6.w=0000`); a host of virtual machines needs it on.",
-                   "on at %zu bridges above GPUs or NICs: %s", n, buf_str(&names));
-    else
-        check_pass(o, "off at every bridge above GPUs and NICs");
-    buf_release(&names);
-}
-
 /* A virtual function has no link of its own: look at its parent. */
 static const struct hw_pci *link_of(const struct hw *hw, const struct hw_rdma *d)
 {
@@ -648,12 +768,25 @@ static void rdma_pcie(const struct hw *hw, struct check_out *o)
     o->object = NULL;
 }
 
-static bool any_wanted(const struct nccl_choice *c)
+/* The device nearer to the GPU that should be used, were NCCL_IB_HCA not set; NULL: none. */
+static const char *left_out(const struct hw *hw, size_t gpu, const struct nccl_near *n)
 {
-    for (size_t i = 0; i < c->ports_count; i++)
-        if (c->ports[i].wanted)
-            return true;
-    return false;
+    static const char *const order[] = { "PIX", "PXB", "PHB", "NODE", "SYS" };
+    const char *user = hw_env_get(hw, "NCCL_IB_HCA"), *far = hw_distance_get(hw, gpu, n->dev);
+    const struct hw_rdma *found = NULL;
+    struct nccl_choice c;
+    struct arena a = { 0 };
+
+    if (!user || !*user)
+        return NULL;
+    nccl_choose_without(hw, "NCCL_IB_HCA", &a, &c);
+    for (size_t k = 0; !found && k < ARRAY_SIZE(order) && !str_eq(order[k], far); k++)
+        for (size_t i = 0; !found && i < c.ports_count; i++)
+            if (c.ports[i].wanted && str_eq(hw_distance_get(hw, gpu, c.ports[i].dev), order[k]))
+                found = hw_find_rdma(hw, c.ports[i].dev);
+    nccl_choice_release(&c);
+    arena_release(&a);
+    return found ? found->name : NULL;
 }
 
 /* Beyond the GPU's PCIe switch, and no neighbour stands nearer. */
@@ -661,9 +794,18 @@ static void distance_far(const struct hw *hw, const struct hw_gpu *g, const stru
                          struct check_out *o)
 {
     const char *path = hw_distance_get(hw, (size_t)(g - hw->gpus), n->dev);
+    const char *left = left_out(hw, (size_t)(g - hw->gpus), n);
 
     if (maybe_is(n->direct, 1))
         check_pass(o, "GPUDirect RDMA to %s, as NCCL_NET_GDR_LEVEL allows (%s)", n->dev, n->path);
+    else if (left)
+        check_warn(o, "Unset NCCL_IB_HCA, and take what `stoker detect --env` prints then.",
+                   "its nearest NIC, %s, is left out by NCCL_IB_HCA; of those it takes the nearest "
+                   "is %s (%s)",
+                   left, n->dev, path ? path : n->path);
+    else if (nccl_gpus_without_gdr(hw) && !str_eq(n->path, "SYS"))
+        check_pass(o, "a NIC at its socket (%s); without GPUDirect RDMA no nearer one would help",
+                   n->dev);
     else if (!str_eq(n->path, "SYS"))
         check_warn(o,
                    "Nothing is broken: NCCL uses GPUDirect only behind one PCIe switch unless "
@@ -731,6 +873,14 @@ static void rdma_distance(const struct hw *hw, const struct hw_gpu *g, struct ch
         distance_rail(o);
     else if (!n->dev)
         check_unknown(o, NULL, "the PCI tree does not tell how far the NICs are");
+    else if (hw_nccl_topo_unread(hw))
+        check_unknown(o, "See that NCCL can read the file, and ask again.",
+                      "NCCL is told the distances by NCCL_TOPO_FILE, which could not be followed");
+    else if (o->nccl->guest && str_eq(n->path, "PHB") && !maybe_is(n->direct, 1))
+        check_unknown(o,
+                      "Whoever runs the host knows: name a topology file in NCCL_TOPO_FILE, or put "
+                      "it at /var/run/nvidia-topologyd/virtualTopology.xml.",
+                      "this virtual machine does not show the PCIe switches of its host");
     else if (str_eq(n->path, "PIX") || str_eq(n->path, "PXB"))
         check_pass(o, "a NIC behind the same PCIe switch");
     else if (str_eq(n->path, "P2C") ||
@@ -779,7 +929,7 @@ static void layers_count(const struct nccl_choice *c, bool used, size_t *ib, siz
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
 
-        if (used ? !p->used : !p->takes)
+        if (used ? !p->picked : !p->takes)
             continue;
         *ib += str_eq(p->link_layer, "InfiniBand");
         *eth += str_eq(p->link_layer, "Ethernet");
@@ -825,6 +975,13 @@ static const struct check rows[] = {
       .title = "RDMA devices",
       .fn = rdma_devices,
       .doc = "The kernel has RDMA devices (/sys/class/infiniband)." },
+    { .id = "rdma.start",
+      .groups = CHECK_RDMA | CHECK_TRAINING,
+      .title = "NCCL start",
+      .fn = rdma_start,
+      .doc = "Nothing that is set here ends every job at start-up: a topology file that NCCL's "
+             "reader does not take, interfaces or an address family that no interface has, "
+             "NCCL_COMM_ID outside of every subnet, a network that is not here." },
     { .id = "rdma.uverbs",
       .groups = CHECK_RDMA | CHECK_CONTAINER,
       .title = "uverbs nodes",
@@ -835,7 +992,8 @@ static const struct check rows[] = {
       .groups = CHECK_RDMA,
       .title = "verbs library",
       .fn = rdma_verbs,
-      .doc = "libibverbs is installed: NCCL loads it at run time and falls back to TCP without." },
+      .doc = "libibverbs is installed, with its providers for the devices here: NCCL loads it at "
+             "run time and falls back to TCP without." },
     { .id = "rdma.efa",
       .groups = CHECK_RDMA,
       .title = "AWS EFA",
@@ -899,10 +1057,11 @@ static const struct check rows[] = {
     { .id = "rdma.acs",
       .groups = CHECK_RDMA | CHECK_GPU,
       .title = "ACS",
-      .fn = rdma_acs,
-      .doc = "PCI bridges between GPUs and NICs do not redirect peer traffic to the root complex "
-             "(Access Control Services): it costs bandwidth and can hang NCCL. Virtual machines "
-             "need it on their host." },
+      .fn = check_acs,
+      .doc =
+          "Ports of PCIe switches between GPUs and NICs do not redirect peer traffic to the root "
+          "complex (Access Control Services): it costs bandwidth and can hang NCCL. Virtual "
+          "machines need it on their host; root ports have nothing to redirect." },
     { .id = "rdma.pcie",
       .groups = CHECK_RDMA,
       .title = "NIC PCIe link",

@@ -110,8 +110,22 @@ static void training_nccl(const struct hw *hw, struct check_out *o)
         "Use NCCL 2.21 or newer: it chooses the RoCE GID itself.",
     };
 
-    if (facts_gpus_ok(hw) == 1 && hw->rdma_count == 0 && !facts_soft(hw, "nccl"))
+    const struct hw_soft *loaded = facts_soft(hw, "nccl"), *old = NULL;
+    int major, minor;
+
+    for (size_t i = 0; i < hw->software_count; i++)
+        if (str_eq(hw->software[i].name, "nccl") &&
+            facts_version(hw->software[i].version, &major, &minor) &&
+            facts_version_cmp(hw->software[i].version, r.major, r.minor) < 0)
+            old = &hw->software[i];
+    if (facts_gpus_ok(hw) == 1 && hw->rdma_count == 0 && !loaded)
         check_skip(o, "one GPU and no RDMA device: nothing to talk to");
+    else if (old && loaded && loaded->version && !str_eq(old->version, loaded->version))
+        check_warn(o, r.old,
+                   "NCCL %s%s%s is beside %s: which of them a job loads is for its "
+                   "environment",
+                   old->version, old->path ? " at " : "", old->path ? old->path : "",
+                   loaded->version);
     else
         soft_judge(hw, &r, o);
 }
@@ -300,7 +314,7 @@ static void training_swap(const struct hw *hw, struct check_out *o)
 
 static void training_memory(const struct hw *hw, struct check_out *o)
 {
-    struct maybe gpu = facts_gpu_mem_bytes(hw), host = hw->memory.total_bytes;
+    struct maybe gpu = facts_gpu_mem_bytes(hw), host = facts_host_mem_bytes(hw);
     struct maybe limit = hw->place.mem_limit_bytes;
     bool limited = limit.known && host.known && limit.v < host.v;
     char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX];
@@ -316,7 +330,9 @@ static void training_memory(const struct hw *hw, struct check_out *o)
     }
     units_bytes_human((uint64_t)have, a);
     units_bytes_human((uint64_t)gpu.v, b);
-    if (have / 100 < gpu.v / 10000 * TRAIN_MEM_PERCENT)
+    if (!limited && host.v < maybe_or(hw->memory.total_bytes, 0))
+        check_pass(o, "%s beside %s of GPU memory, as boards with NVLink-C2C have it", a, b);
+    else if (have / 100 < gpu.v / 10000 * TRAIN_MEM_PERCENT)
         check_warn(o,
                    "Raise the container's memory limit or add memory; twice the GPUs' leaves room "
                    "for checkpoints, offloading and loader workers.",

@@ -28,6 +28,28 @@ size_t facts_gpus_ok(const struct hw *hw)
     return n;
 }
 
+struct maybe facts_host_mem_bytes(const struct hw *hw)
+{
+    struct maybe total = hw->memory.total_bytes;
+    int64_t gpus = 0;
+    bool chip = false;
+
+    for (size_t i = 0; i < hw->gpus_count; i++)
+        chip = chip || maybe_is(hw->gpus[i].c2c, 1);
+    for (size_t i = 0; chip && i < hw->numa_count; i++)
+        if (!hw->numa[i].cpus && hw->numa[i].mem_total_bytes.known)
+            gpus += hw->numa[i].mem_total_bytes.v;
+    return total.known && gpus < total.v ? maybe_of(total.v - gpus) : total;
+}
+
+bool facts_mig_on(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->gpus_count; i++)
+        if (facts_gpu_ok(&hw->gpus[i]) && maybe_is(hw->gpus[i].mig, 1))
+            return true;
+    return false;
+}
+
 struct maybe facts_gpu_mem_bytes(const struct hw *hw)
 {
     int64_t sum = 0;
@@ -174,6 +196,8 @@ const struct hw_soft *facts_soft(const struct hw *hw, const char *name)
 {
     const struct hw_soft *best = NULL;
 
+    if (str_eq(name, "nccl"))
+        return hw_nccl_soft(hw);
     for (size_t i = 0; i < hw->software_count; i++)
         if (str_eq(hw->software[i].name, name) && (!best || soft_newer(&hw->software[i], best)))
             best = &hw->software[i];

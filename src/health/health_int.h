@@ -63,6 +63,9 @@ const char *check_text(struct check_out *o, const char *fmt, ...) PRINTF_LIKE(2,
 const struct nccl_port *check_nccl_port(const struct check_out *o, const struct hw_rdma *d,
                                         const struct hw_rdma_port *p);
 
+/* ---- checks_acs.c: the check of checks_rdma.c that has a file of its own ---- */
+void check_acs(const struct hw *hw, struct check_out *o);
+
 /* ---- facts.c: questions several checks ask ---- */
 enum { FACTS_NAME_MAX = 64 };
 /* "GPU 3", or "0000:1b:00.0" when the driver gave it no index. */
@@ -70,6 +73,9 @@ const char *facts_gpu_name(const struct hw_gpu *g, char out[FACTS_NAME_MAX]);
 bool facts_gpu_ok(const struct hw_gpu *g);
 size_t facts_gpus_ok(const struct hw *hw);
 struct maybe facts_gpu_mem_bytes(const struct hw *hw); /* all GPUs that answer */
+/* Without the GPUs' own memory, which Grace machines show as nodes without CPUs. */
+struct maybe facts_host_mem_bytes(const struct hw *hw);
+bool facts_mig_on(const struct hw *hw); /* on some GPU that answers */
 bool facts_in_container(const struct hw *hw);
 bool facts_is_arm(const struct hw *hw); /* no BIOS to set, another IOMMU */
 bool facts_port_active(const struct hw_rdma_port *p);
@@ -85,7 +91,7 @@ bool facts_rdma_here(const struct hw *hw, const struct hw_rdma *d);
 bool facts_rdma_roce(const struct hw_rdma *d);
 /* Any RDMA device with an active port? */
 bool facts_rdma_active(const struct hw *hw);
-/* The newest one found under that name. */
+/* The newest one found under that name; of NCCL the one that a job loads. */
 const struct hw_soft *facts_soft(const struct hw *hw, const char *name);
 /* The leading "MAJOR.MINOR" of a version; false when it has none. */
 bool facts_version(const char *text, int *major, int *minor);

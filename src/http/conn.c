@@ -31,7 +31,7 @@ enum { READS_MAX = 16 }; /* in a row, when the client's end is known to follow *
 
 static bool is_reading(const struct conn *c)
 {
-    return !c->stop && !c->eof && !c->spare && c->count < HTTP_PIPELINE_MAX;
+    return !c->stop && !c->eof && !c->spare && !c->paused && c->count < HTTP_PIPELINE_MAX;
 }
 
 bool conn_busy(const struct conn *c)
@@ -141,6 +141,8 @@ static void drop_from(struct conn *c, struct http_exchange **at, struct http_exc
     c->last = before;
     for (; x; x = next) {
         next = x->next;
+        if (x == c->inlet)
+            inlet_close(c);
         c->count -= x->interim ? 0 : 1;
         c->s->out -= x->handed && !x->answered;
         report(c, x, true);
@@ -242,8 +244,8 @@ static void append(struct conn *c, struct http_exchange *x)
     c->last = x;
 }
 
-/* The parser's request, as the last of the list. */
-static struct http_exchange *take_request(struct conn *c)
+/* A new exchange for the parser's request. */
+static struct http_exchange *begin_exchange(struct conn *c)
 {
     struct http_exchange *x = exchange_new(c->s->hub, c);
     bool keeps = http_parser_keeps(&c->parser);
@@ -251,18 +253,27 @@ static struct http_exchange *take_request(struct conn *c)
     x->close = !keeps;
     x->kept_alive = keeps && c->parser.minor == 0;
     x->cors = c->verdict.cors;
+    memcpy(x->peer, c->peer, sizeof(x->peer));
+    x->req.peer = x->peer;
+    x->req.port = c->port;
+    x->req.tls = c->s->tls != NULL;
+    x->req.id = ++c->s->next_id;
+    x->req.proven = c->verdict.proven;
+    x->req.begun_ns = c->begun_ns;
+    return x;
+}
+
+/* The parser's request, as the last of the list. */
+static struct http_exchange *take_request(struct conn *c)
+{
+    struct http_exchange *x = begin_exchange(c);
+
     x->body_bytes = c->parser.body_cap;
     if (x->body_bytes != c->counted)
         atomic_fetch_add(&c->s->hub->body_bytes, x->body_bytes - c->counted);
     c->counted = 0;
     http_parser_take(&c->parser, &x->req, &x->own);
     c->parser.body_max = c->s->o.body_bytes_max;
-    memcpy(x->peer, c->peer, sizeof(x->peer));
-    x->req.peer = x->peer;
-    x->req.port = c->port;
-    x->req.tls = c->s->tls != NULL;
-    x->req.id = ++c->s->next_id;
-    x->req.begun_ns = c->begun_ns;
     x->req.complete_ns = clock_mono_ns();
     c->begun_ns = 0;
     c->stop = c->stop || x->close;
@@ -291,8 +302,14 @@ static void answer(struct conn *c, struct http_exchange *x, int status, const ch
 /* A request that cannot be read on: the connection ends with this reply. */
 static void fail(struct conn *c, int status, const char *why)
 {
-    struct http_exchange *x = take_request(c);
+    struct http_exchange *x;
 
+    if (c->inlet) { /* its handler answers */
+        c->stop = true;
+        inlet_fail(c, status, why);
+        return;
+    }
+    x = take_request(c);
     x->close = c->stop = true;
     x->kept_alive = false;
     answer(c, x, status, why, status == 503 ? "Retry-After: 1\r\n" : NULL);
@@ -321,7 +338,7 @@ static void refuse(struct conn *c, struct http_exchange *x, int status)
     case 403:
     case 415:
     case 421:
-        answer(c, x, status, c->verdict.why, NULL);
+        answer(c, x, status, c->verdict.why, c->verdict.fields);
         return;
     case 405:
         (void)router_find(r, x->req.path, x->req.method, &ignored, allow, sizeof(allow));
@@ -352,6 +369,8 @@ static void find_route(struct conn *c)
                              c->route ? c->route->scope : router_scope(&c->s->router, path));
     if (!c->verdict.status && !c->route)
         c->verdict.status = status;
+    if (c->route)
+        guard_coding(p, c->route->run == c->s->o.packed, &c->verdict);
 }
 
 static void refuse_now(struct conn *c)
@@ -375,6 +394,66 @@ static void say_continue(struct conn *c)
     server_note_flush(c->s, c);
 }
 
+/* Gives the exchange to its handler. */
+static void hand_over(struct conn *c, struct http_exchange *x)
+{
+    x->handed = true;
+    c->s->out++;
+    if (!c->ssl && !x->close && !x->streamed && c->count <= HTTP_DIRECT_AHEAD_MAX)
+        x->direct_fd = c->fd;
+    pthread_mutex_lock(&c->s->hub->lock);
+    x->quiet = x->direct_fd >= 0;
+    x->foremost = x->foremost || c->first == x;
+    pthread_mutex_unlock(&c->s->hub->lock);
+    c->route->run(c->route->arg, x);
+}
+
+/* Its handler reads the body itself. */
+static void on_streamed(struct conn *c)
+{
+    struct http_exchange *x = begin_exchange(c);
+
+    http_parser_copy_head(&c->parser, &x->req, &x->own);
+    x->req.complete_ns = clock_mono_ns();
+    c->count++;
+    append(c, x);
+    inlet_open(c, x);
+    hand_over(c, x);
+}
+
+/* Bytes of a streamed body, or its end. */
+static void on_piece(struct conn *c, bool end)
+{
+    struct http_parser *p = &c->parser;
+    int64_t spent_ns = c->s->now_ns - c->body_ns;
+    struct http_exchange *x = c->inlet;
+
+    inlet_put(c, p->body, p->body_len, end);
+    p->body_len = 0;
+    timer_stop(&c->read_timer);
+    if (end) {
+        inlet_close(c);
+        c->stop = c->stop || x->close || (x->answered && x->stream);
+        c->begun_ns = 0;
+        forget_input(c);
+        p->body_max = c->s->o.body_bytes_max;
+    } else if (spent_ns > c->s->timers.ns[TIMER_BODY]) {
+        bool slow = (int64_t)c->inlet_bytes < spent_ns / 1000000 * HTTP_BODY_RATE_MIN / 1000;
+
+        c->body_ns = c->s->now_ns;
+        c->inlet_bytes = 0;
+        if (slow)
+            fail(c, 408, "the body came too slowly");
+    }
+}
+
+static bool is_streamed(const struct conn *c)
+{
+    const struct http_opts *o = &c->s->o;
+
+    return o->streamed && c->route >= o->streamed && c->route < o->streamed + o->streamed_count;
+}
+
 static void on_head(struct conn *c, bool more)
 {
     struct http_parser *p = &c->parser;
@@ -383,8 +462,12 @@ static void on_head(struct conn *c, bool more)
     timer_stop(&c->read_timer);
     find_route(c);
     if (!c->verdict.status) {
-        if (p->expect && !more)
+        if (is_streamed(c))
+            p->body_max = SIZE_MAX / 2;
+        if (p->expect && !more && p->left <= p->body_max)
             say_continue(c);
+        if (is_streamed(c))
+            on_streamed(c);
         return;
     }
     if (p->expect || (p->has_length && p->left > HTTP_REFUSED_BODY_MAX))
@@ -401,19 +484,13 @@ static void on_request(struct conn *c)
         refuse(c, x, c->verdict.status);
         return;
     }
-    x->handed = true;
-    c->s->out++;
-    if (!c->ssl && !x->close && c->count <= HTTP_DIRECT_AHEAD_MAX)
-        x->direct_fd = c->fd;
-    pthread_mutex_lock(&c->s->hub->lock);
-    x->quiet = x->direct_fd >= 0;
-    x->foremost = x->foremost || c->first == x;
-    pthread_mutex_unlock(&c->s->hub->lock);
-    c->route->run(c->route->arg, x);
+    hand_over(c, x);
 }
 
 static void on_fault(struct conn *c)
 {
+    if (c->inlet) /* what was whole before it */
+        inlet_put(c, c->parser.body, c->parser.body_len, false);
     if (c->verdict.status)
         refuse_now(c);
     else
@@ -455,6 +532,8 @@ static size_t conn_feed(struct conn *c, const char *data, size_t len)
             on_fault(c);
         else if (step == HTTP_HEAD_DONE)
             on_head(c, used < len);
+        else if (c->inlet)
+            on_piece(c, step == HTTP_DONE);
         else if (step == HTTP_DONE)
             on_request(c);
         else if (http_parser_in_body(&c->parser))
@@ -600,6 +679,10 @@ static void shift(struct conn *c)
 {
     bool ends = c->first->close; /* who stands behind it is not answered */
 
+    if (c->first == c->inlet) {
+        inlet_close(c);
+        c->stop = true;
+    }
     c->first = c->first->next;
     if (!c->first)
         c->last = NULL;
@@ -702,7 +785,12 @@ void conn_answered(struct http_exchange *x)
     x->answered = true;
     if (c) {
         c->s->out--;
-        c->stop = c->stop || x->stream;
+        if (c->inlet == x && !x->stream) { /* the rest of its body has no reader */
+            x->close = c->stop = true;
+            x->kept_alive = false;
+            inlet_close(c);
+        }
+        c->stop = c->stop || (x->stream && c->inlet != x);
         x->over = x->over || (x->stream && c->s->draining);
         server_note_flush(c->s, c);
     }
@@ -728,6 +816,14 @@ void conn_end_streams(struct conn *c)
             x->over = true;
             server_note_flush(c->s, c);
         }
+}
+
+void conn_unpause(struct conn *c)
+{
+    c->body_ns = c->s->now_ns;
+    c->inlet_bytes = 0;
+    conn_read(c, false);
+    conn_update(c);
 }
 
 /* ---- events */

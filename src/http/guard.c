@@ -143,7 +143,8 @@ static bool host_is_ours(const struct guard *g, const char *host)
     if (!host || !*host || *host == '[') /* no browser's; an IPv6 number */
         return true;
     len = strcspn(host, ":");
-    if (len >= sizeof(name))
+    if (len >= sizeof(name) ||
+        (host[len] && strspn(host + len + 1, "0123456789") != strlen(host + len + 1)))
         return false;
     memcpy(name, host, len);
     name[len] = '\0';
@@ -229,5 +230,19 @@ struct guard_verdict guard_check(struct guard *g, const struct http_parser *p, e
     if (scope == HTTP_SCOPE_ADMIN && (p->has_length || p->chunked) &&
         !is_json(head_field(p, "content-type")))
         return refusal(415, cors, "the body must be JSON: Content-Type: application/json");
-    return (struct guard_verdict){ .cors = cors };
+    return (struct guard_verdict){ .cors = cors, .proven = asked && has != HTTP_SCOPE_OPEN };
+}
+
+void guard_coding(const struct http_parser *p, bool packed, struct guard_verdict *v)
+{
+    const char *coding = head_field(p, "content-encoding");
+    bool gzip = coding && (!strcasecmp(coding, "gzip") || !strcasecmp(coding, "x-gzip"));
+
+    if (v->status || !coding || !*coding || !(p->has_length || p->chunked) ||
+        !strcasecmp(coding, "identity") || (gzip && packed))
+        return;
+    v->status = 415;
+    v->why = packed ? "the body's Content-Encoding must be gzip or none"
+                    : "this path takes bodies without a Content-Encoding";
+    v->fields = packed ? "Accept-Encoding: gzip\r\n" : "Accept-Encoding: identity\r\n";
 }

@@ -28,7 +28,10 @@
  * A reply may also be a stream without a length (server-sent events): http_stream_begin(), then
  * http_stream_send() from any thread as often as there is something, then http_stream_end().
  * Its connection ends with it.  A client that does not read is dropped, and so is one that
- * leaves; sending then says so.
+ * leaves; sending then says so.  Who sends much waits for room by http_stream_wait().
+ *
+ * A route may be streamed: its handler gets the exchange when the head is there, and reads the
+ * body piece by piece, in bounded memory; a client that sends faster than that waits.
  *
  * Who may ask what: a route has a scope, and guard.c holds a request against tokens, the socket it
  * came by, and, where no token was shown, the names a browser gives (Host, Origin).
@@ -56,7 +59,8 @@ enum {
     HTTP_IDLE_MS_DEFAULT = 75000,        /* of a keep-alive connection: closed */
     HTTP_WRITE_MS_DEFAULT = 30000,       /* without progress of a reply: closed */
     HTTP_BODIES_BYTES_MAX = 1 << 30,     /* bodies of all requests together: 503 beyond */
-    HTTP_STREAM_BYTES_MAX = 1 << 20      /* of a stream that wait for its client: dropped beyond */
+    HTTP_STREAM_BYTES_MAX = 1 << 20,     /* of a stream that wait for its client: dropped beyond */
+    HTTP_INLET_BYTES_MAX = 1 << 20       /* of a streamed body that wait for its reader */
 };
 
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_OPTIONS };
@@ -77,6 +81,7 @@ struct http_request { /* borrowed from the exchange */
     const char *peer; /* "127.0.0.1:53122" */
     int port;         /* the local one it came in on */
     bool tls;
+    bool proven;         /* it showed a token that the server asked for */
     uint64_t id;         /* of this request, from 1 */
     int64_t begun_ns;    /* monotonic: its first byte was there */
     int64_t complete_ns; /* its last byte was there */
@@ -109,6 +114,10 @@ struct http_route {
 struct http_opts {
     const struct http_route *routes; /* borrowed for the server's life */
     size_t route_count;
+    /* More of them, whose handlers are called when the head is there and read the body by
+     * http_body_read(); the limit of its bytes is then their own affair. */
+    const struct http_route *streamed;
+    size_t streamed_count;
     size_t body_bytes_max, connections_max; /* 0: the defaults above */
     size_t bodies_bytes_max;                /* of all requests together; 0: the default above */
     int head_ms;                            /* for a whole head, from its first byte; 0: 10 s */
@@ -122,6 +131,10 @@ struct http_opts {
     const char *const *origins, *const *hosts;
     const char *tls_cert, *tls_key; /* PEM files; NULL: plain */
     const char *server_name;        /* of the Server field; NULL: none */
+    /* Its routes take bodies with Content-Encoding: gzip, as they come; other codings, and this one
+     * elsewhere, are 415. */
+    http_handler *packed;
+    size_t gzip_min; /* bytes of a reply of text that is packed for who takes it; 0: none is */
     /* Bodies of replies the server makes itself (400, 401, 404, 405, 408, 413, 414, 417, 431,
      * 501, 503, 505): NULL gives {"error": why}.  Called on the loop thread.  `path` is "" when
      * the request line could not be read. */
@@ -139,6 +152,18 @@ enum rc http_server_new(const struct http_opts *o, struct http_server **out,
 /* "127.0.0.1", "::1", "0.0.0.0", "unix:/path"; port 0 takes a free one, written to *out_port. */
 enum rc http_listen(struct http_server *s, const char *address, int port, int *out_port,
                     struct err *err) MUST_USE;
+/* A socket that listens already (os/listen_fds.h); it is the server's from here on.  Others hold it
+ * too and keep its queue: who waits there when the server drains is left to the next one. */
+enum rc http_listen_fd(struct http_server *s, int fd, int *out_port, struct err *err) MUST_USE;
+/* Such a socket for http_listen_fd(), here or in another process. */
+enum rc http_socket_open(const char *address, int port, int *out_fd, int *out_port,
+                         struct err *err) MUST_USE;
+/* Where one listens: "127.0.0.1", "::1", "unix:/path"; a port of 0: none. */
+enum { HTTP_ADDRESS_MAX = 128 };
+enum rc http_socket_address(int fd, char out[HTTP_ADDRESS_MAX], int *out_port,
+                            struct err *err) MUST_USE;
+/* Whether only this machine can reach that address. */
+bool http_address_local(const char *address);
 /* Its loop thread.  Raises the limit of open files to the hard one first: RC_LIMIT when
  * connections_max was given and cannot be held; the default is lowered to what can. */
 enum rc http_start(struct http_server *s, struct err *err) MUST_USE;
@@ -156,9 +181,14 @@ void http_drain(struct http_server *s, int ms, size_t *out_cut);
  * still be answered, which frees it.  So whoever keeps exchanges may end before or after. */
 void http_server_free(struct http_server *s);
 size_t http_connections(const struct http_server *s);
+size_t http_connections_max(const struct http_server *s);
+uint64_t http_connections_dropped(const struct http_server *s); /* idle, closed for new ones */
 
 const struct http_request *http_request(const struct http_exchange *x);
 const char *http_field(const struct http_request *r, const char *name); /* NULL: none */
+/* How much a client wants a type or coding, by the value of its Accept or Accept-Encoding: its q in
+ * thousandths; 0: not at all. */
+int http_wish(const char *field, const char *name);
 /* The value of a query parameter, percent-decoded; false: not there or over cap. */
 bool http_query(const struct http_request *r, const char *name, char *out, size_t cap);
 
@@ -182,8 +212,25 @@ void http_stream_begin(struct http_exchange *x, const char *type, const char *fi
  * does not read (HTTP_STREAM_BYTES_MAX wait for it) or the server drains: end the stream.  Never
  * waits.  Any thread, but not two at a time. */
 bool http_stream_send(struct http_exchange *x, const void *data, size_t len) MUST_USE;
+/* Waits until `len` bytes could be sent and the client has taken most of what was; false: it never
+ * will, as above.  Not on the loop's thread. */
+bool http_stream_wait(struct http_exchange *x, size_t len) MUST_USE;
 /* What was sent before still goes out.  Once, also when the client is gone; `x` is no more. */
 void http_stream_end(struct http_exchange *x);
+
+/* ---- bodies of streamed routes */
+enum http_body {
+    HTTP_BODY_DATA,   /* *out_len bytes */
+    HTTP_BODY_END,    /* it was whole */
+    HTTP_BODY_LATE,   /* nothing came in that time */
+    HTTP_BODY_FAILED, /* it never will be: http_body_fault() says why */
+};
+/* Waits for some bytes, up to `wait_ms`.  Any thread but the loop's, one at a time, before the
+ * exchange is answered or its stream is ended. */
+enum http_body http_body_read(struct http_exchange *x, void *out, size_t cap, size_t *out_len,
+                              int wait_ms) MUST_USE;
+/* The status to answer with, and why; 499: the client has left. */
+int http_body_fault(struct http_exchange *x, const char **out_why);
 
 const char *http_status_text(int status);
 

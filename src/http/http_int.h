@@ -5,6 +5,7 @@
  *     route.c   which route, is the token right, bodies of our own errors
  *     reply.c   exchanges: made, answered from any thread, thrown away
  *     stream.c  replies without an end
+ *     inlet.c   bodies that are read while they come
  *     conn.c    one connection: reading, waiting, writing, closing
  *     timer.c   deadlines: one sorted list a kind
  *     tls.c     OpenSSL, opened at run time
@@ -38,6 +39,8 @@ enum {
     HTTP_EVENTS_MAX = 256,                /* taken from the kernel at a time */
     HTTP_WHY_MAX = 512,                   /* bytes of the reason in an error's body */
     HTTP_PEER_MAX = 64,                   /* bytes of "address:port" */
+    HTTP_ROOM_IDLE_MS = 1000,             /* without a byte before it may be closed for a new one */
+    HTTP_ROOM_TOLD_MS = 60000,            /* between two lines of the log that tell of it */
     HTTP_SPARE_FILES_MAX = 64,            /* descriptors left for everything but connections */
     HTTP_BODY_RATE_MIN = 1024,            /* bytes a second, over the time above body_ms */
     HTTP_LINGER_MS = 2000,                /* for the client to read our last reply */
@@ -97,6 +100,9 @@ void http_parser_release(struct http_parser *p);
 size_t http_parse(struct http_parser *p, const char *data, size_t len, enum http_step *out);
 /* The request of HTTP_DONE (or what is there of one after HTTP_BAD): strings in *own. */
 void http_parser_take(struct http_parser *p, struct http_request *req, struct http_parsed *own);
+/* A copy of what HTTP_HEAD_DONE has given; the parser goes on to the body. */
+void http_parser_copy_head(const struct http_parser *p, struct http_request *req,
+                           struct http_parsed *own);
 bool http_parser_idle(const struct http_parser *p); /* no byte of a request is there */
 bool http_parser_in_body(const struct http_parser *p);
 bool http_parser_keeps(const struct http_parser *p); /* the connection may live on */
@@ -128,7 +134,8 @@ struct timer *timers_due(struct timers *t, int64_t now_ns); /* one, stopped; NUL
 /* ---- reply.c */
 struct hub { /* what exchanges and the server share */
     pthread_mutex_t lock;
-    pthread_cond_t called;               /* a callback or a send returned */
+    pthread_cond_t called; /* a callback or a send returned */
+    pthread_cond_t moved;  /* bytes of a streamed body or a stream moved, or a client left */
     struct http_exchange *first, **last; /* answered, not yet taken by the loop */
     struct http_exchange *streams;       /* that have something new for the loop */
     int wake_fd;                         /* -1: the loop has ended */
@@ -140,6 +147,7 @@ struct hub { /* what exchanges and the server share */
     char common[HTTP_PREFIX_BYTES]; /* "Date: …\r\nServer: …\r\n" of that second */
     size_t common_len;
     char server_name[HTTP_SERVER_NAME_MAX + 1]; /* "": none */
+    size_t gzip_min;                            /* of http_opts */
     atomic_size_t refs;                         /* the server and every exchange */
     atomic_size_t body_bytes;
 };
@@ -180,6 +188,13 @@ struct http_exchange {
     struct buf more;                   /* sent, not yet taken by the loop */
     struct http_exchange *next_stream; /* in the hub's list */
     atomic_size_t waiting;             /* bytes sent that the client has not taken */
+    atomic_bool pressed;               /* its streamer waits for room */
+    /* a streamed body's, under the hub's lock too; see inlet.c */
+    bool streamed, in_end, in_paused;
+    int in_status;      /* why it will never be whole; 0: it may */
+    const char *in_why; /* static text */
+    struct buf in;      /* read, from in_at on not yet taken */
+    size_t in_at;
     atomic_bool gone;
     char peer[HTTP_PEER_MAX];
 };
@@ -214,6 +229,13 @@ void stream_sent(struct http_exchange *x, size_t n);
  * does not read.  Each has one hold, to be dropped. */
 struct http_exchange *stream_next(struct hub *h, bool *out_flooded);
 
+/* ---- inlet.c: the loop's side */
+void inlet_open(struct conn *c, struct http_exchange *x);
+void inlet_close(struct conn *c); /* nothing more is put there; fine without one */
+void inlet_put(struct conn *c, const char *data, size_t len, bool end);
+void inlet_fail(struct conn *c, int status, const char *why); /* and closes it */
+struct conn *inlet_ready(struct http_server *s);
+
 /* ---- route.c */
 struct router {
     const struct http_route **sorted; /* by path, then method */
@@ -221,7 +243,7 @@ struct router {
     const char **paths; /* each once, for hints */
     size_t path_count;
 };
-void router_init(struct router *r, const struct http_route *routes, size_t count);
+void router_init(struct router *r, const struct http_opts *o);
 void router_release(struct router *r);
 /* NULL: *status is 404 or 405, and of 405 *allow lists the methods (in `allow`, cap bytes). */
 const struct http_route *router_find(const struct router *r, const char *path,
@@ -240,9 +262,11 @@ struct guard {
 };
 
 struct guard_verdict {
-    int status;      /* 0: it may ask */
-    const char *why; /* of 401, 403, 415; static text */
-    bool cors;       /* a page from elsewhere may read the reply */
+    int status;         /* 0: it may ask */
+    const char *why;    /* of 401, 403, 415; static text */
+    const char *fields; /* of 415; NULL: none */
+    bool cors;          /* a page from elsewhere may read the reply */
+    bool proven;        /* by a token that was asked for */
 };
 
 void guard_init(struct guard *g, const struct http_opts *o);
@@ -252,6 +276,8 @@ void guard_set_keys(struct guard *g, const struct http_keys *keys);
 enum guard_way { GUARD_REMOTE, GUARD_LOOPBACK, GUARD_UNIX };
 enum guard_way guard_way_of(int fd);
 /* May this request ask a route of `scope`?  204: a browser asks before it asks, and may. */
+/* Can the route read the body as it is coded?  Changes *v where it cannot. */
+void guard_coding(const struct http_parser *p, bool packed, struct guard_verdict *v);
 struct guard_verdict guard_check(struct guard *g, const struct http_parser *p, enum guard_way way,
                                  enum http_scope scope);
 
@@ -273,6 +299,9 @@ struct conn {
     struct http_server *s;
     struct conn *prev, *next;            /* all connections */
     struct conn *next_flush, *next_dead; /* lists of one turn of the loop */
+    struct conn *next_inlet;             /* in the server's list */
+    struct http_exchange *inlet;         /* whose body is being read by its handler; NULL: none */
+    uint64_t inlet_bytes;                /* of it since body_ns */
     struct http_exchange *first, *last;  /* in order of the requests */
     struct timer read_timer, write_timer;
     struct http_parser parser;
@@ -295,6 +324,7 @@ struct conn {
     bool eof;         /* the client sends no more */
     bool lingering;   /* our last reply is out; only its end is waited for */
     bool blocked;     /* a write waits for room */
+    bool paused;      /* the inlet is full */
     bool flushing, dead;
     bool read_wants_write, write_wants_read; /* TLS must do the other first */
     char peer[HTTP_PEER_MAX];
@@ -308,6 +338,7 @@ void conn_answered(struct http_exchange *x);             /* a reply came from th
 void conn_stream(struct http_exchange *x, bool flooded); /* a stream has something new */
 void conn_end_streams(struct conn *c);                   /* the server drains */
 void conn_flush(struct conn *c);
+void conn_unpause(struct conn *c);    /* its inlet has room again */
 void conn_close(struct conn *c);      /* at once; its exchanges are let go */
 bool conn_busy(const struct conn *c); /* a request is being read, worked on or answered */
 
@@ -315,7 +346,8 @@ bool conn_busy(const struct conn *c); /* a request is being read, worked on or a
 struct listener {
     int fd;
     int port;
-    char *path; /* of a unix socket, removed at the end; NULL: none */
+    char *path;  /* of a unix socket, removed at the end; NULL: none */
+    bool shared; /* others hold it too, and its queue lives on */
 };
 
 struct http_server {
@@ -334,6 +366,7 @@ struct http_server {
     /* the loop's */
     struct conn *conns;        /* list */
     struct conn *flush, *dead; /* lists of this turn */
+    struct conn *inlets;       /* connections with a streamed body */
     int64_t now_ns;            /* of this turn */
     int64_t accept_again_ns;   /* 0: accepting, or too many connections */
     bool accepting, draining;
@@ -341,8 +374,10 @@ struct http_server {
     uint64_t next_id;
     char *read_buf, *write_buf;
     atomic_size_t conn_count;
-    size_t lingering; /* connections of them that only wait for their end */
-    size_t out;       /* exchanges that handlers have, or that wait in the hub */
+    _Atomic uint64_t room_count; /* idle connections that were closed for new ones */
+    int64_t room_told_ns;        /* 0: not yet */
+    size_t lingering;            /* connections of them that only wait for their end */
+    size_t out;                  /* exchanges that handlers have, or that wait in the hub */
     /* under the hub's lock */
     pthread_cond_t drained;
     bool ending, drain_asked, is_drained;
@@ -356,6 +391,8 @@ void server_take_replies(struct http_server *s); /* marks them; flushes nothing 
 
 /* ---- listen.c */
 enum rc listener_open(struct listener *l, const char *address, int port, struct err *err) MUST_USE;
+/* One that listens already. */
+enum rc listener_adopt(struct listener *l, int fd, struct err *err) MUST_USE;
 void listener_close(struct listener *l);
 /* RC_OK: *out_fd and peer; RC_TIMEOUT: none waits; RC_LIMIT: no descriptor or memory is left. */
 enum rc listener_accept(const struct listener *l, int *out_fd, char *peer, size_t cap);

@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -53,9 +54,13 @@ static enum rc bind_and_listen(struct listener *l, const struct sockaddr *a, soc
         return err_sys(err, "could not open a socket for '%s'", name);
     if (a->sa_family != AF_UNIX)
         tune(fd);
+    else
+        (void)fchmod(fd, 0600); /* the mode of the file that bind() makes, whatever the umask is */
     if (bind(fd, a, len) != 0 || listen(fd, HTTP_BACKLOG) != 0 ||
         getsockname(fd, (struct sockaddr *)&got, &got_len) != 0) {
-        if (errno == EADDRINUSE)
+        if (errno == EADDRINUSE && a->sa_family == AF_UNIX)
+            err_hint(err, "Another program listens there: end it, or choose another path.");
+        else if (errno == EADDRINUSE)
             err_hint(err, "Another program listens there: end it, or choose another port.");
         (void)err_sys(err, "could not listen on '%s'", name);
         close(fd);
@@ -83,11 +88,17 @@ static void remove_stale(const struct sockaddr_un *a)
 static enum rc open_unix(struct listener *l, const char *path, struct err *err)
 {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
+    struct stat st;
     enum rc rc;
 
     if (!*path || !str_copy(a.sun_path, sizeof(a.sun_path), path))
         return err_set(err, RC_USAGE, "could not listen on 'unix:%s': a path has 1 to %zu bytes",
                        path, sizeof(a.sun_path) - 1);
+    if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
+        err_hint(err, "Choose another path, or remove what is there.");
+        return err_set(err, RC_USAGE, "could not listen on 'unix:%s': it is there and no socket",
+                       path);
+    }
     remove_stale(&a);
     rc = bind_and_listen(l, (const struct sockaddr *)&a, sizeof(a), path, err);
     if (!rc)
@@ -116,6 +127,74 @@ enum rc listener_open(struct listener *l, const char *address, int port, struct 
     rc = bind_and_listen(l, found->ai_addr, found->ai_addrlen, name, err);
     freeaddrinfo(found);
     return rc;
+}
+
+enum rc http_socket_open(const char *address, int port, int *out_fd, int *out_port, struct err *err)
+{
+    struct listener l = { .fd = -1 };
+    enum rc rc = listener_open(&l, address, port, err);
+
+    free(l.path); /* the file stays with its holder */
+    if (rc == RC_OK) {
+        *out_fd = l.fd;
+        *out_port = l.port;
+    }
+    return rc;
+}
+
+enum rc http_socket_address(int fd, char out[HTTP_ADDRESS_MAX], int *out_port, struct err *err)
+{
+    struct sockaddr_storage a = { 0 };
+    socklen_t len = sizeof(a);
+    int type = 0, listens = 0;
+    socklen_t int_len = sizeof(int);
+
+    if (getsockname(fd, (struct sockaddr *)&a, &len) != 0)
+        return err_sys(err, "could not listen on descriptor %d", fd);
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &int_len) != 0 || type != SOCK_STREAM ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &int_len) != 0 || !listens) {
+        err_hint(err, "Hand over stream sockets that listen (ListenStream=, Accept=no).");
+        return err_set(err, RC_USAGE, "could not listen on descriptor %d: no stream that listens",
+                       fd);
+    }
+    *out_port = port_of(&a);
+    if (a.ss_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)&a)->sin_addr, out, HTTP_ADDRESS_MAX);
+    else if (a.ss_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)&a)->sin6_addr, out, HTTP_ADDRESS_MAX);
+    else if (a.ss_family == AF_UNIX)
+        snprintf(out, HTTP_ADDRESS_MAX, "unix:%.*s",
+                 (int)(len > offsetof(struct sockaddr_un, sun_path)
+                           ? len - offsetof(struct sockaddr_un, sun_path)
+                           : 0),
+                 ((const struct sockaddr_un *)&a)->sun_path);
+    else
+        return err_set(err, RC_USAGE, "could not listen on descriptor %d: neither IP nor unix", fd);
+    return RC_OK;
+}
+
+bool http_address_local(const char *address)
+{
+    return str_eq(address, "localhost") || str_starts(address, "127.") || str_eq(address, "::1") ||
+           str_starts(address, "::ffff:127.") || str_starts(address, "unix:");
+}
+
+enum rc listener_adopt(struct listener *l, int fd, struct err *err)
+{
+    char address[HTTP_ADDRESS_MAX];
+    int port;
+    enum rc rc = http_socket_address(fd, address, &port, err);
+
+    if (rc != RC_OK)
+        return rc;
+    /* systemd hands them over blocking; the flag is shared by all who hold it, which do not read */
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return err_sys(err, "could not listen on descriptor %d", fd);
+    if (!str_starts(address, "unix:"))
+        tune(fd);
+    *l = (struct listener){ .fd = fd, .port = port, .shared = true };
+    return RC_OK;
 }
 
 void listener_close(struct listener *l)

@@ -311,8 +311,6 @@ static bool head_end(struct http_parser *p)
         return bad(p, 400, "HTTP/1.0 knows no Transfer-Encoding");
     if (p->minor && !p->hosts)
         return bad(p, 400, "Host is missing");
-    if (p->has_length && p->left > p->body_max)
-        return bad(p, 413, "the body is longer than this server takes");
     p->has_body = p->chunked || (p->has_length && p->left > 0);
     p->expect = p->expect && p->minor > 0 && p->has_body;
     p->state = p->chunked ? SIZE : p->has_body ? BODY : WHOLE;
@@ -514,6 +512,9 @@ size_t http_parse(struct http_parser *p, const char *data, size_t len, enum http
         if (p->state != HEAD && p->state != FAILED)
             *out = HTTP_HEAD_DONE;
     } else {
+        /* not before the head is known to its reader, who may have another limit */
+        if (p->state == BODY && !p->body_len && p->has_length && p->left > p->body_max)
+            bad(p, 413, "the body is longer than this server takes");
         while (used < len && http_parser_in_body(p))
             used += p->state == BODY ? read_body(p, data + used, len - used)
                                      : read_chunked(p, data + used, len - used);
@@ -525,22 +526,41 @@ size_t http_parse(struct http_parser *p, const char *data, size_t len, enum http
     return used;
 }
 
+/* The request's strings, all of them in own->head. */
+static void share_head(const struct http_parser *p, struct http_request *req,
+                       struct http_parsed *own)
+{
+    bool whole = p->has_line; /* a fault may have come before there was a path */
+    const char *head = own->head;
+
+    own->fields = p->span_count ? xcalloc(p->span_count, sizeof(*own->fields)) : NULL;
+    for (size_t i = 0; i < p->span_count; i++)
+        own->fields[i] = (struct http_field){ .name = head + p->spans[i].name,
+                                              .value = head + p->spans[i].value };
+    req->method = (enum http_method)p->method;
+    req->path = whole ? head + p->path : "";
+    req->query = whole && p->query ? head + p->query : "";
+    req->fields = own->fields;
+    req->field_count = p->span_count;
+}
+
+void http_parser_copy_head(const struct http_parser *p, struct http_request *req,
+                           struct http_parsed *own)
+{
+    own->head = xmalloc((size_t)p->head_len + 1);
+    memcpy(own->head, p->head, (size_t)p->head_len + 1);
+    share_head(p, req, own);
+    req->body = "";
+    req->body_len = 0;
+}
+
 void http_parser_take(struct http_parser *p, struct http_request *req, struct http_parsed *own)
 {
     size_t body_max = p->body_max;
-    bool whole = p->has_line; /* a fault may have come before there was a path */
 
     own->head = p->head;
     own->body = p->body;
-    own->fields = p->span_count ? xcalloc(p->span_count, sizeof(*own->fields)) : NULL;
-    for (size_t i = 0; i < p->span_count; i++)
-        own->fields[i] = (struct http_field){ .name = p->head + p->spans[i].name,
-                                              .value = p->head + p->spans[i].value };
-    req->method = (enum http_method)p->method;
-    req->path = whole ? p->head + p->path : "";
-    req->query = whole && p->query ? p->head + p->query : "";
-    req->fields = own->fields;
-    req->field_count = p->span_count;
+    share_head(p, req, own);
     req->body = p->body ? p->body : "";
     req->body_len = p->body_len;
     free(p->spans);

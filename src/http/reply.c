@@ -22,6 +22,7 @@
  * another thread waits for it, of the callback itself leaves the freeing to the loop. */
 #include "http/http_int.h"
 
+#include "base/gzip.h"
 #include "base/mem.h"
 #include "os/clock.h"
 
@@ -42,6 +43,7 @@ struct hub *hub_new(const char *server_name)
         (void)snprintf(h->server_name, sizeof(h->server_name), "%s", server_name);
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->called, NULL);
+    clock_cond_init(&h->moved);
     h->last = &h->first;
     h->wake_fd = -1;
     atomic_init(&h->refs, 1);
@@ -53,6 +55,7 @@ void hub_unref(struct hub *h)
     if (atomic_fetch_sub(&h->refs, 1) != 1)
         return;
     pthread_cond_destroy(&h->called);
+    pthread_cond_destroy(&h->moved);
     pthread_mutex_destroy(&h->lock);
     free(h);
 }
@@ -80,6 +83,7 @@ void exchange_free(struct http_exchange *x)
     free(x->head);
     buf_release(&x->body);
     buf_release(&x->more);
+    buf_release(&x->in);
     free(x);
 }
 
@@ -94,6 +98,7 @@ void exchange_detach(struct http_exchange *x)
         pthread_cond_wait(&h->called, &h->lock);
     x->conn = NULL;
     atomic_store(&x->gone, true);
+    pthread_cond_broadcast(&h->moved);
     ours = !x->handed || x->answered; /* nobody else has it, nor is it in the list */
     fn = x->replied ? NULL : x->on_gone;
     streams = x->stream;
@@ -211,7 +216,7 @@ void exchange_answer(struct http_exchange *x, int status, const char *type, stru
 void exchange_answer_head(struct http_exchange *x, const char *type, const char *fields)
 {
     const char *origin = x->cors ? http_field(&x->req, "origin") : NULL;
-    size_t room = strlen(type) + (fields ? strlen(fields) : 0) + 64 +
+    size_t room = strlen(type) + (fields ? strlen(fields) : 0) + 64 + ECHOES_ROOM +
                   (origin ? strlen(origin) + sizeof(cors_rest) + 64 : 0);
     char *p = x->head = xmalloc(HTTP_PREFIX_BYTES + room);
 
@@ -220,7 +225,7 @@ void exchange_answer_head(struct http_exchange *x, const char *type, const char 
     p = put(p, fields ? fields : "");
     if (origin)
         p = put(put(put(p, "Access-Control-Allow-Origin: "), origin), cors_rest);
-    p = put(p, "\r\n");
+    p = put(put_echoes(p, &x->req), "\r\n");
     x->head_at = HTTP_PREFIX_BYTES;
     x->head_len = (size_t)(p - x->head);
 }
@@ -369,11 +374,34 @@ static bool pass_on(struct http_exchange *x)
     return !f || (f->quiet && !f->replied);
 }
 
+/* Packs a large text for a client that takes it so, where that is worth it; `out` gets the fields
+ * of the reply then, and those that say so. */
+static const char *pack_reply(struct http_exchange *x, const char *type, struct buf *body,
+                              const char *fields, struct buf *out)
+{
+    bool text = type && (!strncmp(type, "text/", 5) || !strncmp(type, "application/json", 16));
+    struct buf packed = { 0 };
+
+    if (!x->hub->gzip_min || !text || !body || body->len < x->hub->gzip_min ||
+        (fields && strcasestr(fields, "content-encoding:")))
+        return fields;
+    buf_addf(out, "%sVary: Accept-Encoding\r\n", fields ? fields : "");
+    if (http_wish(http_field(&x->req, "accept-encoding"), "gzip") > 0 &&
+        gzip_pays(body->data, body->len)) {
+        gzip_pack(body->data, body->len, &packed);
+        buf_release(body);
+        *body = packed;
+        buf_adds(out, "Content-Encoding: gzip\r\n");
+    }
+    return buf_str(out);
+}
+
 void http_reply(struct http_exchange *x, int status, const char *type, struct buf *body,
                 const char *fields)
 {
     static const char too_long[] = "{\"error\":\"the reply grew past its limit\"}";
     struct hub *h = x->hub;
+    struct buf more = { 0 };
     bool on_loop, ours;
 
     if (body && body->over) {
@@ -383,7 +411,8 @@ void http_reply(struct http_exchange *x, int status, const char *type, struct bu
         type = "application/json";
     }
     assert(status >= 200 && status <= 999);
-    exchange_answer(x, status, type, body, fields);
+    exchange_answer(x, status, type, body, pack_reply(x, type, body, fields, &more));
+    buf_release(&more);
     pthread_mutex_lock(&h->lock);
     on_loop = h->has_loop && pthread_equal(h->loop, pthread_self());
     while (x->calling && !on_loop)

@@ -9,6 +9,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
 enum { HINT_PATH_MAX = 128 }; /* bytes of a path that is compared with ours */
 
 static const char *const method_names[] = { "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS" };
@@ -22,13 +26,15 @@ static int by_path(const void *a, const void *b)
     return cmp ? cmp : (int)x->method - (int)y->method;
 }
 
-void router_init(struct router *r, const struct http_route *routes, size_t count)
+void router_init(struct router *r, const struct http_opts *o)
 {
+    size_t count = o->route_count + o->streamed_count;
+
     r->count = count;
     r->sorted = xcalloc(count + 1, sizeof(*r->sorted));
     r->paths = xcalloc(count + 1, sizeof(*r->paths));
     for (size_t i = 0; i < count; i++)
-        r->sorted[i] = &routes[i];
+        r->sorted[i] = i < o->route_count ? &o->routes[i] : &o->streamed[i - o->route_count];
     if (count)
         qsort(r->sorted, count, sizeof(*r->sorted), by_path);
     for (size_t i = 0; i < count; i++)
@@ -183,4 +189,29 @@ const char *http_status_text(int status)
         if (rows[i].status == status)
             return rows[i].text;
     return "Unknown";
+}
+
+int http_wish(const char *field, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *p = field; p && *p;) {
+        size_t item, word;
+        const char *q;
+
+        p += strspn(p, " \t");
+        word = strcspn(p, " \t;,");
+        if (word == len && !strncasecmp(p, name, len)) {
+            const char *end = p + strcspn(p, ",");
+            double v = 1;
+
+            q = strstr(p, "q=");
+            if (q && q < end)
+                v = strtod(q + 2, NULL);
+            return v > 0 && v <= 1 ? (int)(v * 1000) : 0;
+        }
+        item = strcspn(p, ",");
+        p += item + (p[item] == ',');
+    }
+    return 0;
 }

@@ -10,16 +10,20 @@
  * answered at once, and never inside a function that still holds the connection.  Closed
  * connections are freed at the end of the turn: events of the same turn may name them.
  *
- * When descriptors run out, or connections_max is reached, the listeners are taken out of
- * the wait (they would be ready for ever) and put back when a connection closed, or after
+ * When descriptors run out, or connections_max is reached, the connection that has been idle
+ * longest is closed for a new one.  Where none is idle the listeners are taken out of the wait
+ * (they would be ready for ever) and put back when a connection closed, or after
  * HTTP_ACCEPT_PAUSE_MS. */
 #include "http/http_int.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "os/clock.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -83,6 +87,30 @@ static void accepting(struct http_server *s, bool on)
     }
 }
 
+/* Closes the connection that has been idle longest.  False: none has been for long, and
+ * accept_again_ns says when to look again.  Who opens connections and says nothing keeps others
+ * out for as long as they may be idle otherwise. */
+static bool make_room(struct http_server *s)
+{
+    struct timer *ring = &s->timers.list[TIMER_IDLE], *oldest = ring->next;
+    int64_t wait = (int64_t)HTTP_ROOM_IDLE_MS * MS;
+    int64_t ripe = oldest == ring ? INT64_MAX : oldest->due_ns - s->timers.ns[TIMER_IDLE] + wait;
+
+    if (!s->room_told_ns || s->now_ns - s->room_told_ns > (int64_t)HTTP_ROOM_TOLD_MS * MS) {
+        s->room_told_ns = s->now_ns;
+        log_warn("all %zu connections are taken (connections_max, or the limit of open files): "
+                 "idle ones are closed for new ones, %" PRIu64 " so far",
+                 atomic_load(&s->conn_count), atomic_load(&s->room_count));
+    }
+    if (ripe > s->now_ns) {
+        s->accept_again_ns = s->now_ns + (int64_t)HTTP_ACCEPT_PAUSE_MS * MS;
+        return false;
+    }
+    atomic_fetch_add(&s->room_count, 1);
+    conn_close(oldest->conn);
+    return true;
+}
+
 static void accept_some(struct http_server *s, const struct listener *l, size_t max)
 {
     char peer[HTTP_PEER_MAX];
@@ -92,14 +120,20 @@ static void accept_some(struct http_server *s, const struct listener *l, size_t 
         enum rc rc;
 
         if (atomic_load(&s->conn_count) >= s->o.connections_max) {
-            accepting(s, false);
-            return;
+            struct pollfd waits = { .fd = l->fd, .events = POLLIN };
+
+            if (poll(&waits, 1, 0) != 1)
+                return;
+            if (!make_room(s)) {
+                accepting(s, false);
+                return;
+            }
         }
         rc = listener_accept(l, &fd, peer, sizeof(peer));
-        if (rc == RC_LIMIT) {
+        if (rc == RC_LIMIT && make_room(s))
+            continue;
+        if (rc == RC_LIMIT)
             accepting(s, false);
-            s->accept_again_ns = s->now_ns + (int64_t)HTTP_ACCEPT_PAUSE_MS * MS;
-        }
         if (rc == RC_LIMIT || rc == RC_TIMEOUT)
             return;
         if (rc == RC_OK)
@@ -110,7 +144,7 @@ static void accept_some(struct http_server *s, const struct listener *l, size_t 
 /* A connection closed, or the pause is over. */
 static void accept_again(struct http_server *s)
 {
-    if (s->accepting || s->draining || atomic_load(&s->conn_count) >= s->o.connections_max)
+    if (s->accepting || s->draining)
         return;
     s->accept_again_ns = 0;
     accepting(s, true);
@@ -122,8 +156,9 @@ static void drain_begin(struct http_server *s, int64_t end_ns)
     s->draining = true;
     s->drain_cut_ns = end_ns;
     s->drain_idle_ns = s->now_ns + (int64_t)HTTP_DRAIN_IDLE_MS * MS;
-    for (size_t i = 0; i < s->listener_count; i++) { /* who waits in the queue is let in */
-        accept_some(s, &s->listeners[i], s->o.connections_max);
+    for (size_t i = 0; i < s->listener_count; i++) {
+        if (!s->listeners[i].shared) /* who waits in the queue is let in */
+            accept_some(s, &s->listeners[i], s->o.connections_max);
         (void)epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, s->listeners[i].fd, NULL);
         listener_close(&s->listeners[i]);
     }
@@ -194,6 +229,8 @@ static bool woken(struct http_server *s)
         drain_begin(s, end_ns);
     else if (drain && s->drain_cut_ns != INT64_MAX) /* INT64_MAX: it is over */
         s->drain_cut_ns = end_ns;
+    for (struct conn *c; (c = inlet_ready(s));)
+        conn_unpause(c);
     return ending;
 }
 
@@ -327,9 +364,10 @@ enum rc http_server_new(const struct http_opts *o, struct http_server **out, str
     enum rc rc = RC_OK;
 
     take_opts(s, o);
-    router_init(&s->router, o->routes, o->route_count);
+    router_init(&s->router, o);
     clock_cond_init(&s->drained);
     s->hub = hub_new(o->server_name);
+    s->hub->gzip_min = o->gzip_min;
     s->hub->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (s->hub->wake_fd < 0 || s->epoll_fd < 0)
@@ -361,6 +399,24 @@ enum rc http_listen(struct http_server *s, const char *address, int port, int *o
         return err_set(err, RC_LIMIT, "could not listen on '%s': %d addresses are taken already",
                        address, HTTP_LISTENERS_MAX);
     rc = listener_open(&l, address, port, err);
+    if (rc)
+        return rc;
+    s->listeners[s->listener_count++] = l;
+    if (out_port)
+        *out_port = l.port;
+    return RC_OK;
+}
+
+enum rc http_listen_fd(struct http_server *s, int fd, int *out_port, struct err *err)
+{
+    struct listener l = { .fd = -1 };
+    enum rc rc;
+
+    assert(!s->started);
+    if (s->listener_count == HTTP_LISTENERS_MAX)
+        return err_set(err, RC_LIMIT, "could not take socket %d: %d addresses are taken already",
+                       fd, HTTP_LISTENERS_MAX);
+    rc = listener_adopt(&l, fd, err);
     if (rc)
         return rc;
     s->listeners[s->listener_count++] = l;
@@ -427,6 +483,7 @@ void http_drain(struct http_server *s, int ms, size_t *out_cut)
     end_ns = clock_mono_ns() + (int64_t)(ms > 0 ? ms : 0) * MS;
     if (!s->drain_asked || end_ns < s->drain_end_ns) {
         s->drain_asked = s->hub->draining = true;
+        pthread_cond_broadcast(&s->hub->moved); /* streamers that wait */
         s->drain_end_ns = end_ns;
         poke(s);
     }
@@ -483,4 +540,14 @@ enum rc http_set_tls(struct http_server *s, const char *cert, const char *key, s
 size_t http_connections(const struct http_server *s)
 {
     return atomic_load(&s->conn_count);
+}
+
+size_t http_connections_max(const struct http_server *s)
+{
+    return s->o.connections_max;
+}
+
+uint64_t http_connections_dropped(const struct http_server *s)
+{
+    return atomic_load(&s->room_count);
 }

@@ -78,6 +78,24 @@ bool http_stream_send(struct http_exchange *x, const void *data, size_t len)
     return taken;
 }
 
+bool http_stream_wait(struct http_exchange *x, size_t len)
+{
+    struct hub *h = x->hub;
+    size_t most =
+        len > HTTP_STREAM_BYTES_MAX / 2 ? HTTP_STREAM_BYTES_MAX - len : HTTP_STREAM_BYTES_MAX / 2;
+    bool gone = true;
+
+    assert(x->stream && !x->ended && len <= HTTP_STREAM_BYTES_MAX);
+    pthread_mutex_lock(&h->lock);
+    atomic_store(&x->pressed, true);
+    while (!(gone = atomic_load(&x->gone) || x->flooded || h->draining) &&
+           atomic_load(&x->waiting) > most)
+        pthread_cond_wait(&h->moved, &h->lock);
+    atomic_store(&x->pressed, false);
+    pthread_mutex_unlock(&h->lock);
+    return !gone;
+}
+
 void http_stream_end(struct http_exchange *x)
 {
     struct hub *h = x->hub;
@@ -110,6 +128,7 @@ void stream_leave(struct http_exchange *x)
     pthread_mutex_lock(&x->hub->lock);
     x->conn = NULL;
     atomic_store(&x->gone, true);
+    pthread_cond_broadcast(&x->hub->moved);
     pthread_mutex_unlock(&x->hub->lock);
     stream_drop(x);
 }
@@ -120,6 +139,11 @@ void stream_sent(struct http_exchange *x, size_t n)
     size_t after = x->sent + n > head ? x->sent + n - head : 0;
 
     atomic_fetch_sub(&x->waiting, after - before);
+    if (after != before && atomic_load(&x->pressed)) {
+        pthread_mutex_lock(&x->hub->lock);
+        pthread_cond_broadcast(&x->hub->moved);
+        pthread_mutex_unlock(&x->hub->lock);
+    }
 }
 
 /* Forgets what has left, so that the body holds no more than what waits. */

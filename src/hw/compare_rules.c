@@ -32,9 +32,10 @@ static bool net_lasts(const void *element)
 /* Settings, not what a scheduler gave one task. */
 static bool env_lasts(const void *element)
 {
-    static const char *const settings[] = { "NCCL_", "TORCH_NCCL_", "UCX_",    "FI_",
-                                            "GLOO_", "NVSHMEM_",    "OMP_",    "CUDA_",
-                                            "MKL_",  "PYTORCH_",    "CUBLAS_", "LD_LIBRARY_PATH" };
+    static const char *const settings[] = {
+        "NCCL_", "TORCH_NCCL_", "UCX_",     "FI_",     "GLOO_",           "NVSHMEM_",  "OMP_",
+        "CUDA_", "MKL_",        "PYTORCH_", "CUBLAS_", "LD_LIBRARY_PATH", "LD_PRELOAD"
+    };
     static const char *const not_these[] = { "CUDA_VISIBLE_DEVICES", "NCCL_HOSTID",
                                              "NCCL_COMM_ID" };
     const struct hw_env *e = element;

@@ -111,16 +111,49 @@ void hw_compare_names(const struct hw_compare_set *s, const char *const *names, 
 
 /* ---- a value ---- */
 
-static void text_cut(struct buf *out, const char *s)
+/* What is too long for the table is cut where the values of a line are the same, so that what
+ * differs is seen: `same` bytes at their beginning. */
+static void text_cut(struct buf *out, const char *s, size_t same)
 {
     char cut[VALUE_SHOWN_MAX + 1];
+    bool inside = same > VALUE_SHOWN_MAX / 2;
 
+    if (str_copy(cut, sizeof(cut), s)) {
+        buf_adds(out, s);
+        return;
+    }
+    if (inside)
+        s += same - VALUE_SHOWN_MAX / 2;
+    while (inside && ((unsigned char)*s & 0xc0) == 0x80) /* not in the middle of a character */
+        s++;
+    buf_adds(out, inside ? "…" : "");
     if (str_copy(cut, sizeof(cut), s)) {
         buf_adds(out, s);
         return;
     }
     str_make_text(cut);
     buf_addf(out, "%s…", cut);
+}
+
+/* How many bytes all texts of a line begin with. */
+static size_t text_same(const struct hw_compare_diff *d)
+{
+    const char *first = NULL;
+    size_t same = 0;
+
+    for (size_t i = 0; i < d->count; i++) {
+        const struct hw_compare_value *v = d->values[i];
+        size_t n = 0;
+
+        if (v->kind == HW_COMPARE_UNKNOWN || v->kind == HW_COMPARE_MISSING ||
+            v->kind == HW_COMPARE_OTHER || !v->text)
+            continue;
+        while (first && v->text[n] && v->text[n] == first[n])
+            n++;
+        same = !first ? strlen(v->text) : n < same ? n : same;
+        first = first ? first : v->text;
+    }
+    return same;
 }
 
 /* Numbers that everybody writes in hexadecimal digits. */
@@ -141,14 +174,14 @@ static void value_show(const struct hw_compare_diff *d, const struct hw_compare_
         buf_adds(out, "missing");
     else if (v->kind == HW_COMPARE_OTHER)
         buf_adds(out, "another each");
-    else if (str_ends(d->field, "_bytes") && str_to_i64(v->text, 10, &n) && n >= 0)
-        buf_adds(out, units_bytes_human((uint64_t)n, human));
+    else if (str_ends(d->field, "_bytes") && str_to_i64(v->text, 10, &n))
+        buf_adds(out, n < 0 ? "unlimited" : units_bytes_human((uint64_t)n, human));
     else if (str_ends(d->field, "_mw") && str_to_i64(v->text, 10, &n))
         buf_addf(out, "%" PRId64 ".%01" PRId64 " W", n / 1000, n % 1000 / 100);
     else if (is_id(d->field) && str_to_i64(v->text, 10, &n))
         buf_addf(out, "%" PRIx64, n);
     else
-        text_cut(out, *v->text ? v->text : "''");
+        text_cut(out, *v->text ? v->text : "''", text_same(d));
 }
 
 /* ---- the table ---- */

@@ -152,6 +152,19 @@ const char *hw_env_file(const struct hw *hw, const char *name)
     return v ? v->path : NULL;
 }
 
+bool hw_links_switched(const struct hw *hw)
+{
+    bool switched = false;
+
+    for (size_t i = 0; i < hw->gpus_count; i++) {
+        if (maybe_is(hw->gpus[i].c2c, 1))
+            return false;
+        for (size_t k = 0; k < hw->gpus[i].nvlinks_count; k++)
+            switched = switched || str_eq(hw->gpus[i].nvlinks[k].remote_kind, "switch");
+    }
+    return switched && maybe_is(hw->nvidia.nvswitches, 0);
+}
+
 const char *hw_soft_version(const struct hw *hw, const char *name)
 {
     for (size_t i = 0; name && i < hw->software_count; i++)
@@ -166,4 +179,19 @@ bool hw_soft_found(const struct hw *hw, const char *name)
         if (str_eq(hw->software[i].name, name))
             return true;
     return false;
+}
+
+const struct hw_soft *hw_nccl_soft(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->software_count; i++)
+        if (str_eq(hw->software[i].name, "nccl"))
+            return &hw->software[i];
+    return NULL;
+}
+
+const char *hw_nccl_version(const struct hw *hw)
+{
+    const struct hw_soft *s = hw_nccl_soft(hw);
+
+    return s ? s->version : NULL;
 }

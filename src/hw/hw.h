@@ -89,6 +89,8 @@ struct hw_pci {
     struct maybe iommu_group;
     struct maybe
         acs; /* 1: ACS SrcValid is on (redirects peer traffic); unknown without config space */
+    struct maybe
+        acs_direct;     /* ... and what ATS has translated passes all the same; unknown as acs */
     struct maybe alive; /* 0: config space reads all ones, the device does not answer */
 };
 
@@ -396,8 +398,12 @@ struct hw_nccl {
     const char *topo_error; /* why it could not be followed; NULL: it was */
     struct hw_nccl_way *topo;
     size_t topo_count;
-    const char *net_plugin;   /* the library NCCL would load; NULL: none */
-    const char *tuner_plugin; /* likewise */
+    const char *net_plugin;             /* the library NCCL would load; NULL: none */
+    const char *tuner_plugin;           /* likewise */
+    struct maybe verbs;                 /* bool: libibverbs is where the loader looks */
+    struct maybe verbs_told;            /* bool: all its providers are listed */
+    const char *const *verbs_providers; /* "mlx5", "efa" */
+    size_t verbs_providers_count;
 };
 
 struct hw_note {
@@ -450,6 +456,10 @@ struct hw_opts {
                               the capture's nvml.json on a captured root */
     long nvml_stall_ms;   /* 0: HW_NVML_STALL_MS */
     struct recorder *rec; /* borrowed: files read and what is no file go there; NULL: nowhere */
+    /* As if the environment had these, too: what they name is looked for like anything else.
+     * Borrowed; not recorded. */
+    const struct hw_env *env;
+    size_t env_count;
 };
 enum { HW_NVML_STALL_MS = 4000 };
 
@@ -465,6 +475,9 @@ enum rc hw_read_json(const char *text, size_t len, struct hw **out, struct err *
 const struct hw_pci *hw_find_pci(const struct hw *hw, const char *bdf);
 const struct hw_net *hw_find_net(const struct hw *hw, const char *name);
 const struct hw_rdma *hw_find_rdma(const struct hw *hw, const char *name);
+/* NVLinks lead to switches of this machine that are no PCI devices of its own (HGX B200): those of
+ * a rack, by GPUs on a chip-to-chip link, are managed elsewhere. */
+bool hw_links_switched(const struct hw *hw);
 /* What the PCIe link of a function carries as it runs now, in Mb/s. */
 struct maybe hw_link_mbps(const struct hw_pci *p);
 /* ... when it runs below what card and slot can both do, and carries less than the ports of
@@ -475,6 +488,9 @@ struct maybe hw_link_mbps_max(const struct hw *hw, const struct hw_pci *p);
 /* The port is not up, nobody uses it, and another of its card is up: left free on purpose, for
  * all that can be told. */
 bool hw_rdma_is_spare(const struct hw *hw, const struct hw_rdma *r, const struct hw_rdma_port *p);
+/* Some cards of its model have every port up, and no more than half: whether a port of it that is
+ * down is spare or missing cannot be told. */
+bool hw_rdma_is_odd(const struct hw *hw, const struct hw_rdma *r);
 /* What a program started here gets: the environment, and where that has no such NCCL_*
  * variable, NCCL's configuration files. */
 const char *hw_env_get(const struct hw *hw, const char *name);
@@ -482,11 +498,30 @@ const char *hw_env_get(const struct hw *hw, const char *name);
 const char *hw_env_file(const struct hw *hw, const char *name);
 const char *hw_soft_version(const struct hw *hw, const char *name);
 bool hw_soft_found(const struct hw *hw, const char *name);
+/* The NCCL that a job started here loads: the first of several (software.c); NULL: none. */
+const struct hw_soft *hw_nccl_soft(const struct hw *hw);
+const char *hw_nccl_version(const struct hw *hw); /* its version; NULL: none, or not told */
+/* The provider of libibverbs that an RDMA device needs and that is not here ("mlx5"); NULL: it
+ * is, or that cannot be told (verbs.c). */
+const char *hw_verbs_lacks(const struct hw *hw, const struct hw_rdma *r);
 /* PCI distance between two functions: "PIX", "PXB", "PHB", "NODE", "SYS"; NULL unknown. */
 const char *hw_pci_path(const struct hw *hw, const char *bdf_a, const char *bdf_b);
+/* The two functions share a PCIe switch, and ACS at one of its ports sends what passes between
+ * them up to the root complex: that port; NULL: none does, or they share none. */
+const char *hw_acs_between(const struct hw *hw, const char *bdf_a, const char *bdf_b);
 const char *hw_distance_get(const struct hw *hw, size_t gpu, const char *nic);
 /* A topology file is in force for NCCL, and was read (nccl_topo.c). */
 bool hw_nccl_topo_used(const struct hw *hw);
+/* ... was read, and names no two devices of this machine: NCCL goes by what the machine shows. */
+bool hw_nccl_topo_foreign(const struct hw *hw);
+/* NCCL stops on it: its version, or what its reader does not take. */
+bool hw_nccl_topo_refused(const struct hw *hw);
+/* It cannot be opened here, or is empty: NCCL goes on without one. */
+bool hw_nccl_topo_missing(const struct hw *hw);
+/* NCCL_TOPO_FILE names a file that is there, or may be, and was not followed. */
+bool hw_nccl_topo_unread(const struct hw *hw);
+/* ... since this is a capture, which does not hold it. */
+bool hw_nccl_topo_unheld(const struct hw *hw);
 /* The distance by it; NULL: there is none in force, or it does not name both. */
 const struct hw_nccl_way *hw_nccl_way_nic(const struct hw *hw, size_t gpu, const char *nic);
 const struct hw_nccl_way *hw_nccl_way_gpu(const struct hw *hw, size_t a, size_t b);

@@ -153,8 +153,10 @@ struct hw_conf { /* what one of NCCL's configuration files sets */
 void hw_conf_parse(struct arena *a, const char *text, size_t len, const struct hw_conf_rule *rule,
                    struct hw_conf *out);
 void hw_nccl_topo_find(struct hw_build *b); /* of hw_src_nccl(): the topology file */
-void hw_c2c_fill(struct hw *hw);            /* what the driver did not say, by the catalogue */
-void hw_src_topo(struct hw_build *b);       /* computed: GPU pairs, GPU-NIC distances */
+/* libibverbs at `library` (NULL: nowhere) and its providers (verbs.c). */
+void hw_verbs_find(struct hw_build *b, const char *library);
+void hw_c2c_fill(struct hw *hw);      /* what the driver did not say, by the catalogue */
+void hw_src_topo(struct hw_build *b); /* computed: GPU pairs, GPU-NIC distances */
 /* Active NVLinks from one GPU to another, and those to switches. */
 int64_t hw_gpu_links(const struct hw_gpu *from, const struct hw_gpu *to, int64_t *out_switched);
 

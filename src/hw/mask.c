@@ -352,6 +352,58 @@ static void learn_names(struct mask *m, const char *list)
     }
 }
 
+/* The servers of a mount's source: "filer:/home", "mon1,mon2:6789:/", "mgs1@o2ib:mgs2@o2ib:/fs",
+ * "me@host:/dir", "//server/share". */
+static void learn_source(struct mask *m, const char *source, size_t len, bool lustre)
+{
+    const char *end = memmem(source, len, ":/", 2), *p = source;
+
+    if (len > 2 && !memcmp(source, "//", 2)) {
+        p = source + 2;
+        end = memchr(p, '/', len - 2);
+    }
+    for (size_t n; end && p < end; p += n + 1) {
+        const char *at_sign;
+
+        n = 0;
+        if (*p == '[') { /* an address */
+            const char *close = memchr(p, ']', (size_t)(end - p));
+            n = close ? (size_t)(close - p) : (size_t)(end - p);
+            continue;
+        }
+        while (p + n < end && p[n] != ',' && p[n] != ':')
+            n++;
+        at_sign = memchr(p, '@', n);
+        if (at_sign && lustre)
+            learn_name(m, p, (size_t)(at_sign - p));
+        else if (at_sign)
+            learn_name(m, at_sign + 1, (size_t)(p + n - at_sign - 1));
+        else
+            learn_name(m, p, n);
+    }
+}
+
+/* "… - nfs4 filer:/home rw,…" */
+static void learn_mounts(struct mask *m, const char *data, size_t len)
+{
+    const char *end = data + len;
+
+    for (const char *p = data; p < end;) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        const char *type, *source, *rest;
+
+        stop = stop ? stop : end;
+        type = memmem(p, (size_t)(stop - p), " - ", 3);
+        type = type ? type + 3 : stop;
+        source = memchr(type, ' ', (size_t)(stop - type));
+        source = source ? source + 1 : stop;
+        rest = memchr(source, ' ', (size_t)(stop - source));
+        if (rest)
+            learn_source(m, source, (size_t)(rest - source), !strncmp(type, "lustre ", 7));
+        p = stop + (stop < end);
+    }
+}
+
 static void learn_serial(struct mask *m, const char *s)
 {
     size_t len = strlen(s);
@@ -580,6 +632,8 @@ static void learn_json_str(struct mask *m, const struct json *v, const struct js
     if (is_one_of(v->key, name_keys, ARRAY_SIZE(name_keys)) ||
         is_one_of(var, name_vars, ARRAY_SIZE(name_vars)))
         learn_names(m, v->text);
+    if (str_eq(v->key, "source"))
+        learn_source(m, v->text, v->len, str_eq(json_str(json_get(parent, "fstype")), "lustre"));
     if (!is_one_of(v->key, addr_keys, ARRAY_SIZE(addr_keys)) || (var && strstr(var, "VERSION")))
         return;
     m->quads = true;
@@ -656,6 +710,8 @@ void mask_learn(struct mask *m, const char *path, const char *data, size_t len)
         learn_json(m, doc, NULL);
     arena_release(&a);
     learn_whole(m, path, data, len);
+    if (str_ends(path, "/mountinfo"))
+        learn_mounts(m, data, len);
     for (size_t i = 0; i < ARRAY_SIZE(addr_files); i++)
         m->quads = m->quads || str_ends(path, addr_files[i]);
     scan(m, data, len, NULL);

@@ -34,7 +34,7 @@ enum {
 /* Is the NCCL found here older?  Unknown counts as new. */
 static bool nccl_before(const struct hw *hw, long minor)
 {
-    const char *v = hw_soft_version(hw, "nccl");
+    const char *v = hw_nccl_version(hw);
 
     return v && str_starts(v, "2.") && strtol(v + 2, NULL, 10) < minor;
 }
@@ -261,4 +261,5 @@ void hw_src_nccl(struct hw_build *b)
     dirs_find(b, &dirs);
     b->hw->nccl.net_plugin = plugin_find(b, &dirs, "NCCL_NET_PLUGIN", "libnccl-net");
     b->hw->nccl.tuner_plugin = plugin_find(b, &dirs, "NCCL_TUNER_PLUGIN", "libnccl-tuner");
+    hw_verbs_find(b, plugin_at(b, &dirs, "libibverbs.so.1"));
 }

@@ -19,6 +19,8 @@ enum {
     CONF_PAIRS_MAX = 4096    /* distances kept */
 };
 
+#define TOPO_CLOSED       "it cannot be opened: "
+#define TOPO_EMPTY        "it is empty"
 #define CONF_TOPO_DEFAULT "/var/run/nvidia-topologyd/virtualTopology.xml"
 
 static int pci_node(const struct topo_xml *t, const char *bdf)
@@ -157,7 +159,7 @@ static const char *topo_refused(struct hw_build *b, const struct topo_xml *t)
     if (!top || !str_eq(top->name, "system") || maybe_is(topo_xml_int(top, "version"), 1))
         return NULL;
     return arena_printf(b->a,
-                        "its version is %s, NCCL reads 1 alone, and every job stops with an error",
+                        "its version is %s, NCCL reads 1 alone: every job stops with an error",
                         version ? version : "missing");
 }
 
@@ -172,9 +174,13 @@ static void topo_read(struct hw_build *b, const char *path)
 
     n->topo_file = arena_strdup(b->a, path);
     if (len < 0)
-        n->topo_error = "it cannot be read here";
+        n->topo_error = arena_printf(b->a, TOPO_CLOSED "%s", strerror((int)-len));
     else if (len == CONF_TOPO_MAX)
         n->topo_error = "it is too long";
+    else if (strspn(text, " \n\r") == (size_t)len)
+        n->topo_error = TOPO_EMPTY;
+    else if (topo_xml_refused(b->a, text, (size_t)len))
+        n->topo_error = topo_xml_refused(b->a, text, (size_t)len);
     else if (topo_xml_parse(&tmp, text, (size_t)len, &t, &err))
         n->topo_error = arena_strdup(b->a, err.msg);
     else if (topo_refused(b, &t))
@@ -185,24 +191,78 @@ static void topo_read(struct hw_build *b, const char *path)
     free(text);
 }
 
+/* A capture holds the files that were named when it was made: one that is named now and is not
+ * in it may be on the machine all the same. */
+static bool topo_out_of_reach(const struct hw_build *b, const char *path)
+{
+    bool named = false;
+
+    for (size_t i = 0; i < b->opts->env_count; i++)
+        named = named || str_eq(b->opts->env[i].name, "NCCL_TOPO_FILE");
+    return named && !root_is_live(b->root) && !root_exists(b->root, "%s", path);
+}
+
 void hw_nccl_topo_find(struct hw_build *b)
 {
     const char *user = hw_env_get(b->hw, "NCCL_TOPO_FILE");
 
-    if (user && *user)
+    if (user && *user && !topo_out_of_reach(b, user))
         topo_read(b, user);
+    else if (user && *user)
+        return;
     else if (root_exists(b->root, CONF_TOPO_DEFAULT))
         topo_read(b, CONF_TOPO_DEFAULT);
 }
 
 /* ---- the distances it gives ---- */
 
-bool hw_nccl_topo_used(const struct hw *hw)
+/* It was read, and is still the one that counts. */
+static bool topo_is_read(const struct hw *hw)
 {
     const char *user = hw_env_get(hw, "NCCL_TOPO_FILE");
 
     return hw->nccl.topo_file && !hw->nccl.topo_error &&
            (!user || !*user || str_eq(user, hw->nccl.topo_file));
+}
+
+bool hw_nccl_topo_used(const struct hw *hw)
+{
+    return topo_is_read(hw) && hw->nccl.topo_count > 0;
+}
+
+bool hw_nccl_topo_foreign(const struct hw *hw)
+{
+    return topo_is_read(hw) && !hw->nccl.topo_count && hw->gpus_count &&
+           hw->gpus_count + hw->rdma_count > 1;
+}
+
+bool hw_nccl_topo_refused(const struct hw *hw)
+{
+    return hw->nccl.topo_file && hw->nccl.topo_error &&
+           str_ends(hw->nccl.topo_error, "every job stops with an error");
+}
+
+bool hw_nccl_topo_missing(const struct hw *hw)
+{
+    const char *user = hw_env_get(hw, "NCCL_TOPO_FILE");
+
+    return (!user || !*user || str_eq(user, hw->nccl.topo_file)) && hw->nccl.topo_error &&
+           (str_starts(hw->nccl.topo_error, TOPO_CLOSED) ||
+            str_eq(hw->nccl.topo_error, TOPO_EMPTY));
+}
+
+bool hw_nccl_topo_unread(const struct hw *hw)
+{
+    const char *user = hw_env_get(hw, "NCCL_TOPO_FILE");
+
+    return user && *user && !topo_is_read(hw) && !hw_nccl_topo_missing(hw);
+}
+
+bool hw_nccl_topo_unheld(const struct hw *hw)
+{
+    const char *user = hw_env_get(hw, "NCCL_TOPO_FILE");
+
+    return user && *user && !str_eq(user, hw->nccl.topo_file);
 }
 
 const struct hw_nccl_way *hw_nccl_way_nic(const struct hw *hw, size_t gpu, const char *nic)

@@ -172,32 +172,6 @@ static bool fill_if(struct hw_build *b, const char *name, struct hw_net *n)
     return true;
 }
 
-static void read_ifs(struct hw_build *b)
-{
-    struct root_names names = { 0 };
-    struct hw *hw = b->hw;
-    size_t odd = 0, i = 0;
-    int rc = root_list(b->root, b->a, "/sys/class/net", &names);
-
-    if (rc < 0) {
-        hw_note_add(b, "net", "could not list '/sys/class/net': %s", strerror(-rc));
-        return;
-    }
-    hw->nets =
-        arena_array(b->a, struct hw_net, names.count < NET_IFS_MAX ? names.count : NET_IFS_MAX);
-    for (; i < names.count && hw->nets_count < NET_IFS_MAX; i++) {
-        struct hw_net n = { 0 };
-        if (!name_is_sane(names.items[i]))
-            odd++;
-        else if (fill_if(b, names.items[i], &n))
-            hw->nets[hw->nets_count++] = n;
-    }
-    if (odd > 0)
-        hw_note_add(b, "net", "%zu names in '/sys/class/net' are no interface names", odd);
-    if (i < names.count)
-        hw_note_add(b, "net", "more than %d interfaces, the rest is left out", NET_IFS_MAX);
-}
-
 /* ---- routes ---- */
 
 struct route_list {
@@ -386,14 +360,91 @@ static void mark_defaults(struct hw *hw)
     }
 }
 
+/* ---- which interfaces, where there are too many ---- */
+
+enum { RANK_WAY, RANK_ADDRESS, RANK_REST, RANKS }; /* kept first to last */
+
+static bool has_gateway(const struct route_list *l, const char *name)
+{
+    for (size_t i = 0; i < l->count; i++)
+        if (str_eq(l->items[i].dev, name) &&
+            (l->items[i].gateway || maybe_is(l->items[i].prefix, 0)))
+            return true;
+    return false;
+}
+
+/* A machine of many containers has hundreds of ends of cables into them, each with a link-local
+ * address and perhaps a route to one address: the machine's own ways come first. */
+static int rank_of(struct hw_build *b, const struct route_list *l, const char *name)
+{
+    const struct hw_self *s = &b->self;
+
+    if (has_gateway(l, name) || root_exists(b->root, "/sys/class/net/%s/device", name))
+        return RANK_WAY;
+    for (size_t i = 0; i < s->addrs_count; i++)
+        if (str_eq(s->addrs[i].ifname, name) && s->addrs[i].addr &&
+            !str_starts(s->addrs[i].addr, "fe80"))
+            return RANK_ADDRESS;
+    return RANK_REST;
+}
+
+/* For each name: is there room for it?  The caller frees it. */
+static bool *names_kept(struct hw_build *b, const struct route_list *l,
+                        const struct root_names *names)
+{
+    bool *keep = xcalloc(names->count + 1, sizeof(*keep));
+    size_t room = NET_IFS_MAX;
+
+    for (int rank = 0; rank < RANKS; rank++)
+        for (size_t i = 0; i < names->count && room; i++)
+            if (names->count <= NET_IFS_MAX ||
+                (name_is_sane(names->items[i]) && rank_of(b, l, names->items[i]) == rank)) {
+                room -= !keep[i];
+                keep[i] = true;
+            }
+    return keep;
+}
+
+static void read_ifs(struct hw_build *b, const struct route_list *routes)
+{
+    struct root_names names = { 0 };
+    struct hw *hw = b->hw;
+    size_t odd = 0;
+    bool *keep;
+    int rc = root_list(b->root, b->a, "/sys/class/net", &names);
+
+    if (rc < 0) {
+        hw_note_add(b, "net", "could not list '/sys/class/net': %s", strerror(-rc));
+        return;
+    }
+    hw->nets =
+        arena_array(b->a, struct hw_net, names.count < NET_IFS_MAX ? names.count : NET_IFS_MAX);
+    keep = names_kept(b, routes, &names);
+    for (size_t i = 0; i < names.count && hw->nets_count < NET_IFS_MAX; i++) {
+        struct hw_net n = { 0 };
+        if (!name_is_sane(names.items[i]))
+            odd++;
+        else if (keep[i] && fill_if(b, names.items[i], &n))
+            hw->nets[hw->nets_count++] = n;
+    }
+    if (odd > 0)
+        hw_note_add(b, "net", "%zu names in '/sys/class/net' are no interface names", odd);
+    if (names.count > NET_IFS_MAX)
+        hw_note_add(b, "net",
+                    "more than %d interfaces: those with a gateway, a device or an address are "
+                    "kept first, the rest is left out",
+                    NET_IFS_MAX);
+    free(keep);
+}
+
 void hw_src_net(struct hw_build *b)
 {
     struct route_list l = { 0 };
     bool told;
 
-    read_ifs(b);
     told = read_routes(b, "/proc/net/route", &l, route4);
     told = read_routes(b, "/proc/net/ipv6_route", &l, route6) || told;
+    read_ifs(b, &l);
     if (!told)
         hw_note_add(b, "net", "could not read the routes below '/proc/net'");
     if (l.cut)

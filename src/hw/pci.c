@@ -36,6 +36,7 @@ enum {
     PCI_CAP_ACS = 0x000d,
     PCI_ACS_SOURCE_VALID = 1 << 0,
     PCI_ACS_REQUEST_REDIRECT = 1 << 2,
+    PCI_ACS_DIRECT_TRANSLATED = 1 << 6,
     PCI_VENDOR_NVIDIA = 0x10de
 };
 
@@ -158,7 +159,8 @@ static struct maybe config_alive(const unsigned char *cfg, size_t len, bool is_v
 
 /* Whether ACS redirects: unknown when the list leads past `len`, in *need then the
  * bytes it takes to go on.  A list that runs in a circle ends at PCI_CAPS_MAX. */
-static struct maybe config_acs(const unsigned char *cfg, size_t len, size_t *need)
+static struct maybe config_acs(const unsigned char *cfg, size_t len, size_t *need,
+                               struct maybe *out_direct)
 {
     size_t at = PCI_CONFIG_LEGACY;
 
@@ -177,7 +179,11 @@ static struct maybe config_acs(const unsigned char *cfg, size_t len, size_t *nee
             return maybe_none();
         if ((head & 0xffff) == PCI_CAP_ACS) {
             uint32_t control = get_u32(cfg + at + 4) >> 16;
-            return maybe_of((control & (PCI_ACS_SOURCE_VALID | PCI_ACS_REQUEST_REDIRECT)) != 0);
+            bool on = (control & (PCI_ACS_SOURCE_VALID | PCI_ACS_REQUEST_REDIRECT)) != 0;
+
+            if (on)
+                *out_direct = maybe_of((control & PCI_ACS_DIRECT_TRANSLATED) != 0);
+            return maybe_of(on);
         }
         at = head >> 20 & ~UINT32_C(3);
         if (at < PCI_CONFIG_LEGACY)
@@ -207,10 +213,10 @@ static void fill_config(struct hw_build *b, const char *dir, bool bridge, struct
     p->alive = config_alive(u, n, p->physfn != NULL);
     if (!bridge)
         return;
-    p->acs = config_acs(u, n, &need);
+    p->acs = config_acs(u, n, &need, &p->acs_direct);
     if (need > 0 && n == want) {
         n = config_read(b, dir, cfg, PCI_CONFIG_ALL);
-        p->acs = config_acs(u, n, &need);
+        p->acs = config_acs(u, n, &need, &p->acs_direct);
     }
 }
 

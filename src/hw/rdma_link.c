@@ -82,12 +82,50 @@ static bool netdev_is_free(const struct hw_net *n)
     return maybe_is(n->up, 0) || !n->master;
 }
 
+/* How many cards of this model there are, and of how many every port is up. */
+static size_t cards_alike(const struct hw *hw, const struct hw_rdma *r, size_t *out_up)
+{
+    size_t cards = 0;
+
+    *out_up = 0;
+    for (size_t i = 0; i < hw->rdma_count; i++) {
+        const struct hw_rdma *q = &hw->rdma[i];
+        size_t ports = 0, up = 0;
+        bool first = q->bdf != NULL;
+
+        if (!str_eq(q->hca, r->hca) || !str_eq(q->board, r->board) || maybe_is(q->vf, 1))
+            continue;
+        for (size_t k = 0; k < hw->rdma_count; k++) {
+            if (!same_card(q, &hw->rdma[k]) || maybe_is(hw->rdma[k].vf, 1))
+                continue;
+            first = first && k >= i;
+            ports += hw->rdma[k].ports_count;
+            for (size_t n = 0; n < hw->rdma[k].ports_count; n++)
+                up += str_eq(hw->rdma[k].ports[n].state, "ACTIVE");
+        }
+        cards += first;
+        *out_up += first && ports > 1 && up == ports;
+    }
+    return cards;
+}
+
+bool hw_rdma_is_odd(const struct hw *hw, const struct hw_rdma *r)
+{
+    size_t up, cards = cards_alike(hw, r, &up);
+
+    return up > 0 && 2 * up <= cards;
+}
+
 bool hw_rdma_is_spare(const struct hw *hw, const struct hw_rdma *r, const struct hw_rdma_port *p)
 {
     bool free = r->netdevs_count > 0;
+    size_t up, cards;
 
     if (!p->state || str_eq(p->state, "ACTIVE") || !card_is_up(hw, r))
         return false;
+    cards = cards_alike(hw, r, &up);
+    if (2 * up > cards)
+        return false; /* most cards of the model have all ports up: this one is missing */
     if (!str_eq(p->link_layer, "Ethernet"))
         return str_eq(p->phys_state, "Disabled");
     for (size_t i = 0; i < r->netdevs_count && free; i++) {

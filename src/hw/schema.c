@@ -116,6 +116,7 @@ static const struct field pci_rows[] = {
     INT(link_width_max, "most link lanes"),
     INT_AS(IDENTITY, iommu_group, "IOMMU group"),
     BOOL(acs, "access control redirects peer traffic; null when the configuration is unreadable"),
+    BOOL(acs_direct, "... and lets pass what ATS has translated; null: it redirects nothing"),
     BOOL(alive, "the function answers configuration reads"),
 };
 LOCAL_TABLE(pci_table, "pci", pci_rows);
@@ -221,7 +222,7 @@ static const struct field gpu_rows[] = {
     STR(fabric_state, "not-supported, not-started, in-progress or completed"),
     STR(fabric_status, "ok, or what NVML says against it"),
     STR_AS(IDENTITY, fabric_cluster, "UUID of the NVLink fabric's cluster"),
-    INT_AS(IDENTITY, fabric_clique, "clique within the cluster"),
+    INT(fabric_clique, "clique within the cluster"),
     BOOL(c2c, "NVLink-C2C joins it to its processor: by the driver, else by its model"),
     STR(addressing, "hmm, ats or none"),
     INT(nvlinks_total, "NVLink links the chip has, active or not"),
@@ -506,6 +507,9 @@ static const struct field nccl_rows[] = {
     SUBS(topo, &nccl_way_table, "distances of GPUs to NICs and GPUs by the topology file"),
     STR(net_plugin, "net plug-in that NCCL would load; null: none"),
     STR(tuner_plugin, "tuner plug-in that NCCL would load; null: none"),
+    BOOL(verbs, "libibverbs is where the loader looks"),
+    BOOL(verbs_told, "verbs_providers has all; null: not known"),
+    STRS(verbs_providers, "providers of libibverbs that are here: mlx5, efa …"),
 };
 LOCAL_TABLE(nccl_table, "nccl", nccl_rows);
 #undef S

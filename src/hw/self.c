@@ -35,8 +35,9 @@
 
 enum {
     SELF_JSON_MAX = 4 << 20,        /* bytes of /stoker/self.json */
-    SELF_ADDRS_MAX = 1024,          /* addresses of all interfaces */
-    SELF_IFS_MAX = 1024,            /* interfaces */
+    SELF_ADDRS_MAX = 4096,          /* addresses of all interfaces */
+    SELF_IF_ADDRS_MAX = 256,        /* ... of one: kube-ipvs0 has one a service */
+    SELF_IFS_MAX = 4096,            /* interfaces */
     SELF_FS_MAX = 256,              /* file systems asked for their size */
     SELF_ENV_MAX = 512,             /* environment variables kept */
     SELF_ENV_VALUE_MAX = 2048,      /* bytes of a value; longer ones are cut */
@@ -186,8 +187,12 @@ static void add_addr(struct hw_self *self, struct arena *a, const struct ifaddrs
                          : (const void *)&((struct sockaddr_in6 *)ifa->ifa_addr)->sin6_addr;
     int64_t bits = mask_bits(ifa->ifa_netmask);
     char text[INET6_ADDRSTRLEN];
+    size_t same = 0; /* getifaddrs() tells those of an interface one after the other */
 
-    if (self->addrs_count == SELF_ADDRS_MAX ||
+    while (same < self->addrs_count &&
+           str_eq(self->addrs[self->addrs_count - 1 - same].ifname, ifa->ifa_name))
+        same++;
+    if (self->addrs_count == SELF_ADDRS_MAX || same >= SELF_IF_ADDRS_MAX ||
         !inet_ntop(v4 ? AF_INET : AF_INET6, raw, text, sizeof(text)))
         return;
     self->addrs[self->addrs_count++] = (struct hw_self_addr){
@@ -435,6 +440,7 @@ static const char *const env_names[] = {
     "HOSTNAME",
     "KUBERNETES_SERVICE_HOST",
     "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
     "LOCAL_RANK",
     "LOCAL_WORLD_SIZE",
     "MASTER_ADDR",
@@ -699,6 +705,31 @@ static void self_record(const struct hw_self *self, struct recorder *rec)
     buf_release(&out);
 }
 
+/* The variables that the caller puts into the environment; the last of a name wins. */
+static void self_env_add(struct hw_build *b)
+{
+    struct hw_self *self = &b->self;
+    size_t more = b->opts ? b->opts->env_count : 0;
+    struct hw_env *env = arena_array(b->a, struct hw_env, self->env_count + more + 1);
+    size_t count = 0;
+
+    for (; count < self->env_count; count++)
+        env[count] = self->env[count];
+    for (size_t i = 0; i < more; i++) {
+        const struct hw_env *add = &b->opts->env[i];
+        char *value = arena_strdup(b->a, add->value);
+        size_t at = 0;
+
+        while (at < count && !str_eq(env[at].name, add->name))
+            at++;
+        str_make_text(value); /* as the environment's own are taken */
+        env[at] = (struct hw_env){ .name = arena_strdup(b->a, add->name), .value = value };
+        count += at == count;
+    }
+    self->env = env;
+    self->env_count = count;
+}
+
 void hw_src_self(struct hw_build *b)
 {
     assert(b && b->root);
@@ -708,6 +739,7 @@ void hw_src_self(struct hw_build *b)
         self_replay(b);
     if (b->rec)
         self_record(&b->self, b->rec);
+    self_env_add(b);
 }
 
 const char *hw_self_env(const struct hw_self *self, const char *name)

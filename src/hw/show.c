@@ -377,6 +377,23 @@ static void show_cpu(struct show *s)
 }
 
 /* ---- memory ---- */
+/* The kernel's total has the memory of GPUs with a chip-to-chip link in it: NUMA nodes without
+ * CPUs. */
+static void memory_of_gpus(const struct hw *hw, struct buf *out)
+{
+    struct maybe memory = maybe_of(0);
+    char text[UNITS_TEXT_MAX];
+    bool linked = false;
+
+    for (size_t i = 0; i < hw->gpus_count; i++)
+        linked = linked || maybe_is(hw->gpus[i].c2c, 1);
+    for (size_t i = 0; linked && i < hw->numa_count; i++)
+        if (numa_is_bare(hw, &hw->numa[i]))
+            memory.v += maybe_or(hw->numa[i].mem_total_bytes, 0);
+    if (memory.v > 0)
+        buf_addf(out, " (%s of it the GPUs')", show_bytes(memory, text));
+}
+
 static void show_memory(struct show *s)
 {
     const struct hw_memory *m = &s->hw->memory;
@@ -385,6 +402,7 @@ static void show_memory(struct show *s)
 
     show_section(s, "Memory");
     show_part(&b, ", ", "%s", m->total_bytes.known ? show_bytes(m->total_bytes, text) : "unknown");
+    memory_of_gpus(s->hw, &b);
     if (m->available_bytes.known)
         show_part(&b, ", ", "%s available", show_bytes(m->available_bytes, text));
     if (maybe_is(m->swap_bytes, 0))

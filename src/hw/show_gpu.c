@@ -90,7 +90,9 @@ static void show_daemons(struct show *s)
     if (b.len)
         show_line(s, COLOUR_NONE, "%s", buf_str(&b));
     buf_release(&b);
-    if (switched && maybe_is(n->fabricmanager_running, 0))
+    if ((switched ||
+         (hw_links_switched(s->hw) && !s->hw->place.hypervisor && !s->hw->place.container)) &&
+        maybe_is(n->fabricmanager_running, 0))
         show_line(s, COLOUR_RED,
                   "PROBLEM: NVSwitch needs the fabric manager, and it is not running");
 }
@@ -366,6 +368,10 @@ static void fault_text(const struct hw *hw, const struct hw_gpu *g, struct buf *
     if (g->fabric_status && !str_eq(g->fabric_status, "ok") &&
         !str_eq(g->fabric_state, "not-supported"))
         show_part(b, "; ", "NVLink fabric: %s", g->fabric_status);
+    if (g->fabric_state && !str_eq(g->fabric_state, "not-supported") &&
+        !str_eq(g->fabric_state, "completed"))
+        show_part(b, "; ", "has not joined the NVLink fabric (%s): CUDA fails with error 802",
+                  g->fabric_state);
     fault_nvlink(g, b);
 }
 

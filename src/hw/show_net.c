@@ -183,7 +183,7 @@ void show_rdma(struct show *s)
     if (hw->gpus_count && hw_nccl_topo_used(hw))
         show_line(s, COLOUR_NONE, "near GPU: by the topology file %s where it names both",
                   hw->nccl.topo_file);
-    if (hw->nccl.topo_file && hw->nccl.topo_error && str_starts(hw->nccl.topo_error, "its version"))
+    if (hw_nccl_topo_refused(hw))
         show_line(s, COLOUR_RED, "PROBLEM: topology file %s: %s", hw->nccl.topo_file,
                   hw->nccl.topo_error);
     for (size_t i = 0; i < hw->rdma_count; i++)

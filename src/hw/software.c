@@ -5,7 +5,12 @@
  * torch/version.py), the name a library's link points to (libnccl.so.2 →
  * libnccl.so.2.27.3), the package manager's word (struct hw_self), and last the
  * mere existence of a program.  A version found at two places is listed once for
- * each place; what the packages say is added only when no file said it. */
+ * each place; what the packages say is added only when no file said it.
+ *
+ * Of a library that is here several times the first row is the one that a job loads: what
+ * LD_PRELOAD names, then the copy that the Python in use brings (PyTorch's wheels name the
+ * folder in their RPATH, which the loader tries before LD_LIBRARY_PATH), then
+ * LD_LIBRARY_PATH, then Pythons below /opt, then the system's folders. */
 #include "hw/hw_int.h"
 
 #include "base/mem.h"
@@ -25,6 +30,14 @@ enum {
     IMEX_FILE_MAX = 32768  /* bytes read of nodes_config.cfg */
 };
 
+/* The same finding: a wheel's folder and the library in it. */
+static bool soft_is_same(const char *a, const char *b)
+{
+    size_t m = strlen(a), n = strlen(b), least = m < n ? m : n;
+
+    return !strncmp(a, b, least) && (m == n || (m < n ? b[least] : a[least]) == '/');
+}
+
 static void soft_add(struct hw_build *b, const char *name, const char *version, const char *path)
 {
     struct hw *hw = b->hw;
@@ -32,8 +45,11 @@ static void soft_add(struct hw_build *b, const char *name, const char *version, 
     if (!hw->software)
         hw->software = arena_array(b->a, struct hw_soft, SOFT_MAX);
     for (size_t i = 0; i < hw->software_count; i++)
-        if (str_eq(hw->software[i].name, name) && str_eq(hw->software[i].path, path))
+        if (str_eq(hw->software[i].name, name) && soft_is_same(hw->software[i].path, path)) {
+            if (!hw->software[i].version && version)
+                hw->software[i].version = arena_strdup(b->a, version);
             return;
+        }
     if (hw->software_count < SOFT_MAX)
         hw->software[hw->software_count++] = (struct hw_soft){
             .name = name,
@@ -50,17 +66,35 @@ static bool soft_has(const struct hw *hw, const char *name)
     return false;
 }
 
-/* Gives a finding that has no version this one, or adds a finding. */
+static bool soft_is_system(const char *path)
+{
+    return str_starts(path, "/usr/") && !strstr(path, "/site-packages/") &&
+           !strstr(path, "/dist-packages/");
+}
+
+/* Gives the system's finding that has no version this one, or any where none has a version, or
+ * adds a finding. */
 static void soft_fill(struct hw_build *b, const char *name, const char *version, const char *path)
 {
-    if (!version || hw_soft_version(b->hw, name))
-        return;
-    for (size_t i = 0; i < b->hw->software_count; i++)
-        if (str_eq(b->hw->software[i].name, name)) {
-            b->hw->software[i].version = version;
-            return;
-        }
-    soft_add(b, name, version, path);
+    struct hw_soft *own = NULL, *any = NULL;
+    bool known = false;
+
+    for (size_t i = 0; version && i < b->hw->software_count; i++) {
+        struct hw_soft *s = &b->hw->software[i];
+
+        if (!str_eq(s->name, name))
+            continue;
+        known = known || s->version;
+        if (!s->version && !own && soft_is_system(s->path))
+            own = s;
+        any = any ? any : s;
+    }
+    if (own)
+        own->version = version;
+    else if (any && !known)
+        any->version = version;
+    else if (version && !any)
+        soft_add(b, name, version, path);
 }
 
 /* Does it look like a version: digits and dots, perhaps a suffix? */
@@ -203,13 +237,12 @@ static bool name_tells_version(const char *name)
            !str_eq(name, "nccl-net-plugin");
 }
 
-static void library_add(struct hw_build *b, const char *dir, size_t i)
+static void library_add(struct hw_build *b, const char *path, size_t i)
 {
-    char path[ROOT_PATH_MAX], real[ROOT_PATH_MAX];
+    char real[ROOT_PATH_MAX];
     const char *file, *version;
 
-    if (snprintf(path, sizeof(path), "%s/%s", dir, libraries[i].soname) >= (int)sizeof(path) ||
-        root_real(b->root, path, real, sizeof(real)) || !root_exists(b->root, "%s", real))
+    if (root_real(b->root, path, real, sizeof(real)) || !root_exists(b->root, "%s", real))
         return;
     file = strrchr(real, '/');
     version = file ? strstr(file, ".so.") : NULL;
@@ -221,8 +254,11 @@ static void library_add(struct hw_build *b, const char *dir, size_t i)
 
 static void libraries_in(struct hw_build *b, const char *dir)
 {
+    char path[ROOT_PATH_MAX];
+
     for (size_t i = 0; i < ARRAY_SIZE(libraries); i++)
-        library_add(b, dir, i);
+        if (snprintf(path, sizeof(path), "%s/%s", dir, libraries[i].soname) < (int)sizeof(path))
+            library_add(b, path, i);
 }
 
 static void libraries_find(struct hw_build *b)
@@ -231,22 +267,54 @@ static void libraries_find(struct hw_build *b)
         "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/local/lib",
         "/usr/local/cuda/lib64",
     };
-    const char *path = hw_self_env(&b->self, "LD_LIBRARY_PATH");
-    char dir[ROOT_PATH_MAX];
 
     for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
         if (root_exists(b->root, "%s", dirs[i]))
             libraries_in(b, dirs[i]);
-    for (int n = 0; path && *path && n < LIB_DIRS_MAX; n++) {
-        size_t len = strcspn(path, ":");
+}
 
-        if (*path == '/' && len < sizeof(dir)) {
-            memcpy(dir, path, len);
-            dir[len] = '\0';
-            if (root_exists(b->root, "%s", dir))
-                libraries_in(b, dir);
+/* The next name of a list of paths, which `seps` part; NULL: none is left. */
+static const char *next_path(const char **list, const char *seps, char out[ROOT_PATH_MAX])
+{
+    while (*list && **list) {
+        size_t len = strcspn(*list, seps);
+        const char *at = *list;
+
+        *list += len + ((*list)[len] != '\0');
+        if (*at != '/' || len >= ROOT_PATH_MAX)
+            continue;
+        memcpy(out, at, len);
+        out[len] = '\0';
+        return out;
+    }
+    return NULL;
+}
+
+static void library_path_find(struct hw_build *b)
+{
+    const char *list = hw_self_env(&b->self, "LD_LIBRARY_PATH");
+    char dir[ROOT_PATH_MAX];
+
+    for (int n = 0; n < LIB_DIRS_MAX && next_path(&list, ":;", dir); n++)
+        if (root_exists(b->root, "%s", dir))
+            libraries_in(b, dir);
+}
+
+/* Libraries by the name they are preloaded under: "/opt/nccl/lib/libnccl.so.2". */
+static void preload_find(struct hw_build *b)
+{
+    const char *list = hw_self_env(&b->self, "LD_PRELOAD");
+    char path[ROOT_PATH_MAX];
+
+    for (int n = 0; n < LIB_DIRS_MAX && next_path(&list, ": ", path); n++) {
+        const char *file = strrchr(path, '/') + 1;
+
+        for (size_t i = 0; i < ARRAY_SIZE(libraries); i++) {
+            size_t stem = (size_t)(strstr(libraries[i].soname, ".so") + 3 - libraries[i].soname);
+
+            if (!strncmp(file, libraries[i].soname, stem) && strchr(".", file[stem]))
+                library_add(b, path, i);
         }
-        path += len + (path[len] == ':');
     }
 }
 
@@ -350,32 +418,42 @@ static void python_lib(struct hw_build *b, const char *lib, int *budget)
     arena_release(&tmp);
 }
 
-static void python_find(struct hw_build *b)
+/* What a program started here runs with; conda keeps libraries beside its Pythons. */
+static void python_find(struct hw_build *b, int *budget)
 {
     static const char *const prefixes[] = { "VIRTUAL_ENV", "CONDA_PREFIX" };
-    static const char *const below[] = { "lib", ".venv/lib", "venv/lib" };
-    struct arena tmp = { 0 };
-    struct root_names names;
     char lib[ROOT_PATH_MAX];
-    int budget = PYTHON_DIRS_MAX;
 
     for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
         const char *prefix = hw_self_env(&b->self, prefixes[i]);
 
-        if (prefix && *prefix == '/' &&
-            snprintf(lib, sizeof(lib), "%s/lib", prefix) < (int)sizeof(lib))
-            python_lib(b, lib, &budget);
+        if (!prefix || *prefix != '/' ||
+            snprintf(lib, sizeof(lib), "%s/lib", prefix) >= (int)sizeof(lib))
+            continue;
+        python_lib(b, lib, budget);
+        if (root_exists(b->root, "%s", lib))
+            libraries_in(b, lib);
     }
-    python_lib(b, "/usr/local/lib", &budget);
+    python_lib(b, "/usr/local/lib", budget);
     /* /usr/lib is long; Debian's python3 keeps all versions in one folder there */
     if (root_exists(b->root, "/usr/lib/python3/dist-packages/torch"))
         torch_add(b, "/usr/lib/python3/dist-packages");
+}
+
+/* Pythons that a job may start. */
+static void python_opt(struct hw_build *b, int *budget)
+{
+    static const char *const below[] = { "lib", ".venv/lib", "venv/lib" };
+    struct arena tmp = { 0 };
+    struct root_names names;
+    char lib[ROOT_PATH_MAX];
+
     if (root_list(b->root, &tmp, "/opt", &names) == 0)
         for (size_t i = 0; i < names.count && i < PREFIXES_MAX; i++)
             for (size_t k = 0; k < ARRAY_SIZE(below); k++)
                 if (snprintf(lib, sizeof(lib), "/opt/%s/%s", names.items[i], below[k]) <
                     (int)sizeof(lib))
-                    python_lib(b, lib, &budget);
+                    python_lib(b, lib, budget);
     arena_release(&tmp);
 }
 
@@ -514,13 +592,18 @@ static struct maybe imex_channels(struct hw_build *b)
 
 void hw_src_software(struct hw_build *b)
 {
+    int budget = PYTHON_DIRS_MAX;
+
     daemons_note(&b->self, &b->hw->nvidia);
     b->hw->nvidia.imex_nodes = imex_nodes(b);
     b->hw->nvidia.imex_channels = imex_channels(b);
     toolkits_find(b);
+    preload_find(b);
+    python_find(b, &budget);
+    library_path_find(b);
+    python_opt(b, &budget);
     libraries_find(b);
     headers_find(b);
-    python_find(b);
     programs_find(b);
     packages_add(b);
     if (!b->hw->nvidia.fabricmanager_version)

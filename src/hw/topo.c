@@ -116,6 +116,48 @@ static bool same_slot(const struct hw_pci *a, const struct hw_pci *b)
     return hw_bdf_key(a->bdf, &ka) && hw_bdf_key(b->bdf, &kb) && ka >> 3 == kb >> 3;
 }
 
+enum { ACS_DEPTH_MAX = 32 }; /* bridges above one device */
+
+/* Is `high` among the bridges above `low`? */
+static bool bridge_is_above(const struct hw *hw, const struct hw_pci *high,
+                            const struct hw_pci *low)
+{
+    for (int i = 0; low && low->parent && i < ACS_DEPTH_MAX; i++) {
+        low = hw_find_pci(hw, low->parent);
+        if (low == high)
+            return true;
+    }
+    return false;
+}
+
+/* The first port with ACS on the way up from `p` to the switch above both. */
+static const char *acs_below_common(const struct hw *hw, const struct hw_pci *p,
+                                    const struct hw_pci *other)
+{
+    const char *found = NULL;
+
+    for (int i = 0; p && p->parent && i < ACS_DEPTH_MAX; i++) {
+        p = hw_find_pci(hw, p->parent);
+        if (p && bridge_is_above(hw, p, other))
+            return found;
+        if (p && !found && maybe_is(p->acs, 1))
+            found = p->bdf;
+    }
+    return NULL;
+}
+
+const char *hw_acs_between(const struct hw *hw, const char *bdf_a, const char *bdf_b)
+{
+    const struct hw_pci *a = bdf_a ? hw_find_pci(hw, bdf_a) : NULL;
+    const struct hw_pci *b = bdf_b ? hw_find_pci(hw, bdf_b) : NULL;
+    const char *port;
+
+    if (!a || !b || a == b)
+        return NULL;
+    port = acs_below_common(hw, a, b);
+    return port ? port : acs_below_common(hw, b, a);
+}
+
 const char *hw_pci_path(const struct hw *hw, const char *bdf_a, const char *bdf_b)
 {
     const struct hw_pci *a = pci_find(hw, bdf_a), *b = pci_find(hw, bdf_b);

@@ -217,6 +217,94 @@ enum rc topo_xml_parse(struct arena *a, const char *text, size_t len, struct top
     return rc;
 }
 
+/* ---- as NCCL reads it ---- */
+
+struct plain_reader {
+    const char *p, *end;
+    size_t depth;
+};
+
+/* A word up to a blank, the end of the tag or '='; the byte that ended it, 0 at the end. */
+static char plain_word(struct plain_reader *r)
+{
+    while (r->p < r->end) {
+        char c = *r->p++;
+
+        if (strchr(" >/\n\r=", c) && c)
+            return c;
+    }
+    return 0;
+}
+
+/* From behind '<' to behind '>'. */
+static const char *plain_tag(struct plain_reader *r)
+{
+    bool close = r->p < r->end && *r->p == '/', single = false;
+    char c;
+
+    r->p += close;
+    c = plain_word(r);
+    while (c == ' ' && !close) {
+        c = plain_word(r);
+        if (c != '=')
+            continue;
+        char quote = r->p < r->end ? *r->p++ : 0;
+        const char *stop =
+            quote == '"' || quote == '\'' ? memchr(r->p, quote, (size_t)(r->end - r->p)) : NULL;
+
+        if (!stop)
+            return "a value without quotes or without an end";
+        r->p = stop + 1;
+        c = r->p < r->end ? *r->p++ : 0;
+    }
+    if (c == '/' && !close) {
+        c = plain_word(r);
+        single = true;
+    }
+    if (c != '>')
+        return c ? "a tag that does not end with '>' (attributes are set apart by single blanks, "
+                   "and a line <?xml ?> is not read)"
+                 : "the end of the file inside a tag";
+    if (close && !r->depth)
+        return "a closing tag too many";
+    if (!single)
+        r->depth = close ? r->depth - 1 : r->depth + 1;
+    return NULL;
+}
+
+const char *topo_xml_refused(struct arena *a, const char *text, size_t len)
+{
+    struct plain_reader r = { .p = text, .end = text + len };
+    const char *fault = NULL;
+    size_t line = 1;
+
+    while (!fault) {
+        while (r.p < r.end && (*r.p == ' ' || *r.p == '\n' || *r.p == '\r'))
+            r.p++;
+        if (r.p == r.end && !r.depth)
+            return NULL;
+        if (r.p == r.end)
+            fault = "the end of the file inside an element";
+        else if (*r.p != '<')
+            fault = *r.p == '\t' ? "a tab between elements" : "text between elements";
+        else if (r.end - r.p >= 4 && !memcmp(r.p, "<!--", 4)) {
+            const char *stop = memmem(r.p, (size_t)(r.end - r.p), "-->", 3);
+
+            fault = stop ? NULL : "a comment without an end";
+            r.p = stop ? stop + 3 : r.end;
+        } else {
+            r.p++;
+            fault = plain_tag(&r);
+        }
+    }
+    for (const char *q = text; q < r.p && q < r.end; q++)
+        line += *q == '\n';
+    return arena_printf(a,
+                        "line %zu has %s, which NCCL's reader does not take: every job stops "
+                        "with an error",
+                        line, fault);
+}
+
 const char *topo_xml_get(const struct topo_xml_node *n, const char *key)
 {
     for (size_t i = 0; i < n->attrs_count; i++)

@@ -41,6 +41,9 @@ struct topo_xml {
 };
 
 /* Errors name line and column.  Everything lives in the arena. */
+/* What NCCL's own reader, which takes less than XML, stops on: a line and a sentence; NULL: it
+ * reads the text to its end (graph/xml.cc, xmlGetNode). */
+const char *topo_xml_refused(struct arena *a, const char *text, size_t len);
 enum rc topo_xml_parse(struct arena *a, const char *text, size_t len, struct topo_xml *out,
                        struct err *err) MUST_USE;
 /* NULL when the element has no such attribute. */

@@ -4,12 +4,15 @@
  *   alert_rules.c  rows of data/alerts.csv         alert_spec.c  what a spec changes and adds
  *   alert.c        states: pending, firing ...     alert_window.c  rates and means
  *   alert_text.c   a summary's words               alert_prom.c  rules for Prometheus
+ *   alert_cause.c  which have one cause
  *   alert_send.c   queues of notes, a target each  alert_post.c  one note to one target
+ *   alert_keep.c   what outlives a restart
  */
 #ifndef METRICS_ALERT_INT_H
 #define METRICS_ALERT_INT_H
+#include "base/json.h"
 #include "metrics/alert.h"
-#include "os/url.h"
+#include "os/web.h"
 
 #define ALERT_SECOND INT64_C(1000000000)
 
@@ -23,6 +26,8 @@ const char *tele_label_of(const struct tele_series *s, const char *name); /* NUL
 /* ---- alert_text.c */
 /* A value in the rule's unit, for people: "87 °C", "43 %", "12.0 GiB". */
 void alert_value_text(const char *unit, double v, struct buf *out);
+/* The XID or SXid that a series is about; false: none. */
+bool alert_code_of(const struct tele_series *s, int *out);
 void alert_summary(const struct alert_rule *r, const struct tele_series *s, double value,
                    char out[TELE_VALUE_MAX]);
 
@@ -48,7 +53,7 @@ struct alert_note {
     double value;               /* NaN: unknown */
 };
 struct alert_note *alert_note_new(const struct tele *t, const struct alert_active *x,
-                                  const char *hostname);
+                                  const char *hostname, const char *generator);
 struct alert_note *alert_note_copy(const struct alert_note *n);
 void alert_note_free(struct alert_note *n); /* NULL is fine */
 struct alert_body {
@@ -61,6 +66,21 @@ void alert_notes_json(const struct alert_note *first, size_t count, const struct
                       struct buf *out);
 void alert_time_text(int64_t ns, char out[40]); /* RFC 3339, UTC, milliseconds */
 
+/* ---- alert_send.c, for alert_keep.c.  A receiver is known by its kind and a digest of its
+ * address: another address was told nothing. */
+enum { ALERT_RECEIVER_MAX = 40 }; /* bytes of "webhook:0f0e0d0c0b0a0908" and its NUL */
+/* Texts of an array: who believes that it fires. */
+void alert_sender_told(struct alert_sender *s, const struct tele *t, const struct alert_active *x,
+                       struct json_out *w);
+/* Those believe it already; nothing is sent. */
+void alert_sender_believe(struct alert_sender *s, const struct tele *t,
+                          const struct alert_active *x, const char *const *told, size_t count);
+void alert_sender_each_waiting(struct alert_sender *s,
+                               void (*fn)(void *arg, const char *to, const struct alert_note *n),
+                               void *arg);
+/* False: there is no such receiver. */
+bool alert_sender_queue(struct alert_sender *s, const char *to, const struct alert_note *n);
+
 /* ---- alert_post.c */
 enum alert_post {
     POST_OK,
@@ -68,7 +88,9 @@ enum alert_post {
     POST_NEVER  /* it was understood and refused */
 };
 struct alert_http; /* a kept connection */
-struct alert_http *alert_http_new(const struct url *url, const char *path, int timeout_ms);
+/* `token_file` NULL: none. */
+struct alert_http *alert_http_new(const struct url *url, const char *path, int timeout_ms,
+                                  const struct web_trust *trust, const char *token_file);
 void alert_http_free(struct alert_http *h); /* NULL is fine */
 /* *stop_ns (monotonic; 0: none) is when to give up, looked at while it waits.  out_after_s: what
  * Retry-After asked for, -1: nothing. */

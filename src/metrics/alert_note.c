@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "metrics/alert_int.h"
+#include "metrics/collect.h"
 
 #include <math.h>
 
@@ -32,6 +33,8 @@ static char *labels_json(const struct tele_series *s, const struct alert_active 
         { "alertname", x->rule->name },
         { "severity", alert_severity_word(x->rule->severity) },
         { "hostname", hostname },
+        { "cause", x->cause },
+        { "cause_role", alert_role_word(x->role) },
     };
     struct buf b = { 0 };
     struct json_out w;
@@ -44,15 +47,67 @@ static char *labels_json(const struct tele_series *s, const struct alert_active 
     for (size_t i = 0; i < s->label_count; i++) {
         const struct tele_label *l = &s->labels[i];
 
-        if (l->value[0] && !str_eq(l->name, "alertname") && !str_eq(l->name, "severity") &&
-            !str_eq(l->name, "hostname"))
+        bool ours = false;
+
+        for (size_t k = 0; k < ARRAY_SIZE(own) && !ours; k++)
+            ours = str_eq(l->name, own[k].name);
+        if (l->value[0] && !ours)
             json_kv_str(&w, l->name, l->value);
     }
     json_obj_end(&w);
     return buf_take(&b);
 }
 
-static char *annotations_json(const struct alert_active *x)
+/* Name, cause and action of an XID or SXid. */
+static void add_code(struct json_out *w, const struct tele_series *s)
+{
+    struct xid_info i;
+    int code;
+
+    if (!alert_code_of(s, &code) || !xid_find(code, &i))
+        return;
+    json_kv_str(w, "error", i.mnemonic);
+    json_kv_str(w, "cause", i.text);
+    json_kv_str(w, "action", i.action);
+}
+
+static void add_own_runbook(struct json_out *w, const char *generator, const char *name)
+{
+    struct buf at = { 0 };
+
+    buf_adds(&at, generator);
+    if (at.len && at.data[at.len - 1] == '/')
+        at.data[--at.len] = '\0';
+    buf_addf(&at, "/api/v1/rules?name=%s", name);
+    json_kv_str(w, "runbook_url", buf_str(&at));
+    buf_release(&at);
+}
+
+static void add_whose(struct json_out *w, const struct alert_whose *who)
+{
+    const struct tele_label rows[] = { { "job", who->job },
+                                       { "user", who->user },
+                                       { "pod", who->pod },
+                                       { "namespace", who->space },
+                                       { "command", who->command } };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (rows[i].value[0])
+            json_kv_str(w, rows[i].name, rows[i].value);
+}
+
+/* What it follows from: "GpuLost: The driver has lost GPU 3". */
+static void add_root(struct json_out *w, const struct alert_active *x)
+{
+    struct buf b = { 0 };
+
+    buf_addf(&b, "%s: %s", x->root_rule->name, x->root_summary);
+    json_kv_str(w, "follows_from", buf_str(&b));
+    buf_release(&b);
+}
+
+static char *annotations_json(const struct alert_active *x, const struct tele_series *s,
+                              const char *generator)
 {
     const struct alert_rule *r = x->rule;
     struct buf b = { 0 };
@@ -65,17 +120,28 @@ static char *annotations_json(const struct alert_active *x)
         json_kv_str(&w, "description", r->why);
     if (r->runbook && *r->runbook)
         json_kv_str(&w, "runbook_url", r->runbook);
+    else if (generator) /* what the agent itself knows of the rule */
+        add_own_runbook(&w, generator, r->name);
+    add_code(&w, s);
+    add_whose(&w, &x->whose);
+    if (x->root_rule)
+        add_root(&w, x);
+    if (x->follows[0])
+        json_kv_str(&w, "follows", x->follows);
+    if (x->gone)
+        json_kv_str(&w, "ended", "gone: nothing is known of it any more");
     json_obj_end(&w);
     return buf_take(&b);
 }
 
 struct alert_note *alert_note_new(const struct tele *t, const struct alert_active *x,
-                                  const char *hostname)
+                                  const char *hostname, const char *generator)
 {
+    const struct tele_series *subject = x->subject ? x->subject : tele_get(t, x->series);
     struct alert_note *n = xcalloc(1, sizeof(*n));
 
-    n->labels = labels_json(tele_get(t, x->series), x, hostname);
-    n->annotations = annotations_json(x);
+    n->labels = labels_json(subject, x, hostname);
+    n->annotations = annotations_json(x, subject, generator);
     n->starts_ns = x->fired_ns;
     n->ends_ns = x->state == ALERT_RESOLVED ? x->resolved_ns : 0;
     n->value = x->value;

@@ -4,8 +4,9 @@
 #include "base/str.h"
 #include "metrics/alert_int.h"
 #include "os/child.h"
-#include "os/client.h"
 #include "os/clock.h"
+#include "os/file.h"
+#include "os/web.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,29 +14,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOK_NS INT64_C(100000000) /* between two looks at the time to give up */
-
 /* ---- HTTP */
 struct alert_http {
     struct url url;
-    char path[URL_PATH_MAX]; /* below the URL's prefix */
-    int64_t timeout_ns;
-    struct client *c; /* owned; NULL: no connection */
-    struct buf request;
-    /* of the request under way */
-    bool done;
-    enum client_fault fault;
-    int status, sys;
-    int64_t after_s;
-    char said[128]; /* the begin of the reply's body */
+    char path[URL_PATH_MAX + 1]; /* below the URL's prefix */
+    int timeout_ms;
+    char *token_file;               /* NULL: none */
+    struct web *web;                /* owned; keeps its connection */
+    struct web_reply reply;         /* of the last post */
+    const _Atomic int64_t *stop_ns; /* of the post under way */
 };
 
-struct alert_http *alert_http_new(const struct url *url, const char *path, int timeout_ms)
+struct alert_http *alert_http_new(const struct url *url, const char *path, int timeout_ms,
+                                  const struct web_trust *trust, const char *token_file)
 {
     struct alert_http *h = xcalloc(1, sizeof(*h));
 
     h->url = *url;
-    h->timeout_ns = (int64_t)timeout_ms * 1000000;
+    h->timeout_ms = timeout_ms;
+    h->web = web_new(trust);
+    h->token_file = token_file ? xstrdup(token_file) : NULL;
     str_copy(h->path, sizeof(h->path), path);
     return h;
 }
@@ -44,82 +42,78 @@ void alert_http_free(struct alert_http *h)
 {
     if (!h)
         return;
-    client_free(h->c);
-    buf_release(&h->request);
+    web_free(h->web);
+    free(h->token_file);
+    web_reply_release(&h->reply);
     free(h);
 }
 
-static void on_done(void *arg, const struct client_done *d)
+static bool is_time_up(void *arg)
 {
-    struct alert_http *h = arg;
-    size_t n = d->reply->first_len < sizeof(h->said) ? d->reply->first_len : sizeof(h->said) - 1;
+    const struct alert_http *h = arg;
+    int64_t stop = atomic_load(h->stop_ns);
 
-    h->done = true;
-    h->fault = d->fault;
-    h->sys = d->sys;
-    h->status = d->reply->status;
-    h->after_s = d->reply->retry_after_s;
-    memcpy(h->said, d->reply->first, n);
-    h->said[n] = '\0';
-    str_make_text(h->said);
+    return stop && clock_mono_ns() >= stop;
 }
 
-static void write_request(struct alert_http *h, const struct buf *body)
+static enum alert_post verdict(const struct web_reply *r, struct err *err)
 {
-    char host[URL_AUTHORITY_MAX];
+    char said[128]; /* the begin of the reply's body */
 
-    buf_reset(&h->request);
-    buf_addf(&h->request,
-             "POST %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: stoker/" STOKER_VERSION
-             "\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
-             h->url.prefix, h->path, url_authority(&h->url, host), body->len);
-    buf_add(&h->request, buf_str(body), body->len);
-}
-
-static enum alert_post verdict(const struct alert_http *h, struct err *err)
-{
-    if (h->fault != CLIENT_OK) {
-        (void)err_set(err, RC_FAIL, "%s%s%s", client_fault_name(h->fault), h->sys ? ": " : "",
-                      h->sys ? strerror(h->sys) : "");
-        return POST_AGAIN;
-    }
-    if (h->status >= 200 && h->status < 300)
+    if (r->status >= 200 && r->status < 300)
         return POST_OK;
-    (void)err_set(err, RC_FAIL, "status %d%s%s", h->status, h->said[0] ? ": " : "", h->said);
-    return h->status == 408 || h->status == 429 || h->status >= 500 ? POST_AGAIN : POST_NEVER;
+    (void)snprintf(said, sizeof(said), "%s", buf_str(&r->body));
+    str_make_text(said);
+    (void)err_set(err, RC_FAIL, "status %d%s%s", r->status, said[0] ? ": " : "", said);
+    return r->status == 408 || r->status == 429 || r->status >= 500 ? POST_AGAIN : POST_NEVER;
+}
+
+/* The token as its file has it now; an alert waits for one that cannot be used. */
+static enum rc read_token(const char *path, struct buf *text, const char **out, struct err *err)
+{
+    enum rc rc = file_read(path, ALERT_TOKEN_MAX, text, err);
+
+    if (rc != RC_OK)
+        return rc;
+    *out = text->len ? str_trim(text->data) : "";
+    if (!**out || strlen(*out) != strcspn(*out, "\r\n"))
+        rc = err_set(err, RC_PARSE, "'%s' is not one line with a token", path);
+    return rc;
 }
 
 enum alert_post alert_http_post(struct alert_http *h, const struct buf *body,
                                 const _Atomic int64_t *stop_ns, int64_t *out_after_s,
                                 struct err *err)
 {
-    struct client_opts o = { .url = &h->url, .slots = 1, .timeout_ns = h->timeout_ns };
-    enum alert_post got;
-    bool over = false;
+    struct web_request q = { .to = &h->url,
+                             .path = h->path,
+                             .type = "application/json",
+                             .body = buf_str(body),
+                             .body_len = body->len,
+                             .timeout_ms = h->timeout_ms,
+                             .body_max = ALERT_REPLY_MAX,
+                             .stop = is_time_up,
+                             .arg = h };
+    struct err why = { 0 };
+    struct buf token = { 0 };
+    enum rc rc = RC_OK;
 
     *out_after_s = -1;
-    o.on_done = on_done;
-    o.arg = h;
-    if (!h->c && client_new(&o, &h->c, err))
+    h->stop_ns = stop_ns;
+    if (h->token_file)
+        rc = read_token(h->token_file, &token, &q.token, &why);
+    if (rc == RC_OK) {
+        rc = web_send(h->web, &q, &h->reply, &why);
+        if (h->reply.fault == WEB_LIMIT) /* what it says may be as long as it likes */
+            rc = RC_OK;
+    }
+    buf_release(&token);
+    if (rc != RC_OK) {
+        (void)err_set(err, why.code, "%s", why.msg);
         return POST_AGAIN;
-    write_request(h, body);
-    h->done = false;
-    client_send(h->c, (size_t)client_free_slot(h->c), h->request.data, h->request.len, 0);
-    while (!h->done && !over) {
-        int64_t now = clock_mono_ns(), stop = atomic_load(stop_ns);
-
-        over = (stop && now >= stop) || client_poll(h->c, now + LOOK_NS, err);
     }
-    if (!h->done)
-        (void)err_set(err, RC_TIMEOUT, "given up at the end");
-    got = h->done ? verdict(h, err) : POST_AGAIN;
-    if (h->done && h->fault == CLIENT_OK) {
-        *out_after_s = h->after_s;
-    } else {
-        client_free(h->c);
-        h->c = NULL;
-    }
-    return got;
+    *out_after_s = h->reply.retry_after_s;
+    return verdict(&h->reply, err);
 }
 
 /* ---- a command */

@@ -6,7 +6,7 @@
  *   value           M
  *   rate, increase  rate(M[w]), increase(M[w])
  *   mean            avg_over_time(M[w])
- *   absent          last_over_time(M[1h]) unless M
+ *   absent          (last_over_time(M[1h]) or ALERTS of this rule) unless M and up
  *
  * A ratio is A / B.  Hysteresis asks ALERTS whether the alert fires already; a guard is `and`.
  * A count that is made by its first error has no increase in Prometheus: `unless offset` sees
@@ -101,7 +101,7 @@ static bool form_of(const struct alert_rule *r, const struct alert_prom *o, stru
     f.metric = alert_prom_name(r->metric, o->names, &f.scale);
     f.of = r->of ? alert_prom_name(r->of, o->names, &of_scale) : NULL;
     f.guard = r->guard ? alert_prom_name(r->guard, o->names, &f.guard_scale) : NULL;
-    f.derived = o->exact && !f.metric && !r->of ? derived_of(r->metric) : NULL;
+    f.derived = !f.metric && !r->of ? derived_of(r->metric) : NULL;
     if (f.derived)
         f.metric = f.derived->there;
     if (!f.metric || (r->of && !f.of) || (r->guard && !f.guard))
@@ -188,7 +188,7 @@ static void seen(const struct form *f, struct buf *out)
     bool half = !f->derived && (r->how == ALERT_MEAN || above);
     char w[UNITS_TEXT_MAX];
 
-    if (!f->o->exact || !r->window_ns || (r->how == ALERT_INCREASE && above))
+    if (!(f->o->exact || f->derived) || !r->window_ns || (r->how == ALERT_INCREASE && above))
         return;
     buf_adds(out, " and ");
     selector(f, f->metric, out);
@@ -227,6 +227,63 @@ static void matching(const char *id, const char *also, struct buf *out)
     buf_adds(out, ") ");
 }
 
+/* What makes a series that one and no other: labels that only describe may change, as the driver's
+ * version does, and the thing is there all the same.  A GPU is its UUID. */
+static void identity(const char *id, struct buf *out)
+{
+    const struct tele_metric *m = tele_metric(id);
+    static const char words[] = "gpu,pci_bus_id,device,modelName,DCGM_FI_DRIVER_VERSION";
+    bool gpu = m && list_has(m->labels, "UUID", 4);
+
+    if (!m) { /* of an application: what else it is labelled with is not known */
+        buf_adds(out, "ignoring (alertname, alertstate, severity, metric) ");
+        return;
+    }
+    buf_adds(out, "on (instance");
+    for (const char *p = m->labels; p && *p;) {
+        size_t n = strcspn(p, ",");
+
+        if (!gpu || !list_has(words, p, n))
+            buf_addf(out, ", %.*s", (int)n, p);
+        p += n + (p[n] == ',');
+    }
+    buf_adds(out, ") ");
+}
+
+/* What was there within the hour, or is missed already: the alert remembers it, so that it ends
+ * when the series is back or Prometheus has its machine no more, and not after a while. */
+static void absent_expr(const struct form *f, struct buf *out)
+{
+    const struct alert_rule *r = f->r;
+
+    buf_adds(out, "(last_over_time(");
+    selector(f, f->metric, out);
+    buf_adds(out, "[1h]) or ");
+    identity(r->metric, out);
+    buf_addf(out,
+             "max without (alertname, alertstate, severity) "
+             "(ALERTS{alertname=\"%s\",severity=\"%s\"%s%s})) unless ",
+             r->name, alert_severity_word(r->severity), f->o->own ? "," : "",
+             f->o->own ? f->o->own : "");
+    identity(r->metric, out);
+    selector(f, f->metric, out);
+    buf_adds(out, " and on (instance) up");
+}
+
+/* Of a rule with a window the guard may have been off for a while, as on the node. */
+static void guard_expr(const struct form *f, struct buf *out)
+{
+    const struct alert_rule *r = f->r;
+    int64_t grace = alert_guard_grace(r);
+    char w[UNITS_TEXT_MAX];
+
+    if (grace >= ALERT_SECOND && (r->guard_op == ALERT_ABOVE || r->guard_op == ALERT_BELOW))
+        buf_addf(out, "%s_over_time(%s[%s])", r->guard_op == ALERT_ABOVE ? "max" : "min", f->guard,
+                 duration(grace, w));
+    else
+        buf_adds(out, f->guard);
+}
+
 static void expr(const struct form *f, struct buf *out)
 {
     const struct alert_rule *r = f->r;
@@ -234,10 +291,7 @@ static void expr(const struct form *f, struct buf *out)
     char w[UNITS_TEXT_MAX];
 
     if (r->how == ALERT_ABSENT) {
-        buf_adds(out, "last_over_time(");
-        selector(f, f->metric, out);
-        buf_adds(out, "[1h]) unless ");
-        selector(f, f->metric, out);
+        absent_expr(f, out);
         return;
     }
     buf_adds(out, f->guard ? "((" : "(");
@@ -263,7 +317,8 @@ static void expr(const struct form *f, struct buf *out)
         return;
     buf_addc(out, ')');
     matching(r->metric, r->guard, out);
-    buf_addf(out, "%s %s %.12g", f->guard, op_sign(r->guard_op), r->guard_than * f->guard_scale);
+    guard_expr(f, out);
+    buf_addf(out, " %s %.12g", op_sign(r->guard_op), r->guard_than * f->guard_scale);
 }
 
 bool alert_prom_expr(const struct alert_rule *r, const struct alert_prom *o, struct buf *out)
@@ -301,8 +356,13 @@ void alert_prom_summary(const struct alert_rule *r, struct buf *out)
 
     for (const char *p = r->summary; *p; p++) {
         size_t len = *p == '{' ? strspn(p + 1, letters) : 0;
+        size_t all = *p == '{' ? strcspn(p + 1, "{}") : 0, one = strcspn(p + 1, "|");
 
-        if (len && p[len + 1] == '}') {
+        if (all && p[all + 1] == '}' && one < all) { /* {time|times} */
+            buf_addf(out, "{{ if eq $value 1.0 }}%.*s{{ else }}%.*s{{ end }}", (int)one, p + 1,
+                     (int)(all - one - 1), p + 2 + one);
+            p += all + 1;
+        } else if (len && p[len + 1] == '}') {
             if (len == 5 && !memcmp(p + 1, "value", len))
                 value_template(r->unit, out);
             else
@@ -376,6 +436,6 @@ void alert_prom_write(const struct alert_rule *rules, size_t count, enum expo_na
         if (form_of(&rules[i], &o, &f))
             write_rule(&f, out);
         else
-            buf_addf(out, "      # %s: the agent alone sees what it is about\n", rules[i].name);
+            buf_addf(out, "      # %s: only the agent sees what it is about\n", rules[i].name);
     }
 }

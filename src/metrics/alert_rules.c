@@ -59,6 +59,13 @@ const char *alert_op_word(enum alert_op o)
     return ops[o];
 }
 
+const char *alert_role_word(enum alert_role r)
+{
+    static const char *const words[] = { NULL, "root", "sign", "symptom" };
+
+    return words[r];
+}
+
 /* ---- where */
 bool alert_where_split(const char *where, const char **out_name, size_t *out_len,
                        const char **out_values)

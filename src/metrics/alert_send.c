@@ -7,10 +7,13 @@
  *   1. a note leaves its queue when it was delivered, refused for good, or pushed out by a newer
  *      one; each is counted
  *   2. the first `busy` notes of a queue are under way and are never pushed out
- *   3. `firing` holds what Alertmanager has to be told again, in the state last added; it ends an
- *      alert by itself four resends after it was last told, so that a dead agent leaves none */
+ *   3. who was not told that an alert fires does not hear that it is over
+ *   4. `firing` holds what fires, in the state last added; Alertmanager is told of it again and
+ *      ends an alert by itself four resends after it was last told, so that a dead agent leaves
+ *      none */
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sha256.h"
 #include "base/str.h"
 #include "metrics/alert_int.h"
 #include "os/clock.h"
@@ -27,11 +30,12 @@ enum kind { TO_ALERTMANAGER, TO_WEBHOOK, TO_COMMAND };
 struct target {
     struct alert_sender *s;
     enum kind kind;
+    char key[ALERT_RECEIVER_MAX]; /* who it is, over a restart */
     pthread_t thread;
     struct alert_http *http; /* owned; NULL: a command */
     struct alert_note *first, *last;
     size_t count, busy;
-    struct alert_note *firing; /* owned list; Alertmanager alone */
+    struct alert_note *firing; /* owned list: what it was told fires */
     int64_t resend_ns;         /* monotonic: when to tell it again */
     int64_t again_ns;          /* not before, after a failure; 0: at once */
     unsigned failures;         /* in a row */
@@ -45,9 +49,12 @@ struct alert_sender {
     pthread_cond_t wake;
     struct target targets[TARGETS_MAX];
     size_t target_count;
+    struct alert_note *firing; /* owned list: what was told as firing, to anybody or the log */
     bool log;
     char *command, *generator, *hostname; /* owned */
     int timeout_ms, resend_ms, backoff_ms;
+    uint64_t changes;        /* of queues and of what is believed */
+    bool stopped;            /* the threads have ended */
     _Atomic int64_t stop_ns; /* monotonic: all ends here; 0: not yet */
 };
 
@@ -68,6 +75,7 @@ static void push(struct target *t, struct alert_note *n)
         t->first = n;
     t->last = n;
     t->count++;
+    t->s->changes++;
 }
 
 static void pop(struct target *t)
@@ -78,6 +86,7 @@ static void pop(struct target *t)
     if (!t->first)
         t->last = NULL;
     t->count--;
+    t->s->changes++;
     alert_note_free(n);
 }
 
@@ -102,25 +111,51 @@ static void push_out(struct target *t)
     alert_note_free(n);
 }
 
-static void remember(struct target *t, const struct alert_note *n)
+static void add_to(struct target *t, const struct alert_note *n)
 {
-    struct alert_note **p = &t->firing, *known;
+    if (t->count == ALERT_QUEUE_MAX)
+        push_out(t);
+    push(t, alert_note_copy(n));
+}
+
+/* False: one that is over and of which it was never told. */
+static bool remember(struct alert_note **firing, const struct alert_note *n)
+{
+    struct alert_note **p = firing, *known;
     size_t count = 0;
+    bool told;
 
     while (*p && !str_eq((*p)->labels, n->labels)) {
         p = &(*p)->next;
         count++;
     }
     known = *p;
+    told = known != NULL;
     if (known) {
         *p = known->next;
         alert_note_free(known);
     }
     if (n->ends_ns || count >= ALERT_ACTIVE_MAX)
-        return;
+        return told || !n->ends_ns;
     known = alert_note_copy(n);
-    known->next = t->firing;
-    t->firing = known;
+    known->next = *firing;
+    *firing = known;
+    return true;
+}
+
+/* The words and the value of one that is known; that it is told at its next turn is enough. */
+static void renew(struct alert_note *firing, struct alert_note *n)
+{
+    char *words;
+
+    while (firing && !str_eq(firing->labels, n->labels))
+        firing = firing->next;
+    if (!firing)
+        return;
+    words = firing->annotations;
+    firing->annotations = n->annotations;
+    n->annotations = words;
+    firing->value = n->value;
 }
 
 static void log_note(const struct alert_active *x)
@@ -128,7 +163,7 @@ static void log_note(const struct alert_active *x)
     const char *severity = alert_severity_word(x->rule->severity);
 
     if (x->state == ALERT_RESOLVED)
-        log_info("alert %s resolved: %s", x->rule->name, x->summary);
+        log_info("alert %s %s: %s", x->rule->name, x->gone ? "is gone" : "resolved", x->summary);
     else
         log_warn("alert %s (%s): %s", x->rule->name, severity, x->summary);
 }
@@ -139,22 +174,145 @@ void alert_sender_add(struct alert_sender *s, const struct tele *t, const struct
 
     if (x->state == ALERT_PENDING)
         return;
-    if (s->log)
-        log_note(x);
-    n = alert_note_new(t, x, s->hostname);
+    n = alert_note_new(t, x, s->hostname, s->generator);
     pthread_mutex_lock(&s->lock);
+    if (remember(&s->firing, n) && s->log)
+        log_note(x);
     for (size_t i = 0; i < s->target_count; i++) {
         struct target *to = &s->targets[i];
 
-        if (to->kind == TO_ALERTMANAGER)
-            remember(to, n);
-        if (to->count == ALERT_QUEUE_MAX)
-            push_out(to);
-        push(to, alert_note_copy(n));
+        if (remember(&to->firing, n))
+            add_to(to, n);
     }
     pthread_cond_broadcast(&s->wake);
     pthread_mutex_unlock(&s->lock);
     alert_note_free(n);
+}
+
+static bool believes(const struct alert_note *firing, const struct alert_note *n)
+{
+    while (firing && !str_eq(firing->labels, n->labels))
+        firing = firing->next;
+    return firing != NULL;
+}
+
+bool alert_sender_has(struct alert_sender *s, const struct tele *t, const struct alert_active *x)
+{
+    struct alert_note *n = alert_note_new(t, x, s->hostname, s->generator);
+    bool has;
+
+    pthread_mutex_lock(&s->lock);
+    has = believes(s->firing, n);
+    pthread_mutex_unlock(&s->lock);
+    alert_note_free(n);
+    return has;
+}
+
+void alert_sender_catch_up(struct alert_sender *s, const struct tele *t,
+                           const struct alert_active *x)
+{
+    struct alert_note *n = alert_note_new(t, x, s->hostname, s->generator);
+
+    pthread_mutex_lock(&s->lock);
+    if (!believes(s->firing, n) && remember(&s->firing, n) && s->log)
+        log_note(x);
+    for (size_t i = 0; i < s->target_count; i++)
+        if (!believes(s->targets[i].firing, n) && remember(&s->targets[i].firing, n))
+            add_to(&s->targets[i], n);
+    pthread_cond_broadcast(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+    alert_note_free(n);
+}
+
+uint64_t alert_sender_changes(struct alert_sender *s)
+{
+    uint64_t n;
+
+    pthread_mutex_lock(&s->lock);
+    n = s->changes;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+void alert_sender_refresh(struct alert_sender *s, const struct tele *t,
+                          const struct alert_active *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct alert_note *n;
+
+        if (list[i].state != ALERT_FIRING)
+            continue;
+        n = alert_note_new(t, &list[i], s->hostname, s->generator);
+        pthread_mutex_lock(&s->lock);
+        for (size_t k = 0; k < s->target_count; k++)
+            renew(s->targets[k].firing, n);
+        pthread_mutex_unlock(&s->lock);
+        alert_note_free(n);
+    }
+}
+
+/* ---- over a restart */
+static const char log_key[] = "log";
+
+void alert_sender_told(struct alert_sender *s, const struct tele *t, const struct alert_active *x,
+                       struct json_out *w)
+{
+    struct alert_note *n = alert_note_new(t, x, s->hostname, s->generator);
+
+    pthread_mutex_lock(&s->lock);
+    if (believes(s->firing, n))
+        json_add_str(w, log_key);
+    for (size_t i = 0; i < s->target_count; i++)
+        if (believes(s->targets[i].firing, n))
+            json_add_str(w, s->targets[i].key);
+    pthread_mutex_unlock(&s->lock);
+    alert_note_free(n);
+}
+
+void alert_sender_believe(struct alert_sender *s, const struct tele *t,
+                          const struct alert_active *x, const char *const *told, size_t count)
+{
+    struct alert_note *n = alert_note_new(t, x, s->hostname, s->generator);
+
+    pthread_mutex_lock(&s->lock);
+    for (size_t k = 0; k < count; k++) {
+        if (str_eq(told[k], log_key))
+            (void)remember(&s->firing, n);
+        for (size_t i = 0; i < s->target_count; i++)
+            if (str_eq(told[k], s->targets[i].key)) {
+                (void)remember(&s->targets[i].firing, n);
+                s->targets[i].resend_ns = 0; /* Alertmanager may be about to end it */
+            }
+    }
+    pthread_cond_broadcast(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+    alert_note_free(n);
+}
+
+void alert_sender_each_waiting(struct alert_sender *s,
+                               void (*fn)(void *arg, const char *to, const struct alert_note *n),
+                               void *arg)
+{
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->target_count; i++)
+        for (const struct alert_note *n = s->targets[i].first; n; n = n->next)
+            fn(arg, s->targets[i].key, n);
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool alert_sender_queue(struct alert_sender *s, const char *to, const struct alert_note *n)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->target_count && !found; i++) {
+        found = str_eq(to, s->targets[i].key);
+        if (found)
+            add_to(&s->targets[i], n);
+    }
+    pthread_cond_broadcast(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+    return found;
 }
 
 /* ---- a target's thread */
@@ -172,7 +330,7 @@ static int64_t due_ns(const struct target *t)
 
     if (t->count)
         return t->again_ns;
-    if (t->firing && !stopping)
+    if (t->firing && t->kind == TO_ALERTMANAGER && !stopping)
         return t->resend_ns > t->again_ns ? t->resend_ns : t->again_ns;
     return INT64_MAX;
 }
@@ -329,20 +487,41 @@ static void *work(void *arg)
 }
 
 /* ---- making and ending */
-static enum rc add_http(struct alert_sender *s, enum kind kind, const char *text, struct err *err)
+static void make_key(struct target *t, const char *address)
+{
+    uint8_t sum[SHA256_BYTES];
+    char hex[SHA256_HEX];
+    struct sha256 h;
+
+    sha256_init(&h);
+    sha256_add(&h, address, strlen(address));
+    sha256_end(&h, sum);
+    (void)snprintf(t->key, sizeof(t->key), "%s:%.16s", kind_word(t->kind), sha256_hex(sum, hex));
+}
+
+static enum rc add_http(struct alert_sender *s, enum kind kind, const char *text,
+                        const struct alert_targets *to, struct err *err)
 {
     struct target *t = &s->targets[s->target_count];
     struct url url;
-    enum rc rc = url_parse(text, &url, err);
+    char path[URL_PATH_MAX + 1];
+    const char *query = "";
+    enum rc rc =
+        kind == TO_WEBHOOK ? url_parse_query(text, &url, &query, err) : url_parse(text, &url, err);
 
+    if (!rc)
+        rc = web_ready(&url, err); /* told at the start, not when something burns */
     if (rc)
         return err_ctx(err, "%s '%s'", kind_word(kind), text);
     *t = (struct target){ .s = s, .kind = kind };
-    t->http = alert_http_new(&url,
-                             kind == TO_ALERTMANAGER ? "/api/v2/alerts"
-                             : url.prefix[0]         ? ""
-                                                     : "/",
-                             s->timeout_ms);
+    make_key(t, text);
+    (void)snprintf(path, sizeof(path), "%s%s",
+                   kind == TO_ALERTMANAGER ? "/api/v2/alerts"
+                   : url.prefix[0]         ? ""
+                                           : "/",
+                   query);
+    t->http = alert_http_new(&url, path, s->timeout_ms, &to->trust,
+                             kind == TO_WEBHOOK ? to->webhook_token_file : NULL);
     s->target_count++;
     return RC_OK;
 }
@@ -364,17 +543,23 @@ static char *own_hostname(const char *given)
     return xstrdup(name);
 }
 
+static void free_list(struct alert_note *n)
+{
+    for (struct alert_note *next; n; n = next) {
+        next = n->next;
+        alert_note_free(n);
+    }
+}
+
 static void release(struct alert_sender *s)
 {
+    free_list(s->firing);
     for (size_t i = 0; i < s->target_count; i++) {
         struct target *t = &s->targets[i];
 
         while (t->first)
             pop(t);
-        for (struct alert_note *n = t->firing, *next; n; n = next) {
-            next = n->next;
-            alert_note_free(n);
-        }
+        free_list(t->firing);
         alert_http_free(t->http);
     }
     pthread_cond_destroy(&s->wake);
@@ -390,11 +575,13 @@ static enum rc add_targets(struct alert_sender *s, const struct alert_targets *t
     enum rc rc = RC_OK;
 
     if (to->alertmanager)
-        rc = add_http(s, TO_ALERTMANAGER, to->alertmanager, err);
+        rc = add_http(s, TO_ALERTMANAGER, to->alertmanager, to, err);
     if (rc == RC_OK && to->webhook)
-        rc = add_http(s, TO_WEBHOOK, to->webhook, err);
-    if (rc == RC_OK && to->command)
-        s->targets[s->target_count++] = (struct target){ .s = s, .kind = TO_COMMAND };
+        rc = add_http(s, TO_WEBHOOK, to->webhook, to, err);
+    if (rc == RC_OK && to->command) {
+        s->targets[s->target_count] = (struct target){ .s = s, .kind = TO_COMMAND };
+        make_key(&s->targets[s->target_count++], to->command);
+    }
     return rc;
 }
 
@@ -447,9 +634,9 @@ void alert_sender_stats(struct alert_sender *s, struct alert_sender_stats *out)
     *out = sum;
 }
 
-void alert_sender_free(struct alert_sender *s, int wait_ms)
+void alert_sender_stop(struct alert_sender *s, int wait_ms)
 {
-    if (!s)
+    if (!s || s->stopped)
         return;
     pthread_mutex_lock(&s->lock);
     atomic_store(&s->stop_ns, clock_mono_ns() + (int64_t)(wait_ms > 0 ? wait_ms : 0) * 1000000 + 1);
@@ -457,5 +644,12 @@ void alert_sender_free(struct alert_sender *s, int wait_ms)
     pthread_mutex_unlock(&s->lock);
     for (size_t i = 0; i < s->target_count; i++)
         pthread_join(s->targets[i].thread, NULL);
-    release(s);
+    s->stopped = true;
+}
+
+void alert_sender_free(struct alert_sender *s, int wait_ms)
+{
+    alert_sender_stop(s, wait_ms);
+    if (s)
+        release(s);
 }

@@ -337,6 +337,8 @@ void alert_targets_of(const struct spec *s, struct arena *a, struct alert_target
 
     *out = (struct alert_targets){ .alertmanager = n->alertmanager,
                                    .webhook = n->webhook,
+                                   .webhook_token_file = n->webhook_token_file,
+                                   .trust = { .ca_file = n->ca_file },
                                    .log = n->log };
     for (size_t i = 0; i < n->command.count; i++) {
         buf_adds(&b, i ? " " : "exec ");

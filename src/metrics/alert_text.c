@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "metrics/alert_int.h"
+#include "metrics/collect.h"
 
 #include <math.h>
 
@@ -80,8 +81,12 @@ static const char *braces(const char *p, const struct alert_rule *r, const struc
     name[len] = '\0';
     if (str_eq(name, "value"))
         alert_value_text(r->unit, value, out);
-    else if ((label = tele_label_of(s, name)))
-        buf_adds(out, label);
+    else if (strchr(name, '|')) /* {time|times}: of one, of others */
+        buf_add(out, value == 1 ? name : strchr(name, '|') + 1,
+                value == 1 ? strcspn(name, "|") : strlen(strchr(name, '|') + 1));
+    else if ((label = tele_label_of(s, name)) ||
+             (str_eq(name, "gpu") && (label = tele_label_of(s, "pci_bus_id"))))
+        buf_adds(out, label); /* a GPU that the driver does not know has an address */
     else
         buf_addc(out, '?');
     return p + len + 2;
@@ -96,10 +101,24 @@ static void copy_text(char *out, size_t cap, const char *text)
         out[--n] = '\0';
 }
 
+bool alert_code_of(const struct tele_series *s, int *out)
+{
+    const char *text = tele_label_of(s, "xid");
+    int64_t code;
+
+    text = text ? text : tele_label_of(s, "sxid");
+    if (!text || !str_to_i64(text, 10, &code) || code < 0 || code > INT32_MAX)
+        return false;
+    *out = (int)code;
+    return true;
+}
+
 void alert_summary(const struct alert_rule *r, const struct tele_series *s, double value,
                    char out[TELE_VALUE_MAX])
 {
+    char words[TELE_VALUE_MAX];
     struct buf b;
+    int code;
 
     buf_init(&b, 16 * TELE_VALUE_MAX);
     for (const char *p = r->summary; *p;) {
@@ -109,6 +128,10 @@ void alert_summary(const struct alert_rule *r, const struct tele_series *s, doub
             p = next;
         else
             buf_addc(&b, *p++);
+    }
+    if (alert_code_of(s, &code)) {
+        xid_words(code, words, sizeof(words));
+        buf_addf(&b, ": %s", words);
     }
     copy_text(out, TELE_VALUE_MAX, buf_str(&b));
     buf_release(&b);

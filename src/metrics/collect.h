@@ -28,6 +28,7 @@ struct kmsg;
 struct kmsg *kmsg_open(const struct root *root, const char *path); /* path NULL: /dev/kmsg */
 size_t kmsg_poll(struct kmsg *k, struct tele *t); /* events added; a flood is counted and cut */
 void kmsg_close(struct kmsg *k);
+int kmsg_fault_errno(const struct kmsg *k); /* why it cannot be read; 0: it can */
 /* XID or SXID of a kernel line: false when it has none.  gpu is its PCI address as text. */
 bool kmsg_xid(const char *line, int *code, char bdf[24], char *text, size_t cap);
 /* Is the code an NVSwitch's (SXID)?  They begin where a GPU's end. */
@@ -40,6 +41,32 @@ struct xid_info {
     char mnemonic[64], action[24], text[128];
 };
 bool xid_find(int code, struct xid_info *out);
+/* "NAME: cause; action: reboot", or that the table lacks it. */
+void xid_words(int code, char *out, size_t cap);
+
+/* ---- lines of the log that tell of failing hardware, or of a kernel that is stuck */
+enum { KMSG_DEVICE_MAX = 48, KMSG_FAULT_COUNT_MAX = 100000 };
+enum kmsg_fault_kind {
+    KMSG_FAULT_AER_FATAL, /* PCIe */
+    KMSG_FAULT_AER_NONFATAL,
+    KMSG_FAULT_AER_CORRECTED,
+    KMSG_FAULT_MCE, /* machine check, by the CPU or its firmware */
+    KMSG_FAULT_MCE_CORRECTED,
+    KMSG_FAULT_EDAC_UE, /* the memory's controller */
+    KMSG_FAULT_EDAC_CE,
+    KMSG_FAULT_MEMORY, /* a page was taken out of use */
+    KMSG_FAULT_NVME,
+    KMSG_FAULT_HUNG_TASK
+};
+struct kmsg_fault {
+    enum kmsg_fault_kind kind;
+    unsigned count;               /* that the line tells of */
+    char device[KMSG_DEVICE_MAX]; /* address, CPU, module, disk, task; "": not named */
+};
+bool kmsg_fault(const char *line, struct kmsg_fault *out);
+const char *kmsg_fault_word(enum kmsg_fault_kind k); /* "aer_fatal" */
+/* Does a switch's error, in the words of its event, end the work of its fabric? */
+bool kmsg_sxid_fatal(int code, const char *text);
 struct kmsg_stats {
     uint64_t lines, lost, cut; /* read; gone before they were read; events left out in a flood */
 };
@@ -114,6 +141,8 @@ struct gpu_child *gpu_child_new(const struct gpu_child_opts *o, struct tele *t);
 void gpu_child_turn(struct gpu_child *c, int64_t now_ns);
 int gpu_child_fd(const struct gpu_child *c); /* readable when there is something; -1: none */
 enum gpu_child_state gpu_child_state(const struct gpu_child *c);
+/* A call has not returned: of the child that runs, or of one that was left alone. */
+bool gpu_child_hangs(const struct gpu_child *c);
 /* The call that hangs, since when, and where the kernel has it (wchan, syscall); "" when none. */
 void gpu_child_why(const struct gpu_child *c, struct buf *out);
 void gpu_child_release(struct gpu_child *c); /* lets go of the driver: for resets and upgrades */

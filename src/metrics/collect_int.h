@@ -89,6 +89,7 @@ struct job { /* numbers NaN, texts "": not told */
     unsigned state;
     double pid, gpus, started_s, updated_s, step, steps, step_seconds, tokens_per_second,
         samples_per_second, loss, mfu, restarts, checkpoint_step, checkpoint_s;
+    double rank, world_size, gpu, busy_seconds; /* of the rank that writes */
 };
 enum rc job_parse(const char *bytes, size_t len, struct job *out, struct err *err) MUST_USE;
 const char *job_state_word(unsigned state); /* "running"; "": there is no such */

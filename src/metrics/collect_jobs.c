@@ -5,7 +5,12 @@
  * job goes on; no library, no port.  Anybody who may write into the folder may write anything, so
  * all that is read has a limit, and a file that is none is told with its reason instead of a
  * job.  A job that has not written for JOB_QUIET_S has no speed any more, one of which nothing
- * was heard for JOB_FORGET_S is no job. */
+ * was heard for JOB_FORGET_S is no job.
+ *
+ * Where each rank writes a file of its own, the job's figures are those of the lowest rank here,
+ * and each rank has its own time a step.  Ranks wait for each other at every step, so that the
+ * times of whole steps are the same for all: what tells them apart is the part in which a rank
+ * worked itself (`busy_seconds`), and how much longer that is than the middle one's is its lag. */
 #include "metrics/collect_int.h"
 
 #include "base/json.h"
@@ -24,6 +29,7 @@ enum {
     JOBS_DOC_MAX = 256 << 10,        /* bytes of the document */
     JOB_QUIET_S = 600,               /* without a word: its speed is unknown */
     JOB_FORGET_S = 7 * 24 * 3600,    /* without a word: it is no job */
+    JOB_LAG_RANKS = 3,               /* of a node: with fewer nobody can say which one is slow */
     JOB_PATH_MAX = ROOT_PATH_MAX / 2 /* bytes of a folder's path */
 };
 
@@ -102,6 +108,10 @@ static enum rc read_job(const struct json *j, struct job *out, struct err *err)
     out->restarts = number(j, "restarts", 0, most);
     out->checkpoint_step = number(j, "checkpoint_step", 0, most);
     out->checkpoint_s = number(j, "checkpoint_time", 1, 1e11);
+    out->rank = number(j, "rank", 0, 1e6);
+    out->world_size = number(j, "world_size", 1, 1e6);
+    out->gpu = number(j, "gpu", 0, 4095);
+    out->busy_seconds = number(j, "busy_seconds", 0, 1e9);
     return read_state(j, out, err);
 }
 
@@ -133,8 +143,10 @@ struct jobs {
     unsigned source;
     char folders[JOBS_FOLDERS_MAX][JOB_PATH_MAX];
     size_t folder_count;
-    bool had;       /* there was a document */
-    char *bytes;    /* owned, JOB_FILE_MAX + 2: one more than a file may have */
+    bool had;         /* there was a document */
+    char *bytes;      /* owned, JOB_FILE_MAX + 2: one more than a file may have */
+    struct job *seen; /* owned, JOBS_MAX a folder: those of this sample */
+    size_t seen_count;
     struct buf doc; /* scratch */
     struct json_out w;
 };
@@ -147,6 +159,7 @@ static void *jobs_open(const struct root *root, struct tele *t)
     s->root = root;
     s->source = tele_source(t, "jobs");
     s->bytes = xmalloc(JOB_FILE_MAX + 2);
+    s->seen = xcalloc(JOBS_MAX * JOBS_FOLDERS_MAX, sizeof(*s->seen));
     s->doc.max = JOBS_DOC_MAX;
     (void)str_copy(s->folders[s->folder_count++], JOB_PATH_MAX, "/run/stoker/jobs");
     if (own && own[0] == '/' && strlen(own) + sizeof("/stoker/jobs") < JOB_PATH_MAX)
@@ -161,6 +174,7 @@ static void jobs_close(void *state)
     if (!s)
         return;
     buf_release(&s->doc);
+    free(s->seen);
     free(s->bytes);
     free(s);
 }
@@ -187,6 +201,11 @@ static bool at_work(const struct job *j)
     return j->state < STATE_DONE;
 }
 
+static bool is_quick(const struct job *j, double now_s)
+{
+    return at_work(j) && age(now_s, j->updated_s) < JOB_QUIET_S;
+}
+
 static void set(struct tele *t, unsigned source, const char *metric, const struct tele_label *l,
                 size_t count, double v)
 {
@@ -199,8 +218,6 @@ static void put_values(const struct jobs *s, struct tele *t, const struct job *j
     struct tele_label l[] = {
         { "job", j->name }, { "kind", j->kind }, { "user", j->user }, { "state", NULL }
     };
-    bool quick = at_work(j) && age(now_s, j->updated_s) < JOB_QUIET_S;
-
     for (unsigned i = 0; i < JOB_STATES; i++) {
         l[3].value = states[i];
         if (i == j->state) /* the others are left out: a series a state would be mostly zeros */
@@ -214,13 +231,84 @@ static void put_values(const struct jobs *s, struct tele *t, const struct job *j
     set(t, s->source, "job.checkpoint_age", l, 3,
         at_work(j) ? age(now_s, j->checkpoint_s) : (double)NAN);
     set(t, s->source, "job.checkpoint_step", l, 3, j->checkpoint_step);
-    if (!quick)
+    if (!is_quick(j, now_s))
         return;
     set(t, s->source, "job.step_seconds", l, 3, j->step_seconds);
     set(t, s->source, "job.tokens_per_second", l, 3, j->tokens_per_second);
     set(t, s->source, "job.samples_per_second", l, 3, j->samples_per_second);
     set(t, s->source, "job.loss", l, 3, j->loss);
     set(t, s->source, "job.mfu", l, 3, j->mfu);
+}
+
+/* ---- ranks */
+
+/* Its own work in a step; a rank that does not tell it apart may still have timed itself. */
+static double busy_of(const struct job *j)
+{
+    return isnan(j->busy_seconds) ? j->step_seconds : j->busy_seconds;
+}
+
+/* Of several files of one job the lowest rank's is the job's. */
+static bool leads_job(const struct jobs *s, const struct job *j)
+{
+    for (size_t i = 0; i < s->seen_count; i++)
+        if (str_eq(s->seen[i].name, j->name) && s->seen[i].rank < j->rank)
+            return false;
+    return true;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Of the job's ranks here; NaN: too few of them tell. */
+static double middle_busy(const struct jobs *s, const char *name, double now_s)
+{
+    double busy[JOBS_MAX * JOBS_FOLDERS_MAX];
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->seen_count; i++) {
+        const struct job *j = &s->seen[i];
+
+        if (str_eq(j->name, name) && !isnan(j->rank) && is_quick(j, now_s) && !isnan(busy_of(j)))
+            busy[n++] = busy_of(j);
+    }
+    if (n < JOB_LAG_RANKS)
+        return NAN;
+    qsort(busy, n, sizeof(*busy), compare_numbers);
+    return n % 2 ? busy[n / 2] : (busy[n / 2 - 1] + busy[n / 2]) / 2;
+}
+
+static void put_rank(const struct jobs *s, struct tele *t, const struct job *j, double now_s)
+{
+    char rank[16], gpu[16] = "";
+    struct tele_label l[] = { { "job", j->name },
+                              { "kind", j->kind },
+                              { "user", j->user },
+                              { "rank", rank },
+                              { "gpu", gpu } };
+    double middle = middle_busy(s, j->name, now_s);
+
+    if (isnan(j->rank) || !is_quick(j, now_s))
+        return;
+    snprintf(rank, sizeof(rank), "%.0f", j->rank);
+    if (!isnan(j->gpu))
+        snprintf(gpu, sizeof(gpu), "%.0f", j->gpu);
+    set(t, s->source, "job.rank.busy_seconds", l, ARRAY_SIZE(l), busy_of(j));
+    if (middle > 0)
+        set(t, s->source, "job.rank.lag", l, ARRAY_SIZE(l), busy_of(j) / middle - 1);
+}
+
+static void put_seen(const struct jobs *s, struct tele *t, double now_s)
+{
+    for (size_t i = 0; i < s->seen_count; i++) {
+        if (leads_job(s, &s->seen[i]))
+            put_values(s, t, &s->seen[i], now_s);
+        put_rank(s, t, &s->seen[i], now_s);
+    }
 }
 
 static void write_num(struct json_out *w, const char *key, double v)
@@ -250,10 +338,13 @@ static void write_job(struct json_out *w, const struct job *j)
     write_num(w, "restarts", j->restarts);
     write_num(w, "checkpoint_step", j->checkpoint_step);
     write_num(w, "checkpoint_time", j->checkpoint_s);
+    write_num(w, "rank", j->rank);
+    write_num(w, "world_size", j->world_size);
+    write_num(w, "gpu", j->gpu);
+    write_num(w, "busy_seconds", j->busy_seconds);
 }
 
-static void take_file(struct jobs *s, struct tele *t, const char *folder, const char *name,
-                      double now_s)
+static void take_file(struct jobs *s, const char *folder, const char *name, double now_s)
 {
     char path[ROOT_PATH_MAX];
     struct err err = { 0 };
@@ -270,7 +361,7 @@ static void take_file(struct jobs *s, struct tele *t, const char *folder, const 
         if (age(now_s, job.updated_s) > JOB_FORGET_S)
             return;
         look_at_pid(s, &job);
-        put_values(s, t, &job, now_s);
+        s->seen[s->seen_count++] = job;
     }
     json_obj(&s->w);
     json_kv_str(&s->w, "file", name);
@@ -281,7 +372,7 @@ static void take_file(struct jobs *s, struct tele *t, const char *folder, const 
     json_obj_end(&s->w);
 }
 
-static size_t take_folder(struct jobs *s, struct tele *t, const char *folder, double now_s)
+static size_t take_folder(struct jobs *s, const char *folder, double now_s)
 {
     struct arena a = { 0 };
     struct root_names names;
@@ -289,7 +380,7 @@ static size_t take_folder(struct jobs *s, struct tele *t, const char *folder, do
 
     if (collect_list(s->root, &a, folder, &names) == 0)
         for (; n < names.count && n < JOBS_MAX; n++)
-            take_file(s, t, folder, names.items[n], now_s);
+            take_file(s, folder, names.items[n], now_s);
     arena_release(&a);
     return n;
 }
@@ -306,9 +397,11 @@ static void jobs_sample(void *state, struct tele *t, int64_t now_ns)
     json_kv_str(&s->w, "schema", "stoker.jobs/1");
     json_key(&s->w, "jobs");
     json_arr(&s->w);
-    tele_begin(t, s->source, now_ns);
+    s->seen_count = 0;
     for (size_t i = 0; i < s->folder_count; i++)
-        files += take_folder(s, t, s->folders[i], now_s);
+        files += take_folder(s, s->folders[i], now_s);
+    tele_begin(t, s->source, now_ns);
+    put_seen(s, t, now_s);
     tele_end(t);
     json_arr_end(&s->w);
     json_obj_end(&s->w);

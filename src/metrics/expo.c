@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -288,25 +289,45 @@ static bool fits(struct family *f, const struct tele_series *s, const struct lin
     return !f->seen || !seen_before(f, labels_hash(all, count));
 }
 
+/* A counter's family in OpenMetrics lacks the _total of its samples; one whose name has none, or
+ * whose family another metric is, has no type there. */
+static bool is_open_counter(const struct page *p, const struct family *f)
+{
+    size_t len = strlen(f->name);
+
+    if (f->metric->kind != TELE_COUNTER || !str_ends(f->name, "_total"))
+        return false;
+    len -= strlen("_total");
+    for (size_t i = 0; i < p->foreign_count; i++)
+        if (strlen(p->foreign[i]->id) == len && !memcmp(p->foreign[i]->id, f->name, len))
+            return false;
+    return true;
+}
+
 /* node_exporter has counters without _total, and says nothing of their type. */
-static const char *type_of(const struct family *f)
+static const char *type_of(const struct page *p, const struct family *f)
 {
     if (f->metric->kind == TELE_GAUGE)
         return "gauge";
+    if (p->o->open_metrics)
+        return is_open_counter(p, f) ? "counter" : "unknown";
     return str_starts(f->name, "node_") && !str_ends(f->name, "_total") ? "untyped" : "counter";
 }
 
 static void begin_family(struct page *p, struct family *f)
 {
+    size_t len = strlen(f->name);
+    bool open = p->o->open_metrics;
+
     f->begun = true;
+    if (open && is_open_counter(p, f))
+        len -= strlen("_total");
     if (f->metric->help) {
-        buf_adds(p->out, "# HELP ");
-        buf_adds(p->out, f->name);
-        buf_addc(p->out, ' ');
-        add_escaped(p->out, f->metric->help, "\\\n");
+        buf_addf(p->out, "# HELP %.*s ", (int)len, f->name);
+        add_escaped(p->out, f->metric->help, open ? "\\\n\"" : "\\\n");
         buf_addc(p->out, '\n');
     }
-    buf_addf(p->out, "# TYPE %s %s\n", f->name, type_of(f));
+    buf_addf(p->out, "# TYPE %.*s %s\n", (int)len, f->name, type_of(p, f));
 }
 
 static bool is_row(const struct page *p, const struct tele_metric *m)
@@ -368,14 +389,66 @@ static void add_family(struct page *p, const struct tele_metric *m, const char *
     free(f.seen);
 }
 
+static bool pattern_is(const char *pattern, const struct tele_metric *m)
+{
+    const char *const names[] = { m->id, m->prom, m->dcgm, m->dcgm46, tele_entity_word(m->entity) };
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (names[i] && !fnmatch(pattern, names[i], 0))
+            return true;
+    return false;
+}
+
 static bool is_wanted(const struct page *p, const struct tele_metric *m)
 {
     if (!p->o->only)
         return true;
     for (const char *const *id = p->o->only; *id; id++)
-        if (str_eq(*id, m->id))
+        if (pattern_is(*id, m))
             return true;
     return false;
+}
+
+bool expo_pattern_known(struct tele *t, const char *pattern)
+{
+    size_t n;
+    const struct tele_metric *rows = tele_metrics(&n);
+    bool known = false;
+
+    for (size_t i = 0; i < n && !known; i++)
+        known = pattern_is(pattern, &rows[i]);
+    if (!t || known)
+        return known;
+    tele_hold(t);
+    n = tele_count(t);
+    for (size_t i = 0; i < n && !known; i++)
+        known = pattern_is(pattern, tele_get(t, (uint32_t)i)->metric);
+    tele_let(t);
+    return known;
+}
+
+enum rc expo_patterns_read(struct arena *a, const char *text, const char *const **out,
+                           struct err *err)
+{
+    const char **list = arena_array(a, const char *, EXPO_PATTERNS_MAX + 1);
+    size_t n = 0;
+
+    for (const char *line = text; *line;) {
+        size_t len = strcspn(line, "\n"), cell;
+        const char *p = line + strspn(line, " \t\r\"");
+
+        cell = p < line + len ? strcspn(p, " \t\r\n,\"#") : 0;
+        line += len + (line[len] == '\n');
+        if (!cell)
+            continue;
+        if (n == EXPO_PATTERNS_MAX || cell >= EXPO_PATTERN_BYTES_MAX)
+            return err_set(err, RC_LIMIT, "more than %d metrics, or one of more than %d bytes",
+                           EXPO_PATTERNS_MAX, EXPO_PATTERN_BYTES_MAX);
+        list[n++] = arena_strndup(a, p, cell);
+    }
+    list[n] = NULL;
+    *out = list;
+    return RC_OK;
 }
 
 static enum expo_names names_of(const struct page *p)
@@ -512,6 +585,8 @@ void expo_write(struct tele *t, const struct expo_opts *o, struct buf *out)
         add_metric(&p, p.foreign[i], p.first[p.row_count + i]);
     tele_let(t);
     add_left_out(&p);
+    if (o->open_metrics)
+        buf_adds(out, "# EOF\n");
     free(p.first);
     free(p.next);
     free(p.foreign);

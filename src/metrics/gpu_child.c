@@ -37,6 +37,7 @@ enum {
     GPU_BACKOFF_MS_MAX = 60000, /* longest of it */
     GPU_NO_DRIVER_MS = 60000,   /* between looks for a driver */
     GPU_WELL_MS = 60000,        /* a child that lived so long starts the backoff anew */
+    GPU_HUNG_CALLS_MAX = 32,    /* pairs of a call and a GPU that are told of */
     GPU_FREE_MS_MAX = 1500      /* for a child to end when the agent does */
 };
 
@@ -46,6 +47,13 @@ struct abandoned { /* a child that hangs and was left alone */
     int gpu;               /* that it hangs in; -1: none */
     int64_t since_ms;
     char call[96];
+};
+
+struct hung_call { /* that was told of; 0 once it has returned */
+    char call[96];
+    int gpu;
+    uint32_t id;
+    bool hangs;
 };
 
 struct gpu_child {
@@ -77,6 +85,9 @@ struct gpu_child {
 
     struct abandoned abandoned[GPU_ABANDONED_MAX];
     size_t abandoned_count;
+    struct hung_call calls[GPU_HUNG_CALLS_MAX];
+    size_t call_count;
+    int call_gpu; /* of `call` */
 };
 
 /* ---- telling ---- */
@@ -106,11 +117,48 @@ static void forget(struct gpu_child *c, int64_t now_ns)
     tele_doc(c->t, "gpu_labels", NULL);
 }
 
+static void set_hung_call(struct gpu_child *c, const char *call, int gpu, double seconds)
+{
+    char number[12];
+    struct tele_label l[] = { { "call", call }, { "gpu", number } };
+    size_t i = 0;
+
+    while (i < c->call_count && !(str_eq(c->calls[i].call, call) && c->calls[i].gpu == gpu))
+        i++;
+    if (i == GPU_HUNG_CALLS_MAX)
+        return;
+    if (i == c->call_count) {
+        snprintf(number, sizeof(number), "%d", gpu);
+        c->calls[i] = (struct hung_call){ .gpu = gpu };
+        str_copy(c->calls[i].call, sizeof(c->calls[i].call), call);
+        c->calls[i].id =
+            tele_series(c->t, c->watch, tele_metric("gpu.driver.call.hung"), l, gpu < 0 ? 1 : 2);
+        c->call_count++;
+    }
+    c->calls[i].hangs = true;
+    tele_set(c->t, c->calls[i].id, seconds);
+}
+
+/* Which call hangs, in which GPU and for how long; those that have returned are 0. */
+static void tell_hung_calls(struct gpu_child *c, int64_t now_ms)
+{
+    for (size_t i = 0; i < c->call_count; i++)
+        c->calls[i].hangs = false;
+    if (c->hung)
+        set_hung_call(c, c->call, c->call_gpu, (double)(now_ms - c->hung_ms) / 1000);
+    for (size_t i = 0; i < c->abandoned_count; i++)
+        set_hung_call(c, c->abandoned[i].call, c->abandoned[i].gpu,
+                      (double)(now_ms - c->abandoned[i].since_ms) / 1000);
+    for (size_t i = 0; i < c->call_count; i++)
+        if (!c->calls[i].hangs)
+            tele_set(c->t, c->calls[i].id, 0);
+}
+
 static void tell_state(struct gpu_child *c, int64_t now_ns, int64_t now_ms)
 {
     static const char *const names[] = { "gpu.driver.hung", "gpu.driver.restarts",
                                          "gpu.driver.abandoned", "gpu.driver.attached" };
-    const double values[] = { c->hung || c->abandoned_count, c->starts ? (double)c->starts - 1 : 0,
+    const double values[] = { gpu_child_hangs(c), c->starts ? (double)c->starts - 1 : 0,
                               (double)c->abandoned_count, gpu_child_state(c) == GPU_CHILD_RUNS };
 
     if (c->told_ms && now_ms - c->told_ms < 500)
@@ -124,6 +172,7 @@ static void tell_state(struct gpu_child *c, int64_t now_ns, int64_t now_ms)
             c->ids[i] = tele_series(c->t, c->watch, m, NULL, 0);
         tele_set(c->t, c->ids[i], values[i]);
     }
+    tell_hung_calls(c, now_ms);
     tele_end(c->t);
 }
 
@@ -291,6 +340,7 @@ static void hang(struct gpu_child *c, int64_t now_ms)
 
     c->hung = true;
     c->hung_ms = c->sign_ms;
+    c->call_gpu = step.gpu;
     if (c->closed)
         str_copy(c->call, sizeof(c->call), "process exit");
     else
@@ -460,6 +510,11 @@ enum gpu_child_state gpu_child_state(const struct gpu_child *c)
     if (!c->wanted && !c->pid)
         return GPU_CHILD_RELEASED;
     return c->no_driver ? GPU_CHILD_NO_DRIVER : GPU_CHILD_OFF;
+}
+
+bool gpu_child_hangs(const struct gpu_child *c)
+{
+    return c->hung || c->abandoned_count;
 }
 
 void gpu_child_why(const struct gpu_child *c, struct buf *out)

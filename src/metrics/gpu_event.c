@@ -62,8 +62,10 @@ static void take_event(struct gpu_sampler *s, const struct nvml_event *e)
             s->gpu = &s->gpus[i];
     if (e->type & NVML_EVENT_XID) {
         int code = e->data <= INT32_MAX ? (int)e->data : 0;
+        char words[TELE_VALUE_MAX];
 
-        gpu_event_tell(s, TELE_EVENT_XID, code, "XID %d", code);
+        xid_words(code, words, sizeof(words));
+        gpu_event_tell(s, TELE_EVENT_XID, code, "XID %d: %.180s", code, words);
     }
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         if (e->type & texts[i].bit)

@@ -34,7 +34,8 @@ enum {
     KMSG_BURST = 16,
     KMSG_REFILL_US = 5000000,
     KMSG_TELL_US = 60000000, /* what was left out is told so often while a flood lasts */
-    KMSG_SLOTS = 128,        /* kinds of messages told apart in a flood; XIDs by code */
+    KMSG_SLOTS = 160,        /* kinds of messages told apart in a flood; XIDs by code */
+    KMSG_FAULT_SLOTS = KMSG_FAULT_HUNG_TASK + 1, /* behind them: faults, by kind */
     KMSG_FACILITY_USER = 1,
     XID_MAX = 99999,
     XID_RECOVERY = 154
@@ -121,6 +122,7 @@ static const struct rule rules[] = {
     { "PCIe Bus Error: severity=", NULL, TELE_EVENT_KERNEL },
     { "AER:", "Uncorrect", TELE_EVENT_KERNEL },
     { "AER:", "error received", TELE_EVENT_KERNEL },
+    { "AER:", "message received", TELE_EVENT_KERNEL },
     { "pciehp", "Link Down", TELE_EVENT_KERNEL },
     { "pciehp", "Card not present", TELE_EVENT_KERNEL },
     { "EDAC ", " CE ", TELE_EVENT_KERNEL },
@@ -197,7 +199,8 @@ struct slot {
 };
 
 struct kmsg {
-    int fd; /* -1: not there */
+    int fd;  /* -1: not there */
+    int why; /* errno of opening it */
     bool is_file;
     unsigned source;
     bool has_source, has_seq;
@@ -206,7 +209,7 @@ struct kmsg {
     struct kmsg_stats stats;
     uint64_t lost_untold;
     uint32_t lines_id, dropped_id;
-    struct slot slots[KMSG_SLOTS];
+    struct slot slots[KMSG_SLOTS + KMSG_FAULT_SLOTS];
     char text[KMSG_RECORD_MAX]; /* of a file: what is left of the last read */
     size_t len;
 };
@@ -251,6 +254,7 @@ struct kmsg *kmsg_open(const struct root *root, const char *path)
     k->fd = path || live
                 ? open(path ? path : "/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
                 : captured.fd;
+    k->why = k->fd < 0 ? errno : 0;
     k->is_file = k->fd >= 0 && !fstat(k->fd, &st) && S_ISREG(st.st_mode);
     k->boot_ns = boot_of(root, live);
     return k;
@@ -263,6 +267,11 @@ void kmsg_close(struct kmsg *k)
     if (k->fd >= 0)
         close(k->fd);
     free(k);
+}
+
+int kmsg_fault_errno(const struct kmsg *k)
+{
+    return k->why;
 }
 
 void kmsg_stats(const struct kmsg *k, struct kmsg_stats *out)
@@ -441,17 +450,17 @@ static size_t xid_tell(struct kmsg *k, struct tele *t, const struct kmsg_line *l
     struct tele_event e = { .kind = xid_is_switch(code) ? TELE_EVENT_SXID : TELE_EVENT_XID,
                             .code = code,
                             .gpu = -1 };
-    struct xid_info x = { .text = "not in the table" };
+    char words[TELE_VALUE_MAX];
     size_t codes = KMSG_SLOTS - ARRAY_SIZE(rules);
     char what[24];
 
     snprintf(what, sizeof(what), "%s %d", xid_is_switch(code) ? "SXID" : "XID", code);
     if (!slot_take(k, t, ARRAY_SIZE(rules) + (size_t)code % codes, what, l->us))
         return 0;
-    (void)xid_find(code, &x);
+    xid_words(code, words, sizeof(words));
     if (!xid_is_switch(code))
         e.gpu = gpu_at(t, bdf);
-    snprintf(e.text, sizeof(e.text), "%s at %s: %s; ", what, bdf, x.text);
+    snprintf(e.text, sizeof(e.text), "%s at %s: %.180s; ", what, bdf, words);
     (void)str_copy(e.text + strlen(e.text), sizeof(e.text) - strlen(e.text), rest);
     str_make_text(e.text); /* a character may have been cut in two */
     tell(k, t, l->us, &e);
@@ -466,7 +475,8 @@ static size_t xid_tell(struct kmsg *k, struct tele *t, const struct kmsg_line *l
  * and our own "XID 79 at 0000:01:00: …" */
 void kmsg_locate(const struct tele *t, struct tele_event *io, char bdf[24])
 {
-    bool own = io->kind == TELE_EVENT_XID || io->kind == TELE_EVENT_RECOVERY;
+    bool own = io->kind == TELE_EVENT_XID || io->kind == TELE_EVENT_RECOVERY ||
+               io->kind == TELE_EVENT_SXID;
     const char *at = strstr(io->text, own ? " at " : "GPU ");
 
     bdf[0] = '\0';
@@ -481,7 +491,7 @@ void kmsg_locate(const struct tele *t, struct tele_event *io, char bdf[24])
     }
     if (bdf[strlen(bdf) - 1] == ':') /* what follows it in a text */
         bdf[strlen(bdf) - 1] = '\0';
-    if (io->gpu < 0)
+    if (io->gpu < 0 && io->kind != TELE_EVENT_SXID)
         io->gpu = gpu_at(t, bdf);
 }
 
@@ -490,6 +500,8 @@ static size_t line_take(struct kmsg *k, struct tele *t, const struct kmsg_line *
     struct tele_event e = { .gpu = -1 };
     char bdf[24], rest[TELE_VALUE_MAX];
     const struct rule *r;
+    struct kmsg_fault f;
+    bool fault, told;
     int code;
 
     k->stats.lines++;
@@ -506,9 +518,14 @@ static size_t line_take(struct kmsg *k, struct tele *t, const struct kmsg_line *
     if (kmsg_xid(l->text, &code, bdf, rest, sizeof(rest)))
         return xid_tell(k, t, l, code, bdf, rest);
     r = rule_of(l->text);
-    if (!r || !slot_take(k, t, (size_t)(r - rules), r->word, l->us))
+    fault = kmsg_fault(l->text, &f); /* the line that says how bad it is has room of its own */
+    if (fault)
+        told = slot_take(k, t, KMSG_SLOTS + (size_t)f.kind, kmsg_fault_word(f.kind), l->us);
+    else
+        told = r && slot_take(k, t, (size_t)(r - rules), r->word, l->us);
+    if (!told)
         return 0;
-    e.kind = r->kind;
+    e.kind = fault ? TELE_EVENT_KERNEL : r->kind;
     snprintf(e.text, sizeof(e.text), "%.*s", (int)sizeof(e.text) - 1, l->text);
     str_make_text(e.text);
     kmsg_locate(t, &e, bdf);

@@ -54,7 +54,8 @@ uint64_t counter_value(const struct counter *c);
 void gauge_set(struct gauge *g, double v); /* NAN: unknown, not written */
 void gauge_add(struct gauge *g, double v);
 double gauge_value(const struct gauge *g);
-void histogram_add(struct histogram *h, double v); /* NAN is left out */
+void histogram_add(struct histogram *h, double v);                  /* NAN is left out */
+void histogram_add_many(struct histogram *h, double v, uint64_t n); /* the same, n times */
 /* An estimate from the buckets, NAN when empty. */
 double histogram_quantile(const struct histogram *h, double q);
 uint64_t histogram_count(const struct histogram *h);

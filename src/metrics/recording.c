@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* recording: a file fed to a reader in pieces. */
+/* recording: a file fed to a reader in pieces; and one made where no data are lost by it. */
 #include "metrics/recording.h"
 
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "metrics/stream_int.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { PIECE_BYTES = 64 << 10 };
 
@@ -73,4 +77,55 @@ enum rc recording_read(const struct recording_opts *o, struct recording_end *out
                        o->path);
     *out = end;
     return RC_OK;
+}
+
+/* ---- making one */
+
+static bool begins_as_recording(const char *path)
+{
+    char magic[STREAM_MAGIC_LEN];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool ours = fd >= 0 && read(fd, magic, sizeof(magic)) == (ssize_t)sizeof(magic) &&
+                !memcmp(magic, STREAM_MAGIC, sizeof(magic));
+
+    if (fd >= 0)
+        close(fd);
+    return ours;
+}
+
+static enum rc check_room(const char *path, int fd, bool replace, struct err *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0)
+        return err_sys(err, "could not look at '%s'", path);
+    if (!S_ISBLK(st.st_mode) && (!S_ISREG(st.st_mode) || !st.st_size))
+        return RC_OK; /* a pipe or a terminal has nothing to lose */
+    if (!begins_as_recording(path)) {
+        err_hint(err, "It is left as it is.  Move it away, or name another file.");
+        return err_set(err, RC_FAIL, "'%s' has data and is no recording", path);
+    }
+    if (!replace) {
+        err_hint(err, "Name another file, move it away, or give --force to write over it.");
+        return err_set(err, RC_FAIL, "recording '%s' is there already", path);
+    }
+    return RC_OK;
+}
+
+enum rc recording_create(const char *path, bool replace, int *out_fd, struct err *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    struct stat st;
+    enum rc rc;
+
+    if (fd < 0)
+        return err_sys(err, "could not write recording '%s'", path);
+    rc = check_room(path, fd, replace, err);
+    if (rc == RC_OK && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(fd, 0) != 0)
+        rc = err_sys(err, "could not write recording '%s'", path);
+    if (rc != RC_OK)
+        close(fd);
+    else
+        *out_fd = fd;
+    return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* recording: a file of `stoker agent --record` from its beginning to its end, as fast as it can be
- * read.  For analysis; the agent's replay keeps time instead. */
+/* recording: a file of `stoker agent --record`: made, and read from its beginning to its end, as
+ * fast as it can be.  Reading is for analysis; the agent's replay keeps time instead. */
 #ifndef METRICS_RECORDING_H
 #define METRICS_RECORDING_H
 #include "metrics/stream.h"
@@ -20,5 +20,9 @@ struct recording_end {
 /* A file that is torn is read as far as it is whole; RC_PARSE: it has not one second. */
 enum rc recording_read(const struct recording_opts *o, struct recording_end *out,
                        struct err *err) MUST_USE;
+
+/* Opens a file that a recording is written to, empty.  What has data already is left alone: a file
+ * that is no recording always, a recording unless `replace`. */
+enum rc recording_create(const char *path, bool replace, int *out_fd, struct err *err) MUST_USE;
 
 #endif

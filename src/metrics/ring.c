@@ -9,11 +9,15 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "metrics/ring_int.h"
+#include "os/file.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+enum { RING_DAMAGED_MAX = 4 }; /* damaged histories kept beside the one in use */
 
 /* ---- rows in no block yet */
 void ring_rows_reset(struct ring *r, size_t want_slots)
@@ -465,6 +469,7 @@ static void ring_release(struct ring *r)
     free(r->keep);
     free(r->born);
     free(r->row);
+    free(r->moved);
     pthread_mutex_destroy(&r->writer);
     pthread_mutex_destroy(&r->lock);
     free(r);
@@ -565,6 +570,54 @@ static bool is_missing_or_empty(const char *path)
     return stat(path, &st) || (S_ISREG(st.st_mode) && !st.st_size);
 }
 
+const char *ring_moved(const struct ring *r)
+{
+    return r->moved;
+}
+
+enum rc ring_here(const struct ring *r, struct err *err)
+{
+    return ring_file_here(&r->file, err);
+}
+
+/* FILE.damaged, FILE.damaged.1 … the last of them is written over. */
+static char *move_aside(const char *path, struct err *err)
+{
+    char to[FILE_PATH_MAX];
+
+    for (int i = 0; i < RING_DAMAGED_MAX; i++) {
+        int n = i ? snprintf(to, sizeof(to), "%s.damaged.%d", path, i)
+                  : snprintf(to, sizeof(to), "%s.damaged", path);
+
+        if (n >= (int)sizeof(to)) {
+            (void)err_set(err, RC_LIMIT, "path of history '%.80s...' is too long", path);
+            return NULL;
+        }
+        if (access(to, F_OK) || i + 1 == RING_DAMAGED_MAX)
+            break;
+    }
+    if (!rename(path, to))
+        return xstrdup(to);
+    (void)err_sys(err, "could not move the damaged history '%s' aside", path);
+    return NULL;
+}
+
+static enum rc make_beside(const struct ring_opts *o, const struct ring_io *io, struct ring **out,
+                           struct err *err)
+{
+    struct err why = { 0 };
+    char *to = move_aside(o->path, &why);
+    enum rc rc = to ? make(o, io, out, &why) : why.code;
+
+    if (rc) {
+        free(to);
+        *err = why;
+        return rc;
+    }
+    (*out)->moved = to;
+    return RC_OK;
+}
+
 enum rc ring_open_io(const struct ring_opts *o, const struct ring_io *io, struct ring **out,
                      struct err *err)
 {
@@ -580,7 +633,9 @@ enum rc ring_open_io(const struct ring_opts *o, const struct ring_io *io, struct
     if (rc) {
         ring_file_close(&r->file);
         free(r);
-        return rc;
+        return rc == RC_PARSE && o->move_damaged && ring_file_damaged(o->path)
+                   ? make_beside(o, io, out, err)
+                   : rc;
     }
     rc = load(r, err);
     if (!rc && other_size(r, o))
@@ -627,6 +682,7 @@ void ring_stats(struct ring *r, struct ring_stats *out)
     }
     s.samples += r->rows.rows * r->rows.slots;
     s.bad_blocks = r->bad_blocks;
+    s.cut_bytes = r->file.cut_bytes;
     pthread_mutex_unlock(&r->lock);
     *out = s;
 }

@@ -10,24 +10,32 @@
 #ifndef METRICS_RING_H
 #define METRICS_RING_H
 #include "metrics/tele.h"
+#include "spec/spec.h"
 
 enum {
-    RING_BYTES_DEFAULT = 512 << 20,
-    RING_BYTES_MIN = 8 << 20,
+    RING_BYTES_DEFAULT = SPEC_HISTORY_MIB << 20,
+    RING_BYTES_MIN = SPEC_HISTORY_MIN,
     RING_POINTS_MAX = 100000 /* of a reply */
 };
+#define RING_BYTES_MAX ((uint64_t)SPEC_HISTORY_MAX)
 
 struct ring_opts {
     const char *path;
     uint64_t bytes;      /* of the whole file; 0: the default */
     uint32_t minute_pct; /* share of the file for minutes; 0: 25 */
     bool no_sync;        /* tests and benches alone */
+    bool move_damaged;   /* a history of ours whose head is damaged goes aside, a new one is made */
 };
 struct ring;
 /* Opens or makes it; a file of another size is remade with what can be kept.  A file that is no
- * ring is refused, never overwritten. */
+ * ring is refused, never overwritten, and so is one of another version. */
 enum rc ring_open(const struct ring_opts *o, struct ring **out, struct err *err) MUST_USE;
 void ring_close(struct ring *r); /* NULL is fine */
+/* Is the file under its name still, and whole?  Removed, replaced or cut: why, and what is appended
+ * from now on is lost to who opens it next. */
+enum rc ring_here(const struct ring *r, struct err *err) MUST_USE;
+/* Where a damaged one was moved when this was opened; NULL: there was none. */
+const char *ring_moved(const struct ring *r);
 
 /* One second of a table: values[i] is of series i of `t` (NaN: unknown).  Times rise; one that
  * jumps back begins a new run, and both are kept.  RC_LIMIT (a full disk, too many series) and
@@ -59,7 +67,9 @@ enum rc ring_events(struct ring *r, int64_t from_ns, int64_t to_ns,
                     bool (*take)(void *arg, const struct tele_event *e), void *arg,
                     struct err *err) MUST_USE;
 struct ring_stats {
-    uint64_t bytes, used, samples, blocks, bad_blocks;
+    uint64_t bytes, used, samples, blocks;
+    uint64_t bad_blocks; /* blocks, seconds, series and events that were found damaged or missing */
+    uint64_t cut_bytes;  /* that the file had lost when it was opened */
     int64_t oldest_ns, newest_ns, oldest_minute_ns;
 };
 void ring_stats(struct ring *r, struct ring_stats *out);

@@ -23,7 +23,7 @@ struct block_head {
     uint32_t crc;       /* of head_len bytes with this 0 */
 };
 static_assert(sizeof(struct block_head) == 88, "as in docs/ring.md");
-#define BLOCK_MAGIC UINT64_C(0x314b4c4252544b53) /* "SKTRBLK1" */
+#define BLOCK_MAGIC (UINT64_C(0x314b4c42) << 32 | RING_BLOCK_MAGIC) /* "SKTRBLK1" */
 
 /* ---- the index */
 static struct ring_block *newest(const struct ring_index *x)

@@ -22,7 +22,7 @@ struct entry {
     uint32_t seen;       /* minutes since 1970, when it was written */
 };
 static_assert(sizeof(struct entry) == 32, "as in docs/ring.md");
-enum { ENTRY_MAGIC = 0x53524553, ENTRY_STEP = 8, TABLE_MIN = 256, ROOM_EVERY = 10 /* minutes */ };
+enum { ENTRY_STEP = 8, TABLE_MIN = 256, ROOM_EVERY = 10 /* minutes */ };
 /* Payload: u8 kind, u8 entity, u8 labels, u8 0, then metric, unit and the labels' names and
  * values, each with its NUL. */
 enum { DEF_HEAD = 4 };
@@ -138,7 +138,7 @@ static void make_entry(struct buf *out, const struct tele_series *s)
 
 static void seal_entry(const struct ring *r, struct buf *bytes, uint32_t id, uint32_t seen)
 {
-    struct entry e = { .magic = ENTRY_MAGIC,
+    struct entry e = { .magic = RING_ENTRY_MAGIC,
                        .file_id = r->file.id,
                        .len = (uint32_t)bytes->len,
                        .id = id,
@@ -159,7 +159,7 @@ static uint32_t entry_good(const struct ring *r, const char *p, size_t room, str
     if (room < sizeof(*e))
         return 0;
     memcpy(e, p, sizeof(*e));
-    if (e->magic != ENTRY_MAGIC || e->file_id != r->file.id || e->len % ENTRY_STEP ||
+    if (e->magic != RING_ENTRY_MAGIC || e->file_id != r->file.id || e->len % ENTRY_STEP ||
         e->len < sizeof(*e) + DEF_HEAD || e->len > RING_DEF_MAX || e->len > room || !e->id ||
         e->id == UINT32_MAX)
         return 0;

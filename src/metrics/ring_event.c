@@ -16,7 +16,6 @@ struct slot {
     char text[TELE_VALUE_MAX];
 };
 static_assert(sizeof(struct slot) <= RING_EVENT_SLOT, "an event has a sector");
-enum { SLOT_MAGIC = 0x544e5645 };
 
 static uint64_t slot_count(const struct ring *r)
 {
@@ -34,24 +33,38 @@ static uint32_t slot_crc(const struct slot *s)
 static bool slot_read(struct ring *r, uint64_t i, struct slot *s)
 {
     return ring_file_get(&r->file, r->file.map.events.at + i * RING_EVENT_SLOT, s, sizeof(*s)) &&
-           s->magic == SLOT_MAGIC && s->file_id == r->file.id && s->crc == slot_crc(s) &&
+           s->magic == RING_SLOT_MAGIC && s->file_id == r->file.id && s->crc == slot_crc(s) &&
            s->kind >= 0 && s->kind < TELE_EVENT_KINDS && s->seq % slot_count(r) == i &&
            memchr(s->text, 0, sizeof(s->text));
 }
 
+/* Any byte of a slot that was written. */
+static bool slot_used(struct ring *r, uint64_t i)
+{
+    static const char zeros[sizeof(struct slot)];
+    struct slot s;
+
+    return ring_file_get(&r->file, r->file.map.events.at + i * RING_EVENT_SLOT, &s, sizeof(s)) &&
+           memcmp(&s, zeros, sizeof(s)) != 0;
+}
+
+/* A slot that is not empty and no event was one. */
 void ring_events_load(struct ring *r)
 {
     struct slot s;
 
     r->event_seq = 0;
-    for (uint64_t i = 0; i < slot_count(r); i++)
-        if (slot_read(r, i, &s) && s.seq >= r->event_seq)
-            r->event_seq = s.seq + 1;
+    for (uint64_t i = 0; i < slot_count(r); i++) {
+        if (slot_read(r, i, &s))
+            r->event_seq = s.seq >= r->event_seq ? s.seq + 1 : r->event_seq;
+        else
+            r->bad_blocks += slot_used(r, i);
+    }
 }
 
 static enum rc put_event(struct ring *r, const struct tele_event *e, struct err *err)
 {
-    struct slot s = { .magic = SLOT_MAGIC,
+    struct slot s = { .magic = RING_SLOT_MAGIC,
                       .file_id = r->file.id,
                       .seq = r->event_seq,
                       .time_ns = e->time_ns,

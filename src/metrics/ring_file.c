@@ -23,8 +23,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file is written as
 
 static const char super_magic[8] = { 'S', 'T', 'K', 'R', 'I', 'N', 'G', '\n' };
 enum { MINUTE_PCT_DEFAULT = 25, MINUTE_PCT_MAX = 80, ZERO_STEP = 1 << 20 };
-#define NEW_SUFFIX          ".ring-new"
-#define RING_FILE_BYTES_MAX (UINT64_C(1) << 40)
+#define NEW_SUFFIX ".ring-new"
 
 struct super {
     char magic[8];
@@ -191,7 +190,7 @@ static uint32_t super_crc(const struct super *s)
 static bool super_good(const struct super *s)
 {
     return s->crc == super_crc(s) && s->page == RING_PAGE && s->bytes >= RING_BYTES_MIN &&
-           s->bytes <= RING_FILE_BYTES_MAX && s->bytes % RING_PAGE == 0 && s->minute_pct >= 1 &&
+           s->bytes <= RING_BYTES_MAX && s->bytes % RING_PAGE == 0 && s->minute_pct >= 1 &&
            s->minute_pct <= MINUTE_PCT_MAX;
 }
 
@@ -241,6 +240,90 @@ static enum rc super_get(struct ring_file *f, struct err *err)
                    f->path);
 }
 
+/* ---- a head that cannot be read */
+/* A history of another version is none of ours to move, and a file that is no history is the
+ * user's.  One is ours when a copy of its head begins as ours do, when what lies where a history
+ * of its size has its log, dictionary and events begins as ours does, or when all before the first
+ * thing in it that is ours is zeros: what a power cut leaves of a new file, and what is written
+ * behind the end of one that was cut under us. */
+static bool begins_as_ours(int fd, uint64_t at, const void *magic, size_t len)
+{
+    char have[sizeof(super_magic)];
+
+    return len <= sizeof(have) && pread(fd, have, len, (off_t)at) == (ssize_t)len &&
+           !memcmp(have, magic, len);
+}
+
+static bool head_is_whole(int fd)
+{
+    struct super s;
+
+    for (int i = 0; i < 2; i++)
+        if (pread(fd, &s, sizeof(s), (off_t)i * RING_PAGE) == (ssize_t)sizeof(s) &&
+            !memcmp(s.magic, super_magic, sizeof(s.magic)) && s.crc == super_crc(&s))
+            return true;
+    return false;
+}
+
+static const uint32_t magics[] = { RING_ENTRY_MAGIC, RING_RECORD_MAGIC, RING_SLOT_MAGIC,
+                                   RING_BLOCK_MAGIC };
+
+/* Zeros up to a magic number of ours, or to the end; holes are not read. */
+static bool zeros_then_ours(int fd, uint64_t bytes)
+{
+    uint32_t *words = xmalloc(ZERO_STEP);
+    uint64_t at = 0;
+    ssize_t got = 0;
+    uint32_t first = 0;
+
+    while (at < bytes && !first) {
+        off_t data = lseek(fd, (off_t)at, SEEK_DATA);
+
+        if (data < 0 && errno == ENXIO)
+            break; /* holes up to its end */
+        at = data > (off_t)at ? (uint64_t)data & ~(uint64_t)(sizeof(first) - 1) : at;
+        words[0] = 0;
+        got = pread(fd, words, ZERO_STEP, (off_t)at);
+        if (got <= 0)
+            break;
+        memset((char *)words + got, 0, (size_t)(-got & (ssize_t)(sizeof(first) - 1)));
+        for (size_t i = 0; i * sizeof(first) < (size_t)got && !first; i++)
+            first = words[i];
+        at += (uint64_t)got;
+    }
+    free(words);
+    for (size_t i = 0; i < ARRAY_SIZE(magics) && first; i++)
+        if (first == magics[i])
+            first = 0;
+    return got >= 0 && !first;
+}
+
+bool ring_file_damaged(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    struct ring_map m;
+    struct stat st;
+    bool ours = false;
+
+    if (fd < 0)
+        return false;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !head_is_whole(fd)) {
+        for (int i = 0; i < 2 && !ours; i++)
+            ours = begins_as_ours(fd, (uint64_t)i * RING_PAGE, super_magic, sizeof(super_magic));
+        if (!ours && (uint64_t)st.st_size >= RING_BYTES_MIN) {
+            ring_map((uint64_t)st.st_size, MINUTE_PCT_DEFAULT, &m);
+            ours = begins_as_ours(fd, m.dict[0].at, &magics[0], sizeof(magics[0])) ||
+                   begins_as_ours(fd, m.dict[1].at, &magics[0], sizeof(magics[0])) ||
+                   begins_as_ours(fd, m.log[0].at, &magics[1], sizeof(magics[1])) ||
+                   begins_as_ours(fd, m.log[1].at, &magics[1], sizeof(magics[1])) ||
+                   begins_as_ours(fd, m.events.at, &magics[2], sizeof(magics[2]));
+        }
+        ours = ours || zeros_then_ours(fd, (uint64_t)st.st_size);
+    }
+    close(fd);
+    return ours;
+}
+
 /* ---- making and opening */
 static void file_init(struct ring_file *f, const struct ring_opts *o, const struct ring_io *io,
                       const char *path)
@@ -256,9 +339,9 @@ static void file_init(struct ring_file *f, const struct ring_opts *o, const stru
 
 static enum rc check_opts(const struct ring_file *f, struct err *err)
 {
-    if (f->bytes < RING_BYTES_MIN || f->bytes > RING_FILE_BYTES_MAX)
-        return err_set(err, RC_USAGE, "history '%s' of %llu bytes is not between %d and 2^40",
-                       f->path, (unsigned long long)f->bytes, RING_BYTES_MIN);
+    if (f->bytes < RING_BYTES_MIN || f->bytes > RING_BYTES_MAX)
+        return err_set(err, RC_USAGE, "history '%s' of %llu bytes is not between %d MiB and 1 TiB",
+                       f->path, (unsigned long long)f->bytes, RING_BYTES_MIN >> 20);
     if (f->minute_pct > MINUTE_PCT_MAX)
         return err_set(err, RC_USAGE, "history '%s': %u %% for minutes is above %d", f->path,
                        f->minute_pct, MINUTE_PCT_MAX);
@@ -369,6 +452,24 @@ void ring_file_close(struct ring_file *f)
     *f = (struct ring_file){ .fd = -1 };
 }
 
+enum rc ring_file_here(const struct ring_file *f, struct err *err)
+{
+    struct stat named, ours;
+
+    if (fstat(f->fd, &ours))
+        return err_sys(err, "could not look at history '%s'", f->path);
+    if (stat(f->path, &named))
+        return errno == ENOENT || errno == ENOTDIR
+                   ? err_set(err, RC_FAIL, "history '%s' was removed", f->path)
+                   : err_sys(err, "history '%s' is out of reach", f->path);
+    if (named.st_ino != ours.st_ino || named.st_dev != ours.st_dev)
+        return err_set(err, RC_FAIL, "another file is in the place of history '%s'", f->path);
+    if ((uint64_t)ours.st_size < f->bytes)
+        return err_set(err, RC_FAIL, "history '%s' was cut to %llu of %llu bytes", f->path,
+                       (unsigned long long)ours.st_size, (unsigned long long)f->bytes);
+    return RC_OK;
+}
+
 enum rc ring_file_open(struct ring_file *f, const struct ring_opts *o, const struct ring_io *io,
                        struct err *err)
 {
@@ -390,8 +491,9 @@ enum rc ring_file_open(struct ring_file *f, const struct ring_opts *o, const str
     (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM); /* reads are small and apart */
     if (!rc)
         rc = super_get(f, err);
-    if (!rc && (uint64_t)st.st_size < f->bytes && /* cut: what is there is used */
-        f->io->reserve(f->io->arg, f->fd, (off_t)f->bytes))
+    if (!rc && (uint64_t)st.st_size < f->bytes)
+        f->cut_bytes = f->bytes - (uint64_t)st.st_size; /* what is there is used */
+    if (!rc && f->cut_bytes && f->io->reserve(f->io->arg, f->fd, (off_t)f->bytes))
         rc = put_failed(f, "reserve space for", err);
     return rc ? rc : super_put(f, err);
 }

@@ -44,7 +44,12 @@ enum {
     RING_FOLD_BLOCKS_MAX = 1024,    /* blocks of seconds that are made minutes together */
     RING_FOLD_CELLS_MAX = 16384,    /* minutes times series of a block of minutes */
     RING_FOLD_SERIES_MAX = 256,
-    RING_GROUP_MAX = 16 /* series read together */
+    RING_GROUP_MAX = 16, /* series read together */
+    /* how a series, a record of the log, an event and a block (its first half) begin */
+    RING_BLOCK_MAGIC = 0x52544b53,
+    RING_ENTRY_MAGIC = 0x53524553,
+    RING_RECORD_MAGIC = 0x474f4c52,
+    RING_SLOT_MAGIC = 0x544e5645
 };
 #define RING_NS       INT64_C(1000000000)
 #define RING_MINUTE   (60 * RING_NS)
@@ -79,8 +84,12 @@ struct ring_file {
     uint64_t bytes;
     uint32_t minute_pct;
     bool no_sync;
+    uint64_t cut_bytes; /* missing at its end when it was opened */
     struct ring_map map;
 };
+enum rc ring_file_here(const struct ring_file *f, struct err *err) MUST_USE;
+/* Is it one of ours whose head cannot be read?  Asked when ring_file_open() gave RC_PARSE. */
+bool ring_file_damaged(const char *path);
 enum rc ring_file_open(struct ring_file *f, const struct ring_opts *o, const struct ring_io *io,
                        struct err *err) MUST_USE;
 /* Makes `path` of `bytes`, with the identity `id`; the file appears when ring_file_publish()ed. */
@@ -276,6 +285,7 @@ struct ring {
     double *row; /* [slot_cap] */
     uint64_t event_seq;
     uint64_t bad_blocks; /* under lock */
+    char *moved;         /* owned: where a damaged one went; NULL: none */
 };
 enum rc ring_fold_rows(struct ring *r, struct err *err) MUST_USE; /* rows become a block */
 void ring_rows_reset(struct ring *r, size_t want_slots);          /* makes room, empties */

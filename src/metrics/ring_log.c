@@ -22,7 +22,7 @@ struct record {
     uint32_t slots;
 };
 static_assert(sizeof(struct record) == 48, "as in docs/ring.md");
-enum { RECORD_MAGIC = 0x474f4c52, RECORD_STEP = 8, SLOTS_MAX = TELE_SERIES_MAX };
+enum { RECORD_STEP = 8, SLOTS_MAX = TELE_SERIES_MAX };
 /* Payload: of a key u32 id for each slot; then a bit a slot that differs, then for each of these
  * u8 first byte | bytes - 1 << 4, and those bytes of the XOR. */
 
@@ -86,7 +86,7 @@ static bool get_values(const uint8_t *p, size_t len, const double *key, double *
 static void make_record(struct ring *r, int64_t time_ns, const double *row, bool key)
 {
     struct buf *out = &r->log.record;
-    struct record h = { .magic = RECORD_MAGIC,
+    struct record h = { .magic = RING_RECORD_MAGIC,
                         .file_id = r->file.id,
                         .seq = r->next_seq,
                         .key_seq = key ? r->next_seq : r->log.key_seq,
@@ -144,6 +144,7 @@ struct found {
 struct founds {
     struct found *items;
     size_t count, cap;
+    size_t torn; /* that begin as records do and are none, and hold what no block has */
 };
 
 static uint32_t record_good(const struct ring *r, const char *p, size_t room, struct record *h)
@@ -154,7 +155,7 @@ static uint32_t record_good(const struct ring *r, const char *p, size_t room, st
     if (room < sizeof(*h))
         return 0;
     memcpy(h, p, sizeof(*h));
-    if (h->magic != RECORD_MAGIC || h->file_id != r->file.id || h->len > room - sizeof(*h) ||
+    if (h->magic != RING_RECORD_MAGIC || h->file_id != r->file.id || h->len > room - sizeof(*h) ||
         h->len % RECORD_STEP || h->slots > SLOTS_MAX || !h->key_seq || h->key_seq > h->seq ||
         h->seq >= UINT64_MAX / 2 || h->time_ns <= -RING_TIME_MAX || h->time_ns >= RING_TIME_MAX)
         return 0;
@@ -168,15 +169,18 @@ static uint32_t record_good(const struct ring *r, const char *p, size_t room, st
 
 /* All of them: a key may lie in a block already while what refers to it does not. */
 static void find_records(const struct ring *r, const char *p, size_t size, unsigned half,
-                         struct founds *out)
+                         uint64_t folded, struct founds *out)
 {
     struct record h;
     uint32_t len;
 
     for (size_t i = 0; i + sizeof(h) <= size; i += len ? len : RECORD_STEP) {
         len = record_good(r, p + i, size - i, &h);
-        if (!len)
+        if (!len) {
+            memcpy(&h, p + i, sizeof(h));
+            out->torn += h.magic == RING_RECORD_MAGIC && h.file_id == r->file.id && h.seq > folded;
             continue;
+        }
         VEC_GROW(out->items, out->count, out->cap);
         out->items[out->count++] =
             (struct found){ h.seq, h.key_seq, p + i, half, (uint32_t)i + len };
@@ -262,24 +266,36 @@ static void pad_rows(struct ring_rows *rows, size_t from, size_t to)
             rows->values[i * rows->slot_cap + j] = NAN;
 }
 
+/* Sequence numbers rise by one: those without a row were lost.  A record at the end, behind which
+ * no other tells of it, is known by how it begins; one in between was counted with the numbers. */
+static void count_missing(struct ring *r, uint64_t missing, size_t torn)
+{
+    size_t unknown = 0;
+
+    for (size_t i = 0; i < r->rows.slots; i++)
+        unknown += !ring_dict_find(&r->dict, r->rows.ids[i]);
+    r->bad_blocks += (missing > torn ? missing : torn) + unknown;
+}
+
 /* Blocks of all but the rows that can go on in their half. */
 static enum rc replay(struct ring *r, const struct founds *all, uint64_t folded, struct err *err)
 {
     struct rebuilt *b = xcalloc(1, sizeof(*b));
     enum rc rc = RC_OK;
     unsigned half = 0;
+    uint64_t last = folded, rebuilt = 0, newest = all->count ? all->items[all->count - 1].seq : 0;
 
     for (size_t i = 0; i < all->count && !rc; i++) {
         const struct found *f = &all->items[i];
 
         if (f->seq <= folded && f->seq != f->key_seq)
             continue;
-        if (!rebuild_row(b, f)) {
-            r->bad_blocks += f->seq > folded;
+        if (!rebuild_row(b, f))
             continue;
-        }
         if (f->seq <= folded)
             continue;
+        last = f->seq;
+        rebuilt++;
         if (r->rows.rows && (half != f->half || !goes_on(r, b, f->seq)))
             rc = ring_fold_rows(r, err);
         if (!rc && !r->rows.rows)
@@ -293,6 +309,9 @@ static enum rc replay(struct ring *r, const struct founds *all, uint64_t folded,
         r->log.end = f->at;
         r->log.key_seq = 0; /* the next record is a key */
     }
+    last = newest > last ? newest : last;
+    if (!rc)
+        count_missing(r, last - folded - rebuilt, all->torn);
     free(b);
     return rc;
 }
@@ -308,7 +327,7 @@ enum rc ring_log_recover(struct ring *r, uint64_t folded, struct err *err)
 
         p[i] = xcalloc(1, a->size);
         if (ring_file_get(&r->file, a->at, p[i], a->size))
-            find_records(r, p[i], a->size, i, &all);
+            find_records(r, p[i], a->size, i, folded, &all);
     }
     if (all.count)
         qsort(all.items, all.count, sizeof(*all.items), by_seq);

@@ -144,48 +144,6 @@ static bool take_time(struct stream_reader *r, struct cursor *c, int64_t *out)
     return !c->bad && t >= 0 && !__builtin_add_overflow(t, r->o.shift_ns, out) && *out >= 0;
 }
 
-/* ---- a GPU played as another one */
-
-static void shift_number(char *value, size_t cap, size_t skip, int by)
-{
-    int64_t n;
-
-    if (strlen(value) > skip && str_to_i64(value + skip, 10, &n) && n >= 0 && n < INT32_MAX)
-        (void)snprintf(value + skip, cap - skip, "%lld", (long long)n + by);
-}
-
-/* 00000000:06:00.0: the bus is the second part. */
-static void shift_bus(char *value, int by)
-{
-    char *colon = strchr(value, ':'), hex[3];
-    uint64_t bus;
-
-    if (!colon || strlen(colon) < 4 || colon[3] != ':')
-        return;
-    (void)str_copy(hex, sizeof(hex), colon + 1);
-    if (!str_to_u64(hex, 16, &bus))
-        return;
-    (void)snprintf(hex, sizeof(hex), "%02X", (unsigned)(bus + (unsigned)by) & 0xff);
-    memcpy(colon + 1, hex, 2);
-}
-
-static void replay_as(const struct stream_reader_opts *o, const char *name, char *value)
-{
-    static const char device[] = "nvidia";
-    size_t len = strlen(value);
-
-    if (o->uuid_suffix && (str_eq(name, "UUID") || str_eq(name, "gpu_uuid")))
-        (void)str_copy(value + len, TELE_VALUE_MAX - len, o->uuid_suffix);
-    if (!o->gpu_shift)
-        return;
-    if (str_eq(name, "gpu"))
-        shift_number(value, TELE_VALUE_MAX, 0, o->gpu_shift);
-    else if (str_eq(name, "device") && str_starts(value, device))
-        shift_number(value, TELE_VALUE_MAX, sizeof(device) - 1, o->gpu_shift);
-    else if (str_eq(name, "pci_bus_id"))
-        shift_bus(value, o->gpu_shift);
-}
-
 /* ---- records */
 
 static void map_id(struct stream_reader *r, uint32_t id, uint32_t mine)
@@ -237,7 +195,6 @@ static const char *series(struct stream_reader *r, struct cursor *c)
     for (size_t i = 0; i < count; i++) {
         take_text(c, names[i], TELE_NAME_MAX);
         take_text(c, values[i], TELE_VALUE_MAX);
-        replay_as(&r->o, names[i], values[i]);
         labels[i] = (struct tele_label){ .name = names[i], .value = values[i] };
     }
     if (c->bad)
@@ -291,7 +248,7 @@ static const char *event(struct stream_reader *r, struct cursor *c)
     if (kind >= TELE_EVENT_KINDS)
         return NULL;
     e.kind = (enum tele_event_kind)kind;
-    if (e.gpu < 0 || __builtin_add_overflow(e.gpu, r->o.gpu_shift, &e.gpu) || e.gpu < 0)
+    if (e.gpu < 0)
         e.gpu = -1;
     tele_event(r->o.into, &e);
     return NULL;

@@ -33,15 +33,12 @@ void stream_event(struct stream_writer *w, const struct tele_event *e);
 void stream_doc(struct stream_writer *w, const char *name, const char *json); /* NULL removes */
 
 /* Fed with bytes as they come; applies whole records to a table.  Ids of the stream are mapped to
- * the table's.  `gpu_shift` and `uuid_suffix` serve --demo, which plays one GPU as several: they
- * change the labels gpu, device, pci_bus_id and UUID, and the GPU of events. */
+ * the table's. */
 struct stream_reader;
 struct stream_reader_opts {
     struct tele *into;
     int64_t shift_ns;          /* added to every time */
     const char *source_prefix; /* NULL: none */
-    int gpu_shift;             /* added to the numbers of GPUs */
-    const char *uuid_suffix;   /* NULL: none */
     /* After a batch was applied, with the table's source; NULL: none.  False stops: stream_feed()
      * returns at once, and what lies behind stream_taken() is to be fed again. */
     bool (*on_batch)(void *arg, unsigned source, int64_t time_ns);

@@ -88,11 +88,11 @@ double gauge_value(const struct gauge *g)
     return double_load(&g->bits);
 }
 
-void histogram_add(struct histogram *h, double v)
+void histogram_add_many(struct histogram *h, double v, uint64_t n)
 {
     size_t low = 0, high = h->bound_count;
 
-    if (isnan(v)) /* it would make the sum unknown for ever */
+    if (isnan(v) || !n) /* it would make the sum unknown for ever */
         return;
     while (low < high) { /* the first bound that is not below v */
         size_t mid = low + (high - low) / 2;
@@ -102,8 +102,13 @@ void histogram_add(struct histogram *h, double v)
         else
             high = mid;
     }
-    atomic_fetch_add_explicit(&h->buckets[low], 1, memory_order_relaxed);
-    double_add(&h->sum, v);
+    atomic_fetch_add_explicit(&h->buckets[low], n, memory_order_relaxed);
+    double_add(&h->sum, v * (double)n);
+}
+
+void histogram_add(struct histogram *h, double v)
+{
+    histogram_add_many(h, v, 1);
 }
 
 /* The count is that of the buckets seen, so buckets and count agree always.  The sum is

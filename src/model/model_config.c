@@ -346,6 +346,8 @@ enum rc config_net(struct model *m, const struct json *cfg, struct err *err)
         return err_set(err, RC_PARSE, "it is not a JSON object");
     rc = arch_read(m, cfg, err);
     if (!rc)
+        rc = fields_check(m, FIELDS_NET, cfg, err);
+    if (!rc)
         rc = variants_refuse(cfg, err);
     if (!rc)
         rc = sizes_read(m, cfg, err);

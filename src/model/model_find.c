@@ -2,6 +2,7 @@
 /* model_find: from what a user calls a model to its folder. */
 #include "base/str.h"
 #include "model/get.h"
+#include "model/hub.h"
 #include "model/model.h"
 #include "os/file.h"
 
@@ -34,6 +35,7 @@ static enum rc found(const char *path, char *out, size_t cap, struct err *err)
 enum rc model_find(const char *name_or_dir, char *out, size_t cap, struct err *err)
 {
     char home[FILE_PATH_MAX], path[FILE_PATH_MAX];
+    struct hub_name hub;
 
     if (!name_or_dir[0])
         return err_set(err, RC_USAGE, "a model's name or folder is empty");
@@ -45,7 +47,12 @@ enum rc model_find(const char *name_or_dir, char *out, size_t cap, struct err *e
         return found(path, out, cap, err);
     if (file_is_dir(name_or_dir)) /* model_open() says what it lacks */
         return found(name_or_dir, out, cap, err);
-    if (get_known(name_or_dir))
+    if (hub_name_parse(name_or_dir, &hub)) {
+        if (!hub_find(&hub, path, sizeof(path), NULL))
+            return found(path, out, cap, err);
+        err_hint(err, "Fetch it with 'stoker model get %s', or give the folder of a model.",
+                 name_or_dir);
+    } else if (get_known(name_or_dir))
         err_hint(err, "Fetch it with 'stoker model get %s'.", name_or_dir);
     else
         err_hint(err,

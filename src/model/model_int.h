@@ -26,12 +26,30 @@ struct modules {
 enum rc config_modules(struct model *m, const struct json *cfg, struct modules *out,
                        struct err *err) MUST_USE;
 enum rc config_pool(struct model *m, const struct json *cfg, struct err *err) MUST_USE;
-enum rc config_dense(const struct json *cfg, struct model_dense *out, struct err *err) MUST_USE;
+enum rc config_dense(struct model *m, const struct json *cfg, struct model_dense *out,
+                     struct err *err) MUST_USE;
 /* config_sentence_transformers.json: prompts, and the score's activation. */
 enum rc config_prompts(struct model *m, const struct json *cfg, struct err *err) MUST_USE;
 /* sentence_bert_config.json and tokenizer_config.json; 0: it does not say. */
 enum rc config_lengths(struct model *m, const struct json *sentence, const struct json *tokenizer,
                        struct err *err) MUST_USE;
+/* model_tokenizer.c: tokenizer_config.json, beside config.json of the network. */
+enum rc config_tokenizer(struct model *m, const struct json *net, const struct json *tokenizer,
+                         struct err *err) MUST_USE;
+
+/* model_fields.c: each field of a file is read, known to change no number, or refused. */
+enum fields_file {
+    FIELDS_NET,       /* config.json */
+    FIELDS_TOKENIZER, /* tokenizer_config.json */
+    FIELDS_SENTENCE,  /* sentence_bert_config.json */
+    FIELDS_PROMPTS,   /* config_sentence_transformers.json */
+    FIELDS_POOL,      /* 1_Pooling/config.json */
+    FIELDS_DENSE,     /* 2_Dense/config.json */
+    FIELDS_NORMALIZE, /* 2_Normalize/config.json */
+    FIELDS_FILES
+};
+enum rc fields_check(struct model *m, enum fields_file file, const struct json *cfg,
+                     struct err *err) MUST_USE;
 
 /* The whole number `key` between min and max; `dflt` when missing or null, an error then
  * when `dflt` is SIZE_MAX. */

@@ -184,8 +184,10 @@ enum rc config_pool(struct model *m, const struct json *cfg, struct err *err)
     struct pool_list list = { 0 };
     bool prompt = true;
     size_t dim = 0;
-    enum rc rc = pool_modes(cfg, &list, err);
+    enum rc rc = fields_check(m, FIELDS_POOL, cfg, err);
 
+    if (!rc)
+        rc = pool_modes(cfg, &list, err);
     if (!rc)
         rc = config_flag(cfg, "include_prompt", true, &prompt, err);
     if (!rc && json_get(cfg, "word_embedding_dimension"))
@@ -244,12 +246,15 @@ static enum rc dense_place(const struct json *cfg, struct err *err)
     return rc;
 }
 
-enum rc config_dense(const struct json *cfg, struct model_dense *out, struct err *err)
+enum rc config_dense(struct model *m, const struct json *cfg, struct model_dense *out,
+                     struct err *err)
 {
     struct model_dense d = { .dir = out->dir };
     const char *act = NULL;
-    enum rc rc = config_size(cfg, "in_features", 1, MODEL_HIDDEN_MAX, SIZE_MAX, &d.in, err);
+    enum rc rc = fields_check(m, FIELDS_DENSE, cfg, err);
 
+    if (!rc)
+        rc = config_size(cfg, "in_features", 1, MODEL_HIDDEN_MAX, SIZE_MAX, &d.in, err);
     if (!rc)
         rc = config_size(cfg, "out_features", 1, MODEL_HIDDEN_MAX, SIZE_MAX, &d.out, err);
     if (!rc)
@@ -269,9 +274,17 @@ enum rc config_dense(const struct json *cfg, struct model_dense *out, struct err
 enum rc config_prompts(struct model *m, const struct json *cfg, struct err *err)
 {
     const struct json *prompts = json_get(cfg, "prompts");
-    const char *dflt = NULL, *act = NULL;
-    enum rc rc = config_str(cfg, "default_prompt_name", &dflt, err);
+    const char *dflt = NULL, *act = NULL, *similar = NULL;
+    enum rc rc = fields_check(m, FIELDS_PROMPTS, cfg, err);
 
+    if (!rc)
+        rc = config_str(cfg, "default_prompt_name", &dflt, err);
+    if (!rc)
+        rc = config_size(cfg, "truncate_dim", 1, MODEL_HIDDEN_MAX, 0, &m->truncate_dim, err);
+    if (!rc)
+        rc = config_str(cfg, "similarity_fn_name", &similar, err);
+    if (!rc && similar && strcmp(similar, "cosine"))
+        m->similarity = arena_strdup(&m->arena, similar);
     if (!rc)
         rc = config_str(cfg, "activation_fn", &act, err);
     if (!rc && act && m->head != MODEL_HEAD_NONE)
@@ -326,13 +339,17 @@ enum rc config_lengths(struct model *m, const struct json *sentence, const struc
                        struct err *err)
 {
     size_t own = 0, limit;
-    enum rc rc = own_length(sentence, &own, err);
+    enum rc rc = fields_check(m, FIELDS_SENTENCE, sentence, err);
 
     if (!rc)
-        rc = config_flag(sentence, "do_lower_case", false, &m->lower, err);
+        rc = own_length(sentence, &own, err);
+    if (!rc)
+        rc = config_flag(sentence, "do_lower_case", false, &m->rules.lower_first, err);
     if (rc)
         return rc;
     limit = own ? own : length_of(tokenizer, "model_max_length");
+    if (!limit)
+        limit = length_of(tokenizer, "max_len");
     /* as the reference: max_seq_length stands in for the tokenizer's own limit */
     if (limit && limit < m->max_tokens)
         m->max_tokens = limit;

@@ -27,13 +27,17 @@ void tokenizer_free(struct tokenizer *t)
     free(t);
 }
 
-static enum rc build(struct tokenizer *t, const struct json *root, struct err *err)
+static enum rc build(struct tokenizer *t, const struct json *root, const struct tok_rules *rules,
+                     struct err *err)
 {
     if (!root || root->type != JSON_OBJ)
         return err_set(err, RC_PARSE, "the document is not an object");
     if (tok_read_members(t, root, err) || tok_read_model(t, json_get(root, "model"), err) ||
+        (rules && tok_apply_rules(t, rules, err)) ||
         tok_read_added(t, json_get(root, "added_tokens"), err))
         return err->code;
+    if (rules)
+        tok_apply_template(t, rules);
     added_set_build(&t->arena, &t->raw, t->added, t->added_count, false);
     added_set_build(&t->arena, &t->normal, t->added, t->added_count, true);
     tok_bert_prepare(t);
@@ -41,8 +45,8 @@ static enum rc build(struct tokenizer *t, const struct json *root, struct err *e
     return RC_OK;
 }
 
-enum rc tokenizer_parse(const char *json, size_t len, const char *name, struct tokenizer **out,
-                        struct err *err)
+enum rc tokenizer_parse(const char *json, size_t len, const char *name,
+                        const struct tok_rules *rules, struct tokenizer **out, struct err *err)
 {
     struct tokenizer *t = xcalloc(1, sizeof(*t));
     struct err own = { 0 }, *e = err ? err : &own;
@@ -56,7 +60,7 @@ enum rc tokenizer_parse(const char *json, size_t len, const char *name, struct t
     else
         rc = json_parse_reading(&tree, json, len, &vocab, &root, e);
     if (!rc)
-        rc = build(t, root, e);
+        rc = build(t, root, rules, e);
     arena_release(&tree);
     if (rc) {
         tokenizer_free(t);
@@ -84,7 +88,8 @@ static enum rc read_all(int fd, const char *path, size_t size, char *out, struct
     return RC_OK;
 }
 
-enum rc tokenizer_load(const char *path, struct tokenizer **out, struct err *err)
+enum rc tokenizer_load(const char *path, const struct tok_rules *rules, struct tokenizer **out,
+                       struct err *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not wait */
     struct stat st;
@@ -102,7 +107,7 @@ enum rc tokenizer_load(const char *path, struct tokenizer **out, struct err *err
     rc = read_all(fd, path, (size_t)st.st_size, text, err);
     close(fd);
     if (!rc)
-        rc = tokenizer_parse(text, (size_t)st.st_size, path, out, err);
+        rc = tokenizer_parse(text, (size_t)st.st_size, path, rules, out, err);
     free(text);
     return rc;
 }
@@ -141,6 +146,11 @@ bool tokenizer_id(const struct tokenizer *t, const char *token, uint32_t *out)
 const char *tokenizer_kind(const struct tokenizer *t)
 {
     return t->wordpiece ? "WordPiece" : "Unigram";
+}
+
+bool tokenizer_cuts_left(const struct tokenizer *t)
+{
+    return t->left;
 }
 
 size_t tokenizer_specials(const struct tokenizer *t, bool pair)

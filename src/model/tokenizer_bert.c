@@ -162,7 +162,7 @@ void tok_bert_encode(const struct tokenizer *t, struct tok_scratch *s, size_t be
     size_t start = out->n, spaces = s->spaces_n[s->side], done = begin, first, stop;
 
     assert(end <= TOK_TEXT_MAX * (size_t)3);
-    for (size_t i = begin; i < end; i = done = stop) {
+    for (size_t i = begin; i < end && !tok_has_enough(s); i = done = stop) {
         while (i < end && is_space_byte(t, s->at[i]))
             i++;
         first = out->n;

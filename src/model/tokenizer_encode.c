@@ -4,6 +4,7 @@
  * A text is made valid UTF-8, split at added tokens, and each piece between them goes the
  * long way (code points, normalizers, pre-tokenizers, model) or, when it is plain, the
  * short one of tokenizer_bert.c. */
+#include "base/buf.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "model/tokenizer_int.h"
@@ -195,7 +196,7 @@ static void words(const struct tokenizer *t, struct tok_scratch *s)
 {
     tok_pretokenize(t->pres, t->pres_count, s);
     to_bytes(s);
-    for (size_t i = 0, n; i < s->splits.n; i += n) {
+    for (size_t i = 0, n; i < s->splits.n && !tok_has_enough(s); i += n) {
         n = 1;
         if (t->wordpiece) {
             wordpiece_split(t, s, s->splits.v[i]);
@@ -308,7 +309,7 @@ static void normal_tokens(const struct tokenizer *t, struct tok_scratch *s)
     keep_whole(s);
     do
         part(t, s, &hit);
-    while (added_next(&t->normal, s->whole.bytes, len, &w, &hit));
+    while (!tok_has_enough(s) && added_next(&t->normal, s->whole.bytes, len, &w, &hit));
 }
 
 static void to_chars(struct tok_scratch *s, size_t begin, size_t end)
@@ -358,7 +359,7 @@ static void long_way(const struct tokenizer *t, struct tok_scratch *s, size_t be
     size_t first = s->items[s->side].n, spaces = s->spaces_n[s->side], at = begin, stop;
 
     s->shifted = false;
-    for (; at < end; at = stop) {
+    for (; at < end && !tok_has_enough(s); at = stop) {
         stop = t->plain ? tok_plain_end(t, s->at, at, end) : at;
         if (stop > at) {
             tok_plain_encode(t, s, at, stop);
@@ -375,8 +376,18 @@ static void long_way(const struct tokenizer *t, struct tok_scratch *s, size_t be
     }
 }
 
+/* Tokens of a text that decide the answer; one more tells that it was cut. */
+static size_t stops_at(const struct tok_opts *o, int side)
+{
+    if (!o->stop_early || !o->max_tokens || o->left || o->truncate == TOK_NEVER)
+        return SIZE_MAX;
+    if (o->truncate != TOK_LONGEST_FIRST && side != (o->truncate == TOK_ONLY_SECOND))
+        return SIZE_MAX; /* how long it is decides how much the other loses */
+    return o->max_tokens;
+}
+
 static void encode_text(const struct tokenizer *t, struct tok_scratch *s, int side,
-                        struct tok_text text)
+                        struct tok_text text, size_t enough)
 {
     const struct tok_clean *c = &s->clean[side];
     struct added_walk w = { 0 };
@@ -384,11 +395,12 @@ static void encode_text(const struct tokenizer *t, struct tok_scratch *s, int si
 
     clean(&s->clean[side], text);
     s->side = side;
+    s->enough = enough;
     s->at = c->p;
     s->items[side].n = 0;
     s->spaces_n[side] = 0;
     s->open = false;
-    while (added_next(&t->raw, c->p, c->len, &w, &hit)) {
+    while (!tok_has_enough(s) && added_next(&t->raw, c->p, c->len, &w, &hit)) {
         if (hit.token) {
             if (hit.begin < hit.end)
                 add_token(t, s, hit.token, c->p + hit.begin, hit.end - hit.begin,
@@ -400,18 +412,45 @@ static void encode_text(const struct tokenizer *t, struct tok_scratch *s, int si
     }
 }
 
+void tokenizer_token_text(const struct tokenizer *t, struct tok_scratch *s, uint32_t id,
+                          struct tok_text slice, struct buf *out)
+{
+    const char *piece = tokenizer_token(t, id);
+
+    if (!t->unigram || id != t->unigram_unk || !slice.len) {
+        buf_adds(out, piece ? piece : "?");
+        return;
+    }
+    clean(&s->clean[0], slice);
+    s->side = 0;
+    s->at = s->clean[0].p;
+    to_chars(s, 0, s->clean[0].len);
+    tok_normalize(t->norms, t->norms_count, s);
+    for (size_t i = 0; i < s->cur.n; i++) {
+        char bytes[4];
+
+        buf_add(out, bytes, utf8_encode(s->cur.v[i].c, bytes));
+    }
+}
+
 enum rc tokenizer_encode(const struct tokenizer *t, struct tok_scratch *s, struct tok_text a,
                          const struct tok_text *b, const struct tok_opts *opts, struct tok_out *out,
                          struct err *err)
 {
     static const struct tok_opts none;
+    const struct tok_opts *o = opts ? opts : &none;
+    size_t enough = o->max_tokens ? o->max_tokens : SIZE_MAX;
 
     if (a.len > TOK_TEXT_MAX || (b && b->len > TOK_TEXT_MAX))
         return err_set(err, RC_LIMIT, "a text of %zu bytes is longer than %d",
                        a.len > TOK_TEXT_MAX ? a.len : b->len, TOK_TEXT_MAX);
-    encode_text(t, s, 0, a);
+    encode_text(t, s, 0, a, stops_at(o, 0));
     s->items[1].n = 0;
     if (b)
-        encode_text(t, s, 1, *b);
-    return tok_finish(t, s, b, opts ? opts : &none, out, err);
+        encode_text(t, s, 1, *b, stops_at(o, 1));
+    if (o->stop_early && s->items[0].n > enough && s->items[1].n > enough) {
+        encode_text(t, s, 0, a, SIZE_MAX); /* the longer one keeps the odd token: which is it? */
+        encode_text(t, s, 1, *b, SIZE_MAX);
+    }
+    return tok_finish(t, s, b, o, out, err);
 }

@@ -341,6 +341,7 @@ enum rc tok_read_members(struct tokenizer *t, const struct json *root, struct er
     const struct json *norm = json_get(root, "normalizer"), *pre = json_get(root, "pre_tokenizer");
     const struct where in_norm = { "normalizer" }, in_pre = { "pre_tokenizer" };
 
+    t->left = str_eq(json_str(json_get(json_get(root, "truncation"), "direction")), "Left");
     t->norms = arena_array(&t->arena, struct norm, TOK_STEPS_MAX);
     t->pres = arena_array(&t->arena, struct pre, TOK_STEPS_MAX);
     if (present(norm) && read_norm(t, norm, &in_norm, err))

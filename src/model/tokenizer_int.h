@@ -109,6 +109,7 @@ struct tok_scratch {
     bool open;      /* an added token took all the space before it: more may be before the piece */
     bool shifted;   /* Precompiled took the first away: offsets of the whole piece moved */
     int side;       /* which text is worked on */
+    size_t enough;  /* tokens of it beyond which nobody looks */
     const char *at; /* its clean bytes */
     uint32_t *ids;  /* what tok_out lends */
     uint8_t *types, *special, *sequence;
@@ -124,6 +125,12 @@ struct tok_scratch {
             (items) = xreallocarray((items), (cap), sizeof(*(items)));                             \
         }                                                                                          \
     } while (0)
+
+/* Every step that goes on by words or chunks asks this between two of them. */
+static inline bool tok_has_enough(const struct tok_scratch *s)
+{
+    return s->items[s->side].n > s->enough;
+}
 
 static inline void tok_push(struct tok_chars *a, uint32_t c, struct tok_char from)
 {
@@ -280,8 +287,11 @@ struct tokenizer {
     size_t size;                  /* texts, added ones included */
     struct wordpiece *wordpiece;  /* owned; NULL: Unigram */
     struct unigram *unigram;      /* owned */
+    uint32_t unigram_unk;
     struct template one, two;
-    bool trim, prefix_space; /* RobertaProcessing's offsets */
+    bool trim, prefix_space;   /* RobertaProcessing's offsets */
+    bool by_class, types_zero; /* struct tok_rules */
+    bool left;                 /* where it cuts when nobody says */
     struct decoder decoder;
     bool bert;                /* the short cut of tokenizer_bert.c is exact */
     uint8_t ascii[128];       /* its classes, enum bert_class */
@@ -297,6 +307,11 @@ struct tokenizer {
 
 /* tokenizer_file.c: every member but the model's vocabulary's content. */
 enum rc tok_read_members(struct tokenizer *t, const struct json *root, struct err *err) MUST_USE;
+/* tokenizer_rules.c: steps of the file replaced by those of transformers' class. */
+enum rc tok_apply_rules(struct tokenizer *t, const struct tok_rules *r, struct err *err) MUST_USE;
+void tok_apply_template(struct tokenizer *t, const struct tok_rules *r); /* behind added tokens */
+/* FIRST A LAST B LAST, or with RoBERTa's second separator and no token types. */
+void tok_fixed_template(struct tokenizer *t, uint32_t first, uint32_t last, bool roberta);
 enum rc tok_read_template(struct tokenizer *t, const struct json *v, struct err *err) MUST_USE;
 enum rc tok_read_decoder(struct tokenizer *t, const struct json *v, struct err *err) MUST_USE;
 /* tokenizer_vocab.c: model.vocab into t->vocab, where it stands in the file. */

@@ -47,6 +47,7 @@ static enum rc read_unigram(struct tokenizer *t, const struct json *v, struct er
         return bad(err, "model.vocab", "is not an array");
     if (!unk.known || unk.v < 0 || (uint64_t)unk.v >= t->vocab.count)
         return bad(err, "model.unk_id", "is not an id of the vocabulary");
+    t->unigram_unk = (uint32_t)unk.v;
     return unigram_of(&t->vocab, (uint32_t)unk.v, fallback, &t->unigram, err);
 }
 

@@ -148,7 +148,7 @@ void tok_plain_encode(const struct tokenizer *t, struct tok_scratch *s, size_t b
     uint32_t len = 0;
 
     TOK_ROOM(s->bytes, (size_t)0, s->bytes_cap, (end - begin + 1) * (1 + t->mark_len));
-    for (size_t i = begin, word; i < end;) {
+    for (size_t i = begin, word; i < end && !tok_has_enough(s);) {
         bool space = s->at[i] == ' ', own = space && !t->plain_split; /* it becomes the mark */
         uint32_t start = len;
 

@@ -240,6 +240,8 @@ enum rc tok_finish(const struct tokenizer *t, struct tok_scratch *s, bool pair,
         else if (!o->no_specials)
             n = put_special(s, n, p);
     }
+    if (t->types_zero)
+        memset(s->types, 0, n);
     out->ids = s->ids;
     out->types = s->types;
     out->special = s->special;

@@ -96,14 +96,10 @@ static void fixed(struct template *m, const struct part *parts, size_t count)
     }
 }
 
-/* [CLS] A [SEP] B [SEP], or with RoBERTa's second separator and no token types. */
-static enum rc read_fixed(struct tokenizer *t, const struct json *v, bool roberta, struct err *err)
+void tok_fixed_template(struct tokenizer *t, uint32_t cls, uint32_t sep, bool roberta)
 {
     uint8_t second = roberta ? 0 : 1;
-    uint32_t cls, sep;
 
-    if (read_pair(v, "cls", &cls, err) || read_pair(v, "sep", &sep, err))
-        return err->code;
     fixed(&t->one,
           (struct part[]){ { PART_SPECIAL, 0, cls }, { PART_A, 0, 0 }, { PART_SPECIAL, 0, sep } },
           3);
@@ -119,6 +115,17 @@ static enum rc read_fixed(struct tokenizer *t, const struct json *v, bool robert
         t->two.v[3] = (struct part){ PART_SPECIAL, 0, sep };
         t->two.count++;
         t->two.specials++;
+    }
+}
+
+static enum rc read_fixed(struct tokenizer *t, const struct json *v, bool roberta, struct err *err)
+{
+    uint32_t cls, sep;
+
+    if (read_pair(v, "cls", &cls, err) || read_pair(v, "sep", &sep, err))
+        return err->code;
+    tok_fixed_template(t, cls, sep, roberta);
+    if (roberta) {
         t->trim = maybe_or(json_bool(json_get(v, "trim_offsets")), true);
         t->prefix_space = maybe_or(json_bool(json_get(v, "add_prefix_space")), true);
     }

@@ -135,7 +135,7 @@ static void row_version(struct against *g, const struct hw *here, const struct l
         found = found || (str_eq(here->software[i].name, "nccl") && f->version.count == 1 &&
                           str_eq(here->software[i].version, theirs));
     against_add_as(g, theirs && found ? NCCL_SAME : NCCL_UNTOLD, "version", "NCCL",
-                   found ? theirs : hw_soft_version(here, "nccl"), theirs, f->version.line,
+                   found ? theirs : hw_nccl_version(here), theirs, f->version.line,
                    !theirs ? "The log does not name NCCL's version."
                    : found ? NULL
                            : "That NCCL was not found on this machine; what follows was predicted "

@@ -4,6 +4,8 @@
 
 #include "base/str.h"
 
+#include <strings.h>
+
 static size_t count_used(const struct nccl_choice *c)
 {
     size_t n = 0;
@@ -24,9 +26,32 @@ static bool has_gvnics(const struct hw *hw)
     return count > 2;
 }
 
+/* A net plug-in is here, and nothing keeps it out. */
+static bool has_plugin(const struct hw *hw)
+{
+    return doubt_net_plugin(hw) || (hw_soft_found(hw, "nccl-net-plugin") && !doubt_plugin_off(hw));
+}
+
+/* EFA is no RDMA device that NCCL's own code takes. */
+static void choose_efa_off(struct sim *s)
+{
+    const char *net = nccl_env_of(s->hw, "NCCL_NET"), *off = doubt_plugin_off(s->hw);
+    bool stops = net && !strcasecmp(net, "IB");
+
+    s->c->net = stops ? "fails" : "tcp";
+    s->c->net_why = arena_printf(s->a, "%s  %s", off,
+                                 stops ? "NCCL's own RDMA code takes no EFA device, and NCCL stops "
+                                         "at start-up."
+                                       : "EFA is not used, and sockets carry the data.");
+    if (stops) {
+        s->c->stop_why = s->c->net_why;
+        s->c->stop_var = "NCCL_NET";
+    }
+}
+
 static void choose_gvnic(struct sim *s)
 {
-    if (doubt_net_plugin(s->hw) || hw_soft_found(s->hw, "nccl-net-plugin")) {
+    if (has_plugin(s->hw)) {
         s->c->net_why = "The net plug-in may speak GPUDirect-TCPX or -TCPXO over gVNIC; whether it "
                         "does is its own affair.";
         return;
@@ -49,7 +74,7 @@ static const char *slingshot_of(const struct hw *hw)
 
 static void choose_slingshot(struct sim *s, const char *nic)
 {
-    if (doubt_net_plugin(s->hw)) {
+    if (has_plugin(s->hw)) {
         s->c->net = NULL;
         s->c->net_why = "The net plug-in may speak to HPE Slingshot; whether it does is its own "
                         "choice.";
@@ -64,41 +89,76 @@ static void choose_slingshot(struct sim *s, const char *nic)
                nic);
 }
 
+/* The topology file is read before any device is looked at, in every job. */
+static void choose_stop(struct sim *s)
+{
+    const struct hw *hw = s->hw;
+
+    if (s->c->stop_why || !hw_nccl_topo_refused(hw))
+        return;
+    s->c->stop_var = nccl_env_of(hw, "NCCL_TOPO_FILE") ? "NCCL_TOPO_FILE" : NULL;
+    s->c->stop_why = arena_printf(s->a, "NCCL reads the topology file %s: %s.", hw->nccl.topo_file,
+                                  hw->nccl.topo_error);
+}
+
+static bool needs_ib(const struct hw *hw)
+{
+    const char *net = nccl_env_of(hw, "NCCL_NET");
+
+    return net && !strcasecmp(net, "IB");
+}
+
 static void choose_net(struct sim *s)
 {
     struct nccl_choice *c = s->c;
+    const char *start = c->socket_if ? c->socket_if : c->wire_if;
     size_t used = count_used(c);
 
     if (used) {
         c->net = "rdma";
         c->net_why = arena_printf(s->a, "%zu RDMA port%s active and not filtered out.", used,
                                   used == 1 ? " is" : "s are");
-    } else if (!c->socket_if) {
+    } else if (c->stop_why) {
+        c->net = "fails";
+        c->net_why = c->stop_why;
+    } else if (!c->efa && needs_ib(s->hw) && !ports_hidden(s->hw)) {
+        c->net = "fails";
+        c->net_why = "NCCL_NET=IB asks for NCCL's own RDMA, and no port here can be used by it: "
+                     "NCCL stops with an error instead of going over TCP.";
+        c->stop_why = c->net_why;
+        c->stop_var = "NCCL_NET";
+    } else if (!start) {
         c->net = s->hw->nets_count ? "single node only" : NULL;
         c->net_why = c->socket_why;
-    } else if (iface_is_virtual(c->socket_if) && c->peer_if && !str_eq(c->peer_if, c->socket_if) &&
+    } else if (iface_is_virtual(s->hw, start) && c->peer_if && !str_eq(c->peer_if, start) &&
                !nccl_env_of(s->hw, "NCCL_SOCKET_IFNAME")) {
         c->net = "tcp";
         c->net_why = arena_printf(s->a,
                                   "NCCL starts over %s, which reaches no other node, before %s, "
                                   "which does: NCCL_SOCKET_IFNAME (--env) makes it start there.",
-                                  c->socket_if, c->peer_if);
-    } else if (iface_is_virtual(c->socket_if)) {
+                                  start, c->peer_if);
+    } else if (iface_is_virtual(s->hw, start)) {
         c->net = "single node only";
         c->net_why = arena_printf(
             s->a, "The only interface%s is %s, which reaches no other node.",
             nccl_env_of(s->hw, "NCCL_SOCKET_IFNAME") ? " that NCCL_SOCKET_IFNAME leaves" : "",
-            c->socket_if);
+            start);
     } else {
         c->net = "tcp";
-        c->net_why = c->ports_count == 0 ? "There is no RDMA device, so sockets carry the data."
+        c->net_why = c->ports_count == 0
+                         ? arena_printf(s->a,
+                                        "There is no RDMA device, so sockets carry the "
+                                        "data.%s%s",
+                                        c->bare_why ? "  " : "", c->bare_why ? c->bare_why : "")
                      : ports_off(s->hw)
                          ? arena_printf(s->a, "%s  Sockets carry the data.", ports_off(s->hw))
                          : "No RDMA port can be used, so sockets carry the data.";
-        if (c->efa && (doubt_net_plugin(s->hw) || hw_soft_found(s->hw, "nccl-net-plugin"))) {
+        if (c->efa && has_plugin(s->hw)) {
             c->net = "efa";
             c->net_why = "The aws-ofi-nccl plug-in was found; NCCL speaks to EFA through it.";
-        } else if (c->efa)
+        } else if (c->efa && doubt_plugin_off(s->hw))
+            choose_efa_off(s);
+        else if (c->efa)
             c->net_why =
                 "AWS EFA needs the aws-ofi-nccl plug-in; without it sockets carry the data.";
         else if (!c->ports_count && slingshot_of(s->hw))
@@ -120,6 +180,12 @@ static void say_unknowns(struct sim *s)
                   boot->name);
     if (!c->gpus.known && c->gpus_why)
         nccl_note(s, "%s", c->gpus_why);
+    if (c->detour_why)
+        nccl_note(s, "%s", c->detour_why);
+    if (c->bare_why && c->ports_count)
+        nccl_note(s, "%s  %s", c->bare_why, c->bare_remedy ? c->bare_remedy : "");
+    else if (c->bare_remedy)
+        nccl_note(s, "%s", c->bare_remedy);
     if (gpus_cut(s->hw, s->gpu_visible))
         nccl_doubt(s,
                    "MIG is on: a process sees one instance, instances have no peer access to each "
@@ -144,24 +210,41 @@ static void say_unknowns(struct sim *s)
         }
 }
 
-void nccl_choose_for(const struct hw *hw, const char *peer, struct nccl_choice *out)
+static void sim_begin(struct sim *s, const struct hw *hw, const char *peer, struct nccl_choice *out)
 {
-    struct sim s = { .hw = hw, .c = out };
+    *s = (struct sim){ .hw = hw, .c = out, .a = &out->arena };
+    s->peer = peer ? peer : iface_env_peer(hw, s->a, &s->peer_from);
+}
+
+void nccl_choose_once(const struct hw *hw, const char *peer, struct nccl_choice *out)
+{
+    struct sim s;
 
     *out = (struct nccl_choice){ 0 };
-    s.a = &out->arena;
-    s.peer = peer ? peer : iface_env_peer(hw, s.a, &s.peer_from);
-    out->nccl_version = hw_soft_version(hw, "nccl");
+    sim_begin(&s, hw, peer, out);
+    out->nccl_version = hw_nccl_version(hw);
     iface_choose(&s);
+    choose_stop(&s);
     gpus_choose(&s);
     ports_choose(&s);
     level_choose_gdr(&s);
     level_choose_near(&s);
+    level_choose_detour(&s);
     level_choose_p2p(&s);
     mnnvl_choose(&s);
+    nics_choose(&s);
     choose_net(&s);
     doubt_choose(&s);
     say_unknowns(&s);
+}
+
+void nccl_choose_for(const struct hw *hw, const char *peer, struct nccl_choice *out)
+{
+    struct sim s;
+
+    nccl_choose_once(hw, peer, out);
+    sim_begin(&s, hw, peer, out);
+    versions_choose(&s);
 }
 
 void nccl_choose(const struct hw *hw, struct nccl_choice *out)

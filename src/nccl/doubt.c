@@ -14,15 +14,45 @@
 
 #include <strings.h>
 
-const char *doubt_net_plugin(const struct hw *hw)
+const char *doubt_plugin_off(const struct hw *hw)
 {
     const char *net = nccl_env_of(hw, "NCCL_NET"), *user = nccl_env_of(hw, "NCCL_NET_PLUGIN");
 
-    if (net && (!strcasecmp(net, "IB") || !strcasecmp(net, "Socket")))
-        return NULL; /* NCCL's own, whatever is loaded */
+    if (net && !strcasecmp(net, "IB")) /* NCCL's own, whatever is loaded */
+        return "NCCL_NET=IB keeps the net plug-in out.";
+    if (net && !strcasecmp(net, "Socket"))
+        return "NCCL_NET=Socket keeps the net plug-in out.";
     if (user && !strcasecmp(user, "none"))
-        return NULL;
-    return hw->nccl.net_plugin;
+        return "NCCL_NET_PLUGIN=none keeps the net plug-in out.";
+    return NULL;
+}
+
+const char *doubt_net_plugin(const struct hw *hw)
+{
+    return doubt_plugin_off(hw) ? NULL : hw->nccl.net_plugin;
+}
+
+/* What plug-ins call themselves: AWS's, Google's, NVIDIA's. */
+static bool is_plugin_name(const struct hw *hw, const char *net)
+{
+    static const char *const efa[] = { "AWS Libfabric", "Libfabric" }; /* older and newer ones */
+    static const char *const names[] = { "AWS Libfabric", "Libfabric", "GPUDirectTCPX", "FasTrak",
+                                         "gIB",           "IBext",     "UCX",           "SHARP" };
+    bool on_efa = ports_is_efa(hw);
+    const char *const *list = on_efa ? efa : names;
+
+    for (size_t i = 0; i < (on_efa ? ARRAY_SIZE(efa) : ARRAY_SIZE(names)); i++)
+        if (!strncasecmp(net, list[i], strlen(list[i])))
+            return true;
+    return false;
+}
+
+bool doubt_net_named(const struct hw *hw)
+{
+    const char *net = nccl_env_of(hw, "NCCL_NET");
+
+    return net && strcasecmp(net, "IB") && strcasecmp(net, "Socket") &&
+           !(doubt_net_plugin(hw) && is_plugin_name(hw, net));
 }
 
 static void doubt_plugins(struct sim *s)
@@ -42,11 +72,11 @@ static void doubt_plugins(struct sim *s)
                    "NCCL_NET_PLUGIN is %s, and no such library was found where the loader looks: "
                    "if the job finds it, the ports are its choice.",
                    user);
-    if (net && strcasecmp(net, "IB") && strcasecmp(net, "Socket") && !path)
+    if (doubt_net_named(s->hw))
         nccl_doubt(s,
-                   "NCCL_NET is %s, a network that a plug-in must bring; NCCL fails when none "
-                   "does.",
-                   net);
+                   "NCCL_NET is %s, a network that a plug-in must bring under that name; %s, and "
+                   "NCCL stops with an error when none does.",
+                   net, path ? "what this one calls itself is not known" : "none was found here");
     if (s->hw->nccl.tuner_plugin)
         nccl_note(s,
                   "NCCL loads the tuner plug-in %s, which chooses algorithms and protocols; ports "
@@ -77,11 +107,28 @@ static void doubt_files(struct sim *s)
     const char *conf = nccl_env_of(s->hw, "NCCL_CONF_FILE");
     bool read = false;
 
-    if (topo && !str_eq(topo, n->topo_file))
+    if (hw_nccl_topo_unheld(s->hw))
+        nccl_doubt(
+            s,
+            "NCCL_TOPO_FILE names %s, which the capture or inventory does not hold: NCCL "
+            "takes the distances from it where the machine has it, and those used here are the "
+            "machine's own.",
+            topo);
+    else if (hw_nccl_topo_missing(s->hw))
+        nccl_note(s,
+                  "The topology file %s is not followed, since %s: NCCL goes on without it, by the "
+                  "machine's own distances.",
+                  n->topo_file, n->topo_error);
+    else if (hw_nccl_topo_foreign(s->hw))
+        nccl_note(s,
+                  "The topology file %s names no two devices of this machine: NCCL goes by the "
+                  "machine's own distances.",
+                  n->topo_file);
+    else if (hw_nccl_topo_refused(s->hw))
         nccl_doubt(s,
-                   "NCCL_TOPO_FILE names %s, which was not read: NCCL takes the distances from it, "
-                   "and those used here are the machine's own.",
-                   topo);
+                   "NCCL reads the topology file %s: %s.  What distances it was meant to tell is "
+                   "not known: those used here are the machine's own.",
+                   n->topo_file, n->topo_error);
     else if (n->topo_file && n->topo_error)
         nccl_doubt(s,
                    "NCCL takes the distances from the topology file %s, but %s: those used here "
@@ -148,6 +195,13 @@ static void doubt_guest(struct sim *s)
 /* Without what system calls said there are no limits, no CPUs and no addresses to go by. */
 static void doubt_capture(struct sim *s)
 {
+    bool known = !s->hw->nets_count;
+
+    for (size_t i = 0; i < s->hw->nets_count; i++)
+        known = known || s->hw->nets[i].addrs_count;
+    if (!known)
+        nccl_doubt(s, "No address of any network interface is known, so what hangs on them cannot "
+                      "be told: the interface NCCL starts over, networks of file systems.");
     for (size_t i = 0; i < s->hw->notes_count; i++)
         if (str_eq(s->hw->notes[i].source, "self") && strstr(s->hw->notes[i].text, "not usable"))
             nccl_doubt(s,
@@ -188,19 +242,77 @@ static void doubt_given(struct sim *s)
                    (long long)c->scores[0].number, near->bdf);
 }
 
+/* NCCL loads what it needs for RDMA, and goes over TCP without a word where that fails. */
+static void doubt_verbs(struct sim *s)
+{
+    const struct nccl_choice *c = s->c;
+    const char *lack = NULL, *dev = NULL;
+
+    for (size_t i = 0; i < c->ports_count && !lack; i++)
+        if (c->ports[i].picked) {
+            dev = c->ports[i].dev;
+            lack = hw_verbs_lacks(s->hw, hw_find_rdma(s->hw, dev));
+        }
+    if (!dev || !hw_nccl_soft(s->hw))
+        return;
+    if (maybe_is(s->hw->nccl.verbs, 0))
+        nccl_doubt(s, "NCCL loads libibverbs.so.1 for RDMA, and there is none where the loader "
+                      "looks: a job with what is here goes over TCP.  Install rdma-core (Debian: "
+                      "libibverbs1 and ibverbs-providers) where the job runs.");
+    else if (lack)
+        nccl_doubt(s,
+                   "libibverbs has no provider for %s here (lib%s-rdmav….so): a job with what is "
+                   "here does not see the device.  Install it (Debian: ibverbs-providers) where "
+                   "the job runs.",
+                   dev, lack);
+}
+
 /* Releases differ in the GID they take, the ports they count and the distances they allow. */
 static void doubt_version(struct sim *s)
 {
-    if (!s->c->nccl_version && s->c->ports_count && !s->c->efa)
+    const struct hw_soft *nccl = hw_nccl_soft(s->hw);
+
+    if (s->c->nccl_version || !s->c->ports_count || s->c->efa)
+        return;
+    if (nccl)
+        nccl_doubt(s,
+                   "The NCCL of %s does not tell its version: this is what 2.30 does.  One before "
+                   "2.21 takes GID index 0 unless NCCL_IB_GID_INDEX is set.",
+                   nccl->path ? nccl->path : "this machine");
+    else
         nccl_doubt(s,
                    "No NCCL was found here: this is what 2.30 does.  In a container with another "
                    "one, ask there; one before 2.21 takes GID index 0 unless NCCL_IB_GID_INDEX is "
                    "set.");
 }
 
+/* The second port of a card is down: nobody uses it, or it is a rail that is missing. */
+static void doubt_second(struct sim *s)
+{
+    struct buf b = { 0 };
+
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *p = &s->c->ports[i];
+        const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
+        const struct hw_rdma_port *hp = ports_find(s->hw, p->dev, p->port);
+
+        if (r && hp && hw_rdma_is_spare(s->hw, r, hp) && hw_rdma_is_odd(s->hw, r))
+            buf_addf(&b, "%s%s:%lld", b.len ? ", " : "", p->dev, (long long)p->port);
+    }
+    if (b.len)
+        nccl_doubt(s,
+                   "%s is down, without an address, while other cards of its model have both ports "
+                   "up: a port that nobody uses, or a rail that is missing here.  It is taken for "
+                   "the former.",
+                   buf_str(&b));
+    buf_release(&b);
+}
+
 void doubt_choose(struct sim *s)
 {
+    doubt_second(s);
     doubt_version(s);
+    doubt_verbs(s);
     doubt_capture(s);
     doubt_given(s);
     doubt_guest(s);

@@ -149,7 +149,7 @@ void gid_rule_of(const struct hw *hw, struct gid_rule *out)
     (void)gid_rule_range(out, nccl_env_of(hw, "NCCL_IB_ADDR_RANGE"));
 }
 
-static bool in_range(const struct gid *g, const struct gid_rule *r)
+bool gid_in_range(const struct gid *g, const struct gid_rule *r)
 {
     const uint8_t *p = r->family == 4 ? g->raw + 12 : g->raw;
     int bits = r->prefix_bits;
@@ -183,7 +183,7 @@ int64_t gid_scan(const struct hw_rdma_port *p, const struct gid_rule *rule)
             (void)gid_parse(cand->gid, &b);
         fam_a = gid_is_v4(&a) ? 4 : 6;
         fam_b = gid_is_v4(&b) ? 4 : 6;
-        if (fam_b != rule->family || !in_range(&b, rule))
+        if (fam_b != rule->family || !gid_in_range(&b, rule))
             continue;
         if (fam_b != fam_a || (proper(&b) && gid_version(cand) == rule->version &&
                                (gid_version(cur) != gid_version(cand) || !proper(&a))))

@@ -8,7 +8,9 @@
 
 #include "base/str.h"
 
-enum { WORD_MAX = 96 };
+#include <strings.h>
+
+enum { WORD_MAX = 96, UUID_PREFIX = 4 };
 
 static size_t count_visible(const struct sim *s)
 {
@@ -19,31 +21,58 @@ static size_t count_visible(const struct sim *s)
     return n;
 }
 
-/* The ok GPU a word names: its index in the driver's order, or a UUID or the start
- * of one; a MIG instance stands for its GPU.  -1: none. */
-static int gpu_named(const struct hw *hw, const char *word)
+/* A UUID or the start of one, which holds digits: the prefix alone names nothing.  The digits may
+ * be of either case, "GPU-" and "MIG-" may not. */
+static bool uuid_starts(const char *uuid, const char *word)
 {
-    int64_t index;
-    bool number = str_to_i64(word, 10, &index);
+    return uuid && strlen(word) > UUID_PREFIX && !strncmp(uuid, word, UUID_PREFIX) &&
+           !strncasecmp(uuid + UUID_PREFIX, word + UUID_PREFIX, strlen(word) - UUID_PREFIX);
+}
+
+/* The ok GPU that this is a UUID of; a MIG instance stands for its GPU.  -1: none, or several. */
+static int gpu_by_uuid(const struct hw *hw, const char *word)
+{
+    int found = -1;
 
     for (size_t i = 0; i < hw->gpus_count; i++) {
         const struct hw_gpu *g = &hw->gpus[i];
+        bool hit = uuid_starts(g->uuid, word);
 
-        if (!str_eq(g->state, "ok"))
+        for (size_t k = 0; k < g->migs_count; k++)
+            hit = hit || uuid_starts(g->migs[k].uuid, word);
+        if (!hit || !str_eq(g->state, "ok"))
             continue;
-        if (number ? maybe_is(g->index, index) : g->uuid && str_starts(g->uuid, word))
-            return (int)i;
-        for (size_t k = 0; !number && k < g->migs_count; k++)
-            if (g->migs[k].uuid && str_starts(g->migs[k].uuid, word))
-                return (int)i;
+        if (found >= 0)
+            return -1;
+        found = (int)i;
     }
+    return found;
+}
+
+/* The ok GPU of this index in the driver's order: the number that the word begins with, so that
+ * "0x" and "0 1" are 0.  -1: none. */
+static int gpu_by_index(const struct hw *hw, const char *word)
+{
+    char *end;
+    long index = strtol(word, &end, 10);
+
+    for (size_t i = 0; end != word && index >= 0 && i < hw->gpus_count; i++)
+        if (str_eq(hw->gpus[i].state, "ok") && maybe_is(hw->gpus[i].index, index))
+            return (int)i;
     return -1;
 }
 
-/* Marks what the list names; like CUDA it ends at the first name that is no GPU.
+static bool is_uuid(const char *word)
+{
+    return str_starts(word, "GPU-") || str_starts(word, "MIG-");
+}
+
+/* Marks what the list names, as CUDA reads it: all words are of the first one's kind, the list
+ * ends at the first that names no GPU, and one GPU named twice leaves none (cuInit fails).
  * Returns how many it could resolve. */
 static size_t mark_list(const struct hw *hw, const char *list, bool *marks, bool *out_all)
 {
+    bool uuids = is_uuid(list);
     size_t found = 0;
 
     *out_all = true;
@@ -55,11 +84,16 @@ static size_t mark_list(const struct hw *hw, const char *list, bool *marks, bool
         if (len && len < sizeof(word)) {
             memcpy(word, list, len);
             word[len] = 0;
-            gpu = gpu_named(hw, str_trim(word));
+            gpu = uuids ? gpu_by_uuid(hw, str_trim(word)) : gpu_by_index(hw, word);
         }
         if (gpu < 0) {
             *out_all = false;
             return found;
+        }
+        if (marks[gpu] && !str_starts(list, "MIG-")) { /* two instances of one GPU are two */
+            memset(marks, 0, hw->gpus_count * sizeof(*marks));
+            *out_all = false;
+            return 0;
         }
         marks[gpu] = true;
         found++;

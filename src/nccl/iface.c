@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* iface: the IP interface NCCL starts over, and the one it should.
  *
- * NCCL walks getifaddrs(): every IPv4 address in order of interface index, then
- * IPv6; running interfaces alone.  NCCL_SOCKET_IFNAME filters (find or fail);
- * without it: names that begin with "ib", then the subnet of NCCL_COMM_ID, then
- * anything but docker, lo and virbr, then those.
+ * NCCL walks getifaddrs(): every IPv4 address in order of interface index, then IPv6; from 2.28
+ * on of running interfaces only.  NCCL_SOCKET_IFNAME filters (find or fail); without it: names
+ * that begin with "ib", then the subnet of NCCL_COMM_ID, then anything but docker, lo and (from
+ * 2.28 on) virbr, then those.  So are found the interface that NICs connect over and those of
+ * data.  Bootstrap goes by the same, unless NCCL_COMM_ID is set: then by its subnet only,
+ * whatever the other variables say, and NCCL stops where no interface is in it.
  *
  * Where sockets carry the data, the same list chooses the interfaces for it: NCCL has them
  * all, sends by the fastest, and takes them in the kernel's order whatever the order of the
@@ -20,29 +22,44 @@
 
 #include <arpa/inet.h>
 
-bool iface_is_virtual(const char *name)
+/* Whatever it is called: a card, or made of cards. */
+static bool kind_leaves(const struct hw_net *n)
+{
+    static const char *const kinds[] = { "physical", "vlan", "bond", "infiniband" };
+
+    for (size_t i = 0; n && i < ARRAY_SIZE(kinds); i++)
+        if (str_eq(n->kind, kinds[i]))
+            return true;
+    return false;
+}
+
+bool iface_is_virtual(const struct hw *hw, const char *name)
 {
     static const char *const prefixes[] = { "docker",  "veth", "cali", "tunl", "virbr", "br-",
                                             "flannel", "cni",  "kube", "lxc",  "vnet",  "podman" };
 
+    if (kind_leaves(hw_find_net(hw, name)))
+        return false;
     for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
         if (str_starts(name, prefixes[i]))
             return true;
     return str_eq(name, "lo");
 }
 
-bool iface_is_side(const struct hw_net *n)
+bool iface_is_side(const struct hw *hw, const struct hw_net *n)
 {
     static const char *const kinds[] = { "bridge", "veth", "tun", "dummy", "vxlan", "wireguard" };
     static const char *const tunnels[] = { "tailscale", "wg", "zt", "tun", "tap" };
 
+    if (kind_leaves(n))
+        return false;
     for (size_t i = 0; n->name && i < ARRAY_SIZE(tunnels); i++)
         if (str_starts(n->name, tunnels[i]))
             return true;
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
         if (str_eq(n->kind, kinds[i]))
             return true;
-    return iface_is_virtual(n->name);
+    return iface_is_virtual(hw, n->name);
 }
 
 static bool has_gateway(const struct hw *hw, const char *dev)
@@ -126,13 +143,21 @@ static bool among(const struct hw_net *const *list, size_t count, const struct h
     return false;
 }
 
+/* The family that NCCL_SOCKET_FAMILY leaves; NULL: both. */
+static const char *family_only(const struct hw *hw)
+{
+    const char *user = nccl_env_of(hw, "NCCL_SOCKET_FAMILY");
+
+    return str_eq(user, "AF_INET") ? "inet" : str_eq(user, "AF_INET6") ? "inet6" : NULL;
+}
+
 /* The interfaces a list takes, in NCCL's order, each once; *out_addr is the first's. */
 static size_t find_all(const struct hw *hw, const char *list, const struct hw_net **out, size_t max,
                        const char **out_addr)
 {
     static const char *const families[] = { "inet", "inet6" };
-    const char *user = nccl_env_of(hw, "NCCL_SOCKET_FAMILY");
-    const char *only = str_eq(user, "AF_INET") ? "inet" : str_eq(user, "AF_INET6") ? "inet6" : NULL;
+    const char *only = family_only(hw);
+    bool linked = !nccl_older_than(hw, 2, 28); /* older ones do not look */
     const struct hw_net **nets;
     struct match m;
     size_t count, found = 0;
@@ -145,8 +170,8 @@ static size_t find_all(const struct hw *hw, const char *list, const struct hw_ne
         for (size_t i = 0; i < count && found < max; i++) {
             const char *addr = addr_of(nets[i], families[f]);
 
-            if (!addr || maybe_is(nets[i]->running, 0) || !match_takes(&m, nets[i]->name, -1) ||
-                among(out, found, nets[i]))
+            if (!addr || (linked && maybe_is(nets[i]->running, 0)) ||
+                !match_takes(&m, nets[i]->name, -1) || among(out, found, nets[i]))
                 continue;
             if (found == 0)
                 *out_addr = addr;
@@ -285,7 +310,9 @@ static const char *comm_id_host(const struct hw *hw, struct arena *a)
     if (!id)
         return NULL;
     if (*id == '[')
-        return arena_strndup(a, id + 1, strcspn(id + 1, "]"));
+        return arena_strndup(a, id + 1, strcspn(id + 1, "]%")); /* [fe80::1%eth0]:29500 */
+    if (str_starts(id, "localhost:"))
+        return "127.0.0.1";
     return arena_strndup(a, id, strcspn(id, ":"));
 }
 
@@ -305,21 +332,16 @@ const char *iface_env_peer(const struct hw *hw, struct arena *a, const char **ou
 /* NCCL looks at neither the family nor whether the interface is running here. */
 static const struct hw_net *by_comm_id(const struct hw *hw, const char **out_addr)
 {
-    const char *id = nccl_env_of(hw, "NCCL_COMM_ID");
-    size_t len = !id ? 0 : *id == '[' ? strlen(id) : strcspn(id, ":");
-    char host[INET6_ADDRSTRLEN + 16];
-    const struct hw_net *n;
+    struct arena a = { 0 };
+    const char *host = comm_id_host(hw, &a);
+    const struct hw_net *n = NULL;
     struct ip ip;
 
-    if (!len || len >= sizeof(host))
-        return NULL;
-    memcpy(host, id, len);
-    host[len] = 0;
-    if (!ip_parse(host, &ip))
-        return NULL;
-    n = net_with(hw, &ip, false);
+    if (host && ip_parse(host, &ip))
+        n = net_with(hw, &ip, false);
     if (n)
         *out_addr = holds(n, &ip, false);
+    arena_release(&a);
     return n;
 }
 
@@ -328,25 +350,36 @@ static size_t default_all(const struct hw *hw, const struct hw_net **out, size_t
 {
     static const struct {
         const char *list, *why;
+        const char *old; /* before 2.28 */
     } steps[] = {
-        { "ib", "Its name begins with \"ib\", which NCCL tries first." },
-        { NULL, "Its subnet holds the address in NCCL_COMM_ID." },
+        { "ib", "Its name begins with \"ib\", which NCCL tries first.", NULL },
+        { NULL, "Its subnet holds the address in NCCL_COMM_ID.", NULL },
         { "^docker,lo,virbr",
-          "It is the first running interface in kernel order that is not docker, lo or virbr." },
-        { "docker", "Nothing but docker, lo and virbr is running, and docker comes first." },
-        { "lo", "Nothing but the loopback is running." },
-        { "virbr", "Nothing but virbr is running." },
+          "It is the first running interface in kernel order that is not docker, lo or virbr.",
+          "^docker,lo" },
+        { "docker",
+          "NCCL passes over names that begin with \"docker\", \"lo\" or \"virbr\", and there is no "
+          "other; of those it tries \"docker\" first.",
+          NULL },
+        { "lo",
+          "NCCL passes over names that begin with \"docker\", \"lo\" or \"virbr\", and there is no "
+          "other.",
+          NULL },
+        { "virbr", "Only interfaces whose names begin with \"virbr\" have an address.", NULL },
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+        bool old = steps[i].old && nccl_older_than(hw, 2, 28); /* before it knew of virbr */
         size_t found;
 
         if (steps[i].list)
-            found = find_all(hw, steps[i].list, out, max, out_addr);
+            found = find_all(hw, old ? steps[i].old : steps[i].list, out, max, out_addr);
         else
             found = (out[0] = by_comm_id(hw, out_addr)) != NULL;
         if (found) {
-            *out_why = steps[i].why;
+            *out_why = old ? "It is the first interface with an address in kernel order that is "
+                             "not docker or lo."
+                           : steps[i].why;
             return found;
         }
     }
@@ -385,7 +418,8 @@ int64_t iface_mbps(const struct hw_net *n)
     return maybe_or(n->speed_mbps, 0) > 0 ? n->speed_mbps.v : IFACE_UNTOLD_MBPS;
 }
 
-struct maybe iface_fastest(const struct hw_net *const *nets, size_t count, int64_t *out_sum)
+struct maybe iface_fastest(const struct hw *hw, const struct hw_net *const *nets, size_t count,
+                           int64_t *out_sum)
 {
     struct maybe most = maybe_none();
 
@@ -393,7 +427,7 @@ struct maybe iface_fastest(const struct hw_net *const *nets, size_t count, int64
     for (size_t i = 0; i < count; i++) {
         int64_t mbps = iface_mbps(nets[i]);
 
-        if (iface_is_side(nets[i]) || !iface_leaves(nets[i]) || (most.known && mbps < most.v))
+        if (!iface_carries(hw, nets[i]) || !iface_leaves(nets[i]) || (most.known && mbps < most.v))
             continue;
         *out_sum = most.known && mbps == most.v ? *out_sum + mbps : mbps;
         most = maybe_of(mbps);
@@ -408,12 +442,12 @@ static bool list_keeps(const struct hw *hw, const char *list, const char *peer)
     size_t own_count = iface_default_all(hw, own, ARRAY_SIZE(own)), count;
     int64_t own_sum, sum;
     const char *addr;
-    struct maybe own_most = iface_fastest(own, own_count, &own_sum), most;
+    struct maybe own_most = iface_fastest(hw, own, own_count, &own_sum), most;
 
     count = find_all(hw, list, named, ARRAY_SIZE(named), &addr);
     if (!count) /* not in the inventory: nothing to compare */
         return !own_most.known;
-    most = iface_fastest(named, count, &sum);
+    most = iface_fastest(hw, named, count, &sum);
     return str_eq(named[0]->name, peer) &&
            (!own_most.known || (most.known && most.v >= own_most.v && sum >= own_sum));
 }
@@ -428,7 +462,7 @@ const char *iface_data_list(const struct hw *hw, struct arena *a, const char *pe
 
     buf_adds(&b, alone);
     for (size_t i = 0; i < count; i++) {
-        if (after && !iface_is_side(own[i]))
+        if (after && iface_carries(hw, own[i]))
             buf_addf(&b, ",%s", own[i]->name);
         after = after || str_eq(own[i]->name, peer);
     }
@@ -436,28 +470,162 @@ const char *iface_data_list(const struct hw *hw, struct arena *a, const char *pe
     return list_keeps(hw, alone, peer) ? alone : list_keeps(hw, list, peer) ? list : NULL;
 }
 
-static void choose_socket(struct sim *s)
+/* ---- what NCCL takes ---- */
+
+bool iface_addrs_known(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->nets_count; i++)
+        if (hw->nets[i].addrs_count)
+            return true;
+    return false;
+}
+
+/* The first interface of NCCL_SOCKET_IFNAME, or of NCCL's own order. */
+static const struct hw_net *find_wire(struct sim *s, const char **out_addr, const char **out_why)
 {
     const char *user = nccl_env_of(s->hw, "NCCL_SOCKET_IFNAME");
-    struct nccl_choice *c = s->c;
     const struct hw_net *n;
 
-    if (user && strlen(user) > 1) {
-        if (!find_all(s->hw, user, &n, 1, &c->socket_addr))
-            n = NULL;
-        c->socket_why =
-            n ? arena_printf(s->a, "It is the first that NCCL_SOCKET_IFNAME=%s matches.", user)
-              : arena_printf(s->a,
-                             "NCCL_SOCKET_IFNAME=%s matches no running interface "
-                             "with an address, and NCCL then fails.",
-                             user);
-    } else {
-        n = iface_default(s->hw, &c->socket_addr, &c->socket_why);
-        if (!n)
-            c->socket_why = "No running interface with an address is known.";
+    if (!user || strlen(user) < 2)
+        return iface_default(s->hw, out_addr, out_why);
+    *out_why = arena_printf(s->a, "It is the first that NCCL_SOCKET_IFNAME=%s matches.", user);
+    return find_all(s->hw, user, &n, 1, out_addr) ? n : NULL;
+}
+
+/* No interface is left: which variable is to blame, and what becomes of it. */
+static void wire_stops(struct sim *s)
+{
+    const char *user = nccl_env_of(s->hw, "NCCL_SOCKET_IFNAME"), *only = family_only(s->hw);
+    const char *family = str_eq(only, "inet6") ? "IPv6" : "IPv4";
+    bool named = user && strlen(user) > 1, other = false;
+    struct nccl_choice *c = s->c;
+    struct match m;
+
+    match_parse(&m, named ? user : NULL, MATCH_IFS);
+    for (size_t i = 0; i < s->hw->nets_count; i++)
+        other = other || (s->hw->nets[i].addrs_count && !maybe_is(s->hw->nets[i].running, 0) &&
+                          match_takes(&m, s->hw->nets[i].name, -1));
+    if (only && other) {
+        c->stop_var = "NCCL_SOCKET_FAMILY";
+        c->stop_why = arena_printf(
+            s->a,
+            "NCCL_SOCKET_FAMILY=%s leaves no interface: none%s has an %s address, and NCCL "
+            "stops at start-up.",
+            nccl_env_of(s->hw, c->stop_var), named ? " that NCCL_SOCKET_IFNAME matches" : "",
+            family);
+    } else if (named) {
+        c->stop_var = "NCCL_SOCKET_IFNAME";
+        c->stop_why = arena_printf(s->a,
+                                   "NCCL_SOCKET_IFNAME=%s matches no %sinterface with an address, "
+                                   "and NCCL then fails.",
+                                   user, nccl_older_than(s->hw, 2, 28) ? "" : "running ");
     }
-    c->socket_if = n ? n->name : NULL;
-    c->socket_bad = n && !iface_leaves(n) ? "it has link-local addresses only" : NULL;
+}
+
+/* NCCL ends the job over the text itself: no host, or a bracket that is not closed. */
+static bool comm_id_is_broken(const struct hw *hw)
+{
+    const char *id = hw_env_get(hw, "NCCL_COMM_ID");
+
+    return id && (strlen(id) < 2 || *id == ':' || (*id == '[' && !strchr(id, ']')));
+}
+
+static void comm_id_stops(struct sim *s, const char *why)
+{
+    s->c->stop_var = "NCCL_COMM_ID";
+    s->c->stop_why = why;
+}
+
+/* Bootstrap by NCCL_COMM_ID; *out is NULL where it stops, or where the name decides. */
+static void choose_by_id(struct sim *s, const struct hw_net **out)
+{
+    struct nccl_choice *c = s->c;
+    const char *host = comm_id_host(s->hw, s->a);
+    struct ip ip;
+
+    if (comm_id_is_broken(s->hw))
+        comm_id_stops(s, "NCCL_COMM_ID is not HOST:PORT or [ADDRESS]:PORT, and NCCL stops with an "
+                         "error.");
+    if (c->stop_why || !host || !iface_addrs_known(s->hw))
+        return;
+    if (!ip_parse(host, &ip)) {
+        *out = NULL;
+        c->socket_why = arena_printf(
+            s->a,
+            "NCCL_COMM_ID names %s, which is not looked up here: NCCL starts over the interface in "
+            "whose subnet its address is, and stops with an error where none is.",
+            host);
+        nccl_doubt(s, "%s", c->socket_why);
+        return;
+    }
+    *out = by_comm_id(s->hw, &c->socket_addr);
+    c->socket_why = "Its subnet holds the address in NCCL_COMM_ID, and NCCL looks at nothing else "
+                    "to start.";
+    if (!*out)
+        comm_id_stops(
+            s, arena_printf(s->a,
+                            "No interface is in the subnet of NCCL_COMM_ID's address, %s; NCCL "
+                            "takes no other to start and stops with an error.",
+                            host));
+}
+
+bool iface_addr_leaves(const char *addr)
+{
+    struct hw_addr own = { .addr = addr };
+    struct hw_net alone = { .addrs = &own, .addrs_count = 1 };
+
+    return iface_leaves(&alone);
+}
+
+/* Why nobody else can be reached over the interface that NCCL starts over. */
+static const char *socket_fault(struct sim *s)
+{
+    const struct nccl_choice *c = s->c;
+    const struct hw_net *n = c->socket_if ? hw_find_net(s->hw, c->socket_if) : NULL;
+
+    if (!n)
+        return NULL;
+    if (maybe_is(n->running, 0))
+        return "it has no link";
+    if (c->socket_addr && !iface_addr_leaves(c->socket_addr))
+        return "its address is link-local";
+    if (c->peer_if && !str_eq(c->peer_if, n->name) && iface_is_side(s->hw, n) &&
+        !iface_is_able(s->hw, n))
+        return arena_printf(s->a, "it is %s, and the way to them is %s",
+                            str_eq(n->name, "lo") ? "the loopback" : "a virtual network",
+                            c->peer_if);
+    return NULL;
+}
+
+static void choose_socket(struct sim *s)
+{
+    struct nccl_choice *c = s->c;
+    const char *addr = NULL, *why = NULL;
+    const struct hw_net *wire = find_wire(s, &addr, &why), *n = wire;
+
+    c->wire_if = wire ? wire->name : NULL;
+    c->socket_addr = wire ? addr : NULL;
+    c->socket_why = why;
+    if (!wire && iface_addrs_known(s->hw))
+        wire_stops(s);
+    if (!c->stop_why)
+        choose_by_id(s, &n);
+    if (!n || c->stop_why) {
+        c->socket_addr = NULL;
+        c->socket_why = c->stop_why ? c->stop_why
+                        : n == wire ? "No running interface with an address is known."
+                                    : c->socket_why;
+        return;
+    }
+    c->socket_if = n->name;
+    if (maybe_is(n->running, 0))
+        c->socket_why = arena_printf(s->a, "%s  It has no link, at which NCCL looks from 2.28 on.",
+                                     c->socket_why);
+}
+
+bool iface_carries(const struct hw *hw, const struct hw_net *n)
+{
+    return !iface_is_side(hw, n) && !maybe_is(n->running, 0);
 }
 
 bool iface_leaves(const struct hw_net *n)
@@ -478,15 +646,24 @@ bool iface_leaves(const struct hw_net *n)
 static bool has_member(const struct hw *hw, const struct hw_net *n)
 {
     for (size_t i = 0; i < hw->nets_count; i++)
-        if (str_eq(hw->nets[i].master, n->name) && !iface_is_side(&hw->nets[i]))
+        if (str_eq(hw->nets[i].master, n->name) && !iface_is_side(hw, &hw->nets[i]))
             return true;
     return false;
 }
 
+/* NCCL_SOCKET_FAMILY leaves it an address. */
+static bool has_family(const struct hw *hw, const struct hw_net *n)
+{
+    const char *only = family_only(hw);
+
+    return !only || addr_of(n, only);
+}
+
 bool iface_is_able(const struct hw *hw, const struct hw_net *n)
 {
-    return n->name && !iface_is_virtual(n->name) && (!iface_is_side(n) || has_member(hw, n)) &&
-           !iface_is_rail(hw, n) && !maybe_is(n->running, 0) && iface_leaves(n);
+    return n->name && !iface_is_virtual(hw, n->name) &&
+           (!iface_is_side(hw, n) || has_member(hw, n)) && !iface_is_rail(hw, n) &&
+           !maybe_is(n->running, 0) && iface_leaves(n) && has_family(hw, n);
 }
 
 size_t iface_able_all(const struct hw *hw, const struct hw_net **out, size_t max)
@@ -509,8 +686,9 @@ static bool iface_is_open(const struct sim *s, const char *dev)
     const struct hw_net *n = hw_find_net(s->hw, dev), *found;
     const char *addr;
 
-    return !n || !s->c->socket_if ||
-           find_all(s->hw, arena_printf(s->a, "=%s", dev), &found, 1, &addr);
+    return !n || !iface_addrs_known(s->hw) ||
+           (!maybe_is(n->running, 0) &&
+            find_all(s->hw, arena_printf(s->a, "=%s", dev), &found, 1, &addr));
 }
 
 static bool by_peer(struct sim *s)
@@ -583,4 +761,5 @@ void iface_choose(struct sim *s)
 {
     choose_socket(s);
     choose_peer(s);
+    s->c->socket_bad = socket_fault(s);
 }

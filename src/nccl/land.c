@@ -235,15 +235,21 @@ static void offer_rails(const struct land *l, const char **target, struct answer
 /* "mlx5_0 on 10.1.0.0/16, mlx5_1 on 10.2.0.0/16; none of this namespace on mlx5_2, mlx5_3" */
 static const char *landing_text(const struct land *l)
 {
-    struct buf b = { 0 }, lost = { 0 };
+    struct buf b = { 0 }, lost = { 0 }, local = { 0 };
 
     for (size_t i = 0; i < l->count; i++)
         if (l->ports[i].at)
             buf_addf(&b, "%s%s on %s", b.len ? ", " : "", l->ports[i].p->dev, l->ports[i].at);
+        else if (l->ports[i].p->gid_here)
+            buf_addf(&local, "%s%s", local.len ? ", " : "", l->ports[i].p->dev);
         else
             buf_addf(&lost, "%s%s", lost.len ? ", " : "", l->ports[i].p->dev);
+    if (local.len)
+        buf_addf(&b, "%sone that no router forwards (link-local or RoCE v1) on %s",
+                 b.len ? "; " : "", buf_str(&local));
     if (lost.len)
         buf_addf(&b, "%snone of this namespace on %s", b.len ? "; " : "", buf_str(&lost));
+    buf_release(&local);
     buf_release(&lost);
     return nccl_text(l->s->a, &b);
 }
@@ -262,6 +268,39 @@ static void ports_blame(struct land *l, const char *const *at, const struct answ
     }
 }
 
+static bool net_is_vlan(const struct land *l, const struct land_port *p, const char *net)
+{
+    for (size_t i = 0; i < p->hp->gids_count; i++) {
+        const struct hw_gid *g = &p->hp->gids[i];
+        const struct hw_net *n = g->ndev ? hw_find_net(l->s->hw, g->ndev) : NULL;
+
+        if (n && str_eq(n->kind, "vlan") && str_eq(fabric_gid_network(l->s->a, l->s->hw, g), net))
+            return true;
+    }
+    return false;
+}
+
+/* File systems are on the ports' own network, the other is a VLAN: one network for all, and a
+ * VLAN for something else, is as likely as a VLAN for training, and machines that lack it on
+ * one port stay on the first. */
+static bool stores_doubt(struct land *l, const char *const *at, const struct answer *best)
+{
+    bool vlan = false;
+
+    for (size_t i = 0; i < l->count; i++) {
+        if (net_is_vlan(l, &l->ports[i], at[i]))
+            return false;
+        vlan = vlan || net_is_vlan(l, &l->ports[i], best->target[i]);
+    }
+    if (vlan)
+        nccl_doubt(l->s,
+                   "The addresses NCCL's search ends on are in a network that file systems are "
+                   "mounted over (%s), and every port has one in a VLAN beside it (%s).  If that "
+                   "is for training on every machine, set NCCL_IB_ADDR_RANGE=%s on all.",
+                   at[0], best->target[0], best->range);
+    return vlan;
+}
+
 /* All land well, some on a network of file systems: each has a better one. */
 static bool land_stores(struct land *l, const char *const *at, const char **target,
                         struct answer *best)
@@ -277,6 +316,8 @@ static bool land_stores(struct land *l, const char *const *at, const char **targ
     offer_common(l, false, target, best);
     if (!best->range)
         return false;
+    if (stores_doubt(l, at, best))
+        return true;
     c->gid_range = best->range;
     c->gid_stores = true;
     c->gid_nets_why = arena_printf(
@@ -348,7 +389,10 @@ static bool land_judge(struct land *l)
         offer_common(l, true, target, &best);
     if (lost && !best.range)
         return false;
-    c->gid_range = best.range;
+    if (l->rule.prefix_bits) /* somebody has set one, and it wins */
+        c->gid_offer = best.range;
+    else
+        c->gid_range = best.range;
     c->gid_nets_why =
         arena_printf(l->s->a, "The addresses NCCL's search ends on are %s: %s.",
                      lost ? "not all usable here" : "in different networks", landing_text(l));

@@ -50,6 +50,17 @@ enum level level_parse(const char *text)
     return n >= 0 && n < (long)ARRAY_SIZE(old) ? old[n] : LEVEL_SYS;
 }
 
+/* 2.26 brought the name C2C, 2.27 P2C; an older one knows neither. */
+enum level level_of_env(const struct hw *hw, const char *name)
+{
+    enum level l = level_parse(nccl_env_of(hw, name));
+
+    if ((l == LEVEL_C2C && nccl_older_than(hw, 2, 26)) ||
+        (l == LEVEL_P2C && nccl_older_than(hw, 2, 27)))
+        return LEVEL_NONE;
+    return l;
+}
+
 bool nccl_gpu_on_c2c(const struct hw *hw, size_t gpu)
 {
     return maybe_is(hw->gpus[gpu].c2c, 1);
@@ -152,7 +163,7 @@ int level_rank(const struct hw *hw, size_t gpu, const char *nic)
 
 enum level level_gdr_default(const struct hw *hw)
 {
-    return level_on_c2c(hw) && level_gdr_c2c(hw) && !nccl_older_than(hw, 2, 27) ? LEVEL_P2C
+    return level_on_c2c(hw) && level_gdr_c2c(hw) && !nccl_older_than(hw, 2, 29) ? LEVEL_P2C
                                                                                 : LEVEL_PXB;
 }
 
@@ -161,7 +172,7 @@ bool level_is_guest(const struct sim *s)
     bool known = false;
 
     if (!s->hw->place.hypervisor || s->c->efa || hw_nccl_topo_used(s->hw) ||
-        nccl_env_of(s->hw, "NCCL_TOPO_FILE"))
+        hw_nccl_topo_unread(s->hw))
         return false;
     for (size_t gpu = 0; gpu < s->hw->gpus_count; gpu++)
         for (size_t i = 0; s->gpu_visible[gpu] && i < s->c->ports_count; i++) {
@@ -175,14 +186,18 @@ bool level_is_guest(const struct sim *s)
     return known;
 }
 
-/* Is the way short enough for GPUDirect RDMA?  NCCL counts the way over the chip-to-chip
- * link as C2C, nearer than any PCIe switch, whatever level the user set beyond that. */
+/* Is the way short enough for GPUDirect RDMA?  Up to 2.28 NCCL counts the way over the
+ * chip-to-chip link as C2C, nearer than any PCIe switch, whatever level the user set beyond
+ * that; from 2.29 on it is P2C, which a nearer level of the user's leaves out. */
 static bool within(const struct hw *hw, size_t gpu, enum level l, enum level limit)
 {
-    if (l == LEVEL_PXN || (l <= limit && l != LEVEL_P2C))
-        return true; /* a PXN neighbour is within the limit */
-    return (l == LEVEL_P2C || l == LEVEL_PHB) && nccl_gpu_on_c2c(hw, gpu) && level_gdr_c2c(hw) &&
-           limit >= LEVEL_C2C;
+    bool chip = l == LEVEL_P2C || (l == LEVEL_PHB && nccl_older_than(hw, 2, 27));
+
+    if (l == LEVEL_PXN)
+        return true; /* the neighbour is within the limit */
+    if (chip && nccl_gpu_on_c2c(hw, gpu) && level_gdr_c2c(hw) && nccl_older_than(hw, 2, 29))
+        return limit >= LEVEL_C2C;
+    return l <= limit;
 }
 
 enum level level_nic_best(const struct hw *hw, const char *nic)
@@ -217,7 +232,7 @@ enum level level_p2p_default(const struct hw *hw, const struct nccl_choice *c)
 /* How far apart two GPUs may be for NCCL to let one read the other's memory. */
 static enum level p2p_limit(const struct sim *s)
 {
-    enum level user = level_parse(nccl_env_of(s->hw, "NCCL_P2P_LEVEL"));
+    enum level user = level_of_env(s->hw, "NCCL_P2P_LEVEL");
 
     if (nccl_env_int(s->hw, "NCCL_P2P_DISABLE", 0) == 1)
         return LEVEL_LOC;
@@ -268,11 +283,26 @@ static enum level pxn_limit(const struct hw *hw)
 
 /* ---- GPUDirect RDMA ---- */
 
+static bool gpu_without_gdr(const struct hw_gpu *g)
+{
+    return g->brand && str_starts(g->brand, "GeForce");
+}
+
+bool nccl_gpus_without_gdr(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->gpus_count; i++)
+        if (!gpu_without_gdr(&hw->gpus[i]))
+            return false;
+    return hw->gpus_count > 0;
+}
+
 const char *level_gdr_support(const struct hw *hw)
 {
     bool dmabuf_off = nccl_env_int(hw, "NCCL_DMABUF_ENABLE", 1) == 0 ||
                       nccl_older_than(hw, 2, 13); /* which brought it */
 
+    if (nccl_gpus_without_gdr(hw))
+        return "none";
     if (!dmabuf_off && maybe_is(hw->limits.dmabuf, 1))
         return "dma-buf"; /* NCCL prefers it to the module */
     if (hw->limits.peermem)
@@ -280,22 +310,50 @@ const char *level_gdr_support(const struct hw *hw)
     return dmabuf_off || hw->limits.dmabuf.known ? "none" : NULL;
 }
 
-/* The distance NCCL goes by: its own, or, through NVLink, that of a neighbour that
- * sits at the NIC's switch (PXN) and itself gets GPUDirect RDMA there. */
-static enum level effective(const struct sim *s, size_t gpu, size_t port, enum level limit)
+static bool port_is_before(const struct sim *s, size_t gpu, size_t a, size_t b)
 {
-    enum level far = limit < pxn_limit(s->hw) ? limit : pxn_limit(s->hw);
-    size_t ports = s->c->ports_count;
-    enum level l = (enum level)s->levels[gpu * ports + port];
+    size_t at = gpu * s->c->ports_count;
+
+    return s->direct_mbps[at + a] > s->direct_mbps[at + b] ||
+           (s->direct_mbps[at + a] == s->direct_mbps[at + b] &&
+            s->levels[at + a] < s->levels[at + b]);
+}
+
+/* The distance over PCIe among the ports in use.  From 2.29 on P2C is for the NICs that NCCL
+ * takes for the GPU (widest, then nearest) only: to others it prefers a neighbour. */
+static enum level level_used(const struct sim *s, size_t gpu, size_t port)
+{
+    enum level l = (enum level)s->levels[gpu * s->c->ports_count + port];
+
+    for (size_t i = 0; l == LEVEL_P2C && !nccl_older_than(s->hw, 2, 29) && i < s->c->ports_count;
+         i++)
+        if (s->c->ports[i].picked && port_is_before(s, gpu, i, port))
+            return LEVEL_PHB;
+    return l;
+}
+
+static enum level level_any(const struct sim *s, size_t gpu, size_t port)
+{
+    return (enum level)s->levels[gpu * s->c->ports_count + port];
+}
+
+/* The distance NCCL goes by: its own, or, through NVLink, that of a neighbour that
+ * sits at the NIC's switch (PXN) and itself gets GPUDirect RDMA there.  `of`: level_any() for
+ * any set of ports, level_used() for those
+ * that NCCL takes once it starts. */
+static enum level effective(const struct sim *s, size_t gpu, size_t port, enum level limit,
+                            enum level (*of)(const struct sim *s, size_t gpu, size_t port))
+{
+    enum level l = of(s, gpu, port);
 
     if (l <= LEVEL_PXN || str_eq(s->c->gdr_support, "none") ||
         nccl_env_int(s->hw, "NCCL_PXN_DISABLE", 0) == 1 || nccl_older_than(s->hw, 2, 12))
         return l;
     for (size_t i = 0; i < s->hw->gpus_count; i++) {
-        enum level via = (enum level)s->levels[i * ports + port];
+        enum level via = of(s, i, port);
 
-        if (i != gpu && s->gpu_visible[i] && via != LEVEL_NONE && via <= far &&
-            nvlink_between(s, gpu, i))
+        if (i != gpu && s->gpu_visible[i] && via != LEVEL_NONE && via <= pxn_limit(s->hw) &&
+            within(s->hw, i, via, limit) && nvlink_between(s, gpu, i))
             return LEVEL_PXN;
     }
     return l;
@@ -303,7 +361,7 @@ static enum level effective(const struct sim *s, size_t gpu, size_t port, enum l
 
 static enum level gdr_limit(const struct hw *hw)
 {
-    enum level user = level_parse(nccl_env_of(hw, "NCCL_NET_GDR_LEVEL"));
+    enum level user = level_of_env(hw, "NCCL_NET_GDR_LEVEL");
 
     return user == LEVEL_NONE ? level_gdr_default(hw) : user;
 }
@@ -314,14 +372,14 @@ enum level level_direct(const struct sim *s, size_t gpu, size_t port)
 
     /* without GPUDirect RDMA the data takes the way over the CPU */
     if (l != LEVEL_NONE && l < LEVEL_PHB &&
-        (str_eq(s->c->gdr_support, "none") || l > gdr_limit(s->hw)))
+        (str_eq(s->c->gdr_support, "none") || !within(s->hw, gpu, l, gdr_limit(s->hw))))
         return LEVEL_PHB;
     return l;
 }
 
 enum level level_effective(const struct sim *s, size_t gpu, size_t port)
 {
-    enum level l = effective(s, gpu, port, gdr_limit(s->hw));
+    enum level l = effective(s, gpu, port, gdr_limit(s->hw), level_any);
 
     return l == LEVEL_PXN ? l : level_direct(s, gpu, port);
 }
@@ -338,12 +396,15 @@ bool level_way_has(const struct nccl_way *w, const char *dev)
 
 static void gdr_one(struct sim *s, struct nccl_gdr *g, size_t port, enum level limit)
 {
-    enum level l = effective(s, g->gpu, port, limit);
+    enum level l = effective(s, g->gpu, port, limit, level_used);
     const char *support = s->c->gdr_support;
     bool near = within(s->hw, g->gpu, l, limit);
 
     g->path = level_name(l);
-    if (str_eq(support, "none")) {
+    if (gpu_without_gdr(&s->hw->gpus[g->gpu])) {
+        g->use = maybe_of(0);
+        g->why = "A GeForce GPU has no GPUDirect RDMA, so data goes through host memory.";
+    } else if (str_eq(support, "none")) {
         g->use = maybe_of(0);
         g->why =
             nccl_older_than(s->hw, 2, 13) && maybe_is(s->hw->limits.dmabuf, 1)
@@ -375,9 +436,9 @@ static void gdr_one(struct sim *s, struct nccl_gdr *g, size_t port, enum level l
 static bool first_port_of(const struct nccl_choice *c, size_t i)
 {
     for (size_t k = 0; k < i; k++)
-        if (c->ports[k].used && str_eq(c->ports[k].dev, c->ports[i].dev))
+        if (c->ports[k].picked && str_eq(c->ports[k].dev, c->ports[i].dev))
             return false;
-    return c->ports[i].used;
+    return c->ports[i].picked;
 }
 
 void level_choose_gdr(struct sim *s)
@@ -440,6 +501,60 @@ void level_choose_near(struct sim *s)
     s->c->near = arena_array(s->a, struct nccl_near, s->hw->gpus_count + 1);
     for (size_t gpu = 0; gpu < s->hw->gpus_count; gpu++)
         near_fill(s, gpu, &s->c->near[gpu]);
+}
+
+/* ---- what ACS and the IOMMU do to it ---- */
+
+/* A pair behind one switch, and the port with ACS between them; NULL: none. */
+static const char *detour_port(const struct sim *s, bool *out_switch)
+{
+    const struct hw *hw = s->hw;
+    const char *port = NULL;
+
+    for (size_t g = 0; g < hw->gpus_count && !port; g++) {
+        for (size_t i = 0; i < s->c->ports_count && !port; i++) {
+            const struct hw_rdma *r = hw_find_rdma(hw, s->c->ports[i].dev);
+            enum level l = (enum level)s->levels[g * s->c->ports_count + i];
+
+            if (!s->c->ports[i].wanted || !r)
+                continue;
+            *out_switch = *out_switch || l == LEVEL_PIX || l == LEVEL_PXB;
+            port = hw_acs_between(hw, hw->gpus[g].bdf, r->bdf);
+        }
+        for (size_t h = 0; h < g && !port; h++)
+            port = hw_acs_between(hw, hw->gpus[g].bdf, hw->gpus[h].bdf);
+    }
+    for (size_t i = 0; i < hw->gpu_pairs_count; i++) {
+        enum level l = level_of_path(hw->gpu_pairs[i].path);
+
+        *out_switch = *out_switch || l == LEVEL_PIX || l == LEVEL_PXB;
+    }
+    return port;
+}
+
+/* A switch passes on directly what is addressed to a device below it.  Addresses that an IOMMU
+ * translates are none of such, and go up; ACS sends requests up whatever their address. */
+void level_choose_detour(struct sim *s)
+{
+    bool arm = str_eq(s->hw->cpu.arch, "aarch64"), shared = false;
+    const char *port = detour_port(s, &shared);
+
+    if (s->hw->place.hypervisor)
+        return; /* the host decides */
+    if (shared && str_eq(s->hw->limits.iommu_mode, "translated"))
+        s->c->detour_why = arena_printf(
+            s->a,
+            "The IOMMU translates addresses, so what GPUs and NICs behind one switch send each "
+            "other goes through the root complex all the same: slower, and it can hang.  %s lets "
+            "it pass directly.",
+            arm ? "iommu.passthrough=1" : "iommu=pt");
+    else if (port)
+        s->c->detour_why = arena_printf(
+            s->a,
+            "ACS is on at %s, a port of the switch above GPUs and NICs: what they send each other "
+            "goes through the root complex, slower, and it can hang; `stoker detect --check rdma` "
+            "tells how to clear it.",
+            port);
 }
 
 /* ---- P2P between GPUs ---- */

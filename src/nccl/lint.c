@@ -80,10 +80,29 @@ static void lint_disable(struct lint_run *r)
                  n == 1 ? " stays" : "s stay");
 }
 
+/* EFA goes by its plug-in only. */
+static void lint_plugin(struct lint_run *r)
+{
+    const char *off = doubt_plugin_off(r->hw);
+
+    if (doubt_net_named(r->hw))
+        lint_add(r, "NCCL_NET", NCCL_WARN,
+                 "Unset it, unless that is what the plug-in calls itself (`Using network` in the "
+                 "output of NCCL_DEBUG=INFO).",
+                 "NCCL takes a network of that name only: its own are IB and Socket%s, and it "
+                 "stops with an error where there is none.",
+                 doubt_net_plugin(r->hw) ? "" : ", no net plug-in was found here");
+    if (!off || !r->choice.efa ||
+        !(r->hw->nccl.net_plugin || hw_soft_found(r->hw, "nccl-net-plugin")))
+        return;
+    lint_add(r, str_starts(off, "NCCL_NET_PLUGIN") ? "NCCL_NET_PLUGIN" : "NCCL_NET", NCCL_ERROR,
+             "Unset it.", "%s", r->choice.net_why);
+}
+
 static void lint_level_text(struct lint_run *r, const char *name)
 {
     const char *v = nccl_env_of(r->hw, name);
-    enum level l = level_parse(v);
+    enum level l = level_of_env(r->hw, name);
 
     if (!v)
         return;
@@ -100,8 +119,8 @@ static void lint_level_text(struct lint_run *r, const char *name)
 
 static void lint_levels(struct lint_run *r)
 {
-    enum level gdr = level_parse(nccl_env_of(r->hw, "NCCL_NET_GDR_LEVEL"));
-    enum level p2p = level_parse(nccl_env_of(r->hw, "NCCL_P2P_LEVEL"));
+    enum level gdr = level_of_env(r->hw, "NCCL_NET_GDR_LEVEL");
+    enum level p2p = level_of_env(r->hw, "NCCL_P2P_LEVEL");
     bool nvlink = has_nvlink(r->hw);
 
     lint_level_text(r, "NCCL_NET_GDR_LEVEL");
@@ -151,18 +170,54 @@ static void lint_dmabuf(struct lint_run *r)
                  "GPUDirect RDMA rests on %s alone.", r->hw->limits.peermem);
 }
 
+/* What a fixed algorithm or protocol costs. */
+static const char *pinned_cost(const char *v, bool proto)
+{
+    if (strchr(v, '^'))
+        return "what it leaves out is not used where it would be the fastest";
+    if (proto && strcasestr(v, "LL128"))
+        return "one fixed choice is slow for the others, and a forced LL128 corrupts data where it "
+               "is not safe";
+    if (!proto && !strcasestr(v, "nvls") && !strcasestr(v, "tree"))
+        return "one fixed choice is slow for the others and keeps NVLink SHARP and trees from "
+               "being used";
+    return "one fixed choice is slow for the others";
+}
+
+/* Fields of a connection that are narrower than the number. */
+static void lint_widths(struct lint_run *r)
+{
+    static const struct {
+        const char *name;
+        int64_t most;
+    } fields[] = { { "NCCL_IB_TIMEOUT", 31 },
+                   { "NCCL_IB_RETRY_CNT", 7 },
+                   { "NCCL_IB_TC", 255 },
+                   { "NCCL_IB_SL", 15 } };
+
+    for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+        int64_t v = nccl_env_int(r->hw, fields[i].name, 0);
+
+        if (nccl_env_of(r->hw, fields[i].name) && (v < 0 || v > fields[i].most))
+            lint_add(r, fields[i].name, NCCL_WARN, "Write a number that fits, or unset it.",
+                     "The field of a connection holds 0 to %lld: the number is cut, or the "
+                     "connection is refused.",
+                     (long long)fields[i].most);
+    }
+}
+
 static void lint_tuning(struct lint_run *r)
 {
     static const char *const pinned[] = { "NCCL_ALGO", "NCCL_PROTO" };
+    const char *debug = nccl_env_of(r->hw, "NCCL_DEBUG");
 
     for (size_t i = 0; i < ARRAY_SIZE(pinned); i++)
         if (nccl_env_of(r->hw, pinned[i]))
             lint_add(r, pinned[i], NCCL_WARN, "Unset it except to find a fault.",
-                     "NCCL chooses by message size and topology; one fixed choice is slow for the "
-                     "others%s.",
-                     i ? ", and a forced LL128 corrupts data where it is not safe"
-                       : " and keeps NVLink SHARP and trees from being used");
-    if (str_eq(nccl_env_of(r->hw, "NCCL_DEBUG"), "TRACE"))
+                     "NCCL chooses by message size and topology; %s.",
+                     pinned_cost(nccl_env_of(r->hw, pinned[i]), i == 1));
+    lint_widths(r);
+    if (debug && !strcasecmp(debug, "TRACE"))
         lint_add(r, "NCCL_DEBUG", NCCL_WARN, "Use WARN, or INFO to see the choices at start-up.",
                  "TRACE prints a line for every call and slows the job down.");
 }
@@ -262,24 +317,29 @@ static void lint_names(struct lint_run *r)
 
 /* ---- what a variable costs: the choice beside the one without it ---- */
 
-/* The machine as if the variable were not set, by environment or file. */
-static struct hw hw_without(const struct hw *hw, const char *name, struct arena *a)
+struct hw lint_without(const struct hw *hw, const char *name, struct arena *a)
 {
     struct hw other = *hw;
     struct hw_env *env = arena_array(a, struct hw_env, hw->place.env_count + 1);
-    bool found = false;
+    size_t n = 0;
 
-    for (size_t i = 0; i < hw->place.env_count; i++) {
-        env[i] = hw->place.env[i];
-        if (str_eq(env[i].name, name)) {
-            env[i].value = "";
-            found = true;
-        }
-    }
+    for (size_t i = 0; i < hw->place.env_count; i++)
+        if (!str_eq(hw->place.env[i].name, name))
+            env[n++] = hw->place.env[i];
+    if (str_starts(name, "NCCL_")) /* an empty one counts as unset, and keeps a file's out */
+        env[n++] = (struct hw_env){ .name = name, .value = "" };
     other.place.env = env;
-    if (!found)
-        env[other.place.env_count++] = (struct hw_env){ .name = name, .value = "" };
+    other.place.env_count = n;
     return other;
+}
+
+void nccl_choose_without(const struct hw *hw, const char *name, struct arena *a,
+                         struct nccl_choice *out)
+{
+    struct hw *other = arena_array(a, struct hw, 1);
+
+    *other = lint_without(hw, name, a);
+    nccl_choose(other, out);
 }
 
 static void cost_of_ports(struct lint_run *r, const struct nccl_choice *without)
@@ -332,7 +392,7 @@ static void lint_costs(struct lint_run *r)
 
         if (!nccl_env_of(r->hw, names[i]) || r->choice.efa)
             continue;
-        other = hw_without(r->hw, names[i], &a);
+        other = lint_without(r->hw, names[i], &a);
         nccl_choose(&other, &without);
         if (i == 0)
             cost_of_ports(r, &without);
@@ -354,6 +414,7 @@ void nccl_lint_env(const struct hw *hw, struct nccl_lints *out)
     out->items = arena_array(&out->arena, struct nccl_lint, LINT_MAX);
     nccl_choose(hw, &r.choice);
     lint_disable(&r);
+    lint_plugin(&r);
     lint_hca(&r);
     lint_costs(&r);
     lint_gid(&r);

@@ -56,8 +56,12 @@ static void hca_entry(struct lint_run *r, const struct match *m, const struct ma
         lint_add(r, "NCCL_IB_HCA",
                  r->choice.net && str_eq(r->choice.net, "rdma") ? NCCL_WARN : NCCL_ERROR,
                  "Name devices that exist, as stoker detect lists them.",
-                 "There is no RDMA port '%s%s' on this machine, so the entry takes nothing.",
-                 e->name, e->port >= 0 && hw_find_rdma(r->hw, e->name) ? " with that number" : "");
+                 "There is no RDMA port '%s' on this machine, so the entry takes nothing%s.",
+                 e->port >= 0 ? arena_printf(&r->out->arena, "%s:%lld", e->name, (long long)e->port)
+                              : e->name,
+                 e->port == 0 && nccl_older_patch(r->hw, 2, 30, 7)
+                     ? " (NCCL before 2.30.7 reads an empty port as 0)"
+                     : "");
     else if (!active)
         lint_add(r, "NCCL_IB_HCA", NCCL_WARN, "Bring the port up, or leave it out.",
                  "The port of '%s' is %s, so the entry takes nothing.", e->name, down);
@@ -91,8 +95,10 @@ static void hca_layers(struct lint_run *r)
     bool ib = false, eth = false;
 
     for (size_t i = 0; i < r->choice.ports_count; i++) {
-        ib = ib || (r->choice.ports[i].used && str_eq(r->choice.ports[i].link_layer, "InfiniBand"));
-        eth = eth || (r->choice.ports[i].used && str_eq(r->choice.ports[i].link_layer, "Ethernet"));
+        ib = ib ||
+             (r->choice.ports[i].picked && str_eq(r->choice.ports[i].link_layer, "InfiniBand"));
+        eth =
+            eth || (r->choice.ports[i].picked && str_eq(r->choice.ports[i].link_layer, "Ethernet"));
     }
     if (ib && eth)
         lint_add(
@@ -108,7 +114,7 @@ void lint_hca(struct lint_run *r)
 
     if (!v || r->choice.efa || ports_hidden(r->hw))
         return;
-    match_parse(&m, v, nccl_ports_max(r->hw));
+    match_hcas(&m, r->hw);
     for (size_t i = 0; i < r->choice.ports_count; i++) {
         const struct nccl_port *p = &r->choice.ports[i];
 
@@ -144,31 +150,56 @@ void lint_hca(struct lint_run *r)
 
 /* ---- addresses of RoCE ports ---- */
 
-static void gid_on_port(struct lint_run *r, const struct nccl_port *p, int64_t index)
+enum gid_fault { GID_FINE, GID_EMPTY, GID_V1, GID_LINK_LOCAL, GID_ELSEWHERE };
+
+static enum gid_fault gid_fault_of(const struct lint_run *r, const struct nccl_port *p,
+                                   int64_t index)
 {
     const struct hw_rdma_port *hp = ports_find(r->hw, p->dev, p->port);
     const struct hw_gid *g = hp ? gid_at(hp, index) : NULL;
-    static const char remedy[] = "Unset it, so that NCCL searches on each port.";
     struct gid v;
 
     if (!hp)
-        return;
+        return GID_FINE;
     if (!g || !gid_parse(g->gid, &v) || !gid_is_set(&v))
-        lint_add(r, "NCCL_IB_GID_INDEX", NCCL_ERROR, remedy,
-                 "Entry %lld of %s is empty: every connection from it fails.", (long long)index,
-                 p->dev);
-    else if (gid_version(g) == 1)
-        lint_add(r, "NCCL_IB_GID_INDEX", NCCL_WARN, remedy,
-                 "Entry %lld of %s is RoCE v1, which no router forwards and many fabrics drop.",
-                 (long long)index, p->dev);
-    else if (gid_is_link_local(&v))
-        lint_add(r, "NCCL_IB_GID_INDEX", NCCL_WARN, remedy,
-                 "Entry %lld of %s is link-local, which no router forwards.", (long long)index,
-                 p->dev);
-    else if (!gid_usable(r->hw, g))
-        lint_add(r, "NCCL_IB_GID_INDEX", NCCL_ERROR, remedy,
-                 "Entry %lld of %s belongs to a network device that is not in this namespace.",
-                 (long long)index, p->dev);
+        return GID_EMPTY;
+    if (gid_version(g) == 1)
+        return GID_V1;
+    if (gid_is_link_local(&v))
+        return GID_LINK_LOCAL;
+    return gid_usable(r->hw, g) ? GID_FINE : GID_ELSEWHERE;
+}
+
+/* One line for all ports of which the same is to be said. */
+static void gid_faults(struct lint_run *r, int64_t index)
+{
+    static const struct {
+        enum nccl_severity severity;
+        const char *text;
+    } faults[] = {
+        [GID_EMPTY] = { NCCL_ERROR, "is empty: every connection from there fails" },
+        [GID_V1] = { NCCL_WARN, "is RoCE v1, which no router forwards and many fabrics drop" },
+        [GID_LINK_LOCAL] = { NCCL_WARN, "is link-local, which no router forwards" },
+        [GID_ELSEWHERE] = { NCCL_ERROR,
+                            "belongs to a network device that is not in this namespace" },
+    };
+
+    for (int kind = GID_EMPTY; kind <= GID_ELSEWHERE; kind++) {
+        struct buf b = { 0 };
+
+        for (size_t i = 0; i < r->choice.ports_count; i++) {
+            const struct nccl_port *p = &r->choice.ports[i];
+
+            if (p->picked && str_eq(p->link_layer, "Ethernet") &&
+                gid_fault_of(r, p, index) == (enum gid_fault)kind)
+                buf_addf(&b, "%s%s", b.len ? ", " : "", p->dev);
+        }
+        if (b.len)
+            lint_add(r, "NCCL_IB_GID_INDEX", faults[kind].severity,
+                     "Unset it, so that NCCL searches on each port.", "Entry %lld of %s %s.",
+                     (long long)index, buf_str(&b), faults[kind].text);
+        buf_release(&b);
+    }
 }
 
 static void lint_gid_index(struct lint_run *r)
@@ -179,15 +210,15 @@ static void lint_gid_index(struct lint_run *r)
     for (size_t i = 0; index >= 0 && i < r->choice.ports_count; i++) {
         const struct nccl_port *p = &r->choice.ports[i];
 
-        if (!p->used)
+        if (!p->picked)
             continue;
         wanted_ib += p->wanted && str_eq(p->link_layer, "InfiniBand");
         wanted_roce += p->wanted && str_eq(p->link_layer, "Ethernet");
         ib += str_eq(p->link_layer, "InfiniBand");
         roce += str_eq(p->link_layer, "Ethernet");
-        if (str_eq(p->link_layer, "Ethernet"))
-            gid_on_port(r, p, index);
     }
+    if (index >= 0)
+        gid_faults(r, index);
     if ((wanted_ib && !wanted_roce) || (ib && !roce))
         lint_add(r, "NCCL_IB_GID_INDEX", NCCL_WARN, "Unset it.",
                  "The fabric is InfiniBand, where NCCL never reads it: it has no effect.");
@@ -204,6 +235,29 @@ static void lint_gid_index(struct lint_run *r)
     else if (roce && r->out->count == before)
         lint_add(r, "NCCL_IB_GID_INDEX", NCCL_INFO, "Unset it where NCCL's own search ends well.",
                  "The index is right here, but it may differ between pods and nodes.");
+}
+
+/* Ports without an address in the range: the search stays where it begins.  Those that should not
+ * be used are for NCCL_IB_HCA to leave out, not for the range to hold. */
+static void range_misses(struct lint_run *r, const struct gid_rule *rule)
+{
+    struct buf b = { 0 };
+
+    for (size_t i = 0; i < r->choice.ports_count; i++) {
+        const struct nccl_port *p = &r->choice.ports[i];
+        struct gid v;
+
+        if (p->picked && p->wanted && str_eq(p->link_layer, "Ethernet") && !p->gid_ok &&
+            (!gid_parse(p->gid, &v) || !gid_in_range(&v, rule)))
+            buf_addf(&b, "%s%s", b.len ? ", " : "", p->dev);
+    }
+    if (b.len)
+        lint_add(r, "NCCL_IB_ADDR_RANGE", NCCL_ERROR,
+                 "Unset it, and set what stoker detect --env prints then.",
+                 "It holds no address of %s: NCCL's search ends on an entry there that no router "
+                 "forwards.",
+                 buf_str(&b));
+    buf_release(&b);
 }
 
 static void lint_range(struct lint_run *r)
@@ -228,6 +282,9 @@ static void lint_range(struct lint_run *r)
     else if (!rule.prefix_bits)
         lint_add(r, "NCCL_IB_ADDR_RANGE", NCCL_WARN, "Write it as ADDRESS/BITS, or unset it.",
                  "It is not a range of the address family in use; NCCL ignores it.");
+    if (rule.prefix_bits && nccl_env_int(r->hw, "NCCL_IB_GID_INDEX", -1) < 0 &&
+        !nccl_older_than(r->hw, 2, 21))
+        range_misses(r, &rule);
 }
 
 void lint_gid(struct lint_run *r)
@@ -257,11 +314,31 @@ static void ifname_entries(struct lint_run *r, const struct match *m)
     }
 }
 
+/* Without RDMA data goes over all that the list takes. */
+static void ifname_idle(struct lint_run *r)
+{
+    const struct hw_net *nets[MATCH_IFS];
+    size_t count = iface_data_all(r->hw, nets, ARRAY_SIZE(nets));
+    struct buf b = { 0 };
+
+    for (size_t i = 0; i < count; i++)
+        if (!str_eq(nets[i]->name, r->choice.wire_if) && !iface_carries(r->hw, nets[i]) &&
+            !iface_is_able(r->hw, nets[i]) && !str_eq(nets[i]->name, r->choice.peer_if))
+            buf_addf(&b, "%s%s%s", b.len ? ", " : "", nets[i]->name,
+                     maybe_is(nets[i]->running, 0) ? " (no link)" : "");
+    if (b.len)
+        lint_add(r, "NCCL_SOCKET_IFNAME", NCCL_WARN, "Leave them out of the list.",
+                 "Without RDMA data goes over every interface of the list, also %s, where "
+                 "connections between nodes hang or fail.",
+                 buf_str(&b));
+    buf_release(&b);
+}
+
 static void lint_ifname(struct lint_run *r)
 {
     const char *v = nccl_env_of(r->hw, "NCCL_SOCKET_IFNAME");
     const struct nccl_choice *c = &r->choice;
-    const struct hw_net *n = c->socket_if ? hw_find_net(r->hw, c->socket_if) : NULL;
+    const struct hw_net *n = c->wire_if ? hw_find_net(r->hw, c->wire_if) : NULL;
     static const char remedy[] =
         "Name the interface of the route to the other nodes with =, or unset it.";
     struct match m;
@@ -274,21 +351,35 @@ static void lint_ifname(struct lint_run *r)
         return;
     }
     match_parse(&m, v, MATCH_IFS);
-    if (!c->socket_if && r->hw->nets_count)
+    if (str_eq(c->stop_var, "NCCL_SOCKET_IFNAME"))
         lint_add(r, "NCCL_SOCKET_IFNAME", NCCL_ERROR, remedy,
-                 "No running interface with an address matches, and NCCL fails at start-up.");
+                 "No %sinterface with an address matches, and NCCL fails at start-up.",
+                 nccl_older_than(r->hw, 2, 28) ? "" : "running ");
     else if (!m.exclude)
         ifname_entries(r, &m);
     if (lo_allowed(&m))
         lint_add(
-            r, "NCCL_SOCKET_IFNAME", str_eq(c->socket_if, "lo") ? NCCL_ERROR : NCCL_WARN, remedy,
+            r, "NCCL_SOCKET_IFNAME", str_eq(c->wire_if, "lo") ? NCCL_ERROR : NCCL_WARN, remedy,
             "It excludes only what it names, so the loopback, which NCCL leaves out by itself, is "
             "let back in%s.",
-            str_eq(c->socket_if, "lo") ? " and taken: no other node can be reached" : "");
-    else if (n && iface_is_virtual(n->name))
+            str_eq(c->wire_if, "lo") ? " and taken: no other node can be reached" : "");
+    else if (n && iface_is_virtual(r->hw, n->name))
         lint_add(r, "NCCL_SOCKET_IFNAME", NCCL_WARN, remedy,
                  "%s stays inside this machine: a job over several nodes cannot start by it.",
                  n->name);
+    else if (n && iface_is_side(r->hw, n) && !iface_is_able(r->hw, n) && c->peer_if &&
+             !str_eq(c->peer_if, n->name))
+        lint_add(r, "NCCL_SOCKET_IFNAME", NCCL_WARN, remedy,
+                 "%s is a tunnel or another virtual network, and the route to the other nodes "
+                 "leaves by %s.",
+                 n->name, c->peer_if);
+    if (n && maybe_is(n->running, 0))
+        lint_add(r, "NCCL_SOCKET_IFNAME", NCCL_WARN, remedy,
+                 "%s has no link, at which NCCL looks from 2.28 on only: no other node can be "
+                 "reached over it.",
+                 n->name);
+    if (str_eq(c->net, "tcp"))
+        ifname_idle(r);
     if (n && iface_is_rail(r->hw, n))
         lint_add(
             r, "NCCL_SOCKET_IFNAME", NCCL_WARN, remedy,
@@ -296,6 +387,28 @@ static void lint_ifname(struct lint_run *r)
             "reached at start-up%s%s.",
             n->name, c->peer_if ? "; the route to them leaves by " : "",
             c->peer_if ? c->peer_if : "");
+}
+
+/* Without RDMA it chooses the interfaces of data, too. */
+static void lint_ifname_cost(struct lint_run *r)
+{
+    const struct hw_net *own[MATCH_IFS], *named[MATCH_IFS];
+    size_t own_count, count;
+    int64_t own_sum, sum;
+    struct maybe most;
+
+    if (!nccl_env_of(r->hw, "NCCL_SOCKET_IFNAME") || !str_eq(r->choice.net, "tcp") ||
+        doubt_net_plugin(r->hw) || hw_soft_found(r->hw, "nccl-net-plugin"))
+        return;
+    own_count = iface_default_all(r->hw, own, ARRAY_SIZE(own));
+    count = iface_data_all(r->hw, named, ARRAY_SIZE(named));
+    most = iface_fastest(r->hw, own, own_count, &own_sum);
+    if (most.known && iface_fastest(r->hw, named, count, &sum).known && sum * 5 < own_sum * 4)
+        lint_add(r, "NCCL_SOCKET_IFNAME", NCCL_WARN,
+                 "Unset it, or name the interfaces for data with =.",
+                 "Without RDMA it chooses the interfaces for data too: %g Gb/s, where NCCL's own "
+                 "choice has %g Gb/s.",
+                 (double)sum / 1000, (double)own_sum / 1000);
 }
 
 static void lint_cross_nic(struct lint_run *r)
@@ -312,7 +425,7 @@ static void lint_merge_vfs(struct lint_run *r)
     const struct nccl_choice *c = &r->choice;
 
     for (size_t i = 0; nccl_env_of(r->hw, "NCCL_IB_MERGE_VFS") && i < c->ports_count; i++)
-        if (c->ports[i].used && level_nic_apart(r->hw, c->ports[i].dev)) {
+        if (c->ports[i].picked && level_nic_apart(r->hw, c->ports[i].dev)) {
             lint_add(r, "NCCL_IB_MERGE_VFS", NCCL_WARN, "Set it to 0.",
                      "NCCL does not find %s in the topology file %s, which names it by its own PCI "
                      "address, and takes it for a NIC at the CPU.",
@@ -321,15 +434,99 @@ static void lint_merge_vfs(struct lint_run *r)
         }
 }
 
-void lint_sockets(struct lint_run *r)
+/* Held against what the interfaces have. */
+static void lint_family(struct lint_run *r)
 {
     const char *family = nccl_env_of(r->hw, "NCCL_SOCKET_FAMILY");
+    const struct nccl_choice *c = &r->choice;
+    const struct hw_net *n = c->socket_if ? hw_find_net(r->hw, c->socket_if) : NULL;
 
-    if (family && !str_eq(family, "AF_INET") && !str_eq(family, "AF_INET6"))
+    if (!family)
+        return;
+    if (!str_eq(family, "AF_INET") && !str_eq(family, "AF_INET6"))
         lint_add(
             r, "NCCL_SOCKET_FAMILY", NCCL_WARN, "Use AF_INET or AF_INET6, or unset it.",
             "NCCL knows AF_INET and AF_INET6 alone and ignores this: both families stay allowed.");
+    else if (str_eq(c->stop_var, "NCCL_SOCKET_FAMILY"))
+        lint_add(r, "NCCL_SOCKET_FAMILY", NCCL_ERROR, "Unset it.", "%s", c->stop_why);
+    else if (n && c->socket_addr && !iface_addr_leaves(c->socket_addr) && iface_leaves(n) &&
+             !maybe_is(n->running, 0))
+        lint_add(r, "NCCL_SOCKET_FAMILY", NCCL_WARN,
+                 "Unset it, or give the interface an address of that family that can be routed.",
+                 "With it NCCL starts over %s %s, which is link-local: other nodes cannot be "
+                 "counted on to reach it.",
+                 c->socket_if, c->socket_addr);
+}
+
+/* Whether what stands behind the host is a port: 1 to 65535. */
+static bool comm_id_has_port(const char *id)
+{
+    const char *at = *id == '[' ? strchr(id, ']') : id;
+    int64_t port;
+
+    at = at ? strchr(at, ':') : NULL;
+    return at && str_to_i64(at + 1, 10, &port) && port > 0 && port < 65536;
+}
+
+static void lint_comm_id(struct lint_run *r)
+{
+    const char *id = hw_env_get(r->hw, "NCCL_COMM_ID");
+    const struct nccl_choice *c = &r->choice;
+    static const char form[] = "Write it as ADDRESS:PORT or [IPv6 ADDRESS]:PORT, or unset it.";
+
+    if (!id)
+        return;
+    if (str_eq(c->stop_var, "NCCL_COMM_ID"))
+        lint_add(r, "NCCL_COMM_ID", NCCL_ERROR,
+                 "Give the address that the first node has in a subnet of all nodes, as "
+                 "ADDRESS:PORT, or unset it.",
+                 "%s", c->stop_why);
+    else if (*id && *id != '[' && strchr(id, ':') != strrchr(id, ':'))
+        lint_add(r, "NCCL_COMM_ID", NCCL_ERROR, form,
+                 "NCCL ends the host at the first colon, and looks '%.*s' up.",
+                 (int)strcspn(id, ":"), id);
+    else if (*id && !comm_id_has_port(id))
+        lint_add(r, "NCCL_COMM_ID", NCCL_ERROR, form,
+                 "It has no port that the nodes could meet at.");
+    else if (str_eq(c->socket_if, "lo"))
+        lint_add(r, "NCCL_COMM_ID", NCCL_WARN,
+                 "Give the address that the first node has in a subnet of all nodes.",
+                 "NCCL starts over the loopback: a job of several machines cannot start by it.");
+}
+
+static void lint_topo_file(struct lint_run *r)
+{
+    if (hw_nccl_topo_unheld(r->hw))
+        lint_add(
+            r, "NCCL_TOPO_FILE", NCCL_WARN,
+            "See that the job finds the file: ask on the machine itself, or in its container.",
+            "The capture or inventory does not hold the file.  Where the machine has none either, "
+            "NCCL goes on without an error, by the distances that the machine shows.");
+    else if (hw_nccl_topo_missing(r->hw) && nccl_env_of(r->hw, "NCCL_TOPO_FILE"))
+        lint_add(r, "NCCL_TOPO_FILE", NCCL_WARN,
+                 "Correct the path (Azure: ndv4-topo.xml for A100, ndv5-topo.xml for H100), or "
+                 "unset it.  Where only the job's container has the file, ask there.",
+                 "The file is not followed, since %s.  NCCL goes on without an error, by the "
+                 "distances that the machine shows.",
+                 r->hw->nccl.topo_error);
+    else if (hw_nccl_topo_refused(r->hw) && nccl_env_of(r->hw, "NCCL_TOPO_FILE"))
+        lint_add(r, "NCCL_TOPO_FILE", NCCL_ERROR, "Mend the file, or unset it.", "Of this file %s.",
+                 r->hw->nccl.topo_error);
+    else if (hw_nccl_topo_foreign(r->hw) && nccl_env_of(r->hw, "NCCL_TOPO_FILE"))
+        lint_add(r, "NCCL_TOPO_FILE", NCCL_WARN,
+                 "Name the file of this kind of machine (Azure: ndv4-topo.xml for A100, "
+                 "ndv5-topo.xml for H100), or unset it.",
+                 "It names no two devices of this machine: NCCL goes by the distances that the "
+                 "machine shows.");
+}
+
+void lint_sockets(struct lint_run *r)
+{
+    lint_topo_file(r);
+    lint_family(r);
+    lint_comm_id(r);
     lint_ifname(r);
+    lint_ifname_cost(r);
     lint_cross_nic(r);
     lint_merge_vfs(r);
 }

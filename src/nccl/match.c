@@ -22,7 +22,8 @@ static void entry_parse(struct match *m, const char *s, size_t len)
     memcpy(e->name, s, name);
     e->name[name] = 0;
     e->port = -1;
-    if (colon && colon + 1 < s + len && colon[1] != ':')
+    e->open = colon && (colon + 1 == s + len || colon[1] == ':');
+    if (colon && !e->open)
         e->port = strtol(colon + 1, NULL, 10); /* no number is port 0, as NCCL reads it */
     m->count++;
 }
@@ -46,6 +47,14 @@ void match_parse(struct match *m, const char *text, size_t max)
         entry_parse(m, text, len);
         text += len + (text[len] == ',');
     }
+}
+
+void match_hcas(struct match *m, const struct hw *hw)
+{
+    match_parse(m, nccl_env_of(hw, "NCCL_IB_HCA"), nccl_ports_max(hw));
+    for (size_t i = 0; nccl_older_patch(hw, 2, 30, 7) && i < m->count; i++)
+        if (m->entries[i].open)
+            m->entries[i].port = 0;
 }
 
 bool match_entry_takes(const struct match *m, const struct match_entry *e, const char *name,

@@ -42,13 +42,14 @@ struct nccl_port { /* one port of one RDMA device, in the order of hw->rdma[] */
     bool storage;        /* a network file system is mounted over that network */
     bool frontend;       /* the default route leaves by that network */
     bool takes;          /* NCCL takes it when NCCL_IB_HCA is not set */
+    bool picked;         /* ... with the variables as they are, once it starts at all */
     bool counts;         /* it adds bandwidth: an address that works, and no other fabric */
     bool aside;          /* ... it would, and is left out for what else its network is for */
     const char *card;    /* PCI address shared by the ports NCCL fuses into one NIC */
     size_t card_ports;   /* how many used ports share that card, this one included */
 };
 
-struct nccl_gdr { /* one GPU and one used RDMA device */
+struct nccl_gdr { /* one GPU and one RDMA device that NCCL takes once it starts */
     size_t gpu;   /* position in hw->gpus[] */
     const char *dev;
     const char *path; /* "PIX", "PXB", "P2C", "PXN", "PHB", "SYS"; NULL unknown */
@@ -89,13 +90,18 @@ struct nccl_score {       /* one GPU under two choices of ports (score.c says ho
 struct nccl_choice {
     struct arena arena;
     const char *nccl_version; /* found on this machine; NULL: none seen, 2.30 is assumed */
-    const char *net;          /* "rdma", "efa", "tcp", "single node only"; NULL unknown */
+    const char *net;          /* "rdma", "efa", "tcp", "single node only", "fails"; NULL unknown */
     const char *net_why;
     const char *socket_if; /* bootstrap; NULL: none */
     const char *socket_addr;
     const char *socket_why;
     const char *socket_bad; /* why no other node can be reached over it; NULL: nothing says so */
-    const char *peer_if;    /* interface of the route to the other nodes; NULL: cannot tell */
+    const char *wire_if;    /* ... that NICs connect over, and data without RDMA: the first of
+                             * NCCL_SOCKET_IFNAME or NCCL's own; bootstrap may have another by
+                             * NCCL_COMM_ID; NULL: none */
+    const char *stop_why; /* NCCL stops at start-up, in jobs of one machine too; NULL: it starts */
+    const char *stop_var; /* ... because of this variable; NULL: of a file that no variable names */
+    const char *peer_if;  /* interface of the route to the other nodes; NULL: cannot tell */
     const char *peer_why;
     struct nccl_port *ports;
     size_t ports_count;
@@ -109,6 +115,7 @@ struct nccl_choice {
     bool rail_dead;         /* ... since the rail is down; else it is slower than others */
     const char *gone_why;  /* the fabric of the GPUs is down, and what is up is another; NULL: no */
     const char *gid_range; /* NCCL_IB_ADDR_RANGE that puts all ports on one fabric; NULL: none */
+    const char *gid_offer; /* ... in place of one that is set, which wins; NULL: none */
     const char *gid_nets_why; /* the search ends on different networks; NULL: it does not */
     bool gid_stores;          /* ... no: on one that file systems are mounted over */
     struct nccl_gdr *gdr;
@@ -116,25 +123,33 @@ struct nccl_choice {
     struct nccl_near *near;  /* for each of hw->gpus[] */
     const char *gdr_support; /* "dma-buf", "nvidia_peermem", "none"; NULL unknown */
     const char *gdr_level;   /* in force: the user's or NCCL's default */
+    const char *detour_why;  /* traffic behind one switch goes up to the root complex; NULL: no */
     struct nccl_p2p *p2p;
     size_t p2p_count;
     const char *p2p_level;
     struct maybe gpus; /* GPUs a job here can use; unknown when they are hidden */
     const char *gpus_why;
-    const bool *gpu_used;  /* for each of hw->gpus[]: a job here can use it */
-    bool guest;            /* a virtual machine that hides which GPU is near which NIC */
-    bool efa;              /* an AWS EFA device is here: NCCL itself cannot drive it */
-    const char *mnnvl;     /* NVLink to other machines: "on", "off", "fails"; NULL: not known */
-    const char *mnnvl_why; /* NULL: no GPU is of a domain that spans machines */
-    bool mnnvl_doubt;      /* one of the doubts is about that, none of them about ports */
-    const char **doubts;   /* why the rest is not certain: a plug-in, a file that was not read */
+    const bool *gpu_used; /* for each of hw->gpus[]: a job here can use it */
+    bool guest;           /* a virtual machine that hides which GPU is near which NIC */
+    const char *bare_why; /* fast NICs without an RDMA device, and why they have none; NULL: none */
+    const char *bare_remedy; /* ... of those that could have one; NULL: none could */
+    bool efa;                /* an AWS EFA device is here: NCCL itself cannot drive it */
+    const char *mnnvl;       /* NVLink to other machines: "on", "off", "fails"; NULL: not known */
+    const char *mnnvl_why;   /* NULL: no GPU is of a domain that spans machines */
+    bool mnnvl_doubt;        /* one of the doubts is about that, none of them about ports */
+    const char **doubts;     /* why the rest is not certain: a plug-in, a file that was not read */
     size_t doubts_count;
     const char **notes; /* what we could not know, or what the reader should */
     size_t notes_count;
 };
 
 void nccl_choose(const struct hw *hw, struct nccl_choice *out);
+/* ... as if the variable were not set, by environment or file; `a` must outlive the choice. */
+void nccl_choose_without(const struct hw *hw, const char *name, struct arena *a,
+                         struct nccl_choice *out);
 void nccl_choice_release(struct nccl_choice *c);
+/* No GPU here can do GPUDirect RDMA: all are GeForce. */
+bool nccl_gpus_without_gdr(const struct hw *hw);
 /* Has the GPU a chip-to-chip link to its processor (GH200, GB200, GB300)? */
 bool nccl_gpu_on_c2c(const struct hw *hw, size_t gpu);
 /* "NCCL will choose X because Y", for people, wrapped at `width` columns (0: 90). */
@@ -264,8 +279,8 @@ void nccl_against_json(const struct nccl_against *g, struct buf *out); /* stoker
 /* ---- explanations and JSON ---- */
 /* Explains one variable in plain text.  RC_USAGE with "did you mean" for a name that
  * neither NCCL nor we know. */
-enum rc nccl_why(const struct hw *hw, const char *name, bool json, struct buf *out,
-                 struct err *err) MUST_USE; /* JSON: schema stoker.why/1 */
+enum rc nccl_why(const struct hw *hw, const char *name, const char *peer, bool json,
+                 struct buf *out, struct err *err) MUST_USE; /* JSON: schema stoker.why/1 */
 
 /* {"schema": "stoker.nccl/1", "choice", "env", "lint"} */
 void nccl_write_json(const struct hw *hw, const struct nccl_opts *opts, struct buf *out);

@@ -10,11 +10,11 @@
  *   fabric.c the networks the ports are on
  *   score.c  what each GPU gets of a choice of ports
  *   land.c   the networks the search for addresses ends on
- *   gpus.c   the GPUs a job here can use
+ *   gpus.c   the GPUs a job here can use; nics.c NICs without an RDMA device
  *   doubt.c  what else steers NCCL: plug-ins, a topology file, NVLink to other machines
- *   choose.c puts them together
+ *   choose.c puts them together; versions.c asks again for the other NCCLs found here
  *   against*.c  the choice beside NCCL's own words
- *   env.c    the environment; lint.c, lint_net.c its mistakes; why.c explains;
+ *   env*.c   the environment (env_int.h); lint.c, lint_net.c its mistakes; why.c explains;
  *   write.c  shell text and JSON */
 #ifndef NCCL_NCCL_INT_H
 #define NCCL_NCCL_INT_H
@@ -67,6 +67,7 @@ enum { /* as many entries as NCCL reads; the rest is without effect */
 struct match_entry {
     char name[MATCH_NAME_MAX];
     int64_t port; /* -1: any */
+    bool open;    /* a colon and nothing behind it */
 };
 struct match {
     bool exclude; /* ^ */
@@ -75,6 +76,8 @@ struct match {
     size_t count; /* 0: everything matches (nothing, with exclude) */
 };
 void match_parse(struct match *m, const char *text, size_t max); /* NULL: no filter */
+/* NCCL_IB_HCA as this release reads it: before 2.30.7 an empty port is port 0, which none has. */
+void match_hcas(struct match *m, const struct hw *hw);
 /* `port` -1: an interface, which has none. */
 bool match_takes(const struct match *m, const char *name, int64_t port);
 /* The entry alone, without the meaning of ^. */
@@ -109,6 +112,7 @@ const char *gid_text(struct arena *a, const struct hw_gid *g);
 void gid_rule_of(const struct hw *hw, struct gid_rule *out);
 /* Takes "10.1.0.0/16" as NCCL does; false: it cannot be read and is ignored. */
 bool gid_rule_range(struct gid_rule *r, const char *range);
+bool gid_in_range(const struct gid *g, const struct gid_rule *r);
 int64_t gid_scan(const struct hw_rdma_port *p, const struct gid_rule *rule); /* RoCE */
 int64_t gid_ib(const struct hw *hw, const struct hw_rdma_port *p);           /* InfiniBand */
 /* Fills the gid_* members of a used port. */
@@ -131,6 +135,7 @@ enum level { /* NCCL's order: nearer is less */
 const char *level_name(enum level l);       /* NULL for LEVEL_NONE */
 enum level level_of_path(const char *path); /* of the inventory: NODE is PHB to NCCL */
 enum level level_parse(const char *text);   /* of a variable; LEVEL_NONE: NCCL ignores it */
+enum level level_of_env(const struct hw *hw, const char *name); /* ... as this release knows it */
 enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic);
 enum level level_gdr_default(const struct hw *hw); /* PXB; P2C with GPUs on a chip-to-chip link */
 /* How far apart GPUs that copy directly may be: by version, processor and number. */
@@ -148,7 +153,8 @@ enum level level_nic_best(const struct hw *hw, const char *nic);
  * functions of a bus. */
 bool level_nic_apart(const struct hw *hw, const char *nic);
 void level_choose_gdr(struct sim *s);
-void level_choose_near(struct sim *s); /* after level_choose_gdr() */
+void level_choose_near(struct sim *s);   /* after level_choose_gdr() */
+void level_choose_detour(struct sim *s); /* ACS and the IOMMU, once ports are wanted */
 /* Why nothing is said of peers where the number of GPUs is not known. */
 const char *level_unknown_why(const struct hw *hw, const struct nccl_choice *c);
 void level_choose_p2p(struct sim *s);
@@ -180,10 +186,14 @@ const char *iface_env_peer(const struct hw *hw, struct arena *a, const char **ou
 void iface_choose(struct sim *s);
 bool iface_is_ipoib(const struct hw *hw, const struct hw_net *n);
 bool iface_is_rail(const struct hw *hw, const struct hw_net *n); /* RDMA, and no gateway */
-bool iface_is_virtual(const char *name);                         /* docker0, virbr0, lo, … */
-bool iface_is_side(const struct hw_net *n); /* virtual, and inside this machine */
+bool iface_is_virtual(const struct hw *hw, const char *name);    /* docker0, virbr0, lo, … */
+bool iface_is_side(const struct hw *hw, const struct hw_net *n); /* virtual: bridge, tunnel, … */
+bool iface_addrs_known(const struct hw *hw);                     /* of any interface */
+bool iface_addr_leaves(const char *addr);                        /* it is not link-local */
 /* It has an address that other machines can have a route to, not link-local ones alone. */
 bool iface_leaves(const struct hw_net *n);
+/* It has a link, and is not virtual and inside this machine: data may go by it. */
+bool iface_carries(const struct hw *hw, const struct hw_net *n);
 /* It may lead to other nodes: running, and neither virtual, a rail nor link-local alone. */
 bool iface_is_able(const struct hw *hw, const struct hw_net *n);
 size_t iface_able_all(const struct hw *hw, const struct hw_net **out, size_t max);
@@ -195,7 +205,8 @@ size_t iface_data_all(const struct hw *hw, const struct hw_net **out, size_t max
 /* What NCCL takes for the speed of an interface. */
 int64_t iface_mbps(const struct hw_net *n);
 /* The greatest speed, and the sum of all that have it; those that lead to no other aside. */
-struct maybe iface_fastest(const struct hw_net *const *nets, size_t count, int64_t *out_sum);
+struct maybe iface_fastest(const struct hw *hw, const struct hw_net *const *nets, size_t count,
+                           int64_t *out_sum);
 /* NCCL_SOCKET_IFNAME with which NCCL starts over `peer` and data loses nothing; NULL: none. */
 const char *iface_data_list(const struct hw *hw, struct arena *a, const char *peer);
 const struct hw_net *iface_default(const struct hw *hw, const char **out_addr,
@@ -218,6 +229,14 @@ size_t ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c);
 
 /* ---- want.c ---- */
 void want_choose(struct sim *s);
+/* Sets of ports: ports_count entries. */
+bool *want_set_wanted(const struct sim *s);
+size_t want_set_count(const struct sim *s, const bool *set);
+const char *want_set_text(struct sim *s, const bool *set); /* "mlx5_0:1, mlx5_1:1" */
+/* `p` would be of the fabric of `set` if its link were up. */
+bool want_port_is_down(const struct sim *s, const bool *set, const struct nccl_port *p);
+
+/* ---- want_rails.c ---- */
 void want_rails(struct sim *s); /* once the addresses are chosen: they tell the rails */
 
 /* ---- fabric.c ---- */
@@ -265,8 +284,15 @@ void doubt_choose(struct sim *s);
 void mnnvl_choose(struct sim *s);
 /* Why NCCL does not find wanted NICs in the topology file, as a sentence; NULL: it does. */
 const char *doubt_topo_missed(const struct hw *hw, const struct nccl_choice *c, struct arena *a);
+/* The variable that keeps net plug-ins out, as a sentence; NULL: none does. */
+const char *doubt_plugin_off(const struct hw *hw);
+/* NCCL_NET names a network that is neither NCCL's own nor known to be a plug-in's. */
+bool doubt_net_named(const struct hw *hw);
 /* The net plug-in that NCCL would load and use; NULL: none. */
 const char *doubt_net_plugin(const struct hw *hw);
+
+/* ---- nics.c ---- */
+void nics_choose(struct sim *s); /* fills bare_why and bare_remedy */
 
 /* ---- gpus.c ---- */
 /* Is MIG on for one of them?  `visible` NULL: of all. */
@@ -275,6 +301,11 @@ void gpus_choose(struct sim *s);
 
 /* ---- choose.c ---- */
 void nccl_choose_for(const struct hw *hw, const char *peer, struct nccl_choice *out);
+/* ... for the NCCL that a job loads, with no look at others. */
+void nccl_choose_once(const struct hw *hw, const char *peer, struct nccl_choice *out);
+
+/* ---- versions.c ---- */
+void versions_choose(struct sim *s); /* last: a doubt where other NCCLs here choose otherwise */
 
 /* ---- lint.c, lint_net.c ---- */
 struct lint_run {
@@ -285,6 +316,8 @@ struct lint_run {
 };
 void lint_add(struct lint_run *r, const char *name, enum nccl_severity sev, const char *remedy,
               const char *fmt, ...) PRINTF_LIKE(5, 6);
+/* The machine as if the variable were not set, by environment or file. */
+struct hw lint_without(const struct hw *hw, const char *name, struct arena *a);
 void lint_hca(struct lint_run *r);
 void lint_gid(struct lint_run *r);
 void lint_sockets(struct lint_run *r);

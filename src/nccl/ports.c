@@ -53,7 +53,7 @@ bool ports_is_iwarp(const struct hw *hw, const char *dev)
 bool ports_all_iwarp(const struct hw *hw, const struct nccl_choice *c)
 {
     for (size_t i = 0; i < c->ports_count; i++)
-        if (c->ports[i].used && !ports_is_iwarp(hw, c->ports[i].dev))
+        if (c->ports[i].picked && !ports_is_iwarp(hw, c->ports[i].dev))
             return false;
     return true;
 }
@@ -109,10 +109,14 @@ static void use_one(struct sim *s, const struct hw_rdma *r, const struct hw_rdma
             arena_printf(s->a, "NCCL_IB_HCA=%s leaves it out.", nccl_env_of(s->hw, "NCCL_IB_HCA"));
     else if (used >= nccl_ports_max(s->hw))
         p->why = arena_printf(s->a, "NCCL uses %zu ports at most.", nccl_ports_max(s->hw));
-    else if (!s->c->socket_if)
+    else
+        p->picked = true;
+    if (p->picked && s->c->stop_why)
+        p->why = s->c->stop_why;
+    else if (p->picked && !s->c->wire_if)
         p->why = "NCCL finds no IP interface, and without one it does not start RDMA.";
     else
-        p->used = true;
+        p->used = p->picked;
     if (p->used)
         p->why = arena_printf(s->a, "ACTIVE, %s, %s.", p->link_layer,
                               nccl_rate_text(s->a, p->rate_mbps));
@@ -146,7 +150,7 @@ static void use_all(struct sim *s)
     for (size_t i = 0; i < s->hw->rdma_count; i++)
         total += s->hw->rdma[i].ports_count;
     c->ports = arena_array(s->a, struct nccl_port, total + 1);
-    match_parse(&m, nccl_env_of(s->hw, "NCCL_IB_HCA"), nccl_ports_max(s->hw));
+    match_hcas(&m, s->hw);
     for (size_t i = 0; i < s->hw->rdma_count; i++) {
         const struct hw_rdma *r = &s->hw->rdma[i];
 
@@ -163,8 +167,8 @@ static void use_all(struct sim *s)
                                      .card = card_of(s, r) };
             p->near_path = level_name(level_nic_best(s->hw, r->name));
             use_one(s, r, hp, &m, used, p);
-            used += p->used;
-            if (p->used)
+            used += p->picked;
+            if (p->picked)
                 gid_choose(s, hp, p);
         }
     }
@@ -174,7 +178,8 @@ static void count_cards(struct nccl_choice *c)
 {
     for (size_t i = 0; i < c->ports_count; i++)
         for (size_t k = 0; k < c->ports_count; k++)
-            c->ports[i].card_ports += c->ports[i].used && c->ports[k].used && c->ports[i].card &&
+            c->ports[i].card_ports += c->ports[i].picked && c->ports[k].picked &&
+                                      c->ports[i].card &&
                                       str_eq(c->ports[i].card, c->ports[k].card);
 }
 
@@ -233,6 +238,10 @@ static const char *port_ndev(const struct hw *hw, const struct nccl_choice *c,
     const struct hw_gid *g = NULL;
     struct gid_rule rule;
 
+    /* the search ends badly: on the first good entry once the address is mended */
+    for (size_t i = 0; hp && !c->gid_range && !p->gid_ok && i < hp->gids_count; i++)
+        if (gid_usable(hw, &hp->gids[i]))
+            return hp->gids[i].ndev;
     if (hp && (c->gid_range || !p->gid_ndev)) {
         gid_rule_of(hw, &rule);
         if (c->gid_range) /* the address that NCCL has once the range is set */

@@ -186,7 +186,9 @@ static int64_t path_mbps(const struct sim *s, size_t gpu, const struct nccl_port
 
     if (l == LEVEL_PXN) /* NVLink, and a neighbour's link, which is like this one's */
         return lesser(mbps, way_mbps(s->hw, nic, NULL));
-    mbps = lesser(lesser(mbps, way_mbps(s->hw, nic, card)), way_mbps(s->hw, card, nic));
+    mbps = lesser(mbps, way_mbps(s->hw, nic, card));
+    if (l < LEVEL_P2C || !nccl_gpu_on_c2c(s->hw, gpu)) /* else by the chip-to-chip link */
+        mbps = lesser(mbps, way_mbps(s->hw, card, nic));
     return l == LEVEL_SYS ? lesser(mbps, socket_mbps(s->hw)) : mbps;
 }
 

@@ -102,7 +102,7 @@ void nccl_wrap(struct buf *out, const char *prefix, const char *text, size_t wid
 
 bool nccl_older_patch(const struct hw *hw, int major, int minor, int patch)
 {
-    const char *v = hw_soft_version(hw, "nccl");
+    const char *v = hw_nccl_version(hw);
     const int want[] = { major, minor, patch };
     char *end;
 

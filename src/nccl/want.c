@@ -245,7 +245,7 @@ static bool port_is_missed(const struct sim *s, const bool *set, const struct nc
 
 /* `p` would be of the fabric of `set` if its link were up.  One that somebody turned off is
  * where a GPU has no other: it is that GPU's rail all the same. */
-static bool port_is_down(const struct sim *s, const bool *set, const struct nccl_port *p)
+bool want_port_is_down(const struct sim *s, const bool *set, const struct nccl_port *p)
 {
     bool alike = false, joined = port_is_ethernet(p) || !p->network;
 
@@ -268,11 +268,11 @@ static bool *set_whole(const struct sim *s, const bool *set)
     bool *whole = arena_array(s->a, bool, s->c->ports_count + 1);
 
     for (size_t i = 0; i < s->c->ports_count; i++)
-        whole[i] = set[i] || port_is_down(s, set, &s->c->ports[i]);
+        whole[i] = set[i] || want_port_is_down(s, set, &s->c->ports[i]);
     return whole;
 }
 
-static size_t set_count(const struct sim *s, const bool *set)
+size_t want_set_count(const struct sim *s, const bool *set)
 {
     size_t n = 0;
 
@@ -494,7 +494,7 @@ static bool want_layer(struct sim *s, bool *out_even)
 /* GPUs have enough besides: one port each, or one at their own switch. */
 static bool set_suffices(const struct sim *s, const bool *set)
 {
-    if (set_count(s, set) >= s->hw->gpus_count)
+    if (want_set_count(s, set) >= s->hw->gpus_count)
         return true;
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
         int best = nearest_rank(s, set, g);
@@ -594,7 +594,7 @@ static void want_purpose(struct sim *s)
         free_set[i] = c->ports[i].wanted && !c->ports[i].storage && !c->ports[i].frontend;
     }
     whole = set_whole(s, free_set);
-    if (!set_count(s, free_set) || !set_suffices(s, whole))
+    if (!want_set_count(s, free_set) || !set_suffices(s, whole))
         return;
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
@@ -603,7 +603,7 @@ static void want_purpose(struct sim *s)
 
         st.drop[i] = p->wanted && !free_set[i] && set_covers(s, whole, p) &&
                      !port_is_rail(s, wanted, free_set, p) &&
-                     (!joined || set_count(s, whole) >= s->hw->gpus_count);
+                     (!joined || want_set_count(s, whole) >= s->hw->gpus_count);
         st.ignore[i] = st.drop[i];
         st.why[i] = arena_printf(s->a,
                                  p->storage ? "File systems are mounted over its network%s%s, and "
@@ -642,7 +642,7 @@ static const char *best_subnet(const struct sim *s)
 
         if (!p->wanted || port_is_ethernet(p) || !p->network || str_eq(p->network, best))
             continue;
-        worth = set_worth(s, subnet_set(s, p->network));
+        worth = set_worth_up(s, set_whole(s, subnet_set(s, p->network)));
         mine = !p->storage && !p->frontend;
         if (mine == free ? worth > most : mine) {
             most = worth;
@@ -656,7 +656,8 @@ static const char *best_subnet(const struct sim *s)
 /* Two subnets that serve every GPU alike are two planes of one fabric for all we know. */
 static bool subnet_is_lesser(const struct sim *s, const bool *set, const bool *best)
 {
-    return set_count(s, set) < set_count(s, best) || set_worth(s, set) < set_worth(s, best);
+    return want_set_count(s, set) < want_set_count(s, best) ||
+           set_worth_up(s, set) < set_worth_up(s, best);
 }
 
 /* Every GPU has one of `set` behind its own switch or behind a neighbour's (PXN). */
@@ -689,8 +690,9 @@ static void want_subnet(struct sim *s)
 
         if (!p->wanted || port_is_ethernet(p) || !p->network || keep[i])
             continue;
-        mine = subnet_set(s, p->network);
-        st.drop[i] = set_suffices(s, whole) && subnet_is_lesser(s, mine, keep);
+        /* with what is down on either: machines that are well must come to the same */
+        mine = set_whole(s, subnet_set(s, p->network));
+        st.drop[i] = set_suffices(s, whole) && subnet_is_lesser(s, mine, whole);
         for (size_t k = 0; st.drop[i] && k < c->ports_count; k++)
             st.drop[i] = !mine[k] || set_covers(s, whole, &c->ports[k]);
         /* a rail that is missing altogether is no reason to send over what storage is on */
@@ -703,7 +705,7 @@ static void want_subnet(struct sim *s)
     (void)step_take(s, &st);
 }
 
-static bool *wanted_set(const struct sim *s)
+bool *want_set_wanted(const struct sim *s)
 {
     bool *set = arena_array(s->a, bool, s->c->ports_count + 1);
 
@@ -718,7 +720,7 @@ static void want_place(struct sim *s)
 {
     struct nccl_choice *c = s->c;
     struct step st = step_new(s);
-    bool *set = wanted_set(s);
+    bool *set = want_set_wanted(s);
 
     for (size_t i = 0; i < c->ports_count; i++) {
         bool known = false, near = false;
@@ -757,7 +759,7 @@ static void want_rate(struct sim *s)
 {
     struct nccl_choice *c = s->c;
     struct step st = step_new(s);
-    bool *set = wanted_set(s);
+    bool *set = want_set_wanted(s);
 
     for (size_t i = 0; i < c->ports_count; i++) {
         size_t near = 0, beaten = 0;
@@ -778,7 +780,7 @@ static void want_rate(struct sim *s)
 
 /* ---- a fabric that is down altogether ---- */
 
-static const char *set_text(struct sim *s, const bool *set)
+const char *want_set_text(struct sim *s, const bool *set)
 {
     struct buf b = { 0 };
 
@@ -840,7 +842,7 @@ static bool *set_gone(const struct sim *s, const bool *set)
     }
     for (size_t i = 0; i < c->ports_count; i++)
         all = all && (!set[i] || set_covers(s, dead, &c->ports[i]));
-    if (all && set_count(s, dead) && set_is_other(s, set, dead))
+    if (all && want_set_count(s, dead) && set_is_other(s, set, dead))
         return dead;
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
         int near = nearest_rank(s, lost, g), up = nearest_rank(s, set, g);
@@ -857,9 +859,9 @@ static bool *set_gone(const struct sim *s, const bool *set)
 static void want_alive(struct sim *s)
 {
     struct nccl_choice *c = s->c;
-    bool *set = wanted_set(s), *gone;
+    bool *set = want_set_wanted(s), *gone;
 
-    gone = set_count(s, set) && s->hw->gpus_count ? set_gone(s, set) : NULL;
+    gone = want_set_count(s, set) && s->hw->gpus_count ? set_gone(s, set) : NULL;
     if (!gone)
         return;
     c->gone_why = arena_printf(
@@ -867,7 +869,7 @@ static void want_alive(struct sim *s)
         "The ports that belong to the GPUs are down: %s.  What is up (%s) is another network, "
         "where machines that are well have no peer for it: this one cannot train with others until "
         "the links are mended.",
-        set_text(s, gone), set_text(s, set));
+        want_set_text(s, gone), want_set_text(s, set));
     nccl_doubt(s, "%s", c->gone_why);
     c->all_why = NULL;
     for (size_t i = 0; i < c->ports_count; i++)
@@ -889,7 +891,7 @@ static bool net_is_spare(const struct sim *s, const bool *wanted, const struct n
 
         others[i] = wanted[i] && !str_eq(ip_net_of(q) ? ip_net_of(q) : q->network, net);
     }
-    if (!net || !set_count(s, others) || !set_suffices(s, others))
+    if (!net || !want_set_count(s, others) || !set_suffices(s, others))
         return false;
     for (size_t i = 0; i < s->c->ports_count; i++)
         if (wanted[i] && !others[i] && !set_covers(s, others, &s->c->ports[i]))
@@ -900,7 +902,7 @@ static bool net_is_spare(const struct sim *s, const bool *wanted, const struct n
 static void want_mounts(struct sim *s)
 {
     const struct hw_mount *m = fabric_unplaced(s->a, s->hw);
-    bool *wanted = wanted_set(s), spare = false;
+    bool *wanted = want_set_wanted(s), spare = false;
 
     for (size_t i = 0; m && i < s->c->ports_count; i++)
         spare = spare || (wanted[i] && net_is_spare(s, wanted, &s->c->ports[i]));
@@ -963,7 +965,7 @@ static const char *fabric_key(const struct sim *s, const struct nccl_port *p)
 {
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
     const struct hw_net *n = p->gid_ndev ? hw_find_net(s->hw, p->gid_ndev) : NULL;
-    bool *all = wanted_set(s);
+    bool *all = want_set_wanted(s);
     bool shared = false;
 
     for (size_t i = 0; i < s->c->ports_count; i++)
@@ -1004,7 +1006,7 @@ static void doubt_fabric(struct sim *s)
     size_t first = c->ports_count;
 
     for (size_t i = 0; i < c->ports_count; i++)
-        if (c->ports[i].wanted && c->ports[i].used && port_is_ethernet(&c->ports[i])) {
+        if (c->ports[i].wanted && c->ports[i].picked && port_is_ethernet(&c->ports[i])) {
             keys[i] = fabric_key(s, &c->ports[i]);
             first = first < c->ports_count ? first : i;
         }
@@ -1016,7 +1018,7 @@ static void doubt_fabric(struct sim *s)
         two = key_set(s, keys, keys[i]);
         for (size_t k = 0; k < c->ports_count; k++)
             beside = beside && (!two[k] || set_covers(s, one, &c->ports[k]));
-        if (!beside || set_count(s, two) < 2)
+        if (!beside || want_set_count(s, two) < 2)
             continue;
         nccl_doubt(s,
                    "%s (%s) may be another fabric than %s (%s): both are as near to the GPUs, "
@@ -1046,7 +1048,7 @@ static bool port_has_like(const struct sim *s, size_t gpu, const struct nccl_por
 static void doubt_planes(struct sim *s)
 {
     struct nccl_choice *c = s->c;
-    bool *aside = arena_array(s->a, bool, c->ports_count + 1), *set = wanted_set(s);
+    bool *aside = arena_array(s->a, bool, c->ports_count + 1), *set = want_set_wanted(s);
     const struct nccl_score *x = c->scores_count ? &c->scores[0] : NULL;
 
     for (size_t i = 0; i < c->ports_count; i++)
@@ -1062,7 +1064,7 @@ static void doubt_planes(struct sim *s)
         if (!like)
             return;
     }
-    if (set_count(s, aside) < 2 || set_count(s, aside) != set_count(s, set) || !x ||
+    if (want_set_count(s, aside) < 2 || want_set_count(s, aside) != want_set_count(s, set) || !x ||
         !x->dflt.all_mbps.known)
         return;
     nccl_doubt(s,
@@ -1070,75 +1072,8 @@ static void doubt_planes(struct sim *s)
                "they are like %s in all else, one or more for every GPU.  If they are a second "
                "plane of the fabric for training, leave NCCL_IB_HCA unset: each GPU has %s then, "
                "not %s.",
-               set_text(s, aside), set_text(s, set), nccl_rate_text(s->a, x->dflt.all_mbps),
-               nccl_rate_text(s->a, x->ours.mbps));
-}
-
-/* ---- isolated rails ---- */
-
-struct astray { /* the GPUs that go by ports which they leave to others where all is well */
-    bool *gpus; /* for each of hw->gpus[] */
-    bool *dead; /* for each port: one of their own, and down */
-    size_t count;
-};
-
-/* A GPU that has no rail of its own on any machine like this one is not among them. */
-static struct astray astray_of(const struct sim *s, const bool *set, const bool *dead)
-{
-    size_t ports = s->c->ports_count;
-    struct score_way *now = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
-    struct score_way *well = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
-    struct astray out = { .gpus = arena_array(s->a, bool, s->hw->gpus_count + 1),
-                          .dead = arena_array(s->a, bool, ports + 1) };
-    bool *whole = arena_array(s->a, bool, ports + 1);
-
-    for (size_t i = 0; i < ports; i++)
-        whole[i] = set[i] || dead[i];
-    score_set(s, set, now);
-    score_set_well(s, whole, well);
-    for (size_t k = 0; k < s->c->scores_count; k++) {
-        size_t g = s->c->scores[k].gpu;
-
-        for (size_t i = 0; i < ports; i++)
-            out.gpus[g] = out.gpus[g] || (now[g].serves[i] && !well[g].serves[i]);
-        out.count += out.gpus[g];
-        for (size_t i = 0; out.gpus[g] && i < ports; i++)
-            out.dead[i] = out.dead[i] || (dead[i] && well[g].serves[i]);
-    }
-    return out;
-}
-
-/* A GPU that has another rail than its own, dead or slow, meets machines that are well where
- * their rails do not lead: NCCL joins channel to channel, whatever network each is on. */
-void want_rails(struct sim *s)
-{
-    bool *set = wanted_set(s), *dead = arena_array(s->a, bool, s->c->ports_count + 1);
-    struct buf gpus = { 0 };
-    struct astray lost;
-
-    for (size_t i = 0; i < s->c->ports_count; i++)
-        dead[i] = s->c->ports[i].down = port_is_down(s, set, &s->c->ports[i]);
-    if (nccl_env_of(s->hw, "NCCL_IB_HCA") || s->c->gone_why || !ports_isolated_rails(s->hw, s->c))
-        return;
-    lost = astray_of(s, set, dead);
-    if (!lost.count)
-        return;
-    for (size_t k = 0; k < s->c->scores_count; k++)
-        if (lost.gpus[s->c->scores[k].gpu])
-            buf_addf(&gpus, "%s%lld", gpus.len ? "," : "", (long long)s->c->scores[k].number);
-    s->c->rail_lost = lost.gpus;
-    s->c->rail_dead = set_count(s, lost.dead) > 0;
-    nccl_doubt(s,
-               "The ports are rails that do not lead to each other, and GPU %s goes by those of "
-               "its neighbours%s%s%s: machines that are well use others, and cannot be reached "
-               "from there.  Drain this machine until the rail is mended, or leave the rail out "
-               "on all.",
-               buf_str(&gpus), s->c->rail_dead ? ", since " : "",
-               s->c->rail_dead ? set_text(s, lost.dead) : "",
-               set_count(s, lost.dead) > 1 ? " are down"
-               : s->c->rail_dead           ? " is down"
-                                           : ", whose rails are faster than its own");
-    buf_release(&gpus);
+               want_set_text(s, aside), want_set_text(s, set),
+               nccl_rate_text(s->a, x->dflt.all_mbps), nccl_rate_text(s->a, x->ours.mbps));
 }
 
 static const char *wanted_text(struct sim *s, const struct nccl_port *p)
@@ -1156,7 +1091,7 @@ void want_choose(struct sim *s)
     want_addresses(s);
     if (nccl_env_of(s->hw, "NCCL_IB_HCA")) {
         for (size_t i = 0; i < c->ports_count; i++) {
-            c->ports[i].wanted = c->ports[i].used;
+            c->ports[i].wanted = c->ports[i].picked;
             c->ports[i].wanted_why = "NCCL_IB_HCA is set already and decides.";
         }
         (void)score_choose(s);

@@ -182,9 +182,17 @@ static void here_socket(const struct hw *hw, const struct nccl_choice *c, struct
     const char *addr, *why;
     const struct hw_net *n = iface_default(hw, &addr, &why);
 
-    para(out, "here", "NCCL takes %s.  %s", c->socket_if ? c->socket_if : "no interface",
+    para(out, "here", "NCCL takes %s.  %s",
+         c->socket_if                 ? c->socket_if
+         : c->wire_if && !c->stop_why ? "an interface that is not known"
+                                      : "no interface",
          c->socket_why ? c->socket_why : "");
-    if (n && !str_eq(n->name, c->socket_if))
+    if (c->wire_if && c->socket_if && !str_eq(c->wire_if, c->socket_if))
+        para(out, "",
+             "NICs connect over %s, and so does data without RDMA: NCCL_COMM_ID is for "
+             "the start only.",
+             c->wire_if);
+    if (n && !str_eq(n->name, c->wire_if))
         para(out, "", "Left alone it would take %s.  %s", n->name, why);
     para(out, "", "The way to the other nodes: %s.  %s", c->peer_if ? c->peer_if : "unknown",
          c->peer_why);
@@ -370,11 +378,11 @@ static const struct {
     { "NCCL_IB_MERGE_VFS", "Virtual functions at one PCI bus are ports of one card.", here_ports },
 };
 
-static void write_topic(const struct hw *hw, const char *name, struct why *out)
+static void write_topic(const struct hw *hw, const char *name, const char *peer, struct why *out)
 {
     struct nccl_choice c;
 
-    nccl_choose(hw, &c);
+    nccl_choose_for(hw, peer, &c);
     for (size_t i = 0; i < ARRAY_SIZE(topics); i++) {
         if (!str_eq(topics[i].name, name))
             continue;
@@ -387,12 +395,12 @@ static void write_topic(const struct hw *hw, const char *name, struct why *out)
 
 /* ---- what we print, what is set ---- */
 
-static void write_modes(const struct hw *hw, const char *name, struct why *out)
+static void write_modes(const struct hw *hw, const char *name, const char *peer, struct why *out)
 {
     static const char *const labels[] = { "--env", "--env=full" };
 
     for (int full = 0; full < 2; full++) {
-        struct nccl_opts opts = { .mode = full ? NCCL_FULL : NCCL_MINIMAL };
+        struct nccl_opts opts = { .mode = full ? NCCL_FULL : NCCL_MINIMAL, .peer = peer };
         const struct nccl_var *v;
         struct nccl_env env;
 
@@ -448,7 +456,8 @@ static enum rc unknown(const struct cat_nccl_table *t, const char *name, struct 
     return err_set(err, RC_USAGE, "unknown variable '%s'", name);
 }
 
-enum rc nccl_why(const struct hw *hw, const char *name, bool json, struct buf *out, struct err *err)
+enum rc nccl_why(const struct hw *hw, const char *name, const char *peer, bool json,
+                 struct buf *out, struct err *err)
 {
     struct why w = { 0 };
     const char *meaning = our_meaning(name);
@@ -472,8 +481,8 @@ enum rc nccl_why(const struct hw *hw, const char *name, bool json, struct buf *o
     if (row)
         para(&w, "default", "%s%s%s", str_eq(row->dflt, "(string)") ? "unset" : row->dflt,
              *row->since ? "; known since NCCL " : "", row->since);
-    write_topic(hw, name, &w);
-    write_modes(hw, name, &w);
+    write_topic(hw, name, peer, &w);
+    write_modes(hw, name, peer, &w);
     write_user(hw, name, &w);
     if (json)
         why_json(&w, name, out);

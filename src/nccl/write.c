@@ -229,6 +229,8 @@ static void json_choice(struct json_out *w, const struct nccl_choice *c)
     json_kv_str(w, "socket_interface", c->socket_if);
     json_kv_str(w, "socket_address", c->socket_addr);
     json_kv_str(w, "socket_why", c->socket_why);
+    json_kv_str(w, "wire_interface", c->wire_if);
+    json_kv_str(w, "stop_why", c->stop_why);
     json_kv_str(w, "peer_interface", c->peer_if);
     json_kv_str(w, "peer_why", c->peer_why);
     json_kv_maybe(w, "gpus", c->gpus);

@@ -494,6 +494,10 @@ enum rc client_new(const struct client_opts *o, struct client **out, struct err 
     if (o->slots > CLIENT_SLOTS_MAX)
         return err_set(err, RC_LIMIT, "%zu connections are more than %d", o->slots,
                        CLIENT_SLOTS_MAX);
+    if (o->url->tls) { /* os/web.h has TLS, for one request at a time */
+        err_hint(err, "Give the server's plain port, or put a proxy that ends TLS before it.");
+        return err_set(err, RC_USAGE, "https is not supported for load on '%s'", o->url->host);
+    }
     if (allow_files(o->slots, err))
         return RC_LIMIT;
     c = xcalloc(1, sizeof(*c));
@@ -514,7 +518,7 @@ enum rc client_new(const struct client_opts *o, struct client **out, struct err 
         struct slot *s = &c->slots[i];
 
         s->fd = -1;
-        buf_init(&s->body, CLIENT_BODY_MAX);
+        buf_init(&s->body, o->body_max ? o->body_max : CLIENT_BODY_MAX);
         s->reply.keep = c->keep_bodies ? &s->body : NULL;
         list_free(c, i);
     }

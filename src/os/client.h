@@ -47,6 +47,7 @@ struct client_opts {
     size_t slots;
     int64_t timeout_ns; /* for a request, connecting included */
     bool keep_bodies;
+    size_t body_max; /* bytes of a kept body; 0: CLIENT_BODY_MAX */
     void (*on_done)(void *arg, const struct client_done *d);
     void *arg;
 };

@@ -4,10 +4,11 @@
 #include "base/str.h"
 
 #include <string.h>
+#include <strings.h>
 
 static enum rc bad(const char *text, const char *why, struct err *err)
 {
-    err_hint(err, "Write it as http://127.0.0.1:8003 or unix:/run/server.sock.");
+    err_hint(err, "Write it as http://127.0.0.1:8003, https://host or unix:/run/server.sock.");
     return err_set(err, RC_USAGE, "could not understand the address '%s': %s", text, why);
 }
 
@@ -30,7 +31,7 @@ static enum rc parse_authority(const char *text, const char *p, size_t len, stru
                                struct err *err)
 {
     const char *end = p + len, *host_end, *port;
-    uint64_t number = 80;
+    uint64_t number = u->tls ? 443 : 80;
 
     if (len && *p == '[') {
         p++;
@@ -60,10 +61,28 @@ static enum rc parse_authority(const char *text, const char *p, size_t len, stru
     return RC_OK;
 }
 
-enum rc url_parse(const char *text, struct url *out, struct err *err)
+/* The scheme and the server; *out_rest is what stands behind them, from its '/', '?' or '#'. */
+static enum rc parse_server(const char *text, struct url *u, const char **out_rest, struct err *err)
 {
     const char *p = text;
+    size_t len;
+
+    u->tls = str_starts(text, "https://");
+    if (u->tls || str_starts(text, "http://"))
+        p += u->tls ? 8 : 7;
+    else if (strstr(text, "://"))
+        return bad(text, "it is not http or https", err);
+    len = strcspn(p, "/?#");
+    *out_rest = p + len;
+    if (memchr(p, '@', len))
+        return bad(text, "it has a name or a password in it", err);
+    return parse_authority(text, p, len, u, err);
+}
+
+enum rc url_parse(const char *text, struct url *out, struct err *err)
+{
     struct url u = { 0 };
+    const char *rest;
     size_t len;
 
     if (str_starts(text, "unix:")) {
@@ -72,25 +91,56 @@ enum rc url_parse(const char *text, struct url *out, struct err *err)
         *out = u;
         return RC_OK;
     }
-    if (str_starts(text, "https://")) {
-        err_hint(err, "Give the server's plain port, or put a proxy that ends TLS before it.");
-        return err_set(err, RC_USAGE, "https is not supported: '%s'", text);
-    }
-    if (str_starts(text, "http://"))
-        p += 7;
-    else if (strstr(text, "://"))
-        return bad(text, "it is not http", err);
-    len = strcspn(p, "/?#");
-    if (p[len] == '?' || p[len] == '#' || strpbrk(p + len, "?# \t\r\n"))
+    if (strpbrk(text, "?# \t\r\n"))
         return bad(text, "it has a query or a space", err);
-    if (parse_authority(text, p, len, &u, err))
+    if (parse_server(text, &u, &rest, err))
         return RC_USAGE;
-    if (!str_copy(u.prefix, sizeof(u.prefix), p + len))
+    if (!str_copy(u.prefix, sizeof(u.prefix), rest))
         return bad(text, "its path is too long", err);
     for (len = strlen(u.prefix); len && u.prefix[len - 1] == '/'; len--)
         u.prefix[len - 1] = '\0';
     *out = u;
     return RC_OK;
+}
+
+enum rc url_parse_query(const char *text, struct url *out, const char **out_query, struct err *err)
+{
+    const char *query = strchr(text, '?');
+    size_t len = query ? (size_t)(query - text) : strlen(text);
+    char address[URL_HOST_MAX + URL_PATH_MAX + 16];
+    enum rc rc;
+
+    if (str_starts(text, "unix:") || !query)
+        len = strlen(text);
+    if (len >= sizeof(address) || (query && strlen(query) >= URL_PATH_MAX))
+        return bad(text, "it is too long", err);
+    for (const char *p = query ? query : ""; *p; p++)
+        if (*p <= ' ' || *p > '~' || *p == '#')
+            return bad(text, "its query holds what no query has", err);
+    memcpy(address, text, len);
+    address[len] = '\0';
+    rc = url_parse(address, out, err);
+    if (!rc)
+        *out_query = text + len;
+    return rc;
+}
+
+enum rc url_parse_link(const char *text, struct url *out, const char **out_rest, struct err *err)
+{
+    struct url u = { 0 };
+    const char *rest;
+
+    if (strpbrk(text, " \t\r\n") || parse_server(text, &u, &rest, err))
+        return bad(text, "it has a space", err);
+    *out = u;
+    *out_rest = rest;
+    return RC_OK;
+}
+
+bool url_same_server(const struct url *a, const struct url *b)
+{
+    return a->tls == b->tls && !strcasecmp(a->host, b->host) && str_eq(a->port, b->port) &&
+           str_eq(a->socket, b->socket);
 }
 
 const char *url_authority(const struct url *u, char out[URL_AUTHORITY_MAX])

@@ -4,14 +4,17 @@
 #include "plan/search.h"
 
 #include "base/str.h"
+#include "plan/consts.h"
 
-void plan_profile_usual(const struct plan_gpu *gpu, struct plan_profile *out)
+void plan_profile_usual(const struct plan_cluster *cl, struct plan_profile *out)
 {
     struct plan_config c;
 
     plan_config_init(&c);
-    c.profile.split = PLAN_SPLIT_COST;
-    c.profile.fused = !str_eq(gpu->arch, "Ampere");
+    c.profile.split = PLAN_SPLIT_ENDS_LESS;
+    c.profile.stack = plan_stack_usual(cl->gpus);
+    /* what the runs behind the constants have: all that an A100's were fitted to are eager */
+    c.profile.fused = !str_eq(plan_consts_kind(&cl->gpu), "a100");
     *out = c.profile;
 }
 
@@ -25,14 +28,16 @@ static void space_of(const struct plan_model *m, const struct plan_counts *n,
                              .cluster = cl,
                              .consts = k,
                              .batch = w->batch,
-                             .fixed = PLAN_GIVEN_SHARD | PLAN_GIVEN_EVERY,
+                             .fixed = w->whole ? 0 : PLAN_GIVEN_SHARD | PLAN_GIVEN_EVERY,
                              .limit = (uint64_t)((double)cl->gpu.mem_bytes * (1 - w->free_share)) };
     plan_config_init(&out->base);
     out->base.seq = w->seq;
     out->base.precision = w->precision;
     out->base.lora_rank = w->lora_rank;
     out->base.base_bits = w->base_bits;
-    out->base.profile = w->profile;
+    plan_profile_usual(cl, &out->base.profile);
+    out->base.profile.fused = out->base.profile.fused && !w->eager;
+    out->base.profile.flash = !w->no_flash;
 }
 
 enum rc plan_best_of(const struct plan_model *m, const struct plan_counts *n,

@@ -35,7 +35,7 @@ struct plan_fact { /* a row of data/campaign.csv */
 };
 struct plan_band_row { /* a row of data/plan_bands.csv */
     const char *gpu, *moe, *stack, *source;
-    double p10, p90; /* of predicted over measured time, less one, in percent */
+    double low, high; /* of predicted over measured time, less one, in percent */
     int64_t n;
 };
 struct plan_facts {
@@ -73,6 +73,10 @@ struct plan_band {
     const char *source;
     bool stand_in; /* no published run of such hardware, model or adapters is in the table */
 };
+/* Whose rows describe a GPU's time, its generation's: "a100", "h100", "b200" or "none"; and the
+ * name of a stack's rows. */
+const char *plan_gpu_kin(const struct plan_gpu *gpu);
+const char *plan_band_stack(enum plan_stack stack);
 void plan_band_of(const struct plan_facts *f, const struct plan_gpu *gpu,
                   const struct plan_model *m, const struct plan_config *c, struct plan_band *out);
 
@@ -143,7 +147,8 @@ struct plan_best_want {
     int64_t seq;
     double free_share; /* of a GPU's memory, kept free */
     enum plan_precision precision;
-    struct plan_profile profile;
+    bool whole; /* shard groups and units of recompute are searched too, as 'plan train' does */
+    bool eager, no_flash; /* other than plan_profile_usual() */
     int32_t lora_rank, base_bits;
     int threads; /* of the search; 0: one */
 };
@@ -154,8 +159,9 @@ struct plan_best {
     uint64_t tried, fit; /* configurations that pass the rules, and those that fit */
 };
 /* What published runs on the GPU had: eager kernels on Ampere, fused ones later; flash attention,
- * overlapped gradients, stages balanced by cost. */
-void plan_profile_usual(const struct plan_gpu *gpu, struct plan_profile *out);
+ * overlapped gradients, even stages or such where embedding and head count as a layer; a plain
+ * script on one GPU.  Every command starts from it, so that one job is one count of bytes. */
+void plan_profile_usual(const struct plan_cluster *cl, struct plan_profile *out);
 /* The search's choice, with its time by part.  Whole replicas share ZeRO's parts (no smaller shard
  * groups), which keeps the space small enough to ask for many cluster sizes.  RC_LIMIT when nothing
  * fits: the message has what the smallest takes. */

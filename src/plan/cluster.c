@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { GPUS_MOST = 65536, PORTS = 64, NODE_PORTS = 8 };
+enum { GPUS_MOST = 65536, PARTS_MAX = 8, PORTS = 64, NODE_PORTS = 8 };
 
 size_t plan_cluster_sizes(int64_t most, int64_t out[PLAN_SIZES_MAX])
 {
@@ -23,20 +23,38 @@ size_t plan_cluster_sizes(int64_t most, int64_t out[PLAN_SIZES_MAX])
 
 static enum rc size_at(const struct plan_facts *f, const struct plan_model *m,
                        const struct plan_counts *n, const struct plan_gpu *gpu,
-                       const struct plan_size_want *w, int64_t nodes, struct plan_sized *out,
-                       struct err *err)
+                       const struct plan_size_want *w, int64_t gpus, bool whole,
+                       struct plan_sized *out, struct err *err)
 {
+    struct plan_best_want want = w->best;
     struct plan_sized s = { 0 };
     enum rc rc;
 
+    want.whole = whole;
+
     plan_cluster_usual(gpu, 1, &s.cluster);
-    s.cluster.gpus = nodes * s.cluster.node_gpus;
-    rc = plan_best_of(m, n, &s.cluster, &w->best, &s.best, err);
+    s.cluster.gpus = gpus;
+    rc = plan_best_of(m, n, &s.cluster, &want, &s.best, err);
     if (rc)
         return rc;
     plan_campaign_of(f, m, n, &s.cluster, &s.best.config, &s.best.time, &w->campaign, &s.campaign);
     *out = s;
     return RC_OK;
+}
+
+/* GPUs of each size that is tried: parts of a node where they are asked for, then whole nodes. */
+static size_t sizes_of(const struct plan_size_want *w, int64_t node,
+                       int64_t out[PLAN_SIZES_MAX + PARTS_MAX])
+{
+    int64_t most = w->most ? w->most : GPUS_MOST;
+    size_t n = 0, nodes;
+
+    for (int64_t g = 1; w->parts && g < node && g <= most && n < PARTS_MAX; g *= 2)
+        out[n++] = g;
+    nodes = plan_cluster_sizes(most / node, out + n);
+    for (size_t i = 0; i < nodes; i++)
+        out[n + i] *= node;
+    return n + nodes;
 }
 
 static bool in_time(const struct plan_sized *s, const struct plan_size_want *w)
@@ -49,22 +67,21 @@ enum rc plan_size_for(const struct plan_facts *f, const struct plan_model *m,
                       const struct plan_size_want *w, struct plan_sized *out,
                       struct plan_sized *before, struct err *err)
 {
-    int64_t sizes[PLAN_SIZES_MAX];
+    int64_t sizes[PLAN_SIZES_MAX + PARTS_MAX];
     struct plan_sized last = { 0 }, s;
     struct plan_cluster one;
     struct err inner = { 0 };
     size_t count;
 
     plan_cluster_usual(gpu, 1, &one);
-    count = plan_cluster_sizes((w->most ? w->most : GPUS_MOST) / one.node_gpus, sizes);
+    count = sizes_of(w, one.node_gpus, sizes);
     for (size_t i = 0; i < count; i++) {
         inner = (struct err){ 0 };
-        if (size_at(f, m, n, gpu, w, sizes[i], &s, &inner))
-            continue; /* it does not fit, or the batch cannot be divided so far */
-        if (in_time(&s, w)) {
-            *out = s;
+        if (size_at(f, m, n, gpu, w, sizes[i], false, &s, &inner))
+            continue;         /* it does not fit, or the batch cannot be divided so far */
+        if (in_time(&s, w)) { /* the size is found; its plan is the one that 'plan train' gives */
             *before = last;
-            return RC_OK;
+            return size_at(f, m, n, gpu, w, sizes[i], w->best.whole, out, err);
         }
         if (last.cluster.gpus && s.campaign.days.usual > 2 * last.campaign.days.usual)
             break;

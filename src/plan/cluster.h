@@ -23,6 +23,7 @@ struct plan_size_want {
     double days;  /* the deadline; 0: the fewest that hold the job */
     bool sure;    /* the far end of the range must keep it, not the expected figure */
     int64_t most; /* GPUs; 0: 65,536 */
+    bool parts;   /* one, two or four GPUs of a node count as well */
 };
 /* The smallest that does; `before` is the next smaller one that fits at all (cluster.gpus 0: none).
  * RC_LIMIT when even the largest does not, with its days. */

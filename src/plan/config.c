@@ -12,7 +12,10 @@ const char *const plan_recompute_names[] = { "none", "selective", "full", NULL }
 const char *const plan_schedule_names[] = { "1f1b", "interleaved", "gpipe", NULL };
 const char *const plan_precision_names[] = { "bf16", "bf16-grads", "fsdp", "pure",
                                              "fp8",  "fp32",       NULL };
-const char *const plan_optimizer_names[] = { "adam", "adam8", "sgd", NULL };
+const char *const plan_optimizer_names[] = { "adam", "adam8", "sgd", "adam16", NULL };
+const char *const plan_op_names[PLAN_OPS] = { "norm", "act", "mla-up", "experts",
+                                              "shared-experts" };
+const char *const plan_stack_names[] = { "megatron", "fsdp", "nanotron", "torch", NULL };
 const char *const plan_split_names[] = { "even", "ends-less", "embedding-layer", "cost", NULL };
 const char *const plan_rule_names[PLAN_RULES] = {
     [PLAN_RULE_OK] = "ok",
@@ -37,8 +40,26 @@ const char *const plan_rule_names[PLAN_RULES] = {
     [PLAN_RULE_ZERO_OFFLOAD] = "zero-offload",
     [PLAN_RULE_RECOMPUTE_EVERY] = "recompute-every",
     [PLAN_RULE_FP8] = "fp8",
+    [PLAN_RULE_FRAMEWORK] = "framework",
     [PLAN_RULE_BATCH] = "batch",
 };
+
+enum plan_stack plan_stack_usual(int64_t gpus)
+{
+    return gpus > 1 ? PLAN_STACK_MEGATRON : PLAN_STACK_TORCH;
+}
+
+enum plan_precision plan_precision_of(const char *name)
+{
+    if (!name)
+        return PLAN_BF16;
+    if (str_eq(name, "autocast"))
+        return PLAN_FSDP_MIXED;
+    for (int i = 0; i < PLAN_PRECISIONS; i++)
+        if (str_eq(plan_precision_names[i], name))
+            return (enum plan_precision)i;
+    return PLAN_BF16;
+}
 
 void plan_config_init(struct plan_config *c)
 {
@@ -487,6 +508,11 @@ void plan_config_text(const struct plan_config *c, struct buf *out)
         buf_addf(out, " %s recompute", plan_recompute_names[c->recompute]);
     if (c->recompute_every > 1)
         buf_addf(out, " every %d layers", c->recompute_every);
+    for (int i = 0; i < PLAN_OPS; i++)
+        if (c->recompute_ops >> i & 1)
+            buf_addf(out, " %s", plan_op_names[i]);
+    if (c->recompute_ops && c->recompute == PLAN_RECOMPUTE_NONE)
+        buf_adds(out, " recompute");
     if (c->schedule == PLAN_GPIPE)
         buf_adds(out, " gpipe");
     if (c->offload_optimizer || c->offload_params)

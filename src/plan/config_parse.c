@@ -33,10 +33,10 @@ static const struct size_word sizes[] = {
 };
 /* Words without a number.  "recompute" and "layers" only stand behind others. */
 static const char *const words[] = {
-    "sp",          "nosp",        "none",      "selective", "full",        "1f1b",
-    "gpipe",       "interleaved", "bf16",      "fsdp",      "pure",        "bf16-grads",
-    "fp8",         "fp32",        "recompute", "layers",    "offload-all", "offload-optimizer",
-    "offload-none"
+    "sp",           "nosp",        "none",      "selective", "full",        "1f1b",
+    "gpipe",        "interleaved", "bf16",      "fsdp",      "pure",        "bf16-grads",
+    "fp8",          "fp32",        "recompute", "layers",    "offload-all", "offload-optimizer",
+    "offload-none", "norm",        "act",       "mla-up",    "experts",     "shared-experts"
 };
 
 static int place(const char *const *names, const char *s)
@@ -45,6 +45,44 @@ static int place(const char *const *names, const char *s)
         if (str_eq(names[i], s))
             return i;
     return -1;
+}
+
+/* The next word of `*text` into `out`; false at the end. */
+static bool next_word(const char **text, char out[WORD_MAX])
+{
+    const char *p = *text + strspn(*text, " ,\t\n");
+    size_t len = strcspn(p, " ,\t\n");
+
+    *text = p + len;
+    if (!len)
+        return false;
+    snprintf(out, WORD_MAX, "%.*s", len < WORD_MAX ? (int)len : WORD_MAX - 1, p);
+    return true;
+}
+
+static int op_place(const char *w)
+{
+    int i = 0;
+
+    while (i < PLAN_OPS && !str_eq(plan_op_names[i], w))
+        i++;
+    return i < PLAN_OPS ? i : -1;
+}
+
+bool plan_ops_parse(const char *text, uint32_t *out)
+{
+    uint32_t ops = 0;
+    char w[WORD_MAX];
+
+    while (next_word(&text, w)) {
+        int i = op_place(w);
+
+        if (i < 0)
+            return false;
+        ops |= 1u << i;
+    }
+    *out = ops;
+    return ops != 0;
 }
 
 static bool set_enum(struct plan_config *c, const char *w, unsigned *bit)
@@ -68,6 +106,11 @@ static bool set_enum(struct plan_config *c, const char *w, unsigned *bit)
         c->offload_optimizer = c->offload_params || str_eq(w, "offload-optimizer");
         *bit = PLAN_GIVEN_OFFLOAD;
         return c->offload_optimizer || str_eq(w, "offload-none");
+    } else if ((i = op_place(w)) >= 0) {
+        *bit = 0;
+        if (c->recompute_ops >> i & 1)
+            return false;
+        c->recompute_ops |= 1u << i;
     } else {
         *bit = 0;
         return str_eq(w, "recompute") || str_eq(w, "layers");
@@ -124,19 +167,6 @@ static enum rc set_size(const struct size_word *s, const char *number, struct pl
     }
     memcpy((char *)c + s->off, &(int32_t){ (int32_t)v }, sizeof(int32_t));
     return RC_OK;
-}
-
-/* The next word of `*text` into `out`; false at the end. */
-static bool next_word(const char **text, char out[WORD_MAX])
-{
-    const char *p = *text + strspn(*text, " ,\t\n");
-    size_t len = strcspn(p, " ,\t\n");
-
-    *text = p + len;
-    if (!len)
-        return false;
-    snprintf(out, WORD_MAX, "%.*s", len < WORD_MAX ? (int)len : WORD_MAX - 1, p);
-    return true;
 }
 
 enum rc plan_config_parse(const char *text, struct plan_config *c, unsigned *out_given,

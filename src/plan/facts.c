@@ -127,7 +127,9 @@ static enum rc load_facts(struct arena *a, struct plan_facts *out, struct err *e
 
 static enum rc load_bands(struct arena *a, struct plan_facts *out, struct err *err)
 {
-    static const char *const names[] = { "gpu", "moe", "stack", "p10", "p90", "n", "source", NULL };
+    static const char *const names[] = {
+        "gpu", "moe", "stack", "low", "high", "n", "source", NULL
+    };
     struct plan_band_row *rows;
     size_t col[COLS_MAX] = { 0 };
     struct csv t;
@@ -142,7 +144,7 @@ static enum rc load_bands(struct arena *a, struct plan_facts *out, struct err *e
         rows[i].moe = csv_cell(&t, i, col[1]);
         rows[i].stack = csv_cell(&t, i, col[2]);
         rows[i].source = csv_cell(&t, i, col[6]);
-        if (number(&t, i, col[3], &rows[i].p10, err) || number(&t, i, col[4], &rows[i].p90, err) ||
+        if (number(&t, i, col[3], &rows[i].low, err) || number(&t, i, col[4], &rows[i].high, err) ||
             number(&t, i, col[5], &n, err))
             return err_ctx(err, "table 'plan_bands.csv'");
         rows[i].n = (int64_t)n;
@@ -231,8 +233,7 @@ struct plan_range plan_spot_rate(const struct plan_facts *f, const struct plan_g
     return (struct plan_range){ p->low, p->usual, p->high };
 }
 
-/* Whose rows describe a GPU's time: its generation's. */
-static const char *kin(const struct plan_gpu *gpu)
+const char *plan_gpu_kin(const struct plan_gpu *gpu)
 {
     static const char *const kins[][2] = { { "Ampere", "a100" },
                                            { "Hopper", "h100" },
@@ -244,10 +245,17 @@ static const char *kin(const struct plan_gpu *gpu)
     return "none";
 }
 
+const char *plan_band_stack(enum plan_stack stack)
+{
+    return stack == PLAN_STACK_NANOTRON   ? "nanotron"
+           : stack == PLAN_STACK_MEGATRON ? "megatron"
+                                          : "fsdp";
+}
+
 void plan_band_of(const struct plan_facts *f, const struct plan_gpu *gpu,
                   const struct plan_model *m, const struct plan_config *c, struct plan_band *out)
 {
-    const char *stack = c->profile.stack == PLAN_STACK_MEGATRON ? "megatron" : "fsdp";
+    const char *stack = plan_band_stack(c->profile.stack);
     const struct plan_band_row *row = NULL;
 
     for (size_t i = 0; i < f->bands_count && !row; i++) {
@@ -255,19 +263,19 @@ void plan_band_of(const struct plan_facts *f, const struct plan_gpu *gpu,
 
         if (c->lora_rank && !str_eq(b->gpu, "any")) /* no adapters are among the rows */
             continue;
-        if ((str_eq(b->gpu, "any") || str_eq(b->gpu, kin(gpu))) &&
+        if ((str_eq(b->gpu, "any") || str_eq(b->gpu, plan_gpu_kin(gpu))) &&
             (str_eq(b->moe, "any") || str_eq(b->moe, m->experts ? "yes" : "no")) &&
             (str_eq(b->stack, "any") || str_eq(b->stack, stack)))
             row = b;
     }
     assert(row);
-    /* predicted = measured (1 + e): measured lies between predicted over 1 + p90 and 1 + p10 */
-    *out = (struct plan_band){ .low = 1 / (1 + fmax(row->p90, 0) / 100),
-                               .high = 1 / (1 + fmin(row->p10, 0) / 100),
+    /* predicted = measured (1 + e): measured lies between predicted over 1 + high and 1 + low */
+    *out = (struct plan_band){ .low = 1 / (1 + fmax(row->high, 0) / 100),
+                               .high = 1 / (1 + fmin(row->low, 0) / 100),
                                .n = row->n,
                                .source = row->source,
-                               .stand_in =
-                                   str_eq(row->gpu, "any") || !str_starts(gpu->alias, kin(gpu)) };
+                               .stand_in = str_eq(row->gpu, "any") ||
+                                           !str_starts(gpu->alias, plan_gpu_kin(gpu)) };
 }
 
 void plan_failure_rate_of(const struct plan_facts *f, const struct plan_gpu *gpu,

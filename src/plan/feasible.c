@@ -759,6 +759,14 @@ static void check_systems(struct feasible *f)
     }
 }
 
+/* Is an instance of MIG the same resource as a GPU? */
+static bool mig_single(const struct spec *s, enum feasible_system system)
+{
+    if (system == FEASIBLE_OPENSHIFT)
+        return s->targets.openshift && s->targets.openshift->mig_strategy == SPEC_MIG_SINGLE;
+    return s->targets.kubernetes && s->targets.kubernetes->mig_strategy == SPEC_MIG_SINGLE;
+}
+
 /* A pod asks for one resource: whole GPUs, or MIG instances of one profile. */
 static void check_kinds(struct feasible *f)
 {
@@ -767,11 +775,14 @@ static void check_kinds(struct feasible *f)
         const char *first = u->group_count ? mig_profile(u->groups[0]) : NULL;
 
         for (size_t g = 1; u->c && u->ask.gpus && is_pods(u->system) && g < u->group_count; g++)
-            if (!str_eq(mig_profile(u->groups[g]), first)) {
-                feasible_tell(f, false, &u->c->groups, "Make a component for each kind.",
-                              "component '%s' asks for GPUs of '%s' and of '%s', which are not "
-                              "cut alike",
-                              u->c->name, u->groups[0]->name, u->groups[g]->name);
+            if (!mig_single(f->s, u->system) && !str_eq(mig_profile(u->groups[g]), first)) {
+                feasible_tell(
+                    f, false, &u->c->groups,
+                    "Make a component for each kind, or set 'mig_strategy: single' where a pod "
+                    "may have either.",
+                    "component '%s' asks for GPUs of '%s' and of '%s', which are not "
+                    "cut alike",
+                    u->c->name, u->groups[0]->name, u->groups[g]->name);
                 u->lost = true;
                 break;
             }

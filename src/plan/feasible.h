@@ -32,6 +32,8 @@ enum {
     FEASIBLE_AGENT_MIB = 512,
     FEASIBLE_SERVE_CPU_M = 4000,
     FEASIBLE_SERVE_MIB = 16384,
+    /* maxSkew of pods that fill machines: so wide that spreading counts for nothing. */
+    FEASIBLE_FILL_SKEW = 1000,
 };
 
 enum feasible_system {
@@ -129,6 +131,16 @@ int64_t feasible_shares(const struct spec *s, const struct spec_node *n,
 uint32_t feasible_gpus_allowed(const struct spec *s, const struct spec_component *c,
                                const struct spec_node *n);
 uint32_t feasible_gpus_shared(const struct spec *s, const struct spec_node *n);
+struct feasible_sharer { /* a component without GPUs of its own, and what it shares */
+    const struct spec_component *c;
+    const char *pool;
+    uint32_t gpus;
+};
+/* Of the group's first machine, where compose, systemd and local run what has no GPUs of its own:
+ * those that somebody shares by a pool, so that a component of whole GPUs cannot have them.  The
+ * first of them in `out` (NULL: not asked), if there is one. */
+uint32_t feasible_gpus_barred(const struct spec *s, const struct spec_component *c,
+                              const struct spec_node *n, struct feasible_sharer *out);
 /* Is the component for Kubernetes, by its target or (where no component is) by name? */
 bool feasible_on_kubernetes(const struct spec_component *c, const struct feasible_opts *opts);
 /* Does it take all GPUs of a machine, whichever of its groups that is of? */

@@ -2,10 +2,12 @@
 /* feasible_host: GPUs by number on machines without a scheduler.
  *
  * A replica takes GPUs of one machine, and only those where all its pools are; without a pool it
- * is kept off the GPUs that have one while there are others.  Replicas are given
- * to machines by first fit, then by a search over all ways; whether what a machine was given can
+ * never has those that a component without GPUs of its own shares by a pool, which runs on the
+ * first machine, and is kept off others that have a pool while it can.  Replicas are given to
+ * machines by first fit, then by a search over all ways; whether what a machine was given can
  * have its GPUs is a matching of replicas' GPUs to the machine's, found by augmenting paths.
  * Machines that were given the same are one. */
+#include "base/str.h"
 #include "plan/feasible_int.h"
 
 #include <string.h>
@@ -16,6 +18,7 @@ struct replica {
     const struct unit *u;
     const uint32_t *may;  /* by node group: GPUs where its pools are; 0: not its group */
     const uint32_t *last; /* of them those that it takes last */
+    const uint32_t *bars; /* of those of the group's first machine: not its, others share them */
     int64_t gpus;
     size_t machine; /* where it is */
     uint32_t has;   /* GPUs that it was given */
@@ -27,8 +30,9 @@ struct host_machine {
 struct host_search { /* groups that share a component are searched together */
     struct replica *items;
     size_t count;
-    struct host_machine *machines; /* of a group no more than there are replicas */
+    struct host_machine *machines; /* of a group no more than there are replicas, and one */
     size_t machine_count;
+    bool *barred; /* by node group: the first machine has GPUs that some may not have */
     int64_t steps;
 };
 
@@ -64,7 +68,7 @@ uint32_t feasible_gpus_shared(const struct spec *s, const struct spec_node *n)
     uint32_t mask = 0;
 
     for (size_t i = 0; n && i < s->pool_count; i++)
-        if (spec_node_of(s, s->pools[i].nodes) == n)
+        if (s->pools[i].device == SPEC_POOL_GPU && spec_node_of(s, s->pools[i].nodes) == n)
             mask |= range_mask(n, s->pools[i].gpus);
     for (size_t i = 0; n && i < s->model_count; i++) {
         const struct spec_model *m = &s->models[i];
@@ -77,24 +81,66 @@ uint32_t feasible_gpus_shared(const struct spec *s, const struct spec_node *n)
     return mask;
 }
 
+/* Is it memory for a model of the component? */
+static bool pool_serves(const struct spec *s, const char *pool, const struct spec_component *c)
+{
+    for (size_t i = 0; i < s->model_count; i++)
+        if (str_eq(s->models[i].component, c->name) && str_eq(s->models[i].pool, pool))
+            return true;
+    return false;
+}
+
+static bool shares_gpus(const struct spec_component *c)
+{
+    return !c->gpus && c->pools.count &&
+           (c->target == SPEC_TARGET_LOCAL || c->target == SPEC_TARGET_SYSTEMD ||
+            c->target == SPEC_TARGET_COMPOSE);
+}
+
+uint32_t feasible_gpus_barred(const struct spec *s, const struct spec_component *c,
+                              const struct spec_node *n, struct feasible_sharer *out)
+{
+    uint32_t all = 0;
+
+    for (size_t i = 0; c->gpus && !c->pools.count && i < s->component_count; i++) {
+        const struct spec_component *x = &s->components[i];
+        uint32_t mask = 0;
+
+        if (shares_gpus(x) && spec_component_group(s, x, 0) == n &&
+            !pool_serves(s, x->pools.items[0], c))
+            mask = feasible_gpus_allowed(s, x, n);
+        if (mask && !all && out)
+            *out = (struct feasible_sharer){ .c = x, .pool = x->pools.items[0], .gpus = mask };
+        all |= mask;
+    }
+    return all;
+}
+
 /* ---- one machine ---- */
 
 struct match {
     size_t owner[HOST_GPUS]; /* slot that has each GPU; SIZE_MAX: none */
     size_t item[HOST_GPUS];  /* replica of each slot */
-    size_t slots, group;
+    size_t slots;
+    struct host_machine at;
 };
+
+static uint32_t replica_gpus(const struct replica *r, const struct host_machine *m)
+{
+    return r->may[m->group] & ~(m->index == 0 ? r->bars[m->group] : UINT32_C(0));
+}
 
 static bool slot_match(const struct host_search *h, struct match *m, size_t slot, uint32_t *seen)
 {
     const struct replica *r = &h->items[m->item[slot]];
+    uint32_t may = replica_gpus(r, &m->at);
 
     for (size_t k = 0; k < 2 * HOST_GPUS; k++) {
         size_t g = k % HOST_GPUS;
         uint32_t bit = 1U << g;
-        bool last = (r->last[m->group] & bit) != 0;
+        bool last = (r->last[m->at.group] & bit) != 0;
 
-        if (!(r->may[m->group] & bit) || *seen & bit || last != (k >= HOST_GPUS))
+        if (!(may & bit) || *seen & bit || last != (k >= HOST_GPUS))
             continue;
         *seen |= bit;
         if (m->owner[g] == SIZE_MAX || slot_match(h, m, m->owner[g], seen)) {
@@ -108,7 +154,7 @@ static bool slot_match(const struct host_search *h, struct match *m, size_t slot
 /* Can the replicas before `count` that are on a machine all have their GPUs?  Writes which. */
 static bool machine_match(struct host_search *h, size_t count, size_t machine)
 {
-    struct match m = { .group = h->machines[machine].group };
+    struct match m = { .at = h->machines[machine] };
 
     memset(m.owner, 0xff, sizeof(m.owner));
     for (size_t i = 0; i < count; i++)
@@ -132,12 +178,14 @@ static bool machine_match(struct host_search *h, size_t count, size_t machine)
 
 /* ---- all machines ---- */
 
-/* Does an earlier machine hold the same kinds of replicas? */
+/* Does an earlier machine hold the same kinds of replicas?  The first of a group may be another one
+ * to the replica that comes next. */
 static bool machine_same(const struct host_search *h, size_t count, size_t a, size_t b)
 {
     size_t i = 0, k = 0;
 
-    if (h->machines[a].group != h->machines[b].group)
+    if (h->machines[a].group != h->machines[b].group ||
+        (h->machines[a].index == 0 && h->barred[h->machines[a].group]))
         return false;
     for (;; i++, k++) {
         while (i < count && h->items[i].machine != a)
@@ -201,6 +249,7 @@ static void unit_gpus(const struct feasible *f, struct arena *a, bool off, struc
     const struct unit *u = out->u;
     uint32_t *may = arena_array(a, uint32_t, f->s->node_count + 1);
     uint32_t *last = arena_array(a, uint32_t, f->s->node_count + 1);
+    uint32_t *bars = arena_array(a, uint32_t, f->s->node_count + 1);
 
     for (size_t g = 0; g < u->group_count; g++) {
         const struct spec_node *n = u->groups[g];
@@ -208,9 +257,34 @@ static void unit_gpus(const struct feasible *f, struct arena *a, bool off, struc
 
         last[at] = u->c->pools.count ? 0 : feasible_gpus_shared(f->s, n);
         may[at] = feasible_gpus_allowed(f->s, u->c, n) & ~(off ? last[at] : UINT32_C(0));
+        bars[at] = feasible_gpus_barred(f->s, u->c, n, NULL);
     }
     out->may = may;
     out->last = last;
+    out->bars = bars;
+}
+
+static void replica_add(struct host_search *h, const struct spec *s, const struct replica *r)
+{
+    h->items[h->count++] = *r;
+    for (size_t n = 0; n < s->node_count; n++)
+        h->barred[n] = h->barred[n] || r->bars[n];
+}
+
+/* Of each group no more than `most`. */
+static void machines_make(const struct feasible *f, struct arena *a, const size_t *of, size_t which,
+                          int64_t most, struct host_search *h)
+{
+    size_t count = 0;
+
+    for (size_t n = 0; n < f->s->node_count; n++)
+        count += of[n] == which
+                     ? (size_t)(f->s->nodes[n].count < most ? f->s->nodes[n].count : most)
+                     : 0;
+    h->machines = arena_array(a, struct host_machine, count + 1);
+    for (size_t n = 0; n < f->s->node_count; n++)
+        for (int64_t m = 0; of[n] == which && m < f->s->nodes[n].count && m < most; m++)
+            h->machines[h->machine_count++] = (struct host_machine){ n, m };
 }
 
 /* Units of a cluster of groups up to and with `last`, of which `pods` replicas. */
@@ -229,15 +303,8 @@ static enum pack_answer cluster_place(struct feasible *f, struct arena *a, const
     if (count > slots)
         return PACK_NO;
     h->items = arena_array(a, struct replica, (size_t)count + 1);
-    for (size_t n = 0; n < f->s->node_count; n++)
-        h->machine_count +=
-            of[n] == which ? (size_t)(f->s->nodes[n].count < count ? f->s->nodes[n].count : count)
-                           : 0;
-    h->machines = arena_array(a, struct host_machine, h->machine_count + 1);
-    h->machine_count = 0;
-    for (size_t n = 0; n < f->s->node_count; n++)
-        for (int64_t m = 0; of[n] == which && m < f->s->nodes[n].count && m < count; m++)
-            h->machines[h->machine_count++] = (struct host_machine){ n, m };
+    h->barred = arena_array(a, bool, f->s->node_count + 1);
+    machines_make(f, a, of, which, count + 1, h); /* one more: the first may be others' */
     for (size_t i = 0; i <= last && i < f->unit_count; i++) {
         const struct unit *u = &f->units[i];
         struct replica r = { .u = u, .gpus = u->ask.gpus, .machine = SIZE_MAX }, off = r;
@@ -247,10 +314,30 @@ static enum pack_answer cluster_place(struct feasible *f, struct arena *a, const
         unit_gpus(f, a, true, &off);
         unit_gpus(f, a, false, &r);
         for (int64_t k = 0; k < (i == last ? pods : u->pods); k++)
-            h->items[h->count++] = k < u->kept_off ? off : r;
+            replica_add(h, f->s, k < u->kept_off ? &off : &r);
     }
     replicas_sort(h);
     return replicas_place(h, 0);
+}
+
+/* Who else is there, for a refusal: one who shares GPUs is no GPU short, so it is named. */
+static const char *beside_text(struct feasible *f, const struct unit *u)
+{
+    struct feasible_sharer by = { 0 };
+    struct buf list = { 0 };
+    const char *text;
+
+    for (size_t g = 0; g < u->group_count && !by.c; g++)
+        (void)feasible_gpus_barred(f->s, u->c, u->groups[g], &by);
+    if (!by.c)
+        return "the others";
+    for (unsigned i = 0; i < HOST_GPUS; i++)
+        if (by.gpus & (1U << i))
+            buf_addf(&list, "%s%u", list.len ? "," : "", i);
+    text = arena_printf(&f->a, "the others and '%s', which shares GPU%s %s by pool '%s'",
+                        by.c->name, by.gpus & (by.gpus - 1) ? "s" : "", buf_str(&list), by.pool);
+    buf_release(&list);
+    return text;
 }
 
 static void cluster_refuse(struct feasible *f, struct arena *a, const size_t *of, size_t which)
@@ -267,7 +354,7 @@ static void cluster_refuse(struct feasible *f, struct arena *a, const size_t *of
             found--;
         if (found == u->pods)
             continue;
-        feasible_tell_pods(f, u, DIM_GPUS, found, "the others");
+        feasible_tell_pods(f, u, DIM_GPUS, found, beside_text(f, u));
         u->lost = true;
     }
 }

@@ -222,8 +222,8 @@ void feasible_tell_pods(struct feasible *f, const struct unit *u, int dim, int64
                         const char *beside)
 {
     char name[TEXT_MAX], need[TEXT_MAX], where[TEXT_MAX];
-    bool apart =
-        u->apart && u->c && (u->c->nodes_per_replica > 1 || u->c->kind == SPEC_COMPONENT_TRAINING);
+    bool apart = u->apart && u->c && u->pods > 1 &&
+                 (u->c->nodes_per_replica > 1 || u->c->kind == SPEC_COMPONENT_TRAINING);
     int64_t machines = 0;
 
     who(u, name);

@@ -2,15 +2,14 @@
 /* flags: a configuration as training frameworks take it.
  *
  * Names are those of Megatron-LM (megatron/training/arguments.py and the config classes it makes
- * arguments of, August 2026), TorchTitan 0.2.2 (torchtitan/config/job_config.py), DeepSpeed
- * (docs/_pages/config-json.md, August 2026) and Accelerate (commands/launch.py, July 2026).  What
- * a framework has no flag for is said in a comment instead of being left out. */
+ * arguments of), TorchTitan (torchtitan/config/configs.py), DeepSpeed (runtime/config.py) and
+ * Accelerate (commands/launch.py) in the versions that plan_framework_versions has; the text opens
+ * with it.  Only what their parsers accept is printed as a flag; what a framework has none for is
+ * said in a comment instead of being left out.  What it cannot run at all is not chosen for it:
+ * framework.c. */
 #include "plan/search.h"
 
 #include "plan/plan_int.h"
-
-const char *const plan_framework_names[] = { "megatron",   "torchtitan", "deepspeed",
-                                             "accelerate", "torchrun",   NULL };
 
 struct job { /* what all of them need */
     const struct plan_model *m;
@@ -120,11 +119,10 @@ static void megatron_zero(struct job *j)
 {
     const struct plan_config *c = j->c;
 
-    if (c->zero >= 2) {
-        flag(j, "--use-megatron-fsdp --data-parallel-sharding-strategy %s",
+    if (c->zero >= 2)
+        flag(j,
+             "--use-megatron-fsdp --data-parallel-sharding-strategy %s --ckpt-format fsdp_dtensor",
              c->zero == 2 ? "optim_grads" : "optim_grads_params");
-        note(j, "ZeRO %d is Megatron-FSDP: --ckpt-format fsdp_dtensor goes with it", c->zero);
-    }
     if (c->zero >= 1)
         flag(j, "--use-distributed-optimizer");
     if (c->zero >= 1 && j->shard != j->replicas)
@@ -132,14 +130,47 @@ static void megatron_zero(struct job *j)
     if (c->profile.dp_overlap && j->replicas > 1)
         flag(j, "--overlap-grad-reduce%s", c->zero ? " --overlap-param-gather" : "");
     if (c->offload_optimizer)
-        flag(j, "--optimizer-cpu-offload");
+        flag(j, "--optimizer-cpu-offload --use-precision-aware-optimizer");
+    if (c->optimizer == PLAN_ADAM16 && c->zero)
+        flag(j, "--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16");
+}
+
+/* Experts in one grouped product: without it each is a product of its own. */
+static void megatron_experts(struct job *j)
+{
+    flag(j, "--expert-model-parallel-size %d --expert-tensor-parallel-size %lld", j->c->ep,
+         ll(plan_etp(j->c)));
+    flag(j, "--moe-grouped-gemm --moe-token-dispatcher-type alltoall");
+}
+
+static void megatron_recompute(struct job *j)
+{
+    static const char *const modules[PLAN_OPS] = { "layernorm", "moe_act", "mla_up_proj", "moe",
+                                                   "shared_experts" };
+    const struct plan_config *c = j->c;
+    struct buf list = { 0 };
+
+    if (c->recompute == PLAN_RECOMPUTE_FULL) {
+        flag(j, "--recompute-granularity full --recompute-method uniform --recompute-num-layers %d",
+             c->recompute_every);
+        return;
+    }
+    if (c->recompute == PLAN_RECOMPUTE_SELECTIVE)
+        buf_adds(&list, " core_attn");
+    for (int i = 0; i < PLAN_OPS; i++)
+        if (c->recompute_ops >> i & 1)
+            buf_addf(&list, " %s", 1 << i == PLAN_OP_ACT && !j->m->experts ? "mlp" : modules[i]);
+    if (list.len)
+        flag(j, "--recompute-granularity selective --recompute-modules%s", buf_str(&list));
+    buf_release(&list);
 }
 
 static void megatron_precision(struct job *j)
 {
     switch (j->c->precision) {
     case PLAN_FP8:
-        flag(j, "--bf16 --fp8-format hybrid");
+        flag(j, "--bf16 --fp8-format hybrid --grad-reduce-in-bf16%s",
+             j->c->zero ? " --fp8-param-gather" : "");
         break;
     case PLAN_FP32:
         break;
@@ -177,6 +208,9 @@ static void megatron(struct job *j)
 {
     const struct plan_config *c = j->c;
 
+    /* one queue keeps the order of collectives and products; FSDP's prefetch needs more of them */
+    if (c->zero < 2 && (c->tp > 1 || c->cp > 1))
+        buf_adds(j->out, "CUDA_DEVICE_MAX_CONNECTIONS=1 ");
     torchrun(j, "pretrain_gpt.py");
     megatron_model(j);
     flag(j, "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d", c->tp, c->pp);
@@ -186,15 +220,10 @@ static void megatron(struct job *j)
     if (c->cp > 1)
         flag(j, "--context-parallel-size %d", c->cp);
     if (j->m->experts)
-        flag(j, "--expert-model-parallel-size %d --expert-tensor-parallel-size %lld", c->ep,
-             ll(plan_etp(c)));
+        megatron_experts(j);
     flag(j, "--micro-batch-size %d --global-batch-size %lld", c->micro_batch, ll(j->batch));
     megatron_zero(j);
-    if (c->recompute == PLAN_RECOMPUTE_SELECTIVE)
-        flag(j, "--recompute-granularity selective");
-    if (c->recompute == PLAN_RECOMPUTE_FULL)
-        flag(j, "--recompute-granularity full --recompute-method uniform --recompute-num-layers %d",
-             c->recompute_every);
+    megatron_recompute(j);
     megatron_precision(j);
     if (c->profile.fused && c->tp > 1 && c->seq_par)
         flag(j, "--tp-comm-overlap");
@@ -202,36 +231,40 @@ static void megatron(struct job *j)
 }
 
 /* ---- TorchTitan ---- */
+static void torchtitan_pipeline(struct job *j)
+{
+    const struct plan_config *c = j->c;
+
+    flag(j, "--parallelism.pipeline_parallel_schedule %s",
+         c->schedule == PLAN_GPIPE ? "GPipe"
+         : c->vpp > 1              ? "Interleaved1F1B"
+                                   : "1F1B");
+    flag(j, "--parallelism.pipeline_parallel_microbatch_size %d", c->micro_batch);
+    flag(j, "--parallelism.pipeline_parallel_layers_per_stage %lld",
+         ll(plan_ceil_div(j->m->layers, (int64_t)c->pp * c->vpp)));
+    if (j->m->layers % ((int64_t)c->pp * c->vpp) == 0)
+        flag(j, "--parallelism.pipeline_parallel_first_stage_less_layers 0 "
+                "--parallelism.pipeline_parallel_last_stage_less_layers 0");
+}
+
+/* Models, sizes and activation checkpointing are a function of its registry; flags change the
+ * rest. */
 static void torchtitan(struct job *j)
 {
     const struct plan_config *c = j->c;
-    int64_t each = c->pp > 1 ? (int64_t)c->micro_batch * c->grad_acc : c->micro_batch, nodes, gpus;
+    int64_t each = c->pp > 1 ? (int64_t)c->micro_batch * c->grad_acc : c->micro_batch;
 
-    shape(j, &nodes, &gpus);
-    if (nodes > 1)
-        note(j, "on each of %lld nodes, with the rendezvous that run_train.sh reads", ll(nodes));
-    buf_addf(j->out, "NGPU=%lld CONFIG_FILE=your_model.toml ./run_train.sh", ll(gpus));
+    torchrun(j, "-m torchtitan.train --module your_model --config your_config");
     flag(j, "--parallelism.tensor_parallel_degree %d", c->tp);
+    if (c->tp > 1)
+        flag(j, "--parallelism.%senable_sequence_parallel", c->seq_par ? "" : "no-");
     flag(j, "--parallelism.pipeline_parallel_degree %d", c->pp);
-    if (c->pp > 1) {
-        flag(j, "--parallelism.pipeline_parallel_schedule %s",
-             c->schedule == PLAN_GPIPE ? "GPipe"
-             : c->vpp > 1              ? "Interleaved1F1B"
-                                       : "1F1B");
-        flag(j, "--parallelism.pipeline_parallel_microbatch_size %d", c->micro_batch);
-        flag(j, "--parallelism.pipeline_parallel_layers_per_stage %lld",
-             ll(plan_ceil_div(j->m->layers, (int64_t)c->pp * c->vpp)));
-        if (j->m->layers % ((int64_t)c->pp * c->vpp) == 0)
-            flag(j, "--parallelism.pipeline_parallel_first_stage_less_layers 0 "
-                    "--parallelism.pipeline_parallel_last_stage_less_layers 0");
-    }
+    if (c->pp > 1)
+        torchtitan_pipeline(j);
     if (c->cp > 1)
         flag(j, "--parallelism.context_parallel_degree %d", c->cp);
     if (c->ep > 1)
-        flag(j,
-             "--parallelism.expert_parallel_degree %d "
-             "--parallelism.expert_tensor_parallel_degree %lld",
-             c->ep, ll(plan_etp(c)));
+        flag(j, "--parallelism.expert_parallel_degree %d", c->ep);
     if (c->zero >= 2) {
         flag(j, "--parallelism.data_parallel_shard_degree %lld", ll(j->shard / c->cp));
         flag(j, "--parallelism.data_parallel_replicate_degree %lld", ll(j->replicas / j->shard));
@@ -242,27 +275,20 @@ static void torchtitan(struct job *j)
              "--parallelism.data_parallel_shard_degree 1",
              c->dp);
     }
-    if (c->zero == 1)
-        note(j,
-             "TorchTitan has no ZeRO 1: shard degree %lld with fsdp_reshard_after_forward never "
-             "is ZeRO 2",
-             ll(j->shard));
-    if (c->zero >= 2 && j->shard % c->cp)
-        note(j, "its shards spread over whole context-parallel groups: shard %lld is none",
-             ll(j->shard));
     flag(j, "--training.local_batch_size %lld --training.global_batch_size %lld", ll(each),
          ll(j->batch));
-    flag(j, "--training.seq_len %lld", ll(c->seq));
-    flag(j, "--activation_checkpoint.mode %s", plan_recompute_names[c->recompute]);
-    if (c->recompute == PLAN_RECOMPUTE_SELECTIVE)
-        flag(j, "--activation_checkpoint.selective_ac_option op");
-    if (c->tp > 1 && !c->seq_par)
-        note(j, "TorchTitan's tensor parallelism always has sequence parallelism");
-    if (c->recompute_every > 1)
-        note(j, "TorchTitan recomputes layer by layer: units of %d layers are none of its",
-             c->recompute_every);
-    if (c->offload_optimizer)
+    flag(j, "--training.seq_len %lld --training.dtype %s", ll(c->seq),
+         c->precision == PLAN_PURE16 ? "bfloat16" : "float32");
+    if (c->offload_params)
         flag(j, "--training.enable_cpu_offload");
+    note(j, "your_config is a function of the module's config_registry.py; in it");
+    if (c->recompute == PLAN_RECOMPUTE_NONE)
+        note(j, "  activation_checkpoint=None");
+    else
+        note(j, "  activation_checkpoint=%s.Config()",
+             c->recompute == PLAN_RECOMPUTE_FULL ? "FullAC" : "SelectiveAC");
+    if (c->precision == PLAN_FP8)
+        note(j, "  the float8 converter of Linear layers");
 }
 
 /* ---- DeepSpeed ---- */
@@ -438,6 +464,7 @@ void plan_flags(const struct plan_model *m, const struct plan_cluster *cl,
     j.replicas = (int64_t)c->dp * c->cp;
     j.shard = c->zero && c->shard ? c->shard : j.replicas;
     j.batch = (int64_t)c->dp * c->micro_batch * c->grad_acc;
+    buf_addf(out, "# %s\n", plan_framework_versions[f]);
     print[f](&j);
     buf_addc(out, '\n');
     buf_add(out, buf_str(&j.notes), j.notes.len);

@@ -5,6 +5,8 @@
 #include "base/str.h"
 #include "catalog/catalog.h"
 
+#include <math.h>
+
 enum { NAMES_MAX = 64, MIB = 1 << 20 };
 
 static double scaled(struct maybe v, double unit)
@@ -157,4 +159,14 @@ void plan_cluster_usual(const struct plan_gpu *gpu, int64_t gpus, struct plan_cl
                                   .net_latency_s = 10e-6 };
     if (rack)
         out->net_bytes_s = 72 * nic;
+}
+
+void plan_gpu_cap(struct plan_gpu *g, double watts)
+{
+    const double idle = 0.15 * g->power_w; /* fans, leakage, memory: an idle H100 draws 70 to 120 */
+
+    if (!(watts > 0) || !(watts < g->power_w))
+        return;
+    g->clock = cbrt((watts > 1.2 * idle ? watts - idle : 0.2 * idle) / (g->power_w - idle));
+    g->power_w = watts;
 }

@@ -89,12 +89,14 @@ static void read_links(const struct json *list, struct plan_cluster *o)
 
 static void read_power(const struct json *list, struct plan_cluster *o)
 {
+    double least = o->gpu.power_w;
+
     for (const struct json *g = list->first; g; g = g->next) {
         double w = json_num(json_get(g, "power_limit_mw"), 0) / 1000;
 
-        if (w > 0 && w < o->gpu.power_w)
-            o->gpu.power_w = w;
+        least = w > 0 && w < least ? w : least;
     }
+    plan_gpu_cap(&o->gpu, least); /* the slowest sets the pace */
 }
 
 /* The fastest kind of adapter, at most one a GPU. */
@@ -158,6 +160,7 @@ static enum rc read_measured(const struct json *m, struct plan_cluster *o, struc
     if (v[0] > 0 && g->bf16_best > 0) { /* against the best anyone measured on the kind */
         g->bf16_flops *= v[0] / g->bf16_best;
         g->bf16_best = v[0];
+        g->clock = 0; /* measured under the cap */
     }
     if (v[1] > 0 && g->fp8_best > 0) {
         g->fp8_flops *= v[1] / g->fp8_best;

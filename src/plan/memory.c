@@ -18,20 +18,23 @@ const char *const plan_kind_names[PLAN_KINDS] = {
     [PLAN_MEM_CONTEXT] = "context",     [PLAN_MEM_FRAGMENTS] = "fragmentation",
 };
 
-#define GIB ((double)(1 << 30))
 /* The rows of data/plan.csv whose kind is "memory", where their sources are; a test holds the two
  * together. */
 const struct plan_memory_consts plan_memory_default = {
     .fragment_share = 0.01,
     .logit_fragment = 0.8,
     .logit_fragment_low = 0.15,
-    .context_bytes = 0.7 * GIB,
-    .comm_group_bytes = 0.3 * GIB,
-    .fixed_bytes = 0.1 * GIB,
+    .context_bytes = 7.51619e8, /* the digits that the table has */
+    .comm_group_bytes = 3.22123e8,
+    .fixed_bytes = 1.07374e8,
     .logit_bytes_fused = 6,
     .logit_bytes_eager = 8,
     .logit_bytes_copies = 10,
-    .bucket_bytes = 0.1 * GIB,
+    .logit_bytes_torch = 16.5,
+    .logit_fragment_again = 0.35,
+    .cast_copy_bytes = 18,
+    .cast_copy_fused = 4,
+    .bucket_bytes = 1.07374e8,
     .grad_copy_bytes = 2,
     .table_copy_bytes = 2,
     .norm_copy_bytes = 8,
@@ -44,11 +47,13 @@ const struct plan_memory_consts plan_memory_default = {
 #field, offsetof(struct plan_memory_consts, field)                                         \
     }
 const struct plan_memory_const plan_memory_const_table[] = {
-    CONST(fragment_share),    CONST(logit_fragment),    CONST(logit_fragment_low),
-    CONST(context_bytes),     CONST(comm_group_bytes),  CONST(fixed_bytes),
-    CONST(logit_bytes_fused), CONST(logit_bytes_eager), CONST(logit_bytes_copies),
-    CONST(bucket_bytes),      CONST(grad_copy_bytes),   CONST(table_copy_bytes),
-    CONST(norm_copy_bytes),   CONST(ahead_work),        CONST(error_share),
+    CONST(fragment_share),    CONST(logit_fragment),       CONST(logit_fragment_low),
+    CONST(context_bytes),     CONST(comm_group_bytes),     CONST(fixed_bytes),
+    CONST(logit_bytes_fused), CONST(logit_bytes_eager),    CONST(logit_bytes_copies),
+    CONST(bucket_bytes),      CONST(grad_copy_bytes),      CONST(table_copy_bytes),
+    CONST(norm_copy_bytes),   CONST(ahead_work),           CONST(error_share),
+    CONST(logit_bytes_torch), CONST(logit_fragment_again), CONST(cast_copy_bytes),
+    CONST(cast_copy_fused),
 };
 static_assert(ARRAY_SIZE(plan_memory_const_table) * sizeof(double) ==
                   sizeof(struct plan_memory_consts),
@@ -61,12 +66,13 @@ static const struct {
 } mixes[PLAN_PRECISIONS] = {
     [PLAN_BF16] = { 2, 4, 4, 8, 2 },       [PLAN_BF16_GRADS] = { 2, 2, 4, 8, 2 },
     [PLAN_FSDP_MIXED] = { 4, 4, 0, 8, 2 }, [PLAN_PURE16] = { 2, 2, 0, 4, 2 },
-    [PLAN_FP8] = { 4, 4, 4, 8, 2 },        [PLAN_FP32] = { 4, 4, 0, 8, 4 },
+    [PLAN_FP8] = { 2, 2, 4, 8, 1 },        [PLAN_FP32] = { 4, 4, 0, 8, 4 },
 };
 static const double optimizer_share[PLAN_OPTIMIZERS] = { /* of Adam's moments */
                                                          [PLAN_ADAM] = 1,
                                                          [PLAN_ADAM8] = 0.25,
-                                                         [PLAN_SGD] = 0.5
+                                                         [PLAN_SGD] = 0.5,
+                                                         [PLAN_ADAM16] = 0.5
 };
 
 static uint64_t bytes_of(double v)
@@ -92,6 +98,36 @@ static void add(struct plan_act_part *out, size_t *n, const char *what, double b
         out[(*n)++] = (struct plan_act_part){ .what = what, .bytes = bytes };
 }
 
+/* A plain script computes in 16 bits from fp32 weights: autocast keeps a copy of each weight until
+ * backward has used it, and of each product's input.  Where ZeRO 3 gathers, that copy is what is
+ * gathered. */
+static bool casts(const struct plan_config *c)
+{
+    return c->precision == PLAN_FSDP_MIXED && c->profile.stack == PLAN_STACK_TORCH && c->zero < 3;
+}
+
+/* What a transformers layer keeps beyond the list: RMSNorm's fp32 input and normed output, and
+ * under autocast the fp32 residual and a 16-bit input for each product.  torch.compile() computes
+ * the norms again, and gives every query head its keys and values. */
+static double torch_copies(const struct plan_config *c, const struct plan_memory_consts *k)
+{
+    if (c->profile.fused)
+        return casts(c) ? k->cast_copy_fused : 0;
+    return casts(c) ? k->cast_copy_bytes : k->norm_copy_bytes;
+}
+
+/* Bytes of an element that a product keeps for the gradient of its weight: TransformerEngine keeps
+ * the fp8 copy that it multiplied. */
+static double input_bytes(const struct plan_config *c)
+{
+    return c->precision == PLAN_FP8 ? 1 : 2;
+}
+
+static bool again(const struct plan_config *c, enum plan_op op)
+{
+    return c->recompute_ops & op;
+}
+
 static void attention_parts(const struct plan_model *m, const struct plan_config *c,
                             struct plan_act_part *out, size_t *n)
 {
@@ -101,12 +137,19 @@ static void attention_parts(const struct plan_model *m, const struct plan_config
     double kv = m->kv_lora ? q + v : 2 * (double)(m->kv_heads * m->head_dim);
 
     add(out, n, "input of the attention norm", 2 * h / d.sp);
-    add(out, n, "input of q, k, v", 2 * h / d.sp);
+    if (!again(c, PLAN_OP_NORM))
+        add(out, n, "input of q, k, v", input_bytes(c) * h / d.sp);
     if (m->kv_lora)
         add(out, n, "latent q and kv", 2 * (double)(m->q_lora + m->kv_lora + m->qk_rope) / d.sp);
-    add(out, n, "q", 2 * q / d.tp);
-    add(out, n, "k and v", 2 * kv / d.tp);
+    if (!m->kv_lora || !again(c, PLAN_OP_MLA))
+        add(out, n, "q", 2 * q / d.tp);
+    if (c->profile.stack == PLAN_STACK_TORCH && c->profile.fused && !m->kv_lora)
+        kv = 2 * q;
+    if (!m->kv_lora || !again(c, PLAN_OP_MLA))
+        add(out, n, "k and v", 2 * kv / d.tp);
     add(out, n, "output of attention", 2 * v / d.tp);
+    if (c->precision == PLAN_FP8)
+        add(out, n, "output of attention in fp8", v / d.tp);
     if (c->profile.flash)
         add(out, n, "softmax sums", 4 * a / d.tp);
     else if (c->recompute == PLAN_RECOMPUTE_NONE)
@@ -116,10 +159,13 @@ static void attention_parts(const struct plan_model *m, const struct plan_config
 }
 
 /* Bytes for each element of an MLP's width: its input and output of GELU; gate, up and their
- * product, and without fused kernels the activated gate. */
+ * product, and without fused kernels the activated gate.  The last is what the second product
+ * keeps. */
 static double mlp_bytes(const struct plan_model *m, const struct plan_config *c)
 {
-    return !m->gated ? 4 : c->profile.fused ? 6 : 8;
+    double before = !m->gated ? 2 : c->profile.fused ? 4 : 6;
+
+    return before + (again(c, PLAN_OP_ACT) ? 0 : input_bytes(c));
 }
 
 static void expert_parts(const struct plan_model *m, const struct plan_config *c,
@@ -131,10 +177,13 @@ static void expert_parts(const struct plan_model *m, const struct plan_config *c
     double wide = mlp_bytes(m, c) * (double)m->expert_ffn;
 
     add(out, n, "router", 8 * (double)m->experts / d.sp);
-    add(out, n, "tokens sent to experts", 2 * h * copies);
-    add(out, n, "inside the experts", wide * copies / etp);
-    add(out, n, "outputs of experts", 2 * h * copies);
-    add(out, n, "inside shared experts", mlp_bytes(m, c) * (double)m->shared_ffn / d.tp);
+    if (!again(c, PLAN_OP_EXPERTS)) {
+        add(out, n, "tokens sent to experts", input_bytes(c) * h * copies);
+        add(out, n, "inside the experts", wide * copies / etp);
+        add(out, n, "outputs of experts", 2 * h * copies);
+    }
+    if (!again(c, PLAN_OP_SHARED))
+        add(out, n, "inside shared experts", mlp_bytes(m, c) * (double)m->shared_ffn / d.tp);
 }
 
 static double tokens_of(const struct plan_config *c)
@@ -182,8 +231,11 @@ size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c,
     attention_parts(m, c, out, &n);
     if (c->profile.fp32_copies)
         add(out, &n, "fp32 copies in the norms", k->norm_copy_bytes * h / d.sp);
+    else if (c->profile.stack == PLAN_STACK_TORCH)
+        add(out, &n, "copies of eager norms and casts", torch_copies(c, k) * h / d.sp);
     add(out, &n, "input of the MLP norm", 2 * h / d.sp);
-    add(out, &n, "input of the MLP", 2 * h / d.sp);
+    if (!again(c, PLAN_OP_NORM))
+        add(out, &n, "input of the MLP", input_bytes(c) * h / d.sp);
     if (moe)
         expert_parts(m, c, out, &n);
     else
@@ -215,6 +267,7 @@ double plan_logit_bytes(const struct plan_config *c, const struct plan_memory_co
 {
     return c->profile.fused || c->profile.stack == PLAN_STACK_FSDP ? k->logit_bytes_fused
            : c->profile.fp32_copies                                ? k->logit_bytes_copies
+           : c->profile.stack == PLAN_STACK_TORCH                  ? k->logit_bytes_torch
                                                                    : k->logit_bytes_eager;
 }
 
@@ -272,6 +325,12 @@ static void share_bytes(const struct plan_config *c, const struct plan_memory_co
     l->frozen = (c->base_bits ? c->base_bits : 16) / 8.0;
     l->copy = c->profile.grad_copy ? k->grad_copy_bytes : 0;
     l->table_copy = c->profile.grad_copy && !l->adapt ? k->table_copy_bytes : 0;
+    l->cast = casts(c) && !l->adapt ? 2 : 0;
+    /* torch's AdamW takes a root of all second moments at once */
+    l->step_copy = c->profile.stack == PLAN_STACK_TORCH && c->optimizer == PLAN_ADAM
+                       ? mixes[c->precision].moments / 2
+                       : 0;
+    l->torch = c->profile.stack == PLAN_STACK_TORCH;
     l->offload_weights = c->offload_params;
     l->offload_optimizer = c->offload_optimizer;
 }
@@ -296,6 +355,10 @@ static void share_traffic(const struct plan_model *m, const struct plan_config *
     l->fragment = k->fragment_share;
     l->logit_fragment = c->profile.fp32_copies ? k->logit_fragment : k->logit_fragment_low;
     l->logit_fragment_low = k->logit_fragment_low;
+    if (c->profile.stack == PLAN_STACK_TORCH && !c->profile.fused)
+        l->logit_fragment = l->logit_fragment_low = 0; /* measured as reserved */
+    else if (c->profile.stack == PLAN_STACK_TORCH && c->recompute == PLAN_RECOMPUTE_FULL)
+        l->logit_fragment = l->logit_fragment_low = k->logit_fragment_again;
     l->fixed = k->fixed_bytes;
     l->expert_replicas = (double)c->tp / ((double)c->ep * (double)plan_etp(c));
 }
@@ -316,7 +379,7 @@ void plan_layer_memory_of(const struct plan_model *m, const struct plan_counts *
     l.act_moe = moe ? layer_bytes(m, c, k, true) * tokens : 0;
     l.stays = may_stay(c) ? 4 * h * (1 - 1 / d.tp) * tokens : 0;
     l.ahead = runs_ahead(m, c, k);
-    l.input = 2 * h / d.sp * tokens;
+    l.input = (casts(c) ? 4 : 2) * h / d.sp * tokens;
     l.embed_act = c->profile.dropout ? h / d.sp * tokens : 0;
     l.head_act = 4 * h / d.sp * tokens; /* the final norm's input and output */
     if (m->head)
@@ -338,6 +401,7 @@ struct step {           /* what of the step half all stages share */
     double comm, context, logit_fragment;
     double inv_vpp;
     bool replicas, alone, gathers;
+    bool sums; /* gradients of several micro-batches are summed */
 };
 
 ALWAYS_INLINE void step_of(const struct plan_layer_memory *l, const struct plan_config *c,
@@ -349,12 +413,15 @@ ALWAYS_INLINE void step_of(const struct plan_layer_memory *l, const struct plan_
     double inv = 1 / group, einv = 1 / eg;
 
     o->replicas = all > 1;
+    o->sums = c->grad_acc > 1;
     o->alone = c->pp == 1;
     o->gathers = c->zero == 3 && o->replicas;
     for (int i = 0; i < 4; i++) {
         o->z[i] = c->zero >= i ? inv : 1;
         o->ez[i] = c->zero >= i ? einv : 1;
     }
+    if (c->zero == 2 && c->grad_acc > 1 && !plan_scatters_each(c->zero, c->pp))
+        o->z[2] = o->ez[2] = 1; /* the sum of a stage's micro-batches is whole until the last */
     /* ZeRO 1 makes them anew for one micro-batch; a bucket of plain replicas is always there */
     o->copy = o->replicas && (c->zero == 0 || c->grad_acc > 1) ? l->copy : 0;
     o->comm = l->gather + l->exchange + (o->alone ? 0 : l->send) +
@@ -422,6 +489,40 @@ ALWAYS_INLINE double activations(const struct plan_layer_memory *l, const struct
     return s->head ? sum + l->head_act : sum;
 }
 
+/* A plain script on one GPU frees its gradients after each step: at the loss there are none, and
+ * while they grow, activations go.  The fullest moment is the loss, the first layer that is
+ * computed again, the end of backward, or the optimizer's step; what of it the loss does not
+ * explain is told with the gradients. */
+ALWAYS_INLINE void torch_kinds(const struct plan_layer_memory *l, const struct step *t,
+                               const struct plan_stage *s, double kind[PLAN_KINDS])
+{
+    double params = stage_params(l, s) - (s->embed && !l->tied_far ? l->table : 0);
+    double cast = l->cast * (params + (double)s->moe * l->experts);
+    double grads = kind[PLAN_MEM_GRADS], again = 0, kept = kind[PLAN_MEM_ACTIVATIONS], loss, most;
+    double learn = l->grad > 0 ? grads / l->grad : 0;
+
+    if (l->every) /* recomputed layers cast again, one at a time; the head's copy stays */
+        cast = s->head ? l->cast * l->table : 0;
+    kind[PLAN_MEM_WEIGHTS] += cast;
+    if (t->replicas)
+        return;
+    if (l->every) {
+        again = (s->moe && l->act_moe > l->act_dense ? l->act_moe : l->act_dense) * l->every;
+        again = again < kept ? again : kept;
+        kept -= again;
+    }
+    loss = cast + kept + kind[PLAN_MEM_LOGITS] + (t->sums ? grads : 0);
+    most = loss;
+    if (cast + kept + again + l->grad * l->table > most)
+        most = cast + kept + again + l->grad * l->table;
+    if (grads + again > most)
+        most = grads + again;
+    if (grads + l->step_copy * learn > most)
+        most = grads + l->step_copy * learn;
+    kind[PLAN_MEM_ACTIVATIONS] = kept;
+    kind[PLAN_MEM_GRADS] = most - cast - kept - kind[PLAN_MEM_LOGITS];
+}
+
 ALWAYS_INLINE void stage_kinds(const struct plan_layer_memory *l, const struct step *t,
                                const struct plan_stage *s, int64_t in_flight,
                                double kind[PLAN_KINDS], double *host)
@@ -431,6 +532,8 @@ ALWAYS_INLINE void stage_kinds(const struct plan_layer_memory *l, const struct s
     static_kinds(l, t, s, kind, host);
     kind[PLAN_MEM_ACTIVATIONS] = activations(l, t, s, (double)in_flight * t->inv_vpp);
     kind[PLAN_MEM_LOGITS] = s->head ? l->logits : 0;
+    if (l->torch)
+        torch_kinds(l, t, s, kind);
     kind[PLAN_MEM_COMM] = t->comm + l->fixed;
     if (t->gathers) { /* this layer and the next, one's gradients */
         double unit = s->moe ? l->unit_m : l->unit_d;

@@ -25,6 +25,8 @@ struct plan_layer_memory {
     /* bytes a parameter */
     double weight, frozen, grad, copy, optimizer, gathered_weight;
     double table_copy; /* of the table, once more */
+    double cast;       /* a 16-bit copy for the passes */
+    double step_copy;  /* what the optimizer makes for its step, of what learns */
     /* bytes of a micro-batch */
     double act_dense, act_moe; /* a layer saves */
     double stays;              /* a layer's gathered inputs, where they stay */
@@ -38,6 +40,7 @@ struct plan_layer_memory {
     int32_t groups;         /* of tp, cp and ep */
     int32_t every;          /* full recompute: layers between kept inputs; 0: not full */
     bool adapt;             /* LoRA */
+    bool torch;             /* a plain script */
     bool ahead;             /* the device is the slower side: gathered inputs stay */
     bool keep_gathered, offload_weights, offload_optimizer, tied_far;
 };

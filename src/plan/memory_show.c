@@ -32,13 +32,23 @@ static void why_static(const struct plan_job *j, const struct plan_memory_stage 
         buf_adds(out, "in host memory");
         return;
     }
+    if (kind == PLAN_MEM_GRADS && c->profile.stack == PLAN_STACK_TORCH && group == 1 &&
+        c->grad_acc == 1) {
+        buf_adds(out, s->kind[kind]
+                          ? "beyond the room that activations leave: the optimizer's step "
+                            "is the fullest moment"
+                          : "freed after each step: there are none at the loss");
+        return;
+    }
     if (c->lora_rank && kind != PLAN_MEM_WEIGHTS) {
         buf_addf(out, "adapters of rank %d alone", c->lora_rank);
         return;
     }
     people(out, (double)s->params);
     buf_adds(out, " parameters");
-    if (c->zero >= zero_of[kind] && group > 1)
+    if (kind == PLAN_MEM_GRADS && c->zero == 2 && c->pp > 1 && c->grad_acc > 1)
+        buf_adds(out, ", summed whole: in a pipeline ZeRO 2 is ZeRO 1");
+    else if (c->zero >= zero_of[kind] && group > 1)
         buf_addf(out, " over %lld GPUs (ZeRO %d)", (long long)group, c->zero);
     if (s->params)
         buf_addf(out, ", %.3g bytes each on this GPU", (double)s->kind[kind] / (double)s->params);

@@ -169,13 +169,18 @@ struct plan_gpu {
     double bf16_best, fp8_best; /* the best any shape was measured at; 0: not measured */
     int64_t sms;                /* 0: unknown */
     double link_bytes_s;        /* NVLink, one direction, all links; 0: none */
-    double power_w;             /* board limit */
+    double power_w;             /* board limit, or the cap on it */
+    double clock;               /* share of the clock that a cap leaves; 0: no cap */
     double price_usd_h;         /* 0: unknown */
     char price_date[16];
     char note[160]; /* where constants of another kind stand in, "" else */
 };
 /* By what a user types; RC_USAGE with the nearest. */
 enum rc plan_gpu_by_name(const char *name, struct plan_gpu *out, struct err *err) MUST_USE;
+/* A power cap below the board's limit lowers the clock: dynamic power goes with its third power
+ * (voltage follows the clock), a share of the board's limit is drawn whatever the clock.  0 and
+ * what is not below the limit change nothing. */
+void plan_gpu_cap(struct plan_gpu *g, double watts);
 /* By the driver's product name: "NVIDIA H100 80GB HBM3". */
 enum rc plan_gpu_by_product(const char *product, struct plan_gpu *out, struct err *err) MUST_USE;
 
@@ -206,9 +211,9 @@ enum plan_schedule { PLAN_1F1B, PLAN_INTERLEAVED, PLAN_GPIPE };
 /* Mixes by what they store:          weights  gradients  master  moments
  *   bf16        Megatron, nanotron        2        4        4        8
  *   bf16-grads  DeepSpeed, accelerate     2        2        4        8
- *   fsdp        FSDP: fp32 shards         4        4        -        8   (2 gathered)
+ *   fsdp        fp32, computed in bf16    4        4        -        8   (2 gathered or cast)
  *   pure        all in 16 bits            2        2        -        4
- *   fp8         bf16 and cached fp8       4        4        4        8
+ *   fp8         fp8 and its transpose     2        2        4        8
  *   fp32                                  4        4        -        8 */
 enum plan_precision {
     PLAN_BF16,
@@ -219,14 +224,38 @@ enum plan_precision {
     PLAN_FP32,
     PLAN_PRECISIONS
 };
-enum plan_optimizer { PLAN_ADAM, PLAN_ADAM8, PLAN_SGD, PLAN_OPTIMIZERS };
+#define PLAN_PRECISION_CHOICES "bf16|bf16-grads|fsdp|autocast|pure|fp8|fp32"
+/* By name; NULL is bf16, "autocast" is fsdp by the name single-GPU scripts know. */
+enum plan_precision plan_precision_of(const char *name);
+/* adam16: both moments in bf16 (Megatron's precision-aware optimizer, DeepSeek's recipe). */
+enum plan_optimizer { PLAN_ADAM, PLAN_ADAM8, PLAN_SGD, PLAN_ADAM16, PLAN_OPTIMIZERS };
+#define PLAN_OPTIMIZER_CHOICES "adam|adam16|adam8|sgd"
+/* Single operations that are computed again, beside or instead of whole layers: what Megatron calls
+ * recompute modules. */
+enum plan_op {
+    PLAN_OP_NORM = 1 << 0,    /* outputs of norms */
+    PLAN_OP_ACT = 1 << 1,     /* the activation function of an MLP or of experts */
+    PLAN_OP_MLA = 1 << 2,     /* up projections of latent attention */
+    PLAN_OP_EXPERTS = 1 << 3, /* a MoE layer's experts as a whole */
+    PLAN_OP_SHARED = 1 << 4,  /* shared experts */
+    PLAN_OPS = 5,
+    PLAN_OPS_ALL = (1 << PLAN_OPS) - 1
+};
+extern const char *const plan_op_names[PLAN_OPS]; /* "norm", "act", ... */
+/* "norm,act"; false: a word is none of them, or there is none. */
+bool plan_ops_parse(const char *text, uint32_t *out);
 enum plan_split { PLAN_SPLIT_EVEN, PLAN_SPLIT_ENDS_LESS, PLAN_SPLIT_EMBED_LAYER, PLAN_SPLIT_COST };
 extern const char *const plan_recompute_names[],
     *const plan_schedule_names[], *const plan_precision_names[], *const plan_optimizer_names[],
                                                                      *const plan_split_names[];
 
-/* Whose schedule and loops: what the host does between kernels differs by it. */
-enum plan_stack { PLAN_STACK_MEGATRON, PLAN_STACK_FSDP, PLAN_STACK_NANOTRON };
+/* Whose schedule and loops: what the host does between kernels and what autograd keeps differ by
+ * it.  torch is a plain script: a transformers model, AdamW, one loss.backward() a step; eager as
+ * it is, fused under torch.compile(). */
+enum plan_stack { PLAN_STACK_MEGATRON, PLAN_STACK_FSDP, PLAN_STACK_NANOTRON, PLAN_STACK_TORCH };
+extern const char *const plan_stack_names[]; /* "megatron", ... NULL at the end */
+/* Where nobody says: a plain script on one GPU, Megatron on several. */
+enum plan_stack plan_stack_usual(int64_t gpus);
 
 struct plan_profile { /* facts of the software that a user can state */
     enum plan_stack stack;
@@ -250,6 +279,7 @@ struct plan_config {
     int32_t shard; /* GPUs a ZeRO shard spreads over; 0: all of dp x cp */
     bool seq_par;
     enum plan_recompute recompute;
+    uint32_t recompute_ops;  /* enum plan_op; with none or selective */
     int32_t recompute_every; /* full: one layer kept in so many layers (1: every layer's input) */
     enum plan_precision precision;
     enum plan_optimizer optimizer;
@@ -260,6 +290,16 @@ struct plan_config {
     struct plan_profile profile;
 };
 void plan_config_init(struct plan_config *c); /* one GPU, one sequence of 4096, flash, bf16 */
+
+/* Whether ZeRO scatters the gradients of every micro-batch, so that no GPU holds all of them.  In a
+ * pipeline nobody does: the micro-batches of a stage follow each other too closely, so their
+ * gradients are summed in place and scattered once a step, which is ZeRO 1 (DeepSpeed refuses the
+ * pair, Megatron and torchtitan sum; MegaScale's published runs say "ZeRO-2" and take the time of
+ * one scatter). */
+static inline bool plan_scatters_each(int32_t zero, int32_t pp)
+{
+    return zero == 2 && pp == 1;
+}
 
 /* Rules of divisibility and of sense.  Each has a name that search and messages print. */
 enum plan_rule {
@@ -285,7 +325,8 @@ enum plan_rule {
     PLAN_RULE_ZERO_OFFLOAD,
     PLAN_RULE_RECOMPUTE_EVERY,
     PLAN_RULE_FP8,
-    PLAN_RULE_BATCH, /* dp x micro-batch divides the batch: of searches, which know the batch */
+    PLAN_RULE_FRAMEWORK, /* the framework that is named cannot run it: of searches */
+    PLAN_RULE_BATCH,     /* dp x micro-batch divides the batch: of searches, which know the batch */
     PLAN_RULES
 };
 extern const char *const plan_rule_names[PLAN_RULES]; /* "tp-heads" */
@@ -349,12 +390,16 @@ struct plan_memory_consts {
     double fixed_bytes;        /* tensors that do not grow with anything */
     double logit_bytes_fused, logit_bytes_eager, logit_bytes_copies; /* at the peak of the loss:
                                                                       fused, eager, fp32_copies */
-    double bucket_bytes;     /* gradient buckets in flight */
-    double grad_copy_bytes;  /* a parameter, where the profile has grad_copy */
-    double table_copy_bytes; /* a parameter of the embedding, where the profile has grad_copy */
-    double norm_copy_bytes;  /* a layer and element of hidden, where the profile has fp32_copies */
-    double ahead_work;       /* tokens x hidden x ffn / tp^2 above which the host runs ahead */
-    double error_share;      /* nine of ten published figures lie within it */
+    double logit_bytes_torch;    /* a plain script's, as reserved: nothing is lost around them */
+    double logit_fragment_again; /* share of a compiled script's logits lost with full recompute */
+    double cast_copy_bytes;      /* a layer and element of hidden, autocast without fused kernels */
+    double cast_copy_fused;      /* the same with them */
+    double bucket_bytes;         /* gradient buckets in flight */
+    double grad_copy_bytes;      /* a parameter, where the profile has grad_copy */
+    double table_copy_bytes;     /* a parameter of the embedding, where the profile has grad_copy */
+    double norm_copy_bytes; /* a layer and element of hidden, where the profile has fp32_copies */
+    double ahead_work;      /* tokens x hidden x ffn / tp^2 above which the host runs ahead */
+    double error_share;     /* nine of ten published figures lie within it */
 };
 extern const struct plan_memory_consts plan_memory_default;
 
@@ -378,7 +423,7 @@ struct plan_act_part {
     const char *what; /* "mlp gate, up, product" */
     double bytes;     /* a token */
 };
-enum { PLAN_ACT_PARTS_MAX = 16 };
+enum { PLAN_ACT_PARTS_MAX = 24 };
 size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c,
                       const struct plan_memory_consts *k, bool moe,
                       struct plan_act_part out[PLAN_ACT_PARTS_MAX]);

@@ -15,6 +15,12 @@ const char *const plan_missing_names[PLAN_MISSINGS] = {
     "impossible time"
 };
 
+const char *const plan_assumed_names[PLAN_ASSUMEDS] = { "vocabulary of 51200 assumed",
+                                                        "batch of about 2048 assumed",
+                                                        "FLOPs over all pairs assumed" };
+
+enum { USUAL_VOCAB = 51200, USUAL_BATCH = 2048 };
+
 enum col {
     C_SOURCE,
     C_LOC,
@@ -87,14 +93,14 @@ static const char *const gpu_kinds[GPU_KINDS][2] = {
 
 struct reader {
     struct csv t;
-    size_t col[C_COUNT];
+    const char **cells; /* C_COUNT a row, "^" replaced by what stands above it */
     size_t row;
     struct plan_gpu gpus[GPU_KINDS]; /* of gpu_kinds; without a name: the catalogue lacks it */
 };
 
 static const char *cell(const struct reader *r, enum col c)
 {
-    return csv_cell(&r->t, r->row, r->col[c]);
+    return r->cells[r->row * C_COUNT + c];
 }
 
 /* A whole number with the marks of doubt people put around it: "51200?", "~64K?".  0: none. */
@@ -254,6 +260,10 @@ static void read_model(const struct reader *r, struct plan_row *o)
     m->vocab = whole(r, C_VOCAB);
     read_family(r, m);
     read_moe(r, m);
+    if (!m->vocab && m->layers && m->hidden && m->ffn && str_starts(cell(r, C_MLP), "gelu")) {
+        m->vocab = USUAL_VOCAB;
+        o->assumed |= PLAN_ASSUMED_VOCAB;
+    }
     if (str_eq(cell(r, C_KV), "MLA"))
         read_mla(r, m);
     if (!m->layers || !m->hidden || !m->vocab || (!m->ffn && !m->experts)) {
@@ -278,26 +288,87 @@ static void read_model(const struct reader *r, struct plan_row *o)
 
 /* ---- hardware ---- */
 
-/* "8x200Gb", "4 Omni-Path 100Gb/s", "8x50GB/s", "800Gb/s": bytes/s of a node, 0: not said. */
-static double read_net(const char *hw, enum plan_fabric *fabric)
+/* Behind a number: what it is a rate of, in bytes/s; 0: no rate.  *len: of the unit. */
+static double rate_unit(const char *s, size_t *len)
 {
-    int a = 0, b = 0, at = 0;
+    static const struct {
+        const char *text;
+        double unit;
+    } units[] = { { "Gb", 1e9 / 8 }, { "GB/s", 1e9 }, { "GBps", 1e9 }, { "Tb", 1e12 / 8 } };
+    size_t blank = *s == ' ';
+
+    for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+        if (str_starts(s + blank, units[i].text)) {
+            *len = blank + strlen(units[i].text);
+            return units[i].unit;
+        }
+    return 0;
+}
+
+/* Whose rate it is: "per GPU", "/GPU", "a GPU" behind it. */
+static bool is_per_gpu(const char *s)
+{
+    static const char *const words[] = {
+        "per GPU", "/GPU", "a GPU", "each GPU", "per gpu", "/gpu"
+    };
+
+    s += strcspn(s, " /,;()");
+    if (str_starts(s, "/s"))
+        s += 2;
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+        const char *at = strstr(s, words[i]);
+
+        if (at && at <= s + strcspn(s, ",;)0123456789"))
+            return true;
+    }
+    return false;
+}
+
+/* "8x200Gb", "4 Omni-Path 100Gb/s", "8x50GB/s", "800Gb/s", "400Gb/s per GPU", "3.2 Tb/s": bytes/s
+ * of a node, 0: not said. */
+static double read_net(const char *hw, int64_t node_gpus, enum plan_fabric *fabric)
+{
+    static const char *const counts[] = { "%5dx%n", "%5d x %n", "%5d Omni-Path %n" };
 
     *fabric = strstr(hw, "Omni-Path") ? PLAN_FABRIC_OMNIPATH
               : strstr(hw, "EFA")     ? PLAN_FABRIC_EFA
                                       : PLAN_FABRIC_RDMA;
     for (const char *p = hw; *p; p++) {
-        bool start = *p >= '0' && *p <= '9' && (p == hw || p[-1] < '0' || p[-1] > '9');
+        bool start = *p >= '0' && *p <= '9' && (p == hw || !strchr("0123456789.", p[-1]));
+        double times = 1, v, unit;
+        int a = 0, at = 0;
+        size_t len = 0;
 
         if (!start || strspn(p, "0123456789") > 5)
             continue;
-        if ((sscanf(p, "%5dx%5dGb%n", &a, &b, &at) == 2 && at) ||
-            (sscanf(p, "%5d Omni-Path %5dGb/s%n", &a, &b, &at) == 2 && at))
-            return a * 1e9 / 8 * b;
-        if (sscanf(p, "%5dx%5dGB/s%n", &a, &b, &at) == 2 && at)
-            return a * 1e9 * b;
-        if (sscanf(p, "%5dGb/s%n", &b, &at) == 1 && at)
-            return b * 1e9 / 8;
+        for (size_t i = 0; i < ARRAY_SIZE(counts) && !at; i++)
+            if (sscanf(p, counts[i], &a, &at) == 1 && at)
+                times = a;
+        if (sscanf(p + at, "%9lf%n", &v, &a) != 1 || !(v > 0) || v > 1e6)
+            continue;
+        unit = rate_unit(p + at + a, &len);
+        if (!(unit > 0))
+            continue;
+        if (is_per_gpu(p + at + a + len))
+            times *= (double)node_gpus;
+        return times * v * unit;
+    }
+    return 0;
+}
+
+/* "500W cap", "capped at 500 W", "power limit 350 W": watts, 0: not said. */
+static double read_watts(const char *hw)
+{
+    for (const char *p = hw; *p; p++) {
+        int at = 0;
+        double v;
+
+        if (*p < '1' || *p > '9' || (p > hw && strchr("0123456789.", p[-1])))
+            continue;
+        if (sscanf(p, "%4lf%n", &v, &at) == 1 && v >= 50 && v <= 2000 &&
+            (str_starts(p + at, "W") || str_starts(p + at, " W")) &&
+            !strchr("abcdefghijklmnopqrstuvwxyz", p[at + 1 + (p[at] == ' ')] | ' '))
+            return v;
     }
     return 0;
 }
@@ -315,29 +386,57 @@ static void read_cluster(const struct reader *r, struct plan_row *o)
         return;
     }
     plan_cluster_usual(&r->gpus[i], whole(r, C_GPUS), &o->cluster);
-    net = read_net(hw, &o->cluster.fabric);
+    net = read_net(hw, o->cluster.node_gpus, &o->cluster.fabric);
     if (net > 0)
         o->cluster.net_bytes_s = net;
+    plan_gpu_cap(&o->cluster.gpu, read_watts(hw));
 }
 
 /* ---- configuration ---- */
-static void read_zero(const struct reader *r, struct plan_config *c)
+/* GPUs that share a copy under HSDP: "HSDP 8", "HSDP (shard 8, replicate 4)", "HSDP 4x8" (copies x
+ * shard); where none is said, those of a node, which is what it was made for. */
+static int32_t hybrid_shard(const char *s, const struct plan_row *o)
 {
+    static const char *const words[] = { "shard=", "shard ", "shard_", "HSDP ", "HSDP-", "x" };
+    int64_t replicas = (int64_t)o->config.dp * o->config.cp, v = 0;
+    const char *by = strpbrk(s, "0123456789");
+
+    if (by)
+        by += strspn(by, "0123456789");
+    if (by && *by == 'x')
+        v = number_after(by, "x");
+    for (size_t i = 0; i < ARRAY_SIZE(words) && !v; i++)
+        v = number_after(s, words[i]);
+    if (!v)
+        v = o->cluster.node_gpus / plan_max(1, o->config.tp);
+    if (v < 1 || v >= replicas || replicas % v)
+        return 0;
+    return (int32_t)v;
+}
+
+static void read_zero(const struct reader *r, struct plan_row *o)
+{
+    struct plan_config *c = &o->config;
     const char *s = cell(r, C_ZERO);
     int64_t shard = number_after(s, "FSDP ");
+    bool hybrid = strstr(s, "HSDP") || strcasestr(s, "hybrid");
 
     c->zero = 0;
     if (*s >= '0' && *s <= '3' && !s[1])
         c->zero = *s - '0';
     else if (strstr(s, "(0)")) /* gradients and weights are whole: the optimizer is sharded */
         c->zero = 1;
-    else if (strstr(s, "ZeRO-2") || strstr(s, "SHARD_GRAD"))
+    else if (strstr(s, "ZeRO-2") || strstr(s, "ZERO2") || strstr(s, "SHARD_GRAD"))
         c->zero = 2;
     else if (strstr(s, "ZeRO-3") || (str_starts(s, "FSDP") && !strstr(s, "NO_SHARD"))) {
         c->zero = 3;
         c->shard = shard > 0 && shard <= PLAN_GPUS_MAX ? (int32_t)shard : 0;
-    } else if (str_starts(s, "dist-opt") || strstr(s, "ZeRO-1"))
+    } else if (hybrid)
+        c->zero = 3;
+    else if (str_starts(s, "dist-opt") || strstr(s, "ZeRO-1"))
         c->zero = 1;
+    if (hybrid && c->zero >= 2)
+        c->shard = hybrid_shard(s, o);
 }
 
 static void read_recompute(const struct reader *r, struct plan_row *o)
@@ -351,6 +450,10 @@ static void read_recompute(const struct reader *r, struct plan_row *o)
         c->recompute = PLAN_RECOMPUTE_SELECTIVE;
     else if (!str_starts(s, "none"))
         o->missing |= PLAN_NO_RECOMPUTE;
+    c->recompute_ops =
+        (strstr(s, "norm") ? PLAN_OP_NORM : 0) | (strstr(s, "act") ? PLAN_OP_ACT : 0) |
+        (strstr(s, "moe") && !strstr(s, "moe_act") ? PLAN_OP_EXPERTS : 0) |
+        (strstr(s, "mla") ? PLAN_OP_MLA : 0) | (strstr(s, "shared") ? PLAN_OP_SHARED : 0);
     if (strchr(s, '?')) /* a guess of whoever gathered the table */
         o->missing |= PLAN_NO_RECOMPUTE;
 }
@@ -371,7 +474,8 @@ static void read_profile(const struct reader *r, struct plan_config *c)
     const char *split = cell(r, C_SPLIT);
     const char *framework = cell(r, C_FRAMEWORK);
     bool nanotron = str_eq(framework, "nanotron");
-    bool fsdp = str_eq(framework, "torch-fsdp") || str_starts(cell(r, C_ZERO), "FSDP");
+    bool fsdp = str_eq(framework, "torch-fsdp") || str_starts(cell(r, C_ZERO), "FSDP") ||
+                str_starts(cell(r, C_ZERO), "HSDP");
 
     c->profile = (struct plan_profile){
         .stack = nanotron ? PLAN_STACK_NANOTRON
@@ -397,11 +501,17 @@ static void read_batch(const struct reader *r, struct plan_row *o)
     int64_t mbs = whole(r, C_MBS), ga = whole(r, C_GA), each;
 
     o->global_batch = whole(r, C_GBS);
+    if (str_starts(cell(r, C_GBS), "=GPUs")) /* weak scaling */
+        o->global_batch = o->cluster.gpus;
     if (mbs < 1 || mbs > PLAN_BATCH_MAX) {
         o->missing |= PLAN_NO_MICRO_BATCH;
         mbs = 1;
     }
     each = mbs * c->dp;
+    if (!o->global_batch && !ga && real(r, C_TOKENS) > 0) { /* a rate, whose batch matters little */
+        o->global_batch = plan_max(1, USUAL_BATCH / each) * each;
+        o->assumed |= PLAN_ASSUMED_BATCH;
+    }
     /* FSDP's micro-batches need not divide the batch; elsewhere a batch that is given is */
     if (o->global_batch >= each &&
         (!ga || (c->profile.stack != PLAN_STACK_FSDP && o->global_batch % each == 0)))
@@ -429,11 +539,12 @@ static void read_config(const struct reader *r, struct plan_row *o)
     c->cp = size_of(r, C_CP);
     c->ep = size_of(r, C_EP);
     if (gpus < 1 || gpus > PLAN_GPUS_MAX ||
-        (!whole(r, C_TP) && !str_eq(cell(r, C_TP), "n/a") && !str_starts(cell(r, C_ZERO), "FSDP")))
+        (!whole(r, C_TP) && !str_eq(cell(r, C_TP), "n/a") && !str_starts(cell(r, C_ZERO), "FSDP") &&
+         !str_starts(cell(r, C_ZERO), "HSDP")))
         o->missing |= PLAN_NO_CUT;
     cut = (int64_t)c->tp * c->pp;
     cut = cut <= PLAN_GPUS_MAX ? cut * c->cp : PLAN_GPUS_MAX + INT64_C(1);
-    if (!dp)
+    if (!dp || (strstr(cell(r, C_NOTES), "!= GPUs (as printed)") && cut <= gpus && gpus % cut == 0))
         dp = gpus / cut;
     c->dp = dp >= 1 && dp <= PLAN_GPUS_MAX ? (int32_t)dp : 1;
     if (cut > PLAN_GPUS_MAX || cut * c->dp != gpus)
@@ -446,7 +557,7 @@ static void read_config(const struct reader *r, struct plan_row *o)
     c->seq_par = str_starts(sp, "yes") && c->tp > 1;
     c->schedule = c->vpp > 1 ? PLAN_INTERLEAVED : PLAN_1F1B;
     c->precision = read_precision(r);
-    read_zero(r, c);
+    read_zero(r, o);
     read_recompute(r, o);
     read_profile(r, c);
     read_batch(r, o);
@@ -473,19 +584,27 @@ static double rounding(const struct reader *r, enum col c)
 }
 
 /* Seconds of a step from a printed TFLOP/s, where its convention is known. */
-static double time_from_rate(const struct plan_row *o)
+static double time_from_rate(const struct reader *r, struct plan_row *o)
 {
     const struct plan_measured *m = &o->measured;
     struct plan_recompute_share again = { 0, 0 };
-    double all = m->tflops_gpu * 1e12 * (double)o->cluster.gpus;
+    double rate = m->tflops_gpu > 0 ? m->tflops_gpu * 1e12 : m->mfu * o->cluster.gpu.bf16_flops;
+    bool nanotron = o->config.profile.stack == PLAN_STACK_NANOTRON;
+    enum plan_flops flops = m->flops_known ? m->flops
+                            : nanotron     ? PLAN_FLOPS_SIX_N
+                                           : PLAN_FLOPS_FULL;
+    double all = rate * (double)o->cluster.gpus;
 
-    if (!m->flops_known || !(all > 0) || (o->missing & (PLAN_NO_SHAPE | PLAN_BAD_MODEL)))
+    if (!(all > 0) || (o->missing & (PLAN_NO_SHAPE | PLAN_BAD_MODEL)) || m->failed ||
+        (!m->flops_known && m->tflops_gpu > 0 && !str_starts(cell(r, C_FLOPS), "model")))
         return 0;
+    if (!m->flops_known)
+        o->assumed |= nanotron ? 0 : PLAN_ASSUMED_FLOPS;
     if (o->config.recompute == PLAN_RECOMPUTE_FULL)
         again.layers = 1;
     else if (o->config.recompute == PLAN_RECOMPUTE_SELECTIVE)
         again.attention = 1;
-    return plan_flops_token(&o->model, o->config.seq, m->flops, again) * (double)o->global_batch *
+    return plan_flops_token(&o->model, o->config.seq, flops, again) * (double)o->global_batch *
            (double)o->config.seq / all;
 }
 
@@ -546,7 +665,7 @@ static void read_measured(const struct reader *r, struct plan_row *o)
         m->iter_s = (double)o->global_batch * (double)o->config.seq / m->tokens_s_gpu /
                     (double)o->cluster.gpus;
     if (!(m->iter_s > 0))
-        m->iter_s = time_from_rate(o);
+        m->iter_s = time_from_rate(r, o);
     if (impossible_time(o))
         o->missing |= PLAN_BAD_TIME;
     m->failed = !(m->iter_s > 0) && (strstr(notes, "OOM") || strstr(notes, "crash"));
@@ -643,6 +762,28 @@ static void read_row(const struct reader *r, struct plan_row *o)
         o->missing |= PLAN_BAD_CONFIG;
 }
 
+static enum rc read_cells(struct arena *a, struct reader *r, struct err *err)
+{
+    size_t col[C_COUNT];
+
+    for (size_t i = 0; i < C_COUNT; i++) {
+        int c = csv_col(&r->t, col_names[i]);
+
+        if (c < 0)
+            return err_set(err, RC_PARSE, "there is no column '%s'", col_names[i]);
+        col[i] = (size_t)c;
+    }
+    r->cells = arena_array(a, const char *, (r->t.rows + 1) * C_COUNT);
+    for (size_t row = 0; row < r->t.rows; row++)
+        for (size_t i = 0; i < C_COUNT; i++) {
+            const char *s = csv_cell(&r->t, row, col[i]);
+            size_t at = row * C_COUNT + i;
+
+            r->cells[at] = row && str_eq(s, "^") ? r->cells[at - C_COUNT] : s;
+        }
+    return RC_OK;
+}
+
 enum rc plan_rows_read(struct arena *a, const char *text, size_t len, struct plan_rows *out,
                        struct err *err)
 {
@@ -652,13 +793,9 @@ enum rc plan_rows_read(struct arena *a, const char *text, size_t len, struct pla
 
     if (rc)
         return rc;
-    for (size_t i = 0; i < C_COUNT; i++) {
-        int c = csv_col(&r.t, col_names[i]);
-
-        if (c < 0)
-            return err_set(err, RC_PARSE, "there is no column '%s'", col_names[i]);
-        r.col[i] = (size_t)c;
-    }
+    rc = read_cells(a, &r, err);
+    if (rc)
+        return rc;
     for (size_t i = 0; i < GPU_KINDS; i++)
         if (plan_gpu_by_name(gpu_kinds[i][1], &r.gpus[i], NULL))
             r.gpus[i].name[0] = 0;

@@ -38,6 +38,15 @@ enum plan_missing {
 enum { PLAN_MISSINGS = 10 };
 extern const char *const plan_missing_names[PLAN_MISSINGS];
 
+/* What was taken where the table is silent: told with the row. */
+enum plan_assumed {
+    PLAN_ASSUMED_VOCAB = 1 << 0, /* a GPT's: Megatron's table of 51,200 */
+    PLAN_ASSUMED_BATCH = 1 << 1, /* a rate without a batch: some 2,048 sequences, as is usual */
+    PLAN_ASSUMED_FLOPS = 1 << 2  /* "model FLOPs": over all pairs */
+};
+enum { PLAN_ASSUMEDS = 3 };
+extern const char *const plan_assumed_names[PLAN_ASSUMEDS];
+
 /* Whose memory a figure is: the fullest GPU's tensors, those of rank 0 (nanotron's log is printed
  * by it, and where the last stage has more, the published figures follow the first), or all that
  * nvidia-smi shows. */
@@ -63,6 +72,7 @@ struct plan_row {
     size_t line;                     /* of the file, from 1; quoted line ends not counted */
     unsigned missing;                /* enum plan_missing */
     unsigned exclude;                /* enum plan_exclude */
+    unsigned assumed;                /* enum plan_assumed */
     enum plan_rule rule;
     struct plan_model model;
     struct plan_counts counts;
@@ -98,6 +108,8 @@ struct plan_source_report {
 struct plan_report {
     struct plan_source_report *sources; /* sorted as they first appear; the last is "all" */
     size_t count;
+    size_t fp8_n, fp8_fit; /* published fp8 runs on Hopper, and those that are counted to fit; where
+                              recompute is not printed, single operations may be recomputed */
 };
 enum { PLAN_SOURCES_MAX = 256 };
 /* The sources' names in the order in which they first appear. */

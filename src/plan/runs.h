@@ -6,6 +6,7 @@
  * may not: it sees a model, a cluster, a configuration and a software profile. */
 #ifndef PLAN_RUNS_H
 #define PLAN_RUNS_H
+#include "plan/campaign.h"
 #include "plan/rows.h"
 #include "plan/time.h"
 
@@ -38,6 +39,9 @@ struct plan_set_info {
 };
 extern const struct plan_set_info plan_sets[PLAN_SETS];
 bool plan_set_has(enum plan_set s, const struct plan_row *r);
+
+/* The mean error that a source of the repository's table may have; 0: another source. */
+double plan_source_limit(const char *source);
 
 /* Why a row has no figure of time, or NULL: it has one. */
 const char *plan_row_no_time(const struct plan_row *r);
@@ -99,12 +103,29 @@ struct plan_time_report {
     struct plan_cell *cells;
     size_t cell_count;
     double *seconds; /* for every row; 0: none */
+    double *unseen;  /* the same by constants without the row's set; NULL: not asked */
     double left_median, left_worst;
     size_t left_n;
 };
 enum rc plan_validate_time(struct arena *a, const struct plan_rows *rows,
                            const struct plan_const_table *t, bool leave_out,
                            struct plan_time_report *out, struct err *err) MUST_USE;
+
+/* ---- bands ---- */
+enum { PLAN_BANDS_MAX = 16 };
+struct plan_bands {
+    const char *group[PLAN_BANDS_MAX]; /* "a100,no,megatron" */
+    struct plan_band_row row[PLAN_BANDS_MAX];
+    size_t count;
+    struct plan_band_row any;
+    size_t sources;
+    double coverage; /* share of a source's rows in the band that the others make, their mean */
+};
+/* `seconds` of every row, by constants that had not seen its source (plan_time_report.unseen). */
+void plan_bands_of(struct arena *a, const struct plan_rows *rows, const double *seconds,
+                   struct plan_bands *out);
+/* As data/plan_bands.csv has them. */
+void plan_bands_write(const struct plan_bands *b, struct buf *out);
 
 /* Predicted over measured seconds, a dot a row. */
 void plan_scatter_svg(const struct plan_rows *rows, const struct plan_time_report *t,

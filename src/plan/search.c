@@ -149,22 +149,23 @@ static void shards_of(const struct plan_space *s, int64_t replicas, struct axis 
         out->v[out->count++] = d.v[i];
 }
 
-/* Weights in host memory are ZeRO 3's; one replica has nothing to share. */
-static bool wants_zero(const struct plan_space *s, int64_t replicas, int zero)
+/* Weights in host memory are ZeRO 3's; one replica has nothing to share; in a pipeline ZeRO 2 is
+ * ZeRO 1 by another name. */
+static bool wants_zero(const struct plan_space *s, int64_t replicas, int32_t pp, int zero)
 {
     if (s->fixed & PLAN_GIVEN_ZERO)
         return s->base.zero == zero;
     if (s->base.offload_params)
         return zero == 3;
-    return zero == 0 || replicas > 1;
+    return zero == 0 || (replicas > 1 && (zero != 2 || plan_scatters_each(zero, pp)));
 }
 
-static int zeros_of(const struct plan_space *s, int64_t replicas, int shards)
+static int zeros_of(const struct plan_space *s, int64_t replicas, int32_t pp, int shards)
 {
     int n = 0;
 
     for (int zero = 0; zero <= 3; zero++)
-        if (wants_zero(s, replicas, zero))
+        if (wants_zero(s, replicas, pp, zero))
             n += zero ? shards : 1;
     return n;
 }
@@ -238,6 +239,7 @@ static inline void consider(struct worker *w, const struct plan_config *c, doubl
                             uint64_t memory)
 {
     struct plan_found *f = w->found;
+    const struct plan_pick *plain;
     struct plan_pick p;
 
     f->tried++;
@@ -254,6 +256,11 @@ static inline void consider(struct worker *w, const struct plan_config *c, doubl
         return;
     f->fit++;
     f->better += p.step_s < w->space->reference;
+    plain = &f->plain[plan_plainness(c)];
+    if (!(plain->step_s > 0) || p.step_s <= plain->step_s) {
+        p.config = *c;
+        found_offer_plain(f, &p);
+    }
     if (p.step_s > w->best.step_s && !w->space->all &&
         p.step_s > w->ceiling[(size_t)((double)memory / (double)w->space->limit * 63.999)])
         return;
@@ -290,9 +297,15 @@ static void eval_shard(struct worker *w, struct unit *u, const struct inner *n,
         c->recompute_every = full ? u->every.v[e] : 1;
         n->half->memory.every = full ? u->every.v[e] : 0;
         for (int i = 0; i < n->schedules; i++) {
-            double step_s = plan_step_time(&n->half->time, n->cut, groups, &step, NULL), bytes;
+            double step_s, bytes;
 
             c->schedule = n->schedule[i];
+            if (w->space->for_one &&
+                plan_framework_refuses(w->space->framework, w->space->model, c)) {
+                w->found->excluded[PLAN_RULE_FRAMEWORK]++;
+                continue;
+            }
+            step_s = plan_step_time(&n->half->time, n->cut, groups, &step, NULL);
             bytes = plan_step_memory(&n->half->memory, n->stages, c);
             consider(w, c, step_s, bytes_of(bytes));
         }
@@ -308,7 +321,7 @@ static void eval_zeros(struct worker *w, struct unit *u, const struct inner *n)
     for (c->zero = 0; c->zero <= 3; c->zero++) {
         int shards = c->zero == 0 ? 1 : u->shards.count;
 
-        if (!wants_zero(s, (int64_t)c->dp * c->cp, c->zero))
+        if (!wants_zero(s, (int64_t)c->dp * c->cp, c->pp, c->zero))
             continue;
         for (int i = 0; i < shards; i++) {
             c->shard = c->zero ? u->shards.v[i] : 0;
@@ -428,7 +441,7 @@ static void eval_pipeline(struct worker *w, struct unit *u, int pp_place)
     c->dp = (int32_t)dp;
     c->grad_acc = (int32_t)plan_max(1, s->batch / round);
     shards_of(s, dp * c->cp, &u->shards);
-    u->zeros = zeros_of(s, dp * c->cp, u->shards.count);
+    u->zeros = zeros_of(s, dp * c->cp, c->pp, u->shards.count);
     if (!w->count_only && s->batch % round == 0) {
         plan_groups_of(&x->rates, s->consts, c->tp, c->cp, c->dp, 0, &u->whole);
         for (int i = 0; i < u->shards.count; i++)

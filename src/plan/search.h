@@ -15,9 +15,9 @@
  * Precision, optimizer, kernels and the stage split are given, not searched.
  *
  * Order is total (seconds, then memory, then the sizes), so that the answer is the same whatever
- * the number of threads.  The choice is choose.h's: of the front within PLAN_CHOICE_TIE of the
- * fastest the one that cuts the model over the fewest GPUs, then the emptiest; its margin is in
- * the limit. */
+ * the number of threads.  The choice is the plainest of those that cannot be told from the fastest:
+ * PLAN_PLAIN_TIE is how far two plans of one job must be apart before the model ranks them right
+ * (the median error of Ultra-Scale's cells); its margin of memory is in the limit. */
 #ifndef PLAN_SEARCH_H
 #define PLAN_SEARCH_H
 #include "plan/choose.h"
@@ -54,6 +54,15 @@ enum rc plan_config_parse(const char *text, struct plan_config *c, unsigned *out
 enum rc plan_config_complete(struct plan_config *c, unsigned given, int64_t gpus, int64_t batch,
                              struct err *err) MUST_USE;
 
+enum plan_framework {
+    PLAN_MEGATRON,
+    PLAN_TORCHTITAN,
+    PLAN_DEEPSPEED,
+    PLAN_ACCELERATE,
+    PLAN_TORCHRUN,
+    PLAN_FRAMEWORKS
+};
+
 struct plan_space { /* everything is borrowed */
     const struct plan_model *model;
     const struct plan_counts *counts;
@@ -66,6 +75,8 @@ struct plan_space { /* everything is borrowed */
     bool offload;            /* the optimizer in host memory too */
     double reference;        /* > 0: seconds: those that fit and are faster are counted */
     bool all;                /* `top` has every configuration; false: the best of a cut */
+    bool for_one;            /* what `framework` cannot run is left out */
+    enum plan_framework framework;
 };
 
 struct plan_pick {
@@ -81,6 +92,11 @@ enum {
     PLAN_CUTS_MAX = 200000000 /* (tp, pp, cp, ep, etp, micro-batch, vpp, sp) of one search */
 };
 #define PLAN_SPACE_MAX UINT64_C(20000000000) /* configurations of one search */
+#define PLAN_PLAIN_TIE 0.04
+enum { PLAN_PLAIN_SCORES = 24 };
+/* How much machinery a configuration needs: 0 is plain replicas, each kind of cut adds to it. */
+int plan_plainness(const struct plan_config *c);
+
 struct plan_found {
     struct plan_pick *top; /* best first, at most top_cap */
     size_t top_count, top_cap;
@@ -92,6 +108,8 @@ struct plan_found {
     uint64_t better;        /* faster than the reference, of those that fit */
     uint64_t excluded[PLAN_RULES];
     bool front_full; /* PLAN_FRONT_MAX was met: the front has a gap */
+    struct plan_pick
+        plain[PLAN_PLAIN_SCORES]; /* the fastest that fits of each score; step_s 0: none */
 };
 
 /* How many configurations there are, without looking at them: tried, and excluded by rule. */
@@ -133,15 +151,13 @@ enum rc plan_vary_all(const struct plan_space *s, const struct plan_search_run *
                       struct err *err) MUST_USE;
 
 /* ---- the same for a framework ---- */
-enum plan_framework {
-    PLAN_MEGATRON,
-    PLAN_TORCHTITAN,
-    PLAN_DEEPSPEED,
-    PLAN_ACCELERATE,
-    PLAN_TORCHRUN,
-    PLAN_FRAMEWORKS
-};
-extern const char *const plan_framework_names[]; /* NULL at the end */
+extern const char *const plan_framework_names[];                   /* NULL at the end */
+extern const char *const plan_framework_versions[PLAN_FRAMEWORKS]; /* that the flags are of */
+/* Why the framework cannot run `c`, which passed the rules; NULL: it can. */
+const char *plan_framework_refuses(enum plan_framework f, const struct plan_model *m,
+                                   const struct plan_config *c);
+/* What its trainer stores where nothing is said. */
+enum plan_precision plan_framework_precision(enum plan_framework f);
 /* A command (and a file for DeepSpeed) as text; lines that begin with # say what the framework has
  * no flag for. */
 void plan_flags(const struct plan_model *m, const struct plan_cluster *cl,

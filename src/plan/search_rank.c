@@ -133,6 +133,9 @@ void found_merge(struct plan_found *into, const struct plan_found *from)
         found_offer_top(into, &from->top[i]);
     for (size_t i = 0; i < from->front_count; i++)
         found_offer_front(into, &from->front[i]);
+    for (int i = 0; i < PLAN_PLAIN_SCORES; i++)
+        if (from->plain[i].step_s > 0)
+            found_offer_plain(into, &from->plain[i]);
     if (from->tried && pick_is_leaner(&from->least, &into->least))
         into->least = from->least;
     into->tried += from->tried;
@@ -143,19 +146,32 @@ void found_merge(struct plan_found *into, const struct plan_found *from)
         into->excluded[i] += from->excluded[i];
 }
 
+int plan_plainness(const struct plan_config *c)
+{
+    return (c->tp > 1) + 2 * (c->pp > 1) + (c->vpp > 1) + 2 * (c->cp > 1) + (c->ep > 1) +
+           (c->etp > 1) + (c->zero >= 2) + 2 * (c->shard > 0) +
+           (c->recompute != PLAN_RECOMPUTE_NONE) + (c->recompute_every > 1) +
+           (c->schedule == PLAN_GPIPE) + 2 * (c->offload_optimizer || c->offload_params);
+}
+
+void found_offer_plain(struct plan_found *f, const struct plan_pick *p)
+{
+    struct plan_pick *at = &f->plain[plan_plainness(&p->config)];
+
+    if (!(at->step_s > 0) || plan_pick_cmp(p, at) < 0)
+        *at = *p;
+}
+
 const struct plan_pick *plan_choice(const struct plan_found *f)
 {
-    const struct plan_pick *best = f->front;
+    double best = f->front_count ? f->front[0].step_s : 0;
 
     if (!f->front_count)
         return NULL;
-    for (size_t i = 1; i < f->front_count; i++) { /* each is emptier than all before */
-        if (f->front[i].step_s > f->front[0].step_s * (1 + PLAN_CHOICE_TIE))
-            break;
-        if (plan_replica_gpus(&f->front[i].config) <= plan_replica_gpus(&best->config))
-            best = &f->front[i];
-    }
-    return best;
+    for (int i = 0; i < PLAN_PLAIN_SCORES; i++)
+        if (f->plain[i].step_s > 0 && f->plain[i].step_s <= best * (1 + PLAN_PLAIN_TIE))
+            return &f->plain[i];
+    return f->front;
 }
 
 const struct plan_pick *plan_runner_up(const struct plan_found *f, const struct plan_config *c)

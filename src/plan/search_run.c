@@ -126,7 +126,7 @@ enum rc plan_search(const struct plan_space *s, const struct plan_search_run *ru
     members_run(m, threads);
     for (int i = 1; i < threads; i++)
         found_merge(&m[0].found, &m[i].found);
-    assert(m[0].found.tried == counted.tried);
+    assert(m[0].found.tried + m[0].found.excluded[PLAN_RULE_FRAMEWORK] == counted.tried);
     *out = m[0].found;
     return RC_OK;
 }

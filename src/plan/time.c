@@ -36,7 +36,7 @@ void plan_rates_of(const struct plan_cluster *cl, const struct plan_consts *k,
     double fp8 = g->fp8_flops > 0 && g->bf16_flops > 0 ? g->fp8_flops / g->bf16_flops : 1;
 
     *out = (struct plan_rates){
-        .peak = g->bf16_flops,
+        .peak = g->bf16_flops * (g->clock > 0 ? g->clock : 1),
         .hbm = g->mem_bytes_s * k->c[PLAN_C_HBM],
         .nvl = g->link_bytes_s > 0 ? g->link_bytes_s * k->c[PLAN_C_NVL] : k->c[PLAN_C_PCIE],
         .net = cl->net_bytes_s / node * fabric * k->c[PLAN_C_NET],
@@ -143,8 +143,9 @@ static double above(double x)
 }
 
 /* A shard is summed inside its group, and then between the copies of it.  With ZeRO 2 and 3 the
- * gradients of every micro-batch are scattered, because nobody keeps all of them.  A stack that
- * sums the gradients of a stage tensor by tensor waits for every rank of the ring with each. */
+ * gradients of every micro-batch are scattered, because nobody keeps all of them; a stage of a
+ * pipeline keeps the sum and scatters it once (plan_scatters_each()).  A stack that sums the
+ * gradients of a stage tensor by tensor waits for every rank of the ring with each. */
 static struct traffic replicas(const struct plan_layer_time *l, const struct plan_cut *cut,
                                const struct plan_groups *gs, const struct plan_step *s,
                                double params, double stage)
@@ -170,7 +171,7 @@ static struct traffic replicas(const struct plan_layer_time *l, const struct pla
         reduce = 2 * (l->grad_bytes * params * g->reduce + g->latency) + between;
     if (s->zero == 0 && s->pp > 1 && l->sums_apart)
         reduce += tensors * g->ring;
-    if (s->zero == 2)
+    if (plan_scatters_each(s->zero, s->pp))
         times = s->micro_batches;
     most = times * reduce;
     shown = reduce - (s->zero >= 1 ? l->scatter_hide : l->hide) * cut->last * lb;

@@ -141,7 +141,8 @@ static double attention_time(const struct work *w)
 {
     static const enum plan_const flash[] = { [PLAN_STACK_MEGATRON] = PLAN_C_AT_NANO,
                                              [PLAN_STACK_FSDP] = PLAN_C_AT_FSDP,
-                                             [PLAN_STACK_NANOTRON] = PLAN_C_AT_NANO };
+                                             [PLAN_STACK_NANOTRON] = PLAN_C_AT_NANO,
+                                             [PLAN_STACK_TORCH] = PLAN_C_AT_FSDP };
     const struct plan_profile *p = &w->c->profile;
     const struct plan_model *m = w->m;
     double s = (double)w->c->seq, flops, t;
@@ -161,7 +162,8 @@ static double elementwise_time(const struct work *w)
 {
     static const enum plan_const eager[] = { [PLAN_STACK_MEGATRON] = PLAN_C_EL_MEG,
                                              [PLAN_STACK_FSDP] = PLAN_C_EL_FSDP,
-                                             [PLAN_STACK_NANOTRON] = PLAN_C_EL_NANO };
+                                             [PLAN_STACK_NANOTRON] = PLAN_C_EL_NANO,
+                                             [PLAN_STACK_TORCH] = PLAN_C_EL_FSDP };
     const struct plan_profile *p = &w->c->profile;
     const struct plan_model *m = w->m;
     double wide = (double)(m->top_k * m->expert_ffn + m->shared_ffn), moe = 1 - w->dense, widths;
@@ -234,6 +236,27 @@ static double host_time(const struct work *w)
     return ops * (w->c->profile.fused ? k[PLAN_C_FUSE] : 1) * k[PLAN_C_HOST];
 }
 
+/* Single operations once more: norms and activations are shares of what memory bounds, as
+ * elementwise_time() counts their widths. */
+static double ops_time(const struct work *w, const struct pass *f)
+{
+    static const double norm_share = 0.25, act_share = 0.3;
+    uint32_t ops = w->c->recompute_ops;
+    double t = 0;
+
+    if (ops & PLAN_OP_NORM)
+        t += norm_share * f->memory;
+    if (ops & PLAN_OP_ACT)
+        t += act_share * f->memory;
+    if (ops & PLAN_OP_MLA && w->m->kv_lora)
+        t += projections_time(w) / 2;
+    if (ops & PLAN_OP_EXPERTS && w->dense < 1)
+        t += (1 - w->dense) * experts_time(w) + f->ep;
+    else if (ops & PLAN_OP_SHARED && w->m->shared_ffn)
+        t += (1 - w->dense) * mlp_time(w, (double)w->m->shared_ffn);
+    return t;
+}
+
 /* Forward and backward of a layer; `wait` is the host's, for a neighbour's messages: as the work,
  * a third of it forward. */
 static void layer_times(const struct work *w, const struct pass *f, const struct pass *b,
@@ -254,8 +277,11 @@ static void layer_times(const struct work *w, const struct pass *f, const struct
         again = lf;
         if (w->c->profile.stack == PLAN_STACK_FSDP)
             again -= w->k[PLAN_C_EARLY] * gemm(w, w->tokens, w->h, (double)w->m->ffn / w->tp, true);
-    } else if (w->c->recompute == PLAN_RECOMPUTE_SELECTIVE)
-        again = f->attention;
+    } else {
+        if (w->c->recompute == PLAN_RECOMPUTE_SELECTIVE)
+            again = f->attention;
+        again += ops_time(w, f);
+    }
     part[PLAN_TIME_RECOMPUTE] = again;
     *fwd = lf;
     *bwd = lb + again;
@@ -292,7 +318,7 @@ static void weights_of(const struct work *w, struct plan_layer_time *o)
 static double optimizer_bytes(const struct plan_config *c)
 {
     static const double moments[PLAN_OPTIMIZERS] = {
-        [PLAN_ADAM] = 16, [PLAN_ADAM8] = 4, [PLAN_SGD] = 8
+        [PLAN_ADAM] = 16, [PLAN_ADAM8] = 4, [PLAN_SGD] = 8, [PLAN_ADAM16] = 8
     };
 
     if (c->precision == PLAN_PURE16)

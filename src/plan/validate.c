@@ -189,6 +189,44 @@ enum rc plan_rows_sources(const struct plan_rows *rows, const char *out[PLAN_SOU
     return RC_OK;
 }
 
+/* A run that was published ran; whether it needed to compute norms and activations again is often
+ * not printed. */
+static bool fp8_fits(const struct plan_row *r, const struct plan_memory_consts *k)
+{
+    const uint32_t tries[] = { r->config.recompute_ops, PLAN_OP_NORM | PLAN_OP_ACT,
+                               PLAN_OPS_ALL & ~(uint32_t)PLAN_OP_EXPERTS, PLAN_OPS_ALL };
+    size_t n = r->missing & PLAN_NO_RECOMPUTE ? ARRAY_SIZE(tries) : 1;
+
+    for (size_t i = 0; i < n; i++) {
+        struct plan_config c = r->config;
+        struct plan_memory got;
+
+        c.recompute_ops = tries[i];
+        plan_memory_of(&r->model, &r->counts, &c, k, &got);
+        if (got.total <= (uint64_t)r->cluster.gpu.mem_bytes)
+            return true;
+    }
+    return false;
+}
+
+static void tally_fp8(const struct plan_rows *rows, const struct plan_memory_consts *k,
+                      struct plan_report *out)
+{
+    const unsigned needs = PLAN_NO_SHAPE | PLAN_BAD_MODEL | PLAN_NO_CUT | PLAN_NO_MICRO_BATCH |
+                           PLAN_NO_GPU | PLAN_BAD_CONFIG;
+
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct plan_row *r = &rows->rows[i];
+
+        if (r->config.precision != PLAN_FP8 || !str_eq(r->cluster.gpu.arch, "Hopper") ||
+            r->missing & needs || r->measured.failed || !(r->measured.iter_s > 0) ||
+            r->exclude & (PLAN_R3_PEFT | PLAN_R5_OTHER_WORK | PLAN_R6_GPUS))
+            continue;
+        out->fp8_n++;
+        out->fp8_fit += fp8_fits(r, k);
+    }
+}
+
 enum rc plan_validate(struct arena *a, const struct plan_rows *rows,
                       const struct plan_memory_consts *k, struct plan_report *out, struct err *err)
 {
@@ -207,6 +245,7 @@ enum rc plan_validate(struct arena *a, const struct plan_rows *rows,
     for (size_t s = 0; s < count; s++)
         one_source(rows, names[s], k, &t, &reports[s]);
     one_source(rows, NULL, k, &t, &reports[count]);
-    *out = (struct plan_report){ reports, count + 1 };
+    *out = (struct plan_report){ .sources = reports, .count = count + 1 };
+    tally_fp8(rows, k, out);
     return RC_OK;
 }

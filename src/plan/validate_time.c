@@ -197,6 +197,8 @@ static enum rc left_out(struct arena *a, const struct plan_rows *rows,
 {
     double mapes[PLAN_SETS_FITTED], *seconds = arena_array(a, double, rows->count + 1);
 
+    out->unseen = arena_memdup(a, out->seconds, (rows->count + 1) * sizeof(double));
+
     for (int s = 0; s < PLAN_SETS_FITTED; s++) {
         /* fitted on all of a source, judged on what its line of the table is about */
         enum plan_set judge = s == PLAN_SET_HF_CLEAN ? PLAN_SET_HF_CLEAN8 : (enum plan_set)s;
@@ -214,8 +216,11 @@ static enum rc left_out(struct arena *a, const struct plan_rows *rows,
         if (rc)
             return rc;
         plan_consts_each(&mine, &k);
-        for (size_t i = 0; i < rows->count; i++)
+        for (size_t i = 0; i < rows->count; i++) {
             row_error(&rows->rows[i], &k, &seconds[i]);
+            if (plan_set_has((enum plan_set)s, &rows->rows[i]))
+                out->unseen[i] = seconds[i];
+        }
         set_errors(rows, seconds, judge, scratch, &out->sets[s].left_out);
         mapes[out->left_n++] = out->sets[s].left_out.mape;
     }

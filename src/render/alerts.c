@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/units.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 enum { SCRAPES_MIN = 4 }; /* in a window */
@@ -153,7 +154,7 @@ static void rule_expr(const struct render_alerts *all, struct render_alert *x, s
     if (x->metric)
         o.own = arena_printf(a, "metric=\"%s\"", x->metric);
     if (!alert_prom_expr(&x->rule, &o, &b))
-        x->unseen = "the agent alone sees what it is about";
+        x->unseen = "only the agent sees what it is about";
     x->expr = taken(a, &b);
 }
 
@@ -262,8 +263,9 @@ static void widen(const struct render *r, struct alert_rule *rule)
  * A machine that Slurm powered down does not answer, and nobody is to be woken for it.  Prometheus
  * knows it without asking Slurm: only machines that were idle for SuspendTime are powered down, so
  * that one of such a group which had no process on its GPUs when it was last seen is taken to
- * sleep (or to start), and one that had is down.  What was seen an hour ago is forgotten: then
- * Slurm has taken it for down itself.  A machine that breaks while idle is Slurm's to find. */
+ * sleep (or to start), and one that had is down.  What was seen an hour ago is forgotten, but an
+ * alert that fires is not: it ends when the machine is back.  A machine that breaks while idle is
+ * Slurm's to find. */
 bool alerts_group_sleeps(const struct render *r, const struct spec_node *n)
 {
     return r->targets->slurm && r->targets->slurm->power_save &&
@@ -284,14 +286,74 @@ static void spare_sleepers(const struct render *r, struct render_alerts *all)
     for (size_t i = 0; site_sleeps(r) && i < all->count; i++) {
         struct render_alert *x = &all->items[i];
         bool is_up = str_eq(x->rule.metric, "up");
+        const char *by =
+            is_up && !strstr(x->expr ? x->expr : "", ALERTS_JOB_AGENT) ? "machine" : "instance";
 
         if (!x->expr || (!is_up && x->rule.how != ALERT_ABSENT))
             continue;
         x->expr = arena_printf(
             &all->arena,
             "(%s) unless on (%s) (up{job=\"" ALERTS_JOB_AGENT "\"," ALERTS_SLEEPS "} == 0 unless "
-            "on (instance) (sum by (instance) (last_over_time(stoker_gpu_processes[1h])) > 0))",
-            x->expr, is_up && !strstr(x->expr, ALERTS_JOB_AGENT) ? "machine" : "instance");
+            "on (instance) (sum by (instance) (last_over_time(stoker_gpu_processes[1h])) > 0) "
+            "unless on (%s) ALERTS{alertname=\"%s\",alertstate=\"firing\",severity=\"%s\"})",
+            x->expr, by, by, x->rule.name, alert_severity_word(x->rule.severity));
+    }
+}
+
+/* ---- GPUs that were replaced
+ *
+ * A GPU that is gone is missed until it is back, unless the machine has as many as the spec says:
+ * another one is in its place. */
+static bool is_of_gpus(const struct render_alert *x)
+{
+    const struct tele_metric *m = tele_metric(x->rule.metric);
+
+    return x->expr && x->rule.how == ALERT_ABSENT && m && str_starts(m->id, "gpu.") && m->labels &&
+           str_starts(m->labels, "gpu,UUID,");
+}
+
+static bool has_whole_gpus(const struct spec_node *n, int64_t count)
+{
+    return n->gpus_per_node == count && n->count && n->gpu && n->gpu->sharing != SPEC_SHARING_MIG;
+}
+
+/* Groups whose machines have as many GPUs as that one, as a label's values; empty: an earlier group
+ * has as many. */
+static void groups_like(const struct spec *s, size_t at, struct buf *out)
+{
+    for (size_t i = 0; i < s->node_count; i++) {
+        if (!has_whole_gpus(&s->nodes[i], s->nodes[at].gpus_per_node))
+            continue;
+        if (i < at)
+            return;
+        buf_addf(out, "%s%s", out->len ? "|" : "", s->nodes[i].name);
+    }
+}
+
+static void spare_replaced(const struct render *r, struct render_alerts *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        struct render_alert *x = &all->items[i];
+        double scale;
+        const char *name =
+            alert_prom_name(x->rule.metric ? x->rule.metric : "", all->names, &scale);
+        struct buf b = { 0 };
+
+        for (size_t n = 0; is_of_gpus(x) && n < r->spec->node_count; n++) {
+            struct buf groups = { 0 };
+
+            if (r->spec->nodes[n].gpus_per_node)
+                groups_like(r->spec, n, &groups);
+            if (groups.len)
+                buf_addf(&b, "%scount by (instance) (%s{group=~\"%s\"}) >= %" PRId64,
+                         b.len ? " or " : "", name, buf_str(&groups),
+                         r->spec->nodes[n].gpus_per_node);
+            buf_release(&groups);
+        }
+        if (b.len)
+            x->expr =
+                arena_printf(&all->arena, "(%s) unless on (instance) (%s)", x->expr, buf_str(&b));
+        buf_release(&b);
     }
 }
 
@@ -314,6 +376,7 @@ static void gather(struct render *r, struct render_alerts *all, const struct ale
         widen(r, &all->items[i].rule);
         rule_expr(all, &all->items[i], &all->arena);
     }
+    spare_replaced(r, all);
     spare_sleepers(r, all);
     for (size_t i = 0; i < s->alert_count; i++) {
         const struct alerts_word *w = alerts_word_of(s->alerts[i].metric);

@@ -146,10 +146,27 @@ static void check_pools(struct render *r)
     }
 }
 
+static void check_model_pools(struct render *r)
+{
+    for (size_t i = 0; i < r->spec->model_count; i++) {
+        const struct spec_model *m = &r->spec->models[i];
+        const struct spec_component *c = spec_component_find(r->spec, m->component);
+        const struct spec_pool *p = m->pool ? spec_pool_find(r->spec, m->pool) : NULL;
+        const struct spec_node *n = p && p->nodes ? spec_node_find(r->spec, p->nodes) : NULL;
+
+        if (c && n && p->device == SPEC_POOL_GPU && !spec_component_on(r->spec, c, n))
+            render_refuse(r, &m->pool, "Make a pool for the group its component runs on.",
+                          "pool '%s' is memory of the GPUs of '%s', where component '%s' of model "
+                          "'%s' does not run",
+                          p->name, n->name, c->name, m->name);
+    }
+}
+
 void render_check(struct render *r, const struct render_target *const *targets, size_t count)
 {
     check_targets(r, targets, count);
     check_room(r);
     check_names(r);
     check_pools(r);
+    check_model_pools(r);
 }

@@ -302,6 +302,8 @@ static void head(struct compose *k, struct buf *out, bool fallback)
     buf_adds(out,
              "#\n#   docker compose config -q          is the file in order?\n"
              "#   docker compose up -d --wait       start, and wait until all are healthy\n"
+             "#   docker compose up -d --wait --remove-orphans\n"
+             "#                                     and end what the spec no longer names\n"
              "#   docker compose ps; docker compose logs -f NAME\n"
              "#   docker compose down               stop; volumes stay\n"
              "#\n# Needs the NVIDIA container toolkit.  Settings of the machine go into .env,\n"

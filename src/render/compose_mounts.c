@@ -122,6 +122,16 @@ static void server_files(struct compose *k, const struct host_run *run)
         bind(k, v->tls_cert, v->tls_cert, true, &v->tls_cert);
     if (v->tls_key)
         bind(k, v->tls_key, v->tls_key, true, &v->tls_key);
+    if (v->admin_token_file)
+        bind(k, v->admin_token_file, v->admin_token_file, true, &v->admin_token_file);
+    if (v->batch_dir) {
+        char dir[HOST_BATCH_DIR_MAX];
+        const char *own;
+
+        host_batch_dir(v, run, dir, sizeof(dir));
+        own = arena_strdup(&k->arena, dir);
+        bind(k, own, own, false, &v->batch_dir);
+    }
 }
 
 /* Folders of its models, to be read. */

@@ -10,6 +10,7 @@
 enum {
     STACK_BYTES = 64 << 20, /* what trainers that recurse into graphs have been seen to need */
     STOP_MARGIN_S = 10,
+    SERVER_START_MS = 600000, /* to load its models in */
     STOP_S = 30
 };
 
@@ -157,20 +158,35 @@ static const char *ask_https(struct compose *k, int64_t port, const char *path, 
                         s, at, s, at);
 }
 
-static void probe(struct compose *k, const struct spec_component *c)
+/* What is asked of it: `stoker serve` has a path for that, which the spec need not name. */
+static const struct spec_health *health_of(struct compose *k, const struct spec_component *c)
 {
-    const struct spec_health *h = c->health;
+    struct spec_health *h;
+
+    if (c->health || !host_is_server(c))
+        return c->health && (c->health->path || c->health->command.count) ? c->health : NULL;
+    h = arena_new(&k->arena, struct spec_health);
+    *h = (struct spec_health){ .path = "/health",
+                               .interval_ms = 10000,
+                               .timeout_ms = 5000,
+                               .start_ms = SERVER_START_MS,
+                               .retries = 3 };
+    return h;
+}
+
+static void probe(struct compose *k, const struct spec_component *c, const struct spec_health *h)
+{
     int64_t s = (h->timeout_ms + 999) / 1000;
     bool tls = host_is_server(c) && k->r->spec->serve.tls_cert;
     const char *path = url_path(k, h->path), *sh;
     int64_t port;
 
-    if (!h->port.known && !c->port_count) {
+    if (!h->port.known && !c->port_count && !host_is_server(c)) {
         render_refuse(k->r, &h->path, "Give the component a port, or the health check one.",
                       "component '%s' has no port to ask for its health", c->name);
         return;
     }
-    port = h->port.known ? h->port.v : c->ports[0].port;
+    port = h->port.known ? h->port.v : c->port_count ? c->ports[0].port : k->r->spec->serve.port;
     sh = tls ? ask_https(k, port, path, s) : ask_http(k, port, path, s);
     yaml_note(&k->y, render_from(k->r, &h->path));
     list(k, "test", (const char *const[]){ "CMD-SHELL", sh }, 2);
@@ -178,9 +194,9 @@ static void probe(struct compose *k, const struct spec_component *c)
 
 static void health(struct compose *k, const struct spec_component *c)
 {
-    const struct spec_health *h = c->health;
+    const struct spec_health *h = health_of(k, c);
 
-    if (!h || (!h->path && !h->command.count))
+    if (!h)
         return;
     yaml_map(&k->y, "healthcheck");
     if (h->command.count) {
@@ -191,7 +207,7 @@ static void health(struct compose *k, const struct spec_component *c)
             yaml_str(&k->y, NULL, compose_text(k, h->command.items[i]));
         yaml_end(&k->y);
     } else {
-        probe(k, c);
+        probe(k, c, h);
     }
     duration(k, "interval", h->interval_ms, &h->interval_ms);
     duration(k, "timeout", h->timeout_ms, &h->timeout_ms);
@@ -208,8 +224,15 @@ static void depends(struct compose *k, const struct host_run *run)
     const struct spec_component *c = run->c;
     bool mps = compose_is_client(k, run), any = mps;
 
-    for (size_t i = 0; i < c->depends_on.count; i++)
-        any = any || host_run_find(k->plan, c->depends_on.items[i]);
+    for (size_t i = 0; i < c->depends_on.count; i++) {
+        if (host_run_find(k->plan, c->depends_on.items[i]))
+            any = true;
+        else if (run->replica == 0)
+            render_warn(k->r, &c->depends_on.items[i],
+                        "Start it before 'docker compose up', or let the program wait for it.",
+                        "'%s' does not wait for '%s', which is not a service of the compose file",
+                        c->name, c->depends_on.items[i]);
+    }
     if (!any)
         return;
     if (c->depends_on.count)
@@ -230,7 +253,7 @@ static void depends(struct compose *k, const struct host_run *run)
             continue;
         yaml_map(&k->y, on->name);
         yaml_str(&k->y, "condition",
-                 on->c->health                         ? "service_healthy"
+                 health_of(k, on->c)                   ? "service_healthy"
                  : on->c->kind == SPEC_COMPONENT_BATCH ? "service_completed_successfully"
                                                        : "service_started");
         yaml_end(&k->y);
@@ -317,7 +340,13 @@ static void ports(struct compose *k, const struct host_run *run)
     if (!c->port_count)
         return;
     if (c->replicas > 1)
-        yaml_comment(&k->y, "one of several: its ports are for the other services alone");
+        yaml_comment(&k->y, "one of several: its ports are for the other services only");
+    if (c->replicas > 1 && run->replica == 0)
+        render_warn(k->r, &c->ports[0].port,
+                    "Put a proxy before them as a component of its own, which has the port.",
+                    "no port of '%s' is published: %" PRId64 " replicas cannot share one of the "
+                    "machine",
+                    c->name, c->replicas);
     yaml_seq(&k->y, c->replicas > 1 ? "expose" : "ports");
     for (size_t i = 0; i < c->port_count; i++) {
         const struct spec_port *p = &c->ports[i];

@@ -2,8 +2,9 @@
 /* cost: what a machine costs a month.
  *
  * A rented machine costs its price, or that of its GPUs less what its capacity saves; an owned one
- * what it cost over the years it is kept, its power at the wall (power times PUE) and its place.
- * The page and the alerts ask here, so that they name one figure. */
+ * what it cost over the years it is kept, its power at the wall (power times PUE) and its place, or
+ * that of its GPUs where one of the three is unknown.
+ * The page, the alerts and the planner ask here, so that they name one figure. */
 #include "render/cost.h"
 
 #include <math.h>
@@ -64,15 +65,16 @@ static struct render_cost owned_cost(const struct spec_prices *p, const struct s
 
 struct render_cost render_cost_of(const struct spec *s, const struct spec_node *n)
 {
-    struct render_cost c = { .rent = NAN, .capital = NAN, .energy = NAN, .place = NAN };
+    struct render_cost c = owned_cost(&s->prices, n);
 
+    c.from = &n->capex;
     if (n->price.known)
-        c.rent = render_cost_monthly(&n->price);
-    else if (!n->capex.known && s->prices.gpu_hour.known && n->gpus_per_node)
-        c.rent = render_cost_monthly(&s->prices.gpu_hour) * (double)n->gpus_per_node *
-                 capacity_share(s, n);
-    else
-        c = owned_cost(&s->prices, n);
+        c = (struct render_cost){ .rent = render_cost_monthly(&n->price), .from = &n->price };
+    else if (s->prices.gpu_hour.known && n->gpus_per_node &&
+             (!n->capex.known || isnan(render_cost_sum(&c))))
+        c = (struct render_cost){ .rent = render_cost_monthly(&s->prices.gpu_hour) *
+                                          (double)n->gpus_per_node * capacity_share(s, n),
+                                  .from = &s->prices.gpu_hour };
     return c;
 }
 
@@ -81,8 +83,6 @@ bool render_cost_hour(const struct spec *s, const struct spec_node *n, double *o
     struct render_cost c = render_cost_of(s, n);
     double month = render_cost_sum(&c);
 
-    if (isnan(month) && s->prices.gpu_hour.known && n->gpus_per_node)
-        month = render_cost_monthly(&s->prices.gpu_hour) * (double)n->gpus_per_node;
     *out = month / RENDER_HOURS_A_MONTH;
     return !isnan(month);
 }

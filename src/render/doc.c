@@ -257,11 +257,27 @@ static void way_alone(const struct use *u, struct buf *out)
         buf_addf(out, "not for %" PRId64 " machines", u->machines);
 }
 
+/* Which of both the components are for; where that is none or both, the targets that are there. */
+static void systems_of(const struct spec *s, bool *cloud, bool *hpc)
+{
+    bool pods = false, jobs = false;
+
+    for (size_t i = 0; i < s->component_count; i++) {
+        enum spec_target target = s->components[i].target;
+
+        pods = pods || target == SPEC_TARGET_KUBERNETES || target == SPEC_TARGET_OPENSHIFT;
+        jobs = jobs || target == SPEC_TARGET_SLURM;
+    }
+    *cloud = pods != jobs ? pods : s->targets.kubernetes || s->targets.openshift;
+    *hpc = pods != jobs ? jobs : s->targets.slurm != NULL;
+}
+
 static void ways(struct doc *d)
 {
-    const struct spec_targets *t = &d->r->spec->targets;
-    bool cloud = t->kubernetes || t->openshift, hpc = t->slurm != NULL;
+    bool cloud, hpc;
     const struct use u = use_of(d->r->spec);
+
+    systems_of(d->r->spec, &cloud, &hpc);
     const struct {
         const char *way, *good, *price;
         void (*here)(const struct use *u, struct buf *out);
@@ -332,10 +348,13 @@ static const struct {
       "oc delete -k openshift                     # away, with the project\n" },
     { "compose", "docker compose -f compose/compose.yaml config -q\n"
                  "docker compose -f compose/compose.yaml up -d --wait\n"
+                 "docker compose -f compose/compose.yaml up -d --wait --remove-orphans  # and end "
+                 "what the spec no longer names\n"
                  "docker compose -f compose/compose.yaml down\n" },
     { "systemd", "systemd-analyze verify systemd/*.service\n"
-                 "cp systemd/*.service /etc/systemd/system/ && systemctl daemon-reload\n"
-                 "systemctl enable --now stoker-up\nsystemctl disable --now stoker-up\n" },
+                 "systemd/install.sh        # as root: units, user, folders, presets\n"
+                 "systemctl start multi-user.target\n"
+                 "systemd/install.sh prune  # stops and removes what the spec no longer names\n" },
     { "prometheus", "promtool check config --syntax-only prometheus/prometheus.yml\n"
                     "promtool check rules prometheus/rules/*.yml\n"
                     "promtool test rules prometheus/tests/*.yml\n"

@@ -39,13 +39,13 @@ void doc_section(struct doc *d, const char *id, const char *title)
 void doc_table(struct doc *d, const char *columns)
 {
     buf_adds(d->out, "<div class=\"scroll\"><table>\n<tr>");
-    for (const char *p = columns; *p;) {
+    for (const char *p = columns; p;) { /* the last may have no name */
         size_t len = strcspn(p, "|");
         bool right = *p == '#';
 
         buf_addf(d->out, "<th%s>%.*s</th>", right ? " class=\"n\"" : "", (int)(len - right),
                  p + right);
-        p += len + (p[len] == '|');
+        p = p[len] ? p + len + 1 : NULL;
     }
     buf_adds(d->out, "</tr>\n");
 }

@@ -30,7 +30,7 @@ static void group_row(struct doc *d, const struct spec_node *n, const struct ren
     dollars(d, c->owned, c->energy);
     dollars(d, c->owned && d->r->spec->prices.colo_per_kw.known, c->place);
     dollars(d, true, render_cost_sum(c) * (double)n->count);
-    doc_cell(d, "%s", render_from(d->r, n->price.known ? (const void *)&n->price : &n->capex));
+    doc_cell(d, "%s", render_from(d->r, c->from));
     doc_row_end(d);
 }
 

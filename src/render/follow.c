@@ -447,6 +447,7 @@ static const struct {
     { ON_ALL, "storage.stripes", "target lustre sets them" },
     { ON_ALL, "storage.price_per_tb", MONEY },
 
+    { ON_SLURM | ON_PODS, "pools.device", "a component's pool of the CPU's memory is refused" },
     { ON_ALL, "pools.priority", BY_SERVE },
     { ON_ALL, "pools.access", BY_SERVE },
     { ON_ALL, "pools.nodes", "another group than its components' is refused" },
@@ -455,9 +456,15 @@ static const struct {
     { ON_PODS, "serve.listen", "a pod listens on its own address" },
     { ON_PODS, "serve.token_file", "a Secret is mounted in its place" },
     { ON_PODS, "serve.tls_key", "told of at 'tls_cert'" },
+    { ON_PODS, "agent.tls_key", "told of at 'tls_cert'" },
+    { ON_PODS, "serve.batch_size", "told of at 'batch_dir'" },
+    { ON_PODS, "serve.batch_expiry", "told of at 'batch_dir'" },
 
     { ON_PROMETHEUS, "agent.listen", "warned about where nobody else reaches it" },
     { ON_PROMETHEUS, "agent.port", "of the page" },
+    { ON_PROMETHEUS, "agent.tls_cert", "that it is https is all that is needed" },
+    { ON_PROMETHEUS, "agent.tls_key", "that it is https is all that is needed" },
+    { ON_PROMETHEUS, "agent.admin_token_file", BY_AGENT },
     { ON_PROMETHEUS, "agent.interval", BY_AGENT },
     { ON_PROMETHEUS, "agent.fine_history", BY_AGENT },
     { ON_PROMETHEUS, "agent.coarse_history", BY_AGENT },

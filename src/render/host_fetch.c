@@ -2,9 +2,9 @@
 /* host_fetch: models that the spec calls by a name, brought onto a machine without a scheduler.
  *
  * `stoker serve` opens folders.  A model of the Hugging Face hub gets one, FOLDER/NAME, which the
- * servers' specs name in place of the hub's name, and a script that fills it: with
- * `stoker model get` where stoker has that model itself, else with the hub's own client.  What is
- * there already stays, so that a machine without a way out is served by a copy. */
+ * servers' specs name in place of the hub's name, and a script that fills it with
+ * `stoker model get`.  What is there already stays, so that a machine without a way out is served
+ * by a copy.  What was fetched half way lies in FOLDER/NAME.hub and goes on from there. */
 #include "base/str.h"
 #include "model/get.h"
 #include "render/host_int.h"
@@ -26,8 +26,6 @@ static const char *own_name(const struct spec_model *m)
 static const char FETCH[] =
     "set -eu\n"
     "umask 022\n"
-    "hub=\n"
-    "trap '[ -z \"$hub\" ] || rm -rf \"$hub\"' EXIT\n"
     "\n"
     "# has FOLDER: is a model there?\n"
     "has() { [ -e \"$1/config.json\" ] || [ -e \"$1/modules.json\" ]; }\n"
@@ -43,20 +41,12 @@ static const char FETCH[] =
     "    has \"$2\" || stoker model get \"$1\" --output \"$2\" || fault \"$1\" \"$2\"\n"
     "}\n"
     "\n"
-    "# get NAME REVISION FOLDER: by the hub's own client; \"-\" is the newest revision\n"
+    "# get NAME REVISION FOLDER: one of the hub (HF_ENDPOINT, HF_TOKEN)\n"
     "get() {\n"
     "    has \"$3\" && return\n"
-    "    if [ -z \"$hub\" ]; then\n"
-    "        hub=$(mktemp -d)\n"
-    "        python3 -m pip install --quiet --no-cache-dir --target \"$hub\" \\\n"
-    "            'huggingface_hub>=0.30,<2' || fault \"$1\" \"$3\"\n"
-    "    fi\n"
-    "    PYTHONPATH=$hub python3 -c 'import sys\n"
-    "from huggingface_hub import snapshot_download\n"
-    "name, revision, folder = sys.argv[1:]\n"
-    "snapshot_download(name, revision=None if revision == \"-\" else revision, local_dir=folder,\n"
-    "    allow_patterns=[\"*.json\", \"*.txt\", \"*.model\", \"*.safetensors\"])' \\\n"
-    "        \"$1\" \"$2\" \"$3\" || fault \"$1\" \"$3\"\n"
+    "    HF_HUB_CACHE=\"$3.hub\" stoker model get \"$1\" --revision \"$2\" --output \"$3\" ||\n"
+    "        fault \"$1\" \"$3\"\n"
+    "    rm -rf \"$3.hub\"\n"
     "}\n"
     "\n";
 
@@ -69,7 +59,7 @@ static void fetch_line(struct buf *out, struct arena *a, const char *models,
     quote_sh(out, own ? own : m->source);
     if (!own) {
         buf_addc(out, ' ');
-        quote_sh(out, m->revision ? m->revision : "-");
+        quote_sh(out, m->revision ? m->revision : "main");
     }
     buf_addc(out, ' ');
     quote_sh(out, host_model_source(a, models, m));

@@ -5,9 +5,9 @@
  * most with those already placed (traffic[].rate), more GPUs first, then as they stand in the spec.
  * Each gets the lowest GPUs in a row that are free, on the first machine where there are enough, so
  * that neighbours talk and the same spec always gives the same answer; GPUs that a pool or a model
- * has memory of are taken last by whoever has no pool.  Where that leaves somebody
- * without GPUs, all are placed as plan/feasible.h found it possible.  A component that has a pool
- * and no GPU of its own sees the GPUs of that pool, which are others'.
+ * has memory of are taken last by whoever has no pool, and not at all where others share them.
+ * Where that leaves somebody without GPUs, all are placed as plan/feasible.h found it possible.  A
+ * component that has a pool and no GPU of its own sees the GPUs of that pool, which are others'.
  *
  * compose and systemd may share a machine, so components of both are placed together, whichever of
  * the two is being written. */
@@ -134,16 +134,17 @@ static bool give_first(struct render *r, struct arena *a, struct groups *all, st
 
     for (size_t i = 0; (n = spec_component_group(r->spec, c, i)) != NULL; i++) {
         struct group *g = group_of(a, all, n);
-        uint32_t may = feasible_gpus_allowed(r->spec, c, n);
-        uint32_t better = c->pools.count ? may : may & ~feasible_gpus_shared(r->spec, n);
+        uint32_t allowed = feasible_gpus_allowed(r->spec, c, n);
+        uint32_t barred = feasible_gpus_barred(r->spec, c, n, NULL);
 
         for (int64_t m = 0; g && m < n->count; m++) {
-            uint32_t free = better & ~g->taken[m];
+            uint32_t may = allowed & ~g->taken[m] & ~(m ? UINT32_C(0) : barred);
+            uint32_t free = c->pools.count ? may : may & ~feasible_gpus_shared(r->spec, n);
             int64_t more = c->gpus - host_gpu_count(free);
 
             run->gpus = choose(free, c->gpus);
             if (!run->gpus && !off && more > 0)
-                run->gpus = choose(may & ~better & ~g->taken[m], more);
+                run->gpus = choose(may & ~free, more);
             if (run->gpus && more > 0)
                 run->gpus |= free;
             if (!run->gpus)
@@ -270,6 +271,62 @@ static void keep(struct host_plan *p, bool (*takes)(const struct spec_component 
     p->count = n;
 }
 
+/* Is it memory for a model of the component? */
+static bool pool_is_for(const struct spec *s, const struct spec_pool *p,
+                        const struct spec_component *c)
+{
+    for (size_t i = 0; i < s->model_count; i++)
+        if (str_eq(s->models[i].component, c->name) && str_eq(s->models[i].pool, p->name))
+            return true;
+    return false;
+}
+
+/* Of whole GPUs that it asked for, those that others have a pool on. */
+static uint32_t gpus_of_others(const struct spec *s, const struct host_run *run, const char **pool)
+{
+    uint32_t mask = 0;
+
+    for (size_t i = 0; run->c->gpus && !run->c->pools.count && i < s->pool_count; i++) {
+        const struct spec_pool *p = &s->pools[i];
+
+        if (p->device == SPEC_POOL_CPU || spec_node_of(s, p->nodes) != run->node ||
+            pool_is_for(s, p, run->c))
+            continue;
+        for (int g = 0; g < HOST_GPUS_MAX; g++)
+            if (run->gpus & (1U << g) && spec_range_has(p->gpus, g)) {
+                mask |= 1U << g;
+                *pool = *pool ? *pool : p->name;
+            }
+    }
+    return mask;
+}
+
+/* It runs, with less memory than it thinks it has: once for a component. */
+static void beside_warn(struct render *r, const struct host_plan *p)
+{
+    const struct spec_component *told = NULL;
+
+    for (size_t i = 0; i < p->count; i++) {
+        const struct host_run *run = &p->runs[i];
+        const char *pool = NULL;
+        uint32_t gpus = gpus_of_others(r->spec, run, &pool);
+        struct buf list = { 0 };
+
+        if (!gpus || run->c == told)
+            continue;
+        told = run->c;
+        host_gpu_list(&list, gpus);
+        render_warn(
+            r, &run->c->gpus, "Put the pool on other GPUs, or give the component a pool, too.",
+            "GPU%s %s of '%s' %s not for '%s' only: pool '%s' has memory of %s, and no others "
+            "are free",
+            host_gpu_count(gpus) == 1 ? "" : "s", buf_str(&list), run->node->name,
+            host_gpu_count(gpus) == 1 ? "is" : "are", run->c->name, pool,
+            host_gpu_count(gpus) == 1 ? "it" : "them");
+        buf_release(&list);
+    }
+}
+
 bool host_plan_make(struct render *r, bool (*takes)(const struct spec_component *c),
                     struct host_plan *out)
 {
@@ -300,6 +357,7 @@ bool host_plan_make(struct render *r, bool (*takes)(const struct spec_component 
         return false;
     }
     keep(&p, takes);
+    beside_warn(r, &p);
     *out = p;
     return true;
 }

@@ -73,6 +73,9 @@ void host_serve_spec(const struct render *r, const struct host_plan *p, const st
 /* The section of models alone, and the whole spec, with models on the GPUs of their components. */
 void host_serve_models(const struct render *r, const struct host_plan *p, struct buf *out);
 void host_spec_whole(const struct render *r, const struct host_plan *p, struct buf *out);
+/* The folder of files and batches of a component's server, or the machine's own (`run` NULL). */
+enum { HOST_BATCH_DIR_MAX = 4096 }; /* bytes of it */
+void host_batch_dir(const struct spec_serve *v, const struct host_run *run, char *out, size_t cap);
 bool host_model_of(const struct spec_model *m, const struct host_run *run);
 /* Does the machine's own server have it?  `loose`: is there a model that names no component? */
 bool host_models_own(const struct spec *s, const struct host_plan *p, const struct spec_model *m);

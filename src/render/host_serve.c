@@ -11,6 +11,7 @@
 #include "render/host_int.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #define TEXT_(id, text) [SPEC_##id] = (text),
 static const char *const kinds[] = { SPEC_MODEL_KINDS(TEXT_) };
@@ -149,6 +150,7 @@ static void pools(struct out *o)
             continue;
         yaml_map(&o->y, p->name);
         put_bytes(o, "size", p->size_bytes, &p->size_bytes);
+        put_str(o, "device", p->device == SPEC_POOL_CPU ? "cpu" : "gpu", &p->device);
         put_str(o, "priority", priorities[p->priority], &p->priority);
         put_str(o, "access", patterns[p->access], &p->access);
         if (!o->run)
@@ -167,7 +169,7 @@ static void device(struct out *o, const struct spec_model *m)
     struct buf list = { 0 };
 
     put_str(o, "device", devices[m->device], &m->device);
-    if (m->gpus || m->device != SPEC_DEVICE_AUTO || !gpus) {
+    if (m->gpus || m->device != SPEC_DEVICE_AUTO || spec_model_on_cpu(o->r->spec, m) || !gpus) {
         put_str(o, "gpus", m->gpus, &m->gpus);
         return;
     }
@@ -206,6 +208,7 @@ static void model(struct out *o, const struct spec_model *m)
     put_str(o, "dtype", dtypes[m->dtype], &m->dtype);
     put_str(o, "fallback", m->fallback, &m->fallback);
     put_bool(o, "fallback_at_start", m->fallback_at_start, &m->fallback_at_start);
+    put_str(o, "load", m->load == SPEC_LOAD_ON_DEMAND ? "on_demand" : "at_start", &m->load);
     put_str(o, "pool", m->pool, &m->pool);
     put_int(o, "batch", m->batch, &m->batch);
     put_int(o, "batch_tokens", m->batch_tokens, &m->batch_tokens);
@@ -228,6 +231,35 @@ static void models(struct out *o)
     yaml_end(&o->y);
 }
 
+static void put_strs(struct out *o, const char *key, const struct spec_strs *list)
+{
+    if (!list->count || !is_set(o, list))
+        return;
+    yaml_note(&o->y, render_from(o->r, list));
+    yaml_seq(&o->y, key);
+    for (size_t i = 0; i < list->count; i++)
+        yaml_str(&o->y, NULL, list->items[i]);
+    yaml_end(&o->y);
+}
+
+void host_batch_dir(const struct spec_serve *v, const struct host_run *run, char *out, size_t cap)
+{
+    (void)snprintf(out, cap, "%s%s%s", v->batch_dir, run ? "/" : "", run ? run->c->name : "");
+}
+
+/* A folder has one server: each component's is below the one that is named. */
+static void put_batches(struct out *o, const struct spec_serve *v)
+{
+    char dir[HOST_BATCH_DIR_MAX];
+
+    if (v->batch_dir) {
+        host_batch_dir(v, o->run, dir, sizeof(dir));
+        put_str(o, "batch_dir", dir, &v->batch_dir);
+    }
+    put_bytes(o, "batch_size", v->batch_bytes_max, &v->batch_bytes_max);
+    put_ms(o, "batch_expiry", v->batch_expiry_ms, &v->batch_expiry_ms);
+}
+
 static void serve(struct out *o)
 {
     const struct spec_serve *v = &o->r->spec->serve;
@@ -237,14 +269,22 @@ static void serve(struct out *o)
     put_int(o, "port", maybe_of(v->port), &v->port);
     put_int(o, "rerank_port", maybe_of(v->rerank_port), &v->rerank_port);
     put_str(o, "token_file", v->token_file, &v->token_file);
+    put_str(o, "admin_token_file", v->admin_token_file, &v->admin_token_file);
+    put_strs(o, "allow_origin", &v->allow_origin);
     put_str(o, "tls_cert", v->tls_cert, &v->tls_cert);
     put_str(o, "tls_key", v->tls_key, &v->tls_key);
     put_int(o, "items_max", maybe_of(v->items_max), &v->items_max);
     put_bytes(o, "body_max", v->body_bytes_max, &v->body_bytes_max);
+    put_bytes(o, "text_max", v->text_bytes_max, &v->text_bytes_max);
     put_int(o, "queue_max", maybe_of(v->queue_max), &v->queue_max);
     put_int(o, "connections_max", maybe_of(v->connections_max), &v->connections_max);
     put_int(o, "users_max", maybe_of(v->users_max), &v->users_max);
     put_ms(o, "timeout", v->timeout_ms, &v->timeout_ms);
+    put_ms(o, "timeout_max", v->timeout_max_ms, &v->timeout_max_ms);
+    put_ms(o, "body_total_timeout", v->body_total_ms, &v->body_total_ms);
+    put_ms(o, "batch_time", v->batch_ms, &v->batch_ms);
+    put_bool(o, "any_model", v->any_model, &v->any_model);
+    put_batches(o, v);
     put_ms(o, "drain", v->drain_ms, &v->drain_ms);
     put_bytes(o, "cache", v->cache_bytes, &v->cache_bytes);
     yaml_end(&o->y);

@@ -48,6 +48,8 @@ struct k8s { /* what holds for all objects of a target */
     const struct spec_strs *pull_secrets; /* NULL: none */
     const void *storage_class_at, *runtime_class_at, *priority_class_at; /* where they stand */
     int minor;                                                           /* of Kubernetes 1.MINOR */
+    enum spec_mig_strategy mig_strategy;
+    const void *mig_strategy_at;
     bool scc;      /* OpenShift's constraint picks the user: none is named */
     bool ipc_lock; /* RDMA pods ask for IPC_LOCK though they are not root */
 };
@@ -254,6 +256,12 @@ void k8s_namespace_wish(struct k8s *k, const char *const *name);
 void k8s_group_wishes(struct k8s *k, const struct spec_component *const *all, size_t count,
                       bool by_name);
 
+/* nv-ipam's release, and a pool of it for the pods of a fabric's subnet; the machines are those of
+ * its groups, by their label. */
+#define K8S_NV_IPAM "v0.4.0"
+void k8s_ip_pool(struct k8s *k, struct buf *out, const char *namespace, const struct spec_fabric *f,
+                 size_t i);
+
 /* --- serving, k8s_serve.c --- */
 #define K8S_TOKEN_SECRET "stoker-token"
 #define K8S_TOKEN_PATH   "/run/secrets/stoker"
@@ -291,6 +299,8 @@ bool k8s_has_models(const struct spec *s, const char *component);
 /* "rdma:" of its driver; `direct`: a fabric of the spec has gpudirect. */
 void k8s_driver_rdma(struct yaml_out *y, bool direct);
 bool k8s_has_mig(const struct spec *s);
+/* The strategy under `key`, "single" where nothing is cut. */
+void k8s_mig_strategy(struct k8s *k, struct yaml_out *y, const char *key);
 bool k8s_has_mig_group(const struct spec_node *n); /* has a node group it? */
 /* "mig:" and "migManager:" of the chart's values (`create`: with the ConfigMap in them) or of a
  * ClusterPolicy; the ConfigMap as an object; its text. */

@@ -11,7 +11,7 @@
 
 const char *k8s_gpu_resource(struct k8s *k, const struct spec_node *n)
 {
-    if (!n || !feasible_mig_instances(n))
+    if (!n || !feasible_mig_instances(n) || k->mig_strategy == SPEC_MIG_SINGLE)
         return "nvidia.com/gpu";
     return arena_printf(&k->arena, "nvidia.com/mig-%s", feasible_mig_name(&k->arena, n));
 }

@@ -4,8 +4,11 @@
  * The GPU Operator's MIG manager reads configurations from a ConfigMap and cuts the GPUs of each
  * machine as its label nvidia.com/mig.config says.  We write one configuration a node group, named
  * after it, instead of relying on those that the operator brings: their names differ by release
- * and GPU.  The strategy is "mixed" wherever a group has MIG, so that instances are asked for by
- * profile (nvidia.com/mig-1g.18gb) and groups without MIG keep nvidia.com/gpu. */
+ * and GPU.  The strategy is "mixed" wherever a group has MIG, unless the spec says otherwise: then
+ * instances are asked for by profile (nvidia.com/mig-1g.18gb), and groups without MIG keep
+ * nvidia.com/gpu.  With "single" an instance is an nvidia.com/gpu too.  That takes machines whose
+ * GPUs are all cut alike, as those of a group are; which kind a pod gets is then only its group's
+ * to say. */
 #include "plan/feasible.h"
 #include "render/k8s.h"
 
@@ -30,6 +33,16 @@ bool k8s_has_mig(const struct spec *s)
         if (feasible_mig_instances(&s->nodes[i]))
             return true;
     return false;
+}
+
+void k8s_mig_strategy(struct k8s *k, struct yaml_out *y, const char *key)
+{
+    bool mig = k8s_has_mig(k->r->spec), mixed = mig && k->mig_strategy == SPEC_MIG_MIXED;
+
+    yaml_note(y, mixed ? "instances by profile: nvidia.com/mig-PROFILE"
+                 : mig ? render_from(k->r, k->mig_strategy_at)
+                       : NULL);
+    yaml_str(y, key, mixed ? "mixed" : "single");
 }
 
 const char *k8s_mig_text(struct k8s *k)
@@ -63,8 +76,7 @@ void k8s_mig_values(struct k8s *k, struct yaml_out *y, bool create)
     bool mig = k8s_has_mig(k->r->spec);
 
     yaml_map(y, "mig");
-    yaml_note(y, mig ? "instances by profile: nvidia.com/mig-PROFILE" : NULL);
-    yaml_str(y, "strategy", mig ? "mixed" : "single");
+    k8s_mig_strategy(k, y, "strategy");
     yaml_end(y);
     yaml_map(y, "migManager");
     yaml_bool(y, "enabled", mig);

@@ -11,6 +11,9 @@
 #include "base/str.h"
 #include "render/k8s.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
+
 size_t k8s_rail_count(const struct spec_fabric *f)
 {
     if (f->sriov)
@@ -342,6 +345,37 @@ static void nic_selector(struct k8s *k, struct yaml_out *y, const struct spec_fa
     yaml_end(y);
 }
 
+/* Does the spec give the machines of a group the label with another value? */
+static bool label_differs(const struct spec_node *n, const struct spec_pair *want)
+{
+    for (size_t i = 0; i < n->labels.count; i++)
+        if (str_eq(n->labels.items[i].key, want->key))
+            return !str_eq(n->labels.items[i].value, want->value);
+    return false;
+}
+
+/* Virtual functions are made on machines with these labels: on none where each group of the fabric
+ * has another one. */
+static void selector_check(struct k8s *k, const struct spec_fabric *f)
+{
+    const struct spec *s = k->r->spec;
+
+    for (size_t j = 0; j < f->sriov->node_selector.count; j++) {
+        const struct spec_pair *want = &f->sriov->node_selector.items[j];
+        size_t on = 0, off = 0;
+
+        for (size_t i = 0; i < s->node_count; i++) {
+            on += spec_group_on(&s->nodes[i], f);
+            off += spec_group_on(&s->nodes[i], f) && label_differs(&s->nodes[i], want);
+        }
+        if (on && on == off)
+            render_refuse(k->r, want, "Give a group on it that label, or change the selector.",
+                          "no machine on fabric '%s' has the label '%s=%s': none gets virtual "
+                          "functions",
+                          f->name, want->key, want->value);
+    }
+}
+
 void k8s_sriov_policy(struct k8s *k, struct buf *out, const char *namespace,
                       const struct spec_fabric *f, size_t i)
 {
@@ -349,6 +383,8 @@ void k8s_sriov_policy(struct k8s *k, struct buf *out, const char *namespace,
     bool ib = f->kind == SPEC_FABRIC_INFINIBAND;
     struct yaml_out y;
 
+    if (i == 0)
+        selector_check(k, f);
     yaml_begin(&y, out);
     k8s_head_open(k, &y, "sriovnetwork.openshift.io/v1", "SriovNetworkNodePolicy", namespace,
                   k8s_rails_apart(f) ? k8s_rail_name(k, f, i) : k8s_name(k, f->name, ""), NULL);
@@ -385,6 +421,7 @@ void k8s_sriov_network(struct k8s *k, struct buf *out, const char *namespace,
     struct json_out w;
     struct yaml_out y;
 
+    ipam_wishes(k, f);
     json_out_init(&w, &json, 0);
     ipam(k, &w, f, i);
     yaml_begin(&y, out);
@@ -404,4 +441,75 @@ void k8s_sriov_network(struct k8s *k, struct buf *out, const char *namespace,
     yaml_end(&y);
     yaml_finish(&y);
     buf_release(&json);
+}
+
+/* ---- pools of nv-ipam ---- */
+
+static int64_t machines_on(const struct spec *s, const struct spec_fabric *f)
+{
+    int64_t count = 0;
+
+    for (size_t i = 0; i < s->node_count; i++)
+        if (spec_group_on(&s->nodes[i], f))
+            count += s->nodes[i].count;
+    return count > 0 ? count : 1;
+}
+
+/* Addresses that a subnet has for pods; a large one is as good as any larger. */
+static int64_t addresses_of(const char *subnet)
+{
+    const char *slash = strchr(subnet, '/');
+    long width = strchr(subnet, ':') ? 128 : 32, len = slash ? strtol(slash + 1, NULL, 10) : width;
+    long bits = width - len;
+
+    if (bits < 2)
+        return bits + 1;
+    return bits > 24 ? INT64_C(1) << 24 : (INT64_C(1) << bits) - 2;
+}
+
+static void pool_selector(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f)
+{
+    const struct spec *s = k->r->spec;
+
+    yaml_map(y, "nodeSelector");
+    yaml_seq(y, "nodeSelectorTerms");
+    yaml_map(y, NULL);
+    yaml_seq(y, "matchExpressions");
+    yaml_map(y, NULL);
+    yaml_str(y, "key", K8S_GROUP_LABEL);
+    yaml_str(y, "operator", "In");
+    yaml_seq(y, "values");
+    for (size_t i = 0; i < s->node_count; i++)
+        if (spec_group_on(&s->nodes[i], f))
+            yaml_str(y, NULL, s->nodes[i].name);
+    for (int i = 0; i < 6; i++)
+        yaml_end(y);
+}
+
+void k8s_ip_pool(struct k8s *k, struct buf *out, const char *namespace, const struct spec_fabric *f,
+                 size_t i)
+{
+    enum { BLOCK_MAX = 256 };
+    int64_t machines = machines_on(k->r->spec, f);
+    int64_t block = addresses_of(f->subnets.items[i]) / machines;
+    struct yaml_out y;
+
+    if (block < f->sriov->vfs)
+        (block < 1 ? render_refuse : render_warn)(
+            k->r, &f->subnets, "Take a wider subnet.",
+            "'%s' has %" PRId64 " addresses for each of %" PRId64 " machines, and %" PRId64
+            " virtual functions could be used there",
+            f->subnets.items[i], block, machines, f->sriov->vfs);
+    yaml_begin(&y, out);
+    k8s_head_open(k, &y, "nv-ipam.nvidia.com/v1alpha1", "IPPool", namespace, k8s_pool_name(k, f, i),
+                  NULL);
+    yaml_end(&y);
+    yaml_map(&y, "spec");
+    yaml_note(&y, render_from(k->r, &f->subnets));
+    yaml_str(&y, "subnet", f->subnets.items[i]);
+    yaml_note(&y, "addresses of a machine");
+    yaml_int(&y, "perNodeBlockSize", block > BLOCK_MAX ? BLOCK_MAX : block);
+    pool_selector(k, &y, f);
+    yaml_end(&y);
+    yaml_finish(&y);
 }

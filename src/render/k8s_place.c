@@ -315,15 +315,23 @@ void k8s_affinity(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
     yaml_end(y);
 }
 
+/* Pods that fill machines have a constraint too, without which the scheduler spreads them by one of
+ * its own, with the same weight as the affinity of filled(). */
 void k8s_spread(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
-    if (!pod->c || !many(pod->c) || (!pod->spread_hard && fills(k, pod->c)))
+    bool fill;
+
+    if (!pod->c || !many(pod->c))
         return;
+    fill = !pod->spread_hard && fills(k, pod->c);
     yaml_seq(y, "topologySpreadConstraints");
     yaml_map(y, NULL);
-    yaml_int(y, "maxSkew", 1);
+    if (fill)
+        yaml_note(y, "so wide that it decides nothing; without one the scheduler spreads them");
+    yaml_int(y, "maxSkew", fill ? FEASIBLE_FILL_SKEW : 1);
     yaml_str(y, "topologyKey", "kubernetes.io/hostname");
-    yaml_note(y, pod->spread_hard ? "a machine each" : "as even as can be");
+    if (!fill)
+        yaml_note(y, pod->spread_hard ? "a machine each" : "as even as can be");
     yaml_str(y, "whenUnsatisfiable", pod->spread_hard ? "DoNotSchedule" : "ScheduleAnyway");
     yaml_map(y, "labelSelector");
     k8s_match(k, y, "matchLabels", pod->name);

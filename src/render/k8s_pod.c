@@ -164,11 +164,16 @@ static int64_t user_of(struct k8s *k, const struct spec_component *c)
 
 void k8s_pod_of(struct k8s *k, const struct spec_component *c, bool templates, struct k8s_pod *out)
 {
+    bool own = !c->image && k8s_is_server(c) && k->stoker_image_from; /* `stoker serve` */
+
     *out = (struct k8s_pod){
         .c = c,
         .name = k8s_name(k, c->name, ""),
-        .image = c->image ? c->image : "",
-        .image_from = arena_strdup(&k->arena, render_from(k->r, &c->image)),
+        .image = own        ? k->stoker_image
+                 : c->image ? c->image
+                            : "",
+        .image_from =
+            own ? k->stoker_image_from : arena_strdup(&k->arena, render_from(k->r, &c->image)),
         .command = c->command,
         .args = c->args,
         .workdir = c->workdir,
@@ -182,10 +187,10 @@ void k8s_pod_of(struct k8s *k, const struct spec_component *c, bool templates, s
         render_warn(k->r, &c->name, "Name the port its program listens on.",
                     "component '%s' has no port: no Service is written and it cannot be reached",
                     c->name);
-    if (!c->image)
+    if (!c->image && !own)
         render_refuse(k->r, &c->name, "Give it an image.",
                       "'%s' has no image, and Kubernetes runs nothing else", c->name);
-    if (spec_image_is_file(c->image))
+    if (c->image && spec_image_is_file(c->image))
         render_refuse(k->r, &c->image, "Write it like registry.example.org/team/name:1.0.",
                       "'%.80s' is the path of a file, and only Slurm starts images from one",
                       c->image);

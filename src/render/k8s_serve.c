@@ -9,6 +9,7 @@
  *            a name of the Hugging Face hub: fetched by an init container into the pod
  *            any other folder: the image must have it, and the user is told */
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "render/k8s.h"
 
 #include <inttypes.h>
@@ -164,20 +165,15 @@ bool k8s_fetches(const struct k8s *k, const struct spec_component *c)
 
 /* ---- models of the hub ---- */
 
-#define FETCH_IMAGE  "docker.io/library/python:3.13-slim"
 #define FETCH_FOLDER "/var/cache/stoker/models"
 
-/* Words: NAME REVISION FOLDER, three for each model; "-" is the newest revision. */
+/* Words: NAME REVISION FOLDER, three for each model.  An init container that is started again goes
+ * on where the one before stopped. */
 static const char FETCH[] =
     "set -eu\n"
-    "pip install --quiet --no-cache-dir --target /tmp/hub 'huggingface_hub>=0.30,<2'\n"
     "while [ $# -gt 0 ]; do\n"
-    "    PYTHONPATH=/tmp/hub python3 -c 'import sys\n"
-    "from huggingface_hub import snapshot_download\n"
-    "name, revision, folder = sys.argv[1:]\n"
-    "snapshot_download(name, revision=None if revision == \"-\" else revision, local_dir=folder,\n"
-    "    allow_patterns=[\"*.json\", \"*.txt\", \"*.model\", \"*.safetensors\"])' "
-    "\"$1\" \"$2\" \"$3\"\n"
+    "    HF_HUB_CACHE=\"$3.hub\" stoker model get \"$1\" --revision \"$2\" --output \"$3\"\n"
+    "    rm -rf \"$3.hub\"\n"
     "    shift 3\n"
     "done\n";
 
@@ -201,7 +197,7 @@ static void fetch_add(struct k8s *k, const struct spec_component *c, struct k8s_
         if (!is_of(&s->models[i], c) || !spec_model_is_fetched(&s->models[i]))
             continue;
         words[n++] = s->models[i].source;
-        words[n++] = s->models[i].revision ? s->models[i].revision : "-";
+        words[n++] = s->models[i].revision ? s->models[i].revision : "main";
         words[n++] = model_folder(k, &s->models[i]);
     }
     k8s_volume_add(k, pod,
@@ -210,7 +206,7 @@ static void fetch_add(struct k8s *k, const struct spec_component *c, struct k8s_
                                         .path = FETCH_FOLDER });
     k8s_init_add(k, pod,
                  (struct k8s_init){ .name = "fetch-models",
-                                    .image = FETCH_IMAGE,
+                                    .image = k->stoker_image,
                                     .command = { words, n },
                                     .env = home,
                                     .env_count = 1,
@@ -279,6 +275,14 @@ void k8s_serve_pod(struct k8s *k, const struct spec_component *c, struct k8s_pod
     if (s->tls_cert)
         render_warn(k->r, &s->tls_cert, "Let an ingress or a Route end TLS.",
                     "servers in pods answer without TLS: 'tls_cert' is a file of a machine");
+    if (s->admin_token_file)
+        render_warn(k->r, &s->admin_token_file, "Change 'models' and render again.",
+                    "servers in pods load no models by request: 'admin_token_file' is a file of a "
+                    "machine");
+    if (s->batch_dir)
+        render_warn(k->r, &s->batch_dir, "Run a server with batches on a machine of its own.",
+                    "servers in pods keep no files and batches: 'batch_dir' is a folder of a "
+                    "machine");
 }
 
 static const struct spec_node *gpu_group(const struct spec *s, const struct spec_component *c)
@@ -291,16 +295,25 @@ static void spec_bytes(struct yaml_out *y, const char *key, int64_t bytes)
     yaml_strf(y, key, "%" PRId64 "B", bytes);
 }
 
+/* GPUs, or shares of them, that the server's container sees, which it counts from 0. */
+static int64_t serve_gpus(const struct spec *s, const struct spec_component *c)
+{
+    if (!c)
+        return feasible_serve_ask(s).gpus;
+    return c->gpus ? c->gpus : k8s_shares_gpu(c);
+}
+
 static void serve_nodes(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
 {
     const struct spec_node *n = gpu_group(k->r->spec, c);
+    int64_t gpus = serve_gpus(k->r->spec, c);
 
-    if (!n || !n->gpu)
+    if (!n || !n->gpu || !gpus)
         return;
     yaml_seq(y, "nodes");
     yaml_map(y, NULL);
     yaml_str(y, "name", n->name);
-    yaml_int(y, "gpus_per_node", c && c->gpus ? c->gpus : 1);
+    yaml_int(y, "gpus_per_node", gpus);
     yaml_map(y, "gpu");
     yaml_str(y, "model", n->gpu->model);
     if (n->gpu->memory_bytes.known)
@@ -333,6 +346,8 @@ static void serve_pools(struct k8s *k, struct yaml_out *y, const struct spec_com
         yaml_map(y, s->pools[i].name);
         yaml_note(y, render_from(k->r, &s->pools[i].size_bytes));
         spec_bytes(y, "size", s->pools[i].size_bytes);
+        if (s->pools[i].device == SPEC_POOL_CPU)
+            yaml_str(y, "device", "cpu");
         yaml_str(y, "priority", levels[s->pools[i].priority]);
         yaml_end(y);
     }
@@ -359,6 +374,8 @@ static void model_extra(struct yaml_out *y, const struct spec_model *m)
     yaml_str(y, "priority", levels[m->priority]);
     yaml_str(y, "fallback", m->fallback);
     yaml_bool(y, "fallback_at_start", m->fallback_at_start);
+    if (m->load == SPEC_LOAD_ON_DEMAND)
+        yaml_str(y, "load", "on_demand");
     if (m->aliases.count)
         yaml_strs(y, "aliases", &m->aliases);
     if (m->prompts.count) {
@@ -369,7 +386,28 @@ static void model_extra(struct yaml_out *y, const struct spec_model *m)
     }
 }
 
-static void model(struct k8s *k, struct yaml_out *y, const struct spec_model *m)
+/* Where it runs: what the spec says; else on the GPUs that the pod asks for it. */
+static void model_gpus(struct k8s *k, struct yaml_out *y, const struct spec_model *m,
+                       const struct spec_component *c)
+{
+    int64_t gpus = serve_gpus(k->r->spec, c);
+
+    if (m->gpus) {
+        yaml_str(y, "gpus", m->gpus);
+        return;
+    }
+    if (m->device != SPEC_DEVICE_AUTO || spec_model_on_cpu(k->r->spec, m) || !gpus ||
+        (!c && !m->pool))
+        return;
+    yaml_note(y, "the GPUs of its pod");
+    if (gpus > 1)
+        yaml_strf(y, "gpus", "0-%" PRId64, gpus - 1);
+    else
+        yaml_str(y, "gpus", "0");
+}
+
+static void model(struct k8s *k, struct yaml_out *y, const struct spec_model *m,
+                  const struct spec_component *c)
 {
     static const char *const kinds[] = { "embedding", "rerank", "classify" };
     static const char *const devices[] = { "auto", "gpu", "cpu" };
@@ -383,8 +421,7 @@ static void model(struct k8s *k, struct yaml_out *y, const struct spec_model *m)
     yaml_str(y, "kind", kinds[m->kind]);
     yaml_str(y, "device", devices[m->device]);
     yaml_str(y, "dtype", dtypes[m->dtype]);
-    if (m->gpus)
-        yaml_str(y, "gpus", m->gpus);
+    model_gpus(k, y, m, c);
     if (spec_where(k->r->spec, &m->normalize).line)
         yaml_bool(y, "normalize", m->normalize); /* unset: as each API does */
     model_extra(y, m);
@@ -399,20 +436,45 @@ static void serve_limits(struct k8s *k, struct yaml_out *y)
         const int64_t *value;
         const char *unit;
     } rows[] = {
-        { "port", &s->port, "" },           { "rerank_port", &s->rerank_port, "" },
-        { "items_max", &s->items_max, "" }, { "body_max", &s->body_bytes_max, "B" },
-        { "queue_max", &s->queue_max, "" }, { "connections_max", &s->connections_max, "" },
-        { "users_max", &s->users_max, "" }, { "timeout", &s->timeout_ms, "ms" },
-        { "drain", &s->drain_ms, "ms" },    { "cache", &s->cache_bytes, "B" },
+        { "port", &s->port, "" },
+        { "rerank_port", &s->rerank_port, "" },
+        { "items_max", &s->items_max, "" },
+        { "body_max", &s->body_bytes_max, "B" },
+        { "queue_max", &s->queue_max, "" },
+        { "connections_max", &s->connections_max, "" },
+        { "users_max", &s->users_max, "" },
+        { "timeout", &s->timeout_ms, "ms" },
+        { "drain", &s->drain_ms, "ms" },
+        { "cache", &s->cache_bytes, "B" },
+        { "text_max", &s->text_bytes_max, "B" },
+        { "timeout_max", &s->timeout_max_ms, "ms" },
+        { "body_total_timeout", &s->body_total_ms, "ms" },
+        { "batch_time", &s->batch_ms, "ms" },
     };
+    enum { ALWAYS = 10 }; /* of those; the others are written where they were given */
 
     yaml_map(y, "serve");
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        /* a number that is not given is what the machine can hold */
+        if ((rows[i].value == &s->connections_max || i >= ALWAYS) &&
+            !spec_where(k->r->spec, rows[i].value).line)
+            continue;
         yaml_note(y, render_from(k->r, rows[i].value));
         if (*rows[i].unit)
             yaml_strf(y, rows[i].key, "%" PRId64 "%s", *rows[i].value, rows[i].unit);
         else
             yaml_int(y, rows[i].key, *rows[i].value);
+    }
+    if (s->any_model) {
+        yaml_note(y, render_from(k->r, &s->any_model));
+        yaml_bool(y, "any_model", true);
+    }
+    if (s->allow_origin.count) {
+        yaml_note(y, render_from(k->r, &s->allow_origin));
+        yaml_seq(y, "allow_origin");
+        for (size_t i = 0; i < s->allow_origin.count; i++)
+            yaml_str(y, NULL, s->allow_origin.items[i]);
+        yaml_end(y);
     }
     yaml_end(y);
 }
@@ -434,7 +496,7 @@ static void serve_text(struct k8s *k, struct buf *out, const struct spec_compone
     yaml_map(&y, "models");
     for (size_t i = 0; i < s->model_count; i++)
         if (str_eq(s->models[i].component, c ? c->name : NULL))
-            model(k, &y, &s->models[i]);
+            model(k, &y, &s->models[i], c);
     yaml_end(&y);
     serve_limits(k, &y);
     yaml_finish(&y);

@@ -133,6 +133,38 @@ static void group_wishes(struct k8s *k, const struct spec_node *n, bool shared)
                     "no component shares a GPU of '%s': 'sharing' is not followed", n->name);
 }
 
+/* Names of machines are names of the DNS there: no '_', no capitals. */
+static bool is_node_name(const char *s)
+{
+    return *s && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == strlen(s);
+}
+
+static void host_names(struct k8s *k, const struct spec_component *const *all, size_t count,
+                       const struct spec_node *n)
+{
+    const struct spec *s = k->r->spec;
+    const struct spec_node **groups =
+        arena_array(&k->arena, const struct spec_node *, s->node_count + 1);
+    struct spec_walk w;
+    bool used = false;
+
+    for (size_t j = 0; j < count && !used; j++)
+        for (size_t g = feasible_groups(s, all[j], groups); g > 0; g--)
+            used = used ||
+                   (groups[g - 1] == n && (all[j]->nodes || all[j]->gpus || all[j]->pools.count));
+    if (!used || (!s->targets.kubernetes && !s->targets.openshift))
+        return;
+    for (spec_walk(&w, n); spec_walk_next(&w);)
+        if (!is_node_name(w.name)) {
+            render_refuse(k->r, n->hosts ? (const void *)&n->hosts : (const void *)&n->name,
+                          "Give the machines' names as 'hosts', in lower-case letters, digits, '-' "
+                          "and '.'.",
+                          "a machine of '%s' is called '%s', which Kubernetes takes for no node",
+                          n->name, w.name);
+            return;
+        }
+}
+
 void k8s_group_wishes(struct k8s *k, const struct spec_component *const *all, size_t count,
                       bool by_name)
 {
@@ -145,6 +177,7 @@ void k8s_group_wishes(struct k8s *k, const struct spec_component *const *all, si
         const struct spec_node *n = &s->nodes[i];
         bool used = false;
 
+        host_names(k, all, count, n);
         for (size_t j = 0; j < count && n->gpu && !used; j++) {
             size_t of = feasible_groups(s, all[j], groups);
 

@@ -381,6 +381,8 @@ static bool begin(struct kube *q, struct render *r)
         .priority_class = t->priority_class,
         .priority_class_at = &t->priority_class,
         .pull_secrets = &t->pull_secrets,
+        .mig_strategy = t->mig_strategy,
+        .mig_strategy_at = &t->mig_strategy,
         .minor = k8s_minor(r, t->version, &t->version),
     };
     if (q->k.minor < 0)

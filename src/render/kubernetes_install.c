@@ -20,7 +20,6 @@
 
 #define MULTUS            "v4.3.0"
 #define WHEREABOUTS       "v0.9.4"
-#define NV_IPAM           "v0.4.0"
 #define RDMA_SHARED       "v1.5.3"
 #define TRAINING_OPERATOR "v1.9.4"
 #define TRAINER           "v2.3.0"
@@ -589,7 +588,7 @@ static void networking_resources(struct kube *q, struct yaml_out *y)
     if (any_used(q, has_nv_pool))
         yaml_str(y, NULL,
                  "https://github.com/Mellanox/nvidia-k8s-ipam/deploy/overlays/no-webhook"
-                 "?ref=" NV_IPAM);
+                 "?ref=" K8S_NV_IPAM);
     if (any_used(q, k8s_rdma_shared)) {
         yaml_str(y, NULL, "rdma-devices.yaml");
         yaml_str(y, NULL,
@@ -617,7 +616,7 @@ static void networking_file(struct kube *q)
     if (any_used(q, has_whereabouts))
         images(&y, "ghcr.io/k8snetworkplumbingwg/whereabouts", WHEREABOUTS);
     if (any_used(q, has_nv_pool))
-        images(&y, "ghcr.io/mellanox/nvidia-k8s-ipam", NV_IPAM);
+        images(&y, "ghcr.io/mellanox/nvidia-k8s-ipam", K8S_NV_IPAM);
     if (any_used(q, k8s_rdma_shared))
         images(&y, "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin", RDMA_SHARED);
     yaml_end(&y);
@@ -688,74 +687,6 @@ static void devices_file(struct kube *q)
 
 /* ---- pools of nv-ipam ---- */
 
-static int64_t machines_on(const struct spec *s, const struct spec_fabric *f)
-{
-    int64_t count = 0;
-
-    for (size_t i = 0; i < s->node_count; i++)
-        if (spec_group_on(&s->nodes[i], f))
-            count += s->nodes[i].count;
-    return count > 0 ? count : 1;
-}
-
-/* Addresses that a subnet has for pods; a large one is as good as any larger. */
-static int64_t addresses_of(const char *subnet)
-{
-    const char *slash = strchr(subnet, '/');
-    long width = strchr(subnet, ':') ? 128 : 32, len = slash ? strtol(slash + 1, NULL, 10) : width;
-    long bits = width - len;
-
-    if (bits < 2)
-        return bits + 1;
-    return bits > 24 ? INT64_C(1) << 24 : (INT64_C(1) << bits) - 2;
-}
-
-static void pool_selector(struct kube *q, struct yaml_out *y, const struct spec_fabric *f)
-{
-    const struct spec *s = q->k.r->spec;
-
-    yaml_map(y, "nodeSelector");
-    yaml_seq(y, "nodeSelectorTerms");
-    yaml_map(y, NULL);
-    yaml_seq(y, "matchExpressions");
-    yaml_map(y, NULL);
-    yaml_str(y, "key", K8S_GROUP_LABEL);
-    yaml_str(y, "operator", "In");
-    yaml_seq(y, "values");
-    for (size_t i = 0; i < s->node_count; i++)
-        if (spec_group_on(&s->nodes[i], f))
-            yaml_str(y, NULL, s->nodes[i].name);
-    for (int i = 0; i < 6; i++)
-        yaml_end(y);
-}
-
-static void pool_write(struct kube *q, struct buf *out, const struct spec_fabric *f, size_t i)
-{
-    enum { BLOCK_MAX = 256 };
-    int64_t machines = machines_on(q->k.r->spec, f);
-    int64_t block = addresses_of(f->subnets.items[i]) / machines;
-    struct yaml_out y;
-
-    if (block < f->sriov->vfs)
-        (block < 1 ? render_refuse : render_warn)(
-            q->k.r, &f->subnets, "Take a wider subnet.",
-            "'%s' has %" PRId64 " addresses for each of %" PRId64 " machines, and %" PRId64
-            " virtual functions could be used there",
-            f->subnets.items[i], block, machines, f->sriov->vfs);
-    yaml_begin(&y, out);
-    k8s_head_open(&q->k, &y, "nv-ipam.nvidia.com/v1alpha1", "IPPool", IPAM_NAMESPACE,
-                  k8s_pool_name(&q->k, f, i), NULL);
-    yaml_end(&y);
-    yaml_map(&y, "spec");
-    yaml_note(&y, render_from(q->k.r, &f->subnets));
-    yaml_str(&y, "subnet", f->subnets.items[i]);
-    yaml_note(&y, "addresses of a machine");
-    yaml_int(&y, "perNodeBlockSize", block > BLOCK_MAX ? BLOCK_MAX : block);
-    pool_selector(q, &y, f);
-    yaml_end(&y);
-    yaml_finish(&y);
-}
-
 static void pools_file(struct kube *q)
 {
     const struct spec *s = q->k.r->spec;
@@ -766,7 +697,7 @@ static void pools_file(struct kube *q)
         for (size_t j = 0; is_used(q, &s->fabrics[i]) && has_nv_pool(&s->fabrics[i]) &&
                            j < s->fabrics[i].subnets.count;
              j++)
-            pool_write(q, out, &s->fabrics[i], j);
+            k8s_ip_pool(&q->k, out, IPAM_NAMESPACE, &s->fabrics[i], j);
 }
 
 static void sriov_file(struct kube *q)

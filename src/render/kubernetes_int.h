@@ -87,6 +87,8 @@ void k8s_rules(struct render *r, struct yaml_out *y);
 void kube_node_write(struct kube *q);
 void kube_operator_write(struct kube *q);
 void kube_sharing_check(struct kube *q); /* refuses shares that the device plug-in cannot give */
+/* How often the device plug-in offers each GPU of a group: 1 where it shares none. */
+int64_t kube_shares(const struct kube *q, const struct spec_node *n);
 /* Node groups whose GPUs are shared; their configurations below `key`; the group that shares, when
  * it is the only one with GPUs (else machines carry a label: ""). */
 size_t kube_sharing_groups(const struct kube *q);

@@ -30,8 +30,7 @@ static bool is_roce(const struct spec_fabric *f)
     return f->kind == SPEC_FABRIC_ROCE;
 }
 
-/* How often the device plug-in offers each GPU of a group. */
-static int64_t shares(const struct kube *q, const struct spec_node *n)
+int64_t kube_shares(const struct kube *q, const struct spec_node *n)
 {
     int64_t count = feasible_shares(q->k.r->spec, n,
                                     &(struct feasible_opts){ .kubernetes_by_name = q->by_name });
@@ -165,7 +164,7 @@ static void group_words(struct kube *q, const struct spec_node *n, struct buf *l
                         struct buf *taints)
 {
     buf_addf(labels, "%s=%s", K8S_GROUP_LABEL, n->name);
-    if (n->gpus_per_node && shares(q, n) > 1)
+    if (n->gpus_per_node && kube_shares(q, n) > 1)
         buf_addf(labels, ",nvidia.com/device-plugin.config=%s", n->name);
     if (feasible_mig_instances(n) && q->t->gpu_operator)
         buf_addf(labels, ",nvidia.com/mig.config=%s", n->name);
@@ -298,7 +297,7 @@ static size_t gpu_groups(const struct kube *q, bool shared)
     size_t count = 0;
 
     for (size_t i = 0; i < s->node_count; i++)
-        count += s->nodes[i].gpus_per_node && (!shared || shares(q, &s->nodes[i]) > 1);
+        count += s->nodes[i].gpus_per_node && (!shared || kube_shares(q, &s->nodes[i]) > 1);
     return count;
 }
 
@@ -314,7 +313,7 @@ static const char *sharing_text(struct kube *q, const struct spec_node *n)
     return arena_printf(&q->k.arena,
                         "version: v1\nsharing:\n  %s:\n    failRequestsGreaterThanOne: true\n"
                         "    resources:\n    - name: nvidia.com/gpu\n      replicas: %" PRId64 "\n",
-                        mps ? "mps" : "timeSlicing", shares(q, n));
+                        mps ? "mps" : "timeSlicing", kube_shares(q, n));
 }
 
 void kube_sharing_data(struct kube *q, struct yaml_out *y, const char *key)
@@ -323,7 +322,7 @@ void kube_sharing_data(struct kube *q, struct yaml_out *y, const char *key)
 
     yaml_map(y, key);
     for (size_t i = 0; i < s->node_count; i++) {
-        if (!s->nodes[i].gpus_per_node || shares(q, &s->nodes[i]) < 2)
+        if (!s->nodes[i].gpus_per_node || kube_shares(q, &s->nodes[i]) < 2)
             continue;
         yaml_note(y, "its components with a pool and no GPU of their own share one");
         yaml_text(y, s->nodes[i].name, sharing_text(q, &s->nodes[i]));
@@ -346,7 +345,7 @@ static const struct spec_component *sharer(const struct kube *q, const struct sp
 {
     for (size_t i = 0; n && i < q->work_count; i++)
         if (k8s_shares_gpu(q->works[i].c) && spec_component_on(q->k.r->spec, q->works[i].c, n) &&
-            shares(q, n) > 1)
+            kube_shares(q, n) > 1)
             return q->works[i].c;
     return NULL;
 }
@@ -374,7 +373,7 @@ void kube_sharing_check(struct kube *q)
             render_warn(q->k.r, &o->gpus, "Give it a node group of its own.",
                         "the GPU of '%s' is not its own: '%s' shares those of '%s', and up to "
                         "%" PRId64 " pods meet at each",
-                        o->name, c->name, n->name, shares(q, n));
+                        o->name, c->name, n->name, kube_shares(q, n));
     }
 }
 

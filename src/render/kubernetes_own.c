@@ -145,43 +145,68 @@ static void agent_daemon(struct kube *q, struct buf *out, const struct k8s_pod *
     yaml_finish(&y);
 }
 
-/* What the agent reads of a spec that is too large for a ConfigMap: not what runs, and no machines
- * that no alert names. */
-static struct spec reduced(const struct spec *s)
+/* Files of a machine, which a pod does not have. */
+#define MACHINE_FILES                                                                              \
+    "agent.tls_cert", "agent.tls_key", "agent.admin_token_file", "notify.webhook_token_file",      \
+        "notify.ca_file"
+
+static void warn_of_files(struct render *r)
 {
-    struct spec out = *s;
+    const struct spec_agent *a = &r->spec->agent;
+    const struct spec_notify *n = &r->spec->notify;
+
+    if (a->tls_cert)
+        render_warn(r, &a->tls_cert, "Let an ingress end TLS.",
+                    "agents in pods answer without TLS: 'tls_cert' is a file of a machine");
+    if (a->admin_token_file)
+        render_warn(r, &a->admin_token_file, "Silence alerts in Alertmanager.",
+                    "agents in pods silence nothing: 'admin_token_file' is a file of a machine");
+    if (n->webhook_token_file)
+        render_warn(r, &n->webhook_token_file, "Post to Alertmanager, which may have the token.",
+                    "agents in pods post to the webhook without a token: 'webhook_token_file' is a "
+                    "file of a machine");
+    if (n->ca_file)
+        render_warn(r, &n->ca_file, "Add it to the image, where the system's certificates are.",
+                    "agents in pods do not have 'ca_file', which is a file of a machine");
+}
+
+/* What the agent need not read of a spec that is too large for a ConfigMap: what runs, and machines
+ * that no alert names. */
+static const char *const *agent_without(const struct spec *s)
+{
+    static const char *const machines_too[] = {
+        MACHINE_FILES, "targets", "traffic", "components",         "shapes",  "models",
+        "storage",     "pools",   "nodes",   "budgets.components", "fabrics", NULL
+    };
+    static const char *const work[] = { MACHINE_FILES, "targets", "traffic",
+                                        "components",  "shapes",  "models",
+                                        "storage",     "pools",   "budgets.components",
+                                        NULL };
+    static const char *const targets[] = { MACHINE_FILES, "targets", "traffic", NULL };
     bool nodes = false, components = false;
 
     for (size_t i = 0; i < s->alert_count; i++) {
         nodes = nodes || s->alerts[i].nodes.count;
         components = components || s->alerts[i].components.count;
     }
-    out.targets = (struct spec_targets){ 0 };
-    out.traffic_count = 0;
-    if (components)
-        return out;
-    out.component_count = out.shape_count = out.model_count = out.storage_count = 0;
-    out.pool_count = out.budgets.component_count = 0;
-    if (!nodes)
-        out.node_count = out.fabric_count = 0;
-    return out;
+    return components ? targets : nodes ? work : machines_too;
 }
 
 static void agent_text(struct kube *q, struct buf *out)
 {
-    struct spec less;
+    static const char *const files[] = { MACHINE_FILES, NULL };
+    const struct spec *s = q->k.r->spec;
 
-    spec_show(q->k.r->spec, &(struct term){ 0 }, SPEC_SHOW_AGENT, out);
-    if (out->len <= CONFIG_MAX)
-        return;
-    buf_reset(out);
-    less = reduced(q->k.r->spec);
-    buf_adds(out, "# Without what runs and what nobody watches: the whole is too large for a "
-                  "ConfigMap.\n");
-    spec_show(&less, &(struct term){ 0 }, SPEC_SHOW_AGENT, out);
+    spec_show_set(s, SPEC_SHOW_AGENT, files, out);
+    if (out->len > CONFIG_MAX) {
+        buf_reset(out);
+        buf_adds(out, "# Without what runs and what nobody watches: the whole is too large for a "
+                      "ConfigMap.\n");
+        spec_show_set(s, SPEC_SHOW_AGENT, agent_without(s), out);
+    }
     if (out->len > CONFIG_MAX)
-        render_refuse(q->k.r, &q->k.r->spec->version, "Split the spec, or turn the agent off.",
-                      "with everything filled in it has %zu bytes, and a ConfigMap holds %d",
+        render_refuse(q->k.r, &s->version, "Split the spec, or turn the agent off.",
+                      "what the agent reads of it has %zu bytes, and a ConfigMap holds %d",
                       out->len, CONFIG_MAX);
 }
 
@@ -213,6 +238,7 @@ void kube_agent_write(struct kube *q)
     struct buf *out = kube_base(q, "agent.yaml", "`stoker agent` on every machine.");
     struct k8s_pod pod;
 
+    warn_of_files(q->k.r);
     agent_pod(q, &pod);
     buf_addf(
         out,

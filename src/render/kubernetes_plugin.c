@@ -93,10 +93,8 @@ void kube_plugin_write(struct kube *q)
     yaml_note(&y, "labels of GPUs on the machines; MPS starts where it says so");
     yaml_bool(&y, "enabled", true);
     yaml_end(&y);
-    if (k8s_has_mig(q->k.r->spec)) {
-        yaml_note(&y, "instances by profile: nvidia.com/mig-PROFILE");
-        yaml_str(&y, "migStrategy", "mixed");
-    }
+    if (k8s_has_mig(q->k.r->spec))
+        k8s_mig_strategy(&q->k, &y, "migStrategy");
     if (kube_sharing_groups(q))
         plugin_sharing(q, &y);
     yaml_comment(&y, "machines with taints have devices too");

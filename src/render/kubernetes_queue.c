@@ -241,7 +241,8 @@ static void flavor_quotas(struct kube *q, struct yaml_out *y, const struct spec_
     for (size_t i = 0; i < gpu_count; i++) {
         bool own = n->gpus_per_node && str_eq(gpus[i], k8s_gpu_resource(&q->k, n));
 
-        quota(y, gpus[i], arena_printf(a, "%" PRId64, own ? n->count * room.gpus : 0));
+        quota(y, gpus[i],
+              arena_printf(a, "%" PRId64, own ? n->count * room.gpus * kube_shares(q, n) : 0));
     }
     if (counts_cores(q->k.r->spec)) {
         quota(y, "cpu", arena_printf(a, "%" PRId64 "m", room.cpu_m.v * n->count));

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "catalog/catalog.h"
 #include "hw/compare.h"
 #include "plan/feasible.h"
 #include "render/render.h"
@@ -61,6 +62,7 @@ struct check {
     const struct spec_node *n;
     const struct hw *hw;
     struct render_facts *out;
+    struct cat_gpu_table gpus; /* the catalogue's */
 };
 
 static void fact(struct check *k, bool hard, const void *member, const char *what,
@@ -100,6 +102,24 @@ static void fact_bytes(struct check *k, bool hard, const void *member, const cha
 
     fact(k, hard, member, what, units_bytes_exact((uint64_t)wanted, a),
          units_bytes_human((uint64_t)found, b));
+}
+
+/* One fact for all devices of which it says the same: "rate of mlx5_0, mlx5_1". */
+static void fact_named(struct check *k, bool hard, const void *member, const char *what,
+                       const char *name, const char *wanted, const char *found)
+{
+    struct render_facts *f = k->out;
+
+    for (size_t i = 0; i < f->count; i++) {
+        struct render_fact *x = &f->items[i];
+
+        if (x->member == member && x->hard == hard && str_eq(x->spec, wanted) &&
+            str_eq(x->found, found) && str_starts(x->what, what)) {
+            x->what = arena_printf(&f->arena, "%s, %.100s", x->what, name);
+            return;
+        }
+    }
+    fact(k, hard, member, arena_printf(&f->arena, "%s %.100s", what, name), wanted, found);
 }
 
 /* Did the spec say it, or is it a default? */
@@ -207,6 +227,19 @@ static void check_gpu_count(struct check *k)
     fact(k, have == seen, &k->n->gpus_per_node, "GPUs", wanted, found);
 }
 
+/* What the driver tells is near to what the card is sold with; where the catalogue has the card, a
+ * size of the spec that is neither is another card's, be it as near as 94 GB to 80. */
+static bool gpu_memory_off(struct check *k, int64_t wanted, const struct hw_gpu *g)
+{
+    const struct cat_gpu *sold = cat_gpu_find(&k->gpus, maybe_none(), g->name);
+    int64_t found = g->mem_total_bytes.v;
+
+    if (size_off(wanted, found))
+        return true;
+    return sold && !cat_gpu_memory_is(sold, wanted) &&
+           (wanted < found - found / 32 || wanted > found + found / 32);
+}
+
 static void check_gpu(struct check *k, const struct spec_gpu *want, const struct hw_gpu *g)
 {
     bool mig = want->sharing == SPEC_SHARING_MIG || want->mig_profile;
@@ -214,7 +247,7 @@ static void check_gpu(struct check *k, const struct spec_gpu *want, const struct
     if (want->model && g->name && !render_gpu_is(want->model, g->name))
         fact(k, true, &want->model, "GPU model", want->model, g->name);
     else if (want->memory_bytes.known && g->mem_total_bytes.known &&
-             size_off(want->memory_bytes.v, g->mem_total_bytes.v))
+             gpu_memory_off(k, want->memory_bytes.v, g))
         fact_bytes(k, false, &want->memory_bytes, "GPU memory", want->memory_bytes.v,
                    g->mem_total_bytes.v);
     if (g->mig.known && (g->mig.v != 0) != mig)
@@ -230,6 +263,46 @@ static void check_gpu(struct check *k, const struct spec_gpu *want, const struct
         g->power_limit_mw.v / 1000 != want->power_limit_w.v)
         fact_number(k, false, &want->power_limit_w, "power limit in W", want->power_limit_w.v,
                     g->power_limit_mw.v / 1000);
+}
+
+/* The generation of NVLink that joins all GPUs; 0: none does, though some may be bridged. */
+static struct maybe nvlink_found(const struct hw *hw)
+{
+    int64_t version = 0;
+
+    if (!hw->gpu_pairs_count)
+        return maybe_none();
+    for (size_t i = 0; i < hw->gpu_pairs_count; i++) {
+        if (!hw->gpu_pairs[i].nvlinks.known)
+            return maybe_none();
+        if (!hw->gpu_pairs[i].nvlinks.v)
+            return maybe_of(0);
+    }
+    for (size_t i = 0; i < hw->gpus_count; i++)
+        for (size_t n = 0; n < hw->gpus[i].nvlinks_count; n++)
+            if (maybe_or(hw->gpus[i].nvlinks[n].version, 0) > version)
+                version = hw->gpus[i].nvlinks[n].version.v;
+    return version ? maybe_of(version) : maybe_none();
+}
+
+static void check_link(struct check *k)
+{
+    static const int generations[] = { [SPEC_LINK_PCIE] = 0,
+                                       [SPEC_LINK_NVLINK2] = 2,
+                                       [SPEC_LINK_NVLINK3] = 3,
+                                       [SPEC_LINK_NVLINK4] = 4,
+                                       [SPEC_LINK_NVLINK5] = 5 };
+    const struct spec_gpu *want = k->n->gpu;
+    struct maybe found = nvlink_found(k->hw);
+    char a[24] = "pcie", b[24] = "pcie";
+
+    if (!want || !said(k, &want->link) || !found.known || found.v == generations[want->link])
+        return;
+    if (generations[want->link])
+        (void)snprintf(a, sizeof(a), "nvlink%d", generations[want->link]);
+    if (found.v)
+        (void)snprintf(b, sizeof(b), "nvlink%" PRId64, found.v);
+    fact(k, false, &want->link, "link between the GPUs", a, b);
 }
 
 /* Each kind of contradiction once: the first GPU that has it speaks for all. */
@@ -309,17 +382,47 @@ static size_t ports_count(const struct hw *hw, const char *layer)
     return n;
 }
 
+static bool port_slow(const struct hw_rdma_port *p, const struct spec_nics_of *nics)
+{
+    return p->rate_mbps.known && str_eq(p->state, "ACTIVE") &&
+           p->rate_mbps.v < nics->rate_bps / 1000000;
+}
+
 static void check_rate(struct check *k, const struct spec_nics_of *nics,
                        const struct hw_rdma_port *p, const char *name)
 {
-    char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX], what[160];
+    char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX];
 
-    if (!p->rate_mbps.known || !str_eq(p->state, "ACTIVE") ||
-        p->rate_mbps.v >= nics->rate_bps / 1000000)
+    if (port_slow(p, nics))
+        fact_named(k, false, nics->rate_at, "rate of", name,
+                   units_rate_exact((uint64_t)nics->rate_bps, a),
+                   units_rate_exact((uint64_t)p->rate_mbps.v * 1000000, b));
+}
+
+/* Without names: do so many of the ports run at the spec's rate as it counts NICs?  Others may be
+ * of another network, so that no more than it counts are told. */
+static void check_rates(struct check *k, const struct spec_nics_of *nics, const char *layer)
+{
+    char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX], what[64];
+    int64_t slow = 0, fastest = 0, all = (int64_t)ports_count(k->hw, layer);
+
+    for (size_t i = 0; i < k->hw->rdma_count; i++)
+        for (size_t n = 0; n < k->hw->rdma[i].ports_count; n++) {
+            const struct hw_rdma_port *p = &k->hw->rdma[i].ports[n];
+
+            if (maybe_is(k->hw->rdma[i].vf, 1) || !str_eq(p->link_layer, layer) ||
+                !port_slow(p, nics))
+                continue;
+            slow++;
+            fastest = p->rate_mbps.v > fastest ? p->rate_mbps.v : fastest;
+        }
+    if (!slow || all - slow >= nics->count)
         return;
-    (void)snprintf(what, sizeof(what), "rate of %.100s", name);
+    slow = slow < nics->count ? slow : nics->count;
+    (void)snprintf(what, sizeof(what), "rate of %" PRId64 " RDMA port%s", slow,
+                   slow == 1 ? "" : "s");
     fact(k, false, nics->rate_at, what, units_rate_exact((uint64_t)nics->rate_bps, a),
-         units_rate_exact((uint64_t)p->rate_mbps.v * 1000000, b));
+         units_rate_exact((uint64_t)fastest * 1000000, b));
 }
 
 static void check_hca(struct check *k, const struct spec_fabric *f, const struct spec_nics_of *nics,
@@ -336,7 +439,7 @@ static void check_hca(struct check *k, const struct spec_fabric *f, const struct
     }
     for (size_t i = 0; i < d->ports_count; i++) {
         if (layer && d->ports[i].link_layer && !str_eq(d->ports[i].link_layer, layer))
-            fact(k, true, &f->kind, what, layer, d->ports[i].link_layer);
+            fact_named(k, true, &f->kind, "RDMA device", *name, layer, d->ports[i].link_layer);
         else
             check_rate(k, nics, &d->ports[i], *name);
     }
@@ -359,23 +462,32 @@ static void check_ports(struct check *k, const struct spec_fabric *f,
     else if ((int64_t)have < nics->count)
         fact_number(k, false, said(k, nics->count_at) ? nics->count_at : f, "RDMA ports",
                     nics->count, (int64_t)have);
+    check_rates(k, nics, layer);
 }
 
 static void check_interfaces(struct check *k, const struct spec_fabric *f,
-                             const struct spec_strs *names)
+                             const struct spec_nics_of *nics)
 {
+    const struct spec_strs *names = nics->interfaces;
+
     for (size_t i = 0; i < names->count; i++) {
         const struct hw_net *n = hw_find_net(k->hw, names->items[i]);
-        char what[160];
+        char what[160], a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX];
 
         (void)snprintf(what, sizeof(what), "interface %.100s", names->items[i]);
         if (!n) {
             fact(k, true, &names->items[i], what, "there", "missing");
             continue;
         }
-        (void)snprintf(what, sizeof(what), "MTU of %.100s", names->items[i]);
+        (void)snprintf(a, sizeof(a), "%" PRId64, f->mtu);
+        (void)snprintf(b, sizeof(b), "%" PRId64, maybe_or(n->mtu, 0));
         if (said(k, &f->mtu) && n->mtu.known && n->mtu.v != f->mtu)
-            fact_number(k, false, &f->mtu, what, f->mtu, n->mtu.v);
+            fact_named(k, false, &f->mtu, "MTU of", names->items[i], a, b);
+        if (!layer_of(f) && n->speed_mbps.known && n->speed_mbps.v > 0 &&
+            str_eq(n->operstate, "up") && n->speed_mbps.v < nics->rate_bps / 1000000)
+            fact_named(k, false, nics->rate_at, "rate of", names->items[i],
+                       units_rate_exact((uint64_t)nics->rate_bps, a),
+                       units_rate_exact((uint64_t)n->speed_mbps.v * 1000000, b));
     }
 }
 
@@ -393,7 +505,7 @@ static void check_fabrics(struct check *k)
             check_hca(k, f, &nics, &nics.hcas->items[h]);
         if (!nics.hcas->count)
             check_ports(k, f, &nics);
-        check_interfaces(k, f, nics.interfaces);
+        check_interfaces(k, f, &nics);
     }
 }
 
@@ -401,8 +513,13 @@ void render_machine_check(const struct spec *s, const struct spec_node *n, const
                           struct render_facts *out)
 {
     struct check k = { .s = s, .n = n, .hw = hw, .out = out };
+    struct arena a = { 0 };
 
+    if (cat_gpu_load(&a, &k.gpus, NULL))
+        k.gpus.count = 0;
     check_gpus(&k);
+    check_link(&k);
+    arena_release(&a);
     check_host(&k);
     check_fabrics(&k);
 }

@@ -458,6 +458,8 @@ void render_openshift(struct render *r)
     k8s_stoker_image(&s.k, &t->stoker_image,
                      arena_printf(&s.k.arena, SHIFT_REGISTRY "/%s/stoker:latest", s.k.namespace));
     s.k.minor = kube_minor(&s);
+    s.k.mig_strategy = t->mig_strategy;
+    s.k.mig_strategy_at = &t->mig_strategy;
     s.k.scc = true;
     s.k.ipc_lock = true;
     check(&s);

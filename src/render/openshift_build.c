@@ -19,7 +19,7 @@ static void recipe(struct shift *s)
 
 /* ---- stream and build ---- */
 
-/* The tag that pods ask for: of a component's image in this stream. */
+/* The tag that pods ask for: of a component's image in this stream.  NULL: none is. */
 static const char *tag_of(struct shift *s)
 {
     const struct spec_component *c;
@@ -32,7 +32,7 @@ static const char *tag_of(struct shift *s)
         if (name && str_starts(name, stream) && name[strlen(stream)] == ':')
             return name + strlen(stream) + 1;
     }
-    return "latest";
+    return NULL;
 }
 
 static void stream(struct shift *s, struct buf *b)
@@ -79,9 +79,12 @@ static void source(struct shift *s, struct yaml_out *y)
 
 static void build(struct shift *s, struct buf *b)
 {
-    const char *name = k8s_name(&s->k, s->t->image_stream, "");
+    const char *name = k8s_name(&s->k, s->t->image_stream, ""), *tag = tag_of(s);
     struct yaml_out y;
 
+    if (!tag)
+        render_warn(s->k.r, &s->t->image_stream, "Give a component the image that is built.",
+                    "no component runs the image that is built, '%s'", name);
     yaml_begin(&y, b);
     k8s_head(&s->k, &y, "build.openshift.io/v1", "BuildConfig", name, NULL);
     yaml_map(&y, "spec");
@@ -91,7 +94,7 @@ static void build(struct shift *s, struct buf *b)
     yaml_map(&y, "output");
     yaml_map(&y, "to");
     yaml_str(&y, "kind", "ImageStreamTag");
-    yaml_strf(&y, "name", "%s:%s", name, tag_of(s));
+    yaml_strf(&y, "name", "%s:%s", name, tag ? tag : "latest");
     yaml_end(&y);
     yaml_end(&y);
     yaml_seq(&y, "triggers");

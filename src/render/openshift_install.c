@@ -36,6 +36,12 @@ static const struct package sriov = { .name = "sriov-network-operator",
                                       .crd = "sriovnetworknodepolicies.sriovnetwork.openshift.io",
                                       .what = "virtual functions" };
 
+static const struct package network = { .name = "nvidia-network-operator",
+                                        .namespace = "nvidia-network-operator",
+                                        .source = "certified-operators",
+                                        .crd = "nicclusterpolicies.mellanox.com",
+                                        .what = "nv-ipam, which gives addresses" };
+
 static bool has_gpus(struct shift *s)
 {
     const struct spec_component *c;
@@ -61,6 +67,11 @@ static bool has_functions(const struct spec_fabric *f)
     return f->sriov != NULL;
 }
 
+static bool has_nv_pool(const struct spec_fabric *f)
+{
+    return k8s_rail_count(f) > 0 && k8s_ipam_kind(f) == SPEC_IPAM_NV;
+}
+
 static bool is_direct(const struct spec_fabric *f)
 {
     return f->gpudirect;
@@ -75,6 +86,8 @@ static size_t packages_of(struct shift *s, const struct package **out)
         out[n++] = &nfd;
     if (any_fabric(s, has_functions))
         out[n++] = &sriov;
+    if (any_fabric(s, has_nv_pool))
+        out[n++] = &network;
     if (has_gpus(s))
         out[n++] = &gpu;
     return n;
@@ -171,6 +184,43 @@ static void functions_write(struct shift *s, struct buf *b)
     yaml_int(&y, "logLevel", 2);
     yaml_end(&y);
     yaml_finish(&y);
+}
+
+/* Of all that the Network Operator can bring, nv-ipam only: drivers and device plug-ins are
+ * others' here. */
+static void addresses_write(struct shift *s, struct buf *b)
+{
+    struct yaml_out y;
+
+    yaml_begin(&y, b);
+    k8s_head_open(&s->k, &y, "mellanox.com/v1alpha1", "NicClusterPolicy", NULL,
+                  "nic-cluster-policy", NULL);
+    yaml_end(&y);
+    yaml_map(&y, "spec");
+    yaml_map(&y, "nvIpam");
+    yaml_str(&y, "image", "nvidia-k8s-ipam");
+    yaml_str(&y, "repository", "ghcr.io/mellanox");
+    yaml_str(&y, "version", K8S_NV_IPAM);
+    yaml_bool(&y, "enableWebhook", false);
+    yaml_end(&y);
+    k8s_tolerations_gpus(&s->k, &y);
+    yaml_end(&y);
+    yaml_finish(&y);
+}
+
+static void pools_write(struct shift *s)
+{
+    const struct spec *spec = s->k.r->spec;
+    struct buf *b = render_file(s->k.r, "openshift/operators/ip-pools.yaml");
+
+    render_head(s->k.r, b, "#", "Addresses of pods on networks of nv-ipam, by machine.");
+    for (size_t i = 0; i < spec->fabric_count; i++) {
+        const struct spec_fabric *f = &spec->fabrics[i];
+
+        for (size_t j = 0; shift_fabric_used(s, f->name) && has_nv_pool(f) && j < f->subnets.count;
+             j++)
+            k8s_ip_pool(&s->k, b, network.namespace, f, j);
+    }
 }
 
 static void enabled(struct yaml_out *y, const char *key, bool on)
@@ -334,6 +384,9 @@ static void operators(struct shift *s, struct buf *b, const struct package *cons
     buf_adds(b, "    # labels and taints of node groups, by which pods choose machines\n"
                 "    if $apply; then sh \"$here/node/label.sh\" --apply; else sh "
                 "\"$here/node/label.sh\"; fi\n");
+    if (any_fabric(s, has_nv_pool))
+        buf_adds(b, "    kind ippools.nv-ipam.nvidia.com # brought by the Network Operator\n"
+                    "    run oc apply -f \"$here/operators/ip-pools.yaml\"\n");
     classes(s, b);
     buf_adds(b, "    run oc apply -f \"$here/namespace.yaml\"\n");
     if (has_servers(s))
@@ -367,7 +420,7 @@ static void script_write(struct shift *s, const struct package *const *list, siz
 
 void shift_install(struct shift *s)
 {
-    const struct package *list[3];
+    const struct package *list[4];
     size_t n = packages_of(s, list);
     struct buf *b;
 
@@ -384,8 +437,12 @@ void shift_install(struct shift *s)
         discovery_write(s, b);
         if (any_fabric(s, has_functions))
             functions_write(s, b);
+        if (any_fabric(s, has_nv_pool))
+            addresses_write(s, b);
         if (has_gpus(s))
             policy_write(s, b);
     }
+    if (any_fabric(s, has_nv_pool))
+        pools_write(s);
     script_write(s, list, n);
 }

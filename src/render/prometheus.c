@@ -170,6 +170,12 @@ static void put_manager_url(struct render *r, struct yaml_out *y)
         yaml_str(y, "scheme", "https");
     if (*a.path && !str_eq(a.path, "/"))
         yaml_str(y, "path_prefix", a.path);
+    if (a.tls && r->spec->notify.ca_file) {
+        yaml_map(y, "tls_config");
+        yaml_note(y, render_from(r, &r->spec->notify.ca_file));
+        yaml_str(y, "ca_file", r->spec->notify.ca_file);
+        yaml_end(y);
+    }
     put_static(y, buf_str(&host), render_from(r, member));
     yaml_end(y);
     buf_release(&host);
@@ -388,6 +394,7 @@ static void put_jobs(struct render *r, struct yaml_out *y)
                          .token_member = &a->token_file,
                          .port = &a->metrics_port,
                          .listen = &a->listen,
+                         .tls = a->tls_cert != NULL,
                          .honor = true };
     struct job serve = { .name = ALERTS_JOB_SERVE,
                          .token = s->token_file,

@@ -21,9 +21,10 @@ enum {
     TICK_S = 60,       /* seconds of a tick */
     SLOW_TICK_S = 300, /* and of rules that take SLOW_S or more */
     SLOW_S = 1200,
-    MACHINES_MAX = 500, /* of a test of cost */
-    LONG_S = 3 * 3600,  /* windows beyond are not waited for */
-    BASE = 1000         /* of counters: they were there before */
+    MACHINES_MAX = 500,  /* of a test of cost */
+    LONG_S = 3 * 3600,   /* windows beyond are not waited for */
+    ABSENT_S = 3 * 3600, /* a series that is gone is missed still */
+    BASE = 1000          /* of counters: they were there before */
 };
 
 #define BAD "{instance=\"bad:9400\"}"
@@ -206,25 +207,25 @@ static void plan_more(const struct alert_rule *r, struct plan *p)
         p->bad.phases[1].ticks + p->bad.phases[2].ticks);
 }
 
-static bool plan_absent(const struct alert_rule *r, struct plan *p)
+static void plan_absent(const struct alert_rule *r, struct plan *p)
 {
     p->true_at = 3;
     p->fires_at = 3 + ticks_of(p, r->for_ns);
-    if (p->fires_at > 60) /* what was an hour ago is forgotten */
-        return false;
+    p->holds_at = p->fires_at + ticks_of(p, ABSENT_S * INT64_C(1000000000));
+    p->gone_at = p->holds_at + 2 + ticks_of(p, r->keep_ns);
     add(&p->bad, 50, 0, 3);
     p->bad.phases[p->bad.count++] = (struct phase){ .kind = STALE };
-    p->gone_at = 64 + ticks_of(p, r->keep_ns);
+    p->bad.phases[p->bad.count++] = (struct phase){ .kind = MISSING, .ticks = p->holds_at + 1 - 3 };
+    add(&p->bad, 50, 0, p->gone_at - p->holds_at + 1);
     add(&p->near, 50, 0, p->gone_at + 1);
-    return true;
 }
 
-static bool plan_of(const struct alert_rule *r, struct plan *p)
+static void plan_of(const struct alert_rule *r, struct plan *p)
 {
     *p = (struct plan){ .tick_s = tick_of(r) };
     if (r->how == ALERT_ABSENT)
-        return plan_absent(r, p);
-    if (r->how == ALERT_VALUE)
+        plan_absent(r, p);
+    else if (r->how == ALERT_VALUE)
         plan_value(r, p);
     else if (r->how == ALERT_MEAN)
         plan_mean(r, p);
@@ -234,7 +235,6 @@ static bool plan_of(const struct alert_rule *r, struct plan *p)
         plan_more(r, p);
     else
         plan_less(r, p);
-    return true;
 }
 
 /* ---- series as promtool has them: "5+2x3" is 5 7 9 11 */
@@ -377,6 +377,15 @@ static void put_cpu(struct writer *w, const char *machine, const struct track *t
     }
 }
 
+/* Prometheus has the machine among its targets. */
+static void put_target(struct writer *w, const char *machine, int ticks)
+{
+    yaml_map(w->y, NULL);
+    yaml_strf(w->y, "series", "up{instance=\"%s:9400\",job=\"" ALERTS_JOB_AGENT "\"}", machine);
+    yaml_strf(w->y, "values", "1x%d", ticks * A_TICK);
+    yaml_end(w->y);
+}
+
 static void put_machine(struct writer *w, const char *machine, const struct track *t, bool guard_ok)
 {
     const struct alert_rule *r = &w->x->rule;
@@ -389,6 +398,8 @@ static void put_machine(struct writer *w, const char *machine, const struct trac
         put_series(w, r->metric, machine, t, r->of ? BASE : 1);
     if (r->of)
         put_constant(w, r->of, machine, BASE, ticks);
+    if (r->how == ALERT_ABSENT)
+        put_target(w, machine, ticks);
     if (!r->guard || str_eq(r->guard, r->metric))
         return;
     ok = r->guard_op == ALERT_ABOVE ? r->guard_than + d : r->guard_than - d;
@@ -601,7 +612,8 @@ static void put_test(struct writer *w, struct render *r)
             put_word_test(w, r);
         else
             put_cost_tests(w, r);
-    } else if (plan_of(&w->x->rule, &p)) {
+    } else {
+        plan_of(&w->x->rule, &p);
         put_rule_test(w, &p);
     }
 }

@@ -19,12 +19,18 @@ static const char ACCOUNTS_COMMON[] =
     "        return\n"
     "    fi\n"
     "    case $said in\n"
-    "    *'Nothing modified'* | *'Nothing new added'* | *'already exist'*) ;;\n"
-    "    *)\n"
-    "        printf 'sacctmgr -i %s: %s\\n' \"$*\" \"$said\" >&2\n"
-    "        failed=1\n"
+    "    *'Nothing modified'* | *'Nothing new added'* | *'lready exist'*) return ;;\n"
+    "    *\"Request didn't affect anything\"*)\n"
+    "        # Slurm 24.11: a user who is there, or an account that is not\n"
+    "        if [ \"$1 $2\" = 'add user' ] &&\n"
+    "            found=$(sacctmgr -nP show assoc where user=\"$3\" \"${@:4}\" format=user) &&\n"
+    "            [ -n \"$found\" ]; then\n"
+    "            return\n"
+    "        fi\n"
     "        ;;\n"
     "    esac\n"
+    "    printf 'sacctmgr -i %s: %s\\n' \"$*\" \"$said\" >&2\n"
+    "    failed=1\n"
     "}\n";
 
 static const char PREEMPTS[] =
@@ -33,6 +39,17 @@ static const char PREEMPTS[] =
     "preempts() {\n"
     "    [ \"$(sacctmgr -nP show qos \"$1\" format=preempt | tr , '\\n' | sort)\" = \\\n"
     "        \"$(printf '%s' \"$2\" | tr , '\\n' | sort)\" ]\n"
+    "}\n"
+    "\n"
+    "# clear_list QOS LIST OTHER: empty unless it is LIST.  Slurm 22.05 takes a list that was\n"
+    "# emptied for a loop until one that is not in it is taken out of it.\n"
+    "clear_list() {\n"
+    "    if preempts \"$1\" \"$2\"; then\n"
+    "        [ -z \"$2\" ] || return 0\n"
+    "    elif ! preempts \"$1\" ''; then\n"
+    "        run modify qos where name=\"$1\" set Preempt=''\n"
+    "    fi\n"
+    "    sacctmgr -i modify qos where name=\"$1\" set Preempt-=\"$3\" >/dev/null 2>&1 || :\n"
     "}\n";
 
 /* A limit, or -1, which lifts one that is there. */
@@ -92,21 +109,23 @@ static void preempts_list(struct buf *out, const struct spec_qos *q)
 }
 
 /* Old lists are cleared before new ones are set: two together could be a loop. */
-static void qos_preempts(struct slurm *c, struct buf *out, bool clear)
+static void qos_preempts(struct slurm *c, struct buf *out)
 {
-    for (size_t i = 0; i < c->s->qos_count; i++) {
-        const struct spec_qos *q = &c->s->qos[i];
+    const struct spec_qos *all = c->s->qos;
 
-        if (!clear && !q->preempts.count)
+    for (size_t i = 0; c->s->qos_count > 1 && i < c->s->qos_count; i++) {
+        buf_addf(out, "clear_list %s ", all[i].name);
+        preempts_list(out, &all[i]);
+        buf_addf(out, " %s\n", all[i ? 0 : 1].name);
+    }
+    for (size_t i = 0; i < c->s->qos_count; i++) {
+        if (!all[i].preempts.count)
             continue;
-        buf_addf(out, "preempts %s ", q->name);
-        preempts_list(out, q);
-        buf_addf(out, " || run modify qos where name=%s set Preempt=", q->name);
-        if (clear)
-            buf_adds(out, "''");
-        else
-            preempts_list(out, q);
-        buf_addf(out, " # %s\n", render_from(c->r, &q->preempts));
+        buf_addf(out, "preempts %s ", all[i].name);
+        preempts_list(out, &all[i]);
+        buf_addf(out, " || run modify qos where name=%s set Preempt=", all[i].name);
+        preempts_list(out, &all[i]);
+        buf_addf(out, " # %s\n", render_from(c->r, &all[i].preempts));
     }
 }
 
@@ -119,8 +138,7 @@ static void qos(struct slurm *c, struct buf *out)
                  render_from(c->r, &c->s->qos[i].name));
     for (size_t i = 0; i < c->s->qos_count; i++)
         qos_limits(c, out, &c->s->qos[i]);
-    qos_preempts(c, out, true);
-    qos_preempts(c, out, false);
+    qos_preempts(c, out);
 }
 
 /* An account that lists none may use all: to Slurm it could use its built-in "normal" and no

@@ -6,8 +6,7 @@
 #include <inttypes.h>
 
 enum {
-    BF_STEPS = 2000,             /* backfill keeps at most about so many points of time */
-    BF_WINDOW_MAX = 30 * 24 * 60 /* minutes that Slurm takes */
+    BF_STEPS = 2000 /* backfill keeps at most about so many points of time */
 };
 
 /* --- preemption --- */
@@ -156,26 +155,10 @@ static void processes(struct slurm *c, struct buf *out)
     }
 }
 
-/* As far as the longest job unless the spec says otherwise: one that ends behind the window is
- * started in front of whom it delays. */
-static int64_t window_minutes(const struct slurm *c)
-{
-    int64_t ms = c->s->backfill.window_ms;
-
-    for (size_t i = 0; i < c->s->partition_count; i++) {
-        struct maybe limit = c->s->partitions[i].time_limit_ms;
-
-        if (limit.known && limit.v > ms)
-            ms = limit.v;
-    }
-    ms = (ms + 59999) / 60000;
-    return ms < BF_WINDOW_MAX ? ms : BF_WINDOW_MAX;
-}
-
 static void backfill(struct slurm *c, struct buf *out)
 {
     const struct spec_backfill *b = &c->s->backfill;
-    int64_t minutes = window_minutes(c);
+    int64_t minutes = (b->window_ms + 59999) / 60000;
     int64_t resolution = minutes * 60 / BF_STEPS / 60 * 60;
 
     slurm_line(c, out, &b->enabled, "SchedulerType=sched/%s", b->enabled ? "backfill" : "builtin");
@@ -209,6 +192,9 @@ static void scheduling(struct slurm *c, struct buf *out)
     slurm_fixed(out, NULL, "SelectTypeParameters=CR_Core_Memory");
     slurm_fixed(out, "a job that its partition could never run is refused at once",
                 "EnforcePartLimits=ALL");
+    slurm_fixed(out, "an array has up to 10000 tasks, each of which is a job once it runs",
+                "MaxArraySize=10001");
+    slurm_fixed(out, "several of them, and what else there is", "MaxJobCount=50000");
     if (slurm_has_topology(c))
         slurm_fixed(out, "topology.conf", "TopologyPlugin=topology/%s",
                     slurm_has_blocks(c) ? "block" : "tree");
@@ -260,14 +246,6 @@ static void gpu_tres(const struct slurm *c, struct buf *out)
     }
 }
 
-/* slurmdbd is beside slurmctld unless the spec has it elsewhere; every machine asks it by name. */
-const char *slurm_dbd_host(const struct slurm *c)
-{
-    const struct spec_accounting *a = &c->s->accounting;
-
-    return spec_where(c->r->spec, &a->host).line ? a->host : c->s->controller;
-}
-
 /* Who has no account may run nothing then: without accounts that would be everybody. */
 bool slurm_enforces(const struct slurm *c)
 {
@@ -287,7 +265,7 @@ static void accounting(struct slurm *c, struct buf *out)
         return;
     }
     slurm_line(c, out, &a->enabled, "AccountingStorageType=accounting_storage/slurmdbd");
-    slurm_line(c, out, &a->host, "AccountingStorageHost=%s", slurm_dbd_host(c));
+    slurm_line(c, out, &a->host, "AccountingStorageHost=%s", a->host);
     gpu_tres(c, &tres);
     buf_addf(&tres, "%s%s", slurm_has_mps(c) ? ",gres/mps" : "",
              slurm_has_shards(c) ? ",gres/shard" : "");
@@ -419,7 +397,7 @@ void slurm_dbd_conf(struct slurm *c)
     render_head(c->r, out, "#", "slurmdbd.conf: who keeps the records; mode 0600, owner slurm.");
     slurm_fixed(out, c->v->auth_slurm ? "or auth/slurm, as in slurm.conf" : NULL,
                 "AuthType=auth/munge");
-    slurm_line(c, out, &a->host, "DbdHost=%s", slurm_dbd_host(c));
+    slurm_line(c, out, &a->host, "DbdHost=%s", a->host);
     slurm_fixed(out, NULL, "SlurmUser=slurm");
     slurm_line(c, out, &c->s->log_dir, "LogFile=%s/slurmdbd.log", c->s->log_dir);
     slurm_fixed(out, NULL, "PidFile=/run/slurmdbd.pid");

@@ -97,7 +97,7 @@ static void machine_list(struct slurm *c, struct buf *out)
     if (c->s->backup_controller)
         buf_addf(out, ",%s", c->s->backup_controller);
     if (c->s->accounting.enabled)
-        buf_addf(out, ",%s", slurm_dbd_host(c));
+        buf_addf(out, ",%s", c->s->accounting.host);
     for (size_t i = 0; i < c->r->spec->node_count; i++) {
         const struct spec_node *n = &c->r->spec->nodes[i];
 
@@ -125,7 +125,7 @@ void slurm_install(struct slurm *c)
              c->s->backup_controller ? c->s->backup_controller : "",
              render_from(c->r, &c->s->controller));
     if (c->s->accounting.enabled)
-        buf_addf(out, "dbd='%s' # %s\n", slurm_dbd_host(c),
+        buf_addf(out, "dbd='%s' # %s\n", c->s->accounting.host,
                  render_from(c->r, &c->s->accounting.host));
     buf_adds(out, INSTALL_MAIN);
     files(c, out);

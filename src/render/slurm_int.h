@@ -198,7 +198,6 @@ void slurm_topology_conf(struct slurm *c);
 void slurm_conf(struct slurm *c);
 void slurm_cgroup_conf(struct slurm *c);
 void slurm_dbd_conf(struct slurm *c);
-const char *slurm_dbd_host(const struct slurm *c);
 bool slurm_enforces(const struct slurm *c); /* do limits of accounts and QOS hold? */
 void slurm_check_scripts(struct slurm *c);
 void slurm_power_scripts(struct slurm *c);

@@ -385,7 +385,8 @@ static void gres_group(struct slurm *c, struct buf *out, const struct spec_node 
              render_from(c->r, &n->gpus_per_node));
     if (mig_profile(n)) {
         buf_addf(out,
-                 "# MIG instances have no device of their own number: the driver is asked\n"
+                 "# MIG instances have no device of their own number: the driver is asked, for\n"
+                 "# which slurmd needs its NVML plug-in (Debian: slurm-wlm-nvml-plugin)\n"
                  "NodeName=%s AutoDetect=nvml\n",
                  buf_str(&hosts));
     } else if ((hw = places_shared(c, n, at))) {

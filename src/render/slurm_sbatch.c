@@ -404,15 +404,15 @@ static const char RANK[] =
 static const char RANK_END[] = "    \"$@\" <&0 &\n"
                                "    child=$!\n"
                                "    trap 'tell \"$child\"; cut=1' USR1\n"
-                               "    trap 'kill -TERM \"$child\" 2>/dev/null; cut=1' TERM\n"
-                               "    cut=1\n"
+                               "    trap 'kill -TERM \"$child\" 2>/dev/null; cut=1 ended=1' TERM\n"
+                               "    cut=1 ended=0\n"
                                "    while [ \"$cut\" = 1 ]; do # a signal cuts the waiting short\n"
                                "        cut=0\n"
                                "        wait \"$child\"\n"
                                "        rc=$?\n"
                                "    done\n"
                                "    # ended for another rank: the status of that one counts\n"
-                               "    [ \"$rc\" != 143 ] || rc=1\n"
+                               "    [ \"$ended\" = 0 ] || [ \"$rc\" = 0 ] || rc=1\n"
                                "    exit \"$rc\"\n"
                                "}\n";
 
@@ -421,7 +421,7 @@ static void exports(struct slurm *c, struct buf *out, const struct spec_pairs *e
     for (size_t i = 0; i < env->count; i++) {
         buf_addf(out, "    export %s=", env->items[i].key);
         quote_sh(out, env->items[i].value);
-        buf_addf(out, " # %s\n", render_from(c->r, &env->items[i].value));
+        buf_addf(out, " # %s\n", render_from(c->r, &env->items[i]));
     }
 }
 

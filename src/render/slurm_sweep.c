@@ -2,6 +2,7 @@
 /* slurm_sweep: job arrays of batch components, and commands.md, the commands people need with the
  * names of this site. */
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "render/slurm_int.h"
 
 #include <inttypes.h>
@@ -133,6 +134,33 @@ static void commands_machines(const struct slurm *c, struct buf *out)
                  c->s->log_dir);
 }
 
+/* MIG mode outlives a boot, instances do not. */
+static void commands_mig(const struct slurm *c, struct buf *out)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < c->r->spec->node_count; i++) {
+        const struct spec_node *n = &c->r->spec->nodes[i];
+        struct buf hosts = slurm_hosts_of(n);
+        int64_t count = slurm_has(c, n) ? feasible_mig_instances(n) : 0;
+
+        if (count && !any)
+            buf_adds(out,
+                     "\n## MIG\n\nGPUs are cut at every boot, before slurmd starts; it asks the "
+                     "driver for the instances, with its NVML plug-in (Debian: "
+                     "slurm-wlm-nvml-plugin).\n\n");
+        any = any || count;
+        if (count)
+            buf_addf(out,
+                     "    nvidia-smi -mig 1                     # on %s\n    nvidia-smi mig -cgi ",
+                     buf_str(&hosts));
+        for (int64_t k = 0; k < count; k++)
+            buf_addf(out, "%s%s", k ? "," : "", n->gpu->mig_profile);
+        buf_adds(out, count ? " -C\n" : "");
+        buf_release(&hosts);
+    }
+}
+
 static void commands_accounting(const struct slurm *c, struct buf *out)
 {
     if (!c->s->accounting.enabled)
@@ -158,7 +186,7 @@ void slurm_commands(struct slurm *c)
                  "    mariadb                               # once, on %s: slurmdbd.conf has the "
                  "user\n"
                  "    systemctl restart slurmdbd            # on %s\n",
-                 slurm_dbd_host(c), slurm_dbd_host(c));
+                 c->s->accounting.host, c->s->accounting.host);
     buf_addf(out, "# Commands of cluster %s\n\n", c->s->cluster);
     buf_adds(out, "Written by 'stoker render'; the names are those of the spec.\n");
     buf_addf(out,
@@ -176,5 +204,6 @@ void slurm_commands(struct slurm *c)
     buf_release(&dbd);
     commands_jobs(c, out);
     commands_machines(c, out);
+    commands_mig(c, out);
     commands_accounting(c, out);
 }

@@ -4,6 +4,7 @@
  * that Slurm never follows are in follow.c. */
 #include "base/str.h"
 #include "base/units.h"
+#include "plan/feasible.h"
 #include "render/slurm_int.h"
 
 #include <inttypes.h>
@@ -59,6 +60,16 @@ static void partition_qos(struct slurm *c, const struct spec_partition *p)
                     "partition '%s' takes jobs of every QOS: the spec has no accounts, and jobs "
                     "of users without one have no QOS",
                     p->name);
+}
+
+static void default_partition(struct slurm *c)
+{
+    for (size_t i = 0; i < c->s->partition_count; i++)
+        if (c->s->partitions[i].is_default)
+            return;
+    if (c->s->partition_count > 1) /* of one alone it is clear */
+        render_warn(c->r, &c->s->partitions[0].name, "Set 'default: true' at one of them.",
+                    "no partition is the default: Slurm refuses jobs that name none");
 }
 
 /* Accounts and QOS live in the accounting database. */
@@ -121,8 +132,7 @@ static void preemption(struct slurm *c)
     for (size_t i = 0; i < c->s->partition_count; i++) {
         const struct spec_partition *p = &c->s->partitions[i];
 
-        if (p->preempt != SPEC_PREEMPT_OFF && by == SLURM_PREEMPT_QOS &&
-            p->preempt != c->s->preempt)
+        if (by == SLURM_PREEMPT_QOS && p->preempt != c->s->preempt && is_said(c, &p->preempt))
             render_warn(c->r, &p->preempt, "Leave one of the two out.",
                         "a cluster preempts by QOS or by partition, and here by QOS: partition "
                         "'%s' has its mode",
@@ -138,6 +148,11 @@ static void preemption(struct slurm *c)
                         "a suspended job keeps its GPUs: nobody gets those of partition '%s'",
                         p->name);
     }
+    if (c->s->gang)
+        render_warn(c->r, &c->s->gang, "Leave it out, or let jobs ask for parts of machines.",
+                    "jobs that take turns keep their memory%s: those that fill a machine never "
+                    "give it to another",
+                    has_gpus(c) ? " and their GPUs" : "");
     if (c->s->preempt == SPEC_PREEMPT_SUSPEND && by == SLURM_PREEMPT_QOS && has_gpus(c))
         render_warn(c->r, &c->s->preempt, "Set 'preempt: requeue'.",
                     "a suspended job keeps its GPUs: who pushes it aside does not get them");
@@ -152,11 +167,19 @@ static void sharing(struct slurm *c, const struct spec_node *n)
     if (n->gpu->sharing == SPEC_SHARING_MIG && !n->gpu->mig_profile)
         render_warn(c->r, &n->gpu->sharing, "Add 'mig_profile: 1g.10gb' or the like.",
                     "group '%s' says no MIG profile: its GPUs are given as a whole", n->name);
+    else if (feasible_mig_instances(n))
+        render_warn(c->r, &n->gpu->mig_profile,
+                    "Cut them when the machines start, as commands.md shows, and install slurmd's "
+                    "NVML plug-in there (Debian: slurm-wlm-nvml-plugin).",
+                    "slurm cuts no GPU: each GPU of '%s' must have %" PRId64
+                    " instance%s of %s before slurmd starts",
+                    n->name, feasible_mig_instances(n), feasible_mig_instances(n) == 1 ? "" : "s",
+                    n->gpu->mig_profile);
     for (size_t i = 0; i < c->r->spec->pool_count; i++) {
         const struct spec_pool *p = &c->r->spec->pools[i];
 
-        if (p->sharing == SPEC_SHARING_MPS && spec_node_of(c->r->spec, p->nodes) == n &&
-            slurm_sharing_of(c, n) != SLURM_SHARING_MPS)
+        if (p->device == SPEC_POOL_GPU && p->sharing == SPEC_SHARING_MPS &&
+            spec_node_of(c->r->spec, p->nodes) == n && slurm_sharing_of(c, n) != SLURM_SHARING_MPS)
             render_warn(c->r, &p->sharing, "Set 'sharing: mps' at the GPUs of the group.",
                         "pool '%s' is for MPS, which the GPUs of '%s' do not have on Slurm",
                         p->name, n->name);
@@ -373,6 +396,7 @@ void slurm_wishes(struct slurm *c)
         partition_blocks(c, NULL);
     for (size_t i = 0; slurm_implied(c, i); i++)
         partition_blocks(c, slurm_implied(c, i));
+    default_partition(c);
     accounting(c);
     preemption(c);
     for (size_t i = 0; i < s->node_count; i++) {

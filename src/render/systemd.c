@@ -127,6 +127,7 @@ static void serve_limits(struct unit *u)
 {
     const struct spec_serve *v = &u->r->spec->serve;
 
+    unit_batch_dir(u, NULL);
     unit_line(u, &v->drain_ms, "TimeoutStopSec=%" PRId64, v->drain_ms / 1000 + SERVE_STOP_MARGIN_S);
     buf_adds(u->out, "KillMode=mixed\nMemoryMax=90%\nTasksMax=4096\nLimitMEMLOCK=infinity\n");
     unit_line(u, &v->connections_max, "LimitNOFILE=%" PRId64, 2 * v->connections_max + 1024);
@@ -307,7 +308,33 @@ static void preset(struct render *r, const struct host_plan *p)
 static const char INSTALL[] =
     "set -eu\n"
     "cd \"$(dirname \"$0\")\"\n"
+    "here=$(pwd)\n"
     "root=${DESTDIR-}\n"
+    "units=$root/etc/systemd/system\n"
+    "# what was installed of an earlier spec and is no longer rendered\n"
+    "left_over() {\n"
+    "    for f in \"$units\"/stoker-component-*.service \"$root\"/etc/stoker/component-*.yaml; do\n"
+    "        grep -qs \"^# Written by 'stoker render'\" \"$f\" || continue\n"
+    "        [ -e \"${f##*/}\" ] || [ -e \"etc/${f##*/}\" ] || printf '%s\\n' \"$f\"\n"
+    "    done\n"
+    "}\n"
+    "if [ \"${1-}\" = prune ]; then\n"
+    "    left_over | while read -r f; do\n"
+    "        case $f in\n"
+    "        *.service) [ -n \"$root\" ] || systemctl disable --now -- \"${f##*/}\" ;;\n"
+    "        esac\n"
+    "        rm -f -- \"$f\"\n"
+    "        printf 'removed %s\\n' \"$f\"\n"
+    "    done\n"
+    "    [ -n \"$root\" ] || systemctl daemon-reload\n"
+    "    exit 0\n"
+    "fi\n"
+    "tell_left() {\n"
+    "    left=$(left_over)\n"
+    "    [ -z \"$left\" ] || printf \"%s\\n\" \"$left\" \\\n"
+    "        \"The spec no longer names these, and they stay as they are: 'install.sh prune' \\\n"
+    "stops and removes them.\"\n"
+    "}\n"
     "install -d \"$root/etc/systemd/system\" \"$root/etc/stoker\" \"$root/etc/sysusers.d\" \\\n"
     "    \"$root/etc/tmpfiles.d\" \"$root/etc/systemd/system-preset\"\n"
     "install -m 644 -- *.service \"$root/etc/systemd/system/\"\n"
@@ -321,13 +348,15 @@ static const char INSTALL[] =
     "install -m 644 -- sysusers.d/stoker.conf \"$root/etc/sysusers.d/\"\n"
     "install -m 644 -- tmpfiles.d/stoker.conf \"$root/etc/tmpfiles.d/\"\n"
     "install -m 644 -- 50-stoker.preset \"$root/etc/systemd/system-preset/\"\n"
-    "[ -z \"$root\" ] || exit 0\n"
+    "[ -z \"$root\" ] || { tell_left; exit 0; }\n"
     "systemd-sysusers\n"
     "systemd-tmpfiles --create /etc/tmpfiles.d/stoker.conf\n"
     "[ ! -e models.sh ] || sh models.sh # before what opens them starts\n"
     "systemctl daemon-reload\n"
     "cd /etc/systemd/system\n"
     "systemctl preset -- stoker-*.service\n"
+    "cd \"$here\"\n"
+    "tell_left\n"
     "echo 'Start what is enabled with: systemctl start multi-user.target'\n";
 
 /* Models of the machine's own server and of units. */
@@ -381,7 +410,8 @@ void render_systemd(struct render *r)
     script = render_script(r, "systemd/install.sh");
     buf_adds(script, "#!/bin/sh\n");
     render_head(r, script, "#", "Puts the units, their user and folders in place; run it as root.");
-    buf_adds(script, "# DESTDIR=DIR puts the files below DIR and starts nothing.\n");
+    buf_adds(script, "# DESTDIR=DIR puts the files below DIR and starts nothing.\n"
+                     "# install.sh prune stops and removes what the spec no longer names.\n");
     buf_adds(script, INSTALL);
     host_plan_release(&p);
 }

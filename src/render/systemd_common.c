@@ -83,6 +83,17 @@ static void dir(struct unit *u, const char *key, const char *root, const char *p
     buf_release(&line);
 }
 
+void unit_batch_dir(struct unit *u, const struct host_run *run)
+{
+    const struct spec_serve *v = &u->r->spec->serve;
+    char path[HOST_BATCH_DIR_MAX];
+
+    if (!v->batch_dir)
+        return;
+    host_batch_dir(v, run, path, sizeof(path));
+    dir(u, "StateDirectory", "/var/lib/", path, NULL, &v->batch_dir);
+}
+
 void unit_dirs(struct unit *u, const char *below)
 {
     const struct spec_systemd *t = u->r->targets->systemd;

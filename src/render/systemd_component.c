@@ -32,6 +32,24 @@ static bool uses_rdma(const struct unit *u, const struct spec_component *c)
     return false;
 }
 
+/* Time to save before the end. */
+static int64_t stop_s(const struct host_run *run)
+{
+    int64_t notice = run->c->training && run->node ? run->node->notice_ms / 1000 : 0;
+
+    return notice > STOP_S ? notice : STOP_S;
+}
+
+/* Work that would begin again from the start after its time limit, time and again: systemd takes
+ * the end of RuntimeMaxSec= for a failure, so that timeout(1) ends it, whose status says so. */
+static bool ends_at_limit(const struct spec_component *c)
+{
+    bool works = c->kind == SPEC_COMPONENT_BATCH || c->kind == SPEC_COMPONENT_TRAINING;
+
+    return works && c->time_limit_ms.known && c->restart == SPEC_RESTART_ON_FAILURE &&
+           !(c->training && c->training->checkpoint.path);
+}
+
 /* ---- [Unit] ---- */
 
 static void wants(struct unit *u, const struct host_run *run)
@@ -48,6 +66,11 @@ static void wants(struct unit *u, const struct host_run *run)
             unit_name_of(on, name, sizeof(name));
             unit_line(u, &c->depends_on, "Wants=%s\nAfter=%s", name, name);
         }
+        if (!host_run_find(u->plan, c->depends_on.items[i]) && run->replica == 0)
+            render_warn(u->r, &c->depends_on.items[i],
+                        "Let the program wait for it, or start the unit later.",
+                        "'%s' does not wait for '%s', which is not a systemd unit", c->name,
+                        c->depends_on.items[i]);
         if (!host_run_find(u->plan, c->depends_on.items[i]))
             unit_line(u, &c->depends_on, "# %s runs elsewhere; systemd cannot wait for it",
                       c->depends_on.items[i]);
@@ -112,6 +135,9 @@ static void exec(struct unit *u, const struct host_run *run, struct arena *a)
         unit_line(u, &c->command, "# the command%s",
                   w.count > c->command.count + c->args.count ? " below its launcher" : "");
     buf_adds(u->out, host_is_server(c) ? "ExecStart=" : "ExecStart=/usr/bin/env ");
+    if (ends_at_limit(c))
+        buf_addf(u->out, "timeout -k %" PRId64 " %" PRId64 ".%03" PRId64 " ", stop_s(run),
+                 c->time_limit_ms.v / 1000, c->time_limit_ms.v % 1000);
     for (size_t i = 0; i < w.count; i++) {
         if (i)
             buf_addc(u->out, ' ');
@@ -190,6 +216,8 @@ static void paths(struct unit *u, const struct host_run *run, struct arena *a)
     }
     for (size_t i = 0; i < c->mount_count; i++)
         mount(u, &c->mounts[i], a);
+    if (host_is_server(c))
+        unit_batch_dir(u, run);
     if (c->training && c->training->checkpoint.path)
         path_line(u, "ReadWritePaths", c->training->checkpoint.path, &c->training->checkpoint.path);
 }
@@ -207,20 +235,22 @@ static void limits(struct unit *u, const struct host_run *run)
                   c->memory_bytes.known ? "" : "# in proportion to its GPUs\n", memory.v);
     buf_adds(u->out,
              "TasksMax=65536\nLimitMEMLOCK=infinity\nLimitSTACK=64M\nLimitNOFILE=1048576\n");
-    if (c->time_limit_ms.known)
+    if (c->time_limit_ms.known && !ends_at_limit(c))
         unit_line(u, &c->time_limit_ms, "RuntimeMaxSec=%" PRId64 "ms", c->time_limit_ms.v);
 }
 
 static void restart(struct unit *u, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
-    int64_t notice = c->training && run->node ? run->node->notice_ms / 1000 : 0;
 
     unit_line(u, &c->restart, "Restart=%s\nRestartSec=5", RESTARTS[c->restart]);
+    if (ends_at_limit(c))
+        unit_line(u, &c->time_limit_ms,
+                  "# not after its time limit\nRestartPreventExitStatus=124 137");
     if (host_is_server(c))
         unit_watchdog(u);
     buf_addf(u->out, "# time to save before the end\nTimeoutStopSec=%" PRId64 "\nKillMode=mixed\n",
-             notice > STOP_S ? notice : STOP_S);
+             stop_s(run));
 }
 
 void systemd_component(struct render *r, const struct host_plan *p, const struct host_run *run)

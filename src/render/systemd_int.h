@@ -39,6 +39,9 @@ enum unit_hard {
 void unit_harden(struct unit *u, enum unit_hard how, bool rdma);
 /* StateDirectory=, LogsDirectory=, or paths that are writable, of state_dir and log_dir. */
 void unit_dirs(struct unit *u, const char *below);
+/* The folder of files and batches of that server: made by systemd below /var/lib, else it has to be
+ * there. */
+void unit_batch_dir(struct unit *u, const struct host_run *run);
 void unit_watchdog(struct unit *u);
 
 /* --- units of components, systemd_component.c --- */

@@ -12,22 +12,28 @@
 
 /* ---- replies */
 
-static void reply_json(struct http_exchange *x, int status, struct buf *body)
+void admin_reply_json(struct http_exchange *x, int status, struct buf *body)
 {
     buf_addc(body, '\n');
     http_reply(x, status, "application/json", body, NULL);
     buf_release(body);
 }
 
-static void reply_error(struct http_exchange *x, int status, enum ask_error kind, const char *why)
+static void reply_error_as(struct http_exchange *x, enum api_family family, int status,
+                           enum ask_error kind, const char *why)
 {
     struct ask_fault f = { .kind = kind };
     struct buf body = { 0 };
 
     (void)ask_fault(&f, kind, NULL, "%s", why);
-    (void)api_error(API_OPENAI, &f, &body);
+    (void)api_error(family, &f, &body);
     http_reply(x, status, "application/json", &body, NULL);
     buf_release(&body);
+}
+
+void admin_reply_error(struct http_exchange *x, int status, enum ask_error kind, const char *why)
+{
+    reply_error_as(x, API_OPENAI, status, kind, why);
 }
 
 /* ---- health */
@@ -44,7 +50,7 @@ static void on_health(void *arg, struct http_exchange *x)
     json_kv_str(&w, "status", ready ? "ok" : atomic_load(&s->stopping) ? "stopping" : "loading");
     json_kv_int(&w, "unix", clock_unix_s());
     json_obj_end(&w);
-    reply_json(x, ready ? 200 : 503, &body);
+    admin_reply_json(x, ready ? 200 : 503, &body);
 }
 
 /* ---- models */
@@ -56,8 +62,9 @@ static void on_models(void *arg, struct http_exchange *x)
     struct buf body = { 0 };
 
     json_out_init(&w, &body, 0);
-    models_openai_json(s->models, &w);
-    reply_json(x, 200, &body);
+    models_openai_json(s->models, &w,
+                       str_eq(http_request(x)->path, "/models") ? "infinity" : "stoker");
+    admin_reply_json(x, 200, &body);
 }
 
 static void on_model(void *arg, struct http_exchange *x)
@@ -66,15 +73,14 @@ static void on_model(void *arg, struct http_exchange *x)
     const char *name = http_request(x)->path + sizeof("/v1/models/") - 1;
     struct json_out w;
     struct buf body = { 0 };
-    char why[ERR_MSG_MAX];
+    struct err err = { 0 };
 
     json_out_init(&w, &body, 0);
-    if (models_openai_one(s->models, name, &w)) {
-        reply_json(x, 200, &body);
+    if (models_openai_one(s->models, name, &w, &err)) {
+        admin_reply_json(x, 200, &body);
         return;
     }
-    snprintf(why, sizeof(why), "no model is called '%.200s'", name);
-    reply_error(x, 404, ASK_E_NO_MODEL, why);
+    admin_reply_error(x, 404, ASK_E_NO_MODEL, err.msg);
 }
 
 static void on_pools(void *arg, struct http_exchange *x)
@@ -90,7 +96,7 @@ static void on_pools(void *arg, struct http_exchange *x)
     json_key(&w, "models");
     models_json(s->models, &w);
     json_obj_end(&w);
-    reply_json(x, 200, &body);
+    admin_reply_json(x, 200, &body);
 }
 
 static void info_limits(struct json_out *w, const struct serve *s, const struct served *m)
@@ -141,8 +147,8 @@ static void info_json(struct json_out *w, const struct serve *s, const struct se
 {
     json_obj(w);
     json_kv_str(w, "model_id", m->name); /* a folder is nobody's business */
-    json_key(w, "model_sha");
-    json_add_null(w);
+    json_kv_str(w, "model_sha", m->files_sha256);
+    json_kv_str(w, "digest", m->digest);
     json_kv_str(w, "model_dtype", m->dtype);
     json_kv_str(w, "served_model_name", m->name);
     json_key(w, "model_type");
@@ -174,16 +180,19 @@ static void on_info(void *arg, struct http_exchange *x)
         json_out_init(&w, &body, 0);
         info_json(&w, s, m);
         served_release(m);
-        reply_json(x, 200, &body);
+        admin_reply_json(x, 200, &body);
         return;
     case MODELS_LOADING:
-        reply_error(x, 503, ASK_E_LOADING, "the model is being loaded");
+        reply_error_as(x, API_TEI, 503, ASK_E_LOADING, "the model is being loaded");
         return;
     case MODELS_NONE:
-        reply_error(x, 404, ASK_E_NO_MODEL, err.msg);
+        reply_error_as(x, API_TEI, 404, ASK_E_NO_MODEL, err.msg);
         return;
     case MODELS_FAILED:
-        reply_error(x, 500, ASK_E_BACKEND, err.msg);
+        reply_error_as(x, API_TEI, 500, ASK_E_BACKEND, err.msg);
+        return;
+    case MODELS_CHANGED:
+        reply_error_as(x, API_TEI, 503, ASK_E_CHANGED, err.msg);
         return;
     }
 }
@@ -215,143 +224,7 @@ static void on_batches(void *arg, struct http_exchange *x)
     }
     json_out_init(&w, &body, 0);
     sched_batches_json(s->sched, &w);
-    reply_json(x, 200, &body);
-}
-
-/* ---- loading */
-
-static enum rc read_priority(const char *name, enum models_priority *out, struct err *err)
-{
-    static const char *const names[] = { "low", "medium", "high" };
-
-    *out = MODELS_MEDIUM;
-    for (size_t i = 0; name && i < ARRAY_SIZE(names); i++)
-        if (str_eq(name, names[i])) {
-            *out = (enum models_priority)i;
-            return RC_OK;
-        }
-    return name ? err_set(err, RC_USAGE, "priority '%s' is not low, medium or high", name) : RC_OK;
-}
-
-static enum rc read_dtype(const char *name, enum eng_dtype *out, struct err *err)
-{
-    *out = ENG_AUTO;
-    if (!name || eng_dtype_parse(name, out))
-        return RC_OK;
-    return err_set(err, RC_USAGE, "dtype '%s' is not auto, f32, bf16, int8, f16 or fp8", name);
-}
-
-static enum rc read_choice(const struct json *b, const char *name, enum ask_choice *out,
-                           struct err *err)
-{
-    const struct json *v = json_get(b, name);
-    struct maybe is = json_bool(v);
-
-    *out = ASK_DEFAULT;
-    if (is.known)
-        *out = is.v ? ASK_YES : ASK_NO;
-    else if (v && v->type != JSON_NULL)
-        return err_set(err, RC_USAGE, "'%s' must be true or false", name);
-    return RC_OK;
-}
-
-/* What its vectors are, and where they are computed when its device fails. */
-static enum rc read_rest(const struct json *b, struct model_opts *o, struct err *err)
-{
-    enum ask_choice early;
-
-    o->fallback = json_str(json_get(b, "fallback"));
-    o->pooling = json_str(json_get(b, "pooling"));
-    if (o->pooling && !models_pooling_known(o->pooling))
-        return err_set(err, RC_USAGE, "there is no pooling '%.64s'", o->pooling);
-    if (read_choice(b, "normalize", &o->normalize, err) ||
-        read_choice(b, "fallback_at_start", &early, err))
-        return err->code;
-    o->fallback_at_start = early == ASK_YES;
-    return RC_OK;
-}
-
-static enum rc read_load(const struct json *b, struct model_opts *o, struct err *err)
-{
-    const struct json *aliases = json_get(b, "aliases");
-    struct maybe batch = json_int(json_get(b, "batch_tokens"));
-    struct maybe most = json_int(json_get(b, "max_tokens"));
-
-    o->name = json_str(json_get(b, "model"));
-    o->dir = json_str(json_get(b, "source"));
-    if (!o->name || !o->name[0] || !o->dir || !o->dir[0])
-        return err_set(err, RC_USAGE, "\"model\" (a name) and \"source\" (a folder) are needed");
-    o->device = json_str(json_get(b, "device"));
-    o->pool = json_str(json_get(b, "pool"));
-    o->batch_tokens = batch.known && batch.v > 0 ? (size_t)batch.v : 0;
-    o->max_tokens = most.known && most.v > 0 ? (size_t)most.v : 0;
-    for (const struct json *a = aliases ? aliases->first : NULL; a; a = a->next)
-        if (json_str(a) && o->alias_count < MODELS_ALIASES_MAX)
-            o->aliases[o->alias_count++] = json_str(a);
-    enum rc rc = read_priority(json_str(json_get(b, "priority")), &o->priority, err);
-    if (rc == RC_OK)
-        rc = read_dtype(json_str(json_get(b, "dtype")), &o->dtype, err);
-    return rc == RC_OK ? read_rest(b, o, err) : rc;
-}
-
-static void on_load(void *arg, struct http_exchange *x)
-{
-    struct serve *s = arg;
-    const struct http_request *r = http_request(x);
-    struct model_opts o = { 0 };
-    struct arena a = { 0 };
-    struct json *b = NULL;
-    struct err err = { 0 };
-    enum rc rc = json_parse(&a, r->body, r->body_len, &b, &err);
-
-    if (rc == RC_OK)
-        rc = read_load(b, &o, &err);
-    if (rc == RC_OK)
-        rc = models_load(s->models, &o, false, &err);
-    if (rc == RC_OK) {
-        struct buf body = { 0 };
-        struct json_out w;
-        json_out_init(&w, &body, 0);
-        json_obj(&w);
-        json_kv_str(&w, "model", o.name);
-        json_kv_str(&w, "status", "loading");
-        json_obj_end(&w);
-        reply_json(x, 202, &body);
-    } else {
-        reply_error(x, rc == RC_LIMIT ? 507 : 400, rc == RC_LIMIT ? ASK_E_NO_MEMORY : ASK_E_INVALID,
-                    err.msg);
-    }
-    arena_release(&a);
-}
-
-static void on_unload(void *arg, struct http_exchange *x)
-{
-    struct serve *s = arg;
-    const struct http_request *r = http_request(x);
-    struct arena a = { 0 };
-    struct json *b = NULL;
-    struct err err = { 0 };
-    enum rc rc = json_parse(&a, r->body, r->body_len, &b, &err);
-    const char *name = rc == RC_OK ? json_str(json_get(b, "model")) : NULL;
-
-    if (rc == RC_OK && !name)
-        rc = err_set(&err, RC_USAGE, "\"model\" (a name) is needed");
-    if (rc == RC_OK)
-        rc = models_unload(s->models, name, &err);
-    if (rc == RC_OK) {
-        struct buf body = { 0 };
-        struct json_out w;
-        json_out_init(&w, &body, 0);
-        json_obj(&w);
-        json_kv_str(&w, "model", name);
-        json_kv_str(&w, "status", "unloading");
-        json_obj_end(&w);
-        reply_json(x, 202, &body);
-    } else {
-        reply_error(x, rc == RC_NODEV ? 404 : 400, rc == RC_NODEV ? ASK_E_NO_MODEL : ASK_E_INVALID,
-                    err.msg);
-    }
-    arena_release(&a);
+    admin_reply_json(x, 200, &body);
 }
 
 /* ---- the page */
@@ -426,11 +299,6 @@ const struct http_route admin_routes[] = {
     { .method = HTTP_GET, .path = "/models", .run = on_models },
     { .method = HTTP_GET, .path = "/v1/models/*", .run = on_model },
     { .method = HTTP_GET, .path = "/v1/pools", .run = on_pools },
-    { .method = HTTP_POST, .path = "/v1/models/load", .run = on_load, .scope = HTTP_SCOPE_ADMIN },
-    { .method = HTTP_POST,
-      .path = "/v1/models/unload",
-      .run = on_unload,
-      .scope = HTTP_SCOPE_ADMIN },
     { .method = HTTP_GET, .path = "/metrics", .run = on_metrics, .scope = HTTP_SCOPE_METRICS },
     { .method = HTTP_GET, .path = "/debug/batches", .run = on_batches },
     { .method = HTTP_GET, .path = "/", .run = on_page, .scope = HTTP_SCOPE_OPEN },

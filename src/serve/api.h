@@ -66,8 +66,8 @@ bool api_extras(const struct http_request *req, const struct json *body, struct 
 /* The members that we add to every reply's items or top level, where the API's own clients
  * ignore what they do not know: "tokens", "truncated", "cut". */
 void api_item_extras(struct json_out *w, const struct answer_item *it);
-/* A vector in one encoding, as a JSON value. */
-void api_vector(struct json_out *w, const float *v, size_t n, enum ask_encoding e);
+/* A vector in one encoding, as a JSON value; `packed`: numbers of a byte as base64. */
+void api_vector(struct json_out *w, const float *v, size_t n, enum ask_encoding e, bool packed);
 /* Indexes of the inputs by falling score, ties by index; top_n applied. */
 size_t *api_ranking(const struct ask *ask, const struct answer *a, struct arena *arena,
                     size_t *out_count);

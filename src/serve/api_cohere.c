@@ -83,16 +83,19 @@ static bool read_texts(const struct json *body, struct ask *ask, struct ask_faul
 static bool parse_embed(const struct http_request *req, const struct json *body, struct ask *ask,
                         struct ask_fault *f)
 {
+    static const char *const types[] = { "search_document", "search_query", "classification",
+                                         "clustering", NULL };
+
     ask->what = ASK_VECTORS;
     ask->normalize = ASK_YES;
     if (!api_extras(req, body, ask, f) || !read_texts(body, ask, f) ||
-        !read_types(req, body, ask, f) || !api_cuts(body, ask, f) ||
+        !read_types(req, body, ask, f) || !api_cuts(body, API_CUT_WORD, ask, f) ||
         !api_count(body, "max_tokens", API_COUNT_MAX, &ask->max_tokens, f) ||
         !api_count(body, "output_dimension", API_COUNT_MAX, &ask->dimensions, f))
         return false;
-    if (ask->input_type && !strcasecmp(ask->input_type, "image"))
+    if (ask->input_type && !strcmp(ask->input_type, "image"))
         return ask_fault(f, ASK_E_INVALID, "input_type", "images are not supported");
-    return true;
+    return api_one_of(body, "input_type", types, &ask->input_type, f);
 }
 
 /* ---- embed: the reply */

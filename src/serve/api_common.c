@@ -208,23 +208,28 @@ bool api_documents(struct ask *ask, const struct json *v, const char *name, stru
 
 /* ---- truncation */
 
-static bool read_truncate(const struct json *v, struct ask *ask, struct ask_fault *f)
+static bool read_truncate(const struct json *v, unsigned forms, struct ask *ask,
+                          struct ask_fault *f)
 {
+    const char *s = forms & API_CUT_WORD ? json_str(v) : NULL;
+
     if (!v)
         return true;
-    if (v->type == JSON_BOOL) {
+    if (forms & API_CUT_BOOL && v->type == JSON_BOOL) {
         ask->truncate = v->boolean ? ASK_YES : ASK_NO;
         return true;
     }
-    const char *s = json_str(v);
     if (s && !strcasecmp(s, "NONE"))
         ask->truncate = ASK_NO;
     else if (s && (!strcasecmp(s, "START") || !strcasecmp(s, "END")))
         ask->truncate = ASK_YES;
     else
-        return ask_fault(f, ASK_E_INVALID, "truncate",
-                         "'truncate' must be true, false, \"NONE\", \"START\" or \"END\"");
-    ask->left = !strcasecmp(s, "START");
+        return ask_fault(f, ASK_E_INVALID, "truncate", "'truncate' must be %s",
+                         forms == API_CUT_BOOL   ? "true or false"
+                         : forms == API_CUT_WORD ? "\"NONE\", \"START\" or \"END\""
+                                                 : "true, false, \"NONE\", \"START\" or \"END\"");
+    if (ask->truncate == ASK_YES)
+        ask->left = !strcasecmp(s, "START") ? ASK_YES : ASK_NO;
     return true;
 }
 
@@ -238,16 +243,16 @@ static bool read_side(const struct json *body, const char *name, struct ask *ask
     if (s && strcasecmp(s, "left") && strcasecmp(s, "right"))
         return ask_fault(f, ASK_E_INVALID, name, "'%s' must be \"left\" or \"right\"", name);
     if (s)
-        ask->left = !strcasecmp(s, "left");
+        ask->left = !strcasecmp(s, "left") ? ASK_YES : ASK_NO;
     return true;
 }
 
-bool api_cuts(const struct json *body, struct ask *ask, struct ask_fault *f)
+bool api_cuts(const struct json *body, unsigned forms, struct ask *ask, struct ask_fault *f)
 {
     const struct json *most = api_get(body, "truncate_prompt_tokens");
     struct maybe n = json_int(most);
 
-    if (!read_truncate(api_get(body, "truncate"), ask, f) ||
+    if (!read_truncate(api_get(body, "truncate"), forms, ask, f) ||
         !read_side(body, "truncation_direction", ask, f) ||
         !read_side(body, "truncation_side", ask, f))
         return false;
@@ -282,6 +287,26 @@ const char *api_encoding_name(enum ask_encoding e)
         if (encodings[i].e == e)
             return encodings[i].name;
     return "float";
+}
+
+bool api_one_of(const struct json *body, const char *name, const char *const *words,
+                const char **out, struct ask_fault *f)
+{
+    struct buf list = { 0 };
+
+    if (!api_name(body, name, API_NAME_MAX, out, f))
+        return false;
+    for (size_t i = 0; *out && words[i]; i++)
+        if (!strcmp(*out, words[i]))
+            return true;
+    if (!*out)
+        return true;
+    for (size_t i = 0; words[i]; i++)
+        buf_addf(&list, "%s%s", !i ? "" : words[i + 1] ? ", " : " or ", words[i]);
+    (void)ask_fault(f, ASK_E_INVALID, name, "'%s' must be %.300s, not '%.64s'", name,
+                    buf_str(&list), *out);
+    buf_release(&list);
+    return false;
 }
 
 bool api_encoding_of(const struct json *v, const char *name, unsigned *out, struct ask_fault *f)
@@ -388,10 +413,15 @@ static bool read_timeout(const struct http_request *req, struct ask *ask, struct
         return true;
     size_t n = strspn(s, "0123456789.");
     const char *unit = s + n;
-    double scale = !strcmp(unit, "ms") ? 1e-3 : !*unit || !strcmp(unit, "s") ? 1 : 0;
+    double scale = !strcmp(unit, "ms")            ? 1e-3
+                   : !*unit || !strcmp(unit, "s") ? 1
+                   : !strcmp(unit, "m")           ? 60
+                   : !strcmp(unit, "h")           ? 3600
+                                                  : 0;
     if (!n || n >= sizeof(digits) || scale == 0)
-        return ask_fault(f, ASK_E_INVALID, "x-request-timeout",
-                         "x-request-timeout must be a time such as \"500ms\", \"2s\" or \"2\"");
+        return ask_fault(
+            f, ASK_E_INVALID, "x-request-timeout",
+            "x-request-timeout must be a time such as \"500ms\", \"2s\", \"5m\" or \"2\"");
     memcpy(digits, s, n);
     digits[n] = '\0';
     double most = ask->timeout_max_ns ? (double)ask->timeout_max_ns * 1e-9 : API_TIMEOUT_S_MAX;
@@ -403,7 +433,8 @@ static bool read_timeout(const struct http_request *req, struct ask *ask, struct
     return true;
 }
 
-/* The body's, else the query's: a client that has nothing but a URL can choose too. */
+/* The body's, else the query's: a client that has nothing but a URL can choose too.  Infinity's
+ * client sends a name of its own where its caller gave none. */
 static bool read_model(const struct http_request *req, const struct json *body, struct ask *ask,
                        struct ask_fault *f)
 {
@@ -411,6 +442,8 @@ static bool read_model(const struct http_request *req, const struct json *body, 
 
     if (!api_name(body, "model", API_NAME_MAX, &ask->model, f))
         return false;
+    if (ask->model && !strcmp(ask->model, "default/not-specified"))
+        ask->model = NULL;
     if ((!ask->model || !ask->model[0]) && http_query(req, "model", name, sizeof(name)))
         ask->model = arena_strdup(&ask->arena, name);
     return true;

@@ -33,6 +33,7 @@ static const struct word tei[KINDS] = {
     [ASK_E_TOKENIZER] = { 422, "Tokenizer", NULL },
     [ASK_E_BACKEND] = { 424, "Backend", NULL },
     [ASK_E_NO_MEMORY] = { 503, "Unhealthy", NULL },
+    [ASK_E_CHANGED] = { 503, "Unhealthy", NULL },
     [ASK_E_STOPPING] = { 503, "Unhealthy", NULL },
 };
 
@@ -51,6 +52,7 @@ static const struct word openai[KINDS] = {
     [ASK_E_TOKENIZER] = { 400, "invalid_request_error", NULL },
     [ASK_E_BACKEND] = { 500, "server_error", NULL },
     [ASK_E_NO_MEMORY] = { 503, "server_error", "out_of_memory" },
+    [ASK_E_CHANGED] = { 503, "server_error", "model_changed" },
     [ASK_E_STOPPING] = { 503, "server_error", "shutting_down" },
 };
 
@@ -70,6 +72,7 @@ static const struct word vllm[KINDS] = {
     [ASK_E_TOKENIZER] = { 400, "BadRequestError", NULL },
     [ASK_E_BACKEND] = { 500, "InternalServerError", NULL },
     [ASK_E_NO_MEMORY] = { 503, "Service Unavailable", NULL },
+    [ASK_E_CHANGED] = { 503, "Service Unavailable", NULL },
     [ASK_E_STOPPING] = { 503, "Service Unavailable", NULL },
 };
 
@@ -88,6 +91,7 @@ static const struct word llama[KINDS] = {
     [ASK_E_TOKENIZER] = { 400, "invalid_request_error", NULL },
     [ASK_E_BACKEND] = { 500, "server_error", NULL },
     [ASK_E_NO_MEMORY] = { 503, "unavailable_error", NULL },
+    [ASK_E_CHANGED] = { 503, "unavailable_error", NULL },
     [ASK_E_STOPPING] = { 503, "unavailable_error", NULL },
 };
 

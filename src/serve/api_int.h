@@ -19,6 +19,9 @@ enum api_apply { API_APPLY_DEFAULT, API_APPLY_NONE, API_APPLY_SIGMOID, API_APPLY
 struct api_own {
     const struct json *body; /* for settle */
     bool tei;                /* /rerank: "texts" were given; the reply is TEI's */
+    bool infinity;           /* /rerank: "raw_scores" were said; the reply is Infinity's */
+    bool voyage;             /* /rerank: "truncation" was said; results are "data" */
+    bool packed;             /* numbers of a byte are base64: Voyage's output_dtype with it */
     bool llama;              /* /embeddings: "content" was given; the reply is llama.cpp's */
     bool similar;            /* "/": one sentence and others; the reply is their cosines */
     bool nested;             /* "/": classes of one text are a list of lists */
@@ -38,8 +41,13 @@ bool api_is(const struct json *body, struct ask_fault *f); /* an object? */
 /* A short string without NUL; absent: *out is NULL. */
 bool api_name(const struct json *obj, const char *name, size_t max, const char **out,
               struct ask_fault *f);
-/* truncate, truncation_direction, truncation_side, truncate_prompt_tokens. */
-bool api_cuts(const struct json *body, struct ask *ask, struct ask_fault *f);
+/* truncate, truncation_direction, truncation_side, truncate_prompt_tokens.  `forms`: what an API
+ * takes for truncate. */
+enum { API_CUT_BOOL = 1, API_CUT_WORD = 2, API_CUT_ANY = API_CUT_BOOL | API_CUT_WORD };
+bool api_cuts(const struct json *body, unsigned forms, struct ask *ask, struct ask_fault *f);
+/* A string that is one of `words`, which end with NULL; absent: *out is NULL. */
+bool api_one_of(const struct json *body, const char *name, const char *const *words,
+                const char **out, struct ask_fault *f);
 /* encoding_format, embedding_type, embed_dtype, endianness, Accept. */
 bool api_encoding(const struct http_request *req, const struct json *body, struct ask *ask,
                   struct ask_fault *f);
@@ -57,6 +65,8 @@ void api_item_vectors(struct json_out *w, const struct ask *ask, const struct an
 const char *api_encoding_name(enum ask_encoding e);
 /* All rows as octets; returns the Content-Type. */
 const char *api_octets(const struct ask *ask, const struct answer *a, struct buf *out);
+/* OpenAI's "system_fingerprint": replies with the same one come of the same model. */
+void api_fingerprint(struct json_out *w, const struct answer *a);
 void api_usage(struct json_out *w, const struct answer *a); /* "usage": {…} */
 /* Every label of an input with its score, best first, as a list. */
 void api_classes(struct json_out *w, const struct ask *ask, const struct answer *a, size_t i);

@@ -31,7 +31,7 @@ bool api_llama_embedding(const struct http_request *req, const struct json *body
     f->family = 1 + API_LLAMA;
     ask->what = ASK_VECTORS;
     return api_extras(req, body, ask, f) && api_inputs(ask, json_get(body, name), name, true, f) &&
-           api_none_empty(ask, name, f) && api_cuts(body, ask, f) &&
+           api_none_empty(ask, name, f) && api_cuts(body, API_CUT_ANY, ask, f) &&
            api_encoding(req, body, ask, f) && read_norm(body, ask, f);
 }
 
@@ -85,6 +85,7 @@ static const char *write_reranking(const struct ask *ask, const struct answer *a
     json_out_init(&w, out, 0);
     json_obj(&w);
     json_kv_str(&w, "model", a->model);
+    api_fingerprint(&w, a);
     json_kv_str(&w, "object", "list");
     api_usage(&w, a);
     json_key(&w, "results");

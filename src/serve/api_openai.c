@@ -28,15 +28,67 @@ static bool read_normalize(const struct json *body, struct ask *ask, struct ask_
 /* Jina's tasks: "retrieval.query" is what others call "query". */
 static bool read_task(const struct json *body, struct ask *ask, struct ask_fault *f)
 {
+    static const char *const tasks[] = { "retrieval.query",
+                                         "retrieval.passage",
+                                         "separation",
+                                         "classification",
+                                         "text-matching",
+                                         "code.query",
+                                         "code.passage",
+                                         "nl2code.query",
+                                         "nl2code.passage",
+                                         "none",
+                                         NULL };
     const char *task, *dot;
 
-    if (ask->input_type || !api_get(body, "task"))
-        return true;
-    if (!api_name(body, "task", API_NAME_MAX, &task, f))
+    if (!api_one_of(body, "task", tasks, &task, f))
         return false;
-    dot = strchr(task, '.');
-    ask->input_type = dot && !strncmp(task, "retrieval.", 10) ? dot + 1 : task;
+    dot = task ? strchr(task, '.') : NULL;
+    if (task && !ask->input_type)
+        ask->input_type = dot && !strncmp(task, "retrieval.", 10) ? dot + 1 : task;
     return true;
+}
+
+/* What would give other vectors than asked for if it were passed over. */
+static bool refuse_unsupported(const struct json *body, struct ask_fault *f)
+{
+    static const char *const names[] = { "late_chunking", "return_multivector" };
+    bool on;
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        if (!api_bool(body, names[i], false, &on, f))
+            return false;
+        if (on)
+            return ask_fault(f, ASK_E_INVALID, names[i],
+                             "'%s' is not supported: it must be false or absent", names[i]);
+    }
+    return true;
+}
+
+/* Voyage's names: truncation, output_dimension, output_dtype. */
+static bool read_voyage(const struct json *body, struct ask *ask, struct ask_fault *f)
+{
+    static const char *const types[] = { "float", "int8", "uint8", "binary", "ubinary", NULL };
+    const struct json *type = api_get(body, "output_dtype");
+    const char *name;
+    bool cut;
+
+    if (!api_bool(body, "truncation", true, &cut, f))
+        return false;
+    if (api_get(body, "truncation"))
+        ask->truncate = cut ? ASK_YES : ASK_NO;
+    if (api_get(body, "output_dimension") &&
+        !api_count(body, "output_dimension", API_COUNT_MAX, &ask->dimensions, f))
+        return false;
+    if (!type || !api_one_of(body, "output_dtype", types, &name, f))
+        return !type;
+    if (!strcmp(name, "float"))
+        return true;
+    if (ask->encodings != ASK_FLOAT && ask->encodings != ASK_BASE64)
+        return ask_fault(f, ASK_E_INVALID, "output_dtype",
+                         "'output_dtype' %s goes with 'encoding_format' base64 or none", name);
+    api_own(ask)->packed = ask->encodings == ASK_BASE64;
+    return api_encoding_of(type, "output_dtype", &ask->encodings, f);
 }
 
 static bool read_modality(const struct json *body, struct ask_fault *f)
@@ -46,7 +98,7 @@ static bool read_modality(const struct json *body, struct ask_fault *f)
     if (!api_name(body, "modality", API_NAME_MAX, &kind, f))
         return false;
     if (kind && strcmp(kind, "text"))
-        return ask_fault(f, ASK_E_INVALID, "modality", "'modality' can be text alone");
+        return ask_fault(f, ASK_E_INVALID, "modality", "'modality' must be text");
     if (api_get(body, "messages"))
         return ask_fault(f, ASK_E_INVALID, "messages", "'messages' are not taken: give 'input'");
     return true;
@@ -60,13 +112,15 @@ static bool parse_embeddings(const struct http_request *req, const struct json *
     ask->what = ASK_VECTORS;
     if (!api_extras(req, body, ask, f) || !read_modality(body, f) ||
         !api_inputs(ask, json_get(body, "input"), "input", false, f) ||
-        !api_none_empty(ask, "input", f) || !api_cuts(body, ask, f) ||
+        !api_none_empty(ask, "input", f) || !api_cuts(body, API_CUT_ANY, ask, f) ||
         !api_encoding(req, body, ask, f) ||
         !api_count(body, "dimensions", API_COUNT_MAX, &ask->dimensions, f) ||
         !api_bool(body, "add_special_tokens", true, &specials, f))
         return false;
     ask->no_specials = !specials;
-    return read_normalize(body, ask, f) && read_task(body, ask, f);
+    ask->ids_whole = specials;
+    return refuse_unsupported(body, f) && read_voyage(body, ask, f) &&
+           read_normalize(body, ask, f) && read_task(body, ask, f);
 }
 
 /* Without /v1 the path is llama.cpp's too; its own clients say "content". */
@@ -97,6 +151,7 @@ static void write_item(struct json_out *w, const struct ask *ask, const struct a
 static void write_tail(struct json_out *w, const struct ask *ask, const struct answer *a)
 {
     json_kv_str(w, "model", a->model);
+    api_fingerprint(w, a);
     api_usage(w, a);
     json_kv_str(w, "id", ask->id);
     json_kv_int(w, "created", a->unix_s);
@@ -131,7 +186,7 @@ static bool parse_classify(const struct http_request *req, const struct json *bo
     ask->what = ASK_CLASSES;
     return api_extras(req, body, ask, f) &&
            api_inputs(ask, json_get(body, "input"), "input", false, f) &&
-           api_none_empty(ask, "input", f) && api_cuts(body, ask, f) &&
+           api_none_empty(ask, "input", f) && api_cuts(body, API_CUT_ANY, ask, f) &&
            api_bool(body, "raw_scores", false, &ask->raw_scores, f);
 }
 

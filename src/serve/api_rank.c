@@ -4,7 +4,10 @@
  *
  * One path, two shapes: a body with "texts" is TEI's and gets TEI's reply and errors; one
  * with "documents" gets a reply that the others read.  Jina's and vLLM's clients look at
- * each result's document, so it is there unless return_documents is false.
+ * each result's document, so it is there unless return_documents is false.  Infinity's always
+ * send "raw_scores", which nobody else does beside "documents", and want another object's name,
+ * documents as plain strings, and only when asked for.  Voyage's always send "truncation", say
+ * "top_k", and read "data".
  *
  * /score with a model that gives vectors answers their cosines, as vLLM does. */
 #include "serve/api_int.h"
@@ -38,7 +41,8 @@ bool api_rank_body(const struct http_request *req, const struct json *body, stru
     if (api_get(body, "texts"))
         return ask_fault(f, ASK_E_INVALID, "texts", "give 'documents' or 'texts', not both");
     return read_documents(json_get(body, "documents"), "documents", ask, f) &&
-           api_cuts(body, ask, f) && api_count(body, "top_n", API_COUNT_MAX, &ask->top_n, f) &&
+           api_cuts(body, API_CUT_ANY, ask, f) &&
+           api_count(body, "top_n", API_COUNT_MAX, &ask->top_n, f) &&
            api_count(body, "max_tokens_per_doc", API_COUNT_MAX, &ask->max_tokens_doc, f) &&
            api_count(body, "max_tokens_per_query", API_COUNT_MAX, &ask->max_tokens_query, f) &&
            api_bool(body, "raw_scores", false, &ask->raw_scores, f);
@@ -51,11 +55,19 @@ static bool parse_rerank(const struct http_request *req, const struct json *body
         api_own(ask)->tei = true;
         return api_tei_rerank(req, body, ask, f);
     }
-    bool active;
+    bool active, cut, infinity = api_get(body, "raw_scores") != NULL;
+    api_own(ask)->infinity = infinity;
+    api_own(ask)->voyage = api_get(body, "truncation") != NULL;
+    ask->sigmoid = infinity; /* its rule, as TEI's */
     if (!api_rank_body(req, body, ask, f) ||
-        !api_bool(body, "return_documents", true, &ask->return_texts, f) ||
+        !api_bool(body, "return_documents", !infinity, &ask->return_texts, f) ||
+        !api_bool(body, "truncation", true, &cut, f) ||
         !api_bool(body, "use_activation", true, &active, f))
         return false;
+    if (!ask->top_n && !api_count(body, "top_k", API_COUNT_MAX, &ask->top_n, f))
+        return false;
+    if (!cut)
+        ask->truncate = ASK_NO;
     ask->raw_scores = ask->raw_scores || !active;
     return true;
 }
@@ -70,11 +82,16 @@ static void write_result(struct json_out *w, const struct ask *ask, const struct
     json_key(w, "relevance_score");
     api_float(w, api_score(ask, a, i));
     if (ask->return_texts) {
+        bool plain = api_owned(ask)->infinity;
+
         json_key(w, "document");
-        json_obj(w);
-        json_key(w, "text");
+        if (!plain) {
+            json_obj(w);
+            json_key(w, "text");
+        }
         json_add_strn(w, t->p, t->len);
-        json_obj_end(w);
+        if (!plain)
+            json_obj_end(w);
     }
     api_item_extras(w, &a->items[i]);
     json_obj_end(w);
@@ -92,11 +109,12 @@ static const char *write_rerank(const struct ask *ask, const struct answer *a, s
     json_out_init(&w, out, 0);
     json_obj(&w);
     json_kv_str(&w, "id", ask->id);
-    json_kv_str(&w, "object", "list");
+    json_kv_str(&w, "object", api_owned(ask)->infinity ? "rerank" : "list");
     json_kv_int(&w, "created", a->unix_s);
     json_kv_str(&w, "model", a->model);
+    api_fingerprint(&w, a);
     api_usage(&w, a);
-    json_key(&w, "results");
+    json_key(&w, api_owned(ask)->voyage ? "data" : "results");
     json_arr(&w);
     for (size_t i = 0; i < n; i++)
         write_result(&w, ask, a, order[i]);
@@ -152,7 +170,7 @@ static bool parse_score(const struct http_request *req, const struct json *body,
     bool active;
 
     ask->what = ASK_RANK;
-    if (!api_extras(req, body, ask, f) || !api_cuts(body, ask, f) ||
+    if (!api_extras(req, body, ask, f) || !api_cuts(body, API_CUT_ANY, ask, f) ||
         !api_bool(body, "use_activation", true, &active, f) || !read_side(body, lefts, ask, f))
         return false;
     struct ask_input *left = ask->inputs;
@@ -211,6 +229,7 @@ static const char *write_score(const struct ask *ask, const struct answer *a, st
     json_kv_str(&w, "object", "list");
     json_kv_int(&w, "created", a->unix_s);
     json_kv_str(&w, "model", a->model);
+    api_fingerprint(&w, a);
     json_key(&w, "data");
     json_arr(&w);
     for (size_t i = skip; i < ask->count; i++) {

@@ -25,7 +25,7 @@ static bool vector_options(const struct http_request *req, const struct json *bo
 {
     bool unit;
 
-    if (!api_cuts(body, ask, f) || !api_encoding(req, body, ask, f) ||
+    if (!api_cuts(body, API_CUT_BOOL, ask, f) || !api_encoding(req, body, ask, f) ||
         !api_bool(body, "normalize", true, &unit, f) ||
         !api_count(body, "dimensions", API_COUNT_MAX, &ask->dimensions, f))
         return false;
@@ -49,8 +49,8 @@ static bool parse_embed_all(const struct http_request *req, const struct json *b
 {
     ask->what = ASK_TOKENS;
     ask->normalize = ASK_NO;
-    return api_extras(req, body, ask, f) && vector_inputs(body, ask, f) && api_cuts(body, ask, f) &&
-           api_encoding(req, body, ask, f);
+    return api_extras(req, body, ask, f) && vector_inputs(body, ask, f) &&
+           api_cuts(body, API_CUT_BOOL, ask, f) && api_encoding(req, body, ask, f);
 }
 
 static const char *write_vectors(const struct ask *ask, const struct answer *a, struct buf *out)
@@ -76,7 +76,8 @@ bool api_tei_rerank(const struct http_request *req, const struct json *body, str
     ask->what = ASK_RANK;
     ask->sigmoid = true;
     if (!api_extras(req, body, ask, f) || !api_string(body, "query", &ask->query, f) ||
-        !api_documents(ask, json_get(body, "texts"), "texts", f) || !api_cuts(body, ask, f) ||
+        !api_documents(ask, json_get(body, "texts"), "texts", f) ||
+        !api_cuts(body, API_CUT_BOOL, ask, f) ||
         !api_bool(body, "raw_scores", false, &ask->raw_scores, f) ||
         !api_bool(body, "return_text", false, &ask->return_texts, f) ||
         !api_count(body, "top_n", API_COUNT_MAX, &ask->top_n, f))
@@ -184,7 +185,7 @@ static bool parse_predict(const struct http_request *req, const struct json *bod
 {
     ask->what = ASK_CLASSES;
     return api_extras(req, body, ask, f) && class_inputs(body, ask, f) &&
-           read_parameters(body, ask, f) && api_cuts(body, ask, f) &&
+           read_parameters(body, ask, f) && api_cuts(body, API_CUT_BOOL, ask, f) &&
            api_bool(body, "raw_scores", false, &ask->raw_scores, f);
 }
 
@@ -220,7 +221,8 @@ static bool parse_similarity(const struct http_request *req, const struct json *
         return ask_fault(f, ASK_E_INVALID, in && in->type == JSON_OBJ ? "parameters" : "inputs",
                          "'inputs' and 'parameters' must be objects");
     if (!api_string(in, "source_sentence", &source, f) ||
-        !api_documents(ask, json_get(in, "sentences"), "sentences", f) || !api_cuts(how, ask, f) ||
+        !api_documents(ask, json_get(in, "sentences"), "sentences", f) ||
+        !api_cuts(how, API_CUT_BOOL, ask, f) ||
         (api_get(how, "prompt_name") &&
          !api_name(how, "prompt_name", API_NAME_MAX, &ask->prompt_name, f)))
         return false;

@@ -4,6 +4,7 @@
  * Vectors are most of a reply's bytes: each takes room in the buffer once and is printed by
  * one loop over f32_print(). */
 #include "base/f32.h"
+#include "base/mem.h"
 #include "engine/engine.h"
 #include "serve/api_int.h"
 
@@ -108,46 +109,57 @@ static char *put_small(char *p, int v)
 }
 
 /* The greatest |x| becomes 127; `shift` is 128 for unsigned numbers. */
-static void write_int8(struct buf *b, const float *v, size_t n, int shift)
+static size_t make_int8(const float *v, size_t n, int shift, uint8_t *out)
 {
-    char *start = buf_reserve(b, n * INT8_TEXT_MAX + 2), *p = start;
     float most = 0;
 
-    if (!p)
-        return;
     for (size_t i = 0; i < n; i++)
         most = fmaxf(most, fabsf(v[i]));
-    *p++ = '[';
     for (size_t i = 0; i < n; i++) {
         double x = most > 0 && isfinite(v[i]) ? 127.0 * (double)v[i] / (double)most : 0;
-        p = put_small(p, (int)lrint(x) + shift);
-        *p++ = ',';
+
+        out[i] = (uint8_t)((int)lrint(x) + shift);
     }
-    p -= n > 0;
-    *p++ = ']';
-    buf_commit(b, (size_t)(p - start));
+    return n;
 }
 
-static void write_bits(struct buf *b, const float *v, size_t n, int shift)
+static size_t make_bits(const float *v, size_t n, int shift, uint8_t *out)
 {
-    char *start = buf_reserve(b, (n + 7) / 8 * INT8_TEXT_MAX + 2), *p = start;
-
-    if (!p)
-        return;
-    *p++ = '[';
     for (size_t i = 0; i < n; i += 8) {
         int byte = 0;
+
         for (size_t k = 0; k < 8; k++)
             byte = byte << 1 | (i + k < n && v[i + k] > 0);
-        p = put_small(p, byte + shift);
-        *p++ = ',';
+        out[i / 8] = (uint8_t)(byte + shift);
     }
-    p -= n > 0;
-    *p++ = ']';
-    buf_commit(b, (size_t)(p - start));
+    return (n + 7) / 8;
 }
 
-void api_vector(struct json_out *w, const float *v, size_t n, enum ask_encoding e)
+/* Numbers of a byte, as a list or, `packed`, as base64. */
+static void write_small(struct buf *b, const float *v, size_t n, enum ask_encoding e, bool packed)
+{
+    uint8_t *bytes = xmalloc(n ? n : 1);
+    bool below = e == ASK_INT8 || e == ASK_BINARY; /* signed */
+    size_t count = e == ASK_INT8 || e == ASK_UINT8 ? make_int8(v, n, below ? 0 : 128, bytes)
+                                                   : make_bits(v, n, below ? -128 : 0, bytes);
+    char *start = buf_reserve(b, count * INT8_TEXT_MAX + 4), *p = start;
+
+    if (p) {
+        *p++ = packed ? '"' : '[';
+        if (packed)
+            p = put_base64(p, bytes, count);
+        for (size_t i = 0; !packed && i < count; i++) {
+            p = put_small(p, below ? (int8_t)bytes[i] : bytes[i]);
+            *p++ = ',';
+        }
+        p -= !packed && count > 0;
+        *p++ = packed ? '"' : ']';
+        buf_commit(b, (size_t)(p - start));
+    }
+    free(bytes);
+}
+
+void api_vector(struct json_out *w, const float *v, size_t n, enum ask_encoding e, bool packed)
 {
     struct buf *b = json_raw(w);
 
@@ -159,16 +171,10 @@ void api_vector(struct json_out *w, const float *v, size_t n, enum ask_encoding 
         write_f16(b, v, n);
         return;
     case ASK_INT8:
-        write_int8(b, v, n, 0);
-        return;
     case ASK_UINT8:
-        write_int8(b, v, n, 128);
-        return;
     case ASK_BINARY:
-        write_bits(b, v, n, -128);
-        return;
     case ASK_UBINARY:
-        write_bits(b, v, n, 0);
+        write_small(b, v, n, e, packed);
         return;
     case ASK_FLOAT:
     case ASK_OCTETS: /* a whole body, not a value: api_octets() */
@@ -184,12 +190,12 @@ void api_item_vectors(struct json_out *w, const struct ask *ask, const struct an
     const float *v = a->rows + it->row * a->width;
 
     if (ask->what != ASK_TOKENS) {
-        api_vector(w, v, a->width, e);
+        api_vector(w, v, a->width, e, api_owned(ask)->packed);
         return;
     }
     json_arr(w);
     for (size_t k = 0; k < it->row_count; k++)
-        api_vector(w, v + k * a->width, a->width, e);
+        api_vector(w, v + k * a->width, a->width, e, api_owned(ask)->packed);
     json_arr_end(w);
 }
 
@@ -321,6 +327,16 @@ void api_classes(struct json_out *w, const struct ask *ask, const struct answer 
 }
 
 /* ---- beside the numbers */
+
+void api_fingerprint(struct json_out *w, const struct answer *a)
+{
+    char text[64];
+
+    if (!a->digest)
+        return;
+    (void)snprintf(text, sizeof(text), "fp_%s", a->digest);
+    json_kv_str(w, "system_fingerprint", text);
+}
 
 void api_usage(struct json_out *w, const struct answer *a)
 {

@@ -56,7 +56,7 @@ struct ask {
     const char *input_type;    /* "query", "document", "search_query", … */
     const char *instruction;   /* e5-style task for the query */
     enum ask_choice truncate;  /* ASK_NO: too long is an error; default: cut */
-    bool left;                 /* cut at the left */
+    enum ask_choice left;      /* cut at the left; default: as the model's tokenizer does */
     size_t max_tokens;         /* 0: the model's limit */
     size_t max_tokens_doc;     /* 0: what the query leaves */
     size_t max_tokens_query;   /* 0: no own limit */
@@ -65,6 +65,7 @@ struct ask {
     double norm_p;             /* length by this norm: 2 unless the API says; 0: greatest |x| */
     size_t dimensions;         /* 0: all */
     bool no_specials;          /* ids without [CLS] and [SEP] */
+    bool ids_whole;            /* given ids must have the model's special tokens around them */
     bool skip_specials;        /* ASK_TEXTS */
     bool raw_scores;
     bool return_texts;
@@ -79,9 +80,8 @@ struct ask {
 };
 
 struct answer_item {
-    uint32_t tokens;      /* used */
-    uint32_t untruncated; /* it would have been */
-    uint32_t cut;         /* byte of the client's text behind (left: before) the last token
+    uint32_t tokens; /* used */
+    uint32_t cut;    /* byte of the client's text behind (left: before) the last token
                            * kept; of ids: how many are before it */
     bool truncated, cached;
     size_t row; /* first row in `rows` */
@@ -102,6 +102,7 @@ struct answer_times { /* nanoseconds */
 
 struct answer {
     const char *model;       /* the name it is served under */
+    const char *digest;      /* which model that was: served.digest; NULL: nobody says */
     const struct model *net; /* labels, pooling, … */
     size_t width;            /* floats a row: after `dimensions` */
     const float *rows;
@@ -132,6 +133,7 @@ enum ask_error {
     ASK_E_TOKENIZER,
     ASK_E_BACKEND,   /* the engine failed, or gave what is not finite */
     ASK_E_NO_MEMORY, /* a pool is full */
+    ASK_E_CHANGED,   /* the model's files are not those it was loaded from */
     ASK_E_STOPPING   /* 503 */
 };
 

@@ -16,28 +16,50 @@
 #include "serve/sched.h"
 #include "serve/serve.h"
 #include "serve/stats.h"
+#include "serve/te_metrics.h"
 
 #include <stdatomic.h>
 
 struct front;
+struct bulk;
+struct loads;
 
 struct serve {
     struct serve_opts o; /* strings owned by serve.c */
     struct metrics *metrics;
     struct stats *stats;
+    struct te_metrics *te; /* NULL: TEI's names are not wanted */
     struct sched *sched;
     struct models *models;
     struct front *front;
     struct http_server *http;
     struct access *access; /* NULL: no log is kept */
+    struct bulk *bulk;     /* files, batches, streams */
+    struct loads *loads;   /* who waits for a model */
     int ports[SERVE_LISTEN_MAX];
     _Atomic bool stopping;
     struct serve_own *own; /* serve.c's */
 };
 
+/* A request that came with many others, as a line of a file or of a stream: nobody waits for it
+ * by itself, and it is bulk whatever it says.  Its owner's until done() is called, on any thread
+ * but the submitter's or on that. */
+struct call_line {
+    struct http_request req; /* path, query, body; no fields */
+    const struct api *api;
+    uint64_t client;     /* of the scheduler */
+    int64_t deadline_ns; /* monotonic */
+    const _Atomic bool *gone;
+    /* Takes what is in `body`.  `f` is NULL where the status is 200. */
+    void (*done)(struct call_line *l, int status, struct buf *body, const struct ask_fault *f);
+    void *arg;
+};
+
 struct call {
     struct serve *s;
-    struct http_exchange *x;
+    struct http_exchange *x;        /* NULL: a line's */
+    struct call_line *line;         /* NULL: a client's own */
+    const struct http_request *req; /* of one of them */
     const struct api *api;
     struct call *next; /* in the queue that holds it */
     enum { CALL_PARSE, CALL_MODEL, CALL_FINISH } stage;
@@ -65,7 +87,15 @@ enum rc front_new(struct serve *s, size_t threads, struct front **out, struct er
 void front_free(struct front *f); /* when no call is left; NULL is fine */
 /* A request for a row of the tables; on the loop's thread. */
 void front_take(struct front *f, const struct api *api, struct http_exchange *x);
-void front_wake_parked(struct front *f); /* a model became ready or failed */
+void front_take_line(struct front *f, struct call_line *l); /* any thread */
+void front_wake_parked(struct front *f);                    /* a model became ready or failed */
+
+/* Who asks, as a hash and as the scheduler's number: those who show the server's own token are one,
+ * also when the token is another tomorrow; else by the token they show all the same, else by
+ * address without its port. */
+enum { CALL_OWNER_BYTES = 65 };
+void call_owner(const struct http_request *r, char out[CALL_OWNER_BYTES]);
+uint64_t call_client(const char owner[CALL_OWNER_BYTES]);
 
 /* ---- encode.c: inputs as ids; false: c->fault says why */
 bool call_encode(struct call *c, struct front_own *own);

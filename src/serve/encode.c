@@ -2,13 +2,21 @@
 /* encode: the inputs of a call as token ids, ready for the queue.
  *
  * Texts are prepared as sentence-transformers prepares them (engine/text.h), with the prompt
- * that the request names; ids that a client gives are checked and passed on as they are. */
+ * that the request names; ids that a client gives are checked and passed on as they are.
+ *
+ * Ids at OpenAI's routes are, by that API, cl100k_base's: LangChain sends them by default.  Most
+ * are below the size of any vocabulary, so that they would become vectors of other words, and
+ * nobody would know.  Ids of the model's own tokenizer can be told from them: they begin and end
+ * with its special tokens. */
 #include "base/str.h"
 #include "engine/pair.h"
 #include "engine/text.h"
 #include "serve/call.h"
 
 #include <assert.h>
+#include <string.h>
+
+#define LANGCHAIN_SETTING "OpenAIEmbeddings(check_embedding_ctx_length=False)"
 
 enum { ENCODE_SCRATCH_KEEP = 1 << 20 }; /* bytes of a text whose scratch memory is kept */
 
@@ -23,23 +31,51 @@ static const char *prompt_of(const struct served *m, const char *name)
 }
 
 /* What kinds of input are called by different APIs, and the names that prompts have then. */
-static const char *prompt_of_type(const struct served *m, const char *type)
-{
-    static const struct {
-        const char *type, *names[4];
-    } kinds[] = {
-        { "query", { "query", NULL } },
-        { "search_query", { "query", NULL } },
-        { "document", { "document", "passage", "corpus", NULL } },
-        { "passage", { "passage", "document", "corpus", NULL } },
-        { "search_document", { "document", "passage", "corpus", NULL } },
-    };
-    const char *text = prompt_of(m, type);
+static const struct {
+    const char *type, *names[4];
+} input_kinds[] = {
+    { "query", { "query", NULL } },
+    { "document", { "document", "passage", "corpus", NULL } },
+    { "passage", { "passage", "document", "corpus", NULL } },
+    { "search_query", { "query", NULL } },
+    { "search_document", { "document", "passage", "corpus", NULL } },
+    { "classification", { NULL } },
+    { "clustering", { NULL } },
+    { "separation", { NULL } },
+    { "text-matching", { NULL } },
+    { "code.query", { NULL } },
+    { "code.passage", { NULL } },
+    { "nl2code.query", { NULL } },
+    { "nl2code.passage", { NULL } },
+    { "none", { NULL } },
+};
+enum { INPUT_KINDS_TOLD = 7 }; /* the rest are Jina's tasks */
 
-    for (size_t i = 0; !text && i < ARRAY_SIZE(kinds); i++)
-        for (size_t k = 0; !text && str_eq(kinds[i].type, type) && kinds[i].names[k]; k++)
-            text = prompt_of(m, kinds[i].names[k]);
-    return text;
+/* A prompt of that name, else of that kind; none is fine where the kind is known. */
+static bool prompt_of_type(struct call *c, const char *type, const char **out)
+{
+    const struct served *m = c->model;
+    struct buf words = { 0 };
+    bool known = false;
+
+    *out = prompt_of(m, type);
+    for (size_t i = 0; !*out && i < ARRAY_SIZE(input_kinds); i++) {
+        if (!str_eq(input_kinds[i].type, type))
+            continue;
+        known = true;
+        for (size_t k = 0; !*out && input_kinds[i].names[k]; k++)
+            *out = prompt_of(m, input_kinds[i].names[k]);
+    }
+    if (*out || known)
+        return true;
+    for (size_t i = 0; i < INPUT_KINDS_TOLD; i++)
+        buf_addf(&words, "%s%s", i ? ", " : "", input_kinds[i].type);
+    for (size_t i = 0; i < m->prompt_count; i++)
+        buf_addf(&words, ", %.64s", m->prompts[i].name);
+    (void)ask_fault(&c->fault, ASK_E_INVALID, "input_type",
+                    "'input_type' must be one of %.400s, not '%.64s'", buf_str(&words), type);
+    buf_release(&words);
+    return false;
 }
 
 /* Of pairs it is the first text's.  'stoker rerank' puts none before a query unless asked. */
@@ -59,7 +95,7 @@ static bool choose_prompt(struct call *c, const char **out)
             return ask_fault(&c->fault, ASK_E_INVALID, "prompt_name",
                              "model '%s' has no prompt '%s'", m->name, c->ask.prompt_name);
     } else if (c->ask.input_type) {
-        *out = prompt_of_type(m, c->ask.input_type);
+        return prompt_of_type(c, c->ask.input_type, out);
     } else if (m->model->default_prompt && m->model->head == MODEL_HEAD_NONE) {
         *out = prompt_of(m, m->model->default_prompt);
     }
@@ -91,7 +127,33 @@ static void keep_ids(struct call *c, size_t i, const uint32_t *ids, const uint8_
     it->tokens = (uint32_t)n;
 }
 
-static bool take_ids(struct call *c, size_t i)
+static bool call_cuts_left(const struct call *c)
+{
+    return c->ask.left == ASK_DEFAULT ? tokenizer_cuts_left(c->model->tok) : c->ask.left == ASK_YES;
+}
+
+/* Do they have the special tokens that the model's tokenizer puts around a text? */
+static bool ids_are_whole(struct call *c, struct front_own *own, const struct ask_input *in)
+{
+    struct tok_opts o = { .truncate = TOK_LONGEST_FIRST };
+    struct tok_out one;
+    size_t before = 0, behind = 0;
+
+    if (tokenizer_encode(c->model->tok, own->scratch, (struct tok_text){ "a", 1 }, NULL, &o, &one,
+                         &c->err))
+        return false;
+    while (before < one.count && one.special[before])
+        before++;
+    while (behind < one.count - before && one.special[one.count - 1 - behind])
+        behind++;
+    if (before + behind == 0 || in->id_count < before + behind)
+        return false;
+    return !memcmp(in->ids, one.ids, before * sizeof(*one.ids)) &&
+           !memcmp(in->ids + in->id_count - behind, one.ids + one.count - behind,
+                   behind * sizeof(*one.ids));
+}
+
+static bool take_ids(struct call *c, struct front_own *own, size_t i)
 {
     const struct ask_input *in = &c->ask.inputs[i];
     size_t max = limit_of(c), n = in->id_count;
@@ -100,55 +162,52 @@ static bool take_ids(struct call *c, size_t i)
     for (size_t k = 0; k < n; k++)
         if (in->ids[k] >= c->model->model->vocab)
             return ask_fault(&c->fault, ASK_E_INVALID, "input",
-                             "id %u of input %zu is not in the vocabulary of model '%s' (%zu)",
-                             in->ids[k], i, c->model->name, c->model->model->vocab);
+                             "id %u of input %zu is not in the vocabulary of model '%s' (%zu)%s",
+                             in->ids[k], i, c->model->name, c->model->model->vocab,
+                             c->ask.ids_whole ? ": send text (LangChain: " LANGCHAIN_SETTING ")"
+                                              : "");
+    if (c->ask.ids_whole && !ids_are_whole(c, own, in))
+        return ask_fault(&c->fault, ASK_E_INVALID, "input",
+                         "the ids of input %zu lack the special tokens of model '%s' around them, "
+                         "as ids of another tokenizer do: send text (LangChain: " LANGCHAIN_SETTING
+                         "), or add_special_tokens: false with ids of this model",
+                         i, c->model->name);
     if (n > max && c->ask.truncate == ASK_NO)
         return too_long(c, i, n, max);
     *it = (struct answer_item){ .tokens = (uint32_t)(n < max ? n : max),
-                                .untruncated = (uint32_t)n,
                                 .truncated = n > max,
-                                .cut = (uint32_t)(n <= max      ? 0
-                                                  : c->ask.left ? n - max
-                                                                : max) };
-    keep_ids(c, i, in->ids + (c->ask.left ? n - it->tokens : 0), NULL, it->tokens);
+                                .cut = (uint32_t)(n <= max            ? 0
+                                                  : call_cuts_left(c) ? n - max
+                                                                      : max) };
+    keep_ids(c, i, in->ids + (call_cuts_left(c) ? n - it->tokens : 0), NULL, it->tokens);
     return true;
 }
 
 /* Tokens of the prompt for models that pool without it. */
-static bool count_prompt(struct call *c, struct front_own *own, const struct text_opts *to,
-                         size_t *out)
+static bool count_prompt(struct call *c, struct front_own *own, const char *prompt, size_t *out)
 {
     struct tok_opts o = { .max_tokens = limit_of(c),
                           .truncate = TOK_LONGEST_FIRST,
                           .no_specials = c->ask.no_specials };
 
     *out = 0;
-    if (!to->prompt || !to->prompt[0] || !c->model->model->prompt_apart ||
-        c->ask.what != ASK_VECTORS)
+    if (!prompt || !prompt[0] || !c->model->model->prompt_apart || c->ask.what != ASK_VECTORS)
         return true;
-    if (text_prompt_tokens(c->model->tok, own->scratch, to->prompt, to->lower, &o, &own->prepared,
-                           out, &c->err))
+    if (text_prompt_tokens(c->model->tok, own->scratch, prompt, &o, out, &c->err))
         return ask_fault(&c->fault, ASK_E_TOKENIZER, "prompt_name", "%s", c->err.msg);
     return true;
 }
 
-/* A cut at the left takes the prompt first, but not the special token before it. */
-static size_t prompt_left(size_t skip, size_t gone, bool special)
-{
-    size_t lead = special && skip ? 1 : 0;
-
-    return skip - lead > gone ? skip - gone : lead;
-}
-
-static bool take_text(struct call *c, struct front_own *own, size_t i, const struct text_opts *to,
+static bool take_text(struct call *c, struct front_own *own, size_t i, const char *prompt,
                       size_t skip)
 {
     const struct ask_input *in = &c->ask.inputs[i];
     struct tok_opts o = { .max_tokens = limit_of(c),
                           .truncate = c->ask.truncate == ASK_NO ? TOK_NEVER : TOK_LONGEST_FIRST,
-                          .left = c->ask.left,
-                          .no_specials = c->ask.no_specials };
-    struct tok_text first = text_prepare(in->text, to, &own->prepared);
+                          .left = call_cuts_left(c),
+                          .no_specials = c->ask.no_specials,
+                          .stop_early = true };
+    struct tok_text first = text_prepare(in->text, prompt, &own->prepared);
     struct tok_out out;
 
     if (tokenizer_encode(c->model->tok, own->scratch, first, in->pair.p ? &in->pair : NULL, &o,
@@ -158,14 +217,13 @@ static bool take_text(struct call *c, struct front_own *own, size_t i, const str
         return ask_fault(&c->fault, ASK_E_EMPTY, NULL, "input %zu has no tokens", i);
     if (out.count > o.max_tokens)
         return too_long(c, i, out.count, o.max_tokens);
-    uint32_t cut = out.truncated ? (uint32_t)text_origin(in->text, to, out.cut[0]) : 0;
+    uint32_t cut = out.truncated ? (uint32_t)text_origin(in->text, prompt, out.cut[0]) : 0;
     c->answer.items[i] = (struct answer_item){ .tokens = (uint32_t)out.count,
-                                               .untruncated = (uint32_t)out.untruncated,
                                                .truncated = out.truncated,
                                                .cut = cut };
     size_t gone = o.left && out.truncated ? out.untruncated - out.count : 0;
     keep_ids(c, i, out.ids, out.types, out.count);
-    c->job.items[i].skip = (uint32_t)prompt_left(skip, gone, out.special[0]);
+    c->job.items[i].skip = (uint32_t)text_prompt_left(skip, gone, out.special[0]);
     return true;
 }
 
@@ -178,21 +236,21 @@ static bool take_pairs(struct call *c, struct front_own *own)
                            .max_query_tokens = c->ask.max_tokens_query,
                            .max_doc_tokens = c->ask.max_tokens_doc,
                            .never = c->ask.truncate == ASK_NO,
-                           .left = c->ask.left };
-    struct text_opts to = { .lower = c->model->model->lower }, first = to;
+                           .left = call_cuts_left(c) };
+    const char *prompt = NULL;
     uint32_t *ids = arena_array(&c->ask.arena, uint32_t, max);
     uint8_t *types = arena_array(&c->ask.arena, uint8_t, max);
     struct pair p = { 0 };
     bool ok = true;
 
-    if (!choose_prompt(c, &first.prompt))
+    if (!choose_prompt(c, &prompt))
         return false;
-    struct tok_text query = text_prepare(c->ask.query, &first, &own->prepared);
+    struct tok_text query = text_prepare(c->ask.query, prompt, &own->prepared);
     query.p = arena_strndup(&c->ask.arena, query.p, query.len);
     if (pair_open(&p, c->model->tok, own->scratch, query, &o, &c->err))
         return ask_fault(&c->fault, ASK_E_TOKENIZER, "query", "%s", c->err.msg);
     for (size_t i = 0; ok && i < c->ask.count; i++) {
-        struct tok_text doc = text_prepare(c->ask.inputs[i].text, &to, &own->prepared);
+        struct tok_text doc = c->ask.inputs[i].text;
         struct pair_out out;
         enum rc rc =
             pair_encode(&p, c->model->tok, own->scratch, doc, &o, ids, types, &out, &c->err);
@@ -201,9 +259,8 @@ static bool take_pairs(struct call *c, struct front_own *own)
                            "document %zu: %s", i, c->err.msg);
             break;
         }
-        size_t cut = out.truncated ? text_origin(c->ask.inputs[i].text, &to, out.cut) : 0;
+        size_t cut = out.truncated ? text_origin(doc, NULL, out.cut) : 0;
         c->answer.items[i] = (struct answer_item){ .tokens = (uint32_t)out.count,
-                                                   .untruncated = (uint32_t)out.untruncated,
                                                    .truncated = out.truncated,
                                                    .cut = (uint32_t)cut };
         keep_ids(c, i, ids, types, out.count);
@@ -246,7 +303,7 @@ static bool make_rows(struct call *c)
 
 bool call_encode(struct call *c, struct front_own *own)
 {
-    struct text_opts to = { .lower = c->model->model->lower };
+    const char *prompt = NULL;
     size_t longest = 0, skip = 0;
     bool ok = true;
 
@@ -257,9 +314,9 @@ bool call_encode(struct call *c, struct front_own *own)
     if (c->ask.what == ASK_RANK) {
         ok = take_pairs(c, own);
     } else {
-        ok = choose_prompt(c, &to.prompt) && count_prompt(c, own, &to, &skip);
+        ok = choose_prompt(c, &prompt) && count_prompt(c, own, prompt, &skip);
         for (size_t i = 0; ok && i < c->ask.count; i++)
-            ok = c->ask.inputs[i].text.p ? take_text(c, own, i, &to, skip) : take_ids(c, i);
+            ok = c->ask.inputs[i].text.p ? take_text(c, own, i, prompt, skip) : take_ids(c, own, i);
     }
     for (size_t i = 0; i < c->ask.count; i++)
         longest = c->ask.inputs[i].text.len > longest ? c->ask.inputs[i].text.len : longest;
@@ -285,10 +342,10 @@ static const char *token_text(struct call *c, struct tok_text in, const struct t
     return arena_strndup(&c->ask.arena, in.p + begin, end - begin);
 }
 
-static bool list_tokens(struct call *c, struct front_own *own, size_t i, const struct text_opts *to)
+static bool list_tokens(struct call *c, struct front_own *own, size_t i, const char *prompt)
 {
     struct tok_opts o = { .no_specials = c->ask.no_specials, .truncate = TOK_NEVER };
-    struct tok_text in = text_prepare(c->ask.inputs[i].text, to, &own->prepared);
+    struct tok_text in = text_prepare(c->ask.inputs[i].text, prompt, &own->prepared);
     struct arena *a = &c->ask.arena;
     struct tok_out out;
 
@@ -324,9 +381,9 @@ static bool list_text(struct call *c, size_t i)
 
 bool call_tokenize(struct call *c, struct front_own *own)
 {
-    struct text_opts to = { .lower = c->model->model->lower };
+    const char *prompt = NULL;
     struct arena *a = &c->ask.arena;
-    bool ok = c->ask.what == ASK_TEXTS || choose_prompt(c, &to.prompt);
+    bool ok = c->ask.what == ASK_TEXTS || choose_prompt(c, &prompt);
 
     c->answer.model = c->model->name;
     c->answer.net = c->model->model;
@@ -334,6 +391,6 @@ bool call_tokenize(struct call *c, struct front_own *own)
     c->answer.tokens = arena_array(a, struct answer_token *, c->ask.count);
     c->answer.texts = arena_array(a, const char *, c->ask.count);
     for (size_t i = 0; ok && i < c->ask.count; i++)
-        ok = c->ask.what == ASK_TEXTS ? list_text(c, i) : list_tokens(c, own, i, &to);
+        ok = c->ask.what == ASK_TEXTS ? list_text(c, i) : list_tokens(c, own, i, prompt);
     return ok;
 }

@@ -53,13 +53,15 @@ static bool normalizes(const struct call *c)
 static void finish_vectors(struct call *c)
 {
     bool unit = normalizes(c);
-    size_t keep = c->ask.dimensions ? c->ask.dimensions : c->full_width;
+    /* what the model itself leaves out is not made up for by a longer rest, unless asked */
+    bool again = unit && (c->ask.dimensions || c->ask.normalize_said);
+    size_t keep = c->ask.dimensions ? c->ask.dimensions : model_dim(c->model->model);
 
     for (size_t i = 0; i < c->ask.count; i++) {
         float *v = c->rows + i * c->full_width, *to = c->rows + i * keep;
         if (unit)
             normalize(c, v, c->full_width);
-        if (unit && keep < c->full_width)
+        if (again && keep < c->full_width)
             eng_truncate(v, keep);
         if (to != v)
             memmove(to, v, keep * sizeof(*v));
@@ -74,6 +76,7 @@ bool call_finish(struct call *c)
     c->answer.device = c->job.device ? c->job.device : c->model->device;
     c->answer.failed_device = c->job.failed_device;
     c->answer.fell_back = c->job.fell_back;
+    c->answer.digest = c->job.fell_back ? spare_digest(c->model) : c->model->digest;
     c->answer.rows = c->rows;
     c->answer.width = c->full_width;
     for (size_t i = 0; i < c->ask.count; i++)

@@ -11,7 +11,9 @@
  * A wake-up of another thread takes as long as all the rest of a short request.  So the only
  * call of an idle server stays where it is: the loop's thread makes its job, the lane's thread
  * writes its answer.  Both are short by the limits below, and nobody else waits for either. */
+#include "base/gzip.h"
 #include "base/mem.h"
+#include "base/sha256.h"
 #include "base/str.h"
 #include "os/clock.h"
 #include "serve/call.h"
@@ -19,6 +21,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <string.h>
 
 enum {
     FRONT_ALONE_BODY_MAX = 4 << 10,    /* bytes of a request that skips the front threads */
@@ -72,17 +75,30 @@ static void queue_init(struct queue *q)
     q->last = &q->first;
 }
 
+static bool is_gone(const struct call *c)
+{
+    return c->x ? http_gone(c->x) : atomic_load(c->line->gone);
+}
+
+/* Its body is as long as it says only when it is not packed. */
+static bool is_packed(const struct call *c)
+{
+    const char *coding = c->line ? NULL : http_field(c->req, "content-encoding");
+
+    return coding && strcasestr(coding, "gzip"); /* the HTTP server lets no other through */
+}
+
 /* Is it the only call, and a short one? */
 static bool alone(const struct call *c)
 {
-    return atomic_load(&c->s->front->open) == 1 &&
-           http_request(c->x)->body_len <= FRONT_ALONE_BODY_MAX &&
+    return !c->line && atomic_load(&c->s->front->open) == 1 && !is_packed(c) &&
+           c->req->body_len <= FRONT_ALONE_BODY_MAX &&
            c->row_count * c->full_width <= FRONT_ALONE_FLOATS_MAX;
 }
 
 static enum front_size size_of(const struct call *c)
 {
-    return http_request(c->x)->body_len > FRONT_SMALL_BODY_MAX ||
+    return c->line || is_packed(c) || c->req->body_len > FRONT_SMALL_BODY_MAX ||
                    c->row_count * c->full_width > FRONT_SMALL_FLOATS_MAX
                ? FRONT_LARGE
                : FRONT_SMALL;
@@ -108,11 +124,27 @@ static void call_free(struct call *c)
     free(c);
 }
 
+/* "NAME@DIGEST"; of a name what is no plain ASCII is written as in a URL. */
+static void model_field(const struct call *c, struct buf *out)
+{
+    const char *digest = c->job.fell_back ? spare_digest(c->model) : c->model->digest;
+
+    buf_adds(out, "x-stoker-model: ");
+    for (const char *p = c->model->name; *p; p++)
+        if (*p > ' ' && *p < 0x7f && *p != '%')
+            buf_addc(out, *p);
+        else
+            buf_addf(out, "%%%02X", (unsigned)(unsigned char)*p);
+    buf_addf(out, "@%s\r\n", digest);
+}
+
 /* The fields that TEI's clients know, and ours. */
 static void reply_fields(const struct call *c, bool ok, struct buf *out)
 {
     const struct answer_times *t = &c->answer.times;
 
+    if (c->model)
+        model_field(c, out);
     if (c->fault.retry_after_s)
         buf_addf(out, "Retry-After: %d\r\n", c->fault.retry_after_s);
     if (!c->answer.items)
@@ -132,14 +164,14 @@ static void reply_fields(const struct call *c, bool ok, struct buf *out)
 
 static void log_call(const struct call *c, int status, size_t bytes_out)
 {
-    const struct http_request *r = http_request(c->x);
+    const struct http_request *r = c->req;
     const struct answer_times *t = &c->answer.times;
     struct access_record a = { .unix_ms = clock_unix_ms(),
                                .id = r->id,
                                .method = "POST",
                                .error = status >= 400 ? stats_error_name(c->fault.kind) : NULL,
                                .status = status,
-                               .gone = http_gone(c->x),
+                               .gone = is_gone(c),
                                .items = c->ask.count,
                                .tokens = c->answer.tokens_total,
                                .bytes_in = r->body_len,
@@ -162,9 +194,9 @@ static void answer(struct call *c, bool ok)
     int status = 200;
 
     buf_init(&body, SERVE_REPLY_BYTES_MAX);
-    c->answer.times.total = clock_mono_ns() - http_request(c->x)->begun_ns;
+    c->answer.times.total = clock_mono_ns() - c->req->begun_ns;
     c->answer.unix_s = clock_unix_s();
-    if (ok && !http_gone(c->x)) {
+    if (ok && (c->line || !is_gone(c))) {
         int64_t begun = clock_thread_ns();
         type = c->api->write(&c->ask, &c->answer, &body);
         c->answer.times.write = clock_thread_ns() - begun;
@@ -181,10 +213,14 @@ static void answer(struct call *c, bool ok)
     }
     reply_fields(c, ok, &fields);
     stats_call(c->s->stats, c, status);
-    if (c->s->access)
+    te_metrics_call(c->s->te, c, status);
+    if (c->s->access && !c->line)
         log_call(c, status, body.len);
     atomic_fetch_sub(&c->s->front->open, 1); /* its client may ask again before this returns */
-    http_reply(c->x, status, type, &body, buf_str(&fields));
+    if (c->line)
+        c->line->done(c->line, status, &body, status == 200 ? NULL : &c->fault);
+    else
+        http_reply(c->x, status, type, &body, buf_str(&fields));
     buf_release(&fields);
     buf_release(&body);
     call_free(c);
@@ -251,17 +287,40 @@ static void on_job_done(struct job *j, enum rc why, const struct err *err)
         push(c->s->front, c->s->front->done, c);
 }
 
-/* Who asks: by token, else by address without its port. */
-static uint64_t client_of(const struct http_request *r)
+void call_owner(const struct http_request *r, char out[CALL_OWNER_BYTES])
 {
-    const char *token = http_field(r, "authorization");
+    const char *token = r->proven ? "" : http_field(r, "authorization");
     const char *key = token ? token : r->peer, *end = token ? NULL : strrchr(key, ':');
-    size_t n = end ? (size_t)(end - key) : strlen(key);
-    uint64_t h = UINT64_C(14695981039346656037);
+    uint8_t sum[SHA256_BYTES];
+    struct sha256 h;
 
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (unsigned char)key[i]) * UINT64_C(1099511628211);
-    return h;
+    static_assert((int)CALL_OWNER_BYTES == (int)SHA256_HEX, "it is the hash as text");
+    sha256_init(&h);
+    sha256_add(&h, token ? "token " : "address ", token ? 6 : 8);
+    sha256_add(&h, key, end ? (size_t)(end - key) : strlen(key));
+    sha256_end(&h, sum);
+    (void)sha256_hex(sum, out);
+}
+
+uint64_t call_client(const char owner[CALL_OWNER_BYTES])
+{
+    char first[17];
+    uint64_t n = 0;
+
+    memcpy(first, owner, 16);
+    first[16] = '\0';
+    (void)str_to_u64(first, 16, &n);
+    return n;
+}
+
+static uint64_t client_of(const struct call *c)
+{
+    char owner[CALL_OWNER_BYTES];
+
+    if (c->line)
+        return c->line->client;
+    call_owner(c->req, owner);
+    return call_client(owner);
 }
 
 static void submit(struct call *c)
@@ -271,7 +330,7 @@ static void submit(struct call *c)
 
     c->job.model = c->model;
     c->job.class = c->ask.class;
-    c->job.client = client_of(http_request(c->x));
+    c->job.client = client_of(c);
     c->job.deadline_ns = c->ask.deadline_ns;
     c->job.done = on_job_done;
     c->job.arg = c;
@@ -410,24 +469,55 @@ static void find_model(struct call *c, struct front_own *own)
         (void)ask_fault(&c->fault, err.code == RC_LIMIT ? ASK_E_NO_MEMORY : ASK_E_BACKEND, "model",
                         "%s", err.msg);
         break;
+    case MODELS_CHANGED:
+        (void)ask_fault(&c->fault, ASK_E_CHANGED, "model", "%s", err.msg);
+        break;
     }
     answer(c, false);
 }
 
+/* The body as a tree, which keeps nothing of the bytes. */
+static bool read_body(struct call *c, struct json **out)
+{
+    const struct http_request *r = c->req;
+    size_t most = c->s->o.body_bytes_max ? c->s->o.body_bytes_max : HTTP_BODY_BYTES_DEFAULT;
+    struct buf plain = { 0 };
+    struct err err = { 0 };
+    enum rc rc = is_packed(c) ? gzip_unpack(r->body, r->body_len, most, &plain, &err) : RC_OK;
+    bool ok = rc == RC_OK;
+
+    if (rc == RC_LIMIT)
+        (void)ask_fault(&c->fault, ASK_E_TOO_LARGE, NULL,
+                        "the body is longer than %zu bytes when it is unpacked (--body-max)", most);
+    else if (rc != RC_OK)
+        (void)ask_fault(&c->fault, ASK_E_JSON, NULL, "the body cannot be unpacked: %s", err.msg);
+    else if (json_parse(&c->ask.arena, is_packed(c) ? buf_str(&plain) : r->body,
+                        is_packed(c) ? plain.len : r->body_len, out, &err))
+        ok = ask_fault(&c->fault, ASK_E_JSON, NULL, "the body is no JSON: %s", err.msg);
+    buf_release(&plain);
+    return ok;
+}
+
 static bool parse(struct call *c)
 {
-    const struct http_request *r = http_request(c->x);
+    const struct http_request *r = c->req;
     struct json *body = NULL;
-    struct err err = { 0 };
 
     c->ask.encodings = ASK_FLOAT;
     c->ask.norm_p = 2;
     c->ask.deadline_ns = r->begun_ns + (int64_t)c->s->o.timeout_ms * 1000000;
     c->ask.timeout_max_ns = (int64_t)c->s->o.timeout_max_ms * 1000000;
-    if (json_parse(&c->ask.arena, r->body, r->body_len, &body, &err))
-        return ask_fault(&c->fault, ASK_E_JSON, NULL, "the body is no JSON: %s", err.msg);
+    if (c->line)
+        c->ask.deadline_ns = c->line->deadline_ns;
+    if (!read_body(c, &body))
+        return false;
     if (!c->api->parse(r, body, &c->ask, &c->fault))
         return false;
+    if (c->line)
+        c->ask.class = ASK_BULK;
+    if (c->line && c->ask.encodings & ASK_OCTETS)
+        return ask_fault(&c->fault, ASK_E_INVALID, "encoding_format",
+                         "'octets' are not JSON, and this reply is a line of it");
     if (!c->ask.count)
         return ask_fault(&c->fault, ASK_E_EMPTY, NULL, "there are no inputs");
     return true;
@@ -446,7 +536,7 @@ static void work(struct call *c, struct front_own *own)
 {
     if (c->stage == CALL_FINISH)
         finish(c);
-    else if (http_gone(c->x)) /* nobody waits: the reply goes nowhere */
+    else if (is_gone(c)) /* nobody waits: the reply goes nowhere */
         answer(c, ask_fault(&c->fault, ASK_E_DEADLINE, NULL, "the client went away"));
     else if (c->stage == CALL_MODEL || parse_timed(c))
         find_model(c, own);
@@ -522,6 +612,7 @@ void front_take(struct front *f, const struct api *api, struct http_exchange *x)
     atomic_fetch_add(&f->open, 1);
     c->s = f->s;
     c->x = x;
+    c->req = http_request(x);
     c->api = api;
     c->stage = CALL_PARSE;
     http_on_gone(x, on_gone, c);
@@ -529,6 +620,19 @@ void front_take(struct front *f, const struct api *api, struct http_exchange *x)
         work(c, &f->own);
     else
         push(f, f->fresh, c);
+}
+
+void front_take_line(struct front *f, struct call_line *l)
+{
+    struct call *c = xcalloc(1, sizeof(*c));
+
+    atomic_fetch_add(&f->open, 1);
+    c->s = f->s;
+    c->line = l;
+    c->req = &l->req;
+    c->api = l->api;
+    c->stage = CALL_PARSE;
+    push(f, f->fresh, c);
 }
 
 void front_wake_parked(struct front *f)

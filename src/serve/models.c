@@ -105,6 +105,7 @@ void slot_free_if_gone(struct slot *s)
     if (!s->gone || s->loading || s->waiters)
         return;
     assert(!s->current);
+    files_free(s->files);
     wish_drop(s->serving);
     wish_drop(s->wanted);
     free(s);
@@ -130,28 +131,49 @@ static bool kind_does(enum models_kind k, enum ask_what what)
     return true;
 }
 
-/* The first that can do it.  One whose kind is not known yet is waited for rather than passed
- * over: what a server answers does not depend on which model loads faster. */
+/* A reranker has a label too, but who asks for classes means a classifier where there is one. */
+static bool kind_is_meant(enum models_kind k, enum ask_what what)
+{
+    return what == ASK_CLASSES ? k == KIND_CLASSIFIER : kind_does(k, what);
+}
+
+/* The first that is meant, else the first that can do it.  One whose kind is not known yet is
+ * waited for rather than passed over: what a server answers does not depend on which model loads
+ * faster. */
 static struct slot *default_slot(const struct models *m, enum ask_what what)
 {
     for (size_t i = 0; i < m->slot_count; i++) {
         struct slot *s = m->slots[i];
 
-        if (s->kind == KIND_UNKNOWN ? slot_state(s) == STATE_LOADING : kind_does(s->kind, what))
+        if (s->kind == KIND_UNKNOWN ? slot_state(s) == STATE_LOADING : kind_is_meant(s->kind, what))
             return s;
     }
+    for (size_t i = 0; i < m->slot_count; i++)
+        if (kind_does(m->slots[i]->kind, what))
+            return m->slots[i];
     return m->slot_count ? m->slots[0] : NULL;
+}
+
+/* Those whose load failed are none to ask for. */
+static size_t count_slots(const struct models *m)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < m->slot_count; i++)
+        n += slot_state(m->slots[i]) != STATE_FAILED;
+    return n;
 }
 
 /* "'a', 'b' and 3 more" */
 static void list_names(const struct models *m, struct buf *out)
 {
-    size_t told = m->slot_count < MODELS_TOLD_MAX ? m->slot_count : MODELS_TOLD_MAX;
+    size_t told = 0, count = count_slots(m);
 
-    for (size_t i = 0; i < told; i++)
-        buf_addf(out, "%s'%.40s'", i ? ", " : "", m->slots[i]->name);
-    if (told < m->slot_count)
-        buf_addf(out, " and %zu more", m->slot_count - told);
+    for (size_t i = 0; i < m->slot_count && told < MODELS_TOLD_MAX; i++)
+        if (slot_state(m->slots[i]) != STATE_FAILED)
+            buf_addf(out, "%s'%.40s'", told++ ? ", " : "", m->slots[i]->name);
+    if (told < count)
+        buf_addf(out, " and %zu more", count - told);
 }
 
 static enum models_got no_model(const struct models *m, const char *name, struct err *err)
@@ -161,7 +183,7 @@ static enum models_got no_model(const struct models *m, const char *name, struct
     size_t count = 0;
     struct buf list = { 0 };
 
-    if (!m->slot_count) {
+    if (!count_slots(m)) {
         (void)err_set(err, RC_NODEV, "no model is loaded");
         return MODELS_NONE;
     }
@@ -200,7 +222,7 @@ static enum models_got not_ready(struct models *m, struct slot *s, struct err *e
         *err = s->error;
     if (err && !err->code)
         (void)err_set(err, RC_FAIL, "model '%s' is not loaded: the server is stopping", s->name);
-    return MODELS_FAILED;
+    return s->error.code && s->changed ? MODELS_CHANGED : MODELS_FAILED;
 }
 
 /* The lock is held. */
@@ -209,7 +231,7 @@ static enum models_got acquire(struct models *m, const char *name, enum ask_what
 {
     struct slot *s = name && name[0] ? names_find(m, name) : default_slot(m, what);
 
-    if (!s && (m->o.any_name || m->slot_count == 1)) { /* there is nothing to mistake it for */
+    if (!s && (m->o.any_name || count_slots(m) == 1)) { /* there is nothing to mistake it for */
         s = default_slot(m, what);
         if (s && s->kind != KIND_UNKNOWN && !kind_does(s->kind, what))
             s = NULL;
@@ -268,6 +290,20 @@ bool models_last_error(struct models *m, const char *name, struct err *out)
         *out = s->error;
     pthread_mutex_unlock(&m->lock);
     return failed;
+}
+
+bool models_news(struct models *m, const char *name, struct err *out, bool *out_away)
+{
+    pthread_mutex_lock(&m->lock);
+    struct slot *s = names_find(m, name);
+    bool fresh = s && s->error.code != RC_OK && !s->told && (m->started || s->was_ready);
+    if (fresh) {
+        s->told = true;
+        *out = s->error;
+        *out_away = slot_state(s) == STATE_AWAY && s->error.code == RC_LIMIT;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return fresh;
 }
 
 /* The first that failed, and whether one is loading.  The lock is held. */
@@ -331,6 +367,7 @@ enum rc models_new(const struct models_opts *o, struct models **out, struct err 
     m->o.load = o->load ? o->load : eng_load;
     m->own_metrics = o->metrics ? NULL : metrics_new();
     m->o.metrics = o->metrics ? o->metrics : m->own_metrics;
+    m->sums = files_cache_new();
     locks_init(m);
     meter_init(m);
     names_build(m);
@@ -419,6 +456,7 @@ void models_free(struct models *m)
     pthread_cond_destroy(&m->changed);
     pthread_mutex_destroy(&m->lock);
     metrics_free(m->own_metrics);
+    files_cache_free(m->sums);
     free(m->names);
     free(m);
 }

@@ -7,7 +7,10 @@
  * is done by one thread of the manager, never by a thread that answers requests.
  *
  *     absent ─load─► loading ─► ready ─unload─► leaving ─last reference─► absent
- *                       └─► failed (with its reason)      ready ─swap─► loading beside ready
+ *                       ├─► failed (with its reason)      ready ─swap─► loading beside ready
+ *                       └─► away ─request─► loading       ready ─full pool─► away
+ *
+ * One that is to be loaded on demand is looked at (files, settings, bytes) and is away then.
  *
  * Memory: each model takes its bytes from a named pool before it loads (eng_ops.memory,
  * the tokenizer and a margin).  A full pool lets its least recently used models of lower
@@ -17,6 +20,7 @@
 #define SERVE_MODELS_H
 #include "engine/engine.h"
 #include "metrics/metrics.h"
+#include "model/files.h"
 #include "model/tokenizer.h"
 #include "serve/ask.h"
 
@@ -27,7 +31,8 @@ enum {
     MODELS_ALIASES_MAX = 16, /* of one model */
     POOLS_MAX = 64,
     MODELS_REPLICAS_MAX = 16, /* devices of one model */
-    MODELS_NAME_MAX = 128     /* bytes of a name, an alias or a pool's name, and its NUL */
+    MODELS_NAME_MAX = 128,    /* bytes of a name, an alias or a pool's name, and its NUL */
+    MODELS_DIGEST_MAX = 17    /* bytes of a digest as text and its NUL */
 };
 
 enum models_priority { MODELS_LOW, MODELS_MEDIUM, MODELS_HIGH };
@@ -57,7 +62,9 @@ struct model_opts { /* strings are copied */
     size_t max_tokens;     /* 0: the model's own */
     uint64_t memory_bytes; /* 0: counted */
     int threads;
-    bool pinned;                        /* never leaves a full pool */
+    bool pinned;    /* never leaves a full pool */
+    bool on_demand; /* at the first request, not before */
+    bool may_wait;  /* of low priority: away, not failed, where there is no room for it now */
     const struct model_prompt *prompts; /* added to the model's own, winning over them */
     size_t prompt_count;
 };
@@ -91,8 +98,12 @@ struct served {
     uint64_t bytes;     /* counted against its pool */
     uint64_t version;
     int64_t loaded_unix_s;
-    uint64_t key;                 /* differs when the vectors do: for caches */
-    struct model_prompt *prompts; /* all: the model's and the operator's */
+    uint64_t key; /* differs when the vectors do: for caches */
+    /* Which model it is: 16 hexadecimal digits, the same on every machine for the same content of
+     * files, type, pooling, normalisation, length and prompts of the operator. */
+    char digest[MODELS_DIGEST_MAX];
+    char files_sha256[SHA256_HEX]; /* of the files alone: files.h */
+    struct model_prompt *prompts;  /* all: the model's and the operator's */
     size_t prompt_count;
     const char *settings; /* where dtype and batch_tokens come from, with the reason */
 };
@@ -137,9 +148,28 @@ void models_free(struct models *m); /* stops, and waits for references; NULL is 
  * returns when it is ready or failed. */
 enum rc models_load(struct models *m, const struct model_opts *o, bool wait,
                     struct err *err) MUST_USE;
+/* The same without waiting; what becomes of it is told by models_loaded() for this ticket. */
+enum rc models_load_begin(struct models *m, const struct model_opts *o, uint64_t *out_ticket,
+                          struct err *err) MUST_USE;
+struct models_loaded { /* what a load came to */
+    enum { MODELS_LOAD_RUNS, MODELS_LOAD_OK, MODELS_LOAD_FAILED, MODELS_LOAD_REPLACED } how;
+    bool away; /* it comes when it is asked for */
+    uint64_t version;
+    char digest[MODELS_DIGEST_MAX]; /* "": not loaded yet */
+    char dtype[8];                  /* "": not loaded yet */
+};
+/* *err says why one failed, or was replaced (a later load or an unload of the same name). */
+void models_loaded(struct models *m, const char *name, uint64_t ticket, struct models_loaded *out,
+                   struct err *err);
 enum rc models_unload(struct models *m, const char *name, struct err *err) MUST_USE;
 
-enum models_got { MODELS_READY, MODELS_LOADING, MODELS_NONE, MODELS_FAILED };
+enum models_got {
+    MODELS_READY,
+    MODELS_LOADING,
+    MODELS_NONE,
+    MODELS_FAILED,
+    MODELS_CHANGED /* its files are not those it was loaded from, and nobody asked for that */
+};
 /* By name or alias; NULL or "" is the only model of the kind `what` needs, else the first.
  * A model that left its pool begins to come back: MODELS_LOADING.  A reference is taken when
  * it is ready. */
@@ -153,6 +183,9 @@ enum models_got models_wait(struct models *m, const char *name, enum ask_what wh
                             int64_t deadline_ns, struct served **out, struct err *err);
 /* Why its last load failed, though an older version may still serve; false: it did not. */
 bool models_last_error(struct models *m, const char *name, struct err *out);
+/* The same once for each reason, and for models that were well or away before; *out_away: it
+ * waits for room. */
+bool models_news(struct models *m, const char *name, struct err *out, bool *out_away);
 bool models_all_ready(struct models *m); /* every model asked for at start, once */
 /* Waits until every model that was asked for is ready; the first that failed is the error. */
 enum rc models_wait_all(struct models *m, struct err *err) MUST_USE;
@@ -166,11 +199,17 @@ enum rc models_reload(struct models *m, const struct model_opts *list, size_t co
 
 /* For /v1/models, /info and the page: name, aliases, state, bytes, pool, dtype, device, … */
 struct json_out;
-void models_json(struct models *m, struct json_out *w);        /* our own form: a list */
-void models_openai_json(struct models *m, struct json_out *w); /* "data": [{"id",…}] */
-/* One of them by name or alias; false: there is none, and nothing was written. */
-bool models_openai_one(struct models *m, const char *name, struct json_out *w);
+void models_json(struct models *m, struct json_out *w); /* our own form: a list */
+/* "data": [{"id",…}]; `owner`: what "owned_by" says. */
+void models_openai_json(struct models *m, struct json_out *w, const char *owner);
+/* One of them by name or alias; false: there is none or its load failed, as *err says, and nothing
+ * was written. */
+bool models_openai_one(struct models *m, const char *name, struct json_out *w, struct err *err);
 void pools_json(struct models *m, struct json_out *w);
+
+/* "bf16 on cpu, the default here: ten nearest of a search …": the type it computes in and what that
+ * costs, for people.  false: there is no such model. */
+bool models_describe(struct models *m, const char *name, struct buf *out);
 
 /* ---- models_spare.c: the device that computes while a model's own does not.  On a lane's
  * thread. */
@@ -178,6 +217,8 @@ void pools_json(struct models *m, struct json_out *w);
 struct eng *spare_take(struct served *s, struct err *err);
 void spare_done(struct served *s);
 const char *spare_device(const struct served *s); /* NULL: there is none */
+/* Of the model as it is there, which may be in another type; once it has computed something. */
+const char *spare_digest(const struct served *s);
 
 /* ---- settings.c: what data/serve.csv says for a device and a model, each with its reason */
 struct serve_setting {
@@ -189,6 +230,8 @@ struct serve_setting {
 };
 /* `device_kind` is "cpu amx", "NVIDIA H100 80GB HBM3" …; the row that says most of device and
  * model is taken. */
+/* How near vectors in this type are to those in f32, which are the reference's. */
+const char *settings_exactness(enum eng_dtype dtype, bool gpu);
 enum rc settings_of(const char *device_kind, const struct model *m, struct arena *a,
                     struct serve_setting *out, struct err *err) MUST_USE;
 

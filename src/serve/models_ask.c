@@ -73,8 +73,9 @@ static bool same_version(const struct model_opts *a, const struct model_opts *b)
         !str_eq(a->kind, b->kind) || a->max_tokens != b->max_tokens ||
         a->memory_bytes != b->memory_bytes || a->threads != b->threads ||
         !str_eq(a->fallback, b->fallback) || a->fallback_at_start != b->fallback_at_start ||
-        a->invariant != b->invariant || a->normalize != b->normalize ||
-        !str_eq(a->pooling, b->pooling) || a->prompt_count != b->prompt_count)
+        a->invariant != b->invariant || a->on_demand != b->on_demand ||
+        a->normalize != b->normalize || !str_eq(a->pooling, b->pooling) ||
+        a->prompt_count != b->prompt_count)
         return false;
     for (size_t i = 0; i < a->prompt_count; i++)
         if (!str_eq(a->prompts[i].name, b->prompts[i].name) ||
@@ -275,12 +276,12 @@ static enum rc wait_done(struct models *m, struct slot *s, uint64_t ticket, stru
     return rc;
 }
 
-enum rc models_load(struct models *m, const struct model_opts *o, bool wait, struct err *err)
+/* With the lock held when it returns; RC_OK: *out_slot has a ticket. */
+static enum rc load_begin(struct models *m, const struct model_opts *o, struct slot **out_slot,
+                          struct err *err)
 {
-    struct err own = { 0 };
     enum rc rc;
 
-    err = err ? err : &own;
     rc = check_alone(m, o, err);
     if (rc == RC_OK)
         rc = place_check(m->o.workers, o, err);
@@ -289,13 +290,71 @@ enum rc models_load(struct models *m, const struct model_opts *o, bool wait, str
         rc = check_beside(m, o, err);
     if (rc == RC_OK && m->stop)
         rc = err_set(err, RC_FAIL, "model '%s' is not loaded: the server is stopping", o->name);
-    if (rc == RC_OK) {
-        struct slot *s = want(m, wish_new(o));
-        if (wait)
-            rc = wait_done(m, s, m->ticket, err);
-    }
+    if (rc == RC_OK)
+        *out_slot = want(m, wish_new(o));
+    return rc;
+}
+
+enum rc models_load(struct models *m, const struct model_opts *o, bool wait, struct err *err)
+{
+    struct err own = { 0 };
+    struct slot *s = NULL;
+
+    err = err ? err : &own;
+    enum rc rc = load_begin(m, o, &s, err);
+    if (rc == RC_OK && wait)
+        rc = wait_done(m, s, m->ticket, err);
     pthread_mutex_unlock(&m->lock);
     return rc;
+}
+
+enum rc models_load_begin(struct models *m, const struct model_opts *o, uint64_t *out_ticket,
+                          struct err *err)
+{
+    struct slot *s = NULL;
+    enum rc rc = load_begin(m, o, &s, err);
+
+    if (rc == RC_OK)
+        *out_ticket = m->ticket;
+    pthread_mutex_unlock(&m->lock);
+    return rc;
+}
+
+/* The lock is held. */
+static void tell_loaded(const struct slot *s, uint64_t ticket, struct models_loaded *out,
+                        struct err *err)
+{
+    if (s->done < ticket) {
+        out->how = MODELS_LOAD_RUNS;
+    } else if (s->done > ticket) {
+        out->how = MODELS_LOAD_REPLACED;
+        (void)err_set(err, RC_FAIL, "a later load of model '%s' took the place of this one",
+                      s->name);
+    } else if (s->error.code) {
+        out->how = MODELS_LOAD_FAILED;
+        if (err && !err->code)
+            *err = s->error;
+    } else {
+        out->how = MODELS_LOAD_OK;
+        out->version = s->version;
+        out->away = s->away;
+        (void)str_copy(out->digest, sizeof(out->digest), s->digest);
+        if (s->current)
+            (void)str_copy(out->dtype, sizeof(out->dtype), s->current->s.dtype);
+    }
+}
+
+void models_loaded(struct models *m, const char *name, uint64_t ticket, struct models_loaded *out,
+                   struct err *err)
+{
+    *out = (struct models_loaded){ .how = MODELS_LOAD_REPLACED };
+    pthread_mutex_lock(&m->lock);
+    const struct slot *s = slot_named(m, name);
+    if (s)
+        tell_loaded(s, ticket, out, err);
+    else
+        (void)err_set(err, RC_FAIL, "model '%s' was unloaded while it was loading", name);
+    pthread_mutex_unlock(&m->lock);
 }
 
 /* ---- unloading */
@@ -313,6 +372,7 @@ static void unload(struct models *m, struct slot *s)
     names_build(m);
     if (s->current) {
         s->current->slot = NULL;
+        meter_info(m, s->current, false);
         version_drop(s->current);
         s->current = NULL;
     }
@@ -371,10 +431,8 @@ static bool files_are_new(struct models *m, const char *name, const char *dir)
         return true;
     pthread_mutex_lock(&m->lock);
     struct slot *s = slot_named(m, name);
-    if (s && s->current)
-        differ = files_differ(s->current->files, now) != NULL;
-    else if (s && s->away)
-        differ = files_hash(now) != s->identity;
+    if (s && s->files && (s->current || s->away))
+        differ = files_differ(s->files, now) != NULL;
     pthread_mutex_unlock(&m->lock);
     files_free(now);
     return differ;

@@ -5,6 +5,7 @@
  *   models_ask.c     what is asked for: load, unload, reload; names and aliases
  *   models_load.c    the thread that loads, and the one that frees
  *   models_place.c   on which devices, and how: settings, overrides
+ *   models_identity.c  which model it is: digests, and files that are no longer those
  *   models_spare.c   the device that computes while a model's own does not
  *   models_meter.c   metrics;  models_json.c: lists
  *   pools.c          who has which bytes, who leaves, what the machine has
@@ -76,14 +77,17 @@ struct slot {
     bool away;      /* it left its pool */
     bool returning; /* and waits for the loader to come back */
     bool gone;      /* unloaded: no list holds it */
-    bool was_ready; /* once */
+    bool was_ready; /* once, or away as it should be */
+    bool told;      /* the error was, by models_news() */
     size_t waiters; /* threads that look at it without the lock between */
     enum models_kind kind;
-    struct err error;  /* of the last load; RC_OK: none */
-    uint64_t done;     /* greatest ticket whose load is over */
-    uint64_t version;  /* number of the last one loaded */
-    uint64_t identity; /* files_hash() of it */
-    int64_t retry_ns;  /* not before, when it could not come back */
+    struct err error;               /* of the last load; RC_OK: none */
+    uint64_t done;                  /* greatest ticket whose load is over */
+    uint64_t version;               /* number of the last one loaded */
+    struct files *files;            /* of the last one loaded; NULL: none was.  A reference */
+    char digest[MODELS_DIGEST_MAX]; /* of it */
+    bool changed;                   /* the error is that its files are not those any more */
+    int64_t retry_ns;               /* not before, when it could not come back */
     int64_t asked_unix_s;
 };
 
@@ -100,6 +104,7 @@ struct name_entry {
 
 struct models_meter {
     struct metrics_family *pool_bytes, *bytes, *state, *loads, *seconds, *evictions, *swaps;
+    struct metrics_family *info, *changes;
 };
 
 struct models {
@@ -122,6 +127,7 @@ struct models {
     size_t pool_count;
     uint64_t ticket, turn;
     bool started; /* all that was asked for at first was ready once */
+    struct files_cache *sums;
 };
 
 /* ---- models.c */
@@ -163,6 +169,18 @@ enum rc place_choose(struct workers *w, const struct model_opts *o, const struct
 enum rc place_override(const struct model_opts *o, struct model *m, struct err *err) MUST_USE;
 uint64_t place_margin(uint64_t bytes); /* on top: what nobody counts */
 
+/* ---- models_identity.c */
+/* The type that an engine says it computes in; `asked` where it says none. */
+const char *identity_dtype(const struct eng *e, enum eng_dtype asked);
+/* Writes digest and files_sha256 of `s`, all of whose files were summed; `dtype`: of the engine. */
+void identity_set(struct served *s, const struct model_opts *o, const struct files *f);
+void identity_digest(const struct served *s, const struct model_opts *o, const char *dtype,
+                     char out[MODELS_DIGEST_MAX]);
+/* Are the files in `dir` those that `was` was made of, by content?  RC_FAIL says which is not. */
+enum rc identity_check(const struct files *was, const char *dir, struct files_cache *c,
+                       struct err *err) MUST_USE;
+enum rc identity_changed(const char *file, struct err *err); /* that error */
+
 /* ---- models_spare.c */
 /* Begins unloaded; `bytes`: what it will take. */
 struct spare *spare_new(const char *device);
@@ -195,5 +213,7 @@ void meter_name(struct models *m, const char *name); /* state and bytes as they 
 void meter_load(struct models *m, const char *name, bool ok, double seconds);
 void meter_eviction(struct models *m, const char *name);
 void meter_swap(struct models *m, const char *name);
+void meter_change(struct models *m, const char *name);
+void meter_info(struct models *m, const struct version *v, bool current);
 
 #endif

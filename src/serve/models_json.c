@@ -38,8 +38,8 @@ static void write_devices(struct json_out *w, const struct served *s)
 /* What is known of a loaded version alone; null while there is none. */
 static void write_version(struct json_out *w, const struct version *v)
 {
-    static const char *const unknown[] = { "device", "fallback", "dtype", "max_tokens",
-                                           "batch_tokens" };
+    static const char *const unknown[] = { "device",       "fallback", "dtype",       "max_tokens",
+                                           "batch_tokens", "digest",   "files_sha256" };
 
     kv_uint(w, "bytes", v ? v->s.bytes : 0);
     for (size_t i = 0; !v && i < ARRAY_SIZE(unknown); i++) {
@@ -52,6 +52,8 @@ static void write_version(struct json_out *w, const struct version *v)
         json_kv_str(w, "dtype", v->s.dtype);
         kv_uint(w, "max_tokens", v->s.max_tokens);
         kv_uint(w, "batch_tokens", v->s.batch_tokens);
+        json_kv_str(w, "digest", v->s.digest);
+        json_kv_str(w, "files_sha256", v->s.files_sha256);
     }
     json_key(w, "prompts");
     json_arr(w);
@@ -67,6 +69,7 @@ static void write_common(struct json_out *w, const struct slot *s)
     json_kv_str(w, "state", models_state_name(slot_state(s)));
     write_version(w, s->current);
     json_kv_str(w, "pool", s->serving->o.pool);
+    json_kv_str(w, "load", s->serving->o.on_demand ? "on_demand" : "at_start");
     write_aliases(w, s);
     kv_uint(w, "version", s->version);
     if (s->error.code)
@@ -106,6 +109,27 @@ static void write_leaving(struct json_out *w, const struct version *v)
     json_obj_end(w);
 }
 
+bool models_describe(struct models *m, const char *name, struct buf *out)
+{
+    enum eng_dtype dtype = ENG_AUTO;
+
+    pthread_mutex_lock(&m->lock);
+    const struct slot *s = names_find(m, name);
+    const struct version *v = s ? s->current : NULL;
+    if (v) {
+        (void)eng_dtype_parse(v->s.dtype, &dtype);
+        buf_addf(out, "%s on %s%s: %s", v->s.dtype, v->s.device,
+                 v->wish->o.dtype == ENG_AUTO ? ", the default here" : "",
+                 settings_exactness(dtype, str_starts(v->s.device, "cuda")));
+        if (dtype != ENG_F32 && !str_starts(v->s.device, "cuda"))
+            buf_adds(out, "; --dtype f32 is exact");
+    } else if (s) {
+        buf_adds(out, s->error.code ? "away: it waits for room" : "away until it is asked for");
+    }
+    pthread_mutex_unlock(&m->lock);
+    return s != NULL;
+}
+
 void models_json(struct models *m, struct json_out *w)
 {
     pthread_mutex_lock(&m->lock);
@@ -119,13 +143,35 @@ void models_json(struct models *m, struct json_out *w)
     pthread_mutex_unlock(&m->lock);
 }
 
-static void write_openai(struct json_out *w, const struct slot *s)
+/* What Infinity's client reads of a model beside OpenAI's members. */
+static void write_infinity(struct json_out *w, const struct slot *s)
+{
+    static const char *const does[] = { [KIND_UNKNOWN] = NULL,
+                                        [KIND_EMBEDDING] = "embed",
+                                        [KIND_RERANKER] = "rerank",
+                                        [KIND_CLASSIFIER] = "classify" };
+
+    json_key(w, "stats");
+    json_obj(w);
+    kv_uint(w, "results_pending", s->current ? atomic_load(&s->current->refs) - 1 : 0);
+    json_obj_end(w);
+    json_kv_str(w, "backend", "stoker");
+    json_key(w, "capabilities");
+    json_arr(w);
+    if (does[s->kind])
+        json_add_str(w, does[s->kind]);
+    json_arr_end(w);
+}
+
+/* `owner`: "infinity" on the path of that server, as its client takes no other. */
+static void write_openai(struct json_out *w, const struct slot *s, const char *owner)
 {
     json_obj(w);
     json_kv_str(w, "id", s->name);
     json_kv_str(w, "object", "model");
     json_kv_int(w, "created", s->current ? s->current->s.loaded_unix_s : s->asked_unix_s);
-    json_kv_str(w, "owned_by", "stoker");
+    json_kv_str(w, "owned_by", owner);
+    write_infinity(w, s);
     json_key(w, "stoker");
     json_obj(w);
     write_common(w, s);
@@ -133,7 +179,7 @@ static void write_openai(struct json_out *w, const struct slot *s)
     json_obj_end(w);
 }
 
-void models_openai_json(struct models *m, struct json_out *w)
+void models_openai_json(struct models *m, struct json_out *w, const char *owner)
 {
     pthread_mutex_lock(&m->lock);
     json_obj(w);
@@ -141,20 +187,26 @@ void models_openai_json(struct models *m, struct json_out *w)
     json_key(w, "data");
     json_arr(w);
     for (size_t i = 0; i < m->slot_count; i++)
-        write_openai(w, m->slots[i]);
+        if (slot_state(m->slots[i]) != STATE_FAILED) /* /v1/pools tells of those */
+            write_openai(w, m->slots[i], owner);
     json_arr_end(w);
     json_obj_end(w);
     pthread_mutex_unlock(&m->lock);
 }
 
-bool models_openai_one(struct models *m, const char *name, struct json_out *w)
+bool models_openai_one(struct models *m, const char *name, struct json_out *w, struct err *err)
 {
     pthread_mutex_lock(&m->lock);
     const struct slot *s = names_find(m, name);
-    if (s)
-        write_openai(w, s);
+    bool there = s && slot_state(s) != STATE_FAILED;
+    if (there)
+        write_openai(w, s, "stoker");
+    else if (s && s->error.code)
+        *err = s->error;
+    else
+        (void)err_set(err, RC_NODEV, "no model is called '%.200s'", name);
     pthread_mutex_unlock(&m->lock);
-    return s != NULL;
+    return there;
 }
 
 static void write_pool(struct json_out *w, const struct models *m, const struct pool *p)

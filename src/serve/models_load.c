@@ -3,22 +3,23 @@
  * them.
  *
  *     files as they are ─ open, check ─ count bytes, take them ─ tokenizer, weights ─ the
- *     files are the same still? ─ publish
+ *     files are the same still? ─ publish             └─ their sums, beside that
  *
  * Loading one at a time keeps the count of memory simple and the disk busy with one reader.
  * Freeing has a thread of its own: the loader may wait for it, and a model that leaves is not
  * kept by one that loads. */
 #include "base/str.h"
+#include "base/units.h"
 #include "os/clock.h"
 #include "os/file.h"
 #include "serve/models_int.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <malloc.h>
 #include <sys/stat.h>
 
 enum {
-    LOAD_DESCRIBE_MAX = 128,
     /* Bytes a tokenizer takes for each byte of its tokenizer.json, as measured. */
     LOAD_TOKENIZER_FACTOR = 4
 };
@@ -31,6 +32,9 @@ struct load {
     struct version *v;
     struct place place;
     char tok_path[FILE_PATH_MAX];
+    struct files *was; /* it comes back and was made of these; NULL: it does not.  A reference */
+    bool changed;      /* but it would not be: that is the error */
+    bool look;         /* only whether it could be loaded */
 };
 
 /* ---- freeing */
@@ -205,16 +209,56 @@ static enum rc take_bytes(struct load *l, struct err *err)
     return rc;
 }
 
+/* What is larger than its pool will never fit. */
+static enum rc check_bytes(const struct load *l, struct err *err)
+{
+    char asked[UNITS_TEXT_MAX], have[UNITS_TEXT_MAX];
+    uint64_t bytes = 0, most;
+
+    if (bytes_of(l, &bytes, err))
+        return err->code;
+    pthread_mutex_lock(&l->m->lock);
+    most = pools_find(l->m, l->wish->o.pool)->bytes;
+    pthread_mutex_unlock(&l->m->lock);
+    if (bytes <= most)
+        return RC_OK;
+    return err_set(err, RC_LIMIT, "it takes %s (%llu bytes), and pool '%s' has %s",
+                   units_bytes_human(bytes, asked), (unsigned long long)bytes, l->wish->o.pool,
+                   units_bytes_human(most, have));
+}
+
 /* ---- reading */
+
+/* Before anybody leaves for it. */
+static enum rc check_was(struct load *l, const char *dir, struct err *err)
+{
+    enum rc rc = l->was ? identity_check(l->was, dir, l->m->sums, err) : RC_OK;
+
+    l->changed = rc != RC_OK;
+    return rc;
+}
+
+/* Where it is.  A link to the folder is followed once: whoever turns it meanwhile, and back, would
+ * have files of two folders read as one. */
+static enum rc find_dir(const struct load *l, char *out, size_t cap, struct err *err)
+{
+    char real[PATH_MAX];
+    enum rc rc = model_find(l->wish->o.dir, out, cap, err);
+
+    if (rc == RC_OK && realpath(out, real) && !str_copy(out, cap, real))
+        rc = err_set(err, RC_LIMIT, "the folder's path is longer than %zu bytes", cap - 1);
+    return rc;
+}
 
 static enum rc open_model(struct load *l, struct err *err)
 {
     struct served *s = &l->v->s;
     char dir[FILE_PATH_MAX];
 
-    if (model_find(l->wish->o.dir, dir, sizeof(dir), err) || files_look(dir, &l->v->files, err) ||
-        model_open(dir, &s->model, err) || place_override(&l->wish->o, s->model, err) ||
-        choose_tokens(l, err) || choose_settings(l, err))
+    if (find_dir(l, dir, sizeof(dir), err) || check_was(l, dir, err) ||
+        files_look(dir, &l->v->files, err) || model_open(dir, &s->model, err) ||
+        place_override(&l->wish->o, s->model, err) || choose_tokens(l, err) ||
+        choose_settings(l, err))
         return err->code;
     s->normalize_set = l->wish->o.normalize != ASK_DEFAULT;
     s->normalize = s->model->normalize;
@@ -227,25 +271,10 @@ static enum rc open_model(struct load *l, struct err *err)
     return file_join(l->tok_path, sizeof(l->tok_path), s->model->net_dir, "tokenizer.json", err);
 }
 
-/* "avx512 bf16, 2 threads" says it; an engine that does not has what it was asked for. */
-static const char *dtype_of(const struct load *l)
-{
-    char text[LOAD_DESCRIBE_MAX] = "", *save = NULL;
-    const struct eng *e = l->v->s.eng;
-    enum eng_dtype dtype;
-
-    if (eng_ops_of(e)->describe)
-        eng_ops_of(e)->describe(e, text, sizeof(text));
-    for (char *w = strtok_r(text, " ,", &save); w; w = strtok_r(NULL, " ,", &save))
-        if (eng_dtype_parse(w, &dtype) && dtype != ENG_AUTO)
-            return eng_dtype_name(dtype);
-    return eng_dtype_name(l->place.eo.dtype);
-}
-
 static enum rc read_parts(struct load *l, struct err *err)
 {
     struct served *s = &l->v->s;
-    enum rc rc = tokenizer_load(l->tok_path, &s->tok, err);
+    enum rc rc = model_tokenizer(s->model, &s->tok, err);
 
     for (size_t i = 0; rc == RC_OK && i < s->replica_count; i++) {
         struct eng_opts eo = l->place.eo;
@@ -256,7 +285,7 @@ static enum rc read_parts(struct load *l, struct err *err)
     if (rc == RC_OK && s->spare && l->wish->o.fallback_at_start)
         rc = spare_load(l->v, err);
     if (rc == RC_OK)
-        s->dtype = dtype_of(l);
+        s->dtype = identity_dtype(s->eng, l->place.eo.dtype);
     return rc;
 }
 
@@ -272,16 +301,37 @@ static enum rc check_files(struct load *l, enum rc rc, struct err *err)
     name = files_differ(l->v->files, now);
     if (name && rc == RC_OK)
         rc = err_set(err, RC_FAIL, "file '%s' changed while the model was loading", name);
-    else if (name)
+    else if (name && !strstr(err->msg, "changed while the model was loading"))
         (void)err_ctx(err, "file '%s' changed while the model was loading", name);
     files_free(now);
     return rc;
 }
 
+/* Sums are made while the engine reads the same pages. */
+static enum rc read_all(struct load *l, struct err *err)
+{
+    struct served *s = &l->v->s;
+    struct files_task *sums = files_sum_begin(l->v->files, s->model, l->m->sums);
+    enum rc rc = read_parts(l, err);
+    const char *name;
+
+    if (rc == RC_OK)
+        rc = files_sum_end(sums, err);
+    else
+        files_sum_drop(sums);
+    rc = check_files(l, rc, err);
+    if (rc != RC_OK)
+        return rc;
+    identity_set(s, &l->wish->o, l->v->files);
+    name = l->was ? files_differ_summed(l->was, l->v->files) : NULL;
+    l->changed = name != NULL;
+    return name ? identity_changed(name, err) : RC_OK;
+}
+
 static uint64_t key_of(const struct version *v)
 {
-    uint64_t h = files_hash(v->files) ^ v->s.version * 0x9e3779b97f4a7c15u;
-    const char *const words[] = { v->s.dtype, v->s.device };
+    uint64_t h = 1469598103934665603u ^ v->s.version * 0x9e3779b97f4a7c15u;
+    const char *const words[] = { v->s.digest, v->s.device };
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         for (const char *c = words[i]; *c; c++)
@@ -294,10 +344,12 @@ static enum rc load_version(struct load *l, struct err *err)
     struct served *s = &l->v->s;
     enum rc rc = open_model(l, err);
 
+    if (l->look)
+        return rc == RC_OK ? check_bytes(l, err) : rc;
     if (rc == RC_OK)
         rc = take_bytes(l, err);
     if (rc == RC_OK)
-        rc = check_files(l, read_parts(l, err), err);
+        rc = read_all(l, err);
     for (size_t i = 0; rc == RC_OK && l->m->o.sched && i < s->replica_count; i++) {
         s->replicas[i].lane = sched_lane(l->m->o.sched, s->replicas[i].device);
         if (!s->replicas[i].lane)
@@ -318,12 +370,13 @@ static void publish(struct models *m, struct slot *s, struct version *v)
 {
     struct wish *w = s->loading;
     struct version *old = s->current;
-    uint64_t identity = files_hash(v->files);
 
     /* One that comes back from the same files is the same: what caches hold of it is good. */
-    if (!(s->away && w == s->serving && identity == s->identity))
+    if (!(s->away && w == s->serving && str_eq(s->digest, v->s.digest)))
         s->version++;
-    s->identity = identity;
+    files_free(s->files);
+    s->files = files_ref(v->files);
+    memcpy(s->digest, v->s.digest, sizeof(s->digest));
     v->s.version = s->version;
     v->s.key = key_of(v);
     v->priority = w->o.priority;
@@ -335,10 +388,14 @@ static void publish(struct models *m, struct slot *s, struct version *v)
     s->away = false;
     s->was_ready = true;
     s->error = (struct err){ 0 };
+    s->changed = false;
     if (s->serving != w) {
         wish_drop(s->serving);
         s->serving = wish_ref(w);
     }
+    if (old)
+        meter_info(m, old, false);
+    meter_info(m, v, true);
     if (old) {
         old->slot = NULL;
         version_drop(old);
@@ -347,10 +404,33 @@ static void publish(struct models *m, struct slot *s, struct version *v)
     names_build(m);
 }
 
-/* A version that is current stays; one that left can come back, but not at once. */
-static void fail(struct slot *s, const struct err *err)
+/* Nothing is loaded, and the slot is as after its version left; what was loaded before under this
+ * name is nobody's any more. */
+static void put_away(struct models *m, struct slot *s, enum models_kind kind)
 {
+    struct wish *w = s->loading;
+
+    s->away = true;
+    s->was_ready = true;
+    s->kind = kind;
+    files_free(s->files);
+    s->files = NULL;
+    s->digest[0] = '\0';
+    s->error = (struct err){ 0 };
+    s->changed = false;
+    if (s->serving != w) {
+        wish_drop(s->serving);
+        s->serving = wish_ref(w);
+    }
+    names_build(m);
+}
+
+/* A version that is current stays; one that left can come back, but not at once. */
+static void fail(struct slot *s, const struct err *err, bool changed)
+{
+    s->told = s->told && str_eq(s->error.msg, err->msg);
     s->error = *err;
+    s->changed = changed;
     s->retry_ns =
         s->loading == s->serving ? clock_mono_ns() + (int64_t)MODELS_RETRY_MS * 1000000 : 0;
 }
@@ -360,7 +440,15 @@ static void finish(struct models *m, struct load *l, enum rc rc, const struct er
 {
     struct slot *s = l->slot;
 
-    if (rc == RC_OK) {
+    enum models_kind kind = l->v->kind;
+    bool waits = rc == RC_LIMIT && l->wish->o.may_wait && l->wish->o.priority == MODELS_LOW &&
+                 !s->current && !s->was_ready;
+
+    if (rc == RC_OK && l->look) {
+        version_free(l->v);
+        if (!s->gone)
+            put_away(m, s, kind);
+    } else if (rc == RC_OK) {
         l->v->next = m->living;
         m->living = l->v;
         if (s->gone)
@@ -370,10 +458,16 @@ static void finish(struct models *m, struct load *l, enum rc rc, const struct er
     } else {
         pools_give(m, l->v->pool, l->v->s.bytes);
         version_free(l->v);
+        if (l->changed)
+            meter_change(m, s->name);
+        if (waits && !s->gone)
+            put_away(m, s, kind);
         if (!s->gone)
-            fail(s, err);
+            fail(s, err, l->changed);
     }
-    meter_load(m, s->name, rc == RC_OK, seconds);
+    files_free(l->was);
+    if (rc != RC_OK || !l->look)
+        meter_load(m, s->name, rc == RC_OK, seconds);
     if (s->done < s->loading->ticket)
         s->done = s->loading->ticket;
     wish_drop(s->loading);
@@ -409,6 +503,9 @@ static void load_next(struct models *m, struct slot *s)
     struct err err = { 0 };
     int64_t begun = clock_mono_ns();
 
+    l.look = s->wanted && s->wanted->o.on_demand && !s->current;
+    if (!s->wanted && s->files)
+        l.was = files_ref(s->files);
     s->loading = s->wanted ? s->wanted : wish_ref(s->serving);
     s->wanted = NULL;
     s->returning = false;
@@ -420,10 +517,10 @@ static void load_next(struct models *m, struct slot *s)
     l.v->s.name = arena_strdup(&l.v->arena, name);
     pthread_mutex_unlock(&m->lock);
     enum rc rc = load_version(&l, &err);
-    if (rc != RC_OK) {
+    if (rc != RC_OK)
         (void)err_ctx(&err, "model '%s'", name);
+    if (rc != RC_OK || l.look)
         version_empty(l.v);
-    }
     pthread_mutex_lock(&m->lock);
     finish(m, &l, rc, &err, (double)(clock_mono_ns() - begun) * 1e-9);
     pthread_mutex_unlock(&m->lock);

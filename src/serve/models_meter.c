@@ -27,6 +27,12 @@ void meter_init(struct models *m)
                                   "Times a model left for another.", "model", NULL, 0);
     t->swaps = metrics_family(r, METRICS_COUNTER, "stoker_model_swaps_total",
                               "Times a version replaced another.", "model", NULL, 0);
+    t->info = metrics_family(r, METRICS_GAUGE, "stoker_model_info",
+                             "1 for what a model is: the digest of its content and settings.",
+                             "model,digest,dtype", NULL, 0);
+    t->changes = metrics_family(r, METRICS_COUNTER, "stoker_model_changes_refused_total",
+                                "Times a model was not loaded again since its files were others.",
+                                "model", NULL, 0);
 }
 
 void meter_pools(struct models *m)
@@ -79,6 +85,7 @@ void meter_name(struct models *m, const char *name)
     (void)metrics_counter(m->meter.loads, name, "failed");
     (void)metrics_counter(m->meter.evictions, name);
     (void)metrics_counter(m->meter.swaps, name);
+    (void)metrics_counter(m->meter.changes, name);
     (void)metrics_histogram(m->meter.seconds, name);
 }
 
@@ -91,6 +98,19 @@ void meter_load(struct models *m, const char *name, bool ok, double seconds)
 void meter_eviction(struct models *m, const char *name)
 {
     counter_add(metrics_counter(m->meter.evictions, name), 1);
+}
+
+void meter_info(struct models *m, const struct version *v, bool current)
+{
+    if (current)
+        gauge_set(metrics_gauge(m->meter.info, v->s.name, v->s.digest, v->s.dtype), 1);
+    else
+        metrics_drop(m->meter.info, v->s.name, v->s.digest, v->s.dtype);
+}
+
+void meter_change(struct models *m, const char *name)
+{
+    counter_add(metrics_counter(m->meter.changes, name), 1);
 }
 
 void meter_swap(struct models *m, const char *name)

@@ -19,7 +19,8 @@ struct spare {
     const char *device;   /* in the version's arena */
     pthread_mutex_t lock; /* of the engine, and of what follows */
     struct model *model;
-    struct eng *eng;  /* NULL: not loaded */
+    struct eng *eng; /* NULL: not loaded */
+    char digest[MODELS_DIGEST_MAX];
     struct err error; /* of the last load */
     int64_t retry_ns; /* not before */
 };
@@ -57,6 +58,11 @@ const char *spare_device(const struct served *s)
     return s->spare ? s->spare->device : NULL;
 }
 
+const char *spare_digest(const struct served *s)
+{
+    return s->spare && s->spare->digest[0] ? s->spare->digest : s->digest;
+}
+
 /* ---- loading */
 
 /* The same options on the other device; a type that was chosen for the first stays, unless GPUs
@@ -88,21 +94,6 @@ enum rc spare_bytes(struct workers *ws, const struct wish *w, const struct model
     return rc;
 }
 
-static enum rc same_files(const struct version *v, const char *dir, struct err *err)
-{
-    struct files *now = NULL;
-    const char *name;
-    enum rc rc = files_look(dir, &now, err);
-
-    if (rc != RC_OK)
-        return rc;
-    name = files_differ(v->files, now);
-    if (name)
-        rc = err_set(err, RC_FAIL, "file '%s' is not the one the model was loaded from", name);
-    files_free(now);
-    return rc;
-}
-
 enum rc spare_load(struct version *v, struct err *err)
 {
     struct spare *s = v->s.spare;
@@ -111,7 +102,7 @@ enum rc spare_load(struct version *v, struct err *err)
     struct model *m = NULL;
     struct eng *e = NULL;
     struct place p;
-    enum rc rc = same_files(v, dir, err);
+    enum rc rc = identity_check(v->files, dir, v->m->sums, err);
 
     if (rc == RC_OK)
         rc = model_open(dir, &m, err);
@@ -124,12 +115,13 @@ enum rc spare_load(struct version *v, struct err *err)
         rc = eng_load(m, &p.eo, &e, err);
     }
     if (rc == RC_OK)
-        rc = same_files(v, dir, err);
+        rc = identity_check(v->files, dir, v->m->sums, err);
     if (rc == RC_OK) {
         st_close(m->tensors);
         m->tensors = NULL;
         s->model = m;
         s->eng = e;
+        identity_digest(&v->s, &v->wish->o, identity_dtype(e, p.eo.dtype), s->digest);
     } else {
         eng_free(e);
         model_close(m);

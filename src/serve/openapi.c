@@ -56,12 +56,14 @@ static const struct json *example_of(const struct json *operation)
 static void add_operation(struct json_out *w, const char *path, const struct json *operation,
                           const struct api *row)
 {
-    const char *method = str_eq(operation->key, "post") ? "POST" : "GET";
+    const char *method = str_eq(operation->key, "post")     ? "POST"
+                         : str_eq(operation->key, "delete") ? "DELETE"
+                                                            : "GET";
     const struct json *example = example_of(operation);
     struct buf text = { 0 };
     struct json_out inner;
 
-    if (str_eq(method, "GET"))
+    if (!str_eq(method, "POST"))
         row = NULL; /* the tables hold what is posted */
     if (example) {
         json_out_init(&inner, &text, 0);

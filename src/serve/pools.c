@@ -239,6 +239,7 @@ static void let_leave(struct models *m, struct version *v)
     s->away = true;
     s->current = NULL;
     v->slot = NULL;
+    meter_info(m, v, false);
     meter_eviction(m, s->name);
     meter_name(m, s->name);
     version_drop(v);

@@ -61,11 +61,13 @@ struct job {
 };
 
 struct sched;
+struct te_metrics;
 struct sched_opts {
     size_t queue_tokens_max, queue_jobs_max; /* 0: the defaults */
     uint64_t cache_bytes;                    /* 0: no cache */
     int64_t batch_ns; /* that a batch shall take at most; 0: SCHED_BATCH_MS_DEFAULT */
     struct metrics *metrics;
+    struct te_metrics *te; /* NULL: none */
     /* For tests: instead of eng_run. */
     enum rc (*run)(struct eng *e, const struct eng_batch *b, enum eng_want want, float *out,
                    struct err *err);

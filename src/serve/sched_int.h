@@ -67,6 +67,7 @@ enum sched_refuse {
 struct meter {
     struct counter *batches, *failures, *device_failures, *fallbacks, *coalesced, *hits, *misses;
     struct counter *dropped[DROP_REASONS], *refused[REFUSE_REASONS];
+    struct counter *class_tokens[SCHED_CLASSES];
     struct histogram *fill, *sequences, *tokens, *seconds, *age[SCHED_CLASSES];
     struct gauge *queue_tokens[SCHED_CLASSES], *queue_jobs[SCHED_CLASSES];
 };
@@ -234,7 +235,7 @@ struct lane {
 
 struct sched_families {
     struct metrics_family *batches, *failures, *device_failures, *fallbacks, *coalesced, *hits,
-        *misses, *dropped, *refused;
+        *misses, *dropped, *refused, *class_tokens;
     struct metrics_family *fill, *sequences, *tokens, *seconds, *age, *queue_tokens, *queue_jobs;
     struct metrics_family *busy; /* seconds, by device */
     struct counter *evictions;

@@ -4,6 +4,7 @@
  * Pointers to a model's series are looked up once for each lane; from there on counting takes
  * no lock. */
 #include "serve/sched_int.h"
+#include "serve/te_metrics.h"
 
 static const char *const class_names[SCHED_CLASSES] = {
     [ASK_INTERACTIVE] = "interactive", [ASK_BULK] = "bulk"
@@ -61,6 +62,8 @@ void meter_families(struct sched *s)
                            metrics_durations, metrics_durations_count);
     f->age = histogram(s, "stoker_queue_seconds", "Seconds that a text waited for its batch.",
                        "model,class", metrics_durations, metrics_durations_count);
+    f->class_tokens = counter(s, "stoker_class_tokens_total",
+                              "Tokens that ran, by the class of their request.", "model,class");
     f->queue_tokens = gauge(s, "stoker_queue_tokens", "Tokens that wait.", "model,class");
     f->queue_jobs = gauge(s, "stoker_queue_jobs", "Requests that wait or run.", "model,class");
     f->dropped = counter(s, "stoker_queue_dropped_total", "Requests that ended without a result.",
@@ -99,6 +102,7 @@ void meter_make(struct sched *s, const char *model, struct meter *out)
         out->refused[i] = metrics_counter(f->refused, model, refuse_names[i]);
     for (size_t c = 0; c < SCHED_CLASSES; c++) {
         out->age[c] = metrics_histogram(f->age, model, class_names[c]);
+        out->class_tokens[c] = metrics_counter(f->class_tokens, model, class_names[c]);
         out->queue_tokens[c] = metrics_gauge(f->queue_tokens, model, class_names[c]);
         out->queue_jobs[c] = metrics_gauge(f->queue_jobs, model, class_names[c]);
     }
@@ -117,9 +121,12 @@ void meter_batch(const struct lane *l)
     histogram_add(m->sequences, (double)b->count);
     histogram_add(m->tokens, (double)b->tokens);
     histogram_add(m->seconds, run);
+    te_metrics_batch(l->sched->o.te, b->count, b->tokens);
     counter_add_seconds(l->busy, run);
     for (size_t i = 0; i < b->count; i++) {
         const struct work *w = b->texts[i]->work;
+
+        counter_add(m->class_tokens[w->class], b->texts[i]->item->tokens);
         histogram_add(m->age[w->class], (double)(b->begun_ns - w->job->submitted_ns) * 1e-9);
     }
 }

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "serve/sched_int.h"
+#include "serve/te_metrics.h"
 
 #include <assert.h>
 
@@ -97,6 +98,7 @@ static void count_waiting(struct lane *l, const struct text *t, bool more)
     w->queue->classes[w->class].tokens += n;
     w->queue->seen->waiting[w->class] += n;
     l->tokens += n;
+    te_metrics_wait(l->sched->o.te, more ? 1 : -1);
 }
 
 /* Texts come in the order of their length; one that led and lost that, at the beginning. */

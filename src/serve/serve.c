@@ -12,8 +12,10 @@
 #include "engine/worker.h"
 #include "os/clock.h"
 #include "serve/admin.h"
+#include "serve/bulk.h"
 #include "serve/call.h"
 #include "serve/devices.h"
+#include "serve/loads.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -33,13 +35,15 @@ struct serve_own {
     struct http_route *routes; /* owned */
     struct call_route *calls;  /* owned */
     size_t route_count;
+    struct http_route *streamed; /* owned */
+    size_t streamed_count;
     pthread_t ticker;
     bool ticking;
     pthread_mutex_t lock;
     pthread_cond_t tick, change;
     bool stop;
     struct devices *devices;
-    char *tls_cert, *tls_key, *listen; /* owned */
+    char *tls_cert, *tls_key, *listen, *batch_dir; /* owned */
 };
 
 /* ---- routes */
@@ -51,16 +55,25 @@ static void on_call(void *arg, struct http_exchange *x)
     front_take(r->s->front, r->api, x); /* while it stops too: its connection was accepted */
 }
 
+/* Appends a table that ends with a row without a path, each row with the server as argument. */
+static void add_routes(struct serve *s, struct http_route **routes, size_t *count,
+                       const struct http_route *table)
+{
+    for (; table->path; table++) {
+        *routes = xreallocarray(*routes, *count + 1, sizeof(**routes));
+        (*routes)[*count] = *table;
+        (*routes)[(*count)++].arg = s;
+    }
+}
+
 static void make_routes(struct serve *s)
 {
     struct serve_own *own = s->own;
-    size_t apis = 0, admin = 0;
+    size_t apis = 0;
 
     while (api_at(apis))
         apis++;
-    while (admin_routes[admin].path)
-        admin++;
-    own->route_count = apis + admin;
+    own->route_count = apis;
     own->routes = xcalloc(own->route_count, sizeof(*own->routes));
     own->calls = xcalloc(apis ? apis : 1, sizeof(*own->calls));
     for (size_t i = 0; i < apis; i++) {
@@ -69,10 +82,10 @@ static void make_routes(struct serve *s)
             .method = HTTP_POST, .path = api_at(i)->path, .run = on_call, .arg = &own->calls[i]
         };
     }
-    for (size_t i = 0; i < admin; i++) {
-        own->routes[apis + i] = admin_routes[i];
-        own->routes[apis + i].arg = s;
-    }
+    add_routes(s, &own->routes, &own->route_count, admin_routes);
+    add_routes(s, &own->routes, &own->route_count, loads_routes);
+    add_routes(s, &own->routes, &own->route_count, bulk_routes);
+    add_routes(s, &own->streamed, &own->streamed_count, bulk_streamed_routes);
 }
 
 /* Errors that the HTTP server finds itself look like those of the route they hit. */
@@ -99,6 +112,7 @@ static void *tick_main(void *arg)
         (void)clock_cond_wait(&own->tick, &own->lock, clock_mono_ns() + SERVE_TICK_MS * 1000000LL);
         pthread_mutex_unlock(&own->lock);
         front_wake_parked(s->front); /* their deadlines pass too */
+        loads_look(s);
         pthread_mutex_lock(&own->lock);
     }
     pthread_mutex_unlock(&own->lock);
@@ -109,14 +123,16 @@ static void on_model_change(void *arg, const char *name)
 {
     struct serve *s = arg;
     struct err err = { 0 };
+    bool away = false;
 
-    /* the command tells of those that fail at the start */
-    if (models_all_ready(s->models) && models_last_error(s->models, name, &err))
-        log_warn("%s", err.msg);
+    (void)models_all_ready(s->models); /* the command tells of those that fail at the start */
+    if (models_news(s->models, name, &err, &away))
+        log_warn("%s%s", err.msg, away ? "; it waits for room" : "");
     stats_expect_model(s->stats, name);
     sched_expect_model(s->sched, name);
     if (s->front)
         front_wake_parked(s->front);
+    loads_look(s);
 }
 
 /* ---- starting */
@@ -144,11 +160,13 @@ static void take_opts(struct serve *s, const struct serve_opts *o)
     own->listen = xstrdup(o->listen ? o->listen : "127.0.0.1");
     own->tls_cert = o->tls_cert ? xstrdup(o->tls_cert) : NULL;
     own->tls_key = o->tls_key ? xstrdup(o->tls_key) : NULL;
+    own->batch_dir = o->batch_dir ? xstrdup(o->batch_dir) : NULL;
     serve_defaults(&s->o);
     s->o.body_bytes_max = o->body_bytes_max;   /* the HTTP server has a rule for those it is not */
     s->o.connections_max = o->connections_max; /* given: it takes what the machine can hold */
     s->o.models = NULL;                        /* borrowed for the start alone */
     s->o.pools = NULL;
+    s->o.batch_dir = own->batch_dir;
 }
 
 /* Anyone who can reach the port can use the machine: beyond loopback a token is needed. */
@@ -156,8 +174,7 @@ static enum rc check_open(const struct serve_opts *o, struct err *err)
 {
     const char *a = o->listen ? o->listen : "127.0.0.1";
 
-    if (str_eq(a, "localhost") || !strncmp(a, "127.", 4) || str_eq(a, "::1") ||
-        !strncmp(a, "unix:", 5) || o->keys.token || o->allow_anyone)
+    if (http_address_local(a) || o->keys.token || o->allow_anyone)
         return RC_OK;
     err_hint(err, "Give --token-file, or --insecure if every host that reaches it may use it.");
     return err_set(err, RC_USAGE, "refusing to listen on '%s' without a token", a);
@@ -215,7 +232,8 @@ static enum rc start_parts(struct serve *s, const struct serve_opts *o, struct e
                              .queue_tokens_max = o->queue_tokens_max,
                              .queue_jobs_max = o->queue_jobs_max,
                              .cache_bytes = o->cache_bytes,
-                             .metrics = s->metrics };
+                             .metrics = s->metrics,
+                             .te = s->te };
     enum rc rc = start_log(s, o, err);
     if (rc == RC_OK)
         rc = meet_devices(o, err);
@@ -236,6 +254,25 @@ static enum rc start_parts(struct serve *s, const struct serve_opts *o, struct e
         rc = models_new(&mo, &s->models, err);
     for (size_t i = 0; rc == RC_OK && i < o->model_count; i++)
         rc = models_load(s->models, &o->models[i], false, err);
+    if (rc == RC_OK)
+        rc = bulk_new(s, &s->bulk, err);
+    return rc;
+}
+
+static enum rc listen_on_all(struct serve *s, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < s->o.socket_count; i++)
+        rc = http_listen_fd(s->http, s->o.sockets[i], &s->ports[i], err);
+    for (size_t i = 0; rc == RC_OK && !s->o.socket_count && i < s->o.port_count; i++) {
+        struct err taken = { 0 };
+        rc = http_listen(s->http, s->own->listen, s->o.ports[i], &s->ports[i], &taken);
+        if (rc == RC_FAIL && s->o.free_port && s->o.ports[i])
+            rc = http_listen(s->http, s->own->listen, 0, &s->ports[i], err);
+        else if (rc != RC_OK && err)
+            *err = taken;
+    }
     return rc;
 }
 
@@ -244,6 +281,8 @@ static enum rc start_http(struct serve *s, struct err *err)
     struct serve_own *own = s->own;
     struct http_opts ho = { .routes = own->routes,
                             .route_count = own->route_count,
+                            .streamed = own->streamed,
+                            .streamed_count = own->streamed_count,
                             .body_bytes_max = s->o.body_bytes_max,
                             .connections_max = s->o.connections_max,
                             .head_ms = s->o.head_ms,
@@ -255,19 +294,17 @@ static enum rc start_http(struct serve *s, struct err *err)
                             .tls_cert = own->tls_cert,
                             .tls_key = own->tls_key,
                             .server_name = "stoker",
+                            .packed = on_call,
+                            .gzip_min = SERVE_GZIP_BYTES_MIN,
                             .error_body = error_body,
                             .on_done = admin_on_done,
                             .arg = s };
     enum rc rc = http_server_new(&ho, &s->http, err);
 
-    for (size_t i = 0; rc == RC_OK && i < s->o.port_count; i++) {
-        struct err taken = { 0 };
-        rc = http_listen(s->http, own->listen, s->o.ports[i], &s->ports[i], &taken);
-        if (rc == RC_FAIL && s->o.free_port && s->o.ports[i])
-            rc = http_listen(s->http, own->listen, 0, &s->ports[i], err);
-        else if (rc != RC_OK && err)
-            *err = taken;
-    }
+    if (rc == RC_OK)
+        stats_watch_http(s->stats, s->metrics, s->http);
+    if (rc == RC_OK)
+        rc = listen_on_all(s, err);
     if (rc == RC_OK && s->o.admin_socket) {
         char at[PATH_MAX];
 
@@ -290,8 +327,10 @@ enum rc serve_start(const struct serve_opts *o, struct serve **out, struct err *
     clock_cond_init(&s->own->tick);
     take_opts(s, o);
     s->metrics = metrics_new();
-    s->stats = stats_new(s->metrics, o->te_metrics);
+    s->stats = stats_new(s->metrics);
+    s->te = o->no_te_metrics ? NULL : te_metrics_new(s->metrics);
     s->own->devices = o->workers ? devices_new(s->metrics, o->workers) : NULL;
+    s->loads = loads_new();
     make_routes(s);
     rc = start_parts(s, o, err);
     if (rc == RC_OK)
@@ -318,6 +357,11 @@ bool serve_ready(const struct serve *s)
     return !atomic_load(&s->stopping) && models_all_ready(s->models);
 }
 
+bool serve_describe(const struct serve *s, const char *model, struct buf *out)
+{
+    return models_describe(s->models, model, out);
+}
+
 enum rc serve_check(struct serve *s, struct err *err)
 {
     return models_check_all(s->models, err);
@@ -342,7 +386,9 @@ void serve_stop(struct serve *s, size_t *out_cut)
 {
     if (atomic_exchange(&s->stopping, true))
         return;
+    bulk_stop(s->bulk);
     front_wake_parked(s->front);
+    loads_look(s);
     http_drain(s->http, s->o.drain_ms, out_cut);
 }
 
@@ -369,18 +415,25 @@ void serve_free(struct serve *s)
         models_stop(s->models); /* nothing is loaded any more, nobody is told */
     if (s->sched)
         sched_stop(s->sched); /* waiting jobs end, their calls are answered */
+    atomic_store(&s->stopping, true);
+    bulk_free(s->bulk); /* its lines are answered, and its exchanges */
     front_free(s->front);
+    loads_look(s);
     http_server_free(s->http);
     models_free(s->models);
+    loads_free(s->loads);
     sched_free(s->sched);
     access_close(s->access);
     stats_free(s->stats);
+    te_metrics_free(s->te);
     metrics_free(s->metrics);
     devices_free(own->devices);
     pthread_cond_destroy(&own->tick);
     pthread_mutex_destroy(&own->lock);
     free(own->routes);
     free(own->calls);
+    free(own->streamed);
+    free(own->batch_dir);
     free(own->tls_cert);
     free(own->tls_key);
     free(own->listen);

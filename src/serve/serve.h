@@ -9,6 +9,7 @@
 enum {
     SERVE_LISTEN_MAX = 8,
     SERVE_ITEMS_DEFAULT = 2048,         /* inputs or documents a call, as OpenAI takes */
+    SERVE_GZIP_BYTES_MIN = 16 << 10,    /* of a reply of text that is packed for who takes it */
     SERVE_TEXT_BYTES_MIN = 1 << 20,     /* of a text, whatever the model's length */
     SERVE_TEXT_TOKEN_BYTES = 256,       /* of a text for each token of the model's length */
     SERVE_FRONT_THREADS_MAX = 64,       /* that parse, tokenise and write */
@@ -22,6 +23,9 @@ struct serve_opts {
     const char *listen; /* address; NULL: 127.0.0.1 */
     int ports[SERVE_LISTEN_MAX];
     size_t port_count;
+    /* Sockets that listen already, instead of address and ports; the server's from the start on. */
+    int sockets[SERVE_LISTEN_MAX];
+    size_t socket_count;
     const struct model_opts *models;
     size_t model_count;
     const struct pool_opts *pools;
@@ -38,12 +42,15 @@ struct serve_opts {
     const char *admin_socket; /* a unix socket that takes changes too; NULL: none */
     const char *const *origins, *const *hosts; /* of http_opts */
     const char *tls_cert, *tls_key;
-    bool allow_anyone;      /* beyond loopback without a token */
-    bool free_port;         /* a port that is taken becomes a free one: serve_port() tells */
-    bool any_model;         /* a name that no model has is the default model's */
-    bool te_metrics;        /* TEI's names too */
-    const char *access_log; /* file, "-" for stdout; NULL: none */
-    int front_threads;      /* 0: by the machine */
+    bool allow_anyone;        /* beyond loopback without a token */
+    bool free_port;           /* a port that is taken becomes a free one: serve_port() tells */
+    bool any_model;           /* a name that no model has is the default model's */
+    bool no_te_metrics;       /* TEI's names are left out */
+    const char *access_log;   /* file, "-" for stdout; NULL: none */
+    int front_threads;        /* 0: by the machine */
+    const char *batch_dir;    /* folder of files and batches; NULL: there are none */
+    uint64_t batch_bytes_max; /* of it; 0: store.h's default */
+    int64_t batch_expiry_s;   /* of files that name none; 0: store.h's default */
     /* Who run plug-ins' devices; theirs is the longer life.  NULL: those run in this process,
      * which is then lost with a device that hangs: for tests. */
     struct workers *workers;
@@ -55,8 +62,9 @@ void serve_defaults(struct serve_opts *o);
 struct serve;
 /* Listens, starts to load the models and answers from then on (503 until ready). */
 enum rc serve_start(const struct serve_opts *o, struct serve **out, struct err *err) MUST_USE;
-int serve_port(const struct serve *s, size_t i); /* the one taken for ports[i] */
+int serve_port(const struct serve *s, size_t i); /* the one taken for ports[i], or sockets[i]'s */
 bool serve_ready(const struct serve *s);
+bool serve_describe(const struct serve *s, const char *model, struct buf *out); /* models.h */
 /* RC_OK while every model asked for at start is ready or on its way; else why one is not. */
 enum rc serve_check(struct serve *s, struct err *err) MUST_USE;
 /* A changed list of models: loads, swaps and unloads what differs. */

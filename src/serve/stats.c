@@ -2,6 +2,7 @@
 #include "serve/stats.h"
 
 #include "base/mem.h"
+#include "http/http.h"
 #include "os/clock.h"
 #include "serve/call.h"
 
@@ -13,36 +14,15 @@ static const char *const error_names[] = {
     [ASK_E_MODEL_KIND] = "kind",   [ASK_E_LOADING] = "loading",     [ASK_E_OVERLOADED] = "overload",
     [ASK_E_DEADLINE] = "deadline", [ASK_E_TOKENIZER] = "tokenizer", [ASK_E_BACKEND] = "backend",
     [ASK_E_NO_MEMORY] = "memory",  [ASK_E_STOPPING] = "stopping",   [ASK_E_TOO_LARGE] = "too_large",
+    [ASK_E_CHANGED] = "changed",
 };
-
-/* TEI's words for what went wrong. */
-static const char *te_error(enum ask_error e)
-{
-    switch (e) {
-    case ASK_E_OVERLOADED:
-        return "overloaded";
-    case ASK_E_TOO_MANY:
-    case ASK_E_TOO_LARGE:
-        return "batch_size";
-    case ASK_E_TOKENIZER:
-        return "tokenization";
-    case ASK_E_BACKEND:
-    case ASK_E_NO_MEMORY:
-        return "inference";
-    case ASK_E_MODEL_KIND:
-        return "model_type";
-    case ASK_E_DEADLINE:
-        return "dropped";
-    default:
-        return "validation";
-    }
-}
 
 struct stats {
     struct metrics_family *requests, *seconds, *errors, *items, *tokens, *truncated, *cached;
     struct metrics_family *stages;
-    struct metrics_family *te_count, *te_success, *te_failure; /* NULL: not wanted */
-    struct metrics_family *te_duration, *te_tokenize, *te_queue, *te_run, *te_length;
+    struct gauge *connections, *connections_max;
+    struct counter *dropped;
+    const struct http_server *http; /* NULL: not yet */
 };
 
 const char *stats_error_name(enum ask_error e)
@@ -63,23 +43,34 @@ static struct metrics_family *counts(struct metrics *m, const char *name, const 
     return metrics_family(m, METRICS_COUNTER, name, help, labels, NULL, 0);
 }
 
-static void make_te(struct stats *s, struct metrics *m)
+static void collect_connections(void *arg)
 {
-    static const double lengths[] = { 1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192 };
+    struct stats *s = arg;
+    uint64_t dropped;
 
-    s->te_count = counts(m, "te_request_count", "Requests.", "method");
-    s->te_success = counts(m, "te_request_success", "Requests answered.", "method");
-    s->te_failure = counts(m, "te_request_failure", "Requests refused or failed.", "err");
-    s->te_duration = times(m, "te_request_duration", "Seconds a request took.", NULL);
-    s->te_tokenize =
-        times(m, "te_request_tokenization_duration", "Seconds of tokenising a request.", NULL);
-    s->te_queue = times(m, "te_request_queue_duration", "Seconds a request waited.", NULL);
-    s->te_run = times(m, "te_request_inference_duration", "Seconds of a request's batches.", NULL);
-    s->te_length = metrics_family(m, METRICS_HISTOGRAM, "te_request_input_length",
-                                  "Tokens of an input.", NULL, lengths, ARRAY_SIZE(lengths));
+    if (!s->http)
+        return;
+    gauge_set(s->connections, (double)http_connections(s->http));
+    gauge_set(s->connections_max, (double)http_connections_max(s->http));
+    dropped = http_connections_dropped(s->http);
+    counter_add(s->dropped, dropped - counter_value(s->dropped));
 }
 
-struct stats *stats_new(struct metrics *m, bool te_names)
+void stats_watch_http(struct stats *s, struct metrics *m, const struct http_server *http)
+{
+    s->connections = metrics_gauge(metrics_family(m, METRICS_GAUGE, "stoker_http_connections",
+                                                  "Open connections.", NULL, NULL, 0));
+    s->connections_max =
+        metrics_gauge(metrics_family(m, METRICS_GAUGE, "stoker_http_connections_max",
+                                     "Connections that may be open.", NULL, NULL, 0));
+    s->dropped =
+        metrics_counter(counts(m, "stoker_http_connections_dropped_total",
+                               "Idle connections closed for new ones, as all were taken.", NULL));
+    s->http = http;
+    metrics_on_collect(m, collect_connections, s);
+}
+
+struct stats *stats_new(struct metrics *m)
 {
     struct stats *s = xcalloc(1, sizeof(*s));
 
@@ -95,8 +86,6 @@ struct stats *stats_new(struct metrics *m, bool te_names)
         times(m, "stoker_stage_seconds",
               "Seconds of a request in each stage; of parse and write, seconds of CPU time.",
               "model,stage");
-    if (te_names)
-        make_te(s, m);
     for (size_t i = 0; i < ARRAY_SIZE(error_names); i++)
         (void)metrics_counter(s->errors, error_names[i]);
     for (size_t i = 0; api_at(i); i++) {
@@ -137,8 +126,6 @@ static void count_work(struct stats *s, const struct call *c)
     for (size_t i = 0; i < c->ask.count; i++) {
         cut += c->answer.items[i].truncated;
         found += c->answer.items[i].cached;
-        if (s->te_length)
-            histogram_add(metrics_histogram(s->te_length), (double)c->answer.items[i].tokens);
     }
     counter_add(metrics_counter(s->items, model), c->ask.count);
     counter_add(metrics_counter(s->tokens, model), c->answer.tokens_total);
@@ -150,32 +137,17 @@ static void count_work(struct stats *s, const struct call *c)
     histogram_add(metrics_histogram(s->stages, model, "run"), seconds(t->run));
     histogram_add(metrics_histogram(s->stages, model, "write"), seconds(t->write));
     histogram_add(metrics_histogram(s->stages, model, "total"), seconds(t->total));
-    if (s->te_tokenize) {
-        histogram_add(metrics_histogram(s->te_tokenize), seconds(t->tokenize));
-        histogram_add(metrics_histogram(s->te_queue), seconds(t->queue));
-        histogram_add(metrics_histogram(s->te_run), seconds(t->run));
-    }
 }
 
 void stats_call(struct stats *s, const struct call *c, int status)
 {
-    const char *method = c->ask.single ? "single" : "batch";
-    bool ok = status < 400;
     char code[16];
 
     snprintf(code, sizeof(code), "%d", status);
     counter_add(metrics_counter(s->requests, c->api->path, code), 1);
     histogram_add(metrics_histogram(s->seconds, c->api->path), seconds(c->answer.times.total));
-    if (!ok)
+    if (status >= 400)
         counter_add(metrics_counter(s->errors, error_names[c->fault.kind]), 1);
     else if (c->job.count)
         count_work(s, c);
-    if (!s->te_count)
-        return;
-    counter_add(metrics_counter(s->te_count, method), 1);
-    histogram_add(metrics_histogram(s->te_duration), seconds(c->answer.times.total));
-    if (ok)
-        counter_add(metrics_counter(s->te_success, method), 1);
-    else
-        counter_add(metrics_counter(s->te_failure, te_error(c->fault.kind)), 1);
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* stats: the server's own figures, under our names and, when asked, under TEI's. */
+/* stats: the server's own figures, under our names; te_metrics.h has TEI's. */
 #ifndef SERVE_STATS_H
 #define SERVE_STATS_H
 #include "metrics/metrics.h"
 #include "serve/ask.h"
 
 struct call;
+struct http_server;
 struct stats;
 
-struct stats *stats_new(struct metrics *m, bool te_names);
+struct stats *stats_new(struct metrics *m);
 void stats_free(struct stats *s);
+/* Figures of the connections, from here on. */
+void stats_watch_http(struct stats *s, struct metrics *m, const struct http_server *http);
 /* Every route's and model's series, so that they are there before the first request. */
 void stats_expect_model(struct stats *s, const char *model);
 /* A call that was answered, with its status. */

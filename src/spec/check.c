@@ -175,16 +175,31 @@ static const char *target_word(enum spec_target t)
     return words[t];
 }
 
+static bool runs_server(const struct spec_component *k)
+{
+    return k->kind == SPEC_COMPONENT_SERVING && !k->command.count;
+}
+
+/* What a pod that runs `stoker serve` is made of where it names no image; NULL: nothing. */
+static const char *stoker_image_of(const struct spec *s, const struct spec_component *k)
+{
+    const struct spec_targets *t = &s->targets;
+
+    if (!runs_server(k))
+        return NULL;
+    return k->target == SPEC_TARGET_KUBERNETES && t->kubernetes ? t->kubernetes->stoker_image
+           : k->target == SPEC_TARGET_OPENSHIFT && t->openshift ? t->openshift->stoker_image
+                                                                : NULL;
+}
+
 static void image_hint(struct check *c, const struct spec_component *k)
 {
     const struct spec_targets *t = &c->s->targets;
-    const char *stoker =
-        k->target == SPEC_TARGET_KUBERNETES && t->kubernetes ? t->kubernetes->stoker_image
-        : k->target == SPEC_TARGET_OPENSHIFT && t->openshift ? t->openshift->stoker_image
-                                                             : NULL;
 
-    if (k->kind == SPEC_COMPONENT_SERVING && !k->command.count && stoker)
-        diag_hint(c->l, "It runs `stoker serve`: give it 'image: %s'.", stoker);
+    if (runs_server(k) && target_is_pods(k->target))
+        diag_hint(c->l,
+                  "It runs `stoker serve`: set 'targets.%s.stoker_image', or give it an image.",
+                  target_word(k->target));
     else if (k->target == SPEC_TARGET_OPENSHIFT && t->openshift && t->openshift->build)
         diag_hint(c->l,
                   "The build's is 'image: image-registry.openshift-image-registry.svc:5000/%s/%s:"
@@ -206,7 +221,8 @@ static void check_target(struct check *c, const struct spec_component *k)
     if (k->queued && !queues)
         ERROR(c, &k->queued, "component '%s' cannot be queued: %s has no queue", k->name,
               target_word(k->target));
-    if (!k->image && (target_is_pods(k->target) || k->target == SPEC_TARGET_COMPOSE)) {
+    if (!k->image && !stoker_image_of(c->s, k) &&
+        (target_is_pods(k->target) || k->target == SPEC_TARGET_COMPOSE)) {
         ERROR(c, &k->name, "component '%s' has no image, and %s needs one", k->name,
               target_word(k->target));
         image_hint(c, k);
@@ -369,7 +385,8 @@ static void check_pool_sums(struct check *c)
 
     for (size_t i = 0; i < c->s->pool_count; i++) {
         const struct spec_pool *p = &c->s->pools[i];
-        const struct spec_node *n = spec_node_of(c->s, p->nodes);
+        const struct spec_node *n =
+            p->device == SPEC_POOL_CPU ? NULL : spec_node_of(c->s, p->nodes);
         int64_t total = n && n->gpu ? maybe_or(n->gpu->memory_bytes, 0) : 0;
 
         for (int64_t g = 0; total && g < n->gpus_per_node && g < CHECK_GPUS_MAX; g++) {
@@ -390,18 +407,41 @@ static void check_pool_sums(struct check *c)
     arena_release(&a);
 }
 
+static void check_component_pools(struct check *c)
+{
+    for (size_t i = 0; i < c->s->component_count; i++) {
+        const struct spec_component *k = &c->s->components[i];
+
+        for (size_t j = 0; j < k->pools.count; j++) {
+            const struct spec_pool *p = spec_pool_find(c->s, k->pools.items[j]);
+
+            if (p && p->device == SPEC_POOL_CPU) {
+                ERROR(c, &k->pools.items[j],
+                      "component '%s' takes GPU memory, and pool '%s' is memory of the machine",
+                      k->name, p->name);
+                diag_hint(c->l, "Models name it in their 'pool'; 'memory' is the component's.");
+            }
+        }
+    }
+}
+
 static void check_pools(struct check *c)
 {
     for (size_t i = 0; i < c->s->pool_count; i++) {
         const struct spec_pool *p = &c->s->pools[i];
         const struct spec_node *n = spec_node_of(c->s, p->nodes);
 
-        if (!n && !p->nodes) {
+        if (p->device == SPEC_POOL_CPU) {
+            if (p->gpus)
+                ERROR(c, &p->gpus, "pool '%s' is memory of the machine, not of its GPUs", p->name);
+        } else if (!n && !p->nodes) {
             ERROR(c, &p->name, "pool '%s' does not say on which node group it is", p->name);
-            diag_hint(c->l, "Add 'nodes:' with the name of a group that has GPUs.");
+            diag_hint(c->l, "Add 'nodes:' with the name of a group that has GPUs, or 'device: cpu' "
+                            "for memory of the machine.");
         } else if (n && !n->gpus_per_node) {
             ERROR(c, p->nodes ? (const void *)&p->nodes : (const void *)&p->name,
                   "pool '%s' is on '%s', which has no GPUs", p->name, n->name);
+            diag_hint(c->l, "Set 'device: cpu' for memory of the machine.");
         } else if (n && p->gpus && !n->gpu) {
             continue;
         } else if (n && p->gpus) {
@@ -414,6 +454,7 @@ static void check_pools(struct check *c)
         }
     }
     check_pool_sums(c);
+    check_component_pools(c);
 }
 
 /* --- ports --- */
@@ -496,6 +537,44 @@ static void check_ports(struct check *c)
 }
 
 /* --- models and the server --- */
+
+/* f16 and fp8 are for GPUs.  A model that no component serves is on the CPU unless an option of the
+ * server says otherwise. */
+static void check_dtype(struct check *c, const struct spec_model *m, const struct spec_component *k)
+{
+    const char *type = m->dtype == SPEC_DTYPE_F16   ? "f16"
+                       : m->dtype == SPEC_DTYPE_FP8 ? "fp8"
+                                                    : NULL;
+    bool gpu = m->device == SPEC_DEVICE_GPU || m->gpus || (k && (k->gpus || k->pools.count));
+    bool cpu = spec_model_on_cpu(c->s, m), sure = cpu || k;
+
+    if (!type || (gpu && !cpu))
+        return;
+    (sure ? check_fault
+          : check_doubt)(c, &m->dtype,
+                         sure ? "bf16 is as small as f16 on a CPU, and auto chooses by "
+                                "the device."
+                              : "Name its 'gpus', or set 'device: gpu'.",
+                         "model '%s' runs on the CPU, which does not compute in %s", m->name, type);
+}
+
+/* A model's memory is where it runs. */
+static void check_memory(struct check *c, const struct spec_model *m)
+{
+    const struct spec_pool *p = m->pool ? spec_pool_find(c->s, m->pool) : NULL;
+    bool of_cpu = p && p->device == SPEC_POOL_CPU;
+
+    if (m->device == SPEC_DEVICE_CPU && (m->gpus || (p && !of_cpu))) {
+        ERROR(c, m->gpus ? (const void *)&m->gpus : (const void *)&m->pool,
+              "model '%s' runs on the CPU and has no GPU memory", m->name);
+        if (!m->gpus)
+            diag_hint(c->l, "Give it a pool with 'device: cpu'.");
+    }
+    if (of_cpu && (m->device == SPEC_DEVICE_GPU || m->gpus))
+        ERROR(c, &m->pool, "model '%s' runs on GPUs, and pool '%s' is memory of the machine",
+              m->name, p->name);
+}
+
 static void check_models(struct check *c)
 {
     for (size_t i = 0; i < c->s->model_count; i++) {
@@ -506,12 +585,11 @@ static void check_models(struct check *c)
             ERROR(c, &m->component, "component '%s' does not serve models", k->name);
             diag_hint(c->l, "Set its 'kind' to serving.");
         }
-        if (m->device == SPEC_DEVICE_CPU && (m->gpus || m->pool))
-            ERROR(c, m->gpus ? (const void *)&m->gpus : (const void *)&m->pool,
-                  "model '%s' runs on the CPU and has no GPU memory", m->name);
-        if (k && m->device == SPEC_DEVICE_GPU && !k->gpus)
+        check_memory(c, m);
+        if (k && m->device == SPEC_DEVICE_GPU && !k->gpus && !k->pools.count)
             ERROR(c, &m->device, "model '%s' wants a GPU, but component '%s' has none", m->name,
                   k->name);
+        check_dtype(c, m, k);
         for (size_t j = 0; j < m->aliases.count; j++)
             for (size_t o = 0; o < c->s->model_count; o++)
                 if (str_eq(m->aliases.items[j], c->s->models[o].name))
@@ -540,6 +618,9 @@ static void check_listen(struct check *c)
     }
     if (!v->tls_cert != !v->tls_key)
         ERROR(c, v->tls_cert ? (const void *)&v->tls_cert : (const void *)&v->tls_key,
+              "TLS needs both 'tls_cert' and 'tls_key'");
+    if (!g->tls_cert != !g->tls_key)
+        ERROR(c, g->tls_cert ? (const void *)&g->tls_cert : (const void *)&g->tls_key,
               "TLS needs both 'tls_cert' and 'tls_key'");
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* check_gpu_models: what the catalogue knows of the GPUs that a spec names: that there is such a
- * model, the MIG profiles it has, and its memory against the pools where the spec gives none.
+ * model, the MIG profiles it has, its memory and power against what the spec says of them, and its
+ * memory against the pools where the spec gives none.
  *
  * A GPU that the catalogue does not have can be described: with 'memory' given nothing else of the
  * catalogue is needed, and the name is then only doubted. */
@@ -29,7 +30,8 @@ static void check_pools_of(struct check *c, const struct cat_gpu *cat, const str
         const struct spec_pool *p = &c->s->pools[i];
 
         for (int64_t g = 0; g < n->gpus_per_node && g < CHECK_GPUS_MAX; g++) {
-            if (spec_node_of(c->s, p->nodes) != n || !spec_range_has(p->gpus, g))
+            if (p->device == SPEC_POOL_CPU || spec_node_of(c->s, p->nodes) != n ||
+                !spec_range_has(p->gpus, g))
                 continue;
             used[g] += p->size_bytes;
             if (used[g] <= total)
@@ -124,6 +126,53 @@ static void check_link(struct check *c, const struct cat_gpu *g, const struct sp
                     "the %s has no NVLink", g->name);
 }
 
+/* The model of the catalogue that is named like this one and has so much memory; NULL: none. */
+static const struct cat_gpu *sibling_find(const struct cat_gpu_table *t, const struct cat_gpu *g,
+                                          int64_t bytes)
+{
+    size_t word = strcspn(g->name, " ");
+
+    for (size_t i = 0; i < t->count; i++)
+        if (!strncmp(t->rows[i].name, g->name, word + 1) && t->rows[i].mem_gb.known &&
+            cat_gpu_memory_is(&t->rows[i], bytes))
+            return &t->rows[i];
+    return NULL;
+}
+
+static void check_memory(struct check *c, const struct cat_gpu_table *t, const struct cat_gpu *g,
+                         const struct spec_node *n)
+{
+    const struct maybe want = n->gpu->memory_bytes;
+    const struct cat_gpu *other;
+    struct buf hint = { 0 };
+    char said[UNITS_TEXT_MAX];
+
+    if (!want.known || cat_gpu_memory_is(g, want.v))
+        return;
+    other = sibling_find(t, g, want.v);
+    if (other && other->alias && *other->alias)
+        buf_addf(&hint, "The %s has so much: name it '%.*s'.", other->name,
+                 (int)strcspn(other->alias, "|"), other->alias);
+    else
+        buf_adds(&hint, "Leave 'memory' out to have the catalogue's.");
+    check_doubt(c, &n->gpu->memory_bytes, buf_str(&hint),
+                "the %s has %" PRId64 "GB of memory, not %s", g->name, g->mem_gb.v,
+                units_bytes_exact((uint64_t)want.v, said));
+    buf_release(&hint);
+}
+
+/* A data centre's card takes no limit above its power; GeForce cards do. */
+static void check_power(struct check *c, const struct cat_gpu *g, const struct spec_node *n)
+{
+    bool geforce = str_starts(g->name, "RTX ") && isdigit((unsigned char)g->name[4]);
+
+    if (!geforce && g->tdp_w.known && n->gpu->power_limit_w.known &&
+        n->gpu->power_limit_w.v > g->tdp_w.v)
+        check_doubt(c, &n->gpu->power_limit_w, "The driver refuses a limit above it.",
+                    "the %s takes at most %" PRId64 " W, not %" PRId64, g->name, g->tdp_w.v,
+                    n->gpu->power_limit_w.v);
+}
+
 /* NVLink between machines is what Grace's trays have; the others end at the machine. */
 static void check_domain_size(struct check *c, const struct cat_gpu *g, const struct spec_node *n)
 {
@@ -158,6 +207,8 @@ void check_gpu_models(struct check *c)
             continue;
         check_mig(c, g, n);
         check_link(c, g, n);
+        check_memory(c, &t, g, n);
+        check_power(c, g, n);
         check_domain_size(c, g, n);
         check_pools_of(c, g, n);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* check_place: things that are named for machines that do not have them: a fabric for a component
- * whose group is not on it, login nodes for a partition that runs jobs. */
+ * whose group is not on it, login nodes for a partition that runs jobs, more local storage than the
+ * machines have disks. */
 #include "base/str.h"
 #include "spec/check_int.h"
 
@@ -40,6 +41,46 @@ static void partition_groups(struct check *c, const struct spec_partition *p)
     }
 }
 
+static bool storage_is_used(const struct spec *s, const struct spec_storage *x,
+                            const struct spec_node *n)
+{
+    for (size_t i = 0; i < s->component_count; i++) {
+        const struct spec_component *k = &s->components[i];
+
+        for (size_t j = 0; j < k->mount_count; j++)
+            if (str_eq(k->mounts[j].storage, x->name) && spec_component_on(s, k, n))
+                return true;
+    }
+    return false;
+}
+
+/* Storages of kind local below the path of a group's disk, which components mount there. */
+static void local_disk(struct check *c, const struct spec_node *n)
+{
+    char sum[UNITS_TEXT_MAX], have[UNITS_TEXT_MAX];
+    size_t len = n->local_path ? strlen(n->local_path) : 0;
+    int64_t used = 0;
+
+    while (len > 1 && n->local_path[len - 1] == '/')
+        len--;
+    for (size_t i = 0; len && i < c->s->storage_count; i++) {
+        const struct spec_storage *x = &c->s->storage[i];
+
+        if (x->kind != SPEC_STORAGE_LOCAL || !x->size_bytes.known || !x->path ||
+            strncmp(x->path, n->local_path, len) || (x->path[len] && x->path[len] != '/') ||
+            !storage_is_used(c->s, x, n))
+            continue;
+        used += x->size_bytes.v; /* at most 2^60, and the loop ends above the disk's 2^56 */
+        if (used <= n->local_disk_bytes.v)
+            continue;
+        check_doubt(c, &x->size_bytes, "The disk is full before the storage is.",
+                    "local storage takes %s of a machine of '%s', whose disk at '%s' has %s",
+                    units_bytes_exact((uint64_t)used, sum), n->name, n->local_path,
+                    units_bytes_exact((uint64_t)n->local_disk_bytes.v, have));
+        return;
+    }
+}
+
 void check_places(struct check *c)
 {
     const struct spec_slurm *s = c->s->targets.slurm;
@@ -52,4 +93,7 @@ void check_places(struct check *c)
     }
     for (size_t i = 0; s && i < s->partition_count; i++)
         partition_groups(c, &s->partitions[i]);
+    for (size_t i = 0; i < c->s->node_count; i++)
+        if (c->s->nodes[i].local_disk_bytes.known)
+            local_disk(c, &c->s->nodes[i]);
 }

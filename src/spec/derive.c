@@ -26,6 +26,22 @@ static enum spec_link link_of(const struct cat_gpu *g)
     }
 }
 
+/* slurmdbd is beside slurmctld; backfill looks as far as the longest job: one that ends behind the
+ * window is started in front of whom it delays. */
+static void slurm_derive(const struct spec *s, struct spec_slurm *t)
+{
+    if (!spec_where(s, &t->accounting.host).line)
+        t->accounting.host = t->controller;
+    if (spec_where(s, &t->backfill.window_ms).line)
+        return;
+    for (size_t i = 0; i < t->partition_count; i++) {
+        int64_t limit = maybe_or(t->partitions[i].time_limit_ms, 0);
+
+        if (limit > t->backfill.window_ms)
+            t->backfill.window_ms = limit < SPEC_BACKFILL_MAX_MS ? limit : SPEC_BACKFILL_MAX_MS;
+    }
+}
+
 void spec_derive(struct spec *s)
 {
     struct arena a = { 0 };
@@ -62,6 +78,8 @@ void spec_derive(struct spec *s)
             !spec_where(s, &c->restart).line)
             c->restart = SPEC_RESTART_ON_FAILURE;
     }
+    if (s->targets.slurm)
+        slurm_derive(s, s->targets.slurm);
     arena_release(&a);
 }
 

@@ -2,11 +2,13 @@
 /* hosts: the machines of a node group by name, from a host list in Slurm's form: names and ranges
  * with commas between, "gpu[1-4,7],login1", leading zeros kept.  A group without a list has
  * NAME1 to NAMEcount. */
+#include "base/arena.h"
 #include "base/str.h"
 #include "spec/spec.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { HOST_DIGITS_MAX = 9 }; /* digits of a number in brackets */
 
@@ -242,4 +244,20 @@ const char *spec_hosts_fault(const char *hosts, int64_t *out_count)
     }
     *out_count = count;
     return NULL;
+}
+
+const char *spec_address_split(const char *text, struct arena *a, struct spec_address *out)
+{
+    const char *scheme = strstr(text, "://"), *host = scheme ? scheme + 3 : text;
+    const char *open = strchr(host, '['), *close = open ? strchr(open, ']') : NULL, *end;
+    int64_t count;
+
+    *out = (struct spec_address){ 0 };
+    if (!close || open == host || strcspn(host, "/") < (size_t)(open - host))
+        return NULL;
+    end = close + strcspn(close, ":/");
+    out->head = arena_strndup(a, text, (size_t)(host - text));
+    out->hosts = arena_strndup(a, host, (size_t)(end - host));
+    out->tail = arena_strdup(a, end);
+    return spec_hosts_fault(out->hosts, &count);
 }

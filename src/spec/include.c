@@ -201,6 +201,16 @@ static bool child_add(struct load *l, struct arena *a, struct yaml *to, const st
     return true;
 }
 
+/* The first file's is judged when it is bound. */
+static void schema_same(struct load *l, const struct yaml *first, const struct yaml *c)
+{
+    if (first->type == YAML_SCALAR && c->type == YAML_SCALAR && str_eq(first->text, c->text))
+        return;
+    diag_add(l, c->line, c->col, "the format here is '%.64s', and that of '%s' is '%.64s'",
+             c->type == YAML_SCALAR ? c->text : "", l->files[line_file(first->key_line)].name,
+             first->type == YAML_SCALAR ? first->text : "");
+}
+
 static void tree_join(struct load *l, struct arena *a, struct yaml *to, const struct yaml *from,
                       bool top)
 {
@@ -208,6 +218,8 @@ static void tree_join(struct load *l, struct arena *a, struct yaml *to, const st
     for (const struct yaml *c = from->first; c; c = c->next) {
         struct yaml *there = to->type == YAML_MAP ? map_find(to, c->key) : NULL;
 
+        if (top && str_eq(c->key, "schema") && there)
+            schema_same(l, there, c);
         if (top && (str_eq(c->key, "include") || (str_eq(c->key, "schema") && there)))
             continue; /* followed already; the format's name may stand in every file */
         if (!there) {

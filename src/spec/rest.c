@@ -7,9 +7,9 @@
  * what was left out, until the remainder is a spec without such faults; that one is judged further.
  *
  * Better to miss a fault than to invent one: a component without 'nodes' goes with any faulty node
- * group, one whose target is faulty goes with that, and rules that compare with a faulty section do
- * not run (struct rest_gaps).  Faults of the remainder are faults of the file, for nothing in it
- * knows of what is missing. */
+ * group, one whose target is faulty goes with that, a server with its only model, and rules that
+ * compare with a faulty section do not run (struct rest_gaps).  Faults of the remainder are faults
+ * of the file, for nothing in it knows of what is missing. */
 #include "base/str.h"
 #include "spec/check_int.h"
 
@@ -103,6 +103,7 @@ static void part_drop(struct rest *x, const struct spec_row *r, struct yaml *y, 
 static void gap_note(struct rest_gaps *g, const struct spec_row *r)
 {
     g->nodes = g->nodes || !r || str_eq(r->key, "nodes"); /* !r: misspelt, it may be any */
+    g->models = g->models || !r || str_eq(r->key, "models");
     g->servers = g->servers || !r || str_eq(r->key, "agent") || str_eq(r->key, "serve");
     g->targets = g->targets || !r || str_eq(r->key, "targets");
     g->section = g->section || !r || (r->kind != SPEC_LIST && r->kind != SPEC_MAP);
@@ -133,11 +134,21 @@ static void member_drop(struct rest *x, const struct spec *s, const void *member
     place_drop(x, line_at(p.file_no, p.line), p.col);
 }
 
+/* Does no model of the rest name the server?  One that was left out may have. */
+static bool serves_none(const struct spec *s, const struct spec_component *c)
+{
+    for (size_t i = 0; i < s->model_count; i++)
+        if (str_eq(s->models[i].component, c->name))
+            return false;
+    return c->kind == SPEC_COMPONENT_SERVING;
+}
+
 /* What depends on something that is left out without naming it. */
 static void silent_drop(struct rest *x, const struct spec *s)
 {
     for (size_t i = 0; i < s->component_count; i++)
         if ((x->gaps.nodes && !s->components[i].nodes) ||
+            (x->gaps.models && serves_none(s, &s->components[i])) ||
             (x->gaps.targets && !check_target_there(s, s->components[i].target)))
             member_drop(x, s, &s->components[i].name);
     for (size_t i = 0; x->gaps.nodes && i < s->pool_count; i++)

@@ -5,6 +5,7 @@
 
 WORDS(preempts, SPEC_PREEMPTS);
 WORDS(job_kinds, SPEC_JOB_KINDS);
+WORDS(mig_strategies, SPEC_MIG_STRATEGIES);
 
 /* clang-format off */
 static const struct spec_row partition_rows[] = {
@@ -36,7 +37,8 @@ static const struct spec_row qos_rows[] = {
         .doc = "longest job"),
     ROW(NAMES, "preempts", struct spec_qos, preempts, .refers = "qos",
         .doc = "QOS whose jobs it may push aside"),
-    ROW(DURATION, "grace", struct spec_qos, grace_ms, .dflt = "2m", .min = 0, .max = DAY,
+    ROW(DURATION, "grace", struct spec_qos, grace_ms, .dflt = "2m",
+        .dflt_from = "as the QOS that pushes it aside says", .min = 0, .max = DAY,
         .doc = "time a job gets to save itself"),
 };
 TABLE(qos_table, struct spec_qos, qos_rows);
@@ -74,8 +76,9 @@ static const struct spec_row backfill_rows[] = {
         .doc = "small jobs fill gaps that delay nobody"),
     ROW(DURATION, "interval", struct spec_backfill, interval_ms, .dflt = "30s", .min = SEC,
         .max = HOUR, .doc = "time between passes"),
-    ROW(DURATION, "window", struct spec_backfill, window_ms, .dflt = "2d", .min = HOUR,
-        .max = 30 * DAY, .doc = "how far it looks ahead; unset: 2d, or the longest time limit"),
+    ROW(DURATION, "window", struct spec_backfill, window_ms, .dflt = "2d",
+        .dflt_from = "the longest time limit where that is more", .min = HOUR,
+        .max = SPEC_BACKFILL_MAX_MS, .doc = "how far it looks ahead"),
     ROW(INT, "max_jobs", struct spec_backfill, max_jobs, .dflt = "1000", .min = 1, .max = 1000000,
         .doc = "jobs looked at in a pass"),
 };
@@ -85,6 +88,7 @@ static const struct spec_row accounting_rows[] = {
     ROW(BOOL, "enabled", struct spec_accounting, enabled, .dflt = "true",
         .doc = "jobs are recorded by slurmdbd"),
     ROW(WORD, "host", struct spec_accounting, host, .dflt = "localhost",
+        .dflt_from = "the controller's host",
         .doc = "where slurmdbd runs"),
     ROW(NAME, "database", struct spec_accounting, database, .dflt = "slurm_acct_db",
         .doc = "name of the database"),
@@ -161,6 +165,9 @@ static const struct spec_row kubernetes_rows[] = {
         .doc = "runtime class of pods with GPUs"),
     ROW(BOOL, "gpu_operator", struct spec_kubernetes, gpu_operator, .dflt = "true",
         .doc = "the GPU Operator prepares the nodes"),
+    ROW(CHOICE, "mig_strategy", struct spec_kubernetes, mig_strategy, .dflt = "mixed",
+        .choices = mig_strategies,
+        .doc = "MIG instances as nvidia.com/mig-PROFILE (mixed) or as nvidia.com/gpu (single)"),
     ROW(BOOL, "network_policy", struct spec_kubernetes, network_policy, .dflt = "true",
         .doc = "only the ports of the spec are open"),
     ROW(WORD, "stoker_image", struct spec_kubernetes, stoker_image,
@@ -198,6 +205,9 @@ static const struct spec_row openshift_rows[] = {
         .doc = "image with stoker in it, for servers and init containers"),
     ROW(BOOL, "network_policy", struct spec_openshift, network_policy, .dflt = "true",
         .doc = "only the ports of the spec are open"),
+    ROW(CHOICE, "mig_strategy", struct spec_openshift, mig_strategy, .dflt = "mixed",
+        .choices = mig_strategies,
+        .doc = "MIG instances as nvidia.com/mig-PROFILE (mixed) or as nvidia.com/gpu (single)"),
     TREE(OPTION, "build", struct spec_openshift, build, build_table,
         .doc = "how the image is built"),
 };
@@ -253,6 +263,8 @@ static const struct spec_row lustre_rows[] = {
         .doc = "name of the file system, at most 8 characters"),
     ROW(WORD, "mgs", struct spec_lustre, mgs, .required = true,
         .doc = "network id of the management server, 10.0.0.2@o2ib; ':' before one that stands in"),
+    ROW(REF, "metadata", struct spec_lustre, metadata, .refers = "nodes",
+        .doc = "node group of MGS and MDTs; unset: the first quarter of the storage machines"),
     ROW(INT, "mdts", struct spec_lustre, mdts, .dflt = "1", .min = 1, .max = 256,
         .doc = "metadata targets"),
     ROW(INT, "osts", struct spec_lustre, osts, .dflt = "8", .min = 1, .max = 2000,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* show: a loaded spec back to YAML and JSON, with where each value came from.
  *
- * The YAML is a spec again: reading it gives the same values.  Keys that are not set
- * are left out, or listed as comments. */
+ * The YAML is the same spec again.  A key that the file leaves open can mean more than its default
+ * (a target warns of a wish only where there is one, a port may give way to another), so that a
+ * default stands behind a '#' like a key that is not set; what is there without one is what the
+ * file says. */
 #include "base/str.h"
 #include "base/utf8.h"
 #include "spec/spec_int.h"
@@ -14,7 +16,9 @@ enum { SHOW_COMMENT_COL = 48, SHOW_STEP = 2 };
 struct show {
     const struct spec *s;
     const struct term *term;
-    unsigned flags; /* SPEC_SHOW_* */
+    unsigned flags;             /* SPEC_SHOW_* */
+    const char *const *without; /* NULL-terminated: paths below the root to leave out; or NULL */
+    struct buf *path;           /* of the table that is shown */
 };
 
 static void show_table(const struct show *w, const struct spec_table *t, const void *obj,
@@ -50,8 +54,24 @@ static bool row_is_text(const struct spec_row *r)
     return r->store == STORE_STR || r->store == STORE_QUANTITY;
 }
 
+static bool is_set(const struct show *w, const void *at)
+{
+    return spec_where(w->s, at).line != 0;
+}
+
+/* Begins the line of a value: behind a '#' when it is a default.  False: it is not wanted. */
+static bool line_begin(const struct show *w, const void *at, int indent, struct buf *out)
+{
+    if (!is_set(w, at) && w->flags & SPEC_SHOW_SET)
+        return false;
+    buf_fill(out, ' ', (size_t)indent);
+    buf_adds(out, is_set(w, at) ? "" : "# ");
+    return true;
+}
+
 /* Ends a line with where its value came from. */
-static void line_end(const struct show *w, const void *at, size_t start, struct buf *out)
+static void line_end(const struct show *w, const struct spec_row *r, const void *at, size_t start,
+                     struct buf *out)
 {
     struct spec_pos pos = spec_where(w->s, at);
     size_t width = utf8_width(buf_str(out) + start);
@@ -66,7 +86,8 @@ static void line_end(const struct show *w, const void *at, size_t start, struct 
     else if (pos.line)
         term_text(w->term, out, COLOUR_DIM, "# line %d", pos.line);
     else
-        term_text(w->term, out, COLOUR_DIM, "# default");
+        term_text(w->term, out, COLOUR_DIM, "# default%s%s", r->dflt_from ? "; " : "",
+                  r->dflt_from ? r->dflt_from : "");
     buf_addc(out, '\n');
 }
 
@@ -90,13 +111,14 @@ static void show_value(const struct show *w, const struct spec_row *r, const voi
         not_set(w, r, indent, out);
         return;
     }
-    buf_fill(out, ' ', (size_t)indent);
-    buf_addf(out, "%s: ", r->key);
-    if (row_is_text(r))
-        yaml_text(buf_str(&text), out);
-    else
-        buf_adds(out, buf_str(&text));
-    line_end(w, at, start, out);
+    if (line_begin(w, at, indent, out)) {
+        buf_addf(out, "%s: ", r->key);
+        if (row_is_text(r))
+            yaml_text(buf_str(&text), out);
+        else
+            buf_adds(out, buf_str(&text));
+        line_end(w, r, at, start, out);
+    }
     buf_release(&text);
 }
 
@@ -105,7 +127,7 @@ static void show_strs(const struct show *w, const struct spec_row *r, const stru
 {
     size_t start = out->len;
 
-    if (!v->count && !spec_where(w->s, v).line) {
+    if (!v->count && !is_set(w, v)) {
         not_set(w, r, indent, out);
         return;
     }
@@ -116,13 +138,13 @@ static void show_strs(const struct show *w, const struct spec_row *r, const stru
         yaml_text(v->items[i], out);
     }
     buf_adds(out, r->kind == SPEC_GROUPS && v->count == 1 ? "" : "]");
-    line_end(w, v, start, out);
+    line_end(w, r, v, start, out);
 }
 
 static void show_pairs(const struct show *w, const struct spec_row *r, const struct spec_pairs *v,
                        int indent, struct buf *out)
 {
-    if (!v->count && !spec_where(w->s, v).line) {
+    if (!v->count && !is_set(w, v)) {
         not_set(w, r, indent, out);
         return;
     }
@@ -135,24 +157,52 @@ static void show_pairs(const struct show *w, const struct spec_row *r, const str
         yaml_text(v->items[i].key, out);
         buf_adds(out, ": ");
         yaml_text(v->items[i].value, out);
-        line_end(w, &v->items[i], start, out);
+        line_end(w, r, &v->items[i], start, out);
     }
+}
+
+/* Does the file set anything in it? */
+static bool is_any_set(const struct show *w, const struct spec_table *t, const void *obj)
+{
+    struct show set = *w;
+    struct buf text = { 0 };
+    bool any;
+
+    set.flags = (w->flags & ~(unsigned)SPEC_SHOW_ALL) | SPEC_SHOW_SET;
+    show_table(&set, t, obj, 0, &text);
+    any = text.len > 0;
+    buf_release(&text);
+    return any;
 }
 
 /* "key:" and what is below it, or "key: {}" when that is nothing but comments. */
 static void show_sub(const struct show *w, const char *key, const struct spec_table *t,
                      const void *obj, int indent, struct buf *out)
 {
-    struct show quiet = *w;
-    struct buf sub = { 0 };
-
-    quiet.flags &= ~(unsigned)SPEC_SHOW_ALL;
-    show_table(&quiet, t, obj, indent + SHOW_STEP, &sub);
     buf_fill(out, ' ', (size_t)indent);
     yaml_text(key, out);
-    buf_adds(out, sub.len ? ":\n" : ": {}\n");
-    buf_release(&sub);
+    buf_adds(out, is_any_set(w, t, obj) ? ":\n" : ": {}\n");
     show_table(w, t, obj, indent + SHOW_STEP, out);
+}
+
+/* The first key's indentation makes room for the dash; a comment there gets a line of its own. */
+static void show_item(const struct show *w, const struct spec_table *t, const void *item,
+                      int indent, struct buf *out)
+{
+    size_t start = out->len;
+    const size_t dash = (size_t)indent + SHOW_STEP;
+    struct buf text = { 0 };
+
+    show_table(w, t, item, indent + 2 * SHOW_STEP, &text);
+    if (!is_any_set(w, t, item) || buf_str(&text)[dash + SHOW_STEP] == '#') {
+        buf_fill(out, ' ', dash);
+        buf_adds(out, is_any_set(w, t, item) ? "-\n" : "- {}\n");
+        buf_adds(out, buf_str(&text));
+    } else {
+        buf_adds(out, buf_str(&text));
+        out->data[start + dash] = '-';
+    }
+    buf_release(&text);
 }
 
 static void show_items(const struct show *w, const struct spec_row *r, const void *obj, int indent,
@@ -169,16 +219,32 @@ static void show_items(const struct show *w, const struct spec_row *r, const voi
     buf_addf(out, "%s:\n", r->key);
     for (size_t i = 0; i < count; i++) {
         const char *item = items + i * r->sub->size;
-        size_t start = out->len;
 
-        if (r->kind == SPEC_MAP) {
+        if (r->kind == SPEC_MAP)
             show_sub(w, *(const char *const *)item, r->sub, item, indent + SHOW_STEP, out);
-            continue;
-        }
-        show_table(w, r->sub, item, indent + 2 * SHOW_STEP, out);
-        if (out->len > start) /* the first key's indentation makes room for the dash */
-            out->data[start + (size_t)indent + SHOW_STEP] = '-';
+        else
+            show_item(w, r->sub, item, indent, out);
     }
+}
+
+/* A section is always there: one in which the file sets nothing is a comment as a whole. */
+static void show_section(const struct show *w, const struct spec_row *r, const void *at, int indent,
+                         struct buf *out)
+{
+    struct buf text = { 0 };
+
+    if (is_any_set(w, r->sub, at)) {
+        show_sub(w, r->key, r->sub, at, indent, out);
+        return;
+    }
+    if (w->flags & SPEC_SHOW_SET)
+        return;
+    show_table(w, r->sub, at, indent + SHOW_STEP, &text);
+    if (text.len) {
+        buf_fill(out, ' ', (size_t)indent);
+        buf_addf(out, "# %s:\n%s", r->key, buf_str(&text));
+    }
+    buf_release(&text);
 }
 
 static void show_row(const struct show *w, const struct spec_row *r, const void *obj, int indent,
@@ -188,7 +254,7 @@ static void show_row(const struct show *w, const struct spec_row *r, const void 
 
     switch (r->kind) {
     case SPEC_SECTION:
-        show_sub(w, r->key, r->sub, at, indent, out);
+        show_section(w, r, at, indent, out);
         break;
     case SPEC_OPTION:
         if (*(const void *const *)at)
@@ -217,22 +283,49 @@ static bool row_is_left_out(const struct show *w, const struct spec_table *t,
 
     if (t == &spec_schema && str_eq(r->key, "include"))
         return true; /* it is all here */
+    for (size_t i = 0; w->without && w->without[i]; i++)
+        if (str_eq(w->without[i], buf_str(w->path)))
+            return true;
     return env && w->flags & SPEC_SHOW_AGENT;
 }
 
 static void show_table(const struct show *w, const struct spec_table *t, const void *obj,
                        int indent, struct buf *out)
 {
-    for (size_t i = 0; i < t->count; i++)
+    for (size_t i = 0; i < t->count; i++) {
+        size_t mark = w->path->len;
+
+        buf_addf(w->path, "%s%s", mark ? "." : "", t->rows[i].key);
         if (!row_is_left_out(w, t, &t->rows[i]))
             show_row(w, &t->rows[i], obj, indent, out);
+        w->path->len = mark;
+        w->path->data[mark] = '\0';
+    }
 }
 
 void spec_show(const struct spec *s, const struct term *term, unsigned flags, struct buf *out)
 {
-    struct show w = { .s = s, .term = term, .flags = flags };
+    struct buf path = { 0 };
+    struct show w = { .s = s, .term = term, .flags = flags, .path = &path };
+
+    if (!is_any_set(&w, &spec_schema, s))
+        buf_adds(out, "{}\n");
+    show_table(&w, &spec_schema, s, 0, out);
+    buf_release(&path);
+}
+
+void spec_show_set(const struct spec *s, unsigned flags, const char *const *without,
+                   struct buf *out)
+{
+    struct buf path = { 0 };
+    struct show w = { .s = s,
+                      .term = &(struct term){ 0 },
+                      .flags = flags | SPEC_SHOW_SET,
+                      .without = without,
+                      .path = &path };
 
     show_table(&w, &spec_schema, s, 0, out);
+    buf_release(&path);
 }
 
 /* --- JSON --- */

@@ -405,6 +405,14 @@ const struct spec_pool *spec_pool_find(const struct spec *s, const char *name)
     return find(s->pools, s->pool_count, sizeof(*s->pools), name);
 }
 
+bool spec_model_on_cpu(const struct spec *s, const struct spec_model *m)
+{
+    const struct spec_pool *p = m->pool ? spec_pool_find(s, m->pool) : NULL;
+
+    return m->device == SPEC_DEVICE_CPU ||
+           (m->device == SPEC_DEVICE_AUTO && !m->gpus && p && p->device == SPEC_POOL_CPU);
+}
+
 const struct spec_shape *spec_shape_find(const struct spec *s, const char *name)
 {
     return find(s->shapes, s->shape_count, sizeof(*s->shapes), name);

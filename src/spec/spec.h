@@ -32,6 +32,7 @@
 
 enum {
     SPEC_FILE_MAX = 1 << 20,     /* bytes of a file */
+    SPEC_HISTORY_MIN = 8 << 20,  /* bytes of an agent's history */
     SPEC_DEPTH_MAX = 32,         /* levels of nesting */
     SPEC_NODES_MAX = 100000,     /* values in a file, aliases counted as often as they are used */
     SPEC_DIAGS_MAX = 20,         /* errors reported for a file */
@@ -44,6 +45,12 @@ enum {
     SPEC_INCLUDE_BYTES_MAX = 4 << 20, /* bytes of all files together */
     SPEC_NAME_MAX = 63                /* bytes of a name: what DNS, Slurm and Kubernetes all take */
 };
+#define SPEC_HISTORY_MAX (INT64_C(1) << 40)
+/* What a history has when nobody says: a number for the agent, a text for schema and help. */
+#define SPEC_HISTORY_MIB     256
+#define SPEC_TEXT_OF_(x)     #x
+#define SPEC_TEXT_OF(x)      SPEC_TEXT_OF_(x)
+#define SPEC_HISTORY_DEFAULT SPEC_TEXT_OF(SPEC_HISTORY_MIB) "MiB"
 
 /* --- values --- */
 struct spec_num { /* a number that may be unset */
@@ -212,6 +219,10 @@ enum spec_model_kind { SPEC_MODEL_KINDS(SPEC_ENUM_) };
 
 #define SPEC_DEVICES(X) X(DEVICE_AUTO, "auto") X(DEVICE_GPU, "gpu") X(DEVICE_CPU, "cpu")
 enum spec_device { SPEC_DEVICES(SPEC_ENUM_) };
+#define SPEC_POOL_DEVICES(X) X(POOL_GPU, "gpu") X(POOL_CPU, "cpu")
+enum spec_pool_device { SPEC_POOL_DEVICES(SPEC_ENUM_) };
+#define SPEC_LOADS(X) X(LOAD_AT_START, "at_start") X(LOAD_ON_DEMAND, "on_demand")
+enum spec_load { SPEC_LOADS(SPEC_ENUM_) };
 
 #define SPEC_DTYPES(X)                                                                             \
     X(DTYPE_AUTO, "auto")                                                                          \
@@ -285,6 +296,9 @@ enum spec_preempt { SPEC_PREEMPTS(SPEC_ENUM_) };
     X(JOB_STATEFULSET, "statefulset")                                                              \
     X(JOB_PYTORCHJOB, "pytorchjob") X(JOB_TRAINJOB, "trainjob") X(JOB_JOBSET, "jobset")
 enum spec_job_kind { SPEC_JOB_KINDS(SPEC_ENUM_) };
+
+#define SPEC_MIG_STRATEGIES(X) X(MIG_MIXED, "mixed") X(MIG_SINGLE, "single")
+enum spec_mig_strategy { SPEC_MIG_STRATEGIES(SPEC_ENUM_) };
 
 #define SPEC_DCGM_NAMES(X) X(DCGM_OLD, "old") X(DCGM_NEW, "new") X(DCGM_BOTH, "both")
 enum spec_dcgm_names { SPEC_DCGM_NAMES(SPEC_ENUM_) };
@@ -389,6 +403,7 @@ struct spec_storage {
 struct spec_pool {
     const char *name;
     int64_t size_bytes;
+    enum spec_pool_device device; /* whose memory it is; CPU: what follows `access` says nothing */
     enum spec_priority priority;
     enum spec_pattern access;
     const char *nodes; /* node group; NULL: the only one with GPUs */
@@ -512,6 +527,7 @@ struct spec_model {
     const char *gpus, *pool;
     const char *fallback; /* "auto", "none" or a device */
     bool fallback_at_start;
+    enum spec_load load;
     struct maybe batch, batch_tokens, max_tokens, memory_bytes;
     bool normalize;
     enum spec_pooling pooling;
@@ -521,16 +537,21 @@ struct spec_model {
 };
 
 struct spec_serve {
-    const char *listen, *token_file, *tls_cert, *tls_key;
+    const char *listen, *token_file, *admin_token_file, *tls_cert, *tls_key;
+    struct spec_strs allow_origin;
     int64_t port, rerank_port;
     int64_t items_max, body_bytes_max, queue_max, connections_max, users_max;
-    int64_t timeout_ms, drain_ms, cache_bytes;
+    int64_t text_bytes_max; /* 0: by the model's length */
+    int64_t timeout_ms, timeout_max_ms, batch_ms, body_total_ms, drain_ms, cache_bytes;
+    bool any_model;
+    const char *batch_dir; /* NULL: no files and batches */
+    int64_t batch_bytes_max, batch_expiry_ms;
 };
 
 /* --- how it is watched --- */
 struct spec_agent {
     bool enabled;
-    const char *listen, *token_file, *dcgm;
+    const char *listen, *token_file, *admin_token_file, *tls_cert, *tls_key, *dcgm;
     int64_t port, metrics_port, interval_ms, fine_ms, coarse_ms, history_bytes;
     bool open_metrics;
     enum spec_dcgm_names dcgm_names;
@@ -563,7 +584,7 @@ struct spec_default_alert { /* what is changed of a rule of data/alerts.csv */
     const char *summary, *runbook;
 };
 struct spec_notify {
-    const char *alertmanager, *webhook;
+    const char *alertmanager, *webhook, *webhook_token_file, *ca_file;
     struct spec_strs command;
     bool log, page;
 };
@@ -616,7 +637,9 @@ struct spec_slurm_priority {
 };
 struct spec_backfill {
     bool enabled;
-    int64_t interval_ms, window_ms, max_jobs;
+    int64_t interval_ms;
+    int64_t window_ms; /* unless the file says it, the longest time limit at least */
+    int64_t max_jobs;
 };
 struct spec_accounting {
     bool enabled;
@@ -649,6 +672,7 @@ struct spec_kubernetes {
     const char *namespace, *version, *storage_class, *queue, *runtime_class;
     enum spec_job_kind job;
     bool gpu_operator, network_policy;
+    enum spec_mig_strategy mig_strategy;
     const char *priority_class;
     const char *stoker_image; /* NULL: that of a serving component, else "stoker" */
     struct spec_strs pull_secrets;
@@ -661,6 +685,7 @@ struct spec_openshift {
     const char *storage_class;
     const char *stoker_image; /* NULL: that of a serving component, else the project's own */
     bool network_policy;
+    enum spec_mig_strategy mig_strategy;
     struct spec_build *build; /* NULL: the image exists already */
 };
 struct spec_compose {
@@ -682,7 +707,8 @@ struct spec_grafana {
 };
 struct spec_lustre {
     const char *fsname;
-    const char *mgs; /* NIDs: ':' between servers that stand in for each other, ',' of one */
+    const char *mgs;      /* NIDs: ':' between servers that stand in for each other, ',' of one */
+    const char *metadata; /* node group of MGS and MDTs; NULL: a quarter of the storage machines */
     int64_t mdts, osts;
     bool failover;             /* each target may move to the next server of its kind */
     struct spec_strs networks; /* of LNet: "o2ib(ib0)" */
@@ -850,6 +876,8 @@ const struct spec_node *spec_node_find(const struct spec *s, const char *name);
 const struct spec_fabric *spec_fabric_find(const struct spec *s, const char *name);
 const struct spec_storage *spec_storage_find(const struct spec *s, const char *name);
 const struct spec_pool *spec_pool_find(const struct spec *s, const char *name);
+/* It says so, or the memory it takes does; false: on GPUs, or where its server thinks best. */
+bool spec_model_on_cpu(const struct spec *s, const struct spec_model *m);
 const struct spec_shape *spec_shape_find(const struct spec *s, const char *name);
 const struct spec_component *spec_component_find(const struct spec *s, const char *name);
 /* The node group a component or pool is on; `name` NULL is the only one with GPUs. */
@@ -909,15 +937,28 @@ void spec_walk_list(struct spec_walk *w, const char *hosts);
 bool spec_walk_next(struct spec_walk *w);
 /* Is it a host list, and how many machines does it name?  What is wrong with it, or NULL. */
 const char *spec_hosts_fault(const char *hosts, int64_t *out_count);
+/* An address whose host may be a list: http://gpu[1-8]:8090/x is "http://", "gpu[1-8]" and
+ * ":8090/x", in the arena; without a list, as [::1] is, `hosts` is NULL.  What is wrong with the
+ * list, or NULL. */
+struct spec_address {
+    const char *head, *hosts, *tail;
+};
+const char *spec_address_split(const char *text, struct arena *a, struct spec_address *out);
 
 /* --- writing --- */
-/* The whole spec as YAML, each value that the file does not give with "# default" behind it. */
+/* The whole spec as YAML.  What the file does not give is a comment, "# key: value  # default": a
+ * key that is left open can mean more than its default, and the output is the same spec again. */
 enum spec_show_flags {
     SPEC_SHOW_ALL = 1,   /* keys that are not set, as comments */
     SPEC_SHOW_LINES = 2, /* "# line 12"; a copy for others does without, to stay the same */
-    SPEC_SHOW_AGENT = 4  /* what the agent gets: no environment of components, it may be secret */
+    SPEC_SHOW_AGENT = 4, /* what the agent gets: no environment of components, it may be secret */
+    SPEC_SHOW_SET = 8    /* no defaults, only what the file gives */
 };
 void spec_show(const struct spec *s, const struct term *term, unsigned flags, struct buf *out);
+/* A copy for other programs: what the file gives, less the keys of `without`, which are paths of
+ * sections, lists and maps ("models", "budgets.components") up to a NULL; NULL: all of it. */
+void spec_show_set(const struct spec *s, unsigned flags, const char *const *without,
+                   struct buf *out);
 /* The same as JSON: {"schema","file","spec":{…},"origins":[{"path","line","col"},…]}. */
 void spec_show_json(const struct spec *s, struct buf *out);
 /* The reference of a key and what is below it ("" or NULL: all), for a terminal. */

@@ -172,6 +172,8 @@ void load_file(struct load *l, const char *path, size_t parent, const char *text
 void include_expand(struct load *l, struct arena *tree, struct yaml *root, size_t by);
 /* A source below the folder whose descriptor `ctx` points at. */
 enum rc spec_read_below(void *ctx, const char *path, struct buf *out, struct err *err) MUST_USE;
+#define SPEC_BACKFILL_MAX_MS INT64_C(2592000000) /* 30 days: the widest window that Slurm takes */
+
 /* All of a file, at most SPEC_FILE_MAX bytes. */
 enum rc spec_read_fd(int fd, const char *path, struct buf *out, struct err *err) MUST_USE;
 

@@ -134,16 +134,18 @@ static void draw_alert(struct grid *g, int row, const struct top_alert *a)
                           : a->severity == TOP_WARNING  ? LOOK_WARN
                                                         : LOOK_PLAIN;
 
-    (void)grid_textf(g, row, 0, g->cols, look, "%s%s %s: %s", a->firing ? "" : "pending ",
-                     words[a->severity], a->name, a->text);
+    (void)grid_textf(g, row, a->below ? 2 : 0, g->cols - (a->below ? 2 : 0), look, "%s%s%s %s: %s",
+                     a->below ? "└ " : "", a->firing ? "" : "pending ", words[a->severity], a->name,
+                     a->text);
 }
 
 static int draw_firing(struct grid *g, const struct top_frame *f, int row, int rows)
 {
     int n = 0;
 
-    while (n < rows && n < (int)f->snap->firing)
-        draw_alert(g, row + n, &f->snap->alerts[n]), n++;
+    for (size_t i = 0; n < rows && i < f->snap->alert_count; i++)
+        if (f->snap->alerts[i].firing && !f->snap->alerts[i].below)
+            draw_alert(g, row + n++, &f->snap->alerts[i]);
     return n;
 }
 

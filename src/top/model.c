@@ -215,6 +215,8 @@ static void read_alert(struct top_snap *s, const struct json *from)
                                                 : TOP_INFO;
     copy(a->name, sizeof(a->name), json_str(json_get(from, "name")));
     copy(a->text, sizeof(a->text), json_str(json_get(from, "summary")));
+    a->below = json_str(json_get(from, "root")) != NULL;
+    copy(a->id, sizeof(a->id), json_str(json_get(from, a->below ? "root" : "id")));
     s->firing += a->firing;
     s->alert_count++;
 }
@@ -230,6 +232,33 @@ static int worst_first(const void *a, const void *b)
     return strcmp(x->name, y->name) ? strcmp(x->name, y->name) : strcmp(x->text, y->text);
 }
 
+/* What follows from another one stands below it, in the order it had. */
+static void put_below(struct top_alert *list, size_t count)
+{
+    struct top_alert *sorted = xcalloc(count ? count : 1, sizeof(*sorted));
+    size_t n = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].below)
+            continue;
+        sorted[n++] = list[i];
+        for (size_t k = 0; k < count && list[i].id[0]; k++)
+            if (list[k].below && str_eq(list[k].id, list[i].id))
+                sorted[n++] = list[k];
+    }
+    for (size_t i = 0; i < count && n < count; i++) { /* whose root is not listed */
+        bool there = !list[i].below;
+
+        for (size_t k = 0; k < n && !there; k++)
+            there = str_eq(sorted[k].name, list[i].name) && str_eq(sorted[k].text, list[i].text) &&
+                    str_eq(sorted[k].id, list[i].id);
+        if (!there)
+            sorted[n++] = list[i];
+    }
+    memcpy(list, sorted, n * sizeof(*list));
+    free(sorted);
+}
+
 static void read_alerts(struct top_snap *s, const struct json *doc)
 {
     s->alerts = xcalloc(TOP_ALERTS_MAX, sizeof(*s->alerts));
@@ -237,6 +266,7 @@ static void read_alerts(struct top_snap *s, const struct json *doc)
          a && s->alert_count < TOP_ALERTS_MAX; a = a->next)
         read_alert(s, a);
     qsort(s->alerts, s->alert_count, sizeof(*s->alerts), worst_first);
+    put_below(s->alerts, s->alert_count);
 }
 
 /* ---- the whole */
@@ -289,7 +319,7 @@ enum rc top_snap_read(const struct top_docs *d, struct top_snap **out, struct er
     enum rc rc = parse(&a, d->node, d->node_len, "facts", &node, err);
 
     if (!rc && !str_eq(json_str(json_get(node, "schema")), "stoker.node/1"))
-        rc = err_set(err, RC_PARSE, "what answers there is no agent of stoker");
+        rc = err_set(err, RC_PARSE, "what answers there is not a stoker agent");
     if (!rc)
         rc = parse(&a, d->series, d->series_len, "series", &series, err);
     if (!rc)

@@ -8,9 +8,8 @@
 #include "agent/agent.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "os/client.h"
 #include "os/clock.h"
-#include "os/url.h"
+#include "os/web.h"
 #include "top/top.h"
 
 #include <errno.h>
@@ -32,10 +31,8 @@ enum {
     SOURCE_AFTER_MS = 400,  /* behind the agent's second, which takes a while to be shown */
     SOURCE_START_MS = 5000, /* for an agent in this process to have its first second */
     SOURCE_STOP_MS = 500,   /* for the thread to end: a name that is being resolved may take long */
-    SOURCE_TURN_MS = 100,   /* between two looks whether to end */
-    SOURCE_REQUEST_MAX = 8192, /* bytes of a request, its token included */
-    SOURCE_LOOK_MS = 10,       /* between two looks at something that has no file to wait for */
-    SOURCE_FILL = 900          /* samples asked of the agent's memory */
+    SOURCE_LOOK_MS = 10,    /* between two looks at something that has no file to wait for */
+    SOURCE_FILL = 900       /* samples asked of the agent's memory */
 };
 #define MS INT64_C(1000000)
 
@@ -44,81 +41,52 @@ struct asker {
     struct agent *agent;
     struct url url;
     const char *token;
-    struct client *client;    /* NULL: not connected */
+    struct web *web; /* owned; keeps its connection */
+    struct web_reply reply;
     const _Atomic bool *stop; /* NULL: never */
-    struct buf *body;         /* of the question under way */
-    struct err why;           /* of the last one */
 };
 
-static void on_done(void *arg, const struct client_done *d)
+static bool is_stopped(void *arg)
 {
-    struct asker *a = arg;
+    const struct asker *a = arg;
 
-    if (d->fault != CLIENT_OK) {
-        errno = d->sys;
-        if (d->sys)
-            (void)err_sys(&a->why, "no answer");
-        else
-            (void)err_set(&a->why, RC_FAIL, "no answer: %s", client_fault_name(d->fault));
-    } else if (d->reply->status == 401) {
-        err_hint(&a->why, "Give it with --token-file.");
-        (void)err_set(&a->why, RC_USAGE, "the agent asks for its token");
-    } else if (d->reply->status == 404) {
-        (void)err_set(&a->why, RC_PARSE, "what answers there is no agent of stoker");
-    } else if (d->reply->status != 200) {
-        (void)err_set(&a->why, RC_FAIL, "the agent answered %d", d->reply->status);
-    } else if (!d->body || d->body->over || d->body->len > TOP_BODY_MAX) {
-        (void)err_set(&a->why, RC_LIMIT, "its answer is longer than %d bytes", TOP_BODY_MAX);
-    } else {
-        buf_add(a->body, d->body->data, d->body->len);
-    }
+    return a->stop && atomic_load(a->stop);
 }
 
-static enum rc connect_to(struct asker *a, struct err *err)
+static enum rc judge_status(int status, struct err *err)
 {
-    struct client_opts o = { .url = &a->url,
-                             .slots = 1,
-                             .timeout_ns = SOURCE_TIMEOUT_MS * MS,
-                             .keep_bodies = true,
-                             .on_done = on_done,
-                             .arg = a };
-
-    return a->client ? RC_OK : client_new(&o, &a->client, err);
+    if (status == 401) {
+        err_hint(err, "Give it with --token-file.");
+        return err_set(err, RC_USAGE, "the agent asks for its token");
+    }
+    if (status == 404)
+        return err_set(err, RC_PARSE, "what answers there is not a stoker agent");
+    return status == 200 ? RC_OK : err_set(err, RC_FAIL, "the agent answered %d", status);
 }
 
 static enum rc ask_http(struct asker *a, const char *path, struct buf *out, struct err *err)
 {
-    char request[SOURCE_REQUEST_MAX], host[URL_AUTHORITY_MAX];
-    int64_t until = clock_mono_ns() + (SOURCE_TIMEOUT_MS + SOURCE_TURN_MS) * MS;
-    int len = snprintf(request, sizeof(request),
-                       "GET %s%s HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\n%s%s%s\r\n",
-                       a->url.prefix, path, url_authority(&a->url, host),
-                       a->token ? "Authorization: Bearer " : "", a->token ? a->token : "",
-                       a->token ? "\r\n" : "");
-    enum rc rc;
+    struct web_request q = { .to = &a->url,
+                             .path = path,
+                             .accept = "application/json",
+                             .token = a->token,
+                             .timeout_ms = SOURCE_TIMEOUT_MS,
+                             .body_max = TOP_BODY_MAX,
+                             .stop = is_stopped,
+                             .arg = a };
+    enum rc rc = web_send(a->web, &q, &a->reply, err);
 
-    if (len < 0 || (size_t)len >= sizeof(request))
-        return err_set(err, RC_LIMIT, "its address and token are too long");
-    rc = connect_to(a, err);
-    if (rc)
-        return rc;
-    a->why = (struct err){ 0 };
-    a->body = out;
-    client_send(a->client, 0, request, (size_t)len, 0);
-    while (!rc && client_in_flight(a->client) && clock_mono_ns() < until &&
-           !(a->stop && atomic_load(a->stop)))
-        rc = client_poll(a->client, clock_mono_ns() + SOURCE_TURN_MS * MS, err);
-    if (!rc && client_in_flight(a->client))
-        rc = err_set(err, RC_TIMEOUT, "no answer within %d s", SOURCE_TIMEOUT_MS / 1000);
-    if (!rc && a->why.code) {
-        *err = a->why;
-        rc = a->why.code;
-    }
-    if (rc) { /* before `request` goes */
-        client_free(a->client);
-        a->client = NULL;
-    }
+    if (!rc)
+        rc = judge_status(a->reply.status, err);
+    if (!rc)
+        buf_add(out, buf_str(&a->reply.body), a->reply.body.len);
     return rc;
+}
+
+static void asker_release(struct asker *a)
+{
+    web_free(a->web);
+    web_reply_release(&a->reply);
 }
 
 static enum rc ask(struct asker *a, const char *path, struct buf *out, struct err *err)
@@ -152,7 +120,7 @@ static enum rc ask_second(struct asker *a, const struct top_snap *before, struct
 
 static void asker_open(struct asker *a, const struct top_source_opts *o)
 {
-    *a = (struct asker){ .agent = o->agent, .token = o->token };
+    *a = (struct asker){ .agent = o->agent, .token = o->token, .web = web_new(&o->trust) };
     if (o->url)
         a->url = *o->url;
 }
@@ -175,7 +143,7 @@ enum rc top_ask_once(const struct top_source_opts *o, const struct top_snap *bef
     while (o->agent && !agent_ready(o->agent) && clock_mono_ms() < until)
         pause_ms(SOURCE_LOOK_MS);
     rc = ask_second(&a, before, out, err);
-    client_free(a.client);
+    asker_release(&a);
     return rc;
 }
 
@@ -343,7 +311,7 @@ void top_source_free(struct top_source *s)
             return; /* a name is being resolved: its memory stays until the program ends */
         (void)pthread_join(s->thread, NULL);
     }
-    client_free(s->asker.client);
+    asker_release(&s->asker);
     top_snap_free(s->snap);
     top_snap_free(s->before);
     for (int l = 0; l < TOP_LINES; l++)

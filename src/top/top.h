@@ -15,6 +15,7 @@
 #define TOP_TOP_H
 #include "base/err.h"
 #include "base/json.h"
+#include "os/web.h"
 #include "top/grid.h"
 
 enum {
@@ -88,7 +89,9 @@ enum top_severity { TOP_INFO, TOP_WARNING, TOP_CRITICAL };
 struct top_alert {
     enum top_severity severity;
     bool firing; /* else pending */
+    bool below;  /* it follows from another one */
     char name[64], text[256];
+    char id[96]; /* of the one above it, else its own; "": an agent that does not say */
 };
 
 struct top_snap {
@@ -100,7 +103,7 @@ struct top_snap {
     double host_v[TOP_HOST_VALUES];
     struct top_gpu *gpus;          /* owned, by index */
     struct top_process *processes; /* owned, by pid and GPU */
-    struct top_alert *alerts;      /* owned, firing and worst first */
+    struct top_alert *alerts;      /* owned, firing and worst first, what follows below it */
     size_t gpu_count, process_count, alert_count, firing;
 };
 
@@ -210,9 +213,10 @@ int top_rows(const struct top_frame *f); /* that a plain frame needs */
 struct agent;
 struct url;
 struct top_source_opts {
-    struct agent *agent;   /* asked without HTTP; borrowed.  NULL: the next */
-    const struct url *url; /* copied */
-    const char *token;     /* borrowed; NULL: none */
+    struct agent *agent;    /* asked without HTTP; borrowed.  NULL: the next */
+    const struct url *url;  /* copied */
+    const char *token;      /* borrowed; NULL: none */
+    struct web_trust trust; /* in its certificate; borrowed */
     int period_ms;
 };
 struct top_source;

@@ -311,7 +311,7 @@ def growth(b):
     time.sleep(b.args.record)
     a.stop()
     without_events(rec, calm)
-    a = b.agent("--replay", str(calm), "--loop", "--speed", "max", "--duration", f"{DAY_S}s", ready=False)
+    a = b.agent("--replay", str(calm), "--loop", "--speed", "max", "--samples", str(DAY_S), ready=False)
     asked = [(a.metrics_port, "/metrics"), (a.port, "/api/v1/query?metric=gpu.power&from=-1h&points=200"), (a.port, "/api/v1/node")]
     for port, path in asked * 8:  # every thread has answered each once, so its heap is what it will be
         a.ask(path, port)

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: MIT
 """TAP of `stoker agent`: agent.py STOKER FAKE-NVML DOCS, in an empty folder.  Standard library alone."""
+import gzip
+import http.client
+import http.server
 import json
 import os
 import pathlib
+import shutil
 import re
 import resource
 import signal
 import socket
 import subprocess
+import ssl
 import sys
 import tarfile
 import threading
@@ -51,6 +56,11 @@ def rules():
     p = run("agent", "--print-rules")
     check("--print-rules: the alerts as a file for Prometheus", p.returncode == 0 and p.stdout.count("- alert: ") > 50 and
           '- alert: "GpuXidFatal"' in p.stdout and "DCGM_FI_DEV_GPU_TEMP " in p.stdout, p.stdout[:300], p.stderr)
+    a = agent("--no-gpu", "--no-history")
+    names = {r["name"] for r in a.ask("/api/v1/rules")[1]["rules"]}
+    a.stop()
+    told = set(re.findall(r'- alert: "(\w+)"', p.stdout))
+    check("every rule of the agent is in it", names and names == told and "only the agent" not in p.stdout, names ^ told)
     pathlib.Path("rules.yaml").write_text("default_alerts:\n  GpuUnderused: {off: true}\nalerts:\n  hot: {metric: gpu_temperature, warn: 70C}\n")
     q = run("agent", "--print-rules", "-f", "rules.yaml", "--metric-names", "new")
     check("as the spec changes them, under the names asked for", q.returncode == 0 and "GpuUnderused" not in q.stdout and '- alert: "hot"' in q.stdout and
@@ -73,17 +83,37 @@ def record():
     pathlib.Path("no.rec").write_text("hello")
     q = run("agent", "--once", "--replay", "no.rec")
     check("a file that is none is refused", q.returncode not in (0, None) and "no recording" in q.stderr and not q.stdout, q.stderr)
-    a = agent("--replay", "one.rec", "--loop", "--speed", "max", "--duration", "1h")
+    a = agent("--replay", "one.rec", "--loop", "--speed", "max", "--samples", "3600")
     n = a.ask("/api/v1/node")[1]
     check("--loop begins again, as often as it takes", n["agent"]["seconds"] == 3600, n["agent"], a.text)
     q = a.ask("/api/v1/query?metric=host.mem.total&from=-2h&step=1")[1]
     known = [q["from_ms"] + i * 1000 for i, v in enumerate(q["series"][0]["mean"]) if v is not None]
     check("in later seconds, up to now", len(known) >= 3598 and known[-1] <= time.time() * 1000, len(known), known[-1:], time.time())
     a.stop()
+    q = run("agent", "--once", "--samples", "3")
+    check("--samples without a recording is refused", q.returncode == 2 and "--replay" in q.stderr, q.stderr)
+    for how in (["--replay", "one.rec"], ["--replay", "one.rec", "--speed", "max"], ["--replay", "one.rec", "--loop"], ["--demo"], ["--demo", "--speed", "100"]):
+        begun = time.monotonic()
+        q = run("agent", *how, "--port", "0", "--metrics-port", "none", "--control", "none", "--duration", "2s")
+        took = time.monotonic() - begun
+        check(f"{' '.join(how)} --duration: it ends by the clock, not before", q.returncode == 0 and took >= 2 and "agent: stopped" in q.stderr, took, q)
     q = run("agent", "--once", "--loop")
     check("--loop alone is refused", q.returncode == 2 and "--replay" in q.stderr, q.stderr)
     q = run("agent", "--once", "--replay", "missing.rec")
     check("and one that is not there", q.returncode == 3 and "missing.rec" in q.stderr, q.stderr)
+    pathlib.Path("diary").write_text("my diary\n")
+    for name, more, words in (("one.rec", (), "give --force"), ("diary", (), "is no recording"), ("diary", ("--force",), "is no recording")):
+        before = pathlib.Path(name).read_bytes()
+        p = run("agent", "--once", "--no-gpu", "--record", name, *more)
+        check(f"--record {' '.join((name, *more))}: what is there stays", p.returncode == 1 and words in p.stderr and not p.stdout and
+              pathlib.Path(name).read_bytes() == before, p.returncode, p.stderr)
+    p = run("agent", "--once", "--replay", "one.rec", "--record", "one.rec", "--force")
+    check("nor is a recording written over itself", p.returncode == 2 and pathlib.Path("one.rec").read_bytes() == whole, p.returncode, p.stderr)
+    pathlib.Path("empty").touch()
+    for name in ("empty", "one.rec"):
+        p = run("agent", "--once", "--no-gpu", "--record", name, *(["--force"] if name == "one.rec" else []))
+        now = pathlib.Path(name).read_bytes()
+        check(f"an empty file and, by --force, a recording are written: {name}", p.returncode == 0 and now[:8] == b"STKTELE1" and now != whole, p.stderr)
     p = run("agent", "--once", "--no-gpu", "--record", "/dev/full")
     check("a recording that cannot be written ends, the agent does not", p.returncode == 0 and "recording '/dev/full' ends" in p.stderr and
           len(lines(p.stdout)) > 50, p.stderr)
@@ -105,8 +135,10 @@ def demo():
     check("the node's document says so too", st == 200 and '"demo": true' in json.dumps(node), st, str(node)[:400])
     st, q = a.ask("/api/v1/query?metric=gpu.power&from=-10m&points=10")
     check("and there is history before its start", st == 200 and len(q.get("series", [])) == 8, st, str(q)[:400])
+    held = [os.readlink(f"/proc/{a.p.pid}/fd/{x}") for x in os.listdir(f"/proc/{a.p.pid}/fd")]
+    held = [x for x in held if "stoker-replay-" in x]
+    check("its history is a file without a name, so that it goes with it", held and all(x.endswith(" (deleted)") for x in held), held)
     check("SIGTERM ends it", a.stop() == 0 and "agent: stopped" in a.text, a.text)
-    check("its history went with it", not list(pathlib.Path(os.environ.get("TMPDIR", "/tmp")).glob(f"stoker-replay-*")) or True)
 
 
 def live():
@@ -344,10 +376,416 @@ def sample():
 def hang():
     a = agent("--no-history", env=dict(GPU, FAKE_NVML_FAULT="hang:nvmlDeviceGetTemperatureV:3"))
     check("a driver that hangs is told", wait(lambda: a.value("stoker_driver_hung") == 1 or a.ask("/health")[1]["driver_hung"], 40), a.ask("/health"), a.text)
+    check("and the call is left alone while other GPUs are asked", wait(lambda: a.value("stoker_driver_collectors_abandoned") == 1 and a.value("DCGM_FI_DEV_GPU_TEMP", 'gpu="0"'), 40), a.text)
+    st, h = a.ask("/health")
+    check("/health says so for as long as it hangs", st == 200 and h["driver_hung"] and h["status"] == "degraded" and h["model_server"] is None, h)
+    x = [x for x in a.ask("/api/v1/alerts")[1]["alerts"] if x["name"] == "GpuDriverHung"]
+    check("the alert names the call and the GPU", x and "nvmlDeviceGetTemperatureV(3)" in x[0]["summary"] and "GPU 3" in x[0]["summary"] and x[0]["labels"]["gpu"] == "3", x)
     check("the host's values go on", (a.value("node_memory_MemTotal_bytes") or 0) > 0)
     check("and it ends well", a.stop() == 0, a.text)
 
 
-for fn in (once, rules, record, demo, live, security, history, full_disk, scrapers, application, dcgm, reload, manager, sample, hang):
+def keys():
+    """Files of tokens, certificate and key are read again when they change."""
+    def put(name, text):
+        with open(name + ".new", "w") as f:
+            f.write(text)
+        os.rename(name + ".new", name)
+
+    def certificate(name):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", f"/CN={name}",
+                        "-keyout", "key.pem.new", "-out", "cert.pem.new"], check=True, capture_output=True)
+        os.rename("key.pem.new", "key.pem")
+        os.rename("cert.pem.new", "cert.pem")
+
+    def shown():
+        c = ssl.create_default_context()
+        c.check_hostname, c.verify_mode = False, ssl.CERT_NONE
+        with socket.create_connection(("127.0.0.1", a.port), timeout=20) as s, c.wrap_socket(s) as t:
+            return t.getpeercert(True)
+
+    def status(token, path="/api/v1/node", port=None):
+        return a.ask(path, port, {"Authorization": f"Bearer {token}"})[0]
+    put("token", "first-token-0123456789")
+    put("figures", "figures-token-0123456789")
+    a = agent("--no-history", "--no-gpu", "--token-file", "token", "--metrics-token-file", "figures")
+    check("the tokens hold", status("first-token-0123456789") == 200 and status("figures-token-0123456789", "/metrics", a.metrics_port) == 200)
+    put("token", "second-token-0123456789")
+    put("figures", "other-token-0123456789")
+    check("a token that is changed is changed", wait(lambda: status("second-token-0123456789") == 200, 20) and status("first-token-0123456789") == 401 and
+          wait(lambda: status("other-token-0123456789", "/metrics", a.metrics_port) == 200, 20) and status("figures-token-0123456789", "/metrics", a.metrics_port) == 401, a.text)
+    put("token", "")
+    check("a file without a token changes nothing", a.wait_text("before stays", 20) and status("second-token-0123456789") == 200, a.text)
+    a.stop()
+    certificate("one")
+    a = agent("--no-history", "--no-gpu", "--tls-cert", "cert.pem", "--tls-key", "key.pem")
+    one = shown()
+    certificate("two")
+    check("a certificate that is changed is shown", wait(lambda: shown() != one, 20), a.text)
+    a.stop()
+
+
+def formats():
+    """/metrics packed, as OpenMetrics, and of chosen metrics; what it listens on."""
+    def get(a, path="/metrics", **headers):
+        c = http.client.HTTPConnection("127.0.0.1", a.metrics_port, timeout=60)
+        c.request("GET", path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+        r = c.getresponse()
+        return r.status, dict(r.getheaders()), r.read()
+    a = agent("--no-history", env=GPU)
+    wait(lambda: a.value("DCGM_FI_DEV_GPU_TEMP", 'gpu="0"'), 30)
+    st, h, raw = get(a, accept_encoding="gzip")
+    text = gzip.decompress(raw).decode()
+    check("gzip when asked", st == 200 and h["Content-Encoding"] == "gzip" and "DCGM_FI_DEV_GPU_TEMP" in text and len(raw) * 4 < len(text), h)
+    check("and not when it is refused", "Content-Encoding" not in get(a, accept_encoding="gzip;q=0")[1] and "Content-Encoding" not in get(a)[1])
+    prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+    st, h, raw = get(a, accept=prometheus)
+    lines = raw.decode().splitlines()
+    types = {l.split()[2]: l.split()[3] for l in lines if l.startswith("# TYPE")}
+    samples = {l.split("{")[0].split(" ")[0] for l in lines if not l.startswith("#")}
+    bad = [n for n in samples if n not in types and not (n.endswith("_total") and types.get(n[:-6]) == "counter")] + [n for n, t in types.items() if t == "counter" and n in samples]
+    check("OpenMetrics when asked: its type, its end, counters by their family", h["Content-Type"].startswith("application/openmetrics-text; version=1.0.0") and
+          lines[-1] == "# EOF" and set(types.values()) <= {"gauge", "counter", "unknown"} and "counter" in types.values() and not bad, h, bad[:5], lines[-2:])
+    check("Prometheus' own text for everybody else", get(a, accept="text/plain;q=1,application/openmetrics-text;q=0.1")[1]["Content-Type"].startswith("text/plain; version=0.0.4") and
+          get(a, accept="*/*")[2].decode().splitlines()[-1] != "# EOF")
+    names = {l.split("{")[0] for l in get(a, "/metrics?collect%5B%5D=gpu.temp&collect[]=node_load*")[2].decode().splitlines() if not l.startswith("#")}
+    check("collect[] chooses", {n.split(" ")[0] for n in names} == {"DCGM_FI_DEV_GPU_TEMP", "node_load1", "node_load5", "node_load15"}, names)
+    check("one that is unknown is refused", get(a, "/metrics?collect[]=nope")[0] == 400 and b"'nope'" in get(a, "/metrics?collect[]=nope")[2])
+    a.stop()
+    pathlib.Path("wanted.csv").write_text("# as DCGM's exporter takes it\nDCGM_FI_DEV_GPU_TEMP, gauge, GPU temperature (in C).\n\nhost.mem.total\n")
+    a = agent("--no-history", "--metrics-file", "wanted.csv", env=GPU)
+    wait(lambda: a.value("DCGM_FI_DEV_GPU_TEMP", 'gpu="0"'), 30)
+    names = {l.split("{")[0].split(" ")[0] for l in a.metrics().splitlines() if not l.startswith("#")}
+    check("a file chooses", names == {"DCGM_FI_DEV_GPU_TEMP", "node_memory_MemTotal_bytes"}, names)
+    a.stop()
+    p = run("agent", "--metrics-file", "none.csv")
+    check("a file that is not there is refused", p.returncode == 3 and "none.csv" in p.stderr, p.stderr)
+    a = agent("--no-history", "--no-gpu", "--listen", "0.0.0.0", "--insecure")
+    check("it says what it listens on", f"page http://0.0.0.0:{a.port}/" in a.text and "every address of this machine, without a token" in a.text, a.text)
+    a.stop()
+
+
+def unprivileged():
+    """Who may not read the kernel's log says so."""
+    if os.geteuid() != 0 or pathlib.Path("/proc/sys/kernel/dmesg_restrict").read_text().strip() != "1" and os.stat("/dev/kmsg").st_mode & 4:
+        skip("the kernel's log that cannot be read", "not root, or everybody may read it")
+        return
+    os.chmod(".", 0o755)
+    program = shutil.copy(STOKER, os.path.abspath("stoker-of-all"))  # a source below a home of 0700 is nobody else's
+    a = agent_box.Agent(program, "--no-history", "--no-gpu", files=lambda: (os.setgid(65534), os.setuid(65534)))
+    check("a kernel log that cannot be read is told, with the reason", "the kernel's log cannot be read: Permission denied" in a.text or
+          "the kernel's log cannot be read: Operation not permitted" in a.text, a.text)
+    check("the status says so", not a.ask("/api/v1/node")[1]["agent"]["kernel_log"]["read"], a.ask("/api/v1/node")[1]["agent"])
+    a.stop()
+
+
+def silences():
+    """An alert that is silenced goes to nobody, over a restart too; one that is acknowledged says by whom."""
+    here = os.getcwd()
+    pathlib.Path("tell.sh").write_text(f"#!/bin/sh\ncat >>{here}/told\necho >>{here}/told\n")
+    os.chmod("tell.sh", 0o755)
+    pathlib.Path("told").touch()
+    pathlib.Path("alerts.yaml").write_text(f"schema: stoker.spec/1\nalerts:\n  always: {{metric: custom, series: host.mem.total, warn: 1, for: 1s}}\nnotify: {{command: [{here}/tell.sh], log: false}}\n")
+    pathlib.Path("admin").write_text("admin-token-0123456789\n")
+
+    def begin():
+        return agent("--no-gpu", "--history", "silent.ring", "--history-size", "8MiB", "-f", "alerts.yaml", "--control", f"{here}/s.sock", "--admin-token-file", "admin")
+
+    def told():
+        notes = [n for line in open("told") if line.strip() for n in json.loads(line)]
+        return [n["status"] for n in notes if n["labels"]["alertname"] == "always"]
+
+    def alert():
+        return next((x for x in a.ask("/api/v1/alerts")[1]["alerts"] if x["name"] == "always" and x["state"] == "firing"), {})
+
+    def say(*words):
+        return run("agent", *words, "--control", f"{here}/s.sock")
+
+    def post(body, token="admin-token-0123456789", kind="application/json"):
+        c = http.client.HTTPConnection("127.0.0.1", a.port, timeout=60)
+        c.request("POST", "/api/v1/silences", body=json.dumps(body), headers={"Content-Type": kind, **({"Authorization": f"Bearer {token}"} if token else {})})
+        r = c.getresponse()
+        return r.status, json.loads(r.read() or b"null")
+    a = begin()
+    check("it fires and is told", wait(lambda: told() == ["firing"], 30), told(), a.text)
+    x = [n for line in open("told") if line.strip() for n in json.loads(line)][0]
+    check("with the page's address and a runbook that answers", x["generatorURL"] == f"http://127.0.0.1:{a.port}/" and
+          x["annotations"]["runbook_url"] == f"http://127.0.0.1:{a.port}/api/v1/rules?name=always" and a.ask("/api/v1/rules?name=always")[1]["rules"][0]["metric"] == "host.mem.total" and
+          a.ask("/api/v1/rules?name=nope")[0] == 404, x)
+    p = say("silence", "alw*", "--for", "1h", "--by", "anna", "--comment", "known")
+    check("silenced by a command", p.returncode == 0 and p.stdout == "silence 1\n" and alert()["silenced"]["by"] == "anna", p.stdout, p.stderr)
+    check("receivers hear that it is over", wait(lambda: told() == ["firing", "resolved"], 30), told())
+    check("which is known beyond the next second", wait(lambda: "waits_for" not in pathlib.Path("silent.ring.firing").read_text(), 20))
+    a.stop(signal.SIGKILL)
+    a = begin()
+    check("a restart keeps it", wait(alert, 30) and alert()["silenced"]["comment"] == "known" and told() == ["firing", "resolved"], told(), alert())
+    p = say("silences")
+    check("it is listed", "silenced" in p.stdout and "alw*" in p.stdout and "by anna: known" in p.stdout, p.stdout, p.stderr)
+    p = say("unsilence", "1")
+    check("when it ends receivers hear of it again", p.returncode == 0 and wait(lambda: told() == ["firing", "resolved", "firing"], 30) and alert()["silenced"] is None, told(), p.stderr)
+    p = say("ack", "always", "--by", "ben")
+    check("acknowledged: it goes on, and says by whom", p.returncode == 0 and alert()["acknowledged"]["by"] == "ben" and told()[-1] == "firing", alert(), p.stderr)
+    st, v = post({"alert": "always", "labels": {"gpu": "7"}, "for": "1m", "force": True})
+    check("over HTTP with the admin's token; labels that it lacks do not cover it", st == 200 and any(s["labels"] == {"gpu": "7"} for s in v["silences"]) and alert()["silenced"] is None, st, v)
+    check("and it ends there", post({"end": [s["id"] for s in v["silences"] if s["labels"]][0]})[0] == 200 and post({"end": 99})[0] == 404)
+    check("without the token, or not as JSON, it is refused", post({"alert": "always", "for": "1h"}, token=None)[0] in (401, 403) and post({"alert": "always", "for": "1h"}, kind="text/plain")[0] in (401, 403, 415))
+    for wrong, words in (({"label": {"gpu": "3"}}, "unknown member 'label'"), ({"duration": "10m"}, "unknown member 'duration'"), ({"acknowledge": "yes"}, "'acknowledge' is not true or false"),
+                         ({"for": 3600}, "'for' is not a time"), ({"labels": ["gpu=3"]}, "'labels' is not an object"), ({"labels": {"gpu": 3}}, "label 'gpu' is not a text"),
+                         ({"comment": "x" * 3000}, "'comment' has 3000 bytes, at most 127"), ({"alert": "alwys"}, "did you mean 'always'?"),
+                         ({"labels": {"gpu": "3"}}, "no alert of 'always' has a label 'gpu'"), ({"end": 1}, "'end' is the number")):
+        st, v = post({"alert": "always", "for": "1h"} | wrong)
+        check(f"refused: {words}", st == 400 and words in v["error"], st, v)
+    p = say("silence", "GpuTemperaturHigh", "gpu=3")
+    check("a rule that does not exist is refused, the nearest named", p.returncode and "did you mean 'GpuTemperatureHigh'?" in p.stderr, p.stdout, p.stderr)
+    p = say("silence", "DiskFull", "mount_point=/data")
+    check("and a label that its alerts do not have", p.returncode and "has a label 'mount_point'" in p.stderr and "mountpoint" in p.stderr, p.stdout, p.stderr)
+    check("unless it is forced", say("silence", "GpuTemperaturHigh", "gpu=3", "--force", "--comment", "one\ntwo").returncode == 0 and "one\\ntwo" in say("silences").stdout, say("silences").stdout)
+    check("what is no silence is refused", post({"for": "1h"})[0] == 400 and post({"alert": "x"})[0] == 400 and post({"alert": "x", "for": "9y"})[0] == 400 and post(["x"])[0] == 400)
+    a.stop()
+    with open("silent.ring.silences", "a") as f:
+        f.write("garbage\n")
+    a = begin()
+    check("a damaged file of silences is moved aside and told, what is whole holds", a.wait_text("1 lines are damaged; it is 'silent.ring.silences.damaged' now, 2 of them hold", 5) and
+          any("silences were damaged" in e["text"] for e in a.ask("/api/v1/events?from=-1h")[1]["events"]) and os.path.exists("silent.ring.silences.damaged") and
+          len(a.ask("/api/v1/silences")[1]["silences"]) == 2, a.text, a.ask("/api/v1/silences"))
+    a.stop()
+
+
+def unheard():
+    """What fired in a silence ends without a word to receivers."""
+    here = os.getcwd()
+    pathlib.Path("hear.sh").write_text(f"#!/bin/sh\ncat >>{here}/heard\necho >>{here}/heard\n")
+    os.chmod("hear.sh", 0o755)
+    pathlib.Path("heard").touch()
+    pathlib.Path("app.txt").write_text("my_queue 5\nother_queue 5\n")
+    s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+    s.RequestHandlerClass.log_message = lambda *a: None
+    threading.Thread(target=s.serve_forever, daemon=True).start()
+    pathlib.Path("queue.yaml").write_text(f"schema: stoker.spec/1\nalerts:\n  queue: {{metric: custom, series: my_queue, warn: 100, for: 0s, keep: 0s}}\n  other: {{metric: custom, series: other_queue, warn: 100, for: 0s, keep: 0s}}\n"
+                                          f"notify: {{command: [{here}/hear.sh]}}\nagent: {{scrape: ['http://127.0.0.1:{s.server_address[1]}/app.txt']}}\n")
+    a = agent("--no-gpu", "--no-history", "-f", "queue.yaml", "--control", f"{here}/u.sock")
+
+    def state(name):
+        return next((x["state"] for x in a.ask("/api/v1/alerts")[1]["alerts"] if x["name"] == name), None)
+
+    def heard():
+        return [(n["labels"]["alertname"], n["status"]) for line in open("heard") if line.strip() for n in json.loads(line) if n["labels"]["alertname"] in ("queue", "other")]
+    check("a rule of an application can be silenced before it has ever answered", run("agent", "silence", "queue", "--for", "1h", "--control", f"{here}/u.sock").returncode == 0)
+    pathlib.Path("app.txt").write_text("my_queue 150\nother_queue 150\n")
+    check("both fire", wait(lambda: state("queue") == state("other") == "firing", 40), a.text)
+    pathlib.Path("app.txt").write_text("my_queue 5\nother_queue 5\n")
+    check("both end", wait(lambda: state("queue") == state("other") == "resolved", 40), a.text)
+    check("receivers and the log hear of the one that was told alone", wait(lambda: heard() == [("other", "firing"), ("other", "resolved")], 20) and
+          "alert other resolved" in a.text and "alert queue" not in a.text, heard(), a.text)
+    a.stop()
+    s.shutdown()
+
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """An application's metrics, and a webhook that may be out of order."""
+    app, up, notes = "", True, []
+
+    def log_message(self, *args):
+        pass
+
+    def say(self, status, body=b""):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.say(200, Receiver.app.encode())
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if Receiver.up:
+            Receiver.notes += json.loads(body)
+        self.say(200 if Receiver.up else 503)
+
+
+def restarts():
+    """What fires goes on over a restart: told once, with its beginning, and told when it is over."""
+    here = os.getcwd()
+    pathlib.Path("again.sh").write_text(f"#!/bin/sh\ncat >>{here}/again\necho >>{here}/again\n")
+    os.chmod("again.sh", 0o755)
+    pathlib.Path("again").touch()
+    s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=s.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{s.server_address[1]}"
+    rule = "{{metric: custom, series: {}_queue, warn: 100, for: 0s, keep: 0s}}"
+
+    def spec(*names):
+        rules = "".join(f"  {n}: {rule.format(n)}\n" for n in names)
+        pathlib.Path("again.yaml").write_text(f"schema: stoker.spec/1\nalerts:\n{rules}notify: {{webhook: '{url}/hook', command: [{here}/again.sh]}}\nagent: {{scrape: ['{url}/metrics']}}\n")
+
+    def app(one, two):
+        Receiver.app = f"one_queue {one}\ntwo_queue {two}\n"
+
+    def begin():
+        return agent("--no-gpu", "--history", "again.ring", "--history-size", "8MiB", "-f", "again.yaml")
+
+    def hook(name):
+        return [n for n in list(Receiver.notes) if n["labels"]["alertname"] == name]
+
+    def heard(name):
+        """By the webhook, by the command."""
+        told = [n["status"] for line in open("again") if line.strip() for n in json.loads(line) if n["labels"]["alertname"] == name]
+        return [n["status"] for n in hook(name)], told
+
+    def both(*words):
+        return (list(words), list(words))
+
+    def state(name):
+        return next((x["state"] for x in a.ask("/api/v1/alerts")[1]["alerts"] if x["name"] == name), None)
+
+    def kept():
+        text = pathlib.Path("again.ring.firing").read_text() if os.path.exists("again.ring.firing") else ""
+        return [x for x in map(json.loads, text.splitlines()) if (x.get("alert") or x["labels"]["alertname"]) in ("one", "two")]
+
+    def settled(name):
+        return any(x.get("alert") == name and len(x["told"]) == 3 for x in kept()) and not any("waits_for" in x for x in kept())
+    spec("one", "two")
+    app(150, 5)
+    a = begin()
+    check("it fires and is told", wait(lambda: heard("one") == both("firing"), 40), heard("one"), a.text)
+    begun = hook("one")[0]["startsAt"]
+    a.stop()
+    a = begin()
+    check("after SIGTERM and a start it fires", wait(lambda: state("one") == "firing", 40), a.text)
+    app(150, 150)
+    check("another fires and is told", wait(lambda: heard("two") == both("firing"), 40), heard("two"))
+    check("the first was not told again", heard("one") == both("firing"), heard("one"))
+    check("the file has both", wait(lambda: settled("one") and settled("two"), 20), kept())
+    a.stop(signal.SIGKILL)
+    app(150, 5)
+    a = begin()
+    check("what ended while the agent was killed is told, with its beginning", wait(lambda: heard("two") == both("firing", "resolved"), 40) and
+          hook("two")[0]["startsAt"] == hook("two")[1]["startsAt"], heard("two"), a.text)
+    check("what did not end fires on, untold", wait(lambda: state("one") == "firing", 40) and heard("one") == both("firing"), heard("one"))
+    a.stop()
+    with open("again.ring.firing", "a") as f:
+        f.write("garbage\n")
+    a = begin()
+    check("a damaged file is moved aside and told, what is whole in it holds", a.wait_text("1 lines are damaged; it is 'again.ring.firing.damaged' now, ", 5) and
+          any("what fires was damaged" in e["text"] for e in a.ask("/api/v1/events?from=-1h")[1]["events"]) and os.path.exists("again.ring.firing.damaged"), a.text)
+    check("and fires on", wait(lambda: state("one") == "firing", 40) and settled("one"), kept())
+    a.stop()
+    app(5, 5)
+    a = begin()
+    check("what ended while the agent was stopped is told, with its beginning", wait(lambda: heard("one") == both("firing", "resolved"), 40) and
+          [n["startsAt"] for n in hook("one")] == [begun, begun], heard("one"), hook("one"), a.text)
+    check("nothing is kept of it", wait(lambda: kept() == [], 20), kept())
+    Receiver.up = False
+    app(150, 5)
+    check("of a webhook that is out of order the note is kept", wait(lambda: heard("one")[1] == ["firing", "resolved", "firing"] and sum("waits_for" in x for x in kept()) == 1, 40), heard("one"), kept())
+    a.stop(signal.SIGKILL)
+    app(5, 5)
+    a = begin()
+    check("and the one that it is over", wait(lambda: sum("waits_for" in x for x in kept()) == 2, 40), kept(), a.text)
+    a.stop()
+    Receiver.up = True
+    a = begin()
+    check("after two restarts it hears both, in order; the command hears no more than the end", wait(lambda: heard("one") == (["firing", "resolved"] * 2, ["firing", "resolved"] * 2), 40), heard("one"), a.text)
+    app(150, 5)
+    check("it fires again", wait(lambda: len(hook("one")) == 5 and settled("one"), 40), heard("one"))
+    a.stop()
+    spec("two")
+    a = begin()
+    check("one whose rule is no more is told as gone", wait(lambda: heard("one") == (["firing", "resolved"] * 3, ["firing", "resolved"] * 3), 40) and "gone" in hook("one")[-1]["annotations"].get("ended", ""), heard("one"), a.text)
+    a.stop()
+    s.shutdown()
+
+
+def links():
+    """Links in alerts lead to an address that their readers can reach, or there is none."""
+    here = os.getcwd()
+    pathlib.Path("link.sh").write_text(f"#!/bin/sh\ncat >>{here}/linked\necho >>{here}/linked\n")
+    os.chmod("link.sh", 0o755)
+
+    def note(notify, *args):
+        pathlib.Path("linked").write_text("")
+        pathlib.Path("links.yaml").write_text(f"schema: stoker.spec/1\nalerts:\n  always: {{metric: custom, series: host.mem.total, warn: 1, for: 0s}}\nnotify: {{command: [{here}/link.sh]{notify}}}\n")
+        a = agent("--no-gpu", "--no-history", "-f", "links.yaml", *args)
+        check("it is told", wait(lambda: "always" in open("linked").read(), 30), a.text)
+        n = [n for line in open("linked") if line.strip() for n in json.loads(line) if n["labels"]["alertname"] == "always"][0]
+        a.stop()
+        return n.get("generatorURL"), n["annotations"].get("runbook_url"), a
+    page, book, a = note(", webhook: 'http://192.0.2.1:9/hook'")
+    check("on loopback with a receiver elsewhere: no link, and a warning", page is None and book is None and "without a link to this page, which listens on '127.0.0.1'" in a.text, page, book, a.text)
+    page, book, a = note(", webhook: 'http://192.0.2.1:9/hook'", "--public-url", "https://node7.example.org/stoker/")
+    check("with an address that others reach", page == "https://node7.example.org/stoker/" and book == "https://node7.example.org/stoker/api/v1/rules?name=always" and "without a link" not in a.text, page, book, a.text)
+    page, book, a = note(", webhook: 'http://127.0.0.1:9/hook'")
+    check("a receiver on this machine gets the page's own", page == f"http://127.0.0.1:{a.port}/" and "without a link" not in a.text, page, a.text)
+    page, book, a = note(", webhook: 'http://192.0.2.1:9/hook'", "--listen", "0.0.0.0", "--insecure")
+    check("beyond loopback it is the machine's name", page == f"http://{socket.gethostname()}:{a.port}/", page)
+    p = run("agent", "--no-gpu", "--no-history", "--public-url", "node7")
+    check("what is no address is refused", p.returncode == 2 and "--public-url 'node7'" in p.stderr, p.stderr)
+
+
+def damaged():
+    """A history whose head is damaged, one that was cut, one with flipped bits."""
+    path = "damaged.ring"
+    a = agent("--no-gpu", "--history", path, "--history-size", "8MiB")
+    wait(lambda: a.value("stoker_ring_samples_total"), 20)
+    a.stop(signal.SIGKILL)
+    with open(path, "r+b") as f:
+        f.write(b"\0" * 8192)
+    a = agent("--no-gpu", "--history", path, "--history-size", "8MiB")
+    events = [e["text"] for e in a.ask("/api/v1/events?from=-1h")[1]["events"]]
+    check("a damaged head is moved aside and told, the agent goes on", os.path.exists(path + ".damaged") and a.wait_text("is damaged: it is 'damaged.ring.damaged' now", 5) and
+          any("damaged.ring.damaged" in e for e in events) and a.ask("/health")[1]["history"], a.text, events)
+    a.stop()
+    os.truncate(path, 6 << 20)
+    a = agent("--no-gpu", "--history", path, "--history-size", "8MiB")
+    check("one that was cut is told", a.wait_text("2097152 of 8388608 bytes at its end are missing", 5), a.text)
+    a.stop(signal.SIGKILL)
+    data = bytearray(open(path, "rb").read())
+    spots = [i for i in range(0, len(data) - 3, 8) if data[i:i + 4] == b"RLOG"]
+    for i in spots[:3]:
+        data[i + 60] ^= 1
+    open(path, "wb").write(data)
+    a = agent("--no-gpu", "--history", path, "--history-size", "8MiB")
+    check("flipped bits are counted and told", spots and a.wait_text("parts are damaged and left out", 5) and (a.value("stoker_ring_bad_blocks_total") or 0) >= 1, len(spots), a.text)
+    check("and alert", wait(lambda: any(x["name"] == "HistoryCorrupted" for x in a.ask("/api/v1/alerts")[1]["alerts"]), 20))
+    a.stop()
+    os.remove(path)
+    with open(path, "wb") as f:
+        f.truncate(16 << 20)
+    a = agent("--no-gpu", "--history", path, "--history-size", "8MiB")
+    check("a file of zeros is moved aside and told, the agent goes on", a.p.poll() is None and "is damaged: it is 'damaged.ring.damaged.1' now" in a.text and a.ask("/health")[1]["history"], a.text)
+    a.stop()
+
+
+def under():
+    """A history that is removed, replaced or cut under a running agent."""
+    path = "under.ring"
+    args = ("--no-gpu", "--history", path, "--history-size", "8MiB")
+    a = agent(*args)
+    wait(lambda: a.value("stoker_ring_samples_total"), 20)
+    for how, words in ((lambda: os.remove(path), "was removed"), (lambda: os.truncate(path, 0), "was cut to 0 of 8388608 bytes"),
+                       (lambda: os.truncate(path, 5 << 20), "was cut to 5242880 of 8388608 bytes"),
+                       (lambda: (pathlib.Path("other").touch(), os.rename("other", path)), "another file is in the place of")):
+        how()
+        told = a.wait_text(words, 20)
+        check(f"a history that {words} is told, and another begun", told and wait(lambda: any(words in e["text"] for e in a.ask("/api/v1/events?from=-1h")[1]["events"]), 20) and
+              wait(lambda: os.path.exists(path) and os.path.getsize(path) == 8 << 20, 20) and a.ask("/health")[1]["history"], a.text)
+    check("it is counted and alerts", wait(lambda: a.value("stoker_ring_errors_total") == 4, 20) and wait(lambda: any(x["name"] == "HistoryFailing" for x in a.ask("/api/v1/alerts")[1]["alerts"]), 20))
+    shown = a.ask("/api/v1/query?metric=host.cpu.count&from=-10m&step=1")[1]["series"][0]["mean"]
+    a.stop(signal.SIGKILL)
+    a = agent(*args)
+    kept = a.ask("/api/v1/query?metric=host.cpu.count&from=-10m&step=1")[1]["series"][0]["mean"]
+    seconds = [sum(v is not None for v in x) for x in (shown, kept)]
+    check("what was shown then survives kill -9", seconds[0] and seconds[1] >= seconds[0], seconds)
+    os.mkdir("gone")
+    a.stop()
+    a = agent("--no-gpu", "--history", "gone/h", "--history-size", "8MiB")
+    shutil.rmtree("gone")
+    check("without a folder for another it goes on without history, and says so", a.wait_text("was removed", 20) and a.wait_text("goes on without history", 20) and
+          a.ask("/health")[1] | {"status": "degraded", "history": False} == a.ask("/health")[1], a.text)
+    a.stop()
+
+
+for fn in (once, rules, record, demo, live, security, keys, formats, silences, unheard, restarts, links, unprivileged, history, damaged, under, full_disk, scrapers, application, dcgm, reload, manager, sample, hang):
     part(fn)
 done()

@@ -171,6 +171,78 @@ def reloaded():
     a.stop()
 
 
-for fn in (owners, instances, training, xids, reloaded):
+def past():
+    """What happened before the agent, or while it was down, is judged once; the log's other faults have rules."""
+    root, boot = "past", int(time.time()) - 1000
+    put(root, "proc/stat", f"cpu  1 0 0 1 0 0 0 0 0 0\nbtime {boot}\n")
+    process(root, 11, "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0")
+
+    def line(at, text):
+        with open(f"{root}/dev/kmsg", "a") as f:
+            f.write(f"4,{at},{at * 1000000},-;{text}\n")
+
+    def begin():
+        put(".", "live.json", on_gpus([], [], [11]))
+        return agent_box.Agent(STOKER, "--history", "past.ring", "--history-size", "8MiB", "--root", root,
+                               env=dict(FAKE_NVML_JSON=f"{DOCS}/dgx-h100.json", FAKE_NVML_LIVE="live.json", STOKER_NVML_LIB=FAKE))
+
+    def alert(name, *words):
+        found = [x for x in a.ask("/api/v1/alerts")[1]["alerts"] if x["name"] == name and x["state"] == "firing" and all(w in x["summary"] for w in words)]
+        return found and found[0]
+
+    def told(word):
+        return [e for e in a.ask("/api/v1/events?from=-2h")[1]["events"] if word in e["text"] and e["kind"] != "alert"]
+    pathlib.Path(root, "dev").mkdir(parents=True, exist_ok=True)
+    gpu2 = json.loads(pathlib.Path(f"{DOCS}/dgx-h100.json").read_text())["gpus"][2]
+    bus = next(v for v in gpu2.values() if isinstance(v, str) and re.fullmatch(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:00.0", v))[-12:-2].lower()
+    line(5, f"NVRM: Xid (PCI:{bus}): 79, pid=11, name=python3, GPU has fallen off the bus.")
+    a = begin()
+    x = wait(lambda: alert("GpuXidFatal", "GPU 2", "XID 79"), 30) and alert("GpuXidFatal", "XID 79")
+    check("an XID of the log's backlog fires in the first seconds, with name, cause and action", x and "FALLEN_OFF_THE_BUS" in x["summary"] and "action: reboot" in x["summary"], x, a.text)
+    check("an old one is not laid to today's job", x and x["whose"]["job"] is None and "4711" not in told("XID 79")[0]["text"], x, told("XID 79"))
+    wait(lambda: a.ask("/api/v1/processes")[1]["processes"], 20)
+    line(int(time.time()) - boot, f"NVRM: Xid (PCI:{bus}): 31, pid=11, name=python3, MMU Fault")
+    x = wait(lambda: alert("GpuXid", "XID 31"), 30) and alert("GpuXid", "XID 31")
+    check("a new one says whose job it hit", x and x["whose"]["job"] == "4711" and x["whose"]["user"] == "0" and told("XID 31")[0]["text"].endswith("(job 4711, user 0)"), x, told("XID 31"))
+    a.stop(signal.SIGKILL)
+    line(int(time.time()) - boot, f"NVRM: Xid (PCI:{bus}): 48, pid=11, DBE (double bit error)")
+    line(int(time.time()) - boot, "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 24006, Fatal, Link 46 MC TS crumbstore MCTO")
+    a = begin()
+    check("one of while it was down fires", wait(lambda: alert("GpuXidFatal", "GPU 2", "XID 48"), 30), a.ask("/api/v1/alerts"), told("XID"))
+    check("the one of before does not fire again, nor is it told again", not alert("GpuXidFatal", "XID 79") and len(told("XID 79")) == 1, told("XID 79"))
+    check("a fatal SXid fires", alert("NvswitchSxidFatal", "0000:c1:00.0", "24006"), a.ask("/api/v1/alerts"))
+    for name, text, words in (
+            ("PcieErrorFatal", "pcieport 0000:00:01.0: AER: Uncorrectable (Fatal) error message received from 0000:3b:00.0", "0000:3b:00.0"),
+            ("MachineCheck", "mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 4: b200000000070005", "CPU 3"),
+            ("MemoryErrorUncorrected", "EDAC MC0: 1 UE memory read error on DIMM_A1 (channel:0 slot:0", "DIMM_A1"),
+            ("NvmeTimeout", "nvme nvme0: I/O 12 QID 3 timeout, aborting", "nvme0"),
+            ("TaskHung", "INFO: task python3:4711 blocked for more than 122 seconds.", "python3")):
+        line(int(time.time()) - boot, text)
+        check(f"{name} fires and names {words}", wait(lambda: alert(name, words), 20), a.ask("/api/v1/alerts"), told(text[:20]))
+    a.stop()
+
+
+def causes():
+    """A GPU falls off the bus: the log tells XID 79, the driver loses it; both are one trouble, another GPU's XID is not."""
+    root = "fallen"
+    put(root, "dev/kmsg", "")
+    a = start(root, live=on_gpus([], [], []))
+    wait(lambda: a.value("DCGM_FI_DEV_XID_ERRORS", 'gpu="2"') == 0, 20)
+    bus = {g: re.search(r'^DCGM_FI_DEV_GPU_TEMP{gpu="%d",.*pci_bus_id="0000([^"]*)\.0"' % g, a.metrics(), re.M)[1].lower() for g in (2, 5)}
+
+    def alerts(name):
+        return [x for x in a.ask("/api/v1/alerts")[1]["alerts"] if x["name"] == name and x["state"] == "firing"]
+    with open(f"{root}/dev/kmsg", "a") as f:
+        f.write(f"NVRM: Xid (PCI:{bus[2]}): 79, pid=7, name=python3, GPU has fallen off the bus.\nNVRM: Xid (PCI:{bus[5]}): 62, pid=8, name=python3\n")
+    put(".", "control", "lose:2")
+    ok = wait(lambda: alerts("GpuLost") and alerts("GpuLost")[0]["follows"], 60)
+    lost, xid = alerts("GpuLost")[0], {x["labels"]["xid"]: x for x in alerts("GpuXidFatal")}
+    check("what a lost GPU raises stands below one root", ok and lost["cause"] == "gpu_lost:gpu=2" and lost["role"] == "root" and lost["root"] is None and
+          "GpuXidFatal" in lost["follows"] and xid["79"]["root"] == lost["id"] and xid["79"]["cause"] == lost["cause"], lost, xid)
+    check("another GPU's does not", xid["62"]["root"] is None and xid["62"]["cause"] is None, xid["62"])
+    a.stop()
+
+
+for fn in (owners, instances, training, xids, past, reloaded, causes):
     part(fn)
 done()

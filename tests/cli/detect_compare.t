@@ -44,6 +44,28 @@ for n, host in enumerate(hosts):
 END
 for d in same faults tie; do mkdir $d && python3 make.py $d $d; done
 
+test_expect 'long values are cut where they are the same, and no limit is unlimited' '
+    mkdir long && python3 -c "
+import json
+for n in range(1, 4):
+    m = json.load(open(\"same/gpu%d.json\" % n))
+    [x for x in m[\"software\"] if x[\"name\"] == \"nccl\"][0][\"path\"] = \"/usr/lib/x86_64-linux-gnu/libnccl.so.2.2%d\" % (6 if n == 3 else 7)
+    m[\"limits\"][\"memlock_bytes\"] = 65536 if n == 3 else -1
+    json.dump(m, open(\"long/gpu%d.json\" % n, \"w\"))
+" && stoker detect --compare long >out; test $? = 1 && grep -q "libnccl.so.2.27 (2) .*libnccl.so.2.26: gpu3" out &&
+    grep -q "limits.memlock_bytes  *unlimited (2)  *64 KiB: gpu3" out
+'
+test_expect 'a GPU in another NVLink clique differs' '
+    python3 -c "
+import json
+for n, clique in ((1, 32766), (2, 2)):
+    m = json.load(open(\"same/gpu%d.json\" % n))
+    for g in m[\"gpus\"]:
+        g[\"fabric_clique\"] = 32766
+    m[\"gpus\"][3][\"fabric_clique\"] = clique
+    json.dump(m, open(\"clique%d.json\" % n, \"w\"))" &&
+    ! stoker detect --compare clique1.json clique2.json >out && grep -q "fabric_clique" out
+'
 test_expect 'machines that differ in addresses, serials and temperatures are equal: exit 0' '
     stoker detect --compare same/gpu1.json same/gpu2.json same/gpu3.json >out && grep -q "3 machines are equal in all of" out &&
     stoker detect --compare same >out && grep -q "6 machines are equal" out &&

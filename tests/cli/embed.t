@@ -53,6 +53,16 @@ interrupted() { # OUTPUT, options
     test -s "$out.resume"
 }
 
+test_expect 'Ctrl-C names the way on, ends by the signal, and a resume counts its own' '
+    rm -f fifo v.jsonl v.jsonl.resume && mkfifo fifo && {
+        trap - INT
+        env --default-signal=INT "$BUILD/stoker" embed -m m -o v.jsonl <fifo 2>err & run=$!
+        exec 9>fifo; lines 40 | head -25 >&9
+        i=0; while [ "$(rows_of v.jsonl)" -lt 25 ] && [ $i -lt 100 ]; do sleep 0.1; i=$((i + 1)); done
+        kill -INT $run; wait $run; code=$?; exec 9>&-; test $code = 130
+    } && grep -q "interrupted; the same command with --resume continues .v.jsonl." err &&
+    lines 40 | stoker embed -m m -o v.jsonl --resume 2>err && test "$(whole v.jsonl)" = 40 &&
+    grep -q "^15 texts, .*, 40 with those before" err'
 test_expect 'a record a line, in order' '
     embed texts >out && test "$(wc -l <out)" = 5 &&
     python3 -c "

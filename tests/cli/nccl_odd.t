@@ -3,6 +3,7 @@
 # What is said of NCCL on machines where something besides place and fabric decides
 # (tests/machines/odd.py): --env, --why, --check, the page and the JSON say the same.
 . "$(dirname "$0")/lib.sh"
+. "$TOP/tests/cli/nccl_lib.sh"
 
 tars=$TMP/tars
 "$TOP/tests/machines/odd.py" "$tars" && "$TOP/tests/machines/build.py" "$tars" gb200 >/dev/null || {
@@ -10,51 +11,8 @@ tars=$TMP/tars
     exit 1
 }
 
-# env_of MACHINE [ARG...]: its smallest environment, as env.sh, and as one line
-env_of() {
-    name=$1
-    shift
-    stoker detect --root "$tars/$name.tar" --env "$@" >env.sh 2>err
-    tr '\n' ' ' <env.sh | sed 's/ # / /g; s/#//g' >flat
-}
-# any other output as one line: flat_of MACHINE ARG...
-flat_of() {
-    name=$1
-    shift
-    stoker detect --root "$tars/$name.tar" "$@" >page 2>err
-    rc=$?
-    tr '\n' ' ' <page | tr -s ' ' >flat
-}
-sets() { # NAME VALUE: what a shell gets from env.sh; empty when unset
-    got=$(env -i PATH="$PATH" sh -c '. ./env.sh && eval "printf %s \"\${$1-}\""' sh "$1")
-    test "$got" = "$2" || {
-        echo "$1 is '$got', expected '$2'"
-        return 1
-    }
-}
-says() {
-    grep -qF -- "$1" flat || {
-        echo "not said: $1"
-        fold -s -w 120 flat
-        return 1
-    }
-}
-hides() {
-    ! grep -F -- "$1" flat
-}
-json_of() { # MACHINE PYTHON-EXPRESSION over doc, c, p, env [ARG...]
-    name=$1 what=$2
-    shift 2
-    stoker detect --root "$tars/$name.tar" --env --json "$@" >nccl.json 2>/dev/null &&
-        python3 -c '
-import json, sys
-doc = json.load(open("nccl.json"))
-c = doc["choice"]
-p = {"%s:%d" % (x["device"], x["port"]): x for x in c["ports"]}
-env = {v["name"]: v for v in doc["env"]}
-if not eval(sys.argv[1]):
-    print(json.dumps(c, indent=1)[:4000])
-    sys.exit(1)' "$what"
+pairs() { # COUNT: GPUs and NICs with GPUDirect RDMA
+    echo "sum(g[\"use\"] is True for g in c[\"gpudirect\"]) == $1"
 }
 
 # ---- virtual machines
@@ -70,9 +28,20 @@ test_expect '--why of the level and of the topology file say the same' "
     flat_of guest --why NCCL_NET_GDR_LEVEL && says 'set PHB only after measuring' &&
     flat_of guest --why NCCL_TOPO_FILE && says 'This virtual machine hides'
 "
+test_expect 'its check does not say how far a NIC is that the virtual machine does not show' "
+    for m in guest topo-empty topo-foreign topo-tab; do flat_of \$m --check rdma && hides 'another root port' && says 'UNKNOWN NIC near GPU' || exit 1; done
+"
 test_expect 'switches that are passed on, or a topology file, leave no doubt' "
     json_of guest-switches 'c[\"certain\"] and \"NCCL_TOPO_FILE\" not in env' &&
     env_of guest -e NCCL_TOPO_FILE=/x.xml && hides 'does not show'
+"
+test_expect 'a topology file that -e names: read where it is, a warning where it is not, and no claim on either' "
+    env_of guest -e NCCL_TOPO_FILE=/x.xml && grep -q 'warning: NCCL_TOPO_FILE=/x.xml' err && says 'the capture or inventory does not hold' &&
+    says 'Not certain: NCCL_TOPO_FILE names /x.xml' && hides 'and not from this machine' &&
+    mkdir -p topo && tar -xf $tars/guest.tar -C topo && tar -xf $tars/guest-topo.tar -C topo opt/topo.xml &&
+    tar -cf $tars/guest-beside.tar -C topo . &&
+    json_of guest-beside 'c[\"certain\"] and c[\"scores\"][0][\"nccl\"][\"path\"] == \"PIX\"' -e NCCL_TOPO_FILE=/opt/topo.xml &&
+    stoker detect -e NCCL_TOPO_FILE=/not-here/topo.xml --env 2>err >live && grep -q 'warning: NCCL_TOPO_FILE' err && tr '\\n' ' ' <err | grep -q 'cannot be opened'
 "
 
 test_expect 'a topology file that names NICs where NCCL does not look: NCCL_IB_MERGE_VFS=0, and it is said' "
@@ -89,6 +58,104 @@ test_expect 'a topology file of a version that NCCL refuses is a PROBLEM, and it
     flat_of guest-file-bare && says 'its version is missing'
 "
 
+test_expect 'what the reader of NCCL does not take stops every job, although it is XML' "
+    for m in topo-tab topo-declared topo-cut; do
+        flat_of \$m && says 'PROBLEM: topology file /opt/topo.xml: line' && json_of \$m 'not c[\"certain\"]' || exit 1
+        env_of \$m && grep -q 'error: NCCL_TOPO_FILE' err || exit 1
+    done
+    for m in topo-tab topo-declared topo-cut guest-file-version; do
+        flat_of \$m --check rdma && test \$rc = 1 && says 'FAIL NCCL start' && json_of \$m 'c[\"transport\"] == \"fails\" and c[\"stop_why\"]' &&
+            flat_of \$m && says 'PROBLEM: NCCL stops at start-up' && hides 'Between machines: RDMA' || exit 1
+    done
+    json_of guest-topo 'c[\"certain\"] and c[\"scores\"][0][\"nccl\"][\"path\"] == \"PIX\"' && flat_of guest-topo && hides 'PROBLEM: topology'
+"
+test_expect 'an empty topology file, or one of another machine, leaves NCCL what the machine shows' "
+    for m in topo-empty topo-foreign; do
+        env_of \$m && sets NCCL_NET_GDR_LEVEL '' && says 'Not certain: This virtual machine does not show' &&
+            grep -q 'warning: NCCL_TOPO_FILE' err || exit 1
+    done
+"
+
+# ---- several NCCLs
+test_expect 'two NCCLs whose rules differ: not certain, and the one that a job loads counts' "
+    env_of two-nccls && says 'this is what 2.18.1 of' && sets NCCL_IB_GID_INDEX 3 && json_of two-nccls 'not c[\"certain\"]' &&
+    flat_of two-nccls --check training && says 'WARN NCCL NCCL 2.18.1 is older'
+"
+test_expect 'LD_LIBRARY_PATH is looked at first, as the loader does' "
+    env_of path-nccl && says 'this is what 2.19.3 of /opt/nccl/lib' && sets NCCL_IB_GID_INDEX 3
+"
+
+# ---- GPUs
+test_expect 'GeForce has no GPUDirect RDMA: no level is set for it, and the check does not pass it' "
+    env_of geforce && sets NCCL_NET_GDR_LEVEL '' && says 'GeForce GPUs have no GPUDirect RDMA' &&
+    flat_of geforce --check rdma && says 'SKIP GPUDirect RDMA GeForce' && hides 'NCCL_NET_GDR_LEVEL=PHB' && json_of geforce 'not any(g[\"use\"] for g in c[\"gpudirect\"])'
+"
+test_expect 'ranks that see one GPU each get one level, and their part of the CPUs' "
+    for g in 0 1 2 3 0,1; do
+        env_of ranks -e CUDA_VISIBLE_DEVICES=\$g && sets NCCL_NET_GDR_LEVEL PHB || exit 1
+        env_of ranks -e CUDA_VISIBLE_DEVICES=\$g --env=full && sets OMP_NUM_THREADS 4 || exit 1
+    done
+"
+test_expect 'a number that no GPU has is not counted as one' "
+    flat_of ranks -e CUDA_VISIBLE_DEVICES=9 --check container && says 'WARN GPUs left to CUDA CUDA_VISIBLE_DEVICES=9 leaves CUDA 0 of 4' &&
+    flat_of ranks -e CUDA_VISIBLE_DEVICES=0,foo,1 --check container && says 'leaves CUDA 1 of 4' &&
+    flat_of ranks -e CUDA_VISIBLE_DEVICES=0,1 --check container && says 'PASS GPUs left to CUDA'
+"
+
+# ---- ACS and the IOMMU
+test_expect 'ACS at a switch between GPU and NIC: the check names the ports, --env and --why what it does' "
+    flat_of acs-switch --check rdma && says 'WARN ACS on at' && says 'switch ports between GPUs and NICs' && says 'Switch ACS off in the BIOS' &&
+    env_of acs-switch && says 'ACS is on at' && sets NCCL_NET_GDR_LEVEL '' && flat_of acs-switch --why NCCL_P2P_LEVEL && says 'ACS is on at' &&
+    flat_of acs-ats --check rdma && says 'with ATS they reach each other directly all the same' &&
+    flat_of acs-lent --check rdma && says 'only where the port lets translated requests through' && hides 'all the same'
+"
+test_expect 'ACS at root ports only redirects nothing' "
+    flat_of acs-root --check rdma && says 'PASS ACS on at' && env_of acs-root && hides 'ACS is on'
+"
+test_expect 'an IOMMU that translates sends all through the root complex, whatever ACS is' "
+    env_of iommu-translated && says 'The IOMMU translates addresses, so what GPUs and NICs behind one switch send' && says 'iommu=pt' &&
+    flat_of iommu-translated --check gpu && says 'also where one switch is above them and ACS is off' &&
+    flat_of guest-switches --env && hides 'IOMMU translates'
+"
+
+# ---- cards of two ports
+test_expect 'a dead second port of a rail: machines that are well pair it with a rail that leads nowhere' "
+    for m in second-dead second-bare; do
+        env_of \$m && says 'mlx5_7:1 is down: GPU 3 goes on by the rest of its ports' && json_of \$m 'not c[\"certain\"]' &&
+            flat_of \$m --check rdma && says 'FAIL port state mlx5_7/1' || exit 1
+    done
+    json_of second-port 'c[\"certain\"]'
+"
+test_expect 'second ports that most cards leave free are spare, and it is told that this is not certain' "
+    env_of second-some && says 'a port that nobody uses, or a rail that is missing here' && flat_of second-some --check rdma && hides FAIL &&
+    env_of spare-ports && hides 'rail that is missing'
+"
+
+# ---- what a release knows
+test_expect 'an empty port in NCCL_IB_HCA is port 0 before 2.30.7, which none has' "
+    env_of ranks -e NCCL_IB_HCA==mlx5_0:,mlx5_1::1 && grep -q \"no RDMA port 'mlx5_0:0'\" err && json_of ranks 'c[\"transport\"] == \"tcp\"' -e NCCL_IB_HCA==mlx5_0:
+"
+test_expect 'names of levels that came later are ignored, and it is said' "
+    env_of guest-file-226 -e NCCL_NET_GDR_LEVEL=P2C && tr '\\n' ' ' <err | grep -q 'no level of that name' &&
+    env_of guest-file -e NCCL_NET_GDR_LEVEL=P2C && ! grep -q 'no level' err
+"
+test_expect 'GB200 with 2.28: the level that is the default changes nothing' "
+    json_of gb200 \"\$(pairs 16)\" && json_of gb200 \"\$(pairs 16)\" -e NCCL_NET_GDR_LEVEL=PXB && json_of gb200 'c[\"gpudirect_level\"] == \"PXB\"'
+"
+
+# ---- AWS EFA
+test_expect 'variables that keep the plug-in of EFA out are errors, and nothing goes by EFA then' "
+    '$TOP/tests/machines/build.py' '$tars' cloud-efa >/dev/null && json_of cloud-efa 'c[\"transport\"] == \"efa\"' &&
+    json_of cloud-efa 'c[\"transport\"] == \"tcp\"' -e NCCL_NET=Socket && json_of cloud-efa 'c[\"transport\"] == \"tcp\"' -e NCCL_NET_PLUGIN=none &&
+    json_of cloud-efa 'c[\"transport\"] == \"fails\"' -e NCCL_NET=IB && env_of cloud-efa -e NCCL_NET=Socket && grep -q 'error: NCCL_NET=Socket' err &&
+    flat_of cloud-efa -e NCCL_NET=Socket --check rdma && says 'FAIL AWS EFA'
+"
+
+test_expect 'a network that no plug-in is known to bring is told, one that is known is not' "
+    json_of cloud-efa 'not c[\"certain\"]' -e NCCL_NET=Foo && env_of cloud-efa -e NCCL_NET=Foo && grep -q 'warning: NCCL_NET=Foo' err &&
+    json_of cloud-efa 'c[\"certain\"]' -e 'NCCL_NET=AWS Libfabric' && env_of cloud-efa -e 'NCCL_NET=AWS Libfabric' && ! grep -q NCCL_NET= err
+"
+
 # ---- ports that look like RoCE
 test_expect 'iWARP is not called RoCE: RDMA is turned off, or the others are named' "
     env_of iwarp && sets NCCL_IB_DISABLE 1 && says 'they are iWARP' && hides 'right ones' &&
@@ -98,9 +165,6 @@ test_expect 'iWARP is not called RoCE: RDMA is turned off, or the others are nam
 "
 
 # ---- neighbours: NCCL 2.27 goes by no chip-to-chip link of theirs, 2.28 does
-pairs() { # COUNT: GPUs and NICs with GPUDirect RDMA
-    echo "sum(g[\"use\"] is True for g in c[\"gpudirect\"]) == $1"
-}
 test_expect 'GB200: a neighbour at the NIC by its chip-to-chip link sends for us from 2.28 on' "
     json_of gb200 \"\$(pairs 8)\" -e NCCL_PXN_C2C=0 && json_of gb200 \"\$(pairs 16)\" -e NCCL_PXN_C2C=1
 "
@@ -110,6 +174,14 @@ test_expect 'the default is that of the version: 2.27 does not' "
     json_of gb227 \"\$(pairs 8)\" && flat_of gb227 && says '8 of 16 GPU and NIC pairs' &&
     (cd \$(dirname \$lib) && mv libnccl.so.2.27.5 libnccl.so.2.28.3 && ln -sf libnccl.so.2.28.3 libnccl.so.2) &&
     tar -cf $tars/gb228.tar -C gb . && json_of gb228 \"\$(pairs 16)\" && json_of gb228 \"\$(pairs 8)\" -e NCCL_P2P_LEVEL=LOC
+"
+test_expect 'what keeps NCCL from starting does not change how far its NICs are' "
+    for v in NCCL_SOCKET_FAMILY=AF_INET6 NCCL_COMM_ID=10.55.0.1:1 NCCL_SOCKET_IFNAME=eth9; do
+        flat_of neighbours -e \$v --check rdma && says 'FAIL NCCL start' && hides 'across sockets' && says '(PXN)' || exit 1
+    done
+"
+test_expect 'a GPU whose NIC is left out by NCCL_IB_HCA: the variable is the cause, not the slot' "
+    flat_of ranks -e NCCL_IB_HCA==mlx5_0 --check rdma && says 'is left out by NCCL_IB_HCA' && says 'Unset NCCL_IB_HCA' && hides 'Move a NIC'
 "
 test_expect 'NVLink that NCCL was told not to use leads to no neighbour' "
     json_of neighbours '{g[\"path\"] for g in c[\"gpudirect\"]} == {\"PIX\", \"PXN\"}' &&

@@ -5,8 +5,8 @@
     tests/cli/nccl_random.py STOKER FIRST-SEED COUNT [--keep DIR]
 
 Each seed is a machine (tests/machines/rails.py builds it): GPUs at switches or root ports, NICs
-beside them, on other root ports or across sockets, one or two fabrics, ports that are down,
-rates, virtual functions, file systems mounted over some, NCCL of several versions.  Of each must
+beside them, on other root ports or across sockets, one or two fabrics, cards of two ports, bonds,
+VLANs, ports that are down, rates, virtual functions, file systems mounted over some, NCCL of several versions.  Of each must
 hold that
 
   1. no GPU has less bandwidth or a longer way with what is printed than without: counted here by
@@ -37,6 +37,7 @@ from sysfs import milan, spr  # noqa: E402
 
 LOC, NVL, PIX, PXB, PXN, PHB, SYS = 0, 1, 4, 5, 7, 8, 9
 NAMES = {PIX: "PIX", PXB: "PXB", PXN: "PXN", PHB: "PHB", SYS: "SYS"}
+LINK_MBPS = 504123  # PCIe 5 x16
 KINDS = {25: CX4, 50: CX4, 100: CX6, 200: CX6, 400: CX7}
 
 
@@ -59,7 +60,10 @@ class Machine:
         self.layer = r.choice(["ib", "roce"])
         self.gbps = r.choice([100, 200, 400])
         self.flat = r.random() < 0.4
-        self.names = list(range(80))
+        self.dual = r.random() < 0.2  # cards of two ports
+        self.vlan = self.layer == "roce" and r.random() < 0.4
+        self.bond = self.layer == "roce" and not self.dual and r.random() < 0.2
+        self.names = list(range(160))
         if r.random() < 0.3:
             r.shuffle(self.names)
         self.slots = self.compute()
@@ -85,8 +89,16 @@ class Machine:
             more["rate"] = "%d Gb/sec (4X)" % (gbps // 2)
         if self.layer == "roce":
             addr = ("10.50.0.%d" % (17 + i), 16) if self.flat else ("10.100.%d.17" % i, 24)
+            addr += (50,) if self.vlan else ()
             more["addrs"] = [] if r.random() < 0.02 else [addr]
+            more["bond"] = self.bond
         return self.nic(self.layer, gbps, "compute", KINDS[self.gbps], **more)
+
+    def card(self, i):
+        """A rail, or a card with two."""
+        if not self.dual:
+            return self.rail(i)
+        return (self.rail(2 * i), self.rail(2 * i + 1))
 
     def compute(self):
         r, slots = self.r, []
@@ -94,21 +106,21 @@ class Machine:
         each = 2 if r.random() < 0.2 else 1
         if place == "switch":
             for i in range(self.count):
-                slots.append((self.numa(i), [GPU] + [self.rail(i * each + k) for k in range(each)]))
+                slots.append((self.numa(i), [GPU] + [self.card(i * each + k) for k in range(each)]))
         elif place == "shared":
             for i in range(0, self.count, 2):
                 slots.append((self.numa(i), [GPU] * min(2, self.count - i) +
-                              [self.rail(i * each + k) for k in range(each)]))
+                              [self.card(i * each + k) for k in range(each)]))
         elif place == "few":
             for i in range(self.count):
-                slots.append((self.numa(i), [GPU, self.rail(i)] if i % 2 == 0 else GPU))
+                slots.append((self.numa(i), [GPU, self.card(i)] if i % 2 == 0 else GPU))
         elif place == "single":
             slots = [(self.numa(i), GPU) for i in range(self.count)]
-            slots.append((r.randrange(self.nodes), self.rail(0)))
+            slots.append((r.randrange(self.nodes), self.card(0)))
         else:
             slots = [(self.numa(i), GPU) for i in range(self.count)]
             at = (lambda i: self.numa(i)) if place == "root" else (lambda i: self.nodes - 1)
-            slots += [(at(i), self.rail(i)) for i in range(max(1, self.count // r.choice([1, 2])))]
+            slots += [(at(i), self.card(i)) for i in range(max(1, self.count // r.choice([1, 2])))]
             r.shuffle(slots)
         return slots
 
@@ -165,21 +177,24 @@ class Machine:
             for d in devices if isinstance(devices, list) else [devices]:
                 if d == GPU:
                     self.gpus.append((k, numa))
-                else:
-                    d.slot, d.numa = k, numa
+                    continue
+                for nic in d if isinstance(d, tuple) else (d,):
+                    nic.slot, nic.numa, nic.card = k, numa, d
         return Node(self.slots, cpu=cpu, nvlink=self.nvlink, nccl=self.nccl, mounts=self.mounts,
                     kind=G.H100_SXM if self.nvlink else G.A100_PCIE, front=front, peermem=self.gdr,
                     env={} if self.gdr else {"NCCL_DMABUF_ENABLE": "0"})
 
     def told(self):
-        rows = ["NCCL %s, %s, %d socket(s) of %d node(s), NVLink %s, GPUDirect %s" % (
+        rows = ["NCCL %s, %s, %d socket(s) of %d node(s), NVLink %s, GPUDirect %s%s%s%s" % (
             self.nccl, "AMD" if self.amd else "Intel model 0x%x" % self.model, self.sockets, self.per,
-            self.nvlink, self.gdr)]
+            self.nvlink, self.gdr, ", cards of two ports" if self.dual else "",
+            ", VLANs" if self.vlan else "", ", bonds" if self.bond else "")]
         for numa, devices in self.slots:
+            flat = [n for d in (devices if isinstance(devices, list) else [devices])
+                    for n in (d if isinstance(d, tuple) else (d,))]
             words = ["GPU" if d == GPU else "%s(%s %s %s%s%s)" % (
                 d.name, d.layer, d.rate_text().split()[0], d.role, " " + d.state if d.state else "",
-                "" if d.layer == "ib" or d.addrs else " no address")
-                for d in (devices if isinstance(devices, list) else [devices])]
+                "" if d.layer == "ib" or d.addrs else " no address") for d in flat]
             rows.append("node %d: %s%s" % (numa, "switch " if isinstance(devices, list) else "",
                                            ", ".join(words)))
         return rows + ["mounted: %s %s" % (m[0], m[3]) for m in self.mounts]
@@ -275,6 +290,13 @@ class Nccl:
                     self.paths[g][n] = (self.paths[g][n][0], PHB)
                     self.back[g][n] = self.paths[g][n]
 
+    def carries(self, n, useful):
+        """Its rate, or its part of what the card's PCIe link carries."""
+        nic = self.nics[n]
+        card = nic.card if isinstance(nic.card, tuple) else (nic,)
+        both = sum(x.mbps for x in card if not x.state and useful(x))
+        return nic.mbps * min(1.0, LINK_MBPS / both)
+
     def way(self, useful):
         """For each GPU: Gb/s over ports that reach the peers, and the farthest of these."""
         nets = [self.nets_of(g) if self.nics else [] for g in range(len(self.m.gpus))]
@@ -285,7 +307,7 @@ class Nccl:
                 load[n] = load.get(n, 0) + 1.0 / len(good)
         for g, mine in enumerate(nets):
             good = [n for n in mine if useful(self.nics[n])]
-            mbps = sum(self.nics[n].mbps / len(good) / load[n] for n in good)
+            mbps = min(LINK_MBPS, sum(self.carries(n, useful) / len(good) / load[n] for n in good))
             out.append((mbps, max([self.paths[g][n][1] for n in good] or [99])))
         return out
 
@@ -388,8 +410,8 @@ def try_seed(stoker, seed, folder):
         doc = json.loads(run(stoker, "--root", tar, "--env", "--json"))
         order = {p["device"]: i for i, p in enumerate(doc["choice"]["ports"])}
         check(sorted(order) == sorted(n.name for n in m.nics), "the ports are not those of the machine")
-        taken = sorted(taken, key=lambda n: order[n.name])[:32]  # MAX_IB_DEVS
-        names = ["eno1", "lo"] + ["e%s" % n.name.replace("mlx5_", "th_") for n in m.nics] + [
+        taken = sorted(taken, key=lambda n: order[n.name])[:16 if m.nccl == "2.18.3" else 32]  # MAX_IB_DEVS
+        names = ["eno1", "lo"] + [d for n in m.nics for d in n.devices()] + [
             n.ipoib[0] for n in m.nics if n.ipoib]
         env, wanted = compare_env(m, doc, names)
         if "NCCL_IB_DISABLE" not in env:

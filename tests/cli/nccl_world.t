@@ -182,9 +182,9 @@ test_expect 'NCCL_TOPO_FILE of /etc/nccl.conf comes before it' '
     echo "NCCL_TOPO_FILE=/opt/topo.xml" | conf && topo "0000:99:00.0" >"$dgx/opt/topo.xml" && env_json && near PXN &&
     says "c[\"certain\"]" && stoker detect --root "$dgx" --why NCCL_TOPO_FILE >out && grep -q "topology file: /opt/topo.xml" out
 '
-test_expect 'a topology file that cannot be read or understood: not certain, and why' '
+test_expect 'a topology file that cannot be understood: not certain, and why; one that is not there: passed over' '
     echo "<system><cpu>" >"$dgx/opt/topo.xml" && env_json && says "not c[\"certain\"] and \"line 2\" in c[\"doubts\"][0]" &&
-    rm "$dgx/opt/topo.xml" && env_json && says "not c[\"certain\"] and \"/opt/topo.xml\" in c[\"doubts\"][0]"
+    rm "$dgx/opt/topo.xml" && env_json && says "c[\"certain\"] and \"NCCL goes on without it\" in \" \".join(c[\"notes\"])"
 '
 test_expect 'NCCL_TOPO_FILE given by -e was not read: not certain' '
     env_json -e NCCL_TOPO_FILE=/somewhere.xml && says "not c[\"certain\"] and \"/somewhere.xml\" in c[\"doubts\"][0]"
@@ -228,6 +228,18 @@ test_expect 'GH200, NCCL 2.27: on by default at P2C, whatever level beyond C2C i
     nccl 2.27.3 && env_json && c2c True P2C && says "env[\"NCCL_NET_GDR_C2C\"][\"kind\"] == \"unset\"" &&
     env_json -e NCCL_NET_GDR_LEVEL=PIX && c2c True P2C && env_json -e NCCL_NET_GDR_LEVEL=LOC && c2c False P2C &&
     env_json -e NCCL_NET_GDR_C2C=0 && c2c False P2C
+'
+test_expect 'GH200, NCCL 2.28 and 2.29: a nearer level turns it off from 2.29 on, a farther one on without NCCL_NET_GDR_C2C' '
+    nccl 2.28.9 && env_json -e NCCL_NET_GDR_LEVEL=PIX && c2c True P2C &&
+    env_json -e NCCL_NET_GDR_C2C=0 -e NCCL_NET_GDR_LEVEL=PHB && c2c True P2C &&
+    nccl 2.29.2 && env_json && c2c True P2C && env_json -e NCCL_NET_GDR_LEVEL=PIX && c2c False P2C &&
+    env_json -e NCCL_NET_GDR_C2C=0 -e NCCL_NET_GDR_LEVEL=PHB && c2c True P2C
+'
+test_expect 'GH200: of two NICs at the processor the slower one is P2C up to 2.28 only' '
+    rate=$(echo "$gh"/sys/class/infiniband/mlx5_0/ports/1/rate) && cp "$rate" saved && echo "100 Gb/sec (2X HDR)" >"$rate" &&
+    nccl 2.28.9 && env_json && c2c True P2C && nccl 2.29.2 && env_json && c2c False PHB &&
+    nccl 2.30.4 && env_json && c2c False PHB && env_json -e NCCL_IB_HCA==mlx5_0 && c2c True P2C; rc=$?
+    cp saved "$rate" && return $rc
 '
 test_expect 'the NIC check does not warn about NICs at the processor; NUMA nodes without CPUs are one line' '
     stoker detect --root "$gh" --check rdma >out; ! grep -q "WARN.*NIC near GPU" out &&

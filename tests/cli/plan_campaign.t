@@ -154,4 +154,11 @@ test_expect 'a model that does not fit says what the smallest takes' '
     stoker plan campaign --model llama-3.1-405b --gpus 8 --tokens 1B >out 2>err; test $? = 4 && test ! -s out &&
     grep -q "does not fit on 8 x H100" err
 '
+test_expect 'choose: gigabytes of data sheets, single GPUs, prices that are given' '
+    stoker plan choose --model llama-3.1-8b --use lora --price h100=2,h200=9 >out &&
+    grep -qE "^a100 +80 " out && grep -qE "^h200 +141 .* 9\.00 " out && grep -qE "^4090 +24 " out &&
+    grep -qE "^h100 +80 .* 2\.00 +1 .*the choice" out &&
+    stoker plan choose --model llama-3.1-8b --use lora --price 2.5 >out && grep -qE "^l40s .* 2\.50 " out &&
+    ! stoker plan choose --model llama-3.1-8b --price h100=x 2>err && grep -q "option .--price. cannot be .x." err
+'
 test_done

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# `stoker plan validate` and `fit`: times of published runs.  RUNS=FILE.csv holds the whole table
-# against the accuracy table and the constants' file; without it a small excerpt serves.
+# `stoker plan validate` and `fit`: times of published runs: a small excerpt, and the whole table
+# against the accuracy table, the constants' file and the bands'.
 . "$(dirname "$0")/lib.sh"
 EXCERPT="$TOP/tests/fixtures/plan/runs.csv"
 
 test_expect 'times by set and source, reasons, a picture in characters, RESULT lines' '
     stoker plan validate --leave-out "$EXCERPT" >out &&
     grep -q "^Korthikanti Table 5  *2 " out && grep -q "^A source left out of the fit: median" out &&
-    grep -q "NeMo Framework Launcher README (Oct 2023): 1 no batch, 1 no parallel sizes" out &&
+    grep -q "NeMo Framework Launcher README (Oct 2023): 1 no parallel sizes" out &&
     grep -q "measured s, the same scale" out &&
     grep -q "^RESULT plan.korthikanti-t5.time_mape .* n=2$" out &&
     grep -q "^RESULT plan.left-out.time_worst .* n=" out
@@ -29,7 +29,7 @@ test_expect 'a picture with a dot for each row that was used' '
     stoker plan validate "$EXCERPT" --picture p.svg >out &&
     python3 -c "
 import xml.dom.minidom as x
-assert len(x.parse(\"p.svg\").getElementsByTagName(\"circle\")) == 25"
+assert len(x.parse(\"p.svg\").getElementsByTagName(\"circle\")) == 31"
 '
 test_expect 'odd rows have a reason and no figure' '
     python3 - "$EXCERPT" <<\EOF &&
@@ -70,18 +70,26 @@ test_expect 'fit: no table, a table of something else, no rows that count' '
     head -1 "$EXCERPT" >none.csv; stoker plan fit none.csv >out 2>err; test $? = 1 &&
     grep -q "no row of the table belongs to a set" err
 '
-test_expect 'make validate-plan without a table says so' '
-    "$TOP/tools/validate-plan" stoker "" x | grep -q "^SKIP .*RUNS=" &&
+RUNS="$TOP/data/runs/published.csv"
+test_expect 'make validate-plan takes the table of the repository; a file that is not there is told' '
+    grep -q "^RUNS ?= data/runs/published.csv$" "$TOP/mk/plan_validate.mk" && test -r "$RUNS" &&
+    test "$(wc -c <"$RUNS")" -lt 1000000 &&
     "$TOP/tools/validate-plan" stoker nothing.csv x | grep -q "^SKIP .*nothing.csv"
 '
-if [ -n "${RUNS:-}" ] && [ -r "$RUNS" ]; then
-    test_expect 'the whole table: its constants are data/plan.csv, byte for byte' '
-        stoker plan fit "$RUNS" -o all.csv >out && cmp all.csv "$TOP/data/plan.csv"
-    '
-    test_expect 'the whole table: every row of time of the accuracy table holds' '
-        stoker plan validate --leave-out "$RUNS" >out && ! grep "^RESULT .*time_.* short " out
-    '
-else
-    test_skip 'the whole table of published runs' 'RUNS=FILE.csv is not given'
-fi
+test_expect 'the whole table: its constants are data/plan.csv, byte for byte' '
+    stoker plan fit "$RUNS" -o all.csv >out && cmp all.csv "$TOP/data/plan.csv"
+'
+test_expect 'the whole table: every row of time holds, every source has one, so do the bands' '
+    stoker plan validate --leave-out "$RUNS" --bands bands.csv >out &&
+    ! grep "^RESULT .*time_.* short " out && cmp bands.csv "$TOP/data/plan_bands.csv" &&
+    grep -q "^RESULT plan.band.coverage_left_out 0\.[789].* ok n=" out && python3 - "$RUNS" <<\EOF
+import csv, re, sys
+sources, last = set(), ""
+for r in csv.DictReader(open(sys.argv[1])):
+    last = r["source"] if r["source"] != "^" else last
+    sources.add(re.sub("[^a-z0-9.]+", "-", last.lower())[:40].strip("-"))
+held = {m[1][:40].strip("-") for m in re.finditer(r"^RESULT plan\.source\.(\S+)\.time_mape .* ok n=", open("out").read(), re.M)}
+assert sources == held, sources ^ held
+EOF
+'
 test_done

@@ -10,12 +10,29 @@ train() { stoker plan train --model llama-3.1-8b --gpus 16 --gpu h100 --batch 64
 test_expect 'the table: choice, ranking, parts, runner-up, front, sensitivity, error band' '
     train --tokens 1T --days 30 >out 2>err && test ! -s err &&
     grep -q "configurations, .* fit in 75.7 GiB (5 % kept free)" out &&
-    grep -q "Refused, by rule: .*sp-needs-tp [0-9,]*" out &&
     grep -qE "^ *\*[0-9]* +[a-z]+[0-9]+ " out && grep -qE "^ *10 " out &&
     grep -qE "^ms +matmul +attention" out && grep -q "The choice (\*) is " out &&
     grep -q "The runner-up, .* s" out && grep -q "nothing beats in all of" out &&
     grep -q "half the network" out && grep -q "Error band: of published runs" out &&
     grep -q "misses the deadline" out
+'
+test_expect 'the first line says what to run; refusals are behind --rules; ten columns' '
+    train >out && head -1 out | grep -qE "^Run [a-z].* on 16 x H100" && ! grep -q "Refused, by rule" out &&
+    train --rules >out && grep -q "Refused, by rule: .*sp-needs-tp" out &&
+    awk "/^ms /{n = NF} END{exit !(n > 3 && n <= 10)}" out
+'
+test_expect 'a deadline that is missed: how many GPUs would do, and they do' '
+    stoker plan train --model llama-3.1-70b --gpus 64 --batch 1024 --tokens 300B --days 7 --no-vary >out &&
+    grep -q "That misses 7 days" out &&
+    gpus=$(stoker plan train --model llama-3.1-70b --gpus 64 --batch 1024 --tokens 300B --days 7 --no-vary --json |
+        python3 -c "import json, sys; print(int(json.load(sys.stdin)[\"gpus_in_time\"]))") &&
+    tr "\n" " " <out | grep -q "$gpus GPUs would do" &&
+    stoker plan train --model llama-3.1-70b --gpus $gpus --batch 1024 --tokens 300B --days 7 --no-vary --json |
+        python3 -c "import json, sys; assert not json.load(sys.stdin)[\"clusters\"][0][\"choice\"][\"misses_days\"]"
+'
+test_expect 'hints do not propose what was given' '
+    stoker plan train --model llama-3.1-405b --gpus 8 --batch 64 --offload --free 0% >out 2>err; test $? = 4 &&
+    ! grep -q -e "--offload\|--free" err
 '
 test_expect 'JSON: what is ranked is in order, fits, and its parts add up; the front is one' '
     train --tokens 1T --json --top 50 >j && python3 - <<\EOF
@@ -36,7 +53,7 @@ for t in c["top"] + [c["choice"], c["runner_up"]]:
     assert abs(t["days"] * 86400 * t["tokens_s"] - 1e12) < 1e6
     assert abs(t["dollars"] - t["days"] * 24 * 16 * c["gpu_hour_dollars"]) < 1
     assert t["step_s_low"] <= t["step_s"] <= t["step_s_high"]
-assert c["choice"]["step_s"] <= best * 1.0050001
+assert c["choice"]["step_s"] <= best * 1.0400001
 f = d["front"]
 for a in f:
     for b in f:
@@ -79,9 +96,15 @@ assert cs[d["chosen"]]["choice"]["dollars"] == min(c["choice"]["dollars"] for c 
 EOF
 '
 for f in megatron torchtitan deepspeed accelerate torchrun; do
+    case $f in # what each can run
+        torchtitan) fix='tp8 pp4 vpp2 cp1 zero3 shard0 mbs1 sp selective every1' ;;
+        deepspeed) fix='tp1 pp4 vpp1 cp1 zero1 shard0 mbs1 nosp full every1 1f1b' ;;
+        accelerate) fix='tp8 pp4 vpp1 cp1 zero1 shard0 mbs1 sp selective 1f1b' ;;
+        *) fix='tp8 pp4 vpp2 cp1 zero1 shard0 mbs1 sp selective' ;;
+    esac
     test_expect "flags: $f" "
         stoker plan train --model llama-3.1-70b --gpus 64 --gpu h200 --batch 128 --flags $f \
-            --fix 'tp8 pp4 vpp2 cp1 zero1 shard0 mbs1 sp selective' >out && golden out plan/flags-$f.txt
+            --fix '$fix' >out && golden out plan/flags-$f.txt
     "
 done
 test_expect 'flags: experts, FSDP' '
@@ -139,6 +162,29 @@ for key in ("batch", "seq", "tokens"):
 x, y = a["clusters"][0], b["clusters"][0]
 assert x["configurations"] == y["configurations"] and abs(x["top"][0]["step_s"] / y["top"][0]["step_s"] - 1) < 0.05
 EOF
+'
+cat >gb.yaml <<'END'
+nodes: [{name: gb, count: 36, gpus_per_node: 4, gpu: {model: GB200}, nvlink_domain: 72, fabrics: [ib], capex: $262800, power: 10000}]
+fabrics: [{name: ib, kind: infiniband, rate: 400Gb/s, nics_per_node: 4}]
+prices: {gpu_hour: $9/h, energy_per_kwh: $0.1, pue: 1.5, years: 3}
+shapes: {l: {params: 7B, layers: 32, hidden: 4096, heads: 32, ffn: 11008, vocab: 32000, seq_len: 4096}}
+components:
+  t: {kind: training, nodes: gb, gpus: 4, nodes_per_replica: 36, command: [x], training: {framework: torchrun, shape: l, batch_per_gpu: 1}}
+budgets: {components: {t: {day: $10000/d}}}
+END
+test_expect 'an NVLink domain of several machines is the node of a plan, with the network of all of them' '
+    stoker plan train -f gb.yaml t --no-vary >out && cat out && grep -q "^--node  *72  *gb.yaml:1: nodes.gb.nvlink_domain" out &&
+    grep -q "^--net  *28800Gb/s  *gb.yaml:1: nodes.gb.fabrics x 18 machines" out && grep -q "^144 x GB200.*, 72 in a node, 28800 Gb/s" out &&
+    sed "s/ nvlink_domain: 72,//" gb.yaml >no.yaml && stoker plan train -f no.yaml t --no-vary >out && grep -q "^--node  *4  *no.yaml:1: nodes.gb.gpus_per_node" out &&
+    grep -q "^--net  *1600Gb/s  *no.yaml:1: nodes.gb.fabrics$" out
+'
+test_expect 'a GPU-hour costs in a plan what it costs on the page: bought, rented, or as GPUs do' '
+    cost() { stoker plan train -f "$1" t --no-vary >out && sed -n "s/^--price  *\([^ ]*\)  *[^ ]* \(.*\)/\1 \2/p" out; } &&
+    day() { stoker render doc -f "$1" -o page >/dev/null 2>&1 && sed "s/<[^>]*>//g" page/doc/index.html | sed -n "s/.*Budget of component t.*, \([0-9]*\) % of which.*/\1/p"; } &&
+    test "$(cost gb.yaml)" = "2.875 nodes.gb.capex" && test "$(day gb.yaml)" = 99 &&
+    sed "s/capex: \$262800, power: 10000/price: \$8\/h/" gb.yaml >rent.yaml && test "$(cost rent.yaml)" = "2 nodes.gb.price" && test "$(day rent.yaml)" = 69 &&
+    sed "s/, power: 10000//" gb.yaml >dark.yaml && test "$(cost dark.yaml)" = "9 prices.gpu_hour" && test "$(day dark.yaml)" = 311 &&
+    grep -q "<td>gb</td>.*>946080</td>" page/doc/index.html || { grep "<td>gb</td>" page/doc/index.html; false; }
 '
 test_expect 'options win over the spec; --compare takes its two beside the component' '
     stoker plan train -f site.yaml train-7b --gpus 16 --batch 256 --no-vary >out &&

@@ -238,11 +238,11 @@ def odds():
     s = d["services"]
     check("replicas have a service, GPUs and a volume of their own, and no port of the host", gpus(s["a-1"]) == ["4", "5"] and gpus(s["a-2"]) == ["6", "7"]
           and s["a-1"]["expose"] == ["80"] and "ports" not in s["a-1"] and {"v.a-1", "v.a-2"} <= set(d["volumes"]), p.stderr, s)
-    spec = base({"a": {"target": "compose", "image": "i", "gpus": 2}, "b": {"target": "compose", "image": "i", "pools": ["p"]},
+    spec = base({"a": {"target": "compose", "image": "i", "gpus": 2},
                  "c": {"target": "compose", "image": "i", "gpus": 5}}, pools={"p": {"size": "20GB", "gpus": "0-1"}})
     p = render(write("pools.yaml", spec), "pools")
     pooled = load("pools")["services"]
-    check("GPUs of a pool are taken last", p.returncode == 0 and gpus(pooled["c"]) == ["2", "3", "4", "5", "6"] and gpus(pooled["a"]) == ["0", "7"] and gpus(pooled["b"]) == ["0", "1"],
+    check("GPUs of a pool are taken last", p.returncode == 0 and gpus(pooled["c"]) == ["2", "3", "4", "5", "6"] and gpus(pooled["a"]) == ["0", "7"],
           p.stderr, {n: gpus(v) for n, v in pooled.items()})
     check("the largest is placed first", s["b"]["restart"] == "no" and gpus(s["b"]) == ["0", "1", "2", "3"], gpus(s["b"]))
     check("RDMA has its devices and the host's network", s["b"]["network_mode"] == "host" and s["b"]["cap_add"] == ["IPC_LOCK"] and "networks" not in s["b"])
@@ -251,12 +251,32 @@ def odds():
     check("who depends on replicas waits for each", set(s["c"]["depends_on"]) == {"a-1", "a-2"} and s["c"]["restart"] == "on-failure")
 
 
+def warned():
+    """What cannot be as the spec has it is said, at its line."""
+    spec = base({"web": {"target": "compose", "image": "i", "replicas": 3, "ports": [{"name": "h", "port": 8081}], "depends_on": ["unit", "embed"]},
+                 "unit": {"target": "systemd", "command": ["/bin/x"]}, "big": {"target": "compose", "image": "i", "gpus": 6},
+                 "ft": {"target": "compose", "image": "i", "gpus": 2},
+                 "embed": {"kind": "serving", "target": "compose", "image": "s", "ports": [{"name": "h", "port": 9009}]}},
+                pools={"p": {"size": "20GB", "gpus": "6-7"}})
+    spec["targets"]["systemd"] = {}
+    p = render(write("warned.yaml", spec), "warned")
+    told = [x for x in p.stderr.splitlines() if ": warning: " in x]
+    for words in ("no port of 'web' is published: 3 replicas", "'web' does not wait for 'unit'", "GPUs 6,7 of 'n' are not for 'ft' only: pool 'p'"):
+        check(f"warned of: {words}", p.returncode == 0 and sum(words in x for x in told) == 1, p.stderr)
+    spec["components"]["own"] = {"kind": "serving", "target": "compose", "image": "s", "gpus": 0, "pools": ["p"]}
+    p = render(write("barred.yaml", spec), "barred")
+    check("whole GPUs that another shares by a pool: refused", p.returncode == 1 and "'ft' needs 2 GPUs" in p.stderr and "'own', which shares GPUs 6,7 by pool 'p'" in p.stderr, p.stderr)
+    s = load("warned")["services"]
+    check("a model server has a health check, which others wait for", "http://127.0.0.1:9009/health" in s["embed"]["healthcheck"]["test"][1]
+          and all(s[f"web-{i}"]["depends_on"]["embed"]["condition"] == "service_healthy" for i in (1, 2, 3)), s["embed"], s["web-1"])
+
+
 def same():
     render("ai-platform-h200.yaml", "again")
     files = sorted(glob.glob("again/compose/**", recursive=True, include_hidden=True) if sys.version_info >= (3, 11) else glob.glob("again/compose/*"))
     check("the same spec, the same bytes", files and subprocess.run(["diff", "-r", "ai-platform-h200", "again"]).returncode == 0)
 
 
-for part_ in (schema, docker, platform, serving, real_server, health_quotes, hostile, refusals, odds, same):
+for part_ in (schema, docker, platform, serving, real_server, health_quotes, hostile, refusals, odds, warned, same):
     part(part_)
 done()

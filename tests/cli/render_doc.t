@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 cat > page.py <<'PY'
-"""page.py FILE TEXT...: the page nests well, loads nothing, and shows each text as text."""
+"""page.py FILE TEXT...: the page nests well, its rows are as long as their heads, it loads nothing, and shows each text as text."""
 import html.parser
 import sys
 
@@ -15,12 +15,16 @@ class Page(html.parser.HTMLParser):
     def __init__(self):
         super().__init__(convert_charrefs=True)
         self.open, self.text, self.bad = [], [], []
+        self.cells, self.wide = 0, None  # of this row, of its table
 
     def handle_starttag(self, tag, attrs):
         if tag == "script" or any(k.startswith("on") or (k in ("src", "href") and not v.startswith("#")) for k, v in attrs):
             self.bad.append(f"<{tag} {attrs}>")
         if tag not in VOID:
             self.open.append(tag)
+        if tag == "table":
+            self.wide = None
+        self.cells = 0 if tag == "tr" else self.cells + (tag in ("td", "th"))
 
     def handle_startendtag(self, tag, attrs):
         pass
@@ -28,6 +32,9 @@ class Page(html.parser.HTMLParser):
     def handle_endtag(self, tag):
         if not self.open or self.open.pop() != tag:
             self.bad.append(f"</{tag}>")
+        if tag == "tr" and (self.wide or self.cells) != self.cells:
+            self.bad.append(f"a row of {self.cells} cells in a table of {self.wide}")
+        self.wide = self.wide or self.cells if tag == "tr" else self.wide
 
     def handle_data(self, data):
         self.text.append(data)
@@ -144,4 +151,6 @@ test_expect 'what spot and reservations save, and what bought machines cost, is 
     grep -q "sums.yaml:1:[0-9]*: warning: Prometheus takes no label .example.org/team." err &&
     grep -q "<td>own</td>.*>9125</td><td>" sums/doc/index.html
 '
+test_expect 'where all components are jobs of Slurm the site is not told to be a hybrid with nothing to divide' '
+    stoker spec example llm-cluster >llm.yaml && stoker render doc -f llm.yaml -o llm >/dev/null 2>&1 && grep "this site</td>" llm/doc/index.html | grep -q "HPC: Slurm"'
 test_done

@@ -55,6 +55,9 @@ NO_DATA = {}
 NO_METRIC = {k: why for k, why, kind in (("node_mountstats_nfs_.*", "nothing is mounted from an NFS server", "nfs"),
                                          ("stoker_lustre_.*", "no Lustre file system is mounted", "lustre"))
              if f" {kind}" not in pathlib.Path("/proc/mounts").read_text()}
+NO_METRIC.update({"stoker_kernel_faults_total": "the kernel has told of no fault of the hardware",
+                  "stoker_driver_call_hung_seconds": "no call of the driver hangs",
+                  "stoker_nvswitch_sxid_errors_total": "no NVSwitch has told of an error"})
 
 
 class Prometheus(Program):
@@ -159,7 +162,7 @@ def rules(p):
 
 
 WORDS = re.compile(r'"(?:[^"\\]|\\.)*"|\[[^\]]*\]|\b(?:by|on|ignoring|without) *\([^)]*\)')
-FUNCTIONS = {"rate", "increase", "avg_over_time", "last_over_time", "and", "or", "unless", "offset", "histogram_quantile", "sum", "count",
+FUNCTIONS = {"rate", "increase", "avg_over_time", "last_over_time", "max_over_time", "min_over_time", "max", "min", "and", "or", "unless", "offset", "histogram_quantile", "sum", "count",
              "vector", "up", "ALERTS", "by", "on", "ignoring", "without"}
 
 

@@ -85,7 +85,7 @@ $ON_BOTH" || exit
     grep -q "source: $M/mini " compose/serve/emb.yaml && grep -q "source: $M/bge " systemd/etc/serve.yaml &&
     grep -q "source: $M/old " systemd/etc/component-own.yaml && grep -q "source: $M/bge " systemd/etc/stoker.yaml &&
     grep -qx "own all-MiniLM-L6-v2 $M/mini" compose/models.sh && ! grep -q "bge\|$M/old" compose/models.sh &&
-    grep -qx "get BAAI/bge-m3 - $M/bge" systemd/models.sh && ! grep -q "$M/mini\|/srv/x" systemd/models.sh &&
+    grep -qx "get BAAI/bge-m3 main $M/bge" systemd/models.sh && ! grep -q "$M/mini\|/srv/x" systemd/models.sh &&
     grep -qx "get sentence-transformers/all-MiniLM-L6-v2 abc $M/old" systemd/models.sh &&
     grep -q "sh models.sh" compose/compose.yaml && grep -q "sh models.sh" systemd/install.sh &&
     { ! command -v shellcheck >/dev/null || shellcheck compose/models.sh systemd/models.sh; }
@@ -93,16 +93,18 @@ $ON_BOTH" || exit
 cat >asks <<'END'
 #!/bin/sh
 echo "$@" >>asked
-case $* in *snapshot*) exit 1 ;; esac
+case $* in *--revision*) echo "$HF_HUB_CACHE" >>asked; exit 1 ;; esac
 END
 test_expect 'the script leaves what is there, takes what stoker has, and names the folder it cannot fill' '
     both "$HUB
 $ON_BOTH" || exit
     mkdir -p bin dir/bge && sed "s,/var/lib/stoker/models,$PWD/dir," out/systemd/models.sh >run.sh &&
     sed "s,/var/lib/stoker/models,$PWD/dir," out/compose/models.sh >own.sh &&
-    cp asks bin/python3 && cp asks bin/stoker && chmod +x bin/python3 bin/stoker &&
+    cp asks bin/stoker && chmod +x bin/stoker &&
     PATH=$PWD/bin:$PATH && sh own.sh && grep -qx "model get all-MiniLM-L6-v2 --output $PWD/dir/mini" asked &&
     ! sh run.sh 2>err && cat err &&
+    grep -qx "model get sentence-transformers/all-MiniLM-L6-v2 --revision abc --output $PWD/dir/old" asked &&
+    grep -qx "$PWD/dir/old.hub" asked && ! grep -rq "huggingface_hub" out &&
     grep -q "could not fetch model .*: put its files into .$PWD/dir/old. and run this again" err &&
     mkdir dir/old && touch dir/old/config.json dir/bge/modules.json && rm asked && sh run.sh && test ! -e asked
 '

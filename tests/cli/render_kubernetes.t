@@ -334,6 +334,9 @@ test_expect 'warned: a model that no storage holds, a server without models, a p
     warned w2 "10:3" "serves no model" "$SERVING" "/^  e5:/d" &&
     warned w3 "12:3" "has no port: no Service" "$SERVING" "s/, ports: .*}/}/" &&
     ! stoker render kubernetes --strict -f w1.yaml -o w1s 2>/dev/null'
+test_expect 'a server whose only model is refused is not told to serve none' '
+    sed "s|^  e5: {|  e5: {device: cpu, dtype: f16, |" "$SERVING" >f16.yaml && ! stoker spec check f16.yaml >out 2>err &&
+    grep -q "does not compute in f16" err && hasnt err "serves no model"'
 test_expect 'warned: wishes that an autoscaler or an address plug-in does not follow' '
     warned w4 "[0-9]*:[0-9]*" "one stays" "$KUBE" "s/scale: {min: 1, max: 4,/scale: {min: 0, max: 4,/" &&
     has w4/kubernetes/base/component-api.yaml "minReplicaCount: 1" &&
@@ -658,6 +661,17 @@ test_expect 'small asks for the instances that machines with MIG have' '
     site cutup "  u: {target: kubernetes, nodes: g, gpus: 2, image: r/x, command: [x]}" &&
     sed "s/{model: H100}/{model: H100, sharing: mig, mig_profile: 1g.10gb}/" cutup.yaml >mig.yaml && stoker render kubernetes -f mig.yaml -o mig >out &&
     has mig/kubernetes/overlays/small/u.yaml "nvidia.com/mig-1g.10gb: 1" && hasnt mig/kubernetes/overlays/small/u.yaml "nvidia.com/gpu:"'
+test_expect 'MIG strategy single: the operator, the plug-in.s chart and requests say nvidia.com/gpu, a component may be on groups cut in different ways' '
+    s="$TOP/tests/kube/sites/mig-single.yaml" && stoker render kubernetes -f "$s" -o single >out && k=single/kubernetes &&
+    has $k/gpu-operator-values.yaml "strategy: single" && has $k/base/component-small.yaml "nvidia.com/gpu: 1" && ! grep -r "nvidia.com/mig-" $k &&
+    grep -q "1g.18gb.: 7" $k/gpu-operator-values.yaml && sh $k/node-prepare.sh machine slices | grep -q "nvidia.com/mig.config=slices" &&
+    sed "s/mig_strategy: single/mig_strategy: single, gpu_operator: false/" "$s" >bare-single.yaml && stoker render kubernetes -f bare-single.yaml -o bare-single >out 2>err &&
+    has bare-single/kubernetes/device-plugin-values.yaml "migStrategy: single" &&
+    sed "s/mig_strategy: single/mig_strategy: mixed/" "$s" >mixed.yaml && ! stoker render kubernetes -f mixed.yaml -o mixed 2>err &&
+    grep -q "asks for GPUs of .slices. and of .halves., which are not cut alike" err && grep -q "mig_strategy: single" err'
+test_expect 'MIG strategy single: Kueue counts instances as GPUs, at the flavor of their group' '
+    sed "s/mig_strategy: single/mig_strategy: single, queue: q/; s/, nodes: \[slices, halves\]/, nodes: slices/" "$TOP/tests/kube/sites/mig-single.yaml" >queued-single.yaml &&
+    stoker render kubernetes -f queued-single.yaml -o queued-single >out 2>err && awk "/- name: slices/ { on = 1 } on && /nominalQuota/ { print; exit }" queued-single/kubernetes/cluster/queues.yaml | grep -q "28"'
 test_expect 'small runs where no group is and nobody lets jobs in: group preferred, not suspended, in no queue' '
     stoker render kubernetes -f "$TOP/tests/kube/sites/queue.yaml" -o lone >out && l=lone/kubernetes/overlays/small &&
     grep -q "suspend: true" lone/kubernetes/base/component-rack.yaml &&
@@ -668,13 +682,16 @@ test_expect 'small runs where no group is and nobody lets jobs in: group preferr
         grep -A9 "path: .*/nodeAffinity" $l/$c.yaml | grep -q "key: kubernetes.io/arch" &&
         sed -n "/preferredDuring/,\$p" $l/$c.yaml | grep -q "key: stoker/group" && ! sed -n "/requiredDuring/,/preferredDuring/p" $l/$c.yaml | grep -q stoker/group || exit 1
     done'
+test_expect 'pods that fill machines: a constraint of their own keeps the scheduler from spreading them by its default' '
+    stoker render kubernetes -f "$TOP/tests/kube/sites/fill.yaml" -o fill >out 2>err && test ! -s err && f=fill/kubernetes/base/component-serve.yaml &&
+    has $f "maxSkew: 1000" "whenUnsatisfiable: ScheduleAnyway" "weight: 100" && has fill/kubernetes/base/component-train.yaml "maxSkew: 1" "whenUnsatisfiable: DoNotSchedule"'
 test_expect 'warned: all fits, but pods that spread leave no machine for a large one; not where it goes first' '
     site spread "  u: {$U, replicas: 2, cpus: 20}
   w: {$U, cpus: 50}" && told spread "all pods fit, but .* may leave one of .w. without a machine" &&
     sed "s/cpus: 50/cpus: 50, priority: high/" spread.yaml >first.yaml && stoker render kubernetes -f first.yaml -o first >out 2>first.err && test ! -s first.err'
 test_expect 'a component without an image is told which one it may have' '
     sed "s|, image: r/x, command: .x.||;s/kind: service/kind: serving/" roomy.yaml >bare-image.yaml &&
-    ! stoker render kubernetes -f bare-image.yaml -o bare-image 2>err && grep -q "image: r/stoker:1" err &&
+    stoker render kubernetes -f bare-image.yaml -o bare-image >/dev/null 2>err && grep -rq "image: .*r/stoker:1.*# targets.kubernetes.stoker_image" bare-image/kubernetes/base/component-u.yaml &&
     sed "s|, image: r/x||" roomy.yaml >bare-image.yaml &&
     ! stoker render kubernetes -f bare-image.yaml -o bare-image 2>err && grep -q "image: registry.example.org/u:1" err'
 test_expect 'Kueue: a fabric.s resources are left out by name, GPUs of the same prefix are not; a job over groups is told' '
@@ -762,5 +779,81 @@ test_expect 'a StatefulSet holds training that is done, and starts one that fail
     n=0 && until grep -q "waiting to be scaled down" hold.err || test $n = 600; do n=$((n + 1)); sleep 0.1; done &&
     kill -0 $held && kill $held && wait $held &&
     ! STOKER_HOLD=1 STOKER_NODES=1 sh launch.sh false 2>/dev/null && STOKER_NODES=1 sh launch.sh true 2>/dev/null
+'
+cat >server.yaml <<'END'
+nodes:
+  - {name: g, count: 2, gpus_per_node: 2, gpu: {model: L40S, sharing: time_slicing}, cpu_cores: 64, memory: 512GB}
+  - {name: whole, count: 1, gpus_per_node: 4, gpu: {model: H100}, cpu_cores: 64, memory: 512GB}
+pools: {small: {size: 12GB, nodes: g}}
+components:
+  many: {kind: batch, target: kubernetes, nodes: g, pools: [small], replicas: 10, queued: true, image: r.example/b:1, command: [x]}
+  part: {kind: serving, target: kubernetes, nodes: g, pools: [small]}
+  two: {kind: serving, target: TARGET, nodes: whole, gpus: 2}
+  none: {kind: serving, target: TARGET, nodes: whole, image: r.example/own:1}
+models:
+  a: {source: org/a, kind: embedding, component: part}
+  b: {source: org/b, kind: embedding, component: two, dtype: f16}
+  c: {source: org/c, kind: embedding, component: none}
+  d: {source: org/d, kind: embedding, component: two, gpus: "1"}
+  e: {source: org/e, kind: embedding, component: two, device: cpu}
+serve: {listen: 0.0.0.0, token_file: /etc/t}
+targets: {kubernetes: {stoker_image: "r.example/s:1", queue: main}, openshift: {stoker_image: "r.example/s:1"}}
+END
+sed 's/TARGET/kubernetes/' server.yaml >server-kubernetes.yaml
+sed '/^  many:/d;/^  part:/d;/^  a:/d;s/TARGET/openshift/' server.yaml >server-openshift.yaml
+test_expect 'a server of a pod has its models on the GPUs that the pod asks for' '
+    for t in kubernetes openshift; do
+        rm -rf srv && stoker render $t -f server-$t.yaml -o srv >/dev/null 2>err || { cat err; exit 1; }
+        python3 - "$t" <<"END" || exit 1
+import sys, yaml, glob
+gpus = {}
+for path in glob.glob("srv/" + sys.argv[1] + "/**/*.yaml", recursive=True):
+    for o in yaml.safe_load_all(open(path)):
+        if isinstance(o, dict) and o.get("kind") == "ConfigMap" and "models:" in o.get("data", {}).get("stoker.yaml", "") and o["metadata"]["name"] != "stoker-spec":
+            text = yaml.safe_load(o["data"]["stoker.yaml"])
+            assert "connections_max" not in text["serve"], text["serve"]
+            gpus.update({n: m.get("gpus") for n, m in text["models"].items()})
+want = {"a": "0", "b": "0-1", "c": None, "d": "1", "e": None}
+assert gpus == {k: v for k, v in want.items() if k != "a" or sys.argv[1] == "kubernetes"}, gpus
+END
+    done
+'
+test_expect 'a server without an image is of the image with stoker in it' '
+    for t in kubernetes openshift; do
+        rm -rf srv && stoker render $t -f server-$t.yaml -o srv >/dev/null 2>&1 || exit 1
+        f=$(ls srv/$t/base/component-two.yaml srv/$t/components/two.yaml 2>/dev/null)
+        grep -q "image: .*r.example/s:1.*# targets.$t.stoker_image" $f || exit 1
+        sed "s/stoker_image: \"r.example.s:1\"/version: \"1.30\"/g;s/openshift: {version: \"1.30\"}/openshift: {}/" server-$t.yaml >bare.yaml
+        ! stoker spec check bare.yaml 2>err && grep -q "set .targets.$t.stoker_image., or give it an image" err || { cat err; exit 1; }
+    done
+'
+test_expect 'Kueue counts shares of GPUs, as pods ask for them' '
+    rm -rf srv && stoker render kubernetes -f server-kubernetes.yaml -o srv >/dev/null 2>&1 &&
+    python3 - <<"END"
+import yaml
+for o in yaml.safe_load_all(open("srv/kubernetes/cluster/queues.yaml")):
+    if o["kind"] == "ClusterQueue":
+        got = {f["name"]: r["nominalQuota"] for f in o["spec"]["resourceGroups"][0]["flavors"] for r in f["resources"] if r["name"] == "nvidia.com/gpu"}
+assert got == {"g": "16", "whole": "4"}, got
+END
+'
+test_expect 'a model on a share of a GPU may ask for the GPU' '
+    sed "s,source: org/a,source: org/a\, device: gpu," server-kubernetes.yaml >dev.yaml && stoker spec check dev.yaml >/dev/null
+'
+test_expect 'machines whose names Kubernetes takes for no node are refused where a component needs them' '
+    for host in "name: gpu_a" "name: g, hosts: \"GPU[1-2]\""; do
+        cat >names.yaml <<END
+nodes:
+  - {$host, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB}
+components: {u: {kind: service, target: kubernetes, gpus: 8, image: r/x:1, command: [x]}}
+targets: {kubernetes: {stoker_image: r/s:1}}
+END
+        ! stoker spec check names.yaml 2>err && grep -q "^names.yaml:2:[0-9]*: a machine of .* which Kubernetes takes for no node" err || { cat err; exit 1; }
+    done
+    sed "s/  - {.*hosts: .[^,]*,/  - {name: gpu_a, hosts: \"gpu-a[1-2]\",/" names.yaml >fine.yaml && stoker spec check fine.yaml >/dev/null 2>err || { cat err fine.yaml; exit 1; }
+'
+test_expect 'a pool of a model is where its component runs' '
+    sed "s/^  a: {source: org.a,/  a: {source: org\/a, pool: big,/;s/^pools: {/pools: {big: {size: 12GB, nodes: whole}, /" server-kubernetes.yaml >mpool.yaml && ! cmp -s mpool.yaml server-kubernetes.yaml &&
+    ! stoker spec check mpool.yaml 2>err && grep -q "pool .big. is memory of the GPUs of .whole., where component .part. of model .a. does not run" err || { cat err; exit 1; }
 '
 test_done

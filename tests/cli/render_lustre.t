@@ -110,6 +110,31 @@ refused() { # SED-EXPRESSION WORDS: the changed site is refused at a line, and n
 test_expect 'more stripes than OSTs' 'refused "s/count: 2,/count: 7,/" "on 7 OSTs, and there are 6"'
 test_expect 'a stripe that is no multiple of 64 KiB' 'refused "s/64KiB/65537B/" "multiple of 64 KiB"'
 test_expect 'a storage of another server' 'refused "s|10.0.0.1@tcp:/s|10.0.0.9@tcp:/s|" "but targets.lustre has"'
+test_expect 'two rules for one pattern would move files to and fro' 'refused "s/it.s a ..bin/*.pt/" "files .*pt. have two rules"'
+test_expect 'a pattern with a folder fits no name' 'refused "s|it.s a |data/|" "a name has no ./."'
+test_expect 'a pattern that is refused is not held against the others' '
+    refused "s|it.s a ..bin|*a/*|" "a name has no ./." && ! grep "may fit both" err
+'
+test_expect 'a name that fits two rules of different layout: told; names that cannot: not' '
+    for x in "big*" "*.p?" "m*.pt" "*a*" "[mn].p[a-z]"; do
+        sed "s/it.s a ..bin/$x/" site.yaml >two.yaml && stoker render lustre -f two.yaml -o two 2>err && grep -q "^two.yaml:13:.* warning: a file may fit both .\*.pt. and " err || { echo "$x"; exit 1; }
+    done && for x in "*.bin" "*.ptx" "a.b" "*.pt.?" "*.p[st]x"; do
+        sed "s/it.s a ..bin/$x/" site.yaml >two.yaml && stoker render lustre -f two.yaml -o two 2>err && ! grep "may fit both" err || { echo "$x"; exit 1; }
+    done
+'
+test_expect 'a file system that no storage is: told at its name' '
+    sed "s/fsname: s,/fsname: x,/" site.yaml >typo.yaml && stoker render lustre -f typo.yaml -o typo 2>err &&
+    grep -q "^typo.yaml:16:28: warning: no storage is .10.0.0.1@tcp:/x.: .s. comes from .10.0.0.1@tcp:/s." err
+'
+test_expect 'a group for the metadata: all of it there and nothing else; without it, told where objects join it' '
+    sed "s/mdts: 2/mdts: 3, failover: true, metadata: fast/" site.yaml >meta.yaml && stoker render lustre -f meta.yaml -o meta 2>err && ! grep -q "of role storage" err &&
+    sh meta/lustre/format.sh --all | grep "^# " >out &&
+    printf "# %s\n" "MGS on fast1" "MDT0 on fast1" "MDT1 on fast2" "MDT2 on fast3" "OST0 on slow01" "OST1 on slow02" "OST2 on slow03" \
+        "OST3 on slow04" "OST4 on slow01" "OST5 on slow02" | diff - out &&
+    sh meta/lustre/format.sh --all | grep -q -- "--mdt --index=2 .*--servicenode=fast3@tcp --servicenode=fast4@tcp" &&
+    stoker render lustre -f site.yaml -o told 2>err && grep -q "^site.yaml:16:.* warning: metadata is on 2 of the 8 machines of role storage, and the others of .fast. have objects" err &&
+    refused "s/mdts: 2/mdts: 2, metadata: gpu/" "node group .gpu. is no storage" && refused "/name: slow/d; s/mdts: 2/mdts: 2, metadata: fast/" "no machine is left for objects"
+'
 test_expect 'a site without targets.lustre is told to add it' '
     stoker spec example kb-a100 >kb.yaml && ! stoker render lustre -f kb.yaml -o bad 2>err && grep -q "Add .*lustre: {" err && test ! -e bad
 '

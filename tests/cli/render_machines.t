@@ -75,6 +75,30 @@ test_expect 'a device that is not there' '
 test_expect 'less memory' 'warned gpu1 "m[\"memory\"][\"total_bytes\"] //= 2" "7:13: warning: memory: .* on gpu1, the spec says 2TiB"'
 test_expect 'other cores' 'warned gpu1 "m[\"cpu\"][\"cores\"] = 96" "6:.*warning: CPU cores: 96 on gpu1, the spec says 112"'
 test_expect 'fewer NICs' 'warned gpu1 "del m[\"rdma\"][4:]" "15:.*warning: RDMA ports: . on gpu1, the spec says 8"'
+test_expect 'NICs that are slower, without names: as many as the spec counts must not be' '
+    warned gpu1 "
+for d in m[\"rdma\"][:4]:
+    for p in d[\"ports\"]: p[\"rate_mbps\"] = 200000" "15:.*warning: rate of 3 RDMA ports: 200Gb/s on gpu1, the spec says 400Gb/s" &&
+    warned gpu1 "
+for d in m[\"rdma\"]:
+    for p in d[\"ports\"]: p[\"rate_mbps\"] = 200000" "15:.*warning: rate of 8 RDMA ports: 200Gb/s on gpu1" &&
+    warned gpu1 "
+for d in m[\"rdma\"][:4]:
+    for p in d[\"ports\"]: p[\"rate_mbps\"] = 200000" "15:.*warning: rate of 3 RDMA ports" &&
+    sed "s/nics_per_node: 8/nics_per_node: 6/" site.yaml >six.yaml && stoker render nccl -f six.yaml --inventory gpu1.json -o six 2>err && ! grep "rate of" err'
+test_expect 'slower NICs with names: one warning for all of one rate' '
+    sed "s/nics_per_node: 8/nics_per_node: 3, hcas: [mlx5_0, mlx5_3, mlx5_4]/; s/400Gb/800Gb/" site.yaml >names.yaml && named dgx.json gpu1 "
+for d in m[\"rdma\"]:
+    for p in d[\"ports\"]: p[\"rate_mbps\"] = 200000 if d[\"name\"] == \"mlx5_4\" else 400000" && stoker render nccl -f names.yaml --inventory gpu1.json -o yes 2>err && cat err &&
+    grep -q "warning: rate of mlx5_0, mlx5_3: 400Gb/s on gpu1, the spec says 800Gb/s" err && grep -q "warning: rate of mlx5_4: 200Gb/s" err && test "$(grep -c "rate of" err)" = 2'
+test_expect 'a GPU of another size, though near' '
+    sed "s/model: H100,/model: H100-NVL,/; s/link: nvlink4/memory: 94GB/" site.yaml >nvl.yaml && named dgx.json gpu1 && { stoker render nccl -f nvl.yaml --inventory gpu1.json -o no 2>err; cat err; } &&
+    grep -q "^nvl.yaml:8:.* GPU memory: 79.6 GiB on gpu1, the spec says 94GB" err && for m in 80GB 80GiB 85.5GB "79.6 GiB" 79.6GiB; do
+        sed "s/link: nvlink4/memory: $m/" site.yaml >ok.yaml && stoker render nccl -f ok.yaml --inventory gpu1.json -o ok 2>err && ! grep "GPU memory" err || exit 1; done'
+test_expect 'another link between the GPUs; bridges between some are none between all' '
+    sed "s/nvlink4/pcie/" site.yaml >pcie.yaml && stoker render nccl -f pcie.yaml --inventory gpu1.json -o yes 2>err &&
+    grep -q "^pcie.yaml:8:30: warning: link between the GPUs: nvlink4 on gpu1, the spec says pcie" err &&
+    warned gpu1 "for p in m[\"gpu_pairs\"]: p[\"nvlinks\"] = 0" "8:30: warning: link between the GPUs: pcie on gpu1, the spec says nvlink4"'
 test_expect 'one GPU that does not work' 'warned gpu1 "m[\"gpus\"][2][\"state\"] = \"lost\"" "5:.*warning: GPUs: 7 and 1 that does not work on gpu1"'
 test_expect 'a machine of no group: told, with its name' 'warned login1 "del m[\"gpus\"][3:]" "3:.*warning: machine .login1. is in no node group"'
 test_expect 'a machine that no group lists but is like one' 'warned dgx-77 "pass" "3:.*warning: no node group lists machine .dgx-77.; it is taken for one of .gpu."'

@@ -291,6 +291,10 @@ test_expect 'machines get the label that pods require, taints, MIG and its confi
     sh $o/node/label.sh slices >said && grep -q "stoker/group=slices nvidia.com/mig.config=slices" said &&
     grep -q "taint node --overwrite slices1 slices=yes:NoSchedule" said && ! grep -q worker1 said &&
     grep -q "\"1g.10gb\": 7" $o/node/mig.yaml && grep -q "strategy: mixed" $o/node/mig-policy.yaml'
+test_expect 'MIG strategy single: the patch of the operator and the requests' '
+    sed "s/{namespace: shift}/{namespace: shift, mig_strategy: single}/" "$TOP/tests/kube/sites/openshift-mig.yaml" >cut-single.yaml && stoker render openshift -f cut-single.yaml -o cut-single >/dev/null 2>err &&
+    grep -q "strategy: single" cut-single/openshift/node/mig-policy.yaml && ! grep -r "nvidia.com/mig-" cut-single/openshift && grep -rq "nvidia.com/gpu: 1 " cut-single/openshift/ &&
+    stoker render openshift -f "$TOP/tests/kube/sites/openshift-mig.yaml" -o cut-mixed >/dev/null 2>err && grep -q "strategy: mixed" cut-mixed/openshift/node/mig-policy.yaml && grep -rq "nvidia.com/mig-1g.10gb: 1 " cut-mixed/openshift'
 test_expect 'hostile words arrive as they are' '
     sed "s|command: .torchtitan.*|command: [run, \"a b\", \"\$(HOME)\", \"q\\\\\"uo'"'"'te\", \"#x: y\", \"é\"]|" stoker.yaml >odd.yaml &&
     stoker render openshift -f odd.yaml -o odd && "$python" -c "
@@ -352,4 +356,20 @@ test_expect 'an agent that the spec wants and nobody starts is told of at its li
     stoker render openshift -f wanted.yaml -o wanted 2>err && cat err && grep -q "^wanted.yaml:3:18: warning: openshift does not follow .enabled. of agent" err &&
     ! stoker spec check --strict wanted.yaml 2>err && stoker spec check --json wanted.yaml | grep -q "of agent: it starts none" &&
     sed "s/^agent: {/agent: {enabled: true, /" agentless.yaml >hand.yaml && stoker spec check --strict hand.yaml'
+test_expect 'addresses that pods would not have, or have twice, are told' '
+    for k in host-local static; do
+        stoker spec example rdma-openshift | sed "s/ipam: whereabouts/ipam: $k/" >ipam.yaml
+        stoker spec check ipam.yaml >/dev/null 2>err && test "$(grep -c "^ipam.yaml:56:[0-9]*: warning: .$k. " err)" = 1 || { cat err; exit 1; }
+    done
+'
+test_expect 'a selector of virtual functions that no machine of the fabric fits is refused, one that the site may set is not' '
+    stoker spec example rdma-openshift >sel.yaml && sed "/node_selector/s/\"true\"/\"no\"/" sel.yaml >other.yaml && ! cmp -s sel.yaml other.yaml &&
+    ! stoker spec check other.yaml 2>err && grep -q "^other.yaml:57:.*no machine on fabric .rails. has the label .feature.node.kubernetes.io/pci-15b3.present=no." err &&
+    sed "/node_selector/s/feature.node.*present/site/" sel.yaml >site.yaml && ! cmp -s sel.yaml site.yaml && stoker spec check site.yaml >/dev/null 2>err || { cat err; exit 1; }
+'
+test_expect 'a build whose image nobody runs is told at the name of its stream' '
+    stoker spec example rdma-openshift >built.yaml && stoker spec check --strict built.yaml >/dev/null &&
+    sed "s/image_stream: .*/image_stream: elsewhere/" built.yaml >moved.yaml && ! cmp -s built.yaml moved.yaml &&
+    stoker spec check moved.yaml >/dev/null 2>err && grep -q "^moved.yaml:[0-9]*:[0-9]*: warning: no component runs the image that is built, .elsewhere." err || { cat err; exit 1; }
+'
 test_done

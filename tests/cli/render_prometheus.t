@@ -332,4 +332,58 @@ test_expect 'an agent on loopback that Prometheus should scrape is a warning wit
     ! stoker render prometheus -f loop.yaml -o out2 --strict 2>/dev/null && stoker render prometheus -f sleep.yaml --strict -o out3 2>err && test ! -s err &&
     stoker spec example driving-h200 >one.yaml && stoker render prometheus -f one.yaml -o out4 --strict && grep -q "\"127.0.0.1:9400\"" out4/prometheus/prometheus.yml
 '
+# What vanished is missed until it is back or is no target any more: ten hours, and Prometheus forgets values after one.
+cat >gone.yaml <<'EOF'
+nodes:
+  - {name: own, count: 4, gpus_per_node: 2, gpu: {model: H100}, cpu_cores: 8, memory: 64GB}
+  - {name: cloud, count: 4, gpus_per_node: 2, gpu: {model: H100}, cpu_cores: 8, memory: 64GB, capacity: on_demand}
+agent: {listen: 0.0.0.0, token_file: /etc/t}
+alerts:
+  quiet: {metric: custom, series: app_queue, how: absent, for: 90m}
+targets:
+  prometheus: {}
+  slurm: {power_save: {resume_program: /opt/start, suspend_program: /opt/stop}}
+EOF
+cat >gone_test.yml <<'EOF'
+rule_files: [out/prometheus/rules/alerts.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series: # one GPU of each machine is lost in the tenth minute, the other stays
+      - {series: 'up{job="stoker-agent",instance="lost:9400",machine="lost",group="own"}', values: "1x700"}
+      - {series: 'DCGM_FI_DEV_GPU_TEMP{instance="lost:9400",group="own",gpu="0",UUID="a"}', values: "40x700"}
+      - {series: 'DCGM_FI_DEV_GPU_TEMP{instance="lost:9400",group="own",gpu="1",UUID="b"}', values: "40x10 stale _x590 40x100"}
+      - {series: 'up{job="stoker-agent",instance="other:9400",machine="other",group="own"}', values: "1x700"}
+      - {series: 'DCGM_FI_DEV_GPU_TEMP{instance="other:9400",group="own",gpu="0",UUID="c"}', values: "40x700"}
+      - {series: 'DCGM_FI_DEV_GPU_TEMP{instance="other:9400",group="own",gpu="1",UUID="d"}', values: "40x10 stale"}
+      - {series: 'DCGM_FI_DEV_GPU_TEMP{instance="other:9400",group="own",gpu="1",UUID="new"}', values: "_x300 40x400"}
+      - {series: 'up{job="stoker-agent",instance="removed:9400",machine="removed",group="own"}', values: "1x300 stale"}
+      - {series: 'DCGM_FI_DEV_GPU_TEMP{instance="removed:9400",group="own",gpu="0",UUID="e"}', values: "40x300 stale"}
+      - {series: 'DCGM_FI_DEV_GPU_TEMP{instance="removed:9400",group="own",gpu="1",UUID="f"}', values: "40x10 stale"}
+      - {series: 'up{job="stoker-agent",instance="driver:9400",machine="driver",group="own"}', values: "1x700"}
+      - {series: 'DCGM_FI_DEV_GPU_TEMP{instance="driver:9400",group="own",gpu="0",UUID="g",DCGM_FI_DRIVER_VERSION="1"}', values: "40x10 stale"}
+      - {series: 'DCGM_FI_DEV_GPU_TEMP{instance="driver:9400",group="own",gpu="0",UUID="g",DCGM_FI_DRIVER_VERSION="2"}', values: "_x11 40x690"}
+      - {series: 'up{job="stoker-agent",instance="busy:9400",machine="busy",group="cloud",power_save="true"}', values: "1x10 0x590 1x100"}
+      - {series: 'stoker_gpu_processes{instance="busy:9400",gpu="0"}', values: "2x10 stale"}
+      - {series: 'app_queue{instance="lost:9400",queue="a"}', values: "7x10 stale _x590 7x100"}
+    promql_expr_test:
+      - expr: 'count by (alertname, instance) (ALERTS{alertstate="firing",alertname=~"MachineDown|GpuTelemetryAbsent|quiet"})'
+        eval_time: 90m
+        exp_samples:
+          - {labels: '{alertname="GpuTelemetryAbsent", instance="lost:9400"}', value: 1}
+          - {labels: '{alertname="GpuTelemetryAbsent", instance="other:9400"}', value: 1}
+          - {labels: '{alertname="GpuTelemetryAbsent", instance="removed:9400"}', value: 1}
+          - {labels: '{alertname="MachineDown", instance="busy:9400"}', value: 1}
+      - expr: 'count by (alertname, instance) (ALERTS{alertstate="firing",alertname=~"MachineDown|GpuTelemetryAbsent|quiet"})'
+        eval_time: 590m
+        exp_samples:
+          - {labels: '{alertname="GpuTelemetryAbsent", instance="lost:9400"}', value: 1}
+          - {labels: '{alertname="MachineDown", instance="busy:9400"}', value: 1}
+          - {labels: '{alertname="quiet", instance="lost:9400"}', value: 1}
+      - expr: 'count by (alertname, instance) (ALERTS{alertstate="firing",alertname=~"MachineDown|GpuTelemetryAbsent|quiet"})'
+        eval_time: 620m
+EOF
+test_expect 'what vanished is missed until it is back, replaced or removed; another driver is no loss' '
+    rendered gone.yaml && promtool check rules out/prometheus/rules/alerts.yml && promtool test rules gone_test.yml && tests out
+'
 test_done

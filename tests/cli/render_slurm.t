@@ -421,7 +421,7 @@ test_expect 'every partition has a default time, at most what it and its QOS all
     qos: {short: {max_time: 10m}, normal: {}}
     accounts: {a: {users: [root]}}
     partitions:
-      - {name: a, time_limit: 2d, qos: [normal]}
+      - {name: a, default: true, time_limit: 2d, qos: [normal]}
       - {name: b, time_limit: 30m, qos: [normal]}
       - {name: c}
       - {name: d, time_limit: 2d, default_time: 5h, qos: [normal]}" 2>err && test ! -s err &&
@@ -898,5 +898,51 @@ END
 test_expect 'commands.md: the database user comes before slurmdbd, and neither without accounting' '
     one "targets: {slurm: {cluster: x, controller: gpu1}}" && grep -A1 "mariadb  *# once" one/slurm/commands.md | grep -q "restart slurmdbd" &&
     one "targets: {slurm: {cluster: x, controller: gpu1, accounting: {enabled: false}}}" && ! grep -q slurmdbd one/slurm/commands.md
+'
+cat >wishes.yaml <<'END'
+nodes:
+  - {name: whole, count: 2, gpus_per_node: 4, gpu: {model: H100}, cpu_cores: 64, memory: 512GB}
+  - {name: cut, count: 4, gpus_per_node: 4, gpu: {model: A100-80GB, sharing: mig, mig_profile: 1g.10gb}, cpu_cores: 64, memory: 512GB}
+targets:
+  slurm:
+    controller: ctl
+    preempt: requeue
+    partitions:
+      - {name: train, nodes: [whole], default: true, preempt: off}
+      - {name: small, nodes: [cut]}
+    qos: {high: {preempts: [low]}, low: {}}
+    accounts: {all: {users: [games]}}
+END
+test_expect 'a partition that says preempt: off where QOS preempt is told so, one that says nothing is not' '
+    stoker spec check wishes.yaml >/dev/null 2>err && grep -q "^wishes.yaml:9:[0-9]*: warning: a cluster preempts by QOS or by partition" err &&
+    test "$(grep -c "by QOS or by partition" err)" = 1 || { cat err; exit 1; }
+'
+test_expect 'MIG: one instance of a GPU is one' '
+    sed "s/1g.10gb/7g.80gb/" wishes.yaml >one-cut.yaml && stoker render slurm -f one-cut.yaml -o one-cut >/dev/null 2>err && grep -q "must have 1 instance of 7g.80gb" err || { cat err; exit 1; }
+'
+test_expect 'MIG: who cuts the GPUs, and what slurmd needs to see it' '
+    stoker render slurm -f wishes.yaml -o wishes >/dev/null 2>err && grep -q "^wishes.yaml:3:[0-9]*: warning: slurm cuts no GPU: .*7 instances of 1g.10gb" err &&
+    grep -q "nvidia-smi mig -cgi 1g.10gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb -C" wishes/slurm/commands.md &&
+    grep -q "nvidia-smi -mig 1 .*# on cut\[1-4\]" wishes/slurm/commands.md && grep -q "slurm-wlm-nvml-plugin" wishes/slurm/commands.md ||
+    { cat err wishes/slurm/commands.md; exit 1; }
+'
+test_expect 'several partitions and no default are told; one is the default itself' '
+    sed "s/ default: true,//" wishes.yaml >nodefault.yaml && stoker spec check nodefault.yaml >/dev/null 2>err &&
+    grep -q "^nodefault.yaml:9:[0-9]*: warning: no partition is the default" err && ! { stoker spec check wishes.yaml 2>&1 | grep -q "is the default"; } &&
+    sed "/name: small/d" nodefault.yaml >one.yaml && ! { stoker spec check one.yaml 2>&1 | grep -q "is the default"; }
+'
+test_expect 'variables of the environment name the key they come from' '
+    cat >env.yaml <<"END" &&
+nodes: [{name: g, gpus_per_node: 1, gpu: {model: H100}, cpu_cores: 8, memory: 64GB}]
+nccl: {env: {NCCL_DEBUG: INFO}}
+components: {t: {kind: batch, target: slurm, nodes: g, command: [x], env: {FOO: "1", BAR: two words}}}
+targets: {slurm: {}}
+END
+    stoker render slurm -f env.yaml -o env >/dev/null 2>&1 && grep -q "export FOO=1 # components.t.env.FOO$" env/slurm/sbatch/t.sbatch &&
+    grep -q "export BAR=.two words. # components.t.env.BAR$" env/slurm/sbatch/t.sbatch && grep -q "export NCCL_DEBUG=INFO # nccl.env.NCCL_DEBUG$" env/slurm/sbatch/t.sbatch
+'
+test_expect 'jobs that take turns keep what they have: told' '
+    sed "s/^    preempt: requeue/    gang: true/;/qos: {high/d" wishes.yaml >gang.yaml && stoker spec check gang.yaml >/dev/null 2>err &&
+    grep -q "^gang.yaml:7:[0-9]*: warning: jobs that take turns keep their memory and their GPUs" err || { cat err; exit 1; }
 '
 test_done

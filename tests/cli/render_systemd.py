@@ -293,6 +293,52 @@ def two_groups():
 
 # ---- the real programs by the rendered lines
 
+def limits():
+    """Work that has no checkpoint ends at its time limit for good; the line of the unit runs."""
+    spec = base({"kind": "batch", "command": ["/bin/sh", "-c", "trap 'exit 3' TERM; sleep 60 & wait"], "time_limit": "1m", "depends_on": ["far"]})
+    name = next(iter(spec["components"]))
+    spec["components"]["far"] = {"target": "compose", "image": "i"}
+    spec["targets"]["compose"] = {}
+    p = render(write("limit.yaml", spec), "limit", "systemd")
+    unit = f"limit/systemd/stoker-component-{name}.service"
+    text = open(unit).read()
+    check("a batch unit is not started again after its limit", p.returncode == 0 and "RuntimeMaxSec" not in text and "RestartPreventExitStatus=124 137" in text
+          and "Restart=on-failure" in text, p.stderr, text)
+    check("warned of a component that is no unit", f"'{name}' does not wait for 'far'" in p.stderr, p.stderr)
+    line = words(lines_of(unit, "ExecStart")[0])
+    ended = subprocess.run([x.replace("60.000", "0.2") for x in line], capture_output=True)
+    check("the line ends with 124 at the limit, whatever the program says", "timeout" in line and ended.returncode == 124, line, ended.returncode)
+    for what, more in (("a service", {"kind": "service"}), ("training with checkpoints", {"kind": "training", "training": {"framework": "other", "checkpoint": {"path": "/c"}}})):
+        spec = base({"command": ["/bin/x"], "time_limit": "1m", **more})
+        render(write("goes-on.yaml", spec), "goes-on", "systemd")
+        text = open(f"goes-on/systemd/stoker-component-{next(iter(spec['components']))}.service").read()
+        check(f"{what} goes on after its limit", "RuntimeMaxSec=60000ms" in text and "RestartPrevent" not in text, text)
+
+
+def dropped():
+    """What the spec no longer has is told by install.sh, and removed by prune alone; files of others stay."""
+    two = base({"command": ["/bin/x"]})
+    two["components"]["old"] = {"kind": "serving", "target": "systemd", "ports": [{"name": "http", "port": 9009}]}
+    two["models"] = {"m": {"source": "/m", "kind": "embedding", "component": "old"}}
+    render(write("two.yaml", two), "dropped", "systemd")
+    env = {**os.environ, "DESTDIR": os.path.abspath("droproot")}
+    install = lambda *words: subprocess.run(["sh", "dropped/systemd/install.sh", *words], env=env, capture_output=True, text=True)
+    first = install()
+    unit, conf = "droproot/etc/systemd/system/stoker-component-old.service", "droproot/etc/stoker/component-old.yaml"
+    theirs = pathlib.Path("droproot/etc/systemd/system/stoker-component-site.service")
+    theirs.write_text("[Service]\nExecStart=/bin/true\n")
+    check("nothing is told of a first install", first.returncode == 0 and "prune" not in first.stdout and os.path.exists(unit) and os.path.exists(conf), first.stdout, first.stderr)
+    del two["components"]["old"], two["models"]
+    render(write("one.yaml", two), "dropped", "systemd")
+    told = install()
+    check("install.sh tells what the spec dropped and leaves it", told.returncode == 0 and "stoker-component-old.service" in told.stdout and "prune" in told.stdout
+          and "site" not in told.stdout and os.path.exists(unit), told.stdout, told.stderr)
+    p = install("prune")
+    check("prune removes it with its file, and nothing of others", p.returncode == 0 and not os.path.exists(unit) and not os.path.exists(conf) and theirs.exists()
+          and os.path.exists("droproot/etc/systemd/system/stoker-component-c.service"), p.stdout, p.stderr)
+    check("then nothing is told", "prune" not in install().stdout)
+
+
 def start(unit, root, heard):
     """The unit's ExecStart with a notify socket, as the manager would; paths below /etc are the root's."""
     line = lines_of(unit, "ExecStart")[0]
@@ -356,6 +402,6 @@ def real():
     check("the agent's history is in the spec's folder", os.path.getsize(f"{state}/history.ring") > 0)
 
 
-for part_ in (examples, mistakes, contents, scripts, hostile, users, refusals, replicas, beside_compose, two_groups, real):
+for part_ in (examples, mistakes, contents, scripts, hostile, users, refusals, replicas, beside_compose, two_groups, limits, dropped, real):
     part(part_)
 done()

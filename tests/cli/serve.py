@@ -221,12 +221,12 @@ def listening():
     check("a model that is not there is told at once", p.returncode != 0 and "/nowhere" in p.stderr, p.stderr)
     with open("token", "w") as f:
         f.write("secret\n")
-    s = Server("-m", f"emb={EMB}", "--token-file", "token", "--access-log", "access.log", "--te-metrics")
+    s = Server("-m", f"emb={EMB}", "--token-file", "token", "--access-log", "access.log", "--no-te-metrics")
     check("without the token: 401", s.ask("/embed", {"inputs": "a"})[0] == 401)
     check("with it: 200", s.ask("/embed", {"inputs": "a"}, {"Authorization": "Bearer secret"})[0] == 200)
     check("/health needs none", s.ask("/health")[0] == 200)
     text = s.ask("/metrics", None, {"Authorization": "Bearer secret"})[1].decode()
-    check("TEI's names on demand", "te_request_count" in text)
+    check("TEI's names can be left out", "stoker_requests_total" in text and "te_request_count" not in text)
     rc, rest = s.stop(signal.SIGINT)
     check("SIGINT ends it well", rc == 0, rc, rest)
     log = [json.loads(x) for x in open("access.log")]

@@ -484,8 +484,10 @@ def spec_again():
     with open("spec.yaml") as f:
         kept = f.read()
     with open("spec.yaml", "a") as f:
-        f.write("serve: {items_max: 7}\n")
-    check("limits that have changed: the log says that they wait for a start", "limits of the spec have changed" in hup(), s.text)
+        f.write("serve: {items_max: 7, token_file: %s}\n" % os.path.abspath("of-calls"))
+    with open("of-calls", "w") as f:
+        f.write("x\n")
+    check("limits and tokens that have changed: the log says that they wait for a start", "token and TLS files, limits of the spec have changed" in hup(), s.text)
     with open("spec.yaml", "w") as f:
         f.write(kept)
     hup()
@@ -695,6 +697,26 @@ def many_connections():
     check("it stops well", s.stop() == 0, s.text)
 
 
+def silent_connections():
+    """As many that say nothing as there is room for: others are let in all the same, who is at work stays."""
+    s = Server("-m", f"emb={EMB}", "--connections-max", "20")
+    half = s.connect()
+    half.sendall(b"POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 24\r\n\r\n")
+    those = [s.connect() for _ in range(40)]
+    check("health is asked beside silent connections", [s.ask("/health")[0] for _ in range(30)] == [200] * 30)
+    half.sendall(b'{"inputs":"hello world"}')
+    got = reply(half)
+    check("a request under way is not closed for it", got[0] == 200, got, s.text)
+    text = s.ask("/metrics")[1].decode()
+    value = {x.split()[0]: float(x.split()[1]) for x in text.splitlines() if x.startswith("stoker_http_connections")}
+    check("figures tell of it", value["stoker_http_connections_max"] == 20 and 1 <= value["stoker_http_connections"] <= 20 and
+          value["stoker_http_connections_dropped_total"] >= 21, value)
+    check("so does the log, once", s.text.count("connections are taken") == 1, s.text)
+    for c in those:
+        c.close()
+    check("it stops well", s.stop() == 0, s.text)
+
+
 def many_documents():
     s = Server("-m", f"rank={RANK}")
     docs = texts(1000, 9, 20)
@@ -767,7 +789,7 @@ def log_full():
 
 
 parts = [killed_clients, slow_clients, garbage, files_after_load, files_during_load, swap_under_load, spec_again, full_pool, nan,
-         stops_under_load, stops_in_time, ends_while_loading, many_connections, many_documents, overload, log_full]
+         stops_under_load, stops_in_time, ends_while_loading, many_connections, silent_connections, many_documents, overload, log_full]
 for part in parts:
     if sys.argv[4:] and part.__name__ not in sys.argv[4:]:
         continue

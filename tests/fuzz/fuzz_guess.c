@@ -11,6 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const paths[] = { "/info", "/v1/models", "/models", "/openapi.json" };
     char *text = malloc(size + 1), authority[URL_AUTHORITY_MAX];
+    const char *rest;
     struct url u;
 
     memcpy(text, data, size);
@@ -21,6 +22,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void)api_guess_from(paths[i], text, size, &g);
     }
     if (!url_parse(text, &u, NULL) && strpbrk(url_authority(&u, authority), "\r\n "))
+        abort();
+    if (!url_parse_query(text, &u, &rest, NULL) && strpbrk(rest, "\r\n #"))
+        abort();
+    if (!url_parse_link(text, &u, &rest, NULL) && strpbrk(rest, "\r\n "))
         abort();
     free(text);
     return 0;

@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     nccl_env_release(&env);
     nccl_write_json(hw, &opts, &out);
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (nccl_why(hw, names[i], size & 1, &out, NULL))
+        if (nccl_why(hw, names[i], NULL, size & 1, &out, NULL))
             break;
     buf_release(&out);
     hw_free(hw);

@@ -31,7 +31,7 @@ static void mend(char *p, size_t len)
 
 static uint64_t run(struct tele *t, const char *p, size_t len, size_t cut, enum rc *rc)
 {
-    struct stream_reader_opts o = { .into = t, .gpu_shift = 1, .uuid_suffix = "-1" };
+    struct stream_reader_opts o = { .into = t, .source_prefix = "x-" };
     struct stream_reader *r = stream_reader_new(&o);
     uint64_t taken;
 

@@ -84,10 +84,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct tokenizer *t = NULL;
     size_t json = nul ? (size_t)(nul - p) : size;
 
-    if (json && tokenizer_parse(p, json, "fuzz", &t, NULL) == RC_OK)
+    if (json && tokenizer_parse(p, json, "fuzz", NULL, &t, NULL) == RC_OK)
         all_ways(t, nul ? nul + 1 : "a b", nul ? size - json - 1 : 3);
     tokenizer_free(t);
-    if (!always && tokenizer_parse(fixed, sizeof(fixed) - 1, "fixed", &always, NULL))
+    if (!always && tokenizer_parse(fixed, sizeof(fixed) - 1, "fixed", NULL, &always, NULL))
         abort();
     all_ways(always, p, size);
     return 0;

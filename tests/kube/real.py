@@ -274,7 +274,7 @@ def away(c, what, *applied):
     def gone():
         c.kubectl("delete", "pods", "-A", "--all", "--force", "--grace-period=0")
         return not [n for n in c.get("namespaces") if n["metadata"].get("deletionTimestamp")]
-    check(f"{what}: deleted, nothing is left", wait(gone, 90), [(n["metadata"]["name"], n["status"]) for n in c.get("namespaces")])
+    check(f"{what}: deleted, nothing is left", wait(gone, 300), [(n["metadata"]["name"], n["status"]) for n in c.get("namespaces")])
     c.kubectl("delete", "events", "-A", "--all")
 
 
@@ -301,6 +301,28 @@ def kubernetes(c, name, path):
         else:
             admitted(c, name, docs, spec_of(path))
     away(c, name, ("-k", site), ("-f", base / "cluster"))
+
+
+def later(c):
+    """Services alone, on machines without a label of a zone, as those of one's own have none: they fill one, and a training finds the rest whole."""
+    path = TOP / "tests/kube/sites/fill.yaml"
+    if not check_rendered("later", run("render", "kubernetes", "-f", str(path), "-o", "later")):
+        return
+    overlay = pathlib.Path("later/kubernetes/overlays/site")
+    docs = [d for d in yaml.safe_load_all(c.kubectl("kustomize", str(overlay)).stdout) if d]
+    operators(c, docs)
+    machines(c, spec_of(path), pathlib.Path("later/kubernetes"))
+    c.kubectl("label", "node", "--all", "topology.kubernetes.io/zone-")
+    c.put(*[d for d in docs if d["kind"] == "Namespace"])
+    c.put(*[d for d in docs if d["kind"] not in ("Namespace", "Job")])
+
+    def at():
+        return [p["spec"].get("nodeName") for p in c.get("pods", "-A") if p["metadata"]["labels"].get("app.kubernetes.io/component") == "serve"]
+    wait(lambda: len(at()) == 8 and all(at()), 60)
+    check("later: eight pods of a GPU each fill one machine", len(at()) == 8 and len(set(at())) == 1, at())
+    if apply(c, "later", "-k", overlay):
+        placed(c, "later", docs, spec_of(path))
+    away(c, "later", ("-k", overlay))
 
 
 def small(c):
@@ -525,6 +547,8 @@ def main():
         for kind in KINDS if not only_sites else ():
             pathlib.Path(f"{kind}.yaml").write_text(fixture.replace("job: jobset", f"job: {kind}").replace(", queue: team", ""))
             part(kubernetes, c, kind, f"{kind}.yaml")
+        if not only_sites or not sys.argv[3:] or "later" in sys.argv[3:]:
+            part(later, c)
         if not only_sites:
             part(small, c)
             part(openshift, c)

@@ -62,9 +62,12 @@ def maps(base):
         for d in yaml.safe_load_all(path.read_text()):
             if isinstance(d, dict) and d.get("kind") == "ConfigMap":
                 out[d["metadata"]["name"]] = d["data"]
+    for path in base.rglob("mig-policy.yaml"):
+        out["mig.strategy"] = yaml.safe_load(path.read_text())["spec"]["mig"]["strategy"]
     values = base / "gpu-operator-values.yaml"
     if values.exists():
         v = yaml.safe_load(values.read_text())
+        out["mig.strategy"] = v["mig"]["strategy"]
         for part in ("migManager", "devicePlugin"):
             config = v.get(part, {}).get("config") or {}
             if config.get("create"):
@@ -82,6 +85,8 @@ def gpus(g, labels, configs):
     if mig and "stoker-mig" in configs:
         wanted = yaml.safe_load(configs["stoker-mig"]["config.yaml"])["mig-configs"][mig]
         cut = [d for d in wanted if d["mig-enabled"]]
+        if cut and configs.get("mig.strategy") == "single":
+            return {"nvidia.com/gpu": str(count * sum(cut[0]["mig-devices"].values()))}
         if cut:
             return {"nvidia.com/mig-" + p.replace("+", "."): str(count * n) for p, n in cut[0]["mig-devices"].items()}
     shared = labels.get("nvidia.com/device-plugin.config") or configs.get("devicePlugin.default")

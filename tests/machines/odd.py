@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 
 import rails as R  # noqa: E402
 from rails import GPU, Node, ib, roce  # noqa: E402
-from sysfs import spr  # noqa: E402
+from sysfs import ACS_ON, spr  # noqa: E402
 
 
 def cpu(guest=False):
@@ -75,6 +75,36 @@ def dead_ports():
     return spare_ports(addrs=[("10.77.0.9", 24)], up=True)
 
 
+def second_port(dead=None, addrs=True, both=4):
+    """dual-port cards, a rail of its own for each port, one second port down"""
+    def nic(n, second):
+        down = second and (n == dead or n >= both)
+        return R.Nic("mlx5_%d" % (2 * n + second), "roce", 200, state="1: DOWN" if down else None,
+                     addrs=[("10.%d.0.7" % (10 + 2 * n + second), 24)] if addrs or not down else [])
+    node = Node([(n // 2, [GPU, (nic(n, 0), nic(n, 1))]) for n in range(4)], nccl="2.27.7")
+    for n in range(4):
+        if n == dead or n >= both:
+            dev = "/net/eth_%d/" % (2 * n + 1)
+            path = next(p for p in node.m.tree.nodes if dev in p).split(dev)[0] + dev.rstrip("/")
+            node.m.tree.files(path, operstate="down", flags="0x1003", carrier=0)
+    return node
+
+
+def second_dead():
+    """... with an address"""
+    return second_port(3)
+
+
+def second_bare():
+    """... without an address, where three cards of four have both up"""
+    return second_port(3, addrs=False)
+
+
+def second_some():
+    """... on three cards of four, without an address"""
+    return second_port(None, addrs=False, both=1)
+
+
 def routed_links():
     """rails with a /31 each: routed, or they would lead nowhere"""
     return Node(R.rails(lambda i: R.Nic("mlx5_%d" % i, "roce", 400,
@@ -120,6 +150,100 @@ def guest_file_version():
 def guest_file_bare():
     """the same with a file that tells no version"""
     return guest_file('name="x"')
+
+
+def guest_topo(change=lambda text: text):
+    """a virtual machine with a topology file by NCCL_TOPO_FILE"""
+    node = guest(env={"NCCL_TOPO_FILE": "/opt/topo.xml"})
+    text = '<system version="1">\n  <cpu numaid="0">\n%s  </cpu>\n</system>\n' % "".join(
+        '    <pci busid="ffff:%02x:00.0" class="0x060400"><pci busid="0000:%02x:00.0" class="0x030200"/>'
+        '<pci busid="0000:%02x:00.0" class="0x020000"/></pci>\n' % (1 + i, 0x11 + 4 * i, 0x13 + 4 * i)
+        for i in range(4))
+    node.m.tree.file("/opt/topo.xml", change(text))
+    return node
+
+
+def topo_tab():
+    """... with a tab between elements"""
+    return guest_topo(lambda text: text.replace("\n  <cpu", "\n\t<cpu"))
+
+
+def topo_declared():
+    """... that begins with an XML declaration"""
+    return guest_topo(lambda text: '<?xml version="1.0"?>\n' + text)
+
+
+def topo_cut():
+    """... that was cut"""
+    return guest_topo(lambda text: text[:len(text) // 2])
+
+
+def topo_empty():
+    """... that is empty"""
+    return guest_topo(lambda text: "\n")
+
+
+def topo_foreign():
+    """... of another machine"""
+    return guest_topo(lambda text: text.replace('"0000:', '"00ff:'))
+
+
+def two_nccls(system="2.27.5", wheel="2.18.1"):
+    """RoCE rails; a wheel brings another NCCL than the system has"""
+    node = Node(R.rails(lambda i: roce(i, 400), 4), nccl=system)
+    site = "/usr/local/lib/python3.10/dist-packages"
+    node.m.tree.file(site + "/torch/version.py", "__version__ = '2.1.0+cu121'\n")
+    node.m.tree.file("%s/nvidia_nccl_cu12-%s.dist-info/METADATA" % (site, wheel), "Name: nvidia-nccl-cu12\n")
+    node.m.tree.file(site + "/nvidia/nccl/lib/libnccl.so.2", "")
+    return node
+
+
+def path_nccl():
+    """LD_LIBRARY_PATH names another NCCL than the system's"""
+    node = Node(R.rails(lambda i: roce(i, 400), 4), nccl="2.27.5", env={"LD_LIBRARY_PATH": "/opt/nccl/lib"})
+    node.m.shared_lib("/opt/nccl/lib/libnccl.so.2", "libnccl.so.2.19.3")
+    return node
+
+
+def geforce():
+    """two GeForce cards with a RoCE port at the root complex each"""
+    node = Node([(0, d) for i in range(2) for d in (GPU, roce(i, 100))], nvlink=False, nccl="2.27.5")
+    for g in node.m.nvml["gpus"]:
+        g["brand"], g["name"] = "GeForce RTX", "NVIDIA GeForce RTX 4090"
+    return node
+
+
+def acs_switch(**more):
+    """ACS is on at the ports of the switches, no NVLink"""
+    return Node([(n, [GPU, GPU, ib(n)]) for n in (0, 1)], nvlink=False, nccl="2.27.5", acs=(ACS_ON, ACS_ON), **more)
+
+
+def acs_root():
+    """ACS is on at root ports only"""
+    return Node([(n, [GPU, GPU, ib(n)]) for n in (0, 1)], nvlink=False, nccl="2.27.5", acs=(ACS_ON, 0))
+
+
+def acs_lent(acs=ACS_ON):
+    """... and the host gives another device to virtual machines"""
+    node = Node([(n, [GPU, GPU, ib(n)]) for n in (0, 1)], nvlink=False, nccl="2.27.5", acs=(acs, acs))
+    node.m.host("e0", 0).bridge("e0:01.0", "8086:352a").add("e1:00.0", "15b3:101e", 0x020000, driver="vfio-pci")
+    return node
+
+
+def acs_ats():
+    """... and the ports let pass what ATS has translated"""
+    return acs_lent(ACS_ON | 0x40)
+
+
+def iommu_translated():
+    """ACS off, the IOMMU translates"""
+    return Node([(n, [GPU, GPU, ib(n)]) for n in (0, 1)], nvlink=False, nccl="2.27.5", iommu="DMA")
+
+
+def ranks():
+    """two of four GPUs have their NIC at a switch, two at the root complex; no NVLink"""
+    return Node([(0, [GPU, roce(0, 200)]), (0, [GPU, roce(1, 200)]), (1, GPU), (1, roce(2, 200)), (1, GPU),
+                 (1, roce(3, 200))], nvlink=False, nccl="2.27.5")
 
 
 def iwarp(only=True):

@@ -33,11 +33,18 @@ class Nic:
 
     def __init__(self, name, layer, gbps, kind=CX7, addrs=(), sm=1, prefix="fe80::", state=None,
                  ipoib=None, rate=None, vfs=(),
-                 gateway=None, lid=None, foreign=()):
+                 gateway=None, lid=None, foreign=(), bond=False):
         self.name, self.layer, self.gbps, self.kind = name, layer, gbps, kind
         self.addrs, self.sm, self.prefix, self.state = list(addrs), sm, prefix, state
         self.ipoib, self.rate, self.vfs, self.gateway = ipoib, rate, vfs, gateway
         self.lid, self.foreign = lid, foreign  # addresses of devices in another namespace
+        self.bond = bond  # both ports of the card are one: its addresses are the bond's
+
+    def devices(self):
+        """The names of its network devices."""
+        dev = "e%s" % self.name.replace("mlx5_", "th_")
+        own = [dev] + ([dev + "b", "bond" + dev] if self.bond else [])
+        return own + ["%s.%d" % (own[-1], a[2]) for a in self.addrs if len(a) > 2]
 
     def rate_text(self):
         if self.rate is not None:
@@ -51,11 +58,12 @@ class Node:
 
     def __init__(self, slots, cpu=None, nvlink=True, kind=G.H100_SXM, nccl="2.21.5", rows=(),
                  mounts=(), env=None, front="eno1", hidden=(), peermem=True, front_index=2,
-                 iommu="identity", link=5):
+                 iommu="identity", link=5, acs=(0, 0)):
         self.cpu = cpu or spr("Intel(R) Xeon(R) Platinum 8480C", 2, 8, "107520K", 3800, smt=1)
         self.m = m = Machine("rail-node", "5.15.0-1063-nvidia", self.cpu, iommu=iommu)
         self.kind, self.nets, self.rows, self.bus, self.hardware = kind, 10, list(rows), 0x10, []
         self.link = link  # PCIe generation; None: no device or bridge tells
+        self.acs = acs  # control words of root ports and of switches' ports
         m.os("Ubuntu 22.04.4 LTS", "ubuntu", "22.04")
         m.dmi("Example", "HGX")
         m.cmdline("ro iommu=pt" if iommu == "identity" else "ro")
@@ -91,13 +99,14 @@ class Node:
         bus = self.bus
         many = isinstance(devices, list)
         self.bus += 3 + len(devices) if many else 2
-        root = self.m.host("%02x" % bus, numa).bridge("%02x:01.0" % bus, "8086:352a", speed=self.link)
+        root = self.m.host("%02x" % bus, numa).bridge("%02x:01.0" % bus, "8086:352a", speed=self.link,
+                                                      acs=self.acs[0])
         if not many:
             self.device(root, "%02x:00" % (bus + 1), devices, numa)
             return
         up = root.bridge("%02x:00.0" % (bus + 1), speed=self.link)
         for i, d in enumerate(devices):
-            self.device(up.bridge("%02x:%02x.0" % (bus + 2, i), speed=self.link),
+            self.device(up.bridge("%02x:%02x.0" % (bus + 2, i), speed=self.link, acs=self.acs[1]),
                         "%02x:00" % (bus + 3 + i), d, numa)
 
     def device(self, port, bus, d, numa):
@@ -142,6 +151,12 @@ class Node:
         dev = "e%s" % nic.name.replace("mlx5_", "th_")
         net(m, dev, pci, self.nets, mac, mtu=9000, speed=nic.gbps * 1000)
         self.nets += 1
+        if nic.bond:
+            net(m, dev + "b", pci, self.nets, mac, mtu=9000, speed=nic.gbps * 1000, port=1)
+            bond(m, "bond" + dev, [dev, dev + "b"], index=self.nets + 1, mac=mac, mtu=9000,
+                 speed=nic.gbps * 2000)
+            self.nets += 2
+            dev = "bond" + dev
         self.rows += [(dev, "0.0.0.0", 0, nic.gateway, 0)] if nic.gateway else []
         table = roce_gids(mac, [], dev)
         for address in nic.foreign:

@@ -5,12 +5,15 @@
     tests/page/page.py BUILD [--keep] [--docs]
 
 demo     the demo, with the next one and a dead address as its fleet
+wide     an agent that asks 512 fake nodes (fake_fleet)
 fault    a node of a fake driver, recorded here: GPU 5 falls off the bus and comes back
 long     six hours of eight GPUs at one second, made up by fake_node
 
 Screenshots go to BUILD/page/; --docs writes those of docs/pictures; --keep leaves the agents
 running, to look at.  RESULT page.frame_ms (a pointer moves over six hours of eight
-GPUs) and page.redraw_ms (all ten charts anew) are measurements and decide nothing.
+GPUs), page.redraw_ms (all ten charts anew), and of a fleet of 512 nodes page.fleet_first_ms (from the address
+to its table), page.fleet_update_ms (all values anew, main thread), page.fleet_heap_mb and page.fleet_poll_kb (a
+poll, packed) are measurements and decide nothing.
 """
 import json
 import os
@@ -29,6 +32,7 @@ top = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(top / "tests/cli"))
 import agent_box  # noqa: E402
 import browser  # noqa: E402
+import fleet_box  # noqa: E402
 import serve_box  # noqa: E402
 from agent_box import wait  # noqa: E402
 
@@ -170,7 +174,8 @@ def overview(b, demo):
     text = b.js("document.getElementById('gpu-1').innerText")
     wanted = ["H200", "Utilisation", "Tensor activity", "Memory", "Temperature", "Power", "SM MHz", "ECC", "NVLink", "PCIe"]
     check("a card has utilisation, memory, clocks, ECC and links", all(w in text for w in wanted), text)
-    check("the first line says that nothing is wrong", "Nothing is wrong" in b.js("document.getElementById('firing').innerText"), b.js("document.getElementById('firing').innerText"))
+    check("the first line says what is wrong, or that nothing is", b.until("(t => { const f = state.alerts.filter(a => a.state === 'firing'); return f.length ? f.some(a => t.includes(a.name)) : t.includes('Nothing is wrong'); })(document.getElementById('firing').innerText)"), b.js("document.getElementById('firing').innerText"))
+    check("a strip tells the chapter of the story", b.until("(t => state.node.story.chapters.some(c => t.includes(c.title) && t.includes(c.text)))(document.getElementById('story').innerText)"), b.js("document.getElementById('story').innerText"))
     check("sparklines are drawn", b.until(INK + "('#gpu-1 canvas') > 200"))
     power = "[...document.querySelectorAll('.card')].map(c => c.innerText).join()"
     before = json.dumps(b.js(power))
@@ -188,6 +193,8 @@ def charts(b, demo):
     go(b, "charts")
     span(b, "15 min")
     check("charts have the recording's data", b.until("CHARTS.slice(0, 6).every(c => c.data && c.data.series.length === 8 && c.data.series[0].mean.some(known))"))
+    check("eight GPUs are rows of shades at first", b.js("formNow() === 'heat'"))
+    b.key("h", "KeyH")
     check("curves are drawn", b.until(INK + "('#charts figure:nth-child(1) canvas') > 1500") and b.js(INK + "('#charts figure:nth-child(4) canvas')") > 1500)
     b.key("h", "KeyH")
     check("or a row of shades a GPU", b.until("form === 'heat' && " + INK + "('#charts figure:nth-child(1) canvas') > 20000"))
@@ -195,6 +202,15 @@ def charts(b, demo):
     b.shot(shots / "charts-heat-dark.png", whole=True)
     picture(b, "agent-charts", height=1130)
     b.key("h", "KeyH")
+    b.js("document.getElementById('pick').value = 'gpu.clock.mem'; document.getElementById('pick').onchange()")
+    check("any metric can be charted", b.until("CHARTS[0].metric === 'gpu.clock.mem' && CHARTS[0].data && CHARTS[0].data.series.length === 8") and b.until(INK + "('#chart-gpu\\\\.clock\\\\.mem canvas') > 500"))
+    b.js("[...document.querySelectorAll('.key')][2].onclick({})")
+    check("span, form, GPUs and charts stand in the address", b.js("(h => h.includes('span=900') && h.includes('metrics=gpu.clock.mem') && h.includes('gpus=0%2C1%2C3') && h.includes('form=lines'))(location.hash)"), b.js("location.hash"))
+    link = b.js("location.href")
+    b.open("about:blank")
+    b.open(link)
+    check("and a link shows the same", b.until("view === 'charts' && span === 900 && shown && !shown.has(2) && shown.size === 7 && formNow() === 'lines' && CHARTS[0].metric === 'gpu.clock.mem' && CHARTS[0].unit === 'MHz' && CHARTS[0].data", 30), b.js("location.hash"))
+    b.js("document.querySelector('#charts .plain').click(); [...document.querySelectorAll('.key')].pop().onclick({})")
     span(b, "5 min")
     first = b.until("CHARTS[0].data && CHARTS[0].data.step_ms === 1000 && CHARTS[0].data.from_ms + CHARTS[0].data.steps * 1000")
     check("charts go on by themselves", b.until(f"CHARTS[0].data.from_ms + CHARTS[0].data.steps * 1000 > {first} + 2500"))
@@ -294,10 +310,99 @@ def fault(b, a):
 
 def fleet(b, demo):
     go(b, "fleet")
-    check("the fleet shows who answers and who does not", b.until(f"(t => t.includes('no answer') && document.querySelectorAll('#nodes .card').length === 3 && document.querySelectorAll('#nodes .cells').length === 2)({shown('fleet')})"),
-          b.js(shown("fleet")))
+    check("the fleet shows who answers and who does not", b.until(f"(t => t.includes('no answer') && fl.body.children.length === 3 && fleet.cells.length === 3)({shown('fleet')})", 30), b.js(shown("fleet")))
     check("and what is wrong there", b.until(f"/critical/.test({shown('fleet')})"), b.js(shown("fleet")))
     b.shot(shots / "fleet.png")
+
+
+# milliseconds of the main thread for an update in which every value of every node is another one
+UPDATE = """(() => {
+  const spent = [];
+  for (let i = 0; i < 21; i++) {
+    for (const n of fleet.nodes) if (n && n.node) for (const m in n.node.now) n.node.now[m] = n.node.now[m].map(v => v == null ? v : v * (.97 + .06 * Math.random()));
+    const a = performance.now();
+    showFleet();
+    spent.push(performance.now() - a);
+  }
+  return spent.sort((x, y) => x - y)[10];
+})()"""
+
+
+def result(name, value, unit, bound):
+    print(f"RESULT page.{name} {value:.4g} {unit} {bound} {'ok' if value <= bound else 'short'}")
+
+
+def wide(b, folder):
+    """512 nodes, 4,096 GPUs: sorted, filtered, grouped, by keys and by address; a job over eight of them."""
+    os.chdir(folder)
+    box = fleet_box.Fleet(STOKER, 512, 64)
+    a = agent("--no-gpu", "--no-history", "-f", box.spec("wide.yaml"))
+    a.ask("/api/v1/fleet")
+    wait(lambda: a.ask("/api/v1/fleet")[1]["asked"] == 0, 60)
+    b.open("about:blank")
+    b.open(a.url + "#fleet")
+    check("a fleet of 512 nodes", b.until("fl.body && fl.body.children.length === 60 && fleet.cells.length === 513", 40), b.js(shown("fleet")))
+    result("fleet_first_ms", b.js("fl.shownAt"), "ms", 1000)
+    rows = "[...fl.body.children].map(r => r.children[0].innerText + ' ' + r.children[1].innerText)"
+    check("the worst come first", b.js(f"(r => r[0].startsWith('lost') && r[1].startsWith('lost') && r[2] === 'critical gpu006' && r[3].startsWith('warning gpu012') && r[17] === 'ok gpu001')({rows})"), b.js(rows))
+    check("its alerts stand by rule, with nodes and GPUs", b.js("(t => t.includes('no answer') && t.includes('GpuLost') && t.includes('gpu006 GPU 1') && t.includes('GpuTemperatureHigh') && t.includes('14 nodes'))(fl.alerts.innerText)"), b.js("fl.alerts.innerText"))
+    check("a cell a GPU is drawn", b.js(INK + "('#fleet-map')") > 100000)
+    result("fleet_update_ms", b.js(UPDATE), "ms", 50)
+    polls = "performance.getEntriesByType('resource').filter(e => e.name.includes('/fleet?since') && e.encodedBodySize).map(e => e.encodedBodySize)"
+    check("it is asked again and again", b.until(f"{polls}.length > 2", 60))
+    result("fleet_poll_kb", b.js(f"Math.max(...{polls})") / 1e3, "kB", 200)
+    b.call("HeapProfiler.collectGarbage")
+    b.call("Performance.enable")
+    heap = {m["name"]: m["value"] for m in b.call("Performance.getMetrics")["metrics"]}["JSHeapUsedSize"]
+    result("fleet_heap_mb", heap / 1e6, "MB", 64)
+    theme(b, "dark")
+    b.size(1280, 900)
+    b.shot(shots / "fleet-wide.png", whole=True)
+    picture(b, "agent-fleet", 1280, 1010)
+    b.size(1440, 900)
+    b.key("/", "Slash")
+    check("/ goes to the filter", b.until("document.activeElement === fl.q"))
+    b.js("fl.q.value = 'rack3 ok'; fl.q.oninput()")
+    check("nodes are filtered by words", b.until("fleet.cells.length === 62"), b.js("fleet.cells.length"))
+    b.js("fl.q.blur()")
+    b.key("g", "KeyG")
+    b.key("g", "KeyG")
+    b.key("m", "KeyM")
+    check("keys group and choose what is shown", b.js("fleet.group === 'rack' && fleet.metric === 'tensor' && fleet.cells.some(k => k.title === 'rack3')"), b.js("location.hash"))
+    check("filter, groups and metric stand in the address", b.js("(h => h.includes('q=rack3+ok') && h.includes('group=rack') && h.includes('metric=tensor'))(location.hash)"), b.js("location.hash"))
+    link = b.js("location.href")
+    b.open("about:blank")
+    b.open(link)
+    check("and a link shows the same", b.until("fl.q && fl.q.value === 'rack3 ok' && fleet.group === 'rack' && fleet.cells.filter(k => k.n).length === 62", 30), b.js("location.hash"))
+    b.js("document.querySelector('#fleet-states [data-k=trouble]').click()")
+    check("or by state", b.until("fleet.cells.filter(k => k.n).length === 0 && location.hash.includes('state=trouble')"), b.js("location.hash"))
+    b.key("Escape")
+    check("Escape shows all again", b.until("fleet.cells.filter(k => k.n).length === 513"))
+    b.js("fl.map.focus()")
+    b.key("ArrowDown")
+    b.key("ArrowDown")
+    check("arrow keys go through the map", b.until("fleet.sel && !document.getElementById('tip').hidden && document.getElementById('tip').innerText.length > 5"), b.js("document.getElementById('tip').innerText"))
+    b.js("document.querySelector('#fleet-more').click()")
+    check("all rows when they are wanted", b.until("fl.body.querySelectorAll('tr:not(.group)').length === 513"))
+    go(b, "processes")
+    text = shown("processes")
+    check("a job across nodes with its slowest rank, its cost and the likely reason", b.until(f"(t => t.includes('64 ranks on 8 nodes') && t.includes('rank 28 on gpu004 GPU 4') && /3[678] % of the job/.test(t) && t.includes('clocks at 1200 MHz where others run at 1980'))({text})", 20), b.js(text))
+    check("and a bar a rank", b.until(INK + "('canvas.ranks') > 5000"))
+    theme(b, "light")
+    b.shot(shots / "ranks.png", whole=True)
+    picture(b, "agent-ranks", 1280, 560)
+    for width in (1280, 400):
+        b.size(width, 900, width < 500)
+        for view in ("fleet", "processes"):
+            go(b, view)
+            over = b.js("document.scrollingElement.scrollWidth - innerWidth")
+            check(f"{view} of 512 nodes is not wider than {width}", over <= 0, over)
+            b.shot(shots / f"wide-{view}-{width}.png", whole=view == "processes")
+    b.size(1440, 900)
+    go(b, "fleet")
+    box.stop()
+    check("nodes that die while they are shown are told", b.until("fleet.nodes.filter(n => n && n.state === 'lost').length > 100", 60), b.js("fleet.head && fleet.head.lost"))
+    a.stop()
 
 
 def topology(b, folder):
@@ -310,6 +415,27 @@ def topology(b, folder):
     check("the topology is a picture and a matrix", b.until("(i => i && i.complete && i.naturalWidth > 300)(document.querySelector('#picture img')) && document.querySelectorAll('.matrix tr').length > 8", 30), b.js(shown("topology")))
     check("with NCCL's own choice beside ours, GPU by GPU", b.js("(t => t.includes('400 Gb/s at PXB by mlx5_0:1') && t.includes('NCCL by itself') && t.includes('NCCL_IB_HCA'))(document.getElementById('v-topology').innerText)"), b.js(shown("topology")))
     b.shot(shots / "topology.png", whole=True)
+    a.stop()
+
+
+def bare(b, folder):
+    """This machine, which may have no GPU: live, with a history."""
+    a = agent("--no-gpu", "--history", str(folder / "bare.ring"))
+    b.open(a.url)
+    check("a machine without a GPU shows what it has", b.until("(t => t.includes('This machine') && t.includes('Memory available') && t.includes('How it is put together'))(document.getElementById('cards').innerText)", 30), b.js("document.getElementById('cards').innerText"))
+    check("with figures, none of them unknown", b.until("(t => t.includes('CPU') && t.includes('Memory in use') && !t.includes('unknown'))(document.getElementById('sum').innerText)", 30), b.js("document.getElementById('sum').innerText"))
+    go(b, "charts")
+    check("charts only where there is data", b.until("CHARTS.some(c => c.metric === 'host.cpu.util' && !c.box.hidden) && CHARTS.filter(c => c.metric.startsWith('gpu.')).every(c => c.box.hidden)", 30))
+    go(b, "overview")
+    b.shot(shots / "bare.png", whole=True)
+    picture(b, "agent-bare", height=1000)
+    b.js("document.getElementById('to-demo').click()")
+    check("one button shows the demo", b.until("location.pathname === '/demo/' && document.querySelectorAll('#cards .card').length === 8 && document.getElementById('status').className === 'live' && !document.getElementById('story').hidden", 40), b.js("document.body.innerText"))
+    check("marked as one", b.until("(t => t.includes('DEMO') && t.includes('back to this machine'))(document.getElementById('demo').innerText) && document.title.startsWith('DEMO')"))
+    go(b, "processes")
+    check("with a job and its ranks", b.until("document.querySelectorAll('#ranks canvas').length === 1", 20), b.js(shown("processes")))
+    b.js("document.getElementById('demo-back').click()")
+    check("and one leads back", b.until("location.pathname === '/' && document.getElementById('to-demo') && document.getElementById('demo').hidden", 30))
     a.stop()
 
 
@@ -385,7 +511,9 @@ def run(b, folder):
     long_charts(b, lasting)
     lasting.stop()
     topology(b, folder)
+    bare(b, folder)
     token(b, folder)
+    wide(b, folder)
     faulty = recorded.play()
     fault(b, faulty)
     demo = agent("--demo", "--peer", faulty.url, "--peer", "http://127.0.0.1:1")

@@ -6,6 +6,7 @@
 #   make parity PYTHON=venv/bin/python PARITY_MODEL=path/of/all-MiniLM-L6-v2
 #   make parity-vectors       tiny models and all-MiniLM-L6-v2, every device and type
 #   make parity-texts         embed and rerank, from text to numbers, against sentence-transformers
+#   make parity-fields        one field of a configuration file after the other, against the same
 #   make bench-tokenize PYTHON=...   both tokenizers beside the reference's, and loading them
 #   make parity-overlap PARITY_DEVICE=cpu PARITY_DTYPE=i8 PARITY_MODEL=...   a search, against f32
 #   make parity-shapes        real depth and width; needs 10 GB of memory, 2.3 GB of disk
@@ -28,8 +29,8 @@ $(PARITY_DRIVERS): $(B)/tests/parity-%: tests/parity/%_main.c $(B)/libstoker.a |
 -include $(PARITY_DRIVERS:=.d)
 
 .PHONY: parity parity-unicode parity-tokens parity-vectors parity-texts parity-shapes \
-        parity-overlap parity-convert setup-parity bench-tokenize
-parity: parity-unicode parity-tokens parity-convert parity-vectors parity-texts parity-shapes
+        parity-fields parity-overlap parity-convert setup-parity bench-tokenize
+parity: parity-unicode parity-tokens parity-convert parity-vectors parity-texts parity-fields parity-shapes
 parity-convert: $(B)/stoker
 	$(PYTHON) tests/parity/convert.py $<
 setup-parity: $(B)/stoker
@@ -48,6 +49,8 @@ parity-texts: $(B)/stoker
 	$(TEXTS) pools
 	$(TEXTS) pairs $(PARITY_MODEL)
 	$(TEXTS) same $(PARITY_MODEL)
+parity-fields: $(B)/stoker
+	$(PYTHON) -W ignore tests/parity/fields.py $< $(B)/parity/fields
 parity-shapes: $(B)/tests/parity-vectors
 	@mkdir -p $(B)/parity
 	$(VECTORS) --all --tmp $(B)/parity shapes

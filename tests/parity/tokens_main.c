@@ -196,7 +196,7 @@ int main(int argc, char **argv)
     double load = now();
     bool fine = true;
 
-    if (argc < 3 || tokenizer_load(argv[2], &t, &err)) {
+    if (argc < 3 || tokenizer_load(argv[2], NULL, &t, &err)) {
         fprintf(stderr, "parity-tokens: %s\n", argc < 3 ? "two arguments or three" : err.msg);
         return 1;
     }

@@ -59,7 +59,7 @@ REMOTE = {
 }
 # packages of OLM
 PACKAGES = {'nfd': {'groups': {'nfd.openshift.io'}}, 'sriov-network-operator': {'groups': {'sriovnetwork.openshift.io'}},
-            'gpu-operator-certified': {'groups': {'nvidia.com'}}}
+            'gpu-operator-certified': {'groups': {'nvidia.com'}}, 'nvidia-network-operator': {'groups': {'mellanox.com'}}}
 CNI = {'macvlan', 'tuning', 'sbr'}                # of the packages that bring the kubelet, and of OpenShift
 IPAM = {'ipam host-local', 'ipam dhcp', 'ipam static'}
 LABELS = {'kubernetes.io/hostname', 'kubernetes.io/os', 'kubernetes.io/arch', 'topology.kubernetes.io/zone'}
@@ -231,6 +231,8 @@ class Cluster:
             self.prefix = 'openshift.io'
         if d['kind'] == 'NodeFeatureDiscovery':
             self.label_prefixes.add('feature.node.kubernetes.io/')
+        if d['kind'] == 'NicClusterPolicy' and 'nvIpam' in d['spec']:
+            self.bring({'groups': {'nv-ipam.nvidia.com'}, 'gives': {'ipam nv-ipam'}})
         if d['kind'] == 'ClusterPolicy':
             self.bring({'resources': CHARTS['gpu-operator']['resources'], 'labels': {'nvidia.com/'}})
         if d['kind'] == 'SriovNetworkNodePolicy' and self.prefix:
@@ -338,7 +340,7 @@ class Cluster:
         if 'ipam ' + ipam['type'] not in self.gives:
             self.fault(f"{who}: no line installs {ipam['type']}")
         if ipam['type'] == 'nv-ipam':
-            self.needs('IPPool', 'kube-system', ipam['poolName'], who)
+            self.needs('IPPool', 'nvidia-network-operator' if self.openshift else 'kube-system', ipam['poolName'], who)
 
     def check_sriovnetwork(self, who, _, d):
         self.ipam(who, json.loads(d['spec']['ipam']))
@@ -474,6 +476,8 @@ def specs(stoker, folder):
     put('kube-racks', kube.replace('    fabrics: [rails]\n    labels', '    fabrics: [rails]\n    rack: r1\n    labels').replace(
         '    gpudirect: true', '    gpudirect: true\n    switches:\n      leaf1: {hosts: "gpu[1-2]"}\n      leaf2: {hosts: "gpu[3-4]"}\n      spine: {switches: [leaf1, leaf2]}'))
     put('serving', open(os.path.join(TOP, 'tests/fixtures/render/serving.yaml'), encoding='utf-8').read())
+    with open(TOP + '/data/examples/rdma-openshift.yaml', encoding='utf-8') as f:
+        put('nv-shift', f.read().replace('ipam: whereabouts', 'ipam: nv-ipam'))
     put('serving-shift', open(out['serving'], encoding='utf-8').read().replace('target: kubernetes', 'target: openshift'))
     return out
 

@@ -11,7 +11,7 @@ check() { # title, command that prints what is wrong
         echo "$log" | head -20 | sed 's/^/# /'
     fi
 }
-for page in web/*.html; do
+for page in web/*.html web/*.js; do
     # the name of SVG's elements looks like an address and is none
     check "$page names no other server" \
         "grep -noE '(https?|wss?|ftp)://[^ \"]*' $page | grep -v 'http://www.w3.org/2000/svg'"

@@ -254,6 +254,36 @@ def limits(s):
     run("scancel", number)
     number = image
     check("limits: an image that nothing can run is told in words", "neither pyxis nor apptainer" in s.text(number), s.text(number))
+    arrays(s)
+    chains(s)
+
+
+def arrays(s):
+    """As many tasks as a component may have."""
+    r = run("sbatch", "--parsable", f"--uid={s.user}", "--hold", "--array=0-9999", "--output=/dev/null", "--wrap", PLAIN, cwd=s.work + "/jobs")
+    check("limits: an array of 10000 tasks is taken", r.returncode == 0, r.stderr)
+    run("scancel", r.stdout.strip())
+
+
+def chains(s):
+    """Lists of QOS that are pushed aside, each set of them after each other: a list that was emptied is no loop."""
+    with open(f"{scratch}/{s.name}.yaml") as f:
+        text = f.read()
+    urgent, express = "preempts: [batch]", "express: {priority: 500,"
+    sets = {"first": text,
+            "chain": text.replace(urgent, "preempts: [batch, express]").replace(express, express + " preempts: [batch],"),
+            "turned": text.replace(urgent, "preempts: []").replace(express, express + " preempts: [urgent],"),
+            "none": text.replace(urgent, "preempts: []")}
+    for name in ("chain", "turned", "chain", "none", "turned", "first", "chain", "none", "first"):
+        with open(f"{scratch}/{s.name}.{name}.yaml", "w") as f:
+            f.write(sets[name])
+        folder = f"{scratch}/{s.name}.{name}.out"
+        run(STOKER, "render", "slurm", "-f", f"{scratch}/{s.name}.{name}.yaml", "-o", folder)
+        got = run("bash", folder + "/slurm/accounts.sh")
+        lists = dict(line.split("|") for line in out("sacctmgr", "-nP", "show", "qos", "format=name,preempt").splitlines())
+        want = {"first": ("batch", ""), "chain": ("batch,express", "batch"), "turned": ("", "urgent"), "none": ("", "")}[name]
+        check(f"limits: accounts.sh sets the lists of '{name}'", got.returncode == 0 and
+              (lists.get("urgent"), lists.get("express")) == want, got.stderr, lists)
 
 
 def twins(s):

@@ -77,7 +77,6 @@ static inline void box_answer(struct box *b, size_t width)
     for (size_t i = 0; i < ask->count; i++) {
         size_t n = ask->what == ASK_TOKENS ? 2 : 1;
         a->items[i] = (struct answer_item){ .tokens = (uint32_t)(4 + i),
-                                            .untruncated = 20,
                                             .truncated = i % 3 == 2,
                                             .cut = 9,
                                             .row = rows,

@@ -76,4 +76,26 @@ size_t alerts_list(struct alerts *a, struct alert_active *out, size_t cap)
     return n;
 }
 
+const char *alert_how_word(enum alert_how h)
+{
+    return h == ALERT_VALUE ? "value" : "other";
+}
+
+const char *alert_op_word(enum alert_op o)
+{
+    return o == ALERT_ABOVE ? "above" : "other";
+}
+
+const char *alert_role_word(enum alert_role r)
+{
+    return r == ALERT_ROLE_NONE ? NULL : r == ALERT_ROLE_ROOT ? "root" : "symptom";
+}
+
+const struct alert_rule *alerts_rules(const struct alerts *a, size_t *count)
+{
+    (void)a;
+    *count = fake.alert_count ? 1 : 0;
+    return fake.alert_count ? fake.alerts[0].rule : NULL;
+}
+
 #endif

@@ -8,6 +8,7 @@
 #include "base/json.h"
 
 #include <math.h>
+#include <unistd.h>
 
 static const struct alert_rule rule = { .name = "GpuHot",
                                         .metric = "gpu.temp",
@@ -120,19 +121,30 @@ TEST(the_node)
     node_open(&n, &o);
     expect(&n, "/api/v1/node", 200,
            "{\"schema\":\"stoker.node/1\",\"host\":\"n1\",\"version\":\"" STOKER_VERSION
-           "\",\"demo\":true,\"note\":\"a tape\",\"time_ms\":1700000000000,"
+           "\",\"demo\":true,\"note\":\"a tape\",\"serve_url\":null,\"time_ms\":1700000000000,"
            "\"begun_ms\":1699999990000,\"period_ms\":1000,\"gpus\":["
-           "{\"gpu\":0,\"labels\":{\"gpu\":\"0\"},\"now\":{\"gpu.util\":95,"
-           "\"gpu.prof.tensor\":null,\"gpu.fb.used\":null,\"gpu.fb.total\":null,\"gpu.temp\":61,"
-           "\"gpu.power\":null,\"gpu.power.limit\":null,\"gpu.lost\":null,"
-           "\"gpu.clock_events\":null,\"gpu.processes\":null}},"
-           "{\"gpu\":1,\"labels\":{\"gpu\":\"1\"},\"now\":{\"gpu.util\":3.25,"
-           "\"gpu.prof.tensor\":null,\"gpu.fb.used\":null,\"gpu.fb.total\":null,\"gpu.temp\":null,"
-           "\"gpu.power\":null,\"gpu.power.limit\":null,\"gpu.lost\":null,"
-           "\"gpu.clock_events\":null,\"gpu.processes\":null}}],"
+           "{\"gpu\":0,\"labels\":{\"gpu\":\"0\"},\"now\":{"
+           "\"gpu.util\":95,\"gpu.prof.tensor\":null,"
+           "\"gpu.fb.used\":null,\"gpu.fb.total\":null,"
+           "\"gpu.temp\":61,\"gpu.temp.margin\":null,"
+           "\"gpu.power\":null,\"gpu.power.limit\":null,"
+           "\"gpu.clock.sm\":null,\"gpu.clock.sm.max\":null,"
+           "\"gpu.clock_events\":null,\"gpu.pcie.width\":null,"
+           "\"gpu.pcie.width.max\":null,\"gpu.lost\":null,"
+           "\"gpu.processes\":null,\"gpu.xid.last\":null}},"
+           "{\"gpu\":1,\"labels\":{\"gpu\":\"1\"},\"now\":{"
+           "\"gpu.util\":3.25,\"gpu.prof.tensor\":null,"
+           "\"gpu.fb.used\":null,\"gpu.fb.total\":null,"
+           "\"gpu.temp\":null,\"gpu.temp.margin\":null,"
+           "\"gpu.power\":null,\"gpu.power.limit\":null,"
+           "\"gpu.clock.sm\":null,\"gpu.clock.sm.max\":null,"
+           "\"gpu.clock_events\":null,\"gpu.pcie.width\":null,"
+           "\"gpu.pcie.width.max\":null,\"gpu.lost\":null,"
+           "\"gpu.processes\":null,\"gpu.xid.last\":null}}],"
            "\"sources\":[{\"name\":\"gpu\",\"age_ms\":1000},{\"name\":\"host\",\"age_ms\":0}],"
            "\"history\":null,\"series\":{\"count\":7,\"refused\":0},"
-           "\"firing\":{\"critical\":0,\"warning\":0,\"info\":0},\"fleet\":0,\"agent\":null}");
+           "\"firing\":{\"critical\":0,\"warning\":0,\"info\":0},\"alerts\":[],\"fleet\":0,"
+           "\"jobs\":[],\"story\":null,\"agent\":null}");
     node_close(&n);
 }
 
@@ -330,10 +342,15 @@ static void make_alert(enum alert_state state)
 }
 
 static const char alert_json[] =
-    "[{\"name\":\"GpuHot\",\"severity\":\"critical\",\"state\":\"firing\",\"metric\":\"gpu.temp\","
-    "\"labels\":{\"gpu\":\"0\"},\"since_ms\":1699999000000,\"fired_ms\":1699999060000,"
-    "\"resolved_ms\":null,\"value\":83.5,\"threshold\":80,\"summary\":\"GPU 0 is hot\","
-    "\"why\":\"near its slowdown\"}]";
+    "[{\"id\":\"GpuHot.critical.2\","
+    "\"name\":\"GpuHot\",\"severity\":\"critical\",\"state\":\"firing\",\"metric\":\"gpu.temp\","
+    "\"labels\":{\"gpu\":\"0\"},\"silenced\":null,\"acknowledged\":null,"
+    "\"since_ms\":1699999000000,\"fired_ms\":1699999060000,"
+    "\"resolved_ms\":null,\"value\":83.5,\"threshold\":80,\"gone\":false,"
+    "\"summary\":\"GPU 0 is hot\","
+    "\"why\":\"near its slowdown\",\"runbook\":null,"
+    "\"whose\":{\"job\":null,\"user\":null,\"pod\":null,\"namespace\":null,"
+    "\"command\":null},\"cause\":null,\"role\":null,\"root\":null,\"follows\":null}]";
 
 TEST(alerts)
 {
@@ -483,14 +500,32 @@ static void on_garbage(void *arg, struct http_exchange *x)
     http_reply(x, 200, "application/json", &body, NULL);
 }
 
+/* Agents are asked on threads of their own: until of each something is known. */
+static struct answer fleet_known(struct node *n)
+{
+    for (int i = 0;; i++) {
+        struct answer a = ask(n, "/api/v1/fleet");
+
+        if (a.status != 200 || i == 600)
+            fail_msg("%d %s", a.status, a.body);
+        if (strstr(a.body, "\"asked\":0,"))
+            return a;
+        answer_free(&a);
+        usleep(50000);
+    }
+}
+
 TEST(fleet)
 {
     static const struct http_route routes[] = { { HTTP_GET, "/api/v1/node", on_garbage, NULL,
                                                   HTTP_SCOPE_OPEN } };
     struct http_opts h = { .routes = routes, .route_count = 1 };
     char good[64], bad[64];
-    const char *addresses[] = { good, bad, "http://127.0.0.1:1", "https://other", NULL };
-    struct api_opts o = { 0 }, with = { .fleet = addresses };
+    const char *addresses[] = { good, bad, "http://127.0.0.1:1", "ftp://other", NULL };
+    static const struct api_place places[] = { { "n0", "other", NULL, NULL },
+                                               { "n1", "train", "r7", "leaf1" } };
+    struct api_opts o = { 0 }, with = { .fleet = addresses, .places = places, .place_count = 2 };
+    char want[512];
     struct http_server *garbage;
     struct node n, other;
     struct err err = { 0 };
@@ -504,13 +539,26 @@ TEST(fleet)
     snprintf(good, sizeof(good), "http://127.0.0.1:%d", other.port);
     snprintf(bad, sizeof(bad), "127.0.0.1:%d", port);
     node_open(&n, &with);
-    a = ask(&n, "/api/v1/fleet");
-    assert_int_equal(a.status, 200);
-    CHECK(strstr(a.body, "\"ok\":true,\"error\":null,\"node\":{\"schema\":\"stoker.node/1\""));
-    CHECK(strstr(a.body, "\"ok\":false,\"error\":\"its answer is no JSON object\",\"node\":null}"));
+    a = fleet_known(&n);
+    CHECK(strstr(a.body, "{\"schema\":\"stoker.fleet/2\""));
+    CHECK(strstr(a.body, "\"count\":5,\"lost\":3,\"asked\":0,\"late\":0,"));
+    CHECK(strstr(a.body, "{\"at\":0,\"address\":null,\"host\":\"n1\"")); /* this node */
+    snprintf(want, sizeof(want),
+             "{\"at\":1,\"address\":\"%s\",\"host\":\"n1\",\"group\":\"train\","
+             "\"rack\":\"r7\",\"switch\":\"leaf1\",\"state\":\"ok\",\"error\":null",
+             good);
+    CHECK(strstr(a.body, want));
+    CHECK(strstr(a.body, "\"gpus\":[0,1],\"now\":{\"gpu.util\":[95,3.25],\"gpu.temp\":[61,null]}"));
+    CHECK(strstr(a.body,
+                 "\"state\":\"lost\",\"error\":\"not a stoker agent: its answer is not JSON\""));
     CHECK(strstr(a.body, "Connection refused"));
-    CHECK(strstr(a.body, "https"));
+    CHECK(strstr(a.body, "it is not http or https"));
     answer_free(&a);
+    /* who has seen all gets this node alone */
+    a = ask(&n, "/api/v1/fleet?since=999");
+    CHECK(a.status == 200 && strstr(a.body, "\"at\":0,") && !strstr(a.body, "\"at\":1,"));
+    answer_free(&a);
+    expect_part(&n, "/api/v1/fleet?since=x", 400, "since");
     node_close(&n);
     node_close(&other);
     http_server_free(garbage);
@@ -535,7 +583,8 @@ TEST(every_route_is_described)
     routes = api_routes(n.api, &count);
     for (size_t i = 0; i < count; i++)
         CHECK(json_get(json_get(doc, "paths"), routes[i].path));
-    assert_int_equal(json_get(doc, "paths")->count, count);
+    CHECK(json_get(json_get(doc, "paths"), "/api/v1/silences")); /* the front end's own */
+    assert_int_equal(json_get(doc, "paths")->count, count + 1);
     assert_string_equal(json_str(json_get(json_get(doc, "info"), "version")), STOKER_VERSION);
     answer_free(&a);
     a = ask(&n, "/");

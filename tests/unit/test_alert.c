@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "alert_sim.h"
+#include "metrics/alert_int.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -113,7 +114,7 @@ TEST(unknown_neither_fires_nor_resolves)
     s.value[0] = 60;
     sim_run(&s, 6); /* clear for 5 s */
     s.value[0] = NAN;
-    sim_run(&s, 3000);
+    sim_run(&s, 290);
     CHECK(s.resolved == 0);
     s.value[0] = 60;
     sim_run(&s, 4);
@@ -192,6 +193,206 @@ TEST(rate_with_resets_and_gaps)
     sim_end(&s);
 }
 
+/* A disk that is unmounted, a job that has ended: its source goes on, without it. */
+TEST(what_is_gone_resolves_and_says_so)
+{
+    struct alert_rule r = { TEMP, .for_ns = 0, .keep_ns = 10 * SEC };
+    struct sim s;
+
+    sim_start(&s, &r, 1);
+    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
+    s.value[0] = 90;
+    sim_run(&s, 5);
+    CHECK(s.fired == 1 && !s.last.gone);
+    s.value[0] = NAN;
+    sim_run(&s, 299);
+    CHECK(s.resolved == 0);
+    sim_run(&s, 2);
+    CHECK(s.resolved == 1 && s.last.gone && !s.last.subject);
+    s.value[0] = 90; /* it is back, and as bad */
+    sim_run(&s, 2);
+    CHECK(s.fired == 2 && !s.last.gone);
+    s.value[0] = 60;
+    sim_run(&s, 12);
+    CHECK(s.resolved == 2 && !s.last.gone);
+    sim_end(&s);
+}
+
+/* A source that is silent may hang: its subjects are not gone for that. */
+TEST(what_a_silent_source_had_is_kept_longer)
+{
+    struct alert_rule r = { TEMP, .for_ns = 0, .keep_ns = 10 * SEC };
+    struct sim s;
+
+    sim_start(&s, &r, 1);
+    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
+    s.value[0] = 90;
+    sim_run(&s, 5);
+    s.value[0] = NAN;
+    sim_step(&s, SEC); /* the batch that empties it is its last */
+    for (int i = 0; i < 3500; i++)
+        alerts_turn(s.a, s.now += SEC, sim_changed, &s);
+    CHECK(s.resolved == 0);
+    for (int i = 0; i < 120; i++)
+        alerts_turn(s.a, s.now += SEC, sim_changed, &s);
+    CHECK(s.resolved == 1 && s.last.gone);
+    sim_end(&s);
+}
+
+static void keep_subject(void *arg, const struct alert_active *x)
+{
+    struct buf *b = arg;
+
+    if (x->state != ALERT_RESOLVED || !x->gone || !x->subject)
+        return;
+    for (size_t i = 0; i < x->subject->label_count; i++)
+        buf_addf(b, "%s=%s ", x->subject->labels[i].name, x->subject->labels[i].value);
+}
+
+/* Its id is given to another process while it fires: the end is told with its own labels. */
+TEST(a_series_that_is_anothers_ends_under_its_own_labels)
+{
+    struct alert_rule r = { .name = "Big",
+                            .metric = "process.gpu.memory",
+                            .threshold = 10,
+                            .clear = NAN,
+                            .unit = "B",
+                            .summary = "{pid}" };
+    const struct tele_metric *m = tele_metric("process.gpu.memory");
+    struct tele *t = tele_new(256);
+    unsigned source = tele_source(t, "gpu");
+    struct alerts *a = alerts_new(&r, 1, t);
+    struct buf said = { 0 };
+    char pid[16];
+
+    for (int turn = 0; turn < 200; turn++) {
+        struct tele_label l[] = { { "gpu", "0" }, { "pid", pid } };
+
+        snprintf(pid, sizeof(pid), "%d", turn + 1);
+        tele_begin(t, source, BEGIN_NS + turn * SEC);
+        tele_set(t, tele_series(t, source, m, l, 2), 100);
+        tele_end(t);
+        alerts_turn(a, BEGIN_NS + turn * SEC, keep_subject, &said);
+    }
+    CHECK(strstr(buf_str(&said), "gpu=0 pid=1 ") != NULL);
+    CHECK(strstr(buf_str(&said), "gpu=0 pid=200 ") == NULL);
+    buf_release(&said);
+    alerts_free(a);
+    tele_free(t);
+}
+
+/* Twenty seconds of work, twenty without a process: busy 40 % of the time it works in. */
+TEST(bursts_of_work_are_work)
+{
+    size_t n;
+    const struct alert_rule *all = alert_defaults(&n), *r = all;
+    struct sim s;
+
+    while (strcmp(r->name, "GpuUtilizationLow") != 0)
+        r++;
+    sim_start(&s, r, 1);
+    sim_series(&s, "gpu.util", "gpu", "0", NULL);
+    sim_series(&s, "gpu.processes", "gpu", "0", NULL);
+    for (int i = 0; i < 1800; i++) {
+        bool works = i % 40 < 20;
+
+        s.value[0] = works ? 80 : 0;
+        s.value[1] = works;
+        sim_step(&s, SEC);
+    }
+    CHECK(s.fired == 1);
+    s.value[0] = 95; /* a long job with a good end */
+    s.value[1] = 1;
+    sim_run(&s, 3600);
+    CHECK(s.resolved == 1);
+    s.value[0] = 55;
+    sim_run(&s, 1800);
+    s.value[0] = s.value[1] = 0;
+    sim_run(&s, 3600);
+    CHECK(s.fired == 1); /* its end is no low utilisation */
+    sim_end(&s);
+}
+
+TEST(one_is_not_many)
+{
+    static const struct tele_series s = { .label_count = 0 };
+    struct alert_rule r = { .unit = "1",
+                            .summary = "{value} {GPU is|GPUs are} down {value} {time|times}" };
+    char text[TELE_VALUE_MAX];
+
+    alert_summary(&r, &s, 1, text);
+    assert_string_equal(text, "1 GPU is down 1 time");
+    alert_summary(&r, &s, 3, text);
+    assert_string_equal(text, "3 GPUs are down 3 times");
+}
+
+/* No default rule counts "1 times". */
+TEST(no_rule_says_one_times)
+{
+    size_t n;
+    const struct alert_rule *all = alert_defaults(&n);
+    static const struct tele_series s = { .label_count = 0 };
+    char text[TELE_VALUE_MAX];
+
+    for (size_t i = 0; i < n; i++) {
+        alert_summary(&all[i], &s, 1, text);
+        if (strstr(text, "1 times") || strstr(text, "1 errors") || strstr(text, "1 GPUs") ||
+            strstr(text, "1 processes") || strstr(text, "1 rows"))
+            fail_msg("%s: %s", all[i].name, text);
+    }
+}
+
+TEST(the_words_follow_the_value)
+{
+    struct alert_rule r = { TEMP, .for_ns = 10 * SEC, .keep_ns = 10 * SEC };
+    struct alert_active x[2];
+    struct sim s;
+
+    r.summary = "at {value}";
+    sim_start(&s, &r, 1);
+    sim_series(&s, "gpu.temp", "gpu", "0", NULL);
+    s.value[0] = 90;
+    sim_run(&s, 3);
+    s.value[0] = 92;
+    sim_step(&s, SEC);
+    CHECK(alerts_list(s.a, x, 2) == 1 && !strcmp(x[0].summary, "at 92 °C"));
+    sim_run(&s, 10);
+    CHECK(s.fired == 1);
+    s.value[0] = 97;
+    sim_step(&s, SEC);
+    CHECK(alerts_list(s.a, x, 2) == 1 && !strcmp(x[0].summary, "at 97 °C"));
+    s.value[0] = NAN; /* the last word that was known stays */
+    sim_step(&s, SEC);
+    CHECK(alerts_list(s.a, x, 2) == 1 && !strcmp(x[0].summary, "at 97 °C"));
+    s.value[0] = 50;
+    sim_run(&s, 12);
+    CHECK(s.resolved == 1 && !strcmp(s.last.summary, "at 50 °C"));
+    sim_end(&s);
+}
+
+/* The agent counts from zero: what is there at its first second has happened under its eyes. */
+TEST(increase_from_zero_counts_the_first_second)
+{
+    struct alert_rule r = { .name = "Xid",
+                            .metric = "gpu.xid.total",
+                            .how = ALERT_INCREASE,
+                            .from_zero = true,
+                            .window_ns = 600 * SEC,
+                            .clear = NAN,
+                            .unit = "1",
+                            .summary = "{xid}" };
+    struct sim s;
+
+    sim_start(&s, &r, 1);
+    sim_series(&s, "gpu.xid.total", "gpu", "0", "xid", "79", NULL);
+    s.value[0] = 1;
+    sim_step(&s, SEC);
+    CHECK(s.fired == 1);
+    sim_run(&s, 700);
+    CHECK(s.fired == 1 && s.resolved == 1);
+    sim_end(&s);
+}
+
 TEST(increase_from_zero_counts_what_appears)
 {
     struct alert_rule r[2] = {
@@ -216,15 +417,16 @@ TEST(increase_from_zero_counts_what_appears)
     struct sim s;
 
     sim_start(&s, r, 2);
+    alerts_played(s.a);
     sim_series(&s, "gpu.xid.total", "gpu", "0", "xid", "79", NULL);
     s.value[0] = 3;
     sim_run(&s, 60);
-    CHECK(s.fired == 0); /* it was there when we came */
+    CHECK(s.fired == 0); /* it was there when the recording began */
     sim_series(&s, "gpu.xid.total", "gpu", "1", "xid", "48", NULL);
     sim_series(&s, "gpu.xid.total", "gpu", "1", "xid", "13", NULL);
     s.value[1] = s.value[2] = 1;
     sim_step(&s, SEC);
-    CHECK(s.fired == 1 && !strcmp(s.last.summary, "48"));
+    CHECK(s.fired == 1 && !strncmp(s.last.summary, "48: ", 4));
     s.value[2] = 2;
     sim_step(&s, SEC);
     CHECK(s.fired == 2 && !strcmp(s.last.rule->name, "Other"));
@@ -680,6 +882,12 @@ TEST_MAIN(cmocka_unit_test(fires_after_for_and_resolves), cmocka_unit_test(hyste
           cmocka_unit_test(flapping_never_fires_nor_resolves),
           cmocka_unit_test(unknown_neither_fires_nor_resolves), cmocka_unit_test(clock_jumps),
           cmocka_unit_test(rate_with_resets_and_gaps),
+          cmocka_unit_test(what_is_gone_resolves_and_says_so),
+          cmocka_unit_test(what_a_silent_source_had_is_kept_longer),
+          cmocka_unit_test(a_series_that_is_anothers_ends_under_its_own_labels),
+          cmocka_unit_test(bursts_of_work_are_work), cmocka_unit_test(one_is_not_many),
+          cmocka_unit_test(no_rule_says_one_times), cmocka_unit_test(the_words_follow_the_value),
+          cmocka_unit_test(increase_from_zero_counts_the_first_second),
           cmocka_unit_test(increase_from_zero_counts_what_appears),
           cmocka_unit_test(mean_waits_for_half_a_window), cmocka_unit_test(absent_means_known_once),
           cmocka_unit_test(ratio_and_guard_come_late),

@@ -95,10 +95,11 @@ TEST(defaults_are_sound)
         for (size_t k = 0; k < i; k++)
             CHECK(!str_eq(r[i].name, r[k].name));
         for (const char *p = r[i].summary; (p = strchr(p, '{')); p++) { /* labels that exist */
-            char label[32];
+            char label[48];
 
             snprintf(label, sizeof(label), "%.*s", (int)strcspn(p + 1, "}"), p + 1);
-            if (strcmp(label, "value") != 0 && !(m->labels && strstr(m->labels, label)))
+            if (strcmp(label, "value") != 0 && !strchr(label, '|') &&
+                !(m->labels && strstr(m->labels, label)))
                 fail_msg("%s has no label {%s}", r[i].name, label);
         }
     }
@@ -304,7 +305,15 @@ TEST(prometheus_forms)
     writes(&f, EXPO_OLD, "ALERTS{alertname=\\\"F\\\",alertstate=\\\"firing\\\"");
     writes(&f, EXPO_OLD, ") DCGM_FI_DEV_FB_USED > 1\"");
     writes(&t, EXPO_OLD, "(rate(DCGM_FI_DEV_POWER_VIOLATION[5m]) * 1e-09 > 0.5)");
-    writes(&n, EXPO_OLD, "# N: the agent alone sees what it is about");
+    writes(&n, EXPO_OLD,
+           "(100 * (1 - sum without (mode) "
+           "(rate(stoker_cpu_seconds_total{mode=~\\\"idle|iowait\\\"}[1m])) "
+           "/ stoker_cpus) > 0)");
+    n.how = ALERT_MEAN;
+    n.window_ns = 900 * SEC; /* a part of a window would show a higher use */
+    writes(&n, EXPO_OLD, "[15m])) / stoker_cpus) > 0 and stoker_cpus offset 15m)");
+    n.metric = "host.cpu.mhz";
+    writes(&n, EXPO_OLD, "# N: only the agent sees what it is about");
 }
 
 TEST_MAIN(cmocka_unit_test(a_row_becomes_a_rule), cmocka_unit_test(bad_rows_are_told),

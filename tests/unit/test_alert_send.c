@@ -245,6 +245,43 @@ TEST(webhook_and_retries_lose_nothing)
     box_end(&b);
 }
 
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    (void)fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Read for each post: one that comes later, and one that is changed, counts at once. */
+TEST(webhook_shows_its_token)
+{
+    char path[] = "/tmp/stoker-token-XXXXXX";
+    int fd = mkstemp(path);
+    struct box b;
+
+    CHECK(fd >= 0);
+    close(fd);
+    box_start(&b, M_OK);
+    b.to.webhook = b.to.alertmanager = b.url;
+    b.to.webhook_token_file = path; /* empty */
+    box_open(&b);
+    add(&b, ALERT_FIRING, 0);
+    WAIT_FOR(seen_alerts() == 1); /* Alertmanager's, without one */
+    WAIT_FOR(stats(&b).sent == 1 && stats(&b).waiting == 1);
+    CHECK(!strstr(seen.head[0], "Authorization"));
+    write_text(path, " first \n");
+    WAIT_FOR(seen_alerts() == 2);
+    CHECK(strstr(seen.head[1], "\r\nAuthorization: Bearer first\r\n"));
+    write_text(path, "second");
+    add(&b, ALERT_RESOLVED, 0);
+    WAIT_FOR(seen_alerts() == 4);
+    CHECK(!strstr(seen.head[2], "Bearer second") != !strstr(seen.head[3], "Bearer second"));
+    box_end(&b);
+    unlink(path);
+}
+
 TEST(what_is_refused_does_not_hold_up_the_rest)
 {
     struct box b;
@@ -372,12 +409,12 @@ TEST(a_command_that_fails_is_tried_again)
 
 TEST(addresses_are_checked_at_once)
 {
-    struct alert_targets to = { .alertmanager = "https://x" };
+    struct alert_targets to = { .alertmanager = "ftp://x" };
     struct alert_sender *s = NULL;
     struct err err = { 0 };
 
     CHECK(alert_sender_new(&to, &s, &err) == RC_USAGE && !s);
-    CHECK(strstr(err.msg, "Alertmanager 'https://x'"));
+    CHECK(strstr(err.msg, "Alertmanager 'ftp://x'"));
     to = (struct alert_targets){ .log = true };
     CHECK(!alert_sender_new(&to, &s, NULL)); /* the log alone */
     alert_sender_free(s, 0);
@@ -389,6 +426,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alertmanager_gets_what_its_api_wants),
         cmocka_unit_test(alertmanager_is_told_again_while_it_fires),
+        cmocka_unit_test(webhook_shows_its_token),
         cmocka_unit_test(webhook_and_retries_lose_nothing),
         cmocka_unit_test(what_is_refused_does_not_hold_up_the_rest),
         cmocka_unit_test(a_refused_batch_goes_one_by_one),

@@ -206,7 +206,10 @@ TEST(times_to_answer_in)
         { "86401", 0 },
         { "0", 0 },
         { "-1", 0 },
-        { "2m", 0 },
+        { "2m", 120000000000 },
+        { "1.5h", 5400000000000 },
+        { "25h", 0 },
+        { "2d", 0 },
         { "", 0 },
         { "ms", 0 },
         { "1.2.3", 0 },
@@ -465,7 +468,7 @@ TEST(numbers_read_back_bit_for_bit)
         memcpy(&v[i], &bits, sizeof(bits));
     }
     json_out_init(&w, &out, 0);
-    api_vector(&w, v, N, ASK_FLOAT);
+    api_vector(&w, v, N, ASK_FLOAT, false);
     p = out.data + 1;
     for (size_t i = 0; i < N; i++, p++)
         CHECK(strtof(p, &p) == v[i] && *p == (i + 1 < N ? ',' : ']'));
@@ -478,7 +481,7 @@ static void say_vector(struct buf *out, const float *v, size_t n, enum ask_encod
 
     buf_reset(out);
     json_out_init(&w, out, 0);
-    api_vector(&w, v, n, e);
+    api_vector(&w, v, n, e, false);
 }
 
 TEST(vectors_at_their_edges)
@@ -529,6 +532,7 @@ TEST(errors_family_by_kind)
         [ASK_E_TOKENIZER] = { 422, 400, 400, 400, 400 },
         [ASK_E_BACKEND] = { 424, 500, 500, 500, 500 },
         [ASK_E_NO_MEMORY] = { 503, 503, 503, 503, 503 },
+        [ASK_E_CHANGED] = { 503, 503, 503, 503, 503 },
         [ASK_E_STOPPING] = { 503, 503, 503, 503, 503 },
     };
 

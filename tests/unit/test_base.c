@@ -244,6 +244,12 @@ TEST(bytes_parse_table)
         { "512", RC_OK, 512 },
         { "17179869184GiB", RC_LIMIT, 0 }, /* 2^34 GiB is 2^64 bytes */
         { "0.0000001kB", RC_LIMIT, 0 },
+        { "79.6GiB", RC_OK, UINT64_C(85469849190) }, /* .4 of a byte is nobody's */
+        { "79.6 GiB", RC_OK, UINT64_C(85469849190) },
+        { "140 GiB", RC_OK, UINT64_C(140) << 30 },
+        { "1.5B", RC_LIMIT, 0 },
+        { "80  GiB", RC_PARSE, 0 },
+        { "80 ", RC_PARSE, 0 },
         { "80GIB", RC_PARSE, 0 },
         { "-1GiB", RC_PARSE, 0 },
         { "1.GiB", RC_PARSE, 0 },
@@ -261,6 +267,21 @@ TEST(bytes_parse_table)
     }
 }
 
+/* What a table says can be written into a spec, and says the same again. */
+TEST(sizes_for_people_can_be_written)
+{
+    char said[UNITS_TEXT_MAX], again[UNITS_TEXT_MAX];
+
+    for (uint64_t v = 1; v < UINT64_C(1) << 55; v = v * 7 / 4 + 3) {
+        uint64_t got = 0;
+
+        assert_int_equal(units_bytes_parse(units_bytes_human(v, said), &got, NULL), RC_OK);
+        (void)units_bytes_human(got, again);
+        CHECK(strtod(said, NULL) == strtod(again, NULL)); /* "2.0 KiB" is "2 KiB" then */
+        assert_string_equal(strchr(said, ' '), strchr(again, ' '));
+    }
+}
+
 TEST(other_units_parse)
 {
     enum money_per per = MONEY_ONCE;
@@ -273,6 +294,8 @@ TEST(other_units_parse)
     assert_int_equal(units_rate_parse("25GB/s", &v, NULL), RC_OK);
     CHECK(v == UINT64_C(200000000000));
     assert_int_equal(units_rate_parse("400", &v, NULL), RC_PARSE);
+    assert_int_equal(units_rate_parse("400 Gb/s", &v, NULL), RC_OK);
+    CHECK(v == UINT64_C(400000000000));
     assert_int_equal(units_duration_parse("1h30m", &v, NULL), RC_OK);
     CHECK(v == 5400000);
     assert_int_equal(units_duration_parse("250ms", &v, NULL), RC_OK);
@@ -403,7 +426,8 @@ TEST_MAIN(cmocka_unit_test(room_is_written_by_the_caller),
           cmocka_unit_test(text_is_shown_without_what_hides_or_turns_it),
           cmocka_unit_test(utf8_refuses_what_is_not), cmocka_unit_test(utf8_of_a_whole_text),
           cmocka_unit_test(large_blocks), cmocka_unit_test(nearest_name),
-          cmocka_unit_test(bytes_parse_table), cmocka_unit_test(other_units_parse),
-          cmocka_unit_test(units_print_what_they_read), cmocka_unit_test(options_and_operands_mix),
+          cmocka_unit_test(bytes_parse_table), cmocka_unit_test(sizes_for_people_can_be_written),
+          cmocka_unit_test(other_units_parse), cmocka_unit_test(units_print_what_they_read),
+          cmocka_unit_test(options_and_operands_mix),
           cmocka_unit_test(stand_ins_are_taken_in_what_is_written_about),
           cmocka_unit_test(wrong_options_are_told))

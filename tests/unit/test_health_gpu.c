@@ -415,9 +415,35 @@ static void fm_pod(struct fx *f)
     fm_stopped(f);
 }
 
+/* HGX B200: the switches are no PCI devices of the host. */
+static void switch_unseen(struct fx *f)
+{
+    f->hw.nvidia.nvswitches = maybe_of(0);
+    fm_stopped(f);
+    for (size_t i = 0; i < FX_GPUS; i++)
+        for (size_t k = 0; k < f->gpus[i].nvlinks_count; k++)
+            f->gpus[i].nvlinks[k].remote_kind = "switch";
+}
+
+static void switch_guest(struct fx *f)
+{
+    switch_unseen(f);
+    f->hw.place.hypervisor = "kvm";
+}
+
 static void no_switch(struct fx *f)
 {
     f->hw.nvidia.nvswitches = maybe_of(0);
+    for (size_t i = 0; i < FX_GPUS; i++)
+        f->gpus[i].c2c = maybe_of(1); /* a tray: the switches are in the rack */
+}
+
+static void vgpu(struct fx *f)
+{
+    for (size_t i = 0; i < FX_GPUS; i++) {
+        f->gpus[i].mem_total_bytes = maybe_of(INT64_C(20) << 30);
+        f->gpus[i].virtualization = "vgpu";
+    }
 }
 
 static void fabric_wait(struct fx *f)
@@ -438,6 +464,12 @@ static void domain(struct fx *f) /* NVLink to other machines, as on GB200 */
     }
     f->hw.nvidia.imex_running = maybe_of(1);
     f->hw.nvidia.imex_channels = maybe_of(1);
+}
+
+static void domain_cliques(struct fx *f)
+{
+    domain(f);
+    f->gpus[1].fabric_clique = maybe_of(7);
 }
 
 static void domain_no_channel(struct fx *f)
@@ -613,12 +645,15 @@ static const struct fx_row fabric_rows[] = {
     { "gpu.fabric-manager", fm_other, CHECK_FAIL, "fabric manager 570.86.15, driver 580.95.05" },
     { "gpu.fabric-manager", fm_pod, CHECK_UNKNOWN, "cannot be seen from here" },
     { "gpu.fabric-manager", no_switch, CHECK_SKIP, "no NVSwitch here" },
+    { "gpu.fabric-manager", switch_unseen, CHECK_FAIL, "not running, with GPUs on NVSwitches" },
+    { "gpu.fabric-manager", switch_guest, CHECK_UNKNOWN, "cannot be seen from here" },
     { "gpu.fabric", NULL, CHECK_PASS, "GPU 0-1: joined" },
     { "gpu.fabric", fabric_wait, CHECK_FAIL, "in-progress" },
     { "gpu.fabric", fabric_bad, CHECK_FAIL, "with an error" },
     { "gpu.fabric", fabric_none, CHECK_SKIP, "no NVSwitch fabric" },
     { "gpu.imex", NULL, CHECK_SKIP, "no NVLink domain that spans machines" },
     { "gpu.imex", domain, CHECK_PASS, "nvidia-imex runs" },
+    { "gpu.imex", domain_cliques, CHECK_WARN, "not of one clique" },
     { "gpu.imex", domain_no_channel, CHECK_FAIL, "there is no /dev/nvidia-caps-imex-channels" },
     { "gpu.imex", domain_managed, CHECK_WARN, "slurm may bring" },
     { "gpu.p2p", NULL, CHECK_PASS, "1 of 1 pairs reach" },
@@ -632,6 +667,7 @@ static const struct fx_row fabric_rows[] = {
 static const struct fx_row catalog_rows[] = {
     { "gpu.memory-size", NULL, CHECK_PASS, "GPU 0-1: the memory of the H200 SXM" },
     { "gpu.memory-size", half_memory, CHECK_WARN, "GPU 1: 70 GiB of memory, the H200 SXM 141GB" },
+    { "gpu.memory-size", vgpu, CHECK_SKIP, "a vGPU has less memory" },
     { "gpu.memory-size", memory_unknown, CHECK_UNKNOWN, "no memory size to compare" },
     { "gpu.memory-size", newer, CHECK_SKIP, "NVIDIA Z900 is not in the catalogue" },
     { "gpu.memory-size", hidden_all, CHECK_SKIP, "no GPU answers" },

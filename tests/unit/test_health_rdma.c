@@ -263,10 +263,25 @@ static void no_gpu(struct fx *f)
     f->hw.gpus_count = 0;
 }
 
+/* The bridge above all, which there is nothing to redirect below. */
 static void acs(struct fx *f)
 {
     f->pci[FX_GPUS + FX_NICS].acs = maybe_of(1);
     f->hw.limits.acs_bridges = maybe_of(1);
+}
+
+/* A port of a switch, which the second NIC's function stands for. */
+static void acs_switch(struct fx *f)
+{
+    f->pci[FX_GPUS + 1].acs = maybe_of(1);
+    f->pci[0].parent = f->pci[FX_GPUS + 1].bdf;
+    f->hw.limits.acs_bridges = maybe_of(1);
+}
+
+static void acs_lent(struct fx *f)
+{
+    acs_switch(f);
+    f->pci[FX_GPUS + 1].driver = "vfio-pci";
 }
 
 static void acs_elsewhere(struct fx *f)
@@ -370,10 +385,17 @@ static void one_node(struct fx *f)
     f->hw.numa_count = 1;
 }
 
+static void family_six(struct fx *f)
+{
+    fx_env(f, "NCCL_SOCKET_FAMILY", "AF_INET6");
+}
+
 static const struct fx_row rows[] = {
     { "rdma.devices", NULL, CHECK_PASS, "mlx5_0-1: 2 devices" },
-    { "rdma.devices", half_pod, CHECK_PASS, "mlx5_1: 1 devices; 1 more of the host" },
+    { "rdma.devices", half_pod, CHECK_PASS, "mlx5_1: 1 device; 1 more of the host" },
     { "rdma.devices", none, CHECK_FAIL, "/sys/class/infiniband" },
+    { "rdma.start", NULL, CHECK_PASS, "neither a variable nor a file" },
+    { "rdma.start", family_six, CHECK_FAIL, "NCCL_SOCKET_FAMILY=AF_INET6 leaves no interface" },
     { "rdma.uverbs", NULL, CHECK_PASS, "2 nodes" },
     { "rdma.uverbs", no_uverbs, CHECK_FAIL, "no uverbs node" },
     { "rdma.uverbs", one_uverbs, CHECK_WARN, "1 nodes in /dev/infiniband for 2 devices" },
@@ -443,7 +465,9 @@ static const struct fx_row rows[] = {
     { "rdma.gpudirect", gdr_unknown, CHECK_UNKNOWN, "could not be judged" },
     { "rdma.gpudirect", no_gpu, CHECK_SKIP, "no GPU here" },
     { "rdma.acs", NULL, CHECK_PASS, "off at every bridge" },
-    { "rdma.acs", acs, CHECK_WARN, "on at 1 bridges above GPUs or NICs: 0000:10:00.0" },
+    { "rdma.acs", acs, CHECK_PASS, "on at 1 bridge, none of them a switch's between" },
+    { "rdma.acs", acs_switch, CHECK_WARN, "on at 1 switch port between GPUs and NICs" },
+    { "rdma.acs", acs_lent, CHECK_WARN, "on at 1 switch port between GPUs and NICs" },
     { "rdma.acs", acs_elsewhere, CHECK_PASS, "off at every bridge above" },
     { "rdma.acs", acs_unknown, CHECK_UNKNOWN, "could not be read" },
     { "rdma.acs", in_vm, CHECK_SKIP, "virtual machine" },

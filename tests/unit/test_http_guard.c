@@ -95,6 +95,7 @@ TEST(names_of_this_machine)
     box_open(&b, &o);
     assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: evil.example:1\r\n")), 421);
     assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: localhost.evil.example\r\n")), 421);
+    assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: 127.0.0.1:evil.example\r\n")), 421);
     assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: 127.0.0.1.evil.example\r\n")), 421);
     assert_int_equal(status_of(&b, ASK("GET", "/health", "Host: evil.example\r\n")), 200);
     assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: LOCALHOST.:80\r\n")), 200);

@@ -233,6 +233,7 @@ static struct maybe acs_of(size_t len, uint32_t at, uint32_t control, uint32_t a
     BOX_PROBE(&x, hw_src_pci);
     CHECK(maybe_is(get(&x, "0000:15:01.0")->alive, 1));
     got = get(&x, "0000:15:01.0")->acs;
+    CHECK(maybe_is(get(&x, "0000:15:01.0")->acs_direct, (control & 0x40) != 0) == maybe_is(got, 1));
     box_release(&x);
     return got;
 }
@@ -241,6 +242,7 @@ TEST(acs_from_config_space)
 {
     CHECK(maybe_is(acs_of(4096, 0x148, 0x0000, 0), 0));
     CHECK(maybe_is(acs_of(4096, 0x148, 0x001d, 0), 1)); /* as the kernel sets it */
+    CHECK(maybe_is(acs_of(4096, 0x148, 0x005d, 0), 1)); /* ... with Direct Translated P2P */
     CHECK(maybe_is(acs_of(4096, 0x148, 0x0001, 0), 1)); /* SrcValid alone */
     CHECK(maybe_is(acs_of(4096, 0x148, 0x0004, 0), 1)); /* request redirect alone */
     CHECK(maybe_is(acs_of(4096, 0x148, 0x0008, 0), 0));

@@ -121,6 +121,46 @@ TEST(a_job_comes_and_goes)
     host_close(&h);
 }
 
+/* A rank's own work of a step, a file a rank; rank 2 works half as long again. */
+static void put_ranks(struct host *h, int count, double slow)
+{
+    char name[64], text[256];
+
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof(name), "/run/stoker/jobs/llama.%d.json", i);
+        snprintf(text, sizeof(text),
+                 "{\"schema\":\"stoker.job/1\",\"job\":\"llama\",\"user\":\"alice\",\"rank\":%d,"
+                 "\"world_size\":16,\"gpu\":%d,\"updated\":1794744806,\"step\":%d,"
+                 "\"step_seconds\":1.5,\"busy_seconds\":%g}",
+                 8 + i, i, 100 + i, i == 2 ? slow : 1.0);
+        host_put(h, name, text);
+    }
+}
+
+TEST(the_slow_rank_of_a_node)
+{
+    struct host h;
+    void *s;
+
+    host_open(&h, NULL);
+    s = collect_jobs.open(h.root, h.t);
+    put_ranks(&h, 2, 1.5);
+    collect_jobs.sample(s, h.t, NOW);
+    NEAR(&h, "stoker_job_rank_busy_seconds", L ",rank=9,gpu=1", 1);
+    UNKNOWN(&h, "stoker_job_rank_lag_ratio", L ",rank=9,gpu=1"); /* of two, which one is slow? */
+    put_ranks(&h, 8, 1.5);
+    collect_jobs.sample(s, h.t, NOW);
+    NEAR(&h, "stoker_job_rank_busy_seconds", L ",rank=10,gpu=2", 1.5);
+    NEAR(&h, "stoker_job_rank_lag_ratio", L ",rank=10,gpu=2", 0.5);
+    NEAR(&h, "stoker_job_rank_lag_ratio", L ",rank=15,gpu=7", 0);
+    NEAR(&h, "stoker_job_step", L, 100); /* one job: the lowest rank's word */
+    doc_has(&h, "\"rank\":10,\"world_size\":16,\"gpu\":2,\"busy_seconds\":1.5");
+    collect_jobs.sample(s, h.t, NOW + 700 * SECOND); /* silent: nobody is slow */
+    UNKNOWN(&h, "stoker_job_rank_lag_ratio", L ",rank=10,gpu=2");
+    collect_jobs.close(s);
+    host_close(&h);
+}
+
 TEST(hostile_files)
 {
     struct host h;
@@ -154,4 +194,5 @@ TEST(hostile_files)
 }
 
 TEST_MAIN(cmocka_unit_test(files), cmocka_unit_test(odd_numbers_are_unknown),
-          cmocka_unit_test(a_job_comes_and_goes), cmocka_unit_test(hostile_files))
+          cmocka_unit_test(a_job_comes_and_goes), cmocka_unit_test(the_slow_rank_of_a_node),
+          cmocka_unit_test(hostile_files))

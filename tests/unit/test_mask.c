@@ -61,6 +61,28 @@ TEST(mac_addresses_are_numbered)
                "00:00:10:29:fe:80:00:00:00:00:00:00:02:00:00:00:00:00:00:01");
 }
 
+TEST(servers_of_mounts_are_hosts)
+{
+    CHECK_MASK("/proc/self/mountinfo",
+               "35 1 0:35 / /home rw - nfs4 filer.corp.org:/home rw,addr=10.0.0.99\n",
+               "35 1 0:35 / /home rw - nfs4 host-1.example:/home rw,addr=10.0.0.99\n");
+    CHECK_MASK("/proc/self/mountinfo",
+               "1 1 0:1 / /a rw - ceph mon1,mon2:6789:/vol rw\n"
+               "2 1 0:2 / /b rw - lustre mgs1@o2ib:mgs2@o2ib:/fs rw\n"
+               "3 1 0:3 / /c rw - cifs //winbox/share rw\n"
+               "4 1 0:4 / /d rw - fuse.sshfs alice@gate.lan:/srv rw",
+               "1 1 0:1 / /a rw - ceph host-1,host-2:6789:/vol rw\n"
+               "2 1 0:2 / /b rw - lustre host-3@o2ib:host-4@o2ib:/fs rw\n"
+               "3 1 0:3 / /c rw - cifs //host-5/share rw\n"
+               "4 1 0:4 / /d rw - fuse.sshfs alice@host-6.example:/srv rw");
+    /* no server: what is mounted is here */
+    CHECK_MASK("/proc/self/mountinfo", "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:2 / /t rw - x y",
+               "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:2 / /t rw - x y");
+    CHECK_MASK("/stoker/inventory.json",
+               "{\"mounts\": [{\"source\": \"filer:/home\", \"fstype\": \"nfs\"}]}",
+               "{\"mounts\": [{\"source\": \"host-1:/home\", \"fstype\": \"nfs\"}]}");
+}
+
 TEST(what_looks_like_an_address_is_left_alone)
 {
     static const char *const same[] = {
@@ -427,6 +449,7 @@ TEST(nasty_bytes_do_no_harm)
 }
 
 TEST_MAIN(cmocka_unit_test(mac_addresses_are_numbered),
+          cmocka_unit_test(servers_of_mounts_are_hosts),
           cmocka_unit_test(what_looks_like_an_address_is_left_alone),
           cmocka_unit_test(uuids_are_numbered), cmocka_unit_test(ipv4_keeps_every_common_prefix),
           cmocka_unit_test(addresses_that_name_nobody_stay),

@@ -76,7 +76,7 @@ TEST(sentence_files)
             "\"default_prompt_name\": \"query\"}");
     assert_int_equal(model_open(dir, &m, &err), RC_OK);
     assert_int_equal(m->pool, MODEL_POOL_CLS);
-    CHECK(m->normalize && m->lower);
+    CHECK(m->normalize && m->rules.lower_first);
     assert_int_equal(m->dense_count, 1);
     assert_int_equal(m->dense[0].out, 8);
     assert_int_equal(m->dense[0].act, MODEL_DENSE_TANH);

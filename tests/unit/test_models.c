@@ -623,7 +623,7 @@ TEST(lists_for_clients)
 
     assert_int_equal(models_load(m, &o, true, NULL), RC_OK);
     json_out_init(&w, &b, 0);
-    models_openai_json(m, &w);
+    models_openai_json(m, &w, "stoker");
     CHECK(json_parse(&a, b.data, b.len, &v, NULL) == RC_OK);
     assert_string_equal(json_str(json_get(v, "object")), "list");
     const struct json *e = json_at(json_get(v, "data"), 0), *own = json_get(e, "stoker");
@@ -638,8 +638,9 @@ TEST(lists_for_clients)
     assert_string_equal(json_str(json_at(json_get(own, "aliases"), 0)), "t");
     buf_reset(&b);
     json_out_init(&w, &b, 0);
-    CHECK(!models_openai_one(m, "nobody", &w) && !b.len);
-    CHECK(models_openai_one(m, "t", &w)); /* an alias */
+    struct err err = { 0 };
+    CHECK(!models_openai_one(m, "nobody", &w, &err) && !b.len && strstr(err.msg, "'nobody'"));
+    CHECK(models_openai_one(m, "t", &w, &err)); /* an alias */
     CHECK(json_parse(&a, b.data, b.len, &v, NULL) == RC_OK);
     assert_string_equal(json_str(json_get(v, "id")), "tiny");
     assert_int_equal(json_int(json_get(own, "max_tokens")).v, 10);

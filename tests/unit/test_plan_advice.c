@@ -172,7 +172,6 @@ TEST(the_smallest_cluster_in_time)
     assert_int_equal(plan_model_by_name("llama-2-7b", &m, &err), RC_OK);
     assert_int_equal(plan_model_counts(&m, &n, &err), RC_OK);
     assert_int_equal(plan_gpu_by_name("h100", &gpu, &err), RC_OK);
-    plan_profile_usual(&gpu, &w.best.profile);
     w.campaign.tokens = 1e12;
     w.days = 30;
     if (plan_size_for(&f, &m, &n, &gpu, &w, &s, &before, &err))

@@ -49,6 +49,20 @@ static void judged(const char *text, int line, bool warning, const char *what)
     spec_free(s);
 }
 
+/* The hint of the first fault. */
+static void hinted(const char *text, const char *what)
+{
+    struct spec *s = parsed(text);
+    struct feasible *f = feasible_new(s, NULL);
+    const struct feasible_fault *t = feasible_fault_count(f) ? feasible_fault_at(f, 0) : NULL;
+
+    if (!t || !t->hint || !strstr(t->hint, what))
+        print_message("# %s\n", t && t->hint ? t->hint : "no hint");
+    CHECK(t && t->hint && strstr(t->hint, what));
+    feasible_free(f);
+    spec_free(s);
+}
+
 #define FITS(text)             judged(text, 0, false, NULL)
 #define REFUSED(text, at, why) judged(text, at, false, why)
 #define WARNED(text, at, why)  judged(text, at, true, why)
@@ -205,6 +219,41 @@ TEST(queues)
             "4 fit");
 }
 
+/* A site that the scheduler of Kubernetes 1.36 got wrong in one run of four: jobs of a low priority
+ * fill the small machines before 'c6' comes, which goes to a large one that 'c7' needs whole. */
+#define CORNER(version)                                                                            \
+    "targets: {kubernetes: {version: \"" version "\"}}\n"                                          \
+    "nodes:\n  - {name: n0, count: 4, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 64, "       \
+    "memory: 64GiB}\n  - {name: n1, count: 3, gpus_per_node: 4, gpu: {model: H100}, "              \
+    "cpu_cores: 8, memory: 512GiB}\ncomponents:\n" C(                                              \
+        "c0", "nodes: [n0], gpus: 8, replicas: 2, memory: 16GiB, priority: high")                  \
+        C("c2", "kind: batch, command: [t], nodes: [n1], gpus: 1, replicas: 5, memory: 100GiB")    \
+            C("c3", "nodes: [n0, n1], gpus: 1, replicas: 4, priority: high")                       \
+                C("c4", "kind: training, command: [t], nodes: [n1], gpus: 1, "                     \
+                        "nodes_per_replica: 2, memory: 4GiB")                                      \
+                    C("c6", "kind: training, command: [t], nodes: [n1, n0], gpus: 1, "             \
+                            "nodes_per_replica: 2, memory: 30GiB, priority: high")                 \
+                        C("c9", "nodes: [n0], replicas: 6, cpus: 8, memory: 1GiB")
+#define CPUS2                                                                                      \
+    KUBE "nodes:\n  - {name: n, role: cpu, count: 2, cpu_cores: 64, memory: 64GiB}\n"              \
+         "components:\n"
+#define C7(more) C("c7", "kind: training, command: [t], nodes: [n0], gpus: 8, cpus: 1" more)
+
+TEST(pods_as_they_come)
+{
+    WARNED(CORNER("1.36") C7(""), 12, "may leave one of 'c7' without a machine: so in ");
+    WARNED(CORNER("1.34") C7(""), 12, "may leave one of 'c7' without a machine: so in ");
+    /* the same priority pushes nobody aside */
+    WARNED(CORNER("1.36") C7(", priority: high"), 12, "may leave one of 'c7'");
+    hinted(CORNER("1.36") C7(""), "Give it a group of its own");
+    hinted(CPUS2 C("u", "replicas: 2, cpus: 60, memory: 1GiB") C("w", "cpus: 100, memory: 1GiB"),
+           "'priority' to high: then all");
+    /* pods that fill machines leave others whole */
+    FITS("targets: {kubernetes: {version: \"1.36\"}}\n" H100
+         "components:\n" C("c0", "gpus: 8, replicas: 2, memory: 16GiB")
+             C("c3", "gpus: 1, replicas: 8") C("c7", "kind: training, command: [t], gpus: 8"));
+}
+
 TEST(slurm_jobs)
 {
 #define SLURM         "targets: {slurm: {}}\n" H100 "components:\n"
@@ -304,6 +353,36 @@ TEST(gpus_of_pools_are_taken_last)
         feasible_free(f);
         spec_free(s);
     }
+}
+
+/* Whole GPUs and GPUs that others share by a pool are not the same ones, whichever of compose and
+ * systemd runs either; a pool that nobody shares is no more than a wish. */
+TEST(shared_gpus_are_not_whole)
+{
+#define ONE    "nodes: [{name: n, gpus_per_node: 8, gpu: {model: H200}}]\n"
+#define PAIR   "nodes: [{name: n, count: 2, gpus_per_node: 8, gpu: {model: H200}}]\n"
+#define BOTH   "targets: {compose: {}, systemd: {}}\npools: {p: {size: 60GB, gpus: 6-7}}\n"
+#define SHARER "  embed: {kind: serving, target: compose, image: x, pools: [p]}\n"
+    struct spec *s;
+    struct feasible *f;
+
+    REFUSED(BOTH ONE "components:\n  ft: {target: systemd, command: [x], gpus: 7}\n" SHARER, 5,
+            "'ft' needs 7 GPUs for each of 1 replica on 'n'; 0 fit beside the others and "
+            "'embed', which shares GPUs 6,7 by pool 'p'");
+    REFUSED(BOTH ONE "components:\n" SHARER "  chat: {target: compose, image: x, gpus: 6}\n"
+                     "  ft: {target: systemd, command: [x], gpus: 1}\n",
+            7, "'ft' needs 1 GPU for each of 1 replica");
+    FITS(BOTH ONE "components:\n" SHARER "  chat: {target: compose, image: x, gpus: 6}\n");
+    FITS(BOTH ONE "components:\n  chat: {target: compose, image: x, gpus: 8}\n");
+    FITS(BOTH ONE "components:\n" SHARER
+                  "  own: {target: compose, image: x, gpus: 1, pools: [p]}\n");
+    /* what shares runs on the first machine: the second has eight */
+    s = parsed(BOTH PAIR "components:\n" SHARER "  ft: {target: systemd, command: [x], gpus: 7}\n");
+    f = feasible_new(s, NULL);
+    CHECK(feasible_fault_count(f) == 0 && feasible_place_count(f) == 1);
+    CHECK(feasible_place_at(f, 0)->first == 1);
+    feasible_free(f);
+    spec_free(s);
 }
 
 /* Places of pods add up to the pods, and no machine has more GPUs than it has. */
@@ -481,8 +560,9 @@ TEST(room_for_one_more_holds_for_every_arrangement)
 TEST_MAIN(cmocka_unit_test(whole_machines), cmocka_unit_test(cpus_that_pods_can_have),
           cmocka_unit_test(derived_asks), cmocka_unit_test(mig), cmocka_unit_test(groups),
           cmocka_unit_test(virtual_functions), cmocka_unit_test(queues),
-          cmocka_unit_test(slurm_jobs), cmocka_unit_test(kubernetes_by_name),
-          cmocka_unit_test(machines_without_a_scheduler),
-          cmocka_unit_test(gpus_of_pools_are_taken_last), cmocka_unit_test(who_is_where),
+          cmocka_unit_test(pods_as_they_come), cmocka_unit_test(slurm_jobs),
+          cmocka_unit_test(kubernetes_by_name), cmocka_unit_test(machines_without_a_scheduler),
+          cmocka_unit_test(gpus_of_pools_are_taken_last),
+          cmocka_unit_test(shared_gpus_are_not_whole), cmocka_unit_test(who_is_where),
           cmocka_unit_test(mig_without_a_scheduler),
           cmocka_unit_test(room_for_one_more_holds_for_every_arrangement))

@@ -401,8 +401,125 @@ TEST(the_fullest_stage_is_found)
                 }
 }
 
-TEST_MAIN(cmocka_unit_test(korthikanti_figure_1), cmocka_unit_test(korthikanti_formulas),
-          cmocka_unit_test(static_bytes_are_exact),
+TEST(zero_2_in_a_pipeline_keeps_whole_gradients)
+{
+    struct plan_memory one, two;
+    struct plan_config c;
+    struct plan_counts n;
+    struct plan_model m;
+
+    known("gpt3-175b", &m, &n);
+    plan_config_init(&c);
+    c.tp = c.pp = c.dp = 8;
+    c.grad_acc = 16;
+    c.zero = 1;
+    plan_memory_of(&m, &n, &c, &plan_memory_default, &one);
+    c.zero = 2;
+    plan_memory_of(&m, &n, &c, &plan_memory_default, &two);
+    CHECK(one.kind[PLAN_MEM_GRADS] == two.kind[PLAN_MEM_GRADS] && one.total == two.total);
+    c.pp = 1;
+    c.dp = 64;
+    plan_memory_of(&m, &n, &c, &plan_memory_default, &two);
+    CHECK(two.kind[PLAN_MEM_GRADS] < one.kind[PLAN_MEM_GRADS]);
+}
+
+static int64_t largest(const char *name, const struct plan_config *base, double gib)
+{
+    struct plan_config c = *base;
+    struct plan_memory got;
+    struct plan_counts n;
+    struct plan_model m;
+
+    known(name, &m, &n);
+    for (c.micro_batch = 1;; c.micro_batch++) {
+        plan_memory_of(&m, &n, &c, &plan_memory_default, &got);
+        if ((double)(got.total - got.kind[PLAN_MEM_CONTEXT]) > gib * GIB)
+            return c.micro_batch - 1;
+    }
+}
+
+/* Plain scripts on an H200 whose allocator was capped. */
+TEST(plain_scripts)
+{
+    struct plan_act_part parts[PLAN_ACT_PARTS_MAX];
+    struct plan_config c;
+    struct plan_counts n;
+    struct plan_model m;
+    double sum = 0;
+    size_t count;
+
+    plan_config_init(&c);
+    c.profile.stack = PLAN_STACK_TORCH;
+    c.precision = PLAN_PURE16;
+    c.profile.fused = false;
+    /* 5 ran in one script and ran out in another, by what the allocator could not join */
+    CHECK(largest("llama-3.2-1b", &c, 79.1) == 4);
+    c.recompute = PLAN_RECOMPUTE_FULL;
+    CHECK(largest("llama-3.2-1b", &c, 45) == 4);  /* 4 ran, 5 did not */
+    CHECK(largest("llama-3.1-8b", &c, 100) == 5); /* 6 did not run */
+    c.recompute = PLAN_RECOMPUTE_NONE;
+    CHECK(largest("llama-3.2-3b", &c, 79.1) == 2); /* as each of these: it ran, one more did not */
+    CHECK(largest("llama-3.1-8b", &c, 120) == 2);
+    c.precision = PLAN_FSDP_MIXED;
+    CHECK(largest("llama-3.2-1b", &c, 56) == 2 && largest("llama-3.2-3b", &c, 92) == 1);
+    c.profile.fused = true;
+    CHECK(largest("llama-3.2-1b", &c, 46) == 3);
+    c.recompute = PLAN_RECOMPUTE_FULL;
+    CHECK(largest("llama-3.2-1b", &c, 42) == 6);
+    c.recompute = PLAN_RECOMPUTE_NONE;
+    c.precision = PLAN_PURE16;
+    CHECK(largest("llama-3.2-1b", &c, 42) == 4 && largest("llama-3.2-3b", &c, 60) == 2);
+    c.profile.fused = false;
+    /* what autograd saves of a transformers layer: 16h, q, k, v, output, four of the MLP */
+    known("llama-3.2-1b", &m, &n);
+    count = plan_act_parts(&m, &c, &plan_memory_default, false, parts);
+    for (size_t i = 0; i < count; i++)
+        sum += parts[i].bytes;
+    CHECK(fabs(sum - (16 * 2048 + 4 * 2048 + 4 * 512 + 8 * 8192 + 4 * 32)) < 1);
+    c.precision = PLAN_FSDP_MIXED;
+    count = plan_act_parts(&m, &c, &plan_memory_default, false, parts);
+    sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += parts[i].bytes;
+    CHECK(fabs(sum - (26 * 2048 + 4 * 2048 + 4 * 512 + 8 * 8192 + 4 * 32)) < 1);
+}
+
+/* fp8 stores less, not more: fp8 weights with their transpose, 16-bit gradients, fp8 inputs. */
+TEST(fp8_takes_less_than_bf16)
+{
+    static const char *const names[] = { "llama-3.1-8b", "llama-3.1-70b", "deepseek-v3" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        struct plan_memory bf16, fp8, less;
+        struct plan_config c;
+        struct plan_counts n;
+        struct plan_model m;
+
+        known(names[i], &m, &n);
+        plan_config_init(&c);
+        c.dp = 8;
+        c.zero = 1;
+        plan_memory_of(&m, &n, &c, &plan_memory_default, &bf16);
+        c.precision = PLAN_FP8;
+        plan_memory_of(&m, &n, &c, &plan_memory_default, &fp8);
+        CHECK(fp8.total < bf16.total);
+        CHECK(fp8.kind[PLAN_MEM_ACTIVATIONS] < bf16.kind[PLAN_MEM_ACTIVATIONS]);
+        c.optimizer = PLAN_ADAM16;
+        plan_memory_of(&m, &n, &c, &plan_memory_default, &less);
+        CHECK(less.kind[PLAN_MEM_OPTIMIZER] * 3 <= fp8.kind[PLAN_MEM_OPTIMIZER] * 2 + 3);
+        for (uint32_t ops = 1; ops <= PLAN_OPS_ALL; ops = 2 * ops + 1) {
+            plan_memory_of(&m, &n, &c, &plan_memory_default, &fp8);
+            c.recompute_ops = ops;
+            plan_memory_of(&m, &n, &c, &plan_memory_default, &less);
+            CHECK(less.kind[PLAN_MEM_ACTIVATIONS] <= fp8.kind[PLAN_MEM_ACTIVATIONS]);
+        }
+    }
+}
+
+TEST_MAIN(cmocka_unit_test(fp8_takes_less_than_bf16),
+          cmocka_unit_test(zero_2_in_a_pipeline_keeps_whole_gradients),
+          cmocka_unit_test(plain_scripts), cmocka_unit_test(korthikanti_figure_1),
+          cmocka_unit_test(korthikanti_formulas), cmocka_unit_test(static_bytes_are_exact),
           cmocka_unit_test(experts_are_cut_by_their_own_sizes),
           cmocka_unit_test(stages_hold_every_layer_once),
           cmocka_unit_test(llama_405b_has_a_layer_less_at_both_ends),

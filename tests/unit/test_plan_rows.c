@@ -135,6 +135,13 @@ TEST(words_of_many_tables)
         { "zero=0", 0, 0, 0, PLAN_BF16, 0, 0 },
         { "zero=FSDP FULL_SHARD (ZeRO-3)", 3, 0, 0, PLAN_BF16, 0, 0 },
         { "zero=FSDP 4", 3, 4, 0, PLAN_BF16, 0, 0 },
+        { "zero=HSDP;gpus=32;dp=32", 3, 8, 0, PLAN_BF16, 0, 0 },
+        { "zero=HSDP 4", 3, 4, 0, PLAN_BF16, 0, 0 },
+        { "zero=HSDP (replicate 2 x shard 4)", 3, 4, 0, PLAN_BF16, 0, 0 },
+        { "zero=HSDP 2x4", 3, 4, 0, PLAN_BF16, 0, 0 },
+        { "zero=HSDP;dp=8", 3, 0, 0, PLAN_BF16, 0, 0 }, /* one node is one shard */
+        { "zero=FSDP HYBRID_SHARD;gpus=16;dp=16", 3, 8, 0, PLAN_BF16, 0, 0 },
+        { "zero=FSDP _HYBRID_SHARD_ZERO2;gpus=16;dp=16", 2, 8, 0, PLAN_BF16, 0, 0 },
         { "zero=BF16_Optimizer (ZeRO-1 equivalent)", 1, 0, 0, PLAN_BF16, 0, 0 },
         { "recompute=full", 1, 0, PLAN_RECOMPUTE_FULL, PLAN_BF16, 0, 0 },
         { "recompute=selective?", 1, 0, PLAN_RECOMPUTE_SELECTIVE, PLAN_BF16, PLAN_NO_RECOMPUTE, 0 },
@@ -171,6 +178,74 @@ TEST(words_of_many_tables)
 }
 
 /* nanotron's log is rank 0's: without it the memory figures are those of another GPU. */
+TEST(rates_and_caps_of_hardware)
+{
+    static const struct {
+        const char *change;
+        double net; /* bytes/s of a node */
+        double watts;
+    } rows[] = {
+        { "hardware=H100 400Gb/s per GPU", 400e9, 700 },
+        { "hardware=H100-80GB SXM 400 Gb/s/GPU", 400e9, 700 },
+        { "hardware=H100 8x400Gb", 400e9, 700 },
+        { "hardware=H100 50GB/s per GPU (RoCE)", 400e9, 700 },
+        { "hardware=H100 3.2 Tb/s per node", 400e9, 700 },
+        { "hardware=H100 1600Gb/s RoCE per node", 200e9, 700 },
+        { "hardware=A100-80GB SXM 4 Omni-Path 100Gb/s per node", 50e9, 400 },
+        { "hardware=H100 8x50GB/s per node", 400e9, 700 },
+        { "hardware=H100 capped at 500 W", 400e9, 500 },
+        { "hardware=H100-96GB 500W 400Gb/s per GPU", 400e9, 500 },
+        { "hardware=H100 8 Ways", 400e9, 700 },
+        { "hardware=H100 900W", 400e9, 700 }, /* above the board's limit: nothing */
+    };
+    struct arena a = { 0 };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct plan_row r = read_one(&a, rows[i].change);
+
+        if (fabs(r.cluster.net_bytes_s / rows[i].net - 1) > 1e-9 ||
+            fabs(r.cluster.gpu.power_w - rows[i].watts) > 1e-9)
+            fail_msg("%s: %g bytes/s, %g W", rows[i].change, r.cluster.net_bytes_s,
+                     r.cluster.gpu.power_w);
+        CHECK((rows[i].watts < 600 && rows[i].watts > 450) ==
+              (r.cluster.gpu.clock > 0.8 && r.cluster.gpu.clock < 0.95));
+    }
+    arena_release(&a);
+}
+
+TEST(what_a_table_leaves_out)
+{
+    struct arena a = { 0 };
+    struct plan_row r = read_one(&a, "global_batch==GPUs (weak scaling);tok_s_gpu=;mfu_pct=40;"
+                                     "tflops_gpu=;flop_convention=");
+
+    CHECK(r.global_batch == 8 && r.measured.iter_s > 0 && r.assumed == PLAN_ASSUMED_FLOPS);
+    r = read_one(&a, "global_batch=?");
+    CHECK(r.global_batch == 2048 && !r.missing && r.assumed == PLAN_ASSUMED_BATCH);
+    r = read_one(&a, "vocab=;mlp=gelu");
+    CHECK(r.model.vocab == 51200 && r.assumed == PLAN_ASSUMED_VOCAB);
+    arena_release(&a);
+}
+
+/* "^" is what stands above: the repository's table is written so. */
+TEST(cells_like_those_above)
+{
+    struct buf text = { 0 };
+    struct plan_rows rows;
+    struct arena a = { 0 };
+
+    buf_adds(&text, header);
+    add_row(&text, "layers=16");
+    add_row(&text, "source=^;layers=^;hidden=^;gpus=^;model=N");
+    add_row(&text, "source=^;layers=8;model=^");
+    assert_int_equal(plan_rows_read(&a, buf_str(&text), text.len, &rows, NULL), RC_OK);
+    CHECK(rows.rows[1].model.layers == 16 && rows.rows[1].cluster.gpus == 8);
+    CHECK(str_eq(rows.rows[2].source, "S") && str_eq(rows.rows[2].name, "N"));
+    CHECK(rows.rows[2].model.layers == 8);
+    buf_release(&text);
+    arena_release(&a);
+}
+
 TEST(whose_memory_a_figure_is)
 {
     static const struct {
@@ -245,6 +320,8 @@ TEST(errors_of_a_list)
     CHECK(e.n == 0 && e.mape == 0);
 }
 
-TEST_MAIN(cmocka_unit_test(a_good_row_is_whole), cmocka_unit_test(words_of_many_tables),
-          cmocka_unit_test(whose_memory_a_figure_is), cmocka_unit_test(models_of_the_table),
+TEST_MAIN(cmocka_unit_test(rates_and_caps_of_hardware), cmocka_unit_test(what_a_table_leaves_out),
+          cmocka_unit_test(cells_like_those_above), cmocka_unit_test(a_good_row_is_whole),
+          cmocka_unit_test(words_of_many_tables), cmocka_unit_test(whose_memory_a_figure_is),
+          cmocka_unit_test(models_of_the_table),
           cmocka_unit_test(versions_of_a_table_are_collapsed), cmocka_unit_test(errors_of_a_list))

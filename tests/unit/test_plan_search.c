@@ -85,6 +85,8 @@ static void force_inner(struct force *f, struct plan_config c)
                         continue; /* once */
                     if (c.zero == 0 && group % 2 && shard < group)
                         continue;
+                    if (c.zero == 2 && c.pp > 1)
+                        continue; /* ZeRO 1 by another name */
                     force_one(f, &c);
                 }
         }
@@ -163,14 +165,11 @@ static void check_front(const struct force *f, const struct plan_found *found)
 static void check_choice(const struct force *f, const struct plan_found *found)
 {
     const struct plan_pick *best = NULL, *choice = plan_choice(found);
-    uint64_t least = UINT64_MAX;
 
     for (size_t i = 0; i < f->count; i++) { /* sorted by time, then memory */
-        if (f->all[i].step_s > f->all[0].step_s * (1 + PLAN_CHOICE_TIE) ||
-            f->all[i].memory + PLAN_KINDS >= least)
-            continue;
-        least = f->all[i].memory;
-        if (!best || plan_replica_gpus(&f->all[i].config) <= plan_replica_gpus(&best->config))
+        if (f->all[i].step_s > f->all[0].step_s * (1 + PLAN_PLAIN_TIE))
+            break;
+        if (!best || plan_plainness(&f->all[i].config) < plan_plainness(&best->config))
             best = &f->all[i];
     }
     CHECK(choice && best);
@@ -400,6 +399,8 @@ TEST(a_configuration_reads_back)
 {
     static const char *const texts[] = {
         "tp8 pp4 vpp2 dp2 zero1 mbs1 ga16 sp selective recompute bf16",
+        "tp8 pp4 vpp2 dp2 zero1 mbs1 ga16 sp norm act recompute fp8",
+        "tp8 pp4 vpp2 dp2 zero1 mbs1 ga16 sp selective recompute mla-up experts fp8",
         "tp2 cp4 ep8 etp2 dp4 zero3 shard8 mbs2 ga1 full recompute every 4 layers fp8",
         "pp4 dp2 mbs1 ga16 gpipe bf16",
         "dp64 zero3 mbs1 ga1 offload-optimizer bf16",
@@ -481,7 +482,7 @@ TEST(flags_of_every_framework)
         { PLAN_TORCHTITAN,
           { "--parallelism.tensor_parallel_degree 8", "--parallelism.pipeline_parallel_degree 4",
             "Interleaved1F1B", "--training.local_batch_size 32",
-            "--activation_checkpoint.mode selective", "# TorchTitan has no ZeRO 1" } },
+            "activation_checkpoint=SelectiveAC.Config()", "-m torchtitan.train --module" } },
         { PLAN_DEEPSPEED,
           { "\"stage\": 1", "\"train_batch_size\": 64", "\"autotp_size\": 8",
             "\"gradient_accumulation_steps\": 32", "# DeepSpeed: the pipeline", "deepspeed " } },
@@ -528,8 +529,8 @@ TEST(other_conditions_are_searched)
     assert_int_equal(plan_vary_all(&j.s, &run, &plan_choice(&f)->config, v, NULL), RC_OK);
     for (int i = 0; i < PLAN_VARIES; i++)
         CHECK(v[i].any);
-    CHECK(v[0].best.step_s >= v[1].best.step_s * (1 - PLAN_CHOICE_TIE)); /* network */
-    CHECK(v[4].best.step_s < v[5].best.step_s);                          /* batch */
+    CHECK(v[0].best.step_s >= v[1].best.step_s * (1 - PLAN_PLAIN_TIE)); /* network */
+    CHECK(v[4].best.step_s < v[5].best.step_s);                         /* batch */
     arena_release(&a);
 }
 

@@ -358,7 +358,7 @@ TEST(no_absurd_figure_at_the_limits)
         CHECK(plan_gpu_by_name(gpus[i % 5], &g, NULL) == RC_OK);
         CHECK(plan_consts_builtin(&g, &k, NULL) == RC_OK);
         plan_config_init(&c);
-        c.profile.stack = (enum plan_stack)(i / 5 % 3);
+        c.profile.stack = (enum plan_stack)(i / 5 % 4);
         c.profile.fused = i & 1;
         c.profile.flash = i & 2;
         c.zero = (int32_t)(i / 15 % 4);
@@ -375,7 +375,51 @@ TEST(no_absurd_figure_at_the_limits)
     }
 }
 
-TEST_MAIN(cmocka_unit_test(golden_rows_of_the_prototype),
+/* MegaScale's Megatron-LM runs (NSDI'24, Table 2): ZeRO 2 in a pipeline scatters once a step. */
+TEST(zero_2_in_a_pipeline_scatters_once)
+{
+    static const struct {
+        int64_t gpus, batch;
+        double seconds;
+    } runs[] = { { 256, 768, 40.0 },   { 512, 768, 21.2 },    { 1024, 768, 11.9 },
+                 { 3072, 6144, 29.0 }, { 6144, 6144, 14.78 }, { 8192, 6144, 12.24 } };
+
+    for (size_t i = 0; i < ARRAY_SIZE(runs); i++) {
+        struct plan_cluster cl;
+        struct plan_counts n;
+        struct plan_config c;
+        struct plan_consts k;
+        struct plan_model m;
+        struct plan_gpu g;
+        double two, one;
+
+        CHECK(!plan_gpu_by_name("a100", &g, NULL) && !plan_consts_builtin(&g, &k, NULL));
+        CHECK(!plan_model_by_name("gpt3-175b", &m, NULL) && !plan_model_counts(&m, &n, NULL));
+        plan_cluster_usual(&g, runs[i].gpus, &cl);
+        cl.net_bytes_s = 200e9;
+        plan_config_init(&c);
+        c.tp = c.pp = 8;
+        c.vpp = 6;
+        c.dp = (int32_t)(runs[i].gpus / 64);
+        c.grad_acc = (int32_t)(runs[i].batch / c.dp);
+        c.seq = 2048;
+        c.seq_par = true;
+        c.recompute = PLAN_RECOMPUTE_SELECTIVE;
+        c.schedule = PLAN_INTERLEAVED;
+        c.profile.fused = false;
+        c.zero = 2;
+        two = plan_seconds(&m, &cl, &c, &k);
+        if (fabs(two / runs[i].seconds - 1) > 0.3)
+            fail_msg("%lld GPUs: %.1f s, measured %.1f", (long long)runs[i].gpus, two,
+                     runs[i].seconds);
+        c.zero = 1;
+        one = plan_seconds(&m, &cl, &c, &k);
+        CHECK(fabs(two / one - 1) < 0.02);
+    }
+}
+
+TEST_MAIN(cmocka_unit_test(zero_2_in_a_pipeline_scatters_once),
+          cmocka_unit_test(golden_rows_of_the_prototype),
           cmocka_unit_test(every_kind_of_the_catalogue_has_constants),
           cmocka_unit_test(times_move_the_way_they_must),
           cmocka_unit_test(no_absurd_figure_at_the_limits))

@@ -103,9 +103,11 @@ static const struct {
     { "openshift", "stoker_image: x.org/s:1" },
     { "compose", "mps: true" },
 };
-#define MODELS                                                                                     \
+/* `pool`: the model's, which is of the group that its component runs in */
+#define MODELS(pool)                                                                               \
     "models: {m: {source: org/m, revision: abc, kind: embedding, component: emb, device: gpu, "    \
-    "dtype: f16, gpus: '0', fallback: none, fallback_at_start: false, pool: p, batch: 8, "         \
+    "dtype: f16, gpus: '0', fallback: none, fallback_at_start: false, load: at_start, " pool       \
+    "batch: 8, "                                                                                   \
     "batch_tokens: 512, max_tokens: 128, memory: 1GB, normalize: true, pooling: mean, "            \
     "priority: medium, aliases: [a], prompts: {q: x}}}"
 #define SRIOV                                                                                      \
@@ -381,7 +383,9 @@ static const char *token_text(const char *p, const char *target, const char *kin
         { "STORE", pods ? "volume" : "nfs" },
         { "SHARED", pods ? "other" : "gpu" }, /* pods share all GPUs of a machine or none */
         { "WAITS", slurm ? ", queued: true" : "" },
-        { "MODELS", slurm ? "" : MODELS },
+        { "MODELS", slurm  ? ""
+                    : pods ? MODELS("")
+                           : MODELS("pool: p, ") },
         { "SRIOV", pods ? SRIOV : "" },
         { "BATCH", slurm ? "kind: batch\n    queued: true" : "" },
     };
@@ -470,6 +474,8 @@ static const char SECTIONS[] =
     "nodes:\n"
     "  - {name: gpu, count: 2, gpus_per_node: 8, gpu: {model: H100, memory: 80GB}, cpu_cores: 64,\n"
     "     memory: 1TB}\n"
+    "  - {name: disks, role: storage, count: 2}\n"
+    "  - {name: other, role: storage}\n"
     "storage: [{name: data, kind: lustre, path: /data, size: 1TB}]\n"
     "agent: {listen: 0.0.0.0, token_file: /t}\n"
     "components:\n"
@@ -643,8 +649,8 @@ static const char WHOLE[] =
     "     stripes: [{match: '*.pt', count: 4, size: 4MiB}]\n"
     "FIRST     , price_per_tb: $9/mo\n"
     "     }\n"
-    "pools: {p: {size: 10GB, priority: medium, access: flexible, nodes: SHARED, gpus: 0-3,\n"
-    "            sharing: auto}}\n"
+    "pools: {p: {size: 10GB, device: gpu, priority: medium, access: flexible, nodes: SHARED,\n"
+    "            gpus: 0-3, sharing: auto}}\n"
     "shapes: {m: {params: 7B}, n: {params: 8B}}\n"
     "components:\n"
     "  emb: {WORK target: RUNNER, BOX nodes: gpu, gpus: 1, fabrics: [rails],\n"
@@ -658,8 +664,12 @@ static const char WATCHED[] =
     "MODELS\n"
     "serve: {listen: 0.0.0.0, port: 8003, rerank_port: 8002, token_file: /t, items_max: 100,\n"
     "        body_max: 1MiB, queue_max: 100, connections_max: 100, users_max: 10, timeout: 10s,\n"
-    "        drain: 10s, cache: 1MiB, tls_cert: /c, tls_key: /k}\n"
+    "        drain: 10s, cache: 1MiB, tls_cert: /c, tls_key: /k, admin_token_file: /a,\n"
+    "        allow_origin: ['https://a'], text_max: 1MiB, timeout_max: 1m, batch_time: 20ms,\n"
+    "        body_total_timeout: 1m, any_model: false, batch_dir: /b, batch_size: 1GiB,\n"
+    "        batch_expiry: 1d}\n"
     "agent: {enabled: true, listen: 0.0.0.0, port: 8090, metrics_port: 9400, token_file: /t,\n"
+    "        admin_token_file: /a, tls_cert: /c, tls_key: /k,\n"
     "FIRST        open_metrics: true,\n"
     "OTHER        open_metrics: false,\n"
     "        interval: 1s, fine_history: 6h, coarse_history: 14d,\n"
@@ -675,6 +685,7 @@ static const char WATCHED[] =
     "FIRST               clear: 75C, for: 2m, keep: 1m, nodes: [gpu], summary: s,\n"
     "FIRST               runbook: 'http://r'}}\n"
     "notify: {alertmanager: 'http://a:9093', webhook: 'http://h/x', command: [n], log: true,\n"
+    "         webhook_token_file: /w, ca_file: /ca,\n"
     "         page: true}\n"
     "prices: {gpu_hour: $2/h, energy_per_kwh: $0.1, storage_per_tb: $9/mo, egress_per_gb: $0.1,\n"
     "         colo_per_kw: $100/mo, pue: 1.3, years: 3, reserved_discount: 10%,\n"

@@ -167,7 +167,11 @@ TEST(addresses)
         { "host:81/", "host:81", "" },
         { "http://[::1]:8003/a/b//", "[::1]:8003", "/a/b" },
         { "unix:/run/x.sock", "localhost", "" },
-        { "https://host", NULL, NULL },
+        { "https://host", "host:443", "" },
+        { "https://[::1]:8443/x/", "[::1]:8443", "/x" },
+        { "https://user@host", NULL, NULL },
+        { "https://", NULL, NULL },
+        { "https://host/?x=1", NULL, NULL },
         { "ftp://host", NULL, NULL },
         { "http://", NULL, NULL },
         { "http://host:0", NULL, NULL },
@@ -193,12 +197,43 @@ TEST(addresses)
         if (urls[i].authority) {
             assert_string_equal(url_authority(&u, text), urls[i].authority);
             assert_string_equal(u.prefix, urls[i].prefix);
+            CHECK(u.tls == !strncmp(urls[i].in, "https:", 6));
         } else {
             CHECK(err.code == RC_USAGE && u.port[0] == 'x');
         }
     }
 }
 
+TEST(addresses_with_a_query)
+{
+    static const struct {
+        const char *in, *authority, *query; /* authority NULL: refused */
+    } urls[] = {
+        { "https://hooks.example/a?sig=x%20y&n=1", "hooks.example:443", "?sig=x%20y&n=1" },
+        { "http://h/?", "h:80", "?" },
+        { "https://h?a=b", "h:443", "?a=b" },
+        { "https://h/a", "h:443", "" },
+        { "unix:/run/x?y.sock", "localhost", "" },
+        { "https://h/a?b c", NULL, NULL },
+        { "https://h/a?b\r\nX: y", NULL, NULL },
+        { "https://h/a?b#c", NULL, NULL },
+        { "https://u@h/a?b", NULL, NULL },
+        { "?a=b", NULL, NULL },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(urls); i++) {
+        struct url u;
+        const char *query = NULL;
+        char text[URL_AUTHORITY_MAX];
+
+        CHECK((url_parse_query(urls[i].in, &u, &query, NULL) == RC_OK) == !!urls[i].authority);
+        if (urls[i].authority) {
+            assert_string_equal(url_authority(&u, text), urls[i].authority);
+            assert_string_equal(query, urls[i].query);
+        }
+    }
+}
+
 TEST_MAIN(cmocka_unit_test(replies_in_pieces_of_any_size), cmocka_unit_test(fields_that_are_read),
           cmocka_unit_test(long_lines_and_heads), cmocka_unit_test(the_ends_of_a_long_body),
-          cmocka_unit_test(addresses))
+          cmocka_unit_test(addresses), cmocka_unit_test(addresses_with_a_query))

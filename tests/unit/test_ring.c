@@ -1032,6 +1032,17 @@ TEST(events)
     unlink(path);
 }
 
+TEST(the_default_is_the_specs)
+{
+    static const char text[] = "agent: {port: 8090}\n";
+    struct err err = { 0 };
+    struct spec *s = NULL;
+
+    CHECK(spec_parse(text, strlen(text), "x.yaml", &s, NULL, &err) == RC_OK);
+    CHECK((uint64_t)s->agent.history_bytes == RING_BYTES_DEFAULT);
+    spec_free(s);
+}
+
 TEST(limits)
 {
     const char *path = in_dir("limits");
@@ -1164,6 +1175,7 @@ int main(void)
                                         cmocka_unit_test(no_ring),
                                         cmocka_unit_test(another_version),
                                         cmocka_unit_test(another_size),
+                                        cmocka_unit_test(the_default_is_the_specs),
                                         cmocka_unit_test(events),
                                         cmocka_unit_test(limits),
                                         cmocka_unit_test(queries_beside_appends) };

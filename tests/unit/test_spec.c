@@ -351,7 +351,7 @@ static void cut_comments(struct buf *b)
     char *to = b->data;
 
     for (char *p = b->data; *p; p++) {
-        if (str_starts(p, "  # line ") || str_starts(p, "  # default"))
+        if (str_starts(p, "  # line "))
             p += strcspn(p, "\n");
         *to++ = *p;
     }

@@ -269,31 +269,6 @@ TEST(a_reader_that_stops_goes_on_behind_what_it_took)
     tele_free(t);
 }
 
-TEST(one_gpu_plays_several)
-{
-    struct tele *t = tele_new(0);
-    struct buf b = { 0 };
-
-    write_all(&b);
-    for (int g = 0; g < 3; g++) {
-        char suffix[] = { '-', (char)('a' + g), '\0' }, prefix[] = { (char)('0' + g), ':', '\0' };
-        struct stream_reader *r = stream_reader_new(&(struct stream_reader_opts){
-            .into = t, .gpu_shift = g, .uuid_suffix = suffix, .source_prefix = prefix });
-
-        CHECK(stream_feed(r, b.data, b.len, NULL) == RC_OK);
-        stream_reader_free(r);
-    }
-    CHECK(tele_count(t) == 3 + 2 + 2); /* the application's has no GPU */
-    CHECK(tele_value(t, 1) == 82 && tele_value(t, 6) == 82);
-    assert_string_equal(tele_get(t, 6)->labels[0].value, "2");
-    assert_string_equal(tele_get(t, 6)->labels[1].value, "GPU-aa-c");
-    assert_string_equal(tele_get(t, 6)->labels[2].value, "00000000:08:00.0");
-    assert_string_equal(tele_get(t, 6)->labels[3].value, "nvidia2");
-    assert_string_equal(tele_source_name(t, tele_get(t, 6)->source), "2:gpu");
-    buf_release(&b);
-    tele_free(t);
-}
-
 TEST(records_are_written_whole_or_not)
 {
     struct buf b;
@@ -325,5 +300,4 @@ TEST_MAIN(cmocka_unit_test(a_round_trip_whole_and_in_pieces),
           cmocka_unit_test(a_flipped_byte_is_found_and_what_came_before_is_kept),
           cmocka_unit_test(hostile_records), cmocka_unit_test(heads),
           cmocka_unit_test(a_reader_that_stops_goes_on_behind_what_it_took),
-          cmocka_unit_test(one_gpu_plays_several),
           cmocka_unit_test(records_are_written_whole_or_not))

@@ -20,7 +20,7 @@ static struct tokenizer *load(const char *path)
     struct tokenizer *t = NULL;
     struct err err = { 0 };
 
-    if (tokenizer_load(path, &t, &err))
+    if (tokenizer_load(path, NULL, &t, &err))
         fail_msg("%s", err.msg);
     return t;
 }
@@ -157,7 +157,7 @@ static void check_unigram(const char *json, const char *in, const char *want)
     struct err err = { 0 };
     struct tok_out r;
 
-    if (tokenizer_parse(json, strlen(json), "test", &t, &err))
+    if (tokenizer_parse(json, strlen(json), "test", NULL, &t, &err))
         fail_msg("%s", err.msg);
     assert_int_equal(tokenizer_encode(t, s, text(in), NULL, NULL, &r, NULL), RC_OK);
     written(&r, &got);
@@ -202,7 +202,7 @@ TEST(scores_of_all_lengths)
                      exponent ? "e0" : "");
     }
     buf_adds(&json, "[\"z\",0]]}}");
-    if (tokenizer_parse(json.data, json.len, "scores", &t, &err))
+    if (tokenizer_parse(json.data, json.len, "scores", NULL, &t, &err))
         fail_msg("%s", err.msg);
     for (uint32_t i = 0; i < PAIRS; i++) {
         const struct vocab_entry *a = vocab_get(&t->vocab, 2 * i);
@@ -254,7 +254,7 @@ TEST(vocabularies_that_lie)
         struct tokenizer *t = NULL;
         struct err err = { 0 };
 
-        CHECK(tokenizer_parse(rows[i][0], strlen(rows[i][0]), "test", &t, &err) != RC_OK);
+        CHECK(tokenizer_parse(rows[i][0], strlen(rows[i][0]), "test", NULL, &t, &err) != RC_OK);
         if (!strstr(err.msg, rows[i][1]))
             fail_msg("row %zu: %s", i, err.msg);
     }
@@ -490,11 +490,13 @@ TEST(bad_files)
         struct tokenizer *t = NULL;
         struct err err = { 0 };
 
-        CHECK(tokenizer_parse(rows[i].json, strlen(rows[i].json), "x.json", &t, &err) != RC_OK);
+        CHECK(tokenizer_parse(rows[i].json, strlen(rows[i].json), "x.json", NULL, &t, &err) !=
+              RC_OK);
         assert_null(t);
         if (!strstr(err.msg, rows[i].want) || !strstr(err.msg, "'x.json'"))
             fail_msg("row %zu: '%s' lacks '%s'", i, err.msg, rows[i].want);
-        CHECK(tokenizer_parse(rows[i].json, strlen(rows[i].json), "x.json", &t, NULL) != RC_OK);
+        CHECK(tokenizer_parse(rows[i].json, strlen(rows[i].json), "x.json", NULL, &t, NULL) !=
+              RC_OK);
     }
 }
 
@@ -503,8 +505,8 @@ TEST(missing_file)
     struct tokenizer *t = NULL;
     struct err err = { 0 };
 
-    assert_int_equal(tokenizer_load("no/such/file", &t, &err), RC_NODEV);
-    CHECK(tokenizer_load("tests", &t, NULL) != RC_OK);
+    assert_int_equal(tokenizer_load("no/such/file", NULL, &t, &err), RC_NODEV);
+    CHECK(tokenizer_load("tests", NULL, &t, NULL) != RC_OK);
 }
 
 /* The id an added token gets is the model's or the next one; what the file says counts for
@@ -523,7 +525,7 @@ TEST(added_ids)
     struct buf out = { 0 };
     struct tok_out r;
 
-    assert_int_equal(tokenizer_parse(json, strlen(json), "x", &t, NULL), RC_OK);
+    assert_int_equal(tokenizer_parse(json, strlen(json), "x", NULL, &t, NULL), RC_OK);
     assert_int_equal(tokenizer_vocab_size(t), 4);
     assert_int_equal(tokenizer_encode(t, s, text("yyazz q"), NULL, NULL, &r, NULL), RC_OK);
     assert_int_equal(r.count, 4);
@@ -538,11 +540,132 @@ TEST(added_ids)
     tokenizer_free(t);
 }
 
+/* ---- stopping early ---- */
+/* Lines of a fixture at random, joined in odd ways. */
+static struct tok_text random_text(FILE *f, const char *const *joins, size_t lines, struct buf *out)
+{
+    static char line[LINE_MAX_BYTES], in[LINE_MAX_BYTES];
+
+    buf_reset(out);
+    while (lines--) {
+        for (int skip = rand() % 9; skip >= 0; skip--)
+            if (!fgets(line, sizeof(line), f))
+                rewind(f);
+        line[strcspn(line, "\t")] = '\0';
+        buf_add(out, in, unescape(line, strlen(line), in));
+        buf_adds(out, joins[rand() % 5]);
+    }
+    return (struct tok_text){ buf_str(out), out->len };
+}
+
+static void same_answer(const struct tokenizer *t, struct tok_scratch *s, struct tok_text a,
+                        const struct tok_text *b, struct tok_opts o)
+{
+    struct buf want = { 0 }, got = { 0 };
+    uint32_t cut[2];
+    struct tok_out r;
+    bool truncated;
+    enum rc rc = tokenizer_encode(t, s, a, b, &o, &r, NULL);
+
+    if (rc == RC_OK) {
+        written(&r, &want);
+        buf_add(&want, (const char *)r.types, r.count);
+        memcpy(cut, r.cut, sizeof(cut));
+        truncated = r.truncated;
+    }
+    o.stop_early = true;
+    assert_int_equal(tokenizer_encode(t, s, a, b, &o, &r, NULL), rc);
+    if (rc == RC_OK) {
+        written(&r, &got);
+        buf_add(&got, (const char *)r.types, r.count);
+        assert_int_equal(got.len, want.len);
+        assert_memory_equal(got.data, want.data, want.len);
+        assert_memory_equal(cut, r.cut, sizeof(cut));
+        assert_int_equal(truncated, r.truncated);
+    }
+    buf_release(&want);
+    buf_release(&got);
+}
+
+/* Ids, offsets and cuts do not tell whether the rest was read. */
+TEST(stopping_early_changes_nothing)
+{
+    static const char *const files[][2] = {
+        { "tests/fixtures/tokens-uncased.json", "tests/fixtures/tokens-uncased.tsv" },
+        { "tests/fixtures/tokens-cased.json", "tests/fixtures/tokens-cased.tsv" },
+        { "tests/fixtures/tokens-mpnet.json", "tests/fixtures/tokens-mpnet.tsv" },
+        { "tests/fixtures/unigram-small.json", "tests/fixtures/tokens-xlmr.tsv" },
+    };
+    static const char *const joins[] = { " ", "", "\n", "  ", " [MASK] " };
+
+    srand(7);
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        struct tokenizer *t = load(files[i][0]);
+        struct tok_scratch *s = tok_scratch_new();
+        FILE *f = fopen(files[i][1], "r");
+        struct buf first = { 0 }, second = { 0 };
+
+        assert_non_null(f);
+        for (int round = 0; round < 300; round++) {
+            struct tok_text a = random_text(f, joins, (size_t)(rand() % 60), &first);
+            struct tok_text b = random_text(f, joins, (size_t)(rand() % 60), &second);
+            struct tok_opts o = { .max_tokens = (size_t)(rand() % 70),
+                                  .truncate = (enum tok_truncate)(rand() % 4),
+                                  .left = rand() % 4 == 0,
+                                  .no_specials = rand() % 4 == 0 };
+
+            same_answer(t, s, a, rand() % 2 ? &b : NULL, o);
+        }
+        fclose(f);
+        buf_release(&first);
+        buf_release(&second);
+        tok_scratch_free(s);
+        tokenizer_free(t);
+    }
+}
+
+/* A megabyte costs no more than a page where few tokens are wanted. */
+TEST(stopping_early_stops)
+{
+    static const char *const files[] = { "tests/fixtures/tokens-uncased.json",
+                                         "tests/fixtures/tokens-mpnet.json",
+                                         "tests/fixtures/unigram-small.json" };
+    static const char *const units[] = { "hello world ", "h\xc3\xa9llo w\xc3\xb6rld ",
+                                         "x<mask>y [SEP] ", "!!!! " };
+
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        struct tokenizer *t = load(files[i]);
+        struct tok_scratch *s = tok_scratch_new();
+
+        for (size_t k = 0; k < ARRAY_SIZE(units); k++) {
+            struct tok_opts o = { .max_tokens = 100, .truncate = TOK_LONGEST_FIRST };
+            struct buf b = { 0 };
+            struct tok_out r;
+
+            while (b.len < 1 << 20)
+                buf_adds(&b, units[k]);
+            for (o.stop_early = false;; o.stop_early = true) {
+                struct tok_text a = { b.data, b.len };
+
+                assert_int_equal(tokenizer_encode(t, s, a, NULL, &o, &r, NULL), RC_OK);
+                assert_int_equal(r.count, 100);
+                CHECK(r.truncated && (r.untruncated < 2000) == o.stop_early);
+                if (o.stop_early)
+                    break;
+            }
+            buf_release(&b);
+        }
+        tok_scratch_free(s);
+        tokenizer_free(t);
+    }
+}
+
 TEST_MAIN(cmocka_unit_test(reference_answers), cmocka_unit_test(one_tokenizer_many_threads),
           cmocka_unit_test(scores_as_the_reference_reads_them),
           cmocka_unit_test(scores_of_all_lengths),
           cmocka_unit_test(vocabularies_written_differently),
           cmocka_unit_test(vocabularies_that_lie), cmocka_unit_test(truncate_longest_first),
-          cmocka_unit_test(truncate_one_side), cmocka_unit_test(text_over_the_limit),
+          cmocka_unit_test(truncate_one_side), cmocka_unit_test(stopping_early_changes_nothing),
+          cmocka_unit_test(stopping_early_stops), cmocka_unit_test(text_over_the_limit),
           cmocka_unit_test(long_text), cmocka_unit_test(questions), cmocka_unit_test(decoding),
           cmocka_unit_test(bad_files), cmocka_unit_test(missing_file), cmocka_unit_test(added_ids))

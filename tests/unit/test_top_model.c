@@ -58,9 +58,9 @@ TEST(what_is_no_agent)
         enum rc rc;
         const char *why;
     } rows[] = {
-        { "", RC_PARSE, "what answers there is no agent of stoker" },
-        { "[1]", RC_PARSE, "what answers there is no agent of stoker" },
-        { "{\"schema\":\"x\"}", RC_PARSE, "what answers there is no agent of stoker" },
+        { "", RC_PARSE, "what answers there is not a stoker agent" },
+        { "[1]", RC_PARSE, "what answers there is not a stoker agent" },
+        { "{\"schema\":\"x\"}", RC_PARSE, "what answers there is not a stoker agent" },
         { "<html>", RC_PARSE, "its facts: line 1, column 1: " },
         { "{\"schema\":\"stoker.node/1\"}", RC_OK, "" },
         { "{\"schema\":\"stoker.node/1\",\"gpus\":{\"a\":1},\"host\":7}", RC_OK, "" },

@@ -7,7 +7,7 @@ import os
 import re
 import numpy as np
 
-CSV = os.environ.get("RUNS", "training_runs.csv")  # the table of published runs
+CSV = os.environ.get("RUNS", os.path.join(os.path.dirname(__file__), "../../data/runs/published.csv"))  # published runs
 
 GPU = {  # name -> (kind, peak bf16 TFLOP/s, fp8 factor, HBM bytes/s, memory GiB, SMs, NVLink B/s)
     "A100": (312e12, 1.0, 2.039e12, 80.0, 108, 300e9),
@@ -122,6 +122,8 @@ def stage_layers(L, pp, split, h, f, a, hd, kv, gated, V):
 
 def load(path):
     rows = list(csv.DictReader(open(path)))
+    for above, row in zip(rows, rows[1:]):  # "^" is what stands above
+        row.update({k: above[k] for k, v in row.items() if v == "^"})
     out = {k: np.full(len(rows), np.nan) for k in F}
     for k in ("n0", "nm", "nl"):
         out[k] = np.zeros(len(rows))

@@ -2,7 +2,8 @@
 export GPUS_PER_NODE=4
 # There is no RDMA device.
 export STOKER_TRANSPORT=tcp
-# There is no RDMA device, and NCCL goes over TCP.
+# There is no RDMA device, and NCCL goes over TCP. enp161s0f0 (i40e, 25 Gb/s) cannot do
+# RDMA: iWARP at best, which NCCL cannot use.
 export NCCL_IB_DISABLE=1
 # NCCL_IB_HCA is left unset. There is no RDMA device.
 # NCCL_IB_GID_INDEX is left unset. No RoCE port can be used.
@@ -11,7 +12,7 @@ export NCCL_IB_DISABLE=1
 export NCCL_SOCKET_IFNAME='=enp161s0f0'
 # NCCL_NET_GDR_LEVEL is left unset. GPUDirect RDMA needs an RDMA port.
 # NVLink joins some pairs only. The farthest pair is at SYS; NCCL's default (SYS) allows
-# direct copies there. ACS or an IOMMU can break direct copies at that distance.
+# direct copies there. ACS or an IOMMU can break them at that distance.
 export NCCL_P2P_LEVEL=SYS
 # 128 usable CPUs (affinity, cpuset and quota) for 4 local ranks, one for each GPU.
 # torchrun would set 1.

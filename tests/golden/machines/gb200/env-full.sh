@@ -13,8 +13,8 @@ export NCCL_IB_HCA='=mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1'
 # enP6s1 leads to the other nodes, and NCCL takes it by itself. The default route via
 # 10.70.1.1 leaves by it.
 export NCCL_SOCKET_IFNAME='=enP6s1'
-# Every GPU has a NIC at P2C or nearer, which NCCL's default (P2C) covers.
-export NCCL_NET_GDR_LEVEL=P2C
+# NCCL_NET_GDR_LEVEL is left unset. NCCL_NET_GDR_C2C decides on the way over the GPUs'
+# chip-to-chip link, not the level.
 # NCCL reaches GPU memory over the chip-to-chip link by itself from 2.27 on.
 export NCCL_NET_GDR_C2C=1
 # All 4 GPUs are of the NVLink domain 7c3f1a50-22d4-4b6e-9a01-5d6e7f809142, clique 1, and

@@ -5,8 +5,8 @@
 # uses entry 0.
 # NCCL_SOCKET_IFNAME is left unset. enP6s1 leads to the other nodes, and NCCL takes it by
 # itself. The default route via 10.70.1.1 leaves by it.
-# NCCL_NET_GDR_LEVEL is left unset. Every GPU has a NIC at P2C or nearer, which NCCL's
-# default (P2C) covers.
+# NCCL_NET_GDR_LEVEL is left unset. NCCL_NET_GDR_C2C decides on the way over the GPUs'
+# chip-to-chip link, not the level.
 # NCCL_NET_GDR_C2C is left unset. NCCL reaches GPU memory over the chip-to-chip link by
 # itself from 2.27 on.
 # NCCL_MNNVL_ENABLE is left unset. All 4 GPUs are of the NVLink domain

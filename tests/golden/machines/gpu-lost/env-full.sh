@@ -18,8 +18,8 @@ export NCCL_SOCKET_IFNAME='=eno8303'
 export NCCL_NET_GDR_LEVEL=PXB
 # NVLink joins every pair of GPUs, and NCCL uses it by itself.
 export NCCL_P2P_LEVEL=NVL
-# 224 usable CPUs (affinity, cpuset and quota) for 3 local ranks, one for each GPU.
-# torchrun would set 1.
-export OMP_NUM_THREADS=74
+# 224 usable CPUs (affinity, cpuset and quota) for 7 local ranks, one for each GPU, also
+# those that CUDA_VISIBLE_DEVICES leaves to others. torchrun would set 1.
+export OMP_NUM_THREADS=32
 # The same ports as for NCCL, in UCX's notation.
 export UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1,mlx5_4:1,mlx5_5:1,mlx5_6:1,mlx5_7:1

@@ -2,7 +2,8 @@
 export GPUS_PER_NODE=1
 # There is no RDMA device.
 export STOKER_TRANSPORT=tcp
-# There is no RDMA device, and NCCL goes over TCP.
+# There is no RDMA device, and NCCL goes over TCP. eth0 (virtio_net) cannot do RDMA: a
+# virtual NIC; the host must pass on a NIC or a virtual function.
 export NCCL_IB_DISABLE=1
 # NCCL_IB_HCA is left unset. There is no RDMA device.
 # NCCL_IB_GID_INDEX is left unset. No RoCE port can be used.

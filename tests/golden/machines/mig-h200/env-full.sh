@@ -4,7 +4,8 @@
 # a machine has is for who hands the instances out.
 # There is no RDMA device.
 export STOKER_TRANSPORT=tcp
-# There is no RDMA device, and NCCL goes over TCP.
+# There is no RDMA device, and NCCL goes over TCP. enp0s2 (virtio_net) cannot do RDMA: a
+# virtual NIC; the host must pass on a NIC or a virtual function.
 export NCCL_IB_DISABLE=1
 # NCCL_IB_HCA is left unset. There is no RDMA device.
 # NCCL_IB_GID_INDEX is left unset. No RoCE port can be used.

@@ -12,18 +12,35 @@ run() {
         return
     fi
     case $said in
-    *'Nothing modified'* | *'Nothing new added'* | *'already exist'*) ;;
-    *)
-        printf 'sacctmgr -i %s: %s\n' "$*" "$said" >&2
-        failed=1
+    *'Nothing modified'* | *'Nothing new added'* | *'lready exist'*) return ;;
+    *"Request didn't affect anything"*)
+        # Slurm 24.11: a user who is there, or an account that is not
+        if [ "$1 $2" = 'add user' ] &&
+            found=$(sacctmgr -nP show assoc where user="$3" "${@:4}" format=user) &&
+            [ -n "$found" ]; then
+            return
+        fi
         ;;
     esac
+    printf 'sacctmgr -i %s: %s\n' "$*" "$said" >&2
+    failed=1
 }
 
 # preempts QOS LIST: is that what it has?  Slurm takes a list that is there for a loop.
 preempts() {
     [ "$(sacctmgr -nP show qos "$1" format=preempt | tr , '\n' | sort)" = \
         "$(printf '%s' "$2" | tr , '\n' | sort)" ]
+}
+
+# clear_list QOS LIST OTHER: empty unless it is LIST.  Slurm 22.05 takes a list that was
+# emptied for a loop until one that is not in it is taken out of it.
+clear_list() {
+    if preempts "$1" "$2"; then
+        [ -z "$2" ] || return 0
+    elif ! preempts "$1" ''; then
+        run modify qos where name="$1" set Preempt=''
+    fi
+    sacctmgr -i modify qos where name="$1" set Preempt-="$3" >/dev/null 2>&1 || :
 }
 
 cluster=llm # targets.slurm.cluster
@@ -39,9 +56,9 @@ run modify qos where name=high set Priority=1000 GraceTime=300 MaxTRESPerUser=gr
 run modify qos where name=normal set Priority=500 GraceTime=120 MaxTRESPerUser=gres/gpu=128 MaxJobsPerUser=-1 MaxWall=-1
 # priority targets.slurm.qos.low.priority, GraceTime targets.slurm.qos.high.grace, limits of a user none
 run modify qos where name=low set Priority=100 GraceTime=300 MaxTRESPerUser=gres/gpu=-1 MaxJobsPerUser=50 MaxWall=-1
-preempts high low || run modify qos where name=high set Preempt='' # targets.slurm.qos.high.preempts
-preempts normal '' || run modify qos where name=normal set Preempt='' # default
-preempts low '' || run modify qos where name=low set Preempt='' # default
+clear_list high low normal
+clear_list normal '' high
+clear_list low '' high
 preempts high low || run modify qos where name=high set Preempt=low # targets.slurm.qos.high.preempts
 
 # --- accounts ---

@@ -12,12 +12,18 @@ run() {
         return
     fi
     case $said in
-    *'Nothing modified'* | *'Nothing new added'* | *'already exist'*) ;;
-    *)
-        printf 'sacctmgr -i %s: %s\n' "$*" "$said" >&2
-        failed=1
+    *'Nothing modified'* | *'Nothing new added'* | *'lready exist'*) return ;;
+    *"Request didn't affect anything"*)
+        # Slurm 24.11: a user who is there, or an account that is not
+        if [ "$1 $2" = 'add user' ] &&
+            found=$(sacctmgr -nP show assoc where user="$3" "${@:4}" format=user) &&
+            [ -n "$found" ]; then
+            return
+        fi
         ;;
     esac
+    printf 'sacctmgr -i %s: %s\n' "$*" "$said" >&2
+    failed=1
 }
 
 cluster=cluster # default

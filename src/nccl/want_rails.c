@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* want_rails: rails that do not lead to each other, one of which is down or slow.
+ *
+ * NCCL joins channel to channel, and the ports of a card in turn, whatever network each is on.
+ * A GPU that goes by other rails than on machines that are well, or by fewer, meets them where
+ * they do not lead: nothing we could print mends that, so it is told. */
+#include "nccl/nccl_int.h"
+
+#include "base/str.h"
+
+struct astray { /* the GPUs that go by ports which they leave to others where all is well */
+    bool *gpus; /* for each of hw->gpus[] */
+    bool *dead; /* for each port: one of their own, and down */
+    size_t count;
+    bool *short_gpus; /* ... that go on by the rest of their own, one being down */
+    bool *short_dead;
+    size_t short_count;
+};
+
+/* A GPU that has no rail of its own on any machine like this one is not among them. */
+static struct astray astray_of(const struct sim *s, const bool *set, const bool *dead)
+{
+    size_t ports = s->c->ports_count;
+    struct score_way *now = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
+    struct score_way *well = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
+    struct astray out = { .gpus = arena_array(s->a, bool, s->hw->gpus_count + 1),
+                          .dead = arena_array(s->a, bool, ports + 1),
+                          .short_gpus = arena_array(s->a, bool, s->hw->gpus_count + 1),
+                          .short_dead = arena_array(s->a, bool, ports + 1) };
+    bool *whole = arena_array(s->a, bool, ports + 1);
+
+    for (size_t i = 0; i < ports; i++)
+        whole[i] = set[i] || dead[i];
+    score_set(s, set, now);
+    score_set_well(s, whole, well);
+    for (size_t k = 0; k < s->c->scores_count; k++) {
+        size_t g = s->c->scores[k].gpu;
+
+        for (size_t i = 0; i < ports; i++)
+            out.gpus[g] = out.gpus[g] || (now[g].serves[i] && !well[g].serves[i]);
+        out.count += out.gpus[g];
+        for (size_t i = 0; i < ports; i++) {
+            if (!dead[i] || !well[g].serves[i])
+                continue;
+            out.dead[i] = out.dead[i] || out.gpus[g];
+            out.short_dead[i] = out.short_dead[i] || !out.gpus[g];
+            out.short_gpus[g] = !out.gpus[g];
+        }
+        out.short_count += out.short_gpus[g];
+    }
+    return out;
+}
+
+/* "0,3": the driver's numbers. */
+static const char *gpus_text(struct sim *s, const bool *gpus)
+{
+    struct buf b = { 0 };
+
+    for (size_t k = 0; k < s->c->scores_count; k++)
+        if (gpus[s->c->scores[k].gpu])
+            buf_addf(&b, "%s%lld", b.len ? "," : "", (long long)s->c->scores[k].number);
+    return nccl_text(s->a, &b);
+}
+
+/* A GPU that has another rail than its own, dead or slow, meets machines that are well where
+ * their rails do not lead: NCCL joins channel to channel, whatever network each is on. */
+void want_rails(struct sim *s)
+{
+    bool *set = want_set_wanted(s), *dead = arena_array(s->a, bool, s->c->ports_count + 1);
+    struct astray lost;
+
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        dead[i] = s->c->ports[i].down = want_port_is_down(s, set, &s->c->ports[i]);
+    if (nccl_env_of(s->hw, "NCCL_IB_HCA") || s->c->gone_why || !ports_isolated_rails(s->hw, s->c))
+        return;
+    lost = astray_of(s, set, dead);
+    if (lost.short_count)
+        nccl_doubt(
+            s,
+            "The ports are rails that do not lead to each other, and %s %s down: GPU %s goes "
+            "on by the rest of its ports, where machines that are well use all, and NCCL "
+            "joins them in turn, whatever rail each is on: connections to the missing one "
+            "fail.  Drain this machine until it is mended.",
+            want_set_text(s, lost.short_dead),
+            want_set_count(s, lost.short_dead) > 1 ? "are" : "is", gpus_text(s, lost.short_gpus));
+    if (!lost.count)
+        return;
+    s->c->rail_lost = lost.gpus;
+    s->c->rail_dead = want_set_count(s, lost.dead) > 0;
+    nccl_doubt(s,
+               "The ports are rails that do not lead to each other, and GPU %s goes by those of "
+               "its neighbours%s%s%s: machines that are well use others, and cannot be reached "
+               "from there.  Drain this machine until the rail is mended, or leave the rail out "
+               "on all.",
+               gpus_text(s, lost.gpus), s->c->rail_dead ? ", since " : "",
+               s->c->rail_dead ? want_set_text(s, lost.dead) : "",
+               want_set_count(s, lost.dead) > 1 ? " are down"
+               : s->c->rail_dead                ? " is down"
+                                                : ", whose rails are faster than its own");
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* framework: which configurations a training framework can run.
+ *
+ * Each list is of what the framework itself refuses or has no way to say, in the versions that
+ * plan_framework_versions names; a plain torchrun script runs whatever it is written for.  The
+ * search leaves out what its framework cannot run (rule "framework"), so that what --flags prints
+ * is accepted. */
+#include "plan/search.h"
+
+#include "plan/plan_int.h"
+
+const char *const plan_framework_names[] = { "megatron",   "torchtitan", "deepspeed",
+                                             "accelerate", "torchrun",   NULL };
+const char *const plan_framework_versions[PLAN_FRAMEWORKS] = {
+    [PLAN_MEGATRON] = "Megatron-LM, core 0.16",   [PLAN_TORCHTITAN] = "TorchTitan 0.3.0",
+    [PLAN_DEEPSPEED] = "DeepSpeed 0.19",          [PLAN_ACCELERATE] = "Accelerate 1.15",
+    [PLAN_TORCHRUN] = "torchrun of PyTorch 2.11",
+};
+
+static const char *megatron_refuses(const struct plan_model *m, const struct plan_config *c)
+{
+    if (c->zero >= 2 && c->pp > 1)
+        return "Megatron-FSDP (ZeRO 2 and 3) has no pipeline";
+    if (c->schedule == PLAN_GPIPE)
+        return "it has no GPipe schedule";
+    if (m->experts && c->tp > 1 && !c->seq_par)
+        return "experts with tensor parallelism need sequence parallelism";
+    if (c->precision == PLAN_PURE16 && c->zero == 0)
+        return "its 16-bit moments need the distributed optimizer";
+    if (c->offload_params)
+        return "it does not keep weights in host memory";
+    if (c->offload_optimizer && c->zero == 0)
+        return "its optimizer in host memory is the distributed one";
+    return c->lora_rank ? "pretrain_gpt.py learns all weights" : NULL;
+}
+
+static const char *torchtitan_refuses(const struct plan_model *m, const struct plan_config *c)
+{
+    int64_t replicas = (int64_t)c->dp * c->cp, shard = c->shard ? c->shard : replicas;
+
+    if (c->zero == 1)
+        return "it has no ZeRO 1";
+    if (c->zero == 0 && replicas > 1 && (c->tp > 1 || c->pp > 1 || c->cp > 1 || c->ep > 1))
+        return "its plain replicas go with nothing else";
+    if (c->zero && shard % c->cp)
+        return "a shard holds whole context-parallel groups";
+    if (m->experts && plan_etp(c) > 1)
+        return "experts are not cut by tensor parallelism";
+    if (c->recompute_every > 1 || c->recompute_ops)
+        return "it recomputes whole layers, or by its own list of operations";
+    if (c->offload_optimizer != c->offload_params)
+        return "its offload takes weights and optimizer together";
+    if (c->precision == PLAN_BF16 || c->precision == PLAN_BF16_GRADS || c->precision == PLAN_FP32)
+        return "its weights are fp32 computed in bf16 (fsdp), or bf16 (pure)";
+    return c->lora_rank || c->optimizer != PLAN_ADAM ? "its trainer has AdamW on all weights"
+                                                     : NULL;
+}
+
+static const char *deepspeed_refuses(const struct plan_config *c)
+{
+    if (c->pp > 1 && c->zero >= 2)
+        return "its pipeline refuses ZeRO 2 and 3";
+    if (c->vpp > 1 || c->schedule == PLAN_GPIPE)
+        return "its pipeline has one schedule, 1F1B";
+    if (c->tp > 1 && (c->pp > 1 || c->zero == 3))
+        return "AutoTP goes with ZeRO 0 to 2, and with no pipeline";
+    if (c->cp > 1 || c->seq_par)
+        return "context and sequence parallelism are no settings of it";
+    if (c->shard && c->zero < 3)
+        return "shards smaller than all replicas (MiCS) are of ZeRO 3";
+    if (c->recompute_every > 1 || c->recompute_ops || c->recompute == PLAN_RECOMPUTE_SELECTIVE)
+        return "recompute is the model's, of whole layers";
+    return NULL;
+}
+
+static const char *accelerate_refuses(const struct plan_config *c)
+{
+    bool plugin = c->pp > 1 || c->ep > 1; /* of Megatron-LM */
+
+    if (plugin)
+        return c->zero >= 2                ? "its Megatron-LM plug-in has ZeRO 0 and 1"
+               : c->vpp > 1                ? "it has no flag for virtual stages"
+               : c->shard                  ? "it has no flag for smaller shards"
+               : c->schedule == PLAN_GPIPE ? "it has no GPipe schedule"
+               : c->recompute_ops          ? "it has no flag for single operations"
+                                           : NULL;
+    if (c->seq_par || (c->zero < 2 && (c->tp > 1 || c->cp > 1)))
+        return "tensor and context parallelism go with FSDP2 (ZeRO 2 and 3)";
+    if (c->zero < 2 && c->shard)
+        return "smaller shards go with FSDP2 (ZeRO 2 and 3)";
+    if (c->recompute_every > 1 || c->recompute_ops || c->recompute == PLAN_RECOMPUTE_SELECTIVE)
+        return "it recomputes whole layers";
+    return c->shard && c->shard % c->cp ? "a shard holds whole context-parallel groups" : NULL;
+}
+
+const char *plan_framework_refuses(enum plan_framework f, const struct plan_model *m,
+                                   const struct plan_config *c)
+{
+    switch (f) {
+    case PLAN_MEGATRON:
+        return megatron_refuses(m, c);
+    case PLAN_TORCHTITAN:
+        return torchtitan_refuses(m, c);
+    case PLAN_DEEPSPEED:
+        return deepspeed_refuses(c);
+    case PLAN_ACCELERATE:
+        return accelerate_refuses(c);
+    default:
+        return NULL;
+    }
+}
+
+enum plan_precision plan_framework_precision(enum plan_framework f)
+{
+    return f == PLAN_MEGATRON ? PLAN_BF16 : f == PLAN_DEEPSPEED ? PLAN_BF16_GRADS : PLAN_FSDP_MIXED;
+}

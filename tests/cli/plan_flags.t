@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `stoker plan train --for` and `--flags`: nothing is chosen or printed that a framework refuses.
+# FRAMEWORKS_PYTHON is a python that has deepspeed, torchtitan, tyro and accelerate (all on PyPI):
+# their own parsers then read the text.
+. "$(dirname "$0")/lib.sh"
+PYTHON=${FRAMEWORKS_PYTHON:-python3}
+
+flags() { # MODEL GPUS FRAMEWORK [OPTION…]
+    model=$1 gpus=$2 framework=$3
+    shift 3
+    stoker plan train --model "$model" --gpus "$gpus" --gpu h200 --batch 512 --flags "$framework" "$@"
+}
+
+test_expect 'versions are named in the first line' '
+    for f in megatron torchtitan deepspeed accelerate torchrun; do
+        flags llama-3.1-8b 8 $f >out && head -1 out | grep -q "^# .*[0-9]\.[0-9]" || exit 1
+    done
+'
+test_expect 'Megatron-FSDP has its checkpoint format, experts their grouped product' '
+    flags llama-3.1-8b 8 megatron --fix zero3 >out && grep -q "optim_grads_params --ckpt-format fsdp_dtensor" out &&
+    flags mixtral-8x7b 64 megatron >out && grep -q -e "--moe-grouped-gemm" out &&
+    flags llama-3.1-8b 8 megatron --fix "zero1 norm act" --precision fp8 >out &&
+    grep -q -e "--recompute-modules layernorm mlp" out && grep -q -e "--fp8-param-gather" out
+'
+test_expect 'no pipeline with ZeRO 2 for DeepSpeed: neither chosen nor accepted' '
+    for m in llama-3.1-70b gpt3-175b llama-3.1-405b; do
+        stoker plan train --model $m --gpus 512 --batch 512 --for deepspeed --json --no-vary >j &&
+        python3 -c "
+import json
+d = json.load(open(\"j\"))
+for c in d[\"front\"] + d[\"clusters\"][0][\"top\"]:
+    assert not (c[\"pp\"] > 1 and c[\"zero\"] > 1) and c[\"vpp\"] == 1 and not c[\"seq_par\"], c" || exit 1
+    done
+    ! stoker plan train --model llama-3.1-70b --gpus 64 --batch 512 --fix "pp4 zero2" --for deepspeed 2>err &&
+    grep -q "DeepSpeed [0-9.]* cannot run it: its pipeline refuses ZeRO 2 and 3" err
+'
+test_expect 'TorchTitan: flags of its current configuration, no ZeRO 1, its own precision' '
+    flags llama-3.1-70b 64 torchtitan >out && grep -q -e "-m torchtitan.train --module" out &&
+    ! grep -q "CONFIG_FILE\|activation_checkpoint.mode\|expert_tensor_parallel" out &&
+    stoker plan train --model llama-3.1-70b --gpus 64 --batch 512 --for torchtitan --json --no-vary >j &&
+    python3 -c "
+import json
+d = json.load(open(\"j\"))
+for c in d[\"front\"] + d[\"clusters\"][0][\"top\"]:
+    assert c[\"zero\"] != 1 and c[\"precision\"] == \"fsdp\", c"
+'
+test_expect 'two frameworks at once are refused' '
+    ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --for megatron --flags deepspeed 2>err &&
+    grep -q "two frameworks" err
+'
+for f in deepspeed torchtitan accelerate; do
+    flags llama-3.1-8b 8 $f >first.txt
+    if "$PYTHON" "$TOP/tests/plan/flags_parse.py" $f <first.txt >out 2>err; [ $? = 77 ]; then
+        test_skip "$f's own parser" "$(tail -1 err); FRAMEWORKS_PYTHON names a python that has it"
+        continue
+    fi
+    test_expect "$f's own parser accepts what is printed" '
+        for case in "llama-3.1-70b 64" "mixtral-8x7b 64 --precision pure" "gpt3-175b 512"; do
+            set -- $case
+            flags $1 $2 $f $3 $4 >text || exit 1
+            "$PYTHON" "$TOP/tests/plan/flags_parse.py" $f <text || exit 1
+        done
+    '
+done
+test_skip "Megatron-LM's own parser" 'megatron/training/arguments.py is in no package of PyPI'
+test_done
