@@ -31,8 +31,8 @@ struct ring;
  * ring is refused, never overwritten, and so is one of another version. */
 enum rc ring_open(const struct ring_opts *o, struct ring **out, struct err *err) MUST_USE;
 void ring_close(struct ring *r); /* NULL is fine */
-/* Is the file under its name still, and whole?  Removed, replaced or cut: why, and what is appended
- * from now on is lost to who opens it next. */
+/* Is the file under its name still, and whole?  Removed, replaced, cut or overwritten: why, and
+ * what is appended from now on is lost to who opens it next. */
 enum rc ring_here(const struct ring *r, struct err *err) MUST_USE;
 /* Where a damaged one was moved when this was opened; NULL: there was none. */
 const char *ring_moved(const struct ring *r);

@@ -452,6 +452,18 @@ void ring_file_close(struct ring_file *f)
     *f = (struct ring_file){ .fd = -1 };
 }
 
+/* Does either copy of the head still say what this file was opened with? */
+static bool super_is_ours(const struct ring_file *f)
+{
+    struct super s;
+
+    for (int i = 0; i < 2; i++)
+        if (ring_file_get(f, (uint64_t)i * RING_PAGE, &s, sizeof(s)) && super_good(&s) &&
+            s.id == f->id)
+            return true;
+    return false;
+}
+
 enum rc ring_file_here(const struct ring_file *f, struct err *err)
 {
     struct stat named, ours;
@@ -467,6 +479,9 @@ enum rc ring_file_here(const struct ring_file *f, struct err *err)
     if ((uint64_t)ours.st_size < f->bytes)
         return err_set(err, RC_FAIL, "history '%s' was cut to %llu of %llu bytes", f->path,
                        (unsigned long long)ours.st_size, (unsigned long long)f->bytes);
+    /* a write that was under way when the file was cut makes it as long as it was */
+    if (!super_is_ours(f))
+        return err_set(err, RC_FAIL, "the head of history '%s' was overwritten", f->path);
     return RC_OK;
 }
 

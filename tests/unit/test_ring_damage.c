@@ -250,6 +250,8 @@ TEST(a_file_that_goes_under_us_is_noticed)
     CHECK(ring_here(r, NULL) == RC_OK);
     CHECK(truncate(in_dir("f"), BYTES / 2) == 0);
     check_here(r, "was cut to 4194304 of 8388608 bytes");
+    CHECK(truncate(in_dir("f"), 0) == 0 && truncate(in_dir("f"), BYTES) == 0);
+    check_here(r, "the head of history");
     CHECK(unlink(in_dir("f")) == 0);
     check_here(r, "was removed");
     CHECK(close(open(in_dir("f"), O_WRONLY | O_CREAT, 0600)) == 0);
