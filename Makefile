@@ -123,6 +123,13 @@ test:
 test-kube: $(B)/stoker | setup-test
 	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/build/kube-assets} BUILD=$(B) \
 	    timeout 1500 prove -v --exec '' tests/cli/kube_real.t
+# does `spec check` tell whether a full site schedules?  random sites of SEEDS, several at once on that control plane
+SEEDS = 1-60
+.PHONY: test-kube-tight
+test-kube-tight: $(B)/stoker | setup-test
+	rm -rf $(B)/kube-tight && mkdir -p $(B)/kube-tight && cd $(B)/kube-tight && \
+	    KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/build/kube-assets} PYTHONDONTWRITEBYTECODE=1 \
+	    timeout 3600 $${PYTHON:-python3} $(CURDIR)/tests/kube/tight_random.py $(abspath $(B))/stoker $(SEEDS)
 # what takes longer: clang, threads, sites on a real Slurm and a real Kubernetes, tidy, a minute for each fuzz target
 test-all: test
 	@$(MAKE) --no-print-directory -j$(JOBS) CUDA=0 CC=clang parts
@@ -211,6 +218,7 @@ help:
 	@echo 'make test-clients the official clients of OpenAI, Cohere, Hugging Face and others, from PyPI, against the server'
 	@echo 'make test-hub     huggingface_hub, from PyPI, and stoker model get on one cache'
 	@echo 'make test-kube    rendered manifests before a real Kubernetes control plane (tools/kube-assets build/kube-assets)'
+	@echo 'make test-kube-tight  SEEDS=1-60: random full sites on it: is what spec check says of their room what comes?'
 	@echo 'make test-prometheus  metrics, rules and alerts with Debian'"'"'s Prometheus and Alertmanager'
 	@echo 'make SAN=address|thread [unit|check-variant]    a build under a sanitizer'
 	@echo 'make CC=clang     the other compiler'
