@@ -10,9 +10,9 @@
  * "A web page's doing": a browser on this machine reaches what listens on loopback, and a page
  * from anywhere may make it send a request.  Two fields give such a page away, and no page can
  * forge them.  Origin says where it is from; it must be our own name, or one of those allowed.
- * Host says by which name it found us: a page whose owner lets its name point at 127.0.0.1 is
- * of our own origin, but that name is not ours.  A request that shows a token needs neither: a
- * browser does not add it by itself.
+ * Host (or the target, where that is a whole URL) says by which name it found us: a page whose
+ * owner lets its name point at 127.0.0.1 is of our own origin, but that name is not ours.  A
+ * request that shows a token needs neither: a browser does not add it by itself.
  *
  * A change of state wants JSON besides: no form and no page can send that without asking first. */
 #include "http/http_int.h"
@@ -125,6 +125,13 @@ static const char *head_field(const struct http_parser *p, const char *name)
     return NULL;
 }
 
+/* By which name were we found?  Where the target is a whole URL, Host does not count (RFC 9112,
+ * 3.2.2). */
+static const char *host_of(const struct http_parser *p)
+{
+    return p->authority ? p->head + p->authority : head_field(p, "host");
+}
+
 static bool is_listed(const char *const *list, const char *text)
 {
     for (; list && *list; list++)
@@ -202,7 +209,7 @@ static bool is_json(const char *type)
 struct guard_verdict guard_check(struct guard *g, const struct http_parser *p, enum guard_way way,
                                  enum http_scope scope)
 {
-    const char *origin = head_field(p, "origin"), *host = head_field(p, "host");
+    const char *origin = head_field(p, "origin"), *host = host_of(p);
     bool same = !origin || origin_is_host(origin, host);
     bool cors = origin && !same && is_listed(g->origins, origin);
     enum http_scope wants =

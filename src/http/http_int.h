@@ -80,6 +80,7 @@ struct http_parser {
     uint32_t head_cap;
     uint32_t line;        /* where the line begins that is being read */
     uint32_t path, query; /* offsets in head; query 0: none */
+    uint32_t authority;   /* offset of "host:port" in the target; 0: none, Host says it */
     uint32_t extra;       /* bytes of trailers and of the chunk's line */
     uint16_t span_count, span_cap, status;
     uint8_t state, method, minor, hosts;

@@ -137,6 +137,30 @@ static bool take_version(struct http_parser *p, const char *s, size_t len)
     return true;
 }
 
+/* "host:port" from `from` on, in a target of `len` bytes at head + at.  It moves two bytes to the
+ * left, over the scheme's slashes: one for its NUL, one for the '/' of an empty path.  *out_end:
+ * where the path begins. */
+static bool take_authority(struct http_parser *p, uint32_t at, size_t from, size_t len,
+                           size_t *out_end)
+{
+    char *s = p->head + at;
+    size_t end = from;
+
+    while (end < len && s[end] != '/' && s[end] != '?')
+        end++;
+    if (end == from)
+        return bad(p, 400, "the target names no host");
+    if (memchr(s + from, '@', end - from))
+        return bad(p, 400, "the target's host holds a user's name");
+    memmove(s + from - 2, s + from, end - from);
+    s[end - 2] = '\0';
+    p->authority = at + (uint32_t)(from - 2);
+    if (end == len || s[end] != '/')
+        s[--end] = '/';
+    *out_end = end;
+    return true;
+}
+
 /* "/path?query" or "http://host/path?query" of `len` bytes at head + at; decodes in place. */
 static bool take_target(struct http_parser *p, uint32_t at, size_t len)
 {
@@ -152,12 +176,8 @@ static bool take_target(struct http_parser *p, uint32_t at, size_t len)
         skip = 7;
     else if (!strncasecmp(s, "https://", 8))
         skip = 8;
-    if (skip) {
-        while (skip < len && s[skip] != '/' && s[skip] != '?')
-            skip++;
-        if (skip == len || s[skip] != '/') /* an empty path: its '/' takes a byte of the host */
-            s[--skip] = '/';
-    }
+    if (skip && !take_authority(p, at, skip, len, &skip))
+        return false;
     if (skip >= len || s[skip] != '/')
         return bad(p, 400, "the target is not a path");
     s += skip;

@@ -102,6 +102,16 @@ TEST(names_of_this_machine)
     assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: a.localhost\r\n")), 200);
     assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: 127.0.0.1:8003\r\n")), 200);
     assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: [::1]:8003\r\n")), 200);
+    /* a whole URL as target: its host counts, and Host does not */
+    assert_int_equal(status_of(&b, ASK("GET", "http://evil.example/hello", HERE)), 421);
+    assert_int_equal(status_of(&b, ASK("GET", "HTTP://evil.example:1/hello", HERE)), 421);
+    assert_int_equal(status_of(&b, ASK("GET", "http://a@localhost/hello", HERE)), 400);
+    assert_int_equal(status_of(&b, ASK("GET", "http:///hello", HERE)), 400);
+    assert_int_equal(status_of(&b, ASK("GET", "http://evil.example", HERE)), 421);
+    assert_int_equal(status_of(&b, ASK("GET", "http://evil.example?a=b", HERE)), 421);
+    assert_int_equal(status_of(&b, ASK("GET", "http://localhost/hello", "Host: evil.example\r\n")),
+                     200);
+    assert_int_equal(status_of(&b, ASK("GET", "https://127.0.0.1:1/hello", HERE)), 200);
     CHECK(gethostname(own, sizeof(own) - 1) == 0);
     snprintf(text, sizeof(text), "GET /hello HTTP/1.1\r\nHost: %s:8003\r\n\r\n", own);
     assert_int_equal(status_of(&b, text), 200);
@@ -130,6 +140,10 @@ TEST(web_pages)
     assert_int_equal(status_of(&b, POST("/echo", HERE "Origin: http://localhost:1\r\n")), 200);
     assert_int_equal(status_of(&b, POST("/echo", HERE "Origin: https://app.example\r\n")), 403);
     assert_int_equal(status_of(&b, POST("/echo", HERE "Origin: null\r\n")), 403);
+    assert_int_equal(
+        status_of(&b, POST("http://[::1]:9/echo", HERE "Origin: http://localhost:1\r\n")), 403);
+    assert_int_equal(status_of(&b, POST("http://[::1]:9/echo", HERE "Origin: http://[::1]:9\r\n")),
+                     200);
     assert_int_equal(status_of(&b, POST("/echo", HERE "Origin: http://localhost:2\r\n")), 403);
     assert_int_equal(status_of(&b, ASK("OPTIONS", "/echo",
                                        HERE "Origin: https://app.example\r\n"

@@ -67,6 +67,10 @@ TEST(faults)
         { 0, "\r\nGET / HTTP/1.1\r\n" H "\r\n" }, /* one empty line is forgiven */
         { 0, "GET / HTTP/1.0\r\n\r\n" },
         { 0, "GET http://h HTTP/1.1\r\n" H "\r\n" },
+        { 0, "GET https://h?a HTTP/1.1\r\n" H "\r\n" },
+        { 400, "GET http:// HTTP/1.1\r\n" H "\r\n" },
+        { 400, "GET http:///a HTTP/1.1\r\n" H "\r\n" },
+        { 400, "GET http://u@h/a HTTP/1.1\r\n" H "\r\n" },
         { 0, "GET / HTTP/1.1\r\nHost:\r\n\r\n" },
         { 0, "POST / HTTP/1.1\r\n" H "Content-Length: 2\r\nContent-Length: 2\r\n\r\nab" },
         { 0, "POST / HTTP/1.1\r\n" H "Content-Length: 0002\r\n\r\nab" },
