@@ -413,7 +413,6 @@ enum rc sched_submit(struct sched *s, struct job *j, int *out_retry_s, struct er
     pthread_mutex_lock(&l->lock);
     w->queue = queue_of(l, j->model, j->want);
     w->class = w->joined > queue_room(l, w->queue) ? ASK_BULK : j->class;
-    w->unsure = !pace_known(&w->queue->seen->pace);
     enum rc rc = admit(l, w, &why, err);
     if (rc == RC_OK) {
         enter(l, w);

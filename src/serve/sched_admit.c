@@ -9,6 +9,10 @@
  * is enough, one is made larger, and the next one larger again as long as that pays: small ones
  * alone would never tell what large ones cost.
  *
+ * What small batches cost says nothing of large ones: most of it is what any batch costs.  So the
+ * time of a large request is a guess until batches of the size that it would run in were seen; it
+ * comes in then, and is judged as soon as they were.
+ *
  * Requests of a class share the lane by turns, so one with n tokens left ends when each other
  * has had n tokens too, or what it has left where that is less.  A request comes in when by this
  * it ends in time, and so do those that came in before: work is not thrown away half done. */
@@ -58,6 +62,23 @@ void pace_add(struct pace *p, size_t tokens, int64_t ns)
 bool pace_known(const struct pace *p)
 {
     return p->batches >= SCHED_PACE_MIN;
+}
+
+/* Did batches run that are as large as those of such a request would be?  They hold a text at
+ * least, and one larger than the room must have been tried, where one can be made. */
+static bool work_pace_known(const struct lane *l, const struct work *w, size_t tokens)
+{
+    const struct lane_queue *q = w->queue;
+    const struct pace *p = &q->seen->pace;
+    size_t room = queue_room(l, q), text = w->joined / w->count + 1, top = SCHED_OCTAVES;
+    size_t most = q->texts_max < q->budget / text ? q->texts_max * text : q->budget;
+
+    if (!pace_known(p) || tokens <= room)
+        return pace_known(p);
+    while (top && !(p->token_ns[top - 1] > 0))
+        top--;
+    return top > octave_of(text > room ? text : room) &&
+           (room >= most || top - 1 > octave_of(room));
 }
 
 double pace_ns(const struct pace *p, size_t tokens, size_t batch)
@@ -202,7 +223,7 @@ static enum rc admit_time(const struct lane *l, const struct work *w, enum sched
     double left = (double)(j->deadline_ns - j->submitted_ns);
     double own = work_ns(l, w->queue, w->joined);
 
-    if (!j->deadline_ns || left <= 0)
+    if (!j->deadline_ns || left <= 0 || w->unsure)
         return RC_OK;
     *out_why = REFUSE_SIZE;
     if (own > left)
@@ -219,10 +240,11 @@ static enum rc admit_time(const struct lane *l, const struct work *w, enum sched
     return RC_OK;
 }
 
-enum rc admit(const struct lane *l, const struct work *w, enum sched_refuse *out_why,
-              struct err *err)
+enum rc admit(const struct lane *l, struct work *w, enum sched_refuse *out_why, struct err *err)
 {
     const struct sched_opts *o = &l->sched->o;
+
+    w->unsure = !work_pace_known(l, w, w->joined);
 
     *out_why = REFUSE_STOPPED;
     if (l->stopping)
@@ -238,14 +260,14 @@ enum rc admit(const struct lane *l, const struct work *w, enum sched_refuse *out
     return admit_time(l, w, out_why, err);
 }
 
-/* It came in when nothing was known of the model's speed: does it end in time, now that
- * something is? */
+/* It came in when too little was known of the model's speed: does it end in time, now that enough
+ * is? */
 enum rc admit_again(const struct lane *l, struct work *w, int64_t now_ns, struct err *err)
 {
     const struct job *j = w->job;
     double left = (double)(j->deadline_ns - now_ns), own;
 
-    if (!w->unsure || !pace_known(&w->queue->seen->pace))
+    if (!w->unsure || !work_pace_known(l, w, w->tokens))
         return RC_OK;
     w->unsure = false;
     own = work_ns(l, w->queue, w->tokens);

@@ -142,7 +142,7 @@ struct work { /* job.own */
     size_t count, left;        /* texts; not yet over */
     size_t running;            /* in batches */
     bool over;
-    bool unsure; /* whether it ends in time: the speed was not known when it came */
+    bool unsure; /* whether it ends in time: the speed at its size was not known when it came */
     enum rc why;
     struct err *err; /* owned; with RC_FAIL */
     struct text texts[];
@@ -297,9 +297,8 @@ size_t pace_tokens(const struct pace *p, double ns, size_t budget);
 size_t queue_room(const struct lane *l, const struct lane_queue *q); /* tokens of a batch */
 size_t queue_room_now(const struct lane *l, struct lane_queue *q);   /* of the next one */
 /* Would it end in time, and would what is there already?  *out_why, *err: what is refused. */
-enum rc admit(const struct lane *l, const struct work *w, enum sched_refuse *out_why,
-              struct err *err);
-/* For one that came in before the speed was known. */
+enum rc admit(const struct lane *l, struct work *w, enum sched_refuse *out_why, struct err *err);
+/* For one that came in before the speed at its size was known. */
 enum rc admit_again(const struct lane *l, struct work *w, int64_t now_ns, struct err *err);
 int admit_retry_s(const struct lane *l, const struct work *w);
 

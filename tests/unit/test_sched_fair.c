@@ -228,6 +228,47 @@ TEST(what_was_taken_in_too_large_ends_early)
     sched_free(s);
 }
 
+/* A batch costs 20 ms whatever its size.  Of one that held four tokens a token cost 5 ms: by that
+ * 64 long texts would take 41 s, and they take 0.7. */
+TEST(small_batches_tell_nothing_of_large_ones)
+{
+    struct sched *s = begin((struct sched_opts){ 0 });
+    struct fake_job *f = fake_job(&model, ENG_VECTORS), *one;
+    int retry_s = 0;
+
+    atomic_store(&fake.sleep_ns, 20000000);
+    for (uint32_t i = 0; i < 12; i++)
+        end(fake_one(s, &model, 50000 + i, 4, ASK_INTERACTIVE), RC_OK);
+    one = fake_one(s, &model, 60000, LONG, ASK_INTERACTIVE);
+    for (uint32_t i = 0; i < 64; i++)
+        (void)fake_add(f, 100 + i, LONG);
+    f->job.deadline_ns = clock_mono_ns() + 20000000000;
+    CHECK(fake_submit(s, f, &retry_s) == RC_OK);
+    end(one, RC_OK);
+    end(f, RC_OK);
+    sched_free(s);
+}
+
+/* The same where it is indeed too much: known after a few batches, and told. */
+TEST(what_small_batches_hid_ends_early)
+{
+    struct sched *s = begin((struct sched_opts){ 0 });
+    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    int retry_s = 0;
+
+    atomic_store(&fake.sleep_ns, 20000000);
+    for (uint32_t i = 0; i < 12; i++)
+        end(fake_one(s, &model, 50000 + i, 4, ASK_INTERACTIVE), RC_OK);
+    for (uint32_t i = 0; i < 64; i++)
+        (void)fake_add(f, 100 + i, LONG);
+    f->job.deadline_ns = clock_mono_ns() + 400000000;
+    CHECK(fake_submit(s, f, &retry_s) == RC_OK);
+    CHECK(fake_wait(f) == RC_TIMEOUT);
+    CHECK(strstr(f->msg, "it needs about"));
+    fake_free(f);
+    sched_free(s);
+}
+
 TEST(a_newcomer_does_not_make_others_late)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
@@ -314,6 +355,8 @@ TEST_MAIN(cmocka_unit_test(a_short_request_waits_for_one_batch),
           cmocka_unit_test(a_shared_text_comes_back), cmocka_unit_test(clients_share_alike),
           cmocka_unit_test(what_cannot_end_in_time_is_refused_on_an_idle_lane),
           cmocka_unit_test(what_was_taken_in_too_large_ends_early),
+          cmocka_unit_test(small_batches_tell_nothing_of_large_ones),
+          cmocka_unit_test(what_small_batches_hid_ends_early),
           cmocka_unit_test(a_newcomer_does_not_make_others_late),
           cmocka_unit_test(a_batch_takes_its_time_and_not_more),
           cmocka_unit_test(a_batch_is_not_smaller_than_its_fixed_part_is_worth))
