@@ -64,7 +64,8 @@ static void move_aside(struct firing *f, const char *why, size_t kept)
         log_warn("what fires '%s': %s", f->path, why);
         return;
     }
-    log_warn("what fires '%s': %s; it is '%s' now, %zu lines hold", f->path, why, f->moved, kept);
+    log_warn("what fires '%s': %s; it is '%s' now, %zu %s", f->path, why, f->moved, kept,
+             kept == 1 ? "line holds" : "lines hold");
     f->dirty = true;
 }
 
@@ -81,7 +82,7 @@ static void load(struct agent *a, struct firing *f)
         move_aside(f, err.msg, 0);
     } else if ((bad = alert_keep_read(buf_str(&text), text.len, a->alerts, a->sender, a->shown,
                                       &kept)) > 0) {
-        (void)snprintf(why, sizeof(why), "%zu lines are damaged", bad);
+        (void)snprintf(why, sizeof(why), "%zu %s damaged", bad, bad == 1 ? "line is" : "lines are");
         move_aside(f, why, kept);
     }
     buf_release(&text);

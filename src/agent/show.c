@@ -211,11 +211,11 @@ static void tell_damage(struct agent *a)
                     (unsigned long long)st.cut_bytes, (unsigned long long)st.bytes);
     }
     if (st.bad_blocks) {
-        log_warn("history '%s': %llu parts are damaged and left out", a->ring_path,
-                 (unsigned long long)st.bad_blocks);
-        agent_event(a, TELE_EVENT_AGENT, -1, 0,
-                    "%llu parts of the history are damaged and left out",
-                    (unsigned long long)st.bad_blocks);
+        log_warn("history '%s': %llu %s damaged and left out", a->ring_path,
+                 (unsigned long long)st.bad_blocks, st.bad_blocks == 1 ? "part is" : "parts are");
+        agent_event(a, TELE_EVENT_AGENT, -1, 0, "%llu %s damaged and left out",
+                    (unsigned long long)st.bad_blocks,
+                    st.bad_blocks == 1 ? "part of the history is" : "parts of the history are");
     }
 }
 

@@ -295,7 +295,7 @@ static void load(struct silences *x)
     if (file_read(x->path, SILENCE_FILE_MAX, &text, &err)) {
         move_aside(x, err.msg);
     } else if ((bad = silences_take(x, buf_str(&text), text.len)) > 0) {
-        (void)snprintf(why, sizeof(why), "%zu lines are damaged", bad);
+        (void)snprintf(why, sizeof(why), "%zu %s damaged", bad, bad == 1 ? "line is" : "lines are");
         move_aside(x, why);
     }
     buf_release(&text);

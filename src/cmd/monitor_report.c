@@ -82,8 +82,9 @@ static void add_head(const struct monitor *m, struct buf *out)
         buf_adds(out, ": it ended before a sample was taken\n");
         return;
     }
-    buf_addf(out, " for %.0f s, %s to %s UTC: %" PRIu64 " samples, ",
-             (double)(m->last_ns - m->begun_ns) / 1e9, from, to, m->samples);
+    buf_addf(out, " for %.0f s, %s to %s UTC: %" PRIu64 " sample%s, ",
+             (double)(m->last_ns - m->begun_ns) / 1e9, from, to, m->samples,
+             m->samples == 1 ? "" : "s");
     if (m->gpu_count)
         buf_addf(out, "%zu GPU%s\n", m->gpu_count, m->gpu_count > 1 ? "s" : "");
     else

@@ -223,7 +223,8 @@ static enum rc stop(struct serve *s, int fd, enum rc rc, bool quiet, struct err 
         (void)fprintf(stderr, "stoker serve: stopping, requests under way are answered first\n");
     cut = drain(s, fd);
     if (cut && rc == RC_OK)
-        rc = err_set(err, RC_TIMEOUT, "%zu requests were cut off by the drain limit", cut);
+        rc = err_set(err, RC_TIMEOUT, "%zu %s cut off by the drain limit", cut,
+                     cut == 1 ? "request was" : "requests were");
     if (!quiet && rc == RC_OK)
         (void)fprintf(stderr, "stoker serve: stopped\n");
     return rc;

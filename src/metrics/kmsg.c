@@ -399,8 +399,9 @@ static void cut_tell(const struct kmsg *k, struct tele *t, struct slot *s, int64
 {
     struct tele_event e = { .kind = TELE_EVENT_KERNEL, .gpu = -1 };
 
-    snprintf(e.text, sizeof(e.text), "%llu more lines of the kernel log like '%s' were left out",
-             (unsigned long long)s->cut, s->what);
+    snprintf(e.text, sizeof(e.text), "%llu more %s of the kernel log like '%s' %s left out",
+             (unsigned long long)s->cut, s->cut == 1 ? "line" : "lines", s->what,
+             s->cut == 1 ? "was" : "were");
     tell(k, t, us, &e);
     s->cut = 0;
     s->told_us = us;

@@ -195,8 +195,8 @@ static void on_log_trouble(void *arg, const char *path, const char *why, uint64_
     if (why)
         log_warn("could not write access log '%s': %s; requests go on without it", path, why);
     else
-        log_info("access log '%s' is written again; %" PRIu64 " requests are missing in it", path,
-                 lost);
+        log_info("access log '%s' is written again; %" PRIu64 " %s missing in it", path, lost,
+                 lost == 1 ? "request is" : "requests are");
 }
 
 static enum rc start_log(struct serve *s, const struct serve_opts *o, struct err *err)
