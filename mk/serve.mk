@@ -3,7 +3,7 @@
 #
 #   make bench-soak SOAK_REQUESTS=1000000     does it grow?
 #   make bench-overload OVERLOAD_SECONDS=60   ten times what it can do
-#   make bench-fairness                       a short request beside large ones
+#   make bench-fairness                       a short request beside large ones: ten pairs of windows
 #   make test-threads                         the server's tests under ThreadSanitizer
 SOAK_REQUESTS ?= 1000000
 SOAK_ARGS ?=

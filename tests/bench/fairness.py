@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """`stoker serve`: how long does a short request wait beside large ones, and what does that cost them?
 
-    tests/bench/fairness.py build/stoker [--seconds 4] [--rounds 5] [--bulk 1,8,64] [--model DIR] [--device NAME]
+    tests/bench/fairness.py build/stoker [--seconds 2] [--rounds 10] [--bulk 1,8,64] [--model DIR] [--device NAME]
 
 One client asks for a two-word text, again and again; beside it 1, 8 and 64 clients send calls of many long
 texts, all from one address and without a token.  The promise: whatever others send, a short request waits for
@@ -13,9 +13,9 @@ there is one of MiniLM's shape with random weights.
     RESULT serve.bulk_share       tokens a second of the large calls beside short ones / alone; bound 0.9
 
 each for the worst of the three numbers of clients.  One window of each kind tells more of what else the machine
-did in it than of the server.  So the large calls go on without a break while windows without and with the short
-client take turns; each one with it is held against the mean of its two neighbours without, and the median of all
-such ratios counts, as does the median of the p99s.  How far the ratios lie apart is printed beside them; where that is
+did in it than of the server: a machine's rate swings by half within seconds.  So the large calls go on without a
+break while short windows without and with the short client take turns, ten of them with it; each one with it is held
+against the mean of its two neighbours without, and the median of the ten ratios counts, as does the median of the p99s.  How far the ratios lie apart is printed beside them; where that is
 much, the machine is too busy for the clients that make the load, and the figures tell of it, not of the server."""
 import argparse
 import array
@@ -149,8 +149,8 @@ def take_turns(args, s, folder, short, clients):
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("stoker")
-    a.add_argument("--seconds", type=int, default=4, help="of a window")
-    a.add_argument("--rounds", type=int, default=5, help="windows with the short client")
+    a.add_argument("--seconds", type=int, default=2, help="of a window")
+    a.add_argument("--rounds", type=int, default=10, help="windows with the short client, each between two without")
     a.add_argument("--bulk", default="1,8,64", help="clients that send large calls")
     a.add_argument("--items", type=int, default=100, help="texts of a large call")
     a.add_argument("--model")
