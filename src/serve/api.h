@@ -59,6 +59,8 @@ bool api_string(const struct json *obj, const char *name, struct tok_text *out,
 bool api_bool(const struct json *obj, const char *name, bool dflt, bool *out, struct ask_fault *f);
 bool api_count(const struct json *obj, const char *name, size_t max, size_t *out,
                struct ask_fault *f); /* absent or null: 0 */
+/* Numbers of a vector that are kept: one at least; absent or null: all. */
+bool api_dimensions(const struct json *obj, const char *name, struct ask *ask, struct ask_fault *f);
 /* prompt_name, input_type, instruction, model, priority ("interactive"|"bulk"), and
  * x-request-timeout (seconds, or with ms/s), which every route takes. */
 bool api_extras(const struct http_request *req, const struct json *body, struct ask *ask,

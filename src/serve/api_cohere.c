@@ -91,7 +91,7 @@ static bool parse_embed(const struct http_request *req, const struct json *body,
     if (!api_extras(req, body, ask, f) || !read_texts(body, ask, f) ||
         !read_types(req, body, ask, f) || !api_cuts(body, API_CUT_WORD, ask, f) ||
         !api_count(body, "max_tokens", API_COUNT_MAX, &ask->max_tokens, f) ||
-        !api_count(body, "output_dimension", API_COUNT_MAX, &ask->dimensions, f))
+        !api_dimensions(body, "output_dimension", ask, f))
         return false;
     if (ask->input_type && !strcmp(ask->input_type, "image"))
         return ask_fault(f, ASK_E_INVALID, "input_type", "images are not supported");

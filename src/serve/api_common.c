@@ -90,6 +90,14 @@ bool api_count(const struct json *obj, const char *name, size_t max, size_t *out
     return true;
 }
 
+bool api_dimensions(const struct json *obj, const char *name, struct ask *ask, struct ask_fault *f)
+{
+    if (!api_count(obj, name, API_COUNT_MAX, &ask->dimensions, f))
+        return false;
+    return !api_get(obj, name) || ask->dimensions ||
+           ask_fault(f, ASK_E_INVALID, name, "'%s' must be above 0", name);
+}
+
 /* ---- inputs */
 
 static bool read_ids(struct ask *ask, const struct json *v, const char *name, struct ask_input *out,

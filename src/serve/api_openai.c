@@ -77,8 +77,7 @@ static bool read_voyage(const struct json *body, struct ask *ask, struct ask_fau
         return false;
     if (api_get(body, "truncation"))
         ask->truncate = cut ? ASK_YES : ASK_NO;
-    if (api_get(body, "output_dimension") &&
-        !api_count(body, "output_dimension", API_COUNT_MAX, &ask->dimensions, f))
+    if (api_get(body, "output_dimension") && !api_dimensions(body, "output_dimension", ask, f))
         return false;
     if (!type || !api_one_of(body, "output_dtype", types, &name, f))
         return !type;
@@ -113,8 +112,7 @@ static bool parse_embeddings(const struct http_request *req, const struct json *
     if (!api_extras(req, body, ask, f) || !read_modality(body, f) ||
         !api_inputs(ask, json_get(body, "input"), "input", false, f) ||
         !api_none_empty(ask, "input", f) || !api_cuts(body, API_CUT_ANY, ask, f) ||
-        !api_encoding(req, body, ask, f) ||
-        !api_count(body, "dimensions", API_COUNT_MAX, &ask->dimensions, f) ||
+        !api_encoding(req, body, ask, f) || !api_dimensions(body, "dimensions", ask, f) ||
         !api_bool(body, "add_special_tokens", true, &specials, f))
         return false;
     ask->no_specials = !specials;

@@ -26,11 +26,8 @@ static bool vector_options(const struct http_request *req, const struct json *bo
     bool unit;
 
     if (!api_cuts(body, API_CUT_BOOL, ask, f) || !api_encoding(req, body, ask, f) ||
-        !api_bool(body, "normalize", true, &unit, f) ||
-        !api_count(body, "dimensions", API_COUNT_MAX, &ask->dimensions, f))
+        !api_bool(body, "normalize", true, &unit, f) || !api_dimensions(body, "dimensions", ask, f))
         return false;
-    if (api_get(body, "dimensions") && !ask->dimensions)
-        return ask_fault(f, ASK_E_INVALID, "dimensions", "'dimensions' must be above 0");
     ask->normalize = unit ? ASK_YES : ASK_NO;
     ask->normalize_said = api_get(body, "normalize") != NULL;
     return true;

@@ -402,6 +402,21 @@ def odd_requests(body):
     yield body, {"x-request-timeout": "1ms"}
 
 
+def beyond(doc, schema):
+    """Members of a request and values that its schema forbids: below a minimum, above a maximum, no word of a list."""
+    while "$ref" in schema:
+        schema = doc["components"]["schemas"][schema["$ref"].split("/")[-1]]
+    for one in schema.get("allOf", ()):
+        yield from beyond(doc, one)
+    for name, of in schema.get("properties", {}).items():
+        if "minimum" in of:
+            yield name, of["minimum"] - 1
+        if "maximum" in of:
+            yield name, of["maximum"] + 1
+        if "enum" in of:
+            yield name, "no such word"
+
+
 def document(s):
     doc = s.ask("/openapi.json")[1]
     routes = s.ask("/api/routes")[1]
@@ -452,6 +467,10 @@ def document(s):
                 why = f"{st} is not described" if not spec else st != 200 and unfit(doc, spec["content"]["application/json"]["schema"], v, "error")
                 faults += [(body, fields, st, why, v)] if why else []
             check(f"{path}: whatever is asked, status and error are described", not faults, *faults[:4])
+            model = "class" if path == "/classify" else "rank" if path == "/predict" else None
+            taken = [(name, value) for name, value in beyond(doc, op["requestBody"]["content"]["application/json"]["schema"])
+                     if "dimension" in name and s.ask(path + (f"?model={model}" if model else ""), {**bodies[0], name: value})[0] < 400]
+            check(f"{path}: dimensions that the document forbids are refused", not taken, *taken)
     st, v, _ = s.ask("/v1/models/nobody")
     check("/v1/models/nobody: 404", st == 404 and v["error"]["code"] == "model_not_found", st, v)
     st, v, _ = s.ask("/info?model=nobody")
