@@ -111,8 +111,12 @@ static void megatron_model(struct job *j)
         else if (m->moe_every > 1)
             flag(j, "--moe-layer-freq %lld", ll(m->moe_every));
     }
+    /* a table of positions shorter than the sequence is refused */
     flag(j, "--seq-length %lld --max-position-embeddings %lld", ll(j->c->seq),
-         ll(m->positions ? m->positions : j->c->seq));
+         ll(plan_max(m->positions, j->c->seq)));
+    if (m->positions && m->positions < j->c->seq)
+        note(j, "%s has positions for %lld tokens: longer sequences want a longer table", m->name,
+             ll(m->positions));
 }
 
 static void megatron_zero(struct job *j)
@@ -171,6 +175,9 @@ static void megatron_precision(struct job *j)
     case PLAN_FP8:
         flag(j, "--bf16 --fp8-format hybrid --grad-reduce-in-bf16%s",
              j->c->zero ? " --fp8-param-gather" : "");
+        /* its default recipe, delayed, refuses norms and activations that are computed again */
+        if (j->c->recompute_ops & (PLAN_OP_NORM | PLAN_OP_ACT))
+            flag(j, "--fp8-recipe tensorwise");
         break;
     case PLAN_FP32:
         break;

@@ -23,6 +23,13 @@ test_expect 'Megatron-FSDP has its checkpoint format, experts their grouped prod
     flags llama-3.1-8b 8 megatron --fix "zero1 norm act" --precision fp8 >out &&
     grep -q -e "--recompute-modules layernorm mlp" out && grep -q -e "--fp8-param-gather" out
 '
+test_expect 'Megatron-LM: no fp8 recipe that refuses the recompute, no table of positions shorter than the sequence' '
+    flags llama-3.1-8b 8 megatron --fix "zero1 norm" --precision fp8 >out && grep -q -e "--fp8-recipe tensorwise" out &&
+    flags llama-3.1-8b 8 megatron --fix zero1 --precision fp8 >out && ! grep -q -e "--fp8-recipe" out &&
+    flags gpt3-175b 512 megatron --seq 4096 >out && grep -q -e "--max-position-embeddings 4096" out &&
+    grep -q "^# .* has positions for 2048 tokens" out &&
+    flags gpt3-175b 512 megatron --seq 1024 >out && grep -q -e "--max-position-embeddings 2048" out
+'
 test_expect 'no pipeline with ZeRO 2 for DeepSpeed: neither chosen nor accepted' '
     for m in llama-3.1-70b gpt3-175b llama-3.1-405b; do
         stoker plan train --model $m --gpus 512 --batch 512 --for deepspeed --json --no-vary >j &&
