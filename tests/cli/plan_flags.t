@@ -63,9 +63,9 @@ for f in deepspeed torchtitan accelerate; do
         continue
     fi
     test_expect "$f's own parser accepts what is printed" '
-        for case in "llama-3.1-70b 64" "mixtral-8x7b 64 --precision pure" "gpt3-175b 512"; do
+        for case in "llama-3.1-8b 8" "llama-3.1-70b 64" "mixtral-8x7b 64 --precision pure" "gpt3-175b 512"; do
             set -- $case
-            flags $1 $2 $f $3 $4 >text || exit 1
+            flags $1 $2 $f ${3-} ${4-} >text || exit 1
             "$PYTHON" "$TOP/tests/plan/flags_parse.py" $f <text || exit 1
         done
     '
