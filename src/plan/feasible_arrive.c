@@ -250,18 +250,22 @@ static int64_t victims_find(struct arrival *a, const struct spot *s, size_t i)
     return highest * ((int64_t)1 << 32) + victims;
 }
 
-/* Of the machines where pods of lower priority give way, the one where it costs least. */
+/* Of the machines where pods of lower priority give way, the one where it costs least; among equals
+ * the scheduler looks for the pods that started last, which of pods that came together is chance. */
 static bool pod_preempts(struct arrival *a, size_t i)
 {
     struct spot *best = NULL;
     int64_t least = INT64_MAX;
+    size_t ties = 0;
 
     for (size_t k = 0; k < a->spot_count && a->steps < ARRIVE_STEPS_MAX; k++) {
         int64_t cost = victims_find(a, &a->spots[k], i);
 
-        if (cost >= least)
+        if (cost > least || cost == INT64_MAX)
             continue;
-        best = &a->spots[k];
+        ties = cost == least ? ties + 1 : 1;
+        if (plan_rng_next(&a->rng) % ties == 0)
+            best = &a->spots[k];
         least = cost;
     }
     if (!best)

@@ -254,6 +254,26 @@ TEST(pods_as_they_come)
              C("c3", "gpus: 1, replicas: 8") C("c7", "kind: training, command: [t], gpus: 8"));
 }
 
+/* 's5' pushes aside a pod of 's2' on either machine: who gives way is chance, and 's4' fits only
+ * where it was on 'b'.  The scheduler of Kubernetes 1.36 took either. */
+TEST(pods_that_give_way)
+{
+    WARNED("targets: {kubernetes: {stoker_image: \"r.x/s:1\"}}\n"
+           "nodes:\n  - {name: a, gpus_per_node: 1, gpu: {model: A100-80GB}, cpu_cores: 8, "
+           "threads_per_core: 1, memory: 80GiB}\n  - {name: b, role: cpu, cpu_cores: 12, "
+           "threads_per_core: 1, memory: 64GiB}\n  - {name: c, role: cpu, cpu_cores: 32, "
+           "threads_per_core: 1, memory: 32GiB}\ncomponents:\n" C(
+               "s5", "nodes: [b, c], cpus: 4, memory: 16GiB, ports: [{name: h, port: 80}]")
+               C("s0", "cpus: 1, memory: 6GiB, priority: high, replicas: 3")
+                   C("s2", "nodes: [b, c], cpus: 1, memory: 2GiB, priority: low, replicas: 2")
+                       C("b3", "kind: batch, command: [run], nodes: a, gpus: 1")
+                           C("s6", "nodes: b, cpus: 3, memory: 13GiB")
+                               C("s1", "cpus: 12, memory: 1GiB")
+                                   C("s4", "nodes: [b, c], cpus: 4, memory: 3GiB, "
+                                           "priority: low, replicas: 2"),
+           0, "may leave one of 's4' without a machine");
+}
+
 TEST(slurm_jobs)
 {
 #define SLURM         "targets: {slurm: {}}\n" H100 "components:\n"
@@ -560,8 +580,9 @@ TEST(room_for_one_more_holds_for_every_arrangement)
 TEST_MAIN(cmocka_unit_test(whole_machines), cmocka_unit_test(cpus_that_pods_can_have),
           cmocka_unit_test(derived_asks), cmocka_unit_test(mig), cmocka_unit_test(groups),
           cmocka_unit_test(virtual_functions), cmocka_unit_test(queues),
-          cmocka_unit_test(pods_as_they_come), cmocka_unit_test(slurm_jobs),
-          cmocka_unit_test(kubernetes_by_name), cmocka_unit_test(machines_without_a_scheduler),
+          cmocka_unit_test(pods_as_they_come), cmocka_unit_test(pods_that_give_way),
+          cmocka_unit_test(slurm_jobs), cmocka_unit_test(kubernetes_by_name),
+          cmocka_unit_test(machines_without_a_scheduler),
           cmocka_unit_test(gpus_of_pools_are_taken_last),
           cmocka_unit_test(shared_gpus_are_not_whole), cmocka_unit_test(who_is_where),
           cmocka_unit_test(mig_without_a_scheduler),
