@@ -250,8 +250,8 @@ static int64_t victims_find(struct arrival *a, const struct spot *s, size_t i)
     return highest * ((int64_t)1 << 32) + victims;
 }
 
-/* Of the machines where pods of lower priority give way, the one where it costs least.  Among equals
- * the scheduler takes the one whose pods started last: chance, where pods came together. */
+/* Of the machines where pods of lower priority give way, the one where it costs least.  Among
+ * equals the scheduler takes the one whose pods started last: chance, where pods came together. */
 static bool pod_preempts(struct arrival *a, size_t i)
 {
     struct spot *best = NULL;
