@@ -9,7 +9,7 @@ check() { # title, command
     if log=$(eval "$2" 2>&1); then echo "ok $n - $1"; else
         failed=1
         echo "not ok $n - $1"
-        echo "$log" | head -20 | sed 's/^/# /'
+        echo "$log" | head -20 | sed 's/^/# /' >&2
     fi
 }
 check 'README and reference pages are current' "python3 tools/docs $b --check"

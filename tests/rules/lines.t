@@ -11,7 +11,7 @@ check() { # title, command
     if log=$(eval "$2" 2>&1); then echo "ok $n - $1"; else
         failed=1
         echo "not ok $n - $1"
-        echo "$log" | head -40 | sed 's/^/# /'
+        echo "$log" | head -40 | sed 's/^/# /' >&2
     fi
 }
 finds() { # file, lines that are wrong (as "3 7"): those and no others

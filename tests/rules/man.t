@@ -25,7 +25,7 @@ for c in $($b help --names); do
     if [ -s "$d/page" ] && [ -z "$log" ]; then echo "ok $n - the examples of $c are as typed"; else
         failed=1
         echo "not ok $n - the examples of $c are as typed"
-        echo "$log" | head -10 | sed 's/^/# not on the page: /'
+        echo "$log" | head -10 | sed 's/^/# not on the page: /' >&2
     fi
 done
 n=$((n + 1))

@@ -14,7 +14,7 @@ check() { # number, title, program
     if log=$("$python" -c "$3" 2>&1); then echo "ok $1 - $2"; else
         failed=1
         echo "not ok $1 - $2"
-        echo "$log" | tail -20 | sed 's/^/# /'
+        echo "$log" | tail -20 | sed 's/^/# /' >&2
     fi
 }
 check 1 'the document is valid' '

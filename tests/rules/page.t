@@ -8,7 +8,7 @@ check() { # title, command that prints what is wrong
     if [ -z "$log" ]; then echo "ok $n - $1"; else
         failed=1
         echo "not ok $n - $1"
-        echo "$log" | head -20 | sed 's/^/# /'
+        echo "$log" | head -20 | sed 's/^/# /' >&2
     fi
 }
 for page in web/*.html web/*.js; do
