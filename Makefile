@@ -60,6 +60,12 @@ $(B)/obj/%.o: src/%.c Makefile | setup-build
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
+# which commit this is: the file changes when that does, and nothing but version.o with it
+COMMIT := $(shell git describe --always --abbrev=12 --exclude='*' --dirty=' and changes' 2>/dev/null || echo unknown)
+$(shell mkdir -p $(B) && { echo '$(COMMIT)' | cmp -s - $(B)/commit || echo '$(COMMIT)' >$(B)/commit; })
+$(B)/obj/cmd/version.o: $(B)/commit
+$(B)/obj/cmd/version.o: private CPPFLAGS += -DSTOKER_COMMIT='"$(COMMIT)"'
+
 # files compiled in with .incbin do not show up in -MMD
 $(B)/obj/catalog/catalog.o $(B)/obj/plan/model_name.o $(B)/obj/plan/facts.o $(B)/obj/plan/advice.o $(B)/obj/plan/consts.o $(B)/obj/spec/examples.o $(B)/obj/serve/settings.o: $(DATA)
 $(B)/obj/serve/openapi.o: data/openapi.json
@@ -102,7 +108,9 @@ CLI := $(sort $(wildcard tests/cli/*.t))
 # the longest begin first, so that none is waited for alone at the end
 LONG = $(addprefix tests/cli/,slurm_real.t agent.t serve_worker.t top.t serve_faults.t) $(B)/tests/test_gpu_child
 
-.PHONY: unit parts test check-variant test-all test-rules tidy
+.PHONY: unit parts test check-variant test-all test-rules tidy format
+format: | setup-test # as tests/rules/format.t wants it
+	git ls-files '*.c' '*.h' '*.cu' | xargs clang-format -i
 unit: $(UNIT)
 parts: all $(TEST_PARTS)
 # this variant's units, corpora and command line
@@ -144,7 +152,7 @@ test-all: test
 	@$(MAKE) --no-print-directory fuzz
 tidy: | setup-test
 	printf '%s\n' $(LIB_SRC) | xargs -P$(JOBS) -n4 sh -c \
-	    'clang-tidy --quiet "$$@" -- -D_GNU_SOURCE -DSTOKER_VERSION=\"\" -Isrc -std=gnu17 -include src/base/banned.h 2>/dev/null' tidy
+	    'clang-tidy --quiet "$$@" -- -D_GNU_SOURCE -DSTOKER_VERSION=\"\" -DSTOKER_COMMIT=\"\" -Isrc -std=gnu17 -include src/base/banned.h 2>/dev/null' tidy
 
 # ---- fuzzing: FUZZ_SECONDS for each target; what is found becomes a corpus file
 FUZZ_SECONDS ?= 60
@@ -220,6 +228,7 @@ help:
 	@echo 'make test-kube    rendered manifests before a real Kubernetes control plane (tools/kube-assets build/kube-assets)'
 	@echo 'make test-kube-tight  SEEDS=1-60: random full sites on it: is what spec check says of their room what comes?'
 	@echo 'make test-prometheus  metrics, rules and alerts with Debian'"'"'s Prometheus and Alertmanager'
+	@echo 'make format       every C file as clang-format writes it'
 	@echo 'make SAN=address|thread [unit|check-variant]    a build under a sanitizer'
 	@echo 'make CC=clang     the other compiler'
 	@echo 'make fuzz         FUZZ_SECONDS=60 for each target'

@@ -118,6 +118,8 @@ const char *cmd_key(const struct cmd_keys *k, enum cmd_key which); /* NULL: none
 
 /* All the forms the table takes. */
 void cmd_help_all(const struct term *term, struct buf *out);
+/* Which stoker this is, and with what it was built (version.c). */
+void cmd_version(struct buf *out);
 void cmd_help_one(const struct term *term, const struct cmd *parent, const struct cmd *c,
                   struct buf *out);
 void cmd_man(const struct cmd *c, struct buf *out); /* c NULL: stoker(1) */

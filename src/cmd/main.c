@@ -15,8 +15,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static const char version_line[] = "stoker " STOKER_VERSION "\n";
-
 static struct term term_of(int fd, const char *colour)
 {
     const char *columns = getenv("COLUMNS"), *no_color = getenv("NO_COLOR");
@@ -81,7 +79,7 @@ static enum rc run_parsed(struct cmd_ctx *ctx, const struct cmd_call *call, stru
         return RC_OK;
     }
     if (call->global->version) {
-        buf_adds(&ctx->out, version_line);
+        cmd_version(&ctx->out);
         return RC_OK;
     }
     if (cmd_check_operands(call, err))
@@ -131,7 +129,7 @@ static int top_level(const char *arg, const struct term *err_term)
     int status;
 
     if (str_eq(arg, "-V") || str_eq(arg, "--version"))
-        buf_adds(&out, version_line);
+        cmd_version(&out);
     else if (!arg || str_eq(arg, "-h") || str_eq(arg, "--help"))
         cmd_help_all(&out_term, &out);
     else {

@@ -30,7 +30,7 @@ static const struct opt global_opts[] = {
     { 'h', "help", OPT_FLAG, offsetof(struct cmd_global, help), NULL, NULL, 0, 0,
       "show help and exit" },
     { 'V', "version", OPT_FLAG, offsetof(struct cmd_global, version), NULL, NULL, 0, 0,
-      "show the version and exit" },
+      "show version, commit, compiler and libraries, and exit" },
     { 0, "colour", OPT_STR, offsetof(struct cmd_global, colour), "WHEN", "auto|always|never", 0, 0,
       "colour the output: auto (on a terminal), always, never" },
     { 0 },

@@ -75,6 +75,20 @@ bool plugin_find(const char *dir, char out[PLUGIN_PATH_MAX], char why[PLUGIN_WHY
     return find_file(dir, PLUGIN_FILE, out, why);
 }
 
+int plugin_cuda_version(const char *path)
+{
+    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    int (*version)(void);
+    int answer;
+
+    if (!so)
+        return 0;
+    *(void **)&version = dlsym(so, "stoker_cuda_version");
+    answer = version ? version() : 0;
+    (void)dlclose(so);
+    return answer;
+}
+
 /* ---- a device to run models on ---- */
 static enum rc tensor_bytes(const struct model *m, const struct st_tensor *t, uint64_t first,
                             uint64_t count, void *out, struct err *err)

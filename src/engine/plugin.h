@@ -37,6 +37,10 @@ struct plugin_probe {
 /* The plug-in's path in `out`, or false and the places looked at in `why`. */
 bool plugin_find(const char *dir, char out[PLUGIN_PATH_MAX], char why[PLUGIN_WHY_MAX]);
 
+/* The CUDA that the plug-in at `path` was built with, 13000: 13.0; 0: it does not say, or cannot be
+ * loaded.  It is loaded into this process, and calls no driver. */
+int plugin_cuda_version(const char *path);
+
 /* Runs the probe in a child; `dir` is looked at first (NULL: the usual places alone);
  * stall_ms 0 is PLUGIN_STALL_MS.  `out` starts all zero.  Never fails: what went wrong is
  * in out->why. */

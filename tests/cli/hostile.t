@@ -97,6 +97,11 @@ test_expect 'messages hold nothing a terminal acts on' '
     esc=$(printf "\033") && usage "x${esc}[31m" && ! grep -q "$esc" err && usage detect "--${esc}[31m" &&
     ! grep -q "$esc" err && ! stoker detect --root "${esc}c" 2>err && ! grep -q "$esc" err
 '
+test_expect '--version: a line for scripts, then what a bug report needs' '
+    stoker --version >out && head -1 out | grep -qx "stoker [0-9.]*" && grep -Eq "^commit  +([0-9a-f]{12}( and changes)?|unknown)$" out &&
+    grep -Eq "^compiler  +(gcc|clang) [0-9]" out && grep -q "^linked  .*libfyaml [0-9].*ncurses [0-9]" out &&
+    grep -Eq "libcurl.so.4: (libcurl/[0-9]|not found)" out && grep -q "^CUDA " out
+'
 test_expect '--version behind every command' '
     for c in detect gather "spec check" spec help; do
         test "$(stoker $c --version)" = "$(stoker --version)" || exit 1

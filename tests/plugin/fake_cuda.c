@@ -12,6 +12,11 @@ int stoker_cuda_abi(void)
     return FAKE_KIND == FAKE_OTHER_ABI ? STOKER_CUDA_ABI + 1 : STOKER_CUDA_ABI;
 }
 
+int stoker_cuda_version(void)
+{
+    return 13000;
+}
+
 static void fill(struct stoker_cuda_device *d, int index)
 {
     *d = (struct stoker_cuda_device){ .index = index,

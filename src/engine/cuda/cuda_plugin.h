@@ -53,6 +53,8 @@ struct stoker_cuda_probe_opts {
 
 /* STOKER_CUDA_ABI of the plug-in. */
 int stoker_cuda_abi(void);
+/* The CUDA it was built with, 13000: 13.0.  Calls no driver.  Not in plug-ins before 0.2. */
+int stoker_cuda_version(void);
 
 /* Probes every CUDA device, one after the other: 0 and *count devices in out[], some of
  * them perhaps with an error of their own; or -1 and the reason in err, when CUDA itself

@@ -263,6 +263,11 @@ void say_no_start(cudaError_t e, int driver, int runtime, char *err)
 
 #define EXPORT __attribute__((visibility("default")))
 
+extern "C" EXPORT int stoker_cuda_version(void)
+{
+    return CUDART_VERSION;
+}
+
 extern "C" EXPORT int stoker_cuda_abi(void)
 {
     return STOKER_CUDA_ABI;
