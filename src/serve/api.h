@@ -65,6 +65,8 @@ bool api_dimensions(const struct json *obj, const char *name, struct ask *ask, s
  * x-request-timeout (seconds, or with ms/s), which every route takes. */
 bool api_extras(const struct http_request *req, const struct json *body, struct ask *ask,
                 struct ask_fault *f);
+/* x-request-timeout alone, which needs no body: ask->deadline_ns, where there is such a field. */
+bool api_timeout(const struct http_request *req, struct ask *ask, struct ask_fault *f);
 /* The members that we add to every reply's items or top level, where the API's own clients
  * ignore what they do not know: "tokens", "truncated", "cut". */
 void api_item_extras(struct json_out *w, const struct answer_item *it);

@@ -411,7 +411,7 @@ static bool read_priority(const struct http_request *req, const struct json *bod
 }
 
 /* "500ms", "2s", "1.5": shorter than the server's default, or longer up to its limit. */
-static bool read_timeout(const struct http_request *req, struct ask *ask, struct ask_fault *f)
+bool api_timeout(const struct http_request *req, struct ask *ask, struct ask_fault *f)
 {
     const char *s = field_of(req, "x-request-timeout");
     char digits[32];
@@ -466,5 +466,5 @@ bool api_extras(const struct http_request *req, const struct json *body, struct 
            api_name(body, "prompt_name", API_NAME_MAX, &ask->prompt_name, f) &&
            api_name(body, "input_type", API_NAME_MAX, &ask->input_type, f) &&
            api_name(body, "instruction", API_INSTRUCTION_MAX, &ask->instruction, f) &&
-           read_priority(req, body, ask, f) && read_timeout(req, ask, f);
+           read_priority(req, body, ask, f) && api_timeout(req, ask, f);
 }

@@ -80,6 +80,24 @@ static bool is_gone(const struct call *c)
     return c->x ? http_gone(c->x) : atomic_load(c->line->gone);
 }
 
+/* Known before the body is read: who waits too long for that is answered without. */
+static void set_deadline(struct call *c)
+{
+    struct ask_fault ignored = { 0 }; /* told when the request is read */
+
+    c->ask.deadline_ns = c->req->begun_ns + (int64_t)c->s->o.timeout_ms * 1000000;
+    c->ask.timeout_max_ns = (int64_t)c->s->o.timeout_max_ms * 1000000;
+    if (c->line)
+        c->ask.deadline_ns = c->line->deadline_ns;
+    else
+        (void)api_timeout(c->req, &c->ask, &ignored);
+}
+
+static bool is_late(const struct call *c)
+{
+    return clock_mono_ns() > c->ask.deadline_ns;
+}
+
 /* Its body is as long as it says only when it is not packed. */
 static bool is_packed(const struct call *c)
 {
@@ -252,12 +270,22 @@ static bool too_large(struct call *c, const struct err *err)
                      err->msg, c->s->o.timeout_max_ms / 1000);
 }
 
+/* Alone it would have ended in time: another time is better. */
+static bool overloaded(struct call *c, int retry_s, const struct err *err)
+{
+    c->fault.retry_after_s = retry_s ? retry_s : 1;
+    return ask_fault(&c->fault, ASK_E_OVERLOADED, NULL, "model '%s' is overloaded: %s",
+                     c->model->name, err->msg);
+}
+
 static bool job_failed(struct call *c)
 {
     if (c->why == RC_TIMEOUT && c->err.msg[0])
         return too_large(c, &c->err);
     if (c->why == RC_TIMEOUT)
         return ask_fault(&c->fault, ASK_E_DEADLINE, NULL, "the deadline passed");
+    if (c->why == RC_LIMIT && c->err.code == RC_LIMIT)
+        return overloaded(c, 0, &c->err);
     if (c->why == RC_LIMIT)
         return ask_fault(&c->fault, atomic_load(&c->s->stopping) ? ASK_E_STOPPING : ASK_E_DEADLINE,
                          NULL, "the request was cancelled");
@@ -332,18 +360,13 @@ static void submit(struct call *c)
     c->job.class = c->ask.class;
     c->job.client = client_of(c);
     c->job.deadline_ns = c->ask.deadline_ns;
+    c->job.begun_ns = c->req->begun_ns;
     c->job.done = on_job_done;
     c->job.arg = c;
     enum rc rc = sched_submit(c->s->sched, &c->job, &retry_s, &err);
     if (rc == RC_OK)
         return; /* it may be gone by now */
-    if (rc == RC_TIMEOUT) {
-        answer(c, too_large(c, &err));
-        return;
-    }
-    c->fault.retry_after_s = retry_s ? retry_s : 1;
-    answer(c, ask_fault(&c->fault, ASK_E_OVERLOADED, NULL, "model '%s' is overloaded: %s",
-                        c->model->name, err.msg));
+    answer(c, rc == RC_TIMEOUT ? too_large(c, &err) : overloaded(c, retry_s, &err));
 }
 
 /* ---- a new call */
@@ -447,9 +470,10 @@ static void find_model(struct call *c, struct front_own *own)
 {
     struct err err = { 0 };
 
-    if (clock_mono_ns() > c->ask.deadline_ns) {
-        answer(c, ask_fault(&c->fault, ASK_E_DEADLINE, NULL,
-                            "the deadline passed while the model was loading"));
+    if (is_late(c)) {
+        answer(c, ask_fault(&c->fault, ASK_E_DEADLINE, NULL, "the deadline passed while %s",
+                            c->stage == CALL_MODEL ? "the model was loading"
+                                                   : "the request was read"));
         return;
     }
     switch (models_acquire(c->s->models, c->ask.model, c->ask.what, &c->model, &err)) {
@@ -505,10 +529,6 @@ static bool parse(struct call *c)
 
     c->ask.encodings = ASK_FLOAT;
     c->ask.norm_p = 2;
-    c->ask.deadline_ns = r->begun_ns + (int64_t)c->s->o.timeout_ms * 1000000;
-    c->ask.timeout_max_ns = (int64_t)c->s->o.timeout_max_ms * 1000000;
-    if (c->line)
-        c->ask.deadline_ns = c->line->deadline_ns;
     if (!read_body(c, &body))
         return false;
     if (!c->api->parse(r, body, &c->ask, &c->fault))
@@ -538,6 +558,9 @@ static void work(struct call *c, struct front_own *own)
         finish(c);
     else if (is_gone(c)) /* nobody waits: the reply goes nowhere */
         answer(c, ask_fault(&c->fault, ASK_E_DEADLINE, NULL, "the client went away"));
+    else if (c->stage == CALL_PARSE && is_late(c)) /* its body is never unpacked */
+        answer(c, ask_fault(&c->fault, ASK_E_DEADLINE, NULL,
+                            "the deadline passed while the request waited for its turn"));
     else if (c->stage == CALL_MODEL || parse_timed(c))
         find_model(c, own);
     else
@@ -615,6 +638,7 @@ void front_take(struct front *f, const struct api *api, struct http_exchange *x)
     c->req = http_request(x);
     c->api = api;
     c->stage = CALL_PARSE;
+    set_deadline(c);
     http_on_gone(x, on_gone, c);
     if (alone(c))
         work(c, &f->own);
@@ -632,6 +656,7 @@ void front_take_line(struct front *f, struct call_line *l)
     c->req = &l->req;
     c->api = l->api;
     c->stage = CALL_PARSE;
+    set_deadline(c);
     push(f, f->fresh, c);
 }
 

@@ -44,11 +44,13 @@ struct job {
     enum ask_class class; /* bulk anyway when it takes longer than a batch may */
     uint64_t client;      /* who asks: those who differ share alike */
     int64_t deadline_ns;  /* 0: none */
+    int64_t begun_ns;     /* since when its time runs; 0: since it is submitted */
     /* Any thread may set it, before sched_submit() too; a lane looks before it runs an item. */
     _Atomic bool cancelled;
     /* Called once, on the lane's thread or inside sched_submit() when all was cached; all items
-     * are done, failed or dropped.  `why` is RC_OK, RC_TIMEOUT (deadline; *err says so where it was
-     * foreseen), RC_FAIL (engine; *err says it), RC_LIMIT (cancelled). */
+     * are done, failed or dropped.  `why` is RC_OK, RC_TIMEOUT (deadline; *err says so where it
+     * would not have ended in time alone), RC_FAIL (engine; *err says it), RC_LIMIT (cancelled,
+     * or *err of that code says that it would end too late beside the others). */
     void (*done)(struct job *j, enum rc why, const struct err *err);
     void *arg;
     /* filled in */
@@ -92,7 +94,8 @@ void sched_expect_model(struct sched *s, const char *name);
 /* RC_LIMIT: overloaded, *out_retry_s says when to come again; nothing was taken.  Overloaded
  * are too many jobs or tokens (but a job that is larger than the limit by itself is taken when
  * nothing waits), or so many tokens that the job, or one that is there, would end behind its
- * deadline.  RC_TIMEOUT: it would if it were alone. */
+ * deadline.  RC_TIMEOUT: it would with all of its time and
+ * alone. */
 enum rc sched_submit(struct sched *s, struct job *j, int *out_retry_s, struct err *err) MUST_USE;
 void sched_cancel(struct sched *s, struct job *j); /* done() still comes, soon */
 size_t sched_waiting_tokens(struct sched *s);

@@ -214,22 +214,31 @@ static bool breaks_promise(const struct lane *l, const struct work *w, double ow
 
 /* ---- taking in */
 
+/* All the time it was given, whatever of it went by before it came here. */
+static double time_given(const struct job *j)
+{
+    return (double)(j->deadline_ns - (j->begun_ns ? j->begun_ns : j->submitted_ns));
+}
+
 /* A fifth is left for what is not known.  One whose deadline is over already comes in, and goes
  * at once with the right word. */
 static enum rc admit_time(const struct lane *l, const struct work *w, enum sched_refuse *out_why,
                           struct err *err)
 {
     const struct job *j = w->job;
-    double left = (double)(j->deadline_ns - j->submitted_ns);
+    double left = (double)(j->deadline_ns - j->submitted_ns), given = time_given(j);
     double own = work_ns(l, w->queue, w->joined);
 
     if (!j->deadline_ns || left <= 0 || w->unsure)
         return RC_OK;
     *out_why = REFUSE_SIZE;
-    if (own > left)
+    if (own > given)
         return err_set(err, RC_TIMEOUT, "it needs about %.1f s and has %.1f s", own * 1e-9,
-                       left * 1e-9);
+                       given * 1e-9);
     *out_why = REFUSE_DEADLINE;
+    if (own > left)
+        return err_set(err, RC_LIMIT, "it needs about %.1f s and has %.1f s left of %.1f s",
+                       own * 1e-9, left * 1e-9, given * 1e-9);
     double end = ends_in_ns(l, w, own);
     if (l->tokens && end > 0.8 * left)
         return err_set(err, RC_LIMIT,
@@ -265,7 +274,7 @@ enum rc admit(const struct lane *l, struct work *w, enum sched_refuse *out_why, 
 enum rc admit_again(const struct lane *l, struct work *w, int64_t now_ns, struct err *err)
 {
     const struct job *j = w->job;
-    double left = (double)(j->deadline_ns - now_ns), own;
+    double left = (double)(j->deadline_ns - now_ns), given = time_given(j), own, all;
 
     if (!w->unsure || !work_pace_known(l, w, w->tokens))
         return RC_OK;
@@ -273,8 +282,12 @@ enum rc admit_again(const struct lane *l, struct work *w, int64_t now_ns, struct
     own = work_ns(l, w->queue, w->tokens);
     if (!j->deadline_ns || own <= left)
         return RC_OK;
-    return err_set(err, RC_TIMEOUT, "it needs about %.1f s and has %.1f s", own * 1e-9,
-                   left * 1e-9);
+    all = work_ns(l, w->queue, w->joined);
+    if (all > given)
+        return err_set(err, RC_TIMEOUT, "it needs about %.1f s and has %.1f s", all * 1e-9,
+                       given * 1e-9);
+    return err_set(err, RC_LIMIT, "it needs about %.1f s more and has %.1f s left of %.1f s",
+                   own * 1e-9, left * 1e-9, given * 1e-9);
 }
 
 /* When there will be room: not before the backlog, and half of it is a fair guess. */

@@ -135,7 +135,7 @@ void meter_end(const struct work *w, bool stopping)
 {
     const struct meter *m = &w->queue->seen->meter;
 
-    if (w->why == RC_TIMEOUT)
+    if (w->why == RC_TIMEOUT || (w->why == RC_LIMIT && w->err && w->err->code == RC_LIMIT))
         counter_add(m->dropped[DROP_DEADLINE], 1);
     else if (w->why == RC_LIMIT)
         counter_add(m->dropped[stopping ? DROP_STOPPED : DROP_CANCELLED], 1);

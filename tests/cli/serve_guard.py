@@ -3,6 +3,8 @@
 
 What a browser sends is sent here by hand, as a page from elsewhere makes it send: the fields Host,
 Origin and Content-Type are those of the Fetch standard's no-cors POST."""
+import concurrent.futures
+import gzip
 import http.client
 import os
 import socket
@@ -206,6 +208,24 @@ def long_texts():
     s.stop()
 
 
-for fn in (pages, scopes, alone, names, slow, tls, long_texts):
+def turns():
+    """Bodies of which a few fill the time of all: those whose time is over are not read any more."""
+    s = Server("-m", f"emb={EMB}", "--timeout", "1s")
+    body = gzip.compress(b'{"inputs":["' + b'","'.join([b"a " * 500_000] * 31) + b'"]}', 1)
+
+    def one(_):
+        st, v, _ = s.ask("/embed", body, {"Content-Type": "application/json", "Content-Encoding": "gzip"})
+        return st, v.get("error") if st != 200 else ""
+
+    with concurrent.futures.ThreadPoolExecutor(40) as ex:
+        got = list(ex.map(one, range(40)))
+    late = {words for st, words in got if st == 504}
+    check("who waits for others too long: 504, which says for what", "the deadline passed while the request waited for its turn" in late
+          and not any("loading" in words for words in late), sorted(got))
+    check("nobody is told that his request is too large because of others", {st for st, _ in got} <= {200, 429, 504}, sorted(got))
+    s.stop()
+
+
+for fn in (pages, scopes, alone, names, slow, tls, long_texts, turns):
     part(fn)
 done()

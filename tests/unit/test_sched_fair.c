@@ -209,6 +209,25 @@ TEST(what_cannot_end_in_time_is_refused_on_an_idle_lane)
     sched_free(s);
 }
 
+/* The same that lost its time before it came: with all of it, it would not be too large. */
+TEST(what_waited_too_long_elsewhere_is_not_too_large)
+{
+    struct sched *s = begin((struct sched_opts){ 0 });
+    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    int retry_s = 0;
+
+    atomic_store(&fake.sleep_per_token_ns, 20000);
+    warm_up(s);
+    for (uint32_t i = 0; i < 40; i++)
+        (void)fake_add(f, 100 + i, LONG); /* 102 ms */
+    f->job.deadline_ns = clock_mono_ns() + 50000000;
+    f->job.begun_ns = clock_mono_ns() - 60000000000;
+    CHECK(fake_submit(s, f, &retry_s) == RC_LIMIT);
+    CHECK(retry_s >= 1 && f->calls == 0);
+    fake_free(f);
+    sched_free(s);
+}
+
 /* Nothing is known of the model's speed when it comes; after some batches something is. */
 TEST(what_was_taken_in_too_large_ends_early)
 {
@@ -354,6 +373,7 @@ TEST_MAIN(cmocka_unit_test(a_short_request_waits_for_one_batch),
           cmocka_unit_test(a_shared_text_runs_where_it_waits_less),
           cmocka_unit_test(a_shared_text_comes_back), cmocka_unit_test(clients_share_alike),
           cmocka_unit_test(what_cannot_end_in_time_is_refused_on_an_idle_lane),
+          cmocka_unit_test(what_waited_too_long_elsewhere_is_not_too_large),
           cmocka_unit_test(what_was_taken_in_too_large_ends_early),
           cmocka_unit_test(small_batches_tell_nothing_of_large_ones),
           cmocka_unit_test(what_small_batches_hid_ends_early),
