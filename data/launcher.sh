@@ -31,6 +31,9 @@ die() {
     exit 1
 }
 
+# shellcheck source=data/hold.sh
+. "${0%/*}/hold.sh"
+
 # number NAME VALUE
 number() {
     case $2 in '' | *[!0-9]*) die "$1 is '$2', which is no number" ;; esac
@@ -148,28 +151,4 @@ else
     say "node $rank of $nodes, ${gpus:-no} GPUs, rendezvous at $first:$port"
 fi
 
-[ "${STOKER_HOLD:-0}" = 1 ] || exec "$@"
-
-# A StatefulSet starts a container again whatever its end; work that is done would begin anew.
-child='' stopped=0
-stop() {
-    stopped=1
-    [ -z "$child" ] || kill -TERM "$child" 2>/dev/null || true
-}
-trap stop TERM INT
-"$@" &
-child=$!
-status=0
-wait "$child" || status=$?
-while kill -0 "$child" 2>/dev/null; do # a signal ends the wait, not the program
-    status=0
-    wait "$child" || status=$?
-done
-[ "$status" = 0 ] && [ "$stopped" = 0 ] || exit "$status"
-say "done; waiting to be scaled down"
-trap 'kill "$child"; exit 0' TERM INT
-while :; do
-    sleep 3600 &
-    child=$!
-    wait "$child" || true
-done
+run "$@"

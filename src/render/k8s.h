@@ -197,6 +197,9 @@ void k8s_storage_add(struct k8s *k, struct k8s_pod *pod, const struct spec_stora
 /* An init container that copies stoker into K8S_STOKER_DIR, where the launch scripts look for it
  * behind what the image has: any image can then detect what NCCL needs. */
 void k8s_stoker_add(struct k8s *k, struct k8s_pod *pod);
+/* A launch script of data/, with data/hold.sh in place of the lines that read it: a pod has one
+ * file. */
+void k8s_launch_script(struct buf *out, const char *script);
 /* "template:" with labels, annotations of the networks, and spec. */
 void k8s_template(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod);
 /* The two halves of it. */

@@ -21,7 +21,7 @@ static void script(struct shift *s, struct buf *out)
     buf_add(out, shift_script, (size_t)(body - shift_script));
     render_head(s->k.r, out, "#", "How a program is started on the pods of a component.");
     buf_adds(out, "#\n");
-    buf_adds(out, body);
+    k8s_launch_script(out, body);
 }
 
 void shift_launcher(struct shift *s)

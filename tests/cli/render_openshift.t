@@ -90,9 +90,9 @@ test_expect 'the kustomization names every file there is' 'holds kustomization'
 test_expect 'the ConfigMap holds the launcher as it is' 'holds launcher'
 test_expect 'the same spec gives the same bytes' '
     stoker render openshift -f stoker.yaml -o again && diff -r out again'
-for f in out/openshift/launcher.sh "$TOP/data/launcher.sh"; do
+for f in "$PWD/out/openshift/launcher.sh" "$TOP/data/launcher.sh" "$TOP/data/launch.sh" "$TOP/data/hold.sh"; do
     if command -v shellcheck >/dev/null; then
-        test_expect "shellcheck: ${f##*/}" "shellcheck -s sh '$f' && shellcheck -s bash '$f'"
+        test_expect "shellcheck: ${f##*/}" "(cd '$TOP' && shellcheck -x -s sh '$f' && shellcheck -x -s bash '$f')"
     else
         test_skip "shellcheck: ${f##*/}" "shellcheck is not here"
     fi
