@@ -449,8 +449,8 @@ static struct verdict gdr_covered(const struct env_run *r, const struct need *n)
             r, dflt,
             arena_printf(r->a,
                          "Some GPUs have a NIC at %s or nearer, which NCCL's default (%s) "
-                         "covers; data of those that have NICs across the sockets alone "
-                         "goes through host memory or a neighbour's NIC.",
+                         "covers; data of those that NCCL takes to be across the sockets from "
+                         "every NIC (SYS) goes through host memory or a neighbour's NIC.",
                          level_name(n->level), dflt));
     return env_pin(r, dflt,
                    arena_printf(r->a,

@@ -235,6 +235,8 @@ size_t want_set_count(const struct sim *s, const bool *set);
 const char *want_set_text(struct sim *s, const bool *set); /* "mlx5_0:1, mlx5_1:1" */
 /* `p` would be of the fabric of `set` if its link were up. */
 bool want_port_is_down(const struct sim *s, const bool *set, const struct nccl_port *p);
+/* Their cards are of two models, as far as both tell theirs. */
+bool want_models_differ(const struct sim *s, const struct nccl_port *a, const struct nccl_port *b);
 
 /* ---- want_rails.c ---- */
 void want_rails(struct sim *s); /* once the addresses are chosen: they tell the rails */

@@ -371,15 +371,37 @@ void score_set(const struct sim *s, const bool *set, struct score_way *out)
         sum_gpu(s, g, out);
 }
 
-/* The most that a port of `set` of this layer runs at; 0: none tells. */
-static int64_t rate_of_set(const struct sim *s, const bool *set, const char *layer)
+/* Some GPU has no port of `set` nearer than this one. */
+static bool port_is_nearest(const struct sim *s, const bool *set, size_t port)
+{
+    size_t ports = s->c->ports_count;
+
+    for (size_t g = 0; g < s->hw->gpus_count; g++) {
+        const int *ranks = s->ranks + g * ports;
+        bool nearest = ranks[port] >= 0;
+
+        for (size_t i = 0; nearest && i < ports; i++)
+            nearest = !set[i] || ranks[i] < 0 || ranks[i] >= ranks[port];
+        if (nearest)
+            return true;
+    }
+    return false;
+}
+
+/* The most that a port of `set` of this layer runs at; one of another model that is nobody's
+ * nearest is no rail, and may well be faster.  0: none tells. */
+static int64_t rate_of_set(const struct sim *s, const bool *set, const struct nccl_port *p)
 {
     int64_t most = 0;
 
-    for (size_t i = 0; i < s->c->ports_count; i++)
-        if (set[i] && str_eq(s->c->ports[i].link_layer, layer) &&
-            str_eq(s->c->ports[i].state, "ACTIVE") && maybe_or(s->c->ports[i].rate_mbps, 0) > most)
-            most = s->c->ports[i].rate_mbps.v;
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *q = &s->c->ports[i];
+
+        if (set[i] && str_eq(q->link_layer, p->link_layer) && str_eq(q->state, "ACTIVE") &&
+            (!want_models_differ(s, p, q) || port_is_nearest(s, set, i)) &&
+            maybe_or(q->rate_mbps, 0) > most)
+            most = q->rate_mbps.v;
+    }
     return most;
 }
 
@@ -390,7 +412,7 @@ void score_set_well(const struct sim *s, const bool *set, struct score_way *out)
 
     c.ports = arena_array(s->a, struct nccl_port, c.ports_count + 1);
     for (size_t i = 0; i < c.ports_count; i++) {
-        int64_t rate = rate_of_set(s, set, s->c->ports[i].link_layer);
+        int64_t rate = rate_of_set(s, set, &s->c->ports[i]);
 
         c.ports[i] = s->c->ports[i];
         c.ports[i].counts = set[i];

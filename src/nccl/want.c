@@ -187,7 +187,7 @@ static bool set_covers(const struct sim *s, const bool *set, const struct nccl_p
     return true;
 }
 
-static bool models_differ(const struct sim *s, const struct nccl_port *a, const struct nccl_port *b)
+bool want_models_differ(const struct sim *s, const struct nccl_port *a, const struct nccl_port *b)
 {
     const struct hw_rdma *x = hw_find_rdma(s->hw, a->dev), *y = hw_find_rdma(s->hw, b->dev);
 
@@ -256,7 +256,7 @@ bool want_port_is_down(const struct sim *s, const bool *set, const struct nccl_p
 
         if (!set[i] || !str_eq(p->link_layer, q->link_layer))
             continue;
-        alike = alike || !models_differ(s, p, q);
+        alike = alike || !want_models_differ(s, p, q);
         joined = joined || str_eq(p->network, q->network);
     }
     return alike && joined;
@@ -552,13 +552,19 @@ static const char *ip_net_of(const struct nccl_port *p)
     return port_is_ethernet(p) ? p->network : p->ip_net;
 }
 
-/* It is on the InfiniBand subnet of the others, where it can carry their traffic. */
-static bool port_is_joined(const struct sim *s, const bool *set, const struct nccl_port *p)
+/* How many of `set` are on its InfiniBand subnet, whose traffic it can carry; `down`: or may have
+ * been, their links being down. */
+static size_t count_joined(const struct sim *s, const bool *set, const struct nccl_port *p,
+                           bool down)
 {
-    for (size_t i = 0; i < s->c->ports_count; i++)
-        if (set[i] && !port_is_ethernet(p) && str_eq(s->c->ports[i].network, p->network))
-            return true;
-    return false;
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const char *net = s->c->ports[i].network;
+
+        n += set[i] && !port_is_ethernet(p) && (net ? str_eq(net, p->network) : down);
+    }
+    return n;
 }
 
 /* A rail among rails, whatever else its network carries: it is the like of a port beside
@@ -576,8 +582,9 @@ static bool port_is_rail(const struct sim *s, const bool *wanted, const bool *fr
 
         if (wanted[i] && str_eq(ip_net_of(q), ip_net_of(p)) && !places_equal(s, wanted, p, q))
             return false;
-        twin = twin || (free_set[i] && places_equal(s, wanted, p, q) && !models_differ(s, p, q) &&
-                        maybe_or(p->rate_mbps, 0) == maybe_or(q->rate_mbps, 0));
+        twin =
+            twin || (free_set[i] && places_equal(s, wanted, p, q) && !want_models_differ(s, p, q) &&
+                     maybe_or(p->rate_mbps, 0) == maybe_or(q->rate_mbps, 0));
     }
     return twin && port_is_in_pattern(s, wanted, p);
 }
@@ -598,12 +605,12 @@ static void want_purpose(struct sim *s)
         return;
     for (size_t i = 0; i < c->ports_count; i++) {
         const struct nccl_port *p = &c->ports[i];
-        bool joined = p->wanted && port_is_joined(s, free_set, p);
+        bool joined = p->wanted && count_joined(s, free_set, p, false) > 0;
         const char *net = joined ? p->ip_net : p->network;
 
         st.drop[i] = p->wanted && !free_set[i] && set_covers(s, whole, p) &&
                      !port_is_rail(s, wanted, free_set, p) &&
-                     (!joined || want_set_count(s, whole) >= s->hw->gpus_count);
+                     (!joined || count_joined(s, whole, p, true) >= s->hw->gpus_count);
         st.ignore[i] = st.drop[i];
         st.why[i] = arena_printf(s->a,
                                  p->storage ? "File systems are mounted over its network%s%s, and "
@@ -677,11 +684,55 @@ static bool set_reaches(const struct sim *s, const bool *set)
     return true;
 }
 
+/* All of `set` have another use. */
+static bool set_is_busy(const struct sim *s, const bool *set)
+{
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        if (set[i] && !s->c->ports[i].storage && !s->c->ports[i].frontend)
+            return false;
+    return true;
+}
+
+/* All wanted ports of the subnet have another use. */
+static bool subnet_is_busy(const struct sim *s, const char *network)
+{
+    return set_is_busy(s, subnet_set(s, network));
+}
+
+/* "mlx5_0:1,mlx5_1:1", as NCCL_IB_HCA takes it. */
+static const char *set_names(const struct sim *s, const bool *set)
+{
+    struct buf b = { 0 };
+
+    for (size_t i = 0; i < s->c->ports_count; i++)
+        if (set[i])
+            buf_addf(&b, "%s%s:%lld", b.len ? "," : "", s->c->ports[i].dev,
+                     (long long)s->c->ports[i].port);
+    return nccl_text(s->a, &b);
+}
+
+/* The fabric of `keep` is worth more, but has another use on some of its ports, and `mine`, which
+ * has none, is as near to every GPU. */
+static bool subnet_is_rival(const struct sim *s, const bool *keep, const bool *mine)
+{
+    bool used = false;
+
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *p = &s->c->ports[i];
+
+        if ((mine[i] && (p->storage || p->frontend)) || (keep[i] && !set_covers(s, mine, p)))
+            return false;
+        used = used || (keep[i] && (p->storage || p->frontend));
+    }
+    return used && subnet_is_lesser(s, mine, keep);
+}
+
 static void want_subnet(struct sim *s)
 {
     struct nccl_choice *c = s->c;
     const char *best = best_subnet(s);
     bool *keep = subnet_set(s, best), *whole = set_whole(s, keep);
+    bool *unsure = arena_array(s->a, bool, c->ports_count + 1);
     struct step st = step_new(s);
 
     for (size_t i = 0; best && i < c->ports_count; i++) {
@@ -692,17 +743,26 @@ static void want_subnet(struct sim *s)
             continue;
         /* with what is down on either: machines that are well must come to the same */
         mine = set_whole(s, subnet_set(s, p->network));
-        st.drop[i] = set_suffices(s, whole) && subnet_is_lesser(s, mine, whole);
+        unsure[i] = subnet_is_rival(s, keep, mine);
+        st.drop[i] = !unsure[i] && set_suffices(s, whole) && subnet_is_lesser(s, mine, whole);
         for (size_t k = 0; st.drop[i] && k < c->ports_count; k++)
             st.drop[i] = !mine[k] || set_covers(s, whole, &c->ports[k]);
         /* a rail that is missing altogether is no reason to send over what storage is on */
-        st.drop[i] = st.drop[i] || (p->storage && set_reaches(s, keep));
+        st.drop[i] =
+            st.drop[i] || (p->storage && subnet_is_busy(s, p->network) && set_reaches(s, keep));
         st.ignore[i] = st.drop[i];
         st.why[i] = arena_printf(s->a, "It is on another InfiniBand fabric (%s) than the others.",
                                  p->network);
     }
     st.purpose = true;
     (void)step_take(s, &st);
+    if (want_set_count(s, unsure))
+        nccl_doubt(s,
+                   "%s and %s are two InfiniBand fabrics beside the same GPUs, and file systems or "
+                   "the default route are on some ports of the former only: whether it is for "
+                   "storage cannot be told.  All are left to NCCL.  If it is, set "
+                   "NCCL_IB_HCA='=%s'.",
+                   want_set_text(s, keep), want_set_text(s, unsure), set_names(s, unsure));
 }
 
 bool *want_set_wanted(const struct sim *s)
@@ -748,7 +808,7 @@ static bool beaten_at(const struct sim *s, const struct nccl_port *p, size_t gpu
         const struct nccl_port *q = &s->c->ports[i];
 
         if (q->wanted && q != p && p->rate_mbps.known && q->rate_mbps.known &&
-            q->rate_mbps.v > p->rate_mbps.v && models_differ(s, p, q) &&
+            q->rate_mbps.v > p->rate_mbps.v && want_models_differ(s, p, q) &&
             port_rank(s, gpu, q) == rank)
             return true;
     }
@@ -815,15 +875,6 @@ static bool set_is_other(const struct sim *s, const bool *set, const bool *dead)
         purpose = purpose || p->storage || p->frontend;
     }
     return purpose || (layer && set_worth_up(s, dead) >= set_worth(s, set));
-}
-
-/* All of `set` have another use. */
-static bool set_is_busy(const struct sim *s, const bool *set)
-{
-    for (size_t i = 0; i < s->c->ports_count; i++)
-        if (set[i] && !s->c->ports[i].storage && !s->c->ports[i].frontend)
-            return false;
-    return true;
 }
 
 /* The ports at the GPUs that are down, where what is up is no network of theirs; NULL: they
@@ -986,17 +1037,6 @@ static bool *key_set(const struct sim *s, const char *const *keys, const char *k
     return set;
 }
 
-static const char *set_names(const struct sim *s, const bool *set)
-{
-    struct buf b = { 0 };
-
-    for (size_t i = 0; i < s->c->ports_count; i++)
-        if (set[i])
-            buf_addf(&b, "%s%s:%lld", b.len ? "," : "", s->c->ports[i].dev,
-                     (long long)s->c->ports[i].port);
-    return nccl_text(s->a, &b);
-}
-
 /* Ports of two kinds beside the same GPUs: two planes of one fabric, or a second fabric.
  * All stay, since leaving out half of one would be worse than doing nothing. */
 static void doubt_fabric(struct sim *s)
@@ -1035,8 +1075,9 @@ static bool port_has_like(const struct sim *s, size_t gpu, const struct nccl_por
     for (size_t i = 0; i < s->c->ports_count; i++) {
         const struct nccl_port *q = &s->c->ports[i];
 
-        if (q->wanted && port_rank(s, gpu, q) == port_rank(s, gpu, p) && !models_differ(s, p, q) &&
-            str_eq(p->link_layer, q->link_layer) && maybe_is(q->rate_mbps, p->rate_mbps.v))
+        if (q->wanted && port_rank(s, gpu, q) == port_rank(s, gpu, p) &&
+            !want_models_differ(s, p, q) && str_eq(p->link_layer, q->link_layer) &&
+            maybe_is(q->rate_mbps, p->rate_mbps.v))
             return true;
     }
     return false;

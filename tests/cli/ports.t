@@ -71,6 +71,9 @@ test_expect 'faster NICs at root ports: the GPUs keep those at their switches' "
 test_expect 'a faster NIC of another layer: InfiniBand at the switches stays' "
     env_of storage-roce && sets NCCL_IB_HCA $eight && says 'cannot join InfiniBand and Ethernet'
 "
+test_expect 'rails that are slower than a NIC of another model are well: no drain' "
+    env_of slow-rails && sets NCCL_IB_HCA '' && says 'may be another fabric' && ! grep -q 'Drain' env.sh
+"
 test_expect 'NICs at different distances from different GPUs stay' "
     env_of uneven && sets NCCL_IB_HCA '' && says 'All 2 active InfiniBand ports'
 "
@@ -195,6 +198,13 @@ for m in ib-partition ib-partition-ip ib-bond; do
 done
 test_expect 'Lustre over rails of the compute fabric that the GPUs need takes none away' "
     env_of ib-joined-few && sets NCCL_IB_HCA '' && env_of ib-joined-one && sets NCCL_IB_HCA ''
+"
+test_expect 'Lustre over one port of a plane takes no GPU its port of that plane' "
+    env_of planes-lustre && sets NCCL_IB_HCA '' && says 'All 8 active InfiniBand ports'
+"
+test_expect '... nor the other fabric beside the same GPUs, though slower: not certain' "
+    env_of fabrics-lustre && sets NCCL_IB_HCA '' && says 'whether it is for storage cannot be told' &&
+    says \"set NCCL_IB_HCA='=mlx5_1:1,mlx5_3:1,mlx5_5:1,mlx5_7:1'\"
 "
 for m in unplaced unplaced-beegfs unplaced-mgs; do
     test_expect "$m: a file system whose network cannot be told makes the answer uncertain" "
@@ -421,6 +431,10 @@ test_expect 'several NUMA nodes a socket: the same socket is not called another'
     env_of sub-numa && says 'in another NUMA node of its socket' &&
     check_of sub-numa rdma,training && says 'another NUMA node of the same socket (mlx5_0)' &&
     says '2 GPUs over 2 sockets' && ! grep -q 'across sockets' flat
+"
+test_expect '... nor where other GPUs have a NIC at their switch' "
+    env_of sub-numa-some && says 'that NCCL takes to be across the sockets from every NIC (SYS)' &&
+    ! grep -q 'have NICs across the sockets' flat
 "
 test_expect 'numa_node -1 everywhere: near, as NCCL has it' "
     env_of no-numa && sets NCCL_NET_GDR_LEVEL PHB &&

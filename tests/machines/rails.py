@@ -317,6 +317,12 @@ def root_ports_translated():
     return Node([(n, d) for n in (0, 1) for d in (GPU, ib(n))], nvlink=False, iommu="DMA-FQ")
 
 
+def slow_rails():
+    """four 100G rails at the GPUs' switches, 2 x 400G BlueField at root ports: all is well"""
+    return Node([(numa_of(i, 4), [GPU, roce(i, 100)]) for i in range(4)] +
+                [(n, roce(4 + n, 400, kind=BF3)) for n in (0, 1)], nccl="2.27.5")
+
+
 # ---- widths and limits
 def erp(nccl="2.30.4"):
     """eight 200G rails and a 400G NIC at socket 0, on Xeons whose link NCCL takes for 320 Gb/s"""
@@ -415,6 +421,19 @@ def fabric_gone():
 
 
 # ---- fabrics
+def planes_lustre(first=400):
+    """two InfiniBand planes; the first port of one has the machine's only IPoIB address, for Lustre"""
+    return Node(rails(lambda i: ib(2 * i, ipoib=("ib0", "172.16.0.10", 16, "172.16.0.0")
+                                   if i == 0 else None), 4,
+                      beside=[lambda i: ib(2 * i + 1, first, prefix="fec0:0:0:2", sm=7)]),
+                mounts=[("172.16.9.9@o2ib:/fs", "/lustre", "lustre", "rw,flock")])
+
+
+def fabrics_lustre():
+    """the same, the plane without an address at half the rate"""
+    return planes_lustre(200)
+
+
 def two_subnets():
     """a second InfiniBand subnet (prefix and subnet manager) at the switches of sockets' first GPUs"""
     slots = rails(ib)
@@ -821,6 +840,13 @@ def sub_numa():
     """EPYC at NPS4: NICs in another NUMA node of the GPU's own socket"""
     cpu = milan("AMD EPYC 7763 64-Core Processor", 2, 8, 8, 2, 3500, smt=1)
     return Node([(0, GPU), (1, ib(0)), (4, GPU), (5, ib(1))], cpu=cpu, nvlink=False,
+                kind=G.A100_PCIE)
+
+
+def sub_numa_some():
+    """the same at NPS4, two GPUs with a NIC at their switch"""
+    cpu = milan("AMD EPYC 7763 64-Core Processor", 2, 8, 8, 2, 3500, smt=1)
+    return Node([(2, [GPU, ib(0)]), (3, GPU), (6, GPU), (7, [GPU, ib(1)])], cpu=cpu, nvlink=False,
                 kind=G.A100_PCIE)
 
 
