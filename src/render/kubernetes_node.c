@@ -385,6 +385,35 @@ static void on(struct yaml_out *y, const char *key, bool enabled, const char *wh
     yaml_end(y);
 }
 
+/* The driver that the GPU Operator of kubernetes_install.c brings: values.yaml of its v26.7.0. */
+#define OPERATOR_DRIVER "595.91.07"
+
+/* <0, 0, >0: number by number; one that is missing counts as 0. */
+static int version_order(const char *a, const char *b)
+{
+    while (*a || *b) {
+        char *a_end, *b_end;
+        unsigned long x = strtoul(a, &a_end, 10), y = strtoul(b, &b_end, 10);
+
+        if (x != y)
+            return x < y ? -1 : 1;
+        if (a_end == a && b_end == b)
+            return 0; /* words */
+        a = *a_end == '.' ? a_end + 1 : "";
+        b = *b_end == '.' ? b_end + 1 : "";
+    }
+    return 0;
+}
+
+static int dots_of(const char *text)
+{
+    int n = 0;
+
+    for (; *text; text++)
+        n += *text == '.';
+    return n;
+}
+
 static void driver(struct kube *q, struct yaml_out *y)
 {
     const struct spec_software *w = &q->k.r->spec->software;
@@ -392,14 +421,19 @@ static void driver(struct kube *q, struct yaml_out *y)
 
     yaml_map(y, "driver");
     yaml_bool(y, "enabled", true);
-    if (w->driver && strchr(w->driver, '.')) {
+    if (w->driver && version_order(w->driver, OPERATOR_DRIVER) <= 0) {
+        yaml_comment(y, arena_printf(&q->k.arena,
+                                     "version: the operator's own, %s, which is no older than the "
+                                     "site's minimum %s (%s)",
+                                     OPERATOR_DRIVER, w->driver, render_from(q->k.r, &w->driver)));
+    } else if (w->driver) {
+        if (dots_of(w->driver) != 2) /* a tag of the driver's image has three numbers */
+            render_warn(q->k.r, &w->driver, "Write all of it, as in '" OPERATOR_DRIVER "'.",
+                        "there is no driver image '%s' for the GPU Operator to install, and its "
+                        "own driver is " OPERATOR_DRIVER,
+                        w->driver);
         yaml_note(y, render_from(q->k.r, &w->driver));
         yaml_str(y, "version", w->driver);
-    } else if (w->driver) {
-        yaml_comment(y, arena_printf(&q->k.arena,
-                                     "version: the operator's own, which is newer than the "
-                                     "site's minimum %s (%s)",
-                                     w->driver, render_from(q->k.r, &w->driver)));
     }
     k8s_driver_rdma(y, direct);
     yaml_end(y);

@@ -294,16 +294,30 @@ static void put_relabel(struct yaml_out *y)
     yaml_end(y);
 }
 
+/* Is a model server at the machine's own address?  One in a pod has an address of its own, which
+ * the ServiceMonitors of Kubernetes and OpenShift find. */
 static bool serves(const struct render *r, const struct spec_node *n)
 {
+    const struct spec_targets *t = &r->spec->targets;
+
     for (size_t i = 0; i < r->spec->model_count; i++) {
         const struct spec_model *m = &r->spec->models[i];
         const struct spec_component *c =
             m->component ? spec_component_find(r->spec, m->component) : NULL;
 
-        if (c ? spec_component_on(r->spec, c, n) : n->role == SPEC_ROLE_GPU)
+        if (c ? c->target != SPEC_TARGET_KUBERNETES && c->target != SPEC_TARGET_OPENSHIFT &&
+                    spec_component_on(r->spec, c, n)
+              : n->role == SPEC_ROLE_GPU && (t->systemd || !t->kubernetes))
             return true;
     }
+    return false;
+}
+
+static bool any_serves(const struct render *r)
+{
+    for (size_t i = 0; i < r->spec->node_count; i++)
+        if (serves(r, &r->spec->nodes[i]))
+            return true;
     return false;
 }
 
@@ -414,8 +428,12 @@ static void put_jobs(struct render *r, struct yaml_out *y)
                     "machines and GPUs never fire");
     else if (a->enabled)
         put_job(r, &agent, y);
-    if (r->spec->model_count)
+    if (any_serves(r))
         put_job(r, &serve, y);
+    else if (r->spec->model_count)
+        yaml_comment(y,
+                     "model servers run in pods: ServiceMonitors of the cluster's own Prometheus "
+                     "find them, not this one");
     yaml_end(y);
 }
 

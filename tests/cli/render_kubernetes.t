@@ -860,4 +860,14 @@ test_expect 'a pool of a model is where its component runs' '
     sed "s/^  a: {source: org.a,/  a: {source: org\/a, pool: big,/;s/^pools: {/pools: {big: {size: 12GB, nodes: whole}, /" server-kubernetes.yaml >mpool.yaml && ! cmp -s mpool.yaml server-kubernetes.yaml &&
     ! stoker spec check mpool.yaml 2>err && grep -q "pool .big. is memory of the GPUs of .whole., where component .part. of model .a. does not run" err || { cat err; exit 1; }
 '
+# driver VERSION: the driver that the GPU Operator is told to bring, where it is told one
+driver() {
+    { cat "$KUBE"; echo "software: {driver: \"$1\"}"; } >d.yaml
+    stoker render kubernetes -f d.yaml -o d >out 2>err && sed -n '/^driver:/,/^[a-z]/s/^  version: "*\([0-9.]*\)"*.*/\1/p' d/kubernetes/gpu-operator-values.yaml
+}
+test_expect 'software.driver is a minimum: an older one never takes the place of the operator'"'"'s' '
+    test -z "$(driver 535)$(driver 550.54)$(driver 550.54.15)$(driver 595.91.07)" && test "$(driver 600.10.03)" = 600.10.03 && ! grep "driver image" err &&
+    test "$(driver 600.1)" = 600.1 && grep -q "no driver image .600.1." err
+'
+
 test_done

@@ -386,4 +386,20 @@ EOF
 test_expect 'what vanished is missed until it is back, replaced or removed; another driver is no loss' '
     rendered gone.yaml && promtool check rules out/prometheus/rules/alerts.yml && promtool test rules gone_test.yml && tests out
 '
+cat >pods.yaml <<'EOF'
+schema: stoker.spec/1
+site: {name: pods}
+nodes: [{name: a, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 512GB}]
+serve: {listen: 0.0.0.0, token_file: /etc/stoker/serve}
+models: {m: {source: org/m, kind: embedding, component: s}}
+components:
+  s: {kind: serving, target: kubernetes, gpus: 1, replicas: 2, ports: [{name: http, port: 8003}]}
+targets: {kubernetes: {stoker_image: r.example/stoker:1}, prometheus: {}}
+EOF
+test_expect 'a model server in pods is not scraped at its machine, where nothing listens' '
+    rendered pods.yaml && ! grep -q "stoker-serve\|:8003" out/prometheus/prometheus.yml && grep -q "run in pods" out/prometheus/prometheus.yml &&
+    sed "s/target: kubernetes/target: systemd/; s/kubernetes: {stoker_image.*:1}/systemd: {}/" pods.yaml >host.yaml && rendered host.yaml &&
+    grep -q "job_name: stoker-serve" out/prometheus/prometheus.yml
+'
+
 test_done
