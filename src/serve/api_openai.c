@@ -112,7 +112,9 @@ static bool parse_embeddings(const struct http_request *req, const struct json *
     if (!api_extras(req, body, ask, f) || !read_modality(body, f) ||
         !api_inputs(ask, json_get(body, "input"), "input", false, f) ||
         !api_none_empty(ask, "input", f) || !api_cuts(body, API_CUT_ANY, ask, f) ||
-        !api_encoding(req, body, ask, f) || !api_dimensions(body, "dimensions", ask, f) ||
+        !api_encoding(req, body, ask, f) ||
+        /* 0 is all of them: infinity's client sends it where none were asked for */
+        !api_count(body, "dimensions", API_COUNT_MAX, &ask->dimensions, f) ||
         !api_bool(body, "add_special_tokens", true, &specials, f))
         return false;
     ask->no_specials = !specials;
