@@ -24,6 +24,7 @@
 
 #include "base/gzip.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "os/clock.h"
 
 #include <assert.h>
@@ -157,6 +158,26 @@ static const char cors_rest[] = "\r\nVary: Origin\r\nAccess-Control-Expose-Heade
 /* What a client or a proxy named its request by comes back with the reply: at most so many bytes,
  * and no more than such a name has. */
 static const char *const echoed[] = { "X-Request-Id", "Traceparent" };
+enum { ECHO_TRACE = 1 }; /* Traceparent's place among them */
+
+/* W3C Trace Context: version-trace-parent-flags in lower-case hexadecimal.  Version ff is none,
+ * ids of zeros alone are none, and what follows the flags belongs to versions after 00. */
+static bool is_traceparent(const char *s)
+{
+    static const size_t digits[] = { 2, 32, 16, 2 };
+    const char *p = s;
+
+    for (size_t i = 0; i < ARRAY_SIZE(digits); i++) {
+        bool is_id = i == 1 || i == 2;
+
+        if (i && *p++ != '-')
+            return false;
+        if (strspn(p, "0123456789abcdef") != digits[i] || (is_id && strspn(p, "0") == digits[i]))
+            return false;
+        p += digits[i];
+    }
+    return !str_starts(s, "ff") && (!*p || (*p == '-' && !str_starts(s, "00")));
+}
 
 static const char *echo_of(const struct http_request *r, size_t i)
 {
@@ -165,6 +186,8 @@ static const char *echo_of(const struct http_request *r, size_t i)
     for (const char *p = value; p && *p; p++)
         if (*p <= ' ' || *p > '~' || p - value >= HTTP_ECHO_MAX)
             return NULL;
+    if (value && i == ECHO_TRACE && !is_traceparent(value))
+        return NULL;
     return value && *value ? value : NULL;
 }
 

@@ -383,6 +383,12 @@ def drop_in():
               and r.getheader("traceparent") == trace, st, r.getheaders())
     st, _, r = s.ask("/v1/embeddings", {"input": "a"}, {"X-Request-Id": "x" * 5000})
     check("a name that is none does not", st == 200 and r.getheader("x-request-id") is None)
+    zeros = trace.replace("b7ad6b7169203331", "0" * 16)
+    for bad in ("zz", trace.upper(), zeros, trace[:-3], trace + "-x", "ff" + trace[2:]):
+        st, _, r = s.ask("/v1/embeddings", {"input": "a"}, {"traceparent": bad})
+        check(f"traceparent '{bad}' is invalid and does not come back", st == 200 and r.getheader("traceparent") is None, r.getheaders())
+    later = "01" + trace[2:] + "-more"
+    check("one of a later version does", s.ask("/v1/embeddings", {"input": "a"}, {"traceparent": later})[2].getheader("traceparent") == later)
     s.stop()
     lines = [json.loads(x) for x in open("dropin.log")]
     check("and stand in the log", sum(x["request_id"] == "req-7" and x["traceparent"] == trace for x in lines) == 3, lines)
