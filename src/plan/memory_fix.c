@@ -196,6 +196,19 @@ struct search {
     struct plan_fix *out;
 };
 
+/* ZeRO over one replica shards nothing.  Where the changes leave one, the stage that the job came
+ * with goes; false: they ask for a stage themselves, or weights in host memory need one. */
+static bool drop_idle_zero(const struct plan_config *was, struct plan_config *c)
+{
+    if (!c->zero || (int64_t)c->dp * c->cp > 1 || (int64_t)was->dp * was->cp == 1)
+        return true;
+    if (c->zero != was->zero || c->offload_params)
+        return false;
+    c->zero = 0;
+    c->shard = 0;
+    return true;
+}
+
 /* Applies the changes pick[0..count); keeps the outcome when it fits. */
 static void try_changes(struct search *s, const size_t *pick, size_t count)
 {
@@ -208,6 +221,8 @@ static void try_changes(struct search *s, const size_t *pick, size_t count)
         if (!changes[pick[i]].apply(s->m, &c))
             return;
     }
+    if (!drop_idle_zero(s->c, &c))
+        return;
     if (cost >= s->best_cost || plan_config_rule(s->m, s->cl, &c) != PLAN_RULE_OK)
         return;
     plan_memory_of(s->m, s->n, &c, s->k, &mem);
@@ -218,7 +233,9 @@ static void try_changes(struct search *s, const size_t *pick, size_t count)
     s->out->config = c;
     s->out->memory = mem;
     for (size_t i = 0; i < count; i++)
-        snprintf(s->out->step[i], PLAN_FIX_TEXT_MAX, "%s", changes[pick[i]].text);
+        snprintf(s->out->step[i], PLAN_FIX_TEXT_MAX, "%s%s", changes[pick[i]].text,
+                 i + 1 == count && c.zero < s->c->zero ? "; without --zero: one replica is left"
+                                                       : "");
 }
 
 bool plan_memory_fix(const struct plan_model *m, const struct plan_counts *n,

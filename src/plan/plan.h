@@ -431,7 +431,7 @@ size_t plan_act_parts(const struct plan_model *m, const struct plan_config *c,
 /* The cheapest change that makes it fit.  Changes are ranked by the work they add to a step:
  * nothing, then communication, then a smaller batch, then computing twice, then more GPUs a
  * replica; at most three are joined. */
-enum { PLAN_FIX_MAX = 3, PLAN_FIX_TEXT_MAX = 96 };
+enum { PLAN_FIX_MAX = 3, PLAN_FIX_TEXT_MAX = 128 };
 struct plan_fix {
     char step[PLAN_FIX_MAX][PLAN_FIX_TEXT_MAX]; /* "--zero 1: shard the optimizer ..." */
     size_t steps;

@@ -340,6 +340,30 @@ TEST(the_cheapest_change_fits)
     }
 }
 
+/* ZeRO over one replica shards nothing: no change ends there, and a stage that was given goes. */
+TEST(memory_fix_never_leaves_zero_over_one_replica)
+{
+    struct plan_cluster cl;
+    struct plan_config c;
+    struct plan_counts n;
+    struct plan_model m;
+    struct plan_gpu g;
+    struct plan_fix fix;
+
+    known("llama-3.1-70b", &m, &n);
+    CHECK(!plan_gpu_by_name("h100", &g, NULL));
+    plan_cluster_usual(&g, 8, &cl);
+    for (int32_t zero = 0; zero <= 3; zero++) {
+        plan_config_init(&c);
+        c.dp = 8;
+        c.zero = zero;
+        if (!plan_memory_fix(&m, &n, &cl, &c, &plan_memory_default, (uint64_t)g.mem_bytes, &fix))
+            continue;
+        CHECK(!fix.config.zero || fix.config.dp * fix.config.cp > 1);
+        CHECK(!zero || fix.config.zero || strstr(fix.step[fix.steps - 1], "without --zero"));
+    }
+}
+
 /* More of anything that takes memory never takes less, over a grid. */
 TEST(memory_grows_with_what_it_holds)
 {
@@ -526,5 +550,6 @@ TEST_MAIN(cmocka_unit_test(fp8_takes_less_than_bf16),
           cmocka_unit_test(micro_batches_in_flight),
           cmocka_unit_test(every_rule_has_a_name_and_the_nearest_value),
           cmocka_unit_test(gpus_of_the_catalogue), cmocka_unit_test(the_cheapest_change_fits),
+          cmocka_unit_test(memory_fix_never_leaves_zero_over_one_replica),
           cmocka_unit_test(memory_grows_with_what_it_holds),
           cmocka_unit_test(the_fullest_stage_is_found))
