@@ -609,6 +609,8 @@ const struct cmd cmd_model = {
     .operands = "",
     .about = "A model is a folder as the Hugging Face hub has it: config.json, model.safetensors, "
              "tokenizer.json and the files of sentence-transformers beside them. Encoders of the "
-             "families BERT, RoBERTa, XLM-RoBERTa, CamemBERT, MPNet and DistilBERT are supported.",
+             "families BERT, RoBERTa, XLM-RoBERTa, CamemBERT, MPNet and DistilBERT are supported; "
+             "tokenizers are WordPiece and Unigram, so that a RoBERTa with byte-level BPE, its "
+             "usual one, cannot be used.",
     .subs = subs,
 };

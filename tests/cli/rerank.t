@@ -17,6 +17,12 @@ Q='how do magnets work?'
 rerank() { stoker rerank -m m --quiet "$@"; }
 get() { python3 -c "import json, sys; d = json.load(open('$1')); r = d['results']; print($2)"; }
 
+test_expect 'a tokenizer that is not supported: its message and exit status 1, as embed gives' '
+    cp -r m bytes && echo "{\"model\":{\"type\":\"BPE\"}}" >bytes/tokenizer.json &&
+    { stoker rerank -m bytes -q "$Q" docs >out 2>err; test $? = 1; } && test ! -s out &&
+    grep -q "member .model.: type .BPE. is not supported" err &&
+    stoker model --help | tr "\n" " " | grep -q "byte-level BPE"
+'
 test_expect 'a table, best first' '
     rerank -q "$Q" docs >out && head -1 out | grep -q "rank *score *index *text" && test "$(wc -l <out)" = 7 &&
     tail -n +2 out | awk "{ print \$2 }" >scores && sort -c -rn scores && tail -n +2 out | awk "{ print \$1 }" | sort -c -n'
