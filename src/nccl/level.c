@@ -256,19 +256,42 @@ enum level level_gpu_pair(const struct hw *hw, const struct hw_gpu_pair *p)
     return maybe_or(p->nvlinks, 0) > 0 ? LEVEL_NVL : level_of_path(p->path);
 }
 
+static const struct hw_gpu_pair *pair_of(const struct hw *hw, size_t a, size_t b)
+{
+    for (size_t i = 0; i < hw->gpu_pairs_count; i++) {
+        const struct hw_gpu_pair *p = &hw->gpu_pairs[i];
+
+        if ((maybe_is(p->a, (int64_t)a) && maybe_is(p->b, (int64_t)b)) ||
+            (maybe_is(p->a, (int64_t)b) && maybe_is(p->b, (int64_t)a)))
+            return p;
+    }
+    return NULL;
+}
+
 /* NVLink joins them, and NCCL uses it: else it leads even that way over the CPU, before it
  * looks for neighbours (PXN). */
 static bool nvlink_between(const struct sim *s, size_t a, size_t b)
 {
-    for (size_t i = 0; i < s->hw->gpu_pairs_count; i++) {
-        const struct hw_gpu_pair *p = &s->hw->gpu_pairs[i];
+    const struct hw_gpu_pair *p = pair_of(s->hw, a, b);
 
-        if ((maybe_is(p->a, (int64_t)a) && maybe_is(p->b, (int64_t)b)) ||
-            (maybe_is(p->a, (int64_t)b) && maybe_is(p->b, (int64_t)a)))
-            return level_gpu_pair(s->hw, p) == LEVEL_NVL && p2p_limit(s) >= LEVEL_NVL &&
-                   !p2p_refused(s->hw, p);
-    }
-    return false;
+    return p && level_gpu_pair(s->hw, p) == LEVEL_NVL && p2p_limit(s) >= LEVEL_NVL &&
+           !p2p_refused(s->hw, p);
+}
+
+/* NCCL's figures for one link of a generation (graph/topo.h). */
+int64_t level_nvlink_mbps(const struct hw *hw, size_t a, size_t b)
+{
+    const struct hw_gpu_pair *p = pair_of(hw, a, b);
+    int64_t links = p ? maybe_or(p->nvlinks, 0) : 0;
+    int64_t major = maybe_or(hw->gpus[a].compute_major, 8);
+    int64_t sm = major * 10 + maybe_or(hw->gpus[a].compute_minor, 0);
+    int64_t one = sm >= 100  ? 320000
+                  : sm >= 90 ? 164800
+                  : sm == 86 ? 96000
+                  : sm >= 70 ? 160000
+                             : 144000;
+
+    return links > 0 ? links * one : INT64_MAX;
 }
 
 /* How near a neighbour must be to the NIC to send in our stead: from 2.28 on also by its
@@ -337,6 +360,14 @@ static enum level level_any(const struct sim *s, size_t gpu, size_t port)
     return (enum level)s->levels[gpu * s->c->ports_count + port];
 }
 
+/* `relay`, at `via` from a NIC, sends to it in the stead of `gpu`. */
+static bool is_relay(const struct sim *s, size_t gpu, size_t relay, enum level via,
+                     enum level limit)
+{
+    return relay != gpu && s->gpu_visible[relay] && via != LEVEL_NONE && via <= pxn_limit(s->hw) &&
+           within(s->hw, relay, via, limit) && nvlink_between(s, gpu, relay);
+}
+
 /* The distance NCCL goes by: its own, or, through NVLink, that of a neighbour that
  * sits at the NIC's switch (PXN) and itself gets GPUDirect RDMA there.  `of`: level_any() for
  * any set of ports, level_used() for those
@@ -349,13 +380,9 @@ static enum level effective(const struct sim *s, size_t gpu, size_t port, enum l
     if (l <= LEVEL_PXN || str_eq(s->c->gdr_support, "none") ||
         nccl_env_int(s->hw, "NCCL_PXN_DISABLE", 0) == 1 || nccl_older_than(s->hw, 2, 12))
         return l;
-    for (size_t i = 0; i < s->hw->gpus_count; i++) {
-        enum level via = of(s, i, port);
-
-        if (i != gpu && s->gpu_visible[i] && via != LEVEL_NONE && via <= pxn_limit(s->hw) &&
-            within(s->hw, i, via, limit) && nvlink_between(s, gpu, i))
+    for (size_t i = 0; i < s->hw->gpus_count; i++)
+        if (is_relay(s, gpu, i, of(s, i, port), limit))
             return LEVEL_PXN;
-    }
     return l;
 }
 
@@ -375,6 +402,11 @@ enum level level_direct(const struct sim *s, size_t gpu, size_t port)
         (str_eq(s->c->gdr_support, "none") || !within(s->hw, gpu, l, gdr_limit(s->hw))))
         return LEVEL_PHB;
     return l;
+}
+
+bool level_is_relay(const struct sim *s, size_t gpu, size_t relay, size_t port)
+{
+    return is_relay(s, gpu, relay, level_any(s, relay, port), gdr_limit(s->hw));
 }
 
 enum level level_effective(const struct sim *s, size_t gpu, size_t port)

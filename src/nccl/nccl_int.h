@@ -164,6 +164,10 @@ const char *level_gdr_support(const struct hw *hw);
 /* The distance NCCL goes by, PXN and host memory counted; once levels are there. */
 enum level level_effective(const struct sim *s, size_t gpu, size_t port);
 enum level level_direct(const struct sim *s, size_t gpu, size_t port); /* PXN left aside */
+/* `relay` passes what `gpu` sends by NVLink on to the port, where the level is PXN. */
+bool level_is_relay(const struct sim *s, size_t gpu, size_t relay, size_t port);
+/* What NCCL takes NVLink between the two to carry; the most there is where no count is told. */
+int64_t level_nvlink_mbps(const struct hw *hw, size_t a, size_t b);
 /* Is a port of this device among those of the way? */
 bool level_way_has(const struct nccl_way *w, const char *dev);
 /* Nearer is less, for our own choice: as the level, and what is in another NUMA node of the

@@ -8,7 +8,8 @@
  * A GPU spreads its data over its ports, and a port is shared by what GPUs bring to it.
  * What a port brings is its rate, or its part of what the card's PCIe link carries now; a GPU
  * takes no more than its own link can.
- * By way of NVLink a neighbour's NIC has the width of the neighbour's path (PXN).
+ * By way of NVLink a neighbour's NIC has the width of the neighbour's path (PXN), the
+ * neighbour's own PCIe link counted, and all that GPUs send that way goes over that link.
  *
  * Rings and trees may take more ports than these if that adds up to more; which ones
  * hangs on the other nodes, so it is not counted for either choice. */
@@ -177,19 +178,39 @@ static int64_t port_mbps(const struct sim *s, const struct nccl_port *p)
     return p->rate_mbps.known ? p->rate_mbps.v : most > 0 ? most : SCORE_UNKNOWN_MBPS;
 }
 
-static int64_t path_mbps(const struct sim *s, size_t gpu, const struct nccl_port *p, enum level l)
+/* Over PCIe, or where the level is that far, the link between CPUs. */
+static int64_t way_direct(const struct sim *s, size_t gpu, const struct nccl_port *p, enum level l)
 {
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
     const struct hw_pci *nic = pci_of(s->hw, r ? r->bdf : NULL);
     const struct hw_pci *card = pci_of(s->hw, s->hw->gpus[gpu].bdf);
-    int64_t mbps = port_mbps(s, p);
+    int64_t mbps = lesser(port_mbps(s, p), way_mbps(s->hw, nic, card));
 
-    if (l == LEVEL_PXN) /* NVLink, and a neighbour's link, which is like this one's */
-        return lesser(mbps, way_mbps(s->hw, nic, NULL));
-    mbps = lesser(mbps, way_mbps(s->hw, nic, card));
     if (l < LEVEL_P2C || !nccl_gpu_on_c2c(s->hw, gpu)) /* else by the chip-to-chip link */
         mbps = lesser(mbps, way_mbps(s->hw, card, nic));
     return l == LEVEL_SYS ? lesser(mbps, socket_mbps(s->hw)) : mbps;
+}
+
+/* By NVLink to the neighbour with the widest way to the port, and on from there. */
+static int64_t way_relayed(const struct sim *s, size_t gpu, size_t port)
+{
+    int64_t most = 0;
+
+    for (size_t i = 0; i < s->hw->gpus_count; i++) {
+        enum level l = (enum level)s->levels[i * s->c->ports_count + port];
+        int64_t mbps =
+            level_is_relay(s, gpu, i, port)
+                ? lesser(way_direct(s, i, &s->c->ports[port], l), level_nvlink_mbps(s->hw, gpu, i))
+                : 0;
+
+        most = mbps > most ? mbps : most;
+    }
+    return most;
+}
+
+static int64_t path_mbps(const struct sim *s, size_t gpu, size_t port, enum level l)
+{
+    return l == LEVEL_PXN ? way_relayed(s, gpu, port) : way_direct(s, gpu, &s->c->ports[port], l);
 }
 
 void score_prepare(struct sim *s)
@@ -212,9 +233,9 @@ void score_prepare(struct sim *s)
             enum level l = level_effective(s, g, i), direct = level_direct(s, g, i);
 
             s->paths[g * ports + i] = (signed char)l;
-            s->path_mbps[g * ports + i] = path_mbps(s, g, &s->c->ports[i], l);
+            s->path_mbps[g * ports + i] = path_mbps(s, g, i, l);
             s->direct[g * ports + i] = (signed char)direct;
-            s->direct_mbps[g * ports + i] = path_mbps(s, g, &s->c->ports[i], direct);
+            s->direct_mbps[g * ports + i] = path_mbps(s, g, i, direct);
         }
 }
 
@@ -334,6 +355,22 @@ static int64_t gpu_takes(const struct sim *s, size_t gpu, enum level l)
     return l == LEVEL_PXN || nccl_gpu_on_c2c(s->hw, gpu) || !link.known ? INT64_MAX : link.v;
 }
 
+/* What of a port can be had: where GPUs send to it by way of others, all of it goes over the
+ * links of those that take it themselves. */
+static double port_gives(const struct sim *s, size_t port, const struct score_way *all)
+{
+    double gives = port_carries(s, port), links = 0;
+    bool relayed = false;
+
+    for (size_t g = 0; g < s->hw->gpus_count; g++) {
+        if (!score_gpu_counts(s, g) || !all[g].serves[port])
+            continue;
+        relayed = relayed || all[g].path == LEVEL_PXN;
+        links += all[g].path == LEVEL_PXN ? 0 : (double)gpu_takes(s, g, all[g].path);
+    }
+    return relayed && links > 0 && links < gives ? links : gives;
+}
+
 static void sum_gpu(const struct sim *s, size_t gpu, struct score_way *all)
 {
     struct score_way *w = &all[gpu];
@@ -351,7 +388,7 @@ static void sum_gpu(const struct sim *s, size_t gpu, struct score_way *all)
         for (size_t g = 0; g < s->hw->gpus_count; g++)
             if (score_gpu_counts(s, g) && all[g].serves[i])
                 load += all[g].load;
-        sum += port_carries(s, i) * (load > 0 ? w->load / load : 1);
+        sum += port_gives(s, i, all) * (load > 0 ? w->load / load : 1);
         w->level = w->path;
         w->known = w->known && p->rate_mbps.known && w->level != LEVEL_NONE;
     }

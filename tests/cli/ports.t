@@ -476,6 +476,11 @@ test_expect 'a list that is set is scored against NCCL alone' "
     python3 -c 'import json; s = json.load(open(\"j\"))[\"choice\"][\"scores\"]; assert s[0][\"wanted\"][\"ports\"] == \"mlx5_8:1\"'
 "
 
+# ---- the width of a way by a neighbour
+test_expect 'a way by a neighbour is no wider than the PCIe link of that neighbour' "
+    env_of relay-link && sets NCCL_IB_HCA $eight && says 'GPU 0-7 200 Gb/s at PIX either way'
+"
+
 # ---- the picture
 # drawn MACHINE TEXT COUNT: so many times in its picture
 drawn() {

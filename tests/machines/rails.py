@@ -58,11 +58,12 @@ class Node:
 
     def __init__(self, slots, cpu=None, nvlink=True, kind=G.H100_SXM, nccl="2.21.5", rows=(),
                  mounts=(), env=None, front="eno1", hidden=(), peermem=True, front_index=2,
-                 iommu="identity", link=5, acs=(0, 0)):
+                 iommu="identity", link=5, acs=(0, 0), gpu_link=None):
         self.cpu = cpu or spr("Intel(R) Xeon(R) Platinum 8480C", 2, 8, "107520K", 3800, smt=1)
         self.m = m = Machine("rail-node", "5.15.0-1063-nvidia", self.cpu, iommu=iommu)
         self.kind, self.nets, self.rows, self.bus, self.hardware = kind, 10, list(rows), 0x10, []
         self.link = link  # PCIe generation; None: no device or bridge tells
+        self.gpu_link = gpu_link or link
         self.acs = acs  # control words of root ports and of switches' ports
         m.os("Ubuntu 22.04.4 LTS", "ubuntu", "22.04")
         m.dmi("Example", "HGX")
@@ -111,7 +112,7 @@ class Node:
 
     def device(self, port, bus, d, numa):
         if d == GPU:
-            port.add(bus + ".0", self.kind["pci"], 0x030200, driver="nvidia", speed=self.link,
+            port.add(bus + ".0", self.kind["pci"], 0x030200, driver="nvidia", speed=self.gpu_link,
                      sub=self.kind["sub"])
             self.hardware.append(("0000:%s.0" % bus, numa))
             return
@@ -806,6 +807,16 @@ def ib_halves_down():
 def pod_shared():
     """rails whose first addresses are of the host: those of the pod come later, at two indices"""
     return Node(rails(lambda i: roce(i, 400, foreign=["192.168.%d.9" % i] * (1 + i % 2))))
+
+
+def relay_link():
+    """PCIe 4 GPUs: InfiniBand with Lustre at every switch, 400G RoCE at two of them"""
+    slots = rails(lambda i: ib(i, 200, ipoib=("ibs%d" % i, "100.127.0.%d" % (11 + i), 16,
+                                              "100.127.0.0")))
+    for i, at in enumerate((0, 4)):
+        slots[at][1].append(roce(8 + i, 400))
+    return Node(slots, gpu_link=4, mounts=[("100.127.0.201@o2ib:/scratch", "/lustre", "lustre",
+                                            "rw,flock")])
 
 
 # ---- the way to other nodes
