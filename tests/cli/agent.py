@@ -772,7 +772,8 @@ def under():
         how()
         told = wait(lambda: a.text.count(words) > before, 20)
         check(f"a history that {words} is told, and another begun", told and wait(lambda: events() > events_before, 20) and
-              wait(lambda: os.path.exists(path) and os.path.getsize(path) == 8 << 20, 20) and a.ask("/health")[1]["history"], a.text)
+              wait(lambda: os.path.exists(path) and os.path.getsize(path) == 8 << 20, 20) and
+              wait(lambda: a.ask("/health")[1]["history"], 20), a.text)
     check("it is counted and alerts", wait(lambda: a.value("stoker_ring_errors_total") == 4, 20) and wait(lambda: any(x["name"] == "HistoryFailing" for x in a.ask("/api/v1/alerts")[1]["alerts"]), 20))
     shown = a.ask("/api/v1/query?metric=host.cpu.count&from=-10m&step=1")[1]["series"][0]["mean"]
     a.stop(signal.SIGKILL)
