@@ -105,8 +105,33 @@ static void arch_wishes(struct k8s *k, const struct spec_component *c)
         }
 }
 
+/* Pods have the NICs that they ask for.  Who spans machines with RDMA between them and names no
+ * network would go over that of the pods, by TCP and through the CPU, without a word. */
+static void fabric_wishes(struct k8s *k, const struct spec_component *c)
+{
+    const struct spec *s = k->r->spec;
+    const struct spec_node *n = spec_component_group(s, c, 0);
+
+    if (c->fabrics.count || !c->gpus || (c->nodes_per_replica < 2 && c->replicas < 2) ||
+        c->kind != SPEC_COMPONENT_TRAINING)
+        return;
+    for (size_t i = 0; n && i < n->fabrics.count; i++) {
+        const struct spec_fabric *f = spec_fabric_find(s, n->fabrics.items[i]);
+
+        if (!f || f->kind == SPEC_FABRIC_ETHERNET)
+            continue;
+        render_warn(k->r, &c->name,
+                    arena_printf(&k->arena, "Add 'fabrics: [%s]' to the component.", f->name),
+                    "pods of '%s' do not see '%s': what they send each other goes over the pod "
+                    "network",
+                    c->name, f->name);
+        return;
+    }
+}
+
 void k8s_component_wishes(struct k8s *k, const struct spec_component *c, bool kept)
 {
+    fabric_wishes(k, c);
     arch_wishes(k, c);
     if (kept)
         kept_wishes(k, c);

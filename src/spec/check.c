@@ -255,9 +255,7 @@ static void check_scale(struct check *c, const struct spec_component *k)
     }
     if (x->zero_after_ms.known && x->min != 0)
         ERROR(c, &x->zero_after_ms, "component '%s' can only scale to zero with 'min: 0'", k->name);
-    if (x->target.known && x->target.unit != spec_metric_unit(x->metric))
-        ERROR(c, &x->target, "'%s' is not in the unit of %s", x->target.text,
-              spec_metric_name(x->metric));
+    (void)check_metric_unit(c, &x->target, x->metric);
 }
 
 /* The planner still chooses how a language model is spread when no size is given. */

@@ -34,7 +34,7 @@ static bool check_unit(struct check *c, const struct spec_quantity *q, enum spec
     return false;
 }
 
-static bool check_metric_unit(struct check *c, const struct spec_quantity *q, enum spec_metric m)
+bool check_metric_unit(struct check *c, const struct spec_quantity *q, enum spec_metric m)
 {
     return check_unit(c, q, spec_metric_unit(m), spec_metric_name(m));
 }

@@ -38,6 +38,8 @@ bool check_target_there(const struct spec *s, enum spec_target t); /* named in '
 void check_refs(struct check *c);                                  /* names that must exist */
 void check_names(struct check *c);                                 /* names that must differ */
 void check_thresholds(struct check *c);                            /* check_alerts.c */
+/* False: refused, with the unit of the metric and an example. */
+bool check_metric_unit(struct check *c, const struct spec_quantity *q, enum spec_metric m);
 void check_hosts(struct check *c);       /* machines and switches by name */
 void check_switches(struct check *c);    /* a tree of the fabric's own */
 void check_images(struct check *c);      /* names of container images */

@@ -343,6 +343,22 @@ test_expect 'warned: wishes that an autoscaler or an address plug-in does not fo
     warned w5 "[0-9]*:[0-9]*" "runs another program" "$KUBE" "s|metric: gpu_utilization, target: 70%|metric: requests_per_second, target: 10/s|" &&
     warned w6 "[0-9]*:[0-9]*" "the same address" "$KUBE" "s/sriov: {vfs: 8,/sriov: {vfs: 8, ipam: host-local,/" &&
     warned w7 "[0-9]*:[0-9]*" "have none on" "$KUBE" "s/sriov: {vfs: 8,/sriov: {vfs: 8, ipam: static,/"'
+test_expect 'warned: training over machines with RDMA between them that names no fabric' '
+    cat >net.yaml <<END
+nodes: [{name: h, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB, fabrics: [front, rails]}]
+fabrics:
+  - {name: front, kind: ethernet, rate: 25Gb/s}
+  - {name: rails, kind: roce, rate: 400Gb/s, nics_per_node: 8, traffic_class: 106}
+components:
+  t: {kind: training, target: kubernetes, gpus: 8, nodes_per_replica: 2, image: r.example/t:1, command: [t]}
+targets: {kubernetes: {stoker_image: "r.example/s:1"}, openshift: {stoker_image: "r.example/s:1"}}
+END
+    for x in kubernetes openshift; do
+        sed "s/target: kubernetes/target: $x/" net.yaml >n.yaml && stoker spec check n.yaml 2>err >/dev/null && grep -q "^n.yaml:6:.*do not see .rails.: .*pod network" err &&
+        sed "s/nodes_per_replica: 2/&, fabrics: [rails]/" n.yaml >m.yaml && stoker spec check m.yaml 2>err >/dev/null && ! grep "pod network" err || exit 1
+    done
+    sed "s/nodes_per_replica: 2/nodes_per_replica: 1/" net.yaml >n.yaml && stoker spec check n.yaml 2>err >/dev/null && ! grep "pod network" err
+'
 test_expect 'any image gets stoker: an init container copies it where the launcher looks' '
     has job/$B "initContainers:" "name: stoker" "- cp" "- /usr/local/bin/stoker" "mountPath: /opt/stoker-bin" &&
     hasnt trainjob/$B "initContainers:" && hasnt job/kubernetes/base/component-api.yaml "initContainers:" &&

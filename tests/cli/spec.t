@@ -348,6 +348,10 @@ assert not f[\"ok\"] and len(f[\"errors\"]) == (2 if sys.argv[1] == \"two.yaml\"
             { echo "$c"; cat err; exit 1; }
     done
 '
+test_expect 'a target of scaling in a wrong unit is told the right one' '
+    printf "nodes: [{name: g, gpus_per_node: 4, gpu: {model: L40S}}]\ncomponents:\n  e: {nodes: g, gpus: 1, scale: {max: 3, metric: requests_per_second, target: 50}}\n" >u.yaml &&
+    ! stoker spec check u.yaml 2>err && grep -q "^u.yaml:3:.*requests_per_second is a number a second, not .50." err && grep -q "Write it like 1000/s" err
+'
 test_expect 'an empty file has a place: line 1, column 1' '
     : >empty.yaml && printf "# only a comment\n\n" >comment.yaml && for f in empty comment; do
         ! stoker spec check $f.yaml 2>err && grep -qx "$f.yaml:1:1: the file is empty" err &&
