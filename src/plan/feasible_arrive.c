@@ -325,23 +325,48 @@ static int comer_compare(const void *x, const void *y)
     return (a->unit > b->unit) - (a->unit < b->unit);
 }
 
-/* Owners are created one after the other; a controller makes 1, 2, 4 ... pods of one at a time, and
- * those of a Deployment a step later, as a ReplicaSet's.  A pod is up to `late` steps late.  Where
+/* Steps that creating a pod takes: 1/8 to 2. */
+static double pace_draw(struct arrival *a)
+{
+    return exp2(4 * plan_rng_unit(&a->rng) - 3);
+}
+
+/* Pods of one owner, from when a worker of its controller takes it: 1, 2, 4 ... at a time, each
+ * batch after the last pod of the one before. */
+static void owner_makes(struct arrival *a, struct comer *comers, size_t i, double from, double pace)
+{
+    for (int64_t made = 0, batch = 1; made < a->f->units[i].pods; made += batch, batch *= 2) {
+        double last = from;
+
+        for (int64_t n = made; n < made + batch && n < a->f->units[i].pods; n++) {
+            double at = from + pace * (1 + plan_rng_unit(&a->rng));
+
+            comers[a->queued++] = (struct comer){ .at = at, .unit = i };
+            last = at > last ? at : last;
+        }
+        from = last;
+    }
+}
+
+/* `apply` creates owners one after the other, a step each.  A worker takes one up to `late` steps
+ * late, one of a Deployment a step later, as a ReplicaSet's.  What a controller needs to create a
+ * pod is less than a step or several, as busy as it is: pods of a service may all be there before
+ * the first job is, and first pods of several jobs before the second pod of an earlier one.  Where
  * the controller of Deployments is slow, jobs go ahead by up to `slow` steps, and Deployments that
  * it takes at a time change places. */
 static void queue_make(struct arrival *a, struct comer *comers, double late, double slow)
 {
     double behind = 1 + slow * plan_rng_unit(&a->rng), apart = slow > 0 ? ARRIVE_WORKERS / 2.0 : 0;
+    double job_pace = pace_draw(a), kept_pace = pace_draw(a);
 
     for (size_t i = 0; i < a->f->unit_count; i++) {
-        double from = a->rank[i];
+        bool job = is_job(&a->f->units[i]);
+        double from = a->rank[i] + late * plan_rng_unit(&a->rng);
 
-        if (!is_job(&a->f->units[i]))
+        if (!job)
             from += behind + apart * plan_rng_unit(&a->rng);
-        for (int64_t n = 0; a->in[i] && n < a->f->units[i].pods; n++)
-            comers[a->queued++] = (struct comer){
-                .at = from + floor(log2((double)(n + 1))) + late * plan_rng_unit(&a->rng), .unit = i
-            };
+        if (a->in[i])
+            owner_makes(a, comers, i, from, job ? job_pace : kept_pace);
     }
     qsort(comers, a->queued, sizeof(*comers), comer_compare);
     for (size_t k = 0; k < a->queued; k++)

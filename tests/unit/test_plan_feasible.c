@@ -274,6 +274,21 @@ TEST(pods_that_give_way)
            0, "may leave one of 's4' without a machine");
 }
 
+/* Where all of 's0' come before 't1', and its second pod after 't2', then 't2' goes to the machine
+ * with more of 's0', which has no room left for that pod.  On a site like this one the scheduler of
+ * Kubernetes 1.36 did so in two runs of four. */
+TEST(pods_of_one_owner_batch_by_batch)
+{
+    WARNED("targets: {kubernetes: {version: \"1.33\", job: job}}\n"
+           "nodes:\n  - {name: b, count: 2, gpus_per_node: 3, gpu: {model: H200, sharing: mig, "
+           "mig_profile: 1g.18gb}, cpu_cores: 24, threads_per_core: 1, memory: 224GiB}\n"
+           "components:\n" C("s0", "gpus: 2, cpus: 1, memory: 25GiB, replicas: 13")
+               C("t1", "kind: training, command: [run], gpus: 4, cpus: 2, memory: 32GiB, "
+                       "nodes_per_replica: 2")
+                   C("t2", "kind: training, command: [run], gpus: 1, cpus: 1, memory: 15GiB"),
+           6, "may leave one of 't1' without a machine");
+}
+
 TEST(slurm_jobs)
 {
 #define SLURM         "targets: {slurm: {}}\n" H100 "components:\n"
@@ -581,8 +596,8 @@ TEST_MAIN(cmocka_unit_test(whole_machines), cmocka_unit_test(cpus_that_pods_can_
           cmocka_unit_test(derived_asks), cmocka_unit_test(mig), cmocka_unit_test(groups),
           cmocka_unit_test(virtual_functions), cmocka_unit_test(queues),
           cmocka_unit_test(pods_as_they_come), cmocka_unit_test(pods_that_give_way),
-          cmocka_unit_test(slurm_jobs), cmocka_unit_test(kubernetes_by_name),
-          cmocka_unit_test(machines_without_a_scheduler),
+          cmocka_unit_test(pods_of_one_owner_batch_by_batch), cmocka_unit_test(slurm_jobs),
+          cmocka_unit_test(kubernetes_by_name), cmocka_unit_test(machines_without_a_scheduler),
           cmocka_unit_test(gpus_of_pools_are_taken_last),
           cmocka_unit_test(shared_gpus_are_not_whole), cmocka_unit_test(who_is_where),
           cmocka_unit_test(mig_without_a_scheduler),
