@@ -118,6 +118,7 @@ void conn_open(struct http_server *s, int fd, const char *peer, int port)
     if (s->conns)
         s->conns->prev = c;
     s->conns = c;
+    room_enter(s, c);
     atomic_fetch_add(&s->conn_count, 1);
     conn_update(c);
 }
@@ -182,6 +183,7 @@ void conn_close(struct conn *c)
     if (c->next)
         c->next->prev = c->prev;
     c->s->lingering -= c->lingering;
+    room_leave(c->s, c);
     atomic_fetch_sub(&c->s->conn_count, 1);
     server_note_dead(c->s, c);
 }
@@ -459,6 +461,7 @@ static void on_head(struct conn *c, bool more)
     struct http_parser *p = &c->parser;
 
     c->body_ns = c->s->now_ns;
+    c->served = true;
     timer_stop(&c->read_timer);
     find_route(c);
     if (!c->verdict.status) {

@@ -10,6 +10,7 @@
  *     timer.c   deadlines: one sorted list a kind
  *     tls.c     OpenSSL, opened at run time
  *     listen.c  addresses and accepting
+ *     room.c    which connection is closed for a new one
  *     server.c  the loop
  *
  * Threads: everything here belongs to the loop thread, but struct hub and the members of an
@@ -39,7 +40,10 @@ enum {
     HTTP_EVENTS_MAX = 256,                /* taken from the kernel at a time */
     HTTP_WHY_MAX = 512,                   /* bytes of the reason in an error's body */
     HTTP_PEER_MAX = 64,                   /* bytes of "address:port" */
-    HTTP_ROOM_IDLE_MS = 1000,             /* without a byte before it may be closed for a new one */
+    HTTP_ROOM_IDLE_MS = 1000,             /* at rest before it may be closed for a new one */
+    HTTP_ROOM_CROWD_MS = 100,             /* the same, where its address holds most of all */
+    HTTP_ROOM_SILENT_MS = 20,             /* the same, where it never sent a whole head */
+    HTTP_ROOM_LOOKS_MAX = 4096,           /* connections looked at for the one to be closed */
     HTTP_ROOM_TOLD_MS = 60000,            /* between two lines of the log that tell of it */
     HTTP_SPARE_FILES_MAX = 64,            /* descriptors left for everything but connections */
     HTTP_BODY_RATE_MIN = 1024,            /* bytes a second, over the time above body_ms */
@@ -318,9 +322,11 @@ struct conn {
     int fd;
     uint16_t port;
     uint16_t count;               /* requests in the list */
+    uint16_t slot;                /* of its address, in the room's */
     struct guard_verdict verdict; /* of the request being read */
     enum guard_way way;
     bool handshaking; /* TLS's */
+    bool served;      /* it has sent a whole head */
     bool stop;        /* no more requests are read */
     bool eof;         /* the client sends no more */
     bool lingering;   /* our last reply is out; only its end is waited for */
@@ -351,6 +357,15 @@ struct listener {
     bool shared; /* others hold it too, and its queue lives on */
 };
 
+/* ---- of room.c */
+enum { ROOM_SLOTS = 1024 }; /* that addresses are counted in */
+
+struct room {
+    uint32_t held[ROOM_SLOTS]; /* open connections */
+    _Atomic uint64_t count;    /* closed for new ones */
+    int64_t told_ns;           /* when the log told of it; 0: not yet */
+};
+
 struct http_server {
     struct http_opts o;
     struct router router;
@@ -375,10 +390,9 @@ struct http_server {
     uint64_t next_id;
     char *read_buf, *write_buf;
     atomic_size_t conn_count;
-    _Atomic uint64_t room_count; /* idle connections that were closed for new ones */
-    int64_t room_told_ns;        /* 0: not yet */
-    size_t lingering;            /* connections of them that only wait for their end */
-    size_t out;                  /* exchanges that handlers have, or that wait in the hub */
+    struct room room;
+    size_t lingering; /* connections of them that only wait for their end */
+    size_t out;       /* exchanges that handlers have, or that wait in the hub */
     /* under the hub's lock */
     pthread_cond_t drained;
     bool ending, drain_asked, is_drained;
@@ -389,6 +403,12 @@ struct http_server {
 void server_note_flush(struct http_server *s, struct conn *c);
 void server_note_dead(struct http_server *s, struct conn *c);
 void server_take_replies(struct http_server *s); /* marks them; flushes nothing */
+
+/* ---- room.c */
+void room_enter(struct http_server *s, struct conn *c);
+void room_leave(struct http_server *s, const struct conn *c);
+/* Closes one without a request for another one; false: accept_again_ns says when to look again. */
+bool room_make(struct http_server *s);
 
 /* ---- listen.c */
 enum rc listener_open(struct listener *l, const char *address, int port, struct err *err) MUST_USE;

@@ -10,19 +10,17 @@
  * answered at once, and never inside a function that still holds the connection.  Closed
  * connections are freed at the end of the turn: events of the same turn may name them.
  *
- * When descriptors run out, or connections_max is reached, the connection that has been idle
- * longest is closed for a new one.  Where none is idle the listeners are taken out of the wait
- * (they would be ready for ever) and put back when a connection closed, or after
- * HTTP_ACCEPT_PAUSE_MS. */
+ * When descriptors run out, or connections_max is reached, one that has no request in progress
+ * is closed for a new one (room.c).  Where there is none the listeners are taken out of the wait
+ * (they would be ready for ever) and put back when a connection closed, when one may be closed, or
+ * after HTTP_ACCEPT_PAUSE_MS. */
 #include "http/http_int.h"
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "os/clock.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -87,30 +85,6 @@ static void accepting(struct http_server *s, bool on)
     }
 }
 
-/* Closes the connection that has been idle longest.  False: none has been for long, and
- * accept_again_ns says when to look again.  Who opens connections and says nothing keeps others
- * out for as long as they may be idle otherwise. */
-static bool make_room(struct http_server *s)
-{
-    struct timer *ring = &s->timers.list[TIMER_IDLE], *oldest = ring->next;
-    int64_t wait = (int64_t)HTTP_ROOM_IDLE_MS * MS;
-    int64_t ripe = oldest == ring ? INT64_MAX : oldest->due_ns - s->timers.ns[TIMER_IDLE] + wait;
-
-    if (!s->room_told_ns || s->now_ns - s->room_told_ns > (int64_t)HTTP_ROOM_TOLD_MS * MS) {
-        s->room_told_ns = s->now_ns;
-        log_warn("all %zu connections are taken (connections_max, or the limit of open files): "
-                 "idle ones are closed for new ones, %" PRIu64 " so far",
-                 atomic_load(&s->conn_count), atomic_load(&s->room_count));
-    }
-    if (ripe > s->now_ns) {
-        s->accept_again_ns = s->now_ns + (int64_t)HTTP_ACCEPT_PAUSE_MS * MS;
-        return false;
-    }
-    atomic_fetch_add(&s->room_count, 1);
-    conn_close(oldest->conn);
-    return true;
-}
-
 static void accept_some(struct http_server *s, const struct listener *l, size_t max)
 {
     char peer[HTTP_PEER_MAX];
@@ -124,13 +98,13 @@ static void accept_some(struct http_server *s, const struct listener *l, size_t 
 
             if (poll(&waits, 1, 0) != 1)
                 return;
-            if (!make_room(s)) {
+            if (!room_make(s)) {
                 accepting(s, false);
                 return;
             }
         }
         rc = listener_accept(l, &fd, peer, sizeof(peer));
-        if (rc == RC_LIMIT && make_room(s))
+        if (rc == RC_LIMIT && room_make(s))
             continue;
         if (rc == RC_LIMIT)
             accepting(s, false);
@@ -549,5 +523,5 @@ size_t http_connections_max(const struct http_server *s)
 
 uint64_t http_connections_dropped(const struct http_server *s)
 {
-    return atomic_load(&s->room_count);
+    return atomic_load(&s->room.count);
 }

@@ -63,9 +63,9 @@ void stats_watch_http(struct stats *s, struct metrics *m, const struct http_serv
     s->connections_max =
         metrics_gauge(metrics_family(m, METRICS_GAUGE, "stoker_http_connections_max",
                                      "Connections that may be open.", NULL, NULL, 0));
-    s->dropped =
-        metrics_counter(counts(m, "stoker_http_connections_dropped_total",
-                               "Idle connections closed for new ones, as all were taken.", NULL));
+    s->dropped = metrics_counter(
+        counts(m, "stoker_http_connections_dropped_total",
+               "Connections at rest closed for new ones, as all were taken.", NULL));
     s->http = http;
     metrics_on_collect(m, collect_connections, s);
 }

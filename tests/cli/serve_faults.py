@@ -717,6 +717,46 @@ def silent_connections():
     check("it stops well", s.stop() == 0, s.text)
 
 
+def crowd_of_silent_ones():
+    """One address opens connections again as they are closed, silent, with half a head, or at rest after a request: another one is let in at once."""
+    for name, said in (("silent", b""), ("half a head", b"GET /health HTTP/1.1\r\nHo"), ("at rest", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")):
+        s = Server("-m", f"emb={EMB}", "--connections-max", "50")
+        stop = time.time() + 20
+
+        def hold():
+            while time.time() < stop:
+                try:
+                    with socket.create_connection(("127.0.0.1", s.port), timeout=5) as c:
+                        c.sendall(said)
+                        while time.time() < stop and c.recv(4096):
+                            pass
+                except OSError:
+                    time.sleep(.01)
+
+        crowd = [threading.Thread(target=hold) for _ in range(200)]
+        for t in crowd:
+            t.start()
+        wait(lambda: "connections are taken" in s.text)
+        took, got = [], []
+        for _ in range(10):
+            t = time.time()
+            try:
+                with socket.create_connection(("127.0.0.1", s.port), timeout=10, source_address=("127.0.0.9", 0)) as c:
+                    c.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    got.append(c.recv(4096)[:15])
+            except OSError as e:
+                got.append(repr(e))
+            took.append(time.time() - t)
+        stop = 0
+        check(f"beside a crowd ({name}) each of another address is answered", got == [b"HTTP/1.1 200 OK"] * 10, got)
+        check(f"most of them within a second ({name})", sorted(took)[5] < 1, took)
+        print("#", name, [round(x, 3) for x in took])
+        check(f"the log names the address ({name})", "of them from 127.0.0.1" in s.text, s.text)
+        check("it stops well", s.stop() == 0, s.text)
+        for t in crowd:
+            t.join()
+
+
 def many_documents():
     s = Server("-m", f"rank={RANK}")
     docs = texts(1000, 9, 20)
@@ -789,7 +829,8 @@ def log_full():
 
 
 parts = [killed_clients, slow_clients, garbage, files_after_load, files_during_load, swap_under_load, spec_again, full_pool, nan,
-         stops_under_load, stops_in_time, ends_while_loading, many_connections, silent_connections, many_documents, overload, log_full]
+         stops_under_load, stops_in_time, ends_while_loading, many_connections, silent_connections, crowd_of_silent_ones,
+         many_documents, overload, log_full]
 for part in parts:
     if sys.argv[4:] and part.__name__ not in sys.argv[4:]:
         continue

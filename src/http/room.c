@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* room: which connection is closed when all are taken and another one waits.
+ *
+ * One that has no request in progress: it rests after a reply, or sent nothing yet, or a part of
+ * a head.  It has to be as old as HTTP_ROOM_IDLE_MS, or HTTP_ROOM_CROWD_MS where its address holds
+ * more than half of all connections; where it never sent a whole head and no address holds more
+ * than twice as many as its own, HTTP_ROOM_SILENT_MS.
+ *
+ * Of those the first is of the address that holds the most: whoever opens connections and says
+ * nothing pays for it himself, and the others are let in.  Addresses are counted by a hash of
+ * theirs in ROOM_SLOTS; two that share a slot are taken for one, which costs no more than an
+ * order.  The rings of the timers are sorted by age, so the first that fits is the oldest. */
+#include "http/http_int.h"
+
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+enum { MS = 1000000 }; /* nanoseconds */
+
+/* The bytes of "address:port" that are the address. */
+static size_t address_len(const char *peer)
+{
+    const char *colon = strrchr(peer, ':');
+
+    return colon ? (size_t)(colon - peer) : strlen(peer);
+}
+
+void room_enter(struct http_server *s, struct conn *c)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+
+    for (size_t i = 0, n = address_len(c->peer); i < n; i++)
+        hash = (hash ^ (unsigned char)c->peer[i]) * 16777619u;
+    c->slot = (uint16_t)((hash ^ hash >> 16) % ROOM_SLOTS);
+    s->room.held[c->slot]++;
+}
+
+void room_leave(struct http_server *s, const struct conn *c)
+{
+    assert(s->room.held[c->slot] > 0);
+    s->room.held[c->slot]--;
+}
+
+struct room_pick {
+    struct conn *conn; /* NULL: none may be closed yet */
+    uint32_t held;     /* connections of its address */
+    uint32_t most;     /* of the address that holds the most */
+    int64_t ripe_ns;   /* when the next one may be */
+    size_t looked;
+};
+
+/* When may it be closed for another one? */
+static int64_t ripe_ns(const struct http_server *s, const struct timer *t, uint32_t most)
+{
+    int64_t since_ns = t->due_ns - s->timers.ns[t->kind];
+    size_t held = s->room.held[t->conn->slot];
+    int ms = HTTP_ROOM_IDLE_MS;
+
+    if (!t->conn->served && held * 2 >= most)
+        ms = HTTP_ROOM_SILENT_MS;
+    else if (held * 2 > atomic_load(&s->conn_count))
+        ms = HTTP_ROOM_CROWD_MS;
+    return since_ns + (int64_t)ms * MS;
+}
+
+/* Has it sent something that we have not read? */
+static bool has_sent(const struct conn *c)
+{
+    int bytes = 0;
+
+    return ioctl(c->fd, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
+/* Looks through one ring, oldest first, until nothing better can come. */
+static void look(const struct http_server *s, enum timer_kind kind, struct room_pick *p)
+{
+    const struct timer *ring = &s->timers.list[kind];
+
+    for (struct timer *t = ring->next; t != ring; t = t->next) {
+        uint32_t held = s->room.held[t->conn->slot];
+        int64_t ripe = ripe_ns(s, t, p->most);
+
+        if (p->held == p->most || p->looked++ == HTTP_ROOM_LOOKS_MAX)
+            return;
+        if (t->conn->first || t->conn->dead) /* a reply before it is on its way */
+            continue;
+        if (ripe > s->now_ns) {
+            p->ripe_ns = ripe < p->ripe_ns ? ripe : p->ripe_ns;
+        } else if ((!p->conn || held > p->held) && !has_sent(t->conn)) {
+            p->conn = t->conn;
+            p->held = held;
+        }
+    }
+}
+
+static void tell(struct http_server *s, const struct room_pick *p)
+{
+    size_t all = atomic_load(&s->conn_count);
+
+    if (s->room.told_ns && s->now_ns - s->room.told_ns <= (int64_t)HTTP_ROOM_TOLD_MS * MS)
+        return;
+    s->room.told_ns = s->now_ns;
+    if (p->conn)
+        log_warn("all %zu connections are taken (connections_max, or the limit of open files), "
+                 "%" PRIu32 " of them from %.*s: those without a request are closed for new ones, "
+                 "%" PRIu64 " so far",
+                 all, p->held, (int)address_len(p->conn->peer), p->conn->peer,
+                 atomic_load(&s->room.count));
+    else
+        log_warn("all %zu connections are taken (connections_max, or the limit of open files), and "
+                 "each has a request: new ones wait",
+                 all);
+}
+
+bool room_make(struct http_server *s)
+{
+    struct room_pick p = { .ripe_ns = INT64_MAX };
+    int64_t pause_ns = s->now_ns + (int64_t)HTTP_ACCEPT_PAUSE_MS * MS;
+
+    for (size_t i = 0; i < ROOM_SLOTS; i++)
+        p.most = s->room.held[i] > p.most ? s->room.held[i] : p.most;
+    look(s, TIMER_HEAD, &p);
+    look(s, TIMER_IDLE, &p);
+    if (!p.conn) {
+        if (p.ripe_ns == INT64_MAX)
+            tell(s, &p);
+        s->accept_again_ns = p.ripe_ns < pause_ns ? p.ripe_ns : pause_ns;
+        return false;
+    }
+    atomic_fetch_add(&s->room.count, 1);
+    tell(s, &p);
+    conn_close(p.conn);
+    return true;
+}
