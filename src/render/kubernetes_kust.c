@@ -216,9 +216,6 @@ static void small_start(struct kube *q, struct yaml_out *y, const struct kube_wo
         return;
     op(y, "remove", "/metadata/labels/kueue.x-k8s.io~1queue-name");
     yaml_end(y);
-    op(y, "replace", w->kind == KUBE_PYTORCHJOB ? "/spec/runPolicy/suspend" : "/spec/suspend");
-    yaml_bool(y, "value", false);
-    yaml_end(y);
 }
 
 static void small_pod(struct kube *q, struct yaml_out *y, const struct kube_work *w)

@@ -191,12 +191,12 @@ static void head(struct kube *q, struct yaml_out *y, const char *api, const stru
     yaml_end(y);
 }
 
+/* Kueue holds each job with the label above from the moment it is made, and lets it in.  `suspend:
+ * true` in the file would be set again by each apply, and that ends the pods of a running job. */
 static void queued(struct kube *q, struct yaml_out *y)
 {
-    if (!q->t->queue)
-        return;
-    yaml_note(y, "Kueue lifts it when there is room for every pod");
-    yaml_bool(y, "suspend", true);
+    if (q->t->queue)
+        yaml_comment(y, "no suspend here: Kueue sets it, and lifts it when every pod has room");
 }
 
 static void deadline(struct kube *q, struct yaml_out *y, const struct kube_work *w)

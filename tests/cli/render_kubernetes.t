@@ -83,11 +83,11 @@ test_expect 'TrainJob: nodes, processes and resources, the rest as a patch of it
 test_expect 'JobSet: restarts together, names before ready' '
     has jobset/$B "kind: JobSet" "publishNotReadyAddresses: true" "maxRestarts: 4" \
         "value: train-big-workers-0-0.train-big.lab.svc"'
-test_expect 'Kueue: every kind of job is suspended and names its queue; services are not' '
+test_expect 'Kueue: every kind of job names its queue, services do not; no apply suspends what runs' '
     for j in job pytorchjob trainjob jobset; do
-        has $j/$B "kueue.x-k8s.io/queue-name: team" "suspend: true" || exit 1
+        has $j/$B "kueue.x-k8s.io/queue-name: team" && ! grep -rq "^ *suspend:" $j/kubernetes || exit 1
     done
-    hasnt statefulset/$B "suspend: true" && hasnt job/kubernetes/base/component-api.yaml "suspend"'
+    hasnt statefulset/$B "queue-name" && hasnt job/kubernetes/base/component-api.yaml "queue-name"'
 
 test_expect 'GPUs, virtual functions, cores and memory: requests equal limits' '
     sed "1,/^ *containers:/d" job/$B | sed -n "/^ *resources:$/,/securityContext:/p" >all &&
@@ -688,11 +688,11 @@ test_expect 'MIG strategy single: the operator, the plug-in.s chart and requests
 test_expect 'MIG strategy single: Kueue counts instances as GPUs, at the flavor of their group' '
     sed "s/mig_strategy: single/mig_strategy: single, queue: q/; s/, nodes: \[slices, halves\]/, nodes: slices/" "$TOP/tests/kube/sites/mig-single.yaml" >queued-single.yaml &&
     stoker render kubernetes -f queued-single.yaml -o queued-single >out 2>err && awk "/- name: slices/ { on = 1 } on && /nominalQuota/ { print; exit }" queued-single/kubernetes/cluster/queues.yaml | grep -q "28"'
-test_expect 'small runs where no group is and nobody lets jobs in: group preferred, not suspended, in no queue' '
+test_expect 'small runs where no group is and nobody lets jobs in: group preferred, in no queue' '
     stoker render kubernetes -f "$TOP/tests/kube/sites/queue.yaml" -o lone >out && l=lone/kubernetes/overlays/small &&
-    grep -q "suspend: true" lone/kubernetes/base/component-rack.yaml &&
+    ! grep -rq "suspend:\|/suspend" lone/kubernetes/base lone/kubernetes/overlays &&
     for c in pretrain rack eval prep; do
-        grep -A1 "path: /spec/suspend" $l/$c.yaml | grep -q "value: false" && grep -B1 "path: .*kueue.x-k8s.io~1queue-name" $l/$c.yaml | grep -q "op: remove" || exit 1
+        grep -B1 "path: .*kueue.x-k8s.io~1queue-name" $l/$c.yaml | grep -q "op: remove" || exit 1
     done &&
     for c in rack chat api; do
         grep -A9 "path: .*/nodeAffinity" $l/$c.yaml | grep -q "key: kubernetes.io/arch" &&

@@ -116,6 +116,20 @@ def volumes(c):
                 "hostPath": {"path": "/nowhere"}, "claimRef": {"namespace": v["metadata"]["namespace"], "name": v["metadata"]["name"]}}})
 
 
+def waits(d):
+    """Whether it is a job that Kueue holds until it lets it in."""
+    return d["kind"] == "Job" and "kueue.x-k8s.io/queue-name" in d["metadata"].get("labels", {})
+
+
+def held(name, overlay):
+    """An overlay whose jobs of a queue are held, as Kueue's webhook does, which is not there yet."""
+    folder = pathlib.Path(name) / "held"
+    folder.mkdir()
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [os.path.relpath(overlay, folder)], "patches": [{
+        "target": {"kind": "Job", "labelSelector": "kueue.x-k8s.io/queue-name"}, "patch": '[{"op": "add", "path": "/spec/suspend", "value": true}]'}]}))
+    return folder
+
+
 def wanted_pods(docs):
     """Pods that controllers of Kubernetes itself will make: namespace and name of whose, how many."""
     least = {(d["metadata"]["namespace"], d["spec"]["scaleTargetRef"]["name"]): d["spec"].get("minReplicas", 1)
@@ -125,7 +139,7 @@ def wanted_pods(docs):
         spec = d.get("spec", {})
         own = least.get((d["metadata"].get("namespace"), d["metadata"]["name"]), 1)
         many = {"Deployment": spec.get("replicas", own), "StatefulSet": spec.get("replicas", 1),
-                "Job": 0 if spec.get("suspend") else spec.get("parallelism", 1)}.get(d["kind"])
+                "Job": 0 if waits(d) else spec.get("parallelism", 1)}.get(d["kind"])
         if many is not None:
             out[(d["metadata"]["namespace"], d["metadata"]["name"])] = many
     return out
@@ -205,7 +219,7 @@ def placed(c, what, docs, spec):
 def admitted(c, what, docs, spec):
     """Jobs that wait in a queue find machines when they are let in, one after the other."""
     for d in docs:
-        if d["kind"] != "Job" or not d["spec"].get("suspend"):
+        if not waits(d):
             continue
         where = (d["metadata"]["namespace"], d["metadata"]["name"])
         many = d["spec"].get("parallelism", 1)
@@ -225,12 +239,28 @@ def admitted(c, what, docs, spec):
         c.kubectl("-n", where[0], "delete", "pods", *[p["metadata"]["name"] for p in pods], "--force", "--grace-period=0")
 
 
+def applied_again(c, what, d, file, pods):
+    """Manifests are applied after each change, whatever runs: the job stays let in, with the pods it has."""
+    name, space = d["metadata"]["name"], d["metadata"]["namespace"]
+    r = c.kubectl("apply", "-f", str(file))
+
+    def ended():
+        now = owned(c.get("pods", "-n", space), space, name)
+        return {p["metadata"]["uid"] for p in now if not p["metadata"].get("deletionTimestamp")} != {p["metadata"]["uid"] for p in pods}
+    check(f"{what} is applied again and runs on", r.returncode == 0 and not wait(ended, 3) and not any(j["spec"].get("suspend") for j in c.get("jobs", "-n", space) if j["metadata"]["name"] == name), r.stdout, r.stderr)
+
+
 def queued(c, what, base, docs, path):
     """Kueue itself lets jobs in: those that no warning excepts, on machines of their groups, all pods of one at once."""
     text = subprocess.run(["sh", str(base / "node-prepare.sh"), "operators"], capture_output=True, text=True, check=True).stdout
     for line in re.findall(r"^\+ kubectl (label .*)$", text, re.M):
         c.kubectl(*line.split())
     warned = " ".join(re.findall(r"warning: (Kueue .*|queued component .*)", run("spec", "check", str(path)).stderr))
+    jobs = [d for d in docs if waits(d)]
+    files = {d["metadata"]["name"]: pathlib.Path(f"{what}-{d['metadata']['name']}.json") for d in jobs}
+    for d in jobs:
+        files[d["metadata"]["name"]].write_text(json.dumps(d))
+        c.kubectl("-n", d["metadata"]["namespace"], "delete", "job", d["metadata"]["name"], "--wait=true")
     k = kueue_here.Kueue(c, base / "kueue-values.yaml")
     check(f"{what}: Kueue takes its configuration and runs", k.up, k.words()[-2500:])
     if not k.up:
@@ -238,11 +268,14 @@ def queued(c, what, base, docs, path):
     r = c.kubectl("apply", "--server-side", "--dry-run=server", "-f", str(base / "cluster/queues.yaml"))
     check(f"{what}: its webhooks take queue, flavors and topologies", r.returncode == 0, r.stderr)
 
+    made = [c.kubectl("apply", "-f", str(f)) for f in files.values()]
+    check(f"{what}: jobs are made anew, before its webhooks", not any(r.returncode for r in made), *[r.stderr for r in made])
+
     def state():
         # a job that was let in ends here: no kubelet runs it, and others wait for its machines
         return {w["metadata"]["ownerReferences"][0]["name"]: {x["type"]: (x["status"], x.get("message")) for x in w.get("status", {}).get("conditions", [])}
                 for w in c.get("workloads.kueue.x-k8s.io", "-A") if w["metadata"].get("ownerReferences")}
-    for d in (d for d in docs if d["kind"] == "Job" and d["spec"].get("suspend")):
+    for d in jobs:
         name, space, many = d["metadata"]["name"], d["metadata"]["namespace"], d["spec"].get("parallelism", 1)
         excepted = f"'{name}'" in warned
 
@@ -259,6 +292,7 @@ def queued(c, what, base, docs, path):
                 (p["metadata"]["name"], p["spec"].get("nodeName"), [x.get("message") for x in p["status"].get("conditions", [])]) for p in pods[:3]])
             strange = site.strangers(spec_of(path), c.get("nodes"), [(name, p["spec"].get("nodeName")) for p in pods])
             check(f"{what}: {name} is on machines of its groups", not strange, *strange[:4])
+            applied_again(c, f"{what}: {name}", d, files[name], pods)
         c.kubectl("-n", space, "delete", "job", name, "--wait=false", "--cascade=background")
         c.kubectl("-n", space, "delete", "pods", *[p["metadata"]["name"] for p in pods], "--force", "--grace-period=0")
     k.end()
@@ -294,7 +328,8 @@ def kubernetes(c, name, path):
     machines(c, spec_of(path), base)
     if cluster:
         apply(c, f"{name}, what a cluster has once", "-f", base / "cluster")
-    if apply(c, f"{name}", "-k", site):
+    queue = any(waits(d) for d in docs)
+    if apply(c, f"{name}", "-k", held(name, site) if queue else site):
         placed(c, name, docs, spec_of(path))
         if any(d["kind"] == "LocalQueue" for d in docs) and not kueue_here.missing(c.assets):
             queued(c, name, base, docs, path)

@@ -65,7 +65,7 @@ def workloads(docs):
     out = []
     for d in docs:
         s = d.get("spec", {})
-        many = {"Deployment": s.get("replicas", 1), "StatefulSet": s.get("replicas", 1), "Job": 0 if s.get("suspend") else s.get("parallelism", 1)}.get(d["kind"])
+        many = {"Deployment": s.get("replicas", 1), "StatefulSet": s.get("replicas", 1), "Job": 0 if "kueue.x-k8s.io/queue-name" in d["metadata"].get("labels", {}) else s.get("parallelism", 1)}.get(d["kind"])
         if many:
             out.append((d["metadata"]["name"], many, s["template"]["spec"]))
     return out
