@@ -124,8 +124,8 @@ static bool same_targets(const struct alert_targets *a, const struct alert_targe
 /* Others than before hear of what fires already. */
 static void tell_firing(struct agent *a)
 {
-    struct alert_active *list = xcalloc(ALERT_ACTIVE_MAX, sizeof(*list));
-    size_t n = alerts_list(a->alerts, list, ALERT_ACTIVE_MAX);
+    size_t n;
+    struct alert_active *list = alerts_copy(a->alerts, &n);
 
     for (size_t i = 0; i < n && a->sender; i++)
         if (list[i].state == ALERT_FIRING &&
@@ -220,8 +220,7 @@ static void refresh_alerts(struct agent *a)
     if (!a->sender || now < a->refresh_ns)
         return;
     a->refresh_ns = now + AGENT_REFRESH_MS * AGENT_MS;
-    list = xcalloc(ALERT_ACTIVE_MAX, sizeof(*list));
-    n = alerts_list(a->alerts, list, ALERT_ACTIVE_MAX);
+    list = alerts_copy(a->alerts, &n);
     for (size_t i = 0; i < n; i++)
         if (list[i].state == ALERT_FIRING)
             hush(a, &list[i]);

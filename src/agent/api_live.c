@@ -159,8 +159,8 @@ static void values_text(struct api *a, int64_t time_ns, unsigned entities, bool 
 /* Events since the last one that was sent; those of its very time are counted. */
 static void events_text(struct api *a, struct buf *out)
 {
-    struct tele_event *list = xcalloc(TELE_EVENTS_MAX, sizeof(*list));
-    size_t n = tele_events(a->o.tele, a->event_ns, list, TELE_EVENTS_MAX), skip = a->event_same;
+    size_t n, skip = a->event_same;
+    struct tele_event *list = tele_events_copy(a->o.tele, a->event_ns, &n);
 
     for (size_t i = 0; i < n; i++) {
         struct json_out w;
@@ -191,13 +191,14 @@ enum { LIVE_WORDS_MAX = 64 }; /* alerts whose words are followed; of more only t
 /* Who fires since when, and in which words: these follow the values. */
 static uint64_t alerts_hash(struct api *a)
 {
-    struct alert_active *list = xcalloc(ALERT_ACTIVE_MAX, sizeof(*list));
+    struct alert_active *list = NULL;
     struct api_view view;
     uint64_t hash = 1;
-    size_t n;
+    size_t n = 0;
 
     api_enter(a, &view);
-    n = view.alerts ? alerts_list(view.alerts, list, ALERT_ACTIVE_MAX) : 0;
+    if (view.alerts)
+        list = alerts_copy(view.alerts, &n);
     for (size_t i = 0; i < n; i++) {
         hash = mix(mix(hash, list[i].series), (uint64_t)list[i].state);
         hash = mix(mix(hash, (uint64_t)list[i].since_ns), (uint64_t)list[i].fired_ns);

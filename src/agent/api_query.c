@@ -232,6 +232,7 @@ static enum rc kinds_of(const struct api_params *p, unsigned *out, struct err *e
 static enum rc read_events(struct api *a, struct events *v, int64_t from_ns, struct err *err)
 {
     struct tele_event *recent;
+    size_t count;
     struct api_view view;
     enum rc rc = RC_OK;
 
@@ -241,8 +242,8 @@ static enum rc read_events(struct api *a, struct events *v, int64_t from_ns, str
     api_leave(a);
     if (view.ring)
         return rc;
-    recent = xcalloc(TELE_EVENTS_MAX, sizeof(*recent));
-    for (size_t i = 0, n = tele_events(a->o.tele, from_ns, recent, TELE_EVENTS_MAX); i < n; i++)
+    recent = tele_events_copy(a->o.tele, from_ns, &count);
+    for (size_t i = 0; i < count; i++)
         (void)take_event(v, &recent[i]);
     free(recent);
     return rc;
@@ -370,13 +371,14 @@ static void add_alert(struct api *a, struct json_out *w, const struct alert_acti
 
 void api_add_alerts(struct api *a, struct json_out *w)
 {
-    struct alert_active *list = xcalloc(ALERT_ACTIVE_MAX, sizeof(*list));
+    struct alert_active *list = NULL;
     struct api_view view;
-    size_t n;
+    size_t n = 0;
 
     json_arr(w);
     api_enter(a, &view); /* the rules are the view's: held until all is written */
-    n = view.alerts ? alerts_list(view.alerts, list, ALERT_ACTIVE_MAX) : 0;
+    if (view.alerts)
+        list = alerts_copy(view.alerts, &n);
     for (size_t i = 0; i < n; i++)
         add_alert(a, w, &list[i]);
     api_leave(a);
@@ -407,12 +409,13 @@ static void add_firing(struct api *a, struct json_out *w, const struct alert_act
 
 void api_add_firing(struct api *a, struct json_out *w)
 {
-    struct alert_active *list = xcalloc(ALERT_ACTIVE_MAX, sizeof(*list));
-    size_t counts[ALERT_CRITICAL + 1] = { 0 }, n, told = 0;
+    struct alert_active *list = NULL;
+    size_t counts[ALERT_CRITICAL + 1] = { 0 }, n = 0, told = 0;
     struct api_view view;
 
     api_enter(a, &view); /* the rules are the view's: held until all is written */
-    n = view.alerts ? alerts_list(view.alerts, list, ALERT_ACTIVE_MAX) : 0;
+    if (view.alerts)
+        list = alerts_copy(view.alerts, &n);
     for (size_t i = 0; i < n; i++)
         counts[list[i].rule->severity] += list[i].state == ALERT_FIRING;
     json_key(w, "firing");

@@ -198,7 +198,7 @@ static void put_events(struct agent *a, int64_t from_ns, int64_t to_ns, struct t
 static void put_alerts(struct agent *a, struct tree *t)
 {
     static const char *const words[] = { "pending", "firing", "resolved" };
-    struct alert_active *list = xcalloc(ALERT_ACTIVE_MAX, sizeof(*list));
+    struct alert_active *list;
     struct buf out = { 0 };
     struct json_out w;
     size_t n;
@@ -206,7 +206,7 @@ static void put_alerts(struct agent *a, struct tree *t)
     json_out_init(&w, &out, 1);
     json_arr(&w);
     pthread_rwlock_rdlock(&a->view);
-    n = alerts_list(a->alerts, list, ALERT_ACTIVE_MAX);
+    list = alerts_copy(a->alerts, &n);
     for (size_t i = 0; i < n; i++) {
         json_obj(&w);
         json_kv_str(&w, "rule", list[i].rule->name);

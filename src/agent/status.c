@@ -103,13 +103,10 @@ static void put_alerts(struct agent *a)
 {
     static const char *const states[] = { "pending", "firing" };
     static const char *const severities[] = { "info", "warning", "critical" };
-    struct alerts_stats have = { 0 };
     struct alert_sender_stats st = { 0 };
     size_t counts[2][3] = { 0 }, n;
 
-    alerts_stats(a->alerts, &have);
-    struct alert_active *list = xcalloc(have.active ? have.active : 1, sizeof(*list));
-    n = alerts_list(a->alerts, list, have.active);
+    struct alert_active *list = alerts_copy(a->alerts, &n);
     for (size_t i = 0; i < n; i++)
         if (list[i].state <= ALERT_FIRING && list[i].rule->severity <= ALERT_CRITICAL)
             counts[list[i].state][list[i].rule->severity]++;

@@ -1032,16 +1032,38 @@ const struct alert_rule *alerts_rules(const struct alerts *a, size_t *count)
     return a->rules;
 }
 
-size_t alerts_list(struct alerts *a, struct alert_active *out, size_t cap)
+static size_t copy_active(struct alerts *a, struct alert_active *out, size_t cap)
 {
     size_t n = 0;
 
-    pthread_mutex_lock(&a->lock);
     for (size_t i = 0; i < a->count && n < cap; i++)
         if (a->tracks[i].state != TRACK_IDLE)
             copy_out(a, &a->tracks[i], &out[n++]);
+    return n;
+}
+
+size_t alerts_list(struct alerts *a, struct alert_active *out, size_t cap)
+{
+    size_t n;
+
+    pthread_mutex_lock(&a->lock);
+    n = copy_active(a, out, cap);
     pthread_mutex_unlock(&a->lock);
     return n;
+}
+
+/* Room for ALERT_ACTIVE_MAX is 7 MB.  Asked for each second and freed again, malloc takes it from a
+ * heap and keeps it: more than all else that an agent needs. */
+struct alert_active *alerts_copy(struct alerts *a, size_t *count)
+{
+    struct alert_active *list = NULL;
+
+    pthread_mutex_lock(&a->lock);
+    if (a->active)
+        list = xcalloc(a->active, sizeof(*list));
+    *count = copy_active(a, list, a->active);
+    pthread_mutex_unlock(&a->lock);
+    return list;
 }
 
 void alerts_each_firing(struct alerts *a, void (*fn)(void *arg, const struct alert_active *x),

@@ -183,6 +183,8 @@ void alerts_each_firing(struct alerts *a, void (*fn)(void *arg, const struct ale
 const struct alert_rule *alerts_rules(const struct alerts *a, size_t *count);
 /* Those pending, firing or resolved lately; any thread. */
 size_t alerts_list(struct alerts *a, struct alert_active *out, size_t cap);
+/* All of them, in memory of the caller's that is as large as they are many; NULL: none. */
+struct alert_active *alerts_copy(struct alerts *a, size_t *count) MUST_USE;
 const char *alert_state_word(enum alert_state s);
 struct alerts_stats {
     size_t tracks, active; /* pairs of rule and series; those that alerts_list() would give */

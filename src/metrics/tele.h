@@ -152,6 +152,8 @@ const char *tele_event_word(enum tele_event_kind k);
 void tele_event(struct tele *t, const struct tele_event *e);
 /* The newest `cap` not older than since_ns, oldest first. Any thread. */
 size_t tele_events(struct tele *t, int64_t since_ns, struct tele_event *out, size_t cap);
+/* All that are kept of them, in memory of the caller's; NULL: none. */
+struct tele_event *tele_events_copy(struct tele *t, int64_t since_ns, size_t *count) MUST_USE;
 /* The oldest `cap` that came after the first *io_seen ones, in the order in which they came;
  * *io_seen counts them then.  Those that are no longer kept are passed over. Any thread. */
 size_t tele_events_after(struct tele *t, uint64_t *io_seen, struct tele_event *out, size_t cap);

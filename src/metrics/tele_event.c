@@ -46,20 +46,48 @@ static const struct tele_event *nth(const struct tele *t, size_t i)
     return &t->events[(t->event_next + i) % t->event_count];
 }
 
+/* How many of the newest are not older than since_ns, at most `cap`, and where they begin. */
+static size_t count_since(const struct tele *t, int64_t since_ns, size_t cap, size_t *out_first)
+{
+    size_t n = 0, first = t->event_count;
+
+    while (first > 0 && n < cap)
+        n += nth(t, --first)->time_ns >= since_ns;
+    *out_first = first;
+    return n;
+}
+
+static void copy_since(const struct tele *t, int64_t since_ns, size_t first, size_t n,
+                       struct tele_event *out)
+{
+    for (size_t i = first, k = 0; i < t->event_count && k < n; i++)
+        if (nth(t, i)->time_ns >= since_ns)
+            out[k++] = *nth(t, i);
+}
+
 size_t tele_events(struct tele *t, int64_t since_ns, struct tele_event *out, size_t cap)
 {
-    size_t n = 0, first;
+    size_t n, first;
 
     pthread_mutex_lock(&t->lock);
-    first = t->event_count;
-    while (first > 0 && n < cap) /* where the newest `cap` begin */
-        n += nth(t, --first)->time_ns >= since_ns;
-    n = 0;
-    for (size_t i = first; i < t->event_count && n < cap; i++)
-        if (nth(t, i)->time_ns >= since_ns)
-            out[n++] = *nth(t, i);
+    n = count_since(t, since_ns, cap, &first);
+    copy_since(t, since_ns, first, n, out);
     pthread_mutex_unlock(&t->lock);
     return n;
+}
+
+struct tele_event *tele_events_copy(struct tele *t, int64_t since_ns, size_t *count)
+{
+    struct tele_event *list = NULL;
+    size_t first;
+
+    pthread_mutex_lock(&t->lock);
+    *count = count_since(t, since_ns, TELE_EVENTS_MAX, &first);
+    if (*count)
+        list = xcalloc(*count, sizeof(*list));
+    copy_since(t, since_ns, first, *count, list);
+    pthread_mutex_unlock(&t->lock);
+    return list;
 }
 
 size_t tele_events_after(struct tele *t, uint64_t *io_seen, struct tele_event *out, size_t cap)
