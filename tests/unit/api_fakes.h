@@ -3,6 +3,7 @@
  * src/metrics/ring.c and alert.c: what they give stands in the test, second by second. */
 #ifndef TESTS_API_FAKES_H
 #define TESTS_API_FAKES_H
+#include "base/mem.h"
 #include "base/str.h"
 #include "metrics/alert.h"
 #include "metrics/ring.h"
@@ -74,6 +75,14 @@ size_t alerts_list(struct alerts *a, struct alert_active *out, size_t cap)
     for (size_t i = 0; i < n; i++)
         out[i] = fake.alerts[i];
     return n;
+}
+
+struct alert_active *alerts_copy(struct alerts *a, size_t *count)
+{
+    struct alert_active *out = xcalloc(fake.alert_count + 1, sizeof *out);
+
+    *count = alerts_list(a, out, fake.alert_count);
+    return out;
 }
 
 const char *alert_how_word(enum alert_how h)
