@@ -3,7 +3,8 @@
  *
  * A training component's command goes below the launcher of its framework as it stands
  * (--no-python and its like), one process a GPU; a command that names a launcher itself is left
- * alone.  A serving component is `stoker serve` with a spec of its own. */
+ * alone.  An interpreter that is named by its path brings its own torchrun, whatever PATH has.
+ * A serving component is `stoker serve` with a spec of its own. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "render/host_int.h"
@@ -49,13 +50,26 @@ static bool wants_launcher(const struct spec_component *c)
     return true;
 }
 
+bool host_brings_torch(const struct spec_component *c)
+{
+    const char *program = c->command.count ? c->command.items[0] : "";
+    const char *name = base_name(program);
+
+    return program[0] == '/' &&
+           (str_eq(name, "python") || str_eq(name, "python3") || str_starts(name, "python3."));
+}
+
 static void launcher(struct arena *a, struct host_words *w, const struct spec_component *c)
 {
     switch (c->training->framework) {
     case SPEC_FRAMEWORK_TORCHRUN:
     case SPEC_FRAMEWORK_TORCHTITAN:
     case SPEC_FRAMEWORK_MEGATRON:
-        add(w, "torchrun");
+        if (host_brings_torch(c)) {
+            add(w, c->command.items[0]);
+            add(w, "-m");
+        }
+        add(w, host_brings_torch(c) ? "torch.distributed.run" : "torchrun");
         add(w, "--standalone");
         add_number(a, w, "--nproc-per-node", c->gpus);
         add_number(a, w, "--max-restarts", c->training->rendezvous.max_restarts);

@@ -43,6 +43,10 @@ struct maybe host_memory(const struct host_run *run);
 /* Bytes of GPU memory that its pools give it on each GPU; unknown without pools. */
 struct maybe host_pool_bytes(const struct spec *s, const struct spec_component *c);
 
+/* Is its program a Python with a path of its own?  `-m torch.distributed.run` of that one is its
+ * torchrun: the one of PATH may be another's, or missing. */
+bool host_brings_torch(const struct spec_component *c);
+
 /* What starts it: its command below the launcher of its framework, or `stoker serve`.  None when
  * the component names no command. */
 struct host_words {

@@ -11,6 +11,7 @@
  * and loader processes, which know nothing of it, live on; it then tells every process below it,
  * and a trainer that sets a handler saves its state. */
 #include "base/str.h"
+#include "render/host_int.h"
 #include "render/slurm_int.h"
 
 #include <inttypes.h>
@@ -277,8 +278,14 @@ static void program(struct buf *out, const struct job *j, struct launch l)
 /* The static rendezvous keeps the order of the machines; restarts are Slurm's, see ending(). */
 static void launch_torchrun(struct buf *out, const struct job *j)
 {
+    bool own = host_brings_torch(j->k);
+
+    buf_adds(out, "    set -- ");
+    if (own)
+        quote_sh(out, j->k->command.items[0]);
+    buf_adds(out, own ? " -m torch.distributed.run" : "torchrun");
     buf_adds(out,
-             "    set -- torchrun --nnodes=\"$NNODES\" --nproc-per-node=\"$GPUS_PER_NODE\" \\\n"
+             " --nnodes=\"$NNODES\" --nproc-per-node=\"$GPUS_PER_NODE\" \\\n"
              "        --node-rank=\"$NODE_RANK\" --master-addr=\"$MASTER_ADDR\" "
              "--master-port=\"$MASTER_PORT\" \\\n"
              "        --max-restarts=0");
@@ -334,7 +341,11 @@ static const char *launcher_program(const struct job *j)
         [SPEC_FRAMEWORK_ACCELERATE] = "accelerate", [SPEC_FRAMEWORK_OTHER] = NULL,
     };
 
-    return j->t && j->k->gpus ? programs[j->t->framework] : NULL;
+    if (!j->t || !j->k->gpus)
+        return NULL;
+    if (host_brings_torch(j->k) && str_eq(programs[j->t->framework], "torchrun"))
+        return NULL; /* the interpreter, which is looked for anyway */
+    return programs[j->t->framework];
 }
 
 /* A launcher hides what its program ended with, so what must be there is looked for before. */

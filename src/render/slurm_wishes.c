@@ -132,7 +132,7 @@ static void preemption(struct slurm *c)
     for (size_t i = 0; i < c->s->partition_count; i++) {
         const struct spec_partition *p = &c->s->partitions[i];
 
-        if (by == SLURM_PREEMPT_QOS && p->preempt != c->s->preempt && is_said(c, &p->preempt))
+        if (by == SLURM_PREEMPT_QOS && is_said(c, &p->preempt))
             render_warn(c->r, &p->preempt, "Leave one of the two out.",
                         "a cluster preempts by QOS or by partition, and here by QOS: partition "
                         "'%s' has its mode",

@@ -605,6 +605,7 @@ targets:
     power_save: {resume_program: /x, suspend_program: /y}" &&
     warned 10 12 "only where pyxis or apptainer is installed" && warned 11 11 "slurm does not follow .user. of component .t." &&
     warned 16 14 "a suspended job keeps its GPUs" && warned 19 37 "by QOS or by partition" && warned 20 34 "no machine sleeps" &&
+    sed -i "s/preempt: cancel/preempt: suspend/" site.yaml && stoker render slurm -f site.yaml -o same >out 2>err && warned 19 37 "by QOS or by partition" &&
     { stoker render slurm -f site.yaml -o strict --strict >out 2>err; test $? = 1; }
 '
 test_expect 'names of hosts as Slurm takes them: brackets at the end, groups by their list' '
@@ -827,6 +828,8 @@ test_expect 'launchers: deepspeed, accelerate, a module, a program, the command 
     grep -q "accelerate launch --num_machines 2 --num_processes 4 --machine_rank 1 --main_process_ip gpu7 --main_process_port 1234 --rdzv_backend static --multi_gpu --mixed_precision fp16 --dynamo_backend no -m pkg.t$" ran.log &&
     printf "it'"'"'s \$HOME \`x\` \\\\\nand #more" | cmp - greeting.log &&
     frame torchrun "[trainer, --x]" && job one/slurm/sbatch/t.sbatch && grep -q "torchrun .* --no-python trainer --x$" ran.log &&
+    frame torchrun "[/opt/venv/bin/python3.11, t.py]" && grep -q "set -- /opt/venv/bin/python3.11 -m torch.distributed.run --nnodes" one/slurm/sbatch/t.sbatch &&
+    grep -q -- " --no-python /opt/venv/bin/python3.11 t.py" one/slurm/sbatch/t.sbatch && ! grep -q "command -v torchrun" one/slurm/sbatch/t.sbatch &&
     frame other "[trainer, \"a b\", \"\$(touch pwned)\"]" && grep -q "^#SBATCH --ntasks-per-node=2 " one/slurm/sbatch/t.sbatch &&
     job one/slurm/sbatch/t.sbatch SLURM_NTASKS_PER_NODE=2 && cat ran.log && test ! -e pwned &&
     grep -q "^1 3 1 gpu7:1234 2 4 mlx5: trainer a b \$(touch pwned)$" ran.log &&

@@ -314,6 +314,11 @@ def limits():
         text = open(f"goes-on/systemd/stoker-component-{next(iter(spec['components']))}.service").read()
         check(f"{what} goes on after its limit", "RuntimeMaxSec=60000ms" in text and "RestartPrevent" not in text, text)
 
+    spec = base({"kind": "training", "command": ["/opt/venv/bin/python", "t.py"], "gpus": 1, "training": {"framework": "torchrun"}})
+    p = render(write("venv.yaml", spec), "venv", "systemd")
+    line = " ".join(lines_of(f"venv/systemd/stoker-component-{next(iter(spec['components']))}.service", "ExecStart"))
+    check("a Python with a path brings its own torchrun", re.search(r"(^| )/opt/venv/bin/python -m torch.distributed.run --standalone .* --no-python /opt/venv/bin/python t.py$", line), p.stderr, line)
+
 
 def dropped():
     """What the spec no longer has is told by install.sh, and removed by prune alone; files of others stay."""
