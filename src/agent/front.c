@@ -355,6 +355,8 @@ static enum rc listen_on(struct agent *a, size_t routes, int port, int socket,
         .keys = { .token = a->o.token, .admin = a->o.admin_token, .metrics = a->o.metrics_token },
         .origins = a->o.origins,
         .hosts = a->o.hosts,
+        .no_admin = "changes over the network need a token, and none is set: start the agent with "
+                    "--admin-token-file",
         .tls_cert = a->o.tls_cert,
         .tls_key = a->o.tls_key,
         .server_name = "stoker"

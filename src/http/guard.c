@@ -53,7 +53,7 @@ void guard_set_keys(struct guard *g, const struct http_keys *keys)
 
 void guard_init(struct guard *g, const struct http_opts *o)
 {
-    *g = (struct guard){ .origins = o->origins, .hosts = o->hosts };
+    *g = (struct guard){ .origins = o->origins, .hosts = o->hosts, .no_admin = o->no_admin };
     pthread_mutex_init(&g->lock, NULL);
     if (gethostname(g->machine, sizeof(g->machine) - 1) != 0)
         g->machine[0] = '\0';
@@ -140,6 +140,22 @@ static bool is_listed(const char *const *list, const char *text)
     return false;
 }
 
+/* Behind the bracket that opens it: an IPv6 number, the other bracket, and a port or nothing. */
+static bool is_v6(const char *text)
+{
+    size_t len = strcspn(text, "]%"); /* "%eth0" names a link of ours */
+    char name[INET6_ADDRSTRLEN];
+    const char *rest = text + strcspn(text, "]");
+    struct in6_addr v6;
+
+    if (len >= sizeof(name) || *rest != ']')
+        return false;
+    memcpy(name, text, len);
+    name[len] = '\0';
+    return inet_pton(AF_INET6, name, &v6) == 1 &&
+           (!rest[1] || (rest[1] == ':' && strspn(rest + 2, "0123456789") == strlen(rest + 2)));
+}
+
 /* Names that nobody else can make point here: numbers, localhost, the machine's own. */
 static bool host_is_ours(const struct guard *g, const char *host)
 {
@@ -147,8 +163,10 @@ static bool host_is_ours(const struct guard *g, const char *host)
     struct in_addr v4;
     size_t len;
 
-    if (!host || !*host || *host == '[') /* no browser's; an IPv6 number */
+    if (!host || !*host) /* no browser's */
         return true;
+    if (*host == '[')
+        return is_v6(host + 1);
     len = strcspn(host, ":");
     if (len >= sizeof(name) ||
         (host[len] && strspn(host + len + 1, "0123456789") != strlen(host + len + 1)))
@@ -221,8 +239,9 @@ struct guard_verdict guard_check(struct guard *g, const struct http_parser *p, e
         return refusal(204, true, NULL);
     if (wants == HTTP_SCOPE_ADMIN && !asked)
         return refusal(403, cors,
-                       "changes are taken from a unix socket alone, as there is no token for them: "
-                       "start the server with --admin-token-file or --admin-socket");
+                       g->no_admin ? g->no_admin
+                                   : "changes are taken from a unix socket alone, as there is no "
+                                     "token for them");
     if (asked && !scope_covers(has, wants))
         return refusal(401, cors,
                        wants == HTTP_SCOPE_ADMIN

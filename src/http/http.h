@@ -129,6 +129,7 @@ struct http_opts {
     /* Ended by NULL, borrowed for the server's life; NULL: none.  Web pages from there may ask
      * ("*": from anywhere); names by which a browser on this machine may call it. */
     const char *const *origins, *const *hosts;
+    const char *no_admin; /* why nobody may change anything, and by which option; static text */
     const char *tls_cert, *tls_key; /* PEM files; NULL: plain */
     const char *server_name;        /* of the Server field; NULL: none */
     /* Its routes take bodies with Content-Encoding: gzip, as they come; other codings, and this one

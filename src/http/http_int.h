@@ -263,6 +263,7 @@ struct guard {
     pthread_mutex_t lock;  /* of the keys: other threads change them */
     struct http_keys keys; /* owned */
     const char *const *origins, *const *hosts;
+    const char *no_admin;        /* of http_opts */
     char machine[HTTP_HOST_MAX]; /* its own name */
 };
 

@@ -276,6 +276,10 @@ static enum rc listen_on_all(struct serve *s, struct err *err)
     return rc;
 }
 
+#define NO_ADMIN                                                                                   \
+    "changes are taken from a unix socket alone, as there is no token for them: start the "        \
+    "server with --admin-token-file or --admin-socket"
+
 static enum rc start_http(struct serve *s, struct err *err)
 {
     struct serve_own *own = s->own;
@@ -291,6 +295,7 @@ static enum rc start_http(struct serve *s, struct err *err)
                             .keys = s->o.keys,
                             .origins = s->o.origins,
                             .hosts = s->o.hosts,
+                            .no_admin = NO_ADMIN,
                             .tls_cert = own->tls_cert,
                             .tls_key = own->tls_key,
                             .server_name = "stoker",

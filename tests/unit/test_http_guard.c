@@ -102,6 +102,11 @@ TEST(names_of_this_machine)
     assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: a.localhost\r\n")), 200);
     assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: 127.0.0.1:8003\r\n")), 200);
     assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: [::1]:8003\r\n")), 200);
+    assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: [fe80::1%eth0]\r\n")), 200);
+    assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: [::1]evil.example\r\n")), 421);
+    assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: [::1]:1.evil.example\r\n")), 421);
+    assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: [evil.example]\r\n")), 421);
+    assert_int_equal(status_of(&b, ASK("GET", "/hello", "Host: [::1\r\n")), 421);
     /* a whole URL as target: its host counts, and Host does not */
     assert_int_equal(status_of(&b, ASK("GET", "http://evil.example/hello", HERE)), 421);
     assert_int_equal(status_of(&b, ASK("GET", "HTTP://evil.example:1/hello", HERE)), 421);
