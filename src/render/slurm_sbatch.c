@@ -284,11 +284,10 @@ static void launch_torchrun(struct buf *out, const struct job *j)
     if (own)
         quote_sh(out, j->k->command.items[0]);
     buf_adds(out, own ? " -m torch.distributed.run" : "torchrun");
-    buf_adds(out,
-             " --nnodes=\"$NNODES\" --nproc-per-node=\"$GPUS_PER_NODE\" \\\n"
-             "        --node-rank=\"$NODE_RANK\" --master-addr=\"$MASTER_ADDR\" "
-             "--master-port=\"$MASTER_PORT\" \\\n"
-             "        --max-restarts=0");
+    buf_adds(out, " --nnodes=\"$NNODES\" --nproc-per-node=\"$GPUS_PER_NODE\" \\\n"
+                  "        --node-rank=\"$NODE_RANK\" --master-addr=\"$MASTER_ADDR\" "
+                  "--master-port=\"$MASTER_PORT\" \\\n"
+                  "        --max-restarts=0");
     buf_addf(out, " --rdzv-conf=timeout=%" PRId64, slurm_seconds(j->t->rendezvous.timeout_ms));
     program(out, j, launch_of(&j->k->command, "-m", "--no-python"));
 }
