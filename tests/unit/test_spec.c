@@ -307,7 +307,7 @@ TEST(rules_across_keys)
 #define NODES "nodes: [{name: n, count: 2, gpus_per_node: 4, gpu: {model: H100, memory: 80GB}}]\n"
     FAILS(NODES "components: {a: {scale: {min: 1, max: 2}, replicas: 5}}\n", 2, 53,
           "outside 1 to 2");
-    FAILS(NODES "components: {a: {scale: {max: 2, target: 5C}}}\n", 2, 42, "not in the unit");
+    FAILS(NODES "components: {a: {scale: {max: 2, target: 5C}}}\n", 2, 42, "is in percent, not");
     FAILS(NODES "pools: {a: {size: 50GB, gpus: 0-1}, b: {size: 50GB, gpus: 1-2}}\n", 2, 47,
           "pools take 100GB of GPU 1 of 'n'");
     FAILS(NODES "pools: {a: {size: 50GB, gpus: 0-7}}\n", 2, 31, "has no GPU 4");
