@@ -305,7 +305,7 @@ static void preset(struct render *r, const struct host_plan *p)
     buf_adds(out, "# agent and server as one unit, instead of theirs\ndisable stoker-up.service\n");
 }
 
-static const char INSTALL[] =
+static const char FILES[] =
     "set -eu\n"
     "cd \"$(dirname \"$0\")\"\n"
     "here=$(pwd)\n"
@@ -350,7 +350,21 @@ static const char INSTALL[] =
     "install -m 644 -- 50-stoker.preset \"$root/etc/systemd/system-preset/\"\n"
     "[ -z \"$root\" ] || { tell_left; exit 0; }\n"
     "systemd-sysusers\n"
-    "systemd-tmpfiles --create /etc/tmpfiles.d/stoker.conf\n"
+    "systemd-tmpfiles --create /etc/tmpfiles.d/stoker.conf\n";
+
+static const char TOKEN[] =
+    "# a token of its own, once: one that is there stays\n"
+    "token() {\n"
+    "    [ ! -e \"$1\" ] || return 0\n"
+    "    install -d \"$(dirname \"$1\")\"\n"
+    "    (umask 077 && od -An -N32 -tx1 /dev/urandom | tr -d ' \\n' >\"$1.new\")\n"
+    "    chgrp -- \"$2\" \"$1.new\"\n"
+    "    chmod 640 -- \"$1.new\"\n"
+    "    mv -- \"$1.new\" \"$1\"\n"
+    "    printf 'made the token %s: who asks needs a copy\\n' \"$1\"\n"
+    "}\n";
+
+static const char START[] =
     "[ ! -e models.sh ] || sh models.sh # before what opens them starts\n"
     "systemctl daemon-reload\n"
     "cd /etc/systemd/system\n"
@@ -358,6 +372,37 @@ static const char INSTALL[] =
     "cd \"$here\"\n"
     "tell_left\n"
     "echo 'Start what is enabled with: systemctl start multi-user.target'\n";
+
+/* An agent or server that listens beyond loopback does not start without its token, and its unit
+ * tries for ever: what the spec names is made where nobody has put one. */
+static void install_script(struct render *r)
+{
+    const struct spec_agent *a = &r->spec->agent;
+    const struct spec_serve *v = &r->spec->serve;
+    const char *const tokens[] = { a->token_file, a->admin_token_file, v->token_file,
+                                   v->admin_token_file };
+    struct buf *out = render_script(r, "systemd/install.sh");
+    bool told = false;
+
+    buf_adds(out, "#!/bin/sh\n");
+    render_head(r, out, "#", "Puts the units, their user and folders in place; run it as root.");
+    buf_adds(out, "# DESTDIR=DIR puts the files below DIR and starts nothing.\n"
+                  "# install.sh prune stops and removes what the spec no longer names.\n");
+    buf_adds(out, FILES);
+    for (size_t i = 0; i < ARRAY_SIZE(tokens); i++) {
+        if (!tokens[i])
+            continue;
+        if (!told)
+            buf_adds(out, TOKEN);
+        told = true;
+        buf_adds(out, "token ");
+        quote_sh(out, tokens[i]);
+        buf_adds(out, " ");
+        quote_sh(out, r->targets->systemd->group);
+        buf_adds(out, "\n");
+    }
+    buf_adds(out, START);
+}
 
 /* Models of the machine's own server and of units. */
 static void fetch_script(struct render *r, struct host_plan *p)
@@ -391,7 +436,6 @@ static void specs(struct render *r, const struct host_plan *p)
 void render_systemd(struct render *r)
 {
     struct host_plan p;
-    struct buf *script;
 
     if (!host_plan_make(r, on_host, &p))
         return;
@@ -407,11 +451,6 @@ void render_systemd(struct render *r)
     tmpfiles(r);
     preset(r, &p);
     specs(r, &p);
-    script = render_script(r, "systemd/install.sh");
-    buf_adds(script, "#!/bin/sh\n");
-    render_head(r, script, "#", "Puts the units, their user and folders in place; run it as root.");
-    buf_adds(script, "# DESTDIR=DIR puts the files below DIR and starts nothing.\n"
-                     "# install.sh prune stops and removes what the spec no longer names.\n");
-    buf_adds(script, INSTALL);
+    install_script(r);
     host_plan_release(&p);
 }

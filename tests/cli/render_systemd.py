@@ -2,6 +2,7 @@
 """TAP of `stoker render systemd`: render_systemd.py STOKER TOP, in a folder with the models bert and
 bert-score.  Units go below a root folder with the binary and the system's own units, where
 systemd-analyze looks at them; a test run of the manager tells what it read.  Standard library alone."""
+import grp
 import glob
 import json
 import os
@@ -407,6 +408,23 @@ def real():
     check("the agent's history is in the spec's folder", os.path.getsize(f"{state}/history.ring") > 0)
 
 
-for part_ in (examples, mistakes, contents, scripts, hostile, users, refusals, replicas, beside_compose, two_groups, limits, dropped, real):
+def tokens():
+    """Tokens that the spec names are made once, for the units' group alone; the rendered lines do it."""
+    mine = grp.getgrgid(os.getgid()).gr_name
+    path = os.path.abspath("keys of mine/agent.token")
+    spec = base({"command": ["/bin/x"]}, agent={"listen": "0.0.0.0", "token_file": path})
+    spec["targets"]["systemd"]["group"] = mine
+    p = render(write("tokens.yaml", spec), "tokens")
+    script = open("tokens/systemd/install.sh").read()
+    lines = re.search(r"^token\(\) \{.*^token [^\n]*$", script, re.S | re.M)
+    check("install.sh makes the token", p.returncode == 0 and lines, p.stderr, script)
+    go = lambda: subprocess.run(["sh", "-euc", lines.group(0)], capture_output=True, text=True)
+    first, text = go(), open(path).read()
+    check("64 digits, for root and the group", re.fullmatch("[0-9a-f]{64}", text) and os.stat(path).st_mode & 0o777 == 0o640 and path in first.stdout
+          and os.listdir(os.path.dirname(path)) == ["agent.token"], first, text)
+    check("one that is there stays", go().stdout == "" and open(path).read() == text)
+
+
+for part_ in (tokens, examples, mistakes, contents, scripts, hostile, users, refusals, replicas, beside_compose, two_groups, limits, dropped, real):
     part(part_)
 done()

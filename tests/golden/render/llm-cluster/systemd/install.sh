@@ -48,6 +48,17 @@ install -m 644 -- 50-stoker.preset "$root/etc/systemd/system-preset/"
 [ -z "$root" ] || { tell_left; exit 0; }
 systemd-sysusers
 systemd-tmpfiles --create /etc/tmpfiles.d/stoker.conf
+# a token of its own, once: one that is there stays
+token() {
+    [ ! -e "$1" ] || return 0
+    install -d "$(dirname "$1")"
+    (umask 077 && od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$1.new")
+    chgrp -- "$2" "$1.new"
+    chmod 640 -- "$1.new"
+    mv -- "$1.new" "$1"
+    printf 'made the token %s: who asks needs a copy\n' "$1"
+}
+token /etc/stoker/agent.token stoker
 [ ! -e models.sh ] || sh models.sh # before what opens them starts
 systemctl daemon-reload
 cd /etc/systemd/system
