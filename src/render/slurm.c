@@ -82,7 +82,7 @@ bool slurm_strs_has(const struct spec_strs *list, const char *item)
 
 bool slurm_has(const struct slurm *c, const struct spec_node *n)
 {
-    if (!n->count)
+    if (!n->count || (c->others && c->others[n - c->r->spec->nodes]))
         return false;
     if (n->role == SPEC_ROLE_GPU || n->role == SPEC_ROLE_CPU)
         return true;
@@ -220,6 +220,53 @@ const struct spec_node **slurm_partition_groups(const struct slurm *c,
     return out;
 }
 
+/* Machines of a site with Slurm and Kubernetes side by side: where partitions list their groups,
+ * one that none of them lists and only components of other targets use has no slurmd. */
+static bool *groups_of_others(const struct slurm *c)
+{
+    const struct spec *s = c->r->spec;
+    bool *others = xcalloc(s->node_count + 1, sizeof(*others));
+    struct slurm_names listed = { 0 };
+    bool all = c->s->partition_count == 0;
+
+    for (size_t i = 0; i < c->s->partition_count; i++) {
+        const struct spec_strs *nodes = &c->s->partitions[i].nodes;
+
+        all = all || !nodes->count;
+        for (size_t k = 0; k < nodes->count; k++)
+            slurm_names_add(&listed, nodes->items[k]);
+    }
+    slurm_names_sort(&listed);
+    for (int slurm = 0; !all && slurm < 2; slurm++) /* who has a job of Slurm stays */
+        for (size_t i = 0; i < s->component_count; i++) {
+            const struct spec_component *k = &s->components[i];
+            const struct spec_node *n;
+
+            if ((k->target == SPEC_TARGET_SLURM) != slurm)
+                continue;
+            for (size_t g = 0; (n = spec_component_group(s, k, g)); g++)
+                others[n - s->nodes] = !slurm && !slurm_names_has(&listed, n->name);
+        }
+    slurm_names_release(&listed);
+    return others;
+}
+
+static void files(struct slurm *c)
+{
+    slurm_wishes(c);
+    slurm_conf(c);
+    slurm_gres_conf(c);
+    slurm_cgroup_conf(c);
+    slurm_topology_conf(c);
+    slurm_dbd_conf(c);
+    slurm_check_scripts(c);
+    slurm_power_scripts(c);
+    slurm_accounts(c);
+    slurm_commands(c);
+    slurm_sbatch(c);
+    slurm_install(c);
+}
+
 void render_slurm(struct render *r)
 {
     struct slurm c = { .r = r, .s = r->targets->slurm };
@@ -236,19 +283,9 @@ void render_slurm(struct render *r)
         buf_release(&list);
         return;
     }
+    c.others = groups_of_others(&c);
     slurm_check(&c);
-    if (r->diags->count)
-        return;
-    slurm_wishes(&c);
-    slurm_conf(&c);
-    slurm_gres_conf(&c);
-    slurm_cgroup_conf(&c);
-    slurm_topology_conf(&c);
-    slurm_dbd_conf(&c);
-    slurm_check_scripts(&c);
-    slurm_power_scripts(&c);
-    slurm_accounts(&c);
-    slurm_commands(&c);
-    slurm_sbatch(&c);
-    slurm_install(&c);
+    if (!r->diags->count)
+        files(&c);
+    free(c.others);
 }

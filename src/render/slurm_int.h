@@ -48,6 +48,7 @@ struct slurm { /* one run of the target */
     struct render *r;
     const struct spec_slurm *s;
     const struct slurm_version *v;
+    bool *others; /* by node group: it is another target's, see slurm.c */
 };
 
 /* --- slurm.c --- */

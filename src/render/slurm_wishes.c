@@ -160,6 +160,30 @@ static void preemption(struct slurm *c)
 
 /* --- machines --- */
 
+static void idle_groups(struct slurm *c)
+{
+    struct slurm_names listed = { 0 };
+    bool gpus = has_gpus(c), rest = c->s->partition_count == 0;
+
+    for (size_t i = 0; i < c->s->partition_count; i++) {
+        const struct spec_strs *nodes = &c->s->partitions[i].nodes;
+
+        rest = rest || !nodes->count;
+        for (size_t k = 0; k < nodes->count; k++)
+            slurm_names_add(&listed, nodes->items[k]);
+    }
+    slurm_names_sort(&listed);
+    for (size_t i = 0; c->s->partition_count && i < c->r->spec->node_count; i++) {
+        const struct spec_node *n = &c->r->spec->nodes[i];
+
+        if (slurm_has(c, n) && !slurm_names_has(&listed, n->name) &&
+            !(rest && (n->gpus_per_node || !gpus)))
+            render_warn(c->r, &n->name, "Name the group in the 'nodes' of a partition.",
+                        "no job runs on the machines of '%s': no partition has them", n->name);
+    }
+    slurm_names_release(&listed);
+}
+
 static void sharing(struct slurm *c, const struct spec_node *n)
 {
     if (!n->gpu || !slurm_has(c, n))
@@ -399,6 +423,7 @@ void slurm_wishes(struct slurm *c)
     default_partition(c);
     accounting(c);
     preemption(c);
+    idle_groups(c);
     for (size_t i = 0; i < s->node_count; i++) {
         sharing(c, &s->nodes[i]);
         imex(c, &s->nodes[i]);

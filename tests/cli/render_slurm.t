@@ -608,6 +608,17 @@ targets:
     sed -i "s/preempt: cancel/preempt: suspend/" site.yaml && stoker render slurm -f site.yaml -o same >out 2>err && warned 19 37 "by QOS or by partition" &&
     { stoker render slurm -f site.yaml -o strict --strict >out 2>err; test $? = 1; }
 '
+test_expect 'a group in no partition: warned of, or left out where only other targets use it' '
+    site "  - {name: k, count: 2, gpus_per_node: 4, gpu: {model: L40S}, cpu_cores: 32, memory: 256GiB}
+targets: {kubernetes: {}, slurm: {controller: c, partitions: [{name: p, nodes: [gpu]}]}}" &&
+    warned 4 12 "no job runs on the machines of .k.: no partition has them" && grep -q "^NodeName=k" warned/slurm/slurm.conf &&
+    cat >>site.yaml <<END &&
+components: {w: {kind: service, target: kubernetes, nodes: k, image: "r.example/x:1", ports: [{name: http, port: 8080}]}}
+END
+    stoker render slurm -f site.yaml -o away >out 2>err && ! grep "no partition has them" err &&
+    ! grep "k\\[1-2\\]" away/slurm/slurm.conf away/slurm/gres.conf away/slurm/install.sh &&
+    sed -i "s/nodes: \\[gpu\\]/nodes: [gpu, k]/" site.yaml && stoker render slurm -f site.yaml -o both >out 2>err && grep -q "^NodeName=k" both/slurm/slurm.conf
+'
 test_expect 'names of hosts as Slurm takes them: brackets at the end, groups by their list' '
     cat >site.yaml <<END &&
 schema: stoker.spec/1
