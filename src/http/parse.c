@@ -469,17 +469,20 @@ static size_t read_line(struct http_parser *p, const char *data, size_t len, siz
 static bool size_line(struct http_parser *p)
 {
     const char *s = p->head + p->line;
-    size_t len = p->head_len - p->line, n = 0;
+    size_t len = p->head_len - p->line, n = 0, zeros = 0;
     uint64_t size = 0;
 
-    while (n < len && n <= CHUNK_DIGITS_MAX && hex((unsigned char)s[n]) >= 0)
+    while (zeros < len && s[zeros] == '0')
+        zeros++;
+    n = zeros;
+    while (n < len && n - zeros <= CHUNK_DIGITS_MAX && hex((unsigned char)s[n]) >= 0)
         size = size << 4 | (uint64_t)hex((unsigned char)s[n++]);
     if (!n || (n < len && s[n] != ';' && hex((unsigned char)s[n]) < 0))
         return bad(p, 400, "a chunk's size is not a number");
     for (size_t i = n; i < len; i++)
         if (((unsigned char)s[i] < 0x20 && s[i] != '\t') || s[i] == 0x7f)
             return bad(p, 400, "a chunk's extension holds a control character");
-    if (n > CHUNK_DIGITS_MAX || size > p->body_max - p->body_len)
+    if (n - zeros > CHUNK_DIGITS_MAX || size > p->body_max - p->body_len)
         return bad(p, 413, "the body is longer than this server takes");
     p->left = size;
     p->head_len = p->line;
