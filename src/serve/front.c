@@ -517,7 +517,7 @@ static bool read_body(struct call *c, struct json **out)
         (void)ask_fault(&c->fault, ASK_E_JSON, NULL, "the body cannot be unpacked: %s", err.msg);
     else if (json_parse(&c->ask.arena, is_packed(c) ? buf_str(&plain) : r->body,
                         is_packed(c) ? plain.len : r->body_len, out, &err))
-        ok = ask_fault(&c->fault, ASK_E_JSON, NULL, "the body is no JSON: %s", err.msg);
+        ok = ask_fault(&c->fault, ASK_E_JSON, NULL, "the body cannot be read as JSON: %s", err.msg);
     buf_release(&plain);
     return ok;
 }

@@ -231,6 +231,46 @@ static enum rc read_rest(const struct json *b, struct model_opts *o, struct err 
     return RC_OK;
 }
 
+/* A member that is mistyped is not passed over: the model would be loaded as another than asked. */
+static enum rc check_members(const struct json *b, struct err *err)
+{
+    static const struct {
+        const char *name, *what;
+        enum json_type type, or ;
+    } members[] = {
+        { "model", "a text", JSON_STR, JSON_STR },
+        { "source", "a text", JSON_STR, JSON_STR },
+        { "aliases", "a list", JSON_ARR, JSON_ARR },
+        { "device", "a text", JSON_STR, JSON_STR },
+        { "dtype", "a text", JSON_STR, JSON_STR },
+        { "pool", "a text", JSON_STR, JSON_STR },
+        { "priority", "a text", JSON_STR, JSON_STR },
+        { "batch_tokens", "a number", JSON_NUM, JSON_NUM },
+        { "max_tokens", "a number", JSON_NUM, JSON_NUM },
+        { "load", "a text", JSON_STR, JSON_STR },
+        { "pooling", "a text", JSON_STR, JSON_STR },
+        { "normalize", "true or false", JSON_BOOL, JSON_BOOL },
+        { "fallback", "a text", JSON_STR, JSON_STR },
+        { "fallback_at_start", "true or false", JSON_BOOL, JSON_BOOL },
+        { "wait", "true, false or a time such as \"30s\"", JSON_BOOL, JSON_STR },
+    };
+
+    if (b->type != JSON_OBJ)
+        return err_set(err, RC_USAGE, "the body must be a JSON object");
+    for (const struct json *m = b->first; m; m = m->next) {
+        size_t i = 0;
+
+        while (i < ARRAY_SIZE(members) && !str_eq(members[i].name, m->key))
+            i++;
+        if (i == ARRAY_SIZE(members))
+            return err_set(err, RC_USAGE, "unknown member '%.64s'; /openapi.json lists them",
+                           m->key);
+        if (m->type != members[i].type && m->type != members[i].or &&m->type != JSON_NULL)
+            return err_set(err, RC_USAGE, "'%s' must be %s", m->key, members[i].what);
+    }
+    return RC_OK;
+}
+
 static enum rc read_load(const struct json *b, struct model_opts *o, struct err *err)
 {
     const struct json *aliases = json_get(b, "aliases");
@@ -295,6 +335,8 @@ static void on_load(void *arg, struct http_exchange *x)
     int64_t wait_ms = 0;
     enum rc rc = json_parse(&a, r->body, r->body_len, &b, &err);
 
+    if (rc == RC_OK)
+        rc = check_members(b, &err);
     if (rc == RC_OK)
         rc = read_load(b, &o, &err);
     if (rc == RC_OK)

@@ -124,7 +124,7 @@ void offline_create(struct serve *s, struct http_exchange *x)
     store_new_id(b->id, "batch_");
     ok = json_parse(&a, r->body, r->body_len, &doc, &err) == RC_OK
              ? read_batch(doc, b, &f)
-             : ask_fault(&f, ASK_E_JSON, NULL, "the body is no JSON: %s", err.msg);
+             : ask_fault(&f, ASK_E_JSON, NULL, "the body cannot be read as JSON: %s", err.msg);
     if (ok) {
         pthread_mutex_lock(&st->lock);
         ok = add_batch(st, b, &f);

@@ -92,7 +92,7 @@ def asked_later():
     st2, v2, r = s.ask("/embed", {"inputs": TEXTS, "model": "late"})
     check("/v1/models/load takes device, fallback, pooling and normalize", st == 202 and st2 == 200
           and v2 == embed("cls", TEXTS, "--no-normalize", "--device", "ref") and r.getheader("x-compute-type") == "cuda:1", v, v2)
-    for key, value in (("normalize", "yes"), ("pooling", "sum"), ("fallback", "tpu")):
+    for key, value in (("normalize", "yes"), ("pooling", "sum"), ("fallback", "tpu"), ("dtpye", "f32"), ("max_tokens", "12"), ("aliases", "late")):
         st, v, _ = s.ask("/v1/models/load", dict(body, **{key: value}))
         check(f"/v1/models/load: a bad {key} is refused", st == 400 and (value in json.dumps(v) or key in json.dumps(v)), st, v)
     s.stop()

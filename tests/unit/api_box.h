@@ -50,7 +50,8 @@ static inline bool box_parse(struct box *b, const char *path, const char *body, 
     b->ask.encodings = ASK_FLOAT;
     b->ask.norm_p = 2;
     if (json_parse(&b->ask.arena, body, len, &tree, &err))
-        return ask_fault(&b->fault, ASK_E_JSON, NULL, "the body is no JSON: %s", err.msg);
+        return ask_fault(&b->fault, ASK_E_JSON, NULL, "the body cannot be read as JSON: %s",
+                         err.msg);
     return b->api->parse(&req, tree, &b->ask, &b->fault);
 }
 
