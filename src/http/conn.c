@@ -209,6 +209,20 @@ static void conn_finish(struct conn *c)
     conn_update(c);
 }
 
+/* What handlers answered while its last bytes were read.  A client may have all of a reply and be
+ * gone before the thread that sent it has said so: such a reply is not one that nobody took. */
+static void take_sent(struct conn *c)
+{
+    struct hub *h = c->s->hub;
+
+    pthread_mutex_lock(&h->lock);
+    for (struct http_exchange *x = c->first; x; x = x->next)
+        while (x->sending) /* a send never waits */
+            pthread_cond_wait(&h->called, &h->lock);
+    pthread_mutex_unlock(&h->lock);
+    server_take_replies(c->s);
+}
+
 /* The client sends no more: requests without a reply have nobody who waits for them. */
 static void conn_eof(struct conn *c)
 {
@@ -218,7 +232,7 @@ static void conn_eof(struct conn *c)
         conn_close(c);
         return;
     }
-    server_take_replies(c->s); /* what handlers answered while its last bytes were read */
+    take_sent(c);
     c->eof = c->stop = true;
     while (*at && (*at)->answered && !(*at)->stream) {
         before = *at;
@@ -399,7 +413,7 @@ static void say_continue(struct conn *c)
 /* Gives the exchange to its handler. */
 static void hand_over(struct conn *c, struct http_exchange *x)
 {
-    x->handed = true;
+    x->handed = x->req.handled = true;
     c->s->out++;
     if (!c->ssl && !x->close && !x->streamed && c->count <= HTTP_DIRECT_AHEAD_MAX)
         x->direct_fd = c->fd;

@@ -82,6 +82,7 @@ struct http_request { /* borrowed from the exchange */
     int port;         /* the local one it came in on */
     bool tls;
     bool proven;         /* it showed a token that the server asked for */
+    bool handled;        /* a route's handler has it; false: the server refused it itself */
     uint64_t id;         /* of this request, from 1 */
     int64_t begun_ns;    /* monotonic: its first byte was there */
     int64_t complete_ns; /* its last byte was there */

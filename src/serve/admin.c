@@ -261,12 +261,6 @@ static void on_routes(void *arg, struct http_exchange *x)
 
 /* ---- the access log of what never became a call; front.c logs those */
 
-static bool is_refusal(int status)
-{
-    return status == 401 || status == 404 || status == 405 || status == 408 ||
-           (status >= 411 && status <= 417) || status == 431 || status >= 501;
-}
-
 void admin_on_done(void *serve, const struct http_request *req, int status, size_t bytes_out,
                    int64_t end_ns, bool gone)
 {
@@ -283,7 +277,7 @@ void admin_on_done(void *serve, const struct http_request *req, int status, size
                                .run_ns = -1,
                                .total_ns = end_ns - req->begun_ns };
 
-    if (!s->access || (req->method == HTTP_POST && api_find(req->path) && !is_refusal(status)))
+    if (!s->access || (req->handled && req->method == HTTP_POST && api_find(req->path)))
         return;
     access_text(a.peer, sizeof(a.peer), req->peer);
     access_text(a.path, sizeof(a.path), req->path);

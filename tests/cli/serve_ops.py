@@ -366,6 +366,21 @@ def tries():
     check("--free-port takes another and says so", p.returncode == 0 and f"port {port} is taken" in p.stderr, p.returncode, p.stderr)
 
 
+def log_lines():
+    """The access log has one line for each request, whoever answered it, with the status the client got."""
+    s = Server("-m", "emb=bert", "-m", "rank=bert-score", "--access-log", "lines.log")
+    one = {"input": "a", "model": "emb"}
+    asked = (("/v1/embeddings", one, {}), ("/v1/embeddings", {"input": "a", "model": "nobody"}, {}), ("/embed", {"inputs": "a", "model": "rank"}, {}),
+             ("/reranking", {"query": "a", "documents": ["b"], "model": "emb"}, {}), ("/v1/embeddings", one, {"Origin": "http://elsewhere.example"}),
+             ("/v1/embeddings", one, {"Host": "elsewhere.example"}), ("/v1/embeddings", one, {"Content-Encoding": "br"}), ("/v1/embeddings", "{", {}),
+             ("/embed", {"inputs": "a" * 2_000_000, "model": "emb"}, {}), ("/nothing", one, {}), ("/health", None, {}),
+             *((("/v1/models/load?wait", {"model": "emb", "source": os.path.abspath("bert")}, {}),) * 10))
+    want = [s.ask(*a)[0] for a in asked]
+    s.stop()
+    got = [(x["id"], x["status"]) for x in map(json.loads, open("lines.log"))]
+    check("the access log has a line for each request, with its status", sorted(got) == list(enumerate(want, 1)), want, sorted(got))
+
+
 def drop_in():
     """What clients of other servers send and expect."""
     s = Server("-m", "emb=bert", "--access-log", "dropin.log")
@@ -392,6 +407,7 @@ def drop_in():
     s.stop()
     lines = [json.loads(x) for x in open("dropin.log")]
     check("and stand in the log", sum(x["request_id"] == "req-7" and x["traceparent"] == trace for x in lines) == 3, lines)
+    log_lines()
     s = Server("-m", "emb=bert", "-m", "rank=bert-score")
     check("of two models the name counts", s.ask("/v1/embeddings", {"input": "a", "model": "ada"})[0] == 404)
     s.stop()
