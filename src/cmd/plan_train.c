@@ -262,59 +262,48 @@ static enum rc search_cases(struct cmd_ctx *ctx, const struct train_opts *o, str
     return rc;
 }
 
-/* The number of GPUs, doubled and doubled again, on which something fits; 0: none. */
-static int64_t enough_gpus(const struct train_case *k)
+/* Seconds of a step of the choice in `s`; INFINITY: nothing fits. */
+static double step_of_choice(const struct plan_space *s, int threads)
 {
-    struct plan_cluster cl = k->cluster;
-    struct plan_space s = k->space;
+    struct plan_search_run run = { .threads = threads, .top = 1 };
+    struct plan_found f = { 0 };
+    struct arena a = { 0 };
+    double step_s = (double)INFINITY;
 
-    s.cluster = &cl;
-    s.base.dp = 1;
-    s.fixed &= ~(unsigned)PLAN_GIVEN_DP;
-    for (int i = 0; i < 4 && cl.gpus <= PLAN_GPUS_MAX / 2; i++) {
-        struct plan_search_run run = { .threads = 1, .top = 1 };
-        struct plan_found f = { 0 };
-        struct arena a = { 0 };
-        enum rc rc;
-
-        cl.gpus *= 2;
-        rc = plan_search(&s, &run, &a, &f, NULL);
-        arena_release(&a);
-        if (rc != RC_OK)
-            return 0;
-        if (f.fit)
-            return cl.gpus;
-    }
-    return 0;
+    if (plan_search(s, &run, &a, &f, NULL) == RC_OK && f.fit)
+        step_s = plan_choice(&f)->step_s;
+    arena_release(&a);
+    return step_s;
 }
 
-/* Sizes above the cluster's, in steps of a half and a third of a doubling, whole nodes: the first
- * that trains all tokens in the days; 0: none. */
+/* Sizes above the cluster's, four in each doubling, whole nodes: the first that trains all tokens
+ * in the days; 0: none.  Shard groups and distances of recompute make most of the space and little
+ * of the time: without them a size is searched first, with them where it is decided by that. */
 static int64_t gpus_in_time(const struct train_job *j, const struct train_case *k, int threads)
 {
+    double steps = j->tokens / ((double)j->batch * (double)j->base.seq);
+    double wanted_s = j->days * PLAN_DAY_S / steps;
+    int64_t node = k->cluster.node_gpus, tried = k->cluster.gpus;
     struct plan_cluster cl = k->cluster;
-    struct plan_space s = k->space;
-    int64_t node = cl.node_gpus, from = cl.gpus;
+    struct plan_space all = k->space, less;
 
-    s.cluster = &cl;
-    s.base.dp = 1;
-    s.fixed = (s.fixed & ~(unsigned)PLAN_GIVEN_DP) | PLAN_GIVEN_SHARD | PLAN_GIVEN_EVERY;
-    for (int i = 2; i <= SIZES_TRIED; i++) {
-        struct plan_search_run run = { .threads = threads, .top = 1 };
-        int64_t twice = i / 2, gpus = (from << twice) / (i % 2 ? 1 : 4) * (i % 2 ? 1 : 3);
-        struct plan_found f = { 0 };
-        struct arena a = { 0 };
-        bool done = false;
+    all.cluster = &cl;
+    all.base.dp = 1;
+    all.fixed &= ~(unsigned)PLAN_GIVEN_DP;
+    less = all;
+    less.fixed |= PLAN_GIVEN_SHARD | PLAN_GIVEN_EVERY;
+    for (int i = 0; i < SIZES_TRIED; i++) {
+        int64_t gpus = (k->cluster.gpus << (i / 4)) * (5 + i % 4) / 4;
+        double step_s;
 
         gpus = gpus > node ? gpus / node * node : gpus;
-        if (gpus <= from || gpus > PLAN_GPUS_MAX)
+        if (gpus <= tried || gpus > PLAN_GPUS_MAX)
             continue;
-        cl.gpus = gpus;
-        if (plan_search(&s, &run, &a, &f, NULL) == RC_OK && f.fit)
-            done = j->tokens / ((double)j->batch * (double)j->base.seq) * plan_choice(&f)->step_s <=
-                   j->days * PLAN_DAY_S;
-        arena_release(&a);
-        if (done)
+        cl.gpus = tried = gpus;
+        step_s = step_of_choice(&less, threads);
+        if (step_s > wanted_s && (step_s < SIZES_NEAR * wanted_s || !isfinite(step_s)))
+            step_s = step_of_choice(&all, threads);
+        if (step_s <= wanted_s)
             return gpus;
     }
     return 0;
@@ -326,27 +315,15 @@ static enum rc nothing(const struct train_job *j, struct err *err)
     const struct train_case *k = &j->cases[0];
     const struct plan_found *f = &k->found;
     struct buf text = { 0 };
-    const char *why;
-    int most = 0;
     int64_t more;
 
     if (!f->tried) {
-        for (int i = 1; i < PLAN_RULES; i++)
-            most = f->excluded[i] > f->excluded[most] ? i : most;
-        if (most == PLAN_RULE_FRAMEWORK &&
-            (why = plan_framework_refuses(k->space.framework, &j->model, &k->space.base)))
-            err_hint(err, "%s cannot run it: %s.", plan_framework_versions[k->space.framework],
-                     why);
-        else if (most)
-            err_hint(err, "Rule %s refuses most: %llu of them.", plan_rule_names[most],
-                     (unsigned long long)f->excluded[most]);
-        else
-            err_hint(err, "The sizes in --fix have to divide the number of GPUs and the batch.");
+        plan_refused_hint(&k->space, f, err);
         return err_set(err, RC_USAGE, "there is no configuration for %lld GPUs and a batch of %lld",
                        (long long)k->cluster.gpus, (long long)j->batch);
     }
     plan_config_text(&f->least.config, &text);
-    more = enough_gpus(k);
+    more = plan_enough_gpus(&k->space);
     if (more) /* what was given is not proposed */
         err_hint(err, "On %lld GPUs something fits%s%s.", (long long)more,
                  k->space.offload ? "" : "; or give --offload",

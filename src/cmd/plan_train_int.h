@@ -12,7 +12,8 @@ enum {
     CASES_MAX = 16,
     FRONT_SHOWN = 12,
     TRAIN_GIVEN_MAX = 24, /* facts that a spec gives */
-    SIZES_TRIED = 13,     /* numbers of GPUs for a deadline: up to 64 times what was asked */
+    SIZES_TRIED = 24,     /* numbers of GPUs for a deadline: up to 64 times what was asked */
+    SIZES_NEAR = 2,       /* times of a step so near to the wanted one are looked at closely */
     VARY_MAX = 20000000   /* configurations of a space that is searched again six times */
 };
 

@@ -64,9 +64,16 @@ enum rc plan_best_of(const struct plan_model *m, const struct plan_counts *n,
         plan_memory_of(m, n, &out->config, &k.memory, &out->memory);
         plan_time_of(m, n, cl, &out->config, &k, &out->time);
     } else if (rc == RC_OK && !found.tried) {
+        plan_refused_hint(&s, &found, err);
         rc = err_set(err, RC_LIMIT, "no way to cut '%s' on %lld GPUs passes the rules", m->name,
                      (long long)cl->gpus);
     } else if (rc == RC_OK) {
+        int64_t more = err ? plan_enough_gpus(&s) : 0;
+
+        if (more)
+            err_hint(err, "On %lld GPUs something fits.", (long long)more);
+        else
+            err_hint(err, "GPUs with more memory or shorter sequences would help.");
         rc = err_set(err, RC_LIMIT,
                      "'%s' does not fit on %lld x %s: the least takes %.1f GiB of %.1f", m->name,
                      (long long)cl->gpus, cl->gpu.name, (double)found.least.memory / 0x1p30,

@@ -89,9 +89,12 @@ enum rc plan_size_for(const struct plan_facts *f, const struct plan_model *m,
     }
     if (last.cluster.gpus) {
         err_hint(err, "A larger batch lets more GPUs work; a longer deadline needs fewer.");
-        return err_set(err, RC_LIMIT, "no size up to %lld x %s does it in %.3g days: %.3g at best",
-                       (long long)last.cluster.gpus, gpu->name, w->days, last.campaign.days.usual);
+        return err_set(err, RC_LIMIT, "no size up to %lld x %s does it in %.3g day%s: %.3g at best",
+                       (long long)last.cluster.gpus, gpu->name, w->days, w->days == 1 ? "" : "s",
+                       last.campaign.days.usual);
     }
+    if (*inner.hint)
+        err_hint(err, "%s", inner.hint);
     return err_set(err, RC_LIMIT, "%s", *inner.msg ? inner.msg : "nothing fits");
 }
 

@@ -352,15 +352,58 @@ static enum rc say_multiple(struct err *err, const char *what, int64_t v, const 
     return err_set(err, RC_USAGE, "%s %lld is no multiple of %s %lld", what, LL(v), of, LL(unit));
 }
 
-static enum rc say_gpus(const struct plan_cluster *cl, const struct plan_config *c, struct err *err)
+/* The size nearest to *size, a member of `c`, that divides `n` and that the rules of tensor and
+ * pipeline sizes let through. */
+static int64_t nearest_size(const struct plan_model *m, const struct plan_cluster *cl,
+                            struct plan_config *c, int32_t *size, int64_t n)
 {
-    int64_t model = (int64_t)c->tp * c->pp * c->cp;
-    int64_t near = plan_max(1, (cl->gpus + model / 2) / model);
+    int64_t was = *size, best = 1;
 
-    if (cl->gpus % model)
-        err_hint(err, "The nearest number of GPUs that works is %lld.", LL(near * model));
+    for (int64_t d = 1; d <= n; d++) {
+        *size = (int32_t)d;
+        if (n % d == 0 && llabs(d - was) < llabs(best - was) && tp_rule(m, cl, c) == PLAN_RULE_OK &&
+            pp_rule(m, c) == PLAN_RULE_OK)
+            best = d;
+    }
+    return best;
+}
+
+/* Which size to change so that the GPUs are divided, and which number of GPUs would do. */
+static void hint_size(const struct plan_model *m, const struct plan_cluster *cl,
+                      const struct plan_config *c, struct err *err)
+{
+    struct plan_config x = *c;
+    const struct {
+        const char *what;
+        int32_t *size;
+    } rows[] = { { "tensor-parallel size", &x.tp },
+                 { "pipeline size", &x.pp },
+                 { "context-parallel size", &x.cp } };
+    int64_t cut = (int64_t)c->tp * c->pp * c->cp;
+    int64_t near = plan_max(1, (cl->gpus + cut / 2) / cut) * cut;
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        int64_t was = *rows[i].size, others = cut / was;
+
+        if (was == 1 || cl->gpus % others)
+            continue;
+        err_hint(err, "On %lld GPUs the nearest %s is %lld; %lld takes %lld GPUs.", LL(cl->gpus),
+                 rows[i].what, LL(nearest_size(m, cl, &x, rows[i].size, cl->gpus / others)),
+                 LL(was), LL(near));
+        return;
+    }
+    err_hint(err, "The nearest number of GPUs that works is %lld.", LL(near));
+}
+
+static enum rc say_gpus(const struct plan_model *m, const struct plan_cluster *cl,
+                        const struct plan_config *c, struct err *err)
+{
+    int64_t cut = (int64_t)c->tp * c->pp * c->cp;
+
+    if (cl->gpus % cut)
+        hint_size(m, cl, c, err);
     else
-        err_hint(err, "With a data-parallel size of %lld it is.", LL(cl->gpus / model));
+        err_hint(err, "With a data-parallel size of %lld it is.", LL(cl->gpus / cut));
     return err_set(err, RC_USAGE, "tensor %d x pipeline %d x context %d x data %d is not %lld GPUs",
                    c->tp, c->pp, c->cp, c->dp, LL(cl->gpus));
 }
@@ -468,15 +511,20 @@ static enum rc say_other(const struct plan_model *m, const struct plan_cluster *
 enum rc plan_config_check(const struct plan_model *m, const struct plan_cluster *cl,
                           const struct plan_config *c, struct err *err)
 {
-    enum plan_rule rule = plan_config_rule(m, cl, c);
+    enum plan_rule rule = plan_config_rule(m, cl, c), other = PLAN_RULE_OK;
     enum rc rc = RC_OK;
 
     if (rule == PLAN_RULE_OK)
         return RC_OK;
+    /* a size that no number of GPUs makes valid is named before the product of the sizes */
+    if (rule == PLAN_RULE_GPUS && (other = tp_rule(m, cl, c)) == PLAN_RULE_OK)
+        other = pp_rule(m, c);
+    if (other != PLAN_RULE_OK && other != PLAN_RULE_VPP_BATCH)
+        rule = other;
     if (rule == PLAN_RULE_RANGE)
         rc = say_range(c, err);
     else if (rule == PLAN_RULE_GPUS)
-        rc = say_gpus(cl, c, err);
+        rc = say_gpus(m, cl, c, err);
     else if (rule <= PLAN_RULE_SP_SEQ || rule == PLAN_RULE_CP_SEQ)
         rc = say_tp(m, cl, c, rule, err);
     else if (rule <= PLAN_RULE_VPP_BATCH)

@@ -101,7 +101,7 @@ static void why_comm(const struct plan_job *j, struct buf *out)
         if (rows[i].on)
             buf_addf(out, "%s%s", n++ ? ", " : "", rows[i].what);
     if (!n)
-        buf_adds(out, "one GPU, none");
+        buf_adds(out, c->tp > 1 ? "tensor parallelism sums in place" : "one GPU, none");
 }
 
 static void why_fragments(const struct plan_job *j, const struct plan_memory_stage *s,

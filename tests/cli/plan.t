@@ -91,7 +91,10 @@ test_expect 'unknown GPUs and impossible cuts, with the rule and the nearest val
     refused "rule pp-even" "is 4." --model llama-3.1-8b --pp 5 &&
     refused "rule vpp-batch" "is 8." --model llama-3.1-8b --pp 4 --vpp 2 --grad-acc 6 &&
     refused "rule ep-experts" "is 8." --model mixtral-8x7b --ep 16 --gpus 16 &&
-    refused "rule gpus" "is 12." --model llama-3.1-8b --gpus 10 --tp 4 &&
+    refused "rule gpus" "On 10 GPUs the nearest tensor-parallel size is 2; 4 takes 12 GPUs." --model llama-3.1-8b --gpus 10 --tp 4 &&
+    refused "rule gpus" "On 12 GPUs the nearest tensor-parallel size is 4; 8 takes 16 GPUs." --model llama-3.1-8b --gpus 12 --tp 8 &&
+    refused "rule tp-heads" "is 2." --model llama-3.1-8b --gpus 8 --tp 3 &&
+    refused "rule pp-even" "is 2." --model llama-3.1-8b --gpus 8 --pp 3 &&
     refused "rule fp8" "bf16" --model llama-3.1-8b --gpu a100 --precision fp8
 '
 test_expect 'measured models and machines that cannot be' '
@@ -142,5 +145,9 @@ assert all(x[\"used\"] == x[\"rows\"] or x[\"missing\"] or x[\"excluded\"] for x
 test_expect 'validate: a file that is no such table' '
     printf "a,b\n1,2\n" >t.csv; stoker plan validate t.csv >out 2>err; test $? = 1 && test ! -s out &&
     grep -q "table .t.csv.: there is no column .source." err
+'
+test_expect 'communication of tensor parallelism alone is not "one GPU"' '
+    stoker plan memory --model llama-3.1-8b --gpus 8 --tp 8 --gpu h200 >out && grep -q "^communication .*tensor parallelism sums in place" out &&
+    stoker plan memory --model llama-3.2-1b --gpus 1 >out && grep -q "^communication .*one GPU, none" out
 '
 test_done

@@ -147,6 +147,8 @@ test_expect 'what is refused, and with which words' '
     refused 2 "no GPU '"'h900'"'" "h100" cluster --model llama-3.1-8b --gpu h900 --deadline 3d &&
     refused 2 "there is no --deadline" "30d" cluster --model llama-3.1-8b &&
     refused 2 "there is no --checkpoint and no --model" "5.7TB" goodput --gpus 8 &&
+    refused 4 "no way to cut '"'llama-3.1-8b'"' on 3 GPUs" "The nearest batch that works is 6." campaign --model llama-3.1-8b --gpus 3 --batch 7 --tokens 1B &&
+    refused 4 "does not fit on 8 x H100" "On 128 GPUs something fits." campaign --model llama-3.1-405b --gpus 8 --batch 8 --tokens 1B &&
     refused 4 "does it in 0.0417 days" "longer deadline" cluster --model llama-3.1-70b --deadline 1h &&
     refused 4 "would not get anywhere" "--restart" goodput --gpus 1000000 --mtbf 100 --checkpoint 1TB
 '

@@ -7,6 +7,14 @@
 
 train() { stoker plan train --model llama-3.1-8b --gpus 16 --gpu h100 --batch 64 "$@"; }
 
+refused() {
+    want=$1 msg=$2 hint=$3
+    shift 3
+    stoker plan train "$@" >out 2>err
+    test $? = "$want" && test ! -s out && sed -n 1p err | grep -qF -- "$msg" && sed -n 2p err | grep -qF -- "$hint" ||
+        { cat err; return 1; }
+}
+
 test_expect 'the table: choice, ranking, parts, runner-up, front, sensitivity, error band' '
     train --tokens 1T --days 30 >out 2>err && test ! -s err &&
     grep -q "configurations, .* fit in 75.7 GiB (5 % kept free)" out &&
@@ -29,6 +37,19 @@ test_expect 'a deadline that is missed: how many GPUs would do, and they do' '
     tr "\n" " " <out | grep -q "$gpus GPUs would do" &&
     stoker plan train --model llama-3.1-70b --gpus $gpus --batch 1024 --tokens 300B --days 7 --no-vary --json |
         python3 -c "import json, sys; assert not json.load(sys.stdin)[\"clusters\"][0][\"choice\"][\"misses_days\"]"
+'
+test_expect 'and half as many would not: the space of that question is the whole one' '
+    in_time() { stoker plan train --model llama-3.1-8b --gpus $1 --batch 64 --tokens 1T --days 7 --no-vary --json |
+        python3 -c "import json, sys; d = json.load(sys.stdin); print(int(d[\"gpus_in_time\"] or 0), d[\"clusters\"][0][\"choice\"][\"misses_days\"])"; } &&
+    set -- $(in_time 8) && test "$1" -gt 8 && test "$(in_time $1)" = "0 False" && set -- $(in_time $(($1 / 2))) && test "$2" = True
+'
+test_expect 'nothing is left by the rules: the nearest batch, which works, or the size that breaks one' '
+    batch() { stoker plan train --model llama-3.1-8b --gpus $1 --batch $2 --no-vary >out 2>err; test $? = 2 &&
+        near=$(sed -n "s/^The nearest batch that works is \([0-9]*\)\.$/\1/p" err) && test -n "$near" &&
+        stoker plan train --model llama-3.1-8b --gpus $1 --batch $near --no-vary >out; } &&
+    batch 7 8 && batch 12 8 && batch 160 64 && batch 3 1 &&
+    refused 2 "there is no configuration for 8 GPUs" "rule tp-heads: tensor-parallel size 3 does not divide the number of heads 32. The nearest valid value is 2." \
+        --model llama-3.1-8b --gpus 8 --batch 8 --fix tp3
 '
 test_expect 'hints do not propose what was given' '
     stoker plan train --model llama-3.1-405b --gpus 8 --batch 64 --offload --free 0% >out 2>err; test $? = 4 &&
@@ -111,13 +132,6 @@ test_expect 'flags: experts, FSDP' '
     stoker plan train --model deepseek-v3 --gpus 256 --gpu h200 --batch 512 --flags megatron \
         --fix "tp1 pp1 cp1 ep32 etp1 zero3 shard0 mbs2 full every1" >out && golden out plan/flags-moe.txt
 '
-refused() {
-    want=$1 msg=$2 hint=$3
-    shift 3
-    stoker plan train "$@" >out 2>err
-    test $? = "$want" && test ! -s out && sed -n 1p err | grep -qF -- "$msg" && sed -n 2p err | grep -qF -- "$hint" ||
-        { cat err; return 1; }
-}
 M="--model llama-3.1-8b --gpus 8 --batch 16"
 test_expect 'what is missing' '
     refused 2 "there is no --model" "llama-3.1-70b" && refused 2 "there is no --gpus" "64" --model llama-3.1-8b &&
@@ -143,7 +157,7 @@ test_expect 'configurations that cannot be: the word, or the rule and the neares
     refused 2 "contradict" "Leave" $M --eager --fused
 '
 test_expect 'no configuration, and none that fits (exit 4): what would help' '
-    refused 2 "there is no configuration for 7 GPUs" "Rule" --model llama-3.1-8b --gpus 7 --batch 4 --fix tp7 &&
+    refused 2 "there is no configuration for 7 GPUs" "rule tp-heads" --model llama-3.1-8b --gpus 7 --batch 4 --fix tp7 &&
     refused 4 "the leanest, " "GPUs something fits" --model llama-3.1-405b --gpus 16 --gpu h100 --batch 16
 '
 stoker spec example llm-cluster >site.yaml
