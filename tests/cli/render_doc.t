@@ -58,6 +58,25 @@ done
 test_expect 'each GPU with the component that has it' '
     python3 page.py ai-platform-h200/doc/index.html "0 world_model" "4 rl_engine" "7 agent_registry"
 '
+test_expect 'where a scheduler places them, groups name who asks for their GPUs: services are not called queued work' '
+    cat >who.yaml <<END &&
+schema: stoker.spec/1
+nodes:
+  - {name: h, count: 4, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 64, memory: 1TB}
+  - {name: l, count: 3, gpus_per_node: 4, gpu: {model: L40S}, cpu_cores: 64, memory: 1TB}
+  - {name: m, gpus_per_node: 1, gpu: {model: A100-PCIe-80GB, sharing: mig, mig_profile: 1g.10gb}, cpu_cores: 64, memory: 1TB}
+  - {name: x, gpus_per_node: 1, gpu: {model: L4}, cpu_cores: 64, memory: 1TB}
+  - {name: c, count: 20, gpus_per_node: 1, gpu: {model: L4}, cpu_cores: 8, memory: 64GB}
+components:
+  train: {kind: training, target: kubernetes, nodes: h, gpus: 8, nodes_per_replica: 2, queued: true, image: r.org/t:1, command: [t]}
+  chat: {target: kubernetes, nodes: l, gpus: 1, replicas: 6, image: r.org/c:1, command: [c]}
+  part: {target: kubernetes, nodes: m, gpus: 1, replicas: 3, image: r.org/p:1, command: [p]}
+  host: {target: systemd, nodes: c, gpus: 1, replicas: 18, command: [/bin/h]}
+targets: {kubernetes: {version: "1.31"}, systemd: {}}
+END
+    stoker render doc -f who.yaml -o who 2>/dev/null && python3 page.py who/doc/index.html "4 machines: train (16 GPUs, queued)" "3 machines: chat (6 of 12 GPUs)" \
+        "1 machine: part (3 of 7 MIG instances)" "1 machine, of no component" "2 more machines in use, not shown" "2 more machines, of no component" "3 MIG"
+'
 test_expect 'the commands of its targets' '
     python3 page.py llm-cluster/doc/index.html "scontrol reconfigure" "kubectl diff"
 '
