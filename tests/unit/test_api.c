@@ -179,7 +179,8 @@ static const struct row tei_bodies_rows[] = {
     { "/embed", "{`inputs`:`a`,`priority`:`soon`}",
       "fault 2 priority: 'priority' must be `interactive`, `bulk` or a whole number" },
     { "/embed", "{`inputs`:`a`,}",
-      "fault 0 -: the body cannot be read as JSON: line 1, column 15: expected a member name in quotes" },
+      "fault 0 -: the body cannot be read as JSON: line 1, column 15: "
+      "expected a member name in quotes" },
     { "/embed", "{`inputs`:NaN}",
       "fault 0 -: the body cannot be read as JSON: line 1, column 11: expected a value" },
     { "/embed_all", "{`inputs`:[`a`,`b`]}", "tokens 'a' 'b' unit=2" },
