@@ -3,7 +3,8 @@
  * which Grafana finds them and Prometheus when it starts.
  *
  * Limits drawn into a panel are those of the alert that watches the same thing: the spec's own
- * where it has one, else the default rule's. */
+ * where it has one, else the default rule's.  Goals of the spec are lines beside what they are
+ * about: a goal that is missed is no alarm, so they leave the colours to the limits. */
 #include "base/json.h"
 #include "base/str.h"
 #include "base/units.h"
@@ -158,26 +159,83 @@ static void put_source(struct json_out *w)
     json_obj_end(w);
 }
 
-static void put_queries(struct page *p, const struct panel *panel)
+static void put_query(struct page *p, const struct panel *panel, size_t at,
+                      const struct panel_query *q)
 {
     struct json_out *w = &p->w;
     bool range = panel->kind == PANEL_LINES;
+    char ref[8];
+
+    if (at < 26)
+        (void)snprintf(ref, sizeof(ref), "%c", (char)('A' + at));
+    else
+        (void)snprintf(ref, sizeof(ref), "Q%zu", at % 100000);
+    json_obj(w);
+    json_kv_str(w, "refId", ref);
+    put_source(w);
+    kv_expr(p, "expr", q->expr);
+    json_kv_str(w, "legendFormat", q->legend);
+    json_kv_bool(w, "range", range);
+    json_kv_bool(w, "instant", !range);
+    json_kv_str(w, "format", panel->kind == PANEL_TABLE ? "table" : "time_series");
+    json_obj_end(w);
+}
+
+/* Is the goal about what the panel shows?  `out`: the panel's units in one of the goal's. */
+static bool goal_fits(const struct spec_goal *g, const struct panel *panel, double *out)
+{
+    const char *watch = panel->kind == PANEL_LINES ? panel->watch : NULL;
+    const struct alerts_word *word = alerts_word_of(g->metric);
+    double scale = panel->watch_scale > 0 ? panel->watch_scale : 1;
+    size_t len = watch ? strcspn(watch, "/") : 0;
+    struct alert_meaning a;
+
+    if (watch && word && str_eq(spec_metric_name(g->metric), watch)) {
+        *out = word->scale * scale;
+        return true;
+    }
+    for (size_t k = 0; watch && alert_meaning_at(g->metric, k, &a); k++)
+        if ((a.how == ALERT_VALUE || a.how == ALERT_MEAN) && !a.left && strlen(a.metric) == len &&
+            !memcmp(a.metric, watch, len) && (watch[len] ? str_eq(a.of, watch + len + 1) : !a.of)) {
+            *out = a.scale * scale;
+            return true;
+        }
+    return false;
+}
+
+static void put_goals(struct page *p, const struct panel *panel, size_t at)
+{
+    const struct spec *s = p->r->spec;
+    double scale = 1;
+
+    for (size_t i = 0; i < s->goal_count; i++) {
+        const struct spec_goal *g = &s->goals[i];
+
+        for (int least = 1; least >= 0 && goal_fits(g, panel, &scale); least--) {
+            const struct spec_quantity *q = least ? &g->min : &g->max;
+            struct buf expr = { 0 }, legend = { 0 };
+
+            if (!q->known)
+                continue;
+            buf_addf(&expr, "vector(%.9g)", q->v * scale);
+            buf_addf(&legend, "goal %s, at %s", g->name, least ? "least" : "most");
+            put_query(p, panel, at++, &(struct panel_query){ buf_str(&expr), buf_str(&legend) });
+            buf_release(&expr);
+            buf_release(&legend);
+        }
+    }
+}
+
+static void put_queries(struct page *p, const struct panel *panel)
+{
+    struct json_out *w = &p->w;
+    size_t n = 0;
 
     json_key(w, "targets");
     json_arr(w);
-    for (size_t i = 0; i < PANEL_QUERIES_MAX && panel->queries[i].expr; i++) {
-        char ref[2] = { (char)('A' + i), '\0' };
-
-        json_obj(w);
-        json_kv_str(w, "refId", ref);
-        put_source(w);
-        kv_expr(p, "expr", panel->queries[i].expr);
-        json_kv_str(w, "legendFormat", panel->queries[i].legend);
-        json_kv_bool(w, "range", range);
-        json_kv_bool(w, "instant", !range);
-        json_kv_str(w, "format", panel->kind == PANEL_TABLE ? "table" : "time_series");
-        json_obj_end(w);
-    }
+    for (; n < PANEL_QUERIES_MAX && panel->queries[n].expr; n++)
+        put_query(p, panel, n, &panel->queries[n]);
+    put_goals(p, panel, n);
     json_arr_end(w);
 }
 

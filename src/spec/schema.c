@@ -860,7 +860,7 @@ static const struct spec_row document_rows[] = {
     TREE(SECTION, "serve", struct spec, serve, serve_table, .doc = "the model server"),
     TREE(SECTION, "agent", struct spec, agent, agent_table, .doc = "the node agent"),
     TREES(MAP, "goals", struct spec, goals, goal_count, goal_table,
-        .doc = "what `stoker monitor` reports against, by name"),
+        .doc = "what `stoker monitor` reports against and Grafana draws, by name"),
     TREES(MAP, "alerts", struct spec, alerts, alert_count, alert_table,
         .doc = "when somebody is told, by name"),
     TREES(MAP, "default_alerts", struct spec, default_alerts, default_alert_count,

@@ -30,6 +30,31 @@ for a in places:
 assert len({p["id"] for p in page["panels"]}) == len(page["panels"])
 EOF
 '
+test_expect 'goals of the spec are lines beside what they are about, in its units; limits stay those of alerts' '
+    cat >goals.yaml <<END &&
+schema: stoker.spec/1
+goals:
+  busy: {metric: gpu_utilization, min: 80%}
+  full: {metric: gpu_memory, min: 70%, max: 90%}
+  quick: {metric: latency_p99, max: 20ms}
+  rate: {metric: samples_per_second, min: 2000/s}
+END
+    stoker render grafana -f goals.yaml -o goals && python3 - <<EOF
+import json
+lines = {}
+for name in ("node", "serving"):
+    for p in json.load(open("goals/grafana/dashboards/%s.json" % name))["panels"]:
+        got = [(t["legendFormat"], t["expr"]) for t in p.get("targets", []) if t["legendFormat"].startswith("goal ")]
+        assert not got or p["type"] == "timeseries", p
+        lines.update({p["title"]: got} if got else {})
+        refs = [t["refId"] for t in p.get("targets", [])]
+        assert len(set(refs)) == len(refs), refs
+assert lines.pop("GPU utilization") == [("goal busy, at least", "vector(80)")], lines
+assert lines.pop("GPU memory, part of the whole") == [("goal full, at least", "vector(0.7)"), ("goal full, at most", "vector(0.9)")], lines
+(title, got), = lines.items()
+assert "atency" in title and got == [("goal quick, at most", "vector(0.02)")], lines
+EOF
+'
 plain_build || { test_skip 'every query of every dashboard has data' "$ONCE"; test_done; }
 for p in prometheus promtool python3; do
     command -v $p >/dev/null || {
