@@ -172,14 +172,12 @@ static void take_answer(struct fleet *f, struct peer *p, enum rc rc, struct api_
 /* Of those that have nothing to do one looks at the clock; it wakes another when it has. */
 static void wait_turn(struct fleet *f, int64_t next_ns)
 {
-    struct timespec t = { next_ns / 1000000000, next_ns % 1000000000 };
-
     if (f->watched) {
         pthread_cond_wait(&f->turn, &f->lock);
         return;
     }
     f->watched = true;
-    pthread_cond_timedwait(&f->turn, &f->lock, &t);
+    (void)clock_cond_wait(&f->turn, &f->lock, next_ns);
     f->watched = false;
 }
 
