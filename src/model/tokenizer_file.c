@@ -37,7 +37,7 @@ static bool flag(const struct json *v, const char *key, bool dflt)
 
 static enum rc unknown(const struct where *w, const char *type, struct err *err)
 {
-    return err_set(err, RC_PARSE, "member '%s': type '%.60s' is not supported", w->text, type);
+    return err_set(err, RC_USAGE, "member '%s': type '%.60s' is not supported", w->text, type);
 }
 
 static enum rc lacks(const struct where *w, const char *key, const char *what, struct err *err)
@@ -113,7 +113,7 @@ static enum rc read_replace(struct tokenizer *t, const struct json *v, const str
     if (!regex)
         return RC_OK;
     if (!simple_regex(out->pattern, out->pattern_len, &out->repeat))
-        return err_set(err, RC_PARSE, "member '%s.pattern': Regex '%.60s' is not supported",
+        return err_set(err, RC_USAGE, "member '%s.pattern': Regex '%.60s' is not supported",
                        w->text, regex);
     out->pattern_len = 1;
     return RC_OK;

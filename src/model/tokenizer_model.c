@@ -61,7 +61,7 @@ enum rc tok_read_model(struct tokenizer *t, const struct json *v, struct err *er
         return read_unigram(t, v, err);
     if (str_eq(type, "WordPiece") || (!type && json_get(v, "continuing_subword_prefix")))
         return read_wordpiece(t, v, err);
-    return err_set(err, RC_PARSE, "member 'model': type '%.60s' is not supported",
+    return err_set(err, RC_USAGE, "member 'model': type '%.60s' is not supported",
                    type ? type : "?");
 }
 

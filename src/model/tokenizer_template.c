@@ -144,7 +144,7 @@ static enum rc read_processor(struct tokenizer *t, const struct json *v, struct 
     }
     if (str_eq(type, "BertProcessing") || str_eq(type, "RobertaProcessing"))
         return read_fixed(t, v, str_eq(type, "RobertaProcessing"), err);
-    return err_set(err, RC_PARSE, "member 'post_processor': type '%.60s' is not supported",
+    return err_set(err, RC_USAGE, "member 'post_processor': type '%.60s' is not supported",
                    type ? type : "?");
 }
 

@@ -257,8 +257,8 @@ tokens("an empty vocabulary", 1, "vocab|unk", lambda t: t["model"].update(vocab=
 tokens("a vocabulary that is a text", 1, "vocab", lambda t: t["model"].update(vocab="abc"))
 tokens("an unknown token outside the vocabulary", 1, "unk_token", lambda t: t["model"].update(unk_token="nowhere"))
 tokens("no model", 1, "model", lambda t: t.pop("model") and None)
-tokens("a model nobody knows", 1, "model.*BPE", lambda t: t["model"].update(type="BPE"))
-tokens("a normaliser nobody knows", 1, "normalizer.*Rot13", lambda t: t.update(normalizer={"type": "Rot13"}))
+tokens("a model nobody knows", 2, "model.*BPE", lambda t: t["model"].update(type="BPE"))
+tokens("a normaliser nobody knows", 2, "normalizer.*Rot13", lambda t: t.update(normalizer={"type": "Rot13"}))
 tokens("more added tokens than any", 4, "added_tokens", lambda t: t["added_tokens"].extend(
     {"id": i, "content": f"<{i}>", "special": True, "normalized": False} for i in range(70000)))
 tokens("an added token that is a number", 1, "added_tokens", lambda t: t["added_tokens"].append({"id": 5, "content": 7}))
