@@ -20,6 +20,7 @@
 #include "serve/sched_int.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* ---- pace */
 
@@ -214,6 +215,25 @@ static bool breaks_promise(const struct lane *l, const struct work *w, double ow
 
 /* ---- taking in */
 
+/* What a client may change about its time, in every refusal for it. */
+#define MORE_TIME "(x-request-timeout, up to --timeout-max)"
+
+struct span_text {
+    char s[24];
+};
+
+/* "850 ms", "2.0 s": as a client says it. */
+static struct span_text span_of(double ns)
+{
+    struct span_text t;
+
+    if (ns < 999.5e6)
+        (void)snprintf(t.s, sizeof(t.s), "%.0f ms", fmax(ns * 1e-6, 1));
+    else
+        (void)snprintf(t.s, sizeof(t.s), "%.1f s", ns * 1e-9);
+    return t;
+}
+
 /* All the time it was given, whatever of it went by before it came here. */
 static double time_given(const struct job *j)
 {
@@ -233,17 +253,17 @@ static enum rc admit_time(const struct lane *l, const struct work *w, enum sched
         return RC_OK;
     *out_why = REFUSE_SIZE;
     if (own > given)
-        return err_set(err, RC_TIMEOUT, "it needs about %.1f s and has %.1f s", own * 1e-9,
-                       given * 1e-9);
+        return err_set(err, RC_TIMEOUT, "it needs about %s and has %s", span_of(own).s,
+                       span_of(given).s);
     *out_why = REFUSE_DEADLINE;
     if (own > left)
-        return err_set(err, RC_LIMIT, "it needs about %.1f s and has %.1f s left of %.1f s",
-                       own * 1e-9, left * 1e-9, given * 1e-9);
+        return err_set(err, RC_LIMIT, "it needs about %s and has %s left of %s " MORE_TIME,
+                       span_of(own).s, span_of(left).s, span_of(given).s);
     double end = ends_in_ns(l, w, own);
     if (l->tokens && end > 0.8 * left)
         return err_set(err, RC_LIMIT,
-                       "with what waits already it needs about %.1f s and has %.1f s", end * 1e-9,
-                       left * 1e-9);
+                       "with what waits already it needs about %s and has %s " MORE_TIME,
+                       span_of(end).s, span_of(left).s);
     if (breaks_promise(l, w, own))
         return err_set(err, RC_LIMIT, "requests that wait already would end too late with it");
     return RC_OK;
@@ -260,7 +280,7 @@ enum rc admit(const struct lane *l, struct work *w, enum sched_refuse *out_why, 
         return err_set(err, RC_LIMIT, "the server is stopping");
     *out_why = REFUSE_JOBS;
     if (l->jobs >= o->queue_jobs_max)
-        return err_set(err, RC_LIMIT, "%zu requests wait already, %zu at most", l->jobs,
+        return err_set(err, RC_LIMIT, "%zu requests wait already, %zu at most (queue_max)", l->jobs,
                        o->queue_jobs_max);
     *out_why = REFUSE_TOKENS;
     if (l->tokens && l->tokens + w->joined > o->queue_tokens_max)
@@ -284,10 +304,10 @@ enum rc admit_again(const struct lane *l, struct work *w, int64_t now_ns, struct
         return RC_OK;
     all = work_ns(l, w->queue, w->joined);
     if (all > given)
-        return err_set(err, RC_TIMEOUT, "it needs about %.1f s and has %.1f s", all * 1e-9,
-                       given * 1e-9);
-    return err_set(err, RC_LIMIT, "it needs about %.1f s more and has %.1f s left of %.1f s",
-                   own * 1e-9, left * 1e-9, given * 1e-9);
+        return err_set(err, RC_TIMEOUT, "it needs about %s and has %s", span_of(all).s,
+                       span_of(given).s);
+    return err_set(err, RC_LIMIT, "it needs about %s more and has %s left of %s " MORE_TIME,
+                   span_of(own).s, span_of(left).s, span_of(given).s);
 }
 
 /* When there will be room: not before the backlog, and half of it is a fair guess. */

@@ -91,12 +91,16 @@ static void make_routes(struct serve *s)
 /* Errors that the HTTP server finds itself look like those of the route they hit. */
 static void error_body(void *arg, const char *path, int status, const char *why, struct buf *out)
 {
+    const struct serve *s = arg;
     const struct api *api = path ? api_find(path) : NULL;
     struct ask_fault f = { .kind = status >= 500 ? ASK_E_BACKEND : ASK_E_INVALID,
                            .status = status };
 
-    (void)arg;
-    (void)ask_fault(&f, f.kind, NULL, "%s", why);
+    if (status == 413) /* of a body alone */
+        (void)ask_fault(&f, f.kind, NULL, "the body is longer than %zu bytes (--body-max)",
+                        s->o.body_bytes_max);
+    else
+        (void)ask_fault(&f, f.kind, NULL, "%s", why);
     (void)api_error(api ? api->family : API_OPENAI, &f, out);
 }
 

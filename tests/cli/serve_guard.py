@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from serve_box import secret, wait
+from serve_box import reply, secret, wait
 from serve_test import Server, check, done, part, run, skip
 
 EMB = sys.argv[2]
@@ -200,6 +200,12 @@ def long_texts():
         st, v, _ = s.ask(path, body)
         check(f"{path}: a text above its limit is refused, with the setting's name", st == 413 and "--text-max" in str(v), st, v)
     check("one at the limit is taken", s.ask("/embed", {"inputs": "a" * 1000})[0] == 200)
+    s.stop()
+    s = Server("-m", f"emb={EMB}", "--body-max", "10kB")
+    c = s.connect()
+    c.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10001\r\n\r\n")
+    st, _, v = reply(c)
+    check("a body above its limit is refused, with the limit and the setting's name", st == 413 and b"10000 bytes (--body-max)" in v, st, v)
     s.stop()
     s = Server("-m", f"emb={EMB}")
     st, v, _ = s.ask("/embed", {"inputs": "a" * 30_000_000})

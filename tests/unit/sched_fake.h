@@ -5,6 +5,7 @@
 #ifndef TESTS_SCHED_FAKE_H
 #define TESTS_SCHED_FAKE_H
 #include "base/mem.h"
+#include "base/str.h"
 #include "os/clock.h"
 #include "serve/sched.h"
 
@@ -196,6 +197,7 @@ static inline enum rc fake_submit(struct sched *s, struct fake_job *f, int *retr
 {
     size_t rows = 0;
     struct err err = { 0 };
+    enum rc rc;
 
     for (size_t i = 0; i < f->job.count; i++)
         rows += f->job.want == ENG_TOKENS ? f->items[i].tokens : 1;
@@ -206,7 +208,10 @@ static inline enum rc fake_submit(struct sched *s, struct fake_job *f, int *retr
         f->items[i].out = f->out + rows * FAKE_WIDTH;
         rows += f->job.want == ENG_TOKENS ? f->items[i].tokens : 1;
     }
-    return sched_submit(s, &f->job, retry_s, &err);
+    rc = sched_submit(s, &f->job, retry_s, &err);
+    if (rc != RC_OK) /* it is still the caller's */
+        (void)str_copy(f->msg, sizeof(f->msg), err.msg);
+    return rc;
 }
 
 /* A job of one text, submitted. */

@@ -202,6 +202,7 @@ TEST(what_cannot_end_in_time_is_refused_on_an_idle_lane)
     f->job.deadline_ns = clock_mono_ns() + 50000000;
     size_t before = fake.batches;
     CHECK(fake_submit(s, f, &retry_s) == RC_TIMEOUT);
+    CHECK(strstr(f->msg, "and has 50 ms")); /* not "0.1 s" */
     CHECK(fake.batches == before && f->calls == 0);
     f->job.deadline_ns = clock_mono_ns() + 5000000000;
     CHECK(fake_submit(s, f, &retry_s) == RC_OK);
@@ -224,6 +225,7 @@ TEST(what_waited_too_long_elsewhere_is_not_too_large)
     f->job.begun_ns = clock_mono_ns() - 60000000000;
     CHECK(fake_submit(s, f, &retry_s) == RC_LIMIT);
     CHECK(retry_s >= 1 && f->calls == 0);
+    CHECK(strstr(f->msg, "it needs about") && strstr(f->msg, "--timeout-max"));
     fake_free(f);
     sched_free(s);
 }
