@@ -341,6 +341,7 @@ struct k8s_apply {
     const char *folder;        /* of the kustomization, as the shell writes it */
     const char *also;          /* another namespace with objects; NULL: none */
     const char *scaled;        /* who others scale, "statefulset/NAME=COUNT ..." */
+    const char *first;         /* lines before the folder is applied; NULL: none */
 };
 
 /* The function `manifests` of a script: makes room for what apply cannot change, applies `folder`,

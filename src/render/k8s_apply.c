@@ -129,6 +129,8 @@ void k8s_script_apply(struct k8s *k, struct buf *out, const struct k8s_apply *a)
                  "        counts=\"$counts ${w%%=*}=${now:-${w#*=}}\"\n"
                  "    done\n",
                  a->scaled, a->tool, k->namespace);
+    if (a->first)
+        buf_adds(out, a->first);
     buf_addf(out, "    if look; then room; fi\n    run %s apply -k \"$folder\"\n", a->tool);
     if (*a->scaled)
         buf_addf(out,

@@ -298,13 +298,14 @@ void k8s_priority(struct k8s *k, struct buf *out, enum spec_priority p)
 void k8s_script_mark(struct buf *out, const char *tool)
 {
     buf_addf(out,
-             "# mark LABELS MACHINE...\n"
+             "# mark LABELS MACHINE...: what has not joined yet is named\n"
              "mark() {\n"
              "    labels=$1\n"
              "    shift\n"
              "    for n; do\n"
              "        # shellcheck disable=SC2086 # several words\n"
-             "        run %s label --overwrite node \"$n\" $labels\n"
+             "        run %s label --overwrite node \"$n\" $labels ||\n"
+             "            echo \"# $n has no label yet: once it has joined, do this again\"\n"
              "    done\n"
              "}\n\n",
              tool);

@@ -329,12 +329,10 @@ static const struct chart queue_chart = {
     .options = "--values \"$here/kueue-values.yaml\" \\\n",
 };
 
-static void install_queue(struct kube *q, struct buf *out)
+static void install_queue(struct buf *out)
 {
     chart_write(out, &queue_chart);
     settled(out, "kueue-system", "kueue-controller-manager");
-    kube_queue_labels(q, out);
-    buf_adds(out, "    run kubectl apply -f \"$here/cluster/queues.yaml\"\n");
 }
 
 static void install_jobs(struct kube *q, struct buf *out)
@@ -363,7 +361,7 @@ static void install_jobs(struct kube *q, struct buf *out)
         settled(out, "jobset-system", "jobset-controller-manager");
     }
     if (q->t->queue)
-        install_queue(q, out);
+        install_queue(out);
 #undef OVERLAY
 }
 
@@ -439,8 +437,12 @@ static void ask_site(struct kube *q, struct buf *out)
 
 static void script_manifests(struct kube *q, struct buf *out)
 {
-    struct buf scaled = { 0 };
+    struct buf scaled = { 0 }, first = { 0 };
 
+    if (q->t->queue) { /* quotas and places follow every change of the machines, too */
+        kube_queue_labels(q, &first);
+        buf_adds(&first, "    run kubectl apply -f \"$here/cluster/queues.yaml\"\n");
+    }
     for (size_t i = 0; i < q->work_count; i++)
         if (kube_scaled(&q->works[i]))
             buf_addf(&scaled, "%s%s/%s=%" PRId64, scaled.len ? " " : "",
@@ -451,8 +453,10 @@ static void script_manifests(struct kube *q, struct buf *out)
                                           .script = "node-prepare.sh",
                                           .folder = "\"$here/overlays/site\"",
                                           .also = q->agent ? q->watch.namespace : NULL,
-                                          .scaled = buf_str(&scaled) });
+                                          .scaled = buf_str(&scaled),
+                                          .first = q->t->queue ? buf_str(&first) : NULL });
     buf_release(&scaled);
+    buf_release(&first);
 }
 
 /* What a kubelet may not give itself: most labels of kubernetes.io. */

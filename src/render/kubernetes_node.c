@@ -189,8 +189,8 @@ static void script_groups(struct kube *q, struct buf *out)
         struct buf labels = { 0 }, taints = { 0 };
 
         group_words(q, n, &labels, &taints);
-        buf_addf(out, "    %s) # %s, %" PRId64 " machines: ", n->name,
-                 render_from(q->k.r, &n->name), n->count);
+        buf_addf(out, "    %s) # %s, %" PRId64 " machine%s: ", n->name,
+                 render_from(q->k.r, &n->name), n->count, n->count == 1 ? "" : "s");
         spec_hosts(n, out);
         buf_adds(out, "\n        labels=");
         quote_sh(out, buf_str(&labels));

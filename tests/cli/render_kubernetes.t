@@ -280,6 +280,12 @@ test_expect 'the specs that agent and servers read are specs' '
     grep -q all-mpnet embeddings.spec && ! grep -q all-mpnet reranker.spec &&
     grep -q bge-reranker reranker.spec && ! grep -q bge-reranker embeddings.spec'
 
+test_expect 'Kueue: manifests brings quotas and places of machines up to date; a machine that has not joined stops nothing' '
+    mkdir -p absent && printf "%s\n" "#!/bin/sh" "echo \"\$*\" >>\"\$LOG\"" "case \"\$*\" in *node\\ gpu2\\ *) exit 1 ;; esac" "test \"\$1\" != get" >absent/kubectl &&
+    chmod +x absent/kubectl && cp absent/kubectl absent/helm && rm -f calls &&
+    LOG=$PWD/calls PATH=$PWD/absent:$PATH sh llm-cluster/kubernetes/node-prepare.sh --apply manifests >said 2>&1 &&
+    grep -q "^# gpu2 has no label yet" said && grep -q "^label --overwrite node gpu3 .*stoker/" calls &&
+    awk "/^apply -f .*cluster.queues.yaml/ { q = NR } /^apply -k .*overlays.site\$/ { k = NR } END { exit !(q && q < k) }" calls || { cat said calls; exit 1; }'
 test_expect 'Kueue: the queue, what groups have, and their machines by switch and rack' '
     q=llm-cluster/kubernetes/cluster/queues.yaml &&
     has llm-cluster/kubernetes/base/queue.yaml "kind: LocalQueue" "name: llm" "clusterQueue: llm-llm" &&

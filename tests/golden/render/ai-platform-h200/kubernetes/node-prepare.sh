@@ -100,7 +100,7 @@ packages() {
 # Labels and taints with which a machine of a node group joins.
 group_of() {
     case "$1" in
-    h200) # nodes[0].name, 1 machines: h2001
+    h200) # nodes[0].name, 1 machine: h2001
         labels=stoker/group=h200
         taints=''
         ;;

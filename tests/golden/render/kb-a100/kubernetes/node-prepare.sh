@@ -91,7 +91,7 @@ packages() {
 # Labels and taints with which a machine of a node group joins.
 group_of() {
     case "$1" in
-    a100) # nodes[0].name, 1 machines: a1001
+    a100) # nodes[0].name, 1 machine: a1001
         labels=stoker/group=a100,nvidia.com/device-plugin.config=a100
         taints=''
         ;;

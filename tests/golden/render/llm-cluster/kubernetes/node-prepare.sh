@@ -174,13 +174,14 @@ secret() {
     }
 }
 
-# mark LABELS MACHINE...
+# mark LABELS MACHINE...: what has not joined yet is named
 mark() {
     labels=$1
     shift
     for n; do
         # shellcheck disable=SC2086 # several words
-        run kubectl label --overwrite node "$n" $labels
+        run kubectl label --overwrite node "$n" $labels ||
+            echo "# $n has no label yet: once it has joined, do this again"
     done
 }
 
@@ -258,6 +259,10 @@ prune() {
 # The manifests. Replicas that people or an autoscaler change are left as they are;
 # those of the spec are for what is new.
 manifests() {
+    # where machines of gpu are
+    mark 'stoker/switch-1=leaf1 stoker/switch-2=spine ' gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7 gpu8 gpu9 gpu10 gpu11 gpu12 gpu13 gpu14 gpu15 gpu16 gpu17 gpu18 gpu19 gpu20 gpu21 gpu22 gpu23 gpu24 gpu25 gpu26 gpu27 gpu28 gpu29 gpu30 gpu31 gpu32
+    mark 'stoker/switch-1=leaf2 stoker/switch-2=spine ' gpu33 gpu34 gpu35 gpu36 gpu37 gpu38 gpu39 gpu40 gpu41 gpu42 gpu43 gpu44 gpu45 gpu46 gpu47 gpu48 gpu49 gpu50 gpu51 gpu52 gpu53 gpu54 gpu55 gpu56 gpu57 gpu58 gpu59 gpu60 gpu61 gpu62 gpu63 gpu64
+    run kubectl apply -f "$here/cluster/queues.yaml"
     if look; then room; fi
     run kubectl apply -k "$folder"
 }
@@ -295,10 +300,6 @@ operators() {
         --values "$here/kueue-values.yaml" \
         --wait
     run kubectl -n kueue-system rollout status deployment/kueue-controller-manager --timeout=5m
-    # where machines of gpu are
-    mark 'stoker/switch-1=leaf1 stoker/switch-2=spine ' gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7 gpu8 gpu9 gpu10 gpu11 gpu12 gpu13 gpu14 gpu15 gpu16 gpu17 gpu18 gpu19 gpu20 gpu21 gpu22 gpu23 gpu24 gpu25 gpu26 gpu27 gpu28 gpu29 gpu30 gpu31 gpu32
-    mark 'stoker/switch-1=leaf2 stoker/switch-2=spine ' gpu33 gpu34 gpu35 gpu36 gpu37 gpu38 gpu39 gpu40 gpu41 gpu42 gpu43 gpu44 gpu45 gpu46 gpu47 gpu48 gpu49 gpu50 gpu51 gpu52 gpu53 gpu54 gpu55 gpu56 gpu57 gpu58 gpu59 gpu60 gpu61 gpu62 gpu63 gpu64
-    run kubectl apply -f "$here/cluster/queues.yaml"
     # what the site has, or makes now
     run kubectl apply -f "$here/base/namespace.yaml"
     secret llm-agent
