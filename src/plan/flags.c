@@ -71,6 +71,29 @@ static void torchrun(struct job *j, const char *script)
                  ll(nodes), ll(each), script);
 }
 
+/* Fused kernels hide tensor-parallel collectives behind products inside one NVLink domain: what
+ * time_layer.c counts. */
+static bool hides_tp(const struct job *j)
+{
+    return j->c->profile.fused && j->c->tp > 1 && j->c->tp <= j->cl->node_gpus;
+}
+
+/* The plan counts compiled kernels, which no framework but Megatron-LM has without being told:
+ * uncompiled, a plan near the limit runs out of memory.  `how` is what the script has to do. */
+static void note_compile(struct job *j, const char *how)
+{
+    if (j->c->profile.fused)
+        note(j, "memory and time are those of compiled kernels (--eager: of others): %s", how);
+}
+
+static void note_tp_shown(struct job *j, const char *who)
+{
+    if (hides_tp(j))
+        note(j,
+             "the time hides collectives of tp%d behind products, which %s does not: it is longer",
+             j->c->tp, who);
+}
+
 /* ---- Megatron-LM ---- */
 static void megatron_model(struct job *j)
 {
@@ -232,7 +255,7 @@ static void megatron(struct job *j)
     megatron_zero(j);
     megatron_recompute(j);
     megatron_precision(j);
-    if (c->profile.fused && c->tp > 1 && c->seq_par)
+    if (hides_tp(j) && c->seq_par)
         flag(j, "--tp-comm-overlap");
     note(j, "add your data, tokenizer, learning rate and checkpoint flags");
 }
@@ -288,6 +311,11 @@ static void torchtitan(struct job *j)
          c->precision == PLAN_PURE16 ? "bfloat16" : "float32");
     if (c->offload_params)
         flag(j, "--training.enable_cpu_offload");
+    if (c->profile.fused)
+        flag(j, "--compile.enable%s",
+             hides_tp(j) && c->seq_par ? " --compile.enable_async_tensor_parallel" : "");
+    if (!c->seq_par)
+        note_tp_shown(j, "TorchTitan without sequence parallelism");
     note(j, "your_config is a function of the module's config_registry.py; in it");
     if (c->recompute == PLAN_RECOMPUTE_NONE)
         note(j, "  activation_checkpoint=None");
@@ -362,6 +390,8 @@ static void deepspeed(struct job *j)
     if (j->c->zero && j->c->zero < 3 && j->shard != j->replicas)
         note(j, "a shard over %lld of %lld GPUs is for ZeRO 3 alone (MiCS)", ll(j->shard),
              ll(j->replicas));
+    note_compile(j, "call engine.compile() behind deepspeed.initialize()");
+    note_tp_shown(j, "DeepSpeed");
     if (j->c->precision == PLAN_FP8)
         note(j, "fp8 is Transformer Engine's, in your model");
 }
@@ -418,6 +448,9 @@ static void accelerate(struct job *j)
             note(j, "tp%d cp%d go with FSDP (ZeRO 2 or 3) alone in Accelerate", c->tp, c->cp);
         if (fsdp && c->recompute == PLAN_RECOMPUTE_FULL)
             flag(j, "--fsdp_activation_checkpointing true");
+        if (c->profile.fused)
+            flag(j, "--dynamo_backend inductor");
+        note_tp_shown(j, "Accelerate");
     }
     flag(j, "train.py");
     note(j, "in train.py: per-device batch %d, gradient accumulation %d, sequences of %lld",
@@ -456,6 +489,10 @@ static void plain(struct job *j)
              c->recompute == PLAN_RECOMPUTE_FULL ? "every layer" : "attention alone");
     if (c->ep > 1)
         note(j, "experts over %d GPUs: an all-to-all of your own", c->ep);
+    note_compile(j, "call torch.compile(model)");
+    if (hides_tp(j))
+        note(j, "torch._inductor.config._micro_pipeline_tp hides collectives of tp%d, as counted",
+             c->tp);
 }
 
 void plan_flags(const struct plan_model *m, const struct plan_cluster *cl,

@@ -52,6 +52,17 @@ d = json.load(open(\"j\"))
 for c in d[\"front\"] + d[\"clusters\"][0][\"top\"]:
     assert c[\"zero\"] != 1 and c[\"precision\"] == \"fsdp\", c"
 '
+test_expect 'what is counted as compiled is compiled, and only that' '
+    flags llama-3.1-8b 8 torchtitan >out && grep -q -e "--compile.enable$" out &&
+    flags llama-3.1-70b 64 torchtitan --fix "tp8 sp" >out && grep -q -e "--compile.enable_async_tensor_parallel" out &&
+    flags llama-3.1-70b 64 torchtitan --fix "tp8 nosp" >out && grep -q "^# the time hides .* is longer" out &&
+    flags llama-3.1-8b 8 accelerate --fix zero3 >out && grep -q -e "--dynamo_backend inductor" out &&
+    flags llama-3.1-8b 8 deepspeed >out && grep -q "^# .* call engine.compile()" out &&
+    flags llama-3.1-8b 8 torchrun >out && grep -q "^# .* call torch.compile(model)" out || exit 1
+    for f in torchtitan accelerate deepspeed torchrun; do
+        flags llama-3.1-8b 8 $f --eager >out && ! grep -q "compile\|dynamo\|inductor" out || exit 1
+    done
+'
 test_expect 'two frameworks at once are refused' '
     ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --for megatron --flags deepspeed 2>err &&
     grep -q "two frameworks" err

@@ -47,6 +47,7 @@ def torchtitan(text):
     class Config:
         parallelism: configs.ParallelismConfig = dataclasses.field(default_factory=configs.ParallelismConfig)
         training: configs.TrainingConfig = dataclasses.field(default_factory=configs.TrainingConfig)
+        compile: configs.CompileConfig = dataclasses.field(default_factory=configs.CompileConfig)
 
     words = command(text)
     at = words.index("torchtitan.train") + 1
@@ -55,6 +56,7 @@ def torchtitan(text):
     wanted = dict(zip(words, words[1:]))
     assert got.parallelism.tensor_parallel_degree == int(wanted["--parallelism.tensor_parallel_degree"])
     assert got.training.global_batch_size == int(wanted["--training.global_batch_size"])
+    assert got.compile.enable == ("--compile.enable" in words)
 
 
 def accelerate(text):
@@ -63,6 +65,7 @@ def accelerate(text):
     assert words[:2] == ["accelerate", "launch"], words
     args = launch_command_parser().parse_args(words[2:])
     assert args.training_script == "train.py" and not args.training_script_args, args
+    assert args.dynamo_backend == "inductor" or args.use_megatron_lm, args
 
 
 def main():
