@@ -244,6 +244,8 @@ static void gpu_name_fold(const char *s, char out[WORD_MAX])
     out[n] = 0;
     if (str_starts(out, "nvidia"))
         memmove(out, out + 6, n - 5);
+    else if (str_starts(out, "tesla")) /* what the driver calls cards up to Turing */
+        memmove(out, out + 5, n - 4);
 }
 
 /* False, which ends words(), when the word is the name that is looked for. */

@@ -210,6 +210,7 @@ TEST(gpus_and_their_links)
     g = cat_gpu_named(&t, "A30", NULL);
     CHECK(maybe_is(g->nvlink_gen, 3) && !g->nvlink_gbps.known);
     CHECK(!cat_gpu_named(&t, "H20", NULL)->tdp_w.known);
+    CHECK(str_eq(cat_gpu_named(&t, "Tesla-V100-SXM2-16GB", NULL)->name, "V100 SXM2 16GB"));
     g = cat_gpu_named(&t, "gh200-144gb", NULL);
     CHECK(maybe_is(cat_mig_instances(g, "1g.18gb"), 7) &&
           maybe_is(cat_mig_instances(g, "1g.12gb"), 0));
