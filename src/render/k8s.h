@@ -293,10 +293,23 @@ bool k8s_has_models(const struct spec *s, const char *component);
     "if [ \"${1-}\" = --apply ]; then\n"                                                           \
     "    apply=true\n"                                                                             \
     "    shift\n"                                                                                  \
-    "fi\n"                                                                                         \
-    "run() {\n"                                                                                    \
-    "    if $apply; then \"$@\"; else echo \"+ $*\"; fi\n"                                         \
+    "fi\n" RENDER_SCRIPT_SHOW "run() {\n"                                                          \
+    "    if $apply; then\n"                                                                        \
+    "        \"$@\"\n"                                                                             \
+    "    else\n"                                                                                   \
+    "        printf '+ '\n"                                                                        \
+    "        show \"$@\"\n"                                                                        \
+    "    fi\n"                                                                                     \
     "}\n"
+/* The function `secret NAMESPACE` of a script: the token of agent and servers, made once. */
+#define K8S_SCRIPT_SECRET(tool)                                                                    \
+    "# secret NAMESPACE: the token of agent and servers, made once\n"                              \
+    "secret() {\n"                                                                                 \
+    "    " tool " -n \"$1\" get secret " K8S_TOKEN_SECRET " >/dev/null 2>&1 ||\n"                  \
+    "        run sh -c \"head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \\\\n' | " tool        \
+    " -n $1 create secret generic " K8S_TOKEN_SECRET " --from-file=token=/dev/stdin\"\n"           \
+    "}\n"                                                                                          \
+    "\n"
 
 /* --- GPU Operator: driver, MIG, k8s_mig.c --- */
 /* "rdma:" of its driver; `direct`: a fabric of the spec has gpudirect. */

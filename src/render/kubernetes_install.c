@@ -120,18 +120,6 @@ static const char HELPERS[] =
     "}\n"
     "\n";
 
-static const char SECRET[] =
-    "# secret NAMESPACE: the token of agent and servers, made once\n"
-    "secret() {\n"
-    "    kubectl -n \"$1\" get secret " K8S_TOKEN_SECRET " >/dev/null 2>&1 || {\n"
-    "        if $apply; then\n"
-    "            head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \\n'\n"
-    "        fi | run kubectl -n \"$1\" create secret generic " K8S_TOKEN_SECRET
-    " --from-file=token=/dev/stdin\n"
-    "    }\n"
-    "}\n"
-    "\n";
-
 static void chart_write(struct buf *out, const struct chart *c)
 {
     const char *in = c->crd ? "        " : "    ";
@@ -489,7 +477,7 @@ void kube_install_script(struct kube *q, struct buf *out)
 
     buf_adds(out, HELPERS);
     if (q->agent || q->serves)
-        buf_adds(out, SECRET);
+        buf_adds(out, K8S_SCRIPT_SECRET("kubectl"));
     if (q->t->queue)
         k8s_script_mark(out, "kubectl");
     script_manifests(q, out);

@@ -291,18 +291,6 @@ static const char HEAD[] =
     "}\n"
     "\n";
 
-static const char SECRET[] =
-    "# The token of servers, made once.\n"
-    "secret() {\n"
-    "    oc -n \"$1\" get secret " K8S_TOKEN_SECRET " >/dev/null 2>&1 || {\n"
-    "        if $apply; then\n"
-    "            head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \\n'\n"
-    "        fi | run oc -n \"$1\" create secret generic " K8S_TOKEN_SECRET
-    " --from-file=token=/dev/stdin\n"
-    "    }\n"
-    "}\n"
-    "\n";
-
 static const char TAIL[] =
     "case \"${1-}\" in\n"
     "operators) operators ;;\n"
@@ -404,7 +392,7 @@ static void script_write(struct shift *s, const struct package *const *list, siz
     render_head(s->k.r, b, "#", "Brings the operators, then the objects, to a cluster.");
     buf_adds(b, HEAD);
     if (has_servers(s))
-        buf_adds(b, SECRET);
+        buf_adds(b, K8S_SCRIPT_SECRET("oc"));
     for (size_t i = 0; (c = shift_component(s, &i));)
         if (c->scale && shift_kind_of(c) == SHIFT_SET)
             buf_addf(&scaled, "%sstatefulset/%s=%" PRId64, scaled.len ? " " : "",

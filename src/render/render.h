@@ -68,6 +68,23 @@ struct render { /* what a target is given */
 /* A new file; the caller appends to the text.  The path is a format. */
 struct buf *render_file(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3);
 struct buf *render_script(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3); /* 0755 */
+/* The function `show` of a script that prints what it would do: a command with each word as a shell
+ * reads it, so that the line can be pasted.  `echo "$*"` loses the quotes, and that of dash takes a
+ * backslash for an escape. */
+#define RENDER_SCRIPT_SHOW                                                                         \
+    "# the command as a shell takes it\n"                                                          \
+    "show() (\n"                                                                                   \
+    "    line=\n"                                                                                  \
+    "    for w; do\n"                                                                              \
+    "        case \"$w\" in\n"                                                                     \
+    "        '' | *[!A-Za-z0-9_./:@=,%+-]*)\n"                                                     \
+    "            w=\"'$(printf '%s' \"$w\" | sed \"s/'/'\\\\\\\\''/g\")'\"\n"                      \
+    "            ;;\n"                                                                             \
+    "        esac\n"                                                                               \
+    "        line=\"$line${line:+ }$w\"\n"                                                         \
+    "    done\n"                                                                                   \
+    "    printf '%s\\n' \"$line\"\n"                                                               \
+    ")\n"
 struct buf *render_secret(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3); /* 0600 */
 
 /* A file that was made is one of those. */

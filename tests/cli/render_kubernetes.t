@@ -427,6 +427,18 @@ test_expect 'node-prepare.sh prints and does nothing without --apply' '
     sh llm-cluster/kubernetes/node-prepare.sh operators >plan &&
     grep -q "gpu-operator-values.yaml" plan && grep -q "ref=v1.9.4" plan &&
     ! sh llm-cluster/kubernetes/node-prepare.sh machine nosuch 2>/dev/null'
+test_expect 'node-prepare.sh prints a command as a shell reads it: pasted, it does the same' '
+    sh job/kubernetes/node-prepare.sh machine share >plan && printf "/dev/sda1 / ext4 x 0 1\n/dev/sda2 none swap sw 0 0\n" >fstab &&
+    sed -n "/fstab/s/^+ //p" plan | sed "s:/etc/fstab:fstab:" >pasted.sh && sh pasted.sh &&
+    grep -qx "#/dev/sda2 none swap sw 0 0" fstab && grep -qx "/dev/sda1 / ext4 x 0 1" fstab &&
+    sed -n "/^show() /,/^[})]/p" job/kubernetes/node-prepare.sh >show.sh &&
+    cat >words.sh <<-"EOF" &&
+	. ./show.sh
+	set -- printf "%s|" "a b" "it'"'"'s" "" "\\1 \$HOME" "*" "a=b,c:d"
+	"$@" >run.txt
+	show "$@" >shown.sh
+	EOF
+    sh words.sh && sh shown.sh | cmp - run.txt'
 test_expect 'node-prepare.sh follows the release: packages and the form of the configuration' '
     sh job/kubernetes/node-prepare.sh control >plan && grep -q "kubeadm.k8s.io/v1beta4" plan &&
     grep -q "stable-1.31" plan && sh llm-cluster/kubernetes/node-prepare.sh control >plan &&

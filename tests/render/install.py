@@ -190,6 +190,8 @@ class Cluster:
 
     def line(self, text):
         words = shlex.split(text.split(' # ')[0])
+        if words[:2] == ['sh', '-c']:  # what a pipe ends in
+            words = shlex.split(words[2].rsplit(' | ', 1)[-1])
         if words[0] == 'helm':
             self.helm(words)
         elif 'apply' in words:

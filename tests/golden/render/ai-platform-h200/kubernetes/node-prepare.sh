@@ -14,8 +14,26 @@ if [ "${1-}" = --apply ]; then
     apply=true
     shift
 fi
+# the command as a shell takes it
+show() (
+    line=
+    for w; do
+        case "$w" in
+        '' | *[!A-Za-z0-9_./:@=,%+-]*)
+            w="'$(printf '%s' "$w" | sed "s/'/'\\\\''/g")'"
+            ;;
+        esac
+        line="$line${line:+ }$w"
+    done
+    printf '%s\n' "$line"
+)
 run() {
-    if $apply; then "$@"; else echo "+ $*"; fi
+    if $apply; then
+        "$@"
+    else
+        printf '+ '
+        show "$@"
+    fi
 }
 # put FILE: standard input becomes FILE
 put() {
@@ -159,11 +177,8 @@ foreign() {
 
 # secret NAMESPACE: the token of agent and servers, made once
 secret() {
-    kubectl -n "$1" get secret stoker-token >/dev/null 2>&1 || {
-        if $apply; then
-            head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n'
-        fi | run kubectl -n "$1" create secret generic stoker-token --from-file=token=/dev/stdin
-    }
+    kubectl -n "$1" get secret stoker-token >/dev/null 2>&1 ||
+        run sh -c "head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \\n' | kubectl -n $1 create secret generic stoker-token --from-file=token=/dev/stdin"
 }
 
 tool=kubectl

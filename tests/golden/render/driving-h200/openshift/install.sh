@@ -12,8 +12,26 @@ if [ "${1-}" = --apply ]; then
     apply=true
     shift
 fi
+# the command as a shell takes it
+show() (
+    line=
+    for w; do
+        case "$w" in
+        '' | *[!A-Za-z0-9_./:@=,%+-]*)
+            w="'$(printf '%s' "$w" | sed "s/'/'\\\\''/g")'"
+            ;;
+        esac
+        line="$line${line:+ }$w"
+    done
+    printf '%s\n' "$line"
+)
 run() {
-    if $apply; then "$@"; else echo "+ $*"; fi
+    if $apply; then
+        "$@"
+    else
+        printf '+ '
+        show "$@"
+    fi
 }
 here=$(cd "$(dirname "$0")" && pwd)
 # kind CRD: OLM installs in its own time

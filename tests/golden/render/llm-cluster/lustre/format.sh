@@ -22,7 +22,7 @@ for word; do
 done
 
 # the command as a shell takes it
-show() {
+show() (
     line=
     for w; do
         case "$w" in
@@ -33,7 +33,7 @@ show() {
         line="$line${line:+ }$w"
     done
     printf '%s\n' "$line"
-}
+)
 run() {
     show "$@"
     [ "$apply" = 0 ] || "$@"

@@ -15,7 +15,7 @@ for word; do
 done
 
 # the command as a shell takes it
-show() {
+show() (
     line=
     for w; do
         case "$w" in
@@ -26,7 +26,7 @@ show() {
         line="$line${line:+ }$w"
     done
     printf '%s\n' "$line"
-}
+)
 run() {
     show "$@"
     [ "$apply" = 0 ] || "$@"

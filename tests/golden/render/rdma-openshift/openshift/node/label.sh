@@ -10,8 +10,26 @@ if [ "${1-}" = --apply ]; then
     apply=true
     shift
 fi
+# the command as a shell takes it
+show() (
+    line=
+    for w; do
+        case "$w" in
+        '' | *[!A-Za-z0-9_./:@=,%+-]*)
+            w="'$(printf '%s' "$w" | sed "s/'/'\\\\''/g")'"
+            ;;
+        esac
+        line="$line${line:+ }$w"
+    done
+    printf '%s\n' "$line"
+)
 run() {
-    if $apply; then "$@"; else echo "+ $*"; fi
+    if $apply; then
+        "$@"
+    else
+        printf '+ '
+        show "$@"
+    fi
 }
 
 # worker: nodes[0].name
