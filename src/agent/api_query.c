@@ -25,9 +25,18 @@ struct gather {
     struct json_out w;
     struct cell *cells; /* q->steps of them, of the series at hand */
     size_t series;
-    const struct tele_metric *metric;
-    bool over; /* too many */
+    bool known; /* the table or the history has the metric */
+    char *unit; /* of a known one, owned: the history's names last as long as a call of take() */
+    bool over;  /* too many */
 };
+
+static void found(struct gather *g, const char *unit)
+{
+    if (g->known)
+        return;
+    g->known = true;
+    g->unit = unit ? xstrdup(unit) : NULL;
+}
 
 static void add_column(struct gather *g, const char *name, double (*of)(const struct cell *c))
 {
@@ -99,7 +108,7 @@ static bool take_series(void *arg, const struct tele_series *s, const struct rin
         return false;
     }
     g->series++;
-    g->metric = s->metric;
+    found(g, s->metric->unit);
     fill(g, p, n);
     json_obj(&g->w);
     json_key(&g->w, "labels");
@@ -143,6 +152,28 @@ static enum rc read_ring(struct gather *g, struct ring *ring, struct err *err)
     return ring_read(ring, &rq, take_series, g, err);
 }
 
+/* A metric without a point in the span is no unknown one: the table has it, built in or an
+ * application's, or the history has, from the time when the application ran. */
+static void find_metric(struct gather *g, struct ring *ring)
+{
+    const struct tele_metric *m = tele_metric(g->q->metric);
+    size_t count;
+
+    if (m)
+        found(g, m->unit);
+    tele_hold(g->a->o.tele);
+    count = g->known ? 0 : tele_count(g->a->o.tele);
+    for (uint32_t id = 0; id < count && !g->known; id++) {
+        const struct tele_series *s = tele_get(g->a->o.tele, id);
+
+        if (s && str_eq(s->metric->id, g->q->metric))
+            found(g, s->metric->unit);
+    }
+    tele_let(g->a->o.tele);
+    if (!g->known && ring && ring_has(ring, g->q->metric))
+        found(g, "1"); /* those of applications have no other */
+}
+
 enum rc api_history(struct api *a, const struct api_params *p, struct buf *out, struct err *err)
 {
     struct gather g = { .a = a };
@@ -160,19 +191,19 @@ enum rc api_history(struct api *a, const struct api_params *p, struct buf *out, 
     json_arr(&g.w);
     api_enter(a, &view);
     rc = read_ring(&g, view.ring, err);
+    find_metric(&g, view.ring);
     api_leave(a);
     free(g.cells);
     json_arr_end(&g.w);
-    if (!g.metric)
-        g.metric = tele_metric(q.metric);
-    json_kv_str(&g.w, "unit", g.metric ? g.metric->unit : NULL);
+    json_kv_str(&g.w, "unit", g.unit);
     json_obj_end(&g.w);
+    free(g.unit);
     if (!rc && g.over)
         rc = err_set(err, RC_USAGE,
                      "more than %d series or %d values: ask with labels (label.gpu=0) or a longer "
                      "'step'",
                      API_SERIES_MAX, API_CELLS_MAX);
-    if (!rc && !g.metric)
+    if (!rc && !g.known)
         rc = err_set(err, RC_USAGE, "no metric '%s': /api/v1/series lists them", q.metric);
     return rc;
 }

@@ -482,6 +482,15 @@ static struct ring_series *match(struct ring *r, const struct ring_query *q, siz
     return out;
 }
 
+bool ring_has(struct ring *r, const char *metric)
+{
+    struct ring_query q = { .metric = metric };
+    size_t count;
+
+    free(match(r, &q, &count));
+    return count > 0;
+}
+
 enum rc ring_read(struct ring *r, const struct ring_query *q, ring_take *take, void *arg,
                   struct err *err)
 {

@@ -324,11 +324,20 @@ node_load1 99
 
 def application():
     s, url = exporter("# TYPE app_steps_total counter\napp_steps_total{rank=\"0\"} 41\n")
-    a = agent("--no-history", "--no-gpu", "--scrape", url, "--scrape", "http://127.0.0.1:1/metrics")
+    a = agent("--history", "app.ring", *SMALL, "--no-gpu", "--scrape", url, "--scrape", "http://127.0.0.1:1/metrics")
     check("an application's own metrics are taken in", wait(lambda: a.value("app_steps_total", 'rank="0"') == 41, 30), a.metrics()[-800:])
     up = [l for l in lines(a.metrics()) if l.startswith("stoker_app_up")]
     check("one that is not there is told", len(up) == 2 and sum(l.endswith(" 1") for l in up) == 1, up)
+    query = "/api/v1/query?metric=app_steps_total&step=60"
+    got = wait(lambda: (a.ask(query + "&from=-5m")[1] or {}).get("series"), 20)
+    before = a.ask(query + "&from=-10m&to=-5m")
+    check("and kept; before it ran its series is empty, not unknown", got and before[0] == 200 and before[1]["series"] == [] and before[1]["unit"] == "1", got, before)
     s.close()
+    a.stop()
+    a = agent("--history", "app.ring", *SMALL, "--no-gpu")
+    got, before = a.ask(query + "&from=-5m"), a.ask(query + "&from=-10m&to=-5m")
+    check("an agent that does not ask it any more knows it from the history", got[0] == 200 and len(got[1]["series"]) == 1 and before[0] == 200, got, before)
+    check("what nobody ever told is unknown", a.ask("/api/v1/query?metric=app_never")[0] == 400)
     a.stop()
 
 

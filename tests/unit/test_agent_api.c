@@ -274,6 +274,30 @@ TEST(history)
     node_close(&n);
 }
 
+/* An application that is silent in the span, or that has gone and left its history. */
+TEST(a_metric_without_a_point_is_not_unknown)
+{
+    struct api_opts o = { .view = { .ring = (struct ring *)(void *)&fake } };
+    struct node n;
+    unsigned app;
+
+    node_open(&n, &o);
+    app = tele_source(n.t, "app");
+    tele_begin(n.t, app, fixed_now());
+    tele_set(n.t,
+             tele_series(n.t, app, tele_foreign(n.t, "app_queue", "waiting", TELE_GAUGE), NULL, 0),
+             3);
+    tele_end(n.t);
+    fake.kept = "app_gone";
+    expect_part(&n, "/api/v1/query?metric=app_queue&from=20&to=24&step=1", 200,
+                "\"series\":[],\"unit\":\"1\"}");
+    expect_part(&n, "/api/v1/query?metric=app_gone&from=20&to=24&step=1", 200,
+                "\"series\":[],\"unit\":\"1\"}");
+    expect_part(&n, "/api/v1/query?metric=app_never&from=20&to=24&step=1", 400,
+                "no metric 'app_never'");
+    node_close(&n);
+}
+
 TEST(no_history)
 {
     struct api_opts o = { 0 };
@@ -597,7 +621,7 @@ TEST(every_route_is_described)
 
 TEST_MAIN(cmocka_unit_test(the_node), cmocka_unit_test(series_and_models),
           cmocka_unit_test(asked_in_this_process), cmocka_unit_test(processes_use_the_host),
-          cmocka_unit_test(history), cmocka_unit_test(no_history),
-          cmocka_unit_test(events_from_memory_and_from_the_history), cmocka_unit_test(alerts),
-          cmocka_unit_test(live), cmocka_unit_test(too_many_listeners), cmocka_unit_test(fleet),
-          cmocka_unit_test(every_route_is_described))
+          cmocka_unit_test(history), cmocka_unit_test(a_metric_without_a_point_is_not_unknown),
+          cmocka_unit_test(no_history), cmocka_unit_test(events_from_memory_and_from_the_history),
+          cmocka_unit_test(alerts), cmocka_unit_test(live), cmocka_unit_test(too_many_listeners),
+          cmocka_unit_test(fleet), cmocka_unit_test(every_route_is_described))
