@@ -70,6 +70,32 @@ const struct cat_nccl *cat_nccl_find(const struct cat_nccl_table *t, const char 
     return bsearch(name, t->rows, t->count, sizeof(*t->rows), name_cmp);
 }
 
+/* How far two names are apart by slips of the pen, FAR where one is another name: a word with other
+ * letters is another word (SHARP_DISABLE is not SHM_DISABLE, nor IBEXT_ IB_), so words are held
+ * against each other one by one, and a short one may have one slip only. */
+static size_t slips(const char *a, const char *b, size_t far)
+{
+    enum { LONG_WORD = 6 };
+    char x[64], y[64];
+    size_t sum = 0;
+
+    while (*a && *b) {
+        size_t n = strcspn(a, "_"), m = strcspn(b, "_"), most = n >= LONG_WORD ? 2 : 1, d;
+
+        if (n >= sizeof(x) || m >= sizeof(y))
+            return far;
+        snprintf(x, sizeof(x), "%.*s", (int)n, a);
+        snprintf(y, sizeof(y), "%.*s", (int)m, b);
+        d = str_distance(x, y, most);
+        if (d > most || (d && n < 3))
+            return far;
+        sum += d;
+        a += n + (a[n] == '_');
+        b += m + (b[m] == '_');
+    }
+    return *a || *b ? far : sum;
+}
+
 const char *cat_nccl_nearest(const struct cat_nccl_table *t, const char *name)
 {
     enum { FAR = 4 }; /* more edits than this are another name */
@@ -77,7 +103,9 @@ const char *cat_nccl_nearest(const struct cat_nccl_table *t, const char *name)
     size_t best_d = FAR;
 
     for (size_t i = 0; i < t->count; i++) {
-        size_t d = str_distance(name, t->rows[i].name, FAR);
+        /* a '_' more or less is one slip, too */
+        bool spaced = str_distance(name, t->rows[i].name, 1) <= 1;
+        size_t d = spaced ? 1 : slips(name, t->rows[i].name, FAR);
         bool gone = str_eq(t->rows[i].dflt, "(removed)") || str_eq(t->rows[i].dflt, "(not NCCL)");
 
         if (d < best_d && !gone) {

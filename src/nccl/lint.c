@@ -306,7 +306,7 @@ static void lint_names(struct lint_run *r)
             continue;
         near = cat_nccl_nearest(&t, name);
         if (near)
-            lint_add(r, name, NCCL_WARN, "Correct the name.",
+            lint_add(r, name, NCCL_WARN, "Correct the name, unless a plug-in reads it.",
                      "NCCL has no such variable and ignores it; did you mean %s?", near);
         else
             lint_add(r, name, NCCL_INFO, "Unset it unless a plug-in reads it.",

@@ -71,6 +71,10 @@ TEST(nccl_names)
 {
     struct arena a = { 0 };
     struct err err = { 0 };
+    static const char *const others[] = { "NCCL_SHARPEN_DISABLE", "NCCL_IBNEW_DISABLE",
+                                          "NCCL_NVLS_DISABLE",    "NCCL_TIMEOUT",
+                                          "NCCL_TUNER_ENABLE",    "NCCL_SPCX_ENABLE",
+                                          "NCCL_GDR_LEVEL" };
     struct cat_nccl_table t;
     size_t explained = 0;
 
@@ -90,7 +94,11 @@ TEST(nccl_names)
     assert_null(cat_nccl_find(&t, NULL));
     assert_string_equal(cat_nccl_nearest(&t, "NCCL_IB_HCAS"), "NCCL_IB_HCA");
     assert_string_equal(cat_nccl_nearest(&t, "NCCL_SOCKET_INFAME"), "NCCL_SOCKET_IFNAME");
+    assert_string_equal(cat_nccl_nearest(&t, "NCCL_SOCKETIFNAME"), "NCCL_SOCKET_IFNAME");
     assert_null(cat_nccl_nearest(&t, "NCCL_SOMETHING_ELSE_ALTOGETHER"));
+    for (size_t i = 0; i < ARRAY_SIZE(others);
+         i++) /* following such a hint turns a transport off */
+        assert_null(cat_nccl_nearest(&t, others[i]));
     arena_release(&a);
 }
 
