@@ -323,8 +323,8 @@ static bool pair_judge(const struct hw_gpu_pair *p, bool geforce, struct check_o
     else if (!str_eq(said, "ok") && maybe_or(p->nvlinks, 0) > 0)
         check_fail(
             o,
-            "Drain the node: NCCL stops with an error.  Look for MIG, a GPU in another mode, "
-            "and the fabric manager's log; reset the GPUs.  NCCL_IGNORE_DISABLED_P2P=1 goes "
+            "Drain the node: NCCL stops with an error.  Look for a GPU in another mode "
+            "and at the fabric manager's log; reset the GPUs.  NCCL_IGNORE_DISABLED_P2P=1 goes "
             "on without NVLink between them.",
             "NVLink joins them, and the driver refuses peer access: %s", said);
     else if (!str_eq(said, "ok"))
@@ -343,11 +343,15 @@ static void gpu_p2p(const struct hw *hw, struct check_out *o)
 {
     char first[FACTS_NAME_MAX], name[2 * FACTS_NAME_MAX];
     const struct hw_gpu *a, *b;
-    size_t good = 0, all = 0;
+    size_t good = 0, all = 0, cut = 0;
 
     for (size_t i = 0; i < hw->gpu_pairs_count; i++) {
         if (!pair_gpus(hw, &hw->gpu_pairs[i], &a, &b))
             continue;
+        if (maybe_is(a->mig, 1) || maybe_is(b->mig, 1)) { /* no peer access, on purpose */
+            cut++;
+            continue;
+        }
         snprintf(name, sizeof(name), "%s with %lld", facts_gpu_name(a, first),
                  (long long)maybe_or(b->index, hw->gpu_pairs[i].b.v));
         o->object = name;
@@ -357,8 +361,66 @@ static void gpu_p2p(const struct hw *hw, struct check_out *o)
     o->object = NULL;
     if (good)
         check_pass(o, "%zu of %zu pairs reach each other's memory", good, all);
+    else if (all == 0 && cut)
+        check_skip(o, "MIG is on: instances have no peer access to each other");
     else if (all == 0)
         check_skip(o, "fewer than two GPUs answer");
+}
+
+/* ---- the switches above ---- */
+/* What hangs below a bridge: GPUs, and RDMA devices that are ours. */
+static size_t below_bridge(const struct hw *hw, const struct hw_pci *bridge)
+{
+    enum { DEEP = 32 };
+    size_t count = 0;
+
+    for (size_t i = 0; i < hw->gpus_count + hw->rdma_count; i++) {
+        const char *bdf = i < hw->gpus_count ? hw->gpus[i].bdf : hw->rdma[i - hw->gpus_count].bdf;
+        const struct hw_pci *p = bdf ? hw_find_pci(hw, bdf) : NULL;
+
+        if (i >= hw->gpus_count && !facts_rdma_ours(hw, &hw->rdma[i - hw->gpus_count]))
+            continue;
+        for (size_t n = 0; n < DEEP && p && p != bridge; n++)
+            p = p->parent ? hw_find_pci(hw, p->parent) : NULL;
+        count += p == bridge;
+    }
+    return count;
+}
+
+/* GPUs lower the speed of their own link when they idle; a switch keeps its own. */
+static void pcie_uplink(const struct hw *hw, struct check_out *o)
+{
+    size_t good = 0, bad = 0;
+
+    for (size_t i = 0; i < hw->pci_count && !hw->place.hypervisor; i++) {
+        const struct hw_pci *p = &hw->pci[i];
+        struct maybe now = hw_link_mbps(p), most = hw_link_mbps_max(hw, p);
+        size_t below = hw_pci_is_upstream(hw, p) ? below_bridge(hw, p) : 0;
+
+        if (!below || !now.known || !most.known)
+            continue;
+        if (now.v >= most.v) {
+            good++;
+            continue;
+        }
+        bad++;
+        o->object = p->bdf;
+        check_warn(o,
+                   "Look for PCIe errors in `dmesg` (AER); power the machine off and on, then have "
+                   "the riser, the cable or the switch board exchanged.",
+                   "the switch above %zu device%s has x%lld at %s to the CPU, it can do x%lld "
+                   "at %s: %lld of %lld Gb/s",
+                   below, below == 1 ? "" : "s", (long long)p->link_width.v, p->link_speed,
+                   (long long)p->link_width_max.v, p->link_speed_max, (long long)now.v / 1000,
+                   (long long)most.v / 1000);
+    }
+    o->object = NULL;
+    if (good)
+        check_pass(o, "%zu of %zu switches above GPUs and NICs have their whole link up", good,
+                   good + bad);
+    else if (!bad)
+        check_skip(o, hw->place.hypervisor ? "a virtual machine does not see the switches' links"
+                                           : "no PCIe switch above a GPU or NIC");
 }
 
 /* ---- CUDA itself: the one check that does something ---- */
@@ -503,6 +565,12 @@ static const struct check rows[] = {
       .fn = gpu_p2p,
       .doc = "Each pair of GPUs reaches each other's memory directly. Without, NCCL copies through "
              "host memory." },
+    { .id = "gpu.pcie-uplink",
+      .groups = CHECK_GPU | CHECK_RDMA,
+      .title = "PCIe uplinks",
+      .fn = pcie_uplink,
+      .doc = "PCIe switches above GPUs and NICs reach the CPU by all lanes and at the speed that "
+             "both ends can do." },
     { .id = "gpu.cuda-runs",
       .groups = CHECK_GPU | CHECK_TRAINING,
       .title = "CUDA runs",

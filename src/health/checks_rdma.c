@@ -56,7 +56,7 @@ static const char *plugin_fabric(const struct hw *hw)
     for (size_t i = 0; i < hw->nets_count; i++) {
         if (hw->nets[i].driver && str_starts(hw->nets[i].driver, "cxi"))
             return "HPE Slingshot";
-        gvnics += hw->nets[i].driver && str_starts(hw->nets[i].driver, "gve");
+        gvnics += hw_net_is_gvnic(&hw->nets[i]);
     }
     return gvnics > 2 ? "gVNIC" : NULL;
 }
@@ -72,6 +72,10 @@ static void rdma_no_device(const struct hw *hw, struct check_out *o)
     else if (fabric && plugin)
         check_skip(o, "%s has no RDMA device: NCCL reaches it by the net plug-in, which is here",
                    fabric);
+    else if (plugin && !o->nccl->bare_remedy)
+        check_unknown(o, "Run once with NCCL_DEBUG=INFO and read which network NCCL names.",
+                      "no RDMA device, but a net plug-in of NCCL: whether it needs one is its own "
+                      "affair");
     else if (fabric)
         check_warn(o, "Install the fabric's plug-in for NCCL; sockets carry the data without.",
                    "%s has no RDMA device, and no net plug-in of NCCL was found", fabric);
@@ -892,20 +896,40 @@ static void rdma_distance(const struct hw *hw, const struct hw_gpu *g, struct ch
         distance_far(hw, g, n, o);
 }
 
+/* Is the port itself here, too?  Then this is the host, which keeps its functions for others. */
+static bool vf_on_its_host(const struct hw *hw, const struct hw_rdma *d)
+{
+    for (size_t i = 0; d->physfn && i < hw->rdma_count; i++)
+        if (str_eq(hw->rdma[i].bdf, d->physfn) && !maybe_is(hw->rdma[i].vf, 1) &&
+            facts_rdma_ours(hw, &hw->rdma[i]))
+            return true;
+    return false;
+}
+
 static void rdma_vf(const struct hw *hw, struct check_out *o)
 {
     bool any = false;
+    size_t kept = 0;
 
     for (size_t i = 0; i < hw->rdma_count; i++) {
         const struct hw_rdma *d = &hw->rdma[i], *twin = NULL;
+        bool told = false; /* by the first function of the port */
 
         if (!maybe_is(d->vf, 1) || !facts_rdma_ours(hw, d))
             continue;
+        if (vf_on_its_host(hw, d)) {
+            kept++;
+            continue;
+        }
         any = true;
         for (size_t j = 0; j < hw->rdma_count; j++)
             if (j != i && d->physfn && str_eq(hw->rdma[j].physfn, d->physfn) &&
-                facts_rdma_ours(hw, &hw->rdma[j]))
+                facts_rdma_ours(hw, &hw->rdma[j])) {
+                told |= j < i;
                 twin = &hw->rdma[j];
+            }
+        if (told)
+            continue;
         o->object = d->name;
         if (!d->physfn)
             check_unknown(o, NULL, "a virtual function whose parent could not be read");
@@ -918,7 +942,11 @@ static void rdma_vf(const struct hw *hw, struct check_out *o)
             check_pass(o, "a virtual function with a port of its own");
     }
     o->object = NULL;
-    if (!any)
+    if (!any && kept)
+        check_skip(o,
+                   "%zu virtual function%s of this host's own ports, for pods and virtual machines",
+                   kept, kept == 1 ? "" : "s");
+    else if (!any)
         check_skip(o, hw->rdma_count ? "no virtual function here" : RDMA_NO_DEVICE);
 }
 

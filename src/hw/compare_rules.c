@@ -75,9 +75,12 @@ static bool is_gpu(const struct hw_pci *p)
     return p->class_.known && p->class_.v >> 16 == CLASS_DISPLAY;
 }
 
-/* The port above a device and the device itself are the two ends of one link. */
+/* The port above a device and the device itself are the two ends of one link; the link of a
+ * switch's upper side leads up, and no device below tells of it. */
 static const struct hw_pci *link_below(const struct hw *hw, const struct hw_pci *p)
 {
+    if (hw_pci_is_upstream(hw, p))
+        return NULL;
     for (size_t i = 0; i < hw->pci_count; i++)
         if (str_eq(hw->pci[i].parent, p->bdf) && hw->pci[i].link_width.known)
             return &hw->pci[i];

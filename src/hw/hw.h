@@ -478,6 +478,10 @@ const struct hw_rdma *hw_find_rdma(const struct hw *hw, const char *name);
 /* NVLinks lead to switches of this machine that are no PCI devices of its own (HGX B200): those of
  * a rack, by GPUs on a chip-to-chip link, are managed elsewhere. */
 bool hw_links_switched(const struct hw *hw);
+/* Google's virtual NIC, whose driver has two names. */
+bool hw_net_is_gvnic(const struct hw_net *n);
+/* The upper side of a PCIe switch: its link leads up, where those of other bridges lead down. */
+bool hw_pci_is_upstream(const struct hw *hw, const struct hw_pci *p);
 /* What the PCIe link of a function carries as it runs now, in Mb/s. */
 struct maybe hw_link_mbps(const struct hw_pci *p);
 /* ... when it runs below what card and slot can both do, and carries less than the ports of

@@ -29,6 +29,33 @@ struct maybe hw_link_mbps(const struct hw_pci *p)
     return p ? mbps_of(p->link_speed, p->link_width) : maybe_none();
 }
 
+static bool is_bridge(const struct hw_pci *p)
+{
+    return p && p->class_.known && p->class_.v >> 8 == 0x0604;
+}
+
+/* Root ports and the ports below a switch lead down, what is next below one of them leads up: the
+ * kinds take turns from the root on. */
+bool hw_pci_is_upstream(const struct hw *hw, const struct hw_pci *p)
+{
+    enum { DEEP = 32 };
+    bool odd = false;
+
+    if (!is_bridge(p))
+        return false;
+    for (size_t n = 0; n < DEEP; n++, odd = !odd) {
+        p = p->parent ? hw_find_pci(hw, p->parent) : NULL;
+        if (!is_bridge(p))
+            return odd;
+    }
+    return false;
+}
+
+bool hw_net_is_gvnic(const struct hw_net *n)
+{
+    return n->driver && (str_starts(n->driver, "gve") || str_starts(n->driver, "gvnic"));
+}
+
 struct maybe hw_link_mbps_max(const struct hw *hw, const struct hw_pci *p)
 {
     const struct hw_pci *slot = p && p->parent ? hw_find_pci(hw, p->parent) : NULL;

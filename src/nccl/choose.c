@@ -22,7 +22,7 @@ static bool has_gvnics(const struct hw *hw)
     size_t count = 0;
 
     for (size_t i = 0; i < hw->nets_count; i++)
-        count += hw->nets[i].driver && str_starts(hw->nets[i].driver, "gve");
+        count += hw_net_is_gvnic(&hw->nets[i]);
     return count > 2;
 }
 
@@ -52,6 +52,7 @@ static void choose_efa_off(struct sim *s)
 static void choose_gvnic(struct sim *s)
 {
     if (has_plugin(s->hw)) {
+        s->c->net = NULL; /* neither sockets nor GPUDirect can be claimed */
         s->c->net_why = "The net plug-in may speak GPUDirect-TCPX or -TCPXO over gVNIC; whether it "
                         "does is its own affair.";
         return;

@@ -28,6 +28,7 @@ static const struct nic_kind {
     { "cxgb4", NULL, "iWARP, which NCCL cannot use" },
     { "ena", NULL, "AWS has EFA for that, a device of its own" },
     { "gve", NULL, "Google's plug-in for NCCL has GPUDirect over it" },
+    { "gvnic", NULL, "Google's plug-in for NCCL has GPUDirect over it" }, /* its older name */
     { "cxi", NULL, "libfabric drives it, by the plug-in aws-ofi-nccl with the provider cxi" },
     { "virtio", NULL, "a virtual NIC; the host must pass on a NIC or a virtual function" },
     { "vmxnet3", NULL, "a virtual NIC; the host must pass on a NIC or a virtual function" },

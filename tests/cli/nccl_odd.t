@@ -232,4 +232,24 @@ test_expect 'four rails down and six are told by the same sentence' "
     rails_down mlx5_3 mlx5_9 && env_of rails && says 'a neighbour that has one (PXN)' && hides 'through host memory or a' &&
     env_of rails -e NCCL_PXN_DISABLE=1 && hides 'a neighbour that has one (PXN)' && says 'through host memory'
 "
+# ---- what only --check and --compare see
+test_expect 'a PCIe switch with 4 lanes up: told by its address, once, and among machines that should be equal' "
+    flat_of uplink --check gpu && says 'WARN PCIe uplinks' && says 'x4 at 8.0 GT/s PCIe to the CPU, it can do x16' &&
+    test \$(grep -c 'WARN *PCIe uplinks' page) = 1 && says '3 of 4 switches' &&
+    flat_of uplink-well --check gpu && says 'PASS PCIe uplinks 4 of 4 switches' &&
+    { stoker detect --compare '$tars/uplink.tar' '$tars/uplink-well.tar' >diff; test \$? = 1; } &&
+    grep -q 'pci.link_width.*4: uplink' diff && ! grep -q 'equal in all' diff
+"
+test_expect 'MIG refuses peer access on purpose: nobody is drained' "
+    flat_of mig-nvlink --check gpu && says 'SKIP peer access MIG is on' && hides 'FAIL peer access'
+"
+test_expect 'virtual functions beside their own ports are the host'\''s stock, not a pod'\''s' "
+    flat_of lent-functions --check rdma && says '8 virtual functions of this host' && hides 'WARN virtual functions'
+"
+test_expect 'names that a plug-in reads are not called slips of names that turn a transport off' "
+    for v in NCCL_IBEXT_DISABLE NCCL_SHARP_DISABLE NCCL_NVLS_DISABLE NCCL_TIMEOUT; do
+        stoker detect --root '$tars/uplink-well.tar' -e \$v=1 --env >out 2>&1 && ! grep -q 'did you mean' out || return 1
+    done &&
+    stoker detect --root '$tars/uplink-well.tar' -e NCCL_DEBG=INFO --env 2>&1 | tr '\n' ' ' | grep -q 'did you mean NCCL_DEBUG'
+"
 test_done

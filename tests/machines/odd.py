@@ -260,6 +260,38 @@ def iwarp_beside():
     return iwarp(False)
 
 
+def uplink():
+    """the upper side of the first of four PCIe switches trained at 4 lanes of generation 3"""
+    node = Node(R.rails(lambda i: ib(i), 4), nccl="2.27.5")
+    t = node.m.tree
+    gpu = node.hardware[0][0]
+    path = next(p for p in t.nodes if p.endswith("/%s/class" % gpu)).split("/")
+    for at in (-3, -4):  # both ends of the link; below them are a port of the switch, the GPU and its file
+        t.files("/".join(path[:at]), current_link_width=4, current_link_speed="8.0 GT/s PCIe")
+    return node
+
+
+def uplink_well():
+    """the same machine as it should be"""
+    return Node(R.rails(lambda i: ib(i), 4), nccl="2.27.5")
+
+
+def mig_nvlink():
+    """GPUs on NVLink that are in MIG mode: the driver refuses peer access, on purpose"""
+    node = Node(R.rails(lambda i: ib(i), 4), nccl="2.27.5")
+    for g in node.m.nvml["gpus"]:
+        g.update(mig=True, mig_pending=True)
+    for p in node.m.nvml["pairs"]:
+        p.update(p2p_read="not-supported", p2p_write="not-supported")
+    return node
+
+
+def lent_functions():
+    """a host whose ports have virtual functions for pods"""
+    return Node(R.rails(lambda i: roce(i, 400, vfs=[R.Nic("mlx5_%d" % (8 + 2 * i + k), "roce", 400) for k in (0, 1)]), 4),
+                nccl="2.27.5")
+
+
 MACHINES = {k.replace("_", "-"): v for k, v in list(globals().items())
             if getattr(v, "__doc__", None) and getattr(v, "__module__", "") == __name__ and
             not isinstance(v, type) and k not in ("relink",)}

@@ -28,7 +28,7 @@ struct fx {
     struct hw_net nets[FX_NICS + 1];
     struct hw_addr addrs[FX_NICS + 1];
     struct hw_distance distances[FX_GPUS * FX_NICS];
-    struct hw_pci pci[FX_GPUS + FX_NICS + 1]; /* the last is the switch above all */
+    struct hw_pci pci[FX_GPUS + FX_NICS + 2]; /* the switch above all, and room for its root port */
     struct hw_numa numa[2];
     struct hw_hugepages huge;
     struct hw_disk disk;
@@ -174,7 +174,7 @@ static inline void fx_links(struct fx *f)
     f->hw.distances = f->distances;
     f->hw.distances_count = ARRAY_SIZE(f->distances);
     f->hw.pci = f->pci;
-    f->hw.pci_count = ARRAY_SIZE(f->pci);
+    f->hw.pci_count = ARRAY_SIZE(f->pci) - 1;
 }
 
 static inline void fx_host(struct fx *f)

@@ -621,6 +621,51 @@ static const struct fx_row rows[] = {
     { "gpu.iommu", in_vm, CHECK_SKIP, "host of this virtual machine" },
 };
 
+/* the switch above all below a root port, which makes it one with an upper side */
+static void uplink(struct fx *f, const char *speed, int lanes)
+{
+    struct hw_pci *sw = &f->pci[f->hw.pci_count - 1];
+
+    sw[0].class_ = maybe_of(0x060400);
+    sw[0].parent = "0000:0f:00.0";
+    sw[0].link_speed = speed;
+    sw[0].link_width = maybe_of(lanes);
+    sw[0].link_speed_max = "32.0 GT/s PCIe";
+    sw[0].link_width_max = maybe_of(16);
+    sw[1] = sw[0];
+    sw[1].bdf = "0000:0f:00.0";
+    sw[1].parent = NULL;
+    f->hw.pci_count++;
+}
+
+static void uplink_well(struct fx *f)
+{
+    uplink(f, "32.0 GT/s PCIe", 16);
+}
+
+static void uplink_narrow(struct fx *f)
+{
+    uplink(f, "32.0 GT/s PCIe", 4);
+}
+
+static void uplink_slow(struct fx *f)
+{
+    uplink(f, "8.0 GT/s PCIe", 16);
+}
+
+static void uplink_guest(struct fx *f)
+{
+    uplink_slow(f);
+    f->hw.place.hypervisor = "kvm";
+}
+
+static void p2p_mig(struct fx *f)
+{
+    f->hw.gpu_pairs[0].p2p_read = f->hw.gpu_pairs[0].p2p_write = "not supported";
+    f->hw.gpu_pairs[0].nvlinks = maybe_of(18);
+    f->gpus[0].mig = maybe_of(1);
+}
+
 static const struct fx_row fabric_rows[] = {
     { "gpu.same-model", NULL, CHECK_PASS, "one model" },
     { "gpu.same-vbios", NULL, CHECK_PASS, "one VBIOS version" },
@@ -661,6 +706,13 @@ static const struct fx_row fabric_rows[] = {
       "GPU 0 with 1: cannot reach each other's memory: chipset not supported" },
     { "gpu.p2p", p2p_unknown, CHECK_UNKNOWN, "does not tell" },
     { "gpu.p2p", one_gpu, CHECK_SKIP, "fewer than two" },
+    { "gpu.p2p", p2p_mig, CHECK_SKIP, "MIG is on" },
+    { "gpu.pcie-uplink", NULL, CHECK_SKIP, "no PCIe switch" },
+    { "gpu.pcie-uplink", uplink_well, CHECK_PASS, "1 of 1 switches" },
+    { "gpu.pcie-uplink", uplink_narrow, CHECK_WARN,
+      "0000:10:00.0: the switch above 4 devices has x4" },
+    { "gpu.pcie-uplink", uplink_slow, CHECK_WARN, "126 of 504 Gb/s" },
+    { "gpu.pcie-uplink", uplink_guest, CHECK_SKIP, "virtual machine" },
     { "gpu.cuda-runs", NULL, CHECK_SKIP, "--deep" },
 };
 

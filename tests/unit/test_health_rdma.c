@@ -368,6 +368,12 @@ static void vfs_twin(struct fx *f)
     f->rdma[1].physfn = "0000:1c:00.0";
 }
 
+static void vfs_kept(struct fx *f)
+{
+    f->rdma[1].vf = maybe_of(1);
+    f->rdma[1].physfn = f->rdma[0].bdf;
+}
+
 static void vf_orphan(struct fx *f)
 {
     vfs(f);
@@ -491,6 +497,7 @@ static const struct fx_row rows[] = {
     { "rdma.vf", NULL, CHECK_SKIP, "no virtual function" },
     { "rdma.vf", vfs, CHECK_PASS, "port of its own" },
     { "rdma.vf", vfs_twin, CHECK_WARN, "shares the port 0000:1c:00.0 with mlx5_1" },
+    { "rdma.vf", vfs_kept, CHECK_SKIP, "1 virtual function of this host's own ports" },
     { "rdma.vf", vf_orphan, CHECK_UNKNOWN, "mlx5_1" },
     { "rdma.numa-balancing", NULL, CHECK_PASS, "off" },
     { "rdma.numa-balancing", balancing, CHECK_WARN, "on" },
