@@ -9,6 +9,11 @@
  * is enough, one is made larger, and the next one larger again as long as that pays: small ones
  * alone would never tell what large ones cost.
  *
+ * A batch can stand still for a reason that passes: a VM that was paused, a CPU that others used.
+ * Its octave would then refuse what would measure it again.  So a batch never counts as slower
+ * than a larger one that ran since, one quick batch undoes what slow ones said, and where a speed
+ * refuses requests for SCHED_PACE_STALE_S, one comes in to measure it.
+ *
  * What small batches cost says nothing of large ones: most of it is what any batch costs.  So the
  * time of a large request is a guess until batches of the size that it would run in were seen; it
  * comes in then, and is judged as soon as they were.
@@ -31,32 +36,54 @@ static size_t octave_of(size_t tokens)
     return k < SCHED_OCTAVES ? k : SCHED_OCTAVES - 1;
 }
 
-/* Of a token in a batch of so many; where none ran, of the nearest size below, else above. */
-static double token_cost(const struct pace *p, size_t tokens)
+/* The octave that tells of a batch of so many; where none ran, the nearest below, else above;
+ * SCHED_OCTAVES: nothing ran. */
+static size_t octave_known(const struct pace *p, size_t tokens)
 {
     size_t at = octave_of(tokens), k = at + 1;
 
-    while (k && !(p->token_ns[k - 1] > 0))
+    while (k && !(p->octaves[k - 1].token_ns > 0))
         k--;
     for (k = k ? k - 1 : at; k < SCHED_OCTAVES; k++)
-        if (p->token_ns[k] > 0)
-            return p->token_ns[k];
-    return 0;
+        if (p->octaves[k].token_ns > 0)
+            break;
+    return k;
 }
 
-void pace_add(struct pace *p, size_t tokens, int64_t ns)
+/* Of one batch: no more than a larger one that was measured since. */
+static double batch_ns(const struct pace *p, size_t tokens)
 {
-    double *cost = &p->token_ns[octave_of(tokens)], now = (double)ns / (double)tokens;
+    size_t at = octave_of(tokens), from = octave_known(p, tokens);
+    double ns = from < SCHED_OCTAVES ? (double)tokens * p->octaves[from].token_ns : 0;
 
-    if (*cost > 0) /* a batch that stood still says little of the next */
-        now = fmin(now, 4 * *cost);
-    *cost = *cost > 0 ? *cost + (now - *cost) / SCHED_PACE_WINDOW : now;
-    p->batches++;
+    for (size_t k = at + 1; k < SCHED_OCTAVES; k++)
+        if (p->octaves[k].at > p->octaves[at].at)
+            ns = fmin(ns, (double)p->octaves[k].tokens * p->octaves[k].token_ns);
+    return ns;
+}
+
+static double token_cost(const struct pace *p, size_t tokens)
+{
+    return batch_ns(p, tokens) / (double)tokens;
+}
+
+void pace_add(struct pace *p, size_t tokens, int64_t begun_ns, int64_t ended_ns)
+{
+    struct pace_octave *o = &p->octaves[octave_of(tokens)];
+    double now = (double)(ended_ns - begun_ns) / (double)tokens;
+    double cost = o->token_ns > 0 ? token_cost(p, tokens) : now;
+
+    now = fmin(now, 4 * cost);  /* a batch that stood still says little of the next, … */
+    cost = fmin(cost, 2 * now); /* … a quick one that the model can */
+    o->token_ns = cost + (now - cost) / SCHED_PACE_WINDOW;
+    o->tokens = tokens;
+    o->at = ++p->batches;
+    o->ended_ns = ended_ns;
     p->since_trial++;
     if (!p->trial || tokens < p->trial - p->trial / 4)
         return;
     p->since_trial = 0;
-    p->climbs = *cost < 0.9 * token_cost(p, tokens / 2);
+    p->climbs = o->token_ns < 0.9 * token_cost(p, tokens / 2);
     p->trial = p->climbs ? 2 * p->trial : 0;
 }
 
@@ -76,7 +103,7 @@ static bool work_pace_known(const struct lane *l, const struct work *w, size_t t
 
     if (!pace_known(p) || tokens <= room)
         return pace_known(p);
-    while (top && !(p->token_ns[top - 1] > 0))
+    while (top && !(p->octaves[top - 1].token_ns > 0))
         top--;
     return top > octave_of(text > room ? text : room) &&
            (room >= most || top - 1 > octave_of(room));
@@ -84,7 +111,9 @@ static bool work_pace_known(const struct lane *l, const struct work *w, size_t t
 
 double pace_ns(const struct pace *p, size_t tokens, size_t batch)
 {
-    return pace_known(p) ? (double)tokens * token_cost(p, tokens < batch ? tokens : batch) : 0;
+    size_t one = tokens < batch ? tokens : batch;
+
+    return one && pace_known(p) ? (double)tokens * token_cost(p, one) : 0;
 }
 
 size_t pace_tokens(const struct pace *p, double ns, size_t budget)
@@ -95,11 +124,11 @@ size_t pace_tokens(const struct pace *p, double ns, size_t budget)
     if (!pace_known(p))
         return budget < SCHED_PROBE_TOKENS ? budget : SCHED_PROBE_TOKENS;
     for (size_t k = 0; k <= octave_of(budget); k++)
-        if (p->token_ns[k] > 0)
-            least = fmin(least, p->token_ns[k]);
+        if (p->octaves[k].token_ns > 0)
+            least = fmin(least, token_cost(p, (size_t)1 << k));
     for (size_t k = octave_of(budget) + 1; k-- > 0;) {
-        double cost = p->token_ns[k], low = (double)((size_t)1 << k);
-        if (!(cost > 0))
+        double cost = token_cost(p, (size_t)1 << k), low = (double)((size_t)1 << k);
+        if (!(p->octaves[k].token_ns > 0))
             continue;
         if (n > 0 && cost > SCHED_COST_MAX * least)
             break;
@@ -240,9 +269,48 @@ static double time_given(const struct job *j)
     return (double)(j->deadline_ns - (j->begun_ns ? j->begun_ns : j->submitted_ns));
 }
 
+/* The octave by which a request is judged. */
+static struct pace_octave *judged_by(const struct lane *l, const struct work *w)
+{
+    size_t room = queue_room(l, w->queue);
+    struct pace *p = &w->queue->seen->pace;
+
+    return &p->octaves[octave_known(p, w->joined < room ? w->joined : room)];
+}
+
+/* The speed says that it ends too late.  Where that speed is old, and all like this one were
+ * refused since, it comes in to measure it, if others leave it the time; it is judged again after
+ * its first batch. */
+static bool comes_to_measure(const struct lane *l, struct work *w, double own, double left)
+{
+    struct pace_octave *o = judged_by(l, w);
+    int64_t now_ns = w->job->submitted_ns, last = o->ended_ns;
+
+    last = o->tried_ns > last ? o->tried_ns : last;
+    if (now_ns - last < SCHED_PACE_STALE_S * INT64_C(1000000000))
+        return false;
+    if (l->tokens && ends_in_ns(l, w, own) - own > 0.8 * left)
+        return false;
+    o->tried_ns = now_ns;
+    w->unsure = true;
+    w->unsure_at = w->queue->seen->pace.batches;
+    return true;
+}
+
+/* Did a batch like its own run, or a larger one, since it came to measure that? */
+static bool measured_since(const struct lane *l, const struct work *w)
+{
+    const struct pace *p = &w->queue->seen->pace;
+
+    for (const struct pace_octave *o = judged_by(l, w); o < p->octaves + SCHED_OCTAVES; o++)
+        if (o->at > w->unsure_at)
+            return true;
+    return false;
+}
+
 /* A fifth is left for what is not known.  One whose deadline is over already comes in, and goes
  * at once with the right word. */
-static enum rc admit_time(const struct lane *l, const struct work *w, enum sched_refuse *out_why,
+static enum rc admit_time(const struct lane *l, struct work *w, enum sched_refuse *out_why,
                           struct err *err)
 {
     const struct job *j = w->job;
@@ -250,6 +318,8 @@ static enum rc admit_time(const struct lane *l, const struct work *w, enum sched
     double own = work_ns(l, w->queue, w->joined);
 
     if (!j->deadline_ns || left <= 0 || w->unsure)
+        return RC_OK;
+    if (own > left && comes_to_measure(l, w, own, left))
         return RC_OK;
     *out_why = REFUSE_SIZE;
     if (own > given)
@@ -296,7 +366,7 @@ enum rc admit_again(const struct lane *l, struct work *w, int64_t now_ns, struct
     const struct job *j = w->job;
     double left = (double)(j->deadline_ns - now_ns), given = time_given(j), own, all;
 
-    if (!w->unsure || !work_pace_known(l, w, w->tokens))
+    if (!w->unsure || !work_pace_known(l, w, w->tokens) || !measured_since(l, w))
         return RC_OK;
     w->unsure = false;
     own = work_ns(l, w->queue, w->tokens);

@@ -48,7 +48,8 @@ enum {
     SCHED_PROBE_TOKENS = 1024,        /* of a batch until then */
     SCHED_OCTAVES = 24,               /* of batch sizes */
     SCHED_TRIAL_EVERY = 16,           /* batches: one of so many is larger, to measure it; … */
-    SCHED_TRIAL_SOON = 2              /* … while that pays, one of so many */
+    SCHED_TRIAL_SOON = 2,             /* … while that pays, one of so many */
+    SCHED_PACE_STALE_S = 10           /* a speed as old as this refuses all but one, to measure */
 };
 
 #define SCHED_COST_MAX 1.25 /* a token's cost by the least that it can be */
@@ -73,8 +74,16 @@ struct meter {
 };
 
 /* How long batches take.  See sched_admit.c. */
+struct pace_octave {
+    double token_ns;  /* 0: none ran */
+    size_t tokens;    /* of the last one */
+    uint64_t at;      /* pace.batches when it was measured last */
+    int64_t ended_ns; /* the last one */
+    int64_t tried_ns; /* when a request that this refuses came in all the same */
+};
+
 struct pace {
-    double token_ns[SCHED_OCTAVES]; /* by size of the batch; 0: none ran */
+    struct pace_octave octaves[SCHED_OCTAVES]; /* by tokens of the batch */
     uint64_t batches, since_trial;
     size_t trial; /* tokens of a batch that is to be larger; 0: none is */
     bool climbs;  /* the last one paid */
@@ -142,7 +151,8 @@ struct work { /* job.own */
     size_t count, left;        /* texts; not yet over */
     size_t running;            /* in batches */
     bool over;
-    bool unsure; /* whether it ends in time: the speed at its size was not known when it came */
+    bool unsure; /* whether it ends in time: the speed at its size was not known when it came, … */
+    uint64_t unsure_at; /* … or was old: it is judged by what runs after so many of pace.batches */
     enum rc why;
     struct err *err; /* owned; with RC_FAIL */
     struct text texts[];
@@ -289,7 +299,7 @@ void fair_put_back(struct work *w);
 void clients_free(struct lane *l);
 
 /* ---- sched_admit.c; the lane's lock is held */
-void pace_add(struct pace *p, size_t tokens, int64_t ns);
+void pace_add(struct pace *p, size_t tokens, int64_t begun_ns, int64_t ended_ns);
 bool pace_known(const struct pace *p);
 double pace_ns(const struct pace *p, size_t tokens, size_t batch); /* 0: not known */
 /* Tokens that run within `ns`, at most `budget`. */

@@ -195,7 +195,7 @@ static size_t hand_out(struct lane *l)
         text_forget(l, b->texts[i]);
     l->running_tokens -= b->tokens;
     b->queue->running -= b->tokens;
-    pace_add(&b->queue->seen->pace, b->tokens, b->ended_ns - b->begun_ns);
+    pace_add(&b->queue->seen->pace, b->tokens, b->begun_ns, b->ended_ns);
     pthread_mutex_unlock(&l->lock);
     deliver_all(l);
     meter_batch(l);
