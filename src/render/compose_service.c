@@ -371,6 +371,14 @@ static void network(struct compose *k, const struct host_run *run)
         list(k, "networks", (const char *const[]){ "default" }, 1);
         return;
     }
+    for (size_t i = 0; c->user && !str_eq(c->user, "root") && !str_eq(c->user, "0") &&
+                       run->replica == 0 && i < c->port_count;
+         i++)
+        if (c->ports[i].port < RENDER_PORT_FREE)
+            render_warn(k->r, &c->ports[i].port, "Take one from 1024 on, or leave out 'user'.",
+                        "'%s' is on the host's network for RDMA, where user '%s' cannot listen on "
+                        "port %" PRId64,
+                        c->name, c->user, c->ports[i].port);
     yaml_comment(&k->y, "RDMA works where the network devices are: the host's");
     yaml_note(&k->y, render_from(k->r, &c->fabrics));
     yaml_str(&k->y, "network_mode", "host");

@@ -4,6 +4,7 @@
 #include "render/k8s.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 /* ---- from a component ---- */
 
@@ -277,10 +278,41 @@ static void pod_user(struct k8s *k, struct yaml_out *y, const struct k8s_pod *po
     yaml_str(y, "fsGroupChangePolicy", "OnRootMismatch");
 }
 
+/* The lowest port that the pod listens on, where that one asks for a capability; NULL: none does. */
+static const struct spec_port *low_port(const struct k8s_pod *pod)
+{
+    const struct spec_port *low = NULL;
+
+    for (size_t i = 0; i < pod->port_count; i++)
+        if (pod->ports[i].port < RENDER_PORT_FREE && (!low || pod->ports[i].port < low->port))
+            low = &pod->ports[i];
+    return low;
+}
+
+/* Containers keep no capability, root's neither, and runtimes differ: containerd before 2.0 lets
+ * nobody bind a port below 1024.  This sysctl is one of the pod's own network and safe: Pod
+ * Security and the constraints of OpenShift let it pass, and it works for every user, where an
+ * added NET_BIND_SERVICE would be given to root alone. */
+static void sysctls(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
+{
+    const struct spec_port *low = pod->host_network ? NULL : low_port(pod);
+
+    if (!low)
+        return;
+    yaml_seq(y, "sysctls");
+    yaml_map(y, NULL);
+    yaml_note(y, render_from(k->r, &low->port));
+    yaml_str(y, "name", "net.ipv4.ip_unprivileged_port_start");
+    yaml_strf(y, "value", "%" PRId64, low->port);
+    yaml_end(y);
+    yaml_end(y);
+}
+
 static void pod_security(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
     yaml_map(y, "securityContext");
     pod_user(k, y, pod);
+    sysctls(k, y, pod);
     yaml_map(y, "seccompProfile");
     yaml_str(y, "type", "RuntimeDefault");
     yaml_end(y);

@@ -68,6 +68,8 @@ struct render { /* what a target is given */
 /* A new file; the caller appends to the text.  The path is a format. */
 struct buf *render_file(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3);
 struct buf *render_script(struct render *r, const char *path, ...) PRINTF_LIKE(2, 3); /* 0755 */
+/* The first port that anybody may bind; below, Linux asks for CAP_NET_BIND_SERVICE. */
+enum { RENDER_PORT_FREE = 1024 };
 /* The function `show` of a script that prints what it would do: a command with each word as a shell
  * reads it, so that the line can be pasted.  `echo "$*"` loses the quotes, and that of dash takes a
  * backslash for an escape. */

@@ -110,18 +110,12 @@ static void agent(struct render *r, const struct host_plan *p)
               a->history_bytes + ((int64_t)AGENT_MEMORY_MIB << 20));
     buf_adds(u.out, "CPUQuota=100%\nTasksMax=256\nLimitNOFILE=65536\n");
     unit_harden(&u, UNIT_HARD_OWN, false);
+    unit_low_port(&u, &a->port);
+    unit_low_port(&u, &a->metrics_port);
     install(&u);
 }
 
 /* ---- the model server ---- */
-
-static void low_port(struct unit *u, const struct spec_serve *v)
-{
-    if (v->port < 1024 || v->rerank_port < 1024)
-        unit_line(u, &v->port,
-                  "CapabilityBoundingSet=CAP_NET_BIND_SERVICE\n"
-                  "AmbientCapabilities=CAP_NET_BIND_SERVICE");
-}
 
 static void serve_limits(struct unit *u)
 {
@@ -190,7 +184,8 @@ static void serve(struct render *r, const struct host_plan *p)
     unit_dirs(&u, NULL);
     serve_limits(&u);
     unit_harden(&u, UNIT_HARD_ENGINE, false);
-    low_port(&u, v);
+    unit_low_port(&u, &v->port);
+    unit_low_port(&u, &v->rerank_port);
     install(&u);
 }
 
@@ -198,6 +193,8 @@ static void serve(struct render *r, const struct host_plan *p)
 
 static void up(struct render *r, const struct host_plan *p)
 {
+    const struct spec_serve *v = &r->spec->serve;
+    const struct spec_agent *w = &r->spec->agent;
     struct unit u = unit_open(r, p, "stoker-up.service",
                               "Agent and model server as one unit; instead of theirs.");
 
@@ -218,6 +215,10 @@ static void up(struct render *r, const struct host_plan *p)
     unit_dirs(&u, NULL);
     serve_limits(&u);
     unit_harden(&u, UNIT_HARD_OWN, false);
+    unit_low_port(&u, &v->port);
+    unit_low_port(&u, &v->rerank_port);
+    unit_low_port(&u, &w->port);
+    unit_low_port(&u, &w->metrics_port);
     install(&u);
 }
 

@@ -65,6 +65,14 @@ void unit_harden(struct unit *u, enum unit_hard how, bool rdma)
     devices(u, how, rdma);
 }
 
+void unit_low_port(struct unit *u, const int64_t *port)
+{
+    if (*port < RENDER_PORT_FREE)
+        unit_line(u, port,
+                  "CapabilityBoundingSet=CAP_NET_BIND_SERVICE\n"
+                  "AmbientCapabilities=CAP_NET_BIND_SERVICE");
+}
+
 /* A folder below the one systemd keeps for its kind is made by it; another one is made by
  * tmpfiles.d and only opened for writing here. */
 static void dir(struct unit *u, const char *key, const char *root, const char *path,

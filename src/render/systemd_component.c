@@ -281,6 +281,8 @@ void systemd_component(struct render *r, const struct host_plan *p, const struct
     paths(&u, run, &a);
     limits(&u, run);
     unit_harden(&u, host_is_server(c) ? UNIT_HARD_ENGINE : UNIT_HARD_COMPONENT, uses_rdma(&u, c));
+    for (size_t i = 0; i < c->port_count; i++)
+        unit_low_port(&u, &c->ports[i].port);
     unit_section(&u, "Install");
     buf_adds(u.out, "WantedBy=multi-user.target\n");
     if (host_is_server(c) && run->replica == 0)

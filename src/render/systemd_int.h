@@ -37,6 +37,8 @@ enum unit_hard {
     UNIT_HARD_COMPONENT /* somebody's: what it may call is not restricted */
 };
 void unit_harden(struct unit *u, enum unit_hard how, bool rdma);
+/* Behind unit_harden(): a port below 1024 is bound with a capability, which no user has there. */
+void unit_low_port(struct unit *u, const int64_t *port);
 /* StateDirectory=, LogsDirectory=, or paths that are writable, of state_dir and log_dir. */
 void unit_dirs(struct unit *u, const char *below);
 /* The folder of files and batches of that server: made by systemd below /var/lib, else it has to be

@@ -903,5 +903,17 @@ test_expect 'software.driver is a minimum: an older one never takes the place of
     test -z "$(driver 535)$(driver 550.54)$(driver 550.54.15)$(driver 595.91.07)" && test "$(driver 600.10.03)" = 600.10.03 && ! grep "driver image" err &&
     test "$(driver 600.1)" = 600.1 && grep -q "no driver image .600.1." err
 '
-
+test_expect 'a port below 1024 is opened to any user of its pod, by the lowest one, and to no other pod' '
+    cat >low.yaml <<-"EOF" &&
+	nodes: [{name: c, role: cpu, cpu_cores: 16, memory: 64GB}]
+	components:
+	  ui: {target: kubernetes, nodes: c, image: "nginx:1", ports: [{name: tls, port: 443}, {name: web, port: 80}]}
+	  dns: {target: kubernetes, nodes: c, image: "nginx:1", ports: [{name: x, port: 53, protocol: udp}], user: root}
+	  api: {target: kubernetes, nodes: c, image: "nginx:1", ports: [{name: x, port: 1024}]}
+	targets: {kubernetes: {stoker_image: "r.example.org/s:1"}}
+	EOF
+    render low low.yaml && b=low/kubernetes/base/component &&
+    has $b-ui.yaml "name: net.ipv4.ip_unprivileged_port_start" "value: \"80\"" &&
+    has $b-dns.yaml "name: net.ipv4.ip_unprivileged_port_start" "value: \"53\"" && hasnt $b-api.yaml sysctls:
+'
 test_done
