@@ -14,6 +14,7 @@
 #include "render/follow.h"
 #include "base/str.h"
 #include "render/alerts.h"
+#include "render/k8s.h"
 
 #include <stddef.h>
 
@@ -88,7 +89,7 @@ static bool has_no_gpus(const struct render *r, const struct spec_component *c)
 static bool is_root(const struct render *r, const struct spec_component *c)
 {
     (void)r;
-    return str_eq(c->user, "root") || str_eq(c->user, "0");
+    return k8s_is_root(c);
 }
 
 static bool ends_for_good(const struct render *r, const struct spec_component *c)

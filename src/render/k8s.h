@@ -243,6 +243,8 @@ const char *k8s_gpu_resource(struct k8s *k, const struct spec_node *n);
 /* The port's name: at most 15 bytes with a letter.  `out` holds 16. */
 void k8s_port_name(const struct spec_port *ports, size_t i, char *out);
 
+/* Is it to run as user 0? */
+bool k8s_is_root(const struct spec_component *c);
 /* Has it a memory pool but no GPUs of its own: does it share those of others? */
 bool k8s_shares_gpu(const struct spec_component *c);
 

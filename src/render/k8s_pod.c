@@ -147,6 +147,13 @@ static void shm_add(struct k8s *k, struct k8s_pod *pod)
                    });
 }
 
+bool k8s_is_root(const struct spec_component *c)
+{
+    int64_t uid;
+
+    return c->user && (str_eq(c->user, "root") || (str_to_i64(c->user, 10, &uid) && uid == 0));
+}
+
 /* The user by number, since the kubelet cannot look up names of an image. */
 static int64_t user_of(struct k8s *k, const struct spec_component *c)
 {
@@ -154,7 +161,7 @@ static int64_t user_of(struct k8s *k, const struct spec_component *c)
 
     if (!c->user)
         return K8S_UID_DEFAULT;
-    if (str_eq(c->user, "root"))
+    if (k8s_is_root(c))
         return 0;
     if (str_to_i64(c->user, 10, &uid) && uid >= 0 && uid <= INT32_MAX)
         return uid;
@@ -268,9 +275,13 @@ static void pod_user(struct k8s *k, struct yaml_out *y, const struct k8s_pod *po
         pod->c ? render_from(k->r, &pod->c->user) : "an account without rights of its own";
 
     yaml_bool(y, "runAsNonRoot", !pod->root);
-    if (k->scc || pod->uid < 0)
+    if (pod->uid < 0 || (k->scc && !pod->root))
         return; /* the security context constraint picks one of the namespace's range */
     yaml_note(y, from);
+    if (k->scc) { /* to a pod that names no user, restricted-v2 gives one of that range, too */
+        yaml_int(y, "runAsUser", pod->uid);
+        return;
+    }
     yaml_int(y, "runAsUser", pod->uid);
     yaml_int(y, "runAsGroup", pod->uid);
     yaml_note(y, "volumes are made writable for this group, once");

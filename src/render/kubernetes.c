@@ -106,7 +106,7 @@ static const char *level_of(const struct kube *q, const char **why)
     *why = "no pod is root, keeps a capability or sees the machine";
     for (size_t i = 0; i < q->work_count; i++) {
         const struct kube_work *w = &q->works[i];
-        bool root = w->c->user && (str_eq(w->c->user, "root") || str_eq(w->c->user, "0"));
+        bool root = k8s_is_root(w->c);
 
         if (root && w->c->fabrics.count) {
             *why = "a component is root and locks memory for RDMA";

@@ -104,7 +104,7 @@ static void component_check(struct shift *s, const struct spec_component *c)
     if (!s->named && shift_has_peers(c))
         s->named = c;
     service_check(s, c);
-    s->root = s->root || (c->user && (str_eq(c->user, "root") || str_eq(c->user, "0")));
+    s->root = s->root || k8s_is_root(c);
 }
 
 static void fabric_check(struct shift *s, const struct spec_fabric *f)

@@ -372,4 +372,20 @@ test_expect 'a build whose image nobody runs is told at the name of its stream' 
     sed "s/image_stream: .*/image_stream: elsewhere/" built.yaml >moved.yaml && ! cmp -s built.yaml moved.yaml &&
     stoker spec check moved.yaml >/dev/null 2>err && grep -q "^moved.yaml:[0-9]*:[0-9]*: warning: no component runs the image that is built, .elsewhere." err || { cat err; exit 1; }
 '
+cat >users.yaml <<'EOF'
+nodes: [{name: c, role: cpu, cpu_cores: 16, memory: 64GB}]
+components:
+  u0: {target: openshift, nodes: c, image: "nginx:1", user: "0"}
+  ur: {target: openshift, nodes: c, image: "nginx:1", user: root}
+  ud: {target: openshift, nodes: c, image: "nginx:1", ports: [{name: web, port: 80}]}
+targets: {openshift: {}}
+EOF
+test_expect 'who is to be root says so, or restricted-v2 would take the pod and give it another user; nobody else names one' '
+    stoker render openshift -f users.yaml -o users >/dev/null && c=users/openshift/components &&
+    grep -q "^ *runAsUser: 0 " $c/u0.yaml && grep -q "^ *runAsUser: 0 " $c/ur.yaml && ! grep runAsUser $c/ud.yaml &&
+    sed "s/user: \"0\"/user: \"00\"/;/ ur:/d" users.yaml >zero.yaml && stoker render openshift -f zero.yaml -o zero >/dev/null &&
+    grep -A1 "^runAsUser:" zero/openshift/access.yaml | grep -q "type: RunAsAny"'
+test_expect 'a port below 1024 is opened to the user of the project' '
+    grep -A1 "name: net.ipv4.ip_unprivileged_port_start" users/openshift/components/ud.yaml | grep -q "value: \"80\"" &&
+    ! grep sysctls users/openshift/components/u0.yaml'
 test_done
