@@ -289,7 +289,7 @@ static void pod_user(struct k8s *k, struct yaml_out *y, const struct k8s_pod *po
     yaml_str(y, "fsGroupChangePolicy", "OnRootMismatch");
 }
 
-/* The lowest port that the pod listens on, where that one asks for a capability; NULL: none does. */
+/* The lowest port that the pod listens on, where that one needs a capability; NULL: none does. */
 static const struct spec_port *low_port(const struct k8s_pod *pod)
 {
     const struct spec_port *low = NULL;
