@@ -68,12 +68,22 @@ static const struct {
     [PLAN_FSDP_MIXED] = { 4, 4, 0, 8, 2 }, [PLAN_PURE16] = { 2, 2, 0, 4, 2 },
     [PLAN_FP8] = { 2, 2, 4, 8, 1 },        [PLAN_FP32] = { 4, 4, 0, 8, 4 },
 };
-static const double optimizer_share[PLAN_OPTIMIZERS] = { /* of Adam's moments */
-                                                         [PLAN_ADAM] = 1,
-                                                         [PLAN_ADAM8] = 0.25,
-                                                         [PLAN_SGD] = 0.5,
-                                                         [PLAN_ADAM16] = 0.5
-};
+
+/* Of a parameter.  adam16 and adam8 say themselves what their two moments are; those of the others
+ * are as the mix has them, and momentum is one. */
+static double moment_bytes(const struct plan_config *c)
+{
+    switch (c->optimizer) {
+    case PLAN_ADAM16:
+        return 4;
+    case PLAN_ADAM8:
+        return 2;
+    case PLAN_SGD:
+        return mixes[c->precision].moments / 2;
+    default:
+        return mixes[c->precision].moments;
+    }
+}
 
 static uint64_t bytes_of(double v)
 {
@@ -319,8 +329,7 @@ static void share_bytes(const struct plan_config *c, const struct plan_memory_co
     l->weight = mixes[c->precision].weight;
     l->grad = mixes[c->precision].grad;
     l->gathered_weight = mixes[c->precision].gathered;
-    l->optimizer =
-        mixes[c->precision].master + mixes[c->precision].moments * optimizer_share[c->optimizer];
+    l->optimizer = mixes[c->precision].master + moment_bytes(c);
     l->adapt = c->lora_rank > 0;
     l->frozen = (c->base_bits ? c->base_bits : 16) / 8.0;
     l->copy = c->profile.grad_copy ? k->grad_copy_bytes : 0;

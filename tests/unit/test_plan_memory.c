@@ -540,7 +540,32 @@ TEST(fp8_takes_less_than_bf16)
     }
 }
 
+/* 16 bits without a master copy: the optimizer's bytes are the moments alone. */
+static void moments_are_as_the_optimizer_says(void **state)
+{
+    static const struct {
+        enum plan_optimizer optimizer;
+        double bytes; /* a parameter */
+    } rows[] = { { PLAN_ADAM, 4 }, { PLAN_ADAM16, 4 }, { PLAN_ADAM8, 2 }, { PLAN_SGD, 2 } };
+    struct plan_memory got;
+    struct plan_config c;
+    struct plan_counts n;
+    struct plan_model m;
+
+    (void)state;
+    known("llama-3.1-8b", &m, &n);
+    plan_config_init(&c);
+    c.precision = PLAN_PURE16;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        c.optimizer = rows[i].optimizer;
+        plan_memory_of(&m, &n, &c, &plan_memory_default, &got);
+        CHECK(fabs((double)got.kind[PLAN_MEM_OPTIMIZER] / ((double)n.total * rows[i].bytes) - 1) <
+              0.001);
+    }
+}
+
 TEST_MAIN(cmocka_unit_test(fp8_takes_less_than_bf16),
+          cmocka_unit_test(moments_are_as_the_optimizer_says),
           cmocka_unit_test(zero_2_in_a_pipeline_keeps_whole_gradients),
           cmocka_unit_test(plain_scripts), cmocka_unit_test(korthikanti_figure_1),
           cmocka_unit_test(korthikanti_formulas), cmocka_unit_test(static_bytes_are_exact),
