@@ -86,6 +86,20 @@ static void note_compile(struct job *j, const char *how)
         note(j, "memory and time are those of compiled kernels (--eager: of others): %s", how);
 }
 
+/* Frameworks that take their optimizer from the script get what is counted said. */
+static void note_optimizer(struct job *j)
+{
+    static const char *const names[PLAN_OPTIMIZERS] = {
+        [PLAN_ADAM8] = "an Adam of 8-bit moments: AdamW8bit of torchao (FSDP) or of bitsandbytes",
+        [PLAN_ADAM16] = "an Adam of bf16 moments: FusedAdam of Transformer Engine with "
+                        "exp_avg_dtype and exp_avg_sq_dtype",
+        [PLAN_SGD] = "torch.optim.SGD with momentum",
+    };
+
+    if (names[j->c->optimizer])
+        note(j, "the optimizer, in train.py, is %s", names[j->c->optimizer]);
+}
+
 static void note_tp_shown(struct job *j, const char *who)
 {
     if (hides_tp(j))
@@ -150,16 +164,30 @@ static void megatron_zero(struct job *j)
         flag(j,
              "--use-megatron-fsdp --data-parallel-sharding-strategy %s --ckpt-format fsdp_dtensor",
              c->zero == 2 ? "optim_grads" : "optim_grads_params");
-    if (c->zero >= 1)
+    if (c->zero >= 1 || plan_megatron_aware(c))
         flag(j, "--use-distributed-optimizer");
     if (c->zero >= 1 && j->shard != j->replicas)
         flag(j, "--num-distributed-optimizer-instances %lld", ll(j->replicas / j->shard));
     if (c->profile.dp_overlap && j->replicas > 1)
         flag(j, "--overlap-grad-reduce%s", c->zero ? " --overlap-param-gather" : "");
+}
+
+static void megatron_optimizer(struct job *j)
+{
+    const struct plan_config *c = j->c;
+    const char *moments = c->optimizer == PLAN_ADAM8                                   ? "fp8"
+                          : c->optimizer == PLAN_ADAM16 || c->precision == PLAN_PURE16 ? "bf16"
+                                                                                       : NULL;
+
+    if (c->optimizer == PLAN_SGD)
+        flag(j, "--optimizer sgd");
     if (c->offload_optimizer)
-        flag(j, "--optimizer-cpu-offload --use-precision-aware-optimizer");
-    if (c->optimizer == PLAN_ADAM16 && c->zero)
-        flag(j, "--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16");
+        flag(j, "--optimizer-cpu-offload");
+    if (plan_megatron_aware(c))
+        flag(j, "--use-precision-aware-optimizer%s",
+             c->precision == PLAN_PURE16 ? " --main-grads-dtype bf16" : "");
+    if (moments)
+        flag(j, "--exp-avg-dtype %s --exp-avg-sq-dtype %s", moments, moments);
 }
 
 /* Experts in one grouped product: without it each is a product of its own. */
@@ -208,8 +236,7 @@ static void megatron_precision(struct job *j)
         flag(j, "--bf16 --grad-reduce-in-bf16");
         break;
     case PLAN_PURE16:
-        flag(j, "--bf16 --use-precision-aware-optimizer --main-grads-dtype bf16 --exp-avg-dtype "
-                "bf16 --exp-avg-sq-dtype bf16");
+        flag(j, "--bf16");
         note(j, "Megatron-LM keeps a master copy of the weights that 'pure' does not count");
         break;
     default:
@@ -253,6 +280,7 @@ static void megatron(struct job *j)
         megatron_experts(j);
     flag(j, "--micro-batch-size %d --global-batch-size %lld", c->micro_batch, ll(j->batch));
     megatron_zero(j);
+    megatron_optimizer(j);
     megatron_recompute(j);
     megatron_precision(j);
     if (hides_tp(j) && c->seq_par)
@@ -359,6 +387,8 @@ static void deepspeed_json(struct job *j)
     buf_addf(o, "  \"train_micro_batch_size_per_gpu\": %d,\n", c->micro_batch);
     buf_addf(o, "  \"gradient_accumulation_steps\": %d,\n", c->grad_acc);
     buf_addf(o, "  \"bf16\": { \"enabled\": %s },\n", c->precision == PLAN_FP32 ? "false" : "true");
+    if (c->zero && c->optimizer != PLAN_ADAM)
+        buf_adds(o, "  \"zero_allow_untested_optimizer\": true,\n");
     if (c->tp > 1)
         buf_addf(o, "  \"tensor_parallel\": { \"autotp_size\": %d },\n", c->tp);
     buf_addf(o, "  \"zero_optimization\": {\n    \"stage\": %d,\n", c->zero);
@@ -390,6 +420,7 @@ static void deepspeed(struct job *j)
     if (j->c->zero && j->c->zero < 3 && j->shard != j->replicas)
         note(j, "a shard over %lld of %lld GPUs is for ZeRO 3 alone (MiCS)", ll(j->shard),
              ll(j->replicas));
+    note_optimizer(j);
     note_compile(j, "call engine.compile() behind deepspeed.initialize()");
     note_tp_shown(j, "DeepSpeed");
     if (j->c->precision == PLAN_FP8)
@@ -455,6 +486,7 @@ static void accelerate(struct job *j)
     flag(j, "train.py");
     note(j, "in train.py: per-device batch %d, gradient accumulation %d, sequences of %lld",
          c->micro_batch, c->grad_acc, ll(c->seq));
+    note_optimizer(j);
 }
 
 /* ---- torchrun ---- */
@@ -489,6 +521,7 @@ static void plain(struct job *j)
              c->recompute == PLAN_RECOMPUTE_FULL ? "every layer" : "attention alone");
     if (c->ep > 1)
         note(j, "experts over %d GPUs: an all-to-all of your own", c->ep);
+    note_optimizer(j);
     note_compile(j, "call torch.compile(model)");
     if (hides_tp(j))
         note(j, "torch._inductor.config._micro_pipeline_tp hides collectives of tp%d, as counted",

@@ -17,6 +17,25 @@ const char *const plan_framework_versions[PLAN_FRAMEWORKS] = {
     [PLAN_TORCHRUN] = "torchrun of PyTorch 2.11",
 };
 
+bool plan_megatron_aware(const struct plan_config *c)
+{
+    return c->precision == PLAN_PURE16 || c->optimizer == PLAN_ADAM16 ||
+           c->optimizer == PLAN_ADAM8 || c->offload_optimizer;
+}
+
+/* Its optimizer that is told the types of its state, on the GPU or in host memory, is an Adam and
+ * a distributed one; the distributed one is always an Adam. */
+static const char *megatron_refuses_optimizer(const struct plan_config *c)
+{
+    bool replicas = (int64_t)c->dp * c->cp > 1;
+
+    if (c->optimizer == PLAN_SGD && (c->zero || plan_megatron_aware(c)))
+        return "its distributed optimizer (ZeRO, moments of 16 bits, host memory) has Adam alone";
+    if (plan_megatron_aware(c) && c->zero == 0 && replicas)
+        return "moments of 16 or 8 bits, or in host memory, need its distributed optimizer";
+    return NULL;
+}
+
 static const char *megatron_refuses(const struct plan_model *m, const struct plan_config *c)
 {
     if (c->zero >= 2 && c->pp > 1)
@@ -25,13 +44,9 @@ static const char *megatron_refuses(const struct plan_model *m, const struct pla
         return "it has no GPipe schedule";
     if (m->experts && c->tp > 1 && !c->seq_par)
         return "experts with tensor parallelism need sequence parallelism";
-    if (c->precision == PLAN_PURE16 && c->zero == 0)
-        return "its 16-bit moments need the distributed optimizer";
     if (c->offload_params)
         return "it does not keep weights in host memory";
-    if (c->offload_optimizer && c->zero == 0)
-        return "its optimizer in host memory is the distributed one";
-    return c->lora_rank ? "pretrain_gpt.py learns all weights" : NULL;
+    return c->lora_rank ? "pretrain_gpt.py learns all weights" : megatron_refuses_optimizer(c);
 }
 
 static const char *torchtitan_refuses(const struct plan_model *m, const struct plan_config *c)
@@ -83,7 +98,9 @@ static const char *accelerate_refuses(const struct plan_config *c)
                : c->shard                  ? "it has no flag for smaller shards"
                : c->schedule == PLAN_GPIPE ? "it has no GPipe schedule"
                : c->recompute_ops          ? "it has no flag for single operations"
-                                           : NULL;
+               : c->optimizer == PLAN_ADAM16 || c->optimizer == PLAN_ADAM8
+                   ? "its Megatron-LM plug-in has Adam of fp32 moments, and SGD"
+                   : NULL;
     if (c->seq_par || (c->zero < 2 && (c->tp > 1 || c->cp > 1)))
         return "tensor and context parallelism go with FSDP2 (ZeRO 2 and 3)";
     if (c->zero < 2 && c->shard)

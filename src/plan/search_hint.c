@@ -80,9 +80,24 @@ static int64_t nearest_batch(const struct plan_space *space)
     return best;
 }
 
+/* Why the framework runs nothing of what the rules leave: what it says of the sizes that are given,
+ * the others plain.  The highest ZeRO stage is asked first, since most frameworks have it with
+ * everything; NULL: the reason is in a size that was searched. */
+static const char *framework_reason(const struct plan_space *s)
+{
+    struct plan_config c = s->base;
+    const char *why = NULL;
+
+    if (!(s->fixed & PLAN_GIVEN_DP))
+        c.dp = (int32_t)plan_max(1, s->cluster->gpus / ((int64_t)c.tp * c.pp * c.cp));
+    for (c.zero = 3; c.zero >= 0 && !why; c.zero--)
+        if (!(s->fixed & PLAN_GIVEN_ZERO) || c.zero == s->base.zero)
+            why = plan_framework_refuses(s->framework, s->model, &c);
+    return why;
+}
+
 void plan_refused_hint(const struct plan_space *s, const struct plan_found *f, struct err *err)
 {
-    const char *why;
     int64_t batch;
     int most = 0;
 
@@ -90,10 +105,12 @@ void plan_refused_hint(const struct plan_space *s, const struct plan_found *f, s
         return;
     for (int i = 1; i < PLAN_RULES; i++)
         most = f->excluded[i] > f->excluded[most] ? i : most;
-    if (most == PLAN_RULE_FRAMEWORK &&
-        (why = plan_framework_refuses(s->framework, s->model, &s->base)))
-        err_hint(err, "%s cannot run it: %s.", plan_framework_versions[s->framework], why);
-    else if (given_sizes_break(s, err))
+    if (f->excluded[PLAN_RULE_FRAMEWORK]) { /* the rules left something, and it refused it all */
+        const char *why = framework_reason(s);
+
+        err_hint(err, "%s cannot run it: %s.", plan_framework_versions[s->framework],
+                 why ? why : "each way to cut it has something that it has not");
+    } else if (given_sizes_break(s, err))
         return;
     else if ((batch = nearest_batch(s)))
         err_hint(err, "The nearest batch that works is %lld.", (long long)batch);

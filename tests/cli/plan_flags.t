@@ -63,6 +63,24 @@ test_expect 'what is counted as compiled is compiled, and only that' '
         flags llama-3.1-8b 8 $f --eager >out && ! grep -q "compile\|dynamo\|inductor" out || exit 1
     done
 '
+test_expect 'the optimizer that is counted is the one that is switched on, or said' '
+    flags llama-3.1-8b 8 megatron --optimizer adam8 >out && grep -q -e "--use-distributed-optimizer" out &&
+    grep -q -e "--exp-avg-dtype fp8 --exp-avg-sq-dtype fp8" out &&
+    flags llama-3.2-1b 1 megatron --optimizer adam16 >out && grep -q -e "--use-distributed-optimizer" out &&
+    grep -q -e "--exp-avg-dtype bf16" out &&
+    flags llama-3.2-1b 8 megatron --optimizer sgd >out && grep -q -e "--optimizer sgd" out &&
+    ! grep -q -e "--use-distributed-optimizer" out &&
+    ! flags llama-3.2-1b 8 megatron --optimizer sgd --fix zero1 2>err && grep -q "has Adam alone" err &&
+    flags llama-3.1-8b 8 deepspeed --optimizer adam8 >out && grep -q "zero_allow_untested_optimizer.: true" out || exit 1
+    for f in deepspeed accelerate torchrun; do
+        flags llama-3.1-8b 8 $f --optimizer adam8 >out && grep -q "^# the optimizer.* AdamW8bit" out &&
+        flags llama-3.1-8b 8 $f --optimizer adam >out && ! grep -q "^# the optimizer" out || exit 1
+    done
+'
+test_expect 'what a framework refuses is blamed on it, not on the rule that refuses most' '
+    ! flags llama-3.1-8b 8 torchtitan --optimizer adam8 2>err && grep -q "TorchTitan [0-9.]* cannot run it: .* AdamW" err &&
+    ! grep -q vpp err
+'
 test_expect 'two frameworks at once are refused' '
     ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --for megatron --flags deepspeed 2>err &&
     grep -q "two frameworks" err
@@ -74,7 +92,9 @@ for f in deepspeed torchtitan accelerate; do
         continue
     fi
     test_expect "$f's own parser accepts what is printed" '
-        for case in "llama-3.1-8b 8" "llama-3.1-70b 64" "mixtral-8x7b 64 --precision pure" "gpt3-175b 512"; do
+        for case in "llama-3.1-8b 8" "llama-3.1-70b 64" "mixtral-8x7b 64 --precision pure" "gpt3-175b 512" \
+            "llama-3.1-8b 8 --optimizer sgd"; do
+            test $f = torchtitan && [ "$case" != "${case%sgd}" ] && continue
             set -- $case
             flags $1 $2 $f ${3-} ${4-} >text || exit 1
             "$PYTHON" "$TOP/tests/plan/flags_parse.py" $f <text || exit 1
