@@ -83,7 +83,7 @@ static bool hides_tp(const struct job *j)
 static void note_compile(struct job *j, const char *how)
 {
     if (j->c->profile.fused)
-        note(j, "memory and time are those of compiled kernels (--eager: of others): %s", how);
+        note(j, "planned with compiled kernels (--eager plans without): %s", how);
 }
 
 /* Frameworks that take their optimizer from the script get what is counted said. */
