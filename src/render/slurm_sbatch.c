@@ -29,6 +29,7 @@ struct job {
     const struct spec_training *t;  /* NULL: not training */
     bool whole;                     /* the machine is not shared */
     bool per_gpu;                   /* a task a GPU instead of a task a machine */
+    bool beside_gpus;               /* a group of it has GPUs */
     int64_t cpus;                   /* hardware threads a machine */
     int64_t mib;
     int64_t notice_s; /* from the group's notice, at most a quarter of the limit */
@@ -62,6 +63,26 @@ static int64_t share_of(const struct slurm *c, int64_t all, const struct spec_co
     return all * (k->gpus ? k->gpus : 1) / gpus;
 }
 
+static bool job_takes_gpus(const struct spec_component *k)
+{
+    return k->gpus || slurm_job_shares(k);
+}
+
+/* MiB.  A job without GPUs has only its cores to go by.  Never 0: to Slurm that is all there is. */
+static int64_t memory_of(const struct slurm *c, int64_t cores, const struct spec_component *k,
+                         const struct spec_node *n)
+{
+    int64_t all = slurm_memory_mib(n), mib = all;
+
+    if (k->memory_bytes.known)
+        mib = k->memory_bytes.v >> 20;
+    else if (job_takes_gpus(k))
+        mib = share_of(c, all, k, n);
+    else if (cores < n->cpu_cores.v)
+        mib = all * cores / n->cpu_cores.v;
+    return mib > 0 ? mib : 1;
+}
+
 static int64_t lesser(int64_t a, int64_t b) /* 0: there is none yet */
 {
     return !a || b < a ? b : a;
@@ -76,12 +97,12 @@ static void job_size(const struct slurm *c, struct job *j)
     j->whole = !k->cpus.known && !k->memory_bytes.known;
     for (size_t i = 0; (n = spec_component_group(c->r->spec, k, i)); i++) {
         int64_t cores = k->cpus.known ? k->cpus.v : share_of(c, n->cpu_cores.v, k, n);
-        int64_t mib = k->memory_bytes.known ? k->memory_bytes.v >> 20
-                                            : share_of(c, slurm_memory_mib(n), k, n);
 
+        cores = cores < 1 ? 1 : cores;
+        j->beside_gpus = j->beside_gpus || n->gpus_per_node;
         j->whole = j->whole && n->gpus_per_node && k->gpus == slurm_gpu_count(n);
-        j->cpus = lesser(j->cpus, cores < 1 ? 1 : cores * n->threads_per_core);
-        j->mib = lesser(j->mib, mib);
+        j->cpus = lesser(j->cpus, cores * n->threads_per_core);
+        j->mib = lesser(j->mib, memory_of(c, cores, k, n));
         j->notice_s = lesser(j->notice_s, slurm_seconds(n->notice_ms));
     }
 }
@@ -184,6 +205,28 @@ static void ask_queue(struct slurm *c, struct buf *out, const struct job *j)
         ask_longest(c, out, j);
 }
 
+/* Where the cores of a job come from, and its memory. */
+static void ask_share(struct slurm *c, struct buf *out, const struct job *j, int64_t tasks,
+                      bool part)
+{
+    const struct spec_component *k = j->k;
+    bool gpus = job_takes_gpus(k);
+
+    slurm_fixed(out,
+                k->cpus.known    ? render_from(c->r, &k->cpus)
+                : part           ? "in proportion to its part of a GPU"
+                : gpus           ? "in proportion to the GPUs"
+                : j->beside_gpus ? "neither 'gpus' nor 'cpus' is set: what goes with one GPU"
+                                 : "neither 'gpus' nor 'cpus' is set: all of the machine",
+                "#SBATCH --cpus-per-task=%" PRId64, j->cpus / tasks ? j->cpus / tasks : 1);
+    slurm_fixed(out,
+                k->memory_bytes.known ? render_from(c->r, &k->memory_bytes)
+                : part                ? "MiB a machine, in proportion to its part of a GPU"
+                : gpus                ? "MiB a machine, in proportion to the GPUs"
+                                      : "MiB a machine, in proportion to the cores",
+                "#SBATCH --mem=%" PRId64, j->mib);
+}
+
 static void ask_machines(struct slurm *c, struct buf *out, const struct job *j)
 {
     const struct spec_component *k = j->k;
@@ -203,16 +246,7 @@ static void ask_machines(struct slurm *c, struct buf *out, const struct job *j)
             slurm_job_parts(c, k, j->n));
     else if (slurm_job_shares(k) && j->n->gpus_per_node) /* a GPU or a MIG instance of its own */
         ask(c, out, &k->pools, "gres=%s:1", gpu_gres(c, j, type));
-    slurm_fixed(out,
-                k->cpus.known ? render_from(c->r, &k->cpus)
-                : part        ? "in proportion to its part of a GPU"
-                              : "in proportion to the GPUs",
-                "#SBATCH --cpus-per-task=%" PRId64, j->cpus / tasks ? j->cpus / tasks : 1);
-    slurm_fixed(out,
-                k->memory_bytes.known ? render_from(c->r, &k->memory_bytes)
-                : part                ? "MiB a machine, in proportion to its part of a GPU"
-                                      : "MiB a machine, in proportion to the GPUs",
-                "#SBATCH --mem=%" PRId64, j->mib);
+    ask_share(c, out, j, tasks, part);
     if (j->whole)
         slurm_fixed(out, "every GPU of the machine: nobody else beside it", "#SBATCH --exclusive");
 }

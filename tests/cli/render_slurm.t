@@ -554,6 +554,23 @@ test_expect 'a part of a GPU brings its part of the cores and of the memory, so 
     f=parts/slurm/sbatch/a.sbatch && mib=$(sed -n "s/^NodeName=m.*RealMemory=\([0-9]*\) .*/\1/p" parts/slurm/slurm.conf) &&
     grep -q "^#SBATCH --cpus-per-task=8 .*part of a GPU" $f && grep -q "^#SBATCH --mem=$((mib / 16)) .*part of a GPU" $f
 '
+# mib GROUP DIR: memory of a machine that jobs may have
+mib() { sed -n "s/^NodeName=$1.*RealMemory=\([0-9]*\) .*/\1/p" "$2/slurm/slurm.conf"; }
+test_expect 'a job without GPUs gets memory by its cores, and the comments say so' '
+    one "  - {name: cpu, role: cpu, count: 2, cpu_cores: 64, memory: 16GB}
+components:
+  part: {kind: batch, target: slurm, nodes: cpu, cpus: 16, command: [x], queued: true}
+  all: {kind: batch, target: slurm, nodes: cpu, command: [x], queued: true}
+  beside: {kind: batch, target: slurm, nodes: gpu, cpus: 12, command: [x], queued: true}
+  unsaid: {kind: batch, target: slurm, nodes: gpu, command: [x], queued: true}
+  with: {kind: batch, target: slurm, nodes: gpu, gpus: 2, cpus: 1, command: [x], queued: true}
+targets: {slurm: {controller: c}}" && cd one/slurm/sbatch && cpu=$(mib cpu ../..) && gpu=$(mib gpu ../..) &&
+    grep -q "^#SBATCH --mem=$((cpu / 4)) .*proportion to the cores$" part.sbatch &&
+    grep -q "^#SBATCH --cpus-per-task=128 .*all of the machine$" all.sbatch && grep -q "^#SBATCH --mem=$cpu .*the cores$" all.sbatch &&
+    grep -q "^#SBATCH --mem=$((gpu / 8)) .*the cores$" beside.sbatch &&
+    grep -q "^#SBATCH --cpus-per-task=24 .*with one GPU$" unsaid.sbatch && grep -q "^#SBATCH --mem=$((gpu / 8)) .*the cores$" unsaid.sbatch &&
+    grep -q "^#SBATCH --mem=$((gpu / 4)) .*the GPUs$" with.sbatch && ! grep -q "the GPUs" [!w]*.sbatch
+'
 test_expect 'no partitions: every group is in one, and jobs go to the machines they name' '
     nopart() {
         cat >nopart.yaml <<END

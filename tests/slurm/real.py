@@ -293,6 +293,15 @@ def sweep():
         skip("and it can open that one and no other", "no cgroup v1 here that may be written to")
 
 
+def beside():
+    clear()
+    number = submit("--uid=games", "--nodelist=hgx1", sbatch_of("prep"))
+    running = ["squeue", "-h", "-r", "-t", "R", "-o", "%N %C", "-j", number]
+    check("jobs without GPUs that name their cores share a machine until its cores are taken",
+          wait(lambda: out(*running).splitlines() == ["hgx1 16"] * 6, 20), out("squeue"), job(number), node("hgx1"))
+    run("scancel", number)
+
+
 def requeue():
     number = submit("--uid=news", sbatch_of("one-node"))
     again = wait(lambda: job(number).get("Restarts") == "1", 40)
@@ -593,6 +602,7 @@ try:
     noticed(told)
     ran = burst_ran(first)
     requeued(again)
+    beside()
     limits()
     cloud_off(ran)
     started_before = {n: power_log().count(f"start {n}") for n in NODES[4:]}
