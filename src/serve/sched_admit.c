@@ -26,6 +26,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- pace */
 
@@ -251,15 +252,27 @@ struct span_text {
     char s[24];
 };
 
-/* "850 ms", "2.0 s": as a client says it. */
+/* "1.2 ms", "850 ms", "2.0 s": as a client says it. */
 static struct span_text span_of(double ns)
 {
     struct span_text t;
 
-    if (ns < 999.5e6)
-        (void)snprintf(t.s, sizeof(t.s), "%.0f ms", fmax(ns * 1e-6, 1));
+    if (ns < 9.95e6)
+        (void)snprintf(t.s, sizeof(t.s), "%.1f ms", fmax(ns * 1e-6, 0.1));
+    else if (ns < 999.5e6)
+        (void)snprintf(t.s, sizeof(t.s), "%.0f ms", ns * 1e-6);
     else
         (void)snprintf(t.s, sizeof(t.s), "%.1f s", ns * 1e-9);
+    return t;
+}
+
+/* Of what is more than `has`: never the same text. */
+static struct span_text span_above(double ns, double has)
+{
+    struct span_text t = span_of(ns);
+
+    if (strcmp(t.s, span_of(has).s) == 0)
+        t = span_of(ns + (ns < 9.95e6 ? 0.1e6 : ns < 999.5e6 ? 1e6 : 0.1e9));
     return t;
 }
 
@@ -323,16 +336,17 @@ static enum rc admit_time(const struct lane *l, struct work *w, enum sched_refus
         return RC_OK;
     *out_why = REFUSE_SIZE;
     if (own > given)
-        return err_set(err, RC_TIMEOUT, "it needs about %s and has %s", span_of(own).s,
+        return err_set(err, RC_TIMEOUT, "it needs about %s and has %s", span_above(own, given).s,
                        span_of(given).s);
     *out_why = REFUSE_DEADLINE;
     if (own > left)
         return err_set(err, RC_LIMIT, "it needs about %s and has %s left of %s " MORE_TIME,
-                       span_of(own).s, span_of(left).s, span_of(given).s);
+                       span_above(own, left).s, span_of(left).s, span_of(given).s);
     double end = ends_in_ns(l, w, own);
     if (l->tokens && end > 0.8 * left)
         return err_set(err, RC_LIMIT,
-                       "with what waits already it needs about %s and has %s " MORE_TIME,
+                       "with what waits already it needs about %s, and of the %s that it has a "
+                       "fifth is kept for what cannot be foreseen " MORE_TIME,
                        span_of(end).s, span_of(left).s);
     if (breaks_promise(l, w, own))
         return err_set(err, RC_LIMIT, "requests that wait already would end too late with it");
@@ -374,10 +388,10 @@ enum rc admit_again(const struct lane *l, struct work *w, int64_t now_ns, struct
         return RC_OK;
     all = work_ns(l, w->queue, w->joined);
     if (all > given)
-        return err_set(err, RC_TIMEOUT, "it needs about %s and has %s", span_of(all).s,
+        return err_set(err, RC_TIMEOUT, "it needs about %s and has %s", span_above(all, given).s,
                        span_of(given).s);
     return err_set(err, RC_LIMIT, "it needs about %s more and has %s left of %s " MORE_TIME,
-                   span_of(own).s, span_of(left).s, span_of(given).s);
+                   span_above(own, left).s, span_of(left).s, span_of(given).s);
 }
 
 /* When there will be room: not before the backlog, and half of it is a fair guess. */

@@ -194,7 +194,29 @@ TEST(nobody_comes_to_measure_when_others_take_the_time)
     CHECK(asked(2048, 3 * S) == RC_OK);
 }
 
-TEST_MAIN(cmocka_unit_test(a_batch_is_not_slower_than_a_larger_one_since),
+/* A refusal does not contradict itself. */
+TEST(what_is_needed_is_told_above_what_there_is)
+{
+    struct job j = { 0 };
+    struct work waits = { .job = &j, .queue = &box.queue, .class = ASK_BULK };
+
+    begin();
+    warm_up();
+    CHECK(asked(2048, 204799 * MS / 1000) == RC_TIMEOUT);
+    CHECK(strstr(why_not.msg, "it needs about 206 ms and has 205 ms"));
+    CHECK(asked(256, MS) == RC_TIMEOUT);
+    CHECK(strstr(why_not.msg, "it needs about 26 ms and has 1.0 ms"));
+    CHECK(asked(1, 99 * MS / 1000) == RC_TIMEOUT);
+    CHECK(strstr(why_not.msg, "it needs about 0.2 ms and has 0.1 ms"));
+    waits.tokens = waits.joined = 4096;
+    box.lane.works = &waits;
+    box.lane.tokens = waits.tokens;
+    CHECK(asked(4096, 900 * MS) == RC_LIMIT); /* it would end after 819 ms */
+    CHECK(strstr(why_not.msg, "needs about 819 ms, and of the 900 ms that it has a fifth is kept"));
+}
+
+TEST_MAIN(cmocka_unit_test(what_is_needed_is_told_above_what_there_is),
+          cmocka_unit_test(a_batch_is_not_slower_than_a_larger_one_since),
           cmocka_unit_test(a_larger_one_before_says_nothing),
           cmocka_unit_test(a_quick_batch_undoes_slow_ones),
           cmocka_unit_test(a_first_batch_that_stood_still),
