@@ -2,7 +2,9 @@
 /* api_error: what went wrong, in the words and codes of each API.
  *
  * TEI has its own set of types, capitalised; OpenAI, vLLM and llama.cpp put an object below
- * "error", with a code that is a word, a number and a number; Cohere has a message alone. */
+ * "error", with a code that is a word, a number and a number; Cohere has a message alone.  Voyage's
+ * clients share their routes with OpenAI's and vLLM's, and know errors by "detail" alone: it stands
+ * beside "error", where the others do not look. */
 #include "base/json.h"
 #include "serve/api_int.h"
 
@@ -161,6 +163,8 @@ static void write_below(struct json_out *w, enum api_family family, const struct
         write_openai(w, f, word, family == API_VLLM ? status : 0);
     }
     json_obj_end(w);
+    if (family != API_LLAMA)
+        json_kv_str(w, "detail", f->message);
 }
 
 int api_error(enum api_family family, const struct ask_fault *f, struct buf *out)

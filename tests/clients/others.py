@@ -90,8 +90,13 @@ def voyage(s, want):
     for what, more in (("an input_type", {"input_type": "doc"}), ("an output_dtype", {"output_dtype": "int4"})):
         try:
             check(f"voyage: {what} that is none is refused", False, c.embed(TEXTS, model="emb", **more))
-        except voyageai.error.APIError as e:
+        except voyageai.error.InvalidRequestError as e:
             check(f"voyage: {what} that is none is refused", e.http_status == 400 and "must be" in str(e), e)
+    for what, call in (("embed", lambda: c.embed(["a " * 3000], model="emb", truncation=False)), ("rerank", lambda: c.rerank("a", [], model="rank"))):
+        try:
+            check(f"voyage: what {what} refuses is an invalid request", False, call())
+        except Exception as e:  # noqa: BLE001
+            check(f"voyage: what {what} refuses is an invalid request", isinstance(e, voyageai.error.InvalidRequestError) and e.http_status == 400, repr(e))
 
 
 def main():

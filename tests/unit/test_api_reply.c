@@ -562,17 +562,17 @@ TEST(error_bodies)
         { API_TEI, ASK_E_OVERLOADED, "{\"error\":\"no\",\"error_type\":\"Overloaded\"}" },
         { API_OPENAI, ASK_E_NO_MODEL,
           "{\"error\":{\"message\":\"no\",\"type\":\"invalid_request_error\",\"param\":\"model\","
-          "\"code\":\"model_not_found\"}}" },
+          "\"code\":\"model_not_found\"},\"detail\":\"no\"}" },
         { API_OPENAI, ASK_E_OVERLOADED,
           "{\"error\":{\"message\":\"no\",\"type\":\"tokens\",\"param\":\"model\","
-          "\"code\":\"rate_limit_exceeded\"}}" },
+          "\"code\":\"rate_limit_exceeded\"},\"detail\":\"no\"}" },
         { API_OPENAI, ASK_E_BACKEND,
           "{\"error\":{\"message\":\"no\",\"type\":\"server_error\",\"param\":\"model\","
-          "\"code\":null}}" },
+          "\"code\":null},\"detail\":\"no\"}" },
         { API_COHERE, ASK_E_INVALID, "{\"message\":\"no\"}" },
         { API_VLLM, ASK_E_OVERLOADED,
           "{\"error\":{\"message\":\"no\",\"type\":\"Too Many Requests\",\"param\":\"model\","
-          "\"code\":429}}" },
+          "\"code\":429},\"detail\":\"no\"}" },
         { API_LLAMA, ASK_E_TOO_LONG,
           "{\"error\":{\"code\":400,\"message\":\"no\",\"type\":\"exceed_context_size_error\"}}" },
     };
@@ -598,19 +598,19 @@ TEST(refusals_have_the_words_of_their_api)
         { API_TEI, 401, "{\"error\":\"no\",\"error_type\":\"Validation\"}" },
         { API_OPENAI, 401,
           "{\"error\":{\"message\":\"no\",\"type\":\"invalid_request_error\",\"param\":null,"
-          "\"code\":\"invalid_api_key\"}}" },
+          "\"code\":\"invalid_api_key\"},\"detail\":\"no\"}" },
         { API_COHERE, 401, "{\"message\":\"no\"}" },
         { API_VLLM, 401,
           "{\"error\":{\"message\":\"no\",\"type\":\"Unauthorized\",\"param\":null,"
-          "\"code\":401}}" },
+          "\"code\":401},\"detail\":\"no\"}" },
         { API_LLAMA, 401,
           "{\"error\":{\"code\":401,\"message\":\"no\",\"type\":\"authentication_error\"}}" },
         { API_OPENAI, 404,
           "{\"error\":{\"message\":\"no\",\"type\":\"invalid_request_error\",\"param\":null,"
-          "\"code\":null}}" },
+          "\"code\":null},\"detail\":\"no\"}" },
         { API_VLLM, 405,
           "{\"error\":{\"message\":\"no\",\"type\":\"Method Not Allowed\",\"param\":null,"
-          "\"code\":405}}" },
+          "\"code\":405},\"detail\":\"no\"}" },
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
