@@ -59,7 +59,7 @@ static bool take_series(void *arg, const struct tele_series *s, const struct rin
     uint32_t id;
 
     if (!m)
-        m = tele_foreign(g->t, s->metric->id, s->metric->help, s->metric->kind);
+        m = tele_foreign_like(g->t, s->metric);
     id = tele_series(g->t, g->source, m, s->labels, s->label_count);
     for (size_t i = 0; id < g->cap && i < n; i++) {
         int64_t at = (p[i].time_ns - g->from_ns) / 1000000000;

@@ -59,7 +59,7 @@ static uint32_t place_series(struct agent *a, const struct tele_series *s, unsig
     const struct tele_metric *m = tele_metric(s->metric->id);
 
     if (!m)
-        m = tele_foreign(a->shown, s->metric->id, s->metric->help, s->metric->kind);
+        m = tele_foreign_like(a->shown, s->metric);
     return tele_series(a->shown, source, m, s->labels, s->label_count);
 }
 

@@ -5,7 +5,8 @@
  * family in the order in which they were made.  An application may bring a name that is ours as
  * well (process_cpu_seconds_total): its series then stand in our family.  What would make the
  * whole text wrong (a second TYPE, the same labels twice, a reserved label) is left out and
- * counted.  Labels of GPUs are in the order of DCGM's exporter; our own metrics of GPUs have no
+ * counted.  The lines of a histogram or a summary stand in one family, as their application has
+ * them.  Labels of GPUs are in the order of DCGM's exporter; our own metrics of GPUs have no
  * modelName, which is no name that Prometheus likes (the UUID leads to it). */
 #include "metrics/expo.h"
 
@@ -40,7 +41,7 @@ struct page {
     struct tele *t;
     const struct tele_metric *rows; /* of the table */
     size_t row_count;
-    const struct tele_metric **foreign; /* applications' own, sorted by name; owned */
+    const struct tele_metric **foreign; /* applications' own, one a family, by its name; owned */
     size_t foreign_count;
     double *values;         /* one copy of all; owned */
     uint32_t *first, *next; /* series by family: lists of ids; owned */
@@ -131,6 +132,12 @@ static bool add_number(struct buf *out, double v)
 }
 
 /* ---- labels */
+
+/* The name of the family that a metric of an application is written in. */
+static const char *foreign_name(const struct tele_metric *m)
+{
+    return m->family_type != TELE_PLAIN ? m->family : m->prom;
+}
 
 static bool of_gpu(const struct tele_metric *m)
 {
@@ -281,12 +288,13 @@ static bool seen_before(struct family *f, uint64_t hash)
 static bool fits(struct family *f, const struct tele_series *s, const struct line_label *all,
                  size_t count)
 {
-    if (s->metric->kind != f->metric->kind)
+    if (s->metric->family_type != f->metric->family_type ||
+        (f->metric->family_type == TELE_PLAIN && s->metric->kind != f->metric->kind))
         return false;
     for (size_t i = 0; i < count; i++)
         if (str_starts(all[i].name, "__")) /* Prometheus keeps these for itself */
             return false;
-    return !f->seen || !seen_before(f, labels_hash(all, count));
+    return !f->seen || !seen_before(f, labels_hash(all, count) + (uintptr_t)s->metric);
 }
 
 /* A counter's family in OpenMetrics lacks the _total of its samples; one whose name has none, or
@@ -295,11 +303,13 @@ static bool is_open_counter(const struct page *p, const struct family *f)
 {
     size_t len = strlen(f->name);
 
-    if (f->metric->kind != TELE_COUNTER || !str_ends(f->name, "_total"))
+    if (f->metric->kind != TELE_COUNTER || f->metric->family_type != TELE_PLAIN ||
+        !str_ends(f->name, "_total"))
         return false;
     len -= strlen("_total");
     for (size_t i = 0; i < p->foreign_count; i++)
-        if (strlen(p->foreign[i]->id) == len && !memcmp(p->foreign[i]->id, f->name, len))
+        if (strlen(foreign_name(p->foreign[i])) == len &&
+            !memcmp(foreign_name(p->foreign[i]), f->name, len))
             return false;
     return true;
 }
@@ -307,6 +317,8 @@ static bool is_open_counter(const struct page *p, const struct family *f)
 /* node_exporter has counters without _total, and says nothing of their type. */
 static const char *type_of(const struct page *p, const struct family *f)
 {
+    if (f->metric->family_type != TELE_PLAIN)
+        return f->metric->family_type == TELE_HISTOGRAM ? "histogram" : "summary";
     if (f->metric->kind == TELE_GAUGE)
         return "gauge";
     if (p->o->open_metrics)
@@ -344,7 +356,7 @@ static void add_series(struct page *p, struct family *f, uint32_t id)
     size_t count = of_gpu(s->metric) ? gpu_labels(p, s, f->dcgm, all) : plain_labels(s, all);
     size_t before_line;
 
-    if (!own && !str_eq(s->metric->prom, f->name))
+    if (!own && !str_eq(foreign_name(s->metric), f->name))
         return; /* an application's, in the family of DCGM's other name */
     if (!fits(f, s, all, count)) {
         p->left_out++;
@@ -353,7 +365,7 @@ static void add_series(struct page *p, struct family *f, uint32_t id)
     if (!f->begun)
         begin_family(p, f);
     before_line = p->out->len;
-    buf_adds(p->out, f->name);
+    buf_adds(p->out, f->metric->family_type != TELE_PLAIN ? s->metric->prom : f->name);
     add_labels(p->out, all, count);
     if (f->dcgm && own ? add_dcgm_number(p->out, s->metric, v) : add_number(p->out, v))
         return;
@@ -391,7 +403,8 @@ static void add_family(struct page *p, const struct tele_metric *m, const char *
 
 static bool pattern_is(const char *pattern, const struct tele_metric *m)
 {
-    const char *const names[] = { m->id, m->prom, m->dcgm, m->dcgm46, tele_entity_word(m->entity) };
+    const char *const names[] = { m->id,     m->prom,   m->dcgm,
+                                  m->dcgm46, m->family, tele_entity_word(m->entity) };
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (names[i] && !fnmatch(pattern, names[i], 0))
@@ -456,13 +469,26 @@ static enum expo_names names_of(const struct page *p)
     return p->o->names ? p->o->names : EXPO_OLD;
 }
 
+/* A histogram is wanted as a whole, whichever of its lines is. */
+static bool family_wanted(const struct page *p, const struct tele_metric *m, uint32_t head)
+{
+    bool wanted = is_wanted(p, m);
+
+    for (uint32_t id = head; m->family_type != TELE_PLAIN && !wanted && id != nothing;
+         id = p->next[id])
+        wanted = is_wanted(p, tele_get(p->t, id)->metric);
+    return wanted;
+}
+
 static void add_metric(struct page *p, const struct tele_metric *m, uint32_t head)
 {
     enum expo_names names = names_of(p);
 
-    if (head == nothing || m == p->counted || !is_wanted(p, m))
+    if (head == nothing || m == p->counted || !family_wanted(p, m, head))
         return;
-    if (m->prom)
+    if (m->family_type != TELE_PLAIN)
+        add_family(p, m, m->family, false, head);
+    else if (m->prom)
         add_family(p, m, m->prom, false, head);
     if (m->dcgm && (names & EXPO_OLD))
         add_family(p, m, m->dcgm, true, head);
@@ -474,8 +500,8 @@ static void add_metric(struct page *p, const struct tele_metric *m, uint32_t hea
 
 static int foreign_cmp(const void *a, const void *b)
 {
-    return strcmp((*(const struct tele_metric *const *)a)->id,
-                  (*(const struct tele_metric *const *)b)->id);
+    return strcmp(foreign_name(*(const struct tele_metric *const *)a),
+                  foreign_name(*(const struct tele_metric *const *)b));
 }
 
 static void find_foreign(struct page *p)
@@ -495,7 +521,7 @@ static void find_foreign(struct page *p)
     if (p->foreign_count)
         qsort(p->foreign, p->foreign_count, sizeof(const struct tele_metric *), foreign_cmp);
     for (size_t i = 0; i < p->foreign_count; i++)
-        if (!unique || p->foreign[unique - 1] != p->foreign[i])
+        if (!unique || foreign_cmp(&p->foreign[unique - 1], &p->foreign[i]) != 0)
             p->foreign[unique++] = p->foreign[i];
     p->foreign_count = unique;
 }

@@ -3,7 +3,8 @@
  *
  * Read is the text format 0.0.4 and what OpenMetrics adds in practice: "# EOF", "# UNIT",
  * exemplars, counters whose type is given without "_total", "_created" (left out).  Each line of
- * a histogram or summary is a series of its own, under the name it has there.
+ * a histogram or summary is a series of its own, under the name it has there; its metric knows the
+ * family, so that the lines are written as one again.
  *
  *   - A line that is wrong is passed over; a text without one good line is an error.
  *   - A name that is one of ours would give two families of one name in our own output: it is
@@ -214,16 +215,21 @@ static bool is_family(const struct prom *x, const char *name, const char *suffix
     return len && !strncmp(name, x->family, len) && str_eq(name + len, suffix);
 }
 
+/* A line of a histogram or a summary. */
+static bool is_part(const struct prom *x, const char *name)
+{
+    return (x->type == PROM_HISTOGRAM && is_family(x, name, "_bucket")) ||
+           (x->type == PROM_SUMMARY && is_family(x, name, "")) ||
+           ((x->type == PROM_HISTOGRAM || x->type == PROM_SUMMARY) &&
+            (is_family(x, name, "_sum") || is_family(x, name, "_count")));
+}
+
 static enum tele_kind kind_of(const struct prom *x, const char *name)
 {
     bool counts =
         x->type == PROM_COUNTER && (is_family(x, name, "") || is_family(x, name, "_total"));
-    bool parts = (x->type == PROM_HISTOGRAM || x->type == PROM_SUMMARY) &&
-                 (is_family(x, name, "_sum") || is_family(x, name, "_count"));
 
-    return counts || parts || (x->type == PROM_HISTOGRAM && is_family(x, name, "_bucket"))
-               ? TELE_COUNTER
-               : TELE_GAUGE;
+    return counts || (is_part(x, name) && !is_family(x, name, "")) ? TELE_COUNTER : TELE_GAUGE;
 }
 
 static bool is_created(const struct prom *x, const char *name)
@@ -241,6 +247,7 @@ static bool sample_set(struct prom *x, struct prom_sample *s)
     char name[TELE_NAME_MAX];
     enum tele_kind kind = kind_of(x, s->name);
     const struct tele_metric *m;
+    struct tele_metric like;
 
     if (x->fn) {
         x->fn(x->arg, &(struct promtext_sample){ s->name, s->labels, s->count, s->value });
@@ -249,7 +256,12 @@ static bool sample_set(struct prom *x, struct prom_sample *s)
     if (snprintf(name, sizeof(name), "%s%s", is_ours(s->name) ? "app_" : "", s->name) >=
         (int)sizeof(name))
         return false;
-    m = tele_foreign(x->t, name, help_for(x, s->name), kind);
+    like = (struct tele_metric){ .id = name, .help = help_for(x, s->name), .kind = kind };
+    if (is_part(x, s->name) && !is_ours(s->name) && !is_ours(x->family)) {
+        like.family = x->family;
+        like.family_type = x->type == PROM_HISTOGRAM ? TELE_HISTOGRAM : TELE_SUMMARY;
+    }
+    m = tele_foreign_like(x->t, &like);
     if (!m || m->kind != kind)
         return false; /* another application has it as something else */
     for (size_t i = 0; i < x->extra_count; i++)

@@ -460,9 +460,9 @@ uint32_t tele_series(struct tele *t, unsigned source, const struct tele_metric *
     return add_series(t, source, &w, i);
 }
 
-const struct tele_metric *tele_foreign(struct tele *t, const char *name, const char *help,
-                                       enum tele_kind kind)
+const struct tele_metric *tele_foreign_like(struct tele *t, const struct tele_metric *like)
 {
+    const char *name = like->id, *help = like->help;
     struct tele_metric *m;
 
     if (!metric_name_ok(name))
@@ -475,7 +475,11 @@ const struct tele_metric *tele_foreign(struct tele *t, const char *name, const c
     m = arena_new(&t->arena, struct tele_metric);
     m->id = m->prom = intern(t, name);
     m->entity = TELE_APP;
-    m->kind = kind;
+    m->kind = like->kind;
+    if (like->family_type != TELE_PLAIN && metric_name_ok(like->family)) {
+        m->family = intern(t, like->family);
+        m->family_type = like->family_type;
+    }
     m->unit = "1";
     if (help && *help) {
         char text[TELE_VALUE_MAX];
@@ -488,6 +492,12 @@ const struct tele_metric *tele_foreign(struct tele *t, const char *name, const c
     m->labels = "";
     m->source = "application";
     return t->foreign[t->foreign_count++] = m;
+}
+
+const struct tele_metric *tele_foreign(struct tele *t, const char *name, const char *help,
+                                       enum tele_kind kind)
+{
+    return tele_foreign_like(t, &(struct tele_metric){ .id = name, .help = help, .kind = kind });
 }
 
 /* ---- batches */

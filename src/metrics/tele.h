@@ -54,6 +54,9 @@ enum tele_entity {
 };
 
 /* A row of the table.  Values are kept in the unit of `prom` times `scale`. */
+/* What Prometheus calls the type of a family that several metrics make. */
+enum tele_family { TELE_PLAIN, TELE_HISTOGRAM, TELE_SUMMARY };
+
 struct tele_metric {
     const char *id; /* "gpu.temp" */
     enum tele_entity entity;
@@ -66,6 +69,9 @@ struct tele_metric {
     int priority;              /* 0 is kept longest */
     const char *labels;        /* names that its series have, by convention: "gpu,UUID" */
     const char *source;        /* where the value comes from */
+    /* An application's only: NAME of a NAME_bucket, _sum, _count; NULL with TELE_PLAIN. */
+    const char *family;
+    enum tele_family family_type;
 };
 const struct tele_metric *tele_metric(const char *id); /* NULL: no such row */
 /* By a name of DCGM, node_exporter or our own in Prometheus text. */
@@ -103,6 +109,8 @@ uint32_t tele_series(struct tele *t, unsigned source, const struct tele_metric *
  * tele_series() takes as well, when `name` is no metric name or there are too many. */
 const struct tele_metric *tele_foreign(struct tele *t, const char *name, const char *help,
                                        enum tele_kind kind);
+/* The same with the name, help, kind and family of another table's. */
+const struct tele_metric *tele_foreign_like(struct tele *t, const struct tele_metric *like);
 
 /* A batch of one source, seen by readers as a whole at its end; times are the wall clock's, ns
  * since 1970. */

@@ -3,6 +3,7 @@
 #include "host.h"
 
 #include "base/buf.h"
+#include "metrics/expo.h"
 
 static const struct tele_label app[] = { { "app", "trainer" } };
 
@@ -77,6 +78,45 @@ TEST(histograms_and_summaries)
     NEAR(&h, "rpc", "quantile=0.99,app=trainer", 76656);
     assert_int_equal(metric_of(&h, "rpc")->kind, TELE_GAUGE);
     assert_int_equal(metric_of(&h, "rpc_count")->kind, TELE_COUNTER);
+    host_close(&h);
+}
+
+/* What is shown to Prometheus again is what was read. */
+TEST(histograms_are_written_as_they_came)
+{
+    static const char want[] =
+        "# HELP req Requests.\n# TYPE req histogram\n"
+        "req_bucket{a=\"1\",le=\"0.05\",app=\"trainer\"} 2\n"
+        "req_bucket{a=\"1\",le=\"+Inf\",app=\"trainer\"} 3\n"
+        "req_sum{a=\"1\",app=\"trainer\"} 3\nreq_count{a=\"1\",app=\"trainer\"} 3\n"
+        "req_bucket{a=\"2\",le=\"0.05\",app=\"trainer\"} 4\n"
+        "req_bucket{a=\"2\",le=\"+Inf\",app=\"trainer\"} 5\n"
+        "req_sum{a=\"2\",app=\"trainer\"} 5\nreq_count{a=\"2\",app=\"trainer\"} 5\n"
+        "# TYPE rpc summary\n"
+        "rpc{quantile=\"0.99\",app=\"trainer\"} 7\n"
+        "rpc_sum{app=\"trainer\"} 8\nrpc_count{app=\"trainer\"} 2\n";
+    static const char *const only[] = { "req_sum", "rpc", NULL };
+    struct buf out = { 0 };
+    struct host h;
+
+    host_open(&h, NULL);
+    assert_int_equal(take(&h, "# HELP req Requests.\n# TYPE req histogram\n"
+                              "req_bucket{a=\"1\",le=\"0.05\"} 2\n"
+                              "req_bucket{a=\"1\",le=\"+Inf\"} 3\n"
+                              "req_sum{a=\"1\"} 3\nreq_count{a=\"1\"} 3\n"
+                              "req_bucket{a=\"2\",le=\"0.05\"} 4\n"
+                              "req_bucket{a=\"2\",le=\"+Inf\"} 5\n"
+                              "req_sum{a=\"2\"} 5\nreq_count{a=\"2\"} 5\n"
+                              "# TYPE rpc summary\n"
+                              "rpc{quantile=\"0.99\"} 7\nrpc_sum 8\nrpc_count 2\n"),
+                     RC_OK);
+    for (size_t open = 0; open < 2; open++) {
+        expo_write(h.t, &(struct expo_opts){ .only = only, .open_metrics = open }, &out);
+        CHECK(str_starts(buf_str(&out), want));
+        assert_string_equal(buf_str(&out) + strlen(want), open ? "# EOF\n" : "");
+        buf_reset(&out);
+    }
+    buf_release(&out);
     host_close(&h);
 }
 
@@ -210,5 +250,6 @@ TEST(hostile_text)
 }
 
 TEST_MAIN(cmocka_unit_test(text_format), cmocka_unit_test(histograms_and_summaries),
-          cmocka_unit_test(open_metrics), cmocka_unit_test(conflicts),
-          cmocka_unit_test(bad_lines_are_passed_over), cmocka_unit_test(hostile_text))
+          cmocka_unit_test(histograms_are_written_as_they_came), cmocka_unit_test(open_metrics),
+          cmocka_unit_test(conflicts), cmocka_unit_test(bad_lines_are_passed_over),
+          cmocka_unit_test(hostile_text))
