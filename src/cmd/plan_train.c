@@ -86,13 +86,22 @@ static enum rc read_base(const struct train_opts *o, struct train_job *j, struct
     return RC_OK;
 }
 
-static enum rc read_fp8(const struct train_job *j, const struct plan_cluster *cl, struct err *err)
+/* What no cut of the job makes right: the GPU's types, and what its framework has for it. */
+static enum rc read_types(const struct train_opts *o, const struct train_job *j,
+                          const struct plan_cluster *cl, struct err *err)
 {
-    if (j->base.precision != PLAN_FP8 || cl->gpu.fp8_flops > 0)
+    int f = place(plan_framework_names, framework_of(o), PLAN_TORCHRUN);
+    const char *why = plan_framework_refuses_gpu((enum plan_framework)f, &cl->gpu);
+
+    if (plan_precision_check(&cl->gpu, j->base.precision, err))
+        return err_ctx(
+            err, "rule %s",
+            plan_rule_names[j->base.precision == PLAN_FP8 ? PLAN_RULE_FP8 : PLAN_RULE_BF16]);
+    if (!why || j->base.precision == PLAN_FP32)
         return RC_OK;
-    err_hint(err, "The nearest valid value is bf16.");
-    err_set(err, RC_USAGE, "%s has no fp8", cl->gpu.name);
-    return err_ctx(err, "rule %s", plan_rule_names[PLAN_RULE_FP8]);
+    err_hint(err, "Megatron-LM, DeepSpeed and Accelerate have fp16.");
+    return err_set(err, RC_USAGE, "%s cannot train on %s: %s", plan_framework_versions[f],
+                   cl->gpu.name, why);
 }
 
 static enum rc read_case(const struct train_opts *o, struct train_job *j, const char *gpu,
@@ -115,7 +124,7 @@ static enum rc read_case(const struct train_opts *o, struct train_job *j, const 
         k->cluster.net_bytes_s = (double)bits / 8;
     }
     k->price = g.price_usd_h;
-    if (read_amount("price", o->price, &k->price, err) || read_fp8(j, &k->cluster, err))
+    if (read_amount("price", o->price, &k->price, err) || read_types(o, j, &k->cluster, err))
         return err->code;
     k->space = (struct plan_space){ .model = &j->model,
                                     .counts = &j->counts,

@@ -40,6 +40,7 @@ const char *const plan_rule_names[PLAN_RULES] = {
     [PLAN_RULE_ZERO_OFFLOAD] = "zero-offload",
     [PLAN_RULE_RECOMPUTE_EVERY] = "recompute-every",
     [PLAN_RULE_FP8] = "fp8",
+    [PLAN_RULE_BF16] = "bf16",
     [PLAN_RULE_FRAMEWORK] = "framework",
     [PLAN_RULE_BATCH] = "batch",
 };
@@ -270,6 +271,14 @@ static enum plan_rule ep_rule(const struct plan_model *m, const struct plan_conf
     return m->expert_ffn % etp ? PLAN_RULE_ETP_FFN : PLAN_RULE_OK;
 }
 
+/* fp16 stands in for bf16 where there is a master copy: without one its small numbers are lost. */
+static enum plan_rule precision_rule(const struct plan_gpu *gpu, enum plan_precision p)
+{
+    if (p == PLAN_FP8 && !(gpu->fp8_flops > 0))
+        return PLAN_RULE_FP8;
+    return p == PLAN_PURE16 && gpu->no_bf16 ? PLAN_RULE_BF16 : PLAN_RULE_OK;
+}
+
 enum plan_rule plan_config_rule(const struct plan_model *m, const struct plan_cluster *cl,
                                 const struct plan_config *c)
 {
@@ -293,9 +302,7 @@ enum plan_rule plan_config_rule(const struct plan_model *m, const struct plan_cl
     if (c->recompute_every > 1 &&
         (c->recompute != PLAN_RECOMPUTE_FULL || c->recompute_every > m->layers))
         return PLAN_RULE_RECOMPUTE_EVERY;
-    if (cl && c->precision == PLAN_FP8 && !(cl->gpu.fp8_flops > 0))
-        return PLAN_RULE_FP8;
-    return PLAN_RULE_OK;
+    return cl ? precision_rule(&cl->gpu, c->precision) : PLAN_RULE_OK;
 }
 
 /* ---- the same in words ---- */
@@ -487,6 +494,20 @@ static enum rc say_ep(const struct plan_model *m, const struct plan_config *c, e
                        m->expert_ffn);
 }
 
+enum rc plan_precision_check(const struct plan_gpu *gpu, enum plan_precision p, struct err *err)
+{
+    enum plan_rule rule = precision_rule(gpu, p);
+
+    if (rule == PLAN_RULE_OK)
+        return RC_OK;
+    if (gpu->no_bf16)
+        err_hint(err, "The nearest valid value is bf16, which on this GPU is fp16 with a scaled "
+                      "loss.");
+    else
+        err_hint(err, "The nearest valid value is bf16.");
+    return err_set(err, RC_USAGE, "%s has no %s", gpu->name, plan_rule_names[rule]);
+}
+
 static enum rc say_other(const struct plan_model *m, const struct plan_cluster *cl,
                          const struct plan_config *c, enum plan_rule rule, struct err *err)
 {
@@ -503,8 +524,7 @@ static enum rc say_other(const struct plan_model *m, const struct plan_cluster *
         return err_set(err, RC_USAGE, "%d layers between kept inputs cannot be (%s recompute)",
                        c->recompute_every, plan_recompute_names[c->recompute]);
     default:
-        err_hint(err, "The nearest valid value is bf16.");
-        return err_set(err, RC_USAGE, "%s has no fp8", cl->gpu.name);
+        return plan_precision_check(&cl->gpu, c->precision, err);
     }
 }
 

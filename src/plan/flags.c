@@ -71,6 +71,18 @@ static void torchrun(struct job *j, const char *script)
                  ll(nodes), ll(each), script);
 }
 
+/* The type of 16 bits. */
+static const char *half(const struct job *j)
+{
+    return j->cl->gpu.no_bf16 ? "fp16" : "bf16";
+}
+
+static void note_half(struct job *j)
+{
+    if (j->cl->gpu.no_bf16 && j->c->precision != PLAN_FP32)
+        note(j, "%s has no bf16: fp16 with a scaled loss takes its place", j->cl->gpu.name);
+}
+
 /* Fused kernels hide tensor-parallel collectives behind products inside one NVLink domain: what
  * time_layer.c counts. */
 static bool hides_tp(const struct job *j)
@@ -176,7 +188,7 @@ static void megatron_optimizer(struct job *j)
 {
     const struct plan_config *c = j->c;
     const char *moments = c->optimizer == PLAN_ADAM8                                   ? "fp8"
-                          : c->optimizer == PLAN_ADAM16 || c->precision == PLAN_PURE16 ? "bf16"
+                          : c->optimizer == PLAN_ADAM16 || c->precision == PLAN_PURE16 ? half(j)
                                                                                        : NULL;
 
     if (c->optimizer == PLAN_SGD)
@@ -233,15 +245,17 @@ static void megatron_precision(struct job *j)
     case PLAN_FP32:
         break;
     case PLAN_BF16_GRADS:
-        flag(j, "--bf16 --grad-reduce-in-bf16");
+        flag(j, "--%s%s", half(j), j->cl->gpu.no_bf16 ? "" : " --grad-reduce-in-bf16");
         break;
     case PLAN_PURE16:
         flag(j, "--bf16");
         note(j, "Megatron-LM keeps a master copy of the weights that 'pure' does not count");
         break;
-    default:
-        flag(j, "--bf16");
+    default: /* sums of fp16 gradients are fp16 unless it is told */
+        flag(j, "--%s%s", half(j),
+             j->cl->gpu.no_bf16 ? " --accumulate-allreduce-grads-in-fp32" : "");
     }
+    note_half(j);
 }
 
 static void megatron_split(struct job *j)
@@ -386,7 +400,8 @@ static void deepspeed_json(struct job *j)
     buf_addf(o, "  \"train_batch_size\": %lld,\n", ll(j->batch));
     buf_addf(o, "  \"train_micro_batch_size_per_gpu\": %d,\n", c->micro_batch);
     buf_addf(o, "  \"gradient_accumulation_steps\": %d,\n", c->grad_acc);
-    buf_addf(o, "  \"bf16\": { \"enabled\": %s },\n", c->precision == PLAN_FP32 ? "false" : "true");
+    buf_addf(o, "  \"%s\": { \"enabled\": %s },\n", half(j),
+             c->precision == PLAN_FP32 ? "false" : "true");
     if (c->zero && c->optimizer != PLAN_ADAM)
         buf_adds(o, "  \"zero_allow_untested_optimizer\": true,\n");
     if (c->tp > 1)
@@ -420,6 +435,7 @@ static void deepspeed(struct job *j)
     if (j->c->zero && j->c->zero < 3 && j->shard != j->replicas)
         note(j, "a shard over %lld of %lld GPUs is for ZeRO 3 alone (MiCS)", ll(j->shard),
              ll(j->replicas));
+    note_half(j);
     note_optimizer(j);
     note_compile(j, "call engine.compile() behind deepspeed.initialize()");
     note_tp_shown(j, "DeepSpeed");
@@ -443,7 +459,7 @@ static void accelerate(struct job *j)
     flag(j, "--mixed_precision %s",
          c->precision == PLAN_FP32  ? "no"
          : c->precision == PLAN_FP8 ? "fp8"
-                                    : "bf16");
+                                    : half(j));
     if (c->pp > 1 || c->ep > 1) {
         flag(j, "--use_megatron_lm --megatron_lm_tp_degree %d --megatron_lm_pp_degree %d", c->tp,
              c->pp);
@@ -486,10 +502,28 @@ static void accelerate(struct job *j)
     flag(j, "train.py");
     note(j, "in train.py: per-device batch %d, gradient accumulation %d, sequences of %lld",
          c->micro_batch, c->grad_acc, ll(c->seq));
+    note_half(j);
     note_optimizer(j);
 }
 
 /* ---- torchrun ---- */
+static void note_precision(struct job *j)
+{
+    static const char *const says[PLAN_PRECISIONS] = {
+        [PLAN_BF16] = "weights of 16 bits, their gradients summed and a master copy kept in fp32",
+        [PLAN_BF16_GRADS] = "weights and gradients of 16 bits, a master copy in fp32",
+        [PLAN_FSDP_MIXED] = "weights in fp32, products in 16 bits: MixedPrecisionPolicy() of "
+                            "fully_shard(), or torch.autocast()",
+        [PLAN_PURE16] = "all of it in bf16: model.to(torch.bfloat16)",
+        [PLAN_FP8] = "products of Linear layers in fp8 (torchao's convert_to_float8_training() or "
+                     "Transformer Engine), the rest in bf16 with a master copy in fp32",
+        [PLAN_FP32] = "all of it in fp32",
+    };
+
+    note(j, "precision: %s", says[j->c->precision]);
+    note_half(j);
+}
+
 static void plain(struct job *j)
 {
     const struct plan_config *c = j->c;
@@ -502,6 +536,7 @@ static void plain(struct job *j)
          c->pp, c->dp, c->cp, c->tp);
     note(j, "per-device batch %d, gradient accumulation %d, sequences of %lld", c->micro_batch,
          c->grad_acc, ll(c->seq));
+    note_precision(j);
     if (c->zero >= 2)
         note(j, "ZeRO %d: fully_shard(layer, reshard_after_forward=%s), shards of %lld GPUs",
              c->zero, c->zero == 3 ? "True" : "False", ll(j->shard));

@@ -127,6 +127,12 @@ const char *plan_framework_refuses(enum plan_framework f, const struct plan_mode
     }
 }
 
+const char *plan_framework_refuses_gpu(enum plan_framework f, const struct plan_gpu *gpu)
+{
+    return f == PLAN_TORCHTITAN && gpu->no_bf16 ? "it computes in bf16, which this GPU has not"
+                                                : NULL;
+}
+
 enum plan_precision plan_framework_precision(enum plan_framework f)
 {
     return f == PLAN_MEGATRON ? PLAN_BF16 : f == PLAN_DEEPSPEED ? PLAN_BF16_GRADS : PLAN_FSDP_MIXED;

@@ -24,6 +24,7 @@ static void from_row(const struct cat_gpu *g, const char *alias, struct plan_gpu
         .fp4_flops = scaled(g->fp4_tflops, 1e12),
         .bf16_best = scaled(g->bf16_best, 1e12),
         .fp8_best = scaled(g->fp8_best, 1e12),
+        .no_bf16 = g->compute[0] && g->compute[0] < '8' && g->compute[1] == '.', /* 7.5 */
         .sms = maybe_or(g->sms, 0),
         .link_bytes_s = scaled(g->nvlink_gbps, 1e9),
         .power_w = scaled(g->tdp_w, 1),

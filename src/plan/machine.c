@@ -232,7 +232,7 @@ static void norm_of(const struct plan_machine_want *w, struct plan_machine *m)
 enum rc plan_machine_of(const struct plan_machine_want *w, struct plan_machine *out,
                         struct err *err)
 {
-    struct plan_machine m = { .bf16 = true };
+    struct plan_machine m = { .bf16 = !w->gpu.no_bf16 };
     struct plan_consts k;
     enum rc rc;
 
@@ -242,10 +242,11 @@ enum rc plan_machine_of(const struct plan_machine_want *w, struct plan_machine *
     if (rc)
         return rc;
     global_batch(w, &m);
-    set(&m, PLAN_SET_PRECISION, "bf16",
-        "%.0f TFLOP/s on a %s and half the bytes of fp32; the exponent of fp32, so that no loss "
-        "scaling is needed; weights and moments stay in fp32",
-        w->gpu.bf16_flops / 1e12, w->gpu.name);
+    set(&m, PLAN_SET_PRECISION, m.bf16 ? "bf16" : "fp16",
+        "%.0f TFLOP/s on a %s and half the bytes of fp32; %s; weights and moments stay in fp32",
+        w->gpu.bf16_flops / 1e12, w->gpu.name,
+        m.bf16 ? "the exponent of fp32, so that no loss scaling is needed"
+               : "it has no bf16, so that torch.amp.GradScaler scales the loss");
     speed_of(w, &k, &m);
     loader_of(w, &m);
     loader_flags(w, &m);

@@ -167,6 +167,7 @@ struct plan_gpu {
     double mem_bytes_s;
     double bf16_flops, fp8_flops, fp4_flops; /* dense, data sheet; 0: the GPU has none */
     double bf16_best, fp8_best; /* the best any shape was measured at; 0: not measured */
+    bool no_bf16;               /* before Ampere: 16 bits are fp16, at bf16_flops */
     int64_t sms;                /* 0: unknown */
     double link_bytes_s;        /* NVLink, one direction, all links; 0: none */
     double power_w;             /* board limit, or the cap on it */
@@ -325,6 +326,7 @@ enum plan_rule {
     PLAN_RULE_ZERO_OFFLOAD,
     PLAN_RULE_RECOMPUTE_EVERY,
     PLAN_RULE_FP8,
+    PLAN_RULE_BF16,      /* all of it in 16 bits, on a GPU without bf16 */
     PLAN_RULE_FRAMEWORK, /* the framework that is named cannot run it: of searches */
     PLAN_RULE_BATCH,     /* dp x micro-batch divides the batch: of searches, which know the batch */
     PLAN_RULES
@@ -336,6 +338,9 @@ enum plan_rule plan_config_rule(const struct plan_model *m, const struct plan_cl
 /* The same with a message and the nearest valid value as the hint. */
 enum rc plan_config_check(const struct plan_model *m, const struct plan_cluster *cl,
                           const struct plan_config *c, struct err *err) MUST_USE;
+/* A GPU computes in this precision, or RC_USAGE with what is nearest. */
+enum rc plan_precision_check(const struct plan_gpu *gpu, enum plan_precision p,
+                             struct err *err) MUST_USE;
 /* Of the divisors of n the one nearest to v, at most `max`. */
 int64_t plan_nearest_divisor(int64_t n, int64_t v, int64_t max);
 /* "tp8 pp4 dp2 zero1 mbs1 ga16 sp selective recompute bf16" */

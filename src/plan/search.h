@@ -161,6 +161,8 @@ extern const char *const plan_framework_versions[PLAN_FRAMEWORKS]; /* that the f
 /* Why the framework cannot run `c`, which passed the rules; NULL: it can. */
 const char *plan_framework_refuses(enum plan_framework f, const struct plan_model *m,
                                    const struct plan_config *c);
+/* Why it cannot train on such a GPU in 16 bits; NULL: it can. */
+const char *plan_framework_refuses_gpu(enum plan_framework f, const struct plan_gpu *gpu);
 /* Whether Megatron-LM's precision-aware optimizer is what `c` needs. */
 bool plan_megatron_aware(const struct plan_config *c);
 /* What its trainer stores where nothing is said. */

@@ -81,6 +81,25 @@ test_expect 'what a framework refuses is blamed on it, not on the rule that refu
     ! flags llama-3.1-8b 8 torchtitan --optimizer adam8 2>err && grep -q "TorchTitan [0-9.]* cannot run it: .* AdamW" err &&
     ! grep -q vpp err
 '
+test_expect 'a GPU without bf16 gets fp16, or is refused' '
+    old() { stoker plan train --model qwen2.5-0.5b --gpu $1 --gpus 8 --batch 64 --seq 1024 --flags "$2" ${3-} ${4-}; }
+    for gpu in v100 t4; do
+        old $gpu megatron >out && grep -q -e "--fp16 --accumulate-allreduce-grads-in-fp32" out && ! grep -q -e --bf16 out &&
+        old $gpu megatron --precision bf16-grads >out && grep -q -e "--fp16$" out &&
+        old $gpu deepspeed >out && grep -q "\"fp16\": { \"enabled\": true }" out && ! grep -q "\"bf16\"" out &&
+        old $gpu accelerate >out && grep -q -e "--mixed_precision fp16" out &&
+        old $gpu torchrun >out && grep -q "^# .* has no bf16: fp16" out || exit 1
+    done
+    ! old v100 torchtitan 2>err && grep -q "TorchTitan .* cannot train on V100.*bf16" err &&
+    ! old v100 megatron --precision pure 2>err && grep -q "rule bf16: V100 .* has no bf16" err &&
+    ! old v100 megatron --precision fp8 2>err && grep -q "which on this GPU is fp16" err &&
+    stoker plan machine --gpu v100 >out && grep -q "^precision *fp16" out && grep -q GradScaler out
+'
+test_expect 'torchrun: each precision is said' '
+    for p in bf16 bf16-grads fsdp pure fp8 fp32; do
+        flags llama-3.2-1b 8 torchrun --precision $p >out && grep "^# precision: " out || exit 1
+    done >all && test "$(sort -u all | wc -l)" = 6
+'
 test_expect 'two frameworks at once are refused' '
     ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --for megatron --flags deepspeed 2>err &&
     grep -q "two frameworks" err
