@@ -429,7 +429,8 @@ static const struct opt campaign_opts[] = {
     FAILURE_OPTS(S),
     ASK_OPT(S, 0, "spot-wait", STR, spot_wait, "TIME", "until spot capacity is there again (30m)"),
     ASK_NUM(S, "lora", ask.lora, 1, 65536, "learn adapters of rank N alone"),
-    ASK_NUM(S, "base-bits", ask.bits, 4, 16, "bits of a frozen weight with --lora (default 16)"),
+    ASK_NUM(S, "base-bits", ask.bits, 4, 16,
+            "bits of a layer's frozen weight with --lora (default 16)"),
     ASK_JSON(S),
     { 0 },
 };

@@ -708,7 +708,7 @@ static const struct opt memory_opts[] = {
     ONE_OF("schedule", schedule, "1f1b|interleaved|gpipe", "1f1b, interleaved or gpipe"),
     ONE_OF("split", split, "even|ends-less|embedding-layer|cost", "how layers go to stages"),
     NUM("lora", lora, 1, 65536, "learn adapters of rank N alone"),
-    NUM("base-bits", bits, 4, 16, "bits of a frozen weight with --lora (default 16)"),
+    NUM("base-bits", bits, 4, 16, "bits of a layer's frozen weight with --lora (default 16)"),
     ONE_OF("offload", offload, "optimizer|all", "to host memory: optimizer, or all with --zero 3"),
     ROW(0, "no-flash", FLAG, no_flash, NULL, "attention stores all pairs"),
     ROW(0, "eager", FLAG, eager, NULL, "no fused kernels and no torch.compile(): a larger loss"),

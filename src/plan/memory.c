@@ -323,6 +323,17 @@ static void share_params(const struct plan_model *m, const struct plan_counts *n
     l->unit_m = l->attn + l->shared + l->experts;
 }
 
+double plan_frozen_bits(const struct plan_config *c)
+{
+    enum { BLOCK = 64, OUTER_BLOCK = 256 };
+
+    if (!c->base_bits || c->base_bits >= 16)
+        return 16;
+    if (c->base_bits > 4)
+        return c->base_bits; /* a scale a row */
+    return c->base_bits + 8.0 / BLOCK + 32.0 / (BLOCK * OUTER_BLOCK);
+}
+
 static void share_bytes(const struct plan_config *c, const struct plan_memory_consts *k,
                         struct plan_layer_memory *l)
 {
@@ -331,7 +342,8 @@ static void share_bytes(const struct plan_config *c, const struct plan_memory_co
     l->gathered_weight = mixes[c->precision].gathered;
     l->optimizer = mixes[c->precision].master + moment_bytes(c);
     l->adapt = c->lora_rank > 0;
-    l->frozen = (c->base_bits ? c->base_bits : 16) / 8.0;
+    l->frozen = plan_frozen_bits(c) / 8;
+    l->frozen_end = 2;
     l->copy = c->profile.grad_copy ? k->grad_copy_bytes : 0;
     l->table_copy = c->profile.grad_copy && !l->adapt ? k->table_copy_bytes : 0;
     l->cast = casts(c) && !l->adapt ? 2 : 0;
@@ -440,16 +452,23 @@ ALWAYS_INLINE void step_of(const struct plan_layer_memory *l, const struct plan_
     o->inv_vpp = c->vpp == 1 ? 1 : 1.0 / c->vpp;
 }
 
-ALWAYS_INLINE double stage_params(const struct plan_layer_memory *l, const struct plan_stage *s)
+/* Embedding, positions, head and outer norms that a stage has. */
+ALWAYS_INLINE double stage_ends(const struct plan_layer_memory *l, const struct plan_stage *s)
 {
-    double layers = (double)s->count, moe = (double)s->moe;
-    double p = layers * l->attn + (layers - moe) * l->mlp + moe * l->shared;
+    double p = 0;
 
     if (s->embed)
         p += l->table + l->positions;
     if (s->head)
         p += (l->tied_far ? (s->embed ? 0 : l->table) : l->head) + l->outer;
     return p;
+}
+
+ALWAYS_INLINE double stage_params(const struct plan_layer_memory *l, const struct plan_stage *s)
+{
+    double layers = (double)s->count, moe = (double)s->moe;
+
+    return layers * l->attn + (layers - moe) * l->mlp + moe * l->shared + stage_ends(l, s);
 }
 
 /* Weights, gradients and optimizer; *host is what offloading moves away. */
@@ -464,7 +483,9 @@ ALWAYS_INLINE void static_kinds(const struct plan_layer_memory *l, const struct 
         learn_e = 0;
         weight = l->frozen;
     }
-    weights = weight * (dense * t->z[3] + expert * t->ez[3]) + (l->adapt ? l->weight * learn_d : 0);
+    weights = weight * (dense * t->z[3] + expert * t->ez[3]);
+    if (l->adapt)
+        weights += l->weight * learn_d + (l->frozen_end - weight) * stage_ends(l, s) * t->z[3];
     optimizer = l->optimizer * (learn_d * t->z[1] + learn_e * t->ez[1]);
     kind[PLAN_MEM_WEIGHTS] = l->offload_weights ? 0 : weights;
     kind[PLAN_MEM_GRADS] = l->grad * (learn_d * t->z[2] + learn_e * t->ez[2]) +

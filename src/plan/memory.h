@@ -23,7 +23,8 @@ struct plan_layer_memory {
     double adapters;       /* LoRA's, of a layer */
     double unit_d, unit_m; /* largest unit that ZeRO 3 gathers: a dense layer, a MoE layer */
     /* bytes a parameter */
-    double weight, frozen, grad, copy, optimizer, gathered_weight;
+    double weight, frozen, frozen_end, grad, copy, optimizer, gathered_weight;
+    /* frozen_end: of embedding, head and outer norms, which quantisation leaves alone */
     double table_copy; /* of the table, once more */
     double cast;       /* a 16-bit copy for the passes */
     double step_copy;  /* what the optimizer makes for its step, of what learns */

@@ -52,8 +52,13 @@ static void why_static(const struct plan_job *j, const struct plan_memory_stage 
         buf_addf(out, " over %lld GPUs (ZeRO %d)", (long long)group, c->zero);
     if (s->params)
         buf_addf(out, ", %.3g bytes each on this GPU", (double)s->kind[kind] / (double)s->params);
+    if (c->lora_rank && c->base_bits && c->base_bits < 16)
+        buf_addf(out, ", frozen: %.4g bits in layers%s, 16 in embedding and head",
+                 plan_frozen_bits(c), c->base_bits > 4 ? "" : " (double quantisation)");
+    else if (c->lora_rank)
+        buf_adds(out, ", frozen");
     if (c->lora_rank)
-        buf_addf(out, ", frozen, and adapters of rank %d", c->lora_rank);
+        buf_addf(out, ", and adapters of rank %d", c->lora_rank);
 }
 
 static void why_activations(const struct plan_job *j, const struct plan_memory_stage *s,

@@ -411,6 +411,12 @@ extern const struct plan_memory_consts plan_memory_default;
 /* What torch has allocated, of a GPU's bytes by kind: nvidia-smi shows all of them. */
 uint64_t plan_memory_allocated(const uint64_t kind[PLAN_KINDS]);
 
+/* Bits of a weight of a frozen layer under LoRA, with the constants of its quantisation: 4-bit
+ * blocks of 64 have one each, of 8 bits under double quantisation (QLoRA), with one in fp32 for 256
+ * of them.  Only matrices of layers are quantised: bitsandbytes replaces nn.Linear, Transformers
+ * leaves the head out. */
+double plan_frozen_bits(const struct plan_config *c);
+
 /* Bytes for each logit, by the profile. */
 double plan_logit_bytes(const struct plan_config *c, const struct plan_memory_consts *k);
 

@@ -540,6 +540,30 @@ TEST(fp8_takes_less_than_bf16)
     }
 }
 
+/* Files of the same models that others quantised with double quantisation: unsloth's
+ * Meta-Llama-3.1-70B-bnb-4bit has 39.5 GB, Meta-Llama-3.1-8B-bnb-4bit 5.70 GB. */
+static void frozen_weights_are_as_large_as_published_files(void **state)
+{
+    static const struct {
+        const char *name;
+        double gb;
+    } rows[] = { { "llama-3.1-70b", 39.5 }, { "llama-3.1-8b", 5.70 } };
+    struct plan_memory got;
+    struct plan_config c;
+    struct plan_counts n;
+    struct plan_model m;
+
+    (void)state;
+    plan_config_init(&c);
+    c.lora_rank = 1;
+    c.base_bits = 4;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        known(rows[i].name, &m, &n);
+        plan_memory_of(&m, &n, &c, &plan_memory_default, &got);
+        CHECK(fabs((double)got.kind[PLAN_MEM_WEIGHTS] / 1e9 / rows[i].gb - 1) < 0.015);
+    }
+}
+
 /* 16 bits without a master copy: the optimizer's bytes are the moments alone. */
 static void moments_are_as_the_optimizer_says(void **state)
 {
@@ -566,6 +590,7 @@ static void moments_are_as_the_optimizer_says(void **state)
 
 TEST_MAIN(cmocka_unit_test(fp8_takes_less_than_bf16),
           cmocka_unit_test(moments_are_as_the_optimizer_says),
+          cmocka_unit_test(frozen_weights_are_as_large_as_published_files),
           cmocka_unit_test(zero_2_in_a_pipeline_keeps_whole_gradients),
           cmocka_unit_test(plain_scripts), cmocka_unit_test(korthikanti_figure_1),
           cmocka_unit_test(korthikanti_formulas), cmocka_unit_test(static_bytes_are_exact),
