@@ -80,10 +80,13 @@ static void write_common(struct json_out *w, const struct slot *s)
 
 static void write_slot(struct json_out *w, const struct slot *s)
 {
+    const char *dir = s->serving->o.dir, *slash = dir ? strrchr(dir, '/') : NULL;
+
     json_obj(w);
     json_kv_str(w, "name", s->name);
     write_common(w, s);
-    json_kv_str(w, "source", s->serving->o.dir);
+    /* whoever may call sees this: where the server keeps its files is nobody's business */
+    json_kv_str(w, "source", slash && slash[1] ? slash + 1 : dir);
     json_kv_str(w, "priority", priority_names[s->serving->o.priority]);
     json_kv_bool(w, "pinned", s->serving->o.pinned);
     json_kv_bool(w, "loading", s->wanted || s->loading || s->returning);

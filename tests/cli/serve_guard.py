@@ -121,6 +121,7 @@ def alone():
     check("changes are not", s.ask("/v1/models/unload", {"model": "emb"}, {"Authorization": ""})[0] == 401)
     check("the socket file needs no token", over(sock, "/v1/models/load", '{"model": "second", "source": "%s"}' % os.path.abspath(EMB),
                                                  **{"Content-Type": "application/json"}) == 202)
+    check("/v1/pools names a model's folder, not the way to it", s.ask("/v1/pools")[1]["models"][0]["source"] == os.path.basename(EMB), s.ask("/v1/pools")[1])
     check("/info shows no folder", os.path.abspath(EMB) not in str(s.ask("/info")[1]) and s.ask("/info")[1]["model_id"] == "emb", s.ask("/info")[1])
     s.stop()
 
