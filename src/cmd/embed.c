@@ -167,16 +167,14 @@ static enum rc check_out(const struct embed_opts *o, struct err *err)
 static uint64_t options_key(struct job *j)
 {
     const char *prompt = j->enc.prompt ? j->enc.prompt : "";
-    char device[128];
+    enum eng_dtype dtype = encoder_dtype(&j->enc); /* auto is another one on another machine */
     int len;
 
-    encoder_describe(&j->enc, device, sizeof(device));
-    len =
-        snprintf(j->about, sizeof(j->about), "%s, %zu numbers, %s, %s, %zu tokens at most%s%s%.64s",
-                 j->enc.model->name, j->width, j->o->format ? j->o->format : "jsonl",
-                 j->o->dtype ? j->o->dtype : "auto", j->enc.max_tokens,
-                 j->enc.model->normalize ? ", normalised" : "", j->o->id ? ", id " : "",
-                 j->o->id ? j->o->id : "");
+    len = snprintf(j->about, sizeof(j->about),
+                   "%s, %zu numbers, %s, %s, %zu tokens at most%s%s%.64s", j->enc.model->name,
+                   j->width, j->o->format ? j->o->format : "jsonl", eng_dtype_name(dtype),
+                   j->enc.max_tokens, j->enc.model->normalize ? ", normalised" : "",
+                   j->o->id ? ", id " : "", j->o->id ? j->o->id : "");
     return hash_bytes(hash_bytes(encoder_fingerprint(&j->enc), j->about, (size_t)len), prompt,
                       strlen(prompt) + 1);
 }
@@ -565,6 +563,8 @@ static enum rc run_embed(struct cmd_ctx *ctx, struct err *err)
     if (!rc)
         rc = open_encoder(j, err);
     j->sink.width = j->width;
+    if (!rc && !o->quiet && (!o->dtype || str_eq(o->dtype, "auto")))
+        encoder_tell_dtype(&j->enc);
     if (!rc)
         rc = o->similarity ? show_similarity(j, err) : write_vectors(j, err);
     job_release(j);
@@ -603,7 +603,9 @@ static const struct opt opts_embed[] = {
     ROW(0, "prompt-text", STR, prompt_text, "TEXT", "put TEXT before each text; '' for none"),
     ROW(0, "instruction", STR, instruction, "TASK",
         "put 'Instruct: TASK' and 'Query: ' before each text, as e5-instruct wants"),
-    CHOICE("dtype", dtype, "TYPE", "auto|f32|bf16|int8|f16|fp8", "type of weights and products"),
+    CHOICE("dtype", dtype, "TYPE", "auto|f32|bf16|int8|f16|fp8",
+           "type of weights and products: auto (the default) is f16 on a GPU, bf16 on a CPU with "
+           "AVX-512 VNNI or AMX, else f32; f32 is exact"),
     ROW(0, "device", STR, device, "NAME",
         "run there (cpu, ref, cuda) instead of the best device here"),
     ROW(0, "invariant", FLAG, invariant, NULL,
@@ -616,7 +618,7 @@ static const struct opt opts_embed[] = {
     ROW(0, "force", FLAG, force, NULL, "replace an output that exists"),
     ROW(0, "similarity", FLAG, similarity, NULL, "print how alike the texts are, as a matrix"),
     ROW(0, "json", FLAG, json, NULL, "print the matrix as JSON"),
-    ROW(0, "quiet", FLAG, quiet, NULL, "no progress, no figures at the end"),
+    ROW(0, "quiet", FLAG, quiet, NULL, "no type at the start, no progress, no figures at the end"),
     { 0 },
 };
 

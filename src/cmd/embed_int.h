@@ -42,6 +42,10 @@ void encoder_add(struct encoder *e, struct tok_text t, struct batch *b);
 void encoder_trim(struct encoder *e, size_t len);
 /* "avx512 bf16, 2 threads" */
 void encoder_describe(const struct encoder *e, char *out, size_t cap);
+/* What it computes in, whatever was asked for; ENG_AUTO: it does not say. */
+enum eng_dtype encoder_dtype(const struct encoder *e);
+/* Tells on standard error what auto chose where that is not exact. */
+void encoder_tell_dtype(const struct encoder *e);
 /* A number that differs when the model gives other vectors: its small files, the shapes
  * of its tensors and some values of each. */
 uint64_t encoder_fingerprint(const struct encoder *e);

@@ -2,10 +2,13 @@
 /* embed_model: from the name of a model to something that turns texts into rows. */
 #include "base/str.h"
 #include "cmd/embed_int.h"
+#include "serve/models.h"
 
 #include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -137,6 +140,30 @@ void encoder_describe(const struct encoder *e, char *out, size_t cap)
         ops->describe(e->eng, out, cap);
     else
         snprintf(out, cap, "%s", ops->name);
+}
+
+enum eng_dtype encoder_dtype(const struct encoder *e)
+{
+    char text[128], *save = NULL;
+    enum eng_dtype t;
+
+    encoder_describe(e, text, sizeof(text));
+    for (char *w = strtok_r(text, " ,", &save); w; w = strtok_r(NULL, " ,", &save))
+        if (eng_dtype_parse(w, &t) && t != ENG_AUTO)
+            return t;
+    return ENG_AUTO;
+}
+
+void encoder_tell_dtype(const struct encoder *e)
+{
+    enum eng_dtype t = encoder_dtype(e);
+    const char *device = eng_ops_of(e->eng)->name;
+    bool gpu = str_starts(device, "cuda");
+
+    if (t == ENG_AUTO || t == ENG_F32)
+        return;
+    fprintf(stderr, "stoker: %s on %s, the default here: %s%s\n", eng_dtype_name(t), device,
+            settings_exactness(t, gpu), gpu ? "" : "; --dtype f32 is exact");
 }
 
 /* ---- fingerprint ---- */

@@ -75,6 +75,14 @@ assert [r[\"tokens\"] for r in rows] == [4, 8, 2, 16, 5], [r[\"tokens\"] for r i
 test_expect 'the figures stand on stderr' '
     stoker embed -m m texts >/dev/null 2>err && grep -q "^5 texts, 35 tokens in .* tokens/s (.*)$" err &&
     ! grep -q "$(printf "\r")" err'
+test_expect 'auto says which type it took, where that is not exact' '
+    stoker embed -m m texts 2>err >/dev/null && sed -n "s/.* (.* \([a-z]*[0-9]*\), .*)$/\1/p" err >type && type=$(cat type) && test "$type" &&
+    if test $type = f32; then ! grep "the default here" err; else head -1 err | grep -q "^stoker: $type on .*, the default here: .*f32"; fi &&
+    stoker embed -m m --dtype f32 texts 2>err >/dev/null && ! grep "the default here" err &&
+    stoker embed -m m --quiet texts 2>err >/dev/null && ! test -s err'
+test_expect 'and --resume goes by that type' '
+    embed --resume -o auto.jsonl texts && stoker embed -m m --quiet --dtype $(cat type) --resume -o auto.jsonl texts &&
+    { stoker embed -m m --quiet --dtype int8 --resume -o auto.jsonl texts 2>err; test $? = 1; } && grep -q "other options" err'
 test_expect 'stdin, - and files are the same' '
     embed <texts >a && embed - <texts >b && head -2 texts >t1 && tail -n +3 texts >t2 &&
     embed t1 t2 >c && cmp out a && cmp out b && cmp out c'
