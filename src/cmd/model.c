@@ -94,6 +94,11 @@ static void verify_text(struct cmd_ctx *ctx, const struct model *m, const struct
 
     buf_addf(&ctx->out, "%s: %llu tensors with %llu numbers, shapes as in config.json\n", m->name,
              (unsigned long long)v->tensors, (unsigned long long)v->numbers);
+    for (size_t i = 0; i < v->zero.count && i < VERIFY_FAULTS_MAX; i++)
+        buf_addf(&ctx->out, "tensor '%s': every number is zero\n", v->zero.first[i]);
+    for (size_t i = 0; i < v->unused.count && i < VERIFY_FAULTS_MAX; i++)
+        buf_addf(&ctx->out, "tensor '%s': config.json has %zu layers, and not this one\n",
+                 v->unused.first[i], m->layers);
     for (size_t i = 0; i < v->faults_count && i < VERIFY_FAULTS_MAX; i++)
         buf_addf(&ctx->out, "tensor '%s': number %llu is %g\n", v->faults[i].tensor,
                  (unsigned long long)v->faults[i].index, (double)v->faults[i].value);
@@ -139,6 +144,15 @@ static void files_json(struct json_out *w, const struct verify *v)
     json_arr_end(w);
 }
 
+static void names_json(struct json_out *w, const char *key, const struct verify_names *n)
+{
+    json_key(w, key);
+    json_arr(w);
+    for (size_t i = 0; i < n->count && i < VERIFY_FAULTS_MAX; i++)
+        json_add_str(w, n->first[i]);
+    json_arr_end(w);
+}
+
 static void verify_json(struct cmd_ctx *ctx, const struct model *m, const struct verify *v, bool ok)
 {
     struct json_out w;
@@ -160,6 +174,8 @@ static void verify_json(struct cmd_ctx *ctx, const struct model *m, const struct
         json_obj_end(&w);
     }
     json_arr_end(&w);
+    names_json(&w, "zero", &v->zero);
+    names_json(&w, "unused", &v->unused);
     files_json(&w, v);
     json_obj_end(&w);
     buf_addc(&ctx->out, '\n');
@@ -177,6 +193,24 @@ static enum rc verify_verdict(const struct model *m, const struct verify *v, str
         return err_set(err, RC_FAIL, "model '%s': %zu file%s not as listed", m->name,
                        v->wrong + v->missing_count,
                        v->wrong + v->missing_count == 1 ? " is" : "s are");
+    return RC_OK;
+}
+
+/* What runs, and is not the model that was trained. */
+static enum rc tensors_verdict(const struct model *m, const struct verify *v, struct err *err)
+{
+    if (v->zero.count) {
+        err_hint(err, "Were its weights written? Fetch it again.");
+        return err_set(err, RC_FAIL, "model '%s': tensor '%s' is zero everywhere (%zu in all)",
+                       m->name, v->zero.first[0], v->zero.count);
+    }
+    if (v->unused.count) {
+        err_hint(err, "Do config.json and the weights belong together?");
+        return err_set(err, RC_FAIL,
+                       "model '%s': tensor '%s' is of a layer that config.json does not have: it "
+                       "says num_hidden_layers %zu (%zu tensors in all)",
+                       m->name, v->unused.first[0], m->layers, v->unused.count);
+    }
     return RC_OK;
 }
 
@@ -200,6 +234,8 @@ static enum rc run_verify(struct cmd_ctx *ctx, struct err *err)
         rc = verify_verdict(m, &v, err);
         if (!rc)
             rc = model_try(m, err);
+        if (!rc)
+            rc = tensors_verdict(m, &v, err);
         if (o->json)
             verify_json(ctx, m, &v, rc == RC_OK);
         else
@@ -222,8 +258,9 @@ static const struct cmd cmd_verify = {
     .args_max = 1,
     .opts = json_opts,
     .opts_size = sizeof(struct model_opts),
-    .about = "Checks that the tensors have the shapes config.json says, that every number is "
-             "finite, that the tokenizer and the weights turn two texts into two different rows, "
+    .about = "Checks that the tensors have the shapes config.json says and none is of a layer that "
+             "it lacks, that every number is finite and no weight matrix zero, that "
+             "the tokenizer and the weights turn two texts into two different rows, "
              "and the SHA-256 of each file against SHA256SUMS or NAME.sha256 in the "
              "folder, or the RECORD of the Python package it lies in. Sums without a list are "
              "printed.\n\nExits with 1 when something is wrong.",

@@ -8,6 +8,8 @@
 #include <dirent.h>
 #include <glob.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 enum { VERIFY_CHUNK = 1 << 16, WHEEL_LEVELS = 3 }; /* a model lies at most so deep in a package */
@@ -32,10 +34,42 @@ static void went(void *arg, uint64_t bytes)
 }
 
 /* --- numbers --- */
+static void names_add(struct verify *v, struct verify_names *n, const char *where, const char *name)
+{
+    if (n->count < VERIFY_FAULTS_MAX)
+        n->first[n->count] = arena_printf(&v->arena, "%s%s", where, name);
+    n->count++;
+}
+
+/* May a matrix be zero in a model that is whole?  The token types of RoBERTa are, as converted, and
+ * nothing reads the pooler of a model of vectors or the head that it was trained with. */
+static bool may_be_zero(const struct model *m, const struct st_tensor *t)
+{
+    return t->ndim < 2 || strstr(t->name, "token_type_embeddings") ||
+           (m->head == MODEL_HEAD_NONE && strstr(t->name, "pooler.")) ||
+           str_starts(t->name, "cls.") || strstr(t->name, "lm_head") ||
+           strstr(t->name, "position_ids");
+}
+
+/* A tensor of a layer behind the last one that config.json has: the model runs without it. */
+static bool is_of_no_layer(const struct model *m, const char *name)
+{
+    const char *at = strstr(name, "encoder.layer.");
+    char *end;
+
+    if (!at)
+        at = strstr(name, "transformer.layer.");
+    if (!at)
+        return false;
+    at = strstr(at, ".layer.") + strlen(".layer.");
+    unsigned long long layer = strtoull(at, &end, 10);
+    return end > at && *end == '.' && layer >= m->layers;
+}
+
 static enum rc tensor_check(struct run *r, const struct st *s, const struct st_tensor *t,
                             const char *where, float *chunk, struct err *err)
 {
-    bool told = false;
+    bool told = false, zero = true;
 
     for (uint64_t at = 0; at < t->count; at += VERIFY_CHUNK) {
         uint64_t n = t->count - at < VERIFY_CHUNK ? t->count - at : VERIFY_CHUNK;
@@ -43,6 +77,8 @@ static enum rc tensor_check(struct run *r, const struct st *s, const struct st_t
 
         if (rc)
             return rc;
+        for (uint64_t i = 0; i < n && zero; i++)
+            zero = chunk[i] == 0;
         for (uint64_t i = 0; i < n && !told; i++) {
             if (isfinite(chunk[i]))
                 continue;
@@ -58,6 +94,10 @@ static enum rc tensor_check(struct run *r, const struct st *s, const struct st_t
         r->v.numbers += n;
         went(r, n * st_dtype_bytes(t->dtype));
     }
+    if (!*where && is_of_no_layer(r->m, t->name))
+        names_add(&r->v, &r->v.unused, where, t->name);
+    else if (zero && !may_be_zero(r->m, t))
+        names_add(&r->v, &r->v.zero, where, t->name);
     return RC_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* verify: is a model's folder whole?  Every number finite, every file what a list beside
- * it says.  Shapes are model_open()'s business. */
+/* verify: is a model's folder whole?  Every number finite, no matrix zero, no layer that is not
+ * run, every file what a list beside it says.  Shapes are model_open()'s business. */
 #ifndef MODEL_VERIFY_H
 #define MODEL_VERIFY_H
 #include "base/arena.h"
@@ -28,6 +28,11 @@ struct verify_fault { /* a number that is NaN or infinite */
     float value;
 };
 
+struct verify_names { /* of tensors */
+    const char *first[VERIFY_FAULTS_MAX];
+    size_t count; /* may be above VERIFY_FAULTS_MAX */
+};
+
 struct verify {
     struct arena arena;
     struct verify_file *files; /* sorted by name */
@@ -36,6 +41,8 @@ struct verify {
     size_t missing_count;
     struct verify_fault faults[VERIFY_FAULTS_MAX]; /* the first of each tensor */
     size_t faults_count;                           /* tensors; may be above VERIFY_FAULTS_MAX */
+    struct verify_names zero;                      /* matrices that were never written */
+    struct verify_names unused;                    /* of layers that config.json does not have */
     uint64_t tensors, numbers;                     /* looked at */
 };
 

@@ -55,6 +55,15 @@ test_expect 'verify names a file other than listed, and one that is gone' '
 test_expect 'verify names a number that is not finite' '
     tiny nan --nan && ! stoker model verify nan --json >out 2>err &&
     grep -q "encoder.layer.0.output.LayerNorm.bias" err && grep -q "\"index\": 7" out && grep -q "\"ok\": false" out'
+test_expect 'verify names matrices that were never written, and layers that config.json does not have' '
+    for t in embeddings.word_embeddings encoder.layer.0.attention.self.query; do
+        tiny holes --zero-tensor $t.weight && ! stoker model verify holes >out 2>err && grep -q "tensor .$t.weight. is zero everywhere" err &&
+        grep -q "tensor .$t.weight.: every number is zero" out && ! stoker model verify holes --json >out 2>err && grep -q "\"ok\": false" out || exit 1
+    done &&
+    tiny types --zero-tensor embeddings.token_type_embeddings.weight && stoker model verify types >out &&
+    tiny deep --layers 2 && stoker model verify deep >out &&
+    sed -i "s/\"num_hidden_layers\": 2/\"num_hidden_layers\": 1/" deep/config.json && ! stoker model verify deep >out 2>err &&
+    grep -q "tensor .encoder.layer.1.*num_hidden_layers 1 (16 tensors in all)" err'
 test_expect 'verify runs the model: weights that were never written, no tokenizer, one that cannot be used' '
     tiny zero --zero && ! stoker model verify zero >out 2>err && grep -q "model .zero. gives .* for different texts" err &&
     ! stoker model verify zero --json >out 2>err && grep -q "\"ok\": false" out &&

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Writes a tiny BERT folder, and with --wheel a wheel that carries it.
 
-    tiny_model.py DIR [--nan|--zero] [--wheel FILE [--spoil]]
+    tiny_model.py DIR [--nan|--zero] [--zero-tensor NAME] [--layers N] [--wheel FILE [--spoil]]
 
 Standard library only: weights are random, or with --zero those of a file that was never filled; sizes are
 the smallest that open.
@@ -17,7 +17,9 @@ import zipfile
 
 args = sys.argv[1:]
 top = pathlib.Path(args[0])
-H, F, V, P, LAYERS = 8, 16, 20, 12, 1
+H, F, V, P = 8, 16, 20, 12
+LAYERS = int(args[args.index("--layers") + 1]) if "--layers" in args else 1
+ZERO = args[args.index("--zero-tensor") + 1] if "--zero-tensor" in args else None
 
 
 def tensors():
@@ -45,6 +47,8 @@ def safetensors(nan, zero):
             count *= n
         norm = name.endswith("LayerNorm.weight")
         values = [float(norm) if zero or "LayerNorm" in name else rng.uniform(-1, 1) for _ in range(count)]
+        if name == ZERO:
+            values = [0.0] * count
         head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * count]}
         data += struct.pack(f"<{count}f", *values)
     if nan:
