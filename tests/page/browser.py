@@ -131,12 +131,18 @@ class Browser:
         return r["result"].get("value")
 
     def until(self, text, seconds=20):
-        """The first true value of an expression; its last one when there is none."""
+        """The first true value of an expression; its last one when there is none.  While a page is left and the
+        next is read there is no context to ask, or one without the page's names: not yet, and an error at the end."""
         end = time.monotonic() + seconds
         while True:
-            value = self.js(text)
-            if value or time.monotonic() > end:
-                return value
+            over = time.monotonic() > end
+            try:
+                value = self.js(text)
+                if value or over:
+                    return value
+            except RuntimeError:
+                if over:
+                    raise
             time.sleep(0.1)
 
     def open(self, url):

@@ -234,8 +234,16 @@ FRAMES = """(what => new Promise(done => {
 }))"""
 
 
+def played_whole(a):
+    """A recording that is played as fast as it can be fills the history from its beginning: a chart that is asked
+    for meanwhile ends where the playing was, and only its newest steps are asked for again."""
+    st, d = a.ask(f"/api/v1/query?metric=gpu.util&label.gpu=0&from=-{LONG_S}s&step=60")
+    return st == 200 and len(d["series"]) == 1 and all(v is not None for v in d["series"][0]["mean"][1:-2])
+
+
 def long_charts(b, a):
     """Six hours at one second: what the page draws, how fast, and how it is used."""
+    check("the recording is played to its end", wait(lambda: played_whole(a), 120), a.text)
     check("a node of six hours", open_page(b, a), a.text)
     name = b.js("document.getElementById('gpu-0').innerText")
     check("text from outside is text", "<img src=x onerror" in name and b.js("document.querySelectorAll('#cards img').length") == 0, name)
