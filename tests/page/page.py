@@ -198,7 +198,10 @@ def charts(b, demo):
     check("curves are drawn", b.until(INK + "('#charts figure:nth-child(1) canvas') > 1500") and b.js(INK + "('#charts figure:nth-child(4) canvas')") > 1500)
     b.key("h", "KeyH")
     check("or a row of shades a GPU", b.until("form === 'heat' && " + INK + "('#charts figure:nth-child(1) canvas') > 20000"))
+    times = "marked(seen())"
+    check("few lines go through the charts, each of them of trouble", b.js(f"state.events.length > 200 && {times}.length > 0 && {times}.length <= MARKS_MAX && {times}.every(t => state.events.some(e => e.time_ms === t && e.kind === 'xid') || state.alerts.some(a => a.severity === 'critical' && a.fired_ms === t))"), b.js(f"JSON.stringify([state.events.length, {times}])"))
     theme(b, "dark")
+    check("the picker has the theme's colours", b.js("(s => s.backgroundColor === getComputedStyle(document.querySelector('.panel')).backgroundColor && s.colorScheme === 'dark')(getComputedStyle(document.getElementById('pick')))"), b.js("getComputedStyle(document.getElementById('pick')).backgroundColor"))
     b.shot(shots / "charts-heat-dark.png", whole=True)
     picture(b, "agent-charts", height=1130)
     b.key("h", "KeyH")
