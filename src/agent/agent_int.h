@@ -143,6 +143,7 @@ struct agent {
     int64_t ring_retry_ns, last_time_ns, clock_off_ns;
     bool temp_ring;  /* made for a replay: removed at the end */
     char *ring_path; /* owned */
+    bool ring_small; /* it has no room for the names of some series, which is told */
     struct alerts *alerts;
     struct alert_sender *sender;
     struct alert_rule *hurried; /* owned: the demo's; NULL: none */

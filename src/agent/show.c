@@ -293,6 +293,19 @@ static void look_at_ring(struct agent *a)
                  AGENT_RING_RETRY_MS / 1000);
 }
 
+/* Once a history: names that found no room are told, where a chart of them would only be empty. */
+static void tell_refused(struct agent *a)
+{
+    bool small = a->ring && ring_refused(a->ring), told = a->ring_small;
+
+    a->ring_small = small;
+    if (!small || told)
+        return;
+    agent_event(a, TELE_EVENT_AGENT, -1, 0,
+                "the history has no room for the names of all series: some are not kept; a larger "
+                "--history-size keeps them");
+}
+
 static void append(struct agent *a, int64_t time_ns)
 {
     int64_t begun = clock_mono_ns();
@@ -301,6 +314,7 @@ static void append(struct agent *a, int64_t time_ns)
     look_at_ring(a);
     if (a->ring && ring_append(a->ring, a->shown, time_ns, a->next, a->placed, &err))
         lose_ring(a, &err, AGENT_RING_RETRY_MS);
+    tell_refused(a);
     atomic_store(&a->sync_ns, clock_mono_ns() - begun);
 }
 

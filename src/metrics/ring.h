@@ -63,6 +63,8 @@ typedef bool ring_take(void *arg, const struct tele_series *s, const struct ring
                        size_t n);
 enum rc ring_read(struct ring *r, const struct ring_query *q, ring_take *take, void *arg,
                   struct err *err) MUST_USE;
+/* How many series found no room for their names, and are not kept.  The writer's thread. */
+uint64_t ring_refused(const struct ring *r);
 /* Has a series of this metric, whenever it was.  Any thread. */
 bool ring_has(struct ring *r, const char *metric);
 enum rc ring_events(struct ring *r, int64_t from_ns, int64_t to_ns,

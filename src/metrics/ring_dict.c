@@ -552,6 +552,11 @@ enum rc ring_dict_id(struct ring *r, const struct tele_series *s, uint32_t minut
     return rc;
 }
 
+uint64_t ring_refused(const struct ring *r)
+{
+    return r->dict.refused;
+}
+
 enum rc ring_dict_copy(struct ring *from, struct ring *to, struct err *err)
 {
     struct ring_dict *d = &to->dict;

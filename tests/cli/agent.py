@@ -323,7 +323,8 @@ node_load1 99
 
 
 def application():
-    s, url = exporter("# TYPE app_steps_total counter\napp_steps_total{rank=\"0\"} 41\n")
+    many = "".join(f'app_shard{{name="{"x" * 60}{i}"}} 1\n' for i in range(1500))
+    s, url = exporter("# TYPE app_steps_total counter\napp_steps_total{rank=\"0\"} 41\n" + many)
     a = agent("--history", "app.ring", *SMALL, "--no-gpu", "--scrape", url, "--scrape", "http://127.0.0.1:1/metrics")
     check("an application's own metrics are taken in", wait(lambda: a.value("app_steps_total", 'rank="0"') == 41, 30), a.metrics()[-800:])
     up = [l for l in lines(a.metrics()) if l.startswith("stoker_app_up")]
@@ -332,6 +333,8 @@ def application():
     got = wait(lambda: (a.ask(query + "&from=-5m")[1] or {}).get("series"), 20)
     before = a.ask(query + "&from=-10m&to=-5m")
     check("and kept; before it ran its series is empty, not unknown", got and before[0] == 200 and before[1]["series"] == [] and before[1]["unit"] == "1", got, before)
+    full = [e["text"] for e in a.ask("/api/v1/events")[1]["events"] if "no room for the names" in e["text"]]
+    check("a history too small for the names of all series says so, once", len(full) == 1 and "--history-size" in full[0], a.ask("/api/v1/events"))
     s.close()
     a.stop()
     a = agent("--history", "app.ring", *SMALL, "--no-gpu")
