@@ -15,9 +15,11 @@ GPUs), page.redraw_ms (all ten charts anew), and of a fleet of 512 nodes page.fl
 to its table), page.fleet_update_ms (all values anew, main thread), page.fleet_heap_mb and page.fleet_poll_kb (a
 poll, packed) are measurements and decide nothing.
 """
+import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -450,6 +452,118 @@ def bare(b, folder):
     a.stop()
 
 
+class App(http.server.BaseHTTPRequestHandler):
+    """An application with a figure of its own."""
+
+    def do_GET(self):
+        body = b"# TYPE app_queue gauge\napp_queue 3\n"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+class Up:
+    """`stoker up` of a tiny model, with an application in the spec."""
+
+    def __init__(self, folder):
+        self.app = http.server.ThreadingHTTPServer(("127.0.0.1", 0), App)
+        threading.Thread(target=self.app.serve_forever, daemon=True).start()
+        (folder / "up.yaml").write_text(f"schema: stoker.spec/1\nagent: {{scrape: ['http://127.0.0.1:{self.app.server_port}/metrics']}}\n")
+        self.p = subprocess.Popen([STOKER, "up", "--free-port", "--history", str(folder / "up.ring"), "--history-size", "64MiB", "-f", str(folder / "up.yaml"), "-m", str(folder / "bert")],
+                                  stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=dict(os.environ, STOKER_NVML_LIB="/nonexistent"))
+        serve_box.living.append(self.p)
+        self.text, self.end = "", time.monotonic() + 60
+        while "Ctrl-C stops it" not in self.text and time.monotonic() < self.end:
+            line = self.p.stderr.readline()
+            self.text += line
+            if not line:
+                break
+        threading.Thread(target=self.p.stderr.read, daemon=True).start()
+        self.url, self.models = (re.search(row + r"\s+(http://127\.0\.0\.1:\d+)", self.text)[1] + "/" for row in ("page", "models"))
+
+    def use(self):
+        """Requests, one a tenth of a second, until stop()."""
+        def go():
+            while self.p.poll() is None:
+                try:
+                    urllib.request.urlopen(self.models + "embed", b'{"inputs":"hello world"}', timeout=5).read()
+                except OSError:
+                    pass
+                time.sleep(0.1)
+        threading.Thread(target=go, daemon=True).start()
+
+    def stop(self):
+        self.p.terminate()
+        self.p.wait(60)
+        self.app.shutdown()
+
+
+def model_page(b, up):
+    """The model server's page: what people try first, and the way to the node's page and back."""
+    b.js("document.getElementById('try').click()")
+    here = "location.port === '%s'" % up.models.rstrip("/").rpartition(":")[2]
+    check("a link leads to the model server's page", b.until(f"{here} && !document.getElementById('alike-part').hidden", 30), b.js("document.body.innerText"))
+    b.js("document.getElementById('alike-a').value = document.getElementById('alike-b').value = 'the same words'; document.querySelector('#alike button').click()")
+    same = b.until("(t => /cosine by bert/.test(t) && parseFloat(t))(document.getElementById('alike-out').innerText)")
+    check("two equal texts are alike", same and same > 0.999, b.js("document.getElementById('alike-out').innerText"))
+    b.js("document.getElementById('alike-b').value = 'other'; document.querySelector('#alike button').click()")
+    check("and two others less", b.until("(v => v < .999 && v >= -1)(parseFloat(document.getElementById('alike-out').innerText))"), b.js("document.getElementById('alike-out').innerText"))
+    b.js("document.getElementById('rank-docs').value = 'one\\n\\ntwo <b>\\nWhy is training slow?'; document.querySelector('#rank button').click()")
+    ranked = b.until("(l => l.length === 3 && l.map(x => x.innerText))([...document.querySelectorAll('#rank-out li')])") or []
+    scores = [float(r.split()[0]) for r in ranked]
+    check("a question ranks its answers, the best first, as text", len(scores) == 3 and scores == sorted(scores, reverse=True) and "Why is training slow?" in ranked[0] and any("<b>" in r for r in ranked), ranked)
+    for t in ("light", "dark"):
+        b.js(f"themeSet('{t}')")
+        check(f"its text has the contrast of WCAG AA, {t}", not b.js(CONTRAST), b.js(CONTRAST))
+        b.shot(shots / f"serve-{t}.png", whole=True)
+    picture(b, "serve-page", 1280, 900)
+    check("and has the colours of the node's page", b.js("getComputedStyle(document.documentElement).getPropertyValue('--accent').trim()") == "#6db3ff")
+    b.size(390, 844, True)
+    over = b.js("document.scrollingElement.scrollWidth - innerWidth")
+    check("it is not wider than a phone", over <= 0, over)
+    b.size(1440, 900)
+    b.js("document.getElementById('node').click()")
+    check("one link leads back to the node's page", b.until("document.getElementById('try') && location.port === '%s'" % up.url.rstrip("/").rpartition(":")[2], 30), b.js("location.href"))
+    b.open("about:blank")
+    b.js("0")
+    b.open(up.models)
+    check("which it remembers without being told", b.until(f"document.getElementById('node').href === '{up.url}'"), b.js("document.getElementById('node').href"))
+    b.js("localStorage.clear()")
+    b.open("about:blank")
+    b.open(up.models)
+    check("and else it is the agent's usual address on this host", b.until("document.getElementById('node').href === 'http://127.0.0.1:8090/'"), b.js("document.getElementById('node').href"))
+
+
+def served(b, folder):
+    """`stoker up` on a machine without a GPU, with an application and a model."""
+    if not (folder / "bert").exists():
+        shutil.copytree(top / "tests/fixtures/models/bert", folder / "bert")
+        shutil.copy(top / "tests/fixtures/tokenizers/tiny-bert.json", folder / "bert/tokenizer.json")
+    up = Up(folder)
+    up.use()
+    b.open(up.url)
+    limits = "document.getElementById('limits').innerText"
+    check("in the first minute what limits the node is being measured", b.until(f"{limits}.includes('measuring')"), b.js(limits))
+    check("a model served has a rate of requests", b.until("/ready · [\\d.]+ requests\\/s · \\d+ so far/.test((document.getElementById('hm-bert') || {}).textContent)", 60), b.js("(document.getElementById('hm-bert') || {}).textContent"))
+    go(b, "charts")
+    check("the picker offers an application's metric", b.until("state.every.app_queue && [...document.getElementById('metrics').children].some(o => o.value === 'app_queue')", 30))
+    b.js("document.getElementById('pick').value = 'app_queue'; document.getElementById('pick').onchange()")
+    check("and its chart has values", b.until("(c => c.metric === 'app_queue' && !c.fault && c.data && c.data.series.length === 1 && c.data.series[0].mean.some(v => v === 3))(CHARTS[0])"), b.js("JSON.stringify([CHARTS[0].metric, CHARTS[0].fault])"))
+    b.js("zoomTo(now() - 7200e3, now() - 3600e3)")
+    check("before it ran it is unknown, which is no error", b.until("CHARTS[0].data && !CHARTS[0].data.series.length && !CHARTS[0].fault"), b.js("CHARTS[0].fault"))
+    b.js("zoomOut()")
+    go(b, "overview")
+    b.until("document.getElementById('try')")
+    b.shot(shots / "served.png", whole=True)
+    picture(b, "agent-models", height=1000)
+    model_page(b, up)
+    up.stop()
+
+
 def token(b, folder):
     (folder / "token").write_text("a-secret-for-the-page\n")
     a = agent("--demo", "--token-file", str(folder / "token"))
@@ -523,6 +637,7 @@ def run(b, folder):
     lasting.stop()
     topology(b, folder)
     bare(b, folder)
+    served(b, folder)
     token(b, folder)
     wide(b, folder)
     faulty = recorded.play()
