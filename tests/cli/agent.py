@@ -344,6 +344,15 @@ def application():
     a.stop()
 
 
+def no_server():
+    """A model server that is dead for good."""
+    a = agent("--no-history", "--no-gpu", "--serve", "http://127.0.0.1:1")
+    health = lambda: a.ask("/health")
+    check("a model server that is dead is told by /health", wait(lambda: health()[1]["model_server"] is False, 20) and health()[1]["status"] == "degraded" and health()[0] == 200, health(), a.text)
+    check("and stays so, while the rest goes on", not wait(lambda: health()[1]["status"] != "degraded", 3) and health()[1]["sampling"] and (a.value("node_memory_MemTotal_bytes") or 0) > 0, health())
+    a.stop()
+
+
 def reload():
     spec = pathlib.Path("site.yaml")
     spec.write_text("schema: stoker.spec/1\nagent:\n  dcgm_names: old\n")
@@ -802,6 +811,6 @@ def under():
     a.stop()
 
 
-for fn in (once, rules, record, demo, live, security, keys, formats, silences, unheard, restarts, links, unprivileged, history, damaged, under, full_disk, scrapers, application, dcgm, reload, manager, sample, hang):
+for fn in (once, rules, record, demo, live, security, keys, formats, silences, unheard, restarts, links, unprivileged, history, damaged, under, full_disk, scrapers, application, no_server, dcgm, reload, manager, sample, hang):
     part(fn)
 done()

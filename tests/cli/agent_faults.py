@@ -8,6 +8,7 @@ import pathlib
 import re
 import resource
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -128,6 +129,20 @@ def clock():
     check("it ends well", a.stop() == 0, a.text)
 
 
+def gone():
+    """A GPU that is taken out while an alert of it fires and the others go on: played from a recording of hours, cut in
+    the gap of one of its GPUs."""
+    made = subprocess.run([str(pathlib.Path(STOKER).parent / "tests/fake_node"), "7300", "gone.rec"], capture_output=True, text=True)
+    os.truncate("gone.rec", os.path.getsize("gone.rec") * 545 // 1000)
+    pathlib.Path("gone.yaml").write_text("schema: stoker.spec/1\nalerts:\n  warm: {metric: custom, series: gpu.temp, warn: 40, for: 0s, keep: 0s}\n")
+    a = agent("--replay", "gone.rec", "--speed", "max", "-f", "gone.yaml")
+    warm = lambda: {x["labels"]["gpu"]: (x["state"], x["gone"]) for x in a.ask("/api/v1/alerts")[1]["alerts"] if x["name"] == "warm"}
+    check("the alert of a GPU that was taken out ends as gone", wait(lambda: warm().get("7") == ("resolved", True), 60), made.stderr, warm(), a.text)
+    check("those of the others fire on", all(warm().get(str(g)) == ("firing", False) for g in range(7)), warm())
+    check("which an event tells", any("warm is gone" in e for e in events(a)), events(a))
+    a.stop()
+
+
 HOSTILE = b"""# TYPE app_a gauge
 app_a{v="quote \\" back \\\\ line \\n end"} 1
 app_a{v="\xff\xfe not UTF-8 \xc3"} 2
@@ -181,6 +196,6 @@ def hostile():
     a.stop()
 
 
-for fn in (driver, disk, cut, clock, hostile):
+for fn in (driver, disk, cut, clock, gone, hostile):
     part(fn)
 done()

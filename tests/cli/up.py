@@ -178,6 +178,17 @@ def alone():
     check("--try: one reply and the end", p.returncode == 0 and p.stdout.startswith("200 in ") and "up: stopped" in p.stderr, p.stdout, p.stderr)
 
 
+def damaged():
+    """A history whose head is damaged: both children run, it is moved aside and told."""
+    with open("up.ring", "r+b") as f:
+        f.write(b"\0" * 8192)
+    u = Up("-m", "bert")
+    events = lambda: [e["text"] for e in json.loads(u.ask("page", "/api/v1/events?from=-1h")[1])["events"]]
+    check("a damaged history is moved aside and told, and everything runs", os.path.exists("up.ring.damaged") and any("up.ring.damaged" in e for e in events()) and
+          json.loads(u.ask("page", "/health")[1])["history"] is True and answers(u, "models", "/health"), u.text, events())
+    check("ends well then", u.stop() == 0, u.text)
+
+
 def kept_open():
     """serve is killed time and again below up: nobody is refused, what waited is answered."""
     u = Up("-m", "bert")
@@ -341,6 +352,6 @@ def two_tokens():
     check("ends well", u.stop() == 0, u.text)
 
 
-for fn in (both, kept_open, upgraded, handed_over, secured, two_tokens, orphans, alone):
+for fn in (both, damaged, kept_open, upgraded, handed_over, secured, two_tokens, orphans, alone):
     part(fn)
 done()
