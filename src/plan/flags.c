@@ -9,6 +9,8 @@
  * framework.c. */
 #include "plan/search.h"
 
+#include "base/str.h"
+#include "plan/flags_int.h"
 #include "plan/plan_int.h"
 
 struct job { /* what all of them need */
@@ -124,7 +126,9 @@ static void note_tp_shown(struct job *j, const char *who)
 static void megatron_model(struct job *j)
 {
     const struct plan_model *m = j->m;
+    struct plan_megatron_model row;
 
+    plan_megatron_model_of(m, &row);
     flag(j, "--num-layers %lld --hidden-size %lld --num-attention-heads %lld", ll(m->layers),
          ll(m->hidden), ll(m->heads));
     if (!m->kv_lora && m->kv_heads != m->heads)
@@ -139,14 +143,19 @@ static void megatron_model(struct job *j)
              ll(m->qk_rope), ll(m->v_dim));
     }
     flag(j, "--ffn-hidden-size %lld", ll(m->ffn ? m->ffn : m->expert_ffn));
-    if (m->gated)
+    if (m->gated && !(row.flags && strstr(row.flags, "geglu")))
         flag(j, "--swiglu");
     if (!m->norm_bias)
         flag(j, "--normalization RMSNorm");
     if (!m->mlp_bias && !m->out_bias)
         flag(j, "--disable-bias-linear%s", m->qkv_bias ? " --add-qkv-bias" : "");
     if (!m->positions)
-        flag(j, "--position-embedding-type rope");
+        flag(j, "--position-embedding-type %s",
+             row.not_set && str_starts(row.not_set, "ALiBi") ? "none" : "rope");
+    if (row.flags)
+        flag(j, "%s", row.flags);
+    if (row.not_set)
+        note(j, "not set here: %s", row.not_set);
     if (!m->tied)
         flag(j, "--untie-embeddings-and-output-weights");
     if (m->experts) {

@@ -100,6 +100,20 @@ test_expect 'torchrun: each precision is said' '
         flags llama-3.2-1b 8 torchrun --precision $p >out && grep "^# precision: " out || exit 1
     done >all && test "$(sort -u all | wc -l)" = 6
 '
+test_expect 'Megatron-LM: the model that is planned, and what the command does not say of it' '
+    has() { stoker plan train --model $1 --gpus 64 --gpu h200 --batch 512 --flags megatron >out || return 1
+        shift; for w; do grep -q -e "$w" out || return 1; done; } &&
+    has llama-3.1-70b "--rotary-base 500000" --use-rope-scaling && ! grep -q "not set here" out &&
+    has mixtral-8x7b "--rotary-base 1000000" && has qwen3-30b-a3b --qk-layernorm &&
+    has gpt-oss-20b "--softmax-type learnable" --quick-geglu "# not set here: YaRN" && ! grep -q -e --swiglu out &&
+    has bloom-7b1 "--position-embedding-type none" "# not set here: ALiBi" && has opt-30b "# not set here: ReLU" &&
+    has phi-2 "--rotary-percent 0.4" && has gemma-2-9b "# not set here: GeGLU" &&
+    has 7B,32,4096 "# not set here: rotary base" && has deepseek-v2-lite --moe-router-pre-softmax || exit 1
+    sed 1d "$TOP/data/models.csv" | cut -d, -f1 | while read -r m; do
+        stoker plan train --model $m --gpus 1024 --gpu h200 --batch 1024 --fix "mbs1 full" --flags megatron >out 2>/dev/null || continue
+        grep -q "config.json has them" out && { echo "no row for $m"; exit 1; } || :
+    done
+'
 test_expect 'two frameworks at once are refused' '
     ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --for megatron --flags deepspeed 2>err &&
     grep -q "two frameworks" err
