@@ -384,15 +384,16 @@ static struct maybe share(const struct host_run *run, struct maybe whole)
 
     if (!n || !whole.known || !run->c->gpus || !n->gpus_per_node)
         return maybe_none();
-    return maybe_of(whole.v / n->gpus_per_node * run->c->gpus);
+    return maybe_of(whole.v * run->c->gpus / n->gpus_per_node);
 }
 
 struct maybe host_cpus(const struct host_run *run)
 {
+    const struct spec_node *n = run->node;
     struct maybe m = run->c->cpus;
 
-    if (!m.known && run->node)
-        m = share(run, run->node->cpu_cores);
+    if (!m.known && n && n->cpu_cores.known)
+        m = share(run, maybe_of(n->cpu_cores.v * n->threads_per_core));
     return m.known && m.v == 0 ? maybe_of(1) : m;
 }
 

@@ -37,7 +37,8 @@ const struct host_run *host_run_find(const struct host_plan *p, const char *comp
 
 int host_gpu_count(uint32_t gpus);
 void host_gpu_list(struct buf *out, uint32_t gpus); /* "0,1,6" */
-/* In proportion to its GPUs where the spec does not say; unknown when that cannot be told. */
+/* In proportion to its GPUs where the spec does not say; unknown when that cannot be told.  CPUs
+ * are hardware threads: what docker's `cpus` and systemd's CPUQuota count. */
 struct maybe host_cpus(const struct host_run *run);
 struct maybe host_memory(const struct host_run *run);
 /* Bytes of GPU memory that its pools give it on each GPU; unknown without pools. */

@@ -228,7 +228,7 @@ static void limits(struct unit *u, const struct host_run *run)
     struct maybe cpus = host_cpus(run), memory = host_memory(run);
 
     if (cpus.known)
-        unit_line(u, &c->cpus, "# %" PRId64 " cores%s\nCPUQuota=%" PRId64 "%%", cpus.v,
+        unit_line(u, &c->cpus, "# %" PRId64 " hardware threads%s\nCPUQuota=%" PRId64 "%%", cpus.v,
                   c->cpus.known ? "" : ", in proportion to its GPUs", cpus.v * 100);
     if (memory.known)
         unit_line(u, &c->memory_bytes, "%sMemoryMax=%" PRId64,

@@ -271,12 +271,20 @@ def warned():
           and all(s[f"web-{i}"]["depends_on"]["embed"]["condition"] == "service_healthy" for i in (1, 2, 3)), s["embed"], s["web-1"])
 
 
+def shares():
+    spec = base({"all": {"target": "compose", "image": "i", "gpus": 6}})
+    spec["nodes"] = [{"name": "n", "gpus_per_node": 6, "gpu": {"model": "H200"}, "cpu_cores": 32, "threads_per_core": 2, "memory": "256GB"}]
+    p = render(write("shares.yaml", spec), "shares")
+    check("who has all GPUs has all hardware threads and all memory", p.returncode == 0 and
+          load("shares")["services"]["all"]["deploy"]["resources"]["limits"] == {"cpus": "64", "memory": "256000000000b"}, p.stderr, load("shares"))
+
+
 def same():
     render("ai-platform-h200.yaml", "again")
     files = sorted(glob.glob("again/compose/**", recursive=True, include_hidden=True) if sys.version_info >= (3, 11) else glob.glob("again/compose/*"))
     check("the same spec, the same bytes", files and subprocess.run(["diff", "-r", "ai-platform-h200", "again"]).returncode == 0)
 
 
-for part_ in (schema, docker, platform, serving, real_server, health_quotes, hostile, refusals, odds, warned, same):
+for part_ in (schema, docker, platform, serving, real_server, health_quotes, hostile, refusals, odds, warned, shares, same):
     part(part_)
 done()

@@ -408,6 +408,15 @@ def real():
     check("the agent's history is in the spec's folder", os.path.getsize(f"{state}/history.ring") > 0)
 
 
+def shares():
+    spec = base({"command": ["/bin/x"], "gpus": 3})
+    spec["nodes"] = [{"name": "n", "gpus_per_node": 6, "gpu": {"model": "H200"}, "cpu_cores": 32, "threads_per_core": 2, "memory": "256GB"}]
+    p = render(write("shares.yaml", spec), "shares")
+    unit = "shares/systemd/stoker-component-c.service"
+    check("half of the GPUs bring half of the hardware threads and of the memory", p.returncode == 0 and lines_of(unit, "CPUQuota") == ["3200%"]
+          and lines_of(unit, "MemoryMax") == ["128000000000"] and "# 32 hardware threads, in proportion to its GPUs" in open(unit).read(), p.stderr)
+
+
 def tokens():
     """Tokens that the spec names are made once, for the units' group alone; the rendered lines do it."""
     mine = grp.getgrgid(os.getgid()).gr_name
@@ -425,6 +434,6 @@ def tokens():
     check("one that is there stays", go().stdout == "" and open(path).read() == text)
 
 
-for part_ in (tokens, examples, mistakes, contents, scripts, hostile, users, refusals, replicas, beside_compose, two_groups, limits, dropped, real):
+for part_ in (tokens, examples, mistakes, contents, scripts, hostile, users, refusals, replicas, beside_compose, two_groups, shares, limits, dropped, real):
     part(part_)
 done()
