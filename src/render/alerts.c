@@ -71,6 +71,18 @@ static void groups_of(const struct spec *s, const struct spec_strs *components, 
         }
 }
 
+bool alerts_is_for(const struct spec *s, const struct spec_alert *x, const struct spec_node *n)
+{
+    bool runs = !x->components.count;
+
+    for (size_t i = 0; !runs && i < x->components.count; i++) {
+        const struct spec_component *c = spec_component_find(s, x->components.items[i]);
+
+        runs = c && spec_component_on(s, c, n);
+    }
+    return runs && (!x->nodes.count || has(&x->nodes, n->name));
+}
+
 static void models_of(const struct spec *s, const struct spec_strs *components, struct values *out)
 {
     for (size_t i = 0; i < s->model_count; i++)
@@ -174,6 +186,23 @@ static const char *word_expr(const struct render_alert *x, struct arena *a)
     return taken(a, &b);
 }
 
+/* What machines cost is one figure without labels: the words say whose. */
+static const char *word_summary(const struct render *r, const struct spec_alert *x,
+                                const struct alerts_word *w, struct arena *a)
+{
+    const char *name = spec_metric_name(x->metric);
+    struct buf b = { 0 };
+
+    if (x->metric != SPEC_METRIC_COST_DAY || (!x->nodes.count && !x->components.count))
+        return arena_printf(a, "%s%s is {value}", name, w->whose);
+    buf_addf(&b, "%s of the machines", name);
+    for (size_t i = 0, n = 0; i < r->spec->node_count; i++)
+        if (alerts_is_for(r->spec, x, &r->spec->nodes[i]))
+            buf_addf(&b, "%s%s", n++ ? ", " : " ", r->spec->nodes[i].name);
+    buf_adds(&b, " in dollars is {value}");
+    return taken(a, &b);
+}
+
 static void add_word(struct render *r, struct render_alerts *all, const struct spec_alert *x,
                      const struct alerts_word *w)
 {
@@ -189,7 +218,7 @@ static void add_word(struct render *r, struct render_alerts *all, const struct s
             continue;
         *to = (struct render_alert){ .word = w, .own = x, .member = &x->name };
         for_whom(r, to, w->of_models, a);
-        w->expr(r, to->only, &b);
+        w->expr(r, x, to->only, &b);
         to->value_expr = taken(a, &b);
         to->rule = (struct alert_rule){
             .name = x->name,
@@ -205,12 +234,11 @@ static void add_word(struct render *r, struct render_alerts *all, const struct s
             .runbook = x->runbook,
         };
         if (!x->summary)
-            to->rule.summary =
-                arena_printf(a, "%s%s is {value}", spec_metric_name(x->metric), w->whose);
+            to->rule.summary = word_summary(r, x, w, a);
         if (to->value_expr)
             to->expr = word_expr(to, a);
         else
-            to->unseen = "the spec names no price";
+            to->unseen = "the spec names no price of the machines it is for";
         all->count++;
     }
 }

@@ -71,7 +71,9 @@ struct alerts_word {
     double scale;      /* of the spec's number */
     const char *whose; /* for the summary */
     bool of_models;    /* has a label `model` */
-    void (*expr)(const struct render *r, const char *only, struct buf *out);
+    /* `only`: matchers of whom it is for, NULL: all; `own`: the alert that names them. */
+    void (*expr)(const struct render *r, const struct spec_alert *own, const char *only,
+                 struct buf *out);
     /* Series for a test, in lines of "NAME{LABELS}\tVALUES\n", that give `v` from the start. */
     void (*series)(const struct render *r, double v, const char *labels, struct buf *out);
     int warm_minutes; /* until the expression has its value */
@@ -79,8 +81,11 @@ struct alerts_word {
 const struct alerts_word *alerts_word_of(enum spec_metric m);
 
 /* ---- money, alerts_cost.c */
-/* Dollars an hour by group, as one expression; nothing when no group has a price. */
-void alerts_cost_groups(const struct render *r, struct buf *out);
+/* Dollars an hour by group, as one expression, of the groups that an alert is for (NULL: of all);
+ * nothing when none of them has a price. */
+void alerts_cost_groups(const struct render *r, const struct spec_alert *own, struct buf *out);
+/* Is the alert for the machines of a group: by its `nodes`, and by where its `components` run? */
+bool alerts_is_for(const struct spec *s, const struct spec_alert *x, const struct spec_node *n);
 /* The rules of `budgets` into `all`, and what they are made of. */
 size_t alerts_budgets_most(const struct spec *s);
 void alerts_budgets(struct render *r, struct render_alerts *all);

@@ -63,12 +63,13 @@ static void group_cost(const struct render *r, const struct spec_node *n, double
     buf_addc(out, ')');
 }
 
-void alerts_cost_groups(const struct render *r, struct buf *out)
+void alerts_cost_groups(const struct render *r, const struct spec_alert *own, struct buf *out)
 {
     double price;
 
     for (size_t i = 0; i < r->spec->node_count; i++)
-        if (render_cost_hour(r->spec, &r->spec->nodes[i], &price) && price > 0)
+        if ((!own || alerts_is_for(r->spec, own, &r->spec->nodes[i])) &&
+            render_cost_hour(r->spec, &r->spec->nodes[i], &price) && price > 0)
             group_cost(r, &r->spec->nodes[i], price, out);
 }
 
@@ -409,7 +410,7 @@ static void site_add(const struct teller *t, struct render_alerts *all)
         site_tell(t, &b->day, true);
     if (t->told && b->month.known)
         site_tell(t, &b->month, false);
-    alerts_cost_groups(t->r, &cost);
+    alerts_cost_groups(t->r, NULL, &cost);
     if (cost.len && (b->day.known || b->month.known)) {
         (void)record_add(all, ALERTS_COST_HOUR, sum_take(&all->arena, &cost),
                          b->day.known ? &b->day : &b->month);

@@ -21,9 +21,11 @@ static void selected(struct buf *out, const char *name, const char *first, const
 }
 
 /* ---- queue_age */
-static void queue_age(const struct render *r, const char *only, struct buf *out)
+static void queue_age(const struct render *r, const struct spec_alert *own, const char *only,
+                      struct buf *out)
 {
     (void)r;
+    (void)own;
     buf_adds(out, "histogram_quantile(0.99, sum by (instance, group, model, le) (rate(");
     selected(out, "stoker_queue_seconds_bucket", "", only);
     buf_adds(out, "[5m])))");
@@ -39,9 +41,11 @@ static void queue_age_series(const struct render *r, double v, const char *label
 }
 
 /* ---- error_rate */
-static void error_rate(const struct render *r, const char *only, struct buf *out)
+static void error_rate(const struct render *r, const struct spec_alert *own, const char *only,
+                       struct buf *out)
 {
     (void)r;
+    (void)own;
     buf_adds(out, "sum by (instance, group) (rate(");
     selected(out, "stoker_requests_total", "code=~\"5..\"", only);
     buf_adds(out, "[5m])) / sum by (instance, group) (rate(");
@@ -59,9 +63,11 @@ static void error_rate_series(const struct render *r, double v, const char *labe
 }
 
 /* ---- pool_used */
-static void pool_used(const struct render *r, const char *only, struct buf *out)
+static void pool_used(const struct render *r, const struct spec_alert *own, const char *only,
+                      struct buf *out)
 {
     (void)r;
+    (void)own;
     selected(out, "stoker_pool_bytes", "state=\"used\"", only);
     buf_adds(out, " / ignoring (state) sum without (state) (");
     selected(out, "stoker_pool_bytes", "state=~\"used|free\"", only);
@@ -77,45 +83,65 @@ static void pool_used_series(const struct render *r, double v, const char *label
 }
 
 /* ---- cost */
-/* Dollars an hour of the site. */
-static void cost_hour(const struct render *r, struct buf *out)
+/* Dollars an hour of the site, or of the groups that the alert is for. */
+static void cost_hour(const struct render *r, const struct spec_alert *own, struct buf *out)
 {
     struct buf b = { 0 };
 
-    alerts_cost_groups(r, &b);
+    alerts_cost_groups(r, own, &b);
     if (b.len)
         buf_addf(out, "(sum(%s) or vector(0))", buf_str(&b));
     buf_release(&b);
 }
 
-static void cost_day(const struct render *r, const char *only, struct buf *out)
+static void cost_day(const struct render *r, const struct spec_alert *own, const char *only,
+                     struct buf *out)
 {
     struct buf hour = { 0 };
 
     (void)only;
-    cost_hour(r, &hour);
+    cost_hour(r, own, &hour);
     if (hour.len)
         buf_addf(out, "24 * %s", buf_str(&hour));
     buf_release(&hour);
 }
 
-static void tasks(struct buf *out, const char *offset)
+static void tasks(struct buf *out, const char *only, const char *offset)
 {
-    buf_addf(out, "(sum(rate(stoker_items_total[1h]%s)) or sum(rate(stoker_job_step[1h]%s)))",
-             offset, offset);
+    static const char *const series[] = { "stoker_items_total", "stoker_job_step" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(series); i++) {
+        buf_adds(out, i ? " or sum(rate(" : "(sum(rate(");
+        selected(out, series[i], "", only);
+        buf_addf(out, "[1h]%s))", offset);
+    }
+    buf_addc(out, ')');
+}
+
+static void agents(struct buf *out, const char *only, const char *offset)
+{
+    buf_adds(out, "count(");
+    selected(out, "up", "job=\"" ALERTS_JOB_AGENT "\"", only);
+    buf_addf(out, "%s)", offset);
 }
 
 /* Prices are the spec's and do not change: what a task costs rises as machines do less of them.
  * The last term is nothing, but unknown until a whole hour of the day before is known. */
-static void cost_task(const struct render *r, const char *only, struct buf *out)
+static void cost_task(const struct render *r, const struct spec_alert *own, const char *only,
+                      struct buf *out)
 {
     (void)r;
-    (void)only;
-    buf_adds(out, "100 * (count(up{job=\"" ALERTS_JOB_AGENT "\"} == 1) / ");
-    tasks(out, "");
-    buf_adds(out, " / (count(up{job=\"" ALERTS_JOB_AGENT "\"} offset 1d == 1) / ");
-    tasks(out, " offset 1d");
-    buf_adds(out, ") - 1) + 0 * count(up{job=\"" ALERTS_JOB_AGENT "\"} offset 25h)");
+    (void)own;
+    buf_adds(out, "100 * (");
+    agents(out, only, " == 1");
+    buf_adds(out, " / ");
+    tasks(out, only, "");
+    buf_adds(out, " / (");
+    agents(out, only, " offset 1d == 1");
+    buf_adds(out, " / ");
+    tasks(out, only, " offset 1d");
+    buf_adds(out, ") - 1) + 0 * ");
+    agents(out, only, " offset 25h");
 }
 
 static const struct alerts_word words[] = {

@@ -56,7 +56,7 @@ static void put_cost(struct render *r, struct yaml_out *y)
 {
     struct buf b = { 0 };
 
-    alerts_cost_groups(r, &b);
+    alerts_cost_groups(r, NULL, &b);
     if (b.len) {
         yaml_map(y, NULL);
         yaml_str(y, "record", "group:cost_dollars_per_hour:sum");

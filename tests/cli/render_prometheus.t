@@ -210,6 +210,20 @@ test_expect 'a retention that is shorter than a month, and an overrun that nobod
 '
 sed 's/^agent:.*/agent: {enabled: false}/' money.yaml >off.yaml && mv off.yaml money.yaml
 test_expect 'without agents nothing is measured: told' 'checked && said "what is spent is not measured: no machine has an agent"'
+money 'nodes:' "  $OWN" "  $CLOUD" 'components:' "  $JOB" 'alerts:' '  group: {metric: cost_per_day, warn: $10, nodes: [cloud]}' \
+    '  part: {metric: cost_per_day, warn: $10, components: [job]}' '  all: {metric: cost_per_day, warn: $10}' \
+    '  rise: {metric: cost_per_task_rise, warn: 15%, nodes: [cloud]}' "targets: {$SLURM, prometheus: {}}"
+test_expect 'alerts about cost are for the groups and components that they name' '
+    checked && promtool check rules out/prometheus/rules/*.yml && python3 - <<END
+import yaml
+rules = {r["alert"]: r for g in yaml.safe_load(open("out/prometheus/rules/alerts.yml"))["groups"] for r in g["rules"] if "alert" in r}
+groups = {n: [g for g in ("gpu", "cloud") if "group=\"" + g + "\"" in rules[n]["expr"]] for n in ("group", "part", "all")}
+assert groups == {"group": ["cloud"], "part": ["gpu"], "all": ["gpu", "cloud"]}, groups
+assert rules["rise"]["expr"].count("group=~\"cloud\"") == 7, rules["rise"]["expr"]
+assert "of the machines cloud in dollars" in rules["group"]["annotations"]["summary"], rules["group"]
+assert "of the site in dollars" in rules["all"]["annotations"]["summary"], rules["all"]
+END
+'
 money 'nodes:' "  ${OWN%, price*}}" 'alerts: {dear: {metric: cost_per_day, warn: $10}}' 'targets: {prometheus: {}}'
 test_expect 'an alert that Prometheus has no rule for is told' '
     checked && said "money.yaml:6:10: warning: Prometheus has no rule for alert '"'dear'"': the spec names no price"
