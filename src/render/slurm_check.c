@@ -278,6 +278,34 @@ static void check_kind(struct slurm *c, const struct spec_component *k)
                       "Slurm runs training and batch components, and '%s' is neither", k->name);
 }
 
+/* pyxis splits its list of mounts at ',' and ':' and knows no escape, and writes each into a shell
+ * script between double quotes; apptainer splits at '^' too and takes '\\' for an escape, in the
+ * source only.  Which of them runs the image is known when the job starts. */
+static void check_mount_path(struct slurm *c, const char *const *path)
+{
+    const char *bad = *path ? strpbrk(*path, ",:^\\\"$`") : NULL;
+
+    if (bad)
+        render_refuse(
+            c->r, path, "Take a path without , : ^ \\ \" $ and `.",
+            "pyxis and apptainer cannot mount '%.64s': they read '%c' as more than a part "
+            "of the path",
+            *path, *bad);
+}
+
+static void check_mounts(struct slurm *c, const struct spec_component *k)
+{
+    for (size_t i = 0; k->image && i < k->mount_count; i++) {
+        const struct spec_mount *m = &k->mounts[i];
+        const struct spec_storage *s = spec_storage_find(c->r->spec, m->storage);
+
+        check_mount_path(c, &m->path);
+        check_mount_path(c, &m->subpath);
+        if (s)
+            check_mount_path(c, &s->path);
+    }
+}
+
 static void check_job(struct slurm *c, const struct spec_component *k)
 {
     const struct spec_partition *p = k->partition ? slurm_partition(c, k->partition) : NULL;
@@ -297,6 +325,7 @@ static void check_job(struct slurm *c, const struct spec_component *k)
     if (!p && c->s->partition_count && !slurm_job_partition(c, k))
         render_refuse(c->r, &k->name, "Name its 'partition', or add its group to one.",
                       "no partition has the machines of component '%s' and takes its QOS", k->name);
+    check_mounts(c, k);
     if (!k->command.count)
         render_refuse(c->r, &k->name, "Add 'command: [python, train.py]' or the like.",
                       "component '%s' says nothing to run", k->name);

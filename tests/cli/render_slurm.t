@@ -554,6 +554,20 @@ test_expect 'a part of a GPU brings its part of the cores and of the memory, so 
     f=parts/slurm/sbatch/a.sbatch && mib=$(sed -n "s/^NodeName=m.*RealMemory=\([0-9]*\) .*/\1/p" parts/slurm/slurm.conf) &&
     grep -q "^#SBATCH --cpus-per-task=8 .*part of a GPU" $f && grep -q "^#SBATCH --mem=$((mib / 16)) .*part of a GPU" $f
 '
+# mounted STORAGE MOUNT IMAGE: a job that mounts it
+mounted() {
+    site "storage: [{name: d, kind: nfs, source: \"s:/x\", path: $1}]
+components: {t: {kind: batch, target: slurm, gpus: 1, queued: true, command: [x]$3, mounts: [{storage: d, $2}]}}
+targets: {slurm: {controller: c}}"
+}
+test_expect 'paths that pyxis or apptainer would split or expand are refused, and are a job without an image its own' '
+    for c in , : ^ "\$" "\`" "\\\\"; do
+        mounted "\"/a${c}b\"" "path: /d" ", image: r/x:1" && refused site.yaml "cannot mount" && at 4 54 site.yaml || exit 1
+        mounted /a "path: \"/a${c}b\"" ", image: r/x:1" && refused site.yaml "cannot mount" && at 5 125 site.yaml || exit 1
+        mounted /a "path: /d, subpath: \"a${c}b\"" ", image: r/x:1" && refused site.yaml "cannot mount" && at 5 138 site.yaml || exit 1
+    done &&
+    mounted "\"/a,b\"" "path: \"/a,b\"" "" && stoker render slurm -f site.yaml -o own && mounted "\"/a b\"" "path: /d" ", image: r/x:1" && stoker render slurm -f site.yaml -o own
+'
 # mib GROUP DIR: memory of a machine that jobs may have
 mib() { sed -n "s/^NodeName=$1.*RealMemory=\([0-9]*\) .*/\1/p" "$2/slurm/slurm.conf"; }
 test_expect 'a job without GPUs gets memory by its cores, and the comments say so' '
