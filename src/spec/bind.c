@@ -199,6 +199,11 @@ static void bind_strs(struct bind *b, const struct spec_row *r, const struct yam
         path_back(b, mark);
     }
     note_origin(b, dst, y->line, y->col);
+    if (r->filled && !y->count) {
+        diag_add(b->l, y->line, y->col, "'%s' is an empty list, which could mean none or all",
+                 path(b));
+        diag_hint(b->l, "Leave the key out for all, or name some.");
+    }
     *(struct spec_strs *)dst = (struct spec_strs){ .items = items, .count = n };
 }
 

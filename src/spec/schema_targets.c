@@ -10,7 +10,8 @@ WORDS(mig_strategies, SPEC_MIG_STRATEGIES);
 /* clang-format off */
 static const struct spec_row partition_rows[] = {
     ROW(NAME, "name", struct spec_partition, name, .required = true, .doc = "name"),
-    ROW(NAMES, "nodes", struct spec_partition, nodes, .refers = "nodes", .doc = "node groups"),
+    ROW(NAMES, "nodes", struct spec_partition, nodes, .refers = "nodes", .filled = true,
+        .doc = "node groups; unset: all with GPUs, or all where none has any"),
     ROW(BOOL, "default", struct spec_partition, is_default, .dflt = "false",
         .doc = "for jobs that name none"),
     ROW(DURATION, "time_limit", struct spec_partition, time_limit_ms, .min = MINUTE,
@@ -19,7 +20,7 @@ static const struct spec_row partition_rows[] = {
         .max = 365 * DAY, .doc = "of a job that asks for none; unset: 1h, or the shortest limit"),
     ROW(INT, "priority", struct spec_partition, priority, .dflt = "1", .min = 0, .max = 65533,
         .doc = "higher ones are served first"),
-    ROW(NAMES, "qos", struct spec_partition, qos, .refers = "qos",
+    ROW(NAMES, "qos", struct spec_partition, qos, .refers = "qos", .filled = true,
         .doc = "QOS that may be used; unset: all"),
     ROW(CHOICE, "preempt", struct spec_partition, preempt, .dflt = "off", .choices = preempts,
         .doc = "what happens to its jobs when a better one comes"),
@@ -47,7 +48,8 @@ static const struct spec_row account_rows[] = {
     ROW(INT, "share", struct spec_account, share, .dflt = "1", .min = 1, .max = 1000000,
         .doc = "fair share, relative to the other accounts"),
     ROW(STRS, "users", struct spec_account, users, .doc = "its users"),
-    ROW(NAMES, "qos", struct spec_account, qos, .refers = "qos", .doc = "QOS it may use"),
+    ROW(NAMES, "qos", struct spec_account, qos, .refers = "qos", .filled = true,
+        .doc = "QOS it may use; unset: all"),
     ROW(INT, "max_gpus", struct spec_account, max_gpus, .min = 1, .max = 160000,
         .doc = "GPUs it may hold at once"),
 };

@@ -79,6 +79,7 @@ struct spec_row {
     int64_t min, max;             /* in the stored unit; both 0: no bound */
     const char *const *choices;   /* SPEC_CHOICE: NULL-terminated, in the enum's order */
     bool required;                /* no default: the file must say it */
+    bool filled;                  /* SPEC_NAMES: unset means all, so that none is refused */
     enum spec_per per;            /* SPEC_MONEY */
     enum spec_kind names;         /* SPEC_MAP: SPEC_NAME (0 too) or SPEC_LABEL */
     const char *refers;           /* SPEC_REF, SPEC_NAMES, SPEC_GROUPS: "nodes", "pools" ... */

@@ -554,6 +554,13 @@ test_expect 'a part of a GPU brings its part of the cores and of the memory, so 
     f=parts/slurm/sbatch/a.sbatch && mib=$(sed -n "s/^NodeName=m.*RealMemory=\([0-9]*\) .*/\1/p" parts/slurm/slurm.conf) &&
     grep -q "^#SBATCH --cpus-per-task=8 .*part of a GPU" $f && grep -q "^#SBATCH --mem=$((mib / 16)) .*part of a GPU" $f
 '
+test_expect 'an empty list where an unset one means all is refused: a partition without groups is not one with all of them' '
+    site "targets: {slurm: {controller: c, partitions: [{name: p, nodes: []}]}}" && refused site.yaml "could mean none or all" && at 4 64 site.yaml &&
+    site "targets: {slurm: {controller: c, partitions: [{name: p, qos: []}]}}" && refused site.yaml "partitions\[0\].qos" &&
+    site "targets: {slurm: {controller: c, accounts: {a: {qos: []}}}}" && refused site.yaml "accounts.a.qos" &&
+    site "alerts: {a: {metric: disk_used, warn: 90%, nodes: []}}
+targets: {slurm: {controller: c}}" && refused site.yaml "alerts.a.nodes"
+'
 # mounted STORAGE MOUNT IMAGE: a job that mounts it
 mounted() {
     site "storage: [{name: d, kind: nfs, source: \"s:/x\", path: $1}]
