@@ -361,6 +361,7 @@ static void submit(struct call *c)
     c->job.client = client_of(c);
     c->job.deadline_ns = c->ask.deadline_ns;
     c->job.begun_ns = c->req->begun_ns;
+    c->job.gone = c->line ? c->line->gone : NULL;
     c->job.done = on_job_done;
     c->job.arg = c;
     enum rc rc = sched_submit(c->s->sched, &c->job, &retry_s, &err);

@@ -47,6 +47,7 @@ struct job {
     int64_t begun_ns;     /* since when its time runs; 0: since it is submitted */
     /* Any thread may set it, before sched_submit() too; a lane looks before it runs an item. */
     _Atomic bool cancelled;
+    const _Atomic bool *gone; /* cancels it with others of its source; NULL: none, borrowed */
     /* Called once, on the lane's thread or inside sched_submit() when all was cached; all items
      * are done, failed or dropped.  `why` is RC_OK, RC_TIMEOUT (deadline; *err says so where it
      * would not have ended in time alone), RC_FAIL (engine; *err says it), RC_LIMIT (cancelled,

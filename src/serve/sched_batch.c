@@ -20,7 +20,8 @@
 
 enum rc work_dead(const struct work *w, int64_t now_ns)
 {
-    if (atomic_load_explicit(&w->job->cancelled, memory_order_relaxed))
+    if (atomic_load_explicit(&w->job->cancelled, memory_order_relaxed) ||
+        (w->job->gone && atomic_load_explicit(w->job->gone, memory_order_relaxed)))
         return RC_LIMIT;
     return w->job->deadline_ns && w->job->deadline_ns <= now_ns ? RC_TIMEOUT : RC_OK;
 }

@@ -460,6 +460,30 @@ TEST(cancelled_at_every_stage)
     sched_free(s);
 }
 
+/* The source of many jobs goes away: one flag ends all that wait. */
+TEST(many_are_cancelled_at_once)
+{
+    struct sched *s = begin((struct sched_opts){ 0 });
+    struct fake_job *running = fake_hold(s, &model), *f[8];
+    _Atomic bool gone = false;
+    int retry_s = 0;
+
+    for (uint32_t i = 0; i < ARRAY_SIZE(f); i++) {
+        f[i] = fake_job(&model, ENG_VECTORS);
+        (void)fake_add(f[i], 10 + i, 5);
+        f[i]->job.gone = &gone;
+        CHECK(fake_submit(s, f[i], &retry_s) == RC_OK);
+    }
+    atomic_store(&gone, true);
+    fake_open();
+    for (size_t i = 0; i < ARRAY_SIZE(f); i++)
+        wait_and_free(f[i], RC_LIMIT);
+    wait_and_free(running, RC_OK);
+    wait_idle(s);
+    CHECK(fake.sequences == 1);
+    sched_free(s);
+}
+
 TEST(a_shared_text_outlives_its_owner)
 {
     struct sched *s = begin((struct sched_opts){ 0 });
@@ -852,6 +876,7 @@ TEST_MAIN(cmocka_unit_test(one_job_of_each_kind),
           cmocka_unit_test(jobs_are_counted),
           cmocka_unit_test(deadlines_that_cannot_be_met_are_refused),
           cmocka_unit_test(a_deadline_passes), cmocka_unit_test(cancelled_at_every_stage),
+          cmocka_unit_test(many_are_cancelled_at_once),
           cmocka_unit_test(a_shared_text_outlives_its_owner),
           cmocka_unit_test(the_same_text_is_computed_once),
           cmocka_unit_test(who_hurries_lifts_a_bulk_text), cmocka_unit_test(one_hash_for_all),
