@@ -2,8 +2,9 @@
 /* k8s_policy: who may speak to whom, who goes first, and what a drain may take.
  *
  * Network policies begin with nothing allowed, then open the ports of the spec: to the components
- * that `traffic` and `depends_on` name, to everybody for a service that no traffic mentions, and
- * between pods of one component.  They hold for the cluster's network; networks of Multus and RDMA
+ * that `traffic` names, to everybody for a service that no traffic mentions, and between pods of
+ * one component.  `depends_on` is an order, not a policy: it lets who depends ask, and shuts nobody
+ * out.  They hold for the cluster's network; networks of Multus and RDMA
  * pass them by, which is why those are networks of their own. */
 #include "base/str.h"
 #include "render/k8s.h"
@@ -98,9 +99,9 @@ static void ports_of(struct k8s *k, struct yaml_out *y, const struct spec_compon
     yaml_end(y);
 }
 
-/* May `a` open a connection to `b`?  `*at` the value that says so. */
-static bool speaks(const struct spec *s, const struct spec_component *a,
-                   const struct spec_component *b, const void **at)
+/* Does `traffic` go from `a` to `b`?  `*at` the value that says so. */
+static bool sends(const struct spec *s, const struct spec_component *a,
+                  const struct spec_component *b, const void **at)
 {
     for (size_t i = 0; i < s->traffic_count; i++) {
         if (str_eq(s->traffic[i].from, a->name) && str_eq(s->traffic[i].to, b->name)) {
@@ -108,6 +109,15 @@ static bool speaks(const struct spec *s, const struct spec_component *a,
             return true;
         }
     }
+    return false;
+}
+
+/* May `a` open a connection to `b`?  `*at` the value that says so. */
+static bool speaks(const struct spec *s, const struct spec_component *a,
+                   const struct spec_component *b, const void **at)
+{
+    if (sends(s, a, b, at))
+        return true;
     for (size_t i = 0; i < a->depends_on.count; i++) {
         if (str_eq(a->depends_on.items[i], b->name)) {
             *at = &a->depends_on.items[i];
@@ -117,13 +127,27 @@ static bool speaks(const struct spec *s, const struct spec_component *a,
     return false;
 }
 
+/* Is it a service for everybody: has it ports, and does no traffic name who sends to them? */
+static bool is_open(struct k8s *k, const struct k8s_policies *p, const struct spec_component *c)
+{
+    const void *at;
+    size_t ports;
+
+    if (c->kind != SPEC_COMPONENT_SERVICE && c->kind != SPEC_COMPONENT_SERVING)
+        return false;
+    for (size_t i = 0; i < p->count; i++)
+        if (p->components[i] != c && sends(k->r->spec, p->components[i], c, &at))
+            return false;
+    (void)k8s_ports_of(k, c, &ports);
+    return ports > 0;
+}
+
 static void ingress(struct k8s *k, struct yaml_out *y, const struct k8s_policies *p,
                     const struct spec_component *c)
 {
     const struct spec *s = k->r->spec;
+    bool open = is_open(k, p, c);
     const void *at;
-    bool any = false;
-    size_t ports;
 
     yaml_seq(y, "ingress");
     yaml_map(y, NULL);
@@ -131,12 +155,11 @@ static void ingress(struct k8s *k, struct yaml_out *y, const struct k8s_policies
     peer(k, y, k8s_name(k, c->name, ""), "its own pods, every port: ranks and NCCL");
     yaml_end(y);
     yaml_end(y);
-    for (size_t i = 0; i < p->count; i++) {
+    for (size_t i = 0; !open && i < p->count; i++) {
         const struct spec_component *from = p->components[i];
 
         if (from == c || !speaks(s, from, c, &at))
             continue;
-        any = true;
         yaml_map(y, NULL);
         yaml_seq(y, "from");
         peer(k, y, k8s_name(k, from->name, ""), render_from(k->r, at));
@@ -144,9 +167,8 @@ static void ingress(struct k8s *k, struct yaml_out *y, const struct k8s_policies
         ports_of(k, y, c);
         yaml_end(y);
     }
-    (void)k8s_ports_of(k, c, &ports);
-    if (!any && ports && (c->kind == SPEC_COMPONENT_SERVICE || c->kind == SPEC_COMPONENT_SERVING)) {
-        yaml_map(y, NULL); /* no sender is named: a service for everybody */
+    if (open) {
+        yaml_map(y, NULL);
         ports_of(k, y, c);
         yaml_end(y);
     }

@@ -916,4 +916,22 @@ test_expect 'a port below 1024 is opened to any user of its pod, by the lowest o
     has $b-ui.yaml "name: net.ipv4.ip_unprivileged_port_start" "value: \"80\"" &&
     has $b-dns.yaml "name: net.ipv4.ip_unprivileged_port_start" "value: \"53\"" && hasnt $b-api.yaml sysctls:
 '
+test_expect 'depends_on shuts nobody out of a service; traffic names who may send' '
+    cat >order.yaml <<-"EOF" &&
+	nodes: [{name: c, role: cpu, cpu_cores: 64, memory: 64GB}]
+	components:
+	  db: {target: kubernetes, nodes: c, image: "x:1", ports: [{name: db, port: 5432}]}
+	  web: {target: kubernetes, nodes: c, image: "x:1", ports: [{name: web, port: 8080}], depends_on: [db]}
+	targets: {kubernetes: {}}
+	EOF
+    render order order.yaml && { cat order.yaml; echo "traffic: [{from: web, to: db, rate: 1GB/s}]"; } >sent.yaml && render sent sent.yaml &&
+    python3 - <<-"EOF"
+	import yaml
+	def policy(folder, name): return next(d["spec"] for d in yaml.safe_load_all(open(folder + "/kubernetes/base/network-policy.yaml")) if d["metadata"]["name"] == name)
+	port = [{"protocol": "TCP", "port": 5432}]
+	assert {"ports": port} in policy("order", "db")["ingress"], policy("order", "db")
+	assert any(r.get("ports") == port and "to" in r for r in policy("order", "web")["egress"])
+	sent = policy("sent", "db")["ingress"]
+	assert {"ports": port} not in sent and any(r.get("ports") == port and "from" in r for r in sent), sent
+	EOF'
 test_done
