@@ -31,6 +31,11 @@ static void job_wishes(struct k8s *k, const struct spec_component *c)
     bool together =
         c->nodes_per_replica > 1 || (c->kind == SPEC_COMPONENT_TRAINING && c->replicas > 1);
 
+    if (c->restart == SPEC_RESTART_ALWAYS)
+        render_warn(k->r, &c->restart, "Set 'restart: on_failure'; kind service is kept running.",
+                    "a job is started again when it failed, not when it is through: 'restart: "
+                    "always' of '%s' is not followed",
+                    c->name);
     if (c->queued && together && !k->scc && !k->r->targets->kubernetes->queue)
         render_warn(k->r, &c->queued, "Name Kueue's queue: 'targets.kubernetes.queue'.",
                     "pods of '%s' start one by one as there is room: to wait together, 'queued' "

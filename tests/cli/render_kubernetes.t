@@ -916,6 +916,14 @@ test_expect 'a port below 1024 is opened to any user of its pod, by the lowest o
     has $b-ui.yaml "name: net.ipv4.ip_unprivileged_port_start" "value: \"80\"" &&
     has $b-dns.yaml "name: net.ipv4.ip_unprivileged_port_start" "value: \"53\"" && hasnt $b-api.yaml sysctls:
 '
+test_expect 'restart: always of a Job is told: it is started again when it failed' '
+    cat >again.yaml <<-"EOF" &&
+	nodes: [{name: c, role: cpu, cpu_cores: 16, memory: 64GB}]
+	components: {n: {kind: batch, target: kubernetes, nodes: c, image: "x:1", command: [x], restart: always}}
+	targets: {kubernetes: {}}
+	EOF
+    stoker spec check again.yaml >/dev/null 2>err && grep -q "^again.yaml:2:.* warning: a job is started again when it failed, .*.restart: always. of .n." err &&
+    sed "s/always/on_failure/" again.yaml >once.yaml && stoker spec check once.yaml >/dev/null 2>err && ! grep "restart: always" err'
 test_expect 'depends_on shuts nobody out of a service; traffic names who may send' '
     cat >order.yaml <<-"EOF" &&
 	nodes: [{name: c, role: cpu, cpu_cores: 64, memory: 64GB}]
