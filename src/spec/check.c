@@ -109,6 +109,23 @@ static void check_nodes(struct check *c)
     }
 }
 
+/* Rails are subnets of their own: whoever gives addresses counts within one, and a machine with two
+ * NICs in one subnet answers for both on either. */
+static void check_subnets(struct check *c, const struct spec_fabric *f)
+{
+    for (size_t i = 1; i < f->subnets.count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (value_cidrs_meet(f->subnets.items[j], f->subnets.items[i])) {
+                ERROR(
+                    c, &f->subnets.items[i],
+                    "subnets '%s' and '%s' of fabric '%s' have addresses in common: NICs would be "
+                    "given the same",
+                    f->subnets.items[j], f->subnets.items[i], f->name);
+                diag_hint(c->l, "One subnet for all NICs is written once.");
+                break;
+            }
+}
+
 static void check_fabrics(struct check *c)
 {
     for (size_t i = 0; i < c->s->fabric_count; i++) {
@@ -123,6 +140,7 @@ static void check_fabrics(struct check *c)
         if (f->subnets.count > 1 && (int64_t)f->subnets.count != f->nics_per_node)
             ERROR(c, &f->subnets, "fabric '%s' has %zu subnets but %" PRId64 " NICs a node",
                   f->name, f->subnets.count, f->nics_per_node);
+        check_subnets(c, f);
         if (f->gid_index.known && f->kind != SPEC_FABRIC_ROCE)
             ERROR(c, &f->gid_index, "only a RoCE fabric has a GID to pin");
     }

@@ -215,7 +215,8 @@ static const struct spec_row fabric_rows[] = {
     ROW(STRS, "hcas", struct spec_fabric, hcas,
         .doc = "their RDMA devices; unset: found on the machine"),
     ROW(CIDRS, "subnets", struct spec_fabric, subnets,
-        .doc = "their subnets; one for all, or one each in the order of the interfaces"),
+        .doc = "their subnets; one for all, or one each in the order of the interfaces, none in "
+               "another"),
     ROW(INT, "mtu", struct spec_fabric, mtu, .dflt = "1500", .min = 576, .max = 65535,
         .doc = "MTU in bytes"),
     ROW(BOOL, "gpudirect", struct spec_fabric, gpudirect, .dflt = "false",

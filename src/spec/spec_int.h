@@ -201,6 +201,7 @@ void value_json(const struct spec_row *r, const void *src, struct json_out *w);
 bool value_name_ok(enum spec_kind k, const char *s);
 bool value_env_name_ok(const char *s);
 bool value_cidr_ok(const char *s);
+bool value_cidrs_meet(const char *a, const char *b); /* have two subnets an address in common? */
 
 /* --- binding a tree to the structs: src/spec/bind.c --- */
 void bind_defaults(const struct spec_table *t, struct arena *a, void *obj);

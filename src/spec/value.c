@@ -65,20 +65,43 @@ bool value_env_name_ok(const char *s)
     return true;
 }
 
-bool value_cidr_ok(const char *s)
+/* Its address, bytes in the order of the network, and bits of the prefix: 4, 16, or 0 bytes where
+ * it is none. */
+static size_t cidr_parse(const char *s, unsigned char *raw, int64_t *bits)
 {
     char addr[INET6_ADDRSTRLEN];
-    unsigned char raw[16];
     const char *slash = strchr(s, '/');
-    int64_t bits;
 
-    if (!slash || (size_t)(slash - s) >= sizeof(addr) || !str_to_i64(slash + 1, 10, &bits))
-        return false;
+    if (!slash || (size_t)(slash - s) >= sizeof(addr) || !str_to_i64(slash + 1, 10, bits))
+        return 0;
     memcpy(addr, s, (size_t)(slash - s));
     addr[slash - s] = '\0';
     if (inet_pton(AF_INET, addr, raw) == 1)
-        return bits >= 0 && bits <= 32;
-    return inet_pton(AF_INET6, addr, raw) == 1 && bits >= 0 && bits <= 128;
+        return *bits >= 0 && *bits <= 32 ? 4 : 0;
+    return inet_pton(AF_INET6, addr, raw) == 1 && *bits >= 0 && *bits <= 128 ? 16 : 0;
+}
+
+bool value_cidr_ok(const char *s)
+{
+    unsigned char raw[16];
+    int64_t bits;
+
+    return cidr_parse(s, raw, &bits) > 0;
+}
+
+bool value_cidrs_meet(const char *a, const char *b)
+{
+    unsigned char x[16], y[16];
+    int64_t bits, other;
+    size_t bytes = cidr_parse(a, x, &bits);
+
+    if (!bytes || cidr_parse(b, y, &other) != bytes)
+        return false;
+    bits = other < bits ? other : bits; /* the wider one decides */
+    for (int64_t i = 0; i < bits; i++)
+        if ((x[i / 8] ^ y[i / 8]) >> (7 - i % 8) & 1)
+            return false;
+    return true;
 }
 
 /* 0-3,6: numbers below 1024, each range upwards. */

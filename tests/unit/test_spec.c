@@ -171,6 +171,11 @@ TEST(names_ranges_and_subnets)
     CHECK(value_name_ok(SPEC_LABEL, "ms-marco-MiniLM-L-12-v2"));
     CHECK(value_cidr_ok("10.0.0.0/24") && value_cidr_ok("fd00::/64"));
     CHECK(!value_cidr_ok("10.0.0.0") && !value_cidr_ok("10.0.0.0/33") && !value_cidr_ok("x/8"));
+    CHECK(value_cidrs_meet("10.0.1.0/24", "10.0.0.0/16") &&
+          value_cidrs_meet("0.0.0.0/0", "1.2.3.4/32"));
+    CHECK(!value_cidrs_meet("10.0.1.0/25", "10.0.1.128/25") &&
+          value_cidrs_meet("a::/16", "a:1::/32"));
+    CHECK(!value_cidrs_meet("::/0", "10.0.0.0/8") && !value_cidrs_meet("a::/16", "b::/16"));
     CHECK(value_env_name_ok("NCCL_DEBUG") && !value_env_name_ok("1A") && !value_env_name_ok("a-b"));
     CHECK(spec_range_has("0-3,6", 0) && spec_range_has("0-3,6", 6) && !spec_range_has("0-3,6", 4));
     CHECK(spec_range_has(NULL, 99));
