@@ -301,28 +301,43 @@ void k8s_attachment(struct k8s *k, struct buf *out, const struct spec_fabric *f,
     buf_release(&json);
 }
 
-/* The i-th NIC as groups name it that do not use the fabric's names. */
-static void group_pfs(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f, size_t i)
+/* The i-th NIC as a group names it that does not use the fabric's names; false: it does. */
+static bool group_pf(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f,
+                     const struct spec_node *n, size_t i)
 {
-    const struct spec *s = k->r->spec;
+    struct spec_nics_of v = spec_group_nics(n, f);
+    const struct spec_strs *names = v.pfs != &f->sriov->pfs          ? v.pfs
+                                    : v.interfaces != &f->interfaces ? v.interfaces
+                                                                     : NULL;
 
-    for (size_t g = 0; g < s->node_count; g++) {
-        struct spec_nics_of v = spec_group_nics(&s->nodes[g], f);
-        const struct spec_strs *names = v.pfs != &f->sriov->pfs          ? v.pfs
-                                        : v.interfaces != &f->interfaces ? v.interfaces
-                                                                         : NULL;
-
-        if (!names || i >= names->count || !spec_group_on(&s->nodes[g], f))
-            continue;
-        yaml_note(y, render_from(k->r, names));
-        yaml_str(y, NULL, names->items[i]);
-    }
+    if (!names || i >= names->count)
+        return false;
+    yaml_note(y, render_from(k->r, names));
+    yaml_str(y, NULL, names->items[i]);
+    return true;
 }
 
-static void nic_selector(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f, size_t i)
+/* The names of the i-th NIC on machines of `n`, or (NULL) of every group on the fabric. */
+static void pf_names(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f,
+                     const struct spec_node *n, size_t i)
 {
+    const struct spec *s = k->r->spec;
     const struct spec_strs *pfs = &f->sriov->pfs;
 
+    yaml_seq(y, "pfNames");
+    if ((!n || !group_pf(k, y, f, n, i)) && (pfs->count || i < f->interfaces.count)) {
+        yaml_note(y, render_from(k->r, pfs->count ? pfs : &f->interfaces));
+        yaml_str(y, NULL, pfs->count ? pfs->items[i % pfs->count] : f->interfaces.items[i]);
+    }
+    for (size_t g = 0; !n && g < s->node_count; g++)
+        if (spec_group_on(&s->nodes[g], f))
+            (void)group_pf(k, y, f, &s->nodes[g], i);
+    yaml_end(y);
+}
+
+static void nic_selector(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f,
+                         const struct spec_node *n, size_t i)
+{
     yaml_map(y, "nicSelector");
     yaml_note(y, render_from(k->r, &f->sriov->vendor));
     yaml_str(y, "vendor", f->sriov->vendor);
@@ -331,13 +346,7 @@ static void nic_selector(struct k8s *k, struct yaml_out *y, const struct spec_fa
         yaml_str(y, "deviceID", f->sriov->device);
     }
     if (k8s_rails_apart(f)) {
-        yaml_seq(y, "pfNames");
-        if (pfs->count || i < f->interfaces.count) {
-            yaml_note(y, render_from(k->r, pfs->count ? pfs : &f->interfaces));
-            yaml_str(y, NULL, pfs->count ? pfs->items[i % pfs->count] : f->interfaces.items[i]);
-        }
-        group_pfs(k, y, f, i);
-        yaml_end(y);
+        pf_names(k, y, f, n, i);
     } else {
         yaml_comment(y, "every port of this vendor: one resource for all of them, since the spec "
                         "names interfaces as pods see them");
@@ -376,18 +385,40 @@ static void selector_check(struct k8s *k, const struct spec_fabric *f)
     }
 }
 
-void k8s_sriov_policy(struct k8s *k, struct buf *out, const char *namespace,
-                      const struct spec_fabric *f, size_t i)
+/* Where the functions are made.  The spec's own selector says it all; without one, on machines of
+ * the group: the operator drains a machine for it, and one that is not on the fabric may well have
+ * a NIC of that name. */
+static void node_selector(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f,
+                          const struct spec_node *n)
+{
+    const struct spec_pairs *own = &f->sriov->node_selector;
+
+    yaml_map(y, "nodeSelector");
+    for (size_t j = 0; j < own->count; j++) {
+        yaml_note(y, render_from(k->r, &own->items[j]));
+        yaml_str(y, own->items[j].key, own->items[j].value);
+    }
+    if (n) {
+        yaml_note(y, render_from(k->r, &n->fabrics));
+        yaml_str(y, K8S_GROUP_LABEL, n->name);
+    }
+    if (!own->count)
+        yaml_strf(y, "feature.node.kubernetes.io/network-sriov.capable", "true");
+    yaml_end(y);
+}
+
+/* `n` NULL: of every machine that the selector of the spec names. */
+static void policy_write(struct k8s *k, struct buf *out, const char *namespace,
+                         const struct spec_fabric *f, const struct spec_node *n, size_t i,
+                         const char *name)
 {
     const struct spec_sriov *s = f->sriov;
     bool ib = f->kind == SPEC_FABRIC_INFINIBAND;
     struct yaml_out y;
 
-    if (i == 0)
-        selector_check(k, f);
     yaml_begin(&y, out);
-    k8s_head_open(k, &y, "sriovnetwork.openshift.io/v1", "SriovNetworkNodePolicy", namespace,
-                  k8s_rails_apart(f) ? k8s_rail_name(k, f, i) : k8s_name(k, f->name, ""), NULL);
+    k8s_head_open(k, &y, "sriovnetwork.openshift.io/v1", "SriovNetworkNodePolicy", namespace, name,
+                  NULL);
     yaml_end(&y);
     yaml_map(&y, "spec");
     yaml_str(&y, "resourceName", k8s_rail_resource_bare(k, f, i));
@@ -400,17 +431,34 @@ void k8s_sriov_policy(struct k8s *k, struct buf *out, const char *namespace,
     yaml_note(&y, render_from(k->r, &s->vfs));
     yaml_int(&y, "numVfs", s->vfs);
     yaml_int(&y, "priority", 10);
-    nic_selector(k, &y, f, i);
-    yaml_map(&y, "nodeSelector");
-    for (size_t j = 0; j < s->node_selector.count; j++) {
-        yaml_note(&y, render_from(k->r, &s->node_selector.items[j]));
-        yaml_str(&y, s->node_selector.items[j].key, s->node_selector.items[j].value);
-    }
-    if (!s->node_selector.count)
-        yaml_strf(&y, "feature.node.kubernetes.io/network-sriov.capable", "true");
-    yaml_end(&y);
+    nic_selector(k, &y, f, n, i);
+    node_selector(k, &y, f, n);
     yaml_end(&y);
     yaml_finish(&y);
+}
+
+/* A selector has no "or": a policy for each group on the fabric, named after it where there are
+ * several. */
+void k8s_sriov_policy(struct k8s *k, struct buf *out, const char *namespace,
+                      const struct spec_fabric *f, size_t i)
+{
+    const struct spec *s = k->r->spec;
+    const char *name = k8s_rails_apart(f) ? k8s_rail_name(k, f, i) : k8s_name(k, f->name, "");
+    size_t groups = 0;
+
+    if (i == 0)
+        selector_check(k, f);
+    for (size_t g = 0; !f->sriov->node_selector.count && g < s->node_count; g++)
+        groups += spec_group_on(&s->nodes[g], f);
+    if (!groups)
+        policy_write(k, out, namespace, f, NULL, i, name);
+    for (size_t g = 0; groups && g < s->node_count; g++)
+        if (spec_group_on(&s->nodes[g], f))
+            policy_write(
+                k, out, namespace, f, &s->nodes[g], i,
+                groups == 1
+                    ? name
+                    : k8s_name(k, arena_printf(&k->arena, "%s-%s", name, s->nodes[g].name), ""));
 }
 
 void k8s_sriov_network(struct k8s *k, struct buf *out, const char *namespace,

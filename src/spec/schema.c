@@ -191,7 +191,7 @@ static const struct spec_row sriov_rows[] = {
     ROW(NAME, "network_namespace", struct spec_sriov, network_namespace,
         .doc = "namespace of the attachment definitions; unset: the target's"),
     ROW(PAIRS, "node_selector", struct spec_sriov, node_selector,
-        .doc = "labels of the machines that have these NICs"),
+        .doc = "labels of the machines that have these NICs; unset: groups on the fabric"),
 };
 TABLE(sriov_table, struct spec_sriov, sriov_rows);
 

@@ -916,6 +916,23 @@ test_expect 'a port below 1024 is opened to any user of its pod, by the lowest o
     has $b-ui.yaml "name: net.ipv4.ip_unprivileged_port_start" "value: \"80\"" &&
     has $b-dns.yaml "name: net.ipv4.ip_unprivileged_port_start" "value: \"53\"" && hasnt $b-api.yaml sysctls:
 '
+test_expect 'virtual functions are made on groups of the fabric alone, a policy for each, with its own names of NICs' '
+    has job/kubernetes/cluster/sriov.yaml "stoker/group: " && variant chosen "s/sriov: {vfs: 8,/sriov: {vfs: 8, node_selector: {nic: cx7},/" &&
+    hasnt chosen/kubernetes/cluster/sriov.yaml stoker/group && has chosen/kubernetes/cluster/sriov.yaml "nic: cx7" &&
+    cat >groups.yaml <<-"EOF" &&
+	nodes:
+	  - {name: one, count: 2, gpus_per_node: 8, gpu: {model: H100}, fabrics: [rails]}
+	  - {name: two, count: 2, gpus_per_node: 8, gpu: {model: H100}, fabrics: [rails], nics: {rails: {pfs: [p0, p1]}}}
+	  - {name: web, role: cpu, cpu_cores: 16, memory: 64GB}
+	fabrics: [{name: rails, kind: roce, rate: 400Gb/s, nics_per_node: 2, subnets: [10.1.0.0/24, 10.2.0.0/24], sriov: {pfs: [e0, e1], vfs: 4}}]
+	components: {t: {kind: training, target: kubernetes, nodes: one, gpus: 8, image: "x:1", command: [x], fabrics: [rails]}}
+	targets: {kubernetes: {stoker_image: "x:1"}}
+	EOF
+    render groups groups.yaml && python3 - groups/kubernetes/cluster/sriov.yaml <<-"EOF"
+	import sys, yaml
+	got = {d["metadata"]["name"]: (d["spec"]["nodeSelector"]["stoker/group"], d["spec"]["nicSelector"]["pfNames"]) for d in yaml.safe_load_all(open(sys.argv[1]))}
+	assert got == {"rails-net1-one": ("one", ["e0"]), "rails-net2-one": ("one", ["e1"]), "rails-net1-two": ("two", ["p0"]), "rails-net2-two": ("two", ["p1"])}, got
+	EOF'
 test_expect 'restart: always of a Job is told: it is started again when it failed' '
     cat >again.yaml <<-"EOF" &&
 	nodes: [{name: c, role: cpu, cpu_cores: 16, memory: 64GB}]
