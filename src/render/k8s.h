@@ -399,6 +399,10 @@ bool k8s_rails_apart(const struct spec_fabric *f);
 /* Its interface in the pod: interfaces[i], else net1, net2 ... */
 const char *k8s_rail_interface(struct k8s *k, const struct spec_fabric *f, size_t i);
 const char *k8s_rail_namespace(const struct k8s *k, const struct spec_fabric *f);
+/* Lines of a script that make the namespaces of attachments where they are not the target's own;
+ * `used`: is the fabric in use? */
+void k8s_script_namespaces(struct k8s *k, struct buf *out, const char *tool,
+                           bool (*used)(void *of, const struct spec_fabric *f), void *of);
 /* Are its devices shared by a device plug-in (rdma/NAME) instead of being given one each? */
 bool k8s_rdma_shared(const struct spec_fabric *f);
 /* Who gives addresses on it, and the name of nv-ipam's pool for subnet i. */

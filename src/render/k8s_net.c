@@ -84,6 +84,33 @@ const char *k8s_rail_namespace(const struct k8s *k, const struct spec_fabric *f)
     return f->sriov && f->sriov->network_namespace ? f->sriov->network_namespace : k->namespace;
 }
 
+/* Not an object of the manifests: networks of others may be in it, and deleting ours would take
+ * them along. */
+void k8s_script_namespaces(struct k8s *k, struct buf *out, const char *tool,
+                           bool (*used)(void *of, const struct spec_fabric *f), void *of)
+{
+    const struct spec *s = k->r->spec;
+    struct buf seen = { 0 };
+
+    for (size_t i = 0; i < s->fabric_count; i++) {
+        const struct spec_fabric *f = &s->fabrics[i];
+        const char *name = k8s_rail_namespace(k, f);
+        struct buf key = { 0 };
+
+        buf_addf(&key, "\n%s\n", name);
+        if (used(of, f) && k8s_rail_count(f) && !str_eq(name, k->namespace) &&
+            !strstr(buf_str(&seen), buf_str(&key))) {
+            buf_adds(&seen, buf_str(&key));
+            buf_addf(out,
+                     "    # %s\n"
+                     "    %s get namespace %s >/dev/null 2>&1 || run %s create namespace %s\n",
+                     render_from(k->r, &f->sriov->network_namespace), tool, name, tool, name);
+        }
+        buf_release(&key);
+    }
+    buf_release(&seen);
+}
+
 struct spec_nics_of k8s_component_nics(const struct k8s *k, const struct spec_component *c,
                                        const struct spec_fabric *f)
 {

@@ -402,6 +402,11 @@ static void ask_secrets(struct kube *q, struct buf *out, const char *namespace)
     }
 }
 
+static bool attaches(void *of, const struct spec_fabric *f)
+{
+    return is_used(of, f);
+}
+
 static void ask_site(struct kube *q, struct buf *out)
 {
     buf_adds(out, "    # what the site has, or makes now\n");
@@ -412,6 +417,7 @@ static void ask_site(struct kube *q, struct buf *out)
         buf_addc(out, '\n');
     }
     buf_adds(out, "    run kubectl apply -f \"$here/base/namespace.yaml\"\n");
+    k8s_script_namespaces(&q->k, out, "kubectl", attaches, q);
     if (q->serves)
         buf_addf(out, "    secret %s\n", q->k.namespace);
     if (q->agent)

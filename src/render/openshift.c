@@ -107,6 +107,18 @@ static void component_check(struct shift *s, const struct spec_component *c)
     s->root = s->root || k8s_is_root(c);
 }
 
+/* May pods of the project be attached to a network in this namespace?  The cluster's network
+ * operator sets namespaceIsolation, and these as globalNamespaces. */
+static bool is_global(const struct shift *s, const char *namespace)
+{
+    static const char *const global[] = { "default", "openshift-multus", SHIFT_SRIOV_NAMESPACE };
+
+    for (size_t i = 0; i < ARRAY_SIZE(global); i++)
+        if (str_eq(namespace, global[i]))
+            return true;
+    return str_eq(namespace, s->k.namespace);
+}
+
 static void fabric_check(struct shift *s, const struct spec_fabric *f)
 {
     const struct spec_strs *pfs = f->sriov ? &f->sriov->pfs : NULL;
@@ -115,6 +127,13 @@ static void fabric_check(struct shift *s, const struct spec_fabric *f)
         render_refuse(s->k.r, pfs, "Name one interface of the machines for each NIC.",
                       "fabric '%s' has %d NICs, and %zu interfaces are named", f->name,
                       (int)f->nics_per_node, pfs->count);
+    if (shift_fabric_used(s, f->name) && k8s_rail_count(f) &&
+        !is_global(s, k8s_rail_namespace(&s->k, f)))
+        render_warn(s->k.r, &f->sriov->network_namespace,
+                    "Leave it out, or take 'default', which pods of every project may use.",
+                    "OpenShift's Multus keeps pods to networks of their own project: those of '%s' "
+                    "are not given '%s' of '%s'",
+                    s->k.namespace, f->name, k8s_rail_namespace(&s->k, f));
 }
 
 static void check(struct shift *s)

@@ -357,6 +357,11 @@ static void classes(struct shift *s, struct buf *b)
     }
 }
 
+static bool attaches(void *of, const struct spec_fabric *f)
+{
+    return shift_fabric_used(of, f->name);
+}
+
 static void operators(struct shift *s, struct buf *b, const struct package *const *list, size_t n)
 {
     buf_adds(b, "operators() {\n");
@@ -377,6 +382,7 @@ static void operators(struct shift *s, struct buf *b, const struct package *cons
                     "    run oc apply -f \"$here/operators/ip-pools.yaml\"\n");
     classes(s, b);
     buf_adds(b, "    run oc apply -f \"$here/namespace.yaml\"\n");
+    k8s_script_namespaces(&s->k, b, "oc", attaches, s);
     if (has_servers(s))
         buf_addf(b, "    secret %s\n", s->k.namespace);
     buf_adds(b, "    manifests\n}\n\n");

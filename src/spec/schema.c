@@ -189,7 +189,8 @@ static const struct spec_row sriov_rows[] = {
     ROW(CHOICE, "ipam", struct spec_sriov, ipam, .dflt = "whereabouts", .choices = ipams,
         .doc = "who gives the addresses"),
     ROW(NAME, "network_namespace", struct spec_sriov, network_namespace,
-        .doc = "namespace of the attachment definitions; unset: the target's"),
+        .doc = "namespace of the attachment definitions, made where it is missing; unset: the "
+               "target's"),
     ROW(PAIRS, "node_selector", struct spec_sriov, node_selector,
         .doc = "labels of the machines that have these NICs; unset: groups on the fabric"),
 };

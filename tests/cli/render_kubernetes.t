@@ -916,6 +916,11 @@ test_expect 'a port below 1024 is opened to any user of its pod, by the lowest o
     has $b-ui.yaml "name: net.ipv4.ip_unprivileged_port_start" "value: \"80\"" &&
     has $b-dns.yaml "name: net.ipv4.ip_unprivileged_port_start" "value: \"53\"" && hasnt $b-api.yaml sysctls:
 '
+test_expect 'the namespace of the networks is made before them, where it is not the target'"'"'s, and by no manifest' '
+    variant nets "s/sriov: {vfs: 8,/sriov: {vfs: 8, network_namespace: nets,/" && hasnt nets/kubernetes/base/namespace.yaml "name: nets" &&
+    PATH=$PWD/none:$PATH sh nets/kubernetes/node-prepare.sh operators >plan &&
+    test "$(grep -n -A1 "base/namespace.yaml" plan | sed -n "2s/^[0-9]*-//p")" = "+ kubectl create namespace nets" &&
+    sh job/kubernetes/node-prepare.sh operators >plan && ! grep "create namespace" plan'
 test_expect 'virtual functions are made on groups of the fabric alone, a policy for each, with its own names of NICs' '
     has job/kubernetes/cluster/sriov.yaml "stoker/group: " && variant chosen "s/sriov: {vfs: 8,/sriov: {vfs: 8, node_selector: {nic: cx7},/" &&
     hasnt chosen/kubernetes/cluster/sriov.yaml stoker/group && has chosen/kubernetes/cluster/sriov.yaml "nic: cx7" &&

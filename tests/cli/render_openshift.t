@@ -388,4 +388,9 @@ test_expect 'who is to be root says so, or restricted-v2 would take the pod and 
 test_expect 'a port below 1024 is opened to the user of the project' '
     grep -A1 "name: net.ipv4.ip_unprivileged_port_start" users/openshift/components/ud.yaml | grep -q "value: \"80\"" &&
     ! grep sysctls users/openshift/components/u0.yaml'
+test_expect 'networks in a namespace whose networks Multus gives to its own pods alone are told; one for all is made' '
+    stoker spec example rdma-openshift | sed "s/ipam: whereabouts/ipam: whereabouts, network_namespace: nets/;s/^\( *\)ipam: whereabouts, network/\1ipam: whereabouts\n\1network/" >nets.yaml &&
+    stoker render openshift -f nets.yaml -o nets >/dev/null 2>err && grep -q "warning: OpenShift.s Multus keeps pods to networks of their own project: those of .rdma. are not given .rails. of .nets." err &&
+    sh nets/openshift/install.sh operators | grep -qx "+ oc create namespace nets" &&
+    sed "s/: nets/: default/" nets.yaml >dflt.yaml && stoker render openshift -f dflt.yaml -o dflt >/dev/null 2>err && ! grep Multus err || { cat err; exit 1; }'
 test_done

@@ -162,6 +162,9 @@ class Cluster:
         return self.objects(load(where), together=False)
 
     def create(self, words):
+        if words[1:3] == ['create', 'namespace']:
+            self.namespaces.add(words[3])
+            return
         ns = words[words.index('-n') + 1]
         if ns not in self.namespaces:
             self.fault(f'a secret in namespace {ns}, which is not there')
@@ -472,6 +475,7 @@ def specs(stoker, folder):
     put('kube-nv-ipam', kube.replace('sriov: {vfs: 8,', 'sriov: {vfs: 8, ipam: nv-ipam,'))
     put('kube-two-subnets', kube.replace('sriov: {vfs: 8,', 'sriov: {vfs: 8, ipam: nv-ipam, resource_prefix: nvidia.com,').replace(
         'subnets: [10.1.0.0/16]', 'subnets: [10.1.0.0/16, 10.2.0.0/16]'))
+    put('kube-nets', kube.replace('sriov: {vfs: 8,', 'sriov: {vfs: 8, network_namespace: nets,'))
     put('kube-ib', kube.replace('kind: roce', 'kind: infiniband').replace('mtu: 9000', 'mtu: 4096'))
     put('kube-shared', re.sub(r'    sriov: .*\n', '', kube))
     put('kube-efa', re.sub(r'    (sriov|interfaces|subnets|gpudirect): .*\n', '', kube).replace('kind: roce', 'kind: efa'))
