@@ -37,6 +37,52 @@ const char *k8s_name(struct k8s *k, const char *name, const char *suffix)
                         suffix);
 }
 
+/* Names that are ours beside components in their namespace or pods, on one target or both: a spec
+ * should not change its names to be rendered for the other.  A Service, NetworkPolicy, Deployment
+ * and container is named after its component. */
+static const struct {
+    const char *name;
+    bool prefix; /* and all that begin with "NAME-" */
+    const char *what;
+} RESERVED[] = {
+    { "stoker", true, "an init container, and what begins with it the agent and the model server" },
+    { "fetch-models", false, "the init container that fetches models" },
+    { "default-deny", false, "a network policy" },
+    { "allow-dns", false, "a network policy" },
+    { "allow-prometheus", false, "a network policy" },
+    { "allow-router", false, "a network policy" },
+    { "allow-builds", false, "a network policy" },
+};
+
+static void reserved_check(struct k8s *k, const struct spec_component *c)
+{
+    const char *name = k8s_name(k, c->name, "");
+
+    for (size_t i = 0; i < ARRAY_SIZE(RESERVED); i++) {
+        size_t len = strlen(RESERVED[i].name);
+
+        if (str_eq(name, RESERVED[i].name) ||
+            (RESERVED[i].prefix && str_starts(name, RESERVED[i].name) && name[len] == '-'))
+            render_refuse(k->r, &c->name, "Give it another name.",
+                          "component '%s' has a name of stoker's own on Kubernetes: '%s' is %s",
+                          c->name, RESERVED[i].name, RESERVED[i].what);
+    }
+}
+
+void k8s_names_check(struct k8s *k, const struct spec_component *const *all, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *name = k8s_name(k, all[i]->name, "");
+
+        reserved_check(k, all[i]);
+        for (size_t j = 0; j < i; j++)
+            if (str_eq(k8s_name(k, all[j]->name, ""), name))
+                render_refuse(k->r, &all[i]->name, "Rename one of them.",
+                              "'%s' and '%s' are one name to Kubernetes: '%s'", all[j]->name,
+                              all[i]->name, name);
+    }
+}
+
 const char *k8s_verbatim(struct k8s *k, const char *s)
 {
     return strstr(s, "$(") || strstr(s, "$$") ? quote_dollars(&k->arena, s) : s;

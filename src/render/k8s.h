@@ -245,6 +245,9 @@ void k8s_port_name(const struct spec_port *ports, size_t i, char *out);
 
 /* Is it to run as user 0? */
 bool k8s_is_root(const struct spec_component *c);
+/* Refuses a component whose name is that of an object or container of ours, or one name with
+ * another's. */
+void k8s_names_check(struct k8s *k, const struct spec_component *const *all, size_t count);
 /* Has it a memory pool but no GPUs of its own: does it share those of others? */
 bool k8s_shares_gpu(const struct spec_component *c);
 

@@ -74,11 +74,6 @@ static void work_add(struct kube *q, const struct spec_component *c)
     };
     w->launched = w->launched && c->command.count;
     q->launcher = q->launcher || w->launched;
-    for (size_t i = 0; i < q->work_count; i++)
-        if (str_eq(q->works[i].name, w->name))
-            render_refuse(q->k.r, &c->name, "Rename one of them.",
-                          "'%s' and '%s' are one name to Kubernetes: '%s'", q->works[i].c->name,
-                          c->name, w->name);
     q->work_count++;
 }
 
@@ -351,6 +346,7 @@ static void wishes_tell(struct kube *q)
         k8s_component_wishes(&q->k, w->c,
                              w->kind == KUBE_DEPLOYMENT || w->kind == KUBE_STATEFULSET);
     }
+    k8s_names_check(&q->k, all, q->work_count);
     k8s_group_wishes(&q->k, all, q->work_count, q->by_name);
     if (q->work_count && !spec_where(q->k.r->spec, at).line)
         at = &q->works[0].c->target;

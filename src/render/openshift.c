@@ -76,15 +76,32 @@ const char *shift_service(struct shift *s, const struct spec_component *c)
 
 /* ---- what cannot be ---- */
 
+/* Is there a Service of a component's own name beside the headless one? */
+static bool has_service(struct shift *s, const struct spec_component *c)
+{
+    size_t ports;
+
+    (void)k8s_ports_of(&s->k, c, &ports);
+    return ports > 0;
+}
+
 /* The service of the spec's name is for one component; another's is named after it. */
 static void service_check(struct shift *s, const struct spec_component *c)
 {
-    if (c == s->named || !shift_has_peers(c) ||
-        !str_eq(shift_service(s, c), shift_service(s, s->named)))
+    const struct spec_component *o;
+
+    if (!shift_has_peers(c))
         return;
-    render_refuse(s->k.r, &s->t->service, "Give the service another name.",
-                  "'%s' is the service of '%s' already, and would be that of '%s'", s->t->service,
-                  s->named->name, c->name);
+    if (c != s->named && str_eq(shift_service(s, c), shift_service(s, s->named)))
+        render_refuse(s->k.r, &s->t->service, "Give the service another name.",
+                      "'%s' is the service of '%s' already, and would be that of '%s'",
+                      s->t->service, s->named->name, c->name);
+    for (size_t i = 0; (o = shift_component(s, &i));)
+        if (has_service(s, o) && str_eq(shift_service(s, c), k8s_name(&s->k, o->name, "")))
+            render_refuse(s->k.r, &o->name,
+                          "Rename it; pods of a component meet by a service of their own, "
+                          "'targets.openshift.service' or NAME-headless.",
+                          "'%s' is the name of the headless service of '%s'", o->name, c->name);
 }
 
 static void component_check(struct shift *s, const struct spec_component *c)
@@ -150,6 +167,7 @@ static void check(struct shift *s)
         k8s_component_wishes(&s->k, c, shift_kind_of(c) == SHIFT_SET);
         all[count++] = c;
     }
+    k8s_names_check(&s->k, all, count);
     k8s_group_wishes(&s->k, all, count, false);
     k8s_namespace_wish(&s->k, &s->t->namespace);
     for (size_t i = 0; !s->k.stoker_image_from && !s->t->build && i < count; i++)

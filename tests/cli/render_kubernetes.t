@@ -946,6 +946,19 @@ test_expect 'restart: always of a Job is told: it is started again when it faile
 	EOF
     stoker spec check again.yaml >/dev/null 2>err && grep -q "^again.yaml:2:.* warning: a job is started again when it failed, .*.restart: always. of .n." err &&
     sed "s/always/on_failure/" again.yaml >once.yaml && stoker spec check once.yaml >/dev/null 2>err && ! grep "restart: always" err'
+cat >names.yaml <<'EOF'
+nodes: [{name: g, count: 2, cpu_cores: 32, memory: 256GB, gpus_per_node: 4, gpu: {model: L40S}}]
+components: {NAME: {target: kubernetes, nodes: g, image: "x:1", ports: [{name: http, port: 8004}]}}
+targets: {kubernetes: {}, openshift: {}}
+EOF
+test_expect 'components with names of our own containers, policies and workloads are refused on both targets' '
+    for n in stoker stoker-serve fetch-models default-deny allow-dns allow-prometheus allow-router allow-builds allow_dns; do
+        sed "s/NAME/$n/" names.yaml >n.yaml && ! stoker render kubernetes -f n.yaml -o n 2>err && grep -q "^n.yaml:2:14: component .$n. has a name of stoker" err || { cat err; exit 1; }
+        sed "s/NAME/$n/;s/target: kubernetes/target: openshift/" names.yaml >n.yaml && ! stoker render openshift -f n.yaml -o n 2>err && grep -q "^n.yaml:2:14: component .$n. has a name of stoker" err || { cat err; exit 1; }
+    done
+    for n in stokers my-stoker dns; do
+        sed "s/NAME/$n/" names.yaml >n.yaml && render n-$n n.yaml || exit 1
+    done'
 test_expect 'depends_on shuts nobody out of a service; traffic names who may send' '
     cat >order.yaml <<-"EOF" &&
 	nodes: [{name: c, role: cpu, cpu_cores: 64, memory: 64GB}]

@@ -388,6 +388,19 @@ test_expect 'who is to be root says so, or restricted-v2 would take the pod and 
 test_expect 'a port below 1024 is opened to the user of the project' '
     grep -A1 "name: net.ipv4.ip_unprivileged_port_start" users/openshift/components/ud.yaml | grep -q "value: \"80\"" &&
     ! grep sysctls users/openshift/components/u0.yaml'
+cat >heads.yaml <<'EOF'
+nodes: [{name: g, count: 2, cpu_cores: 32, memory: 256GB, gpus_per_node: 4, gpu: {model: L40S}}]
+components:
+  t: {kind: training, target: openshift, nodes: g, gpus: 1, image: "x:1", command: [a]}
+  b: {target: openshift, nodes: g, image: "x:1", ports: [{name: http, port: 8004}]}
+  c: {target: openshift, nodes: g, image: "x:1", ports: [{name: http, port: 8004}]}
+targets: {openshift: {}}
+EOF
+test_expect 'a component whose Service would be the headless one of another, or one name with another, is refused' '
+    stoker spec check heads.yaml >/dev/null 2>err && sed "s/^  c:/  b-headless:/" heads.yaml >h1.yaml && ! stoker spec check h1.yaml 2>err &&
+    grep -q "^h1.yaml:5:3: .b-headless. is the name of the headless service of .b." err &&
+    sed "s/^  c:/  headless:/" heads.yaml >h2.yaml && ! stoker spec check h2.yaml 2>err && grep -q "^h2.yaml:5:3: .headless. is the name of the headless service of .t." err &&
+    sed "s/^  b:/  1b:/;s/^  c:/  n1b:/" heads.yaml >h3.yaml && ! stoker spec check h3.yaml 2>err && grep -q "^h3.yaml:5:3: .1b. and .n1b. are one name to Kubernetes" err || { cat err; exit 1; }'
 test_expect 'networks in a namespace whose networks Multus gives to its own pods alone are told; one for all is made' '
     stoker spec example rdma-openshift | sed "s/ipam: whereabouts/ipam: whereabouts, network_namespace: nets/;s/^\( *\)ipam: whereabouts, network/\1ipam: whereabouts\n\1network/" >nets.yaml &&
     stoker render openshift -f nets.yaml -o nets >/dev/null 2>err && grep -q "warning: OpenShift.s Multus keeps pods to networks of their own project: those of .rdma. are not given .rails. of .nets." err &&
