@@ -448,6 +448,8 @@ def bare(b, folder):
     go(b, "charts")
     check("charts only where there is data", b.until("CHARTS.some(c => c.metric === 'host.cpu.util' && !c.box.hidden) && CHARTS.filter(c => c.metric.startsWith('gpu.')).every(c => c.box.hidden)", 30))
     go(b, "overview")
+    if "--docs" in sys.argv:
+        b.until("hostLines.size > 3 && [...hostLines.values()].every(v => v.filter(known).length > 20)", 90)
     b.shot(shots / "bare.png", whole=True)
     picture(b, "agent-bare", height=1000)
     b.js("document.getElementById('to-demo').click()")
@@ -471,6 +473,7 @@ def few(b, folder):
     check("two GPUs have a card each", open_page(b, a, 2), a.text)
     go(b, "charts")
     check("and are lines at first", b.until("CHARTS.some(c => c.metric === 'gpu.temp' && c.data && c.data.series.length === 2) && formNow() === 'lines' && form === '' && document.querySelector('#forms [aria-pressed=true]').textContent === 'lines'"), b.js("[formNow(), form, gpuList().length].join()"))
+    check("all of them drawn, however late they came", b.until("shown.size === 2 && document.querySelectorAll('.key[aria-pressed=false]').length === 0"), b.js("[...shown].join()"))
     b.shot(shots / "two.png", whole=True)
     a.stop()
 
@@ -580,7 +583,7 @@ def served(b, folder):
     check("before it ran it is unknown, which is no error", b.until("CHARTS[0].data && !CHARTS[0].data.series.length && !CHARTS[0].fault"), b.js("CHARTS[0].fault"))
     b.js("zoomOut()")
     go(b, "overview")
-    b.until("document.getElementById('try')")
+    b.until("document.getElementById('try') && hostLines.size > 3 && [...hostLines.values()].some(v => v.filter(known).length > 10)", 30)
     b.shot(shots / "served.png", whole=True)
     picture(b, "agent-models", height=1000)
     model_page(b, up)
