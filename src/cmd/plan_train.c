@@ -9,6 +9,7 @@
 #include "plan/campaign.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* Of NULL-terminated names the place of `s`; `s` is one of them, args_parse() checked. */
@@ -34,7 +35,7 @@ static enum rc read_amount(const char *option, const char *s, double *out, struc
     if (!s)
         return RC_OK;
     if (!plan_count_parse(s + (*s == '$'), &v, &ulp) || !(v > 0) || v > 1e18) {
-        err_hint(err, "Give a number above 0, as in 15T, 300B or 2500000.");
+        err_hint(err, "Give a number above 0 and at most 1e18, as in 15T, 300B or 2500000.");
         return err_set(err, RC_USAGE, "option '--%s' cannot be '%s'", option, s);
     }
     *out = v;
@@ -119,8 +120,10 @@ static enum rc read_case(const struct train_opts *o, struct train_job *j, const 
     if (o->node)
         k->cluster.node_gpus = o->node;
     if (o->net) {
-        if (units_rate_parse(o->net, &bits, err))
-            return err_ctx(err, "option '--net'");
+        if (units_rate_parse(o->net, &bits, NULL) || !bits) {
+            err_hint(err, "Give the rate of a node, as in 400Gb/s or 25GB/s.");
+            return err_set(err, RC_USAGE, "option '--net' cannot be '%s'", o->net);
+        }
         k->cluster.net_bytes_s = (double)bits / 8;
     }
     k->price = g.price_usd_h;
@@ -161,7 +164,7 @@ static enum rc read_gpus(const char *s, int64_t *out, struct err *err)
     if (str_to_i64(s, 10, out) && *out >= 1 && *out <= PLAN_GPUS_MAX)
         return RC_OK;
     err_hint(err, "The nearest valid value is %d.",
-             str_to_i64(s, 10, out) && *out > PLAN_GPUS_MAX ? PLAN_GPUS_MAX : 1);
+             strtod(s, NULL) > PLAN_GPUS_MAX ? PLAN_GPUS_MAX : 1); /* 1e30 too */
     return err_set(err, RC_USAGE, "option '--gpus' cannot be '%s'", s);
 }
 

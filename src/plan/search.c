@@ -241,6 +241,7 @@ static inline void consider(struct worker *w, const struct plan_config *c, doubl
     struct plan_found *f = w->found;
     const struct plan_pick *plain;
     struct plan_pick p;
+    int score;
 
     f->tried++;
     if (memory > w->space->limit && memory > f->least.memory)
@@ -256,10 +257,11 @@ static inline void consider(struct worker *w, const struct plan_config *c, doubl
         return;
     f->fit++;
     f->better += p.step_s < w->space->reference;
-    plain = &f->plain[plan_plainness(c)];
+    score = plan_plainness(c, w->space->cluster->node_gpus);
+    plain = &f->plain[score];
     if (!(plain->step_s > 0) || p.step_s <= plain->step_s) {
         p.config = *c;
-        found_offer_plain(f, &p);
+        found_offer_plain(f, &p, score);
     }
     if (p.step_s > w->best.step_s && !w->space->all &&
         p.step_s > w->ceiling[(size_t)((double)memory / (double)w->space->limit * 63.999)])

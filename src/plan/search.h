@@ -95,7 +95,9 @@ enum {
 #define PLAN_PLAIN_TIE 0.04
 enum { PLAN_PLAIN_SCORES = 24 };
 /* How much machinery a configuration needs: 0 is plain replicas, each kind of cut adds to it. */
-int plan_plainness(const struct plan_config *c);
+/* Tensor parallelism across nodes of `node_gpus` is the least plain: its collectives are in every
+ * layer, and what they take hangs on the network. */
+int plan_plainness(const struct plan_config *c, int64_t node_gpus);
 
 struct plan_found {
     struct plan_pick *top; /* best first, at most top_cap */

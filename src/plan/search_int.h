@@ -55,7 +55,7 @@ void worker_unit(struct worker *w, uint64_t unit);
 
 /* ---- lists ---- */
 void found_init(struct plan_found *f, size_t top, struct arena *a); /* a NULL: no lists */
-void found_offer_plain(struct plan_found *f, const struct plan_pick *p);
+void found_offer_plain(struct plan_found *f, const struct plan_pick *p, int score);
 void found_offer_top(struct plan_found *f, const struct plan_pick *p);
 void found_offer_front(struct plan_found *f, const struct plan_pick *p);
 void found_merge(struct plan_found *into, const struct plan_found *from);

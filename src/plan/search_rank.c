@@ -7,6 +7,8 @@
 
 #include "plan/plan_int.h"
 
+enum { PLAIN_TP_ACROSS = 7 }; /* more than a pipeline with chunks, context cuts and ZeRO 2 */
+
 static int cmp_f64(double a, double b)
 {
     return a < b ? -1 : a > b;
@@ -135,7 +137,7 @@ void found_merge(struct plan_found *into, const struct plan_found *from)
         found_offer_front(into, &from->front[i]);
     for (int i = 0; i < PLAN_PLAIN_SCORES; i++)
         if (from->plain[i].step_s > 0)
-            found_offer_plain(into, &from->plain[i]);
+            found_offer_plain(into, &from->plain[i], i);
     if (from->tried && pick_is_leaner(&from->least, &into->least))
         into->least = from->least;
     into->tried += from->tried;
@@ -146,17 +148,17 @@ void found_merge(struct plan_found *into, const struct plan_found *from)
         into->excluded[i] += from->excluded[i];
 }
 
-int plan_plainness(const struct plan_config *c)
+int plan_plainness(const struct plan_config *c, int64_t node_gpus)
 {
-    return (c->tp > 1) + 2 * (c->pp > 1) + (c->vpp > 1) + 2 * (c->cp > 1) + (c->ep > 1) +
-           (c->etp > 1) + (c->zero >= 2) + 2 * (c->shard > 0) +
-           (c->recompute != PLAN_RECOMPUTE_NONE) + (c->recompute_every > 1) +
+    return (c->tp > 1) + (c->tp > node_gpus ? PLAIN_TP_ACROSS : 0) + 2 * (c->pp > 1) +
+           (c->vpp > 1) + 2 * (c->cp > 1) + (c->ep > 1) + (c->etp > 1) + (c->zero >= 2) +
+           2 * (c->shard > 0) + (c->recompute != PLAN_RECOMPUTE_NONE) + (c->recompute_every > 1) +
            (c->schedule == PLAN_GPIPE) + 2 * (c->offload_optimizer || c->offload_params);
 }
 
-void found_offer_plain(struct plan_found *f, const struct plan_pick *p)
+void found_offer_plain(struct plan_found *f, const struct plan_pick *p, int score)
 {
-    struct plan_pick *at = &f->plain[plan_plainness(&p->config)];
+    struct plan_pick *at = &f->plain[score];
 
     if (!(at->step_s > 0) || plan_pick_cmp(p, at) < 0)
         *at = *p;

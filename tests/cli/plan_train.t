@@ -51,6 +51,19 @@ test_expect 'nothing is left by the rules: the nearest batch, which works, or th
     refused 2 "there is no configuration for 8 GPUs" "rule tp-heads: tensor-parallel size 3 does not divide the number of heads 32. The nearest valid value is 2." \
         --model llama-3.1-8b --gpus 8 --batch 8 --fix tp3
 '
+test_expect 'values that are too large or no rate: the nearest, and the status of a usage error' '
+    refused 2 "cannot be" "nearest valid value is 1048576" --model llama-3.1-8b --gpus 1e30 --batch 8 &&
+    for net in 0 0Gb/s x; do
+        refused 2 "cannot be" "400Gb/s" --model llama-3.1-8b --gpus 8 --batch 8 --net $net || exit 1
+    done
+'
+test_expect 'tensor parallelism across nodes is not chosen for being plain' '
+    stoker plan train --model llama-65b --gpu a100 --gpus 2048 --batch 2048 --seq 2048 --no-vary --json >j &&
+    python3 -c "
+import json
+c = json.load(open(\"j\"))[\"clusters\"][0][\"choice\"]
+assert c[\"tp\"] <= 8, c"
+'
 test_expect 'hints do not propose what was given' '
     stoker plan train --model llama-3.1-405b --gpus 8 --batch 64 --offload --free 0% >out 2>err; test $? = 4 &&
     ! grep -q -e "--offload\|--free" err
