@@ -6,7 +6,7 @@
  *   gid.c    addresses of RDMA ports and NCCL's search among them
  *   level.c  distances as NCCL counts them; GPUDirect RDMA and P2P
  *   iface.c  the bootstrap interface, and the route to the other nodes
- *   ports.c  the RDMA ports NCCL takes; want.c those it should
+ *   ports.c  the RDMA ports NCCL takes; want*.c those it should
  *   fabric.c the networks the ports are on
  *   score.c  what each GPU gets of a choice of ports
  *   land.c   the networks the search for addresses ends on
@@ -35,6 +35,7 @@ struct sim {
     int64_t *path_mbps;  /* what NCCL takes for the bandwidth of the path */
     signed char *direct; /* the same two without PXN */
     int64_t *direct_mbps;
+    bool *shared; /* want_use.c, for each port: what else its network carries tells nothing */
 };
 
 /* ---- text.c ---- */
@@ -237,10 +238,31 @@ void want_choose(struct sim *s);
 bool *want_set_wanted(const struct sim *s);
 size_t want_set_count(const struct sim *s, const bool *set);
 const char *want_set_text(struct sim *s, const bool *set); /* "mlx5_0:1, mlx5_1:1" */
+/* "mlx5_0:1,mlx5_1:1", as NCCL_IB_HCA takes it. */
+const char *want_set_names(const struct sim *s, const bool *set);
 /* `p` would be of the fabric of `set` if its link were up. */
 bool want_port_is_down(const struct sim *s, const bool *set, const struct nccl_port *p);
 /* Their cards are of two models, as far as both tell theirs. */
 bool want_models_differ(const struct sim *s, const struct nccl_port *a, const struct nccl_port *b);
+
+/* Every GPU, hidden ones too, has one of `set` at least as near. */
+bool want_set_covers(const struct sim *s, const bool *set, const struct nccl_port *p);
+/* The set with the rails that are down: what belongs where does not hang on a cable. */
+bool *want_set_whole(const struct sim *s, const bool *set);
+/* What the set gives the GPUs, nearer first, were all of it up. */
+int64_t want_set_worth_up(const struct sim *s, const bool *set);
+/* No GPU has less of `a` than of `b`, were all of `a` up. */
+bool want_set_dominates(const struct sim *s, const bool *a, const bool *b);
+bool want_port_is_dead(const struct sim *s, const struct nccl_port *p); /* it should be up */
+
+/* ---- want_use.c ---- */
+void want_use(struct sim *s); /* once addresses and functions are sorted out */
+/* File systems or the default route are on its network, which is for that. */
+bool want_port_is_busy(const struct sim *s, const struct nccl_port *p);
+/* ... or it cannot be told whether it is, of some of them. */
+bool want_set_is_shared(const struct sim *s, const bool *set);
+/* Tells of such ports where all stay, those without another use too. */
+void want_use_doubt(struct sim *s);
 
 /* ---- want_rails.c ---- */
 void want_rails(struct sim *s); /* once the addresses are chosen: they tell the rails */

@@ -521,6 +521,49 @@ static struct rivals rivals_of(const struct sim *s)
     return r;
 }
 
+static bool layers_mixed(const struct sim *s, const bool *set)
+{
+    const char *layer = NULL;
+
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *p = &s->c->ports[i];
+
+        if (!set[i] || !p->counts)
+            continue;
+        if (layer && !str_eq(layer, p->link_layer))
+            return true;
+        layer = p->link_layer;
+    }
+    return false;
+}
+
+/* The share of the ports that NCCL takes of a set.  Ports of both layers in one set are taken as
+ * one would be, by width and distance (NCCL looks at the layer no sooner than it connects two
+ * ports, and stops where they differ): what a GPU can have is what those of one layer give it. */
+static void score_taken(const struct sim *s, const bool *set, struct score_way *out)
+{
+    static const char *const layers[] = { "InfiniBand", "Ethernet" };
+    struct nccl_choice one = *s->c;
+    struct score_way *ways = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
+    struct sim part = *s;
+
+    score_set(s, set, out);
+    if (!layers_mixed(s, set))
+        return;
+    part.c = &one;
+    one.ports = arena_array(s->a, struct nccl_port, one.ports_count + 1);
+    for (size_t l = 0; l < ARRAY_SIZE(layers); l++) {
+        for (size_t i = 0; i < one.ports_count; i++) {
+            one.ports[i] = s->c->ports[i];
+            one.ports[i].counts = one.ports[i].counts && str_eq(one.ports[i].link_layer, layers[l]);
+        }
+        score_set(&part, set, ways);
+        for (size_t g = 0; g < s->hw->gpus_count; g++)
+            if (!l || ways[g].mbps > out[g].mbps)
+                out[g] = ways[g];
+    }
+}
+
 /* A GPU that NCCL alone would send over a port which reaches nobody leaves the others'
  * ports free, and has nothing for it: a loss must be one beside the ports that work, too. */
 bool score_choose(struct sim *s)
@@ -534,9 +577,9 @@ bool score_choose(struct sim *s)
 
     for (size_t g = 0; g < s->hw->gpus_count; g++)
         numbered = numbered && (!score_gpu_counts(s, g) || s->hw->gpus[g].index.known);
-    score_set(s, r.dflt, a);
-    score_set(s, r.able, w);
-    score_set(s, r.ours, b);
+    score_taken(s, r.dflt, a);
+    score_taken(s, r.able, w);
+    score_taken(s, r.ours, b);
     c->scores = arena_array(s->a, struct nccl_score, s->hw->gpus_count + 1);
     c->scores_count = 0;
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
@@ -563,7 +606,7 @@ void score_aside(struct sim *s)
 
     for (size_t i = 0; i < c->ports_count; i++)
         c->ports[i].counts = c->ports[i].counts || c->ports[i].aside;
-    score_set(s, rivals_of(s).dflt, ways);
+    score_taken(s, rivals_of(s).dflt, ways);
     for (size_t i = 0; i < c->ports_count; i++)
         c->ports[i].counts = c->ports[i].counts && !c->ports[i].aside;
     for (size_t i = 0; i < c->scores_count; i++) {

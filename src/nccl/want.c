@@ -7,7 +7,7 @@
  *   2. it is on another fabric than the one that serves the GPUs best: InfiniBand and
  *      Ethernet cannot be joined, nor can two InfiniBand subnets; a network that file
  *      systems are mounted over, or the default route leaves by, is for that, where
- *      the GPUs have others,
+ *      the GPUs have others that serve them as well (want_use.c),
  *   3. every GPU has a nearer one, or
  *   4. every GPU it is nearest to has a faster one of another model in the same place.
  * A rail that trained at a lower rate is of the same model and stays.  A rail that file
@@ -175,8 +175,7 @@ static int nearest_rank(const struct sim *s, const bool *set, size_t gpu)
     return best;
 }
 
-/* Every GPU, hidden ones too, has one of `set` at least as near. */
-static bool set_covers(const struct sim *s, const bool *set, const struct nccl_port *p)
+bool want_set_covers(const struct sim *s, const bool *set, const struct nccl_port *p)
 {
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
         int rank = port_rank(s, g, p), best = nearest_rank(s, set, g);
@@ -225,8 +224,7 @@ static bool port_is_off(const struct sim *s, const struct nccl_port *p)
     return off;
 }
 
-/* A link that should be up and is not. */
-static bool port_is_dead(const struct sim *s, const struct nccl_port *p)
+bool want_port_is_dead(const struct sim *s, const struct nccl_port *p)
 {
     return port_is_lost(s, p) && !port_is_off(s, p);
 }
@@ -262,8 +260,7 @@ bool want_port_is_down(const struct sim *s, const bool *set, const struct nccl_p
     return alike && joined;
 }
 
-/* The set with the rails that are down: what belongs where does not hang on a cable. */
-static bool *set_whole(const struct sim *s, const bool *set)
+bool *want_set_whole(const struct sim *s, const bool *set)
 {
     bool *whole = arena_array(s->a, bool, s->c->ports_count + 1);
 
@@ -313,7 +310,7 @@ static void counts_swap(const struct sim *s, const bool *set, bool *back)
     }
 }
 
-static int64_t set_worth_up(const struct sim *s, const bool *set)
+int64_t want_set_worth_up(const struct sim *s, const bool *set)
 {
     bool *counts = arena_array(s->a, bool, s->c->ports_count + 1);
     int64_t worth;
@@ -410,16 +407,15 @@ static struct layer layer_of(const struct sim *s, bool ethernet)
 
         l.set[i] = p->wanted && port_is_ethernet(p) == ethernet;
         l.count += l.set[i];
-        l.best[i] = l.set[i] && !p->storage && !p->frontend;
+        l.best[i] = l.set[i] && !want_port_is_busy(s, p);
         l.free = l.free || l.best[i];
     }
-    l.best = set_whole(s, l.free ? l.best : l.set);
-    l.worth = set_worth_up(s, l.best);
+    l.best = want_set_whole(s, l.free ? l.best : l.set);
+    l.worth = want_set_worth_up(s, l.best);
     return l;
 }
 
-/* No GPU has less of `a` than of `b`, were all of `a` up. */
-static bool set_dominates(const struct sim *s, const bool *a, const bool *b)
+bool want_set_dominates(const struct sim *s, const bool *a, const bool *b)
 {
     bool *counts = arena_array(s->a, bool, s->c->ports_count + 1);
     struct score_way *x = arena_array(s->a, struct score_way, s->hw->gpus_count + 1);
@@ -440,12 +436,12 @@ static bool layer_keep(struct sim *s, const struct layer *keep, const struct lay
 {
     struct step st = step_new(s);
     bool known = keep->free && !drop->free; /* what the others are for */
-    bool better = known || set_dominates(s, keep->best, drop->best);
-    bool *whole = set_whole(s, keep->set);
+    bool better = known || want_set_dominates(s, keep->best, drop->best);
+    bool *whole = want_set_whole(s, keep->set);
 
     for (size_t i = 0; i < s->c->ports_count; i++) {
         st.drop[i] = drop->set[i];
-        st.ignore[i] = better && st.drop[i] && set_covers(s, whole, &s->c->ports[i]);
+        st.ignore[i] = better && st.drop[i] && want_set_covers(s, whole, &s->c->ports[i]);
         st.why[i] = arena_printf(
             s->a, "NCCL cannot join InfiniBand and Ethernet ports, and the %s ones %s.", name,
             known                      ? "are not those of file systems or the default "
@@ -453,42 +449,59 @@ static bool layer_keep(struct sim *s, const struct layer *keep, const struct lay
             : str_eq(name, "Ethernet") ? "serve the GPUs better"
                                        : "serve the GPUs at least as well");
     }
+    st.purpose = true;
     return step_take(s, &st);
 }
 
 /* Both are as near to every GPU, neither has a use of its own or both have, and neither is
- * by far the greater: a guess. */
+ * by far the greater unless a use speaks against it: a guess. */
 static bool layers_even(const struct sim *s, const struct layer *ib, const struct layer *eth)
 {
-    bool even = ib->free == eth->free && s->hw->gpus_count && ib->worth < 4 * eth->worth &&
-                eth->worth < 4 * ib->worth;
+    bool far = ib->worth >= 4 * eth->worth || eth->worth >= 4 * ib->worth;
+    bool even = ib->free == eth->free && s->hw->gpus_count &&
+                (!far || want_set_is_shared(s, ib->worth > eth->worth ? ib->best : eth->best));
 
     for (size_t i = 0; even && i < s->c->ports_count; i++)
-        even = (!ib->best[i] || set_covers(s, eth->best, &s->c->ports[i])) &&
-               (!eth->best[i] || set_covers(s, ib->best, &s->c->ports[i]));
+        even = (!ib->best[i] || want_set_covers(s, eth->best, &s->c->ports[i])) &&
+               (!eth->best[i] || want_set_covers(s, ib->best, &s->c->ports[i]));
     return even;
 }
 
-/* False: both layers stay, since a GPU would lose whichever goes. */
-static bool want_layer(struct sim *s, bool *out_even)
+static void doubt_layers(struct sim *s, const struct layer *ib, const struct layer *eth)
 {
-    struct layer ib = layer_of(s, false), eth = layer_of(s, true);
-    bool first = eth.worth > ib.worth;
+    bool roce = want_set_is_shared(s, eth->set);
 
-    if (!ib.count || !eth.count)
-        return true;
-    *out_even = layers_even(s, &ib, &eth);
-    if (*out_even && first) {
+    if (!roce && !want_set_is_shared(s, ib->set)) {
+        nccl_doubt(s, "InfiniBand and Ethernet ports are as near to the GPUs, and neither the "
+                      "default route nor a mounted file system tells which of them are for "
+                      "training.  NCCL does not join the two: every node must use the same.");
+        return;
+    }
+    nccl_doubt(s,
+               "InfiniBand and Ethernet ports are as near to the GPUs.  File systems or the "
+               "default route are on the %s ones, which serve the GPUs better: whether they are "
+               "for that or for training cannot be told.  NCCL does not join the two: every node "
+               "must use the same.  If they are for training, set NCCL_IB_HCA='=%s', else "
+               "NCCL_IB_HCA='=%s'.",
+               roce ? "Ethernet" : "InfiniBand", want_set_names(s, roce ? eth->set : ib->set),
+               want_set_names(s, roce ? ib->set : eth->set));
+}
+
+/* False: both layers stay, since a GPU would lose whichever goes. */
+static bool layer_choose(struct sim *s, const struct layer *ib, const struct layer *eth, bool even)
+{
+    bool first = eth->worth > ib->worth;
+
+    if (even && first) {
         s->c->all_why = "It cannot be told whether the InfiniBand or the Ethernet ports are for "
                         "training.";
         return false;
     }
-    if (ib.free != eth.free)
-        first = eth.free;
-    return (first ? layer_keep(s, &eth, &ib, "Ethernet")
-                  : layer_keep(s, &ib, &eth, "InfiniBand")) ||
-           (ib.free != eth.free && (first ? layer_keep(s, &ib, &eth, "InfiniBand")
-                                          : layer_keep(s, &eth, &ib, "Ethernet")));
+    if (ib->free != eth->free)
+        first = eth->free;
+    return (first ? layer_keep(s, eth, ib, "Ethernet") : layer_keep(s, ib, eth, "InfiniBand")) ||
+           (ib->free != eth->free &&
+            (first ? layer_keep(s, ib, eth, "InfiniBand") : layer_keep(s, eth, ib, "Ethernet")));
 }
 
 /* GPUs have enough besides: one port each, or one at their own switch. */
@@ -598,9 +611,9 @@ static void want_purpose(struct sim *s)
 
     for (size_t i = 0; i < c->ports_count; i++) {
         wanted[i] = c->ports[i].wanted;
-        free_set[i] = c->ports[i].wanted && !c->ports[i].storage && !c->ports[i].frontend;
+        free_set[i] = c->ports[i].wanted && !want_port_is_busy(s, &c->ports[i]);
     }
-    whole = set_whole(s, free_set);
+    whole = want_set_whole(s, free_set);
     if (!want_set_count(s, free_set) || !set_suffices(s, whole))
         return;
     for (size_t i = 0; i < c->ports_count; i++) {
@@ -608,7 +621,7 @@ static void want_purpose(struct sim *s)
         bool joined = p->wanted && count_joined(s, free_set, p, false) > 0;
         const char *net = joined ? p->ip_net : p->network;
 
-        st.drop[i] = p->wanted && !free_set[i] && set_covers(s, whole, p) &&
+        st.drop[i] = p->wanted && !free_set[i] && want_set_covers(s, whole, p) &&
                      !port_is_rail(s, wanted, free_set, p) &&
                      (!joined || count_joined(s, whole, p, true) >= s->hw->gpus_count);
         st.ignore[i] = st.drop[i];
@@ -649,8 +662,8 @@ static const char *best_subnet(const struct sim *s)
 
         if (!p->wanted || port_is_ethernet(p) || !p->network || str_eq(p->network, best))
             continue;
-        worth = set_worth_up(s, set_whole(s, subnet_set(s, p->network)));
-        mine = !p->storage && !p->frontend;
+        worth = want_set_worth_up(s, want_set_whole(s, subnet_set(s, p->network)));
+        mine = !want_port_is_busy(s, p);
         if (mine == free ? worth > most : mine) {
             most = worth;
             best = p->network;
@@ -664,7 +677,7 @@ static const char *best_subnet(const struct sim *s)
 static bool subnet_is_lesser(const struct sim *s, const bool *set, const bool *best)
 {
     return want_set_count(s, set) < want_set_count(s, best) ||
-           set_worth_up(s, set) < set_worth_up(s, best);
+           want_set_worth_up(s, set) < want_set_worth_up(s, best);
 }
 
 /* Every GPU has one of `set` behind its own switch or behind a neighbour's (PXN). */
@@ -688,7 +701,7 @@ static bool set_reaches(const struct sim *s, const bool *set)
 static bool set_is_busy(const struct sim *s, const bool *set)
 {
     for (size_t i = 0; i < s->c->ports_count; i++)
-        if (set[i] && !s->c->ports[i].storage && !s->c->ports[i].frontend)
+        if (set[i] && !want_port_is_busy(s, &s->c->ports[i]))
             return false;
     return true;
 }
@@ -699,8 +712,7 @@ static bool subnet_is_busy(const struct sim *s, const char *network)
     return set_is_busy(s, subnet_set(s, network));
 }
 
-/* "mlx5_0:1,mlx5_1:1", as NCCL_IB_HCA takes it. */
-static const char *set_names(const struct sim *s, const bool *set)
+const char *want_set_names(const struct sim *s, const bool *set)
 {
     struct buf b = { 0 };
 
@@ -720,9 +732,9 @@ static bool subnet_is_rival(const struct sim *s, const bool *keep, const bool *m
     for (size_t i = 0; i < s->c->ports_count; i++) {
         const struct nccl_port *p = &s->c->ports[i];
 
-        if ((mine[i] && (p->storage || p->frontend)) || (keep[i] && !set_covers(s, mine, p)))
+        if ((mine[i] && want_port_is_busy(s, p)) || (keep[i] && !want_set_covers(s, mine, p)))
             return false;
-        used = used || (keep[i] && (p->storage || p->frontend));
+        used = used || (keep[i] && want_port_is_busy(s, p));
     }
     return used && subnet_is_lesser(s, mine, keep);
 }
@@ -731,7 +743,7 @@ static void want_subnet(struct sim *s)
 {
     struct nccl_choice *c = s->c;
     const char *best = best_subnet(s);
-    bool *keep = subnet_set(s, best), *whole = set_whole(s, keep);
+    bool *keep = subnet_set(s, best), *whole = want_set_whole(s, keep);
     bool *unsure = arena_array(s->a, bool, c->ports_count + 1);
     struct step st = step_new(s);
 
@@ -742,11 +754,11 @@ static void want_subnet(struct sim *s)
         if (!p->wanted || port_is_ethernet(p) || !p->network || keep[i])
             continue;
         /* with what is down on either: machines that are well must come to the same */
-        mine = set_whole(s, subnet_set(s, p->network));
+        mine = want_set_whole(s, subnet_set(s, p->network));
         unsure[i] = subnet_is_rival(s, keep, mine);
         st.drop[i] = !unsure[i] && set_suffices(s, whole) && subnet_is_lesser(s, mine, whole);
         for (size_t k = 0; st.drop[i] && k < c->ports_count; k++)
-            st.drop[i] = !mine[k] || set_covers(s, whole, &c->ports[k]);
+            st.drop[i] = !mine[k] || want_set_covers(s, whole, &c->ports[k]);
         /* a rail that is missing altogether is no reason to send over what storage is on */
         st.drop[i] =
             st.drop[i] || (p->storage && subnet_is_busy(s, p->network) && set_reaches(s, keep));
@@ -762,7 +774,7 @@ static void want_subnet(struct sim *s)
                    "the default route are on some ports of the former only: whether it is for "
                    "storage cannot be told.  All are left to NCCL.  If it is, set "
                    "NCCL_IB_HCA='=%s'.",
-                   want_set_text(s, keep), want_set_text(s, unsure), set_names(s, unsure));
+                   want_set_text(s, keep), want_set_text(s, unsure), want_set_names(s, unsure));
 }
 
 bool *want_set_wanted(const struct sim *s)
@@ -869,12 +881,12 @@ static bool set_is_other(const struct sim *s, const bool *set, const bool *dead)
 
         if (!set[i])
             continue;
-        if (!p->storage && !p->frontend && set_has_layer(s, dead, p->link_layer))
+        if (!want_port_is_busy(s, p) && set_has_layer(s, dead, p->link_layer))
             return false;
         layer = layer || !set_has_layer(s, dead, p->link_layer);
-        purpose = purpose || p->storage || p->frontend;
+        purpose = purpose || want_port_is_busy(s, p);
     }
-    return purpose || (layer && set_worth_up(s, dead) >= set_worth(s, set));
+    return purpose || (layer && want_set_worth_up(s, dead) >= set_worth(s, set));
 }
 
 /* The ports at the GPUs that are down, where what is up is no network of theirs; NULL: they
@@ -888,11 +900,11 @@ static bool *set_gone(const struct sim *s, const bool *set)
     bool *lost = arena_array(s->a, bool, c->ports_count + 1), all = true;
 
     for (size_t i = 0; i < c->ports_count; i++) {
-        dead[i] = port_is_dead(s, &c->ports[i]);
+        dead[i] = want_port_is_dead(s, &c->ports[i]);
         lost[i] = port_is_lost(s, &c->ports[i]);
     }
     for (size_t i = 0; i < c->ports_count; i++)
-        all = all && (!set[i] || set_covers(s, dead, &c->ports[i]));
+        all = all && (!set[i] || want_set_covers(s, dead, &c->ports[i]));
     if (all && want_set_count(s, dead) && set_is_other(s, set, dead))
         return dead;
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
@@ -945,7 +957,7 @@ static bool net_is_spare(const struct sim *s, const bool *wanted, const struct n
     if (!net || !want_set_count(s, others) || !set_suffices(s, others))
         return false;
     for (size_t i = 0; i < s->c->ports_count; i++)
-        if (wanted[i] && !others[i] && !set_covers(s, others, &s->c->ports[i]))
+        if (wanted[i] && !others[i] && !want_set_covers(s, others, &s->c->ports[i]))
             return false;
     return !port_is_rail(s, wanted, others, p);
 }
@@ -1057,14 +1069,15 @@ static void doubt_fabric(struct sim *s)
             continue;
         two = key_set(s, keys, keys[i]);
         for (size_t k = 0; k < c->ports_count; k++)
-            beside = beside && (!two[k] || set_covers(s, one, &c->ports[k]));
+            beside = beside && (!two[k] || want_set_covers(s, one, &c->ports[k]));
         if (!beside || want_set_count(s, two) < 2)
             continue;
         nccl_doubt(s,
                    "%s (%s) may be another fabric than %s (%s): both are as near to the GPUs, "
                    "and nothing mounted or routed over them tells.  All are left to NCCL.  If the "
                    "former is for storage, set NCCL_IB_HCA='=%s'.",
-                   set_names(s, two), keys[i], set_names(s, one), keys[first], set_names(s, one));
+                   want_set_names(s, two), keys[i], want_set_names(s, one), keys[first],
+                   want_set_names(s, one));
         return;
     }
 }
@@ -1127,7 +1140,8 @@ static const char *wanted_text(struct sim *s, const struct nccl_port *p)
 void want_choose(struct sim *s)
 {
     struct nccl_choice *c = s->c;
-    bool even = false;
+    struct layer ib, eth;
+    bool even;
 
     want_addresses(s);
     if (nccl_env_of(s->hw, "NCCL_IB_HCA")) {
@@ -1141,18 +1155,25 @@ void want_choose(struct sim *s)
     }
     want_functions(s);
     want_hardware(s);
-    if (want_layer(s, &even)) { /* else naming ports would make the mixture ours */
+    want_use(s);
+    ib = layer_of(s, false);
+    eth = layer_of(s, true);
+    even = ib.count && eth.count && layers_even(s, &ib, &eth);
+    if (!ib.count || !eth.count || layer_choose(s, &ib, &eth, even)) {
         want_purpose(s);
         want_subnet(s);
         want_place(s);
         want_rate(s);
         want_alive(s);
         want_mounts(s);
+        if (!c->gone_why)
+            want_use_doubt(s);
+    } else { /* naming some would make the mixture ours */
+        for (size_t i = 0; i < c->ports_count; i++)
+            c->ports[i].wanted = c->ports[i].takes;
     }
     if (even && !c->gone_why)
-        nccl_doubt(s, "InfiniBand and Ethernet ports are as near to the GPUs, and neither the "
-                      "default route nor a mounted file system tells which of them are for "
-                      "training.  NCCL does not join the two: every node must use the same.");
+        doubt_layers(s, &ib, &eth);
     want_limit(s);
     want_guard(s);
     score_aside(s);

@@ -6,8 +6,9 @@
 
 Each seed is a machine (tests/machines/rails.py builds it): GPUs at switches or root ports, NICs
 beside them, on other root ports or across sockets, one or two fabrics, cards of two ports, bonds,
-VLANs, ports that are down, rates, virtual functions, file systems mounted over some, NCCL of several versions.  Of each must
-hold that
+VLANs, ports that are down, rates, virtual functions, file systems mounted over some, NCCL of several versions; every
+fifth has one flat network for training and for the default route or file systems, and lesser ports
+of the other layer beside it, of which nothing tells that they are for storage.  Of each must hold that
 
   1. no GPU has less bandwidth or a longer way with what is printed than without: counted here by
      a model of NCCL of its own (Nccl below: paths, PXN, the NICs of a GPU, channels), not by ours,
@@ -66,9 +67,40 @@ class Machine:
         self.names = list(range(160))
         if r.random() < 0.3:
             r.shuffle(self.names)
+        self.mix = seed % 5 == 0 and random.Random("mix %d" % seed)
+        if self.mix:
+            self.converge()
         self.slots = self.compute()
-        self.extras()
+        if self.mix:
+            self.beside()
+        else:
+            self.extras()
         self.node = self.build()
+
+    def converge(self):
+        """One flat network for training, and for the default route or file systems."""
+        self.layer, self.flat, self.dual = self.mix.choice(["roce", "roce", "ib"]), True, False
+        self.vlan = self.bond = False
+        self.routed = self.layer == "roce" and self.mix.random() < 0.5
+        if self.layer == "ib":
+            self.mounts.append(("100.126.9.9@o2ib:/s", "/lustre", "lustre", "rw,flock"))
+        elif not self.routed:
+            self.mounts.append(("nas:/d", "/data", "nfs4", "rw,vers=4.2,addr=10.50.9.9"))
+        if self.mix.random() < 0.5:
+            self.mounts.append(("gpfs0", "/gpfs", "gpfs", "rw,relatime"))
+
+    def beside(self):
+        """Ports of the other layer, fewer than the rails and no faster, at switches or root ports."""
+        rails = [n for n in self.nics if not n.state and not n.rate and (n.layer == "ib" or n.addrs)]
+        for i in range(self.mix.randrange(max(1, len(rails)))):
+            gbps = self.mix.choice([g for g in (100, 200, 400) if g <= self.gbps])
+            nic = self.nic("ib", gbps, "storage", CX6) if self.layer == "roce" else \
+                self.nic("roce", gbps, "storage", CX6, addrs=[("10.200.%d.17" % i, 24)])
+            tight = [s for s in self.slots if isinstance(s[1], list)]
+            if tight and self.mix.random() < 0.7:
+                tight[i * 2 % len(tight)][1].append(nic)
+            else:
+                self.slots.append((self.mix.randrange(self.nodes), nic))
 
     def numa(self, i):
         return i * self.nodes // self.count
@@ -92,6 +124,10 @@ class Machine:
             addr += (50,) if self.vlan else ()
             more["addrs"] = [] if r.random() < 0.02 else [addr]
             more["bond"] = self.bond
+            if self.mix and self.routed and not i:
+                more["gateway"] = "10.50.0.1"
+        elif self.mix:
+            more["ipoib"] = ("ib%d" % i, "100.126.0.%d" % (11 + i), 16, "100.126.0.0")
         return self.nic(self.layer, gbps, "compute", KINDS[self.gbps], **more)
 
     def card(self, i):
@@ -167,7 +203,7 @@ class Machine:
         return self.nic("roce", 25, "slow", CX4, addrs=[("10.30.0.%d" % (17 + i), 16)])
 
     def build(self):
-        front = "eno1"
+        front = None if self.mix and self.routed else "eno1"
         if self.amd:
             cpu = milan("AMD EPYC 7763 64-Core Processor", self.sockets, 8, self.nodes, 2, 3500, smt=1)
         else:
@@ -297,9 +333,11 @@ class Nccl:
         both = sum(x.mbps for x in card if not x.state and useful(x))
         return nic.mbps * min(1.0, LINK_MBPS / both)
 
-    def way(self, useful):
-        """For each GPU: Gb/s over ports that reach the peers, and the farthest of these."""
-        nets = [self.nets_of(g) if self.nics else [] for g in range(len(self.m.gpus))]
+    def way(self, useful, spread=False):
+        """For each GPU: Gb/s over ports that reach the peers, and the farthest of these; `spread`: over
+        all that are as good for it, where each channel has one of them."""
+        nets = [(self.best(self.paths[g]) if spread else self.nets_of(g)) if self.nics else []
+                for g in range(len(self.m.gpus))]
         load, out = {}, []
         for mine in nets:
             good = [n for n in mine if useful(self.nics[n])]
@@ -353,12 +391,18 @@ def compare_ways(m, taken, wanted):
 def compare_scores(m, doc, taken):
     """2. Our scores of NCCL's own choice."""
     nccl = Nccl(m, taken)
+    works = [nccl.way(lambda n: n.layer == layer and (layer == "ib" or n.addrs), True)
+             for layer in ("ib", "roce")]
+    own = [max(w[g][0] for w in works) for g in range(len(m.gpus))]
     for s in doc["choice"]["scores"]:
         g = s["gpu"]
         got = sorted(x.split(":")[0] for x in s["nccl"]["ports"].split(",") if x)
         check(got == nccl.local(g), "GPU %d: NCCL's own ports are %s, the score has %s", g,
               nccl.local(g), got)
         check(not s["worse"], "GPU %d: a worse choice is printed", g)
+        told = max(s["nccl"]["mbps"] or 0, s["nccl"]["all_mbps"] or 0)
+        check(told * 1.001 >= own[g] or s["nccl"]["mbps"] is None,
+              "GPU %d: NCCL's own choice has %.0f Mb/s, the score has %d", g, own[g], told)
 
 
 def compare_env(m, doc, names):

@@ -142,6 +142,28 @@ test_expect 'nothing tells which layer is for training: nothing is printed, and 
     env_of campus-bare && sets NCCL_IB_HCA '' && says 'Not certain: InfiniBand and Ethernet ports are as near' &&
     score campus-bare 'not doc[\"choice\"][\"certain\"]'
 "
+# ---- one flat network for training and all else
+test_expect 'a flat RoCE network with the default route or NFS is not left out for lesser InfiniBand ports' "
+    for m in flat-routed flat-mounted; do
+        env_of \$m && sets NCCL_IB_HCA '' && says 'GPU 0-7 400 Gb/s at PIX either way' &&
+        says 'File systems or the default route are on the Ethernet ones, which serve the GPUs better' &&
+        says \"If they are for training, set NCCL_IB_HCA='$eight'\" &&
+        score \$m 'not doc[\"choice\"][\"certain\"] and s[0][\"nccl\"][\"mbps\"] == 400000' || return 1
+    done
+"
+test_expect '... and is named where the InfiniBand ports are farther; the check says the same' "
+    env_of flat-far && sets NCCL_IB_HCA $eight && says 'the Ethernet ones serve the GPUs better' &&
+    score flat-far 'doc[\"choice\"][\"certain\"] and not doc[\"choice\"][\"all_wanted_why\"]' &&
+    check_of flat-far rdma && says '4 active ports are InfiniBand, 8 Ethernet' && ! grep -q 'for certain' flat &&
+    check_of flat-mounted rdma && says 'none of them can be left out for certain'
+"
+test_expect '... nor for slower ports of its own layer, RoCE or InfiniBand' "
+    env_of flat-one && sets NCCL_IB_HCA $eight && says 'slower than a NIC of another model' &&
+    env_of flat-ib && sets NCCL_IB_HCA $eight && says 'another InfiniBand fabric'
+"
+test_expect 'ports of the other layer that are left out are told with their share' "
+    env_of campus && says 'with them 50 Gb/s by NCCL'
+"
 test_expect 'dead rails do not flip a machine to the other layer' "
     env_of layers-dead && sets NCCL_IB_HCA =mlx5_1:1,mlx5_3:1 && sets NCCL_CROSS_NIC '' &&
     env_of layers-dead-side && sets NCCL_IB_HCA =mlx5_0:1,mlx5_1:1
@@ -478,7 +500,7 @@ test_expect 'a list that is set is scored against NCCL alone' "
 
 # ---- the width of a way by a neighbour
 test_expect 'a way by a neighbour is no wider than the PCIe link of that neighbour' "
-    env_of relay-link && sets NCCL_IB_HCA $eight && says 'GPU 0-7 200 Gb/s at PIX either way'
+    env_of relay-link && sets NCCL_IB_HCA $eight && says 'GPU 1-3,5-7 200 Gb/s at PIX either way' && says 'with them 252.0 Gb/s by NCCL'
 "
 
 # ---- the picture

@@ -393,6 +393,49 @@ def campus_bare():
     return campus((), None)
 
 
+def flat(other, mounts=(), near=True):
+    """Eight GPUs in pairs at four switches, eight 400G RoCE ports of one flat network there, which
+    has the default route or what is mounted; four of `other` at the switches or at root ports."""
+    def port(i):
+        return roce(i, 400, subnet="10.200.0.%d",
+                    gateway=None if mounts or i else "10.200.0.1")
+    slots = [(i // 2, [GPU, GPU, port(2 * i), port(2 * i + 1)] + ([other(i)] if near else []))
+             for i in range(4)]
+    return Node(slots + [(i // 2, other(i)) for i in range(0 if near else 4)],
+                front="eno1" if mounts else None, mounts=mounts)
+
+
+FLAT_NFS = (("nas01:/data", "/data", "nfs4", "rw,addr=10.200.9.9"),)
+
+
+def flat_routed():
+    """a flat RoCE network with the default route, InfiniBand of the same rate for every two GPUs"""
+    return flat(lambda i: ib(8 + i))
+
+
+def flat_mounted():
+    """a flat RoCE network with NFS over it, InfiniBand of half the rate for every two GPUs"""
+    return flat(lambda i: ib(8 + i, 200), FLAT_NFS)
+
+
+def flat_far():
+    """the same with the InfiniBand at root ports"""
+    return flat(lambda i: ib(8 + i, 200), FLAT_NFS, near=False)
+
+
+def flat_one():
+    """the same with slower RoCE ports of another network and model in place of InfiniBand"""
+    return flat(lambda i: roce(i, 200, first=8, subnet="10.60.0.%d", kind=CX6), FLAT_NFS)
+
+
+def flat_ib():
+    """Lustre over all HCAs of the training fabric, four slower ones of another fabric beside them"""
+    slots = [(i // 2, [GPU, GPU] + [ib(2 * i + k, ipoib=(
+        "ib%d" % (2 * i + k), "100.126.0.%d" % (11 + 2 * i + k), 16, "100.126.0.0")) for k in (0, 1)] +
+              [ib(8 + i, 200, sm=9, kind=CX6)]) for i in range(4)]
+    return Node(slots, mounts=[("100.126.9.9@o2ib:/s", "/lustre", "lustre", "rw,flock")])
+
+
 def layers_dead(dead=(0, 2), **more):
     """four NDR HCAs and four 200G RoCE ports at the sockets; an HCA of each socket is down"""
     eth = [Nic("mlx5_%d" % (4 + i), "roce", 200, BF3, [("10.3%d.0.%d" % (i % 2, 5 + i // 2), 24)])
@@ -874,7 +917,7 @@ def half_numa():
 MACHINES = {k.replace("_", "-"): v for k, v in list(globals().items())
             if callable(v) and getattr(v, "__doc__", None) and not isinstance(v, type) and
             v.__module__ == __name__ and k not in ("roce", "rails", "two_rails", "network",
-                                                       "ib_stor", "main", "ib_bare", "turned_off", "dpu_rails")}
+                                                       "ib_stor", "main", "ib_bare", "turned_off", "dpu_rails", "flat")}
 
 
 def main(args):
