@@ -950,37 +950,41 @@ static void rdma_vf(const struct hw *hw, struct check_out *o)
         check_skip(o, hw->rdma_count ? "no virtual function here" : RDMA_NO_DEVICE);
 }
 
-/* Ports of each layer that NCCL has (`used`), or should have. */
-static void layers_count(const struct nccl_choice *c, bool used, size_t *ib, size_t *eth)
-{
-    *ib = *eth = 0;
-    for (size_t i = 0; i < c->ports_count; i++) {
-        const struct nccl_port *p = &c->ports[i];
+struct layers { /* ports of each layer */
+    size_t ib, eth;
+};
 
-        if (used ? !p->picked : !p->takes)
-            continue;
-        *ib += str_eq(p->link_layer, "InfiniBand");
-        *eth += str_eq(p->link_layer, "Ethernet");
-    }
+static void layers_add(struct layers *l, const struct nccl_port *p, bool counts)
+{
+    l->ib += counts && str_eq(p->link_layer, "InfiniBand");
+    l->eth += counts && str_eq(p->link_layer, "Ethernet");
 }
 
 static void rdma_link_layers(const struct hw *hw, struct check_out *o)
 {
-    size_t ib, eth, used_ib, used_eth;
+    struct layers all = { 0 }, used = { 0 }, wanted = { 0 };
     const char *user = hw_env_get(hw, "NCCL_IB_HCA");
+    size_t ib, eth;
 
-    layers_count(o->nccl, false, &ib, &eth);
-    layers_count(o->nccl, true, &used_ib, &used_eth);
+    for (size_t i = 0; i < o->nccl->ports_count; i++) {
+        const struct nccl_port *p = &o->nccl->ports[i];
+
+        layers_add(&all, p, p->takes);
+        layers_add(&used, p, p->picked);
+        layers_add(&wanted, p, p->wanted);
+    }
+    ib = all.ib;
+    eth = all.eth;
     if (ib + eth == 0)
         check_skip(o, all_efa(hw) ? "AWS EFA has a layer of its own" : "no active RDMA port here");
-    else if (ib && eth && user && *user && !(used_ib && used_eth))
+    else if (ib && eth && user && *user && !(used.ib && used.eth))
         check_pass(o, "%zu active ports are InfiniBand, %zu Ethernet; NCCL_IB_HCA chooses", ib,
                    eth);
     else if (ib && eth && o->nccl->gone_why)
         check_warn(o, "Mend the links first.  NCCL takes ports of both, and does not join them.",
                    "%zu active ports are InfiniBand, %zu Ethernet, and those of the GPUs are down",
                    ib, eth);
-    else if (ib && eth && o->nccl->all_why)
+    else if (ib && eth && wanted.ib && wanted.eth)
         check_warn(
             o,
             "Name the NICs of the training fabric in NCCL_IB_HCA, or bring all to one layer "
