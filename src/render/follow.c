@@ -408,7 +408,6 @@ static const struct {
     { ON_ALL, "nodes.nvlink_domain", MACHINE },
     { ON_ALL & ~ON_SLURM, "nodes.sockets", MACHINE },
     { ON_HOST | ON_OPENSHIFT, "nodes.cpu_cores", MACHINE },
-    { ON_HOST, "nodes.threads_per_core", MACHINE },
     { ON_PODS, "nodes.memory", MACHINE },
     { ON_ALL, "nodes.local_disk", MACHINE },
     { ON_ALL, "nodes.local_path", MACHINE },

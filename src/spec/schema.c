@@ -534,11 +534,9 @@ static const struct spec_row component_rows[] = {
     ROW(NAMES, "depends_on", struct spec_component, depends_on, .refers = "components",
         .doc = "components that must be healthy first"),
     ROW(INT, "cpus", struct spec_component, cpus, .min = 1, .max = 4096,
-        .doc = "per node: cores on Slurm, else hardware threads; unset: in proportion to its GPUs; "
-               "without GPUs no limit, on Slurm all of a machine, or what goes with a GPU of it"),
+        .doc = "per node: cores on Slurm, else hardware threads; unset: by its GPUs, without any all"),
     ROW(BYTES, "memory", struct spec_component, memory_bytes, .min = MB, .max = 1024 * TB,
-        .doc = "main memory on each node; unset: in proportion to its GPUs; without GPUs no limit, "
-               "on Slurm in proportion to its cores"),
+        .doc = "main memory on each node; unset: by its GPUs, without any by its cores on Slurm"),
     ROW(BYTES, "shm", struct spec_component, shm_bytes, .min = MB, .max = 1024 * TB,
         .doc = "size of /dev/shm"),
     ROW(NAMES, "pools", struct spec_component, pools, .refers = "pools",
