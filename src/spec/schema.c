@@ -534,7 +534,7 @@ static const struct spec_row component_rows[] = {
     ROW(NAMES, "depends_on", struct spec_component, depends_on, .refers = "components",
         .doc = "components that must be healthy first"),
     ROW(INT, "cpus", struct spec_component, cpus, .min = 1, .max = 4096,
-        .doc = "per node: cores on Slurm, else hardware threads; unset: by its GPUs, without any all"),
+        .doc = "cores on Slurm, else hardware threads, per node; unset: by its GPUs, else all"),
     ROW(BYTES, "memory", struct spec_component, memory_bytes, .min = MB, .max = 1024 * TB,
         .doc = "main memory on each node; unset: by its GPUs, without any by its cores on Slurm"),
     ROW(BYTES, "shm", struct spec_component, shm_bytes, .min = MB, .max = 1024 * TB,
