@@ -308,7 +308,8 @@ static void megatron(struct job *j)
     megatron_precision(j);
     if (hides_tp(j) && c->seq_par)
         flag(j, "--tp-comm-overlap");
-    note(j, "add your data, tokenizer, learning rate and checkpoint flags");
+    note(j, "add your data, tokenizer, learning rate and checkpoint flags, and the model's dropout "
+            "and epsilon of norms (Megatron-LM: 0.1, 1e-5)");
 }
 
 /* ---- TorchTitan ---- */

@@ -108,9 +108,12 @@ test_expect 'Megatron-LM: the model that is planned, and what the command does n
     has gpt-oss-20b "--softmax-type learnable" --quick-geglu "# not set here: YaRN" && ! grep -q -e --swiglu out &&
     has bloom-7b1 "--position-embedding-type none" "# not set here: ALiBi" && has opt-30b "# not set here: ReLU" &&
     has phi-2 "--rotary-percent 0.4" && has gemma-2-9b "# not set here: GeGLU" &&
+    has phi-3-mini "# not set here: the sliding window" && has gemma-2b --apply-layernorm-1p &&
     has 7B,32,4096 "# not set here: rotary base" && has deepseek-v2-lite --moe-router-pre-softmax || exit 1
     sed 1d "$TOP/data/models.csv" | cut -d, -f1 | while read -r m; do
-        stoker plan train --model $m --gpus 1024 --gpu h200 --batch 1024 --fix "mbs1 full" --flags megatron >out 2>/dev/null || continue
+        stoker plan train --model $m --gpus 1024 --gpu h200 --batch 1024 --fix "mbs1 full" --flags megatron >out 2>err ||
+            { echo "$m: $(cat err)"; exit 1; }
+        test $m != deepseek-v3 || grep -q -e "--moe-router-pre-softmax --moe-router-topk-scaling-factor 2.5" out || exit 1
         grep -q "config.json has them" out && { echo "no row for $m"; exit 1; } || :
     done
 '
