@@ -847,25 +847,40 @@ static void distance_far(const struct hw *hw, const struct hw_gpu *g, const stru
 }
 
 /* NCCL joins channel to channel: healthy machines use the GPU's own rail for it. */
-static void distance_rail(struct check_out *o)
+/* NCCL sends by the widest way: a wide NIC far away goes before the one at the GPU's switch. */
+static const struct nccl_way *distance_passed(const struct hw *hw, const struct hw_gpu *g,
+                                              const struct nccl_choice *c)
 {
+    for (size_t i = 0; i < c->scores_count; i++)
+        if (&hw->gpus[c->scores[i].gpu] == g &&
+            (str_eq(c->scores[i].ours.path, "PHB") || str_eq(c->scores[i].ours.path, "SYS")))
+            return &c->scores[i].ours;
+    return NULL;
+}
+
+static void distance_rail(const struct nccl_way *passed, struct check_out *o)
+{
+    const char *by = passed ? "through host memory" : "PXN";
+
     if (o->nccl->rail_dead)
         check_fail(o,
                    "Drain this machine until the rail is mended: with machines that are well a job "
                    "cannot connect.  Or leave that rail out on all of them (NCCL_IB_HCA).",
-                   "goes by a neighbour's rail (PXN), and the rails do not lead to each other");
+                   "goes by a neighbour's rail (%s), and the rails do not lead to each other", by);
     else
         check_warn(
             o,
             "Nothing to do where every machine is built like this.  With others a job cannot "
             "connect: leave that rail out on all (NCCL_IB_HCA), or give it an equal NIC.",
-            "goes by a neighbour's faster rail (PXN), and the rails do not lead to each "
-            "other");
+            "goes by a neighbour's faster rail (%s), and the rails do not lead to each "
+            "other",
+            by);
 }
 
 static void rdma_distance(const struct hw *hw, const struct hw_gpu *g, struct check_out *o)
 {
     const struct nccl_near *n = &o->nccl->near[g - hw->gpus];
+    const struct nccl_way *passed = distance_passed(hw, g, o->nccl);
 
     if (all_efa(hw))
         check_skip(o, "the plug-in of AWS EFA pairs NICs and GPUs itself");
@@ -874,7 +889,7 @@ static void rdma_distance(const struct hw *hw, const struct hw_gpu *g, struct ch
     else if (!any_wanted(o->nccl))
         check_skip(o, "no RDMA port that NCCL can use");
     else if (o->nccl->rail_lost && o->nccl->rail_lost[g - hw->gpus])
-        distance_rail(o);
+        distance_rail(passed, o);
     else if (!n->dev)
         check_unknown(o, NULL, "the PCI tree does not tell how far the NICs are");
     else if (hw_nccl_topo_unread(hw))
@@ -885,6 +900,14 @@ static void rdma_distance(const struct hw *hw, const struct hw_gpu *g, struct ch
                       "Whoever runs the host knows: name a topology file in NCCL_TOPO_FILE, or put "
                       "it at /var/run/nvidia-topologyd/virtualTopology.xml.",
                       "this virtual machine does not show the PCIe switches of its host");
+    else if ((str_eq(n->path, "PIX") || str_eq(n->path, "PXB")) && passed)
+        check_warn(
+            o,
+            "Put NICs of one rate at the GPUs' switches: NCCL takes the widest way, whatever "
+            "the distance, and the NIC beside the GPU stays idle.",
+            "NCCL takes %s at %s, which is wider than %s at its PCIe switch: data goes "
+            "through host memory",
+            passed->ports, passed->path, n->dev);
     else if (str_eq(n->path, "PIX") || str_eq(n->path, "PXB"))
         check_pass(o, "a NIC behind the same PCIe switch");
     else if (str_eq(n->path, "P2C") ||

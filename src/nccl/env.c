@@ -437,11 +437,34 @@ static const char *detour_text(const struct env_run *r)
     return r->c.detour_why ? arena_printf(r->a, "  %s", r->c.detour_why) : "";
 }
 
+/* A GPU for which NCCL takes a farther NIC than the nearest, since that is wider; NULL: none.  The
+ * level does not change which NIC it takes. */
+static const struct nccl_score *way_beyond(const struct env_run *r, enum level dflt)
+{
+    for (size_t i = 0; i < r->c.scores_count; i++) {
+        const char *path = r->c.scores[i].ours.path;
+
+        if ((str_eq(path, "PHB") || str_eq(path, "SYS")) && level_of_path(path) > dflt)
+            return &r->c.scores[i];
+    }
+    return NULL;
+}
+
 /* Near enough for NCCL's default. */
 static struct verdict gdr_covered(const struct env_run *r, const struct need *n)
 {
     const char *dflt = level_name(n->dflt);
+    const struct nccl_score *far = n->sys ? NULL : way_beyond(r, n->dflt);
 
+    if (far)
+        return env_pin(
+            r, dflt,
+            arena_printf(r->a,
+                         "Every GPU has a NIC at %s or nearer, but NCCL takes the widest "
+                         "way: GPU %lld and others like it send by %s at %s, beyond its "
+                         "default (%s), through host memory.",
+                         level_name(n->level), (long long)far->number, far->ours.ports,
+                         far->ours.path, dflt));
     if (n->sys && ways_relayed(r))
         return env_pin(r, dflt, relayed_text(r, dflt));
     if (n->sys)

@@ -240,6 +240,10 @@ test_expect 'a PCIe switch with 4 lanes up: told by its address, once, and among
     { stoker detect --compare '$tars/uplink.tar' '$tars/uplink-well.tar' >diff; test \$? = 1; } &&
     grep -q 'pci.link_width.*4: uplink' diff && ! grep -q 'equal in all' diff
 "
+test_expect 'NCCL passes a NIC at the switch for a wider one across the sockets: --env, --why and --check say so' "
+    env_of wider-far && hides 'which NCCL'\''s default (PXB) covers' && says 'GPU 2 and others like it send by mlx5_0:1 at SYS' &&
+    flat_of wider-far --check rdma && says 'WARN NIC near GPU GPU 2-3: NCCL takes mlx5_0:1 at SYS' && says 'PASS NIC near GPU GPU 0-1'
+"
 test_expect 'MIG refuses peer access on purpose: nobody is drained' "
     flat_of mig-nvlink --check gpu && says 'SKIP peer access MIG is on' && hides 'FAIL peer access'
 "

@@ -276,6 +276,12 @@ def uplink_well():
     return Node(R.rails(lambda i: ib(i), 4), nccl="2.27.5")
 
 
+def wider_far():
+    """GPUs of two sockets without NVLink, a 400G NIC at the switch of one, a 100G NIC at that of the other"""
+    return Node([(n, [GPU, GPU, roce(n, (400, 100)[n], subnet="10.200.0.%d")]) for n in (0, 1)],
+                nvlink=False, nccl="2.27.5")
+
+
 def mig_nvlink():
     """GPUs on NVLink that are in MIG mode: the driver refuses peer access, on purpose"""
     node = Node(R.rails(lambda i: ib(i), 4), nccl="2.27.5")
