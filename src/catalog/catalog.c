@@ -169,19 +169,19 @@ static enum rc gpu_row(const struct csv *t, size_t i, const size_t *col, struct 
         .match = csv_cell(t, i, col[1]),
         .arch = csv_cell(t, i, col[3]),
         .compute = csv_cell(t, i, col[4]),
-        .alias = csv_cell(t, i, col[21]),
-        .price_date = csv_cell(t, i, col[22]),
-        .plan_note = csv_cell(t, i, col[23]),
-        .source = csv_cell(t, i, col[24]),
+        .alias = csv_cell(t, i, col[22]),
+        .price_date = csv_cell(t, i, col[23]),
+        .plan_note = csv_cell(t, i, col[24]),
+        .source = csv_cell(t, i, col[25]),
     };
-    struct maybe *const numbers[] = { &g.mem_gb,       &g.mem_gbps,      &g.nvlink_gen,
-                                      &g.nvlink_links, &g.nvlink_gbps,   &g.tdp_w,
-                                      &g.bf16_tflops,  &g.fp8_tflops,    &g.mem_mib,
-                                      &g.sms,          &g.fp4_tflops,    &g.bf16_best,
-                                      &g.fp8_best,     &g.price_cents_h, &g.c2c,
-                                      &g.nvlink_bridge };
-    /* names[] of cat_gpu_load() has these from 5 to 20 and the words behind them */
-    static_assert(ARRAY_SIZE(numbers) == 16, "numbers are the columns 5 to 20");
+    struct maybe *const numbers[] = { &g.mem_gb,        &g.mem_gbps,      &g.nvlink_gen,
+                                      &g.nvlink_links,  &g.nvlink_gbps,   &g.tdp_w,
+                                      &g.bf16_tflops,   &g.fp8_tflops,    &g.mem_mib,
+                                      &g.sms,           &g.fp4_tflops,    &g.bf16_best,
+                                      &g.fp8_best,      &g.price_cents_h, &g.c2c,
+                                      &g.nvlink_bridge, &g.fp32_gflops };
+    /* names[] of cat_gpu_load() has these from 5 to 21 and the words behind them */
+    static_assert(ARRAY_SIZE(numbers) == 17, "numbers are the columns 5 to 21");
 
     if (!words(csv_cell(t, i, col[2]), ' ', add_id, &g))
         return err_set(err, RC_PARSE, "table 'gpus.csv': '%s': bad PCI ids", g.name);
@@ -197,11 +197,11 @@ static enum rc gpu_row(const struct csv *t, size_t i, const size_t *col, struct 
 enum rc cat_gpu_load(struct arena *a, struct cat_gpu_table *out, struct err *err)
 {
     static const char *const names[] = {
-        "name",          "match",       "pci_ids",    "arch",          "compute",
-        "mem_gb",        "mem_gbps",    "nvlink_gen", "nvlink_links",  "nvlink_gbps",
-        "tdp_w",         "bf16_tflops", "fp8_tflops", "mem_mib",       "sms",
-        "fp4_tflops",    "bf16_best",   "fp8_best",   "price_cents_h", "c2c",
-        "nvlink_bridge", "alias",       "price_date", "plan_note",     "source"
+        "name",          "match",      "pci_ids",       "arch",        "compute",   "mem_gb",
+        "mem_gbps",      "nvlink_gen", "nvlink_links",  "nvlink_gbps", "tdp_w",     "bf16_tflops",
+        "fp8_tflops",    "mem_mib",    "sms",           "fp4_tflops",  "bf16_best", "fp8_best",
+        "price_cents_h", "c2c",        "nvlink_bridge", "fp32_gflops", "alias",     "price_date",
+        "plan_note",     "source"
     };
     size_t col[ARRAY_SIZE(names)] = { 0 };
     struct cat_gpu *rows;

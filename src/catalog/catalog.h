@@ -56,6 +56,7 @@ struct cat_gpu {
     struct maybe mem_mib;       /* as the driver tells it */
     struct maybe sms;           /* multiprocessors */
     struct maybe fp4_tflops;    /* dense; unknown: the GPU has no fp4 */
+    struct maybe fp32_gflops;   /* of plain fp32, without TF32's tensor cores */
     struct maybe bf16_best;     /* TFLOP/s of the best shape anyone measured */
     struct maybe fp8_best;      /* likewise */
     struct maybe price_cents_h; /* of a GPU-hour, US cents */

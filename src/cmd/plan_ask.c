@@ -395,6 +395,15 @@ void ask_note(struct cmd_ctx *ctx, const char *fmt, ...)
     buf_release(&text);
 }
 
+void ask_fp32(struct cmd_ctx *ctx, const struct plan_gpu *g, enum plan_precision p)
+{
+    if (p == PLAN_FP32)
+        buf_addf(&ctx->out,
+                 "fp32 counts %.4g TFLOP/s: TF32, which PyTorch leaves off for products, is not "
+                 "counted.\n",
+                 g->fp32_flops / 1e12);
+}
+
 void ask_head(struct cmd_ctx *ctx, const struct ask *a, const struct plan_cluster *cl,
               const struct plan_best *b)
 {
@@ -422,6 +431,7 @@ void ask_head(struct cmd_ctx *ctx, const struct ask *a, const struct plan_cluste
              (double)cl->gpu.mem_bytes / 0x1p30);
     if (*cl->gpu.note)
         buf_addf(&ctx->out, "%s: %s.\n", cl->gpu.name, cl->gpu.note);
+    ask_fp32(ctx, &cl->gpu, c->precision);
     if (b->memory.total > (uint64_t)cl->gpu.mem_bytes)
         buf_adds(&ctx->out, "By this count it does not fit: 'stoker plan memory' explains each "
                             "byte.\n");

@@ -109,6 +109,8 @@ void ask_row(struct ask_table *t, const char *what, const char *value, const cha
 void ask_table_end(struct ask_table *t, struct cmd_ctx *ctx);
 /* One paragraph, wrapped. */
 void ask_note(struct cmd_ctx *ctx, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* For fp32, that TF32 is not counted; nothing for another precision. */
+void ask_fp32(struct cmd_ctx *ctx, const struct plan_gpu *g, enum plan_precision p);
 /* "llama-3.1-70b: 70.6B parameters on 64 x H100 ..." and the configuration with its time. */
 void ask_head(struct cmd_ctx *ctx, const struct ask *a, const struct plan_cluster *cl,
               const struct plan_best *b);

@@ -433,7 +433,7 @@ static const char *what_again(const struct plan_config *c)
     case PLAN_FP8:
         return "nothing; products in fp8";
     case PLAN_FP32:
-        return "nothing; all in fp32";
+        return "nothing; all in fp32, without TF32";
     default:
         return "nothing";
     }

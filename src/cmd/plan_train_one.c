@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* stoker plan train --explain and --compare: where the time and the memory of one configuration
  * go, or of two beside each other. */
+#include "cmd/plan_ask.h"
 #include "cmd/plan_train_int.h"
 
 #include <math.h>
@@ -182,6 +183,7 @@ void train_explain(struct cmd_ctx *ctx, const struct train_job *j, const struct 
         buf_reset(&text);
         train_differences(&best.time, &f.time, &text);
         buf_addf(&ctx->out, "Against it: %s.\n", buf_str(&text));
+        ask_fp32(ctx, &k->cluster.gpu, c->precision);
     }
     buf_release(&text);
     buf_release(&digits);

@@ -553,6 +553,7 @@ static void print_notes(struct cmd_ctx *ctx, const struct train_job *j)
         buf_addf(&ctx->out, "%s: %s.\n", k->cluster.gpu.name, k->cluster.gpu.note);
     else if (*k->consts.note)
         buf_addf(&ctx->out, "%s: %s.\n", k->cluster.gpu.name, k->consts.note);
+    ask_fp32(ctx, &k->cluster.gpu, plan_choice(&k->found)->config.precision);
     buf_release(&line);
 }
 

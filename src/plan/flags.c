@@ -527,7 +527,7 @@ static void note_precision(struct job *j)
         [PLAN_PURE16] = "all of it in bf16: model.to(torch.bfloat16)",
         [PLAN_FP8] = "products of Linear layers in fp8 (torchao's convert_to_float8_training() or "
                      "Transformer Engine), the rest in bf16 with a master copy in fp32",
-        [PLAN_FP32] = "all of it in fp32",
+        [PLAN_FP32] = "all of it in fp32; TF32, which PyTorch leaves off, is not counted",
     };
 
     note(j, "precision: %s", says[j->c->precision]);

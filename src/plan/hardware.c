@@ -22,6 +22,7 @@ static void from_row(const struct cat_gpu *g, const char *alias, struct plan_gpu
         .bf16_flops = scaled(g->bf16_tflops, 1e12),
         .fp8_flops = scaled(g->fp8_tflops, 1e12),
         .fp4_flops = scaled(g->fp4_tflops, 1e12),
+        .fp32_flops = scaled(g->fp32_gflops, 1e9),
         .bf16_best = scaled(g->bf16_best, 1e12),
         .fp8_best = scaled(g->fp8_best, 1e12),
         .no_bf16 = g->compute[0] && g->compute[0] < '8' && g->compute[1] == '.', /* 7.5 */

@@ -159,6 +159,7 @@ static enum rc read_measured(const struct json *m, struct plan_cluster *o, struc
     fabric = o->fabric == PLAN_FABRIC_EFA ? k.c[PLAN_C_EFA] : 1;
     if (v[0] > 0 && g->bf16_best > 0) { /* against the best anyone measured on the kind */
         g->bf16_flops *= v[0] / g->bf16_best;
+        g->fp32_flops *= v[0] / g->bf16_best; /* not measured: as much slower */
         g->bf16_best = v[0];
         g->clock = 0; /* measured under the cap */
     }

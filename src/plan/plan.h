@@ -166,6 +166,7 @@ struct plan_gpu {
     int64_t mem_bytes; /* what a program can have, before the CUDA context */
     double mem_bytes_s;
     double bf16_flops, fp8_flops, fp4_flops; /* dense, data sheet; 0: the GPU has none */
+    double fp32_flops;          /* data sheet, without TF32, which PyTorch leaves off for matmuls */
     double bf16_best, fp8_best; /* the best any shape was measured at; 0: not measured */
     bool no_bf16;               /* before Ampere: 16 bits are fp16, at bf16_flops */
     int64_t sms;                /* 0: unknown */

@@ -33,10 +33,12 @@ void plan_rates_of(const struct plan_cluster *cl, const struct plan_consts *k,
     double fabric = cl->fabric == PLAN_FABRIC_EFA        ? k->c[PLAN_C_EFA]
                     : cl->fabric == PLAN_FABRIC_OMNIPATH ? k->c[PLAN_C_OPA]
                                                          : 1;
+    double clock = g->clock > 0 ? g->clock : 1;
     double fp8 = g->fp8_flops > 0 && g->bf16_flops > 0 ? g->fp8_flops / g->bf16_flops : 1;
 
     *out = (struct plan_rates){
-        .peak = g->bf16_flops * (g->clock > 0 ? g->clock : 1),
+        .peak = g->bf16_flops * clock,
+        .fp32 = g->fp32_flops * clock,
         .hbm = g->mem_bytes_s * k->c[PLAN_C_HBM],
         .nvl = g->link_bytes_s > 0 ? g->link_bytes_s * k->c[PLAN_C_NVL] : k->c[PLAN_C_PCIE],
         .net = cl->net_bytes_s / node * fabric * k->c[PLAN_C_NET],

@@ -16,6 +16,7 @@
 struct plan_rates {
     double peak, hbm, nvl;   /* FLOP/s (data sheet), bytes/s, bytes/s */
     double net;              /* bytes/s of network a GPU reaches between two nodes */
+    double fp32;             /* FLOP/s (data sheet) of plain fp32 */
     double fp8;              /* fp8 over bf16, as reached */
     double sms, node, nodes; /* node: GPUs of an NVLink domain */
     double memory;           /* bytes of a GPU */

@@ -20,6 +20,7 @@ struct work { /* one layer's job in doubles */
     double dense;                       /* share of layers without experts */
     double local, routed, etp;          /* experts here; tokens routed to them; their own cut */
     double size;                        /* bytes of an activation */
+    double peak;                        /* FLOP/s of a product in fp32 or 16 bits */
     bool not_fused;                     /* the softmax kernel of Megatron does not apply */
 };
 
@@ -42,11 +43,9 @@ static double gemm(const struct work *w, double m, double n, double k, bool fp8)
 
     if (!(m > 0 && n > 0 && k > 0))
         return 0;
-    rate = w->r->peak * w->k[PLAN_C_GEMM];
+    rate = w->peak * w->k[PLAN_C_GEMM];
     if (fp8 && w->c->precision == PLAN_FP8)
         rate *= w->r->fp8;
-    else if (w->c->precision == PLAN_FP32)
-        rate /= 2; /* TF32 */
     busy = 2 * tiles(m) * tiles(n) * k / rate * (1 + w->k[PLAN_C_K0] / k) *
            (1 + w->k[PLAN_C_TAIL] / fmax(waves, 0.25));
     bytes = w->size * (m * n + n * k + m * k);
@@ -73,6 +72,7 @@ static void work_of(const struct plan_model *m, const struct plan_rates *r,
                         .dense = 1,
                         .etp = 1,
                         .size = c->precision == PLAN_FP32 ? 4 : 2,
+                        .peak = c->precision == PLAN_FP32 ? r->fp32 : r->peak,
                         .not_fused = !c->profile.flash && fmod(each, 4) != 0 };
     if (m->experts) {
         w->dense = 1 - (double)plan_moe_layers(m) / (double)m->layers;
@@ -151,8 +151,8 @@ static double attention_time(const struct work *w)
     flops = 4 * s * w->tokens * width / w->tp; /* all pairs */
     if (p->flash)
         return 0.5 * window_share(m, s) * flops /
-               (w->r->peak * w->k[p->fused ? PLAN_C_AT_FUSED : flash[p->stack]]);
-    t = flops / (w->r->peak * w->k[PLAN_C_ATTN]) +
+               (w->peak * w->k[p->fused ? PLAN_C_AT_FUSED : flash[p->stack]]);
+    t = flops / (w->peak * w->k[PLAN_C_ATTN]) +
         w->k[PLAN_C_SMB] * (w->not_fused ? 2 : 1) * w->tokens * s * w->heads / w->tp / w->r->hbm;
     return m->head_dim % 8 ? t * w->k[PLAN_C_MISALIGN] : t; /* tensor cores stand still */
 }

@@ -141,6 +141,13 @@ for f in megatron torchtitan deepspeed accelerate torchrun; do
             --fix '$fix' >out && golden out plan/flags-$f.txt
     "
 done
+test_expect 'fp32 is counted without TF32, and the answer says so; another precision says nothing of it' '
+    job="--model llama-3.2-1b --gpus 8 --batch 64 --no-vary"
+    stoker plan train $job --precision fp32 >out && grep -q "^fp32 counts 67 TFLOP/s: TF32, .* is not counted" out &&
+    stoker plan train $job --precision fp32 --explain "zero1 mbs1" >out && grep -q "^fp32 counts 67 TFLOP/s" out &&
+    stoker plan train $job --precision fp32 --flags torchrun >out && grep -q "^# precision: .*TF32" out &&
+    stoker plan train $job >out && ! grep -q TF32 out
+'
 test_expect 'flags: experts, FSDP' '
     stoker plan train --model deepseek-v3 --gpus 256 --gpu h200 --batch 512 --flags megatron \
         --fix "tp1 pp1 cp1 ep32 etp1 zero3 shard0 mbs2 full every1" >out && golden out plan/flags-moe.txt

@@ -189,6 +189,9 @@ TEST(gpus_by_what_people_write)
         assert_string_equal(g->name, rows[i][1]);
         CHECK(g->mem_mib.known && g->bf16_tflops.known); /* it can be planned for */
     }
+    for (size_t i = 0; i < t.count; i++) /* slower than tensor cores */
+        CHECK(t.rows[i].fp32_gflops.known && t.rows[i].fp32_gflops.v > 1000 &&
+              t.rows[i].fp32_gflops.v < 1000 * t.rows[i].bf16_tflops.v);
     g = cat_gpu_named(&t, "A30", NULL);
     CHECK(maybe_is(cat_mig_instances(g, "1g.6gb"), 4) &&
           maybe_is(cat_mig_instances(g, "2g.12gb"), 2) &&
