@@ -97,7 +97,7 @@ bool pace_known(const struct pace *p)
  * least, and one larger than the room must have been tried, where one can be made. */
 static bool work_pace_known(const struct lane *l, const struct work *w, size_t tokens)
 {
-    const struct lane_queue *q = w->queue;
+    struct lane_queue *q = w->queue;
     const struct pace *p = &q->seen->pace;
     size_t room = queue_room(l, q), text = w->joined / w->count + 1, top = SCHED_OCTAVES;
     size_t most = q->texts_max < q->budget / text ? q->texts_max * text : q->budget;
@@ -142,9 +142,16 @@ size_t pace_tokens(const struct pace *p, double ns, size_t budget)
     return n >= (double)budget ? budget : n < 1 ? 1 : (size_t)n;
 }
 
-size_t queue_room(const struct lane *l, const struct lane_queue *q)
+/* Asked for every request and every batch, and it changes with batches alone. */
+size_t queue_room(const struct lane *l, struct lane_queue *q)
 {
-    return pace_tokens(&q->seen->pace, (double)l->sched->o.batch_ns, q->budget);
+    const struct pace *p = &q->seen->pace;
+
+    if (!q->room || q->room_at != p->batches) {
+        q->room = pace_tokens(p, (double)l->sched->o.batch_ns, q->budget);
+        q->room_at = p->batches;
+    }
+    return q->room;
 }
 
 size_t queue_room_now(const struct lane *l, struct lane_queue *q)
@@ -163,7 +170,7 @@ size_t queue_room_now(const struct lane *l, struct lane_queue *q)
 
 /* ---- what ends when */
 
-static double work_ns(const struct lane *l, const struct lane_queue *q, size_t tokens)
+static double work_ns(const struct lane *l, struct lane_queue *q, size_t tokens)
 {
     return pace_ns(&q->seen->pace, tokens, queue_room(l, q));
 }
@@ -173,7 +180,7 @@ static double ahead_ns(const struct lane *l, enum ask_class class)
 {
     double sum = 0;
 
-    for (const struct lane_queue *q = l->queues; q; q = q->next) {
+    for (struct lane_queue *q = l->queues; q; q = q->next) {
         sum += work_ns(l, q, q->running);
         if (class == ASK_BULK)
             sum += work_ns(l, q, q->classes[ASK_INTERACTIVE].tokens);
@@ -199,6 +206,17 @@ static double ends_in_ns(const struct lane *l, const struct work *w, double own)
     return ahead_ns(l, w->class) + beside + own;
 }
 
+/* No less than that, without a look at each of those that wait: a short request among many others
+ * is let in by this, else a thousand of them cost a million looks under the lane's lock. */
+static double ends_at_most_ns(const struct lane *l, const struct work *w, double own)
+{
+    double beside = (double)l->jobs * own;
+
+    if (w->class == ASK_INTERACTIVE)
+        beside += (beside + own) / (SCHED_BULK_EVERY - 1);
+    return ahead_ns(l, w->class) + beside + own;
+}
+
 /* ---- those that came before */
 
 struct promise {
@@ -216,15 +234,16 @@ static int by_size(const void *a, const void *b)
  * what is not bulk is small. */
 static bool breaks_promise(const struct lane *l, const struct work *w, double own)
 {
-    double sum = ahead_ns(l, ASK_BULK);
     struct promise *all;
     bool late = false;
     size_t n = 0, i = 0;
+    double sum;
 
-    for (const struct work *o = l->works; o; o = o->next)
+    for (const struct work *o = w->class == ASK_BULK ? l->works : NULL; o; o = o->next)
         n += o->class == ASK_BULK;
-    if (w->class != ASK_BULK || !n)
+    if (!n)
         return false;
+    sum = ahead_ns(l, ASK_BULK);
     all = xcalloc(n, sizeof(*all));
     for (const struct work *o = l->works; o; o = o->next)
         if (o->class == ASK_BULK)
@@ -342,7 +361,9 @@ static enum rc admit_time(const struct lane *l, struct work *w, enum sched_refus
     if (own > left)
         return err_set(err, RC_LIMIT, "it needs about %s and has %s left of %s " MORE_TIME,
                        span_above(own, left).s, span_of(left).s, span_of(given).s);
-    double end = ends_in_ns(l, w, own);
+    double end = ends_at_most_ns(l, w, own);
+    if (end > 0.8 * left)
+        end = ends_in_ns(l, w, own);
     if (l->tokens && end > 0.8 * left)
         return err_set(err, RC_LIMIT,
                        "with what waits already it needs about %s, and of the %s that it has a "

@@ -40,7 +40,7 @@ static struct lane_queue *longest_ago(struct lane *l, enum ask_class class)
 }
 
 /* Have those who hurry had their share of what its next batch takes? */
-static bool bulk_is_due(const struct lane *l, const struct lane_queue *q)
+static bool bulk_is_due(const struct lane *l, struct lane_queue *q)
 {
     double next = fmin((double)q->classes[ASK_BULK].tokens, (double)queue_room(l, q));
 
@@ -145,14 +145,14 @@ bool batch_fill(struct lane *l, int64_t now_ns)
     return true;
 }
 
-bool queue_full(const struct lane *l, const struct lane_queue *q)
+bool queue_full(const struct lane *l, struct lane_queue *q)
 {
     return q->classes[ASK_INTERACTIVE].tokens + q->classes[ASK_BULK].tokens >= queue_room(l, q);
 }
 
 bool batch_full_waits(const struct lane *l)
 {
-    for (const struct lane_queue *q = l->queues; q; q = q->next)
+    for (struct lane_queue *q = l->queues; q; q = q->next)
         if (queue_full(l, q))
             return true;
     return false;

@@ -176,6 +176,8 @@ struct lane_queue { /* one version of a model and one kind of result; gone with 
     size_t jobs;
     size_t running; /* tokens in batches */
     struct class_queue classes[SCHED_CLASSES];
+    size_t room;      /* tokens of a batch, as they were worked out */
+    uint64_t room_at; /* ... after so many batches of its model */
 };
 
 /* The lane's thread's own; memory is kept.
@@ -304,8 +306,8 @@ bool pace_known(const struct pace *p);
 double pace_ns(const struct pace *p, size_t tokens, size_t batch); /* 0: not known */
 /* Tokens that run within `ns`, at most `budget`. */
 size_t pace_tokens(const struct pace *p, double ns, size_t budget);
-size_t queue_room(const struct lane *l, const struct lane_queue *q); /* tokens of a batch */
-size_t queue_room_now(const struct lane *l, struct lane_queue *q);   /* of the next one */
+size_t queue_room(const struct lane *l, struct lane_queue *q);     /* tokens of a batch */
+size_t queue_room_now(const struct lane *l, struct lane_queue *q); /* of the next one */
 /* Would it end in time, and would what is there already?  *out_why, *err: what is refused. */
 enum rc admit(const struct lane *l, struct work *w, enum sched_refuse *out_why, struct err *err);
 /* For one that came in before the speed at its size was known. */
@@ -317,7 +319,7 @@ int admit_retry_s(const struct lane *l, const struct work *w);
 bool batch_fill(struct lane *l, int64_t now_ns);
 /* Is there enough in a queue for a whole batch? */
 bool batch_full_waits(const struct lane *l);
-bool queue_full(const struct lane *l, const struct lane_queue *q);
+bool queue_full(const struct lane *l, struct lane_queue *q);
 /* RC_OK, or why it need not be computed any more. */
 enum rc work_dead(const struct work *w, int64_t now_ns);
 

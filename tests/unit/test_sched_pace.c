@@ -188,7 +188,9 @@ TEST(nobody_comes_to_measure_when_others_take_the_time)
     waits.tokens = waits.joined = 40 * 4096;
     box.lane.works = &waits;
     box.lane.tokens = waits.tokens;
+    box.lane.jobs = 1;
     CHECK(asked(2048, 3 * S) == RC_TIMEOUT);
+    box.lane.jobs = 0;
     box.lane.works = NULL;
     box.lane.tokens = 0;
     CHECK(asked(2048, 3 * S) == RC_OK);
@@ -211,6 +213,7 @@ TEST(what_is_needed_is_told_above_what_there_is)
     waits.tokens = waits.joined = 4096;
     box.lane.works = &waits;
     box.lane.tokens = waits.tokens;
+    box.lane.jobs = 1;
     CHECK(asked(4096, 900 * MS) == RC_LIMIT); /* it would end after 819 ms */
     CHECK(strstr(why_not.msg, "needs about 819 ms, and of the 900 ms that it has a fifth is kept"));
 }
