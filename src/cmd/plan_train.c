@@ -190,23 +190,51 @@ static enum rc read_cases(const struct train_opts *o, struct train_job *j, struc
     return j->count ? RC_OK : missing("--gpus", "--gpus 64", err);
 }
 
+static int64_t odd_multiple(int64_t a, int64_t gpus)
+{
+    int64_t odd = gpus >> __builtin_ctzll((unsigned long long)gpus), n = a;
+
+    while (n % odd && n <= PLAN_BATCH_MAX)
+        n += a;
+    return n;
+}
+
+/* What published runs of the size took, as `plan campaign` takes it: a power of two, which three
+ * nodes cannot share; so the nearest that every number of GPUs can, by about a quarter of it. */
+static enum rc read_usual_batch(const struct train_opts *o, struct train_job *j, struct err *err)
+{
+    struct plan_recipes recipes;
+    const char *counts = o->gpus;
+    char number[PLAN_NAME_MAX];
+    int64_t gpus, step = 1;
+
+    if (plan_recipes_load(&j->arena, &recipes, err))
+        return err->code;
+    while (next_item(&counts, number)) {
+        if (read_gpus(number, &gpus, err))
+            return err->code;
+        step = odd_multiple(step, gpus);
+    }
+    j->batch_usual = true;
+    j->batch = plan_usual_sequences(&recipes, (double)j->counts.active, j->base.seq);
+    while (step <= j->batch / 8)
+        step *= 2;
+    if (j->batch % step && step <= PLAN_BATCH_MAX)
+        j->batch = (j->batch / step + (j->batch % step > step / 2 || j->batch < step)) * step;
+    return RC_OK;
+}
+
 static enum rc read_job(const struct train_opts *o, struct train_job *j, struct err *err)
 {
-    if (!o->model && !j->model.layers)
-        return missing("--model", "--model llama-3.1-70b; 'stoker plan models' lists the names",
-                       err);
+    if (!o->model && !j->model.layers) /* said together: who lacks one does not know of the other */
+        return missing(o->gpus ? "--model" : "--model and no --gpus",
+                       "--model llama-3.1-70b --gpus 64; 'stoker plan models' lists the names", err);
     if (!o->gpus)
-        return missing("--gpus", "--gpus 64", err);
-    if (!o->batch)
-        return missing("--batch", "--batch 1024 (sequences in a step)", err);
-    if (o->batch < 1 || o->batch > PLAN_BATCH_MAX) {
-        err_hint(err, "The nearest valid value is %d.", o->batch < 1 ? 1 : PLAN_BATCH_MAX);
-        return err_set(err, RC_USAGE, "a batch of %lld sequences cannot be", (long long)o->batch);
-    }
+        return missing("--gpus", "--gpus 64 --gpu h100", err);
     j->batch = o->batch;
     if ((o->model && plan_read_model(o->model, &j->model, err)) ||
         plan_model_counts(&j->model, &j->counts, err) || read_base(o, j, err) ||
-        read_cases(o, j, err))
+        (!o->batch && read_usual_batch(o, j, err)) || read_cases(o, j, err))
         return err->code;
     return RC_OK;
 }
@@ -598,7 +626,8 @@ static const struct opt train_opts[] = {
         "name, config.json, its folder, or PARAMETERS,LAYERS,HIDDEN"),
     ROW('g', "gpu", STR, gpu, "GPU[,GPU]", "kind of GPU (default h100); several are compared"),
     ROW('n', "gpus", STR, gpus, "N[,N]", "GPUs in all; several numbers are compared"),
-    NUM("batch", batch, INT64_MIN, INT64_MAX, "sequences in a step"),
+    NUM("batch", batch, 1, PLAN_BATCH_MAX,
+        "sequences in a step (default: what published runs of such models took)"),
     NUM("seq", seq, 1, PLAN_SEQ_MAX, "tokens in a sequence (default 4096)"),
     ROW(0, "tokens", STR, tokens, "T", "tokens of the whole training (15T, 300B): days and cost"),
     ROW(0, "days", STR, days, "D", "mark what takes longer (with --tokens)"),

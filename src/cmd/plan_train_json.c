@@ -145,6 +145,7 @@ void train_json(struct cmd_ctx *ctx, const struct train_job *j)
     json_kv_int(&w, "parameters", (int64_t)j->counts.total);
     json_kv_int(&w, "active_parameters", (int64_t)j->counts.active);
     json_kv_int(&w, "batch", j->batch);
+    json_kv_str(&w, "batch_from", j->batch_usual ? "published runs" : "given");
     json_kv_int(&w, "seq", j->base.seq);
     num_or_null(&w, "tokens", j->tokens);
     json_kv_str(&w, "flops", plan_flops_names[PLAN_FLOPS_FULL]);

@@ -156,9 +156,10 @@ static void print_head(struct cmd_ctx *ctx, const struct train_job *j)
              (long long)j->model.hidden);
     buf_addf(&ctx->out,
              "%lld x %s, %lld in a node, %.0f Gb/s of network a node; batch %lld of "
-             "%lld tokens; %s kernels\n",
+             "%lld tokens%s; %s kernels\n",
              (long long)k->cluster.gpus, k->cluster.gpu.name, (long long)k->cluster.node_gpus,
              k->cluster.net_bytes_s * 8e-9, (long long)j->batch, (long long)j->base.seq,
+             j->batch_usual ? " (usual of this size; --batch sets it)" : "",
              k->space.base.profile.fused ? "fused" : "eager");
     buf_release(&text);
 }

@@ -154,13 +154,21 @@ test_expect 'flags: experts, FSDP' '
 '
 M="--model llama-3.1-8b --gpus 8 --batch 16"
 test_expect 'what is missing' '
-    refused 2 "there is no --model" "llama-3.1-70b" && refused 2 "there is no --gpus" "64" --model llama-3.1-8b &&
-    refused 2 "there is no --batch" "1024" --model llama-3.1-8b --gpus 8 &&
+    refused 2 "there is no --model and no --gpus" "--model llama-3.1-70b --gpus 64" &&
+    refused 2 "there is no --model" "llama-3.1-70b" --gpus 8 && refused 2 "there is no --gpus" "64" --model llama-3.1-8b &&
     refused 2 "no --tokens" "15T" $M --days 7
 '
+test_expect 'without --batch: that of published runs, as campaign takes it, which every number of GPUs can share' '
+    job="--model llama-3.1-8b --seq 4096 --no-vary --top 1"
+    stoker plan train $job --gpus 64 >out && grep -q "batch 1024 of 4096 tokens (usual of this size; --batch sets it)" out &&
+    stoker plan campaign --model llama-3.1-8b --gpus 64 | grep -q "step of 4.19M tokens" &&
+    stoker plan train $job --gpus 64 --batch 1024 >given && ! grep -q "usual" given && ! diff out given >/dev/null &&
+    stoker plan train $job --gpus 24,40 --json >out && grep -q "\"batch\": 960" out && grep -q "\"batch_from\": \"published runs\"" out
+'
 test_expect 'absurd batches, numbers of GPUs, models and unknown GPUs: the nearest valid value' '
-    refused 2 "a batch of 1000000000 sequences cannot be" "is 16777216." --model llama-3.1-8b --gpus 8 --batch 1000000000 &&
-    refused 2 "a batch of -4 sequences cannot be" "is 1." --model llama-3.1-8b --gpus 8 --batch -4 &&
+    refused 2 "--batch'"'"' needs a whole number from 1 to 16777216, not '"'1000000000'"'" "" --model llama-3.1-8b --gpus 8 --batch 1000000000 &&
+    refused 2 "from 1 to 16777216, not '"'-4'"'" "" --model llama-3.1-8b --gpus 8 --batch -4 &&
+    refused 2 "from 1 to 16777216, not '"'0'"'" "" --model llama-3.1-8b --gpus 8 --batch 0 &&
     refused 2 "cannot be '"'9999999999'"'" "is 1048576." --model llama-3.1-8b --gpus 9999999999 --batch 8 &&
     refused 2 "cannot be '"'0'"'" "is 1." --model llama-3.1-8b --gpus 0 --batch 8 &&
     refused 2 "no GPU '"'h300'"'" "h100" $M --gpu h300 &&
