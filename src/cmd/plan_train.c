@@ -228,7 +228,8 @@ static enum rc read_job(const struct train_opts *o, struct train_job *j, struct 
 {
     if (!o->model && !j->model.layers) /* said together: who lacks one does not know of the other */
         return missing(o->gpus ? "--model" : "--model and no --gpus",
-                       "--model llama-3.1-70b --gpus 64; 'stoker plan models' lists the names", err);
+                       "--model llama-3.1-70b --gpus 64; 'stoker plan models' lists the names",
+                       err);
     if (!o->gpus)
         return missing("--gpus", "--gpus 64 --gpu h100", err);
     j->batch = o->batch;

@@ -55,7 +55,7 @@ struct train_job {
     size_t count;
     size_t chosen; /* the case that is shown in full */
     int64_t batch;
-    bool batch_usual; /* nobody named one: that of published runs */
+    bool batch_usual;            /* nobody named one: that of published runs */
     double tokens, days, budget; /* 0: not given */
     int64_t gpus_in_time; /* the fewest, of sizes tried, that meet `days`; 0: not asked, or none */
     bool rules;           /* refusals are shown */
