@@ -17,9 +17,9 @@ Q='how do magnets work?'
 rerank() { stoker rerank -m m --quiet "$@"; }
 get() { python3 -c "import json, sys; d = json.load(open('$1')); r = d['results']; print($2)"; }
 
-test_expect 'a tokenizer that is not supported: its message and exit status 1, as embed gives' '
+test_expect 'a tokenizer that is not supported: its message and exit status 2, as embed gives' '
     cp -r m bytes && echo "{\"model\":{\"type\":\"BPE\"}}" >bytes/tokenizer.json &&
-    { stoker rerank -m bytes -q "$Q" docs >out 2>err; test $? = 1; } && test ! -s out &&
+    { stoker rerank -m bytes -q "$Q" docs >out 2>err; test $? = 2; } && test ! -s out &&
     grep -q "member .model.: type .BPE. is not supported" err &&
     stoker model --help | tr "\n" " " | grep -q "byte-level BPE"
 '
