@@ -58,36 +58,30 @@ static void limit(struct buf *out, const char *key, struct maybe value)
     buf_addf(out, " %s%" PRId64, key, value.known ? value.v : (int64_t)-1);
 }
 
-struct grace {
-    int64_t ms;
-    const void *member;
-};
-
-/* The QOS of the job that must go decides in Slurm.  Where the spec says nothing there, what it
- * says at the QOS that pushes holds. */
-static struct grace grace_of(const struct slurm *c, const struct spec_qos *q)
+const struct spec_qos *slurm_grace(const struct slurm *c, const struct spec_qos *q)
 {
-    if (spec_where(c->r->spec, &q->grace_ms).line)
-        return (struct grace){ q->grace_ms, &q->grace_ms };
-    for (size_t i = 0; i < c->s->qos_count; i++) {
+    const struct spec_qos *longest = NULL;
+
+    for (size_t i = 0; !spec_where(c->r->spec, &q->grace_ms).line && i < c->s->qos_count; i++) {
         const struct spec_qos *by = &c->s->qos[i];
 
-        if (slurm_strs_has(&by->preempts, q->name) && spec_where(c->r->spec, &by->grace_ms).line)
-            return (struct grace){ by->grace_ms, &by->grace_ms };
+        if (slurm_strs_has(&by->preempts, q->name) && spec_where(c->r->spec, &by->grace_ms).line &&
+            (!longest || by->grace_ms > longest->grace_ms))
+            longest = by;
     }
-    return (struct grace){ q->grace_ms, &q->grace_ms };
+    return longest ? longest : q;
 }
 
 static void qos_limits(struct slurm *c, struct buf *out, const struct spec_qos *q)
 {
-    struct grace g = grace_of(c, q);
+    const struct spec_qos *by = slurm_grace(c, q);
     struct maybe longest = slurm_qos_time(c, q);
 
     buf_addf(out, "# priority %s, GraceTime %s, limits of a user %s\n",
-             render_from(c->r, &q->priority), render_from(c->r, g.member),
+             render_from(c->r, &q->priority), render_from(c->r, &by->grace_ms),
              q->max_gpus.known ? render_from(c->r, &q->max_gpus) : "none");
     buf_addf(out, "run modify qos where name=%s set Priority=%" PRId64 " GraceTime=%" PRId64,
-             q->name, q->priority, slurm_seconds(g.ms));
+             q->name, q->priority, slurm_seconds(by->grace_ms));
     limit(out, "MaxTRESPerUser=gres/gpu=", q->max_gpus);
     limit(out, "MaxJobsPerUser=", q->max_jobs);
     if (longest.known) {

@@ -146,6 +146,9 @@ int64_t slurm_default_time_ms(const struct slurm *c, const struct spec_partition
  * of all their machines. */
 struct maybe slurm_qos_time(const struct slurm *c, const struct spec_qos *q);
 int64_t slurm_qos_gpus(const struct slurm *c, const struct spec_qos *q);
+/* Whose `grace` the jobs of a QOS get: in Slurm the QOS of the job that must go decides.  Where the
+ * spec says nothing there, the longest of those that push it aside. */
+const struct spec_qos *slurm_grace(const struct slurm *c, const struct spec_qos *q);
 /* The QOS of an account's jobs that name none, in a partition (NULL: any); NULL: none fits. */
 const struct spec_qos *slurm_default_qos(const struct slurm *c, const struct spec_account *a,
                                          const struct spec_partition *p);

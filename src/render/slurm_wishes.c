@@ -53,8 +53,35 @@ static void partition_time(struct slurm *c, const struct spec_partition *p)
                     p->name, units_duration_exact((uint64_t)ms, text));
 }
 
+/* Whose jobs it takes when they name no QOS: without one of its own there, an account's job is
+ * refused as it is submitted. */
+static void partition_accounts(struct slurm *c, const struct spec_partition *p)
+{
+    const struct spec_account *out = NULL;
+    size_t in = 0;
+
+    for (size_t i = 0; i < c->s->account_count; i++)
+        if (slurm_default_qos(c, &c->s->accounts[i], p))
+            in++;
+        else
+            out = out ? out : &c->s->accounts[i];
+    if (!out)
+        return;
+    if (!in)
+        render_warn(c->r, &p->qos, "Add one of them to the 'qos' of an account.",
+                    "no account has a QOS that partition '%s' takes: nobody can run a job there",
+                    p->name);
+    else if (p->is_default || c->s->partition_count == 1)
+        render_warn(c->r, &p->qos, "Add one of the account's, or let its users name a partition.",
+                    "the default partition '%s' takes no QOS of account '%s': a job of its users "
+                    "that names no partition is refused",
+                    p->name, out->name);
+}
+
 static void partition_qos(struct slurm *c, const struct spec_partition *p)
 {
+    if (p->qos.count && slurm_keeps_qos(c))
+        partition_accounts(c, p);
     if (p->qos.count && c->s->accounting.enabled && !slurm_keeps_qos(c))
         render_warn(c->r, &p->qos, "Name the accounts and their users.",
                     "partition '%s' takes jobs of every QOS: the spec has no accounts, and jobs "
@@ -118,6 +145,26 @@ static bool gives_way(const struct slurm *c, const struct spec_partition *p)
     return false;
 }
 
+/* A job that must go has one GraceTime, whoever pushes it aside. */
+static void graces(struct slurm *c, const struct spec_qos *q)
+{
+    const struct spec_qos *longest = slurm_grace(c, q);
+    char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX];
+
+    for (size_t i = 0; longest != q && i < c->s->qos_count; i++) {
+        const struct spec_qos *by = &c->s->qos[i];
+
+        if (slurm_strs_has(&by->preempts, q->name) && is_said(c, &by->grace_ms) &&
+            by->grace_ms < longest->grace_ms)
+            render_warn(c->r, &by->grace_ms,
+                        "Give both the same, or that QOS a 'grace' of its own.",
+                        "jobs of QOS '%s' get %s, as '%s' says, from '%s' too, not %s: Slurm has "
+                        "one time for all that push them aside",
+                        q->name, units_duration_exact((uint64_t)longest->grace_ms, a),
+                        longest->name, by->name, units_duration_exact((uint64_t)by->grace_ms, b));
+    }
+}
+
 static void preemption(struct slurm *c)
 {
     enum slurm_preempt by = slurm_preempt_by(c);
@@ -129,6 +176,8 @@ static void preemption(struct slurm *c)
         if (c->s->qos[i].preempts.count && c->s->preempt == SPEC_PREEMPT_OFF)
             render_warn(c->r, &c->s->qos[i].preempts, "Set 'preempt: requeue' or another mode.",
                         "QOS '%s' pushes nobody aside: 'preempt' is off", c->s->qos[i].name);
+    for (size_t i = 0; by == SLURM_PREEMPT_QOS && i < c->s->qos_count; i++)
+        graces(c, &c->s->qos[i]);
     for (size_t i = 0; i < c->s->partition_count; i++) {
         const struct spec_partition *p = &c->s->partitions[i];
 

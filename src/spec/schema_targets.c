@@ -39,7 +39,7 @@ static const struct spec_row qos_rows[] = {
     ROW(NAMES, "preempts", struct spec_qos, preempts, .refers = "qos",
         .doc = "QOS whose jobs it may push aside"),
     ROW(DURATION, "grace", struct spec_qos, grace_ms, .dflt = "2m",
-        .dflt_from = "as the QOS that pushes it aside says", .min = 0, .max = DAY,
+        .dflt_from = "the longest of the QOS that push it aside", .min = 0, .max = DAY,
         .doc = "time a job gets to save itself"),
 };
 TABLE(qos_table, struct spec_qos, qos_rows);

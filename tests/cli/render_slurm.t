@@ -516,6 +516,27 @@ test_expect 'an account without a list may use every QOS; a partition that takes
     grep -qx "run modify user where name=root account=a cluster=\"\$cluster\" partition=b set DefaultQOS=express" qos/slurm/accounts.sh &&
     test "$(grep -c "name=root .*DefaultAccount" qos/slurm/accounts.sh)" = 1 && ! grep -q "partition=a" qos/slurm/accounts.sh
 '
+test_expect 'a partition that no account may use, and a default one that refuses the jobs of an account, are told' '
+    takes() {
+        site "targets:
+  slurm:
+    controller: c
+    qos: {std: {}, gold: {}}
+    accounts: {$1}
+    partitions: [{name: p, qos: [gold]}, {name: q, qos: [std], default: true}]" && stoker render slurm -f site.yaml -o takes >out 2>err
+    } &&
+    takes "only: {users: [root], qos: [gold]}" && grep -q "^site.yaml:9:[0-9]*: warning: no account has a QOS that partition .q. takes" err && ! grep "partition .p." err &&
+    takes "a: {users: [x], qos: [std]}, b: {users: [y], qos: [gold]}" &&
+    grep -q "^site.yaml:9:[0-9]*: warning: the default partition .q. takes no QOS of account .b.: a job" err && ! grep "partition .p." err &&
+    takes "a: {users: [x], qos: [std]}, b: {users: [y]}" && ! grep "partition .[pq]." err || { cat err; exit 1; }
+'
+test_expect 'grace: the longest of those that push a QOS aside, the shorter ones are told; its own comes first' '
+    loop "h: {preempts: [l], grace: 1m}, n: {preempts: [l], grace: 10m}, l: {}" && stoker render slurm -f site.yaml -o graces >out 2>err &&
+    grep -q "^run modify qos where name=l set Priority=[0-9]* GraceTime=600 " graces/slurm/accounts.sh &&
+    grep -q "^site.yaml:9:[0-9]*: warning: jobs of QOS .l. get 10m, as .n. says, from .h. too, not 1m" err && test "$(grep -c "jobs of QOS" err)" = 1 &&
+    loop "h: {preempts: [l], grace: 1m}, n: {preempts: [l], grace: 10m}, l: {grace: 3m}" && stoker render slurm -f site.yaml -o graces >out 2>err &&
+    grep -q "^run modify qos where name=l set Priority=[0-9]* GraceTime=180 " graces/slurm/accounts.sh && ! grep "jobs of QOS" err || { cat err; exit 1; }
+'
 test_expect 'without accounts nobody is locked out' '
     one "targets: {slurm: {controller: c}}" && ! grep -q "^AccountingStorageEnforce" one/slurm/slurm.conf &&
     site "targets: {slurm: {controller: c, accounting: {enforce_limits: true}}}" && warned 4 63 "limits are not enforced"
