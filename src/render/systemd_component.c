@@ -50,6 +50,46 @@ static bool ends_at_limit(const struct spec_component *c)
            !(c->training && c->training->checkpoint.path);
 }
 
+/* ---- the machine ---- */
+
+static int64_t site_machines(const struct spec *s)
+{
+    int64_t count = 0;
+
+    for (size_t i = 0; i < s->node_count; i++)
+        count += s->nodes[i].count;
+    return count;
+}
+
+/* install.sh puts every unit on every machine it is run on, as it does the agent's: the unit itself
+ * knows where its GPUs are.  gethostname(2) may have the domain behind the name. */
+static void on_host(struct unit *u, const struct host_run *run)
+{
+    char host[HOST_NAME_MAX];
+
+    if (!run->node || site_machines(u->r->spec) < 2)
+        return;
+    if (!run->node->hosts && run->node->count == 1) {
+        if (!run->replica)
+            render_warn(u->r, &run->node->name, "Name it with 'hosts'.",
+                        "the machine of '%s' has no name: the unit of '%s' starts on every machine "
+                        "that it is installed on",
+                        run->node->name, run->c->name);
+        return;
+    }
+    if (!spec_host(run->node, run->machine, host, sizeof(host)))
+        return;
+    unit_line(u, run->node->hosts ? (const void *)&run->node->hosts : &run->node->count,
+              "# one of several machines\nConditionHost=|%s", host);
+    if (!strchr(host, '.'))
+        buf_addf(u->out, "ConditionHost=|%s.*\n", host);
+}
+
+static bool is_elsewhere(const struct host_run *a, const struct host_run *b)
+{
+    return a->node && b->node && (a->node != b->node || a->machine != b->machine);
+}
+
 /* ---- [Unit] ---- */
 
 static void wants(struct unit *u, const struct host_run *run)
@@ -57,23 +97,28 @@ static void wants(struct unit *u, const struct host_run *run)
     const struct spec_component *c = run->c;
 
     for (size_t i = 0; i < c->depends_on.count; i++) {
+        bool here = false;
+
         for (size_t k = 0; k < u->plan->count; k++) {
             const struct host_run *on = &u->plan->runs[k];
             char name[2 * HOST_NAME_MAX];
 
-            if (!str_eq(on->c->name, c->depends_on.items[i]))
+            if (!str_eq(on->c->name, c->depends_on.items[i]) || is_elsewhere(run, on))
                 continue;
+            here = true;
             unit_name_of(on, name, sizeof(name));
             unit_line(u, &c->depends_on, "Wants=%s\nAfter=%s", name, name);
         }
-        if (!host_run_find(u->plan, c->depends_on.items[i]) && run->replica == 0)
+        if (here)
+            continue;
+        if (run->replica == 0)
             render_warn(u->r, &c->depends_on.items[i],
                         "Let the program wait for it, or start the unit later.",
-                        "'%s' does not wait for '%s', which is not a systemd unit", c->name,
-                        c->depends_on.items[i]);
-        if (!host_run_find(u->plan, c->depends_on.items[i]))
-            unit_line(u, &c->depends_on, "# %s runs elsewhere; systemd cannot wait for it",
-                      c->depends_on.items[i]);
+                        "'%s' does not wait for '%s', which is not a systemd unit%s", c->name,
+                        c->depends_on.items[i],
+                        host_run_find(u->plan, c->depends_on.items[i]) ? " of its machine" : "");
+        unit_line(u, &c->depends_on, "# %s runs elsewhere; systemd cannot wait for it",
+                  c->depends_on.items[i]);
     }
 }
 
@@ -81,7 +126,6 @@ static void head(struct unit *u, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
     const struct spec_training *t = c->training;
-    char host[HOST_NAME_MAX];
 
     unit_section(u, "Unit");
     if (c->description)
@@ -94,8 +138,7 @@ static void head(struct unit *u, const struct host_run *run)
     if (host_is_server(c))
         buf_addf(u->out, "Conflicts=%sstoker-up.service\n",
                  host_models_loose(u->r->spec) ? "" : "stoker-serve.service ");
-    if (run->node && run->node->count > 1 && spec_host(run->node, run->machine, host, sizeof(host)))
-        unit_line(u, &run->node->count, "# one of several machines\nConditionHost=%s", host);
+    on_host(u, run);
     if (c->restart == SPEC_RESTART_ALWAYS)
         buf_adds(u->out, "StartLimitIntervalSec=0\n");
     else if (t)

@@ -108,4 +108,53 @@ $ON_BOTH" || exit
     grep -q "could not fetch model .*: put its files into .$PWD/dir/old. and run this again" err &&
     mkdir dir/old && touch dir/old/config.json dir/bge/modules.json && rm asked && sh run.sh && test ! -e asked
 '
+# --- units of several machines, in one folder for all of them ---
+cat >boxes.yaml <<'END'
+nodes:
+  - {name: b1, hosts: "box1", gpus_per_node: 2, gpu: {model: L40S}}
+  - {name: b2, hosts: "box2.example.org", gpus_per_node: 4, gpu: {model: L40S}}
+components:
+  embed: {target: systemd, nodes: b1, gpus: 1, command: [/bin/x]}
+  train: {target: systemd, nodes: b2, gpus: 4, command: [/bin/x], depends_on: [embed]}
+  eval: {target: systemd, nodes: b1, gpus: 1, command: [/bin/x], depends_on: [embed]}
+targets: {systemd: {}}
+END
+# host FILE: the conditions of a unit
+host() { grep ^ConditionHost= "boxes/systemd/stoker-component-$1.service" | tr "\n" " "; }
+test_expect 'a unit starts on the machine that has its GPUs, and waits for units of that machine' '
+    stoker render systemd -f boxes.yaml -o boxes >/dev/null 2>err &&
+    test "$(host embed)" = "ConditionHost=|box1 ConditionHost=|box1.* " && test "$(host train)" = "ConditionHost=|box2.example.org " &&
+    grep -q "^boxes.yaml:6:.*warning: .train. does not wait for .embed., which is not a systemd unit of its machine" err &&
+    test "$(grep -c warning: err)" = 1 && ! grep -q "^Wants=stoker" boxes/systemd/stoker-component-train.service &&
+    grep -q "^Wants=stoker-component-embed.service" boxes/systemd/stoker-component-eval.service || { cat err; exit 1; }'
+test_expect 'a machine without a name beside others is told of; one alone needs none' '
+    sed "s/hosts: \"box1\", //" boxes.yaml >anon.yaml && stoker render systemd -f anon.yaml -o anon >/dev/null 2>err &&
+    grep -q "^anon.yaml:2:.*warning: the machine of .b1. has no name: the unit of .embed. starts on every machine" err &&
+    ! grep -q ^ConditionHost= anon/systemd/stoker-component-embed.service &&
+    sed "/name: b2/d;/train:/d;s/hosts: \"box1\", //" boxes.yaml >one.yaml && stoker render systemd -f one.yaml -o one >/dev/null 2>err &&
+    ! grep warning: err && ! grep -q ^ConditionHost= one/systemd/*.service || { cat err; exit 1; }'
+# --- ports that ask for a capability ---
+test_expect 'a port below 1024 brings the capability to bind it, behind the line that takes them all' '
+    cat >low.yaml <<-"EOF" &&
+	nodes: [{name: c, role: cpu, cpu_cores: 16, memory: 64GB}]
+	components:
+	  ui: {target: systemd, nodes: c, command: [/bin/x], ports: [{name: p, port: 80}]}
+	  api: {target: systemd, nodes: c, command: [/bin/x], ports: [{name: p, port: 1024}]}
+	agent: {port: 90}
+	targets: {systemd: {}}
+	EOF
+    stoker render systemd -f low.yaml -o low >/dev/null && u=low/systemd/stoker &&
+    test "$(grep Capabilit $u-component-ui.service | tr "\n" " ")" = "CapabilityBoundingSet= CapabilityBoundingSet=CAP_NET_BIND_SERVICE AmbientCapabilities=CAP_NET_BIND_SERVICE " &&
+    ! grep CAP_NET_BIND $u-component-api.service && grep -q AmbientCapabilities=CAP_NET_BIND $u-agent.service && grep -q AmbientCapabilities=CAP_NET_BIND $u-up.service'
+cat >port.yaml <<'EOF'
+nodes: [{name: g, gpus_per_node: 8, gpu: {model: H100}, fabrics: [ib]}]
+fabrics: [{name: ib, kind: infiniband, rate: 400Gb/s}]
+components:
+  a: {target: compose, nodes: g, gpus: 1, image: "x:1", command: [x], fabrics: [ib], user: "1000", ports: [{name: p, port: 80}]}
+  b: {target: compose, nodes: g, gpus: 1, image: "x:1", command: [x], user: "1000", ports: [{name: p, port: 81}]}
+targets: {compose: {}}
+EOF
+test_expect 'a port below 1024 of who is not root is told on the network of the host, and there alone' '
+    stoker render compose -f port.yaml -o port >/dev/null 2>err && grep -q "^port.yaml:4:.*warning: .a. is on the host.s network for RDMA, where user .1000. cannot listen on port 80" err &&
+    ! grep "port 81" err || { cat err; exit 1; }'
 test_done
