@@ -541,6 +541,8 @@ static void check_alone(struct feasible *f, bool *in, size_t i)
         feasible_tell_pod(f, u, n, dim);
         return;
     }
+    if (is_pods(u->system) && u->c && feasible_spans_too_many(f, u))
+        return;
     in[i] = true;
     if (solve_with(f, in, i, u->pods, -1, false) == PACK_NO)
         feasible_tell_pods(f, u, dim_short(f, in, i), pods_found(f, in, i), NULL);

@@ -68,6 +68,9 @@ const void *feasible_member(const struct feasible *f, const struct unit *u, int 
 /* No machine can hold one pod of it. */
 void feasible_tell_pod(struct feasible *f, const struct unit *u, const struct spec_node *n,
                        int dim);
+/* Does a replica span more machines than its groups have?  Then that is told: a scheduler would put
+ * two of its pods on one machine. */
+bool feasible_spans_too_many(struct feasible *f, const struct unit *u);
 /* Its pods find no machines: alone (`beside` NULL), or beside others. */
 void feasible_tell_pods(struct feasible *f, const struct unit *u, int dim, int64_t found,
                         const char *beside);

@@ -218,22 +218,46 @@ static const char *piece_words(enum feasible_system system, int64_t count)
     return count == 1 ? "pod on" : "pods on";
 }
 
+static int64_t unit_machines(const struct unit *u)
+{
+    int64_t machines = 0;
+
+    for (size_t g = 0; g < u->group_count; g++)
+        machines += u->groups[g]->count;
+    return machines;
+}
+
+static void tell_span(struct feasible *f, const struct unit *u, int64_t span)
+{
+    char name[TEXT_MAX], where[TEXT_MAX];
+
+    who(u, name);
+    groups_text(u, where);
+    feasible_tell(f, false, feasible_member(f, u, DIM_FABRICS + (int)f->fabric_count), NULL,
+                  "%s spans %" PRId64 " machines, but %s has %" PRId64, name, span, where,
+                  unit_machines(u));
+}
+
+bool feasible_spans_too_many(struct feasible *f, const struct unit *u)
+{
+    bool too_many = u->group_count && u->c->nodes_per_replica > unit_machines(u);
+
+    if (too_many)
+        tell_span(f, u, u->c->nodes_per_replica);
+    return too_many;
+}
+
 void feasible_tell_pods(struct feasible *f, const struct unit *u, int dim, int64_t found,
                         const char *beside)
 {
     char name[TEXT_MAX], need[TEXT_MAX], where[TEXT_MAX];
     bool apart = u->apart && u->c && u->pods > 1 &&
                  (u->c->nodes_per_replica > 1 || u->c->kind == SPEC_COMPONENT_TRAINING);
-    int64_t machines = 0;
 
     who(u, name);
     groups_text(u, where);
-    for (size_t g = 0; g < u->group_count; g++)
-        machines += u->groups[g]->count;
-    if (!beside && apart && u->pods > machines) {
-        feasible_tell(f, false, feasible_member(f, u, DIM_FABRICS + (int)f->fabric_count), NULL,
-                      "%s spans %" PRId64 " machines, but %s has %" PRId64, name, u->pods, where,
-                      machines);
+    if (!beside && apart && u->pods > unit_machines(u)) {
+        tell_span(f, u, u->pods);
         return;
     }
     feasible_tell(f, false, feasible_member(f, u, dim),

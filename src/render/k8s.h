@@ -359,6 +359,7 @@ struct k8s_apply {
     const char *folder;        /* of the kustomization, as the shell writes it */
     const char *also;          /* another namespace with objects; NULL: none */
     const char *scaled;        /* who others scale, "statefulset/NAME=COUNT ..." */
+    const char *headless;      /* names of Services without an address, "a b" */
     const char *first;         /* lines before the folder is applied; NULL: none */
 };
 

@@ -8,6 +8,8 @@
  *   cannot be changed   a Service that loses its address, a StatefulSet whose claims differ: the
  *                       API server is asked in a dry run, and what it refuses is made anew; pods
  *                       of such a set stay and are taken over
+ *   is not changed      a headless Service that is to have an address keeps "None" without a word
+ *                       (the API server fills in what was there): it is made anew as well
  *   no longer named     keeps running, with its GPUs: told at each run, deleted by `prune`
  *
  * Deleting is by label within the namespaces of the spec, of kinds that hold no data: claims,
@@ -69,6 +71,16 @@ static const char STALE[] =
     "prune' deletes it\"\n"
     "        fi\n"
     "    done\n"
+    "    none='{{range .items}}{{if eq .spec.clusterIP \"None\"}}{{.metadata.name}}"
+    "{{\"\\n\"}}{{end}}{{end}}'\n"
+    "    $tool -n \"${namespaces%% *}\" get service -l \"$ours\" -o \"go-template=$none\" "
+    "2>/dev/null |\n"
+    "        while read -r name; do\n"
+    "            case \" $headless \" in *\" $name \"*) continue ;; esac\n"
+    "            if names \"service/$name\"; then\n"
+    "                run $tool -n \"${namespaces%% *}\" delete \"service/$name\"\n"
+    "            fi\n"
+    "        done\n"
     "    { $tool apply -k \"$folder\" --dry-run=server >/dev/null || true; } 2>&1 |\n"
     "        sed -n -e 's/.*Service \"\\([^\"]*\\)\" is invalid: .*may not change.*/"
     "service \\1/p' \\\n"
@@ -107,10 +119,11 @@ static void script_words(struct k8s *k, struct buf *out, const struct k8s_apply 
              "folder=%s\n"
              "namespaces='%s%s%s'\n"
              "ours=app.kubernetes.io/managed-by=stoker,app.kubernetes.io/instance=%s\n"
+             "headless='%s'\n"
              "workloads='" WORKLOADS "'\n"
              "others='" OTHERS "'\n",
              a->tool, a->script, a->folder, k->namespace, a->also ? " " : "",
-             a->also ? a->also : "", k8s_name(k, k->r->spec->site.name, ""));
+             a->also ? a->also : "", k8s_name(k, k->r->spec->site.name, ""), a->headless);
 }
 
 void k8s_script_apply(struct k8s *k, struct buf *out, const struct k8s_apply *a)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* k8s_pod: a pod from a component, and any pod as YAML. */
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "render/k8s.h"
 
 #include <assert.h>
@@ -128,10 +129,17 @@ void k8s_stoker_add(struct k8s *k, struct k8s_pod *pod)
 static void shm_add(struct k8s *k, struct k8s_pod *pod)
 {
     const struct spec_component *c = pod->c;
+    struct maybe memory = feasible_ask_of(k->r->feasible, c).memory_mib;
+    bool said = c->memory_bytes.known;
 
-    if (c->shm_bytes.known && c->memory_bytes.known && c->shm_bytes.v > c->memory_bytes.v)
+    if (c->shm_bytes.known && said && c->shm_bytes.v > c->memory_bytes.v)
         render_refuse(k->r, &c->shm_bytes, "/dev/shm is part of the memory of a pod.",
                       "'%s' has a larger /dev/shm than memory", c->name);
+    else if (c->shm_bytes.known && !said && memory.known && c->shm_bytes.v > memory.v << 20)
+        render_refuse(
+            k->r, &c->shm_bytes, "/dev/shm is part of the memory of a pod: give it 'memory'.",
+            "'%s' has a larger /dev/shm than its GPUs' part of the memory, %" PRId64 " GiB",
+            c->name, memory.v >> 10);
     for (size_t i = 0; i < pod->volume_count; i++)
         if (str_eq(pod->volumes[i].path, "/dev/shm"))
             return;

@@ -333,6 +333,27 @@ static void networks_write(struct kube *q)
 
 /* ---- what is not followed ---- */
 
+/* The pod of a TrainJob is its runtime's, and its patch has no field for these. */
+static void trainjob_wishes(struct kube *q, const struct spec_component *c)
+{
+    static const char *const hint = "'targets.kubernetes.job: jobset' follows it.";
+    const struct spec *s = q->k.r->spec;
+
+    if (spec_where(s, &c->priority).line)
+        render_warn(q->k.r, &c->priority, hint,
+                    "a TrainJob has no priority: that of '%s' is not followed", c->name);
+    if (spec_where(s, &c->restart).line)
+        render_warn(q->k.r, &c->restart, hint,
+                    "the runtime of a TrainJob says when its pods are started again: 'restart' of "
+                    "'%s' is not followed",
+                    c->name);
+    if (c->training && spec_where(s, &c->training->rendezvous.max_restarts).line)
+        render_warn(q->k.r, &c->training->rendezvous.max_restarts, hint,
+                    "the runtime of a TrainJob counts restarts: 'max_restarts' of '%s' is not "
+                    "followed",
+                    c->name);
+}
+
 static void wishes_tell(struct kube *q)
 {
     const struct spec_component **all =
@@ -345,8 +366,11 @@ static void wishes_tell(struct kube *q)
         all[i] = w->c;
         k8s_component_wishes(&q->k, w->c,
                              w->kind == KUBE_DEPLOYMENT || w->kind == KUBE_STATEFULSET);
+        if (w->kind == KUBE_TRAINJOB)
+            trainjob_wishes(q, w->c);
     }
     k8s_names_check(&q->k, all, q->work_count);
+    kube_headless_check(q);
     k8s_group_wishes(&q->k, all, q->work_count, q->by_name);
     if (q->work_count && !spec_where(q->k.r->spec, at).line)
         at = &q->works[0].c->target;

@@ -431,26 +431,33 @@ static void ask_site(struct kube *q, struct buf *out)
 
 static void script_manifests(struct kube *q, struct buf *out)
 {
-    struct buf scaled = { 0 }, first = { 0 };
+    struct buf scaled = { 0 }, first = { 0 }, headless = { 0 };
 
     if (q->t->queue) { /* quotas and places follow every change of the machines, too */
         kube_queue_labels(q, &first);
         buf_adds(&first, "    run kubectl apply -f \"$here/cluster/queues.yaml\"\n");
     }
-    for (size_t i = 0; i < q->work_count; i++)
+    for (size_t i = 0; i < q->work_count; i++) {
+        const char *name = kube_headless(q, &q->works[i]);
+
+        if (name)
+            buf_addf(&headless, "%s%s", headless.len ? " " : "", name);
         if (kube_scaled(&q->works[i]))
             buf_addf(&scaled, "%s%s/%s=%" PRId64, scaled.len ? " " : "",
                      q->works[i].kind == KUBE_STATEFULSET ? "statefulset" : "deployment",
                      q->works[i].name, q->works[i].pods);
+    }
     k8s_script_apply(&q->k, out,
                      &(struct k8s_apply){ .tool = "kubectl",
                                           .script = "node-prepare.sh",
                                           .folder = "\"$here/overlays/site\"",
                                           .also = q->agent ? q->watch.namespace : NULL,
                                           .scaled = buf_str(&scaled),
+                                          .headless = buf_str(&headless),
                                           .first = q->t->queue ? buf_str(&first) : NULL });
     buf_release(&scaled);
     buf_release(&first);
+    buf_release(&headless);
 }
 
 /* What a kubelet may not give itself: most labels of kubernetes.io. */

@@ -73,6 +73,10 @@ void kube_launch_write(struct kube *q);
 void kube_agent_write(struct kube *q);
 void kube_serve_write(struct kube *q);
 
+/* The Service that gives its pods names of their own; NULL: it has none, or its controller makes
+ * it. */
+const char *kube_headless(struct kube *q, const struct kube_work *w);
+void kube_headless_check(struct kube *q);
 void kube_services(struct kube *q, struct buf *out, const struct kube_work *w);
 void kube_service(struct kube *q, struct buf *out, const char *name, const struct spec_port *ports,
                   size_t count);

@@ -256,6 +256,24 @@ static void job_write(struct kube *q, struct yaml_out *y, const struct kube_work
     yaml_end(y);
 }
 
+/* A failure that no rule names starts all anew, the end of the time limit too: with as much time as
+ * before. */
+static void limit_rule(struct kube *q, struct yaml_out *y, const struct kube_work *w)
+{
+    if (!w->c->time_limit_ms.known)
+        return;
+    yaml_seq(y, "rules");
+    yaml_map(y, NULL);
+    yaml_str(y, "name", "timelimit");
+    yaml_note(y, render_from(q->k.r, &w->c->time_limit_ms));
+    yaml_str(y, "action", "FailJobSet");
+    yaml_seq(y, "onJobFailureReasons");
+    yaml_str(y, NULL, "DeadlineExceeded");
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+}
+
 static void jobset_write(struct kube *q, struct yaml_out *y, const struct kube_work *w,
                          const struct k8s_pod *pod)
 {
@@ -271,6 +289,7 @@ static void jobset_write(struct kube *q, struct yaml_out *y, const struct kube_w
     yaml_map(y, "failurePolicy");
     yaml_note(y, "a pod that fails restarts all of them together");
     yaml_int(y, "maxRestarts", restarts(w));
+    limit_rule(q, y, w);
     yaml_end(y);
     yaml_int(y, "ttlSecondsAfterFinished", TTL_S);
     yaml_seq(y, "replicatedJobs");
@@ -410,7 +429,7 @@ static void statefulset_write(struct kube *q, struct yaml_out *y, const struct k
     }
     head(q, y, "apps/v1", w);
     yaml_map(y, "spec");
-    yaml_str(y, "serviceName", w->name);
+    yaml_str(y, "serviceName", kube_headless(q, w));
     replicas(q, y, w);
     yaml_note(y, "no pod waits for the one before it");
     yaml_str(y, "podManagementPolicy", "Parallel");

@@ -391,7 +391,7 @@ static void operators(struct shift *s, struct buf *b, const struct package *cons
 static void script_write(struct shift *s, const struct package *const *list, size_t n)
 {
     struct buf *b = render_script(s->k.r, "openshift/install.sh");
-    struct buf scaled = { 0 };
+    struct buf scaled = { 0 }, headless = { 0 };
     const struct spec_component *c;
 
     buf_adds(b, "#!/bin/sh\n");
@@ -399,17 +399,23 @@ static void script_write(struct shift *s, const struct package *const *list, siz
     buf_adds(b, HEAD);
     if (has_servers(s))
         buf_adds(b, K8S_SCRIPT_SECRET("oc"));
-    for (size_t i = 0; (c = shift_component(s, &i));)
+    for (size_t i = 0; (c = shift_component(s, &i));) {
+        if (shift_has_peers(c))
+            buf_addf(&headless, "%s%s", headless.len ? " " : "", shift_service(s, c));
         if (c->scale && shift_kind_of(c) == SHIFT_SET)
             buf_addf(&scaled, "%sstatefulset/%s=%" PRId64, scaled.len ? " " : "",
                      k8s_name(&s->k, c->name, ""), shift_pods(c));
-    k8s_script_apply(
-        &s->k, b,
-        &(struct k8s_apply){
-            .tool = "oc", .script = "install.sh", .folder = "$here", .scaled = buf_str(&scaled) });
+    }
+    k8s_script_apply(&s->k, b,
+                     &(struct k8s_apply){ .tool = "oc",
+                                          .script = "install.sh",
+                                          .folder = "$here",
+                                          .scaled = buf_str(&scaled),
+                                          .headless = buf_str(&headless) });
     operators(s, b, list, n);
     buf_adds(b, TAIL);
     buf_release(&scaled);
+    buf_release(&headless);
 }
 
 void shift_install(struct shift *s)

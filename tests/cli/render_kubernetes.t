@@ -673,23 +673,28 @@ test_expect 'without the GPU Operator a machine cuts its GPUs itself, before the
 mkdir -p stub && cat >stub/kubectl <<'END'
 #!/bin/sh
 case "$*" in
-*"--dry-run=client"*) printf '%s\n' statefulset.apps/u service/u ;;
+*"--dry-run=client"*) printf '%s\n' statefulset.apps/u service/u service/x service/y ;;
 *"--dry-run=server"*)
     echo 'for: "x": error when patching "x": Service "u" is invalid: spec.clusterIPs[0]: Invalid value: ["None"]: may not change once set' >&2
     echo 'The StatefulSet "u" is invalid: spec: Forbidden: updates to statefulset spec for fields other than these are forbidden' >&2
     exit 1 ;;
 *"get deployment.apps -l app.kubernetes.io/managed-by=stoker,app.kubernetes.io/instance=s "*) printf 'u\nold\n' ;;
+*"get service -l"*clusterIP*) printf 'x\ny\n' ;;
 *"get service -l"*) printf 'u\nold\n' ;;
 *" get "*) exit 1 ;;
 esac
 END
 chmod 755 stub/kubectl
 test_expect 'manifests makes room for what apply cannot change and names what the spec no longer has; prune deletes that' '
-    PATH=$PWD/stub:$PATH sh roomy/kubernetes/node-prepare.sh manifests >room.txt && cat room.txt &&
+    site rooms "  u: {$U, replicas: 2, cpus: 20}
+  x: {$U, ports: [{name: p, port: 80}]}
+  y: {kind: training, target: kubernetes, nodes: c, gpus: 0, nodes_per_replica: 2, image: r/x, command: [x]}" &&
+    PATH=$PWD/stub:$PATH sh rooms/kubernetes/node-prepare.sh manifests >room.txt && cat room.txt &&
     has room.txt "+ kubectl -n ml delete deployment.apps/u" "+ kubectl -n ml delete service/u" \
         "+ kubectl -n ml delete statefulset/u --cascade=orphan" "no longer names it: deployment.apps/old in ml" "no longer names it: service/old" &&
+    has room.txt "+ kubectl -n ml delete service/x" && hasnt room.txt "delete service/y" &&
     hasnt room.txt "delete deployment.apps/old" && tail -1 room.txt | grep -q "apply -k" &&
-    PATH=$PWD/stub:$PATH sh roomy/kubernetes/node-prepare.sh prune >prune.txt &&
+    PATH=$PWD/stub:$PATH sh rooms/kubernetes/node-prepare.sh prune >prune.txt &&
     has prune.txt "+ kubectl -n ml delete deployment.apps/old" "+ kubectl -n ml delete service/old"'
 test_expect 'small asks for the instances that machines with MIG have' '
     site cutup "  u: {target: kubernetes, nodes: g, gpus: 2, image: r/x, command: [x]}" &&
@@ -977,4 +982,24 @@ test_expect 'depends_on shuts nobody out of a service; traffic names who may sen
 	sent = policy("sent", "db")["ingress"]
 	assert {"ports": port} not in sent and any(r.get("ports") == port and "from" in r for r in sent), sent
 	EOF'
+test_expect 'a service with a volume of its own has an address that leads to pods which are ready, beside the names of its pods' '
+    site own "  u: {$U, replicas: 2, ports: [{name: p, port: 80}], mounts: [{storage: d, path: /d}]}" \
+        "storage: [{name: d, kind: volume, size: 10GiB, per_replica: true}]" && f=own/kubernetes/base/component-u.yaml &&
+    has $f "serviceName: u-headless" "type: ClusterIP" "name: u-headless" && test "$(grep -c "^kind: Service" $f)" = 2 &&
+    test "$(grep -c "publishNotReadyAddresses" $f)" = 1 && grep -q "^headless=.u-headless.$" own/kubernetes/node-prepare.sh &&
+    ! site own2 "  u: {$U, ports: [{name: p, port: 80}], mounts: [{storage: d, path: /d}]}
+  u-headless: {$U}" "storage: [{name: d, kind: volume, size: 10GiB, per_replica: true}]" &&
+    grep -q "^own2.yaml:9:3: .u-headless. is the name of the headless service of .u." own2.err || { cat own2.err; exit 1; }'
+test_expect 'refused: more machines than there are, a /dev/shm above what the pod gets' '
+    T="kind: training, target: kubernetes, nodes: g, image: r/x, command: [x]" &&
+    ! site span "  a: {$T, gpus: 4, nodes_per_replica: 3}" && grep -q "^span.yaml:8:.*component .a. spans 3 machines, but .g. has 2" span.err &&
+    site span2 "  a: {$T, gpus: 4, nodes_per_replica: 2, replicas: 2}" &&
+    ! site shm "  a: {$T, gpus: 2, shm: 300GiB}" && grep -q "^shm.yaml:8:.*.a. has a larger /dev/shm than its GPUs. part of the memory, [0-9]* GiB" shm.err &&
+    site shm2 "  a: {$T, gpus: 2, memory: 400GiB, shm: 300GiB}" || { cat s*.err; exit 1; }'
+test_expect 'JobSet: the end of the time limit is the end; TrainJob: what its runtime decides is told' '
+    has jobset/$B "action: FailJobSet" "onJobFailureReasons:" "- DeadlineExceeded" &&
+    sed "s/job: jobset/job: trainjob/;s/^    kind: training/&\n    priority: high\n    restart: never/" "$KUBE" >told.yaml && grep -q "max_restarts:" told.yaml &&
+    stoker render kubernetes -f told.yaml -o told >out 2>err; for w in "has no priority" "restart. of" "max_restarts. of"; do
+        grep -q "^told.yaml:[0-9]*:[0-9]*: warning: .*$w" err || { cat err; exit 1; }
+    done'
 test_done

@@ -473,6 +473,7 @@ components:
   web: {{{base}, replicas: 2{web}}}
   store: {{{base}, mounts: [{{storage: d, path: /d}}]}}
   {third}: {{{base}, replicas: 2}}
+  back: {{{base}, command: [x]{back}}}
 """
 
 
@@ -490,8 +491,8 @@ def changed(c):
 
     def have():
         return sorted(f"{o['kind']}/{o['metadata']['name']}" for o in c.get("deployments,statefulsets,services,poddisruptionbudgets", "-n", "turn"))
-    for name, values in (("turn1", {"size": "10GiB", "web": "", "third": "old"}),
-                         ("turn2", {"size": "30GiB", "web": ", mounts: [{storage: d, path: /d}]", "third": "new"})):
+    for name, values in (("turn1", {"size": "10GiB", "web": "", "third": "old", "back": ", kind: training, nodes_per_replica: 2"}),
+                         ("turn2", {"size": "30GiB", "web": ", mounts: [{storage: d, path: /d}]", "third": "new", "back": ", kind: service"})):
         pathlib.Path(f"{name}.yaml").write_text(CHANGING.format(base=base, **values))
         if not check_rendered(name, run("render", "kubernetes", "-f", f"{name}.yaml", "-o", name)):
             return
@@ -501,6 +502,9 @@ def changed(c):
     pod = c.get("pods", "-n", "turn", "-l", "app.kubernetes.io/component=store")[0]["metadata"]["uid"]
     r = sh("turn2", "--apply", "manifests")
     check("a changed spec: what cannot be changed in place makes room", r.returncode == 0, r.stdout, r.stderr)
+    address = {o["metadata"]["name"]: o["spec"]["clusterIP"] for o in c.get("services", "-n", "turn")}
+    check("a changed spec: who has clients now has an address, who was headless too; names of pods are apart",
+          [address.get(n) == "None" for n in ("back", "web", "store", "web-headless", "store-headless")] == [False, False, False, True, True], address)
     check("a changed spec: one of each component, and the dropped one is told", "Deployment/web" not in have() and "StatefulSet/web" in have() and
           "runs on, though the spec no longer names it: deployment.apps/old in turn" in r.stdout, have(), r.stdout)
     check("a changed spec: pods of a StatefulSet whose claims differ stay", pod in
@@ -509,7 +513,8 @@ def changed(c):
     check("a changed spec: prune prints first", r.returncode == 0 and "+ kubectl -n turn delete deployment.apps/old" in r.stdout and "Deployment/old" in have(), r.stdout)
     r = sh("turn2", "--apply", "prune")
     check("a changed spec: prune takes what is no longer named, and nothing else", r.returncode == 0 and have() == sorted(
-        ["Deployment/new", "StatefulSet/store", "StatefulSet/web", "Service/new", "Service/store", "Service/web", "PodDisruptionBudget/new", "PodDisruptionBudget/web"]),
+        ["Deployment/back", "Deployment/new", "StatefulSet/store", "StatefulSet/web", "Service/back", "Service/new", "Service/store", "Service/store-headless",
+         "Service/web", "Service/web-headless", "PodDisruptionBudget/new", "PodDisruptionBudget/web"]),
         have(), r.stdout, r.stderr)
     check("a changed spec: claims stay", len(c.get("persistentvolumeclaims", "-n", "turn")) >= 1)
     away(c, "a changed spec", ("-k", "turn2/kubernetes/overlays/site"))

@@ -186,6 +186,7 @@ script=node-prepare.sh
 folder="$here/overlays/site"
 namespaces='stoker stoker-agent'
 ours=app.kubernetes.io/managed-by=stoker,app.kubernetes.io/instance=ai-platform
+headless='world-model rl-engine'
 workloads='deployment.apps statefulset.apps job.batch pytorchjob.kubeflow.org trainjob.trainer.kubeflow.org jobset.jobset.x-k8s.io pod'
 others='daemonset.apps service poddisruptionbudget.policy networkpolicy.networking.k8s.io horizontalpodautoscaler.autoscaling scaledobject.keda.sh podmonitor.monitoring.coreos.com prometheusrule.monitoring.coreos.com route.route.openshift.io configmap'
 # What the cluster has of this site and the spec no longer names: NAMESPACE KIND/NAME. Data
@@ -227,6 +228,14 @@ room() {
             echo "# runs on, though the spec no longer names it: $o in $ns; '$script --apply prune' deletes it"
         fi
     done
+    none='{{range .items}}{{if eq .spec.clusterIP "None"}}{{.metadata.name}}{{"\n"}}{{end}}{{end}}'
+    $tool -n "${namespaces%% *}" get service -l "$ours" -o "go-template=$none" 2>/dev/null |
+        while read -r name; do
+            case " $headless " in *" $name "*) continue ;; esac
+            if names "service/$name"; then
+                run $tool -n "${namespaces%% *}" delete "service/$name"
+            fi
+        done
     { $tool apply -k "$folder" --dry-run=server >/dev/null || true; } 2>&1 |
         sed -n -e 's/.*Service "\([^"]*\)" is invalid: .*may not change.*/service \1/p' \
             -e 's/.*StatefulSet[.a-z]* "\([^"]*\)" is invalid: .*updates to statefulset spec.*/statefulset \1/p' \
