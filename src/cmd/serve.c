@@ -391,6 +391,8 @@ static const struct opt opts_serve[] = {
     ROW(0, "body-max", STR, body, "SIZE", "of a request (default: 32MiB)"),
     ROW(0, "text-max", STR, text_max, "SIZE",
         "of one text (default: 256 bytes a token of the model, 1MiB at least)"),
+    ROW(0, "calls-max", STR, calls_max, "SIZE",
+        "of memory for unpacked bodies, numbers and replies of all calls (default: 4GiB)"),
     NUMBER("connections-max", connections, 1, 1000000,
            "open connections (default: 10000, or what the machine can hold)"),
     NUMBER("front-threads", front_threads, 1, SERVE_FRONT_THREADS_MAX,

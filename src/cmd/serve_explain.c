@@ -120,6 +120,8 @@ static void server_limits(struct explain *x, const struct spec_serve *s)
                   "a call with 1,000 documents fits");
     server_bytes(x, "body_max", o.body_bytes_max, x->a->body, s ? &s->body_bytes_max : NULL,
                  "such a call with documents of 32 kB fits");
+    server_bytes(x, "calls_max", o.calls_bytes_max, x->a->calls_max, s ? &s->calls_bytes_max : NULL,
+                 "memory that all calls together may hold");
     server_number(x, "queue_max", o.queue_jobs_max, false, s ? &s->queue_max : NULL,
                   "more are answered 429 at once");
     server_number(x, "connections_max", o.connections_max, x->a->connections,

@@ -27,7 +27,8 @@ struct serve_args {
     const char *spec, *listen, *token_file, *tls_cert, *tls_key, *dtype, *device, *cache, *body;
     const char *timeout, *drain, *head_timeout, *body_timeout, *access_log, *port, *rerank_port;
     int64_t threads, items, connections, batch_tokens, front_threads;
-    const char *fallback, *device_timeout, *batch_time, *timeout_max, *body_total, *text_max;
+    const char *fallback, *device_timeout, *batch_time, *timeout_max, *body_total, *text_max,
+        *calls_max;
     const char *admin_token_file, *admin_socket, *metrics_token_file;
     const char *batch_dir, *batch_size, *batch_expiry;
     struct opt_strs origins, hosts, pools, on_demand;

@@ -213,6 +213,7 @@ static void serve_of_spec(struct plan *p, const struct spec_serve *s)
     p->o.batch_ms = (int)s->batch_ms;
     p->o.body_total_ms = (int)s->body_total_ms;
     p->o.text_bytes_max = (size_t)s->text_bytes_max;
+    p->o.calls_bytes_max = (size_t)s->calls_bytes_max;
     p->o.any_model = s->any_model;
     p->o.batch_dir = s->batch_dir;
     p->o.batch_bytes_max = (uint64_t)s->batch_bytes_max;
@@ -347,6 +348,11 @@ static enum rc sizes_of_args(struct plan *p, const struct serve_args *a, struct 
         if (units_bytes_parse(a->text_max, &v, err))
             return err_ctx(err, "--text-max");
         p->o.text_bytes_max = v > 0 ? (size_t)v : 1;
+    }
+    if (a->calls_max) {
+        if (units_bytes_parse(a->calls_max, &v, err))
+            return err_ctx(err, "--calls-max");
+        p->o.calls_bytes_max = v > 0 ? (size_t)v : 1;
     }
     if (a->batch_size && units_bytes_parse(a->batch_size, &p->o.batch_bytes_max, err))
         return err_ctx(err, "--batch-size");
@@ -527,13 +533,14 @@ void plan_needs_start(const struct plan *p, const struct plan *q, struct buf *ou
         { "token and TLS files", !a->keys.token != !b->keys.token ||
                                      !str_eq(a->tls_cert, b->tls_cert) ||
                                      !str_eq(a->tls_key, b->tls_key) },
-        { "limits", a->items_max != b->items_max || a->body_bytes_max != b->body_bytes_max ||
-                        a->connections_max != b->connections_max ||
-                        a->queue_jobs_max != b->queue_jobs_max || a->timeout_ms != b->timeout_ms ||
-                        a->timeout_max_ms != b->timeout_max_ms || a->batch_ms != b->batch_ms ||
-                        a->drain_ms != b->drain_ms || a->head_ms != b->head_ms ||
-                        a->body_ms != b->body_ms || a->body_total_ms != b->body_total_ms ||
-                        a->cache_bytes != b->cache_bytes },
+        { "limits",
+          a->items_max != b->items_max || a->body_bytes_max != b->body_bytes_max ||
+              a->text_bytes_max != b->text_bytes_max || a->calls_bytes_max != b->calls_bytes_max ||
+              a->connections_max != b->connections_max || a->queue_jobs_max != b->queue_jobs_max ||
+              a->timeout_ms != b->timeout_ms || a->timeout_max_ms != b->timeout_max_ms ||
+              a->batch_ms != b->batch_ms || a->drain_ms != b->drain_ms ||
+              a->head_ms != b->head_ms || a->body_ms != b->body_ms ||
+              a->body_total_ms != b->body_total_ms || a->cache_bytes != b->cache_bytes },
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)

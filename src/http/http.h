@@ -184,6 +184,7 @@ void http_drain(struct http_server *s, int ms, size_t *out_cut);
 void http_server_free(struct http_server *s);
 size_t http_connections(const struct http_server *s);
 size_t http_connections_max(const struct http_server *s);
+size_t http_replies_bytes(const struct http_server *s); /* of bodies not yet sent as a whole */
 uint64_t http_connections_dropped(const struct http_server *s); /* for new ones */
 
 const struct http_request *http_request(const struct http_exchange *x);

@@ -154,7 +154,8 @@ struct hub { /* what exchanges and the server share */
     char server_name[HTTP_SERVER_NAME_MAX + 1]; /* "": none */
     size_t gzip_min;                            /* of http_opts */
     atomic_size_t refs;                         /* the server and every exchange */
-    atomic_size_t body_bytes;
+    atomic_size_t body_bytes;                   /* of requests */
+    atomic_size_t reply_bytes;
 };
 
 struct http_exchange {
@@ -165,6 +166,7 @@ struct http_exchange {
     struct conn *conn;          /* NULL: let go */
     struct http_exchange *next; /* later on the same connection */
     size_t body_bytes;          /* counted in the hub */
+    size_t reply_bytes;         /* counted in the hub */
     bool answered, interim, prefixed, close, kept_alive;
     bool handed;   /* a handler has it */
     bool cors;     /* a page from elsewhere may read the reply */

@@ -77,6 +77,8 @@ void exchange_free(struct http_exchange *x)
 {
     if (x->body_bytes)
         atomic_fetch_sub(&x->hub->body_bytes, x->body_bytes);
+    if (x->reply_bytes)
+        atomic_fetch_sub(&x->hub->reply_bytes, x->reply_bytes);
     hub_unref(x->hub);
     free(x->own.head);
     free(x->own.fields);
@@ -217,6 +219,8 @@ void exchange_answer(struct http_exchange *x, int status, const char *type, stru
         x->body = *body;
         body->data = NULL;
         buf_init(body, body->max);
+        x->reply_bytes = x->body.len;
+        atomic_fetch_add(&x->hub->reply_bytes, x->reply_bytes);
     }
     x->status = status;
     p += HTTP_PREFIX_BYTES;

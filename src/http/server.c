@@ -516,6 +516,11 @@ size_t http_connections(const struct http_server *s)
     return atomic_load(&s->conn_count);
 }
 
+size_t http_replies_bytes(const struct http_server *s)
+{
+    return atomic_load(&s->hub->reply_bytes);
+}
+
 size_t http_connections_max(const struct http_server *s)
 {
     return s->o.connections_max;

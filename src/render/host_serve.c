@@ -276,6 +276,7 @@ static void serve(struct out *o)
     put_int(o, "items_max", maybe_of(v->items_max), &v->items_max);
     put_bytes(o, "body_max", v->body_bytes_max, &v->body_bytes_max);
     put_bytes(o, "text_max", v->text_bytes_max, &v->text_bytes_max);
+    put_bytes(o, "calls_max", v->calls_bytes_max, &v->calls_bytes_max);
     put_int(o, "queue_max", maybe_of(v->queue_max), &v->queue_max);
     put_int(o, "connections_max", maybe_of(v->connections_max), &v->connections_max);
     put_int(o, "users_max", maybe_of(v->users_max), &v->users_max);

@@ -447,6 +447,7 @@ static void serve_limits(struct k8s *k, struct yaml_out *y)
         { "drain", &s->drain_ms, "ms" },
         { "cache", &s->cache_bytes, "B" },
         { "text_max", &s->text_bytes_max, "B" },
+        { "calls_max", &s->calls_bytes_max, "B" },
         { "timeout_max", &s->timeout_max_ms, "ms" },
         { "body_total_timeout", &s->body_total_ms, "ms" },
         { "batch_time", &s->batch_ms, "ms" },

@@ -38,7 +38,8 @@ struct serve {
     struct loads *loads;   /* who waits for a model */
     int ports[SERVE_LISTEN_MAX];
     _Atomic bool stopping;
-    struct serve_own *own; /* serve.c's */
+    atomic_size_t calls_bytes; /* see call_bytes.c */
+    struct serve_own *own;     /* serve.c's */
 };
 
 /* A request that came with many others, as a line of a file or of a stream: nobody waits for it
@@ -70,6 +71,7 @@ struct call {
     float *rows; /* [row_count][width], owned: too large for an arena's life */
     size_t row_count;
     size_t full_width; /* floats a row as computed */
+    size_t bytes;      /* counted in calls_bytes */
     struct answer answer;
     enum rc why; /* how the job ended */
     struct err err;
@@ -96,6 +98,10 @@ void front_wake_parked(struct front *f);                    /* a model became re
 enum { CALL_OWNER_BYTES = 65 };
 void call_owner(const struct http_request *r, char out[CALL_OWNER_BYTES]);
 uint64_t call_client(const char owner[CALL_OWNER_BYTES]);
+
+/* ---- call_bytes.c: memory of all calls together; false: c->fault says why there is none */
+bool call_take_bytes(struct call *c, size_t bytes);
+void call_give_bytes(struct call *c);
 
 /* ---- encode.c: inputs as ids; false: c->fault says why */
 bool call_encode(struct call *c, struct front_own *own);

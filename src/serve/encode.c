@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "engine/pair.h"
 #include "engine/text.h"
+#include "os/clock.h"
 #include "serve/call.h"
 
 #include <assert.h>
@@ -292,6 +293,8 @@ static bool make_rows(struct call *c)
         return ask_fault(&c->fault, ASK_E_TOO_MANY, NULL,
                          "the reply would hold %zu rows of %zu numbers: ask for fewer at a time",
                          rows, c->full_width);
+    if (!call_take_bytes(c, rows * c->full_width * (sizeof(float) + SERVE_FLOAT_TEXT_BYTES)))
+        return false;
     c->row_count = rows;
     c->rows = malloc((rows ? rows : 1) * c->full_width * sizeof(float));
     if (!c->rows)
@@ -351,6 +354,8 @@ static bool list_tokens(struct call *c, struct front_own *own, size_t i, const c
 
     if (tokenizer_encode(c->model->tok, own->scratch, in, NULL, &o, &out, &c->err))
         return ask_fault(&c->fault, ASK_E_TOKENIZER, NULL, "input %zu: %s", i, c->err.msg);
+    if (!call_take_bytes(c, out.count * SERVE_TOKEN_BYTES + in.len))
+        return false;
     struct answer_token *t = arena_array(a, struct answer_token, out.count ? out.count : 1);
     for (size_t k = 0; k < out.count; k++)
         t[k] = (struct answer_token){ .id = out.ids[k],
@@ -371,7 +376,9 @@ static bool list_text(struct call *c, size_t i)
     enum rc rc =
         tokenizer_decode(c->model->tok, in->ids, in->id_count, c->ask.skip_specials, &b, &c->err);
 
-    if (rc == RC_OK)
+    if (rc == RC_OK && !call_take_bytes(c, 2 * b.len))
+        rc = RC_LIMIT;
+    else if (rc == RC_OK)
         c->answer.texts[i] = arena_strndup(&c->ask.arena, buf_str(&b), b.len);
     else
         (void)ask_fault(&c->fault, ASK_E_TOKENIZER, NULL, "ids %zu: %s", i, c->err.msg);
@@ -390,7 +397,13 @@ bool call_tokenize(struct call *c, struct front_own *own)
     c->answer.items = arena_array(a, struct answer_item, c->ask.count);
     c->answer.tokens = arena_array(a, struct answer_token *, c->ask.count);
     c->answer.texts = arena_array(a, const char *, c->ask.count);
-    for (size_t i = 0; ok && i < c->ask.count; i++)
+    for (size_t i = 0; ok && i < c->ask.count; i++) {
+        if (i && clock_mono_ns() > c->ask.deadline_ns)
+            return ask_fault(&c->fault, ASK_E_DEADLINE, NULL,
+                             "the deadline passed after %zu of %zu inputs", i, c->ask.count);
+        if (c->x && http_gone(c->x))
+            return ask_fault(&c->fault, ASK_E_DEADLINE, NULL, "the client has left");
         ok = c->ask.what == ASK_TEXTS ? list_text(c, i) : list_tokens(c, own, i, prompt);
+    }
     return ok;
 }

@@ -138,6 +138,7 @@ static void call_free(struct call *c)
     if (c->model)
         served_release(c->model);
     free(c->rows);
+    call_give_bytes(c);
     arena_release(&c->ask.arena);
     free(c);
 }
@@ -506,18 +507,20 @@ static bool read_body(struct call *c, struct json **out)
 {
     const struct http_request *r = c->req;
     size_t most = c->s->o.body_bytes_max ? c->s->o.body_bytes_max : HTTP_BODY_BYTES_DEFAULT;
-    struct buf plain = { 0 };
+    struct buf plain;
     struct err err = { 0 };
+
+    buf_init(&plain, most + 1);
     enum rc rc = is_packed(c) ? gzip_unpack(r->body, r->body_len, most, &plain, &err) : RC_OK;
-    bool ok = rc == RC_OK;
+    bool ok = rc == RC_OK && call_take_bytes(c, plain.len);
 
     if (rc == RC_LIMIT)
         (void)ask_fault(&c->fault, ASK_E_TOO_LARGE, NULL,
                         "the body is longer than %zu bytes when it is unpacked (--body-max)", most);
     else if (rc != RC_OK)
         (void)ask_fault(&c->fault, ASK_E_JSON, NULL, "the body cannot be unpacked: %s", err.msg);
-    else if (json_parse(&c->ask.arena, is_packed(c) ? buf_str(&plain) : r->body,
-                        is_packed(c) ? plain.len : r->body_len, out, &err))
+    else if (ok && json_parse(&c->ask.arena, is_packed(c) ? buf_str(&plain) : r->body,
+                              is_packed(c) ? plain.len : r->body_len, out, &err))
         ok = ask_fault(&c->fault, ASK_E_JSON, NULL, "the body cannot be read as JSON: %s", err.msg);
     buf_release(&plain);
     return ok;

@@ -145,6 +145,7 @@ void serve_defaults(struct serve_opts *o)
 {
     o->items_max = o->items_max ? o->items_max : SERVE_ITEMS_DEFAULT;
     o->body_bytes_max = o->body_bytes_max ? o->body_bytes_max : HTTP_BODY_BYTES_DEFAULT;
+    o->calls_bytes_max = o->calls_bytes_max ? o->calls_bytes_max : SERVE_CALLS_BYTES_DEFAULT;
     o->connections_max = o->connections_max ? o->connections_max : HTTP_CONNECTIONS_DEFAULT;
     o->queue_tokens_max = o->queue_tokens_max ? o->queue_tokens_max : SCHED_QUEUE_TOKENS_DEFAULT;
     o->queue_jobs_max = o->queue_jobs_max ? o->queue_jobs_max : SCHED_QUEUE_JOBS_DEFAULT;

@@ -15,9 +15,13 @@ enum {
     SERVE_FRONT_THREADS_MAX = 64,       /* that parse, tokenise and write */
     SERVE_ROW_BYTES_MAX = 512 << 20,    /* of numbers in one reply */
     SERVE_REPLY_BYTES_MAX = 2000 << 20, /* of one reply */
+    SERVE_FLOAT_TEXT_BYTES = 13,        /* of a number in a reply, as it is foreseen */
+    SERVE_TOKEN_BYTES = 160,            /* of a token in a list of them, its text aside */
     SERVE_TIMEOUT_MAX_DEFAULT_MS = 600000,
     SERVE_PARKED_MAX = 4096 /* calls that wait for a model to load */
 };
+
+#define SERVE_CALLS_BYTES_DEFAULT ((size_t)4 << 30)
 
 struct serve_opts {
     const char *listen; /* address; NULL: 127.0.0.1 */
@@ -31,10 +35,11 @@ struct serve_opts {
     const struct pool_opts *pools;
     size_t pool_count;
     size_t items_max, body_bytes_max, connections_max, queue_tokens_max, queue_jobs_max;
-    size_t text_bytes_max; /* of one text; 0: by the model's length */
-    int timeout_ms;        /* of a request that names none */
-    int timeout_max_ms;    /* of what a request may name */
-    int batch_ms;          /* that a batch shall take at most */
+    size_t text_bytes_max;  /* of one text; 0: by the model's length */
+    size_t calls_bytes_max; /* of all calls: unpacked bodies, numbers, replies */
+    int timeout_ms;         /* of a request that names none */
+    int timeout_max_ms;     /* of what a request may name */
+    int batch_ms;           /* that a batch shall take at most */
     int drain_ms;
     int head_ms, body_ms, body_total_ms; /* of http_opts; 0: its defaults */
     uint64_t cache_bytes;

@@ -650,6 +650,8 @@ static const struct spec_row serve_rows[] = {
     ROW(BYTES, "text_max", struct spec_serve, text_bytes_max, .dflt = "0",
         .dflt_from = "256 bytes a token of the model, 1 MiB at least", .min = 0, .max = 4 * GB,
         .doc = "bytes of one text"),
+    ROW(BYTES, "calls_max", struct spec_serve, calls_bytes_max, .dflt = "4GiB", .min = KB,
+        .max = TB, .doc = "memory of unpacked bodies, numbers and replies of all calls together"),
     ROW(INT, "queue_max", struct spec_serve, queue_max, .dflt = "4096", .min = 1, .max = 10000000,
         .doc = "requests that may wait; more are answered 429"),
     ROW(INT, "connections_max", struct spec_serve, connections_max, .dflt = "10000",

@@ -542,6 +542,7 @@ struct spec_serve {
     int64_t port, rerank_port;
     int64_t items_max, body_bytes_max, queue_max, connections_max, users_max;
     int64_t text_bytes_max; /* 0: by the model's length */
+    int64_t calls_bytes_max;
     int64_t timeout_ms, timeout_max_ms, batch_ms, body_total_ms, drain_ms, cache_bytes;
     bool any_model;
     const char *batch_dir; /* NULL: no files and batches */

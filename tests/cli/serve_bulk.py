@@ -548,6 +548,7 @@ serve:
   admin_token_file: {admin}
   allow_origin: [https://app.example]
   text_max: 1KiB
+  calls_max: 100kB
   timeout_max: 40s
   body_total_timeout: 1m
   batch_time: 20ms
@@ -564,6 +565,8 @@ serve:
     check("any_model", s.ask("/v1/embeddings", {"input": "a", "model": "nobody"})[0] == 200)
     st, v, _ = s.ask("/v1/embeddings", {"input": "a " * 600})
     check("text_max", st == 413, st, v)
+    st, v, _ = s.ask("/tokenize", {"inputs": ["a " * 300] * 10})
+    check("calls_max", st == 413 and "--calls-max" in str(v), st, v)
     st, v, _ = s.ask("/v1/embeddings", {"input": "a"}, {"x-request-timeout": "60s"})
     check("timeout_max", st == 400 and "40" in str(v), st, v)
     r = s.ask("/v1/embeddings", {"input": "a"}, {"Origin": "https://app.example"})

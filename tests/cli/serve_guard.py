@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from serve_box import reply, secret, wait
+from serve_box import reply, request, secret, wait
 from serve_test import Server, check, done, part, run, skip
 
 EMB = sys.argv[2]
@@ -233,6 +233,36 @@ def turns():
     s.stop()
 
 
-for fn in (pages, scopes, alone, names, slow, tls, long_texts, turns):
+def memory():
+    """Short requests that ask for much, and do not read it."""
+    s = Server("-m", f"emb={EMB}", "--calls-max", "60MB", "--body-max", "100MB")
+    tokens = {"inputs": ["word " * 20_000]}  # 80,000 tokens: a reply of 5 MB
+    st, v, r = s.ask("/tokenize", tokens)
+    check("a list of tokens within the limit is given", st == 200 and len(v[0]) > 20_000, st)
+    st, v, _ = s.ask("/tokenize", {"inputs": tokens["inputs"] * 6})
+    check("a larger one than all may hold is refused, with the setting's name", st == 413 and "--calls-max" in str(v), st, v)
+    st, v, _ = s.ask("/embed_all", {"inputs": ["word " * 600] * 1000})
+    check("a vector for each token is counted before it is made", st in (200, 413) and s.ask("/embed", {"inputs": "a"})[0] == 200, st)
+    packed = gzip.compress(b'{"inputs":["' + b"a " * 35_000_000 + b'"]}', 1)
+    st, v, _ = s.ask("/embed", packed, {"Content-Encoding": "gzip"})  # and none of 70 MB is called damaged
+    check("what a body grows to is counted", st == 413 and "--calls-max" in str(v), st, v)
+    held = []
+    for _ in range(12):
+        c = s.connect()
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        c.sendall(request("/tokenize", tokens))
+        held.append(c)
+    refused = wait(lambda: s.ask("/tokenize", tokens)[0] == 429, 20)
+    st, v, r = s.ask("/tokenize", tokens)
+    check("replies that nobody reads count on: 429 with the setting's name", refused and st == 429 and "--calls-max" in str(v) and
+          int(r.getheader("Retry-After")) >= 1, st, v)
+    check("a short request is answered meanwhile", s.ask("/embed", {"inputs": "a"})[0] == 200)
+    for c in held:
+        c.close()
+    check("and no more when their clients have left", wait(lambda: s.ask("/tokenize", tokens)[0] == 200, 20))
+    s.stop()
+
+
+for fn in (pages, scopes, alone, names, slow, tls, long_texts, turns, memory):
     part(fn)
 done()
