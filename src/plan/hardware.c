@@ -40,68 +40,39 @@ static void from_row(const struct cat_gpu *g, const char *alias, struct plan_gpu
     *out = p;
 }
 
-/* Lower case without blanks, dashes and a maker's name: "NVIDIA A100-80GB" is a10080gb. */
-static void fold(const char *s, char out[PLAN_ALIAS_MAX])
+/* The first of `aliases`, which | separates. */
+static void alias_first(const char *aliases, char out[PLAN_ALIAS_MAX])
 {
-    size_t n = 0;
-
-    for (; *s && n + 1 < PLAN_ALIAS_MAX; s++) {
-        char c = *s >= 'A' && *s <= 'Z' ? (char)(*s + 32) : *s;
-
-        if (c != ' ' && c != '-' && c != '_')
-            out[n++] = c;
-    }
-    out[n] = 0;
-    if (str_starts(out, "nvidia"))
-        memmove(out, out + 6, n - 5);
+    snprintf(out, PLAN_ALIAS_MAX, "%.*s", (int)strcspn(aliases, "|"), aliases);
 }
 
-/* The first of `aliases`, which | separates, and whether one of them is `want`. */
-static bool has_alias(const char *aliases, const char *want, char first[PLAN_ALIAS_MAX])
-{
-    bool found = false;
-
-    first[0] = 0;
-    while (*aliases) {
-        const char *end = strchrnul(aliases, '|');
-        char word[PLAN_ALIAS_MAX], folded[PLAN_ALIAS_MAX];
-        size_t len = (size_t)plan_min(end - aliases, PLAN_ALIAS_MAX - 1);
-
-        memcpy(word, aliases, len);
-        word[len] = 0;
-        fold(word, folded);
-        if (!first[0])
-            str_copy(first, PLAN_ALIAS_MAX, word);
-        found = found || str_eq(folded, want);
-        aliases = *end ? end + 1 : end;
-    }
-    return found;
-}
-
+/* By the catalogue's own rule, so that a spec, `plan` and what the driver prints agree on names. */
 static enum rc find(const struct cat_gpu_table *t, const char *name, struct plan_gpu *out,
                     struct err *err)
 {
-    char want[PLAN_ALIAS_MAX], firsts[NAMES_MAX][PLAN_ALIAS_MAX];
-    const char *names[NAMES_MAX], *near;
+    const char *near = NULL;
+    const struct cat_gpu *g = cat_gpu_named(t, name, &near);
+    char firsts[NAMES_MAX][PLAN_ALIAS_MAX];
+    const char *names[NAMES_MAX];
     struct buf list = { 0 };
     size_t count = 0;
 
-    fold(name, want);
-    for (size_t i = 0; i < t->count && count < NAMES_MAX; i++) {
-        if (!*t->rows[i].alias)
-            continue;
-        if (has_alias(t->rows[i].alias, want, firsts[count])) {
-            from_row(&t->rows[i], firsts[count], out);
-            if (maybe_or(t->rows[i].nvlink_bridge, 0)) /* a bridge joins two of them, not eight */
-                out->link_bytes_s = 0;
-            buf_release(&list);
-            return RC_OK;
-        }
-        names[count] = firsts[count];
-        buf_addf(&list, "%s%s", count ? ", " : "", firsts[count]);
-        count++;
+    if (g && *g->alias) {
+        alias_first(g->alias, firsts[0]);
+        from_row(g, firsts[0], out);
+        if (maybe_or(g->nvlink_bridge, 0)) /* a bridge joins two of them, not eight */
+            out->link_bytes_s = 0;
+        return RC_OK;
     }
-    near = str_nearest(want, names, count);
+    for (size_t i = 0; i < t->count && count < NAMES_MAX; i++) {
+        names[count] = firsts[count];
+        alias_first(t->rows[i].alias, firsts[count]);
+        if (*firsts[count])
+            buf_addf(&list, "%s%s", count ? ", " : "", firsts[count]);
+        count += *firsts[count] != 0;
+    }
+    if (!near) /* the catalogue takes another number for another GPU; here it is a question */
+        near = str_nearest(name, names, count);
     if (near)
         err_hint(err, "Did you mean '%s'?", near);
     else
@@ -122,7 +93,7 @@ enum rc plan_gpu_by_product(const char *product, struct plan_gpu *out, struct er
     if (rc == RC_OK) {
         g = cat_gpu_find(&t, no_id, product);
         if (g) {
-            has_alias(g->alias, "", first);
+            alias_first(g->alias, first);
             from_row(g, first, out);
         } else {
             err_hint(err, "Give its kind with --gpu; 'stoker plan memory --gpu x' names those that "

@@ -73,6 +73,12 @@ refused() {
     test $? = 2 && test ! -s out && sed -n 1p err | grep -qF -- "$msg" && sed -n 2p err | grep -qF -- "$hint" ||
         { cat err; return 1; }
 }
+test_expect 'a GPU by any name of the catalogue: ours, the driver'"'"'s, the label of a Kubernetes node' '
+    for n in "h100=H100 SXM5 80GB" "NVIDIA H100 80GB HBM3=H100 SXM5 80GB" "NVIDIA-A100-SXM4-80GB=A100 SXM4 80GB" "a100-80gb=A100 SXM4 80GB" \
+             "Tesla-V100-SXM2-16GB=V100 SXM2 16GB" "NVIDIA GeForce RTX 4090=RTX 4090" "NVIDIA B200=B200 SXM 180GB"; do
+        stoker plan memory --model llama-3.2-1b --gpu "${n%%=*}" >out; grep -q "^1 x ${n#*=}: " out || { echo "$n"; return 1; }
+    done
+'
 test_expect 'no model, an unknown one, a wrong one' '
     refused "there is no --model" "stoker plan models" &&
     refused "no model '"'llama-3.1-9b'"'" "llama-3.1-8b" --model llama-3.1-9b &&
