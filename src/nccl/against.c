@@ -380,8 +380,17 @@ static void rows_net(struct against *g, const struct log_facts *f, const struct 
                        : NULL);
 }
 
+/* 26 of "2.26.5"; -1: unknown. */
+static long minor_of(const char *version)
+{
+    char *end;
+    long major = version ? strtol(version, &end, 10) : 0;
+
+    return major == 2 && *end == '.' ? strtol(end + 1, NULL, 10) : -1;
+}
+
 /* NCCL's numbers for distances changed with 2.26, 2.27 and 2.28. */
-static const char *distance_name(const char *version, int64_t n)
+static const char *distance_name(long minor, int64_t n)
 {
     static const char *const old[] = { "LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS" };
     static const char *const c2c[] = {
@@ -391,11 +400,8 @@ static const char *distance_name(const char *version, int64_t n)
                                        "PXB", "PXN", "P2C", "PHB", "SYS" };
     static const char *const now[] = { "LOC", "NVL", "NVB", "C2C", "PIX",
                                        "PXB", "P2C", "PXN", "PHB", "SYS" };
-    char *end;
-    long major = version ? strtol(version, &end, 10) : 0;
-    long minor = version && *end == '.' ? strtol(end + 1, NULL, 10) : 0;
 
-    if (n < 0 || major != 2)
+    if (n < 0 || minor < 0)
         return NULL;
     if (minor < 26)
         return n < (int64_t)ARRAY_SIZE(old) ? old[n] : NULL;
@@ -404,23 +410,50 @@ static const char *distance_name(const char *version, int64_t n)
     return n < (int64_t)ARRAY_SIZE(now) ? (minor == 27 ? p2c[n] : now[n]) : NULL;
 }
 
+/* Some GPU is as near to the device as that, and can send for others. */
+static bool neighbour_is_at(const struct against *g, const char *devs, const char *path)
+{
+    for (size_t i = 0; i < g->hw->gpus_count; i++) {
+        const struct nccl_gdr *way = gdr_find(g, i, devs);
+
+        if (way && str_eq(way->path, path) && level_parse(path) < level_parse("PXN"))
+            return true;
+    }
+    return false;
+}
+
+/* The distance that NCCL writes of a pair is, where another GPU sends for this one (PXN), the
+ * one of that other GPU (ncclTopoCheckGdr()); from 2.29 on the line says that it does. */
+static void row_reach(struct against *g, const struct log_reach *r, const char *devs, long minor)
+{
+    const char *theirs = distance_name(minor, r->distance);
+    const struct nccl_gdr *way = gdr_find(g, (size_t)r->gpu, devs);
+    const char *what = arena_printf(g->a, "%s and %s", against_gpu_name(g, (size_t)r->gpu), devs);
+
+    if (name_in(g->hw, devs, NULL))
+        against_add(g, "distance", what, NULL, r->pxn ? "PXN" : theirs, r->line,
+                    AGAINST_DIRECT_WHY);
+    else if (r->pxn)
+        against_add(g, "distance", what, way ? way->path : NULL, "PXN", r->line, NULL);
+    else if (way && str_eq(way->path, "PXN") && minor < 29 && theirs &&
+             neighbour_is_at(g, devs, theirs))
+        against_add_as(g, NCCL_SAME, "distance", what, way->path, theirs, r->line,
+                       "Before 2.29 NCCL writes the distance of the GPU that sends for it.");
+    else
+        against_add(g, "distance", what, way ? way->path : NULL, theirs, r->line,
+                    theirs ? NULL
+                           : "The version, and with it the meaning of the number, is not known.");
+}
+
 static void rows_reach(struct against *g, const struct log_facts *f)
 {
-    for (size_t i = 0; i < f->reach_count; i++) {
-        const struct log_reach *r = &f->reach[i];
-        const char *devs = dev_name(g, f, r->dev);
-        const char *theirs =
-            f->version.count == 1 ? distance_name(f->version.values[0], r->distance) : NULL;
-        const struct nccl_gdr *way = devs ? gdr_find(g, (size_t)r->gpu, devs) : NULL;
+    long minor = f->version.count == 1 ? minor_of(f->version.values[0]) : -1;
 
-        if (!devs)
-            continue;
-        against_add(g, "distance",
-                    arena_printf(g->a, "%s and %s", against_gpu_name(g, (size_t)r->gpu), devs),
-                    way && !name_in(g->hw, devs, NULL) ? way->path : NULL, theirs, r->line,
-                    name_in(g->hw, devs, NULL) ? AGAINST_DIRECT_WHY
-                    : theirs                   ? NULL
-                             : "The version, and with it the meaning of the number, is not known.");
+    for (size_t i = 0; i < f->reach_count; i++) {
+        const char *devs = dev_name(g, f, f->reach[i].dev);
+
+        if (devs)
+            row_reach(g, &f->reach[i], devs, minor);
     }
 }
 

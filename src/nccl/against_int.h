@@ -55,6 +55,7 @@ struct log_reach { /* "GPU Direct RDMA Enabled for GPU 0 / HCA 1 (distance 4 <= 
     int64_t gpu;   /* position in hw->gpus[] */
     int64_t dev;
     bool on;
+    bool pxn; /* the line says so, which it does from 2.29 on */
     int64_t distance;
     size_t line;
 };

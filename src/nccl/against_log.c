@@ -338,19 +338,41 @@ static int64_t gpu_of(struct log_facts *f, const struct log_line *l, const char 
     return at;
 }
 
-/* " for GPU 0 / HCA 1 (distance 4 <= 5), read 1" */
+/* " 0 / HCA 1 (distance 4 <= 5), read 1", and from 2.29 on
+ * "/0-1b000 (rank 0) - NET/0-1 ( using PXN via GPU/0-43000, distance 4 <= 5, read 1 …" */
+static bool take_reach(struct log_facts *f, const char **p, const struct log_line *l,
+                       struct log_reach *out)
+{
+    const char *word;
+    int64_t id;
+
+    if (take(p, "/")) {
+        if (!(*p = strstr(*p, " (rank ")) || !take(p, " (rank ") ||
+            !(word = take_until(f->a, p, ")")) || !take(p, ") - NET/") ||
+            !take_number(p, 10, &id) || !take(p, "-") || !take_number(p, 10, &out->dev))
+            return false;
+        out->gpu = gpu_of(f, l, word);
+        out->pxn = strstr(*p, "using PXN via") != NULL;
+        return true;
+    }
+    if (!take(p, " ") || !(word = take_until(f->a, p, " ")) || !take(p, " / HCA ") ||
+        !take_number(p, 16, &id))
+        return false;
+    out->gpu = gpu_of(f, l, word);
+    out->dev = id & 0xffffffff; /* the upper half is the host's number in an NVLink domain */
+    return true;
+}
+
 static void says_reach(struct log_facts *f, const char *p, bool on, const struct log_line *l)
 {
     struct log_reach r = { .on = on, .line = l->number, .distance = -1 };
-    const char *word = take_until(f->a, &p, " ");
-    int64_t id;
+    const char *distance;
 
-    if (!word || !take(&p, " / HCA ") || !take_number(&p, 16, &id))
+    if (!take_reach(f, &p, l, &r))
         return;
-    r.gpu = gpu_of(f, l, word);
-    r.dev = id & 0xffffffff; /* the upper half is the host's number in an NVLink domain */
-    if (take(&p, " (distance "))
-        (void)take_number(&p, 10, &r.distance);
+    distance = strstr(p, "distance ");
+    if (distance && take(&distance, "distance "))
+        (void)take_number(&distance, 10, &r.distance);
     for (size_t i = 0; i < f->reach_count; i++)
         if (f->reach[i].gpu == r.gpu && f->reach[i].dev == r.dev && f->reach[i].on == r.on)
             return;
@@ -466,9 +488,9 @@ static void says(struct log_facts *f, const struct log_line *l)
         answer(f, &f->network, take_until(f->a, &p, ""), line);
     else if (take(&p, "Channel "))
         says_channel(f, p, line);
-    else if (take(&p, "GPU Direct RDMA Enabled for GPU "))
+    else if (take(&p, "GPU Direct RDMA Enabled for GPU"))
         says_reach(f, p, true, l);
-    else if (take(&p, "GPU Direct RDMA Disabled for GPU "))
+    else if (take(&p, "GPU Direct RDMA Disabled for GPU"))
         says_reach(f, p, false, l);
     else if (take(&p, "NCCL version "))
         answer(f, &f->version, take_until(f->a, &p, "+ "), line);

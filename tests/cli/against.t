@@ -42,7 +42,9 @@ for sep, group in itertools.groupby(sys.argv[1:], lambda a: a == "--"):
 ' "$@"
 }
 
-for v in 2.18.3 2.19.4 2.21.5 2.23.4 2.24.3 2.26.2 2.27.3 2.28.9 2.30.7; do
+for v in 2.18.3 2.19.4 2.21.5 2.23.4 2.24.3 2.26.2 2.27.3 2.28.9 2.29.3 2.30.7; do
+    reach="'GPU 4 and mlx5_6' nccl=PXB about=distance -- 'GPU 4 and mlx5_0' stoker=PXN about=distance"
+    test $v = 2.30.7 && reach="'GPU 4 and mlx5_6' about=gdr" # it says no distance
     test_expect "the log of NCCL $v: all as predicted, exit 0" "
         log $v >nccl.log && against 0 nccl.log && row mlx5_11:1 verdict=same nccl=used -- \
         mlx5_2:1 verdict=same -- \
@@ -50,7 +52,7 @@ for v in 2.18.3 2.19.4 2.21.5 2.23.4 2.24.3 2.26.2 2.27.3 2.28.9 2.30.7; do
         'between machines' nccl=IB verdict=same -- \
         'GPU 4 sends by' verdict=same nccl=mlx5_6 -- \
         'GPU 4 and mlx5_6' nccl=direct verdict=same -- \
-        'GPU 4 and mlx5_6' nccl=PXB about=distance -- \
+        $reach -- \
         'GPU 0 and GPU 1' nccl=P2P verdict=same
     "
 done

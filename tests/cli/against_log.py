@@ -32,6 +32,27 @@ ports = [p for p in PORTS if p != args.without]
 dma = "_dma" if args.direct else ""  # devices by their Data Direct function
 
 
+def reach(g, minor):
+    """GPU g and every NIC at a GPU's switch: by a neighbour (PXN) where it is not its own, and
+    the distance is then the neighbour's; a trace line, which releases leave out, from 2.30 on."""
+    said = {}
+    for i, nic in enumerate(NEAR if minor < 30 else []):
+        if PORTS[nic] not in ports:
+            continue
+        dev = ports.index(PORTS[nic]) // (2 if args.virtual else 1)
+        far = 4 if minor < 26 else 5
+        mode = ", mode Default" if minor > 28 else " mode Default" if minor > 25 else ""
+        who, via = f"{BUS[g]}000" if minor < 23 else str(g), ""
+        if minor == 29:
+            via = f" using PXN via GPU/0-{BUS[i]}000, " if i != g else ""
+            text = f"GPU/0-{BUS[g]}000 (rank {g}) - NET/0-{dev} ({via}distance {far} <= {far}, read 0{mode})"
+        else:
+            text = f"GPU {who} / HCA {dev:x} (distance {far} <= {far}), read 0{mode}"
+        if i == g or dev not in said:
+            said[dev] = f"GPU Direct RDMA Enabled for {text}"
+    return said.values()
+
+
 def lines(host, minor):
     out = []
     say = lambda rank, text: out.append((rank, text))
@@ -65,16 +86,10 @@ def lines(host, minor):
         dev = ports.index(PORTS[NEAR[g]]) if PORTS[NEAR[g]] in ports else 0
         if args.far:
             dev = ports.index(PORTS[NEAR[(g + 4) % 8]])
-        who = f"{BUS[g]}000" if minor < 23 else str(g)
-        scale = {"PXB": 4 if minor < 26 else 5}
-        scale["SEEN"] = scale["PXB"]
-        if PORTS[NEAR[g]] not in ports:  # by way of a neighbour
-            scale["SEEN"] = 5 if minor < 26 else 6 if minor < 28 else 7
+        if not args.nogdr and not args.far:
+            out += [(g, text) for text in reach(g, minor)]
         if args.virtual:
             dev //= 2
-        mode = " mode Default" if minor >= 26 else ""
-        say(g, f"GPU Direct RDMA Enabled for GPU {who} / HCA {dev:x} (distance {scale['SEEN']} <= {scale['SEEN']}), "
-            f"read 1{mode}") if not args.nogdr and not args.far else None
         gdr = "" if args.nogdr else "/GDRDMA"
         if args.network == "IB":
             say(g, f"Channel {g:02d}/0 : {g}[{g}] -> {g + 8}[{g}] [send] via NET/IB/{dev}{gdr}")
