@@ -11,10 +11,13 @@
 
 /* ---- thresholds ---- */
 enum {
-    /* Jumbo frames on every hop: a RoCE packet of 4096 bytes does not fit into 1500. */
-    RDMA_ROCE_MTU = 9000
+    /* RoCE has packets of 256 to 4096 bytes of data, and headers of 96 (the kernel's
+     * iboe_get_mtu()): an Ethernet MTU above their sum gives RoCE no larger ones. */
+    RDMA_ROCE_DATA_MAX = 4096,
+    RDMA_ROCE_DATA_MIN = 256,
+    RDMA_ROCE_HEADERS = 96,
+    RDMA_ROCE_MTU = RDMA_ROCE_DATA_MAX + RDMA_ROCE_HEADERS
 };
-#define RDMA_NO_DEVICE "no RDMA device here"
 
 /* ConnectX-7 firmware whose rate mask sends a 400 Gb/s port up at 100 (seen in the
  * field as 54 instead of 194 GB/s over four NICs). */
@@ -65,10 +68,10 @@ static const char *plugin_fabric(const struct hw *hw)
 static void rdma_no_device(const struct hw *hw, struct check_out *o)
 {
     const char *fabric = plugin_fabric(hw), *why = o->nccl->bare_why;
-    bool plugin = hw->nccl.net_plugin || facts_soft(hw, "nccl-net-plugin");
+    bool plugin = facts_net_plugin(hw);
 
     if ((o->groups & CHECK_ALL) == CHECK_ALL && !o->nccl->bare_remedy)
-        check_skip(o, RDMA_NO_DEVICE);
+        check_skip(o, "%s", facts_rdma_none(hw));
     else if (fabric && plugin)
         check_skip(o, "%s has no RDMA device: NCCL reaches it by the net plug-in, which is here",
                    fabric);
@@ -110,6 +113,8 @@ static void rdma_devices(const struct hw *hw, struct check_out *o)
         check_warn(o, o->nccl->bare_remedy, "%s", o->nccl->bare_why);
     if (hw->rdma_count == 0)
         rdma_no_device(hw, o);
+    else if (ours == 0)
+        check_skip(o, "%s", facts_rdma_none(hw));
 }
 
 /* What is set, or a file that NCCL reads, ends every job before it begins. */
@@ -136,7 +141,7 @@ static void rdma_uverbs(const struct hw *hw, struct check_out *o)
         "RDMA resource of the device plug-in in a pod).";
 
     if (hw->rdma_count == 0)
-        check_skip(o, RDMA_NO_DEVICE);
+        check_skip(o, "%s", facts_rdma_none(hw));
     else if (!n.known)
         check_unknown(o, NULL, "/dev/infiniband could not be read");
     else if (n.v == 0)
@@ -160,7 +165,7 @@ static void rdma_verbs(const struct hw *hw, struct check_out *o)
         if (facts_rdma_ours(hw, &hw->rdma[i]) && hw_verbs_lacks(hw, &hw->rdma[i]))
             bare = &hw->rdma[i];
     if (hw->rdma_count == 0)
-        check_skip(o, RDMA_NO_DEVICE);
+        check_skip(o, "%s", facts_rdma_none(hw));
     else if (bare)
         check_warn(o,
                    "Install the providers (Debian: ibverbs-providers) where the job runs: "
@@ -179,6 +184,7 @@ static void rdma_verbs(const struct hw *hw, struct check_out *o)
 static void rdma_efa(const struct hw *hw, struct check_out *o)
 {
     const char *product = hw->place.product;
+    bool plugin = facts_net_plugin(hw);
     size_t have = 0, want = 0;
 
     for (size_t i = 0; i < hw->rdma_count; i++)
@@ -193,11 +199,10 @@ static void rdma_efa(const struct hw *hw, struct check_out *o)
                    "Launch the instance with all its EFA interfaces; in a pod, ask for "
                    "vpc.amazonaws.com/efa.",
                    "%zu EFA devices, a %s has %zu", have, product, want);
-    else if (str_eq(o->nccl->net, "fails") ||
-             (str_eq(o->nccl->net, "tcp") && facts_soft(hw, "nccl-net-plugin")))
+    else if (str_eq(o->nccl->net, "fails") || (str_eq(o->nccl->net, "tcp") && plugin))
         check_fail(o, "Unset the variable.", "%zu EFA devices stay unused: %s", have,
                    o->nccl->net_why);
-    else if (!facts_soft(hw, "nccl-net-plugin"))
+    else if (!plugin)
         check_warn(o,
                    "Install aws-ofi-nccl where the job runs: NCCL speaks to EFA through it alone, "
                    "and uses TCP without.",
@@ -546,6 +551,15 @@ static void rdma_gid(const struct hw *hw, const struct hw_rdma *d, const struct 
         check_fail(o, "Look at the subnet manager: it gives a port its GID.", "no GID");
 }
 
+static int64_t roce_data_bytes(int64_t mtu)
+{
+    int64_t bytes = RDMA_ROCE_DATA_MAX;
+
+    while (bytes > RDMA_ROCE_DATA_MIN && bytes + RDMA_ROCE_HEADERS > mtu)
+        bytes /= 2;
+    return bytes;
+}
+
 static void rdma_mtu(const struct hw *hw, const struct hw_rdma *d, const struct hw_rdma_port *p,
                      struct check_out *o)
 {
@@ -559,22 +573,24 @@ static void rdma_mtu(const struct hw *hw, const struct hw_rdma *d, const struct 
 
     if (facts_is_efa(d) || facts_port_ib(p) || str_eq(d->node_type, "RNIC"))
         check_skip(o, "not a RoCE port");
+    else if (n && n->mtu.known && n->mtu.v >= RDMA_ROCE_MTU)
+        check_pass(o, "MTU %lld", (long long)n->mtu.v);
+    else if (port_is_spared(hw, o, d, p))
+        check_skip(o, "not a port for training: `stoker detect --env` leaves it out");
     else if (!n)
         check_unknown(o, NULL, "no network device of it in this namespace");
-    else if (port_is_spared(hw, o, d, p) && n->master)
-        check_skip(o, "not a port for training, and %s is part of %s", n->name, n->master);
     else if (!n->mtu.known)
         check_unknown(o, NULL, "the MTU of %s could not be read", n->name);
-    else if (n->mtu.v < RDMA_ROCE_MTU)
+    else
         check_warn(o,
                    check_text(o,
-                              "Set MTU %d on the device (`ip link set DEV mtu %d`, or mtu in the "
-                              "network attachment) and on every switch port of the fabric.",
-                              RDMA_ROCE_MTU, RDMA_ROCE_MTU),
-                   "MTU %lld on %s, %d is wanted for RoCE", (long long)n->mtu.v, n->name,
+                              "Set MTU 9000 on the device (`ip link set DEV mtu 9000`, or mtu in "
+                              "the network attachment) and on every switch port of the fabric; %d "
+                              "is enough.",
+                              RDMA_ROCE_MTU),
+                   "MTU %lld: packets of RoCE carry %lld bytes of data, %d from MTU %d on",
+                   (long long)n->mtu.v, (long long)roce_data_bytes(n->mtu.v), RDMA_ROCE_DATA_MAX,
                    RDMA_ROCE_MTU);
-    else
-        check_pass(o, "MTU %lld", (long long)n->mtu.v);
 }
 
 /* ---- firmware ---- */
@@ -598,8 +614,8 @@ static const struct hw_rdma *first_alike(const struct hw *hw, const struct hw_rd
 
 static void rdma_firmware(const struct hw *hw, struct check_out *o)
 {
-    if (hw->rdma_count == 0)
-        check_skip(o, RDMA_NO_DEVICE);
+    if (facts_rdma_ours_count(hw) == 0)
+        check_skip(o, "%s", facts_rdma_none(hw));
     for (size_t i = 0; i < hw->rdma_count; i++) {
         const struct hw_rdma *d = &hw->rdma[i], *e = first_alike(hw, d);
 
@@ -653,7 +669,7 @@ static void rdma_memlock(const struct hw *hw, struct check_out *o)
     char soft[UNITS_TEXT_MAX], hard[UNITS_TEXT_MAX];
 
     if (hw->rdma_count == 0)
-        check_skip(o, RDMA_NO_DEVICE);
+        check_skip(o, "%s", facts_rdma_none(hw));
     else if (!l->memlock_bytes.known)
         check_unknown(o, NULL, "the limit of locked memory could not be read");
     else if (l->memlock_bytes.v < 0)
@@ -672,7 +688,7 @@ static void rdma_gpudirect(const struct hw *hw, struct check_out *o)
         "driver on Linux 5.12 or newer for dma-buf. Without, a measured 194 GB/s became 35.";
 
     if (hw->rdma_count == 0)
-        check_skip(o, RDMA_NO_DEVICE);
+        check_skip(o, "%s", facts_rdma_none(hw));
     else if (hw->gpus_count == 0)
         check_skip(o, "no GPU here");
     else if (nccl_gpus_without_gdr(hw))
@@ -735,8 +751,8 @@ static bool link_is_slots_best(const struct hw *hw, const struct hw_pci *p)
 
 static void rdma_pcie(const struct hw *hw, struct check_out *o)
 {
-    if (hw->rdma_count == 0)
-        check_skip(o, RDMA_NO_DEVICE);
+    if (facts_rdma_ours_count(hw) == 0)
+        check_skip(o, "%s", facts_rdma_none(hw));
     for (size_t i = 0; i < hw->rdma_count; i++) {
         const struct hw_pci *p = link_of(hw, &hw->rdma[i]);
 
@@ -970,7 +986,8 @@ static void rdma_vf(const struct hw *hw, struct check_out *o)
                    "%zu virtual function%s of this host's own ports, for pods and virtual machines",
                    kept, kept == 1 ? "" : "s");
     else if (!any)
-        check_skip(o, hw->rdma_count ? "no virtual function here" : RDMA_NO_DEVICE);
+        check_skip(o, "%s",
+                   facts_rdma_ours_count(hw) ? "no virtual function here" : facts_rdma_none(hw));
 }
 
 struct layers { /* ports of each layer */
@@ -1089,7 +1106,9 @@ static const struct check rows[] = {
       .groups = CHECK_RDMA,
       .title = "MTU",
       .port = rdma_mtu,
-      .doc = "Network devices of RoCE ports have MTU 9000; switch ports must have it too." },
+      .doc = "Network devices of RoCE ports for training have MTU 4192 or more (9000 is usual), so "
+             "that RoCE's largest packets fit, 4096 bytes and headers; switch ports must have it "
+             "too." },
     { .id = "rdma.firmware",
       .groups = CHECK_RDMA,
       .title = "NIC firmware",

@@ -133,6 +133,13 @@ size_t facts_rdma_ours_count(const struct hw *hw)
     return n;
 }
 
+const char *facts_rdma_none(const struct hw *hw)
+{
+    return hw->rdma_count ? "the RDMA devices that sysfs shows are the host's, none was given to "
+                            "this container"
+                          : "no RDMA device here";
+}
+
 bool facts_rdma_active(const struct hw *hw)
 {
     for (size_t i = 0; i < hw->rdma_count; i++)
@@ -202,6 +209,11 @@ const struct hw_soft *facts_soft(const struct hw *hw, const char *name)
         if (str_eq(hw->software[i].name, name) && (!best || soft_newer(&hw->software[i], best)))
             best = &hw->software[i];
     return best;
+}
+
+bool facts_net_plugin(const struct hw *hw)
+{
+    return hw->nccl.net_plugin || facts_soft(hw, "nccl-net-plugin");
 }
 
 bool facts_is_arm(const struct hw *hw)

@@ -285,7 +285,7 @@ static void run_ports(const struct hw *hw, struct check_out *o)
     }
     o->object = NULL;
     if (o->list->rows_count == o->first)
-        check_skip(o, "no RDMA %s here", hw->rdma_count ? "port" : "device");
+        check_skip(o, "%s", facts_rdma_ours_count(hw) ? "no RDMA port here" : facts_rdma_none(hw));
 }
 
 static void run_check(const struct hw *hw, struct check_out *o)

@@ -86,11 +86,15 @@ bool facts_is_efa(const struct hw_rdma *d);
  * none, all are taken for ours, and the checks say what they lack. */
 bool facts_rdma_ours(const struct hw *hw, const struct hw_rdma *d);
 size_t facts_rdma_ours_count(const struct hw *hw);
+/* Why a check that looks at our RDMA devices finds none. */
+const char *facts_rdma_none(const struct hw *hw);
 /* A RoCE device with a network device in this namespace. */
 bool facts_rdma_here(const struct hw *hw, const struct hw_rdma *d);
 bool facts_rdma_roce(const struct hw_rdma *d);
 /* Any RDMA device with an active port? */
 bool facts_rdma_active(const struct hw *hw);
+/* A net plug-in of NCCL is here, where the loader finds it or by its name among the software. */
+bool facts_net_plugin(const struct hw *hw);
 /* The newest one found under that name; of NCCL the one that a job loads. */
 const struct hw_soft *facts_soft(const struct hw *hw, const char *name);
 /* The leading "MAJOR.MINOR" of a version; false when it has none. */

@@ -29,6 +29,15 @@ static void half_pod(struct fx *f)
     f->rdma[0].firmware = "28.37.1014";
 }
 
+/* A pod without the RDMA resource: sysfs shows the host's devices, and none can be opened. */
+static void bare_pod(struct fx *f)
+{
+    fx_pod(f);
+    no_uverbs(f);
+    for (size_t i = 0; i < FX_NICS; i++)
+        f->rdma[i].openable = maybe_of(0);
+}
+
 static void one_uverbs_pod(struct fx *f)
 {
     fx_pod(f);
@@ -60,6 +69,14 @@ static void efa_all(struct fx *f)
     efa(f);
     f->hw.place.product = "g6.12xlarge";
     fx_soft(f, "nccl-net-plugin", NULL);
+}
+
+/* Where AWS's installer puts it: no file of a name that is looked for among the software. */
+static void efa_installed(struct fx *f)
+{
+    efa(f);
+    f->hw.place.product = "g6.12xlarge";
+    f->hw.nccl.net_plugin = "/opt/amazon/ofi-nccl/lib/libnccl-net.so";
 }
 
 static void efa_bare(struct fx *f)
@@ -182,6 +199,27 @@ static void mtu(struct fx *f)
 {
     fx_roce(f);
     f->nets[1].mtu = maybe_of(1500);
+}
+
+static void mtu_4191(struct fx *f)
+{
+    fx_roce(f);
+    f->nets[1].mtu = maybe_of(4191);
+}
+
+static void mtu_4192(struct fx *f)
+{
+    fx_roce(f);
+    f->nets[1].mtu = maybe_of(4192);
+}
+
+/* The other NIC is InfiniBand, and this one leads the host to everything else. */
+static void mtu_spared(struct fx *f)
+{
+    mtu(f);
+    f->ports[0].link_layer = "InfiniBand";
+    f->ports[1].rate_mbps = maybe_of(50000);
+    f->nets[1].default_route = maybe_of(1);
 }
 
 static void mtu_unknown(struct fx *f)
@@ -413,6 +451,7 @@ static const struct fx_row rows[] = {
     { "rdma.efa", NULL, CHECK_SKIP, "no AWS EFA" },
     { "rdma.efa", efa, CHECK_FAIL, "2 EFA devices, a p4d.24xlarge has 4" },
     { "rdma.efa", efa_all, CHECK_PASS, "2 EFA devices" },
+    { "rdma.efa", efa_installed, CHECK_PASS, "2 EFA devices" },
     { "rdma.efa", efa_bare, CHECK_WARN, "no libnccl-net.so" },
     { "rdma.port", NULL, CHECK_PASS, "mlx5_0-1/1: ACTIVE, LinkUp" },
     { "rdma.port", down, CHECK_FAIL, "mlx5_1/1: DOWN, Disabled" },
@@ -449,7 +488,10 @@ static const struct fx_row rows[] = {
     { "rdma.gid", roce_no_gid, CHECK_FAIL, "no GID at all" },
     { "rdma.gid", efa, CHECK_SKIP, "EFA" },
     { "rdma.mtu", fx_roce, CHECK_PASS, "MTU 9000" },
-    { "rdma.mtu", mtu, CHECK_WARN, "mlx5_1/1: MTU 1500 on net2" },
+    { "rdma.mtu", mtu, CHECK_WARN, "mlx5_1/1: MTU 1500: packets of RoCE carry 1024 bytes" },
+    { "rdma.mtu", mtu_4191, CHECK_WARN, "mlx5_1/1: MTU 4191: packets of RoCE carry 2048 bytes" },
+    { "rdma.mtu", mtu_4192, CHECK_PASS, "mlx5_1/1: MTU 4192" },
+    { "rdma.mtu", mtu_spared, CHECK_SKIP, "mlx5_1/1: not a port for training" },
     { "rdma.mtu", mtu_unknown, CHECK_UNKNOWN, "net2" },
     { "rdma.mtu", mtu_elsewhere, CHECK_UNKNOWN, "no network device" },
     { "rdma.mtu", NULL, CHECK_SKIP, "not a RoCE port" },
@@ -510,6 +552,23 @@ TEST(rdma)
     fx_cover(&checks_rdma, rows, ARRAY_SIZE(rows), NULL);
 }
 
+/* Every check has an answer, and none is about a device of somebody else. */
+TEST(a_pod_without_the_rdma_resource)
+{
+    static const char none[] = "the RDMA devices that sysfs shows are the host's";
+    static const struct fx_row some[] = {
+        { "rdma.devices", bare_pod, CHECK_SKIP, none },
+        { "rdma.uverbs", bare_pod, CHECK_FAIL, "no uverbs node in /dev/infiniband" },
+        { "rdma.port", bare_pod, CHECK_SKIP, none },
+        { "rdma.firmware", bare_pod, CHECK_SKIP, none },
+        { "rdma.pcie", bare_pod, CHECK_SKIP, none },
+        { "rdma.vf", bare_pod, CHECK_SKIP, none },
+    };
+
+    fx_run(some, ARRAY_SIZE(some), CHECK_RDMA);
+    fx_run(some, ARRAY_SIZE(some), CHECK_ALL);
+}
+
 /* No RDMA is a fault only for who asked for it. */
 TEST(a_machine_without_rdma)
 {
@@ -549,5 +608,5 @@ TEST(memlock_remedies)
     }
 }
 
-TEST_MAIN(cmocka_unit_test(rdma), cmocka_unit_test(a_machine_without_rdma),
-          cmocka_unit_test(memlock_remedies))
+TEST_MAIN(cmocka_unit_test(rdma), cmocka_unit_test(a_pod_without_the_rdma_resource),
+          cmocka_unit_test(a_machine_without_rdma), cmocka_unit_test(memlock_remedies))
