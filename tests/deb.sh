@@ -20,10 +20,10 @@ check() { # TITLE COMMAND...
     fi
 }
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive "$@"; }
-# what a package may leave behind: apt's and dpkg's own notes, and what they make anew
+# without what apt and dpkg write for themselves, and /run, which is memory on a machine that booted
 listing() {
     (cd "$root" && find . -xdev \( -path ./proc -o -path ./sys -o -path ./var/cache -o -path ./var/lib/apt \
-        -o -path ./var/lib/dpkg -o -path ./var/log -o -path ./tmp -o -path ./root \) -prune -o -print | sort)
+        -o -path ./var/lib/dpkg -o -path ./var/log -o -path ./tmp -o -path ./run -o -path ./root \) -prune -o -print | sort)
 }
 
 rm -rf "$root"
