@@ -247,6 +247,7 @@ help:
 	@echo 'make docs         rewrite generated documents'
 	@echo 'make docs-planning  run the examples of docs/PLANNING.md again'
 	@echo 'make install      DESTDIR= PREFIX=/usr/local'
+	@echo 'make deb          a Debian package; make test-deb: installed, run and purged in a fresh Debian 12'
 	@echo 'make bundle       a folder that runs without any package, with the tests for a GPU'
 	@echo 'make gpu-test     on a machine with a GPU: is its engine right?  make gpu-bench: how fast, beside PyTorch?'
 	@echo 'make gpu-nccl     real NCCL ranks on this machine: do they choose what stoker detect says?'
