@@ -48,6 +48,16 @@ static void volume(struct compose *k, const struct spec_storage *s, const struct
     if (m->read_only || s->read_only)
         yaml_bool(y, "read_only", true);
     if (m->subpath) {
+        if (!run->replica)
+            render_warn(k->r, &m->subpath,
+                        arena_printf(&k->arena,
+                                     "Make it once: docker run --rm -v %s_%s:/v debian mkdir -p "
+                                     "'/v/%s'; or take a storage of its own.",
+                                     k->r->targets->compose->project, volume_name(k, s, run),
+                                     m->subpath),
+                        "docker makes no folder in a volume: '%s' of '%s' has to be there before "
+                        "'%s' starts",
+                        m->subpath, s->name, run->c->name);
         yaml_map(y, "volume");
         compose_str(k, "subpath", m->subpath, &m->subpath);
         yaml_end(y);

@@ -92,6 +92,29 @@ static bool is_elsewhere(const struct host_run *a, const struct host_run *b)
 
 /* ---- [Unit] ---- */
 
+static void needs_mount(struct unit *u, const char *path, const void *member)
+{
+    struct buf word = { 0 };
+
+    unit_list_word(&word, path);
+    unit_line(u, member, "RequiresMountsFor=%s", buf_str(&word));
+    buf_release(&word);
+}
+
+/* Without its file system a program writes into the empty folder below it, on the root disk: order
+ * alone does not keep it from starting when the mount has failed. */
+static void mounts_wanted(struct unit *u, const struct spec_component *c)
+{
+    for (size_t i = 0; i < c->mount_count; i++) {
+        const struct spec_storage *s = spec_storage_find(u->r->spec, c->mounts[i].storage);
+
+        if (spec_storage_is_shared_fs(s->kind))
+            needs_mount(u, s->path ? s->path : c->mounts[i].path, &c->mounts[i].path);
+    }
+    if (c->training && c->training->checkpoint.path)
+        needs_mount(u, c->training->checkpoint.path, &c->training->checkpoint.path);
+}
+
 static void wants(struct unit *u, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
@@ -135,6 +158,7 @@ static void head(struct unit *u, const struct host_run *run)
     buf_adds(u->out, "After=network-online.target remote-fs.target nvidia-persistenced.service "
                      "nvidia-fabricmanager.service\nWants=network-online.target\n");
     wants(u, run);
+    mounts_wanted(u, c);
     if (host_is_server(c))
         buf_addf(u->out, "Conflicts=%sstoker-up.service\n",
                  host_models_loose(u->r->spec) ? "" : "stoker-serve.service ");
@@ -214,11 +238,13 @@ static void environment(struct unit *u, const struct host_run *run, struct arena
     buf_release(&list);
 }
 
-static void path_line(struct unit *u, const char *key, const char *path, const void *member)
+static void path_line(struct unit *u, const char *key, const char *path, bool needed,
+                      const void *member)
 {
     struct buf b = { 0 }, word = { 0 };
 
-    buf_addc(&b, '-'); /* one that is missing is no fault of the unit */
+    if (!needed)
+        buf_addc(&b, '-'); /* one that is missing is no fault of the unit */
     buf_adds(&b, path);
     unit_list_word(&word, buf_str(&b));
     unit_line(u, member, "%s=%s", key, buf_str(&word));
@@ -230,14 +256,14 @@ static void path_line(struct unit *u, const char *key, const char *path, const v
 static void mount(struct unit *u, const struct spec_mount *m, struct arena *a)
 {
     const struct spec_storage *s = spec_storage_find(u->r->spec, m->storage);
-    bool ro = m->read_only || s->read_only;
+    bool ro = m->read_only || s->read_only, needed = spec_storage_is_shared_fs(s->kind);
     const char *from =
         s->path && m->subpath ? arena_printf(a, "%s/%s", s->path, m->subpath) : s->path;
 
     if (s->kind == SPEC_STORAGE_MEMORY || s->kind == SPEC_STORAGE_OBJECT)
         return;
     if (!from || str_eq(from, m->path)) {
-        path_line(u, ro ? "ReadOnlyPaths" : "ReadWritePaths", m->path, &m->path);
+        path_line(u, ro ? "ReadOnlyPaths" : "ReadWritePaths", m->path, needed, &m->path);
         return;
     }
     if (strchr(from, ':') || strchr(m->path, ':')) {
@@ -246,7 +272,7 @@ static void mount(struct unit *u, const struct spec_mount *m, struct arena *a)
         return;
     }
     path_line(u, ro ? "BindReadOnlyPaths" : "BindPaths", arena_printf(a, "%s:%s", from, m->path),
-              &m->path);
+              needed, &m->path);
 }
 
 static void paths(struct unit *u, const struct host_run *run, struct arena *a)
@@ -255,14 +281,15 @@ static void paths(struct unit *u, const struct host_run *run, struct arena *a)
 
     if (c->workdir) {
         unit_text(u, "WorkingDirectory", c->workdir, &c->workdir);
-        path_line(u, "ReadWritePaths", c->workdir, &c->workdir);
+        path_line(u, "ReadWritePaths", c->workdir, false, &c->workdir);
     }
     for (size_t i = 0; i < c->mount_count; i++)
         mount(u, &c->mounts[i], a);
     if (host_is_server(c))
         unit_batch_dir(u, run);
     if (c->training && c->training->checkpoint.path)
-        path_line(u, "ReadWritePaths", c->training->checkpoint.path, &c->training->checkpoint.path);
+        path_line(u, "ReadWritePaths", c->training->checkpoint.path, false,
+                  &c->training->checkpoint.path);
 }
 
 static void limits(struct unit *u, const struct host_run *run)

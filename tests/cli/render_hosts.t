@@ -133,6 +133,32 @@ test_expect 'a machine without a name beside others is told of; one alone needs 
     ! grep -q ^ConditionHost= anon/systemd/stoker-component-embed.service &&
     sed "/name: b2/d;/train:/d;s/hosts: \"box1\", //" boxes.yaml >one.yaml && stoker render systemd -f one.yaml -o one >/dev/null 2>err &&
     ! grep warning: err && ! grep -q ^ConditionHost= one/systemd/*.service || { cat err; exit 1; }'
+test_expect 'a unit needs the file systems that its program writes to, and does not start beside them' '
+    cat >nas.yaml <<-"EOF" &&
+	nodes: [{name: b, gpus_per_node: 2, gpu: {model: L40S}}]
+	storage:
+	  - {name: nas, kind: nfs, path: "/mnt/my nas", source: "n:/e"}
+	  - {name: disk, kind: local, path: /srv/data}
+	components:
+	  a: {target: systemd, gpus: 1, command: [/bin/x], mounts: [{storage: nas, path: /in}, {storage: disk, path: /srv/data}]}
+	  b: {target: systemd, kind: training, gpus: 1, command: [/bin/x], training: {framework: other, checkpoint: {path: /scratch/ckpt}}}
+	targets: {systemd: {}}
+	EOF
+    stoker render systemd -f nas.yaml -o nas >/dev/null && u=nas/systemd/stoker-component &&
+    grep -qxF "RequiresMountsFor=\"/mnt/my nas\"" $u-a.service && test "$(grep -c RequiresMountsFor= $u-a.service)" = 1 &&
+    grep -qxF "BindPaths=\"/mnt/my nas:/in\"" $u-a.service && grep -qx "ReadWritePaths=-/srv/data" $u-a.service &&
+    grep -qx "RequiresMountsFor=/scratch/ckpt" $u-b.service || { cat $u-a.service; exit 1; }'
+test_expect 'a folder in a volume of compose, which docker does not make, is told with the command that does' '
+    cat >vol.yaml <<-"EOF" &&
+	nodes: [{name: c, role: cpu, cpu_cores: 16, memory: 64GB}]
+	storage: [{name: vol, kind: volume, size: 10GiB}]
+	components:
+	  db: {target: compose, image: "x:1", mounts: [{storage: vol, path: /a, subpath: pg}]}
+	  ok: {target: compose, image: "x:1", mounts: [{storage: vol, path: /a}]}
+	targets: {compose: {project: lab}}
+	EOF
+    stoker render compose -f vol.yaml -o vol >/dev/null 2>err && test "$(grep -c "warning: docker makes no folder" err)" = 1 &&
+    grep -q "^vol.yaml:4:[0-9]*: warning: .*.pg. of .vol. has to be there before .db. starts" err && grep -q "run --rm -v lab_vol:/v debian mkdir -p ./v/pg." err || { cat err; exit 1; }'
 # --- ports that ask for a capability ---
 test_expect 'a port below 1024 brings the capability to bind it, behind the line that takes them all' '
     cat >low.yaml <<-"EOF" &&
