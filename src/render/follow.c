@@ -202,6 +202,7 @@ static const struct {
     { ON_ALL & ~ON_SLURM, OF_ANY, "qos", "refused: Slurm's" },
     { ON_ALL & ~ON_SLURM, OF_ANY, "account", "refused: Slurm's" },
     { ON_HOST, OF_ANY, "ports.name", "a name for other targets" },
+    { ON_HOST | ON_SLURM, OF_ANY, "egress", "nothing keeps it from asking anybody" },
     { ON_SYSTEMD, OF_ANY, "image",
       "refused beside a command; a model server is the machine's own stoker" },
     { ON_SYSTEMD, OF_ANY, "ports", "a unit listens by itself, on the machine's own addresses" },

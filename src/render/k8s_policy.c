@@ -4,8 +4,9 @@
  * Network policies begin with nothing allowed, then open the ports of the spec: to the components
  * that `traffic` names, to everybody for a service that no traffic mentions, and between pods of
  * one component.  `depends_on` is an order, not a policy: it lets who depends ask, and shuts nobody
- * out.  They hold for the cluster's network; networks of Multus and RDMA
- * pass them by, which is why those are networks of their own. */
+ * out.  Outside the cluster a pod reaches what `egress` of its component names.  They hold for the
+ * cluster's network; networks of Multus and RDMA pass them by, which is why those are networks of
+ * their own. */
 #include "base/str.h"
 #include "render/k8s.h"
 
@@ -183,6 +184,31 @@ static bool needs_outside(const struct spec *s)
     return false;
 }
 
+static void outside(struct k8s *k, struct yaml_out *y, const char *const *text)
+{
+    char cidr[SPEC_CIDR_MAX];
+    int64_t port;
+
+    if (!spec_egress(*text, cidr, &port))
+        return; /* refused as the spec was checked */
+    yaml_map(y, NULL);
+    yaml_seq(y, "to");
+    yaml_map(y, NULL);
+    yaml_map(y, "ipBlock");
+    yaml_note(y, render_from(k->r, text));
+    yaml_str(y, "cidr", cidr);
+    yaml_end(y);
+    yaml_end(y);
+    yaml_end(y);
+    if (port) {
+        yaml_seq(y, "ports");
+        one_port(y, "TCP", port);
+        one_port(y, "UDP", port);
+        yaml_end(y);
+    }
+    yaml_end(y);
+}
+
 static void egress(struct k8s *k, struct yaml_out *y, const struct k8s_policies *p,
                    const struct spec_component *c)
 {
@@ -207,6 +233,8 @@ static void egress(struct k8s *k, struct yaml_out *y, const struct k8s_policies 
         ports_of(k, y, to);
         yaml_end(y);
     }
+    for (size_t i = 0; i < c->egress.count; i++)
+        outside(k, y, &c->egress.items[i]);
     if (needs_outside(s) || k8s_fetches(k, c)) {
         yaml_map(y, NULL);
         yaml_note(y, k8s_fetches(k, c) ? "models of the hub, by HTTPS"

@@ -262,8 +262,10 @@ static void priorities_write(struct kube *q)
 
 static void policies_write(struct kube *q)
 {
-    struct buf *out = kube_base(q, "network-policy.yaml",
-                                "Who may speak to whom: nobody, but for what the spec names.");
+    struct buf *out =
+        kube_base(q, "network-policy.yaml",
+                  "Who may speak to whom: nobody, but for what the spec names; outside the "
+                  "cluster what `egress` of a component does.");
     const struct spec_component **all =
         arena_array(&q->k.arena, const struct spec_component *, q->work_count + 1);
 

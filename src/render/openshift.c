@@ -352,7 +352,8 @@ static void policies(struct shift *s)
     if (!s->t->network_policy || !p.count)
         return;
     b = shift_file(s, "network-policy.yaml",
-                   "Who may speak to whom: nobody, but for what the spec names.");
+                   "Who may speak to whom: nobody, but for what the spec names; outside the "
+                   "cluster what `egress` of a component does.");
     k8s_policies_write(&s->k, b, &p);
     if (served) {
         allow_from(s, b, "allow-router", "network.openshift.io/policy-group", "ingress");

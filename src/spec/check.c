@@ -336,10 +336,31 @@ static void check_training(struct check *c, const struct spec_component *k)
     check_batch(c, k, data);
 }
 
+static void check_egress(struct check *c, const struct spec_component *k)
+{
+    char cidr[SPEC_CIDR_MAX];
+    int64_t port;
+
+    for (size_t i = 0; i < k->egress.count; i++)
+        if (!spec_egress(k->egress.items[i], cidr, &port)) {
+            ERROR(c, &k->egress.items[i], "'%s' is no subnet with or without a port",
+                  k->egress.items[i]);
+            diag_hint(c->l, "Write 10.0.0.0/8, 10.0.0.7/32:5432 or 0.0.0.0/0:443.");
+        }
+}
+
 static void check_mounts(struct check *c, const struct spec_component *k)
 {
     for (size_t i = 0; i < k->mount_count; i++) {
         const struct spec_mount *m = &k->mounts[i];
+        const struct spec_storage *s = spec_storage_find(c->s, m->storage);
+
+        if (s && s->kind == SPEC_STORAGE_MEMORY && str_eq(m->path, "/dev/shm") &&
+            s->size_bytes.known && k->shm_bytes.known && s->size_bytes.v != k->shm_bytes.v)
+            check_doubt(c, &m->path, "Leave out 'shm', or the mount.",
+                        "/dev/shm of '%s' is as large as 'shm' says: the size of '%s' is not "
+                        "followed",
+                        k->name, s->name);
 
         if (m->subpath && !str_path_inside(m->subpath)) {
             ERROR(c, &m->subpath, "'%s' leads out of the storage", m->subpath);
@@ -381,6 +402,7 @@ static void check_components(struct check *c)
         check_scale(c, k);
         check_training(c, k);
         check_mounts(c, k);
+        check_egress(c, k);
         check_user(c, k);
         for (size_t j = 1; j < k->groups.count; j++)
             for (size_t o = 0; o < j; o++)

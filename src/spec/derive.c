@@ -177,3 +177,22 @@ bool spec_storage_is_shared_fs(enum spec_storage_kind k)
     return k == SPEC_STORAGE_LUSTRE || k == SPEC_STORAGE_NFS || k == SPEC_STORAGE_GPFS ||
            k == SPEC_STORAGE_WEKA || k == SPEC_STORAGE_BEEGFS || k == SPEC_STORAGE_CEPH;
 }
+
+bool spec_egress(const char *text, char out_cidr[SPEC_CIDR_MAX], int64_t *out_port)
+{
+    const char *slash = strchr(text, '/'), *colon = slash ? strchr(slash, ':') : NULL;
+    size_t len = colon ? (size_t)(colon - text) : strlen(text);
+    char cidr[SPEC_CIDR_MAX];
+    int64_t port = 0;
+
+    if (len >= sizeof(cidr))
+        return false;
+    (void)snprintf(cidr, sizeof(cidr), "%.*s", (int)len, text);
+    if (!value_cidr_ok(cidr))
+        return false;
+    if (colon && (!str_to_i64(colon + 1, 10, &port) || port < 1 || port > UINT16_MAX))
+        return false;
+    memcpy(out_cidr, cidr, sizeof(cidr));
+    *out_port = port;
+    return true;
+}

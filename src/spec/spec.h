@@ -497,6 +497,7 @@ struct spec_component {
     struct spec_strs command, args, depends_on;
     struct spec_pairs env;
     struct maybe cpus, memory_bytes, shm_bytes;
+    struct spec_strs egress; /* spec_egress() reads each */
     struct spec_strs pools, fabrics;
     struct spec_mount *mounts;
     size_t mount_count;
@@ -909,6 +910,9 @@ struct spec_nics_of spec_group_nics(const struct spec_node *n, const struct spec
 bool spec_group_on(const struct spec_node *n, const struct spec_fabric *f);
 /* A file system that every machine mounts at one path: lustre, gpfs, weka, beegfs, ceph, nfs. */
 bool spec_storage_is_shared_fs(enum spec_storage_kind k);
+/* "10.0.0.0/8:443", "fd00::/8": the subnet, and its port (0: all).  False: it is neither. */
+enum { SPEC_CIDR_MAX = 64 };
+bool spec_egress(const char *text, char out_cidr[SPEC_CIDR_MAX], int64_t *out_port);
 /* GPUs that NVLink joins: the group's domain, else those of a machine, or 1 on PCIe. */
 int64_t spec_group_nvlink_gpus(const struct spec_node *n);
 /* Is index `i` in a list such as "0-3,6"?  NULL holds every index. */

@@ -400,4 +400,9 @@ for name in subprocess.run([stoker, "spec", "example"], capture_output=True, tex
 assert tried > 60, tried
 EOF
 '
+test_expect '/dev/shm has one size: that of a mount beside "shm" is told not to be followed' '
+    shm() { printf "%s\n" "nodes: [{name: c, role: cpu, cpu_cores: 8, memory: 64GB}]" "storage: [{name: m, kind: memory, size: $1}]" \
+        "components: {a: {image: x, command: [x], shm: 32GiB, mounts: [{storage: m, path: /dev/shm}]}}" >shm.yaml && stoker spec check shm.yaml >out 2>err; } &&
+    shm 4GiB && grep -q "^shm.yaml:3:[0-9]*: warning: /dev/shm of .a. is as large as .shm. says: the size of .m." err &&
+    shm 32GiB && ! grep "is as large" err || { cat err; exit 1; }'
 test_done
