@@ -350,7 +350,7 @@ void k8s_probes(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
     probe(k, y, pod, "startupProbe", starts > 0 ? starts : 1);
     probe(k, y, pod, "livenessProbe", h->retries);
     if (pod->readiness)
-        probe(k, y, pod, "readinessProbe", 1);
+        probe(k, y, pod, "readinessProbe", h->retries);
 }
 
 /* ---- volumes ---- */

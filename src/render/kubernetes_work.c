@@ -122,6 +122,17 @@ static void launch_env(struct kube *q, const struct kube_work *w, struct k8s_pod
     }
 }
 
+/* A user whom the image does not know has "/" for a home, where caches of PyTorch, Triton and the
+ * Hugging Face libraries cannot be made.  Who names a user knows the image. */
+static void home_env(struct k8s_pod *pod)
+{
+    static const struct k8s_env home[] = { { .name = "HOME", .value = "/tmp" },
+                                           { .name = "USER", .value = "stoker" } };
+
+    pod->env = home;
+    pod->env_count = sizeof(home) / sizeof(*home);
+}
+
 static void launched(struct kube *q, const struct kube_work *w, struct k8s_pod *pod)
 {
     static const char *const start[] = { "/bin/sh", "/etc/stoker/launch/launch.sh" };
@@ -165,6 +176,8 @@ static void pod_make(struct kube *q, const struct kube_work *w, struct k8s_pod *
         k8s_serve_pod(&q->k, w->c, pod);
     if (w->launched)
         launched(q, w, pod);
+    else if (!w->c->user && !k8s_is_server(w->c))
+        home_env(pod);
 }
 
 /* ---- objects ---- */

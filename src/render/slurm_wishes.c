@@ -365,7 +365,12 @@ static void job_domain(struct slurm *c, const struct spec_component *k)
 
     if (machines < 2 || nodes < 2 || !k->gpus || !job_has_domains(c, k))
         return;
-    if (!slurm_has_blocks(c))
+    if (c->v->blocks && !slurm_has_blocks(c))
+        render_warn(c->r, &k->name, "Make the machines of each domain a group.",
+                    "nothing keeps the %" PRId64 " machines of '%s' in one NVLink domain, which "
+                    "has %" PRId64 ": topology.conf has blocks only where two domains are full",
+                    nodes, k->name, machines);
+    else if (!slurm_has_blocks(c))
         render_warn(c->r, &k->name,
                     "Slurm 24.05 and later can: set 'targets.slurm.version', or make each domain a "
                     "group.",

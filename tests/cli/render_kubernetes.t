@@ -1002,4 +1002,21 @@ test_expect 'JobSet: the end of the time limit is the end; TrainJob: what its ru
     stoker render kubernetes -f told.yaml -o told >out 2>err; for w in "has no priority" "restart. of" "max_restarts. of"; do
         grep -q "^told.yaml:[0-9]*:[0-9]*: warning: .*$w" err || { cat err; exit 1; }
     done'
+test_expect 'egress opens what is outside, to the component that names it alone' '
+    for t in kubernetes openshift; do
+        sed "s/TARGET/$t/" >out.yaml <<-"EOF" && rm -rf out && stoker render $t -f out.yaml -o out >/dev/null && f=$(find out -name network-policy.yaml) &&
+	nodes: [{name: c, role: cpu, cpu_cores: 64, memory: 64GB}]
+	components:
+	  a: {target: TARGET, nodes: c, image: x, cpus: 1, memory: 1GB, egress: ["10.9.0.0/16:5432", "0.0.0.0/0"]}
+	  b: {target: TARGET, nodes: c, image: x, cpus: 1, memory: 1GB}
+	agent: {enabled: false}
+	targets: {TARGET: {stoker_image: r/s:1}}
+	EOF
+        has $f "cidr: \"10.9.0.0/16\"" "cidr: \"0.0.0.0/0\"" && test "$(grep -c cidr: $f)" = 2 && test "$(grep -c "port: 5432" $f)" = 2 || exit 1
+    done'
+test_expect 'pods of a user that the image may not know have a home; readiness fails after as many retries as liveness' '
+    site home "  u: {$U, env: {USER: me}, ports: [{name: p, port: 80}], health: {path: /, retries: 7}}
+  v: {$U, user: \"2000\"}" && f=home/kubernetes/base/component-u.yaml &&
+    has $f "name: HOME" "value: /tmp" "value: me" && test "$(grep -c "name: USER" $f)" = 1 && hasnt home/kubernetes/base/component-v.yaml HOME &&
+    test "$(grep -c "failureThreshold: 7" $f)" = 2 && ! grep "failureThreshold: 1$" $f'
 test_done

@@ -337,7 +337,8 @@ END
     grep -q "2:[0-9]*: .*do not fill NVLink domains of 18: the last 4 are" err &&
     block 25.05 40 9 36 18 && segment 9 && grep -q "6:[0-9]*: .*18 machines of .t. are kept in NVLink domains 9 at a time" err &&
     grep -q "^BlockName=rest-gb Nodes=gb\[37-40\] " nvl/slurm/topology.conf && grep -q "^BlockName=rest-c " nvl/slurm/topology.conf &&
-    block 25.11 36 18 72 19 && ! grep -q segment nvl/slurm/sbatch/t.sbatch && grep -q "kept in NVLink domains 1 at a time" err
+    block 25.11 36 18 72 19 && ! grep -q segment nvl/slurm/sbatch/t.sbatch && grep -q "kept in NVLink domains 1 at a time" err &&
+    block 24.05 30 8 36 16 && grep -q "6:[0-9]*: .*topology.conf has blocks only where two domains are full" err && ! grep "24.05 and later can" err
 '
 test_expect 'what Slurm does not do for GPUs and jobs is told at its place' '
     cat >told.yaml <<END &&
