@@ -34,8 +34,7 @@ struct tokenize_opts {
 struct job {
     const struct tokenize_opts *o;
     struct tokenizer *t;
-    struct tok_scratch *scratch, *piece_scratch;
-    struct buf piece;
+    struct tok_scratch *scratch;
     struct tok_opts opts;
     struct buf *out;
     const char *name; /* of the file being read */
@@ -53,20 +52,6 @@ static enum rc flush(struct job *j, struct err *err)
     return out_write(j->out, &j->closed, err);
 }
 
-/* Of token i of an encoding of `text`; borrowed until the next call. */
-static const char *token_text(struct job *j, const struct tok_text text[2], const struct tok_out *r,
-                              size_t i)
-{
-    struct tok_text slice = { "", 0 };
-
-    if (r->sequence[i] < 2 && r->offsets[i].begin < r->offsets[i].end)
-        slice = (struct tok_text){ text[r->sequence[i]].p + r->offsets[i].begin,
-                                   r->offsets[i].end - r->offsets[i].begin };
-    buf_reset(&j->piece);
-    tokenizer_token_text(j->t, j->piece_scratch, r->ids[i], slice, &j->piece);
-    return buf_str(&j->piece);
-}
-
 static void add_u32(struct buf *b, uint32_t v)
 {
     char digits[10];
@@ -78,7 +63,7 @@ static void add_u32(struct buf *b, uint32_t v)
     buf_add(b, digits + n, sizeof(digits) - n);
 }
 
-static void print_plain(struct job *j, const struct tok_text text[2], const struct tok_out *r)
+static void print_plain(struct job *j, const struct tok_out *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         if (i)
@@ -86,7 +71,7 @@ static void print_plain(struct job *j, const struct tok_text text[2], const stru
         if (j->o->ids)
             add_u32(j->out, r->ids[i]);
         else
-            buf_adds(j->out, token_text(j, text, r, i));
+            buf_adds(j->out, r->tokens[i]);
         if (j->o->offsets) {
             buf_addc(j->out, ':');
             add_u32(j->out, r->offsets[i].begin);
@@ -97,7 +82,7 @@ static void print_plain(struct job *j, const struct tok_text text[2], const stru
     buf_addc(j->out, '\n');
 }
 
-static void print_json(struct job *j, const struct tok_text text[2], const struct tok_out *r)
+static void print_json(struct job *j, const struct tok_out *r)
 {
     struct json_out w;
 
@@ -112,7 +97,7 @@ static void print_json(struct job *j, const struct tok_text text[2], const struc
         json_key(&w, "tokens");
         json_arr(&w);
         for (size_t i = 0; i < r->count; i++)
-            json_add_str(&w, token_text(j, text, r, i));
+            json_add_str(&w, r->tokens[i]);
         json_arr_end(&w);
         json_key(&w, "types");
         json_arr(&w);
@@ -152,9 +137,9 @@ static enum rc encode_line(struct job *j, const char *p, size_t len, struct err 
     if (tokenizer_encode(j->t, j->scratch, a, tab ? &b : NULL, &j->opts, &r, err))
         return err->code;
     if (j->o->json)
-        print_json(j, (struct tok_text[]){ a, b }, &r);
+        print_json(j, &r);
     else
-        print_plain(j, (struct tok_text[]){ a, b }, &r);
+        print_plain(j, &r);
     return RC_OK;
 }
 
@@ -321,11 +306,11 @@ static enum rc run_tokenize(struct cmd_ctx *ctx, struct err *err)
     if (rc)
         return rc;
     j.opts = (struct tok_opts){ .max_tokens = (size_t)o->max,
+                                .tokens = !o->ids,
                                 .truncate = strategy(o),
                                 .left = o->left,
                                 .no_specials = o->no_specials };
     j.scratch = tok_scratch_new();
-    j.piece_scratch = tok_scratch_new();
     j.ids = o->decode ? xcalloc(IDS_MAX, sizeof(*j.ids)) : NULL;
     if (!ctx->argc)
         rc = one_file(&j, NULL, err);
@@ -335,8 +320,6 @@ static enum rc run_tokenize(struct cmd_ctx *ctx, struct err *err)
         rc = flush(&j, err);
     free(j.ids);
     tok_scratch_free(j.scratch);
-    tok_scratch_free(j.piece_scratch);
-    buf_release(&j.piece);
     tokenizer_free(j.t);
     return rc;
 }

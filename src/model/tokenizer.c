@@ -176,6 +176,7 @@ void tok_scratch_free(struct tok_scratch *s)
         free(s->clean[i].fixes);
         free(s->items[i].v);
         free(s->spaces[i]);
+        free(s->unknown[i]);
     }
     free(s->cur.v);
     free(s->alt.v);
@@ -189,6 +190,8 @@ void tok_scratch_free(struct tok_scratch *s)
     free(s->bytes);
     free(s->pos);
     unigram_scratch_free(s->unigram);
+    free(s->unknown_text);
+    free(s->texts);
     free(s->ids);
     free(s->types);
     free(s->special);

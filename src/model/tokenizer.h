@@ -49,6 +49,7 @@ struct tok_opts {
     bool left;        /* cut at the left */
     bool no_specials; /* no [CLS], [SEP], <s>, </s> */
     bool stop_early;  /* what lies behind the limit need not be counted */
+    bool tokens;      /* tok_out.tokens is wanted */
 };
 
 struct tok_text {
@@ -66,6 +67,9 @@ struct tok_out { /* borrowed from the scratch until its next use */
     const uint8_t *special;  /* 1: added by the template */
     const uint8_t *sequence; /* 0 first text, 1 second, 255 special */
     const struct tok_offset *offsets;
+    /* tok_opts.tokens: as the reference's Encoding.tokens has them: the piece of the vocabulary,
+     * but for Unigram's unknown ones what stood there, normalised; else NULL */
+    const char *const *tokens;
     size_t count;
     size_t untruncated; /* tokens it would have been; stop_early: at least */
     bool truncated;
@@ -96,11 +100,6 @@ enum { TOK_TEXT_MAX = 64 << 20 };
 enum rc tokenizer_encode(const struct tokenizer *t, struct tok_scratch *s, struct tok_text a,
                          const struct tok_text *b, const struct tok_opts *opts, struct tok_out *out,
                          struct err *err) MUST_USE;
-/* The token's text as the reference's Encoding.tokens has it: the piece of the vocabulary, but
- * for Unigram's unknown ones what stood there, normalised (`slice`).  `s` is not the scratch that
- * lent the encoding.  Appends to `out`. */
-void tokenizer_token_text(const struct tokenizer *t, struct tok_scratch *s, uint32_t id,
-                          struct tok_text slice, struct buf *out);
 /* Ids back to text the way the tokenizer's decoder does it. */
 enum rc tokenizer_decode(const struct tokenizer *t, const uint32_t *ids, size_t count,
                          bool skip_special, struct buf *out, struct err *err) MUST_USE;

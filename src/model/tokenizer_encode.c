@@ -163,6 +163,19 @@ static void place_items(struct tok_scratch *s, size_t first, size_t at, uint32_t
     }
 }
 
+void tok_note_unknown(struct tok_scratch *s, const char *p, size_t len)
+{
+    int side = s->side;
+
+    TOK_ROOM(s->unknown[side], s->unknown_n[side], s->unknown_cap[side], 1);
+    s->unknown[side][s->unknown_n[side]++] =
+        (struct tok_unknown){ (uint32_t)s->items[side].n, (uint32_t)s->unknown_len };
+    TOK_ROOM(s->unknown_text, s->unknown_len, s->unknown_text_cap, len + 1);
+    memcpy(s->unknown_text + s->unknown_len, p, len);
+    s->unknown_text[s->unknown_len + len] = '\0';
+    s->unknown_len += len + 1;
+}
+
 /* Splits that follow each other, all at once. */
 static void unigram_splits(const struct tokenizer *t, struct tok_scratch *s,
                            const struct tok_range *r, size_t count)
@@ -176,8 +189,11 @@ static void unigram_splits(const struct tokenizer *t, struct tok_scratch *s,
         spans[i] = (struct unigram_span){ s->pos[r[i].begin], s->pos[r[i].end] };
     n = unigram_encode_all(t->unigram, s->unigram, s->bytes, spans, count, &v);
     TOK_ROOM(out->v, out->n, out->cap, n);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        if (s->tokens && v[i].id == t->unigram_unk)
+            tok_note_unknown(s, s->bytes + v[i].begin, v[i].end - v[i].begin);
         out->v[out->n++] = (struct tok_item){ v[i].id, v[i].begin, v[i].end };
+    }
     place_items(s, first, r[0].begin, 0);
 }
 
@@ -357,6 +373,7 @@ static size_t chunk_end(const char *p, size_t from, size_t end)
 static void long_way(const struct tokenizer *t, struct tok_scratch *s, size_t begin, size_t end)
 {
     size_t first = s->items[s->side].n, spaces = s->spaces_n[s->side], at = begin, stop;
+    size_t unknown = s->unknown_n[s->side];
 
     s->shifted = false;
     for (; at < end && !tok_has_enough(s); at = stop) {
@@ -370,6 +387,7 @@ static void long_way(const struct tokenizer *t, struct tok_scratch *s, size_t be
         if (s->shifted && at == begin && stop < end) { /* it moves what follows too */
             s->items[s->side].n = first;
             s->spaces_n[s->side] = spaces;
+            s->unknown_n[s->side] = unknown;
             tok_piece(t, s, begin, end);
             return;
         }
@@ -399,6 +417,7 @@ static void encode_text(const struct tokenizer *t, struct tok_scratch *s, int si
     s->at = c->p;
     s->items[side].n = 0;
     s->spaces_n[side] = 0;
+    s->unknown_n[side] = 0;
     s->open = false;
     while (!tok_has_enough(s) && added_next(&t->raw, c->p, c->len, &w, &hit)) {
         if (hit.token) {
@@ -409,27 +428,6 @@ static void encode_text(const struct tokenizer *t, struct tok_scratch *s, int si
             tok_bert_encode(t, s, hit.begin, hit.end);
         else
             long_way(t, s, hit.begin, hit.end);
-    }
-}
-
-void tokenizer_token_text(const struct tokenizer *t, struct tok_scratch *s, uint32_t id,
-                          struct tok_text slice, struct buf *out)
-{
-    const char *piece = tokenizer_token(t, id);
-
-    if (!t->unigram || id != t->unigram_unk || !slice.len) {
-        buf_adds(out, piece ? piece : "?");
-        return;
-    }
-    clean(&s->clean[0], slice);
-    s->side = 0;
-    s->at = s->clean[0].p;
-    to_chars(s, 0, s->clean[0].len);
-    tok_normalize(t->norms, t->norms_count, s);
-    for (size_t i = 0; i < s->cur.n; i++) {
-        char bytes[4];
-
-        buf_add(out, bytes, utf8_encode(s->cur.v[i].c, bytes));
     }
 }
 
@@ -444,6 +442,8 @@ enum rc tokenizer_encode(const struct tokenizer *t, struct tok_scratch *s, struc
     if (a.len > TOK_TEXT_MAX || (b && b->len > TOK_TEXT_MAX))
         return err_set(err, RC_LIMIT, "a text of %zu bytes is longer than %d",
                        a.len > TOK_TEXT_MAX ? a.len : b->len, TOK_TEXT_MAX);
+    s->tokens = o->tokens;
+    s->unknown_len = 0;
     encode_text(t, s, 0, a, stops_at(o, 0));
     s->items[1].n = 0;
     if (b)

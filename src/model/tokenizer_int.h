@@ -82,6 +82,10 @@ struct tok_spaces { /* white space inside an added token's match, for RobertaPro
     uint32_t item, lead, trail;
 };
 
+struct tok_unknown { /* what an unknown token stands for: from `at` of unknown_text, to a NUL */
+    uint32_t item, at;
+};
+
 struct tok_whole { /* a piece while its parts between added tokens are worked on */
     struct tok_chars chars;
     char *bytes;
@@ -105,16 +109,22 @@ struct tok_scratch {
     struct tok_items items[2]; /* tokens of each text */
     struct tok_spaces *spaces[2];
     size_t spaces_n[2], spaces_cap[2];
+    struct tok_unknown *unknown[2]; /* of items, in their order; only while `tokens` */
+    size_t unknown_n[2], unknown_cap[2];
+    char *unknown_text;
+    size_t unknown_len, unknown_text_cap;
     struct unigram_scratch *unigram;
     bool open;      /* an added token took all the space before it: more may be before the piece */
     bool shifted;   /* Precompiled took the first away: offsets of the whole piece moved */
+    bool tokens;    /* texts of tokens are wanted */
     int side;       /* which text is worked on */
     size_t enough;  /* tokens of it beyond which nobody looks */
     const char *at; /* its clean bytes */
     uint32_t *ids;  /* what tok_out lends */
     uint8_t *types, *special, *sequence;
     struct tok_offset *offsets;
-    size_t out_cap;
+    const char **texts;
+    size_t out_cap, texts_cap;
 };
 
 /* Room for `more` elements behind n. */
@@ -131,6 +141,9 @@ static inline bool tok_has_enough(const struct tok_scratch *s)
 {
     return s->items[s->side].n > s->enough;
 }
+
+/* Token `id`, about to be the last of the text's items, is `len` bytes at p. */
+void tok_note_unknown(struct tok_scratch *s, const char *p, size_t len);
 
 static inline void tok_push(struct tok_chars *a, uint32_t c, struct tok_char from)
 {

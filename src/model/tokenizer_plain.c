@@ -120,9 +120,12 @@ static void flush(const struct tokenizer *t, struct tok_scratch *s, struct words
 
     TOK_ROOM(out->v, out->n, out->cap, n);
     for (size_t i = 0; i < n; i++) {
-        struct tok_item *it = &out->v[out->n++];
+        struct tok_item *it;
         uint32_t text;
 
+        if (s->tokens && v[i].id == t->unigram_unk)
+            tok_note_unknown(s, s->bytes + v[i].begin, v[i].end - v[i].begin);
+        it = &out->v[out->n++];
         while (v[i].begin >= w->spans[k].end)
             k++;
         text = w->spans[k].begin + (uint32_t)t->mark_len; /* where the word begins */

@@ -179,6 +179,35 @@ static size_t put_text(struct tok_scratch *s, size_t at, int side, uint8_t type,
     return at + count;
 }
 
+/* Texts of the tokens that put_text() puts. */
+static void put_tokens(const struct tokenizer *t, struct tok_scratch *s, size_t at, int side,
+                       size_t first, size_t count)
+{
+    const struct tok_item *v = s->items[side].v;
+    const struct tok_unknown *u = s->unknown[side];
+    size_t k = 0;
+
+    TOK_ROOM(s->texts, at, s->texts_cap, count);
+    for (size_t i = first; i < first + count; i++) {
+        const char *piece = tokenizer_token(t, v[i].id);
+
+        while (k < s->unknown_n[side] && u[k].item < i)
+            k++;
+        if (k < s->unknown_n[side] && u[k].item == i)
+            piece = s->unknown_text + u[k].at;
+        s->texts[at + i - first] = piece ? piece : "?";
+    }
+}
+
+static void put_special_token(const struct tokenizer *t, struct tok_scratch *s, size_t at,
+                              uint32_t id)
+{
+    const char *piece = tokenizer_token(t, id);
+
+    TOK_ROOM(s->texts, at, s->texts_cap, 1);
+    s->texts[at] = piece ? piece : "?";
+}
+
 static size_t put_special(struct tok_scratch *s, size_t at, const struct part *p)
 {
     s->ids[at] = p->id;
@@ -235,10 +264,15 @@ enum rc tok_finish(const struct tokenizer *t, struct tok_scratch *s, bool pair,
     for (size_t i = 0; i < m->count; i++) {
         const struct part *p = &m->v[i];
 
-        if (p->kind != PART_SPECIAL)
+        if (p->kind != PART_SPECIAL) {
+            if (o->tokens)
+                put_tokens(t, s, n, p->kind == PART_B, first[p->kind], keep.n[p->kind]);
             n = put_text(s, n, p->kind == PART_B, p->type, first[p->kind], keep.n[p->kind]);
-        else if (!o->no_specials)
+        } else if (!o->no_specials) {
+            if (o->tokens)
+                put_special_token(t, s, n, p->id);
             n = put_special(s, n, p);
+        }
     }
     if (t->types_zero)
         memset(s->types, 0, n);
@@ -247,6 +281,7 @@ enum rc tok_finish(const struct tokenizer *t, struct tok_scratch *s, bool pair,
     out->special = s->special;
     out->sequence = s->sequence;
     out->offsets = s->offsets;
+    out->tokens = o->tokens ? s->texts : NULL;
     out->count = n;
     out->truncated = keep.n[0] + keep.n[1] + added < all;
     return RC_OK;

@@ -29,6 +29,16 @@ assert d[\"tokens\"] == [\"[CLS]\", \"a\", \"b\", \"[SEP]\"], d
 assert d[\"offsets\"] == [[0, 0], [0, 1], [2, 3], [0, 0]], d
 assert d[\"types\"] == [0, 0, 0, 0] and d[\"untruncated\"] == 4 and len(d[\"ids\"]) == 4, d"
 '
+test_expect 'unknown tokens of a Unigram are what stood there, normalised, also where one character becomes several' '
+    printf "½ ㌀ a☃☃ 漢\t☃ <unk>½\n" >in &&
+    stoker tokenize -m "$TOP/tests/fixtures/unigram-small.json" --pair --json in | python3 -c "
+import json, sys
+want = [chr(0x2581), \"1\", chr(0x2044), \"2\", chr(0x2581), chr(0x30a2) + chr(0x30d1), chr(0x30fc), chr(0x30c8),
+        chr(0x2581), \"a\", chr(0x2603) * 2, chr(0x2581), chr(0x6f22)]
+got = json.load(sys.stdin)[\"tokens\"]
+assert got[:len(want)] == want and got[-3:] == [\"1\", chr(0x2044), \"2\"] and chr(0x2603) in got[len(want):], got" &&
+    stoker tokenize -m "$TOP/tests/fixtures/unigram-small.json" --max 3 --left <in | grep -q "⁄ 2$"
+'
 test_expect 'a pair has its token types and its own offsets' '
     printf "a\tb b\n" | stoker tokenize -m "$M" --pair --json >out && grep -q "\"types\":\[0,0,0,1,1,1\]" out &&
     grep -q "\"offsets\":\[\[0,0\],\[0,1\],\[0,0\],\[0,1\],\[2,3\],\[0,0\]\]" out
