@@ -109,11 +109,25 @@ static void add(struct plan_act_part *out, size_t *n, const char *what, double b
 }
 
 /* A plain script computes in 16 bits from fp32 weights: autocast keeps a copy of each weight until
- * backward has used it, and of each product's input.  Where ZeRO 3 gathers, that copy is what is
- * gathered. */
+ * backward has used it, and of each product's input.  Where ZeRO 2 and 3 gather, that copy is what
+ * is gathered. */
+static bool gathers_copies(const struct plan_config *c)
+{
+    return c->zero >= 2 && (int64_t)c->dp * c->cp > 1;
+}
+
 static bool casts(const struct plan_config *c)
 {
-    return c->precision == PLAN_FSDP_MIXED && c->profile.stack == PLAN_STACK_TORCH && c->zero < 3;
+    return c->precision == PLAN_FSDP_MIXED && c->profile.stack == PLAN_STACK_TORCH &&
+           !gathers_copies(c);
+}
+
+/* Replicas of a trainer that keeps fp32 weights run under autocast too; with full recompute a
+ * layer's copies go before the next is computed. */
+static bool casts_replicas(const struct plan_config *c)
+{
+    return c->precision == PLAN_FSDP_MIXED && c->profile.stack == PLAN_STACK_FSDP &&
+           !gathers_copies(c) && c->recompute != PLAN_RECOMPUTE_FULL;
 }
 
 /* What a transformers layer keeps beyond the list: RMSNorm's fp32 input and normed output, and
@@ -347,6 +361,10 @@ static void share_bytes(const struct plan_config *c, const struct plan_memory_co
     l->copy = c->profile.grad_copy ? k->grad_copy_bytes : 0;
     l->table_copy = c->profile.grad_copy && !l->adapt ? k->table_copy_bytes : 0;
     l->cast = casts(c) && !l->adapt ? 2 : 0;
+    if (casts_replicas(c))
+        l->whole_copy = 2;
+    else if (c->precision == PLAN_FSDP_MIXED && c->zero == 2 && gathers_copies(c))
+        l->whole_copy = l->gathered_weight;
     /* torch's AdamW takes a root of all second moments at once */
     l->step_copy = c->profile.stack == PLAN_STACK_TORCH && c->optimizer == PLAN_ADAM
                        ? mixes[c->precision].moments / 2
@@ -422,7 +440,8 @@ struct step {           /* what of the step half all stages share */
     double comm, context, logit_fragment;
     double inv_vpp;
     bool replicas, alone, gathers;
-    bool sums; /* gradients of several micro-batches are summed */
+    bool keeps; /* gathered weights beside their shards */
+    bool sums;  /* gradients of several micro-batches are summed */
 };
 
 ALWAYS_INLINE void step_of(const struct plan_layer_memory *l, const struct plan_config *c,
@@ -437,6 +456,7 @@ ALWAYS_INLINE void step_of(const struct plan_layer_memory *l, const struct plan_
     o->sums = c->grad_acc > 1;
     o->alone = c->pp == 1;
     o->gathers = c->zero == 3 && o->replicas;
+    o->keeps = c->zero == 2 && o->replicas && l->whole_copy > 0;
     for (int i = 0; i < 4; i++) {
         o->z[i] = c->zero >= i ? inv : 1;
         o->ez[i] = c->zero >= i ? einv : 1;
@@ -483,7 +503,11 @@ ALWAYS_INLINE void static_kinds(const struct plan_layer_memory *l, const struct 
         learn_e = 0;
         weight = l->frozen;
     }
-    weights = weight * (dense * t->z[3] + expert * t->ez[3]);
+    if (t->keeps) /* ZeRO 2 of FSDP: fp32 shards, and 16 bits gathered that stay until backward */
+        weights = weight * (dense * t->z[1] + expert * t->ez[1]);
+    else
+        weights = weight * (dense * t->z[3] + expert * t->ez[3]);
+    weights += l->whole_copy * (dense + expert);
     if (l->adapt)
         weights += l->weight * learn_d + (l->frozen_end - weight) * stage_ends(l, s) * t->z[3];
     optimizer = l->optimizer * (learn_d * t->z[1] + learn_e * t->ez[1]);

@@ -27,6 +27,7 @@ struct plan_layer_memory {
     /* frozen_end: of embedding, head and outer norms, which quantisation leaves alone */
     double table_copy; /* of the table, once more */
     double cast;       /* a 16-bit copy for the passes */
+    double whole_copy; /* weights gathered once a micro-batch and kept beside their shards */
     double step_copy;  /* what the optimizer makes for its step, of what learns */
     /* bytes of a micro-batch */
     double act_dense, act_moe; /* a layer saves */

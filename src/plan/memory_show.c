@@ -48,6 +48,9 @@ static void why_static(const struct plan_job *j, const struct plan_memory_stage 
     buf_adds(out, " parameters");
     if (kind == PLAN_MEM_GRADS && c->zero == 2 && c->pp > 1 && c->grad_acc > 1)
         buf_adds(out, ", summed whole: in a pipeline ZeRO 2 is ZeRO 1");
+    else if (kind == PLAN_MEM_WEIGHTS && c->zero == 2 && c->precision == PLAN_FSDP_MIXED &&
+             group > 1)
+        buf_addf(out, ", fp32 over %lld GPUs (ZeRO 2) and 16 bits gathered", (long long)group);
     else if (c->zero >= zero_of[kind] && group > 1)
         buf_addf(out, " over %lld GPUs (ZeRO %d)", (long long)group, c->zero);
     if (s->params)

@@ -132,6 +132,13 @@ TEST(static_bytes_are_exact)
     c.zero = 3;
     plan_memory_stage(&m, &n, &c, &plan_memory_default, 0, &s);
     CHECK(s.kind[PLAN_MEM_WEIGHTS] == 2 * s.params / 8);
+    c.precision = PLAN_FSDP_MIXED; /* fp32 shards; 16 bits gathered, which ZeRO 2 keeps */
+    plan_memory_stage(&m, &n, &c, &plan_memory_default, 0, &s);
+    CHECK(s.kind[PLAN_MEM_WEIGHTS] == 4 * s.params / 8);
+    c.zero = 2;
+    plan_memory_stage(&m, &n, &c, &plan_memory_default, 0, &s);
+    CHECK(s.kind[PLAN_MEM_WEIGHTS] == 4 * s.params / 8 + 2 * s.params);
+    c.precision = PLAN_BF16;
     c.zero = 0;
     c.lora_rank = 16;
     plan_memory_stage(&m, &n, &c, &plan_memory_default, 0, &s);
