@@ -412,6 +412,8 @@ static void deepspeed_json(struct job *j)
     buf_addf(o, "  \"gradient_accumulation_steps\": %d,\n", c->grad_acc);
     buf_addf(o, "  \"%s\": { \"enabled\": %s },\n", half(j),
              c->precision == PLAN_FP32 ? "false" : "true");
+    if (c->precision == PLAN_BF16) /* its own is the type of the weights */
+        buf_adds(o, "  \"data_types\": { \"grad_accum_dtype\": \"fp32\" },\n");
     if (c->zero && c->optimizer != PLAN_ADAM)
         buf_adds(o, "  \"zero_allow_untested_optimizer\": true,\n");
     if (c->tp > 1)
@@ -454,10 +456,48 @@ static void deepspeed(struct job *j)
 }
 
 /* ---- Accelerate ---- */
+static void accelerate_deepspeed(struct job *j)
+{
+    const struct plan_config *c = j->c;
+
+    flag(j, "--use_deepspeed --zero_stage %d --gradient_accumulation_steps %d", c->zero,
+         c->grad_acc);
+    if (c->offload_optimizer)
+        flag(j, "--offload_optimizer_device cpu");
+    if (c->offload_params)
+        flag(j, "--offload_param_device cpu");
+}
+
+static void accelerate_fsdp(struct job *j)
+{
+    const struct plan_config *c = j->c;
+
+    flag(j,
+         "--use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP "
+         "--fsdp_reshard_after_forward %s",
+         c->zero == 3 ? "true" : "false");
+    if (c->offload_params)
+        flag(j, "--fsdp_offload_params true");
+    if (c->tp > 1 || c->cp > 1 || j->shard != j->replicas)
+        flag(j,
+             "--use_parallelism_config --parallelism_config_tp_size %d "
+             "--parallelism_config_cp_size %d --parallelism_config_dp_shard_size %lld "
+             "--parallelism_config_dp_replicate_size %lld",
+             c->tp, c->cp, ll(plan_max(1, j->shard / c->cp)), ll(j->replicas / j->shard));
+    if (c->recompute == PLAN_RECOMPUTE_FULL)
+        flag(j, "--fsdp_activation_checkpointing true");
+    if (c->grad_acc > 1)
+        note(j,
+             "in train.py: GradientAccumulationPlugin(num_steps=%d, sync_each_batch=True); without "
+             "the latter each GPU keeps whole gradients between micro-batches, which are not "
+             "counted",
+             c->grad_acc);
+}
+
 static void accelerate(struct job *j)
 {
     const struct plan_config *c = j->c;
-    bool fsdp = c->zero >= 2 && c->pp == 1;
+    bool fsdp = c->zero >= 2 && !plan_accelerate_deepspeed(c);
     int64_t nodes, each;
 
     shape(j, &nodes, &each);
@@ -467,51 +507,25 @@ static void accelerate(struct job *j)
         flag(j, "--machine_rank \"$RANK_OF_NODE\" --main_process_ip \"$HEAD_NODE\" "
                 "--main_process_port 29500");
     flag(j, "--mixed_precision %s",
-         c->precision == PLAN_FP32  ? "no"
-         : c->precision == PLAN_FP8 ? "fp8"
-                                    : half(j));
-    if (c->pp > 1 || c->ep > 1) {
-        flag(j, "--use_megatron_lm --megatron_lm_tp_degree %d --megatron_lm_pp_degree %d", c->tp,
-             c->pp);
-        flag(j, "--megatron_lm_num_micro_batches %d --megatron_lm_sequence_parallelism %s",
-             c->grad_acc, c->seq_par ? "true" : "false");
-        flag(j,
-             "--megatron_lm_context_parallel_size %d --megatron_lm_expert_model_parallel_size %d",
-             c->cp, c->ep);
-        flag(j, "--megatron_lm_use_distributed_optimizer %s", c->zero ? "true" : "false");
-        if (c->recompute != PLAN_RECOMPUTE_NONE)
-            flag(j, "--megatron_lm_recompute_granularity %s", plan_recompute_names[c->recompute]);
-        if (c->recompute == PLAN_RECOMPUTE_FULL)
-            flag(j, "--megatron_lm_recompute_method uniform --megatron_lm_recompute_num_layers %d",
-                 c->recompute_every);
-        if (c->vpp > 1)
-            note(j, "Accelerate has no launch flag for %d virtual stages", c->vpp);
-    } else {
-        if (fsdp)
-            flag(j,
-                 "--use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP "
-                 "--fsdp_reshard_after_forward %s",
-                 c->zero == 3 ? "true" : "false");
-        else
-            flag(j, "--use_deepspeed --zero_stage %d --gradient_accumulation_steps %d", c->zero,
-                 c->grad_acc);
-        if (fsdp && (c->tp > 1 || c->cp > 1 || j->shard != j->replicas))
-            flag(j,
-                 "--use_parallelism_config --parallelism_config_tp_size %d "
-                 "--parallelism_config_cp_size %d --parallelism_config_dp_shard_size %lld "
-                 "--parallelism_config_dp_replicate_size %lld",
-                 c->tp, c->cp, ll(plan_max(1, j->shard / c->cp)), ll(j->replicas / j->shard));
-        else if (c->tp > 1 || c->cp > 1)
-            note(j, "tp%d cp%d go with FSDP (ZeRO 2 or 3) alone in Accelerate", c->tp, c->cp);
-        if (fsdp && c->recompute == PLAN_RECOMPUTE_FULL)
-            flag(j, "--fsdp_activation_checkpointing true");
-        if (c->profile.fused)
-            flag(j, "--dynamo_backend inductor");
-        note_tp_shown(j, "Accelerate");
-    }
+         c->precision == PLAN_FP32 || c->precision == PLAN_PURE16 ? "no"
+         : c->precision == PLAN_FP8                               ? "fp8"
+                                                                  : half(j));
+    if (plan_accelerate_deepspeed(c))
+        accelerate_deepspeed(j);
+    else if (fsdp)
+        accelerate_fsdp(j);
+    else if (nodes * each > 1)
+        flag(j, "--multi_gpu");
+    if (c->profile.fused)
+        flag(j, "--dynamo_backend inductor");
     flag(j, "train.py");
     note(j, "in train.py: per-device batch %d, gradient accumulation %d, sequences of %lld",
          c->micro_batch, c->grad_acc, ll(c->seq));
+    if (c->recompute == PLAN_RECOMPUTE_FULL && !fsdp)
+        note(j, "recompute (full) is switched on in the model: gradient_checkpointing_enable()");
+    if (c->precision == PLAN_PURE16)
+        note(j, "all of it in bf16: load the model with dtype=torch.bfloat16");
+    note_tp_shown(j, "Accelerate");
     note_half(j);
     note_optimizer(j);
 }

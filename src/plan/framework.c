@@ -46,6 +46,8 @@ static const char *megatron_refuses(const struct plan_model *m, const struct pla
         return "experts with tensor parallelism need sequence parallelism";
     if (c->offload_params)
         return "it does not keep weights in host memory";
+    if (c->precision == PLAN_FSDP_MIXED)
+        return "its weights are of 16 bits with a master copy in fp32 (bf16, bf16-grads)";
     return c->lora_rank ? "pretrain_gpt.py learns all weights" : megatron_refuses_optimizer(c);
 }
 
@@ -85,28 +87,53 @@ static const char *deepspeed_refuses(const struct plan_config *c)
         return "shards smaller than all replicas (MiCS) are of ZeRO 3";
     if (c->recompute_every > 1 || c->recompute_ops || c->recompute == PLAN_RECOMPUTE_SELECTIVE)
         return "recompute is the model's, of whole layers";
+    if (c->precision == PLAN_FSDP_MIXED || c->precision == PLAN_PURE16)
+        return "its weights are of 16 bits with a master copy in fp32 (bf16-grads, bf16)";
+    if (c->precision == PLAN_BF16 && c->zero == 0)
+        return "it sums 16-bit gradients in fp32 (bf16) with ZeRO 1 to 3";
+    return NULL;
+}
+
+/* Its DeepSpeed has 16-bit gradients beside a master copy, its FSDP fp32 weights gathered in 16
+ * bits, or all of it in 16; plain replicas are DistributedDataParallel.  The command of its
+ * Megatron-LM plug-in cannot say what model is trained: its parsers of configurations hand over
+ * layers, width and heads alone, of four kinds of models. */
+bool plan_accelerate_deepspeed(const struct plan_config *c)
+{
+    return c->precision == PLAN_BF16_GRADS;
+}
+
+static const char *accelerate_deepspeed_refuses(const struct plan_config *c)
+{
+    if (c->zero == 0)
+        return "16-bit gradients (bf16-grads) are of its DeepSpeed, with ZeRO 1 to 3";
+    if (c->tp > 1 || c->cp > 1 || c->seq_par)
+        return "tensor and context parallelism go with FSDP2 (precision fsdp, ZeRO 2 and 3)";
+    if (c->shard)
+        return "smaller shards go with FSDP2 (precision fsdp, ZeRO 2 and 3)";
     return NULL;
 }
 
 static const char *accelerate_refuses(const struct plan_config *c)
 {
-    bool plugin = c->pp > 1 || c->ep > 1; /* of Megatron-LM */
-
-    if (plugin)
-        return c->zero >= 2                ? "its Megatron-LM plug-in has ZeRO 0 and 1"
-               : c->vpp > 1                ? "it has no flag for virtual stages"
-               : c->shard                  ? "it has no flag for smaller shards"
-               : c->schedule == PLAN_GPIPE ? "it has no GPipe schedule"
-               : c->recompute_ops          ? "it has no flag for single operations"
-               : c->optimizer == PLAN_ADAM16 || c->optimizer == PLAN_ADAM8
-                   ? "its Megatron-LM plug-in has Adam of fp32 moments, and SGD"
-                   : NULL;
-    if (c->seq_par || (c->zero < 2 && (c->tp > 1 || c->cp > 1)))
-        return "tensor and context parallelism go with FSDP2 (ZeRO 2 and 3)";
-    if (c->zero < 2 && c->shard)
-        return "smaller shards go with FSDP2 (ZeRO 2 and 3)";
+    if (c->pp > 1 || c->ep > 1)
+        return "pipelines and expert parallelism are of its Megatron-LM plug-in, whose command "
+               "cannot describe the model";
     if (c->recompute_every > 1 || c->recompute_ops || c->recompute == PLAN_RECOMPUTE_SELECTIVE)
         return "it recomputes whole layers";
+    if (plan_accelerate_deepspeed(c))
+        return accelerate_deepspeed_refuses(c);
+    if (c->precision == PLAN_BF16)
+        return "its weights are fp32 (fsdp) or all in 16 bits (pure), or its DeepSpeed sums in 16 "
+               "bits (bf16-grads)";
+    if (c->zero == 1)
+        return "ZeRO 1 is of its DeepSpeed (precision bf16-grads)";
+    if (c->seq_par || (c->zero == 0 && (c->tp > 1 || c->cp > 1)))
+        return "tensor and context parallelism go with FSDP2 (ZeRO 2 and 3)";
+    if (c->zero == 0 && c->precision == PLAN_FP8)
+        return "fp8 is counted with FSDP2 (ZeRO 2 and 3)";
+    if (c->offload_optimizer != c->offload_params || (c->offload_params && c->zero == 0))
+        return "its FSDP takes weights and optimizer to host memory together";
     return c->shard && c->shard % c->cp ? "a shard holds whole context-parallel groups" : NULL;
 }
 

@@ -165,6 +165,8 @@ const char *plan_framework_refuses(enum plan_framework f, const struct plan_mode
                                    const struct plan_config *c);
 /* Why it cannot train on such a GPU in 16 bits; NULL: it can. */
 const char *plan_framework_refuses_gpu(enum plan_framework f, const struct plan_gpu *gpu);
+/* Whether Accelerate runs `c` by DeepSpeed; else FSDP2, or replicas. */
+bool plan_accelerate_deepspeed(const struct plan_config *c);
 /* Whether Megatron-LM's precision-aware optimizer is what `c` needs. */
 bool plan_megatron_aware(const struct plan_config *c);
 /* What its trainer stores where nothing is said. */

@@ -52,6 +52,28 @@ d = json.load(open(\"j\"))
 for c in d[\"front\"] + d[\"clusters\"][0][\"top\"]:
     assert c[\"zero\"] != 1 and c[\"precision\"] == \"fsdp\", c"
 '
+test_expect 'Accelerate: the bytes of the trainer that is printed, no plug-in whose command cannot describe the model' '
+    for job in "llama-3.1-70b 16" "llama-3.1-405b 512" "mixtral-8x7b 64" "gpt-neox-20b 8" "llama-3.2-1b 8" "qwen2.5-14b 8"; do
+        set -- $job
+        flags $1 $2 accelerate --gpu h100 >out && ! grep -q megatron_lm out || exit 1
+        if grep -q -e "--use_fsdp" out && ! grep -q "gradient accumulation 1," out; then
+            grep -q "^# .*GradientAccumulationPlugin(num_steps=[0-9]*, sync_each_batch=True)" out || exit 1
+        fi
+    done
+    flags llama-3.2-1b 8 accelerate --fix zero0 >out && grep -q -e "--multi_gpu" out && ! grep -q deepspeed out &&
+    flags llama-3.1-8b 8 accelerate --precision pure >out && grep -q -e "--mixed_precision no" out && grep -q "dtype=torch.bfloat16" out &&
+    flags llama-3.1-8b 8 accelerate --precision bf16-grads --fix zero2 >out && grep -q -e "--use_deepspeed --zero_stage 2" out &&
+    ! flags llama-3.1-8b 8 accelerate --precision bf16 2>err && grep -q "its weights are fp32 (fsdp)" err &&
+    ! flags llama-3.1-8b 8 accelerate --fix pp2 2>err && grep -q "its Megatron-LM plug-in, whose command cannot describe" err
+'
+test_expect 'DeepSpeed: sums in the type that is counted, and no types that it has not' '
+    flags llama-3.1-8b 8 deepspeed --precision bf16 >out && grep -q "\"grad_accum_dtype\": \"fp32\"" out &&
+    flags llama-3.1-8b 8 deepspeed >out && ! grep -q grad_accum_dtype out || exit 1
+    for p in fsdp pure; do
+        ! flags llama-3.1-8b 8 deepspeed --precision $p 2>err && grep -q "a master copy in fp32 (bf16-grads, bf16)" err || exit 1
+    done
+    ! flags llama-3.1-8b 8 megatron --precision fsdp 2>err && grep -q "a master copy in fp32 (bf16, bf16-grads)" err
+'
 test_expect 'what is counted as compiled is compiled, and only that' '
     flags llama-3.1-8b 8 torchtitan >out && grep -q -e "--compile.enable$" out &&
     flags llama-3.1-70b 64 torchtitan --fix "tp8 sp" >out && grep -q -e "--compile.enable_async_tensor_parallel" out &&
@@ -129,8 +151,9 @@ for f in deepspeed torchtitan accelerate; do
     fi
     test_expect "$f's own parser accepts what is printed" '
         for case in "llama-3.1-8b 8" "llama-3.1-70b 64" "mixtral-8x7b 64 --precision pure" "gpt3-175b 512" \
-            "llama-3.1-8b 8 --optimizer sgd"; do
+            "llama-3.1-8b 8 --optimizer sgd" "llama-3.1-8b 8 --fix zero2"; do
             test $f = torchtitan && [ "$case" != "${case%sgd}" ] && continue
+            test $f = deepspeed && [ "$case" != "${case%pure}" ] && continue
             set -- $case
             flags $1 $2 $f ${3-} ${4-} >text || exit 1
             "$PYTHON" "$TOP/tests/plan/flags_parse.py" $f <text || exit 1

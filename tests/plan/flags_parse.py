@@ -65,7 +65,7 @@ def accelerate(text):
     assert words[:2] == ["accelerate", "launch"], words
     args = launch_command_parser().parse_args(words[2:])
     assert args.training_script == "train.py" and not args.training_script_args, args
-    assert args.dynamo_backend == "inductor" or args.use_megatron_lm, args
+    assert args.dynamo_backend == "inductor", args
 
 
 def main():
