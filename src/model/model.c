@@ -487,12 +487,18 @@ static enum rc modules_open(struct model *m, struct arena *a, const struct modul
 static enum rc tokenizer_open(struct model *m, struct arena *a, const struct json *net,
                               struct err *err)
 {
-    struct json *cfg = NULL;
+    struct json *cfg = NULL, *map = NULL, *added = NULL;
+    struct special_files files;
     enum rc rc;
 
     WITH_FILE(rc, m->net_dir, "tokenizer_config.json", cfg,
               fields_check(m, FIELDS_TOKENIZER, cfg, err));
-    if (!rc && config_tokenizer(m, net, cfg, err))
+    if (!rc && !json_get(cfg, "added_tokens_decoder")) /* the reference reads these only then */
+        rc = json_load(m, a, m->net_dir, "special_tokens_map.json", &map, err);
+    if (!rc && !json_get(cfg, "added_tokens_decoder"))
+        rc = json_load(m, a, m->net_dir, "added_tokens.json", &added, err);
+    files = (struct special_files){ cfg, map, added };
+    if (!rc && config_tokenizer(m, net, &files, err))
         return err_ctx(err, "'%s/tokenizer_config.json'", m->net_dir);
     return rc;
 }

@@ -37,8 +37,8 @@ struct model_dense { /* sentence-transformers Dense after pooling */
     enum { MODEL_DENSE_IDENTITY, MODEL_DENSE_TANH, MODEL_DENSE_RELU, MODEL_DENSE_GELU } act;
 };
 
-struct model_token { /* that tokenizer_config.json says is there */
-    const char *text;
+struct model_token { /* that a file beside tokenizer.json says is there */
+    const char *text, *file;
     struct maybe id;
 };
 
@@ -79,6 +79,7 @@ struct model {
     const char *prefix;         /* of tensor names: "", "bert.", "roberta." … */
     size_t max_tokens;          /* the limit for one text, specials included */
     struct tok_rules rules;     /* what the tokenizer's class makes of tokenizer.json */
+    struct tok_named *named;    /* rules.named */
     struct model_token *tokens; /* each is in tokenizer.json, or the model is refused */
     size_t tokens_count;
     size_t truncate_dim;    /* of a vector only the first so many numbers; 0: all */

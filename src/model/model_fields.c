@@ -42,7 +42,6 @@ static const char generating[] = "for generating text";
 static const char outputs[] = "which outputs are returned, not what they are";
 static const char provenance[] = "where the files come from";
 static const char decoding[] = "for turning ids back into text";
-static const char named[] = "a token's name; its id and place are in tokenizer.json";
 
 static const struct field_row net_rows[] = {
     READ("activation"),
@@ -119,6 +118,8 @@ static const struct field_row net_rows[] = {
 };
 
 static const struct field_row tokenizer_rows[] = {
+    READ("add_bos_token"),
+    READ("add_eos_token"),
     READ("add_prefix_space"),
     READ("added_tokens_decoder"),
     READ("additional_special_tokens"),
@@ -130,6 +131,9 @@ static const struct field_row tokenizer_rows[] = {
     READ("model_input_names"),
     READ("model_max_length"),
     READ("max_len"),
+    READ("mask_token"),
+    READ("pad_token"),
+    READ("unk_token"),
     READ("padding_side"),
     READ("sep_token"),
     READ("strip_accents"),
@@ -137,8 +141,6 @@ static const struct field_row tokenizer_rows[] = {
     READ("tokenizer_class"),
     READ("truncation_side"),
     HARMLESS("_commit_hash", provenance),
-    HARMLESS("add_bos_token", "the template is in tokenizer.json"),
-    HARMLESS("add_eos_token", "the template is in tokenizer.json"),
     HARMLESS("auto_map", "names code that the reference runs only when told to trust it"),
     HARMLESS("backend", provenance),
     HARMLESS("chat_template", "for conversations"),
@@ -152,12 +154,10 @@ static const struct field_row tokenizer_rows[] = {
     HARMLESS("keep_accents", "of another family"),
     HARMLESS("legacy", "of another family"),
     HARMLESS("local_files_only", provenance),
-    HARMLESS("mask_token", named),
     HARMLESS("max_length", "the reference cuts at model_max_length"),
     HARMLESS("name_or_path", provenance),
     HARMLESS("never_split", "of tokenizers in Python, which the reference has no more"),
     HARMLESS("pad_to_multiple_of", "texts are not padded"),
-    HARMLESS("pad_token", named),
     HARMLESS("pad_token_type_id", "texts are not padded"),
     HARMLESS("processor_class", provenance),
     HARMLESS("sp_model_kwargs", "the pieces are in tokenizer.json"),
@@ -166,7 +166,6 @@ static const struct field_row tokenizer_rows[] = {
     HARMLESS("tokenizer_file", provenance),
     HARMLESS("trim_offsets", "where a token was, not which"),
     HARMLESS("truncation_strategy", "the reference cuts the longest first"),
-    HARMLESS("unk_token", named),
     HARMLESS("use_fast", "the reference has only these"),
     HARMLESS("vocab_file", provenance),
     HARMLESS("wordpieces_prefix", "the pieces are in tokenizer.json"),

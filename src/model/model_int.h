@@ -33,9 +33,19 @@ enum rc config_prompts(struct model *m, const struct json *cfg, struct err *err)
 /* sentence_bert_config.json and tokenizer_config.json; 0: it does not say. */
 enum rc config_lengths(struct model *m, const struct json *sentence, const struct json *tokenizer,
                        struct err *err) MUST_USE;
-/* model_tokenizer.c: tokenizer_config.json, beside config.json of the network. */
-enum rc config_tokenizer(struct model *m, const struct json *net, const struct json *tokenizer,
+/* The files that name special tokens; what is not there, or does not count, is NULL. */
+struct special_files {
+    const struct json *config; /* tokenizer_config.json */
+    const struct json *map;    /* special_tokens_map.json */
+    const struct json *added;  /* added_tokens.json */
+};
+/* model_tokenizer.c: tokenizer_config.json and what stands beside it, and the network's
+ * config.json. */
+enum rc config_tokenizer(struct model *m, const struct json *net, const struct special_files *files,
                          struct err *err) MUST_USE;
+/* model_special.c: the name that "cls_token" and its like have; NULL: none. */
+const char *special_name(struct model *m, const struct special_files *files, const char *key);
+enum rc special_read(struct model *m, const struct special_files *files, struct err *err) MUST_USE;
 
 /* model_fields.c: each field of a file is read, known to change no number, or refused. */
 enum fields_file {

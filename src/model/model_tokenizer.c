@@ -22,13 +22,108 @@ static const struct class_row classes[] = {
     { "LayoutLMTokenizer", TOK_CLASS_BERT, true },
     { "LxmertTokenizer", TOK_CLASS_BERT, true },
     { "SqueezeBertTokenizer", TOK_CLASS_BERT, true },
-    { "ConvBertTokenizer", TOK_CLASS_BERT, true },
-    { "DPRQuestionEncoderTokenizer", TOK_CLASS_BERT, true },
     { "DistilBertTokenizer", TOK_CLASS_BERT, false },
     { "MPNetTokenizer", TOK_CLASS_MPNET, false },
     { "XLMRobertaTokenizer", TOK_CLASS_XLMR, false },
     { "CamembertTokenizer", TOK_CLASS_XLMR, false },
     { "RobertaTokenizer", TOK_CLASS_FILE, false },
+};
+
+/* Classes that the reference has and that make something else of tokenizer.json, or cannot use it.
+ * Names that it does not have are read by TokenizersBackend. */
+static const char *const refused_classes[] = {
+    "AlbertTokenizer",
+    "BartTokenizer",
+    "BarthezTokenizer",
+    "BartphoTokenizer",
+    "BertGenerationTokenizer",
+    "BertJapaneseTokenizer",
+    "BertweetTokenizer",
+    "BigBirdTokenizer",
+    "BioGptTokenizer",
+    "BlenderbotSmallTokenizer",
+    "BlenderbotTokenizer",
+    "ByT5Tokenizer",
+    "CLIPTokenizer",
+    "CTRLTokenizer",
+    "CanineTokenizer",
+    "ClvpTokenizer",
+    "CodeGenTokenizer",
+    "CodeLlamaTokenizer",
+    "CohereTokenizer",
+    "ConvBertTokenizer",
+    "CpmAntTokenizer",
+    "CpmTokenizer",
+    "DPRContextEncoderTokenizer",
+    "DPRQuestionEncoderTokenizer",
+    "DPRReaderTokenizer",
+    "DebertaTokenizer",
+    "DebertaV2Tokenizer",
+    "DiaTokenizer",
+    "EsmTokenizer",
+    "EsmcTokenizer",
+    "FNetTokenizer",
+    "FSMTTokenizer",
+    "FastSpeech2ConformerTokenizer",
+    "FlaubertTokenizer",
+    "FunnelTokenizer",
+    "GPT2Tokenizer",
+    "GPTNeoXJapaneseTokenizer",
+    "GPTNeoXTokenizer",
+    "GPTSw3Tokenizer",
+    "GemmaTokenizer",
+    "HerbertTokenizer",
+    "LEDTokenizer",
+    "LasrTokenizer",
+    "LayoutLMv2Tokenizer",
+    "LayoutLMv3Tokenizer",
+    "LayoutXLMTokenizer",
+    "LlamaTokenizer",
+    "LukeTokenizer",
+    "M2M100Tokenizer",
+    "MBart50Tokenizer",
+    "MBartTokenizer",
+    "MLukeTokenizer",
+    "MarianTokenizer",
+    "MarkupLMTokenizer",
+    "MgpstrTokenizer",
+    "MvpTokenizer",
+    "MyT5Tokenizer",
+    "NllbTokenizer",
+    "NougatTokenizer",
+    "OpenAIGPTTokenizer",
+    "PLBartTokenizer",
+    "ParakeetTokenizer",
+    "PegasusTokenizer",
+    "PerceiverTokenizer",
+    "PhobertTokenizer",
+    "Pop2PianoTokenizer",
+    "ProphetNetTokenizer",
+    "Qwen2Tokenizer",
+    "Qwen3_5Tokenizer",
+    "RagTokenizer",
+    "ReformerTokenizer",
+    "RemBertTokenizer",
+    "RoCBertTokenizer",
+    "RoFormerTokenizer",
+    "SeamlessM4TTokenizer",
+    "Siglip2Tokenizer",
+    "SiglipTokenizer",
+    "Speech2TextTokenizer",
+    "SpeechT5Tokenizer",
+    "SplinterTokenizer",
+    "T5Tokenizer",
+    "TapasTokenizer",
+    "Tipsv2Tokenizer",
+    "UdopTokenizer",
+    "VideoPrismTokenizer",
+    "VitsTokenizer",
+    "Wav2Vec2CTCTokenizer",
+    "Wav2Vec2PhonemeCTCTokenizer",
+    "WhisperTokenizer",
+    "XGLMTokenizer",
+    "XLMTokenizer",
+    "XLNetTokenizer",
 };
 
 /* Of families; RoBERTa's own class reads byte-level BPE, which no tokenizer here does: a file of
@@ -41,18 +136,46 @@ static const struct class_row family_class[] = {
 };
 static const struct class_row backend = { NULL, TOK_CLASS_FILE, false };
 
-static const struct class_row *class_find(const struct model *m, const char *name)
+static bool class_is(const char *class, const char *name)
 {
-    size_t len;
+    size_t len = strlen(name) - (str_ends(name, "Fast") ? strlen("Fast") : 0);
 
-    if (!name)
-        return str_starts(m->arch_name, "Roberta") ? &backend : &family_class[m->arch];
-    len = strlen(name) - (str_ends(name, "Fast") ? strlen("Fast") : 0);
-    for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
-        if (strlen(classes[i].name) == len && !strncmp(classes[i].name, name, len))
-            return &classes[i];
+    return strlen(class) == len && !strncmp(class, name, len);
+}
+
+static enum rc class_find(const struct model *m, const char *name, const struct class_row **out,
+                          struct err *err)
+{
+    *out = &backend;
+    if (!name) {
+        *out = str_starts(m->arch_name, "Roberta") ? &backend : &family_class[m->arch];
+        return RC_OK;
     }
-    return &backend;
+    for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
+        if (class_is(classes[i].name, name)) {
+            *out = &classes[i];
+            return RC_OK;
+        }
+    for (size_t i = 0; i < ARRAY_SIZE(refused_classes); i++)
+        if (class_is(refused_classes[i], name)) {
+            err_hint(err, "It builds a tokenizer of its own from tokenizer.json; "
+                          "PreTrainedTokenizerFast takes that file as it is.");
+            return err_set(err, RC_USAGE, "'tokenizer_class' '%.64s' is not supported", name);
+        }
+    return RC_OK;
+}
+
+/* Where no class builds the template, the reference does when one of these is given. */
+static enum rc ends_check(const struct class_row *row, const struct json *cfg, const char *class,
+                          struct err *err)
+{
+    static const char *const keys[] = { "add_bos_token", "add_eos_token" };
+
+    for (size_t i = 0; row->class == TOK_CLASS_FILE && i < ARRAY_SIZE(keys); i++)
+        if (json_get(cfg, keys[i]))
+            return err_set(err, RC_USAGE, "'%s' with the class '%.64s' is not supported", keys[i],
+                           class ? class : "PreTrainedTokenizerFast");
+    return RC_OK;
 }
 
 /* "left" or "right"; missing is right. */
@@ -96,45 +219,6 @@ static enum rc inputs_read(struct model *m, const struct json *cfg, bool dflt, s
     return RC_OK;
 }
 
-/* "[CLS]", or an object that has it as "content"; NULL: not given. */
-static const char *token_name(struct model *m, const struct json *cfg, const char *key)
-{
-    const struct json *v = json_get(cfg, key);
-    const char *name = json_str(v && v->type == JSON_OBJ ? json_get(v, "content") : v);
-
-    return arena_strdup(&m->arena, name);
-}
-
-/* Tokens that the reference adds to those of tokenizer.json when they are not there: a list of
- * names, or an object whose keys are ids. */
-static enum rc tokens_read(struct model *m, const struct json *cfg, const char *key,
-                           struct err *err)
-{
-    const struct json *list = json_get(cfg, key);
-    struct model_token *all;
-
-    if (!list || list->type == JSON_NULL || !list->count)
-        return RC_OK;
-    if (list->type != JSON_ARR && list->type != JSON_OBJ)
-        return err_set(err, RC_PARSE, "'%s' is neither a list nor an object", key);
-    all = arena_array(&m->arena, struct model_token, m->tokens_count + list->count);
-    if (m->tokens_count)
-        memcpy(all, m->tokens, m->tokens_count * sizeof(*all));
-    m->tokens = all;
-    for (const struct json *v = list->first; v; v = v->next) {
-        const char *name = json_str(v->type == JSON_OBJ ? json_get(v, "content") : v);
-        uint64_t id;
-
-        if (!name)
-            return err_set(err, RC_PARSE, "'%s' holds something that is no token", key);
-        all[m->tokens_count].text = arena_strdup(&m->arena, name);
-        if (list->type == JSON_OBJ && str_to_u64(v->key, 10, &id))
-            all[m->tokens_count].id = maybe_of((int64_t)id);
-        m->tokens_count++;
-    }
-    return RC_OK;
-}
-
 static enum rc tokens_check(const struct model *m, const struct tokenizer *t, struct err *err)
 {
     for (size_t i = 0; i < m->tokens_count; i++) {
@@ -145,17 +229,18 @@ static enum rc tokens_check(const struct model *m, const struct tokenizer *t, st
             err_hint(err, "Let the reference write both files again: 'AutoTokenizer."
                           "from_pretrained(DIR).save_pretrained(DIR)'.");
             return err_set(err, RC_USAGE,
-                           "tokenizer_config.json of '%s' adds the token '%.64s', which "
-                           "tokenizer.json lacks or has with another id",
-                           m->net_dir, k->text);
+                           "%s of '%s' adds the token '%.64s', which tokenizer.json lacks or has "
+                           "with another id",
+                           k->file, m->net_dir, k->text);
         }
     }
     return RC_OK;
 }
 
-enum rc config_tokenizer(struct model *m, const struct json *net, const struct json *cfg,
+enum rc config_tokenizer(struct model *m, const struct json *net, const struct special_files *files,
                          struct err *err)
 {
+    const struct json *cfg = files->config;
     const char *name = NULL, *of_net = NULL;
     bool lower = true, chinese = true, prefix = true, ignored = false;
     const struct json *accents = json_get(cfg, "strip_accents");
@@ -166,10 +251,18 @@ enum rc config_tokenizer(struct model *m, const struct json *net, const struct j
         rc = config_str(net, "tokenizer_class", &of_net, err);
     if (rc)
         return rc;
-    row = class_find(m, name ? name : of_net);
+    rc = class_find(m, name ? name : of_net, &row, err);
+    if (!rc)
+        rc = ends_check(row, cfg, name ? name : of_net, err);
+    if (rc)
+        return rc;
     m->rules.class = row->class;
-    m->rules.first = token_name(m, cfg, row->class == TOK_CLASS_XLMR ? "bos_token" : "cls_token");
-    m->rules.last = token_name(m, cfg, row->class == TOK_CLASS_XLMR ? "eos_token" : "sep_token");
+    m->rules.camembert = str_eq(row->name, "CamembertTokenizer");
+    m->rules.first =
+        special_name(m, files, row->class == TOK_CLASS_XLMR ? "bos_token" : "cls_token");
+    m->rules.last =
+        special_name(m, files, row->class == TOK_CLASS_XLMR ? "eos_token" : "sep_token");
+    m->rules.unk = special_name(m, files, "unk_token");
     m->rules.class_name = arena_strdup(&m->arena, name ? name : of_net);
     rc = config_flag(cfg, "do_lower_case", true, &lower, err);
     if (!rc)
@@ -185,11 +278,7 @@ enum rc config_tokenizer(struct model *m, const struct json *net, const struct j
     if (!rc)
         rc = inputs_read(m, cfg, row->types, err);
     if (!rc)
-        rc = tokens_read(m, cfg, "added_tokens_decoder", err);
-    if (!rc)
-        rc = tokens_read(m, cfg, "additional_special_tokens", err);
-    if (!rc)
-        rc = tokens_read(m, cfg, "extra_special_tokens", err);
+        rc = special_read(m, files, err);
     m->rules.keep_case = !lower;
     m->rules.keep_chinese = !chinese;
     m->rules.accents_set = accents && accents->type != JSON_NULL;

@@ -28,12 +28,24 @@ enum tok_class {
     TOK_CLASS_XLMR /* XLMRobertaTokenizer, CamembertTokenizer */
 };
 
+/* A token that is looked for in a text before anything else. */
+struct tok_named {
+    const char *text;
+    bool lstrip, rstrip, single_word, normalized, special;
+    bool fresh; /* where the vocabulary lacks it, it gets the next id; else it is passed over */
+};
+
 struct tok_rules {
     enum tok_class class;
     const char *class_name;   /* as tokenizer_config.json has it; NULL: by the network's family */
     const char *first, *last; /* the template's tokens; NULL: the class's own */
-    bool keep_case;           /* BERT: do_lower_case is false */
-    bool keep_chinese;        /* BERT: tokenize_chinese_chars is false */
+    const char *unk;          /* BERT, MPNet, CamemBERT: the unknown token; NULL: the class's own */
+    const struct tok_named *named; /* beside those of the file */
+    size_t named_count;
+    bool named_alone; /* a class: instead of those of the file */
+    bool camembert;
+    bool keep_case;                  /* BERT: do_lower_case is false */
+    bool keep_chinese;               /* BERT: tokenize_chinese_chars is false */
     bool accents_set, strip_accents; /* BERT: strip_accents, which follows the case when not set */
     bool no_prefix_space;            /* XLMR: add_prefix_space is false */
     bool lower_first;                /* Lowercase before every other normalizer */

@@ -301,6 +301,7 @@ struct tokenizer {
     struct wordpiece *wordpiece;  /* owned; NULL: Unigram */
     struct unigram *unigram;      /* owned */
     uint32_t unigram_unk;
+    bool odd_prefix; /* WordPiece's pieces inside a word do not begin with ## */
     struct template one, two;
     bool trim, prefix_space;   /* RobertaProcessing's offsets */
     bool by_class, types_zero; /* struct tok_rules */
@@ -331,7 +332,8 @@ enum rc tok_read_decoder(struct tokenizer *t, const struct json *v, struct err *
 enum rc tok_read_vocab(void *tokenizer, struct json_walk *w, struct err *err) MUST_USE;
 /* tokenizer_model.c: the rest of the model. */
 enum rc tok_read_model(struct tokenizer *t, const struct json *v, struct err *err) MUST_USE;
-enum rc tok_read_added(struct tokenizer *t, const struct json *v, struct err *err) MUST_USE;
+enum rc tok_read_added(struct tokenizer *t, const struct json *v, const struct tok_rules *r,
+                       struct err *err) MUST_USE;
 bool tok_model_id(const struct tokenizer *t, const char *s, size_t len, uint32_t *out);
 
 /* tokenizer_bert.c */

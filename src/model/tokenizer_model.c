@@ -26,6 +26,7 @@ static enum rc read_wordpiece(struct tokenizer *t, const struct json *v, struct 
                    "has no unk_token, continuing_subword_prefix or max_input_chars_per_word");
     if (!vocab || vocab->type != JSON_OBJ)
         return bad(err, "model.vocab", "is not an object");
+    t->odd_prefix = !str_eq(prefix, "##");
     t->wordpiece = wordpiece_new(&t->vocab, prefix, (size_t)chars.v);
     if (!t->wordpiece)
         return err_set(err, RC_LIMIT, "member 'model.vocab' has too many pieces of the same hash");
@@ -150,29 +151,61 @@ static enum rc add_one(struct tokenizer *t, struct tok_scratch *s, struct added 
     return RC_OK;
 }
 
-enum rc tok_read_added(struct tokenizer *t, const struct json *v, struct err *err)
+/* Tokens that are named beside the file's: of those that both have the file's is kept. */
+static enum rc add_named(struct tokenizer *t, struct tok_scratch *s, const struct tok_rules *r,
+                         uint32_t *next, struct err *err)
 {
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < r->named_count && !rc; i++) {
+        const struct tok_named *k = &r->named[i];
+        struct added a = { .content = arena_strdup(&t->arena, k->text),
+                           .len = strlen(k->text),
+                           .single_word = k->single_word,
+                           .lstrip = k->lstrip,
+                           .rstrip = k->rstrip,
+                           .normalized = k->normalized,
+                           .special = k->special };
+
+        a.pattern = a.content;
+        a.pattern_len = a.len;
+        if (a.len > TOK_ADDED_BYTES)
+            return err_set(err, RC_LIMIT, "a special token has more than %d bytes",
+                           TOK_ADDED_BYTES);
+        if (!added_with(t, &a) && (k->fresh || tok_model_id(t, a.content, a.len, &a.id)))
+            rc = add_one(t, s, a, next, err);
+    }
+    return rc;
+}
+
+enum rc tok_read_added(struct tokenizer *t, const struct json *v, const struct tok_rules *r,
+                       struct err *err)
+{
+    bool own = !(r && r->named_alone && t->by_class); /* the file's own count */
+    size_t named = r ? r->named_count : 0;
     uint32_t next = (uint32_t)t->vocab.count;
     struct tok_scratch *s = NULL;
     enum rc rc = RC_OK;
     size_t i = 0;
 
     t->size = t->vocab.count;
-    if (!v || v->type == JSON_NULL)
-        return RC_OK;
-    if (v->type != JSON_ARR)
+    if (v && v->type != JSON_NULL && v->type != JSON_ARR)
         return bad(err, "added_tokens", "is not an array");
-    if (v->count > TOK_ADDED_MAX)
+    if (v && v->count > TOK_ADDED_MAX)
         return err_set(err, RC_LIMIT, "member 'added_tokens' has more than %d", TOK_ADDED_MAX);
-    t->added = arena_array(&t->arena, struct added, v->count);
+    if (named > TOK_ADDED_MAX)
+        return err_set(err, RC_LIMIT, "there are more than %d special tokens", TOK_ADDED_MAX);
+    t->added = arena_array(&t->arena, struct added, (v ? v->count : 0) + named);
     s = tok_scratch_new();
-    for (const struct json *m = v->first; m && !rc; m = m->next, i++) {
+    for (const struct json *m = v && own ? v->first : NULL; m && !rc; m = m->next, i++) {
         struct added a;
 
         rc = read_one(t, m, i, &a, err);
         if (!rc)
             rc = add_one(t, s, a, &next, err);
     }
+    if (!rc && r)
+        rc = add_named(t, s, r, &next, err);
     tok_scratch_free(s);
     return rc;
 }

@@ -13,7 +13,11 @@
 
 #include <assert.h>
 
-enum { METASPACE_MARK = 0x2581 }; /* the lower one eighth block */
+enum {
+    METASPACE_MARK = 0x2581, /* the lower one eighth block */
+    WORD_CHARS = 100,        /* of a word that WordPiece looks at, where nobody says */
+    XLMR_UNK = 3
+};
 
 static void norms_drop(struct tokenizer *t, bool keep_precompiled)
 {
@@ -40,6 +44,43 @@ static void steps_of_bert(struct tokenizer *t, const struct tok_rules *r)
     t->pres_count = 0;
     t->pres[t->pres_count++] = (struct pre){ .kind = PRE_WHITESPACE_SPLIT };
     t->pres[t->pres_count++] = (struct pre){ .kind = PRE_PUNCTUATION, .behavior = PRE_ISOLATED };
+}
+
+/* BERT's and MPNet's classes make the model anew too: their own limit of a word, and the unknown
+ * token that is configured. */
+static enum rc wordpiece_of_class(struct tokenizer *t, const struct tok_rules *r, struct err *err)
+{
+    const char *name = r->unk ? r->unk : "[UNK]";
+    uint32_t unk;
+
+    if (t->odd_prefix || wordpiece_max_chars(t->wordpiece) != WORD_CHARS) {
+        wordpiece_free(t->wordpiece);
+        t->wordpiece = wordpiece_new(&t->vocab, "##", WORD_CHARS);
+        if (!t->wordpiece)
+            return err_set(err, RC_LIMIT,
+                           "member 'model.vocab' has too many pieces of the same hash");
+    }
+    if (!wordpiece_find(t->wordpiece, name, strlen(name), &unk))
+        return err_set(err, RC_USAGE, "the unknown token '%.64s' is not in the vocabulary", name);
+    wordpiece_set_unk(t->wordpiece, unk);
+    return RC_OK;
+}
+
+/* XLM-R's class takes the third id for unknown pieces, CamemBERT's looks its name up. */
+static enum rc unigram_of_class(const struct tokenizer *t, const struct tok_rules *r,
+                                struct err *err)
+{
+    const char *name = r->unk ? r->unk : "<unk>";
+    uint32_t unk = XLMR_UNK;
+
+    if (r->camembert && !unigram_find(t->unigram, name, strlen(name), &unk))
+        unk = 0;
+    if (unk == t->unigram_unk)
+        return RC_OK;
+    return err_set(err, RC_USAGE,
+                   "member 'model.unk_id' is %u, and the tokenizer's class takes %u: that is not "
+                   "supported",
+                   t->unigram_unk, unk);
 }
 
 static void steps_of_xlmr(struct tokenizer *t, const struct tok_rules *r)
@@ -95,6 +136,8 @@ enum rc tok_apply_rules(struct tokenizer *t, const struct tok_rules *r, struct e
                        "has one",
                        r->class_name, tokenizer_kind(t));
     t->by_class = fits && r->class != TOK_CLASS_FILE;
+    if (t->by_class && (words ? wordpiece_of_class(t, r, err) : unigram_of_class(t, r, err)))
+        return err->code;
     if (t->by_class && words)
         steps_of_bert(t, r);
     if (t->by_class && !words)

@@ -106,6 +106,30 @@ test_expect 'model_input_names without token types: all 0' '
 refused() { # FILE JSON FIELD
     field "$1" "$2" && ! stoker model info field >out 2>err && grep -q "$3" err && grep -q "$1" err
 }
+test_expect 'special tokens: named ones are found in texts; special_tokens_map.json and added_tokens.json count without a decoder' '
+    field config.json {} && test "$(ids "ab a")" = "2 1 5 3" && field tokenizer_config.json "{\"mask_token\": \"b\"}" &&
+    test "$(ids "ab a")" = "2 5 13 5 3" && field tokenizer_config.json "{\"extra_special_tokens\": {\"query_token\": \"b\"}}" &&
+    test "$(ids "ab a")" = "2 5 13 5 3" && field tokenizer_config.json "{\"query_token\": \"b\"}" && test "$(ids "ab a")" = "2 5 13 5 3" &&
+    field special_tokens_map.json "{\"cls_token\": \"c\", \"sep_token\": {\"content\": \"b\"}}" && test "$(ids a)" = "14 5 13" &&
+    echo "{\"added_tokens_decoder\": {}}" >field/tokenizer_config.json && test "$(ids a)" = "2 5 3" && test "$(ids "[MASK]")" = "2 4 3" &&
+    field added_tokens.json "{\"b\": 13}" && test "$(ids "ab a")" = "2 5 13 5 3" &&
+    field added_tokens.json "{\"b\": 12}" && ! stoker tokenize -m field <field/config.json >out 2>err && ! stoker model verify field >out 2>err &&
+    grep -q "added_tokens.json of .* adds the token .b., which tokenizer.json lacks or has with another id" err
+'
+test_expect 'classes build their own model: the limit of a word and the unknown token' '
+    field config.json {} && sed -i "s/\"max_input_chars_per_word\": [0-9]*/\"max_input_chars_per_word\": 1/" field/tokenizer.json &&
+    test "$(ids "the a")" = "2 6 5 3" && field tokenizer_config.json "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}" &&
+    sed -i "s/\"max_input_chars_per_word\": [0-9]*/\"max_input_chars_per_word\": 1/" field/tokenizer.json &&
+    test "$(ids "the a")" = "2 1 5 3" && field tokenizer_config.json "{\"unk_token\": \"b\"}" && test "$(ids "zzz a")" = "2 13 5 3"
+'
+test_expect 'classes of the reference that read tokenizer.json in another way are refused' '
+    for class in T5TokenizerFast BertJapaneseTokenizer ConvBertTokenizer GPT2Tokenizer; do
+        field tokenizer_config.json "{\"tokenizer_class\": \"$class\"}" && { stoker model info field >out 2>err; test $? = 2; } &&
+        grep -q "$class. is not supported" err || exit 1
+    done &&
+    field tokenizer_config.json "{\"tokenizer_class\": \"NoSuchTokenizer\"}" && stoker model info field >out &&
+    refused tokenizer_config.json "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"add_bos_token\": false}" add_bos_token
+'
 test_expect 'a field that would change numbers is refused by its name' '
     refused config_sentence_transformers.json "{\"never_heard_of\": 1}" never_heard_of &&
     refused sentence_bert_config.json "{\"query_length\": 4}" query_length &&

@@ -202,7 +202,17 @@ def known_fields():
     return out
 
 
+def classes_known():
+    """Every tokenizer class of transformers is read as it does, or refused."""
+    text = (TOP / "src/model/model_tokenizer.c").read_text()
+    ours = set(re.findall(r'"(\w+Tokenizer)"', text)) | {"PreTrainedTokenizer", "AutoTokenizer", "BloomTokenizer"}
+    have = {n for n in dir(transformers) if n.endswith("Tokenizer") and n not in ("BasicTokenizer", "CharacterTokenizer",
+                                                                                 "MecabTokenizer", "WordpieceTokenizer")}
+    result(not have - ours, "tokenizer classes", " ".join(sorted(have - ours)))
+
+
 def lists(work):
+    classes_known()
     known = known_fields()
     for name in ("Bert", "Roberta", "XLMRoberta", "Camembert", "MPNet", "DistilBert"):
         config = getattr(transformers, name + "Config")()
@@ -247,6 +257,20 @@ def main():
         case(folder, f"{kind} strip_accents", "tokenizer_config.json", {"strip_accents": False})
         case(folder, f"{kind} chinese", "tokenizer_config.json", {"tokenize_chinese_chars": False})
         case(folder, f"{kind} a trainer's own field", "config.json", {"emb_size": 312})
+        one, two = ("k", "d") if kind == "xlm-roberta" else ("rack", "cold")  # pieces of the vocabulary
+        for name, file, change in (
+                ("a map of special tokens", "special_tokens_map.json",
+                 {"cls_token": one, "bos_token": one, "sep_token": {"content": two}, "eos_token": two}),
+                ("a mask token", "tokenizer_config.json", {"mask_token": one}),
+                ("a list of special tokens", "tokenizer_config.json", {"additional_special_tokens": [two]}),
+                ("special tokens by name", "tokenizer_config.json", {"extra_special_tokens": {"query_token": two}}),
+                ("a token of its own", "tokenizer_config.json", {"query_token": two}),
+                ("an empty decoder", "tokenizer_config.json", {"added_tokens_decoder": {}}),
+                ("another unknown token", "tokenizer_config.json", {"unk_token": "hot" if kind != "xlm-roberta" else "<unk>"})):
+            case(folder, f"{kind} {name}", file, change)
+        if kind != "xlm-roberta":
+            model = json.loads((folder / "tokenizer.json").read_text())["model"]
+            case(folder, f"{kind} a short word", "tokenizer.json", {"model": dict(model, max_input_chars_per_word=3)})
         case(folder, f"{kind} default prompt", "config_sentence_transformers.json",
              {"prompts": {"query": " the "}, "default_prompt_name": "query"})
     for file, change in (("sentence_bert_config.json", {"query_length": 4}),
@@ -259,6 +283,8 @@ def main():
                          ("3_Normalize/config.json", {"module_output_name": "elsewhere"}),
                          ("config.json", {"pruned_heads": {"0": [1]}}),
                          ("tokenizer_config.json", {"split_special_tokens": True}),
+                         ("tokenizer_config.json", {"tokenizer_class": "T5Tokenizer"}),
+                         ("tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": True}),
                          ("tokenizer_config.json", {"additional_special_tokens": ["never-heard-of"]})):
         case(folder, f"refused {file} {next(iter(change))}", file, change, must_refuse=True)
     for kind in CLASSES:
