@@ -18,6 +18,7 @@
 #include "base/str.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -354,10 +355,12 @@ static void take_file(struct jobs *s, const char *folder, const char *name, doub
     if (!str_ends(name, ".json") || name[0] == '.' ||
         snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))
         return;
-    n = collect_read(s->root, path, s->bytes, JOB_FILE_MAX + 2);
-    if (n < 0)
+    n = root_read_foreign((struct root *)s->root, path, s->bytes, JOB_FILE_MAX + 2);
+    if (n == -ENOTSUP || n == -EISDIR)
+        (void)err_set(&err, RC_FAIL, "a link, or no regular file");
+    else if (n < 0)
         return; /* it went, or is not ours to see */
-    if (job_parse(s->bytes, (size_t)n, &job, &err) == RC_OK) {
+    else if (job_parse(s->bytes, (size_t)n, &job, &err) == RC_OK) {
         if (age(now_s, job.updated_s) > JOB_FORGET_S)
             return;
         look_at_pid(s, &job);

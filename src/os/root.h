@@ -45,6 +45,9 @@ struct recorder *root_recorder(const struct root *r); /* NULL: none */
 
 /* Bytes read (at most cap-1, NUL-terminated) or -errno. */
 ssize_t root_read(struct root *r, const char *path, char *buf, size_t cap);
+/* The same for a file that anybody may have put there: not through a link at the path's end, and
+ * nothing but a regular file is opened even if it is exchanged meanwhile; -ENOTSUP. */
+ssize_t root_read_foreign(struct root *r, const char *path, char *buf, size_t cap);
 /* An open file for repeated reading from its start (pread), or -errno; of a tar it is a copy in
  * memory.  Not recorded: for files that are read over and over. */
 int root_open_file(struct root *r, const char *path);

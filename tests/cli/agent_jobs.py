@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """TAP of jobs as `stoker agent` sees them: agent_jobs.py STOKER FAKE-NVML DOCS, in an empty folder.  Standard library alone."""
 import json
+import os
 import pathlib
 import re
 import signal
@@ -107,6 +108,18 @@ def training():
           a.value("stoker_job_state", 'state="running"') == 1 and a.value("stoker_job_tokens_per_second") is None, a.metrics()[-2000:])
     jobs = {j["file"]: j for j in a.ask("/api/v1/processes")[1]["jobs"]["jobs"]}
     check("and JSON, with the reason for a file that is none", jobs["llama.json"]["step"] == 7 and jobs["llama.json"]["steps"] is None and jobs["half.json"]["error"], jobs)
+    put(root, "other/secret.json", json.dumps(dict(schema="stoker.job/1", job="secret", updated=time.time(), step=1)))
+    pathlib.Path(root, "run/stoker/jobs/link.json").symlink_to(pathlib.Path(root, "other/secret.json").absolute())
+    os.mkfifo(pathlib.Path(root, "run/stoker/jobs/pipe.json"))
+    told = lambda a: {j["file"]: j.get("error", "") for j in a.ask("/api/v1/processes")[1]["jobs"]["jobs"]}
+    check("a file that is a link or a pipe is not read, and told", wait(lambda: all("no regular file" in told(a).get(f, "") for f in ("link.json", "pipe.json")), 20), told(a))
+    live = pathlib.Path("runtime/stoker/jobs").absolute()
+    put(".", str(live / "mine.json"), json.dumps(dict(schema="stoker.job/1", job="mine", updated=time.time(), step=1)))
+    (live / "link.json").symlink_to(pathlib.Path(root, "other/secret.json").absolute())
+    b = agent_box.Agent(STOKER, "--no-history", "--no-gpu", env=dict(XDG_RUNTIME_DIR=str(live.parent.parent)))
+    check("so it is on this machine", wait(lambda: "no regular file" in told(b).get("link.json", "") and told(b).get("mine.json") == "", 20) and
+          b.value("stoker_job_step", 'job="secret"') is None, told(b))
+    b.stop()
     pathlib.Path(root, "run/stoker/jobs/llama.json").unlink()
     check("a file that is removed is no job any more", wait(lambda: a.value("stoker_job_step") is None, 20))
     a.stop()
