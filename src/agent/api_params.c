@@ -268,6 +268,11 @@ enum rc api_query_read(const struct api_params *p, int64_t now_ns, struct api_qu
     if (as && !str_eq(as, "value") && !str_eq(as, "rate"))
         return err_set(err, RC_USAGE, "'as' is 'value' or 'rate', not '%s'", as);
     q.as = str_eq(as, "rate") ? API_RATE : API_VALUE;
+    /* of an application's that has no type nobody knows */
+    const struct tele_metric *m = tele_metric(q.metric);
+    if (q.as == API_RATE && m && m->kind != TELE_COUNTER)
+        return err_set(err, RC_USAGE, "'%s' is no counter and has no rate: ask for as=value",
+                       q.metric);
     rc = api_param_time(p, "to", now_ns, now_ns, &q.to_ns, err);
     if (!rc)
         rc = api_param_time(p, "from", now_ns, q.to_ns - 3600 * API_SECOND, &q.from_ns, err);

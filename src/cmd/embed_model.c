@@ -163,7 +163,8 @@ void encoder_tell_dtype(const struct encoder *e)
     if (t == ENG_AUTO || t == ENG_F32)
         return;
     fprintf(stderr, "stoker: %s on %s, the default here: %s%s\n", eng_dtype_name(t), device,
-            settings_exactness(t, gpu), gpu ? "" : "; --dtype f32 is exact");
+            settings_exactness(t, gpu, e->model->head != MODEL_HEAD_NONE),
+            gpu ? "" : "; --dtype f32 is exact");
 }
 
 /* ---- fingerprint ---- */

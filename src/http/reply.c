@@ -327,13 +327,19 @@ bool http_query(const struct http_request *r, const char *name, char *out, size_
     char key[256];
     size_t len;
 
+    assert(cap > 4);
     for (const char *p = r->query; *p; p += *p == '&') {
         size_t all = strcspn(p, "&"), k = strcspn(p, "&=");
 
         if (http_decode(p, k, true, key, sizeof(key), &len) && !strcmp(key, name)) {
             const char *value = p + k + (k < all);
 
-            return cap && http_decode(value, all - k - (k < all), true, out, cap, &len);
+            size_t raw = all - k - (k < all);
+
+            if (!http_decode(value, raw, true, out, cap, &len))
+                (void)snprintf(out, cap, raw < cap ? "%.*s" : "%.*s...",
+                               (int)(raw < cap ? raw : cap - 4), value);
+            return true;
         }
         p += all;
     }

@@ -363,6 +363,15 @@ static double fed(const struct window *w, int gpu)
     return read < in ? read / in : 1;
 }
 
+/* The kernel brings its sum up to date every two seconds, so that a short span may have the waits of
+ * a longer one; a share is no more than 1. */
+static double pressure(const struct window *w, const char *metric)
+{
+    double share = rate_of(w, metric, -1);
+
+    return share > 1 ? 1 : share;
+}
+
 static void host_facts(const struct window *w, struct limits_facts *f)
 {
     double *at = f->at;
@@ -370,9 +379,9 @@ static void host_facts(const struct window *w, struct limits_facts *f)
     at[LIMITS_F_CPU] = mean_of(w, "host.cpu.util", -1) / 100;
     at[LIMITS_F_CORE] = busiest_core(w);
     at[LIMITS_F_IOWAIT] = iowait(w);
-    at[LIMITS_F_PRESSURE_CPU] = rate_of(w, "host.pressure.cpu.waiting", -1);
-    at[LIMITS_F_PRESSURE_IO] = rate_of(w, "host.pressure.io.waiting", -1);
-    at[LIMITS_F_PRESSURE_MEMORY] = rate_of(w, "host.pressure.memory.waiting", -1);
+    at[LIMITS_F_PRESSURE_CPU] = pressure(w, "host.pressure.cpu.waiting");
+    at[LIMITS_F_PRESSURE_IO] = pressure(w, "host.pressure.io.waiting");
+    at[LIMITS_F_PRESSURE_MEMORY] = pressure(w, "host.pressure.memory.waiting");
     at[LIMITS_F_DISK] = busiest_disk(w);
     at[LIMITS_F_REMOTE] = sum_rates(w, "nfs.mount.response_seconds", "lustre.rpc_wait_seconds");
     at[LIMITS_F_NET] = busiest_link(w, &net_kind);

@@ -202,9 +202,33 @@ static bool sample_read(const struct prom *x, const char *p, struct prom_sample 
 
 /* ---- what a series is ---- */
 
+/* Prometheus writes these itself, of the target that it asks and of alerts: one of an application's
+ * would stand for the whole node. */
+static bool is_prometheus(const char *name)
+{
+    static const char *const names[] = {
+        "up",
+        "scrape_duration_seconds",
+        "scrape_samples_scraped",
+        "scrape_samples_post_metric_relabeling",
+        "scrape_series_added",
+        "scrape_timeout_seconds",
+        "scrape_sample_limit",
+        "scrape_body_size_bytes",
+        "ALERTS",
+        "ALERTS_FOR_STATE",
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (str_eq(name, names[i]))
+            return true;
+    return false;
+}
+
+/* A name that an application cannot have here. */
 static bool is_ours(const char *name)
 {
-    return tele_metric_named(name) != NULL;
+    return tele_metric_named(name) || is_prometheus(name);
 }
 
 /* The family's name with a suffix. */

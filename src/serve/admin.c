@@ -216,7 +216,12 @@ static void on_batches(void *arg, struct http_exchange *x)
     struct json_out w;
     struct buf body = { 0 };
 
-    if (http_query(http_request(x), "format", format, sizeof(format)) && str_eq(format, "svg")) {
+    if (http_query(http_request(x), "format", format, sizeof(format)) && !str_eq(format, "svg") &&
+        !str_eq(format, "json")) {
+        admin_reply_error(x, 400, ASK_E_INVALID, "'format' must be json or svg");
+        return;
+    }
+    if (str_eq(format, "svg")) {
         sched_batches_svg(s->sched, &body);
         http_reply(x, 200, "image/svg+xml", &body, NULL);
         buf_release(&body);

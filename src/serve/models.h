@@ -231,7 +231,7 @@ struct serve_setting {
 /* `device_kind` is "cpu amx", "NVIDIA H100 80GB HBM3" …; the row that says most of device and
  * model is taken. */
 /* How near vectors in this type are to those in f32, which are the reference's. */
-const char *settings_exactness(enum eng_dtype dtype, bool gpu);
+const char *settings_exactness(enum eng_dtype dtype, bool gpu, bool scores);
 enum rc settings_of(const char *device_kind, const struct model *m, struct arena *a,
                     struct serve_setting *out, struct err *err) MUST_USE;
 

@@ -123,7 +123,8 @@ bool models_describe(struct models *m, const char *name, struct buf *out)
         (void)eng_dtype_parse(v->s.dtype, &dtype);
         buf_addf(out, "%s on %s%s: %s", v->s.dtype, v->s.device,
                  v->wish->o.dtype == ENG_AUTO ? ", the default here" : "",
-                 settings_exactness(dtype, str_starts(v->s.device, "cuda")));
+                 settings_exactness(dtype, str_starts(v->s.device, "cuda"),
+                                    v->s.model->head != MODEL_HEAD_NONE));
         if (dtype != ENG_F32 && !str_starts(v->s.device, "cuda"))
             buf_adds(out, "; --dtype f32 is exact");
     } else if (s) {

@@ -287,11 +287,24 @@ static bool look_up(struct sched *s, const struct job *j, const struct text *t)
            cache_get(s->cache, &k, t->item->out, eng_width(j->model->model, j->want));
 }
 
+/* The longest first, equal ones side by side. */
 static int by_length(const void *a, const void *b)
 {
-    uint32_t x = ((const struct text *)a)->item->tokens, y = ((const struct text *)b)->item->tokens;
+    const struct text *s = a, *t = b;
+    uint32_t x = s->item->tokens, y = t->item->tokens;
 
-    return (x < y) - (x > y);
+    return x != y ? (x < y) - (x > y) : (s->hash[0] < t->hash[0]) - (s->hash[0] > t->hash[0]);
+}
+
+/* Of equal texts one is computed. */
+static size_t tokens_to_compute(const struct work *w)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < w->count; i++)
+        if (!i || !text_same(&w->texts[i], &w->texts[i - 1]))
+            sum += w->texts[i].item->tokens;
+    return sum;
 }
 
 static struct work *work_new(struct sched *s, struct job *j)
@@ -308,11 +321,11 @@ static struct work *work_new(struct sched *s, struct job *j)
         it->failed = it->shared = false;
         hash_text(s, j, t);
         it->cached = look_up(s, j, t);
-        w->joined += it->cached ? 0 : it->tokens;
         w->count += !it->cached;
     }
     w->left = w->count;
     qsort(w->texts, w->count, sizeof(w->texts[0]), by_length);
+    w->joined = tokens_to_compute(w);
     return w;
 }
 

@@ -145,7 +145,7 @@ struct work { /* job.own */
     struct turn turn;          /* among its client's */
     struct text *first, *last; /* that wait; longest first */
     size_t tokens;             /* that wait */
-    size_t joined;             /* tokens when it came */
+    size_t joined;             /* tokens when it came, of equal texts those of one */
     struct work *prev, *next;  /* of the lane */
     struct work *ended;        /* in a list of those that are */
     size_t count, left;        /* texts; not yet over */
@@ -281,7 +281,8 @@ struct sched {
 /* ---- sched_queue.c; the lane's lock is held */
 struct seen *seen_of(struct lane *l, const char *name);                            /* made */
 struct lane_queue *queue_of(struct lane *l, struct served *m, enum eng_want want); /* made */
-void queues_tidy(struct lane *l);                 /* those without jobs go; between batches */
+void queues_tidy(struct lane *l); /* those without jobs go; between batches */
+bool text_same(const struct text *a, const struct text *b);
 void text_enter(struct lane *l, struct text *t);  /* waits, or follows one like it */
 void text_leave(struct lane *l, struct text *t);  /* its queue, not the table */
 void text_forget(struct lane *l, struct text *t); /* the table */

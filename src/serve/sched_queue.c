@@ -140,7 +140,7 @@ static struct text **place(struct lane *l, const struct text *t)
     return &l->table[t->hash[0] & (SCHED_TABLE - 1)];
 }
 
-static bool same(const struct text *a, const struct text *b)
+bool text_same(const struct text *a, const struct text *b)
 {
     const struct job_item *x = a->item, *y = b->item;
 
@@ -211,7 +211,7 @@ void text_enter(struct lane *l, struct text *t)
 {
     struct text **at = place(l, t), *leader = *at;
 
-    while (leader && !same(leader, t))
+    while (leader && !text_same(leader, t))
         leader = leader->chain;
     if (!leader) {
         t->chain = *at;

@@ -101,10 +101,34 @@ static enum rc columns(const struct csv *t, size_t *col, struct err *err)
     return RC_OK;
 }
 
+/* A head sums up what one vector says: how far scores move is the model's.  Measured with a reranker
+ * of 24 layers (docs/SPEED.md). */
+static const char *scores_exactness(enum eng_dtype dtype)
+{
+    switch (dtype) {
+    case ENG_F32:
+        return "exact: the scores of transformers but for rounding";
+    case ENG_F16:
+        return "what the head reads has cosine 0.99999 or more with f32";
+    case ENG_BF16:
+        return "what the head reads has cosine 0.9998 or more with f32: near scores may change "
+               "places";
+    case ENG_FP8:
+        return "what the head reads has cosine 0.993 or more with f32: near scores may change "
+               "places";
+    case ENG_I8:
+    case ENG_AUTO:
+        break;
+    }
+    return "how near its scores are to those of f32 is not known";
+}
+
 /* Least cosine of a vector with that in f32, and how many of the ten nearest neighbours of a search
  * among 20,000 sentences are the same (all-MiniLM-L6-v2): docs/SPEED.md, make parity-overlap. */
-const char *settings_exactness(enum eng_dtype dtype, bool gpu)
+const char *settings_exactness(enum eng_dtype dtype, bool gpu, bool scores)
 {
+    if (scores)
+        return scores_exactness(dtype);
     switch (dtype) {
     case ENG_F32:
         return "exact: the vectors of sentence-transformers but for rounding (4e-7)";

@@ -22,7 +22,8 @@ enum {
     STREAM_READ_BYTES = 64 << 10,
     STREAM_SEND_BYTES = 128 << 10, /* that are gathered before they are sent */
     STREAM_TURN_MS = 5,            /* of waiting for one side while the other may go on */
-    STREAM_IDLE_MS = 500
+    STREAM_IDLE_MS = 500,
+    STREAM_TEXT_MAX = 255 /* bytes of a text in the query */
 };
 
 struct stream {
@@ -237,7 +238,7 @@ static bool put_member(struct buf *out, size_t i, const char *text)
     case STREAM_TEXT:
         json_out_init(&w, out, 0);
         json_add_str(&w, text);
-        return true;
+        return strlen(text) <= STREAM_TEXT_MAX;
     case STREAM_COUNT:
         buf_addf(out, "%s", text);
         return text[0] >= '1' && text[0] <= '9' && str_to_u64(text, 10, &n);
@@ -256,7 +257,7 @@ static char *tail_of(struct http_exchange *x, bool texts)
                                          "true or false" };
     const struct http_request *r = http_request(x);
     struct buf out = { 0 };
-    char value[256];
+    char value[STREAM_TEXT_MAX + 8];
 
     for (const char *at = r->query, *end; *at; at = *end ? end + 1 : end) {
         size_t i = 0, len = strcspn(at, "=&");

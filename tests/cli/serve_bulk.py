@@ -96,7 +96,10 @@ def files():
     check("to the last", len(v["data"]) == 2 and not v["has_more"], v)
     old = s.ask("/v1/files?order=asc&limit=3")[1]
     check("oldest first when asked", [x["id"] for x in old["data"]] == [f["id"], *more[:2]] and old["has_more"], old)
-    check("an order that is none is refused", s.ask("/v1/files?order=up")[0] == 400)
+    check("an order that is none is refused", [s.ask("/v1/files?order=" + o)[0] for o in ("up", "sideways", "as%zz")] == [400] * 3)
+    check("a limit that is none is refused, however long", [s.ask(f"/v1/{what}?limit={n}")[0] for what in ("files", "batches") for n in
+                                                          ("-107428154451035", "18446744073709551617", "1e99999999999999")] == [400] * 6)
+    check("a form of /debug/batches that is none too", s.ask("/debug/batches?format=pdf")[0] == s.ask("/debug/batches?format=svgsvgsvgsvgsvgsvg")[0] == 400)
     check("by purpose", s.ask("/v1/files?purpose=batch_output")[1]["data"] == [])
     v = s.ask("/v1/files/" + more[0], method="DELETE")[1]
     check("and deleted", v == {"id": more[0], "object": "file", "deleted": True} and s.ask("/v1/files/" + more[0])[0] == 404, v)

@@ -196,13 +196,16 @@ def failed_names(folder):
     s.stop()
 
 
-def start_line(folder):
+def start_line(folder, ranker):
     s = Server("-m", "a=" + folder, "-m", "b=" + folder, "--dtype", "f32", "--on-demand", "b")
     check("the start tells the type, and that f32 is exact", "model 'a': f32 on cpu: exact" in s.text, s.text)
     check("and who is away", "model 'b': away until it is asked for" in s.text, s.text)
     s.stop()
     s = Server("-m", "a=" + folder, "--dtype", "bf16")
     check("another type with what it costs", "model 'a': bf16 on cpu: cosine with f32 0.9999" in s.text and "--dtype f32 is exact" in s.text, s.text)
+    s.stop()
+    s = Server("-m", "a=" + folder, "-m", "r=" + ranker, "--dtype", "bf16")
+    check("of scores it says what is true of scores", "model 'r': bf16 on cpu: what the head reads has cosine" in s.text and s.text.count("nearest stay") == 1, s.text)
     s.stop()
     s = Server("-m", "a=" + folder)
     check("the default is said to be it", f"model 'a': {listed(s, 'a')['dtype']} on cpu, the default here: " in s.text, s.text)
@@ -220,5 +223,5 @@ part(waiting, folder, 4 * size)
 part(many_waits, folder)
 part(stopping, folder)
 part(failed_names, folder)
-part(start_line, folder)
+part(start_line, folder, ranker)
 done()

@@ -240,6 +240,10 @@ TEST(history)
     struct node n;
 
     node_open(&n, &o);
+    unsigned net = tele_source(n.t, "net");
+    tele_begin(n.t, net, fixed_now());
+    set(n.t, net, "net.rx_bytes", NULL, NULL, 7);
+    tele_end(n.t);
     expect(&n, "/api/v1/query?metric=gpu.util&from=20&to=30&step=2", 200,
            "{\"schema\":\"stoker.query/1\",\"metric\":\"gpu.util\",\"as\":\"value\","
            "\"from_ms\":20000,\"step_ms\":2000,\"steps\":5,\"series\":["
@@ -252,7 +256,8 @@ TEST(history)
            "\"from_ms\":20000,\"step_ms\":1000,\"steps\":4,\"series\":["
            "{\"labels\":{\"gpu\":\"0\"},\"min\":[20,null,22,23],\"mean\":[20,null,22,23],"
            "\"max\":[20,null,22,23]}],\"unit\":\"C\"}");
-    expect_part(&n, "/api/v1/query?metric=gpu.temp&from=20&to=32&step=1&as=rate", 200,
+    expect_part(&n, "/api/v1/query?metric=gpu.temp&as=rate", 400, "'gpu.temp' is no counter");
+    expect_part(&n, "/api/v1/query?metric=net.rx_bytes&from=20&to=32&step=1&as=rate", 200,
                 "\"mean\":[null,null,1,1,1,1,1,1,null,1,null,1]}"); /* joined over one, no fall */
     expect_part(&n, "/api/v1/query?metric=gpu.power&from=20&to=24&step=1", 200,
                 "\"series\":[],\"unit\":\"W\"}");

@@ -114,7 +114,7 @@ TEST(labels_and_rates)
     struct api_query q;
     struct err err = { 0 };
 
-    CHECK(!ask("metric=gpu.util&label.gpu=3&label.UUID=GPU-1&as=rate", &p, &q, &err));
+    CHECK(!ask("metric=net.rx_bytes&label.gpu=3&label.UUID=GPU-1&as=rate", &p, &q, &err));
     assert_int_equal(q.label_count, 2);
     assert_string_equal(q.labels[0].name, "gpu");
     assert_string_equal(q.labels[0].value, "3");

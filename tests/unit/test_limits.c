@@ -308,6 +308,27 @@ TEST(series_beyond_the_limit_are_counted_alone)
     window_free(w);
 }
 
+/* The kernel's sum comes every two seconds: a second may show the waits of two. */
+TEST(a_share_of_time_is_no_more_than_one)
+{
+    struct window *w = window_new(limits_metrics, false);
+    struct tele *t = tele_new(0);
+    unsigned src = tele_source(t, "x");
+    uint32_t id = tele_series(t, src, tele_metric("host.pressure.cpu.waiting"), NULL, 0);
+    struct limits_facts f;
+
+    for (int i = 0; i < 4; i++) {
+        tele_begin(t, src, i);
+        tele_set(t, id, i * 1.21);
+        tele_end(t);
+        window_take(w, t, (i + 1) * INT64_C(1000000000));
+    }
+    limits_facts_of(w, -1, &f);
+    CHECK(f.at[LIMITS_F_PRESSURE_CPU] == 1);
+    tele_free(t);
+    window_free(w);
+}
+
 /* ---- recordings */
 
 static bool take(void *arg, struct tele *t, int64_t time_ns)
@@ -438,6 +459,7 @@ TEST_MAIN(cmocka_unit_test(each_class_has_its_signs),
           cmocka_unit_test(a_window_counts_rises_bits_and_quantiles),
           cmocka_unit_test(kept_samples_are_thinned_evenly_and_bounded),
           cmocka_unit_test(series_beyond_the_limit_are_counted_alone),
+          cmocka_unit_test(a_share_of_time_is_no_more_than_one),
           cmocka_unit_test(recordings_of_an_h200_give_their_class),
           cmocka_unit_test(history_gives_the_verdict_of_the_recording),
           cmocka_unit_test(a_torn_or_wrong_file))

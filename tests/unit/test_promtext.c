@@ -148,12 +148,18 @@ TEST(conflicts)
     assert_int_equal(take(&h,
                           "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 5\n"
                           "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 30\n"
+                          "up 0\nscrape_samples_scraped 5\nALERTS 1\n"
                           "x{app=\"mine\"} 1\n"
                           "# TYPE y counter\ny 1\n"),
                      RC_OK);
     NEAR(&h, "app_process_cpu_seconds_total", "app=trainer", 5);
     NEAR(&h, "app_DCGM_FI_DEV_GPU_TEMP", "gpu=0,app=trainer", 30);
     assert_null(metric_of(&h, "process_cpu_seconds_total"));
+    /* Prometheus' own of the target that it asks: the node's would be the application's */
+    NEAR(&h, "app_up", "app=trainer", 0);
+    NEAR(&h, "app_scrape_samples_scraped", "app=trainer", 5);
+    NEAR(&h, "app_ALERTS", "app=trainer", 1);
+    assert_null(metric_of(&h, "up"));
     NEAR(&h, "x", "exported_app=mine,app=trainer", 1);
     /* the same name as something else: left out */
     assert_int_equal(take(&h, "# TYPE y gauge\ny 7\nz 1\n"), RC_OK);

@@ -671,7 +671,7 @@ TEST(what_is_left_of_a_failed_job_does_not_run)
 
     fake_add(f, 1, BUDGET)[1] = FAKE_FAILS;
     for (uint32_t i = 0; i < 5; i++)
-        (void)fake_add(f, 100 + i, BUDGET);
+        (void)fake_add(f, 100 + i, BUDGET - 1); /* the longest runs first */
     CHECK(fake_submit(s, f, &retry_s) == RC_OK);
     CHECK(fake_wait(f) == RC_FAIL);
     wait_idle(s);

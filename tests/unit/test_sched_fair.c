@@ -210,6 +210,23 @@ TEST(what_cannot_end_in_time_is_refused_on_an_idle_lane)
     sched_free(s);
 }
 
+/* Of equal texts one is computed, and so one is counted. */
+TEST(equal_texts_are_foreseen_once)
+{
+    struct sched *s = begin((struct sched_opts){ 0 });
+    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    int retry_s = 0;
+
+    atomic_store(&fake.sleep_per_token_ns, 400000);
+    warm_up(s);
+    for (uint32_t i = 0; i < 40; i++)
+        (void)fake_add(f, 100 + i % 2, LONG); /* 2 s, and 0.1 s of those that differ */
+    f->job.deadline_ns = clock_mono_ns() + 1500000000;
+    CHECK(fake_submit(s, f, &retry_s) == RC_OK);
+    end(f, RC_OK);
+    sched_free(s);
+}
+
 /* The same that lost its time before it came: with all of it, it would not be too large. */
 TEST(what_waited_too_long_elsewhere_is_not_too_large)
 {
@@ -375,6 +392,7 @@ TEST_MAIN(cmocka_unit_test(a_short_request_waits_for_one_batch),
           cmocka_unit_test(a_shared_text_runs_where_it_waits_less),
           cmocka_unit_test(a_shared_text_comes_back), cmocka_unit_test(clients_share_alike),
           cmocka_unit_test(what_cannot_end_in_time_is_refused_on_an_idle_lane),
+          cmocka_unit_test(equal_texts_are_foreseen_once),
           cmocka_unit_test(what_waited_too_long_elsewhere_is_not_too_large),
           cmocka_unit_test(what_was_taken_in_too_large_ends_early),
           cmocka_unit_test(small_batches_tell_nothing_of_large_ones),
