@@ -79,6 +79,9 @@ static void conn_update(struct conn *c)
         timer_stop(&c->read_timer);
     else if (!c->read_timer.next || c->read_timer.kind != kind)
         timer_arm(t, &c->read_timer, kind, c->s->now_ns);
+    if (c->blocked && !c->stuck_ns)
+        c->stuck_bytes = 0;
+    c->stuck_ns = !c->blocked ? 0 : c->stuck_ns ? c->stuck_ns : c->s->now_ns;
     if (!c->blocked)
         timer_stop(&c->write_timer);
     else if (!c->write_timer.next)
@@ -487,8 +490,8 @@ static void on_head(struct conn *c, bool more)
             on_streamed(c);
         return;
     }
-    if (p->expect || (p->has_length && p->left > HTTP_REFUSED_BODY_MAX))
-        refuse_now(c);
+    if (p->expect || p->chunked || (p->has_length && p->left > HTTP_REFUSED_BODY_MAX))
+        refuse_now(c); /* it may never end */
     else if (p->body_max > HTTP_REFUSED_BODY_MAX)
         p->body_max = HTTP_REFUSED_BODY_MAX;
 }
@@ -764,6 +767,7 @@ static bool write_replies(struct conn *c)
         if (c->blocked)
             return true;
         timer_stop(&c->write_timer);
+        c->stuck_bytes += (size_t)n;
         if (sent(c, (size_t)n)) {
             conn_finish(c);
             return false;

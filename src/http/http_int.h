@@ -43,6 +43,8 @@ enum {
     HTTP_ROOM_IDLE_MS = 1000,             /* at rest before it may be closed for a new one */
     HTTP_ROOM_CROWD_MS = 100,             /* the same, where its address holds most of all */
     HTTP_ROOM_SILENT_MS = 20,             /* the same, where it never sent a whole head */
+    HTTP_ROOM_STALL_MS = 5000,            /* a body or reply barely moved, before the same */
+    HTTP_ROOM_STALL_CROWD_MS = 1000,      /* the same, where its address holds most of all */
     HTTP_ROOM_LOOKS_MAX = 4096,           /* connections looked at for the one to be closed */
     HTTP_ROOM_TOLD_MS = 60000,            /* between two lines of the log that tell of it */
     HTTP_SPARE_FILES_MAX = 64,            /* descriptors left for everything but connections */
@@ -334,7 +336,9 @@ struct conn {
     bool eof;         /* the client sends no more */
     bool lingering;   /* our last reply is out; only its end is waited for */
     bool blocked;     /* a write waits for room */
-    bool paused;      /* the inlet is full */
+    int64_t stuck_ns; /* since when, with what left since; 0: it is not blocked */
+    size_t stuck_bytes;
+    bool paused; /* the inlet is full */
     bool flushing, dead;
     bool read_wants_write, write_wants_read; /* TLS must do the other first */
     char peer[HTTP_PEER_MAX];

@@ -2,9 +2,13 @@
 /* room: which connection is closed when all are taken and another one waits.
  *
  * One that has no request in progress: it rests after a reply, or sent nothing yet, or a part of
- * a head.  It has to be as old as HTTP_ROOM_IDLE_MS, or HTTP_ROOM_CROWD_MS where its address holds
- * more than half of all connections; where it never sent a whole head and no address holds more
- * than twice as many as its own, HTTP_ROOM_SILENT_MS.
+ * a head, or has its last reply.  It has to be as old as HTTP_ROOM_IDLE_MS, or HTTP_ROOM_CROWD_MS
+ * where its address holds more than half of all connections; where it never sent a whole head and
+ * no address holds more than twice as many as its own, HTTP_ROOM_SILENT_MS.
+ *
+ * Or one whose request's body, or whose reply, has come or left at less than HTTP_BODY_RATE_MIN for
+ * HTTP_ROOM_STALL_MS, or HTTP_ROOM_STALL_CROWD_MS where its address holds more than half: who may
+ * ask nothing can send a body to any path, and not end it.
  *
  * Of those the first is of the address that holds the most: whoever opens connections and says
  * nothing pays for it himself, and the others are let in.  Addresses are counted by a hash of
@@ -52,18 +56,41 @@ struct room_pick {
     size_t looked;
 };
 
+/* Bytes that come or leave at this time: when may they be too few?  INT64_MAX: they are not. */
+static int64_t stalled_ns(const struct http_server *s, int64_t since_ns, size_t bytes, bool crowd)
+{
+    int64_t ms = (s->now_ns - since_ns) / MS,
+            least = crowd ? HTTP_ROOM_STALL_CROWD_MS : HTTP_ROOM_STALL_MS;
+
+    if (ms >= least && (int64_t)bytes >= ms * HTTP_BODY_RATE_MIN / 1000)
+        return INT64_MAX;
+    return since_ns + least * MS;
+}
+
 /* When may it be closed for another one? */
 static int64_t ripe_ns(const struct http_server *s, const struct timer *t, uint32_t most)
 {
     int64_t since_ns = t->due_ns - s->timers.ns[t->kind];
-    size_t held = s->room.held[t->conn->slot];
-    int ms = HTTP_ROOM_IDLE_MS;
+    const struct conn *c = t->conn;
+    size_t held = s->room.held[c->slot];
+    bool crowd = held * 2 > atomic_load(&s->conn_count);
+    int ms = crowd ? HTTP_ROOM_CROWD_MS : HTTP_ROOM_IDLE_MS;
 
-    if (!t->conn->served && held * 2 >= most)
+    if (t->kind == TIMER_BODY)
+        return stalled_ns(s, c->body_ns, c->inlet ? c->inlet_bytes : c->parser.body_len, crowd);
+    if (t->kind == TIMER_WRITE)
+        return stalled_ns(s, c->stuck_ns, c->stuck_bytes, crowd);
+    if (!c->served && held * 2 >= most)
         ms = HTTP_ROOM_SILENT_MS;
-    else if (held * 2 > atomic_load(&s->conn_count))
-        ms = HTTP_ROOM_CROWD_MS;
     return since_ns + (int64_t)ms * MS;
+}
+
+/* Is a request before it being answered, which it has to wait for? */
+static bool waits_for_reply(const struct timer *t)
+{
+    const struct conn *c = t->conn;
+
+    return t->kind != TIMER_WRITE && c->first && c->first != c->inlet;
 }
 
 /* Has it sent something that we have not read? */
@@ -85,11 +112,12 @@ static void look(const struct http_server *s, enum timer_kind kind, struct room_
 
         if (p->held == p->most || p->looked++ == HTTP_ROOM_LOOKS_MAX)
             return;
-        if (t->conn->first || t->conn->dead) /* a reply before it is on its way */
+        if (t->conn->dead || waits_for_reply(t))
             continue;
         if (ripe > s->now_ns) {
             p->ripe_ns = ripe < p->ripe_ns ? ripe : p->ripe_ns;
-        } else if ((!p->conn || held > p->held) && !has_sent(t->conn)) {
+        } else if ((!p->conn || held > p->held) &&
+                   (kind == TIMER_WRITE || kind == TIMER_LINGER || !has_sent(t->conn))) {
             p->conn = t->conn;
             p->held = held;
         }
@@ -104,11 +132,14 @@ static void tell(struct http_server *s, const struct room_pick *p)
         return;
     s->room.told_ns = s->now_ns;
     if (p->conn)
-        log_warn("all %zu connections are taken (connections_max, or the limit of open files), "
-                 "%" PRIu32 " of them from %.*s: those without a request are closed for new ones, "
-                 "%" PRIu64 " so far",
-                 all, p->held, (int)address_len(p->conn->peer), p->conn->peer,
-                 atomic_load(&s->room.count));
+        log_warn(
+            "all %zu connections are taken (connections_max, or the limit of open files), "
+            "%" PRIu32
+            " of them from %.*s: those without a request, or whose bytes barely move, are closed "
+            "for new ones, "
+            "%" PRIu64 " so far",
+            all, p->held, (int)address_len(p->conn->peer), p->conn->peer,
+            atomic_load(&s->room.count));
     else
         log_warn("all %zu connections are taken (connections_max, or the limit of open files), and "
                  "each has a request: new ones wait",
@@ -124,6 +155,9 @@ bool room_make(struct http_server *s)
         p.most = s->room.held[i] > p.most ? s->room.held[i] : p.most;
     look(s, TIMER_HEAD, &p);
     look(s, TIMER_IDLE, &p);
+    look(s, TIMER_LINGER, &p);
+    look(s, TIMER_BODY, &p);
+    look(s, TIMER_WRITE, &p);
     if (!p.conn) {
         if (p.ripe_ns == INT64_MAX)
             tell(s, &p);

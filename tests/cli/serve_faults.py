@@ -20,7 +20,7 @@ import threading
 import time
 
 import serve_test
-from serve_box import Server as Box, reply, request, wait
+from serve_box import Server as Box, reply, request, secret, wait
 from serve_test import check
 
 STOKER, EMB, RANK = sys.argv[1:4]
@@ -757,6 +757,60 @@ def crowd_of_silent_ones():
             t.join()
 
 
+def crowd_of_slow_ones():
+    """Who has no token keeps connections by bodies that do not end and replies that are not read: others are let in."""
+    head = b"POST /v1/models HTTP/1.1\r\nHost: localhost\r\n"
+    for name, said in (("a body without an end", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\nab"),
+                       ("a short body that never comes", head.replace(b"/v1/models", b"/") + b"Content-Length: 900\r\n\r\n{"),
+                       ("replies that are not read", b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)):
+        s = Server("-m", f"emb={EMB}", "--connections-max", "20", "--token-file", secret("right"))
+        stop = time.time() + 30
+
+        def hold():
+            while time.time() < stop:
+                try:
+                    with socket.socket() as c:
+                        c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                        c.settimeout(0.3)
+                        c.connect(("127.0.0.1", s.port))
+                        c.sendall(said)
+                        while time.time() < stop:
+                            c.sendall(b"x" if b"openapi" not in said else b"")  # alive, and no more than that
+                            if c.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                                break
+                            time.sleep(.3)
+                except OSError:
+                    time.sleep(.01)
+
+        crowd = [threading.Thread(target=hold) for _ in range(24)]
+        for t in crowd:
+            t.start()
+        wait(lambda: "connections are taken" in s.text, 10)
+        took, got = [], []
+        for _ in range(3):
+            t = time.time()
+            try:
+                with socket.create_connection(("127.0.0.1", s.port), timeout=10, source_address=("127.0.0.9", 0)) as c:
+                    c.sendall(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer right\r\nConnection: close\r\n\r\n")
+                    got.append(c.recv(4096)[:15])
+            except OSError as e:
+                got.append(repr(e))
+            took.append(time.time() - t)
+        stop = 0
+        check(f"beside a crowd ({name}) each of another address is answered", got == [b"HTTP/1.1 200 OK"] * 3, got, s.text)
+        check(f"within some seconds ({name})", max(took) < 6, took)
+        for t in crowd:
+            t.join()
+        check("it stops well", s.stop() == 0, s.text)
+    s = Server("-m", f"emb={EMB}", "--token-file", secret("right"))
+    c = s.connect()
+    c.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab")
+    c.settimeout(3)
+    check("without the token a body without an end is answered from its head", reply(c)[0] in (401, 405))
+    c.close()
+    s.stop()
+
+
 def many_documents():
     s = Server("-m", f"rank={RANK}")
     docs = texts(1000, 9, 20)
@@ -829,7 +883,7 @@ def log_full():
 
 
 parts = [killed_clients, slow_clients, garbage, files_after_load, files_during_load, swap_under_load, spec_again, full_pool, nan,
-         stops_under_load, stops_in_time, ends_while_loading, many_connections, silent_connections, crowd_of_silent_ones,
+         stops_under_load, stops_in_time, ends_while_loading, many_connections, silent_connections, crowd_of_silent_ones, crowd_of_slow_ones,
          many_documents, overload, log_full]
 for part in parts:
     if sys.argv[4:] and part.__name__ not in sys.argv[4:]:
