@@ -192,8 +192,8 @@ const char *http_field(const struct http_request *r, const char *name); /* NULL:
 /* How much a client wants a type or coding, by the value of its Accept or Accept-Encoding: its q in
  * thousandths; 0: not at all. */
 int http_wish(const char *field, const char *name);
-/* The value of a query parameter, percent-decoded; false: not there.  What cannot be decoded comes as
- * it stands, and what does not fit is cut and ends in "...": no value that anybody knows. */
+/* The value of a query parameter, percent-decoded; false: not there.  What cannot be decoded comes
+ * as it stands, and what does not fit is cut and ends in "...": no value that anybody knows. */
 bool http_query(const struct http_request *r, const char *name, char *out, size_t cap);
 
 /* Answers: takes what is in `body` (empty after), `type` is the Content-Type (NULL: none),

@@ -363,8 +363,8 @@ static double fed(const struct window *w, int gpu)
     return read < in ? read / in : 1;
 }
 
-/* The kernel brings its sum up to date every two seconds, so that a short span may have the waits of
- * a longer one; a share is no more than 1. */
+/* The kernel brings its sum up to date every two seconds, so that a short span may have the waits
+ * of a longer one; a share is no more than 1. */
 static double pressure(const struct window *w, const char *metric)
 {
     double share = rate_of(w, metric, -1);

@@ -101,8 +101,8 @@ static enum rc columns(const struct csv *t, size_t *col, struct err *err)
     return RC_OK;
 }
 
-/* A head sums up what one vector says: how far scores move is the model's.  Measured with a reranker
- * of 24 layers (docs/SPEED.md). */
+/* A head sums up what one vector says: how far scores move is the model's.  Measured with a
+ * reranker of 24 layers (docs/SPEED.md). */
 static const char *scores_exactness(enum eng_dtype dtype)
 {
     switch (dtype) {

@@ -201,7 +201,8 @@ TEST(limits)
 TEST(what_a_request_says)
 {
     static const char text[] =
-        "POST /a%20b/%C3%A9?x=1%202&y=a+b&z&long=18446744073709551617&odd=a%zz HTTP/1.1\r\nhost: h\r\n"
+        "POST /a%20b/%C3%A9?x=1%202&y=a+b&z&long=18446744073709551617&odd=a%zz "
+        "HTTP/1.1\r\nhost: h\r\n"
         "X-One:\t two words \t\r\nCONTENT-LENGTH: 3\r\nExpect: 100-Continue\r\n"
         "\r\nabc";
 
