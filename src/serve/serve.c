@@ -167,8 +167,7 @@ static void take_opts(struct serve *s, const struct serve_opts *o)
     own->tls_key = o->tls_key ? xstrdup(o->tls_key) : NULL;
     own->batch_dir = o->batch_dir ? xstrdup(o->batch_dir) : NULL;
     serve_defaults(&s->o);
-    s->o.body_bytes_max = o->body_bytes_max;   /* the HTTP server has a rule for those it is not */
-    s->o.connections_max = o->connections_max; /* given: it takes what the machine can hold */
+    s->o.connections_max = o->connections_max; /* 0: the HTTP server takes what there can be */
     s->o.models = NULL;                        /* borrowed for the start alone */
     s->o.pools = NULL;
     s->o.batch_dir = own->batch_dir;
