@@ -271,7 +271,7 @@ enum rc api_query_read(const struct api_params *p, int64_t now_ns, struct api_qu
     /* of an application's that has no type nobody knows */
     const struct tele_metric *m = tele_metric(q.metric);
     if (q.as == API_RATE && m && m->kind != TELE_COUNTER)
-        return err_set(err, RC_USAGE, "'%s' is no counter and has no rate: ask for as=value",
+        return err_set(err, RC_USAGE, "'%s' is not a counter and has no rate: ask for as=value",
                        q.metric);
     rc = api_param_time(p, "to", now_ns, now_ns, &q.to_ns, err);
     if (!rc)

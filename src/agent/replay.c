@@ -151,7 +151,7 @@ static enum rc survey(struct player *p, struct err *err)
     tele_free(t);
     if (p->marks) /* what follows is torn: what is whole is played */
         return RC_OK;
-    return err_set(err, RC_PARSE, "'%s' is no recording of telemetry, or an empty one",
+    return err_set(err, RC_PARSE, "'%s' is not a recording of telemetry, or an empty one",
                    p->a->o.replay);
 }
 

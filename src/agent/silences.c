@@ -152,7 +152,7 @@ static enum rc read_time(const struct json *d, const char *key, int64_t dflt_ns,
     struct maybe ms = json_int(json_get(d, key));
 
     if (ms.known && (ms.v < 0 || ms.v > SILENCE_MS_MAX))
-        return err_set(err, RC_USAGE, "'%s' is no time", key);
+        return err_set(err, RC_USAGE, "'%s' is not a time", key);
     *out = ms.known ? ms.v * AGENT_MS : dflt_ns;
     return RC_OK;
 }

@@ -83,7 +83,7 @@ static enum rc port_of(const char *arg, int *port, struct err *err)
         return RC_OK;
     }
     if (!str_to_u64(arg, 10, &v) || v > 65535)
-        return err_set(err, RC_USAGE, "'%s' is no port: 0 (a free one) to 65535, or none", arg);
+        return err_set(err, RC_USAGE, "'%s' is not a port: 0 (a free one) to 65535, or none", arg);
     *port = (int)v;
     return RC_OK;
 }
@@ -136,7 +136,7 @@ static enum rc speed_of(struct agent_plan *p, const struct agent_args *a, struct
         return RC_OK;
     }
     if (!str_to_f64(speed, &p->o.replay_speed) || p->o.replay_speed <= 0)
-        return err_set(err, RC_USAGE, "'%s' is no speed: a number above 0, or max", speed);
+        return err_set(err, RC_USAGE, "'%s' is not a speed: a number above 0, or max", speed);
     return RC_OK;
 }
 

@@ -21,11 +21,11 @@ static enum rc check_kind(const struct model *m, const struct encoder_opts *o, s
 {
     if (o->head && m->head == MODEL_HEAD_NONE) {
         err_hint(err, "Use 'stoker embed' with it, or another model.");
-        return err_set(err, RC_USAGE, "model '%s' is no reranker: it has no classification head",
+        return err_set(err, RC_USAGE, "model '%s' is not a reranker: it has no classification head",
                        m->name);
     }
     if (o->head && m->labels != 1)
-        return err_set(err, RC_USAGE, "model '%s' is no reranker: it gives %zu scores a text",
+        return err_set(err, RC_USAGE, "model '%s' is not a reranker: it gives %zu scores a text",
                        m->name, m->labels);
     if (!o->head && m->head != MODEL_HEAD_NONE) {
         err_hint(err, "Use 'stoker rerank' with it, or another model.");

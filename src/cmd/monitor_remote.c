@@ -40,7 +40,7 @@ static enum rc judge_status(int status, struct err *err)
         return err_set(err, RC_FAIL, "it asks for a token");
     }
     if (status == 404)
-        return err_set(err, RC_NODEV, "it keeps no history, or is no agent");
+        return err_set(err, RC_NODEV, "it keeps no history, or is not an agent");
     return status == 200 ? RC_OK : err_set(err, RC_FAIL, "it answered %d", status);
 }
 
@@ -72,7 +72,7 @@ static enum rc greet(struct remote *r, struct err *err)
     struct maybe now = json_int(json_get(d, "time_ms"));
 
     if (rc == RC_OK && !now.known)
-        rc = err_set(err, RC_PARSE, "it is no agent: its answer has no time");
+        rc = err_set(err, RC_PARSE, "it is not an agent: its answer has no time");
     if (rc == RC_OK && json_get(d, "history") && json_get(d, "history")->type == JSON_NULL)
         rc = err_set(err, RC_NODEV, "it keeps no history, which this needs");
     if (rc == RC_OK) {

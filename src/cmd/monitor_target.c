@@ -60,7 +60,7 @@ const char *target_word(enum target_state s)
 static enum rc bad(const char *text, const char *why, struct err *err)
 {
     err_hint(err, "Write it as 'gpu.util>=90' or 'p95(gpu.temp)<85'.");
-    return err_set(err, RC_USAGE, "'%s' is no target: %s", text, why);
+    return err_set(err, RC_USAGE, "'%s' is not a target: %s", text, why);
 }
 
 /* "p95(x)" to its parts; *io_name is x then. */

@@ -381,7 +381,7 @@ static enum rc port_of(const char *arg, int dflt, int *port, struct err *err)
         return RC_OK;
     }
     if (!str_to_u64(arg, 10, &v) || v > 65535)
-        return err_set(err, RC_USAGE, "'%s' is no port: 0 (a free one) to 65535", arg);
+        return err_set(err, RC_USAGE, "'%s' is not a port: 0 (a free one) to 65535", arg);
     *port = (int)v;
     return RC_OK;
 }

@@ -336,7 +336,7 @@ static enum rc run_top(struct cmd_ctx *ctx, struct err *err)
 
     if (!a->once && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))) {
         err_hint(err, "Use --once to print one screen as text.");
-        return err_set(err, RC_USAGE, "stdin and stdout are no terminal");
+        return err_set(err, RC_USAGE, "stdin and stdout are not a terminal");
     }
     log_level = LOG_QUIET; /* the screen says what matters */
     top_view_init(&t.view);

@@ -95,7 +95,7 @@ static enum rc port_of(const char *given, int dflt, int *out, struct err *err)
     int64_t port = dflt;
 
     if (given && (!str_to_i64(given, 10, &port) || port < 0 || port > 65535))
-        return err_set(err, RC_USAGE, "'%s' is no port: 0 (a free one) to 65535", given);
+        return err_set(err, RC_USAGE, "'%s' is not a port: 0 (a free one) to 65535", given);
     *out = (int)port;
     return RC_OK;
 }

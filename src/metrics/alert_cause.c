@@ -93,8 +93,8 @@ static enum rc read_cause(const struct csv *t, size_t row, const int at[COLS],
     if (!*cells[COL_CAUSE] || strlen(cells[COL_CAUSE]) >= ALERT_NAME_MAX || !*cells[COL_ROOT])
         return err_set(err, RC_PARSE, "row %zu: a cause needs a name and a root", row + 1);
     if (*cells[COL_BEFORE] && units_duration_parse(cells[COL_BEFORE], &ms, NULL))
-        return err_set(err, RC_PARSE, "row %zu: column 'before': '%.64s' is no duration", row + 1,
-                       cells[COL_BEFORE]);
+        return err_set(err, RC_PARSE, "row %zu: column 'before': '%.64s' is not a duration",
+                       row + 1, cells[COL_BEFORE]);
     if (ms > UINT64_C(366) * 86400000)
         return err_set(err, RC_LIMIT, "row %zu: column 'before': longer than a year", row + 1);
     *out = (struct alert_cause){ .name = cells[COL_CAUSE],

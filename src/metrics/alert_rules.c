@@ -135,7 +135,7 @@ static bool word(const char *text, const char *const *words, size_t count, unsig
 
 static enum rc choice(struct row *r, int col, const char *const *words, size_t count, unsigned *out)
 {
-    return word(r->cells[col], words, count, out) ? RC_OK : bad(r, col, "is no choice");
+    return word(r->cells[col], words, count, out) ? RC_OK : bad(r, col, "is not a choice");
 }
 
 static enum rc duration(struct row *r, int col, int64_t *out)
@@ -144,7 +144,7 @@ static enum rc duration(struct row *r, int col, int64_t *out)
 
     if (*r->cells[col] &&
         (units_duration_parse(r->cells[col], &ms, NULL) || ms > INT64_C(366) * 86400000))
-        return bad(r, col, "is no duration");
+        return bad(r, col, "is not a duration");
     *out = (int64_t)ms * 1000000;
     return RC_OK;
 }
@@ -177,11 +177,11 @@ static enum rc thresholds(struct row *r, struct alert_rule *out)
     out->clear = NAN;
     if (!(absent && !*r->cells[COL_THRESHOLD]) &&
         !str_to_f64(r->cells[COL_THRESHOLD], &out->threshold))
-        return bad(r, COL_THRESHOLD, "is no number");
+        return bad(r, COL_THRESHOLD, "is not a number");
     if (!*r->cells[COL_CLEAR])
         return RC_OK;
     if (!str_to_f64(r->cells[COL_CLEAR], &out->clear))
-        return bad(r, COL_CLEAR, "is no number");
+        return bad(r, COL_CLEAR, "is not a number");
     if (out->op != ALERT_ABOVE && out->op != ALERT_BELOW)
         return bad(r, COL_CLEAR, "has no meaning with this operator");
     if (alert_holds(out->op, out->clear, out->threshold))
@@ -241,7 +241,7 @@ static enum rc words(struct row *r, struct alert_rule *out)
     if (rc)
         return rc;
     if (!*r->cells[COL_NAME] || strlen(r->cells[COL_NAME]) >= ALERT_NAME_MAX)
-        return bad(r, COL_NAME, "is no name");
+        return bad(r, COL_NAME, "is not a name");
     out->name = r->cells[COL_NAME];
     out->severity = (enum alert_severity)severity;
     out->unit = units[unit];

@@ -425,7 +425,7 @@ static void read_stream(struct gpu_child *c, int64_t now_ms)
     }
     free(data);
     if (!fine && !atomic_load(&c->page->end)) {
-        tell(c, TELE_EVENT_AGENT, -1, "the GPU collector sends what is no stream: %s", err.msg);
+        tell(c, TELE_EVENT_AGENT, -1, "the GPU collector sends what is not a stream: %s", err.msg);
         c->garbled = true;
         atomic_store(&c->page->end, 1);
     }

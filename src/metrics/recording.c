@@ -73,7 +73,7 @@ enum rc recording_read(const struct recording_opts *o, struct recording_end *out
     free(piece);
     (void)fclose(f);
     if (!end.seconds)
-        return err_set(err, RC_PARSE, "'%s' is no recording of telemetry, or an empty one",
+        return err_set(err, RC_PARSE, "'%s' is not a recording of telemetry, or an empty one",
                        o->path);
     *out = end;
     return RC_OK;
@@ -103,7 +103,7 @@ static enum rc check_room(const char *path, int fd, bool replace, struct err *er
         return RC_OK; /* a pipe or a terminal has nothing to lose */
     if (!begins_as_recording(path)) {
         err_hint(err, "It is left as it is.  Move it away, or name another file.");
-        return err_set(err, RC_FAIL, "'%s' has data and is no recording", path);
+        return err_set(err, RC_FAIL, "'%s' has data and is not a recording", path);
     }
     if (!replace) {
         err_hint(err, "Name another file, move it away, or give --force to write over it.");

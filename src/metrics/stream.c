@@ -307,7 +307,7 @@ static size_t head_size(const char *p, size_t len, const char **why)
     const char *end;
 
     if (memcmp(p, STREAM_MAGIC, n) != 0) {
-        *why = "this is no telemetry stream";
+        *why = "this is not a telemetry stream";
         return 0;
     }
     end = len > n ? memchr(p + n, '\n', len - n) : NULL;

@@ -113,7 +113,7 @@ static bool read_ids(struct ask *ask, const struct json *v, const char *name, st
                              "'%s' mixes ids with something else at element %zu", name, n);
         if (!id.known || id.v < 0 || id.v > UINT32_MAX)
             return ask_fault(f, ASK_E_INVALID, name,
-                             "'%s' holds %.40s, which is no id: whole numbers from 0 to %u are",
+                             "'%s' holds %.40s, which is not an id: whole numbers from 0 to %u are",
                              name, e->text, UINT32_MAX);
         ids[n++] = (uint32_t)id.v;
     }

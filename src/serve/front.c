@@ -379,10 +379,10 @@ static bool check_kind(struct call *c)
     bool head = m->head != MODEL_HEAD_NONE;
 
     if (c->ask.what == ASK_RANK && (!head || m->labels != 1))
-        return ask_fault(&c->fault, ASK_E_MODEL_KIND, "model", "model '%s' is no reranker",
+        return ask_fault(&c->fault, ASK_E_MODEL_KIND, "model", "model '%s' is not a reranker",
                          c->model->name);
     if (c->ask.what == ASK_CLASSES && !head)
-        return ask_fault(&c->fault, ASK_E_MODEL_KIND, "model", "model '%s' is no classifier",
+        return ask_fault(&c->fault, ASK_E_MODEL_KIND, "model", "model '%s' is not a classifier",
                          c->model->name);
     if ((c->ask.what == ASK_VECTORS || c->ask.what == ASK_TOKENS) && head)
         return ask_fault(&c->fault, ASK_E_MODEL_KIND, "model",

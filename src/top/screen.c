@@ -81,7 +81,7 @@ enum rc screen_open(int signal_fd, bool colour, struct screen **out, struct err 
 
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
         err_hint(err, "Use --once to print one screen as text.");
-        return err_set(err, RC_USAGE, "stdin and stdout are no terminal");
+        return err_set(err, RC_USAGE, "stdin and stdout are not a terminal");
     }
     (void)setlocale(LC_CTYPE, "");
     /* newterm() ends the program over a terminal that it does not know: setupterm() asks before */

@@ -102,7 +102,7 @@ def record():
     q = run("agent", "--once", "--replay", "missing.rec")
     check("and one that is not there", q.returncode == 3 and "missing.rec" in q.stderr, q.stderr)
     pathlib.Path("diary").write_text("my diary\n")
-    for name, more, words in (("one.rec", (), "give --force"), ("diary", (), "is no recording"), ("diary", ("--force",), "is no recording")):
+    for name, more, words in (("one.rec", (), "give --force"), ("diary", (), "is not a recording"), ("diary", ("--force",), "is not a recording")):
         before = pathlib.Path(name).read_bytes()
         p = run("agent", "--once", "--no-gpu", "--record", name, *more)
         check(f"--record {' '.join((name, *more))}: what is there stays", p.returncode == 1 and words in p.stderr and not p.stdout and

@@ -119,7 +119,7 @@ test_expect 'a metric that is mistyped is refused, with the nearest; one asked f
 '
 for bad in '' gpu.util 'gpu.util>' 'gpu.util>x' 'most(gpu.util)>1' '>5' 'p95(gpu.util>1' 'a b>1' "$(printf '%0300d' 1)>1"; do
     test_expect "no target: '$(printf '%.20s' "$bad")'" '
-        mon --replay $REC/gemm.rec -t "$bad" >out 2>err; test $? = 2 && test ! -s out && grep -q "is no target" err
+        mon --replay $REC/gemm.rec -t "$bad" >out 2>err; test $? = 2 && test ! -s out && grep -q "is not a target" err
     '
 done
 
@@ -227,6 +227,6 @@ test_expect 'nobody there, wrong uses' '
     grep -q "agent .127.0.0.1:1.:" err || exit 1
     mon --replay x --host y 2>err; test $? = 2 || exit 1
     mon --interval 0 2>err; test $? = 2 && mon --duration soon 2>err; test $? = 2 || exit 1
-    mon --replay no.rec 2>err; test $? = 3 && mon --replay $TOP/README.md 2>err; test $? = 1 && grep -q "no recording" err
+    mon --replay no.rec 2>err; test $? = 3 && mon --replay $TOP/README.md 2>err; test $? = 1 && grep -q "not a recording" err
 '
 test_done

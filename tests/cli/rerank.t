@@ -97,5 +97,5 @@ test_expect 'wrong use: exit 2' '
         stoker rerank $args docs >x 2>err; test $? = 2 && test ! -s x && test -s err || exit 1; done'
 test_expect 'a model without a head is no reranker' '
     cp -r "$TOP/tests/fixtures/models/bert" e && chmod -R u+w e && cp m/tokenizer.json e/ &&
-    { stoker rerank -m e -q x docs 2>err; test $? = 2; } && grep -q "is no reranker" err'
+    { stoker rerank -m e -q x docs 2>err; test $? = 2; } && grep -q "is not a reranker" err'
 test_done

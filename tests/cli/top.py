@@ -49,7 +49,7 @@ def once():
 
 def usage():
     p = run("top", "--demo", stdin=subprocess.DEVNULL)
-    check("no terminal: exit 2 and what to do", p.returncode == 2 and "no terminal" in p.stderr and "--once" in p.stderr, p.stderr)
+    check("no terminal: exit 2 and what to do", p.returncode == 2 and "not a terminal" in p.stderr and "--once" in p.stderr, p.stderr)
     p = run("top", "--demo", "--host", "x", "--once")
     check("two sources: exit 2", p.returncode == 2 and "alternatives" in p.stderr, p.stderr)
     with socket.socket() as s:

@@ -256,7 +256,7 @@ TEST(history)
            "\"from_ms\":20000,\"step_ms\":1000,\"steps\":4,\"series\":["
            "{\"labels\":{\"gpu\":\"0\"},\"min\":[20,null,22,23],\"mean\":[20,null,22,23],"
            "\"max\":[20,null,22,23]}],\"unit\":\"C\"}");
-    expect_part(&n, "/api/v1/query?metric=gpu.temp&as=rate", 400, "'gpu.temp' is no counter");
+    expect_part(&n, "/api/v1/query?metric=gpu.temp&as=rate", 400, "'gpu.temp' is not a counter");
     expect_part(&n, "/api/v1/query?metric=net.rx_bytes&from=20&to=32&step=1&as=rate", 200,
                 "\"mean\":[null,null,1,1,1,1,1,1,null,1,null,1]}"); /* joined over one, no fall */
     expect_part(&n, "/api/v1/query?metric=gpu.power&from=20&to=24&step=1", 200,

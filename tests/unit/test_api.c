@@ -148,16 +148,16 @@ static const struct row tei_bodies_rows[] = {
     { "/embed", "{`inputs`:[[1,[2]]]}",
       "fault 2 inputs: 'inputs' mixes ids with something else at element 1" },
     { "/embed", "{`inputs`:[4294967296]}",
-      "fault 2 inputs: 'inputs' holds 4294967296, which is no id: whole numbers from 0 to "
+      "fault 2 inputs: 'inputs' holds 4294967296, which is not an id: whole numbers from 0 to "
       "4294967295 are" },
     { "/embed", "{`inputs`:[-1]}",
-      "fault 2 inputs: 'inputs' holds -1, which is no id: whole numbers from 0 to "
+      "fault 2 inputs: 'inputs' holds -1, which is not an id: whole numbers from 0 to "
       "4294967295 are" },
     { "/embed", "{`inputs`:[1.5]}",
-      "fault 2 inputs: 'inputs' holds 1.5, which is no id: whole numbers from 0 to "
+      "fault 2 inputs: 'inputs' holds 1.5, which is not an id: whole numbers from 0 to "
       "4294967295 are" },
     { "/embed", "{`inputs`:[99999999999999999999]}",
-      "fault 2 inputs: 'inputs' holds 99999999999999999999, which is no id: whole numbers "
+      "fault 2 inputs: 'inputs' holds 99999999999999999999, which is not an id: whole numbers "
       "from 0 to 4294967295 are" },
     { "/embed", "{`inputs`:`a`,`dimensions`:0}",
       "fault 2 dimensions: 'dimensions' must be above 0" },
