@@ -453,6 +453,10 @@ static void print_why(struct cmd_ctx *ctx, const struct train_job *j)
                  100 * (choice->step_s / k->found.front[0].step_s - 1),
                  fabs((double)k->found.front[0].memory - (double)choice->memory) / GIB,
                  choice->memory > k->found.front[0].memory ? "more" : "less");
+    if (plan_megatron_queues(&choice->config, &k->cluster.gpu))
+        buf_adds(&line,
+                 " Megatron-LM advises against tensor and context parallelism with its FSDP "
+                 "(ZeRO 2, 3) on GPUs before Blackwell; no plain plan without it is as fast.");
     buf_addc(&ctx->out, '\n');
     term_wrap(&ctx->out_term, &ctx->out, 0, buf_str(&line));
     if (second) {

@@ -82,9 +82,9 @@ static enum rc decoder_read(struct model *m, const struct json *list, struct err
             k->normalized = flag_of(v, "normalized", !k->special);
         }
         k->fresh = true;
-        token_wanted(m, k, config_file, list->type == JSON_OBJ && str_to_u64(v->key, 10, &id)
-                               ? maybe_of((int64_t)id)
-                               : (struct maybe){ 0 });
+        token_wanted(m, k, config_file,
+                     list->type == JSON_OBJ && str_to_u64(v->key, 10, &id) ? maybe_of((int64_t)id)
+                                                                           : (struct maybe){ 0 });
     }
     return RC_OK;
 }

@@ -308,6 +308,10 @@ static void megatron(struct job *j)
     megatron_precision(j);
     if (hides_tp(j) && c->seq_par)
         flag(j, "--tp-comm-overlap");
+    if (c->zero >= 2 && (c->tp > 1 || c->cp > 1) && j->cl->gpu.few_queues)
+        note(j, "Megatron-LM advises against this: before Blackwell tensor and context parallelism "
+                "want CUDA_DEVICE_MAX_CONNECTIONS=1, which Megatron-FSDP refuses; collectives that "
+                "the time counts as hidden may show");
     note(j, "add your data, tokenizer, learning rate and checkpoint flags, and the model's dropout "
             "and epsilon of norms (Megatron-LM: 0.1, 1e-5)");
 }

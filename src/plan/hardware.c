@@ -26,6 +26,7 @@ static void from_row(const struct cat_gpu *g, const char *alias, struct plan_gpu
         .bf16_best = scaled(g->bf16_best, 1e12),
         .fp8_best = scaled(g->fp8_best, 1e12),
         .no_bf16 = g->compute[0] && g->compute[0] < '8' && g->compute[1] == '.', /* 7.5 */
+        .few_queues = g->compute[0] && g->compute[1] == '.',                     /* 9.0 */
         .sms = maybe_or(g->sms, 0),
         .link_bytes_s = scaled(g->nvlink_gbps, 1e9),
         .power_w = scaled(g->tdp_w, 1),

@@ -169,6 +169,7 @@ struct plan_gpu {
     double fp32_flops;          /* data sheet, without TF32, which PyTorch leaves off for matmuls */
     double bf16_best, fp8_best; /* the best any shape was measured at; 0: not measured */
     bool no_bf16;               /* before Ampere: 16 bits are fp16, at bf16_flops */
+    bool few_queues;            /* before Blackwell: order of kernels wants a queue of work alone */
     int64_t sms;                /* 0: unknown */
     double link_bytes_s;        /* NVLink, one direction, all links; 0: none */
     double power_w;             /* board limit, or the cap on it */

@@ -257,7 +257,7 @@ static inline void consider(struct worker *w, const struct plan_config *c, doubl
         return;
     f->fit++;
     f->better += p.step_s < w->space->reference;
-    score = plan_plainness(c, w->space->cluster->node_gpus);
+    score = plan_plainness(c, w->space->cluster);
     plain = &f->plain[score];
     if (!(plain->step_s > 0) || p.step_s <= plain->step_s) {
         p.config = *c;

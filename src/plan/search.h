@@ -93,11 +93,14 @@ enum {
 };
 #define PLAN_SPACE_MAX UINT64_C(20000000000) /* configurations of one search */
 #define PLAN_PLAIN_TIE 0.04
-enum { PLAN_PLAIN_SCORES = 24 };
+enum { PLAN_PLAIN_SCORES = 28 };
 /* How much machinery a configuration needs: 0 is plain replicas, each kind of cut adds to it. */
-/* Tensor parallelism across nodes of `node_gpus` is the least plain: its collectives are in every
- * layer, and what they take hangs on the network. */
-int plan_plainness(const struct plan_config *c, int64_t node_gpus);
+/* Tensor parallelism across nodes is the least plain: its collectives are in every layer, and what
+ * they take hangs on the network.  What Megatron-LM advises against comes next. */
+int plan_plainness(const struct plan_config *c, const struct plan_cluster *cl);
+/* Tensor or context parallelism with Megatron-FSDP before Blackwell: one wants
+ * CUDA_DEVICE_MAX_CONNECTIONS=1, the other refuses it, and Megatron-LM says not to. */
+bool plan_megatron_queues(const struct plan_config *c, const struct plan_gpu *gpu);
 
 struct plan_found {
     struct plan_pick *top; /* best first, at most top_cap */

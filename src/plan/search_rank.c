@@ -7,7 +7,10 @@
 
 #include "plan/plan_int.h"
 
-enum { PLAIN_TP_ACROSS = 7 }; /* more than a pipeline with chunks, context cuts and ZeRO 2 */
+enum {
+    PLAIN_TP_ACROSS = 7, /* more than a pipeline with chunks, context cuts and ZeRO 2 */
+    PLAIN_QUEUES = 3     /* with ZeRO 2 more than a pipeline with chunks */
+};
 
 static int cmp_f64(double a, double b)
 {
@@ -148,11 +151,18 @@ void found_merge(struct plan_found *into, const struct plan_found *from)
         into->excluded[i] += from->excluded[i];
 }
 
-int plan_plainness(const struct plan_config *c, int64_t node_gpus)
+bool plan_megatron_queues(const struct plan_config *c, const struct plan_gpu *gpu)
 {
-    return (c->tp > 1) + (c->tp > node_gpus ? PLAIN_TP_ACROSS : 0) + 2 * (c->pp > 1) +
-           (c->vpp > 1) + 2 * (c->cp > 1) + (c->ep > 1) + (c->etp > 1) + (c->zero >= 2) +
-           2 * (c->shard > 0) + (c->recompute != PLAN_RECOMPUTE_NONE) + (c->recompute_every > 1) +
+    return gpu->few_queues && c->profile.stack == PLAN_STACK_MEGATRON && c->zero >= 2 &&
+           (c->tp > 1 || c->cp > 1);
+}
+
+int plan_plainness(const struct plan_config *c, const struct plan_cluster *cl)
+{
+    return (c->tp > 1) + (c->tp > cl->node_gpus ? PLAIN_TP_ACROSS : 0) +
+           (plan_megatron_queues(c, &cl->gpu) ? PLAIN_QUEUES : 0) + 2 * (c->pp > 1) + (c->vpp > 1) +
+           2 * (c->cp > 1) + (c->ep > 1) + (c->etp > 1) + (c->zero >= 2) + 2 * (c->shard > 0) +
+           (c->recompute != PLAN_RECOMPUTE_NONE) + (c->recompute_every > 1) +
            (c->schedule == PLAN_GPIPE) + 2 * (c->offload_optimizer || c->offload_params);
 }
 

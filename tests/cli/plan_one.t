@@ -55,7 +55,7 @@ test_expect 'of plans that cannot be told apart the plainest: no context paralle
 import json
 c = json.load(open(\"t.json\"))[\"clusters\"][0]
 t, best = c[\"choice\"], min(x[\"step_s\"] for x in c[\"top\"])
-assert t[\"cp\"] == 1 and t[\"pp\"] == 1 and t[\"step_s\"] <= 1.04 * best, t"
+assert t[\"cp\"] == 1 and t[\"vpp\"] == 1 and t[\"step_s\"] <= 1.04 * best, t"
 '
 stoker spec example llm-cluster >site.yaml
 test_expect 'a component of a spec: train, memory and campaign have one plan, cluster and goodput its facts' '

@@ -64,6 +64,19 @@ import json
 c = json.load(open(\"j\"))[\"clusters\"][0][\"choice\"]
 assert c[\"tp\"] <= 8, c"
 '
+test_expect 'before Blackwell no tensor parallelism with Megatron-FSDP where a plan as fast is without; the command says why' '
+    for model in llama-3.1-70b qwen2.5-72b llama-30b mixtral-8x22b; do
+        for gpu in a100 h100; do
+            stoker plan train --model $model --gpu $gpu --gpus 128 --batch 1024 --no-vary --json >j && python3 -c "
+import json
+c = json.load(open(\"j\"))[\"clusters\"][0][\"choice\"]
+assert c[\"zero\"] < 2 or (c[\"tp\"] == 1 and c[\"cp\"] == 1), c" || exit 1
+        done
+    done
+    flags() { stoker plan train --model llama-3.1-70b --gpu $1 --gpus 64 --batch 1024 --fix "tp8 zero2" --flags megatron; } &&
+    flags h100 >out && grep -q "^# Megatron-LM advises against this: before Blackwell" out && ! grep -q CUDA_DEVICE_MAX_CONNECTIONS=1\  out &&
+    flags b200 >out && ! grep -q "advises against" out
+'
 test_expect 'hints do not propose what was given' '
     stoker plan train --model llama-3.1-405b --gpus 8 --batch 64 --offload --free 0% >out 2>err; test $? = 4 &&
     ! grep -q -e "--offload\|--free" err

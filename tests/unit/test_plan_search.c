@@ -162,14 +162,15 @@ static void check_front(const struct force *f, const struct plan_found *found)
     CHECK(at == found->front_count);
 }
 
-static void check_choice(const struct force *f, const struct plan_found *found, int64_t node)
+static void check_choice(const struct force *f, const struct plan_found *found,
+                         const struct plan_cluster *cl)
 {
     const struct plan_pick *best = NULL, *choice = plan_choice(found);
 
     for (size_t i = 0; i < f->count; i++) { /* sorted by time, then memory */
         if (f->all[i].step_s > f->all[0].step_s * (1 + PLAN_PLAIN_TIE))
             break;
-        if (!best || plan_plainness(&f->all[i].config, node) < plan_plainness(&best->config, node))
+        if (!best || plan_plainness(&f->all[i].config, cl) < plan_plainness(&best->config, cl))
             best = &f->all[i];
     }
     CHECK(choice && best);
@@ -204,7 +205,7 @@ static void hold_against(const char *model, const char *gpu, int64_t gpus, int64
     if (f.count) {
         CHECK(same_config(&found.top[0].config, &f.all[0].config));
         check_front(&f, &found);
-        check_choice(&f, &found, j.cl.node_gpus);
+        check_choice(&f, &found, &j.cl);
     }
     free(f.all);
     arena_release(&a);
