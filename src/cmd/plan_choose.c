@@ -10,7 +10,7 @@
 
 static const char *const kinds[] = { "a100-40gb", "a100", "h100", "h200", "b200",
                                      "b300",      "l40s", "4090", "gb200" };
-enum { KINDS = ARRAY_SIZE(kinds), LORA_RANK = 16 };
+enum { KINDS = ARRAY_SIZE(kinds), LORA_RANK = 16, EXIT_LIMIT = 4 };
 
 enum use { USE_PRETRAIN, USE_FINETUNE, USE_LORA, USE_SERVE };
 static const char *const use_names[] = { "pretrain", "finetune", "lora", "serve", NULL };
@@ -39,22 +39,53 @@ struct choose_job {
 };
 
 /* ---- serving: a stream reads every weight for each token ---- */
-static void serve_choice(const struct choose_job *j, struct choice *c)
+enum { SERVE_GPUS_MAX = 72 /* of one model that is served, where --gpus does not say */ };
+
+/* What servers cut by tensor parallelism: whole heads on each GPU; keys and values of one head may
+ * be on several. */
+static bool serve_tp_runs(const struct plan_model *m, int64_t tp)
+{
+    int64_t ffn = m->experts ? m->expert_ffn : m->ffn;
+    bool kv = m->kv_lora || m->kv_heads < 1 || m->kv_heads % tp == 0 || tp % m->kv_heads == 0;
+
+    return m->heads % tp == 0 && kv && (ffn % tp == 0 || m->sample_params);
+}
+
+/* The fewest: tensor parallelism inside a node, above it a pipeline over nodes that are as full as
+ * their size can be cut. */
+static void serve_gpus(const struct choose_job *j, double need, double room, struct choice *c,
+                       int64_t *tp)
+{
+    const struct plan_model *m = &j->ask.model;
+    struct plan_cluster node;
+
+    plan_cluster_usual(&c->gpu, SERVE_GPUS_MAX, &node);
+    *tp = 1;
+    for (int64_t n = 1; n <= node.node_gpus; n++) {
+        if (!serve_tp_runs(m, n))
+            continue;
+        *tp = n;
+        if ((double)n * room >= need)
+            break;
+    }
+    c->gpus = *tp * (int64_t)ceil(need / ((double)*tp * room));
+}
+
+static void serve_choice(const struct choose_job *j, const struct ask_opts *o, struct choice *c)
 {
     double weights = 2 * (double)j->ask.counts.total, active = 2 * (double)j->ask.counts.active;
     double room = (double)c->gpu.mem_bytes * 0.9 - plan_memory_default.context_bytes;
+    int64_t most = o->gpus ? o->gpus : SERVE_GPUS_MAX, tp;
 
-    /* a fifth on top of weights is left for keys and values */
-    c->gpus = (int64_t)ceil(weights * 1.2 / room);
-    while (j->ask.model.heads % c->gpus && c->gpus < 72)
-        c->gpus++;
-    c->fits = c->gpus <= 72;
-    c->metric = c->gpu.mem_bytes_s * (double)c->gpus / active;
+    serve_gpus(j, weights * 1.2, room, c, &tp); /* a fifth is left for keys and values */
+    c->fits = c->gpus <= most;
+    c->metric = c->gpu.mem_bytes_s * (double)tp / active; /* stages take turns */
     c->usd = c->gpu.price_usd_h > 0 ? c->gpu.price_usd_h * (double)c->gpus : NAN;
     c->affordable = j->budget <= 0 || c->usd * PLAN_MONTH_H <= j->budget;
     c->in_time = true;
     if (!c->fits)
-        str_copy(c->why_not, sizeof(c->why_not), "the weights need more than 72 of them");
+        snprintf(c->why_not, sizeof(c->why_not), "the weights need %lld of them",
+                 (long long)c->gpus);
 }
 
 static void train_choice(const struct choose_job *j, const struct ask_opts *o, struct choice *c)
@@ -146,7 +177,7 @@ static enum rc choose(const struct choose_opts *o, struct choose_job *j, struct 
             (o->price && read_price(o->price, &c->gpu, err)))
             return err->code;
         if (j->use == USE_SERVE)
-            serve_choice(j, c);
+            serve_choice(j, &o->ask, c);
         else
             train_choice(j, &o->ask, c);
         if (c->fits && c->affordable && (j->best < 0 || better(c, &j->rows[j->best])))
@@ -232,7 +263,9 @@ static void choose_reason(struct cmd_ctx *ctx, const struct choose_job *j)
                  c->gpu.price_date[0] ? c->gpu.price_date : "no date");
     if (j->use == USE_SERVE)
         ask_note(ctx, "Tokens/s are the bound of one stream: memory bandwidth over the bytes of "
-                      "active weights. 16-bit weights, a fifth of their size for keys and values.");
+                      "active weights. 16-bit weights, a fifth of their size for keys and values. "
+                      "GPUs: tensor parallelism inside a node, in a size that divides heads and "
+                      "MLP, and a pipeline over nodes.");
     else
         ask_note(
             ctx,
@@ -302,6 +335,8 @@ static enum rc run_choose(struct cmd_ctx *ctx, struct err *err)
     j->ask = a;
     j->use = (enum use)use;
     rc = choose(o, j, err);
+    if (rc == RC_OK && j->best < 0)
+        ctx->status = EXIT_LIMIT;
     if (rc == RC_OK && o->ask.json) {
         choose_json(ctx, j);
     } else if (rc == RC_OK) {
@@ -346,7 +381,8 @@ const struct cmd cmd_plan_choose = {
     .opts_size = sizeof(struct choose_opts),
     .about = "Compares the GPUs of the catalogue by memory, bandwidth, matrix rate, link and "
              "price, finds for each the fewest that do the work, and takes the cheapest. "
-             "Fine-tuning takes 1B tokens where --tokens does not say, adapters have rank 16.",
+             "Fine-tuning takes 1B tokens where --tokens does not say, adapters have rank 16. "
+             "The exit status is 4 when no kind does it.",
     .examples = choose_examples,
     .run = run_choose,
 };

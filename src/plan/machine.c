@@ -128,13 +128,16 @@ static void loader_of(const struct plan_machine_want *w, struct plan_machine *m)
     int64_t most = w->cores ? plan_max(1, w->cores / w->gpus - 1) : INT64_MAX, ready;
     double rate = m->samples_s / (double)w->gpus, need = ceil(rate * w->cpu_s * LOADER_ROOM);
     bool known = rate > 0 && w->cpu_s > 0 && w->efficiency > 0;
-    char text[PLAN_VALUE_MAX], cores[96] = "";
+    char text[PLAN_VALUE_MAX], cores[96] = "", more[64] = "raise it until the GPU is busy";
     double seconds;
 
     m->workers = known ? plan_max(WORKERS_LEAST, (int64_t)need) : WORKERS_LEAST;
     if (w->cores)
         snprintf(cores, sizeof(cores), "; %lld cores leave %lld a GPU", (long long)w->cores,
                  (long long)(w->cores / w->gpus));
+    if (w->cores && most > m->workers)
+        snprintf(more, sizeof(more), "raise it, up to %lld here, until the GPU is busy",
+                 (long long)most);
     snprintf(text, sizeof(text), "%lld", (long long)plan_min(m->workers, most));
     if (known && (int64_t)need > most)
         set(m, PLAN_SET_WORKERS, text,
@@ -147,9 +150,10 @@ static void loader_of(const struct plan_machine_want *w, struct plan_machine *m)
             w->cpu_s * 1e3, cores);
     else
         set(m, PLAN_SET_WORKERS, text,
-            "one decodes while the other hands over: with one alone the GPU waits for each batch; "
-            "more when a measured loader asks for them (--cpu-ms and --efficiency)%s",
-            cores);
+            "the reference's: one decodes while the other hands over. A loader that decodes "
+            "photographs wants more (a core does 100 to 200 a second): %s, or give what was "
+            "measured, --cpu-ms and --efficiency%s",
+            more, cores);
     m->workers = plan_min(m->workers, most);
     ready = m->workers * PREFETCH;
     seconds = (double)ready * m->step_s;

@@ -49,6 +49,21 @@ print(\"%.6g %s %s\" % (c[\"lr\"], c[\"rule\"], c[\"capped\"]))"; } &&
     test "$(rate --from-batch 4M --batch 16M --lr 3e-4 --optimizer adam --critical 4M)" = "0.0003 keep True"
 '
 
+test_expect 'choose: servers get a number of GPUs that can be cut, the fewest, and no more than are allowed' '
+    for model in mixtral-8x22b llama-3.1-70b qwen2.5-72b deepseek-v3 llama-3.1-405b; do
+        stoker plan choose --model $model --use serve --json >j && python3 -c "
+import json
+for c in json.load(open(\"j\"))[\"gpus\"]:
+    n = c[\"gpus\"]
+    assert n is None or n in (1, 2, 4) or n % 8 == 0, c" || exit 1
+    done &&
+    stoker plan choose --model deepseek-v3 --use serve --gpus 24 --json >j && python3 -c "
+import json
+n = {c[\"gpu\"]: c[\"gpus\"] for c in json.load(open(\"j\"))[\"gpus\"]}
+assert n[\"h100\"] == 24 and n[\"a100-40gb\"] is None and max(v or 0 for v in n.values()) <= 24, n" &&
+    { stoker plan choose --model llama-3.1-70b --use serve --budget 1 >out; test $? = 4; } && grep -q "None of them does it" out &&
+    { stoker plan choose --model llama-3.1-70b --use lora --budget 1 --json >out; test $? = 4; } && grep -q "\"choice\": null" out
+'
 test_expect 'choose: a GPU for a budget, and its figures' '
     stoker plan choose --model llama-3.1-8b --use finetune --budget 2K --json | python3 -c "
 import json, sys
