@@ -423,6 +423,32 @@ static enum rc read_config(const struct train_job *j, const char *option, const 
     return RC_OK;
 }
 
+static void print_flags(struct cmd_ctx *ctx, const struct train_opts *o, const struct train_job *j,
+                        const struct plan_config *choice)
+{
+    enum plan_framework f = (enum plan_framework)place(plan_framework_names, o->flags, 0);
+    struct buf text = { 0 }, config = { 0 };
+    struct json_out w;
+
+    plan_flags(&j->model, &j->cases[j->chosen].cluster, choice, f, &text);
+    if (!o->json) {
+        buf_add(&ctx->out, buf_str(&text), text.len);
+    } else {
+        plan_config_text(choice, &config);
+        json_out_init(&w, &ctx->out, 2);
+        json_obj(&w);
+        json_kv_str(&w, "schema", "stoker.plan-flags/1");
+        json_kv_str(&w, "framework", o->flags);
+        json_kv_str(&w, "version", plan_framework_versions[f]);
+        json_kv_str(&w, "config", buf_str(&config));
+        json_kv_str(&w, "text", buf_str(&text));
+        json_obj_end(&w);
+        buf_addc(&ctx->out, '\n');
+    }
+    buf_release(&config);
+    buf_release(&text);
+}
+
 static enum rc answer(struct cmd_ctx *ctx, const struct train_opts *o, struct train_job *j,
                       struct err *err)
 {
@@ -444,8 +470,7 @@ static enum rc answer(struct cmd_ctx *ctx, const struct train_opts *o, struct tr
         return RC_OK;
     }
     if (o->flags) {
-        plan_flags(&j->model, &k->cluster, choice,
-                   (enum plan_framework)place(plan_framework_names, o->flags, 0), &ctx->out);
+        print_flags(ctx, o, j, choice);
         return RC_OK;
     }
     j->rules = o->rules;

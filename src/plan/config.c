@@ -415,6 +415,48 @@ static enum rc say_gpus(const struct plan_model *m, const struct plan_cluster *c
                    c->tp, c->pp, c->cp, c->dp, LL(cl->gpus));
 }
 
+/* The size nearest to what was given that cuts the sequence and divides the GPUs; 1 always does. */
+static int64_t nearest_cp(const struct plan_cluster *cl, const struct plan_config *c)
+{
+    int64_t others = (int64_t)c->tp * c->pp, best = 1;
+
+    for (int64_t cp = 2; cp <= 2 * (int64_t)c->cp && cp <= c->seq; cp++)
+        if (c->seq % (2 * cp) == 0 && cl->gpus % (others * cp) == 0 &&
+            llabs(cp - c->cp) < llabs(best - c->cp))
+            best = cp;
+    return best;
+}
+
+static enum rc say_cp_seq(const struct plan_cluster *cl, const struct plan_config *c,
+                          struct err *err)
+{
+    int64_t unit = 2 * (int64_t)c->cp, near = plan_max(1, (c->seq + unit / 2) / unit) * unit;
+
+    if (!cl)
+        return say_multiple(err, "sequence length", c->seq, "twice the context-parallel size,",
+                            unit);
+    err_hint(err, "The nearest context-parallel size is %lld; %d takes sequences of %lld tokens.",
+             LL(nearest_cp(cl, c)), c->cp, LL(near));
+    return err_set(err, RC_USAGE,
+                   "sequence length %lld is no multiple of twice the context-parallel size %d",
+                   LL(c->seq), c->cp);
+}
+
+static enum rc say_kv_heads(const struct plan_model *m, const struct plan_config *c,
+                            struct err *err)
+{
+    if (c->tp % m->kv_heads)
+        return say_divides(err, "tensor-parallel size", c->tp, "the number of key-value heads",
+                           m->kv_heads, c->tp);
+    err_hint(err,
+             "The nearest valid value is %lld. Megatron-LM can give one key-value head to several "
+             "GPUs, gathering q, k and v in every layer; that is not counted.",
+             LL(m->kv_heads));
+    return err_set(err, RC_USAGE,
+                   "tensor-parallel size %d does not divide the number of key-value heads %lld",
+                   c->tp, LL(m->kv_heads));
+}
+
 static enum rc say_tp(const struct plan_model *m, const struct plan_cluster *cl,
                       const struct plan_config *c, enum plan_rule rule, struct err *err)
 {
@@ -424,7 +466,7 @@ static enum rc say_tp(const struct plan_model *m, const struct plan_cluster *cl,
     case PLAN_RULE_TP_HEADS:
         return say_divides(err, tp, c->tp, "the number of heads", m->heads, m->heads);
     case PLAN_RULE_TP_KV_HEADS:
-        return say_divides(err, tp, c->tp, "the number of key-value heads", m->kv_heads, c->tp);
+        return say_kv_heads(m, c, err);
     case PLAN_RULE_TP_FFN:
         if (m->ffn % c->tp)
             return say_divides(err, tp, c->tp, "the MLP width", m->ffn, c->tp);
@@ -435,8 +477,7 @@ static enum rc say_tp(const struct plan_model *m, const struct plan_cluster *cl,
         err_hint(err, "The nearest valid value is a tensor-parallel size of 2.");
         return err_set(err, RC_USAGE, "sequence parallelism needs tensor parallelism");
     case PLAN_RULE_CP_SEQ:
-        return say_multiple(err, "sequence length", c->seq, "twice the context-parallel size,",
-                            2 * (int64_t)c->cp);
+        return say_cp_seq(cl, c, err);
     default:
         return say_multiple(err, "sequence length", c->seq, "tensor- times context-parallel size,",
                             (int64_t)c->cp * c->tp);

@@ -103,6 +103,10 @@ test_expect 'unknown GPUs and impossible cuts, with the rule and the nearest val
     refused "rule pp-even" "is 2." --model llama-3.1-8b --gpus 8 --pp 3 &&
     refused "rule fp8" "bf16" --model llama-3.1-8b --gpu a100 --precision fp8
 '
+test_expect 'a context-parallel size that does not cut the sequence: the nearest that does and divides the GPUs' '
+    ! stoker plan memory --model llama-3.1-8b --gpus 8 --cp 3 2>err && grep -q "nearest context-parallel size is 2; 3 takes sequences of 4098 tokens" err &&
+    stoker plan memory --model llama-3.1-8b --gpus 64 --cp 2 --zero 3 >out
+'
 test_expect 'measured models and machines that cannot be' '
     refused "needs '"'--act-bytes-sample'"'" "Measure it" --params 86M &&
     refused "needs '"'--params'"'" "--params 86M" --act-bytes-sample 86M &&

@@ -139,6 +139,13 @@ test_expect 'Megatron-LM: the model that is planned, and what the command does n
         grep -q "config.json has them" out && { echo "no row for $m"; exit 1; } || :
     done
 '
+test_expect 'as JSON: the same text, its framework and configuration' '
+    flags llama-3.1-8b 8 deepspeed >text && flags llama-3.1-8b 8 deepspeed --json >j && python3 -c "
+import json
+d = json.load(open(\"j\"))
+assert d[\"schema\"] == \"stoker.plan-flags/1\" and d[\"text\"] == open(\"text\").read() and d[\"framework\"] == \"deepspeed\", d
+assert d[\"config\"].startswith(\"dp8 \") and d[\"version\"].startswith(\"DeepSpeed \"), d"
+'
 test_expect 'two frameworks at once are refused' '
     ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --for megatron --flags deepspeed 2>err &&
     grep -q "two frameworks" err

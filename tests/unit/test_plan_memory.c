@@ -259,7 +259,7 @@ TEST(every_rule_has_a_name_and_the_nearest_value)
         { PLAN_RULE_RANGE, "is 1024.", CUT(.micro_batch = 2000, .seq = 1 << 26) },
         { PLAN_RULE_RANGE, "is 1048576 GPUs.", CUT(.tp = 1 << 20, .cp = 2) },
         { PLAN_RULE_TP_HEADS, "is 2.", CUT(.tp = 3) },
-        { PLAN_RULE_TP_KV_HEADS, "is 8.", CUT(.tp = 16) },
+        { PLAN_RULE_TP_KV_HEADS, "is 8. Megatron-LM can", CUT(.tp = 16) },
         { PLAN_RULE_SP_NEEDS_TP, "of 2.", CUT(.seq_par = true) },
         { PLAN_RULE_SP_SEQ, "is 4096.", CUT(.tp = 8, .seq_par = true, .seq = 4097) },
         { PLAN_RULE_CP_SEQ, "is 4096.", CUT(.cp = 8, .seq = 4100) },
