@@ -39,7 +39,9 @@ struct choose_job {
 };
 
 /* ---- serving: a stream reads every weight for each token ---- */
-enum { SERVE_GPUS_MAX = 72 /* of one model that is served, where --gpus does not say */ };
+enum {
+    SERVE_GPUS_MAX = 72 /* of one model that is served, where --gpus does not say */
+};
 
 /* What servers cut by tensor parallelism: whole heads on each GPU; keys and values of one head may
  * be on several. */
