@@ -165,8 +165,10 @@ static void use_rows(struct table *t, const struct model *m)
     if (m->similarity)
         row(t, "compared by", "%s", m->similarity);
     for (size_t i = 0; i < m->ignored_count; i++)
-        row(t, i ? "" : "ignored", "%s: no class of %s has such a field", m->ignored[i],
-            MODEL_REFERENCE);
+        row(t, i ? "" : "ignored",
+            strchr(m->ignored[i], ':') ? "%s: no class of %s has such a field"
+                                       : "%s: %s does not read it in this folder",
+            m->ignored[i], MODEL_REFERENCE);
     for (size_t i = 0; i < m->prompts_count; i++)
         row(t, i ? "" : "prompts", "%s: \"%s\"%s", m->prompts[i].name, m->prompts[i].text,
             m->default_prompt && !strcmp(m->default_prompt, m->prompts[i].name) ? " (default)"

@@ -46,7 +46,7 @@ struct rank {
     struct source *src;
     struct batch batch;
     struct pair pair;
-    struct tok_text query;
+    struct buf prepared; /* the model's default prompt and the query */
     struct doc window[BATCH_WINDOW_MAX];
     float scores[BATCH_WINDOW_MAX];
     struct doc *docs; /* the best so far, a heap with the worst on top when --top is given */
@@ -327,11 +327,14 @@ static enum rc open_all(struct rank *r, struct cmd_ctx *ctx, struct err *err)
 
     if (source_open(&so, &r->src, err) || encoder_open(&eo, &r->enc, err))
         return err->code;
-    r->query = (struct tok_text){ o->query, strlen(o->query) };
+    const struct model *m = r->enc.model;
+    const char *prompt = m->default_prompt ? model_prompt(m, m->default_prompt) : NULL;
+    struct tok_text query =
+        text_prepare((struct tok_text){ o->query, strlen(o->query) }, prompt, &r->prepared);
     r->ids = xcalloc(r->enc.max_tokens, sizeof(*r->ids));
     r->types = xcalloc(r->enc.max_tokens, 1);
     struct pair_opts limits = pair_limits(r);
-    return pair_open(&r->pair, r->enc.tok, r->enc.scratch, r->query, &limits, err);
+    return pair_open(&r->pair, r->enc.tok, r->enc.scratch, query, &limits, err);
 }
 
 static enum rc rank_all(struct rank *r, struct cmd_ctx *ctx, struct err *err)
@@ -366,6 +369,7 @@ static void rank_release(struct rank *r)
     source_close(r->src);
     batch_release(&r->batch);
     pair_close(&r->pair);
+    buf_release(&r->prepared);
     free(r->docs);
     free(r->ids);
     free(r->types);

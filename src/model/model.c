@@ -352,11 +352,18 @@ static void part_add(struct model *m, const char *path)
     m->parts[m->part_count++] = xstrdup(name);
 }
 
+static bool part_exists(const char *dir, const char *name)
+{
+    char path[FILE_PATH_MAX];
+
+    return !file_join(path, sizeof(path), dir, name, NULL) && file_exists(path);
+}
+
 static void part_add_if(struct model *m, const char *dir, const char *name)
 {
     char path[FILE_PATH_MAX];
 
-    if (!file_join(path, sizeof(path), dir, name, NULL) && file_exists(path))
+    if (part_exists(dir, name) && !file_join(path, sizeof(path), dir, name, NULL))
         part_add(m, path);
 }
 
@@ -503,26 +510,52 @@ static enum rc tokenizer_open(struct model *m, struct arena *a, const struct jso
     return rc;
 }
 
-static enum rc lengths_open(struct model *m, struct arena *a, struct err *err)
+static const char prompts_name[] = "config_sentence_transformers.json";
+static const char *const sentence_names[] = {
+    "sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json",
+    "sentence_camembert_config.json", "sentence_xlm-roberta_config.json"
+};
+
+static enum rc lengths_open(struct model *m, struct arena *a, bool saved, struct err *err)
 {
-    static const char *const names[] = { "sentence_bert_config.json",
-                                         "sentence_roberta_config.json",
-                                         "sentence_distilbert_config.json",
-                                         "sentence_camembert_config.json",
-                                         "sentence_xlm-roberta_config.json" };
     struct json *sentence = NULL, *tokenizer;
     const char *name = "tokenizer_config.json";
     enum rc rc = json_load(m, a, m->net_dir, name, &tokenizer, err);
 
-    for (size_t i = 0; i < ARRAY_SIZE(names) && !rc && !sentence; i++) {
-        rc = json_load(m, a, m->net_dir, names[i], &sentence, err);
+    for (size_t i = 0; saved && i < ARRAY_SIZE(sentence_names) && !rc && !sentence; i++) {
+        rc = json_load(m, a, m->net_dir, sentence_names[i], &sentence, err);
         if (sentence)
-            name = names[i];
+            name = sentence_names[i];
     }
     if (rc)
         return rc;
-    rc = config_lengths(m, sentence, tokenizer, err);
+    rc = saved ? config_task(m, sentence, err) : RC_OK;
+    if (!rc)
+        rc = config_lengths(m, sentence, tokenizer, err);
     return rc ? err_ctx(err, "'%s/%s'", m->net_dir, name) : RC_OK;
+}
+
+/* As the reference: without modules.json, or when another of its classes saved the folder, the
+ * network is all there is, and the files beside it are not read. */
+static enum rc saved_find(struct model *m, struct arena *a, struct modules *mods, struct err *err)
+{
+    struct json *cfg;
+    enum rc rc = RC_OK;
+
+    mods->saved = false;
+    if (mods->count) {
+        rc = json_load(m, a, m->dir, prompts_name, &cfg, err);
+        if (!rc && config_saved(m, cfg, &mods->saved, err))
+            return err_ctx(err, "'%s/%s'", m->dir, prompts_name);
+    }
+    if (rc || mods->saved)
+        return rc;
+    if (part_exists(m->dir, prompts_name))
+        ignored_add(m, prompts_name, NULL);
+    for (size_t i = 0; i < ARRAY_SIZE(sentence_names); i++)
+        if (part_exists(m->net_dir, sentence_names[i]))
+            ignored_add(m, sentence_names[i], NULL);
+    return RC_OK;
 }
 
 /* The network and what stands around it, all from small files. */
@@ -544,9 +577,11 @@ static enum rc net_open(struct model *m, struct arena *a, struct modules *mods, 
     if (!rc && m->head == MODEL_HEAD_NONE)
         m->labels = 0;
     if (!rc)
+        rc = saved_find(m, a, mods, err);
+    if (!rc)
         rc = tokenizer_open(m, a, net, err);
     if (!rc)
-        rc = lengths_open(m, a, err);
+        rc = lengths_open(m, a, mods->saved, err);
     return rc;
 }
 
@@ -556,9 +591,8 @@ static enum rc configs_open(struct model *m, struct arena *a, struct err *err)
     struct json *cfg;
     enum rc rc = net_open(m, a, &mods, err);
 
-    if (!rc)
-        WITH_FILE(rc, m->dir, "config_sentence_transformers.json", cfg,
-                  config_prompts(m, cfg, err));
+    if (!rc && mods.saved)
+        WITH_FILE(rc, m->dir, prompts_name, cfg, config_prompts(m, cfg, err));
     return rc ? rc : modules_open(m, a, &mods, err);
 }
 

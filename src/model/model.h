@@ -84,8 +84,8 @@ struct model {
     size_t tokens_count;
     size_t truncate_dim;    /* of a vector only the first so many numbers; 0: all */
     const char *similarity; /* "dot", "euclidean", "manhattan"; NULL: cosine */
-    const char **ignored;   /* fields of config.json and tokenizer_config.json that the */
-    size_t ignored_count;   /* reference has no use for either: FILE:FIELD */
+    const char **ignored;   /* fields of config.json and tokenizer_config.json, FILE:FIELD, and */
+    size_t ignored_count;   /* files, FILE, that the reference has no use for either */
     enum model_pool pool;
     enum model_pool joined[MODEL_JOINED_MAX]; /* whose vectors stand behind that of `pool` */
     size_t joined_count;

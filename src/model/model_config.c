@@ -330,7 +330,7 @@ static enum rc score_read(struct model *m, const struct json *cfg, struct err *e
     const char *path = NULL;
     enum rc rc = config_str(st, "activation_fn", &path, err);
 
-    if (!rc && !path)
+    if (!rc && !json_get(st, "activation_fn")) /* null there is a word too: the default */
         rc = config_str(cfg, "sbert_ce_default_activation_function", &path, err);
     if (rc)
         return rc;

@@ -175,32 +175,32 @@ static const struct field_row tokenizer_rows[] = {
 static const struct field_row sentence_rows[] = {
     READ("do_lower_case"),
     READ("max_seq_length"),
+    READ("modality_config"),
+    READ("module_output_name"),
+    READ("transformer_task"),
     HARMLESS("unpad_inputs", "texts are not padded"),
-    HARMLESS("modality_config", "how the reference reads its own outputs"),
     MUST_BE("config_args", "{}"),
     MUST_BE("config_kwargs", "{}"),
     MUST_BE("document_length", "null"),
     MUST_BE("model_args", "{}"),
     MUST_BE("model_kwargs", "{}"),
-    MUST_BE("module_output_name", "token_embeddings"),
     MUST_BE("processing_kwargs", "{}"),
     MUST_BE("processor_kwargs", "{}"),
     MUST_BE("query_expansion", "null"),
     MUST_BE("query_length", "null"),
     MUST_BE("tokenizer_args", "{}"),
     MUST_BE("tokenizer_name_or_path", "null"),
-    MUST_BE("transformer_task", "feature-extraction"),
 };
 
 static const struct field_row prompts_rows[] = {
     READ("activation_fn"),
     READ("default_prompt_name"),
+    READ("model_type"),
     READ("prompts"),
     READ("similarity_fn_name"),
     READ("truncate_dim"),
     HARMLESS("__version__", provenance),
     HARMLESS("keep_in_fp32_modules", "the type the reference computes in; ours is --dtype"),
-    HARMLESS("model_type", "which class of sentence-transformers wrote it"),
     HARMLESS("requirements", "which packages the reference wants"),
 };
 
@@ -260,12 +260,13 @@ static bool value_is(const struct json *v, const char *only)
     }
 }
 
-static void ignored_add(struct model *m, const char *file, const char *field)
+void ignored_add(struct model *m, const char *file, const char *field)
 {
     if (!m->ignored)
         m->ignored = arena_array(&m->arena, const char *, MODEL_IGNORED_MAX);
     if (m->ignored_count < MODEL_IGNORED_MAX)
-        m->ignored[m->ignored_count++] = arena_printf(&m->arena, "%s:%.100s", file, field);
+        m->ignored[m->ignored_count++] =
+            arena_printf(&m->arena, "%s%s%.100s", file, field ? ":" : "", field ? field : "");
 }
 
 static const struct field_row *row_find(enum fields_file file, const char *key)

@@ -22,15 +22,23 @@ struct modules {
     struct module items[MODULES_MAX];
     size_t count;
     bool pools; /* one of them is a Pooling */
+    bool saved; /* the reference reads the other files that sentence-transformers wrote */
 };
 enum rc config_modules(struct model *m, const struct json *cfg, struct modules *out,
                        struct err *err) MUST_USE;
 enum rc config_pool(struct model *m, const struct json *cfg, struct err *err) MUST_USE;
 enum rc config_dense(struct model *m, const struct json *cfg, struct model_dense *out,
                      struct err *err) MUST_USE;
-/* config_sentence_transformers.json: prompts, and the score's activation. */
+/* config_sentence_transformers.json: which class of sentence-transformers saved the folder.
+ * *out is whether that class reads the files beside it: another one builds its own modules and
+ * reads none of them. */
+enum rc config_saved(const struct model *m, const struct json *cfg, bool *out,
+                     struct err *err) MUST_USE;
+/* The same file: prompts, and the score's activation. */
 enum rc config_prompts(struct model *m, const struct json *cfg, struct err *err) MUST_USE;
-/* sentence_bert_config.json and tokenizer_config.json; 0: it does not say. */
+/* sentence_bert_config.json; `cfg` NULL: there is none. */
+enum rc config_task(struct model *m, const struct json *cfg, struct err *err) MUST_USE;
+/* That and tokenizer_config.json; 0: it does not say. */
 enum rc config_lengths(struct model *m, const struct json *sentence, const struct json *tokenizer,
                        struct err *err) MUST_USE;
 /* The files that name special tokens; what is not there, or does not count, is NULL. */
@@ -58,6 +66,8 @@ enum fields_file {
     FIELDS_NORMALIZE, /* 2_Normalize/config.json */
     FIELDS_FILES
 };
+/* For `model info`: a field, or with `field` NULL a file, that the reference does not read. */
+void ignored_add(struct model *m, const char *file, const char *field);
 enum rc fields_check(struct model *m, enum fields_file file, const struct json *cfg,
                      struct err *err) MUST_USE;
 

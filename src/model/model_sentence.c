@@ -270,6 +270,71 @@ enum rc config_dense(struct model *m, const struct json *cfg, struct model_dense
     return rc;
 }
 
+/* --- who saved it, and for what --- */
+enum rc config_saved(const struct model *m, const struct json *cfg, bool *out, struct err *err)
+{
+    const char *type = NULL;
+    enum rc rc = config_str(cfg, "model_type", &type, err);
+
+    type = type ? type : "SentenceTransformer";
+    *out = !strcmp(type, m->head == MODEL_HEAD_NONE ? "SentenceTransformer" : "CrossEncoder");
+    if (rc || *out || m->head != MODEL_HEAD_NONE)
+        return rc; /* as CrossEncoder: the network and its head, whatever else is there */
+    err_hint(err, "SentenceTransformer models and cross-encoders with a classification head are "
+                  "supported; embeddings that are sparse or of every token are not.");
+    return err_set(err, RC_USAGE, "'model_type' '%.64s' is not supported for this network", type);
+}
+
+/* `v` is the text `want`, or a list of it alone. */
+static bool text_is(const struct json *v, const char *want)
+{
+    const char *text = json_str(v && v->type == JSON_ARR && v->count == 1 ? json_at(v, 0) : v);
+
+    return text && !strcmp(text, want);
+}
+
+/* Which output of the network is used: of other entries than "text" none is ours. */
+static enum rc modality_check(const struct json *cfg, const char *output, struct err *err)
+{
+    const struct json *all = json_get(cfg, "modality_config"), *text = json_get(all, "text");
+
+    if (!all)
+        return RC_OK;
+    if (json_get(all, "message"))
+        return err_set(err, RC_USAGE, "'modality_config' has 'message', which is not supported");
+    if (!text_is(json_get(text, "method"), "forward") ||
+        !text_is(json_get(text, "method_output_name"), output))
+        return err_set(err, RC_USAGE,
+                       "'modality_config' has for 'text' other than method 'forward' and output "
+                       "'%s', which is not supported",
+                       output);
+    return RC_OK;
+}
+
+enum rc config_task(struct model *m, const struct json *cfg, struct err *err)
+{
+    bool pairs = m->head != MODEL_HEAD_NONE;
+    const char *task = NULL, *output = NULL;
+    const char *tasks = pairs ? "sequence-classification" : "feature-extraction";
+    const char *outputs = pairs ? "scores" : "token_embeddings";
+    enum rc rc = fields_check(m, FIELDS_SENTENCE, cfg, err);
+
+    if (!rc)
+        rc = config_str(cfg, "transformer_task", &task, err);
+    if (!rc)
+        rc = config_str(cfg, "module_output_name", &output, err);
+    if (rc)
+        return rc;
+    task = task ? task : "feature-extraction";
+    if (strcmp(task, tasks))
+        return err_set(err, RC_USAGE, "'transformer_task' is '%.64s', not %s, as this network's is",
+                       task, tasks);
+    if (output && strcmp(output, outputs))
+        return err_set(err, RC_USAGE, "'module_output_name' other than %s is not supported",
+                       outputs);
+    return modality_check(cfg, pairs ? "logits" : "last_hidden_state", err);
+}
+
 /* --- prompts and the score's activation --- */
 enum rc config_prompts(struct model *m, const struct json *cfg, struct err *err)
 {
@@ -339,10 +404,8 @@ enum rc config_lengths(struct model *m, const struct json *sentence, const struc
                        struct err *err)
 {
     size_t own = 0, limit;
-    enum rc rc = fields_check(m, FIELDS_SENTENCE, sentence, err);
+    enum rc rc = own_length(sentence, &own, err);
 
-    if (!rc)
-        rc = own_length(sentence, &own, err);
     if (!rc)
         rc = config_flag(sentence, "do_lower_case", false, &m->rules.lower_first, err);
     if (rc)

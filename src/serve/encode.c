@@ -79,7 +79,7 @@ static bool prompt_of_type(struct call *c, const char *type, const char **out)
     return false;
 }
 
-/* Of pairs it is the first text's.  'stoker rerank' puts none before a query unless asked. */
+/* Of pairs it is the first text's. */
 static bool choose_prompt(struct call *c, const char **out)
 {
     const struct served *m = c->model;
@@ -97,7 +97,7 @@ static bool choose_prompt(struct call *c, const char **out)
                              "model '%s' has no prompt '%s'", m->name, c->ask.prompt_name);
     } else if (c->ask.input_type) {
         return prompt_of_type(c, c->ask.input_type, out);
-    } else if (m->model->default_prompt && m->model->head == MODEL_HEAD_NONE) {
+    } else if (m->model->default_prompt) {
         *out = prompt_of(m, m->model->default_prompt);
     }
     return true;

@@ -87,6 +87,29 @@ test_expect 'a bad line costs itself alone' '
     printf "%s\n" "{\"text\":\"cat\"}" "{" "\"dog\"" | rerank -q "$Q" --jsonl --json >x 2>err; test $? = 1 &&
     get x "sorted(x[\"index\"] for x in r), d[\"failed\"]" | grep -qx "\[0, 2\] 1" &&
     grep -q "^stoker: stdin:2: not JSON" err && grep -q "^stoker: 1 of 3 documents failed" err'
+# as CrossEncoder.save_pretrained() of sentence-transformers 6.2 writes it
+saved() { # TASK OUTPUT METHOD CONFIG: the model with these in the files of the library
+    rm -rf s && cp -r m s && printf "%s" "[{\"idx\":0,\"name\":\"0\",\"path\":\"\",\"type\":\"sentence_transformers.base.modules.transformer.Transformer\"}]" >s/modules.json &&
+    printf "%s" "{\"transformer_task\":\"$1\",\"modality_config\":{\"text\":{\"method\":\"forward\",\"method_output_name\":$3}},\"module_output_name\":\"$2\"}" >s/sentence_bert_config.json &&
+    printf "%s" "$4" >s/config_sentence_transformers.json
+}
+T=sequence-classification C="\"model_type\":\"CrossEncoder\""
+test_expect 'a cross-encoder that the library saved: its activation, its length, its default prompt before the query' '
+    saved $T scores "\"logits\"" "{$C,\"prompts\":{}}" && stoker rerank -m s --quiet -q "$Q" --json docs | sed "s/\"s\"/\"m\"/" | cmp - j &&
+    saved $T scores "[\"logits\"]" "{$C,\"activation_fn\":\"torch.nn.modules.linear.Identity\"}" &&
+    stoker rerank -m s --quiet -q "$Q" --json docs | sed "s/\"s\"/\"m\"/" | cmp - raw &&
+    saved $T scores "\"logits\"" "{$C,\"prompts\":{\"q\":\"the house: \"},\"default_prompt_name\":\"q\"}" &&
+    stoker rerank -m s --quiet -q "$Q" --json docs | grep -v query >x && rerank -q "the house: $Q" --json docs | grep -v query | sed "s/\"m\"/\"s\"/" | cmp - x &&
+    sed -i "s/^{/{\"max_seq_length\":9,/" s/sentence_bert_config.json && stoker rerank -m s --quiet -q "$Q" --json docs >x && get x "max(x[\"tokens\"] for x in r)" | grep -qx 9'
+test_expect 'files that the library does not read for a cross-encoder change nothing, and info says so' '
+    saved $T scores "\"logits\"" "{$C,\"activation_fn\":\"torch.nn.modules.linear.Identity\"}" && sed -i "s/^{/{\"max_seq_length\":9,/" s/sentence_bert_config.json &&
+    mv s/modules.json . && stoker rerank -m s --quiet -q "$Q" --json docs | sed "s/\"s\"/\"m\"/" | cmp - j &&
+    COLUMNS=300 stoker model info s >out && grep -q "config_sentence_transformers.json: .* does not read it" out && grep -q "sentence_bert_config.json: " out &&
+    mv modules.json s/ && sed -i "s/CrossEncoder/SentenceTransformer/" s/config_sentence_transformers.json && stoker rerank -m s --quiet -q "$Q" --json docs | sed "s/\"s\"/\"m\"/" | cmp - j'
+test_expect 'an output that is not the head is refused by the field that asks for it' '
+    no() { { stoker rerank -m s --quiet -q x docs 2>err; test $? = 2; } && grep -q "$1" err; } &&
+    saved feature-extraction scores "\"logits\"" "{$C}" && no transformer_task && saved $T token_embeddings "\"logits\"" "{$C}" && no module_output_name &&
+    saved $T scores "[\"hidden_states\",0]" "{$C}" && no modality_config'
 test_expect 'control characters do not reach the terminal' '
     printf "cat \033[31m dog\t\000mat\n" | rerank -q "$Q" >x && ! grep -q "$(printf "\033")" x && grep -q "mat" x'
 test_expect 'no documents, no table' 'rerank -q "$Q" </dev/null >x && test ! -s x'

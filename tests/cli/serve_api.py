@@ -482,9 +482,7 @@ def document(s):
 serve_models.vectors("emb")
 serve_models.ranker("rank")
 serve_models.classifier("class")
-serve_models.ranker("rank2")
-with open("rank2/config_sentence_transformers.json", "w") as f:
-    json.dump({"prompts": serve_models.PROMPTS}, f)
+serve_models.saved_ranker("rank2")
 s = Server("-m", "emb=emb", "-m", "rank=rank", "-m", "class=class", "-m", "rank2=rank2")
 check("it starts", s.port > 0 and "ready" in s.text, s.text, s.p.poll())
 if s.port:

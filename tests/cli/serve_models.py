@@ -62,6 +62,17 @@ def ranker(to):
     return tiny("bert-score", to)
 
 
+def saved_ranker(to):
+    """The same with prompts, as CrossEncoder.save_pretrained() writes them."""
+    ranker(to)
+    for name, doc in (("modules.json", [{"path": "", "type": "sentence_transformers.models.Transformer"}]),
+                      ("sentence_bert_config.json", {"transformer_task": "sequence-classification"}),
+                      ("config_sentence_transformers.json", {"model_type": "CrossEncoder", "prompts": PROMPTS})):
+        with open(os.path.join(to, name), "w") as f:
+            json.dump(doc, f)
+    return to
+
+
 def classifier(to):
     """The reranker with its one row of weights, its negative, and that by half."""
     def three(name, dtype, shape, raw):

@@ -277,6 +277,9 @@ def main():
                          ("sentence_bert_config.json", {"processing_kwargs": {"text": {"max_length": 4}}}),
                          ("sentence_bert_config.json", {"tokenizer_args": {"truncation_side": "left"}}),
                          ("sentence_bert_config.json", {"never_heard_of": 1}),
+                         ("sentence_bert_config.json", {"modality_config": {"text": {
+                             "method": "forward", "method_output_name": ["hidden_states", 1]}}}),
+                         ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}),
                          ("config_sentence_transformers.json", {"never_heard_of": 1}),
                          ("1_Pooling/config.json", {"never_heard_of": 1}),
                          ("2_Dense/config.json", {"use_residual": True}),
@@ -297,6 +300,26 @@ def main():
         case(folder, f"{kind} scores class PreTrainedTokenizerFast", "tokenizer_config.json",
              {"tokenizer_class": "PreTrainedTokenizerFast"}, kind="scores")
         case(folder, f"{kind} scores cut at the left", "tokenizer_config.json", {"truncation_side": "left"}, kind="scores")
+    for kind in CLASSES:
+        saved = work / f"cross-{kind}"
+        shutil.rmtree(saved, ignore_errors=True)
+        CrossEncoder(str(base(work, kind, labels=1)), device="cpu").save_pretrained(str(saved))
+        file = "config_sentence_transformers.json"
+        identity = {"activation_fn": "torch.nn.modules.linear.Identity"}
+        case(saved, f"{kind} saved cross-encoder", file, {}, kind="scores")
+        case(saved, f"{kind} saved cross-encoder activation", file, identity, kind="scores")
+        case(saved, f"{kind} saved cross-encoder prompt", file,
+             {"prompts": {"q": " the "}, "default_prompt_name": "q"}, kind="scores")
+        case(saved, f"{kind} saved cross-encoder length", "sentence_bert_config.json", {"max_seq_length": 9}, kind="scores")
+        case(saved, f"{kind} saved cross-encoder of another class", file,
+             {"model_type": "SentenceTransformer", **identity}, kind="scores")
+        case(saved, f"{kind} saved cross-encoder modality_config", "sentence_bert_config.json",
+             {"modality_config": {"text": {"method": "forward", "method_output_name": ["hidden_states", 0]}}},
+             kind="scores", must_refuse=True)
+        (saved / "modules.json").unlink()
+        case(saved, f"{kind} cross-encoder without modules.json", file, identity, kind="scores")
+        case(saved, f"{kind} cross-encoder length without modules.json", "sentence_bert_config.json",
+             {"max_seq_length": 9}, kind="scores")
     print(f"1..{number}")
     return 1 if failed else 0
 

@@ -316,7 +316,15 @@ TEST(score_activation)
         assert_int_equal(m->score, cases[i].score);
         model_close(m);
         box_put(dir, "config_sentence_transformers.json",
-                "{\"activation_fn\": \"torch.nn.modules.linear.Identity\"}");
+                "{\"model_type\": \"CrossEncoder\", "
+                "\"activation_fn\": \"torch.nn.modules.linear.Identity\"}");
+        assert_int_equal(model_open(dir, &m, &err), RC_OK); /* not read without modules.json */
+        assert_int_equal(m->score, cases[i].score);
+        model_close(m);
+        box_put(dir, "modules.json",
+                "[{\"path\": \"\", \"type\": \"sentence_transformers.models.Transformer\"}]");
+        box_put(dir, "sentence_bert_config.json",
+                "{\"transformer_task\": \"sequence-classification\"}");
         assert_int_equal(model_open(dir, &m, &err), RC_OK);
         assert_int_equal(m->score, MODEL_SCORE_RAW);
         model_close(m);
