@@ -278,7 +278,7 @@ void detect_env(const struct detect_opts *o, const struct hw *hw, struct buf *ou
     nccl_env_write(&env, out);
     nccl_env_release(&env);
     for (size_t i = 0; i < hw->notes_count; i++)
-        if (str_eq(hw->notes[i].source, "self"))
+        if (str_eq(hw->notes[i].source, "self") || str_eq(hw->notes[i].source, "nccl"))
             buf_addf(&warnings, "warning: %s\n", hw->notes[i].text);
     nccl_lint_env(hw, &lints);
     nccl_lints_write(&lints, false, &warnings);

@@ -148,7 +148,8 @@ struct hw_conf_rule {
 struct hw_conf { /* what one of NCCL's configuration files sets */
     struct hw_nccl_var *vars;
     size_t count;
-    bool carriage; /* a line ends in a carriage return */
+    bool carriage;      /* a line ends in a carriage return */
+    const char *astray; /* the first name like "export NCCL_X" or " NCCL_X"; NULL: none */
 };
 void hw_conf_parse(struct arena *a, const char *text, size_t len, const struct hw_conf_rule *rule,
                    struct hw_conf *out);

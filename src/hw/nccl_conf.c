@@ -57,6 +57,23 @@ static size_t conf_line_len(const char *p, const char *end, const struct hw_conf
     return rule->buffered && len > CONF_LINE_MAX ? CONF_LINE_MAX : len;
 }
 
+/* All before '=' is the name to NCCL, blanks, "export" and a byte order mark too: such a line
+ * sets nothing that it reads, and whoever wrote it does not see that. */
+static bool conf_line_astray(struct arena *a, const char *line, size_t len, struct hw_conf *out)
+{
+    const char *name = memmem(line, len, "NCCL_", 5);
+    char *text;
+
+    if (!name || memchr(line, '#', (size_t)(name - line)))
+        return false;
+    if (out->astray)
+        return true;
+    text = arena_strndup(a, line, len);
+    str_make_text(text);
+    out->astray = text;
+    return true;
+}
+
 /* One line as a C string, which a NUL ends.  Only NCCL's own variables are of interest: whatever
  * else a file sets comes too late for the programs that read it. */
 static bool conf_line(struct arena *a, const struct hw_conf_rule *rule, const char *line,
@@ -71,8 +88,10 @@ static bool conf_line(struct arena *a, const struct hw_conf_rule *rule, const ch
         len -= rule->buffered;
     }
     equals = memchr(line, '=', len);
-    if (!equals || len < 5 || memcmp(line, "NCCL_", 5) || equals - line > CONF_VALUE_MAX)
+    if (!equals || equals - line > CONF_VALUE_MAX)
         return false;
+    if (len < 5 || memcmp(line, "NCCL_", 5))
+        return conf_line_astray(a, line, (size_t)(equals - line), out);
     name = arena_strndup(a, line, (size_t)(equals - line));
     value = arena_strndup(a, equals + 1,
                           (size_t)(line + len - equals - 1) > CONF_VALUE_MAX
@@ -111,6 +130,11 @@ static void conf_take(struct hw_build *b, const struct hw_conf *c, const char *p
             n->conf[n->conf_count] = c->vars[i];
             n->conf[n->conf_count++].path = from;
         }
+    if (c->astray)
+        hw_note_add(b, "nccl",
+                    "'%s' has a line that sets '%s', which NCCL does not read: the name of the "
+                    "variable comes first on a line",
+                    path, c->astray);
     if (c->carriage && nccl_before(b->hw, 30))
         hw_note_add(b, "nccl",
                     "'%s' has lines that end in a carriage return, which NCCL before 2.30 takes "

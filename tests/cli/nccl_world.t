@@ -68,6 +68,16 @@ test_expect 'lines that end in a carriage return: part of the value before 2.30,
     nccl 2.30.7 && env_json && says "env[\"NCCL_IB_HCA\"][\"value\"] == \"=mlx5_0\"" &&
     stoker detect --root "$dgx" >out && ! grep -q "carriage return" out && rm "$dgx/etc/nccl.conf"
 '
+test_expect 'a line whose name has a blank, "export" or a byte order mark before it sets nothing, and is told' '
+    for name in " NCCL_IB_HCA" "export NCCL_IB_HCA" "\357\273\277NCCL_IB_HCA"; do
+        printf "$name==mlx5_0\n" | conf && env_json && says "env[\"NCCL_IB_HCA\"][\"kind\"] != \"user\"" &&
+        stoker detect --root "$dgx" --env 2>err >out && grep -q "NCCL_IB_HCA., which NCCL does not read" err &&
+        stoker gather --root "$dgx" --force --unmasked c.tar >out 2>&1 && stoker detect --root c.tar | tr -s " \n" " " | grep -q "which NCCL does not read" ||
+            exit 1
+    done
+    printf "  # NCCL_IB_HCA==mlx5_0\nX=NCCL_1\n" | conf && stoker detect --root "$dgx" --env 2>err >out && ! grep -q "does not read" err &&
+    rm "$dgx/etc/nccl.conf"
+'
 test_expect '~ is the folder of the user database before 2.30, and HOME from then on' '
     mkdir -p "$dgx/home/pw" && echo "NCCL_IB_HCA==mlx5_4" >"$dgx/home/u/.nccl.conf" && echo "NCCL_IB_HCA==mlx5_6" >"$dgx/home/pw/.nccl.conf" &&
     with HOME=/home/u PASSWD_HOME=/home/pw && env_json && says "env[\"NCCL_IB_HCA\"][\"value\"] == \"=mlx5_4\"" &&
