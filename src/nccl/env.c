@@ -813,7 +813,7 @@ static void step(struct env_run *r, size_t i, const struct nccl_lints *lints)
     };
 }
 
-static void look(struct env_run *r)
+void env_ports_count(struct env_run *r)
 {
     r->off = r->c.ports_count ? ports_off(r->hw) : NULL;
     for (size_t i = 0; !r->off && i < r->c.ports_count; i++) {
@@ -821,6 +821,11 @@ static void look(struct env_run *r)
         if (r->c.ports[i].wanted && str_eq(r->c.ports[i].link_layer, "Ethernet"))
             r->roce = true;
     }
+}
+
+static void look(struct env_run *r)
+{
+    env_ports_count(r);
     r->need_inet6 = env_gid_wants_inet6(r);
 }
 

@@ -233,6 +233,20 @@ struct verdict env_gid_index(const struct env_run *r)
     return gid_decide(&copy);
 }
 
+struct maybe env_gid_pin(const struct sim *s)
+{
+    struct env_run r = { .hw = s->hw, .a = s->a, .c = *s->c };
+    struct verdict v;
+    int64_t index;
+
+    if (nccl_env_of(s->hw, "NCCL_IB_GID_INDEX"))
+        return maybe_none();
+    env_ports_count(&r);
+    v = gid_decide(&r);
+    return v.said && v.kind == NCCL_REQUIRED && str_to_i64(v.value, 10, &index) ? maybe_of(index)
+                                                                                : maybe_none();
+}
+
 bool env_gid_wants_inet6(const struct env_run *r)
 {
     struct env_run copy = *r;

@@ -35,6 +35,7 @@ struct verdict env_set(enum nccl_kind kind, const char *value, const char *reaso
 /* Right already: written down in full mode, a comment in minimal mode. */
 struct verdict env_pin(const struct env_run *r, const char *value, const char *reason);
 struct verdict env_nothing(void);
+void env_ports_count(struct env_run *r);  /* fills wanted and roce */
 bool env_is_tcp(const struct env_run *r); /* sockets carry the data, and can */
 
 /* ---- env_gid.c ---- */

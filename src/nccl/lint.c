@@ -47,6 +47,7 @@ static size_t active_ports(const struct lint_run *r)
         const struct hw_rdma_port *hp = ports_find(r->hw, p->dev, p->port);
 
         n += str_eq(p->state, "ACTIVE") && d && hp && !maybe_is(d->openable, 0) &&
+             !ports_is_iwarp(r->hw, p->dev) && !ports_is_soft(r->hw, p->dev) &&
              (str_eq(p->link_layer, "InfiniBand") ||
               (str_eq(p->link_layer, "Ethernet") && gid_port_class(r->hw, hp) != GID_NONE));
     }

@@ -389,7 +389,8 @@ static void lint_ifname(struct lint_run *r)
             c->peer_if ? c->peer_if : "");
 }
 
-/* Without RDMA it chooses the interfaces of data, too. */
+/* Without RDMA it chooses the interfaces of data, too.  In a container that was given no RDMA
+ * device the one that trains may have it: nothing is told. */
 static void lint_ifname_cost(struct lint_run *r)
 {
     const struct hw_net *own[MATCH_IFS], *named[MATCH_IFS];
@@ -398,7 +399,7 @@ static void lint_ifname_cost(struct lint_run *r)
     struct maybe most;
 
     if (!nccl_env_of(r->hw, "NCCL_SOCKET_IFNAME") || !str_eq(r->choice.net, "tcp") ||
-        doubt_net_plugin(r->hw) || hw_soft_found(r->hw, "nccl-net-plugin"))
+        ports_hidden(r->hw) || doubt_net_plugin(r->hw) || hw_soft_found(r->hw, "nccl-net-plugin"))
         return;
     own_count = iface_default_all(r->hw, own, ARRAY_SIZE(own));
     count = iface_data_all(r->hw, named, ARRAY_SIZE(named));

@@ -115,6 +115,7 @@ struct nccl_choice {
     bool rail_dead;         /* ... since the rail is down; else it is slower than others */
     const char *gone_why;  /* the fabric of the GPUs is down, and what is up is another; NULL: no */
     const char *gid_range; /* NCCL_IB_ADDR_RANGE that puts all ports on one fabric; NULL: none */
+    struct maybe gid_pin;  /* the index that stands in for NCCL's search; unknown: none is needed */
     const char *gid_offer; /* ... in place of one that is set, which wins; NULL: none */
     const char *gid_nets_why; /* the search ends on different networks; NULL: it does not */
     bool gid_stores;          /* ... no: on one that file systems are mounted over */

@@ -222,6 +222,7 @@ void ports_choose(struct sim *s);
 const struct hw_rdma_port *ports_find(const struct hw *hw, const char *dev, int64_t port);
 bool ports_is_efa(const struct hw *hw);
 bool ports_is_iwarp(const struct hw *hw, const char *dev);
+bool ports_is_soft(const struct hw *hw, const char *dev);               /* RDMA in software */
 bool ports_all_iwarp(const struct hw *hw, const struct nccl_choice *c); /* that are used */
 /* NCCL looks for a NIC at device and function 0 of its bus (NCCL_IB_MERGE_VFS): before 2.24 and
  * from 2.27 on. */
@@ -255,6 +256,13 @@ int64_t want_set_worth_up(const struct sim *s, const bool *set);
 bool want_set_dominates(const struct sim *s, const bool *a, const bool *b);
 bool want_port_is_dead(const struct sim *s, const struct nccl_port *p); /* it should be up */
 
+/* ---- want_cards.c ---- */
+void want_functions(struct sim *s);
+/* The same where NCCL_IB_HCA has decided: one function of a port counts, of those that it names if
+ * it names one. */
+void want_functions_count(struct sim *s);
+void want_hardware(struct sim *s);
+
 /* ---- want_use.c ---- */
 void want_use(struct sim *s); /* once addresses and functions are sorted out */
 /* File systems or the default route are on its network, which is for that. */
@@ -283,6 +291,10 @@ void land_choose(struct sim *s); /* fills gid_range and gid_nets_why; once ports
  * that file systems are mounted over. */
 bool land_index_agrees(const struct hw *hw, const struct nccl_choice *c, int64_t index,
                        bool storage_too);
+
+/* ---- env_gid.c ---- */
+/* The index that --env sets since NCCL's search does not serve; unknown: it sets none. */
+struct maybe env_gid_pin(const struct sim *s);
 
 /* ---- score.c ---- */
 struct score_way {    /* what one GPU gets of a set of ports */

@@ -50,6 +50,14 @@ bool ports_is_iwarp(const struct hw *hw, const char *dev)
     return r && str_eq(r->node_type, "RNIC");
 }
 
+/* rxe and siw are no PCI device: the processor does the work, over a NIC or over any interface. */
+bool ports_is_soft(const struct hw *hw, const char *dev)
+{
+    const struct hw_rdma *r = hw_find_rdma(hw, dev);
+
+    return r && !r->bdf && (str_starts(dev, "rxe") || str_starts(dev, "siw") || !r->hca);
+}
+
 bool ports_all_iwarp(const struct hw *hw, const struct nccl_choice *c)
 {
     for (size_t i = 0; i < c->ports_count; i++)
@@ -238,6 +246,8 @@ static const char *port_ndev(const struct hw *hw, const struct nccl_choice *c,
     const struct hw_gid *g = NULL;
     struct gid_rule rule;
 
+    if (hp && c->gid_pin.known)
+        return (g = gid_at(hp, c->gid_pin.v)) ? g->ndev : NULL;
     /* the search ends badly: on the first good entry once the address is mended */
     for (size_t i = 0; hp && !c->gid_range && !p->gid_ok && i < hp->gids_count; i++)
         if (gid_usable(hw, &hp->gids[i]))
@@ -315,5 +325,6 @@ void ports_choose(struct sim *s)
     score_prepare(s);
     want_choose(s);
     land_choose(s);
+    s->c->gid_pin = env_gid_pin(s);
     want_rails(s);
 }

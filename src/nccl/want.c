@@ -3,7 +3,7 @@
  *
  * Each GPU should have its nearest ports.  A port is left out only when
  *   1. no address of it works from here, or it is a virtual function of a port that is
- *      there itself,
+ *      there itself (want_cards.c),
  *   2. it is on another fabric than the one that serves the GPUs best: InfiniBand and
  *      Ethernet cannot be joined, nor can two InfiniBand subnets; a network that file
  *      systems are mounted over, or the default route leaves by, is for that, where
@@ -72,86 +72,6 @@ static void want_addresses(struct sim *s)
         p->wanted_why =
             "It has only link-local or RoCE v1 addresses, while others have routable ones.";
     }
-}
-
-/* ---- virtual functions ---- */
-
-static const char *physfn_of(const struct sim *s, const struct nccl_port *p)
-{
-    const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
-
-    return r ? r->physfn : NULL;
-}
-
-/* `q` is the port that `vf` is a part of, or comes before it as a part of the same one. */
-static bool port_stands_for(const struct sim *s, const struct nccl_port *q,
-                            const struct nccl_port *vf)
-{
-    const struct hw_rdma *r = hw_find_rdma(s->hw, q->dev);
-    const char *physfn = physfn_of(s, vf);
-
-    if (!q->wanted || q == vf || q->port != vf->port || !r || !physfn)
-        return false;
-    if ((q->storage && !vf->storage) || (q->frontend && !vf->frontend))
-        return false;
-    return str_eq(r->bdf, physfn) || (q < vf && str_eq(r->physfn, physfn));
-}
-
-/* One port of the card is one port's bandwidth, however many functions it is shown as. */
-static void want_functions(struct sim *s)
-{
-    struct nccl_choice *c = s->c;
-
-    for (size_t i = 0; i < c->ports_count; i++) {
-        struct nccl_port *p = &c->ports[i];
-
-        for (size_t k = 0; p->wanted && k < c->ports_count; k++) {
-            if (!port_stands_for(s, &c->ports[k], p))
-                continue;
-            p->wanted = p->counts = false;
-            p->wanted_why =
-                physfn_of(s, &c->ports[k])
-                    ? "It is a virtual function of the same port as another, and adds no bandwidth."
-                    : "It is a virtual function of a port that is here itself, and adds no "
-                      "bandwidth to it.";
-        }
-    }
-}
-
-/* ---- RDMA in software ---- */
-
-/* rxe and siw are no PCI device: the processor does the work, over a NIC or over any interface. */
-static bool port_is_soft(const struct sim *s, const struct nccl_port *p)
-{
-    const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
-
-    return r && !r->bdf && (str_starts(p->dev, "rxe") || str_starts(p->dev, "siw") || !r->hca);
-}
-
-static void want_hardware(struct sim *s)
-{
-    struct nccl_choice *c = s->c;
-    const struct nccl_port *soft = NULL;
-    bool real = false;
-
-    for (size_t i = 0; i < c->ports_count; i++) {
-        const struct hw_rdma *r = hw_find_rdma(s->hw, c->ports[i].dev);
-
-        real = real || (c->ports[i].wanted && r && r->bdf);
-        if (c->ports[i].wanted && port_is_soft(s, &c->ports[i]))
-            soft = &c->ports[i];
-    }
-    for (size_t i = 0; real && i < c->ports_count; i++)
-        if (c->ports[i].wanted && port_is_soft(s, &c->ports[i])) {
-            c->ports[i].wanted = c->ports[i].counts = false;
-            c->ports[i].wanted_why = "It is RDMA in software, without a NIC of its own.";
-        }
-    if (soft && !real)
-        nccl_doubt(s,
-                   "%s is RDMA in software: the processor copies, and no GPU is reached directly. "
-                   " NCCL takes it before sockets, which may well be faster; NCCL_IB_DISABLE=1 "
-                   "chooses them.",
-                   soft->dev);
 }
 
 /* ---- places ---- */
@@ -1149,6 +1069,7 @@ void want_choose(struct sim *s)
             c->ports[i].wanted = c->ports[i].picked;
             c->ports[i].wanted_why = "NCCL_IB_HCA is set already and decides.";
         }
+        want_functions_count(s);
         (void)score_choose(s);
         c->score_text = score_text(s->a, c, "with NCCL_IB_HCA as it is set");
         return;

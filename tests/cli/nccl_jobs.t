@@ -69,5 +69,7 @@ test_expect 'CUDA_VISIBLE_DEVICES: the number a word begins with, one kind, noth
     done
     flat_of wheel-like -e CUDA_VISIBLE_DEVICES=0,0 --check container && says "WARN GPUs left to CUDA"
 '
-
+test_expect 'on each of these machines: the environment, once set, is what is printed' '
+    "$TOP/tests/cli/nccl_settled.py" "$BUILD/stoker" "$tars"/*.tar
+'
 test_done

@@ -93,4 +93,7 @@ test_expect 'a bridge of pods before the way out is not the only interface' "
     env_of pods-first && sets NCCL_SOCKET_IFNAME '=eno1' &&
     flat_of pods-first -e NCCL_SOCKET_IFNAME=cni0 && says 'The only interface that NCCL_SOCKET_IFNAME leaves is cni0'
 "
+test_expect 'on each of these machines: the environment, once set, is what is printed' '
+    "$TOP/tests/cli/nccl_settled.py" "$BUILD/stoker" "$tars"/*.tar
+'
 test_done

@@ -160,4 +160,7 @@ test_expect 'a fabric that goes by a plug-in is no fault of RDMA devices' "
 test_expect 'NCCL_SOCKET_IFNAME that takes the fast interfaces away from data is told with both figures' "
     env_of slingshot -e NCCL_SOCKET_IFNAME=eno1 && warned '1 Gb/s, where NCCL'
 "
+test_expect 'on each of these machines: the environment, once set, is what is printed' '
+    "$TOP/tests/cli/nccl_settled.py" "$BUILD/stoker" "$tars"/*.tar
+'
 test_done

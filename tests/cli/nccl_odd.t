@@ -256,4 +256,7 @@ test_expect 'names that a plug-in reads are not called slips of names that turn 
     done &&
     stoker detect --root '$tars/uplink-well.tar' -e NCCL_DEBG=INFO --env 2>&1 | tr '\n' ' ' | grep -q 'did you mean NCCL_DEBUG'
 "
+test_expect 'on each of these machines: the environment, once set, is what is printed' '
+    "$TOP/tests/cli/nccl_settled.py" "$BUILD/stoker" "$tars"/*.tar
+'
 test_done

@@ -63,6 +63,11 @@ for m in $("$TOP/tests/machines/rails.py" --list | cut -d' ' -f1); do
     "
 done
 
+# ---- what is printed holds once it is set: nothing is added, and none of it is warned of
+test_expect 'on every machine: the environment, once set, is what is printed' '
+    "$TOP/tests/cli/nccl_settled.py" "$BUILD/stoker" "$tars"/*.tar
+'
+
 # ---- place before rate and layer
 test_expect 'faster NICs at root ports: the GPUs keep those at their switches' "
     env_of bluefield && sets NCCL_IB_HCA $eight && says 'every GPU has a nearer port' &&
@@ -307,6 +312,9 @@ test_expect 'the same with an NCCL that has no range: no index that a NIC does n
 "
 test_expect 'rails of a subnet each: a range that holds the rails and not the storage' "
     env_of gid-rails && sets NCCL_IB_ADDR_RANGE 10.100.0.0/22
+"
+test_expect 'the index that leads to the rails of a subnet each keeps them apart, too' "
+    env_of gid-index-rails && sets NCCL_IB_GID_INDEX 5 && sets NCCL_CROSS_NIC 0
 "
 test_expect 'rails of a subnet each alone need no range' "
     env_of hidden && sets NCCL_IB_ADDR_RANGE '' && sets NCCL_IB_GID_INDEX ''

@@ -657,6 +657,15 @@ def gid_rails():
     return Node(rails(nic, 4))
 
 
+def gid_index_rails():
+    """the same on every port, the storage VLAN first, and an NCCL that takes an index alone"""
+    def nic(i):
+        return Nic("mlx5_%d" % i, "roce", 400, addrs=[("172.16.0.%d" % (17 + i), 16, 60),
+                                                       ("10.100.%d.17" % i, 24, 50)])
+    return Node(rails(nic, 4), nccl="2.20.5",
+                mounts=[("172.16.9.9:/data", "/data", "nfs4", "rw,vers=4.2,addr=172.16.9.9")])
+
+
 # ---- rails that carry more than compute, are down, or kept apart
 def two_rails(more=None):
     """Two RoCE rails a GPU, a /24 each; `more`: what is particular about the ninth to 16th."""
