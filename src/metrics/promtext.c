@@ -263,7 +263,15 @@ static bool is_created(const struct prom *x, const char *name)
 
 static const char *help_for(const struct prom *x, const char *name)
 {
-    return x->help_of[0] && str_starts(name, x->help_of) && x->help[0] ? x->help : NULL;
+    static const char *const parts[] = { "", "_total", "_bucket", "_sum", "_count", "_info" };
+    size_t len = strlen(x->help_of);
+
+    if (!len || !x->help[0] || strncmp(name, x->help_of, len) != 0)
+        return NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+        if (str_eq(name + len, parts[i]))
+            return x->help;
+    return NULL; /* "req2_total" is not "req" */
 }
 
 static bool sample_set(struct prom *x, struct prom_sample *s)

@@ -31,6 +31,7 @@ TEST(text_format)
                  "# TYPE http_requests_total counter\n"
                  "http_requests_total{method=\"post\",code=\"200\"} 1027 1395066363000\n"
                  "http_requests_total{method=\"post\",code=\"400\",}    3 1395066363000\n"
+                 "http_requests_total_by_nobody 1\n"
                  "\n# a remark\n"
                  "msdos_file_access_time_seconds{path=\"C:\\\\DIR\\\\FILE.TXT\",error=\"Cannot "
                  "find file:\\n\\\"FILE.TXT\\\"\"} 1.458255915e9\n"
@@ -45,6 +46,7 @@ TEST(text_format)
     assert_int_equal(metric_of(&h, "http_requests_total")->kind, TELE_COUNTER);
     assert_string_equal(metric_of(&h, "http_requests_total")->help,
                         "The total number of \\ requests.");
+    CHECK(!metric_of(&h, "http_requests_total_by_nobody")->help); /* another's begins alike */
     NEAR(&h, "metric_without_timestamp_and_labels", "app=trainer", 12.47);
     assert_int_equal(metric_of(&h, "metric_without_timestamp_and_labels")->kind, TELE_GAUGE);
     CHECK(isinf(host_value(&h, "something_weird", "problem=division by zero,app=trainer")));
