@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* call_bytes: what all calls together may hold in memory.
  *
- * A short request can ask for much: a body that grows when it is unpacked, a vector for each token,
- * a list of millions of tokens.  Such a piece is counted before it is made, with the text of the
- * reply that will be made of it, until the reply has been sent: the call counts it first, the HTTP
- * server from then on.  Bodies as they came have a limit of their own (HTTP_BODIES_BYTES_MAX),
+ * A short request can ask for much: a body that grows when it is unpacked or becomes a tree, a
+ * vector for each token, a list of millions of tokens.  Such a piece is counted, before it is made
+ * where that can be, with the text of the reply that will be made of it, until the reply has been
+ * sent: the call counts it first, the HTTP server from then on.  Bodies as they came have a limit of their own (HTTP_BODIES_BYTES_MAX),
  * lines of streams and batches their windows (lines.h). */
 #include "serve/call.h"
 
 bool call_take_bytes(struct call *c, size_t bytes)
 {
-    size_t most = c->s->o.calls_bytes_max, held = atomic_load(&c->s->calls_bytes);
-    size_t sent = http_replies_bytes(c->s->http);
+    size_t most = c->s->o.calls_bytes_max, held = atomic_load(&c->s->calls_bytes), sent;
 
-    if (c->line)
+    if (c->line) /* which may run before the HTTP server does */
         return true;
+    sent = http_replies_bytes(c->s->http);
     if (c->bytes + bytes > most)
         return ask_fault(&c->fault, ASK_E_TOO_LARGE, NULL,
                          "it needs %zu MiB of memory, %zu at most for all (--calls-max): ask for "

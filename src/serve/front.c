@@ -522,6 +522,8 @@ static bool read_body(struct call *c, struct json **out)
     else if (ok && json_parse(&c->ask.arena, is_packed(c) ? buf_str(&plain) : r->body,
                               is_packed(c) ? plain.len : r->body_len, out, &err))
         ok = ask_fault(&c->fault, ASK_E_JSON, NULL, "the body cannot be read as JSON: %s", err.msg);
+    if (ok && c->ask.arena.used_bytes > FRONT_SMALL_BODY_MAX) /* a value of 2 bytes takes 60 */
+        ok = call_take_bytes(c, c->ask.arena.used_bytes);
     buf_release(&plain);
     return ok;
 }

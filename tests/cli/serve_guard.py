@@ -249,6 +249,8 @@ def memory():
     packed = gzip.compress(b'{"inputs":["' + b"a " * 35_000_000 + b'"]}', 1)
     st, v, _ = s.ask("/embed", packed, {"Content-Encoding": "gzip"})  # and none of 70 MB is called damaged
     check("what a body grows to is counted", st == 413 and "--calls-max" in str(v), st, v)
+    st, v, _ = s.ask("/embed", b'{"inputs":"a","other":[' + b"0," * 999_000 + b"0]}")
+    check("so is what a tree of small values takes", st == 413 and "--calls-max" in str(v), st, v)
     held = []
     for _ in range(12):
         c = s.connect()
