@@ -82,7 +82,7 @@ def record():
     check("one that was cut off plays as far as it is whole", q.returncode == 0 and len(lines(q.stdout)) > 50, q.stderr)
     pathlib.Path("no.rec").write_text("hello")
     q = run("agent", "--once", "--replay", "no.rec")
-    check("a file that is none is refused", q.returncode not in (0, None) and "no recording" in q.stderr and not q.stdout, q.stderr)
+    check("a file that is none is refused", q.returncode not in (0, None) and "not a recording" in q.stderr and not q.stdout, q.stderr)
     a = agent("--replay", "one.rec", "--loop", "--speed", "max", "--samples", "3600")
     n = a.ask("/api/v1/node")[1]
     check("--loop begins again, as often as it takes", n["agent"]["seconds"] == 3600, n["agent"], a.text)
