@@ -440,7 +440,7 @@ TEST(a_torn_or_wrong_file)
     struct recording_end end;
     struct err err = { 0 };
 
-    CHECK(recording_read(&o, &end, &err) == RC_PARSE && strstr(err.msg, "no recording"));
+    CHECK(recording_read(&o, &end, &err) == RC_PARSE && strstr(err.msg, "not a recording"));
     o.path = "tests/fixtures/limits/none.rec";
     err = (struct err){ 0 };
     CHECK(recording_read(&o, &end, &err) == RC_NODEV);
