@@ -373,6 +373,14 @@ static bool layer_keep(struct sim *s, const struct layer *keep, const struct lay
     return step_take(s, &st);
 }
 
+/* It carries more than training, is preferred all the same, and has less than a port a GPU; the
+ * other is free of such a use. */
+static bool layer_is_guess(const struct sim *s, const struct layer *l, const struct layer *other)
+{
+    return l->worth > other->worth && want_set_is_shared(s, l->best) &&
+           !want_set_is_shared(s, other->best) && want_set_count(s, l->best) < s->hw->gpus_count;
+}
+
 /* Both are as near to every GPU, neither has a use of its own or both have, and neither is
  * by far the greater unless a use speaks against it: a guess. */
 static bool layers_even(const struct sim *s, const struct layer *ib, const struct layer *eth)
@@ -384,7 +392,7 @@ static bool layers_even(const struct sim *s, const struct layer *ib, const struc
     for (size_t i = 0; even && i < s->c->ports_count; i++)
         even = (!ib->best[i] || want_set_covers(s, eth->best, &s->c->ports[i])) &&
                (!eth->best[i] || want_set_covers(s, ib->best, &s->c->ports[i]));
-    return even;
+    return even || layer_is_guess(s, ib, eth) || layer_is_guess(s, eth, ib);
 }
 
 static void doubt_layers(struct sim *s, const struct layer *ib, const struct layer *eth)
@@ -398,7 +406,7 @@ static void doubt_layers(struct sim *s, const struct layer *ib, const struct lay
         return;
     }
     nccl_doubt(s,
-               "InfiniBand and Ethernet ports are as near to the GPUs.  File systems or the "
+               "InfiniBand and Ethernet ports could serve the GPUs.  File systems or the "
                "default route are on the %s ones, which serve the GPUs better: whether they are "
                "for that or for training cannot be told.  NCCL does not join the two: every node "
                "must use the same.  If they are for training, set NCCL_IB_HCA='=%s', else "
