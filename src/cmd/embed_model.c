@@ -126,8 +126,7 @@ void encoder_add(struct encoder *e, struct tok_text t, struct batch *b)
         batch_add_failed(b, "the text has no tokens");
     else {
         batch_add(b, out.ids, out.types, out.count, out.truncated);
-        batch_skip(b, text_prompt_left(e->skip, to.left ? out.untruncated - out.count : 0,
-                                       out.special[0]));
+        batch_skip(b, e->skip);
     }
     encoder_trim(e, t.len);
 }

@@ -35,13 +35,6 @@ enum rc text_prompt_tokens(const struct tokenizer *t, struct tok_scratch *s, con
     return RC_OK;
 }
 
-size_t text_prompt_left(size_t tokens, size_t gone, bool special)
-{
-    size_t lead = special && tokens ? 1 : 0;
-
-    return tokens - lead > gone ? tokens - gone : lead;
-}
-
 void text_instruction(const char *task, struct buf *out)
 {
     buf_addf(out, "Instruct: %s\nQuery: ", task);

@@ -222,9 +222,8 @@ static bool take_text(struct call *c, struct front_own *own, size_t i, const cha
     c->answer.items[i] = (struct answer_item){ .tokens = (uint32_t)out.count,
                                                .truncated = out.truncated,
                                                .cut = cut };
-    size_t gone = o.left && out.truncated ? out.untruncated - out.count : 0;
     keep_ids(c, i, out.ids, out.types, out.count);
-    c->job.items[i].skip = (uint32_t)text_prompt_left(skip, gone, out.special[0]);
+    c->job.items[i].skip = (uint32_t)skip;
     return true;
 }
 

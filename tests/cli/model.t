@@ -94,6 +94,10 @@ test_expect 'truncation_side: longer texts lose their beginning' '
     field tokenizer_config.json "{\"truncation_side\": \"left\", \"model_max_length\": 5}" && vector "a a a b c d" | cut -d] -f1 >left &&
     vector "b c d" | cut -d] -f1 >short && cmp left short && field tokenizer_config.json "{\"model_max_length\": 5}" &&
     vector "a a a b c d" | cut -d] -f1 >right && ! cmp -s left right'
+test_expect 'a prompt left out of the pooling: as many first tokens as it has, also of what is left of a text cut at its beginning' '
+    apart() { echo "$2" | stoker embed -m field --quiet --device ref --prompt-text "$1 " | cut -d] -f1; } &&
+    field 1_Pooling/config.json "{\"include_prompt\": false}" && echo "{\"truncation_side\": \"left\", \"model_max_length\": 5}" >field/tokenizer_config.json &&
+    apart a "b c d e" >v1 && apart c "d e" >v2 && cmp v1 v2 && apart "c d" e >v3 && ! cmp -s v1 v3'
 test_expect 'the tokenizer class decides about case, not tokenizer.json' '
     field tokenizer_config.json "{\"do_lower_case\": false}" && test "$(ids "A a")" = "2 1 5 3" &&
     sed -i "s/\"lowercase\": true/\"lowercase\": false/" field/tokenizer.json &&

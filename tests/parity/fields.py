@@ -301,6 +301,13 @@ def main():
              {"tokenizer_class": "PreTrainedTokenizerFast"}, kind="scores")
         case(folder, f"{kind} scores cut at the left", "tokenizer_config.json", {"truncation_side": "left"}, kind="scores")
     for kind in CLASSES:
+        apart = edit(sentence(work, kind), work, f"{kind} apart", "1_Pooling/config.json", {"include_prompt": False})
+        edited = edit(apart, work, f"{kind} apart with a prompt", "config_sentence_transformers.json",
+                      {"prompts": {"query": "the power "}, "default_prompt_name": "query"})
+        case(edited, f"{kind} include_prompt false", "tokenizer_config.json", {})
+        case(edited, f"{kind} include_prompt false, cut at the left", "tokenizer_config.json",
+             {"truncation_side": "left", "model_max_length": 8})
+    for kind in CLASSES:
         saved = work / f"cross-{kind}"
         shutil.rmtree(saved, ignore_errors=True)
         CrossEncoder(str(base(work, kind, labels=1)), device="cpu").save_pretrained(str(saved))

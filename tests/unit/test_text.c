@@ -58,15 +58,6 @@ TEST(origin_of_a_byte)
     }
 }
 
-TEST(prompt_is_cut_first_at_the_left)
-{
-    assert_int_equal(text_prompt_left(0, 0, true), 0);
-    assert_int_equal(text_prompt_left(4, 0, true), 4);
-    assert_int_equal(text_prompt_left(4, 2, true), 2);
-    assert_int_equal(text_prompt_left(4, 9, true), 1); /* the special token stays */
-    assert_int_equal(text_prompt_left(4, 9, false), 0);
-}
-
 TEST(instruction)
 {
     struct buf b = { 0 };
@@ -77,5 +68,5 @@ TEST(instruction)
 }
 
 TEST_MAIN(cmocka_unit_test(texts_stay_as_they_are), cmocka_unit_test(prompt_comes_first),
-          cmocka_unit_test(origin_of_a_byte), cmocka_unit_test(prompt_is_cut_first_at_the_left),
+          cmocka_unit_test(origin_of_a_byte), 
           cmocka_unit_test(instruction))
