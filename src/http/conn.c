@@ -267,7 +267,7 @@ static void append(struct conn *c, struct http_exchange *x)
 static struct http_exchange *begin_exchange(struct conn *c)
 {
     struct http_exchange *x = exchange_new(c->s->hub, c);
-    bool keeps = http_parser_keeps(&c->parser);
+    bool keeps = http_parser_keeps(&c->parser) && !room_is_short(c);
 
     x->close = !keeps;
     x->kept_alive = keeps && c->parser.minor == 0;
@@ -473,6 +473,16 @@ static bool is_streamed(const struct conn *c)
     return o->streamed && c->route >= o->streamed && c->route < o->streamed + o->streamed_count;
 }
 
+/* A body has no meaning for GET and HEAD and may never end: what follows the head is not read. */
+static void answer_head(struct conn *c)
+{
+    struct http_exchange *x = take_request(c);
+
+    x->close = c->stop = true;
+    x->kept_alive = false;
+    hand_over(c, x);
+}
+
 static void on_head(struct conn *c, bool more)
 {
     struct http_parser *p = &c->parser;
@@ -481,6 +491,11 @@ static void on_head(struct conn *c, bool more)
     c->served = true;
     timer_stop(&c->read_timer);
     find_route(c);
+    if (!c->verdict.status && (p->method == HTTP_GET || p->method == HTTP_HEAD) &&
+        (p->chunked || p->left)) {
+        answer_head(c);
+        return;
+    }
     if (!c->verdict.status) {
         if (is_streamed(c))
             p->body_max = SIZE_MAX / 2;
@@ -490,9 +505,12 @@ static void on_head(struct conn *c, bool more)
             on_streamed(c);
         return;
     }
-    if (p->expect || p->chunked || (p->has_length && p->left > HTTP_REFUSED_BODY_MAX))
+    if (p->expect || p->chunked || (p->has_length && p->left > HTTP_REFUSED_BODY_MAX)) {
         refuse_now(c); /* it may never end */
-    else if (p->body_max > HTTP_REFUSED_BODY_MAX)
+        return;
+    }
+    p->drops = true;
+    if (p->body_max > HTTP_REFUSED_BODY_MAX)
         p->body_max = HTTP_REFUSED_BODY_MAX;
 }
 

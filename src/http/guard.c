@@ -60,6 +60,14 @@ void guard_init(struct guard *g, const struct http_opts *o)
     guard_set_keys(g, &o->keys);
 }
 
+bool guard_is_keyed(struct guard *g)
+{
+    pthread_mutex_lock(&g->lock);
+    bool keyed = g->keys.token != NULL;
+    pthread_mutex_unlock(&g->lock);
+    return keyed;
+}
+
 void guard_release(struct guard *g)
 {
     keys_release(&g->keys);

@@ -93,6 +93,7 @@ struct http_parser {
     bool has_line, skipped_line;        /* the request line is there; an empty one was */
     bool has_length, chunked, te;       /* of the body */
     bool close, keep, expect, has_body; /* keep, close: what Connection said */
+    bool drops;                         /* its body is counted and not kept */
 };
 
 struct http_parsed { /* owned by the exchange */
@@ -282,6 +283,7 @@ struct guard_verdict {
 void guard_init(struct guard *g, const struct http_opts *o);
 void guard_release(struct guard *g);
 void guard_set_keys(struct guard *g, const struct http_keys *keys);
+bool guard_is_keyed(struct guard *g); /* is there a token for calls? */
 /* Where the connection came in: what the head of a request is held against. */
 enum guard_way { GUARD_REMOTE, GUARD_LOOPBACK, GUARD_UNIX };
 enum guard_way guard_way_of(int fd);
@@ -370,6 +372,8 @@ enum { ROOM_SLOTS = 1024 }; /* that addresses are counted in */
 struct room {
     uint32_t held[ROOM_SLOTS]; /* open connections */
     _Atomic uint64_t count;    /* closed for new ones */
+    int64_t short_ns;          /* when somebody waited for one last; 0: never */
+    bool keyed;                /* a token is set, as of then */
     int64_t told_ns;           /* when the log told of it; 0: not yet */
 };
 
@@ -415,6 +419,8 @@ void server_take_replies(struct http_server *s); /* marks them; flushes nothing 
 void room_enter(struct http_server *s, struct conn *c);
 void room_leave(struct http_server *s, const struct conn *c);
 /* Closes one without a request for another one; false: accept_again_ns says when to look again. */
+/* Somebody waits for a connection, and its address holds more than half of all. */
+bool room_is_short(const struct conn *c);
 bool room_make(struct http_server *s);
 
 /* ---- listen.c */

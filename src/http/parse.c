@@ -411,6 +411,10 @@ static bool body_add(struct http_parser *p, const char *data, size_t len)
 
     if (len > p->body_max - p->body_len)
         return bad(p, 413, "the body is longer than this server takes");
+    if (p->drops) {
+        p->body_len += len;
+        return true;
+    }
     if (need > p->body_cap) {
         size_t cap = p->body_cap * 2 > BODY_FIRST ? p->body_cap * 2 : BODY_FIRST;
         size_t most = p->chunked ? p->body_max + 1 : p->body_len + (size_t)p->left + 1;
@@ -585,7 +589,7 @@ void http_parser_take(struct http_parser *p, struct http_request *req, struct ht
     own->body = p->body;
     share_head(p, req, own);
     req->body = p->body ? p->body : "";
-    req->body_len = p->body_len;
+    req->body_len = p->body ? p->body_len : 0;
     free(p->spans);
     http_parser_init(p, body_max);
 }

@@ -7,8 +7,13 @@
  * no address holds more than twice as many as its own, HTTP_ROOM_SILENT_MS.
  *
  * Or one whose request's body, or whose reply, has come or left at less than HTTP_BODY_RATE_MIN for
- * HTTP_ROOM_STALL_MS, or HTTP_ROOM_STALL_CROWD_MS where its address holds more than half: who may
- * ask nothing can send a body to any path, and not end it.
+ * HTTP_ROOM_STALL_MS, or HTTP_ROOM_STALL_CROWD_MS where its address holds more than half.  Where a
+ * token is wanted and the request showed none, at whatever rate, and a body, which nobody will
+ * read, after HTTP_ROOM_STALL_CROWD_MS always.
+ *
+ * Short requests without a pause would keep a connection for ever: while somebody waits, that of an
+ * address which holds more than half of all ends with its next reply (room_is_short()), and who
+ * comes back waits behind those who came before.
  *
  * Of those the first is of the address that holds the most: whoever opens connections and says
  * nothing pays for it himself, and the others are let in.  Addresses are counted by a hash of
@@ -18,6 +23,7 @@
 
 #include "base/log.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -35,9 +41,19 @@ static size_t address_len(const char *peer)
 void room_enter(struct http_server *s, struct conn *c)
 {
     uint32_t hash = 2166136261u; /* FNV-1a */
+    char text[INET6_ADDRSTRLEN] = "";
+    struct in6_addr v6;
+    size_t n = address_len(c->peer);
+    const char *p = c->peer;
 
-    for (size_t i = 0, n = address_len(c->peer); i < n; i++)
-        hash = (hash ^ (unsigned char)c->peer[i]) * 16777619u;
+    if (*p == '[' && n > 2 && n - 2 < sizeof(text))
+        memcpy(text, p + 1, n - 2);
+    if (*text && inet_pton(AF_INET6, text, &v6) == 1 && !IN6_IS_ADDR_V4MAPPED(&v6)) {
+        p = (const char *)&v6;
+        n = 8; /* whoever has one address of a /64 has them all */
+    }
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ (unsigned char)p[i]) * 16777619u;
     c->slot = (uint16_t)((hash ^ hash >> 16) % ROOM_SLOTS);
     s->room.held[c->slot]++;
 }
@@ -56,15 +72,44 @@ struct room_pick {
     size_t looked;
 };
 
-/* Bytes that come or leave at this time: when may they be too few?  INT64_MAX: they are not. */
-static int64_t stalled_ns(const struct http_server *s, int64_t since_ns, size_t bytes, bool crowd)
+static bool is_crowd(const struct http_server *s, const struct conn *c)
 {
-    int64_t ms = (s->now_ns - since_ns) / MS,
-            least = crowd ? HTTP_ROOM_STALL_CROWD_MS : HTTP_ROOM_STALL_MS;
+    return (size_t)s->room.held[c->slot] * 2 > atomic_load(&s->conn_count);
+}
 
-    if (ms >= least && (int64_t)bytes >= ms * HTTP_BODY_RATE_MIN / 1000)
+bool room_is_short(const struct conn *c)
+{
+    const struct http_server *s = c->s;
+
+    return s->room.short_ns && s->now_ns - s->room.short_ns < (int64_t)HTTP_ROOM_IDLE_MS * MS &&
+           is_crowd(s, c);
+}
+
+/* Since `since_ns` so many bytes came or left: when may that be too few?  INT64_MAX: it is not. */
+static int64_t too_few_ns(const struct http_server *s, int64_t since_ns, size_t bytes, int least_ms)
+{
+    int64_t ms = (s->now_ns - since_ns) / MS;
+
+    if (ms >= least_ms && (int64_t)bytes >= ms * HTTP_BODY_RATE_MIN / 1000)
         return INT64_MAX;
-    return since_ns + least * MS;
+    return since_ns + (int64_t)least_ms * MS;
+}
+
+static int64_t body_ripe_ns(const struct http_server *s, const struct conn *c)
+{
+    if (s->room.keyed && !c->verdict.proven)
+        return c->body_ns + (int64_t)HTTP_ROOM_STALL_CROWD_MS * MS;
+    return too_few_ns(s, c->body_ns, c->inlet ? c->inlet_bytes : c->parser.body_len,
+                      is_crowd(s, c) ? HTTP_ROOM_STALL_CROWD_MS : HTTP_ROOM_STALL_MS);
+}
+
+static int64_t reply_ripe_ns(const struct http_server *s, const struct conn *c)
+{
+    int least_ms = is_crowd(s, c) ? HTTP_ROOM_STALL_CROWD_MS : HTTP_ROOM_STALL_MS;
+
+    if (s->room.keyed && c->first && !c->first->req.proven)
+        return c->stuck_ns + (int64_t)least_ms * MS;
+    return too_few_ns(s, c->stuck_ns, c->stuck_bytes, least_ms);
 }
 
 /* When may it be closed for another one? */
@@ -72,15 +117,13 @@ static int64_t ripe_ns(const struct http_server *s, const struct timer *t, uint3
 {
     int64_t since_ns = t->due_ns - s->timers.ns[t->kind];
     const struct conn *c = t->conn;
-    size_t held = s->room.held[c->slot];
-    bool crowd = held * 2 > atomic_load(&s->conn_count);
-    int ms = crowd ? HTTP_ROOM_CROWD_MS : HTTP_ROOM_IDLE_MS;
+    int ms = is_crowd(s, c) ? HTTP_ROOM_CROWD_MS : HTTP_ROOM_IDLE_MS;
 
     if (t->kind == TIMER_BODY)
-        return stalled_ns(s, c->body_ns, c->inlet ? c->inlet_bytes : c->parser.body_len, crowd);
+        return body_ripe_ns(s, c);
     if (t->kind == TIMER_WRITE)
-        return stalled_ns(s, c->stuck_ns, c->stuck_bytes, crowd);
-    if (!c->served && held * 2 >= most)
+        return reply_ripe_ns(s, c);
+    if (!c->served && (size_t)s->room.held[c->slot] * 2 >= most)
         ms = HTTP_ROOM_SILENT_MS;
     return since_ns + (int64_t)ms * MS;
 }
@@ -117,7 +160,7 @@ static void look(const struct http_server *s, enum timer_kind kind, struct room_
         if (ripe > s->now_ns) {
             p->ripe_ns = ripe < p->ripe_ns ? ripe : p->ripe_ns;
         } else if ((!p->conn || held > p->held) &&
-                   (kind == TIMER_WRITE || kind == TIMER_LINGER || !has_sent(t->conn))) {
+                   ((kind != TIMER_HEAD && kind != TIMER_IDLE) || !has_sent(t->conn))) {
             p->conn = t->conn;
             p->held = held;
         }
@@ -151,6 +194,8 @@ bool room_make(struct http_server *s)
     struct room_pick p = { .ripe_ns = INT64_MAX };
     int64_t pause_ns = s->now_ns + (int64_t)HTTP_ACCEPT_PAUSE_MS * MS;
 
+    s->room.short_ns = s->now_ns;
+    s->room.keyed = guard_is_keyed(&s->guard);
     for (size_t i = 0; i < ROOM_SLOTS; i++)
         p.most = s->room.held[i] > p.most ? s->room.held[i] : p.most;
     look(s, TIMER_HEAD, &p);

@@ -759,10 +759,15 @@ def crowd_of_silent_ones():
 
 def crowd_of_slow_ones():
     """Who has no token keeps connections by bodies that do not end and replies that are not read: others are let in."""
-    head = b"POST /v1/models HTTP/1.1\r\nHost: localhost\r\n"
-    for name, said in (("a body without an end", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\nab"),
-                       ("a short body that never comes", head.replace(b"/v1/models", b"/") + b"Content-Length: 900\r\n\r\n{"),
-                       ("replies that are not read", b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)):
+    post = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
+    health = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    quick = b"%x\r\n%s\r\n" % (500, b"a" * 500)
+    for name, said, more, reads in (("a body without an end", post.replace(b"POST", b"GET") + b"Transfer-Encoding: chunked\r\n\r\nfffff\r\nab", b"x", False),
+                                    ("a body at 2 kB/s", post + b"Content-Length: 60000\r\n\r\n{", quick, False),
+                                    ("a body of a page at 2 kB/s", b"GET /health HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n", quick, False),
+                                    ("a short body that never comes", post + b"Content-Length: 900\r\n\r\n{", b"x", False),
+                                    ("short requests without a pause", health, health, True),
+                                    ("replies that are not read", b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100, b"", False)):
         s = Server("-m", f"emb={EMB}", "--connections-max", "20", "--token-file", secret("right"))
         stop = time.time() + 30
 
@@ -771,14 +776,16 @@ def crowd_of_slow_ones():
                 try:
                     with socket.socket() as c:
                         c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                        c.settimeout(0.3)
+                        c.settimeout(3 if reads else 0.3)
                         c.connect(("127.0.0.1", s.port))
                         c.sendall(said)
                         while time.time() < stop:
-                            c.sendall(b"x" if b"openapi" not in said else b"")  # alive, and no more than that
+                            c.sendall(more)
+                            if reads and not c.recv(4096):
+                                break
                             if c.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                                 break
-                            time.sleep(.3)
+                            time.sleep(.02 if reads else .25)
                 except OSError:
                     time.sleep(.01)
 
@@ -804,9 +811,15 @@ def crowd_of_slow_ones():
         check("it stops well", s.stop() == 0, s.text)
     s = Server("-m", f"emb={EMB}", "--token-file", secret("right"))
     c = s.connect()
-    c.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab")
+    c.sendall(b"POST /v1/models HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
     c.settimeout(3)
     check("without the token a body without an end is answered from its head", reply(c)[0] in (401, 405))
+    c.close()
+    c = s.connect()
+    c.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
+    c.settimeout(3)
+    got = reply(c)
+    check("a page's body is not waited for", got[0] == 200 and got[1].get("connection") == "close", got)
     c.close()
     s.stop()
 

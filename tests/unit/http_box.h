@@ -105,7 +105,7 @@ static inline void box_done(void *arg, const struct http_request *req, int statu
 static inline void box_open_at(struct box *b, struct http_opts *o, const char *address)
 {
     static const char *const any_host[] = { "*", NULL };
-    static struct http_route routes[10];
+    static struct http_route routes[11];
     struct err err = { 0 };
 
     memset(b, 0, sizeof(*b));
@@ -119,6 +119,7 @@ static inline void box_open_at(struct box *b, struct http_opts *o, const char *a
     routes[7] = (struct http_route){ HTTP_GET, "/hello/*", box_hello, b, HTTP_SCOPE_OPEN };
     routes[8] = (struct http_route){ HTTP_POST, "/change", box_echo, b, HTTP_SCOPE_ADMIN };
     routes[9] = (struct http_route){ HTTP_GET, "/figures", box_hello, b, HTTP_SCOPE_METRICS };
+    routes[10] = (struct http_route){ HTTP_POST, "/keep", box_keep, b, HTTP_SCOPE_CALL };
     o->routes = routes;
     o->route_count = ARRAY_SIZE(routes);
     o->hosts = o->hosts ? o->hosts : any_host; /* requests here say "Host: a" */

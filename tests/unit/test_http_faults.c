@@ -451,7 +451,7 @@ TEST(bodies_of_all_together)
     box_open(&b, &o);
     one = dial(&b);
     two = dial(&b);
-    CHECK(say(one, "GET /keep HTTP/1.1\r\nHost: a\r\nContent-Length: 90000\r\n\r\n"));
+    CHECK(say(one, "POST /keep HTTP/1.1\r\nHost: a\r\nContent-Length: 90000\r\n\r\n"));
     CHECK(say_n(one, part, 90000));
     box_wait(&b.kept_count, 1);
     CHECK(say(two, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 50000\r\n\r\n"));
@@ -466,6 +466,44 @@ TEST(bodies_of_all_together)
     assert_int_equal(hear_status(one), 200);
     close(one);
     close(two);
+    free(part);
+    box_close(&b);
+}
+
+/* What nobody will read takes no room of those who are served. */
+TEST(refused_bodies_are_not_kept)
+{
+    static const char *const heads[] = {
+        "POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n",
+        "DELETE /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n",
+        "OPTIONS /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n",
+        "GET /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n",
+        "GET /hello HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n",
+    };
+    struct http_opts o = { .bodies_bytes_max = 100000 };
+    char *part = xcalloc(1, 90000);
+    int fd[ARRAY_SIZE(heads)], last;
+    struct box b;
+
+    box_open(&b, &o);
+    for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
+        fd[i] = dial(&b);
+        CHECK(say(fd[i], heads[i]));
+        CHECK(say_n(fd[i], part, 59999));
+    }
+    assert_int_equal(hear_status(fd[3]), 200); /* of GET the body is not waited for */
+    assert_int_equal(hear_status(fd[4]), 200);
+    last = dial(&b);
+    CHECK(say(last, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 90000\r\n\r\n"));
+    CHECK(say_n(last, part, 90000));
+    assert_int_equal(hear_status(last), 200);
+    CHECK(say_n(fd[0], part, 1)); /* and its connection lives on */
+    assert_int_equal(hear_status(fd[0]), 404);
+    CHECK(say(fd[0], GET("/hello")));
+    assert_int_equal(hear_status(fd[0]), 200);
+    for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
+        close(fd[i]);
+    close(last);
     free(part);
     box_close(&b);
 }
@@ -594,7 +632,7 @@ TEST_MAIN(cmocka_unit_test(many_idle_connections), cmocka_unit_test(a_killed_cli
           cmocka_unit_test(clients_that_leave), cmocka_unit_test(a_callback_that_answers),
           cmocka_unit_test(replies_race_with_departures),
           cmocka_unit_test(connections_beyond_the_limit_wait), cmocka_unit_test(no_descriptor_left),
-          cmocka_unit_test(bodies_of_all_together),
+          cmocka_unit_test(bodies_of_all_together), cmocka_unit_test(refused_bodies_are_not_kept),
           cmocka_unit_test(drain_answers_all_that_was_taken),
           cmocka_unit_test(drain_cuts_at_its_end), cmocka_unit_test(drain_can_be_made_shorter),
           cmocka_unit_test(replies_after_the_end))
