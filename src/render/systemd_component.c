@@ -40,14 +40,14 @@ static int64_t stop_s(const struct host_run *run)
     return notice > STOP_S ? notice : STOP_S;
 }
 
-/* Work that would begin again from the start after its time limit, time and again: systemd takes
- * the end of RuntimeMaxSec= for a failure, so that timeout(1) ends it, whose status says so. */
+/* Batch work and training are over at their time limit, with checkpoints too: nobody else waits for
+ * the machine's turn.  systemd takes the end of RuntimeMaxSec= for a failure and starts them again,
+ * without end, so that timeout(1) ends them, whose status says so. */
 static bool ends_at_limit(const struct spec_component *c)
 {
     bool works = c->kind == SPEC_COMPONENT_BATCH || c->kind == SPEC_COMPONENT_TRAINING;
 
-    return works && c->time_limit_ms.known && c->restart == SPEC_RESTART_ON_FAILURE &&
-           !(c->training && c->training->checkpoint.path);
+    return works && c->time_limit_ms.known && c->restart == SPEC_RESTART_ON_FAILURE;
 }
 
 /* ---- the machine ---- */
@@ -202,9 +202,10 @@ static void exec(struct unit *u, const struct host_run *run, struct arena *a)
         unit_line(u, &c->command, "# the command%s",
                   w.count > c->command.count + c->args.count ? " below its launcher" : "");
     buf_adds(u->out, host_is_server(c) ? "ExecStart=" : "ExecStart=/usr/bin/env ");
+    /* --foreground: without it the KILL of -k is timeout's own end, and looks like a crash */
     if (ends_at_limit(c))
-        buf_addf(u->out, "timeout -k %" PRId64 " %" PRId64 ".%03" PRId64 " ", stop_s(run),
-                 c->time_limit_ms.v / 1000, c->time_limit_ms.v % 1000);
+        buf_addf(u->out, "timeout --foreground -k %" PRId64 " %" PRId64 ".%03" PRId64 " ",
+                 stop_s(run), c->time_limit_ms.v / 1000, c->time_limit_ms.v % 1000);
     for (size_t i = 0; i < w.count; i++) {
         if (i)
             buf_addc(u->out, ' ');

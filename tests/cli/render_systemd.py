@@ -295,7 +295,7 @@ def two_groups():
 # ---- the real programs by the rendered lines
 
 def limits():
-    """Work that has no checkpoint ends at its time limit for good; the line of the unit runs."""
+    """Work ends at its time limit for good, training with checkpoints too; the line of the unit runs."""
     spec = base({"kind": "batch", "command": ["/bin/sh", "-c", "trap 'exit 3' TERM; sleep 60 & wait"], "time_limit": "1m", "depends_on": ["far"]})
     name = next(iter(spec["components"]))
     spec["components"]["far"] = {"target": "compose", "image": "i"}
@@ -307,13 +307,20 @@ def limits():
           and "Restart=on-failure" in text, p.stderr, text)
     check("warned of a component that is no unit", f"'{name}' does not wait for 'far'" in p.stderr, p.stderr)
     line = words(lines_of(unit, "ExecStart")[0])
-    ended = subprocess.run([x.replace("60.000", "0.2") for x in line], capture_output=True)
+    ended = subprocess.run([x.replace("60.000", "0.2") for x in line], stdout=subprocess.DEVNULL)  # what it left is systemd's to end
     check("the line ends with 124 at the limit, whatever the program says", "timeout" in line and ended.returncode == 124, line, ended.returncode)
-    for what, more in (("a service", {"kind": "service"}), ("training with checkpoints", {"kind": "training", "training": {"framework": "other", "checkpoint": {"path": "/c"}}})):
+    stubborn = [x.replace("60.000", "0.2").replace("90", "0.2") for x in line[:line.index("/bin/sh")]] + ["/bin/sh", "-c", "trap '' TERM; sleep 1; sleep 1"]
+    ended = subprocess.run(stubborn, capture_output=True)
+    check("one that does not end is killed with a status, which no crash has", ended.returncode == 137, stubborn, ended.returncode)
+    crash = subprocess.run(line[:line.index("/bin/sh")] + ["/bin/sh", "-c", "kill -9 $$"], capture_output=True)
+    check("a crash before the limit stays one", crash.returncode == -9, crash.returncode)
+    for what, ends, more in (("a service is started again", False, {"kind": "service"}),
+                             ("training with checkpoints is over", True, {"kind": "training", "gpus": 1, "training": {"framework": "other", "checkpoint": {"path": "/c"}}}),
+                             ("work that always starts again does so", False, {"kind": "batch", "restart": "always"})):
         spec = base({"command": ["/bin/x"], "time_limit": "1m", **more})
-        render(write("goes-on.yaml", spec), "goes-on", "systemd")
+        p = render(write("goes-on.yaml", spec), "goes-on", "systemd")
         text = open(f"goes-on/systemd/stoker-component-{next(iter(spec['components']))}.service").read()
-        check(f"{what} goes on after its limit", "RuntimeMaxSec=60000ms" in text and "RestartPrevent" not in text, text)
+        check(f"{what} at its limit", p.returncode == 0 and ("RuntimeMaxSec=60000ms" in text, "RestartPreventExitStatus=124 137" in text) == (not ends, ends), p.stderr, text)
 
     spec = base({"kind": "training", "command": ["/opt/venv/bin/python", "t.py"], "gpus": 1, "training": {"framework": "torchrun"}})
     p = render(write("venv.yaml", spec), "venv", "systemd")
