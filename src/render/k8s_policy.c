@@ -4,9 +4,10 @@
  * Network policies begin with nothing allowed, then open the ports of the spec: to the components
  * that `traffic` names, to everybody for a service that no traffic mentions, and between pods of
  * one component.  `depends_on` is an order, not a policy: it lets who depends ask, and shuts nobody
- * out.  Outside the cluster a pod reaches what `egress` of its component names.  They hold for the
- * cluster's network; networks of Multus and RDMA pass them by, which is why those are networks of
- * their own. */
+ * out.  Outside the cluster a pod reaches what `egress` of its component names; one that names none
+ * reaches port 443 where the spec has object storage or its models come from the hub, whose
+ * addresses nobody knows.  Policies hold for the cluster's network; networks of Multus and RDMA pass
+ * them by, which is why those are networks of their own. */
 #include "base/str.h"
 #include "render/k8s.h"
 
@@ -209,6 +210,45 @@ static void outside(struct k8s *k, struct yaml_out *y, const char *const *text)
     yaml_end(y);
 }
 
+static bool egress_is_written(struct k8s *k, const struct spec_component *c)
+{
+    return c->egress.count || spec_where(k->r->spec, &c->egress).line; /* `egress: []`: nothing */
+}
+
+static bool egress_has_https(const struct spec_component *c)
+{
+    char cidr[SPEC_CIDR_MAX];
+    int64_t port;
+
+    for (size_t i = 0; i < c->egress.count; i++)
+        if (spec_egress(c->egress.items[i], cidr, &port) && (!port || port == 443))
+            return true;
+    return false;
+}
+
+/* Who writes `egress` means a limit, so nothing is added to it. */
+static void outside_all(struct k8s *k, struct yaml_out *y, const struct spec_component *c)
+{
+    bool fetches = k8s_fetches(k, c);
+
+    for (size_t i = 0; i < c->egress.count; i++)
+        outside(k, y, &c->egress.items[i]);
+    if (egress_is_written(k, c)) {
+        if (fetches && !egress_has_https(c))
+            render_warn(k->r, &c->egress, "Add the address of the hub, or \"0.0.0.0/0:443\".",
+                        "'%s' fetches models of the hub, and its 'egress' opens no port 443",
+                        c->name);
+    } else if (fetches || needs_outside(k->r->spec)) {
+        yaml_map(y, NULL);
+        yaml_note(y,
+                  fetches ? "models of the hub, by HTTPS" : "object storage of the spec, by HTTPS");
+        yaml_seq(y, "ports");
+        one_port(y, "TCP", 443);
+        yaml_end(y);
+        yaml_end(y);
+    }
+}
+
 static void egress(struct k8s *k, struct yaml_out *y, const struct k8s_policies *p,
                    const struct spec_component *c)
 {
@@ -233,17 +273,7 @@ static void egress(struct k8s *k, struct yaml_out *y, const struct k8s_policies 
         ports_of(k, y, to);
         yaml_end(y);
     }
-    for (size_t i = 0; i < c->egress.count; i++)
-        outside(k, y, &c->egress.items[i]);
-    if (needs_outside(s) || k8s_fetches(k, c)) {
-        yaml_map(y, NULL);
-        yaml_note(y, k8s_fetches(k, c) ? "models of the hub, by HTTPS"
-                                       : "object storage of the spec, by HTTPS");
-        yaml_seq(y, "ports");
-        one_port(y, "TCP", 443);
-        yaml_end(y);
-        yaml_end(y);
-    }
+    outside_all(k, y, c);
     yaml_end(y);
 }
 

@@ -544,7 +544,7 @@ static const struct spec_row component_rows[] = {
     ROW(NAMES, "fabrics", struct spec_component, fabrics, .refers = "fabrics",
         .doc = "networks it uses between nodes"),
     ROW(STRS, "egress", struct spec_component, egress,
-        .doc = "subnets outside that pods reach, 10.0.0.0/8:5432 or 0.0.0.0/0; none: the cluster"),
+        .doc = "subnets outside that pods reach, 10.0.0.0/8:5432 or 0.0.0.0/0; []: none"),
     TREES(LIST, "mounts", struct spec_component, mounts, mount_count, mount_table,
         .doc = "storage it sees"),
     TREES(LIST, "ports", struct spec_component, ports, port_count, port_table,

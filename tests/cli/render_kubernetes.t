@@ -1014,6 +1014,31 @@ test_expect 'egress opens what is outside, to the component that names it alone'
 	EOF
         has $f "cidr: \"10.9.0.0/16\"" "cidr: \"0.0.0.0/0\"" && test "$(grep -c cidr: $f)" = 2 && test "$(grep -c "port: 5432" $f)" = 2 || exit 1
     done'
+test_expect 'egress is all that a component reaches outside, whatever object storage and models the spec has' '
+    for t in kubernetes openshift; do
+        sed "s/TARGET/$t/" >limit.yaml <<-"EOF" && rm -rf limit && stoker render $t -f limit.yaml -o limit >/dev/null 2>err || exit 1
+	nodes: [{name: c, role: cpu, cpu_cores: 64, memory: 64GB}, {name: g, count: 1, gpus_per_node: 8, gpu: {model: L4}, cpu_cores: 64, memory: 512GB}]
+	storage: [{name: o, kind: object, source: "s3://o", path: /o, size: 1TB}]
+	components:
+	  some: {target: TARGET, nodes: c, image: x, cpus: 1, memory: 1GB, egress: ["10.9.0.0/16:5432"]}
+	  none: {target: TARGET, nodes: c, image: x, cpus: 1, memory: 1GB, egress: []}
+	  free: {target: TARGET, nodes: c, image: x, cpus: 1, memory: 1GB}
+	  shut: {kind: serving, target: TARGET, nodes: g, gpus: 1, image: x, ports: [{name: p, port: 8003}], egress: ["10.9.0.0/16:5432"]}
+	  hub: {kind: serving, target: TARGET, nodes: g, gpus: 1, image: x, ports: [{name: p, port: 8003}], egress: ["10.8.0.0/16"]}
+	  open: {kind: serving, target: TARGET, nodes: g, gpus: 1, image: x, ports: [{name: p, port: 8003}]}
+	models: {a: {source: BAAI/bge-m3, kind: embedding, component: shut}, b: {source: BAAI/bge-m3, kind: embedding, component: hub}, c: {source: BAAI/bge-m3, kind: embedding, component: open}}
+	serve: {listen: 0.0.0.0, token_file: /etc/stoker/token}
+	agent: {enabled: false}
+	targets: {TARGET: {stoker_image: r/s:1, storage_class: s}}
+	EOF
+        test "$(grep -c "egress. opens no port 443" err)" = 1 && grep -q "^limit.yaml:7:.*warning: .shut. fetches models of the hub" err || { cat err; exit 1; }
+        python3 - "$(find limit -name network-policy.yaml)" <<-"EOF" || exit 1
+	import sys, yaml
+	rules = {d["metadata"]["name"]: d["spec"].get("egress", []) for d in yaml.safe_load_all(open(sys.argv[1])) if d}
+	world = {n for n, all in rules.items() for r in all if "to" not in r and r.get("ports")}
+	assert world == {"free", "open"}, world
+	EOF
+    done'
 test_expect 'pods of a user that the image may not know have a home; readiness fails after as many retries as liveness' '
     site home "  u: {$U, env: {USER: me}, ports: [{name: p, port: 80}], health: {path: /, retries: 7}}
   v: {$U, user: \"2000\"}" && f=home/kubernetes/base/component-u.yaml &&
