@@ -126,7 +126,8 @@ enum rc ask_read(const struct ask_opts *o, struct ask *out, struct err *err)
 
     a.want.precision = plan_precision_of(o->precision);
     if (plan_facts_load(&a.arena, &a.facts, err) || plan_recipes_load(&a.arena, &a.recipes, err) ||
-        plan_gpu_by_name(o->gpu ? o->gpu : "h100", &a.gpu, err) || read_model(o, &a, err)) {
+        plan_gpu_by_name(o->gpu ? o->gpu : "h100", &a.gpu, err) || read_model(o, &a, err) ||
+        plan_precision_rule_check(&a.gpu, a.want.precision, err)) {
         arena_release(&a.arena);
         train_job_free(o->planned);
         return err->code;

@@ -94,10 +94,8 @@ static enum rc read_types(const struct train_opts *o, const struct train_job *j,
     int f = place(plan_framework_names, framework_of(o), PLAN_TORCHRUN);
     const char *why = plan_framework_refuses_gpu((enum plan_framework)f, &cl->gpu);
 
-    if (plan_precision_check(&cl->gpu, j->base.precision, err))
-        return err_ctx(
-            err, "rule %s",
-            plan_rule_names[j->base.precision == PLAN_FP8 ? PLAN_RULE_FP8 : PLAN_RULE_BF16]);
+    if (plan_precision_rule_check(&cl->gpu, j->base.precision, err))
+        return err->code;
     if (!why || j->base.precision == PLAN_FP32)
         return RC_OK;
     err_hint(err, "Megatron-LM, DeepSpeed and Accelerate have fp16.");

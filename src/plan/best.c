@@ -52,7 +52,9 @@ enum rc plan_best_of(const struct plan_model *m, const struct plan_counts *n,
     struct arena a = { 0 };
     enum rc rc;
 
-    rc = plan_consts_builtin(&cl->gpu, &k, err);
+    rc = plan_precision_rule_check(&cl->gpu, want->precision, err);
+    if (!rc)
+        rc = plan_consts_builtin(&cl->gpu, &k, err);
     if (rc)
         return rc;
     space_of(m, n, cl, want, &k, &s);

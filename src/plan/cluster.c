@@ -73,6 +73,8 @@ enum rc plan_size_for(const struct plan_facts *f, const struct plan_model *m,
     struct err inner = { 0 };
     size_t count;
 
+    if (plan_precision_rule_check(gpu, w->best.precision, err))
+        return RC_USAGE;
     plan_cluster_usual(gpu, 1, &one);
     count = sizes_of(w, one.node_gpus, sizes);
     for (size_t i = 0; i < count; i++) {

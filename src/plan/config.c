@@ -549,6 +549,14 @@ enum rc plan_precision_check(const struct plan_gpu *gpu, enum plan_precision p, 
     return err_set(err, RC_USAGE, "%s has no %s", gpu->name, plan_rule_names[rule]);
 }
 
+enum rc plan_precision_rule_check(const struct plan_gpu *gpu, enum plan_precision p,
+                                  struct err *err)
+{
+    if (plan_precision_check(gpu, p, err))
+        return err_ctx(err, "rule %s", plan_rule_names[precision_rule(gpu, p)]);
+    return RC_OK;
+}
+
 static enum rc say_other(const struct plan_model *m, const struct plan_cluster *cl,
                          const struct plan_config *c, enum plan_rule rule, struct err *err)
 {

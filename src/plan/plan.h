@@ -343,6 +343,9 @@ enum rc plan_config_check(const struct plan_model *m, const struct plan_cluster 
 /* A GPU computes in this precision, or RC_USAGE with what is nearest. */
 enum rc plan_precision_check(const struct plan_gpu *gpu, enum plan_precision p,
                              struct err *err) MUST_USE;
+/* The same with the rule's name before it, as plan_config_check() says it. */
+enum rc plan_precision_rule_check(const struct plan_gpu *gpu, enum plan_precision p,
+                                  struct err *err) MUST_USE;
 /* Of the divisors of n the one nearest to v, at most `max`. */
 int64_t plan_nearest_divisor(int64_t n, int64_t v, int64_t max);
 /* "tp8 pp4 dp2 zero1 mbs1 ga16 sp selective recompute bf16" */

@@ -152,6 +152,15 @@ test_expect 'what is refused, and with which words' '
     refused 4 "does it in 0.0417 days" "longer deadline" cluster --model llama-3.1-70b --deadline 1h &&
     refused 4 "would not get anywhere" "--restart" goodput --gpus 1000000 --mtbf 100 --checkpoint 1TB
 '
+test_expect 'a precision that the GPU does not have is refused at once, and by its name' '
+    for job in "campaign --model llama-3.1-8b --gpus 8 --tokens 1B" "cluster --model llama-3.1-8b --tokens 1B --deadline 1d" sizes \
+        "recompute --model llama-3.1-8b --gpus 8"; do
+        { stoker plan $job --gpu a100 --precision fp8 >out 2>err; test $? = 2; } && test ! -s out && grep -q "rule fp8: A100.* has no fp8" err &&
+        grep -q "nearest valid value is bf16" err || exit 1
+    done &&
+    { stoker plan cluster --model qwen3-30b-a3b --gpu t4 --precision pure --tokens 1B --deadline 1d 2>err; test $? = 2; } && grep -q "rule bf16" err &&
+    stoker plan choose --model llama-3.1-8b --precision fp8 | grep -q "^a100 .*rule fp8: A100"
+'
 test_expect 'a model that does not fit says what the smallest takes' '
     stoker plan campaign --model llama-3.1-405b --gpus 8 --tokens 1B >out 2>err; test $? = 4 && test ! -s out &&
     grep -q "does not fit on 8 x H100" err
