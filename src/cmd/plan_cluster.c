@@ -156,6 +156,7 @@ static void buy_rows(struct ask_table *t, const struct cluster_job *j)
 
 static void cluster_text(struct cmd_ctx *ctx, const struct cluster_job *j)
 {
+    struct plan_cluster usual;
     struct ask_table t;
 
     ask_head(ctx, &j->ask, &j->s.cluster, &j->s.best);
@@ -170,6 +171,14 @@ static void cluster_text(struct cmd_ctx *ctx, const struct cluster_job *j)
                  "At the far end of the range it is late (%.3g days): --sure asks for a "
                  "cluster that is in time there too.",
                  j->s.campaign.days.high);
+    plan_cluster_usual(&j->ask.gpu, 1, &usual);
+    if (j->s.cluster.node_gpus != usual.node_gpus)
+        ask_note(
+            ctx,
+            "%lld of a rack's %lld GPUs are used, since those do not divide the batch of %lld: "
+            "'stoker plan train --node %lld' plans the same.",
+            (long long)j->s.cluster.node_gpus, (long long)usual.node_gpus,
+            (long long)j->want.best.batch, (long long)j->s.cluster.node_gpus);
     ask_note(ctx, "Error band: %s (n %lld).", j->s.campaign.band.source,
              (long long)j->s.campaign.band.n);
 }

@@ -21,6 +21,23 @@ size_t plan_cluster_sizes(int64_t most, int64_t out[PLAN_SIZES_MAX])
     return n;
 }
 
+/* What is taken of each node: all of it, or of a rack whose number of GPUs does not divide the
+ * batch (72) the largest power of two, as runs on such racks do. */
+static void node_of(const struct plan_gpu *gpu, const struct plan_size_want *w,
+                    struct plan_cluster *out)
+{
+    int64_t node, part = 1;
+
+    plan_cluster_usual(gpu, 1, out);
+    node = out->node_gpus;
+    while (2 * part <= node)
+        part *= 2;
+    if (part == node || w->best.batch % node == 0)
+        return;
+    out->net_bytes_s *= (double)part / (double)node;
+    out->node_gpus = part;
+}
+
 static enum rc size_at(const struct plan_facts *f, const struct plan_model *m,
                        const struct plan_counts *n, const struct plan_gpu *gpu,
                        const struct plan_size_want *w, int64_t gpus, bool whole,
@@ -31,8 +48,7 @@ static enum rc size_at(const struct plan_facts *f, const struct plan_model *m,
     enum rc rc;
 
     want.whole = whole;
-
-    plan_cluster_usual(gpu, 1, &s.cluster);
+    node_of(gpu, w, &s.cluster);
     s.cluster.gpus = gpus;
     rc = plan_best_of(m, n, &s.cluster, &want, &s.best, err);
     if (rc)
@@ -75,7 +91,7 @@ enum rc plan_size_for(const struct plan_facts *f, const struct plan_model *m,
 
     if (plan_precision_rule_check(gpu, w->best.precision, err))
         return RC_USAGE;
-    plan_cluster_usual(gpu, 1, &one);
+    node_of(gpu, w, &one);
     count = sizes_of(w, one.node_gpus, sizes);
     for (size_t i = 0; i < count; i++) {
         inner = (struct err){ 0 };

@@ -161,6 +161,17 @@ test_expect 'a precision that the GPU does not have is refused at once, and by i
     { stoker plan cluster --model qwen3-30b-a3b --gpu t4 --precision pure --tokens 1B --deadline 1d 2>err; test $? = 2; } && grep -q "rule bf16" err &&
     stoker plan choose --model llama-3.1-8b --precision fp8 | grep -q "^a100 .*rule fp8: A100"
 '
+test_expect 'racks of 72: clusters and sizes, with the part of each that divides the batch' '
+    for gpu in gb200 gb300; do
+        stoker plan cluster --model llama-3.1-70b --gpu $gpu --tokens 1T --deadline 30d >out && grep -q "64 of a rack.s 72 GPUs are used" out &&
+        stoker plan cluster --model llama-3.1-70b --gpu $gpu --tokens 1T --deadline 30d --json >c.json || exit 1
+    done &&
+    gpus=$(python3 -c "import json; print(json.load(open(\"c.json\"))[\"gpus\"])") &&
+    stoker plan train --model llama-3.1-70b --gpu gb300 --node 64 --gpus $gpus --batch 1024 --no-vary --json >t.json && python3 -c "
+import json
+c, t = json.load(open(\"c.json\")), json.load(open(\"t.json\"))[\"clusters\"][0][\"choice\"]
+assert c[\"config\"] == t[\"text\"] and c[\"memory_bytes\"] == t[\"memory_bytes\"], (c[\"config\"], t[\"text\"])"
+'
 test_expect 'a model that does not fit says what the smallest takes' '
     stoker plan campaign --model llama-3.1-405b --gpus 8 --tokens 1B >out 2>err; test $? = 4 && test ! -s out &&
     grep -q "does not fit on 8 x H100" err
