@@ -279,6 +279,9 @@ static void container_network(const struct hw *hw, struct check_out *o)
     }
     if (hw->nets_count == 0)
         check_unknown(o, NULL, "the network devices could not be read");
+    else if (n == 0 && hw_capture_damage(hw))
+        check_unknown(o, "Capture the machine again.", "no address is known: %s",
+                      hw_capture_damage(hw));
     else if (n == 0)
         check_fail(o, "Give the container a network: ranks find each other over IP.",
                    "no network device with an address");

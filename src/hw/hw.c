@@ -107,6 +107,14 @@ const struct hw_pci *hw_find_pci(const struct hw *hw, const char *bdf)
     return NULL;
 }
 
+const char *hw_capture_damage(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->notes_count; i++)
+        if (str_eq(hw->notes[i].source, "self") && strstr(hw->notes[i].text, "not usable"))
+            return hw->notes[i].text;
+    return NULL;
+}
+
 const struct hw_net *hw_find_net(const struct hw *hw, const char *name)
 {
     for (size_t i = 0; name && i < hw->nets_count; i++)

@@ -473,6 +473,9 @@ enum rc hw_read_json(const char *text, size_t len, struct hw **out, struct err *
 
 /* Look-ups; NULL when there is none. */
 const struct hw_pci *hw_find_pci(const struct hw *hw, const char *bdf);
+/* What is wrong with a capture's system calls, which addresses and limits come from; NULL: nothing
+ * that is known. */
+const char *hw_capture_damage(const struct hw *hw);
 const struct hw_net *hw_find_net(const struct hw *hw, const char *name);
 const struct hw_rdma *hw_find_rdma(const struct hw *hw, const char *name);
 /* NVLinks lead to switches of this machine that are no PCI devices of its own (HGX B200): those of

@@ -202,12 +202,11 @@ static void doubt_capture(struct sim *s)
     if (!known)
         nccl_doubt(s, "No address of any network interface is known, so what hangs on them cannot "
                       "be told: the interface NCCL starts over, networks of file systems.");
-    for (size_t i = 0; i < s->hw->notes_count; i++)
-        if (str_eq(s->hw->notes[i].source, "self") && strstr(s->hw->notes[i].text, "not usable"))
-            nccl_doubt(s,
-                       "The capture is damaged: %s.  Addresses, limits and what follows from them "
-                       "are not known.",
-                       s->hw->notes[i].text);
+    if (hw_capture_damage(s->hw))
+        nccl_doubt(s,
+                   "The capture is damaged: %s.  Addresses, limits and what follows from them "
+                   "are not known.",
+                   hw_capture_damage(s->hw));
 }
 
 /* A container that was given NICs far from its GPUs, while the machine has some at the GPUs'

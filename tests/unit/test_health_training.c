@@ -363,6 +363,16 @@ static void no_net(struct fx *f)
     f->nets[0].addrs_count = f->nets[1].addrs_count = 0;
 }
 
+static void net_damaged(struct fx *f)
+{
+    static struct hw_note note = { .source = "self",
+                                   .text = "/stoker/self.json of the capture is not usable: cut" };
+
+    no_net(f);
+    f->hw.notes = &note;
+    f->hw.notes_count = 1;
+}
+
 static void net_unknown(struct fx *f)
 {
     f->hw.nets_count = 0;
@@ -486,6 +496,7 @@ static const struct fx_row container_rows[] = {
     { "container.pids", pids, CHECK_WARN, "1024 processes" },
     { "container.network", NULL, CHECK_PASS, "net1 on mlx5_0, net2 on mlx5_1" },
     { "container.network", no_net, CHECK_FAIL, "no network device" },
+    { "container.network", net_damaged, CHECK_UNKNOWN, "no address is known: /stoker/self.json" },
     { "container.network", net_unknown, CHECK_UNKNOWN, "could not be read" },
     { "container.rdma", roce_pod, CHECK_PASS, "2 RoCE devices, each" },
     { "container.rdma", roce_elsewhere, CHECK_FAIL, "none with a network device" },
