@@ -190,9 +190,13 @@ static bool net_of_port(const struct hw *hw, const struct hw_rdma *r, const stru
                 return true;
         return false;
     }
+    if (!iface_fits_layer(r, n, hp->link_layer))
+        return false;
     for (size_t i = 0; i < r->netdevs_count; i++) {
         const struct hw_net *own = hw_find_net(hw, r->netdevs[i]);
 
+        if (own && !iface_fits_layer(r, own, hp->link_layer))
+            continue;
         if (str_eq(r->netdevs[i], n->name) || (own && str_eq(own->master, n->name)))
             return true;
     }
@@ -220,7 +224,7 @@ static const char *down_network(struct sim *s, const struct hw_rdma *r,
     for (size_t i = 0; !str_eq(hp->state, "ACTIVE") && !net && i < r->netdevs_count; i++) {
         const struct hw_net *n = hw_find_net(s->hw, r->netdevs[i]);
 
-        net = n ? net_text(s->a, n) : NULL;
+        net = n && iface_fits_layer(r, n, hp->link_layer) ? net_text(s->a, n) : NULL;
     }
     return net;
 }

@@ -81,6 +81,16 @@ static bool is_rdma(const struct hw *hw, const struct hw_net *n)
     return false;
 }
 
+bool iface_fits_layer(const struct hw_rdma *r, const struct hw_net *n, const char *link_layer)
+{
+    bool both = false;
+
+    for (size_t i = 0; i < r->ports_count; i++)
+        both = both || !str_eq(r->ports[i].link_layer, link_layer);
+    return !both || str_eq(n->kind, "bond") ||
+           str_eq(n->kind, "infiniband") == str_eq(link_layer, "InfiniBand");
+}
+
 bool iface_is_ipoib(const struct hw *hw, const struct hw_net *n)
 {
     for (size_t i = 0; i < hw->rdma_count; i++) {
@@ -90,7 +100,8 @@ bool iface_is_ipoib(const struct hw *hw, const struct hw_net *n)
         for (size_t k = 0; k < r->netdevs_count; k++)
             mine = mine || str_eq(r->netdevs[k], n->name);
         for (size_t k = 0; mine && k < r->ports_count; k++)
-            if (str_eq(r->ports[k].link_layer, "InfiniBand"))
+            if (str_eq(r->ports[k].link_layer, "InfiniBand") &&
+                iface_fits_layer(r, n, "InfiniBand"))
                 return true;
     }
     return false;

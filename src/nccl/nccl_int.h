@@ -189,6 +189,9 @@ const struct hw_route *iface_route_to(const struct hw *hw, const struct ip *ip);
  * itself connects to, else MASTER_ADDR; one that is an address before one that is a name. */
 const char *iface_env_peer(const struct hw *hw, struct arena *a, const char **out_name);
 void iface_choose(struct sim *s);
+/* May the interface, one of the device's, be of a port of that layer?  A card with ports of both
+ * has interfaces of both. */
+bool iface_fits_layer(const struct hw_rdma *r, const struct hw_net *n, const char *link_layer);
 bool iface_is_ipoib(const struct hw *hw, const struct hw_net *n);
 bool iface_is_rail(const struct hw *hw, const struct hw_net *n); /* RDMA, and no gateway */
 bool iface_is_virtual(const struct hw *hw, const char *name);    /* docker0, virbr0, lo, … */

@@ -99,7 +99,37 @@ TEST(file_systems_that_cannot_be_placed)
     }
 }
 
-TEST_MAIN(cmocka_unit_test(infiniband_is_told_by_prefix_and_manager),
+/* One card, one function: port 1 is InfiniBand, port 2 is Ethernet, and both have an interface. */
+TEST(a_card_of_both_layers)
+{
+    struct hw_mount mount = { .source = "10.2.0.9:/data", .target = "/d", .fstype = "nfs4" };
+    struct machine *m = machine_bare(1);
+    struct nccl_choice c;
+
+    rail_add(m, 0, (int[]){ 1 }, 1);
+    rail_add(m, 0, (int[]){ 2 }, 1);
+    m->hw.rdma_count = 1;
+    m->rdma[0].ports_count = 2;
+    m->ports[0].link_layer = "InfiniBand";
+    m->ports[0].sm_lid = maybe_of(1);
+    m->ports[1].port = maybe_of(2);
+    m->nets[1].kind = "infiniband";
+    m->nets[2].rdma = m->names[0];
+    m->hw.mounts = &mount;
+    m->hw.mounts_count = 1;
+    nccl_choose(&m->hw, &c);
+    CHECK(c.ports_count == 2 && !c.ports[0].storage && c.ports[1].storage);
+    CHECK(iface_is_ipoib(&m->hw, &m->nets[1]) && !iface_is_ipoib(&m->hw, &m->nets[2]));
+    nccl_choice_release(&c);
+    mount.source = "10.1.0.9:/data";
+    nccl_choose(&m->hw, &c);
+    CHECK(c.ports[0].storage && !c.ports[1].storage);
+    nccl_choice_release(&c);
+    free(m);
+}
+
+TEST_MAIN(cmocka_unit_test(a_card_of_both_layers),
+          cmocka_unit_test(infiniband_is_told_by_prefix_and_manager),
           cmocka_unit_test(storage_is_where_the_server_is),
           cmocka_unit_test(frontend_is_where_the_default_route_leaves),
           cmocka_unit_test(file_systems_that_cannot_be_placed))
