@@ -419,7 +419,7 @@ void server_take_replies(struct http_server *s); /* marks them; flushes nothing 
 void room_enter(struct http_server *s, struct conn *c);
 void room_leave(struct http_server *s, const struct conn *c);
 /* Closes one without a request for another one; false: accept_again_ns says when to look again. */
-/* Somebody waits for a connection, and its address holds more than half of all. */
+/* Somebody waits for a connection, and this one ends with the reply to what it asks now. */
 bool room_is_short(const struct conn *c);
 bool room_make(struct http_server *s);
 

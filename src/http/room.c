@@ -7,13 +7,14 @@
  * no address holds more than twice as many as its own, HTTP_ROOM_SILENT_MS.
  *
  * Or one whose request's body, or whose reply, has come or left at less than HTTP_BODY_RATE_MIN for
- * HTTP_ROOM_STALL_MS, or HTTP_ROOM_STALL_CROWD_MS where its address holds more than half.  Where a
- * token is wanted and the request showed none, at whatever rate, and a body, which nobody will
- * read, after HTTP_ROOM_STALL_CROWD_MS always.
+ * HTTP_ROOM_STALL_MS, or HTTP_ROOM_STALL_CROWD_MS where no address holds more than twice as many as
+ * its own.  Where a token is wanted and the request showed none, at whatever rate, and a body after
+ * HTTP_ROOM_STALL_CROWD_MS always; one whose request is refused already, HTTP_ROOM_CROWD_MS.
  *
  * Short requests without a pause would keep a connection for ever: while somebody waits, that of an
- * address which holds more than half of all ends with its next reply (room_is_short()), and who
- * comes back waits behind those who came before.
+ * address which holds more than half of all ends with its next reply, and that of a request which
+ * did not show the token that is wanted (room_is_short()); who comes back waits behind those who
+ * came before.
  *
  * Of those the first is of the address that holds the most: whoever opens connections and says
  * nothing pays for it himself, and the others are let in.  Addresses are counted by a hash of
@@ -82,7 +83,7 @@ bool room_is_short(const struct conn *c)
     const struct http_server *s = c->s;
 
     return s->room.short_ns && s->now_ns - s->room.short_ns < (int64_t)HTTP_ROOM_IDLE_MS * MS &&
-           is_crowd(s, c);
+           (is_crowd(s, c) || (s->room.keyed && !c->verdict.proven));
 }
 
 /* Since `since_ns` so many bytes came or left: when may that be too few?  INT64_MAX: it is not. */
@@ -95,18 +96,17 @@ static int64_t too_few_ns(const struct http_server *s, int64_t since_ns, size_t 
     return since_ns + (int64_t)least_ms * MS;
 }
 
-static int64_t body_ripe_ns(const struct http_server *s, const struct conn *c)
+static int64_t body_ripe_ns(const struct http_server *s, const struct conn *c, int least_ms)
 {
+    if (c->verdict.status) /* its reply does not depend on it */
+        return c->body_ns + (int64_t)HTTP_ROOM_CROWD_MS * MS;
     if (s->room.keyed && !c->verdict.proven)
         return c->body_ns + (int64_t)HTTP_ROOM_STALL_CROWD_MS * MS;
-    return too_few_ns(s, c->body_ns, c->inlet ? c->inlet_bytes : c->parser.body_len,
-                      is_crowd(s, c) ? HTTP_ROOM_STALL_CROWD_MS : HTTP_ROOM_STALL_MS);
+    return too_few_ns(s, c->body_ns, c->inlet ? c->inlet_bytes : c->parser.body_len, least_ms);
 }
 
-static int64_t reply_ripe_ns(const struct http_server *s, const struct conn *c)
+static int64_t reply_ripe_ns(const struct http_server *s, const struct conn *c, int least_ms)
 {
-    int least_ms = is_crowd(s, c) ? HTTP_ROOM_STALL_CROWD_MS : HTTP_ROOM_STALL_MS;
-
     if (s->room.keyed && c->first && !c->first->req.proven)
         return c->stuck_ns + (int64_t)least_ms * MS;
     return too_few_ns(s, c->stuck_ns, c->stuck_bytes, least_ms);
@@ -117,13 +117,15 @@ static int64_t ripe_ns(const struct http_server *s, const struct timer *t, uint3
 {
     int64_t since_ns = t->due_ns - s->timers.ns[t->kind];
     const struct conn *c = t->conn;
+    bool holds_most = (size_t)s->room.held[c->slot] * 2 >= most;
     int ms = is_crowd(s, c) ? HTTP_ROOM_CROWD_MS : HTTP_ROOM_IDLE_MS;
+    int stall_ms = holds_most ? HTTP_ROOM_STALL_CROWD_MS : HTTP_ROOM_STALL_MS;
 
     if (t->kind == TIMER_BODY)
-        return body_ripe_ns(s, c);
+        return body_ripe_ns(s, c, stall_ms);
     if (t->kind == TIMER_WRITE)
-        return reply_ripe_ns(s, c);
-    if (!c->served && (size_t)s->room.held[c->slot] * 2 >= most)
+        return reply_ripe_ns(s, c, stall_ms);
+    if (!c->served && holds_most)
         ms = HTTP_ROOM_SILENT_MS;
     return since_ns + (int64_t)ms * MS;
 }

@@ -68,5 +68,4 @@ TEST(instruction)
 }
 
 TEST_MAIN(cmocka_unit_test(texts_stay_as_they_are), cmocka_unit_test(prompt_comes_first),
-          cmocka_unit_test(origin_of_a_byte), 
-          cmocka_unit_test(instruction))
+          cmocka_unit_test(origin_of_a_byte), cmocka_unit_test(instruction))
