@@ -307,7 +307,7 @@ def limits():
           and "Restart=on-failure" in text, p.stderr, text)
     check("warned of a component that is no unit", f"'{name}' does not wait for 'far'" in p.stderr, p.stderr)
     line = words(lines_of(unit, "ExecStart")[0])
-    ended = subprocess.run([x.replace("60.000", "0.2") for x in line], stdout=subprocess.DEVNULL)  # what it left is systemd's to end
+    ended = subprocess.run([x.replace("60.000", "0.2") for x in line], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # what it left is systemd's to end
     check("the line ends with 124 at the limit, whatever the program says", "timeout" in line and ended.returncode == 124, line, ended.returncode)
     stubborn = [x.replace("60.000", "0.2").replace("90", "0.2") for x in line[:line.index("/bin/sh")]] + ["/bin/sh", "-c", "trap '' TERM; sleep 1; sleep 1"]
     ended = subprocess.run(stubborn, capture_output=True)
