@@ -440,6 +440,7 @@ void render_systemd(struct render *r)
 
     if (!host_plan_make(r, on_host, &p))
         return;
+    systemd_place(r, &p);
     p.models = arena_printf(&p.arena, "%s/models", r->targets->systemd->state_dir);
     fetch_script(r, &p);
     check_server_ports(r, &p);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* systemd_component: the unit of one component. */
 #include "base/str.h"
+#include "plan/feasible.h"
 #include "render/systemd_int.h"
 
 #include <inttypes.h>
@@ -61,15 +62,95 @@ static int64_t site_machines(const struct spec *s)
     return count;
 }
 
+/* Has a machine of the group a name?  That of one alone is its own matter. */
+static bool group_has_names(const struct spec_node *n)
+{
+    return n->hosts || n->count > 1;
+}
+
+/* The machine of what it waits for, else the first of a group that takes any work. */
+static void run_place(struct render *r, struct host_plan *p, struct host_run *run)
+{
+    const struct spec_node **open =
+        arena_array(&p->arena, const struct spec_node *, r->spec->node_count + 1);
+    size_t count = feasible_groups(r->spec, run->c, open);
+
+    for (size_t i = 0; i < run->c->depends_on.count; i++) {
+        const struct host_run *on = host_run_find(p, run->c->depends_on.items[i]);
+
+        if (on && on->node && group_has_names(on->node)) {
+            run->node = on->node;
+            run->machine = on->machine;
+            return;
+        }
+    }
+    for (size_t i = 0; i < count && !run->node; i++)
+        run->node = group_has_names(open[i]) ? open[i] : NULL;
+    if (!run->node)
+        run->node = count ? open[0] : &r->spec->nodes[0];
+}
+
+void systemd_place(struct render *r, struct host_plan *p)
+{
+    char host[HOST_NAME_MAX];
+
+    for (size_t i = 0; i < p->count && site_machines(r->spec) > 1; i++) {
+        struct host_run *run = &p->runs[i];
+
+        if (run->node)
+            continue;
+        run_place(r, p, run);
+        if (!run->replica && group_has_names(run->node) &&
+            spec_host(run->node, run->machine, host, sizeof(host)))
+            render_warn(r, run->c, "Name its 'nodes' to have it elsewhere.",
+                        "component '%s' names no machine of several: it starts on '%s' only",
+                        run->c->name, host);
+    }
+}
+
+/* Is the part before the domain this machine's name alone? */
+static bool short_is_own(const struct spec *s, const char *host, size_t len)
+{
+    size_t same = 0;
+
+    for (size_t i = 0; i < s->node_count; i++) {
+        struct spec_walk w;
+
+        for (spec_walk(&w, &s->nodes[i]); spec_walk_next(&w);)
+            same += strcspn(w.name, ".") == len && !strncmp(w.name, host, len);
+    }
+    return same == 1;
+}
+
+/* gethostname(2) may or may not have the domain behind the name, whatever the spec has. */
+static void host_conditions(struct unit *u, const struct host_run *run, const char *host)
+{
+    const struct spec_node *n = run->node;
+    const void *member = n->hosts ? (const void *)&n->hosts : &n->count;
+    size_t len = strcspn(host, ".");
+
+    unit_line(u, member, "# one of several machines\nConditionHost=|%s", host);
+    if (!host[len])
+        buf_addf(u->out, "ConditionHost=|%s.*\n", host);
+    else if (short_is_own(u->r->spec, host, len))
+        buf_addf(u->out, "ConditionHost=|%.*s\n", (int)len, host);
+    else if (!run->replica)
+        render_warn(u->r, member,
+                    "Set the name with its domain there: hostnamectl set-hostname NAME.",
+                    "several machines are '%.*s' without their domain: the unit of '%s' starts "
+                    "only where the machine calls itself '%s'",
+                    (int)len, host, run->c->name, host);
+}
+
 /* install.sh puts every unit on every machine it is run on, as it does the agent's: the unit itself
- * knows where its GPUs are.  gethostname(2) may have the domain behind the name. */
+ * knows where its GPUs are. */
 static void on_host(struct unit *u, const struct host_run *run)
 {
     char host[HOST_NAME_MAX];
 
     if (!run->node || site_machines(u->r->spec) < 2)
         return;
-    if (!run->node->hosts && run->node->count == 1) {
+    if (!group_has_names(run->node)) {
         if (!run->replica)
             render_warn(u->r, &run->node->name, "Name it with 'hosts'.",
                         "the machine of '%s' has no name: the unit of '%s' starts on every machine "
@@ -77,12 +158,8 @@ static void on_host(struct unit *u, const struct host_run *run)
                         run->node->name, run->c->name);
         return;
     }
-    if (!spec_host(run->node, run->machine, host, sizeof(host)))
-        return;
-    unit_line(u, run->node->hosts ? (const void *)&run->node->hosts : &run->node->count,
-              "# one of several machines\nConditionHost=|%s", host);
-    if (!strchr(host, '.'))
-        buf_addf(u->out, "ConditionHost=|%s.*\n", host);
+    if (spec_host(run->node, run->machine, host, sizeof(host)))
+        host_conditions(u, run, host);
 }
 
 static bool is_elsewhere(const struct host_run *a, const struct host_run *b)

@@ -48,6 +48,8 @@ void unit_watchdog(struct unit *u);
 
 /* --- units of components, systemd_component.c --- */
 void unit_name_of(const struct host_run *run, char *out, size_t cap);
+/* Gives each run that names no machine one of the site's, where there are several. */
+void systemd_place(struct render *r, struct host_plan *p);
 void systemd_component(struct render *r, const struct host_plan *p, const struct host_run *run);
 
 #endif

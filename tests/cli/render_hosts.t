@@ -123,7 +123,7 @@ END
 host() { grep ^ConditionHost= "boxes/systemd/stoker-component-$1.service" | tr "\n" " "; }
 test_expect 'a unit starts on the machine that has its GPUs, and waits for units of that machine' '
     stoker render systemd -f boxes.yaml -o boxes >/dev/null 2>err &&
-    test "$(host embed)" = "ConditionHost=|box1 ConditionHost=|box1.* " && test "$(host train)" = "ConditionHost=|box2.example.org " &&
+    test "$(host embed)" = "ConditionHost=|box1 ConditionHost=|box1.* " && test "$(host train)" = "ConditionHost=|box2.example.org ConditionHost=|box2 " &&
     grep -q "^boxes.yaml:6:.*warning: .train. does not wait for .embed., which is not a systemd unit of its machine" err &&
     test "$(grep -c warning: err)" = 1 && ! grep -q "^Wants=stoker" boxes/systemd/stoker-component-train.service &&
     grep -q "^Wants=stoker-component-embed.service" boxes/systemd/stoker-component-eval.service || { cat err; exit 1; }'
@@ -133,6 +133,15 @@ test_expect 'a machine without a name beside others is told of; one alone needs 
     ! grep -q ^ConditionHost= anon/systemd/stoker-component-embed.service &&
     sed "/name: b2/d;/train:/d;s/hosts: \"box1\", //" boxes.yaml >one.yaml && stoker render systemd -f one.yaml -o one >/dev/null 2>err &&
     ! grep warning: err && ! grep -q ^ConditionHost= one/systemd/*.service || { cat err; exit 1; }'
+test_expect 'a name with its domain is the short one, too, where no other machine has it' '
+    sed "s/box1/box2.example.com/" boxes.yaml >twins.yaml && stoker render systemd -f twins.yaml -o boxes >/dev/null 2>err &&
+    test "$(host train)" = "ConditionHost=|box2.example.org " &&
+    grep -q "^twins.yaml:3:.*warning: several machines are .box2. without their domain: the unit of .train. starts only where" err || { cat err; exit 1; }'
+test_expect 'a component that names no machine of several runs on one: that of what it waits for, or the first, and is told' '
+    sed "/depends_on: \[embed\]}/d;/^targets/i\  db: {target: systemd, command: [/bin/x]}\n  train: {target: systemd, nodes: b2, gpus: 4, command: [/bin/x]}\n  gate: {target: systemd, command: [/bin/x], depends_on: [train]}" boxes.yaml >free.yaml &&
+    stoker render systemd -f free.yaml -o boxes >/dev/null 2>err && test "$(grep -c warning: err)" = 2 &&
+    test "$(host db)" = "ConditionHost=|box1 ConditionHost=|box1.* " && test "$(host gate)" = "$(host train)" &&
+    grep -q "^free.yaml:6:.*warning: component .db. names no machine of several: it starts on .box1. only" err || { cat err; exit 1; }'
 test_expect 'a unit needs the file systems that its program writes to, and does not start beside them' '
     cat >nas.yaml <<-"EOF" &&
 	nodes: [{name: b, gpus_per_node: 2, gpu: {model: L40S}}]
