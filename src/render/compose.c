@@ -283,15 +283,14 @@ static void placement(struct compose *k, struct buf *out)
 static bool fetch_script(struct compose *k)
 {
     const struct spec *s = k->r->spec;
-    const struct spec_model **of =
-        arena_array(&k->arena, const struct spec_model *, s->model_count);
+    struct host_fetch *of = arena_array(&k->arena, struct host_fetch, s->model_count);
     size_t n = 0;
 
     for (size_t i = 0; i < s->model_count; i++) {
         const struct host_run *run = host_run_find(k->plan, s->models[i].component);
 
         if (run && host_is_server(run->c))
-            of[n++] = &s->models[i];
+            of[n++] = (struct host_fetch){ .model = &s->models[i] };
     }
     return host_fetch_script(k->r, "compose/models.sh", k->plan->models, of, n);
 }

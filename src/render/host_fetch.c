@@ -50,6 +50,15 @@ static const char FETCH[] =
     "}\n"
     "\n";
 
+static const char ON[] = "# on NAME...: is it one of these machines?\n"
+                         "on() {\n"
+                         "    for name; do\n"
+                         "        case $(uname -n) in \"$name\" | \"$name\".*) return 0 ;; esac\n"
+                         "    done\n"
+                         "    return 1\n"
+                         "}\n"
+                         "\n";
+
 static void fetch_line(struct buf *out, struct arena *a, const char *models,
                        const struct spec_model *m)
 {
@@ -67,13 +76,16 @@ static void fetch_line(struct buf *out, struct arena *a, const char *models,
 }
 
 bool host_fetch_script(struct render *r, const char *path, const char *models,
-                       const struct spec_model *const *of, size_t count)
+                       const struct host_fetch *of, size_t count)
 {
     struct arena a = { 0 };
     struct buf *out = NULL;
+    bool some = false;
 
+    for (size_t i = 0; i < count; i++)
+        some = some || (spec_model_is_fetched(of[i].model) && of[i].hosts);
     for (size_t i = 0; i < count; i++) {
-        if (!spec_model_is_fetched(of[i]))
+        if (!spec_model_is_fetched(of[i].model))
             continue;
         if (!out) {
             out = render_script(r, "%s", path);
@@ -81,9 +93,15 @@ bool host_fetch_script(struct render *r, const char *path, const char *models,
             render_head(r, out, "#", "Fetches the models that the servers of this machine open.");
             buf_adds(out, "# Run it as root. A model that is in its folder already stays.\n");
             buf_adds(out, FETCH);
+            if (some)
+                buf_adds(out, ON);
         }
-        buf_addf(out, "# %s\n", render_from(r, &of[i]->source));
-        fetch_line(out, &a, models, of[i]);
+        buf_addf(out, "# %s\n", render_from(r, &of[i].model->source));
+        if (of[i].hosts)
+            buf_addf(out, "if on%s; then\n    ", of[i].hosts);
+        fetch_line(out, &a, models, of[i].model);
+        if (of[i].hosts)
+            buf_adds(out, "fi\n");
     }
     arena_release(&a);
     return out != NULL;

@@ -68,8 +68,12 @@ bool host_is_server(const struct spec_component *c); /* does `stoker serve` run 
  * `models`, and a script (none when there is no such model) brings them there. */
 #define HOST_MODELS_DIR "/var/lib/stoker/models" /* of containers, and of units by default */
 const char *host_model_source(struct arena *a, const char *models, const struct spec_model *m);
+struct host_fetch {
+    const struct spec_model *model;
+    const char *hosts; /* names of the machines that open it, as words of sh; NULL: every one */
+};
 bool host_fetch_script(struct render *r, const char *path, const char *models,
-                       const struct spec_model *const *of, size_t count);
+                       const struct host_fetch *of, size_t count);
 
 /* A spec for `stoker serve`: the models of one run, whose GPUs are then all it sees, or of the
  * machine's own server (`run` NULL). */

@@ -366,12 +366,12 @@ static const char TOKEN[] =
     "}\n";
 
 static const char START[] =
-    "[ ! -e models.sh ] || sh models.sh # before what opens them starts\n"
     "systemctl daemon-reload\n"
     "cd /etc/systemd/system\n"
     "systemctl preset -- stoker-*.service\n"
     "cd \"$here\"\n"
     "tell_left\n"
+    "[ ! -e models.sh ] || sh models.sh # last: all else holds where it fails\n"
     "echo 'Start what is enabled with: systemctl start multi-user.target'\n";
 
 /* An agent or server that listens beyond loopback does not start without its token, and its unit
@@ -405,12 +405,35 @@ static void install_script(struct render *r)
     buf_adds(out, START);
 }
 
+/* The machines whose units open the model, as words of sh; NULL: it may be any. */
+static const char *hosts_of(struct render *r, struct host_plan *p, const struct spec_model *m)
+{
+    struct buf b = { 0 };
+    char host[HOST_NAME_MAX];
+    bool all = !m->component;
+    const char *out;
+
+    for (size_t i = 0; i < p->count && !all; i++) {
+        const struct host_run *run = &p->runs[i];
+
+        if (!str_eq(run->c->name, m->component))
+            continue;
+        all = !systemd_host_name(r->spec, run, host, sizeof(host));
+        if (all || (run->replica && run[-1].node == run->node && run[-1].machine == run->machine))
+            continue;
+        buf_addc(&b, ' ');
+        quote_sh(&b, host);
+    }
+    out = all ? NULL : arena_strdup(&p->arena, buf_str(&b));
+    buf_release(&b);
+    return out;
+}
+
 /* Models of the machine's own server and of units. */
 static void fetch_script(struct render *r, struct host_plan *p)
 {
     const struct spec *s = r->spec;
-    const struct spec_model **of =
-        arena_array(&p->arena, const struct spec_model *, s->model_count);
+    struct host_fetch *of = arena_array(&p->arena, struct host_fetch, s->model_count);
     size_t n = 0;
 
     for (size_t i = 0; i < s->model_count; i++) {
@@ -418,7 +441,7 @@ static void fetch_script(struct render *r, struct host_plan *p)
         const struct host_run *run = host_run_find(p, m->component);
 
         if (host_models_own(s, p, m) || (run && host_is_server(run->c)))
-            of[n++] = m;
+            of[n++] = (struct host_fetch){ .model = m, .hosts = hosts_of(r, p, m) };
     }
     (void)host_fetch_script(r, "systemd/models.sh", p->models, of, n);
 }

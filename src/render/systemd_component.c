@@ -122,6 +122,19 @@ static bool short_is_own(const struct spec *s, const char *host, size_t len)
     return same == 1;
 }
 
+bool systemd_host_name(const struct spec *s, const struct host_run *run, char *out, size_t cap)
+{
+    size_t len;
+
+    if (!run->node || site_machines(s) < 2 || !group_has_names(run->node) ||
+        !spec_host(run->node, run->machine, out, cap))
+        return false;
+    len = strcspn(out, ".");
+    if (short_is_own(s, out, len))
+        out[len] = '\0';
+    return true;
+}
+
 /* gethostname(2) may or may not have the domain behind the name, whatever the spec has. */
 static void host_conditions(struct unit *u, const struct host_run *run, const char *host)
 {

@@ -50,6 +50,9 @@ void unit_watchdog(struct unit *u);
 void unit_name_of(const struct host_run *run, char *out, size_t cap);
 /* Gives each run that names no machine one of the site's, where there are several. */
 void systemd_place(struct render *r, struct host_plan *p);
+/* The shortest name of a run's machine that no other of the site has; false: its unit starts on
+ * any. */
+bool systemd_host_name(const struct spec *s, const struct host_run *run, char *out, size_t cap);
 void systemd_component(struct render *r, const struct host_plan *p, const struct host_run *run);
 
 #endif

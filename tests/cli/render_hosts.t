@@ -142,6 +142,32 @@ test_expect 'a component that names no machine of several runs on one: that of w
     stoker render systemd -f free.yaml -o boxes >/dev/null 2>err && test "$(grep -c warning: err)" = 2 &&
     test "$(host db)" = "ConditionHost=|box1 ConditionHost=|box1.* " && test "$(host gate)" = "$(host train)" &&
     grep -q "^free.yaml:6:.*warning: component .db. names no machine of several: it starts on .box1. only" err || { cat err; exit 1; }'
+cat >hub.yaml <<'END'
+nodes:
+  - {name: b1, hosts: "box1", gpus_per_node: 2, gpu: {model: L40S}}
+  - {name: b2, hosts: "box2.example.org", gpus_per_node: 4, gpu: {model: L40S}}
+models:
+  bge: {source: BAAI/bge-m3, kind: embedding, component: embed}
+  mini: {source: sentence-transformers/all-MiniLM-L6-v2, kind: embedding, component: rank}
+  every: {source: BAAI/bge-base-en, kind: embedding}
+components:
+  embed: {target: systemd, kind: serving, nodes: b1, gpus: 1, ports: [{name: h, port: 9003}]}
+  rank: {target: systemd, kind: serving, nodes: b2, gpus: 1, ports: [{name: h, port: 9004}]}
+targets: {systemd: {}}
+END
+# fetched HOST: the models that models.sh brings there
+fetched() {
+    mkdir -p hub/bin && printf "#!/bin/sh\necho %s\n" "$1" >hub/bin/uname &&
+        printf "#!/bin/sh\nprintf '%%s ' \"\$3\"\n" >hub/bin/stoker && chmod +x hub/bin/* &&
+        PATH=$PWD/hub/bin:$PATH sh hub/systemd/models.sh
+}
+test_expect 'a model is fetched where a unit opens it, and units are in place where that fails' '
+    stoker render systemd -f hub.yaml -o hub >/dev/null 2>&1 &&
+    test "$(fetched box1)" = "BAAI/bge-m3 BAAI/bge-base-en " && test "$(fetched box1.lan)" = "$(fetched box1)" &&
+    test "$(fetched box2)" = "all-MiniLM-L6-v2 BAAI/bge-base-en " && test "$(fetched box2.example.org)" = "$(fetched box2)" &&
+    test "$(fetched box3)" = "BAAI/bge-base-en " &&
+    sed -n "/daemon-reload/,\$p" hub/systemd/install.sh | sed -n "/^systemctl preset/,\$p" | grep -q "sh models.sh" &&
+    { ! command -v shellcheck >/dev/null || shellcheck hub/systemd/models.sh; }'
 test_expect 'a unit needs the file systems that its program writes to, and does not start beside them' '
     cat >nas.yaml <<-"EOF" &&
 	nodes: [{name: b, gpus_per_node: 2, gpu: {model: L40S}}]

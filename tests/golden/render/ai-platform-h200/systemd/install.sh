@@ -48,10 +48,10 @@ install -m 644 -- 50-stoker.preset "$root/etc/systemd/system-preset/"
 [ -z "$root" ] || { tell_left; exit 0; }
 systemd-sysusers
 systemd-tmpfiles --create /etc/tmpfiles.d/stoker.conf
-[ ! -e models.sh ] || sh models.sh # before what opens them starts
 systemctl daemon-reload
 cd /etc/systemd/system
 systemctl preset -- stoker-*.service
 cd "$here"
 tell_left
+[ ! -e models.sh ] || sh models.sh # last: all else holds where it fails
 echo 'Start what is enabled with: systemctl start multi-user.target'

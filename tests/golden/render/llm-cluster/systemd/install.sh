@@ -59,10 +59,10 @@ token() {
     printf 'made the token %s: who asks needs a copy\n' "$1"
 }
 token /etc/stoker/agent.token stoker
-[ ! -e models.sh ] || sh models.sh # before what opens them starts
 systemctl daemon-reload
 cd /etc/systemd/system
 systemctl preset -- stoker-*.service
 cd "$here"
 tell_left
+[ ! -e models.sh ] || sh models.sh # last: all else holds where it fails
 echo 'Start what is enabled with: systemctl start multi-user.target'
