@@ -7,6 +7,7 @@
  * wants (block_record.c and eval_nodes_block.c of Slurm 24.11):
  *   - no block is smaller than the first of BlockSizes, before 25.05: slurmctld does not start;
  *   - a segment is not larger than that, and divides the machines of the job;
+ *   - it is of one block: a job of more segments than fit into the blocks never starts;
  *   - where a partition has machines of blocks, its others are not given to jobs.
  * So the others are blocks, too: one a group, or before 25.05 one of them all, if it is large
  * enough. */
@@ -78,6 +79,38 @@ int64_t slurm_job_domain(const struct slurm *c, const struct spec_component *k)
     return least;
 }
 
+/* Machines of a group that are in no domain. */
+static int64_t group_rest(const struct slurm *c, const struct spec_node *n)
+{
+    return slurm_has(c, n) ? n->count - group_domains(c, n) * slurm_domain_machines(n) : 0;
+}
+
+/* Are the machines that are in no domain a block together, before blocks may be small? */
+static bool rest_is_block(const struct slurm *c)
+{
+    int64_t rest = 0;
+
+    for (size_t i = 0; i < c->r->spec->node_count; i++)
+        rest += group_rest(c, &c->r->spec->nodes[i]);
+    return rest >= base_machines(c);
+}
+
+/* How many segments of `size` machines the blocks of the job's machines hold: each is of one. */
+static int64_t job_segments(const struct slurm *c, const struct spec_component *k, int64_t size)
+{
+    const struct spec_node *n;
+    int64_t segments = 0, rest = 0;
+
+    for (size_t i = 0; (n = spec_component_group(c->r->spec, k, i)); i++) {
+        segments += group_domains(c, n) * (slurm_domain_machines(n) / size);
+        if (c->v->small_blocks)
+            segments += group_rest(c, n) / size;
+        else
+            rest += group_rest(c, n);
+    }
+    return segments + (rest_is_block(c) ? rest / size : 0);
+}
+
 int64_t slurm_segment(const struct slurm *c, const struct spec_component *k)
 {
     int64_t nodes = slurm_job_nodes(k), most = slurm_job_domain(c, k), base = base_machines(c);
@@ -86,7 +119,7 @@ int64_t slurm_segment(const struct slurm *c, const struct spec_component *k)
         return 0;
     most = most < base ? most : base;
     for (int64_t size = most < nodes ? most : nodes; size > 1; size--)
-        if (nodes % size == 0)
+        if (nodes % size == 0 && job_segments(c, k, size) >= nodes / size)
             return size;
     return 0;
 }
@@ -224,23 +257,14 @@ void slurm_blocks_print(struct slurm *c, struct buf *out)
     slurm_names_release(&b.rest);
 }
 
-/* Machines of a group that are in no domain. */
-static int64_t group_rest(const struct slurm *c, const struct spec_node *n)
-{
-    return slurm_has(c, n) ? n->count - group_domains(c, n) * slurm_domain_machines(n) : 0;
-}
-
 const struct spec_node *slurm_blocks_miss(const struct slurm *c, const struct spec_partition *p)
 {
     const struct spec_node *missed = NULL;
     const struct spec_node **groups;
     bool block = false;
-    int64_t rest = 0;
     size_t count;
 
-    for (size_t i = 0; i < c->r->spec->node_count; i++)
-        rest += group_rest(c, &c->r->spec->nodes[i]);
-    if (!slurm_has_blocks(c) || c->v->small_blocks || rest >= base_machines(c))
+    if (!slurm_has_blocks(c) || c->v->small_blocks || rest_is_block(c))
         return NULL;
     groups = slurm_partition_groups(c, p, &count);
     for (size_t i = 0; i < count; i++) {
@@ -249,4 +273,17 @@ const struct spec_node *slurm_blocks_miss(const struct slurm *c, const struct sp
     }
     free(groups);
     return block ? missed : NULL;
+}
+
+bool slurm_blocks_hold(const struct slurm *c, const struct spec_component *k,
+                       const struct spec_partition *p)
+{
+    const struct spec_node *n;
+    int64_t machines = 0;
+
+    if (!slurm_blocks_miss(c, p))
+        return true;
+    for (size_t i = 0; (n = spec_component_group(c->r->spec, k, i)); i++)
+        machines += group_domains(c, n) * slurm_domain_machines(n);
+    return machines >= slurm_job_nodes(k);
 }

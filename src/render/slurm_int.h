@@ -161,7 +161,8 @@ enum slurm_bars { /* why it never would */
                   SLURM_BAR_ACCOUNT_QOS = 4,
                   SLURM_BAR_QOS_TIME = 8,
                   SLURM_BAR_QOS_GPUS = 16,
-                  SLURM_BAR_ACCOUNT_GPUS = 32
+                  SLURM_BAR_ACCOUNT_GPUS = 32,
+                  SLURM_BAR_BLOCKS = 64 /* too few of its machines are in a block */
 };
 struct slurm_terms {
     const struct spec_partition *p; /* NULL: SLURM_MAIN; others may be implied, too */
@@ -188,11 +189,15 @@ bool slurm_has_domains(const struct slurm *c);            /* two or more in the 
 bool slurm_has_blocks(const struct slurm *c);             /* and a release that can keep to them */
 bool slurm_has_imex(const struct slurm *c);
 int64_t slurm_job_domain(const struct slurm *c, const struct spec_component *k);
-/* Machines of a job that must be of one domain: the most that divides them; 0: none. */
+/* Machines of a job that must be of one domain: the most that divides them and
+ * that the blocks hold often enough; 0: none. */
 int64_t slurm_segment(const struct slurm *c, const struct spec_component *k);
 void slurm_blocks_print(struct slurm *c, struct buf *out);
 /* A group with machines in no block, which a partition (NULL: the only one) has beside blocks. */
 const struct spec_node *slurm_blocks_miss(const struct slurm *c, const struct spec_partition *p);
+/* Is a job given as many machines as it wants there, those in no block left out? */
+bool slurm_blocks_hold(const struct slurm *c, const struct spec_component *k,
+                       const struct spec_partition *p);
 
 /* --- slurm_topology.c --- */
 bool slurm_has_topology(const struct slurm *c);

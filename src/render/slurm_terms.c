@@ -39,6 +39,8 @@ static unsigned bars_of(const struct slurm *c, const struct spec_component *k,
         bars |= SLURM_BAR_QOS_GPUS;
     if (t->a && above(gpus, t->a->max_gpus))
         bars |= SLURM_BAR_ACCOUNT_GPUS;
+    if (!slurm_blocks_hold(c, k, t->p))
+        bars |= SLURM_BAR_BLOCKS;
     return bars;
 }
 
@@ -200,6 +202,20 @@ static void refuse_qos(struct slurm *c, const struct spec_component *k, const st
                       t->p ? t->p->name : SLURM_MAIN, t->a->name);
 }
 
+static void refuse_blocks(struct slurm *c, const struct spec_component *k,
+                          const struct slurm_terms *t)
+{
+    const struct spec_node *n = slurm_blocks_miss(c, t->p);
+
+    if (t->bars & SLURM_BAR_BLOCKS && n)
+        render_refuse(c->r, where(c, k, &k->partition, &k->nodes_per_replica),
+                      "Give those a partition without machines of blocks, or take Slurm 25.05 or "
+                      "later.",
+                      "component '%s' would wait for ever: partition '%s' gives jobs no machine of "
+                      "'%s' that is in no NVLink domain",
+                      k->name, t->p ? t->p->name : SLURM_MAIN, n->name);
+}
+
 static void warn_others(struct slurm *c, const struct spec_component *k,
                         const struct slurm_terms *best)
 {
@@ -231,6 +247,7 @@ void slurm_terms_check(struct slurm *c, const struct spec_component *k)
     refuse_time(c, k, &t, &hint);
     refuse_gpus(c, k, &t, &hint);
     refuse_qos(c, k, &t);
+    refuse_blocks(c, k, &t);
     if (!t.bars && t.a && !k->account)
         warn_others(c, k, &t);
     buf_release(&hint);

@@ -338,7 +338,27 @@ END
     block 25.05 40 9 36 18 && segment 9 && grep -q "6:[0-9]*: .*18 machines of .t. are kept in NVLink domains 9 at a time" err &&
     grep -q "^BlockName=rest-gb Nodes=gb\[37-40\] " nvl/slurm/topology.conf && grep -q "^BlockName=rest-c " nvl/slurm/topology.conf &&
     block 25.11 36 18 72 19 && ! grep -q segment nvl/slurm/sbatch/t.sbatch && grep -q "kept in NVLink domains 1 at a time" err &&
+    block 24.05 54 18 72 40 && segment 8 && block 24.05 54 18 72 50 && segment 2 && block 24.05 54 18 72 52 && segment 2 && block 24.05 54 18 72 51 && segment 17 &&
+    block 24.05 54 18 72 53 && grep -q "kept in NVLink domains 1 at a time" err && block 25.05 58 18 72 56 && segment 2 &&
     block 24.05 30 8 36 16 && grep -q "6:[0-9]*: .*topology.conf has blocks only where two domains are full" err && ! grep "24.05 and later can" err
+'
+test_expect 'a job whose machines are in no block beside those of blocks would wait for ever: refused, or another partition' '
+    missed() { # MACHINES GROUPS SLURM
+        cat >missed.yaml <<END
+nodes:
+  - {name: gb, count: 36, gpus_per_node: 4, gpu: {model: GB200}, nvlink_domain: 72, cpu_cores: 144, memory: 960GB}
+  - {name: ge, count: 9, gpus_per_node: 4, gpu: {model: GB200}, nvlink_domain: 72, cpu_cores: 144, memory: 960GB}
+  - {name: c, role: control, hosts: c0, cpu_cores: 32, memory: 128GB}
+components:
+  t: {kind: training, target: slurm, nodes: [$2], gpus: 4, nodes_per_replica: $1, queued: true, command: [x], training: {framework: other}}
+targets: {slurm: {controller: c0, $3}}
+END
+        rm -rf missed && stoker render slurm -f missed.yaml -o missed >/dev/null 2>err
+    }
+    wait_for_ever() { ! missed "$@" && grep -q "^missed.yaml:6:.*component .t. would wait for ever: partition .*gives jobs no machine of .ge." err; } &&
+    wait_for_ever 8 ge "version: \"24.05\"" && wait_for_ever 40 gb,ge "version: \"24.05\"" &&
+    missed 36 gb,ge "version: \"24.05\"" && missed 8 ge "version: \"25.05\"" &&
+    missed 8 ge "version: \"24.05\", partitions: [{name: a, nodes: [gb, ge]}, {name: b, nodes: [ge]}]" && grep -q "^#SBATCH --partition=b " missed/slurm/sbatch/t.sbatch || { cat err; exit 1; }
 '
 test_expect 'what Slurm does not do for GPUs and jobs is told at its place' '
     cat >told.yaml <<END &&
