@@ -178,6 +178,10 @@ struct slurm_terms slurm_terms_of(const struct slurm *c, const struct spec_compo
  * none can, the first that has its machines and takes its QOS. */
 const struct spec_partition *slurm_job_partition(const struct slurm *c,
                                                  const struct spec_component *k);
+/* The QOS that a job asks for: the one it names, or where its partition does not take the usual one
+ * of its account, that of the account there; NULL: none, or accounts do not agree on one. */
+const struct spec_qos *slurm_job_qos(const struct slurm *c, const struct spec_component *k,
+                                     const struct spec_partition *p);
 void slurm_terms_check(struct slurm *c, const struct spec_component *k);
 
 /* --- slurm_wishes.c: what the spec wants and Slurm cannot do, told as warnings --- */

@@ -187,6 +187,7 @@ static void ask_longest(struct slurm *c, struct buf *out, const struct job *j)
 static void ask_queue(struct slurm *c, struct buf *out, const struct job *j)
 {
     const struct spec_component *k = j->k;
+    const struct spec_qos *q = slurm_job_qos(c, k, j->p);
     char time[SLURM_TIME_MAX];
 
     ask(c, out, &k->name, "job-name=%s", k->name);
@@ -195,8 +196,8 @@ static void ask_queue(struct slurm *c, struct buf *out, const struct job *j)
                                                : (const void *)&j->p->name,
         "partition=%s", j->p ? j->p->name : SLURM_MAIN);
     ask_groups(c, out, j);
-    if (k->qos && c->s->accounting.enabled)
-        ask(c, out, &k->qos, "qos=%s", k->qos);
+    if (q && c->s->accounting.enabled)
+        ask(c, out, k->qos ? (const void *)&k->qos : (const void *)&j->p->qos, "qos=%s", q->name);
     if (k->account && c->s->accounting.enabled)
         ask(c, out, &k->account, "account=%s", k->account);
     if (k->time_limit_ms.known)

@@ -91,6 +91,27 @@ struct slurm_terms slurm_terms_of(const struct slurm *c, const struct spec_compo
     return best;
 }
 
+const struct spec_qos *slurm_job_qos(const struct slurm *c, const struct spec_component *k,
+                                     const struct spec_partition *p)
+{
+    const struct spec_qos *all = NULL;
+    const struct spec_account *a;
+    bool refused = false;
+
+    if (k->qos || !c->s->accounting.enabled)
+        return k->qos ? slurm_qos(c, k->qos) : NULL;
+    for (size_t at = 0; account_next(c, k, &at, &a);) {
+        const struct spec_qos *usual = a ? slurm_default_qos(c, a, NULL) : NULL;
+        const struct spec_qos *here = a ? slurm_default_qos(c, a, p) : NULL;
+
+        if (!here || (all && here != all))
+            return NULL;
+        all = here;
+        refused = refused || (usual && !slurm_partition_takes(p, usual));
+    }
+    return refused ? all : NULL;
+}
+
 static bool has_all_groups(const struct slurm *c, const struct spec_partition *p,
                            const struct spec_component *k)
 {

@@ -360,6 +360,25 @@ END
     missed 36 gb,ge "version: \"24.05\"" && missed 8 ge "version: \"25.05\"" &&
     missed 8 ge "version: \"24.05\", partitions: [{name: a, nodes: [gb, ge]}, {name: b, nodes: [ge]}]" && grep -q "^#SBATCH --partition=b " missed/slurm/sbatch/t.sbatch || { cat err; exit 1; }
 '
+test_expect 'a job names the QOS that its partition takes, where the account has another by default' '
+    account() { # COMPONENT ACCOUNTS
+        cat >terms.yaml <<END
+nodes: [{name: g, count: 2, gpus_per_node: 4, gpu: {model: L40S}, cpu_cores: 32, memory: 256GiB}]
+components: {v: {kind: batch, target: slurm, nodes: g, gpus: 4, replicas: 3, queued: true, command: [x], $1}}
+targets:
+  slurm:
+    controller: m1
+    partitions: [{name: p, nodes: [g], time_limit: 1d, qos: [std], default: true}, {name: f, nodes: [g], qos: [free]}]
+    qos: {std: {max_gpus: 3}, free: {preempts: [std]}}
+    accounts: $2
+END
+        rm -rf terms && stoker render slurm -f terms.yaml -o terms >/dev/null 2>err
+    }
+    qos() { grep -q "^#SBATCH --partition=$1 " terms/slurm/sbatch/v.sbatch && grep -q "^#SBATCH --qos=$2 " terms/slurm/sbatch/v.sbatch; } &&
+    account "account: stu" "{stu: {qos: [free, std]}}" && qos f free && account "partition: f, account: stu" "{stu: {qos: [free, std]}}" && qos f free &&
+    account "partition: f" "{stu: {qos: [free, std]}, two: {qos: [std, free]}}" && qos f free &&
+    account "partition: f, account: stu" "{stu: {qos: [free]}}" && ! grep "^#SBATCH --qos" terms/slurm/sbatch/v.sbatch || { cat err terms/slurm/sbatch/v.sbatch; exit 1; }
+'
 test_expect 'what Slurm does not do for GPUs and jobs is told at its place' '
     cat >told.yaml <<END &&
 nodes:
