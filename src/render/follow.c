@@ -118,6 +118,26 @@ static bool uses_all_fabrics(const struct render *r, const struct spec_component
     return true;
 }
 
+/* Nothing is kept from it that it could ask. */
+static bool egress_is_all(const struct render *r, const struct spec_component *c)
+{
+    (void)r;
+    for (size_t i = 0; i < c->egress.count; i++)
+        if (str_eq(c->egress.items[i], "0.0.0.0/0"))
+            return true;
+    return false;
+}
+
+static bool kubernetes_limits_egress(const struct render *r, const struct spec_component *c)
+{
+    return r->targets->kubernetes->network_policy || egress_is_all(r, c);
+}
+
+static bool openshift_limits_egress(const struct render *r, const struct spec_component *c)
+{
+    return r->targets->openshift->network_policy || egress_is_all(r, c);
+}
+
 /* --- the tables --- */
 
 #define BY_HAND "Scale it by hand: oc scale."
@@ -158,6 +178,15 @@ static const struct {
     { ON_SLURM, OF_ANY, "depends_on", "Submit it with 'sbatch --dependency=afterok:JOB'.", NULL },
     { ON_PODS, OF_ANY, "depends_on",
       "Its pods start without waiting; let its program ask again until the others answer.", NULL },
+    { ON_HOST | ON_SLURM, OF_ANY, "egress",
+      "It reaches whatever its machine reaches: limit it by the firewall of the machines.",
+      egress_is_all },
+    { ON_KUBERNETES, OF_ANY, "egress",
+      "With 'network_policy: false' nothing limits it: leave that out, or write a policy.",
+      kubernetes_limits_egress },
+    { ON_OPENSHIFT, OF_ANY, "egress",
+      "With 'network_policy: false' nothing limits it: leave that out, or write a policy.",
+      openshift_limits_egress },
     { ON_HOST, OF_SERVING, "training", "`stoker serve` trains nothing.", NULL },
     { ON_PODS, OF_ANY & ~OF_TRAINING, "training", "Only kind training is launched as it says.",
       NULL },
@@ -202,7 +231,6 @@ static const struct {
     { ON_ALL & ~ON_SLURM, OF_ANY, "qos", "refused: Slurm's" },
     { ON_ALL & ~ON_SLURM, OF_ANY, "account", "refused: Slurm's" },
     { ON_HOST, OF_ANY, "ports.name", "a name for other targets" },
-    { ON_HOST | ON_SLURM, OF_ANY, "egress", "nothing keeps it from asking anybody" },
     { ON_SYSTEMD, OF_ANY, "image",
       "refused beside a command; a model server is the machine's own stoker" },
     { ON_SYSTEMD, OF_ANY, "ports", "a unit listens by itself, on the machine's own addresses" },

@@ -1039,6 +1039,24 @@ test_expect 'egress is all that a component reaches outside, whatever object sto
 	assert world == {"free", "open"}, world
 	EOF
     done'
+test_expect 'egress is told where nothing limits it: without policies, and outside of clusters' '
+    limits() { # TARGET SECTION EGRESS
+        cat >loose.yaml <<-EOF
+	nodes: [{name: c, role: cpu, cpu_cores: 64, memory: 64GB}, {name: m, role: control, hosts: m1, cpu_cores: 8, memory: 32GB}]
+	components:
+	  a: {target: $1, nodes: c, IMAGEcommand: [/bin/x], cpus: 1, memory: 1GB, egress: $3, KINDrestart: on_failure}
+	agent: {enabled: false}
+	targets: {$1: {$2}}
+	EOF
+        case $1 in systemd | slurm) image= ;; *) image="image: x, " ;; esac
+        case $1 in slurm) kind="kind: batch, queued: true, " ;; *) kind= ;; esac
+        sed -i "s/IMAGE/$image/;s/KIND/$kind/" loose.yaml && rm -rf loose && stoker render $1 -f loose.yaml -o loose >/dev/null 2>err || { cat err; exit 1; }
+        grep -q "^loose.yaml:3:.*warning: $1 does not follow .egress. of component .a." err
+    }
+    E="[10.9.0.0/16]" &&
+    limits compose "" "$E" && limits systemd "" "$E" && limits slurm "controller: m1" "$E" && limits kubernetes "stoker_image: r/s:1, network_policy: false" "$E" &&
+    limits openshift "stoker_image: r/s:1, network_policy: false" "$E" && limits compose "" "[]" && ! limits compose "" "[0.0.0.0/0]" &&
+    ! limits kubernetes "stoker_image: r/s:1" "$E" && ! limits openshift "stoker_image: r/s:1" "$E" || { cat loose.yaml err; exit 1; }'
 test_expect 'pods of a user that the image may not know have a home; readiness fails after as many retries as liveness' '
     site home "  u: {$U, env: {USER: me}, ports: [{name: p, port: 80}], health: {path: /, retries: 7}}
   v: {$U, user: \"2000\"}" && f=home/kubernetes/base/component-u.yaml &&

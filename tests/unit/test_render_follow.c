@@ -55,7 +55,7 @@ static const char SITE[] =
     "    cpus: 4\n"
     "    memory: 8GiB\n"
     "    shm: 1GiB\n"
-    "    egress: ['10.9.0.0/16:5432', '0.0.0.0/0']\n"
+    "    egress: ['10.9.0.0/16:5432', '10.8.0.0/16']\n"
     "    pools: [p]\n"
     "FIRST    fabrics: [rails]\n"
     "    mounts: [{storage: data, path: /data, subpath: a, read_only: false}]\n"
