@@ -193,7 +193,26 @@ test_expect 'a folder in a volume of compose, which docker does not make, is tol
 	targets: {compose: {project: lab}}
 	EOF
     stoker render compose -f vol.yaml -o vol >/dev/null 2>err && test "$(grep -c "warning: docker makes no folder" err)" = 1 &&
-    grep -q "^vol.yaml:4:[0-9]*: warning: .*.pg. of .vol. has to be there before .db. starts" err && grep -q "run --rm -v lab_vol:/v debian mkdir -p ./v/pg." err || { cat err; exit 1; }'
+    grep -q "^vol.yaml:4:[0-9]*: warning: .*.pg. of .vol. has to be there before .db. starts" err && grep -q "run --rm -v lab_vol:/v debian install -d ./v/pg.; or" err || { cat err; exit 1; }'
+test_expect 'the command names the volumes of all replicas, and gives the folder to who writes there' '
+    sed "s/size: 10GiB/size: 10GiB, per_replica: true/;s/db: {target: compose,/db: {target: compose, replicas: 3, user: \"1000:1001\",/;s/ok: {/ok: {user: app, /;s,path: /a}]},path: /a\, subpath: x}]}," vol.yaml >reps.yaml &&
+    stoker render compose -f reps.yaml -o vol >/dev/null 2>err && test "$(grep -c "warning: docker makes no folder" err)" = 2 &&
+    grep -qF "for i in \$(seq 3); do docker run --rm -v lab_vol.db-\$i:/v debian install -d -o 1000 -g 1001 '"'/v/pg'"'; done; or" err &&
+    grep -q "lab_vol.ok:/v debian install -d ./v/x., and give it to the .app. of its image" err &&
+    test "$(grep -o "source: vol.db-[123]" vol/compose/compose.yaml | sort -u | wc -l)" = 3 || { cat err; exit 1; }'
+test_expect 'a bind of a mount that is written to is told, unless it is of a folder that only the mount has' '
+    cat >nfs.yaml <<-"EOF" &&
+	nodes: [{name: c, role: cpu, cpu_cores: 16, memory: 64GB}]
+	storage: [{name: nas, kind: nfs, path: /mnt/nas, source: "n:/e"}, {name: disk, kind: local, path: /srv/data}]
+	components:
+	  a: {target: compose, replicas: 2, image: "x:1", mounts: [{storage: nas, path: /ck}]}
+	  b: {target: compose, image: "x:1", mounts: [{storage: nas, path: /ck, subpath: runs}, {storage: disk, path: /d}]}
+	  c: {target: compose, image: "x:1", mounts: [{storage: nas, path: /ck, read_only: true}]}
+	targets: {compose: {}}
+	EOF
+    stoker render compose -f nfs.yaml -o nfs >/dev/null 2>err && test "$(grep -c "warning:" err)" = 1 &&
+    grep -q "^nfs.yaml:4:.*warning: while ./mnt/nas. is not mounted, .a. writes into the folder below it, on the root disk" err &&
+    grep -q "a drop-in with RequiresMountsFor=/mnt/nas" err || { cat err; exit 1; }'
 # --- ports that ask for a capability ---
 test_expect 'a port below 1024 brings the capability to bind it, behind the line that takes them all' '
     cat >low.yaml <<-"EOF" &&
