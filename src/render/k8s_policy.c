@@ -6,8 +6,8 @@
  * one component.  `depends_on` is an order, not a policy: it lets who depends ask, and shuts nobody
  * out.  Outside the cluster a pod reaches what `egress` of its component names; one that names none
  * reaches port 443 where the spec has object storage or its models come from the hub, whose
- * addresses nobody knows.  Policies hold for the cluster's network; networks of Multus and RDMA pass
- * them by, which is why those are networks of their own. */
+ * addresses nobody knows.  Policies hold for the cluster's network; networks of Multus and RDMA
+ * pass them by, which is why those are networks of their own. */
 #include "base/str.h"
 #include "render/k8s.h"
 
