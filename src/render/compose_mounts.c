@@ -113,8 +113,8 @@ static void memory(struct compose *k, const struct spec_storage *s, const struct
     yaml_end(y);
 }
 
-/* The folder that a file system is mounted on is there without it, and on the root disk; a folder in
- * the file system is not, so that docker does not start what binds it. */
+/* The folder that a file system is mounted on is there without it, and on the root disk; a folder
+ * in the file system is not, so that docker does not start what binds it. */
 static void unmounted_warn(struct compose *k, const struct host_run *run,
                            const struct spec_storage *s, const struct spec_mount *m)
 {
