@@ -51,6 +51,8 @@ struct call_line {
     uint64_t client;     /* of the scheduler */
     int64_t deadline_ns; /* monotonic */
     const _Atomic bool *gone;
+    /* What it will hold, before it does; false: later, as others of the same source hold enough. */
+    bool (*takes)(struct call_line *l, size_t bytes);
     /* Takes what is in `body`.  `f` is NULL where the status is 200. */
     void (*done)(struct call_line *l, int status, struct buf *body, const struct ask_fault *f);
     void *arg;

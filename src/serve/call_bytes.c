@@ -12,8 +12,12 @@ bool call_take_bytes(struct call *c, size_t bytes)
 {
     size_t most = c->s->o.calls_bytes_max, held = atomic_load(&c->s->calls_bytes), sent;
 
-    if (c->line) /* which may run before the HTTP server does */
-        return true;
+    if (c->line) { /* which may run before the HTTP server does */
+        c->fault.retry_after_s = 1;
+        return c->line->takes(c->line, bytes) ||
+               ask_fault(&c->fault, ASK_E_OVERLOADED, NULL,
+                         "lines before it hold what there is of memory (--calls-max)");
+    }
     sent = http_replies_bytes(c->s->http);
     if (c->bytes + bytes > most)
         return ask_fault(&c->fault, ASK_E_TOO_LARGE, NULL,

@@ -35,12 +35,41 @@ void line_window_release(struct line_window *w)
 
 bool line_window_full(const struct line_window *w)
 {
-    return w->count >= w->most || (w->count && w->text_bytes >= LINE_WINDOW_TEXT_BYTES);
+    return w->count >= w->most ||
+           (w->count && (w->text_bytes >= LINE_WINDOW_TEXT_BYTES ||
+                         atomic_load(&w->s->calls_bytes) >= w->s->o.calls_bytes_max));
 }
 
 static struct line_slot *slot_at(struct line_window *w, size_t i)
 {
     return &w->slots[(w->first + i) % LINE_WINDOW_MAX];
+}
+
+/* The lock is held. */
+static void hold_bytes(struct line_slot *slot, size_t bytes)
+{
+    struct line_window *w = slot->window;
+
+    atomic_fetch_add(&w->s->calls_bytes, bytes - slot->bytes); /* modulo 2^64 */
+    w->bytes += bytes - slot->bytes;
+    slot->bytes = bytes;
+}
+
+/* On any thread.  The oldest has to go on, whatever it is: others wait for it. */
+static bool line_takes(struct call_line *l, size_t bytes)
+{
+    struct line_slot *slot = l->arg;
+    struct line_window *w = slot->window;
+    bool ok;
+
+    pthread_mutex_lock(&w->lock);
+    ok = slot == slot_at(w, 0) ||
+         (w->bytes + bytes <= LINE_WINDOW_BYTES_MAX &&
+          atomic_load(&w->s->calls_bytes) + bytes <= w->s->o.calls_bytes_max);
+    if (ok)
+        hold_bytes(slot, slot->bytes + bytes);
+    pthread_mutex_unlock(&w->lock);
+    return ok;
 }
 
 /* On any thread: the last that the call does with its line. */
@@ -54,6 +83,7 @@ static void line_done(struct call_line *l, int status, struct buf *body, const s
     slot->kind = f ? f->kind : ASK_E_BACKEND;
     slot->reply = *body;
     *body = (struct buf){ 0 };
+    hold_bytes(slot, slot->reply.len);
     slot->done = true;
     if (slot == slot_at(w, 0))
         pthread_cond_signal(&w->ended);
@@ -93,6 +123,7 @@ void line_window_put(struct line_window *w, uint64_t number, char *custom_id, ch
                                      .client = w->client,
                                      .deadline_ns = w->deadline_ns,
                                      .gone = &w->gone,
+                                     .takes = line_takes,
                                      .done = line_done,
                                      .arg = slot };
     w->text_bytes += body_len;
@@ -156,6 +187,7 @@ struct line_slot *line_window_oldest(struct line_window *w, int wait_ms)
         pthread_mutex_lock(&w->lock);
         (void)clock_cond_wait(&w->ended, &w->lock, clock_mono_ns() + LINE_AGAIN_MS * 1000000LL);
         slot->done = false;
+        hold_bytes(slot, 0);
         buf_release(&slot->reply);
         pthread_mutex_unlock(&w->lock);
         begin_line(w, slot);
@@ -173,6 +205,7 @@ void line_window_pop(struct line_window *w)
     free(slot->text);
     free(slot->custom_id);
     pthread_mutex_lock(&w->lock);
+    hold_bytes(slot, 0);
     w->first = (w->first + 1) % LINE_WINDOW_MAX;
     w->count--;
     pthread_mutex_unlock(&w->lock);

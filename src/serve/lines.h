@@ -8,7 +8,9 @@
  *     line_window_put() ─► front ─► scheduler ─► … ─► line_window_oldest(), line_window_pop()
  *
  * Memory is bounded by what the window may hold: lines by their bytes, replies by the largest one
- * seen of late, so that a source of large replies has few of them under way.  It opens slowly.  A
+ * seen of late, so that a source of large replies has few of them under way.  It opens slowly.  What
+ * a line will hold is counted as soon as it is known, in the server's sum too (call_bytes.c): one
+ * behind the oldest is put off where that is too much.  A
  * line that is refused because the server is busy or its model is loading is put again. */
 #ifndef SERVE_LINES_H
 #define SERVE_LINES_H
@@ -18,9 +20,10 @@
 
 enum {
     LINE_WINDOW_MAX = 512,              /* lines under way of one source */
-    LINE_WINDOW_FIRST = 16,             /* before a reply's size is known */
+    LINE_WINDOW_FIRST = 2,              /* before a reply's size is known */
     LINE_WINDOW_TEXT_BYTES = 4 << 20,   /* of lines under way, or one line */
     LINE_WINDOW_REPLY_BYTES = 16 << 20, /* of replies under way, or one reply */
+    LINE_WINDOW_BYTES_MAX = 32 << 20,   /* that lines behind the oldest hold, as it is foreseen */
     LINE_AGAIN_MS = 250,                /* before a line is put again */
     LINE_ID_MAX = 512                   /* bytes of a custom_id */
 };
@@ -34,6 +37,7 @@ struct line_slot {
     int status;
     enum ask_error kind; /* where the status is not 200 */
     struct buf reply;
+    size_t bytes; /* that it holds or will, in the window's and the server's sum */
     struct line_window *window;
 };
 
@@ -49,6 +53,7 @@ struct line_window {
     struct line_slot slots[LINE_WINDOW_MAX];
     size_t first, count, most; /* most: that may be under way now */
     size_t text_bytes, reply_largest;
+    size_t bytes; /* of all slots, under the lock */
 };
 
 void line_window_init(struct line_window *w, struct serve *s, const struct api *api,

@@ -3,6 +3,8 @@
 
 Files and batches are asked for as OpenAI's clients ask (tests/clients runs the official one); a
 batch is killed again and again, and every request of it must be answered exactly once."""
+import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
@@ -504,6 +506,33 @@ def pressure():
     s.stop()
 
 
+def unread():
+    """Streams whose replies nobody reads share what all calls may hold."""
+    s = Server("-m", f"emb={EMB}", "--calls-max", "20MB")
+    line = json.dumps({"input": ["a"] * 2048}).encode() + b"\n"
+    before, held = s.rss_kb(), []
+
+    def pour():
+        with s.connect(2) as c:
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            held.append(c)
+            with contextlib.suppress(OSError):
+                c.sendall(b"POST /v1/embeddings/stream HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+                for _ in range(60):
+                    c.sendall(b"%x\r\n%s\r\n" % (len(line), line))
+                time.sleep(3)
+
+    with concurrent.futures.ThreadPoolExecutor(16) as ex:
+        ends = [ex.submit(pour) for _ in range(16)]
+        most = 0
+        while not all(e.done() for e in ends):
+            most = max(most, s.rss_kb())
+            time.sleep(.05)
+    check("replies of streams that nobody reads are counted for all", s.sanitized() or most - before < 120_000, before, most)
+    check("and others are answered after it", wait(lambda: s.ask("/v1/embeddings", {"input": ["a"] * 2048})[0] == 200, 20))
+    s.stop()
+
+
 def volume():
     s = Server(*MODELS)
     count = 5000 if s.sanitized() else STREAM_LINES
@@ -583,7 +612,7 @@ serve:
     check("--explain tells of them", all(w in p.stdout for w in ("timeout_max", "batch_time", "spec-batches", "site.yaml:")), p.stdout, p.stderr)
 
 
-for name in sys.argv[4:] or ("of_spec", "files", "large", "answers", "faults", "owners", "time_and_cancel", "killed", "full", "tiny_disk", "streams", "pressure",
+for name in sys.argv[4:] or ("of_spec", "files", "large", "answers", "faults", "owners", "time_and_cancel", "killed", "full", "tiny_disk", "streams", "pressure", "unread",
                              "volume", "short_beside"):
     part(globals()[name])
 done()
