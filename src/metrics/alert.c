@@ -653,8 +653,8 @@ static double latest(const struct alerts *a, uint32_t series)
 /* Counters: what was added since they were known last; one that fell began again at zero. */
 static double counted(struct alerts *a, struct track *k, const struct alert_rule *r, double v)
 {
-    double sum, sec, gone = 0, added = 0;
-    bool first = !k->known;
+    double sum, sec, gone = 0, added = 0, window = (double)r->window_ns / (double)ALERT_SECOND;
+    bool first = !k->known, all = r->how == ALERT_INCREASE && r->op == ALERT_BELOW;
 
     if (!first) {
         gone = (double)(a->mono_ns - k->last_ns) / (double)ALERT_SECOND;
@@ -664,12 +664,11 @@ static double counted(struct alerts *a, struct track *k, const struct alert_rule
     }
     k->last = v;
     k->last_ns = a->mono_ns;
-    alert_window_add(k->win, r->window_ns, a->mono_ns, added,
-                     fmin(gone, (double)r->window_ns / (double)ALERT_SECOND));
+    alert_window_add(k->win, r->window_ns, a->mono_ns, added, fmin(gone, window));
     alert_window_read(k->win, r->window_ns, a->mono_ns, &sum, &sec);
     if (r->how == ALERT_INCREASE && r->op == ALERT_ABOVE) /* a part is enough to be too much */
         return sum;
-    if (sec * 2 < (double)r->window_ns / (double)ALERT_SECOND)
+    if (sec < window * (all ? 0.9 : 0.5)) /* "none in 15 minutes" needs them */
         return NAN;
     return r->how == ALERT_INCREASE ? sum : sum / sec;
 }

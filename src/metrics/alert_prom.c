@@ -178,9 +178,9 @@ static void compare(const struct form *f, double than, struct buf *out)
     buf_addf(out, " %s %.12g", op_sign(f->r->op), than * f->scale);
 }
 
-/* The agent knows a mean, a rate or that too little was added when half of the window was seen.
- * Prometheus spreads what a part of a window added over the whole, so that too little is known
- * only when all of it was seen, and so is what is computed from a rate. */
+/* The agent knows a mean or a rate when half of the window was seen, that too little was added when
+ * all of it was.  Prometheus spreads what a part of a window added over the whole, so that too
+ * little is known only then too, and so is what is computed from a rate. */
 static void seen(const struct form *f, struct buf *out)
 {
     const struct alert_rule *r = f->r;
@@ -188,7 +188,9 @@ static void seen(const struct form *f, struct buf *out)
     bool half = !f->derived && (r->how == ALERT_MEAN || above);
     char w[UNITS_TEXT_MAX];
 
-    if (!(f->o->exact || f->derived) || !r->window_ns || (r->how == ALERT_INCREASE && above))
+    bool added = r->how == ALERT_INCREASE;
+
+    if (!(f->o->exact || f->derived || added) || !r->window_ns || (added && above))
         return;
     buf_adds(out, " and ");
     selector(f, f->metric, out);

@@ -225,7 +225,8 @@ static void put_values(const struct jobs *s, struct tele *t, const struct job *j
             set(t, s->source, "job.state", l, 4, 1);
     }
     set(t, s->source, "job.gpus", l, 3, at_work(j) ? j->gpus : (double)NAN);
-    set(t, s->source, "job.step", l, 3, j->step);
+    /* of a job that is over it would stand still, as that of one that hangs */
+    set(t, s->source, "job.step", l, 3, at_work(j) ? j->step : (double)NAN);
     set(t, s->source, "job.steps", l, 3, j->steps);
     set(t, s->source, "job.restarts", l, 3, j->restarts);
     set(t, s->source, "job.report_age", l, 3, age(now_s, j->updated_s));

@@ -435,6 +435,30 @@ TEST(increase_from_zero_counts_what_appears)
     sim_end(&s);
 }
 
+/* "none in 15 minutes" is not known before. */
+TEST(too_little_waits_for_the_whole_window)
+{
+    struct alert_rule r = { .name = "S",
+                            .metric = "job.step",
+                            .how = ALERT_INCREASE,
+                            .window_ns = 600 * SEC,
+                            .op = ALERT_BELOW,
+                            .threshold = 1,
+                            .clear = NAN,
+                            .unit = "1",
+                            .summary = "{value}" };
+    struct sim s;
+
+    sim_start(&s, &r, 1);
+    sim_series(&s, "job.step", "job", "new", NULL);
+    s.value[0] = 0;
+    sim_run(&s, 500);
+    CHECK(s.fired == 0);
+    sim_run(&s, 140);
+    CHECK(s.fired == 1);
+    sim_end(&s);
+}
+
 TEST(mean_waits_for_half_a_window)
 {
     struct alert_rule r = { .name = "M",
@@ -889,6 +913,7 @@ TEST_MAIN(cmocka_unit_test(fires_after_for_and_resolves), cmocka_unit_test(hyste
           cmocka_unit_test(no_rule_says_one_times), cmocka_unit_test(the_words_follow_the_value),
           cmocka_unit_test(increase_from_zero_counts_the_first_second),
           cmocka_unit_test(increase_from_zero_counts_what_appears),
+          cmocka_unit_test(too_little_waits_for_the_whole_window),
           cmocka_unit_test(mean_waits_for_half_a_window), cmocka_unit_test(absent_means_known_once),
           cmocka_unit_test(ratio_and_guard_come_late),
           cmocka_unit_test(rules_that_are_off_are_not_there),
