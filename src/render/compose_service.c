@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "render/compose_int.h"
 #include "render/containerfile.h"
+#include "render/follow.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -296,8 +297,10 @@ static void resources(struct compose *k, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
     struct maybe cpus = host_cpus(run), memory = host_memory(run);
+    struct maybe limit = memory.known || !run->node ? memory : run->node->memory_bytes;
     static const char share[] = "in proportion to its GPUs";
 
+    follow_memory_mounts(k->r, c, limit);
     if (!cpus.known && !memory.known && !run->gpus)
         return;
     yaml_map(&k->y, "deploy");

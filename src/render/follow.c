@@ -674,6 +674,23 @@ const struct spec_storage *follow_mount_at(const struct render *r, const struct 
     return storage_at(r, c, ON_PODS, path);
 }
 
+void follow_memory_mounts(struct render *r, const struct spec_component *c, struct maybe limit)
+{
+    for (size_t i = 0; limit.known && i < c->mount_count; i++) {
+        const struct spec_mount *m = &c->mounts[i];
+        const struct spec_storage *s = spec_storage_find(r->spec, m->storage);
+        bool sized = c->shm_bytes.known && str_eq(m->path, "/dev/shm"); /* by 'shm' */
+
+        if (s && s->kind == SPEC_STORAGE_MEMORY && !sized && maybe_or(s->size_bytes, 0) > limit.v)
+            render_refuse(r, &m->storage,
+                          "What is written there counts as memory of the container: give it more "
+                          "'memory', or the storage a smaller 'size'.",
+                          "storage '%s' is in memory and larger than %s of component '%s'", s->name,
+                          c->memory_bytes.known ? "the memory" : "the part of a machine's memory",
+                          c->name);
+    }
+}
+
 /* Why a job may go on on other machines than it began on; NULL: it does not. */
 static const char *why_it_moves(const struct render *r, const struct spec_component *c, unsigned on)
 {

@@ -21,4 +21,8 @@ const char *render_follow_wish(const char *target, unsigned kind, const char *ke
 /* The storage that a pod of the component has at a path, the one nearest to it; NULL: none. */
 const struct spec_storage *follow_mount_at(const struct render *r, const struct spec_component *c,
                                            const char *path);
+
+/* Refuses mounts of kind memory that are larger than what the container may have. */
+void follow_memory_mounts(struct render *r, const struct spec_component *c, struct maybe limit);
+
 #endif

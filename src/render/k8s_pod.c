@@ -2,6 +2,7 @@
 /* k8s_pod: a pod from a component, and any pod as YAML. */
 #include "base/str.h"
 #include "plan/feasible.h"
+#include "render/follow.h"
 #include "render/k8s.h"
 
 #include <assert.h>
@@ -140,6 +141,10 @@ static void shm_add(struct k8s *k, struct k8s_pod *pod)
             k->r, &c->shm_bytes, "/dev/shm is part of the memory of a pod: give it 'memory'.",
             "'%s' has a larger /dev/shm than its GPUs' part of the memory, %" PRId64 " GiB",
             c->name, memory.v >> 10);
+    follow_memory_mounts(k->r, c,
+                         said           ? c->memory_bytes
+                         : memory.known ? maybe_of(memory.v << 20)
+                                        : maybe_none());
     for (size_t i = 0; i < pod->volume_count; i++)
         if (str_eq(pod->volumes[i].path, "/dev/shm"))
             return;

@@ -996,6 +996,23 @@ test_expect 'refused: more machines than there are, a /dev/shm above what the po
     site span2 "  a: {$T, gpus: 4, nodes_per_replica: 2, replicas: 2}" &&
     ! site shm "  a: {$T, gpus: 2, shm: 300GiB}" && grep -q "^shm.yaml:8:.*.a. has a larger /dev/shm than its GPUs. part of the memory, [0-9]* GiB" shm.err &&
     site shm2 "  a: {$T, gpus: 2, memory: 400GiB, shm: 300GiB}" || { cat s*.err; exit 1; }'
+test_expect 'refused: storage in memory above what the container gets, at any path' '
+    heap() { # TARGET SIZE MOUNT MORE
+        cat >heap.yaml <<-EOF
+	nodes: [{name: g, count: 1, gpus_per_node: 4, gpu: {model: L40S}, cpu_cores: 32, memory: 256GiB}]
+	storage: [{name: mem, kind: memory, size: $2}]
+	components:
+	  a: {target: $1, gpus: 1, replicas: 2, image: "r/x:1", command: [x], mounts: [{storage: mem, path: $3}]$4}
+	targets: {$1: {}}
+	EOF
+        rm -rf heap && stoker render $1 -f heap.yaml -o heap >/dev/null 2>err
+    }
+    for t in kubernetes openshift compose; do
+        for more in ", memory: 64GiB" ""; do
+            ! heap $t 200GiB /m "$more" && test "$(grep -c "^heap.yaml:4:.*storage .mem. is in memory and larger than the .*memory of component .a." err)" = 1 || { cat err; exit 1; }
+            ! heap $t 200GiB /dev/shm "$more" && heap $t 200GiB /dev/shm "$more, shm: 4GiB" && heap $t 40GiB /m "$more" || { cat err; exit 1; }
+        done
+    done'
 test_expect 'JobSet: the end of the time limit is the end; TrainJob: what its runtime decides is told' '
     has jobset/$B "action: FailJobSet" "onJobFailureReasons:" "- DeadlineExceeded" &&
     sed "s/job: jobset/job: trainjob/;s/^    kind: training/&\n    priority: high\n    restart: never/" "$KUBE" >told.yaml && grep -q "max_restarts:" told.yaml &&
