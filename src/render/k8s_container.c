@@ -230,20 +230,36 @@ static size_t fabric_env(struct k8s *k, const struct spec_component *c, struct k
     return count;
 }
 
+/* A user that the image's /etc/passwd does not have gets "/" for a home, which it cannot write:
+ * caches (Triton, torch.compile, CUDA, the hub's) end there with "permission denied", and who asks
+ * for the user's name gets none. */
+static const struct k8s_env home[] = { { .name = "HOME", .value = "/tmp" },
+                                       { .name = "USER", .value = "stoker" } };
+
+/* Ours, but for those that the spec sets. */
+static void own_variables(struct k8s *k, struct yaml_out *y, const struct spec_component *c,
+                          const struct k8s_env *env, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!c || (!set_by(&c->env, env[i].name) &&
+                   !(c->gpus && set_by(&k->r->spec->nccl.env, env[i].name))))
+            variable(k, y, &env[i]);
+}
+
 void k8s_env(struct k8s *k, struct yaml_out *y, const struct k8s_pod *pod)
 {
     const struct spec_component *c = pod->c;
     const struct spec_pairs *nccl = &k->r->spec->nccl.env;
     struct k8s_env fabric[FABRIC_ENV_MAX];
-    bool gpu = c && c->gpus;
+    bool gpu = c && c->gpus, homeless = c && !pod->root;
     size_t fixed = c ? fabric_env(k, c, fabric) : 0;
 
-    if (!pod->env_count && !fixed && !(gpu && nccl->count) && !(c && c->env.count))
+    if (!pod->env_count && !homeless && !fixed && !(gpu && nccl->count) && !(c && c->env.count))
         return;
     yaml_seq(y, "env");
-    for (size_t i = 0; i < pod->env_count; i++)
-        if (!c || (!set_by(&c->env, pod->env[i].name) && !(gpu && set_by(nccl, pod->env[i].name))))
-            variable(k, y, &pod->env[i]);
+    own_variables(k, y, c, pod->env, pod->env_count);
+    if (homeless)
+        own_variables(k, y, c, home, ARRAY_SIZE(home));
     for (size_t i = 0; i < fixed; i++)
         if (!set_by(&c->env, fabric[i].name) && !set_by(nccl, fabric[i].name))
             variable(k, y, &fabric[i]);

@@ -116,21 +116,6 @@ static void launch_env(struct kube *q, const struct kube_work *w, struct k8s_pod
         env_add(pod, env, "STOKER_HOLD", "1", arena_strdup(a, render_from(q->k.r, &w->c->restart)));
     env_add(pod, env, "PYTORCH_CUDA_ALLOC_CONF", t ? t->allocator : NULL,
             t ? arena_strdup(a, render_from(q->k.r, &t->allocator)) : NULL);
-    if (!pod->root) { /* a user without an entry in the image's /etc/passwd */
-        env_add(pod, env, "HOME", "/tmp", NULL);
-        env_add(pod, env, "USER", "stoker", NULL);
-    }
-}
-
-/* A user whom the image does not know has "/" for a home, where caches of PyTorch, Triton and the
- * Hugging Face libraries cannot be made.  Who names a user knows the image. */
-static void home_env(struct k8s_pod *pod)
-{
-    static const struct k8s_env home[] = { { .name = "HOME", .value = "/tmp" },
-                                           { .name = "USER", .value = "stoker" } };
-
-    pod->env = home;
-    pod->env_count = sizeof(home) / sizeof(*home);
 }
 
 static void launched(struct kube *q, const struct kube_work *w, struct k8s_pod *pod)
@@ -176,8 +161,6 @@ static void pod_make(struct kube *q, const struct kube_work *w, struct k8s_pod *
         k8s_serve_pod(&q->k, w->c, pod);
     if (w->launched)
         launched(q, w, pod);
-    else if (!w->c->user && !k8s_is_server(w->c))
-        home_env(pod);
 }
 
 /* ---- objects ---- */
