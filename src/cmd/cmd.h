@@ -95,6 +95,7 @@ struct cmd_watch {
     struct {
         uint64_t device, inode, bytes;
         int64_t s, ns;
+        int64_t away_ms; /* since when it is not there; 0: it is, and INT64_MAX: told */
     } seen[CMD_WATCH_MAX];
 };
 bool cmd_watch_changed(struct cmd_watch *w);

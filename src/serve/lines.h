@@ -8,10 +8,10 @@
  *     line_window_put() ─► front ─► scheduler ─► … ─► line_window_oldest(), line_window_pop()
  *
  * Memory is bounded by what the window may hold: lines by their bytes, replies by the largest one
- * seen of late, so that a source of large replies has few of them under way.  It opens slowly.  What
- * a line will hold is counted as soon as it is known, in the server's sum too (call_bytes.c): one
- * behind the oldest is put off where that is too much.  A
- * line that is refused because the server is busy or its model is loading is put again. */
+ * seen of late, so that a source of large replies has few of them under way.  It opens slowly.
+ * What a line will hold is counted as soon as it is known, in the server's sum too (call_bytes.c):
+ * one behind the oldest is put off where that is too much.  A line that is refused because the
+ * server is busy or its model is loading is put again. */
 #ifndef SERVE_LINES_H
 #define SERVE_LINES_H
 #include "serve/call.h"

@@ -99,6 +99,10 @@ def scopes():
         p = run("serve", "-m", f"emb={EMB}", "--port", "0", "--token-file", call)
         q = run("agent", "--port", "0", "--token-file", call, "--once")
         check(f"and none starts with it: {what}", p.returncode == 2 and "which no token has" in p.stderr and q.returncode == 2, p.stderr, q.stderr)
+    os.rename(call, call + ".away")
+    check("one that is removed is told, and what was read stays", s.wait_text("the next start fails", 20) and "No such file" in s.text and
+          status("/v1/embeddings", "for calls, newer", TEXT) == 200, s.text)
+    os.rename(call + ".away", call)
     check("it ends", s.stop()[0] == 0)
     check("and its socket file is gone", not os.path.exists(sock))
     s = Server("-m", f"emb={EMB}", "--token-file", secret("x"))
