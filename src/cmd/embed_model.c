@@ -2,6 +2,7 @@
 /* embed_model: from the name of a model to something that turns texts into rows. */
 #include "base/str.h"
 #include "cmd/embed_int.h"
+#include "os/file.h"
 #include "serve/models.h"
 
 #include <assert.h>
@@ -206,6 +207,7 @@ static uint64_t hash_tensors(uint64_t h, const struct st *st)
 uint64_t encoder_fingerprint(const struct encoder *e)
 {
     static const char *const files[] = { "config.json", "tokenizer.json", "tokenizer_config.json" };
+    static const char *const older[] = { "special_tokens_map.json", "added_tokens.json" };
     const struct model *m = e->model;
     char path[PATH_MAX + 32];
     uint64_t h = HASH_START;
@@ -213,6 +215,10 @@ uint64_t encoder_fingerprint(const struct encoder *e)
     for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
         snprintf(path, sizeof(path), "%s/%s", m->net_dir, files[i]);
         h = hash_file(h, path);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(older); i++) {
+        snprintf(path, sizeof(path), "%s/%s", m->net_dir, older[i]);
+        h = file_exists(path) ? hash_file(h, path) : h;
     }
     h = hash_number(h, (uint64_t)m->pool << 8 | (uint64_t)m->prompt_apart << 2 |
                            (uint64_t)m->normalize << 1 | m->rules.lower_first);

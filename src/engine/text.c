@@ -31,7 +31,7 @@ enum rc text_prompt_tokens(const struct tokenizer *t, struct tok_scratch *s, con
 
     if (tokenizer_encode(t, s, text, NULL, o, &got, err))
         return err_ctx(err, "could not tokenise the prompt");
-    *out = got.count && got.special[got.count - 1] ? got.count - 1 : got.count;
+    *out = got.count && tokenizer_is_special(t, got.ids[got.count - 1]) ? got.count - 1 : got.count;
     return RC_OK;
 }
 

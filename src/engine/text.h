@@ -17,8 +17,9 @@ struct tok_text text_prepare(struct tok_text t, const char *prompt, struct buf *
 size_t text_origin(struct tok_text t, const char *prompt, size_t at);
 /* How many tokens of a text that begins with the prompt are the prompt's, as the reference
  * counts them for models that pool without it: the prompt's tokens without a text, the
- * template's first included and its last left out.  So many of a text's first tokens are left out
- * of the pooling, also where the text was cut at the left and they are no longer the prompt's. */
+ * template's first included and its last left out where it is a special token by its name.
+ * So many of a text's first tokens are left out of the pooling, also where the text was cut at
+ * the left and they are no longer the prompt's. */
 enum rc text_prompt_tokens(const struct tokenizer *t, struct tok_scratch *s, const char *prompt,
                            const struct tok_opts *o, size_t *out, struct err *err) MUST_USE;
 /* The prompt of e5-instruct models for a task. */

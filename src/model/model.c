@@ -491,23 +491,35 @@ static enum rc modules_open(struct model *m, struct arena *a, const struct modul
     return rc;
 }
 
+/* The older form: two files of their own, which count where tokenizer_config.json has no
+ * added_tokens_decoder. */
+static enum rc specials_open(struct model *m, struct arena *a, const struct json *cfg,
+                             struct err *err)
+{
+    struct json *map = NULL, *added = NULL;
+    bool older = !json_get(cfg, "added_tokens_decoder");
+    enum rc rc = RC_OK;
+
+    if (older)
+        rc = json_load(m, a, m->net_dir, "special_tokens_map.json", &map, err);
+    if (!rc && older)
+        rc = json_load(m, a, m->net_dir, "added_tokens.json", &added, err);
+    if (!rc && config_special(m, cfg, map, added, err))
+        return err_ctx(err, "'%s'", m->net_dir);
+    return rc;
+}
+
 static enum rc tokenizer_open(struct model *m, struct arena *a, const struct json *net,
                               struct err *err)
 {
-    struct json *cfg = NULL, *map = NULL, *added = NULL;
-    struct special_files files;
+    struct json *cfg = NULL;
     enum rc rc;
 
     WITH_FILE(rc, m->net_dir, "tokenizer_config.json", cfg,
               fields_check(m, FIELDS_TOKENIZER, cfg, err));
-    if (!rc && !json_get(cfg, "added_tokens_decoder")) /* the reference reads these only then */
-        rc = json_load(m, a, m->net_dir, "special_tokens_map.json", &map, err);
-    if (!rc && !json_get(cfg, "added_tokens_decoder"))
-        rc = json_load(m, a, m->net_dir, "added_tokens.json", &added, err);
-    files = (struct special_files){ cfg, map, added };
-    if (!rc && config_tokenizer(m, net, &files, err))
+    if (!rc && config_tokenizer(m, net, cfg, err))
         return err_ctx(err, "'%s/tokenizer_config.json'", m->net_dir);
-    return rc;
+    return rc ? rc : specials_open(m, a, cfg, err);
 }
 
 static const char prompts_name[] = "config_sentence_transformers.json";

@@ -37,11 +37,6 @@ struct model_dense { /* sentence-transformers Dense after pooling */
     enum { MODEL_DENSE_IDENTITY, MODEL_DENSE_TANH, MODEL_DENSE_RELU, MODEL_DENSE_GELU } act;
 };
 
-struct model_token { /* that a file beside tokenizer.json says is there */
-    const char *text, *file;
-    struct maybe id;
-};
-
 struct model_prompt {
     const char *name, *text;
 };
@@ -58,7 +53,10 @@ enum {
     MODEL_TYPES_MAX = 256,
     MODEL_LABELS_MAX = 1024,
     MODEL_IGNORED_MAX = 64,
-    MODEL_JSON_MAX = 4 << 20 /* bytes of config.json and its like */
+    MODEL_SPECIALS_MAX = 1024, /* special tokens without a name of the reference's */
+    MODEL_ADDED_MAX = 65536,   /* tokens of added_tokens_decoder or added_tokens.json */
+    MODEL_TOKEN_BYTES = 1024,  /* bytes of one of them */
+    MODEL_JSON_MAX = 4 << 20   /* bytes of config.json and its like */
 };
 
 struct model {
@@ -75,13 +73,10 @@ struct model {
     uint32_t pad_id;
     float ln_eps;
     enum model_act act;
-    size_t rel_buckets;         /* MPNet: 32, else 0 */
-    const char *prefix;         /* of tensor names: "", "bert.", "roberta." … */
-    size_t max_tokens;          /* the limit for one text, specials included */
-    struct tok_rules rules;     /* what the tokenizer's class makes of tokenizer.json */
-    struct tok_named *named;    /* rules.named */
-    struct model_token *tokens; /* each is in tokenizer.json, or the model is refused */
-    size_t tokens_count;
+    size_t rel_buckets;     /* MPNet: 32, else 0 */
+    const char *prefix;     /* of tensor names: "", "bert.", "roberta." … */
+    size_t max_tokens;      /* the limit for one text, specials included */
+    struct tok_rules rules; /* what the tokenizer's class makes of tokenizer.json */
     size_t truncate_dim;    /* of a vector only the first so many numbers; 0: all */
     const char *similarity; /* "dot", "euclidean", "manhattan"; NULL: cosine */
     const char **ignored;   /* fields of config.json and tokenizer_config.json, FILE:FIELD, and */

@@ -118,8 +118,6 @@ static const struct field_row net_rows[] = {
 };
 
 static const struct field_row tokenizer_rows[] = {
-    READ("add_bos_token"),
-    READ("add_eos_token"),
     READ("add_prefix_space"),
     READ("added_tokens_decoder"),
     READ("additional_special_tokens"),
@@ -128,19 +126,22 @@ static const struct field_row tokenizer_rows[] = {
     READ("do_lower_case"),
     READ("eos_token"),
     READ("extra_special_tokens"),
+    READ("mask_token"),
     READ("model_input_names"),
     READ("model_max_length"),
     READ("max_len"),
-    READ("mask_token"),
+    READ("model_specific_special_tokens"),
     READ("pad_token"),
-    READ("unk_token"),
     READ("padding_side"),
     READ("sep_token"),
     READ("strip_accents"),
     READ("tokenize_chinese_chars"),
     READ("tokenizer_class"),
     READ("truncation_side"),
+    READ("unk_token"),
     HARMLESS("_commit_hash", provenance),
+    HARMLESS("add_bos_token", "the template is in tokenizer.json"),
+    HARMLESS("add_eos_token", "the template is in tokenizer.json"),
     HARMLESS("auto_map", "names code that the reference runs only when told to trust it"),
     HARMLESS("backend", provenance),
     HARMLESS("chat_template", "for conversations"),
@@ -169,6 +170,8 @@ static const struct field_row tokenizer_rows[] = {
     HARMLESS("use_fast", "the reference has only these"),
     HARMLESS("vocab_file", provenance),
     HARMLESS("wordpieces_prefix", "the pieces are in tokenizer.json"),
+    MUST_BE("fast_tokenizer_files", "{}"),
+    MUST_BE("init_inputs", "{}"),
     MUST_BE("split_special_tokens", "false"),
 };
 
@@ -287,6 +290,8 @@ enum rc fields_check(struct model *m, enum fields_file file, const struct json *
     for (const struct json *v = cfg->first; v; v = v->next) {
         const struct field_row *row = row_find(file, v->key);
 
+        if (!row && file == FIELDS_TOKENIZER && str_ends(v->key, "_token"))
+            continue; /* a special token of its own name */
         if (!row && files[file].name) {
             ignored_add(m, files[file].name, v->key);
             continue;

@@ -41,19 +41,22 @@ enum rc config_task(struct model *m, const struct json *cfg, struct err *err) MU
 /* That and tokenizer_config.json; 0: it does not say. */
 enum rc config_lengths(struct model *m, const struct json *sentence, const struct json *tokenizer,
                        struct err *err) MUST_USE;
-/* The files that name special tokens; what is not there, or does not count, is NULL. */
-struct special_files {
-    const struct json *config; /* tokenizer_config.json */
-    const struct json *map;    /* special_tokens_map.json */
-    const struct json *added;  /* added_tokens.json */
-};
-/* model_tokenizer.c: tokenizer_config.json and what stands beside it, and the network's
- * config.json. */
-enum rc config_tokenizer(struct model *m, const struct json *net, const struct special_files *files,
+/* model_tokenizer.c: tokenizer_config.json, beside config.json of the network. */
+enum rc config_tokenizer(struct model *m, const struct json *net, const struct json *tokenizer,
                          struct err *err) MUST_USE;
-/* model_special.c: the name that "cls_token" and its like have; NULL: none. */
-const char *special_name(struct model *m, const struct special_files *files, const char *key);
-enum rc special_read(struct model *m, const struct special_files *files, struct err *err) MUST_USE;
+/* model_class.c: the class that transformers has for a name; NULL: the network's own. */
+struct tokenizer_class {
+    const char *name;
+    enum tok_class class;
+    bool types;  /* token_type_ids are among its inputs by default */
+    bool lowers; /* whatever do_lower_case says */
+};
+const struct tokenizer_class *tokenizer_class_find(const struct model *m, const char *name);
+/* model_special.c: the special and the added tokens.  `map` is special_tokens_map.json and `added`
+ * added_tokens.json, NULL where tokenizer_config.json has an added_tokens_decoder: the reference
+ * does not read them then. */
+enum rc config_special(struct model *m, const struct json *cfg, const struct json *map,
+                       const struct json *added, struct err *err) MUST_USE;
 
 /* model_fields.c: each field of a file is read, known to change no number, or refused. */
 enum fields_file {

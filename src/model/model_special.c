@@ -1,194 +1,339 @@
 /* SPDX-License-Identifier: MIT */
-/* model_special: tokens that the reference looks for in a text before anything else, whatever
- * tokenizer.json lists.
+/* model_special: the special and the added tokens that the files beside tokenizer.json name.
  *
- * transformers adds every special token that a class or tokenizer_config.json names, and where
- * that has no `added_tokens_decoder` (folders saved before transformers 4.34), those of
- * special_tokens_map.json, which win over tokenizer_config.json, and of added_tokens.json. */
+ *   tokenizer_config.json    cls_token and the like, extra_special_tokens (once
+ *                            additional_special_tokens), other members that end with _token
+ *   special_tokens_map.json  the same, over the former
+ *   added_tokens_decoder     in tokenizer_config.json: all added tokens, by id
+ *   added_tokens.json        the same in the form before it
+ *
+ * The second and the last count where there is no added_tokens_decoder.  Which of these tokens are
+ * added to those of tokenizer.json is for tokenizer_tokens.c. */
+#include "base/mem.h"
 #include "base/str.h"
 #include "model/model_int.h"
 
-enum { NAMES = 7 };
-static const char config_file[] = "tokenizer_config.json";
-static const char *const names[NAMES] = { "bos_token", "eos_token", "unk_token", "sep_token",
-                                          "pad_token", "cls_token", "mask_token" };
-static const char *const usual[][NAMES] = {
-    [TOK_CLASS_FILE] = { NULL },
-    [TOK_CLASS_BERT] = { NULL, NULL, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]" },
-    [TOK_CLASS_MPNET] = { "<s>", "</s>", "[UNK]", "</s>", "<pad>", "<s>", "<mask>" },
-    [TOK_CLASS_XLMR] = { "<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>" },
+static const char *const names[TOK_NAMES] = {
+    [TOK_BOS] = "bos_token",   [TOK_EOS] = "eos_token", [TOK_UNK] = "unk_token",
+    [TOK_SEP] = "sep_token",   [TOK_PAD] = "pad_token", [TOK_CLS] = "cls_token",
+    [TOK_MASK] = "mask_token",
 };
 
-static const struct json *value_of(const struct special_files *f, const char *key)
-{
-    const struct json *v = json_get(f->map, key);
+static const char map_name[] = "special_tokens_map.json";
+static const char config_name[] = "tokenizer_config.json";
 
-    return v ? v : json_get(f->config, key);
+/* Tokens under names that the reference does not have, and under "extra_special_tokens" without
+ * any; in the model's arena while they grow. */
+struct named_list {
+    const char **keys;
+    struct tok_token *v;
+    size_t count;
+};
+struct lists {
+    struct named_list own; /* of tokenizer_config.json, and objects of either file */
+    struct named_list map; /* of special_tokens_map.json: the former win */
+    struct tok_token *extra;
+    size_t extra_count;
+    bool extra_given;              /* as a list, empty or null too */
+    bool by_text[TOK_NAMES];       /* named by a text, or in the map */
+    const struct json *additional; /* additional_special_tokens that are not the extra ones yet */
+    const char *additional_file;
+};
+
+static enum rc bad(const char *file, const char *key, const char *what, struct err *err)
+{
+    return err_set(err, RC_PARSE, "%s: '%.64s' %s", file, key, what);
 }
 
-const char *special_name(struct model *m, const struct special_files *f, const char *key)
+/* ---- one token ---- */
+static enum rc text_check(const char *file, const char *key, const char *text, size_t len,
+                          struct err *err)
 {
-    const struct json *v = value_of(f, key);
-    const char *name = json_str(v && v->type == JSON_OBJ ? json_get(v, "content") : v);
-
-    return arena_strdup(&m->arena, name);
+    if (strlen(text) != len || len > MODEL_TOKEN_BYTES)
+        return bad(file, key, "is no token: it has a NUL or is too long", err);
+    return RC_OK;
 }
 
-static bool flag_of(const struct json *v, const char *key, bool dflt)
+static bool flag(const struct json *v, const char *key, bool dflt)
 {
     return maybe_or(json_bool(json_get(v, key)), dflt);
 }
 
-/* A name, or an object that has it as "content". */
-static enum rc named_add(struct model *m, const struct json *v, const char *key,
-                         struct tok_named **out, struct err *err)
+static bool given(const struct json *v)
 {
-    const char *text = json_str(v->type == JSON_OBJ ? json_get(v, "content") : v);
-    struct tok_named *k = &m->named[m->rules.named_count];
-    bool special = flag_of(v, "special", true);
+    return v && v->type != JSON_NULL;
+}
 
-    if (!text)
-        return err_set(err, RC_PARSE, "'%s' holds something that is no token", key);
-    *k = (struct tok_named){ .text = arena_strdup(&m->arena, text),
-                             .lstrip = flag_of(v, "lstrip", false),
-                             .rstrip = flag_of(v, "rstrip", false),
-                             .single_word = flag_of(v, "single_word", false),
-                             .normalized = flag_of(v, "normalized", !special),
-                             .special = special };
-    m->rules.named_count++;
-    *out = k;
+/* "[CLS]", or an object that has it as "content". */
+static enum rc token_read(struct model *m, const char *file, const char *key, const struct json *v,
+                          bool special, struct tok_token *out, struct err *err)
+{
+    const struct json *text = v->type == JSON_OBJ ? json_get(v, "content") : v;
+    bool is_special = v->type == JSON_OBJ ? flag(v, "special", special) : true;
+
+    if (!text || text->type != JSON_STR)
+        return bad(file, key, "holds something that is no token", err);
+    if (text_check(file, key, text->text, text->len, err))
+        return err->code;
+    *out = (struct tok_token){
+        .text = arena_strdup(&m->arena, text->text),
+        .bare = v->type == JSON_STR,
+        .single_word = flag(v, "single_word", false),
+        .lstrip = flag(v, "lstrip", false),
+        .rstrip = flag(v, "rstrip", false),
+        .normalized = flag(v, "normalized", !is_special),
+        .special = is_special,
+        .loose = v->type == JSON_OBJ && !given(json_get(v, "normalized")),
+    };
     return RC_OK;
 }
 
-static void token_wanted(struct model *m, const struct tok_named *k, const char *file,
-                         struct maybe id)
+static bool holds(const struct tok_token *v, size_t count, const char *text)
 {
-    m->tokens[m->tokens_count++] = (struct model_token){ k->text, file, id };
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(v[i].text, text))
+            return true;
+    return false;
 }
 
-/* added_tokens_decoder: objects by id; its tokens have the next ids where they are new. */
-static enum rc decoder_read(struct model *m, const struct json *list, struct err *err)
+static enum rc too_many(struct err *err)
 {
-    struct tok_named *k;
-    uint64_t id;
-
-    if (list && list->type != JSON_OBJ && list->type != JSON_NULL && list->type != JSON_ARR)
-        return err_set(err, RC_PARSE, "'added_tokens_decoder' is neither a list nor an object");
-    for (const struct json *v = list ? list->first : NULL; v; v = v->next) {
-        if (named_add(m, v, "added_tokens_decoder", &k, err))
-            return err->code;
-        if (v->type == JSON_OBJ) { /* as the reference's AddedToken has it */
-            k->special = flag_of(v, "special", false);
-            k->normalized = flag_of(v, "normalized", !k->special);
-        }
-        k->fresh = true;
-        token_wanted(m, k, config_file,
-                     list->type == JSON_OBJ && str_to_u64(v->key, 10, &id) ? maybe_of((int64_t)id)
-                                                                           : (struct maybe){ 0 });
-    }
-    return RC_OK;
+    return err_set(err, RC_LIMIT, "more than %d special tokens", MODEL_SPECIALS_MAX);
 }
 
-/* added_tokens.json: ids by name. */
-static enum rc added_read(struct model *m, const struct json *list, struct err *err)
+static enum rc extra_push(struct lists *l, const struct tok_token *k, struct err *err)
 {
-    if (list && list->type != JSON_OBJ)
-        return err_set(err, RC_PARSE, "added_tokens.json is not an object");
-    for (const struct json *v = list ? list->first : NULL; v; v = v->next) {
-        struct tok_named *k = &m->named[m->rules.named_count++];
-
-        *k = (struct tok_named){ .text = arena_strdup(&m->arena, v->key),
-                                 .normalized = true,
-                                 .fresh = true };
-        token_wanted(m, k, "added_tokens.json", json_int(v));
-    }
-    return RC_OK;
-}
-
-static enum rc extra_read(struct model *m, const struct special_files *f, const char *key,
-                          struct err *err)
-{
-    const char *file = json_get(f->map, key) ? "special_tokens_map.json" : config_file;
-    const struct json *list = value_of(f, key);
-    struct tok_named *k;
-
-    if (!list || list->type == JSON_NULL)
+    if (holds(l->extra, l->extra_count, k->text))
         return RC_OK;
-    if (list->type != JSON_ARR && list->type != JSON_OBJ)
-        return err_set(err, RC_PARSE, "'%s' is neither a list nor an object", key);
-    for (const struct json *v = list->first; v; v = v->next) {
-        if (named_add(m, v, key, &k, err))
-            return err->code;
-        token_wanted(m, k, file, (struct maybe){ 0 });
-    }
+    if (l->extra_count == MODEL_SPECIALS_MAX)
+        return too_many(err);
+    l->extra[l->extra_count++] = *k;
     return RC_OK;
 }
 
-/* The seven that every tokenizer may have; one that is null is not there. */
-static enum rc named_read(struct model *m, const struct special_files *f, bool by_class,
+/* The last one under a name counts. */
+static enum rc named_push(struct named_list *l, const char *key, const struct tok_token *k,
                           struct err *err)
 {
-    enum tok_class class = m->rules.class;
-    struct tok_named *k;
+    size_t i = 0;
 
-    for (int i = 0; i < NAMES; i++) {
-        const char *dflt = by_class ? usual[class][i] : NULL;
-        const struct json *v = value_of(f, names[i]);
-        struct json own = { .type = JSON_STR, .text = dflt, .len = dflt ? strlen(dflt) : 0 };
-
-        if ((v && v->type == JSON_NULL) || (!v && !dflt))
-            continue;
-        if (named_add(m, v ? v : &own, names[i], &k, err))
-            return err->code;
-        k->special = true;
-        if (str_eq(names[i], "mask_token") && (!v || v->type == JSON_STR))
-            k->lstrip = class == TOK_CLASS_MPNET || (class == TOK_CLASS_XLMR && m->rules.camembert);
-    }
+    while (i < l->count && strcmp(l->keys[i], key))
+        i++;
+    if (i == MODEL_SPECIALS_MAX)
+        return too_many(err);
+    l->keys[i] = key;
+    l->v[i] = *k;
+    l->count += i == l->count;
     return RC_OK;
 }
 
-/* "query_token": "[Q]" is a special token too, whatever it is called. */
-static enum rc others_read(struct model *m, const struct json *cfg, struct err *err)
+/* ---- many ---- */
+/* A list of tokens, or an object of them by names of their own. */
+static enum rc extra_read(struct model *m, struct lists *l, const char *file, const char *key,
+                          const struct json *v, struct err *err)
+{
+    bool named = v->type == JSON_OBJ;
+    struct tok_token k;
+
+    if (v->type != JSON_ARR && !named)
+        return bad(file, key, "is neither a list nor an object", err);
+    for (const struct json *x = v->first; x; x = x->next) {
+        if (token_read(m, file, key, x, named, &k, err) ||
+            (named ? named_push(&l->own, x->key, &k, err) : extra_push(l, &k, err)))
+            return err->code;
+    }
+    l->extra_given = !named;
+    return RC_OK;
+}
+
+/* cls_token and the like, and any other member that ends with _token. */
+static enum rc named_read(struct model *m, struct lists *all, struct named_list *l,
+                          const char *file, const struct json *cfg, struct err *err)
 {
     for (const struct json *v = cfg ? cfg->first : NULL; v; v = v->next) {
-        bool known = false;
-        struct tok_named *k;
+        struct tok_token k = { 0 };
+        size_t n = 0;
 
-        for (int i = 0; i < NAMES; i++)
-            known = known || str_eq(v->key, names[i]);
-        if (known || v->type != JSON_STR || !str_ends(v->key, "_token"))
+        if (!str_ends(v->key, "_token"))
             continue;
-        if (named_add(m, v, v->key, &k, err))
+        while (n < TOK_NAMES && strcmp(v->key, names[n]))
+            n++;
+        if (n == TOK_NAMES && v->type != JSON_STR && v->type != JSON_OBJ)
+            continue; /* add_bos_token */
+        if (v->type != JSON_NULL && token_read(m, file, v->key, v, true, &k, err))
             return err->code;
-        token_wanted(m, k, config_file, (struct maybe){ 0 });
+        if (n == TOK_NAMES && named_push(l, v->key, &k, err))
+            return err_ctx(err, "%s", file);
+        if (n < TOK_NAMES) {
+            k.special = true;
+            m->rules.named[n] = k;
+            m->rules.nameless[n] = !k.text;
+            all->by_text[n] = k.text && (k.bare || l == &all->map);
+        }
     }
     return RC_OK;
 }
 
-static size_t count_of(const struct json *v)
+static enum rc config_read(struct model *m, struct lists *l, const struct json *cfg,
+                           struct err *err)
 {
-    return v ? v->count : 0;
+    static const char extra[] = "extra_special_tokens", own[] = "model_specific_special_tokens";
+    static const char older[] = "additional_special_tokens";
+    const struct json *v = json_get(cfg, extra);
+    const char *key = extra;
+
+    l->additional = json_get(cfg, older);
+    l->additional_file = config_name;
+    if (l->additional && (!given(v) || !v->count)) {
+        v = l->additional;
+        key = older;
+        l->additional = NULL;
+    }
+    l->extra_given = v && v->type != JSON_OBJ;
+    if (named_read(m, l, &l->own, config_name, cfg, err) ||
+        (given(v) && extra_read(m, l, config_name, key, v, err)))
+        return err->code;
+    v = json_get(cfg, own);
+    if (!given(v) || l->own.count)
+        return RC_OK;
+    if (v->type != JSON_OBJ)
+        return bad(config_name, own, "is not an object", err);
+    for (const struct json *x = v->first; x; x = x->next) {
+        struct tok_token k;
+
+        if (token_read(m, config_name, own, x, true, &k, err) ||
+            named_push(&l->own, x->key, &k, err))
+            return err->code;
+    }
+    return RC_OK;
 }
 
-enum rc special_read(struct model *m, const struct special_files *f, struct err *err)
+static enum rc map_read(struct model *m, struct lists *l, const struct json *map, struct err *err)
 {
-    static const char *const lists[] = { "additional_special_tokens", "extra_special_tokens" };
-    const struct json *decoder = json_get(f->config, "added_tokens_decoder");
-    size_t most = NAMES + count_of(decoder) + count_of(f->added) + count_of(f->config);
+    const struct json *extra = json_get(map, "extra_special_tokens");
+    const struct json *more = json_get(map, "additional_special_tokens");
 
-    if (f->map && f->map->type != JSON_OBJ)
-        return err_set(err, RC_PARSE, "special_tokens_map.json is not an object");
-    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-        most += count_of(json_get(f->config, lists[i])) + count_of(json_get(f->map, lists[i]));
-    m->named = arena_array(&m->arena, struct tok_named, most);
-    m->tokens = arena_array(&m->arena, struct model_token, most);
-    m->rules.named = m->named;
-    m->rules.named_alone = decoder && decoder->type == JSON_OBJ;
-    if (decoder_read(m, decoder, err) || added_read(m, f->added, err) ||
-        named_read(m, f, m->rules.class != TOK_CLASS_FILE, err) || others_read(m, f->config, err))
+    if (map && map->type != JSON_OBJ)
+        return err_set(err, RC_PARSE, "%s is not an object", map_name);
+    for (const struct json *v = map ? map->first : NULL; v; v = v->next)
+        if (!str_ends(v->key, "_token") && v != extra && v != more)
+            return err_set(err, RC_USAGE, "%s: field '%.64s' is not supported", map_name, v->key);
+    if (more) {
+        l->additional = more;
+        l->additional_file = map_name;
+    }
+    if (extra && extra->type != JSON_ARR) {
+        l->extra_count = 0; /* an object and null stand for the list */
+        l->extra_given = extra->type == JSON_NULL;
+    }
+    if (named_read(m, l, &l->map, map_name, map, err) ||
+        (given(extra) && extra_read(m, l, map_name, "extra_special_tokens", extra, err)))
         return err->code;
-    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-        if (extra_read(m, f, lists[i], err))
+    return RC_OK;
+}
+
+/* Where no extra_special_tokens are left, the older name's are. */
+static enum rc additional_read(struct model *m, struct lists *l, struct err *err)
+{
+    if (l->extra_given || !given(l->additional))
+        return RC_OK;
+    return extra_read(m, l, l->additional_file, "additional_special_tokens", l->additional, err);
+}
+
+/* ---- listed by id ---- */
+static enum rc listed_one(struct model *m, const struct lists *l, const struct json *v,
+                          bool decoder, struct tok_token *out, struct err *err)
+{
+    const char *file = decoder ? config_name : "added_tokens.json";
+    uint64_t id = 0;
+    struct maybe n;
+
+    if (decoder) {
+        if (!str_to_u64(v->key, 10, &id) || id > INT64_MAX || v->type != JSON_OBJ)
+            return bad(file, "added_tokens_decoder", "is not an object of tokens by id", err);
+        if (token_read(m, file, "added_tokens_decoder", v, false, out, err))
             return err->code;
+        out->id = (int64_t)id;
+        return RC_OK;
+    }
+    n = json_int(v);
+    if (!n.known || n.v < 0)
+        return bad(file, v->key, "has no id", err);
+    if (text_check(file, "a name", v->key, strlen(v->key), err))
+        return err->code;
+    *out = (struct tok_token){ .text = arena_strdup(&m->arena, v->key), .id = n.v };
+    for (size_t i = 0; i < TOK_NAMES; i++)
+        out->special = out->special || (l->by_text[i] && !strcmp(m->rules.named[i].text, v->key));
+    out->special = out->special || holds(l->extra, l->extra_count, v->key);
+    out->normalized = !out->special;
+    return RC_OK;
+}
+
+static enum rc listed_read(struct model *m, const struct lists *l, const struct json *list,
+                           bool decoder, struct err *err)
+{
+    const char *what = decoder ? "'added_tokens_decoder'" : "added_tokens.json";
+    struct tok_token *all;
+    size_t n = 0;
+
+    m->rules.listed_all = decoder;
+    if (!given(list))
+        return RC_OK;
+    if (list->type != JSON_OBJ)
+        return err_set(err, RC_PARSE, "%s is not an object", what);
+    if (list->count > MODEL_ADDED_MAX)
+        return err_set(err, RC_LIMIT, "%s has more than %d tokens", what, MODEL_ADDED_MAX);
+    all = arena_array(&m->arena, struct tok_token, list->count);
+    for (const struct json *v = list->first; v; v = v->next)
+        if (listed_one(m, l, v, decoder, &all[n++], err))
+            return err->code;
+    m->rules.listed = all;
+    m->rules.listed_count = n;
+    return RC_OK;
+}
+
+/* The map's first, with the values of the configuration where both have a name. */
+static void lists_join(struct model *m, const struct lists *l)
+{
+    struct tok_token *all =
+        arena_array(&m->arena, struct tok_token, l->own.count + l->map.count + l->extra_count);
+    size_t n = 0;
+
+    for (size_t i = 0; i < l->map.count; i++) {
+        all[n] = l->map.v[i];
+        for (size_t k = 0; k < l->own.count; k++)
+            if (!strcmp(l->own.keys[k], l->map.keys[i]))
+                all[n] = l->own.v[k];
+        n++;
+    }
+    memcpy(all + n, l->own.v, l->own.count * sizeof(*all));
+    n += l->own.count;
+    memcpy(all + n, l->extra, l->extra_count * sizeof(*all));
+    m->rules.more = all;
+    m->rules.more_named = n;
+    m->rules.more_count = n + l->extra_count;
+    m->rules.more_set = l->extra_given;
+}
+
+static void named_init(struct model *m, struct named_list *l)
+{
+    l->keys = arena_array(&m->arena, const char *, MODEL_SPECIALS_MAX);
+    l->v = arena_array(&m->arena, struct tok_token, MODEL_SPECIALS_MAX);
+}
+
+enum rc config_special(struct model *m, const struct json *cfg, const struct json *map,
+                       const struct json *added, struct err *err)
+{
+    const struct json *decoder = json_get(cfg, "added_tokens_decoder");
+    struct lists l = { .extra = arena_array(&m->arena, struct tok_token, MODEL_SPECIALS_MAX) };
+
+    named_init(m, &l.own);
+    named_init(m, &l.map);
+    if (config_read(m, &l, cfg, err) || map_read(m, &l, map, err))
+        return err->code;
+    if (listed_read(m, &l, decoder ? decoder : added, decoder != NULL, err) ||
+        additional_read(m, &l, err))
+        return err->code;
+    lists_join(m, &l);
     return RC_OK;
 }

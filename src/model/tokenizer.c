@@ -32,7 +32,7 @@ static enum rc build(struct tokenizer *t, const struct json *root, const struct 
 {
     if (!root || root->type != JSON_OBJ)
         return err_set(err, RC_PARSE, "the document is not an object");
-    if (tok_read_members(t, root, err) || tok_read_model(t, json_get(root, "model"), err) ||
+    if (tok_read_members(t, root, err) || tok_read_model(t, json_get(root, "model"), rules, err) ||
         (rules && tok_apply_rules(t, rules, err)) ||
         tok_read_added(t, json_get(root, "added_tokens"), rules, err))
         return err->code;
@@ -151,6 +151,14 @@ const char *tokenizer_kind(const struct tokenizer *t)
 bool tokenizer_cuts_left(const struct tokenizer *t)
 {
     return t->left;
+}
+
+bool tokenizer_is_special(const struct tokenizer *t, uint32_t id)
+{
+    for (size_t i = 0; i < t->specials_count; i++)
+        if (t->specials[i] == id)
+            return true;
+    return false;
 }
 
 size_t tokenizer_specials(const struct tokenizer *t, bool pair)

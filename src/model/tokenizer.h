@@ -25,25 +25,34 @@ enum tok_class {
     TOK_CLASS_FILE, /* TokenizersBackend: the file as it is */
     TOK_CLASS_BERT, /* BertTokenizer, DistilBertTokenizer */
     TOK_CLASS_MPNET,
-    TOK_CLASS_XLMR /* XLMRobertaTokenizer, CamembertTokenizer */
+    TOK_CLASS_XLMR,
+    TOK_CLASS_CAMEMBERT,
+    TOK_CLASS_OTHER /* one that is not followed here: the file is refused */
 };
 
-/* A token that is looked for in a text before anything else. */
-struct tok_named {
-    const char *text;
-    bool lstrip, rstrip, single_word, normalized, special;
-    bool fresh; /* where the vocabulary lacks it, it gets the next id; else it is passed over */
+/* The special tokens that have names, in the order in which the reference adds them. */
+enum tok_name { TOK_BOS, TOK_EOS, TOK_UNK, TOK_SEP, TOK_PAD, TOK_CLS, TOK_MASK, TOK_NAMES };
+
+/* A token that the files beside tokenizer.json add to its vocabulary. */
+struct tok_token {
+    const char *text; /* NULL: not given */
+    int64_t id;       /* tokens are added in its order; what they get is the vocabulary's */
+    bool bare;        /* given by its text only: the class may have its own way to match it */
+    bool single_word, lstrip, rstrip, normalized, special;
+    bool loose; /* `normalized` is not given: it follows `special` */
 };
 
 struct tok_rules {
     enum tok_class class;
-    const char *class_name;   /* as tokenizer_config.json has it; NULL: by the network's family */
-    const char *first, *last; /* the template's tokens; NULL: the class's own */
-    const char *unk;          /* BERT, MPNet, CamemBERT: the unknown token; NULL: the class's own */
-    const struct tok_named *named; /* beside those of the file */
-    size_t named_count;
-    bool named_alone; /* a class: instead of those of the file */
-    bool camembert;
+    const char *class_name;            /* as the folder has it; NULL: by the network's family */
+    struct tok_token named[TOK_NAMES]; /* text NULL: the class's own */
+    bool nameless[TOK_NAMES];          /* null in the file: there is none */
+    const struct tok_token *listed;    /* added_tokens_decoder, or added_tokens.json */
+    size_t listed_count;
+    bool listed_all;              /* the former: a class takes none of tokenizer.json beside them */
+    const struct tok_token *more; /* special ones that have no name */
+    size_t more_count, more_named;   /* all; those at the head that have other names */
+    bool more_set;                   /* false: CamembertTokenizer's own */
     bool keep_case;                  /* BERT: do_lower_case is false */
     bool keep_chinese;               /* BERT: tokenize_chinese_chars is false */
     bool accents_set, strip_accents; /* BERT: strip_accents, which follows the case when not set */
@@ -101,7 +110,8 @@ const char *tokenizer_token(const struct tokenizer *t, uint32_t id); /* NULL: no
 bool tokenizer_id(const struct tokenizer *t, const char *token, uint32_t *out);
 const char *tokenizer_kind(const struct tokenizer *t); /* "WordPiece", "Unigram" */
 bool tokenizer_cuts_left(const struct tokenizer *t);   /* longer texts lose their beginning */
-size_t tokenizer_specials(const struct tokenizer *t, bool pair); /* tokens the template adds */
+bool tokenizer_is_special(const struct tokenizer *t, uint32_t id); /* of those in tok_rules */
+size_t tokenizer_specials(const struct tokenizer *t, bool pair);   /* tokens the template adds */
 
 struct tok_scratch *tok_scratch_new(void);
 void tok_scratch_free(struct tok_scratch *s);

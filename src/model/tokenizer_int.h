@@ -32,6 +32,8 @@ enum {
     TOK_PIECE_MAX = 1024,     /* bytes of a WordPiece piece */
     TOK_ADDED_MAX = 65536,    /* added tokens */
     TOK_ADDED_BYTES = 1024,   /* bytes of one */
+    TOK_WORD_CHARS = 100,     /* of a word, in the WordPiece that a class makes anew */
+    TOK_XLMR_UNK = 3,         /* the unknown piece of the Unigram that XLMRobertaTokenizer makes */
     TOK_STEPS_MAX = 32,       /* normalizers, pre-tokenizers in a row */
     TOK_TEMPLATE_MAX = 64,    /* parts of a template, ids of one special token */
     TOK_PATTERN_MAX = 256     /* code points of a Replace pattern, its content, a Prepend */
@@ -296,12 +298,13 @@ struct tokenizer {
     struct added *added;
     size_t added_count;
     struct added_set raw, normal; /* normalized false, true */
-    struct vocab vocab;           /* the model's */
-    size_t size;                  /* texts, added ones included */
-    struct wordpiece *wordpiece;  /* owned; NULL: Unigram */
-    struct unigram *unigram;      /* owned */
+    uint32_t *specials;           /* ids of the special tokens in struct tok_rules */
+    size_t specials_count;
+    struct vocab vocab;          /* the model's */
+    size_t size;                 /* texts, added ones included */
+    struct wordpiece *wordpiece; /* owned; NULL: Unigram */
+    struct unigram *unigram;     /* owned */
     uint32_t unigram_unk;
-    bool odd_prefix; /* WordPiece's pieces inside a word do not begin with ## */
     struct template one, two;
     bool trim, prefix_space;   /* RobertaProcessing's offsets */
     bool by_class, types_zero; /* struct tok_rules */
@@ -324,6 +327,10 @@ enum rc tok_read_members(struct tokenizer *t, const struct json *root, struct er
 /* tokenizer_rules.c: steps of the file replaced by those of transformers' class. */
 enum rc tok_apply_rules(struct tokenizer *t, const struct tok_rules *r, struct err *err) MUST_USE;
 void tok_apply_template(struct tokenizer *t, const struct tok_rules *r); /* behind added tokens */
+bool tok_class_is_words(const struct tok_rules *r);  /* a class that makes a WordPiece anew */
+bool tok_class_is_pieces(const struct tok_rules *r); /* a class that makes a Unigram anew */
+/* The token that a name stands for, the class's own with `by_class`; text NULL: none. */
+struct tok_token tok_named(const struct tok_rules *r, enum tok_name name, bool by_class);
 /* FIRST A LAST B LAST, or with RoBERTa's second separator and no token types. */
 void tok_fixed_template(struct tokenizer *t, uint32_t first, uint32_t last, bool roberta);
 enum rc tok_read_template(struct tokenizer *t, const struct json *v, struct err *err) MUST_USE;
@@ -331,7 +338,9 @@ enum rc tok_read_decoder(struct tokenizer *t, const struct json *v, struct err *
 /* tokenizer_vocab.c: model.vocab into t->vocab, where it stands in the file. */
 enum rc tok_read_vocab(void *tokenizer, struct json_walk *w, struct err *err) MUST_USE;
 /* tokenizer_model.c: the rest of the model. */
-enum rc tok_read_model(struct tokenizer *t, const struct json *v, struct err *err) MUST_USE;
+enum rc tok_read_model(struct tokenizer *t, const struct json *v, const struct tok_rules *r,
+                       struct err *err) MUST_USE;
+/* tokenizer_tokens.c: added_tokens, and those of the rules. */
 enum rc tok_read_added(struct tokenizer *t, const struct json *v, const struct tok_rules *r,
                        struct err *err) MUST_USE;
 bool tok_model_id(const struct tokenizer *t, const char *s, size_t len, uint32_t *out);

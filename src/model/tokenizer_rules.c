@@ -13,11 +13,7 @@
 
 #include <assert.h>
 
-enum {
-    METASPACE_MARK = 0x2581, /* the lower one eighth block */
-    WORD_CHARS = 100,        /* of a word that WordPiece looks at, where nobody says */
-    XLMR_UNK = 3
-};
+enum { METASPACE_MARK = 0x2581 }; /* the lower one eighth block */
 
 static void norms_drop(struct tokenizer *t, bool keep_precompiled)
 {
@@ -46,43 +42,6 @@ static void steps_of_bert(struct tokenizer *t, const struct tok_rules *r)
     t->pres[t->pres_count++] = (struct pre){ .kind = PRE_PUNCTUATION, .behavior = PRE_ISOLATED };
 }
 
-/* BERT's and MPNet's classes make the model anew too: their own limit of a word, and the unknown
- * token that is configured. */
-static enum rc wordpiece_of_class(struct tokenizer *t, const struct tok_rules *r, struct err *err)
-{
-    const char *name = r->unk ? r->unk : "[UNK]";
-    uint32_t unk;
-
-    if (t->odd_prefix || wordpiece_max_chars(t->wordpiece) != WORD_CHARS) {
-        wordpiece_free(t->wordpiece);
-        t->wordpiece = wordpiece_new(&t->vocab, "##", WORD_CHARS);
-        if (!t->wordpiece)
-            return err_set(err, RC_LIMIT,
-                           "member 'model.vocab' has too many pieces of the same hash");
-    }
-    if (!wordpiece_find(t->wordpiece, name, strlen(name), &unk))
-        return err_set(err, RC_USAGE, "the unknown token '%.64s' is not in the vocabulary", name);
-    wordpiece_set_unk(t->wordpiece, unk);
-    return RC_OK;
-}
-
-/* XLM-R's class takes the third id for unknown pieces, CamemBERT's looks its name up. */
-static enum rc unigram_of_class(const struct tokenizer *t, const struct tok_rules *r,
-                                struct err *err)
-{
-    const char *name = r->unk ? r->unk : "<unk>";
-    uint32_t unk = XLMR_UNK;
-
-    if (r->camembert && !unigram_find(t->unigram, name, strlen(name), &unk))
-        unk = 0;
-    if (unk == t->unigram_unk)
-        return RC_OK;
-    return err_set(err, RC_USAGE,
-                   "member 'model.unk_id' is %u, and the tokenizer's class takes %u: that is not "
-                   "supported",
-                   t->unigram_unk, unk);
-}
-
 static void steps_of_xlmr(struct tokenizer *t, const struct tok_rules *r)
 {
     norms_drop(t, true);
@@ -109,34 +68,98 @@ static enum rc lower_first(struct tokenizer *t, struct err *err)
     return RC_OK;
 }
 
-/* The class's own template, where the vocabulary has its tokens. */
+/* ---- the class's own ---- */
+static const char *const names_bert[TOK_NAMES] = { [TOK_UNK] = "[UNK]",
+                                                   [TOK_SEP] = "[SEP]",
+                                                   [TOK_PAD] = "[PAD]",
+                                                   [TOK_CLS] = "[CLS]",
+                                                   [TOK_MASK] = "[MASK]" };
+static const char *const names_mpnet[TOK_NAMES] = {
+    [TOK_BOS] = "<s>", [TOK_EOS] = "</s>",  [TOK_UNK] = "[UNK]",   [TOK_SEP] = "</s>",
+    [TOK_CLS] = "<s>", [TOK_PAD] = "<pad>", [TOK_MASK] = "<mask>",
+};
+static const char *const names_xlmr[TOK_NAMES] = {
+    [TOK_BOS] = "<s>", [TOK_EOS] = "</s>",  [TOK_UNK] = "<unk>",   [TOK_SEP] = "</s>",
+    [TOK_CLS] = "<s>", [TOK_PAD] = "<pad>", [TOK_MASK] = "<mask>",
+};
+
+bool tok_class_is_words(const struct tok_rules *r)
+{
+    return r->class == TOK_CLASS_BERT || r->class == TOK_CLASS_MPNET;
+}
+
+bool tok_class_is_pieces(const struct tok_rules *r)
+{
+    return r->class == TOK_CLASS_XLMR || r->class == TOK_CLASS_CAMEMBERT;
+}
+
+struct tok_token tok_named(const struct tok_rules *r, enum tok_name name, bool by_class)
+{
+    const char *const *own = r->class == TOK_CLASS_BERT    ? names_bert
+                             : r->class == TOK_CLASS_MPNET ? names_mpnet
+                                                           : names_xlmr;
+    struct tok_token t = r->named[name];
+
+    assert(name < TOK_NAMES);
+    if (!t.text && by_class && !r->nameless[name])
+        t = (struct tok_token){ .text = own[name], .bare = true, .special = true };
+    if (by_class && t.bare && name == TOK_MASK &&
+        (r->class == TOK_CLASS_MPNET || r->class == TOK_CLASS_CAMEMBERT))
+        t.lstrip = true; /* takes the space before it */
+    return t;
+}
+
+/* Behind the added tokens: the template's two are among them. */
 void tok_apply_template(struct tokenizer *t, const struct tok_rules *r)
 {
-    bool bert = r->class == TOK_CLASS_BERT;
-    const char *first = r->first ? r->first : bert ? "[CLS]" : "<s>";
-    const char *last = r->last ? r->last : bert ? "[SEP]" : "</s>";
+    bool pieces = tok_class_is_pieces(r);
+    const char *first, *last;
     uint32_t a, b;
 
-    if (t->by_class && tokenizer_id(t, first, &a) && tokenizer_id(t, last, &b))
-        tok_fixed_template(t, a, b, !bert);
+    if (!t->by_class)
+        return;
+    first = tok_named(r, pieces ? TOK_BOS : TOK_CLS, true).text;
+    last = tok_named(r, pieces ? TOK_EOS : TOK_SEP, true).text;
+    if (first && last && tokenizer_id(t, first, &a) && tokenizer_id(t, last, &b))
+        tok_fixed_template(t, a, b, r->class != TOK_CLASS_BERT);
+}
+
+/* The reference makes the text "None" of a null where the class needs a token. */
+static enum rc names_check(const struct tok_rules *r, struct err *err)
+{
+    bool pieces = tok_class_is_pieces(r);
+
+    if (r->nameless[pieces ? TOK_BOS : TOK_CLS])
+        return err_set(err, RC_USAGE, "'%s' is null, which is not supported",
+                       pieces ? "bos_token" : "cls_token");
+    if (r->nameless[pieces ? TOK_EOS : TOK_SEP])
+        return err_set(err, RC_USAGE, "'%s' is null, which is not supported",
+                       pieces ? "eos_token" : "sep_token");
+    return RC_OK;
 }
 
 enum rc tok_apply_rules(struct tokenizer *t, const struct tok_rules *r, struct err *err)
 {
-    bool words = r->class == TOK_CLASS_BERT || r->class == TOK_CLASS_MPNET;
+    bool words = tok_class_is_words(r);
     bool fits = r->class == TOK_CLASS_FILE || words == !!t->wordpiece;
 
     static_assert(TOK_STEPS_MAX >= 2, "room for the steps of a class");
     t->types_zero = r->types_zero;
     if (r->side_set)
         t->left = r->left;
+    if (r->class == TOK_CLASS_OTHER) {
+        err_hint(err, "The classes of BERT, DistilBERT, MPNet, XLM-RoBERTa and CamemBERT are "
+                      "supported, and PreTrainedTokenizerFast, which takes tokenizer.json as it "
+                      "is: set 'tokenizer_class' to it where that is meant.");
+        return err_set(err, RC_USAGE, "tokenizer class '%.64s' is not supported", r->class_name);
+    }
     if (!fits && r->class_name)
         return err_set(err, RC_USAGE,
                        "tokenizer class '%.64s' does not take a %s vocabulary, and tokenizer.json "
                        "has one",
                        r->class_name, tokenizer_kind(t));
     t->by_class = fits && r->class != TOK_CLASS_FILE;
-    if (t->by_class && (words ? wordpiece_of_class(t, r, err) : unigram_of_class(t, r, err)))
+    if (t->by_class && names_check(r, err))
         return err->code;
     if (t->by_class && words)
         steps_of_bert(t, r);

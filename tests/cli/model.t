@@ -117,8 +117,15 @@ test_expect 'special tokens: named ones are found in texts; special_tokens_map.j
     field special_tokens_map.json "{\"cls_token\": \"c\", \"sep_token\": {\"content\": \"b\"}}" && test "$(ids a)" = "14 5 13" &&
     echo "{\"added_tokens_decoder\": {}}" >field/tokenizer_config.json && test "$(ids a)" = "2 5 3" && test "$(ids "[MASK]")" = "2 4 3" &&
     field added_tokens.json "{\"b\": 13}" && test "$(ids "ab a")" = "2 5 13 5 3" &&
-    field added_tokens.json "{\"b\": 12}" && ! stoker tokenize -m field <field/config.json >out 2>err && ! stoker model verify field >out 2>err &&
-    grep -q "added_tokens.json of .* adds the token .b., which tokenizer.json lacks or has with another id" err
+    field added_tokens.json "{\"b\": 12}" && test "$(ids "ab a")" = "2 5 13 5 3" && field added_tokens.json "{\"new\": 4}" && test "$(ids "[MASK]" | wc -w)" = 3 &&
+    field special_tokens_map.json "{\"do_lower_case\": false}" && ! stoker tokenize -m field <field/config.json 2>err && grep -q "special_tokens_map.json: field .do_lower_case." err
+'
+test_expect 'added tokens: a decoder is all that a class takes; others have the next ids, and one that the network lacks is an error of its text' '
+    field tokenizer_config.json "{\"added_tokens_decoder\": {\"13\": {\"content\": \"b\"}}}" && test "$(ids "ab [PAD]")" = "2 5 13 0 3" &&
+    field tokenizer_config.json "{\"added_tokens_decoder\": {}, \"additional_special_tokens\": [\"<new>\"], \"pad_token\": null}" && test "$(ids "a<new>a [PAD]")" = "2 5 20 5 1 1 1 3" &&
+    field tokenizer_config.json "{\"additional_special_tokens\": [\"<new>\"]}" && { printf "<new>\na\n" | stoker embed -m field --quiet --device ref --prompt-text "" >out 2>err; test $? = 1; } && grep -q "is 20 and model .field. has 20 tokens" err && grep -q "\"embedding\"" out &&
+    field tokenizer_config.json "{\"additional_special_tokens\": [\"b\"], \"extra_special_tokens\": [\"c\"]}" && test "$(ids "abc b")" = "2 1 14 13 3" &&
+    field tokenizer_config.json "{\"cls_token\": null}" && ! stoker tokenize -m field <field/config.json 2>err && grep -q "cls_token. is null" err
 '
 test_expect 'classes build their own model: the limit of a word and the unknown token' '
     field config.json {} && sed -i "s/\"max_input_chars_per_word\": [0-9]*/\"max_input_chars_per_word\": 1/" field/tokenizer.json &&
@@ -132,7 +139,7 @@ test_expect 'classes of the reference that read tokenizer.json in another way ar
         grep -q "$class. is not supported" err || exit 1
     done &&
     field tokenizer_config.json "{\"tokenizer_class\": \"NoSuchTokenizer\"}" && stoker model info field >out &&
-    refused tokenizer_config.json "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"add_bos_token\": false}" add_bos_token
+    field tokenizer_config.json "{\"tokenizer_class\": \"DPRContextEncoderTokenizer\", \"do_lower_case\": false}" && test "$(ids A)" = "2 5 3"
 '
 test_expect 'a field that would change numbers is refused by its name' '
     refused config_sentence_transformers.json "{\"never_heard_of\": 1}" never_heard_of &&
@@ -140,7 +147,7 @@ test_expect 'a field that would change numbers is refused by its name' '
     refused sentence_bert_config.json "{\"tokenizer_args\": {\"padding_side\": \"left\"}}" tokenizer_args &&
     refused config.json "{\"pruned_heads\": {\"0\": [1]}}" pruned_heads &&
     refused tokenizer_config.json "{\"split_special_tokens\": true}" split_special_tokens &&
-    refused tokenizer_config.json "{\"additional_special_tokens\": [\"<never>\"]}" "<never>" &&
+    refused tokenizer_config.json "{\"fast_tokenizer_files\": [\"tokenizer.4.json\"]}" fast_tokenizer_files &&
     refused tokenizer_config.json "{\"truncation_side\": \"up\"}" truncation_side &&
     refused 1_Pooling/config.json "{\"never_heard_of\": 1}" never_heard_of'
 test_expect 'what no class of the reference has is passed over, and listed' '

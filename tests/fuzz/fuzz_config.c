@@ -52,8 +52,10 @@ static void one(int which, struct model *m, const struct json *v)
         m->arch_name = "BertModel";
         if (!config_lengths(m, v, v, NULL) && m->max_tokens > 512)
             abort();
-        if (!config_tokenizer(m, v, &(struct special_files){ v, v, v }, NULL) &&
-            m->rules.class > TOK_CLASS_XLMR)
+        if (!config_tokenizer(m, v, v, NULL) && m->rules.class > TOK_CLASS_OTHER)
+            abort();
+        if (!config_special(m, v, v, v, NULL) &&
+            m->rules.more_count > 3 * (size_t)MODEL_SPECIALS_MAX)
             abort();
         for (int f = 0; f < FIELDS_FILES; f++) {
             if (!fields_check(m, (enum fields_file)f, v, NULL) &&

@@ -204,11 +204,16 @@ def known_fields():
 
 def classes_known():
     """Every tokenizer class of transformers is read as it does, or refused."""
-    text = (TOP / "src/model/model_tokenizer.c").read_text()
-    ours = set(re.findall(r'"(\w+Tokenizer)"', text)) | {"PreTrainedTokenizer", "AutoTokenizer", "BloomTokenizer"}
-    have = {n for n in dir(transformers) if n.endswith("Tokenizer") and n not in ("BasicTokenizer", "CharacterTokenizer",
-                                                                                 "MecabTokenizer", "WordpieceTokenizer")}
-    result(not have - ours, "tokenizer classes", " ".join(sorted(have - ours)))
+    from transformers.convert_slow_tokenizer import SLOW_TO_FAST_CONVERTERS
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
+    text = (TOP / "src/model/model_class.c").read_text()
+    ours = set(re.findall(r'"(\w+(?:Tokenizer|Backend))"', text))
+    ours |= {n + "Tokenizer" for n in re.findall(r'"(\w+)"', text[text.index("others[]"):text.index("family_class")])}
+    names = {v for v in TOKENIZER_MAPPING_NAMES.values() if v} | set(SLOW_TO_FAST_CONVERTERS) | set(dir(transformers))
+    names = {n.removesuffix("Fast") for n in names if re.fullmatch(r"\w+(Tokenizer|TokenizerFast|Backend)", n)}
+    plain = {n for n in names if getattr(tokenizer_class_from_name(n), "__name__", "") in ("TokenizersBackend", "PythonBackend")}
+    missing = names - plain - ours - {"PilBackend", "TorchvisionBackend"}  # of images
+    result(not missing, "tokenizer classes", " ".join(sorted(missing)))
 
 
 def lists(work):
@@ -264,6 +269,12 @@ def main():
                 ("a mask token", "tokenizer_config.json", {"mask_token": one}),
                 ("a list of special tokens", "tokenizer_config.json", {"additional_special_tokens": [two]}),
                 ("special tokens by name", "tokenizer_config.json", {"extra_special_tokens": {"query_token": two}}),
+                ("a new special token", "tokenizer_config.json", {"additional_special_tokens": ["never-heard-of"]}),
+                ("add_bos_token", "tokenizer_config.json",
+                 {"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": True}),
+                ("another name for all of tokenizer.json's tokens", "tokenizer_config.json",
+                 {"added_tokens_decoder": {"7": {"content": one, "lstrip": True}}}),
+                ("added_tokens.json", "added_tokens.json", {one: 70}),
                 ("a token of its own", "tokenizer_config.json", {"query_token": two}),
                 ("an empty decoder", "tokenizer_config.json", {"added_tokens_decoder": {}}),
                 ("another unknown token", "tokenizer_config.json", {"unk_token": "hot" if kind != "xlm-roberta" else "<unk>"})):
@@ -287,8 +298,7 @@ def main():
                          ("config.json", {"pruned_heads": {"0": [1]}}),
                          ("tokenizer_config.json", {"split_special_tokens": True}),
                          ("tokenizer_config.json", {"tokenizer_class": "T5Tokenizer"}),
-                         ("tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": True}),
-                         ("tokenizer_config.json", {"additional_special_tokens": ["never-heard-of"]})):
+                         ("tokenizer_config.json", {"fast_tokenizer_files": ["tokenizer.4.0.0.json"]})):
         case(folder, f"refused {file} {next(iter(change))}", file, change, must_refuse=True)
     for kind in CLASSES:
         folder = base(work, kind, labels=1)
