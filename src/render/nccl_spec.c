@@ -163,6 +163,7 @@ static void make_port(struct conf *c, struct hw_rdma *d, size_t i)
 
     d->name =
         i < c->nics.hcas->count ? c->nics.hcas->items[i] : arena_printf(&c->arena, "mlx5_%zu", i);
+    d->hca = "of the spec"; /* of some model: without one it would be RDMA in software */
     d->ports = p;
     d->ports_count = 1;
     p->port = maybe_of(1);
