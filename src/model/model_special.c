@@ -327,6 +327,8 @@ enum rc config_special(struct model *m, const struct json *cfg, const struct jso
     const struct json *decoder = json_get(cfg, "added_tokens_decoder");
     struct lists l = { .extra = arena_array(&m->arena, struct tok_token, MODEL_SPECIALS_MAX) };
 
+    if (cfg && cfg->type != JSON_OBJ)
+        return err_set(err, RC_PARSE, "%s is not an object", config_name);
     named_init(m, &l.own);
     named_init(m, &l.map);
     if (config_read(m, &l, cfg, err) || map_read(m, &l, map, err))

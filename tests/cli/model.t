@@ -118,6 +118,9 @@ test_expect 'special tokens: named ones are found in texts; special_tokens_map.j
     echo "{\"added_tokens_decoder\": {}}" >field/tokenizer_config.json && test "$(ids a)" = "2 5 3" && test "$(ids "[MASK]")" = "2 4 3" &&
     field added_tokens.json "{\"b\": 13}" && test "$(ids "ab a")" = "2 5 13 5 3" &&
     field added_tokens.json "{\"b\": 12}" && test "$(ids "ab a")" = "2 5 13 5 3" && field added_tokens.json "{\"new\": 4}" && test "$(ids "[MASK]" | wc -w)" = 3 &&
+    for f in tokenizer_config special_tokens_map added_tokens; do
+        field config.json {} && echo "[1, {}]" >field/$f.json && { stoker tokenize -m field <field/config.json 2>err; test $? = 1; } && grep -q "$f.json is not an object" err || exit 1
+    done &&
     field special_tokens_map.json "{\"do_lower_case\": false}" && ! stoker tokenize -m field <field/config.json 2>err && grep -q "special_tokens_map.json: field .do_lower_case." err
 '
 test_expect 'added tokens: a decoder is all that a class takes; others have the next ids, and one that the network lacks is an error of its text' '

@@ -20,6 +20,7 @@ static void check(const struct model *m)
 
 static void one(int which, struct model *m, const struct json *v)
 {
+    struct err err = { 0 };
     struct model_dense d = { 0 };
     struct modules mods = { 0 };
 
@@ -48,13 +49,14 @@ static void one(int which, struct model *m, const struct json *v)
             abort();
         break;
     default:
+        (void)!config_task(m, v, &err);
         m->max_tokens = 512;
         m->arch_name = "BertModel";
         if (!config_lengths(m, v, v, NULL) && m->max_tokens > 512)
             abort();
         if (!config_tokenizer(m, v, v, NULL) && m->rules.class > TOK_CLASS_OTHER)
             abort();
-        if (!config_special(m, v, v, v, NULL) &&
+        if (!config_special(m, v, v, v, &err) &&
             m->rules.more_count > 3 * (size_t)MODEL_SPECIALS_MAX)
             abort();
         for (int f = 0; f < FIELDS_FILES; f++) {
