@@ -205,15 +205,16 @@ static const struct spec_strs *common_hcas(const struct k8s *k, const struct spe
 static size_t fabric_env(struct k8s *k, const struct spec_component *c, struct k8s_env *out)
 {
     const struct spec_fabric *f = c->gpus ? rdma_fabric(k, c) : NULL;
+    struct spec_roce roce = spec_roce_of(k->r->spec, &c->fabrics);
     const struct spec_strs *hcas;
     size_t count = 0;
 
     if (!f)
         return 0;
-    if (f->kind == SPEC_FABRIC_ROCE && f->gid_index.known)
-        out[count++] = number_env(k, "NCCL_IB_GID_INDEX", &f->gid_index);
-    if (f->kind == SPEC_FABRIC_ROCE && f->traffic_class.known)
-        out[count++] = number_env(k, "NCCL_IB_TC", &f->traffic_class);
+    if (roce.gid_index)
+        out[count++] = number_env(k, "NCCL_IB_GID_INDEX", &roce.gid_index->gid_index);
+    if (roce.traffic_class)
+        out[count++] = number_env(k, "NCCL_IB_TC", &roce.traffic_class->traffic_class);
     hcas = common_hcas(k, c, f);
     if (!f->sriov && hcas && hcas->count) {
         struct buf names = { 0 };

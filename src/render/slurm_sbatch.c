@@ -485,20 +485,15 @@ static void fabric_exports(struct slurm *c, struct buf *out, const struct spec_c
     const struct spec_strs *names = k->fabrics.count || !spec_component_group(c->r->spec, k, 0)
                                         ? &k->fabrics
                                         : &spec_component_group(c->r->spec, k, 0)->fabrics;
+    const struct spec_roce roce = spec_roce_of(c->r->spec, names);
 
-    for (size_t i = 0; k->gpus && i < names->count; i++) {
-        const struct spec_fabric *f = spec_fabric_find(c->r->spec, names->items[i]);
-
-        if (!f || f->kind != SPEC_FABRIC_ROCE)
-            continue;
-        if (f->gid_index.known)
-            buf_addf(out, "    export NCCL_IB_GID_INDEX=%" PRId64 " # %s\n", f->gid_index.v,
-                     render_from(c->r, &f->gid_index));
-        if (f->traffic_class.known)
-            buf_addf(out, "    export NCCL_IB_TC=%" PRId64 " # %s\n", f->traffic_class.v,
-                     render_from(c->r, &f->traffic_class));
-        return;
-    }
+    if (k->gpus && roce.gid_index)
+        buf_addf(out, "    export NCCL_IB_GID_INDEX=%" PRId64 " # %s\n",
+                 roce.gid_index->gid_index.v, render_from(c->r, &roce.gid_index->gid_index));
+    if (k->gpus && roce.traffic_class)
+        buf_addf(out, "    export NCCL_IB_TC=%" PRId64 " # %s\n",
+                 roce.traffic_class->traffic_class.v,
+                 render_from(c->r, &roce.traffic_class->traffic_class));
 }
 
 static void node_function(struct slurm *c, struct buf *out, const struct job *j)

@@ -392,6 +392,26 @@ static void check_user(struct check *c, const struct spec_component *k)
     }
 }
 
+/* NCCL has one value of each for all RDMA devices of a process. */
+static void check_roce(struct check *c, const struct spec_component *k)
+{
+    const struct spec_node *n = spec_component_group(c->s, k, 0);
+    bool own = k->fabrics.count || !n || k->target != SPEC_TARGET_SLURM;
+    struct spec_roce r = spec_roce_of(c->s, own ? &k->fabrics : &n->fabrics);
+
+    if (k->gpus && r.gid_index_other)
+        check_doubt(c, &r.gid_index_other->gid_index, "Use one GID index on both.",
+                    "component '%s' is on '%s' and '%s', and NCCL has one GID index for all: that "
+                    "of '%s' is used",
+                    k->name, r.gid_index->name, r.gid_index_other->name, r.gid_index->name);
+    if (k->gpus && r.traffic_class_other)
+        check_doubt(c, &r.traffic_class_other->traffic_class, "Use one traffic class on both.",
+                    "component '%s' is on '%s' and '%s', and NCCL has one traffic class for all: "
+                    "that of '%s' is used",
+                    k->name, r.traffic_class->name, r.traffic_class_other->name,
+                    r.traffic_class->name);
+}
+
 static void check_components(struct check *c)
 {
     for (size_t i = 0; i < c->s->component_count; i++) {
@@ -404,6 +424,7 @@ static void check_components(struct check *c)
         check_mounts(c, k);
         check_egress(c, k);
         check_user(c, k);
+        check_roce(c, k);
         for (size_t j = 1; j < k->groups.count; j++)
             for (size_t o = 0; o < j; o++)
                 if (str_eq(k->groups.items[j], k->groups.items[o]))

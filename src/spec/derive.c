@@ -122,6 +122,27 @@ bool spec_group_on(const struct spec_node *n, const struct spec_fabric *f)
     return false;
 }
 
+struct spec_roce spec_roce_of(const struct spec *s, const struct spec_strs *fabrics)
+{
+    struct spec_roce r = { 0 };
+
+    for (size_t i = 0; i < fabrics->count; i++) {
+        const struct spec_fabric *f = spec_fabric_find(s, fabrics->items[i]);
+
+        if (!f || f->kind != SPEC_FABRIC_ROCE)
+            continue;
+        if (f->gid_index.known && !r.gid_index)
+            r.gid_index = f;
+        else if (f->gid_index.known && f->gid_index.v != r.gid_index->gid_index.v)
+            r.gid_index_other = f;
+        if (f->traffic_class.known && !r.traffic_class)
+            r.traffic_class = f;
+        else if (f->traffic_class.known && f->traffic_class.v != r.traffic_class->traffic_class.v)
+            r.traffic_class_other = f;
+    }
+    return r;
+}
+
 struct spec_nics_of spec_group_nics(const struct spec_node *n, const struct spec_fabric *f)
 {
     static const struct spec_strs none;

@@ -906,6 +906,13 @@ struct spec_nics_of {
     const void *count_at, *rate_at;
 };
 struct spec_nics_of spec_group_nics(const struct spec_node *n, const struct spec_fabric *f);
+/* What a program on several fabrics may say to RoCE once, for all its devices: of each value, that
+ * of the first RoCE fabric that has one (NULL: none has).  `*_other`: one that has another. */
+struct spec_roce {
+    const struct spec_fabric *gid_index, *gid_index_other;
+    const struct spec_fabric *traffic_class, *traffic_class_other;
+};
+struct spec_roce spec_roce_of(const struct spec *s, const struct spec_strs *fabrics);
 /* Is the group on the fabric? */
 bool spec_group_on(const struct spec_node *n, const struct spec_fabric *f);
 /* A file system that every machine mounts at one path: lustre, gpfs, weka, beegfs, ceph, nfs. */

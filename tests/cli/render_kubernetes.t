@@ -1096,4 +1096,22 @@ test_expect 'a user whom the image may not know has a home that it can write, un
         done >had.txt; cat had.txt
         printf "%s\n" "u /tmp 1" "v /tmp 1" "r 0" "e /home/e 1" "t /tmp 1" | diff - had.txt || exit 1
     done'
+test_expect 'several fabrics: RoCE has its traffic class whatever is named before it; two values are told' '
+    two() { # KIND VALUES, of the fabric before that of class 106
+        for t in kubernetes openshift slurm; do
+            cat >two.yaml <<-EOF && rm -rf two && stoker render $t -f two.yaml -o two >/dev/null 2>err || return 1
+	nodes: [{name: g, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TiB, fabrics: [r0, r1]}]
+	fabrics:
+	  - {name: r0, kind: $1, rate: 400Gb/s, nics_per_node: 4, mtu: 4096$2}
+	  - {name: r1, kind: roce, rate: 400Gb/s, nics_per_node: 4, mtu: 4096, traffic_class: 106, gid_index: 3}
+	components:
+	  a: {target: $t, kind: training, image: "x/y:1", gpus: 8, nodes: g, nodes_per_replica: 2, fabrics: [r0, r1], command: [x], training: {}}
+	targets: {$t: {}}
+	EOF
+            test "$(grep -rhA1 --exclude=".stoker*" "NCCL_IB_TC" two | grep -c "$3")" = 1 || { grep -r NCCL_IB two; return 1; }
+            test "$(grep -c "^two.yaml:4:.*warning: .*NCCL has one" err)" = "$4" || { cat err; return 1; }
+        done
+    }
+    two infiniband "" 106 0 && two roce "" 106 0 && two roce ", traffic_class: 98, gid_index: 3" 98 1 &&
+    two roce ", traffic_class: 98, gid_index: 1" 98 2'
 test_done
