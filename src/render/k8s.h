@@ -377,6 +377,7 @@ struct k8s_policies {
     size_t count;
     const char *dns_namespace; /* where names are looked up, and the port of the pods there */
     int64_t dns_port;
+    bool dns_cache; /* names may be asked of a machine's own cache */
 };
 /* Nothing, then names, then what the spec opens. */
 void k8s_policies_write(struct k8s *k, struct buf *out, const struct k8s_policies *p);

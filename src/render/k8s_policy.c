@@ -67,6 +67,14 @@ static void allow_names(struct k8s *k, struct buf *out, const struct k8s_policie
     yaml_end(&y);
     yaml_end(&y);
     yaml_end(&y);
+    if (p->dns_cache) {
+        yaml_map(&y, NULL);
+        yaml_map(&y, "ipBlock");
+        yaml_note(&y, "NodeLocal DNSCache, where there is one: it is in no pod's network");
+        yaml_str(&y, "cidr", "169.254.20.10/32");
+        yaml_end(&y);
+        yaml_end(&y);
+    }
     yaml_end(&y);
     yaml_seq(&y, "ports");
     one_port(&y, "UDP", p->dns_port);
@@ -177,6 +185,16 @@ static void ingress(struct k8s *k, struct yaml_out *y, const struct k8s_policies
     yaml_end(y);
 }
 
+static void https_out(struct yaml_out *y, const char *why)
+{
+    yaml_map(y, NULL);
+    yaml_note(y, why);
+    yaml_seq(y, "ports");
+    one_port(y, "TCP", 443);
+    yaml_end(y);
+    yaml_end(y);
+}
+
 static bool needs_outside(const struct spec *s)
 {
     for (size_t i = 0; i < s->storage_count; i++)
@@ -239,13 +257,8 @@ static void outside_all(struct k8s *k, struct yaml_out *y, const struct spec_com
                         "'%s' fetches models of the hub, and its 'egress' opens no port 443",
                         c->name);
     } else if (fetches || needs_outside(k->r->spec)) {
-        yaml_map(y, NULL);
-        yaml_note(y,
+        https_out(y,
                   fetches ? "models of the hub, by HTTPS" : "object storage of the spec, by HTTPS");
-        yaml_seq(y, "ports");
-        one_port(y, "TCP", 443);
-        yaml_end(y);
-        yaml_end(y);
     }
 }
 
@@ -294,10 +307,11 @@ static void component_policy(struct k8s *k, struct buf *out, const struct k8s_po
 void k8s_server_policy(struct k8s *k, struct buf *out)
 {
     const struct spec_serve *s = &k->r->spec->serve;
+    bool fetches = k8s_fetches(k, NULL);
     struct yaml_out y;
 
     policy_head(k, &y, out, "stoker-serve", "stoker-serve");
-    policy_types(&y, true, false);
+    policy_types(&y, true, fetches);
     yaml_seq(&y, "ingress");
     yaml_map(&y, NULL);
     yaml_seq(&y, "ports");
@@ -306,6 +320,11 @@ void k8s_server_policy(struct k8s *k, struct buf *out)
     yaml_end(&y);
     yaml_end(&y);
     yaml_end(&y);
+    if (fetches) {
+        yaml_seq(&y, "egress");
+        https_out(&y, "models of the hub, by HTTPS");
+        yaml_end(&y);
+    }
     yaml_end(&y);
     yaml_finish(&y);
 }

@@ -275,7 +275,8 @@ static void policies_write(struct kube *q)
                        &(struct k8s_policies){ .components = all,
                                                .count = q->work_count,
                                                .dns_namespace = "kube-system",
-                                               .dns_port = 53 });
+                                               .dns_port = 53,
+                                               .dns_cache = true });
     if (q->serve)
         k8s_server_policy(&q->k, out);
 }
