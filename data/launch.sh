@@ -1,11 +1,12 @@
 #!/bin/sh
 # Starts one pod's part of a run: launch.sh COMMAND [ARGUMENT...]
 # STOKER_NODES (N, or MIN:MAX), STOKER_GPUS, STOKER_LAUNCHER, STOKER_MASTER, STOKER_PORT,
-# STOKER_TIMEOUT and STOKER_HOLD come from the manifest.
+# STOKER_TIMEOUT, STOKER_HOLD and STOKER_WORKDIR come from the manifest.
 set -eu
 say() { echo "launch: $*" >&2; }
 # shellcheck source=data/hold.sh
 . "${0%/*}/hold.sh"
+[ -z "${STOKER_WORKDIR:-}" ] || cd "$STOKER_WORKDIR" # the pod of a TrainJob has no workingDir
 
 # The number of this pod: of a StatefulSet's label, of an indexed Job or JobSet, of Trainer,
 # of the training operator, else the end of the pod's name.

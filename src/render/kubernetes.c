@@ -336,15 +336,54 @@ static void networks_write(struct kube *q)
 
 /* ---- what is not followed ---- */
 
-/* The pod of a TrainJob is its runtime's, and its patch has no field for these. */
-static void trainjob_wishes(struct kube *q, const struct spec_component *c)
+static const char trainjob_hint[] = "'targets.kubernetes.job: jobset' follows it.";
+
+/* Its pods have priority 0, below the lowest of ours: any pod with a class may evict them. */
+static void trainjob_priority(struct kube *q, const struct spec_component *c)
 {
-    static const char *const hint = "'targets.kubernetes.job: jobset' follows it.";
+    bool said = spec_where(q->k.r->spec, &c->priority).line, others = false;
+
+    for (size_t i = 0; i < q->work_count; i++)
+        others = others || q->works[i].kind != KUBE_TRAINJOB;
+    if (said || others)
+        render_warn(q->k.r, said ? (const void *)&c->priority : (const void *)&c->name,
+                    trainjob_hint, "a TrainJob has no priority: that of '%s' is not followed%s",
+                    c->name, others ? ", and pods of any other component may evict its own" : "");
+}
+
+/* Parts of its container that the patch cannot name. */
+static void trainjob_container(struct kube *q, const struct kube_work *w)
+{
+    const struct spec_component *c = w->c;
+
+    if (c->workdir && !w->launched)
+        render_warn(q->k.r, &c->workdir, "Give it a 'command': the launch script goes there first.",
+                    "a TrainJob starts in the folder of its image: 'workdir' of '%s' is not "
+                    "followed",
+                    c->name);
+    if (c->health)
+        render_warn(q->k.r, &c->health, trainjob_hint,
+                    "a TrainJob has no probes: 'health' of '%s' is not followed", c->name);
+    if (c->port_count)
+        render_warn(q->k.r, &c->ports[0].name, trainjob_hint,
+                    "a TrainJob names no ports: 'ports' of '%s' is not followed", c->name);
+    if (w->launched)
+        render_warn(q->k.r, c->image ? (const void *)&c->image : (const void *)&c->name,
+                    "Put stoker into the image, or set 'targets.kubernetes.job: jobset'.",
+                    "a TrainJob takes no init container: pods of '%s' have stoker, which finds "
+                    "NCCL's settings, only where their image has it",
+                    c->name);
+}
+
+/* The pod of a TrainJob is its runtime's, and its patch has no field for these. */
+static void trainjob_wishes(struct kube *q, const struct kube_work *w)
+{
+    const struct spec_component *c = w->c;
+    const char *hint = trainjob_hint;
     const struct spec *s = q->k.r->spec;
 
-    if (spec_where(s, &c->priority).line)
-        render_warn(q->k.r, &c->priority, hint,
-                    "a TrainJob has no priority: that of '%s' is not followed", c->name);
+    trainjob_priority(q, c);
+    trainjob_container(q, w);
     if (spec_where(s, &c->restart).line)
         render_warn(q->k.r, &c->restart, hint,
                     "the runtime of a TrainJob says when its pods are started again: 'restart' of "
@@ -370,7 +409,7 @@ static void wishes_tell(struct kube *q)
         k8s_component_wishes(&q->k, w->c,
                              w->kind == KUBE_DEPLOYMENT || w->kind == KUBE_STATEFULSET);
         if (w->kind == KUBE_TRAINJOB)
-            trainjob_wishes(q, w->c);
+            trainjob_wishes(q, w);
     }
     k8s_names_check(&q->k, all, q->work_count);
     kube_headless_check(q);

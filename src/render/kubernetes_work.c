@@ -114,6 +114,9 @@ static void launch_env(struct kube *q, const struct kube_work *w, struct k8s_pod
                 arena_strdup(a, render_from(q->k.r, &t->rendezvous.max_restarts)));
     if (w->kind == KUBE_STATEFULSET && w->c->restart != SPEC_RESTART_ALWAYS)
         env_add(pod, env, "STOKER_HOLD", "1", arena_strdup(a, render_from(q->k.r, &w->c->restart)));
+    if (w->kind == KUBE_TRAINJOB) /* the patch of its container has no workingDir */
+        env_add(pod, env, "STOKER_WORKDIR", w->c->workdir,
+                arena_strdup(a, render_from(q->k.r, &w->c->workdir)));
     env_add(pod, env, "PYTORCH_CUDA_ALLOC_CONF", t ? t->allocator : NULL,
             t ? arena_strdup(a, render_from(q->k.r, &t->allocator)) : NULL);
 }

@@ -1121,4 +1121,20 @@ test_expect 'several fabrics: RoCE has its traffic class whatever is named befor
     }
     two infiniband "" 106 0 && two roce "" 106 0 && two roce ", traffic_class: 98, gid_index: 3" 98 1 &&
     two roce ", traffic_class: 98, gid_index: 1" 98 2'
+test_expect 'TrainJob: the folder it works in is followed; its priority, probes, ports and stoker are told' '
+    cat >dropped.yaml <<-EOF && rm -rf dropped && stoker render kubernetes -f dropped.yaml -o dropped >/dev/null 2>err &&
+	nodes: [{name: g, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TiB}]
+	components:
+	  a: {target: kubernetes, kind: training, image: "x/y:1", gpus: 8, nodes: g, nodes_per_replica: 2, workdir: $PWD, health: {command: [x]}, ports: [{name: m, port: 9000}], command: [pwd], training: {framework: other}}
+	  b: {target: kubernetes, kind: batch, image: "x/y:1", command: [x], nodes: g, priority: low}
+	targets: {kubernetes: {job: trainjob}}
+	EOF
+    for w in "priority: .*may evict" "no probes: .health." "no ports: .ports." "only where their image has it"; do
+        grep -q "^dropped.yaml:3:[0-9]*: warning: a TrainJob .*$w" err || { cat err; exit 1; }
+    done
+    has dropped/kubernetes/base/component-a.yaml "name: \"STOKER_WORKDIR\"" "value: \"$PWD\"" ||
+        has dropped/kubernetes/base/component-a.yaml "name: STOKER_WORKDIR" "value: $PWD" || exit 1
+    configmap dropped/kubernetes/base/launch.yaml launch.sh >launch.sh && (cd / && STOKER_WORKDIR=$OLDPWD sh "$OLDPWD/launch.sh" pwd 2>/dev/null) | grep -qx "$PWD" &&
+    sed "/^  b:/d" dropped.yaml >alone.yaml && stoker render kubernetes -f alone.yaml -o alone >/dev/null 2>err && ! grep -q "no priority" err || { cat err; exit 1; }
+    sed "s/command: .pwd., //" dropped.yaml >image.yaml && stoker render kubernetes -f image.yaml -o image >/dev/null 2>err; grep -q "^image.yaml:3:.*warning: .*.workdir. of .a. is not followed" err || { cat err; exit 1; }'
 test_done
