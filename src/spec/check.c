@@ -412,6 +412,24 @@ static void check_roce(struct check *c, const struct spec_component *k)
                     r.traffic_class->name);
 }
 
+/* CUDA enumerates one MIG instance in a process, however many the pod or job was given. */
+static void check_instances(struct check *c, const struct spec_component *k)
+{
+    const struct spec_node *n = NULL;
+    bool counted = target_is_pods(k->target) || k->target == SPEC_TARGET_SLURM;
+
+    for (size_t i = 0; (n = spec_component_group(c->s, k, i)) != NULL; i++)
+        if (n->gpu && n->gpu->sharing == SPEC_SHARING_MIG && n->gpu->mig_profile)
+            break;
+    if (n && counted && k->kind == SPEC_COMPONENT_TRAINING && k->gpus > 1)
+        check_doubt(c, &k->gpus,
+                    "Ask for one instance of a larger 'mig_profile', or for GPUs that are not cut.",
+                    "component '%s' trains on %" PRId64
+                    " MIG instances of '%s' at once: a CUDA process sees one, and ranks after the "
+                    "first of a machine find no GPU",
+                    k->name, k->gpus, n->name);
+}
+
 static void check_components(struct check *c)
 {
     for (size_t i = 0; i < c->s->component_count; i++) {
@@ -425,6 +443,7 @@ static void check_components(struct check *c)
         check_egress(c, k);
         check_user(c, k);
         check_roce(c, k);
+        check_instances(c, k);
         for (size_t j = 1; j < k->groups.count; j++)
             for (size_t o = 0; o < j; o++)
                 if (str_eq(k->groups.items[j], k->groups.items[o]))

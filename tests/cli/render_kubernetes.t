@@ -1137,4 +1137,16 @@ test_expect 'TrainJob: the folder it works in is followed; its priority, probes,
     configmap dropped/kubernetes/base/launch.yaml launch.sh >launch.sh && (cd / && STOKER_WORKDIR=$OLDPWD sh "$OLDPWD/launch.sh" pwd 2>/dev/null) | grep -qx "$PWD" &&
     sed "/^  b:/d" dropped.yaml >alone.yaml && stoker render kubernetes -f alone.yaml -o alone >/dev/null 2>err && ! grep -q "no priority" err || { cat err; exit 1; }
     sed "s/command: .pwd., //" dropped.yaml >image.yaml && stoker render kubernetes -f image.yaml -o image >/dev/null 2>err; grep -q "^image.yaml:3:.*warning: .*.workdir. of .a. is not followed" err || { cat err; exit 1; }'
+test_expect 'MIG: training on several instances of one pod or machine is told, one instance is not' '
+    for t in kubernetes openshift slurm; do
+        cat >cuts.yaml <<-EOF || exit 1
+	nodes: [{name: g, count: 2, gpus_per_node: 4, gpu: {model: A100-80GB, sharing: mig, mig_profile: 3g.40gb}, cpu_cores: 64, memory: 512GB}]
+	components:
+	  a: {target: $t, kind: training, image: "x/y:1", gpus: 2, nodes: g, command: [x], training: {}}
+	  b: {target: $t, kind: training, image: "x/y:1", gpus: 1, nodes: g, command: [x], training: {}}
+	targets: {$t: {}}
+	EOF
+        stoker spec check cuts.yaml >/dev/null 2>err && grep -q "^cuts.yaml:3:[0-9]*: warning: component .a. trains on 2 MIG instances of .g." err &&
+            test "$(grep -c "MIG instances" err)" = 1 || { cat err; exit 1; }
+    done'
 test_done
