@@ -396,6 +396,18 @@ static void trainjob_wishes(struct kube *q, const struct kube_work *w)
                     c->name);
 }
 
+/* The deadline is of the Job that a JobSet makes, and a restart makes a new one. */
+static void jobset_wishes(struct kube *q, const struct spec_component *c)
+{
+    if (c->time_limit_ms.known && c->restart != SPEC_RESTART_NEVER &&
+        !(c->training && !c->training->rendezvous.max_restarts))
+        render_warn(q->k.r, &c->time_limit_ms,
+                    "'targets.kubernetes.job: job' counts from the first start.",
+                    "a JobSet counts 'time_limit' of '%s' anew at each restart: it ends a try, not "
+                    "the run",
+                    c->name);
+}
+
 static void wishes_tell(struct kube *q)
 {
     const struct spec_component **all =
@@ -410,6 +422,8 @@ static void wishes_tell(struct kube *q)
                              w->kind == KUBE_DEPLOYMENT || w->kind == KUBE_STATEFULSET);
         if (w->kind == KUBE_TRAINJOB)
             trainjob_wishes(q, w);
+        if (w->kind == KUBE_JOBSET)
+            jobset_wishes(q, w->c);
     }
     k8s_names_check(&q->k, all, q->work_count);
     kube_headless_check(q);

@@ -301,6 +301,8 @@ static void jobset_write(struct kube *q, struct yaml_out *y, const struct kube_w
     yaml_note(y, "the JobSet counts restarts");
     yaml_int(y, "backoffLimit", 0);
     failure_policy(y);
+    if (w->c->time_limit_ms.known && restarts(w))
+        yaml_comment(y, "of each try: a restart of the JobSet makes this Job anew");
     deadline(q, y, w);
     k8s_template(&q->k, y, pod);
     yaml_end(y);

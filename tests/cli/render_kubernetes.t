@@ -1149,4 +1149,12 @@ test_expect 'MIG: training on several instances of one pod or machine is told, o
         stoker spec check cuts.yaml >/dev/null 2>err && grep -q "^cuts.yaml:3:[0-9]*: warning: component .a. trains on 2 MIG instances of .g." err &&
             test "$(grep -c "MIG instances" err)" = 1 || { cat err; exit 1; }
     done'
+test_expect 'JobSet: a time limit that each restart begins anew is told, and stands in the file' '
+    sed "s/max_restarts: [0-9]*/max_restarts: 4/" "$KUBE" >again.yaml && stoker render kubernetes -f again.yaml -o limits >/dev/null 2>err &&
+    grep -q "^again.yaml:[0-9]*:[0-9]*: warning: a JobSet counts .time_limit. of .train_big. anew" err &&
+    grep -A1 "# of each try" limits/$B | grep -q "activeDeadlineSeconds: 86400" || { cat err; exit 1; }
+    for to in "s/job: jobset/job: job/" "s/^    kind: training/&\n    restart: never/"; do
+        sed "$to" again.yaml >once.yaml && rm -rf once && stoker render kubernetes -f once.yaml -o once >/dev/null 2>err &&
+        ! grep -q "a JobSet counts" err && ! grep -q "of each try" once/$B || { cat err; exit 1; }
+    done'
 test_done
