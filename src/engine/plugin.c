@@ -144,8 +144,9 @@ static enum rc ask_engine(void *so, const char *path, const struct eng_ops **out
     if (!abi || !engine)
         return err_set(err, RC_NODEV, "plug-in '%s' has no engine to run models with", path);
     if (abi() != STOKER_ENGINE_ABI)
-        return err_set(err, RC_NODEV, "plug-in '%s' is of version %d, and this program of %d", path,
-                       abi(), STOKER_ENGINE_ABI);
+        return err_set(err, RC_NODEV,
+                       "plug-in '%s' is of another build: its interface is %d, this program's %d",
+                       path, abi(), STOKER_ENGINE_ABI);
     *out = engine(&host);
     return *out ? RC_OK : err_set(err, RC_NODEV, "plug-in '%s' found no device", path);
 }

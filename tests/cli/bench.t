@@ -98,6 +98,10 @@ test_expect 'engine: a device that takes the next batch while one runs' '
     engine "$model" --device ref -c @lens --save v.npy >/dev/null &&
     FAKE_DEVICE_SUBMITS=1 STOKER_PLUGIN_DIR=$BUILD/tests/plugin/engine engine "$model" --device cuda -c @lens --batch-tokens 20 --check v.npy >out &&
     cat out && grep -q "^@lens  *4  *44  *3 " out && grep -q "largest difference 0$" out && ! grep -q "differ in their bits" out'
+test_expect 'engine: a plug-in of another build is refused, not asked for vectors' '
+    test -e "$BUILD/tests/plugin/engine/stoker-cuda.so" || exit 0
+    { FAKE_DEVICE_OLD=1 STOKER_PLUGIN_DIR=$BUILD/tests/plugin/engine engine "$model" --device cuda -c 1x3 >out 2>err; test $? = 3; } &&
+    test ! -s out && grep -q "is of another build" err'
 test_expect 'engine: scores of a reranker, and its tokens' '
     engine "$ranker" -c 5x9 --save s.npy >/dev/null && test $(wc -c <s.npy) = $((128 + 5 * 4)) &&
     engine "$ranker" -c 5x9 --want tokens --save t.npy >/dev/null && test $(wc -c <t.npy) = $((128 + 45 * 32 * 4))'

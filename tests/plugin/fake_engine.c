@@ -194,7 +194,7 @@ static enum rc fake_load(const struct model *m, const struct eng_opts *o, struct
 
 int stoker_engine_abi(void)
 {
-    return STOKER_ENGINE_ABI;
+    return STOKER_ENGINE_ABI + (getenv("FAKE_DEVICE_OLD") != NULL); /* of another build */
 }
 
 const struct eng_ops *stoker_engine(const struct eng_host *h)
