@@ -62,7 +62,7 @@ static enum rc read_batch(const struct memory_opts *o, struct plan_config *c, st
 
         err_hint(err, "The nearest valid value is %lld.", (long long)(times ? times : 1) * round);
         return err_set(err, RC_USAGE,
-                       "batch %lld is no multiple of micro-batch x data-parallel size, %lld",
+                       "batch %lld is not a multiple of micro-batch x data-parallel size, %lld",
                        (long long)o->batch, (long long)round);
     }
     if (o->batch / round > PLAN_BATCH_MAX)

@@ -201,8 +201,8 @@ static enum rc sizes_read(struct model *m, const struct json *cfg, struct err *e
     if (rc)
         return rc;
     if (m->hidden % m->heads)
-        return err_set(err, RC_PARSE, "'%s' %zu is no multiple of '%s' %zu", k->hidden, m->hidden,
-                       k->heads, m->heads);
+        return err_set(err, RC_PARSE, "'%s' %zu is not a multiple of '%s' %zu", k->hidden,
+                       m->hidden, k->heads, m->heads);
     m->head_dim = m->hidden / m->heads;
     return RC_OK;
 }

@@ -50,7 +50,7 @@ static enum rc text_check(const char *file, const char *key, const char *text, s
                           struct err *err)
 {
     if (strlen(text) != len || len > MODEL_TOKEN_BYTES)
-        return bad(file, key, "is no token: it has a NUL or is too long", err);
+        return bad(file, key, "is not a token: it has a NUL or is too long", err);
     return RC_OK;
 }
 
@@ -72,7 +72,7 @@ static enum rc token_read(struct model *m, const char *file, const char *key, co
     bool is_special = v->type == JSON_OBJ ? flag(v, "special", special) : true;
 
     if (!text || text->type != JSON_STR)
-        return bad(file, key, "holds something that is no token", err);
+        return bad(file, key, "holds something that is not a token", err);
     if (text_check(file, key, text->text, text->len, err))
         return err->code;
     *out = (struct tok_token){

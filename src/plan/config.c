@@ -356,7 +356,8 @@ static enum rc say_multiple(struct err *err, const char *what, int64_t v, const 
     int64_t near = plan_max(1, (v + unit / 2) / unit) * unit;
 
     err_hint(err, "The nearest valid value is %lld.", LL(near));
-    return err_set(err, RC_USAGE, "%s %lld is no multiple of %s %lld", what, LL(v), of, LL(unit));
+    return err_set(err, RC_USAGE, "%s %lld is not a multiple of %s %lld", what, LL(v), of,
+                   LL(unit));
 }
 
 /* The size nearest to *size, a member of `c`, that divides `n` and that the rules of tensor and
@@ -438,7 +439,7 @@ static enum rc say_cp_seq(const struct plan_cluster *cl, const struct plan_confi
     err_hint(err, "The nearest context-parallel size is %lld; %d takes sequences of %lld tokens.",
              LL(nearest_cp(cl, c)), c->cp, LL(near));
     return err_set(err, RC_USAGE,
-                   "sequence length %lld is no multiple of twice the context-parallel size %d",
+                   "sequence length %lld is not a multiple of twice the context-parallel size %d",
                    LL(c->seq), c->cp);
 }
 

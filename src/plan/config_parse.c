@@ -213,7 +213,7 @@ static enum rc complete_batch(struct plan_config *c, unsigned given, int64_t bat
         int64_t near = plan_min(plan_max(1, (batch + round / 2) / round), PLAN_BATCH_MAX) * round;
 
         err_hint(err, "The nearest valid batch is %lld.", (long long)near);
-        err_set(err, RC_USAGE, "batch %lld is no multiple of dp x micro-batch, %lld",
+        err_set(err, RC_USAGE, "batch %lld is not a multiple of dp x micro-batch, %lld",
                 (long long)batch, (long long)round);
         return err_ctx(err, "rule %s", plan_rule_names[PLAN_RULE_BATCH]);
     }

@@ -297,7 +297,7 @@ static void check_batch(struct check *c, const struct spec_component *k, int64_t
     if (t->global_batch.v % whole == 0)
         return;
     ERROR(c, &t->global_batch,
-          "global batch %" PRId64 " is no multiple of %" PRId64 " a GPU on %" PRId64
+          "global batch %" PRId64 " is not a multiple of %" PRId64 " a GPU on %" PRId64
           " data-parallel GPU%s",
           t->global_batch.v, t->batch_per_gpu.v, copies, copies == 1 ? "" : "s");
     diag_hint(c->l, "%" PRId64 " would be.", (t->global_batch.v / whole + 1) * whole);
@@ -343,7 +343,7 @@ static void check_egress(struct check *c, const struct spec_component *k)
 
     for (size_t i = 0; i < k->egress.count; i++)
         if (!spec_egress(k->egress.items[i], cidr, &port)) {
-            ERROR(c, &k->egress.items[i], "'%s' is no subnet with or without a port",
+            ERROR(c, &k->egress.items[i], "'%s' is not a subnet, with or without a port",
                   k->egress.items[i]);
             diag_hint(c->l, "Write 10.0.0.0/8, 10.0.0.7/32:5432 or 0.0.0.0/0:443.");
         }

@@ -46,7 +46,7 @@ config("layers beyond 64 bits", 1, "'num_hidden_layers' is not a whole number", 
 config("layers and a half", 1, "'num_hidden_layers' is not a whole number", num_hidden_layers=1.5)
 config("layers as text", 1, "'num_hidden_layers' is not a whole number", num_hidden_layers="2")
 config("layers as a list", 1, "'num_hidden_layers' is not a whole number", num_hidden_layers=[2])
-config("heads that do not divide", 1, "'hidden_size' 32 is no multiple of 'num_attention_heads' 5", num_attention_heads=5)
+config("heads that do not divide", 1, "'hidden_size' 32 is not a multiple of 'num_attention_heads' 5", num_attention_heads=5)
 config("no heads", 4, "'num_attention_heads' is 0", num_attention_heads=0)
 config("hidden beyond all", 4, "'hidden_size' is 1000000000", hidden_size=10 ** 9)
 config("a vocabulary of 10^9", 4, "'vocab_size' is 1000000000", vocab_size=10 ** 9)

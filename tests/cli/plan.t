@@ -123,7 +123,7 @@ test_expect 'one output at a time' '
     refused "one at a time" "Leave one" --model llama-3.1-8b --json --svg -
 '
 test_expect 'absurd batches' '
-    refused "batch 7 is no multiple" "is 8." --model llama-3.1-8b --gpus 4 --batch 7 &&
+    refused "batch 7 is not a multiple" "is 8." --model llama-3.1-8b --gpus 4 --batch 7 &&
     refused "micro-batch 16777216 cannot be" "is 1024." --model llama-3.1-8b --micro-batch 16777216 --seq 67108864 &&
     refused "is not 9" "follows from the batch" --model llama-3.1-8b --batch 9 --grad-acc 4
 '

@@ -181,7 +181,7 @@ TEST(shapes_refused)
     mismatch(CFG("2", "32", "101", ""),
              "'embeddings.word_embeddings.weight' has shape [100, 32], expected [101, 32]");
     mismatch(CFG("2", "36", "100", ""), "expected [100, 36]");
-    mismatch(CFG("2", "30", "100", ""), "no multiple of 'num_attention_heads'");
+    mismatch(CFG("2", "30", "100", ""), "not a multiple of 'num_attention_heads'");
     mismatch(CFG("2", "32", "100", ",\"type_vocab_size\":3"), "token_type_embeddings");
     refuse(
         (struct box){ .labels = 1, .config_add = ", \"id2label\": {\"0\": \"a\", \"1\": \"b\"}" },
