@@ -328,37 +328,39 @@ void k8s_attachment(struct k8s *k, struct buf *out, const struct spec_fabric *f,
     buf_release(&json);
 }
 
-/* The i-th NIC as a group names it that does not use the fabric's names; false: it does. */
-static bool group_pf(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f,
-                     const struct spec_node *n, size_t i)
+/* Names that the group has for NICs with virtual functions, where they are not the fabric's; NULL:
+ * none.  Interfaces may be named as pods see them: those are no machine's. */
+static const struct spec_strs *group_pfs(const struct spec_fabric *f, const struct spec_node *n)
 {
     struct spec_nics_of v = spec_group_nics(n, f);
-    const struct spec_strs *names = v.pfs != &f->sriov->pfs          ? v.pfs
-                                    : v.interfaces != &f->interfaces ? v.interfaces
-                                                                     : NULL;
 
-    if (!names || i >= names->count)
-        return false;
-    yaml_note(y, render_from(k->r, names));
-    yaml_str(y, NULL, names->items[i]);
-    return true;
+    if (v.pfs != &f->sriov->pfs)
+        return v.pfs;
+    if (v.interfaces == &f->interfaces || !v.interfaces->count)
+        return NULL;
+    return f->sriov->pfs.count && !machine_name(v.interfaces->items[0]) ? NULL : v.interfaces;
 }
 
-/* The names of the i-th NIC on machines of `n`, or (NULL) of every group on the fabric. */
+/* Has a machine of the group the i-th NIC?  Where all NICs of the fabric are one resource the first
+ * stands for them. */
+static bool group_has_nic(const struct spec_node *n, const struct spec_fabric *f, size_t i)
+{
+    return spec_group_on(n, f) && (int64_t)i < spec_group_nics(n, f).count;
+}
+
+/* The i-th NIC on machines of `n`; NULL: of groups that name theirs as the fabric does. */
 static void pf_names(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f,
                      const struct spec_node *n, size_t i)
 {
-    const struct spec *s = k->r->spec;
-    const struct spec_strs *pfs = &f->sriov->pfs;
+    const struct spec_strs *names = n ? group_pfs(f, n) : NULL;
 
+    if (!names)
+        names = f->sriov->pfs.count ? &f->sriov->pfs : &f->interfaces;
     yaml_seq(y, "pfNames");
-    if ((!n || !group_pf(k, y, f, n, i)) && (pfs->count || i < f->interfaces.count)) {
-        yaml_note(y, render_from(k->r, pfs->count ? pfs : &f->interfaces));
-        yaml_str(y, NULL, pfs->count ? pfs->items[i % pfs->count] : f->interfaces.items[i]);
+    if (names->count) {
+        yaml_note(y, render_from(k->r, names));
+        yaml_str(y, NULL, names->items[i % names->count]);
     }
-    for (size_t g = 0; !n && g < s->node_count; g++)
-        if (spec_group_on(&s->nodes[g], f))
-            (void)group_pf(k, y, f, &s->nodes[g], i);
     yaml_end(y);
 }
 
@@ -390,6 +392,21 @@ static bool label_differs(const struct spec_node *n, const struct spec_pair *wan
     return false;
 }
 
+/* Has the spec all labels of a selector at the machines of the group (`said`), or none of them with
+ * another value?  What is not in the spec may be set by discovery. */
+static bool group_selected(const struct spec_node *n, const struct spec_pairs *selector, bool said)
+{
+    for (size_t j = 0; j < selector->count; j++) {
+        bool there = false;
+
+        for (size_t i = 0; i < n->labels.count; i++)
+            there = there || str_eq(n->labels.items[i].key, selector->items[j].key);
+        if (label_differs(n, &selector->items[j]) || (said && !there))
+            return false;
+    }
+    return true;
+}
+
 /* Virtual functions are made on machines with these labels: on none where each group of the fabric
  * has another one. */
 static void selector_check(struct k8s *k, const struct spec_fabric *f)
@@ -412,9 +429,9 @@ static void selector_check(struct k8s *k, const struct spec_fabric *f)
     }
 }
 
-/* Where the functions are made.  The spec's own selector says it all; without one, on machines of
- * the group: the operator drains a machine for it, and one that is not on the fabric may well have
- * a NIC of that name. */
+/* Where the functions are made: by the spec's own selector, and on machines of the group where that
+ * is not enough: the operator drains a machine for it, and one that is not on the fabric may well
+ * have a NIC of that name. */
 static void node_selector(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f,
                           const struct spec_node *n)
 {
@@ -432,6 +449,44 @@ static void node_selector(struct k8s *k, struct yaml_out *y, const struct spec_f
     if (!own->count)
         yaml_strf(y, "feature.node.kubernetes.io/network-sriov.capable", "true");
     yaml_end(y);
+}
+
+/* Would the spec's own selector reach a machine that has not this NIC, or calls it otherwise?  Then
+ * it does not say enough. */
+static bool selector_is_wide(const struct spec *s, const struct spec_fabric *f, size_t i)
+{
+    const struct spec_pairs *own = &f->sriov->node_selector;
+
+    for (size_t g = 0; g < s->node_count; g++) {
+        const struct spec_node *n = &s->nodes[g];
+        bool on = spec_group_on(n, f), own_names = k8s_rails_apart(f) && group_pfs(f, n);
+
+        if (group_selected(n, own, !on) && (!group_has_nic(n, f, i) || own_names))
+            return true;
+    }
+    return false;
+}
+
+/* One name of the machines for each NIC.  A group with fewer does not say which of them it has. */
+static void names_check(struct k8s *k, const struct spec_fabric *f)
+{
+    const struct spec *s = k->r->spec;
+    const struct spec_strs *pfs = &f->sriov->pfs;
+
+    if (pfs->count && pfs->count != (size_t)f->nics_per_node)
+        render_refuse(k->r, pfs, "Name one interface of the machines for each NIC.",
+                      "fabric '%s' has %d NICs, and %zu interfaces are named", f->name,
+                      (int)f->nics_per_node, pfs->count);
+    for (size_t g = 0; k8s_rails_apart(f) && g < s->node_count; g++) {
+        struct spec_nics_of v = spec_group_nics(&s->nodes[g], f);
+
+        if (spec_group_on(&s->nodes[g], f) && !group_pfs(f, &s->nodes[g]) &&
+            v.count < f->nics_per_node)
+            render_warn(k->r, v.count_at, "Name them with 'pfs' of its 'nics'.",
+                        "'%s' has %" PRId64 " of the %" PRId64 " NICs of '%s', and does not say "
+                        "which: virtual functions are made on the first",
+                        s->nodes[g].name, v.count, f->nics_per_node, f->name);
+    }
 }
 
 /* `n` NULL: of every machine that the selector of the spec names. */
@@ -464,23 +519,27 @@ static void policy_write(struct k8s *k, struct buf *out, const char *namespace,
     yaml_finish(&y);
 }
 
-/* A selector has no "or": a policy for each group on the fabric, named after it where there are
- * several. */
+/* A selector has no "or": a policy for each group that has the NIC, named after it where there are
+ * several groups. */
 void k8s_sriov_policy(struct k8s *k, struct buf *out, const char *namespace,
                       const struct spec_fabric *f, size_t i)
 {
     const struct spec *s = k->r->spec;
+    const struct spec_pairs *own = &f->sriov->node_selector;
     const char *name = k8s_rails_apart(f) ? k8s_rail_name(k, f, i) : k8s_name(k, f->name, "");
+    bool by_group = !own->count || selector_is_wide(s, f, i);
     size_t groups = 0;
 
-    if (i == 0)
+    if (i == 0) {
         selector_check(k, f);
-    for (size_t g = 0; !f->sriov->node_selector.count && g < s->node_count; g++)
-        groups += spec_group_on(&s->nodes[g], f);
+        names_check(k, f);
+    }
+    for (size_t g = 0; by_group && g < s->node_count; g++)
+        groups += spec_group_on(&s->nodes[g], f) && group_selected(&s->nodes[g], own, false);
     if (!groups)
         policy_write(k, out, namespace, f, NULL, i, name);
     for (size_t g = 0; groups && g < s->node_count; g++)
-        if (spec_group_on(&s->nodes[g], f))
+        if (group_has_nic(&s->nodes[g], f, i) && group_selected(&s->nodes[g], own, false))
             policy_write(
                 k, out, namespace, f, &s->nodes[g], i,
                 groups == 1
@@ -520,12 +579,18 @@ void k8s_sriov_network(struct k8s *k, struct buf *out, const char *namespace,
 
 /* ---- pools of nv-ipam ---- */
 
-static int64_t machines_on(const struct spec *s, const struct spec_fabric *f)
+/* Has the group a NIC in the i-th subnet? */
+static bool group_in_subnet(const struct spec_node *n, const struct spec_fabric *f, size_t i)
+{
+    return f->subnets.count > 1 ? group_has_nic(n, f, i) : spec_group_on(n, f);
+}
+
+static int64_t machines_in(const struct spec *s, const struct spec_fabric *f, size_t subnet)
 {
     int64_t count = 0;
 
     for (size_t i = 0; i < s->node_count; i++)
-        if (spec_group_on(&s->nodes[i], f))
+        if (group_in_subnet(&s->nodes[i], f, subnet))
             count += s->nodes[i].count;
     return count > 0 ? count : 1;
 }
@@ -542,7 +607,8 @@ static int64_t addresses_of(const char *subnet)
     return bits > 24 ? INT64_C(1) << 24 : (INT64_C(1) << bits) - 2;
 }
 
-static void pool_selector(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f)
+static void pool_selector(struct k8s *k, struct yaml_out *y, const struct spec_fabric *f,
+                          size_t subnet)
 {
     const struct spec *s = k->r->spec;
 
@@ -555,7 +621,7 @@ static void pool_selector(struct k8s *k, struct yaml_out *y, const struct spec_f
     yaml_str(y, "operator", "In");
     yaml_seq(y, "values");
     for (size_t i = 0; i < s->node_count; i++)
-        if (spec_group_on(&s->nodes[i], f))
+        if (group_in_subnet(&s->nodes[i], f, subnet))
             yaml_str(y, NULL, s->nodes[i].name);
     for (int i = 0; i < 6; i++)
         yaml_end(y);
@@ -565,7 +631,7 @@ void k8s_ip_pool(struct k8s *k, struct buf *out, const char *namespace, const st
                  size_t i)
 {
     enum { BLOCK_MAX = 256 };
-    int64_t machines = machines_on(k->r->spec, f);
+    int64_t machines = machines_in(k->r->spec, f, i);
     int64_t block = addresses_of(f->subnets.items[i]) / machines;
     struct yaml_out y;
 
@@ -584,7 +650,7 @@ void k8s_ip_pool(struct k8s *k, struct buf *out, const char *namespace, const st
     yaml_str(&y, "subnet", f->subnets.items[i]);
     yaml_note(&y, "addresses of a machine");
     yaml_int(&y, "perNodeBlockSize", block > BLOCK_MAX ? BLOCK_MAX : block);
-    pool_selector(k, &y, f);
+    pool_selector(k, &y, f, i);
     yaml_end(&y);
     yaml_finish(&y);
 }

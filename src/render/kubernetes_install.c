@@ -639,6 +639,37 @@ static void networking_file(struct kube *q)
     yaml_finish(&y);
 }
 
+/* The devices of a fabric on all machines; without names every device of the kind, which two
+ * fabrics would share. */
+static void device_names(const struct spec *s, struct json_out *w, const struct spec_fabric *f)
+{
+    bool listed = false, named = f->interfaces.count > 0, common = false;
+
+    for (size_t g = 0; g < s->node_count; g++) {
+        const struct spec_strs *own = spec_group_nics(&s->nodes[g], f).interfaces;
+
+        if (!spec_group_on(&s->nodes[g], f))
+            continue;
+        listed = true;
+        named = named && own->count;
+        common = common || own == &f->interfaces;
+    }
+    if (!named)
+        return;
+    json_key(w, "ifNames");
+    json_arr(w);
+    for (size_t i = 0; (common || !listed) && i < f->interfaces.count; i++)
+        json_add_str(w, f->interfaces.items[i]);
+    for (size_t g = 0; g < s->node_count; g++) {
+        const struct spec_strs *own = spec_group_nics(&s->nodes[g], f).interfaces;
+        bool there = spec_group_on(&s->nodes[g], f) && own != &f->interfaces;
+
+        for (size_t i = 0; there && i < own->count; i++)
+            json_add_str(w, own->items[i]);
+    }
+    json_arr_end(w);
+}
+
 static void device_config(struct kube *q, struct json_out *w, const struct spec_fabric *f)
 {
     json_obj(w);
@@ -650,13 +681,7 @@ static void device_config(struct kube *q, struct json_out *w, const struct spec_
     json_arr(w);
     json_add_str(w, f->kind == SPEC_FABRIC_INFINIBAND ? "infiniband" : "ether");
     json_arr_end(w);
-    if (f->interfaces.count) { /* else every device of the kind: two fabrics would share them */
-        json_key(w, "ifNames");
-        json_arr(w);
-        for (size_t i = 0; i < f->interfaces.count; i++)
-            json_add_str(w, f->interfaces.items[i]);
-        json_arr_end(w);
-    }
+    device_names(q->k.r->spec, w, f);
     json_obj_end(w);
     json_obj_end(w);
 }

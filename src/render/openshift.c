@@ -138,12 +138,6 @@ static bool is_global(const struct shift *s, const char *namespace)
 
 static void fabric_check(struct shift *s, const struct spec_fabric *f)
 {
-    const struct spec_strs *pfs = f->sriov ? &f->sriov->pfs : NULL;
-
-    if (pfs && pfs->count && pfs->count != (size_t)f->nics_per_node)
-        render_refuse(s->k.r, pfs, "Name one interface of the machines for each NIC.",
-                      "fabric '%s' has %d NICs, and %zu interfaces are named", f->name,
-                      (int)f->nics_per_node, pfs->count);
     if (shift_fabric_used(s, f->name) && k8s_rail_count(f) &&
         !is_global(s, k8s_rail_namespace(&s->k, f)))
         render_warn(s->k.r, &f->sriov->network_namespace,

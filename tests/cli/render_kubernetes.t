@@ -950,6 +950,17 @@ test_expect 'virtual functions are made on groups of the fabric alone, a policy 
 	got = {d["metadata"]["name"]: (d["spec"]["nodeSelector"]["stoker/group"], d["spec"]["nicSelector"]["pfNames"]) for d in yaml.safe_load_all(open(sys.argv[1]))}
 	assert got == {"rails-net1-one": ("one", ["e0"]), "rails-net2-one": ("one", ["e1"]), "rails-net1-two": ("two", ["p0"]), "rails-net2-two": ("two", ["p1"])}, got
 	EOF'
+test_expect 'RDMA devices that pods share are those of all groups of the fabric, by the names of each' '
+    cat >shared.yaml <<-"EOF" &&
+	nodes:
+	  - {name: one, count: 2, gpus_per_node: 8, gpu: {model: H100}, fabrics: [ib]}
+	  - {name: two, count: 2, gpus_per_node: 8, gpu: {model: H100}, fabrics: [ib], nics: {ib: {interfaces: [ibp1, ibp2]}}}
+	fabrics: [{name: ib, kind: infiniband, rate: 400Gb/s, nics_per_node: 2, interfaces: [ib0, ib1]}]
+	components: {t: {kind: training, target: kubernetes, nodes: two, gpus: 8, image: "x:1", command: [x], fabrics: [ib]}}
+	targets: {kubernetes: {stoker_image: "x:1"}}
+	EOF
+    render shared shared.yaml && has shared/kubernetes/networking/rdma-devices.yaml "\"ib0\"" "\"ib1\"" "\"ibp1\"" "\"ibp2\"" &&
+    sed "s/interfaces: .ibp1, ibp2./count: 1/" shared.yaml >unnamed.yaml && render unnamed unnamed.yaml && hasnt unnamed/kubernetes/networking/rdma-devices.yaml ifNames'
 test_expect 'restart: always of a Job is told: it is started again when it failed' '
     cat >again.yaml <<-"EOF" &&
 	nodes: [{name: c, role: cpu, cpu_cores: 16, memory: 64GB}]

@@ -406,4 +406,43 @@ test_expect 'networks in a namespace whose networks Multus gives to its own pods
     stoker render openshift -f nets.yaml -o nets >/dev/null 2>err && grep -q "warning: OpenShift.s Multus keeps pods to networks of their own project: those of .rdma. are not given .rails. of .nets." err &&
     sh nets/openshift/install.sh operators | grep -qx "+ oc create namespace nets" &&
     sed "s/: nets/: default/" nets.yaml >dflt.yaml && stoker render openshift -f dflt.yaml -o dflt >/dev/null 2>err && ! grep Multus err || { cat err; exit 1; }'
+cat >few.yaml <<'EOF'
+nodes:
+  - {name: four, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TiB, fabrics: [rails], labels: {nic: cx7}}
+  - {name: two, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TiB, fabrics: [rails], labels: {nic: cx7}, nics: {rails: {count: 2, pfs: [q0, q1]}}}
+  - {name: none, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TiB, labels: {nic: cx7}}
+fabrics: [{name: rails, kind: roce, rate: 400Gb/s, nics_per_node: 4, subnets: [10.1.0.0/24, 10.2.0.0/24, 10.3.0.0/24, 10.4.0.0/24],
+  sriov: {pfs: [e0, e1, e2, e3], vfs: 4, ipam: nv-ipam}}]
+components: {t: {kind: training, target: openshift, nodes: [four, two], gpus: 8, replicas: 4, image: "x:1", command: [x], fabrics: [rails]}}
+targets: {openshift: {}}
+EOF
+# functions FILE: its policies are on machines that have the NIC, and on no other
+functions() {
+    "$python" - "$1" <<'EOF'
+import sys, yaml
+want = [('four', 'e%d' % i) for i in range(4)] + [('two', 'q0'), ('two', 'q1')]
+got = [d for d in yaml.safe_load_all(open(sys.argv[1])) if d['kind'] == 'SriovNetworkNodePolicy']
+pairs = [(d['spec']['nodeSelector'].get('stoker/group'), *d['spec']['nicSelector']['pfNames']) for d in got]
+assert sorted(pairs) == want, pairs
+assert len({d['metadata']['name'] for d in got}) == len(got)
+EOF
+}
+test_expect 'virtual functions are made where the NIC is: not on groups with fewer, whatever the selector reaches' '
+    stoker render openshift -f few.yaml -o few >/dev/null && functions few/openshift/network.yaml &&
+    sed "s/vfs: 4,/vfs: 4, node_selector: {nic: cx7},/" few.yaml >wide.yaml && ! cmp -s few.yaml wide.yaml && stoker render openshift -f wide.yaml -o wide >/dev/null && functions wide/openshift/network.yaml &&
+    grep -q "nic: cx7" wide/openshift/network.yaml &&
+    sed "s/openshift/kubernetes/" few.yaml >kfew.yaml && stoker render kubernetes -f kfew.yaml -o kfew >/dev/null && functions kfew/kubernetes/cluster/sriov.yaml'
+test_expect 'addresses of a rail go to machines that are on it' '
+    "$python" - few/openshift/operators/ip-pools.yaml <<-"EOF"
+	import sys, yaml
+	pools = {d["metadata"]["name"]: d["spec"] for d in yaml.safe_load_all(open(sys.argv[1]))}
+	on = lambda p: p["nodeSelector"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"]
+	assert [on(pools["rails-net%d" % i]) for i in (1, 2, 3, 4)] == [["four", "two"]] * 2 + [["four"]] * 2, pools
+	assert pools["rails-net1"]["perNodeBlockSize"] == 63 and pools["rails-net4"]["perNodeBlockSize"] == 127, pools
+	EOF'
+test_expect 'told: a group that has some of the NICs and does not say which; refused on both targets: too few names' '
+    sed "s/, pfs: .q0, q1.//" few.yaml >which.yaml && stoker render openshift -f which.yaml -o which >/dev/null 2>err && cat err && grep -q "^which.yaml:3:[0-9]*: warning: .two. has 2 of the 4 NICs of .rails., and does not say which" err &&
+    for f in few kfew; do
+        sed "s/e2, e3/e2/" $f.yaml >short.yaml && ! stoker render all --check -f short.yaml 2>err && grep -q "^short.yaml:6:.*has 4 NICs, and 3 interfaces are named" err || { cat err; exit 1; }
+    done'
 test_done
