@@ -42,12 +42,6 @@ static inline int64_t plan_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* GPUs that one copy of the model is cut over. */
-static inline int64_t plan_replica_gpus(const struct plan_config *c)
-{
-    return (int64_t)c->tp * c->pp * c->cp;
-}
-
 /* GPUs the tensor parallelism of experts spans, by the rule where it is not given. */
 static inline int64_t plan_etp(const struct plan_config *c)
 {

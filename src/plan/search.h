@@ -20,7 +20,6 @@
  * (the median error of Ultra-Scale's cells); its margin of memory is in the limit. */
 #ifndef PLAN_SEARCH_H
 #define PLAN_SEARCH_H
-#include "plan/choose.h"
 #include "plan/plan_time.h"
 
 /* Fields that plan_config_parse() found in its text. */
@@ -93,6 +92,9 @@ enum {
 };
 #define PLAN_SPACE_MAX UINT64_C(20000000000) /* configurations of one search */
 #define PLAN_PLAIN_TIE 0.04
+/* Of a GPU's bytes, to leave free.  Context, NCCL and fragmentation are counted: with them a tenth of
+ * the GPU has no tensors. */
+#define PLAN_CHOICE_MARGIN 0.05
 enum { PLAN_PLAIN_SCORES = 28 };
 /* How much machinery a configuration needs: 0 is plain replicas, each kind of cut adds to it. */
 /* Tensor parallelism across nodes is the least plain: its collectives are in every layer, and what
@@ -136,7 +138,7 @@ struct plan_search_run {
  * lists are in the arena.  A space in which nothing fits is no error: found->fit is 0. */
 enum rc plan_search(const struct plan_space *s, const struct plan_search_run *run, struct arena *a,
                     struct plan_found *out, struct err *err) MUST_USE;
-/* The choice of the front; NULL when nothing fits. */
+/* The plainest of those that fit and are as fast as the fastest; NULL when nothing fits. */
 const struct plan_pick *plan_choice(const struct plan_found *f);
 /* The first of `top` whose cut is another than that of `c`; NULL: none. */
 const struct plan_pick *plan_runner_up(const struct plan_found *f, const struct plan_config *c);

@@ -7,6 +7,8 @@
 
 #include "plan/plan_int.h"
 
+#include <math.h>
+
 enum {
     PLAIN_TP_ACROSS = 7, /* more than a pipeline with chunks, context cuts and ZeRO 2 */
     PLAIN_QUEUES = 3     /* with ZeRO 2 more than a pipeline with chunks */
@@ -176,14 +178,15 @@ void found_offer_plain(struct plan_found *f, const struct plan_pick *p, int scor
 
 const struct plan_pick *plan_choice(const struct plan_found *f)
 {
-    double best = f->front_count ? f->front[0].step_s : 0;
+    double best = INFINITY;
 
-    if (!f->front_count)
-        return NULL;
+    for (int i = 0; i < PLAN_PLAIN_SCORES; i++)
+        if (f->plain[i].step_s > 0 && f->plain[i].step_s < best)
+            best = f->plain[i].step_s;
     for (int i = 0; i < PLAN_PLAIN_SCORES; i++)
         if (f->plain[i].step_s > 0 && f->plain[i].step_s <= best * (1 + PLAN_PLAIN_TIE))
             return &f->plain[i];
-    return f->front;
+    return NULL;
 }
 
 const struct plan_pick *plan_runner_up(const struct plan_found *f, const struct plan_config *c)

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "plan/plan_int.h"
+#include "plan/search_int.h"
 
 #include <math.h>
 
@@ -18,7 +19,7 @@ static bool same_cell(const struct plan_row *a, const struct plan_row *b)
 }
 
 struct cell {
-    struct plan_candidate *candidates;
+    struct plan_pick *picks;
     const struct plan_row **rows;
     size_t count;
 };
@@ -36,26 +37,45 @@ static void gather(const struct plan_rows *rows, const double *step_s, size_t fr
         seen[i] = true;
         plan_memory_of(&r->model, &r->counts, &r->config, &plan_memory_default, &m);
         o->rows[o->count] = r;
-        o->candidates[o->count++] =
-            (struct plan_candidate){ step_s[i], (double)m.total, plan_replica_gpus(&r->config) };
+        o->picks[o->count++] = (struct plan_pick){ r->config, step_s[i], m.total };
     }
 }
 
-/* False: nothing of the cell ran, or nothing can be chosen. */
-static bool cell_ratio(const struct cell *o, const struct plan_choice *rule, double *out)
+/* What the search would take of these; where none leaves the margin free, the emptiest. */
+static struct plan_pick first_choice(const struct cell *o)
 {
+    const struct plan_cluster *cl = &o->rows[0]->cluster;
+    uint64_t limit = (uint64_t)((double)cl->gpu.mem_bytes * (1 - PLAN_CHOICE_MARGIN));
+    struct plan_found f = { .least = { .memory = UINT64_MAX } };
+    const struct plan_pick *choice;
+
+    for (size_t i = 0; i < o->count; i++) {
+        const struct plan_pick *p = &o->picks[i];
+
+        if (pick_is_leaner(p, &f.least))
+            f.least = *p;
+        if (p->memory <= limit)
+            found_offer_plain(&f, p, plan_plainness(&p->config, cl));
+    }
+    choice = plan_choice(&f);
+    return choice ? *choice : f.least;
+}
+
+/* False: nothing of the cell ran. */
+static bool cell_ratio(const struct cell *o, double *out)
+{
+    struct plan_pick choice = first_choice(o);
     double best = INFINITY;
-    size_t first = plan_choose_first(o->candidates, o->count, rule);
+    size_t first = 0;
 
     for (size_t i = 0; i < o->count; i++)
         if (o->rows[i]->measured.iter_s > 0 && o->rows[i]->measured.iter_s < best)
             best = o->rows[i]->measured.iter_s;
     if (!isfinite(best))
         return false;
-    if (first == o->count || !(o->rows[first]->measured.iter_s > 0))
-        *out = 0;
-    else
-        *out = best / o->rows[first]->measured.iter_s;
+    while (plan_pick_cmp(&o->picks[first], &choice))
+        first++;
+    *out = o->rows[first]->measured.iter_s > 0 ? best / o->rows[first]->measured.iter_s : 0;
     return true;
 }
 
@@ -113,22 +133,19 @@ enum rc plan_top1_of(struct arena *a, const struct plan_rows *rows, const struct
                      enum plan_top1_set set, struct plan_top1 *out, struct err *err)
 {
     size_t n = rows->count ? rows->count : 1, cells = 0;
-    struct cell o = { .candidates = arena_array(a, struct plan_candidate, n),
+    struct cell o = { .picks = arena_array(a, struct plan_pick, n),
                       .rows = arena_array(a, const struct plan_row *, n) };
     double ratio[PLAN_CELLS_MAX], *step_s = arena_array(a, double, n);
     bool *seen = arena_array(a, bool, n);
 
     predict(rows, k, set, step_s);
     for (size_t i = 0; i < rows->count; i++) {
-        struct plan_choice rule = { (double)rows->rows[i].cluster.gpu.mem_bytes, PLAN_CHOICE_MARGIN,
-                                    PLAN_CHOICE_TIE };
-
         if (seen[i] || !(step_s[i] > 0))
             continue;
         if (cells == PLAN_CELLS_MAX)
             return err_set(err, RC_LIMIT, "more than %d cells", PLAN_CELLS_MAX);
         gather(rows, step_s, i, seen, &o);
-        if (cell_ratio(&o, &rule, &ratio[cells]))
+        if (cell_ratio(&o, &ratio[cells]))
             cells++;
     }
     sum_up(ratio, cells, out);

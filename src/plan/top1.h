@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* top1: how good first choices are: measured speed of ours over the best measured, cell by cell.
- * A cell is the runs of one table, model shape, number of GPUs and batch. */
+ * A cell is the runs of one table, model shape, number of GPUs and batch; the first choice is what
+ * the search would take of them (plan_choice()), the emptiest where none leaves the margin free. */
 #ifndef PLAN_TOP1_H
 #define PLAN_TOP1_H
-#include "plan/choose.h"
 #include "plan/runs.h"
 
 /* Which runs take part: those R1 leaves in, with the crashed ones of the same kind; all up to 256

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The fast half of memory against the one with every kind, the constants of memory against their
- * file, the first choice, and its measure. */
+ * file, the first choice. */
 #include "test.h"
 
 #include "base/str.h"
 #include "plan/memory.h"
-#include "plan/top1.h"
+#include "plan/search_int.h"
 
 #include <math.h>
 
@@ -165,31 +165,31 @@ TEST(constants_of_memory_are_the_files)
     arena_release(&a);
 }
 
+static void offer(struct plan_found *f, const struct plan_cluster *cl, double step_s, int32_t tp,
+                  int32_t pp)
+{
+    struct plan_pick p = { .step_s = step_s, .memory = 1 };
+
+    plan_config_init(&p.config);
+    p.config.tp = tp;
+    p.config.pp = pp;
+    found_offer_plain(f, &p, plan_plainness(&p.config, cl));
+}
+
 TEST(the_first_choice)
 {
-    static const struct plan_candidate c[] = {
-        { 1.0, 79e9, 1 }, { 1.2, 70e9, 2 }, { 1.203, 40e9, 2 }, { 1.5, 30e9, 1 }, { 0, 1e9, 1 },
-    };
-    static const struct plan_candidate ranks[] = {
-        { 1.0, 50e9, 4 },   { 1.001, 40e9, 2 }, { 1.002, 45e9, 1 },
-        { 1.003, 30e9, 2 }, { 1.004, 20e9, 8 },
-    };
-    struct plan_choice rule = { 80e9, 0.1, 0.005 };
+    const struct plan_cluster cl = { .node_gpus = 8 };
+    struct plan_found f = { 0 };
 
-    CHECK(plan_choose_first(c, 5, &rule) == 2); /* as fast as the one before, and emptier */
-    rule.tie = 0;
-    CHECK(plan_choose_first(c, 5, &rule) == 1);
-    rule.margin = 0;
-    CHECK(plan_choose_first(c, 5, &rule) == 0);
-    rule.limit = 20e9; /* nothing fits: the emptiest that has a time */
-    CHECK(plan_choose_first(c, 5, &rule) == 3);
-    CHECK(plan_choose_first(c + 4, 1, &rule) == 1);
-    CHECK(plan_choose_first(c, 0, &rule) == 0);
-    rule = (struct plan_choice){ 80e9, 0.1, 0.005 };
-    /* the third is beaten in time and memory; of cuts over 2 the emptier */
-    CHECK(plan_choose_first(ranks, 5, &rule) == 3);
-    rule.tie = 0.0015;
-    CHECK(plan_choose_first(ranks, 5, &rule) == 1);
+    CHECK(!plan_choice(&f));
+    offer(&f, &cl, 1.0, 1, 2);
+    CHECK(plan_choice(&f)->config.pp == 2);
+    offer(&f, &cl, 1.05, 2, 1); /* plainer, and slower by more than the model can tell */
+    CHECK(plan_choice(&f)->config.pp == 2);
+    offer(&f, &cl, 1.03, 4, 1);
+    CHECK(plan_choice(&f)->config.tp == 4);
+    offer(&f, &cl, 0.9, 2, 2);
+    CHECK(plan_choice(&f)->step_s < 1);
 }
 
 TEST_MAIN(cmocka_unit_test(the_fast_half_answers_the_same),

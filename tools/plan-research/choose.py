@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The rule of the first choice (src/plan/choose.c) against others on the cells of the Ultra-Scale table: how
+"""The fastest, or the emptiest of those as fast, as the first choice, against others on the cells of the Ultra-Scale table: how
 wide a tie is, what decides in it, and a malus for tensor parallelism or pipelines over the network.  Each
 rule is scored on all cells; then a rule is picked on all cells but one and scored on that one."""
 import itertools, json
