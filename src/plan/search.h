@@ -92,8 +92,8 @@ enum {
 };
 #define PLAN_SPACE_MAX UINT64_C(20000000000) /* configurations of one search */
 #define PLAN_PLAIN_TIE 0.04
-/* Of a GPU's bytes, to leave free.  Context, NCCL and fragmentation are counted: with them a tenth of
- * the GPU has no tensors. */
+/* Of a GPU's bytes, to leave free.  Context, NCCL and fragmentation are counted: with them a tenth
+ * of the GPU has no tensors. */
 #define PLAN_CHOICE_MARGIN 0.05
 enum { PLAN_PLAIN_SCORES = 28 };
 /* How much machinery a configuration needs: 0 is plain replicas, each kind of cut adds to it. */
