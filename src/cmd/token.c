@@ -54,9 +54,11 @@ enum rc cmd_keys_read(struct cmd_keys *k, struct cmd_watch *w, struct err *err)
     for (size_t i = 0; i < CMD_KEYS; i++)
         if (k->files[i] && cmd_token(k->files[i], fresh.texts[i], sizeof(fresh.texts[i]), err))
             return err->code;
-    if (k->files[CMD_KEY_ADMIN] && k->files[CMD_KEY_CALL] &&
-        str_eq(fresh.texts[CMD_KEY_ADMIN], fresh.texts[CMD_KEY_CALL]))
-        return err_set(err, RC_USAGE, "the admin's token is the one that all clients have");
+    for (size_t i = 0; i < CMD_KEY_ADMIN; i++) /* who has that one could do what an admin may */
+        if (k->files[CMD_KEY_ADMIN] && k->files[i] &&
+            str_eq(fresh.texts[CMD_KEY_ADMIN], fresh.texts[i]))
+            return err_set(err, RC_USAGE, "the admin's token is the one that %s",
+                           i == CMD_KEY_CALL ? "all clients have" : "opens nothing but /metrics");
     *k = fresh;
     return RC_OK;
 }

@@ -10,9 +10,12 @@
 #include "http/http_int.h"
 
 #include "base/mem.h"
+#include "os/file.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <unistd.h>
 
 enum { /* OpenSSL's numbers */
        CTRL_MODE = 33,
@@ -26,8 +29,11 @@ enum { /* OpenSSL's numbers */
        ERROR_WANT_WRITE = 3,
        ERROR_ZERO_RETURN = 6
 };
+enum { TLS_FILE_BYTES_MAX = 1 << 20 /* of a chain or a key */ };
 #define OP_NO_RENEGOTIATION (UINT64_C(1) << 30)
 #define OP_IGNORE_EOF       (UINT64_C(1) << 7) /* a FIN without close_notify is an end too */
+
+typedef int tls_phrase(char *out, int cap, int writes, void *arg);
 
 #define SSL_CALLS(F)                                                                               \
     F(const void *, TLS_server_method, (void))                                                     \
@@ -35,6 +41,8 @@ enum { /* OpenSSL's numbers */
     F(void, SSL_CTX_free, (void *ctx))                                                             \
     F(long, SSL_CTX_ctrl, (void *ctx, int cmd, long larg, void *parg))                             \
     F(uint64_t, SSL_CTX_set_options, (void *ctx, uint64_t options))                                \
+    F(void, SSL_CTX_set_default_passwd_cb, (void *ctx, tls_phrase *fn))                            \
+    F(void, SSL_CTX_set_default_passwd_cb_userdata, (void *ctx, void *arg))                        \
     F(int, SSL_CTX_use_certificate_chain_file, (void *ctx, const char *file))                      \
     F(int, SSL_CTX_use_PrivateKey_file, (void *ctx, const char *file, int type))                   \
     F(int, SSL_CTX_check_private_key, (const void *ctx))                                           \
@@ -98,17 +106,61 @@ static enum rc fault(struct tls *t, const char *what, const char *file, struct e
     return err_set(err, RC_FAIL, "could not use %s '%s': %s", what, file, text);
 }
 
+/* The library would open the terminal and wait there for a person, while it serves too. */
+static int no_phrase(char *out, int cap, int writes, void *arg)
+{
+    (void)out;
+    (void)cap;
+    (void)writes;
+    *(bool *)arg = true;
+    return -1;
+}
+
+/* The library reads what it is given to the end: a FIFO or a device has none. */
+static enum rc check_file(const char *what, const char *path, struct err *err)
+{
+    uint64_t size = 0;
+    int fd;
+    enum rc rc = file_open(path, &fd, &size, err);
+
+    if (rc) {
+        (void)err_ctx(err, "could not use %s", what);
+        return rc;
+    }
+    close(fd);
+    if (size > TLS_FILE_BYTES_MAX)
+        return err_set(err, RC_LIMIT, "could not use %s '%s': it has %" PRIu64 " bytes, %d at most",
+                       what, path, size, TLS_FILE_BYTES_MAX);
+    return RC_OK;
+}
+
 static enum rc read_pair(struct tls *t, void *ctx, const char *cert, const char *key,
                          struct err *err)
 {
+    bool asked = false;
+    enum rc rc = check_file("certificate", cert, err);
+
+    if (!rc)
+        rc = check_file("key", key, err);
+    if (rc)
+        return rc;
+    t->SSL_CTX_set_default_passwd_cb(ctx, no_phrase);
+    t->SSL_CTX_set_default_passwd_cb_userdata(ctx, &asked);
     t->SSL_CTX_ctrl(ctx, CTRL_MIN_VERSION, VERSION_1_2, NULL);
     t->SSL_CTX_ctrl(ctx, CTRL_MODE, MODE_PARTIAL_WRITE | MODE_MOVING_BUFFER | MODE_RELEASE_BUFFERS,
                     NULL);
     (void)t->SSL_CTX_set_options(ctx, OP_NO_RENEGOTIATION | OP_IGNORE_EOF);
     if (t->SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
         return fault(t, "certificate", cert, err);
-    if (t->SSL_CTX_use_PrivateKey_file(ctx, key, FILE_PEM) != 1)
-        return fault(t, "key", key, err);
+    if (t->SSL_CTX_use_PrivateKey_file(ctx, key, FILE_PEM) != 1) {
+        if (!asked)
+            return fault(t, "key", key, err);
+        t->ERR_clear_error();
+        err_hint(err, "'openssl pkey -in KEY -out PLAIN' takes the pass phrase away.");
+        return err_set(err, RC_FAIL,
+                       "could not use key '%s': it has a pass phrase, and a server asks nobody",
+                       key);
+    }
     if (t->SSL_CTX_check_private_key(ctx) != 1)
         return fault(t, "key", key, err);
     return RC_OK;

@@ -115,6 +115,8 @@ def scopes():
     check("a file that is no socket is not listened on", p.returncode == 2 and "it is there and no socket" in p.stderr and os.path.exists("plain"), p.stderr)
     p = run("serve", "-m", f"emb={EMB}", "--port", "0", "--token-file", admin, "--admin-token-file", admin)
     check("one token for both is refused", p.returncode == 2 and "all clients have" in p.stderr, p.stderr)
+    p = run("serve", "-m", f"emb={EMB}", "--port", "0", "--metrics-token-file", admin, "--admin-token-file", admin)
+    check("so is one for figures and changes", p.returncode == 2 and "opens nothing but /metrics" in p.stderr, p.stderr)
 
 
 def alone():
@@ -196,7 +198,19 @@ def tls():
     os.rename("two.key", "now.key")
     check("with its key it is shown to the next client", wait(lambda: shown() != first))
     check("who still answers", s.ask("/v1/embeddings", TEXT)[0] == 200)
-    s.stop()
+    second = shown()
+    subprocess.run(["openssl", "pkey", "-in", "now.key", "-aes128", "-passout", "pass:x", "-out", "locked.key"], capture_output=True)
+    os.rename("now.key", "plain.key")
+    os.rename("locked.key", "now.key")
+    check("a key with a pass phrase is told, and nobody is asked for it", s.wait_text("has a pass phrase") and "Enter" not in s.text and
+          shown() == second, s.text)
+    os.remove("now.key")
+    os.mkfifo("now.key")
+    check("a key that is no file is told", s.wait_text("'now.key' is not a regular file") and shown() == second, s.text)
+    os.rename("plain.key", "now.key")
+    told = s.text.count("read again")
+    check("and the next one is read", wait(lambda: s.text.count("read again") > told) and shown() == second, s.text)
+    check("it ends", s.stop(seconds=10)[0] == 0)
 
 
 def long_texts():
