@@ -309,6 +309,8 @@ struct score_way {    /* what one GPU gets of a set of ports */
     double load;      /* what it brings to each of them that counts: 1 over their number */
 };
 void score_prepare(struct sim *s);                      /* once the ports are there */
+/* The rate of its link, or of its like where it does not tell. */
+int64_t score_port_mbps(const struct sim *s, const struct nccl_port *p);
 bool score_gpu_counts(const struct sim *s, size_t gpu); /* a job here can use it, or all hidden */
 /* When NCCL has the ports for which `set` is true; `out` has gpus_count entries. */
 void score_set(const struct sim *s, const bool *set, struct score_way *out);

@@ -165,7 +165,7 @@ static int64_t rate_of_like(const struct sim *s, const struct nccl_port *p)
 
 /* A rate that is not known is taken for the most that is: place decides then.  A port that
  * is down tells the rate of no link, and would run at that of its like. */
-static int64_t port_mbps(const struct sim *s, const struct nccl_port *p)
+int64_t score_port_mbps(const struct sim *s, const struct nccl_port *p)
 {
     const struct nccl_choice *c = s->c;
     int64_t most = p->state && !str_eq(p->state, "ACTIVE") ? rate_of_like(s, p) : -1;
@@ -184,7 +184,7 @@ static int64_t way_direct(const struct sim *s, size_t gpu, const struct nccl_por
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
     const struct hw_pci *nic = pci_of(s->hw, r ? r->bdf : NULL);
     const struct hw_pci *card = pci_of(s->hw, s->hw->gpus[gpu].bdf);
-    int64_t mbps = lesser(port_mbps(s, p), way_mbps(s->hw, nic, card));
+    int64_t mbps = lesser(score_port_mbps(s, p), way_mbps(s->hw, nic, card));
 
     if (l < LEVEL_P2C || !nccl_gpu_on_c2c(s->hw, gpu)) /* else by the chip-to-chip link */
         mbps = lesser(mbps, way_mbps(s->hw, card, nic));
@@ -336,13 +336,13 @@ static double port_carries(const struct sim *s, size_t port)
     const struct hw_rdma *r = hw_find_rdma(s->hw, c->ports[port].dev);
     const struct hw_pci *nic = pci_of(s->hw, r ? r->bdf : NULL);
     struct maybe link = hw_link_mbps(nic);
-    double rate = (double)port_mbps(s, &c->ports[port]), sum = 0;
+    double rate = (double)score_port_mbps(s, &c->ports[port]), sum = 0;
 
     for (size_t i = 0; link.known && i < c->ports_count; i++) {
         const struct hw_rdma *q = hw_find_rdma(s->hw, c->ports[i].dev);
 
         if (c->ports[i].counts && q && ports_share_link(nic, pci_of(s->hw, q->bdf)))
-            sum += (double)port_mbps(s, &c->ports[i]);
+            sum += (double)score_port_mbps(s, &c->ports[i]);
     }
     return link.known && (double)link.v < sum ? rate * (double)link.v / sum : rate;
 }

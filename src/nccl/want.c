@@ -667,12 +667,56 @@ static bool subnet_is_rival(const struct sim *s, const bool *keep, const bool *m
     return used && subnet_is_lesser(s, mine, keep);
 }
 
+/* What the nearest of `set` at this GPU carry together; those of `not` aside. */
+static int64_t nearest_mbps(const struct sim *s, const bool *set, const bool *not, size_t gpu)
+{
+    int best = nearest_rank(s, set, gpu);
+    int64_t sum = 0;
+
+    for (size_t i = 0; best >= 0 && i < s->c->ports_count; i++)
+        if (set[i] && !(not && not[i]) && port_rank(s, gpu, &s->c->ports[i]) == best)
+            sum += score_port_mbps(s, &s->c->ports[i]);
+    return sum;
+}
+
+/* Some GPU has more of `mine` in as near a place: the fabric that has less in all may be the one
+ * for training.  What is down may be of both, and is taken for the greater one's. */
+static bool subnet_is_uneven(const struct sim *s, const bool *keep, const bool *mine)
+{
+    for (size_t g = 0; g < s->hw->gpus_count; g++)
+        if (score_gpu_counts(s, g) && nearest_rank(s, keep, g) == nearest_rank(s, mine, g) &&
+            nearest_mbps(s, keep, NULL, g) < nearest_mbps(s, mine, keep, g))
+            return true;
+    return false;
+}
+
+static void doubt_subnets(struct sim *s, const bool *keep, const bool *rival, const bool *uneven)
+{
+    if (want_set_count(s, rival))
+        nccl_doubt(s,
+                   "%s and %s are two InfiniBand fabrics beside the same GPUs, and file systems or "
+                   "the default route are on some ports of the former only: whether it is for "
+                   "storage cannot be told.  All are left to NCCL.  If it is, set "
+                   "NCCL_IB_HCA='=%s'.",
+                   want_set_text(s, keep), want_set_text(s, rival), want_set_names(s, rival));
+    if (want_set_count(s, uneven))
+        nccl_doubt(s,
+                   "%s and %s are two InfiniBand fabrics; the former serves the GPUs better as a "
+                   "whole, the latter some of them, and nothing mounted or routed over them tells "
+                   "which is for training.  All are left to NCCL, which joins a port to those of "
+                   "its own fabric alone.  If it is the former, set NCCL_IB_HCA='=%s', else "
+                   "NCCL_IB_HCA='=%s'.",
+                   want_set_text(s, keep), want_set_text(s, uneven), want_set_names(s, keep),
+                   want_set_names(s, uneven));
+}
+
 static void want_subnet(struct sim *s)
 {
     struct nccl_choice *c = s->c;
     const char *best = best_subnet(s);
     bool *keep = subnet_set(s, best), *whole = want_set_whole(s, keep);
-    bool *unsure = arena_array(s->a, bool, c->ports_count + 1);
+    bool *rival = arena_array(s->a, bool, c->ports_count + 1);
+    bool *uneven = arena_array(s->a, bool, c->ports_count + 1);
     struct step st = step_new(s);
 
     for (size_t i = 0; best && i < c->ports_count; i++) {
@@ -683,10 +727,12 @@ static void want_subnet(struct sim *s)
             continue;
         /* with what is down on either: machines that are well must come to the same */
         mine = want_set_whole(s, subnet_set(s, p->network));
-        unsure[i] = subnet_is_rival(s, keep, mine);
-        st.drop[i] = !unsure[i] && set_suffices(s, whole) && subnet_is_lesser(s, mine, whole);
+        rival[i] = subnet_is_rival(s, keep, mine);
+        st.drop[i] = !rival[i] && set_suffices(s, whole) && subnet_is_lesser(s, mine, whole);
         for (size_t k = 0; st.drop[i] && k < c->ports_count; k++)
             st.drop[i] = !mine[k] || want_set_covers(s, whole, &c->ports[k]);
+        uneven[i] = st.drop[i] && !set_is_busy(s, mine) && subnet_is_uneven(s, whole, mine);
+        st.drop[i] = st.drop[i] && !uneven[i];
         /* a rail that is missing altogether is no reason to send over what storage is on */
         st.drop[i] =
             st.drop[i] || (p->storage && subnet_is_busy(s, p->network) && set_reaches(s, keep));
@@ -696,13 +742,7 @@ static void want_subnet(struct sim *s)
     }
     st.purpose = true;
     (void)step_take(s, &st);
-    if (want_set_count(s, unsure))
-        nccl_doubt(s,
-                   "%s and %s are two InfiniBand fabrics beside the same GPUs, and file systems or "
-                   "the default route are on some ports of the former only: whether it is for "
-                   "storage cannot be told.  All are left to NCCL.  If it is, set "
-                   "NCCL_IB_HCA='=%s'.",
-                   want_set_text(s, keep), want_set_text(s, unsure), want_set_names(s, unsure));
+    doubt_subnets(s, keep, rival, uneven);
 }
 
 bool *want_set_wanted(const struct sim *s)

@@ -376,8 +376,22 @@ def hca_list(value):
 
 
 def compare_ways(m, taken, wanted):
-    """1. Never worse than doing nothing."""
-    useful = lambda n: n.role == "compute" and (n.layer == "ib" or n.addrs)
+    """1. Never worse than doing nothing; where a second subnet has as much as the first, and nothing
+    tells which is for training, it may be either."""
+    total = {role: sum(n.mbps for n in taken if n.role == role) for role in ("compute", "subnet")}
+    roles = ["compute"] + (["subnet"] if total["subnet"] >= total["compute"] else [])
+    faults = []
+    for role in roles:
+        try:
+            compare_role(m, taken, wanted, role)
+            return
+        except Fault as fault:
+            faults.append(fault)
+    raise faults[0]
+
+
+def compare_role(m, taken, wanted, role):
+    useful = lambda n: n.role == role and (n.layer == "ib" or n.addrs)
     plain = Nccl(m, taken).way(useful)
     able = Nccl(m, [n for n in taken if useful(n)]).way(useful)
     ours = Nccl(m, wanted).way(useful)
@@ -459,7 +473,7 @@ def try_seed(stoker, seed, folder):
             n.ipoib[0] for n in m.nics if n.ipoib]
         env, wanted = compare_env(m, doc, names)
         if "NCCL_IB_DISABLE" not in env:
-            compare_ways(m, taken, [n for n in m.nics if n.name + ":1" in wanted])
+            compare_ways(m, taken, [n for n in taken if n.name + ":1" in wanted])
         if taken:
             compare_scores(m, doc, taken)
         compare_again(stoker, tar, env, wanted)

@@ -7,8 +7,9 @@
 
 # 1102: a nearer NIC is of another fabric; 1167: of two InfiniBand fabrics one has a port down
 # 5057: two RoCE ports with the default route, and one of InfiniBand, for eight GPUs
+# 20123: two InfiniBand subnets, each of which has more at some GPUs
 test_expect 'machines that once went wrong' "
-    for seed in 1102 1167 5057; do '$TOP/tests/cli/nccl_random.py' '$BUILD/stoker' \$seed 1 || exit 1; done
+    for seed in 1102 1167 5057 20123; do '$TOP/tests/cli/nccl_random.py' '$BUILD/stoker' \$seed 1 || exit 1; done
 "
 test_expect 'machines of sixteen seeds: never worse, nothing named that is not there, no complaint' "
     '$TOP/tests/cli/nccl_random.py' '$BUILD/stoker' 1 16

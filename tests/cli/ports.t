@@ -267,6 +267,10 @@ test_expect 'a GPU whose InfiniBand rail is down gets no port of another fabric'
 test_expect 'a GPU that goes by its neighbours shares what they have' "
     score ib-down '[x[\"wanted\"][\"mbps\"] for x in s] == [350000] * 8'
 "
+test_expect 'two subnets of which some GPUs have more of the lesser: both stay, and it is not certain' "
+    env_of subnets-uneven && sets NCCL_IB_HCA '' && says 'Not certain: mlx5_2:1, mlx5_3:1, mlx5_4:1 and mlx5_0:1, mlx5_1:1 are two InfiniBand fabrics' &&
+    says \"else NCCL_IB_HCA='=mlx5_0:1,mlx5_1:1'\"
+"
 test_expect 'a rail under another subnet manager stays when its GPU has no other' "
     env_of ib-stray && sets NCCL_IB_HCA '' && sets NCCL_CROSS_NIC ''
 "

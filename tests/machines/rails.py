@@ -722,6 +722,13 @@ def ib_init():
     return ib_down("2: INIT", 0)
 
 
+def subnets_uneven():
+    """two InfiniBand subnets: the GPUs of socket 0 have more of the one that has less in all"""
+    far = dict(sm=9, prefix="fec0:0:0:9")
+    return Node([(n, GPU) for n in (0, 0, 1)] + [(0, ib(0, 200)), (0, ib(1, 200))] +
+                [(0, ib(2, 200, **far)), (1, ib(3, **far)), (1, ib(4, **far))], nvlink=False)
+
+
 def ib_stray():
     """one rail has another subnet manager, and its GPU no other port"""
     return Node(rails(lambda i: ib(i, sm=7 if i == 3 else 1)))
