@@ -2,17 +2,22 @@
 /* search_hint: what to change where a search finds nothing.
  *
  * A search without a result is of one of two kinds: the rules leave no configuration, or none of
- * those they leave fits.  For the first the nearest value is named that the rules let through, of
- * a size that is given or else of the batch; for the second a number of GPUs on which something
+ * those they leave fits.  For the first the nearest value is named that the rules let through: of
+ * a size that is given and breaks one whatever the rest is, of the batch, or of one size beside
+ * the other ones; for the second a number of GPUs on which something
  * fits. */
 #include "plan/search.h"
 
 #include "base/str.h"
 #include "plan/plan_int.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
-enum { DOUBLINGS = 4 };
+enum {
+    DOUBLINGS = 4,
+    NEAR_MAX = 16 /* values beside a given one that are tried */
+};
 
 int64_t plan_enough_gpus(const struct plan_space *space)
 {
@@ -39,45 +44,104 @@ int64_t plan_enough_gpus(const struct plan_space *space)
     return 0;
 }
 
-/* The sizes that are given break a rule whatever the batch is: which, and the nearest value. */
+/* The sizes that are given break a rule whatever the batch is: which, and the nearest value.  Where
+ * no cut is given the others are free, and only the number of experts is asked. */
 static bool given_sizes_break(const struct plan_space *s, struct err *err)
 {
+    bool cut_given = s->fixed & (PLAN_GIVEN_TP | PLAN_GIVEN_PP | PLAN_GIVEN_CP | PLAN_GIVEN_DP);
     struct plan_config c = s->base;
     struct err why = { 0 };
     int64_t cut = (int64_t)c.tp * c.pp * c.cp;
+    enum plan_rule rule;
 
-    if (!(s->fixed & (PLAN_GIVEN_TP | PLAN_GIVEN_PP | PLAN_GIVEN_CP | PLAN_GIVEN_DP)))
-        return false;
     if (!(s->fixed & PLAN_GIVEN_DP))
         c.dp = (int32_t)plan_max(1, s->cluster->gpus / plan_max(1, cut));
     c.grad_acc = c.pp; /* what the schedule asks of the batch is not the question here */
-    if (plan_config_check(s->model, s->cluster, &c, &why) == RC_OK)
+    rule = plan_config_rule(s->model, s->cluster, &c);
+    if (rule == PLAN_RULE_OK || (!cut_given && rule != PLAN_RULE_EP_EXPERTS) ||
+        plan_config_check(s->model, s->cluster, &c, &why) == RC_OK)
         return false;
     err_hint(err, "It breaks %s. %s", why.msg, why.hint);
     return true;
 }
 
-/* Every batch that can be is a multiple of a divisor of the GPUs: the nearest of those that leave
- * something; 0: none. */
+static bool leaves_something(const struct plan_space *s)
+{
+    struct plan_found f;
+
+    plan_search_count(s, &f);
+    return f.tried > 0;
+}
+
+/* Every batch that can be is a multiple of a divisor of the GPUs, and of the micro-batch where that
+ * is given: the nearest of those that leave something; 0: none. */
 static int64_t nearest_batch(const struct plan_space *space)
 {
     int64_t gpus = space->cluster->gpus, best = 0;
+    int64_t each = space->fixed & PLAN_GIVEN_MICRO_BATCH ? space->base.micro_batch : 1;
     struct plan_space s = *space;
 
     for (int64_t d = 1; d <= gpus; d++) {
-        struct plan_found f;
+        int64_t unit = d * each;
 
         if (gpus % d)
             continue;
-        s.batch = plan_max(1, (space->batch + d / 2) / d) * d;
+        s.batch = plan_max(1, (space->batch + unit / 2) / unit) * unit;
         if (s.batch > PLAN_BATCH_MAX ||
             (best && llabs(s.batch - space->batch) >= llabs(best - space->batch)))
             continue;
-        plan_search_count(&s, &f);
-        if (f.tried)
+        if (leaves_something(&s))
             best = s.batch;
     }
     return best;
+}
+
+/* The one given size that another value of lets the rules leave something, with the nearest one;
+ * `any_batch`: with another batch too. */
+static bool nearest_size(const struct plan_space *space, bool any_batch, struct err *err)
+{
+    static const struct {
+        unsigned bit;
+        size_t offset;
+        const char *name;
+    } sizes[] = {
+        { PLAN_GIVEN_VPP, offsetof(struct plan_config, vpp), "number of virtual stages" },
+        { PLAN_GIVEN_MICRO_BATCH, offsetof(struct plan_config, micro_batch), "micro-batch" },
+        { PLAN_GIVEN_GRAD_ACC, offsetof(struct plan_config, grad_acc), "gradient accumulation" },
+        { PLAN_GIVEN_EP, offsetof(struct plan_config, ep), "expert-parallel size" },
+        { PLAN_GIVEN_ETP, offsetof(struct plan_config, etp), "tensor-parallel size of experts" },
+        { PLAN_GIVEN_CP, offsetof(struct plan_config, cp), "context-parallel size" },
+        { PLAN_GIVEN_PP, offsetof(struct plan_config, pp), "pipeline size" },
+        { PLAN_GIVEN_TP, offsetof(struct plan_config, tp), "tensor-parallel size" },
+        { PLAN_GIVEN_DP, offsetof(struct plan_config, dp), "data-parallel size" },
+        { PLAN_GIVEN_SHARD, offsetof(struct plan_config, shard), "shard group" },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+        struct plan_space s = *space;
+        int32_t *size = (int32_t *)((char *)&s.base + sizes[i].offset), given = *size;
+
+        if (!(space->fixed & sizes[i].bit))
+            continue;
+        if (any_batch) /* whatever the cut, replicas and stages divide it */
+            s.batch =
+                s.cluster->gpus * (space->fixed & PLAN_GIVEN_MICRO_BATCH ? s.base.micro_batch : 1);
+        for (int32_t off = 1; off < NEAR_MAX; off++) {
+            for (int sign = -1; sign <= 1; sign += 2) {
+                *size = given + sign * off;
+                if (*size < 1 || !leaves_something(&s))
+                    continue;
+                s.batch = space->batch;
+                if (any_batch)
+                    err_hint(err, "The nearest %s that works is %d, with a batch of %lld.",
+                             sizes[i].name, *size, (long long)nearest_batch(&s));
+                else
+                    err_hint(err, "The nearest %s that works is %d.", sizes[i].name, *size);
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 /* Why the framework runs nothing of what the rules leave: what it says of the sizes that are given,
@@ -114,6 +178,8 @@ void plan_refused_hint(const struct plan_space *s, const struct plan_found *f, s
         return;
     else if ((batch = nearest_batch(s)))
         err_hint(err, "The nearest batch that works is %lld.", (long long)batch);
+    else if (nearest_size(s, false, err) || nearest_size(s, true, err))
+        return;
     else if (most)
         err_hint(err, "Rule %s refuses most: %llu of them.", plan_rule_names[most],
                  (unsigned long long)f->excluded[most]);

@@ -51,6 +51,16 @@ test_expect 'nothing is left by the rules: the nearest batch, which works, or th
     refused 2 "there is no configuration for 8 GPUs" "rule tp-heads: tensor-parallel size 3 does not divide the number of heads 32. The nearest valid value is 2." \
         --model llama-3.1-8b --gpus 8 --batch 8 --fix tp3
 '
+test_expect 'and where a size beside others is what refuses: the batch that its micro-batch takes, or its nearest value' '
+    none="there is no configuration" && job="--gpus 8 --no-vary" &&
+    refused 2 "$none" "The nearest batch that works is 9." --model llama-3.1-8b --gpus 8 --batch 8 --fix mbs3 --no-vary &&
+    stoker plan train --model llama-3.1-8b --gpus 8 --batch 9 --fix mbs3 --no-vary >out &&
+    refused 2 "$none" "The nearest number of virtual stages that works is 2." --model mixtral-8x7b $job --batch 64 --fix vpp3 &&
+    stoker plan train --model mixtral-8x7b --gpus 64 --batch 64 --fix vpp2 --no-vary >out &&
+    refused 2 "$none" "The nearest number of virtual stages that works is 2, with a batch of 504." --model 7B,32,4096 --gpus 72 --seq 8192 --batch 512 --fix vpp3 &&
+    stoker plan train --model 7B,32,4096 --gpus 72 --seq 8192 --batch 504 --fix vpp2 --no-vary >out &&
+    refused 2 "$none" "expert-parallel size 8 for a model without experts. The nearest valid value is 1." --model gpt2 --gpus 100 --batch 1 --fix ep8
+'
 test_expect 'values that are too large or no rate: the nearest, and the status of a usage error' '
     refused 2 "cannot be" "nearest valid value is 1048576" --model llama-3.1-8b --gpus 1e30 --batch 8 &&
     for net in 0 0Gb/s x; do
