@@ -376,9 +376,11 @@ static void look_at_clock(struct agent *a, int64_t wall_ns)
     int64_t off = wall_ns - clock_mono_ns(), by = off - a->clock_off_ns;
 
     a->clock_off_ns = off;
-    if (llabs(by) >= AGENT_JUMP_MS * AGENT_MS)
-        agent_event(a, TELE_EVENT_AGENT, -1, 0, "the clock was set %s by %.1f s",
-                    by > 0 ? "forward" : "back", (double)llabs(by) / 1e9);
+    if (llabs(by) < AGENT_JUMP_MS * AGENT_MS)
+        return;
+    faults_clock_set(a, by);
+    agent_event(a, TELE_EVENT_AGENT, -1, 0, "the clock was set %s by %.1f s",
+                by > 0 ? "forward" : "back", (double)llabs(by) / 1e9);
 }
 
 static void end_turn(struct agent *a, int64_t time_ns)

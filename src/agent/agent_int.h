@@ -242,6 +242,7 @@ void faults_begin(struct agent *a); /* when the history is open */
 void faults_take(struct agent *a, struct tele_event *e, bool of_log);
 void faults_turn(struct agent *a, bool end);                /* takes what waited */
 void faults_put(struct agent *a);                           /* into a->next */
+void faults_clock_set(struct agent *a, int64_t by_ns);      /* its times move with the wall clock */
 bool faults_judged(const struct agent *a, int64_t time_ns); /* what happened then counts */
 
 /* ---- silences.c; any thread */

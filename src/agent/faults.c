@@ -23,6 +23,7 @@ enum {
     FAULTS_HOLD_MS = 15000,    /* so long */
     FAULTS_OVERLAP_MS = 30000, /* longer than an event waits */
     FAULTS_SAME_MS = 5000,     /* the clock may have been set between two runs */
+    FAULTS_FOLLOWS_MS = 1000,  /* a device's own line behind the one that announced it */
     FAULTS_COUNTS_MAX = 256    /* pairs of a fault and a device */
 };
 
@@ -34,6 +35,8 @@ struct fault_count {
     enum kmsg_fault_kind kind;
     char device[KMSG_DEVICE_MAX];
     double total;
+    bool announced; /* by its port, at announced_ns; the device's own line has not come */
+    int64_t announced_ns;
 };
 struct sxid_count {
     int code;
@@ -42,6 +45,7 @@ struct sxid_count {
     double total;
 };
 struct faults {
+    int64_t begun_ns;        /* of this run */
     int64_t told_ns;         /* what is older was told by an earlier run */
     int64_t judged_ns;       /* what is older is not counted */
     struct past_event *past; /* owned */
@@ -91,19 +95,31 @@ void faults_begin(struct agent *a)
     struct ring_stats st = { 0 };
     int64_t last;
 
+    f->begun_ns = a->begun_wall_ns;
     if (a->player)
         return;
-    f->judged_ns = a->begun_wall_ns;
+    f->judged_ns = f->begun_ns;
     if (!a->ring)
         return;
     ring_stats(a->ring, &st);
     f->judged_ns = INT64_MIN;
     if (!st.newest_ns)
         return; /* nothing was shown yet: all that the log has is new */
-    last = st.newest_ns < a->begun_wall_ns ? st.newest_ns : a->begun_wall_ns;
+    last = st.newest_ns < f->begun_ns ? st.newest_ns : f->begun_ns;
     f->told_ns = f->judged_ns = last - FAULTS_OVERLAP_MS * AGENT_MS;
     (void)!ring_events(a->ring, f->told_ns - FAULTS_SAME_MS * AGENT_MS, INT64_MAX, keep_past, f,
                        NULL);
+}
+
+void faults_clock_set(struct agent *a, int64_t by_ns)
+{
+    struct faults *f = a->faults;
+
+    f->begun_ns += by_ns;
+    if (f->told_ns != INT64_MIN)
+        f->told_ns += by_ns;
+    if (f->judged_ns != INT64_MIN)
+        f->judged_ns += by_ns;
 }
 
 /* Codes are the same by number: the words of one may name a GPU or a job now.  Other lines of the
@@ -120,7 +136,7 @@ static bool was_told(struct agent *a, const struct tele_event *e)
 {
     struct faults *f = a->faults;
 
-    if (a->player || e->time_ns >= a->begun_wall_ns)
+    if (a->player || e->time_ns >= f->begun_ns)
         return false;
     if (e->time_ns < f->told_ns)
         return true;
@@ -155,12 +171,25 @@ static bool names_gpu(const struct tele_event *e)
 
 /* ---- counts */
 
-static void count_fault(struct faults *x, const char *text)
+/* Of one PCIe error the port tells first, then, not always, the device: it counts once. */
+static bool follows_its_announcement(struct fault_count *c, const struct kmsg_fault *f,
+                                     int64_t time_ns)
+{
+    bool follows = !f->announced && c->announced &&
+                   llabs(time_ns - c->announced_ns) <= FAULTS_FOLLOWS_MS * AGENT_MS;
+
+    if (f->announced)
+        c->announced_ns = time_ns;
+    c->announced = f->announced;
+    return follows;
+}
+
+static void count_fault(struct faults *x, const struct tele_event *e)
 {
     struct kmsg_fault f;
     size_t i = 0;
 
-    if (!kmsg_fault(text, &f))
+    if (!kmsg_fault(e->text, &f))
         return;
     while (i < x->count && !(x->counts[i].kind == f.kind && str_eq(x->counts[i].device, f.device)))
         i++;
@@ -170,7 +199,8 @@ static void count_fault(struct faults *x, const char *text)
         x->counts[x->count++] = (struct fault_count){ .kind = f.kind };
         (void)str_copy(x->counts[i].device, sizeof(x->counts[i].device), f.device);
     }
-    x->counts[i].total += f.count;
+    if (!follows_its_announcement(&x->counts[i], &f, e->time_ns))
+        x->counts[i].total += f.count;
 }
 
 static void count_sxid(struct faults *x, const struct tele_event *e, const char *bdf)
@@ -247,7 +277,7 @@ static void take(struct agent *a, struct tele_event *e, bool of_log)
             count_sxid(a->faults, e, bdf);
     }
     if (of_log && e->kind == TELE_EVENT_KERNEL && !a->player && fresh)
-        count_fault(a->faults, e->text);
+        count_fault(a->faults, e);
     if (!xids_take(a, e, of_log))
         return;
     if (!a->player)

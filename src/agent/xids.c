@@ -55,7 +55,7 @@ bool xids_take(struct agent *a, struct tele_event *e, bool of_log)
 
     if (of_log)
         kmsg_locate(a->shown, e, bdf);
-    if (e->kind != TELE_EVENT_XID || a->player || !faults_judged(a, e->time_ns))
+    if (e->kind != TELE_EVENT_XID || a->player || (of_log && !faults_judged(a, e->time_ns)))
         return true;
     if (xid_counts_take(a->xids->counts, e->gpu, bdf, e->code, of_log, e->time_ns)) {
         if (e->gpu >= 0 && e->gpu < XIDS_GPUS_MAX)

@@ -61,6 +61,7 @@ enum kmsg_fault_kind {
 struct kmsg_fault {
     enum kmsg_fault_kind kind;
     unsigned count;               /* that the line tells of */
+    bool announced;               /* a line of the device itself may follow, of the same error */
     char device[KMSG_DEVICE_MAX]; /* address, CPU, module, disk, task; "": not named */
 };
 bool kmsg_fault(const char *line, struct kmsg_fault *out);

@@ -4,20 +4,23 @@
  * 1. A record of /dev/kmsg is "PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT", with odd bytes as \xNN,
  *    and lines of " KEY=VALUE" behind it.  Reading never blocks; EPIPE says that records were
  *    overwritten before they were read, and gaps in the sequence how many.
- * 2. What was logged before the agent began is told too, with its own time.
+ * 2. What was logged before the agent began is told too, with its own time.  The log's clock is
+ *    not the wall clock's: it runs off by minutes in months, and setting the wall clock does not
+ *    move it.  So what is logged while we read happened between two looks, whatever it says.
  * 3. Any process of root may write there.  Its records carry its facility: taken are the
  *    kernel's own and the user's (which is how faults are injected for a test), not those of
  *    daemons, whose texts may quote anything.
- * 4. A flood is cut for each kind of message: KMSG_BURST at once, then one every
- *    KMSG_REFILL_US of the log's own time; how many were left out is told when it ends.
+ * 4. A flood is cut for each kind of message, of each device that it names: KMSG_BURST at once,
+ *    then one every KMSG_REFILL_US of the log's own time; how many were left out is told when it
+ *    ends.
  *
  * Which line means what stands in one table, surest first. */
+#include "base/crc32c.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "metrics/collect_int.h"
 #include "os/clock.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -34,9 +37,10 @@ enum {
     KMSG_BURST = 16,
     KMSG_REFILL_US = 5000000,
     KMSG_TELL_US = 60000000, /* what was left out is told so often while a flood lasts */
-    KMSG_SLOTS = 160,        /* kinds of messages told apart in a flood; XIDs by code */
-    KMSG_FAULT_SLOTS = KMSG_FAULT_HUNG_TASK + 1, /* behind them: faults, by kind */
+    KMSG_SLOTS = 512,        /* kinds of messages told apart in a flood; a power of two */
+    KMSG_PROBES = 16,        /* places that a kind may have */
     KMSG_FACILITY_USER = 1,
+    KMSG_OFF_S = 5, /* by which the log's clock may be off before a new line's time is ours */
     XID_MAX = 99999,
     XID_RECOVERY = 154
 };
@@ -70,13 +74,13 @@ static bool is_detail(const char *rest)
 
 bool kmsg_xid(const char *line, int *code, char bdf[24], char *text, size_t cap)
 {
-    const char *at = strstr(line, "SXid (");
-    bool of_switch = at != NULL;
+    const char *of_gpu = strstr(line, "NVRM: Xid ("), *at = strstr(line, "SXid (");
+    bool of_switch = at && (!of_gpu || at < of_gpu); /* a process may have the other's name */
     char address[24];
     uint64_t v;
 
-    if (!at)
-        at = strstr(line, "NVRM: Xid (");
+    if (!of_switch)
+        at = of_gpu;
     if (!at)
         return false;
     at = strchr(at, '(') + 1;
@@ -119,10 +123,7 @@ static const struct rule rules[] = {
     { "Kill process ", "sacrifice child", TELE_EVENT_KERNEL },
     { "page allocation failure", NULL, TELE_EVENT_KERNEL },
     /* PCIe and machine checks */
-    { "PCIe Bus Error: severity=", NULL, TELE_EVENT_KERNEL },
     { "AER:", "Uncorrect", TELE_EVENT_KERNEL },
-    { "AER:", "error received", TELE_EVENT_KERNEL },
-    { "AER:", "message received", TELE_EVENT_KERNEL },
     { "pciehp", "Link Down", TELE_EVENT_KERNEL },
     { "pciehp", "Card not present", TELE_EVENT_KERNEL },
     { "EDAC ", " CE ", TELE_EVENT_KERNEL },
@@ -131,9 +132,6 @@ static const struct rule rules[] = {
     { "Memory failure:", NULL, TELE_EVENT_KERNEL },
     { "temperature above threshold", NULL, TELE_EVENT_KERNEL },
     /* disks and file systems */
-    { "nvme", "timeout", TELE_EVENT_KERNEL },
-    { "nvme", "controller is down", TELE_EVENT_KERNEL },
-    { "nvme", "reset failure", TELE_EVENT_KERNEL },
     { "nvme", "Device not ready", TELE_EVENT_KERNEL },
     { "nvme", "probe failure", TELE_EVENT_KERNEL },
     { "I/O error", NULL, TELE_EVENT_KERNEL },
@@ -168,7 +166,6 @@ static const struct rule rules[] = {
     /* the kernel itself */
     { "soft lockup - CPU#", NULL, TELE_EVENT_KERNEL },
     { "hard LOCKUP", NULL, TELE_EVENT_KERNEL },
-    { "blocked for more than", NULL, TELE_EVENT_KERNEL },
     { "self-detected stall", NULL, TELE_EVENT_KERNEL },
     { "detected stalls on CPU", NULL, TELE_EVENT_KERNEL },
     { "Kernel panic", NULL, TELE_EVENT_KERNEL },
@@ -176,9 +173,6 @@ static const struct rule rules[] = {
     { "Oops: ", NULL, TELE_EVENT_KERNEL },
     { "file-max limit", NULL, TELE_EVENT_KERNEL },
 };
-/* In a flood XIDs share the slots behind the rules, by code. */
-static_assert(ARRAY_SIZE(rules) < KMSG_SLOTS / 2, "slots for the codes");
-
 static const struct rule *rule_of(const char *line)
 {
     for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
@@ -195,7 +189,7 @@ struct slot {
     bool used;
     int64_t refilled_us, told_us;
     uint64_t cut; /* since told */
-    char what[48];
+    char what[96];
 };
 
 struct kmsg {
@@ -204,12 +198,14 @@ struct kmsg {
     bool is_file;
     unsigned source;
     bool has_source, has_seq;
-    uint64_t seq;    /* expected next */
-    int64_t boot_ns; /* wall clock at the log's time 0 */
+    uint64_t seq;      /* expected next */
+    int64_t boot_ns;   /* wall clock at the log's time 0 */
+    bool caught_up;    /* what was logged before is read */
+    int64_t looked_ns; /* wall clock at the end of the last look */
     struct kmsg_stats stats;
     uint64_t lost_untold;
     uint32_t lines_id, dropped_id;
-    struct slot slots[KMSG_SLOTS + KMSG_FAULT_SLOTS];
+    struct slot slots[KMSG_SLOTS];
     char text[KMSG_RECORD_MAX]; /* of a file: what is left of the last read */
     size_t len;
 };
@@ -386,7 +382,12 @@ static int gpu_at(const struct tele *t, const char *bdf)
 
 static int64_t time_of(const struct kmsg *k, int64_t us)
 {
-    return us < 0 ? clock_unix_ms() * 1000000 : k->boot_ns + us * 1000;
+    int64_t now = clock_unix_ms() * 1000000, own = us < 0 ? now : k->boot_ns + us * 1000;
+
+    if (k->caught_up && (own < k->looked_ns - KMSG_OFF_S * INT64_C(1000000000) ||
+                         own > now + KMSG_OFF_S * INT64_C(1000000000)))
+        return now;
+    return own;
 }
 
 static void tell(const struct kmsg *k, struct tele *t, int64_t us, struct tele_event *e)
@@ -407,10 +408,24 @@ static void cut_tell(const struct kmsg *k, struct tele *t, struct slot *s, int64
     s->told_us = us;
 }
 
-/* Whether one more of this kind may be told now. */
-static bool slot_take(struct kmsg *k, struct tele *t, size_t slot, const char *what, int64_t us)
+/* The slot of a kind; when all its places are taken it shares the last of them. */
+static struct slot *slot_of(struct kmsg *k, const char *what)
 {
-    struct slot *s = &k->slots[slot];
+    size_t at = crc32c(0, what, strlen(what));
+    struct slot *s = NULL;
+
+    for (size_t i = 0; i < KMSG_PROBES; i++) {
+        s = &k->slots[(at + i) & (KMSG_SLOTS - 1)];
+        if (!s->used || str_eq(s->what, what))
+            break;
+    }
+    return s;
+}
+
+/* Whether one more of this kind may be told now. */
+static bool slot_take(struct kmsg *k, struct tele *t, const char *what, int64_t us)
+{
+    struct slot *s = slot_of(k, what);
     int64_t now = us < 0 ? s->refilled_us : us, more;
 
     if (!s->used) {
@@ -452,16 +467,15 @@ static size_t xid_tell(struct kmsg *k, struct tele *t, const struct kmsg_line *l
                             .code = code,
                             .gpu = -1 };
     char words[TELE_VALUE_MAX];
-    size_t codes = KMSG_SLOTS - ARRAY_SIZE(rules);
-    char what[24];
+    char what[64];
 
-    snprintf(what, sizeof(what), "%s %d", xid_is_switch(code) ? "SXID" : "XID", code);
-    if (!slot_take(k, t, ARRAY_SIZE(rules) + (size_t)code % codes, what, l->us))
+    snprintf(what, sizeof(what), "%s %d at %s", xid_is_switch(code) ? "SXID" : "XID", code, bdf);
+    if (!slot_take(k, t, what, l->us))
         return 0;
     xid_words(code, words, sizeof(words));
     if (!xid_is_switch(code))
         e.gpu = gpu_at(t, bdf);
-    snprintf(e.text, sizeof(e.text), "%s at %s: %.180s; ", what, bdf, words);
+    snprintf(e.text, sizeof(e.text), "%s: %.180s; ", what, words);
     (void)str_copy(e.text + strlen(e.text), sizeof(e.text) - strlen(e.text), rest);
     str_make_text(e.text); /* a character may have been cut in two */
     tell(k, t, l->us, &e);
@@ -501,8 +515,9 @@ static size_t line_take(struct kmsg *k, struct tele *t, const struct kmsg_line *
     struct tele_event e = { .gpu = -1 };
     char bdf[24], rest[TELE_VALUE_MAX];
     const struct rule *r;
+    char what[sizeof(k->slots[0].what)];
     struct kmsg_fault f;
-    bool fault, told;
+    bool fault;
     int code;
 
     k->stats.lines++;
@@ -521,10 +536,11 @@ static size_t line_take(struct kmsg *k, struct tele *t, const struct kmsg_line *
     r = rule_of(l->text);
     fault = kmsg_fault(l->text, &f); /* the line that says how bad it is has room of its own */
     if (fault)
-        told = slot_take(k, t, KMSG_SLOTS + (size_t)f.kind, kmsg_fault_word(f.kind), l->us);
-    else
-        told = r && slot_take(k, t, (size_t)(r - rules), r->word, l->us);
-    if (!told)
+        snprintf(what, sizeof(what), "%s of %s", kmsg_fault_word(f.kind), f.device);
+    else if (r)
+        snprintf(what, sizeof(what), "%s%s%s", r->word, r->and_word ? " … " : "",
+                 r->and_word ? r->and_word : "");
+    if (!(fault || r) || !slot_take(k, t, what, l->us))
         return 0;
     e.kind = fault ? TELE_EVENT_KERNEL : r->kind;
     snprintf(e.text, sizeof(e.text), "%.*s", (int)sizeof(e.text) - 1, l->text);
@@ -604,12 +620,15 @@ size_t kmsg_poll(struct kmsg *k, struct tele *t)
             gap = true;
             continue;
         }
-        if (n <= 0)
+        if (n <= 0) {
+            k->caught_up = true;
             break;
+        }
         k->len += (size_t)n;
         told += lines_take(k, t);
     }
     told += lost_tell(k, t, gap);
+    k->looked_ns = clock_unix_ms() * 1000000;
     stats_set(k, t);
     return told;
 }

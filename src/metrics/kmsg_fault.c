@@ -3,13 +3,15 @@
  * stuck, by kind and by the device that they name.
  *
  * The words are those of Linux' own sources: drivers/pci/pcie/aer.c (before and since 6.10, which
- * writes "Correctable" for "Corrected"), arch/x86/kernel/cpu/mce/core.c, cper.c of
- * drivers/firmware/efi, drivers/edac/edac_mc.c, mm/memory-failure.c, drivers/nvme/host/pci.c,
+ * writes "Correctable" for "Corrected") and dpc.c, arch/x86/kernel/cpu/mce/core.c and
+ * drivers/edac/mce_amd.c (which speaks in its place on AMD), cper.c of drivers/firmware/efi,
+ * drivers/edac/edac_mc.c, mm/memory-failure.c, pci.c, tcp.c and rdma.c of drivers/nvme/host,
  * kernel/hung_task.c.  One error has several lines; the one that says how bad it is counts. */
 #include "base/str.h"
 #include "metrics/collect_int.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *const words[] = {
@@ -58,6 +60,23 @@ static bool copy_pci(const char *p, char out[KMSG_DEVICE_MAX])
     return false;
 }
 
+/* Before 4.16: "received: id=3b00", a bus and a device of the port's own domain. */
+static bool copy_pci_id(const char *line, const char *received, char out[KMSG_DEVICE_MAX])
+{
+    const char *id = strstr(received, "id=");
+    char digits[5] = "", port[KMSG_DEVICE_MAX];
+    uint64_t v;
+
+    if (!id || !copy_pci(line, port))
+        return false;
+    memcpy(digits, id + 3, strnlen(id + 3, 4));
+    if (!str_to_u64(digits, 16, &v) || v > 0xffff)
+        return false;
+    snprintf(out, KMSG_DEVICE_MAX, "%.4s:%02x:%02x.%x", port, (unsigned)(v >> 8),
+             (unsigned)(v >> 3) & 31U, (unsigned)v & 7U);
+    return true;
+}
+
 /* "pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error received: 0000:3b:00.0", "… error message
  * received from 0000:3b:00.0", "nvidia 0000:3b:00.0: PCIe Bus Error: severity=Uncorrected (Fatal),
  * type=Transaction Layer" */
@@ -74,33 +93,80 @@ static bool aer_read(const char *line, struct kmsg_fault *out)
         out->kind = KMSG_FAULT_AER_CORRECTED;
     else
         return false;
-    return (received && !bus && copy_pci(received, out->device)) || copy_pci(line, out->device) ||
-           true;
+    out->announced = !bus;
+    return (received && !bus &&
+            (copy_pci(received, out->device) || copy_pci_id(line, received, out->device))) ||
+           copy_pci(line, out->device) || true;
 }
 
-/* "mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 4: …", "mce: [Hardware Error]:
- * Machine check events logged", "{1}[Hardware Error]: event severity: fatal" */
+/* "pcieport 0000:30:03.0: DPC: containment event, status:0x1f01 source:0x0000": the port has cut
+ * off what is below it.  Newer kernels: "…, ERR_FATAL received from 0000:34:00.0". */
+static bool dpc_read(const char *line, struct kmsg_fault *out)
+{
+    const char *at = strstr(line, "containment event, status:");
+    const char *from = at ? strstr(at, "received from ") : NULL;
+
+    if (!at || !strstr(line, "DPC"))
+        return false;
+    out->kind = KMSG_FAULT_AER_FATAL;
+    out->announced = true;
+    return (from && copy_pci(from, out->device)) || copy_pci(line, out->device) || true;
+}
+
+/* "CPU 3: Machine Check: 0 Bank 7: be00000000800400", as what a crash left is logged by the next
+ * boot: no exception, but the bank says "uncorrected". */
+static bool bank_is_uncorrected(const char *at)
+{
+    enum { UNCORRECTED_BIT = 61 };
+    const char *bank = strstr(at, " Bank "), *status = bank ? strstr(bank, ": ") : NULL;
+    char digits[17] = "";
+    uint64_t v;
+
+    if (!status)
+        return false;
+    memcpy(digits, status + 2, strnlen(status + 2, 16));
+    digits[strspn(digits, "0123456789abcdef")] = '\0';
+    return str_to_u64(digits, 16, &v) && (v >> UNCORRECTED_BIT & 1U);
+}
+
+/* "CPU 3: Machine Check Exception: 5 Bank 4: …", "CPU:7 (17:1:1) MC0_STATUS[-|UE|MiscV|…]: 0x…" of
+ * AMD, where a deferred error is one that is not corrected and not yet used. */
+static bool mce_of_cpu(const char *at, struct kmsg_fault *out)
+{
+    const char *amd = str_starts(at, "CPU:") ? strstr(at, "_STATUS[") : NULL;
+    bool bad;
+
+    if (amd)
+        bad = strstr(amd, "|UE|") || strstr(amd, "|Deferred|");
+    else if (str_starts(at, "CPU ") && strstr(at, "Machine Check"))
+        bad = strstr(at, "Exception") || bank_is_uncorrected(at);
+    else
+        return false;
+    out->kind = bad ? KMSG_FAULT_MCE : KMSG_FAULT_MCE_CORRECTED;
+    snprintf(out->device, sizeof(out->device), "CPU %.*s", (int)strcspn(at + 4, ": "), at + 4);
+    return true;
+}
+
+/* "mce: [Hardware Error]: CPU 3: …", "mce: [Hardware Error]: Machine check events logged",
+ * "{1}[Hardware Error]: event severity: fatal" */
 static bool mce_read(const char *line, struct kmsg_fault *out)
 {
-    const char *at = strstr(line, "[Hardware Error]: "), *severity, *cpu;
+    const char *at = strstr(line, "[Hardware Error]: "), *severity;
 
     if (!at)
         return false;
     at += strlen("[Hardware Error]: ");
     at += strspn(at, " ");
+    if (mce_of_cpu(at, out))
+        return true;
     severity = str_starts(at, "event severity: ") ? at + strlen("event severity: ") : NULL;
-    cpu = str_starts(at, "CPU ") && strstr(at, "Machine Check") ? at : NULL;
     if (severity && !str_starts(severity, "info"))
         out->kind = str_starts(severity, "corrected") ? KMSG_FAULT_MCE_CORRECTED : KMSG_FAULT_MCE;
-    else if (cpu)
-        out->kind = strstr(at, "Exception") ? KMSG_FAULT_MCE : KMSG_FAULT_MCE_CORRECTED;
     else if (str_starts(at, "Machine check events logged"))
         out->kind = KMSG_FAULT_MCE_CORRECTED;
     else
         return false;
-    copy_until(cpu ? cpu : "firmware", ":", out->device);
-    if (str_starts(at, "Machine check events"))
-        copy_until("CPU", "", out->device);
+    copy_until(severity ? "firmware" : "CPU", "", out->device);
     return true;
 }
 
@@ -123,25 +189,35 @@ static bool edac_read(const char *line, struct kmsg_fault *out)
 }
 
 /* "nvme nvme0: I/O tag 12 (100c) opcode 0x2 (I/O Cmd) QID 3 timeout, aborting", "nvme nvme1:
- * I/O 7 QID 0 timeout, reset controller", "nvme nvme0: controller is down; will reset: CSTS=…" */
+ * I/O 7 QID 0 timeout" over a network, "nvme nvme0: controller is down; will reset: CSTS=…", and
+ * how a reset that did not help ends.  "Shutdown timeout set to 10 seconds" is none. */
 static bool nvme_read(const char *line, struct kmsg_fault *out)
 {
-    const char *at = strstr(line, "nvme nvme");
+    static const char *const gone[] = { " timeout, ", " timeout request ", "controller is down",
+                                        "Device not ready; aborting", "after reset failure" };
+    const char *at = strstr(line, "nvme "), *name = at ? at + strlen("nvme ") : NULL;
+    bool is = at && str_ends(at, " timeout");
 
-    if (!at || !(strstr(at, " timeout,") || strstr(at, "controller is down")))
+    if (!at || !(str_starts(name, "nvme") || isxdigit((unsigned char)name[0])))
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(gone) && !is; i++)
+        is = strstr(name, gone[i]) != NULL;
+    if (!is)
         return false;
     out->kind = KMSG_FAULT_NVME;
-    copy_until(at + strlen("nvme "), ": ", out->device);
+    if (str_starts(name, "nvme") || !copy_pci(name, out->device)) /* Linux 4.4: by its address */
+        copy_until(name, ": ", out->device);
     return true;
 }
 
-/* "INFO: task python3:4711 blocked for more than 122 seconds." */
+/* "INFO: task python3:4711 blocked for more than 122 seconds.", of newer kernels also "…
+ * blocked in I/O wait for more than …" */
 static bool hung_read(const char *line, struct kmsg_fault *out)
 {
-    const char *at = strstr(line, "INFO: task "), *end = strstr(line, " blocked for more than ");
+    const char *at = strstr(line, "INFO: task "), *end = strstr(line, " blocked ");
     const char *colon;
 
-    if (!at || !end || end < at)
+    if (!at || !end || end < at || !strstr(end, "for more than "))
         return false;
     at += strlen("INFO: task ");
     for (colon = end; colon > at && *colon != ':';)
@@ -161,8 +237,8 @@ bool kmsg_fault(const char *line, struct kmsg_fault *out)
     if (memory && strstr(memory, "recovery action")) {
         f.kind = KMSG_FAULT_MEMORY;
         copy_until("memory", "", f.device);
-    } else if (!aer_read(line, &f) && !mce_read(line, &f) && !edac_read(line, &f) &&
-               !nvme_read(line, &f) && !hung_read(line, &f)) {
+    } else if (!aer_read(line, &f) && !dpc_read(line, &f) && !mce_read(line, &f) &&
+               !edac_read(line, &f) && !nvme_read(line, &f) && !hung_read(line, &f)) {
         return false;
     }
     str_make_text(f.device);

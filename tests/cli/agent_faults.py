@@ -129,6 +129,31 @@ def clock():
     check("it ends well", a.stop() == 0, a.text)
 
 
+def log():
+    """The kernel's log while the clock is set: its own clock is not, and what it tells counts all the same."""
+    now, root = pathlib.Path("log.clock"), pathlib.Path("logged")
+    (root / "dev").mkdir(parents=True)
+    (root / "proc").mkdir()
+    (root / "proc/stat").write_text(f"cpu  1 0 0 1 0 0 0 0 0 0\nbtime {int(time.time()) - 1000}\n")
+    (root / "dev/kmsg").write_text("")
+    now.write_text("0")
+    env = dict(LD_PRELOAD=CLOCK, FAKE_CLOCK=str(now.absolute()), ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0")
+    a = agent("--no-history", "--no-gpu", "--root", str(root), env=env)
+    wait(lambda: a.value("stoker_kmsg_lines_total") is not None, 20)
+    for code, off, how in ((31, 3600, "forward"), (62, -7200, "back")):
+        now.write_text(str(off))
+        if not told(a, f"the clock was set {how}"):
+            skip("a kernel log while the clock is set", "this build does not take its clock from a library")
+            break
+        with open(root / "dev/kmsg", "a") as f:
+            f.write(f"4,{code},1000000000,-;NVRM: Xid (PCI:0000:0a:00): {code}, pid=7\n")
+        wait(lambda: a.value("stoker_gpu_xid_errors_total", f'xid="{code}"'), 20)
+        check(f"an XID counts after the clock was set by {off} s", a.value("stoker_gpu_xid_errors_total", f'xid="{code}"') == 1, events(a))
+        e = [e for e in a.ask("/api/v1/events?limit=200")[1]["events"] if e["kind"] == "xid" and f"XID {code}" in e["text"]]
+        check("at the time that the clock has now", e and abs(e[0]["time_ms"] / 1000 - time.time() - off) < 60, e, time.time())
+    check("it ends well", a.stop() == 0, a.text)
+
+
 def gone():
     """A GPU that is taken out while an alert of it fires and the others go on: played from a recording of hours, cut in
     the gap of one of its GPUs."""
@@ -196,6 +221,6 @@ def hostile():
     a.stop()
 
 
-for fn in (driver, disk, cut, clock, gone, hostile):
+for fn in (driver, disk, cut, clock, log, gone, hostile):
     part(fn)
 done()

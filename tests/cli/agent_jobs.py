@@ -232,6 +232,12 @@ def past():
             ("TaskHung", "INFO: task python3:4711 blocked for more than 122 seconds.", "python3")):
         line(int(time.time()) - boot, text)
         check(f"{name} fires and names {words}", wait(lambda: alert(name, words), 20), a.ask("/api/v1/alerts"), told(text[:20]))
+    for device, words in (("0000:5e:00.0", ("AER: Corrected error received: 0000:5e:00.0", "PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)")),
+                          ("0000:00:03.2", ("DPC: containment event, status:0x1f01 source:0x0000", "PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Requester ID)"))):
+        for port, text in zip(("0000:00:03.2", device), words):
+            line(int(time.time()) - boot, f"pcieport {port}: {text}")
+        line(int(time.time()) - boot, f"pcieport {device}: device [1022:1483] error status/mask=00000001/0000e000")
+        check(f"an error of {device} that two lines tell counts once", wait(lambda: a.value("stoker_kernel_faults_total", f'device="{device}"'), 20) == 1, a.metrics()[-400:])
     a.stop()
 
 

@@ -59,6 +59,8 @@ TEST(xid_formats)
         { "NVRM: Xid (PCI:0000:c3:00): 145, RLW_REMAP Nonfatal XC0 i0 Link 10 (0x00000004 0x1)",
           145, "0000:c3:00", "RLW_REMAP Nonfatal XC0 i0 Link 10 (0x00000004 0x1)" },
         { "NVRM: Xid (PCI:0000:02:00): 43", 43, "0000:02:00", "" },
+        { "NVRM: Xid (PCI:0000:02:00): 31, pid=7, name=SXid (PCI:00:01, Ch 00000010", 31,
+          "0000:02:00", "pid=7, name=SXid (PCI:00:01, Ch 00000010" },
         { "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumbstore",
           28006, "0000:c1:00.0", "Non-fatal, Link 46 MC TS crumbstore" },
         { "nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20009, Non-fatal, Link 04 RX Short Error",
@@ -271,7 +273,8 @@ TEST(a_flood_is_cut_and_counted)
     for (size_t i = 0; i < l.count; i++) {
         xids += l.events[i].kind == TELE_EVENT_XID;
         links += l.events[i].kind == TELE_EVENT_LINK;
-        told += strstr(l.events[i].text, "more lines of the kernel log like 'XID 13'") != NULL;
+        told += strstr(l.events[i].text,
+                       "more lines of the kernel log like 'XID 13 at 0000:0a:00'") != NULL;
     }
     CHECK(xids == 17 && links == 1 && told == 1); /* a burst of 16, and the later one */
     kmsg_stats(l.k, &st);
@@ -279,6 +282,48 @@ TEST(a_flood_is_cut_and_counted)
     CHECK(host_value(&l.h, "stoker_kmsg_dropped_total", "") == LINES - 16);
     CHECK(host_value(&l.h, "stoker_kmsg_lines_total", "") == LINES + 2);
     buf_release(&b);
+    log_close(&l);
+}
+
+TEST(a_flood_of_one_device_hides_no_other)
+{
+    struct buf b = { 0 };
+    struct log l;
+    bool gpu = false, disk = false;
+
+    for (int i = 0; i < 100; i++)
+        buf_addf(&b,
+                 "4,%d,1000000,-;NVRM: Xid (PCI:0000:0a:00): 31, Ch %d\n"
+                 "4,%d,1000000,-;nvme nvme0: I/O %d QID 3 timeout, aborting\n",
+                 2 * i, i, 2 * i + 1, i);
+    buf_adds(&b, "4,200,1000000,-;NVRM: Xid (PCI:0000:0b:00): 31, Ch 1\n"
+                 "4,201,1000000,-;nvme nvme1: I/O 1 QID 3 timeout, aborting\n");
+    log_read(&l, buf_str(&b));
+    for (size_t i = 0; i < l.count; i++) {
+        gpu = gpu || strstr(l.events[i].text, "0000:0b:00");
+        disk = disk || strstr(l.events[i].text, "nvme1");
+    }
+    CHECK(gpu && disk);
+    assert_int_equal(l.count, 2 * 16 + 2);
+    buf_release(&b);
+    log_close(&l);
+}
+
+/* The log's clock runs off, and stays where it is when the other is set. */
+TEST(what_comes_while_we_look_happened_now)
+{
+    int64_t now = time(NULL) * SECOND;
+    struct log l;
+
+    log_read(&l, "4,1,5000000,-;NVRM: Xid (PCI:0000:0a:00): 31, of before\n");
+    CHECK(l.events[0].time_ns < now - 3600 * SECOND);
+    host_put(&l.h, "/log",
+             "4,1,5000000,-;NVRM: Xid (PCI:0000:0a:00): 31, of before\n"
+             "4,2,9000000,-;NVRM: Xid (PCI:0000:0a:00): 13, of now\n");
+    kmsg_poll(l.k, l.h.t);
+    l.count = tele_events(l.h.t, INT64_MIN, l.events, EVENTS);
+    assert_int_equal(l.count, 2);
+    CHECK(l.events[1].code == 13 && llabs(l.events[1].time_ns - now) < 60 * SECOND);
     log_close(&l);
 }
 
@@ -326,67 +371,104 @@ TEST(no_log)
 }
 
 /* As Linux writes them, before and since it changed its words. */
+static const struct {
+    const char *line, *word, *device;
+    unsigned count;
+} faults[] = {
+    { "pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error received: 0000:3b:00.0", "aer_fatal",
+      "0000:3b:00.0", 1 },
+    { "pcieport 0000:00:01.0: AER: Multiple Uncorrectable (Fatal) error message received from "
+      "0000:3b:00.0",
+      "aer_fatal", "0000:3b:00.0", 1 },
+    { "nvidia 0000:3b:00.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), "
+      "type=Transaction Layer, (Requester ID)",
+      "aer_nonfatal", "0000:3b:00.0", 1 },
+    { "nvme 0000:65:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver "
+      "ID)",
+      "aer_corrected", "0000:65:00.0", 1 },
+    { "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0", "aer_corrected",
+      "0000:01:00.0", 1 },
+    { "pcieport 0000:00:1c.5: AER: Multiple Corrected error received: id=0200", "aer_corrected",
+      "0000:02:00.0", 1 }, /* before 4.16 */
+    { "pcieport 0001:00:1c.5: AER: Corrected error received: id=00e5", "aer_corrected",
+      "0001:00:1c.5", 1 },
+    { "pcieport 0000:00:01.0: AER: Correctable error message received from 0000:01:00.0",
+      "aer_corrected", "0000:01:00.0", 1 },
+    { "dpc 0000:00:03.2:pcie008: DPC containment event, status:0x1f01 source:0x0000", "aer_fatal",
+      "0000:00:03.2", 1 },
+    { "pcieport 0000:30:03.0: DPC: containment event, status:0x0005 source:0x3400", "aer_fatal",
+      "0000:30:03.0", 1 },
+    { "pcieport 0015:00:00.0: DPC: containment event, status:0x200d, ERR_FATAL received from "
+      "0015:01:00.0",
+      "aer_fatal", "0015:01:00.0", 1 },
+    { "mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 4: b200000000070005",
+      "machine_check", "CPU 3", 1 },
+    { "mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: 8c00004000010090",
+      "machine_check_corrected", "CPU 12", 1 },
+    { "mce: [Hardware Error]: CPU 3: Machine Check Event: 0 Bank 7: 8c00004000010090",
+      "machine_check_corrected", "CPU 3", 1 },
+    { "mce: [Hardware Error]: CPU 36: Machine Check: 0 Bank 5: be00000000800400", "machine_check",
+      "CPU 36", 1 }, /* what a crash left, logged by the next boot */
+    { "[Hardware Error]: CPU:7 (17:1:1) MC0_STATUS[-|UE|MiscV|AddrV|-|-|-|UECC|-|Poison|-]: "
+      "0xbc002800000c0135",
+      "machine_check", "CPU 7", 1 },
+    { "[Hardware Error]: CPU:0 (17:1:1) MC15_STATUS[Over|-|MiscV|AddrV|-|-|SyndV|UECC|Deferred|"
+      "-|-]: 0xdc2030000000011b",
+      "machine_check", "CPU 0", 1 },
+    { "[Hardware Error]: CPU:2 (19:11:1) MC17_STATUS[Over|CE|MiscV|AddrV|-|-|SyndV|CECC|-|-|-]"
+      ": 0xdc2040000000011b",
+      "machine_check_corrected", "CPU 2", 1 },
+    { "mce: [Hardware Error]: Machine check events logged", "machine_check_corrected", "CPU", 1 },
+    { "{1}[Hardware Error]: event severity: fatal", "machine_check", "firmware", 1 },
+    { "{2}[Hardware Error]:  event severity: corrected", "machine_check_corrected", "firmware", 1 },
+    { "EDAC MC0: 12 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0",
+      "edac_corrected", "CPU_SrcID#0_MC#0_Chan#1_DIMM#0", 12 },
+    { "EDAC MC1: 1 UE memory scrubbing error on unknown memory (node:1", "edac_uncorrected",
+      "unknown", 1 },
+    { "Memory failure: 0x1fd3c: recovery action for dirty LRU page: Recovered", "memory_failure",
+      "memory", 1 },
+    { "nvme nvme0: I/O 12 QID 3 timeout, aborting", "nvme_timeout", "nvme0", 1 },
+    { "nvme nvme1: I/O tag 12 (100c) opcode 0x2 (I/O Cmd) QID 3 timeout, aborting req_op:READ",
+      "nvme_timeout", "nvme1", 1 },
+    { "nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10",
+      "nvme_timeout", "nvme0", 1 },
+    { "nvme nvme2: I/O tag 0 (0000) type 4 opcode 0x18 (Keep Alive) QID 0 timeout", "nvme_timeout",
+      "nvme2", 1 }, /* over TCP, RDMA */
+    { "nvme nvme2: queue 0: timeout request 0x0 type 4", "nvme_timeout", "nvme2", 1 },
+    { "nvme 0000:01:00.0: I/O 12 QID 3 timeout, aborting", "nvme_timeout", "0000:01:00.0", 1 },
+    { "nvme nvme0: Device not ready; aborting reset, CSTS=0x1", "nvme_timeout", "nvme0", 1 },
+    { "nvme nvme0: Disabling device after reset failure: -19", "nvme_timeout", "nvme0", 1 },
+    { "INFO: task dd:456 blocked in I/O wait for more than 122 seconds.", "hung_task", "dd", 1 },
+    { "INFO: task python3:4711 blocked for more than 122 seconds.", "hung_task", "python3", 1 },
+    { "INFO: task kworker/u8:3:77 blocked for more than 245 seconds.", "hung_task", "kworker/u8:3",
+      1 },
+    { "nvme nvme0: Shutdown timeout set to 10 seconds", NULL, NULL, 0 },
+    { "INFO: task (udev-worker):374 is blocked on a mutex likely owned by task init:1.", NULL, NULL,
+      0 },
+    { "[Hardware Error]: Deferred error, no action required.", NULL, NULL, 0 },
+    { "pcieport 0000:30:03.0: DPC: ERR_FATAL detected", NULL, NULL, 0 },
+    { "pcieport 0000:30:03.0: AER: broadcast error_detected message", NULL, NULL, 0 },
+    { "nvme nvme0: 16/0/0 default/read/poll queues", NULL, NULL, 0 },
+    { "EDAC MC0: Giving out device to module skx_edac", NULL, NULL, 0 },
+    { "mce: CPU0: Thermal monitoring enabled", NULL, NULL, 0 },
+    { "{1}[Hardware Error]:   section_type: memory error", NULL, NULL, 0 },
+    { "pcieport 0000:00:01.0: AER: enabled with IRQ 24", NULL, NULL, 0 },
+    { "", NULL, NULL, 0 },
+};
+
 TEST(faults_by_kind_and_device)
 {
-    static const struct {
-        const char *line, *word, *device;
-        unsigned count;
-    } rows[] = {
-        { "pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error received: 0000:3b:00.0",
-          "aer_fatal", "0000:3b:00.0", 1 },
-        { "pcieport 0000:00:01.0: AER: Multiple Uncorrectable (Fatal) error message received from "
-          "0000:3b:00.0",
-          "aer_fatal", "0000:3b:00.0", 1 },
-        { "nvidia 0000:3b:00.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), "
-          "type=Transaction Layer, (Requester ID)",
-          "aer_nonfatal", "0000:3b:00.0", 1 },
-        { "nvme 0000:65:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver "
-          "ID)",
-          "aer_corrected", "0000:65:00.0", 1 },
-        { "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0", "aer_corrected",
-          "0000:01:00.0", 1 },
-        { "mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 4: b200000000070005",
-          "machine_check", "CPU 3", 1 },
-        { "mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: 8c00004000010090",
-          "machine_check_corrected", "CPU 12", 1 },
-        { "mce: [Hardware Error]: Machine check events logged", "machine_check_corrected", "CPU",
-          1 },
-        { "{1}[Hardware Error]: event severity: fatal", "machine_check", "firmware", 1 },
-        { "{2}[Hardware Error]:  event severity: corrected", "machine_check_corrected", "firmware",
-          1 },
-        { "EDAC MC0: 12 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0",
-          "edac_corrected", "CPU_SrcID#0_MC#0_Chan#1_DIMM#0", 12 },
-        { "EDAC MC1: 1 UE memory scrubbing error on unknown memory (node:1", "edac_uncorrected",
-          "unknown", 1 },
-        { "Memory failure: 0x1fd3c: recovery action for dirty LRU page: Recovered",
-          "memory_failure", "memory", 1 },
-        { "nvme nvme0: I/O 12 QID 3 timeout, aborting", "nvme_timeout", "nvme0", 1 },
-        { "nvme nvme1: I/O tag 12 (100c) opcode 0x2 (I/O Cmd) QID 3 timeout, aborting req_op:READ",
-          "nvme_timeout", "nvme1", 1 },
-        { "nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10",
-          "nvme_timeout", "nvme0", 1 },
-        { "INFO: task python3:4711 blocked for more than 122 seconds.", "hung_task", "python3", 1 },
-        { "INFO: task kworker/u8:3:77 blocked for more than 245 seconds.", "hung_task",
-          "kworker/u8:3", 1 },
-        { "nvme nvme0: 16/0/0 default/read/poll queues", NULL, NULL, 0 },
-        { "EDAC MC0: Giving out device to module skx_edac", NULL, NULL, 0 },
-        { "mce: CPU0: Thermal monitoring enabled", NULL, NULL, 0 },
-        { "{1}[Hardware Error]:   section_type: memory error", NULL, NULL, 0 },
-        { "pcieport 0000:00:01.0: AER: enabled with IRQ 24", NULL, NULL, 0 },
-        { "", NULL, NULL, 0 },
-    };
-
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
         struct kmsg_fault f;
-        bool is = kmsg_fault(rows[i].line, &f);
+        bool is = kmsg_fault(faults[i].line, &f);
 
-        if (is != (rows[i].word != NULL))
-            fail_msg("'%s'", rows[i].line);
+        if (is != (faults[i].word != NULL))
+            fail_msg("'%s'", faults[i].line);
         if (!is)
             continue;
-        assert_string_equal(kmsg_fault_word(f.kind), rows[i].word);
-        assert_string_equal(f.device, rows[i].device);
-        assert_int_equal(f.count, rows[i].count);
+        assert_string_equal(kmsg_fault_word(f.kind), faults[i].word);
+        assert_string_equal(f.device, faults[i].device);
+        assert_int_equal(f.count, faults[i].count);
     }
     CHECK(kmsg_sxid_fatal(28006, "SXID 28006 at x: y; Fatal, Link 46 MC TS crumbstore MCTO"));
     CHECK(!kmsg_sxid_fatal(23001, "SXID 23001 at x: y; Non-fatal, Link 46"));
@@ -418,5 +500,8 @@ TEST_MAIN(cmocka_unit_test(faults_by_kind_and_device),
           cmocka_unit_test(lines_become_events),
           cmocka_unit_test(an_event_says_what_when_and_where),
           cmocka_unit_test(daemons_are_not_the_kernel),
-          cmocka_unit_test(a_flood_is_cut_and_counted), cmocka_unit_test(lost_messages_are_told),
-          cmocka_unit_test(odd_lines), cmocka_unit_test(no_log))
+          cmocka_unit_test(a_flood_is_cut_and_counted),
+          cmocka_unit_test(a_flood_of_one_device_hides_no_other),
+          cmocka_unit_test(what_comes_while_we_look_happened_now),
+          cmocka_unit_test(lost_messages_are_told), cmocka_unit_test(odd_lines),
+          cmocka_unit_test(no_log))
