@@ -18,6 +18,7 @@
 
 #include "base/mem.h"
 #include "os/clock.h"
+#include "os/url.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -346,6 +347,10 @@ enum rc http_server_new(const struct http_opts *o, struct http_server **out, str
     s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (s->hub->wake_fd < 0 || s->epoll_fd < 0)
         rc = err_sys(err, "could not make an event loop");
+    for (size_t i = 0; !rc && o->origins && o->origins[i]; i++)
+        rc = url_check_origin(o->origins[i], err);
+    for (size_t i = 0; !rc && o->hosts && o->hosts[i]; i++)
+        rc = url_check_host(o->hosts[i], err);
     if (!rc && (o->tls_cert || o->tls_key)) {
         if (!o->tls_cert || !o->tls_key)
             rc = err_set(err, RC_USAGE, "TLS needs both a certificate and a key");

@@ -3,6 +3,7 @@
 
 #include "base/str.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -152,4 +153,46 @@ const char *url_authority(const struct url *u, char out[URL_AUTHORITY_MAX])
     else
         snprintf(out, URL_AUTHORITY_MAX, v6 ? "[%s]:%s" : "%s:%s", u->host, u->port);
     return out;
+}
+
+static enum rc bad_origin(const char *text, const char *why, const char *want, struct err *err)
+{
+    err_hint(err, "Write it as browsers do: https://app.example, http://127.0.0.1:3000, null, or "
+                  "* for every page.");
+    return err_set(err, RC_USAGE, "'%s' is no origin of web pages: %s%s", text, why, want);
+}
+
+enum rc url_check_origin(const char *text, struct err *err)
+{
+    char want[URL_AUTHORITY_MAX + 8] = "", authority[URL_AUTHORITY_MAX];
+    const char *name = strstr(text, "://"), *rest;
+    struct url u;
+
+    if (str_eq(text, "*") || str_eq(text, "null"))
+        return RC_OK;
+    if (!name || name == text || strlen(text) >= sizeof(want))
+        return bad_origin(text, name && name != text ? "it is too long" : "it has no scheme", "",
+                          err);
+    for (size_t i = 0; text[i]; i++)
+        want[i] = (char)tolower((unsigned char)text[i]);
+    if (!str_starts(want, "http://") && !str_starts(want, "https://")) /* a program's own pages */
+        return name[3] && !strpbrk(name + 3, "/?#@* \t")
+                   ? RC_OK
+                   : bad_origin(text, "it is more than a scheme and a name", "", err);
+    if (url_parse_link(want, &u, &rest, NULL))
+        return bad_origin(text, "it has no name of a host, or no port that can be", "", err);
+    (void)url_authority(&u, authority);
+    if (str_eq(u.port, u.tls ? "443" : "80"))
+        authority[strlen(authority) - strlen(u.port) - 1] = '\0';
+    (void)snprintf(want, sizeof(want), "http%s://%s", u.tls ? "s" : "", authority);
+    return strcasecmp(text, want) ? bad_origin(text, "browsers write it ", want, err) : RC_OK;
+}
+
+enum rc url_check_host(const char *text, struct err *err)
+{
+    if (str_eq(text, "*") ||
+        (host_ok(text) && !strpbrk(text, ":%") && text[strlen(text) - 1] != '.'))
+        return RC_OK;
+    err_hint(err, "Write the name alone, without scheme, port or final dot: gpu7.example.");
+    return err_set(err, RC_USAGE, "'%s' is no name of a host", text);
 }

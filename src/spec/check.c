@@ -2,7 +2,9 @@
 /* check: what no single key can say: names that must exist, sums that must fit, values
  * that must agree.  Runs on what is right by itself (rest.c); reports at the value that
  * is to be mended.  Each function below is one rule, listed in rules[]. */
+#include "base/args.h"
 #include "base/str.h"
+#include "os/url.h"
 #include "spec/check_int.h"
 
 #include <assert.h>
@@ -681,6 +683,20 @@ static bool is_loopback(const char *host)
     return str_starts(host, "127.") || str_eq(host, "::1") || str_eq(host, "localhost");
 }
 
+/* One that no browser sends would allow nobody. */
+static void check_origins(struct check *c, const struct spec_strs *origins)
+{
+    for (size_t i = 0; i < origins->count; i++) {
+        struct err err = { 0 };
+
+        if (i == ARGS_REPEAT_MAX)
+            ERROR(c, &origins->items[i], "an origin above %d, which is as many as are taken",
+                  ARGS_REPEAT_MAX);
+        else if (i < ARGS_REPEAT_MAX && url_check_origin(origins->items[i], &err))
+            check_fault(c, &origins->items[i], err.hint, "%s", err.msg);
+    }
+}
+
 static void check_listen(struct check *c)
 {
     const struct spec_serve *v = &c->s->serve;
@@ -694,6 +710,7 @@ static void check_listen(struct check *c)
         ERROR(c, &g->listen, "the agent listens on '%s' without a token", g->listen);
         diag_hint(c->l, "Add 'token_file', or listen on 127.0.0.1.");
     }
+    check_origins(c, &v->allow_origin);
     if (!v->tls_cert != !v->tls_key)
         ERROR(c, v->tls_cert ? (const void *)&v->tls_cert : (const void *)&v->tls_key,
               "TLS needs both 'tls_cert' and 'tls_key'");

@@ -64,6 +64,15 @@ def pages():
     check("a further name of this machine is taken", s.ask("/v1/embeddings", TEXT, {"Host": "gpu7.example"})[0] == 200)
     check("another page is not", s.ask("/v1/embeddings", TEXT, page("https://app.example.org"))[0] == 403)
     s.stop()
+    for option, value, words in (("origin", "https://app.example/", "browsers write it https://app.example"), ("origin", "app.example", "no scheme"),
+                                 ("host", "gpu7.example:8003", "no name of a host")):
+        for command in (("serve", "-m", f"emb={EMB}"), ("agent", "--once")):
+            p = run(*command, "--port", "0", f"--allow-{option}", value)
+            check(f"{command[0]} --allow-{option} {value}, which no browser sends, is refused", p.returncode == 2 and words in p.stderr, p.stderr)
+    with open("origins.yaml", "w") as f:
+        f.write("schema: stoker.spec/1\nserve:\n  allow_origin: ['https://a', 'https://a:443']\n")
+    p = run("spec", "check", "origins.yaml")
+    check("and in a spec, with its place", p.returncode != 0 and "origins.yaml:3:" in p.stderr and "browsers write it https://a" in p.stderr, p.stderr)
 
 
 def scopes():

@@ -204,6 +204,55 @@ TEST(addresses)
     }
 }
 
+TEST(origins_and_hosts)
+{
+    static const struct {
+        const char *in, *why; /* NULL: it is one */
+    } origins[] = {
+        { "*", NULL },
+        { "null", NULL },
+        { "https://app.example", NULL },
+        { "HTTPS://App.Example", NULL },
+        { "http://127.0.0.1:3000", NULL },
+        { "https://[2001:DB8::1]", NULL },
+        { "http://app.example:443", NULL },
+        { "chrome-extension://abcdef", NULL },
+        { "app://.", NULL },
+        { "https://app.example/", "browsers write it https://app.example" },
+        { "https://app.example:443", "browsers write it https://app.example" },
+        { "http://[::1]:80", "browsers write it http://[::1]" },
+        { "https://app.example:08443", "browsers write it https://app.example:8443" },
+        { "https://app.example/a?b#c", "browsers write it https://app.example" },
+        { "app.example", "no scheme" },
+        { "://app.example", "no scheme" },
+        { "", "no scheme" },
+        { "https://*.example", "no name of a host" },
+        { "https://u@app.example", "no name of a host" },
+        { "https://a b", "no name of a host" },
+        { "https://app.example:99999", "no port" },
+        { "https://", "no name of a host" },
+        { "app://x/y", "more than a scheme" },
+        { "app://", "more than a scheme" },
+    };
+    static const char *const hosts[] = { "*", "gpu7", "GPU7.example", "a-b_c.d" }, *const none[] = {
+        "", "gpu7:8003", "http://gpu7", "gpu7.", "*.a.de", "[::1]", "a b", "a/b"
+    };
+    char longest[400] = "https://";
+
+    for (size_t i = 0; i < ARRAY_SIZE(origins); i++) {
+        struct err err = { 0 };
+
+        CHECK(url_check_origin(origins[i].in, &err) == (origins[i].why ? RC_USAGE : RC_OK));
+        CHECK(!origins[i].why || (strstr(err.msg, origins[i].why) && err.hint[0]));
+    }
+    memset(longest + 8, 'a', sizeof(longest) - 9);
+    CHECK(url_check_origin(longest, NULL) == RC_USAGE);
+    for (size_t i = 0; i < ARRAY_SIZE(hosts); i++)
+        CHECK(url_check_host(hosts[i], NULL) == RC_OK);
+    for (size_t i = 0; i < ARRAY_SIZE(none); i++)
+        CHECK(url_check_host(none[i], NULL) == RC_USAGE);
+}
+
 TEST(addresses_with_a_query)
 {
     static const struct {
@@ -236,4 +285,5 @@ TEST(addresses_with_a_query)
 
 TEST_MAIN(cmocka_unit_test(replies_in_pieces_of_any_size), cmocka_unit_test(fields_that_are_read),
           cmocka_unit_test(long_lines_and_heads), cmocka_unit_test(the_ends_of_a_long_body),
-          cmocka_unit_test(addresses), cmocka_unit_test(addresses_with_a_query))
+          cmocka_unit_test(addresses), cmocka_unit_test(origins_and_hosts),
+          cmocka_unit_test(addresses_with_a_query))
