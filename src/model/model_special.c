@@ -64,6 +64,21 @@ static bool given(const struct json *v)
     return v && v->type != JSON_NULL;
 }
 
+static enum rc flags_check(const char *file, const char *key, const struct json *v, struct err *err)
+{
+    static const char *const flags[] = { "single_word", "lstrip", "rstrip", "normalized",
+                                         "special" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+        const struct json *x = json_get(v, flags[i]);
+
+        if (given(x) && x->type != JSON_BOOL)
+            return err_set(err, RC_PARSE, "%s: '%.64s' has a '%s' that is neither true nor false",
+                           file, key, flags[i]);
+    }
+    return RC_OK;
+}
+
 /* "[CLS]", or an object that has it as "content". */
 static enum rc token_read(struct model *m, const char *file, const char *key, const struct json *v,
                           bool special, struct tok_token *out, struct err *err)
@@ -73,7 +88,8 @@ static enum rc token_read(struct model *m, const char *file, const char *key, co
 
     if (!text || text->type != JSON_STR)
         return bad(file, key, "holds something that is not a token", err);
-    if (text_check(file, key, text->text, text->len, err))
+    if (text_check(file, key, text->text, text->len, err) ||
+        (v->type == JSON_OBJ && flags_check(file, key, v, err)))
         return err->code;
     *out = (struct tok_token){
         .text = arena_strdup(&m->arena, text->text),

@@ -32,7 +32,8 @@ static enum rc build(struct tokenizer *t, const struct json *root, const struct 
 {
     if (!root || root->type != JSON_OBJ)
         return err_set(err, RC_PARSE, "the document is not an object");
-    if (tok_read_members(t, root, err) || tok_read_model(t, json_get(root, "model"), rules, err) ||
+    if (tok_check_document(root, err) || tok_read_members(t, root, err) ||
+        tok_read_model(t, json_get(root, "model"), rules, err) ||
         (rules && tok_apply_rules(t, rules, err)) ||
         tok_read_added(t, json_get(root, "added_tokens"), rules, err))
         return err->code;

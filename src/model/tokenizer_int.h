@@ -323,6 +323,8 @@ struct tokenizer {
 };
 
 /* tokenizer_file.c: every member but the model's vocabulary's content. */
+/* Whether the document is one that can be taken without a guess; `root` is an object. */
+enum rc tok_check_document(const struct json *root, struct err *err) MUST_USE;
 enum rc tok_read_members(struct tokenizer *t, const struct json *root, struct err *err) MUST_USE;
 /* tokenizer_rules.c: steps of the file replaced by those of transformers' class. */
 enum rc tok_apply_rules(struct tokenizer *t, const struct tok_rules *r, struct err *err) MUST_USE;

@@ -264,6 +264,21 @@ tokens("more added tokens than any", 4, "added_tokens", lambda t: t["added_token
 tokens("an added token that is a number", 1, "added_tokens", lambda t: t["added_tokens"].append({"id": 5, "content": 7}))
 tokens("added tokens that are a text", 1, "added_tokens", lambda t: t.update(added_tokens="abc"))
 tokens("a list", 1, "", lambda t: [])
+tokens("another format", 2, "'version'", lambda t: t.update(version="2.0"))
+tokens("a member nobody knows", 2, "'never_heard'", lambda t: t.update(never_heard=1))
+tokens("a switch as text", 1, "member 'normalizer': 'lowercase' is neither true nor false",
+       lambda t: t.update(normalizer={"type": "BertNormalizer", "clean_text": True, "lowercase": "false"}))
+tokens("a switch as a number", 1, "'lowercase' is neither",
+       lambda t: t.update(normalizer={"type": "Sequence", "normalizers": [{"type": "BertNormalizer", "lowercase": 0}]}))
+tokens("a switch as null", 1, "'lowercase' is neither", lambda t: t.update(normalizer={"type": "BertNormalizer", "lowercase": None}))
+tokens("a switch of an added token as text", 1, "member 'added_tokens': 'lstrip' is neither",
+       lambda t: t["added_tokens"][0].update(lstrip="no"))
+tokens("a switch of an added token as a list", 1, "member 'added_tokens': 'special' is neither",
+       lambda t: t["added_tokens"][0].update(special=[]))
+tokens("a scheme that is a number", 1, "'prepend_scheme' is not a text", lambda t: t.update(
+    pre_tokenizer={"type": "Metaspace", "replacement": "_", "prepend_scheme": 1, "split": True}))
+tokens("a side nobody knows", 1, "truncation.direction", lambda t: t.update(
+    truncation={"direction": "Up", "max_length": 8, "strategy": "LongestFirst", "stride": 0}))
 tokens("deep", (1, 4), "", lambda t: t.update(normalizer=json.loads("[" * 900 + "]" * 900)))
 
 for label, text in {"cut": b'{"model": {"type"', "empty": b"", "latin": b'{"model": "\xe9"}'}.items():
@@ -275,6 +290,26 @@ for label, text in {"cut": b'{"model": {"type"', "empty": b"", "latin": b'{"mode
 @case("tokenizer: a token that the model has no row for", 1, r"stdin:1: .*is 100000 and model 'model' has \d+ tokens")
 def _(d):
     edit(d / "tokenizer.json", vocab(magnets=100000))
+
+
+@case("tokenizer: words of the vocabulary and special tokens with names of switches", 0, "")
+def _(d):
+    def change(t):
+        t["model"]["vocab"].update({w: len(t["model"]["vocab"]) + i for i, w in enumerate(("split", "lowercase", "strategy"))})
+        cls = t["post_processor"]["special_tokens"].pop("[CLS]")
+        t["post_processor"]["special_tokens"]["special"] = dict(cls, id="special")
+        for part in t["post_processor"]["single"] + t["post_processor"]["pair"]:
+            if part.get("SpecialToken", {}).get("id") == "[CLS]":
+                part["SpecialToken"]["id"] = "special"
+    edit(d / "tokenizer.json", change)
+
+
+for key, value in (("mask_token", {"content": "[MASK]", "lstrip": "yes"}),
+                   ("added_tokens_decoder", {"4": {"content": "[MASK]", "special": 1}}),
+                   ("additional_special_tokens", [{"content": "[MASK]", "normalized": []}])):
+    @case("tokenizer_config.json: a switch of " + key, 1, r"tokenizer_config\.json.*neither true nor false")
+    def _(d, key=key, value=value):
+        (d / "tokenizer_config.json").write_text(json.dumps({key: value}))
 
 
 # ids of added tokens are given out as the reference does: what the file says is passed over
