@@ -32,7 +32,7 @@ enum { URL_AUTHORITY_MAX = URL_HOST_MAX + 16 };
 const char *url_authority(const struct url *u, char out[URL_AUTHORITY_MAX]);
 
 /* What a browser may send in Origin ("https://host:8443", "null", a scheme of programs), or "*":
- * what it never sends (a path, the scheme's own port, a pattern) is RC_USAGE, with what it sends. */
+ * what it never sends (a path, the scheme's own port, a pattern) is RC_USAGE. */
 enum rc url_check_origin(const char *text, struct err *err) MUST_USE;
 /* A name as it stands in Host, without its port, or "*". */
 enum rc url_check_host(const char *text, struct err *err) MUST_USE;

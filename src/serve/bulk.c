@@ -107,6 +107,11 @@ bool bulk_page_takes(struct bulk_page *p, const char *id)
 
 void bulk_page_end(struct bulk_page *p, struct http_exchange *x)
 {
+    if (!p->begun) { /* an empty page would pass for the end of the list */
+        buf_release(&p->body);
+        bulk_refuse(x, 400, "after", "'after': there is no '%s' in this list", p->after);
+        return;
+    }
     json_arr_end(&p->w);
     json_kv_str(&p->w, "first_id", p->shown ? p->first : NULL);
     json_kv_str(&p->w, "last_id", p->shown ? p->last : NULL);

@@ -20,11 +20,13 @@ static const char *const endpoints[] = { "/v1/embeddings", "/v1/rerank" };
 static bool copy_text(const struct json *body, const char *name, char *out, size_t cap,
                       struct ask_fault *f)
 {
-    const char *text = json_str(json_get(body, name));
+    const struct json *v = json_get(body, name);
+    const char *text = json_str(v);
 
     if (!text)
-        return ask_fault(f, ASK_E_INVALID, NULL, "'%s' must be a string", name);
-    return str_copy(out, cap, text) || ask_fault(f, ASK_E_INVALID, NULL, "'%s' is too long", name);
+        return ask_fault(f, ASK_E_INVALID, name, v ? "'%s' must be a string" : "'%s' is missing",
+                         name);
+    return str_copy(out, cap, text) || ask_fault(f, ASK_E_INVALID, name, "'%s' is too long", name);
 }
 
 static bool read_metadata(const struct json *v, struct offline_batch *b, struct ask_fault *f)

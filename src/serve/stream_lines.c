@@ -26,6 +26,8 @@ enum {
     STREAM_TEXT_MAX = 255 /* bytes of a text in the query */
 };
 
+#define STREAM_LONGEST_NS (INT64_C(365) * 86400 * 1000000000) /* where the request names no time */
+
 struct stream {
     struct serve *s;
     struct http_exchange *x;
@@ -109,7 +111,7 @@ static void put_line(struct stream *st, const char *text, size_t len)
     const struct json *id = NULL;
 
     buf_init(&body, 2 * STREAM_LINE_BYTES_MAX);
-    if (text[0] == '"') { /* a text by itself */
+    if (text[0] == '"' && json_parse(&a, text, len, &doc, &err) == RC_OK) { /* a text by itself */
         buf_adds(&body, "{\"input\":");
         buf_add(&body, text, len);
         buf_adds(&body, st->tail);
@@ -290,9 +292,17 @@ static char *tail_of(struct http_exchange *x, bool texts)
 static void stream_route(struct serve *s, struct http_exchange *x, const char *path)
 {
     const struct http_request *r = http_request(x);
-    char owner[CALL_OWNER_BYTES], *tail = tail_of(x, str_ends(path, "embeddings"));
+    struct ask ask = { .deadline_ns = clock_mono_ns() + STREAM_LONGEST_NS,
+                       .timeout_max_ns = (int64_t)s->o.timeout_max_ms * 1000000 };
+    struct ask_fault f = { 0 };
+    char owner[CALL_OWNER_BYTES], *tail;
     struct stream *st;
 
+    if (!api_timeout(r, &ask, &f)) {
+        bulk_refuse(x, 400, f.param, "%s", f.message);
+        return;
+    }
+    tail = tail_of(x, str_ends(path, "embeddings"));
     if (!tail)
         return;
     st = xcalloc(1, sizeof(*st));
@@ -302,8 +312,7 @@ static void stream_route(struct serve *s, struct http_exchange *x, const char *p
     st->tail = tail;
     buf_init(&st->in, STREAM_LINE_BYTES_MAX + 2 * STREAM_READ_BYTES);
     buf_init(&st->out, SERVE_REPLY_BYTES_MAX);
-    line_window_init(&st->window, s, api_find(path), owner, r->query,
-                     clock_mono_ns() + INT64_C(1000000000) * 86400 * 365);
+    line_window_init(&st->window, s, api_find(path), owner, r->query, ask.deadline_ns);
     http_stream_begin(x, "application/x-ndjson", "Transfer-Encoding: chunked\r\n");
     pump_lines(st);
     if (!st->cut)

@@ -102,6 +102,10 @@ def files():
     check("a limit that is none is refused, however long", [s.ask(f"/v1/{what}?limit={n}")[0] for what in ("files", "batches") for n in
                                                           ("-107428154451035", "18446744073709551617", "1e99999999999999")] == [400] * 6)
     check("a form of /debug/batches that is none too", s.ask("/debug/batches?format=pdf")[0] == s.ask("/debug/batches?format=svgsvgsvgsvgsvgsvg")[0] == 400)
+    st, v, _ = s.ask("/v1/files?after=file-gone")
+    check("a page behind nothing is no end of the list", st == 400 and v["error"]["param"] == "after" and "file-gone" in v["error"]["message"] and
+          s.ask("/v1/batches?after=batch-gone")[0] == 400, st, v)
+    check("behind the last there is none", s.ask("/v1/files?after=" + f["id"])[1]["data"] == [])
     check("by purpose", s.ask("/v1/files?purpose=batch_output")[1]["data"] == [])
     v = s.ask("/v1/files/" + more[0], method="DELETE")[1]
     check("and deleted", v == {"id": more[0], "object": "file", "deleted": True} and s.ask("/v1/files/" + more[0])[0] == 404, v)
@@ -186,6 +190,9 @@ def answers():
                              ("an output file", [b["output_file_id"]], "batch")):
         st, v = create(s, *args)
         check(f"a batch of {what} is refused", st == 400 and word in str(v), st, v)
+    for body, param, word in (({}, "input_file_id", "missing"), ({"input_file_id": "x", "endpoint": 5}, "endpoint", "must be a string")):
+        st, v, _ = s.ask("/v1/batches", body)
+        check(f"{param} of {body} is named", st == 400 and v["error"]["param"] == param and word in v["error"]["message"], st, v)
     st, v, _ = s.ask(f"/v1/batches/{b['id']}/cancel", {})
     check("what has ended cannot be cancelled", st == 400 and "ended" in str(v), st, v)
     s.stop()
@@ -406,6 +413,14 @@ def tiny_disk():
         os.system("umount -l disk")
 
 
+def slowly(rows, wait_s):
+    """The last one comes late, behind a piece of its own."""
+    yield rows[0]
+    yield b" " * 70000
+    time.sleep(wait_s)
+    yield rows[1]
+
+
 def talk(s, rows, path="/v1/embeddings/stream", fields="", wait_s=0.0):
     """Sends lines as chunks while it reads, as a client of a stream does; the reply's lines."""
     c = s.connect()
@@ -454,6 +469,16 @@ def streams():
                   "model=" + 300 * "m"):
         st, reply, _ = s.ask("/v1/embeddings/stream?" + query, "hi")
         check(f"a query with {query[:20]} is refused before a line is read", st == 400 and query.split("=")[0] in reply["error"]["message"], st, reply)
+    for name, words in (("10h", "--timeout-max"), ("soon", "such as"), ("0", "above 0")):
+        st, reply, _ = s.ask("/v1/embeddings/stream", "hi", {"X-Request-Timeout": name})
+        check(f"so is a time of {name}", st == 400 and reply["error"]["param"] == "x-request-timeout" and words in reply["error"]["message"], st, reply)
+    got = list(talk(s, ["a"] * 3, "/v1/embeddings/stream?model=emb", "X-Request-Timeout: 60s\r\n"))
+    check("a stream within the time that it names is answered", len(got) == 3 and not any("status" in g for g in got), got)
+    late = list(talk(s, slowly(["a", "b"], 2), "/v1/embeddings/stream?model=emb", "X-Request-Timeout: 500ms\r\n"))
+    check("a line behind it is 504", [g.get("status") for g in late] == [None, 504], late)
+    for bad, where in ((b'"a', "column 1:"), (b'"a\xff"', "column 3:"), (b'"a\\q"', "column 4:"), (b'"a","model":"none"', "column 4:")):
+        got = list(talk(s, [bad], "/v1/embeddings/stream?model=emb"))
+        check(f"a line {bad!r} is no text, and its fault is told by its own columns", got[0].get("status") == 400 and where in got[0]["error"]["message"], got)
     check("so are parameters of a reranker's lines", s.ask("/v1/rerank/stream?top_n=1", {})[0] == 400)
     got = list(talk(s, ["a", "b"], "/v1/embeddings/stream?model=emb&priority=urgent"))
     check("a word that is none is each line's error", [g["status"] for g in got] == [400, 400], got)
