@@ -125,9 +125,13 @@ static const struct arch_row *type_find(const char *type)
 
 static enum rc arch_read(struct model *m, const struct json *cfg, struct err *err)
 {
-    const char *name = json_str(json_at(json_get(cfg, "architectures"), 0)), *type = NULL;
+    const struct json *list = field(cfg, "architectures");
+    const char *name = json_str(json_at(list, 0)), *type = NULL;
     const struct arch_row *row, *of_type;
     enum rc rc = config_str(cfg, "model_type", &type, err);
+
+    if (!rc && list && (list->type != JSON_ARR || (list->count && !name)))
+        rc = err_set(err, RC_PARSE, "'architectures' is not a list of names");
 
     if (rc)
         return rc;
@@ -179,6 +183,23 @@ static const struct size_keys keys_bert = { "num_hidden_layers", "hidden_size",
                                             "num_attention_heads", "intermediate_size" };
 static const struct size_keys keys_distil = { "n_layers", "dim", "n_heads", "hidden_dim" };
 
+/* DistilBERT's own names have the general ones beside them, which say the same. */
+static enum rc sizes_alike(const struct json *cfg, struct err *err)
+{
+    const char *const pairs[][2] = { { keys_distil.layers, keys_bert.layers },
+                                     { keys_distil.hidden, keys_bert.hidden },
+                                     { keys_distil.heads, keys_bert.heads } };
+
+    for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+        const struct json *own = field(cfg, pairs[i][0]), *other = field(cfg, pairs[i][1]);
+
+        if (other && json_num(other, NAN) != json_num(own, NAN))
+            return err_set(err, RC_PARSE, "'%s' and '%s' are not the same number", pairs[i][0],
+                           pairs[i][1]);
+    }
+    return RC_OK;
+}
+
 static enum rc sizes_read(struct model *m, const struct json *cfg, struct err *err)
 {
     const struct size_keys *k = m->arch == MODEL_DISTILBERT ? &keys_distil : &keys_bert;
@@ -191,6 +212,8 @@ static enum rc sizes_read(struct model *m, const struct json *cfg, struct err *e
         rc = config_size(cfg, k->heads, 1, MODEL_HIDDEN_MAX, SIZE_MAX, &m->heads, err);
     if (!rc)
         rc = config_size(cfg, k->ffn, 1, MODEL_FFN_MAX, SIZE_MAX, &m->ffn, err);
+    if (!rc && m->arch == MODEL_DISTILBERT)
+        rc = sizes_alike(cfg, err);
     if (!rc)
         rc = config_size(cfg, "vocab_size", 1, MODEL_VOCAB_MAX, SIZE_MAX, &m->vocab, err);
     if (!rc)

@@ -78,6 +78,10 @@ enum rc fields_check(struct model *m, enum fields_file file, const struct json *
  * when `dflt` is SIZE_MAX. */
 enum rc config_size(const struct json *cfg, const char *key, size_t min, size_t max, size_t dflt,
                     size_t *out, struct err *err) MUST_USE;
+/* A number of tokens; 0 when missing or null, `beyond` where it is above every model's: tokenizers
+ * without a limit write 1e30. */
+enum rc config_limit(const struct json *cfg, const char *key, size_t beyond, size_t *out,
+                     struct err *err) MUST_USE;
 /* Missing and null are `dflt`; other than true and false an error. */
 enum rc config_flag(const struct json *cfg, const char *key, bool dflt, bool *out,
                     struct err *err) MUST_USE;

@@ -24,6 +24,24 @@ static bool path_ok(const char *path)
     return path && strlen(path) < PATH_PART_MAX && path[0] != '.' && !strchr(path, '/');
 }
 
+static enum rc module_fields(const struct json *v, struct err *err)
+{
+    static const char *const known[] = {
+        "idx", "name", "path", "type", /* they are loaded in the order of the list */
+        "kwargs" /* of encode(): which a module is given, where a call has any */
+    };
+
+    for (const struct json *x = v->type == JSON_OBJ ? v->first : NULL; x; x = x->next) {
+        size_t i = 0;
+
+        while (i < ARRAY_SIZE(known) && strcmp(x->key, known[i]))
+            i++;
+        if (i == ARRAY_SIZE(known))
+            return err_set(err, RC_USAGE, "field '%.64s' is not supported", x->key);
+    }
+    return RC_OK;
+}
+
 static enum rc module_read(struct model *m, const struct json *v, struct module *out,
                            struct err *err)
 {
@@ -34,6 +52,8 @@ static enum rc module_read(struct model *m, const struct json *v, struct module 
         return err_set(err, RC_PARSE, "a module has no 'type' or no 'path'");
     if (!path_ok(path))
         return err_set(err, RC_PARSE, "'path' '%.64s' is not a folder of the model", path);
+    if (module_fields(v, err))
+        return err->code;
     for (size_t i = 0; str_starts(type, "sentence_transformers.") && i < ARRAY_SIZE(kinds); i++) {
         if (!strcmp(dot + 1, kinds[i].name)) {
             out->kind = kinds[i].kind;
@@ -336,10 +356,29 @@ enum rc config_task(struct model *m, const struct json *cfg, struct err *err)
 }
 
 /* --- prompts and the score's activation --- */
+static enum rc similarity_read(struct model *m, const struct json *cfg, struct err *err)
+{
+    static const char *const names[] = { "dot", "euclidean", "manhattan" };
+    const char *name = NULL;
+    enum rc rc = config_str(cfg, "similarity_fn_name", &name, err);
+
+    if (rc || !name || !strcmp(name, "cosine"))
+        return rc;
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        if (!strcmp(name, names[i])) {
+            m->similarity = arena_strdup(&m->arena, name);
+            return RC_OK;
+        }
+    }
+    return err_set(err, RC_PARSE,
+                   "'similarity_fn_name' is '%.64s', not cosine, dot, euclidean or manhattan",
+                   name);
+}
+
 enum rc config_prompts(struct model *m, const struct json *cfg, struct err *err)
 {
     const struct json *prompts = json_get(cfg, "prompts");
-    const char *dflt = NULL, *act = NULL, *similar = NULL;
+    const char *dflt = NULL, *act = NULL;
     enum rc rc = fields_check(m, FIELDS_PROMPTS, cfg, err);
 
     if (!rc)
@@ -347,9 +386,7 @@ enum rc config_prompts(struct model *m, const struct json *cfg, struct err *err)
     if (!rc)
         rc = config_size(cfg, "truncate_dim", 1, MODEL_HIDDEN_MAX, 0, &m->truncate_dim, err);
     if (!rc)
-        rc = config_str(cfg, "similarity_fn_name", &similar, err);
-    if (!rc && similar && strcmp(similar, "cosine"))
-        m->similarity = arena_strdup(&m->arena, similar);
+        rc = similarity_read(m, cfg, err);
     if (!rc)
         rc = config_str(cfg, "activation_fn", &act, err);
     if (!rc && act && m->head != MODEL_HEAD_NONE)
@@ -377,43 +414,36 @@ enum rc config_prompts(struct model *m, const struct json *cfg, struct err *err)
 }
 
 /* --- the longest text --- */
-/* What a file says, when it says something sensible: tokenizers without a limit write 1e30. */
-static size_t length_of(const struct json *cfg, const char *key)
+enum rc config_limit(const struct json *cfg, const char *key, size_t beyond, size_t *out,
+                     struct err *err)
 {
-    double n = json_num(json_get(cfg, key), 0);
-
-    return n >= 1 && n <= MODEL_POSITIONS_MAX && n == floor(n) ? (size_t)n : 0;
-}
-
-/* 0: none is given.  Unlike the tokenizer's limit, where 10^30 stands for none, it is meant. */
-static enum rc own_length(const struct json *sentence, size_t *out, struct err *err)
-{
-    const struct json *v = json_get(sentence, "max_seq_length");
+    const struct json *v = json_get(cfg, key);
     double n = json_num(v, NAN);
 
     *out = 0;
     if (!v || v->type == JSON_NULL)
         return RC_OK;
     if (!(n >= 1 && n == floor(n)))
-        return err_set(err, RC_PARSE, "'max_seq_length' is not a whole number above 0");
-    *out = n < MODEL_POSITIONS_MAX ? (size_t)n : MODEL_POSITIONS_MAX;
+        return err_set(err, RC_PARSE, "'%s' is not a whole number above 0", key);
+    *out = n <= MODEL_POSITIONS_MAX ? (size_t)n : beyond;
     return RC_OK;
 }
 
 enum rc config_lengths(struct model *m, const struct json *sentence, const struct json *tokenizer,
                        struct err *err)
 {
-    size_t own = 0, limit;
-    enum rc rc = own_length(sentence, &own, err);
+    size_t limit = 0;
+    /* as the reference: it stands in for the tokenizer's own limit, also where it is none */
+    enum rc rc = config_limit(sentence, "max_seq_length", MODEL_POSITIONS_MAX, &limit, err);
 
     if (!rc)
         rc = config_flag(sentence, "do_lower_case", false, &m->rules.lower_first, err);
+    if (!rc && !limit)
+        rc = config_limit(tokenizer, "model_max_length", 0, &limit, err);
+    if (!rc && !limit)
+        rc = config_limit(tokenizer, "max_len", 0, &limit, err);
     if (rc)
         return rc;
-    limit = own ? own : length_of(tokenizer, "model_max_length");
-    if (!limit)
-        limit = length_of(tokenizer, "max_len");
-    /* as the reference: max_seq_length stands in for the tokenizer's own limit */
     if (limit && limit < m->max_tokens)
         m->max_tokens = limit;
     if (m->max_tokens < 3)

@@ -53,6 +53,7 @@ enum rc config_tokenizer(struct model *m, const struct json *net, const struct j
     bool lower = true, chinese = true, prefix = true, ignored = false;
     const struct json *accents = json_get(cfg, "strip_accents");
     const struct tokenizer_class *row;
+    size_t limit;
     enum rc rc = config_str(cfg, "tokenizer_class", &name, err);
 
     if (!rc)
@@ -76,6 +77,10 @@ enum rc config_tokenizer(struct model *m, const struct json *net, const struct j
         rc = side_read(cfg, "padding_side", &ignored, &ignored, err);
     if (!rc)
         rc = inputs_read(m, cfg, row->types, err);
+    if (!rc) /* config_lengths() takes them, where nothing stands in for them */
+        rc = config_limit(cfg, "model_max_length", 0, &limit, err);
+    if (!rc)
+        rc = config_limit(cfg, "max_len", 0, &limit, err);
     m->rules.keep_case = !lower && !row->lowers;
     m->rules.keep_chinese = !chinese;
     m->rules.accents_set = accents && accents->type != JSON_NULL;

@@ -124,17 +124,24 @@ void tok_apply_template(struct tokenizer *t, const struct tok_rules *r)
         tok_fixed_template(t, a, b, r->class != TOK_CLASS_BERT);
 }
 
-/* The reference makes the text "None" of a null where the class needs a token. */
+/* The reference makes the text "None" of a null where the class needs a token, and finds no id for
+ * an empty one. */
 static enum rc names_check(const struct tok_rules *r, struct err *err)
 {
     bool pieces = tok_class_is_pieces(r);
+    const struct {
+        enum tok_name name;
+        const char *field;
+    } ends[] = { { pieces ? TOK_BOS : TOK_CLS, pieces ? "bos_token" : "cls_token" },
+                 { pieces ? TOK_EOS : TOK_SEP, pieces ? "eos_token" : "sep_token" } };
 
-    if (r->nameless[pieces ? TOK_BOS : TOK_CLS])
-        return err_set(err, RC_USAGE, "'%s' is null, which is not supported",
-                       pieces ? "bos_token" : "cls_token");
-    if (r->nameless[pieces ? TOK_EOS : TOK_SEP])
-        return err_set(err, RC_USAGE, "'%s' is null, which is not supported",
-                       pieces ? "eos_token" : "sep_token");
+    for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+        const char *text = r->named[ends[i].name].text;
+
+        if (r->nameless[ends[i].name] || (text && !*text))
+            return err_set(err, RC_USAGE, "'%s' is %s, which is not supported", ends[i].field,
+                           text ? "empty" : "null");
+    }
     return RC_OK;
 }
 

@@ -53,6 +53,8 @@ config("a vocabulary of 10^9", 4, "'vocab_size' is 1000000000", vocab_size=10 **
 config("an empty vocabulary", 4, "'vocab_size' is 0", vocab_size=0)
 config("positions beyond all", 4, "'max_position_embeddings' is 4611686018427387904", max_position_embeddings=2 ** 62)
 config("padding outside the vocabulary", 4, "'pad_token_id' is 5000", pad_token_id=5000)
+config("architectures as text", 1, "'architectures' is not a list", architectures="BertModel")
+config("architectures of numbers", 1, "'architectures' is not a list", architectures=[1])
 config("an epsilon of 0", 1, "'layer_norm_eps'", layer_norm_eps=0)
 config("an epsilon as text", 1, "'layer_norm_eps'", layer_norm_eps="1e-12")
 config("an activation nobody knows", 2, "'hidden_act' is 'swish'", hidden_act="swish")
@@ -71,6 +73,12 @@ for label, text in {"cut": '{"model_type": "bert"', "deep": "[" * 100000 + "]" *
     @case("config.json: " + label, (1, 4), r"config\.json'")
     def _(d, text=text):
         (d / "config.json").write_bytes(text.encode("latin-1"))
+
+
+@case("DistilBERT: general names beside its own, of another number", 1, r"config\.json'.*'n_layers' and 'num_hidden_layers' are not the same")
+def _(d):
+    edit(d / "config.json", lambda c: {"architectures": ["DistilBertModel"], "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64,
+                                       "vocab_size": c["vocab_size"], "hidden_size": 32, "num_hidden_layers": 1})
 
 
 # --- files and folders
@@ -304,6 +312,11 @@ def _(d):
     edit(d / "tokenizer.json", change)
 
 
+@case("tokenizer_config.json: an empty first token", 2, "'cls_token' is empty")
+def _(d):
+    (d / "tokenizer_config.json").write_text('{"cls_token": ""}')
+
+
 for key, value in (("mask_token", {"content": "[MASK]", "lstrip": "yes"}),
                    ("added_tokens_decoder", {"4": {"content": "[MASK]", "special": 1}}),
                    ("additional_special_tokens", [{"content": "[MASK]", "normalized": []}])):
@@ -333,12 +346,18 @@ def beside(name, what, status, text, value):
 
 
 beside("modules.json", "a text", 1, "", "hello")
+beside("modules.json", "a field nobody knows", 2, "'never_heard'", [
+    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer", "kwargs": [], "never_heard": 1}])
 beside("modules.json", "a module nobody knows", 2, "Weird", [{"path": "", "type": "sentence_transformers.models.Weird"}])
 beside("modules.json", "leads outside", 1, "path", [
     {"path": "", "type": "sentence_transformers.models.Transformer"},
     {"path": "../x", "type": "sentence_transformers.models.Pooling"}])
 beside("sentence_bert_config.json", "a length below zero", (1, 4), "max_seq_length", {"max_seq_length": -1})
 beside("sentence_bert_config.json", "a length as text", 1, "max_seq_length", {"max_seq_length": "512"})
+for limit in (0, -1, 1.5, "512", True, []):
+    beside("tokenizer_config.json", f"a length of {limit!r}", 1, "'model_max_length' is not a whole number above 0", {"model_max_length": limit})
+beside("tokenizer_config.json", "an older length of 0", 1, "'max_len' is not a whole number above 0", {"max_len": 0})
+beside("config_sentence_transformers.json", "a similarity nobody knows", 1, "'similarity_fn_name' is 'x'", {"similarity_fn_name": "x"})
 beside("config_sentence_transformers.json", "prompts that are a list", 1, "prompts", {"prompts": ["a"]})
 beside("config_sentence_transformers.json", "a default prompt that is not there", 1, "default_prompt",
        {"prompts": {"a": "b"}, "default_prompt_name": "nix"})
