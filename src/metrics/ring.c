@@ -605,13 +605,16 @@ static char *move_aside(const char *path, struct err *err)
 static enum rc make_beside(const struct ring_opts *o, const struct ring_io *io, struct ring **out,
                            struct err *err)
 {
-    struct err why = { 0 };
+    struct err why = { 0 }, both = { 0 };
     char *to = move_aside(o->path, &why);
     enum rc rc = to ? make(o, io, out, &why) : why.code;
 
+    if (rc && to)
+        (void)err_set(&both, rc, "%s; the head of the one before was damaged: it is '%s' now",
+                      why.msg, to);
     if (rc) {
+        *err = to ? both : why;
         free(to);
-        *err = why;
         return rc;
     }
     (*out)->moved = to;

@@ -5,8 +5,10 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -204,6 +206,28 @@ TEST(a_damaged_head_goes_aside)
     CHECK(is_there(in_dir("d.damaged.3")) && !is_there(in_dir("d.damaged.4")));
 }
 
+/* It is moved all the same, so where it went is told with why there is no new one. */
+TEST(a_damaged_head_where_there_is_no_room)
+{
+    struct rlimit all, few = { .rlim_cur = 1 << 20 };
+    struct err err = { 0 };
+    struct ring *r = NULL;
+
+    make_history(in_dir("n"));
+    flip_at(in_dir("n"), 20);
+    flip_at(in_dir("n"), RING_PAGE + 20);
+    CHECK(getrlimit(RLIMIT_FSIZE, &all) == 0);
+    few.rlim_max = all.rlim_max;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    CHECK(setrlimit(RLIMIT_FSIZE, &few) == 0);
+    CHECK(open_ring(in_dir("n"), true, &r, &err) == RC_FAIL);
+    CHECK(setrlimit(RLIMIT_FSIZE, &all) == 0);
+    CHECK(strstr(err.msg, "could not ") && strstr(err.msg, "n.damaged' now"));
+    CHECK(is_there(in_dir("n.damaged")) && !is_there(in_dir("n")));
+    CHECK(open_ring(in_dir("n"), true, &r, &err) == RC_OK); /* as soon as there is */
+    ring_close(r);
+}
+
 /* What a power cut leaves of a new file, and what is written behind the end of one that was cut
  * under a running agent. */
 TEST(zeros_go_aside)
@@ -302,6 +326,7 @@ int main(void)
         cmocka_unit_test(two_hundred_flips_are_not_nothing),
         cmocka_unit_test(a_cut_file_says_so),
         cmocka_unit_test(a_damaged_head_goes_aside),
+        cmocka_unit_test(a_damaged_head_where_there_is_no_room),
         cmocka_unit_test(zeros_go_aside),
         cmocka_unit_test(a_file_that_goes_under_us_is_noticed),
         cmocka_unit_test(what_is_no_history_stays),
