@@ -524,8 +524,10 @@ static enum rc tokenizer_open(struct model *m, struct arena *a, const struct jso
 
 static const char prompts_name[] = "config_sentence_transformers.json";
 static const char *const sentence_names[] = {
-    "sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json",
-    "sentence_camembert_config.json", "sentence_xlm-roberta_config.json"
+    "sentence_bert_config.json",       "sentence_roberta_config.json",
+    "sentence_distilbert_config.json", "sentence_camembert_config.json",
+    "sentence_albert_config.json",     "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json"
 };
 
 static enum rc lengths_open(struct model *m, struct arena *a, bool saved, struct err *err)
@@ -536,6 +538,8 @@ static enum rc lengths_open(struct model *m, struct arena *a, bool saved, struct
 
     for (size_t i = 0; saved && i < ARRAY_SIZE(sentence_names) && !rc && !sentence; i++) {
         rc = json_load(m, a, m->net_dir, sentence_names[i], &sentence, err);
+        if (sentence && sentence->type == JSON_OBJ && !sentence->count)
+            sentence = NULL; /* as the reference: an empty one is none */
         if (sentence)
             name = sentence_names[i];
     }

@@ -102,6 +102,12 @@ enum rc config_modules(struct model *m, const struct json *cfg, struct modules *
         rc = module_read(m, v, mod, err);
         if (rc)
             return rc;
+        for (const struct json *x = cfg->first; x != v; x = x->next) {
+            const char *name = json_str(json_get(v, "name"));
+
+            if (name && str_eq(name, json_str(json_get(x, "name"))))
+                return err_set(err, RC_PARSE, "two modules have the 'name' '%.64s'", name);
+        }
         mods.count++;
         mods.pools = mods.pools || mod->kind == MODULE_POOL;
         m->normalize = m->normalize || mod->kind == MODULE_NORMALIZE;

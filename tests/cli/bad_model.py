@@ -348,6 +348,9 @@ def beside(name, what, status, text, value):
 beside("modules.json", "a text", 1, "", "hello")
 beside("modules.json", "a field nobody knows", 2, "'never_heard'", [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer", "kwargs": [], "never_heard": 1}])
+beside("modules.json", "one name twice", 1, "two modules have the 'name' '0'", [
+    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+    {"idx": 1, "name": "0", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])
 beside("modules.json", "a module nobody knows", 2, "Weird", [{"path": "", "type": "sentence_transformers.models.Weird"}])
 beside("modules.json", "leads outside", 1, "path", [
     {"path": "", "type": "sentence_transformers.models.Transformer"},

@@ -144,6 +144,12 @@ test_expect 'classes of the reference that read tokenizer.json in another way ar
     field tokenizer_config.json "{\"tokenizer_class\": \"NoSuchTokenizer\"}" && stoker model info field >out &&
     field tokenizer_config.json "{\"tokenizer_class\": \"DPRContextEncoderTokenizer\", \"do_lower_case\": false}" && test "$(ids A)" = "2 5 3"
 '
+test_expect 'the file of lengths: by any name of the reference, the first that says something' '
+    for f in roberta distilbert camembert albert xlm-roberta xlnet; do
+        field sentence_bert_config.json {} && echo "{\"max_seq_length\": 4}" >"field/sentence_${f}_config.json" &&
+        vector "a b c d" | cut -d] -f1 >long && vector "a b" | cut -d] -f1 >short && cmp long short || exit 1
+    done
+'
 test_expect 'a field that would change numbers is refused by its name' '
     refused config_sentence_transformers.json "{\"never_heard_of\": 1}" never_heard_of &&
     refused sentence_bert_config.json "{\"query_length\": 4}" query_length &&
