@@ -203,10 +203,8 @@ static void say_unknowns(struct sim *s)
         nccl_note(s, "NCCL %s is older than 2.21 and does not search for a RoCE address itself.",
                   c->nccl_version);
     for (size_t i = 0; i < c->ports_count; i++)
-        if (c->ports[i].used && c->ports[i].card_ports > 1 &&
-            nccl_env_int(s->hw, "NCCL_IB_MERGE_NICS", 1) != 0) {
-            nccl_note(s, "Ports that share a PCI bus are one NIC to NCCL, with the sum of their "
-                         "speeds.");
+        if (c->ports[i].used && s->picked_mbps[i] > score_port_mbps(s, &c->ports[i])) {
+            nccl_note(s, "Ports of one card are one NIC to NCCL, with the sum of their speeds.");
             break;
         }
 }

@@ -333,13 +333,19 @@ const char *level_gdr_support(const struct hw *hw)
     return dmabuf_off || hw->limits.dmabuf.known ? "none" : NULL;
 }
 
+static int64_t picked_width(const struct sim *s, size_t gpu, size_t port)
+{
+    int64_t way = s->direct_mbps[gpu * s->c->ports_count + port];
+
+    return way < s->picked_mbps[port] ? way : s->picked_mbps[port];
+}
+
 static bool port_is_before(const struct sim *s, size_t gpu, size_t a, size_t b)
 {
+    int64_t wide = picked_width(s, gpu, a), other = picked_width(s, gpu, b);
     size_t at = gpu * s->c->ports_count;
 
-    return s->direct_mbps[at + a] > s->direct_mbps[at + b] ||
-           (s->direct_mbps[at + a] == s->direct_mbps[at + b] &&
-            s->levels[at + a] < s->levels[at + b]);
+    return wide > other || (wide == other && s->levels[at + a] < s->levels[at + b]);
 }
 
 /* The distance over PCIe among the ports in use.  From 2.29 on P2C is for the NICs that NCCL

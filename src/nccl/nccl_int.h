@@ -8,7 +8,7 @@
  *   iface.c  the bootstrap interface, and the route to the other nodes
  *   ports.c  the RDMA ports NCCL takes; want*.c those it should
  *   fabric.c the networks the ports are on
- *   score.c  what each GPU gets of a choice of ports
+ *   fuse.c   ports of one card that are one NIC; score.c what each GPU gets of a choice of ports
  *   land.c   the networks the search for addresses ends on
  *   gpus.c   the GPUs a job here can use; nics.c NICs without an RDMA device
  *   doubt.c  what else steers NCCL: plug-ins, a topology file, NVLink to other machines
@@ -32,9 +32,10 @@ struct sim {
     signed char *levels; /* enum level over PCIe */
     int *ranks;          /* level_rank() */
     signed char *paths;  /* enum level as NCCL counts it, PXN included */
-    int64_t *path_mbps;  /* what NCCL takes for the bandwidth of the path */
+    int64_t *way_mbps;   /* what NCCL takes the way to the NIC to carry, whatever its rate */
     signed char *direct; /* the same two without PXN */
     int64_t *direct_mbps;
+    int64_t *picked_mbps; /* for each port: the rate of the NIC that NCCL makes of those it picks */
     bool *shared; /* want_use.c, for each port: what else its network carries tells nothing */
 };
 
@@ -299,6 +300,14 @@ bool land_index_agrees(const struct hw *hw, const struct nccl_choice *c, int64_t
 /* The index that --env sets since NCCL's search does not serve; unknown: it sets none. */
 struct maybe env_gid_pin(const struct sim *s);
 
+/* ---- fuse.c ---- */
+struct fused {      /* ports_count entries; those outside the set are NICs of their own */
+    size_t *first;  /* of the ports of the NIC that it is part of */
+    int64_t *rates; /* of that NIC */
+};
+/* When NCCL has the ports for which `set` is true. */
+struct fused fuse_ports(const struct sim *s, const bool *set);
+
 /* ---- score.c ---- */
 struct score_way {    /* what one GPU gets of a set of ports */
     int64_t mbps;     /* of those that count */
@@ -306,9 +315,9 @@ struct score_way {    /* what one GPU gets of a set of ports */
     enum level level; /* LEVEL_NONE: no port that counts, or not known */
     bool *serves;     /* ports_count entries: NCCL uses it for this GPU */
     enum level path;  /* ... at this distance */
-    double load;      /* what it brings to each of them that counts: 1 over their number */
+    double load; /* what it brings to each of their NICs that counts: 1 over the number of these */
 };
-void score_prepare(struct sim *s);                      /* once the ports are there */
+void score_prepare(struct sim *s); /* once the ports are there */
 /* The rate of its link, or of its like where it does not tell. */
 int64_t score_port_mbps(const struct sim *s, const struct nccl_port *p);
 bool score_gpu_counts(const struct sim *s, size_t gpu); /* a job here can use it, or all hidden */

@@ -137,16 +137,16 @@ bool ports_merged(const struct hw *hw)
     return !never && nccl_env_int(hw, "NCCL_IB_MERGE_VFS", 1) != 0;
 }
 
-/* Ports at one PCI bus (with NCCL_IB_MERGE_VFS=0: one slot) are one NIC to NCCL. */
+/* Ports at one PCI bus (with NCCL_IB_MERGE_VFS=0 and from 2.24 to 2.26: one slot) are one NIC to
+ * NCCL. */
 static const char *card_of(struct sim *s, const struct hw_rdma *r)
 {
-    bool merge = nccl_env_int(s->hw, "NCCL_IB_MERGE_VFS", 1) != 0;
     size_t len = r->bdf ? strlen(r->bdf) : 0;
 
     if (len < 7) /* "…00:00.0" */
         return r->bdf;
-    return merge ? arena_printf(s->a, "%.*s00.0", (int)(len - 4), r->bdf)
-                 : arena_printf(s->a, "%.*s0", (int)(len - 1), r->bdf);
+    return ports_merged(s->hw) ? arena_printf(s->a, "%.*s00.0", (int)(len - 4), r->bdf)
+                               : arena_printf(s->a, "%.*s0", (int)(len - 1), r->bdf);
 }
 
 static void use_all(struct sim *s)

@@ -3,7 +3,8 @@
  *
  * NCCL gives a GPU the NICs with the widest path to it, and of those the nearest: the
  * bandwidth of a path is the least of its links (port, PCIe, the link between CPUs),
- * its distance the worst (graph/topo.cc, ncclTopoGetLocal).  So a fast NIC far away is
+ * its distance the worst (graph/topo.cc, ncclTopoGetLocal); ports of one card are one NIC
+ * (fuse.c).  So a fast NIC far away is
  * taken before a slower one at the GPU's own switch, also when many GPUs share it.
  * A GPU spreads its data over its ports, and a port is shared by what GPUs bring to it.
  * What a port brings is its rate, or its part of what the card's PCIe link carries now; a GPU
@@ -178,13 +179,13 @@ int64_t score_port_mbps(const struct sim *s, const struct nccl_port *p)
     return p->rate_mbps.known ? p->rate_mbps.v : most > 0 ? most : SCORE_UNKNOWN_MBPS;
 }
 
-/* Over PCIe, or where the level is that far, the link between CPUs. */
+/* What is between the two: PCIe, or where the level is that far, the link between CPUs. */
 static int64_t way_direct(const struct sim *s, size_t gpu, const struct nccl_port *p, enum level l)
 {
     const struct hw_rdma *r = hw_find_rdma(s->hw, p->dev);
     const struct hw_pci *nic = pci_of(s->hw, r ? r->bdf : NULL);
     const struct hw_pci *card = pci_of(s->hw, s->hw->gpus[gpu].bdf);
-    int64_t mbps = lesser(score_port_mbps(s, p), way_mbps(s->hw, nic, card));
+    int64_t mbps = way_mbps(s->hw, nic, card);
 
     if (l < LEVEL_P2C || !nccl_gpu_on_c2c(s->hw, gpu)) /* else by the chip-to-chip link */
         mbps = lesser(mbps, way_mbps(s->hw, card, nic));
@@ -208,7 +209,7 @@ static int64_t way_relayed(const struct sim *s, size_t gpu, size_t port)
     return most;
 }
 
-static int64_t path_mbps(const struct sim *s, size_t gpu, size_t port, enum level l)
+static int64_t between_mbps(const struct sim *s, size_t gpu, size_t port, enum level l)
 {
     return l == LEVEL_PXN ? way_relayed(s, gpu, port) : way_direct(s, gpu, &s->c->ports[port], l);
 }
@@ -216,11 +217,12 @@ static int64_t path_mbps(const struct sim *s, size_t gpu, size_t port, enum leve
 void score_prepare(struct sim *s)
 {
     size_t ports = s->c->ports_count, pairs = s->hw->gpus_count * ports;
+    bool *picked = arena_array(s->a, bool, ports + 1);
 
     s->levels = arena_array(s->a, signed char, pairs + 1);
     s->ranks = arena_array(s->a, int, pairs + 1);
     s->paths = arena_array(s->a, signed char, pairs + 1);
-    s->path_mbps = arena_array(s->a, int64_t, pairs + 1);
+    s->way_mbps = arena_array(s->a, int64_t, pairs + 1);
     s->direct = arena_array(s->a, signed char, pairs + 1);
     s->direct_mbps = arena_array(s->a, int64_t, pairs + 1);
     for (size_t g = 0; g < s->hw->gpus_count; g++)
@@ -233,10 +235,13 @@ void score_prepare(struct sim *s)
             enum level l = level_effective(s, g, i), direct = level_direct(s, g, i);
 
             s->paths[g * ports + i] = (signed char)l;
-            s->path_mbps[g * ports + i] = path_mbps(s, g, i, l);
+            s->way_mbps[g * ports + i] = between_mbps(s, g, i, l);
             s->direct[g * ports + i] = (signed char)direct;
-            s->direct_mbps[g * ports + i] = path_mbps(s, g, i, direct);
+            s->direct_mbps[g * ports + i] = between_mbps(s, g, i, direct);
         }
+    for (size_t i = 0; i < ports; i++)
+        picked[i] = s->c->ports[i].picked;
+    s->picked_mbps = fuse_ports(s, picked).rates;
 }
 
 /* ---- the ports of a GPU ---- */
@@ -246,21 +251,29 @@ struct path { /* of a GPU to a port, in one set of ports */
     enum level level;
 };
 
-static struct path path_direct(const struct sim *s, size_t gpu, size_t port)
+struct picks { /* ports that NCCL would have */
+    const bool *set;
+    struct fused nics;
+    bool *relayed; /* some GPU behind the same switch takes it by itself */
+};
+
+static struct path path_direct(const struct sim *s, const struct picks *k, size_t gpu, size_t port)
 {
     size_t at = gpu * s->c->ports_count + port;
 
-    return (struct path){ .mbps = s->direct_mbps[at], .level = (enum level)s->direct[at] };
+    return (struct path){ .mbps = lesser(k->nics.rates[port], s->direct_mbps[at]),
+                          .level = (enum level)s->direct[at] };
 }
 
 /* A neighbour passes data on to a NIC only if it is one of the neighbour's own. */
-static struct path path_in_set(const struct sim *s, const bool *relayed, size_t gpu, size_t port)
+static struct path path_in_set(const struct sim *s, const struct picks *k, size_t gpu, size_t port)
 {
     size_t at = gpu * s->c->ports_count + port;
 
-    if (s->paths[at] == LEVEL_PXN && !relayed[port])
-        return path_direct(s, gpu, port);
-    return (struct path){ .mbps = s->path_mbps[at], .level = (enum level)s->paths[at] };
+    if (s->paths[at] == LEVEL_PXN && !k->relayed[port])
+        return path_direct(s, k, gpu, port);
+    return (struct path){ .mbps = lesser(k->nics.rates[port], s->way_mbps[at]),
+                          .level = (enum level)s->paths[at] };
 }
 
 static bool path_is_better(struct path a, struct path b)
@@ -271,54 +284,60 @@ static bool path_is_better(struct path a, struct path b)
     return a.mbps > b.mbps || (a.mbps == b.mbps && la < lb);
 }
 
-/* For each port: some GPU behind the same switch takes it by itself. */
-static bool *ports_relayed(const struct sim *s, const bool *set)
+static struct picks picks_of(const struct sim *s, const bool *set)
 {
     size_t ports = s->c->ports_count;
-    bool *out = arena_array(s->a, bool, ports + 1);
+    struct picks k = { .set = set,
+                       .nics = fuse_ports(s, set),
+                       .relayed = arena_array(s->a, bool, ports + 1) };
 
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
         struct path best = { .mbps = -1, .level = LEVEL_NONE };
 
         for (size_t i = 0; i < ports; i++)
-            if (set[i] && path_is_better(path_direct(s, g, i), best))
-                best = path_direct(s, g, i);
+            if (set[i] && path_is_better(path_direct(s, &k, g, i), best))
+                best = path_direct(s, &k, g, i);
         for (size_t i = 0; i < ports; i++) {
-            struct path p = path_direct(s, g, i);
+            struct path p = path_direct(s, &k, g, i);
 
-            out[i] = out[i] || (set[i] && score_gpu_counts(s, g) && p.level < LEVEL_PXN &&
-                                p.mbps == best.mbps && p.level == best.level);
+            k.relayed[i] =
+                k.relayed[i] || (set[i] && score_gpu_counts(s, g) && p.level < LEVEL_PXN &&
+                                 p.mbps == best.mbps && p.level == best.level);
         }
     }
-    return out;
+    return k;
 }
 
-static void serve_gpu(const struct sim *s, const bool *set, const bool *relayed, size_t gpu,
-                      struct score_way *out)
+static void serve_gpu(const struct sim *s, const struct picks *k, size_t gpu, struct score_way *out)
 {
     struct path best = { .mbps = -1, .level = LEVEL_NONE };
 
     for (size_t i = 0; i < s->c->ports_count; i++) {
-        struct path p = path_in_set(s, relayed, gpu, i);
+        struct path p = path_in_set(s, k, gpu, i);
 
-        if (set[i] && path_is_better(p, best))
+        if (k->set[i] && path_is_better(p, best))
             best = p;
     }
     for (size_t i = 0; i < s->c->ports_count; i++) {
-        struct path p = path_in_set(s, relayed, gpu, i);
+        struct path p = path_in_set(s, k, gpu, i);
 
-        out->serves[i] = set[i] && p.mbps == best.mbps && p.level == best.level;
+        out->serves[i] = k->set[i] && p.mbps == best.mbps && p.level == best.level;
     }
     out->path = best.level;
 }
 
-/* What the GPU brings to each of its ports: one divided by how many it has. */
-static double gpu_load(const struct sim *s, const struct score_way *w)
+/* What the GPU brings to each of its NICs: one divided by how many it has. */
+static double gpu_load(const struct sim *s, const struct picks *k, const struct score_way *w)
 {
+    bool *seen = arena_array(s->a, bool, s->c->ports_count + 1);
     size_t n = 0;
 
-    for (size_t i = 0; i < s->c->ports_count; i++)
-        n += w->serves[i] && s->c->ports[i].counts;
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        if (!w->serves[i] || !s->c->ports[i].counts)
+            continue;
+        n += !seen[k->nics.first[i]];
+        seen[k->nics.first[i]] = true;
+    }
     return n ? 1.0 / (double)n : 0;
 }
 
@@ -397,12 +416,12 @@ static void sum_gpu(const struct sim *s, size_t gpu, struct score_way *all)
 
 void score_set(const struct sim *s, const bool *set, struct score_way *out)
 {
-    const bool *relayed = ports_relayed(s, set);
+    struct picks k = picks_of(s, set);
 
     for (size_t g = 0; g < s->hw->gpus_count; g++) {
         out[g] = (struct score_way){ .serves = arena_array(s->a, bool, s->c->ports_count + 1) };
-        serve_gpu(s, set, relayed, g, &out[g]);
-        out[g].load = gpu_load(s, &out[g]);
+        serve_gpu(s, &k, g, &out[g]);
+        out[g].load = gpu_load(s, &k, &out[g]);
     }
     for (size_t g = 0; g < s->hw->gpus_count; g++)
         sum_gpu(s, g, out);

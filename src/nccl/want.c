@@ -667,14 +667,14 @@ static bool subnet_is_rival(const struct sim *s, const bool *keep, const bool *m
     return used && subnet_is_lesser(s, mine, keep);
 }
 
-/* What the nearest of `set` at this GPU carry together; those of `not` aside. */
-static int64_t nearest_mbps(const struct sim *s, const bool *set, const bool *not, size_t gpu)
+/* What the nearest of `set` at this GPU carry together, without `aside`. */
+static int64_t nearest_mbps(const struct sim *s, const bool *set, const bool *aside, size_t gpu)
 {
     int best = nearest_rank(s, set, gpu);
     int64_t sum = 0;
 
     for (size_t i = 0; best >= 0 && i < s->c->ports_count; i++)
-        if (set[i] && !(not && not[i]) && port_rank(s, gpu, &s->c->ports[i]) == best)
+        if (set[i] && !(aside && aside[i]) && port_rank(s, gpu, &s->c->ports[i]) == best)
             sum += score_port_mbps(s, &s->c->ports[i]);
     return sum;
 }

@@ -49,7 +49,7 @@ class Machine:
     def __init__(self, seed):
         self.r = r = random.Random(seed)
         self.nics, self.gpus, self.mounts, self.rows = [], [], [], []
-        self.nccl = r.choice(["2.18.3", "2.19.4", "2.21.5", "2.25.1", "2.26.2", "2.28.9", "2.30.4"])
+        self.nccl = r.choice(["2.18.3", "2.19.4", "2.21.5", "2.23.4", "2.25.1", "2.26.2", "2.28.9", "2.30.4"])
         self.amd = r.random() < 0.4
         self.model = r.choice([0x4f, 0x6a, 0x8f, 0xcf])
         self.sockets = r.choice([1, 2, 2, 2])
@@ -251,12 +251,26 @@ def mirror(value, count):
     return out
 
 
-class Nccl:
-    """The NICs that each GPU sends by, with a set of ports in use."""
+def fuse(version, nics):
+    """Ports of one card are one NIC from 2.21 on; 2.22 and 2.23 only where all cards have as many."""
+    groups = []
+    for n in nics:
+        mine = [g for g in groups if isinstance(n.card, tuple) and g[0].card is n.card and len(g) < 2]
+        if mine and not older(version, 2, 21):
+            mine[0].append(n)
+        else:
+            groups.append([n])
+    if not older(version, 2, 22) and older(version, 2, 24) and len({len(g) for g in groups}) > 1:
+        groups = [[n] for n in nics]
+    return groups
 
-    def __init__(self, m, nics):
+
+class Nccl:
+    """The NICs that each GPU sends by, with a set of ports in use: lists of one port or two."""
+
+    def __init__(self, m, ports):
         self.m = m
-        self.nics = sorted(nics, key=lambda n: n.slot)  # as the PCI buses come
+        self.nics = fuse(m.nccl, sorted(ports, key=lambda n: n.slot))  # as the PCI buses come
         self.paths = [[self.path(g, n) for n in self.nics] for g in range(len(m.gpus))]
         self.back = [row[:] for row in self.paths]  # from a NIC to a GPU: PXN is one way
         self.relay()
@@ -273,10 +287,10 @@ class Nccl:
 
     def path(self, g, n):
         slot, numa = self.m.gpus[g]
-        bw = min(n.mbps / 8000.0, 48.0)  # PCIe 5 x16 everywhere
-        if slot == n.slot:
+        bw = min(sum(p.mbps for p in n) / 8000.0, 48.0)  # PCIe 5 x16 everywhere
+        if slot == n[0].slot:
             return (bw, PIX)
-        return (bw, PHB) if numa == n.numa else (min(bw, self.between()), SYS)
+        return (bw, PHB) if numa == n[0].numa else (min(bw, self.between()), SYS)
 
     @staticmethod
     def best(row):
@@ -327,11 +341,14 @@ class Nccl:
                     self.back[g][n] = self.paths[g][n]
 
     def carries(self, n, useful):
-        """Its rate, or its part of what the card's PCIe link carries."""
+        """The rate of its ports, or their part of what the card's PCIe link carries."""
         nic = self.nics[n]
-        card = nic.card if isinstance(nic.card, tuple) else (nic,)
+        card = nic[0].card if isinstance(nic[0].card, tuple) else nic
         both = sum(x.mbps for x in card if not x.state and useful(x))
-        return nic.mbps * min(1.0, LINK_MBPS / both)
+        return sum(x.mbps for x in nic if useful(x)) * min(1.0, LINK_MBPS / both)
+
+    def useful(self, n, useful):
+        return any(useful(p) for p in self.nics[n])
 
     def way(self, useful, spread=False):
         """For each GPU: Gb/s over ports that reach the peers, and the farthest of these; `spread`: over
@@ -340,17 +357,18 @@ class Nccl:
                 for g in range(len(self.m.gpus))]
         load, out = {}, []
         for mine in nets:
-            good = [n for n in mine if useful(self.nics[n])]
+            good = [n for n in mine if self.useful(n, useful)]
             for n in good:
                 load[n] = load.get(n, 0) + 1.0 / len(good)
         for g, mine in enumerate(nets):
-            good = [n for n in mine if useful(self.nics[n])]
+            good = [n for n in mine if self.useful(n, useful)]
             mbps = min(LINK_MBPS, sum(self.carries(n, useful) / len(good) / load[n] for n in good))
             out.append((mbps, max([self.paths[g][n][1] for n in good] or [99])))
         return out
 
     def local(self, g):
-        return sorted(self.nics[n].name for n in self.best(self.paths[g])) if self.nics else []
+        best = self.best(self.paths[g]) if self.nics else []
+        return sorted(p.name for n in best for p in self.nics[n])
 
 
 # ---- one machine

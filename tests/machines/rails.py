@@ -266,6 +266,26 @@ def all_far():
     return Node([(0, GPU), (0, GPU), (1, ib(0)), (1, ib(1))], nvlink=False)
 
 
+def dual_far(nccl="2.28.9"):
+    """200G at the GPU's switch, a card of two 200G ports at another root port"""
+    return Node([(0, [GPU, roce(0)]), (0, (roce(1), roce(2)))], nvlink=False, nccl=nccl)
+
+
+def dual_far_221():
+    """the same with the first NCCL that makes one NIC of them"""
+    return dual_far("2.21.5")
+
+
+def dual_far_220():
+    """the same with one that does not"""
+    return dual_far("2.20.5")
+
+
+def dual_far_223():
+    """the same with one that does not where there are cards of one port"""
+    return dual_far("2.23.4")
+
+
 def mixed_count():
     """GPUs with one and with two NICs"""
     return Node([(numa_of(i, 4), [GPU, ib(2 * i)] + ([ib(2 * i + 1)] if i % 2 else []))
