@@ -164,26 +164,35 @@ static enum rc read_inventories(struct work *w, struct err *err)
     return rc;
 }
 
-/* What can be told of the sound part of a file with faults, as 'stoker spec check' does. */
-static void part_judge(struct spec *s, struct spec_diags *diags, void *ctx)
+/* The spec, or for what more can be told of a file with faults its sound part, as 'stoker spec
+ * check' does.  Inventories are of the whole: without them a part would lack what they tell. */
+static enum rc spec_render(struct spec *s, bool whole, struct spec_diags *diags, void *ctx,
+                           struct err *err)
 {
-    const struct work *w = ctx;
-    struct chosen chosen = { 0 };
+    struct work *w = ctx;
+    struct chosen part = { 0 }, *chosen = whole ? &w->chosen : &part;
     struct render_set set = { 0 };
-    struct err err = { 0 };
+    enum rc rc;
 
-    choose(w->ctx, s, &chosen);
-    if (render_run(&(struct render_input){ .spec = s,
-                                           .targets = chosen.items,
-                                           .target_count = chosen.count },
-                   &set, diags, &err) == RC_OK)
-        render_set_release(&set);
+    if (!whole && w->paths.count)
+        return RC_OK;
+    choose(w->ctx, s, chosen);
+    rc = render_run(&(struct render_input){ .spec = s,
+                                            .machines = w->machines,
+                                            .machine_count = w->paths.count,
+                                            .targets = chosen->items,
+                                            .target_count = chosen->count,
+                                            .where = w->opts->where },
+                    whole ? &w->set : &set, diags, err);
+    render_set_release(&set);
+    return rc;
 }
 
+/* Files are rendered with it. */
 static enum rc read_spec(struct work *w, struct err *err)
 {
     enum rc rc =
-        spec_load_judged(w->file, &(struct spec_judge){ part_judge, w }, &w->spec, &w->diags, err);
+        spec_load_judged(w->file, &(struct spec_judge){ spec_render, w }, &w->spec, &w->diags, err);
 
     if (rc && !w->diags.count && !w->opts->file && access(w->file, F_OK))
         err_hint(err, "Name a spec with -f, or begin with 'stoker spec example NAME >%s'.",
@@ -506,16 +515,6 @@ static enum rc run_render(struct cmd_ctx *ctx, struct err *err)
         rc = read_inventories(&w, err);
     if (rc == RC_OK)
         rc = read_spec(&w, err);
-    if (rc == RC_OK) {
-        choose(ctx, w.spec, &w.chosen);
-        rc = render_run(&(struct render_input){ .spec = w.spec,
-                                                .machines = w.machines,
-                                                .machine_count = w.paths.count,
-                                                .targets = w.chosen.items,
-                                                .target_count = w.chosen.count,
-                                                .where = o->where },
-                        &w.set, &w.diags, err);
-    }
     if (!w.chosen.all) { /* files of targets that nobody asked for stay */
         where.only = w.chosen.items;
         where.only_count = w.chosen.count;

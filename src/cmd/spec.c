@@ -46,13 +46,15 @@ static void check_print_bad(struct cmd_ctx *ctx, const struct spec_diags *d)
 
 /* Everything that the spec is written out for, in memory alone: what `stoker render all` would
  * refuse or warn of is then told here, and one judgement serves both. */
-static enum rc check_render(struct spec *s, struct spec_diags *diags, struct err *err)
+static enum rc check_render(struct spec *s, bool whole, struct spec_diags *diags, void *ctx,
+                            struct err *err)
 {
     const struct render_target *targets[RENDER_TARGETS_MAX];
     struct render_set set = { 0 };
     size_t n = 0;
     enum rc rc;
 
+    (void)whole, (void)ctx;
     for (size_t i = 0; i < render_target_count() && n < ARRAY_SIZE(targets); i++)
         if (render_target_at(i)->in_spec(s))
             targets[n++] = render_target_at(i);
@@ -142,16 +144,6 @@ enum rc cmd_spec_read(struct cmd_ctx *ctx, const char *path, bool json, struct s
     return rc;
 }
 
-/* The part of a file that has no faults of its own. */
-static void check_part(struct spec *s, struct spec_diags *diags, void *ctx)
-{
-    struct err err = { 0 };
-
-    (void)ctx;
-    if (check_render(s, diags, &err))
-        return; /* its errors are in `diags` */
-}
-
 /* One file.  An error of the file is counted; one of reading it is the caller's to tell. */
 static enum rc check_one(struct cmd_ctx *ctx, const char *path, struct json_out *w,
                          struct check_sum *sum, struct err *err)
@@ -161,10 +153,9 @@ static enum rc check_one(struct cmd_ctx *ctx, const char *path, struct json_out 
     const struct spec_opts *o = ctx->opts;
     size_t warnings;
     bool bad;
-    enum rc rc = spec_load_judged(path, &(struct spec_judge){ .fn = check_part }, &s, &diags, err);
+    enum rc rc =
+        spec_load_judged(path, &(struct spec_judge){ .fn = check_render }, &s, &diags, err);
 
-    if (rc == RC_OK)
-        rc = check_render(s, &diags, err);
     if (rc && !diags.count) {
         spec_diags_release(&diags);
         spec_free(s);

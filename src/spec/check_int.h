@@ -6,11 +6,12 @@
 
 /* What was left out of a file because of faults: rules that would miss it do not run (rest.c). */
 struct rest_gaps {
-    bool nodes;   /* a node group */
-    bool models;  /* a model, which names its server */
-    bool servers; /* 'agent' or 'serve', whose ports others may not have */
-    bool targets; /* one of the targets, or something in it */
-    bool section; /* any that is no list or map: 'software' tells what machines have */
+    bool nodes;      /* a node group */
+    bool components; /* a component, which names its target */
+    bool models;     /* a model, which names its server */
+    bool servers;    /* 'agent' or 'serve', whose ports others may not have */
+    bool targets;    /* one of the targets, or something in it */
+    bool section;    /* any that is no list or map: 'software' tells what machines have */
 };
 struct check {
     struct load *l;

@@ -7,8 +7,8 @@
  * what was left out, until the remainder is a spec without such faults; that one is judged further.
  *
  * Better to miss a fault than to invent one: a component without 'nodes' goes with any faulty node
- * group, one whose target is faulty goes with that, a server with its only model, and rules that
- * compare with a faulty section do not run (struct rest_gaps).  Faults of the remainder are faults
+ * group, one whose target is faulty goes with that, a server with its only model, a target with its
+ * only component, and rules that compare with a faulty section do not run (struct rest_gaps).  Faults of the remainder are faults
  * of the file, for nothing in it knows of what is missing. */
 #include "base/str.h"
 #include "spec/check_int.h"
@@ -103,6 +103,7 @@ static void part_drop(struct rest *x, const struct spec_row *r, struct yaml *y, 
 static void gap_note(struct rest_gaps *g, const struct spec_row *r)
 {
     g->nodes = g->nodes || !r || str_eq(r->key, "nodes"); /* !r: misspelt, it may be any */
+    g->components = g->components || !r || str_eq(r->key, "components");
     g->models = g->models || !r || str_eq(r->key, "models");
     g->servers = g->servers || !r || str_eq(r->key, "agent") || str_eq(r->key, "serve");
     g->targets = g->targets || !r || str_eq(r->key, "targets");
@@ -143,9 +144,30 @@ static bool serves_none(const struct spec *s, const struct spec_component *c)
     return c->kind == SPEC_COMPONENT_SERVING;
 }
 
+/* A target without a component of its own takes those of others; one that was left out may have
+ * been its own. */
+static void target_drop(struct rest *x, const struct spec *s, enum spec_target t,
+                        const void *member)
+{
+    struct rest_gaps gaps;
+
+    for (size_t i = 0; i < s->component_count; i++)
+        if (s->components[i].target == t)
+            return;
+    gaps = x->gaps;
+    member_drop(x, s, member);
+    x->gaps = gaps; /* nothing refers to it */
+}
+
 /* What depends on something that is left out without naming it. */
 static void silent_drop(struct rest *x, const struct spec *s)
 {
+    const struct spec_targets *t = &s->targets;
+
+    if (x->gaps.components && t->kubernetes)
+        target_drop(x, s, SPEC_TARGET_KUBERNETES, &t->kubernetes->namespace);
+    if (x->gaps.components && t->compose)
+        target_drop(x, s, SPEC_TARGET_COMPOSE, &t->compose->project);
     for (size_t i = 0; i < s->component_count; i++)
         if ((x->gaps.nodes && !s->components[i].nodes) ||
             (x->gaps.models && serves_none(s, &s->components[i])) ||
@@ -240,28 +262,36 @@ static bool in_components(const struct rest *x, const struct spec_diag *g)
 }
 
 /* What a later stage says of the sound part: of its components; errors of other places where all
- * machines are there.  Without a section that is in the file nothing is asked. */
+ * machines are there.  Without a section that is in the file nothing is asked.  That stage has steps
+ * of its own, and a fault of an early one hides those of later ones: it is asked again without. */
 static void rest_judge(struct rest *x)
 {
     struct load *l = x->l;
-    struct spec_diags found = { 0 };
-    struct load own;
-    struct spec *s;
+    bool more = l->judge;
 
-    if (!l->judge)
-        return;
     faults_drop(x, l->diags);
-    s = remainder_agreed(x, &own);
-    if (s && !x->gaps.section)
-        l->judge->fn(s, &found, l->judge->ctx);
-    for (size_t i = 0; i < found.count; i++)
-        if (!x->gaps.nodes || in_components(x, &found.items[i]))
-            diag_take(l, &found.items[i], false);
-    for (size_t i = 0; i < found.warning_count; i++)
-        if (in_components(x, &found.warnings[i]))
-            diag_take(l, &found.warnings[i], true);
-    spec_diags_release(&found);
-    spec_free(s);
+    for (int i = 0; more && i < REST_ROUNDS_MAX; i++) {
+        struct load own;
+        struct spec *s = remainder_agreed(x, &own);
+        struct spec_diags found = { 0 };
+        struct err err = { 0 };
+        size_t before = x->count;
+
+        if (s && !x->gaps.section)
+            more = l->judge->fn(s, false, &found, l->judge->ctx, &err) && found.count;
+        else
+            more = false;
+        for (size_t k = 0; k < found.count; k++)
+            if (!x->gaps.nodes || in_components(x, &found.items[k]))
+                diag_take(l, &found.items[k], false);
+        for (size_t k = 0; k < found.warning_count; k++)
+            if (in_components(x, &found.warnings[k]))
+                diag_take(l, &found.warnings[k], true);
+        faults_drop(x, &found);
+        more = more && x->count > before;
+        spec_diags_release(&found);
+        spec_free(s);
+    }
 }
 
 void spec_judge_rest(struct load *l, struct yaml *root)

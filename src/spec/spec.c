@@ -236,19 +236,23 @@ static void first_file(struct load *l, struct spec *s, const char *text, size_t 
 }
 
 /* What was refused is not there to derive from: then the rest is judged without it. */
-static void spec_agree(struct load *l, struct yaml *root, struct spec *s)
+static enum rc spec_agree(struct load *l, struct yaml *root, struct spec *s, struct err *err)
 {
     bool sound = !l->diags->count;
+    enum rc rc = RC_OK;
 
     sound = spec_check_names(l, s) && sound;
     if (!sound) {
         spec_check_rest(l, root);
-        return;
+        return RC_OK;
     }
     spec_derive(s);
     spec_check(l, s);
+    if (!l->diags->count && l->judge)
+        rc = l->judge->fn(s, true, l->diags, l->judge->ctx, err);
     if (l->diags->count)
         spec_judge_rest(l, root);
+    return rc;
 }
 
 static enum rc parse_judged(const char *text, size_t len, const char *name,
@@ -283,13 +287,14 @@ static enum rc parse_judged(const char *text, size_t len, const char *name,
     }
     load_keep(&l, s->priv);
     if (root && whole)
-        spec_agree(&l, root, s);
+        rc = spec_agree(&l, root, s, err);
     free(l.origins);
     free(l.regions);
     arena_release(&tree);
     spec_diags_sort(l.diags);
-    if (l.diags->count) {
+    if (l.diags->count)
         rc = first_error(l.diags, err);
+    if (rc) {
         spec_free(s);
     } else {
         *out = s;

@@ -826,13 +826,14 @@ struct spec_source {
 enum rc spec_parse_with(const char *text, size_t len, const char *name,
                         const struct spec_source *source, struct spec **out,
                         struct spec_diags *diags, struct err *err) MUST_USE;
-/* What a later stage finds in a spec, added to `diags`. */
+/* What a later stage finds in a spec, added to `diags`, and its result. */
 struct spec_judge {
-    void (*fn)(struct spec *s, struct spec_diags *diags, void *ctx);
+    enum rc (*fn)(struct spec *s, bool whole, struct spec_diags *diags, void *ctx, struct err *err);
     void *ctx;
 };
-/* spec_load(), but of a file with faults the part that has none goes to the judge, and what that
- * one finds in it is told too; a spec that is handed out has not been there. */
+/* spec_load(), and the later stage with it: a file without faults goes to the judge as a whole, and
+ * is handed out when that one finds nothing; of one with faults, the judge's included, what has none
+ * goes to the judge, until that one finds no more. */
 enum rc spec_load_judged(const char *path, const struct spec_judge *judge, struct spec **out,
                          struct spec_diags *diags, struct err *err) MUST_USE;
 /* What holds without a file: every default, no nodes, no components. */

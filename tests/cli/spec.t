@@ -379,6 +379,40 @@ EOF
     printf "all.yaml:%s\n" 5 6 7 8 9 | cmp - places && grep -q "must be a whole number" err && grep -q "there is no node group" err &&
     grep -q "has no image" err && grep -q "for each of 9 pods" err
 '
+test_expect 'what finds no room hides no fault of another object: check and render tell both' '
+    cat >room.yaml <<\EOF
+nodes: [{name: c, role: cpu, count: 2, cpu_cores: 32, memory: 128GiB}]
+storage:
+  - {name: fs, kind: ceph, size: 1TB}
+components:
+  a: {target: kubernetes, nodes: c, image: r/x, mounts: [{storage: fs, path: /fs}]}
+  b: {target: kubernetes, nodes: c, image: r/x, cpus: 64}
+targets: {kubernetes: {}}
+EOF
+    for command in "spec check" "render kubernetes --check -f"; do
+        status=0; stoker $command room.yaml 2>err || status=$?
+        test $status = 1 && grep "^room.yaml.*[^:]*$" err | grep -v warning | grep -o "^room.yaml:[0-9]*" >places &&
+        printf "room.yaml:%s\n" 3 6 | cmp - places || { cat err; exit 1; }
+    done
+'
+# A target without components of its own takes those of others, and its only one may be the faulty one.
+test_expect 'a target whose only component is faulty is not judged by those of others' '
+    cat >own.yaml <<\EOF
+nodes: [{name: w, gpus_per_node: 4, gpu: {model: L40S}, cpu_cores: 32, memory: 256GiB}]
+components:
+  unit: {target: systemd, nodes: w, gpus: 1, command: [/usr/bin/x], ports: [{name: h, port: 8011}]}
+  box: {target: compose, nodes: w, gpus: 1, image: "r/x:1", ports: [{name: h, port: 8011}]}
+  job: {kind: batch, target: slurm, nodes: w, gpus: 1, image: "r/x:1", command: [x], user: "7x"}
+  pod: {target: kubernetes, nodes: w, cpus: lots, image: "r/x:1"}
+targets: {compose: {}, systemd: {}, slurm: {}, kubernetes: {}}
+EOF
+    ! stoker spec check --json own.yaml >own.json && python3 - <<\EOF
+import json
+f = json.load(open("own.json"))["files"][0]
+assert [e["line"] for e in f["errors"]] == [4, 6], f["errors"]
+assert not [w for w in f["warnings"] if "kubernetes" in w["message"] or "compose" in w["message"]], f["warnings"]
+EOF
+'
 # Better to miss a fault than to invent one: a value that cannot be is one error, whatever else is there.
 test_expect 'one wrong value anywhere in an example is one error, and no warning follows from it' '
     python3 - "$BUILD/stoker" <<\EOF
