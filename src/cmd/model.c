@@ -96,6 +96,8 @@ static void verify_text(struct cmd_ctx *ctx, const struct model *m, const struct
              (unsigned long long)v->tensors, (unsigned long long)v->numbers);
     for (size_t i = 0; i < v->zero.count && i < VERIFY_FAULTS_MAX; i++)
         buf_addf(&ctx->out, "tensor '%s': every number is zero\n", v->zero.first[i]);
+    for (size_t i = 0; i < v->flat.count && i < VERIFY_FAULTS_MAX; i++)
+        buf_addf(&ctx->out, "tensor '%s': every number is the same\n", v->flat.first[i]);
     for (size_t i = 0; i < v->unused.count && i < VERIFY_FAULTS_MAX; i++)
         buf_addf(&ctx->out, "tensor '%s': config.json has %zu layers, and not this one\n",
                  v->unused.first[i], m->layers);
@@ -175,6 +177,7 @@ static void verify_json(struct cmd_ctx *ctx, const struct model *m, const struct
     }
     json_arr_end(&w);
     names_json(&w, "zero", &v->zero);
+    names_json(&w, "flat", &v->flat);
     names_json(&w, "unused", &v->unused);
     files_json(&w, v);
     json_obj_end(&w);
@@ -203,6 +206,12 @@ static enum rc tensors_verdict(const struct model *m, const struct verify *v, st
         err_hint(err, "Were its weights written? Fetch it again.");
         return err_set(err, RC_FAIL, "model '%s': tensor '%s' is zero everywhere (%zu in all)",
                        m->name, v->zero.first[0], v->zero.count);
+    }
+    if (v->flat.count) {
+        err_hint(err, "Were its weights written? Fetch it again.");
+        return err_set(err, RC_FAIL,
+                       "model '%s': tensor '%s' has one number everywhere (%zu in all)", m->name,
+                       v->flat.first[0], v->flat.count);
     }
     if (v->unused.count) {
         err_hint(err, "Do config.json and the weights belong together?");
@@ -233,7 +242,7 @@ static enum rc run_verify(struct cmd_ctx *ctx, struct err *err)
     if (!rc) {
         rc = verify_verdict(m, &v, err);
         if (!rc)
-            rc = model_try(m, err);
+            rc = model_try(m, !v.zero.count && !v.flat.count, err);
         if (!rc)
             rc = tensors_verdict(m, &v, err);
         if (o->json)
@@ -258,12 +267,13 @@ static const struct cmd cmd_verify = {
     .args_max = 1,
     .opts = json_opts,
     .opts_size = sizeof(struct model_opts),
-    .about = "Checks that the tensors have the shapes config.json says and none is of a layer that "
-             "it lacks, that every number is finite and no weight matrix zero, that "
-             "the tokenizer and the weights turn two texts into two different rows, "
-             "and the SHA-256 of each file against SHA256SUMS or NAME.sha256 in the "
-             "folder, or the RECORD of the Python package it lies in. Sums without a list are "
-             "printed.\n\nExits with 1 when something is wrong.",
+    .about =
+        "Checks that the tensors have the shapes config.json says and none is of a layer that "
+        "it lacks, that every number is finite and no weight matrix zero or of one number, that "
+        "the tokenizer and the weights turn different texts and different words into different rows, "
+        "and the SHA-256 of each file against SHA256SUMS or NAME.sha256 in the "
+        "folder, or the RECORD of the Python package it lies in. Sums without a list are "
+        "printed.\n\nExits with 1 when something is wrong.",
     .examples = verify_examples,
     .run = run_verify,
 };

@@ -419,6 +419,15 @@ static enum rc dense_tensors(struct model *m, const char *dir, const struct mode
                      2, err);
     if (!rc && d->bias)
         rc = shape_check(s, st_find(s, "linear.bias"), "linear.bias", &d->out, 1, err);
+    for (size_t i = 0; i < st_count(s) && !rc; i++) { /* a bias that 'bias' denies, for one */
+        const char *name = st_at(s, i)->name;
+
+        if (strcmp(name, "linear.weight") && (!d->bias || strcmp(name, "linear.bias")))
+            rc = err_set(err, RC_PARSE,
+                         "'%s': tensor '%.200s' is none of the layer that config.json "
+                         "describes",
+                         st_shard_path(s, st_at(s, i)->shard), name);
+    }
     if (!rc) {
         count_parameters(m, s);
         parts_add(m, dir, s);

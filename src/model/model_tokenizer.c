@@ -75,6 +75,10 @@ enum rc config_tokenizer(struct model *m, const struct json *net, const struct j
         rc = side_read(cfg, "truncation_side", &m->rules.side_set, &m->rules.left, err);
     if (!rc) /* a text by itself is not padded, and ours never are */
         rc = side_read(cfg, "padding_side", &ignored, &ignored, err);
+    if (!rc) /* a text would be a special token of that name */
+        rc = config_flag(cfg, "add_bos_token", false, &ignored, err);
+    if (!rc)
+        rc = config_flag(cfg, "add_eos_token", false, &ignored, err);
     if (!rc)
         rc = inputs_read(m, cfg, row->types, err);
     if (!rc) /* config_lengths() takes them, where nothing stands in for them */

@@ -41,11 +41,14 @@ static void names_add(struct verify *v, struct verify_names *n, const char *wher
     n->count++;
 }
 
-/* May a matrix be zero in a model that is whole?  The token types of RoBERTa are, as converted, and
+/* May a tensor be zero in a model that is whole?  Biases are, and the token types of RoBERTa are, as converted, and
  * nothing reads the pooler of a model of vectors or the head that it was trained with. */
 static bool may_be_zero(const struct model *m, const struct st_tensor *t)
 {
-    return t->ndim < 2 || strstr(t->name, "token_type_embeddings") ||
+    bool scales = strstr(t->name, "norm.weight") || strstr(t->name, "Norm.weight") ||
+                  strstr(t->name, "Norm.gamma");
+
+    return (t->ndim < 2 && !scales) || strstr(t->name, "token_type_embeddings") ||
            (m->head == MODEL_HEAD_NONE && strstr(t->name, "pooler.")) ||
            str_starts(t->name, "cls.") || strstr(t->name, "lm_head") ||
            strstr(t->name, "position_ids");
@@ -69,7 +72,8 @@ static bool is_of_no_layer(const struct model *m, const char *name)
 static enum rc tensor_check(struct run *r, const struct st *s, const struct st_tensor *t,
                             const char *where, float *chunk, struct err *err)
 {
-    bool told = false, zero = true;
+    bool told = false, flat = true;
+    float first = 0;
 
     for (uint64_t at = 0; at < t->count; at += VERIFY_CHUNK) {
         uint64_t n = t->count - at < VERIFY_CHUNK ? t->count - at : VERIFY_CHUNK;
@@ -77,8 +81,9 @@ static enum rc tensor_check(struct run *r, const struct st *s, const struct st_t
 
         if (rc)
             return rc;
-        for (uint64_t i = 0; i < n && zero; i++)
-            zero = chunk[i] == 0;
+        first = at ? first : chunk[0];
+        for (uint64_t i = 0; i < n && flat; i++)
+            flat = chunk[i] == first;
         for (uint64_t i = 0; i < n && !told; i++) {
             if (isfinite(chunk[i]))
                 continue;
@@ -96,8 +101,10 @@ static enum rc tensor_check(struct run *r, const struct st *s, const struct st_t
     }
     if (!*where && is_of_no_layer(r->m, t->name))
         names_add(&r->v, &r->v.unused, where, t->name);
-    else if (zero && !may_be_zero(r->m, t))
+    else if (flat && first == 0 && !may_be_zero(r->m, t))
         names_add(&r->v, &r->v.zero, where, t->name);
+    else if (flat && first != 0 && t->ndim > 1 && t->count > 1)
+        names_add(&r->v, &r->v.flat, where, t->name);
     return RC_OK;
 }
 

@@ -42,6 +42,7 @@ struct verify {
     struct verify_fault faults[VERIFY_FAULTS_MAX]; /* the first of each tensor */
     size_t faults_count;                           /* tensors; may be above VERIFY_FAULTS_MAX */
     struct verify_names zero;                      /* matrices that were never written */
+    struct verify_names flat;                      /* matrices of one number that is not zero */
     struct verify_names unused;                    /* of layers that config.json does not have */
     uint64_t tensors, numbers;                     /* looked at */
 };

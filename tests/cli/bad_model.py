@@ -355,6 +355,22 @@ beside("modules.json", "a module nobody knows", 2, "Weird", [{"path": "", "type"
 beside("modules.json", "leads outside", 1, "path", [
     {"path": "", "type": "sentence_transformers.models.Transformer"},
     {"path": "../x", "type": "sentence_transformers.models.Pooling"}])
+
+
+@case("2_Dense: a bias that its configuration denies", 1, r"2_Dense/model\.safetensors'.*'linear\.bias' is none of the layer")
+def _(d):
+    (d / "modules.json").write_text(json.dumps([
+        {"path": p, "type": "sentence_transformers.models." + t}
+        for p, t in (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Dense", "Dense"))]))
+    for name, text in (("1_Pooling", '{"pooling_mode_mean_tokens": true}'),
+                       ("2_Dense", '{"in_features": 32, "out_features": 2, "bias": false}')):
+        (d / name).mkdir(exist_ok=True)
+        (d / name / "config.json").write_text(text)
+    store(d / "2_Dense", {"linear.weight": {"dtype": "F32", "shape": [2, 32], "data_offsets": [0, 256]},
+                          "linear.bias": {"dtype": "F32", "shape": [2], "data_offsets": [256, 264]}}, b"\1" * 264)
+
+
+beside("tokenizer_config.json", "a switch as text", 1, "'add_bos_token' is neither true nor false", {"add_bos_token": "x"})
 beside("sentence_bert_config.json", "a length below zero", (1, 4), "max_seq_length", {"max_seq_length": -1})
 beside("sentence_bert_config.json", "a length as text", 1, "max_seq_length", {"max_seq_length": "512"})
 for limit in (0, -1, 1.5, "512", True, []):

@@ -64,6 +64,22 @@ test_expect 'verify names matrices that were never written, and layers that conf
     tiny deep --layers 2 && stoker model verify deep >out &&
     sed -i "s/\"num_hidden_layers\": 2/\"num_hidden_layers\": 1/" deep/config.json && ! stoker model verify deep >out 2>err &&
     grep -q "tensor .encoder.layer.1.*num_hidden_layers 1 (16 tensors in all)" err'
+test_expect 'verify names matrices of one number and scales of norms that are zero, and tells when words make no difference' '
+    for t in embeddings.word_embeddings encoder.layer.0.intermediate.dense; do
+        tiny holes --zero-tensor $t.weight --fill 0.5 && ! stoker model verify holes >out 2>err && grep -q "tensor .$t.weight.: every number is the same" out &&
+        grep -q "tensor .$t.weight. has one number everywhere" err && ! stoker model verify holes --json >out 2>err && grep -q "\"$t.weight\"" out || exit 1
+    done &&
+    tiny holes --zero-tensor embeddings.LayerNorm.weight && ! stoker model verify holes >out 2>err && grep -q "embeddings.LayerNorm.weight.: every number is zero" out &&
+    tiny holes && python3 - <<EOF && ! stoker model verify holes >out 2>err && grep -q "gives the same numbers for different words" err
+import json, struct
+raw = bytearray(open("holes/model.safetensors", "rb").read())
+n = struct.unpack("<Q", raw[:8])[0]
+t = json.loads(raw[8:8 + n])["embeddings.word_embeddings.weight"]
+at, row = 8 + n + t["data_offsets"][0], t["shape"][1] * 4
+for i in range(t["shape"][0]): raw[at + i * row:at + (i + 1) * row] = raw[at:at + row]
+open("holes/model.safetensors", "wb").write(raw)
+EOF
+'
 test_expect 'verify runs the model: weights that were never written, no tokenizer, one that cannot be used' '
     tiny zero --zero && ! stoker model verify zero >out 2>err && grep -q "model .zero. gives .* for different texts" err &&
     ! stoker model verify zero --json >out 2>err && grep -q "\"ok\": false" out &&

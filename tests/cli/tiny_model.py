@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Writes a tiny BERT folder, and with --wheel a wheel that carries it.
 
-    tiny_model.py DIR [--nan|--zero] [--zero-tensor NAME] [--layers N] [--wheel FILE [--spoil]]
+    tiny_model.py DIR [--nan|--zero] [--zero-tensor NAME [--fill NUMBER]] [--layers N] [--wheel FILE [--spoil]]
 
 Standard library only: weights are random, or with --zero those of a file that was never filled; sizes are
 the smallest that open.
@@ -19,6 +19,7 @@ args = sys.argv[1:]
 top = pathlib.Path(args[0])
 H, F, V, P = 8, 16, 20, 12
 LAYERS = int(args[args.index("--layers") + 1]) if "--layers" in args else 1
+FILL = float(args[args.index("--fill") + 1]) if "--fill" in args else 0.0
 ZERO = args[args.index("--zero-tensor") + 1] if "--zero-tensor" in args else None
 
 
@@ -48,7 +49,7 @@ def safetensors(nan, zero):
         norm = name.endswith("LayerNorm.weight")
         values = [float(norm) if zero or "LayerNorm" in name else rng.uniform(-1, 1) for _ in range(count)]
         if name == ZERO:
-            values = [0.0] * count
+            values = [FILL] * count
         head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * count]}
         data += struct.pack(f"<{count}f", *values)
     if nan:
