@@ -267,13 +267,13 @@ static const struct cmd cmd_verify = {
     .args_max = 1,
     .opts = json_opts,
     .opts_size = sizeof(struct model_opts),
-    .about =
-        "Checks that the tensors have the shapes config.json says and none is of a layer that "
-        "it lacks, that every number is finite and no weight matrix zero or of one number, that "
-        "the tokenizer and the weights turn different texts and different words into different rows, "
-        "and the SHA-256 of each file against SHA256SUMS or NAME.sha256 in the "
-        "folder, or the RECORD of the Python package it lies in. Sums without a list are "
-        "printed.\n\nExits with 1 when something is wrong.",
+    .about = "Checks that the tensors have the shapes config.json says and none is of a layer that "
+             "it lacks, that every number is finite and no weight matrix zero or of one number, "
+             "that the tokenizer and the weights turn different texts and different words into "
+             "different rows, "
+             "and the SHA-256 of each file against SHA256SUMS or NAME.sha256 in the "
+             "folder, or the RECORD of the Python package it lies in. Sums without a list are "
+             "printed.\n\nExits with 1 when something is wrong.",
     .examples = verify_examples,
     .run = run_verify,
 };

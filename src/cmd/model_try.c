@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* model_try: the part of `stoker model verify` that sums and shapes cannot tell: does the model
- * turn different texts, and texts of as many tokens that differ in one, into different, finite rows?
+ * turn different texts, and texts of as many tokens that differ in one, into rows that are finite
+ * and differ?
  *
  * Files may be whole and worth nothing: a tokenizer that is missing or of a kind that is not
  * supported, weights that were never written and are zero. */

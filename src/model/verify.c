@@ -41,8 +41,9 @@ static void names_add(struct verify *v, struct verify_names *n, const char *wher
     n->count++;
 }
 
-/* May a tensor be zero in a model that is whole?  Biases are, and the token types of RoBERTa are, as converted, and
- * nothing reads the pooler of a model of vectors or the head that it was trained with. */
+/* May a tensor be zero in a model that is whole?  Biases are, and the token types of RoBERTa, as
+ * converted; nothing reads the pooler of a model of vectors or the head that it was trained
+ * with. */
 static bool may_be_zero(const struct model *m, const struct st_tensor *t)
 {
     bool scales = strstr(t->name, "norm.weight") || strstr(t->name, "Norm.weight") ||
