@@ -162,6 +162,22 @@ static void check_model_pools(struct render *r)
     }
 }
 
+/* Only scripts of target lustre set stripes, those of its file system. */
+static void check_stripes(struct render *r)
+{
+    for (size_t i = 0; i < r->spec->storage_count; i++) {
+        const struct spec_storage *s = &r->spec->storage[i];
+
+        if (s->stripe_count && s->kind != SPEC_STORAGE_LUSTRE)
+            render_warn(r, &s->stripes[0].match, "Leave them out.",
+                        "'stripes' of storage '%s' are not followed: it is no Lustre", s->name);
+        else if (s->stripe_count && !r->spec->targets.lustre)
+            render_warn(r, &s->stripes[0].match,
+                        "Add 'lustre: {mgs: 10.0.0.2@o2ib}' below 'targets'.",
+                        "nobody sets the stripes of '%s': the spec has no target lustre", s->name);
+    }
+}
+
 void render_check(struct render *r, const struct render_target *const *targets, size_t count)
 {
     check_targets(r, targets, count);
@@ -169,4 +185,5 @@ void render_check(struct render *r, const struct render_target *const *targets, 
     check_names(r);
     check_pools(r);
     check_model_pools(r);
+    check_stripes(r);
 }

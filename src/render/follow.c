@@ -434,7 +434,7 @@ static const struct {
     { ON_ALL, "nodes.gpu.link_bandwidth", MACHINE },
     { ON_ALL, "nodes.gpu.power", MACHINE },
     { ON_HOST, "nodes.gpu.mig_profile", "told of at 'sharing'" },
-    { ON_ALL, "nodes.nvlink_domain", MACHINE },
+    { ON_HOST | ON_SLURM, "nodes.nvlink_domain", "of one machine, or of all that there are" },
     { ON_ALL & ~ON_SLURM, "nodes.sockets", MACHINE },
     { ON_HOST | ON_OPENSHIFT, "nodes.cpu_cores", MACHINE },
     { ON_PODS, "nodes.memory", MACHINE },
@@ -473,7 +473,7 @@ static const struct {
     { ON_HOST | ON_SLURM, "storage.access", KUBES },
     { ON_HOST | ON_SLURM, "storage.per_replica", KUBES },
     { ON_HOST | ON_SLURM, "storage.keep", KUBES },
-    { ON_ALL, "storage.stripes", "target lustre sets them" },
+    { ON_ALL, "storage.stripes", "target lustre sets them; told of where nobody does" },
     { ON_ALL, "storage.price_per_tb", MONEY },
 
     { ON_SLURM | ON_PODS, "pools.device", "a component's pool of the CPU's memory is refused" },
@@ -691,6 +691,46 @@ void follow_memory_mounts(struct render *r, const struct spec_component *c, stru
     }
 }
 
+/* No machine has it of itself, wherever it says it is. */
+static const char *never_mounted(const struct spec_storage *s, unsigned on)
+{
+    switch (s->kind) {
+    case SPEC_STORAGE_OBJECT:
+        return "object";
+    case SPEC_STORAGE_MEMORY:
+        return "memory";
+    case SPEC_STORAGE_VOLUME:
+        return on == ON_SLURM || !s->path ? "volume" : NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* Slurm and systemd mount nothing: what runs there sees what the machine has mounted. */
+static void mount_follow(struct render *r, const struct spec_component *c,
+                         const struct spec_mount *m, unsigned on)
+{
+    const struct spec_storage *s = spec_storage_find(r->spec, m->storage);
+    const char *never = never_mounted(s, on);
+
+    if (never)
+        render_warn(r, &m->storage, "Use storage of kind local, nfs or the like.",
+                    "%s mounts no %s storage: component '%s' has '%s' only where the machine has "
+                    "it",
+                    on == ON_SLURM ? "Slurm" : "systemd", never, c->name, m->path);
+    else if (!s->path)
+        render_warn(r, &m->storage, "Say where the machines mount it: path: /srv/data.",
+                    "storage '%s' has no path on the machines: component '%s' has '%s' only where "
+                    "they mount it there",
+                    s->name, c->name, m->path);
+    if (on == ON_SLURM && !c->image && m->read_only && !s->read_only)
+        render_warn(r, &m->read_only,
+                    "Give the component an image, or let the machines mount it read-only.",
+                    "without an image a job writes wherever its user may: 'read_only' of '%s' is "
+                    "not followed in component '%s'",
+                    s->name, c->name);
+}
+
 /* Why a job may go on on other machines than it began on; NULL: it does not. */
 static const char *why_it_moves(const struct render *r, const struct spec_component *c, unsigned on)
 {
@@ -816,5 +856,7 @@ void render_follow(struct render *r, const struct render_target *t)
             continue;
         spec_each_set(r->spec, "components", c, key_follow, &f);
         checkpoint_follow(r, c, on);
+        for (size_t k = 0; on & (ON_SLURM | ON_SYSTEMD) && k < c->mount_count; k++)
+            mount_follow(r, c, &c->mounts[k], on);
     }
 }

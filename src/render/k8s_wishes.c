@@ -163,6 +163,29 @@ static void group_wishes(struct k8s *k, const struct spec_node *n, bool shared)
                     "no component shares a GPU of '%s': 'sharing' is not followed", n->name);
 }
 
+/* NVLink across machines needs IMEX, whose channels NVIDIA's DRA driver gives to pods that claim a
+ * ComputeDomain, and pods that are all in one domain. */
+static void domain_wishes(struct k8s *k, const struct spec_component *const *all, size_t count,
+                          const struct spec_node *n)
+{
+    if (spec_group_nvlink_gpus(n) <= n->gpus_per_node)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const struct spec_component *c = all[i];
+        bool together =
+            c->nodes_per_replica > 1 || (c->kind == SPEC_COMPONENT_TRAINING && c->replicas > 1);
+
+        if (!together || !c->gpus || !spec_component_on(k->r->spec, c, n))
+            continue;
+        render_warn(k->r, &n->nvlink_domain,
+                    "Install NVIDIA's DRA driver, and give the pods a claim of a ComputeDomain.",
+                    "pods of '%s' reach GPUs of other machines of '%s' by NVLink only in one "
+                    "domain and with a channel of IMEX, which these files do not see to",
+                    c->name, n->name);
+        return;
+    }
+}
+
 /* Names of machines are names of the DNS there: no '_', no capitals. */
 static bool is_node_name(const char *s)
 {
@@ -208,6 +231,7 @@ void k8s_group_wishes(struct k8s *k, const struct spec_component *const *all, si
         bool used = false;
 
         host_names(k, all, count, n);
+        domain_wishes(k, all, count, n);
         for (size_t j = 0; j < count && n->gpu && !used; j++) {
             size_t of = feasible_groups(s, all[j], groups);
 

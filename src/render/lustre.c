@@ -145,10 +145,14 @@ static void find_storage(struct lustre *l)
     for (size_t i = 0; i < l->r->spec->storage_count && !l->storage; i++)
         if (is_ours(l, &l->r->spec->storage[i]))
             l->storage = &l->r->spec->storage[i];
-    for (size_t i = 0; i < l->r->spec->storage_count && !l->storage; i++) {
+    for (size_t i = 0; i < l->r->spec->storage_count; i++) {
         const struct spec_storage *x = &l->r->spec->storage[i];
 
-        if (x->kind == SPEC_STORAGE_LUSTRE && str_starts(x->source, l->t->mgs))
+        if (l->storage && x != l->storage && x->kind == SPEC_STORAGE_LUSTRE && x->stripe_count)
+            render_warn(l->r, &x->stripes[0].match, "Set them by hand, with 'lfs setstripe'.",
+                        "nobody sets the stripes of '%s': target lustre is for '%s'", x->name,
+                        l->storage->name);
+        else if (!l->storage && x->kind == SPEC_STORAGE_LUSTRE && str_starts(x->source, l->t->mgs))
             render_warn(l->r, &l->t->fsname,
                         "The scripts make and mount another file system, without its stripes.",
                         "no storage is '%s:/%s': '%s' comes from '%s'", l->t->mgs, l->t->fsname,

@@ -176,8 +176,17 @@ static void preemption(struct slurm *c)
         if (c->s->qos[i].preempts.count && c->s->preempt == SPEC_PREEMPT_OFF)
             render_warn(c->r, &c->s->qos[i].preempts, "Set 'preempt: requeue' or another mode.",
                         "QOS '%s' pushes nobody aside: 'preempt' is off", c->s->qos[i].name);
-    for (size_t i = 0; by == SLURM_PREEMPT_QOS && i < c->s->qos_count; i++)
-        graces(c, &c->s->qos[i]);
+    for (size_t i = 0; by == SLURM_PREEMPT_QOS && i < c->s->qos_count; i++) {
+        const struct spec_qos *q = &c->s->qos[i];
+
+        if (c->s->preempt != SPEC_PREEMPT_SUSPEND)
+            graces(c, q);
+        else if (is_said(c, &q->grace_ms))
+            render_warn(c->r, &q->grace_ms, "Set 'preempt: requeue'.",
+                        "a job that is suspended gets no time before: 'grace' of QOS '%s' is not "
+                        "followed",
+                        q->name);
+    }
     for (size_t i = 0; i < c->s->partition_count; i++) {
         const struct spec_partition *p = &c->s->partitions[i];
 
@@ -414,34 +423,6 @@ static void mounts(struct slurm *c, const struct spec_component *k)
     }
 }
 
-/* Storage that no machine has at a path. */
-static void mount_kinds(struct slurm *c, const struct spec_component *k)
-{
-    for (size_t i = 0; i < k->mount_count; i++) {
-        const struct spec_storage *s = spec_storage_find(c->r->spec, k->mounts[i].storage);
-
-        if (s && (s->kind == SPEC_STORAGE_OBJECT || s->kind == SPEC_STORAGE_VOLUME ||
-                  s->kind == SPEC_STORAGE_MEMORY))
-            render_warn(c->r, &k->mounts[i].storage, "Use storage of kind local, nfs or the like.",
-                        "Slurm mounts no %s storage: component '%s' has '%s' only where the "
-                        "machine has it",
-                        s->kind == SPEC_STORAGE_OBJECT   ? "object"
-                        : s->kind == SPEC_STORAGE_VOLUME ? "volume"
-                                                         : "memory",
-                        k->name, k->mounts[i].path);
-    }
-}
-
-static void job_parts(struct slurm *c, const struct spec_component *k)
-{
-    mount_kinds(c, k);
-    if (k->build && !k->image)
-        render_warn(c->r, &k->build->base, "Name the image that is built as 'image'.",
-                    "component '%s' runs without an image on Slurm: it says how one is built, not "
-                    "its name",
-                    k->name);
-}
-
 static void job_wishes(struct slurm *c, const struct spec_component *k)
 {
     if (k->image && !c->r->spec->software.container_runtime)
@@ -451,7 +432,11 @@ static void job_wishes(struct slurm *c, const struct spec_component *k)
                     str_ends(k->image, ".sif") ? "" : "pyxis or ");
     mounts(c, k);
     job_domain(c, k);
-    job_parts(c, k);
+    if (k->build && !k->image)
+        render_warn(c->r, &k->build->base, "Name the image that is built as 'image'.",
+                    "component '%s' runs without an image on Slurm: it says how one is built, not "
+                    "its name",
+                    k->name);
     if (!c->s->accounting.enabled && (k->qos || k->account))
         render_warn(c->r, k->qos ? (const void *)&k->qos : (const void *)&k->account,
                     "Set 'accounting.enabled: true'.",

@@ -98,4 +98,83 @@ END
     sed "s/gpus: 4, r/gpus: 8, r/" g.yaml >h.yaml && { stoker spec check h.yaml 2>err; test $? = 1; } &&
     grep -q "^h.yaml:5:" err
 '
+# told FILE LINE COLUMN WORDS: a warning there, in text, and an error with --strict
+told() {
+    f=$1 at=$2:$3
+    shift 3
+    stoker spec check "$f" >out 2>err && grep -q "^$f:$at: warning: .*$*" err && ! stoker spec check --strict "$f" >out 2>&1 ||
+        { echo "not told at $at: $*"; cat err; return 1; }
+}
+test_expect 'Slurm and systemd mount nothing: storage without a path, of no machine, or to be read alone is told' '
+    cat >mounts.yaml <<END
+nodes: [{name: w, hosts: w1, gpus_per_node: 4, gpu: {model: L40S}, cpu_cores: 32, memory: 256GiB}]
+storage:
+  - {name: ce, kind: ceph, size: 1TB}
+  - {name: ob, kind: object, source: "s3://b"}
+  - {name: me, kind: memory, size: 1GiB}
+  - {name: vo, kind: volume, size: 1TB}
+  - {name: rw, kind: nfs, path: /home, source: "a:/c"}
+components:
+  job:
+    {kind: batch, target: slurm, gpus: 1, command: [x], mounts: [
+      {storage: ce, path: /ce},
+      {storage: ob, path: /ob},
+      {storage: rw, path: /home, read_only: true}]}
+  unit:
+    {target: systemd, gpus: 1, command: [/usr/bin/x], mounts: [
+      {storage: ce, path: /ce},
+      {storage: ob, path: /ob},
+      {storage: me, path: /me},
+      {storage: vo, path: /vo},
+      {storage: rw, path: /home, read_only: true}]}
+targets: {slurm: {controller: w1}, systemd: {}}
+agent: {enabled: false}
+END
+    told mounts.yaml 11 17 "storage .ce. has no path on the machines: component .job." && told mounts.yaml 12 17 "Slurm mounts no object" &&
+    told mounts.yaml 13 45 "read_only. of .rw. is not followed in component .job." && told mounts.yaml 16 17 "component .unit. has ./ce. only" &&
+    told mounts.yaml 17 17 "systemd mounts no object" && told mounts.yaml 18 17 "systemd mounts no memory" &&
+    told mounts.yaml 19 17 "systemd mounts no volume" && ! grep "^mounts.yaml:20" err
+'
+test_expect 'stripes that nobody sets are told: without target lustre, of another file system, of no Lustre' '
+    cat >stripes.yaml <<END
+nodes: [{name: s, role: storage, count: 4, hosts: "s[1-4]", cpu_cores: 32, memory: 256GiB}]
+storage:
+  - {name: a, kind: lustre, path: /a, size: 1PB, stripes: [{match: "*.pt", count: -1}]}
+  - {name: b, kind: lustre, path: /b, source: "10.0.0.9@o2ib:/b", size: 1PB, stripes: [{match: "*.pt", count: -1}]}
+  - {name: n, kind: nfs, path: /n, source: "a:/b", stripes: [{match: "*.pt", count: 2}]}
+targets: {prometheus: {}}
+agent: {enabled: false}
+END
+    told stripes.yaml 3 68 "nobody sets the stripes of .a.: the spec has no target lustre" && told stripes.yaml 5 70 "it is no Lustre" &&
+    sed "s/prometheus: {}/lustre: {fsname: a, mgs: 10.0.0.2@o2ib}/" stripes.yaml >two.yaml &&
+    told two.yaml 4 96 "nobody sets the stripes of .b.: target lustre is for .a." && ! grep "stripes of .a." err
+'
+test_expect 'pods that would need IMEX for NVLink across machines are told, those of one machine are not' '
+    for t in kubernetes openshift; do
+        cat >nvl.yaml <<END
+nodes: [{name: gb, count: 36, gpus_per_node: 4, gpu: {model: GB200}, nvlink_domain: 72, cpu_cores: 144, memory: 960GB}]
+components:
+  t: {kind: training, target: $t, gpus: 4, nodes_per_replica: 18, image: "r.org/t:1", command: [python, t.py]}
+targets: {$t: {stoker_image: r.org/s:1}}
+agent: {enabled: false}
+END
+        told nvl.yaml 1 85 "pods of .t. reach GPUs of other machines of .gb. by NVLink" &&
+        sed "s/, nodes_per_replica: 18//" nvl.yaml >one.yaml && stoker spec check one.yaml >out 2>err && ! grep "NVLink" err || exit 1
+    done
+'
+test_expect 'a grace before a suspension is told not to be followed' '
+    cat >grace.yaml <<END
+nodes: [{name: c, role: cpu, count: 2, hosts: "c[1-2]", cpu_cores: 32, memory: 128GiB}]
+targets:
+  slurm:
+    controller: c1
+    preempt: suspend
+    accounts: {a: {users: [u]}}
+    qos:
+      hi: {priority: 9, preempts: [lo]}
+      lo: {grace: 5m}
+END
+    told grace.yaml 9 19 "grace. of QOS .lo. is not followed" &&
+    sed "s/suspend/requeue/" grace.yaml >r.yaml && stoker spec check r.yaml 2>err && ! grep "grace" err
+'
 test_done
