@@ -629,6 +629,20 @@ def everywhere(b, demo):
     b.size(1440, 900)
 
 
+def left(b, demo):
+    """Pages that are left, by a link or the browser's keys, hold none of its few connections."""
+    live = "document.getElementById('status').className === 'live'"
+    late = []
+    for i in range(12):
+        b.open(f"{demo.url}?{i}")
+        if not b.until(live, 10):
+            late.append(i)
+    check("a page is live however many were left before", not late, late)
+    b.js("history.back()")
+    check("the page before is live again on the way back", b.until(f"location.search === '?10' && {live}", 20), b.js("location.search + document.getElementById('status').textContent"))
+    b.open(demo.url)
+
+
 def broken(b, demo):
     """An agent that stands still, and one that is gone."""
     go(b, "overview")
@@ -674,6 +688,7 @@ def run(b, folder):
     charts(b, demo)
     fleet(b, demo)
     everywhere(b, demo)
+    left(b, demo)
     demo = broken(b, demo)
     asked = {u for u in b.urls if not u.startswith(("http://127.0.0.1:", "data:", "blob:", "about:"))}
     check("nobody but agents was asked", not asked, "\n".join(sorted(asked)))
