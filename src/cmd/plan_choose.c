@@ -112,31 +112,73 @@ static void train_choice(const struct choose_job *j, const struct ask_opts *o, s
     c->affordable = j->budget <= 0 || c->usd <= j->budget;
 }
 
-/* "2.50" is of every kind; "h100=2.10,h200=3" of those it names. */
-static enum rc read_price(const char *text, struct plan_gpu *g, struct err *err)
+enum { PRICE_WORD_MAX = 128 }; /* bytes of "h100=2.10" */
+
+static int kind_find(const char *alias)
+{
+    for (int i = 0; i < KINDS; i++)
+        if (str_eq(kinds[i], alias))
+            return i;
+    return -1;
+}
+
+/* One of "h100=2.10", of the kind by any of its names. */
+static enum rc read_kind_price(const char *word, double usd[KINDS], struct err *err)
+{
+    const char *equals = strchr(word, '=');
+    char name[PRICE_WORD_MAX];
+    struct plan_gpu gpu;
+    int i;
+
+    if (!equals || equals == word) {
+        err_hint(err, "Give dollars an hour, as 2.50, or h100=2.10,h200=3.");
+        return err_set(err, RC_USAGE, "option '--price' cannot be '%s'", word);
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)(equals - word), word);
+    if (plan_gpu_by_name(name, &gpu, err))
+        return err_ctx(err, "option '--price'");
+    i = kind_find(gpu.alias);
+    if (i < 0) {
+        err_hint(err,
+                 "Compared are a100-40gb, a100, h100, h200, b200, b300, l40s, 4090 and gb200.");
+        return err_set(err, RC_USAGE,
+                       "option '--price': '%s' is none of the GPUs that are compared", name);
+    }
+    if (usd[i] > 0) {
+        err_hint(err, "Leave one of them out.");
+        return err_set(err, RC_USAGE, "option '--price' has '%s' twice", kinds[i]);
+    }
+    return ask_money("--price", equals + 1, &usd[i], err);
+}
+
+/* "2.50" is of every kind; "h100=2.10,h200=3" of those it names; 0: the catalogue's. */
+static enum rc read_prices(const char *text, double usd[KINDS], struct err *err)
 {
     const char *p = text;
-    bool named = strchr(text, '=') != NULL;
+    double all;
 
-    while (*p) {
-        size_t len = strcspn(p, ","), name = named ? strcspn(p, "=") : 0;
-        char word[ASK_TEXT_MAX];
-        double v;
-
-        if (named && name >= len) {
-            err_hint(err, "Give dollars an hour, as 2.50, or h100=2.10,h200=3.");
-            return err_set(err, RC_USAGE, "option '--price' cannot be '%s'", text);
-        }
-        snprintf(word, sizeof(word), "%.*s", (int)(len - name - named), p + name + named);
-        if (ask_money("--price", word, &v, err))
+    if (!strchr(text, '=')) {
+        if (ask_money("--price", text, &all, err))
             return err->code;
-        if (!named || (strlen(g->alias) == name && !strncmp(g->alias, p, name))) {
-            g->price_usd_h = v;
-            str_copy(g->price_date, sizeof(g->price_date), "given");
-        }
-        p += len + (p[len] == ',');
+        for (int i = 0; i < KINDS; i++)
+            usd[i] = all;
+        return RC_OK;
     }
-    return RC_OK;
+    for (;;) {
+        size_t len = strcspn(p, ",");
+        char word[PRICE_WORD_MAX];
+
+        while (*p == ' ') {
+            p++;
+            len--;
+        }
+        snprintf(word, sizeof(word), "%.*s", (int)len, p);
+        if (read_kind_price(word, usd, err))
+            return err->code;
+        if (!p[len])
+            return RC_OK;
+        p += len + 1;
+    }
 }
 
 /* What a data sheet says: the name's where it has a size, else the whole GiB above what a program
@@ -163,9 +205,10 @@ static bool better(const struct choice *a, const struct choice *b)
 
 static enum rc choose(const struct choose_opts *o, struct choose_job *j, struct err *err)
 {
-    double seconds = 0;
+    double seconds = 0, usd[KINDS] = { 0 };
 
-    if ((o->budget && ask_money("--budget", o->budget, &j->budget, err)) ||
+    if ((o->price && read_prices(o->price, usd, err)) ||
+        (o->budget && ask_money("--budget", o->budget, &j->budget, err)) ||
         (o->deadline && ask_seconds("--deadline", o->deadline, &seconds, err)))
         return err->code;
     j->days = seconds / PLAN_DAY_S;
@@ -175,9 +218,12 @@ static enum rc choose(const struct choose_opts *o, struct choose_job *j, struct 
     for (int i = 0; i < KINDS; i++) {
         struct choice *c = &j->rows[i];
 
-        if (plan_gpu_by_name(kinds[i], &c->gpu, err) ||
-            (o->price && read_price(o->price, &c->gpu, err)))
+        if (plan_gpu_by_name(kinds[i], &c->gpu, err))
             return err->code;
+        if (usd[i] > 0) {
+            c->gpu.price_usd_h = usd[i];
+            str_copy(c->gpu.price_date, sizeof(c->gpu.price_date), "given");
+        }
         if (j->use == USE_SERVE)
             serve_choice(j, &o->ask, c);
         else

@@ -181,6 +181,12 @@ test_expect 'choose: gigabytes of data sheets, single GPUs, prices that are give
     grep -qE "^a100 +80 " out && grep -qE "^h200 +141 .* 9\.00 " out && grep -qE "^4090 +24 " out &&
     grep -qE "^h100 +80 .* 2\.00 +1 .*the choice" out &&
     stoker plan choose --model llama-3.1-8b --use lora --price 2.5 >out && grep -qE "^l40s .* 2\.50 " out &&
-    ! stoker plan choose --model llama-3.1-8b --price h100=x 2>err && grep -q "option .--price. cannot be .x." err
+    ! stoker plan choose --model llama-3.1-8b --price h100=x 2>err && grep -q "option .--price. cannot be .x." err &&
+    for name in "NVIDIA H100 80GB HBM3" "H100 SXM5 80GB" h100-80gb; do
+        stoker plan choose --model llama-3.1-8b --use lora --price "$name=2.25, h200=9" >out && grep -qE "^h100 .* 2\.25 " out && grep -qE "^h200 .* 9\.00 " out || exit 1
+    done
+    for p in "foo=3|no GPU .foo." "t4=1|.t4. is none of the GPUs that are compared" "h100=1,h100=2|has .h100. twice" "h100=2,|cannot be" "=3|cannot be" "|cannot be" "h100=2,3|cannot be .3."; do
+        { stoker plan choose --model llama-3.1-8b --price "${p%%|*}" >out 2>err; test $? = 2; } && test ! -s out && sed -n 1p err | grep -q "${p#*|}" && test $(wc -l <err) = 2 || { cat err; exit 1; }
+    done
 '
 test_done
