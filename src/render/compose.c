@@ -295,6 +295,24 @@ static bool fetch_script(struct compose *k)
     return host_fetch_script(k->r, "compose/models.sh", k->plan->models, of, n);
 }
 
+/* docker binds no folder that is not there. */
+static void batch_folders(struct compose *k, struct buf *out)
+{
+    const char *first =
+        "#\n# First, for files and batches of the servers, whose user writes there:\n";
+
+    for (size_t i = 0; k->r->spec->serve.batch_dir && i < k->plan->count; i++) {
+        const struct host_run *run = &k->plan->runs[i];
+
+        if (!host_is_server(run->c))
+            continue;
+        buf_addf(out, "%s#   install -d -m 700%s ", first, compose_folder_owner(k, run->c->user));
+        quote_sh(out, compose_batch_dir(k, run));
+        buf_addc(out, '\n');
+        first = "";
+    }
+}
+
 static void head(struct compose *k, struct buf *out, bool fallback)
 {
     render_head(k->r, out, "#", "Containers of one machine.");
@@ -313,6 +331,7 @@ static void head(struct compose *k, struct buf *out, bool fallback)
     if (fetch_script(k))
         buf_adds(out, "#\n# First: sh models.sh, as root; it fetches models into\n"
                       "# " HOST_MODELS_DIR ", which the servers read.\n");
+    batch_folders(k, out);
     placement(k, out);
 }
 

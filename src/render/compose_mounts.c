@@ -36,8 +36,12 @@ static const char *volume_name(struct compose *k, const struct spec_storage *s,
     return s->name;
 }
 
-/* Options of install(1) that give a folder to who the container runs as; names are its image's. */
-static const char *folder_owner(struct compose *k, const char *user)
+const char *compose_batch_dir(struct compose *k, const struct host_run *run)
+{
+    return arena_printf(&k->arena, "%s/%s", k->r->spec->serve.batch_dir, run->name);
+}
+
+const char *compose_folder_owner(struct compose *k, const char *user)
 {
     const char *colon = user ? strchr(user, ':') : NULL;
     size_t len = user ? strcspn(user, ":") : 0;
@@ -54,7 +58,7 @@ static void subpath_warn(struct compose *k, const struct spec_storage *s,
                          const struct spec_mount *m, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
-    const char *owner = folder_owner(k, c->user), *then = "", *loop = "", *done = "";
+    const char *owner = compose_folder_owner(k, c->user), *then = "", *loop = "", *done = "";
     const char *name = volume_name(k, s, run);
     bool several = s->per_replica && c->replicas > 1;
 
@@ -184,13 +188,11 @@ static void server_files(struct compose *k, const struct host_run *run)
         bind(k, v->tls_key, v->tls_key, true, &v->tls_key);
     if (v->admin_token_file)
         bind(k, v->admin_token_file, v->admin_token_file, true, &v->admin_token_file);
-    if (v->batch_dir) {
+    if (v->batch_dir) { /* their spec has one folder for all, and a folder has one server */
         char dir[HOST_BATCH_DIR_MAX];
-        const char *own;
 
         host_batch_dir(v, run, dir, sizeof(dir));
-        own = arena_strdup(&k->arena, dir);
-        bind(k, own, own, false, &v->batch_dir);
+        bind(k, compose_batch_dir(k, run), arena_strdup(&k->arena, dir), false, &v->batch_dir);
     }
 }
 

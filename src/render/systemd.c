@@ -153,6 +153,43 @@ static void check_server_ports(struct render *r, const struct host_plan *p)
     }
 }
 
+/* Is an earlier replica of it on the same machine? */
+static bool has_twin(const struct host_plan *p, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (p->runs[i].c == p->runs[at].c && p->runs[i].node == p->runs[at].node &&
+            p->runs[i].machine == p->runs[at].machine)
+            return true;
+    return false;
+}
+
+/* Units listen on the machine's own addresses, and all replicas on the same ports. */
+static void check_twins(struct render *r, const struct host_plan *p)
+{
+    const struct spec_component *told = NULL;
+
+    for (size_t i = 0; i < p->count; i++) {
+        const struct spec_component *c = p->runs[i].c;
+
+        if (c == told || !has_twin(p, i))
+            continue;
+        told = c;
+        if (host_is_server(c))
+            render_refuse(r, &c->replicas,
+                          "One server uses all GPUs of its component: give it more 'gpus', or each "
+                          "a component of its own, with its ports.",
+                          "several servers of component '%s' are on one machine, and would have "
+                          "the same ports",
+                          c->name);
+        else if (c->port_count)
+            render_warn(r, &c->replicas,
+                        "Where it cannot share the port, give each a component of its own.",
+                        "several replicas of '%s' are on one machine, and listen on port %" PRId64
+                        " there",
+                        c->name, c->ports[0].port);
+    }
+}
+
 static void serve(struct render *r, const struct host_plan *p)
 {
     const struct spec_serve *v = &r->spec->serve;
@@ -266,7 +303,31 @@ static void folder(const struct render *r, struct buf *out, const char *path, co
     buf_addf(out, " %s %s %s -\n", mode, t->user, t->group);
 }
 
-static void tmpfiles(struct render *r)
+/* Of the machine's own server and of each component's, which may run as another user. */
+static void batch_folders(const struct render *r, const struct host_plan *p, struct buf *out)
+{
+    const struct spec_serve *v = &r->spec->serve;
+    const struct spec_systemd *t = r->targets->systemd;
+    char path[HOST_BATCH_DIR_MAX];
+
+    if (!v->batch_dir)
+        return;
+    folder(r, out, v->batch_dir, "0755", &v->batch_dir);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct host_run *run = &p->runs[i];
+        const char *user;
+
+        if (run->replica || !host_is_server(run->c))
+            continue;
+        host_batch_dir(v, run, path, sizeof(path));
+        buf_adds(out, "d ");
+        unit_list_word(out, path);
+        user = run->c->user ? run->c->user : t->user;
+        buf_addf(out, " 0755 %.*s - -\n", (int)strcspn(user, ":"), user);
+    }
+}
+
+static void tmpfiles(struct render *r, const struct host_plan *p)
 {
     const struct spec_systemd *t = r->targets->systemd;
     struct buf *out = render_file(r, "systemd/tmpfiles.d/stoker.conf");
@@ -274,6 +335,7 @@ static void tmpfiles(struct render *r)
     render_head(r, out, "#", "Folders of the units.");
     folder(r, out, t->state_dir, "0755", &t->state_dir);
     folder(r, out, t->log_dir, "0755", &t->log_dir);
+    batch_folders(r, p, out);
     buf_adds(out, "# control socket of the agent, and where jobs of all users say how they go\n");
     buf_addf(out, "d /run/stoker 0755 %s %s -\n", t->user, t->group);
     buf_adds(out, "d /run/stoker/jobs 1777 root root -\n");
@@ -467,13 +529,14 @@ void render_systemd(struct render *r)
     p.models = arena_printf(&p.arena, "%s/models", r->targets->systemd->state_dir);
     fetch_script(r, &p);
     check_server_ports(r, &p);
+    check_twins(r, &p);
     agent(r, &p);
     serve(r, &p);
     up(r, &p);
     for (size_t i = 0; i < p.count; i++)
         systemd_component(r, &p, &p.runs[i]);
     sysusers(r);
-    tmpfiles(r);
+    tmpfiles(r, &p);
     preset(r, &p);
     specs(r, &p);
     install_script(r);

@@ -251,6 +251,17 @@ def odds():
     check("who depends on replicas waits for each", set(s["c"]["depends_on"]) == {"a-1", "a-2"} and s["c"]["restart"] == "on-failure")
 
 
+def batches():
+    spec = base({"s": {"kind": "serving", "target": "compose", "image": "i", "gpus": 2, "replicas": 2, "user": "7:8"}}, serve={"batch_dir": "/srv/b"},
+                models={"m": {"source": "/m", "kind": "embedding", "component": "s"}})
+    p = render(write("batches.yaml", spec), "batches")
+    s = load("batches")["services"]
+    folders = [[v["source"] for v in s[n]["volumes"] if v["target"] == "/srv/b/s"] for n in ("s-1", "s-2")]
+    check("each of several servers has a folder for batches of its own", folders == [["/srv/b/s-1"], ["/srv/b/s-2"]], p.stderr, folders)
+    text = open("batches/compose/compose.yaml").read()
+    check("and its head says how it is made", "#   install -d -m 700 -o 7 -g 8 /srv/b/s-2\n" in text, text[:1500])
+
+
 def warned():
     """What cannot be as the spec has it is said, at its line."""
     spec = base({"web": {"target": "compose", "image": "i", "replicas": 3, "ports": [{"name": "h", "port": 8081}], "depends_on": ["unit", "embed"]},
@@ -285,6 +296,6 @@ def same():
     check("the same spec, the same bytes", files and subprocess.run(["diff", "-r", "ai-platform-h200", "again"]).returncode == 0)
 
 
-for part_ in (schema, docker, platform, serving, real_server, health_quotes, hostile, refusals, odds, warned, shares, same):
+for part_ in (schema, docker, platform, serving, real_server, health_quotes, hostile, refusals, odds, batches, warned, shares, same):
     part(part_)
 done()

@@ -235,6 +235,19 @@ def users():
           and "s3cr3t" not in open("svc/systemd/etc/stoker.yaml").read())
 
 
+def twins():
+    spec = base({"command": ["x"], "gpus": 2, "replicas": 2, "ports": [{"name": "h", "port": 8010}]})
+    p = render(write("twins.yaml", spec), "twins")
+    check("replicas that listen on one port of a machine are told", p.returncode == 0 and "warning: several replicas of 'c' are on one machine, and listen on port 8010" in p.stderr, p.stderr)
+    server = {"kind": "serving", "gpus": 8, "replicas": 2, "user": "svc:grp"}
+    spec = base(server, serve={"batch_dir": "/srv/batches", "listen": "127.0.0.1"}, models={"m": {"source": "/m", "kind": "embedding", "component": "c"}})
+    spec["nodes"][0]["count"] = 2
+    p = render(write("apart.yaml", spec), "apart")
+    check("servers on a machine each are fine", p.returncode == 0 and "same port" not in p.stderr, p.stderr)
+    made = open("apart/systemd/tmpfiles.d/stoker.conf").read().splitlines() if p.returncode == 0 else []
+    check("folders of batches are made, for who writes there", "d /srv/batches 0755 stoker stoker -" in made and "d /srv/batches/c 0755 svc - -" in made, made)
+
+
 def refusals():
     rows = (
         ("a description of two lines", {"command": ["x"], "description": "a\nb"}, "Description="),
@@ -244,6 +257,7 @@ def refusals():
         ("a component without a command", {"image": "x"}, "no command"),
         ("a program with =", {"command": ["a=b"]}, "'='"),
         ("more GPUs than are free", {"command": ["x"], "gpus": 3, "pools": ["p"]}, "needs 3 GPUs"),
+        ("a server of which two are on one machine", {"kind": "serving", "gpus": 2, "replicas": 2}, "would have the same ports"),
         ("several machines", {"command": ["x"], "gpus": 8, "nodes_per_replica": 2}, "spans 2 machines"),
     )
     for what, component, words_ in rows:
@@ -441,6 +455,6 @@ def tokens():
     check("one that is there stays", go().stdout == "" and open(path).read() == text)
 
 
-for part_ in (tokens, examples, mistakes, contents, scripts, hostile, users, refusals, replicas, beside_compose, two_groups, shares, limits, dropped, real):
+for part_ in (tokens, examples, mistakes, contents, scripts, hostile, users, refusals, replicas, twins, beside_compose, two_groups, shares, limits, dropped, real):
     part(part_)
 done()
