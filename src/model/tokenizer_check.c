@@ -41,6 +41,16 @@ static bool is_among(const char *key, const char *const *names, size_t count)
     return false;
 }
 
+/* The one word that may be an object: {"padding": {"strategy": {"Fixed": 128}}}, beside
+ * "BatchLongest".  Nothing is padded by it here, nor by sentence-transformers. */
+static bool is_fixed_padding(const struct json *m, const char *top)
+{
+    struct maybe length = json_int(json_get(m, "Fixed"));
+
+    return str_eq(top, "padding") && str_eq(m->key, "strategy") && m->type == JSON_OBJ &&
+           m->first && !m->first->next && length.known && length.v >= 0;
+}
+
 /* `top`: the member of the document that `v` is in, for messages. */
 static enum rc types_check(const struct json *v, const char *top, struct err *err)
 {
@@ -52,7 +62,8 @@ static enum rc types_check(const struct json *v, const char *top, struct err *er
             continue; /* as lowercase is */
         if (named && m->type != JSON_BOOL && is_among(m->key, switches, ARRAY_SIZE(switches)))
             rc = err_set(err, RC_PARSE, "member '%s': '%s' is neither true nor false", top, m->key);
-        else if (named && m->type != JSON_STR && is_among(m->key, words, ARRAY_SIZE(words)))
+        else if (named && m->type != JSON_STR && is_among(m->key, words, ARRAY_SIZE(words)) &&
+                 !is_fixed_padding(m, top))
             rc = err_set(err, RC_PARSE, "member '%s': '%s' is not a text", top, m->key);
         else if (!named || (!str_eq(m->key, "vocab") && !str_eq(m->key, "special_tokens")))
             rc = types_check(m, top, err); /* those two have names of tokens */

@@ -287,6 +287,9 @@ tokens("a scheme that is a number", 1, "'prepend_scheme' is not a text", lambda 
     pre_tokenizer={"type": "Metaspace", "replacement": "_", "prepend_scheme": 1, "split": True}))
 tokens("a side nobody knows", 1, "truncation.direction", lambda t: t.update(
     truncation={"direction": "Up", "max_length": 8, "strategy": "LongestFirst", "stride": 0}))
+for count, strategy in enumerate(({"Fixed": -1}, {"Fixed": "8"}, {"Fixed": 8, "Other": 1}, {}, ["Fixed"], 8)):
+    tokens(f"a padding nobody knows, {count + 1}", 1, "member 'padding': 'strategy' is not", lambda t, strategy=strategy: t.update(
+        padding={"strategy": strategy, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}))
 tokens("deep", (1, 4), "", lambda t: t.update(normalizer=json.loads("[" * 900 + "]" * 900)))
 
 for label, text in {"cut": b'{"model": {"type"', "empty": b"", "latin": b'{"model": "\xe9"}'}.items():
@@ -298,6 +301,14 @@ for label, text in {"cut": b'{"model": {"type"', "empty": b"", "latin": b'{"mode
 @case("tokenizer: a token that the model has no row for", 1, r"stdin:1: .*is 100000 and model 'model' has \d+ tokens")
 def _(d):
     edit(d / "tokenizer.json", vocab(magnets=100000))
+
+
+# what tokenizers' enable_padding(length=128) and enable_truncation() write, and the Hub's all-MiniLM-L6-v2 has
+@case("tokenizer: padded to a fixed length, and cut", 0, "")
+def _(d):
+    edit(d / "tokenizer.json", lambda t: t.update(
+        padding={"strategy": {"Fixed": 128}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"},
+        truncation={"direction": "Left", "max_length": 128, "strategy": "OnlyFirst", "stride": 0}))
 
 
 @case("tokenizer: words of the vocabulary and special tokens with names of switches", 0, "")
