@@ -26,8 +26,8 @@ void compose_service(struct compose *k, const struct host_run *run);
 void compose_log_limits(struct compose *k);
 /* --- compose_mounts.c --- */
 void compose_mounts(struct compose *k, const struct host_run *run);
-/* Of one server's files and batches, on the machine; and the options of install(1) that give a folder
- * to who the container runs as: none where that is a name, which is its image's. */
+/* Of one server's files and batches, on the machine; and the options of install(1) that give a
+ * folder to who the container runs as: none where that is a name, which is its image's. */
 const char *compose_batch_dir(struct compose *k, const struct host_run *run);
 const char *compose_folder_owner(struct compose *k, const char *user);
 /* Volumes that the file itself declares. */

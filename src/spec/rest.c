@@ -8,8 +8,8 @@
  *
  * Better to miss a fault than to invent one: a component without 'nodes' goes with any faulty node
  * group, one whose target is faulty goes with that, a server with its only model, a target with its
- * only component, and rules that compare with a faulty section do not run (struct rest_gaps).  Faults of the remainder are faults
- * of the file, for nothing in it knows of what is missing. */
+ * only component, and rules that compare with a faulty section do not run (struct rest_gaps).
+ * Faults of the remainder are faults of the file, for nothing in it knows of what is missing. */
 #include "base/str.h"
 #include "spec/check_int.h"
 
@@ -262,8 +262,9 @@ static bool in_components(const struct rest *x, const struct spec_diag *g)
 }
 
 /* What a later stage says of the sound part: of its components; errors of other places where all
- * machines are there.  Without a section that is in the file nothing is asked.  That stage has steps
- * of its own, and a fault of an early one hides those of later ones: it is asked again without. */
+ * machines are there.  Without a section that is in the file nothing is asked.  That stage has
+ * steps of its own, and a fault of an early one hides those of later ones: it is asked again
+ * without. */
 static void rest_judge(struct rest *x)
 {
     struct load *l = x->l;

@@ -832,8 +832,8 @@ struct spec_judge {
     void *ctx;
 };
 /* spec_load(), and the later stage with it: a file without faults goes to the judge as a whole, and
- * is handed out when that one finds nothing; of one with faults, the judge's included, what has none
- * goes to the judge, until that one finds no more. */
+ * is handed out when that one finds nothing; of one with faults, the judge's included, what has
+ * none goes to the judge, until that one finds no more. */
 enum rc spec_load_judged(const char *path, const struct spec_judge *judge, struct spec **out,
                          struct spec_diags *diags, struct err *err) MUST_USE;
 /* What holds without a file: every default, no nodes, no components. */
