@@ -250,7 +250,7 @@ test_expect 'a reranker gives no vectors' '
     cp -r "$TOP/tests/fixtures/models/bert-score" s && chmod -R u+w s && cp m/tokenizer.json s/ &&
     { stoker embed -m s texts 2>err; test $? = 2; } && grep -q "gives scores, not vectors" err'
 
-if stoker embed -m all-MiniLM-L6-v2 --quiet texts >/dev/null 2>&1; then
+if default_model; then
     test_expect 'all-MiniLM-L6-v2: what means the same is alike' '
         printf "%s\n" "A cat sat on the mat." "A kitten rested on the rug." "Interest rates rose again." |
         stoker embed -m all-MiniLM-L6-v2 --similarity --json | python3 -c "
@@ -258,6 +258,6 @@ import json, sys
 c = json.load(sys.stdin)[\"cosine\"]
 assert c[0][1] > 0.5 and c[0][2] < 0.2, c"'
 else
-    test_skip 'all-MiniLM-L6-v2' 'it is not installed: stoker model get all-MiniLM-L6-v2'
+    test_skip 'all-MiniLM-L6-v2' "$NO_MODEL"
 fi
 test_done

@@ -24,7 +24,8 @@ assert m[\"ref_f32\"] == 4 * d[\"parameters\"] and all(v > 0 for v in m.values()
 assert all(k in (\"ref_f32\", \"cpu_f32\", \"cpu_bf16\", \"cpu_int8\") for k in m), m
 "'
 # the engine's own count against what a run takes; sanitizers take more
-if stoker model info all-MiniLM-L6-v2 >/dev/null 2>&1 && case "$BUILD" in */build|*/clang) ;; *) false ;; esac; then
+case "$BUILD" in */build|*/clang) default_model && plain=1 ;; esac
+if [ -n "${plain-}" ]; then
     test_expect 'info says what memory embed takes' 'python3 - <<EOF
 import json, os, subprocess, sys
 d = json.loads(subprocess.run(["$BUILD/stoker", "model", "info", "all-MiniLM-L6-v2", "--json"], capture_output=True).stdout)
@@ -39,7 +40,7 @@ for key, bytes in d["memory_bytes"].items():
     assert status == 0 and 0.9 * rss <= bytes + d["memory_beside_bytes"] and bytes <= 1.1 * rss, (key, bytes, rss)
 EOF'
 else
-    test_skip 'info says what memory embed takes' 'all-MiniLM-L6-v2 is not installed, or a sanitizer'
+    test_skip 'info says what memory embed takes' "of a sanitizer, or $NO_MODEL"
 fi
 test_expect 'info of nothing' '
     ! stoker model info nowhere 2>err && grep -q "there is no model .nowhere." err'
