@@ -94,6 +94,18 @@ static void server_bytes(struct explain *x, const char *name, uint64_t v, bool o
     server_row(x, name, units_bytes_human(v, text), option, member, reason);
 }
 
+/* Names with ", " between them, or `none`. */
+static void server_list(struct explain *x, const char *name, const char *const *items, bool option,
+                        const void *member, const char *reason)
+{
+    struct buf text = { 0 };
+
+    for (; items && *items; items++)
+        buf_addf(&text, "%s%s", text.len ? ", " : "", *items);
+    server_row(x, name, text.len ? buf_str(&text) : "none", option, member, reason);
+    buf_release(&text);
+}
+
 static void server_addresses(struct explain *x, const struct spec_serve *s)
 {
     const struct serve_opts *o = &x->p->o;
@@ -107,8 +119,47 @@ static void server_addresses(struct explain *x, const struct spec_serve *s)
                       s ? &s->rerank_port : NULL, "the same routes, for clients of rerankers");
     server_row(x, "token", o->keys.token ? "wanted" : "none", x->a->token_file,
                s ? &s->token_file : NULL, "on loopback whoever is on the machine may ask");
+    server_row(x, "admin_token", o->keys.admin ? "wanted" : "none", x->a->admin_token_file,
+               s ? &s->admin_token_file : NULL,
+               "without one models are loaded and unloaded through a socket file alone");
+    server_row(x, "admin_socket", o->admin_socket ? o->admin_socket : "none", x->a->admin_socket,
+               NULL, "none unless asked for");
+    server_row(x, "metrics_token", o->keys.metrics ? "wanted" : "none", x->a->metrics_token_file,
+               NULL, "/metrics is for who may ask");
+    server_list(x, "allow_origin", o->origins, x->a->origins.count > 0, s ? &s->allow_origin : NULL,
+                "no web page from elsewhere");
+    server_list(x, "allow_host", o->hosts, x->a->hosts.count > 0, NULL,
+                "numbers, localhost and the machine's own name");
     server_row(x, "tls", o->tls_cert ? o->tls_cert : "off", x->a->tls_cert, s ? &s->tls_cert : NULL,
                "loopback stays on this machine");
+}
+
+/* How long a client may take. */
+static void server_times(struct explain *x, const struct spec_serve *s, const struct serve_opts *o)
+{
+    server_ms(x, "head_timeout", o->head_ms ? o->head_ms : HTTP_HEAD_MS_DEFAULT, x->a->head_timeout,
+              NULL, "for a request's head");
+    server_ms(x, "body_timeout", o->body_ms ? o->body_ms : HTTP_BODY_MS_DEFAULT, x->a->body_timeout,
+              NULL, "between parts of its body");
+    server_ms(x, "body_total_timeout",
+              o->body_total_ms ? o->body_total_ms : HTTP_BODY_TOTAL_MS_DEFAULT, x->a->body_total,
+              s ? &s->body_total_ms : NULL, "who sends a byte now and then holds no connection");
+}
+
+static void server_batches(struct explain *x, const struct spec_serve *s,
+                           const struct serve_opts *o)
+{
+    int64_t expiry_s = o->batch_expiry_s ? o->batch_expiry_s : STORE_EXPIRY_S_DEFAULT;
+    char text[UNITS_TEXT_MAX];
+
+    server_row(x, "batch_dir", o->batch_dir ? o->batch_dir : "none", x->a->batch_dir,
+               s ? &s->batch_dir : NULL, "no files and batches unless asked for");
+    if (!o->batch_dir)
+        return;
+    server_bytes(x, "batch_size", o->batch_bytes_max ? o->batch_bytes_max : STORE_BYTES_DEFAULT,
+                 x->a->batch_size, s ? &s->batch_bytes_max : NULL, "of all files there");
+    server_row(x, "batch_expiry", units_duration_exact((uint64_t)expiry_s * 1000, text),
+               x->a->batch_expiry, s ? &s->batch_expiry_ms : NULL, "until a file there is removed");
 }
 
 static void server_limits(struct explain *x, const struct spec_serve *s)
@@ -120,6 +171,12 @@ static void server_limits(struct explain *x, const struct spec_serve *s)
                   "a call with 1,000 documents fits");
     server_bytes(x, "body_max", o.body_bytes_max, x->a->body, s ? &s->body_bytes_max : NULL,
                  "such a call with documents of 32 kB fits");
+    if (o.text_bytes_max)
+        server_bytes(x, "text_max", o.text_bytes_max, x->a->text_max, s ? &s->text_bytes_max : NULL,
+                     "of one text");
+    else
+        server_row(x, "text_max", "by the model", x->a->text_max, s ? &s->text_bytes_max : NULL,
+                   "256 bytes for each token of the model, 1 MiB at least");
     server_bytes(x, "calls_max", o.calls_bytes_max, x->a->calls_max, s ? &s->calls_bytes_max : NULL,
                  "memory that all calls together may hold");
     server_number(x, "queue_max", o.queue_jobs_max, false, s ? &s->queue_max : NULL,
@@ -131,17 +188,16 @@ static void server_limits(struct explain *x, const struct spec_serve *s)
               "for a request that names none");
     server_ms(x, "timeout_max", o.timeout_max_ms, x->a->timeout_max, s ? &s->timeout_max_ms : NULL,
               "that a request may name");
+    server_times(x, s, &o);
     server_ms(x, "batch_time", o.batch_ms, x->a->batch_time, s ? &s->batch_ms : NULL,
               "a short request waits for one batch at most");
     server_ms(x, "drain", o.drain_ms, x->a->drain, s ? &s->drain_ms : NULL,
               "as long as a request may take by default");
     server_bytes(x, "cache", o.cache_bytes, x->a->cache, s ? &s->cache_bytes : NULL,
                  "off unless asked for");
-    server_row(x, "batch_dir", o.batch_dir ? o.batch_dir : "none", x->a->batch_dir,
-               s ? &s->batch_dir : NULL, "no files and batches unless asked for");
-    if (o.batch_dir)
-        server_bytes(x, "batch_size", o.batch_bytes_max ? o.batch_bytes_max : STORE_BYTES_DEFAULT,
-                     x->a->batch_size, s ? &s->batch_bytes_max : NULL, "of all files there");
+    server_row(x, "any_model", o.any_model ? "true" : "false", x->a->any_model,
+               s ? &s->any_model : NULL, "of several models the name counts");
+    server_batches(x, s, &o);
 }
 
 /* ---- models */

@@ -5,6 +5,7 @@ file exists (tests/plugin/fake_engine.c)."""
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -342,6 +343,15 @@ def explain():
     check("--explain: the server", of(None, "items_max") == ("7", "why.yaml:10") and of(None, "timeout") == ("3s", "option")
           and of(None, "drain") == ("5s", "why.yaml:11") and of(None, "listen") == ("127.0.0.1", "default"), p.stdout)
     check("--explain: each has a reason", got and all(x["reason"] for x in got.values()))
+    reference = (pathlib.Path(__file__).parents[2] / "docs/reference/spec.md").read_text().split("\n## `serve`\n")[1].split("\n## ")[0]
+    named = {"token_file": "token", "admin_token_file": "admin_token", "tls_cert": "tls", "tls_key": "tls"}
+    keys = {named.get(k, k) for k in re.findall(r"^\| `(\w+)` \|", reference, re.M)} - {"users_max"} # what rendering sizes by
+    p = run("serve", "-f", path, "--explain", "--json", "--batch-dir", "b", "--text-max", "3KiB", "--allow-origin", "https://a.example",
+            "--batch-expiry", "2h", "--any-model")
+    got = {x["setting"]: (x["value"], x["source"]) for x in json.loads(p.stdout)["settings"] if not x["model"]} if p.returncode == 0 else {}
+    check("--explain: each key of the spec's section", len(keys) > 20 and not keys - set(got), keys - set(got), p.stderr)
+    check("--explain: their values", [got.get(k) for k in ("text_max", "allow_origin", "batch_expiry", "any_model", "body_total_timeout")] ==
+          [("3 KiB", "option"), ("https://a.example", "option"), ("2h", "option"), ("true", "option"), ("5m", "default")], got)
     p = run("serve", "-f", path, "--explain", "--batch-tokens", "77")
     check("--explain as a table; options win over the spec", p.returncode == 0 and " 77 " in p.stdout and "why.yaml:10" in p.stdout, p.stdout, p.stderr)
     s = Server("-f", path, "--batch-tokens", "77")
