@@ -365,6 +365,12 @@ static enum rc take_folder(struct store *st, struct err *err)
 
     if (strlen(st->dir) + 2 * STORE_ID_MAX + 16 > FILE_PATH_MAX)
         return err_set(err, RC_LIMIT, "the path of the folder for files is too long");
+    if (!file_is_dir(st->dir)) { /* one that is there may be shared: what is below is not */
+        if (file_make_dirs(st->dir, err))
+            return err_ctx(err, "--batch-dir");
+        if (chmod(st->dir, 0700) != 0)
+            return err_sys(err, "--batch-dir: cannot protect '%s'", st->dir);
+    }
     for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
         store_path(st, path, sizeof(path), folders[i], "", "");
         if (file_make_dirs(path, err))

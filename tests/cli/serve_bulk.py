@@ -83,6 +83,8 @@ def content(s, file_id):
 def files():
     s = Server(*MODELS, "--batch-dir", "f1", "--batch-size", "3MB", "--batch-expiry", "1h")
     data = jsonl([line(0, "hello world")])
+    made = {d: os.stat(d).st_mode & 0o777 for d in ("f1", "f1/files", "f1/batches", "f1/tmp", "f1/lock")}
+    check("the folder that it makes is its owner's alone", all(m & 0o077 == 0 for m in made.values()), made)
     st, f = upload(s, data)
     check("a file is taken", st == 200 and f["object"] == "file" and f["bytes"] == len(data) and f["purpose"] == "batch" and
           f["filename"] == "in.jsonl" and f["status"] == "processed" and f["expires_at"] == f["created_at"] + 3600, st, f)
