@@ -2,13 +2,14 @@
 /* search_hint: what to change where a search finds nothing.
  *
  * A search without a result is of one of two kinds: the rules leave no configuration, or none of
- * those they leave fits.  For the first the nearest value is named that the rules let through: of
- * a size that is given and breaks one whatever the rest is, of the batch, or of one size beside
- * the other ones; for the second a number of GPUs on which something
- * fits. */
+ * those they leave fits.  For the first the nearest value is named: of the batch where another one
+ * helps, else of the given size that has to change the least, with the rule that the given sizes
+ * break.  A value is named only after the space with it was searched and had something; a rule's
+ * own nearest value (plan_config_check()) knows nothing of the batch and of what else is given.
+ * For the second, a number of GPUs on which something fits. */
 #include "plan/search.h"
 
-#include "base/str.h"
+#include "base/buf.h"
 #include "plan/plan_int.h"
 
 #include <stddef.h>
@@ -44,104 +45,222 @@ int64_t plan_enough_gpus(const struct plan_space *space)
     return 0;
 }
 
-/* The sizes that are given break a rule whatever the batch is: which, and the nearest value.  Where
- * no cut is given the others are free, and only the number of experts is asked. */
-static bool given_sizes_break(const struct plan_space *s, struct err *err)
-{
-    bool cut_given = s->fixed & (PLAN_GIVEN_TP | PLAN_GIVEN_PP | PLAN_GIVEN_CP | PLAN_GIVEN_DP);
-    struct plan_config c = s->base;
-    struct err why = { 0 };
-    int64_t cut = (int64_t)c.tp * c.pp * c.cp;
-    enum plan_rule rule;
-
-    if (!(s->fixed & PLAN_GIVEN_DP))
-        c.dp = (int32_t)plan_max(1, s->cluster->gpus / plan_max(1, cut));
-    c.grad_acc = c.pp; /* what the schedule asks of the batch is not the question here */
-    rule = plan_config_rule(s->model, s->cluster, &c);
-    if (rule == PLAN_RULE_OK || (!cut_given && rule != PLAN_RULE_EP_EXPERTS) ||
-        plan_config_check(s->model, s->cluster, &c, &why) == RC_OK)
-        return false;
-    err_hint(err, "It breaks %s. %s", why.msg, why.hint);
-    return true;
-}
-
-static bool leaves_something(const struct plan_space *s)
-{
-    struct plan_found f;
-
-    plan_search_count(s, &f);
-    return f.tried > 0;
-}
-
-/* Every batch that can be is a multiple of a divisor of the GPUs, and of the micro-batch where that
- * is given: the nearest of those that leave something; 0: none. */
+/* Every batch that can be is a multiple of a divisor of the GPUs, and of what is given of the
+ * micro-batch and of their number, or such a product itself where both are: the nearest of those
+ * that leave something; 0: none. */
 static int64_t nearest_batch(const struct plan_space *space)
 {
+    bool micro = space->fixed & PLAN_GIVEN_MICRO_BATCH, acc = space->fixed & PLAN_GIVEN_GRAD_ACC;
     int64_t gpus = space->cluster->gpus, best = 0;
-    int64_t each = space->fixed & PLAN_GIVEN_MICRO_BATCH ? space->base.micro_batch : 1;
+    int64_t each = micro ? space->base.micro_batch : 1;
     struct plan_space s = *space;
 
+    if (acc)
+        each *= space->base.grad_acc;
     for (int64_t d = 1; d <= gpus; d++) {
         int64_t unit = d * each;
 
-        if (gpus % d)
+        if (gpus % d || unit > PLAN_BATCH_MAX)
             continue;
-        s.batch = plan_max(1, (space->batch + unit / 2) / unit) * unit;
-        if (s.batch > PLAN_BATCH_MAX ||
-            (best && llabs(s.batch - space->batch) >= llabs(best - space->batch)))
+        s.batch = micro && acc ? unit : plan_max(1, (space->batch + unit / 2) / unit) * unit;
+        if (best && llabs(s.batch - space->batch) >= llabs(best - space->batch))
             continue;
-        if (leaves_something(&s))
+        if (plan_search_any(&s))
             best = s.batch;
     }
     return best;
 }
 
-/* The one given size that another value of lets the rules leave something, with the nearest one;
- * `any_batch`: with another batch too. */
-static bool nearest_size(const struct plan_space *space, bool any_batch, struct err *err)
+enum of_what { OF_GPUS, OF_BATCH, OF_LAYERS, OF_EXPERTS }; /* what a size divides */
+static const struct given_size {
+    unsigned bit;
+    size_t offset;
+    const char *name;
+    enum of_what of;
+} given_sizes[] = {
+    { PLAN_GIVEN_VPP, offsetof(struct plan_config, vpp), "number of virtual stages", OF_LAYERS },
+    { PLAN_GIVEN_MICRO_BATCH, offsetof(struct plan_config, micro_batch), "micro-batch", OF_BATCH },
+    { PLAN_GIVEN_GRAD_ACC, offsetof(struct plan_config, grad_acc), "gradient accumulation",
+      OF_BATCH },
+    { PLAN_GIVEN_EP, offsetof(struct plan_config, ep), "expert-parallel size", OF_EXPERTS },
+    { PLAN_GIVEN_ETP, offsetof(struct plan_config, etp), "tensor-parallel size of experts",
+      OF_GPUS },
+    { PLAN_GIVEN_CP, offsetof(struct plan_config, cp), "context-parallel size", OF_GPUS },
+    { PLAN_GIVEN_PP, offsetof(struct plan_config, pp), "pipeline size", OF_GPUS },
+    { PLAN_GIVEN_TP, offsetof(struct plan_config, tp), "tensor-parallel size", OF_GPUS },
+    { PLAN_GIVEN_DP, offsetof(struct plan_config, dp), "data-parallel size", OF_GPUS },
+    { PLAN_GIVEN_SHARD, offsetof(struct plan_config, shard), "shard group", OF_GPUS },
+};
+
+static bool size_can_be(const struct plan_space *s, enum of_what of, int64_t v)
 {
-    static const struct {
-        unsigned bit;
-        size_t offset;
-        const char *name;
-    } sizes[] = {
-        { PLAN_GIVEN_VPP, offsetof(struct plan_config, vpp), "number of virtual stages" },
-        { PLAN_GIVEN_MICRO_BATCH, offsetof(struct plan_config, micro_batch), "micro-batch" },
-        { PLAN_GIVEN_GRAD_ACC, offsetof(struct plan_config, grad_acc), "gradient accumulation" },
-        { PLAN_GIVEN_EP, offsetof(struct plan_config, ep), "expert-parallel size" },
-        { PLAN_GIVEN_ETP, offsetof(struct plan_config, etp), "tensor-parallel size of experts" },
-        { PLAN_GIVEN_CP, offsetof(struct plan_config, cp), "context-parallel size" },
-        { PLAN_GIVEN_PP, offsetof(struct plan_config, pp), "pipeline size" },
-        { PLAN_GIVEN_TP, offsetof(struct plan_config, tp), "tensor-parallel size" },
-        { PLAN_GIVEN_DP, offsetof(struct plan_config, dp), "data-parallel size" },
-        { PLAN_GIVEN_SHARD, offsetof(struct plan_config, shard), "shard group" },
-    };
+    int64_t layers = s->model->layers;
 
-    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
-        struct plan_space s = *space;
-        int32_t *size = (int32_t *)((char *)&s.base + sizes[i].offset), given = *size;
+    switch (of) {
+    case OF_GPUS:
+        return s->cluster->gpus % v == 0;
+    case OF_BATCH:
+        return s->batch % v == 0;
+    case OF_EXPERTS:
+        return v == 1 || (s->model->experts && s->model->experts % v == 0);
+    case OF_LAYERS:
+        break;
+    }
+    return layers % v == 0 || (layers + 2) % v == 0;
+}
 
-        if (!(space->fixed & sizes[i].bit))
-            continue;
-        if (any_batch) /* whatever the cut, replicas and stages divide it */
-            s.batch =
-                s.cluster->gpus * (space->fixed & PLAN_GIVEN_MICRO_BATCH ? s.base.micro_batch : 1);
-        for (int32_t off = 1; off < NEAR_MAX; off++) {
-            for (int sign = -1; sign <= 1; sign += 2) {
-                *size = given + sign * off;
-                if (*size < 1 || !leaves_something(&s))
-                    continue;
-                s.batch = space->batch;
-                if (any_batch)
-                    err_hint(err, "The nearest %s that works is %d, with a batch of %lld.",
-                             sizes[i].name, *size, (long long)nearest_batch(&s));
-                else
-                    err_hint(err, "The nearest %s that works is %d.", sizes[i].name, *size);
-                return true;
+struct near_size {
+    const struct given_size *size; /* NULL: none */
+    int32_t value;
+    int64_t batch; /* 0: the one that is given */
+    double ratio;  /* to what is given, above 1 */
+};
+
+/* The values that one size can have, those nearest to what is given first, until the rules leave
+ * something: at most NEAR_MAX. */
+static void try_size(const struct plan_space *space, const struct given_size *size, bool any_batch,
+                     struct near_size *best)
+{
+    struct plan_space s = *space;
+    int32_t *value = (int32_t *)((char *)&s.base + size->offset);
+    int64_t given = *value, batch = 0, tried = 0;
+    int64_t most = plan_max(plan_max(space->cluster->gpus, space->batch),
+                            plan_max(space->model->layers + 2, space->model->experts));
+
+    for (int64_t off = 1; off <= plan_max(given, most - given) && tried < NEAR_MAX; off++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            int64_t v = given + sign * off;
+            double ratio = v < given ? (double)given / (double)v : (double)v / (double)given;
+
+            if (v < 1 || v > most || !size_can_be(space, size->of, v) ||
+                (best->size && ratio >= best->ratio))
+                continue;
+            *value = (int32_t)v;
+            tried++;
+            if (any_batch ? (batch = nearest_batch(&s)) > 0 : plan_search_any(&s)) {
+                *best = (struct near_size){ size, (int32_t)v, batch, ratio };
+                return;
             }
         }
+}
+
+/* The one given size that has to change the least for the rules to leave something. */
+static struct near_size nearest_size(const struct plan_space *s, bool any_batch)
+{
+    struct near_size best = { 0 };
+
+    for (size_t i = 0; i < ARRAY_SIZE(given_sizes); i++)
+        if (s->fixed & given_sizes[i].bit)
+            try_size(s, &given_sizes[i], any_batch, &best);
+    return best;
+}
+
+/* The number of GPUs nearest to the given one on which the given sizes leave something, with the
+ * batch that takes (0: the given one); 0: none. */
+static int64_t nearest_gpus(const struct plan_space *space, int64_t product, int64_t *out_batch)
+{
+    struct plan_cluster cl = *space->cluster;
+    struct plan_space s = *space;
+    int64_t near = plan_max(1, (cl.gpus + product / 2) / product);
+
+    s.cluster = &cl;
+    for (int any_batch = 0; any_batch <= 1; any_batch++)
+        for (int64_t off = 0; off < NEAR_MAX; off++)
+            for (int sign = -1; sign <= 1; sign += 2) {
+                int64_t times = near + sign * off;
+
+                cl.gpus = times * product;
+                if (times < 1 || cl.gpus > PLAN_GPUS_MAX)
+                    continue;
+                *out_batch = any_batch ? nearest_batch(&s) : 0;
+                if (any_batch ? *out_batch > 0 : plan_search_any(&s))
+                    return cl.gpus;
+            }
+    return 0;
+}
+
+/* The sizes a rule is about; 0: of what is given it asks nothing but what the search is free to
+ * choose. */
+static unsigned rule_is_of(enum plan_rule rule)
+{
+    switch (rule) {
+    case PLAN_RULE_TP_HEADS:
+    case PLAN_RULE_TP_KV_HEADS:
+    case PLAN_RULE_TP_FFN:
+    case PLAN_RULE_TP_NODE:
+    case PLAN_RULE_SP_NEEDS_TP:
+    case PLAN_RULE_SP_SEQ:
+        return PLAN_GIVEN_TP;
+    case PLAN_RULE_PP_LAYERS:
+    case PLAN_RULE_PP_EVEN:
+        return PLAN_GIVEN_PP;
+    case PLAN_RULE_VPP_NEEDS_PP:
+    case PLAN_RULE_VPP_LAYERS:
+        return PLAN_GIVEN_PP | PLAN_GIVEN_VPP;
+    case PLAN_RULE_CP_SEQ:
+        return PLAN_GIVEN_CP;
+    case PLAN_RULE_EP_EXPERTS:
+        return PLAN_GIVEN_EP;
+    case PLAN_RULE_ETP_FFN:
+        return PLAN_GIVEN_ETP;
+    default:
+        return 0;
     }
-    return false;
+}
+
+/* The rule that the given sizes break; a rule's own nearest value goes to `out_own`. */
+static void say_broken(const struct plan_space *s, int64_t product, struct buf *out,
+                       struct err *out_own)
+{
+    unsigned all = PLAN_GIVEN_TP | PLAN_GIVEN_PP | PLAN_GIVEN_CP | PLAN_GIVEN_DP, of;
+    struct plan_cluster cl = *s->cluster; /* of as many GPUs as make the sizes multiply to them */
+    struct plan_config c = s->base;
+    int64_t cut = (int64_t)c.tp * c.pp * c.cp;
+
+    c.dp = (int32_t)plan_max(1, cl.gpus / cut);
+    c.grad_acc = c.pp; /* what the schedule asks of the batch is not the question here */
+    cl.gpus = cut * c.dp;
+    of = rule_is_of(plan_config_rule(s->model, &cl, &c));
+    if (of && (s->fixed & of) == of && plan_config_check(s->model, &cl, &c, out_own) != RC_OK)
+        buf_addf(out, "It breaks %s.", out_own->msg);
+    else if (s->cluster->gpus % product || ((s->fixed & all) == all && product != s->cluster->gpus))
+        buf_addf(out, "It breaks rule gpus: the sizes that are given multiply to %lld.",
+                 (long long)product);
+}
+
+/* No batch works with the sizes that are given: the rule they break, and what would work. */
+static bool sizes_hint(const struct plan_space *s, struct err *err)
+{
+    int64_t product = (int64_t)s->base.tp * s->base.pp * s->base.cp, gpus = 0;
+    struct near_size near = nearest_size(s, false);
+    struct err own = { 0 };
+    struct buf text = { 0 };
+    bool said;
+
+    if (!near.size)
+        near = nearest_size(s, true);
+    if (s->fixed & PLAN_GIVEN_DP)
+        product *= s->base.dp;
+    say_broken(s, product, &text, &own);
+    if (!near.size)
+        gpus = nearest_gpus(s, product, &near.batch);
+    if (text.len && (near.size || gpus || *own.hint))
+        buf_addc(&text, ' ');
+    if (near.size)
+        buf_addf(&text, "The nearest %s that works is %d", near.size->name, near.value);
+    else if (gpus)
+        buf_addf(&text, "The nearest number of GPUs that works is %lld", (long long)gpus);
+    if (near.batch)
+        buf_addf(&text, ", with a batch of %lld", (long long)near.batch);
+    if (near.size || gpus)
+        buf_addf(&text, ".");
+    else
+        buf_adds(&text, own.hint);
+    said = text.len > 0;
+    if (said)
+        err_hint(err, "%s", buf_str(&text));
+    buf_release(&text);
+    return said;
 }
 
 /* Why the framework runs nothing of what the rules leave: what it says of the sizes that are given,
@@ -174,11 +293,9 @@ void plan_refused_hint(const struct plan_space *s, const struct plan_found *f, s
 
         err_hint(err, "%s cannot run it: %s.", plan_framework_versions[s->framework],
                  why ? why : "each way to cut it has something that it has not");
-    } else if (given_sizes_break(s, err))
-        return;
-    else if ((batch = nearest_batch(s)))
+    } else if ((batch = nearest_batch(s)))
         err_hint(err, "The nearest batch that works is %lld.", (long long)batch);
-    else if (nearest_size(s, false, err) || nearest_size(s, true, err))
+    else if (sizes_hint(s, err))
         return;
     else if (most)
         err_hint(err, "Rule %s refuses most: %llu of them.", plan_rule_names[most],

@@ -145,6 +145,30 @@ void plan_search_count(const struct plan_space *s, struct plan_found *out)
     arena_release(&a);
 }
 
+bool plan_search_any(const struct plan_space *s)
+{
+    struct arena a = { 0 };
+    struct space_axes *x = arena_alloc(&a, sizeof(*x));
+    const struct plan_config *b = &s->base;
+    int64_t given = (int64_t)(s->fixed & PLAN_GIVEN_TP ? b->tp : 1) *
+                    (s->fixed & PLAN_GIVEN_PP ? b->pp : 1) * (s->fixed & PLAN_GIVEN_CP ? b->cp : 1);
+    struct plan_found f;
+    struct worker w;
+
+    found_init(&f, 1, &a);
+    if (s->fixed & PLAN_GIVEN_DP)
+        given *= b->dp;
+    if (check(s, NULL) == RC_OK && s->cluster->gpus % plan_max(1, given) == 0) {
+        space_axes_of(s, x);
+        worker_init(&w, s, x, &f, arena_alloc(&a, sizeof(struct unit)));
+        if (space_work(s, x) <= PLAN_CUTS_MAX)
+            for (uint64_t i = 0; i < space_units(x) && !f.tried; i++)
+                worker_unit(&w, i);
+    }
+    arena_release(&a);
+    return f.tried > 0;
+}
+
 void plan_pick_of(const struct plan_space *s, const struct plan_config *c, struct plan_pick *out)
 {
     struct plan_memory m;

@@ -48,7 +48,7 @@ test_expect 'nothing is left by the rules: the nearest batch, which works, or th
         near=$(sed -n "s/^The nearest batch that works is \([0-9]*\)\.$/\1/p" err) && test -n "$near" &&
         stoker plan train --model llama-3.1-8b --gpus $1 --batch $near --no-vary >out; } &&
     batch 7 8 && batch 12 8 && batch 160 64 && batch 3 1 &&
-    refused 2 "there is no configuration for 8 GPUs" "rule tp-heads: tensor-parallel size 3 does not divide the number of heads 32. The nearest valid value is 2." \
+    refused 2 "there is no configuration for 8 GPUs" "rule tp-heads: tensor-parallel size 3 does not divide the number of heads 32. The nearest tensor-parallel size that works is 2." \
         --model llama-3.1-8b --gpus 8 --batch 8 --fix tp3
 '
 test_expect 'and where a size beside others is what refuses: the batch that its micro-batch takes, or its nearest value' '
@@ -59,7 +59,54 @@ test_expect 'and where a size beside others is what refuses: the batch that its 
     stoker plan train --model mixtral-8x7b --gpus 64 --batch 64 --fix vpp2 --no-vary >out &&
     refused 2 "$none" "The nearest number of virtual stages that works is 2, with a batch of 504." --model 7B,32,4096 --gpus 72 --seq 8192 --batch 512 --fix vpp3 &&
     stoker plan train --model 7B,32,4096 --gpus 72 --seq 8192 --batch 504 --fix vpp2 --no-vary >out &&
-    refused 2 "$none" "expert-parallel size 8 for a model without experts. The nearest valid value is 1." --model gpt2 --gpus 100 --batch 1 --fix ep8
+    refused 2 "$none" "expert-parallel size 8 for a model without experts. The nearest expert-parallel size that works is 1, with a batch of 25." --model gpt2 --gpus 100 --batch 1 --fix ep8
+'
+cat >near.py <<\EOF
+# MODEL GPUS BATCH SIZES: what the hint says works, works
+import os, re, subprocess, sys
+NAMES = {"number of virtual stages": "vpp", "micro-batch": "mbs", "gradient accumulation": "ga", "expert-parallel size": "ep",
+         "tensor-parallel size of experts": "etp", "context-parallel size": "cp", "pipeline size": "pp",
+         "tensor-parallel size": "tp", "data-parallel size": "dp", "shard group": "shard"}
+def train(model, gpus, batch, fix):
+    p = subprocess.run([os.environ["BUILD"] + "/stoker", "plan", "train", "--model", model, "--gpus", gpus, "--batch", batch,
+                        "--fix", fix, "--no-vary", "--top", "1"], capture_output=True, text=True)
+    return p.returncode, p.stderr
+for line in sys.stdin:
+    model, gpus, batch, fix = line.split(None, 3)
+    fix = fix.strip()
+    rc, err = train(model, gpus, batch, fix)
+    near = re.search(r"[Tt]he nearest (.+) that works is (\d+)(?:, with a batch of (\d+))?\.", err)
+    assert rc == 2 and near, (line, err)
+    what, value = near[1], near[2]
+    batch = near[3] or batch
+    if what == "batch":
+        batch = value
+    elif what == "number of GPUs":
+        gpus = value
+    else:
+        fix = re.sub(rf"\b{NAMES[what]}\d+", NAMES[what] + value, fix)
+    again, err2 = train(model, gpus, batch, fix)
+    assert again in (0, 4), (line, err, err2)
+EOF
+test_expect 'what a hint says works, works: beside the batch, the GPUs and the other sizes' '
+    python3 near.py <<\EOF &&
+llama-3.1-8b 64 100 dp7
+llama-3.1-8b 8 100 dp14
+llama-3.1-70b 128 1000 dp40
+gpt3-175b 48 100 dp7
+deepseek-v2 12 512 tp14
+qwen2.5-7b 1 1000 tp7
+mixtral-8x7b 48 250 tp14
+llama-3.1-70b 16 1000 tp33
+mixtral-8x7b 12 128 pp20
+qwen2.5-7b 64 100 pp14
+mixtral-8x7b 96 64 ga40
+deepseek-v2 1 96 ep33
+mixtral-8x7b 6 100 etp33
+llama-3.1-70b 12 100 zero3 shard40
+llama-3.1-8b 16 64 dp6 cp2
+EOF
+    refused 2 "there is no configuration" "rule gpus: the sizes that are given multiply to 7. The nearest data-parallel size that works is 4." --model llama-3.1-8b --gpus 64 --batch 100 --fix dp7
 '
 test_expect 'values that are too large or no rate: the nearest, and the status of a usage error' '
     refused 2 "cannot be" "nearest valid value is 1048576" --model llama-3.1-8b --gpus 1e30 --batch 8 &&
