@@ -117,6 +117,8 @@ static enum rc read_case(const struct train_opts *o, struct train_job *j, const 
         k->cluster.net_bytes_s *= (double)o->node / (double)k->cluster.node_gpus;
     if (o->node)
         k->cluster.node_gpus = o->node;
+    if (o->machine || (o->node && o->node < k->cluster.machine_gpus))
+        k->cluster.machine_gpus = o->machine;
     if (o->net) {
         if (units_rate_parse(o->net, &bits, NULL) || !bits) {
             err_hint(err, "Give the rate of a node, as in 400Gb/s or 25GB/s.");
@@ -421,14 +423,25 @@ static enum rc read_config(const struct train_job *j, const char *option, const 
     return RC_OK;
 }
 
-static void print_flags(struct cmd_ctx *ctx, const struct train_opts *o, const struct train_job *j,
-                        const struct plan_config *choice)
+static enum rc print_flags(struct cmd_ctx *ctx, const struct train_opts *o,
+                           const struct train_job *j, const struct plan_config *choice,
+                           struct err *err)
 {
     enum plan_framework f = (enum plan_framework)place(plan_framework_names, o->flags, 0);
+    const struct plan_cluster *cl = &j->cases[j->chosen].cluster;
+    int64_t nodes, each, machine = cl->machine_gpus ? cl->machine_gpus : cl->node_gpus;
     struct buf text = { 0 }, config = { 0 };
     struct json_out w;
 
-    plan_flags(&j->model, &j->cases[j->chosen].cluster, choice, f, &text);
+    if (!plan_launch_shape(cl, choice, &nodes, &each)) {
+        err_hint(err,
+                 "Launchers start as many processes on each node. The nearest number of GPUs that "
+                 "fills machines of %lld is %lld; --node says how many a machine has.",
+                 (long long)machine, (long long)((cl->gpus + machine / 2) / machine * machine));
+        return err_set(err, RC_USAGE, "no command starts %lld GPUs on machines of %lld",
+                       (long long)cl->gpus, (long long)machine);
+    }
+    plan_flags(&j->model, cl, choice, f, &text);
     if (!o->json) {
         buf_add(&ctx->out, buf_str(&text), text.len);
     } else {
@@ -445,6 +458,7 @@ static void print_flags(struct cmd_ctx *ctx, const struct train_opts *o, const s
     }
     buf_release(&config);
     buf_release(&text);
+    return RC_OK;
 }
 
 static enum rc answer(struct cmd_ctx *ctx, const struct train_opts *o, struct train_job *j,
@@ -467,10 +481,8 @@ static enum rc answer(struct cmd_ctx *ctx, const struct train_opts *o, struct tr
         train_compare(ctx, j, &a, &b, o->json);
         return RC_OK;
     }
-    if (o->flags) {
-        print_flags(ctx, o, j, choice);
-        return RC_OK;
-    }
+    if (o->flags)
+        return print_flags(ctx, o, j, choice, err);
     j->rules = o->rules;
     if (j->days > 0) {
         struct train_figures f;

@@ -22,6 +22,7 @@ struct train_opts {
     const char *model, *gpu, *gpus, *tokens, *days, *budget, *price, *net, *precision, *optimizer,
         *stack, *split, *free, *fix, *explain, *compare, *flags, *framework;
     int64_t batch, seq, top, threads, node;
+    int64_t machine; /* the spec's GPUs of a machine; 0: none is told */
     bool eager, fused, no_flash, no_overlap, offload, all, no_vary, rules, json;
 };
 

@@ -212,6 +212,7 @@ static void wish_domain(struct wish *w)
                                           : arena_printf(a, "nodes.%s.fabrics", n->name);
     char text[UNITS_TEXT_MAX];
 
+    w->o->machine = w->c->nodes_per_replica > 1 && w->c->gpus ? w->c->gpus : n->gpus_per_node;
     if (w->o->node) /* the user's domain: as many machines as make it */
         machines = n->gpus_per_node ? w->o->node / n->gpus_per_node : 1;
     else if (n->gpus_per_node) {

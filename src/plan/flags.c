@@ -50,13 +50,35 @@ static long long ll(int64_t v)
     return (long long)v;
 }
 
-/* Nodes and processes of one of them, as launchers want them. */
-static void shape(const struct job *j, int64_t *nodes, int64_t *each)
+bool plan_launch_shape(const struct plan_cluster *cl, const struct plan_config *c,
+                       int64_t *out_nodes, int64_t *out_each)
 {
-    int64_t gpus = j->cl->gpus, node = plan_max(1, plan_min(j->cl->node_gpus, 8));
+    int64_t machine = cl->machine_gpus ? cl->machine_gpus : cl->node_gpus;
+    int64_t most = plan_max(1, plan_min(machine, cl->gpus));
 
-    *each = plan_min(gpus, node);
-    *nodes = plan_ceil_div(gpus, *each);
+    for (int64_t each = most; 2 * each >= most; each--)
+        if (cl->gpus % each == 0 && (each % c->tp == 0 || c->tp % each == 0)) {
+            *out_nodes = cl->gpus / each;
+            *out_each = each;
+            return true;
+        }
+    return false;
+}
+
+/* Nodes and processes of one of them, as launchers want them. */
+static void shape(struct job *j, int64_t *nodes, int64_t *each)
+{
+    int64_t machine = j->cl->machine_gpus ? j->cl->machine_gpus : j->cl->node_gpus;
+
+    if (!plan_launch_shape(j->cl, j->c, nodes, each)) {
+        *nodes = j->cl->gpus;
+        *each = 1;
+    }
+    if (*nodes > 1 && *each < machine)
+        note(j,
+             "launchers start as many processes on each node: %lld GPUs are %lld nodes with %lld "
+             "of their %lld GPUs; the plan counted full nodes",
+             ll(j->cl->gpus), ll(*nodes), ll(*each), ll(machine));
 }
 
 static void torchrun(struct job *j, const char *script)

@@ -131,8 +131,10 @@ void plan_cluster_usual(const struct plan_gpu *gpu, int64_t gpus, struct plan_cl
                                   .node_gpus = rack ? 72 : node,
                                   .net_bytes_s = gpu->link_bytes_s > 0 ? (double)node * nic : 25e9,
                                   .net_latency_s = 10e-6 };
-    if (rack)
+    if (rack) { /* of trays of four */
         out->net_bytes_s = 72 * nic;
+        out->machine_gpus = 4;
+    }
 }
 
 void plan_gpu_cap(struct plan_gpu *g, double watts)

@@ -189,6 +189,7 @@ static void usual_nodes(int64_t gpus, struct plan_cluster *o)
     if (own.link_bytes_s > 0)
         o->net_bytes_s = each * (double)node;
     o->node_gpus = node;
+    o->machine_gpus = 0;
 }
 
 static enum rc read_doc(const struct json *doc, int64_t gpus, struct plan_cluster *o,

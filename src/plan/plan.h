@@ -191,9 +191,10 @@ enum rc plan_gpu_by_product(const char *product, struct plan_gpu *out, struct er
 enum plan_fabric { PLAN_FABRIC_RDMA, PLAN_FABRIC_EFA, PLAN_FABRIC_OMNIPATH };
 struct plan_cluster {
     struct plan_gpu gpu;
-    int64_t gpus;       /* in all */
-    int64_t node_gpus;  /* in one NVLink domain */
-    double net_bytes_s; /* network of a node, one direction, all adapters together */
+    int64_t gpus;         /* in all */
+    int64_t node_gpus;    /* in one NVLink domain */
+    int64_t machine_gpus; /* in one machine: what a launcher starts there; 0: node_gpus */
+    double net_bytes_s;   /* network of a node, one direction, all adapters together */
     double net_latency_s;
     enum plan_fabric fabric;
 };

@@ -178,6 +178,11 @@ bool plan_accelerate_deepspeed(const struct plan_config *c);
 bool plan_megatron_aware(const struct plan_config *c);
 /* What its trainer stores where nothing is said. */
 enum plan_precision plan_framework_precision(enum plan_framework f);
+/* Launchers start as many processes on each node: as many as the machine has, or the most that
+ * divide the GPUs and hold groups of tensor parallelism whole.  false: only with less than half of
+ * a machine. */
+bool plan_launch_shape(const struct plan_cluster *cl, const struct plan_config *c,
+                       int64_t *out_nodes, int64_t *out_each);
 /* A command (and a file for DeepSpeed) as text; lines that begin with # say what the framework has
  * no flag for. */
 void plan_flags(const struct plan_model *m, const struct plan_cluster *cl,

@@ -139,6 +139,22 @@ test_expect 'Megatron-LM: the model that is planned, and what the command does n
         grep -q "config.json has them" out && { echo "no row for $m"; exit 1; } || :
     done
 '
+test_expect 'as many processes as GPUs: equal parts of nodes that hold groups of tensor parallelism whole, four in a tray of a rack' '
+    started() { # GPUS BATCH OPTION...: nodes x processes of each framework, one line each
+        n=$1 b=$2; shift 2
+        for f in deepspeed megatron torchtitan accelerate torchrun; do
+            stoker plan train --model llama-3.1-8b --gpus $n --batch $b --no-vary "$@" --flags $f >out || exit 1
+            sed -n "s/.*--num_nodes \([0-9]*\) --num_gpus \([0-9]*\) .*/\1 x \2/p; s/^[A-Z_=0-9 ]*torchrun --nnodes \([0-9]*\) --nproc-per-node \([0-9]*\) .*/\1 x \2/p; s/^accelerate launch --num_processes \([0-9]*\) --num_machines \([0-9]*\) .*/\2 : \1/p" out
+        done
+    }
+    test "$(started 12 96)" = "$(printf "2 x 6\n2 x 6\n2 x 6\n2 : 12\n2 x 6")" && grep -q "12 GPUs are 2 nodes with 6 of their 8 GPUs" out &&
+    test "$(started 20 100 --node 4)" = "$(printf "5 x 4\n5 x 4\n5 x 4\n5 : 20\n5 x 4")" && ! grep -q "of their" out &&
+    test "$(started 36 288 --fix tp4 | sort -u)" = "$(printf "9 : 36\n9 x 4")" &&
+    test "$(started 144 1152 --gpu gb200 | sort -u)" = "$(printf "36 : 144\n36 x 4")" &&
+    test "$(started 144 1152 --gpu gb300 --node 8 | sort -u)" = "$(printf "36 : 144\n36 x 4")" &&
+    { stoker plan train --model llama-3.1-8b --gpus 13 --batch 104 --flags torchrun >out 2>err; test $? = 2; } && test ! -s out &&
+    grep -q "no command starts 13 GPUs on machines of 8" err && grep -q "is 16; --node" err
+'
 test_expect 'as JSON: the same text, its framework and configuration' '
     flags llama-3.1-8b 8 deepspeed >text && flags llama-3.1-8b 8 deepspeed --json >j && python3 -c "
 import json
