@@ -42,7 +42,7 @@ void serve_address(const struct plan *p, int port, struct buf *out)
     const char *host = host_of(p), *scheme = p->o.tls_cert ? "https" : "http";
 
     if (str_starts(host, "unix:"))
-        buf_addf(out, "%s://localhost", scheme);
+        buf_adds(out, "http://localhost"); /* plain, whatever the ports speak */
     else
         buf_addf(out, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", scheme, host, port);
 }
@@ -57,7 +57,7 @@ void serve_curl(const struct plan *p, const struct serve_args *a, int port, stru
     buf_adds(out, "curl -s ");
     if (str_starts(host, "unix:"))
         buf_addf(out, "--unix-socket %s ", host + 5);
-    if (p->o.tls_cert)
+    else if (p->o.tls_cert)
         buf_addf(out, "--cacert %s ", p->o.tls_cert);
     if (token)
         buf_addf(out, "-H \"Authorization: Bearer $(cat %s)\" ", token);

@@ -107,10 +107,10 @@ void conn_open(struct http_server *s, int fd, const char *peer, int port)
     c->read_timer.conn = c->write_timer.conn = c;
     (void)str_copy(c->peer, sizeof(c->peer), peer);
     http_parser_init(&c->parser, s->o.body_bytes_max);
-    c->ssl = s->tls ? tls_open(s->tls, fd) : NULL;
-    c->handshaking = s->tls != NULL;
+    c->handshaking = s->tls && c->way != GUARD_UNIX; /* a socket file leaves no machine: plain */
+    c->ssl = c->handshaking ? tls_open(s->tls, fd) : NULL;
     e.data.ptr = c;
-    if ((s->tls && !c->ssl) || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &e) != 0) {
+    if ((c->handshaking && !c->ssl) || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &e) != 0) {
         if (c->ssl)
             tls_close(s->tls, c->ssl, false);
         close(fd);
@@ -275,7 +275,7 @@ static struct http_exchange *begin_exchange(struct conn *c)
     memcpy(x->peer, c->peer, sizeof(x->peer));
     x->req.peer = x->peer;
     x->req.port = c->port;
-    x->req.tls = c->s->tls != NULL;
+    x->req.tls = c->ssl != NULL;
     x->req.id = ++c->s->next_id;
     x->req.proven = c->verdict.proven;
     x->req.begun_ns = c->begun_ns;

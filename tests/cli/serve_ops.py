@@ -323,6 +323,9 @@ def safety():
     check("TLS: the same vectors", st == 200 and v == embed("bert", TEXTS, "--normalize"), st)
     check("TLS: the line to try", "--cacert cert.pem" in s.text and "https://" in s.text, s.text)
     check("TLS: it ends well", s.stop()[0] == 0)
+    p = run("serve", "-m", "bert", "--tls-cert", "cert.pem", "--tls-key", "key.pem", "--listen", "unix:sock", "--try")
+    check("TLS: a socket file is plain", p.returncode == 0 and p.stdout.startswith("200") and "--unix-socket sock http://localhost/" in p.stderr,
+          p.stdout, p.stderr)
     p = run("serve", "-m", "bert", "--tls-cert", "cert.pem", "--port", "0")
     check("a certificate without a key is an error", p.returncode != 0 and "key" in p.stderr, p.returncode, p.stderr)
 

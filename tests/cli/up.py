@@ -314,8 +314,13 @@ def secured():
     check("another one for the figures", ask(port("metrics"), "/metrics", "figures-secret")[0] == 200 and
           ask(port("models"), "/metrics", "figures-secret")[0] == 200 and ask(port("models"), "/info", "figures-secret")[0] == 401)
     check("pages from elsewhere", ask(port("models"), "/info", "token-secret", Origin="https://other.example")[2].getheader("access-control-allow-origin"))
-    c = socket.socket(socket.AF_UNIX)
-    c.connect("admin.sock")
+    c = http.client.HTTPConnection("localhost", timeout=30)
+    c.sock = socket.socket(socket.AF_UNIX)
+    c.sock.connect("admin.sock")
+    c.request("POST", "/v1/models/load?wait", json.dumps({"model": "more", "source": os.path.abspath("bert")}),
+              {"Authorization": "Bearer token-secret", "Content-Type": "application/json"})
+    r = c.getresponse()
+    check("the admin's socket file takes changes, plain", r.status == 200, r.status, r.read())
     c.close()
     check("the agent reads the figures of serve by https", wait(lambda: json.loads(ask(port("page"), "/health", "token-secret")[1])["model_server"] is True, 40),
           ask(port("page"), "/health", "token-secret")[1])
