@@ -4,6 +4,7 @@
 #include "model/model.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "model/lfs.h"
 #include "model/model_int.h"
 #include "os/file.h"
 
@@ -387,7 +388,9 @@ static enum rc json_load(struct model *m, struct arena *a, const char *dir, cons
         return rc;
     rc = file_read(path, MODEL_JSON_MAX, &text, err);
     if (!rc) {
-        rc = json_parse(a, buf_str(&text), text.len, out, err);
+        rc = lfs_pointer_refuse(buf_str(&text), text.len, err);
+        if (!rc)
+            rc = json_parse(a, buf_str(&text), text.len, out, err);
         if (rc)
             err_ctx(err, "'%s'", path);
         part_add(m, path);

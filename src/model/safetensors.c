@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "model/lfs.h"
 #include "model/torch_file.h"
 #include "os/file.h"
 
@@ -217,10 +218,9 @@ static enum rc header_read(struct st *s, size_t shard, struct arena *a, struct e
     rc = file_pread(f->fd, f->path, 0, &len, sizeof(len), err);
     if (rc)
         return rc;
-    if (!memcmp(&len, "version ", ST_LEN_BYTES)) {
-        err_hint(err, "Run 'git lfs pull' in the folder it came from.");
-        return err_set(err, RC_PARSE, "it is a pointer of Git LFS, not the file itself");
-    }
+    rc = lfs_pointer_refuse(&len, sizeof(len), err);
+    if (rc)
+        return rc;
     if (len > f->size - ST_LEN_BYTES)
         return err_set(err, RC_PARSE, "the header wants %llu bytes, the file has %llu",
                        (unsigned long long)len, (unsigned long long)(f->size - ST_LEN_BYTES));
@@ -359,7 +359,9 @@ static enum rc open_index(const char *dir, const char *path, struct st **out, st
 
     if (rc)
         goto release;
-    rc = json_parse(&a, buf_str(&text), text.len, &index, err);
+    rc = lfs_pointer_refuse(buf_str(&text), text.len, err);
+    if (!rc)
+        rc = json_parse(&a, buf_str(&text), text.len, &index, err);
     if (!rc)
         rc = index_open(s, dir, json_get(index, "weight_map"), err);
     if (!rc)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tokenizer: loading a tokenizer.json, and what can be asked of it. */
 #include "base/mem.h"
+#include "model/lfs.h"
 #include "model/tokenizer_int.h"
 
 #include <errno.h>
@@ -59,6 +60,8 @@ enum rc tokenizer_parse(const char *json, size_t len, const char *name,
     if (len > TOK_FILE_MAX)
         rc = err_set(e, RC_LIMIT, "larger than %d bytes", TOK_FILE_MAX);
     else
+        rc = lfs_pointer_refuse(json, len, e);
+    if (!rc)
         rc = json_parse_reading(&tree, json, len, &vocab, &root, e);
     if (!rc)
         rc = build(t, root, rules, e);

@@ -2,6 +2,7 @@
 #include "model/torch_file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "model/lfs.h"
 #include "os/file.h"
 #include "os/zip.h"
 
@@ -202,12 +203,10 @@ static enum rc look(struct torch_file *f, bool *old, struct err *err)
         return err_set(err, RC_PARSE, "the file is too short");
     if (!rc)
         rc = file_pread(f->fd, f->path, 0, head, sizeof(head), err);
+    if (!rc)
+        rc = lfs_pointer_refuse(head, sizeof(head), err);
     if (rc)
         return rc;
-    if (!memcmp(head, "version ", sizeof(head))) {
-        err_hint(err, "Run 'git lfs pull' in the folder it came from.");
-        return err_set(err, RC_PARSE, "it is a pointer of Git LFS, not the file itself");
-    }
     if (head[0] != 0x80 && memcmp(head, "PK", 2))
         return err_set(err, RC_PARSE, "it is no file of torch.save()");
     *old = head[0] == 0x80;

@@ -126,6 +126,10 @@ for name in ("config.json", "tokenizer.json", "model.safetensors"):
         (d / name).unlink()
         (d / name).mkdir()
 
+    @case(name + " is a pointer of Git LFS", 1, re.escape(name) + "'.*pointer of Git LFS(.|\n)*git lfs pull")
+    def _(d, name=name):
+        (d / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize 133\n" % ("0" * 64))
+
     @case(name + " is a link to itself", (1, 3), re.escape(name) + "|no model.safetensors")
     def _(d, name=name):
         (d / name).unlink()
