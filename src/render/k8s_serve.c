@@ -219,12 +219,10 @@ static void fetch_add(struct k8s *k, const struct spec_component *c, struct k8s_
 static void models_add(struct k8s *k, const struct spec_component *c, struct k8s_pod *pod)
 {
     const struct spec *s = k->r->spec;
-    size_t served = 0;
 
     for (size_t i = 0; i < s->model_count; i++) {
         const struct spec_model *m = &s->models[i];
 
-        served += is_of(m, c);
         if (is_of(m, c) && !spec_model_is_fetched(m) && !is_mounted(c, m->source) &&
             !storage_of(k, c, m))
             render_warn(k->r, &m->source,
@@ -237,9 +235,6 @@ static void models_add(struct k8s *k, const struct spec_component *c, struct k8s
             k8s_storage_add(k, pod, &s->storage[i]);
     if (k8s_fetches(k, c))
         fetch_add(k, c, pod);
-    if (c && !served)
-        render_warn(k->r, &c->name, "Name it as the 'component' of a model.",
-                    "'%s' serves no model of the spec", c->name);
 }
 
 /* ---- the model server ---- */

@@ -161,6 +161,9 @@ static void group_wishes(struct k8s *k, const struct spec_node *n, bool shared)
                     k->scc ? "Leave it out: each pod has GPUs of its own."
                            : "A component with 'pools' and without 'gpus' shares one.",
                     "no component shares a GPU of '%s': 'sharing' is not followed", n->name);
+    if (g->sharing == SPEC_SHARING_MIG && !g->mig_profile)
+        render_warn(k->r, &g->sharing, "Add 'mig_profile: 1g.10gb' or the like.",
+                    "group '%s' says no MIG profile: pods have its GPUs as a whole", n->name);
 }
 
 /* NVLink across machines needs IMEX, whose channels NVIDIA's DRA driver gives to pods that claim a

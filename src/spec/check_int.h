@@ -46,6 +46,7 @@ void check_switches(struct check *c);    /* a tree of the fabric's own */
 void check_images(struct check *c);      /* names of container images */
 void check_gpu_models(struct check *c);  /* the catalogue's GPUs and their MIG profiles */
 void check_serve_ports(struct check *c); /* check_serve.c */
+void check_served(struct check *c);      /* check_serve.c: a server has a model */
 void check_addresses(struct check *c);   /* check_address.c: what the agent can reach */
 void check_depends(struct check *c);     /* components that wait for each other */
 void check_places(struct check *c);      /* check_place.c: fabrics and machines that are named */

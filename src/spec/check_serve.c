@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* check_serve: the model server's ports against those of the agent and of components that run on
- * the same machines; its defaults count as much as what the file says. */
+ * the same machines (its defaults count as much as what the file says), and that a server has
+ * something to serve. */
+#include "base/str.h"
 #include "spec/check_int.h"
 
 #include <inttypes.h>
@@ -142,5 +144,32 @@ void check_serve_ports(struct check *c)
                 if (x->ports[p].protocol == SPEC_PROTOCOL_TCP)
                     port_twice(c, &x->ports[p].port, who, own[i].port, own[i].what);
         }
+    }
+}
+
+/* Does its command line name a model, beside those of the spec? */
+static bool args_name_model(const struct spec_component *c)
+{
+    for (size_t i = 0; i < c->args.count; i++)
+        if (str_starts(c->args.items[i], "-m") || str_starts(c->args.items[i], "--model"))
+            return true;
+    return false;
+}
+
+/* `stoker serve` has nothing to do without a model: it ends at once, and whatever runs it starts it
+ * again, for ever. */
+void check_served(struct check *c)
+{
+    const struct spec *s = c->s;
+
+    for (size_t i = 0; i < s->component_count; i++) {
+        const struct spec_component *k = &s->components[i];
+        bool served = k->command.count || args_name_model(k);
+
+        for (size_t m = 0; m < s->model_count && !served; m++)
+            served = str_eq(s->models[m].component, k->name);
+        if (k->kind == SPEC_COMPONENT_SERVING && !served)
+            check_doubt(c, &k->name, "Name it as the 'component' of a model.",
+                        "'%s' serves no model of the spec", k->name);
     }
 }

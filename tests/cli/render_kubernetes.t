@@ -560,7 +560,9 @@ test_expect 'warned: settings of GPUs that nothing makes' '
     site gpus "  u: {kind: service, target: kubernetes, nodes: g, gpus: 1, image: r/x, command: [x]}" && test ! -s gpus.err &&
     sed "s/model: H100/model: H100, sharing: mps, power_limit: 500, clock: 1500, compute_mode: prohibited, ecc: false/" gpus.yaml >set.yaml &&
     stoker render kubernetes -f set.yaml -o set >out 2>set.err &&
-    told set "sharing" "power_limit" "clock" "compute_mode" "ecc"'
+    told set "sharing" "power_limit" "clock" "compute_mode" "ecc" &&
+    sed "s/model: H100/model: H100, sharing: mig/" gpus.yaml >whole.yaml && has gpus/kubernetes/base/component-u.yaml "nvidia.com/gpu: 1" &&
+    stoker render kubernetes -f whole.yaml -o whole >out 2>whole.err && told whole "says no MIG profile: pods have its GPUs as a whole"'
 test_expect 'warned: a release newer than those known' '
     sed "s/{namespace: ml,/{namespace: ml, version: \"1.99\",/" roomy.yaml >newer.yaml &&
     stoker render kubernetes -f newer.yaml -o newer >out 2>newer.err && told newer "1.99 is newer than 1"'

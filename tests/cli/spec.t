@@ -186,6 +186,23 @@ for file in "$TOP"/tests/spec/*.yaml; do
         sed "\$d" err >a && sed "\$d" "$TOP/tests/spec/$name.expect" >b && diff -u b a
     '
 done
+test_expect 'a server without a model is told of, whatever runs it: it would end at once and be started for ever' '
+    for t in compose systemd kubernetes openshift local; do
+        cat >served.yaml <<END
+nodes: [{name: a, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 64, memory: 512GiB}]
+components:
+  s: {kind: serving, target: $t, gpus: 1, IMAGE}
+  other: {kind: serving, target: $t, gpus: 1, IMAGE, command: [/opt/server], ports: [{name: h, port: 9}]}
+  named: {kind: serving, target: $t, gpus: 1, IMAGE, args: [-m, "e5=/models/e5"], ports: [{name: h, port: 8}]}
+targets: {$([ $t = local ] || echo "$t: {}")}
+END
+        case $t in systemd) sed -i "s/, IMAGE//" served.yaml ;; *) sed -i "s|IMAGE|image: r.org/s:1|" served.yaml ;; esac
+        stoker spec check served.yaml 2>err && grep -q "^served.yaml:3:3: warning: .s. serves no model of the spec" err &&
+        test "$(grep -c "serves no model" err)" = 1 || { cat err; exit 1; }
+        printf "models:\n  m: {source: org/m, kind: embedding, component: s}\n" >>served.yaml
+        stoker spec check served.yaml 2>err && ! grep "serves no model" err || exit 1
+    done
+'
 test_expect 'words of other systems lead to ours' '
     printf "nodes:\n  - {name: a, cpus: 8, ram: 1TB, gpus: 8}\ncomponents: {c: {cpu: 4, volumes: []}}\n" >words.yaml &&
     { stoker spec check words.yaml 2>err; test $? = 1; } && grep -A3 "key .cpus." err | grep -q "mean .cpu_cores.?" &&
