@@ -50,6 +50,7 @@ struct k8s { /* what holds for all objects of a target */
     int minor;                                                           /* of Kubernetes 1.MINOR */
     enum spec_mig_strategy mig_strategy;
     const void *mig_strategy_at;
+    bool by_name;  /* no component is for the target: all that have an image are */
     bool scc;      /* OpenShift's constraint picks the user: none is named */
     bool ipc_lock; /* RDMA pods ask for IPC_LOCK though they are not root */
 };
@@ -245,11 +246,15 @@ void k8s_port_name(const struct spec_port *ports, size_t i, char *out);
 
 /* Is it to run as user 0? */
 bool k8s_is_root(const struct spec_component *c);
+/* The user by number, since the kubelet cannot look up names of an image; none: it has no number. */
+struct maybe k8s_uid(const struct spec_component *c);
 /* Refuses a component whose name is that of an object or container of ours, or one name with
  * another's. */
 void k8s_names_check(struct k8s *k, const struct spec_component *const *all, size_t count);
 /* Has it a memory pool but no GPUs of its own: does it share those of others? */
 bool k8s_shares_gpu(const struct spec_component *c);
+/* Does it share one through the MPS daemon of the device plug-in? */
+bool k8s_is_mps_client(struct k8s *k, const struct spec_component *c);
 
 /* The image that has stoker in it: `named` where that is not NULL, else that of a serving component
  * without a command, else `fallback`. */
@@ -261,8 +266,7 @@ void k8s_component_wishes(struct k8s *k, const struct spec_component *c, bool ke
 /* Warns where the namespace's name becomes another one; refuses those of the cluster itself. */
 void k8s_namespace_wish(struct k8s *k, const char *const *name);
 /* Warns of the GPUs of groups that these components run on. */
-void k8s_group_wishes(struct k8s *k, const struct spec_component *const *all, size_t count,
-                      bool by_name);
+void k8s_group_wishes(struct k8s *k, const struct spec_component *const *all, size_t count);
 
 /* nv-ipam's release, and a pool of it for the pods of a fabric's subnet; the machines are those of
  * its groups, by their label. */

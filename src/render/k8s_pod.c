@@ -125,6 +125,24 @@ void k8s_stoker_add(struct k8s *k, struct k8s_pod *pod)
                                     .memory = "64Mi" });
 }
 
+/* The device plug-in mounts the MPS daemon's /dev/shm, by which clients reach it, into pods that
+ * share a GPU (k8s-device-plugin, internal/plugin/mps.go).  The kubelet mounts the pod's own volumes
+ * after those of plug-ins: one of the same path would hide it, and no client would find its GPU. */
+static void mps_shm_check(struct k8s *k, const struct spec_component *c)
+{
+    if (c->shm_bytes.known)
+        render_warn(k->r, &c->shm_bytes,
+                    "The daemon's has half of the machine's memory, for all pods of it together.",
+                    "MPS brings /dev/shm into pods of '%s': its 'shm' is not followed", c->name);
+    for (size_t i = 0; i < c->mount_count; i++)
+        if (str_eq(c->mounts[i].path, "/dev/shm"))
+            render_refuse(
+                k->r, &c->mounts[i].path, "Leave it out, or share the GPUs by time_slicing.",
+                "a mount at /dev/shm hides that of the MPS daemon: '%s' could not use its "
+                "GPU",
+                c->name);
+}
+
 /* Workers of a loader and NCCL pass memory through /dev/shm, where a container has 64 MB unless
  * told; what is written there counts as the pod's memory. */
 static void shm_add(struct k8s *k, struct k8s_pod *pod)
@@ -145,6 +163,10 @@ static void shm_add(struct k8s *k, struct k8s_pod *pod)
                          said           ? c->memory_bytes
                          : memory.known ? maybe_of(memory.v << 20)
                                         : maybe_none());
+    if (k8s_is_mps_client(k, c)) {
+        mps_shm_check(k, c);
+        return;
+    }
     for (size_t i = 0; i < pod->volume_count; i++)
         if (str_eq(pod->volumes[i].path, "/dev/shm"))
             return;
@@ -167,20 +189,27 @@ bool k8s_is_root(const struct spec_component *c)
     return c->user && (str_eq(c->user, "root") || (str_to_i64(c->user, 10, &uid) && uid == 0));
 }
 
-/* The user by number, since the kubelet cannot look up names of an image. */
-static int64_t user_of(struct k8s *k, const struct spec_component *c)
+struct maybe k8s_uid(const struct spec_component *c)
 {
     int64_t uid;
 
     if (!c->user)
-        return K8S_UID_DEFAULT;
+        return maybe_of(K8S_UID_DEFAULT);
     if (k8s_is_root(c))
-        return 0;
+        return maybe_of(0);
     if (str_to_i64(c->user, 10, &uid) && uid >= 0 && uid <= INT32_MAX)
-        return uid;
-    render_refuse(k->r, &c->user, "Write the number: user: \"1000\".",
-                  "Kubernetes takes a user by number, and '%s' is none", c->user);
-    return K8S_UID_DEFAULT;
+        return maybe_of(uid);
+    return maybe_none();
+}
+
+static int64_t user_of(struct k8s *k, const struct spec_component *c)
+{
+    struct maybe uid = k8s_uid(c);
+
+    if (!uid.known)
+        render_refuse(k->r, &c->user, "Write the number: user: \"1000\".",
+                      "Kubernetes takes a user by number, and '%s' is none", c->user);
+    return maybe_or(uid, K8S_UID_DEFAULT);
 }
 
 void k8s_pod_of(struct k8s *k, const struct spec_component *c, bool templates, struct k8s_pod *out)
@@ -224,6 +253,21 @@ void k8s_pod_of(struct k8s *k, const struct spec_component *c, bool templates, s
 bool k8s_shares_gpu(const struct spec_component *c)
 {
     return !c->gpus && c->pools.count;
+}
+
+bool k8s_is_mps_client(struct k8s *k, const struct spec_component *c)
+{
+    const struct spec *s = k->r->spec;
+    const struct spec_node **groups =
+        arena_array(&k->arena, const struct spec_node *, s->node_count + 1);
+    struct feasible_opts opts = { .kubernetes_by_name = k->by_name };
+    size_t count = !k->scc && k8s_shares_gpu(c) ? feasible_groups(s, c, groups) : 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (groups[i]->gpu && groups[i]->gpu->sharing == SPEC_SHARING_MPS &&
+            feasible_shares(s, groups[i], &opts) > 1)
+            return true;
+    return false;
 }
 
 /* ---- as YAML ---- */

@@ -221,13 +221,12 @@ static void host_names(struct k8s *k, const struct spec_component *const *all, s
         }
 }
 
-void k8s_group_wishes(struct k8s *k, const struct spec_component *const *all, size_t count,
-                      bool by_name)
+void k8s_group_wishes(struct k8s *k, const struct spec_component *const *all, size_t count)
 {
     const struct spec *s = k->r->spec;
     const struct spec_node **groups =
         arena_array(&k->arena, const struct spec_node *, s->node_count + 1);
-    struct feasible_opts opts = { .kubernetes_by_name = by_name };
+    struct feasible_opts opts = { .kubernetes_by_name = k->by_name };
 
     for (size_t i = 0; i < s->node_count; i++) {
         const struct spec_node *n = &s->nodes[i];

@@ -85,8 +85,8 @@ static void works_find(struct kube *q)
     for (size_t i = 0; i < s->component_count; i++)
         if (s->components[i].target == SPEC_TARGET_KUBERNETES)
             work_add(q, &s->components[i]);
-    q->by_name = !q->work_count;
-    for (size_t i = 0; q->by_name && i < s->component_count; i++)
+    q->k.by_name = !q->work_count;
+    for (size_t i = 0; q->k.by_name && i < s->component_count; i++)
         if (s->components[i].image)
             work_add(q, &s->components[i]);
 }
@@ -427,7 +427,7 @@ static void wishes_tell(struct kube *q)
     }
     k8s_names_check(&q->k, all, q->work_count);
     kube_headless_check(q);
-    k8s_group_wishes(&q->k, all, q->work_count, q->by_name);
+    k8s_group_wishes(&q->k, all, q->work_count);
     if (q->work_count && !spec_where(q->k.r->spec, at).line)
         at = &q->works[0].c->target;
     if (str_eq(q->k.stoker_image, KUBE_STOKER_IMAGE) && (q->agent || q->serve || q->launcher))
@@ -473,6 +473,7 @@ static bool begin(struct kube *q, struct render *r)
     k8s_namespace_wish(&q->k, &t->namespace);
     works_find(q);
     kube_sharing_check(q);
+    kube_mps_users_check(q);
     q->serve = k8s_has_models(r->spec, NULL);
     q->serves = q->serve;
     for (size_t i = 0; i < q->work_count; i++)

@@ -49,7 +49,6 @@ struct kube {
     const struct spec_kubernetes *t;
     struct kube_work *works;
     size_t work_count;
-    bool by_name;                     /* no component is for kubernetes: all that have an image */
     const char *base[KUBE_FILES_MAX]; /* files of base beside those of components */
     size_t base_count;
     const char *site[KUBE_FILES_MAX]; /* files of overlays/site */
@@ -90,7 +89,8 @@ void k8s_rules(struct render *r, struct yaml_out *y);
 
 void kube_node_write(struct kube *q);
 void kube_operator_write(struct kube *q);
-void kube_sharing_check(struct kube *q); /* refuses shares that the device plug-in cannot give */
+void kube_sharing_check(struct kube *q);   /* refuses shares that the device plug-in cannot give */
+void kube_mps_users_check(struct kube *q); /* refuses users that MPS would not serve together */
 /* How often the device plug-in offers each GPU of a group: 1 where it shares none. */
 int64_t kube_shares(const struct kube *q, const struct spec_node *n);
 /* Node groups whose GPUs are shared; their configurations below `key`; the group that shares, when

@@ -29,9 +29,9 @@ static void base_write(struct kube *q)
     int minor;
 
     kustomization(q, &y, out, "Everything that runs; apply an overlay, not this.");
-    if (q->by_name)
+    if (q->k.by_name)
         yaml_comment(&y, "No component's target is kubernetes: all that have an image are here.");
-    for (size_t i = 0; q->by_name && i < s->component_count; i++)
+    for (size_t i = 0; q->k.by_name && i < s->component_count; i++)
         if (!s->components[i].image)
             yaml_comment(&y, arena_printf(&q->k.arena, "Left out, since it has no image: %s (%s)",
                                           s->components[i].name,

@@ -33,7 +33,7 @@ static bool is_roce(const struct spec_fabric *f)
 int64_t kube_shares(const struct kube *q, const struct spec_node *n)
 {
     int64_t count = feasible_shares(q->k.r->spec, n,
-                                    &(struct feasible_opts){ .kubernetes_by_name = q->by_name });
+                                    &(struct feasible_opts){ .kubernetes_by_name = q->k.by_name });
 
     return count > 1 ? count : 1;
 }
@@ -375,6 +375,41 @@ void kube_sharing_check(struct kube *q)
                         "%" PRId64 " pods meet at each",
                         o->name, c->name, n->name, kube_shares(q, n));
     }
+}
+
+static const struct spec_node *group_of_both(const struct spec *s, const struct spec_component *a,
+                                             const struct spec_component *b)
+{
+    for (size_t i = 0; i < s->node_count; i++)
+        if (s->nodes[i].gpu && s->nodes[i].gpu->sharing == SPEC_SHARING_MPS &&
+            spec_component_on(s, a, &s->nodes[i]) && spec_component_on(s, b, &s->nodes[i]))
+            return &s->nodes[i];
+    return NULL;
+}
+
+/* The plug-in starts one MPS daemon a machine (`nvidia-cuda-mps-control -d`, mps/daemon.go), whose
+ * server has one user at a time: clients of another wait until it has no client left, which those of
+ * services never come to. */
+void kube_mps_users_check(struct kube *q)
+{
+    for (size_t i = 0; i < q->work_count; i++)
+        for (size_t j = 0; j < i; j++) {
+            const struct spec_component *a = q->works[j].c, *b = q->works[i].c;
+            struct maybe ours = k8s_uid(a), its = k8s_uid(b);
+            const struct spec_node *n = group_of_both(q->k.r->spec, a, b);
+
+            if (!n || !ours.known || !its.known || ours.v == its.v ||
+                !k8s_is_mps_client(&q->k, a) || !k8s_is_mps_client(&q->k, b))
+                continue;
+            render_refuse(q->k.r,
+                          b->user   ? (const void *)&b->user
+                          : a->user ? (const void *)&a->user
+                                    : (const void *)&b->name,
+                          "Give both the same user, or share the GPUs by time_slicing.",
+                          "components '%s' and '%s' share GPUs of '%s' as users %" PRId64
+                          " and %" PRId64 ": MPS serves one",
+                          a->name, b->name, n->name, ours.v, its.v);
+        }
 }
 
 static void on(struct yaml_out *y, const char *key, bool enabled, const char *why)

@@ -162,7 +162,7 @@ static void check(struct shift *s)
         all[count++] = c;
     }
     k8s_names_check(&s->k, all, count);
-    k8s_group_wishes(&s->k, all, count, false);
+    k8s_group_wishes(&s->k, all, count);
     k8s_namespace_wish(&s->k, &s->t->namespace);
     for (size_t i = 0; !s->k.stoker_image_from && !s->t->build && i < count; i++)
         if (shift_launched(all[i])) {

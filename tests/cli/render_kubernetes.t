@@ -647,6 +647,30 @@ test_expect 'a GPU is offered as often as the largest pool fits, and no oftener'
         sharing $how 2 && has cut/kubernetes/gpu-operator-values.yaml "replicas: 2" && test ! -s cut.err || exit 1
         ! sharing $how 3 && grep -q "^cut.yaml:[0-9]*:[0-9]*: .*2 fit" cut.err || exit 1
     done'
+test_expect 'who shares a GPU by MPS has the /dev/shm of its daemon and one user; with time slices each has its own' '
+    cat >mps.yaml <<END
+site: {name: s}
+nodes: [{name: s, count: 2, gpus_per_node: 4, gpu: {model: L40S, sharing: mps}, cpu_cores: 48, memory: 384GB}]
+storage: [{name: quick, kind: memory, size: 2GiB}]
+pools: {p: {size: 10GB}}
+components:
+  a: {target: kubernetes, image: r.org/a:1, command: [a], pools: [p], user: "1000"}
+  b: {target: kubernetes, image: r.org/b:1, command: [b], pools: [p]}
+targets: {kubernetes: {stoker_image: r.example/stoker:1}}
+END
+    stoker render kubernetes -f mps.yaml -o mps >out 2>err && ! grep -v "Prometheus" err | grep warning: &&
+    has mps/kubernetes/base/component-a.yaml "nvidia.com/gpu: 1" && ! grep -r "/dev/shm" mps/kubernetes/base &&
+    sed "s/sharing: mps/sharing: time_slicing/" mps.yaml >slices.yaml && stoker render kubernetes -f slices.yaml -o slices >out 2>err &&
+    has slices/kubernetes/base/component-a.yaml "mountPath: /dev/shm" &&
+    sed "s/size: 10GB/size: 40GB/" mps.yaml >one.yaml && stoker render kubernetes -f one.yaml -o one >out 2>err &&
+    has one/kubernetes/base/component-a.yaml "mountPath: /dev/shm" &&
+    sed "s/  b: {/&shm: 1GiB, /" mps.yaml >shm.yaml && stoker spec check shm.yaml >out 2>err &&
+    grep -q "^shm.yaml:7:12: warning: MPS brings /dev/shm into pods of .b.: its .shm. is not followed" err &&
+    sed "s|  b: {|&mounts: [{storage: quick, path: /dev/shm}], |" mps.yaml >hides.yaml && ! stoker spec check hides.yaml 2>err &&
+    grep -q "^hides.yaml:7:39: a mount at /dev/shm hides that of the MPS daemon" err &&
+    sed "s/1000/2000/" mps.yaml >users.yaml && ! stoker spec check users.yaml 2>err &&
+    grep -q "^users.yaml:6:77: components .a. and .b. share GPUs of .s. as users 2000 and 1000: MPS serves one" err &&
+    sed "s/mps}/time_slicing}/" users.yaml >apart.yaml && stoker spec check apart.yaml'
 test_expect 'a whole GPU where all are shared: refused with MPS, told with time slices' '
     W="  w: {target: kubernetes, nodes: g, gpus: 1, image: r/x, command: [x]}" &&
     ! sharing mps 1 "$W" && grep -q "^cut.yaml:[0-9]*:[0-9]*: .u. shares a GPU where .w. takes 1" cut.err &&
