@@ -246,7 +246,7 @@ void k8s_port_name(const struct spec_port *ports, size_t i, char *out);
 
 /* Is it to run as user 0? */
 bool k8s_is_root(const struct spec_component *c);
-/* The user by number, since the kubelet cannot look up names of an image; none: it has no number. */
+/* The user by number, since the kubelet cannot look up names of an image; none: it is a name. */
 struct maybe k8s_uid(const struct spec_component *c);
 /* Refuses a component whose name is that of an object or container of ours, or one name with
  * another's. */

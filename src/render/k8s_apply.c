@@ -10,7 +10,8 @@
  *                       of such a set stay and are taken over
  *   is not changed      a headless Service that is to have an address keeps "None" without a word
  *                       (the API server fills in what was there): it is made anew as well
- *   no longer named     keeps running, with its GPUs: told at each run, deleted by `prune`
+ *   no longer named     keeps running, with its GPUs: told at each run, deleted by `prune`; what
+ *                       people start by hand from run/ is named as much as what `apply` makes
  *
  * Deleting is by label within the namespaces of the spec, of kinds that hold no data: claims,
  * volumes, secrets and namespaces are never among them.  It is a step of its own, since two specs
@@ -47,10 +48,15 @@ static const char STALE[] =
     "names() {\n"
     "    echo \"$named\" | grep -qxF -e \"$1\"\n"
     "}\n"
-    "# False where no cluster answers.\n"
+    "# False where no cluster answers. Files of run/ are the spec's, too: people start them by hand.\n"
     "look() {\n"
-    "    named=$($tool apply -k \"$folder\" --dry-run=client -o name 2>/dev/null) && [ -n "
-    "\"$named\" ]\n"
+    "    named=$(\n"
+    "        $tool apply -k \"$folder\" --dry-run=client -o name 2>/dev/null || exit 1\n"
+    "        for f in \"$folder\"/run/*.yaml; do\n"
+    "            [ ! -e \"$f\" ] || $tool create --dry-run=client -o name -f \"$f\" 2>/dev/null || "
+    "exit 1\n"
+    "        done\n"
+    "    ) && [ -n \"$named\" ]\n"
     "}\n"
     "# moved KIND/NAME: is that component of another kind now?\n"
     "moved() {\n"

@@ -126,8 +126,9 @@ void k8s_stoker_add(struct k8s *k, struct k8s_pod *pod)
 }
 
 /* The device plug-in mounts the MPS daemon's /dev/shm, by which clients reach it, into pods that
- * share a GPU (k8s-device-plugin, internal/plugin/mps.go).  The kubelet mounts the pod's own volumes
- * after those of plug-ins: one of the same path would hide it, and no client would find its GPU. */
+ * share a GPU (k8s-device-plugin, internal/plugin/mps.go).  The kubelet mounts the pod's own
+ * volumes after those of plug-ins: one of the same path would hide it, and no client would find its
+ * GPU. */
 static void mps_shm_check(struct k8s *k, const struct spec_component *c)
 {
     if (c->shm_bytes.known)

@@ -388,8 +388,8 @@ static const struct spec_node *group_of_both(const struct spec *s, const struct 
 }
 
 /* The plug-in starts one MPS daemon a machine (`nvidia-cuda-mps-control -d`, mps/daemon.go), whose
- * server has one user at a time: clients of another wait until it has no client left, which those of
- * services never come to. */
+ * server has one user at a time: clients of another wait until it has no client left, which those
+ * of services never come to. */
 void kube_mps_users_check(struct kube *q)
 {
     for (size_t i = 0; i < q->work_count; i++)

@@ -334,6 +334,35 @@ END
     stoker render openshift -f classes.yaml -o classes >/dev/null 2>&1 &&
     test "$(grep -c "oc get storageclass # one must" classes/openshift/install.sh)" = 1 && grep -q "oc get storageclass fast" classes/openshift/install.sh
 '
+# A cluster with what the manifests name, a Job that people started from run/, and one that the spec has lost.
+mkdir -p stub && cat >stub/oc <<'END'
+#!/bin/sh
+names() { awk '/^apiVersion:/ { g = $2; sub("/.*", "", g); g = g == "v1" ? "" : "." g } /^kind:/ { k = tolower($2) } /^  name:/ { print k g "/" $2 }' "$@"; }
+case "$*" in
+*"apply -k"*"--dry-run=client"*) echo statefulset.apps/w ;;
+*"create --dry-run=client"*) test -z "${BROKEN-}" || exit 1; for f; do :; done; names "$f" ;;
+*" get job.batch "*) printf 'check\nlost\n' ;;
+*" get service "*clusterIP*) ;;
+*" get service "*) echo check-headless ;;
+*" get "*) exit 1 ;;
+esac
+END
+chmod 755 stub/oc
+test_expect 'what people start from run/ is the spec.s: no script calls it lost or deletes it' '
+    cat >started.yaml <<END &&
+nodes: [{name: g, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TiB}]
+components:
+  w: {kind: training, target: openshift, image: r/x, command: [x], gpus: 4}
+  check: {kind: batch, target: openshift, image: r/x, command: [x], gpus: 4, nodes_per_replica: 2, queued: true}
+targets: {openshift: {}}
+END
+    stoker render openshift -f started.yaml -o started >/dev/null 2>&1 &&
+    PATH=$PWD/stub:$PATH sh started/openshift/install.sh manifests >manifests.txt && cat manifests.txt &&
+    PATH=$PWD/stub:$PATH sh started/openshift/install.sh prune >prune.txt && cat prune.txt &&
+    grep -q "no longer names it: job.batch/lost" manifests.txt && grep -qx "+ oc -n stoker delete job.batch/lost" prune.txt &&
+    ! grep check manifests.txt prune.txt &&
+    ! BROKEN=1 PATH=$PWD/stub:$PATH sh started/openshift/install.sh prune >broken.txt && ! grep delete broken.txt
+'
 test_expect 'from 4.21 on machines keep more, by their size' '
     cat >sized.yaml <<END
 site: {name: s}
