@@ -289,19 +289,64 @@ static void megatron_precision(struct job *j)
     note_half(j);
 }
 
+/* Layers of chunk `i` in the order of the layers: all first chunks of the stages, then all second
+ * ones. */
+static int64_t chunk_layers(const struct job *j, int64_t i)
+{
+    struct plan_stage s;
+    int64_t chunk = i / j->c->pp;
+
+    plan_stage_of(j->m, j->c, (int32_t)(i % j->c->pp), &s);
+    return s.count / j->c->vpp + (chunk < s.count % j->c->vpp);
+}
+
+/* E and L are the embedding and the head, t a layer, (t*2|)*3 three chunks of two. */
+static void megatron_layout(struct job *j)
+{
+    int64_t chunks = (int64_t)j->c->pp * j->c->vpp, same;
+    struct buf text = { 0 };
+
+    for (int64_t i = 0; i < chunks; i += same) {
+        int64_t n = chunk_layers(j, i);
+        bool last = i + 1 == chunks;
+
+        for (same = 1; i && i + same + 1 < chunks && chunk_layers(j, i + same) == n;)
+            same++;
+        buf_adds(&text, i ? "" : "E");
+        buf_adds(&text, same > 1 ? "(" : "");
+        if (n)
+            buf_adds(&text, "t");
+        if (n > 1)
+            buf_addf(&text, "*%lld", ll(n));
+        buf_adds(&text, last ? "L" : "|");
+        if (same > 1)
+            buf_addf(&text, ")*%lld", ll(same));
+    }
+    flag(j, "--pipeline-model-parallel-layout \"%s\"", buf_str(&text));
+    buf_release(&text);
+}
+
+/* Stages of the same number of layers are Megatron-LM's own, also with the embedding and the head
+ * as a layer each; others it has to be told. */
 static void megatron_split(struct job *j)
 {
     const struct plan_config *c = j->c;
+    enum plan_split split = c->profile.split;
+    int64_t chunks = (int64_t)c->pp * c->vpp, layers = j->m->layers;
+    bool ends =
+        split == PLAN_SPLIT_EMBED_LAYER || (split == PLAN_SPLIT_ENDS_LESS && layers % chunks);
 
     if (c->pp == 1)
         return;
-    if (c->profile.split == PLAN_SPLIT_EMBED_LAYER ||
-        (c->profile.split == PLAN_SPLIT_ENDS_LESS && j->m->layers % ((int64_t)c->pp * c->vpp)))
-        flag(j, "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split");
-    if (c->profile.split == PLAN_SPLIT_COST)
-        note(j, "stages by cost: give them with --pipeline-model-parallel-layout");
-    if (c->vpp > 1)
-        flag(j, "--num-virtual-stages-per-pipeline-rank %d", c->vpp);
+    if (split == PLAN_SPLIT_COST || (ends ? layers + 2 : layers) % chunks) {
+        megatron_layout(j);
+    } else {
+        if (ends)
+            flag(j, "--account-for-embedding-in-pipeline-split "
+                    "--account-for-loss-in-pipeline-split");
+        if (c->vpp > 1)
+            flag(j, "--num-virtual-stages-per-pipeline-rank %d", c->vpp);
+    }
     if (c->schedule == PLAN_GPIPE)
         note(j, "Megatron-LM has no GPipe schedule: 1F1B takes the same time and less memory");
 }
@@ -369,6 +414,8 @@ static void torchtitan(struct job *j)
     flag(j, "--parallelism.pipeline_parallel_degree %d", c->pp);
     if (c->pp > 1)
         torchtitan_pipeline(j);
+    if (c->pp > 1 || j->m->experts) /* it records a step as a graph, but neither of these */
+        flag(j, "--training.disable_cuda_graphs");
     if (c->cp > 1)
         flag(j, "--parallelism.context_parallel_degree %d", c->cp);
     if (c->ep > 1)
@@ -450,8 +497,6 @@ static void deepspeed_json(struct job *j)
         buf_adds(o, "    \"offload_optimizer\": { \"device\": \"cpu\", \"pin_memory\": true },\n");
     if (c->offload_params)
         buf_adds(o, "    \"offload_param\": { \"device\": \"cpu\", \"pin_memory\": true },\n");
-    if (c->zero == 3 && j->shard != j->replicas)
-        buf_addf(o, "    \"mics_shard_size\": %lld,\n", ll(j->shard));
     buf_adds(o, "    \"contiguous_gradients\": true\n  }\n}\nEND\n");
 }
 
@@ -470,9 +515,8 @@ static void deepspeed(struct job *j)
     no_flag(j, "DeepSpeed");
     if (j->c->tp > 1 && !j->c->seq_par)
         note(j, "tensor parallelism is AutoTP, for models of Transformers");
-    if (j->c->zero && j->c->zero < 3 && j->shard != j->replicas)
-        note(j, "a shard over %lld of %lld GPUs is for ZeRO 3 alone (MiCS)", ll(j->shard),
-             ll(j->replicas));
+    if (j->c->zero && j->shard != j->replicas)
+        note(j, "DeepSpeed has no shards over %lld of %lld GPUs", ll(j->shard), ll(j->replicas));
     note_half(j);
     note_optimizer(j);
     note_compile(j, "call engine.compile() behind deepspeed.initialize()");

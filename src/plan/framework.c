@@ -13,7 +13,7 @@ const char *const plan_framework_names[] = { "megatron",   "torchtitan", "deepsp
                                              "accelerate", "torchrun",   NULL };
 const char *const plan_framework_versions[PLAN_FRAMEWORKS] = {
     [PLAN_MEGATRON] = "Megatron-LM, core 0.16",   [PLAN_TORCHTITAN] = "TorchTitan 0.3.0",
-    [PLAN_DEEPSPEED] = "DeepSpeed 0.19",          [PLAN_ACCELERATE] = "Accelerate 1.15",
+    [PLAN_DEEPSPEED] = "DeepSpeed 0.19.8",        [PLAN_ACCELERATE] = "Accelerate 1.15",
     [PLAN_TORCHRUN] = "torchrun of PyTorch 2.11",
 };
 
@@ -54,6 +54,7 @@ static const char *megatron_refuses(const struct plan_model *m, const struct pla
 static const char *torchtitan_refuses(const struct plan_model *m, const struct plan_config *c)
 {
     int64_t replicas = (int64_t)c->dp * c->cp, shard = c->shard ? c->shard : replicas;
+    int64_t chunks = (int64_t)c->pp * c->vpp;
 
     if (c->zero == 1)
         return "it has no ZeRO 1";
@@ -61,6 +62,10 @@ static const char *torchtitan_refuses(const struct plan_model *m, const struct p
         return "its plain replicas go with nothing else";
     if (c->zero && shard % c->cp)
         return "a shard holds whole context-parallel groups";
+    if (c->pp > 1 && c->profile.split == PLAN_SPLIT_COST)
+        return "stages by cost are no setting of it";
+    if (c->pp > 1 && m->layers % chunks && (m->layers + 2) % chunks)
+        return "its stages have the same number of layers, or one less where the ends are";
     if (m->experts && plan_etp(c) > 1)
         return "experts are not cut by tensor parallelism";
     if (c->recompute_every > 1 || c->recompute_ops)
@@ -83,8 +88,8 @@ static const char *deepspeed_refuses(const struct plan_config *c)
         return "AutoTP goes with ZeRO 0 to 2, and with no pipeline";
     if (c->cp > 1 || c->seq_par)
         return "context and sequence parallelism are no settings of it";
-    if (c->shard && c->zero < 3)
-        return "shards smaller than all replicas (MiCS) are of ZeRO 3";
+    if (c->shard) /* MiCS left with 0.19.8; ZeRO++'s secondary shards keep other bytes */
+        return "it has no shards smaller than all replicas";
     if (c->recompute_every > 1 || c->recompute_ops || c->recompute == PLAN_RECOMPUTE_SELECTIVE)
         return "recompute is the model's, of whole layers";
     if (c->precision == PLAN_FSDP_MIXED || c->precision == PLAN_PURE16)

@@ -155,6 +155,23 @@ static struct near_size nearest_size(const struct plan_space *s, bool any_batch)
     return best;
 }
 
+/* Where more than one size has to change: one that is wrong whatever the others are. */
+static struct near_size nearest_alone(const struct plan_space *space)
+{
+    struct near_size best = { 0 };
+    struct plan_space s = *space;
+    unsigned others = space->fixed;
+
+    for (size_t i = 0; i < ARRAY_SIZE(given_sizes); i++)
+        others &= ~given_sizes[i].bit;
+    for (size_t i = 0; i < ARRAY_SIZE(given_sizes) && !best.size; i++) {
+        s.fixed = others | given_sizes[i].bit;
+        if ((space->fixed & given_sizes[i].bit) && !plan_search_any(&s))
+            try_size(&s, &given_sizes[i], false, &best);
+    }
+    return best;
+}
+
 /* The number of GPUs nearest to the given one on which the given sizes leave something, with the
  * batch that takes (0: the given one); 0: none. */
 static int64_t nearest_gpus(const struct plan_space *space, int64_t product, int64_t *out_batch)
@@ -235,7 +252,7 @@ static bool sizes_hint(const struct plan_space *s, struct err *err)
     struct near_size near = nearest_size(s, false);
     struct err own = { 0 };
     struct buf text = { 0 };
-    bool said;
+    bool said, alone = false;
 
     if (!near.size)
         near = nearest_size(s, true);
@@ -244,6 +261,8 @@ static bool sizes_hint(const struct plan_space *s, struct err *err)
     say_broken(s, product, &text, &own);
     if (!near.size)
         gpus = nearest_gpus(s, product, &near.batch);
+    if (!near.size && !gpus && (near = nearest_alone(s)).size)
+        alone = true;
     if (text.len && (near.size || gpus || *own.hint))
         buf_addc(&text, ' ');
     if (near.size)
@@ -253,7 +272,7 @@ static bool sizes_hint(const struct plan_space *s, struct err *err)
     if (near.batch)
         buf_addf(&text, ", with a batch of %lld", (long long)near.batch);
     if (near.size || gpus)
-        buf_addf(&text, ".");
+        buf_adds(&text, alone ? " where the other sizes are left out." : ".");
     else
         buf_adds(&text, own.hint);
     said = text.len > 0;

@@ -139,6 +139,29 @@ test_expect 'Megatron-LM: the model that is planned, and what the command does n
         grep -q "config.json has them" out && { echo "no row for $m"; exit 1; } || :
     done
 '
+test_expect 'Megatron-LM: stages that it does not make by itself are laid out, with their virtual stages' '
+    layout() { # STAGES LAYERS MODEL GPUS SPLIT FIX [OPTION...]: as the training script reads it: an embedding, all layers, a head
+        want="$1 $2" m=$3 n=$4 split=$5 fix=$6; shift 6
+        stoker plan train --model $m --gpus $n --batch 512 --split $split --fix "$fix" --no-vary "$@" --flags megatron >out &&
+        ! grep -q "virtual-stages\|account-for" out && test "$want" = "$(python3 -c "
+import re
+text = re.search(r\"pipeline-model-parallel-layout \\\"(.*?)\\\"\", open(\"out\").read())[1]
+for unit in (r\"\(([^)]+)\)\*(\d+)\", r\"(.)\*(\d+)\"):
+    text = re.sub(unit, lambda x: x[1] * int(x[2]), text)
+assert text[0] == \"E\" and text[-1] == \"L\" and set(text) == set(\"EtL|\"), text
+print(len(text.split(\"|\")), text.count(\"t\"))")"
+    }
+    layout 8 61 deepseek-v3 1024 cost "pp8 vpp1 ep32" && layout 56 61 deepseek-v3 1024 cost "pp8 vpp7 ep32" &&
+    layout 4 126 llama-3.1-405b 1024 cost "pp4 vpp1" --offload && layout 4 80 llama-3.1-70b 64 cost "pp4 vpp1" &&
+    stoker plan train --model llama-3.1-70b --gpus 64 --batch 512 --fix "pp4 vpp2" --flags megatron >out && grep -q "virtual-stages-per-pipeline-rank 2" out && ! grep -q layout out
+'
+test_expect 'shards that DeepSpeed no longer has, graphs that TorchTitan has not of pipelines' '
+    stoker plan train --model llama-3.1-70b --gpus 256 --gpu a100 --batch 512 --no-vary --flags deepspeed >out && ! grep -q mics out &&
+    ! stoker plan train --model llama-3.1-70b --gpus 64 --batch 512 --fix "zero3 shard8" --flags deepspeed 2>err && grep -q "no shards smaller than all replicas" err &&
+    flags llama-3.1-70b 256 torchtitan --fix pp4 >out && grep -q -e "--training.disable_cuda_graphs" out &&
+    flags llama-3.1-8b 8 torchtitan >out && ! grep -q cuda_graphs out &&
+    ! flags llama-3.1-70b 64 torchtitan --fix pp4 --split cost 2>err && grep -q "stages by cost are no setting of it" err
+'
 test_expect 'as many processes as GPUs: equal parts of nodes that hold groups of tensor parallelism whole, four in a tray of a rack' '
     started() { # GPUS BATCH OPTION...: nodes x processes of each framework, one line each
         n=$1 b=$2; shift 2
@@ -174,7 +197,9 @@ for f in deepspeed torchtitan accelerate; do
     fi
     test_expect "$f's own parser accepts what is printed" '
         for case in "llama-3.1-8b 8" "llama-3.1-70b 64" "mixtral-8x7b 64 --precision pure" "gpt3-175b 512" \
-            "llama-3.1-8b 8 --optimizer sgd" "llama-3.1-8b 8 --fix zero2"; do
+            "llama-3.1-8b 8 --optimizer sgd" "llama-3.1-8b 8 --fix zero2" "llama-3.1-70b 256 --fix pp4" "mixtral-8x7b 64 --fix ep8"; do
+            test $f = accelerate && [ "$case" != "${case%pp4}" ] && continue
+            test $f != torchtitan && [ "$case" != "${case%ep8}" ] && continue
             test $f = torchtitan && [ "$case" != "${case%sgd}" ] && continue
             test $f = deepspeed && [ "$case" != "${case%pure}" ] && continue
             set -- $case

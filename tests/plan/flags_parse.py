@@ -4,8 +4,8 @@
 
     python3 tests/plan/flags_parse.py FRAMEWORK <text     exit 0: accepted; 77: the framework is not installed
 
-deepspeed: its DeepSpeedConfig reads the JSON; torchtitan: its configuration classes, through tyro as its own manager
-does; accelerate: the parser of `accelerate launch`.  Megatron-LM's parser is not in the megatron-core package.
+deepspeed: its DeepSpeedConfig reads the JSON; torchtitan: its ConfigManager, with the checks of its trainer,
+on a model of its registry; accelerate: the parser of `accelerate launch`.  Megatron-LM's parser is not in the megatron-core package.
 """
 import json
 import os
@@ -39,20 +39,14 @@ def deepspeed(text):
 
 
 def torchtitan(text):
-    import dataclasses
-    import tyro
-    from torchtitan.config import configs
-
-    @dataclasses.dataclass
-    class Config:
-        parallelism: configs.ParallelismConfig = dataclasses.field(default_factory=configs.ParallelismConfig)
-        training: configs.TrainingConfig = dataclasses.field(default_factory=configs.TrainingConfig)
-        compile: configs.CompileConfig = dataclasses.field(default_factory=configs.CompileConfig)
+    from torchtitan.config.manager import ConfigManager
 
     words = command(text)
     at = words.index("torchtitan.train") + 1
-    assert words[at] == "--module" and words[at + 2] == "--config", words
-    got = tyro.cli(Config, args=words[at + 4:])
+    assert words[at:at + 4] == ["--module", "your_model", "--config", "your_config"], words
+    experts = "--parallelism.expert_parallel_degree" in words
+    own = ["--module", "deepseek_v3", "--config", "deepseek_v3_16b"] if experts else ["--module", "llama3", "--config", "llama3_8b"]
+    got = ConfigManager().parse_args(own + words[at + 4:])
     wanted = dict(zip(words, words[1:]))
     assert got.parallelism.tensor_parallel_degree == int(wanted["--parallelism.tensor_parallel_degree"])
     assert got.training.global_batch_size == int(wanted["--training.global_batch_size"])
