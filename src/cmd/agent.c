@@ -208,7 +208,7 @@ static int open_control(const struct agent_args *a, char path[FILE_PATH_MAX])
 
     if (str_eq(a->control, "none") || control_path(a->control, path, FILE_PATH_MAX, &err) ||
         control_listen(path, &fd, &err)) {
-        if (err.msg[0] && !a->quiet)
+        if (err.msg[0])
             log_warn("no control socket: %s", err.msg);
         return -1;
     }

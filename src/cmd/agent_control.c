@@ -79,6 +79,7 @@ enum rc control_listen(const char *path, int *out_fd, struct err *err)
 {
     char dir[FILE_PATH_MAX];
     struct sockaddr_un a;
+    struct stat st;
     mode_t old;
     int fd, rc;
 
@@ -90,6 +91,9 @@ enum rc control_listen(const char *path, int *out_fd, struct err *err)
         if (!file_is_dir(dir) && mkdir(dir, 0700) != 0)
             return err_sys(err, "could not make '%s'", dir);
     }
+    if (lstat(path, &st) == 0 &&
+        !S_ISSOCK(st.st_mode)) /* refuses connections as a stale one does */
+        return err_set(err, RC_USAGE, "could not listen on '%s': it is there and no socket", path);
     fd = connect_to(&a);
     if (fd >= 0) {
         close(fd);

@@ -176,6 +176,13 @@ def live():
     b = subprocess.run([STOKER, "agent", "--port", str(a.port), "--metrics-port", "0", "--no-gpu", "--no-history", "--control", "none"],
                        capture_output=True, text=True, timeout=60)
     check("a port that is taken is an error that says so", b.returncode == 1 and "could not listen" in b.stderr and "Another program" in b.stderr, b.stderr)
+    pathlib.Path("precious").write_text("precious")
+    for name, make in (("precious", lambda: None), ("a-link", lambda: os.symlink("precious", "a-link")), ("dangling", lambda: os.symlink("nowhere", "dangling"))):
+        make()
+        p = run("agent", "--port", "0", "--metrics-port", "none", "--no-history", "--no-gpu", "--control", name, "--duration", "1s", "--quiet")
+        check(f"a control path that is no socket is told and left alone: {name}", p.returncode == 0 and "no control socket" in p.stderr and
+              "no socket" in p.stderr.partition("it is there")[2] and os.path.lexists(name), p.stderr)
+    check("and so is what it holds", pathlib.Path("precious").read_text() == "precious" and os.path.islink("a-link"))
     p = run("agent", "status", "--control", "nobody.sock")
     check("no agent, no status", p.returncode in (1, 3) and "no agent answers" in p.stderr, p.stderr)
     check("SIGINT ends it well", a.stop(signal.SIGINT) == 0 and "agent: stopped" in a.text, a.text)
