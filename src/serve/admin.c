@@ -282,6 +282,8 @@ void admin_on_done(void *serve, const struct http_request *req, int status, size
                                .run_ns = -1,
                                .total_ns = end_ns - req->begun_ns };
 
+    if (!req->handled && status >= 400 && status != 499) /* 499: nobody refused it */
+        stats_refused(s->stats, status);
     if (!s->access || (req->handled && req->method == HTTP_POST && api_find(req->path)))
         return;
     access_text(a.peer, sizeof(a.peer), req->peer);

@@ -19,7 +19,7 @@ static const char *const error_names[] = {
 
 struct stats {
     struct metrics_family *requests, *seconds, *errors, *items, *tokens, *truncated, *cached;
-    struct metrics_family *stages;
+    struct metrics_family *stages, *refused;
     struct gauge *connections, *connections_max;
     struct counter *dropped;
     const struct http_server *http; /* NULL: not yet */
@@ -72,10 +72,17 @@ void stats_watch_http(struct stats *s, struct metrics *m, const struct http_serv
 
 struct stats *stats_new(struct metrics *m)
 {
+    static const char *const refusals[] = { "400", "401", "403", "404", "405",
+                                            "408", "413", "421", "431" };
     struct stats *s = xcalloc(1, sizeof(*s));
 
-    s->requests =
-        counts(m, "stoker_requests_total", "Requests answered, by status code.", "route,code");
+    s->requests = counts(m, "stoker_requests_total", "Calls of the APIs answered, by status code.",
+                         "route,code");
+    s->refused =
+        counts(m, "stoker_http_refused_total",
+               "Requests refused before they became one: no token or the wrong one, a path or "
+               "a page that may not, slow, too large or no HTTP, by status code.",
+               "code");
     s->seconds = times(m, "stoker_request_seconds", "Seconds from first byte to reply.", "route");
     s->errors = counts(m, "stoker_errors_total", "Requests refused or failed, by kind.", "kind");
     s->items = counts(m, "stoker_items_total", "Texts computed or found.", "model");
@@ -88,6 +95,8 @@ struct stats *stats_new(struct metrics *m)
               "model,stage");
     for (size_t i = 0; i < ARRAY_SIZE(error_names); i++)
         (void)metrics_counter(s->errors, error_names[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
+        (void)metrics_counter(s->refused, refusals[i]);
     for (size_t i = 0; api_at(i); i++) {
         (void)metrics_counter(s->requests, api_at(i)->path, "200");
         (void)metrics_histogram(s->seconds, api_at(i)->path);
@@ -137,6 +146,14 @@ static void count_work(struct stats *s, const struct call *c)
     histogram_add(metrics_histogram(s->stages, model, "run"), seconds(t->run));
     histogram_add(metrics_histogram(s->stages, model, "write"), seconds(t->write));
     histogram_add(metrics_histogram(s->stages, model, "total"), seconds(t->total));
+}
+
+void stats_refused(struct stats *s, int status)
+{
+    char code[16];
+
+    snprintf(code, sizeof(code), "%d", status);
+    counter_add(metrics_counter(s->refused, code), 1);
 }
 
 void stats_call(struct stats *s, const struct call *c, int status)

@@ -17,6 +17,8 @@ void stats_watch_http(struct stats *s, struct metrics *m, const struct http_serv
 void stats_expect_model(struct stats *s, const char *model);
 /* A call that was answered, with its status. */
 void stats_call(struct stats *s, const struct call *c, int status);
+/* A request that became none: the HTTP server refused it. */
+void stats_refused(struct stats *s, int status);
 const char *stats_error_name(enum ask_error e); /* "overloaded" … */
 
 #endif

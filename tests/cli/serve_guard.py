@@ -7,6 +7,7 @@ import concurrent.futures
 import gzip
 import http.client
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -222,6 +223,32 @@ def tls():
     check("it ends", s.stop(seconds=10)[0] == 0)
 
 
+def refused():
+    """What the HTTP server refuses is counted by status, apart from calls."""
+    s = Server("-m", f"emb={EMB}", "--token-file", secret("right"), "--body-max", "10000", "--head-timeout", "500ms", "--body-timeout", "500ms")
+    good, bad = {"Authorization": "Bearer right"}, {"Authorization": "Bearer wrong"}
+
+    def raw(data):
+        c = s.connect()
+        c.sendall(data)
+        got = c.recv(100).split(b" ")[1:2]
+        c.close()
+        return int(got[0]) if got else None
+
+    told = [s.ask("/embed", {"inputs": "a"}, bad)[0] for _ in range(3)] + [s.ask("/nope", {}, good)[0], s.ask("/embed", None, good, "DELETE")[0]]
+    told += [raw(b"GARBAGE\r\n\r\n"), raw(b"GET / HTTP/1.1\r\nHost: localhost\r\nx: " + b"y" * 100_000), raw(b"POST /embed HTTP/1.1\r\nHo"),
+             raw(b"POST /embed HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer right\r\nContent-Length: 9\r\n\r\n{"),
+             raw(b"POST /embed HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer right\r\nContent-Length: 99999\r\n\r\n")]
+    check("each kind is refused", told == [401] * 3 + [404, 405, 400, 431, 408, 408, 413], told)
+    st = s.ask("/embed", {"inputs": "a", "model": "b", "truncate": 7}, good)[0]
+    text = lambda: s.ask("/metrics", None, good)[1].decode()
+    counts = lambda: {int(c): int(n) for c, n in re.findall(r'^stoker_http_refused_total\{code="(\d+)"\} (\d+)$', text(), re.M) if n != "0"}
+    check("and counted", wait(lambda: counts() == {401: 3, 404: 1, 405: 1, 400: 1, 431: 1, 408: 2, 413: 1}, 10), counts())
+    calls = re.findall(r"^stoker_requests_total\{.*\} ([1-9]\d*)$", text(), re.M)
+    check("apart from the one call", st == 422 and calls == ["1"], st, calls)
+    check("it ends", s.stop(seconds=10)[0] == 0)
+
+
 def long_texts():
     s = Server("-m", f"emb={EMB}", "--text-max", "1kB")
     for path, body in (("/embed", {"inputs": "a" * 1001}), ("/v1/embeddings", {"input": ["a", "b " * 600]}), ("/tokenize", {"inputs": "a" * 2000})):
@@ -295,6 +322,6 @@ def memory():
     s.stop()
 
 
-for fn in (pages, scopes, alone, names, slow, tls, long_texts, turns, memory):
+for fn in (pages, scopes, alone, names, slow, tls, refused, long_texts, turns, memory):
     part(fn)
 done()
