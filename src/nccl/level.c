@@ -97,15 +97,13 @@ static struct ends ends_of(const struct hw *hw, size_t gpu, const char *nic)
 
 /* Firmware that tells no NUMA node of a device (-1): NCCL makes a CPU of its own of those,
  * so that they are near each other and far from all whose node is known. */
-static enum level by_numa(const struct hw *hw, size_t gpu, const char *nic, enum level l)
+static enum level by_numa(const struct hw_pci *a, const struct hw_pci *b, enum level l)
 {
-    struct ends e = ends_of(hw, gpu, nic);
-
-    if (!e.gpu || !e.nic || !e.gpu->root || !e.nic->root || str_eq(e.gpu->root, e.nic->root))
+    if (!a || !b || !a->root || !b->root || str_eq(a->root, b->root))
         return l;
-    if (e.gpu->numa.known != e.nic->numa.known)
+    if (a->numa.known != b->numa.known)
         return LEVEL_SYS;
-    return e.gpu->numa.known ? l : LEVEL_PHB;
+    return a->numa.known ? l : LEVEL_PHB;
 }
 
 /* From 2.27 on what meets at a CPU with a chip-to-chip link is P2C, not PHB. */
@@ -129,8 +127,11 @@ enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic)
     const char *path = way ? way->path : hw_distance_get(hw, gpu, nic);
     enum level l = level_of_path(path);
 
-    if (!way && (!path || str_eq(path, "NODE")))
-        l = by_numa(hw, gpu, nic, l);
+    if (!way && (!path || str_eq(path, "NODE"))) {
+        struct ends e = ends_of(hw, gpu, nic);
+
+        l = by_numa(e.gpu, e.nic, l);
+    }
     return l == LEVEL_PHB && nccl_gpu_on_c2c(hw, gpu) && !nccl_older_than(hw, 2, 27) ? LEVEL_P2C
                                                                                      : l;
 }
@@ -246,6 +247,14 @@ static bool p2p_refused(const struct hw *hw, const struct hw_gpu_pair *p)
             (p->p2p_write && !str_eq(p->p2p_write, "ok")));
 }
 
+static const struct hw_pci *gpu_pci(const struct hw *hw, struct maybe gpu)
+{
+    const char *bdf =
+        gpu.known && (size_t)gpu.v < hw->gpus_count ? hw->gpus[gpu.v].bdf : NULL;
+
+    return bdf ? hw_find_pci(hw, bdf) : NULL;
+}
+
 enum level level_gpu_pair(const struct hw *hw, const struct hw_gpu_pair *p)
 {
     const struct hw_nccl_way *way =
@@ -253,7 +262,11 @@ enum level level_gpu_pair(const struct hw *hw, const struct hw_gpu_pair *p)
 
     if (way)
         return level_of_path(way->path);
-    return maybe_or(p->nvlinks, 0) > 0 ? LEVEL_NVL : level_of_path(p->path);
+    if (maybe_or(p->nvlinks, 0) > 0)
+        return LEVEL_NVL;
+    if (p->path && !str_eq(p->path, "NODE"))
+        return level_of_path(p->path);
+    return by_numa(gpu_pci(hw, p->a), gpu_pci(hw, p->b), level_of_path(p->path));
 }
 
 static const struct hw_gpu_pair *pair_of(const struct hw *hw, size_t a, size_t b)

@@ -486,7 +486,7 @@ test_expect '... nor where other GPUs have a NIC at their switch' "
     ! grep -q 'have NICs across the sockets' flat
 "
 test_expect 'numa_node -1 everywhere: near, as NCCL has it' "
-    env_of no-numa && sets NCCL_NET_GDR_LEVEL PHB &&
+    env_of no-numa && sets NCCL_NET_GDR_LEVEL PHB && says 'The farthest pair is at PHB' &&
     score no-numa 's[0][\"nccl\"][\"path\"] == \"PHB\"'
 "
 test_expect 'numa_node -1 on some: far, as NCCL has it, and not called another socket' "
