@@ -238,13 +238,30 @@ static void container_pids(const struct hw *hw, struct check_out *o)
         check_pass(o, "%lld processes and threads allowed", (long long)p.v);
 }
 
+/* NCCL_SOCKET_FAMILY alone is why the interface leads nowhere. */
+static bool family_is_cause(const struct hw *hw)
+{
+    struct arena a = { 0 };
+    struct nccl_choice c;
+    bool cause = false;
+
+    if (hw_env_get(hw, "NCCL_SOCKET_FAMILY")) {
+        nccl_choose_without(hw, "NCCL_SOCKET_FAMILY", &a, &c);
+        cause = !c.socket_bad;
+        nccl_choice_release(&c);
+        arena_release(&a);
+    }
+    return cause;
+}
+
 /* The first interface leads nowhere: the link to a BMC, as a rule. */
 static void network_bad(const struct hw *hw, struct check_out *o)
 {
     const struct nccl_choice *c = o->nccl;
 
     check_warn(o,
-               hw_env_get(hw, "NCCL_COMM_ID")
+               family_is_cause(hw) ? "Unset NCCL_SOCKET_FAMILY."
+               : hw_env_get(hw, "NCCL_COMM_ID")
                    ? "Give NCCL_COMM_ID the address that the first node has in a subnet of all "
                      "nodes, or unset it."
                : hw_env_get(hw, "NCCL_SOCKET_IFNAME")

@@ -588,6 +588,16 @@ bool iface_addr_leaves(const char *addr)
     return iface_leaves(&alone);
 }
 
+/* Some interface has an address that others could reach, whatever the variables leave NCCL. */
+static bool any_leaves(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->nets_count; i++)
+        if (!iface_is_side(hw, &hw->nets[i]) && !maybe_is(hw->nets[i].running, 0) &&
+            iface_leaves(&hw->nets[i]))
+            return true;
+    return false;
+}
+
 /* Why nobody else can be reached over the interface that NCCL starts over. */
 static const char *socket_fault(struct sim *s)
 {
@@ -605,6 +615,8 @@ static const char *socket_fault(struct sim *s)
         return arena_printf(s->a, "it is %s, and the way to them is %s",
                             str_eq(n->name, "lo") ? "the loopback" : "a virtual network",
                             c->peer_if);
+    if (str_eq(n->name, "lo") && any_leaves(s->hw))
+        return "it is the loopback";
     return NULL;
 }
 

@@ -435,6 +435,22 @@ static void lint_merge_vfs(struct lint_run *r)
         }
 }
 
+/* Why no other node can be reached as it is, where one can without the variable; NULL: no. */
+static const char *family_fault(struct lint_run *r)
+{
+    struct arena a = { 0 };
+    struct nccl_choice c = { 0 };
+    const char *fault = NULL;
+
+    if (r->choice.socket_bad) {
+        nccl_choose_without(r->hw, "NCCL_SOCKET_FAMILY", &a, &c);
+        fault = c.socket_bad ? NULL : r->choice.socket_bad;
+    }
+    nccl_choice_release(&c);
+    arena_release(&a);
+    return fault;
+}
+
 /* Held against what the interfaces have. */
 static void lint_family(struct lint_run *r)
 {
@@ -457,6 +473,11 @@ static void lint_family(struct lint_run *r)
                  "With it NCCL starts over %s %s, which is link-local: other nodes cannot be "
                  "counted on to reach it.",
                  c->socket_if, c->socket_addr);
+    else if (family_fault(r))
+        lint_add(r, "NCCL_SOCKET_FAMILY", NCCL_WARN,
+                 "Unset it, or give the interface to the other nodes an address of that family.",
+                 "With it NCCL starts over %s, and no other node can be reached by it: %s.",
+                 c->socket_if, c->socket_bad);
 }
 
 /* Whether what stands behind the host is a port: 1 to 65535. */

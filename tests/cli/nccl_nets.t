@@ -48,6 +48,11 @@ test_expect 'NCCL_SOCKET_FAMILY that leaves a link-local address is a warning' "
     env_of six-local -e NCCL_SOCKET_FAMILY=AF_INET6 && warned 'starts over eno1 fe80::5eff:35ff:fee2:49a, which is link-local' &&
     env_of six-local && ! grep -q FAMILY err
 "
+test_expect 'NCCL_SOCKET_FAMILY that leaves the loopback is a warning, of the check too' "
+    env_of six-only -e NCCL_SOCKET_FAMILY=AF_INET && warned 'starts over lo, and no other node can be reached by it' &&
+    flat_of six-only -e NCCL_SOCKET_FAMILY=AF_INET --check container && says 'WARN network' && says 'Unset NCCL_SOCKET_FAMILY.' &&
+    env_of six-only && ! grep -q FAMILY err && flat_of six-only --check container && says 'PASS network'
+"
 test_expect 'NCCL_SOCKET_IFNAME that matches nothing: the ports are not blamed, nothing goes over TCP' "
     env_of front-nic -e NCCL_SOCKET_IFNAME=eth9 -e NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_2,mlx5_3 && ! grep -q NCCL_IB_HCA err &&
     warned 'NCCL fails at start-up' && hides 'goes over TCP' &&

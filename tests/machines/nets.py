@@ -92,6 +92,16 @@ def six_local():
     return node
 
 
+def six_only():
+    """four InfiniBand ports, and a front end with IPv6 addresses only"""
+    node = railed(nccl="2.27.5", front=None)
+    port = node.m.host("e0", 0).bridge("e0:01.0", "8086:352a")
+    net(node.m, "eno1", port.add("e1:00.0", "8086:1592", 0x020000, driver="ice"), 30, "02:00:00:00:01:09",
+        speed=100000)
+    node.m.addr("eno1", "fd00:0:0:7::17", 64)
+    return node
+
+
 def topo_missing():
     """NCCL_TOPO_FILE names a file that is not there"""
     return railed(nccl="2.27.5", env={"NCCL_TOPO_FILE": "/opt/microsoft/ndv4-topo.xml"})
