@@ -380,13 +380,14 @@ struct hw_nccl_var {
     const char *path; /* of the file that sets it */
 };
 
-struct hw_nccl_way {    /* a distance by the topology file, to a NIC or to another GPU */
-    struct maybe gpu;   /* position in gpus[] */
-    const char *nic;    /* NULL: a GPU */
-    struct maybe peer;  /* position of that, greater than `gpu` */
-    const char *path;   /* "NV4", "PIX", "PXB", "PHB", "SYS"; NULL: the file does not say */
-    struct maybe apart; /* bool, of a NIC: the file does not name device and function 0 of its bus,
-                         * where NCCL looks for it by NCCL_IB_MERGE_VFS */
+struct hw_nccl_way {   /* a distance by the topology file, to a NIC or to another GPU */
+    struct maybe gpu;  /* position in gpus[] */
+    const char *nic;   /* NULL: a GPU */
+    struct maybe peer; /* position of that, greater than `gpu` */
+    const char *path;  /* "NV4", "PIX", "PXB", "PHB", "SYS"; NULL: the file does not say */
+    const char
+        *path_function;   /* ... to function 0 of the NIC, and to device and function 0 of its */
+    const char *path_bus; /* bus, where NCCL looks for it; NULL: to a GPU */
 };
 
 struct hw_nccl {

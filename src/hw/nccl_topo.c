@@ -16,7 +16,8 @@
 
 enum {
     CONF_TOPO_MAX = 1 << 20, /* bytes read of a topology file */
-    CONF_PAIRS_MAX = 4096    /* distances kept */
+    CONF_PAIRS_MAX = 4096,   /* distances kept */
+    CONF_DEPTH_MAX = 32      /* switches above one function */
 };
 
 #define TOPO_CLOSED       "it cannot be opened: "
@@ -95,27 +96,82 @@ static const char *gpus_path(struct hw_build *b, const struct topo_xml *t, size_
     return links > 0 ? arena_printf(b->a, "NV%lld", (long long)links) : topo_xml_path(t, at, to);
 }
 
-/* The file lists the adapter by its name, and NCCL asks for no address. */
-static bool names_net(const struct topo_xml *t, const char *name)
+/* The element of an adapter that the file lists by its name; NCCL asks for no address then. */
+static int net_node(const struct topo_xml *t, const char *name)
 {
     for (size_t i = 0; i < t->count; i++)
         if (str_eq(t->nodes[i].name, "net") && str_eq(topo_xml_get(&t->nodes[i], "name"), name))
-            return true;
-    return false;
+            return (int)i;
+    return -1;
 }
 
-/* NCCL puts zeros for the device and the function of a NIC's address, to join virtual functions
- * (net_ib, ncclIbGetPciPath), and looks for that (graph/xml.cc, ncclTopoFillNet). */
-static bool nic_is_apart(const struct topo_xml *t, const struct hw_rdma *r)
+/* NCCL hangs a function on a processor of the file: that of this NUMA node, or the first. */
+static const char *path_by_cpu(const struct topo_xml *t, int gpu, const struct maybe *numa)
 {
-    const char *colon = r->bdf ? strrchr(r->bdf, ':') : NULL;
-    char joined[32];
+    int cpu = topo_xml_above(t, gpu, "cpu"), first = -1;
 
-    if (!colon || names_net(t, r->name) ||
-        snprintf(joined, sizeof(joined), "%.*s:00.0", (int)(colon - r->bdf), r->bdf) >=
-            (int)sizeof(joined))
-        return false;
-    return pci_node(t, joined) < 0;
+    for (size_t i = 0; first < 0 && i < t->count; i++)
+        if (str_eq(t->nodes[i].name, "cpu"))
+            first = (int)i;
+    if (cpu < 0)
+        return NULL;
+    if (!numa)
+        return cpu == first ? "PHB" : "SYS";
+    return maybe_is(topo_xml_int(&t->nodes[cpu], "numaid"), maybe_or(*numa, -1)) ? "PHB" : "SYS";
+}
+
+/* From a GPU that the file names to the function that NCCL takes a NIC for.  One that the file
+ * does not name is where sysfs has it, two bridges at a time up to one that the file names
+ * or to a processor; one that is not there at all is at the first processor (graph/xml.cc,
+ * ncclTopoFillNet, ncclTopoGetXmlFromSys). */
+static const char *nic_path(const struct hw *hw, const struct topo_xml *t, int gpu, const char *bdf)
+{
+    const struct hw_pci *p = bdf ? hw_find_pci(hw, bdf) : NULL;
+    int at = pci_node(t, bdf);
+
+    if (at >= 0)
+        return topo_xml_path(t, gpu, at);
+    for (int depth = 0; p && depth < CONF_DEPTH_MAX; depth++) {
+        const struct hw_pci *port = p->parent ? hw_find_pci(hw, p->parent) : NULL;
+        const struct hw_pci *above = port && port->parent ? hw_find_pci(hw, port->parent) : NULL;
+        const char *path;
+
+        if (!above)
+            return path_by_cpu(t, gpu, &p->numa);
+        at = pci_node(t, above->bdf);
+        path = at >= 0 ? topo_xml_path_below(t, gpu, at) : NULL;
+        if (path)
+            return depth && str_eq(path, "PIX") ? "PXB" : path;
+        p = above;
+    }
+    return path_by_cpu(t, gpu, NULL);
+}
+
+/* The address with zeros for its function, or for device and function, as NCCL joins functions
+ * (net_ib, ncclIbGetPciPath). */
+static const char *bdf_joined(struct hw_build *b, const char *bdf, bool device)
+{
+    size_t len = bdf ? strlen(bdf) : 0;
+
+    if (len < 7) /* "…00:00.0" */
+        return bdf;
+    return device ? arena_printf(b->a, "%.*s00.0", (int)(len - 4), bdf)
+                  : arena_printf(b->a, "%.*s0", (int)(len - 1), bdf);
+}
+
+static struct hw_nccl_way nic_way(struct hw_build *b, const struct topo_xml *t, int gpu,
+                                  const struct hw_rdma *r)
+{
+    int net = net_node(t, r->name);
+    const char *path = net >= 0 ? topo_xml_path(t, gpu, net) : NULL;
+
+    if (path)
+        return (struct hw_nccl_way){ .path = path, .path_function = path, .path_bus = path };
+    return (struct hw_nccl_way){
+        .path = nic_path(b->hw, t, gpu, r->bdf),
+        .path_function = nic_path(b->hw, t, gpu, bdf_joined(b, r->bdf, false)),
+        .path_bus = nic_path(b->hw, t, gpu, bdf_joined(b, r->bdf, true)),
+    };
 }
 
 static void way_add(struct hw_nccl *n, struct hw_nccl_way way)
@@ -133,14 +189,11 @@ static void topo_ways(struct hw_build *b, const struct topo_xml *t)
         int gpu = pci_node(t, b->hw->gpus[g].bdf);
 
         for (size_t r = 0; gpu >= 0 && r < b->hw->rdma_count; r++) {
-            int nic = pci_node(t, b->hw->rdma[r].bdf);
+            struct hw_nccl_way way = nic_way(b, t, gpu, &b->hw->rdma[r]);
 
-            if (nic >= 0)
-                way_add(n,
-                        (struct hw_nccl_way){ .gpu = maybe_of((int64_t)g),
-                                              .nic = b->hw->rdma[r].name,
-                                              .apart = maybe_of(nic_is_apart(t, &b->hw->rdma[r])),
-                                              .path = topo_xml_path(t, gpu, nic) });
+            way.gpu = maybe_of((int64_t)g);
+            way.nic = b->hw->rdma[r].name;
+            way_add(n, way);
         }
         for (size_t h = g + 1; gpu >= 0 && h < b->hw->gpus_count; h++)
             if (pci_node(t, b->hw->gpus[h].bdf) >= 0)

@@ -492,8 +492,10 @@ static const struct field nccl_way_rows[] = {
     STR(nic, "RDMA device; null: to another GPU"),
     INT(peer, "position of that GPU in gpus; null: to an RDMA device"),
     STR(path, "distance by the topology file: NV and a count, PIX … SYS; null: it does not say"),
-    BOOL(apart, "the file does not name device and function 0 of the NIC's bus, where NCCL looks "
-                "for it unless NCCL_IB_MERGE_VFS=0; null: to another GPU"),
+    STR(path_function, "the same to function 0 of the NIC, where NCCL looks for it with "
+                       "NCCL_IB_MERGE_VFS=0; null: to another GPU"),
+    STR(path_bus, "the same to device and function 0 of its bus, where NCCL looks for it by "
+                  "default; null: to another GPU"),
 };
 LOCAL_TABLE(nccl_way_table, "nccl distance", nccl_way_rows);
 #undef S

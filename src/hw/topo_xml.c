@@ -349,9 +349,9 @@ static int first_hop(const struct topo_xml *t, int leaf)
     return n;
 }
 
-const char *topo_xml_path(const struct topo_xml *t, int a, int b)
+static const char *hops_path(const struct topo_xml *t, int ha, int hb)
 {
-    int ha = first_hop(t, a), hb = first_hop(t, b), n = ha;
+    int n = ha;
 
     if (ha < 0 || hb < 0)
         return NULL;
@@ -362,4 +362,14 @@ const char *topo_xml_path(const struct topo_xml *t, int a, int b)
     if (str_eq(t->nodes[n].name, "pci"))
         return n == ha && n == hb ? "PIX" : "PXB";
     return str_eq(t->nodes[n].name, "cpu") ? "PHB" : "SYS";
+}
+
+const char *topo_xml_path(const struct topo_xml *t, int a, int b)
+{
+    return hops_path(t, first_hop(t, a), first_hop(t, b));
+}
+
+const char *topo_xml_path_below(const struct topo_xml *t, int a, int bridge)
+{
+    return hops_path(t, first_hop(t, a), bridge);
 }

@@ -178,7 +178,6 @@ static void rows_distance(struct topo_run *r, const char *dev, int net)
     bool direct = said && against_is_direct(r->g->hw, said, strlen(said));
 
     for (size_t i = 0; i < r->xml.count; i++) {
-        const struct hw_nccl_way *way;
         const char *bdf, *ours;
         int gpu;
 
@@ -187,9 +186,7 @@ static void rows_distance(struct topo_run *r, const char *dev, int net)
         gpu = gpu_of_node(r, (int)i, &bdf);
         if (gpu < 0)
             continue;
-        way = hw_nccl_way_nic(r->g->hw, (size_t)gpu, dev);
-        ours = level_name(
-            level_of_path(way ? way->path : hw_distance_get(r->g->hw, (size_t)gpu, dev)));
+        ours = level_name(level_of_path(level_nic_path(r->g->hw, (size_t)gpu, dev)));
         against_add(r->g, "distance",
                     arena_printf(r->g->a, "%s and %s", against_gpu_name(r->g, (size_t)gpu), dev),
                     direct ? NULL : ours, topo_xml_path(&r->xml, (int)i, net), 0,

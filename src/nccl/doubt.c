@@ -84,20 +84,43 @@ static void doubt_plugins(struct sim *s)
                   s->hw->nccl.tuner_plugin);
 }
 
-const char *doubt_topo_missed(const struct hw *hw, const struct nccl_choice *c, struct arena *a)
+/* The wanted NICs of which `fault` is true. */
+static const char *nics_text(const struct hw *hw, const struct nccl_choice *c, struct arena *a,
+                             bool (*fault)(const struct hw *hw, const char *nic))
 {
     struct buf b = { 0 };
 
     for (size_t i = 0; i < c->ports_count; i++)
-        if (c->ports[i].wanted && level_nic_apart(hw, c->ports[i].dev))
+        if (c->ports[i].wanted && fault(hw, c->ports[i].dev))
             buf_addf(&b, "%s%s", b.len ? ", " : "", c->ports[i].dev);
-    if (!b.len)
+    return b.len ? nccl_text(a, &b) : NULL;
+}
+
+const char *doubt_topo_missed(const struct hw *hw, const struct nccl_choice *c, struct arena *a)
+{
+    const char *nics = nics_text(hw, c, a, level_nic_apart);
+
+    if (!nics)
         return NULL;
     return arena_printf(a,
                         "The topology file %s names %s by their own PCI addresses, and NCCL looks "
                         "for them at device 0, function 0 of their bus, to join virtual functions "
                         "of one card: it would find none and take all for one NIC at the CPU.",
-                        hw->nccl.topo_file, nccl_text(a, &b));
+                        hw->nccl.topo_file, nics);
+}
+
+/* The way to a NIC that the file has, and NCCL does not find. */
+static void doubt_lost(struct sim *s)
+{
+    const char *nics = nics_text(s->hw, s->c, s->a, level_nic_lost);
+
+    if (nics)
+        nccl_doubt(s,
+                   "The topology file %s names %s by a function other than 0, and NCCL looks for "
+                   "function 0 whatever NCCL_IB_MERGE_VFS is: it does not find them there, and the "
+                   "distances used here are those that it has instead.  Name function 0 in the "
+                   "file.",
+                   s->hw->nccl.topo_file, nics);
 }
 
 static void doubt_files(struct sim *s)
@@ -143,6 +166,8 @@ static void doubt_files(struct sim *s)
     else if (n->topo_file)
         nccl_note(s, "The distances between GPUs and NICs are those of the topology file %s.",
                   n->topo_file);
+    if (n->topo_file)
+        doubt_lost(s);
     for (size_t i = 0; i < n->conf_files_count; i++)
         read = read || str_eq(n->conf_files[i], conf);
     if (conf && !read && !nccl_older_than(s->hw, 2, 23))

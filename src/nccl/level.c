@@ -106,28 +106,72 @@ static enum level by_numa(const struct hw_pci *a, const struct hw_pci *b, enum l
     return a->numa.known ? l : LEVEL_PHB;
 }
 
-/* From 2.27 on what meets at a CPU with a chip-to-chip link is P2C, not PHB. */
-bool level_nic_apart(const struct hw *hw, const char *nic)
+/* From 2.24 to 2.26 NCCL looks for a NIC at its own address. */
+static bool nics_as_named(const struct hw *hw)
 {
-    for (size_t g = 0; ports_merged(hw) && g < hw->gpus_count; g++) {
-        const struct hw_nccl_way *way = hw_nccl_way_nic(hw, g, nic);
-
-        if (way && maybe_is(way->apart, 1))
-            return true;
-    }
-    return false;
+    return !nccl_older_than(hw, 2, 24) && nccl_older_than(hw, 2, 27);
 }
 
-/* By the topology file, where NCCL finds the NIC in it, or will with NCCL_IB_MERGE_VFS=0, which
- * --env sets; by sysfs where somebody has set another value. */
+/* Where NCCL looks for a NIC in a topology file: at its own address, with NCCL_IB_MERGE_VFS=0,
+ * and by default. */
+enum file_place { PLACE_OWN, PLACE_FUNCTION, PLACE_BUS };
+
+static const char *way_path(const struct hw_nccl_way *way, enum file_place place)
+{
+    return place == PLACE_OWN        ? way->path
+           : place == PLACE_FUNCTION ? way->path_function
+                                     : way->path_bus;
+}
+
+/* The nearest that any GPU has it there. */
+static enum level file_best(const struct hw *hw, const char *nic, enum file_place place)
+{
+    enum level best = LEVEL_SYS;
+
+    for (size_t g = 0; g < hw->gpus_count; g++) {
+        const struct hw_nccl_way *way = hw_nccl_way_nic(hw, g, nic);
+        enum level l = way ? level_of_path(way_path(way, place)) : LEVEL_NONE;
+
+        if (l != LEVEL_NONE && l < best)
+            best = l;
+    }
+    return best;
+}
+
+bool level_nic_apart(const struct hw *hw, const char *nic)
+{
+    return ports_merged(hw) && file_best(hw, nic, PLACE_FUNCTION) < file_best(hw, nic, PLACE_BUS);
+}
+
+bool level_nic_lost(const struct hw *hw, const char *nic)
+{
+    enum level own = file_best(hw, nic, PLACE_OWN);
+
+    return !nics_as_named(hw) && own < file_best(hw, nic, PLACE_FUNCTION) &&
+           own < file_best(hw, nic, PLACE_BUS);
+}
+
+/* By the topology file, at the address where NCCL looks for the NIC, with NCCL_IB_MERGE_VFS=0
+ * where --env sets that; else by sysfs. */
+const char *level_nic_path(const struct hw *hw, size_t gpu, const char *nic)
+{
+    const struct hw_nccl_way *way = hw_nccl_way_nic(hw, gpu, nic);
+    bool mend = !nccl_env_of(hw, "NCCL_IB_MERGE_VFS") && level_nic_apart(hw, nic);
+
+    if (!way)
+        return hw_distance_get(hw, gpu, nic);
+    return way_path(way, nics_as_named(hw)           ? PLACE_OWN
+                         : mend || !ports_merged(hw) ? PLACE_FUNCTION
+                                                     : PLACE_BUS);
+}
+
+/* From 2.27 on what meets at a CPU with a chip-to-chip link is P2C, not PHB. */
 enum level level_gpu_nic(const struct hw *hw, size_t gpu, const char *nic)
 {
-    bool lost = nccl_env_of(hw, "NCCL_IB_MERGE_VFS") && level_nic_apart(hw, nic);
-    const struct hw_nccl_way *way = lost ? NULL : hw_nccl_way_nic(hw, gpu, nic);
-    const char *path = way ? way->path : hw_distance_get(hw, gpu, nic);
+    const char *path = level_nic_path(hw, gpu, nic);
     enum level l = level_of_path(path);
 
-    if (!way && (!path || str_eq(path, "NODE"))) {
+    if (!hw_nccl_way_nic(hw, gpu, nic) && (!path || str_eq(path, "NODE"))) {
         struct ends e = ends_of(hw, gpu, nic);
 
         l = by_numa(e.gpu, e.nic, l);
@@ -249,8 +293,7 @@ static bool p2p_refused(const struct hw *hw, const struct hw_gpu_pair *p)
 
 static const struct hw_pci *gpu_pci(const struct hw *hw, struct maybe gpu)
 {
-    const char *bdf =
-        gpu.known && (size_t)gpu.v < hw->gpus_count ? hw->gpus[gpu.v].bdf : NULL;
+    const char *bdf = gpu.known && (size_t)gpu.v < hw->gpus_count ? hw->gpus[gpu.v].bdf : NULL;
 
     return bdf ? hw_find_pci(hw, bdf) : NULL;
 }

@@ -154,6 +154,10 @@ enum level level_nic_best(const struct hw *hw, const char *nic);
 /* The topology file names the NIC, but not where NCCL looks for it as long as it joins the
  * functions of a bus. */
 bool level_nic_apart(const struct hw *hw, const char *nic);
+/* ... nor where it looks otherwise: whatever NCCL_IB_MERGE_VFS is, function 0 of the NIC. */
+bool level_nic_lost(const struct hw *hw, const char *nic);
+/* By the topology file or sysfs; NULL: not known. */
+const char *level_nic_path(const struct hw *hw, size_t gpu, const char *nic);
 void level_choose_gdr(struct sim *s);
 void level_choose_near(struct sim *s);   /* after level_choose_gdr() */
 void level_choose_detour(struct sim *s); /* ACS and the IOMMU, once ports are wanted */

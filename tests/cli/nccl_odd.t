@@ -52,6 +52,15 @@ test_expect 'a topology file that names NICs where NCCL does not look: NCCL_IB_M
     env_of guest-file -e NCCL_IB_MERGE_VFS=1 && grep -q 'warning: NCCL_IB_MERGE_VFS=1' err &&
     env_of guest-file-226 && sets NCCL_IB_MERGE_VFS '' && json_of guest-file-226 'c[\"certain\"]'
 "
+test_expect '... at another function than 0: no variable mends that, and no way is claimed' "
+    env_of guest-function && sets NCCL_IB_MERGE_VFS '' && says 'names mlx5_1, mlx5_3, mlx5_5, mlx5_7 by a function other than 0' &&
+    for v in 0 1; do
+        json_of guest-function 'not c[\"certain\"] and c[\"scores\"][0][\"nccl\"][\"path\"] == \"PHB\"' -e NCCL_IB_MERGE_VFS=\$v || exit 1
+    done
+    json_of guest-function 'not c[\"certain\"] and c[\"scores\"][0][\"nccl\"][\"path\"] == \"PHB\"' &&
+    json_of guest-function-226 'c[\"certain\"] and c[\"scores\"][0][\"nccl\"][\"path\"] == \"PIX\"' &&
+    json_of guest-function-zero 'c[\"certain\"] and c[\"scores\"][0][\"nccl\"][\"path\"] == \"PIX\"'
+"
 test_expect 'a topology file of a version that NCCL refuses is a PROBLEM, and its distances do not count' "
     flat_of guest-file-version && says 'PROBLEM: topology file /var/run/nvidia-topologyd/virtualTopology.xml: its version is 2' &&
     json_of guest-file-version 'not c[\"certain\"] and c[\"scores\"][0][\"nccl\"][\"path\"] == \"PHB\"' &&

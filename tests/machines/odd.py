@@ -152,6 +152,28 @@ def guest_file_bare():
     return guest_file('name="x"')
 
 
+def guest_function(named=1, nccl="2.27.5"):
+    """a virtual machine with cards of two ports, the second in use, and a topology file that names that"""
+    slots = [(0, d) for i in range(4) for d in (GPU, (R.Nic("mlx5_%d" % (2 * i), "ib", 400, state="1: DOWN"), ib(2 * i + 1)))]
+    node = Node(slots, cpu=cpu(True), nccl=nccl, iommu=None)
+    node.m.dmi("QEMU", "Standard PC (Q35 + ICH9, 2009)", bios="SeaBIOS")
+    pair = '<pci busid="ffff:%02x:00.0" class="0x060400"><pci busid="0000:%02x:00.0" class="0x030200"/>' \
+           '<pci busid="0000:%02x:00.%d" class="0x020000"/></pci>'
+    node.m.tree.file("/var/run/nvidia-topologyd/virtualTopology.xml", '<system version="1"><cpu numaid="0">%s</cpu></system>' %
+                     "".join(pair % (1 + i, 0x11 + 4 * i, 0x13 + 4 * i, named) for i in range(4)))
+    return node
+
+
+def guest_function_226():
+    """the same with an NCCL that looks for NICs at their own addresses"""
+    return guest_function(nccl="2.26.5")
+
+
+def guest_function_zero():
+    """the same with a file that names the first port, for which NCCL takes the card"""
+    return guest_function(0)
+
+
 def guest_topo(change=lambda text: text):
     """a virtual machine with a topology file by NCCL_TOPO_FILE"""
     node = guest(env={"NCCL_TOPO_FILE": "/opt/topo.xml"})
