@@ -394,14 +394,9 @@ static void rdma_subnet_manager(const struct hw *hw, const struct hw_rdma *d,
 }
 
 /* ---- addresses ---- */
-static bool gid_link_local(const struct hw_gid *g)
-{
-    return g->gid && str_starts(g->gid, "fe80:");
-}
-
 static bool gid_usable(const struct hw_gid *g)
 {
-    return str_eq(g->type, "RoCE v2") && g->ndev && !gid_link_local(g);
+    return str_eq(g->type, "RoCE v2") && g->ndev && !hw_gid_is_link_local(g->gid);
 }
 
 /* What the best GID of a RoCE port lacks, most useful first. */
@@ -461,7 +456,7 @@ static void rdma_gid_unusable(const struct hw *hw, const struct nccl_port *n,
 {
     const char *range = hw_env_get(hw, "NCCL_IB_ADDR_RANGE");
     long long at = (long long)maybe_or(n->gid_index, -1);
-    bool local = (n->gid && str_starts(n->gid, "fe80")) || !str_eq(n->gid_type, "RoCE v2");
+    bool local = hw_gid_is_link_local(n->gid) || !str_eq(n->gid_type, "RoCE v2");
 
     if (!n->gid_here)
         check_fail(o, gid_remedy(hw, o),

@@ -166,7 +166,7 @@ static bool gid_is_v4(const struct hw_gid *g)
 
 static bool gid_routes(const struct hw_gid *g)
 {
-    return str_eq(g->type, "RoCE v2") && g->gid && !str_starts(g->gid, "fe80:");
+    return str_eq(g->type, "RoCE v2") && g->gid && !hw_gid_is_link_local(g->gid);
 }
 
 static void port_kinds(const struct hw_rdma_port *p, struct buf *out)
@@ -177,7 +177,7 @@ static void port_kinds(const struct hw_rdma_port *p, struct buf *out)
         v1 += text_starts(p->gids[i].type, "IB");
         v2 += str_eq(p->gids[i].type, "RoCE v2");
         v4 += gid_is_v4(&p->gids[i]);
-        local += text_starts(p->gids[i].gid, "fe80:");
+        local += hw_gid_is_link_local(p->gids[i].gid);
     }
     buf_addf(out, "v1 %zu, v2 %zu, IPv4 %zu, local %zu", v1, v2, v4, local);
 }

@@ -493,6 +493,9 @@ struct maybe hw_link_mbps(const struct hw_pci *p);
 struct maybe hw_rdma_link_short(const struct hw *hw, const struct hw_rdma *r);
 /* The most that a function and the port above it can do together. */
 struct maybe hw_link_mbps_max(const struct hw *hw, const struct hw_pci *p);
+/* fe80::/64 or 169.254.0.0/16, as text: of eight groups, and as people write it. */
+bool hw_gid_is_link_local(const char *gid);
+bool hw_addr_is_link_local(const char *addr);
 /* The port is not up, nobody uses it, and another of its card is up: left free on purpose, for
  * all that can be told. */
 bool hw_rdma_is_spare(const struct hw *hw, const struct hw_rdma *r, const struct hw_rdma_port *p);

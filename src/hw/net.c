@@ -383,7 +383,7 @@ static int rank_of(struct hw_build *b, const struct route_list *l, const char *n
         return RANK_WAY;
     for (size_t i = 0; i < s->addrs_count; i++)
         if (str_eq(s->addrs[i].ifname, name) && s->addrs[i].addr &&
-            !str_starts(s->addrs[i].addr, "fe80"))
+            !hw_addr_is_link_local(s->addrs[i].addr))
             return RANK_ADDRESS;
     return RANK_REST;
 }

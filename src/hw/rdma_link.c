@@ -99,12 +99,23 @@ static bool card_is_up(const struct hw *hw, const struct hw_rdma *r)
     return false;
 }
 
+bool hw_gid_is_link_local(const char *gid)
+{
+    return gid &&
+           (str_starts(gid, "fe80:") || str_starts(gid, "0000:0000:0000:0000:0000:ffff:a9fe:"));
+}
+
+bool hw_addr_is_link_local(const char *addr)
+{
+    return addr && (str_starts(addr, "fe80:") || str_starts(addr, "169.254."));
+}
+
 /* Without an address that anybody gave it, up or not: the kernel keeps an IPv4 address of a
  * device that is taken down. */
 static bool netdev_is_free(const struct hw_net *n)
 {
     for (size_t i = 0; i < n->addrs_count; i++)
-        if (n->addrs[i].addr && !str_starts(n->addrs[i].addr, "fe80"))
+        if (n->addrs[i].addr && !hw_addr_is_link_local(n->addrs[i].addr))
             return false;
     return maybe_is(n->up, 0) || !n->master;
 }

@@ -12,9 +12,9 @@ static int gid_rank(const struct hw_gid *g)
 {
     if (!str_eq(g->type, "RoCE v2") || !g->gid)
         return 0;
-    if (str_starts(g->gid, "0000:0000:0000:0000:0000:ffff:"))
-        return 3;
-    return str_starts(g->gid, "fe80:") ? 1 : 2;
+    if (hw_gid_is_link_local(g->gid))
+        return 1;
+    return str_starts(g->gid, "0000:0000:0000:0000:0000:ffff:") ? 3 : 2;
 }
 
 /* The GID a RoCE connection should use; InfiniBand uses its first. */
@@ -196,7 +196,7 @@ void show_rdma(struct show *s)
 /* ---- network ---- */
 static bool net_is_link_local(const struct hw_addr *a)
 {
-    return a->addr && (str_starts(a->addr, "fe80:") || str_starts(a->addr, "169.254."));
+    return hw_addr_is_link_local(a->addr);
 }
 
 static bool net_has_addr(const struct hw_net *n)

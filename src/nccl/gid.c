@@ -43,11 +43,16 @@ bool gid_is_v4(const struct gid *g)
     return memcmp(g->raw, mapped, 12) == 0 || memcmp(g->raw, multicast, 12) == 0;
 }
 
-bool gid_is_link_local(const struct gid *g)
+static bool is_fe80(const struct gid *g)
 {
     static const uint8_t fe80[8] = { 0xfe, 0x80 };
 
     return memcmp(g->raw, fe80, 8) == 0;
+}
+
+bool gid_is_link_local(const struct gid *g)
+{
+    return is_fe80(g) || (gid_is_v4(g) && g->raw[12] == 169 && g->raw[13] == 254);
 }
 
 bool gid_is_set(const struct gid *g)
@@ -57,9 +62,10 @@ bool gid_is_set(const struct gid *g)
     return memcmp(g->raw, zero, 16) != 0 && memcmp(g->raw, bare, 16) != 0;
 }
 
+/* To NCCL, which takes 169.254.0.0/16 for an address like any other. */
 static bool proper(const struct gid *g)
 {
-    return gid_is_set(g) && !gid_is_link_local(g);
+    return gid_is_set(g) && !is_fe80(g);
 }
 
 const struct hw_gid *gid_at(const struct hw_rdma_port *p, int64_t index)
@@ -88,7 +94,8 @@ bool gid_usable(const struct hw *hw, const struct hw_gid *g)
 {
     struct gid v;
 
-    return g && gid_parse(g->gid, &v) && proper(&v) && gid_version(g) == 2 && device_here(hw, g);
+    return g && gid_parse(g->gid, &v) && proper(&v) && !gid_is_link_local(&v) &&
+           gid_version(g) == 2 && device_here(hw, g);
 }
 
 enum gid_class gid_port_class(const struct hw *hw, const struct hw_rdma_port *p)

@@ -204,8 +204,8 @@ static bool route_is_link(const struct hw_route *r)
 static const char *roce_subnet(const struct hw *hw, const struct hw_net *n)
 {
     for (size_t k = 0; n && k < hw->routes_count; k++)
-        if (str_eq(hw->routes[k].dev, n->name) && !hw->routes[k].gateway &&
-            !str_starts(hw->routes[k].dst ? hw->routes[k].dst : "fe80", "fe80") &&
+        if (str_eq(hw->routes[k].dev, n->name) && !hw->routes[k].gateway && hw->routes[k].dst &&
+            !str_starts(hw->routes[k].dst, "fe80") && !str_starts(hw->routes[k].dst, "169.254.") &&
             !str_starts(hw->routes[k].dst, "ff") && maybe_or(hw->routes[k].prefix, 0) > 0 &&
             !route_is_link(&hw->routes[k]))
             return hw->routes[k].dst;

@@ -338,6 +338,13 @@ test_expect 'the index that leads to the rails of a subnet each keeps them apart
 test_expect 'rails of a subnet each alone need no range' "
     env_of hidden && sets NCCL_IB_ADDR_RANGE '' && sets NCCL_IB_GID_INDEX ''
 "
+test_expect '169.254.0.0/16 is link-local, too: no index for it, a range that leaves it out, no pass' "
+    env_of zeroconf && sets NCCL_IB_ADDR_RANGE 10.100.0.0/22 && says 'link-local' &&
+    env_of zeroconf-old && sets NCCL_IB_GID_INDEX 5 && sets NCCL_CROSS_NIC 0 &&
+    env_of zeroconf-only && sets NCCL_IB_GID_INDEX '' && says 'within one Ethernet segment' &&
+    check_of zeroconf-only rdma && says 'only link-local RoCE v2 GIDs' && ! grep -q 'PASS GIDs' flat &&
+    env_of zeroconf-old -e NCCL_IB_GID_INDEX=3 && grep -q 'NCCL_IB_GID_INDEX=3: .*link-local' err
+"
 test_expect 'a pinned index on different networks is an error' "
     env_of gid-networks -e NCCL_IB_GID_INDEX=3 && grep -q 'error: NCCL_IB_GID_INDEX=3' err
 "

@@ -686,6 +686,24 @@ def gid_index_rails():
                 mounts=[("172.16.9.9:/data", "/data", "nfs4", "rw,vers=4.2,addr=172.16.9.9")])
 
 
+def zeroconf(some=(1,), nccl="2.27.5", real=True):
+    """rails of a subnet each; on one port a link-local IPv4 address came first"""
+    def nic(i):
+        local = [("169.254.%d.17" % i, 16)] if i in some else []
+        return Nic("mlx5_%d" % i, "roce", 400, addrs=local + ([("10.100.%d.17" % i, 24)] if real else []))
+    return Node(rails(nic, 4), nccl=nccl)
+
+
+def zeroconf_old():
+    """the same on every port, and an NCCL that takes an index alone"""
+    return zeroconf(range(4), "2.18.3")
+
+
+def zeroconf_only():
+    """no port has another address"""
+    return zeroconf(range(4), real=False)
+
+
 # ---- rails that carry more than compute, are down, or kept apart
 def two_rails(more=None):
     """Two RoCE rails a GPU, a /24 each; `more`: what is particular about the ninth to 16th."""
