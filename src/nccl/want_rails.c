@@ -12,10 +12,26 @@ struct astray { /* the GPUs that go by ports which they leave to others where al
     bool *gpus; /* for each of hw->gpus[] */
     bool *dead; /* for each port: one of their own, and down */
     size_t count;
+    bool slowed;      /* some rail of theirs runs below others of its model: it is not built so */
     bool *short_gpus; /* ... that go on by the rest of their own, one being down */
     bool *short_dead;
     size_t short_count;
 };
+
+/* Another port of this model is faster. */
+static bool port_is_slowed(const struct sim *s, size_t port)
+{
+    const struct nccl_port *p = &s->c->ports[port];
+
+    for (size_t i = 0; i < s->c->ports_count; i++) {
+        const struct nccl_port *q = &s->c->ports[i];
+
+        if (str_eq(q->state, "ACTIVE") && str_eq(q->link_layer, p->link_layer) &&
+            !want_models_differ(s, p, q) && maybe_or(q->rate_mbps, 0) > maybe_or(p->rate_mbps, 0))
+            return true;
+    }
+    return false;
+}
 
 /* A GPU that has no rail of its own on any machine like this one is not among them. */
 static struct astray astray_of(const struct sim *s, const bool *set, const bool *dead)
@@ -39,6 +55,9 @@ static struct astray astray_of(const struct sim *s, const bool *set, const bool 
         for (size_t i = 0; i < ports; i++)
             out.gpus[g] = out.gpus[g] || (now[g].serves[i] && !well[g].serves[i]);
         out.count += out.gpus[g];
+        for (size_t i = 0; out.gpus[g] && i < ports; i++)
+            out.slowed = out.slowed || (well[g].serves[i] && !now[g].serves[i] &&
+                                        (dead[i] || port_is_slowed(s, i)));
         for (size_t i = 0; i < ports; i++) {
             if (!dead[i] || !well[g].serves[i])
                 continue;
@@ -60,6 +79,18 @@ static const char *gpus_text(struct sim *s, const bool *gpus)
         if (gpus[s->c->scores[k].gpu])
             buf_addf(&b, "%s%lld", b.len ? "," : "", (long long)s->c->scores[k].number);
     return nccl_text(s->a, &b);
+}
+
+/* Nothing is broken: the rail of these GPUs is of a slower model. */
+static void doubt_built(struct sim *s, const struct astray *lost)
+{
+    nccl_doubt(s,
+               "The ports are rails that do not lead to each other, and GPU %s goes by those of "
+               "its neighbours, whose NICs are of a faster model than its own.  That is well where "
+               "every machine is built like this; others use the rails that are left idle here, "
+               "and cannot be reached from there.  Leave these rails out on all (NCCL_IB_HCA), or "
+               "give the GPUs equal NICs.",
+               gpus_text(s, lost->gpus));
 }
 
 /* A GPU that has another rail than its own, dead or slow, meets machines that are well where
@@ -87,6 +118,10 @@ void want_rails(struct sim *s)
         return;
     s->c->rail_lost = lost.gpus;
     s->c->rail_dead = want_set_count(s, lost.dead) > 0;
+    if (!s->c->rail_dead && !lost.slowed) {
+        doubt_built(s, &lost);
+        return;
+    }
     nccl_doubt(s,
                "The ports are rails that do not lead to each other, and GPU %s goes by those of "
                "its neighbours%s%s%s: machines that are well use others, and cannot be reached "

@@ -384,7 +384,8 @@ test_expect 'the network check does not pass over a link that leads to no other 
 test_expect 'a rail of isolated rails that is down or slow: healthy machines cannot be joined' "
     env_of rail-dead && says 'Not certain: The ports are rails that do not lead to each other, and GPU 5 goes by' &&
     says 'since mlx5_5:1 is down' && score rail-dead 'not doc[\"choice\"][\"certain\"]' &&
-    env_of rail-slow && says 'GPU 2 goes by those of its neighbours' && says 'as far as can be told' &&
+    env_of rail-half && says 'GPU 2 goes by those of its neighbours, whose rails are faster' && says 'Drain this machine' &&
+    says 'as far as can be told' && env_of rail-slow && says 'as far as can be told' &&
     env_of hidden && ! grep -q 'Not certain' flat
 "
 
@@ -402,6 +403,9 @@ test_expect 'rails that are turned off keep their GPUs from the storage ports, a
 "
 test_expect 'most ports that are up have a mount: those that are down count, and the rail stays one' "
     env_of ib-one && sets NCCL_IB_HCA =mlx5_0:1 && says 'mounted over its network, 10.70.0.0/16'
+"
+test_expect 'a rail of a slower model is built so: it is told, and nothing is drained' "
+    env_of rail-slow && says 'GPU 2 goes by those of its neighbours, whose NICs are of a faster model' && ! grep -q Drain flat
 "
 test_expect 'GPUs that never had a rail of their own are no reason to drain' "
     env_of rails-even && ! grep -q 'Not certain' flat && sets NCCL_CROSS_NIC 0

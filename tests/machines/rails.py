@@ -831,6 +831,11 @@ def rail_slow():
     return Node(rails(lambda i: roce(i, 200, kind=CX6) if i == 2 else roce(i, 400)))
 
 
+def rail_half():
+    """isolated RoCE rails, one at half the rate of the others of its model"""
+    return Node(rails(lambda i: roce(i, 400, rate="200 Gb/sec (4X)" if i == 2 else None)))
+
+
 def turned_off(node, *names):
     """The network devices of these NICs are down, by hand or for want of a configuration."""
     for name in names:
