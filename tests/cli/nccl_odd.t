@@ -254,6 +254,10 @@ test_expect 'NCCL passes a NIC at the switch for a wider one across the sockets:
     env_of wider-far && hides 'which NCCL'\''s default (PXB) covers' && says 'GPU 2 and others like it send by mlx5_0:1 at SYS' &&
     flat_of wider-far --check rdma && says 'WARN NIC near GPU GPU 2-3: NCCL takes mlx5_0:1 at SYS' && says 'PASS NIC near GPU GPU 0-1'
 "
+test_expect 'without GPUDirect RDMA all go through host memory: no NIC is called wider than its like' "
+    flat_of no-peermem --check rdma && hides 'stays idle' && says 'GPU 0-3: a NIC behind the same PCIe switch' && says 'GPUDirect RDMA' &&
+    json_of no-peermem 'c[\"scores\"][0][\"wanted\"][\"path\"] == \"PHB\"'
+"
 test_expect 'MIG refuses peer access on purpose: nobody is drained' "
     flat_of mig-nvlink --check gpu && says 'SKIP peer access MIG is on' && hides 'FAIL peer access'
 "

@@ -304,6 +304,13 @@ def wider_far():
                 nvlink=False, nccl="2.27.5")
 
 
+def no_peermem():
+    """a NIC at the switch of each GPU, and neither a peer-memory module nor dma-buf"""
+    node = Node(R.rails(lambda i: ib(i), 4), nccl="2.27.5", peermem=False)
+    node.m.env["NCCL_DMABUF_ENABLE"] = "0"
+    return node
+
+
 def mig_nvlink():
     """GPUs on NVLink that are in MIG mode: the driver refuses peer access, on purpose"""
     node = Node(R.rails(lambda i: ib(i), 4), nccl="2.27.5")
