@@ -45,11 +45,26 @@ static void put_file(struct tree *t, const char *name, const struct buf *b)
 struct gather {
     struct tele *t; /* gives the series ids */
     unsigned source;
-    double *values;      /* [BUNDLE_SLICE_S][cap] */
-    size_t cap, written; /* series told in the stream */
+    double *values; /* [cap][BUNDLE_SLICE_S] */
+    size_t cap;     /* series that there is room for */
+    size_t written; /* and those told in the stream */
     int64_t from_ns;
     struct stream_writer *w;
 };
+
+/* The history may have more series than are shown now: those of an agent before this one, and of
+ * what is gone. */
+static void make_room(struct gather *g, size_t series)
+{
+    size_t was = g->cap;
+
+    if (series <= was)
+        return;
+    g->cap = series > 2 * was ? series : 2 * was;
+    g->values = xreallocarray(g->values, g->cap * BUNDLE_SLICE_S, sizeof(*g->values));
+    for (size_t i = was * BUNDLE_SLICE_S; i < g->cap * BUNDLE_SLICE_S; i++)
+        g->values[i] = NAN;
+}
 
 static bool take_series(void *arg, const struct tele_series *s, const struct ring_point *p,
                         size_t n)
@@ -61,10 +76,13 @@ static bool take_series(void *arg, const struct tele_series *s, const struct rin
     if (!m)
         m = tele_foreign_like(g->t, s->metric);
     id = tele_series(g->t, g->source, m, s->labels, s->label_count);
-    for (size_t i = 0; id < g->cap && i < n; i++) {
+    if (id == TELE_NONE)
+        return true;
+    make_room(g, (size_t)id + 1);
+    for (size_t i = 0; i < n; i++) {
         int64_t at = (p[i].time_ns - g->from_ns) / 1000000000;
         if (p[i].count && at >= 0 && at < BUNDLE_SLICE_S)
-            g->values[(size_t)at * g->cap + id] = p[i].last;
+            g->values[(size_t)id * BUNDLE_SLICE_S + (size_t)at] = p[i].last;
     }
     return true;
 }
@@ -76,11 +94,13 @@ static void write_slice(struct gather *g, uint32_t *ids, double *row)
                       "agent");
     for (size_t at = 0; at < BUNDLE_SLICE_S; at++) {
         size_t n = 0;
-        for (size_t i = 0; i < g->written; i++)
-            if (!isnan(g->values[at * g->cap + i])) {
-                ids[n] = (uint32_t)i;
-                row[n++] = g->values[at * g->cap + i];
-            }
+        for (size_t i = 0; i < g->written && i < g->cap; i++) {
+            double v = g->values[i * BUNDLE_SLICE_S + at];
+            if (isnan(v))
+                continue;
+            ids[n] = (uint32_t)i;
+            row[n++] = v;
+        }
         if (!n)
             continue;
         stream_batch(g->w, g->source, g->from_ns + (int64_t)at * 1000000000, ids, row, n);
@@ -118,15 +138,12 @@ static void read_slice(struct agent *a, struct gather *g)
 
 static void put_history(struct agent *a, int64_t from_ns, int64_t to_ns, struct tree *t)
 {
-    struct gather g = { .t = tele_new(TELE_SERIES_MAX), .cap = tele_count(a->shown) * 2 + 64 };
+    struct gather g = { .t = tele_new(TELE_SERIES_MAX) };
     struct buf out = { .max = BUNDLE_BYTES_MAX }, head = { 0 };
-    uint32_t *ids;
-    double *row;
+    uint32_t *ids = xcalloc(TELE_SERIES_MAX, sizeof(*ids));
+    double *row = xcalloc(TELE_SERIES_MAX, sizeof(*row));
 
-    g.cap = g.cap > TELE_SERIES_MAX ? TELE_SERIES_MAX : g.cap;
-    g.values = xcalloc(g.cap * BUNDLE_SLICE_S, sizeof(*g.values));
-    ids = xcalloc(g.cap, sizeof(*ids));
-    row = xcalloc(g.cap, sizeof(*row));
+    make_room(&g, tele_count(a->shown));
     g.source = tele_source(g.t, "agent"); /* whose batches mark seconds */
     buf_addf(&head,
              "{\"schema\":\"stoker.tele/1\",\"host\":\"%s\",\"begin\":%lld,\"from\":\"bundle\"}",

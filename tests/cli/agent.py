@@ -351,6 +351,45 @@ def application():
     a.stop()
 
 
+def older_series():
+    """A bundle of minutes in which there were far more series than there are now."""
+    text = [""]
+
+    class App(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(text[0].encode())
+
+        def log_message(self, *args):
+            pass
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), App)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    options = ("--history", "many.ring", *SMALL, "--no-gpu", "--scrape", f"http://127.0.0.1:{server.server_address[1]}/", "--control", "many.sock")
+    text[0] = "".join(f'lane{{n="{i}"}} {i}\n' for i in range(1500))
+    a = agent(*options)
+    check("an application of many series", wait(lambda: a.metrics().count("\nlane{") == 1500, 30), a.text)
+    before = time.time()
+    wait(lambda: time.time() > before + 3)
+    a.stop()
+    text[0] = 'lane{n="0"} 7\n'
+    a = agent(*options)
+    wait(lambda: a.metrics().count("\nlane{") == 1, 30)
+    p = run("agent", "bundle", "--control", "many.sock", "many.tar")
+    check("of which one is left", p.returncode == 0 and a.p.poll() is None, p.stderr, a.text)
+    check("the agent goes on", a.stop() == 0, a.text)
+    server.shutdown()
+    with tarfile.open("many.tar") as t:
+        rec = t.extractfile("stoker-bundle/history.rec").read()
+    pathlib.Path("many.rec").write_bytes(rec)
+    best = {}
+    for n in range(2, 14, 3): # seconds of the recording; that of the many is among the first
+        out = run("agent", "--once", "--replay", "many.rec", "--samples", str(n)).stdout
+        got = dict(re.findall(r'^lane\{n="(\d+)"\} (\d+)$', out, re.M))
+        best = got if len(got) > len(best) else best
+    check("has them all, each with its value", len(best) == 1500 and all(n == v for n, v in best.items()), len(best), list(best.items())[:3])
+
+
 def no_server():
     """A model server that is dead for good."""
     a = agent("--no-history", "--no-gpu", "--serve", "http://127.0.0.1:1")
@@ -818,6 +857,6 @@ def under():
     a.stop()
 
 
-for fn in (once, rules, record, demo, live, security, keys, formats, silences, unheard, restarts, links, unprivileged, history, damaged, under, full_disk, scrapers, application, no_server, dcgm, reload, manager, sample, hang):
+for fn in (once, rules, record, demo, live, security, keys, formats, silences, unheard, restarts, links, unprivileged, history, damaged, under, full_disk, scrapers, application, older_series, no_server, dcgm, reload, manager, sample, hang):
     part(fn)
 done()
