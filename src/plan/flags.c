@@ -442,11 +442,7 @@ static void torchtitan(struct job *j)
     if (!c->seq_par)
         note_tp_shown(j, "TorchTitan without sequence parallelism");
     note(j, "your_config is a function of the module's config_registry.py; in it");
-    if (c->recompute == PLAN_RECOMPUTE_NONE)
-        note(j, "  activation_checkpoint=None");
-    else
-        note(j, "  activation_checkpoint=%s.Config()",
-             c->recompute == PLAN_RECOMPUTE_FULL ? "FullAC" : "SelectiveAC");
+    note(j, "  activation_checkpoint=%s", c->recompute ? "FullAC.Config()" : "None");
     if (c->precision == PLAN_FP8)
         note(j, "  the float8 converter of Linear layers");
 }

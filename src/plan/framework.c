@@ -68,8 +68,8 @@ static const char *torchtitan_refuses(const struct plan_model *m, const struct p
         return "its stages have the same number of layers, or one less where the ends are";
     if (m->experts && plan_etp(c) > 1)
         return "experts are not cut by tensor parallelism";
-    if (c->recompute_every > 1 || c->recompute_ops)
-        return "it recomputes whole layers, or by its own list of operations";
+    if (c->recompute_every > 1 || c->recompute_ops || c->recompute == PLAN_RECOMPUTE_SELECTIVE)
+        return "it recomputes whole layers, or operations by its own list, which is not counted";
     if (c->offload_optimizer != c->offload_params)
         return "its offload takes weights and optimizer together";
     if (c->precision == PLAN_BF16 || c->precision == PLAN_BF16_GRADS || c->precision == PLAN_FP32)

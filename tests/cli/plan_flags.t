@@ -155,12 +155,13 @@ print(len(text.split(\"|\")), text.count(\"t\"))")"
     layout 4 126 llama-3.1-405b 1024 cost "pp4 vpp1" --offload && layout 4 80 llama-3.1-70b 64 cost "pp4 vpp1" &&
     stoker plan train --model llama-3.1-70b --gpus 64 --batch 512 --fix "pp4 vpp2" --flags megatron >out && grep -q "virtual-stages-per-pipeline-rank 2" out && ! grep -q layout out
 '
-test_expect 'shards that DeepSpeed no longer has, graphs that TorchTitan has not of pipelines' '
+test_expect 'shards that DeepSpeed no longer has, graphs that TorchTitan has not of pipelines, recompute that is another one' '
     stoker plan train --model llama-3.1-70b --gpus 256 --gpu a100 --batch 512 --no-vary --flags deepspeed >out && ! grep -q mics out &&
     ! stoker plan train --model llama-3.1-70b --gpus 64 --batch 512 --fix "zero3 shard8" --flags deepspeed 2>err && grep -q "no shards smaller than all replicas" err &&
     flags llama-3.1-70b 256 torchtitan --fix pp4 >out && grep -q -e "--training.disable_cuda_graphs" out &&
     flags llama-3.1-8b 8 torchtitan >out && ! grep -q cuda_graphs out &&
-    ! flags llama-3.1-70b 64 torchtitan --fix pp4 --split cost 2>err && grep -q "stages by cost are no setting of it" err
+    ! flags llama-3.1-70b 64 torchtitan --fix pp4 --split cost 2>err && grep -q "stages by cost are no setting of it" err &&
+    ! flags llama-3.1-8b 8 torchtitan --fix selective 2>err && grep -q "operations by its own list, which is not counted" err
 '
 test_expect 'as many processes as GPUs: equal parts of nodes that hold groups of tensor parallelism whole, four in a tray of a rack' '
     started() { # GPUS BATCH OPTION...: nodes x processes of each framework, one line each

@@ -201,7 +201,7 @@ EOF
 '
 for f in megatron torchtitan deepspeed accelerate torchrun; do
     case $f in # what each can run
-        torchtitan) fix='tp8 pp4 vpp2 cp1 zero3 shard0 mbs1 sp selective every1' ;;
+        torchtitan) fix='tp8 pp4 vpp2 cp1 zero3 shard0 mbs1 sp full every1' ;;
         deepspeed) fix='tp1 pp4 vpp1 cp1 zero1 shard0 mbs1 nosp full every1 1f1b' ;;
         accelerate) fix='tp4 pp1 vpp1 cp2 zero3 shard0 mbs1 nosp full every1 1f1b' ;;
         *) fix='tp8 pp4 vpp2 cp1 zero1 shard0 mbs1 sp selective' ;;
