@@ -136,6 +136,14 @@ static void note_optimizer(struct job *j)
         note(j, "the optimizer, in train.py, is %s", names[j->c->optimizer]);
 }
 
+/* A script's own AdamW would keep its moments on the GPU, and DeepSpeed refuses it. */
+static void note_cpu_adam(struct job *j)
+{
+    if (j->c->offload_optimizer)
+        note(j, "the optimizer, in train.py, is deepspeed.ops.adam.DeepSpeedCPUAdam, or one that "
+                "ds_config.json names");
+}
+
 static void note_tp_shown(struct job *j, const char *who)
 {
     if (hides_tp(j))
@@ -515,6 +523,7 @@ static void deepspeed(struct job *j)
         note(j, "DeepSpeed has no shards over %lld of %lld GPUs", ll(j->shard), ll(j->replicas));
     note_half(j);
     note_optimizer(j);
+    note_cpu_adam(j);
     note_compile(j, "call engine.compile() behind deepspeed.initialize()");
     note_tp_shown(j, "DeepSpeed");
     if (j->c->precision == PLAN_FP8)
@@ -635,6 +644,11 @@ static void plain(struct job *j)
              ll(j->shard));
     else if (j->replicas > 1)
         note(j, "DistributedDataParallel over %lld GPUs", ll(j->replicas));
+    if (c->offload_params)
+        note(j, "weights and optimizer are in host memory: CPUOffloadPolicy() of fully_shard()");
+    else if (c->offload_optimizer)
+        note(j,
+             "moments and step are in host memory: CPUOffloadOptimizer of torchao, or one like it");
     if (c->pp > 1)
         note(j, "torch.distributed.pipelining: %s, %d stages a rank",
              c->schedule == PLAN_GPIPE ? "ScheduleGPipe"

@@ -78,6 +78,13 @@ static const char *torchtitan_refuses(const struct plan_model *m, const struct p
                                                      : NULL;
 }
 
+static const char *deepspeed_refuses_optimizer(const struct plan_config *c)
+{
+    return c->offload_optimizer && c->optimizer != PLAN_ADAM
+               ? "its optimizer in host memory, DeepSpeedCPUAdam, is an Adam of fp32 moments"
+               : NULL;
+}
+
 static const char *deepspeed_refuses(const struct plan_config *c)
 {
     if (c->pp > 1 && c->zero >= 2)
@@ -96,7 +103,7 @@ static const char *deepspeed_refuses(const struct plan_config *c)
         return "its weights are of 16 bits with a master copy in fp32 (bf16-grads, bf16)";
     if (c->precision == PLAN_BF16 && c->zero == 0)
         return "it sums 16-bit gradients in fp32 (bf16) with ZeRO 1 to 3";
-    return NULL;
+    return deepspeed_refuses_optimizer(c);
 }
 
 /* Its DeepSpeed has 16-bit gradients beside a master copy, its FSDP fp32 weights gathered in 16
@@ -116,7 +123,7 @@ static const char *accelerate_deepspeed_refuses(const struct plan_config *c)
         return "tensor and context parallelism go with FSDP2 (precision fsdp, ZeRO 2 and 3)";
     if (c->shard)
         return "smaller shards go with FSDP2 (precision fsdp, ZeRO 2 and 3)";
-    return NULL;
+    return deepspeed_refuses_optimizer(c);
 }
 
 static const char *accelerate_refuses(const struct plan_config *c)

@@ -365,10 +365,11 @@ static void share_bytes(const struct plan_config *c, const struct plan_memory_co
         l->whole_copy = 2;
     else if (c->precision == PLAN_FSDP_MIXED && c->zero == 2 && gathers_copies(c))
         l->whole_copy = l->gathered_weight;
-    /* torch's AdamW takes a root of all second moments at once */
-    l->step_copy = c->profile.stack == PLAN_STACK_TORCH && c->optimizer == PLAN_ADAM
-                       ? mixes[c->precision].moments / 2
-                       : 0;
+    /* torch's AdamW takes a root of all second moments at once, where they are */
+    l->step_copy =
+        c->profile.stack == PLAN_STACK_TORCH && c->optimizer == PLAN_ADAM && !c->offload_optimizer
+            ? mixes[c->precision].moments / 2
+            : 0;
     l->torch = c->profile.stack == PLAN_STACK_TORCH;
     l->offload_weights = c->offload_params;
     l->offload_optimizer = c->offload_optimizer;

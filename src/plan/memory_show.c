@@ -35,8 +35,11 @@ static void why_static(const struct plan_job *j, const struct plan_memory_stage 
     if (kind == PLAN_MEM_GRADS && c->profile.stack == PLAN_STACK_TORCH && group == 1 &&
         c->grad_acc == 1) {
         buf_adds(out, s->kind[kind]
-                          ? "beyond the room that activations leave: the optimizer's step "
-                            "is the fullest moment"
+                          ? c->offload_optimizer
+                                ? "beyond the room that activations leave: the end of backward "
+                                  "is the fullest moment"
+                                : "beyond the room that activations leave: the optimizer's step "
+                                  "is the fullest moment"
                           : "freed after each step: there are none at the loss");
         return;
     }

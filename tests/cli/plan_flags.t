@@ -163,6 +163,18 @@ test_expect 'shards that DeepSpeed no longer has, graphs that TorchTitan has not
     ! flags llama-3.1-70b 64 torchtitan --fix pp4 --split cost 2>err && grep -q "stages by cost are no setting of it" err &&
     ! flags llama-3.1-8b 8 torchtitan --fix selective 2>err && grep -q "operations by its own list, which is not counted" err
 '
+test_expect 'an optimizer in host memory: which, and none that DeepSpeed has not there' '
+    stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --offload --fix "zero3 offload-optimizer" --flags deepspeed >out && grep -q "^# the optimizer, in train.py, is deepspeed.ops.adam.DeepSpeedCPUAdam" out &&
+    for o in sgd adam8 adam16; do
+        for f in deepspeed accelerate; do
+            ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --precision bf16-grads --optimizer $o --fix "zero3 offload-optimizer" --flags $f 2>err && grep -q "DeepSpeedCPUAdam, is an Adam of fp32 moments" err || exit 1
+        done
+    done &&
+    stoker plan train --model llama-3.1-8b --gpus 1 --batch 8 --fix "full offload-optimizer" --flags torchrun >out && grep -q "^# moments and step are in host memory" out &&
+    stoker plan memory --model llama-3.1-8b --gpus 1 --offload optimizer --recompute full --json >j && python3 -c "
+import json
+assert json.load(open(\"j\"))[\"total_bytes\"] < 56 * 2**30"
+'
 test_expect 'as many processes as GPUs: equal parts of nodes that hold groups of tensor parallelism whole, four in a tray of a rack' '
     started() { # GPUS BATCH OPTION...: nodes x processes of each framework, one line each
         n=$1 b=$2; shift 2

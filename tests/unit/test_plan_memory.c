@@ -147,6 +147,17 @@ TEST(static_bytes_are_exact)
     c.offload_optimizer = true;
     plan_memory_stage(&m, &n, &c, &plan_memory_default, 0, &s);
     CHECK(s.kind[PLAN_MEM_OPTIMIZER] == 0);
+    /* a plain script on one GPU: what the step makes is where the moments are */
+    c.dp = 1;
+    c.precision = PLAN_FSDP_MIXED;
+    c.profile.stack = PLAN_STACK_TORCH;
+    c.recompute = PLAN_RECOMPUTE_FULL;
+    c.seq = 512;
+    for (int opt = PLAN_ADAM; opt <= PLAN_SGD; opt++) {
+        c.optimizer = (enum plan_optimizer)opt;
+        plan_memory_stage(&m, &n, &c, &plan_memory_default, 0, &s);
+        CHECK(s.kind[PLAN_MEM_GRADS] <= 4 * s.params);
+    }
 }
 
 /* All stages and all tensor-parallel ranks together hold every parameter, norms more than once. */
