@@ -31,12 +31,17 @@ static bool on_host(const struct spec_component *c)
     return c->target == SPEC_TARGET_LOCAL || c->target == SPEC_TARGET_SYSTEMD;
 }
 
-static bool any_named(const struct spec *s)
+bool compose_is_fallback(const struct spec *s)
 {
     for (size_t i = 0; i < s->component_count; i++)
         if (named(&s->components[i]))
-            return true;
-    return false;
+            return false;
+    return true;
+}
+
+bool (*compose_takes(const struct spec *s))(const struct spec_component *c)
+{
+    return compose_is_fallback(s) ? on_host : named;
 }
 
 const char *compose_text(struct compose *k, const char *s)
@@ -370,12 +375,12 @@ static void env_example(struct compose *k)
 
 void render_compose(struct render *r)
 {
-    bool fallback = !any_named(r->spec);
+    bool fallback = compose_is_fallback(r->spec);
     struct compose k = { .r = r };
     struct host_plan p;
     struct buf doc = { 0 }, *out;
 
-    if (!host_plan_make(r, fallback ? on_host : named, &p))
+    if (!host_plan_make(r, compose_takes(r->spec), &p))
         return;
     p.models = HOST_MODELS_DIR;
     k.plan = &p;

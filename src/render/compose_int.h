@@ -21,7 +21,13 @@ bool compose_is_client(const struct compose *k, const struct host_run *run);
 /* Bytes of /dev/shm; unknown: docker's own. */
 struct maybe compose_shm(const struct compose *k, const struct spec_component *c);
 
+/* Does no component name compose?  Then those of local and systemd are in the file. */
+bool compose_is_fallback(const struct spec *s);
+bool (*compose_takes(const struct spec *s))(const struct spec_component *c);
+
 /* --- compose_service.c --- */
+/* Has its server, or whatever it runs, a port on the machine? */
+bool compose_publishes(const struct spec *s, const struct spec_component *c);
 void compose_service(struct compose *k, const struct host_run *run);
 void compose_log_limits(struct compose *k);
 /* --- compose_mounts.c --- */

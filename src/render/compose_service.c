@@ -336,31 +336,72 @@ static void ulimits(struct compose *k, const struct host_run *run)
 
 /* ---- network ---- */
 
+/* A server that names no port listens on those of 'serve'.  Who else has one of them on the
+ * machine: another server, or the machine's own.  (Other programs are refused there.) */
+static const char *server_beside(const struct spec *s, const struct spec_component *c)
+{
+    for (size_t i = 0; i < s->component_count; i++) {
+        const struct spec_component *o = &s->components[i];
+        bool same = !o->port_count;
+
+        if (o == c || !host_is_server(o) || o->target == SPEC_TARGET_KUBERNETES ||
+            o->target == SPEC_TARGET_OPENSHIFT)
+            continue;
+        for (size_t p = 0; p < o->port_count; p++)
+            same = same || o->ports[p].port == s->serve.port ||
+                   o->ports[p].port == s->serve.rerank_port;
+        if (same)
+            return o->name;
+    }
+    return s->targets.systemd && host_models_loose(s) ? "stoker-serve" : NULL;
+}
+
+bool compose_publishes(const struct spec *s, const struct spec_component *c)
+{
+    return c->replicas == 1 && (c->port_count || (host_is_server(c) && !server_beside(s, c)));
+}
+
+static void port_line(struct compose *k, const struct host_run *run, const int64_t *port,
+                      const char *udp)
+{
+    yaml_note(&k->y, render_from(k->r, port));
+    if (run->c->replicas > 1)
+        yaml_strf(&k->y, NULL, "%" PRId64 "%s", *port, udp);
+    else
+        yaml_strf(&k->y, NULL, "${BIND_ADDRESS:-127.0.0.1}:%" PRId64 ":%" PRId64 "%s", *port, *port,
+                  udp);
+}
+
 static void ports(struct compose *k, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
+    const struct spec_serve *v = &k->r->spec->serve;
+    const char *beside = server_beside(k->r->spec, c);
 
-    if (!c->port_count)
+    if (!c->port_count && !host_is_server(c))
         return;
     if (c->replicas > 1)
         yaml_comment(&k->y, "one of several: its ports are for the other services only");
     if (c->replicas > 1 && run->replica == 0)
-        render_warn(k->r, &c->ports[0].port,
+        render_warn(k->r, c->port_count ? (const void *)&c->ports[0].port : &c->name,
                     "Put a proxy before them as a component of its own, which has the port.",
                     "no port of '%s' is published: %" PRId64 " replicas cannot share one of the "
                     "machine",
                     c->name, c->replicas);
+    if (c->replicas == 1 && !compose_publishes(k->r->spec, c)) {
+        render_warn(k->r, &c->name, "Give it 'ports' of its own.",
+                    "no port of '%s' is published: '%s' has port %" PRId64 " or %" PRId64
+                    " of the machine",
+                    c->name, beside, v->port, v->rerank_port);
+        return;
+    }
     yaml_seq(&k->y, c->replicas > 1 ? "expose" : "ports");
-    for (size_t i = 0; i < c->port_count; i++) {
-        const struct spec_port *p = &c->ports[i];
-        const char *udp = p->protocol == SPEC_PROTOCOL_UDP ? "/udp" : "";
-
-        yaml_note(&k->y, render_from(k->r, &p->port));
-        if (c->replicas > 1)
-            yaml_strf(&k->y, NULL, "%" PRId64 "%s", p->port, udp);
-        else
-            yaml_strf(&k->y, NULL, "${BIND_ADDRESS:-127.0.0.1}:%" PRId64 ":%" PRId64 "%s", p->port,
-                      p->port, udp);
+    for (size_t i = 0; i < c->port_count; i++)
+        port_line(k, run, &c->ports[i].port,
+                  c->ports[i].protocol == SPEC_PROTOCOL_UDP ? "/udp" : "");
+    if (!c->port_count) {
+        port_line(k, run, &v->port, "");
+        port_line(k, run, &v->rerank_port, "");
     }
     yaml_end(&k->y);
 }

@@ -48,7 +48,7 @@ static const char STALE[] =
     "names() {\n"
     "    echo \"$named\" | grep -qxF -e \"$1\"\n"
     "}\n"
-    "# False where no cluster answers. Files of run/ are the spec's, too: people start them by hand.\n"
+    "# False where no cluster answers. Files of run/ count as well: people start them by hand.\n"
     "look() {\n"
     "    named=$(\n"
     "        $tool apply -k \"$folder\" --dry-run=client -o name 2>/dev/null || exit 1\n"

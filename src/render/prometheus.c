@@ -9,6 +9,7 @@
  *   alertmanager.yml          alertmanager.c */
 #include "base/str.h"
 #include "base/units.h"
+#include "render/host_int.h"
 #include "render/prometheus_int.h"
 
 #include <ctype.h>
@@ -20,6 +21,7 @@ enum {
     SCRAPE_MS_LEAST_OFTEN = 240000,
     HOST_MAX = 1024
 };
+#define PUBLISHED "127.0.0.1" /* where compose publishes a port unless its .env says otherwise */
 
 /* ---- addresses */
 static bool host_char(char c)
@@ -212,6 +214,7 @@ struct job {
     const void *token_member;
     const int64_t *port;
     const char *const *listen;
+    const struct prom_servers *servers; /* it is about these; NULL: about every machine */
     bool honor, tls;
 };
 
@@ -245,19 +248,31 @@ static void put_labels(struct render *r, const struct spec_node *n, struct yaml_
     yaml_end(y);
 }
 
+static void put_machine(struct render *r, const struct spec_node *n, int64_t machine,
+                        const char *listen, int64_t port, struct yaml_out *y)
+{
+    bool here = is_loopback(listen) && is_alone(r);
+    char host[HOST_MAX];
+
+    if (!spec_host(n, machine, host, sizeof(host)))
+        return;
+    yaml_strf(y, NULL, "%s:%" PRId64, here ? listen : host, port);
+    if (strchr(host, '/'))
+        render_refuse(r, &n->hosts, NULL, "'%s' is no host that Prometheus can ask", host);
+}
+
 static void put_machines(struct render *r, const struct job *j, const struct spec_node *n,
                          struct yaml_out *y)
 {
-    char host[HOST_MAX];
-
     yaml_note(y, render_from(r, n->hosts ? (const void *)&n->hosts : &n->count));
     yaml_seq(y, "targets");
-    for (int64_t i = 0; spec_host(n, i, host, sizeof(host)); i++) {
-        bool here = is_loopback(*j->listen) && is_alone(r);
+    for (int64_t i = 0; !j->servers && i < n->count; i++)
+        put_machine(r, n, i, *j->listen, *j->port, y);
+    for (size_t i = 0; j->servers && i < j->servers->count; i++) {
+        const struct prom_server *s = &j->servers->items[i];
 
-        yaml_strf(y, NULL, "%s:%" PRId64, here ? *j->listen : host, *j->port);
-        if (strchr(host, '/'))
-            render_refuse(r, &n->hosts, NULL, "'%s' is no host that Prometheus can ask", host);
+        if (s->node == n)
+            put_machine(r, n, s->machine, s->published ? PUBLISHED : *j->listen, s->port, y);
     }
     yaml_end(y);
     put_labels(r, n, y);
@@ -294,36 +309,9 @@ static void put_relabel(struct yaml_out *y)
     yaml_end(y);
 }
 
-/* Is a model server at the machine's own address?  One in a pod has an address of its own, which
- * the ServiceMonitors of Kubernetes and OpenShift find. */
-static bool serves(const struct render *r, const struct spec_node *n)
+static bool has_job(const struct job *j, const struct spec_node *n)
 {
-    const struct spec_targets *t = &r->spec->targets;
-
-    for (size_t i = 0; i < r->spec->model_count; i++) {
-        const struct spec_model *m = &r->spec->models[i];
-        const struct spec_component *c =
-            m->component ? spec_component_find(r->spec, m->component) : NULL;
-
-        if (c ? c->target != SPEC_TARGET_KUBERNETES && c->target != SPEC_TARGET_OPENSHIFT &&
-                    spec_component_on(r->spec, c, n)
-              : n->role == SPEC_ROLE_GPU && (t->systemd || !t->kubernetes))
-            return true;
-    }
-    return false;
-}
-
-static bool any_serves(const struct render *r)
-{
-    for (size_t i = 0; i < r->spec->node_count; i++)
-        if (serves(r, &r->spec->nodes[i]))
-            return true;
-    return false;
-}
-
-static bool has_job(const struct render *r, const struct job *j, const struct spec_node *n)
-{
-    return str_eq(j->name, ALERTS_JOB_AGENT) || serves(r, n);
+    return !j->servers || prometheus_servers_on(j->servers, n);
 }
 
 static void put_groups(struct render *r, const struct job *j, struct yaml_out *y, bool large)
@@ -334,7 +322,7 @@ static void put_groups(struct render *r, const struct job *j, struct yaml_out *y
     for (size_t i = 0; i < s->node_count; i++) {
         const struct spec_node *n = &s->nodes[i];
 
-        if (!has_job(r, j, n) || (n->count > INLINE_MAX) != large)
+        if (!has_job(j, n) || (n->count > INLINE_MAX) != large)
             continue;
         if (!open)
             yaml_seq(y, large ? "file_sd_configs" : "static_configs");
@@ -354,12 +342,35 @@ static void put_groups(struct render *r, const struct job *j, struct yaml_out *y
         yaml_end(y);
 }
 
+/* Containers listen on every address inside, and are published on that of the machine's .env. */
+static bool all_published(const struct job *j)
+{
+    for (size_t i = 0; j->servers && i < j->servers->count; i++)
+        if (!j->servers->items[i].published)
+            return false;
+    return j->servers;
+}
+
+static void published_warn(struct render *r, const struct job *j)
+{
+    for (size_t i = 0; j->servers && !is_alone(r) && i < j->servers->count; i++)
+        if (j->servers->items[i].published)
+            render_warn(r, &j->servers->items[i].c->name,
+                        "Set BIND_ADDRESS in compose/.env, and 'token_file' of 'serve'.",
+                        "Prometheus cannot scrape '%s' from another machine: compose publishes it "
+                        "on " PUBLISHED " only",
+                        j->servers->items[i].c->name);
+}
+
 static void put_job(struct render *r, const struct job *j, struct yaml_out *y)
 {
-    if (is_loopback(*j->listen))
+    bool loopback = is_loopback(*j->listen) && !all_published(j);
+
+    published_warn(r, j);
+    if (loopback)
         yaml_comment(y, "it listens on loopback alone: a Prometheus on another machine gets in "
                         "only after 'listen' is set");
-    if (is_loopback(*j->listen) && !is_alone(r))
+    if (loopback && !is_alone(r))
         render_warn(
             r, j->listen, "Set 'listen' to an address that Prometheus reaches, and 'token_file'.",
             "Prometheus cannot scrape job '%s': it listens on '%s' only", j->name, *j->listen);
@@ -399,8 +410,19 @@ static const void *agentless(const struct render *r)
     return NULL;
 }
 
+static bool any_in_pods(const struct spec *s)
+{
+    for (size_t i = 0; i < s->component_count; i++)
+        if (s->components[i].kind == SPEC_COMPONENT_SERVING &&
+            (s->components[i].target == SPEC_TARGET_KUBERNETES ||
+             s->components[i].target == SPEC_TARGET_OPENSHIFT))
+            return true;
+    return s->targets.kubernetes && !s->targets.systemd && host_models_loose(s);
+}
+
 static void put_jobs(struct render *r, struct yaml_out *y)
 {
+    struct prom_servers servers;
     const struct spec_agent *a = &r->spec->agent;
     const struct spec_serve *s = &r->spec->serve;
     struct job agent = { .name = ALERTS_JOB_AGENT,
@@ -415,6 +437,7 @@ static void put_jobs(struct render *r, struct yaml_out *y)
                          .token_member = &s->token_file,
                          .port = &s->port,
                          .listen = &s->listen,
+                         .servers = &servers,
                          .tls = s->tls_cert != NULL };
 
     yaml_seq(y, "scrape_configs");
@@ -428,12 +451,16 @@ static void put_jobs(struct render *r, struct yaml_out *y)
                     "machines and GPUs never fire");
     else if (a->enabled)
         put_job(r, &agent, y);
-    if (any_serves(r))
+    prometheus_servers(r, &servers);
+    if (servers.count)
         put_job(r, &serve, y);
-    else if (r->spec->model_count)
+    if (any_in_pods(r->spec))
         yaml_comment(y,
                      "model servers run in pods: ServiceMonitors of the cluster's own Prometheus "
                      "find them, not this one");
+    else if (!servers.count && r->spec->model_count)
+        yaml_comment(y, "no model server has an address of its machine");
+    prometheus_servers_release(&servers);
     yaml_end(y);
 }
 

@@ -416,4 +416,41 @@ test_expect 'a model server in pods is not scraped at its machine, where nothing
     grep -q "job_name: stoker-serve" out/prometheus/prometheus.yml
 '
 
+cat >where.yaml <<'EOF'
+schema: stoker.spec/1
+site: {name: where}
+nodes:
+  - {name: m, count: 3, gpus_per_node: 8, gpu: {model: H200}, cpu_cores: 128, memory: 2TB}
+serve: {listen: 0.0.0.0, token_file: /etc/stoker/serve.token}
+agent: {enabled: false}
+components:
+  a: {kind: serving, target: systemd, gpus: 2, ports: [{name: http, port: 9003}]}
+  b: {kind: serving, target: systemd, gpus: 8, ports: [{name: http, port: 9004}]}
+models:
+  e5: {source: org/e5, kind: embedding, component: a}
+  bge: {source: org/bge, kind: embedding, component: b}
+targets: {systemd: {}, prometheus: {}}
+EOF
+scraped() { # what the job of model servers asks, in a line
+    sed -n '/job_name: stoker-serve/,/labels:/p' out/prometheus/prometheus.yml | sed -n 's/^          - "\(.*\)"$/\1/p' | tr '\n' ' '
+}
+test_expect 'a model server is scraped where it listens: on the machine of its unit, at its own port' '
+    rendered where.yaml && test "$(scraped)" = "m2:9003 m1:9004 " || { scraped; exit 1; }
+    sed "s/, ports: .*9003}\]//" where.yaml >own.yaml && rendered own.yaml && test "$(scraped)" = "m2:8003 m1:9004 " || { scraped; exit 1; }
+    sed "s/, component: b//" own.yaml | sed "/^  b:/d; s/port: 8003/port: 9003/; s/gpus: 2/gpus: 2, ports: [{name: http, port: 9003}]/" >loose.yaml && rendered loose.yaml &&
+    test "$(scraped)" = "m1:8003 m2:8003 m3:8003 m1:9003 " || { scraped; exit 1; }
+'
+test_expect 'a model server of compose is scraped at the port that is published; one of several has none' '
+    sed "s/count: 3, //; s/systemd/compose/g; s/kind: serving,/&image: r.example\/s:1,/; s/gpus: 8/gpus: 1/" where.yaml >box.yaml &&
+    stoker render all -f box.yaml -o box >/dev/null 2>err && ! grep "cannot scrape" err && rendered box.yaml && test "$(scraped)" = "127.0.0.1:9003 127.0.0.1:9004 " &&
+    sed "/^  b:/d; /^  bge:/d; s/, ports: .*9003}\]//" box.yaml >plain.yaml && stoker render all -f plain.yaml -o plain >/dev/null && rendered plain.yaml &&
+    grep -q "BIND_ADDRESS:-127.0.0.1}:8003:8003" plain/compose/compose.yaml && grep -q ":8002:8002" plain/compose/compose.yaml && test "$(scraped)" = "127.0.0.1:8003 " &&
+    sed "s/gpus: 2/&, replicas: 2/" plain.yaml >several.yaml && stoker render all -f several.yaml -o several >/dev/null 2>err && rendered several.yaml &&
+    grep -q "no port of .a. is published: 2 replicas" err && test -z "$(scraped)" && grep -q "no model server has an address" out/prometheus/prometheus.yml &&
+    sed "s/, ports: .*}\]//" box.yaml >both.yaml && stoker render all -f both.yaml -o both >/dev/null 2>err && rendered both.yaml &&
+    grep -q "no port of .a. is published: .b. has port 8003 or 8002" err && test -z "$(scraped)" && ! grep -q BIND_ADDRESS: both/compose/compose.yaml &&
+    sed "s/gpus_per_node/count: 2, &/" plain.yaml >far.yaml && stoker render all -f far.yaml -o far >/dev/null 2>err && rendered far.yaml &&
+    grep -q "Prometheus cannot scrape .a. from another machine: compose publishes it on 127.0.0.1 only" err && test "$(scraped)" = "m1:8003 "
+'
+
 test_done

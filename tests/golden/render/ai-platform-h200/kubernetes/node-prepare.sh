@@ -206,9 +206,14 @@ stale() {
 names() {
     echo "$named" | grep -qxF -e "$1"
 }
-# False where no cluster answers.
+# False where no cluster answers. Files of run/ count as well: people start them by hand.
 look() {
-    named=$($tool apply -k "$folder" --dry-run=client -o name 2>/dev/null) && [ -n "$named" ]
+    named=$(
+        $tool apply -k "$folder" --dry-run=client -o name 2>/dev/null || exit 1
+        for f in "$folder"/run/*.yaml; do
+            [ ! -e "$f" ] || $tool create --dry-run=client -o name -f "$f" 2>/dev/null || exit 1
+        done
+    ) && [ -n "$named" ]
 }
 # moved KIND/NAME: is that component of another kind now?
 moved() {
