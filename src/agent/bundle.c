@@ -42,29 +42,16 @@ static void put_file(struct tree *t, const char *name, const struct buf *b)
 
 /* ---- history as a recording */
 
+/* The history may hold many times the series of now: those of jobs and applications that are gone are
+ * what an incident is about.  So each has a row of its own, made when it is first met. */
 struct gather {
     struct tele *t; /* gives the series ids */
     unsigned source;
-    double *values; /* [cap][BUNDLE_SLICE_S] */
-    size_t cap;     /* series that there is room for */
-    size_t written; /* and those told in the stream */
+    double **rows;  /* [TELE_SERIES_MAX], by id: BUNDLE_SLICE_S values; NULL: not met */
+    size_t written; /* series told in the stream */
     int64_t from_ns;
     struct stream_writer *w;
 };
-
-/* The history may have more series than are shown now: those of an agent before this one, and of
- * what is gone. */
-static void make_room(struct gather *g, size_t series)
-{
-    size_t was = g->cap;
-
-    if (series <= was)
-        return;
-    g->cap = series > 2 * was ? series : 2 * was;
-    g->values = xreallocarray(g->values, g->cap * BUNDLE_SLICE_S, sizeof(*g->values));
-    for (size_t i = was * BUNDLE_SLICE_S; i < g->cap * BUNDLE_SLICE_S; i++)
-        g->values[i] = NAN;
-}
 
 static bool take_series(void *arg, const struct tele_series *s, const struct ring_point *p,
                         size_t n)
@@ -77,91 +64,80 @@ static bool take_series(void *arg, const struct tele_series *s, const struct rin
         m = tele_foreign_like(g->t, s->metric);
     id = tele_series(g->t, g->source, m, s->labels, s->label_count);
     if (id == TELE_NONE)
-        return true;
-    make_room(g, (size_t)id + 1);
+        return true; /* counted there */
+    if (!g->rows[id]) {
+        g->rows[id] = xcalloc(BUNDLE_SLICE_S, sizeof(double));
+        for (size_t at = 0; at < BUNDLE_SLICE_S; at++)
+            g->rows[id][at] = NAN;
+    }
     for (size_t i = 0; i < n; i++) {
         int64_t at = (p[i].time_ns - g->from_ns) / 1000000000;
         if (p[i].count && at >= 0 && at < BUNDLE_SLICE_S)
-            g->values[(size_t)id * BUNDLE_SLICE_S + (size_t)at] = p[i].last;
+            g->rows[id][at] = p[i].last;
     }
     return true;
 }
 
-static void write_slice(struct gather *g, uint32_t *ids, double *row)
+/* What was gathered, second by second; the rows are empty after it. */
+static void write_slice(struct gather *g)
 {
-    for (size_t n = tele_count(g->t); g->written < n; g->written++)
+    size_t count = tele_count(g->t);
+    uint32_t *ids = xcalloc(count + 1, sizeof(*ids));
+    double *values = xcalloc(count + 1, sizeof(*values));
+
+    for (; g->written < count; g->written++)
         stream_series(g->w, g->source, (uint32_t)g->written, tele_get(g->t, (uint32_t)g->written),
                       "agent");
     for (size_t at = 0; at < BUNDLE_SLICE_S; at++) {
         size_t n = 0;
-        for (size_t i = 0; i < g->written && i < g->cap; i++) {
-            double v = g->values[i * BUNDLE_SLICE_S + at];
-            if (isnan(v))
-                continue;
-            ids[n] = (uint32_t)i;
-            row[n++] = v;
-        }
-        if (!n)
-            continue;
-        stream_batch(g->w, g->source, g->from_ns + (int64_t)at * 1000000000, ids, row, n);
-    }
-}
 
-/* Each metric once, in the order of the table shown. */
-static void read_slice(struct agent *a, struct gather *g)
-{
-    size_t n = tele_count(a->shown);
-    const struct tele_metric **seen = xcalloc(n ? n : 1, sizeof(const struct tele_metric *));
-    size_t metrics = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        const struct tele_metric *m;
-        size_t k = 0;
-        tele_hold(a->shown);
-        m = tele_get(a->shown, (uint32_t)i)->metric;
-        tele_let(a->shown);
-        while (k < metrics && seen[k] != m)
-            k++;
-        if (k < metrics)
-            continue;
-        seen[metrics++] = m;
-        struct ring_query q = { .metric = m->id,
-                                .from_ns = g->from_ns,
-                                .to_ns = g->from_ns + (int64_t)BUNDLE_SLICE_S * 1000000000 };
-        pthread_rwlock_rdlock(&a->view);
-        if (a->ring)
-            (void)!ring_read(a->ring, &q, take_series, g, NULL);
-        pthread_rwlock_unlock(&a->view);
+        for (size_t i = 0; i < count; i++)
+            if (g->rows[i] && !isnan(g->rows[i][at])) {
+                ids[n] = (uint32_t)i;
+                values[n++] = g->rows[i][at];
+                g->rows[i][at] = NAN;
+            }
+        if (n)
+            stream_batch(g->w, g->source, g->from_ns + (int64_t)at * 1000000000, ids, values, n);
     }
-    free(seen);
+    free(ids);
+    free(values);
 }
 
 static void put_history(struct agent *a, int64_t from_ns, int64_t to_ns, struct tree *t)
 {
-    struct gather g = { .t = tele_new(TELE_SERIES_MAX) };
+    struct gather g = { .t = tele_new(TELE_SERIES_MAX),
+                        .rows = xcalloc(TELE_SERIES_MAX, sizeof(double *)) };
     struct buf out = { .max = BUNDLE_BYTES_MAX }, head = { 0 };
-    uint32_t *ids = xcalloc(TELE_SERIES_MAX, sizeof(*ids));
-    double *row = xcalloc(TELE_SERIES_MAX, sizeof(*row));
+    struct err err = { 0 };
+    enum rc rc = RC_OK;
 
-    make_room(&g, tele_count(a->shown));
     g.source = tele_source(g.t, "agent"); /* whose batches mark seconds */
     buf_addf(&head,
              "{\"schema\":\"stoker.tele/1\",\"host\":\"%s\",\"begin\":%lld,\"from\":\"bundle\"}",
              a->host, (long long)(from_ns / 1000000000));
     g.w = stream_writer_new(buf_str(&head), &out);
-    for (g.from_ns = from_ns; g.from_ns < to_ns;
+    for (g.from_ns = from_ns; g.from_ns < to_ns && !rc;
          g.from_ns += (int64_t)BUNDLE_SLICE_S * 1000000000) {
-        for (size_t i = 0; i < g.cap * BUNDLE_SLICE_S; i++)
-            g.values[i] = NAN;
-        read_slice(a, &g);
-        write_slice(&g, ids, row);
+        struct ring_query q = { .from_ns = g.from_ns,
+                                .to_ns = g.from_ns + (int64_t)BUNDLE_SLICE_S * 1000000000 };
+
+        pthread_rwlock_rdlock(&a->view);
+        if (a->ring)
+            rc = ring_read(a->ring, &q, take_series, &g, &err);
+        pthread_rwlock_unlock(&a->view);
+        write_slice(&g);
     }
+    if (rc)
+        log_warn("the history of a bundle ends early: %s", err.msg);
+    if (tele_refused(g.t))
+        log_warn("a bundle has no room for %llu series", (unsigned long long)tele_refused(g.t));
     put_file(t, "history.rec", &out);
+    for (size_t i = 0; i < TELE_SERIES_MAX; i++)
+        free(g.rows[i]);
+    free(g.rows);
     stream_writer_free(g.w);
     tele_free(g.t);
-    free(g.values);
-    free(ids);
-    free(row);
     buf_release(&head);
     buf_release(&out);
 }

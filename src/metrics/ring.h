@@ -51,7 +51,7 @@ struct ring_point {
     uint32_t count; /* 0: unknown */
 };
 struct ring_query {
-    const char *metric;              /* id, or a foreign name */
+    const char *metric;              /* id, or a foreign name; NULL: every one */
     const struct tele_label *labels; /* those that a series must have */
     size_t label_count;
     int64_t from_ns, to_ns, step_ns; /* step 0: as stored */

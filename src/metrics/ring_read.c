@@ -457,24 +457,25 @@ static bool has_labels(const struct tele_series *s, const struct ring_query *q)
     return true;
 }
 
-/* Series of the metric that have the labels, ids rising; owned by the caller. */
+/* Series of the metric, or of all, that have the labels, ids rising; owned by the caller. */
 static struct ring_series *match(struct ring *r, const struct ring_query *q, size_t *count)
 {
-    uint32_t hash = ring_dict_metric_hash(q->metric);
+    uint32_t hash = q->metric ? ring_dict_metric_hash(q->metric) : 0;
     struct ring_def *def = xmalloc(sizeof(*def));
     struct ring_series *out = NULL;
     size_t n = 0, cap = 0, keep = 0;
 
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; i < r->dict.count; i++) {
-        if (r->dict.items[i].metric != hash)
+        if (q->metric && r->dict.items[i].metric != hash)
             continue;
         VEC_GROW(out, n, cap);
         out[n++] = r->dict.items[i];
     }
     pthread_mutex_unlock(&r->lock);
     for (size_t i = 0; i < n; i++)
-        if (ring_dict_def(r, &out[i], def) && str_eq(def->series.metric->id, q->metric) &&
+        if (ring_dict_def(r, &out[i], def) &&
+            (!q->metric || str_eq(def->series.metric->id, q->metric)) &&
             has_labels(&def->series, q))
             out[keep++] = out[i];
     free(def);

@@ -366,7 +366,7 @@ def older_series():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), App)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     options = ("--history", "many.ring", *SMALL, "--no-gpu", "--scrape", f"http://127.0.0.1:{server.server_address[1]}/", "--control", "many.sock")
-    text[0] = "".join(f'lane{{n="{i}"}} {i}\n' for i in range(1500))
+    text[0] = "".join(f'lane{{n="{i}"}} {i}\n' for i in range(1500)) + "retired 5\n"
     a = agent(*options)
     check("an application of many series", wait(lambda: a.metrics().count("\nlane{") == 1500, 30), a.text)
     before = time.time()
@@ -388,6 +388,7 @@ def older_series():
         got = dict(re.findall(r'^lane\{n="(\d+)"\} (\d+)$', out, re.M))
         best = got if len(got) > len(best) else best
     check("has them all, each with its value", len(best) == 1500 and all(n == v for n, v in best.items()), len(best), list(best.items())[:3])
+    check("and the metric that nothing shows any more", b"retired" in rec, len(rec))
 
 
 def no_server():
