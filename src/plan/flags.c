@@ -226,17 +226,16 @@ static void megatron_zero(struct job *j)
 static void megatron_optimizer(struct job *j)
 {
     const struct plan_config *c = j->c;
-    const char *moments = c->optimizer == PLAN_ADAM8                                   ? "fp8"
-                          : c->optimizer == PLAN_ADAM16 || c->precision == PLAN_PURE16 ? half(j)
-                                                                                       : NULL;
+    const char *moments = c->optimizer == PLAN_ADAM8    ? "fp8"
+                          : c->optimizer == PLAN_ADAM16 ? half(j)
+                                                        : NULL;
 
     if (c->optimizer == PLAN_SGD)
         flag(j, "--optimizer sgd");
     if (c->offload_optimizer)
         flag(j, "--optimizer-cpu-offload");
     if (plan_megatron_aware(c))
-        flag(j, "--use-precision-aware-optimizer%s",
-             c->precision == PLAN_PURE16 ? " --main-grads-dtype bf16" : "");
+        flag(j, "--use-precision-aware-optimizer");
     if (moments)
         flag(j, "--exp-avg-dtype %s --exp-avg-sq-dtype %s", moments, moments);
 }
@@ -285,10 +284,6 @@ static void megatron_precision(struct job *j)
         break;
     case PLAN_BF16_GRADS:
         flag(j, "--%s%s", half(j), j->cl->gpu.no_bf16 ? "" : " --grad-reduce-in-bf16");
-        break;
-    case PLAN_PURE16:
-        flag(j, "--bf16");
-        note(j, "Megatron-LM keeps a master copy of the weights that 'pure' does not count");
         break;
     default: /* sums of fp16 gradients are fp16 unless it is told */
         flag(j, "--%s%s", half(j),

@@ -19,8 +19,7 @@ const char *const plan_framework_versions[PLAN_FRAMEWORKS] = {
 
 bool plan_megatron_aware(const struct plan_config *c)
 {
-    return c->precision == PLAN_PURE16 || c->optimizer == PLAN_ADAM16 ||
-           c->optimizer == PLAN_ADAM8 || c->offload_optimizer;
+    return c->optimizer == PLAN_ADAM16 || c->optimizer == PLAN_ADAM8 || c->offload_optimizer;
 }
 
 /* Its optimizer that is told the types of its state, on the GPU or in host memory, is an Adam and
@@ -46,7 +45,7 @@ static const char *megatron_refuses(const struct plan_model *m, const struct pla
         return "experts with tensor parallelism need sequence parallelism";
     if (c->offload_params)
         return "it does not keep weights in host memory";
-    if (c->precision == PLAN_FSDP_MIXED)
+    if (c->precision == PLAN_FSDP_MIXED || c->precision == PLAN_PURE16)
         return "its weights are of 16 bits with a master copy in fp32 (bf16, bf16-grads)";
     return c->lora_rank ? "pretrain_gpt.py learns all weights" : megatron_refuses_optimizer(c);
 }

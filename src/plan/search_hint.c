@@ -14,6 +14,7 @@
 
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     DOUBLINGS = 4,
@@ -284,7 +285,8 @@ static bool sizes_hint(const struct plan_space *s, struct err *err)
 
 /* Why the framework runs nothing of what the rules leave: what it says of the sizes that are given,
  * the others plain.  The highest ZeRO stage is asked first, since most frameworks have it with
- * everything; NULL: the reason is in a size that was searched. */
+ * everything; where ZeRO is free, what a stage of it is refused for is no reason if there is
+ * another.  NULL: the reason is in a size that was searched. */
 static const char *framework_reason(const struct plan_space *s)
 {
     struct plan_config c = s->base;
@@ -292,9 +294,14 @@ static const char *framework_reason(const struct plan_space *s)
 
     if (!(s->fixed & PLAN_GIVEN_DP))
         c.dp = (int32_t)plan_max(1, s->cluster->gpus / ((int64_t)c.tp * c.pp * c.cp));
-    for (c.zero = 3; c.zero >= 0 && !why; c.zero--)
+    for (c.zero = 3; c.zero >= 0; c.zero--) {
+        const char *says = NULL;
+
         if (!(s->fixed & PLAN_GIVEN_ZERO) || c.zero == s->base.zero)
-            why = plan_framework_refuses(s->framework, s->model, &c);
+            says = plan_framework_refuses(s->framework, s->model, &c);
+        if (says && (!why || (strstr(why, "ZeRO") && !strstr(says, "ZeRO"))))
+            why = says;
+    }
     return why;
 }
 

@@ -175,6 +175,13 @@ test_expect 'an optimizer in host memory: which, and none that DeepSpeed has not
 import json
 assert json.load(open(\"j\"))[\"total_bytes\"] < 56 * 2**30"
 '
+test_expect 'the reason that holds whatever ZeRO is; bytes that Megatron-LM does not store' '
+    for z in "" " zero1" " zero0"; do
+        ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --fix "pp8 gpipe$z" --flags megatron 2>err && grep -q "it has no GPipe schedule" err || exit 1
+    done &&
+    ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --fix "pp4 zero3" --flags megatron 2>err && grep -q "Megatron-FSDP (ZeRO 2 and 3) has no pipeline" err &&
+    ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --precision pure --flags megatron 2>err && grep -q "its weights are of 16 bits with a master copy in fp32" err
+'
 test_expect 'as many processes as GPUs: equal parts of nodes that hold groups of tensor parallelism whole, four in a tray of a rack' '
     started() { # GPUS BATCH OPTION...: nodes x processes of each framework, one line each
         n=$1 b=$2; shift 2
