@@ -817,7 +817,7 @@ static void (*const rules[])(struct check *c) = {
     check_ports,  check_models,     check_listen,    check_thresholds,  check_money,
     check_shapes, check_traffic,    check_slurm,     check_hosts,       check_switches,
     check_images, check_gpu_models, check_addresses, check_serve_ports, check_depends,
-    check_places, check_served,
+    check_places, check_served,     check_writes,
 };
 
 static void fault_add(struct check *c, const void *at, const char *hint, bool doubt,

@@ -49,6 +49,7 @@ void check_serve_ports(struct check *c); /* check_serve.c */
 void check_served(struct check *c);      /* check_serve.c: a server has a model */
 void check_addresses(struct check *c);   /* check_address.c: what the agent can reach */
 void check_depends(struct check *c);     /* components that wait for each other */
+void check_writes(struct check *c);      /* check_writes.c: nothing is saved where nobody writes */
 void check_places(struct check *c);      /* check_place.c: fabrics and machines that are named */
 
 #endif

@@ -203,6 +203,34 @@ END
         stoker spec check served.yaml 2>err && ! grep "serves no model" err || exit 1
     done
 '
+test_expect 'what is to be written does not lie on storage that nobody may write to' '
+    for t in kubernetes openshift slurm compose systemd; do
+        for how in storage mount; do
+            image=", image: r.org/t:1" ro= mro=
+            case $t in slurm | systemd) image= ;; esac
+            case $how in storage) ro=", read_only: true" ;; mount) mro=", read_only: true" ;; esac
+            cat >writes.yaml <<END
+nodes: [{name: g, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB}]
+storage: [{name: d, kind: nfs, path: /d, source: "n:/d", size: 1TB$ro}, {name: rw, kind: nfs, path: /d/rw, source: "n:/rw", size: 1TB}]
+components:
+  t: {kind: training, target: $t, gpus: 8, command: [python, t.py], mounts: [{storage: d, path: /d$mro}, {storage: rw, path: /d/rw}]$image,
+    training: {checkpoint: {path: /d//ck, every: 10m}}}
+targets: {$t: {}}
+END
+            ! stoker spec check writes.yaml 2>err && grep -q "^writes.yaml:5:35: checkpoints of .t. cannot be written: .d. is read-only there" err || { cat err; exit 1; }
+            grep -q "says .read_only: true.\.$" err && sed -i "s|/d//ck|/d/rw/ck|" writes.yaml
+            stoker spec check writes.yaml 2>err || { cat err; exit 1; }
+        done
+    done
+    cat >daemons.yaml <<END
+nodes: [{name: g, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB}]
+storage: [{name: d, kind: nfs, path: /d, source: "n:/d", size: 1TB, read_only: true}]
+serve: {batch_dir: /d/b}
+targets: {slurm: {state_dir: /d/s, log_dir: /dd}, systemd: {log_dir: /d}}
+END
+    ! stoker spec check daemons.yaml 2>err && grep -q "^daemons.yaml:3:20: files and batches of the model server cannot be written" err &&
+    grep -q "^daemons.yaml:4:30: the state of slurmctld" err && grep -q "^daemons.yaml:4:70: logs of the units" err && grep -q "3 errors" err
+'
 test_expect 'words of other systems lead to ours' '
     printf "nodes:\n  - {name: a, cpus: 8, ram: 1TB, gpus: 8}\ncomponents: {c: {cpu: 4, volumes: []}}\n" >words.yaml &&
     { stoker spec check words.yaml 2>err; test $? = 1; } && grep -A3 "key .cpus." err | grep -q "mean .cpu_cores.?" &&
