@@ -47,6 +47,7 @@ enum rc ask_spec(struct cmd_ctx *ctx, struct ask_opts *o, const char **price, bo
                             .gpu = o->gpu,
                             .tokens = o->tokens,
                             .precision = o->precision,
+                            .optimizer = o->optimizer,
                             .fix = o->config,
                             .price = price ? *price : NULL,
                             .batch = o->batch,
@@ -86,6 +87,9 @@ static enum rc read_model(const struct ask_opts *o, struct ask *a, struct err *e
         a->counts = j->counts;
         a->gpu = j->cases[j->chosen].cluster.gpu;
         a->want.precision = j->base.precision;
+        a->want.optimizer = j->base.optimizer;
+        a->want.stack = j->cases[j->chosen].space.base.profile.stack;
+        a->want.stack_given = true;
     } else if (!o->model) {
         err_hint(err, "For example --model llama-3.1-8b; 'stoker plan models' lists the names.");
         return err_set(err, RC_USAGE, "there is no --model");
@@ -125,6 +129,9 @@ enum rc ask_read(const struct ask_opts *o, struct ask *out, struct err *err)
                                .base_bits = (int32_t)o->bits } };
 
     a.want.precision = plan_precision_of(o->precision);
+    for (int i = 0; o->optimizer && i < PLAN_OPTIMIZERS; i++)
+        if (str_eq(plan_optimizer_names[i], o->optimizer))
+            a.want.optimizer = (enum plan_optimizer)i;
     if (plan_facts_load(&a.arena, &a.facts, err) || plan_recipes_load(&a.arena, &a.recipes, err) ||
         plan_gpu_by_name(o->gpu ? o->gpu : "h100", &a.gpu, err) || read_model(o, &a, err) ||
         plan_precision_rule_check(&a.gpu, a.want.precision, err)) {
@@ -153,6 +160,7 @@ static enum rc given_config(const struct ask *a, const struct ask_opts *o,
     plan_config_init(&b.config);
     b.config.seq = a->want.seq;
     b.config.precision = a->want.precision;
+    b.config.optimizer = a->want.optimizer;
     b.config.lora_rank = a->want.lora_rank;
     b.config.base_bits = a->want.base_bits;
     profile_of(cl, o, &b.config.profile);

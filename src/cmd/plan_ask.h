@@ -14,7 +14,7 @@ struct train_job;
 
 struct ask_opts {     /* of every such command, the first member of its options */
     const char *file; /* a spec whose component is asked about; NULL: none */
-    const char *model, *gpu, *machine, *tokens, *precision, *config, *recompute;
+    const char *model, *gpu, *machine, *tokens, *precision, *optimizer, *config, *recompute;
     int64_t gpus, seq, batch, lora, bits;
     bool eager, no_flash, json;
     struct train_job *planned; /* the component's; ask_read() takes it over */
@@ -50,6 +50,11 @@ struct ask_opts {     /* of every such command, the first member of its options 
     {                                                                                              \
         0, "precision", OPT_STR, offsetof(struct S, ask.precision), "WHICH",                       \
             PLAN_PRECISION_CHOICES, 0, 0, "as in 'plan memory' (default bf16)"                     \
+    }
+#define ASK_OPTIMIZER(S)                                                                           \
+    {                                                                                              \
+        0, "optimizer", OPT_STR, offsetof(struct S, ask.optimizer), "WHICH",                       \
+            PLAN_OPTIMIZER_CHOICES, 0, 0, "as in 'plan memory' (default adam)"                     \
     }
 #define ASK_KERNELS(S)                                                                             \
     ASK_OPT(S, 0, "eager", FLAG, ask.eager, NULL, "no fused kernels (always so on Ampere)"),       \

@@ -421,6 +421,7 @@ static const struct opt campaign_opts[] = {
     ASK_SEQ(S),
     ASK_BATCH(S),
     ASK_PRECISION(S),
+    ASK_OPTIMIZER(S),
     ASK_KERNELS(S),
     ASK_OPT(S, 0, "config", STR, ask.config, "CONFIG",
             "a cut such as 'tp8 pp16 zero1 mbs1 sp' (default: the search's choice)"),

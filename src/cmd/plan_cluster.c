@@ -235,7 +235,8 @@ static void cluster_json(struct cmd_ctx *ctx, const struct cluster_job *j)
 static enum rc run_cluster(struct cmd_ctx *ctx, struct err *err)
 {
     static const char *const taken[] = { "--model", "--gpu",    "--price",     "--batch",
-                                         "--seq",   "--tokens", "--precision", NULL };
+                                         "--seq",   "--tokens", "--precision", "--optimizer",
+                                         "--stack", NULL };
     struct cluster_opts *o = ctx->opts;
     struct cluster_job j = { 0 };
     enum rc rc;
@@ -265,6 +266,7 @@ static const struct opt cluster_opts[] = {
     ASK_SEQ(S),
     ASK_BATCH(S),
     ASK_PRECISION(S),
+    ASK_OPTIMIZER(S),
     ASK_KERNELS(S),
     ASK_OPT(S, 0, "data", STR, data, "BYTES", "of the training data (default: 4 a token)"),
     ASK_NUM(S, "keep", keep, 1, 10000, "checkpoints to keep (default 3)"),
@@ -296,8 +298,8 @@ const struct cmd cmd_plan_cluster = {
         "interruptions included, and takes the smallest that is done in time. Prints the cost of "
         "GPUs, of storage and of the network, rented for the run and bought; prices carry their "
         "date and their range over clouds.\n\n"
-        "With --file the component's model, kind of GPU, tokens, batch, sequence length, precision "
-        "and price are taken from the spec; the number of GPUs and the cut are what is searched, "
+        "With --file the component's model, kind of GPU, tokens, batch, sequence length, "
+        "precision, optimizer, framework and price are taken from the spec; the number of GPUs and the cut are what is searched, "
         "and the network is the usual one of the GPU. COMPONENT may be left out where one "
         "component trains.",
     .examples = cluster_examples,
@@ -462,6 +464,7 @@ static const struct opt sizes_opts[] = {
     ASK_SEQ(S),
     ASK_BATCH(S),
     ASK_PRECISION(S),
+    ASK_OPTIMIZER(S),
     ASK_KERNELS(S),
     ASK_JSON(S),
     { 0 },

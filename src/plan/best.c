@@ -33,11 +33,14 @@ static void space_of(const struct plan_model *m, const struct plan_counts *n,
     plan_config_init(&out->base);
     out->base.seq = w->seq;
     out->base.precision = w->precision;
+    out->base.optimizer = w->optimizer;
     out->base.lora_rank = w->lora_rank;
     out->base.base_bits = w->base_bits;
     plan_profile_usual(cl, &out->base.profile);
     out->base.profile.fused = out->base.profile.fused && !w->eager;
     out->base.profile.flash = !w->no_flash;
+    if (w->stack_given && cl->gpus > 1)
+        out->base.profile.stack = w->stack;
 }
 
 enum rc plan_best_of(const struct plan_model *m, const struct plan_counts *n,

@@ -147,6 +147,9 @@ struct plan_best_want {
     int64_t seq;
     double free_share; /* of a GPU's memory, kept free */
     enum plan_precision precision;
+    enum plan_optimizer optimizer;
+    enum plan_stack stack; /* of several GPUs, where `stack_given`; else plan_profile_usual() */
+    bool stack_given;
     bool whole; /* shard groups and units of recompute are searched too, as 'plan train' does */
     bool eager, no_flash; /* other than plan_profile_usual() */
     int32_t lora_rank, base_bits;

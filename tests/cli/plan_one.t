@@ -73,8 +73,25 @@ value = {x["option"]: x["value"] for x in t["given"]}
 assert float(value["--tokens"]) == l["tokens"] == 140e9
 usual = c["cost"]["on_demand"]["usd"]["expected"] / c["gpu_hours"]["expected"]
 assert abs(usual / float(value["--price"]) - 1) < 0.01, (usual, value)
-assert {x["option"] for x in l["given"]} == {"--model", "--gpu", "--price", "--batch", "--seq", "--tokens", "--precision"}
+assert {x["option"] for x in l["given"]} == {"--model", "--gpu", "--price", "--batch", "--seq", "--tokens", "--precision", "--optimizer", "--stack"}
 assert {x["option"] for x in g["given"]} == {"--model", "--gpu", "--gpus"}
+EOF
+'
+test_expect 'the optimizer and the framework of a component, and an optimizer by option, are those of campaign and cluster too' '
+    python3 - <<\EOF >own.yaml &&
+s = open("site.yaml").read()
+a, b = s.index("  train-7b:"), s.index("  train-13b:")
+print(s[:a] + s[a:b].replace("      parallel: {zero: 3}\n", "").replace("      global_batch: 512", "      optimizer: adamw8bit\n      global_batch: 512") + s[b:])
+EOF
+    f="-f own.yaml train-7b" && stoker plan train $f --no-vary --json >t.json && stoker plan campaign $f --json >c.json && stoker plan cluster $f --deadline 30d --json >l.json &&
+    job="--model llama-3.1-8b --batch 512 --optimizer sgd" && stoker plan train $job --gpus 8 --no-vary --json >t2.json && stoker plan campaign $job --gpus 8 --json >c2.json &&
+    stoker plan cluster $job --tokens 10B --deadline 30d --json >l2.json && python3 - <<\EOF
+import json
+for n in ("", "2"):
+    t, c, l = (json.load(open(x + n + ".json")) for x in "tcl")
+    t = t["clusters"][0]["choice"]
+    assert c["gpus"] == l["gpus"] == 8
+    assert t["text"] == c["config"] == l["config"] and t["memory_bytes"] == c["memory_bytes"] == l["memory_bytes"], (t["text"], c["config"], l["config"])
 EOF
 '
 test_expect 'options win over the spec; what a plan leaves no room for is refused' '
