@@ -23,6 +23,8 @@ struct window {
     /* ---- window_take()'s: slots by id of the table */
     struct window_slot **by_id;
     double *values;
+    uint32_t *born; /* tele_born() of these, when they were mapped */
+    uint64_t renewed;
     size_t mapped;
 };
 
@@ -58,6 +60,7 @@ void window_free(struct window *w)
         free(w->metrics[i]);
     free(w->slots);
     free(w->by_id);
+    free(w->born);
     free(w->values);
     free(w);
 }
@@ -243,6 +246,14 @@ void window_add(struct window_slot *s, int64_t time_ns, double v)
         count_bits(s, v);
 }
 
+static void map_series(struct window *w, const struct tele *t, uint32_t id)
+{
+    const struct tele_series *s = tele_get(t, id);
+
+    w->born[id] = tele_born(t, id);
+    w->by_id[id] = s ? window_slot(w, s) : NULL;
+}
+
 void window_take(struct window *w, struct tele *t, int64_t time_ns)
 {
     size_t n;
@@ -250,14 +261,18 @@ void window_take(struct window *w, struct tele *t, int64_t time_ns)
     if (!w->by_id) {
         w->by_id = xcalloc(TELE_SERIES_MAX, sizeof(struct window_slot *));
         w->values = xcalloc(TELE_SERIES_MAX, sizeof(*w->values));
+        w->born = xcalloc(TELE_SERIES_MAX, sizeof(*w->born));
     }
+    tele_hold(t);
     n = tele_copy(t, w->values, TELE_SERIES_MAX);
     n = n < TELE_SERIES_MAX ? n : TELE_SERIES_MAX;
-    for (; w->mapped < n; w->mapped++) {
-        const struct tele_series *s = tele_get(t, (uint32_t)w->mapped);
-
-        w->by_id[w->mapped] = s ? window_slot(w, s) : NULL;
-    }
+    for (size_t i = 0; i < w->mapped && w->renewed != tele_renewed(t); i++)
+        if (w->born[i] != tele_born(t, (uint32_t)i)) /* the id is another series' now */
+            map_series(w, t, (uint32_t)i);
+    w->renewed = tele_renewed(t);
+    for (; w->mapped < n; w->mapped++)
+        map_series(w, t, (uint32_t)w->mapped);
+    tele_let(t);
     for (size_t i = 0; i < n; i++)
         if (w->by_id[i])
             window_add(w->by_id[i], time_ns, w->values[i]);

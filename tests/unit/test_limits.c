@@ -274,6 +274,36 @@ TEST(a_window_counts_rises_bits_and_quantiles)
     window_free(w);
 }
 
+/* An id that was given to another process: the values of each are its own. */
+TEST(a_window_of_processes_that_pass)
+{
+    enum { BUDGET = 16, ROOM = BUDGET / 4 };
+    static const char *const metrics[] = { "process.gpu.memory", NULL };
+    struct window *w = window_new(metrics, false);
+    struct tele *t = tele_new(BUDGET);
+    unsigned src = tele_source(t, "gpu");
+
+    for (int i = 0; i < 3 * ROOM * (TELE_REST_BATCHES + 1); i++) {
+        int pid = i / (TELE_REST_BATCHES + 1);
+        char text[16];
+        struct tele_label l[] = { { "gpu", "0" }, { "pid", text } };
+
+        (void)snprintf(text, sizeof(text), "%d", pid);
+        tele_begin(t, src, i);
+        tele_set(t, tele_series(t, src, tele_metric(metrics[0]), l, 2), pid);
+        tele_end(t);
+        window_take(w, t, (i + 1) * INT64_C(1000000000));
+    }
+    CHECK(tele_renewed(t) > ROOM && window_count(w) == 3 * ROOM);
+    for (size_t i = 0; i < window_count(w); i++) {
+        const struct window_slot *s = window_at(w, i);
+
+        CHECK(s->count == TELE_REST_BATCHES + 1 && s->min == s->max);
+    }
+    window_free(w);
+    tele_free(t);
+}
+
 TEST(kept_samples_are_thinned_evenly_and_bounded)
 {
     static const char *const ids[] = { "gpu.temp", NULL };
@@ -457,6 +487,7 @@ TEST_MAIN(cmocka_unit_test(each_class_has_its_signs),
           cmocka_unit_test(facts_of_two_spans_are_weighed_by_their_length),
           cmocka_unit_test(the_table_is_whole),
           cmocka_unit_test(a_window_counts_rises_bits_and_quantiles),
+          cmocka_unit_test(a_window_of_processes_that_pass),
           cmocka_unit_test(kept_samples_are_thinned_evenly_and_bounded),
           cmocka_unit_test(series_beyond_the_limit_are_counted_alone),
           cmocka_unit_test(a_share_of_time_is_no_more_than_one),
