@@ -175,7 +175,9 @@ enum rc agent_silence(struct agent *a, const char *text, size_t len, uint64_t *o
 
     pthread_rwlock_rdlock(&a->view);
     rules = alerts_rules(a->alerts, &count);
+    tele_hold(a->shown);
     rc = silences_check(text, len, rules, count, a->shown, err);
+    tele_let(a->shown);
     pthread_rwlock_unlock(&a->view);
     if (rc == RC_OK)
         rc = silences_add(a->silences, text, len, out_id, err);
