@@ -16,7 +16,7 @@
 #include <time.h>
 
 enum {
-    SCRAPE_SERIES = 8192,
+    SCRAPE_SERIES = TELE_SERIES_MAX, /* half of them the applications': what is shown decides */
     SCRAPE_PERIOD_MS = 5000,
     SCRAPE_TIMEOUT_MS = 2000,   /* of one request, connecting included */
     SCRAPE_WAIT_MS_MAX = 60000, /* between two tries of one that is not there */

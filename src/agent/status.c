@@ -126,6 +126,11 @@ static void put_alerts(struct agent *a)
 
 static void put_counts(struct agent *a)
 {
+    uint64_t refused = 0;
+
+    for (size_t i = 0; i < a->feed_count; i++)
+        refused += tele_refused(a->feeds[i].t);
+    tele_refused_before(a->shown, refused);
     put_named(a, "agent.build", "version", STOKER_VERSION, 1);
     put_one(a, "agent.series", (double)tele_count(a->shown));
     put_one(a, "agent.series.limit",

@@ -24,7 +24,7 @@
 enum {
     PROMTEXT_MAX = 16 << 20,      /* bytes of a text */
     PROMTEXT_LINE_MAX = 16 << 10, /* bytes of a line; longer ones are passed over */
-    PROMTEXT_SAMPLES_MAX = 20000, /* samples of a text; the rest is left out */
+    PROMTEXT_SAMPLES_MAX = 32768, /* samples of a text; the rest is left out, uncounted */
     PROMTEXT_NUMBER_MAX = 64      /* bytes of a number */
 };
 

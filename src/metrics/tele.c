@@ -306,7 +306,14 @@ static bool within_budget(const struct tele *t, int priority, size_t count)
 
 bool tele_passes(const struct tele_metric *m)
 {
-    return m->entity == TELE_PROCESS || m->entity == TELE_JOB;
+    return m->entity == TELE_PROCESS || m->entity == TELE_JOB || m->entity == TELE_APP;
+}
+
+/* Applications have their own share, that of their priority: they take no id of a process, and
+ * none of theirs is taken by one. */
+static enum tele_class class_of(const struct tele_metric *m)
+{
+    return m->entity == TELE_APP ? TELE_CLASS_APP : TELE_CLASS_OWN;
 }
 
 static struct tele_passing *passing_new(struct tele *t, unsigned source, const struct wanted *w)
@@ -366,17 +373,36 @@ static size_t slot_free(const struct tele *t, uint64_t hash)
     return i;
 }
 
-/* The id of the one that has been unknown longest; TELE_NONE: all are in use. */
-static uint32_t resting(const struct tele *t)
+/* Batches since it was known; of a source that fell silent for good, as an application that is
+ * gone, the most there can be. */
+static uint32_t rest_of(const struct tele *t, const struct tele_passing *p)
+{
+    int64_t last = t->sources[p->series.source].time_ns;
+
+    if (last >= 0 && t->batch_ns - last > TELE_REST_SOURCE_S * INT64_C(1000000000))
+        return UINT32_MAX - 1;
+    return p->rest;
+}
+
+/* The id of the one that has been unknown longest; TELE_NONE: all are in use, which no further
+ * look would change before the next batch. */
+static uint32_t resting(struct tele *t, enum tele_class class)
 {
     size_t count = atomic_load_explicit(&t->count, memory_order_relaxed);
     uint32_t best = TELE_NONE, rest = TELE_REST_BATCHES;
 
-    for (size_t i = 0; i < count; i++)
-        if (t->passing[i] && t->passing[i]->rest >= rest) {
-            rest = t->passing[i]->rest + 1;
+    if (t->none_rests[class])
+        return TELE_NONE;
+    for (size_t i = 0; i < count; i++) {
+        const struct tele_passing *p = t->passing[i];
+        uint32_t has = p && class_of(p->series.metric) == class ? rest_of(t, p) : 0;
+
+        if (has >= rest) {
+            rest = has + 1;
             best = (uint32_t)i;
         }
+    }
+    t->none_rests[class] = best == TELE_NONE;
     return best;
 }
 
@@ -393,24 +419,28 @@ static void renew(struct tele *t, unsigned source, const struct wanted *w, uint3
     pthread_rwlock_unlock(&t->names);
     t->slots[slot_free(t, w->hash)] = id + 1;
     t->stage[id] = NAN;
+    pthread_mutex_lock(&t->lock);
+    t->values[id] = NAN; /* what a silent source said last */
+    pthread_mutex_unlock(&t->lock);
     free(old);
 }
 
 static uint32_t add_passing(struct tele *t, unsigned source, const struct wanted *w, size_t slot)
 {
     size_t id = atomic_load_explicit(&t->count, memory_order_relaxed);
+    enum tele_class class = class_of(w->metric);
     uint32_t old;
 
-    if (t->passing_count * 100 < t->max * TELE_PASSING_PCT &&
+    if ((class == TELE_CLASS_APP || t->passing_count * 100 < t->max * TELE_PASSING_PCT) &&
         within_budget(t, w->metric->priority, id)) {
         t->passing[id] = passing_new(t, source, w);
-        t->passing_count++;
+        t->passing_count += class == TELE_CLASS_OWN;
         t->series[id] = &t->passing[id]->series;
         t->slots[slot] = (uint32_t)id + 1;
         atomic_store_explicit(&t->count, id + 1, memory_order_release);
         return (uint32_t)id;
     }
-    old = resting(t);
+    old = resting(t, class);
     if (old == TELE_NONE)
         refuse(t, w->hash);
     else
@@ -526,6 +556,7 @@ void tele_end(struct tele *t)
     t->in_batch = false;
     if (t->batch >= atomic_load_explicit(&t->source_count, memory_order_relaxed))
         return;
+    memset(t->none_rests, 0, sizeof(t->none_rests));
     pthread_mutex_lock(&t->lock);
     for (size_t i = 0; i < count; i++) {
         if (t->series[i]->source != t->batch)
@@ -596,5 +627,11 @@ void tele_let(struct tele *t)
 
 uint64_t tele_refused(const struct tele *t)
 {
-    return atomic_load_explicit(&t->refused, memory_order_relaxed);
+    return atomic_load_explicit(&t->refused, memory_order_relaxed) +
+           atomic_load_explicit(&t->refused_before, memory_order_relaxed);
+}
+
+void tele_refused_before(struct tele *t, uint64_t count)
+{
+    atomic_store_explicit(&t->refused_before, count, memory_order_relaxed);
 }

@@ -11,8 +11,9 @@
  * of the table: ids are dense, so that a frame is an array.  A budget bounds them: beyond it new
  * series of metrics with the lowest priority are refused first, and counted.
  *
- * Series of processes and jobs pass: they may fill a quarter of the budget, then the id of the one
- * that has been unknown longest is given again, to another series.  Who keeps anything by id looks
+ * Series of processes, jobs and applications pass: those of processes and jobs may fill a quarter
+ * of the budget, those of applications their priority's share, then the id of the one that has been
+ * unknown longest is given again, to another series of the same kind.  Who keeps anything by id looks
  * at tele_renewed() and tele_born(); who reads series on another thread than the writer's does so
  * between tele_hold() and tele_let(). */
 #ifndef METRICS_TELE_H
@@ -122,7 +123,7 @@ size_t tele_count(const struct tele *t);
 /* How often an id was given again, and all ids together.  Any thread. */
 uint32_t tele_born(const struct tele *t, uint32_t id);
 uint64_t tele_renewed(const struct tele *t);
-bool tele_passes(const struct tele_metric *m); /* of a process or a job */
+bool tele_passes(const struct tele_metric *m); /* of a process, a job or an application */
 /* No id is given again meanwhile.  Any thread but the writer's; not twice by one, and only for as
  * long as memory takes: the writer waits. */
 void tele_hold(struct tele *t);
@@ -135,6 +136,8 @@ double tele_value(struct tele *t, uint32_t id);
 int64_t tele_age_ns(struct tele *t, unsigned source, int64_t now_ns); /* -1: no batch yet */
 int64_t tele_time_ns(struct tele *t, unsigned source); /* of its last batch; -1: none yet */
 uint64_t tele_refused(const struct tele *t);           /* series that the budget kept out */
+/* Of those that would have come, but were refused by the tables before this one. */
+void tele_refused_before(struct tele *t, uint64_t count);
 
 /* ---- events: what happened, beside what was measured */
 enum tele_event_kind {

@@ -16,6 +16,7 @@
 
 enum {
     TELE_PRIORITY_LAST = 4,   /* of an application's own metrics: refused first */
+    TELE_REST_SOURCE_S = 300, /* without a batch: what a source said last is no use any more */
     TELE_REFUSED_MAX = 16384, /* refused series that are told apart; further ones are not counted */
 };
 
@@ -30,6 +31,9 @@ struct tele_document {
     size_t len;
     uint64_t change; /* when it was put */
 };
+
+/* Series that pass give their ids to others of their class alone. */
+enum tele_class { TELE_CLASS_OWN, TELE_CLASS_APP, TELE_CLASSES };
 
 struct tele_passing {
     struct tele_series series; /* its labels' values are in `text`, their names are kept by all */
@@ -54,8 +58,9 @@ struct tele {
 
     /* the writer's alone */
     struct tele_passing **passing; /* by id, owned; NULL: it stays */
-    size_t passing_count;
-    uint32_t *slots; /* series by hash of metric and labels: id + 1, 0 is free */
+    size_t passing_count;          /* of those of processes and jobs */
+    bool none_rests[TELE_CLASSES]; /* no id of the class is free before the next batch */
+    uint32_t *slots;               /* series by hash of metric and labels: id + 1, 0 is free */
     size_t slot_mask;
     const char **strings; /* label names and values, each kept once */
     size_t string_count, string_cap;
@@ -66,7 +71,7 @@ struct tele {
     int64_t batch_ns;
     bool in_batch;
     uint64_t *refused_seen; /* hashes; NULL until the first refusal */
-    atomic_uint_fast64_t refused;
+    atomic_uint_fast64_t refused, refused_before;
 
     /* under lock */
     double *values;

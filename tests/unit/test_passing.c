@@ -124,6 +124,57 @@ TEST(more_at_once_than_have_room)
     tele_free(t);
 }
 
+/* `count` series of an application's metric, numbered from `from`; how many found room.  Each has
+ * its number as value. */
+static size_t app_batch(struct tele *t, const char *app, int64_t time_ns, int from, int count)
+{
+    const struct tele_metric *m = tele_foreign(t, "app_x", NULL, TELE_GAUGE);
+    unsigned source = tele_source(t, app);
+    size_t have = 0;
+
+    tele_begin(t, source, time_ns);
+    for (int i = from; i < from + count; i++) {
+        char text[16];
+        struct tele_label l = { "pid", text };
+        uint32_t id;
+
+        snprintf(text, sizeof(text), "%d", i);
+        id = tele_series(t, source, m, &l, 1);
+        tele_set(t, id, i);
+        have += id != TELE_NONE;
+    }
+    tele_end(t);
+    return have;
+}
+
+/* An application that comes back with other labels has room when the old ones have rested, and so
+ * has another one when the first is gone.  Neither takes an id of a process. */
+TEST(applications)
+{
+    enum { SHARE = BUDGET / 2, OWN = BUDGET / 8 };
+    struct tele *t = tele_new(BUDGET);
+    unsigned gpu = tele_source(t, "gpu");
+    int64_t now = BEGIN;
+    size_t count;
+
+    tele_begin(t, gpu, now);
+    for (int pid = 1; pid <= OWN; pid++)
+        tele_set(t, process_series(t, gpu, pid), pid);
+    tele_end(t);
+    CHECK(app_batch(t, "app:a", now += SECOND, 10000, BUDGET) == SHARE - OWN);
+    count = tele_count(t);
+    for (int i = 0; i < TELE_REST_BATCHES; i++)
+        CHECK(app_batch(t, "app:a", now += SECOND, 20000, 100) == 0);
+    CHECK(app_batch(t, "app:a", now += SECOND, 20000, 100) == 100);
+    CHECK(app_batch(t, "app:b", now += SECOND, 30000, BUDGET) == SHARE - OWN - 100);
+    CHECK(app_batch(t, "app:b", now += 200 * SECOND, 30000, BUDGET) == SHARE - OWN - 100);
+    CHECK(app_batch(t, "app:b", now += 200 * SECOND, 30000, BUDGET) == SHARE - OWN); /* a is gone */
+    CHECK(tele_count(t) == count);
+    for (uint32_t i = 0; i < tele_count(t); i++)
+        CHECK(pid_of(tele_get(t, i)) == tele_value(t, i));
+    tele_free(t);
+}
+
 /* ---- history */
 
 struct found {
@@ -320,4 +371,5 @@ static int begin(void **state)
 
 TEST_MAIN(cmocka_unit_test_setup(a_table, begin),
           cmocka_unit_test_setup(more_at_once_than_have_room, begin),
-          cmocka_unit_test_setup(a_history, begin), cmocka_unit_test_setup(an_agent, begin))
+          cmocka_unit_test_setup(applications, begin), cmocka_unit_test_setup(a_history, begin),
+          cmocka_unit_test_setup(an_agent, begin))
