@@ -75,6 +75,10 @@ python | python3 | python3.*)
     run "$program" -m torch.distributed.run --nnodes="$nodes" \
         --nproc-per-node="$gpus" $options "$@"
     ;;
+*.py | -m) # a script or a module: torchrun starts Python for it
+    # shellcheck disable=SC2086
+    run torchrun --nnodes="$nodes" --nproc-per-node="$gpus" $options "$@"
+    ;;
 *)
     # shellcheck disable=SC2086
     run torchrun --no-python --nnodes="$nodes" --nproc-per-node="$gpus" $options "$@"

@@ -2,8 +2,8 @@
 /* host_command: the words that start a component on one machine, and its environment.
  *
  * A training component's command goes below the launcher of its framework as it stands
- * (--no-python and its like), one process a GPU; a command that names a launcher itself is left
- * alone.  An interpreter that is named by its path brings its own torchrun, whatever PATH has.
+ * (--no-python and its like), one process a GPU; a script of Python's (train.py) and a module (-m)
+ * are the launcher's to start, and a command that names a launcher itself is left alone.  An interpreter that is named by its path brings its own torchrun, whatever PATH has.
  * A serving component is `stoker serve` with a spec of its own. */
 #include "base/mem.h"
 #include "base/str.h"
@@ -59,8 +59,23 @@ bool host_brings_torch(const struct spec_component *c)
            (str_eq(name, "python") || str_eq(name, "python3") || str_starts(name, "python3."));
 }
 
-static void launcher(struct arena *a, struct host_words *w, const struct spec_component *c)
+bool host_is_script(const struct spec_component *c)
 {
+    return c->command.count && str_ends(c->command.items[0], ".py");
+}
+
+bool host_is_module(const struct spec_component *c)
+{
+    return c->command.count > 1 && str_eq(c->command.items[0], "-m");
+}
+
+/* The launcher and what it is told in front of the command, of whose words it stands for the first
+ * so many. */
+static size_t launcher(struct arena *a, struct host_words *w, const struct spec_component *c)
+{
+    bool module = host_is_module(c);
+    const char *option = NULL, *of_module = "-m";
+
     switch (c->training->framework) {
     case SPEC_FRAMEWORK_TORCHRUN:
     case SPEC_FRAMEWORK_TORCHTITAN:
@@ -73,24 +88,30 @@ static void launcher(struct arena *a, struct host_words *w, const struct spec_co
         add(w, "--standalone");
         add_number(a, w, "--nproc-per-node", c->gpus);
         add_number(a, w, "--max-restarts", c->training->rendezvous.max_restarts);
-        add(w, "--no-python");
+        option = "--no-python";
         break;
     case SPEC_FRAMEWORK_DEEPSPEED:
         add(w, "deepspeed");
         add_number(a, w, "--num_gpus", c->gpus);
         add_number(a, w, "--master_port", c->training->rendezvous.port);
-        add(w, "--no_python");
+        option = "--no_python";
+        of_module = "--module";
         break;
     case SPEC_FRAMEWORK_ACCELERATE:
         add(w, "accelerate");
         add(w, "launch");
         add_number(a, w, "--num_processes", c->gpus);
         add_number(a, w, "--main_process_port", c->training->rendezvous.port);
-        add(w, "--no_python");
+        option = "--no_python";
         break;
     case SPEC_FRAMEWORK_OTHER:
-        break;
+        return 0;
     }
+    if (module)
+        add(w, of_module);
+    else if (!host_is_script(c))
+        add(w, option);
+    return module;
 }
 
 static void server(struct arena *a, struct host_words *w, const struct spec_component *c,
@@ -124,12 +145,13 @@ struct host_words host_command(struct arena *a, const struct host_run *run,
     struct host_words w = {
         .items = arena_array(a, const char *, c->command.count + c->args.count + LAUNCH_WORDS_MAX)
     };
+    size_t skip = 0;
 
     if (host_is_server(c))
         server(a, &w, c, serve);
     else if (wants_launcher(c))
-        launcher(a, &w, c);
-    for (size_t i = 0; i < c->command.count; i++)
+        skip = launcher(a, &w, c);
+    for (size_t i = skip; i < c->command.count; i++)
         add(&w, c->command.items[i]);
     for (size_t i = 0; i < c->args.count; i++)
         add(&w, c->args.items[i]);

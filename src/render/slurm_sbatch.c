@@ -283,14 +283,19 @@ struct launch {
     size_t skip;        /* words of the command that the launcher stands for */
 };
 
-static struct launch launch_of(const struct spec_strs *cmd, const char *module, const char *any)
+static struct launch launch_of(const struct spec_component *k, const char *module, const char *any)
 {
+    const struct spec_strs *cmd = &k->command;
     bool python = is_python(cmd->items[0]);
 
     if (python && cmd->count > 2 && str_eq(cmd->items[1], "-m"))
         return (struct launch){ module, 2 };
     if (python && cmd->count > 1 && str_ends(cmd->items[1], ".py"))
         return (struct launch){ NULL, 1 };
+    if (host_is_module(k))
+        return (struct launch){ module, 1 };
+    if (host_is_script(k))
+        return (struct launch){ NULL, 0 };
     return (struct launch){ any, 0 };
 }
 
@@ -324,7 +329,7 @@ static void launch_torchrun(struct buf *out, const struct job *j)
                   "--master-port=\"$MASTER_PORT\" \\\n"
                   "        --max-restarts=0");
     buf_addf(out, " --rdzv-conf=timeout=%" PRId64, slurm_seconds(j->t->rendezvous.timeout_ms));
-    program(out, j, launch_of(&j->k->command, "-m", "--no-python"));
+    program(out, j, launch_of(j->k, "-m", "--no-python"));
 }
 
 /* Without ssh: every machine starts its own part, and learns the others from a host file. */
@@ -337,7 +342,7 @@ static void launch_deepspeed(struct buf *out, const struct job *j)
                   "    set -- deepspeed --no_ssh --hostfile \"$hostfile\" "
                   "--node_rank \"$NODE_RANK\" \\\n"
                   "        --master_addr \"$MASTER_ADDR\" --master_port \"$MASTER_PORT\"");
-    program(out, j, launch_of(&j->k->command, "--module", "--no_python"));
+    program(out, j, launch_of(j->k, "--module", "--no_python"));
 }
 
 static const char *mixed_precision(enum spec_precision p)
@@ -358,7 +363,7 @@ static void launch_accelerate(struct buf *out, const struct job *j)
              "        --mixed_precision %s --dynamo_backend no",
              j->k->gpus * slurm_job_nodes(j->k) > 1 ? " --multi_gpu" : "",
              mixed_precision(j->t->precision));
-    program(out, j, launch_of(&j->k->command, "-m", "--no_python"));
+    program(out, j, launch_of(j->k, "-m", "--no_python"));
 }
 
 static void launch_itself(struct buf *out, const struct job *j)
@@ -387,22 +392,25 @@ static void preflight(struct buf *out, const struct job *j)
 {
     const struct spec_strs *cmd = &j->k->command;
     const char *first = launcher_program(j);
-    bool script = is_python(cmd->items[0]) && cmd->count > 1 && str_ends(cmd->items[1], ".py");
+    bool own = first && (host_is_script(j->k) || host_is_module(j->k)); /* the launcher starts it */
+    const char *script = is_python(cmd->items[0]) && cmd->count > 1 ? cmd->items[1]
+                         : own                                      ? cmd->items[0]
+                                                                    : "";
 
     if (first)
         buf_addf(out, "    command -v %s >/dev/null || missing %s\n", first, first);
-    if (!first || !is_python(cmd->items[0])) {
+    if (!own && (!first || !is_python(cmd->items[0]))) {
         buf_adds(out, "    command -v ");
         quote_sh(out, cmd->items[0]);
         buf_adds(out, " >/dev/null || missing ");
         quote_sh(out, cmd->items[0]);
         buf_addc(out, '\n');
     }
-    if (script) {
+    if (str_ends(script, ".py")) {
         buf_adds(out, "    [ -e ");
-        quote_sh(out, cmd->items[1]);
+        quote_sh(out, script);
         buf_adds(out, " ] || missing ");
-        quote_sh(out, cmd->items[1]);
+        quote_sh(out, script);
         buf_addc(out, '\n');
     }
 }

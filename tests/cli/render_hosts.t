@@ -237,4 +237,20 @@ EOF
 test_expect 'a port below 1024 of who is not root is told on the network of the host, and there alone' '
     stoker render compose -f port.yaml -o port >/dev/null 2>err && grep -q "^port.yaml:4:.*warning: .a. is on the host.s network for RDMA, where user .1000. cannot listen on port 80" err &&
     ! grep "port 81" err || { cat err; exit 1; }'
+test_expect 'a launcher gets scripts and modules as its users give them, other programs as they stand' '
+    command() { # FRAMEWORK COMMAND WANTED
+        both "components:
+  c: {kind: training, target: compose, gpus: 2, image: \"r.org/t:1\", command: $2, training: {framework: $1}}
+  s: {kind: training, target: systemd, gpus: 2, command: $2, training: {framework: $1}}
+targets: {compose: {}, systemd: {}}" &&
+            grep -q "^ExecStart=.*$3\$" out/systemd/stoker-component-s.service || { grep ^ExecStart out/systemd/stoker-component-s.service; exit 1; }
+        sed -n "/^    command:/,/^    [a-z]/p" out/compose/compose.yaml | sed -n "s/^      - //p" | tr -d "\"" | tr "\n" " " | grep -q -e "$3 $" || exit 1
+    }
+    command torchrun "[train.py, --lr, \"1\"]" "--max-restarts=3 train.py --lr 1" &&
+    command torchtitan "[-m, pkg.train]" "--max-restarts=3 -m pkg.train" &&
+    command deepspeed "[/app/train.py]" "--master_port=29500 /app/train.py" &&
+    command deepspeed "[-m, pkg.train, x]" "--master_port=29500 --module pkg.train x" &&
+    command accelerate "[-m, pkg.train]" "--main_process_port=29500 -m pkg.train" &&
+    command torchrun "[trainer]" "--no-python trainer" && command deepspeed "[trainer]" "--no_python trainer"
+'
 test_done

@@ -410,6 +410,11 @@ test_expect 'launch: ranks of the training operator and of Trainer' '
     grep -qx "torchrun --no-python --nnodes=4 --nproc-per-node=8 --node-rank=3 --master-addr=t-master-0 --master-port=29500 torchtitan x" called &&
     launch STOKER_NODES=4 STOKER_GPUS=8 STOKER_LAUNCHER=torchrun PET_MASTER_ADDR=a PET_NODE_RANK=2 -- program &&
     grep -q -- "--node-rank=2 --master-addr=a" called'
+test_expect 'launch: a script and a module are given to torchrun as its users give them' '
+    for w in "train.py --lr 1" "/app/train.py" "-m pkg.train x"; do
+        launch STOKER_NODES=1 STOKER_GPUS=2 STOKER_LAUNCHER=torchrun -- $w &&
+        grep -qx -e "torchrun --nnodes=1 --nproc-per-node=2 --node-rank=0 --master-addr=localhost --master-port=29500 $w" called || { cat called; exit 1; }
+    done'
 test_expect 'launch: pods that come and go meet at the first one' '
     launch STOKER_NODES=1:6 STOKER_GPUS=4 STOKER_LAUNCHER=torchrun STOKER_MASTER=t-0.t STOKER_RANK=0 -- python3 a.py &&
     grep -q -- "--nnodes=1:6 .*--rdzv-backend=c10d --rdzv-endpoint=t-0.t:29500 .*is_host=true" called &&

@@ -940,6 +940,10 @@ test_expect 'launchers: deepspeed, accelerate, a module, a program, the command 
     frame torchrun "[trainer, --x]" && job one/slurm/sbatch/t.sbatch && grep -q "torchrun .* --no-python trainer --x$" ran.log &&
     frame torchrun "[/opt/venv/bin/python3.11, t.py]" && grep -q "set -- /opt/venv/bin/python3.11 -m torch.distributed.run --nnodes" one/slurm/sbatch/t.sbatch &&
     grep -q -- " --no-python /opt/venv/bin/python3.11 t.py" one/slurm/sbatch/t.sbatch && ! grep -q "command -v torchrun" one/slurm/sbatch/t.sbatch &&
+    frame torchrun "[t.py, --x]" && job one/slurm/sbatch/t.sbatch && grep -q "torchrun .* --rdzv-conf=timeout=[0-9]* t.py --x$" ran.log &&
+    frame torchrun "[-m, pkg.t, --x]" && job one/slurm/sbatch/t.sbatch && grep -q "torchrun .* --rdzv-conf=timeout=[0-9]* -m pkg.t --x$" ran.log &&
+    frame deepspeed "[-m, pkg.t]" && job one/slurm/sbatch/t.sbatch && grep -q "deepspeed .* --module pkg.t$" ran.log &&
+    frame torchrun "[gone.py]" && ! job one/slurm/sbatch/t.sbatch 2>gone.err && grep -q "gone.py. is not found on" gone.err &&
     frame other "[trainer, \"a b\", \"\$(touch pwned)\"]" && grep -q "^#SBATCH --ntasks-per-node=2 " one/slurm/sbatch/t.sbatch &&
     job one/slurm/sbatch/t.sbatch SLURM_NTASKS_PER_NODE=2 && cat ran.log && test ! -e pwned &&
     grep -q "^1 3 1 gpu7:1234 2 4 mlx5: trainer a b \$(touch pwned)$" ran.log &&
