@@ -80,6 +80,18 @@ static void answer(struct log_facts *f, struct log_answers *q, const char *value
 
 /* ---- lines ---- */
 
+/* A host's name ends what may stand before it: Open MPI's "[1,0]<stdout>:" and torchrun's
+ * "[default0]:" have no blank behind them. */
+static const char *host_start(const char *word)
+{
+    const char *host = word;
+
+    for (const char *p = word; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("-_.", *p))
+            host = p + 1;
+    return host;
+}
+
 /* "…HOST:PID:TID [0] NCCL INFO text"; false for a line that is not NCCL's. */
 static bool line_split(struct log_line *l)
 {
@@ -105,7 +117,23 @@ static bool line_split(struct log_line *l)
     if (!colon || colon == l->host || !str_to_i64(colon + 1, 10, &l->pid))
         return false;
     *colon = '\0';
-    return true;
+    l->host = host_start(l->host);
+    return *l->host != '\0';
+}
+
+/* What the first rank says on standard output, "NCCL version 2.27.5+cuda12.8", with or without a
+ * launcher's label; NULL: another line. */
+static const char *version_said(const char *text)
+{
+    static const char words[] = "NCCL version ";
+    const char *at = strstr(text, words), *before = at;
+
+    while (before && before > text && before[-1] == ' ')
+        before--;
+    if (!at || (before > text && !strchr(":]>|", before[-1])))
+        return NULL;
+    at += sizeof(words) - 1;
+    return isdigit((unsigned char)*at) ? at : NULL;
 }
 
 /* The next line, NCCL's or not; false at the end. */
@@ -590,13 +618,16 @@ enum rc nccl_log_read(struct arena *a, const struct hw *hw, const char *host, co
     facts_room(&f);
     l = xcalloc(1, sizeof(*l));
     while (line_next(&pos, text + len, l)) {
-        const char *p = l->text;
+        const char *p;
 
         if (line_split(l)) {
             if (str_eq(l->host, f.host))
                 says(&f, l);
-        } else if (take(&p, "NCCL version ")) /* by the first rank, to standard output */
-            answer(&f, &f.version, take_until(a, &p, "+ "), l->number);
+        } else {
+            p = version_said(l->text);
+            if (p)
+                answer(&f, &f.version, take_until(a, &p, "+ "), l->number);
+        }
     }
     free(l);
     *out = f;

@@ -77,6 +77,13 @@ test_expect 'time stamps and a rank label before the line' '
     log 2.28.9 --stamps | sed "s/^/3: /" >nccl.log && against 0 nccl.log && row mlx5_0:1 verdict=same
 '
 
+test_expect 'labels of launchers without a blank behind them are no part of the host' '
+    for label in "[1,3]<stdout>:" "[default3]:" "[rank0]:" "[3]" "[prterun-dgx-01-77@1,3]<stdout>:" "worker-0|"; do
+        log 2.21.5 --other dgx-02 | sed "s/^/$label/" >nccl.log && against 0 nccl.log && row mlx5_0:1 verdict=same -- NCCL verdict=same || exit 1
+        against 1 nccl.log --host dgx-02 || exit 1
+    done
+'
+
 # ---- where NCCL chose otherwise
 test_expect 'a port that NCCL did not take: exit 1, its row and our reason' '
     log 2.28.9 --without mlx5_3 >nccl.log && against 1 nccl.log && row mlx5_3:1 verdict=differs "nccl=not used" &&
