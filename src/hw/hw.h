@@ -242,7 +242,8 @@ struct hw_rdma {
     struct maybe numa;
     const char *node_type; /* "CA", … */
     const char *node_guid;
-    const char *hca; /* hca_type: "MT4129" */
+    const char *sys_image_guid; /* of the card: its ports share it */
+    const char *hca;            /* hca_type: "MT4129" */
     const char *board;
     const char *firmware;
     const char *driver;

@@ -369,6 +369,7 @@ static void fill_dev(struct hw_build *b, const char *dir, struct hw_rdma *r)
 {
     r->node_type = after_number(attr(b, dir, "node_type"));
     r->node_guid = attr(b, dir, "node_guid");
+    r->sys_image_guid = attr(b, dir, "sys_image_guid");
     r->hca = attr(b, dir, "hca_type");
     r->board = attr(b, dir, "board_id");
     r->firmware = attr(b, dir, "fw_ver");

@@ -316,6 +316,7 @@ static const struct field rdma_rows[] = {
     INT(numa, "NUMA node"),
     STR(node_type, "CA, RNIC …"),
     STR_AS(IDENTITY, node_guid, "node GUID"),
+    STR_AS(IDENTITY, sys_image_guid, "GUID of the card, which its ports share"),
     STR(hca, "adapter type, MT4129"),
     STR(board, "board id"),
     STR(firmware, "firmware version"),

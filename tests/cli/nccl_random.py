@@ -50,6 +50,8 @@ class Machine:
         self.r = r = random.Random(seed)
         self.nics, self.gpus, self.mounts, self.rows = [], [], [], []
         self.nccl = r.choice(["2.18.3", "2.19.4", "2.21.5", "2.23.4", "2.25.1", "2.26.2", "2.28.9", "2.30.4"])
+        if self.nccl == "2.21.5" and seed % 3 == 0:
+            self.nccl = "2.20.5"
         self.amd = r.random() < 0.4
         self.model = r.choice([0x4f, 0x6a, 0x8f, 0xcf])
         self.sockets = r.choice([1, 2, 2, 2])
@@ -252,11 +254,11 @@ def mirror(value, count):
 
 
 def fuse(version, nics):
-    """Ports of one card are one NIC from 2.21 on; 2.22 and 2.23 only where all cards have as many."""
+    """Ports of one card are one NIC from 2.20 on; 2.22 and 2.23 only where all cards have as many."""
     groups = []
     for n in nics:
         mine = [g for g in groups if isinstance(n.card, tuple) and g[0].card is n.card and len(g) < 2]
-        if mine and not older(version, 2, 21):
+        if mine and not older(version, 2, 20):
             mine[0].append(n)
         else:
             groups.append([n])

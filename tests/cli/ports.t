@@ -102,20 +102,20 @@ test_expect 'a choice with less bandwidth is not printed, and the comment says w
     env_of slow-single && sets NCCL_IB_HCA '' &&
     says 'would have 100 Gb/s at PIX instead of 400 Gb/s at PHB'
 "
-test_expect 'the ports of a card are one NIC of the sum of their rates, from 2.21 on: it may be the widest' "
-    for m in dual-far dual-far-221; do
+test_expect 'the ports of a card are one NIC of the sum of their rates, from 2.20 on: it may be the widest' "
+    for m in dual-far dual-far-221 dual-far-220; do
         env_of \$m && sets NCCL_IB_HCA '' && says 'GPU 0 400 Gb/s at PHB either way' || return 1
     done
     env_of dual-far -e NCCL_IB_MERGE_NICS=0 && sets NCCL_IB_HCA =mlx5_0:1 &&
     env_of dual-far -e NCCL_NET_MERGE_LEVEL=LOC && sets NCCL_IB_HCA =mlx5_0:1 &&
     env_of dual-far-221 -e NCCL_NET_MERGE_LEVEL=LOC && sets NCCL_IB_HCA ''
 "
-test_expect '... not before, and in 2.22 and 2.23 not beside cards of one port' "
-    for m in dual-far-220 dual-far-223; do
+test_expect '... not before, in 2.22 and 2.23 not beside cards of one port, up to 2.23 not without one GUID' "
+    for m in dual-far-219 dual-far-223 dual-far-guids; do
         env_of \$m && sets NCCL_IB_HCA =mlx5_0:1 && says 'GPU 0 200 Gb/s at PIX either way' || return 1
     done
     score dual-far 'any(\"one NIC to NCCL\" in n for n in doc[\"choice\"][\"notes\"])' &&
-    score dual-far-220 'not any(\"one NIC to NCCL\" in n for n in doc[\"choice\"][\"notes\"])'
+    score dual-far-219 'not any(\"one NIC to NCCL\" in n for n in doc[\"choice\"][\"notes\"])'
 "
 test_expect 'two layers for different GPUs: neither is thrown away' "
     env_of split-layers && sets NCCL_IB_HCA '' && says 'Without mlx5_4:1'

@@ -119,7 +119,7 @@ class Node:
         for fn, nic in enumerate(d if isinstance(d, tuple) else (d,)):
             pci = port.add("%s.%d" % (bus, fn), "15b3:1021", 0x020700 if nic.layer == "ib"
                            else 0x020000, driver="mlx5_core", speed=self.link)
-            self.nic(nic, pci, int(bus[:2], 16) * 8 + fn)
+            self.nic(nic, pci, int(bus[:2], 16) * 8 + fn, int(bus[:2], 16) * 8)
             if nic.vfs:
                 self.virtual(port, bus, pci, nic)
 
@@ -128,12 +128,14 @@ class Node:
                  for k in range(len(nic.vfs))]
         pci.sriov(8, found)
         for k, vf in enumerate(nic.vfs):
-            self.nic(vf, found[k], int(bus[:2], 16) * 8 + 1 + k)
+            self.nic(vf, found[k], int(bus[:2], 16) * 8 + 1 + k, int(bus[:2], 16) * 8)
 
-    def nic(self, nic, pci, n):
+    def nic(self, nic, pci, n, card):
+        """n: its number, card: that of the card's first function."""
         m, hca = self.m, dict(hca=nic.kind[0], board=nic.kind[1])
         state = {} if not nic.state else dict(state=nic.state, phys="2: Polling")
         g = "a088:c203:00%02x:%04x" % (n & 0xFF, 0x1A00 + n)
+        hca["image"] = "a088:c203:00%02x:%04x" % (card & 0xFF, 0x1A00 + card)
         if nic.layer == "ib":
             head = nic.prefix.rstrip(":")
             gid = "%s::%s" % (head, g) if head == "fe80" else "%s:%s" % (head, g)
@@ -272,13 +274,27 @@ def dual_far(nccl="2.28.9"):
 
 
 def dual_far_221():
-    """the same with the first NCCL that makes one NIC of them"""
+    """the same with an older NCCL"""
     return dual_far("2.21.5")
 
 
 def dual_far_220():
-    """the same with one that does not"""
+    """the same with the first NCCL that makes one NIC of them"""
     return dual_far("2.20.5")
+
+
+def dual_far_219():
+    """the same with one that does not"""
+    return dual_far("2.19.4")
+
+
+def dual_far_guids():
+    """the same where each port tells a system image GUID of its own"""
+    node = dual_far("2.21.5")
+    for path in [p for p in node.m.tree.nodes if p.endswith("/sys_image_guid")]:
+        own = node.m.tree.nodes[os.path.dirname(path) + "/node_guid"][1].decode().strip()
+        node.m.tree.files(os.path.dirname(path), sys_image_guid=own)
+    return node
 
 
 def dual_far_223():

@@ -329,12 +329,12 @@ V1, V2 = "IB/RoCE v1", "RoCE v2"
 
 def rdma(m, name, pci, layer, rate, gids, state="4: ACTIVE", phys="5: LinkUp", guid=None,
          hca="MT4129", board="MT_0000000838", fw="28.39.1002", lid="0x0", sm_lid="0x0", slots=16,
-         node="1: CA", uverbs=None, node_visible=True):
+         node="1: CA", uverbs=None, node_visible=True, image=None):
     """An RDMA device with one port.  gids: (address or GID, type, ndev or None); the
     slots behind them are empty: an all-zero GID whose attributes read EINVAL."""
     t = m.tree
     path = "%s/infiniband/%s" % (pci.path, name)
-    t.files(path, node_type=node, node_guid=guid, sys_image_guid=guid, fw_ver=fw, hca_type=hca,
+    t.files(path, node_type=node, node_guid=guid, sys_image_guid=image or guid, fw_ver=fw, hca_type=hca,
             board_id=board, hw_rev="0x0" if hca else None, node_desc="%s %s" % (m.hostname, name))
     t.rel_link(path + "/device", pci.path)
     t.rel_link("/sys/class/infiniband/" + name, path)
