@@ -552,8 +552,9 @@ static const struct check rows[] = {
       .fn = gpu_visible,
       .doc = "Every GPU of the PCI bus answers the driver. A lost GPU vanishes from the driver's "
              "list, so only the comparison with the bus shows it. In a container or a job, GPUs "
-             "that were given to others are no fault; none at all is. An init container sees no "
-             "GPU of the pod's other containers." },
+             "that were given to others are no fault; none at all is, and one that a container "
+             "was given (NVIDIA_VISIBLE_DEVICES and a device node say so). An init container "
+             "sees no GPU of the pod's other containers." },
     { .id = "gpu.errors",
       .groups = CHECK_GPU,
       .title = "driver calls",

@@ -13,7 +13,12 @@
 
 #include <assert.h>
 
-enum { PCI_VENDOR_NVIDIA = 0x10de, PCI_CLASS_VGA = 0x0300, PCI_CLASS_3D = 0x0302 };
+enum {
+    PCI_VENDOR_NVIDIA = 0x10de,
+    PCI_CLASS_VGA = 0x0300,
+    PCI_CLASS_3D = 0x0302,
+    NV_INFORMATION_MAX = 1024 /* bytes of /proc/driver/nvidia/gpus/BDF/information */
+};
 
 /* Names for GPUs that only PCI shows: those a training machine is likely to have. */
 static const struct {
@@ -53,6 +58,7 @@ struct merge {
     const struct hw_pci *bus[NVML_GPUS_MAX]; /* GPUs that PCI shows */
     bool claimed[NVML_GPUS_MAX];             /* bus[i] is one of gpus[] */
     size_t bus_count;
+    size_t told;     /* GPUs that the driver told of */
     bool restricted; /* GPUs may be kept from us on purpose */
 };
 
@@ -119,6 +125,7 @@ static void take_driver_gpus(struct merge *m, const struct hw_nvml *n)
     }
     if (n->gpus_count > NVML_GPUS_MAX)
         hw_note_add(m->b, "nvml", "%zu GPUs told, %d kept", n->gpus_count, NVML_GPUS_MAX);
+    m->told = m->count;
 }
 
 static void claim(struct merge *m, struct hw_gpu *g, size_t at)
@@ -155,6 +162,36 @@ static void claim_rest(struct merge *m, bool dead_only)
 }
 
 /* ---- GPUs that the driver did not tell ---- */
+/* The device node of this GPU is in /dev: its number is the driver's minor. */
+static bool node_is_here(struct hw_build *b, const struct hw_pci *p)
+{
+    static const char label[] = "Device Minor:";
+    char path[ROOT_PATH_MAX], text[NV_INFORMATION_MAX];
+    const char *at = NULL;
+
+    (void)snprintf(path, sizeof(path), "/proc/driver/nvidia/gpus/%s/information", p->bdf);
+    if (root_read(b->root, path, text, sizeof(text)) > 0)
+        at = strstr(text, label);
+    return at && root_exists(b->root, "/dev/nvidia%ld", strtol(at + sizeof(label) - 1, NULL, 10));
+}
+
+/* A container runtime gives the nodes of the GPUs that were asked for, and of no others: the GPU
+ * is ours when its node is here and the driver tells of fewer than were asked for.  A job's
+ * control group leaves all nodes where they are. */
+static bool was_given(const struct merge *m, const struct hw_pci *p)
+{
+    const struct hw_place *place = &m->b->hw->place;
+    const char *list = hw_env_get(m->b->hw, "NVIDIA_VISIBLE_DEVICES");
+    size_t asked = 1;
+
+    if (!place->container || place->slurm_job || str_eq(place->container, "apptainer") || !list ||
+        !*list || str_eq(list, "void") || str_eq(list, "none") || *list == '/')
+        return false;
+    for (const char *c = list; *c; c++)
+        asked += *c == ',';
+    return (str_eq(list, "all") || asked > m->told) && node_is_here(m->b, p);
+}
+
 static const char *silent_state(const struct merge *m, const struct hw_pci *p)
 {
     const struct hw_nvidia *nv = m->nvidia;
@@ -169,7 +206,7 @@ static const char *silent_state(const struct merge *m, const struct hw_pci *p)
         return m->restricted ? "hidden" : "unanswered";
     if (nv->nvml_error)
         return "error";
-    return m->restricted ? "hidden" : "lost";
+    return m->restricted && !was_given(m, p) ? "hidden" : "lost";
 }
 
 static void add_silent(struct merge *m)

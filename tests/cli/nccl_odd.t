@@ -261,6 +261,14 @@ test_expect 'without GPUDirect RDMA all go through host memory: no NIC is called
 test_expect 'MIG refuses peer access on purpose: nobody is drained' "
     flat_of mig-nvlink --check gpu && says 'SKIP peer access MIG is on' && hides 'FAIL peer access'
 "
+test_expect 'a GPU that a container was given and the driver does not tell is lost, not given to others' "
+    for m in container container-list; do
+        flat_of \$m --check gpu && test \$rc = 1 && says 'FAIL GPUs visible' && says 'fallen off the bus at' || exit 1
+    done
+    for m in container-others container-nodes; do
+        flat_of \$m --check gpu && test \$rc = 0 && says 'given to somebody else' && hides 'fallen off' || exit 1
+    done
+"
 test_expect 'virtual functions beside their own ports are the host'\''s stock, not a pod'\''s' "
     flat_of lent-functions --check rdma && says '8 virtual functions of this host' && hides 'WARN virtual functions'
 "

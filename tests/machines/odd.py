@@ -311,6 +311,32 @@ def no_peermem():
     return node
 
 
+def container(lost=True, asked="all"):
+    """a container that was given four GPUs, of which the driver tells three"""
+    node = Node(R.rails(lambda i: ib(i), 4), nccl="2.27.5", hidden=(2,), env={"NVIDIA_VISIBLE_DEVICES": asked})
+    node.m.tree.file("/.dockerenv", "")
+    node.m.host_pids = False
+    if lost:
+        node.m.tree.file("/proc/driver/nvidia/gpus/%s/information" % node.hardware[2][0], "Device Minor: \t 2\n")
+        node.m.tree.file("/dev/nvidia2", b"")
+    return node
+
+
+def container_list():
+    """the same by a list"""
+    return container(asked="0,1,2,3")
+
+
+def container_others():
+    """one that was given three of them"""
+    return container(False, "0,1,3")
+
+
+def container_nodes():
+    """the same, with the device nodes of all"""
+    return container(asked="0,1,3")
+
+
 def mig_nvlink():
     """GPUs on NVLink that are in MIG mode: the driver refuses peer access, on purpose"""
     node = Node(R.rails(lambda i: ib(i), 4), nccl="2.27.5")
