@@ -248,6 +248,7 @@ struct hw_rdma {
     const char *firmware;
     const char *driver;
     struct maybe vf;            /* bool: a virtual function */
+    struct maybe bus_first;     /* bool: there is a device 0, function 0 on its bus */
     const char *physfn;         /* its parent's bdf */
     struct maybe openable;      /* bool: its node in /dev/infiniband is here */
     const char *const *netdevs; /* network devices on the same function */

@@ -30,13 +30,14 @@
 enum {
     RDMA_DEVS_MAX = 512,
     RDMA_PORTS_MAX = 16,
-    RDMA_GIDS_MAX = 256,     /* GIDs kept of one port */
-    RDMA_SLOTS_MAX = 1024,   /* slots looked at in one port's table */
-    RDMA_NETDEVS_MAX = 64,   /* of one device */
-    RDMA_LINE_MAX = 128,     /* a GID, a type or a name */
-    RDMA_NAME_MAX = 63,      /* the kernel's own limit */
-    RDMA_PORT_MAX = 255,     /* number of a port */
-    RDMA_RATE_MAX = 10000000 /* megabits a second */
+    RDMA_GIDS_MAX = 256,      /* GIDs kept of one port */
+    RDMA_SLOTS_MAX = 1024,    /* slots looked at in one port's table */
+    RDMA_NETDEVS_MAX = 64,    /* of one device */
+    RDMA_LINE_MAX = 128,      /* a GID, a type or a name */
+    RDMA_NAME_MAX = 63,       /* the kernel's own limit */
+    RDMA_PORT_MAX = 255,      /* number of a port */
+    RDMA_RATE_MAX = 10000000, /* megabits a second */
+    BDF_SLOT_LEN = 4          /* "00.0", the end of a PCI address */
 };
 
 struct names { /* of network devices, no name twice */
@@ -345,6 +346,11 @@ static void fill_function(struct hw_build *b, const char *dir, struct hw_rdma *r
         r->numa = maybe_none();
     if (r->bdf)
         r->vf = maybe_of(r->physfn != NULL);
+    if (r->bdf && strlen(r->bdf) > BDF_SLOT_LEN) {
+        int bus = (int)(strlen(r->bdf) - BDF_SLOT_LEN);
+
+        r->bus_first = maybe_of(root_exists(b->root, "/sys/bus/pci/devices/%.*s00.0", bus, r->bdf));
+    }
 }
 
 /* libibverbs passes over a device whose node is not in /dev/infiniband: a container has

@@ -322,6 +322,7 @@ static const struct field rdma_rows[] = {
     STR(firmware, "firmware version"),
     STR(driver, "kernel driver"),
     BOOL(vf, "it is a virtual function"),
+    BOOL(bus_first, "there is a device 0, function 0 on its PCI bus"),
     STR(physfn, "PCI address of the physical function"),
     BOOL(openable, "its node is in /dev/infiniband, so that a program here can open it"),
     STRS(netdevs, "network devices on the same function"),

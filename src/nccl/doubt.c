@@ -102,6 +102,12 @@ const char *doubt_topo_missed(const struct hw *hw, const struct nccl_choice *c, 
 
     if (!nics)
         return NULL;
+    if (!hw_nccl_topo_used(hw))
+        return arena_printf(a,
+                            "NCCL looks for %s at device 0, function 0 of their bus, to join "
+                            "virtual functions of one card, and there is none: it would take all "
+                            "for one NIC at its first CPU.",
+                            nics);
     return arena_printf(a,
                         "The topology file %s names %s by their own PCI addresses, and NCCL looks "
                         "for them at device 0, function 0 of their bus, to join virtual functions "
@@ -166,8 +172,11 @@ static void doubt_files(struct sim *s)
     else if (n->topo_file)
         nccl_note(s, "The distances between GPUs and NICs are those of the topology file %s.",
                   n->topo_file);
-    if (n->topo_file)
+    if (hw_nccl_topo_used(s->hw))
         doubt_lost(s);
+    else if (doubt_topo_missed(s->hw, s->c, s->a) && !nccl_env_of(s->hw, "NCCL_IB_MERGE_VFS"))
+        nccl_doubt(s, "%s  The distances used here hold with NCCL_IB_MERGE_VFS=0, as --env has it.",
+                   doubt_topo_missed(s->hw, s->c, s->a));
     for (size_t i = 0; i < n->conf_files_count; i++)
         read = read || str_eq(n->conf_files[i], conf);
     if (conf && !read && !nccl_older_than(s->hw, 2, 23))

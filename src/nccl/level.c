@@ -123,6 +123,25 @@ static const char *way_path(const struct hw_nccl_way *way, enum file_place place
                                      : way->path_bus;
 }
 
+/* NCCL finds nothing at device and function 0 of the NIC's bus, and hangs it on its first
+ * processor, that of the first GPU (graph/xml.cc, ncclTopoFillNet). */
+static bool nic_is_astray(const struct hw *hw, const char *nic)
+{
+    const struct hw_rdma *r = hw_find_rdma(hw, nic);
+
+    return r && maybe_is(r->bus_first, 0) && !hw_nccl_topo_used(hw);
+}
+
+static const char *astray_path(const struct hw *hw, size_t gpu)
+{
+    const struct hw_pci *own = hw->gpus[gpu].bdf ? hw_find_pci(hw, hw->gpus[gpu].bdf) : NULL;
+    const struct hw_pci *first = hw->gpus[0].bdf ? hw_find_pci(hw, hw->gpus[0].bdf) : NULL;
+
+    if (!own || !first)
+        return NULL;
+    return own->numa.known == first->numa.known && own->numa.v == first->numa.v ? "PHB" : "SYS";
+}
+
 /* The nearest that any GPU has it there. */
 static enum level file_best(const struct hw *hw, const char *nic, enum file_place place)
 {
@@ -138,8 +157,22 @@ static enum level file_best(const struct hw *hw, const char *nic, enum file_plac
     return best;
 }
 
+/* A GPU that has the NIC at another level than NCCL would; all to be asked of sysfs alone. */
+static bool astray_matters(const struct hw *hw, const char *nic)
+{
+    for (size_t g = 0; g < hw->gpus_count; g++) {
+        enum level own = level_of_path(hw_distance_get(hw, g, nic));
+
+        if (own != LEVEL_NONE && own != level_of_path(astray_path(hw, g)))
+            return true;
+    }
+    return false;
+}
+
 bool level_nic_apart(const struct hw *hw, const char *nic)
 {
+    if (ports_merged(hw) && nic_is_astray(hw, nic))
+        return astray_matters(hw, nic);
     return ports_merged(hw) && file_best(hw, nic, PLACE_FUNCTION) < file_best(hw, nic, PLACE_BUS);
 }
 
@@ -159,7 +192,8 @@ const char *level_nic_path(const struct hw *hw, size_t gpu, const char *nic)
     bool mend = !nccl_env_of(hw, "NCCL_IB_MERGE_VFS") && level_nic_apart(hw, nic);
 
     if (!way)
-        return hw_distance_get(hw, gpu, nic);
+        return !mend && ports_merged(hw) && nic_is_astray(hw, nic) ? astray_path(hw, gpu)
+                                                                   : hw_distance_get(hw, gpu, nic);
     return way_path(way, nics_as_named(hw)           ? PLACE_OWN
                          : mend || !ports_merged(hw) ? PLACE_FUNCTION
                                                      : PLACE_BUS);

@@ -427,10 +427,17 @@ static void lint_merge_vfs(struct lint_run *r)
 
     for (size_t i = 0; nccl_env_of(r->hw, "NCCL_IB_MERGE_VFS") && i < c->ports_count; i++)
         if (c->ports[i].picked && level_nic_apart(r->hw, c->ports[i].dev)) {
-            lint_add(r, "NCCL_IB_MERGE_VFS", NCCL_WARN, "Set it to 0.",
-                     "NCCL does not find %s in the topology file %s, which names it by its own PCI "
-                     "address, and takes it for a NIC at the CPU.",
-                     c->ports[i].dev, r->hw->nccl.topo_file);
+            if (!hw_nccl_topo_used(r->hw))
+                lint_add(r, "NCCL_IB_MERGE_VFS", NCCL_WARN, "Set it to 0.",
+                         "NCCL looks for %s at device 0, function 0 of its bus, finds nothing "
+                         "there, and takes it for a NIC at its first CPU.",
+                         c->ports[i].dev);
+            else
+                lint_add(
+                    r, "NCCL_IB_MERGE_VFS", NCCL_WARN, "Set it to 0.",
+                    "NCCL does not find %s in the topology file %s, which names it by its own PCI "
+                    "address, and takes it for a NIC at the CPU.",
+                    c->ports[i].dev, r->hw->nccl.topo_file);
             return;
         }
 }

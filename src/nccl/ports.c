@@ -145,8 +145,11 @@ static const char *card_of(struct sim *s, const struct hw_rdma *r)
 
     if (len < 7) /* "…00:00.0" */
         return r->bdf;
-    return ports_merged(s->hw) ? arena_printf(s->a, "%.*s00.0", (int)(len - 4), r->bdf)
-                               : arena_printf(s->a, "%.*s0", (int)(len - 1), r->bdf);
+    /* --env sets NCCL_IB_MERGE_VFS=0 for those that NCCL would not find */
+    return ports_merged(s->hw) &&
+                   (nccl_env_of(s->hw, "NCCL_IB_MERGE_VFS") || !level_nic_apart(s->hw, r->name))
+               ? arena_printf(s->a, "%.*s00.0", (int)(len - 4), r->bdf)
+               : arena_printf(s->a, "%.*s0", (int)(len - 1), r->bdf);
 }
 
 static void use_all(struct sim *s)

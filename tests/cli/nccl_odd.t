@@ -61,6 +61,13 @@ test_expect '... at another function than 0: no variable mends that, and no way 
     json_of guest-function-226 'c[\"certain\"] and c[\"scores\"][0][\"nccl\"][\"path\"] == \"PIX\"' &&
     json_of guest-function-zero 'c[\"certain\"] and c[\"scores\"][0][\"nccl\"][\"path\"] == \"PIX\"'
 "
+test_expect 'NICs where NCCL does not look, without a file: it would take those of both sockets for one at the first' "
+    env_of flat-nodes && sets NCCL_IB_MERGE_VFS 0 && says 'there is none: it would take all for one NIC at its first CPU' &&
+    json_of flat-nodes '{s[\"nccl\"][\"path\"] for s in c[\"scores\"]} == {\"PHB\"} and not c[\"certain\"]' &&
+    json_of flat-nodes '[s[\"nccl\"][\"path\"] for s in c[\"scores\"]] == [\"PHB\", \"SYS\"]' -e NCCL_IB_MERGE_VFS=1 &&
+    env_of flat-nodes -e NCCL_IB_MERGE_VFS=1 && grep -q 'warning: NCCL_IB_MERGE_VFS=1' err &&
+    json_of flat-nodes 'c[\"certain\"]' -e NCCL_IB_MERGE_VFS=0 && env_of flat-nodes-226 && sets NCCL_IB_MERGE_VFS '' && hides Certain
+"
 test_expect 'a topology file of a version that NCCL refuses is a PROBLEM, and its distances do not count' "
     flat_of guest-file-version && says 'PROBLEM: topology file /var/run/nvidia-topologyd/virtualTopology.xml: its version is 2' &&
     json_of guest-file-version 'not c[\"certain\"] and c[\"scores\"][0][\"nccl\"][\"path\"] == \"PHB\"' &&

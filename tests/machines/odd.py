@@ -125,6 +125,16 @@ class Flat(Node):
         self.device(root, "%02x:05" % (bus + 1), devices, numa)
 
 
+def flat_nodes(nccl="2.27.5"):
+    """NICs that are not device 0 of their bus, at both sockets, and no topology file"""
+    return Flat([(n, d) for n in (0, 1) for d in (GPU, roce(n, 400))], nvlink=False, nccl=nccl)
+
+
+def flat_nodes_226():
+    """the same with an NCCL that looks for NICs at their own addresses"""
+    return flat_nodes("2.26.5")
+
+
 def guest_file(version='version="1"', nccl="2.27.5"):
     """a virtual machine whose topology file names NICs that are not device 0 of their bus"""
     node = Flat([(0, d) for i in range(4) for d in (GPU, roce(i, 400))], cpu=cpu(True), nccl=nccl,
