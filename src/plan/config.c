@@ -408,7 +408,9 @@ static enum rc say_gpus(const struct plan_model *m, const struct plan_cluster *c
 {
     int64_t cut = (int64_t)c->tp * c->pp * c->cp;
 
-    if (cl->gpus % cut)
+    if (cl->gpus % cut && c->dp != plan_max(1, cl->gpus / cut)) /* replicas are given as well */
+        err_hint(err, "These sizes take %lld GPUs.", LL(cut * c->dp));
+    else if (cl->gpus % cut)
         hint_size(m, cl, c, err);
     else
         err_hint(err, "With a data-parallel size of %lld it is.", LL(cl->gpus / cut));
@@ -485,6 +487,18 @@ static enum rc say_tp(const struct plan_model *m, const struct plan_cluster *cl,
     }
 }
 
+static enum rc say_accumulation(const struct plan_config *c, struct err *err)
+{
+    int64_t near = plan_max(1, (c->grad_acc + c->pp / 2) / c->pp) * c->pp;
+
+    err_hint(err, "The nearest valid value is %lld: a batch of %lld.", LL(near),
+             LL(near * c->dp * c->micro_batch));
+    return err_set(err, RC_USAGE,
+                   "gradient accumulation %d is not a multiple of the pipeline size (the "
+                   "interleaved schedule needs it), %d",
+                   c->grad_acc, c->pp);
+}
+
 static enum rc say_pp(const struct plan_model *m, const struct plan_config *c, enum plan_rule rule,
                       struct err *err)
 {
@@ -512,9 +526,36 @@ static enum rc say_pp(const struct plan_model *m, const struct plan_config *c, e
         return say_divides(err, "number of virtual stages", c->vpp, "the layers of a stage,",
                            m->layers / c->pp, m->layers);
     default:
-        return say_multiple(err, "gradient accumulation", c->grad_acc,
-                            "the pipeline size (the interleaved schedule needs it),", c->pp);
+        return say_accumulation(c, err);
     }
+}
+
+/* The size nearest to `given` that divides both. */
+static int64_t nearest_common(int64_t given, int64_t a, int64_t b)
+{
+    int64_t best = 1;
+
+    for (int64_t d = 2; d <= plan_min(a, b); d++)
+        if (a % d == 0 && b % d == 0 && llabs(d - given) < llabs(best - given))
+            best = d;
+    return best;
+}
+
+/* One of both sizes of experts where that is enough, else both. */
+static void hint_experts(const struct plan_model *m, const struct plan_config *c, int64_t group,
+                         struct err *err)
+{
+    int64_t etp = plan_etp(c);
+
+    if (group % etp == 0)
+        err_hint(err, "The nearest expert-parallel size is %lld.",
+                 LL(nearest_common(c->ep, m->experts, group / etp)));
+    else if (group % c->ep == 0)
+        err_hint(err, "The nearest tensor-parallel size of experts is %lld.",
+                 LL(nearest_common(etp, m->expert_ffn, group / c->ep)));
+    else
+        err_hint(err, "The nearest expert-parallel size is %lld, with whole experts (1).",
+                 LL(nearest_common(c->ep, m->experts, group)));
 }
 
 static enum rc say_ep(const struct plan_model *m, const struct plan_config *c, enum plan_rule rule,
@@ -529,9 +570,13 @@ static enum rc say_ep(const struct plan_model *m, const struct plan_config *c, e
     if (rule == PLAN_RULE_EP_EXPERTS)
         return say_divides(err, "expert-parallel size", c->ep, "the number of experts", m->experts,
                            m->experts);
-    if (rule == PLAN_RULE_EP_GROUP)
-        return say_divides(err, "expert- times expert-tensor-parallel size", c->ep * etp,
-                           "tensor x context x data", group, group);
+    if (rule == PLAN_RULE_EP_GROUP) {
+        hint_experts(m, c, group, err);
+        return err_set(err, RC_USAGE,
+                       "expert- times expert-tensor-parallel size %lld does not divide tensor x "
+                       "context x data %lld",
+                       LL(c->ep * etp), LL(group));
+    }
     return say_divides(err, "expert-tensor-parallel size", etp, "an expert's width", m->expert_ffn,
                        m->expert_ffn);
 }

@@ -95,13 +95,19 @@ test_expect 'unknown GPUs and impossible cuts, with the rule and the nearest val
     refused "rule tp-heads: tensor-parallel size 3" "is 2." --model llama-3.1-8b --tp 3 &&
     refused "rule tp-kv-heads" "is 8." --model llama-3.1-8b --tp 16 &&
     refused "rule pp-even" "is 4." --model llama-3.1-8b --pp 5 &&
-    refused "rule vpp-batch" "is 8." --model llama-3.1-8b --pp 4 --vpp 2 --grad-acc 6 &&
+    refused "rule vpp-batch" "is 8: a batch of 8." --model llama-3.1-8b --pp 4 --vpp 2 --grad-acc 6 &&
     refused "rule ep-experts" "is 8." --model mixtral-8x7b --ep 16 --gpus 16 &&
     refused "rule gpus" "On 10 GPUs the nearest tensor-parallel size is 2; 4 takes 12 GPUs." --model llama-3.1-8b --gpus 10 --tp 4 &&
     refused "rule gpus" "On 12 GPUs the nearest tensor-parallel size is 4; 8 takes 16 GPUs." --model llama-3.1-8b --gpus 12 --tp 8 &&
     refused "rule tp-heads" "is 2." --model llama-3.1-8b --gpus 8 --tp 3 &&
     refused "rule pp-even" "is 2." --model llama-3.1-8b --gpus 8 --pp 3 &&
     refused "rule fp8" "bf16" --model llama-3.1-8b --gpu a100 --precision fp8
+'
+test_expect 'sizes that are given with their replicas: the GPUs they take' '
+    ! stoker plan memory --model llama-3.1-8b --tp 8 --dp 3 --gpus 100 2>err && grep -q "^These sizes take 24 GPUs" err &&
+    stoker plan memory --model llama-3.1-8b --tp 8 --dp 3 --gpus 24 >out &&
+    ! stoker plan memory --model qwen2.5-7b --pp 4 --vpp 7 --dp 2 --batch 12 2>err && grep -q "is 8: a batch of 16" err &&
+    stoker plan memory --model qwen2.5-7b --pp 4 --vpp 7 --dp 2 --batch 16 >out
 '
 test_expect 'a context-parallel size that does not cut the sequence: the nearest that does and divides the GPUs' '
     ! stoker plan memory --model llama-3.1-8b --gpus 8 --cp 3 2>err && grep -q "nearest context-parallel size is 2; 3 takes sequences of 4098 tokens" err &&
