@@ -317,12 +317,14 @@ static enum rc freeze(struct agent *a, char *path, size_t cap, struct err *err)
     (void)snprintf(dir, sizeof(dir), "%s.bundles", a->ring_path);
     gmtime_r(&now, &tm);
     (void)strftime(name, sizeof(name), "incident-%Y%m%dT%H%M%SZ.tar", &tm);
-    if (file_make_dirs(dir, err) || file_join(path, cap, dir, name, err))
+    if (mkdir(dir, 0750) != 0 && errno != EEXIST) /* readable as the history is */
+        return err_sys(err, "could not make '%s'", dir);
+    if (file_join(path, cap, dir, name, err))
         return err->code;
     remove_old(dir);
     rc = agent_bundle(a, AGENT_BUNDLE_MS_DEFAULT, &out, err);
     if (rc == RC_OK)
-        rc = file_new_open(&f, path, err);
+        rc = file_new_open_mode(&f, path, FILE_MODE_GROUP, err);
     if (rc == RC_OK) {
         rc = file_write(f.fd, path, buf_str(&out), out.len, err);
         rc = file_new_close(&f, rc, err);

@@ -36,7 +36,7 @@ static void write_file(struct agent *a, struct firing *f)
 
     alert_keep_write(a->alerts, a->sender, a->shown, &text);
     if (text.len || file_exists(f->path)) {
-        rc = file_new_open(&to, f->path, &err);
+        rc = file_new_open_mode(&to, f->path, FILE_MODE_GROUP, &err);
         if (rc == RC_OK)
             rc = file_new_close(&to, file_write(to.fd, f->path, buf_str(&text), text.len, &err),
                                 &err);

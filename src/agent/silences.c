@@ -225,7 +225,7 @@ static enum rc save(const struct silences *x, struct err *err)
         silence_json(&x->list[i], &w);
         buf_addc(&b, '\n');
     }
-    rc = file_new_open(&f, x->path, err);
+    rc = file_new_open_mode(&f, x->path, FILE_MODE_GROUP, err);
     if (rc == RC_OK)
         rc = file_new_close(&f, file_write(f.fd, x->path, buf_str(&b), b.len, err), err);
     buf_release(&b);

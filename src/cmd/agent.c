@@ -292,7 +292,7 @@ static void print_rules(const struct agent_plan *p, struct buf *out)
 static enum rc write_bundle(const char *path, const struct buf *tar, struct err *err)
 {
     struct file_new f;
-    enum rc rc = file_new_open(&f, path, err);
+    enum rc rc = file_new_open_mode(&f, path, FILE_MODE_GROUP, err);
 
     if (rc != RC_OK)
         return rc;

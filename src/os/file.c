@@ -107,6 +107,11 @@ enum rc file_write(int fd, const char *path, const void *p, size_t count, struct
 
 enum rc file_new_open(struct file_new *f, const char *path, struct err *err)
 {
+    return file_new_open_mode(f, path, 0666, err);
+}
+
+enum rc file_new_open_mode(struct file_new *f, const char *path, unsigned mode, struct err *err)
+{
     mode_t mask = umask(077);
 
     umask(mask);
@@ -116,7 +121,7 @@ enum rc file_new_open(struct file_new *f, const char *path, struct err *err)
     f->fd = mkostemp(f->temp, O_CLOEXEC);
     if (f->fd < 0)
         return err_sys(err, "cannot create '%s'", path);
-    if (fchmod(f->fd, 0666 & ~mask)) {
+    if (fchmod(f->fd, (mode_t)mode & ~mask)) {
         err_sys(err, "cannot create '%s'", path);
         return file_new_close(f, RC_FAIL, err);
     }

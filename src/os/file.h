@@ -28,6 +28,10 @@ struct file_new {
     char path[FILE_PATH_MAX], temp[FILE_PATH_MAX];
 };
 enum rc file_new_open(struct file_new *f, const char *path, struct err *err) MUST_USE;
+/* With this mode, less the umask, in place of 0666. */
+enum rc file_new_open_mode(struct file_new *f, const char *path, unsigned mode,
+                           struct err *err) MUST_USE;
+enum { FILE_MODE_GROUP = 0640 }; /* of what not everybody on the machine may read */
 /* With `rc` RC_OK: to the disk, then in place; else it is thrown away.  Returns the first fault. */
 enum rc file_new_close(struct file_new *f, enum rc rc, struct err *err) MUST_USE;
 bool file_exists(const char *path); /* a regular file, links followed */
