@@ -92,6 +92,7 @@ static void agent(struct render *r, const struct host_plan *p)
     unit_section(&u, "Unit");
     buf_adds(u.out, "Description=stoker node agent\nDocumentation=man:stoker-agent(1)\n");
     after_driver(&u);
+    unit_needs_own(&u, true, false);
     notify(&u, "stoker-agent");
     buf_adds(u.out, "ExecStart=stoker agent --quiet -f " UNIT_ETC "/stoker.yaml --history ");
     history(&u);
@@ -211,6 +212,7 @@ static void serve(struct render *r, const struct host_plan *p)
             unit_name_of(&p->runs[i], name, sizeof(name));
             unit_line(&u, NULL, "# the same models, a process each\nConflicts=%s", name);
         }
+    unit_needs_own(&u, false, true);
     notify(&u, "stoker-serve");
     buf_adds(u.out, "ExecStart=stoker serve --quiet -f " UNIT_ETC "/serve.yaml "
                     "$STOKER_SERVE_OPTIONS\n"
@@ -240,6 +242,7 @@ static void up(struct render *r, const struct host_plan *p)
                     "Documentation=man:stoker-up(1)\n"
                     "Conflicts=stoker-agent.service stoker-serve.service\n");
     after_driver(&u);
+    unit_needs_own(&u, true, true);
     notify(&u, "stoker-up");
     buf_addf(u.out, "ExecStart=stoker up -f " UNIT_ETC "/stoker.yaml --history ");
     history(&u);
@@ -293,38 +296,61 @@ static void sysusers(struct render *r)
         sysuser_of(r, out, &r->spec->components[i]);
 }
 
-static void folder(const struct render *r, struct buf *out, const char *path, const char *mode,
+struct folders { /* where the folders of the units are written */
+    const struct render *r;
+    struct buf *out;
+    bool shared; /* install.sh makes those of the network; tmpfiles.d, which runs before they are
+                  * mounted, the others */
+};
+
+static void folder(const struct folders *f, const char *path, const char *user, const char *group,
                    const void *member)
 {
-    const struct spec_systemd *t = r->targets->systemd;
+    const struct spec_storage *on = systemd_share_of(f->r->spec, path);
 
-    buf_addf(out, "# %s\nd ", render_from(r, member));
-    unit_list_word(out, path);
-    buf_addf(out, " %s %s %s -\n", mode, t->user, t->group);
+    if (f->shared != (on != NULL))
+        return;
+    if (member)
+        buf_addf(f->out, "# %s\n", render_from(f->r, member));
+    buf_adds(f->out, f->shared ? "share " : "d ");
+    if (f->shared)
+        quote_sh(f->out, path);
+    else
+        unit_list_word(f->out, path);
+    buf_addf(f->out, f->shared ? " %.*s %s " : " 0755 %.*s %s -", (int)strcspn(user, ":"), user,
+             group);
+    if (f->shared)
+        quote_sh(f->out, on->path);
+    buf_addc(f->out, '\n');
 }
 
 /* Of the machine's own server and of each component's, which may run as another user. */
-static void batch_folders(const struct render *r, const struct host_plan *p, struct buf *out)
+static void batch_folders(const struct folders *f, const struct host_plan *p)
 {
-    const struct spec_serve *v = &r->spec->serve;
-    const struct spec_systemd *t = r->targets->systemd;
+    const struct spec_serve *v = &f->r->spec->serve;
+    const struct spec_systemd *t = f->r->targets->systemd;
     char path[HOST_BATCH_DIR_MAX];
 
     if (!v->batch_dir)
         return;
-    folder(r, out, v->batch_dir, "0755", &v->batch_dir);
+    folder(f, v->batch_dir, t->user, t->group, &v->batch_dir);
     for (size_t i = 0; i < p->count; i++) {
         const struct host_run *run = &p->runs[i];
-        const char *user;
 
         if (run->replica || !host_is_server(run->c))
             continue;
         host_batch_dir(v, run, path, sizeof(path));
-        buf_adds(out, "d ");
-        unit_list_word(out, path);
-        user = run->c->user ? run->c->user : t->user;
-        buf_addf(out, " 0755 %.*s - -\n", (int)strcspn(user, ":"), user);
+        folder(f, path, run->c->user ? run->c->user : t->user, f->shared ? "root" : "-", NULL);
     }
+}
+
+static void folders(const struct folders *f, const struct host_plan *p)
+{
+    const struct spec_systemd *t = f->r->targets->systemd;
+
+    folder(f, t->state_dir, t->user, t->group, &t->state_dir);
+    folder(f, t->log_dir, t->user, t->group, &t->log_dir);
+    batch_folders(f, p);
 }
 
 static void tmpfiles(struct render *r, const struct host_plan *p)
@@ -333,9 +359,7 @@ static void tmpfiles(struct render *r, const struct host_plan *p)
     struct buf *out = render_file(r, "systemd/tmpfiles.d/stoker.conf");
 
     render_head(r, out, "#", "Folders of the units.");
-    folder(r, out, t->state_dir, "0755", &t->state_dir);
-    folder(r, out, t->log_dir, "0755", &t->log_dir);
-    batch_folders(r, p, out);
+    folders(&(struct folders){ .r = r, .out = out }, p);
     buf_adds(out, "# control socket of the agent, and where jobs of all users say how they go\n");
     buf_addf(out, "d /run/stoker 0755 %s %s -\n", t->user, t->group);
     buf_adds(out, "d /run/stoker/jobs 1777 root root -\n");
@@ -427,25 +451,57 @@ static const char TOKEN[] =
     "    printf 'made the token %s: who asks needs a copy\\n' \"$1\"\n"
     "}\n";
 
-static const char START[] =
-    "systemctl daemon-reload\n"
-    "cd /etc/systemd/system\n"
-    "systemctl preset -- stoker-*.service\n"
-    "cd \"$here\"\n"
-    "tell_left\n"
+/* Root may be nobody on a file system of the network: what it cannot make is left to people. */
+static const char SHARE[] =
+    "# share FOLDER USER GROUP STORAGE: made once, on what is mounted there and not below it\n"
+    "share() {\n"
+    "    case $(findmnt -n -o TARGET -T \"$4\" || true) in\n"
+    "    '' | /)\n"
+    "        printf '%s is not mounted: mount it and run this again, which makes %s\\n' \"$4\" "
+    "\"$1\" >&2\n"
+    "        ;;\n"
+    "    *)\n"
+    "        if [ -d \"$1\" ] || install -d -m 755 -o \"$2\" -g \"$3\" -- \"$1\"; then return 0; "
+    "fi\n"
+    "        printf 'make %s yourself, for user %s\\n' \"$1\" \"$2\" >&2\n"
+    "        ;;\n"
+    "    esac\n"
+    "    missing=1\n"
+    "}\n";
+
+static bool shares(struct render *r, const struct host_plan *p, struct buf *out)
+{
+    struct buf lines = { 0 };
+    bool any;
+
+    folders(&(struct folders){ .r = r, .out = &lines, .shared = true }, p);
+    any = lines.len > 0;
+    if (any)
+        buf_addf(out, "%smissing=\n%s", SHARE, buf_str(&lines));
+    buf_release(&lines);
+    return any;
+}
+
+static const char START[] = "systemctl daemon-reload\n"
+                            "cd /etc/systemd/system\n"
+                            "systemctl preset -- stoker-*.service\n"
+                            "cd \"$here\"\n"
+                            "tell_left\n";
+
+static const char LAST[] =
     "[ ! -e models.sh ] || sh models.sh # last: all else holds where it fails\n"
     "echo 'Start what is enabled with: systemctl start multi-user.target'\n";
 
 /* An agent or server that listens beyond loopback does not start without its token, and its unit
  * tries for ever: what the spec names is made where nobody has put one. */
-static void install_script(struct render *r)
+static void install_script(struct render *r, const struct host_plan *p)
 {
     const struct spec_agent *a = &r->spec->agent;
     const struct spec_serve *v = &r->spec->serve;
     const char *const tokens[] = { a->token_file, a->admin_token_file, v->token_file,
                                    v->admin_token_file };
     struct buf *out = render_script(r, "systemd/install.sh");
-    bool told = false;
+    bool told = false, shared;
 
     buf_adds(out, "#!/bin/sh\n");
     render_head(r, out, "#", "Puts the units, their user and folders in place; run it as root.");
@@ -464,7 +520,11 @@ static void install_script(struct render *r)
         quote_sh(out, r->targets->systemd->group);
         buf_adds(out, "\n");
     }
+    shared = shares(r, p, out);
     buf_adds(out, START);
+    if (shared)
+        buf_adds(out, "[ -z \"$missing\" ] || exit 1 # a folder of the network, see above\n");
+    buf_adds(out, LAST);
 }
 
 /* The machines whose units open the model, as words of sh; NULL: it may be any. */
@@ -539,6 +599,6 @@ void render_systemd(struct render *r)
     tmpfiles(r, &p);
     preset(r, &p);
     specs(r, &p);
-    install_script(r);
+    install_script(r, &p);
     host_plan_release(&p);
 }

@@ -182,29 +182,6 @@ static bool is_elsewhere(const struct host_run *a, const struct host_run *b)
 
 /* ---- [Unit] ---- */
 
-static void needs_mount(struct unit *u, const char *path, const void *member)
-{
-    struct buf word = { 0 };
-
-    unit_list_word(&word, path);
-    unit_line(u, member, "RequiresMountsFor=%s", buf_str(&word));
-    buf_release(&word);
-}
-
-/* Without its file system a program writes into the empty folder below it, on the root disk: order
- * alone does not keep it from starting when the mount has failed. */
-static void mounts_wanted(struct unit *u, const struct spec_component *c)
-{
-    for (size_t i = 0; i < c->mount_count; i++) {
-        const struct spec_storage *s = spec_storage_find(u->r->spec, c->mounts[i].storage);
-
-        if (spec_storage_is_shared_fs(s->kind))
-            needs_mount(u, s->path ? s->path : c->mounts[i].path, &c->mounts[i].path);
-    }
-    if (c->training && c->training->checkpoint.path)
-        needs_mount(u, c->training->checkpoint.path, &c->training->checkpoint.path);
-}
-
 static void wants(struct unit *u, const struct host_run *run)
 {
     const struct spec_component *c = run->c;
@@ -248,7 +225,7 @@ static void head(struct unit *u, const struct host_run *run)
     buf_adds(u->out, "After=network-online.target remote-fs.target nvidia-persistenced.service "
                      "nvidia-fabricmanager.service\nWants=network-online.target\n");
     wants(u, run);
-    mounts_wanted(u, c);
+    unit_needs_component(u, run);
     if (host_is_server(c))
         buf_addf(u->out, "Conflicts=%sstoker-up.service\n",
                  host_models_loose(u->r->spec) ? "" : "stoker-serve.service ");

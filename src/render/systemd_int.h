@@ -30,6 +30,12 @@ bool unit_user_ok(const char *s);
 /* User= and Group=: those of the component ("name", "1000:1000") or of the target. */
 void unit_user(struct unit *u, const struct spec_component *c);
 
+/* --- file systems of the network, systemd_mounts.c: RequiresMountsFor= --- */
+/* The storage of that kind on which the path lies; NULL: none. */
+const struct spec_storage *systemd_share_of(const struct spec *s, const char *path);
+void unit_needs_own(struct unit *u, bool agent, bool server);
+void unit_needs_component(struct unit *u, const struct host_run *run);
+
 /* --- what units have in common, systemd_common.c --- */
 enum unit_hard {
     UNIT_HARD_OWN,      /* our own program, without GPU memory: every lock */

@@ -183,6 +183,29 @@ test_expect 'a unit needs the file systems that its program writes to, and does 
     grep -qxF "RequiresMountsFor=\"/mnt/my nas\"" $u-a.service && test "$(grep -c RequiresMountsFor= $u-a.service)" = 1 &&
     grep -qxF "BindPaths=\"/mnt/my nas:/in\"" $u-a.service && grep -qx "ReadWritePaths=-/srv/data" $u-a.service &&
     grep -qx "RequiresMountsFor=/scratch/ckpt" $u-b.service || { cat $u-a.service; exit 1; }'
+test_expect 'models, folders and programs on a file system of the network: units need its mount, and nothing makes folders below it' '
+    cat >share.yaml <<-"EOF" &&
+	nodes: [{name: b, gpus_per_node: 4, gpu: {model: L40S}}]
+	storage: [{name: nas, kind: gpfs, path: /srv/nas}, {name: disk, kind: local, path: /srv}]
+	serve: {batch_dir: /srv/nas/batch}
+	components:
+	  emb: {kind: serving, target: systemd, gpus: 1, ports: [{name: h, port: 9003}], user: "1234"}
+	  run: {kind: batch, target: systemd, gpus: 1, command: [/bin/x], workdir: /srv/nas/run}
+	  bin: {kind: batch, target: systemd, gpus: 1, command: [/srv/nas/bin/x]}
+	  off: {kind: batch, target: systemd, gpus: 1, command: [/srv/x], workdir: /srv/nas2}
+	models: {m: {source: /srv/m, kind: embedding, component: emb}, n: {source: /srv/nas/n, kind: embedding}}
+	targets: {systemd: {}}
+	EOF
+    stoker render systemd -f share.yaml -o share >/dev/null && cd share/systemd && grep -l "^RequiresMountsFor=/srv/nas$" *.service | tr "\n" " " >got && cat got &&
+    test "$(cat got)" = "stoker-component-bin.service stoker-component-emb.service stoker-component-run.service stoker-serve.service stoker-up.service " &&
+    ! grep -h RequiresMountsFor *.service | grep -v "=/srv/nas$" && ! grep /srv/nas tmpfiles.d/stoker.conf && grep -q "^d /var/lib/stoker " tmpfiles.d/stoker.conf &&
+    grep -qx "share /srv/nas/batch stoker stoker /srv/nas" install.sh && grep -qx "share /srv/nas/batch/emb 1234 root /srv/nas" install.sh &&
+    { ! command -v shellcheck >/dev/null || shellcheck install.sh; } &&
+    mkdir -p bin here && printf "#!/bin/sh\necho \$AT\n" >bin/findmnt && chmod +x bin/findmnt &&
+    { sed -n "/^share() {/,/^}/p" install.sh; printf "%s\n" "share here/made $(id -u) $(id -g) here" "echo \"missing=\${missing-}\""; } >share.sh &&
+    AT=/ PATH=$PWD/bin:$PATH sh share.sh 2>err | grep -qx missing=1 && test ! -e here/made && grep -q "here is not mounted" err &&
+    AT=/here PATH=$PWD/bin:$PATH sh share.sh | grep -qx missing= && test -d here/made
+'
 test_expect 'a folder in a volume of compose, which docker does not make, is told with the command that does' '
     cat >vol.yaml <<-"EOF" &&
 	nodes: [{name: c, role: cpu, cpu_cores: 16, memory: 64GB}]
