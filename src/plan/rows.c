@@ -397,7 +397,8 @@ static void read_cluster(const struct reader *r, struct plan_row *o)
  * shard); where none is said, those of a node, which is what it was made for. */
 static int32_t hybrid_shard(const char *s, const struct plan_row *o)
 {
-    static const char *const words[] = { "shard=", "shard ", "shard_", "HSDP ", "HSDP-", "x" };
+    static const char *const words[] = { "shard=", "shard ", "shard_", "HSDP ",
+                                         "hsdp ",  "HSDP-",  "hsdp-",  "x" };
     int64_t replicas = (int64_t)o->config.dp * o->config.cp, v = 0;
     const char *by = strpbrk(s, "0123456789");
 
@@ -414,27 +415,56 @@ static int32_t hybrid_shard(const char *s, const struct plan_row *o)
     return (int32_t)v;
 }
 
+/* "ZeRO-2", "zero 3", "ZERO2", "stage 1"; -1: none of these. */
+static int32_t zero_stage(const char *s)
+{
+    static const char *const words[] = { "zero", "stage" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+        const char *at = strcasestr(s, words[i]);
+
+        if (at)
+            at += strlen(words[i]) + strspn(at + strlen(words[i]), "-_ ");
+        if (at && *at >= '0' && *at <= '3')
+            return *at - '0';
+    }
+    return -1;
+}
+
+static bool fsdp_word(const char *s)
+{
+    return !strncasecmp(s, "FSDP", 4) || !strncasecmp(s, "HSDP", 4);
+}
+
+/* What cannot be read is told: another stage has other bytes. */
 static void read_zero(const struct reader *r, struct plan_row *o)
 {
+    static const char *const none[] = { "", "no", "none", "ddp", "n/a" };
     struct plan_config *c = &o->config;
     const char *s = cell(r, C_ZERO);
-    int64_t shard = number_after(s, "FSDP ");
-    bool hybrid = strstr(s, "HSDP") || strcasestr(s, "hybrid");
+    int64_t shard = !strncasecmp(s, "FSDP ", 5) ? number_after(s + 4, " ") : 0;
+    bool hybrid = strcasestr(s, "HSDP") || strcasestr(s, "hybrid");
+    int32_t stage = zero_stage(s);
+    bool known = false;
 
+    for (size_t i = 0; i < ARRAY_SIZE(none); i++)
+        known = known || !strcasecmp(s, none[i]);
     c->zero = 0;
     if (*s >= '0' && *s <= '3' && !s[1])
         c->zero = *s - '0';
     else if (strstr(s, "(0)")) /* gradients and weights are whole: the optimizer is sharded */
         c->zero = 1;
-    else if (strstr(s, "ZeRO-2") || strstr(s, "ZERO2") || strstr(s, "SHARD_GRAD"))
+    else if (stage == 2 || strcasestr(s, "SHARD_GRAD"))
         c->zero = 2;
-    else if (strstr(s, "ZeRO-3") || (str_starts(s, "FSDP") && !strstr(s, "NO_SHARD"))) {
+    else if (stage == 3 || (!strncasecmp(s, "FSDP", 4) && !strcasestr(s, "NO_SHARD"))) {
         c->zero = 3;
         c->shard = shard > 0 && shard <= PLAN_GPUS_MAX ? (int32_t)shard : 0;
     } else if (hybrid)
         c->zero = 3;
-    else if (str_starts(s, "dist-opt") || strstr(s, "ZeRO-1"))
+    else if (stage == 1 || !strncasecmp(s, "dist-opt", 8))
         c->zero = 1;
+    else if (!known && stage < 0 && !strcasestr(s, "NO_SHARD"))
+        o->missing |= PLAN_NO_CUT;
     if (hybrid && c->zero >= 2)
         c->shard = hybrid_shard(s, o);
 }
@@ -474,8 +504,7 @@ static void read_profile(const struct reader *r, struct plan_config *c)
     const char *split = cell(r, C_SPLIT);
     const char *framework = cell(r, C_FRAMEWORK);
     bool nanotron = str_eq(framework, "nanotron");
-    bool fsdp = str_eq(framework, "torch-fsdp") || str_starts(cell(r, C_ZERO), "FSDP") ||
-                str_starts(cell(r, C_ZERO), "HSDP");
+    bool fsdp = str_eq(framework, "torch-fsdp") || fsdp_word(cell(r, C_ZERO));
 
     c->profile = (struct plan_profile){
         .stack = nanotron ? PLAN_STACK_NANOTRON
@@ -539,8 +568,7 @@ static void read_config(const struct reader *r, struct plan_row *o)
     c->cp = size_of(r, C_CP);
     c->ep = size_of(r, C_EP);
     if (gpus < 1 || gpus > PLAN_GPUS_MAX ||
-        (!whole(r, C_TP) && !str_eq(cell(r, C_TP), "n/a") && !str_starts(cell(r, C_ZERO), "FSDP") &&
-         !str_starts(cell(r, C_ZERO), "HSDP")))
+        (!whole(r, C_TP) && !str_eq(cell(r, C_TP), "n/a") && !fsdp_word(cell(r, C_ZERO))))
         o->missing |= PLAN_NO_CUT;
     cut = (int64_t)c->tp * c->pp;
     cut = cut <= PLAN_GPUS_MAX ? cut * c->cp : PLAN_GPUS_MAX + INT64_C(1);

@@ -139,6 +139,16 @@ TEST(words_of_many_tables)
         { "zero=HSDP 4", 3, 4, 0, PLAN_BF16, 0, 0 },
         { "zero=HSDP (replicate 2 x shard 4)", 3, 4, 0, PLAN_BF16, 0, 0 },
         { "zero=HSDP 2x4", 3, 4, 0, PLAN_BF16, 0, 0 },
+        { "zero=hsdp 2x4", 3, 4, 0, PLAN_BF16, 0, 0 },
+        { "zero=hsdp 4", 3, 4, 0, PLAN_BF16, 0, 0 },
+        { "zero=fsdp 4", 3, 4, 0, PLAN_BF16, 0, 0 },
+        { "zero=ZeRO 3", 3, 0, 0, PLAN_BF16, 0, 0 },
+        { "zero=zero2", 2, 0, 0, PLAN_BF16, 0, 0 },
+        { "zero=DeepSpeed stage 1", 1, 0, 0, PLAN_BF16, 0, 0 },
+        { "zero=FSDP NO_SHARD", 0, 0, 0, PLAN_BF16, 0, 0 },
+        { "zero=none", 0, 0, 0, PLAN_BF16, 0, 0 },
+        { "zero=fully sharded", 0, 0, 0, PLAN_BF16, PLAN_NO_CUT, 0 }, /* not guessed */
+        { "zero=?", 0, 0, 0, PLAN_BF16, PLAN_NO_CUT, 0 },
         { "zero=HSDP;dp=8", 3, 0, 0, PLAN_BF16, 0, 0 }, /* one node is one shard */
         { "zero=FSDP HYBRID_SHARD;gpus=16;dp=16", 3, 8, 0, PLAN_BF16, 0, 0 },
         { "zero=FSDP _HYBRID_SHARD_ZERO2;gpus=16;dp=16", 2, 8, 0, PLAN_BF16, 0, 0 },
