@@ -68,17 +68,29 @@ static bool group_has_names(const struct spec_node *n)
     return n->hosts || n->count > 1;
 }
 
-/* The machine of what it waits for, else the first of a group that takes any work. */
-static void run_place(struct render *r, struct host_plan *p, struct host_run *run)
+/* May any machine do?  GPUs, its own or those of its pools, are on one that is known. */
+static bool is_free(const struct host_run *run)
 {
-    const struct spec_node **open =
-        arena_array(&p->arena, const struct spec_node *, r->spec->node_count + 1);
+    return !run->c->gpus && !run->c->pools.count;
+}
+
+static bool names_nodes(const struct spec_component *c)
+{
+    return c->nodes || c->groups.count;
+}
+
+/* The first of the groups it may be on whose machines have names; those it depends on come first,
+ * if they are on one of the groups that it names. */
+static void run_place(struct render *r, const struct host_plan *p, const struct spec_node **open,
+                      struct host_run *run)
+{
     size_t count = feasible_groups(r->spec, run->c, open);
 
-    for (size_t i = 0; i < run->c->depends_on.count; i++) {
+    for (size_t i = 0; is_free(run) && i < run->c->depends_on.count; i++) {
         const struct host_run *on = host_run_find(p, run->c->depends_on.items[i]);
 
-        if (on && on->node && group_has_names(on->node)) {
+        if (on && on->node && group_has_names(on->node) &&
+            (!names_nodes(run->c) || spec_component_on(r->spec, run->c, on->node))) {
             run->node = on->node;
             run->machine = on->machine;
             return;
@@ -90,22 +102,83 @@ static void run_place(struct render *r, struct host_plan *p, struct host_run *ru
         run->node = count ? open[0] : &r->spec->nodes[0];
 }
 
-void systemd_place(struct render *r, struct host_plan *p)
+static void place_tell(struct render *r, const struct host_run *run)
 {
     char host[HOST_NAME_MAX];
 
-    for (size_t i = 0; i < p->count && site_machines(r->spec) > 1; i++) {
-        struct host_run *run = &p->runs[i];
+    if (run->replica || names_nodes(run->c) || !is_free(run) || !group_has_names(run->node) ||
+        !spec_host(run->node, run->machine, host, sizeof(host)))
+        return;
+    render_warn(r, run->c,
+                "Name its 'nodes': of that group it gets the machine of what it depends on, "
+                "else the first.",
+                "component '%s' names no machine of several: it starts on '%s' only", run->c->name,
+                host);
+}
 
-        if (run->node)
-            continue;
-        run_place(r, p, run);
-        if (!run->replica && group_has_names(run->node) &&
-            spec_host(run->node, run->machine, host, sizeof(host)))
-            render_warn(r, run->c, "Name its 'nodes' to have it elsewhere.",
-                        "component '%s' names no machine of several: it starts on '%s' only",
-                        run->c->name, host);
+struct unplaced { /* runs without a machine, those that others wait for on top of the stack */
+    bool *left;   /* by run: not yet on the stack */
+    size_t *stack, *next, depth; /* `next`: which name of its depends_on comes next */
+};
+
+static void unplaced_push(struct unplaced *u, size_t i)
+{
+    u->left[i] = false;
+    u->next[u->depth] = 0;
+    u->stack[u->depth++] = i;
+}
+
+/* Puts one that the top waits for upon it; false: there is none without a machine. */
+static bool unplaced_deeper(struct unplaced *u, const struct host_plan *p)
+{
+    const struct spec_strs *names = &p->runs[u->stack[u->depth - 1]].c->depends_on;
+    size_t *next = &u->next[u->depth - 1];
+
+    while (*next < names->count) {
+        const struct host_run *on = host_run_find(p, names->items[(*next)++]);
+
+        if (on && u->left[on - p->runs]) {
+            unplaced_push(u, (size_t)(on - p->runs));
+            return true;
+        }
     }
+    return false;
+}
+
+/* What has no GPUs is placed behind what it depends on, in any order of the spec, with a stack
+ * instead of calls, for chains may be long.  Replicas stay together. */
+void systemd_place(struct render *r, struct host_plan *p)
+{
+    const struct spec_node **open =
+        arena_array(&p->arena, const struct spec_node *, r->spec->node_count + 1);
+    struct unplaced u = { .left = arena_array(&p->arena, bool, p->count + 1),
+                          .stack = arena_array(&p->arena, size_t, p->count + 1),
+                          .next = arena_array(&p->arena, size_t, p->count + 1) };
+
+    if (site_machines(r->spec) < 2)
+        return;
+    for (size_t i = 0; i < p->count; i++)
+        u.left[i] = !p->runs[i].replica && (is_free(&p->runs[i]) || !p->runs[i].node);
+    for (size_t i = 0; i < p->count; i++) {
+        if (u.left[i])
+            unplaced_push(&u, i);
+        while (u.depth) {
+            size_t top = u.stack[u.depth - 1];
+            struct host_run *run = &p->runs[top];
+
+            if (unplaced_deeper(&u, p))
+                continue;
+            u.depth--;
+            run->node = is_free(run) ? NULL : run->node;
+            run_place(r, p, open, run);
+            for (size_t k = top + 1; k < p->count && p->runs[k].c == run->c; k++) {
+                p->runs[k].node = run->node;
+                p->runs[k].machine = run->machine;
+            }
+        }
+    }
+    for (size_t i = 0; i < p->count; i++)
+        place_tell(r, &p->runs[i]);
 }
 
 /* Is the part before the domain this machine's name alone? */

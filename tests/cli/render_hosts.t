@@ -142,6 +142,26 @@ test_expect 'a component that names no machine of several runs on one: that of w
     stoker render systemd -f free.yaml -o boxes >/dev/null 2>err && test "$(grep -c warning: err)" = 2 &&
     test "$(host db)" = "ConditionHost=|box1 ConditionHost=|box1.* " && test "$(host gate)" = "$(host train)" &&
     grep -q "^free.yaml:6:.*warning: component .db. names no machine of several: it starts on .box1. only" err || { cat err; exit 1; }'
+cat >chain.yaml <<'END'
+nodes:
+  - {name: m, count: 3, gpus_per_node: 8, gpu: {model: H200}, cpu_cores: 128, memory: 2TB}
+components:
+  far: {target: systemd, command: [/bin/x], depends_on: [near], replicas: 2}
+  near: {target: systemd, command: [/bin/x], depends_on: [b]}
+  named: {target: systemd, nodes: m, command: [/bin/x], depends_on: [b]}
+  a: {target: systemd, gpus: 8, command: [/bin/x]}
+  b: {target: systemd, gpus: 8, command: [/bin/x]}
+targets: {systemd: {}}
+END
+test_expect 'a component without GPUs is on the machine of what it depends on, in one group, too, and in any order' '
+    stoker render systemd -f chain.yaml -o boxes >/dev/null 2>err && ! grep "does not wait" err &&
+    test "$(host b)" = "ConditionHost=|m2 ConditionHost=|m2.* " &&
+    for unit in near named far@1 far@2; do test "$(host $unit)" = "$(host b)" || { echo $unit; exit 1; }; done &&
+    grep -q "^chain.yaml:4:.*component .far. names no machine of several: it starts on .m2. only" err &&
+    test "$(grep -c warning: err)" = 2 || { cat err; exit 1; }
+    sed -i "s/, depends_on: .[a-z]*.//" chain.yaml && stoker spec check chain.yaml 2>err &&
+    grep -q "^chain.yaml:5:.*component .near. names no machine of several: it starts on .m1. only" err &&
+    ! grep "component .named." err'
 cat >hub.yaml <<'END'
 nodes:
   - {name: b1, hosts: "box1", gpus_per_node: 2, gpu: {model: L40S}}
