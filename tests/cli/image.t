@@ -96,7 +96,8 @@ test_expect 'the training image of the example is built: packages asked for, sto
     { build --build-arg BASE=localhost/base:1 -t localhost/trainer:1 ctx || { cat log; false; }; } &&
     test "$(image localhost/trainer:1 "{{.OCIv1.Config.User}}")" = 1001 &&
     file_of localhost/trainer:1 /called >called && grep -q "apt-get install .*libibverbs1.* git" called &&
-    grep -q "python3 -m pip install --no-cache-dir torchtitan==0.1.0" called && file_of localhost/trainer:1 /opt/trainer/train.toml | grep -q hello
+    grep -q "python3 -m pip install --no-cache-dir torchtitan==0.1.0" called && file_of localhost/trainer:1 /opt/trainer/train.toml | grep -q hello ||
+    { echo "user: $(image localhost/trainer:1 "{{.OCIv1.Config.User}}")"; cat called log; false; }
 '
 test_expect 'stoker'"'"'s own image is built in two stages: small, its program the entry point, no compiler left' '
     mkdir own && cp "$TOP/Containerfile" "$TOP/.containerignore" own/ && echo x >own/Makefile &&
