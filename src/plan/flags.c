@@ -439,9 +439,11 @@ static void torchtitan(struct job *j)
          c->precision == PLAN_PURE16 ? "bfloat16" : "float32");
     if (c->offload_params)
         flag(j, "--training.enable_cpu_offload");
-    if (c->profile.fused)
-        flag(j, "--compile.enable%s",
+    if (c->profile.fused) /* some of its configurations compile the loss alone, or nothing */
+        flag(j, "--compile.enable --compile.components model,loss%s",
              hides_tp(j) && c->seq_par ? " --compile.enable_async_tensor_parallel" : "");
+    else
+        flag(j, "--compile.no-enable");
     if (!c->seq_par)
         note_tp_shown(j, "TorchTitan without sequence parallelism");
     note(j, "your_config is a function of the module's config_registry.py; in it");

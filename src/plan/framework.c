@@ -67,6 +67,8 @@ static const char *torchtitan_refuses(const struct plan_model *m, const struct p
         return "its stages have the same number of layers, or one less where the ends are";
     if (m->experts && plan_etp(c) > 1)
         return "experts are not cut by tensor parallelism";
+    if (shard * c->tp % c->ep)
+        return "expert parallelism is inside a shard of the weights";
     if (c->recompute_every > 1 || c->recompute_ops || c->recompute == PLAN_RECOMPUTE_SELECTIVE)
         return "it recomputes whole layers, or operations by its own list, which is not counted";
     if (c->offload_optimizer != c->offload_params)

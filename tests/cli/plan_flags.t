@@ -75,14 +75,14 @@ test_expect 'DeepSpeed: sums in the type that is counted, and no types that it h
     ! flags llama-3.1-8b 8 megatron --precision fsdp 2>err && grep -q "a master copy in fp32 (bf16, bf16-grads)" err
 '
 test_expect 'what is counted as compiled is compiled, and only that' '
-    flags llama-3.1-8b 8 torchtitan >out && grep -q -e "--compile.enable$" out &&
+    flags llama-3.1-8b 8 torchtitan >out && grep -q -e "--compile.enable --compile.components model,loss$" out &&
     flags llama-3.1-70b 64 torchtitan --fix "tp8 sp" >out && grep -q -e "--compile.enable_async_tensor_parallel" out &&
     flags llama-3.1-70b 64 torchtitan --fix "tp8 nosp" >out && grep -q "^# the time hides .* is longer" out &&
     flags llama-3.1-8b 8 accelerate --fix zero3 >out && grep -q -e "--dynamo_backend inductor" out &&
     flags llama-3.1-8b 8 deepspeed >out && grep -q "^# .* call engine.compile()" out &&
     flags llama-3.1-8b 8 torchrun >out && grep -q "^# .* call torch.compile(model)" out || exit 1
     for f in torchtitan accelerate deepspeed torchrun; do
-        flags llama-3.1-8b 8 $f --eager >out && ! grep -q "compile\|dynamo\|inductor" out || exit 1
+        flags llama-3.1-8b 8 $f --eager >out && ! grep -v -e "--compile.no-enable$" out | grep -q "compile\|dynamo\|inductor" || exit 1
     done
 '
 test_expect 'the optimizer that is counted is the one that is switched on, or said' '
@@ -160,6 +160,9 @@ test_expect 'shards that DeepSpeed no longer has, graphs that TorchTitan has not
     ! stoker plan train --model llama-3.1-70b --gpus 64 --batch 512 --fix "zero3 shard8" --flags deepspeed 2>err && grep -q "no shards smaller than all replicas" err &&
     flags llama-3.1-70b 256 torchtitan --fix pp4 >out && grep -q -e "--training.disable_cuda_graphs" out &&
     flags llama-3.1-8b 8 torchtitan >out && ! grep -q cuda_graphs out &&
+    flags llama-3.1-8b 8 torchtitan --eager >out && grep -q -e "--compile.no-enable" out &&
+    ! flags mixtral-8x7b 128 torchtitan --fix "tp2 pp2 ep8 zero3 shard2" 2>err && grep -q "expert parallelism is inside a shard of the weights" err &&
+    flags mixtral-8x7b 128 torchtitan --fix "tp2 pp2 ep8 zero3 shard4" >out &&
     ! flags llama-3.1-70b 64 torchtitan --fix pp4 --split cost 2>err && grep -q "stages by cost are no setting of it" err &&
     ! flags llama-3.1-8b 8 torchtitan --fix selective 2>err && grep -q "operations by its own list, which is not counted" err
 '

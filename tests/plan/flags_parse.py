@@ -51,6 +51,10 @@ def torchtitan(text):
     assert got.parallelism.tensor_parallel_degree == int(wanted["--parallelism.tensor_parallel_degree"])
     assert got.training.global_batch_size == int(wanted["--training.global_batch_size"])
     assert got.compile.enable == ("--compile.enable" in words)
+    assert not got.compile.enable or set(got.compile.components) == {"model", "loss"}
+    dims = got.parallelism
+    fsdp = dims.data_parallel_shard_degree * dims.context_parallel_degree  # of its ParallelDims, which wants the ranks
+    assert fsdp * dims.tensor_parallel_degree % dims.expert_parallel_degree == 0, dims
 
 
 def accelerate(text):
