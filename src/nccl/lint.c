@@ -14,25 +14,44 @@
 
 enum { LINT_MAX = 256 };
 
+static void lint_keep(struct lint_run *r, const struct nccl_lint *l, const char *fmt, va_list ap)
+{
+    struct nccl_lints *all = r->out;
+    struct buf b = { 0 };
+
+    if (all->count == LINT_MAX)
+        return;
+    buf_vaddf(&b, fmt, ap);
+    all->items[all->count++] = (struct nccl_lint){
+        .name = arena_strdup(&all->arena, l->name),
+        .value = arena_strdup(&all->arena, hw_env_get(r->hw, l->name)),
+        .severity = l->severity,
+        .message = nccl_text(&all->arena, &b),
+        .remedy = arena_strdup(&all->arena, l->remedy),
+        .followed = l->followed,
+    };
+}
+
 void lint_add(struct lint_run *r, const char *name, enum nccl_severity sev, const char *remedy,
               const char *fmt, ...)
 {
-    struct nccl_lints *l = r->out;
-    struct buf b = { 0 };
+    struct nccl_lint l = { .name = name, .severity = sev, .remedy = remedy };
     va_list ap;
 
-    if (l->count == LINT_MAX)
-        return;
     va_start(ap, fmt);
-    buf_vaddf(&b, fmt, ap);
+    lint_keep(r, &l, fmt, ap);
     va_end(ap);
-    l->items[l->count++] = (struct nccl_lint){
-        .name = arena_strdup(&l->arena, name),
-        .value = arena_strdup(&l->arena, hw_env_get(r->hw, name)),
-        .severity = sev,
-        .message = nccl_text(&l->arena, &b),
-        .remedy = arena_strdup(&l->arena, remedy),
-    };
+}
+
+void lint_add_cost(struct lint_run *r, const char *name, enum nccl_severity sev, const char *remedy,
+                   const char *fmt, ...)
+{
+    struct nccl_lint l = { .name = name, .severity = sev, .remedy = remedy, .followed = true };
+    va_list ap;
+
+    va_start(ap, fmt);
+    lint_keep(r, &l, fmt, ap);
+    va_end(ap);
 }
 
 /* RDMA that would be used if nobody had turned it off. */
@@ -68,17 +87,17 @@ static void lint_disable(struct lint_run *r)
     size_t n = active_ports(r);
 
     if (nccl_env_int(r->hw, "NCCL_IB_DISABLE", 0) != 0 && n && !ports_hidden(r->hw))
-        lint_add(r, "NCCL_IB_DISABLE", NCCL_ERROR, "Unset it.",
-                 "%zu active RDMA port%s unused: traffic between nodes goes over TCP.", n,
-                 n == 1 ? " stays" : "s stay");
+        lint_add_cost(r, "NCCL_IB_DISABLE", NCCL_ERROR, "Unset it.",
+                      "%zu active RDMA port%s unused: traffic between nodes goes over TCP.", n,
+                      n == 1 ? " stays" : "s stay");
     if (net && !strcasecmp(net, "IB") && !r->choice.efa && !ports_hidden(r->hw) &&
         !str_eq(r->choice.net, "rdma"))
         lint_add(r, "NCCL_NET", NCCL_ERROR, "Unset it, or find out why no port can be used.",
                  "No RDMA port can be used here, and NCCL fails instead of going over TCP.");
     if (net && !strcasecmp(net, "Socket") && n && !ports_hidden(r->hw))
-        lint_add(r, "NCCL_NET", NCCL_ERROR, "Unset it.",
-                 "%zu active RDMA port%s unused: traffic between nodes goes over TCP.", n,
-                 n == 1 ? " stays" : "s stay");
+        lint_add_cost(r, "NCCL_NET", NCCL_ERROR, "Unset it.",
+                      "%zu active RDMA port%s unused: traffic between nodes goes over TCP.", n,
+                      n == 1 ? " stays" : "s stay");
 }
 
 /* EFA goes by its plug-in only. */
@@ -87,17 +106,18 @@ static void lint_plugin(struct lint_run *r)
     const char *off = doubt_plugin_off(r->hw);
 
     if (doubt_net_named(r->hw))
-        lint_add(r, "NCCL_NET", NCCL_WARN,
-                 "Unset it, unless that is what the plug-in calls itself (`Using network` in the "
-                 "output of NCCL_DEBUG=INFO).",
-                 "NCCL takes a network of that name only: its own are IB and Socket%s, and it "
-                 "stops with an error where there is none.",
-                 doubt_net_plugin(r->hw) ? "" : ", no net plug-in was found here");
+        lint_add_cost(
+            r, "NCCL_NET", NCCL_WARN,
+            "Unset it, unless that is what the plug-in calls itself (`Using network` in the "
+            "output of NCCL_DEBUG=INFO).",
+            "NCCL takes a network of that name only: its own are IB and Socket%s, and it "
+            "stops with an error where there is none.",
+            doubt_net_plugin(r->hw) ? "" : ", no net plug-in was found here");
     if (!off || !r->choice.efa ||
         !(r->hw->nccl.net_plugin || hw_soft_found(r->hw, "nccl-net-plugin")))
         return;
-    lint_add(r, str_starts(off, "NCCL_NET_PLUGIN") ? "NCCL_NET_PLUGIN" : "NCCL_NET", NCCL_ERROR,
-             "Unset it.", "%s", r->choice.net_why);
+    lint_add_cost(r, str_starts(off, "NCCL_NET_PLUGIN") ? "NCCL_NET_PLUGIN" : "NCCL_NET",
+                  NCCL_ERROR, "Unset it.", "%s", r->choice.net_why);
 }
 
 static void lint_level_text(struct lint_run *r, const char *name)
@@ -127,17 +147,18 @@ static void lint_levels(struct lint_run *r)
     lint_level_text(r, "NCCL_NET_GDR_LEVEL");
     lint_level_text(r, "NCCL_P2P_LEVEL");
     if (gdr == LEVEL_SYS)
-        lint_add(r, "NCCL_NET_GDR_LEVEL", NCCL_WARN,
-                 "Use PXB or PHB, or unset it, unless SYS was measured to be faster.",
-                 "SYS lets NICs reach GPUs across the sockets' interconnect, which is often slower "
-                 "than a copy through host memory.");
+        lint_add_cost(
+            r, "NCCL_NET_GDR_LEVEL", NCCL_WARN,
+            "Use PXB or PHB, or unset it, unless SYS was measured to be faster.",
+            "SYS lets NICs reach GPUs across the sockets' interconnect, which is often slower "
+            "than a copy through host memory.");
     if (p2p == LEVEL_LOC && r->hw->gpu_pairs_count)
-        lint_add(r, "NCCL_P2P_LEVEL", nvlink ? NCCL_ERROR : NCCL_WARN, "Unset it.",
-                 "No two GPUs copy directly%s: data goes through host memory.",
-                 nvlink ? ", not even over NVLink" : "");
+        lint_add_cost(r, "NCCL_P2P_LEVEL", nvlink ? NCCL_ERROR : NCCL_WARN, "Unset it.",
+                      "No two GPUs copy directly%s: data goes through host memory.",
+                      nvlink ? ", not even over NVLink" : "");
     if ((p2p == LEVEL_NVL || p2p == LEVEL_NVB) && r->hw->gpu_pairs_count && !nvlink)
-        lint_add(r, "NCCL_P2P_LEVEL", NCCL_WARN, "Unset it.",
-                 "There is no NVLink here, so this turns direct copies between GPUs off.");
+        lint_add_cost(r, "NCCL_P2P_LEVEL", NCCL_WARN, "Unset it.",
+                      "There is no NVLink here, so this turns direct copies between GPUs off.");
 }
 
 static void lint_p2p(struct lint_run *r)
@@ -145,15 +166,16 @@ static void lint_p2p(struct lint_run *r)
     bool nvlink = has_nvlink(r->hw);
 
     if (nccl_env_int(r->hw, "NCCL_P2P_DISABLE", 0) == 1)
-        lint_add(r, "NCCL_P2P_DISABLE", nvlink ? NCCL_ERROR : NCCL_WARN, "Unset it.",
-                 nvlink ? "NVLink joins the GPUs and stays unused: data between them goes through "
-                          "host memory."
-                        : "GPUs do not copy directly: data between them goes through host memory.");
+        lint_add_cost(
+            r, "NCCL_P2P_DISABLE", nvlink ? NCCL_ERROR : NCCL_WARN, "Unset it.",
+            nvlink ? "NVLink joins the GPUs and stays unused: data between them goes through "
+                     "host memory."
+                   : "GPUs do not copy directly: data between them goes through host memory.");
     if (nccl_env_int(r->hw, "NCCL_SHM_DISABLE", 0) == 1)
-        lint_add(r, "NCCL_SHM_DISABLE", NCCL_WARN,
-                 "Unset it, and give the container a larger /dev/shm.",
-                 "GPUs of this node without a direct path talk over the network instead of shared "
-                 "memory.");
+        lint_add_cost(
+            r, "NCCL_SHM_DISABLE", NCCL_WARN, "Unset it, and give the container a larger /dev/shm.",
+            "GPUs of this node without a direct path talk over the network instead of shared "
+            "memory.");
 }
 
 static void lint_dmabuf(struct lint_run *r)
@@ -163,12 +185,13 @@ static void lint_dmabuf(struct lint_run *r)
     if (!v || nccl_env_int(r->hw, "NCCL_DMABUF_ENABLE", 1) != 0)
         return;
     if (!r->hw->limits.peermem)
-        lint_add(r, "NCCL_DMABUF_ENABLE", NCCL_ERROR, "Unset it, or load nvidia_peermem.",
-                 "No peer-memory module is loaded, so dma-buf is the only way to GPUDirect RDMA; "
-                 "without it four 400 Gb/s NICs were measured at 35.4 instead of 194.6 GB/s.");
+        lint_add_cost(
+            r, "NCCL_DMABUF_ENABLE", NCCL_ERROR, "Unset it, or load nvidia_peermem.",
+            "No peer-memory module is loaded, so dma-buf is the only way to GPUDirect RDMA; "
+            "without it four 400 Gb/s NICs were measured at 35.4 instead of 194.6 GB/s.");
     else
-        lint_add(r, "NCCL_DMABUF_ENABLE", NCCL_INFO, "Unset it, so that either way can serve.",
-                 "GPUDirect RDMA rests on %s alone.", r->hw->limits.peermem);
+        lint_add_cost(r, "NCCL_DMABUF_ENABLE", NCCL_INFO, "Unset it, so that either way can serve.",
+                      "GPUDirect RDMA rests on %s alone.", r->hw->limits.peermem);
 }
 
 /* What a fixed algorithm or protocol costs. */
@@ -214,13 +237,14 @@ static void lint_tuning(struct lint_run *r)
 
     for (size_t i = 0; i < ARRAY_SIZE(pinned); i++)
         if (nccl_env_of(r->hw, pinned[i]))
-            lint_add(r, pinned[i], NCCL_WARN, "Unset it except to find a fault.",
-                     "NCCL chooses by message size and topology; %s.",
-                     pinned_cost(nccl_env_of(r->hw, pinned[i]), i == 1));
+            lint_add_cost(r, pinned[i], NCCL_WARN, "Unset it except to find a fault.",
+                          "NCCL chooses by message size and topology; %s.",
+                          pinned_cost(nccl_env_of(r->hw, pinned[i]), i == 1));
     lint_widths(r);
     if (debug && !strcasecmp(debug, "TRACE"))
-        lint_add(r, "NCCL_DEBUG", NCCL_WARN, "Use WARN, or INFO to see the choices at start-up.",
-                 "TRACE prints a line for every call and slows the job down.");
+        lint_add_cost(r, "NCCL_DEBUG", NCCL_WARN,
+                      "Use WARN, or INFO to see the choices at start-up.",
+                      "TRACE prints a line for every call and slows the job down.");
 }
 
 static void lint_counts(struct lint_run *r)
@@ -366,11 +390,11 @@ static void cost_of_ports(struct lint_run *r, const struct nccl_choice *without)
             poorer++;
         }
     if (poorer)
-        lint_add(r, "NCCL_IB_HCA", NCCL_WARN, "Unset it, and take what stoker detect --env prints.",
-                 "It costs %zu of %zu GPUs bandwidth: a share of %g Gb/s at worst, where the ports "
-                 "of this machine give %g Gb/s.",
-                 poorer, r->choice.scores_count, (double)now->mbps.v / 1000,
-                 (double)was->mbps.v / 1000);
+        lint_add_cost(
+            r, "NCCL_IB_HCA", NCCL_WARN, "Unset it, and take what stoker detect --env prints.",
+            "It costs %zu of %zu GPUs bandwidth: a share of %g Gb/s at worst, where the ports "
+            "of this machine give %g Gb/s.",
+            poorer, r->choice.scores_count, (double)now->mbps.v / 1000, (double)was->mbps.v / 1000);
 }
 
 static size_t gdr_pairs(const struct nccl_choice *c)
@@ -398,10 +422,11 @@ static void lint_costs(struct lint_run *r)
         if (i == 0)
             cost_of_ports(r, &without);
         else if (!gdr_pairs(&r->choice) && gdr_pairs(&without))
-            lint_add(r, names[i], NCCL_ERROR, "Unset it.",
-                     "It turns GPUDirect RDMA off: %zu of %zu pairs of GPU and NIC have it without "
-                     "this level, and all data goes through host memory with it.",
-                     gdr_pairs(&without), without.gdr_count);
+            lint_add_cost(
+                r, names[i], NCCL_ERROR, "Unset it.",
+                "It turns GPUDirect RDMA off: %zu of %zu pairs of GPU and NIC have it without "
+                "this level, and all data goes through host memory with it.",
+                gdr_pairs(&without), without.gdr_count);
         nccl_choice_release(&without);
         arena_release(&a);
     }

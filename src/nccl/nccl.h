@@ -212,6 +212,7 @@ struct nccl_lint {
     enum nccl_severity severity;
     const char *message; /* names the consequence; a full sentence */
     const char *remedy;  /* a full sentence */
+    bool followed;       /* NCCL does what the value says; what it costs is told */
 };
 
 struct nccl_lints {

@@ -374,6 +374,9 @@ struct lint_run {
 };
 void lint_add(struct lint_run *r, const char *name, enum nccl_severity sev, const char *remedy,
               const char *fmt, ...) PRINTF_LIKE(5, 6);
+/* Of a value that NCCL follows, as its name says: somebody may want it, whatever it costs. */
+void lint_add_cost(struct lint_run *r, const char *name, enum nccl_severity sev, const char *remedy,
+                   const char *fmt, ...) PRINTF_LIKE(5, 6);
 /* The machine as if the variable were not set, by environment or file. */
 struct hw lint_without(const struct hw *hw, const char *name, struct arena *a);
 void lint_hca(struct lint_run *r);

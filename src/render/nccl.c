@@ -10,7 +10,8 @@
  *
  * NCCL reads lines: '#' in the first column is a comment, else NAME=VALUE to the end of the line,
  * at most 1023 bytes, no quotes.  So comments stand on lines of their own, and what a line cannot
- * hold is refused, as is a value that NCCL is known to ignore or to fail with. */
+ * hold is refused, as is a value that NCCL is known to ignore or to fail with.  One that it follows is
+ * what the spec forces, for a firmware that fails or a fabric that is down: what it costs is told. */
 #include "nccl/nccl.h"
 #include "base/str.h"
 #include "render/nccl_int.h"
@@ -83,11 +84,10 @@ static void var(const struct conf *c, struct buf *out, const struct conf_var *v)
 
 /* ---- what NCCL makes of it ---- */
 
-/* Works as written, if not always well: worth a comment, the spec decides. */
+/* May work as written: worth a comment, the spec decides. */
 static const char *const DOUBTFUL[] = {
-    "NCCL_ALGO",        "NCCL_PROTO",      "NCCL_DEBUG",         "NCCL_SHM_DISABLE",
-    "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL",  "NCCL_NET_GDR_LEVEL", "NCCL_IB_HCA",
-    "NCCL_CROSS_NIC",   "OMP_NUM_THREADS", "NCCL_IB_GID_INDEX",  "NCCL_SOCKET_IFNAME",
+    "NCCL_P2P_LEVEL",  "NCCL_NET_GDR_LEVEL", "NCCL_IB_HCA",        "NCCL_CROSS_NIC",
+    "OMP_NUM_THREADS", "NCCL_IB_GID_INDEX",  "NCCL_SOCKET_IFNAME",
 };
 
 static bool doubtful(const char *name)
@@ -109,15 +109,17 @@ static void lint(const struct conf *c, const struct hw *hw, struct buf *out)
 
         if (!v || !conf_lint_holds(c, x))
             continue;
-        if (x->severity == NCCL_ERROR || (x->severity == NCCL_WARN && !doubtful(x->name))) {
+        if (!x->followed &&
+            (x->severity == NCCL_ERROR || (x->severity == NCCL_WARN && !doubtful(x->name)))) {
             if (!told(c->r, v->member))
                 render_refuse(c->r, v->member, x->remedy, "%s=%s: %s", v->name, v->value,
                               x->message);
             continue;
         }
-        if (x->severity == NCCL_WARN)
+        if (x->severity != NCCL_INFO)
             render_warn(c->r, v->member, x->remedy, "%s=%s: %s", v->name, v->value, x->message);
-        buf_addf(out, "\n# %s: %s\n", nccl_severity_name(x->severity), x->name);
+        buf_addf(out, "\n# %s: %s\n",
+                 nccl_severity_name(x->severity == NCCL_INFO ? NCCL_INFO : NCCL_WARN), x->name);
         comment(out, x->message);
         comment(out, x->remedy);
     }

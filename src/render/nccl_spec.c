@@ -4,6 +4,7 @@
 #include "render/nccl_int.h"
 
 #include <inttypes.h>
+#include <strings.h>
 
 enum { FABRIC_VARS_MAX = 4, MADE_PORTS_MAX = 32 };
 
@@ -236,7 +237,9 @@ bool conf_lint_holds(const struct conf *c, const struct nccl_lint *l)
     if (str_eq(l->name, "NCCL_IB_HCA"))
         return (c->fabric && is_rdma(c->fabric) && c->nics.hcas->count) ||
                strpbrk(v, "^*[](){}|$?+\\") || strstr(v, "found");
-    if (str_eq(l->name, "NCCL_NET") || str_eq(l->name, "NCCL_DMABUF_ENABLE"))
-        return false; /* rests on drivers and plug-ins */
+    if (str_eq(l->name, "NCCL_NET"))
+        return !strcasecmp(v, "Socket"); /* others rest on drivers and plug-ins */
+    if (str_eq(l->name, "NCCL_DMABUF_ENABLE"))
+        return false; /* rests on drivers */
     return true;
 }

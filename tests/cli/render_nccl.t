@@ -40,6 +40,16 @@ test_expect 'what works but is doubtful is told beside it' '
     site "NCCL_ALGO: Ring" >s.yaml && stoker render nccl -f s.yaml -o s && grep -qx NCCL_ALGO=Ring s/nccl/nccl.conf &&
     grep -qx "# warning: NCCL_ALGO" s/nccl/nccl.conf
 '
+told() { # LINE WORDS: written as it is, with a warning that --strict refuses
+    site "$1" >cost.yaml && rm -rf cost && stoker render nccl -f cost.yaml -o cost 2>err &&
+    test "$(grep -c "^cost.yaml:6:[1-9][0-9]*: warning: .*$2" err)" = 1 && ! stoker spec check --strict cost.yaml 2>/dev/null &&
+    settings cost/nccl/nccl.conf | grep -qx "$(echo "$1" | tr -d \" | sed "s/: /=/")" && ! grep "^# error" cost/nccl/nccl.conf || { cat err; return 1; }
+}
+test_expect 'what is forced and NCCL follows is written, and told with what it costs' '
+    told "NCCL_IB_DISABLE: \"1\"" "RDMA ports stay unused: .* goes over TCP" && told "NCCL_NET: Socket" "goes over TCP" &&
+    told "NCCL_P2P_DISABLE: \"1\"" "NVLink joins the GPUs" && told "NCCL_P2P_LEVEL: LOC" "No two GPUs copy directly" &&
+    told "NCCL_SHM_DISABLE: \"1\"" "without a direct path"
+'
 refused() { # LINE WORDS: refused at line 6, where the value begins, and nothing is written
     site "$1" >bad.yaml && ! stoker render nccl -f bad.yaml -o bad 2>err && grep -q "^bad.yaml:6:[1-9][0-9]*: .*$2" err && test ! -e bad
 }
@@ -48,11 +58,10 @@ test_expect 'a blank at the end' 'refused "NCCL_DEBUG_FILE: \"a \"" "cannot hold
 test_expect 'more than NCCL reads of a line' 'refused "NCCL_DEBUG_FILE: /$(printf %01100d 0)" "cannot hold"'
 test_expect 'every RDMA device excluded' 'refused "NCCL_IB_HCA: \"^mlx5_\"" "every active RDMA port is left out"'
 test_expect 'the heading of a list as a device' 'refused "NCCL_IB_HCA: \"1 HCA found:,mlx5_0\"" "heading of ibv_devinfo"'
-test_expect 'RDMA turned off' 'refused "NCCL_IB_DISABLE: \"1\"" "goes over TCP"'
-test_expect 'NVLink turned off' 'refused "NCCL_P2P_DISABLE: \"1\"" "NVLink joins the GPUs"'
 test_expect 'a family that is none' 'refused "NCCL_SOCKET_FAMILY: \"4\"" "AF_INET6 alone"'
 test_expect 'a name with a slip' 'refused "NCCL_DEBG: INFO" "did you mean NCCL_DEBUG"'
 test_expect 'a number that is none' 'refused "NCCL_BUFFSIZE: 4M" "reads 4"'
+test_expect 'text that turns nothing off' 'refused "NCCL_IB_DISABLE: \"yes\"" "reads 0" && refused "NCCL_P2P_DISABLE: \"yes\"" "reads 0"'
 test_expect 'all faults of a file are told, each once' '
     site "NCCL_DEBG: INFO" "NCCL_BUFFSIZE: 4M" | sed "s/^nodes: .*/&\n/; s/^nodes: \[\(.*\)\]/nodes: [\1, {name: h, gpus_per_node: 4, gpu: {model: H100}}]/" >bad.yaml &&
     ! stoker render nccl -f bad.yaml -o bad 2>err && test "$(grep -c "^bad.yaml:.*NCCL" err)" = 2
