@@ -39,11 +39,12 @@ struct work { /* of one run of the command; work_release() takes it in any state
     struct chosen chosen;
     struct render_set set;
     struct render_changes changes;
-    enum render_recovered recovered;
+    struct render_recovery recovered;
 };
 
 static void work_release(struct work *w)
 {
+    render_recovery_release(&w->recovered);
     render_changes_release(&w->changes);
     render_set_release(&w->set);
     spec_diags_release(&w->diags);
@@ -292,7 +293,16 @@ static void tell_json(struct work *w, const char *dir, bool written)
     json_kv_str(&o, "spec", spec_name(w));
     json_kv_str(&o, "dir", dir);
     json_kv_bool(&o, "written", written);
-    json_kv_str(&o, "recovered", render_recovered_name(w->recovered));
+    json_kv_str(&o, "recovered", render_recovered_name(w->recovered.what));
+    json_key(&o, "recovered_edited");
+    json_arr(&o);
+    for (size_t i = 0; i < w->recovered.kept_count; i++) {
+        json_obj(&o);
+        json_kv_str(&o, "path", w->recovered.kept[i].path);
+        json_kv_str(&o, "aside", w->recovered.kept[i].aside);
+        json_obj_end(&o);
+    }
+    json_arr_end(&o);
     json_key(&o, "targets");
     json_arr(&o);
     for (size_t i = 0; i < w->chosen.count; i++)
@@ -383,7 +393,8 @@ static size_t tell_edits(const struct work *w, const char *dir)
     return aside;
 }
 
-/* What a run that was killed left in the folder, before anything else is looked at. */
+/* What a run that was killed left in the folder, before anything else is looked at.  What it set
+ * aside is told here: it could not. */
 static enum rc recover_folder(struct work *w, const char *dir, struct err *err)
 {
     static const char *const words[] = {
@@ -392,10 +403,15 @@ static enum rc recover_folder(struct work *w, const char *dir, struct err *err)
     };
     enum rc rc = render_recover(dir, &w->recovered, err);
 
-    if (rc == RC_OK && w->recovered != RENDER_RECOVER_NONE && !w->opts->json)
-        (void)fprintf(stderr, "stoker: an earlier run was stopped while it wrote to '%s': %s\n",
-                      dir, words[w->recovered]);
-    return rc;
+    if (rc || w->recovered.what == RENDER_RECOVER_NONE || w->opts->json)
+        return rc;
+    (void)fprintf(stderr, "stoker: an earlier run was stopped while it wrote to '%s': %s\n", dir,
+                  words[w->recovered.what]);
+    for (size_t i = 0; i < w->recovered.kept_count; i++)
+        (void)fprintf(stderr,
+                      "stoker: '%s' in '%s' was edited by hand: the edited file is kept as '%s'\n",
+                      w->recovered.kept[i].path, dir, w->recovered.kept[i].aside);
+    return RC_OK;
 }
 
 /* ---- the three things that are done with a set ---- */
@@ -458,7 +474,7 @@ static enum rc do_diff(struct work *w, const struct render_where *where, struct 
                       foreign, foreign == 1 ? "" : "s", where->dir, foreign == 1 ? "was" : "were");
     if (rc == RC_OK) {
         (void)tell_edits(w, where->dir);
-        w->ctx->status = changed ? 1 : 0;
+        w->ctx->status = changed || (w->recovered.kept_count && !w->opts->force) ? 1 : 0;
     }
     buf_release(&diff);
     return rc;
@@ -474,7 +490,7 @@ static enum rc do_write(struct work *w, const struct render_where *where, struct
         tell_json(w, where->dir, true);
     else
         tell_written(w, where->dir);
-    if (tell_edits(w, where->dir) && !where->force)
+    if (tell_edits(w, where->dir) + w->recovered.kept_count && !where->force)
         w->ctx->status = 1;
     return RC_OK;
 }
@@ -606,7 +622,8 @@ const struct cmd cmd_render = {
         "last, to tell one from the other). Else the edited file is kept as NAME.edited beside the "
         "rendered one, or NAME.edited.2 and so on, and the command exits with 1 when all is "
         "written; with --force that is done to every edited file, and is no failure. Each is told "
-        "on stderr and in --json.\n\n"
+        "on stderr and in --json, those of a run that was killed by the command that finishes "
+        "it.\n\n"
         "Exits with 0 when all went well, 1 when something is wrong, when an edited file was set "
         "aside or, as diff does, when --diff found a difference, 2 when the command is not "
         "understood and 3 when there is no such spec.",

@@ -456,7 +456,33 @@ static enum rc journal_find(struct place *p, bool *out_there, struct err *err)
     return rc;
 }
 
-enum rc journal_recover(struct place *p, enum render_recovered *out, struct err *err)
+void render_recovery_release(struct render_recovery *r)
+{
+    for (size_t i = 0; i < r->kept_count; i++) {
+        free(r->kept[i].path);
+        free(r->kept[i].aside);
+    }
+    free(r->kept);
+    *r = (struct render_recovery){ 0 };
+}
+
+/* The run that was stopped could tell nobody which edited files it set aside. */
+static void recovery_tell(const struct journal *j, enum journal_state state,
+                          struct render_recovery *out)
+{
+    out->what = state == JOURNAL_COMMIT ? RENDER_RECOVER_FINISHED : RENDER_RECOVER_UNDONE;
+    for (size_t i = 0; state == JOURNAL_COMMIT && i < j->count; i++) {
+        const struct journal_item *it = &j->items[i];
+
+        if (!it->aside || it->left)
+            continue;
+        VEC_GROW(out->kept, out->kept_count, out->kept_cap);
+        out->kept[out->kept_count++] =
+            (struct render_kept){ .path = xstrdup(it->path), .aside = xstrdup(it->aside) };
+    }
+}
+
+enum rc journal_recover(struct place *p, struct render_recovery *out, struct err *err)
 {
     struct journal j = { 0 };
     enum journal_state state = JOURNAL_PREPARE;
@@ -470,7 +496,7 @@ enum rc journal_recover(struct place *p, enum render_recovered *out, struct err 
     if (rc == RC_OK)
         rc = state == JOURNAL_COMMIT ? journal_commit(p, &j, true, err) : prepare_undo(p, &j, err);
     if (rc == RC_OK && out)
-        *out = state == JOURNAL_COMMIT ? RENDER_RECOVER_FINISHED : RENDER_RECOVER_UNDONE;
+        recovery_tell(&j, state, out);
     journal_release(&j);
     if (rc)
         err_ctx(err, "an earlier run was stopped while it wrote to '%s'", p->dir);

@@ -68,6 +68,6 @@ void journal_undo(struct place *p, const struct journal *j);
 
 /* Finishes or undoes what a stopped run left.  The folder's lock is taken when there is something
  * to do, and held until the place is closed. */
-enum rc journal_recover(struct place *p, enum render_recovered *out, struct err *err) MUST_USE;
+enum rc journal_recover(struct place *p, struct render_recovery *out, struct err *err) MUST_USE;
 
 #endif

@@ -276,7 +276,16 @@ enum render_recovered { RENDER_RECOVER_NONE, RENDER_RECOVER_FINISHED, RENDER_REC
 /* What a run that was killed left in a folder: all of it in its place, or none.  render_write(),
  * render_compare() and render_diff() do it too, before they compare. */
 const char *render_recovered_name(enum render_recovered r); /* "finished", "undone"; NULL: none */
-enum rc render_recover(const char *dir, enum render_recovered *out, struct err *err) MUST_USE;
+struct render_kept { /* an edited file that the run which was killed set aside, and did not tell */
+    char *path, *aside; /* owned */
+};
+struct render_recovery { /* all zero: there was nothing to do */
+    enum render_recovered what;
+    struct render_kept *kept; /* of a run that was finished */
+    size_t kept_count, kept_cap;
+};
+void render_recovery_release(struct render_recovery *r);
+enum rc render_recover(const char *dir, struct render_recovery *out, struct err *err) MUST_USE;
 /* What render_write() would do; a folder that is not there is an empty one. */
 enum rc render_compare(const struct render_set *set, const struct render_where *where,
                        struct render_changes *out, struct err *err) MUST_USE;

@@ -343,12 +343,12 @@ const char *render_recovered_name(enum render_recovered r)
     return names[r];
 }
 
-enum rc render_recover(const char *dir, enum render_recovered *out, struct err *err)
+enum rc render_recover(const char *dir, struct render_recovery *out, struct err *err)
 {
     struct place p;
     enum rc rc = RC_OK;
 
-    *out = RENDER_RECOVER_NONE;
+    *out = (struct render_recovery){ 0 };
     if (place_open(&p, dir, false, NULL) == RC_OK && p.fd >= 0) /* else the run itself will tell */
         rc = journal_recover(&p, out, err);
     place_close(&p);

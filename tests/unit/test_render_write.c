@@ -653,7 +653,7 @@ static bool recover_killed(int m)
 
     assert_true(pid >= 0);
     if (!pid) {
-        enum render_recovered what;
+        struct render_recovery what;
         struct err err = { 0 };
 
         steps = 0;
@@ -668,11 +668,14 @@ static bool recover_killed(int m)
 
 static enum render_recovered recover(void)
 {
-    enum render_recovered what;
+    struct render_recovery what;
+    enum render_recovered found;
     struct err err = { 0 };
 
     assert_int_equal(render_recover(dir, &what, &err), RC_OK);
-    return what;
+    found = what.what;
+    render_recovery_release(&what);
+    return found;
 }
 
 static enum render_recovered check_whole(const char *old, const char *new)
@@ -822,7 +825,7 @@ TEST(a_bad_journal_is_refused)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-        enum render_recovered what;
+        struct render_recovery what;
         struct err err = { 0 };
 
         fresh(true);
