@@ -43,6 +43,8 @@ static const char *megatron_refuses(const struct plan_model *m, const struct pla
         return "it has no GPipe schedule";
     if (m->experts && c->tp > 1 && !c->seq_par)
         return "experts with tensor parallelism need sequence parallelism";
+    if (m->experts && (m->mlp_bias || m->out_bias) && plan_etp(c) > 1)
+        return "a model with biases has whole experts";
     if (c->offload_params)
         return "it does not keep weights in host memory";
     if (c->precision == PLAN_FSDP_MIXED || c->precision == PLAN_PURE16)
@@ -92,8 +94,10 @@ static const char *deepspeed_refuses(const struct plan_config *c)
         return "its pipeline refuses ZeRO 2 and 3";
     if (c->vpp > 1 || c->schedule == PLAN_GPIPE)
         return "its pipeline has one schedule, 1F1B";
-    if (c->tp > 1 && (c->pp > 1 || c->zero == 3))
-        return "AutoTP goes with ZeRO 0 to 2, and with no pipeline";
+    if (c->tp > 1 && c->pp > 1)
+        return "AutoTP goes with no pipeline";
+    if (c->tp > 1 && c->zero == 3)
+        return "AutoTP goes with ZeRO 0 to 2";
     if (c->cp > 1 || c->seq_par)
         return "context and sequence parallelism are no settings of it";
     if (c->shard) /* MiCS left with 0.19.8; ZeRO++'s secondary shards keep other bytes */

@@ -283,10 +283,17 @@ static bool sizes_hint(const struct plan_space *s, struct err *err)
     return said;
 }
 
+/* How much of a reason is about what the search is free to choose. */
+static int reason_about_free(const struct plan_space *s, const char *why)
+{
+    return (!(s->fixed & PLAN_GIVEN_ZERO) && strstr(why, "ZeRO")) +
+           (!(s->fixed & PLAN_GIVEN_SP) && strstr(why, "sequence parallelism"));
+}
+
 /* Why the framework runs nothing of what the rules leave: what it says of the sizes that are given,
  * the others plain.  The highest ZeRO stage is asked first, since most frameworks have it with
- * everything; where ZeRO is free, what a stage of it is refused for is no reason if there is
- * another.  NULL: the reason is in a size that was searched. */
+ * everything; what one stage, or sequence parallelism, is refused for is no reason where these are
+ * free and there is another.  NULL: the reason is in a size that was searched. */
 static const char *framework_reason(const struct plan_space *s)
 {
     struct plan_config c = s->base;
@@ -294,14 +301,18 @@ static const char *framework_reason(const struct plan_space *s)
 
     if (!(s->fixed & PLAN_GIVEN_DP))
         c.dp = (int32_t)plan_max(1, s->cluster->gpus / ((int64_t)c.tp * c.pp * c.cp));
-    for (c.zero = 3; c.zero >= 0; c.zero--) {
-        const char *says = NULL;
+    for (c.zero = 3; c.zero >= 0; c.zero--)
+        for (int sp = 0; sp <= (c.tp > 1); sp++) {
+            const char *says;
 
-        if (!(s->fixed & PLAN_GIVEN_ZERO) || c.zero == s->base.zero)
+            c.seq_par = sp;
+            if (((s->fixed & PLAN_GIVEN_ZERO) && c.zero != s->base.zero) ||
+                ((s->fixed & PLAN_GIVEN_SP) && c.seq_par != s->base.seq_par))
+                continue;
             says = plan_framework_refuses(s->framework, s->model, &c);
-        if (says && (!why || (strstr(why, "ZeRO") && !strstr(says, "ZeRO"))))
-            why = says;
-    }
+            if (says && (!why || reason_about_free(s, says) < reason_about_free(s, why)))
+                why = says;
+        }
     return why;
 }
 

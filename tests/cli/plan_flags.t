@@ -182,8 +182,14 @@ test_expect 'the reason that holds whatever ZeRO is; bytes that Megatron-LM does
     for z in "" " zero1" " zero0"; do
         ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --fix "pp8 gpipe$z" --flags megatron 2>err && grep -q "it has no GPipe schedule" err || exit 1
     done &&
+    ! stoker plan train --model llama-3.1-8b --gpus 64 --batch 512 --fix "tp2 pp2" --flags deepspeed 2>err && grep -q "AutoTP goes with no pipeline" err &&
     ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --fix "pp4 zero3" --flags megatron 2>err && grep -q "Megatron-FSDP (ZeRO 2 and 3) has no pipeline" err &&
     ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --precision pure --flags megatron 2>err && grep -q "its weights are of 16 bits with a master copy in fp32" err
+'
+test_expect 'Megatron-LM does not cut experts of a model with biases' '
+    ! flags gpt-oss-20b 64 megatron --fix "tp8 etp8" 2>err && grep -q "a model with biases has whole experts" err &&
+    flags gpt-oss-20b 64 megatron --fix tp8 >out && grep -q -e "--expert-tensor-parallel-size 1 " out && ! grep -q disable-bias out &&
+    flags mixtral-8x7b 64 megatron --fix "tp8 etp8" >out
 '
 test_expect 'as many processes as GPUs: equal parts of nodes that hold groups of tensor parallelism whole, four in a tray of a rack' '
     started() { # GPUS BATCH OPTION...: nodes x processes of each framework, one line each
