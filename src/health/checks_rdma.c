@@ -226,6 +226,23 @@ static bool device_active(const struct hw_rdma *d)
 }
 
 /* ---- ports ---- */
+static bool port_is_managed(const struct hw_rdma_port *p)
+{
+    return facts_port_ib(p) && facts_port_active(p) && maybe_or(p->sm_lid, 0) > 0;
+}
+
+/* A second manager on a fabric that has one may take over and route it anew. */
+static const char *manager_remedy(const struct hw *hw)
+{
+    for (size_t i = 0; i < hw->rdma_count; i++)
+        for (size_t k = 0; k < hw->rdma[i].ports_count; k++)
+            if (port_is_managed(&hw->rdma[i].ports[k]))
+                return "Other ports here have a subnet manager: look at this port's cable and "
+                       "switch port, and at the manager's log for its GUID.  Start one only if "
+                       "the port is on a fabric of its own.";
+    return "Start a subnet manager on the fabric (a switch's, or opensm on one node).";
+}
+
 static void rdma_port_state(const struct hw *hw, const struct hw_rdma *d,
                             const struct hw_rdma_port *p, struct check_out *o)
 {
@@ -238,7 +255,7 @@ static void rdma_port_state(const struct hw *hw, const struct hw_rdma *d,
     else if (facts_port_active(p))
         check_warn(o, "Look at the cable and the switch port.", "ACTIVE, but %s", phys);
     else if (str_eq(p->state, "INIT") && facts_port_ib(p))
-        check_fail(o, "Start a subnet manager on the fabric (a switch's, or opensm on one node).",
+        check_fail(o, manager_remedy(hw),
                    "INIT, %s: the link is up, no subnet manager has configured it", phys);
     else if (device_active(d))
         check_warn(o, "Nothing to do if the second port of the card is not cabled on purpose.",
@@ -375,7 +392,6 @@ static void rdma_rate(const struct hw *hw, const struct hw_rdma *d, const struct
 static void rdma_subnet_manager(const struct hw *hw, const struct hw_rdma *d,
                                 const struct hw_rdma_port *p, struct check_out *o)
 {
-    (void)hw;
     (void)d;
     if (!facts_port_ib(p))
         check_skip(o, "not an InfiniBand port");
@@ -384,8 +400,7 @@ static void rdma_subnet_manager(const struct hw *hw, const struct hw_rdma *d,
     else if (!p->sm_lid.known || !p->lid.known)
         check_unknown(o, NULL, "the port's LIDs could not be read");
     else if (p->sm_lid.v == 0)
-        check_fail(o, "Start a subnet manager on the fabric (a switch's, or opensm on one node).",
-                   "no subnet manager (sm_lid 0)");
+        check_fail(o, manager_remedy(hw), "no subnet manager (sm_lid 0)");
     else if (p->lid.v == 0 || p->lid.v == 0xffff)
         check_fail(o, "Look at the subnet manager's log for this port's GUID.",
                    "the subnet manager gave the port no LID");

@@ -511,6 +511,10 @@ test_expect 'a GPU whose neighbour stands at the NIC passes (PXN), unless that i
     check_of single-nic rdma -e NCCL_PXN_DISABLE=1 &&
     says 'GPU 4-7: its nearest NIC is across sockets'
 "
+test_expect 'a port without a subnet manager where others have one: no second one is to be started' "
+    check_of ib-init rdma && says 'Other ports here have a subnet manager' && ! grep -q 'Start a subnet manager' flat &&
+    check_of ib-init-all rdma && says 'Start a subnet manager on the fabric'
+"
 test_expect 'the check says which port lands on another network' "
     check_of gid-networks rdma &&
     says 'mlx5_2/1: NCCL'\''s search ends at index 3, on another network than other ports'

@@ -776,6 +776,11 @@ def ib_init():
     return ib_down("2: INIT", 0)
 
 
+def ib_init_all():
+    """no InfiniBand port has a subnet manager"""
+    return Node(rails(lambda i: ib(i, state="2: INIT", sm=0), 2))
+
+
 def subnets_uneven():
     """two InfiniBand subnets: the GPUs of socket 0 have more of the one that has less in all"""
     far = dict(sm=9, prefix="fec0:0:0:9")
