@@ -110,15 +110,19 @@ static struct verdict socket_kept(const struct env_run *r)
     size_t count = iface_default_all(r->hw, nets, ARRAY_SIZE(nets));
     const struct hw_net *peer = hw_find_net(r->hw, r->c.peer_if);
     struct carriers c = carriers_of(r);
-    const char *why = arena_printf(
+    const char *start = count ? nets[0]->name : "the first", *why;
+
+    for (size_t i = count; c.bad && i-- > 0;)
+        if (iface_carries(r->hw, nets[i]))
+            start = nets[i]->name;
+    why = arena_printf(
         r->a,
-        "Without RDMA it chooses the interfaces for data too: NCCL sends by %s, and a list that "
-        "begins with %s (%s), where it should start, would take that away.  %s  Where %s does not "
-        "lead to the other nodes, name those that do.",
+        "Without RDMA it chooses the interfaces for data too: NCCL sends by %s, and %s (%s) alone, "
+        "which leads to the other nodes, would take that away.  %s  NCCL starts over %s, the first "
+        "in the kernel's order: where that does not lead to them, name those that do.",
         fastest_text(r, nets, count), r->c.peer_if,
         nccl_rate_text(r->a, peer ? maybe_of(iface_mbps(peer)) : maybe_none()), r->c.peer_why,
-        count ? nets[0]->name : "the first");
-
+        start);
     if (!c.bad)
         return env_unset(why);
     return env_set(NCCL_REQUIRED, c.list,
