@@ -194,6 +194,29 @@ static void seen_differ(const struct conf *c, const struct seen *s, const char *
     buf_release(&text);
 }
 
+/* The first machine's reason speaks of a variable that the machines do not share. */
+static bool reason_is_one(const struct seen *s, const char *reason)
+{
+    const struct nccl_var *x;
+
+    for (size_t i = 0; i < s->count; i++)
+        for (size_t k = 0; k < s->envs[i].count; k++) {
+            const char *name = s->envs[i].vars[k].name;
+
+            if (str_starts(name, "NCCL_") && strstr(reason, name) && !seen_agree(s, name, &x))
+                return true;
+        }
+    return false;
+}
+
+static const char *seen_reason(const struct seen *s, const struct nccl_var *x)
+{
+    return !reason_is_one(s, x->reason)
+               ? x->reason
+               : "Every machine of the group has it so, for reasons that hang on a variable which "
+                 "is another on each: 'stoker detect --env' there tells them.";
+}
+
 static void seen_var(const struct conf *c, const struct seen *s, const char *name, struct buf *out)
 {
     const struct nccl_var *x;
@@ -203,10 +226,11 @@ static void seen_var(const struct conf *c, const struct seen *s, const char *nam
     if (!seen_agree(s, name, &x)) {
         seen_differ(c, s, name, out);
     } else if (x->value) {
-        var(c, out, &(struct conf_var){ .name = x->name, .value = x->value, .reason = x->reason });
+        var(c, out,
+            &(struct conf_var){ .name = x->name, .value = x->value, .reason = seen_reason(s, x) });
     } else {
         buf_addf(out, "\n# %s is left unset:\n", x->name);
-        comment(out, x->reason);
+        comment(out, seen_reason(s, x));
     }
 }
 

@@ -55,6 +55,17 @@ for d in m[\"distances\"]:
     ! grep -q "^NCCL_IB_HCA" differ/nccl/gpu/nccl.conf && grep -q "need different values" differ/nccl/gpu/nccl.conf &&
     grep -q "^NCCL_IB_HCA" one/nccl/gpu/nccl.conf
 '
+test_expect '... and what hangs on such a value is not told as if it held for all' '
+    cat >roce.yaml <<END
+schema: stoker.spec/1
+nodes: [{name: r, count: 2, gpus_per_node: 4, gpu: {model: H100, link: nvlink4}, fabrics: [f]}]
+fabrics: [{name: f, kind: roce, rate: 400Gb/s, nics_per_node: 4}]
+END
+    python3 "$TOP/tests/machines/rails.py" tars zeroconf && stoker detect --root tars/zeroconf.tar --json >z1.json && sed "s/10\.100\./10.101./g; s/ffff:0a64:/ffff:0a65:/g" z1.json >z2.json &&
+    named z1.json r1 && named z2.json r2 && stoker render nccl -f roce.yaml --inventory r1.json --inventory r2.json -o range 2>err && cat err &&
+    tr "\n" " " <range/nccl/nccl.conf | sed "s/ # / /g" >flat && grep -q "different values: 10.100.0.0/22 on r1, 10.101.0.0/22 on r2" flat &&
+    ! grep -q "With NCCL_IB_ADDR_RANGE" flat && grep -q "which is another on each" flat
+'
 refused() { # HOST PYTHON WORDS: refused, nothing is written
     named dgx.json "$1" "$2" && rm -rf no && ! stoker render nccl -f site.yaml --inventory "$1.json" -o no 2>err &&
         cat err && grep -q "^site.yaml:$3" err && test ! -e no
