@@ -608,6 +608,7 @@ static const char *const name_vars[] = { "HOSTNAME",           "NODE_NAME",
                                          "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST",
                                          "SLURM_SUBMIT_HOST",  "SLURM_LAUNCH_NODE_IPADDR",
                                          "SLURM_TOPOLOGY_ADDR" };
+static const char *const host_vars[] = { "NCCL_COMM_ID", "NCCL_HOSTID" }; /* HOST:PORT, a host */
 static const char *const name_keys[] = { "hostname", "k8s_node", "slurm_nodes" };
 static const char *const addr_keys[] = { "addr",   "gateway", "dst",    "value",
                                          "source", "options", "cmdline" };
@@ -623,6 +624,33 @@ static bool is_one_of(const char *s, const char *const *list, size_t count)
     return false;
 }
 
+/* "host", "host:port"; not "[fd00::1]:port". */
+static void learn_host(struct mask *m, const char *text)
+{
+    learn_name(m, text, strcspn(text, ":[\r\n"));
+}
+
+/* NCCL's own settings, "NAME=VALUE" a line. */
+static void learn_conf(struct mask *m, const char *data, size_t len)
+{
+    const char *end = data + len;
+
+    for (const char *p = data; p < end;) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        char line[MASK_NAME_MAX];
+        size_t n;
+
+        stop = stop ? stop : end;
+        n = (size_t)(stop - p) < sizeof(line) ? (size_t)(stop - p) : sizeof(line) - 1;
+        memcpy(line, p, n);
+        line[n] = '\0';
+        for (size_t i = 0; i < ARRAY_SIZE(host_vars); i++)
+            if (str_starts(line, host_vars[i]) && line[strlen(host_vars[i])] == '=')
+                learn_host(m, line + strlen(host_vars[i]) + 1);
+        p = stop + (stop < end);
+    }
+}
+
 static void learn_json_str(struct mask *m, const struct json *v, const struct json *parent)
 {
     const char *var = str_eq(v->key, "value") ? json_str(json_get(parent, "name")) : NULL;
@@ -632,6 +660,8 @@ static void learn_json_str(struct mask *m, const struct json *v, const struct js
     if (is_one_of(v->key, name_keys, ARRAY_SIZE(name_keys)) ||
         is_one_of(var, name_vars, ARRAY_SIZE(name_vars)))
         learn_names(m, v->text);
+    if (is_one_of(var, host_vars, ARRAY_SIZE(host_vars)))
+        learn_host(m, v->text);
     if (str_eq(v->key, "source"))
         learn_source(m, v->text, v->len, str_eq(json_str(json_get(parent, "fstype")), "lustre"));
     if (!is_one_of(v->key, addr_keys, ARRAY_SIZE(addr_keys)) || (var && strstr(var, "VERSION")))
@@ -712,6 +742,8 @@ void mask_learn(struct mask *m, const char *path, const char *data, size_t len)
     learn_whole(m, path, data, len);
     if (str_ends(path, "/mountinfo"))
         learn_mounts(m, data, len);
+    if (str_ends(path, "nccl.conf"))
+        learn_conf(m, data, len);
     for (size_t i = 0; i < ARRAY_SIZE(addr_files); i++)
         m->quads = m->quads || str_ends(path, addr_files[i]);
     scan(m, data, len, NULL);
@@ -728,6 +760,31 @@ enum rc mask_ready(struct mask *m, struct err *err)
         return err_set(err, RC_LIMIT, "the machine has more addresses than a mask can number");
     }
     return RC_OK;
+}
+
+/* Who mounted a share of Windows, as the kernel shows it among the options of a mount. */
+static void mask_users(struct buf *io)
+{
+    static const char *const options[] = { ",username=", ",domain=" };
+    struct buf out = { .max = io->max };
+    const char *text = buf_str(io);
+
+    for (size_t i = 0; i < io->len;) {
+        size_t n = 0;
+
+        for (size_t k = 0; !n && k < ARRAY_SIZE(options); k++)
+            if (str_starts(text + i, options[k]))
+                n = strlen(options[k]);
+        buf_add(&out, text + i, n ? n : 1);
+        i += n ? n : 1;
+        if (!n)
+            continue;
+        buf_adds(&out, "x");
+        i += strcspn(text + i, ", \t\n\"");
+    }
+    buf_reset(io);
+    buf_add(io, buf_str(&out), out.len);
+    buf_release(&out);
 }
 
 void mask_apply(struct mask *m, const char *path, struct buf *io)
@@ -750,6 +807,8 @@ void mask_apply(struct mask *m, const char *path, struct buf *io)
     buf_reset(io);
     buf_add(io, buf_str(&out), out.len);
     buf_release(&out);
+    if (str_ends(path, "/mountinfo") || str_ends(path, "/mounts") || str_ends(path, ".json"))
+        mask_users(io);
 }
 
 struct mask_counts mask_count(const struct mask *m)

@@ -54,7 +54,7 @@ int topo_xml_above(const struct topo_xml *t, int node, const char *name);
 /* Between a gpu, nic, net or pci function and another: "PIX", "PXB", "PHB", "SYS"; NULL: not
  * known. */
 const char *topo_xml_path(const struct topo_xml *t, int a, int b);
-/* The same to a function that the file does not name, right below one of its pci or cpu elements. */
+/* The same to a function that the file does not name, right below one of its bridges. */
 const char *topo_xml_path_below(const struct topo_xml *t, int a, int bridge);
 
 #endif

@@ -82,6 +82,20 @@ for t in "$TMP"/tars/*.tar; do
     "
 done
 
+test_expect 'hosts that only NCCL is told of, and who mounted a share, are masked' '
+    mkdir shares && tar -xf "$TMP/tars/dgx-h100.tar" -C shares && python3 -c "
+import json
+p = \"shares/stoker/self.json\"
+d = json.load(open(p))
+d[\"env\"] += [{\"name\": \"NCCL_COMM_ID\", \"value\": \"headnode77:1234\"}, {\"name\": \"NCCL_HOSTID\", \"value\": \"blade0815\"}]
+json.dump(d, open(p, \"w\"))
+p = \"shares/proc/self/mountinfo\"
+rows = open(p).read() + \"99 1 0:99 / /share rw - cifs //filer9/s rw,vers=3.1.1,username=jdoe,domain=CORPX,uid=0,addr=10.9.9.9\\n\"
+open(p, \"w\").write(rows)
+" && mkdir -p shares/etc && echo "NCCL_COMM_ID=confnode5:99" >shares/etc/nccl.conf &&
+    stoker gather --root shares shares.tar && mkdir masked && tar -xf shares.tar -C masked && grep -rq "username=x,domain=x" masked && grep -rq "NCCL_COMM_ID" masked &&
+    ! grep -rE "headnode77|blade0815|jdoe|CORPX|confnode5|filer9" masked
+'
 test_expect 'the same capture masked twice gives the same bytes' '
     stoker gather --root "$TMP/tars/openshift-roce.tar" one.tar &&
     stoker gather --root "$TMP/tars/openshift-roce.tar" two.tar && cmp one.tar two.tar
