@@ -305,6 +305,11 @@ static void doubt_version(struct sim *s)
 {
     const struct hw_soft *nccl = hw_nccl_soft(s->hw);
 
+    if (s->c->nccl_version && s->c->ports_count && !s->c->efa && !nccl_older_than(s->hw, 2, 31))
+        nccl_doubt(s,
+                   "NCCL %s is newer than 2.30, the last release whose rules are followed here: "
+                   "what it changed is not known.",
+                   s->c->nccl_version);
     if (s->c->nccl_version || !s->c->ports_count || s->c->efa)
         return;
     if (nccl)

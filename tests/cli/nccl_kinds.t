@@ -28,6 +28,9 @@ test_expect 'dma-buf came with 2.13: before, GPUDirect RDMA wants the peer-memor
     json_of dmabuf-212 'c[\"gpudirect_support\"] == \"none\" and not any(g[\"use\"] for g in c[\"gpudirect\"])' &&
     json_of dmabuf-213 'c[\"gpudirect_support\"] == \"dma-buf\" and any(g[\"use\"] for g in c[\"gpudirect\"])'
 "
+test_expect 'an NCCL newer than what is followed: not certain, and said' "
+    env_of newer && says 'NCCL 2.35.1 is newer than 2.30' && json_of newer 'not c[\"certain\"]' && json_of amd-222 'c[\"certain\"]'
+"
 test_expect 'NCCL took 16 ports up to 2.18.3' "
     json_of many-2183 'sum(x[\"used\"] for x in c[\"ports\"]) == 16' && env_of many-2183 && says 'takes the first 16' &&
     json_of many-2185 'sum(x[\"used\"] for x in c[\"ports\"]) == 18'

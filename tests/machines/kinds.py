@@ -30,7 +30,13 @@ def epyc():
     return milan("AMD EPYC 7543 32-Core Processor", 2, 8, 2, 8, 3700, smt=1)
 
 
-# ---- old releases
+# ---- old releases, and one that is newer than what is followed
+@machine
+def newer():
+    """InfiniBand rails, NCCL 2.35"""
+    return Node(R.rails(lambda i: ib(i), 4), nccl="2.35.1")
+
+
 def amd(gpus, nccl):
     return Node([(i % 2, GPU) for i in range(gpus)], cpu=epyc(), nvlink=False, kind=G.A100_PCIE,
                 nccl=nccl, link=4)
