@@ -431,8 +431,9 @@ struct hw {
     size_t rdma_count;
     struct hw_net *nets;
     size_t nets_count;
-    struct hw_route *routes;
+    struct hw_route *routes; /* of the main table */
     size_t routes_count;
+    struct maybe route_tables; /* others, with a route by a gateway: of `ip rule` */
     struct hw_distance *distances;
     size_t distances_count;
     struct hw_limits limits;

@@ -437,6 +437,29 @@ static void read_ifs(struct hw_build *b, const struct route_list *routes)
     free(keep);
 }
 
+/* Tables beside "Main:" and "Local:" are "Id 101:"; a route by a gateway is of the scope
+ * "universe", one on link is not. */
+static void count_tables(struct hw_build *b)
+{
+    char *text = xmalloc(NET_FILE_MAX);
+    ssize_t n = root_read(b->root, "/proc/net/fib_trie", text, NET_FILE_MAX);
+    int64_t count = 0;
+    bool other = false;
+
+    for (char *line = text, *end; n > 0 && (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        *end = '\0';
+        if (*line && *line != ' ') {
+            other = str_starts(line, "Id ");
+        } else if (other && strstr(line, " universe UNICAST")) {
+            count++;
+            other = false; /* the rest of this table adds nothing */
+        }
+    }
+    if (n >= 0)
+        b->hw->route_tables = maybe_of(count);
+    free(text);
+}
+
 void hw_src_net(struct hw_build *b)
 {
     struct route_list l = { 0 };
@@ -444,6 +467,7 @@ void hw_src_net(struct hw_build *b)
 
     told = read_routes(b, "/proc/net/route", &l, route4);
     told = read_routes(b, "/proc/net/ipv6_route", &l, route6) || told;
+    count_tables(b);
     read_ifs(b, &l);
     if (!told)
         hw_note_add(b, "net", "could not read the routes below '/proc/net'");

@@ -315,6 +315,9 @@ size_t ports_isolated_rails(const struct hw *hw, const struct nccl_choice *c)
     }
     if (!any || (str_eq(r.layer, "InfiniBand") && r.largest > 1 && 2 * r.largest > r.ports))
         return 0;
+    /* a table of its own for each rail (ip rule) leads from one to another */
+    if (str_eq(r.layer, "Ethernet") && maybe_or(hw->route_tables, 0) >= (int64_t)r.count)
+        return 0;
     return r.count > 1 && r.gateways <= 1 ? r.count : 0;
 }
 

@@ -404,6 +404,10 @@ test_expect 'rails that are turned off keep their GPUs from the storage ports, a
 test_expect 'most ports that are up have a mount: those that are down count, and the rail stays one' "
     env_of ib-one && sets NCCL_IB_HCA =mlx5_0:1 && says 'mounted over its network, 10.70.0.0/16'
 "
+test_expect 'rails with routing tables of their own lead to each other' "
+    env_of rail-tables && sets NCCL_CROSS_NIC '' && env_of rail-tables-dead && ! grep -q 'Not certain' flat &&
+    env_of rail-tables-few && sets NCCL_CROSS_NIC 0
+"
 test_expect 'a rail of a slower model is built so: it is told, and nothing is drained' "
     env_of rail-slow && says 'GPU 2 goes by those of its neighbours, whose NICs are of a faster model' && ! grep -q Drain flat
 "

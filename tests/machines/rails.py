@@ -857,6 +857,25 @@ def rail_half():
     return Node(rails(lambda i: roce(i, 400, rate="200 Gb/sec (4X)" if i == 2 else None)))
 
 
+def rail_tables(count=8, dead=None):
+    """RoCE rails, each with a routing table of its own that has a gateway (ip rule)"""
+    node = Node(rails(lambda i: roce(i, 400, state="1: DOWN" if i == dead else None)))
+    own = "  |-- 0.0.0.0\n     /0 universe UNICAST\n  |-- 10.100.%d.0\n     /24 link UNICAST\n"
+    main = "Main:\n  |-- 0.0.0.0\n     /0 universe UNICAST\nLocal:\n  |-- 127.0.0.1\n     /32 host LOCAL\n"
+    node.m.tree.file("/proc/net/fib_trie", main + "".join("Id %d:\n" % (101 + i) + own % i for i in range(count)))
+    return node
+
+
+def rail_tables_few():
+    """the same with one such table, of something else"""
+    return rail_tables(1)
+
+
+def rail_tables_dead():
+    """tables for all rails, one of which is down"""
+    return rail_tables(8, 3)
+
+
 def turned_off(node, *names):
     """The network devices of these NICs are down, by hand or for want of a configuration."""
     for name in names:
