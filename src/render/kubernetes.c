@@ -474,6 +474,7 @@ static bool begin(struct kube *q, struct render *r)
     works_find(q);
     kube_sharing_check(q);
     kube_mps_users_check(q);
+    kube_release_check(q);
     q->serve = k8s_has_models(r->spec, NULL);
     q->serves = q->serve;
     for (size_t i = 0; i < q->work_count; i++)

@@ -24,6 +24,7 @@
 #define TRAINING_OPERATOR "v1.9.4"
 #define TRAINER           "v2.3.0"
 #define JOBSET            "v0.12.0"
+#define KUEUE             "0.19.2"
 
 #define SRIOV_NAMESPACE "sriov-network-operator"
 #define IPAM_NAMESPACE  "kube-system" /* of nv-ipam and its pools */
@@ -311,7 +312,7 @@ static const struct chart queue_chart = {
     .what = "Kueue: a job starts when there is room for all its pods",
     .release = "kueue",
     .where = "oci://registry.k8s.io/kueue/charts/kueue",
-    .version = "0.19.2",
+    .version = KUEUE,
     .variable = "KUEUE_VERSION",
     .namespace = "kueue-system",
     .options = "--values \"$here/kueue-values.yaml\" \\\n",
@@ -351,6 +352,35 @@ static void install_jobs(struct kube *q, struct buf *out)
     if (q->t->queue)
         install_queue(out);
 #undef OVERLAY
+}
+
+/* What the releases that are installed ask of the cluster, by their own pages: Kueue's README,
+ * JobSet's ("one of the last 3 minor versions", tested on 1.32 to 1.34), the README of Trainer's
+ * chart.  The charts of the others take 1.25 and older (`kubeVersion`), which are refused. */
+void kube_release_check(struct kube *q)
+{
+    const struct {
+        bool used;
+        int minor;
+        const char *what;
+        const void *at;
+    } rows[] = {
+        { q->t->queue != NULL, 29, "Kueue " KUEUE, &q->t->queue },
+        { uses_kind(q, KUBE_JOBSET), 32, "JobSet " JOBSET, &q->t->job },
+        { uses_kind(q, KUBE_TRAINJOB), 31, "Trainer " TRAINER, &q->t->job },
+    };
+    const struct spec *s = q->k.r->spec;
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (rows[i].used && q->k.minor < rows[i].minor)
+            render_warn(q->k.r,
+                        spec_where(s, &q->t->version).line ? (const void *)&q->t->version
+                                                           : rows[i].at,
+                        "Say the cluster's release in 'targets.kubernetes.version', or install an "
+                        "older one by hand.",
+                        "node-prepare.sh installs %s, which needs Kubernetes 1.%d: the files are "
+                        "for 1.%d",
+                        rows[i].what, rows[i].minor, q->k.minor);
 }
 
 /* ---- what the site has ---- */

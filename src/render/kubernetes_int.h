@@ -90,6 +90,7 @@ void k8s_rules(struct render *r, struct yaml_out *y);
 void kube_node_write(struct kube *q);
 void kube_operator_write(struct kube *q);
 void kube_sharing_check(struct kube *q);   /* refuses shares that the device plug-in cannot give */
+void kube_release_check(struct kube *q);   /* warns of releases that the cluster is too old for */
 void kube_mps_users_check(struct kube *q); /* refuses users that MPS would not serve together */
 /* How often the device plug-in offers each GPU of a group: 1 where it shares none. */
 int64_t kube_shares(const struct kube *q, const struct spec_node *n);

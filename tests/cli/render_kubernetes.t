@@ -568,6 +568,21 @@ test_expect 'warned: settings of GPUs that nothing makes' '
     told set "sharing" "power_limit" "clock" "compute_mode" "ecc" &&
     sed "s/model: H100/model: H100, sharing: mig/" gpus.yaml >whole.yaml && has gpus/kubernetes/base/component-u.yaml "nvidia.com/gpu: 1" &&
     stoker render kubernetes -f whole.yaml -o whole >out 2>whole.err && told whole "says no MIG profile: pods have its GPUs as a whole"'
+test_expect 'warned: a release older than Kueue, JobSet or Trainer take' '
+    for v in 1.27 1.28 1.29 1.30 1.31 1.32; do
+        for kind in "queue: q" "job: jobset" "job: trainjob" "namespace: x"; do
+            cat >old.yaml <<END
+nodes: [{name: g, count: 2, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TiB}]
+components: {t: {kind: training, target: kubernetes, nodes_per_replica: 2, gpus: 8, image: r.org/t:1, command: [t]}}
+targets: {kubernetes: {version: "$v", $kind, stoker_image: r.org/s:1}}
+END
+            stoker spec check old.yaml 2>err
+            case $kind in queue*) least=29 ;; *jobset) least=32 ;; *trainjob) least=31 ;; *) least=27 ;; esac
+            grep -q "^old.yaml:3:33: warning: node-prepare.sh installs .* needs Kubernetes 1.$least: the files are for $v" err
+            test $? = $([ "${v#1.}" -lt $least ] && echo 0 || echo 1) || { echo "$v $kind"; cat err; exit 1; }
+        done
+    done
+    sed -i "s/version: \"1.32\", namespace: x/queue: q/" old.yaml && stoker spec check old.yaml 2>err && grep -q "^old.yaml:3:31: warning: .* Kueue 0" err'
 test_expect 'warned: a release newer than those known' '
     sed "s/{namespace: ml,/{namespace: ml, version: \"1.99\",/" roomy.yaml >newer.yaml &&
     stoker render kubernetes -f newer.yaml -o newer >out 2>newer.err && told newer "1.99 is newer than 1"'

@@ -46,8 +46,8 @@ put() {
     fi
 }
 
-# Kubernetes release (default); packages of it come from the project's own repository.
-minor=27
+# Kubernetes release (targets.kubernetes.version); packages of it come from the project's own repository.
+minor=30
 kubeadm_api=v1beta3
 
 # The kubelet counts memory without swap, and a GPU job that swaps is lost anyway.
