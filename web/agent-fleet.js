@@ -406,7 +406,7 @@ function rankPanel(job) {
   const bars = rankBars(job);
   box.append(bars, el("div", { className: "row soft" }, el("span", {}, "rank " + job.ranks[0].rank), el("span", {}, "own work, and waiting for others"), el("span", {}, "rank " + job.ranks[job.ranks.length - 1].rank)));
   const worst = job.ranks.filter(r => known(r.busy)).sort((a, b) => b.busy - a.busy).slice(0, 5);
-  if (job.slow) box.append(table(["rank", "node", "#GPU", "#own work", "#longer than the middle", "why it may be"], worst.map(r => el("tr", {}, el("td", {}, String(r.rank)), el("td", {}, nodeName(r.node)), el("td", { className: "n" }, known(r.gpu) ? String(r.gpu) : unknown()), el("td", { className: "n" }, say(r.busy, "s")), el("td", { className: "n" }, text(r.busy / job.middle - 1, "ratio")), el("td", { className: "wrap" }, slowReasons(job, r).join("; ")))), ""));
+  if (job.slow) box.append(el("div", { className: "scroll" }, table(["rank", "node", "#GPU", "#own work", "#longer than the middle", "why it may be"], worst.map(r => el("tr", {}, el("td", {}, String(r.rank)), el("td", {}, nodeName(r.node)), el("td", { className: "n" }, known(r.gpu) ? String(r.gpu) : unknown()), el("td", { className: "n" }, say(r.busy, "s")), el("td", { className: "n" }, text(r.busy / job.middle - 1, "ratio")), el("td", { className: "wrap" }, slowReasons(job, r).join("; ")))), "")));
   box.bars = bars;
   return box;
 }
