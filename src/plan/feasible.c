@@ -152,9 +152,7 @@ static void units_make(struct feasible *f)
     f->units = arena_array(&f->a, struct unit, 2 * s->component_count + 2);
     f->unit_of = arena_array(&f->a, size_t, s->component_count + 1);
     memset(f->unit_of, 0xff, s->component_count * sizeof(*f->unit_of));
-    for (size_t i = 0; i < s->component_count; i++)
-        if (s->components[i].target == SPEC_TARGET_KUBERNETES)
-            f->opts.kubernetes_by_name = false;
+    f->opts.kubernetes_by_name = f->opts.kubernetes_by_name && spec_kubernetes_takes_others(s);
     f->fabrics = arena_array(&f->a, const struct spec_fabric *, s->fabric_count + 1);
     f->part = arena_array(&f->a, int, s->node_count + 1);
     for (size_t i = 0; i < s->node_count; i++)

@@ -72,7 +72,7 @@ struct feasible_fault {
 };
 
 struct feasible_opts {
-    bool kubernetes_by_name; /* no component is for Kubernetes: those with an image are */
+    bool kubernetes_by_name; /* it may take those of other targets that have an image */
 };
 
 struct feasible; /* opaque: the spec's answer; borrows the spec */

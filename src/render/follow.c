@@ -582,14 +582,6 @@ const char *render_follow_wish(const char *target, unsigned kind, const char *ke
 
 /* --- components --- */
 
-static bool on_kubernetes(const struct render *r, const struct spec_component *c)
-{
-    for (size_t i = 0; i < r->spec->component_count; i++)
-        if (r->spec->components[i].target == SPEC_TARGET_KUBERNETES)
-            return c->target == SPEC_TARGET_KUBERNETES;
-    return c->image; /* then it takes all that it can */
-}
-
 static bool runs_it(const struct render *r, const struct spec_component *c, unsigned on)
 {
     switch (on) {
@@ -600,7 +592,7 @@ static bool runs_it(const struct render *r, const struct spec_component *c, unsi
     case ON_SLURM:
         return c->target == SPEC_TARGET_SLURM;
     case ON_KUBERNETES:
-        return on_kubernetes(r, c);
+        return spec_kubernetes_takes(r->spec, c);
     default:
         return c->target == SPEC_TARGET_OPENSHIFT;
     }

@@ -50,7 +50,7 @@ struct k8s { /* what holds for all objects of a target */
     int minor;                                                           /* of Kubernetes 1.MINOR */
     enum spec_mig_strategy mig_strategy;
     const void *mig_strategy_at;
-    bool by_name;  /* no component is for the target: all that have an image are */
+    bool by_name;  /* components of other targets that have an image are rendered, too */
     bool scc;      /* OpenShift's constraint picks the user: none is named */
     bool ipc_lock; /* RDMA pods ask for IPC_LOCK though they are not root */
 };

@@ -77,18 +77,50 @@ static void work_add(struct kube *q, const struct spec_component *c)
     q->work_count++;
 }
 
+/* Does the spec have its own target write files of it, too?  That of `local` is systemd's. */
+static const char *other_runner(const struct spec_targets *t, const struct spec_component *c)
+{
+    switch (c->target) {
+    case SPEC_TARGET_SLURM:
+        return t->slurm ? "slurm" : NULL;
+    case SPEC_TARGET_OPENSHIFT:
+        return t->openshift ? "openshift" : NULL;
+    case SPEC_TARGET_COMPOSE:
+        return t->compose ? "compose" : NULL;
+    case SPEC_TARGET_SYSTEMD:
+    case SPEC_TARGET_LOCAL:
+        return t->systemd ? "systemd" : NULL;
+    default:
+        return NULL;
+    }
+}
+
+static void twice_tell(struct kube *q, const struct spec_component *c)
+{
+    struct render *r = q->k.r;
+    const struct spec_kubernetes *t = r->spec->targets.kubernetes;
+    const char *other = other_runner(&r->spec->targets, c);
+    const void *target = spec_where(r->spec, &c->target).line ? (const void *)&c->target : c;
+
+    if (t && t->components == SPEC_TAKES_AUTO && other)
+        render_warn(r, target,
+                    "Say which is meant, below targets.kubernetes: 'components: own', or 'all'.",
+                    "'%s' is rendered for %s and for kubernetes: where both are applied, it runs "
+                    "twice",
+                    c->name, other);
+}
+
 static void works_find(struct kube *q)
 {
     const struct spec *s = q->k.r->spec;
 
     q->works = arena_array(&q->k.arena, struct kube_work, s->component_count + 1);
+    q->k.by_name = spec_kubernetes_takes_others(s);
     for (size_t i = 0; i < s->component_count; i++)
-        if (s->components[i].target == SPEC_TARGET_KUBERNETES)
+        if (spec_kubernetes_takes(s, &s->components[i])) {
             work_add(q, &s->components[i]);
-    q->k.by_name = !q->work_count;
-    for (size_t i = 0; q->k.by_name && i < s->component_count; i++)
-        if (s->components[i].image)
-            work_add(q, &s->components[i]);
+            twice_tell(q, &s->components[i]);
+        }
 }
 
 /* ---- the namespace and its rights ---- */

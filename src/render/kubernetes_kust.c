@@ -30,9 +30,9 @@ static void base_write(struct kube *q)
 
     kustomization(q, &y, out, "Everything that runs; apply an overlay, not this.");
     if (q->k.by_name)
-        yaml_comment(&y, "No component's target is kubernetes: all that have an image are here.");
+        yaml_comment(&y, "Components of other targets that have an image are here, too.");
     for (size_t i = 0; q->k.by_name && i < s->component_count; i++)
-        if (!s->components[i].image)
+        if (!spec_kubernetes_takes(s, &s->components[i]))
             yaml_comment(&y, arena_printf(&q->k.arena, "Left out, since it has no image: %s (%s)",
                                           s->components[i].name,
                                           render_from(q->k.r, &s->components[i].name)));

@@ -222,7 +222,7 @@ static enum rc outcome(const struct render *r, struct err *err)
     return RC_OK;
 }
 
-/* Is Kubernetes among the targets?  It takes components of others when it has none of its own. */
+/* Is Kubernetes among the targets?  It may take components of others. */
 static bool by_name(const struct render_input *in)
 {
     for (size_t i = 0; i < in->target_count; i++)

@@ -102,6 +102,23 @@ const struct spec_node *spec_component_group(const struct spec *s, const struct 
     return i == 0 ? spec_node_of(s, c->nodes) : NULL;
 }
 
+bool spec_kubernetes_takes_others(const struct spec *s)
+{
+    const struct spec_kubernetes *k = s->targets.kubernetes;
+
+    if (k && k->components != SPEC_TAKES_AUTO)
+        return k->components == SPEC_TAKES_ALL;
+    for (size_t i = 0; i < s->component_count; i++)
+        if (s->components[i].target == SPEC_TARGET_KUBERNETES)
+            return false;
+    return true;
+}
+
+bool spec_kubernetes_takes(const struct spec *s, const struct spec_component *c)
+{
+    return c->target == SPEC_TARGET_KUBERNETES || (c->image && spec_kubernetes_takes_others(s));
+}
+
 bool spec_component_on(const struct spec *s, const struct spec_component *c,
                        const struct spec_node *n)
 {

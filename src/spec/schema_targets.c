@@ -5,6 +5,7 @@
 
 WORDS(preempts, SPEC_PREEMPTS);
 WORDS(job_kinds, SPEC_JOB_KINDS);
+WORDS(takes, SPEC_TAKES);
 WORDS(mig_strategies, SPEC_MIG_STRATEGIES);
 
 /* clang-format off */
@@ -158,6 +159,9 @@ static const struct spec_row kubernetes_rows[] = {
         .doc = "Kubernetes release the files are for"),
     ROW(CHOICE, "job", struct spec_kubernetes, job, .dflt = "job", .choices = job_kinds,
         .doc = "object a training component becomes"),
+    ROW(CHOICE, "components", struct spec_kubernetes, components, .dflt = "auto", .choices = takes,
+        .doc = "own: those with target kubernetes; all: others with an image, too; "
+               "auto: all if none is own"),
     ROW(NAME, "storage_class", struct spec_kubernetes, storage_class,
         .doc = "for volumes that name none"),
     ROW(NAME, "queue", struct spec_kubernetes, queue, .doc = "Kueue local queue"),

@@ -297,6 +297,9 @@ enum spec_preempt { SPEC_PREEMPTS(SPEC_ENUM_) };
     X(JOB_PYTORCHJOB, "pytorchjob") X(JOB_TRAINJOB, "trainjob") X(JOB_JOBSET, "jobset")
 enum spec_job_kind { SPEC_JOB_KINDS(SPEC_ENUM_) };
 
+#define SPEC_TAKES(X) X(TAKES_AUTO, "auto") X(TAKES_OWN, "own") X(TAKES_ALL, "all")
+enum spec_takes { SPEC_TAKES(SPEC_ENUM_) };
+
 #define SPEC_MIG_STRATEGIES(X) X(MIG_MIXED, "mixed") X(MIG_SINGLE, "single")
 enum spec_mig_strategy { SPEC_MIG_STRATEGIES(SPEC_ENUM_) };
 
@@ -673,6 +676,7 @@ struct spec_slurm {
 struct spec_kubernetes {
     const char *namespace, *version, *storage_class, *queue, *runtime_class;
     enum spec_job_kind job;
+    enum spec_takes components; /* see spec_kubernetes_takes() */
     bool gpu_operator, network_policy;
     enum spec_mig_strategy mig_strategy;
     const char *priority_class;
@@ -893,6 +897,10 @@ bool spec_model_is_fetched(const struct spec_model *m); /* its source is a name 
 size_t spec_component_group_count(const struct spec *s, const struct spec_component *c);
 /* Is the image a file of the machines, by its path?  Slurm alone starts one. */
 bool spec_image_is_file(const char *image);
+/* Is it rendered for Kubernetes?  Others' components are, if they have an image and the spec says
+ * so, or says nothing and no component is for Kubernetes. */
+bool spec_kubernetes_takes_others(const struct spec *s);
+bool spec_kubernetes_takes(const struct spec *s, const struct spec_component *c);
 bool spec_component_on(const struct spec *s, const struct spec_component *c,
                        const struct spec_node *n);
 

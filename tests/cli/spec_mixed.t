@@ -177,4 +177,36 @@ END
     told grace.yaml 9 19 "grace. of QOS .lo. is not followed" &&
     sed "s/suspend/requeue/" grace.yaml >r.yaml && stoker spec check r.yaml 2>err && ! grep "grace" err
 '
+# hybrid COMPONENTS: a site of Slurm, OpenShift, units and Kubernetes; three of four components have an image
+hybrid() {
+    extra=${1-}
+    cat <<END
+nodes: [{name: k, count: 4, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB}]
+components:
+  sl: {kind: training, target: slurm, gpus: 8, image: "r.org/a:1", command: [x], training: {framework: other}}
+  oc: {kind: service, target: openshift, gpus: 8, image: "r.org/a:1", command: [x]}
+  lo: {kind: service, image: "r.org/a:1", command: [x]}
+  bare: {kind: batch, target: slurm, command: [x]}
+software: {container_runtime: true}
+targets: {slurm: {}, openshift: {stoker_image: "r.org/s:1"}, kubernetes: {stoker_image: "r.org/s:1"$extra}}
+END
+}
+pods() { (cd "$1/kubernetes/base" && echo component-*.yaml | sed "s/component-//g; s/\.yaml//g"); }
+test_expect 'a component that another target runs is rendered for Kubernetes as the spec says, never without a word' '
+    hybrid >auto.yaml && stoker render all -f auto.yaml -o hybrid-auto >/dev/null 2>err && test "$(pods hybrid-auto)" = "lo oc sl" &&
+    grep -q "^auto.yaml:3:32: warning: .sl. is rendered for slurm and for kubernetes: where both are applied, it runs twice" err &&
+    grep -q "^auto.yaml:4:31: warning: .oc. is rendered for openshift and for kubernetes" err && test "$(grep -c "runs twice" err)" = 2 &&
+    hybrid ", components: all" >all.yaml && stoker render all -f all.yaml -o hybrid-all >/dev/null 2>err && ! grep "runs twice" err &&
+    test "$(pods hybrid-all)" = "lo oc sl" &&
+    hybrid ", components: own" >own.yaml && stoker render all -f own.yaml -o hybrid-own >/dev/null 2>err && ! grep "runs twice" err &&
+    test "$(pods hybrid-own)" = "*" && test -e hybrid-own/slurm/sbatch/sl.sbatch && test -e hybrid-own/kubernetes/base/kustomization.yaml &&
+    for mode in auto own all; do
+        sed "/^software/i\  kk: {kind: service, target: kubernetes, image: \"r.org/a:1\", command: [x]}" $mode.yaml >kk.yaml && rm -rf kk &&
+        stoker render all -f kk.yaml -o kk >/dev/null 2>err && ! grep "runs twice" err || exit 1
+        case $mode in all) want="kk lo oc sl" ;; *) want=kk ;; esac
+        test "$(pods kk)" = "$want" || { pods kk; exit 1; }
+    done || { cat err; exit 1; }
+    sed "s/, kubernetes: {[^}]*}//" auto.yaml >asked.yaml && stoker render kubernetes -f asked.yaml -o asked >/dev/null 2>err && ! grep "runs twice" err &&
+    test "$(pods asked)" = "lo oc sl"
+'
 test_done
