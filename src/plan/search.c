@@ -437,8 +437,10 @@ static void eval_pipeline(struct worker *w, struct unit *u, int pp_place)
     int64_t model = (int64_t)c->tp * c->cp * x->pp.v[pp_place], dp = s->cluster->gpus / model;
     int64_t round = dp * c->micro_batch;
 
+    w->looked++;
     if (s->cluster->gpus % model || ((s->fixed & PLAN_GIVEN_DP) && s->base.dp != dp))
         return;
+    w->looked += 2 * (uint64_t)x->vpp.count;
     c->pp = x->pp.v[pp_place];
     c->dp = (int32_t)dp;
     c->grad_acc = (int32_t)plan_max(1, s->batch / round);

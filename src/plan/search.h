@@ -121,8 +121,9 @@ struct plan_found {
 
 /* How many configurations there are, without looking at them: tried, and excluded by rule. */
 void plan_search_count(const struct plan_space *s, struct plan_found *out);
-/* Whether there is one that the rules and the framework leave. */
-bool plan_search_any(const struct plan_space *s);
+/* Whether there is one that the rules and the framework leave.  What it may look at is taken from
+ * *left (combinations of sizes); false as well where that is too little. */
+bool plan_search_any(const struct plan_space *s, double *left);
 /* A hint for a space of which the rules leave nothing (f->tried is 0): the rule that a given size
  * breaks, or the batch, with the nearest value that works.  `err` may be NULL. */
 void plan_refused_hint(const struct plan_space *s, const struct plan_found *f, struct err *err);

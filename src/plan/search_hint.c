@@ -18,7 +18,8 @@
 
 enum {
     DOUBLINGS = 4,
-    NEAR_MAX = 16 /* values beside a given one that are tried */
+    NEAR_MAX = 16,        /* values beside a given one that are tried */
+    HINT_WORK = 200000000 /* combinations of sizes that a hint looks at: a second or two */
 };
 
 int64_t plan_enough_gpus(const struct plan_space *space)
@@ -49,7 +50,7 @@ int64_t plan_enough_gpus(const struct plan_space *space)
 /* Every batch that can be is a multiple of a divisor of the GPUs, and of what is given of the
  * micro-batch and of their number, or such a product itself where both are: the nearest of those
  * that leave something; 0: none. */
-static int64_t nearest_batch(const struct plan_space *space)
+static int64_t nearest_batch(const struct plan_space *space, double *left)
 {
     bool micro = space->fixed & PLAN_GIVEN_MICRO_BATCH, acc = space->fixed & PLAN_GIVEN_GRAD_ACC;
     int64_t gpus = space->cluster->gpus, best = 0;
@@ -66,7 +67,7 @@ static int64_t nearest_batch(const struct plan_space *space)
         s.batch = micro && acc ? unit : plan_max(1, (space->batch + unit / 2) / unit) * unit;
         if (best && llabs(s.batch - space->batch) >= llabs(best - space->batch))
             continue;
-        if (plan_search_any(&s))
+        if (plan_search_any(&s, left))
             best = s.batch;
     }
     return best;
@@ -120,7 +121,7 @@ struct near_size {
 /* The values that one size can have, those nearest to what is given first, until the rules leave
  * something: at most NEAR_MAX. */
 static void try_size(const struct plan_space *space, const struct given_size *size, bool any_batch,
-                     struct near_size *best)
+                     struct near_size *best, double *left)
 {
     struct plan_space s = *space;
     int32_t *value = (int32_t *)((char *)&s.base + size->offset);
@@ -138,7 +139,7 @@ static void try_size(const struct plan_space *space, const struct given_size *si
                 continue;
             *value = (int32_t)v;
             tried++;
-            if (any_batch ? (batch = nearest_batch(&s)) > 0 : plan_search_any(&s)) {
+            if (any_batch ? (batch = nearest_batch(&s, left)) > 0 : plan_search_any(&s, left)) {
                 *best = (struct near_size){ size, (int32_t)v, batch, ratio };
                 return;
             }
@@ -146,18 +147,18 @@ static void try_size(const struct plan_space *space, const struct given_size *si
 }
 
 /* The one given size that has to change the least for the rules to leave something. */
-static struct near_size nearest_size(const struct plan_space *s, bool any_batch)
+static struct near_size nearest_size(const struct plan_space *s, bool any_batch, double *left)
 {
     struct near_size best = { 0 };
 
     for (size_t i = 0; i < ARRAY_SIZE(given_sizes); i++)
         if (s->fixed & given_sizes[i].bit)
-            try_size(s, &given_sizes[i], any_batch, &best);
+            try_size(s, &given_sizes[i], any_batch, &best, left);
     return best;
 }
 
 /* Where more than one size has to change: one that is wrong whatever the others are. */
-static struct near_size nearest_alone(const struct plan_space *space)
+static struct near_size nearest_alone(const struct plan_space *space, bool any_batch, double *left)
 {
     struct near_size best = { 0 };
     struct plan_space s = *space;
@@ -167,15 +168,18 @@ static struct near_size nearest_alone(const struct plan_space *space)
         others &= ~given_sizes[i].bit;
     for (size_t i = 0; i < ARRAY_SIZE(given_sizes) && !best.size; i++) {
         s.fixed = others | given_sizes[i].bit;
-        if ((space->fixed & given_sizes[i].bit) && !plan_search_any(&s))
-            try_size(&s, &given_sizes[i], false, &best);
+        if (!(space->fixed & given_sizes[i].bit) ||
+            (any_batch ? nearest_batch(&s, left) > 0 : plan_search_any(&s, left)))
+            continue;
+        try_size(&s, &given_sizes[i], any_batch, &best, left);
     }
     return best;
 }
 
 /* The number of GPUs nearest to the given one on which the given sizes leave something, with the
  * batch that takes (0: the given one); 0: none. */
-static int64_t nearest_gpus(const struct plan_space *space, int64_t product, int64_t *out_batch)
+static int64_t nearest_gpus(const struct plan_space *space, int64_t product, int64_t *out_batch,
+                            double *left)
 {
     struct plan_cluster cl = *space->cluster;
     struct plan_space s = *space;
@@ -190,8 +194,8 @@ static int64_t nearest_gpus(const struct plan_space *space, int64_t product, int
                 cl.gpus = times * product;
                 if (times < 1 || cl.gpus > PLAN_GPUS_MAX)
                     continue;
-                *out_batch = any_batch ? nearest_batch(&s) : 0;
-                if (any_batch ? *out_batch > 0 : plan_search_any(&s))
+                *out_batch = any_batch ? nearest_batch(&s, left) : 0;
+                if (any_batch ? *out_batch > 0 : plan_search_any(&s, left))
                     return cl.gpus;
             }
     return 0;
@@ -247,23 +251,23 @@ static void say_broken(const struct plan_space *s, int64_t product, struct buf *
 }
 
 /* No batch works with the sizes that are given: the rule they break, and what would work. */
-static bool sizes_hint(const struct plan_space *s, struct err *err)
+static bool sizes_hint(const struct plan_space *s, double *left, struct err *err)
 {
     int64_t product = (int64_t)s->base.tp * s->base.pp * s->base.cp, gpus = 0;
-    struct near_size near = nearest_size(s, false);
+    struct near_size near = nearest_size(s, false, left);
     struct err own = { 0 };
     struct buf text = { 0 };
     bool said, alone = false;
 
     if (!near.size)
-        near = nearest_size(s, true);
+        near = nearest_size(s, true, left);
     if (s->fixed & PLAN_GIVEN_DP)
         product *= s->base.dp;
     say_broken(s, product, &text, &own);
     if (!near.size)
-        gpus = nearest_gpus(s, product, &near.batch);
-    if (!near.size && !gpus && (near = nearest_alone(s)).size)
-        alone = true;
+        gpus = nearest_gpus(s, product, &near.batch, left);
+    for (int any_batch = 0; any_batch <= 1 && !near.size && !gpus; any_batch++)
+        alone = (near = nearest_alone(s, any_batch, left)).size != NULL;
     if (text.len && (near.size || gpus || *own.hint))
         buf_addc(&text, ' ');
     if (near.size)
@@ -318,6 +322,7 @@ static const char *framework_reason(const struct plan_space *s)
 
 void plan_refused_hint(const struct plan_space *s, const struct plan_found *f, struct err *err)
 {
+    double left = HINT_WORK;
     int64_t batch;
     int most = 0;
 
@@ -330,9 +335,9 @@ void plan_refused_hint(const struct plan_space *s, const struct plan_found *f, s
 
         err_hint(err, "%s cannot run it: %s.", plan_framework_versions[s->framework],
                  why ? why : "each way to cut it has something that it has not");
-    } else if ((batch = nearest_batch(s)))
+    } else if ((batch = nearest_batch(s, &left)))
         err_hint(err, "The nearest batch that works is %lld.", (long long)batch);
-    else if (sizes_hint(s, err))
+    else if (sizes_hint(s, &left, err))
         return;
     else if (most)
         err_hint(err, "Rule %s refuses most: %llu of them.", plan_rule_names[most],

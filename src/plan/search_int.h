@@ -45,6 +45,7 @@ struct worker { /* of one thread; nothing in it is shared */
     struct plan_found *found;
     struct unit *unit;
     bool count_only;
+    uint64_t looked;       /* (pp, vpp, sp) that rules were asked about, and pp that were not */
     struct plan_pick best; /* of the cut at hand */
     double ceiling[64];    /* fastest of the front below a 64th of the limit */
 };

@@ -145,25 +145,30 @@ void plan_search_count(const struct plan_space *s, struct plan_found *out)
     arena_release(&a);
 }
 
-bool plan_search_any(const struct plan_space *s)
+bool plan_search_any(const struct plan_space *s, double *left)
 {
     struct arena a = { 0 };
     struct space_axes *x = arena_alloc(&a, sizeof(*x));
     const struct plan_config *b = &s->base;
     int64_t given = (int64_t)(s->fixed & PLAN_GIVEN_TP ? b->tp : 1) *
                     (s->fixed & PLAN_GIVEN_PP ? b->pp : 1) * (s->fixed & PLAN_GIVEN_CP ? b->cp : 1);
-    struct plan_found f;
+    struct plan_found f = { 0 };
     struct worker w;
 
-    found_init(&f, 1, &a);
     if (s->fixed & PLAN_GIVEN_DP)
         given *= b->dp;
     if (check(s, NULL) == RC_OK && s->cluster->gpus % plan_max(1, given) == 0) {
+        uint64_t units, looked = 0;
+
+        found_init(&f, 1, &a);
         space_axes_of(s, x);
         worker_init(&w, s, x, &f, arena_alloc(&a, sizeof(struct unit)));
-        if (space_work(s, x) <= PLAN_CUTS_MAX)
-            for (uint64_t i = 0; i < space_units(x) && !f.tried; i++)
-                worker_unit(&w, i);
+        units = space_units(x);
+        for (uint64_t i = 0; i < units && !f.tried && *left > 0; i++) {
+            worker_unit(&w, i);
+            *left -= (double)(w.looked - looked);
+            looked = w.looked;
+        }
     }
     arena_release(&a);
     return f.tried > 0;
