@@ -675,6 +675,7 @@ def left(b, demo):
 def broken(b, demo):
     """An agent that stands still, and one that is gone."""
     go(b, "overview")
+    b.until("document.getElementById('status').className === 'live'", 40) # it has to have heard of it
     demo.p.send_signal(signal.SIGSTOP)
     check("an agent that stands still is told", b.until("/no news/.test(document.getElementById('status').textContent)", 30))
     demo.p.send_signal(signal.SIGCONT)
