@@ -299,9 +299,9 @@ const struct cmd cmd_plan_cluster = {
         "GPUs, of storage and of the network, rented for the run and bought; prices carry their "
         "date and their range over clouds.\n\n"
         "With --file the component's model, kind of GPU, tokens, batch, sequence length, "
-        "precision, optimizer, framework and price are taken from the spec; the number of GPUs and the cut are what is searched, "
-        "and the network is the usual one of the GPU. COMPONENT may be left out where one "
-        "component trains.",
+        "precision, optimizer, framework and price are taken from the spec; the number of GPUs and "
+        "the cut are what is searched, and the network is the usual one of the GPU. COMPONENT may "
+        "be left out where one component trains.",
     .examples = cluster_examples,
     .run = run_cluster,
 };

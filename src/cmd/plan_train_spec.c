@@ -199,32 +199,52 @@ static int64_t wish_gpus(const struct wish *w)
     return w->c->gpus * w->c->nodes_per_replica * replicas;
 }
 
-/* The planner's node is an NVLink domain: the machine, or several whose NVLink is one, with the
- * networks of all of them. */
+/* GPUs of each machine that the component takes, where it is some of them on several machines: then
+ * no more share NVLink, nor adapters; 0: all of them, or one machine's. */
+static int64_t part_of_machine(const struct wish *w)
+{
+    const struct spec_node *n = w->node;
+
+    return !n->nvlink_domain.known && w->c->nodes_per_replica > 1 && w->c->gpus < n->gpus_per_node
+               ? w->c->gpus
+               : 0;
+}
+
+/* The planner's node is an NVLink domain: the machine, a part of it, or several machines whose
+ * NVLink is one, with the networks of all of them. */
 static void wish_domain(struct wish *w)
 {
     const struct spec_node *n = w->node;
     struct arena *a = &w->j->arena;
     bool wide = n->nvlink_domain.known;
     int64_t machines = wide && n->gpus_per_node ? n->nvlink_domain.v / n->gpus_per_node : 1;
-    int64_t rate = node_rate(w);
+    int64_t rate = node_rate(w), part = part_of_machine(w);
     const char *key = w->c->fabrics.count ? component_key(w, "fabrics")
                                           : arena_printf(a, "nodes.%s.fabrics", n->name);
+    const char *of =
+        part ? component_key(w, "gpus")
+             : arena_printf(a, "nodes.%s.%s", n->name, wide ? "nvlink_domain" : "gpus_per_node");
+    const void *from = wide   ? (const void *)&n->nvlink_domain
+                       : part ? (const void *)&w->c->gpus
+                              : (const void *)&n->gpus_per_node;
     char text[UNITS_TEXT_MAX];
 
-    w->o->machine = w->c->nodes_per_replica > 1 && w->c->gpus ? w->c->gpus : n->gpus_per_node;
-    if (w->o->node) /* the user's domain: as many machines as make it */
+    w->o->machine = part ? part : n->gpus_per_node;
+    if (w->o->node) { /* the user's domain: as many machines as make it */
         machines = n->gpus_per_node ? w->o->node / n->gpus_per_node : 1;
-    else if (n->gpus_per_node) {
-        w->o->node = wide ? n->nvlink_domain.v : n->gpus_per_node;
+        part = 0;
+    } else if (n->gpus_per_node) {
+        w->o->node = wide ? n->nvlink_domain.v : part ? part : n->gpus_per_node;
         snprintf(text, sizeof(text), "%" PRId64, w->o->node);
-        wish_set(w, NULL, "--node",
-                 wide ? (const void *)&n->nvlink_domain : (const void *)&n->gpus_per_node,
-                 arena_printf(a, "nodes.%s.%s", n->name, wide ? "nvlink_domain" : "gpus_per_node"),
-                 text);
+        wish_set(w, NULL, "--node", from, of, text);
     }
     if (machines > 1)
         key = arena_printf(a, "%s x %" PRId64 " machines", key, machines);
+    if (part) {
+        key =
+            arena_printf(a, "%s, of %" PRId64 " of %" PRId64 " GPUs", key, part, n->gpus_per_node);
+        rate = rate * part / n->gpus_per_node;
+    }
     if (rate > 0)
         wish_set(w, &w->o->net, "--net", w->c->fabrics.count ? &w->c->fabrics : &n->fabrics, key,
                  units_rate_exact((uint64_t)(rate * (machines > 1 ? machines : 1)), text));

@@ -291,6 +291,18 @@ test_expect 'an NVLink domain of several machines is the node of a plan, with th
     sed "s/ nvlink_domain: 72,//" gb.yaml >no.yaml && stoker plan train -f no.yaml t --no-vary >out && grep -q "^--node  *4  *no.yaml:1: nodes.gb.gpus_per_node" out &&
     grep -q "^--net  *1600Gb/s  *no.yaml:1: nodes.gb.fabrics$" out
 '
+test_expect 'some GPUs of each of several machines: no more share NVLink and adapters, and as many processes are started there' '
+    python3 - <<\EOF >four.yaml &&
+s = open("site.yaml").read()
+a = s.index("  train-13b:")
+b = s.index("\n\n", a)
+print(s[:a] + s[a:b].replace("    gpus: 8\n", "    gpus: 4\n").replace("nodes_per_replica: 2 ", "nodes_per_replica: 4 ") + s[b:])
+EOF
+    stoker plan train -f four.yaml train-13b --no-vary >out && grep -q "^--node  *4  *four.yaml:[0-9]*: components.train-13b.gpus" out &&
+    grep -q "^16 x H100.*, 4 in a node, 1600 Gb/s" out && grep -q "^--net  *1600Gb/s .*, of 4 of 8 GPUs" out &&
+    stoker plan train -f four.yaml train-13b --no-vary --flags torchrun >out && grep -q -e "--nnodes 4 --nproc-per-node 4 " out &&
+    stoker plan train -f site.yaml train-13b --no-vary >out && grep -q "^16 x H100.*, 8 in a node, 3200 Gb/s" out
+'
 test_expect 'a GPU-hour costs in a plan what it costs on the page: bought, rented, or as GPUs do' '
     cost() { stoker plan train -f "$1" t --no-vary >out && sed -n "s/^--price  *\([^ ]*\)  *[^ ]* \(.*\)/\1 \2/p" out; } &&
     day() { stoker render doc -f "$1" -o page >/dev/null 2>&1 && sed "s/<[^>]*>//g" page/doc/index.html | sed -n "s/.*Budget of component t.*, \([0-9]*\) % of which.*/\1/p"; } &&
