@@ -140,16 +140,14 @@ static void spec_judge(struct comparison *c, struct machine *m, const struct hw 
     render_facts_release(&facts);
 }
 
-static enum rc machine_add(struct comparison *c, const char *path, struct err *err)
+static enum rc machine_add(struct comparison *c, const char *path, const struct hw *hw,
+                           struct err *err)
 {
     struct arena *a = &c->paths.arena;
     struct machine *m = &c->machines[c->count];
-    struct hw *hw = NULL;
     struct side *s;
-    enum rc rc = machine_read(path, &hw, err);
+    enum rc rc;
 
-    if (rc)
-        return rc;
     *m = (struct machine){ .file = path,
                            .host = arena_strdup(a, hw->place.hostname),
                            .stem = path ? machine_stem(a, path) : "here" };
@@ -162,7 +160,31 @@ static enum rc machine_add(struct comparison *c, const char *path, struct err *e
     if (rc)
         (void)err_ctx(err, "'%s'", path ? path : "this machine");
     c->count++;
-    hw_free(hw);
+    return rc;
+}
+
+/* One machine that cannot be read does not keep the others from being compared: `lost` has why,
+ * of the first such. */
+static enum rc machines_add(struct comparison *c, struct err *lost, struct err *err)
+{
+    size_t all = c->paths.count ? c->paths.count : 1, lost_count = 0;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < all && rc == RC_OK; i++) {
+        const char *path = c->paths.count ? c->paths.items[i] : NULL;
+        struct err one = { 0 };
+        struct hw *hw = NULL;
+
+        if (machine_read(path, &hw, &one)) {
+            if (!lost_count++)
+                *lost = one;
+            continue;
+        }
+        rc = machine_add(c, path, hw, err);
+        hw_free(hw);
+    }
+    if (lost_count > 1)
+        (void)err_ctx(lost, "%zu machines could not be read, the first", lost_count);
     return rc;
 }
 
@@ -397,6 +419,7 @@ static enum rc compare_opts(const struct cmd_ctx *ctx, const struct detect_opts 
 enum rc detect_compare(struct cmd_ctx *ctx, struct err *err)
 {
     struct comparison c = { .ctx = ctx, .o = ctx->opts };
+    struct err lost = { 0 };
     enum rc rc = compare_opts(ctx, c.o, err);
 
     for (int i = 0; i < ctx->argc && rc == RC_OK; i++)
@@ -408,12 +431,14 @@ enum rc detect_compare(struct cmd_ctx *ctx, struct err *err)
     c.machines = xcalloc(c.paths.count + 1, sizeof(*c.machines));
     for (size_t i = 0; c.spec && i < c.spec->node_count; i++)
         c.sides[i].node = &c.spec->nodes[i];
-    for (size_t i = 0; i < c.paths.count && rc == RC_OK; i++)
-        rc = machine_add(&c, c.paths.items[i], err);
-    if (rc == RC_OK && !c.paths.count)
-        rc = machine_add(&c, NULL, err);
     if (rc == RC_OK)
+        rc = machines_add(&c, &lost, err);
+    if (rc == RC_OK && (!lost.code || c.count > (c.spec ? 0 : 1)))
         tell_all(&c);
+    if (rc == RC_OK && lost.code) {
+        *err = lost;
+        rc = lost.code;
+    }
     comparison_release(&c);
     return rc;
 }

@@ -226,6 +226,10 @@ test_expect 'a file that is no machine is named' '
     echo "{}" >none.json && { stoker detect --compare base.json none.json 2>err; test $? != 0; } && grep -q "none.json" err &&
     { stoker detect --compare base.json nowhere.tar 2>err; test $? = 3; } && grep -q nowhere err &&
     mkdir -p empty && { stoker detect --compare empty 2>err; test $? = 3; } && grep -q "no capture" err'
+test_expect 'one that cannot be read: the others are compared, it is named, and the exit is its' '
+    head -c 20000 a.tar >cut.tar && { stoker detect --compare a.tar cut.tar b.json >out 2>err; test $? = 1; } && cat out err && test -s out && grep -q "cut.tar" err && ! grep -q cut out &&
+    { stoker detect --compare a.tar nowhere.tar cut.tar b.json >out 2>err; test $? = 3; } && test -s out && grep -q "2 machines could not be read, the first: .*nowhere.tar" err &&
+    { stoker detect --compare a.tar cut.tar >out 2>err; test $? = 1; } && test ! -s out'
 test_expect 'more machines than 4096: exit 4' '
     yes nowhere | head -4097 >list; "$BUILD/stoker" detect --compare $(cat list) 2>err; test $? = 4 && grep -q "4096" err'
 test_expect 'a hostile machine among others ends well' '
