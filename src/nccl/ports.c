@@ -247,14 +247,21 @@ static const char *port_ndev(const struct hw *hw, const struct nccl_choice *c,
 {
     const struct hw_rdma_port *hp = ports_find(hw, p->dev, p->port);
     const struct hw_gid *g = NULL;
+    const char *mended = NULL;
     struct gid_rule rule;
 
     if (hp && c->gid_pin.known)
         return (g = gid_at(hp, c->gid_pin.v)) ? g->ndev : NULL;
-    /* the search ends badly: on the first good entry once the address is mended */
-    for (size_t i = 0; hp && !c->gid_range && !p->gid_ok && i < hp->gids_count; i++)
-        if (gid_usable(hw, &hp->gids[i]))
-            return hp->gids[i].ndev;
+    /* the search ends badly: on the good entry once the address is mended, if all are of one device */
+    for (size_t i = 0; hp && !c->gid_range && !p->gid_ok && i < hp->gids_count; i++) {
+        if (!gid_usable(hw, &hp->gids[i]))
+            continue;
+        if (mended && !str_eq(mended, hp->gids[i].ndev))
+            return NULL;
+        mended = hp->gids[i].ndev;
+    }
+    if (mended)
+        return mended;
     if (hp && (c->gid_range || !p->gid_ndev)) {
         gid_rule_of(hw, &rule);
         if (c->gid_range) /* the address that NCCL has once the range is set */

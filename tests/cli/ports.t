@@ -329,6 +329,9 @@ test_expect 'the same with an NCCL that has no range: no index that a NIC does n
     env_of gid-networks-old && sets NCCL_IB_ADDR_RANGE '' && sets NCCL_IB_GID_INDEX '' &&
     says 'came with NCCL 2.21'
 "
+test_expect '... and where no index mends it, the ports are not called rails' "
+    env_of gid-orders && sets NCCL_IB_GID_INDEX '' && says 'none can be given' && sets NCCL_CROSS_NIC ''
+"
 test_expect 'rails of a subnet each: a range that holds the rails and not the storage' "
     env_of gid-rails && sets NCCL_IB_ADDR_RANGE 10.100.0.0/22
 "

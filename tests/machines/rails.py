@@ -668,6 +668,14 @@ def gid_networks_old():
     return gid_networks("2.19.3")
 
 
+def gid_orders():
+    """three networks on every port, each time in another order, and an NCCL that takes an index alone"""
+    def nic(i):
+        all_ = [("10.%d.0.%d" % (5 + k, 17 + i), 16, 5 + k) for k in range(3)]
+        return Nic("mlx5_%d" % i, "roce", 400, addrs=all_[i % 3:] + all_[:i % 3])
+    return Node(rails(nic, 4), nccl="2.20.5")
+
+
 def gid_vlan(mounts=True, nccl="2.21.5"):
     """one NIC for both GPUs, the storage VLAN's address came first"""
     nic = Nic("mlx5_0", "roce", 200, addrs=[("10.60.0.17", 24, 60), ("10.50.0.17", 24)])
