@@ -252,7 +252,7 @@ static const char *port_ndev(const struct hw *hw, const struct nccl_choice *c,
 
     if (hp && c->gid_pin.known)
         return (g = gid_at(hp, c->gid_pin.v)) ? g->ndev : NULL;
-    /* the search ends badly: on the good entry once the address is mended, if all are of one device */
+    /* the search ends badly: on the good entry once that is mended, if all are of one device */
     for (size_t i = 0; hp && !c->gid_range && !p->gid_ok && i < hp->gids_count; i++) {
         if (!gid_usable(hw, &hp->gids[i]))
             continue;
