@@ -205,10 +205,10 @@ static void tell_damage(struct agent *a)
     ring_stats(a->ring, &st);
     if (st.cut_bytes) {
         log_warn("history '%s' was cut: %llu of %llu bytes at its end are missing", a->ring_path,
-                 (unsigned long long)st.cut_bytes, (unsigned long long)st.bytes);
+                 (unsigned long long)st.cut_bytes, (unsigned long long)st.cut_of);
         agent_event(a, TELE_EVENT_AGENT, -1, 0,
                     "the history was cut: %llu of %llu bytes at its end are missing",
-                    (unsigned long long)st.cut_bytes, (unsigned long long)st.bytes);
+                    (unsigned long long)st.cut_bytes, (unsigned long long)st.cut_of);
     }
     if (st.bad_blocks) {
         log_warn("history '%s': %llu %s damaged and left out", a->ring_path,

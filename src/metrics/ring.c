@@ -521,6 +521,7 @@ static enum rc remake(struct ring **io_ring, const struct ring_opts *o, const st
                       struct err *err)
 {
     struct ring *from = *io_ring, *to = xcalloc(1, sizeof(*to));
+    struct ring_stats was;
     struct err own = { 0 };
     enum rc rc = ring_fold_rows(from, err);
 
@@ -549,11 +550,20 @@ static enum rc remake(struct ring **io_ring, const struct ring_opts *o, const st
             *err = own;
         return rc;
     }
+    was = (struct ring_stats){ .bad_blocks = from->bad_blocks,
+                               .cut_bytes = from->file.cut_bytes,
+                               .cut_of = from->file.cut_of };
     ring_release(from);
     *io_ring = NULL;
     /* read anew what was written: one way in */
     ring_release(to);
-    return ring_open_io(o, io, io_ring, err);
+    rc = ring_open_io(o, io, io_ring, err);
+    if (!rc) { /* what was lost is told, though the new file is whole */
+        (*io_ring)->bad_blocks += was.bad_blocks;
+        (*io_ring)->file.cut_bytes = was.cut_bytes;
+        (*io_ring)->file.cut_of = was.cut_of;
+    }
+    return rc;
 }
 
 static bool other_size(const struct ring *r, const struct ring_opts *o)
@@ -686,6 +696,7 @@ void ring_stats(struct ring *r, struct ring_stats *out)
     s.samples += r->rows.rows * r->rows.slots;
     s.bad_blocks = r->bad_blocks;
     s.cut_bytes = r->file.cut_bytes;
+    s.cut_of = r->file.cut_of;
     pthread_mutex_unlock(&r->lock);
     *out = s;
 }

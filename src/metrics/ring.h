@@ -73,7 +73,8 @@ enum rc ring_events(struct ring *r, int64_t from_ns, int64_t to_ns,
 struct ring_stats {
     uint64_t bytes, used, samples, blocks;
     uint64_t bad_blocks; /* blocks, seconds, series and events that were found damaged or missing */
-    uint64_t cut_bytes;  /* that the file had lost when it was opened */
+    uint64_t cut_bytes;  /* that the file had lost when it was opened, … */
+    uint64_t cut_of;     /* … of so many */
     int64_t oldest_ns, newest_ns, oldest_minute_ns;
 };
 void ring_stats(struct ring *r, struct ring_stats *out);

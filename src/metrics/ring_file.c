@@ -506,8 +506,10 @@ enum rc ring_file_open(struct ring_file *f, const struct ring_opts *o, const str
     (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM); /* reads are small and apart */
     if (!rc)
         rc = super_get(f, err);
-    if (!rc && (uint64_t)st.st_size < f->bytes)
-        f->cut_bytes = f->bytes - (uint64_t)st.st_size; /* what is there is used */
+    if (!rc && (uint64_t)st.st_size < f->bytes) { /* what is there is used */
+        f->cut_bytes = f->bytes - (uint64_t)st.st_size;
+        f->cut_of = f->bytes;
+    }
     if (!rc && f->cut_bytes && f->io->reserve(f->io->arg, f->fd, (off_t)f->bytes))
         rc = put_failed(f, "reserve space for", err);
     return rc ? rc : super_put(f, err);

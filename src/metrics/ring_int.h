@@ -84,7 +84,8 @@ struct ring_file {
     uint64_t bytes;
     uint32_t minute_pct;
     bool no_sync;
-    uint64_t cut_bytes; /* missing at its end when it was opened */
+    uint64_t cut_bytes; /* missing at its end when it was opened, … */
+    uint64_t cut_of;    /* … of so many */
     struct ring_map map;
 };
 enum rc ring_file_here(const struct ring_file *f, struct err *err) MUST_USE;
