@@ -42,8 +42,8 @@ static void put_file(struct tree *t, const char *name, const struct buf *b)
 
 /* ---- history as a recording */
 
-/* The history may hold many times the series of now: those of jobs and applications that are gone are
- * what an incident is about.  So each has a row of its own, made when it is first met. */
+/* The history may hold many times the series of now: those of jobs and applications that are gone
+ * are what an incident is about.  So each has a row of its own, made when it is first met. */
 struct gather {
     struct tele *t; /* gives the series ids */
     unsigned source;

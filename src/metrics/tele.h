@@ -11,11 +11,11 @@
  * of the table: ids are dense, so that a frame is an array.  A budget bounds them: beyond it new
  * series of metrics with the lowest priority are refused first, and counted.
  *
- * Series of processes, jobs and applications pass: those of processes and jobs may fill a quarter
- * of the budget, those of applications their priority's share, then the id of the one that has been
- * unknown longest is given again, to another series of the same kind.  Who keeps anything by id looks
- * at tele_renewed() and tele_born(); who reads series on another thread than the writer's does so
- * between tele_hold() and tele_let(). */
+ * Series of processes, jobs and applications pass: those of processes and jobs may fill a
+ * quarter of the budget, those of applications their priority's share, then the id of the one that
+ * has been unknown longest is given again, to another series of the same kind.  Who keeps anything
+ * by id looks at tele_renewed() and tele_born(); who reads series on another thread than the
+ * writer's does so between tele_hold() and tele_let(). */
 #ifndef METRICS_TELE_H
 #define METRICS_TELE_H
 #include "base/buf.h"

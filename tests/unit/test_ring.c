@@ -991,40 +991,6 @@ TEST(another_size)
     tele_free(t);
 }
 
-/* What a file had lost is told, and counted, when it becomes one of another size as well. */
-TEST(another_size_of_a_damaged_one)
-{
-    enum { MANY = 5000, FLIPS = 200 };
-    const char *path = in_dir("size");
-    struct tele *t = table_of(WIDE, NULL);
-    struct ring *r = open_ring(path, 10 << 20);
-    uint64_t at = r->file.map.seconds.at;
-    struct ring_stats st, same;
-
-    for (size_t row = 0; row < MANY; row++)
-        append_wide(r, t, row);
-    ring_close(r);
-    for (int i = 0; i < FLIPS; i++)
-        flip(path, (off_t)(at + rnd() % (1u << 20)), 1);
-    CHECK(truncate(path, 9 << 20) == 0);
-    r = open_ring(path, 10 << 20);
-    ring_stats(r, &same);
-    CHECK(same.bad_blocks > 0 && same.cut_bytes == 1 << 20 && same.cut_of == 10 << 20);
-    ring_close(r);
-    CHECK(truncate(path, 9 << 20) == 0);
-    r = open_ring(path, 12 << 20);
-    ring_stats(r, &st);
-    CHECK(st.bytes == 12 << 20 && st.bad_blocks >= same.bad_blocks);
-    CHECK(st.cut_bytes == 1 << 20 && st.cut_of == 10 << 20);
-    ring_close(r);
-    r = open_ring(path, 12 << 20);
-    ring_stats(r, &st);
-    CHECK(!st.cut_bytes);
-    ring_close(r);
-    unlink(path);
-    tele_free(t);
-}
-
 /* ---- events */
 static bool count_event(void *arg, const struct tele_event *e)
 {
@@ -1209,7 +1175,6 @@ int main(void)
                                         cmocka_unit_test(no_ring),
                                         cmocka_unit_test(another_version),
                                         cmocka_unit_test(another_size),
-                                        cmocka_unit_test(another_size_of_a_damaged_one),
                                         cmocka_unit_test(the_default_is_the_specs),
                                         cmocka_unit_test(events),
                                         cmocka_unit_test(limits),

@@ -173,6 +173,38 @@ static bool is_there(const char *path)
     return stat(path, &st) == 0;
 }
 
+/* A file of another size that takes the place of one that was damaged and cut is whole: what the
+ * first had lost is told and counted nevertheless. */
+TEST(another_size_says_so_too)
+{
+    enum { CUT = 1 << 20, WIDER = 2 * BYTES };
+    struct ring_opts o = { .path = in_dir("wider"), .bytes = WIDER, .no_sync = true };
+    struct ring_stats same, st;
+    struct ring_map m;
+    struct ring *r = NULL;
+
+    make_history(o.path);
+    CHECK(open_ring(o.path, false, &r, NULL) == RC_OK);
+    m = r->file.map;
+    ring_close(r);
+    for (int i = 0; i < 40; i++)
+        flip_at(o.path, (off_t)(m.log[0].at + 64 + (uint64_t)i * 97));
+    CHECK(truncate(o.path, BYTES - CUT) == 0);
+    (void)read_back(o.path, &same);
+    CHECK(same.bad_blocks > 0 && same.cut_bytes == CUT && same.cut_of == BYTES);
+    CHECK(truncate(o.path, BYTES - CUT) == 0);
+    CHECK(ring_open(&o, &r, NULL) == RC_OK);
+    ring_stats(r, &st);
+    ring_close(r);
+    CHECK(st.bytes == WIDER && st.bad_blocks > 0);
+    CHECK(st.cut_bytes == CUT && st.cut_of == BYTES);
+    CHECK(ring_open(&o, &r, NULL) == RC_OK);
+    ring_stats(r, &st);
+    ring_close(r);
+    CHECK(!st.cut_bytes && !st.bad_blocks); /* once */
+    unlink(o.path);
+}
+
 TEST(a_damaged_head_goes_aside)
 {
     static const char zeros[2 * RING_PAGE];
@@ -325,6 +357,7 @@ int main(void)
         cmocka_unit_test(what_is_lost_is_counted),
         cmocka_unit_test(two_hundred_flips_are_not_nothing),
         cmocka_unit_test(a_cut_file_says_so),
+        cmocka_unit_test(another_size_says_so_too),
         cmocka_unit_test(a_damaged_head_goes_aside),
         cmocka_unit_test(a_damaged_head_where_there_is_no_room),
         cmocka_unit_test(zeros_go_aside),
