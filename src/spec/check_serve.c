@@ -170,6 +170,6 @@ void check_served(struct check *c)
             served = str_eq(s->models[m].component, k->name);
         if (k->kind == SPEC_COMPONENT_SERVING && !served)
             check_doubt(c, &k->name, "Name it as the 'component' of a model.",
-                        "'%s' serves no model of the spec", k->name);
+                        "'%s' serves no model of the spec: `stoker serve` ends at once", k->name);
     }
 }

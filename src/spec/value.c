@@ -408,12 +408,40 @@ static bool in_range(const struct spec_row *r, int64_t v, const char *s, struct 
     return false;
 }
 
+/* Is it written as it should be, and only too large to hold?  Then it would do with 1 for each
+ * number before a point. */
+static bool is_too_large(enum spec_kind k, const char *s)
+{
+    struct buf b = { 0 };
+    int64_t v;
+    bool large;
+
+    for (bool whole = true; *s; s++) {
+        bool digit = isdigit((unsigned char)*s);
+
+        if (digit && whole) {
+            buf_addc(&b, '1');
+            s += strspn(s, "0123456789") - 1;
+        } else {
+            buf_addc(&b, *s);
+        }
+        whole = *s != '.' && (whole || !digit); /* what follows a point is part of a whole */
+    }
+    large = number_parse(k, buf_str(&b), &v);
+    buf_release(&b);
+    return large;
+}
+
 static bool put_int(const struct spec_row *r, const char *s, void *dst, struct value_error *e)
 {
     int64_t v;
 
-    if (!number_parse(r->kind, s, &v))
-        return number_error(r, s, e);
+    if (!number_parse(r->kind, s, &v)) {
+        if (!is_too_large(r->kind, s))
+            return number_error(r, s, e);
+        return in_range(r, *s == '-' ? INT64_MIN : INT64_MAX, s, e) &&
+               fail(e, "is too large: '%.*s'", VALUE_SHOWN, s);
+    }
     if (!in_range(r, v, s, e))
         return false;
     if (r->store == STORE_MAYBE)

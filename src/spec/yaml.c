@@ -6,9 +6,11 @@
  * plain text, a key given twice, merge keys.  Aliases share the tree of their anchor and count in
  * full against SPEC_NODES_MAX, so that a file of nested aliases cannot grow. */
 #include "base/str.h"
+#include "base/utf8.h"
 #include "spec/spec_int.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <libfyaml.h>
 
 enum {
@@ -487,6 +489,7 @@ static size_t text_end(const char *s, size_t len)
 static bool check_text(struct yaml_reader *r)
 {
     size_t bad;
+    uint32_t c;
     int line, col;
 
     if (r->l->bytes > SPEC_INCLUDE_BYTES_MAX) {
@@ -503,8 +506,13 @@ static bool check_text(struct yaml_reader *r)
     if (bad >= r->l->len)
         return true;
     place(r, bad, &line, &col);
-    diag_add(r->l, line, col, "byte 0x%02x is not UTF-8 text", (unsigned char)r->l->text[bad]);
-    diag_hint(r->l, "Save the file as UTF-8.");
+    if (utf8_decode(r->l->text + bad, r->l->len - bad, &c)) {
+        diag_add(r->l, line, col, "U+%04" PRIX32 " is a control character", c);
+        diag_hint(r->l, "Remove it: a spec is text, with tabs and line ends only.");
+    } else {
+        diag_add(r->l, line, col, "byte 0x%02x is not UTF-8 text", (unsigned char)r->l->text[bad]);
+        diag_hint(r->l, "Save the file as UTF-8.");
+    }
     return false;
 }
 

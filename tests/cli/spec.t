@@ -231,6 +231,33 @@ END
     ! stoker spec check daemons.yaml 2>err && grep -q "^daemons.yaml:3:20: files and batches of the model server cannot be written" err &&
     grep -q "^daemons.yaml:4:30: the state of slurmctld" err && grep -q "^daemons.yaml:4:70: logs of the units" err && grep -q "3 errors" err
 '
+test_expect 'a list or map of nothing is no wish' '
+    cat >nothing.yaml <<END
+nodes: [{name: g, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB}]
+components:
+  t: {kind: batch, target: slurm, gpus: 1, command: [x], depends_on: [], fabrics: [], egress: [], env: {}, mounts: []}
+  b: {kind: batch, target: slurm, gpus: 1, command: [x], depends_on: [t]}
+targets: {slurm: {controller: c}}
+END
+    stoker spec check nothing.yaml 2>err && grep -q "^nothing.yaml:4:.* slurm does not follow .depends_on." err && test "$(grep -c warning: err)" = 1 || { cat err; exit 1; }
+'
+test_expect 'a number that is too large is told of as one, with the most that is allowed' '
+    large() { # KEYS OF A GROUP COLUMN WORDS
+        printf "nodes:\n  - {name: g, %s}\n" "$1" >large.yaml && ! stoker spec check large.yaml 2>err && grep -q "^large.yaml:2:$2: .*$3" err || { cat err; exit 1; }
+    }
+    large "count: 99999999999999999999" 22 "is 99999999999999999999, but at most 10000 is allowed" && large "count: -99999999999999999999" 22 "but at least 0 is allowed" &&
+    large "memory: 99999999999999999999GB" 23 "is 99999999999999999999GB, but at most .* is allowed" && large "memory: 9999999.5PB" 23 "but at most" &&
+    large "notice: 99999999999999999999h30m" 23 "but at most .* is allowed" && large "count: 1e30" 22 "must be a whole number, not" && large "count: 9x" 22 "must be a whole number" &&
+    large "memory: 0.3B" 23 "must be a size" && printf "agent: {port: 99999999999999999999}\n" >port.yaml && ! stoker spec check port.yaml 2>err && grep -q "but at most 65535 is allowed" err
+'
+test_expect 'a control character is called one, whatever stands in front of it' '
+    for c in "000:0000" "033:001B" "177:007F" "302\\0205:0085" "rx:000D"; do
+        case $c in r*) byte="\\rx" ;; *) byte="\\0${c%%:*}" ;; esac
+        printf "site: {name: a}\nmodels: {} # %b\n" "$byte" >control.yaml
+        ! stoker spec check control.yaml 2>err && grep -q "^control.yaml:2:14: U+${c#*:} is a control character" err || { echo "$c"; cat -v err; exit 1; }
+    done
+    printf "site: {name: a}\nmodels: {} # \\302x\n" >control.yaml && ! stoker spec check control.yaml 2>err && grep -q "^control.yaml:2:14: byte 0xc2 is not UTF-8 text" err
+'
 test_expect 'words of other systems lead to ours' '
     printf "nodes:\n  - {name: a, cpus: 8, ram: 1TB, gpus: 8}\ncomponents: {c: {cpu: 4, volumes: []}}\n" >words.yaml &&
     { stoker spec check words.yaml 2>err; test $? = 1; } && grep -A3 "key .cpus." err | grep -q "mean .cpu_cores.?" &&

@@ -273,9 +273,9 @@ TEST(limits_hold)
     fails(buf_str(&b), b.len, 0, 0, "larger than 1048576 bytes");
     buf_release(&b);
     FAILS("site: {owner: \"a\\0b\"}", 1, 15, "control characters");
-    fails("site: {owner: a\0b}", 18, 1, 16, "byte 0x00");
+    fails("site: {owner: a\0b}", 18, 1, 16, "U+0000 is a control character");
     fails("site: {owner: \xc3}", 16, 1, 15, "byte 0xc3");
-    FAILS("a\rb: 1\n", 1, 2, "byte 0x0d");
+    FAILS("a\rb: 1\n", 1, 2, "U+000D is a control character");
 }
 
 TEST(only_the_first_twenty_errors_are_kept)
