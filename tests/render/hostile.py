@@ -51,7 +51,7 @@ if quick:
 # Values that decide what is written, not only what stands in it: a name for an object is made of them, or a setting is
 # chosen by them.  Of these the files must be readable, no more.
 DECIDE = {"alerts.mine.series", "fabrics.0.interfaces", "targets.systemd.state_dir", "targets.systemd.log_dir",
-          "storage.0.path", ("site.labels", "key")} | {f"software.{k}" for k in ("driver", "cuda", "cudnn", "nccl", "python", "torch")}
+          "storage.0.path", "storage.1.path", ("site.labels", "key")} | {f"software.{k}" for k in ("driver", "cuda", "cudnn", "nccl", "python", "torch")}
 KINDS = {"text": "one", "a word": "one", "an absolute path": "path", "a list of text": "list", "a map of text": "map",
          "a map of environment variables": "map"}
 
