@@ -14,4 +14,4 @@ done
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$TOP/tests/cli:$TOP/tests/kube"
 why=$("$python" -c 'import control_plane, os; print(control_plane.missing(os.environ.get("KUBEBUILDER_ASSETS")))')
 [ -z "$why" ] || skip "$why"
-exec "$python" "$TOP/tests/kube/real.py" "$BUILD/stoker"
+exec "$python" -u "$TOP/tests/kube/real.py" "$BUILD/stoker"

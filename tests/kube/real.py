@@ -295,6 +295,9 @@ def queued(c, what, base, docs, path):
             applied_again(c, f"{what}: {name}", d, files[name], pods)
         c.kubectl("-n", space, "delete", "job", name, "--wait=false", "--cascade=background")
         c.kubectl("-n", space, "delete", "pods", *[p["metadata"]["name"] for p in pods], "--force", "--grace-period=0")
+    for d in docs: # kinds of operators that are not here, of which Kueue makes workloads all the same
+        if "kueue.x-k8s.io/queue-name" in d["metadata"].get("labels", {}) and not waits(d):
+            c.kubectl("-n", d["metadata"]["namespace"], "delete", f"{d['kind'].lower()}.{d['apiVersion'].partition('/')[0]}", d["metadata"]["name"], "--wait=false")
     # only Kueue lets go of them: left behind, they would hold the namespace for ever
     check(f"{what}: what Kueue made of the jobs goes with them", wait(lambda: not c.get("workloads.kueue.x-k8s.io", "-A"), 60),
           [w["metadata"].get("finalizers") for w in c.get("workloads.kueue.x-k8s.io", "-A")])
