@@ -217,6 +217,8 @@ static void show_screen(const struct up *u)
     buf_adds(&out, "\nstoker " STOKER_VERSION " runs this node\n\n");
     if (agent->page[0])
         row(&out, "page", "%s/", agent->page);
+    else if (u->agent_off)
+        row(&out, "page", "none: the spec's 'agent.enabled' is false");
     if (agent->metrics[0])
         row(&out, "metrics", "%s/metrics", agent->metrics);
     if (serve->ready || serve->was_ready) {

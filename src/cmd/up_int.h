@@ -50,6 +50,7 @@ struct up {
     int64_t stop_ms;
     bool screen, stopping, upgrade, made_admin;
     bool upgraded;        /* an older one did: what does not start is tried again */
+    bool agent_off;       /* by the spec's agent.enabled */
     const char *no_model; /* why nothing is served; NULL: something is */
     char serve_url[HTTP_ADDRESS_MAX + 32];
     struct spec *spec; /* NULL: none */

@@ -13,6 +13,7 @@
  *   admin     serve   a unix socket that may change models */
 #include "cmd/up_int.h"
 
+#include "base/log.h"
 #include "base/str.h"
 #include "model/model.h"
 #include "plan/feasible.h"
@@ -121,10 +122,16 @@ static enum rc hold_port(struct up *u, struct part *p, const char *name, const c
     return rc;
 }
 
-static enum rc check_given(const struct up *u, struct err *err)
+/* What the one before an upgrade held and a spec that has changed wants no more is closed. */
+static enum rc check_given(struct up *u, struct err *err)
 {
     for (size_t i = 0; i < u->given.count; i++)
-        if (u->given.items[i].fd >= 0) {
+        if (u->given.items[i].fd >= 0 && u->upgraded) {
+            log_info("the port of '%s' is closed: the spec has no use for it any more",
+                     u->given.items[i].name);
+            close(u->given.items[i].fd);
+            u->given.items[i].fd = -1;
+        } else if (u->given.items[i].fd >= 0) {
             err_hint(err, "Name it page, metrics, serve, rerank or admin (FileDescriptorName=), or "
                           "let it listen on the port of one.");
             return err_set(err, RC_USAGE, "socket '%.64s' of LISTEN_FDS is not for this node",
@@ -171,7 +178,8 @@ static enum rc plan_agent(struct up *u, struct err *err)
     const struct up_args *a = u->args;
     enum rc rc = RC_OK;
 
-    *p = (struct part){ .name = "agent", .wanted = !a->no_agent };
+    u->agent_off = u->spec && !u->spec->agent.enabled && !a->demo; /* the demo is asked for */
+    *p = (struct part){ .name = "agent", .wanted = !a->no_agent && !u->agent_off };
     arg(p, "stoker");
     arg(p, "agent");
     common_args(a, p);
@@ -336,7 +344,8 @@ enum rc up_plan(struct up *u, struct err *err)
     if (rc == RC_OK)
         rc = plan_agent(u, err);
     if (rc == RC_OK && !u->parts[PART_AGENT].wanted && !u->parts[PART_SERVE].wanted)
-        rc = err_set(err, RC_USAGE, "nothing to run: %s", u->no_model);
+        rc = err_set(err, RC_USAGE, "nothing to run: %s%s", u->no_model,
+                     u->agent_off ? ", and its 'agent.enabled' is false" : "");
     return rc == RC_OK ? check_given(u, err) : rc;
 }
 

@@ -172,6 +172,28 @@ def alone():
     p = run("up", "-m", "missing-folder", "--free-port")
     check("a child that cannot start ends it, with the reason", p.returncode in (1, 2) and "serve did not start" in p.stderr and
           "missing-folder" in p.stderr, p.stderr)
+    with open("off.yaml", "w") as f:
+        f.write(f"agent: {{enabled: false}}\nmodels: {{bert: {{source: {os.getcwd()}/bert, kind: embedding}}}}\n")
+    u = Up("-f", "off.yaml")
+    check("a spec without an agent: the model server alone, and why", list(u.children()) == ["serve"] and u.port("models") and not u.port("page") and
+          "'agent.enabled' is false" in u.text, u.children(), u.text)
+    check("ends well then", u.stop() == 0)
+    with open("off.yaml", "w") as f:
+        f.write(f"models: {{bert: {{source: {os.getcwd()}/bert, kind: embedding}}}}\n")
+    u = Up("-f", "off.yaml")
+    both, page = sorted(u.children()), u.port("page")
+    with open("off.yaml", "a") as f:
+        f.write("agent: {enabled: false}\n")
+    u.p.send_signal(signal.SIGUSR2)
+    ok = wait(lambda: u.text.count("Ctrl-C stops it") == 2 or u.p.poll() is not None, 90)
+    check("an upgrade to a spec without it: serve goes on, the page's port is closed", ok and both == ["agent", "serve"] and
+          list(u.children()) == ["serve"] and answers(u, "models", "/health") and "no use for it" in u.text, u.p.poll(), u.children(), u.text)
+    try:
+        socket.create_connection(("127.0.0.1", page), timeout=5)
+        check("nobody waits there", False)
+    except OSError:
+        check("nobody waits there", True)
+    check("ends well then too", u.stop() == 0)
     p = run("up", "--no-serve", "--no-agent")
     check("nothing to run is refused", p.returncode == 2, p.stderr)
     p = run("up", "-m", "bert", "--free-port", "--try")
