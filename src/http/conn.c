@@ -74,6 +74,7 @@ static void conn_update(struct conn *c)
 
     if (c->dead)
         return;
+    room_busy(c, c->count || http_parser_in_body(&c->parser));
     kind = timer_wanted(c);
     if (kind == TIMER_KINDS)
         timer_stop(&c->read_timer);
@@ -186,6 +187,7 @@ void conn_close(struct conn *c)
     if (c->next)
         c->next->prev = c->prev;
     c->s->lingering -= c->lingering;
+    room_busy(c, false);
     room_leave(c->s, c);
     atomic_fetch_sub(&c->s->conn_count, 1);
     server_note_dead(c->s, c);
@@ -357,6 +359,7 @@ static void refuse(struct conn *c, struct http_exchange *x, int status)
     case 403:
     case 415:
     case 421:
+    case 429:
         answer(c, x, status, c->verdict.why, c->verdict.fields);
         return;
     case 405:
@@ -390,6 +393,12 @@ static void find_route(struct conn *c)
         c->verdict.status = status;
     if (c->route)
         guard_coding(p, c->route->run == c->s->o.packed, &c->verdict);
+    if (!c->verdict.status && c->route->scope == HTTP_SCOPE_CALL && room_refuses(c)) {
+        c->verdict.status = 429;
+        c->verdict.why = "requests of this address are in progress on nearly all connections, and "
+                         "some are kept for others (connections_max)";
+        c->verdict.fields = "Retry-After: 1\r\n";
+    }
 }
 
 static void refuse_now(struct conn *c)
@@ -505,7 +514,8 @@ static void on_head(struct conn *c, bool more)
             on_streamed(c);
         return;
     }
-    if (p->expect || p->chunked || (p->has_length && p->left > HTTP_REFUSED_BODY_MAX)) {
+    if (c->crowded_out || p->expect || p->chunked ||
+        (p->has_length && p->left > HTTP_REFUSED_BODY_MAX)) {
         refuse_now(c); /* it may never end */
         return;
     }

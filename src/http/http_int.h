@@ -46,6 +46,7 @@ enum {
     HTTP_ROOM_STALL_MS = 5000,            /* a body or reply barely moved, before the same */
     HTTP_ROOM_STALL_CROWD_MS = 1000,      /* the same, where its address holds most of all */
     HTTP_ROOM_LOOKS_MAX = 4096,           /* connections looked at for the one to be closed */
+    HTTP_ROOM_SHARE = 7,                  /* an address's busy connections, in those not busy */
     HTTP_ROOM_TOLD_MS = 60000,            /* between two lines of the log that tell of it */
     HTTP_SPARE_FILES_MAX = 64,            /* descriptors left for everything but connections */
     HTTP_BODY_RATE_MIN = 1024,            /* bytes a second, over the time above body_ms */
@@ -274,8 +275,8 @@ struct guard {
 
 struct guard_verdict {
     int status;         /* 0: it may ask */
-    const char *why;    /* of 401, 403, 415; static text */
-    const char *fields; /* of 415; NULL: none */
+    const char *why;    /* of 401, 403, 415, 421, 429; static text */
+    const char *fields; /* of 415, 429; NULL: none */
     bool cors;          /* a page from elsewhere may read the reply */
     bool proven;        /* by a token that was asked for */
 };
@@ -334,6 +335,8 @@ struct conn {
     enum guard_way way;
     bool handshaking; /* TLS's */
     bool served;      /* it has sent a whole head */
+    bool busy;        /* a request of it is in progress, and counted in the room */
+    bool crowded_out; /* its last reply refuses a request: its address has too many in progress */
     bool stop;        /* no more requests are read */
     bool eof;         /* the client sends no more */
     bool lingering;   /* our last reply is out; only its end is waited for */
@@ -371,10 +374,13 @@ enum { ROOM_SLOTS = 1024 }; /* that addresses are counted in */
 
 struct room {
     uint32_t held[ROOM_SLOTS]; /* open connections */
-    _Atomic uint64_t count;    /* closed for new ones */
-    int64_t short_ns;          /* when somebody waited for one last; 0: never */
-    bool keyed;                /* a token is set, as of then */
-    int64_t told_ns;           /* when the log told of it; 0: not yet */
+    uint32_t busy[ROOM_SLOTS]; /* of them with a request in progress */
+    uint32_t busy_all;
+    _Atomic uint64_t count;  /* closed for new ones */
+    int64_t short_ns;        /* when somebody waited for one last; 0: never */
+    bool keyed;              /* a token is set, as of then */
+    int64_t told_ns;         /* when the log told of it; 0: not yet */
+    int64_t refused_told_ns; /* the same of requests that were refused for it */
 };
 
 struct http_server {
@@ -418,6 +424,9 @@ void server_take_replies(struct http_server *s); /* marks them; flushes nothing 
 /* ---- room.c */
 void room_enter(struct http_server *s, struct conn *c);
 void room_leave(struct http_server *s, const struct conn *c);
+void room_busy(struct conn *c, bool busy); /* has it a request in progress? */
+/* Has its address too many in progress for one more? Says so in the log, and marks it. */
+bool room_refuses(struct conn *c);
 /* Closes one without a request for another one; false: accept_again_ns says when to look again. */
 /* Somebody waits for a connection, and this one ends with the reply to what it asks now. */
 bool room_is_short(const struct conn *c);

@@ -16,7 +16,14 @@
  * did not show the token that is wanted (room_is_short()); who comes back waits behind those who
  * came before.
  *
- * Of those the first is of the address that holds the most: whoever opens connections and says
+ * Nothing of this ends a request in progress, so an address with one on each connection would keep
+ * all others out until they are answered: with large ones, for long.  So one more is refused where
+ * an address has HTTP_ROOM_SHARE times as many busy connections as are not busy at all: one address
+ * has seven eighths at most, two have seven fifteenths each, and some are left that may be closed
+ * for somebody else.  Who has none in progress is never refused.  The refused one's connection ends
+ * with that reply, and is closed for another one after HTTP_ROOM_SILENT_MS.
+ *
+ * Of all that may be closed the first is of the address that holds the most: whoever opens connections and says
  * nothing pays for it himself, and the others are let in.  Addresses are counted by a hash of
  * theirs in ROOM_SLOTS; two that share a slot are taken for one, which costs no more than an
  * order.  The rings of the timers are sorted by age, so the first that fits is the oldest. */
@@ -63,6 +70,44 @@ void room_leave(struct http_server *s, const struct conn *c)
 {
     assert(s->room.held[c->slot] > 0);
     s->room.held[c->slot]--;
+}
+
+void room_busy(struct conn *c, bool busy)
+{
+    struct room *r = &c->s->room;
+
+    if (c->busy == busy)
+        return;
+    c->busy = busy;
+    if (busy) {
+        r->busy[c->slot]++;
+        r->busy_all++;
+    } else {
+        assert(r->busy[c->slot] > 0);
+        r->busy[c->slot]--;
+        r->busy_all--;
+    }
+}
+
+bool room_refuses(struct conn *c)
+{
+    struct http_server *s = c->s;
+    size_t own = s->room.busy[c->slot], all = s->room.busy_all;
+    size_t rest = s->o.connections_max > all ? s->o.connections_max - all : 0;
+
+    if (c->busy || !own || own < HTTP_ROOM_SHARE * rest)
+        return false;
+    c->crowded_out = true;
+    if (!s->room.refused_told_ns ||
+        s->now_ns - s->room.refused_told_ns > (int64_t)HTTP_ROOM_TOLD_MS * MS) {
+        s->room.refused_told_ns = s->now_ns;
+        log_warn(
+            "%.*s has a request in progress on %zu of %zu connections (connections_max, or the "
+            "limit of open files): its further requests are refused (429), so that others "
+            "are let in",
+            (int)address_len(c->peer), c->peer, own, s->o.connections_max);
+    }
+    return true;
 }
 
 struct room_pick {
@@ -125,7 +170,7 @@ static int64_t ripe_ns(const struct http_server *s, const struct timer *t, uint3
         return body_ripe_ns(s, c, stall_ms);
     if (t->kind == TIMER_WRITE)
         return reply_ripe_ns(s, c, stall_ms);
-    if (!c->served && holds_most)
+    if (c->crowded_out || (!c->served && holds_most))
         ms = HTTP_ROOM_SILENT_MS;
     return since_ns + (int64_t)ms * MS;
 }

@@ -618,7 +618,7 @@ def stops_in_time():
     s = Server("-m", f"emb={EMB}", *SLOW, "--drain", "200ms")
     those = [s.connect() for _ in range(10)]
     for i, c in enumerate(those):
-        c.sendall(request("/embed", {"inputs": texts(LONG, i)}))
+        c.sendall(request("/embed", {"inputs": texts(LONG // 4, i)}))
     wait(lambda: s.metric("stoker_queue_jobs") == 10)
     rc = s.stop()
     got = [reply(c)[0] for c in those]
@@ -627,7 +627,7 @@ def stops_in_time():
     s = Server("-m", f"emb={EMB}", *SLOW, "--drain", "1h")
     those = [s.connect() for _ in range(10)]
     for i, c in enumerate(those):
-        c.sendall(request("/embed", {"inputs": texts(LONG, i)}))
+        c.sendall(request("/embed", {"inputs": texts(LONG // 4, i)}))
     wait(lambda: s.metric("stoker_queue_jobs") == 10)
     s.p.send_signal(signal.SIGTERM)
     s.wait_text("stopping")
@@ -824,6 +824,58 @@ def crowd_of_slow_ones():
     s.stop()
 
 
+def crowd_of_busy_ones():
+    """One address has a large request in progress on each connection that it gets, and comes again: others are let in meanwhile."""
+    s = Server("-m", f"emb={EMB}", *SLOW, "--connections-max", "40")
+    stop, refused = [], []
+
+    def hold(i):
+        body = json.dumps({"inputs": texts(LONG // 4, i)}).encode()
+        said = b"POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        while not stop:
+            try:
+                with socket.create_connection(("127.0.0.1", s.port), timeout=2, source_address=("127.0.0.3", 0)) as c:
+                    c.sendall(said)
+                    while not stop:
+                        try:
+                            got = c.recv(4096)
+                        except TimeoutError:
+                            continue
+                        refused.append(got)
+                        break
+            except OSError:
+                pass
+            time.sleep(.05)
+
+    crowd = [threading.Thread(target=hold, args=(i,)) for i in range(80)]
+    for t in crowd:
+        t.start()
+    check("one address does not get all connections for requests in progress", wait(lambda: "127.0.0.3 has a request in progress on 35 of 40 connections" in s.text), s.text)
+    wait(lambda: s.metric("stoker_queue_jobs") > 33)
+    got = []
+    for _ in range(5):
+        try:
+            c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=10, source_address=("127.0.0.9", 0))
+            c.request("POST", "/embed", json.dumps({"inputs": "hello"}), {"Content-Type": "application/json"})
+            r = c.getresponse()
+            r.read()
+            c.request("GET", "/metrics")
+            left = sum(float(x.split()[-1]) for x in c.getresponse().read().decode().splitlines() if x.startswith("stoker_queue_jobs{"))
+            got.append((r.status, left > 30))
+            c.close()
+        except OSError as e:
+            got.append(repr(e))
+    stop.append(True)
+    check("another one is answered while all of those wait", got == [(200, True)] * 5, got, s.text)
+    said429 = [x for x in refused if x.startswith(b"HTTP/1.1 429 ")]
+    check("those beyond are told so, and when to come again", said429 and all(b"connections_max" in x and b"Retry-After: " in x and b"Connection: close" in x for x in said429), refused[:3])
+    check("the log says so once", s.text.count("further requests are refused") == 1, s.text)
+    for t in crowd:
+        t.join()
+    check("what its clients left is given up", at_rest(s))
+    check("it stops well", s.stop() == 0, s.text)
+
+
 def many_documents():
     s = Server("-m", f"rank={RANK}")
     docs = texts(1000, 9, 20)
@@ -897,6 +949,7 @@ def log_full():
 
 parts = [killed_clients, slow_clients, garbage, files_after_load, files_during_load, swap_under_load, spec_again, full_pool, nan,
          stops_under_load, stops_in_time, ends_while_loading, many_connections, silent_connections, crowd_of_silent_ones, crowd_of_slow_ones,
+         crowd_of_busy_ones,
          many_documents, overload, log_full]
 for part in parts:
     if sys.argv[4:] and part.__name__ not in sys.argv[4:]:
