@@ -374,6 +374,27 @@ static enum rc admit_time(const struct lane *l, struct work *w, enum sched_refus
     return RC_OK;
 }
 
+static bool is_client_here(const struct lane *l, const struct work *w)
+{
+    for (const struct work *o = l->works; o; o = o->next)
+        if (o->job->client == w->job->client)
+            return true;
+    return false;
+}
+
+/* How much may wait with it, of what `most` may by the settings?  Whoever fills the queue shall not
+ * have everybody else refused: what is not bulk has an eighth more, and a client of whom nothing is
+ * here another one.  `all`: what waits then. */
+static bool has_room(const struct lane *l, const struct work *w, size_t all, size_t most)
+{
+    size_t spare = most / SCHED_QUEUE_SPARE;
+
+    if (all <= most)
+        return true;
+    most += w->class == ASK_INTERACTIVE ? spare : 0;
+    return all <= most || (all <= most + spare && !is_client_here(l, w));
+}
+
 enum rc admit(const struct lane *l, struct work *w, enum sched_refuse *out_why, struct err *err)
 {
     const struct sched_opts *o = &l->sched->o;
@@ -384,11 +405,11 @@ enum rc admit(const struct lane *l, struct work *w, enum sched_refuse *out_why, 
     if (l->stopping)
         return err_set(err, RC_LIMIT, "the server is stopping");
     *out_why = REFUSE_JOBS;
-    if (l->jobs >= o->queue_jobs_max)
+    if (!has_room(l, w, l->jobs + 1, o->queue_jobs_max))
         return err_set(err, RC_LIMIT, "%zu requests wait already, %zu at most (queue_max)", l->jobs,
                        o->queue_jobs_max);
     *out_why = REFUSE_TOKENS;
-    if (l->tokens && l->tokens + w->joined > o->queue_tokens_max)
+    if (l->tokens && !has_room(l, w, l->tokens + w->joined, o->queue_tokens_max))
         return err_set(err, RC_LIMIT, "%zu tokens wait already; %zu more would be above %zu",
                        l->tokens, w->joined, o->queue_tokens_max);
     return admit_time(l, w, out_why, err);

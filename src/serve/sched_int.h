@@ -30,11 +30,12 @@
 #include <stdatomic.h>
 
 enum {
-    SCHED_CLASSES = 2,    /* of enum ask_class */
-    SCHED_BULK_EVERY = 4, /* of so many tokens one is bulk's when both classes wait */
-    SCHED_LITTLE = 8,     /* who wants less than this part of a batch goes first */
-    SCHED_LOOK_MAX = 64,  /* requests passed over since no text of theirs fits any more */
-    SCHED_CELLS_MIN = 16, /* first room of a heap */
+    SCHED_CLASSES = 2,     /* of enum ask_class */
+    SCHED_BULK_EVERY = 4,  /* of so many tokens one is bulk's when both classes wait */
+    SCHED_LITTLE = 8,      /* who wants less than this part of a batch goes first */
+    SCHED_QUEUE_SPARE = 8, /* such a part of the queue is kept for others than those who fill it */
+    SCHED_LOOK_MAX = 64,   /* requests passed over since no text of theirs fits any more */
+    SCHED_CELLS_MIN = 16,  /* first room of a heap */
     SCHED_TABLE = 1 << 15,
     SCHED_MODELS_SEEN_MAX = 1024,      /* names that a lane has figures of */
     SCHED_BATCH_TOKENS_DEFAULT = 4096, /* for a model that says none */

@@ -309,6 +309,7 @@ TEST(a_job_is_taken_whole_or_not_at_all)
                     *b = fake_job(&model, ENG_VECTORS), *c = fake_job(&model, ENG_VECTORS);
     int retry_s = 0;
 
+    a->job.class = b->job.class = c->job.class = ASK_BULK;
     for (uint32_t i = 0; i < 9; i++)
         (void)fake_add(a, 10 + i, 100);
     CHECK(fake_submit(s, a, &retry_s) == RC_OK);
@@ -366,6 +367,54 @@ TEST(jobs_are_counted)
         wait_and_free(f[i], RC_OK);
     fake_free(f[3]);
     fake_free(f[4]);
+    sched_free(s);
+}
+
+static struct fake_job *one_of(struct sched *s, uint64_t client, uint32_t first, size_t tokens,
+                               enum ask_class class)
+{
+    struct fake_job *f = fake_job(&model, ENG_VECTORS);
+    int retry_s = 0;
+
+    f->job.class = class;
+    f->job.client = client;
+    (void)fake_add(f, first, tokens);
+    if (fake_submit(s, f, &retry_s) != RC_OK)
+        f->why = RC_USAGE;
+    return f;
+}
+
+/* A client that fills the queue has itself refused; a short request, and another client, have a
+ * part of it for themselves. */
+TEST(who_fills_the_queue_shuts_out_nobody_else)
+{
+    struct sched *s = begin((struct sched_opts){ .queue_tokens_max = 800, .queue_jobs_max = 80 });
+    struct fake_job *held = fake_hold(s, &model), *f[11] = { NULL };
+
+    for (uint32_t i = 0; i < 4; i++) /* 800: full */
+        f[i] = one_of(s, 7, 100 * (i + 1), 200, ASK_BULK);
+    CHECK(f[3]->why == RC_OK);
+    f[4] = one_of(s, 7, 700, 5, ASK_BULK);
+    CHECK(f[4]->why == RC_USAGE);
+    f[5] = one_of(s, 7, 710, 60, ASK_INTERACTIVE); /* 860 of 900 */
+    CHECK(f[5]->why == RC_OK);
+    f[6] = one_of(s, 7, 720, 60, ASK_INTERACTIVE);
+    CHECK(f[6]->why == RC_USAGE);
+    f[7] = one_of(s, 8, 730, 40, ASK_BULK); /* 900: of another client, bulk too */
+    CHECK(f[7]->why == RC_OK);
+    f[8] = one_of(s, 8, 740, 5, ASK_INTERACTIVE); /* it is here already */
+    CHECK(f[8]->why == RC_USAGE);
+    f[9] = one_of(s, 9, 750, 100, ASK_INTERACTIVE); /* 1000: to the last token */
+    CHECK(f[9]->why == RC_OK);
+    f[10] = one_of(s, 10, 760, 1, ASK_INTERACTIVE);
+    CHECK(f[10]->why == RC_USAGE);
+    fake_open();
+    for (size_t i = 0; i < ARRAY_SIZE(f); i++)
+        if (f[i]->why == RC_USAGE)
+            fake_free(f[i]);
+        else
+            wait_and_free(f[i], RC_OK);
+    wait_and_free(held, RC_OK);
     sched_free(s);
 }
 
@@ -874,6 +923,7 @@ TEST_MAIN(cmocka_unit_test(one_job_of_each_kind),
           cmocka_unit_test(a_job_is_taken_whole_or_not_at_all),
           cmocka_unit_test(a_job_above_the_limit_runs_when_nothing_waits),
           cmocka_unit_test(jobs_are_counted),
+          cmocka_unit_test(who_fills_the_queue_shuts_out_nobody_else),
           cmocka_unit_test(deadlines_that_cannot_be_met_are_refused),
           cmocka_unit_test(a_deadline_passes), cmocka_unit_test(cancelled_at_every_stage),
           cmocka_unit_test(many_are_cancelled_at_once),
