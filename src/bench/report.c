@@ -158,6 +158,10 @@ static void text_requests(const struct report *r, struct table *t)
         row(t, name);
         EACH(r, s) cell_count(t, COLOUR_RED, s->stats.errors[k]);
     }
+    if (r->sides[0].stats.resent || r->sides[1].stats.resent) {
+        row(t, "sent again");
+        EACH(r, s) cell_count(t, s->stats.resent ? COLOUR_RED : COLOUR_NONE, s->stats.resent);
+    }
     row(t, "requests/s");
     EACH(r, s) cell_rate(t, per_second(&s->stats, s->stats.done_good));
     row(t, r->opts->route == API_EMBED ? "texts/s" : "documents/s");
@@ -214,6 +218,12 @@ static void text_notes(const struct report *r, const struct term *term, struct b
     EACH(r, s)
     if (load_errors(&s->stats) && s->stats.sample[0])
         buf_addf(out, "first error of %s: %s\n", s->url, s->stats.sample);
+    if (r->sides[0].stats.resent || r->sides[1].stats.resent)
+        term_wrap(term, out, 0,
+                  "Sent again: the server ended a kept connection without a reply, which is no "
+                  "error of HTTP where it was at rest; the request went out once more on a new "
+                  "one, and its time counts from the first. A server that drops requests shows "
+                  "here.");
     if (!(r->opts->rate > 0))
         term_wrap(term, out, 0,
                   "Closed loop: times are service times, what a stall costs those who would have "

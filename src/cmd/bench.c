@@ -430,6 +430,8 @@ static const struct cmd cmd_bench_serve = {
         "whatever the server does, and a latency counts from the time a request was due, not from "
         "when a connection was free.\n\n"
         "Latency is that of good replies, and of requests without a reply as the time they waited. "
+        "A request whose kept connection the server ended without a reply is sent once more on a "
+        "new one, its time counts from the first, and it is counted as 'sent again'. "
         "Replies that are errors are counted by status and kind and have times of their own. "
         "Percentiles are right within 1 %. Tokens are those the server tells, in the reply's usage "
         "or in x-compute-tokens. Ctrl-C prints what was measured so far.\n\n"

@@ -28,6 +28,7 @@ start infinity infinity
 start mute mute
 start locked tei --token sesame
 start busy tei --fail 3
+start drops tei --drop 3
 bench() { stoker bench serve --warmup 0s -c 4 "$@"; }
 get() { python3 -c "import json; d = json.load(open('$1')); s = d['servers'][0]; print($2)"; }
 
@@ -56,6 +57,11 @@ test_expect 'reranks' '
 test_expect 'tokens' '
     { bench "$locked" -n 5 2>err; test $? = 1; } && grep -q "status 401" err && grep -q -- "--token-file" err &&
     bench "$locked" --token sesame -n 5 >/dev/null && echo sesame >t && bench "$locked" --token-file t -n 5 >/dev/null'
+test_expect 'what a server drops is told: sent again where the connection was kept, else an error' '
+    bench "$drops" -n 100 --max-errors 100 >out && grep -q "^sent again  *[1-9]" out && grep -q "ended a kept connection" out &&
+    bench "$drops" -n 100 --max-errors 100 --json >j &&
+    get j "s[\"resent\"] > 0, abs(s[\"resent\"] + s[\"errors\"][\"reset\"] - (s[\"requests\"] + s[\"resent\"]) / 3) < 3" | grep -qx "True True" &&
+    bench "$tei" -n 50 >out && ! grep -q "sent again" out'
 test_expect 'errors are counted, and too many end it' '
     bench "$busy" -n 60 --json >j && get j "s[\"errors\"][\"429\"] == s[\"errors\"][\"total\"] == s[\"statuses\"][\"429\"] >= 15, s[\"errors\"][\"first\"]" | grep -q "True status 429.*busy" &&
     { bench "$busy" -n 60 --max-errors 3 >out 2>err; test $? = 1; } && grep -q "more than --max-errors" err && grep -Eq "^  429  *[4-9]$" out'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """An embedding server that computes nothing, for tests of `stoker bench serve`.
 
-    stub_server.py PORT-FILE [tei|openai|infinity|mute] [--token T] [--fail EVERY]
+    stub_server.py PORT-FILE [tei|openai|infinity|mute] [--token T] [--fail EVERY] [--drop EVERY]
 
 Writes its port to PORT-FILE once it listens.
 """
@@ -14,6 +14,7 @@ import sys
 kind = sys.argv[2] if len(sys.argv) > 2 else "tei"
 token = sys.argv[sys.argv.index("--token") + 1] if "--token" in sys.argv else None
 fail = int(sys.argv[sys.argv.index("--fail") + 1]) if "--fail" in sys.argv else 0
+drop = int(sys.argv[sys.argv.index("--drop") + 1]) if "--drop" in sys.argv else 0
 asked = itertools.count(1)  # one step, whichever thread takes it
 
 
@@ -45,6 +46,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         turn = next(asked)
         if token and self.headers.get("Authorization") != "Bearer " + token:
             return self.reply(401, {"error": "who are you?"})
+        if drop and turn % drop == 0:
+            self.close_connection = True
+            return None
         if fail and turn % fail == 0:
             return self.reply(429, {"error": "busy"})
         if self.path == "/embed":
