@@ -3,7 +3,8 @@
  *
  * A training component's command goes below the launcher of its framework as it stands
  * (--no-python and its like), one process a GPU; a script of Python's (train.py) and a module (-m)
- * are the launcher's to start, and a command that names a launcher itself is left alone.  An interpreter that is named by its path brings its own torchrun, whatever PATH has.
+ * are the launcher's to start, and a command that names a launcher itself is left alone.  An
+ * interpreter that is named by its path brings its own torchrun, whatever PATH has.
  * A serving component is `stoker serve` with a spec of its own. */
 #include "base/mem.h"
 #include "base/str.h"
