@@ -408,26 +408,33 @@ static bool in_range(const struct spec_row *r, int64_t v, const char *s, struct 
     return false;
 }
 
-/* Is it written as it should be, and only too large to hold?  Then it would do with 1 for each
- * number before a point. */
-static bool is_too_large(enum spec_kind k, const char *s)
+/* The text with 1 for each number before a point: what is written as it should be, and only too
+ * large to hold, can be read then. */
+static void small_text(const char *s, struct buf *out)
 {
-    struct buf b = { 0 };
-    int64_t v;
-    bool large;
-
     for (bool whole = true; *s; s++) {
         bool digit = isdigit((unsigned char)*s);
 
         if (digit && whole) {
-            buf_addc(&b, '1');
+            buf_addc(out, '1');
             s += strspn(s, "0123456789") - 1;
         } else {
-            buf_addc(&b, *s);
+            buf_addc(out, *s);
         }
-        whole = *s != '.' && (whole || !digit); /* what follows a point is part of a whole */
+        whole = *s != '.' && (whole || !digit);
     }
-    large = number_parse(k, buf_str(&b), &v);
+}
+
+static bool is_too_large(enum spec_kind k, const char *s)
+{
+    struct spec_money m;
+    struct buf b = { 0 };
+    int64_t v;
+    bool large;
+
+    small_text(s, &b);
+    large = k == SPEC_MONEY ? units_money_parse(buf_str(&b), &m.micro, &m.per, NULL) == RC_OK
+                            : number_parse(k, buf_str(&b), &v);
     buf_release(&b);
     return large;
 }
@@ -509,6 +516,8 @@ static bool put_money(const struct spec_row *r, const char *s, void *dst, struct
     enum money_per want = MONEY_ONCE;
 
     if (units_money_parse(s, &m.micro, &m.per, NULL) || m.micro < 0) {
+        if (is_too_large(SPEC_MONEY, s))
+            return fail(e, "is too large: '%.*s'", VALUE_SHOWN, s);
         hint(e, "Write it like %s.",
              r->per == PER_ONCE    ? "$3.50"
              : r->per == PER_DAY   ? "$5000/d"

@@ -248,7 +248,8 @@ test_expect 'a number that is too large is told of as one, with the most that is
     large "count: 99999999999999999999" 22 "is 99999999999999999999, but at most 10000 is allowed" && large "count: -99999999999999999999" 22 "but at least 0 is allowed" &&
     large "memory: 99999999999999999999GB" 23 "is 99999999999999999999GB, but at most .* is allowed" && large "memory: 9999999.5PB" 23 "but at most" &&
     large "notice: 99999999999999999999h30m" 23 "but at most .* is allowed" && large "count: 1e30" 22 "must be a whole number, not" && large "count: 9x" 22 "must be a whole number" &&
-    large "memory: 0.3B" 23 "must be a size" && printf "agent: {port: 99999999999999999999}\n" >port.yaml && ! stoker spec check port.yaml 2>err && grep -q "but at most 65535 is allowed" err
+    large "memory: 0.3B" 23 "must be a size" && printf "agent: {port: 99999999999999999999}\n" >port.yaml && ! stoker spec check port.yaml 2>err && grep -q "but at most 65535 is allowed" err &&
+    printf "budgets: {day: %s/d}\n" "\$99999999999999999999" >money.yaml && ! stoker spec check money.yaml 2>err && grep -q "^money.yaml:1:16: .budgets.day. is too large: " err
 '
 test_expect 'a control character is called one, whatever stands in front of it' '
     for c in "000:0000" "033:001B" "177:007F" "302\\0205:0085" "rx:000D"; do
