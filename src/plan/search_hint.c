@@ -250,43 +250,6 @@ static void say_broken(const struct plan_space *s, int64_t product, struct buf *
                  (long long)product);
 }
 
-/* No batch works with the sizes that are given: the rule they break, and what would work. */
-static bool sizes_hint(const struct plan_space *s, double *left, struct err *err)
-{
-    int64_t product = (int64_t)s->base.tp * s->base.pp * s->base.cp, gpus = 0;
-    struct near_size near = nearest_size(s, false, left);
-    struct err own = { 0 };
-    struct buf text = { 0 };
-    bool said, alone = false;
-
-    if (!near.size)
-        near = nearest_size(s, true, left);
-    if (s->fixed & PLAN_GIVEN_DP)
-        product *= s->base.dp;
-    say_broken(s, product, &text, &own);
-    if (!near.size)
-        gpus = nearest_gpus(s, product, &near.batch, left);
-    for (int any_batch = 0; any_batch <= 1 && !near.size && !gpus; any_batch++)
-        alone = (near = nearest_alone(s, any_batch, left)).size != NULL;
-    if (text.len && (near.size || gpus || *own.hint))
-        buf_addc(&text, ' ');
-    if (near.size)
-        buf_addf(&text, "The nearest %s that works is %d", near.size->name, near.value);
-    else if (gpus)
-        buf_addf(&text, "The nearest number of GPUs that works is %lld", (long long)gpus);
-    if (near.batch)
-        buf_addf(&text, ", with a batch of %lld", (long long)near.batch);
-    if (near.size || gpus)
-        buf_adds(&text, alone ? " where the other sizes are left out." : ".");
-    else
-        buf_adds(&text, own.hint);
-    said = text.len > 0;
-    if (said)
-        err_hint(err, "%s", buf_str(&text));
-    buf_release(&text);
-    return said;
-}
-
 /* How much of a reason is about what the search is free to choose. */
 static int reason_about_free(const struct plan_space *s, const char *why)
 {
@@ -318,6 +281,48 @@ static const char *framework_reason(const struct plan_space *s)
                 why = says;
         }
     return why;
+}
+
+/* No batch works with the sizes that are given: the rule they break, and what would work. */
+static bool sizes_hint(const struct plan_space *s, double *left, struct err *err)
+{
+    int64_t product = (int64_t)s->base.tp * s->base.pp * s->base.cp, gpus = 0;
+    struct near_size near = nearest_size(s, false, left);
+    struct err own = { 0 };
+    struct buf text = { 0 };
+    const char *why = NULL;
+    bool said, alone = false;
+
+    if (!near.size)
+        near = nearest_size(s, true, left);
+    if (s->fixed & PLAN_GIVEN_DP)
+        product *= s->base.dp;
+    say_broken(s, product, &text, &own);
+    if (!near.size)
+        gpus = nearest_gpus(s, product, &near.batch, left);
+    for (int any_batch = 0; any_batch <= 1 && !near.size && !gpus; any_batch++)
+        alone = (near = nearest_alone(s, any_batch, left)).size != NULL;
+    if (!near.size && !gpus && s->for_one)
+        why = framework_reason(s);
+    if (text.len && (near.size || gpus || why || *own.hint))
+        buf_addc(&text, ' ');
+    if (near.size)
+        buf_addf(&text, "The nearest %s that works is %d", near.size->name, near.value);
+    else if (gpus)
+        buf_addf(&text, "The nearest number of GPUs that works is %lld", (long long)gpus);
+    if (near.batch)
+        buf_addf(&text, ", with a batch of %lld", (long long)near.batch);
+    if (near.size || gpus)
+        buf_adds(&text, alone ? " where the other sizes are left out." : ".");
+    else if (why)
+        buf_addf(&text, "%s cannot run it: %s.", plan_framework_versions[s->framework], why);
+    else
+        buf_adds(&text, own.hint);
+    said = text.len > 0;
+    if (said)
+        err_hint(err, "%s", buf_str(&text));
+    buf_release(&text);
+    return said;
 }
 
 void plan_refused_hint(const struct plan_space *s, const struct plan_found *f, struct err *err)

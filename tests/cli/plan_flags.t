@@ -182,6 +182,7 @@ test_expect 'the reason that holds whatever ZeRO is; bytes that Megatron-LM does
     for z in "" " zero1" " zero0"; do
         ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --fix "pp8 gpipe$z" --flags megatron 2>err && grep -q "it has no GPipe schedule" err || exit 1
     done &&
+    ! stoker plan train --model llama-3.1-8b --gpus 24 --batch 128 --fix "mbs12 sp tp4" --for deepspeed 2>err && grep -q "context and sequence parallelism are no settings of it" err &&
     ! stoker plan train --model llama-3.1-8b --gpus 64 --batch 512 --fix "tp2 pp2" --flags deepspeed 2>err && grep -q "AutoTP goes with no pipeline" err &&
     ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --fix "pp4 zero3" --flags megatron 2>err && grep -q "Megatron-FSDP (ZeRO 2 and 3) has no pipeline" err &&
     ! stoker plan train --model llama-3.1-8b --gpus 8 --batch 64 --precision pure --flags megatron 2>err && grep -q "its weights are of 16 bits with a master copy in fp32" err
