@@ -90,7 +90,7 @@ struct http_parser {
     uint32_t authority;   /* offset of "host:port" in the target; 0: none, Host says it */
     uint32_t extra;       /* bytes of trailers and of the chunk's line */
     uint16_t span_count, span_cap, status;
-    uint8_t state, method, minor, hosts;
+    uint8_t state, method, minor, hosts, authorizations;
     bool has_line, skipped_line;        /* the request line is there; an empty one was */
     bool has_length, chunked, te;       /* of the body */
     bool close, keep, expect, has_body; /* keep, close: what Connection said */

@@ -267,6 +267,8 @@ static bool note_field(struct http_parser *p, const char *name, const char *valu
         return take_coding(p, value);
     if (!strcasecmp(name, "host"))
         return ++p->hosts == 1 || bad(p, 400, "Host is given twice");
+    if (!strcasecmp(name, "authorization")) /* who checks before us may have looked at the other */
+        return ++p->authorizations == 1 || bad(p, 400, "Authorization is given twice");
     if (!strcasecmp(name, "connection")) {
         p->close = p->close || has_word(value, "close");
         p->keep = p->keep || has_word(value, "keep-alive");

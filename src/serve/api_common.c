@@ -92,10 +92,12 @@ bool api_count(const struct json *obj, const char *name, size_t max, size_t *out
 
 bool api_dimensions(const struct json *obj, const char *name, struct ask *ask, struct ask_fault *f)
 {
-    if (!api_count(obj, name, API_COUNT_MAX, &ask->dimensions, f))
-        return false;
-    return !api_get(obj, name) || ask->dimensions ||
-           ask_fault(f, ASK_E_INVALID, name, "'%s' must be above 0", name);
+    struct ask_fault ignored = { 0 };
+
+    return (api_count(obj, name, API_COUNT_MAX, &ask->dimensions, &ignored) &&
+            (!api_get(obj, name) || ask->dimensions)) ||
+           ask_fault(f, ASK_E_INVALID, name, "'%s' must be a whole number from 1 to %d", name,
+                     API_COUNT_MAX);
 }
 
 /* ---- inputs */

@@ -132,12 +132,13 @@ void api_fields_rerank(const struct ask *ask, const struct answer *a, struct buf
 
 /* ---- score */
 
-/* One side of the pairs under any of its three names: a text or a list of them. */
-static bool read_side(const struct json *body, const char *const names[3], struct ask *ask,
-                      struct ask_fault *f)
+/* One side of the pairs under any of its three names: a text or a list of them.  *at: which of the
+ * names is meant where there is none, then which was there. */
+static bool read_side(const struct json *body, const char *const names[3], size_t *at,
+                      struct ask *ask, struct ask_fault *f)
 {
     const struct json *v = NULL;
-    const char *name = names[0];
+    const char *name = names[*at];
 
     for (size_t i = 0; i < 3; i++) {
         const struct json *here = api_get(body, names[i]);
@@ -147,6 +148,7 @@ static bool read_side(const struct json *body, const char *const names[3], struc
         if (here) {
             v = here;
             name = names[i];
+            *at = i;
         }
     }
     return read_documents(v, name, ask, f);
@@ -167,18 +169,22 @@ static bool parse_score(const struct http_request *req, const struct json *body,
 {
     static const char *const lefts[] = { "queries", "text_1", "data_1" };
     static const char *const rights[] = { "documents", "text_2", "data_2" };
+    size_t at = 0, left_at;
     bool active;
 
     ask->what = ASK_RANK;
+    for (size_t i = 0; i < ARRAY_SIZE(rights); i++)
+        at = api_get(body, rights[i]) ? i : at;
     if (!api_extras(req, body, ask, f) || !api_cuts(body, API_CUT_ANY, ask, f) ||
-        !api_bool(body, "use_activation", true, &active, f) || !read_side(body, lefts, ask, f))
+        !api_bool(body, "use_activation", true, &active, f) || !read_side(body, lefts, &at, ask, f))
         return false;
     struct ask_input *left = ask->inputs;
     size_t n = ask->count;
-    if (!read_side(body, rights, ask, f))
+    left_at = at;
+    if (!read_side(body, rights, &at, ask, f))
         return false;
     if (n != 1 && n != ask->count)
-        return ask_fault(f, ASK_E_INVALID, "queries",
+        return ask_fault(f, ASK_E_INVALID, lefts[left_at],
                          "%zu texts on the left and %zu on the right: give one, or as many", n,
                          ask->count);
     api_own(ask)->firsts = n;

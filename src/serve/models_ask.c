@@ -3,6 +3,7 @@
  *
  * Everything is checked before anything changes.  A name that is taken is swapped: its slot
  * keeps what it serves until the new version is ready. */
+#include "base/log.h"
 #include "base/str.h"
 #include "os/clock.h"
 #include "os/file.h"
@@ -369,6 +370,7 @@ static void unload(struct models *m, struct slot *s)
     memmove(&m->slots[at], &m->slots[at + 1], (m->slot_count - at - 1) * sizeof(m->slots[0]));
     m->slot_count--;
     s->gone = true;
+    log_info("model '%s' is unloaded", s->name);
     names_build(m);
     if (s->current) {
         s->current->slot = NULL;

@@ -8,6 +8,7 @@
  * Loading one at a time keeps the count of memory simple and the disk busy with one reader.
  * Freeing has a thread of its own: the loader may wait for it, and a model that leaves is not
  * kept by one that loads. */
+#include "base/log.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "os/clock.h"
@@ -374,6 +375,10 @@ static void publish(struct models *m, struct slot *s, struct version *v)
     /* One that comes back from the same files is the same: what caches hold of it is good. */
     if (!(s->away && w == s->serving && str_eq(s->digest, v->s.digest)))
         s->version++;
+    if (old)
+        log_info("model '%s': digest %s now, not %s any more", s->name, v->s.digest, s->digest);
+    else if (m->started) /* the command tells of those at the start */
+        log_info("model '%s' is loaded, digest %s", s->name, v->s.digest);
     files_free(s->files);
     s->files = files_ref(v->files);
     memcpy(s->digest, v->s.digest, sizeof(s->digest));

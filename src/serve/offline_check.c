@@ -137,8 +137,10 @@ bool offline_line_read(struct arena *a, const char *text, size_t len, const char
     out->body = json_get(doc, "body");
     *code = "invalid_custom_id";
     (void)snprintf(why, why_cap, "'custom_id' must have 1 to %d bytes", LINE_ID_MAX);
-    if (!out->custom_id[0] || json_get(doc, "custom_id")->len > LINE_ID_MAX ||
-        strlen(out->custom_id) != json_get(doc, "custom_id")->len)
+    if (!json_get(doc, "custom_id")->len || json_get(doc, "custom_id")->len > LINE_ID_MAX)
+        return false;
+    (void)snprintf(why, why_cap, "'custom_id' must not contain a NUL");
+    if (strlen(out->custom_id) != json_get(doc, "custom_id")->len)
         return false;
     *code = "invalid_method";
     (void)snprintf(why, why_cap, "'method' must be POST");

@@ -10,6 +10,7 @@
  * (priority not above the newcomer's, not pinned, idle) the lowest go first, and of equals the
  * one that has not been used for longest.  Nobody leaves in vain: first it is made sure that
  * there will be room. */
+#include "base/log.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "os/clock.h"
@@ -240,6 +241,7 @@ static void let_leave(struct models *m, struct version *v)
     s->current = NULL;
     v->slot = NULL;
     meter_info(m, v, false);
+    log_info("model '%s' left its pool for another one", s->name);
     meter_eviction(m, s->name);
     meter_name(m, s->name);
     version_drop(v);

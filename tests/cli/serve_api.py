@@ -304,7 +304,7 @@ def errors(s):
             ("/v2/rerank", {"query": "", "documents": ["a"]}, 400, ("message",)),
             ("/v1/rerank", {"query": "a", "documents": ["b"], "model": "x"}, 404, ("NotFoundError", 404, "model")),
             ("/rerank", {"query": "a", "documents": []}, 400, ("BadRequestError", 400, "documents")),
-            ("/score", {"text_1": "a"}, 400, ("BadRequestError", 400, "documents")), ("/score", "[", 400, ("Bad Request", 400, None)),
+            ("/score", {"text_1": "a"}, 400, ("BadRequestError", 400, "text_2")), ("/score", "[", 400, ("Bad Request", 400, None)),
             ("/embedding", {"content": LONG, "truncate": False}, 400, ("exceed_context_size_error", 400, None)),
             ("/embedding", {"content": "a", "model": "x"}, 404, ("not_found_error", 404, None)),
             ("/reranking", {"query": "a", "documents": ["b"], "model": "emb"}, 501, ("not_supported_error", 501, None)),

@@ -210,12 +210,13 @@ def faults():
             ("a GET", [dict(good, method="GET")], "invalid_method", 1),
             ("no custom_id", [{k: v for k, v in good.items() if k != "custom_id"}], "missing_required_parameter", 1),
             ("a custom_id of 600 bytes", [dict(good, custom_id="x" * 600)], "invalid_custom_id", 1),
+            ("a NUL in its custom_id", [dict(good, custom_id="a\0b")], "invalid_custom_id", 1),
             ("no body", [dict(good, body="text")], "invalid_value", 1),
             ("50,001 requests", jsonl([line(i, "a") for i in range(50001)]), "too_many_requests", None)):
         b = ended(s, create(s, upload(s, rows)[1]["id"])[1]["id"])
         e = (b.get("errors") or {}).get("data") or [{}]
         check(f"a file with {what} fails", b["status"] == "failed" and b["failed_at"] and e[0].get("code") == code and
-              e[0].get("line") == at and b["output_file_id"] is None, b)
+              e[0].get("line") == at and b["output_file_id"] is None and ("NUL" in what) == ("NUL" in str(e[0].get("message"))), b)
     s.stop()
 
 

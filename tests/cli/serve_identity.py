@@ -284,6 +284,13 @@ def while_it_is_here(folder):
         t.join()
     check("in a swap every reply's digest is that of its vectors", len(seen) == 2 and all(k[0] == 200 and len(v) == 1 for k, v in seen.items()),
           {k: len(v) for k, v in seen.items()})
+    after = vectors(s, "x")[2]
+    s.ask("/v1/models/load", {"model": "y", "source": folder, "dtype": "f32"})
+    serve_box.wait(lambda: listed(s, "y")["state"] == "ready")
+    other = vectors(s, "y")[2]
+    s.ask("/v1/models/unload", {"model": "y"})
+    said = [f"model 'x': digest {after.split('@')[-1]} now, not {before[2].split('@')[-1]} any more", f"model 'y' is loaded, digest {other.split('@')[-1]}", "model 'y' is unloaded"]
+    check("the log says when a digest changed, and what was loaded and unloaded", serve_box.wait(lambda: all(x in s.text for x in said), 10), s.text, said)
     s.stop()
 
 
