@@ -26,7 +26,8 @@
  * Of all that may be closed the first is of the address that holds the most: whoever opens
  * connections and says nothing pays for it himself, and the others are let in.  Addresses are
  * counted by a hash of theirs in ROOM_SLOTS; two that share a slot are taken for one, which costs
- * an order, and beside a crowd of the other one a 429.  The rings of the timers are sorted by age, so the first that fits is the oldest. */
+ * an order, and beside a crowd of the other one a 429.  The rings of the timers are sorted by age,
+ * so the first that fits is the oldest. */
 #include "http/http_int.h"
 
 #include "base/log.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* lfs: a folder that was cloned without Git LFS has pointers, files of three lines, where the large
- * ones should be: weights, but tokenizer.json and an index of weights too.  Whoever reads a file of a
- * model asks here before it calls the content wrong. */
+/* lfs: a folder that was cloned without Git LFS has pointers, files of three lines, where the
+ * large ones should be: weights, but tokenizer.json and an index of weights too.  Whoever reads a
+ * file of a model asks here before it calls the content wrong. */
 #ifndef MODEL_LFS_H
 #define MODEL_LFS_H
 #include "base/err.h"

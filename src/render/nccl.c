@@ -10,8 +10,9 @@
  *
  * NCCL reads lines: '#' in the first column is a comment, else NAME=VALUE to the end of the line,
  * at most 1023 bytes, no quotes.  So comments stand on lines of their own, and what a line cannot
- * hold is refused, as is a value that NCCL is known to ignore or to fail with.  One that it follows is
- * what the spec forces, for a firmware that fails or a fabric that is down: what it costs is told. */
+ * hold is refused, as is a value that NCCL is known to ignore or to fail with.  One that it follows
+ * is what the spec forces, for a firmware that fails or a fabric that is down: what it costs is
+ * told. */
 #include "nccl/nccl.h"
 #include "base/str.h"
 #include "render/nccl_int.h"

@@ -85,7 +85,7 @@ TEST(faults)
         { 400, "GET / HTTP/1.1\n" H "\r\n" },     /* LF alone */
         { 400, "GET / HTTP/1.1\r\nHost: a\n\r\n" },
         { 400,
-          "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer a\r\nauthorization: Bearer b\r\n\r\n" },
+          "GET / HTTP/1.1\r\n" H "Authorization: Bearer a\r\nauthorization: Bearer b\r\n\r\n" },
         { 400, "GET / HTTP/1.1\r\nHost: a\rb\r\n\r\n" },
         { 400, "GET / HTTP/1.1\r\nHost: a\r\r\n\r\n" },
         { 400, "GET / HTTP/1.1\r\nHost : a\r\n\r\n" },
