@@ -48,6 +48,18 @@ static bool priority_is_moot(const struct render *r, const struct spec_component
     return c->priority == SPEC_PRIORITY_MEDIUM;
 }
 
+static bool waits_for_none(const struct render *r, const struct spec_component *c)
+{
+    (void)r;
+    return !c->depends_on.count;
+}
+
+static bool has_no_pools(const struct render *r, const struct spec_component *c)
+{
+    (void)r;
+    return !c->pools.count;
+}
+
 /* On Slurm a QOS says it. */
 static bool qos_is_named(const struct render *r, const struct spec_component *c)
 {
@@ -82,8 +94,7 @@ static bool predict_is_moot(const struct render *r, const struct spec_component 
 
 static bool has_no_gpus(const struct render *r, const struct spec_component *c)
 {
-    (void)r;
-    return !c->gpus;
+    return !c->gpus || has_no_pools(r, c);
 }
 
 static bool is_root(const struct render *r, const struct spec_component *c)
@@ -152,7 +163,8 @@ static const struct {
     { ON_SYSTEMD, OF_ANY, "shm", "A unit has the machine's own /dev/shm.", NULL },
     { ON_SLURM, OF_ANY, "shm", "A job has the machine's own /dev/shm.", NULL },
     { ON_SYSTEMD, OF_ANY & ~OF_SERVING, "pools",
-      "Nothing holds a unit to its share of a GPU's memory; target compose has MPS for it.", NULL },
+      "Nothing holds a unit to its share of a GPU's memory; target compose has MPS for it.",
+      has_no_pools },
     { ON_SLURM | ON_PODS, OF_ANY & ~OF_SERVING, "pools",
       "It has whole GPUs, and nothing of its pools: leave out 'gpus', or the pools.", has_no_gpus },
     { ON_SYSTEMD, OF_ANY & ~OF_SERVING, "health",
@@ -175,9 +187,11 @@ static const struct {
     { ON_SLURM, OF_ANY, "restart",
       "A job is started again when it failed, not when it is through: set 'restart: on_failure'.",
       ends_for_good },
-    { ON_SLURM, OF_ANY, "depends_on", "Submit it with 'sbatch --dependency=afterok:JOB'.", NULL },
+    { ON_SLURM, OF_ANY, "depends_on", "Submit it with 'sbatch --dependency=afterok:JOB'.",
+      waits_for_none },
     { ON_PODS, OF_ANY, "depends_on",
-      "Its pods start without waiting; let its program ask again until the others answer.", NULL },
+      "Its pods start without waiting; let its program ask again until the others answer.",
+      waits_for_none },
     { ON_HOST | ON_SLURM, OF_ANY, "egress",
       "It reaches whatever its machine reaches: limit it by the firewall of the machines.",
       egress_is_all },

@@ -15,23 +15,13 @@ struct set_walk {
 
 static void set_table(struct set_walk *w, const struct spec_table *t, const char *obj);
 
-/* A list or map of nothing, which says what leaving it out says. */
-static bool is_nothing(const struct spec_row *r, const char *at)
-{
-    if (r->dflt)
-        return false;
-    return r->store == STORE_STRS    ? !((const struct spec_strs *)(const void *)at)->count
-           : r->store == STORE_PAIRS ? !((const struct spec_pairs *)(const void *)at)->count
-                                     : false;
-}
-
 static void set_row(struct set_walk *w, const struct spec_row *r, const char *obj)
 {
     const char *at = obj + r->off;
     size_t count = 1;
 
     if (!spec_kind_is_tree(r->kind)) {
-        if (spec_where(w->s, at).line && !is_nothing(r, at))
+        if (spec_where(w->s, at).line)
             w->fn(w->ctx, buf_str(&w->key), at);
         return;
     }

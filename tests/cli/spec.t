@@ -231,11 +231,11 @@ END
     ! stoker spec check daemons.yaml 2>err && grep -q "^daemons.yaml:3:20: files and batches of the model server cannot be written" err &&
     grep -q "^daemons.yaml:4:30: the state of slurmctld" err && grep -q "^daemons.yaml:4:70: logs of the units" err && grep -q "3 errors" err
 '
-test_expect 'a list or map of nothing is no wish' '
+test_expect 'to wait for nothing and to have no pools are no wishes' '
     cat >nothing.yaml <<END
 nodes: [{name: g, gpus_per_node: 8, gpu: {model: H100}, cpu_cores: 96, memory: 1TB}]
 components:
-  t: {kind: batch, target: slurm, gpus: 1, command: [x], depends_on: [], fabrics: [], egress: [], env: {}, mounts: []}
+  t: {kind: batch, target: slurm, gpus: 1, command: [x], depends_on: [], pools: [], env: {}, mounts: []}
   b: {kind: batch, target: slurm, gpus: 1, command: [x], depends_on: [t]}
 targets: {slurm: {controller: c}}
 END
